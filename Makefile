@@ -114,14 +114,14 @@ $(O)/proto/%.pb-c.o: $(O)/proto/%.pb-c.c $(O)/flags
 # The page of `export --html`: style and script in it, and their checksums for its policy, as numbers for C.
 # The page lets nothing else run.
 
-PAGE_SCRIPTS := $(addprefix user/report/page_,text.js data.js draw.js table.js) user/report/page.js
+PAGE_SCRIPTS := $(addprefix user/export/page_,text.js data.js draw.js table.js) user/export/page.js
 
-$(O)/report/page.inc: user/report/page.html user/report/page.css $(PAGE_SCRIPTS) $(O)/flags
+$(O)/export/page.inc: user/export/page.html user/export/page.css $(PAGE_SCRIPTS) $(O)/flags
 	$(call say,PAGE,$@)
 	$(Q)mkdir -p $(@D) && cat $(PAGE_SCRIPTS) > $(@D)/page.js
 	$(Q)sum() { { echo; cat "$$1"; } | sha256sum | cut -c1-64 | tr a-f A-F | basenc --base16 -d | base64; }; \
-	sed -e "s|@SCRIPT_SUM@|$$(sum $(@D)/page.js)|" -e "s|@STYLE_SUM@|$$(sum user/report/page.css)|" \
-		-e '/^@SCRIPT@$$/{r $(@D)/page.js' -e 'd}' -e '/^@STYLE@$$/{r user/report/page.css' -e 'd}' $< | \
+	sed -e "s|@SCRIPT_SUM@|$$(sum $(@D)/page.js)|" -e "s|@STYLE_SUM@|$$(sum user/export/page.css)|" \
+		-e '/^@SCRIPT@$$/{r $(@D)/page.js' -e 'd}' -e '/^@STYLE@$$/{r user/export/page.css' -e 'd}' $< | \
 		od -An -v -tu1 | sed 's/[0-9][0-9]*/&,/g' > $@
 
 # The program
@@ -131,7 +131,7 @@ $(O)/user/%.o: user/%.c $(O)/flags
 	$(Q)$(CC) $(XP_CFLAGS) -MMD -MP -c $< -o $@
 
 # The headers made here must exist before the first compilation; -MMD keeps it right from then on.
-$(USER_OBJS) $(FUZZ_OBJS): | $(O)/xprof.skel.h $(O)/wait.skel.h $(O)/report/page.inc $(PROTO_OBJS:.o=.h)
+$(USER_OBJS) $(FUZZ_OBJS): | $(O)/xprof.skel.h $(O)/wait.skel.h $(O)/export/page.inc $(PROTO_OBJS:.o=.h)
 $(foreach object,$(USER_OBJS) $(FUZZ_OBJS),$(eval $(object): | $(dir $(object))))
 
 $(O)/libxprof.a: $(filter-out $(O)/user/main.o,$(USER_OBJS)) $(PROTO_OBJS)

@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "commands.h"
-#include "report/diff_out.h"
-#include "report/diff_read.h"
-#include "report/export_file.h"
+#include "diff/out.h"
+#include "diff/read.h"
+#include "export/file.h"
 #include "report/pager.h"
 
 struct writing {

@@ -8,8 +8,8 @@
 #include "base/file_view.h"
 #include "commands.h"
 #include "format/formats.h"
-#include "report/log_names.h"
-#include "report/objects.h"
+#include "model/log_names.h"
+#include "model/objects.h"
 
 static const char *name_of(const void *arg, uint32_t function_id)
 {

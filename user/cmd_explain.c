@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "commands.h"
-#include "report/explain.h"
+#include "explain/explain.h"
 #include "report/pager.h"
 
 #define COLUMNS 80

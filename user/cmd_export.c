@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "commands.h"
-#include "report/export.h"
+#include "export/export.h"
 
 static unsigned int formats_of(const struct xp_options *options)
 {

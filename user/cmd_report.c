@@ -5,12 +5,12 @@
 #include <sys/stat.h>
 
 #include "commands.h"
-#include "report/model_input.h"
+#include "model/input.h"
+#include "model/pprof_file.h"
+#include "report/json.h"
 #include "report/pager.h"
-#include "report/pprof_file.h"
 #include "report/pprof_table.h"
 #include "report/print.h"
-#include "report/report_json.h"
 #include "report/tree_text.h"
 
 static struct xp_report_style style_of(const struct xp_page *page, const struct xp_options *options)

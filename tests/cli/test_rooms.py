@@ -22,7 +22,11 @@ MAY_INCLUDE = {
     "jit": "base elf format target unwind profile",
     "sample": "base arch/x86_64 elf format target kernel unwind profile jit",
     "record": "base arch/x86_64 elf format target kernel sled trace budget unwind profile jit sample",
-    "report": "base elf format unwind",
+    "model": "base elf format unwind",
+    "report": "base elf format unwind model",
+    "export": "base elf format model",
+    "diff": "base elf format model report export",
+    "explain": "base elf format model report",
 }
 # The option table is the one header of user/ itself that a folder may include.
 ALSO = {("record/plan.h", "options.h")}

@@ -7,7 +7,7 @@
 
 #include "format/fdr_reader.h"
 #include "format/formats.h"
-#include "report/fdr_calls.h"
+#include "model/fdr_calls.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "report/export.h"
-#include "report/samples_perf.h"
+#include "export/export.h"
+#include "model/samples_perf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

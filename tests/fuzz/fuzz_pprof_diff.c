@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "base/util.h"
-#include "report/diff.h"
-#include "report/model_depth.h"
-#include "report/model_pprof.h"
+#include "diff/diff.h"
+#include "model/depth.h"
+#include "model/pprof.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

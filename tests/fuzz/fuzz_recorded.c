@@ -8,8 +8,8 @@
 
 #include "base/file_name.h"
 #include "base/util.h"
+#include "model/recorded.h"
 #include "record/manifest.h"
-#include "report/recorded.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

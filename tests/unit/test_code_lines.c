@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "report/code_lines.h"
+#include "model/code_lines.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

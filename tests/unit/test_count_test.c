@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "report/count_test.h"
+#include "diff/count_test.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "report/diff.h"
+#include "diff/diff.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/util.h"
-#include "report/diff_out.h"
+#include "diff/out.h"
 
 /* A function of a recording: its symbol, and its address in a build. */
 struct code {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Percentiles of durations, compared with those of the sorted durations themselves. */
-#include "report/durations.h"
+#include "model/durations.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "report/json_data.h"
+#include "model/json_data.h"
 
 static void check_text(const char *text, const char *expected)
 {

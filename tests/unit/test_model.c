@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "report/model.h"
+#include "model/model.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,10 +13,10 @@
 #include <cmocka.h>
 
 #include "base/util.h"
-#include "report/model_depth.h"
-#include "report/model_names.h"
-#include "report/model_tree.h"
-#include "report/select.h"
+#include "model/depth.h"
+#include "model/names.h"
+#include "model/select.h"
+#include "model/tree.h"
 
 /* Two threads of a process, an object without a file, and JIT functions at its addresses. */
 struct recording {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "report/spans.h"
+#include "model/spans.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "report/symbolize.h"
+#include "model/symbolize.h"
 
 #include <limits.h>
 #include <link.h>

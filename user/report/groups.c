@@ -9,7 +9,7 @@
 
 #include "base/array.h"
 #include "base/util.h"
-#include "report/model.h"
+#include "model/model.h"
 
 #define ID_MASK ((UINT64_C(1) << 22) - 1)
 

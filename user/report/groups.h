@@ -3,8 +3,8 @@
 #ifndef XPROF_REPORT_GROUPS_H
 #define XPROF_REPORT_GROUPS_H
 
-#include "report/facts.h"
-#include "report/model.h"
+#include "model/facts.h"
+#include "model/model.h"
 #include "report/report.h"
 #include "report/rows.h"
 

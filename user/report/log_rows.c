@@ -9,7 +9,7 @@
 
 #include "base/file_view.h"
 #include "base/util.h"
-#include "report/log_walk.h"
+#include "model/log_walk.h"
 
 /* ---- reading ---- */
 

@@ -3,9 +3,9 @@
 #ifndef XPROF_REPORT_LOG_ROWS_H
 #define XPROF_REPORT_LOG_ROWS_H
 
-#include "report/fdr_calls.h"
+#include "model/fdr_calls.h"
+#include "model/objects.h"
 #include "report/groups.h"
-#include "report/objects.h"
 
 /* Those of one process of the recording. Zeroed: none. */
 struct xp_report_log {

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "report/objects.h"
-#include "report/pprof_file.h"
+#include "model/objects.h"
+#include "model/pprof_file.h"
 #include "report/rows.h"
 
 struct making {

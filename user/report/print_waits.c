@@ -6,9 +6,9 @@
 
 #include "base/text.h"
 #include "base/util.h"
+#include "model/stack_shapes.h"
+#include "model/waits.h"
 #include "report/print_text.h"
-#include "report/stack_shapes.h"
-#include "report/waits.h"
 
 #define PLACES_SHARE 3 /* of the rows of a table of functions */
 #define FRAMES_SHOWN 6

@@ -12,12 +12,12 @@
 #include "base/file_view.h"
 #include "base/util.h"
 #include "format/gperf_reader.h"
-#include "report/code_places.h"
+#include "model/code_places.h"
+#include "model/samples.h"
 #include "report/groups.h"
 #include "report/log_rows.h"
-#include "report/model_samples.h"
-#include "report/report_waits.h"
 #include "report/rows.h"
+#include "report/waits.h"
 
 /* What a process of the model is counted in the machine as. */
 struct usage {

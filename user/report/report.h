@@ -2,9 +2,9 @@
 /*
  * Makes tables of functions from a recording: samples, flat and cumulative, and calls. Prints nothing but warnings.
  *
- *	model of the samples (model_samples.h)  --\
+ *	model of the samples (model/samples.h)  --\
  *						   >--  one table a process, thread, name, ... and one of them all
- *	calls of each log (fdr_calls.h)  ---------/
+ *	calls of each log (model/fdr_calls.h)  ---/
  *
  * The samples come from the gperftools profiles, which are complete; only threads and CPUs are told apart by perf.data
  * alone. Calls are not read as a model: a table needs no stacks of them, and so bounded memory for any log.
@@ -16,12 +16,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "report/durations.h"
-#include "report/facts.h"
+#include "model/durations.h"
+#include "model/facts.h"
+#include "model/recorded.h"
+#include "model/symbolize.h"
+#include "model/tree.h"
 #include "report/machine.h"
-#include "report/model_tree.h"
-#include "report/recorded.h"
-#include "report/symbolize.h"
 #include "report/wait_table.h"
 
 struct xp_report_options {

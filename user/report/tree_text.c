@@ -150,7 +150,7 @@ static void put_rest(const struct page *page, uint32_t parent, uint32_t from)
 	xp_put_line(page->out, "... and %" PRIu32 " more", end - from);
 }
 
-/* Recursive, to the depth of a stack, which is bounded (model_depth.h). */
+/* Recursive, to the depth of a stack, which is bounded (model/depth.h). */
 static void put_children(struct page *page, uint32_t parent)
 {
 	uint32_t end = page->first[parent + 1], i = page->first[parent];

@@ -3,7 +3,7 @@
 #ifndef XPROF_REPORT_TREE_TEXT_H
 #define XPROF_REPORT_TREE_TEXT_H
 
-#include "report/model_tree.h"
+#include "model/tree.h"
 #include "report/print.h"
 
 /*

@@ -3,7 +3,7 @@
 #ifndef XPROF_REPORT_WAIT_GROUPS_H
 #define XPROF_REPORT_WAIT_GROUPS_H
 
-#include "report/thread_times.h"
+#include "model/thread_times.h"
 
 struct xp_wait_group {
 	const struct xp_timed_wait *longest;

@@ -6,8 +6,8 @@
 
 #include "base/array.h"
 #include "base/util.h"
-#include "report/stack_shapes.h"
-#include "report/waits.h"
+#include "model/stack_shapes.h"
+#include "model/waits.h"
 
 #define ENDED_BY (XP_WAIT_LAST | XP_WAIT_HARDIRQ | XP_WAIT_SOFTIRQ)
 

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "report/model_samples.h"
+#include "model/samples.h"
 
 /* Waits beyond are counted as dropped. */
 #define XP_WAIT_PLACES_MAX (2u << 20)

@@ -1,92 +1,156 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "report/waits.h"
 
+#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "base/util.h"
 
-struct counting {
-	struct xp_model *model;
-	double owed; /* the part of a wait that the counts so far leave out: a weight is no whole number */
-};
+/* ---- accounts ---- */
 
-const char *xp_waits_state(uint32_t state)
+static void count_account(struct xp_report_account *to, const struct xp_facts_account *account)
 {
-	return state == XP_WAIT_PREEMPTED ? "runnable" : xp_wait_state_text(state);
+	to->threads++;
+	to->running_ns += account->running_ns;
+	to->runnable_ns += account->runnable_ns;
+	to->blocked_ns += account->blocked_ns;
 }
 
-uint32_t xp_waits_known_state(const struct xp_wait_record *wait)
+/* Of a process that ran several programs, the account does not tell these apart. */
+static int add_account(struct xp_report_groups *groups, const struct xp_facts *facts,
+		       const struct xp_facts_account *account)
 {
-	static const uint32_t known[] = { XP_WAIT_SLEEP,   XP_WAIT_LOCK,   XP_WAIT_DISK,
-					  XP_WAIT_STOPPED, XP_WAIT_TRACED, XP_WAIT_IDLE };
+	struct xp_symbolizer *symbolizer = groups->tables->symbolizer;
+	struct xp_model_process process = { .pid = account->pid, .image = xp_facts_only_image(facts, account->pid) };
+	const char *cgroup = xp_facts_cgroup(facts, process.pid, process.image);
+	const char *name = account->name ? account->name : "", *comm;
+	size_t table;
+	int err;
 
-	if (!wait->blocked_ns)
-		return XP_WAIT_PREEMPTED;
-	for (size_t i = 0; i < XP_ARRAY_SIZE(known); i++)
-		if (wait->state == known[i])
-			return wait->state;
-	return XP_WAIT_OTHER;
+	if (!process.image && groups->tables->by != XP_MODEL_BY_NONE)
+		return 0;
+	comm = xp_facts_comm(facts, process.pid, process.image);
+	process.name = xp_symbolizer_text(symbolizer, comm ? comm : name);
+	process.cgroup = cgroup ? xp_symbolizer_text(symbolizer, cgroup) : NULL;
+	if (!process.name || (cgroup && !process.cgroup))
+		return -ENOMEM;
+	err = xp_report_groups_model(groups, &process, account->tid, name, &table);
+	if (!err)
+		count_account(&groups->tables->tables[table].account, account);
+	return err;
 }
 
-/* Rounded down, and the rest counts for the next wait, so that a sum of all is rounded to the nearest number. */
-static uint64_t count_of(struct counting *counting, const struct xp_wait_record *wait)
+static int add_accounts(struct xp_report_groups *groups, const struct xp_facts *facts)
 {
-	double exact = xp_wait_record_weight(wait) + counting->owed;
-	uint64_t count = (uint64_t)exact;
-
-	counting->owed = exact - (double)count;
-	return count;
-}
-
-uint64_t xp_waits_runnable_ns(const struct xp_wait_record *wait)
-{
-	uint64_t ns = xp_wait_record_ns(wait);
-
-	return ns ? (uint64_t)((unsigned __int128)xp_wait_record_period(wait) * wait->runnable_ns / ns) : 0;
-}
-
-static int add(void *arg, const struct xp_model_sample *sample, const struct xp_wait_record *wait)
-{
-	struct counting *counting = arg;
-	struct xp_model_sample blocked = *sample, runnable = *sample;
+	const struct xp_facts_waits *waits = &groups->tables->wait_facts;
+	struct xp_facts_account account;
 	int err = 0;
 
-	runnable.state = XP_WAIT_PREEMPTED;
-	runnable.values[0] = 0;
-	runnable.values[1] = xp_waits_runnable_ns(wait);
-	blocked.state = xp_waits_known_state(wait);
-	blocked.values[0] = count_of(counting, wait);
-	blocked.values[1] = xp_wait_record_period(wait) - runnable.values[1];
-	if (!wait->blocked_ns) {
-		runnable.values[0] = blocked.values[0];
-		return xp_model_sample(counting->model, &runnable);
+	groups->tables->all.account = (struct xp_report_account){
+		.threads = waits->threads,
+		.running_ns = waits->running_ns,
+		.runnable_ns = waits->runnable_ns,
+		.blocked_ns = waits->blocked_ns,
+	};
+	if (groups->tables->by == XP_MODEL_BY_CPU)
+		return 0;
+	for (size_t i = 0; !err && xp_facts_account(facts, i, &account); i++)
+		err = add_account(groups, facts, &account);
+	return err;
+}
+
+/* ---- waits ---- */
+
+static int find_table(struct xp_report_groups *groups, const struct xp_wait_place *place, uint32_t *found)
+{
+	const struct xp_model *model = &groups->tables->waits.model;
+	const struct xp_model_thread *thread = &model->threads[place->thread];
+	size_t table;
+	int err =
+	    groups->tables->by == XP_MODEL_BY_CPU
+		? xp_report_groups_cpu(groups, place->cpu, &table)
+		: xp_report_groups_model(groups, &model->processes[thread->process], thread->tid, thread->name, &table);
+
+	if (!err)
+		*found = (uint32_t)table;
+	return err;
+}
+
+static int compare_tables(const void *a, const void *b, void *arg)
+{
+	const uint32_t *tables = arg;
+	uint32_t x = tables[*(const uint32_t *)a], y = tables[*(const uint32_t *)b];
+
+	return (x > y) - (x < y);
+}
+
+/* order: of all places; by table it is first made, then used up piece by piece. */
+static int make_tables(struct xp_report_groups *groups, uint32_t *order, uint32_t *table_of)
+{
+	struct xp_report_tables *tables = groups->tables;
+	const struct xp_wait_places *places = &tables->waits;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < places->count; i++) {
+		order[i] = (uint32_t)i;
+		err = find_table(groups, &places->list[i], &table_of[i]);
 	}
-	err = xp_model_sample(counting->model, &blocked);
-	return err || !wait->runnable_ns ? err : xp_model_sample(counting->model, &runnable);
+	if (!err)
+		qsort_r(order, places->count, sizeof(*order), compare_tables, table_of);
+	for (size_t i = 0, end; !err && i < places->count; i = end) {
+		uint32_t table = table_of[order[i]];
+
+		for (end = i + 1; end < places->count && table_of[order[end]] == table;)
+			end++;
+		err = xp_wait_table_make(&tables->tables[table].waits, places, order + i, end - i);
+	}
+	if (!err && groups->has_all)
+		err = xp_wait_table_make(&tables->all.waits, places, order, places->count);
+	return err;
 }
 
-int xp_waits_read(struct xp_model *model, const struct xp_model_source *source, bool *broken)
+static int add_places(struct xp_report_groups *groups, const struct xp_model_source *source, bool *broken)
 {
-	struct counting counting = { .model = model, .owed = 0.5 };
-	const struct xp_model_waits waits = { add, &counting };
-	struct xp_model_source of_waits = *source;
+	struct xp_report_tables *tables = groups->tables;
+	uint32_t *order = NULL, *table_of = NULL;
+	int err =
+	    xp_wait_places_read(&tables->waits, source, tables->symbolizer, tables->by == XP_MODEL_BY_CPU, broken);
 
-	of_waits.waits = &waits;
-	return xp_model_read_samples(model, &of_waits, broken);
+	if (err || !tables->waits.count)
+		return err;
+	if (tables->waits.model.dropped)
+		xp_warn("%" PRIu64 " waits are missing: the recording has too many different ones",
+			tables->waits.model.dropped);
+	tables->has_waits = true;
+	order = calloc(tables->waits.count, sizeof(*order));
+	table_of = calloc(tables->waits.count, sizeof(*table_of));
+	err = order && table_of ? make_tables(groups, order, table_of) : -ENOMEM;
+	free(order);
+	free(table_of);
+	return err;
 }
 
-const char *xp_waits_waker(char to[XP_WAKER_BYTES], uint32_t flags, const char *name, uint32_t tid)
+int xp_report_waits_read(struct xp_report_groups *groups, const struct xp_model_source *source, bool *broken)
 {
-	if (flags & XP_WAIT_LAST)
-		snprintf(to, XP_WAKER_BYTES, "(not over)");
-	else if (flags & XP_WAIT_HARDIRQ)
-		snprintf(to, XP_WAKER_BYTES, "timer or interrupt");
-	else if (flags & XP_WAIT_SOFTIRQ)
-		snprintf(to, XP_WAKER_BYTES, "kernel, in %.40s (%" PRIu32 ")", name, tid);
-	else if (tid)
-		snprintf(to, XP_WAKER_BYTES, "%.40s (%" PRIu32 ")", name, tid);
-	else
-		snprintf(to, XP_WAKER_BYTES, "-");
-	return to;
+	const struct xp_facts *facts = source->facts;
+	struct xp_report_tables *tables = groups->tables;
+	char path[PATH_MAX];
+	int err;
+
+	tables->has_waits = xp_facts_waits(facts, &tables->wait_facts);
+	/* A manifest without waits is of a recording without them. */
+	if (!tables->has_waits && xp_facts_summary(facts)->started_ns)
+		return 0;
+	err = add_accounts(groups, facts);
+	if (err || (size_t)snprintf(path, sizeof(path), "%s/" XP_PERF_DATA_NAME, source->directory) >= sizeof(path))
+		return err;
+	if (!access(path, F_OK))
+		return add_places(groups, source, broken);
+	if (tables->has_waits)
+		xp_warn("only perf.data has the places where threads waited, and there is none; record without "
+			"--no-perf-data");
+	return 0;
 }

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Where the time of one call went: on a CPU, waiting for one, and blocked, with the stacks of its samples and waits. */
+#ifndef XPROF_EXPLAIN_CALL_STORY_H
+#define XPROF_EXPLAIN_CALL_STORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/thread_times.h"
+
+#define XP_STORY_WAITS_MAX 32
+#define XP_STORY_STACKS_MAX 16
+
+/* Waits with the same functions in their stack, the same state and waker. */
+struct xp_story_wait {
+	const struct xp_timed_wait *longest;
+	uint64_t longest_ns;
+	uint64_t count;
+	uint64_t blocked_ns, runnable_ns; /* within the time of the story */
+};
+
+struct xp_story_stack {
+	uint32_t stack;
+	uint64_t samples;
+};
+
+/* What the thread that has ended a wait did meanwhile. */
+struct xp_story_waker {
+	uint32_t thread;		  /* of the model; XP_MODEL_NONE: it was not recorded */
+	const struct xp_timed_wait *wait; /* its longest one; NULL: none */
+	uint64_t wait_ns;		  /* as far as the other one lasted */
+	uint64_t samples;		  /* of it in that time */
+	uint32_t stack;			  /* the most frequent of them */
+};
+
+enum xp_story_cause {
+	XP_CAUSE_UNKNOWN,
+	XP_CAUSE_ON_CPU,
+	XP_CAUSE_RUNNABLE,
+	XP_CAUSE_BLOCKED, /* by waits[0] */
+};
+
+struct xp_story {
+	struct xp_time_range range;
+	uint32_t thread; /* of the model; XP_MODEL_NONE: it has neither samples nor waits */
+	/* If the recording has waits. Their sum is the length of the story. */
+	uint64_t on_cpu_ns, runnable_ns, blocked_ns;
+	uint64_t samples;
+	struct xp_story_wait waits[XP_STORY_WAITS_MAX]; /* the longest first */
+	size_t wait_count;
+	struct xp_story_stack stacks[XP_STORY_STACKS_MAX]; /* the most frequent first */
+	size_t stack_count;
+	/* While it was runnable: the thread that had the CPU longest, and the CPU on which it ran after the longest
+	 * time. */
+	uint32_t neighbour; /* XP_MODEL_NONE: unknown */
+	uint64_t neighbour_ns;
+	uint32_t starved_cpu;
+	uint64_t starved_ns;	   /* that longest time; 0: none */
+	enum xp_story_cause cause; /* what took most of the time */
+};
+
+void xp_story_make(struct xp_story *story, const struct xp_thread_times *times, uint32_t thread,
+		   struct xp_time_range range);
+
+#define XP_STORY_WAKERS_MAX 4 /* of a chain that are told: each waited for the next one */
+
+/*
+ * Returns whether it did anything worth telling: a wait of at least a quarter of that time, or else samples, without
+ * `wait`.
+ */
+bool xp_story_look_at_waker(struct xp_story_waker *waker, const struct xp_thread_times *times,
+			    const struct xp_timed_wait *wait);
+
+#endif

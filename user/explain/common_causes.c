@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "explain/common_causes.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/text.h"
+#include "base/util.h"
+#include "model/stack_shapes.h"
+#include "model/tree.h"
+
+#define PLACE_FRAMES_MAX 5
+#define PLACE_NAME_BYTES 80
+#define WORTH_SHARE 0.05 /* of the time of a slow call */
+#define WORTH_CALLS 0.5	 /* more of the slow calls than of the usual ones began on that CPU, */
+#define CALLS_MIN 3	 /* of so many */
+
+const char *xp_common_kind_name(enum xp_common_kind kind)
+{
+	static const char *const names[XP_COMMON_KINDS] = {
+		[XP_COMMON_CALLEE] = "callee",	     [XP_COMMON_SELF] = "self",	      [XP_COMMON_ON_CPU] = "on_cpu",
+		[XP_COMMON_RUNNABLE] = "runnable",   [XP_COMMON_BLOCKED] = "blocked", [XP_COMMON_WAKER] = "waker",
+		[XP_COMMON_NEIGHBOUR] = "neighbour", [XP_COMMON_CPU] = "cpu",
+	};
+
+	return names[kind];
+}
+
+const char *xp_story_place(char to[XP_PLACE_BYTES], const struct xp_model *model, uint32_t stack, const char *function)
+{
+	const char *names[PLACE_FRAMES_MAX];
+	size_t count = XP_MIN(xp_stack_frames(model, stack, names, PLACE_FRAMES_MAX), (size_t)PLACE_FRAMES_MAX);
+	size_t used = 0;
+
+	to[0] = 0;
+	for (size_t i = 0; i < count && (!i || !function || strcmp(names[i], function) != 0); i++)
+		used += (size_t)snprintf(to + used, XP_PLACE_BYTES - used, "%s%.*s", i ? " < " : "",
+					 (int)xp_text_fit(names[i], PLACE_NAME_BYTES), names[i]);
+	return to;
+}
+
+const char *xp_story_thread(char to[XP_THREAD_TEXT_BYTES], const struct xp_model *model, uint32_t thread)
+{
+	return xp_model_label(to, XP_THREAD_TEXT_BYTES, model->threads[thread].name, model->threads[thread].tid);
+}
+
+static int add(struct xp_commons *commons, struct xp_model *model, struct xp_common part, int is_slow)
+{
+	const char *text = xp_model_text(model, part.text);
+	uint32_t *index =
+	    text ? xp_u64_map_add(&commons->by_key, (uint64_t)(uintptr_t)text * XP_COMMON_KINDS + part.kind, UINT32_MAX)
+		 : NULL;
+	struct xp_common *common;
+
+	if (!index)
+		return -ENOMEM;
+	if (*index == UINT32_MAX) {
+		if (XP_ARRAY_RESERVE(commons->list, commons->room, commons->count + 1))
+			return -ENOMEM;
+		*index = (uint32_t)commons->count;
+		commons->list[commons->count++] = (struct xp_common){ .kind = part.kind, .text = text };
+	}
+	common = &commons->list[*index];
+	common->ns[is_slow] += part.ns[0];
+	if (common->last_call != commons->all_calls) {
+		common->last_call = commons->all_calls;
+		common->calls[is_slow]++;
+	}
+	return 0;
+}
+
+static int add_callees(struct xp_commons *commons, struct xp_model *model, const struct xp_call_function *functions,
+		       const struct xp_slow_call *call, int is_slow)
+{
+	uint64_t in_callees = call->further.ns, ns = xp_slow_call_ns(call);
+	int err = 0;
+
+	for (size_t i = 0; !err && i < call->callee_count; i++) {
+		const struct xp_call_callee *callee = &call->callees[i];
+
+		in_callees += callee->ns;
+		err =
+		    add(commons, model,
+			(struct xp_common){
+			    .kind = XP_COMMON_CALLEE, .text = functions[callee->function].name, .ns = { callee->ns } },
+			is_slow);
+	}
+	if (!err && call->callee_count)
+		err =
+		    add(commons, model,
+			(struct xp_common){ .kind = XP_COMMON_SELF, .text = "", .ns = { ns - XP_MIN(ns, in_callees) } },
+			is_slow);
+	return err;
+}
+
+static int add_wait(struct xp_commons *commons, struct xp_model *model, const struct xp_story_wait *wait,
+		    const char *function, int is_slow)
+{
+	char place[XP_PLACE_BYTES], text[XP_PLACE_BYTES + 32], waker[XP_THREAD_TEXT_BYTES];
+	int err;
+
+	if (!wait->blocked_ns)
+		return 0;
+	snprintf(text, sizeof(text), "%s in %s", xp_wait_state_text(wait->longest->state),
+		 xp_story_place(place, model, wait->longest->stack, function));
+	err = add(commons, model,
+		  (struct xp_common){ .kind = XP_COMMON_BLOCKED, .text = text, .ns = { wait->blocked_ns } }, is_slow);
+	if (err || !wait->longest->waker_tid || wait->longest->flags & (XP_WAIT_HARDIRQ | XP_WAIT_SOFTIRQ))
+		return err;
+	xp_model_label(waker, sizeof(waker), wait->longest->waker_name, wait->longest->waker_tid);
+	return add(commons, model,
+		   (struct xp_common){ .kind = XP_COMMON_WAKER, .text = waker, .ns = { wait->blocked_ns } }, is_slow);
+}
+
+static int add_neighbour(struct xp_commons *commons, struct xp_model *model, const struct xp_story *story, int is_slow)
+{
+	char thread[XP_THREAD_TEXT_BYTES], text[XP_THREAD_TEXT_BYTES + 32];
+
+	if (story->neighbour == XP_MODEL_NONE)
+		return 0;
+	snprintf(text, sizeof(text), "%s on CPU %" PRIu32, xp_story_thread(thread, model, story->neighbour),
+		 story->starved_cpu);
+	return add(commons, model,
+		   (struct xp_common){ .kind = XP_COMMON_NEIGHBOUR, .text = text, .ns = { story->neighbour_ns } },
+		   is_slow);
+}
+
+int xp_commons_add(struct xp_commons *commons, struct xp_thread_times *times, const struct xp_call_function *functions,
+		   const struct xp_slow_call *call, const struct xp_story *story, int is_slow)
+{
+	struct xp_model *model = &times->model;
+	char cpu[32];
+	int err;
+
+	commons->calls[is_slow]++;
+	commons->ns[is_slow] += xp_slow_call_ns(call);
+	commons->all_calls++;
+	snprintf(cpu, sizeof(cpu), "CPU %u", call->cpu);
+	err = add(commons, model, (struct xp_common){ .kind = XP_COMMON_CPU, .text = cpu }, is_slow);
+	err = err ?: add_callees(commons, model, functions, call, is_slow);
+	if (err || story->thread == XP_MODEL_NONE || !times->wait_count)
+		return err;
+	err = add(commons, model,
+		  (struct xp_common){ .kind = XP_COMMON_ON_CPU, .text = "", .ns = { story->on_cpu_ns } }, is_slow);
+	if (!err && story->runnable_ns)
+		err = add(commons, model,
+			  (struct xp_common){ .kind = XP_COMMON_RUNNABLE, .text = "", .ns = { story->runnable_ns } },
+			  is_slow);
+	for (size_t i = 0; !err && i < story->wait_count; i++)
+		err = add_wait(commons, model, &story->waits[i], functions[call->function].name, is_slow);
+	return err ?: add_neighbour(commons, model, story, is_slow);
+}
+
+static double share(const struct xp_commons *commons, const struct xp_common *common, int is_slow)
+{
+	return commons->calls[is_slow] ? (double)common->calls[is_slow] / (double)commons->calls[is_slow] : 0;
+}
+
+static double difference(const struct xp_commons *commons, const struct xp_common *common)
+{
+	return xp_common_mean_ns(commons, common, 1) - xp_common_mean_ns(commons, common, 0);
+}
+
+static bool is_worth_telling(const struct xp_commons *commons, const struct xp_common *common)
+{
+	if (common->kind == XP_COMMON_CPU)
+		return commons->calls[0] >= CALLS_MIN && commons->calls[1] >= CALLS_MIN &&
+		       share(commons, common, 1) - share(commons, common, 0) >= WORTH_CALLS;
+	return difference(commons, common) * (double)commons->calls[1] >= WORTH_SHARE * (double)commons->ns[1];
+}
+
+static int by_difference(const void *a, const void *b, void *arg)
+{
+	double left = difference(arg, a), right = difference(arg, b);
+
+	return (left < right) - (left > right);
+}
+
+void xp_commons_finish(struct xp_commons *commons)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < commons->count; i++)
+		if (is_worth_telling(commons, &commons->list[i]))
+			commons->list[kept++] = commons->list[i];
+	commons->count = kept;
+	if (kept)
+		qsort_r(commons->list, kept, sizeof(*commons->list), by_difference, commons);
+	commons->count = XP_MIN(kept, (size_t)XP_COMMON_MAX);
+}
+
+void xp_commons_free(struct xp_commons *commons)
+{
+	free(commons->list);
+	xp_u64_map_free(&commons->by_key);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What slow calls have in common that usual ones have not: the time of each of their parts, on average, in both. */
+#ifndef XPROF_EXPLAIN_COMMON_CAUSES_H
+#define XPROF_EXPLAIN_COMMON_CAUSES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "explain/call_story.h"
+#include "explain/slow_calls.h"
+
+#define XP_COMMON_MAX 12 /* that are worth telling */
+
+enum xp_common_kind {
+	XP_COMMON_CALLEE, /* in what it called */
+	XP_COMMON_SELF,	  /* in itself; only if there are callees */
+	XP_COMMON_ON_CPU,
+	XP_COMMON_RUNNABLE,
+	XP_COMMON_BLOCKED,   /* in one state, at one place */
+	XP_COMMON_WAKER,     /* blocked until this thread woke it */
+	XP_COMMON_NEIGHBOUR, /* runnable, while this thread had the CPU */
+	XP_COMMON_CPU,	     /* it began on this CPU; has no time */
+	XP_COMMON_KINDS,
+};
+/* As in JSON. */
+const char *xp_common_kind_name(enum xp_common_kind kind);
+
+struct xp_common {
+	enum xp_common_kind kind;
+	const char *text;   /* which one; "" for those without */
+	uint64_t ns[2];	    /* sums: of usual calls, and of slow ones */
+	uint64_t calls[2];  /* in how many of them */
+	uint64_t last_call; /* private */
+};
+
+struct xp_commons {
+	struct xp_common *list; /* what makes the greatest difference comes first, after xp_commons_finish() */
+	size_t count;
+	uint64_t calls[2];
+	uint64_t ns[2]; /* the durations of all of them */
+	/* private */
+	size_t room;
+	struct xp_u64_map by_key;
+	uint64_t all_calls;
+};
+
+/*
+ * Adds a call with its story; is_slow: which of both it is. functions: those of struct xp_slow_calls. Texts are those
+ * of times->model. Returns 0 or -ENOMEM. Zeroed at first; the caller frees it in every case.
+ */
+int xp_commons_add(struct xp_commons *commons, struct xp_thread_times *times, const struct xp_call_function *functions,
+		   const struct xp_slow_call *call, const struct xp_story *story, int is_slow);
+/* Leaves what is worth telling. */
+void xp_commons_finish(struct xp_commons *commons);
+void xp_commons_free(struct xp_commons *commons);
+
+static inline double xp_common_mean_ns(const struct xp_commons *commons, const struct xp_common *common, int is_slow)
+{
+	return commons->calls[is_slow] ? (double)common->ns[is_slow] / (double)commons->calls[is_slow] : 0;
+}
+
+#define XP_PLACE_BYTES 512
+/* Where a call waited: "a < b < c", from the innermost function up to the one before `function`. Returns to. */
+const char *xp_story_place(char to[XP_PLACE_BYTES], const struct xp_model *model, uint32_t stack, const char *function);
+#define XP_THREAD_TEXT_BYTES 64
+/* "name (tid)" of a thread of the model. Returns to. */
+const char *xp_story_thread(char to[XP_THREAD_TEXT_BYTES], const struct xp_model *model, uint32_t thread);
+
+#endif

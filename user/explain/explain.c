@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "explain/explain.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/text.h"
+#include "base/util.h"
+
+/* Those of the call: it may have waited before it began, and after. */
+static void tell_story(struct xp_story *story, const struct xp_explanation *explanation,
+		       const struct xp_slow_call *call)
+{
+	const struct xp_thread_times *times = &explanation->times;
+	/* Without the manifest, calls and samples have no time in common. */
+	bool has_start = xp_facts_summary(explanation->facts)->start_tsc;
+	uint32_t thread = has_start ? xp_thread_times_find(times, call->pid, call->tid) : XP_MODEL_NONE;
+
+	xp_story_make(story, times, thread, (struct xp_time_range){ call->begin_ns, call->end_ns });
+}
+
+static int compare_calls(struct xp_explanation *explanation)
+{
+	const struct xp_slow_calls *calls = &explanation->calls;
+	uint64_t shortest = calls->compared ? xp_slow_call_ns(&calls->slow[calls->compared - 1]) : 0;
+	struct xp_story story;
+	int err = 0;
+
+	for (int is_slow = 0; is_slow < 2; is_slow++) {
+		const struct xp_slow_call *list = is_slow ? calls->slow : calls->usual;
+		size_t count = is_slow ? calls->compared : calls->usual_count;
+
+		for (size_t i = 0; !err && i < count; i++) {
+			if (!is_slow && xp_slow_call_ns(&list[i]) >= shortest)
+				continue;
+			tell_story(&story, explanation, &list[i]);
+			err = xp_commons_add(&explanation->commons, &explanation->times, calls->functions, &list[i],
+					     &story, is_slow);
+		}
+	}
+	xp_commons_finish(&explanation->commons);
+	return err;
+}
+
+static int explain_calls(struct xp_explanation *explanation)
+{
+	const struct xp_slow_calls *calls = &explanation->calls;
+	size_t found = explanation->options->slowest ? calls->slow_count : calls->compared;
+	size_t count = XP_MIN(found, explanation->slowest);
+
+	explanation->shown = calloc(count + 1, sizeof(*explanation->shown));
+	if (!explanation->shown)
+		return -ENOMEM;
+	for (; explanation->shown_count < count; explanation->shown_count++) {
+		struct xp_explained_call *shown = &explanation->shown[explanation->shown_count];
+
+		shown->call = &calls->slow[explanation->shown_count];
+		tell_story(&shown->story, explanation, shown->call);
+	}
+	return compare_calls(explanation);
+}
+
+static bool has_logs(const struct xp_recorded *recorded)
+{
+	for (size_t i = 0; i < recorded->process_count; i++)
+		if (recorded->processes[i].log)
+			return true;
+	return false;
+}
+
+static int explain_waits(struct xp_explanation *explanation)
+{
+	int err = xp_wait_groups_make(&explanation->waits, &explanation->times, &explanation->select,
+				      explanation->options->above_ns);
+
+	if (err || explanation->waits.count)
+		return err;
+	if (!explanation->times.wait_count)
+		xp_error(
+		    "there are neither calls nor waits in the recording; record a program with XRay sleds, or with "
+		    "--off-cpu");
+	else
+		xp_error("no wait is longer than --above, or has such a --function in its stack");
+	return -ENODATA;
+}
+
+static int explain_all(struct xp_explanation *explanation, const char *directory)
+{
+	const struct xp_explain_options *options = explanation->options;
+	const struct xp_model_source source = {
+		.recorded = &explanation->recorded,
+		.directory = directory,
+		.facts = explanation->facts,
+		.select = &explanation->select,
+		.instr_map = options->instr_map,
+	};
+	const struct xp_slow_calls_options slow = { explanation->slowest, options->above_ns, options->full_names };
+	int err = xp_thread_times_read(&explanation->times, &source, options->full_names, &explanation->broken);
+
+	if (err || !has_logs(&explanation->recorded))
+		return err ? err : explain_waits(explanation);
+	err = xp_slow_calls_read(&explanation->calls, &source, &slow, &explanation->broken);
+	if (err)
+		return err;
+	if (explanation->calls.slow_count)
+		return explain_calls(explanation);
+	if (explanation->calls.all.count)
+		xp_error("no call took longer than --above; the slowest took %.3f ms",
+			 explanation->calls.all.max / 1e6);
+	else if (options->function_count)
+		xp_error("no call of such a --function has ended in the recording; `xprof report` shows their names");
+	else
+		xp_error("no call has ended in the recording");
+	return -ENODATA;
+}
+
+int xp_explain(struct xp_explanation *explanation, const char *directory, const struct xp_explain_options *options)
+{
+	struct stat st;
+	int err;
+
+	*explanation = (struct xp_explanation){
+		.options = options,
+		.slowest = options->slowest ? options->slowest : XP_EXPLAIN_SLOWEST,
+		.select = { .functions = options->functions, .function_count = options->function_count },
+	};
+	if (!stat(directory, &st) && !S_ISDIR(st.st_mode)) {
+		xp_error("%s: not the directory of a recording", directory);
+		return -ENOENT;
+	}
+	err = xp_recorded_add(&explanation->recorded, directory);
+	if (!err)
+		err = xp_facts_read(&explanation->facts, directory);
+	return err ? err : explain_all(explanation, directory);
+}
+
+const char *xp_explained_thread_name(char to[XP_EXPLAINED_NAME_BYTES], const struct xp_explanation *explanation,
+				     const struct xp_explained_call *shown)
+{
+	const struct xp_slow_call *call = shown->call;
+	const struct xp_recorded_process *process = &explanation->recorded.processes[call->process];
+	const char *name = xp_facts_thread(explanation->facts, call->pid, process->image, call->tid);
+
+	if (!name && shown->story.thread != XP_MODEL_NONE)
+		name = explanation->times.model.threads[shown->story.thread].name;
+	xp_clean_text(to, XP_EXPLAINED_NAME_BYTES, name ? name : "");
+	return to;
+}
+
+void xp_explanation_free(struct xp_explanation *explanation)
+{
+	xp_wait_groups_free(&explanation->waits);
+	xp_commons_free(&explanation->commons);
+	free(explanation->shown);
+	xp_slow_calls_free(&explanation->calls);
+	xp_thread_times_free(&explanation->times);
+	xp_facts_free(explanation->facts);
+	xp_recorded_free(&explanation->recorded);
+}

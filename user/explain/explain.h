@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Why calls were slow: `xprof explain`.
+ *
+ *	FDR logs   -->  slow_calls.h	--\
+ *					   >-->  call_story.h, common_causes.h  -->  print.c, json.c
+ *	perf.data  -->  model/thread_times.h --/
+ *
+ * Calls, samples and waits have one clock, the TSC. Where no calls are recorded, the waits alone are explained.
+ */
+#ifndef XPROF_EXPLAIN_EXPLAIN_H
+#define XPROF_EXPLAIN_EXPLAIN_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "explain/common_causes.h"
+#include "report/wait_groups.h"
+
+/* Version of the JSON: increases when a member changes its meaning or is removed. */
+#define XP_EXPLAIN_VERSION 1
+#define XP_EXPLAIN_SLOWEST 5
+
+struct xp_explain_options {
+	const char *const *functions; /* globs; none: one is chosen (slow_calls.h) */
+	size_t function_count;
+	size_t slowest; /* 0: XP_EXPLAIN_SLOWEST of those that are slow enough for a comparison */
+	uint64_t above_ns;
+	bool full_names;
+	const char *instr_map; /* as in struct xp_model_source */
+};
+
+/* A slow call that is shown. */
+struct xp_explained_call {
+	const struct xp_slow_call *call;
+	struct xp_story story;
+};
+
+struct xp_explanation {
+	const struct xp_explain_options *options;
+	struct xp_recorded recorded;
+	struct xp_facts *facts;
+	struct xp_select select;
+	struct xp_slow_calls calls;
+	struct xp_thread_times times;
+	size_t slowest; /* how many are shown at most */
+	struct xp_explained_call *shown;
+	size_t shown_count;
+	struct xp_commons commons;
+	struct xp_wait_groups waits; /* if there are no calls */
+	bool broken;		     /* a part of the recording is malformed; that is printed */
+};
+
+/*
+ * Explains the recording in a directory. Prints errors. The caller frees it in every case. Returns 0 or -errno: -ENOENT
+ * if there is no recording, -ENODATA if nothing in it is to be explained.
+ */
+int xp_explain(struct xp_explanation *explanation, const char *directory, const struct xp_explain_options *options);
+void xp_explanation_free(struct xp_explanation *explanation);
+
+/* The thread's name, clean; "": unknown. Returns to. */
+#define XP_EXPLAINED_NAME_BYTES 64
+const char *xp_explained_thread_name(char to[XP_EXPLAINED_NAME_BYTES], const struct xp_explanation *explanation,
+				     const struct xp_explained_call *shown);
+
+/* For people: at most `columns` wide, as far as names allow. Errors show in ferror(out). */
+void xp_explanation_print(FILE *out, const struct xp_explanation *explanation, int columns);
+/* As xprof-formats(5) describes it. Returns 0 or -ENOMEM. */
+int xp_explanation_write_json(FILE *out, const struct xp_explanation *explanation);
+
+#endif

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "explain/explain.h"
+
+#include <errno.h>
+
+#include <jansson.h>
+
+#include "base/util.h"
+#include "model/stack_shapes.h"
+
+#define FRAMES_MAX 256
+
+/* A value that is NULL makes the object fail, and with it what it is in: out of memory. */
+
+static json_t *number(uint64_t value)
+{
+	return json_integer((json_int_t)XP_MIN(value, (uint64_t)INT64_MAX));
+}
+
+/* Takes ownership of the value. */
+static json_t *append(json_t *list, json_t *value)
+{
+	if (list && json_array_append_new(list, value)) {
+		json_decref(list);
+		return NULL;
+	}
+	return list;
+}
+
+static json_t *stack_value(const struct xp_model *model, uint32_t stack)
+{
+	const char *names[FRAMES_MAX];
+	size_t count = XP_MIN(xp_stack_frames(model, stack, names, FRAMES_MAX), (size_t)FRAMES_MAX);
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < count && list; i++)
+		list = append(list, json_string(names[i]));
+	return list;
+}
+
+static json_t *thread_value(const struct xp_model *model, uint32_t thread)
+{
+	if (thread == XP_MODEL_NONE)
+		return json_null();
+	return json_pack("{s:o, s:s}", "tid", number(model->threads[thread].tid), "name", model->threads[thread].name);
+}
+
+/* ---- waits ---- */
+
+static json_t *waker_value(const struct xp_explanation *explanation, const struct xp_timed_wait *wait, int depth);
+
+/* depth: of the chain of wakers. */
+static json_t *meanwhile_value(const struct xp_explanation *explanation, const struct xp_timed_wait *wait, int depth)
+{
+	const struct xp_model *model = &explanation->times.model;
+	struct xp_story_waker waker;
+
+	if (depth == XP_STORY_WAKERS_MAX || !xp_story_look_at_waker(&waker, &explanation->times, wait))
+		return json_null();
+	if (waker.wait)
+		return json_pack("{s:o, s:s, s:o, s:o}", "wait_ns", number(waker.wait_ns), "state",
+				 xp_wait_state_text(waker.wait->state), "stack", stack_value(model, waker.wait->stack),
+				 "waker", waker_value(explanation, waker.wait, depth + 1));
+	return json_pack("{s:o, s:o}", "samples", number(waker.samples), "stack", stack_value(model, waker.stack));
+}
+
+static json_t *waker_value(const struct xp_explanation *explanation, const struct xp_timed_wait *wait, int depth)
+{
+	if (wait->flags & XP_WAIT_HARDIRQ)
+		return json_pack("{s:b}", "interrupt", 1);
+	if (!wait->waker_tid)
+		return json_null();
+	return json_pack("{s:o, s:s, s:b, s:o}", "tid", number(wait->waker_tid), "name", wait->waker_name, "softirq",
+			 (wait->flags & XP_WAIT_SOFTIRQ) != 0, "meanwhile", meanwhile_value(explanation, wait, depth));
+}
+
+static json_t *neighbour_value(const struct xp_explanation *explanation, const struct xp_story *story)
+{
+	if (!story->starved_ns)
+		return json_null();
+	return json_pack("{s:o, s:o, s:o}", "cpu", number(story->starved_cpu), "thread",
+			 thread_value(&explanation->times.model, story->neighbour), "ns", number(story->neighbour_ns));
+}
+
+static json_t *waits_value(const struct xp_explanation *explanation, const struct xp_story *story)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < story->wait_count && list; i++) {
+		const struct xp_story_wait *wait = &story->waits[i];
+
+		list = append(list, json_pack("{s:s, s:o, s:o, s:o, s:i, s:o, s:o}", "state",
+					      xp_wait_state_text(wait->longest->state), "count", number(wait->count),
+					      "blocked_ns", number(wait->blocked_ns), "runnable_ns",
+					      number(wait->runnable_ns), "syscall", (int)wait->longest->syscall,
+					      "waker", waker_value(explanation, wait->longest, 0), "stack",
+					      stack_value(&explanation->times.model, wait->longest->stack)));
+	}
+	return list;
+}
+
+static json_t *samples_value(const struct xp_model *model, const struct xp_story *story)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < story->stack_count && list; i++)
+		list = append(list, json_pack("{s:o, s:o}", "samples", number(story->stacks[i].samples), "stack",
+					      stack_value(model, story->stacks[i].stack)));
+	return list;
+}
+
+/* ---- calls ---- */
+
+static json_t *functions_value(const struct xp_slow_calls *calls)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < calls->function_count && list; i++) {
+		const struct xp_durations *durations = &calls->functions[i].durations;
+
+		if (!calls->functions[i].is_wanted || !durations->count)
+			continue;
+		list = append(
+		    list, json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "name", calls->functions[i].name, "calls",
+				    number(durations->count), "p50_ns", number(xp_durations_percentile(durations, 500)),
+				    "p90_ns", number(xp_durations_percentile(durations, 900)), "p99_ns",
+				    number(xp_durations_percentile(durations, 990)), "max_ns", number(durations->max)));
+	}
+	return list;
+}
+
+static json_t *callers_value(const struct xp_slow_calls *calls, const struct xp_slow_call *call)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < XP_MIN(call->caller_count, (size_t)XP_CALL_CALLERS_MAX) && list; i++)
+		list = append(list, json_string(calls->functions[call->callers[i]].name));
+	return list;
+}
+
+static json_t *callees_value(const struct xp_slow_calls *calls, const struct xp_slow_call *call)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < call->callee_count && list; i++) {
+		const struct xp_call_callee *callee = &call->callees[i];
+
+		list = append(list, json_pack("{s:s, s:o, s:o}", "function", calls->functions[callee->function].name,
+					      "calls", number(callee->calls), "ns", number(callee->ns)));
+	}
+	return list;
+}
+
+static json_t *arguments_value(const struct xp_slow_call *call)
+{
+	json_t *list = json_array();
+
+	/* Hexadecimal: JSON's numbers have fewer bits. */
+	for (unsigned int i = 0; i < call->arg_count && list; i++)
+		list = append(list, json_sprintf("0x%llx", (unsigned long long)call->args[i]));
+	return list;
+}
+
+static json_t *split_value(const struct xp_explanation *explanation, const struct xp_story *story)
+{
+	if (!explanation->times.wait_count || story->thread == XP_MODEL_NONE)
+		return json_null();
+	return json_pack("{s:o, s:o, s:o}", "on_cpu_ns", number(story->on_cpu_ns), "runnable_ns",
+			 number(story->runnable_ns), "blocked_ns", number(story->blocked_ns));
+}
+
+static json_t *call_value(const struct xp_explanation *explanation, const struct xp_explained_call *shown)
+{
+	static const char *const causes[] = { "unknown", "on_cpu", "runnable", "blocked" };
+	const struct xp_model *model = &explanation->times.model;
+	const struct xp_slow_calls *calls = &explanation->calls;
+	const struct xp_slow_call *call = shown->call;
+	char name[XP_EXPLAINED_NAME_BYTES];
+
+	return json_pack("{s:s, s:o, s:o, s:s, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o}",
+			 "function", calls->functions[call->function].name, "pid", number(call->pid), "tid",
+			 number(call->tid), "thread", xp_explained_thread_name(name, explanation, shown), "start_ns",
+			 number(call->begin_ns), "duration_ns", number(xp_slow_call_ns(call)), "cpu", (int)call->cpu,
+			 "arguments", arguments_value(call), "callers", callers_value(calls, call), "caller_count",
+			 number(call->caller_count), "callees", callees_value(calls, call), "further_callees_ns",
+			 number(call->further.ns), "cause", causes[shown->story.cause], "time",
+			 split_value(explanation, &shown->story), "waits", waits_value(explanation, &shown->story),
+			 "neighbour", neighbour_value(explanation, &shown->story), "samples",
+			 samples_value(model, &shown->story));
+}
+
+static json_t *calls_value(const struct xp_explanation *explanation)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < explanation->shown_count && list; i++)
+		list = append(list, call_value(explanation, &explanation->shown[i]));
+	return list;
+}
+
+static json_t *commons_value(const struct xp_commons *commons)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < commons->count && list; i++) {
+		const struct xp_common *common = &commons->list[i];
+
+		list =
+		    append(list, json_pack("{s:s, s:s, s:f, s:f, s:o, s:o}", "kind", xp_common_kind_name(common->kind),
+					   "what", common->text, "slow_mean_ns", xp_common_mean_ns(commons, common, 1),
+					   "usual_mean_ns", xp_common_mean_ns(commons, common, 0), "slow_calls",
+					   number(common->calls[1]), "usual_calls", number(common->calls[0])));
+	}
+	return list;
+}
+
+static json_t *groups_value(const struct xp_explanation *explanation)
+{
+	const struct xp_wait_groups *groups = &explanation->waits;
+	const struct xp_model *model = &explanation->times.model;
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < XP_MIN(groups->count, explanation->slowest) && list; i++) {
+		const struct xp_wait_group *group = &groups->list[i];
+		const struct xp_timed_wait *wait = group->longest;
+
+		list = append(list,
+			      json_pack("{s:s, s:f, s:f, s:f, s:o, s:o, s:o, s:o, s:o}", "state",
+					xp_wait_state_text(wait->state), "count", group->count, "blocked_ns",
+					group->blocked_ns, "runnable_ns", group->runnable_ns, "longest_ns",
+					number(wait->end_ns - wait->begin_ns), "longest_start_ns",
+					number(wait->begin_ns), "thread", thread_value(model, wait->thread), "waker",
+					waker_value(explanation, wait, 0), "stack", stack_value(model, wait->stack)));
+	}
+	return list;
+}
+
+int xp_explanation_write_json(FILE *out, const struct xp_explanation *explanation)
+{
+	const struct xp_commons *commons = &explanation->commons;
+	json_t *json = json_pack(
+	    "{s:i, s:o, s:b, s:b, s:o, s:o, s:o, s:o, s:o}", "explain_version", XP_EXPLAIN_VERSION, "functions",
+	    functions_value(&explanation->calls), "has_waits", explanation->times.wait_count > 0, "waits_are_sampled",
+	    (int)explanation->times.is_partial, "slow_calls", calls_value(explanation), "compared_slow_calls",
+	    number(commons->calls[1]), "compared_usual_calls", number(commons->calls[0]), "in_common",
+	    commons_value(commons), "waits", groups_value(explanation));
+	int err = json && !json_dumpf(json, out, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) && putc('\n', out) != EOF
+		      ? 0
+		      : -ENOMEM;
+
+	json_decref(json);
+	return err;
+}

@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "explain/slow_calls.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/util.h"
+#include "model/log_walk.h"
+
+#define CALLS_MIN 16	/* a function that is called less has no usual calls */
+#define OPEN_MAX 8	/* calls of a thread within each other that may be kept */
+#define SLOW_SHARE 100	/* a call is slow, too, if it took this part of the slowest one */
+#define USUAL_SHARE 900 /* in thousandths of the calls of a function, the shortest ones */
+#define SEED 0x9e3779b97f4a7c15u
+
+/* A call that may be kept, while it is open. */
+struct open_call {
+	size_t depth;
+	struct xp_slow_call call;
+};
+
+/* What a thread has of them. */
+struct own {
+	struct open_call *open[OPEN_MAX];
+	size_t count;
+	bool takes_arguments;
+};
+
+struct reading {
+	struct xp_slow_calls *calls;
+	const struct xp_model_source *source;
+	const struct xp_slow_calls_options *options;
+	struct xp_log_visitor visitor;
+	uint64_t start_tsc;
+	struct xp_u64_map by_number; /* of a name: the function */
+	uint32_t *functions;	     /* of the current log, by id: the function plus one; 0: not known yet */
+	size_t function_room;
+	size_t process; /* of the current log */
+	size_t slow_max;
+	uint64_t usual_seen;
+	uint64_t random;
+};
+
+/* ---- functions ---- */
+
+static int add_function(struct reading *reading, uint32_t id, uint32_t *index)
+{
+	struct xp_slow_calls *calls = reading->calls;
+	char room[XP_TIMELINE_UNNAMED_BYTES];
+	const struct xp_select *select = reading->source->select;
+	uint64_t number;
+	uint8_t marks;
+	const char *name = xp_timeline_names_get(&calls->names, reading->process, id, room, &number, &marks);
+	const uint32_t *known = xp_u64_map_find(&reading->by_number, number);
+
+	if (known) {
+		*index = *known;
+		return 0;
+	}
+	if (XP_ARRAY_RESERVE(calls->functions, calls->function_room, calls->function_count + 1))
+		return -ENOMEM;
+	name = xp_symbolizer_text(calls->names.symbolizer, name);
+	if (!name || !xp_u64_map_add(&reading->by_number, number, (uint32_t)calls->function_count))
+		return -ENOMEM;
+	*index = (uint32_t)calls->function_count;
+	calls->functions[calls->function_count++] = (struct xp_call_function){
+		.name = name,
+		.is_wanted = select->function_count && xp_select_marked(select, marks),
+	};
+	return 0;
+}
+
+static int function_of(struct reading *reading, uint32_t id, uint32_t *index)
+{
+	size_t before = reading->function_room;
+	int err;
+
+	if (reading->process != reading->visitor.process) {
+		reading->process = reading->visitor.process;
+		if (before)
+			memset(reading->functions, 0, before * sizeof(*reading->functions));
+	}
+	if (id > XP_REPORT_FUNCTIONS_MAX)
+		return add_function(reading, id, index);
+	if (id >= before) {
+		if (XP_ARRAY_RESERVE(reading->functions, reading->function_room, (size_t)id + 1))
+			return -ENOMEM;
+		memset(reading->functions + before, 0, (reading->function_room - before) * sizeof(*reading->functions));
+	}
+	if (!reading->functions[id]) {
+		err = add_function(reading, id, index);
+		if (err)
+			return err;
+		reading->functions[id] = *index + 1;
+	}
+	*index = reading->functions[id] - 1;
+	return 0;
+}
+
+/* ---- the first pass: durations ---- */
+
+static uint64_t took_ns(const struct reading *reading, uint64_t begin_tsc, uint64_t end_tsc)
+{
+	return xp_scale(end_tsc - XP_MIN(end_tsc, begin_tsc), XP_NS_PER_S, reading->visitor.hz);
+}
+
+static int measure(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
+{
+	struct reading *reading = arg;
+	struct xp_slow_calls *calls = reading->calls;
+	const struct xp_walked_call *call = &thread->calls[thread->depth - 1];
+	uint64_t ns = took_ns(reading, call->tsc, record->tsc);
+	uint32_t index;
+	int err = function_of(reading, call->function, &index);
+
+	if (err || (reading->source->select->function_count && !calls->functions[index].is_wanted))
+		return err;
+	return xp_durations_add(&calls->functions[index].durations, &calls->memory, ns, 0, 0);
+}
+
+static uint64_t excess(const struct xp_durations *durations)
+{
+	return durations->max - XP_MIN(durations->max, xp_durations_percentile(durations, 500));
+}
+
+/* A caller's slowest call exceeds its median by more than what it called: the outermost such function is chosen. */
+static void choose(struct xp_slow_calls *calls)
+{
+	struct xp_call_function *best = NULL;
+
+	for (int enough = 1; !best && enough >= 0; enough--)
+		for (size_t i = 0; i < calls->function_count; i++) {
+			struct xp_call_function *function = &calls->functions[i];
+
+			if (function->durations.count < (enough ? CALLS_MIN : 1))
+				continue;
+			if (!best || (enough ? excess(&function->durations) > excess(&best->durations)
+					     : function->durations.max > best->durations.max))
+				best = function;
+		}
+	if (best)
+		best->is_wanted = true;
+}
+
+static int sum_up(struct xp_slow_calls *calls)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < calls->function_count; i++) {
+		struct xp_call_function *function = &calls->functions[i];
+		uint64_t high = xp_durations_percentile(&function->durations, USUAL_SHARE);
+
+		/* Half the calls may take exactly that long, and the percentile may be a little too low. */
+		function->usual_ns = high + (uint64_t)(2 * XP_DURATIONS_ERROR * (double)high);
+		if (function->is_wanted)
+			err = xp_durations_merge(&calls->all, &calls->memory, &function->durations);
+	}
+	return err;
+}
+
+/* ---- the second pass: calls ---- */
+
+static void free_own(void *own)
+{
+	for (size_t i = 0; i < OPEN_MAX; i++)
+		free(((struct own *)own)->open[i]);
+	free(own);
+}
+
+static uint64_t since_start_ns(const struct reading *reading, uint64_t tsc)
+{
+	return took_ns(reading, reading->start_tsc, tsc);
+}
+
+static int note_callers(struct reading *reading, const struct xp_walked_thread *thread, struct xp_slow_call *call)
+{
+	size_t depth = thread->depth - 1;
+	int err = 0;
+
+	call->caller_count = depth;
+	for (size_t i = 0; !err && i < XP_MIN(depth, (size_t)XP_CALL_CALLERS_MAX); i++)
+		err = function_of(reading, thread->calls[depth - 1 - i].function, &call->callers[i]);
+	return err;
+}
+
+static int begin_call(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
+{
+	struct reading *reading = arg;
+	struct own *own = thread->own;
+	struct open_call *open;
+	uint32_t index;
+	int err = function_of(reading, record->function.fn_id, &index);
+
+	if (own)
+		own->takes_arguments = false;
+	if (err || !reading->calls->functions[index].is_wanted)
+		return err;
+	if (!own)
+		own = thread->own = calloc(1, sizeof(*own));
+	if (!own)
+		return -ENOMEM;
+	if (own->count == OPEN_MAX)
+		return 0;
+	if (!own->open[own->count])
+		own->open[own->count] = malloc(sizeof(*open));
+	open = own->open[own->count];
+	if (!open)
+		return -ENOMEM;
+	memset(open, 0, sizeof(*open));
+	open->depth = thread->depth;
+	open->call.function = index;
+	open->call.process = (uint32_t)reading->process;
+	open->call.pid = thread->pid;
+	open->call.tid = thread->tid;
+	open->call.begin_ns = since_start_ns(reading, record->tsc);
+	open->call.cpu = record->cpu;
+	own->count++;
+	own->takes_arguments = true;
+	return note_callers(reading, thread, &open->call);
+}
+
+static int note_argument(void *arg, struct xp_walked_thread *thread, uint64_t value)
+{
+	struct own *own = thread->own;
+	struct xp_slow_call *call;
+
+	(void)arg;
+	if (!own || !own->takes_arguments)
+		return 0;
+	call = &own->open[own->count - 1]->call;
+	if (call->arg_count < XP_CALL_ARGS_MAX)
+		call->args[call->arg_count++] = value;
+	return 0;
+}
+
+/* A call that a kept one has made has ended. */
+static void note_callee(struct xp_slow_call *call, uint32_t function, uint64_t ns)
+{
+	struct xp_call_callee *callee = &call->further;
+
+	for (size_t i = 0; i < call->callee_count && callee == &call->further; i++)
+		if (call->callees[i].function == function)
+			callee = &call->callees[i];
+	if (callee == &call->further && call->callee_count < XP_CALL_CALLEES_MAX) {
+		callee = &call->callees[call->callee_count++];
+		callee->function = function;
+	}
+	callee->calls++;
+	callee->ns += ns;
+}
+
+static void sift_down(struct xp_slow_call *heap, size_t count)
+{
+	for (size_t i = 0, least; 2 * i + 1 < count; i = least) {
+		struct xp_slow_call call = heap[i];
+
+		least = 2 * i + 1;
+		if (least + 1 < count && xp_slow_call_ns(&heap[least + 1]) < xp_slow_call_ns(&heap[least]))
+			least++;
+		if (xp_slow_call_ns(&call) <= xp_slow_call_ns(&heap[least]))
+			return;
+		heap[i] = heap[least];
+		heap[least] = call;
+	}
+}
+
+static void sift_up(struct xp_slow_call *heap, size_t i)
+{
+	for (; i && xp_slow_call_ns(&heap[i]) < xp_slow_call_ns(&heap[(i - 1) / 2]); i = (i - 1) / 2) {
+		struct xp_slow_call call = heap[i];
+
+		heap[i] = heap[(i - 1) / 2];
+		heap[(i - 1) / 2] = call;
+	}
+}
+
+/* The slowest calls are a heap with the fastest of them first. */
+static void keep_slow(struct reading *reading, const struct xp_slow_call *call)
+{
+	struct xp_slow_calls *calls = reading->calls;
+
+	if (calls->slow_count < reading->slow_max) {
+		calls->slow[calls->slow_count] = *call;
+		sift_up(calls->slow, calls->slow_count++);
+	} else if (xp_slow_call_ns(call) > xp_slow_call_ns(&calls->slow[0])) {
+		calls->slow[0] = *call;
+		sift_down(calls->slow, calls->slow_count);
+	}
+}
+
+/* xorshift64*: the same calls are chosen each time. */
+static uint64_t next_random(struct reading *reading)
+{
+	reading->random ^= reading->random >> 12;
+	reading->random ^= reading->random << 25;
+	reading->random ^= reading->random >> 27;
+	return reading->random * 0x2545f4914f6cdd1du;
+}
+
+/* Algorithm R: each of them has the same chance to be among those that are kept. */
+static void keep_usual(struct reading *reading, const struct xp_slow_call *call)
+{
+	struct xp_slow_calls *calls = reading->calls;
+	uint64_t place = calls->usual_count;
+
+	if (place == XP_USUAL_CALLS_MAX)
+		place = next_random(reading) % (reading->usual_seen + 1);
+	else
+		calls->usual_count++;
+	if (place < XP_USUAL_CALLS_MAX)
+		calls->usual[place] = *call;
+	reading->usual_seen++;
+}
+
+static void keep(struct reading *reading, const struct xp_slow_call *call)
+{
+	uint64_t ns = xp_slow_call_ns(call), above_ns = reading->options->above_ns;
+
+	if (ns <= reading->calls->functions[call->function].usual_ns && (!above_ns || ns <= above_ns))
+		keep_usual(reading, call);
+	if (above_ns && ns <= above_ns)
+		return;
+	reading->calls->above++;
+	keep_slow(reading, call);
+}
+
+static int end_call(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
+{
+	struct reading *reading = arg;
+	struct own *own = thread->own;
+	const struct xp_walked_call *ended = &thread->calls[thread->depth - 1];
+	uint64_t ns = took_ns(reading, ended->tsc, record->tsc);
+	struct open_call *open = own && own->count ? own->open[own->count - 1] : NULL;
+	uint32_t index;
+	int err;
+
+	if (open && open->depth == thread->depth) {
+		own->count--;
+		open->call.end_ns = open->call.begin_ns + ns;
+		keep(reading, &open->call);
+		open = own->count ? own->open[own->count - 1] : NULL;
+	}
+	if (!open || open->depth + 1 != thread->depth)
+		return 0;
+	err = function_of(reading, ended->function, &index);
+	if (!err)
+		note_callee(&open->call, index, ns);
+	return err;
+}
+
+static int drop_call(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
+{
+	struct own *own = thread->own;
+
+	(void)arg;
+	(void)record;
+	if (own && own->count && own->open[own->count - 1]->depth == thread->depth)
+		own->count--;
+	return 0;
+}
+
+static int by_callee_ns(const void *a, const void *b)
+{
+	const struct xp_call_callee *left = a, *right = b;
+
+	return (left->ns < right->ns) - (left->ns > right->ns);
+}
+
+static int by_call_ns(const void *a, const void *b)
+{
+	uint64_t left = xp_slow_call_ns(a), right = xp_slow_call_ns(b);
+
+	return (left < right) - (left > right);
+}
+
+static void sort(struct xp_slow_calls *calls, const struct xp_slow_calls_options *options)
+{
+	struct xp_slow_call *slow = calls->slow;
+	uint64_t median = xp_durations_percentile(&calls->all, 500), shortest;
+
+	qsort(slow, calls->slow_count, sizeof(*slow), by_call_ns);
+	for (size_t i = 0; i < calls->slow_count; i++)
+		qsort(slow[i].callees, slow[i].callee_count, sizeof(slow[i].callees[0]), by_callee_ns);
+	calls->compared = calls->slow_count;
+	if (options->above_ns || !calls->slow_count)
+		return;
+	shortest = XP_MAX(2 * median, xp_slow_call_ns(&slow[0]) / SLOW_SHARE);
+	while (calls->compared > 1 && xp_slow_call_ns(&slow[calls->compared - 1]) < shortest)
+		calls->compared--;
+	calls->slow_count = XP_MIN(calls->slow_count, XP_MAX(calls->compared, options->slowest));
+}
+
+static int read_calls(struct reading *reading)
+{
+	const struct xp_slow_calls_options *options = reading->options;
+	struct xp_slow_calls *calls = reading->calls;
+	int err;
+
+	reading->slow_max = options->above_ns ? XP_SLOW_CALLS_MAX : XP_MAX(options->slowest, (size_t)XP_SLOW_COMPARED);
+	calls->slow = calloc(reading->slow_max, sizeof(*calls->slow));
+	calls->usual = calloc(XP_USUAL_CALLS_MAX, sizeof(*calls->usual));
+	if (!calls->slow || !calls->usual)
+		return -ENOMEM;
+	reading->visitor = (struct xp_log_visitor){
+		.enter = begin_call,
+		.argument = note_argument,
+		.leave = end_call,
+		.abandon = drop_call,
+		.free_own = free_own,
+		.arg = reading,
+	};
+	err = xp_log_walk(&reading->visitor, reading->source, NULL);
+	if (!err)
+		sort(calls, options);
+	return err;
+}
+
+static int read_all(struct reading *reading, bool *broken)
+{
+	struct xp_slow_calls *calls = reading->calls;
+	int err = xp_timeline_names_read(&calls->names, reading->source, reading->options->full_names, broken);
+
+	if (!err) {
+		reading->visitor = (struct xp_log_visitor){ .leave = measure, .arg = reading };
+		err = xp_log_walk(&reading->visitor, reading->source, broken);
+	}
+	if (!err && !reading->source->select->function_count)
+		choose(calls);
+	err = err ?: sum_up(calls);
+	return err || !calls->all.count ? err : read_calls(reading);
+}
+
+int xp_slow_calls_read(struct xp_slow_calls *calls, const struct xp_model_source *source,
+		       const struct xp_slow_calls_options *options, bool *broken)
+{
+	struct reading reading = {
+		.calls = calls,
+		.source = source,
+		.options = options,
+		.start_tsc = xp_facts_summary(source->facts)->start_tsc,
+		.process = SIZE_MAX,
+		.random = SEED,
+	};
+	int err;
+
+	*calls = (struct xp_slow_calls){ .memory.max = XP_DURATIONS_BYTES_MAX };
+	err = read_all(&reading, broken);
+	xp_u64_map_free(&reading.by_number);
+	free(reading.functions);
+	return err;
+}
+
+void xp_slow_calls_free(struct xp_slow_calls *calls)
+{
+	for (size_t i = 0; i < calls->function_count; i++)
+		xp_durations_free(&calls->functions[i].durations, &calls->memory);
+	xp_durations_free(&calls->all, &calls->memory);
+	xp_timeline_names_free(&calls->names);
+	free(calls->functions);
+	free(calls->slow);
+	free(calls->usual);
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "export/export.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file_name.h"
+#include "base/util.h"
+#include "export/file.h"
+#include "model/facts.h"
+#include "model/input.h"
+#include "model/timeline_waits.h"
+
+static const struct {
+	const char *suffix; /* of the file's name beside the recording */
+	enum xp_model_group by;
+	int (*write)(FILE *out, struct xp_model *model, const struct xp_export_options *options);
+	const char *reader; /* the command that reads it: before the file, and after it */
+	const char *after;
+	bool has_times; /* of each sample */
+	bool is_page;	/* of samples and calls together */
+} formats[XP_EXPORT_FORMATS] = {
+	[XP_EXPORT_PPROF] = { "pb.gz", XP_MODEL_BY_THREAD, xp_export_pprof, "go tool pprof -top", "", false, false },
+	[XP_EXPORT_FOLDED] = { "folded", XP_MODEL_BY_PROCESS, xp_export_folded, "flamegraph.pl", " > flame.svg", false,
+			       false },
+	[XP_EXPORT_SPEEDSCOPE] = { "speedscope.json", XP_MODEL_BY_THREAD, xp_export_speedscope, "speedscope", "", true,
+				   false },
+	[XP_EXPORT_HTML] = { "html", XP_MODEL_BY_THREAD, NULL, "xdg-open", "", false, true },
+	[XP_EXPORT_PERFETTO] = { "pftrace", XP_MODEL_BY_THREAD, xp_export_perfetto, "https://ui.perfetto.dev opens", "",
+				 true, true },
+};
+
+/* ---- output ---- */
+
+struct writing {
+	const struct xp_export_page *page; /* its first model, unless the format is a page */
+	struct xp_export_options options;  /* with `by` set */
+	enum xp_export_format format;
+};
+
+static int write_format(void *arg, FILE *out)
+{
+	struct writing *writing = arg;
+
+	if (formats[writing->format].write)
+		return formats[writing->format].write(out, writing->page->models[0], &writing->options);
+	return xp_export_html(out, writing->page, &writing->options);
+}
+
+static void tell_made(const struct writing *writing, const char *path)
+{
+	struct xp_shell_path word;
+	struct stat st;
+
+	xp_shell_path(&word, "%s", path);
+	xp_put_line(stderr, "  %s  %.1f KB", path, stat(path, &st) ? 0 : (double)st.st_size / 1e3);
+	xp_put_line(stderr, "    %s %s%s", formats[writing->format].reader, word.text, formats[writing->format].after);
+}
+
+static int write_one(struct writing *writing, const char *directory)
+{
+	const char *given = writing->options.output, *what = XP_EXPORT_SAMPLES;
+	char name[NAME_MAX], made[PATH_MAX + NAME_MAX];
+	const char *path = !given ? made : strcmp(given, "-") == 0 ? "the standard output" : given;
+	int err;
+
+	if (writing->options.kind == XP_MODEL_CALLS)
+		what = XP_EXPORT_CALLS;
+	else if (writing->options.kind == XP_MODEL_WAITS)
+		what = XP_EXPORT_WAITS;
+	else if (formats[writing->format].is_page)
+		what = XP_EXPORT_RECORDING;
+	snprintf(name, sizeof(name), "%s.%s", what, formats[writing->format].suffix);
+	snprintf(made, sizeof(made), "%s/%s", directory, name);
+	if (given)
+		err = xp_export_file_given(given, write_format, writing);
+	else
+		err = xp_export_file_made(directory, name, write_format, writing);
+	if (err && err != -ENODATA)
+		xp_error("%s: cannot write it: %s", path, xp_export_file_reason(err));
+	else if (!err && !given && xp_log_level > XP_LOG_QUIET)
+		tell_made(writing, path);
+	return err;
+}
+
+/* Writes those of the formats that are made of such models. */
+static int write_all(const struct xp_export_page *page, bool is_page, const struct xp_export_options *options,
+		     const char *directory)
+{
+	int err = 0;
+
+	for (unsigned int i = 0; !err && i < XP_EXPORT_FORMATS; i++) {
+		struct writing writing = { .page = page, .options = *options, .format = (enum xp_export_format)i };
+
+		if (!(options->formats & 1u << i) || formats[i].is_page != is_page ||
+		    formats[i].has_times != page->models[0]->keep_times)
+			continue;
+		if (!options->has_by)
+			writing.options.by = formats[i].by;
+		err = write_one(&writing, directory);
+	}
+	return err;
+}
+
+/* ---- input ---- */
+
+/* What is exported, and where it is. */
+struct exporting {
+	const struct xp_export_options *options;
+	struct xp_model_input input;
+};
+
+static int say_nothing(const struct exporting *exporting, bool is_page)
+{
+	const struct xp_export_options *options = exporting->options;
+	bool is_calls = options->kind == XP_MODEL_CALLS, has_logs = false, has_profiles = false, is_missing;
+	bool is_waits = options->kind == XP_MODEL_WAITS;
+	const char *what = is_calls ? "call" : is_waits ? "wait" : is_page ? "sample, call or wait" : "sample";
+
+	for (size_t i = 0; i < exporting->input.recorded.process_count; i++) {
+		has_logs |= !!exporting->input.recorded.processes[i].log;
+		has_profiles |= !!exporting->input.recorded.processes[i].profile;
+	}
+	is_missing = !is_page && !is_waits && !(is_calls ? has_logs : has_profiles);
+	if (options->may_be_empty && !exporting->input.broken) {
+		xp_info("nothing to export: no %s was recorded", what);
+		return 0;
+	}
+	if (is_missing)
+		xp_error("nothing to export: there is no %s with %ss", is_calls ? "XRay FDR log" : "gperftools profile",
+			 what);
+	else
+		xp_error("nothing to export: no %s %s", what,
+			 exporting->input.broken		? "can be read"
+			 : xp_select_is_given(&options->select) ? "is selected"
+								: "was recorded");
+	return -ENODATA;
+}
+
+/* Whether a timeline has samples: without perf.data, they have no times. */
+static bool has_times(const struct exporting *exporting, const struct xp_model_source *source)
+{
+	char path[PATH_MAX];
+
+	return exporting->options->kind != XP_MODEL_CALLS && source->directory &&
+	       (size_t)snprintf(path, sizeof(path), "%s/" XP_PERF_DATA_NAME, source->directory) < sizeof(path) &&
+	       !access(path, F_OK);
+}
+
+/* Samples and waits with times. Waits alone are those of a model without its samples. */
+static int read_timeline(struct exporting *exporting, const struct xp_model_source *source, struct xp_model *model,
+			 struct xp_timeline_waits *waits)
+{
+	const struct xp_model_waits taker = { xp_timeline_waits_add, waits };
+	struct xp_model_source with_waits = *source;
+	int err;
+
+	with_waits.waits = &taker;
+	err = xp_model_input_read(model, &exporting->input, &with_waits, XP_MODEL_SAMPLES, XP_MODEL_KEEP_TIMES);
+	if (exporting->options->kind == XP_MODEL_WAITS)
+		model->sample_count = 0;
+	if (!err && waits->dropped)
+		xp_warn("%" PRIu64 " waits are missing: the recording has too many", waits->dropped);
+	return err ?: xp_timeline_waits_select(waits, source->select);
+}
+
+/* The writer reads the calls. */
+static int export_timeline(struct exporting *exporting, const struct xp_model_source *source)
+{
+	struct xp_export_options options = *exporting->options;
+	struct xp_model model;
+	struct xp_timeline_waits waits = { .model = &model, .from_ns = source->select->from_ns };
+	const struct xp_export_page page = { .models = { &model }, .model_count = 1, .facts = exporting->input.facts };
+	int err;
+
+	options.source = source;
+	options.broken = &exporting->input.broken;
+	options.waits = &waits;
+	if (has_times(exporting, source)) {
+		err = read_timeline(exporting, source, &model, &waits);
+	} else {
+		err = xp_model_init(&model, XP_MODEL_SAMPLES);
+		model.keep_times = true;
+		if (!err)
+			xp_model_describe(&model, source);
+	}
+	if (!err)
+		err = write_all(&page, true, &options, exporting->input.directory);
+	if (err == -ENODATA)
+		err = say_nothing(exporting, true);
+	xp_timeline_waits_free(&waits);
+	xp_model_free(&model);
+	return err;
+}
+
+static int export_model(struct exporting *exporting, const struct xp_model_source *source, enum xp_model_keep keep)
+{
+	struct xp_model model;
+	const struct xp_export_page page = { .models = { &model }, .model_count = 1, .facts = exporting->input.facts };
+	int err = xp_model_input_read(&model, &exporting->input, source, exporting->options->kind, keep);
+
+	if (!err && !model.sample_count)
+		err = say_nothing(exporting, false);
+	else if (!err)
+		err = write_all(&page, false, exporting->options, exporting->input.directory);
+	xp_model_free(&model);
+	return err;
+}
+
+/* Samples, calls and waits, as far as there are any. */
+static int export_page(struct exporting *exporting, const struct xp_model_source *source)
+{
+	struct xp_export_page page = { .facts = exporting->input.facts };
+	struct xp_model models[XP_EXPORT_VIEWS];
+	enum xp_model_kind asked = exporting->options->kind;
+	int err = 0;
+
+	memset(models, 0, sizeof(models));
+	for (int kind = XP_MODEL_SAMPLES; !err && kind < XP_EXPORT_VIEWS; kind++) {
+		if (asked != XP_MODEL_SAMPLES ? kind != (int)asked
+					      : kind == XP_MODEL_WAITS && !models[XP_MODEL_SAMPLES].waits)
+			continue;
+		/* Calls alone can be selected by threads where there are no samples. */
+		if (kind == XP_MODEL_SAMPLES && !xp_facts_summary(exporting->input.facts)->samples &&
+		    xp_select_needs_threads(source->select))
+			continue;
+		err = xp_model_input_read(&models[kind], &exporting->input, source, (enum xp_model_kind)kind,
+					  XP_MODEL_KEEP_SUMS);
+		if (!err && models[kind].sample_count)
+			page.models[page.model_count++] = &models[kind];
+	}
+	if (!err && !page.model_count)
+		err = say_nothing(exporting, true);
+	else if (!err)
+		err = write_all(&page, true, exporting->options, exporting->input.directory);
+	for (size_t i = 0; i < XP_ARRAY_SIZE(models); i++)
+		xp_model_free(&models[i]);
+	return err;
+}
+
+/* Formats with the time of each sample have a model of their own: with times, samples are not added up. */
+static int export_all(struct exporting *exporting)
+{
+	struct xp_model_source source = xp_model_input_source(&exporting->input);
+	const enum xp_model_keep keeps[2] = {
+		/* Of these, only folded stacks have no lines. */
+		exporting->options->formats & 1u << XP_EXPORT_PPROF ? XP_MODEL_KEEP_SUMS : XP_MODEL_KEEP_FUNCTIONS,
+		XP_MODEL_KEEP_TIMES,
+	};
+	bool needed[2] = { false, false };
+	int err = 0;
+
+	source.select = &exporting->options->select;
+	source.instr_map = exporting->options->instr_map;
+	source.full_names = exporting->options->full_names;
+	for (unsigned int i = 0; i < XP_EXPORT_FORMATS; i++)
+		if (!formats[i].is_page)
+			needed[formats[i].has_times] |= exporting->options->formats & 1u << i;
+	for (int times = 0; !err && times < 2; times++)
+		if (needed[times])
+			err = export_model(exporting, &source, keeps[times]);
+	if (!err && exporting->options->formats & 1u << XP_EXPORT_PERFETTO)
+		err = export_timeline(exporting, &source);
+	if (!err && exporting->options->formats & 1u << XP_EXPORT_HTML)
+		err = export_page(exporting, &source);
+	return err;
+}
+
+int xp_export(const char *recording, const struct xp_export_options *options)
+{
+	struct exporting exporting = { .options = options };
+	int err = xp_model_input_open(&exporting.input, recording);
+	bool broken;
+
+	if (!err)
+		err = export_all(&exporting);
+	broken = exporting.input.broken;
+	xp_model_input_close(&exporting.input);
+	return err ? err : broken ? -EBADMSG : 0;
+}

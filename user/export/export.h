@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Writes a recording as files that other programs read, with all names in them: they need neither the binaries nor the
+ * recording any more.
+ *
+ *	recording  -->  model (model.h)  -->  one writer a format: xp_export_<format>()
+ *
+ * The HTML page shows up to three models: of samples, calls and waits.
+ *
+ * A new format is a line in the table of export.c and a writer.
+ */
+#ifndef XPROF_EXPORT_EXPORT_H
+#define XPROF_EXPORT_EXPORT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "model/facts.h"
+#include "model/samples.h"
+#include "model/select.h"
+#include "model/tree.h"
+
+struct xp_timeline_waits;
+
+enum xp_export_format {
+	XP_EXPORT_PPROF,
+	XP_EXPORT_FOLDED,
+	XP_EXPORT_SPEEDSCOPE,
+	XP_EXPORT_HTML,
+	XP_EXPORT_PERFETTO,
+	XP_EXPORT_FORMATS, /* their number */
+};
+
+struct xp_export_options {
+	unsigned int formats;	 /* 1u << enum xp_export_format, or'ed */
+	enum xp_model_kind kind; /* calls or waits instead of the samples; HTML: nothing but these */
+	bool has_by;
+	enum xp_model_group by; /* unless has_by, each format has its own */
+	bool full_names;	/* instead of names shortened by xp_short_name() */
+	const char *output;	/* "-": standard output; NULL: a file beside the recording for each format */
+	const char *instr_map;	/* as in struct xp_model_source */
+	struct xp_select select;
+	bool may_be_empty; /* it is no error if there is nothing to export */
+	/* Set by xp_export(), for writers that read the calls themselves. */
+	const struct xp_model_source *source;
+	bool *broken;
+	struct xp_timeline_waits *waits; /* of the model's threads, for a timeline */
+};
+
+/*
+ * Exports the recording in a directory, or one profile or log. Prints errors, and the path of each file that it makes
+ * there without being told the name. Returns 0 or -errno; -EBADMSG if a part of the recording is malformed or missing,
+ * what there is is exported.
+ */
+int xp_export(const char *recording, const struct xp_export_options *options);
+
+/* The writers: errors show in ferror(out), or as -ENOMEM. */
+int xp_export_pprof(FILE *out, struct xp_model *model, const struct xp_export_options *options);
+int xp_export_folded(FILE *out, struct xp_model *model, const struct xp_export_options *options);
+int xp_export_speedscope(FILE *out, struct xp_model *model, const struct xp_export_options *options);
+/* The model's samples, the waits, and the calls and events of the source. -ENODATA: there are none. */
+int xp_export_perfetto(FILE *out, struct xp_model *model, const struct xp_export_options *options);
+
+#define XP_EXPORT_VIEWS 3 /* one for each kind of model */
+
+/* What is on an HTML page. */
+struct xp_export_page {
+	struct xp_model *models[XP_EXPORT_VIEWS]; /* with samples, calls or waits */
+	size_t model_count;
+	const struct xp_facts *facts;
+};
+int xp_export_html(FILE *out, const struct xp_export_page *page, const struct xp_export_options *options);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The files that exports and comparisons make. */
+#ifndef XPROF_EXPORT_FILE_H
+#define XPROF_EXPORT_FILE_H
+
+#include <stdio.h>
+
+/* Writes all of a file. Returns 0 or -errno; errors may also show in ferror(out). */
+typedef int xp_export_write(void *arg, FILE *out);
+
+/*
+ * Writes a file that the user named; "-": standard output. It appears under its name once it is whole. A device or a
+ * pipe is written as it is. Returns 0 or -errno, for xp_export_file_reason().
+ */
+int xp_export_file_given(const char *path, xp_export_write *write, void *arg);
+
+/*
+ * Makes a file beside a recording. Whoever owns the recording can put anything under the name, and root's rights are
+ * not theirs: what is there is replaced, never opened, and as the owner. Returns as above.
+ */
+int xp_export_file_made(const char *directory, const char *name, xp_export_write *write, void *arg);
+
+/* The text of such an error. */
+const char *xp_export_file_reason(int err);
+
+#endif

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* One HTML page with the samples, the calls and the waits of a recording. */
+#include "export/export.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "export/html_view.h"
+#include "model/json_data.h"
+#include "model/waits.h"
+
+#define STATES_MAX 8 /* that waits.h tells apart */
+
+/* The letters of the states that waits have. Returns their number. */
+static size_t find_states(const struct xp_model *model, uint32_t states[STATES_MAX])
+{
+	size_t count = 0, s;
+
+	for (size_t i = 0; i < model->sample_count; i++) {
+		for (s = 0; s < count && states[s] != model->samples[i].state;)
+			s++;
+		if (s == count && count < STATES_MAX)
+			states[count++] = model->samples[i].state;
+	}
+	return count;
+}
+
+/* Adds up the time of each node itself in each state: count numbers a node. A further state counts as the last one. */
+static int add_up_states(uint64_t *ns, const uint32_t *states, size_t count, struct xp_model *model,
+			 struct xp_model_tree *tree, enum xp_model_group by)
+{
+	uint32_t node;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < model->sample_count; i++) {
+		size_t s = 0;
+
+		while (s + 1 < count && states[s] != model->samples[i].state)
+			s++;
+		err = xp_model_tree_node(tree, model, by, &model->samples[i], &node);
+		if (!err)
+			ns[node * count + s] += model->samples[i].values[1];
+	}
+	return err;
+}
+
+/* The states, and the times in them of the nodes that have any. */
+static int put_states(FILE *out, struct xp_model *model, struct xp_model_tree *tree, enum xp_model_group by)
+{
+	struct xp_json_numbers numbers = { .out = out };
+	uint32_t states[STATES_MAX];
+	size_t count = find_states(model, states);
+	uint64_t *ns = calloc(tree->count * XP_MAX(count, (size_t)1), sizeof(*ns));
+	int err = ns ? add_up_states(ns, states, count, model, tree, by) : -ENOMEM;
+
+	fputs(",\n\"states\":[", out);
+	for (size_t s = 0; s < count; s++) {
+		fputs(s ? "," : "", out);
+		xp_json_text(out, xp_waits_state(states[s]));
+	}
+	fputs("],\"byState\":\"", out);
+	for (size_t i = 0; !err && i < tree->count; i++)
+		for (size_t s = 0; tree->nodes[i].self[1] && s < count; s++)
+			xp_json_number(&numbers, ns[i * count + s]);
+	xp_json_numbers_end(&numbers);
+	putc('"', out);
+	free(ns);
+	return err;
+}
+
+static int put_view(FILE *out, struct xp_model *model, enum xp_model_group by)
+{
+	static const char *const groups[] = {
+		[XP_MODEL_BY_PROCESS] = "process", [XP_MODEL_BY_THREAD] = "thread", [XP_MODEL_BY_COMM] = "comm",
+		[XP_MODEL_BY_CPU] = "cpu",	   [XP_MODEL_BY_NONE] = "none",	    [XP_MODEL_BY_CGROUP] = "cgroup",
+	};
+	struct xp_model_tree tree;
+	int err;
+
+	/* A call has no CPU. */
+	if (model->kind == XP_MODEL_CALLS && by == XP_MODEL_BY_CPU)
+		by = XP_MODEL_BY_THREAD;
+	err = xp_model_tree_make(&tree, model, by);
+	if (!err) {
+		fprintf(out, "{\"kind\":\"%s\",\"by\":\"%s\",\"dropped\":%" PRIu64, xp_model_kind_name(model->kind),
+			groups[by], model->dropped);
+		err = xp_html_put_view(out, model, &tree, model->period_ns);
+		if (!err && model->kind == XP_MODEL_WAITS)
+			err = put_states(out, model, &tree, by);
+		putc('}', out);
+	}
+	xp_model_tree_free(&tree);
+	return err;
+}
+
+static void put_facts(FILE *out, const struct xp_facts *facts)
+{
+	const struct xp_facts_summary *summary = xp_facts_summary(facts);
+	char *comment = xp_facts_comment(facts), *machine = xp_facts_machine(facts);
+	const char *command = comment ? strstr(comment, ": ") : NULL;
+
+	fputs("\"command\":", out);
+	xp_json_text(out, command ? command + 2 : NULL);
+	fputs(",\"machine\":", out);
+	xp_json_text(out, machine);
+	fprintf(out, ",\"startedMs\":%" PRIu64 ",\"lengthNs\":%" PRIu64, summary->started_ns / 1000000,
+		summary->length_ns);
+	if (machine)
+		fprintf(out, ",\"lost\":%" PRIu64, summary->lost);
+	free(comment);
+	free(machine);
+}
+
+int xp_export_html(FILE *out, const struct xp_export_page *page, const struct xp_export_options *options)
+{
+	int err = 0;
+
+	xp_html_put_start(out);
+	putc('{', out);
+	put_facts(out, page->facts);
+	fputs(",\n\"views\":[", out);
+	for (size_t i = 0; !err && i < page->model_count; i++) {
+		if (i)
+			fputs(",\n", out);
+		err = put_view(out, page->models[i], options->by);
+	}
+	fputs("]}", out);
+	xp_html_put_end(out);
+	return err;
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "export/html_view.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/progress_line.h"
+#include "base/u64_map.h"
+#include "base/util.h"
+#include "export/html_page.h"
+#include "model/json_data.h"
+#include "model/shown_name.h"
+
+static const char data_mark[] = "@DATA@";
+
+struct view {
+	FILE *out;
+	const struct xp_model *model;
+	const struct xp_model_tree *tree;
+	bool full_names;
+	uint64_t period;     /* by which the second value is expected from the first */
+	uint32_t *numbers;   /* of each function on the page, plus 1; 0: not there */
+	uint32_t *functions; /* of the model, by their numbers on the page */
+	uint32_t function_count;
+};
+
+/* Only functions in the tree are on the page: others were not selected. */
+static int number_functions(struct view *view)
+{
+	size_t room = XP_MAX(view->model->function_count, (size_t)1);
+
+	view->numbers = calloc(room, sizeof(*view->numbers));
+	view->functions = calloc(room, sizeof(*view->functions));
+	if (!view->numbers || !view->functions)
+		return -ENOMEM;
+	for (size_t i = 1; i < view->tree->count; i++) {
+		uint32_t function = view->tree->nodes[i].function;
+
+		if (function == XP_MODEL_NONE || view->numbers[function])
+			continue;
+		view->functions[view->function_count++] = function;
+		view->numbers[function] = view->function_count;
+	}
+	return 0;
+}
+
+/* What put_list() writes of a function. */
+static void put_name(const struct view *view, const struct xp_model_function *function)
+{
+	char shown[XP_DEMANGLED_BYTES_MAX + 1];
+
+	xp_json_text(view->out, xp_shown_name(shown, sizeof(shown), function, view->full_names));
+}
+
+static void put_kind(const struct view *view, const struct xp_model_function *function)
+{
+	fprintf(view->out, "%d", (int)function->kind);
+}
+
+static void put_object(const struct view *view, const struct xp_model_function *function)
+{
+	fprintf(view->out, "%" PRIu32, function->object);
+}
+
+static void put_list(const struct view *view, const char *name,
+		     void (*put)(const struct view *view, const struct xp_model_function *function))
+{
+	fprintf(view->out, ",\n\"%s\":[", name);
+	for (uint32_t i = 0; i < view->function_count; i++) {
+		if (i)
+			putc(',', view->out);
+		put(view, &view->model->functions[view->functions[i]]);
+	}
+	putc(']', view->out);
+}
+
+/* Each text once: files[0] is none. Functions of a file are often neighbours, so that the same number follows. */
+static int put_sources(const struct view *view)
+{
+	struct xp_u64_map known = { 0 };
+	uint32_t count = 0;
+	int err = 0;
+
+	fputs(",\n\"files\":[\"\"", view->out);
+	for (uint32_t i = 0; !err && i < view->function_count; i++) {
+		const char *file = view->model->functions[view->functions[i]].file;
+
+		if (!file || xp_u64_map_find(&known, (uintptr_t)file))
+			continue;
+		putc(',', view->out);
+		xp_json_text(view->out, file);
+		if (!xp_u64_map_add(&known, (uintptr_t)file, ++count))
+			err = -ENOMEM;
+	}
+	fputs("],\n\"sources\":[", view->out);
+	for (uint32_t i = 0; !err && i < view->function_count; i++) {
+		const char *file = view->model->functions[view->functions[i]].file;
+		const uint32_t *number = file ? xp_u64_map_find(&known, (uintptr_t)file) : NULL;
+
+		fprintf(view->out, i ? ",%" PRIu32 : "%" PRIu32, number ? *number : 0);
+	}
+	putc(']', view->out);
+	xp_u64_map_free(&known);
+	return err;
+}
+
+static void put_texts(const struct view *view)
+{
+	bool is_first = true;
+
+	fputs(",\n\"objects\":[", view->out);
+	for (size_t i = 0; i < view->model->object_count; i++) {
+		if (i)
+			putc(',', view->out);
+		xp_json_text(view->out, view->model->objects[i].name);
+	}
+	fputs("],\n\"groups\":[", view->out);
+	for (size_t i = 0; i < view->tree->count; i++) {
+		if (!view->tree->nodes[i].group)
+			continue;
+		if (!is_first)
+			putc(',', view->out);
+		is_first = false;
+		xp_json_text(view->out, view->tree->nodes[i].group);
+	}
+	putc(']', view->out);
+}
+
+static void put_tree(const struct view *view)
+{
+	struct xp_json_numbers numbers = { .out = view->out };
+	struct xp_progress_line line;
+
+	xp_progress_line_begin_writing(&line, view->out, view->tree->count);
+	fprintf(view->out, ",\n\"nodes\":%zu,\"tree\":\"", view->tree->count);
+	for (size_t i = 0; i < view->tree->count; i++) {
+		const struct xp_model_node *node = &view->tree->nodes[i];
+
+		xp_progress_line_step(&line, i);
+		if (i) {
+			uint64_t number = node->group ? 0 : view->numbers[node->function];
+
+			xp_json_number(&numbers, number ? (number - 1) * 2 + node->is_inlined + 1 : 0);
+			xp_json_number(&numbers, i - node->parent);
+		}
+		xp_json_number(&numbers, node->self[0]);
+		xp_json_signed(&numbers, (int64_t)(node->self[1] - node->self[0] * view->period));
+	}
+	xp_progress_line_end(&line);
+	xp_json_numbers_end(&numbers);
+	putc('"', view->out);
+}
+
+int xp_html_put_view(FILE *out, const struct xp_model *model, const struct xp_model_tree *tree, uint64_t period)
+{
+	struct view view = {
+		.out = out,
+		.model = model,
+		.tree = tree,
+		.full_names = model->full_names,
+		.period = period,
+	};
+	int err = number_functions(&view);
+
+	if (!err) {
+		fprintf(out, ",\"period\":%" PRIu64, period);
+		put_list(&view, "names", put_name);
+		put_list(&view, "kinds", put_kind);
+		put_list(&view, "in", put_object);
+		err = put_sources(&view);
+	}
+	if (!err) {
+		put_texts(&view);
+		put_tree(&view);
+	}
+	free(view.numbers);
+	free(view.functions);
+	return err;
+}
+
+static const unsigned char *find_mark(void)
+{
+	return memmem(xp_html_page, xp_html_page_bytes, data_mark, strlen(data_mark));
+}
+
+void xp_html_put_start(FILE *out)
+{
+	fwrite(xp_html_page, 1, (size_t)(find_mark() - xp_html_page), out);
+}
+
+void xp_html_put_end(FILE *out)
+{
+	const unsigned char *after = find_mark() + strlen(data_mark);
+
+	fwrite(after, 1, (size_t)(xp_html_page + xp_html_page_bytes - after), out);
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * pprof's own profiles (format/pprof.h). Each location has its functions and lines, so pprof looks for no binary.
+ * Labels have the names of perf_data_converter. They are texts: a number 0, such as that of a CPU, would vanish.
+ */
+#include "export/export.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/progress_line.h"
+#include "base/util.h"
+#include "format/pprof.h"
+#include "model/shown_name.h"
+#include "model/waits.h"
+
+struct writing {
+	struct xp_pprof *pprof;
+	const struct xp_model *model;
+	enum xp_model_group by;
+	bool full_names;
+	uint64_t *locations; /* of a sample */
+	size_t location_room;
+	uint64_t *mappings; /* of each object: its id */
+};
+
+/* ---- objects: the program first ---- */
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* Whether this is the program of a process, whose name is the beginning of the file's. */
+static bool is_program(const struct xp_model *model, const struct xp_model_object *object, uint32_t process)
+{
+	const char *name = model->processes[process].name;
+
+	return object->kind == XP_CODE_USER && *name && strncmp(base_name(object->path), name, strlen(name)) == 0;
+}
+
+/* The object with most samples of those that are programs, or of all. */
+static uint32_t main_object(const struct xp_model *model)
+{
+	uint64_t *weights = calloc(XP_MAX(model->object_count, (size_t)1), sizeof(*weights));
+	uint32_t best = 0;
+
+	for (size_t i = 0; weights && i < model->sample_count; i++) {
+		const struct xp_model_sample *sample = &model->samples[i];
+		uint32_t process = model->threads[sample->thread].process;
+
+		for (uint32_t s = sample->stack; s; s = model->stacks[s].callers) {
+			uint32_t object = model->locations[model->stacks[s].location].object;
+
+			if (is_program(model, &model->objects[object], process)) {
+				weights[object] += sample->values[0];
+				break;
+			}
+		}
+	}
+	for (uint32_t i = 1; weights && i < model->object_count; i++)
+		if (weights[i] > weights[best])
+			best = i;
+	free(weights);
+	return best;
+}
+
+/* What is true of all locations of an object. */
+static void describe_locations(const struct xp_model *model, struct xp_pprof_mapping *all)
+{
+	for (size_t i = 0; i < model->object_count; i++)
+		all[i].has_functions = all[i].has_filenames = all[i].has_line_numbers = all[i].has_inline_frames = true;
+	for (size_t i = 0; i < model->location_count; i++) {
+		const struct xp_model_location *location = &model->locations[i];
+		struct xp_pprof_mapping *mapping = &all[location->object];
+
+		for (uint32_t j = 0; j < location->frame_count; j++) {
+			const struct xp_model_frame *frame = &model->frames[location->first_frame + j];
+
+			mapping->has_filenames &= model->functions[frame->function].file != NULL;
+			mapping->has_line_numbers &= frame->line != 0;
+		}
+	}
+	for (size_t i = 0; i < model->object_count; i++)
+		all[i].has_inline_frames = all[i].has_filenames && all[i].has_line_numbers;
+}
+
+static int put_mapping(struct writing *writing, uint32_t index, struct xp_pprof_mapping *mapping)
+{
+	const struct xp_model_object *object = &writing->model->objects[index];
+	char build_id[2 * sizeof(object->build_id) + 1] = "";
+
+	for (size_t i = 0; i < object->build_id_bytes; i++)
+		snprintf(build_id + 2 * i, 3, "%02x", object->build_id[i]);
+	mapping->filename = object->path;
+	mapping->build_id = build_id;
+	return xp_pprof_mapping(writing->pprof, mapping);
+}
+
+static int put_mappings(struct writing *writing)
+{
+	const struct xp_model *model = writing->model;
+	struct xp_pprof_mapping *all = calloc(XP_MAX(model->object_count, (size_t)1), sizeof(*all));
+	uint32_t first = main_object(model);
+	int err = all ? 0 : -ENOMEM;
+
+	writing->mappings = calloc(XP_MAX(model->object_count, (size_t)1), sizeof(*writing->mappings));
+	if (!writing->mappings)
+		err = -ENOMEM;
+	if (!err)
+		describe_locations(model, all);
+	for (uint32_t i = 0; !err && i < model->object_count; i++) {
+		uint32_t object = !i ? first : i <= first ? i - 1 : i;
+
+		writing->mappings[object] = i + 1;
+		err = put_mapping(writing, object, &all[object]);
+	}
+	free(all);
+	return err;
+}
+
+/* ---- code ---- */
+
+static int put_functions(struct writing *writing)
+{
+	const struct xp_model *model = writing->model;
+	char shown[XP_DEMANGLED_BYTES_MAX + 1];
+	int err = 0;
+
+	for (size_t i = 0; !err && i < model->function_count; i++) {
+		const struct xp_pprof_function function = {
+			.name = xp_shown_name(shown, sizeof(shown), &model->functions[i], writing->full_names),
+			.system_name = model->functions[i].symbol,
+			.filename = model->functions[i].file,
+		};
+
+		err = xp_pprof_function(writing->pprof, &function);
+	}
+	return err;
+}
+
+static int put_location(struct writing *writing, const struct xp_model_location *from)
+{
+	const struct xp_model *model = writing->model;
+	struct xp_pprof_line lines[XP_NAME_FRAMES_MAX];
+	struct xp_pprof_location location = {
+		.mapping = writing->mappings[from->object],
+		.lines = lines,
+		.line_count = from->frame_count,
+	};
+
+	/* The addresses in sym/ are those of files that nobody has. */
+	if (model->objects[from->object].path[0] == '/')
+		location.address = from->address;
+	for (uint32_t i = 0; i < from->frame_count; i++) {
+		const struct xp_model_frame *frame = &model->frames[from->first_frame + i];
+
+		lines[i] = (struct xp_pprof_line){ frame->function + 1, frame->line };
+	}
+	return xp_pprof_location(writing->pprof, &location);
+}
+
+static int put_code(struct writing *writing)
+{
+	int err = put_mappings(writing);
+
+	if (!err)
+		err = put_functions(writing);
+	for (size_t i = 0; !err && i < writing->model->location_count; i++)
+		err = put_location(writing, &writing->model->locations[i]);
+	return err;
+}
+
+/* ---- samples ---- */
+
+static void add_label(struct xp_pprof_sample *sample, const char *key, const char *text)
+{
+	if (*text)
+		sample->labels[sample->label_count++] = (struct xp_pprof_label){ key, text };
+}
+
+/* Texts of numbers. */
+struct numbers {
+	char pid[24], tid[24], cpu[24];
+};
+
+static void put_number(char to[24], uint64_t number)
+{
+	snprintf(to, 24, "%" PRIu64, number);
+}
+
+static void add_labels(const struct writing *writing, const struct xp_model_sample *from,
+		       struct xp_pprof_sample *sample, struct numbers *numbers)
+{
+	const struct xp_model_thread *thread = &writing->model->threads[from->thread];
+	const struct xp_model_process *process = &writing->model->processes[thread->process];
+	enum xp_model_group by = writing->by;
+
+	if (by == XP_MODEL_BY_CPU && from->cpu != XP_MODEL_CPU_UNKNOWN) {
+		put_number(numbers->cpu, from->cpu);
+		add_label(sample, "cpu", numbers->cpu);
+	}
+	if ((by == XP_MODEL_BY_PROCESS || by == XP_MODEL_BY_THREAD) && process->pid) {
+		put_number(numbers->pid, process->pid);
+		add_label(sample, "pid", numbers->pid);
+	}
+	if (by == XP_MODEL_BY_THREAD && thread->tid) {
+		put_number(numbers->tid, thread->tid);
+		add_label(sample, "tid", numbers->tid);
+		add_label(sample, "thread_comm", thread->name);
+	}
+	if (by == XP_MODEL_BY_PROCESS || by == XP_MODEL_BY_THREAD || by == XP_MODEL_BY_COMM)
+		add_label(sample, "comm", process->name);
+	if (by == XP_MODEL_BY_CGROUP && process->cgroup)
+		add_label(sample, "cgroup", process->cgroup);
+	if (writing->model->kind == XP_MODEL_WAITS)
+		add_label(sample, "state", xp_waits_state(from->state));
+}
+
+static int put_sample(struct writing *writing, const struct xp_model_sample *from)
+{
+	const struct xp_model *model = writing->model;
+	struct xp_pprof_sample sample = { .values = { from->values[0], from->values[1] } };
+	struct numbers numbers;
+
+	for (uint32_t s = from->stack; s; s = model->stacks[s].callers) {
+		if (XP_ARRAY_RESERVE(writing->locations, writing->location_room, sample.location_count + 1))
+			return -ENOMEM;
+		writing->locations[sample.location_count++] = model->stacks[s].location + 1;
+	}
+	sample.locations = writing->locations;
+	add_labels(writing, from, &sample, &numbers);
+	return xp_pprof_sample(writing->pprof, &sample);
+}
+
+static struct xp_pprof_options describe(const struct xp_model *model)
+{
+	static const struct xp_pprof_value_type types[][2] = {
+		[XP_MODEL_SAMPLES] = { { "samples", "count" }, { "cpu", "nanoseconds" } },
+		[XP_MODEL_CALLS] = { { "calls", "count" }, { "wall", "nanoseconds" } },
+		[XP_MODEL_WAITS] = { { "waits", "count" }, { "off_cpu", "nanoseconds" } },
+	};
+	struct xp_pprof_options options = {
+		.time_ns = model->start_ns,
+		.duration_ns = model->length_ns,
+		.comment = model->comment,
+	};
+
+	memcpy(options.types, types[model->kind], sizeof(options.types));
+	if (model->kind == XP_MODEL_SAMPLES) {
+		options.period_type = types[XP_MODEL_SAMPLES][1];
+		options.period = model->period_ns;
+	}
+	return options;
+}
+
+int xp_export_pprof(FILE *out, struct xp_model *model, const struct xp_export_options *options)
+{
+	const struct xp_pprof_options head = describe(model);
+	struct writing writing = { .model = model, .by = options->by, .full_names = options->full_names };
+	struct xp_progress_line line;
+	int err = xp_pprof_new(&writing.pprof, out, &head);
+
+	if (!err)
+		err = put_code(&writing);
+	xp_progress_line_begin_writing(&line, out, model->sample_count);
+	for (size_t i = 0; !err && i < model->sample_count; i++) {
+		xp_progress_line_step(&line, i);
+		err = put_sample(&writing, &model->samples[i]);
+	}
+	xp_progress_line_end(&line);
+	if (!err)
+		err = xp_pprof_finish(writing.pprof);
+	xp_pprof_free(writing.pprof);
+	free(writing.locations);
+	free(writing.mappings);
+	return err;
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "model/calls.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "model/code_places.h"
+#include "model/log_walk.h"
+#include "model/names.h"
+
+struct reading {
+	struct xp_model *model;
+	const struct xp_model_source *source;
+	const struct xp_code_places *places;
+	const char *instr_map;
+	struct xp_log_visitor visitor;
+	uint64_t cycle_hz; /* of the first log: that of all times in the model until the end */
+	/* Of the current log. */
+	struct xp_report_functions functions;
+	uint32_t *locations; /* of each function id; XP_MODEL_NONE: not yet */
+	size_t location_count;
+};
+
+/* ---- functions ---- */
+
+static int find_object(struct reading *reading, const struct xp_report_function *function, uint32_t *object)
+{
+	struct xp_model *model = reading->model;
+	struct xp_model_object new = { .kind = XP_CODE_USER, .file = XP_MODEL_NONE };
+
+	new.name = xp_model_text(model, function && function->object ? function->object : "");
+	new.path = new.name;
+	if (function && function->has_place) {
+		new.file = function->file;
+		new.path = xp_model_text(model, xp_symbolizer_real_path(model->symbolizer, function->file));
+		new.build_id_bytes = xp_symbolizer_build_id(model->symbolizer, function->file, new.build_id);
+	}
+	return new.name &&new.path ? xp_model_object(model, &new, object) : -ENOMEM;
+}
+
+/* A function without a name is fn_<id>, which name_function() makes of the location's `jit`. */
+static int find_location(struct reading *reading, uint32_t id, uint32_t *location)
+{
+	const struct xp_report_function *function = id < reading->functions.count ? &reading->functions.all[id] : NULL;
+	struct xp_model *model = reading->model;
+	uint32_t object;
+	int err = find_object(reading, function, &object);
+
+	if (err)
+		return err;
+	if (!function || !function->has_place)
+		return xp_model_location(model, object, 0, id, location);
+	return xp_model_location(model, object, xp_symbolizer_place(model->symbolizer, function->place)->vaddr,
+				 XP_MODEL_NONE, location);
+}
+
+static int location_of(struct reading *reading, uint32_t id, uint32_t *location)
+{
+	int err;
+
+	if (id >= reading->location_count)
+		return find_location(reading, id, location);
+	if (reading->locations[id] == XP_MODEL_NONE) {
+		err = find_location(reading, id, &reading->locations[id]);
+		if (err)
+			return err;
+	}
+	*location = reading->locations[id];
+	return 0;
+}
+
+static int name_function(void *arg, struct xp_model *model, const struct xp_model_location *location,
+			 struct xp_source_frame *frame)
+{
+	char name[32];
+
+	(void)arg;
+	snprintf(name, sizeof(name), "fn_%" PRIu32, location->jit);
+	frame->function = xp_model_text(model, name);
+	return frame->function ? 0 : -ENOMEM;
+}
+
+/* ---- threads ---- */
+
+static int add_thread(void *arg, struct xp_walked_thread *thread)
+{
+	struct reading *reading = arg;
+	size_t index = reading->visitor.process;
+	const struct xp_recorded_process *from = &reading->source->recorded->processes[index];
+	const struct xp_facts *facts = reading->source->facts;
+	const char *comm = xp_facts_comm(facts, from->pid, from->image);
+	const char *thread_comm = xp_facts_thread(facts, from->pid, from->image, thread->tid);
+	struct xp_model *model = reading->model;
+	struct xp_model_process process = {
+		.pid = thread->pid,
+		.image = comm ? (uint32_t)XP_MIN(from->image, (uint64_t)UINT32_MAX) : (uint32_t)index + 1,
+		.name = xp_model_text(model, comm ? comm : from->name),
+	};
+	struct xp_model_thread own = {
+		.tid = thread->tid,
+		.name = thread_comm ? xp_model_text(model, thread_comm) : process.name,
+	};
+	int err;
+
+	if (!process.name || !own.name)
+		return -ENOMEM;
+	err = xp_model_cgroup(model, xp_facts_cgroup(facts, from->pid, from->image), &process);
+	if (err)
+		return err;
+	thread->is_left_out =
+	    !xp_select_thread(reading->source->select, thread->pid, thread->tid, process.name, own.name);
+	err = thread->is_left_out ? 0 : xp_model_process(model, &process, &own.process);
+	return err || thread->is_left_out ? err : xp_model_thread(model, &own, &thread->number);
+}
+
+/* ---- calls ---- */
+
+/* A call's mark is its stack, its sum the cycles of the calls in it. */
+
+static uint64_t in_window(const struct reading *reading, uint64_t tsc)
+{
+	return XP_MIN(XP_MAX(tsc, reading->visitor.from_tsc), reading->visitor.to_tsc);
+}
+
+static bool is_counted(const struct reading *reading, const struct xp_walked_call *call)
+{
+	return call->tsc >= reading->visitor.from_tsc && call->tsc < reading->visitor.to_tsc;
+}
+
+static int count_call(struct reading *reading, const struct xp_walked_thread *thread, uint64_t cycles)
+{
+	const struct xp_walked_call *call = &thread->calls[thread->depth - 1];
+	const struct xp_model_sample sample = {
+		.stack = call->mark,
+		.thread = thread->number,
+		.cpu = XP_MODEL_CPU_UNKNOWN,
+		.values = { is_counted(reading, call), cycles },
+	};
+
+	return sample.values[0] || cycles ? xp_model_sample(reading->model, &sample) : 0;
+}
+
+/* Its time belongs to nobody, that of its own calls is known. */
+static int abandon(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
+{
+	(void)record;
+	if (thread->depth > 1)
+		thread->calls[thread->depth - 2].sum += thread->calls[thread->depth - 1].sum;
+	return count_call(arg, thread, 0);
+}
+
+static int enter(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
+{
+	struct reading *reading = arg;
+	uint32_t callers = thread->depth > 1 ? thread->calls[thread->depth - 2].mark : 0, location;
+	int err = location_of(reading, record->function.fn_id, &location);
+
+	return err ? err : xp_model_stack(reading->model, callers, location, &thread->calls[thread->depth - 1].mark);
+}
+
+static int leave(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
+{
+	struct reading *reading = arg;
+	struct xp_model *model = reading->model;
+	struct xp_walked_call *call = &thread->calls[thread->depth - 1];
+	uint64_t end = in_window(reading, record->tsc), cycles = end - XP_MIN(end, in_window(reading, call->tsc));
+	int err = 0;
+
+	if (thread->depth > 1)
+		call[-1].sum += XP_MAX(cycles, call->sum);
+	if (model->keep_durations && is_counted(reading, call))
+		err = xp_model_call(model, model->stacks[call->mark].location, cycles);
+	return err ? err : count_call(reading, thread, cycles - XP_MIN(cycles, call->sum));
+}
+
+/* ---- logs ---- */
+
+static int begin(void *arg, struct xp_file_view *view, struct xp_violation *violation)
+{
+	struct reading *reading = arg;
+	size_t process = reading->visitor.process;
+	uint32_t last = xp_log_extent(view).last_id;
+	uint64_t hz = reading->visitor.hz;
+	int err;
+
+	if (!reading->cycle_hz)
+		reading->cycle_hz = hz;
+	if (hz != reading->cycle_hz)
+		return xp_violate(violation, 0, "its clock runs at %" PRIu64 " Hz, that of another log at %" PRIu64, hz,
+				  reading->cycle_hz);
+	err = xp_report_functions_find(&reading->functions, last, &reading->source->recorded->processes[process],
+				       &reading->places->of[process], reading->instr_map, reading->model->symbolizer);
+	if (err)
+		return err;
+	reading->location_count = (size_t)last + 1;
+	reading->locations = malloc(reading->location_count * sizeof(*reading->locations));
+	if (!reading->locations)
+		return -ENOMEM;
+	memset(reading->locations, 0xff, reading->location_count * sizeof(*reading->locations));
+	return 0;
+}
+
+static void end(void *arg)
+{
+	struct reading *reading = arg;
+
+	free(reading->locations);
+	reading->locations = NULL;
+	xp_report_functions_free(&reading->functions);
+}
+
+static int read_logs(struct xp_model *model, const struct xp_model_source *source, const struct xp_code_places *places,
+		     bool *broken)
+{
+	struct reading reading = {
+		.model = model,
+		.source = source,
+		.places = places,
+		.instr_map = source->instr_map,
+		.visitor = {
+			.begin = begin,
+			.add_thread = add_thread,
+			.enter = enter,
+			.leave = leave,
+			.abandon = abandon,
+			.end = end,
+			.arg = &reading,
+		},
+	};
+	int err;
+
+	if (reading.instr_map && !xp_report_instr_map_is_good(reading.instr_map, model->symbolizer)) {
+		xp_error("%s: " XP_REPORT_NO_INSTR_MAP, reading.instr_map);
+		reading.instr_map = NULL;
+		*broken = true;
+	}
+	err = xp_log_walk(&reading.visitor, source, broken);
+	for (size_t i = 0; i < model->sample_count; i++)
+		model->samples[i].values[1] = xp_scale(model->samples[i].values[1], XP_NS_PER_S, reading.cycle_hz);
+	model->cycle_hz = reading.cycle_hz;
+	model->dropped += reading.visitor.refused;
+	return err;
+}
+
+int xp_model_read_calls(struct xp_model *model, const struct xp_model_source *source, bool *broken)
+{
+	const struct xp_model_jit_names names = { name_function, NULL };
+	struct xp_code_places places;
+	int err;
+
+	xp_model_describe(model, source);
+	model->has_threads = true;
+	err = xp_code_places_read(&places, source->recorded, model->symbolizer, broken);
+	if (!err)
+		err = read_logs(model, source, &places, broken);
+	xp_code_places_free(&places);
+	if (!err)
+		err = xp_model_name(model, &names);
+	return err ? err : xp_select_stacks(source->select, model);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The lines of JIT functions by address. A debug record has them in any order and in any number, and a recording may
+ * have many samples in one function: each record is read once, when a line of it is wanted first.
+ */
+#ifndef XPROF_MODEL_CODE_LINES_H
+#define XPROF_MODEL_CODE_LINES_H
+
+#include "base/u64_map.h"
+#include "format/jitdump_reader.h"
+
+struct xp_code_line {
+	uint64_t address;
+	uint32_t order; /* in the record */
+	uint32_t line;
+	const char *file; /* in the record */
+};
+
+/* Zeroed: empty. */
+struct xp_code_lines {
+	/* private */
+	struct xp_code_line_table *tables;
+	size_t count, room;
+	struct xp_u64_map by_record; /* by its address: the table's index */
+};
+
+/*
+ * Finds the line of an address: that of the last entry at or below it, and of several the last one in the record.
+ * record: a whole debug record, which is at this offset in its file and stays where it is. *line: NULL if there is
+ * none, or valid until the next call. Returns 0 or -ENOMEM.
+ */
+int xp_code_lines_find(struct xp_code_lines *lines, const struct xp_jitdump_header *header, const uint8_t *record,
+		       uint64_t offset, uint64_t address, const struct xp_code_line **line);
+void xp_code_lines_free(struct xp_code_lines *lines);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Bounds what is written of a model: formats repeat the callers of each stack, so that a recursion n deep, a log of n
+ * records, would become n * n / 2 frames. A stack that is too deep keeps its outermost functions and, below a frame
+ * "[deeper]", its innermost one: each value stays with the function that it is of, and with the program's main().
+ */
+#ifndef XPROF_MODEL_DEPTH_H
+#define XPROF_MODEL_DEPTH_H
+
+#include "model/model.h"
+
+#define XP_MODEL_DEPTH_MAX 1024 /* of a stack that is written, "[deeper]" and what is below it aside */
+#define XP_MODEL_DEPTH_MIN 128	/* at which no stack of samples is cut: the kernel's have 127 frames */
+#define XP_MODEL_WRITTEN_MAX                                                                                           \
+	(UINT64_C(64) << 20) /* frames of all samples: beyond, their depth is halved, down to the least */
+
+#define XP_MODEL_DEEPER "[deeper]"
+
+struct xp_model_cut {
+	uint32_t depth;	  /* that stacks keep */
+	uint64_t samples; /* or calls, whose stacks are deeper than that */
+};
+
+/* Call it last, after names are found and functions selected. Returns 0 or -ENOMEM. */
+int xp_model_cut_depth(struct xp_model *model, struct xp_model_cut *cut);
+
+#endif

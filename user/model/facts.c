@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "model/facts.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/array.h"
+#include "base/hash.h"
+#include "base/u64_map.h"
+#include "base/util.h"
+#include "format/manifest_reader.h"
+#include "model/read_manifest.h"
+
+#define COMMENT_BYTES_MAX 4096
+
+/* An image of a process. What the manifest says last of it counts. */
+struct image {
+	uint64_t pid;
+	uint64_t image;
+	const char *comm, *cgroup; /* NULL: unknown */
+};
+
+/* A name that images of a process had. */
+struct name {
+	uint64_t pid;
+	const char *comm; /* NULL: any */
+	uint32_t image;	  /* index of the one with the lowest number */
+	bool has_others;
+};
+
+struct xp_facts {
+	json_t *manifest; /* NULL: none */
+	struct xp_facts_summary summary;
+	struct image *images;
+	size_t image_count, image_room;
+	struct xp_u64_map by_image; /* by pid and number: index of what may be the image */
+	struct name *names;
+	size_t name_count, name_room;
+	struct xp_hash by_comm;	   /* names, by pid and name */
+	struct xp_u64_map threads; /* by index of the image and tid: the thread's entry */
+};
+
+static uint64_t image_key(uint64_t pid, uint64_t image)
+{
+	return xp_hash_mix(pid, image);
+}
+
+static uint64_t comm_key(const void *elements, uint32_t index)
+{
+	const struct name *name = (const struct name *)elements + index;
+
+	return xp_hash_mix(name->pid, name->comm ? xp_hash_text(name->comm) : 0);
+}
+
+static struct image *find_image(const struct xp_facts *facts, uint64_t pid, uint64_t image)
+{
+	const uint32_t *index = xp_u64_map_find(&facts->by_image, image_key(pid, image));
+	struct image *found = index ? &facts->images[*index] : NULL;
+
+	return found && found->pid == pid && found->image == image ? found : NULL;
+}
+
+static struct name *find_name(const struct xp_facts *facts, uint64_t pid, const char *comm)
+{
+	const struct name wanted = { .pid = pid, .comm = comm };
+
+	for (const uint32_t *slot = xp_hash_first(&facts->by_comm, comm_key(&wanted, 0)); *slot;
+	     slot = xp_hash_next(&facts->by_comm, slot)) {
+		struct name *name = &facts->names[*slot - 1];
+
+		if (name->pid == pid && !name->comm == !comm && (!comm || strcmp(name->comm, comm) == 0))
+			return name;
+	}
+	return NULL;
+}
+
+static int index_name(struct xp_facts *facts, const char *comm, uint32_t image)
+{
+	struct name *name = find_name(facts, facts->images[image].pid, comm);
+
+	if (name) {
+		name->has_others |= name->image != image;
+		if (facts->images[image].image < facts->images[name->image].image)
+			name->image = image;
+		return 0;
+	}
+	if (XP_ARRAY_RESERVE(facts->names, facts->name_room, facts->name_count + 1))
+		return -ENOMEM;
+	name = &facts->names[facts->name_count];
+	*name = (struct name){ .pid = facts->images[image].pid, .comm = comm, .image = image };
+	return xp_hash_add(&facts->by_comm, comm_key(name, 0), (uint32_t)facts->name_count++, comm_key, facts->names);
+}
+
+static uint64_t thread_key(size_t image, uint64_t tid)
+{
+	return (uint64_t)image << 32 | (uint32_t)tid;
+}
+
+static int index_threads(struct xp_facts *facts, size_t image, const json_t *threads)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < json_array_size(threads); i++) {
+		json_t *thread = json_array_get(threads, i);
+
+		err = xp_u64_map_put(&facts->threads, thread_key(image, xp_manifest_number(thread, "tid")), thread);
+	}
+	return err;
+}
+
+static struct image *image_of(struct xp_facts *facts, uint64_t pid, uint64_t number)
+{
+	struct image *image = find_image(facts, pid, number);
+
+	if (image)
+		return image;
+	if (XP_ARRAY_RESERVE(facts->images, facts->image_room, facts->image_count + 1) ||
+	    !xp_u64_map_add(&facts->by_image, image_key(pid, number), (uint32_t)facts->image_count))
+		return NULL;
+	facts->images[facts->image_count] = (struct image){ .pid = pid, .image = number };
+	return &facts->images[facts->image_count++];
+}
+
+static int index_image(struct xp_facts *facts, const json_t *entry)
+{
+	const char *comm = xp_manifest_string(entry, "comm"), *cgroup = xp_manifest_string(entry, "cgroup");
+	struct image *image = image_of(facts, xp_manifest_number(entry, "pid"), xp_manifest_number(entry, "image"));
+	uint32_t index = image ? (uint32_t)(image - facts->images) : 0;
+
+	if (!image)
+		return -ENOMEM;
+	image->comm = comm ? comm : image->comm;
+	image->cgroup = cgroup ? cgroup : image->cgroup;
+	if (index_name(facts, NULL, index) || (comm && index_name(facts, comm, index)))
+		return -ENOMEM;
+	return index_threads(facts, index, json_object_get(entry, "threads"));
+}
+
+static int index_images(struct xp_facts *facts, const json_t *list)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < json_array_size(list); i++)
+		err = index_image(facts, json_array_get(list, i));
+	return err;
+}
+
+/* "2026-11-23T06:30:24.126621888Z" */
+static uint64_t parse_time(const char *text)
+{
+	struct tm time = { 0 };
+	const char *rest = text ? strptime(text, "%Y-%m-%dT%H:%M:%S", &time) : NULL;
+	char digits[10] = "000000000";
+	time_t seconds;
+
+	if (!rest)
+		return 0;
+	if (*rest == '.')
+		for (size_t i = 0; i < 9 && rest[i + 1] >= '0' && rest[i + 1] <= '9'; i++)
+			digits[i] = rest[i + 1];
+	seconds = timegm(&time);
+	return seconds > 0 ? (uint64_t)seconds * XP_NS_PER_S + strtoull(digits, NULL, 10) : 0;
+}
+
+static int summarize(struct xp_facts *facts)
+{
+	const json_t *kernel = json_object_get(facts->manifest, "kernel");
+	const json_t *clock = json_object_get(facts->manifest, "clock");
+	const json_t *samples = json_object_get(facts->manifest, "samples");
+	double length_s = json_number_value(json_object_get(facts->manifest, "duration_s"));
+	int err;
+
+	facts->summary = (struct xp_facts_summary){
+		.started_ns = parse_time(xp_manifest_string(facts->manifest, "started")),
+		.length_ns = length_s > 0 && length_s < 1e9 ? (uint64_t)(length_s * 1e9) : 0,
+		.start_tsc = xp_manifest_number(clock, "start_tsc"),
+		.tsc_hz = xp_manifest_number(clock, "hz"),
+		.period_ns = xp_manifest_number(samples, "period_ns"),
+		.samples = xp_manifest_number(samples, "written"),
+		.cpus = xp_manifest_number(samples, "cpus"),
+		.lost =
+		    xp_manifest_number(samples, "lost") +
+		    xp_manifest_number(json_object_get(json_object_get(facts->manifest, "totals"), "lost"), "total"),
+		.release = xp_manifest_string(kernel, "release"),
+		.machine = xp_manifest_string(kernel, "machine"),
+	};
+	err = index_images(facts, json_object_get(samples, "profiles"));
+	return err ? err : index_images(facts, json_object_get(facts->manifest, "processes"));
+}
+
+int xp_facts_read(struct xp_facts **facts, const char *directory)
+{
+	int err = 0;
+
+	*facts = calloc(1, sizeof(**facts));
+	if (!*facts)
+		return -ENOMEM;
+	/* Whoever looked for the files has told. */
+	if (directory)
+		xp_read_manifest(&(*facts)->manifest, directory, true);
+	if ((*facts)->manifest)
+		err = summarize(*facts);
+	if (err) {
+		xp_facts_free(*facts);
+		*facts = NULL;
+	}
+	return err;
+}
+
+void xp_facts_free(struct xp_facts *facts)
+{
+	if (!facts)
+		return;
+	xp_u64_map_free(&facts->by_image);
+	xp_hash_free(&facts->by_comm);
+	xp_u64_map_free(&facts->threads);
+	free(facts->images);
+	free(facts->names);
+	json_decref(facts->manifest);
+	free(facts);
+}
+
+const struct xp_facts_summary *xp_facts_summary(const struct xp_facts *facts)
+{
+	return &facts->summary;
+}
+
+static uint64_t ns_of(const json_t *object, const char *key)
+{
+	double seconds = json_number_value(json_object_get(object, key));
+
+	return (uint64_t)(XP_MIN(XP_MAX(seconds, 0.0), 1e9) * 1e9);
+}
+
+bool xp_facts_waits(const struct xp_facts *facts, struct xp_facts_waits *waits)
+{
+	const json_t *from = json_object_get(facts->manifest, "waits");
+
+	*waits = (struct xp_facts_waits){
+		.shorter = xp_manifest_number(json_object_get(from, "filtered"), "shorter"),
+		.lost = xp_manifest_number(from, "lost"),
+		.missed = xp_manifest_number(from, "missed"),
+		.threads = xp_manifest_number(from, "thread_count"),
+		.running_ns = ns_of(from, "running_s"),
+		.runnable_ns = ns_of(from, "runnable_s"),
+		.blocked_ns = ns_of(from, "blocked_s"),
+	};
+	return json_is_object(from);
+}
+
+bool xp_facts_account(const struct xp_facts *facts, size_t index, struct xp_facts_account *account)
+{
+	const json_t *threads = json_object_get(json_object_get(facts->manifest, "waits"), "threads");
+	const json_t *from = json_array_get(threads, index);
+
+	*account = (struct xp_facts_account){
+		.pid = xp_manifest_number(from, "pid"),
+		.tid = xp_manifest_number(from, "tid"),
+		.name = xp_manifest_string(from, "name"),
+		.running_ns = ns_of(from, "running_s"),
+		.runnable_ns = ns_of(from, "runnable_s"),
+		.blocked_ns = ns_of(from, "blocked_s"),
+	};
+	return index < json_array_size(threads);
+}
+
+char *xp_facts_comment(const struct xp_facts *facts)
+{
+	const json_t *command = json_object_get(facts->manifest, "command");
+	const char *version = xp_manifest_string(facts->manifest, "xprof_version");
+	size_t bytes = 0;
+	char *text = NULL;
+	FILE *out;
+
+	if (!version)
+		return NULL;
+	out = open_memstream(&text, &bytes);
+	if (!out)
+		return NULL;
+	fprintf(out, "xprof %.*s:", (int)xp_text_fit(version, 64), version);
+	for (size_t i = 0; i < json_array_size(command) && ftell(out) < COMMENT_BYTES_MAX; i++) {
+		const char *word = json_string_value(json_array_get(command, i));
+
+		if (!word)
+			word = "";
+		fprintf(out, " %.*s", (int)xp_text_fit(word, COMMENT_BYTES_MAX), word);
+	}
+	if (fclose(out)) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+char *xp_facts_machine(const struct xp_facts *facts)
+{
+	const json_t *kernel = json_object_get(facts->manifest, "kernel");
+	const char *release = xp_manifest_string(kernel, "release"), *machine = xp_manifest_string(kernel, "machine");
+	char *text = NULL;
+
+	if (release && machine && asprintf(&text, "Linux %.128s %.64s", release, machine) < 0)
+		return NULL;
+	return text;
+}
+
+uint32_t xp_facts_image(const struct xp_facts *facts, uint64_t pid, const char *comm, const char **name)
+{
+	const struct name *known = find_name(facts, pid, comm), *any = find_name(facts, pid, NULL);
+	const struct image *found;
+
+	if (!known && any && !any->has_others)
+		known = any;
+	found = known ? &facts->images[known->image] : NULL;
+	*name = !known ? NULL : known->comm ? known->comm : found->comm;
+	return *name ? (uint32_t)XP_MIN(found->image, (uint64_t)UINT32_MAX) : 0;
+}
+
+uint32_t xp_facts_only_image(const struct xp_facts *facts, uint64_t pid)
+{
+	const struct name *any = find_name(facts, pid, NULL);
+
+	return any && !any->has_others ? (uint32_t)XP_MIN(facts->images[any->image].image, (uint64_t)UINT32_MAX) : 0;
+}
+
+const char *xp_facts_comm(const struct xp_facts *facts, uint64_t pid, uint64_t image)
+{
+	const struct image *found = find_image(facts, pid, image);
+
+	return found ? found->comm : NULL;
+}
+
+const char *xp_facts_cgroup(const struct xp_facts *facts, uint64_t pid, uint64_t image)
+{
+	const struct image *found = find_image(facts, pid, image);
+
+	return found ? found->cgroup : NULL;
+}
+
+const char *xp_facts_thread(const struct xp_facts *facts, uint64_t pid, uint64_t image, uint64_t tid)
+{
+	const struct image *found = find_image(facts, pid, image);
+	const json_t *thread =
+	    found ? xp_u64_map_get(&facts->threads, thread_key((size_t)(found - facts->images), tid)) : NULL;
+
+	return thread && xp_manifest_number(thread, "tid") == tid ? xp_manifest_string(thread, "name") : NULL;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What manifest.json says of a recording as a whole, and the names of its processes and threads. */
+#ifndef XPROF_MODEL_FACTS_H
+#define XPROF_MODEL_FACTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct xp_facts;
+
+/* All 0 if unknown. */
+struct xp_facts_summary {
+	uint64_t started_ns; /* CLOCK_REALTIME */
+	uint64_t length_ns;
+	uint64_t start_tsc;
+	uint64_t tsc_hz;
+	uint64_t period_ns; /* of samples */
+	uint64_t samples;   /* written to profiles */
+	uint64_t lost;	    /* samples and events */
+	uint64_t cpus;	    /* that were sampled, whatever ran on them; 0: only some processes were */
+	/* Of the kernel; NULL: unknown. They may contain anything, and are valid as long as the facts. */
+	const char *release;
+	const char *machine;
+};
+
+/* What the recorder knows of all waits (--off-cpu), those without a record of their own included. */
+struct xp_facts_waits {
+	uint64_t shorter; /* than the minimum that was asked for: only counted */
+	uint64_t lost;
+	uint64_t missed; /* switches that the kernel did not report */
+	uint64_t threads;
+	uint64_t running_ns, runnable_ns, blocked_ns; /* of these together */
+};
+
+/* How a thread spent its time in the recording. */
+struct xp_facts_account {
+	uint64_t pid, tid;
+	const char *name; /* may contain anything; NULL: unknown */
+	uint64_t running_ns, runnable_ns, blocked_ns;
+};
+
+/* Reads the manifest in this directory. Without one, or if it is NULL, nothing is known. Returns 0 or -ENOMEM. */
+int xp_facts_read(struct xp_facts **facts, const char *directory);
+void xp_facts_free(struct xp_facts *facts);
+
+const struct xp_facts_summary *xp_facts_summary(const struct xp_facts *facts);
+/* Returns false if the recording is without waits. */
+bool xp_facts_waits(const struct xp_facts *facts, struct xp_facts_waits *waits);
+/* By index from 0 on. Returns false beyond the last one. */
+bool xp_facts_account(const struct xp_facts *facts, size_t index, struct xp_facts_account *account);
+
+/* The version of xprof and the recorded command line, one line. The caller frees it. NULL: unknown or out of memory. */
+char *xp_facts_comment(const struct xp_facts *facts);
+
+/* The kernel and the machine, one line. The caller frees it. NULL: unknown or out of memory. */
+char *xp_facts_machine(const struct xp_facts *facts);
+
+/*
+ * The image of a process that had this name, or its only image. comm NULL: the first one. 0: none. *name: its name,
+ * which is valid as long as the facts and may contain anything.
+ */
+uint32_t xp_facts_image(const struct xp_facts *facts, uint64_t pid, const char *comm, const char **name);
+/* The image of a process that ran no other program. 0: unknown, or it ran several. */
+uint32_t xp_facts_only_image(const struct xp_facts *facts, uint64_t pid);
+/*
+ * The names of a process, its control group, or one of its threads in the logs. They may contain anything. NULL:
+ * unknown.
+ */
+const char *xp_facts_comm(const struct xp_facts *facts, uint64_t pid, uint64_t image);
+const char *xp_facts_cgroup(const struct xp_facts *facts, uint64_t pid, uint64_t image);
+const char *xp_facts_thread(const struct xp_facts *facts, uint64_t pid, uint64_t image, uint64_t tid);
+
+#endif

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "model/input.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/util.h"
+#include "model/calls.h"
+#include "model/depth.h"
+#include "model/waits.h"
+
+int xp_model_input_open(struct xp_model_input *input, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	struct stat st;
+	int err;
+
+	input->is_directory = !stat(path, &st) && S_ISDIR(st.st_mode);
+	if (input->is_directory)
+		snprintf(input->directory, sizeof(input->directory), "%s", path);
+	else
+		snprintf(input->directory, sizeof(input->directory), "%.*s", slash ? XP_MAX((int)(slash - path), 1) : 1,
+			 slash ? path : ".");
+	err = xp_recorded_add(&input->recorded, path);
+	return err ? err : xp_facts_read(&input->facts, input->directory);
+}
+
+void xp_model_input_close(struct xp_model_input *input)
+{
+	xp_facts_free(input->facts);
+	xp_recorded_free(&input->recorded);
+	memset(input, 0, sizeof(*input));
+}
+
+struct xp_model_source xp_model_input_source(const struct xp_model_input *input)
+{
+	return (struct xp_model_source){
+		.recorded = &input->recorded,
+		.directory = input->is_directory ? input->directory : NULL,
+		.facts = input->facts,
+	};
+}
+
+int xp_model_input_read(struct xp_model *model, struct xp_model_input *input, const struct xp_model_source *source,
+			enum xp_model_kind kind, enum xp_model_keep keep)
+{
+	bool has_lines = keep == XP_MODEL_KEEP_SUMS || keep == XP_MODEL_KEEP_TIMES;
+	int err = xp_model_init_detail(model, kind, has_lines ? XP_NAMES_LINES : XP_NAMES_FUNCTIONS);
+	const char *what = xp_model_kind_name(kind);
+	struct xp_model_cut cut = { 0 };
+
+	model->keep_times = keep == XP_MODEL_KEEP_TIMES;
+	model->keep_durations = keep == XP_MODEL_KEEP_DURATIONS;
+	model->full_names = source->full_names;
+	if (!err && model->kind == XP_MODEL_CALLS)
+		err = xp_model_read_calls(model, source, &input->broken);
+	else if (!err && model->kind == XP_MODEL_WAITS)
+		err = xp_waits_read(model, source, &input->broken);
+	else if (!err)
+		err = xp_model_read_samples(model, source, &input->broken);
+	if (!err)
+		err = xp_model_cut_depth(model, &cut);
+	if (!err && model->dropped)
+		xp_warn("%" PRIu64 " %s are missing: the recording has too many different stacks", model->dropped,
+			what);
+	if (!err && cut.samples)
+		xp_warn("%" PRIu64 " %s have stacks of more than %" PRIu32 " functions: " XP_MODEL_DEEPER
+			" stands for those between the outermost and the last one",
+			cut.samples, what, cut.depth);
+	return err;
+}

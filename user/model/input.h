@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Opens what the command line names, and makes models of it: a recording's directory, or one of its files. */
+#ifndef XPROF_MODEL_INPUT_H
+#define XPROF_MODEL_INPUT_H
+
+#include <limits.h>
+#include <stdbool.h>
+
+#include "model/facts.h"
+#include "model/recorded.h"
+#include "model/samples.h"
+
+struct xp_model_input {
+	struct xp_recorded recorded;
+	struct xp_facts *facts;
+	char directory[PATH_MAX]; /* of the recording */
+	bool is_directory;	  /* it was named itself */
+	bool broken;		  /* a part of it cannot be read, which was reported */
+};
+
+/* *input: zeroed but for recorded.reads_pprof. Returns as xp_recorded_add(). Close it also after an error. */
+int xp_model_input_open(struct xp_model_input *input, const char *path);
+void xp_model_input_close(struct xp_model_input *input);
+
+/* What to read of it: all. Valid as long as the input. */
+struct xp_model_source xp_model_input_source(const struct xp_model_input *input);
+
+/* What a model keeps beside sums. Lines take the most time to find. */
+enum xp_model_keep {
+	XP_MODEL_KEEP_SUMS,	 /* and lines */
+	XP_MODEL_KEEP_TIMES,	 /* and lines */
+	XP_MODEL_KEEP_FUNCTIONS, /* no lines */
+	XP_MODEL_KEEP_DURATIONS, /* no lines */
+};
+
+/*
+ * Makes a model of samples, calls or waits, named and of a bounded depth. Warns of what is left out. The caller frees
+ * the model, also after an error. Returns as xp_model_read_samples().
+ */
+int xp_model_input_read(struct xp_model *model, struct xp_model_input *input, const struct xp_model_source *source,
+			enum xp_model_kind kind, enum xp_model_keep keep);
+
+#endif

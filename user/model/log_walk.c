@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "model/log_walk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/u64_map.h"
+#include "base/util.h"
+#include "model/objects.h"
+
+#define LEFT_MAX 4096		/* most calls that one exit can find without exits */
+#define OPEN_FIRST (256u << 10) /* with this room, that of threads without open calls is taken back */
+
+struct walk {
+	struct xp_log_visitor *visitor;
+	struct xp_u64_map by_id; /* of threads, by PID and TID */
+	struct xp_walked_thread *threads;
+	size_t count, room;
+	size_t open;	     /* capacity of all threads */
+	size_t open_max;     /* for now */
+	bool took_back;	     /* and that gained little */
+	uint64_t last_key;   /* of the thread of the record before, */
+	uint32_t last_index; /* and its index plus one; 0: none */
+	size_t entered;	     /* index plus one of the thread whose arguments may follow; 0: none */
+};
+
+/* ---- records ---- */
+
+int xp_log_cursor_open(struct xp_log_cursor *cursor, struct xp_file_view *view, struct xp_violation *violation)
+{
+	cursor->view = view;
+	cursor->release = XP_FILE_VIEW_WINDOW;
+	xp_progress_line_begin(&cursor->line, "reading calls", XP_PROGRESS_BYTES, view->size);
+	return xp_fdr_reader_init(&cursor->reader, view->bytes, view->size, violation);
+}
+
+int xp_log_cursor_next(struct xp_log_cursor *cursor, struct xp_fdr_record *record, struct xp_violation *violation)
+{
+	int more = xp_fdr_reader_next(&cursor->reader, record, violation);
+
+	if (more <= 0)
+		return more;
+	xp_progress_line_step(&cursor->line, record->offset);
+	if (record->offset >= cursor->release) {
+		xp_file_view_release(cursor->view, record->offset);
+		cursor->release = record->offset + XP_FILE_VIEW_WINDOW;
+	}
+	return more;
+}
+
+void xp_log_cursor_close(struct xp_log_cursor *cursor)
+{
+	xp_progress_line_end(&cursor->line);
+}
+
+struct xp_log_extent xp_log_extent(struct xp_file_view *view)
+{
+	struct xp_log_extent extent = { .first_tsc = UINT64_MAX };
+	struct xp_violation violation;
+	struct xp_log_cursor cursor;
+	struct xp_fdr_record record;
+	int err = xp_log_cursor_open(&cursor, view, &violation);
+
+	while (!err && xp_log_cursor_next(&cursor, &record, &violation) > 0) {
+		if (!record.is_function)
+			continue;
+		extent.last_id = XP_MAX(extent.last_id, record.function.fn_id);
+		extent.first_tsc = XP_MIN(extent.first_tsc, record.tsc);
+	}
+	xp_log_cursor_close(&cursor);
+	extent.last_id = XP_MIN(extent.last_id, XP_REPORT_FUNCTIONS_MAX);
+	return extent;
+}
+
+/* ---- threads ---- */
+
+static int add_thread(struct walk *walk, uint64_t key, const struct xp_fdr_record *record)
+{
+	struct xp_log_visitor *visitor = walk->visitor;
+	struct xp_walked_thread thread = { .pid = (uint32_t)record->pid, .tid = (uint32_t)record->tid };
+	int err;
+
+	if (record->pid <= 0 && visitor->source)
+		thread.pid = (uint32_t)visitor->source->recorded->processes[visitor->process].pid;
+	if (XP_ARRAY_RESERVE(walk->threads, walk->room, walk->count + 1))
+		return -ENOMEM;
+	err = visitor->add_thread ? visitor->add_thread(visitor->arg, &thread) : 0;
+	if (!err && !xp_u64_map_add(&walk->by_id, key, (uint32_t)walk->count))
+		err = -ENOMEM;
+	if (!err)
+		walk->threads[walk->count++] = thread;
+	return err;
+}
+
+/* *thread: NULL if there are too many. */
+static int find_thread(struct walk *walk, const struct xp_fdr_record *record, struct xp_walked_thread **thread)
+{
+	uint64_t key = (uint64_t)(uint32_t)record->pid << 32 | (uint32_t)record->tid;
+	const uint32_t *known;
+	int err;
+
+	*thread = NULL;
+	if (!walk->last_index || walk->last_key != key) {
+		known = xp_u64_map_find(&walk->by_id, key);
+		if (!known && walk->count == XP_LOG_WALK_THREADS_MAX)
+			return 0;
+		err = known ? 0 : add_thread(walk, key, record);
+		if (err)
+			return err;
+		walk->last_key = key;
+		walk->last_index = known ? *known + 1 : (uint32_t)walk->count;
+	}
+	*thread = &walk->threads[walk->last_index - 1];
+	return 0;
+}
+
+/* Takes the room of threads without open calls, of which many may have ended. Returns whether there is enough then. */
+static bool take_back(struct walk *walk, size_t more)
+{
+	size_t before = walk->open;
+
+	if (walk->took_back)
+		return false;
+	for (size_t i = 0; i < walk->count; i++) {
+		struct xp_walked_thread *thread = &walk->threads[i];
+
+		if (thread->depth || !thread->room)
+			continue;
+		walk->open -= thread->room;
+		free(thread->calls);
+		thread->calls = NULL;
+		thread->room = 0;
+	}
+	walk->took_back = walk->open_max == XP_LOG_WALK_OPEN_MAX && before - walk->open < XP_LOG_WALK_OPEN_MAX / 8;
+	walk->open_max = XP_MIN(XP_MAX(2 * (walk->open + more), (size_t)OPEN_FIRST), (size_t)XP_LOG_WALK_OPEN_MAX);
+	return walk->open + more <= walk->open_max;
+}
+
+/* ---- calls ---- */
+
+static int count_refused(struct walk *walk, int err)
+{
+	walk->visitor->refused += err == -E2BIG;
+	return err == -E2BIG ? 0 : err;
+}
+
+static int enter(struct walk *walk, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
+{
+	struct xp_log_visitor *visitor = walk->visitor;
+	size_t room = thread->room, more = XP_MAX(room / 2, (size_t)4);
+	int err;
+
+	if (thread->depth == room) {
+		if (walk->open + more > walk->open_max && !take_back(walk, more)) {
+			visitor->dropped++;
+			return 0;
+		}
+		room = thread->room;
+		if (XP_ARRAY_RESERVE(thread->calls, thread->room, thread->depth + 1))
+			return -ENOMEM;
+		walk->open += thread->room - room;
+	}
+	thread->calls[thread->depth++] =
+	    (struct xp_walked_call){ .function = record->function.fn_id, .tsc = record->tsc };
+	err = visitor->enter ? visitor->enter(visitor->arg, thread, record) : 0;
+	if (err)
+		thread->depth--;
+	else if (record->kind == XP_FDR_ENTER_ARGS)
+		walk->entered = (size_t)(thread - walk->threads) + 1;
+	return err;
+}
+
+static int abandon(struct walk *walk, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
+{
+	struct xp_log_visitor *visitor = walk->visitor;
+	int err = visitor->abandon ? visitor->abandon(visitor->arg, thread, record) : 0;
+
+	thread->depth--;
+	return count_refused(walk, err);
+}
+
+static int leave(struct walk *walk, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
+{
+	struct xp_log_visitor *visitor = walk->visitor;
+	size_t depth = thread->depth, lowest = depth - XP_MIN(depth, (size_t)LEFT_MAX);
+	int err = 0;
+
+	while (depth > lowest && thread->calls[depth - 1].function != record->function.fn_id)
+		depth--;
+	if (depth == lowest)
+		return 0;
+	while (!err && thread->depth > depth)
+		err = abandon(walk, thread, record);
+	if (!err && visitor->leave)
+		err = visitor->leave(visitor->arg, thread, record);
+	thread->depth = depth - 1;
+	return err;
+}
+
+/* ---- logs ---- */
+
+static int take(struct walk *walk, const struct xp_fdr_record *record)
+{
+	struct xp_log_visitor *visitor = walk->visitor;
+	bool is_event = record->kind == XP_FDR_CUSTOM_EVENT || record->kind == XP_FDR_TYPED_EVENT;
+	bool is_entry = record->kind == XP_FDR_ENTER || record->kind == XP_FDR_ENTER_ARGS;
+	struct xp_walked_thread *thread;
+	int err;
+
+	if (!record->is_function && !(is_event && visitor->event)) {
+		if (record->kind != XP_FDR_CALL_ARGUMENT || !walk->entered || !visitor->argument)
+			return 0;
+		return visitor->argument(visitor->arg, &walk->threads[walk->entered - 1], record->argument);
+	}
+	walk->entered = 0;
+	visitor->last_tsc = XP_MAX(visitor->last_tsc, record->tsc);
+	err = visitor->record ? visitor->record(visitor->arg, record) : 0;
+	err = err ?: find_thread(walk, record, &thread);
+	if (err == -E2BIG && record->is_function && !is_entry)
+		return 0; /* the entry was counted */
+	if (err)
+		return count_refused(walk, err);
+	if (!thread)
+		visitor->dropped += is_entry || !record->is_function;
+	if (!thread || thread->is_left_out)
+		return 0;
+	if (!record->is_function)
+		err = visitor->event(visitor->arg, thread, record);
+	else
+		err = is_entry ? enter(walk, thread, record) : leave(walk, thread, record);
+	thread->has_records = true;
+	return count_refused(walk, err);
+}
+
+static int take_all(struct walk *walk, struct xp_log_cursor *cursor, struct xp_violation *violation)
+{
+	struct xp_fdr_record record;
+	int more, err = 0;
+
+	while (!err && (more = xp_log_cursor_next(cursor, &record, violation)) > 0)
+		err = take(walk, &record);
+	for (size_t i = 0; i < walk->count; i++)
+		while (!err && walk->threads[i].depth)
+			err = abandon(walk, &walk->threads[i], NULL);
+	return err ? err : more;
+}
+
+static void set_window(struct xp_log_visitor *visitor)
+{
+	const struct xp_select none = { 0 }, *select = visitor->source ? visitor->source->select : &none;
+	uint64_t from = xp_scale(select->from_ns, visitor->hz, XP_NS_PER_S);
+	uint64_t to = xp_scale(select->to_ns, visitor->hz, XP_NS_PER_S);
+
+	visitor->from_tsc = select->from_ns ? visitor->start_tsc + from : 0;
+	visitor->to_tsc = select->to_ns ? visitor->start_tsc + to : UINT64_MAX;
+	visitor->last_tsc = 0;
+}
+
+static void walk_free(struct walk *walk)
+{
+	for (size_t i = 0; i < walk->count; i++) {
+		if (walk->threads[i].own)
+			walk->visitor->free_own(walk->threads[i].own);
+		free(walk->threads[i].calls);
+	}
+	free(walk->threads);
+	xp_u64_map_free(&walk->by_id);
+}
+
+int xp_log_walk_view(struct xp_log_visitor *visitor, struct xp_file_view *view, struct xp_violation *violation)
+{
+	struct walk walk = { .visitor = visitor, .open_max = OPEN_FIRST };
+	struct xp_log_cursor cursor;
+	int err = xp_log_cursor_open(&cursor, view, violation);
+
+	if (!err) {
+		visitor->hz = cursor.reader.header.cycle_hz;
+		set_window(visitor);
+		err = visitor->begin ? visitor->begin(visitor->arg, view, violation) : 0;
+		err = err ?: take_all(&walk, &cursor, violation);
+		walk_free(&walk);
+		if (visitor->end)
+			visitor->end(visitor->arg);
+	}
+	xp_log_cursor_close(&cursor);
+	return err;
+}
+
+/* Where no manifest tells when the recording began, the selected times count from the first record of all logs. */
+static uint64_t start_of(const struct xp_model_source *source)
+{
+	uint64_t start_tsc = xp_facts_summary(source->facts)->start_tsc, first = UINT64_MAX;
+	struct xp_file_view view;
+
+	if (start_tsc || !(source->select->from_ns || source->select->to_ns))
+		return start_tsc;
+	for (size_t i = 0; i < source->recorded->process_count; i++) {
+		const char *path = source->recorded->processes[i].log;
+
+		/* Reading it shows what is wrong with it. */
+		if (!path || xp_file_view_open(&view, AT_FDCWD, path))
+			continue;
+		first = XP_MIN(first, xp_log_extent(&view).first_tsc);
+		xp_file_view_close(&view);
+	}
+	return first == UINT64_MAX ? 0 : first;
+}
+
+static int walk_log(struct xp_log_visitor *visitor, const char *path, bool *broken)
+{
+	struct xp_violation violation;
+	struct xp_file_view view;
+	int err = xp_file_view_open(&view, AT_FDCWD, path);
+
+	if (err) {
+		if (broken)
+			xp_error("%s: cannot read it: %s", path, strerror(-err));
+		err = err == -ENOMEM ? err : -EBADMSG;
+	} else {
+		err = xp_log_walk_view(visitor, &view, &violation);
+		xp_file_view_close(&view);
+		if (err == -EBADMSG && broken)
+			xp_error("%s: 0x%" PRIx64 ": %s", path, violation.offset, violation.text);
+	}
+	if (err == -EBADMSG && broken)
+		*broken = true;
+	return err == -EBADMSG ? 0 : err;
+}
+
+int xp_log_walk(struct xp_log_visitor *visitor, const struct xp_model_source *source, bool *broken)
+{
+	int err = 0;
+
+	visitor->source = source;
+	visitor->start_tsc = start_of(source);
+	for (size_t i = 0; !err && i < source->recorded->process_count; i++) {
+		visitor->process = i;
+		if (source->recorded->processes[i].log)
+			err = walk_log(visitor, source->recorded->processes[i].log, broken);
+	}
+	if (!err && broken && visitor->dropped)
+		xp_warn("%" PRIu64 " calls are missing: " XP_LOG_WALK_DROPPED, visitor->dropped);
+	return err;
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A recording as stacks with values: what every export, tree and comparison is made of. Two kinds of recordings have
+ * the same form:
+ *
+ *			samples (XP_MODEL_SAMPLES)	   calls (XP_MODEL_CALLS)
+ *	stack		where a sample hit		   the open calls of a thread
+ *	values[0]	number of samples		   number of calls of the innermost function
+ *	values[1]	ns that they stand for		   ns in it without its callees, of the calls that ended
+ *
+ * So the sum of values[1] over all stacks with a function is the time in it, callees included.
+ *
+ *	readers (samples.h, calls.h)  -->  model  -->  names (names.h)  -->  report, export, diff, explain
+ *
+ * A reader interns locations and stacks, and adds samples. It knows addresses only. xp_model_name() then names each
+ * location once. After that the model does not change, and needs no file but for the texts that it keeps itself.
+ *
+ * Everything is an index into an array, which grows: keep no pointers to elements while the model is made. Index 0 of
+ * stacks is the empty stack. Functions that add return 0 or -errno: -ENOMEM, or -E2BIG beyond a limit below. What is
+ * beyond a limit is counted in `dropped`.
+ *
+ * Memory: 8 bytes and a slot of 8 a stack, 40 a sample. Samples with the same stack, thread and CPU are added up unless
+ * keep_times is set.
+ */
+#ifndef XPROF_MODEL_MODEL_H
+#define XPROF_MODEL_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/hash.h"
+#include "base/text_pool.h"
+#include "model/durations.h"
+#include "model/symbolize.h"
+
+#define XP_MODEL_LOCATIONS_MAX (4u << 20)
+#define XP_MODEL_STACKS_MAX (16u << 20)
+#define XP_MODEL_SAMPLES_MAX (64u << 20)
+#define XP_MODEL_THREADS_MAX (4u << 20)
+
+enum xp_model_kind { XP_MODEL_SAMPLES, XP_MODEL_CALLS, XP_MODEL_WAITS };
+
+/* "samples", "calls" or "waits". */
+const char *xp_model_kind_name(enum xp_model_kind kind);
+
+enum xp_code_kind {
+	XP_CODE_USER,
+	XP_CODE_KERNEL,
+	XP_CODE_JIT,
+	XP_CODE_UNKNOWN, /* in no object */
+	XP_CODE_KINDS,
+};
+
+/* A program image: what one process ran from exec to exec. */
+struct xp_model_process {
+	uint64_t pid;	    /* 0: unknown, or all kernel threads together */
+	uint32_t image;	    /* 1, increased by each exec in the recording */
+	const char *name;   /* clean: its comm; "": unknown */
+	const char *cgroup; /* clean: path of its control group; NULL: unknown */
+};
+
+struct xp_model_thread {
+	uint32_t process;
+	uint64_t tid;	  /* 0: unknown */
+	const char *name; /* clean: its last comm; "": unknown */
+};
+
+/* A file or another thing that code is in. */
+struct xp_model_object {
+	const char *name; /* clean, for display: as in the tables of `xprof report`, such as "libc.so.6" or "kernel" */
+	const char *path; /* clean: where it was in the recorded process, or a name such as "[kernel]" */
+	uint8_t build_id[64];
+	size_t build_id_bytes; /* 0: unknown */
+	enum xp_code_kind kind;
+	uint32_t file; /* number in the symbolizer; XP_MODEL_NONE: none */
+};
+
+#define XP_MODEL_NONE UINT32_MAX
+#define XP_MODEL_CPU_UNKNOWN UINT32_MAX
+
+struct xp_model_function {
+	const char *name;   /* clean: demangled; object+0xaddress for code without a name */
+	const char *symbol; /* clean: as in the file (mangled); the name if there is no other */
+	const char *file;   /* clean: source file; NULL: unknown */
+	uint32_t object;
+	enum xp_code_kind kind;
+	bool has_name; /* name is not made of the address */
+};
+
+/* A function at a location, or one that is inlined there. */
+struct xp_model_frame {
+	uint32_t function;
+	uint32_t line; /* 0: unknown */
+};
+
+/* An instruction. All but a sampled one are within the call instruction. */
+struct xp_model_location {
+	uint32_t object;
+	uint32_t jit;	  /* number of its JIT function in the source; XP_MODEL_NONE: not JIT */
+	uint64_t address; /* as linked; of JIT functions and unknown code: in memory */
+	/* Its frames are frames[first_frame...], the innermost first; the last one is not inlined. Set by naming. */
+	uint32_t first_frame;
+	uint32_t frame_count; /* at least 1 after naming */
+};
+
+/* The stack of a location and its callers. Its callers' index is lower. */
+struct xp_model_stack {
+	uint32_t callers; /* 0: none */
+	uint32_t location;
+};
+
+struct xp_model_sample {
+	uint32_t stack; /* 0: unknown */
+	uint32_t thread;
+	uint32_t cpu;	  /* XP_MODEL_CPU_UNKNOWN */
+	uint32_t state;	  /* of waits: enum xp_wait_state; otherwise 0 */
+	uint64_t time_ns; /* since the start of the recording; 0 unless keep_times */
+	uint64_t values[2];
+};
+
+/* The calls of a function that ended, callees included, in cycles. */
+struct xp_model_call_times {
+	struct xp_durations durations;
+	double cycles; /* their sum */
+};
+
+struct xp_model {
+	enum xp_model_kind kind;
+	bool keep_times;
+	bool keep_durations; /* of calls */
+	bool full_names;     /* names are shown as they are, not shortened by xp_short_name() */
+	bool has_threads;    /* the source tells threads apart */
+	bool has_cpus;	     /* and CPUs */
+	uint64_t period_ns;  /* of samples; 0: unknown */
+	uint64_t start_ns;   /* of the recording: CLOCK_REALTIME; 0: unknown */
+	uint64_t length_ns;  /* of the recording; 0: unknown */
+	const char *comment; /* the version and the command that recorded; NULL: unknown */
+	uint64_t dropped;    /* samples, calls or waits beyond a limit */
+	uint64_t waits;	     /* that the source of samples has, too */
+
+	struct xp_model_process *processes;
+	size_t process_count;
+	struct xp_model_thread *threads;
+	size_t thread_count;
+	struct xp_model_object *objects;
+	size_t object_count;
+	struct xp_model_location *locations;
+	size_t location_count;
+	struct xp_model_stack *stacks;
+	size_t stack_count; /* at least 1 */
+	struct xp_model_function *functions;
+	size_t function_count;
+	struct xp_model_frame *frames;
+	size_t frame_count;
+	struct xp_model_sample *samples;
+	size_t sample_count;
+
+	/* With keep_durations: of the first locations. Others have no calls. */
+	struct xp_model_call_times *call_times;
+	size_t call_time_count;
+	struct xp_durations_memory durations_memory;
+	uint64_t cycle_hz; /* 0: unknown */
+
+	struct xp_symbolizer *symbolizer; /* owns all texts */
+
+	/* private */
+	size_t process_room, thread_room, object_room, location_room, stack_room, function_room, frame_room,
+	    sample_room, call_time_room;
+	struct xp_hash by_process, by_thread, by_object, by_location, by_stack, by_function, by_sample;
+};
+
+/* Makes an empty model. The caller frees it with xp_model_free(), also after an error. Returns 0 or -ENOMEM. */
+int xp_model_init(struct xp_model *model, enum xp_model_kind kind);
+/* The same for names of this detail, instead of all: source lines take the most time to find. */
+int xp_model_init_detail(struct xp_model *model, enum xp_model_kind kind, enum xp_name_detail detail);
+/*
+ * The same with the symbolizer of another model, which outlives this one: each binary is read once for both. Take it
+ * out (symbolizer = NULL) before xp_model_free().
+ */
+int xp_model_init_beside(struct xp_model *model, enum xp_model_kind kind, struct xp_symbolizer *symbolizer);
+void xp_model_free(struct xp_model *model);
+
+/* The only copy of this text, cleaned, which lives as long as the model. NULL: out of memory. */
+const char *xp_model_text(struct xp_model *model, const char *text);
+
+/* Sets the control group of a process that is to be added; path NULL: unknown. Returns 0 or -ENOMEM. */
+int xp_model_cgroup(struct xp_model *model, const char *path, struct xp_model_process *process);
+
+/*
+ * These find an element or add it. Elements are the same if what precedes the comment "and" in each description is. The
+ * texts must come from xp_model_text().
+ */
+
+/* pid, image; and the rest. */
+int xp_model_process(struct xp_model *model, const struct xp_model_process *process, uint32_t *index);
+/* process, tid; and name. */
+int xp_model_thread(struct xp_model *model, const struct xp_model_thread *thread, uint32_t *index);
+/* path, file, kind; and the rest. */
+int xp_model_object(struct xp_model *model, const struct xp_model_object *object, uint32_t *index);
+/* object, address, jit. */
+int xp_model_location(struct xp_model *model, uint32_t object, uint64_t address, uint32_t jit, uint32_t *index);
+/* callers, location. */
+int xp_model_stack(struct xp_model *model, uint32_t callers, uint32_t location, uint32_t *index);
+/* name, symbol, file, object; and the rest. */
+int xp_model_function(struct xp_model *model, const struct xp_model_function *function, uint32_t *index);
+
+/* Adds a sample, or its values to a known one. */
+int xp_model_sample(struct xp_model *model, const struct xp_model_sample *sample);
+
+/* Adds a call of the function of a location. Returns 0 or -ENOMEM. */
+int xp_model_call(struct xp_model *model, uint32_t location, uint64_t cycles);
+
+/* The locations of a stack, the innermost first: for (s = stack; s; s = model->stacks[s].callers) */
+
+/* The sums over all samples. */
+void xp_model_totals(const struct xp_model *model, uint64_t totals[2]);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Names the locations of a model. */
+#ifndef XPROF_MODEL_NAMES_H
+#define XPROF_MODEL_NAMES_H
+
+#include "model/model.h"
+
+/* Where the names of JIT functions come from. */
+struct xp_model_jit_names {
+	/* Fills in the frame of a location with `jit`. Returns 0 or -ENOMEM. */
+	int (*name)(void *arg, struct xp_model *model, const struct xp_model_location *location,
+		    struct xp_source_frame *frame);
+	void *arg;
+};
+
+/*
+ * Fills in the frames and functions of all locations. Call it once, after the last xp_model_location(). jit may be
+ * NULL. Returns 0, -ENOMEM, or an error of xp_symbolizer_run().
+ */
+int xp_model_name(struct xp_model *model, const struct xp_model_jit_names *jit);
+
+#endif

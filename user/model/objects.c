@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "model/objects.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/file_name.h"
+#include "base/util.h"
+#include "elf/instr_map.h"
+
+/* How many files of the profile are searched for a sled table, if nothing else tells which program a log is from. */
+#define CANDIDATES_MAX 4096
+#define SIDE_ELF_SUFFIX ".xray.so"
+
+/* ---- mapped objects ---- */
+
+const char *xp_object_base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+const char *xp_object_label(char *to, size_t size, const char *path)
+{
+	size_t length = strlen(path);
+
+	if (*path == '[' && path[length - 1] == ']' && strcmp(path, "[unknown]") != 0)
+		snprintf(to, size, "%.*s", (int)XP_MIN(length - 2, size - 1), path + 1);
+	else
+		snprintf(to, size, "%s", xp_object_base_name(path));
+	return to;
+}
+
+bool xp_report_is_sym_file(const char *path)
+{
+	const char *name = xp_object_base_name(path);
+	size_t before = (size_t)(name - path);
+
+	return (before == 4 || (before > 4 && name[-5] == '/')) && memcmp(name - 4, "sym/", 4) == 0;
+}
+
+/* Names in sym/ are LABEL.<number>.<token>.so. The label describes the file. */
+static void cut_to_label(char *name)
+{
+	char *parts[3] = { NULL };
+
+	for (int i = 0; i < 3; i++) {
+		parts[i] = strrchr(name, '.');
+		if (!parts[i])
+			break;
+		*parts[i] = 0;
+	}
+	if (parts[0] && strcmp(parts[0] + 1, "so") == 0 && parts[1] && parts[2] && parts[2] > name &&
+	    strspn(parts[2] + 1, "0123456789") == strlen(parts[2] + 1))
+		return;
+	for (int i = 2; i >= 0; i--)
+		if (parts[i])
+			*parts[i] = '.';
+}
+
+/*
+ * The name of a file in a table: the name of the real file, since profiles may contain links for the sake of their
+ * readers.
+ */
+static const char *display_name(struct xp_symbolizer *symbolizer, uint32_t file)
+{
+	const char *path = xp_symbolizer_real_path(symbolizer, file);
+	char name[NAME_MAX + 1];
+
+	snprintf(name, sizeof(name), "%.*s", NAME_MAX, xp_object_base_name(path));
+	if (xp_report_is_sym_file(path))
+		cut_to_label(name);
+	return xp_symbolizer_text(symbolizer, name);
+}
+
+/*
+ * Files made by xprof are in sym/ next to the profile. The directory may have been renamed since, and another one may
+ * have its old name.
+ */
+static bool moved_path(char *to, const char *directory, const char *path)
+{
+	char beside[PATH_MAX];
+
+	if (!xp_report_is_sym_file(path) || (size_t)snprintf(beside, sizeof(beside), "%s/sym/%s", directory,
+							     xp_object_base_name(path)) >= sizeof(beside))
+		return false;
+	return realpath(beside, to) != NULL;
+}
+
+/* The manifest's entry of the file, with its build ID. */
+static const struct xp_recorded_object *recorded_object(const struct xp_recorded_process *process, const char *path)
+{
+	for (size_t i = 0; i < process->object_count; i++)
+		if (strcmp(process->objects[i].path, path) == 0)
+			return &process->objects[i];
+	return NULL;
+}
+
+static int set_file(struct xp_report_object *object, const char *path, const struct xp_recorded_process *process,
+		    struct xp_symbolizer *symbolizer)
+{
+	const struct xp_recorded_object *known = recorded_object(process, path);
+	char moved[PATH_MAX];
+	int err;
+
+	if (moved_path(moved, process->directory, path))
+		path = moved;
+	err = xp_symbolizer_file(symbolizer, path, known ? known->build_id : NULL, known ? known->build_id_bytes : 0,
+				 &object->file);
+	if (err)
+		return err;
+	object->name = display_name(symbolizer, object->file);
+	return object->name ? 0 : -ENOMEM;
+}
+
+static int add_object(struct xp_report_objects *objects, const struct xp_gperf_line *line,
+		      const struct xp_recorded_process *process, struct xp_symbolizer *symbolizer)
+{
+	struct xp_interval interval = { .start = line->start, .end = line->end, .index = (uint32_t)objects->count };
+	struct xp_report_object *object;
+	char path[PATH_MAX];
+	int err;
+
+	if (XP_ARRAY_RESERVE(objects->all, objects->room, objects->count + 1))
+		return -ENOMEM;
+	snprintf(path, sizeof(path), "%.*s", (int)XP_MIN(line->path_bytes, (uint64_t)PATH_MAX), line->path);
+	object = &objects->all[objects->count];
+	*object = (struct xp_report_object){ .start = line->start, .offset = line->map_offset };
+	err = set_file(object, *path ? path : "[anon]", process, symbolizer);
+	if (!err)
+		err = xp_interval_map_add(&objects->intervals, interval);
+	objects->count += !err;
+	return err;
+}
+
+int xp_report_objects_read(struct xp_report_objects *objects, struct xp_gperf_reader *reader,
+			   const struct xp_recorded_process *process, struct xp_symbolizer *symbolizer,
+			   struct xp_violation *violation)
+{
+	struct xp_gperf_line line;
+	int more;
+
+	while ((more = xp_gperf_reader_line(reader, &line, violation)) > 0) {
+		int err = 0;
+
+		if (line.kind == XP_GPERF_LINE_MAP && strchr(line.perms, 'x') && objects->count < XP_REPORT_OBJECTS_MAX)
+			err = add_object(objects, &line, process, symbolizer);
+		if (err)
+			return err;
+	}
+	xp_interval_map_sort(&objects->intervals);
+	return more;
+}
+
+void xp_report_objects_free(struct xp_report_objects *objects)
+{
+	free(objects->all);
+	xp_interval_map_free(&objects->intervals);
+	memset(objects, 0, sizeof(*objects));
+}
+
+const struct xp_report_object *xp_report_objects_find(const struct xp_report_objects *objects,
+						      const struct xp_symbolizer *symbolizer, uint64_t address,
+						      uint64_t *vaddr)
+{
+	const struct xp_interval *interval = xp_interval_map_find(&objects->intervals, address);
+	const struct xp_report_object *object = interval ? &objects->all[interval->index] : NULL;
+
+	if (object)
+		*vaddr = xp_symbolizer_vaddr(symbolizer, object->file, object->offset, address - object->start);
+	return object;
+}
+
+/* ---- functions of a log ---- */
+
+/* Enters the functions of this file at functions[first_id...]. */
+static int place_functions(struct xp_report_functions *functions, uint32_t first_id,
+			   const struct xp_elf_functions *sleds, uint32_t file, const char *object,
+			   struct xp_symbolizer *symbolizer)
+{
+	for (size_t i = 0; i < sleds->listed && first_id + i < functions->count; i++) {
+		struct xp_report_function *function = &functions->all[first_id + i];
+		int err = xp_symbolizer_want(symbolizer, file, sleds->vaddrs[i], &function->place);
+
+		if (err && err != -E2BIG)
+			return err;
+		function->has_place = !err;
+		function->file = file;
+		function->object = object;
+	}
+	return 0;
+}
+
+static int add_recorded_object(struct xp_report_functions *functions, const struct xp_recorded_process *process,
+			       const struct xp_recorded_object *recorded, struct xp_symbolizer *symbolizer)
+{
+	struct xp_elf_functions sleds;
+	struct xp_report_object object;
+	int err = set_file(&object, recorded->path, process, symbolizer);
+
+	for (size_t i = 0; !err && i < recorded->functions && recorded->first_id + i < functions->count; i++)
+		functions->all[recorded->first_id + i].object = object.name;
+	if (err)
+		return err;
+	err = xp_symbolizer_functions(symbolizer, object.file, functions->count, &sleds);
+	if (err)
+		return err == -ENOMEM ? err : 0;
+	if (sleds.count == recorded->functions &&
+	    (!recorded->build_id_bytes || (recorded->build_id_bytes == sleds.build_id_bytes &&
+					   memcmp(recorded->build_id, sleds.build_id, sleds.build_id_bytes) == 0)))
+		err = place_functions(functions, recorded->first_id, &sleds, object.file, object.name, symbolizer);
+	free(sleds.vaddrs);
+	return err;
+}
+
+/*
+ * Takes the names from a side ELF, xprof's file of names for llvm-xray. Its functions have no code, and so no object.
+ */
+static int add_side_elf(struct xp_report_functions *functions, const char *path, struct xp_symbolizer *symbolizer)
+{
+	uint32_t file;
+	int err = xp_symbolizer_file(symbolizer, path, NULL, 0, &file);
+
+	for (size_t i = 1; !err && xp_symbolizer_is_readable(symbolizer, file) && i < functions->count; i++) {
+		struct xp_report_function *function = &functions->all[i];
+
+		if (function->has_place)
+			continue;
+		err = xp_symbolizer_want(symbolizer, file, xp_instr_map_vaddr((uint32_t)i), &function->place);
+		function->has_place = !err;
+		function->file = file;
+		err = err == -E2BIG ? 0 : err;
+	}
+	return err;
+}
+
+/* The side ELF of the log, which is there if llvm-xray cannot read the program itself. */
+static int add_own_side_elf(struct xp_report_functions *functions, const struct xp_recorded_process *process,
+			    struct xp_symbolizer *symbolizer)
+{
+	char path[PATH_MAX], real[PATH_MAX];
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/%s" SIDE_ELF_SUFFIX, process->directory, process->stem) >=
+		sizeof(path) ||
+	    !realpath(path, real))
+		return 0;
+	return add_side_elf(functions, real, symbolizer);
+}
+
+/* Without a side ELF, all sleds are in one file; without a manifest, the profile may tell which. */
+static int add_from_profile(struct xp_report_functions *functions, const struct xp_report_objects *objects,
+			    struct xp_symbolizer *symbolizer)
+{
+	for (size_t i = 0; i < XP_MIN(objects->count, (size_t)CANDIDATES_MAX); i++) {
+		const struct xp_report_object *object = &objects->all[i];
+		struct xp_elf_functions sleds;
+		int err;
+
+		if (i && object->file == objects->all[i - 1].file)
+			continue;
+		err = xp_symbolizer_functions(symbolizer, object->file, functions->count, &sleds);
+		if (err == -ENOMEM)
+			return err;
+		if (err)
+			continue;
+		if (sleds.count + 1 >= functions->count)
+			err = place_functions(functions, 1, &sleds, object->file, object->name, symbolizer);
+		free(sleds.vaddrs);
+		if (err || sleds.count + 1 >= functions->count)
+			return err;
+	}
+	return 0;
+}
+
+static bool any_known(const struct xp_report_functions *functions)
+{
+	for (size_t i = 1; i < functions->count; i++)
+		if (functions->all[i].has_place)
+			return true;
+	return false;
+}
+
+bool xp_report_instr_map_is_good(const char *path, struct xp_symbolizer *symbolizer)
+{
+	struct xp_elf_functions sleds;
+	char real[PATH_MAX];
+	uint32_t file;
+
+	if (!realpath(path, real) || xp_symbolizer_file(symbolizer, real, NULL, 0, &file))
+		return false;
+	if (xp_file_ends_with(real, SIDE_ELF_SUFFIX))
+		return xp_symbolizer_is_readable(symbolizer, file);
+	if (xp_symbolizer_functions(symbolizer, file, 1, &sleds))
+		return false;
+	free(sleds.vaddrs);
+	return sleds.count > 0;
+}
+
+/* Takes the functions from the file that the user names. */
+static int add_given(struct xp_report_functions *functions, const char *path, struct xp_symbolizer *symbolizer)
+{
+	struct xp_elf_functions sleds;
+	const char *object;
+	char real[PATH_MAX];
+	uint32_t file;
+	int err;
+
+	if (!realpath(path, real))
+		return 0; /* it was there when it was looked at first */
+	if (xp_file_ends_with(real, SIDE_ELF_SUFFIX))
+		return add_side_elf(functions, real, symbolizer);
+	err = xp_symbolizer_file(symbolizer, real, NULL, 0, &file);
+	if (err)
+		return err;
+	err = xp_symbolizer_functions(symbolizer, file, functions->count, &sleds);
+	if (err)
+		return err == -ENOMEM ? err : 0;
+	object = display_name(symbolizer, file);
+	err = object ? place_functions(functions, 1, &sleds, file, object, symbolizer) : -ENOMEM;
+	free(sleds.vaddrs);
+	return err;
+}
+
+static int find_recorded(struct xp_report_functions *functions, const struct xp_recorded_process *process,
+			 const struct xp_report_objects *objects, struct xp_symbolizer *symbolizer)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < process->object_count; i++)
+		if (process->objects[i].first_id)
+			err = add_recorded_object(functions, process, &process->objects[i], symbolizer);
+	if (!err)
+		err = add_own_side_elf(functions, process, symbolizer);
+	if (!err && !any_known(functions))
+		err = add_from_profile(functions, objects, symbolizer);
+	return err;
+}
+
+int xp_report_functions_find(struct xp_report_functions *functions, size_t count,
+			     const struct xp_recorded_process *process, const struct xp_report_objects *objects,
+			     const char *instr_map, struct xp_symbolizer *symbolizer)
+{
+	functions->all = calloc(count + 1, sizeof(*functions->all));
+	if (!functions->all)
+		return -ENOMEM;
+	functions->count = count + 1;
+	return instr_map ? add_given(functions, instr_map, symbolizer)
+			 : find_recorded(functions, process, objects, symbolizer);
+}
+
+void xp_report_functions_free(struct xp_report_functions *functions)
+{
+	free(functions->all);
+	memset(functions, 0, sizeof(*functions));
+}

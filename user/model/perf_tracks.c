@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "model/perf_tracks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/util.h"
+
+#define TEXTS_BYTES_MAX (64u << 20)
+#define ANCESTORS_MAX 16 /* whose mappings a process may have inherited */
+
+static const char *keep(struct xp_perf_tracks *tracks, const char *text)
+{
+	if (!tracks->texts) {
+		tracks->texts = calloc(1, sizeof(*tracks->texts));
+		if (!tracks->texts)
+			return NULL;
+		tracks->texts->bytes_max = TEXTS_BYTES_MAX;
+	}
+	return xp_text_pool_keep(tracks->texts, text);
+}
+
+struct xp_perf_track *xp_perf_tracks_get(struct xp_perf_tracks *tracks, int32_t pid)
+{
+	uint32_t *index = xp_u64_map_find(&tracks->by_pid, (uint32_t)pid);
+
+	if (index)
+		return &tracks->all[*index];
+	if (tracks->count == XP_PERF_TRACKS_MAX || XP_ARRAY_RESERVE(tracks->all, tracks->room, tracks->count + 1) ||
+	    !xp_u64_map_add(&tracks->by_pid, (uint32_t)pid, (uint32_t)tracks->count))
+		return NULL;
+	tracks->all[tracks->count] = (struct xp_perf_track){ .pid = pid };
+	return &tracks->all[tracks->count++];
+}
+
+const struct xp_perf_track *xp_perf_tracks_find(const struct xp_perf_tracks *tracks, int32_t pid)
+{
+	const uint32_t *index = xp_u64_map_find(&tracks->by_pid, (uint32_t)pid);
+
+	return index ? &tracks->all[*index] : NULL;
+}
+
+/* ---- mappings ---- */
+
+static uint64_t dso_key(const void *elements, uint32_t index)
+{
+	const struct xp_perf_dso *dso = (const struct xp_perf_dso *)elements + index;
+	uint64_t key = (uintptr_t)dso->path ^ dso->inode * 0x9e3779b97f4a7c15u;
+
+	for (size_t i = 0; i < dso->build_id_bytes; i++)
+		key = (key ^ dso->build_id[i]) * 0x100000001b3u;
+	return key;
+}
+
+static bool same_dso(const struct xp_perf_dso *a, const struct xp_perf_dso *b)
+{
+	return a->path == b->path && a->build_id_bytes == b->build_id_bytes &&
+	       memcmp(a->build_id, b->build_id, a->build_id_bytes) == 0 && a->maj == b->maj && a->min == b->min &&
+	       a->inode == b->inode;
+}
+
+static int add_dso(struct xp_perf_tracks *tracks, const struct xp_perf_dso *dso, uint32_t *number)
+{
+	uint64_t key = dso_key(dso, 0);
+
+	for (const uint32_t *slot = xp_hash_first(&tracks->by_dso, key); *slot;
+	     slot = xp_hash_next(&tracks->by_dso, slot)) {
+		if (same_dso(&tracks->dsos[*slot - 1], dso)) {
+			*number = *slot - 1;
+			return 0;
+		}
+	}
+	*number = (uint32_t)tracks->dso_count;
+	if (XP_ARRAY_RESERVE(tracks->dsos, tracks->dso_room, tracks->dso_count + 1) ||
+	    xp_hash_add(&tracks->by_dso, key, *number, dso_key, tracks->dsos))
+		return -ENOMEM;
+	tracks->dsos[tracks->dso_count++] = *dso;
+	return 0;
+}
+
+static int add_mapping(struct xp_perf_tracks *tracks, const struct xp_perfdata_record *record)
+{
+	struct xp_perf_track *track = xp_perf_tracks_get(tracks, record->map.pid);
+	struct xp_perf_dso dso = {
+		.path = keep(tracks, record->map.path),
+		.build_id_bytes = XP_MIN(record->map.build_id_bytes, sizeof(dso.build_id)),
+		.maj = record->map.maj,
+		.min = record->map.min,
+		.inode = record->map.inode,
+	};
+	struct xp_span span = { .start = record->map.start, .from_ns = record->time_ns };
+	uint32_t number;
+
+	if (!track || !dso.path || tracks->mapping_count == XP_PERF_MAPPINGS_MAX)
+		return 0;
+	if (dso.build_id_bytes)
+		memcpy(dso.build_id, record->map.build_id, dso.build_id_bytes);
+	if (__builtin_add_overflow(span.start, record->map.bytes, &span.end))
+		span.end = UINT64_MAX;
+	if (add_dso(tracks, &dso, &number) ||
+	    XP_ARRAY_RESERVE(tracks->mappings, tracks->mapping_room, tracks->mapping_count + 1))
+		return -ENOMEM;
+	span.index = (uint32_t)tracks->mapping_count;
+	tracks->mappings[tracks->mapping_count++] =
+	    (struct xp_perf_mapping){ number, record->map.start, record->map.file_offset };
+	return xp_spans_add(&track->mappings, &span);
+}
+
+const struct xp_perf_mapping *xp_perf_tracks_mapping(const struct xp_perf_tracks *tracks,
+						     const struct xp_perf_track *track, uint64_t address,
+						     uint64_t at_ns)
+{
+	for (unsigned int i = 0; track && i < ANCESTORS_MAX; i++) {
+		const struct xp_span *span = xp_spans_find(&track->mappings, address, at_ns);
+		size_t generation = xp_spans_generation(&track->mappings, at_ns);
+
+		if (span)
+			return &tracks->mappings[span->index];
+		/* Only what no exec has removed since the fork is inherited. */
+		if (!track->parent || (generation && track->mappings.clear[generation - 1] > track->fork_ns))
+			return NULL;
+		at_ns = XP_MIN(at_ns, track->fork_ns);
+		track = &tracks->all[track->parent - 1];
+	}
+	return NULL;
+}
+
+/* ---- names ---- */
+
+static uint64_t thread_key(int32_t pid, int32_t tid)
+{
+	return (uint64_t)(uint32_t)pid << 32 | (uint32_t)tid;
+}
+
+static int add_name(struct xp_perf_tracks *tracks, const struct xp_perfdata_record *record)
+{
+	struct xp_perf_track *track = xp_perf_tracks_get(tracks, record->comm.pid);
+	const char *name = keep(tracks, record->comm.name);
+
+	if (!track || !name)
+		return 0;
+	if (record->misc & PERF_RECORD_MISC_COMM_EXEC && xp_spans_clear(&track->mappings, record->time_ns))
+		return -ENOMEM;
+	if (XP_ARRAY_RESERVE(tracks->names, tracks->name_room, tracks->name_count + 1))
+		return -ENOMEM;
+	tracks->names[tracks->name_count++] =
+	    (struct xp_perf_name){ thread_key(record->comm.pid, record->comm.tid), record->time_ns, name };
+	return 0;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	const struct xp_perf_name *x = a, *y = b;
+
+	if (x->thread != y->thread)
+		return x->thread < y->thread ? -1 : 1;
+	return (x->from_ns > y->from_ns) - (x->from_ns < y->from_ns);
+}
+
+/* The number of names that sort before this thread and time. */
+static size_t names_before(const struct xp_perf_tracks *tracks, uint64_t thread, uint64_t at_ns)
+{
+	size_t low = 0, high = tracks->name_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct xp_perf_name *name = &tracks->names[middle];
+
+		if (name->thread < thread || (name->thread == thread && name->from_ns < at_ns))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static const char *own_name(const struct xp_perf_tracks *tracks, const struct xp_perf_track *track, int32_t tid,
+			    size_t generation)
+{
+	uint64_t thread = thread_key(track->pid, tid);
+	uint64_t end_ns = generation < track->mappings.clear_count ? track->mappings.clear[generation] : UINT64_MAX;
+	size_t before = names_before(tracks, thread, end_ns);
+
+	return before && tracks->names[before - 1].thread == thread ? tracks->names[before - 1].name : NULL;
+}
+
+const char *xp_perf_tracks_name(const struct xp_perf_tracks *tracks, const struct xp_perf_track *track, int32_t tid,
+				uint64_t at_ns)
+{
+	for (unsigned int i = 0; i < ANCESTORS_MAX; i++) {
+		size_t generation = xp_spans_generation(&track->mappings, at_ns);
+		const char *name = own_name(tracks, track, tid, generation);
+
+		/* A process begins with the name of the one that forked it. */
+		if (name || tid != track->pid || !track->parent || generation)
+			return name;
+		at_ns = XP_MIN(at_ns, track->fork_ns);
+		track = &tracks->all[track->parent - 1];
+		tid = track->pid;
+	}
+	return NULL;
+}
+
+/* ---- processes ---- */
+
+/* The fork of a process, not of a thread. The PID may have been that of another process before. */
+static int add_fork(struct xp_perf_tracks *tracks, const struct xp_perfdata_record *record)
+{
+	struct xp_perf_track *parent, *track;
+
+	if (record->task.pid == record->task.ppid || record->task.pid != record->task.tid)
+		return 0;
+	parent = xp_perf_tracks_get(tracks, record->task.ppid);
+	track = parent ? xp_perf_tracks_get(tracks, record->task.pid) : NULL;
+	if (!track)
+		return 0;
+	if (track->parent && xp_spans_clear(&track->mappings, record->task.time_ns))
+		return -ENOMEM;
+	/* the first one may have moved the array */
+	track->parent = *xp_u64_map_find(&tracks->by_pid, (uint32_t)record->task.ppid) + 1;
+	track->fork_ns = record->task.time_ns;
+	return 0;
+}
+
+int xp_perf_tracks_add(struct xp_perf_tracks *tracks, const struct xp_perfdata_record *record)
+{
+	switch (record->type) {
+	case PERF_RECORD_MMAP:
+	case PERF_RECORD_MMAP2:
+		return add_mapping(tracks, record);
+	case PERF_RECORD_COMM:
+		return add_name(tracks, record);
+	case PERF_RECORD_FORK:
+		return add_fork(tracks, record);
+	default:
+		return 0;
+	}
+}
+
+int xp_perf_tracks_sort(struct xp_perf_tracks *tracks)
+{
+	if (tracks->name_count)
+		qsort(tracks->names, tracks->name_count, sizeof(*tracks->names), compare_names);
+	for (size_t i = 0; i < tracks->count; i++)
+		if (xp_spans_sort(&tracks->all[i].mappings) || xp_spans_sort(&tracks->all[i].jit))
+			return -ENOMEM;
+	return 0;
+}
+
+void xp_perf_tracks_free(struct xp_perf_tracks *tracks)
+{
+	for (size_t i = 0; i < tracks->count; i++) {
+		xp_spans_free(&tracks->all[i].mappings);
+		xp_spans_free(&tracks->all[i].jit);
+	}
+	if (tracks->texts)
+		xp_text_pool_free(tracks->texts);
+	free(tracks->texts);
+	free(tracks->all);
+	free(tracks->dsos);
+	free(tracks->mappings);
+	free(tracks->names);
+	xp_u64_map_free(&tracks->by_pid);
+	xp_hash_free(&tracks->by_dso);
+	memset(tracks, 0, sizeof(*tracks));
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Processes and threads over the time of a perf.data file: names, mappings, forks and execs. Records need not be in the
+ * order of time, and samples may precede records with the same time, so a first pass over the file fills the tracks and
+ * a second one asks them.
+ */
+#ifndef XPROF_MODEL_PERF_TRACKS_H
+#define XPROF_MODEL_PERF_TRACKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/hash.h"
+#include "base/text_pool.h"
+#include "base/u64_map.h"
+#include "format/perfdata_record.h"
+#include "model/spans.h"
+
+/* Further processes and mappings are ignored: their code has no names. */
+#define XP_PERF_TRACKS_MAX (1u << 20)
+#define XP_PERF_MAPPINGS_MAX (4u << 20)
+
+/* A mapped file, or another thing with a name. */
+struct xp_perf_dso {
+	const char *path; /* as in the file: may contain anything */
+	uint8_t build_id[20];
+	size_t build_id_bytes;
+	uint32_t maj, min;
+	uint64_t inode;
+};
+
+struct xp_perf_mapping {
+	uint32_t dso;
+	uint64_t start;
+	uint64_t file_offset;
+};
+
+struct xp_perf_track {
+	int32_t pid;
+	uint32_t parent; /* index plus one; 0: unknown */
+	uint64_t fork_ns;
+	struct xp_spans mappings; /* index: in `mappings` */
+	struct xp_spans jit;	  /* index: of the JIT function, defined by the caller */
+};
+
+/* From this time on a thread has this name. */
+struct xp_perf_name {
+	uint64_t thread; /* key */
+	uint64_t from_ns;
+	const char *name; /* may contain anything */
+};
+
+/* Zeroed: empty. */
+struct xp_perf_tracks {
+	struct xp_perf_track *all;
+	size_t count;
+	struct xp_perf_dso *dsos;
+	size_t dso_count;
+	struct xp_perf_mapping *mappings;
+	size_t mapping_count;
+
+	/* private */
+	size_t room, dso_room, mapping_room, name_count, name_room;
+	struct xp_perf_name *names;
+	struct xp_u64_map by_pid;
+	struct xp_hash by_dso;
+	struct xp_text_pool *texts;
+};
+
+/* Adds a record; those that say nothing of processes are ignored. Returns 0 or -ENOMEM. */
+int xp_perf_tracks_add(struct xp_perf_tracks *tracks, const struct xp_perfdata_record *record);
+/* The track of a process, which is added if it is missing. NULL: out of memory, or too many. */
+struct xp_perf_track *xp_perf_tracks_get(struct xp_perf_tracks *tracks, int32_t pid);
+/* Call it after the last record, before the functions below. Returns 0 or -ENOMEM. */
+int xp_perf_tracks_sort(struct xp_perf_tracks *tracks);
+void xp_perf_tracks_free(struct xp_perf_tracks *tracks);
+
+/* NULL: unknown. */
+const struct xp_perf_track *xp_perf_tracks_find(const struct xp_perf_tracks *tracks, int32_t pid);
+/* The mapping at an address, also one inherited from the process that forked this one. NULL: none. */
+const struct xp_perf_mapping *xp_perf_tracks_mapping(const struct xp_perf_tracks *tracks,
+						     const struct xp_perf_track *track, uint64_t address,
+						     uint64_t at_ns);
+/*
+ * The last name that a thread had before the next exec of its process. NULL: unknown. The same for all times of one
+ * generation (xp_spans_generation() of the mappings).
+ */
+const char *xp_perf_tracks_name(const struct xp_perf_tracks *tracks, const struct xp_perf_track *track, int32_t tid,
+				uint64_t at_ns);
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The files of a finished recording: its profiles and logs, grouped by process, with the information from
+ * manifest.json. Works without a manifest, and for files made by other programs.
+ */
+#ifndef XPROF_MODEL_RECORDED_H
+#define XPROF_MODEL_RECORDED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/u64_map.h"
+
+/* A file with functions that have IDs in the log. */
+struct xp_recorded_object {
+	char *path;
+	uint8_t build_id[64];
+	size_t build_id_bytes; /* 0: unknown */
+	uint32_t first_id;
+	uint32_t functions;
+};
+
+/* A function that the budget took out of the recording for a while. */
+struct xp_recorded_taken_out {
+	uint32_t id; /* in the log */
+	double out_s;
+	double counted_s; /* part of out_s in which its calls were counted */
+	uint64_t calls;
+};
+
+struct xp_recorded_process {
+	char *name;	 /* clean: "COMM (PID)" or, without a manifest, the files' name without suffix */
+	char *directory; /* of its files */
+	char *stem;	 /* of the file names; if there is a log, of its name */
+	uint64_t pid;	 /* from the manifest; 0: unknown, or the kernel */
+	uint64_t image;	 /* program of the process: 1, increased by each exec */
+	char *profile;	 /* path of the gperftools profile; NULL: none */
+	char *log;	 /* path of the FDR log; NULL: none */
+	/* Number of this log among those of the flight recorder, from 1; 0: not from a flight recorder. */
+	unsigned int flight;
+	char *stacks; /* a sentence about user stacks without their outer frames; NULL: all are complete */
+	struct xp_recorded_object *objects;
+	size_t object_count;
+	struct xp_recorded_taken_out *taken_out;
+	size_t taken_out_count;
+	double duration_s; /* of the recording; 0: unknown */
+};
+
+struct xp_recorded {
+	struct xp_recorded_process *processes;
+	size_t process_count;
+	char **headings; /* clean: one line per directory with a manifest */
+	size_t heading_count;
+	bool reads_pprof; /* the caller also reads pprof's format, which messages tell */
+	/* Private. */
+	size_t process_room, heading_room;
+	struct xp_u64_map by_stem, by_pid; /* the newest process of each */
+	size_t bytes;			   /* size of what is kept from the manifests */
+	bool is_full;
+};
+
+/*
+ * Adds the files of a directory, or one file. *recorded must be zeroed at first, but for reads_pprof; the caller frees
+ * it with xp_recorded_free(). Returns 0, -ENOENT if there is nothing to add (already reported), or -ENOMEM.
+ */
+int xp_recorded_add(struct xp_recorded *recorded, const char *path);
+void xp_recorded_free(struct xp_recorded *recorded);
+
+#endif

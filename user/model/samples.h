@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Makes a model of the samples of a recording. perf.data has the thread, the CPU and the time of each sample, and
+ * together with the jitdumps the JIT functions as they were at that time. Where it is missing, or has fewer samples
+ * than the profiles, the gperftools profiles are read instead: they are complete, but tell only processes apart.
+ */
+#ifndef XPROF_MODEL_SAMPLES_H
+#define XPROF_MODEL_SAMPLES_H
+
+#include "format/wait_record.h"
+#include "model/code_places.h"
+#include "model/facts.h"
+#include "model/model.h"
+#include "model/recorded.h"
+#include "model/select.h"
+
+#define XP_PERF_DATA_NAME "perf.data"
+
+/* What takes the waits in a perf.data (format/wait_record.h), which are no samples of a model. */
+struct xp_model_waits {
+	/* sample->time_ns: the end of the wait; values: as in the file. Returns 0, -ENOMEM, or -E2BIG to have it
+	 * dropped. */
+	int (*add)(void *arg, const struct xp_model_sample *sample, const struct xp_wait_record *wait);
+	void *arg;
+};
+
+/* What is read. */
+struct xp_model_source {
+	const struct xp_recorded *recorded;
+	const char *directory; /* of perf.data, the jitdumps and the manifest; NULL: profiles only */
+	const struct xp_facts *facts;
+	const struct xp_select *select;
+	const char *instr_map; /* the file with the functions of every log, see objects.h; NULL: none */
+	/* If xp_code_places_read() has read them for the model's symbolizer already; NULL: it has not. */
+	const struct xp_code_places *places;
+	const struct xp_model_waits *waits; /* NULL: they are left out */
+	bool full_names;		    /* as in struct xp_model */
+};
+
+/* Fills in what is known of the recording as a whole. */
+void xp_model_describe(struct xp_model *model, const struct xp_model_source *source);
+
+/*
+ * Fills an initialized model and names it. A malformed part is reported when it is found, what precedes it counts, and
+ * *broken is set. Returns 0 or -errno: -ENOMEM, -EAGAIN, or -ENODATA, after a message, if the selection needs threads
+ * or times and there is no perf.data.
+ */
+int xp_model_read_samples(struct xp_model *model, const struct xp_model_source *source, bool *broken);
+
+#endif

@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "model/samples_perf.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/progress_line.h"
+#include "base/util.h"
+#include "format/gperf_quirks.h"
+#include "model/objects.h"
+
+#define FRAMES_MAX 8192 /* a record has a 16-bit size */
+
+/* How the addresses of a mapping are found in a file. */
+struct xp_perf_code {
+	bool known;
+	uint32_t object; /* of the model */
+	uint64_t bias;	 /* from an address in memory to the address as linked */
+};
+
+/* An address of a call chain. */
+struct frame {
+	uint64_t address; /* in the call instruction, unless it is the sampled one */
+	bool is_kernel;
+};
+
+/* The second pass over a file. */
+struct adding {
+	struct xp_perf_samples *samples;
+	struct xp_model *model;
+	const struct xp_model_source *source;
+	const struct xp_code_places *places;
+	uint64_t start_ns; /* of the recording, on the file's clock */
+	struct frame frames[FRAMES_MAX];
+	size_t frame_count;
+	/* The last sample's. */
+	int32_t pid, tid;
+	size_t generation;
+	uint32_t thread;
+	bool is_selected;
+	bool has_thread;
+};
+
+/* ---- first pass ---- */
+
+static bool is_wait(const struct xp_perfdata_record *record, struct xp_wait_record *wait)
+{
+	return record->sample.raw && xp_wait_record_read(wait, record->sample.raw, record->sample.raw_bytes);
+}
+
+static int look_at(struct xp_perf_samples *samples, const struct xp_perfdata_record *record)
+{
+	if (record->type == PERF_RECORD_SAMPLE) {
+		struct xp_wait_record wait;
+
+		if (is_wait(record, &wait))
+			samples->wait_count++;
+		else if (!samples->count++ || record->time_ns < samples->first_ns)
+			samples->first_ns = record->time_ns;
+		xp_perf_tracks_get(&samples->tracks, record->pid);
+		return 0;
+	}
+	if (record->type == XP_PERFDATA_TIME_CONV && record->conversion.has_zero && record->conversion.shift <= 32 &&
+	    record->conversion.mult <= UINT32_MAX) {
+		samples->converts = true;
+		samples->conversion = (struct xp_perfdata_conversion){
+			.shift = (uint16_t)record->conversion.shift,
+			.mult = (uint32_t)record->conversion.mult,
+			.zero = record->conversion.zero,
+		};
+	}
+	return xp_perf_tracks_add(&samples->tracks, record);
+}
+
+int xp_perf_samples_look(struct xp_perf_samples *samples, const struct xp_file_view *view, const char *directory,
+			 struct xp_violation *violation, bool *broken)
+{
+	struct xp_perfdata_reader reader;
+	struct xp_perfdata_record record;
+	struct xp_progress_line line;
+	int more = xp_perfdata_reader_init(&reader, view->bytes, view->size, violation), err = 0;
+
+	if (more)
+		return more;
+	xp_progress_line_begin(&line, "looking at samples", XP_PROGRESS_BYTES, view->size);
+	while (!err && (more = xp_perfdata_reader_next(&reader, &record, violation)) > 0) {
+		xp_progress_line_step(&line, record.offset);
+		err = look_at(samples, &record);
+	}
+	xp_progress_line_end(&line);
+	xp_perfdata_reader_end(&reader);
+	if (!err)
+		err = xp_jit_codes_read(&samples->jit, directory, &samples->tracks,
+					samples->converts ? &samples->conversion : NULL, broken);
+	if (!err)
+		err = xp_perf_tracks_sort(&samples->tracks);
+	return err ? err : more;
+}
+
+void xp_perf_samples_free(struct xp_perf_samples *samples)
+{
+	xp_perf_tracks_free(&samples->tracks);
+	xp_jit_codes_free(&samples->jit);
+	xp_u64_map_free(&samples->kernel);
+	free(samples->codes);
+	memset(samples, 0, sizeof(*samples));
+}
+
+/* ---- code ---- */
+
+/* Whether code in sym/ with this label can be that of the mapping: the label is made of the file's name. */
+static bool is_label_of(const char *label, const char *path)
+{
+	const char *name = xp_object_base_name(path);
+
+	if (strcmp(label, "vdso") == 0)
+		return strcmp(path, "[vdso]") == 0;
+	if (strcmp(label, "anon") == 0)
+		return *path == '[' || strncmp(path, "//", 2) == 0;
+	for (; *label && *name; label++, name++)
+		if (*label != *name && *label != '_')
+			return false;
+	return !*label || strcmp(label, "_") == 0;
+}
+
+static bool same_build(const struct xp_model *model, uint32_t file, const struct xp_perf_dso *dso)
+{
+	uint8_t id[64];
+	size_t bytes = xp_symbolizer_build_id(model->symbolizer, file, id);
+
+	return !bytes || !dso->build_id_bytes ||
+	       (bytes == dso->build_id_bytes && memcmp(id, dso->build_id, bytes) == 0);
+}
+
+/* The object of a file that is still where it was recorded. */
+static int file_object(struct xp_model *model, const struct xp_perf_dso *dso, uint32_t *object, uint32_t *file)
+{
+	struct xp_model_object new = { .build_id_bytes = dso->build_id_bytes, .kind = XP_CODE_USER };
+	int err = xp_symbolizer_file(model->symbolizer, dso->path, dso->build_id, dso->build_id_bytes, file);
+
+	if (err)
+		return err;
+	new.file = *file;
+	new.path = xp_model_text(model, dso->path);
+	new.name = xp_model_text(model, xp_object_base_name(dso->path));
+	memcpy(new.build_id, dso->build_id, dso->build_id_bytes);
+	return new.path &&new.name ? xp_model_object(model, &new, object) : -ENOMEM;
+}
+
+static int add_object(struct xp_model *model, const char *name, const char *path, enum xp_code_kind kind,
+		      uint32_t *object)
+{
+	const struct xp_model_object new = {
+		.name = xp_model_text(model, name),
+		.path = xp_model_text(model, path),
+		.kind = kind,
+		.file = XP_MODEL_NONE,
+	};
+
+	return new.name &&new.path ? xp_model_object(model, &new, object) : -ENOMEM;
+}
+
+static bool is_file(const struct xp_perf_dso *dso)
+{
+	return dso->path[0] == '/' && dso->path[1] != '/';
+}
+
+static int find_code(struct adding *adding, const struct xp_perf_track *track, const struct xp_perf_mapping *mapping,
+		     uint64_t address, struct xp_perf_code *code)
+{
+	const struct xp_perf_dso *dso = &adding->samples->tracks.dsos[mapping->dso];
+	struct xp_model *model = adding->model;
+	struct xp_code_place place;
+	uint32_t file;
+	int err;
+
+	code->known = true;
+	if (xp_code_places_find_pid(adding->places, model->symbolizer, (uint32_t)track->pid, address, &place) &&
+	    place.is_sym && is_label_of(place.object->name, dso->path) && same_build(model, place.object->file, dso)) {
+		code->bias = place.address - address;
+		return xp_code_places_object(model, &place, &code->object);
+	}
+	if (!is_file(dso))
+		return add_object(model, "anon", "[anon]", XP_CODE_UNKNOWN, &code->object);
+	err = file_object(model, dso, &code->object, &file);
+	if (!err)
+		code->bias =
+		    xp_symbolizer_vaddr(model->symbolizer, file, mapping->file_offset, address - mapping->start) -
+		    address;
+	return err;
+}
+
+static int user_location(struct adding *adding, const struct xp_perf_track *track, uint64_t address, uint64_t at_ns,
+			 uint32_t *location)
+{
+	struct xp_perf_tracks *tracks = &adding->samples->tracks;
+	struct xp_model *model = adding->model;
+	const struct xp_perf_mapping *mapping = xp_perf_tracks_mapping(tracks, track, address, at_ns);
+	const struct xp_perf_dso *dso = mapping ? &tracks->dsos[mapping->dso] : NULL;
+	bool may_be_jit = !dso || !is_file(dso) || strncmp(dso->path, "/memfd:", 7) == 0;
+	const struct xp_span *jit = may_be_jit ? xp_spans_find(&track->jit, address, at_ns) : NULL;
+	struct xp_perf_code *code = mapping ? &adding->samples->codes[mapping - tracks->mappings] : NULL;
+	uint32_t object;
+	int err = 0;
+
+	if (jit) {
+		err = add_object(model, "jit", "[jit]", XP_CODE_JIT, &object);
+		return err ? err : xp_model_location(model, object, address, jit->index, location);
+	}
+	if (!code) {
+		err = add_object(model, "[unknown]", "[unknown]", XP_CODE_UNKNOWN, &object);
+		return err ? err : xp_model_location(model, object, address, XP_MODEL_NONE, location);
+	}
+	if (!code->known)
+		err = find_code(adding, track, mapping, address, code);
+	return err ? err : xp_model_location(model, code->object, address + code->bias, XP_MODEL_NONE, location);
+}
+
+static int find_kernel(struct adding *adding, uint64_t address, int32_t pid, uint32_t *location)
+{
+	uint64_t moved = xp_gperf_kernel_pc(address);
+	struct xp_model *model = adding->model;
+	struct xp_code_place place;
+	uint32_t object;
+	int err;
+
+	if (xp_code_places_find_pid(adding->places, model->symbolizer, (uint32_t)pid, moved, &place) ||
+	    xp_code_places_find_any(adding->places, model->symbolizer, moved, &place)) {
+		err = xp_code_places_object(model, &place, &object);
+		address = place.address;
+	} else {
+		err = add_object(model, "kernel", "[kernel]", XP_CODE_KERNEL, &object);
+	}
+	return err ? err : xp_model_location(model, object, address, XP_MODEL_NONE, location);
+}
+
+static int kernel_location(struct adding *adding, uint64_t address, int32_t pid, uint32_t *location)
+{
+	const uint32_t *known = xp_u64_map_find(&adding->samples->kernel, address);
+	int err;
+
+	if (known) {
+		*location = *known;
+		return 0;
+	}
+	err = find_kernel(adding, address, pid, location);
+	if (err)
+		return err;
+	return xp_u64_map_add(&adding->samples->kernel, address, *location) ? 0 : -ENOMEM;
+}
+
+/* ---- samples ---- */
+
+/* All but the first address, and the first one of the user below the kernel's, are return addresses. */
+static void take_frames(struct adding *adding, const struct xp_perfdata_record *record)
+{
+	bool is_kernel = record->sample.ip >> 63, is_return = false;
+
+	adding->frame_count = 0;
+	for (uint64_t i = 0; i < record->sample.chain_count && adding->frame_count < FRAMES_MAX; i++) {
+		uint64_t address = xp_perfdata_record_chain(record, i);
+
+		if (address >= (uint64_t)PERF_CONTEXT_MAX) {
+			is_kernel = address == (uint64_t)PERF_CONTEXT_KERNEL;
+			is_return = false;
+			continue;
+		}
+		adding->frames[adding->frame_count++] = (struct frame){ address - is_return, is_kernel };
+		is_return = true;
+	}
+	if (!adding->frame_count)
+		adding->frames[adding->frame_count++] = (struct frame){ record->sample.ip, is_kernel };
+}
+
+static int add_thread(struct adding *adding, const struct xp_perf_track *track, int32_t tid, uint64_t at_ns)
+{
+	const struct xp_perf_tracks *tracks = &adding->samples->tracks;
+	const char *comm = xp_perf_tracks_name(tracks, track, track->pid, at_ns);
+	const char *thread_comm = xp_perf_tracks_name(tracks, track, tid, at_ns);
+	struct xp_model *model = adding->model;
+	struct xp_model_process process = { .pid = (uint32_t)track->pid };
+	struct xp_model_thread thread = { .tid = (uint32_t)tid };
+	const char *known;
+	int err;
+
+	process.image = xp_facts_image(adding->source->facts, process.pid, comm, &known);
+	if (!process.image)
+		process.image = (uint32_t)adding->generation + 1;
+	if (!known)
+		known = comm ? comm : thread_comm ? thread_comm : "";
+	process.name = xp_model_text(model, known);
+	thread.name = xp_model_text(model, thread_comm ? thread_comm : known);
+	if (!process.name || !thread.name)
+		return -ENOMEM;
+	err = xp_model_cgroup(model, xp_facts_cgroup(adding->source->facts, process.pid, process.image), &process);
+	if (err)
+		return err;
+	adding->is_selected =
+	    xp_select_thread(adding->source->select, process.pid, thread.tid, process.name, thread.name);
+	if (!adding->is_selected)
+		return 0;
+	err = xp_model_process(model, &process, &thread.process);
+	return err ? err : xp_model_thread(model, &thread, &adding->thread);
+}
+
+/* Most samples are of the thread of the one before. */
+static int find_thread(struct adding *adding, const struct xp_perf_track *track,
+		       const struct xp_perfdata_record *record)
+{
+	size_t generation = xp_spans_generation(&track->mappings, record->time_ns);
+	int err;
+
+	if (adding->has_thread && adding->pid == record->pid && adding->tid == record->tid &&
+	    adding->generation == generation)
+		return 0;
+	adding->pid = record->pid;
+	adding->tid = record->tid;
+	adding->generation = generation;
+	err = add_thread(adding, track, record->tid, record->time_ns);
+	adding->has_thread = !err;
+	return err;
+}
+
+static int add_stack(struct adding *adding, const struct xp_perf_track *track, uint64_t at_ns, uint32_t *stack)
+{
+	int err = 0;
+
+	*stack = 0;
+	for (size_t i = adding->frame_count; !err && i; i--) {
+		const struct frame *frame = &adding->frames[i - 1];
+		uint32_t location;
+
+		err = frame->is_kernel ? kernel_location(adding, frame->address, track->pid, &location)
+				       : user_location(adding, track, frame->address, at_ns, &location);
+		if (!err)
+			err = xp_model_stack(adding->model, *stack, location, stack);
+	}
+	return err;
+}
+
+static int add_sample(struct adding *adding, const struct xp_perfdata_record *record)
+{
+	const struct xp_perf_track *track = xp_perf_tracks_find(&adding->samples->tracks, record->pid);
+	const struct xp_model_waits *waits = adding->source->waits;
+	uint64_t since_ns = record->time_ns - XP_MIN(record->time_ns, adding->start_ns);
+	struct xp_wait_record wait;
+	struct xp_model_sample sample = {
+		.cpu = record->has & PERF_SAMPLE_CPU ? record->cpu : XP_MODEL_CPU_UNKNOWN,
+		.time_ns = since_ns,
+		.values = { 1, adding->model->period_ns ? adding->model->period_ns : record->sample.period },
+	};
+	bool waits_here = is_wait(record, &wait);
+	int err;
+
+	if (waits_here ? !waits : adding->model->kind == XP_MODEL_WAITS)
+		return 0;
+	if (!track)
+		return -E2BIG;
+	if (!xp_select_time(adding->source->select, since_ns))
+		return 0;
+	err = find_thread(adding, track, record);
+	if (err || !adding->is_selected)
+		return err;
+	sample.thread = adding->thread;
+	take_frames(adding, record);
+	err = add_stack(adding, track, record->time_ns, &sample.stack);
+	if (err || !waits_here)
+		return err ? err : xp_model_sample(adding->model, &sample);
+	sample.values[1] = record->sample.period;
+	return waits->add(waits->arg, &sample, &wait);
+}
+
+static int add_all(struct adding *adding, const struct xp_file_view *view)
+{
+	struct xp_violation violation;
+	struct xp_perfdata_reader reader;
+	struct xp_perfdata_record record;
+	struct xp_progress_line line;
+	int err = 0;
+
+	if (xp_perfdata_reader_init(&reader, view->bytes, view->size, &violation))
+		return 0;
+	xp_progress_line_begin(&line, "reading samples", XP_PROGRESS_BYTES, view->size);
+	while (!err && xp_perfdata_reader_next(&reader, &record, &violation) > 0) {
+		xp_progress_line_step(&line, record.offset);
+		if (record.type == PERF_RECORD_SAMPLE)
+			err = add_sample(adding, &record);
+		if (err == -E2BIG) {
+			adding->model->dropped++;
+			err = 0;
+		}
+	}
+	xp_progress_line_end(&line);
+	xp_perfdata_reader_end(&reader);
+	return err;
+}
+
+int xp_perf_samples_add(struct xp_perf_samples *samples, const struct xp_file_view *view, struct xp_model *model,
+			const struct xp_model_source *source, const struct xp_code_places *places)
+{
+	const struct xp_facts_summary *summary = xp_facts_summary(source->facts);
+	struct adding *adding = calloc(1, sizeof(*adding));
+	int err = -ENOMEM;
+
+	samples->codes = calloc(XP_MAX(samples->tracks.mapping_count, (size_t)1), sizeof(*samples->codes));
+	if (adding && samples->codes) {
+		adding->samples = samples;
+		adding->model = model;
+		adding->source = source;
+		adding->places = places;
+		adding->start_ns = samples->converts && summary->start_tsc
+				       ? xp_perfdata_ns(&samples->conversion, summary->start_tsc)
+				       : samples->first_ns;
+		err = add_all(adding, view);
+	}
+	free(adding);
+	return err;
+}

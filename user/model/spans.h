@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Address ranges that came into use at different times: the mappings of a process, or its JIT functions. At any time
+ * the newest range that contains an address is the one that is in use. perf does not record the end of a mapping, so
+ * neither does this.
+ *
+ * First all ranges are added in any order, then xp_spans_sort() is called once, then they are searched.
+ */
+#ifndef XPROF_MODEL_SPANS_H
+#define XPROF_MODEL_SPANS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct xp_span {
+	uint64_t start;
+	uint64_t end; /* exclusive */
+	uint64_t from_ns;
+	uint32_t index; /* defined by the caller */
+};
+
+/* Zeroed: empty. */
+struct xp_spans {
+	struct xp_span *all;
+	size_t count;
+	size_t room;
+	uint64_t *reach; /* reach[i]: the highest end of all[0..i] */
+	uint64_t *clear; /* when all older ranges went out of use, ascending */
+	size_t clear_count;
+	size_t clear_room;
+};
+
+/* Ignores empty ranges. Returns 0 or -ENOMEM. */
+int xp_spans_add(struct xp_spans *spans, const struct xp_span *span);
+/* The process executes another program: all ranges from before are gone. Returns 0 or -ENOMEM. */
+int xp_spans_clear(struct xp_spans *spans, uint64_t at_ns);
+/* Returns 0 or -ENOMEM. */
+int xp_spans_sort(struct xp_spans *spans);
+/* How often the spans had been cleared at this time. */
+size_t xp_spans_generation(const struct xp_spans *spans, uint64_t at_ns);
+/* NULL: none. */
+const struct xp_span *xp_spans_find(const struct xp_spans *spans, uint64_t address, uint64_t at_ns);
+void xp_spans_free(struct xp_spans *spans);
+
+#endif

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "model/symbolize.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/progress_line.h"
+#include "base/array.h"
+#include "base/text_pool.h"
+#include "base/u64_map.h"
+#include "base/util.h"
+
+#define NS_PER_S 1000000000ull
+
+/*
+ * Memory limit of a reader. Files are mapped in full: the lines of a 1.2 GB library, most of it debug information, take
+ * 2.0 GB; 1.7 GB if that information is compressed to 0.5 GB.
+ */
+#define READER_BYTES ((rlim_t)6 << 30)
+#define READER_SECONDS 90
+/* Examining a file takes milliseconds, unless the file is made to take long. */
+#define LOOK_BYTES ((rlim_t)2 << 30)
+#define LOOK_NS (10 * NS_PER_S)
+
+struct file {
+	char *path;
+	struct xp_elf_facts facts;
+	bool readable;		  /* an ELF file, and the one that was recorded */
+	bool is_other;		  /* for those who want another build ID; they get no names from it */
+	bool is_late;		  /* not all its names were ready in time */
+	struct xp_u64_map places; /* by address */
+	uint64_t *wanted;	  /* addresses still to be named */
+	size_t wanted_count;
+	size_t wanted_room;
+};
+
+struct xp_symbolizer {
+	enum xp_name_detail detail;
+	struct file **files;
+	size_t file_count;
+	size_t file_room;
+	struct xp_hash by_path; /* the files */
+	uint64_t left_ns;	/* remaining time of all readers */
+	struct xp_place *places;
+	size_t place_count;
+	size_t place_room;
+	struct xp_text_pool texts;
+};
+
+/* ---- texts ---- */
+
+const char *xp_symbolizer_text(struct xp_symbolizer *symbolizer, const char *text)
+{
+	size_t bytes = strlen(text) + 1;
+	char *clean = malloc(bytes);
+	const char *kept;
+
+	if (!clean)
+		return NULL;
+	xp_clean_text(clean, bytes, text);
+	kept = xp_text_pool_keep(&symbolizer->texts, clean);
+	free(clean);
+	return kept;
+}
+
+/* ---- files and places ---- */
+
+int xp_symbolizer_new(struct xp_symbolizer **symbolizer, enum xp_name_detail detail)
+{
+	*symbolizer = calloc(1, sizeof(**symbolizer));
+	if (!*symbolizer)
+		return -ENOMEM;
+	(*symbolizer)->detail = detail;
+	(*symbolizer)->texts.bytes_max = XP_NAMES_BYTES_MAX;
+	(*symbolizer)->left_ns = XP_NAMES_SECONDS * NS_PER_S;
+	return 0;
+}
+
+void xp_symbolizer_limit(struct xp_symbolizer *symbolizer, uint64_t ns)
+{
+	symbolizer->left_ns = ns;
+}
+
+static void file_free(struct file *file)
+{
+	if (!file)
+		return;
+	xp_u64_map_free(&file->places);
+	free(file->wanted);
+	free(file->path);
+	free(file->facts.real_path);
+	free(file);
+}
+
+void xp_symbolizer_free(struct xp_symbolizer *symbolizer)
+{
+	if (!symbolizer)
+		return;
+	for (size_t i = 0; i < symbolizer->file_count; i++)
+		file_free(symbolizer->files[i]);
+	for (size_t i = 0; i < symbolizer->place_count; i++)
+		free(symbolizer->places[i].frames);
+	xp_text_pool_free(&symbolizer->texts);
+	xp_hash_free(&symbolizer->by_path);
+	free(symbolizer->files);
+	free(symbolizer->places);
+	free(symbolizer);
+}
+
+static void warn_of(const struct file *file, const char *what)
+{
+	char clean[1024];
+
+	xp_clean_text(clean, sizeof(clean), file->path);
+	xp_warn("%s: %s", clean, what);
+}
+
+/* ---- limits of readers; the time limit is for all together ---- */
+
+static struct xp_confined_limits limits_of(const struct xp_symbolizer *symbolizer, uint64_t ns, rlim_t bytes)
+{
+	return (struct xp_confined_limits){
+		.ns = XP_MIN(ns, symbolizer->left_ns),
+		.cpu_seconds = READER_SECONDS,
+		.address_bytes = bytes,
+	};
+}
+
+static void take_time(struct xp_symbolizer *symbolizer, uint64_t start_ns)
+{
+	symbolizer->left_ns -= XP_MIN(symbolizer->left_ns, xp_now_ns() - start_ns);
+}
+
+static bool same_build(const struct file *file, const uint8_t *build_id, size_t bytes)
+{
+	return !bytes || (file->facts.build_id_bytes == bytes && memcmp(file->facts.build_id, build_id, bytes) == 0);
+}
+
+/* Gets facts about the file that do not need libdw. */
+static int look_at(struct xp_symbolizer *symbolizer, struct file *file)
+{
+	const struct xp_confined_limits limits = limits_of(symbolizer, LOOK_NS, LOOK_BYTES);
+	uint64_t start_ns = xp_now_ns();
+	int err;
+
+	file->is_late = *file->path == '/' && !limits.ns;
+	if (*file->path != '/' || file->is_late)
+		return 0;
+	err = xp_elf_ask_facts(&file->facts, file->path, &limits);
+	take_time(symbolizer, start_ns);
+	file->is_late = err == -ETIMEDOUT;
+	file->readable = !err;
+	return err == -ENOMEM ? err : 0;
+}
+
+static struct file *file_new(const char *path)
+{
+	struct file *file = calloc(1, sizeof(*file));
+
+	if (file)
+		file->path = strdup(path);
+	if (file && !file->path) {
+		free(file);
+		return NULL;
+	}
+	return file;
+}
+
+static uint64_t path_key(const void *files, uint32_t index)
+{
+	return xp_hash_text(((struct file *const *)files)[index]->path);
+}
+
+static struct file *find_file(const struct xp_symbolizer *symbolizer, const char *path, bool is_other, uint32_t *number)
+{
+	const struct xp_hash *hash = &symbolizer->by_path;
+
+	for (const uint32_t *slot = xp_hash_first(hash, xp_hash_text(path)); *slot; slot = xp_hash_next(hash, slot)) {
+		struct file *file = symbolizer->files[*slot - 1];
+
+		if (file->is_other == is_other && strcmp(file->path, path) == 0) {
+			*number = *slot - 1;
+			return file;
+		}
+	}
+	return NULL;
+}
+
+/* Takes ownership of the file. */
+static int add_file(struct xp_symbolizer *symbolizer, struct file *file, uint32_t *number)
+{
+	*number = (uint32_t)symbolizer->file_count;
+	if (XP_ARRAY_RESERVE(symbolizer->files, symbolizer->file_room, symbolizer->file_count + 1) ||
+	    xp_hash_add(&symbolizer->by_path, xp_hash_text(file->path), *number, path_key, symbolizer->files)) {
+		file_free(file);
+		return -ENOMEM;
+	}
+	symbolizer->files[symbolizer->file_count++] = file;
+	return 0;
+}
+
+static int add_other(struct xp_symbolizer *symbolizer, const struct file *file, uint32_t *number)
+{
+	struct file *other = file_new(file->path);
+
+	if (!other)
+		return -ENOMEM;
+	other->is_other = true;
+	other->facts = file->facts;
+	other->facts.real_path = strdup(file->facts.real_path);
+	if (!other->facts.real_path) {
+		file_free(other);
+		return -ENOMEM;
+	}
+	warn_of(other, "not the file that was recorded (another build id); its functions have no names");
+	return add_file(symbolizer, other, number);
+}
+
+/* Two recordings may want different builds of the same file. */
+int xp_symbolizer_file(struct xp_symbolizer *symbolizer, const char *path, const uint8_t *build_id,
+		       size_t build_id_bytes, uint32_t *number)
+{
+	struct file *file = find_file(symbolizer, path, false, number);
+	int err;
+
+	if (!file) {
+		file = file_new(path);
+		err = file ? look_at(symbolizer, file) : -ENOMEM;
+		if (err)
+			file_free(file);
+		else
+			err = add_file(symbolizer, file, number);
+		if (err)
+			return err;
+	}
+	if (!file->readable || same_build(file, build_id, build_id_bytes) || find_file(symbolizer, path, true, number))
+		return 0;
+	return add_other(symbolizer, file, number);
+}
+
+bool xp_symbolizer_is_readable(const struct xp_symbolizer *symbolizer, uint32_t number)
+{
+	return symbolizer->files[number]->readable;
+}
+
+static const char *real_path_of(const struct file *file)
+{
+	return file->facts.real_path && *file->facts.real_path ? file->facts.real_path : file->path;
+}
+
+const char *xp_symbolizer_real_path(const struct xp_symbolizer *symbolizer, uint32_t number)
+{
+	return real_path_of(symbolizer->files[number]);
+}
+
+size_t xp_symbolizer_build_id(const struct xp_symbolizer *symbolizer, uint32_t number, uint8_t *to)
+{
+	const struct file *file = symbolizer->files[number];
+
+	if (!file->readable)
+		return 0;
+	memcpy(to, file->facts.build_id, file->facts.build_id_bytes);
+	return file->facts.build_id_bytes;
+}
+
+int xp_symbolizer_functions(struct xp_symbolizer *symbolizer, uint32_t number, size_t max,
+			    struct xp_elf_functions *functions)
+{
+	const struct xp_confined_limits limits = limits_of(symbolizer, LOOK_NS, LOOK_BYTES);
+	struct file *file = symbolizer->files[number];
+	uint64_t start_ns = xp_now_ns();
+	int err;
+
+	if (!file->readable)
+		return -ENOEXEC;
+	file->is_late |= !limits.ns;
+	if (!limits.ns)
+		return -ETIMEDOUT;
+	err = xp_elf_ask_functions(functions, file->path, max, &limits);
+	take_time(symbolizer, start_ns);
+	file->is_late |= err == -ETIMEDOUT;
+	return err;
+}
+
+/* The kernel maps whole pages, so a mapping may begin before its segment. */
+static const struct xp_elf_segment *segment_of(const struct file *file, uint64_t offset)
+{
+	for (size_t i = 0; i < file->facts.segment_count; i++) {
+		const struct xp_elf_segment *segment = &file->facts.segments[i];
+
+		if (offset >= (segment->offset & ~4095ull) && offset - (segment->offset & ~4095ull) < segment->bytes)
+			return segment;
+	}
+	return file->facts.segment_count ? &file->facts.segments[0] : NULL;
+}
+
+uint64_t xp_symbolizer_vaddr(const struct xp_symbolizer *symbolizer, uint32_t number, uint64_t offset,
+			     uint64_t distance)
+{
+	const struct xp_elf_segment *segment = segment_of(symbolizer->files[number], offset);
+
+	return distance + offset + (segment ? segment->vaddr - segment->offset : 0);
+}
+
+static int add_wanted(struct file *file, uint64_t vaddr)
+{
+	if (XP_ARRAY_RESERVE(file->wanted, file->wanted_room, file->wanted_count + 1))
+		return -ENOMEM;
+	file->wanted[file->wanted_count++] = vaddr;
+	return 0;
+}
+
+int xp_symbolizer_want(struct xp_symbolizer *symbolizer, uint32_t number, uint64_t vaddr, uint32_t *place)
+{
+	struct file *file = symbolizer->files[number];
+	uint32_t *found = xp_u64_map_find(&file->places, vaddr);
+
+	if (found) {
+		*place = *found;
+		return 0;
+	}
+	if (symbolizer->place_count == XP_PLACES_MAX)
+		return -E2BIG;
+	if (XP_ARRAY_RESERVE(symbolizer->places, symbolizer->place_room, symbolizer->place_count + 1))
+		return -ENOMEM;
+	*place = (uint32_t)symbolizer->place_count;
+	if (!xp_u64_map_add(&file->places, vaddr, *place) || add_wanted(file, vaddr))
+		return -ENOMEM;
+	symbolizer->places[symbolizer->place_count++] = (struct xp_place){ .vaddr = vaddr };
+	return 0;
+}
+
+const struct xp_place *xp_symbolizer_place(const struct xp_symbolizer *symbolizer, uint32_t place)
+{
+	return &symbolizer->places[place];
+}
+
+/* ---- asking for names ---- */
+
+/* The addresses of one file that are being named, in order. */
+struct naming {
+	struct xp_symbolizer *symbolizer;
+	struct file *file;
+	size_t done;
+};
+
+static int add_names(void *arg, uint64_t vaddr, const struct xp_source_frame *frames, uint32_t count)
+{
+	struct naming *naming = arg;
+	struct xp_place *place = &naming->symbolizer->places[*xp_u64_map_find(&naming->file->places, vaddr)];
+
+	place->frames = calloc(XP_MAX(count, 1u), sizeof(*frames));
+	if (!place->frames)
+		return -ENOMEM;
+	memcpy(place->frames, frames, count * sizeof(*frames));
+	place->frame_count = count;
+	naming->done++;
+	return 0;
+}
+
+static int compare_addresses(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Addresses without an answer stay wanted. */
+static int ask_reader(struct xp_symbolizer *symbolizer, struct file *file, enum xp_name_detail detail)
+{
+	const struct xp_confined_limits limits = limits_of(symbolizer, READER_SECONDS * NS_PER_S, READER_BYTES);
+	const struct xp_elf_addresses addresses = { real_path_of(file), detail, file->wanted, file->wanted_count };
+	struct naming naming = { .symbolizer = symbolizer, .file = file };
+	const struct xp_elf_named named = { &symbolizer->texts, add_names, &naming };
+	uint64_t start_ns = xp_now_ns();
+	int err;
+
+	if (!file->readable || !file->wanted_count)
+		return 0;
+	file->is_late |= !limits.ns;
+	if (!limits.ns)
+		return 0;
+	/* What the reader knows of a function is used for all its addresses. */
+	qsort(file->wanted, file->wanted_count, sizeof(*file->wanted), compare_addresses);
+	err = xp_elf_ask_names(file->path, &addresses, &limits, &named);
+	file->wanted_count -= naming.done;
+	memmove(file->wanted, file->wanted + naming.done, file->wanted_count * sizeof(*file->wanted));
+	take_time(symbolizer, start_ns);
+	file->is_late |= err == -ETIMEDOUT && file->wanted_count;
+	return err == -ENOMEM || err == -EAGAIN ? err : 0;
+}
+
+/* Warns about files with missing names. */
+static void tell_late(const struct xp_symbolizer *symbolizer)
+{
+	const struct file *first = NULL;
+	char clean[1024], others[64] = "";
+	size_t count = 0;
+
+	for (size_t i = 0; i < symbolizer->file_count; i++) {
+		if (symbolizer->files[i]->is_late && !count++)
+			first = symbolizer->files[i];
+	}
+	if (!first)
+		return;
+	xp_clean_text(clean, sizeof(clean), first->path);
+	if (count > 1)
+		snprintf(others, sizeof(others), " and %zu other files", count - 1);
+	xp_warn("finding function names took too long, so some of %s%s are missing; report fewer profiles at a time "
+		"(xprof report FILE.prof)",
+		clean, others);
+}
+
+/*
+ * Asks for all files once before a second try, so that one that keeps its reader busy twice does not use the time of
+ * the others.
+ */
+int xp_symbolizer_run(struct xp_symbolizer *symbolizer)
+{
+	struct xp_progress_line line;
+	int err = 0;
+
+	xp_progress_line_begin(&line, "finding function names", XP_PROGRESS_FILES, symbolizer->file_count);
+	for (size_t i = 0; !err && i < symbolizer->file_count; i++) {
+		xp_progress_line_step(&line, i);
+		err = ask_reader(symbolizer, symbolizer->files[i], symbolizer->detail);
+	}
+	xp_progress_line_end(&line);
+	for (size_t i = 0; !err && i < symbolizer->file_count; i++) {
+		struct file *file = symbolizer->files[i];
+
+		if (!file->readable || !file->wanted_count)
+			continue;
+		if (symbolizer->left_ns && symbolizer->detail != XP_NAMES_SYMBOLS) {
+			warn_of(file, "cannot read its debug information; using only its symbol table");
+			err = ask_reader(symbolizer, file, XP_NAMES_SYMBOLS);
+		}
+		if (!err && file->wanted_count && !file->is_late)
+			warn_of(file, "cannot read its symbol table either; its functions have no names");
+		file->wanted_count = 0;
+	}
+	tell_late(symbolizer);
+	return err;
+}

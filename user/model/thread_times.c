@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "model/thread_times.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/util.h"
+#include "model/stack_shapes.h"
+
+static int add_wait(void *arg, const struct xp_model_sample *sample, const struct xp_wait_record *wait)
+{
+	struct xp_thread_times *times = arg;
+	uint64_t end_ns = sample->time_ns, runnable_ns = XP_MIN(wait->runnable_ns, end_ns);
+	uint64_t blocked_ns = XP_MIN(wait->blocked_ns, end_ns - runnable_ns);
+	const char *name = xp_model_text(&times->model, wait->waker_comm);
+
+	if (!name)
+		return -ENOMEM;
+	times->is_partial |= wait->chance < XP_WAIT_CHANCE_ONE;
+	if (times->wait_count == XP_TIMED_WAITS_MAX) {
+		times->dropped++;
+		return 0;
+	}
+	if (XP_ARRAY_RESERVE(times->waits, times->wait_room, times->wait_count + 1))
+		return -ENOMEM;
+	times->waits[times->wait_count++] = (struct xp_timed_wait){
+		.thread = sample->thread,
+		.stack = sample->stack,
+		.begin_ns = end_ns - runnable_ns - blocked_ns,
+		.end_ns = end_ns,
+		.runnable_ns = runnable_ns,
+		.cpu = sample->cpu,
+		.chance = wait->chance,
+		.state = wait->state,
+		.flags = wait->flags,
+		.syscall = wait->syscall,
+		.waker_tid = wait->waker_tid > 0 ? (uint32_t)wait->waker_tid : 0,
+		.waker_name = name,
+	};
+	return 0;
+}
+
+/* ---- orders ---- */
+
+static int compare(uint64_t a, uint64_t b)
+{
+	return (a > b) - (a < b);
+}
+
+static int by_thread_and_end(const void *a, const void *b)
+{
+	const struct xp_timed_wait *left = a, *right = b;
+
+	return compare(left->thread, right->thread) ?: compare(left->end_ns, right->end_ns);
+}
+
+static int by_thread_and_time(const void *a, const void *b)
+{
+	const struct xp_model_sample *left = a, *right = b;
+
+	return compare(left->thread, right->thread) ?: compare(left->time_ns, right->time_ns);
+}
+
+static int by_cpu_and_begin(const void *a, const void *b)
+{
+	const struct xp_timed_run *left = a, *right = b;
+
+	return compare(left->cpu, right->cpu) ?: compare(left->begin_ns, right->begin_ns);
+}
+
+static int by_cpu_and_time(const void *a, const void *b, void *arg)
+{
+	const struct xp_model_sample *samples = arg;
+	const struct xp_model_sample *left = &samples[*(const uint32_t *)a], *right = &samples[*(const uint32_t *)b];
+
+	return compare(left->cpu, right->cpu) ?: compare(left->time_ns, right->time_ns);
+}
+
+/* What a file says may overlap. A thread waits once at a time: then what one call waited for is looked at once. */
+static void separate_waits(struct xp_thread_times *times)
+{
+	struct xp_timed_wait *waits = times->waits;
+
+	for (size_t i = 1; i < times->wait_count; i++) {
+		if (waits[i].thread != waits[i - 1].thread)
+			continue;
+		waits[i].begin_ns = XP_MAX(waits[i].begin_ns, waits[i - 1].end_ns);
+		waits[i].runnable_ns = XP_MIN(waits[i].runnable_ns, waits[i].end_ns - waits[i].begin_ns);
+	}
+}
+
+/* A CPU runs one thread at a time. */
+static void separate_runs(struct xp_thread_times *times)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < times->run_count; i++) {
+		struct xp_timed_run run = times->runs[i];
+
+		if (count && times->runs[count - 1].cpu == run.cpu)
+			run.begin_ns = XP_MAX(run.begin_ns, times->runs[count - 1].end_ns);
+		if (run.begin_ns < run.end_ns)
+			times->runs[count++] = run;
+	}
+	times->run_count = count;
+}
+
+static int find_runs(struct xp_thread_times *times)
+{
+	const struct xp_timed_wait *waits = times->waits;
+
+	times->runs = malloc((times->wait_count + 1) * sizeof(*times->runs));
+	if (!times->runs)
+		return -ENOMEM;
+	for (size_t i = 1; i < times->wait_count; i++)
+		if (waits[i].thread == waits[i - 1].thread && waits[i].begin_ns > waits[i - 1].end_ns &&
+		    waits[i].chance == XP_WAIT_CHANCE_ONE && waits[i - 1].chance == XP_WAIT_CHANCE_ONE)
+			times->runs[times->run_count++] = (struct xp_timed_run){
+				waits[i].thread,
+				waits[i - 1].cpu,
+				waits[i - 1].end_ns,
+				waits[i].begin_ns,
+			};
+	qsort(times->runs, times->run_count, sizeof(*times->runs), by_cpu_and_begin);
+	separate_runs(times);
+	return 0;
+}
+
+static int find_threads(struct xp_thread_times *times)
+{
+	const struct xp_model *model = &times->model;
+
+	for (size_t i = 0; i < model->thread_count; i++) {
+		const struct xp_model_thread *thread = &model->threads[i];
+		uint64_t pid = model->processes[thread->process].pid;
+
+		/* A thread that ran several programs is the last of these. */
+		uint32_t *exact = xp_u64_map_add(&times->by_tid, pid << 32 | thread->tid, 0);
+
+		if (!exact)
+			return -ENOMEM;
+		*exact = (uint32_t)i + 1;
+		exact = xp_u64_map_add(&times->by_tid, thread->tid, 0);
+		if (!exact)
+			return -ENOMEM;
+		*exact = (uint32_t)i + 1;
+	}
+	return 0;
+}
+
+static int sort(struct xp_thread_times *times)
+{
+	struct xp_model *model = &times->model;
+
+	if (!model->has_threads)
+		model->sample_count = 0;
+	times->by_cpu = malloc((model->sample_count + 1) * sizeof(*times->by_cpu));
+	if (!times->by_cpu)
+		return -ENOMEM;
+	if (model->sample_count)
+		qsort(model->samples, model->sample_count, sizeof(*model->samples), by_thread_and_time);
+	if (times->wait_count)
+		qsort(times->waits, times->wait_count, sizeof(*times->waits), by_thread_and_end);
+	for (size_t i = 0; i < model->sample_count; i++)
+		times->by_cpu[i] = (uint32_t)i;
+	qsort_r(times->by_cpu, model->sample_count, sizeof(*times->by_cpu), by_cpu_and_time, model->samples);
+	separate_waits(times);
+	return find_runs(times) ?: find_threads(times);
+}
+
+int xp_thread_times_read(struct xp_thread_times *times, const struct xp_model_source *source, bool full_names,
+			 bool *broken)
+{
+	const struct xp_model_waits waits = { add_wait, times };
+	/* The functions that are selected are those of calls. */
+	const struct xp_select everything = { 0 };
+	struct xp_model_source all = *source;
+	int err;
+
+	memset(times, 0, sizeof(*times));
+	all.waits = &waits;
+	all.select = &everything;
+	err = xp_model_init(&times->model, XP_MODEL_SAMPLES);
+	times->model.keep_times = true;
+	times->model.full_names = full_names;
+	err = err ?: xp_model_read_samples(&times->model, &all, broken);
+	return err ?: xp_stack_shorten_names(&times->model) ?: xp_stack_shapes(&times->model, &times->shapes) ?: sort(times);
+}
+
+void xp_thread_times_free(struct xp_thread_times *times)
+{
+	xp_model_free(&times->model);
+	xp_u64_map_free(&times->by_tid);
+	free(times->waits);
+	free(times->runs);
+	free(times->by_cpu);
+	free(times->shapes);
+}
+
+/* ---- questions ---- */
+
+uint32_t xp_thread_times_find(const struct xp_thread_times *times, uint64_t pid, uint64_t tid)
+{
+	const uint32_t *thread = xp_u64_map_find(&times->by_tid, pid << 32 | (uint32_t)tid);
+
+	return thread ? *thread - 1 : XP_MODEL_NONE;
+}
+
+/* The first element for which is_before() does not hold. */
+static size_t lower_bound(size_t count, bool (*is_before)(const void *arg, size_t index), const void *arg)
+{
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (is_before(arg, middle))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* What is looked for in one of the orders. */
+struct place {
+	const struct xp_thread_times *times;
+	uint32_t of; /* the thread, or the CPU */
+	uint64_t ns;
+};
+
+static bool wait_is_before(const void *arg, size_t index)
+{
+	const struct place *place = arg;
+	const struct xp_timed_wait *wait = &place->times->waits[index];
+
+	return wait->thread != place->of ? wait->thread < place->of : wait->end_ns <= place->ns;
+}
+
+static bool sample_is_before(const void *arg, size_t index)
+{
+	const struct place *place = arg;
+	const struct xp_model_sample *sample = &place->times->model.samples[index];
+
+	return sample->thread != place->of ? sample->thread < place->of : sample->time_ns < place->ns;
+}
+
+static bool run_is_before(const void *arg, size_t index)
+{
+	const struct place *place = arg;
+	const struct xp_timed_run *run = &place->times->runs[index];
+
+	return run->cpu != place->of ? run->cpu < place->of : run->end_ns <= place->ns;
+}
+
+static bool cpu_sample_is_before(const void *arg, size_t index)
+{
+	const struct place *place = arg;
+	const struct xp_model_sample *sample = &place->times->model.samples[place->times->by_cpu[index]];
+
+	return sample->cpu != place->of ? sample->cpu < place->of : sample->time_ns < place->ns;
+}
+
+const struct xp_timed_wait *xp_thread_times_waits(const struct xp_thread_times *times, uint32_t thread,
+						  struct xp_time_range range, size_t *count)
+{
+	const struct place place = { times, thread, range.begin_ns };
+	size_t first = lower_bound(times->wait_count, wait_is_before, &place), end = first;
+
+	while (end < times->wait_count && times->waits[end].thread == thread &&
+	       times->waits[end].begin_ns < range.end_ns)
+		end++;
+	*count = end - first;
+	return *count ? &times->waits[first] : NULL;
+}
+
+const struct xp_model_sample *xp_thread_times_samples(const struct xp_thread_times *times, uint32_t thread,
+						      struct xp_time_range range, size_t *count)
+{
+	const struct place begin = { times, thread, range.begin_ns }, end = { times, thread, range.end_ns };
+	size_t first = lower_bound(times->model.sample_count, sample_is_before, &begin);
+
+	*count = lower_bound(times->model.sample_count, sample_is_before, &end) - first;
+	return *count ? &times->model.samples[first] : NULL;
+}
+
+static void add_neighbour(struct xp_neighbours *neighbours, uint32_t thread, uint64_t ns)
+{
+	size_t i = 0;
+
+	while (i < neighbours->count && neighbours->threads[i] != thread)
+		i++;
+	if (i == XP_NEIGHBOURS_MAX)
+		return;
+	if (i == neighbours->count) {
+		neighbours->count++;
+		neighbours->threads[i] = thread;
+		neighbours->ns[i] = 0;
+	}
+	neighbours->ns[i] += ns;
+}
+
+void xp_thread_times_neighbours(const struct xp_thread_times *times, struct xp_neighbours *neighbours, uint32_t thread,
+				uint32_t cpu, struct xp_time_range range)
+{
+	const struct place place = { times, cpu, range.begin_ns };
+	const struct xp_model *model = &times->model;
+	bool is_known = false;
+
+	for (size_t i = lower_bound(times->run_count, run_is_before, &place); i < times->run_count; i++) {
+		const struct xp_timed_run *run = &times->runs[i];
+
+		if (run->cpu != cpu || run->begin_ns >= range.end_ns)
+			break;
+		if (run->thread == thread || run->end_ns <= range.begin_ns)
+			continue;
+		add_neighbour(neighbours, run->thread,
+			      XP_MIN(run->end_ns, range.end_ns) - XP_MAX(run->begin_ns, range.begin_ns));
+		is_known = true;
+	}
+	for (size_t i = lower_bound(model->sample_count, cpu_sample_is_before, &place);
+	     !is_known && i < model->sample_count; i++) {
+		const struct xp_model_sample *sample = &model->samples[times->by_cpu[i]];
+
+		if (sample->cpu != cpu || sample->time_ns >= range.end_ns)
+			break;
+		if (sample->thread != thread)
+			add_neighbour(neighbours, sample->thread, sample->values[1]);
+	}
+}

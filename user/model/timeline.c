@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "model/timeline.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "base/u64_map.h"
+#include "base/util.h"
+#include "model/log_walk.h"
+#include "model/timeline_names.h"
+
+#define EVENT_BYTES_MAX 1024 /* of an event's data that are shown */
+
+/* Ids of names beside those of functions (xp_timeline_names_get()). */
+#define CUSTOM_EVENT_ID (1ull << 32 | 1u << 30)
+#define TYPED_EVENT_ID (1ull << 32 | 1u << 31)			     /* and the type */
+enum { DATA_ID = XP_PERFETTO_ARGUMENTS_MAX + 1, BYTES_ID, EXIT_ID }; /* below: the number of the argument */
+
+/* The mark of a call has those of its function and its callers (select.h) in the low byte, and these: */
+enum {
+	IS_SHOWN = 1 << 8, /* it is in the timeline if it is selected */
+	IS_OPEN = 1 << 9,  /* its slice has begun */
+};
+
+struct reading {
+	struct xp_perfetto *perfetto;
+	const struct xp_model_source *source;
+	const struct xp_timeline_names *names;
+	uint64_t *written;
+	struct xp_log_visitor visitor;
+	uint64_t start_tsc, start_ns; /* the same time */
+	struct xp_u64_map last;	      /* by PID: the process of the recording with its last program */
+	bool ends;		      /* the process runs another program after this log */
+	/* An entry whose arguments may follow. */
+	struct xp_perfetto_event entry;
+	bool has_entry;
+	uint32_t entry_sequence; /* of its thread */
+	uint32_t entry_function;
+};
+
+/* From the start of the recording on, like samples: the rate of the clock is not exact. */
+static uint64_t time_of(const struct reading *reading, uint64_t tsc)
+{
+	const struct xp_log_visitor *visitor = &reading->visitor;
+	uint64_t at = XP_MIN(XP_MAX(tsc, visitor->from_tsc), visitor->to_tsc), before;
+
+	if (at >= reading->start_tsc)
+		return reading->start_ns + xp_scale(at - reading->start_tsc, XP_NS_PER_S, visitor->hz);
+	before = xp_scale(reading->start_tsc - at, XP_NS_PER_S, visitor->hz);
+	return reading->start_ns - XP_MIN(reading->start_ns, before);
+}
+
+/* ---- threads ---- */
+
+static const struct xp_recorded_process *process_of(const struct reading *reading)
+{
+	return &reading->source->recorded->processes[reading->visitor.process];
+}
+
+static const char *name_of(const struct reading *reading, const struct xp_walked_thread *thread)
+{
+	const struct xp_recorded_process *from = process_of(reading);
+
+	return xp_facts_thread(reading->source->facts, from->pid, from->image, thread->tid);
+}
+
+static int add_thread(void *arg, struct xp_walked_thread *thread)
+{
+	struct reading *reading = arg;
+	const struct xp_recorded_process *from = process_of(reading);
+	const char *comm = xp_facts_comm(reading->source->facts, from->pid, from->image);
+	const char *thread_comm = name_of(reading, thread);
+	char process_name[XP_SHORT_TEXT_BYTES], name[XP_SHORT_TEXT_BYTES];
+	const struct xp_perfetto_thread described = {
+		.pid = thread->pid,
+		.tid = thread->tid,
+		.process_name = process_name,
+		.name = name,
+	};
+
+	xp_clean_text(process_name, sizeof(process_name), comm ? comm : from->name);
+	xp_clean_text(name, sizeof(name), thread_comm ? thread_comm : process_name);
+	thread->is_left_out = !xp_select_thread(reading->source->select, thread->pid, thread->tid, process_name, name);
+	if (thread->is_left_out)
+		return 0;
+	return xp_perfetto_thread(reading->perfetto, &described)
+		   ?: xp_perfetto_sequence(reading->perfetto, described.pid, described.tid, &thread->number);
+}
+
+/* ---- calls ---- */
+
+/* Writes the entry whose arguments are complete. */
+static int write_entry(struct reading *reading)
+{
+	char room[XP_TIMELINE_UNNAMED_BYTES];
+	uint8_t marks;
+
+	if (!reading->has_entry)
+		return 0;
+	reading->entry.name.text = xp_timeline_names_get(
+	    reading->names, reading->visitor.process, reading->entry_function, room, &reading->entry.name.id, &marks);
+	(*reading->written)++;
+	reading->has_entry = false;
+	return xp_perfetto_event(reading->perfetto, reading->entry_sequence, &reading->entry);
+}
+
+static int end_entry(void *arg, const struct xp_fdr_record *record)
+{
+	(void)record;
+	return write_entry(arg);
+}
+
+/* Begins the slices of all calls that are open. The last one waits for its arguments. */
+static int show_calls(struct reading *reading, const struct xp_walked_thread *thread)
+{
+	size_t shown = thread->depth;
+	int err = 0;
+
+	while (shown && !(thread->calls[shown - 1].mark & IS_SHOWN))
+		shown--;
+	for (; !err && shown < thread->depth; shown++) {
+		struct xp_walked_call *call = &thread->calls[shown];
+
+		call->mark |= IS_SHOWN;
+		if (!xp_select_marked(reading->source->select, (uint8_t)call->mark) ||
+		    call->tsc >= reading->visitor.to_tsc)
+			continue;
+		err = write_entry(reading);
+		call->mark |= IS_OPEN;
+		reading->entry =
+		    (struct xp_perfetto_event){ .type = XP_PERFETTO_BEGIN, .time_ns = time_of(reading, call->tsc) };
+		reading->has_entry = true;
+		reading->entry_sequence = thread->number;
+		reading->entry_function = call->function;
+	}
+	return err;
+}
+
+static int enter(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
+{
+	struct xp_walked_call *call = &thread->calls[thread->depth - 1];
+	struct reading *reading = arg;
+
+	if (reading->source->select->function_count) {
+		char name[XP_TIMELINE_UNNAMED_BYTES];
+		uint64_t number;
+		uint8_t marks;
+
+		xp_timeline_names_get(reading->names, reading->visitor.process, call->function, name, &number, &marks);
+		call->mark = marks | (thread->depth > 1 ? (uint8_t)call[-1].mark : 0);
+	}
+	return record->tsc >= reading->visitor.from_tsc ? show_calls(reading, thread) : 0;
+}
+
+static int add_argument(void *arg, struct xp_walked_thread *thread, uint64_t number)
+{
+	static const char *const names[XP_PERFETTO_ARGUMENTS_MAX] = { "arg1", "arg2", "arg3", "arg4",
+								      "arg5", "arg6", "arg7", "arg8" };
+	struct reading *reading = arg;
+	struct xp_perfetto_event *entry = &reading->entry;
+	size_t index = entry->argument_count;
+
+	if (reading->has_entry && thread->calls[thread->depth - 1].mark & IS_OPEN && index < XP_ARRAY_SIZE(names))
+		entry->arguments[entry->argument_count++] =
+		    (struct xp_perfetto_argument){ .name = { index + 1, names[index] }, .number = number };
+	return 0;
+}
+
+/* Ends the innermost call. */
+static int end_call(struct reading *reading, const struct xp_walked_thread *thread, uint64_t tsc, bool has_exit)
+{
+	struct xp_perfetto_event event = { .type = XP_PERFETTO_END, .time_ns = time_of(reading, tsc) };
+
+	if (!(thread->calls[thread->depth - 1].mark & IS_OPEN))
+		return 0;
+	if (!has_exit) {
+		event.arguments[0].name = (struct xp_perfetto_name){ EXIT_ID, "exit" };
+		event.arguments[0].text = "not recorded";
+		event.argument_count = 1;
+	}
+	return xp_perfetto_event(reading->perfetto, thread->number, &event);
+}
+
+static int leave(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
+{
+	struct reading *reading = arg;
+	int err = 0;
+
+	if (record->tsc >= reading->visitor.from_tsc)
+		err = show_calls(reading, thread) ?: write_entry(reading);
+	return err ?: end_call(reading, thread, record->tsc, true);
+}
+
+/* What is open at the end of the log stays open if the process does not end there. */
+static int abandon(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
+{
+	struct reading *reading = arg;
+	const struct xp_log_visitor *visitor = &reading->visitor;
+	uint64_t tsc = record ? record->tsc : visitor->last_tsc;
+	int err = 0;
+
+	if (tsc >= visitor->from_tsc)
+		err = show_calls(reading, thread) ?: write_entry(reading);
+	if (err || !(record || reading->ends || tsc >= visitor->to_tsc))
+		return err;
+	return end_call(reading, thread, tsc, false);
+}
+
+/* ---- events ---- */
+
+/* Writes data as text, or in hexadecimal if they are not. */
+static void show_data(char *to, size_t to_size, const uint8_t *data, size_t bytes)
+{
+	char text[EVENT_BYTES_MAX + 1];
+
+	memcpy(text, data, bytes);
+	text[bytes] = 0;
+	xp_clean_text(to, to_size, text);
+	if (strlen(text) == bytes && strcmp(to, text) == 0)
+		return;
+	for (size_t i = 0; i < bytes; i++)
+		snprintf(to + 2 * i, to_size - 2 * i, "%02x", data[i]);
+}
+
+/* Whether a log says with this event what its thread is called. */
+static bool is_name(const struct reading *reading, const struct xp_walked_thread *thread,
+		    const struct xp_fdr_record *record)
+{
+	const char *name = thread->has_records || record->kind != XP_FDR_CUSTOM_EVENT ? NULL : name_of(reading, thread);
+
+	return name && strlen(name) == record->event.bytes &&
+	       memcmp(name, record->event.data, record->event.bytes) == 0;
+}
+
+static int write_event(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
+{
+	bool is_typed = record->kind == XP_FDR_TYPED_EVENT;
+	struct reading *reading = arg;
+	char data[2 * EVENT_BYTES_MAX + 1], name[32];
+	const struct xp_perfetto_event event = {
+		.type = XP_PERFETTO_INSTANT,
+		.time_ns = time_of(reading, record->tsc),
+		.name = { is_typed ? TYPED_EVENT_ID | record->event.type : CUSTOM_EVENT_ID, name },
+		.arguments = {
+			{ .name = { DATA_ID, "data" }, .text = data },
+			{ .name = { BYTES_ID, "bytes" }, .number = record->event.bytes },
+		},
+		.argument_count = 2,
+	};
+
+	if (record->tsc < reading->visitor.from_tsc || record->tsc >= reading->visitor.to_tsc ||
+	    is_name(reading, thread, record))
+		return 0;
+	snprintf(name, sizeof(name), is_typed ? "typed event %u" : "custom event", record->event.type);
+	show_data(data, sizeof(data), record->event.data, XP_MIN(record->event.bytes, (uint32_t)EVENT_BYTES_MAX));
+	(*reading->written)++;
+	return xp_perfetto_event(reading->perfetto, thread->number, &event);
+}
+
+/* ---- logs ---- */
+
+static int find_last(struct reading *reading)
+{
+	const struct xp_recorded *recorded = reading->source->recorded;
+
+	for (size_t i = 0; i < recorded->process_count; i++) {
+		uint32_t *last = xp_u64_map_add(&reading->last, recorded->processes[i].pid, (uint32_t)i);
+
+		if (!last)
+			return -ENOMEM;
+		if (recorded->processes[i].image > recorded->processes[*last].image)
+			*last = (uint32_t)i;
+	}
+	return 0;
+}
+
+static int begin(void *arg, struct xp_file_view *view, struct xp_violation *violation)
+{
+	struct reading *reading = arg;
+	const struct xp_recorded_process *process = process_of(reading);
+	const uint32_t *last = xp_u64_map_find(&reading->last, process->pid);
+
+	(void)view;
+	(void)violation;
+	reading->ends = reading->source->recorded->processes[*last].image > process->image;
+	return 0;
+}
+
+static void end(void *arg)
+{
+	xp_perfetto_end_sequences(((struct reading *)arg)->perfetto);
+}
+
+int xp_timeline_write_calls(struct xp_perfetto *perfetto, const struct xp_model_source *source, bool full_names,
+			    uint64_t *written, bool *broken)
+{
+	const struct xp_facts_summary *facts = xp_facts_summary(source->facts);
+	struct xp_timeline_names names;
+	struct reading reading = {
+		.perfetto = perfetto,
+		.source = source,
+		.names = &names,
+		.written = written,
+		.start_tsc = facts->start_tsc,
+		.start_ns = xp_scale(facts->start_tsc, XP_NS_PER_S, facts->tsc_hz),
+		.visitor = {
+			.begin = begin,
+			.record = end_entry,
+			.add_thread = add_thread,
+			.enter = enter,
+			.argument = add_argument,
+			.leave = leave,
+			.abandon = abandon,
+			.event = write_event,
+			.end = end,
+			.arg = &reading,
+		},
+	};
+	int err = xp_timeline_names_read(&names, source, full_names, broken);
+
+	*written = 0;
+	err = err ?: find_last(&reading) ?: xp_log_walk(&reading.visitor, source, broken);
+	xp_timeline_names_free(&names);
+	xp_u64_map_free(&reading.last);
+	return err;
+}

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "model/tree.h"
+
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/text.h"
+#include "base/util.h"
+#include "model/shown_name.h"
+
+#define LABEL_NAME_BYTES_MAX 64
+
+static uint64_t node_key(const void *elements, uint32_t index)
+{
+	const struct xp_model_node *node = (const struct xp_model_node *)elements + index;
+	uint64_t what = node->group ? (uintptr_t)node->group : (uint64_t)node->function << 1 | node->is_inlined;
+
+	return (what ^ (uint64_t)node->parent << 33) * 0x9e3779b97f4a7c15u ^ node->parent;
+}
+
+static int add_node(struct xp_model_tree *tree, const struct xp_model_node *node, uint32_t *index)
+{
+	uint64_t key = node_key(node, 0);
+
+	for (const uint32_t *slot = xp_hash_first(&tree->by_node, key); *slot;
+	     slot = xp_hash_next(&tree->by_node, slot)) {
+		const struct xp_model_node *known = &tree->nodes[*slot - 1];
+
+		if (known->parent == node->parent && known->function == node->function &&
+		    known->is_inlined == node->is_inlined && known->group == node->group) {
+			*index = *slot - 1;
+			return 0;
+		}
+	}
+	*index = (uint32_t)tree->count;
+	if (tree->count == UINT32_MAX || XP_ARRAY_RESERVE(tree->nodes, tree->room, tree->count + 1) ||
+	    xp_hash_add(&tree->by_node, key, *index, node_key, tree->nodes))
+		return -ENOMEM;
+	tree->nodes[tree->count++] = *node;
+	return 0;
+}
+
+/*
+ * Finds the first function with the same shown name in the same object: overloads have one shown name, and a JIT
+ * function with code of other source files is a function for each of them.
+ */
+static int find_same(struct xp_model_tree *tree, struct xp_model *model)
+{
+	struct xp_u64_map first = { 0 };
+	char shown[XP_DEMANGLED_BYTES_MAX + 1];
+	int err = 0;
+
+	tree->same_as = calloc(XP_MAX(model->function_count, (size_t)1), sizeof(*tree->same_as));
+	tree->names = calloc(XP_MAX(model->function_count, (size_t)1), sizeof(*tree->names));
+	if (!tree->same_as || !tree->names)
+		return -ENOMEM;
+	for (uint32_t i = 0; !err && i < model->function_count; i++) {
+		const struct xp_model_function *function = &model->functions[i];
+		const char *name =
+		    xp_model_text(model, xp_shown_name(shown, sizeof(shown), function, model->full_names));
+		/* Each text has one address. */
+		uint32_t *same = name ? xp_u64_map_add(&first, (uintptr_t)name << 14 ^ function->object, i) : NULL;
+
+		tree->names[i] = name;
+		if (!same)
+			err = -ENOMEM;
+		else
+			tree->same_as[i] = model->functions[*same].object == function->object ? *same : i;
+	}
+	xp_u64_map_free(&first);
+	return err;
+}
+
+/* Adds the frames of a location below a node, the outermost first. */
+static int add_location(struct xp_model_tree *tree, const struct xp_model *model, uint32_t location, uint32_t *node)
+{
+	const struct xp_model_location *at = &model->locations[location];
+	int err = 0;
+
+	for (uint32_t i = at->frame_count; !err && i; i--) {
+		const struct xp_model_node new = {
+			.parent = *node,
+			.function = tree->same_as[model->frames[at->first_frame + i - 1].function],
+			.is_inlined = i < at->frame_count,
+		};
+
+		err = add_node(tree, &new, node);
+	}
+	return err;
+}
+
+/* Finds the node of a stack below that of a group. */
+static int find_stack(struct xp_model_tree *tree, const struct xp_model *model, uint32_t group, uint32_t stack,
+		      uint32_t *node)
+{
+	uint64_t key = (uint64_t)group << 32;
+	size_t depth = 0;
+	int err = 0;
+
+	*node = group;
+	for (; stack; stack = model->stacks[stack].callers) {
+		const uint32_t *known = xp_u64_map_find(&tree->by_stack, key | stack);
+
+		if (known) {
+			*node = *known;
+			break;
+		}
+		if (XP_ARRAY_RESERVE(tree->path, tree->path_room, depth + 1))
+			return -ENOMEM;
+		tree->path[depth++] = stack;
+	}
+	for (; !err && depth; depth--) {
+		stack = tree->path[depth - 1];
+		err = add_location(tree, model, model->stacks[stack].location, node);
+		if (!err && !xp_u64_map_add(&tree->by_stack, key | stack, *node))
+			err = -ENOMEM;
+	}
+	return err;
+}
+
+const char *xp_model_label(char *to, size_t size, const char *name, uint64_t id)
+{
+	int length = (int)xp_text_fit(name, LABEL_NAME_BYTES_MAX);
+
+	if (id)
+		snprintf(to, size, "%.*s (%" PRIu64 ")", length, name, id);
+	else
+		snprintf(to, size, "%.*s", length, name);
+	return to;
+}
+
+const char *xp_model_cpu_label(char *to, size_t size, uint32_t cpu)
+{
+	if (cpu == XP_MODEL_CPU_UNKNOWN)
+		snprintf(to, size, "unknown cpu");
+	else
+		snprintf(to, size, "cpu %" PRIu32, cpu);
+	return to;
+}
+
+static int add_group(struct xp_model_tree *tree, struct xp_model *model, const char *name, uint32_t *node)
+{
+	const struct xp_model_node new = {
+		.parent = *node,
+		.function = XP_MODEL_NONE,
+		.group = xp_model_text(model, name),
+	};
+
+	return new.group ? add_node(tree, &new, node) : -ENOMEM;
+}
+
+static int find_group(struct xp_model_tree *tree, struct xp_model *model, enum xp_model_group by,
+		      const struct xp_model_sample *sample, uint32_t *node)
+{
+	const struct xp_model_thread *thread = &model->threads[sample->thread];
+	const struct xp_model_process *process = &model->processes[thread->process];
+	char label[XP_MODEL_LABEL_BYTES];
+	int err = 0;
+
+	*node = 0;
+	switch (by) {
+	case XP_MODEL_BY_NONE:
+	case XP_MODEL_GROUPS:
+		return 0;
+	case XP_MODEL_BY_COMM:
+		return add_group(tree, model, process->name, node);
+	case XP_MODEL_BY_CPU:
+		return add_group(tree, model, xp_model_cpu_label(label, sizeof(label), sample->cpu), node);
+	case XP_MODEL_BY_CGROUP:
+		return add_group(tree, model, process->cgroup ? process->cgroup : XP_MODEL_NO_CGROUP, node);
+	case XP_MODEL_BY_PROCESS:
+	case XP_MODEL_BY_THREAD:
+		err = add_group(tree, model, xp_model_label(label, sizeof(label), process->name, process->pid), node);
+		break;
+	}
+	if (!err && by == XP_MODEL_BY_THREAD)
+		err = add_group(tree, model, xp_model_label(label, sizeof(label), thread->name, thread->tid), node);
+	return err;
+}
+
+/* From the leaves to the root: children have higher indexes. */
+static void add_up(struct xp_model_tree *tree)
+{
+	for (size_t i = tree->count; i > 1; i--)
+		for (size_t j = 0; j < XP_ARRAY_SIZE(tree->nodes->total); j++)
+			tree->nodes[tree->nodes[i - 1].parent].total[j] += tree->nodes[i - 1].total[j];
+}
+
+int xp_model_tree_node(struct xp_model_tree *tree, struct xp_model *model, enum xp_model_group by,
+		       const struct xp_model_sample *sample, uint32_t *node)
+{
+	return find_group(tree, model, by, sample, node) ?: find_stack(tree, model, *node, sample->stack, node);
+}
+
+int xp_model_tree_make(struct xp_model_tree *tree, struct xp_model *model, enum xp_model_group by)
+{
+	const struct xp_model_node root = { .parent = XP_MODEL_NONE, .function = XP_MODEL_NONE };
+	uint32_t node;
+	int err;
+
+	memset(tree, 0, sizeof(*tree));
+	err = add_node(tree, &root, &node);
+	if (!err)
+		err = find_same(tree, model);
+	for (size_t i = 0; !err && i < model->sample_count; i++) {
+		const struct xp_model_sample *sample = &model->samples[i];
+
+		err = xp_model_tree_node(tree, model, by, sample, &node);
+		for (size_t j = 0; !err && j < XP_ARRAY_SIZE(sample->values); j++) {
+			tree->nodes[node].self[j] += sample->values[j];
+			tree->nodes[node].total[j] += sample->values[j];
+		}
+	}
+	if (!err)
+		add_up(tree);
+	return err;
+}
+
+/* Which functions match. */
+static bool *find_matching(const struct xp_model_tree *tree, const struct xp_model *model, const char *glob)
+{
+	bool *matching = calloc(XP_MAX(model->function_count, (size_t)1), sizeof(*matching));
+
+	for (size_t i = 0; matching && i < model->function_count; i++)
+		matching[i] = !fnmatch(glob, model->functions[i].name, 0) || !fnmatch(glob, tree->names[i], 0) ||
+			      !fnmatch(glob, model->functions[i].symbol, 0);
+	return matching;
+}
+
+/* A stack while its functions are added. */
+struct chain {
+	uint32_t node;
+	bool is_found; /* a matching function */
+	bool is_call;  /* and it is the innermost one of the stack */
+};
+
+/* Adds the functions from the innermost matching one outwards. */
+static int add_callers(struct xp_model_tree *tree, const struct xp_model *model, const bool *matching, uint32_t stack,
+		       struct chain *chain)
+{
+	bool is_innermost = true;
+	int err = 0;
+
+	for (; !err && stack; stack = model->stacks[stack].callers) {
+		const struct xp_model_location *at = &model->locations[model->stacks[stack].location];
+
+		for (uint32_t i = 0; !err && i < at->frame_count; i++) {
+			uint32_t function = model->frames[at->first_frame + i].function;
+			const struct xp_model_node new = { .parent = chain->node, .function = tree->same_as[function] };
+
+			if (!chain->is_found && matching[function])
+				chain->is_call = is_innermost;
+			chain->is_found |= matching[function];
+			is_innermost = false;
+			err = chain->is_found ? add_node(tree, &new, &chain->node) : 0;
+		}
+	}
+	return err;
+}
+
+static bool has_matching(const struct xp_model *model, const bool *matching, uint32_t stack)
+{
+	for (; stack; stack = model->stacks[stack].callers) {
+		const struct xp_model_location *at = &model->locations[model->stacks[stack].location];
+
+		for (uint32_t i = 0; i < at->frame_count; i++)
+			if (matching[model->frames[at->first_frame + i].function])
+				return true;
+	}
+	return false;
+}
+
+static int count_callers(struct xp_model_tree *tree, struct xp_model *model, enum xp_model_group by,
+			 const bool *matching, const struct xp_model_sample *sample)
+{
+	uint64_t values[] = { sample->values[0], sample->values[1] };
+	struct chain chain = { 0 };
+	int err;
+
+	/* A group without one would be an empty branch. */
+	if (!has_matching(model, matching, sample->stack))
+		return 0;
+	err = find_group(tree, model, by, sample, &chain.node);
+	if (!err)
+		err = add_callers(tree, model, matching, sample->stack, &chain);
+	if (err)
+		return err;
+	if (model->kind == XP_MODEL_CALLS && !chain.is_call)
+		values[0] = 0;
+	for (size_t j = 0; j < XP_ARRAY_SIZE(values); j++) {
+		tree->nodes[chain.node].self[j] += values[j];
+		tree->nodes[chain.node].total[j] += values[j];
+	}
+	return 0;
+}
+
+int xp_model_tree_callers(struct xp_model_tree *tree, struct xp_model *model, enum xp_model_group by, const char *glob)
+{
+	const struct xp_model_node root = { .parent = XP_MODEL_NONE, .function = XP_MODEL_NONE };
+	bool *matching = NULL;
+	uint32_t node;
+	int err;
+
+	*tree = (struct xp_model_tree){ .is_of_callers = true };
+	err = add_node(tree, &root, &node);
+	if (!err)
+		err = find_same(tree, model);
+	if (!err && !(matching = find_matching(tree, model, glob)))
+		err = -ENOMEM;
+	for (size_t i = 0; !err && i < model->sample_count; i++)
+		err = count_callers(tree, model, by, matching, &model->samples[i]);
+	free(matching);
+	if (!err)
+		add_up(tree);
+	return err;
+}
+
+void xp_model_tree_free(struct xp_model_tree *tree)
+{
+	free(tree->nodes);
+	free(tree->path);
+	free(tree->same_as);
+	free(tree->names);
+	xp_hash_free(&tree->by_node);
+	xp_u64_map_free(&tree->by_stack);
+	memset(tree, 0, sizeof(*tree));
+}

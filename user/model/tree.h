@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A model as one call tree of functions: its stacks without addresses and lines, below a node for each process, thread,
+ * name or CPU. Make it after xp_model_name().
+ */
+#ifndef XPROF_MODEL_TREE_H
+#define XPROF_MODEL_TREE_H
+
+#include "base/u64_map.h"
+#include "model/model.h"
+
+/* What samples are told apart by: as in enum xp_by_option. */
+enum xp_model_group {
+	XP_MODEL_BY_PROCESS, /* "comm (pid)" */
+	XP_MODEL_BY_THREAD,  /* its process, and below it "comm (tid)" */
+	XP_MODEL_BY_COMM,    /* name of the process */
+	XP_MODEL_BY_CPU,     /* "cpu N" */
+	XP_MODEL_BY_NONE,
+	XP_MODEL_BY_CGROUP, /* its path */
+	XP_MODEL_GROUPS,    /* their number */
+};
+
+#define XP_MODEL_NO_CGROUP "[unknown control group]"
+
+struct xp_model_node {
+	uint32_t parent;   /* lower than the node's own index; 0: the root, node 0, whose parent is XP_MODEL_NONE */
+	uint32_t function; /* the first one with this shown name and object; XP_MODEL_NONE: a group, or the root */
+	bool is_inlined;   /* into its parent */
+	const char *group; /* clean; NULL: a function, or the root */
+	uint64_t self[2];  /* values of the model's samples that end here */
+	uint64_t total[2]; /* and of those below */
+};
+
+struct xp_model_tree {
+	struct xp_model_node *nodes;
+	size_t count;
+	const char **names; /* of each function of the model, as shown */
+	bool is_of_callers;
+	/* private */
+	size_t room;
+	uint32_t *same_as; /* of each function: the first one that is shown as the same */
+	uint32_t *path;
+	size_t path_room;
+	struct xp_hash by_node;
+	struct xp_u64_map by_stack;
+};
+
+/* The caller calls xp_model_tree_free(), also after an error. Texts belong to the model. Returns 0 or -ENOMEM. */
+int xp_model_tree_make(struct xp_model_tree *tree, struct xp_model *model, enum xp_model_group by);
+/* Finds the node of such a tree in whose `self` a sample is. by: that of the tree. Returns 0 or -ENOMEM. */
+int xp_model_tree_node(struct xp_model_tree *tree, struct xp_model *model, enum xp_model_group by,
+		       const struct xp_model_sample *sample, uint32_t *node);
+/*
+ * The tree of who calls the functions whose name matches a glob: a function's children are its callers. Each sample is
+ * there once, from the innermost of these functions in its stack. Calls of other functions count with their time only.
+ * self is that of stacks that begin here.
+ */
+int xp_model_tree_callers(struct xp_model_tree *tree, struct xp_model *model, enum xp_model_group by, const char *glob);
+void xp_model_tree_free(struct xp_model_tree *tree);
+
+/* Formats "comm (id)"; an id of 0 is left out. Returns to. */
+const char *xp_model_label(char *to, size_t size, const char *name, uint64_t id);
+/* Formats "cpu N". Returns to. */
+const char *xp_model_cpu_label(char *to, size_t size, uint32_t cpu);
+#define XP_MODEL_LABEL_BYTES 128
+
+#endif

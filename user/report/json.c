@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "report/json.h"
+
+#include <inttypes.h>
+
+#include "base/util.h"
+#include "model/json_data.h"
+#include "model/stack_shapes.h"
+
+#define WAIT_FRAMES_MAX 1024
+
+static const char *const groups[XP_MODEL_GROUPS] = {
+	[XP_MODEL_BY_PROCESS] = "process", [XP_MODEL_BY_THREAD] = "thread", [XP_MODEL_BY_COMM] = "comm",
+	[XP_MODEL_BY_CPU] = "cpu",	   [XP_MODEL_BY_NONE] = "none",	    [XP_MODEL_BY_CGROUP] = "cgroup",
+};
+
+/* ---- members: each is followed by another one ---- */
+
+static void put_number(FILE *out, const char *key, uint64_t number)
+{
+	fprintf(out, "\"%s\":%" PRIu64 ",", key, number);
+}
+
+static void put_text(FILE *out, const char *key, const char *text)
+{
+	fprintf(out, "\"%s\":", key);
+	if (text)
+		xp_json_text(out, text);
+	else
+		fputs("null", out);
+	fputc(',', out);
+}
+
+/* ---- the machine ---- */
+
+/* Without the end of the object. */
+static void begin_share(FILE *out, const struct xp_report_share *share)
+{
+	fputc('{', out);
+	put_number(out, "processes", share->processes);
+	put_number(out, "samples", share->samples);
+	put_number(out, "kernel_samples", share->kernel_samples);
+	fprintf(out, "\"cpu_ns\":%" PRIu64, share->sampled_ns);
+}
+
+static void put_shares(FILE *out, const char *key, const struct xp_report_shares *shares)
+{
+	fprintf(out, ",\n  \"%s\":[", key);
+	for (size_t i = 0; i < shares->count; i++) {
+		fputs(i ? ",\n    " : "\n    ", out);
+		begin_share(out, &shares->all[i]);
+		fputs(",\"name\":", out);
+		if (shares->all[i].name)
+			xp_json_text(out, shares->all[i].name);
+		else
+			fputs("null", out);
+		fputc('}', out);
+	}
+	fputc(']', out);
+}
+
+static void put_machine(FILE *out, const struct xp_report_machine *machine)
+{
+	fputs("\"machine\":", out);
+	begin_share(out, &machine->total);
+	if (machine->length_ns)
+		fprintf(out, ",\"length_ns\":%" PRIu64, machine->length_ns);
+	if (machine->cpus)
+		fprintf(out, ",\"cpus\":%" PRIu64 ",\"idle_ns\":%" PRIu64, machine->cpus, machine->idle_ns);
+	fprintf(out, ",\n  \"short\":");
+	begin_share(out, &machine->few);
+	fprintf(out, ",\"below_samples\":%d}", XP_MACHINE_SHORT_SAMPLES);
+	put_shares(out, "programs", &machine->programs);
+	put_shares(out, "cgroups", &machine->cgroups);
+	fputs("},\n", out);
+}
+
+/* ---- tables ---- */
+
+static void put_durations(FILE *out, const struct xp_durations *durations)
+{
+	if (!durations->count)
+		return;
+	fputs(",\"durations\":{", out);
+	if (!durations->lost) {
+		put_number(out, "p50_ns", xp_durations_percentile(durations, 500));
+		put_number(out, "p90_ns", xp_durations_percentile(durations, 900));
+		put_number(out, "p99_ns", xp_durations_percentile(durations, 990));
+		fprintf(out, "\"max_error\":%g,", xp_durations_is_exact(durations) ? 0.0 : XP_DURATIONS_ERROR);
+	}
+	put_number(out, "max_ns", durations->max);
+	put_number(out, "slowest_start_ns", durations->max_at);
+	fprintf(out, "\"slowest_tid\":%" PRIu32 "}", durations->max_where);
+}
+
+/* The manifest may say anything. */
+static uint64_t ns_of(double seconds)
+{
+	return (uint64_t)(XP_MIN(XP_MAX(seconds, 0.0), 1e9) * 1e9);
+}
+
+static void put_taken_out(FILE *out, const struct xp_report_row *row)
+{
+	const struct xp_recorded_taken_out *taken = row->taken_out;
+
+	if (!taken)
+		return;
+	fputs(",\"taken_out\":{", out);
+	put_number(out, "out_ns", ns_of(taken->out_s));
+	put_number(out, "counted_ns", ns_of(taken->counted_s));
+	fprintf(out, "\"calls_counted\":%" PRIu64 "}", taken->calls);
+}
+
+static void put_row(FILE *out, const struct xp_report_table *table, const struct xp_report_row *row)
+{
+	fputc('{', out);
+	put_text(out, "function", row->function);
+	if (row->file) {
+		put_text(out, "file", row->file);
+		put_number(out, "line", row->line);
+	}
+	if (table->has_samples) {
+		put_number(out, "flat", row->flat);
+		put_number(out, "cum", row->cum);
+	}
+	if (row->calls || row->ended) {
+		put_number(out, "calls", row->calls);
+		put_number(out, "ended", row->ended);
+		fprintf(out, "\"total_ns\":%.0f,", row->total_s * 1e9);
+	}
+	fputs("\"object\":", out);
+	if (row->object)
+		xp_json_text(out, row->object);
+	else
+		fputs("null", out);
+	put_durations(out, &row->durations);
+	put_taken_out(out, row);
+	fputc('}', out);
+}
+
+static void put_waker(FILE *out, const struct xp_wait_row *row)
+{
+	const struct xp_wait_waker *waker = &row->waker;
+
+	fprintf(out, "\"wakers\":%" PRIu64 ",\"waker\":", row->wakers);
+	if (waker->tid) {
+		fputs("{", out);
+		put_number(out, "tid", waker->tid);
+		put_text(out, "name", waker->name);
+		fprintf(out, "\"in_softirq\":%s,\"ns\":%" PRIu64 "},",
+			waker->flags & XP_WAIT_SOFTIRQ ? "true" : "false", row->waker_ns);
+	} else {
+		fputs("null,", out);
+	}
+	fprintf(out, "\"by_interrupt\":%s,\"is_over\":%s,", waker->flags & XP_WAIT_HARDIRQ ? "true" : "false",
+		waker->flags & XP_WAIT_LAST ? "false" : "true");
+}
+
+static void put_wait(FILE *out, const struct xp_model *model, const struct xp_wait_row *row)
+{
+	const char *names[WAIT_FRAMES_MAX];
+	size_t count = xp_stack_frames(model, row->stack, names, WAIT_FRAMES_MAX);
+
+	fputc('{', out);
+	put_text(out, "state", xp_wait_state_text(row->state));
+	fprintf(out, "\"count\":%.0f,", row->count);
+	put_number(out, "total_ns", row->total_ns);
+	put_number(out, "runnable_ns", row->runnable_ns);
+	put_number(out, "max_ns", row->longest_ns);
+	put_number(out, "longest_start_ns", row->longest_at_ns);
+	put_waker(out, row);
+	fputs("\"stack\":[", out);
+	for (size_t i = 0; i < XP_MIN(count, (size_t)WAIT_FRAMES_MAX); i++) {
+		fputs(i ? "," : "", out);
+		xp_json_text(out, names[i]);
+	}
+	fputs("]}", out);
+}
+
+static void put_waits(FILE *out, const struct xp_model *model, const struct xp_report_table *table)
+{
+	const struct xp_report_account *account = &table->account;
+	const struct xp_wait_table *waits = &table->waits;
+
+	fputs("\"waits\":{", out);
+	if (account->threads)
+		fprintf(out,
+			"\"account\":{\"threads\":%" PRIu64 ",\"running_ns\":%" PRIu64 ",\"runnable_ns\":%" PRIu64
+			",\"blocked_ns\":%" PRIu64 "},",
+			account->threads, account->running_ns, account->runnable_ns, account->blocked_ns);
+	put_number(out, "recorded", waits->recorded);
+	fprintf(out, "\"count\":%.0f,", waits->count);
+	put_number(out, "total_ns", waits->total_ns);
+	put_number(out, "runnable_ns", waits->runnable_ns);
+	fputs("\"places\":[", out);
+	for (size_t i = 0; i < waits->row_count; i++) {
+		fputs(i ? ",\n    " : "\n    ", out);
+		put_wait(out, model, &waits->rows[i]);
+	}
+	fputs("]},", out);
+}
+
+static void put_table(FILE *out, const struct xp_model *stacks, const struct xp_report_table *table)
+{
+	fputc('{', out);
+	put_text(out, "name", table->name);
+	if (table->pid) {
+		put_number(out, "pid", table->pid);
+		if (table->image)
+			put_number(out, "image", table->image);
+	}
+	if (table->tid)
+		put_number(out, "tid", table->tid);
+	if (table->has_samples) {
+		put_number(out, "samples", table->samples);
+		put_number(out, "kernel_samples", table->kernel_samples);
+		put_number(out, "cpu_ns", table->sampled_ns);
+	}
+	if (table->has_calls) {
+		put_number(out, "calls", table->calls);
+		put_number(out, "open_calls", table->open);
+	}
+	if (xp_report_has_waits(table))
+		put_waits(out, stacks, table);
+	fputs("\"functions\":[", out);
+	for (size_t i = 0; i < table->row_count; i++) {
+		fputs(i ? ",\n    " : "\n    ", out);
+		put_row(out, table, &table->rows[i]);
+	}
+	fputs("]}", out);
+}
+
+void xp_report_json(FILE *out, const struct xp_report_tables *tables, const struct xp_recorded *recorded)
+{
+	bool first = true;
+
+	fprintf(out, "{\"xprof_report\":%d,\n\"recordings\":[", XP_REPORT_JSON_VERSION);
+	for (size_t i = 0; i < recorded->heading_count; i++) {
+		fputs(i ? ",\n  " : "\n  ", out);
+		xp_json_text(out, recorded->headings[i]);
+	}
+	fprintf(out, "],\n\"by\":\"%s\",\n", groups[tables->by]);
+	if (tables->machine.total.samples)
+		put_machine(out, &tables->machine);
+	if (tables->count > 1) {
+		fputs("\"all\":", out);
+		put_table(out, &tables->waits.model, &tables->all);
+		fputs(",\n", out);
+	}
+	fputs("\"groups\":[", out);
+	for (size_t i = 0; i < tables->count; i++) {
+		if (!tables->tables[i].has_samples && !tables->tables[i].has_calls &&
+		    !xp_report_has_waits(&tables->tables[i]))
+			continue;
+		fputs(first ? "\n  " : ",\n  ", out);
+		put_table(out, &tables->waits.model, &tables->tables[i]);
+		first = false;
+	}
+	fputs("]}\n", out);
+}
+
+/* ---- trees ---- */
+
+/* Parents precede their children: an array nests less deep than stacks do. */
+static void put_node(FILE *out, const struct xp_model *model, const struct xp_model_tree *tree, size_t index)
+{
+	const struct xp_model_node *node = &tree->nodes[index];
+
+	fputc('{', out);
+	if (index)
+		put_number(out, "parent", node->parent);
+	if (node->group)
+		put_text(out, "group", node->group);
+	if (node->function != XP_MODEL_NONE) {
+		put_text(out, "function", tree->names[node->function]);
+		put_text(out, "object", model->objects[model->functions[node->function].object].name);
+	}
+	if (node->is_inlined)
+		fputs("\"inlined\":true,", out);
+	put_number(out, "self", node->self[0]);
+	put_number(out, "self_ns", node->self[1]);
+	put_number(out, "total", node->total[0]);
+	fprintf(out, "\"total_ns\":%" PRIu64 "}", node->total[1]);
+}
+
+void xp_report_json_tree(FILE *out, const struct xp_model *model, const struct xp_model_tree *tree,
+			 enum xp_model_group by, const char *callers)
+{
+	uint64_t totals[2];
+
+	xp_model_totals(model, totals);
+	fprintf(out, "{\"xprof_report\":%d,\n\"by\":\"%s\",\n\"of\":\"%s\",\n", XP_REPORT_JSON_VERSION, groups[by],
+		xp_model_kind_name(model->kind));
+	if (callers)
+		put_text(out, "callers", callers);
+	put_number(out, "whole", totals[0]);
+	put_number(out, "whole_ns", totals[1]);
+	fputs("\"nodes\":[", out);
+	for (size_t i = 0; i < tree->count; i++) {
+		fputs(i ? ",\n  " : "\n  ", out);
+		put_node(out, model, tree, i);
+	}
+	fputs("]}\n", out);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Writes a report as JSON: xprof-formats(5) documents it. Whatever is in it is there, without a limit of rows. */
+#ifndef XPROF_REPORT_JSON_H
+#define XPROF_REPORT_JSON_H
+
+#include <stdio.h>
+
+#include "model/tree.h"
+#include "report/report.h"
+
+/* Goes up when a member changes its meaning or vanishes. */
+#define XP_REPORT_JSON_VERSION 1
+
+/* Write errors show in ferror(out). */
+void xp_report_json(FILE *out, const struct xp_report_tables *tables, const struct xp_recorded *recorded);
+/* callers: the glob of functions whose callers it shows; NULL: none. */
+void xp_report_json_tree(FILE *out, const struct xp_model *model, const struct xp_model_tree *tree,
+			 enum xp_model_group by, const char *callers);
+
+#endif
