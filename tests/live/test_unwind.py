@@ -79,9 +79,11 @@ def begins_at_start(profile):
     for line in profile.mappings:
         bounds, _, offset, *_, path = line.split(None, 5)
         start, end = (int(n, 16) for n in bounds.split("-"))
-        if not path.startswith("/") or "/sym/" in path:
+        # Of programs too, a copy in sym/ may stand for the file.
+        entry = entry_of(path) if path.startswith("/") else 0
+        if not entry:
             continue
-        first = start - int(offset, 16) + (entry_of(path) or 0)
+        first = start - int(offset, 16) + entry
         if start <= first < end:
             places.append((first, first + ENTRY_BYTES))
     outermost = collections.Counter()

@@ -135,7 +135,9 @@ def test_stacks(known, path, tmp_path):
         whole = [s for s in of_thread if place in s.names]
         in_place = sum(w.period for w in known.waits[known.tid[name]] if w.state == STATES[name])
         assert sum(s.period for s in whole) > 0.9 * in_place > 0, name
-        assert all(s.names[-1] in ("clone3", "__clone3", "clone") for s in whole), name
+        # glibc of Debian 13 has no name for it.
+        ends = {(s.names[-1], "libc" in s.objects[-1]) for s in whole}
+        assert ends <= {(end, True) for end in ("clone3", "__clone3", "clone", "[unknown]")}, (name, ends)
 
 
 def test_profile(known):
