@@ -246,6 +246,28 @@ static void test_calls_that_fell_through(void **state)
 	end(state);
 }
 
+/* A call by the kernel before BPF knew the ring, of whose time BPF says a bit too much: the ring's calls came later. */
+static void test_calls_before_the_ring(void **state)
+{
+	struct xp_event_call call = { .head = { .pid = PID, .tid = TID }, .fell_through = 1 };
+	uint64_t tsc;
+
+	begin(state);
+	bind();
+	write_records(1, 1);
+	tsc = xp_clock_now_tsc();
+	assert_int_equal(
+	    xp_processes_take_before(&test.processes, &call.head, sizeof(call), tsc + xp_clock_ticks(test.clock, 1000)),
+	    0);
+	assert_int_equal(test.process->reading.calls, 0);
+	/* One that BPF could not read: the time tells. */
+	assert_int_equal(
+	    xp_processes_take_before(&test.processes, &call.head, sizeof(call), tsc + xp_clock_ticks(test.clock, 9000)),
+	    0);
+	assert_int_equal(test.process->reading.calls, 1);
+	end(state);
+}
+
 static long physical_pages; /* 0: as many as a usual machine has */
 
 /* In place of the C library's. */
@@ -504,6 +526,7 @@ int main(void)
 		cmocka_unit_test(test_lost_ends),
 		cmocka_unit_test(test_birth_after_a_lost_end),
 		cmocka_unit_test(test_calls_that_fell_through),
+		cmocka_unit_test(test_calls_before_the_ring),
 		cmocka_unit_test(test_masks_of_earlier_rings),
 		cmocka_unit_test(test_memory_of_all_rings),
 		cmocka_unit_test(test_room_in_the_control_group),

@@ -220,7 +220,11 @@ int xp_processes_take_before(struct xp_processes *processes, const struct xp_eve
 	if (xp_ring_turn_is_over(process) || reading->window_calls > WINDOW_CALLS)
 		return 0;
 	calls = reading->calls;
-	range = before(ring, position, tsc + (position ? xp_clock_ticks(processes->clock, END_MARGIN_NS) : 0));
+	/*
+	 * Without a position: BPF has not known the ring yet, so that the ring's records are younger, or could not read
+	 * it. BPF's time is late by this much at most.
+	 */
+	range = before(ring, position, tsc - XP_MIN(tsc, xp_clock_ticks(processes->clock, END_MARGIN_NS)));
 	/* What was taken back is counted elsewhere: the next thread may have taken back since. */
 	range.has_taken_back = true;
 	range.taken_back = (uint32_t)ring->ring.taken_back;
