@@ -365,7 +365,8 @@ def test_waits(guest, xprof):
         assert switches + 1 <= thread["waits"] <= switches + 12, (name, thread)
         assert thread["runnable_s"] > 0.99 * run_delay_ns / 1e9 - 0.003, (name, thread)
         if name in ("sleeper", "reader", "addressee", "starved"):
-            assert off_s > 0.98 * waited_ns / 1e9 - 0.003, (name, thread)
+            # The program's clock has its system calls in it, too, which are slow in an emulated CPU.
+            assert off_s + thread["running_s"] > 0.98 * waited_ns / 1e9 - 0.003, (name, thread)
         if thread["waits"] == len(records[tid]):  # by our own account, too
             runnable_s = sum(wait.runnable for wait in records[tid]) / 1e9
             assert runnable_s == pytest.approx(thread["runnable_s"], rel=0.01, abs=0.003), (name, thread)
