@@ -28,16 +28,7 @@ struct making {
 /* NULL: out of memory. */
 static const char *text_of(struct making *making, uint32_t index)
 {
-	const struct xp_pprof_text *from = &making->profile->texts[index];
-	char *copy;
-
-	if (making->texts[index])
-		return making->texts[index];
-	copy = strndup(from->text, from->bytes);
-	if (copy)
-		making->texts[index] = xp_model_text(making->model, copy);
-	free(copy);
-	return making->texts[index];
+	return xp_pprof_text(making->profile, index, making->texts, making->model->symbolizer);
 }
 
 /* ---- code ---- */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file_view.h"
@@ -84,4 +85,19 @@ void xp_pprof_values_read(const struct xp_pprof_values *values, const struct xp_
 		if (i == values->ns_index)
 			to[1] = value > 0 ? (uint64_t)value : 0;
 	}
+}
+
+const char *xp_pprof_text(const struct xp_pprof_profile *profile, uint32_t index, const char **texts,
+			  struct xp_symbolizer *symbolizer)
+{
+	const struct xp_pprof_text *from = &profile->texts[index];
+	char *copy;
+
+	if (texts[index])
+		return texts[index];
+	copy = strndup(from->text, from->bytes);
+	if (copy)
+		texts[index] = xp_symbolizer_text(symbolizer, copy);
+	free(copy);
+	return texts[index];
 }

@@ -4,6 +4,7 @@
 #define XPROF_MODEL_PPROF_FILE_H
 
 #include "format/pprof_reader.h"
+#include "model/symbolize.h"
 
 /* Which of a sample's values counts samples or calls, and which is their time. */
 struct xp_pprof_values {
@@ -26,5 +27,12 @@ int xp_pprof_file_read(struct xp_pprof_profile *profile, struct xp_pprof_values 
 /* Reads the count of a sample, and its time in ns. What is below 0 is 0. */
 void xp_pprof_values_read(const struct xp_pprof_values *values, const struct xp_pprof_profile *profile, size_t sample,
 			  uint64_t to[2]);
+
+/*
+ * A text of the profile, made clean and kept by the symbolizer. texts: those that were asked for before, NULL for the
+ * others; as many as the profile has. NULL: out of memory.
+ */
+const char *xp_pprof_text(const struct xp_pprof_profile *profile, uint32_t index, const char **texts,
+			  struct xp_symbolizer *symbolizer);
 
 #endif
