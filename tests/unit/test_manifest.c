@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/file_name.h"
 #include "base/util.h"
+#include "budget/throttle_work.h"
 #include "record/manifest.h"
+#include "record/manifest_json.h"
+#include "record/recording.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -82,40 +85,55 @@ static const char *text(json_t *json, const char *path)
 }
 
 static char *const argv_two[] = { "xprof", "record\n\xff\xc3\xa9", NULL };
-static const uint8_t build_id[] = { 0x01, 0xab, 0xff };
-static const uint32_t synthesized[] = { 0, 0, 7, 0, 1 };
-static const char *const notices[] = { "a notice" };
+static const struct xp_totals no_totals;
 
-static struct xp_manifest minimal(void)
+#define START_TSC (1ull << 62)
+/* A tick of this clock is a nanosecond. */
+static struct xp_clock_cpu clock_cpu = { .calibrated = true, .error_tsc = 129 };
+static struct xp_clock ns_clock = {
+	.cpus = &clock_cpu,
+	.cpu_count = 1,
+	.hz = 1000000000,
+	.real = { .tsc = START_TSC, .ns = 1700000000123456789 },
+	.constant_tsc = true,
+};
+static const struct xp_options default_options;
+
+/* Recorded from 0.75 s on, for 2.5 s. */
+static struct xp_recording minimal(void)
 {
-	return (struct xp_manifest){
-		.argv = argv_two,
-		.start_wall_ns = 1700000000123456789,
-		.attached_after_ns = 750000000,
-		.duration_ns = 2500000000,
-		.clock = { .source = "msr/tsc",
-			   .hz = 2600000000,
-			   .start_tsc = 1ull << 62,
-			   .error_bound_ns = 130,
-			   .constant_tsc = true,
-			   .records_by_ktime = 3 },
-		.attach = { .method = "uprobe_multi",
-			    .attach_ns = 12500000,
-			    .stopped_ns = 7500000,
-			    .longest_stop_ns = 5000000 },
+	struct xp_recording recording = {
+		.options = &default_options,
+		.clock = &ns_clock,
+		.outdir.fd = dir_fd,
+		.plan.multi = true,
+		.bpf.by_ktime = 3,
+		.run_tsc = START_TSC + 750000000,
+		.probes = { .attach_ns = 12500000, .stopped_ns = 7500000, .longest_stop_ns = 5000000 },
 	};
+
+	recording.traced.processes.start_tsc = START_TSC;
+	recording.traced.processes.stop_tsc = recording.run_tsc + 2500000000;
+	return recording;
+}
+
+static json_t *written(const struct xp_recording *recording, const struct xp_totals *totals)
+{
+	assert_int_equal(xp_manifest_write(recording, totals, argv_two, -1), 0);
+	return read_back();
 }
 
 static void head_is_written(void **state)
 {
-	struct xp_manifest manifest = minimal();
+	static const struct xp_options version_3 = { .fdr_version = 3 };
+	struct xp_process process = { .comm = "", .exe = (char *)"", .log = { .name = "a.fdr", .version = 5 } };
+	struct xp_recording recording = minimal();
 	json_t *json;
 
 	(void)state;
-	manifest.notices = notices;
-	manifest.notice_count = 1;
-	assert_int_equal(xp_manifest_write(dir_fd, -1, &manifest), 0);
-	json = read_back();
+	recording.options = &version_3;
+	recording.traced.processes.first = &process;
+	json = written(&recording, &no_totals);
 	assert_int_equal(number(json, "manifest_version"), 1);
 	assert_string_equal(text(json, "xprof_version"), XPROF_VERSION);
 	assert_int_equal(json_array_size(at(json, "command")), 2);
@@ -125,7 +143,7 @@ static void head_is_written(void **state)
 	assert_true(json_real_value(at(json, "duration_s")) == 2.5);
 	assert_string_equal(text(json, "kernel.machine"), "x86_64");
 	assert_string_equal(text(json, "clock.source"), "msr/tsc");
-	assert_int_equal(number(json, "clock.hz"), 2600000000);
+	assert_int_equal(number(json, "clock.hz"), 1000000000);
 	assert_int_equal(number(json, "clock.start_tsc"), 1ll << 62);
 	assert_int_equal(number(json, "clock.error_bound_ns"), 130);
 	assert_int_equal(number(json, "clock.records_by_ktime"), 3);
@@ -135,8 +153,11 @@ static void head_is_written(void **state)
 	assert_true(json_real_value(at(json, "attach.stopped_ms")) == 7.5);
 	assert_true(json_real_value(at(json, "attach.longest_stop_ms")) == 5);
 	assert_true(json_real_value(at(json, "attach.attach_ms")) == 12.5);
-	assert_string_equal(text(json, "notices.0"), "a notice");
-	assert_int_equal(json_array_size(at(json, "processes")), 0);
+	assert_non_null(strstr(text(json, "notices.0"), "have version 5"));
+	assert_null(json_object_get(json, "budget"));
+	assert_null(json_object_get(json, "forecast"));
+	assert_null(json_object_get(json, "samples"));
+	assert_null(json_object_get(json, "waits"));
 	json_decref(json);
 }
 
@@ -147,19 +168,18 @@ static void totals_add_up(void **state)
 			.truncated = { [XP_EVENT_CUSTOM] = 4 } },
 		[2] = { .faulted = { [XP_EVENT_TYPED] = 6 }, .not_taken = 9 },
 	};
-	struct xp_manifest manifest = minimal();
+	struct xp_recording recording = minimal();
+	struct xp_totals totals = { .counts = { .seen = 100, .written = 80, .unstored = 5, .synthesized = 8 } };
 	json_t *json;
 
 	(void)state;
-	manifest.cpus = cpus;
-	manifest.cpu_count = 3;
-	manifest.missed = 10;
-	manifest.other_process = 20;
-	manifest.counts = (struct xp_counts){ .seen = 100, .written = 80, .unstored = 5, .synthesized = 8 };
-	manifest.counts.filtered[XP_FILTER_UNMATCHED_EXIT] = 14;
-	manifest.counts.filtered[XP_FILTER_MIN_DURATION] = 1;
-	assert_int_equal(xp_manifest_write(dir_fd, -1, &manifest), 0);
-	json = read_back();
+	recording.bpf.counters = cpus;
+	recording.bpf.programs.cpus = 3;
+	recording.bpf.missed = 10;
+	recording.traced.other_process = 20;
+	totals.counts.filtered[XP_FILTER_UNMATCHED_EXIT] = 14;
+	totals.counts.filtered[XP_FILTER_MIN_DURATION] = 1;
+	json = written(&recording, &totals);
 	assert_int_equal(number(json, "totals.seen"), 137);
 	assert_int_equal(number(json, "totals.written"), 80);
 	assert_int_equal(number(json, "totals.filtered.total"), 35);
@@ -188,58 +208,63 @@ static void totals_add_up(void **state)
 
 static void flights_and_budget(void **state)
 {
-	const struct xp_manifest_taken_out taken_out[] = {
-		{ .id = 3, .name = "hot", .times = 2, .out_ns = 1500000000, .counted_ns = 500000000, .calls = 7 },
-		{ .id = 4, .times = 1, .out_ns = 1000000000 },
+	struct xp_function functions[5] = { [2].name = "hot", [4].name = "f" };
+	struct xp_sled_table table = { .functions = functions, .function_count = XP_ARRAY_SIZE(functions) };
+	struct xp_object object = { .path = (char *)"/bin/a", .table = &table };
+	struct xp_range range = { .object = &object, .function_count = XP_ARRAY_SIZE(functions) };
+	struct xp_throttled taken_out[] = {
+		{ .object = &object,
+		  .function_id = 3,
+		  .times = 2,
+		  .out_ticks = 1500000000,
+		  .counted_ticks = 500000000,
+		  .counted = 7 },
+		{ .object = &object, .function_id = 4, .times = 1, .out_ticks = 9000000000 },
+		{ .object = &object, .function_id = 5 },
 	};
-	const struct xp_manifest_object object = {
-		.sled_mode = "probe", .path = "/bin/a", .taken_out = taken_out, .taken_out_count = 2
-	};
-	const struct xp_manifest_flight flight = {
-		.log_name = "a.42.flight1.fdr",
-		.cause = "killed",
+	static struct xp_throttle throttle = { .cpu_sum_ns = 16, .tracing_sum_ns = 1 };
+	struct xp_flight_log flight = {
+		.name = "a.42.flight1.fdr",
+		.cause = XP_FLIGHT_KILLED,
 		.signal = 11,
 		.error = -ENOSPC,
-		.from_ns = 250000000,
-		.to_ns = 500000000,
+		.first_tsc = START_TSC + 250000000,
+		.at_tsc = START_TSC + 500000000,
 		.records = 9,
-		.synthesized_entries = 2,
-		.synthesized_exits = 1,
-		.slow = { "f>1ms",
-			  { 43, 1, { 5 }, { "f" } },
-			  .start_ns = 250000000,
-			  .took_ns = 125000000,
-			  .further = 1 },
+		.entries = 2,
+		.exits = 1,
+		.threads = { { { 44, 1, { 1 } } }, .count = XP_FLIGHT_THREADS_MAX + 1 },
+		.slow = { .calls = 2,
+			  .in = { 43, 1, { 5 } },
+			  .begin_tsc = START_TSC + 250000000,
+			  .end_tsc = START_TSC + 375000000 },
 	};
-	const struct xp_manifest_process process = {
+	struct xp_process process = {
 		.pid = 42,
 		.comm = "a",
-		.exe = "/bin/a",
-		.counts = { .seen = 10, .written = 4, .overwritten = 6 },
-		.objects = &object,
-		.object_count = 1,
-		.flights = &flight,
-		.flight_count = 1,
+		.exe = (char *)"/bin/a",
+		.sums.counts = { .seen = 10, .written = 4, .overwritten = 6 },
+		.functions = { .ranges = &range, .range_count = 1 },
+		.flights = { .logs = &flight, .count = 1 },
 	};
-	const struct xp_manifest_trigger trigger = { "f>1ms", .calls = 4, .logs = 2, .shared = 1, .beyond = 1 };
-	const struct xp_forecast forecast = {
-		.calls_per_s = 2.5, .cost_cores = 0.5, .cost_share = 0.25, .slowdown = 1
-	};
-	struct xp_manifest manifest = minimal();
+	struct xp_trigger trigger = { "f>1ms", .calls = 4, .logs = 2, .shared = 1, .beyond = 1 };
+	const struct xp_options options = { .max_overhead = 0.125, .flight_bytes = 1 << 20 };
+	const struct xp_totals totals = { .counts = process.sums.counts };
+	struct xp_recording recording = minimal();
 	json_t *json;
 
 	(void)state;
-	manifest.processes = &process;
-	manifest.process_count = 1;
-	manifest.counts = process.counts;
-	manifest.forecast = &forecast;
-	manifest.triggers = (struct xp_manifest_triggers){ { trigger }, .count = 1, .limit = 6 };
-	manifest.probe_cost = (struct xp_probe_cost){ .exit_ns = 900, .stub_ns = 200, .count_ns = 9 };
-	manifest.budget.share = 0.125;
-	manifest.budget.spent = 0.0625;
-	manifest.flight_bytes = 1 << 20;
-	assert_int_equal(xp_manifest_write(dir_fd, -1, &manifest), 0);
-	json = read_back();
+	throttle.all = taken_out;
+	throttle.count = XP_ARRAY_SIZE(taken_out);
+	recording.options = &options;
+	recording.probes.throttle = &throttle;
+	recording.rates.made = true;
+	recording.rates.forecast =
+	    (struct xp_forecast){ .calls_per_s = 2.5, .cost_cores = 0.5, .cost_share = 0.25, .slowdown = 1 };
+	recording.rates.probe_cost = (struct xp_probe_cost){ .exit_ns = 900, .stub_ns = 200, .count_ns = 9 };
+	recording.traced.processes.first = &process;
+	recording.traced.processes.triggers = (struct xp_triggers){ .list = &trigger, .count = 1, .limit = 6 };
+	json = written(&recording, &totals);
 	assert_int_equal(number(json, "totals.overwritten"), 6);
 	assert_int_equal(number(json, "processes.0.overwritten"), 6);
 	assert_int_equal(number(json, "flight_bytes"), 1 << 20);
@@ -258,6 +283,10 @@ static void flights_and_budget(void **state)
 	assert_true(json_real_value(at(json, "processes.0.flights.0.slow_call.start_s")) == 0.25);
 	assert_true(json_real_value(at(json, "processes.0.flights.0.slow_call.duration_s")) == 0.125);
 	assert_int_equal(number(json, "processes.0.flights.0.slow_call.further_calls"), 1);
+	assert_int_equal(json_array_size(at(json, "processes.0.flights.0.open_calls")), XP_FLIGHT_THREADS_MAX);
+	assert_int_equal(number(json, "processes.0.flights.0.open_calls.0.tid"), 44);
+	assert_int_equal(number(json, "processes.0.flights.0.open_calls.0.calls.0.id"), 1);
+	assert_null(json_object_get(at(json, "processes.0.flights.0.open_calls.0.calls.0"), "name"));
 	assert_string_equal(text(json, "triggers.0.trigger"), "f>1ms");
 	assert_int_equal(number(json, "triggers.0.calls"), 4);
 	assert_int_equal(number(json, "triggers.0.logs"), 2);
@@ -275,6 +304,9 @@ static void flights_and_budget(void **state)
 	assert_int_equal(number(json, "processes.0.objects.0.taken_out.0.times"), 2);
 	assert_int_equal(number(json, "processes.0.objects.0.taken_out.0.calls_counted"), 7);
 	assert_true(json_real_value(at(json, "processes.0.objects.0.taken_out.0.out_s")) == 1.5);
+	assert_int_equal(json_array_size(at(json, "processes.0.objects.0.taken_out")), 2);
+	/* No longer than the recording. */
+	assert_true(json_real_value(at(json, "processes.0.objects.0.taken_out.1.out_s")) == 2.5);
 	/* Not counted is different from not called. */
 	assert_null(json_object_get(at(json, "processes.0.objects.0.taken_out.1"), "calls_counted"));
 	assert_null(json_object_get(at(json, "processes.0.objects.0.taken_out.1"), "name"));
@@ -283,45 +315,38 @@ static void flights_and_budget(void **state)
 
 static void processes_and_files(void **state)
 {
-	const struct xp_manifest_object object = { .path = "/bin/\x1b[31mx",
-						   .build_id = build_id,
-						   .build_id_bytes = sizeof(build_id),
-						   .functions = 12,
-						   .sled_mode = "patch",
-						   .sleds_attached = 30,
-						   .sleds_patched = 2,
-						   .sleds_unreadable = 1,
-						   .sleds_overwritten = 3,
-						   .first_id = 1 };
-	const struct xp_manifest_thread thread = { .tid = 43, .name = "w", .counts = { .seen = 9, .written = 9 } };
-	const struct xp_manifest_process processes[2] = {
-		{ .pid = 42,
-		  .image = 2,
-		  .comm = "a",
-		  .exe = "/bin/a",
-		  .start_ns = 500000000,
-		  .log_name = "a.42.fdr",
-		  .counts = { .seen = UINT64_MAX },
-		  .synthesized = synthesized,
-		  .synthesized_room = XP_ARRAY_SIZE(synthesized),
-		  .objects = &object,
-		  .object_count = 1,
-		  .threads = &thread,
-		  .thread_count = 1,
-		  .thread_total = 5 },
-		{ .pid = 44, .image = 1, .comm = "", .exe = "", .error = -ENOSPC },
+	struct xp_sled_table table = { .function_count = 12, .build_id = { 0x01, 0xab, 0xff }, .build_id_bytes = 3 };
+	struct xp_object object = { .path = (char *)"/bin/\x1b[31mx", .table = &table };
+	struct xp_range range = {
+		.object = &object,
+		.sleds = { .mode = XP_SLEDS_PATCHED, .attached = 30, .patched = 2, .unreadable = 1 },
+		.overwritten = 3,
 	};
-	const struct xp_manifest_file file = { "a.42.fdr", "fdr", 4096 };
-	struct xp_manifest manifest = minimal();
+	uint32_t synthesized[] = { 0, 0, 7, 0, 1 };
+	struct xp_thread_summary thread = { .tid = 43, .name = "w", .counts = { .seen = 9, .written = 9 } };
+	struct xp_process second = { .pid = 44, .image = 1, .comm = "", .exe = (char *)"", .log.error = -ENOSPC };
+	struct xp_process first = {
+		.next = &second,
+		.pid = 42,
+		.image = 2,
+		.comm = "a",
+		.exe = (char *)"/bin/a",
+		.begin_tsc = START_TSC + 500000000,
+		.log = { .name = "a.42.fdr", .bytes = 4096, .side_name = "none.so" },
+		.functions = { .ranges = &range, .range_count = 1 },
+		.sums = { .counts = { .seen = UINT64_MAX },
+			  .synthesized = synthesized,
+			  .synthesized_room = XP_ARRAY_SIZE(synthesized),
+			  .summaries = &thread,
+			  .summary_count = 1,
+			  .thread_count = 5 },
+	};
+	struct xp_recording recording = minimal();
 	json_t *json;
 
 	(void)state;
-	manifest.processes = processes;
-	manifest.process_count = 2;
-	manifest.files = &file;
-	manifest.file_count = 1;
-	assert_int_equal(xp_manifest_write(dir_fd, -1, &manifest), 0);
-	json = read_back();
+	recording.traced.processes.first = &first;
+	json = written(&recording, &no_totals);
 	assert_int_equal(number(json, "processes.0.pid"), 42);
 	assert_int_equal(number(json, "processes.0.image"), 2);
 	assert_string_equal(text(json, "processes.0.log"), "a.42.fdr");
@@ -352,25 +377,25 @@ static void processes_and_files(void **state)
 	assert_string_equal(text(json, "files.0.name"), "a.42.fdr");
 	assert_string_equal(text(json, "files.0.kind"), "fdr");
 	assert_int_equal(number(json, "files.0.bytes"), 4096);
+	assert_string_equal(text(json, "files.1.kind"), "side-elf");
+	assert_int_equal(json_array_size(at(json, "files")), 2);
+	assert_null(json_object_get(at(json, "processes.0.objects.0"), "taken_out"));
 	json_decref(json);
 }
 
 static void threads_are_capped(void **state)
 {
-	static struct xp_manifest_thread threads[XP_MANIFEST_THREADS_MAX + 1];
-	struct xp_manifest_process process = { .comm = "", .exe = "", .threads = threads };
-	struct xp_manifest manifest = minimal();
+	static struct xp_thread_summary threads[XP_MANIFEST_THREADS_MAX + 1];
+	struct xp_process process = { .comm = "", .exe = (char *)"" };
+	struct xp_recording recording = minimal();
 	json_t *json;
 
 	(void)state;
-	for (size_t i = 0; i < XP_ARRAY_SIZE(threads); i++)
-		threads[i] = (struct xp_manifest_thread){ .tid = i + 1, .name = "t" };
-	process.thread_count = XP_ARRAY_SIZE(threads);
-	process.thread_total = 5000;
-	manifest.processes = &process;
-	manifest.process_count = 1;
-	assert_int_equal(xp_manifest_write(dir_fd, -1, &manifest), 0);
-	json = read_back();
+	process.sums.summaries = threads;
+	process.sums.summary_count = XP_ARRAY_SIZE(threads);
+	process.sums.thread_count = 5000;
+	recording.traced.processes.first = &process;
+	json = written(&recording, &no_totals);
 	assert_int_equal(json_array_size(at(json, "processes.0.threads")), XP_MANIFEST_THREADS_MAX);
 	assert_int_equal(number(json, "processes.0.threads_omitted"), 5000 - XP_MANIFEST_THREADS_MAX);
 	json_decref(json);
@@ -378,14 +403,14 @@ static void threads_are_capped(void **state)
 
 static void stale_leftover_is_replaced(void **state)
 {
-	struct xp_manifest manifest = minimal();
+	struct xp_recording recording = minimal();
 	struct stat st;
 
 	(void)state;
 	/* A link left there must not redirect the write. */
 	assert_int_equal(symlinkat("target", dir_fd, XP_MANIFEST_NAME ".part"), 0);
-	assert_int_equal(xp_manifest_write(dir_fd, -1, &manifest), 0);
-	assert_int_equal(xp_manifest_write(dir_fd, -1, &manifest), 0);
+	assert_int_equal(xp_manifest_write(&recording, &no_totals, argv_two, -1), 0);
+	assert_int_equal(xp_manifest_write(&recording, &no_totals, argv_two, -1), 0);
 	assert_int_equal(fstatat(dir_fd, XP_MANIFEST_NAME, &st, AT_SYMLINK_NOFOLLOW), 0);
 	assert_true(S_ISREG(st.st_mode));
 }
@@ -393,7 +418,7 @@ static void stale_leftover_is_replaced(void **state)
 /* RLIMIT_FSIZE acts as a full disk: an error, and neither a torn file nor a leftover. */
 static void write_error_leaves_nothing(void **state)
 {
-	struct xp_manifest manifest = minimal();
+	struct xp_recording recording = minimal();
 	int status;
 	pid_t child;
 
@@ -404,12 +429,13 @@ static void write_error_leaves_nothing(void **state)
 
 		signal(SIGXFSZ, SIG_IGN);
 		setrlimit(RLIMIT_FSIZE, &limit);
-		_exit(xp_manifest_write(dir_fd, -1, &manifest) == -EFBIG ? 0 : 1);
+		_exit(xp_manifest_write(&recording, &no_totals, argv_two, -1) == -EFBIG ? 0 : 1);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
 	assert_int_equal(faccessat(dir_fd, XP_MANIFEST_NAME, F_OK, 0), -1);
-	assert_int_equal(xp_manifest_write(-1, -1, &manifest), -EBADF);
+	recording.outdir.fd = -1;
+	assert_int_equal(xp_manifest_write(&recording, &no_totals, argv_two, -1), -EBADF);
 }
 
 /* The reserve of a running recording is skipped, that of a killed one is removed. */
@@ -429,7 +455,7 @@ static void reserve_is_recovered(void **state)
 
 static void reserved_room_is_used(void **state)
 {
-	struct xp_manifest manifest = minimal();
+	struct xp_recording recording = minimal();
 	int fd = xp_manifest_reserve(dir_fd, 100000);
 	struct stat st;
 
@@ -437,7 +463,7 @@ static void reserved_room_is_used(void **state)
 	assert_true(fd >= 0);
 	assert_int_equal(fstat(fd, &st), 0);
 	assert_int_equal(st.st_size, 100000);
-	assert_int_equal(xp_manifest_write(dir_fd, fd, &manifest), 0);
+	assert_int_equal(xp_manifest_write(&recording, &no_totals, argv_two, fd), 0);
 	json_decref(read_back());
 	assert_int_equal(fstatat(dir_fd, XP_MANIFEST_NAME, &st, AT_SYMLINK_NOFOLLOW), 0);
 	assert_true(st.st_size < 10000);

@@ -2,18 +2,23 @@
 #include "record/manifest.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 
-#include <jansson.h>
-
 #include "base/file_name.h"
-#include "record/manifest_file.h"
-#include "record/manifest_flights.h"
-#include "record/manifest_json.h"
-#include "record/manifest_waits.h"
+#include "record/manifest_parts.h"
+#include "record/summary.h"
 
-/* ---- values ---- */
+/* Upper limits of the parts of a manifest, except with unusual names. */
+#define MANIFEST_BASE_BYTES 8192u
+#define MANIFEST_PROFILE_BYTES 1536u
+#define MANIFEST_PROCESS_BYTES 4096u
+#define MANIFEST_THREAD_BYTES 1024u
+
+/* ---- counts ---- */
 
 static const char *const kind_names[XP_EVENT_KINDS] = {
 	[XP_EVENT_ENTRY] = "entry",
@@ -50,8 +55,8 @@ static json_t *filtered_value(const struct xp_counts *counts, const uint64_t *ot
 	return done(&section);
 }
 
-/* For a process or a thread. Events lost before xprof knows their owner are in the totals. */
-static void put_counts(struct section *section, const struct xp_counts *counts)
+/* Events lost before xprof knows their owner are in the totals. */
+void xp_manifest_put_counts(struct section *section, const struct xp_counts *counts)
 {
 	struct section lost = begin();
 
@@ -86,17 +91,14 @@ static bool lost_any(const struct xp_bpf_counters *counters)
 }
 
 /* Lists only the CPUs that lost events, and only the kinds that they lost. */
-static json_t *lost_cpus_value(const struct xp_manifest *manifest)
+static json_t *lost_cpus_value(const struct xp_bpf_side *bpf)
 {
-	json_t *array = json_array();
+	json_t *cpus = json_array();
 
-	for (size_t cpu = 0; cpu < manifest->cpu_count; cpu++)
-		if (lost_any(&manifest->cpus[cpu]) &&
-		    json_array_append_new(array, lost_cpu_value(cpu, &manifest->cpus[cpu]))) {
-			json_decref(array);
-			return NULL;
-		}
-	return array;
+	for (unsigned int cpu = 0; cpu < bpf->programs.cpus; cpu++)
+		if (lost_any(&bpf->counters[cpu]))
+			append(&cpus, lost_cpu_value(cpu, &bpf->counters[cpu]));
+	return cpus;
 }
 
 struct sums {
@@ -106,12 +108,12 @@ struct sums {
 	uint64_t not_taken;
 };
 
-static struct sums sum_cpus(const struct xp_manifest *manifest)
+static struct sums sum_cpus(const struct xp_bpf_side *bpf)
 {
 	struct sums sums = { 0 };
 
-	for (size_t cpu = 0; cpu < manifest->cpu_count; cpu++) {
-		const struct xp_bpf_counters *counters = &manifest->cpus[cpu];
+	for (unsigned int cpu = 0; cpu < bpf->programs.cpus; cpu++) {
+		const struct xp_bpf_counters *counters = &bpf->counters[cpu];
 
 		for (int kind = 0; kind < XP_EVENT_KINDS; kind++) {
 			sums.ring += is_event(kind) ? counters->lost[kind] : 0;
@@ -123,22 +125,23 @@ static struct sums sum_cpus(const struct xp_manifest *manifest)
 	return sums;
 }
 
-static json_t *totals_value(const struct xp_manifest *manifest)
+static json_t *totals_value(const struct xp_recording *recording, const struct xp_totals *totals)
 {
-	const struct xp_counts *counts = &manifest->counts;
-	struct sums sums = sum_cpus(manifest);
+	const struct xp_counts *counts = &totals->counts;
+	uint64_t missed = recording->bpf.missed, other_process = recording->traced.other_process;
+	struct sums sums = sum_cpus(&recording->bpf);
 	struct section section = begin(), lost = begin();
-	uint64_t before = sums.ring + manifest->missed; /* lost before xprof saw them */
+	uint64_t before = sums.ring + missed; /* lost before xprof saw them */
 
 	put_number(&lost, "total", before + counts->unstored);
 	put_number(&lost, "ring", sums.ring);
-	put_number(&lost, "missed", manifest->missed);
+	put_number(&lost, "missed", missed);
 	put_number(&lost, "unstored", counts->unstored);
-	put(&lost, "cpus", lost_cpus_value(manifest));
+	put(&lost, "cpus", lost_cpus_value(&recording->bpf));
 
-	put_number(&section, "seen", counts->seen + manifest->other_process + before);
+	put_number(&section, "seen", counts->seen + other_process + before);
 	put_number(&section, "written", counts->written);
-	put(&section, "filtered", filtered_value(counts, &manifest->other_process));
+	put(&section, "filtered", filtered_value(counts, &other_process));
 	put(&section, "lost", done(&lost));
 	put_number(&section, "overwritten", counts->overwritten);
 	put_number(&section, "truncated", sums.truncated);
@@ -149,196 +152,7 @@ static json_t *totals_value(const struct xp_manifest *manifest)
 	return done(&section);
 }
 
-/* ---- samples ---- */
-
-/* Samples with a user stack: seen = complete + all others. with_zeros: include reasons with no samples. */
-static json_t *stacks_value(const uint64_t *stacks, bool with_zeros)
-{
-	struct section section = begin();
-	uint64_t seen = 0;
-
-	for (int end = 0; end < XP_UNWIND_ENDS; end++)
-		seen += stacks[end];
-	put_number(&section, "seen", seen);
-	for (int end = 0; end < XP_UNWIND_ENDS; end++)
-		if (stacks[end] || end == XP_UNWIND_COMPLETE || with_zeros)
-			put_number(&section, xp_unwind_end_key((enum xp_unwind_end)end), stacks[end]);
-	return done(&section);
-}
-
-static json_t *jit_value(const struct xp_manifest_jit *jit)
-{
-	struct section section = begin();
-
-	put_number(&section, "functions", jit->functions);
-	put_number(&section, "functions_refused", jit->refused);
-	put_number(&section, "samples_named", jit->named);
-	put_number(&section, "samples_unnamed", jit->unnamed);
-	if (jit->dump)
-		put_text(&section, "dump", jit->dump);
-	if (jit->dump || jit->dump_lost) {
-		put_number(&section, "dump_functions", jit->dump_functions);
-		put_number(&section, "dump_functions_lost", jit->dump_lost);
-	}
-	return done(&section);
-}
-
-static json_t *profile_value(const void *arg, size_t index)
-{
-	const struct xp_manifest_profile *profile = (const struct xp_manifest_profile *)arg + index;
-	struct section section = begin();
-
-	put_number(&section, "pid", profile->pid);
-	put_number(&section, "image", profile->image);
-	put_text(&section, "comm", profile->comm);
-	if (profile->cgroup)
-		put_text(&section, "cgroup", profile->cgroup);
-	put_text(&section, "file", profile->name);
-	put_number(&section, "samples", profile->samples);
-	if (profile->stacks)
-		put(&section, "stacks", stacks_value(profile->stacks, false));
-	if (profile->has_jit)
-		put(&section, "jit", jit_value(&profile->jit));
-	return done(&section);
-}
-
-static json_t *samples_value(const struct xp_manifest_samples *samples)
-{
-	struct section section = begin();
-
-	put_text(&section, "event", samples->event);
-	put_number(&section, "period_ns", samples->period_ns);
-	put_number(&section, "seen", samples->written + samples->lost);
-	put_number(&section, "written", samples->written);
-	put_number(&section, "lost", samples->lost);
-	put_number(&section, "idle", samples->idle);
-	put_number(&section, "switches", samples->switches);
-	put_number(&section, "switches_lost", samples->switches_lost);
-	put_number(&section, "missed", samples->missed);
-	put_number(&section, "kernel", samples->kernel);
-	if (samples->cpus)
-		put_number(&section, "cpus", samples->cpus);
-	put_number(&section, "sideband_lost", samples->sideband_lost);
-	put_text(&section, "call_graph", samples->call_graph);
-	if (samples->stacks)
-		put(&section, "stacks", stacks_value(samples->stacks, true));
-	put(&section, "profiles", list(samples->profile_count, profile_value, samples->profiles));
-	return done(&section);
-}
-
-/* ---- processes ---- */
-
-static json_t *hex_value(const uint8_t *bytes, size_t count)
-{
-	char text[2 * 64 + 1] = "";
-
-	for (size_t i = 0; i < XP_MIN(count, (size_t)64); i++)
-		snprintf(text + 2 * i, 3, "%02x", bytes[i]);
-	return json_string(text);
-}
-
-static json_t *taken_out_value(const void *arg, size_t index)
-{
-	const struct xp_manifest_taken_out *function = (const struct xp_manifest_taken_out *)arg + index;
-	struct section section = begin();
-
-	put_number(&section, "id", function->id);
-	if (function->name)
-		put_text(&section, "name", function->name);
-	put_number(&section, "times", function->times);
-	put(&section, "out_s", json_real((double)function->out_ns / NS_PER_S));
-	put(&section, "counted_s", json_real((double)function->counted_ns / NS_PER_S));
-	if (function->counted_ns)
-		put_number(&section, "calls_counted", function->calls);
-	return done(&section);
-}
-
-static json_t *object_value(const void *arg, size_t index)
-{
-	const struct xp_manifest_object *object = (const struct xp_manifest_object *)arg + index;
-	struct section section = begin(), refused = begin();
-
-	put_number(&refused, "patched", object->sleds_patched);
-	put_number(&refused, "unreadable", object->sleds_unreadable);
-
-	put_text(&section, "path", object->path);
-	if (object->build_id_bytes)
-		put(&section, "build_id", hex_value(object->build_id, object->build_id_bytes));
-	put_number(&section, "functions", object->functions);
-	put_number(&section, "first_id", object->first_id);
-	put_text(&section, "sled_mode", object->sled_mode);
-	put_number(&section, "sleds_attached", object->sleds_attached);
-	put(&section, "sleds_refused", done(&refused));
-	put_number(&section, "sleds_overwritten", object->sleds_overwritten);
-	if (object->taken_out_count)
-		put(&section, "taken_out", list(object->taken_out_count, taken_out_value, object->taken_out));
-	return done(&section);
-}
-
-static json_t *thread_value(const void *arg, size_t index)
-{
-	const struct xp_manifest_thread *thread = (const struct xp_manifest_thread *)arg + index;
-	struct section section = begin();
-
-	put_number(&section, "tid", thread->tid);
-	put_text(&section, "name", thread->name);
-	put_counts(&section, &thread->counts);
-	return done(&section);
-}
-
-static json_t *synthesized_value(const struct xp_manifest_process *process)
-{
-	json_t *array = json_array();
-
-	for (size_t id = 0; process->synthesized && id < process->synthesized_room; id++) {
-		struct section section;
-
-		if (!process->synthesized[id])
-			continue;
-		section = begin();
-		put_number(&section, "id", id);
-		put_number(&section, "exits", process->synthesized[id]);
-		if (json_array_append_new(array, done(&section))) {
-			json_decref(array);
-			return NULL;
-		}
-	}
-	return array;
-}
-
-static json_t *process_value(const void *arg, size_t index)
-{
-	const struct xp_manifest_process *process = (const struct xp_manifest_process *)arg + index;
-	size_t threads = XP_MIN(process->thread_count, (size_t)XP_MANIFEST_THREADS_MAX);
-	struct section section = begin();
-
-	put_number(&section, "pid", process->pid);
-	put_number(&section, "image", process->image);
-	put_text(&section, "comm", process->comm);
-	put_text(&section, "exe", process->exe);
-	put(&section, "start_s", json_real((double)process->start_ns / NS_PER_S));
-	if (process->log_name && process->log_name[0])
-		put_text(&section, "log", process->log_name);
-	if (process->flight_count)
-		put(&section, "flights", list(process->flight_count, xp_manifest_flight_value, process->flights));
-	put_number(&section, "without_ring", process->without_ring);
-	put_number(&section, "full_ring", process->full_ring);
-	if (process->probed_why)
-		put_text(&section, "probed_because", process->probed_why);
-	if (process->patched_why)
-		put_text(&section, "patched_because", process->patched_why);
-	if (process->error)
-		put_text(&section, "error", strerror(-process->error));
-	put_counts(&section, &process->counts);
-	put(&section, "synthesized_by_function", synthesized_value(process));
-	put(&section, "objects", list(process->object_count, object_value, process->objects));
-	put_number(&section, "thread_count", process->thread_total);
-	put(&section, "threads", list(threads, thread_value, process->threads));
-	put_number(&section, "threads_omitted", process->thread_total > threads ? process->thread_total - threads : 0);
-	return done(&section);
-}
-
-/* ---- other members ---- */
+/* ---- other parts ---- */
 
 static json_t *kernel_value(void)
 {
@@ -353,48 +167,52 @@ static json_t *kernel_value(void)
 	return done(&section);
 }
 
-static json_t *clock_value(const struct xp_manifest_clock *clock)
+static json_t *clock_value(const struct xp_recording *recording)
 {
+	const struct xp_clock *clock = recording->clock;
 	struct section section = begin();
 
-	put_text(&section, "source", clock->source);
-	put_number(&section, "hz", clock->hz);
-	put_number(&section, "start_tsc", clock->start_tsc);
-	put_number(&section, "error_bound_ns", clock->error_bound_ns);
-	put_number(&section, "ktime_error_ns", clock->ktime_error_ns);
-	put_bool(&section, "constant_tsc", clock->constant_tsc);
-	put_bool(&section, "nonstop_tsc", clock->nonstop_tsc);
-	put_number(&section, "records_by_ktime", clock->records_by_ktime);
+	put_text(&section, "source", xp_clock_source(clock));
+	put_number(&section, "hz", xp_clock_hz(clock));
+	put_number(&section, "start_tsc", recording->traced.processes.start_tsc);
+	put_number(&section, "error_bound_ns", xp_clock_error_ns(clock));
+	put_number(&section, "ktime_error_ns", xp_clock_ktime_error_ns(clock));
+	put_bool(&section, "constant_tsc", xp_clock_constant_tsc(clock));
+	put_bool(&section, "nonstop_tsc", xp_clock_nonstop_tsc(clock));
+	put_number(&section, "records_by_ktime", recording->bpf.by_ktime);
 	return done(&section);
 }
 
-static json_t *attach_value(const struct xp_manifest_attach *attach)
+/* How sleds were attached, and how long targets were stopped to patch and restore them. */
+static json_t *attach_value(const struct xp_recording *recording)
 {
+	const struct xp_probes *probes = &recording->probes;
 	struct section section = begin();
 
-	put_text(&section, "method", attach->method);
-	put(&section, "attach_ms", json_real(attach->attach_ns / 1e6));
-	put(&section, "detach_ms", json_real(attach->detach_ns / 1e6));
-	put(&section, "stopped_ms", json_real(attach->stopped_ns / 1e6));
-	put(&section, "longest_stop_ms", json_real(attach->longest_stop_ns / 1e6));
+	put_text(&section, "method", recording->plan.multi ? "uprobe_multi" : "perf_uprobe");
+	put(&section, "attach_ms", json_real(probes->attach_ns / 1e6));
+	put(&section, "detach_ms", json_real(probes->detach_ns / 1e6));
+	put(&section, "stopped_ms", json_real(probes->stopped_ns / 1e6));
+	put(&section, "longest_stop_ms", json_real(probes->longest_stop_ns / 1e6));
 	return done(&section);
 }
 
-static json_t *forecast_value(const struct xp_manifest *manifest)
+static json_t *forecast_value(const struct xp_call_rates *rates)
 {
-	const struct xp_forecast *forecast = manifest->forecast;
+	const struct xp_forecast *forecast = &rates->forecast;
+	const struct xp_probe_cost *cost = &rates->probe_cost;
 	struct section section = begin(), hit = begin();
 
-	put_number(&hit, "entry", manifest->probe_cost.entry_ns);
-	put_number(&hit, "exit", manifest->probe_cost.exit_ns);
-	put_number(&hit, "entry_counted", manifest->probe_cost.counting_ns);
-	if (manifest->probe_cost.stub_ns) {
-		put_number(&hit, "patched", manifest->probe_cost.stub_ns);
-		put_number(&hit, "counted", manifest->probe_cost.count_ns);
-		if (manifest->probe_cost.memory_ns)
-			put_number(&hit, "memory", manifest->probe_cost.memory_ns);
-		if (manifest->probe_cost.args_ns)
-			put_number(&hit, "arguments", manifest->probe_cost.args_ns);
+	put_number(&hit, "entry", cost->entry_ns);
+	put_number(&hit, "exit", cost->exit_ns);
+	put_number(&hit, "entry_counted", cost->counting_ns);
+	if (cost->stub_ns) {
+		put_number(&hit, "patched", cost->stub_ns);
+		put_number(&hit, "counted", cost->count_ns);
+		if (cost->memory_ns)
+			put_number(&hit, "memory", cost->memory_ns);
+		if (cost->args_ns)
+			put_number(&hit, "arguments", cost->args_ns);
 	}
 	put(&section, "calls_per_s", json_real(forecast->calls_per_s));
 	put(&section, "call_ns", json_real(forecast->call_ns));
@@ -405,76 +223,161 @@ static json_t *forecast_value(const struct xp_manifest *manifest)
 	return done(&section);
 }
 
-static json_t *budget_value(const struct xp_manifest *manifest)
+/* --max-overhead, as shares of the targets' CPU time. */
+static json_t *budget_value(const struct xp_recording *recording)
 {
-	return json_pack("{s:f, s:f, s:f}", "share", manifest->budget.share, "spent", manifest->budget.spent,
-			 "spent_in_stops", manifest->budget.stopped);
-}
+	const struct xp_throttle *throttle = recording->probes.throttle;
 
-static json_t *file_value(const void *arg, size_t index)
-{
-	const struct xp_manifest_file *file = (const struct xp_manifest_file *)arg + index;
-	struct section section = begin();
-
-	put_text(&section, "name", file->name);
-	put_text(&section, "kind", file->kind);
-	put_number(&section, "bytes", file->bytes);
-	return done(&section);
+	return json_pack("{s:f, s:f, s:f}", "share", recording->options->max_overhead, "spent",
+			 xp_throttle_spent(throttle), "spent_in_stops", xp_throttle_stopped(throttle));
 }
 
 static json_t *text_item(const void *arg, size_t index)
 {
-	return xp_manifest_text(((const char *const *)arg)[index]);
+	return text_value(((const char *const *)arg)[index]);
 }
 
-static json_t *manifest_value(const struct xp_manifest *manifest)
+/* ---- files ---- */
+
+static void append_file(json_t **files, const char *name, const char *kind, uint64_t bytes)
 {
+	struct section section = begin();
+
+	put_text(&section, "name", name);
+	put_text(&section, "kind", kind);
+	put_number(&section, "bytes", bytes);
+	append(files, done(&section));
+}
+
+static void append_logs(json_t **files, const struct xp_recording *recording, const struct xp_process *process)
+{
+	const struct xp_process_log *log = &process->log;
+	const struct xp_process_flights *flights = &process->flights;
+	struct stat st;
+
+	if (log->name[0])
+		append_file(files, log->name, "fdr", log->bytes);
+	for (size_t i = 0; i < flights->count; i++)
+		if (!flights->logs[i].error)
+			append_file(files, flights->logs[i].name, "fdr", flights->logs[i].bytes);
+	if (log->side_name[0])
+		append_file(files, log->side_name, "side-elf",
+			    fstatat(recording->outdir.fd, log->side_name, &st, AT_SYMLINK_NOFOLLOW) ? 0 : st.st_size);
+}
+
+static void append_profiles(json_t **files, const struct xp_image *image)
+{
+	struct xp_jit_dump_out_counts dump = { 0 };
+	const char *dump_name = image->jit ? xp_jit_dump(image->jit, &dump) : NULL;
+
+	if (image->name[0])
+		append_file(files, image->name, "gperftools", image->bytes);
+	if (image->wait_name[0])
+		append_file(files, image->wait_name, "gperftools", image->wait_bytes);
+	if (dump_name && dump.bytes)
+		append_file(files, dump_name, "jitdump", dump.bytes);
+}
+
+static json_t *files_value(const struct xp_recording *recording)
+{
+	const struct xp_samples *samples = &recording->sampling.samples;
+	json_t *files = json_array();
+
+	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next)
+		append_logs(&files, recording, process);
+	for (size_t i = 0; i < samples->processes.image_count; i++)
+		append_profiles(&files, samples->processes.images[i]);
+	if (samples->perf && xp_perf_out_bytes(samples->perf))
+		append_file(&files, XP_PERF_OUT_NAME, "perf.data", xp_perf_out_bytes(samples->perf));
+	return files;
+}
+
+static json_t *notices_value(const struct xp_recording *recording)
+{
+	const struct xp_perf_out *perf = recording->sampling.samples.perf;
+	uint64_t samples = recording->sampling.samples.samples;
+	bool has_other_version = false;
+	json_t *notices = json_array();
+	char text[128];
+
+	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next)
+		has_other_version |= xp_summary_has_other_version(recording, process);
+	if (has_other_version)
+		append(&notices, text_value("Logs with typed events have version 5, because earlier versions have no "
+					    "typed events."));
+	if (perf && xp_perf_out_samples(perf) < samples) {
+		snprintf(text, sizeof(text),
+			 XP_PERF_OUT_NAME " has %" PRIu64 " of %" PRIu64 " samples: it could not be written further.",
+			 xp_perf_out_samples(perf), samples);
+		append(&notices, text_value(text));
+	}
+	return notices;
+}
+
+/* ---- all ---- */
+
+static json_t *manifest_value(const struct xp_recording *recording, const struct xp_totals *totals, char *const *argv)
+{
+	uint64_t start_tsc = recording->traced.processes.start_tsc;
+	const struct xp_triggers *triggers = &recording->traced.processes.triggers;
 	char started[XP_ISO_TIME_BYTES];
 	struct section section = begin();
 	size_t argc = 0;
 
-	while (manifest->argv[argc])
+	while (argv[argc])
 		argc++;
-	xp_iso_time(started, manifest->start_wall_ns);
+	xp_iso_time(started, xp_clock_wall_ns(recording->clock, start_tsc));
 	put_number(&section, "manifest_version", XP_MANIFEST_VERSION);
 	put_text(&section, "xprof_version", XPROF_VERSION);
-	put(&section, "command", list(argc, text_item, manifest->argv));
+	put(&section, "command", list(argc, text_item, argv));
 	put_text(&section, "started", started);
-	put(&section, "attached_after_s", json_real((double)manifest->attached_after_ns / NS_PER_S));
-	put(&section, "duration_s", json_real((double)manifest->duration_ns / NS_PER_S));
+	/* From the start until all was attached: then the duration begins. */
+	put_seconds(&section, "attached_after_s", xp_clock_ns(recording->clock, recording->run_tsc - start_tsc));
+	put_seconds(&section, "duration_s", xp_summary_duration_ns(recording));
 	put(&section, "kernel", kernel_value());
-	put(&section, "clock", clock_value(&manifest->clock));
-	put(&section, "attach", attach_value(&manifest->attach));
-	if (manifest->forecast)
-		put(&section, "forecast", forecast_value(manifest));
-	if (manifest->budget.share > 0)
-		put(&section, "budget", budget_value(manifest));
-	if (manifest->flight_bytes)
-		put_number(&section, "flight_bytes", manifest->flight_bytes);
-	if (manifest->triggers.count) {
-		put_number(&section, "trigger_limit", manifest->triggers.limit);
-		put(&section, "triggers",
-		    list(manifest->triggers.count, xp_manifest_trigger_value, manifest->triggers.list));
+	put(&section, "clock", clock_value(recording));
+	put(&section, "attach", attach_value(recording));
+	if (recording->rates.made)
+		put(&section, "forecast", forecast_value(&recording->rates));
+	if (recording->probes.throttle)
+		put(&section, "budget", budget_value(recording));
+	if (recording->options->flight_bytes)
+		put_number(&section, "flight_bytes", recording->options->flight_bytes);
+	if (triggers->count) {
+		put_number(&section, "trigger_limit", triggers->limit);
+		put(&section, "triggers", xp_manifest_triggers_value(triggers));
 	}
-	put(&section, "totals", totals_value(manifest));
-	if (manifest->samples.event)
-		put(&section, "samples", samples_value(&manifest->samples));
-	if (manifest->off_cpu)
-		put(&section, "waits", xp_manifest_waits_value(manifest->off_cpu));
-	put(&section, "processes", list(manifest->process_count, process_value, manifest->processes));
-	put(&section, "files", list(manifest->file_count, file_value, manifest->files));
-	put(&section, "notices", list(manifest->notice_count, text_item, manifest->notices));
+	put(&section, "totals", totals_value(recording, totals));
+	if (recording->sampling.sampler)
+		put(&section, "samples", xp_manifest_samples_value(recording, totals));
+	if (recording->off_cpu.on)
+		put(&section, "waits", xp_manifest_waits_value(&recording->off_cpu));
+	put(&section, "processes", xp_manifest_processes_value(recording));
+	put(&section, "files", files_value(recording));
+	put(&section, "notices", notices_value(recording));
 	return done(&section);
 }
 
-/* ---- the file ---- */
-
-int xp_manifest_write(int dir_fd, int reserved_fd, const struct xp_manifest *manifest)
+uint64_t xp_manifest_bytes(const struct xp_recording *recording)
 {
-	json_t *json = manifest_value(manifest);
+	size_t threads = XP_MIN(recording->off_cpu.waits.sum_count, (size_t)XP_MANIFEST_THREADS_MAX);
+	uint64_t bytes =
+	    MANIFEST_BASE_BYTES + recording->sampling.samples.processes.image_count * MANIFEST_PROFILE_BYTES;
+
+	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next) {
+		bytes += MANIFEST_PROCESS_BYTES;
+		threads += XP_MIN(process->sums.thread_count, (size_t)XP_MANIFEST_THREADS_MAX);
+	}
+	return bytes + threads * MANIFEST_THREAD_BYTES;
+}
+
+int xp_manifest_write(const struct xp_recording *recording, const struct xp_totals *totals, char *const *argv,
+		      int reserved_fd)
+{
+	json_t *json = manifest_value(recording, totals, argv);
 	/* 15 digits: with 17, the nanoseconds of a duration would show rounding errors of doubles. */
 	char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) : NULL;
-	int err = -ENOMEM;
+	int dir_fd = recording->outdir.fd, err = -ENOMEM;
 
 	json_decref(json);
 	if (!text) {

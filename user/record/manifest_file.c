@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Writes manifest.json, whole or not at all. */
-#include "record/manifest_file.h"
+#include "record/manifest.h"
 
 #include <errno.h>
 #include <string.h>
@@ -12,7 +12,6 @@
 #include "base/file_name.h"
 #include "base/own_file.h"
 #include "base/util.h"
-#include "record/manifest.h"
 
 #define TEMPORARY XP_MANIFEST_NAME ".part"
 

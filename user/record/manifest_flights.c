@@ -1,47 +1,59 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "record/manifest_flights.h"
-
+/* What flight recorders have written, in manifest.json. */
 #include <string.h>
 
-#include "record/manifest_json.h"
+#include "record/calls_text.h"
+#include "record/manifest_parts.h"
 
-static json_t *open_call_value(const void *arg, size_t index)
+/* The calls that a thread was in, the innermost first. */
+static json_t *calls_value(const struct xp_functions *functions, const struct xp_flight_thread *thread)
 {
-	const struct xp_manifest_calls *calls = arg;
-	struct section section = begin();
+	json_t *calls = json_array();
 
-	put_number(&section, "id", calls->ids[index]);
-	if (calls->names[index])
-		put_text(&section, "name", calls->names[index]);
-	return done(&section);
+	for (unsigned int i = 0; i < thread->call_count; i++) {
+		const char *name = xp_function_symbol(functions, thread->calls[i]);
+		struct section section = begin();
+
+		put_number(&section, "id", thread->calls[i]);
+		if (name)
+			put_text(&section, "name", name);
+		append(&calls, done(&section));
+	}
+	return calls;
 }
 
-static json_t *caller_value(const void *arg, size_t index)
+/* The threads that were in calls at the end of the log. */
+static json_t *open_calls_value(const struct xp_functions *functions, const struct xp_flight_threads *threads)
 {
-	const struct xp_manifest_calls *calls = (const struct xp_manifest_calls *)arg + index;
-	struct section section = begin();
+	json_t *callers = json_array();
 
-	put_number(&section, "tid", calls->tid);
-	put(&section, "calls", list(calls->count, open_call_value, calls));
-	return done(&section);
+	for (size_t i = 0; i < threads->count && i < XP_FLIGHT_THREADS_MAX; i++) {
+		struct section section = begin();
+
+		put_number(&section, "tid", threads->first[i].tid);
+		put(&section, "calls", calls_value(functions, &threads->first[i]));
+		append(&callers, done(&section));
+	}
+	return callers;
 }
 
-static json_t *slow_call_value(const struct xp_manifest_slow_call *slow)
+static json_t *slow_call_value(const struct xp_recording *recording, const struct xp_functions *functions,
+			       const struct xp_flight_slow_call *slow)
 {
 	struct section section = begin();
 
-	put_text(&section, "trigger", slow->trigger);
+	put_text(&section, "trigger", recording->traced.processes.triggers.list[slow->trigger].text);
 	put_number(&section, "tid", slow->in.tid);
-	put(&section, "start_s", json_real((double)slow->start_ns / NS_PER_S));
-	put(&section, "duration_s", json_real((double)slow->took_ns / NS_PER_S));
-	put(&section, "calls", list(slow->in.count, open_call_value, &slow->in));
-	put_number(&section, "further_calls", slow->further);
+	put_seconds(&section, "start_s", since_start_ns(recording, slow->begin_tsc));
+	put_seconds(&section, "duration_s", xp_clock_ns(recording->clock, slow->end_tsc - slow->begin_tsc));
+	put(&section, "calls", calls_value(functions, &slow->in));
+	put_number(&section, "further_calls", slow->calls - 1);
 	return done(&section);
 }
 
-json_t *xp_manifest_trigger_value(const void *arg, size_t index)
+static json_t *trigger_value(const void *arg, size_t index)
 {
-	const struct xp_manifest_trigger *trigger = (const struct xp_manifest_trigger *)arg + index;
+	const struct xp_trigger *trigger = (const struct xp_trigger *)arg + index;
 	struct section section = begin();
 
 	put_text(&section, "trigger", trigger->text);
@@ -53,25 +65,39 @@ json_t *xp_manifest_trigger_value(const void *arg, size_t index)
 	return done(&section);
 }
 
-json_t *xp_manifest_flight_value(const void *arg, size_t index)
+json_t *xp_manifest_triggers_value(const struct xp_triggers *triggers)
 {
-	const struct xp_manifest_flight *flight = (const struct xp_manifest_flight *)arg + index;
+	return list(triggers->count, trigger_value, triggers->list);
+}
+
+static json_t *flight_value(const struct xp_recording *recording, const struct xp_functions *functions,
+			    const struct xp_flight_log *log)
+{
 	struct section section = begin();
 
-	put_text(&section, "log", flight->log_name);
-	put_text(&section, "cause", flight->cause);
-	if (flight->signal)
-		put_number(&section, "signal", flight->signal);
-	if (flight->error)
-		put_text(&section, "error", strerror(-flight->error));
-	put(&section, "from_s", json_real((double)flight->from_ns / NS_PER_S));
-	put(&section, "to_s", json_real((double)flight->to_ns / NS_PER_S));
-	put_number(&section, "records", flight->records);
-	put_number(&section, "synthesized_entries", flight->synthesized_entries);
-	put_number(&section, "synthesized_exits", flight->synthesized_exits);
-	if (flight->slow.trigger)
-		put(&section, "slow_call", slow_call_value(&flight->slow));
-	if (flight->caller_count)
-		put(&section, "open_calls", list(flight->caller_count, caller_value, flight->callers));
+	put_text(&section, "log", log->name);
+	put_text(&section, "cause", xp_flight_cause_name(log->cause));
+	if (log->signal)
+		put_number(&section, "signal", log->signal);
+	if (log->error)
+		put_text(&section, "error", strerror(-log->error));
+	put_seconds(&section, "from_s", since_start_ns(recording, log->first_tsc));
+	put_seconds(&section, "to_s", since_start_ns(recording, log->at_tsc));
+	put_number(&section, "records", log->records);
+	put_number(&section, "synthesized_entries", log->entries);
+	put_number(&section, "synthesized_exits", log->exits);
+	if (log->slow.calls)
+		put(&section, "slow_call", slow_call_value(recording, functions, &log->slow));
+	if (log->threads.count)
+		put(&section, "open_calls", open_calls_value(functions, &log->threads));
 	return done(&section);
+}
+
+json_t *xp_manifest_flights_value(const struct xp_recording *recording, const struct xp_process *process)
+{
+	json_t *flights = json_array();
+
+	for (size_t i = 0; i < process->flights.count; i++)
+		append(&flights, flight_value(recording, &process->functions, &process->flights.logs[i]));
+	return flights;
 }

@@ -1,22 +1,49 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The values of manifest.json: objects and lists of them. */
+/* The values of manifest.json: objects, lists and texts. */
 #ifndef XPROF_RECORD_MANIFEST_JSON_H
 #define XPROF_RECORD_MANIFEST_JSON_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <jansson.h>
 
 #include "base/util.h"
-#include "record/manifest_text.h"
 
-#define NS_PER_S 1000000000ull
+/* Further threads of a process are only counted. */
+#define XP_MANIFEST_THREADS_MAX 1000
 
 static inline json_t *number_value(uint64_t number)
 {
 	return json_integer((json_int_t)XP_MIN(number, (uint64_t)INT64_MAX));
+}
+
+/* Targets choose many of the texts: they are cleaned (base/text.h). */
+static inline json_t *text_value(const char *text)
+{
+	size_t size = strlen(text) + 1;
+	char *clean = malloc(size);
+	json_t *value;
+
+	if (!clean)
+		return NULL;
+	xp_clean_text(clean, size, text);
+	value = json_string(clean);
+	free(clean);
+	return value;
+}
+
+static inline json_t *hex_value(const uint8_t *bytes, size_t count)
+{
+	char text[2 * 64 + 1] = "";
+
+	for (size_t i = 0; i < XP_MIN(count, (size_t)64); i++)
+		snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+	return json_string(text);
 }
 
 /*
@@ -49,7 +76,7 @@ static inline void put(struct section *section, const char *key, json_t *value)
 
 static inline void put_text(struct section *section, const char *key, const char *text)
 {
-	put(section, key, xp_manifest_text(text));
+	put(section, key, text_value(text));
 }
 
 static inline void put_number(struct section *section, const char *key, uint64_t number)
@@ -62,16 +89,27 @@ static inline void put_bool(struct section *section, const char *key, bool value
 	put(section, key, json_boolean(value));
 }
 
+static inline void put_seconds(struct section *section, const char *key, double ns)
+{
+	put(section, key, json_real(ns / XP_NS_PER_S));
+}
+
+/* Adds to a list, and takes ownership of the value. After a failure the list is NULL, and stays so. */
+static inline void append(json_t **list, json_t *value)
+{
+	if (!json_array_append_new(*list, value))
+		return;
+	json_decref(*list);
+	*list = NULL;
+}
+
 /* Makes a list of count values; item() gets the index. */
 static inline json_t *list(size_t count, json_t *(*item)(const void *arg, size_t index), const void *arg)
 {
 	json_t *array = json_array();
 
 	for (size_t i = 0; i < count; i++)
-		if (json_array_append_new(array, item(arg, i))) {
-			json_decref(array);
-			return NULL;
-		}
+		append(&array, item(arg, i));
 	return array;
 }
 

@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "record/manifest_waits.h"
-
-#include <string.h>
-
-#include "record/manifest.h"
-#include "record/manifest_json.h"
-
-static double seconds(uint64_t ns)
-{
-	return (double)ns / NS_PER_S;
-}
+/* The waits of a recording (--off-cpu), in manifest.json. */
+#include "record/manifest_parts.h"
 
 static json_t *thread_value(const void *arg, size_t index)
 {
@@ -22,16 +13,16 @@ static json_t *thread_value(const void *arg, size_t index)
 	put_text(&section, "name", sum->comm);
 	put_number(&section, "waits", sum->waits);
 	put_number(&section, "missed", sum->missed);
-	put(&section, "running_s", json_real(seconds(sum->span_ns - XP_MIN(off_ns, sum->span_ns))));
-	put(&section, "runnable_s", json_real(seconds(sum->runnable_ns)));
-	put(&section, "blocked_s", json_real(seconds(sum->blocked_ns)));
+	put_seconds(&section, "running_s", sum->span_ns - XP_MIN(off_ns, sum->span_ns));
+	put_seconds(&section, "runnable_s", sum->runnable_ns);
+	put_seconds(&section, "blocked_s", sum->blocked_ns);
 	return done(&section);
 }
 
 /* The profiles of waits; an image without one is skipped. */
 static json_t *profiles_value(const struct xp_sampled_processes *processes)
 {
-	json_t *array = json_array();
+	json_t *profiles = json_array();
 
 	for (size_t i = 0; i < processes->image_count; i++) {
 		const struct xp_image *image = processes->images[i];
@@ -45,12 +36,9 @@ static json_t *profiles_value(const struct xp_sampled_processes *processes)
 		put_text(&section, "comm", image->comm);
 		put_text(&section, "file", image->wait_name);
 		put_number(&section, "waits", image->wait_count);
-		if (json_array_append_new(array, done(&section))) {
-			json_decref(array);
-			return NULL;
-		}
+		append(&profiles, done(&section));
 	}
-	return array;
+	return profiles;
 }
 
 json_t *xp_manifest_waits_value(const struct xp_off_cpu *off_cpu)
@@ -70,9 +58,9 @@ json_t *xp_manifest_waits_value(const struct xp_off_cpu *off_cpu)
 	put_number(&section, "missed", totals.missed);
 	put_number(&section, "stacks_lost", off_cpu->counters.no_stack);
 	put_number(&section, "sums_lost", off_cpu->counters.sums_lost);
-	put(&section, "running_s", json_real((totals.span_ns - totals.blocked_ns - totals.runnable_ns) / NS_PER_S));
-	put(&section, "runnable_s", json_real(totals.runnable_ns / NS_PER_S));
-	put(&section, "blocked_s", json_real(totals.blocked_ns / NS_PER_S));
+	put_seconds(&section, "running_s", totals.span_ns - totals.blocked_ns - totals.runnable_ns);
+	put_seconds(&section, "runnable_s", totals.runnable_ns);
+	put_seconds(&section, "blocked_s", totals.blocked_ns);
 	put(&section, "profiles", profiles_value(&waits->samples->processes));
 	put_number(&section, "thread_count", waits->sum_count);
 	put(&section, "threads", list(threads, thread_value, waits->sums));

@@ -4,11 +4,14 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/command_line.h"
 #include "base/interrupt.h"
 #include "base/util.h"
+#include "record/manifest.h"
 #include "record/messages.h"
 #include "record/progress.h"
 
@@ -56,6 +59,19 @@ static int attach(struct xp_recording *recording)
 	return err ? err : xp_targets_check(recording);
 }
 
+static int write_manifest(const struct xp_recording *recording, const struct xp_totals *totals, int reserved_fd)
+{
+	char **argv = xp_command_line_read();
+	int err = -ENOMEM;
+
+	if (argv)
+		err = xp_manifest_write(recording, totals, argv, reserved_fd);
+	else
+		xp_manifest_release(recording->outdir.fd, reserved_fd);
+	free(argv);
+	return err;
+}
+
 /* Records from the first probe to the last file. Sets *stored if the output directory has something to keep. */
 static int record_all(struct xp_recording *recording, int signal_fd, bool *stored)
 {
@@ -86,12 +102,12 @@ static int record_all(struct xp_recording *recording, int signal_fd, bool *store
 	err = xp_finish_detach(recording);
 	if (err && code == XP_EXIT_OK)
 		code = xp_failure_report(recording->why, err, "the last records could not be read");
-	reserved_fd = xp_summary_reserve(recording);
+	reserved_fd = xp_manifest_reserve(recording->outdir.fd, xp_manifest_bytes(recording));
 	err = xp_finish_files(recording);
 	if (err && code == XP_EXIT_OK)
 		code = xp_failure_exit_code(err);
 	xp_recording_totals(recording, &totals);
-	err = xp_summary_manifest(recording, &totals, reserved_fd);
+	err = write_manifest(recording, &totals, reserved_fd);
 	if (err) {
 		xp_error("cannot write manifest.json: %s%s", strerror(-err), xp_failure_remedy(err));
 		code = code == XP_EXIT_OK ? XP_EXIT_FAILED : code;

@@ -3,15 +3,15 @@
  * A recording, the only module that knows all others. It consists of parts; each owns something, and its header says
  * what. These are the steps, in order, and the parts that each of them fills or ends:
  *
- *	plan	 recording.c	  plan, clock, outdir
- *	setup	 setup.c	  traced, bpf, sampling, off_cpu and probes, without touching a target; rates
- *(call_rate.c) attach	 targets.c	  probes, traced and command: what the command line requests, by follow*.c run
- *run.c		  reads bpf into traced and sampling; follow*.c attaches what appears or changes stop	 finish.c
- *restores patched sleds and the command; later events are not part of the recording
- *	detach	 finish.c	  ends probes; reads what is left in the rings
- *	files	 finish.c	  logs of traced, profiles and perf.data of sampling, in outdir
- *	summary	 summary*.c	  reads all parts: figures on stderr, manifest.json
- *	free	 setup.c	  all parts; outdir is closed last (recording.c)
+ *	plan	 recording.c  plan, clock, outdir
+ *	setup	 setup.c      traced, bpf, sampling, off_cpu and probes, without touching a target; rates (call_rate.c)
+ *	attach	 targets.c    probes, traced and command: what the command line requests, by follow*.c
+ *	run	 run.c	      reads bpf into traced and sampling; follow*.c attaches what appears or changes
+ *	stop	 finish.c     restores patched sleds and the command; later events are not part of the recording
+ *	detach	 finish.c     ends probes; reads what is left in the rings
+ *	files	 finish.c     logs of traced, profiles and perf.data of sampling, in outdir
+ *	summary	 summary.c    reads all parts: figures on stderr; manifest*.c: manifest.json
+ *	free	 setup.c      all parts; outdir is closed last (recording.c)
  */
 #ifndef XPROF_RECORD_RECORDING_H
 #define XPROF_RECORD_RECORDING_H
@@ -157,13 +157,6 @@ struct xp_totals {
 void xp_recording_totals(const struct xp_recording *recording, struct xp_totals *totals);
 /* Prints to stderr figures, files, and for each the next command to type. */
 void xp_summary_print(const struct xp_recording *recording, const struct xp_totals *totals);
-/*
- * Reserves room for manifest.json before the other files are written. Returns a descriptor for xp_summary_manifest(),
- * or -errno.
- */
-int xp_summary_reserve(const struct xp_recording *recording);
-/* Writes manifest.json. */
-int xp_summary_manifest(const struct xp_recording *recording, const struct xp_totals *totals, int reserved_fd);
 
 /* recording.c: the whole recording. Returns an exit code. */
 int xp_record(const struct xp_options *options);

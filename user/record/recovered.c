@@ -9,11 +9,9 @@
 
 #include "base/array.h"
 #include "base/file_name.h"
-#include "base/util.h"
 #include "format/manifest_reader.h"
 #include "record/manifest.h"
-#include "record/manifest_file.h"
-#include "record/manifest_text.h"
+#include "record/manifest_json.h"
 
 #define OBJECTS_MAX 65536 /* of a log */
 #define IMAGES_MAX 4096
@@ -90,42 +88,27 @@ int xp_recovered_take_note(void *arg, int kind, int32_t tid, uint64_t tsc, const
 	return 0;
 }
 
-/* ---- JSON: a value is NULL if out of memory, and adding it then fails ---- */
-
-static json_t *build_id_value(const struct xp_spool_object *object)
-{
-	char text[2 * sizeof(object->build_id) + 1] = "";
-
-	for (uint32_t i = 0; i < object->build_id_bytes; i++)
-		snprintf(text + 2 * i, sizeof(text) - 2 * i, "%02x", object->build_id[i]);
-	return json_string(text);
-}
+/* ---- JSON ---- */
 
 static json_t *object_value(const struct xp_spool_object *object)
 {
-	json_t *json = json_object();
-	bool failed = json_object_set_new(json, "path", xp_manifest_text(object->path));
+	struct section section = begin();
 
+	put_text(&section, "path", object->path);
 	if (object->build_id_bytes)
-		failed |= json_object_set_new(json, "build_id", build_id_value(object));
-	failed |= json_object_set_new(json, "first_id", json_integer(object->first_id));
-	failed |= json_object_set_new(json, "functions", json_integer(object->functions));
-	if (!failed)
-		return json;
-	json_decref(json);
-	return NULL;
+		put(&section, "build_id", hex_value(object->build_id, object->build_id_bytes));
+	put_number(&section, "first_id", object->first_id);
+	put_number(&section, "functions", object->functions);
+	return done(&section);
 }
 
 static json_t *objects_value(const struct xp_recovered_log *log)
 {
-	json_t *list = json_array();
+	json_t *objects = json_array();
 
-	for (size_t i = 0; list && i < log->object_count; i++)
-		if (json_array_append_new(list, object_value(log->objects[i]))) {
-			json_decref(list);
-			list = NULL;
-		}
-	return list;
+	for (size_t i = 0; i < log->object_count; i++)
+		append(&objects, object_value(log->objects[i]));
+	return objects;
 }
 
 /* The number of the process's program, which the name of the log tells. */
@@ -147,17 +130,14 @@ static unsigned int image_of(const struct xp_recovered_log *log)
 
 static json_t *process_value(const struct xp_recovered_log *log)
 {
-	json_t *json = json_object();
-	bool failed = json_object_set_new(json, "pid", json_integer(log->result.pid)) |
-		      json_object_set_new(json, "image", json_integer(image_of(log))) |
-		      json_object_set_new(json, "comm", xp_manifest_text(log->result.comm)) |
-		      json_object_set_new(json, "exe", xp_manifest_text(log->result.exe)) |
-		      json_object_set_new(json, "objects", objects_value(log));
+	struct section section = begin();
 
-	if (!failed)
-		return json;
-	json_decref(json);
-	return NULL;
+	put_number(&section, "pid", log->result.pid);
+	put_number(&section, "image", image_of(log));
+	put_text(&section, "comm", log->result.comm);
+	put_text(&section, "exe", log->result.exe);
+	put(&section, "objects", objects_value(log));
+	return done(&section);
 }
 
 /* The process of this log in a manifest that could not be completed. */
@@ -179,8 +159,8 @@ static bool add_log(json_t *manifest, const struct xp_recovered_log *log)
 {
 	json_t *processes = json_object_get(manifest, "processes"), *files = json_object_get(manifest, "files");
 	json_t *process = find_process(processes, log);
-	json_t *file = json_pack("{s:o, s:s, s:I}", "name", xp_manifest_text(log->result.final_name), "kind", "fdr",
-				 "bytes", (json_int_t)log->result.file_bytes);
+	json_t *file = json_pack("{s:o, s:s, s:I}", "name", text_value(log->result.final_name), "kind", "fdr", "bytes",
+				 (json_int_t)log->result.file_bytes);
 
 	if (json_array_append_new(files, file))
 		return false;
@@ -190,7 +170,7 @@ static bool add_log(json_t *manifest, const struct xp_recovered_log *log)
 			return false;
 	}
 	json_object_del(process, "error");
-	return !json_object_set_new(process, "log", xp_manifest_text(log->result.final_name)) &&
+	return !json_object_set_new(process, "log", text_value(log->result.final_name)) &&
 	       !json_object_set_new(process, "recovered", json_true()) &&
 	       !json_object_set_new(process, "records",
 				    json_integer((json_int_t)(log->result.stats.functions + log->result.stats.events)));

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Samples and their profiles, in manifest.json. */
+#include "record/manifest_parts.h"
+
+/* Samples with a user stack: seen = complete + all others. with_zeros: include reasons with no samples. */
+static json_t *stacks_value(const uint64_t *stacks, bool with_zeros)
+{
+	struct section section = begin();
+	uint64_t seen = 0;
+
+	for (int end = 0; end < XP_UNWIND_ENDS; end++)
+		seen += stacks[end];
+	put_number(&section, "seen", seen);
+	for (int end = 0; end < XP_UNWIND_ENDS; end++)
+		if (stacks[end] || end == XP_UNWIND_COMPLETE || with_zeros)
+			put_number(&section, xp_unwind_end_key((enum xp_unwind_end)end), stacks[end]);
+	return done(&section);
+}
+
+/* Code without a file. Samples in JIT code = named + unnamed. */
+static json_t *jit_value(const struct xp_image *image)
+{
+	struct xp_jit_dump_out_counts dump = { 0 };
+	const char *dump_name = xp_jit_dump(image->jit, &dump);
+	struct section section = begin();
+
+	put_number(&section, "functions", xp_jit_functions(image->jit));
+	put_number(&section, "functions_refused", xp_jit_refused(image->jit));
+	put_number(&section, "samples_named", image->jit_named);
+	put_number(&section, "samples_unnamed", image->jit_unnamed);
+	if (dump_name && dump.bytes)
+		put_text(&section, "dump", dump_name);
+	if ((dump_name && dump.bytes) || dump.functions_lost) {
+		put_number(&section, "dump_functions", dump.functions);
+		put_number(&section, "dump_functions_lost", dump.functions_lost);
+	}
+	return done(&section);
+}
+
+static json_t *profile_value(const struct xp_image *image, bool has_stacks)
+{
+	struct section section = begin();
+
+	put_number(&section, "pid", image->pid);
+	put_number(&section, "image", image->number);
+	put_text(&section, "comm", image->comm);
+	if (image->cgroup)
+		put_text(&section, "cgroup", image->cgroup);
+	put_text(&section, "file", image->name);
+	put_number(&section, "samples", image->samples);
+	if (has_stacks)
+		put(&section, "stacks", stacks_value(image->stacks, false));
+	if (image->jit)
+		put(&section, "jit", jit_value(image));
+	return done(&section);
+}
+
+static json_t *profiles_value(const struct xp_samples *samples)
+{
+	json_t *profiles = json_array();
+
+	for (size_t i = 0; i < samples->processes.image_count; i++)
+		if (samples->processes.images[i]->name[0])
+			append(&profiles, profile_value(samples->processes.images[i], samples->stacks));
+	return profiles;
+}
+
+json_t *xp_manifest_samples_value(const struct xp_recording *recording, const struct xp_totals *totals)
+{
+	static const char *const call_graphs[] = { "auto", "fp", "dwarf", "none" };
+	const struct xp_sampling *sampling = &recording->sampling;
+	struct section section = begin();
+	uint64_t stacks[XP_UNWIND_ENDS];
+
+	put_text(&section, "event", xp_sampler_event(sampling->sampler));
+	put_number(&section, "period_ns", xp_sampler_period_ns(sampling->sampler, xp_clock_hz(recording->clock)));
+	put_number(&section, "seen", totals->samples + totals->samples_lost);
+	put_number(&section, "written", totals->samples);
+	put_number(&section, "lost", totals->samples_lost);
+	put_number(&section, "idle", totals->idle);
+	put_number(&section, "switches", sampling->switches);
+	put_number(&section, "switches_lost", totals->switches_lost);
+	put_number(&section, "missed", totals->missed);
+	put_number(&section, "kernel", sampling->samples.kernel_samples);
+	if (recording->options->all && xp_sampling_cpus(sampling))
+		put_number(&section, "cpus", xp_sampling_cpus(sampling));
+	put_number(&section, "sideband_lost", xp_sideband_lost(sampling->sideband));
+	put_text(&section, "call_graph", call_graphs[recording->options->call_graph]);
+	if (sampling->samples.stacks) {
+		xp_samples_stacks(&sampling->samples, stacks);
+		put(&section, "stacks", stacks_value(stacks, true));
+	}
+	put(&section, "profiles", profiles_value(&sampling->samples));
+	return done(&section);
+}
