@@ -613,8 +613,8 @@ static void test_malformed_compression(void **state)
 	uint8_t *bytes;
 
 	(void)state;
-	for (size_t i = 0; i < XP_ARRAY_SIZE(rounds); i++)
-		rounds[i] = RECORD(XP_PERFDATA_FINISHED_ROUND, 0, 8);
+	for (size_t i = 0; i < XP_ARRAY_SIZE(rounds); i += 1000)
+		rounds[i] = RECORD(12345, 0, 8000);
 	begin_compressed();
 	put_compressed(XP_PERFDATA_COMPRESSED, zeros, 8);
 	end_data();
@@ -658,6 +658,52 @@ static void test_malformed_compression(void **state)
 	words(RECORD(XP_PERFDATA_COMPRESSED2, 0, 24), 9, 0);
 	end_compressed(1, 16);
 	assert_violation(DATA, "inside its 9 bytes");
+	ZSTD_freeCCtx(zstd);
+	zstd = NULL;
+}
+
+/* What all records of a file may be: each bound by itself. */
+static void test_expansion_is_bounded(void **state)
+{
+	static uint64_t rounds[100000];
+	struct xp_violation violation;
+	struct xp_perfdata_reader reader;
+	struct xp_perfdata_record record;
+	uint64_t count = 0;
+	uint8_t *bytes;
+	int more;
+
+	(void)state;
+	for (size_t i = 0; i < XP_ARRAY_SIZE(rounds); i++)
+		rounds[i] = RECORD(XP_PERFDATA_FINISHED_ROUND, 0, 8);
+	begin_compressed();
+	for (int i = 0; i < 12; i++) {
+		put_compressed(XP_PERFDATA_COMPRESSED, rounds, sizeof(rounds));
+		/* So that it is the number of records that is too high. */
+		for (int j = 0; j < 8; j++)
+			put_sample(4);
+	}
+	end_compressed(1, sizeof(rounds));
+	bytes = copy();
+	assert_int_equal(xp_perfdata_reader_init(&reader, bytes, file.size, &violation), 0);
+	while ((more = xp_perfdata_reader_next(&reader, &record, &violation)) > 0)
+		count += record.is_decompressed;
+	assert_int_equal(more, -EBADMSG);
+	assert_non_null(strstr(violation.text, "more than one for 2 bytes"));
+	assert_int_equal(count, (1 << 20) + file.size / 2);
+	xp_perfdata_reader_end(&reader);
+
+	/* Of a file of 3 MB, whose first records had nearly all the bytes. */
+	assert_int_equal(xp_perfdata_reader_init(&reader, bytes, file.size, &violation), 0);
+	assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 1);
+	reader.size = 3000000;
+	reader.expanded_bytes = (UINT64_C(8) << 30) + 200 * reader.size - sizeof(rounds);
+	while ((more = xp_perfdata_reader_next(&reader, &record, &violation)) > 0)
+		;
+	assert_int_equal(more, -EBADMSG);
+	assert_non_null(strstr(violation.text, "xprof reads no more of a file of 3000000"));
+	xp_perfdata_reader_end(&reader);
+	free(bytes);
 	ZSTD_freeCCtx(zstd);
 	zstd = NULL;
 }
@@ -707,6 +753,7 @@ int main(void)
 		cmocka_unit_test(test_jit_mark),
 		cmocka_unit_test(test_compressed),
 		cmocka_unit_test(test_malformed_compression),
+		cmocka_unit_test(test_expansion_is_bounded),
 		cmocka_unit_test(test_format),
 	};
 

@@ -8,10 +8,15 @@
 #include "format/perfdata_zstd.h"
 
 /*
- * Maximum expansion of compressed records, per byte of the file. Samples of a recursion 4096 calls deep reach 1800;
- * zstd could reach 12000.
+ * What compressed records may expand to, and how many they may be, for a file of so many bytes. Samples of a recursion
+ * 4096 calls deep expand 1800 times, and zstd could reach 12000. Such a file is read up to 8 GB of records, for a
+ * minute or two; most recordings expand 5 to 50 times. A record takes some 8 bytes at least, since its time is its own.
  */
 #define EXPANSION_MAX 4000
+#define EXPANDED_BYTES_ALWAYS (UINT64_C(8) << 30) /* if it is no more than that */
+#define EXPANSION_BEYOND 200
+#define RECORDS_ALWAYS (UINT64_C(1) << 20)
+#define RECORDS_BEYOND 2 /* for one more record, bytes */
 /* The header before features were added. */
 #define OLD_HEADER_BYTES offsetof(struct xp_perfdata_header, features)
 #define PIPE_HEADER_BYTES 16
@@ -108,6 +113,23 @@ static int begin_unpacking(struct xp_perfdata_reader *reader, struct xp_violatio
 	return 0;
 }
 
+static int check_expansion(const struct xp_perfdata_reader *reader, struct xp_violation *violation)
+{
+	uint64_t bytes = reader->expanded_bytes;
+
+	if (bytes / EXPANSION_MAX > reader->size)
+		return xp_violate(violation, reader->compressed_offset,
+				  "The records so far expand to more than %d times the file's bytes, which no "
+				  "recording does",
+				  EXPANSION_MAX);
+	if (bytes > EXPANDED_BYTES_ALWAYS && (bytes - EXPANDED_BYTES_ALWAYS) / EXPANSION_BEYOND > reader->size)
+		return xp_violate(violation, reader->compressed_offset,
+				  "The records so far expand to %" PRIu64 " bytes, and xprof reads no more of a file "
+				  "of %" PRIu64,
+				  bytes, reader->size);
+	return 0;
+}
+
 /* The newer type stores the length of its data, which padding may follow. */
 static int unpack(struct xp_perfdata_reader *reader, const struct xp_perfdata_record *record,
 		  struct xp_violation *violation)
@@ -139,13 +161,7 @@ static int unpack(struct xp_perfdata_reader *reader, const struct xp_perfdata_re
 		return xp_violate(violation, record->offset, "A compressed record cannot be read: %s", why);
 	xp_perfdata_decompressed(reader->decompressor, &behind);
 	reader->expanded_bytes += behind - before;
-	if (reader->expanded_bytes / EXPANSION_MAX > reader->size)
-		return xp_violate(
-		    violation, record->offset,
-		    "The records so far expand to more than %d times the file's bytes, which no recording "
-		    "does",
-		    EXPANSION_MAX);
-	return 0;
+	return check_expansion(reader, violation);
 }
 
 /*
@@ -189,6 +205,11 @@ static int next_decompressed(struct xp_perfdata_reader *reader, struct xp_perfda
 	    header.type == XP_PERFDATA_AUXTRACE)
 		return xp_violate(violation, reader->compressed_offset, "A compressed record holds one of type %u",
 				  header.type);
+	if (++reader->expanded_records > RECORDS_ALWAYS + reader->size / RECORDS_BEYOND)
+		return xp_violate(violation, reader->compressed_offset,
+				  "The compressed records so far are more than one for %d bytes of the file, which no "
+				  "recording has",
+				  RECORDS_BEYOND);
 	*record = (struct xp_perfdata_record){ .offset = reader->compressed_offset,
 					       .is_decompressed = true,
 					       .bytes = header.size,

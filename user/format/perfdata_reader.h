@@ -7,7 +7,7 @@
  * Sources of the format: see perfdata.h. perfdata_rules.h checks what perf requires in addition.
  *
  * The file is untrusted: the reader never reads outside its bytes. The cost of compressed records is bounded: memory as
- * in perfdata_zstd.h, time by a limit on their expanded size.
+ * in perfdata_zstd.h, time by limits on their expanded size and number.
  */
 #ifndef XPROF_FORMAT_PERFDATA_READER_H
 #define XPROF_FORMAT_PERFDATA_READER_H
@@ -31,7 +31,7 @@ struct xp_perfdata_reader {
 	uint64_t size;
 	uint64_t pos;
 	uint64_t end;				       /* of the records */
-	uint64_t expanded_bytes;		       /* of all compressed records so far */
+	uint64_t expanded_bytes, expanded_records;     /* of all compressed records so far */
 	struct xp_perfdata_decompressor *decompressor; /* NULL: no compressed record so far */
 	uint64_t compressed_offset;		       /* of the last compressed record */
 };
