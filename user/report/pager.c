@@ -88,8 +88,7 @@ static int show_page(const struct xp_page *page)
 
 	if (!command)
 		command = "command -v less >/dev/null || exit 127; less";
-	if (page->terminal.is_terminal && *command && strcmp(command, "cat") != 0 &&
-	    show(command, page->text, page->bytes))
+	if (*command && strcmp(command, "cat") != 0 && show(command, page->text, page->bytes))
 		return 0;
 	return xp_write_all(STDOUT_FILENO, page->text, page->bytes);
 }
@@ -99,12 +98,18 @@ int xp_page_begin(struct xp_page *page, bool is_data)
 	memset(page, 0, sizeof(*page));
 	if (!is_data)
 		look_at_terminal(&page->terminal);
-	page->out = open_memstream(&page->text, &page->bytes);
+	/* JSON may be much longer than what it is made of: only what a pager shows is kept. */
+	page->out = page->terminal.is_terminal ? open_memstream(&page->text, &page->bytes) : stdout;
 	return page->out ? 0 : -ENOMEM;
 }
 
 int xp_page_end(struct xp_page *page, int err)
 {
+	if (page->out == stdout) {
+		if (fflush(stdout) && !err)
+			err = -errno;
+		return err || !ferror(stdout) ? err : -EIO;
+	}
 	if (!err && ferror(page->out))
 		err = -ENOMEM;
 	if (fclose(page->out) && !err)

@@ -14,10 +14,10 @@ struct xp_terminal {
 	unsigned int columns; /* 0: unknown, or not a terminal */
 };
 
-/* What is printed, before it is shown as a whole. */
+/* What is printed. On a terminal it is kept until it is shown as a whole. */
 struct xp_page {
 	struct xp_terminal terminal;
-	FILE *out; /* to print to */
+	FILE *out; /* to print to; may be stdout */
 	/* private */
 	char *text;
 	size_t bytes;
