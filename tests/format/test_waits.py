@@ -113,6 +113,33 @@ def test_sums_do_not_wrap(xprof, tmp_path):
     assert process["waits"]["runnable_ns"] == 2**63 - 1
 
 
+def test_sums_of_accounts_and_models_do_not_wrap(xprof, tmp_path):
+    """Of threads that ran for 31 years each, and of a tree, an export and a page of such waits."""
+    ever = ("waiting", TSC + MS, SERVER, SERVER, 0, 2**63 - 1, 10, "L", HOLDER, "holder", "1011", "1201")
+    threads = [{"pid": SERVER, "tid": SERVER + i, "name": "x", "running_s": 1e9, "runnable_s": 1e9, "blocked_s": 1e9} for i in range(30)]
+    directory = made(tmp_path / "recording", [*LINES, *[ever] * 3], waits={**ACCOUNTS, "threads": threads})
+    (process,) = json.loads(reported(xprof, "--json", directory))["groups"]
+    assert process["waits"]["account"] == {"threads": 30, "running_ns": 2**63 - 1, "runnable_ns": 2**63 - 1, "blocked_ns": 2**63 - 1}
+    tree = json.loads(reported(xprof, "--json", "--tree", "--off-cpu", directory))
+    assert tree["whole_ns"] == tree["nodes"][0]["total_ns"] == 2**63 - 1
+    done = xprof("export", "--off-cpu", "--folded", "-o", "-", directory)
+    assert sum(int(line.split()[-1]) for line in done.stdout.splitlines()) == 2**63 - 1
+
+
+def test_rows_of_all_tables_are_bounded(xprof, tmp_path):
+    """Each of 1100 threads has 1000 functions: what finds no row is told, and is in the table of all."""
+    stack = [f"{0x1500 + 16 * i:x}" for i in range(1000)]
+    lines = [("map", TSC + 2, SERVER, SERVER, "1000", "10000000", "0", "-", "/gone/app")]
+    lines += [("sample", TSC + MS + 1000 * i, SERVER, SERVER + i, 0, 0, *stack) for i in range(1100)]
+    done = xprof("report", "--json", "--by=thread", made(tmp_path / "recording", lines, clock={"start_tsc": TSC, "hz": HZ}))
+    assert done.returncode == 0 and "count as [others], since there are at most 1048576 rows" in done.stderr, done.stderr
+    report = json.loads(done.stdout)
+    rows = collections.Counter(row["function"] == "[others]" for group in report["groups"] for row in group["functions"])
+    assert rows[False] == 1 << 20 and rows[True] == 1100 - (1 << 20) // 1000
+    assert all(sum(row["flat"] for row in group["functions"]) == group["samples"] == 1 for group in report["groups"])
+    assert len(report["all"]["functions"]) == 1000 and all(row["cum"] == 1100 for row in report["all"]["functions"])
+
+
 def reported(xprof, *args):
     done = xprof("report", *args)
     assert done.returncode == 0, done.stderr

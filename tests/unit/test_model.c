@@ -399,6 +399,63 @@ static void test_many_deep_stacks(void **state)
 	assert_int_equal(totals[0], XP_MODEL_DEPTH_MAX + 1 + count);
 }
 
+/* A file may claim any times: no sum of samples overflows, and their parts make the whole. */
+static void test_values_are_bounded(void **state)
+{
+	struct recording *recording = *state;
+	struct xp_model *model = &recording->model;
+	struct xp_model_tree tree;
+	uint64_t totals[2];
+
+	for (int keep_times = 0; keep_times < 2; keep_times++) {
+		model->keep_times = keep_times;
+		add(recording, "ab", 0, UINT64_MAX / 10);
+		add(recording, "ab", 0, UINT64_MAX / 10);
+		add(recording, "ac", 1, UINT64_MAX / 10);
+	}
+	xp_model_totals(model, totals);
+	assert_true(totals[0] > 0 && totals[0] <= INT64_MAX);
+	assert_int_equal(totals[1], INT64_MAX);
+	name(recording);
+	assert_int_equal(xp_model_tree_make(&tree, model, XP_MODEL_BY_THREAD), 0);
+	assert_int_equal(tree.nodes[0].total[1], INT64_MAX);
+	xp_model_tree_free(&tree);
+}
+
+/* Of some 2000 threads with 1024 functions each, as a small compressed file can have. */
+static void test_nodes_are_bounded(void **state)
+{
+	struct recording *recording = *state;
+	struct xp_model *model = &recording->model;
+	const uint32_t more = XP_MODEL_NODES_MAX / XP_MODEL_DEPTH_MAX + 2;
+	struct xp_model_sample sample = { .values = { 1, 10 } };
+	struct xp_model_tree tree;
+	uint32_t node;
+
+	add_recursion(recording, XP_MODEL_DEPTH_MAX);
+	sample.stack = model->samples[model->sample_count - 1].stack;
+	for (uint32_t i = 0; i < more; i++) {
+		const struct xp_model_thread thread = { .process = recording->process, .tid = 1000 + i, .name = "" };
+
+		assert_int_equal(xp_model_thread(model, &thread, &sample.thread), 0);
+		assert_int_equal(xp_model_sample(model, &sample), 0);
+	}
+	name(recording);
+	assert_int_equal(xp_model_tree_make(&tree, model, XP_MODEL_BY_THREAD), 0);
+	assert_int_equal(tree.count, XP_MODEL_NODES_MAX + 1);
+	assert_in_range(tree.in_others, 1, 8);
+	assert_int_equal(find(model, &tree, 0, XP_MODEL_OTHERS)->total[0], tree.in_others);
+	assert_int_equal(tree.nodes[0].total[1], 10 * model->sample_count);
+	/* Who looks for it later finds it there, too. */
+	assert_int_equal(xp_model_tree_node(&tree, model, XP_MODEL_BY_THREAD, &sample, &node), 0);
+	assert_string_equal(tree.nodes[node].group, XP_MODEL_OTHERS);
+	assert_int_equal(tree.count, XP_MODEL_NODES_MAX + 1);
+	xp_model_tree_free(&tree);
+	assert_int_equal(xp_model_tree_make(&tree, model, XP_MODEL_BY_NONE), 0);
+	assert_int_equal(tree.in_others, 0);
+	xp_model_tree_free(&tree);
+}
+
 #define MANY 100000u
 
 /* Many locations have no name but their own; and files choose numbers so that threads and stacks go in step. */
@@ -444,6 +501,8 @@ int main(void)
 		TEST(test_depth_is_bounded),
 		TEST(test_shallow_stacks_are_whole),
 		TEST(test_many_deep_stacks),
+		TEST(test_values_are_bounded),
+		TEST(test_nodes_are_bounded),
 		TEST(test_no_keys_are_alike),
 	};
 

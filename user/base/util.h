@@ -45,6 +45,15 @@ static inline uint64_t xp_scale(uint64_t number, uint64_t to, uint64_t from)
 	return scaled > UINT64_MAX ? UINT64_MAX : (uint64_t)scaled;
 }
 
+/* Adds as much of value to the sum as keeps it within the integers of JSON, INT64_MAX. Returns how much that is. */
+static inline uint64_t xp_add_capped(uint64_t *sum, uint64_t value)
+{
+	uint64_t added = XP_MIN(value, (uint64_t)INT64_MAX - *sum);
+
+	*sum += added;
+	return added;
+}
+
 /* CLOCK_MONOTONIC, ns. */
 uint64_t xp_now_ns(void);
 

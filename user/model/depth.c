@@ -125,6 +125,7 @@ static int cut_samples(struct cutting *cutting)
 
 	model->samples = NULL;
 	model->sample_count = model->sample_room = 0;
+	memset(model->totals, 0, sizeof(model->totals));
 	xp_hash_free(&model->by_sample);
 	for (size_t i = 0; !err && i < count; i++)
 		err = add_sample(cutting, samples[i]);

@@ -200,7 +200,7 @@ int xp_model_location(struct xp_model *model, uint32_t object, uint64_t address,
 
 int xp_model_stack(struct xp_model *model, uint32_t callers, uint32_t location, uint32_t *index)
 {
-	const struct set set = SET(model, stacks, stack, XP_MODEL_STACKS_MAX);
+	const struct set set = SET(model, stacks, stack, model->stack_max);
 	const struct xp_model_stack stack = { .callers = callers, .location = location };
 
 	return set_add(&set, &stack, index);
@@ -219,7 +219,10 @@ static int append_sample(struct xp_model *model, const struct xp_model_sample *s
 		return -E2BIG;
 	if (XP_ARRAY_RESERVE(model->samples, model->sample_room, model->sample_count + 1))
 		return -ENOMEM;
-	model->samples[model->sample_count++] = *sample;
+	model->samples[model->sample_count] = *sample;
+	for (size_t i = 0; i < XP_ARRAY_SIZE(sample->values); i++)
+		model->samples[model->sample_count].values[i] = xp_add_capped(&model->totals[i], sample->values[i]);
+	model->sample_count++;
 	return 0;
 }
 
@@ -236,7 +239,7 @@ int xp_model_sample(struct xp_model *model, const struct xp_model_sample *sample
 	without.time_ns = 0;
 	err = set_add(&set, &without, &index);
 	for (size_t i = 0; !err && i < XP_ARRAY_SIZE(sample->values); i++)
-		model->samples[index].values[i] += sample->values[i];
+		model->samples[index].values[i] += xp_add_capped(&model->totals[i], sample->values[i]);
 	return err;
 }
 
@@ -262,6 +265,7 @@ int xp_model_init_beside(struct xp_model *model, enum xp_model_kind kind, struct
 	*model = (struct xp_model){
 		.kind = kind,
 		.durations_memory.max = XP_DURATIONS_BYTES_MAX,
+		.stack_max = XP_MODEL_STACKS_MAX,
 		.symbolizer = symbolizer,
 	};
 	return xp_model_stack(model, XP_MODEL_NONE, XP_MODEL_NONE, &empty);

@@ -21,6 +21,9 @@
  *
  * Memory: 8 bytes and a slot of 8 a stack, 40 a sample. Samples with the same stack, thread and CPU are added up unless
  * keep_times is set.
+ *
+ * A file may claim any values: each of the two sums over all samples ends at INT64_MAX, so that no sum of some of them
+ * can overflow. What a sample has beyond is left out.
  */
 #ifndef XPROF_MODEL_MODEL_H
 #define XPROF_MODEL_MODEL_H
@@ -138,6 +141,7 @@ struct xp_model {
 	const char *comment; /* the version and the command that recorded; NULL: unknown */
 	uint64_t dropped;    /* samples, calls or waits beyond a limit */
 	uint64_t waits;	     /* that the source of samples has, too */
+	size_t stack_max;    /* at most XP_MODEL_STACKS_MAX; set before stacks are added */
 
 	struct xp_model_process *processes;
 	size_t process_count;
@@ -165,6 +169,7 @@ struct xp_model {
 	struct xp_symbolizer *symbolizer; /* owns all texts */
 
 	/* private */
+	uint64_t totals[2]; /* of the samples that were added */
 	size_t process_room, thread_room, object_room, location_room, stack_room, function_room, frame_room,
 	    sample_room, call_time_room;
 	struct xp_hash by_process, by_thread, by_object, by_location, by_stack, by_function, by_sample;

@@ -11,6 +11,12 @@
 #include "model/objects.h"
 
 #define FRAMES_MAX 8192 /* a record has a 16-bit size */
+/*
+ * Compressed, a byte may stand for thousands of different stacks, but not in a recording: a file may have one stack for
+ * each 8 bytes of its records, and one that expands has fewer than these.
+ */
+#define STACKS_ALWAYS (1u << 20)
+#define STACKS_PER_BYTE 4
 
 /* How the addresses of a mapping are found in a file. */
 struct xp_perf_code {
@@ -409,6 +415,7 @@ int xp_perf_samples_add(struct xp_perf_samples *samples, const struct xp_file_vi
 		adding->model = model;
 		adding->source = source;
 		adding->places = places;
+		model->stack_max = XP_MIN(XP_MODEL_STACKS_MAX, STACKS_ALWAYS + (uint64_t)view->size * STACKS_PER_BYTE);
 		adding->start_ns = samples->converts && summary->start_tsc
 				       ? xp_perfdata_ns(&samples->conversion, summary->start_tsc)
 				       : samples->first_ns;

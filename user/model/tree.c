@@ -13,6 +13,7 @@
 #include "model/shown_name.h"
 
 #define LABEL_NAME_BYTES_MAX 64
+#define KNOWN_STACKS_MAX (1u << 20)
 
 static uint64_t node_key(const void *elements, uint32_t index)
 {
@@ -22,6 +23,17 @@ static uint64_t node_key(const void *elements, uint32_t index)
 	return (what ^ (uint64_t)node->parent << 33) * 0x9e3779b97f4a7c15u ^ node->parent;
 }
 
+static int append_node(struct xp_model_tree *tree, const struct xp_model_node *node, uint32_t *index)
+{
+	*index = (uint32_t)tree->count;
+	if (XP_ARRAY_RESERVE(tree->nodes, tree->room, tree->count + 1) ||
+	    xp_hash_add(&tree->by_node, node_key(node, 0), *index, node_key, tree->nodes))
+		return -ENOMEM;
+	tree->nodes[tree->count++] = *node;
+	return 0;
+}
+
+/* Returns -E2BIG if there are too many. */
 static int add_node(struct xp_model_tree *tree, const struct xp_model_node *node, uint32_t *index)
 {
 	uint64_t key = node_key(node, 0);
@@ -36,12 +48,29 @@ static int add_node(struct xp_model_tree *tree, const struct xp_model_node *node
 			return 0;
 		}
 	}
-	*index = (uint32_t)tree->count;
-	if (tree->count == UINT32_MAX || XP_ARRAY_RESERVE(tree->nodes, tree->room, tree->count + 1) ||
-	    xp_hash_add(&tree->by_node, key, *index, node_key, tree->nodes))
+	return tree->count >= XP_MODEL_NODES_MAX ? -E2BIG : append_node(tree, node, index);
+}
+
+/* The node of samples that need too many nodes. */
+static int find_others(struct xp_model_tree *tree, struct xp_model *model, uint32_t *node)
+{
+	const struct xp_model_node new = {
+		.function = XP_MODEL_NONE,
+		.group = xp_model_text(model, XP_MODEL_OTHERS),
+	};
+
+	if (!tree->others && (!new.group || append_node(tree, &new, &tree->others)))
 		return -ENOMEM;
-	tree->nodes[tree->count++] = *node;
+	*node = tree->others;
 	return 0;
+}
+
+static void warn_of_others(const struct xp_model_tree *tree, const struct xp_model *model, enum xp_model_group by)
+{
+	if (tree->in_others)
+		xp_warn("%" PRIu64 " %s are in " XP_MODEL_OTHERS ", since a tree has at most %u nodes%s",
+			tree->in_others, xp_model_kind_name(model->kind), XP_MODEL_NODES_MAX,
+			by == XP_MODEL_BY_NONE ? "" : "; --by none needs fewest");
 }
 
 /*
@@ -116,6 +145,8 @@ static int find_stack(struct xp_model_tree *tree, const struct xp_model *model, 
 	for (; !err && depth; depth--) {
 		stack = tree->path[depth - 1];
 		err = add_location(tree, model, model->stacks[stack].location, node);
+		if (tree->by_stack.count == KNOWN_STACKS_MAX)
+			xp_u64_map_free(&tree->by_stack);
 		if (!err && !xp_u64_map_add(&tree->by_stack, key | stack, *node))
 			err = -ENOMEM;
 	}
@@ -193,7 +224,19 @@ static void add_up(struct xp_model_tree *tree)
 int xp_model_tree_node(struct xp_model_tree *tree, struct xp_model *model, enum xp_model_group by,
 		       const struct xp_model_sample *sample, uint32_t *node)
 {
-	return find_group(tree, model, by, sample, node) ?: find_stack(tree, model, *node, sample->stack, node);
+	int err = find_group(tree, model, by, sample, node) ?: find_stack(tree, model, *node, sample->stack, node);
+
+	return err == -E2BIG ? find_others(tree, model, node) : err;
+}
+
+static void count(struct xp_model_tree *tree, uint32_t node, const uint64_t values[2])
+{
+	if (node && node == tree->others)
+		tree->in_others += values[0];
+	for (size_t i = 0; i < XP_ARRAY_SIZE(tree->nodes->self); i++) {
+		tree->nodes[node].self[i] += values[i];
+		tree->nodes[node].total[i] += values[i];
+	}
 }
 
 int xp_model_tree_make(struct xp_model_tree *tree, struct xp_model *model, enum xp_model_group by)
@@ -210,13 +253,12 @@ int xp_model_tree_make(struct xp_model_tree *tree, struct xp_model *model, enum 
 		const struct xp_model_sample *sample = &model->samples[i];
 
 		err = xp_model_tree_node(tree, model, by, sample, &node);
-		for (size_t j = 0; !err && j < XP_ARRAY_SIZE(sample->values); j++) {
-			tree->nodes[node].self[j] += sample->values[j];
-			tree->nodes[node].total[j] += sample->values[j];
-		}
+		if (!err)
+			count(tree, node, sample->values);
 	}
 	if (!err)
 		add_up(tree);
+	warn_of_others(tree, model, by);
 	return err;
 }
 
@@ -287,14 +329,13 @@ static int count_callers(struct xp_model_tree *tree, struct xp_model *model, enu
 	err = find_group(tree, model, by, sample, &chain.node);
 	if (!err)
 		err = add_callers(tree, model, matching, sample->stack, &chain);
+	if (err == -E2BIG)
+		err = find_others(tree, model, &chain.node);
 	if (err)
 		return err;
 	if (model->kind == XP_MODEL_CALLS && !chain.is_call)
 		values[0] = 0;
-	for (size_t j = 0; j < XP_ARRAY_SIZE(values); j++) {
-		tree->nodes[chain.node].self[j] += values[j];
-		tree->nodes[chain.node].total[j] += values[j];
-	}
+	count(tree, chain.node, values);
 	return 0;
 }
 
@@ -316,6 +357,7 @@ int xp_model_tree_callers(struct xp_model_tree *tree, struct xp_model *model, en
 	free(matching);
 	if (!err)
 		add_up(tree);
+	warn_of_others(tree, model, by);
 	return err;
 }
 

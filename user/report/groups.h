@@ -27,12 +27,6 @@ struct xp_report_groups {
 	struct xp_u64_map by_key;
 };
 
-/* A table to count in. */
-struct xp_report_place {
-	struct xp_report_table *table;
-	struct xp_report_row_index *index;
-};
-
 /* The caller calls xp_report_groups_free(), also after an error. Return 0 or -ENOMEM. */
 int xp_report_groups_init(struct xp_report_groups *groups, struct xp_report_tables *tables,
 			  const struct xp_recorded *recorded);

@@ -91,12 +91,13 @@ static int describe(const struct xp_report_log *log, const struct xp_report_grou
 }
 
 /* A function whose object is unknown may be known from samples. */
-static struct xp_report_row *row_of(const struct xp_report_place *place, const struct xp_report_row *like)
+static struct xp_report_row *row_of(const struct xp_report_groups *groups, const struct xp_report_place *place,
+				    const struct xp_report_row *like)
 {
 	struct xp_report_row *known =
 	    like->object ? NULL : xp_report_row_named(place->table, place->index, like->function);
 
-	return known ? known : xp_report_row(place->table, place->index, like);
+	return known ? known : xp_report_row(groups->tables, place, like);
 }
 
 /* To ns since the start of the recording: that of the manifest or of the log. */
@@ -125,13 +126,14 @@ static int count_function(struct xp_report_log *log, struct xp_report_groups *gr
 	/* The table of all comes first: the last one takes the durations over. */
 	for (size_t i = count; !err && i; i--) {
 		struct xp_report_place *place = &places[i - 1];
-		struct xp_report_row *row = row_of(place, &like);
+		struct xp_report_row *row = row_of(groups, place, &like);
 
 		if (!row)
 			return -ENOMEM;
 		place->table->has_calls = true;
 		place->table->calls += calls->calls;
 		place->table->open += calls->calls - calls->ended;
+		groups->tables->in_others += row->is_others ? calls->calls : 0;
 		row->calls += calls->calls;
 		row->ended += calls->ended;
 		if (log->calls.cycle_hz)
@@ -153,7 +155,7 @@ static int mark_taken_out(const struct xp_report_log *log, struct xp_report_grou
 	xp_report_groups_places(groups, process, places);
 	for (size_t i = 0; !err && i < from->taken_out_count; i++) {
 		err = describe(log, groups, from->taken_out[i].id, &like);
-		row = err ? NULL : row_of(&places[0], &like);
+		row = err ? NULL : row_of(groups, &places[0], &like);
 		if (!row)
 			return -ENOMEM;
 		row->taken_out = &from->taken_out[i];

@@ -16,7 +16,8 @@ struct making {
 	const struct xp_pprof_profile *profile;
 	const struct xp_report_options *options;
 	struct xp_symbolizer *symbolizer;
-	struct xp_report_table *table;
+	struct xp_report_tables *tables;
+	struct xp_report_table *table; /* the only one */
 	struct xp_report_row_index index;
 	const char **texts; /* the profile's, clean; NULL: not used yet */
 	struct xp_pprof_values values;
@@ -55,14 +56,15 @@ struct chain {
 
 static int count_frame(struct making *making, struct chain *chain, const struct xp_report_row *like)
 {
-	struct xp_report_row *row =
-	    like->function && like->object ? xp_report_row(making->table, &making->index, like) : NULL;
+	const struct xp_report_place place = { making->table, &making->index };
+	struct xp_report_row *row = like->function && like->object ? xp_report_row(making->tables, &place, like) : NULL;
 	bool is_new;
 
 	if (!row)
 		return -ENOMEM;
 	is_new = row->seen != chain->number;
 	row->seen = chain->number;
+	making->tables->in_others += row->is_others && chain->first ? chain->count : 0;
 	if (making->values.is_calls) {
 		row->calls += chain->first ? chain->count : 0;
 		row->ended = row->calls;
@@ -139,7 +141,7 @@ static int make_table(struct making *making)
 		return -ENOMEM;
 	for (size_t i = 0; !err && i < profile->sample_count; i++)
 		err = count_sample(making, i);
-	making->table->sampled_ns = making->table->samples * making->table->period_us * 1000;
+	making->table->sampled_ns = xp_scale(making->table->samples, making->table->period_us * 1000, 1);
 	xp_report_row_index_free(&making->index);
 	free(making->texts);
 	return err;
@@ -161,10 +163,12 @@ int xp_report_read_pprof(struct xp_report_tables *tables, const char *path, cons
 	if (!tables->tables->name)
 		return -ENOMEM;
 	making.symbolizer = tables->symbolizer;
+	making.tables = tables;
 	making.table = tables->tables;
 	err = xp_pprof_file_read(&profile, &making.values, path);
 	if (!err)
 		err = make_table(&making);
 	xp_pprof_profile_free(&profile);
+	xp_report_warn_of_others(tables);
 	return err;
 }

@@ -184,7 +184,7 @@ static int count_stack(const struct making *making, const struct xp_report_place
 {
 	const struct xp_model *model = &making->model;
 	struct xp_report_row like, *row;
-	bool first = true;
+	bool first = true, in_others = false;
 	int err;
 
 	for (uint32_t stack = sample->stack; stack; stack = model->stacks[stack].callers) {
@@ -193,15 +193,17 @@ static int count_stack(const struct making *making, const struct xp_report_place
 		for (uint32_t i = making->options->no_inlines ? location->frame_count - 1 : 0;
 		     i < location->frame_count; i++) {
 			err = describe(making, location, i, &like);
-			row = err ? NULL : xp_report_row(place->table, place->index, &like);
+			row = err ? NULL : xp_report_row(making->tables, place, &like);
 			if (!row)
 				return -ENOMEM;
 			row->flat += first ? sample->values[0] : 0;
 			row->cum += row->seen != number ? sample->values[0] : 0;
 			row->seen = number;
 			first = false;
+			in_others |= row->is_others;
 		}
 	}
+	making->tables->in_others += in_others ? sample->values[0] : 0;
 	return 0;
 }
 
@@ -369,6 +371,7 @@ int xp_report_make(struct xp_report_tables *tables, const struct xp_recorded *re
 	*broken = making->broken;
 	making_free(making);
 	free(making);
+	xp_report_warn_of_others(tables);
 	if (!err && tables->count)
 		qsort(tables->tables, tables->count, sizeof(*tables->tables), compare_tables);
 	return err;

@@ -38,6 +38,7 @@ struct xp_report_row {
 	const char *function; /* clean, or object+0xaddress */
 	const char *file;     /* source file, only with by_line; NULL: unknown */
 	uint32_t line;
+	bool is_others;	    /* all functions beyond the limit of rows (rows.h) */
 	const char *object; /* clean: name of the ELF file; NULL: unknown */
 	uint64_t flat;	    /* samples in the function itself */
 	uint64_t cum;	    /* in the function and its callees */
@@ -85,6 +86,8 @@ struct xp_report_tables {
 	struct xp_report_table *tables;	  /* one per group, most samples first */
 	size_t count;
 	struct xp_report_table all; /* of all groups together; without rows if there is only one */
+	size_t row_count;	    /* of all tables but the last one */
+	uint64_t in_others;	    /* samples and calls that are counted in a row of other functions */
 	struct xp_report_machine machine;
 	struct xp_durations_memory memory; /* of all rows' durations */
 	struct xp_facts_waits wait_facts;

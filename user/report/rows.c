@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "report/rows.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "base/util.h"
 
 static uint64_t row_key(const void *elements, uint32_t index)
 {
@@ -21,21 +23,56 @@ static bool same_row(const struct xp_report_row *a, const struct xp_report_row *
 	return a->function == b->function && a->object == b->object && a->file == b->file && a->line == b->line;
 }
 
-struct xp_report_row *xp_report_row(struct xp_report_table *table, struct xp_report_row_index *index,
-				    const struct xp_report_row *like)
+static struct xp_report_row *find_row(const struct xp_report_place *place, const struct xp_report_row *like)
 {
-	uint64_t key = row_key(like, 0);
+	const struct xp_hash *rows = &place->index->rows;
+
+	for (const uint32_t *slot = xp_hash_first(rows, row_key(like, 0)); *slot; slot = xp_hash_next(rows, slot))
+		if (same_row(&place->table->rows[*slot - 1], like))
+			return &place->table->rows[*slot - 1];
+	return NULL;
+}
+
+static struct xp_report_row *add_row(const struct xp_report_place *place, const struct xp_report_row *like)
+{
+	struct xp_report_table *table = place->table;
+	struct xp_report_row_index *index = place->index;
 	uint32_t next = (uint32_t)table->row_count;
 
-	for (const uint32_t *slot = xp_hash_first(&index->rows, key); *slot; slot = xp_hash_next(&index->rows, slot))
-		if (same_row(&table->rows[*slot - 1], like))
-			return &table->rows[*slot - 1];
 	if (table->row_count == UINT32_MAX - 1 || XP_ARRAY_RESERVE(table->rows, index->room, table->row_count + 1) ||
-	    xp_hash_add(&index->rows, key, next, row_key, table->rows) ||
+	    xp_hash_add(&index->rows, row_key(like, 0), next, row_key, table->rows) ||
 	    !xp_u64_map_add(&index->by_function, (uintptr_t)like->function, next))
 		return NULL;
 	table->rows[table->row_count] = *like;
 	return &table->rows[table->row_count++];
+}
+
+struct xp_report_row *xp_report_row(struct xp_report_tables *tables, const struct xp_report_place *place,
+				    const struct xp_report_row *like)
+{
+	struct xp_report_row *row = find_row(place, like), others = { .is_others = true };
+
+	if (row)
+		return row;
+	if (place->table == &tables->all)
+		return add_row(place, like);
+	if (tables->row_count < XP_REPORT_ROWS_MAX) {
+		tables->row_count++;
+		return add_row(place, like);
+	}
+	others.function = xp_symbolizer_text(tables->symbolizer, XP_MODEL_OTHERS);
+	if (!others.function)
+		return NULL;
+	row = find_row(place, &others);
+	return row ? row : add_row(place, &others);
+}
+
+void xp_report_warn_of_others(const struct xp_report_tables *tables)
+{
+	if (tables->in_others)
+		xp_warn("%" PRIu64 " samples and calls have functions that count as " XP_MODEL_OTHERS
+			", since there are at most %u rows; --by process needs fewer",
+			tables->in_others, XP_REPORT_ROWS_MAX);
 }
 
 struct xp_report_row *xp_report_row_named(struct xp_report_table *table, const struct xp_report_row_index *index,

@@ -14,12 +14,27 @@ struct xp_report_row_index {
 	struct xp_u64_map by_function; /* the first row with a name */
 };
 
+/* A table to count in. */
+struct xp_report_place {
+	struct xp_report_table *table;
+	struct xp_report_row_index *index;
+};
+
 /*
- * Finds the row with this function, object, file and line, or adds a copy of it. All texts are from one pool, where
- * equal ones have one address. Returns NULL if out of memory. Valid until the next row is added.
+ * Each thread may have a row of its own for all functions of a recording: beyond this number of rows, that of the table
+ * of all aside, tables have one row for all further functions. A row takes 180 bytes.
  */
-struct xp_report_row *xp_report_row(struct xp_report_table *table, struct xp_report_row_index *index,
+#define XP_REPORT_ROWS_MAX (1u << 20)
+
+/*
+ * Finds the row with this function, object, file and line, or adds a copy of it; beyond the limit it is the table's row
+ * of all others. All texts are from one pool, where equal ones have one address. Returns NULL if out of memory. Valid
+ * until the next row is added.
+ */
+struct xp_report_row *xp_report_row(struct xp_report_tables *tables, const struct xp_report_place *place,
 				    const struct xp_report_row *like);
+/* Tells how much is in the rows of other functions, if anything is. */
+void xp_report_warn_of_others(const struct xp_report_tables *tables);
 /* The first row with this function, in whatever object. NULL: none. */
 struct xp_report_row *xp_report_row_named(struct xp_report_table *table, const struct xp_report_row_index *index,
 					  const char *function);

@@ -11,12 +11,6 @@
 
 #define ENDED_BY (XP_WAIT_LAST | XP_WAIT_HARDIRQ | XP_WAIT_SOFTIRQ)
 
-/* A file may claim any times: sums end where JSON's integers do. */
-static void add_ns(uint64_t *sum, uint64_t ns)
-{
-	*sum = ns > (uint64_t)INT64_MAX - *sum ? (uint64_t)INT64_MAX : *sum + ns;
-}
-
 /* ---- places ---- */
 
 static uint64_t place_key(const void *elements, uint32_t index)
@@ -75,8 +69,8 @@ static int add(void *arg, const struct xp_model_sample *sample, const struct xp_
 		return err;
 	place->recorded++;
 	place->count += xp_wait_record_weight(wait);
-	add_ns(&place->total_ns, xp_wait_record_period(wait));
-	add_ns(&place->runnable_ns, xp_waits_runnable_ns(wait));
+	xp_add_capped(&place->total_ns, xp_wait_record_period(wait));
+	xp_add_capped(&place->runnable_ns, xp_waits_runnable_ns(wait));
 	if (ns > place->longest_ns) {
 		place->longest_ns = ns;
 		place->longest_at_ns = sample->time_ns - XP_MIN(ns, sample->time_ns);
@@ -138,8 +132,8 @@ static int compare_rows(const void *a, const void *b)
 static void add_to_row(struct xp_wait_row *row, const struct xp_wait_place *place)
 {
 	row->count += place->count;
-	add_ns(&row->total_ns, place->total_ns);
-	add_ns(&row->runnable_ns, place->runnable_ns);
+	xp_add_capped(&row->total_ns, place->total_ns);
+	xp_add_capped(&row->runnable_ns, place->runnable_ns);
 	if (place->longest_ns > row->longest_ns) {
 		row->longest_ns = place->longest_ns;
 		row->longest_at_ns = place->longest_at_ns;
@@ -150,8 +144,8 @@ static void add_to_table(struct xp_wait_table *table, const struct xp_wait_place
 {
 	table->recorded += place->recorded;
 	table->count += place->count;
-	add_ns(&table->total_ns, place->total_ns);
-	add_ns(&table->runnable_ns, place->runnable_ns);
+	xp_add_capped(&table->total_ns, place->total_ns);
+	xp_add_capped(&table->runnable_ns, place->runnable_ns);
 }
 
 int xp_wait_table_make(struct xp_wait_table *table, const struct xp_wait_places *places, uint32_t *some, size_t count)
@@ -180,7 +174,7 @@ int xp_wait_table_make(struct xp_wait_table *table, const struct xp_wait_places 
 			row->wakers++;
 			by_one_ns = 0;
 		}
-		add_ns(&by_one_ns, place->total_ns);
+		xp_add_capped(&by_one_ns, place->total_ns);
 		if (by_one_ns >= row->waker_ns) {
 			row->waker = place->waker;
 			row->waker_ns = by_one_ns;

@@ -14,9 +14,9 @@
 static void count_account(struct xp_report_account *to, const struct xp_facts_account *account)
 {
 	to->threads++;
-	to->running_ns += account->running_ns;
-	to->runnable_ns += account->runnable_ns;
-	to->blocked_ns += account->blocked_ns;
+	xp_add_capped(&to->running_ns, account->running_ns);
+	xp_add_capped(&to->runnable_ns, account->runnable_ns);
+	xp_add_capped(&to->blocked_ns, account->blocked_ns);
 }
 
 /* Of a process that ran several programs, the account does not tell these apart. */
