@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "arch/x86_64/stub.h"
+#include "base/small_file.h"
 #include "commands.h"
 #include "elf/sled_table.h"
 #include "kernel/preflight.h"
@@ -52,15 +53,9 @@ static void print_privileges(void)
 /* Whether ptrace is disabled for all users, which no privilege changes before the next boot. */
 static bool is_ptrace_off(void)
 {
-	FILE *file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
-	int scope = 0;
+	uint64_t scope;
 
-	if (!file)
-		return false;
-	if (fscanf(file, "%d", &scope) != 1)
-		scope = 0;
-	fclose(file);
-	return scope == 3;
+	return !xp_small_file_number("/proc/sys/kernel/yama/ptrace_scope", &scope) && scope == 3;
 }
 
 static void print_patching(const struct xp_preflight *preflight)

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/small_file.h"
 #include "base/util.h"
 
 #define NOBODY 65534
@@ -105,14 +106,9 @@ static void limit(int resource, rlim_t soft, rlim_t hard)
 /* The size of the address space, which begins as a copy of the parent's. 0: unknown. */
 static rlim_t inherited_bytes(void)
 {
-	int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-	char text[32] = "";
+	uint64_t pages;
 
-	if (fd < 0)
-		return 0;
-	(void)!read(fd, text, sizeof(text) - 1);
-	close(fd);
-	return strtoull(text, NULL, 10) * (rlim_t)sysconf(_SC_PAGESIZE);
+	return xp_small_file_number("/proc/self/statm", &pages) ? 0 : pages * (rlim_t)sysconf(_SC_PAGESIZE);
 }
 
 static void set_limits(const struct xp_child_limits *limits)

@@ -14,6 +14,7 @@
 
 #include <bpf/libbpf.h>
 
+#include "base/small_file.h"
 #include "base/util.h"
 
 #define MSR_PMU "/sys/bus/event_source/devices/msr"
@@ -98,14 +99,12 @@ static int sleep_ns(uint64_t ns)
 
 static int read_number(const char *path, const char *format, unsigned int *value)
 {
-	FILE *file = fopen(path, "re");
-	int n;
+	char text[64];
+	ssize_t bytes = xp_small_file_read(text, sizeof(text), "%s", path);
 
-	if (!file)
-		return -errno;
-	n = fscanf(file, format, value);
-	fclose(file);
-	return n == 1 ? 0 : -EINVAL;
+	if (bytes < 0)
+		return (int)bytes;
+	return sscanf(text, format, value) == 1 ? 0 : -EINVAL;
 }
 
 static int event_numbers(unsigned int *type, unsigned int *config)
@@ -328,32 +327,19 @@ static uint64_t kernel_frequency(const struct xp_clock *clock)
 
 /* ---- the clock ---- */
 
+/* All of a file without NULs, for the caller to free. */
 static char *read_text(const char *path)
 {
 	FILE *file = fopen(path, "re");
-	size_t used = 0, size = 0;
-	char *text = NULL, *grown;
+	char *text = NULL;
+	size_t room = 0;
 
-	if (!file)
-		return NULL;
-	for (;;) {
-		if (size - used < 2) {
-			size = size ? size * 2 : 65536;
-			grown = realloc(text, size);
-			if (!grown) {
-				free(text);
-				text = NULL;
-				break;
-			}
-			text = grown;
-		}
-		used += fread(text + used, 1, size - used - 1, file);
-		if (feof(file) || ferror(file))
-			break;
+	if (file && getdelim(&text, &room, 0, file) < 0) {
+		free(text);
+		text = NULL;
 	}
-	if (text)
-		text[used] = 0;
-	fclose(file);
+	if (file)
+		fclose(file);
 	return text;
 }
 

@@ -8,19 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/small_file.h"
+
 bool xp_cpu_online(unsigned int cpu)
 {
-	char path[64];
-	FILE *file;
-	int digit;
+	char path[64], text[8];
 
-	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/online", cpu);
-	file = fopen(path, "re");
-	if (file) {
-		digit = fgetc(file);
-		fclose(file);
-		return digit == '1';
-	}
+	if (xp_small_file_read(text, sizeof(text), "/sys/devices/system/cpu/cpu%u/online", cpu) >= 0)
+		return text[0] == '1';
 	/* A CPU that cannot go offline has no such file; a CPU that does not exist has no directory. */
 	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u", cpu);
 	return !access(path, F_OK);

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/small_file.h"
 #include "base/util.h"
 
 #define PAUSE_NS 20000000
@@ -42,18 +43,12 @@ static pid_t find_holder(int fd)
 /* True if the process runs and nothing is about to end it. */
 static bool is_alive(pid_t pid)
 {
-	char path[64], text[1024] = "", state = 0;
+	char text[1024], state = 0;
 	unsigned int flags = 0;
 	unsigned long pending = 0;
 	const char *fields;
-	FILE *file;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	file = fopen(path, "re");
-	if (!file)
-		return false;
-	text[fread(text, 1, sizeof(text) - 1, file)] = 0;
-	fclose(file);
+	xp_small_file_read(text, sizeof(text), "/proc/%d/stat", pid);
 	fields = strrchr(text, ')');
 	/* proc_pid_stat(5): state, flags, and the signals pending for the first thread. */
 	if (!fields || sscanf(fields,

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/bus_error.h"
+#include "base/small_file.h"
 #include "base/util.h"
 
 /* Another process has truncated a mapped file: what was read from it so far is invalid. */
@@ -55,7 +56,6 @@ static int map(struct xp_file_view *view, int fd)
 int xp_file_open_regular(int dir_fd, const char *name)
 {
 	int place = openat(dir_fd, name, O_PATH | O_CLOEXEC), fd;
-	char again[64];
 	struct stat st;
 
 	if (place < 0)
@@ -64,12 +64,8 @@ int xp_file_open_regular(int dir_fd, const char *name)
 		fd = -errno;
 	else if (!S_ISREG(st.st_mode))
 		fd = S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
-	else {
-		snprintf(again, sizeof(again), "/proc/self/fd/%d", place);
-		fd = open(again, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-		if (fd < 0)
-			fd = -errno;
-	}
+	else
+		fd = xp_open_format(O_RDONLY | O_NONBLOCK | O_NOCTTY, "/proc/self/fd/%d", place);
 	close(place);
 	return fd;
 }

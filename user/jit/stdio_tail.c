@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/small_file.h"
 #include "elf/find.h"
 #include "target/memory.h"
 #include "target/target.h"
@@ -63,17 +64,14 @@ static void link_name(int dir, const char *link, char name[NAME_MAX + 1])
 static bool has_inode(pid_t pid, const char *fd, ino_t inode)
 {
 	unsigned long long found = inode;
-	char path[64], line[128];
-	FILE *info;
+	const char *line;
+	char info[256]; /* it is in the first lines */
 
-	snprintf(path, sizeof(path), "/proc/%d/fdinfo/%.16s", pid, fd);
-	info = fopen(path, "re");
-	if (!info)
+	if (xp_small_file_read(info, sizeof(info), "/proc/%d/fdinfo/%.16s", pid, fd) < 0)
 		return false;
-	while (fgets(line, sizeof(line), info))
-		if (sscanf(line, "ino: %llu", &found) == 1)
-			break;
-	fclose(info);
+	line = strstr(info, "\nino:");
+	if (line)
+		sscanf(line, " ino: %llu", &found);
 	return found == inode;
 }
 

@@ -17,6 +17,7 @@
 #include "base/array.h"
 #include "base/interrupt.h"
 #include "base/shield.h"
+#include "base/small_file.h"
 #include "base/util.h"
 #include "target/target.h"
 
@@ -173,18 +174,6 @@ out:
 	free(offsets);
 	free(cookies);
 	return fd;
-}
-
-static int uprobe_pmu_type(uint32_t *type)
-{
-	FILE *file = fopen("/sys/bus/event_source/devices/uprobe/type", "re");
-	int fields;
-
-	if (!file)
-		return -EOPNOTSUPP;
-	fields = fscanf(file, "%u", type);
-	fclose(file);
-	return fields == 1 ? 0 : -EOPNOTSUPP;
 }
 
 /* One file descriptor per offset is a lot: raises the hard limit too, as far as permitted. */
@@ -382,16 +371,16 @@ int xp_attach_uprobes(struct xp_attach *attach, const struct xp_uprobe_set *upro
 {
 	char path[64];
 	struct request request = { attach, uprobes, path };
-	int err;
+	uint64_t perf_type;
 
 	if (uprobes->count > xp_attach_room(attach))
 		return -ENOBUFS;
 	/* The kernel requires a path. This one names the inode, even if the file was renamed or deleted. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", uprobes->file_fd);
 	if (!attach->multi) {
-		err = uprobe_pmu_type(&attach->perf_type);
-		if (err)
-			return err;
+		if (xp_small_file_number("/sys/bus/event_source/devices/uprobe/type", &perf_type))
+			return -EOPNOTSUPP;
+		attach->perf_type = (uint32_t)perf_type;
 		/* Approximate: attaching from another thread at the same time changes little. */
 		raise_file_limit(attach->count + uprobes->count + 1024);
 	}

@@ -4,7 +4,6 @@
 #include <bpf/bpf.h>
 #include <dirent.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/small_file.h"
 #include "base/util.h"
 #include "target/target.h"
 
@@ -46,25 +46,14 @@ static int perf_event_open(struct perf_event_attr *attr, pid_t pid, int cpu)
 	return fd < 0 ? -errno : fd;
 }
 
-static uint64_t max_sample_rate(void)
-{
-	FILE *file = fopen("/proc/sys/kernel/perf_event_max_sample_rate", "re");
-	uint64_t rate;
-
-	if (!file)
-		return 0;
-	if (fscanf(file, "%" SCNu64, &rate) != 1)
-		rate = 0;
-	fclose(file);
-	return rate;
-}
-
 static void set_rate(struct xp_sampler *sampler)
 {
 	struct perf_event_attr *attr = &sampler->attr;
 	uint64_t hz = sampler->options.hz;
-	uint64_t max = max_sample_rate();
+	uint64_t max;
 
+	if (xp_small_file_number("/proc/sys/kernel/perf_event_max_sample_rate", &max))
+		max = 0;
 	if (!hz) {
 		attr->sample_period = sampler->options.period;
 		if (attr->type == PERF_TYPE_SOFTWARE)

@@ -16,6 +16,7 @@
 #include <bpf/libbpf.h>
 
 #include "base/clock.h"
+#include "base/small_file.h"
 #include "kernel/attach.h"
 #include "kernel/privilege.h"
 
@@ -47,17 +48,10 @@ static void __attribute__((format(printf, 2, 3))) say(struct xp_check_result *re
 /* The first line of a small file. */
 static int read_line(const char *path, char *line, size_t size)
 {
-	FILE *file = fopen(path, "re");
-	int err = 0;
+	ssize_t bytes = xp_small_file_read(line, size, "%s", path);
 
-	line[0] = 0;
-	if (!file)
-		return -errno;
-	if (!fgets(line, size, file))
-		err = ferror(file) ? -EIO : -ENODATA;
-	fclose(file);
 	line[strcspn(line, "\n")] = 0;
-	return err;
+	return bytes > 0 ? 0 : bytes ? (int)bytes : -ENODATA;
 }
 
 bool xp_kernel_version_parse(const char *release, unsigned int *major, unsigned int *minor)

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/small_file.h"
 #include "base/util.h"
 #include "target/memory_window.h"
 
@@ -63,11 +64,6 @@ void xp_privilege_drop(void)
 
 /* ---- what a process requires ---- */
 
-static void memory_path(char *path, size_t size, pid_t pid)
-{
-	snprintf(path, size, "/proc/%d/mem", pid);
-}
-
 /*
  * Explains why the memory of a process cannot be opened, if a missing capability is the reason. Files of other users
  * take the capability to read any file, or the one to write any file. Other obstacles, such as
@@ -78,7 +74,7 @@ static int say_missing(pid_t pid, bool write, char *why, size_t why_size)
 	const char *name = xp_privilege_has(CAP_SYS_PTRACE) ? NULL : "CAP_SYS_PTRACE";
 	char path[64];
 
-	memory_path(path, sizeof(path), pid);
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
 	if (faccessat(AT_FDCWD, path, write ? R_OK | W_OK : R_OK, AT_EACCESS))
 		name = write ? "CAP_DAC_OVERRIDE" : "CAP_DAC_READ_SEARCH";
 	if (!name)
@@ -117,12 +113,9 @@ int xp_privilege_probe_all(char *why, size_t why_size)
 
 int xp_privilege_patch(pid_t pid, char *why, size_t why_size)
 {
-	char path[64];
-	int fd;
+	int fd = xp_open_format(O_RDWR, "/proc/%d/mem", pid);
 
-	memory_path(path, sizeof(path), pid);
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	if (fd < 0 && errno == ENOENT)
+	if (fd == -ENOENT)
 		return -ESRCH;
 	if (fd < 0 && say_missing(pid, true, why, why_size))
 		return -EACCES;

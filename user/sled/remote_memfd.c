@@ -3,13 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "arch/x86_64/stub.h"
+#include "base/small_file.h"
 #include "base/util.h"
 #include "target/status.h"
 
@@ -46,12 +46,7 @@ static bool is_new_memfd(int fd, uid_t uid)
 
 int xp_memfd_reopen(int place)
 {
-	char path[64];
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", place);
-	fd = open(path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	return xp_open_format(O_RDWR | O_NONBLOCK | O_NOCTTY, "/proc/self/fd/%d", place);
 }
 
 /*
@@ -60,14 +55,11 @@ int xp_memfd_reopen(int place)
  */
 static int open_new(pid_t tid, int remote_fd)
 {
-	char path[64];
+	int place = xp_open_format(O_PATH, "/proc/%d/fd/%d", tid, remote_fd), fd;
 	struct xp_target_status status;
-	int place, fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", tid, remote_fd);
-	place = open(path, O_PATH | O_CLOEXEC);
 	if (place < 0)
-		return -errno;
+		return place;
 	fd =
 	    !xp_thread_status(&status, tid, tid) && is_new_memfd(place, status.fsuid) ? xp_memfd_reopen(place) : -EPERM;
 	close(place);

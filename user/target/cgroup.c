@@ -2,11 +2,10 @@
 #include "target/cgroup.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "base/small_file.h"
 
 /* A line for each of the 13 hierarchies that Linux has at most. */
 #define FILE_BYTES (16 * (XP_CGROUP_BYTES + 64))
@@ -33,18 +32,10 @@ int xp_cgroup_parse(char *text, char path[XP_CGROUP_BYTES])
 
 int xp_target_cgroup(pid_t pid, char path[XP_CGROUP_BYTES])
 {
-	char text[FILE_BYTES], file[64];
-	ssize_t bytes;
-	int fd;
+	char text[FILE_BYTES];
+	ssize_t bytes = xp_small_file_read(text, sizeof(text), "/proc/%d/cgroup", pid);
 
-	snprintf(file, sizeof(file), "/proc/%d/cgroup", pid);
-	fd = open(file, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
-	bytes = read(fd, text, sizeof(text) - 1);
-	close(fd);
 	if (bytes < 0)
-		return -ESRCH;
-	text[bytes] = 0;
+		return bytes == -ENOENT ? -ESRCH : (int)bytes;
 	return xp_cgroup_parse(text, path);
 }

@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,6 +19,7 @@
 
 #include "base/child.h"
 #include "base/fd_message.h"
+#include "base/small_file.h"
 #include "base/util.h"
 #include "target/mount_kind.h"
 
@@ -189,12 +189,7 @@ static int copy_bytes(int from_fd, const struct job *job, uint64_t *bytes)
 
 static int reopen(int place)
 {
-	char path[64];
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", place);
-	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	return xp_open_format(O_RDONLY | O_NONBLOCK | O_NOCTTY, "/proc/self/fd/%d", place);
 }
 
 /* If the mount is unknown, the file system itself may be known. */

@@ -5,13 +5,13 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/small_file.h"
 #include "target/status.h"
 
 #ifndef FUSE_SUPER_MAGIC /* linux/magic.h has it since 5.11 */
@@ -25,13 +25,10 @@ int xp_target_path_find(pid_t pid, const char *path)
 		.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
 		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
 	};
-	char root_path[64];
-	int root, fd;
+	int root = xp_open_format(O_PATH | O_DIRECTORY, "/proc/%d/root", pid), fd;
 
-	snprintf(root_path, sizeof(root_path), "/proc/%d/root", pid);
-	root = open(root_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
+		return root == -ENOENT ? -ESRCH : root;
 	fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
 	if (fd < 0)
 		fd = -errno;
@@ -58,9 +55,8 @@ static int judge(int fd, const struct xp_target_status *status, uint64_t bytes_m
 
 int xp_target_file_open(pid_t pid, uint64_t start_time, const char *path, uint64_t bytes_max)
 {
-	int place = xp_target_path_find(pid, path), fd = -1, err;
+	int place = xp_target_path_find(pid, path), err;
 	struct xp_target_status status;
-	char name[64];
 
 	if (place < 0)
 		return place;
@@ -68,12 +64,8 @@ int xp_target_file_open(pid_t pid, uint64_t start_time, const char *path, uint64
 	err = xp_target_status(&status, pid, start_time);
 	if (!err)
 		err = judge(place, &status, bytes_max);
-	if (!err) {
-		snprintf(name, sizeof(name), "/proc/self/fd/%d", place);
-		fd = open(name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-		if (fd < 0)
-			err = -errno;
-	}
+	if (!err)
+		err = xp_open_format(O_RDONLY | O_NONBLOCK | O_NOCTTY, "/proc/self/fd/%d", place);
 	close(place);
-	return err ? err : fd;
+	return err;
 }

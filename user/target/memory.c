@@ -14,6 +14,7 @@
 
 #include "base/child.h"
 #include "base/fd_message.h"
+#include "base/small_file.h"
 #include "base/util.h"
 #include "target/memory_child.h"
 
@@ -202,17 +203,10 @@ static int give_up(struct xp_target_memory *memory, pid_t pid, enum wait_kind ki
 /* Whether the child would go on if it had a CPU: then it is this machine that is slow, not the process. */
 static bool waits_for_cpu(pid_t child)
 {
-	char path[64], text[256] = "";
 	const char *state;
-	FILE *file;
+	char text[256];
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", child);
-	file = fopen(path, "re");
-	if (!file)
-		return false;
-	if (!fgets(text, sizeof(text), file))
-		text[0] = 0;
-	fclose(file);
+	xp_small_file_read(text, sizeof(text), "/proc/%d/stat", child);
 	state = strrchr(text, ')');
 	return state && state[1] == ' ' && state[2] == 'R';
 }
@@ -420,15 +414,11 @@ struct xp_target_memory *xp_target_memory_own(void)
 int xp_program_memory_open(struct xp_program_memory *program, pid_t pid, pid_t tid, bool writable)
 {
 	static uint64_t serials;
-	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/mem", pid, tid);
 	program->pid = pid;
 	program->serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
-	program->fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
-	if (program->fd < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
-	return 0;
+	program->fd = xp_open_format(writable ? O_RDWR : O_RDONLY, "/proc/%d/task/%d/mem", pid, tid);
+	return program->fd == -ENOENT ? -ESRCH : XP_MIN(program->fd, 0);
 }
 
 void xp_program_memory_close(struct xp_program_memory *program)

@@ -9,6 +9,7 @@
 
 #include "base/child.h"
 #include "base/fd_message.h"
+#include "base/small_file.h"
 #include "base/util.h"
 
 #define PAGE_BYTES 4096ull
@@ -49,12 +50,7 @@ static ssize_t write_held(int held_fd, uint64_t address, const uint8_t *from, si
 
 int xp_memory_open_maps(pid_t pid)
 {
-	char path[64];
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	return xp_open_format(O_RDONLY, "/proc/%d/maps", pid);
 }
 
 /* The kernel returns a page of the text at a time. */
@@ -82,17 +78,6 @@ static ssize_t read_maps(const struct xp_memory_request *request, int *maps_fd, 
 	return *maps_fd < 0 ? *maps_fd : xp_memory_read_text(*maps_fd, to, request->size);
 }
 
-static int open_map_file(const struct xp_memory_request *request)
-{
-	char path[128];
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, request->pid, request->address,
-		 request->end);
-	fd = open(path, O_PATH | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
-}
-
 /* Descriptors that the child keeps; -1: none. */
 struct child_files {
 	int held; /* /proc/PID/mem */
@@ -115,7 +100,8 @@ static int64_t carry_out(const struct xp_memory_request *request, struct child_f
 	case XP_MEMORY_READ_MAPS:
 		return read_maps(request, &files->maps, piece);
 	case XP_MEMORY_MAPPED_FILE:
-		*answer_fd = open_map_file(request);
+		*answer_fd = xp_open_format(O_PATH, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, request->pid,
+					    request->address, request->end);
 		return XP_MIN(*answer_fd, 0);
 	default:
 		return 0;

@@ -12,6 +12,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/small_file.h"
+
 /* of mountinfo: a process can have 100 000 mounts (fs.mount-max), and all of them are read for each of its files */
 #define LINES_MAX 4096
 
@@ -87,11 +89,8 @@ static enum kind find_kind(pid_t pid, unsigned long long mount)
 
 static int open_namespace(pid_t pid, struct stat *st)
 {
-	char path[64];
-	int fd;
+	int fd = xp_open_format(O_RDONLY, "/proc/%d/ns/mnt", pid);
 
-	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0 && !fstat(fd, st))
 		return fd;
 	if (fd >= 0)

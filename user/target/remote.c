@@ -16,6 +16,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/interrupt.h"
+#include "base/small_file.h"
 #include "base/util.h"
 #include "target/remote_thread.h"
 #include "target/status.h"
@@ -35,19 +36,12 @@ static bool is_known(const struct xp_remote *remote, pid_t tid)
 /* True if a thread that cannot be traced is ending. */
 static bool is_ending(const struct xp_remote *remote, pid_t tid)
 {
-	char path[64], text[512];
-	FILE *file;
-	char *paren;
-	bool ending = true;
+	const char *paren;
+	char text[512];
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", remote->pid, tid);
-	file = fopen(path, "re");
-	if (!file)
-		return true;
-	if (fgets(text, sizeof(text), file) && (paren = strrchr(text, ')')) && strlen(paren) > 2)
-		ending = paren[2] == 'Z' || paren[2] == 'X';
-	fclose(file);
-	return ending;
+	xp_small_file_read(text, sizeof(text), "/proc/%d/task/%d/stat", remote->pid, tid);
+	paren = strrchr(text, ')');
+	return !paren || strlen(paren) <= 2 || paren[2] == 'Z' || paren[2] == 'X';
 }
 
 static int seize(struct xp_remote *remote, pid_t tid, char *why, size_t why_size)

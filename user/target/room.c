@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include "base/memory_room.h"
+#include "base/small_file.h"
 #include "target/status.h"
 #include "target/target.h"
 
@@ -22,16 +23,10 @@ static bool exceeds(pid_t pid, int resource, uint64_t used_kib, uint64_t bytes)
 
 static bool exceeds_count(pid_t pid, uint64_t mappings)
 {
-	FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
-	uint64_t max = UINT64_MAX, count = 0;
+	uint64_t max, count = 0;
 	char *text;
 
-	if (file) {
-		if (fscanf(file, "%" SCNu64, &max) != 1)
-			max = UINT64_MAX;
-		fclose(file);
-	}
-	if (max == UINT64_MAX || xp_mappings_text(&text, pid))
+	if (xp_small_file_number("/proc/sys/vm/max_map_count", &max) || xp_mappings_text(&text, pid))
 		return false;
 	for (const char *at = text; (at = strchr(at, '\n')); at++)
 		count++;

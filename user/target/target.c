@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/small_file.h"
 #include "base/util.h"
 #include "target/chosen_file.h"
 #include "target/memory.h"
@@ -35,22 +36,10 @@ struct stat_line {
 };
 
 /* Fields of /proc/PID/stat after the name, which may contain spaces and parentheses. */
-static int read_stat_at(const char *path, struct stat_line *line)
+static int parse_stat(const char *text, struct stat_line *line)
 {
-	char text[1024];
-	ssize_t n;
-	char *p;
-	int fd;
+	const char *p = strrchr(text, ')');
 
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	if (n <= 0)
-		return -ESRCH;
-	text[n] = 0;
-	p = strrchr(text, ')');
 	if (!p)
 		return -EINVAL;
 	/* state ppid pgrp session tty tpgid flags, 10 more, num_threads itrealvalue starttime: proc(5). */
@@ -62,10 +51,12 @@ static int read_stat_at(const char *path, struct stat_line *line)
 
 static int read_stat(pid_t pid, struct stat_line *line)
 {
-	char path[64];
+	char text[1024];
+	ssize_t n = xp_small_file_read(text, sizeof(text), "/proc/%d/stat", pid);
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	return read_stat_at(path, line);
+	if (n < 0 && n != -ENOENT && n != -ESRCH)
+		return (int)n;
+	return n > 0 ? parse_stat(text, line) : -ESRCH;
 }
 
 int xp_target_find_start_time(pid_t pid, uint64_t *start_time)
@@ -96,27 +87,10 @@ uint64_t xp_target_start_time(pid_t pid)
 bool xp_target_thread_lives(pid_t pid, pid_t tid)
 {
 	struct stat_line line;
-	char path[64];
+	char text[1024];
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
-	return !read_stat_at(path, &line) && !(line.flags & PF_EXITING);
-}
-
-static void read_comm(const char *path, char name[16])
-{
-	char text[64];
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n;
-
-	name[0] = 0;
-	if (fd < 0)
-		return;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	if (n <= 0)
-		return;
-	text[text[n - 1] == '\n' ? n - 1 : n] = 0; /* a newline in the name itself stays */
-	xp_clean_text(name, 16, text);
+	return xp_small_file_read(text, sizeof(text), "/proc/%d/task/%d/stat", pid, tid) > 0 &&
+	       !parse_stat(text, &line) && !(line.flags & PF_EXITING);
 }
 
 uint64_t xp_target_cpu_ns(pid_t pid)
@@ -145,10 +119,12 @@ unsigned int xp_target_threads(pid_t pid)
 
 void xp_target_thread_name(pid_t pid, pid_t tid, char name[16])
 {
-	char path[64];
+	char text[64];
+	ssize_t n = xp_small_file_read(text, sizeof(text), "/proc/%d/task/%d/comm", pid, tid);
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", pid, tid);
-	read_comm(path, name);
+	if (n > 0 && text[n - 1] == '\n') /* a newline in the name itself stays */
+		text[n - 1] = 0;
+	xp_clean_text(name, 16, text);
 }
 
 DIR *xp_target_list(pid_t pid)
@@ -290,8 +266,7 @@ int xp_target_check(pid_t pid, struct xp_target_info *info, char *why, size_t wh
 	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
 	n = readlink(path, info->exe, sizeof(info->exe) - 1);
 	info->exe[n > 0 ? n : 0] = 0;
-	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-	read_comm(path, info->comm);
+	xp_target_thread_name(pid, pid, info->comm);
 	return 0;
 }
 
@@ -443,13 +418,10 @@ int xp_target_stat_exe(pid_t pid, struct stat *st)
 
 int xp_target_open_path(pid_t pid, const char *path, uint64_t inode)
 {
-	char link[64];
-	int root, fd;
+	int root = xp_open_format(O_PATH | O_DIRECTORY, "/proc/%d/root", pid), fd;
 
-	snprintf(link, sizeof(link), "/proc/%d/root", pid);
-	root = open(link, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)
-		return -errno;
+		return root;
 	fd = xp_chosen_open_path(root, path, pid, inode);
 	close(root);
 	return fd;

@@ -1,53 +1,36 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "target/time_slices.h"
 
-#include <ctype.h>
-#include <dirent.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
+
+#include "base/small_file.h"
+#include "target/target.h"
 
 /* The file is: time on a CPU, time waiting for one, time slices. */
-static uint64_t slices_of(int dir_fd, const char *tid)
+static uint64_t slices_of(pid_t pid, pid_t tid)
 {
-	char path[64], text[96];
 	uint64_t slices;
-	ssize_t bytes;
-	int fd;
+	char text[96];
 
-	snprintf(path, sizeof(path), "%.20s/schedstat", tid);
-	fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	bytes = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	if (bytes <= 0)
-		return 0;
-	text[bytes] = 0;
+	xp_small_file_read(text, sizeof(text), "/proc/%d/task/%d/schedstat", pid, tid);
 	return sscanf(text, "%*u %*u %" SCNu64, &slices) == 1 ? slices : 0;
 }
 
 uint64_t xp_time_slices(pid_t pid)
 {
 	uint64_t threads = 0, looked = 0, sum = 0;
-	struct dirent *entry;
-	char path[64];
-	DIR *dir;
+	DIR *list = xp_target_list(pid);
+	pid_t tid;
 
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	dir = opendir(path);
-	if (!dir)
+	if (!list)
 		return 0;
-	while ((entry = readdir(dir))) {
-		if (!isdigit((unsigned char)entry->d_name[0]))
-			continue;
+	while ((tid = xp_target_next(list))) {
 		if (threads++ >= XP_TIME_SLICES_THREADS_MAX)
 			continue;
-		sum += slices_of(dirfd(dir), entry->d_name);
+		sum += slices_of(pid, tid);
 		looked++;
 	}
-	closedir(dir);
+	closedir(list);
 	return looked ? sum * threads / looked : 0;
 }
