@@ -139,9 +139,7 @@ enum xp_exit xp_cmd_check(const struct xp_options *options)
 
 	for (size_t i = 0; i < options->operand_count; i++)
 		check_operand(options->operands[i], &tally);
-	if (fflush(stdout)) {
-		xp_error("cannot write to the standard output: %s", strerror(errno));
-		return XP_EXIT_FAILED;
-	}
+	if (fflush(stdout))
+		return xp_fail(XP_EXIT_FAILED, "cannot write to the standard output: %s", strerror(errno));
 	return tally.failed ? XP_EXIT_FAILED : XP_EXIT_OK;
 }

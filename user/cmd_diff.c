@@ -64,18 +64,12 @@ static int write_diff(const struct xp_diff_pair *pair, const struct xp_options *
 
 static int check(const struct xp_options *options)
 {
-	if (options->json + options->html + options->folded > 1) {
-		xp_error("--html, --folded and --json exclude each other");
-		return -EINVAL;
-	}
-	if (options->normalize && options->wall) {
-		xp_error("--normalize and --wall exclude each other");
-		return -EINVAL;
-	}
-	if (options->html && !options->export_path && isatty(STDOUT_FILENO)) {
-		xp_error("a page for a browser is no text for a terminal; give -o FILE");
-		return -EINVAL;
-	}
+	if (options->json + options->html + options->folded > 1)
+		return xp_fail(-EINVAL, "--html, --folded and --json exclude each other");
+	if (options->normalize && options->wall)
+		return xp_fail(-EINVAL, "--normalize and --wall exclude each other");
+	if (options->html && !options->export_path && isatty(STDOUT_FILENO))
+		return xp_fail(-EINVAL, "a page for a browser is no text for a terminal; give -o FILE");
 	return 0;
 }
 

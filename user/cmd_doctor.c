@@ -250,22 +250,16 @@ static enum xp_exit print_process(const char *operand)
 
 	errno = 0;
 	pid = is_digits(operand) ? strtol(operand, NULL, 10) : 0;
-	if (errno || pid <= 0 || pid > INT_MAX) {
-		xp_error("'%s' is not a process id; see 'xprof help doctor'", operand);
-		return XP_EXIT_USAGE;
-	}
+	if (errno || pid <= 0 || pid > INT_MAX)
+		return xp_fail(XP_EXIT_USAGE, "'%s' is not a process id; see 'xprof help doctor'", operand);
 	err = xp_target_check(pid, &info, why, sizeof(why));
-	if (err) {
-		xp_error("%s", why);
-		return XP_EXIT_FAILED;
-	}
+	if (err)
+		return xp_fail(XP_EXIT_FAILED, "%s", why);
 	putchar('\n');
 	xp_put_line(stdout, "%-9s %-14s %ld (%s)", "ok", "process", pid, info.comm);
 	err = xp_mappings_read(&mappings, pid);
-	if (err) {
-		xp_error("process %ld: cannot read its mappings: %s", pid, strerror(-err));
-		return XP_EXIT_FAILED;
-	}
+	if (err)
+		return xp_fail(XP_EXIT_FAILED, "process %ld: cannot read its mappings: %s", pid, strerror(-err));
 	if (xp_patch_check(pid, 0, why, sizeof(why)))
 		xp_put_line(stdout, "%-9s %-14s its sleds are probed, not patched: %s", "degraded", "patched sleds",
 			    why);
@@ -300,9 +294,7 @@ enum xp_exit xp_cmd_doctor(const struct xp_options *options)
 	for (size_t i = 0; i < preflight.count; i++)
 		if (preflight.results[i].state == XP_CHECK_MISSING && code == XP_EXIT_OK)
 			code = XP_EXIT_ENVIRONMENT;
-	if (fflush(stdout) || ferror(stdout)) {
-		xp_error("cannot write to standard output: %s", strerror(errno));
-		return XP_EXIT_FAILED;
-	}
+	if (fflush(stdout) || ferror(stdout))
+		return xp_fail(XP_EXIT_FAILED, "cannot write to standard output: %s", strerror(errno));
 	return code;
 }

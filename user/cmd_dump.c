@@ -38,10 +38,9 @@ static enum xp_exit dump_view(const struct xp_file_view *view, const char *name,
 	char names[128];
 	int err;
 
-	if (!format) {
-		xp_error("%s: not a file that xprof can read (%s)", name, xp_format_names(names, sizeof(names)));
-		return XP_EXIT_FAILED;
-	}
+	if (!format)
+		return xp_fail(XP_EXIT_FAILED, "%s: not a file that xprof can read (%s)", name,
+			       xp_format_names(names, sizeof(names)));
 	if (format == &xp_format_fdr)
 		err = dump_log(view, name, instr_map, &finding);
 	else

@@ -25,8 +25,7 @@ static int set_up_debuginfod(const struct xp_options *options)
 	}
 	if (urls && *urls)
 		return 0;
-	xp_error("--debuginfod needs the addresses of servers in DEBUGINFOD_URLS");
-	return -EINVAL;
+	return xp_fail(-EINVAL, "--debuginfod needs the addresses of servers in DEBUGINFOD_URLS");
 }
 
 enum xp_exit xp_cmd_export(const struct xp_options *options)

@@ -91,17 +91,14 @@ enum xp_exit xp_cmd_help(const struct xp_options *options)
 	if (options->operand_count) {
 		enum xp_command command = xp_command_find(options->operands[0]);
 
-		if (command == XP_COMMANDS) {
-			xp_error("there is no command '%s'; see 'xprof help'", options->operands[0]);
-			return XP_EXIT_USAGE;
-		}
+		if (command == XP_COMMANDS)
+			return xp_fail(XP_EXIT_USAGE, "there is no command '%s'; see 'xprof help'",
+				       options->operands[0]);
 		print_command(command);
 	} else {
 		print_overview();
 	}
-	if (fflush(stdout) || ferror(stdout)) {
-		xp_error("cannot write to standard output: %s", strerror(errno));
-		return XP_EXIT_FAILED;
-	}
+	if (fflush(stdout) || ferror(stdout))
+		return xp_fail(XP_EXIT_FAILED, "cannot write to standard output: %s", strerror(errno));
 	return XP_EXIT_OK;
 }

@@ -121,16 +121,13 @@ static enum xp_exit list_file(struct listing *listing, const char *path)
 	int fd, err;
 
 	fd = xp_file_open_regular(AT_FDCWD, path);
-	if (fd < 0) {
-		xp_error("%s: cannot open it: %s", path, fd == -EINVAL ? "not a regular file" : strerror(-fd));
-		return XP_EXIT_FAILED;
-	}
+	if (fd < 0)
+		return xp_fail(XP_EXIT_FAILED, "%s: cannot open it: %s", path,
+			       fd == -EINVAL ? "not a regular file" : strerror(-fd));
 	err = xp_sled_table_open(&table, fd, why, sizeof(why));
 	close(fd);
-	if (err) {
-		xp_error("%s: %s%s", path, why, err == -ENOENT ? "; " HOW_TO_BUILD : "");
-		return XP_EXIT_FAILED;
-	}
+	if (err)
+		return xp_fail(XP_EXIT_FAILED, "%s: %s%s", path, why, err == -ENOENT ? "; " HOW_TO_BUILD : "");
 	list_object(listing, path, table);
 	xp_sled_table_free(table);
 	return XP_EXIT_OK;
@@ -225,14 +222,11 @@ static enum xp_exit list_process(struct listing *listing, pid_t pid)
 		return err == -EACCES ? XP_EXIT_ENVIRONMENT : XP_EXIT_FAILED;
 	}
 	err = xp_mappings_read(&mappings, pid);
-	if (err == -EACCES || err == -EPERM) {
-		xp_error("process %d: not permitted to read its mappings; try with sudo", pid);
-		return XP_EXIT_ENVIRONMENT;
-	}
-	if (err) {
-		xp_error("process %d: cannot read its mappings: %s", pid, strerror(-err));
-		return XP_EXIT_FAILED;
-	}
+	if (err == -EACCES || err == -EPERM)
+		return xp_fail(XP_EXIT_ENVIRONMENT, "process %d: not permitted to read its mappings; try with sudo",
+			       pid);
+	if (err)
+		return xp_fail(XP_EXIT_FAILED, "process %d: cannot read its mappings: %s", pid, strerror(-err));
 	code = list_mappings(listing, pid, &mappings);
 	xp_mappings_free(&mappings);
 	return code;
@@ -258,10 +252,9 @@ static enum xp_exit list_operand(const struct xp_options *options, const char *o
 	struct listing listing = { .sleds = options->sleds, .objects = !first };
 	pid_t pid = operand_pid(operand);
 
-	if (pid < 0) {
-		xp_error("'%s' is not a process id (for a file of that name, write ./%s)", operand, operand);
-		return XP_EXIT_FAILED;
-	}
+	if (pid < 0)
+		return xp_fail(XP_EXIT_FAILED, "'%s' is not a process id (for a file of that name, write ./%s)",
+			       operand, operand);
 	return pid ? list_process(&listing, pid) : list_file(&listing, operand);
 }
 
@@ -274,9 +267,7 @@ enum xp_exit xp_cmd_list(const struct xp_options *options)
 
 		code = code ? code : its_code;
 	}
-	if (fflush(stdout) || ferror(stdout)) {
-		xp_error("cannot write to standard output: %s", strerror(errno));
-		return XP_EXIT_FAILED;
-	}
+	if (fflush(stdout) || ferror(stdout))
+		return xp_fail(XP_EXIT_FAILED, "cannot write to standard output: %s", strerror(errno));
 	return code;
 }

@@ -29,10 +29,8 @@ static int export_recording(void *arg)
 
 	if (dup2(XP_CHILD_FDS, STDERR_FILENO) < 0)
 		return XP_EXIT_FAILED;
-	if (xp_own_file_user(&uid, &gid) && (setgroups(0, NULL) || setgid(gid) || setuid(uid))) {
-		xp_error("cannot export as user %u: %s", uid, strerror(errno));
-		return XP_EXIT_FAILED;
-	}
+	if (xp_own_file_user(&uid, &gid) && (setgroups(0, NULL) || setgid(gid) || setuid(uid)))
+		return xp_fail(XP_EXIT_FAILED, "cannot export as user %u: %s", uid, strerror(errno));
 	xp_privilege_drop();
 	options.command = XP_CMD_EXPORT;
 	options.operands = operands;
@@ -55,10 +53,8 @@ static enum xp_exit export_at_the_end(const struct xp_options *options)
 	struct xp_child child;
 	int code = xp_child_start(&child, &how, export_recording, (void *)options);
 
-	if (code) {
-		xp_error("cannot export the recording: %s", strerror(-code));
-		return XP_EXIT_FAILED;
-	}
+	if (code)
+		return xp_fail(XP_EXIT_FAILED, "cannot export the recording: %s", strerror(-code));
 	while ((code = xp_child_wait(child.pid, POLL_MS)) == -EAGAIN)
 		if (xp_interrupted())
 			xp_child_kill(&child, POLL_MS);

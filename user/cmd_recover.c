@@ -280,10 +280,8 @@ static enum xp_exit recover_processes(const struct xp_pid_list *pids)
 	size_t count = 0;
 	bool failed = false;
 
-	if (!list) {
-		xp_error("out of memory");
-		return XP_EXIT_FAILED;
-	}
+	if (!list)
+		return xp_fail(XP_EXIT_FAILED, "out of memory");
 	for (size_t i = 0; i < pids->count; i++) {
 		enum xp_exit its_code = find_recording(pids->pids[i], &list[count]);
 		bool known = false;

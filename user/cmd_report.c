@@ -76,8 +76,7 @@ static const char *only_directory(const struct xp_options *options)
 
 static int say_no_waits(void)
 {
-	xp_error("no waits in this recording; `xprof record --off-cpu` records where threads wait");
-	return -ENODATA;
+	return xp_fail(-ENODATA, "no waits in this recording; `xprof record --off-cpu` records where threads wait");
 }
 
 /* *failed: a part of it could not be read, and the error is printed. */

@@ -24,26 +24,23 @@ int xp_option_export_list(struct xp_options *options)
 		while (i < XP_ARRAY_SIZE(formats) &&
 		       (strlen(formats[i].name) != length || memcmp(formats[i].name, at, length) != 0))
 			i++;
-		if (i == XP_ARRAY_SIZE(formats)) {
-			xp_error("--export takes a comma-separated list of pprof, folded, speedscope, html and "
-				 "perfetto, not '%s'",
-				 options->export_formats);
-			return -EINVAL;
-		}
+		if (i == XP_ARRAY_SIZE(formats))
+			return xp_fail(-EINVAL,
+				       "--export takes a comma-separated list of pprof, folded, speedscope, html and "
+				       "perfetto, not '%s'",
+				       options->export_formats);
 		*formats[i].flag = true;
 		at += length;
 	}
 	for_samples = options->pprof || options->folded || options->speedscope;
-	if (options->export_formats && options->dry_run) {
-		xp_error("--export is for a recording, and --dry-run makes none");
-		return -EINVAL;
-	}
-	if (options->export_formats && for_samples && (options->no_samples || options->exec_path)) {
-		xp_error("--export of pprof, folded and speedscope is for samples, and there are none with %s; html "
-			 "and perfetto show calls, too",
-			 options->exec_path ? "--exec" : "--no-samples");
-		return -EINVAL;
-	}
+	if (options->export_formats && options->dry_run)
+		return xp_fail(-EINVAL, "--export is for a recording, and --dry-run makes none");
+	if (options->export_formats && for_samples && (options->no_samples || options->exec_path))
+		return xp_fail(
+		    -EINVAL,
+		    "--export of pprof, folded and speedscope is for samples, and there are none with %s; html "
+		    "and perfetto show calls, too",
+		    options->exec_path ? "--exec" : "--no-samples");
 	return 0;
 }
 
@@ -51,26 +48,16 @@ int xp_option_export_check(const struct xp_options *options)
 {
 	int formats = options->pprof + options->folded + options->speedscope + options->html + options->perfetto;
 
-	if (!formats) {
-		xp_error("no format; give --pprof, --folded, --speedscope, --html or --perfetto");
-		return -EINVAL;
-	}
-	if (options->export_path && formats > 1) {
-		xp_error("--output is for one format");
-		return -EINVAL;
-	}
-	if (options->calls && options->waits) {
-		xp_error("--calls and --off-cpu exclude each other");
-		return -EINVAL;
-	}
-	if (options->calls && options->by == XP_BY_OPTION_CPU) {
-		xp_error("calls may move from CPU to CPU: --calls and --by cpu exclude each other");
-		return -EINVAL;
-	}
-	if (options->to_ns && options->to_ns <= options->from_ns) {
-		xp_error("--to is not after --from");
-		return -EINVAL;
-	}
+	if (!formats)
+		return xp_fail(-EINVAL, "no format; give --pprof, --folded, --speedscope, --html or --perfetto");
+	if (options->export_path && formats > 1)
+		return xp_fail(-EINVAL, "--output is for one format");
+	if (options->calls && options->waits)
+		return xp_fail(-EINVAL, "--calls and --off-cpu exclude each other");
+	if (options->calls && options->by == XP_BY_OPTION_CPU)
+		return xp_fail(-EINVAL, "calls may move from CPU to CPU: --calls and --by cpu exclude each other");
+	if (options->to_ns && options->to_ns <= options->from_ns)
+		return xp_fail(-EINVAL, "--to is not after --from");
 	return 0;
 }
 
@@ -78,33 +65,21 @@ int xp_option_report_check(const struct xp_options *options)
 {
 	bool is_tree = options->tree || options->callers;
 
-	if (options->calls && !is_tree) {
-		xp_error("--calls goes with --tree and --callers: the tables have the calls beside the samples");
-		return -EINVAL;
-	}
-	if (is_tree && (options->lines || options->no_inlines)) {
-		xp_error("--tree and --callers show whole functions: --lines and --no-inlines are for tables");
-		return -EINVAL;
-	}
-	if (is_tree && options->operand_count > 1) {
-		xp_error("--tree and --callers are for one recording");
-		return -EINVAL;
-	}
-	if (options->calls && options->by == XP_BY_OPTION_CPU) {
-		xp_error("calls may move from CPU to CPU: --calls and --by cpu exclude each other");
-		return -EINVAL;
-	}
-	if (options->calls && options->waits) {
-		xp_error("--calls and --off-cpu exclude each other");
-		return -EINVAL;
-	}
-	if (options->waits && (options->lines || options->no_inlines)) {
-		xp_error("--off-cpu shows whole functions: --lines and --no-inlines are for samples");
-		return -EINVAL;
-	}
-	if (options->waits && options->operand_count > 1) {
-		xp_error("--off-cpu is for one recording");
-		return -EINVAL;
-	}
+	if (options->calls && !is_tree)
+		return xp_fail(-EINVAL,
+			       "--calls goes with --tree and --callers: the tables have the calls beside the samples");
+	if (is_tree && (options->lines || options->no_inlines))
+		return xp_fail(-EINVAL,
+			       "--tree and --callers show whole functions: --lines and --no-inlines are for tables");
+	if (is_tree && options->operand_count > 1)
+		return xp_fail(-EINVAL, "--tree and --callers are for one recording");
+	if (options->calls && options->by == XP_BY_OPTION_CPU)
+		return xp_fail(-EINVAL, "calls may move from CPU to CPU: --calls and --by cpu exclude each other");
+	if (options->calls && options->waits)
+		return xp_fail(-EINVAL, "--calls and --off-cpu exclude each other");
+	if (options->waits && (options->lines || options->no_inlines))
+		return xp_fail(-EINVAL, "--off-cpu shows whole functions: --lines and --no-inlines are for samples");
+	if (options->waits && options->operand_count > 1)
+		return xp_fail(-EINVAL, "--off-cpu is for one recording");
 	return 0;
 }

@@ -30,10 +30,8 @@ int xp_option_trigger_add(struct xp_trigger_list *triggers, const char *text)
 	size_t at = triggers->count;
 	int err;
 
-	if (triggers->count == XP_TRIGGERS_MAX) {
-		xp_error("more than %d --trigger", XP_TRIGGERS_MAX);
-		return -EINVAL;
-	}
+	if (triggers->count == XP_TRIGGERS_MAX)
+		return xp_fail(-EINVAL, "more than %d --trigger", XP_TRIGGERS_MAX);
 	err = parse(&trigger, text);
 	if (err == -EINVAL)
 		xp_error("--trigger takes a function and the time of a call, such as 'handle_request>50ms', not '%s'",
@@ -55,19 +53,13 @@ int xp_option_trigger_add(struct xp_trigger_list *triggers, const char *text)
 
 int xp_option_triggers_check(const struct xp_options *options)
 {
-	if (options->triggers.count && !options->flight_bytes) {
-		xp_error("--trigger goes with --flight, such as --flight 64M");
-		return -EINVAL;
-	}
-	if (options->triggers.count && options->triggers.list[0].above_ns < options->min_duration_ns) {
-		xp_error("--trigger %s: calls that short are dropped by --min-duration",
-			 options->triggers.list[0].text);
-		return -EINVAL;
-	}
-	if (options->trigger_limit > XP_TRIGGER_LIMIT_MAX) {
-		xp_error("--trigger-limit takes at most %d", XP_TRIGGER_LIMIT_MAX);
-		return -EINVAL;
-	}
+	if (options->triggers.count && !options->flight_bytes)
+		return xp_fail(-EINVAL, "--trigger goes with --flight, such as --flight 64M");
+	if (options->triggers.count && options->triggers.list[0].above_ns < options->min_duration_ns)
+		return xp_fail(-EINVAL, "--trigger %s: calls that short are dropped by --min-duration",
+			       options->triggers.list[0].text);
+	if (options->trigger_limit > XP_TRIGGER_LIMIT_MAX)
+		return xp_fail(-EINVAL, "--trigger-limit takes at most %d", XP_TRIGGER_LIMIT_MAX);
 	return 0;
 }
 

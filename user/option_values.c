@@ -114,10 +114,8 @@ static int set_pids(struct xp_pid_list *list, const char *text)
 		int err;
 
 		if (!digits || (text[digits] && text[digits] != ',') || scaled(text, digits, 1, &pid) || pid < 1 ||
-		    pid > INT_MAX) {
-			xp_error("--pid takes process IDs separated by commas, not '%s'", text);
-			return -EINVAL;
-		}
+		    pid > INT_MAX)
+			return xp_fail(-EINVAL, "--pid takes process IDs separated by commas, not '%s'", text);
 		err = pid_add(list, (pid_t)pid);
 		if (err || !text[digits])
 			return err;
@@ -129,10 +127,9 @@ static int set_pattern(struct xp_text_list *list, const char *name, const char *
 {
 	const char **texts;
 
-	if (!*text || strcmp(text, "!") == 0) {
-		xp_error("--%s takes a pattern such as 'parse_*' or '!*::operator*', not '%s'", name, text);
-		return -EINVAL;
-	}
+	if (!*text || strcmp(text, "!") == 0)
+		return xp_fail(-EINVAL, "--%s takes a pattern such as 'parse_*' or '!*::operator*', not '%s'", name,
+			       text);
 	texts = reallocarray(list->texts, list->count + 1, sizeof(*texts));
 	if (!texts)
 		return -ENOMEM;
@@ -162,10 +159,9 @@ static int set_size(const struct xp_option *option, uint64_t *bytes, const char 
 
 	if (!err)
 		err = xp_size_parse(text, bytes);
-	if (err || *bytes < min || *bytes > 1 << 30 || (*bytes & (*bytes - 1))) {
-		xp_error("--%s takes a power of two from %s to 1G, such as 4M, not '%s'", option->name, smallest, text);
-		return -EINVAL;
-	}
+	if (err || *bytes < min || *bytes > 1 << 30 || (*bytes & (*bytes - 1)))
+		return xp_fail(-EINVAL, "--%s takes a power of two from %s to 1G, such as 4M, not '%s'", option->name,
+			       smallest, text);
 	return 0;
 }
 
@@ -177,11 +173,9 @@ static int set_count(const struct xp_option *option, uint64_t *count, const char
 		*count = UINT64_MAX;
 		return 0;
 	}
-	if (!digits || text[digits] || scaled(text, digits, 1, count) || !*count || *count > INT64_MAX) {
-		xp_error("--%s takes a whole number above 0%s%s, not '%s'", option->name, option->choices ? " or " : "",
-			 option->choices ? option->choices : "", text);
-		return -EINVAL;
-	}
+	if (!digits || text[digits] || scaled(text, digits, 1, count) || !*count || *count > INT64_MAX)
+		return xp_fail(-EINVAL, "--%s takes a whole number above 0%s%s, not '%s'", option->name,
+			       option->choices ? " or " : "", option->choices ? option->choices : "", text);
 	return 0;
 }
 
@@ -190,10 +184,9 @@ static int set_percent(const char *name, double *share, const char *text)
 	char *end;
 
 	*share = *text >= '0' && *text <= '9' ? strtod(text, &end) / 100 : 0;
-	if (!(*share > 0) || *share >= 1 || (strcmp(end, "%") != 0 && *end)) {
-		xp_error("--%s takes a percentage such as 5%% or 0.5%%, below 100%%, not '%s'", name, text);
-		return -EINVAL;
-	}
+	if (!(*share > 0) || *share >= 1 || (strcmp(end, "%") != 0 && *end))
+		return xp_fail(-EINVAL, "--%s takes a percentage such as 5%% or 0.5%%, below 100%%, not '%s'", name,
+			       text);
 	return 0;
 }
 
@@ -201,10 +194,8 @@ static int set_choice(const struct xp_option *option, void *to, const char *text
 {
 	int index = choice_find(option->choices, text);
 
-	if (index < 0) {
-		xp_error("--%s takes one of %s, not '%s'", option->name, option->choices, text);
-		return -EINVAL;
-	}
+	if (index < 0)
+		return xp_fail(-EINVAL, "--%s takes one of %s, not '%s'", option->name, option->choices, text);
 	if (option->type == XP_OPTION_NUMBER)
 		*(unsigned int *)to = (unsigned int)strtoul(text, NULL, 10);
 	else
@@ -246,10 +237,8 @@ int xp_option_set(struct xp_options *options, const struct xp_option *option, co
 	case XP_OPTION_TEXT:
 		break;
 	}
-	if (!*text) {
-		xp_error("--%s takes a %s, not an empty string", option->name, option->argument);
-		return -EINVAL;
-	}
+	if (!*text)
+		return xp_fail(-EINVAL, "--%s takes a %s, not an empty string", option->name, option->argument);
 	*(const char **)to = text;
 	return 0;
 }

@@ -307,11 +307,9 @@ static int parse_flags(struct xp_options *options, int argc, char **argv)
 			report_unknown(options->command, argv[optind - 1]);
 			return -EINVAL;
 		}
-		if (value == ':') {
-			xp_error("option '%s' needs a value; see 'xprof help %s'", argv[optind - 1],
-				 xp_command_table[options->command].name);
-			return -EINVAL;
-		}
+		if (value == ':')
+			return xp_fail(-EINVAL, "option '%s' needs a value; see 'xprof help %s'", argv[optind - 1],
+				       xp_command_table[options->command].name);
 		err = xp_option_set(options, option_of_value(options->command, value), optarg);
 		if (err)
 			return err;
@@ -333,14 +331,12 @@ static int check_operands(const struct xp_options *options)
 {
 	const struct xp_command_info *info = &xp_command_table[options->command];
 
-	if (options->operand_count < info->operands_min) {
-		xp_error("'xprof %s' needs %s; see 'xprof help %s'", info->name, info->synopsis, info->name);
-		return -EINVAL;
-	}
-	if (options->operand_count > info->operands_max) {
-		xp_error("unexpected '%s'; see 'xprof help %s'", options->operands[info->operands_max], info->name);
-		return -EINVAL;
-	}
+	if (options->operand_count < info->operands_min)
+		return xp_fail(-EINVAL, "'xprof %s' needs %s; see 'xprof help %s'", info->name, info->synopsis,
+			       info->name);
+	if (options->operand_count > info->operands_max)
+		return xp_fail(-EINVAL, "unexpected '%s'; see 'xprof help %s'", options->operands[info->operands_max],
+			       info->name);
 	return 0;
 }
 
@@ -446,20 +442,16 @@ int xp_options_parse(struct xp_options *options, int argc, char **argv)
 		turn_to_help(options, argv);
 		return 0;
 	}
-	if (options->verbose && options->quiet) {
-		xp_error("--verbose and --quiet exclude each other");
-		return -EINVAL;
-	}
+	if (options->verbose && options->quiet)
+		return xp_fail(-EINVAL, "--verbose and --quiet exclude each other");
 	if (options->command == XP_CMD_RECORD) {
 		err = xp_option_export_list(options);
 		return err ? err : xp_option_record_check(options, separated);
 	}
 	if (options->command == XP_CMD_RECOVER && check_recover(options))
 		return -EINVAL;
-	if (options->command == XP_CMD_RESTORE && !options->pids.count) {
-		xp_error("no process; give -p PID");
-		return -EINVAL;
-	}
+	if (options->command == XP_CMD_RESTORE && !options->pids.count)
+		return xp_fail(-EINVAL, "no process; give -p PID");
 	if (options->command == XP_CMD_EXPORT && xp_option_export_check(options))
 		return -EINVAL;
 	if (options->command == XP_CMD_REPORT && xp_option_report_check(options))

@@ -26,6 +26,16 @@ void xp_error(const char *format, ...)
 	va_end(args);
 }
 
+int xp_fail(int code, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	log_line("error: ", format, args);
+	va_end(args);
+	return code;
+}
+
 void xp_warn(const char *format, ...)
 {
 	va_list args;

@@ -33,6 +33,8 @@ extern enum xp_log_level xp_log_level;
 
 /* Prints one line to stderr with the prefix "xprof: ". Untrusted names in it are cleaned (text.h). */
 void xp_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same. Returns the code. */
+int xp_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void xp_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void xp_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void xp_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
