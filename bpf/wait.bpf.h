@@ -114,6 +114,14 @@ __u64 clock_offset = 0;
  * 0: not known.
  */
 const volatile __s64 count_from_queue = 0;
+/* Whether the kernel has bpf_rdonly_cast() (Linux 6.2, commit a35b9af4ec2c): a load instead of a call that takes 50 ns.
+ */
+const volatile bool has_cast = false;
+extern void *bpf_rdonly_cast(const void *from, __u32 type) __ksym __weak;
+/* Any structure of the kernel that begins with an int. */
+struct refcount_struct {
+	int counter;
+};
 struct rq {
 	unsigned long long clock;
 } __attribute__((preserve_access_index));
@@ -209,6 +217,12 @@ static __always_inline __u32 preempt_count(struct task_struct *current)
 	if (!count_from_queue || !bpf_core_field_exists(task->se.cfs_rq))
 		return 0;
 	queue = (__u64)task->se.cfs_rq->rq;
+	if (has_cast) {
+		const struct refcount_struct *there = bpf_rdonly_cast((void *)(queue + count_from_queue),
+								      bpf_core_type_id_kernel(struct refcount_struct));
+
+		return there->counter;
+	}
 	return bpf_probe_read_kernel(&count, sizeof(count), (void *)(queue + count_from_queue)) ? 0 : count;
 }
 

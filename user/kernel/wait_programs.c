@@ -100,6 +100,12 @@ static int64_t count_from_queue(const struct btf *btf)
 
 /* ---- loading ---- */
 
+/* What constants of the programs are set to. */
+struct kernel {
+	int64_t count_from_queue;
+	bool has_cast;
+};
+
 static int reuse(struct bpf_map *map, const struct xp_programs *programs, const char *name)
 {
 	int fd = xp_programs_map_fd(programs, name);
@@ -107,7 +113,7 @@ static int reuse(struct bpf_map *map, const struct xp_programs *programs, const 
 	return fd < 0 ? fd : bpf_map__reuse_fd(map, fd);
 }
 
-static int configure(struct wait_bpf *skeleton, const struct xp_wait_options *options, int64_t count_offset)
+static int configure(struct wait_bpf *skeleton, const struct xp_wait_options *options, const struct kernel *kernel)
 {
 	unsigned int cpus = options->programs->cpus;
 	int err;
@@ -119,7 +125,8 @@ static int configure(struct wait_bpf *skeleton, const struct xp_wait_options *op
 	skeleton->rodata->room_of_iterator = cpus;
 	skeleton->rodata->min_ns = options->min_ns;
 	skeleton->rodata->long_ns = XP_WAIT_LONG_NS;
-	skeleton->rodata->count_from_queue = count_offset;
+	skeleton->rodata->count_from_queue = kernel->count_from_queue;
+	skeleton->rodata->has_cast = kernel->has_cast;
 	err = bpf_map__set_max_entries(skeleton->maps.wait_rooms, cpus + 1);
 	if (!err)
 		err = reuse(skeleton->maps.rings, options->programs, "rings");
@@ -130,8 +137,8 @@ static int configure(struct wait_bpf *skeleton, const struct xp_wait_options *op
 	return err;
 }
 
-/* Returns 0 and the place for count_from_queue, or -EOPNOTSUPP. */
-static int check(int64_t *count_offset, char *why, size_t why_size)
+/* Returns 0 or -EOPNOTSUPP. */
+static int check(struct kernel *kernel, char *why, size_t why_size)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
 	int err;
@@ -145,14 +152,17 @@ static int check(int64_t *count_offset, char *why, size_t why_size)
 		return -EOPNOTSUPP;
 	}
 	err = check_tracepoints(btf, why, why_size);
-	*count_offset = err ? 0 : count_from_queue(btf);
+	if (!err) {
+		kernel->count_from_queue = count_from_queue(btf);
+		kernel->has_cast = btf__find_by_name_kind(btf, "bpf_rdonly_cast", BTF_KIND_FUNC) > 0;
+	}
 	btf__free(btf);
 	return err;
 }
 
 int xp_wait_programs_check(char *why, size_t why_size)
 {
-	int64_t unused;
+	struct kernel unused;
 
 	return check(&unused, why, why_size);
 }
@@ -161,15 +171,15 @@ int xp_wait_programs_open(struct xp_wait_programs *programs, const struct xp_wai
 			  size_t why_size)
 {
 	struct wait_bpf *skeleton;
-	int64_t count_offset;
+	struct kernel kernel;
 	int err;
 
 	memset(programs, 0, sizeof(*programs));
-	err = check(&count_offset, why, why_size);
+	err = check(&kernel, why, why_size);
 	if (err)
 		return err;
 	skeleton = wait_bpf__open();
-	err = skeleton ? configure(skeleton, options, count_offset) : -errno;
+	err = skeleton ? configure(skeleton, options, &kernel) : -errno;
 	if (!err)
 		err = wait_bpf__load(skeleton);
 	if (err) {
