@@ -382,13 +382,13 @@ static __always_inline void correct_sums(struct task_struct *task, struct thread
 	thread->blocked_ns = off_ns - thread->runnable_ns;
 }
 
-static __always_inline void send_sum(struct task_struct *task, struct thread *thread, __u64 now)
+static __always_inline void send_sum(struct task_struct *task, struct thread *thread, __u64 now, __u32 flags)
 {
 	struct xp_event_wait_sum sum = {
 		.head = { .time = now | XP_TIME_KTIME,
 			  .pid = task->tgid,
-			  .tid = task->pid,
-			  .word = xp_event_word(XP_SAMPLE_WAIT_SUM, XP_EVENT_SAMPLE) },
+			  .tid = thread->tid,
+			  .word = xp_event_word(XP_SAMPLE_WAIT_SUM | flags, XP_EVENT_SAMPLE) },
 		.span_ns = now - thread->since,
 		.blocked_ns = thread->blocked_ns,
 		.runnable_ns = thread->runnable_ns,
@@ -406,19 +406,38 @@ static __always_inline void send_sum(struct task_struct *task, struct thread *th
 		counters->sums_lost++;
 }
 
-SEC("tp_btf/sched_process_exit")
-int BPF_PROG(wait_exit, struct task_struct *task)
+static __always_inline void end_sums(struct task_struct *task, struct thread *thread, __u64 now, __u32 flags)
+{
+	note_switches(task, thread, 0);
+	correct_sums(task, thread, now);
+	send_sum(task, thread, now, flags);
+}
+
+/* An exec: the name is still that of the program that ends, and perf's side-band reports the next one after this. */
+SEC("tp_btf/task_rename")
+int BPF_PROG(wait_rename, struct task_struct *task)
 {
 	struct thread *thread = thread_of(task);
 	__u64 now;
 
+	if (!thread || stopped || task != bpf_get_current_task_btf() ||
+	    !BPF_CORE_READ_BITFIELD((struct task_struct___group *)task, in_execve))
+		return 0;
+	now = bpf_ktime_get_ns();
+	end_sums(task, thread, now, XP_SAMPLE_WAIT_EXEC);
+	start_accounts(task, thread, now);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(wait_exit, struct task_struct *task)
+{
+	struct thread *thread = thread_of(task);
+
 	if (!thread || thread->has_ended || stopped)
 		return 0;
 	thread->has_ended = true;
-	now = bpf_ktime_get_ns();
-	note_switches(task, thread, 0);
-	correct_sums(task, thread, now);
-	send_sum(task, thread, now);
+	end_sums(task, thread, bpf_ktime_get_ns(), 0);
 	return 0;
 }
 
@@ -487,7 +506,7 @@ int finish_waits(struct bpf_iter__task *ctx)
 		end_wait(task, thread, clock, stopped, room_of_iterator);
 	}
 	correct_sums(task, thread, stopped);
-	send_sum(task, thread, stopped);
+	send_sum(task, thread, stopped, 0);
 	return 0;
 }
 

@@ -47,7 +47,8 @@ struct thread {
 	__u32 waker_flags;
 	__u32 random;
 	char waker_comm[16];
-	/* Sums. */
+	/* Sums of the thread's present program. */
+	__u32 tid; /* an exec may give it that of the first thread */
 	__u64 since;
 	__u64 waits;
 	__u64 blocked_ns;
@@ -141,6 +142,7 @@ struct task_struct___group {
 	struct sched_info sched_info;
 	unsigned long nvcsw;
 	unsigned long nivcsw;
+	unsigned int in_execve : 1;
 } __attribute__((preserve_access_index));
 /* include/linux/preempt.h */
 #define SOFTIRQ_SERVED 0x00000100
@@ -332,7 +334,12 @@ static __always_inline void start_accounts(struct task_struct *current, struct t
 {
 	struct task_struct___group *task = (void *)current;
 
+	thread->tid = current->pid;
 	thread->since = now;
+	thread->waits = 0;
+	thread->blocked_ns = 0;
+	thread->runnable_ns = 0;
+	thread->missed = 0;
 	thread->random = bpf_get_prandom_u32() | 1;
 	thread->switches = switches_of(current);
 	thread->run_ns = task->se.sum_exec_runtime;

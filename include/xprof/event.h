@@ -174,9 +174,10 @@ static inline xp_event_position xp_event_get_position(const struct xp_event *eve
 #define XP_SAMPLE_SWITCH (1u << 7) /* not a sample: the scheduler has switched to another thread */
 
 /* Records of waits are kin to samples. Exactly one of these marks them; wait.h describes them. */
-#define XP_SAMPLE_WAIT (1u << 8)      /* struct xp_event_sample: a wait began; without kernel frames */
-#define XP_SAMPLE_WAIT_END (1u << 9)  /* struct xp_event_wait */
-#define XP_SAMPLE_WAIT_SUM (1u << 10) /* struct xp_event_wait_sum */
+#define XP_SAMPLE_WAIT (1u << 8)       /* struct xp_event_sample: a wait began; without kernel frames */
+#define XP_SAMPLE_WAIT_END (1u << 9)   /* struct xp_event_wait */
+#define XP_SAMPLE_WAIT_SUM (1u << 10)  /* struct xp_event_wait_sum */
+#define XP_SAMPLE_WAIT_EXEC (1u << 11) /* ... of a thread that goes on in another program */
 #define XP_SAMPLE_OF_WAIT (XP_SAMPLE_WAIT | XP_SAMPLE_WAIT_END | XP_SAMPLE_WAIT_SUM)
 
 #define XP_SAMPLE_FRAMES_MAX 127 /* for kernel and user each: the default of kernel.perf_event_max_stack */

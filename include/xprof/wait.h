@@ -46,10 +46,10 @@ struct xp_event_wait {
 };
 _Static_assert(sizeof(struct xp_event_wait) == 120, "xp_event_wait");
 
-/* A thread has ended, or the recording: all its waits, recorded or not. */
+/* A thread has ended, its program, or the recording: all its waits, recorded or not. */
 struct xp_event_wait_sum {
 	struct xp_event head;
-	__u64 span_ns; /* from the thread's begin, or that of the recording, up to now */
+	__u64 span_ns; /* from the begin of the thread, of its program or of the recording, up to now */
 	__u64 blocked_ns;
 	__u64 runnable_ns;
 	__u64 waits;

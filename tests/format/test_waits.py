@@ -100,8 +100,8 @@ def test_what_has_no_waits(xprof, tmp_path):
 
 ACCOUNTS = {"seen": 12, "written": 4, "filtered": {"shorter": 5, "not_chosen": 3}, "lost": 0, "missed": 0, "thread_count": 2,
             "running_s": 0.5, "runnable_s": 0.013, "blocked_s": 0.02,
-            "threads": [{"pid": SERVER, "tid": SERVER, "name": "server", "running_s": 0.25, "runnable_s": 0.003, "blocked_s": 0.009},
-                        {"pid": SERVER, "tid": HOLDER, "name": "holder", "running_s": 0.25, "runnable_s": 0.01, "blocked_s": 0.011}]}
+            "threads": [{"pid": SERVER, "tid": SERVER, "image": 1, "name": "server", "running_s": 0.25, "runnable_s": 0.003, "blocked_s": 0.009},
+                        {"pid": SERVER, "tid": HOLDER, "image": 1, "name": "holder", "running_s": 0.25, "runnable_s": 0.01, "blocked_s": 0.011}]}
 
 
 def test_sums_do_not_wrap(xprof, tmp_path):
@@ -116,7 +116,7 @@ def test_sums_do_not_wrap(xprof, tmp_path):
 def test_sums_of_accounts_and_models_do_not_wrap(xprof, tmp_path):
     """Of threads that ran for 31 years each, and of a tree, an export and a page of such waits."""
     ever = ("waiting", TSC + MS, SERVER, SERVER, 0, 2**63 - 1, 10, "L", HOLDER, "holder", "1011", "1201")
-    threads = [{"pid": SERVER, "tid": SERVER + i, "name": "x", "running_s": 1e9, "runnable_s": 1e9, "blocked_s": 1e9} for i in range(30)]
+    threads = [{"pid": SERVER, "tid": SERVER + i, "image": 1, "name": "x", "running_s": 1e9, "runnable_s": 1e9, "blocked_s": 1e9} for i in range(30)]
     directory = made(tmp_path / "recording", [*LINES, *[ever] * 3], waits={**ACCOUNTS, "threads": threads})
     (process,) = json.loads(reported(xprof, "--json", directory))["groups"]
     assert process["waits"]["account"] == {"threads": 30, "running_ns": 2**63 - 1, "runnable_ns": 2**63 - 1, "blocked_ns": 2**63 - 1}

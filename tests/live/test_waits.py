@@ -307,6 +307,40 @@ def test_children(xprof, record, naps):
         assert all(thread["blocked_s"] > 0.19 for thread in naps_of)
 
 
+def test_programs(xprof, record, program, tmp_path):
+    """Each program of a process has an account of its own: that of the waits in it, by whichever thread executed the next one."""
+    path = program.text("execs", r"""
+#include <pthread.h>
+#include <unistd.h>
+static void *next(void *names) { usleep(30000); return execv(*(char **)names, names) ? names : 0; }
+int main(int argc, char **argv) {
+    pthread_t t;
+    usleep(50000);
+    if (argc < 2) return 0;
+    pthread_create(&t, 0, next, argv + 1);
+    for (;;) pause();
+}
+""", "-g", "-O1", "-pthread", instrument=False)
+    names = [tmp_path / name for name in ("second", "third", "fourth")]
+    for name in names:
+        name.symlink_to(path)
+    recorded = record("--off-cpu", "--", path, *names).finish()
+    waits = adds_up(recorded)
+    images = sorted({thread["image"] for thread in waits["threads"]})
+    assert len(images) >= 4 and waits["thread_count"] == 4, waits["threads"]  # the first thread of each program
+    done = xprof("report", "--json", "--off-cpu", recorded.directory)
+    assert done.returncode == 0, done.stderr
+    groups = {group["image"]: group["waits"] for group in json.loads(done.stdout)["groups"]}
+    assert sorted(groups) == images
+    for image, found in groups.items():
+        account = found["account"]
+        of_image = [thread for thread in waits["threads"] if thread["image"] == image]
+        assert account["threads"] == len(of_image), image
+        if not waits["missed"]:
+            assert account["blocked_ns"] + account["runnable_ns"] == pytest.approx(found["total_ns"], rel=0.01, abs=1e5), image
+    assert sum(thread["blocked_s"] for thread in waits["threads"]) == pytest.approx(waits["blocked_s"])
+
+
 def test_weights(xprof, record, program):
     """Of waits that are too many, some stand for all: sums are right as far as chance allows (5 sigma)."""
     path = program.text("pingpong", PINGPONG, "-O1", "-pthread", "-D_GNU_SOURCE", instrument=False)

@@ -16,8 +16,8 @@
 /* ---- what the kernel has ---- */
 
 /* The tracepoints that the programs are attached to, as BTF names them. */
-static const char *const tracepoints[] = { "sched_switch", "sched_waking", "sched_process_fork", "sched_process_exec",
-					   "sched_process_exit" };
+static const char *const tracepoints[] = { "sched_switch",	 "sched_waking",       "sched_process_fork",
+					   "sched_process_exec", "sched_process_exit", "task_rename" };
 
 static int check_tracepoints(const struct btf *btf, char *why, size_t why_size)
 {
@@ -222,6 +222,8 @@ int xp_wait_programs_attach(struct xp_wait_programs *programs)
 		err = attach(skeleton->progs.wait_exec, &skeleton->links.wait_exec);
 	if (!err)
 		err = attach(skeleton->progs.wait_exit, &skeleton->links.wait_exit);
+	if (!err)
+		err = attach(skeleton->progs.wait_rename, &skeleton->links.wait_rename);
 	if (!err)
 		err = attach(skeleton->progs.scan_waits, &programs->scan);
 	if (!err)

@@ -260,6 +260,7 @@ bool xp_facts_account(const struct xp_facts *facts, size_t index, struct xp_fact
 	*account = (struct xp_facts_account){
 		.pid = xp_manifest_number(from, "pid"),
 		.tid = xp_manifest_number(from, "tid"),
+		.image = xp_manifest_number(from, "image"),
 		.name = xp_manifest_string(from, "name"),
 		.running_ns = ns_of(from, "running_s"),
 		.runnable_ns = ns_of(from, "runnable_s"),
@@ -317,13 +318,6 @@ uint32_t xp_facts_image(const struct xp_facts *facts, uint64_t pid, const char *
 	found = known ? &facts->images[known->image] : NULL;
 	*name = !known ? NULL : known->comm ? known->comm : found->comm;
 	return *name ? (uint32_t)XP_MIN(found->image, (uint64_t)UINT32_MAX) : 0;
-}
-
-uint32_t xp_facts_only_image(const struct xp_facts *facts, uint64_t pid)
-{
-	const struct name *any = find_name(facts, pid, NULL);
-
-	return any && !any->has_others ? (uint32_t)XP_MIN(facts->images[any->image].image, (uint64_t)UINT32_MAX) : 0;
 }
 
 const char *xp_facts_comm(const struct xp_facts *facts, uint64_t pid, uint64_t image)

@@ -35,7 +35,7 @@ struct xp_facts_waits {
 
 /* How a thread spent its time in the recording. */
 struct xp_facts_account {
-	uint64_t pid, tid;
+	uint64_t pid, tid, image;
 	const char *name; /* may contain anything; NULL: unknown */
 	uint64_t running_ns, runnable_ns, blocked_ns;
 };
@@ -61,8 +61,6 @@ char *xp_facts_machine(const struct xp_facts *facts);
  * which is valid as long as the facts and may contain anything.
  */
 uint32_t xp_facts_image(const struct xp_facts *facts, uint64_t pid, const char *comm, const char **name);
-/* The image of a process that ran no other program. 0: unknown, or it ran several. */
-uint32_t xp_facts_only_image(const struct xp_facts *facts, uint64_t pid);
 /*
  * The names of a process, its control group, or one of its threads in the logs. They may contain anything. NULL:
  * unknown.

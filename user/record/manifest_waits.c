@@ -10,6 +10,7 @@ static json_t *thread_value(const void *arg, size_t index)
 
 	put_number(&section, "pid", (uint64_t)sum->pid);
 	put_number(&section, "tid", (uint64_t)sum->tid);
+	put_number(&section, "image", sum->image);
 	put_text(&section, "name", sum->comm);
 	put_number(&section, "waits", sum->waits);
 	put_number(&section, "missed", sum->missed);
@@ -62,7 +63,7 @@ json_t *xp_manifest_waits_value(const struct xp_off_cpu *off_cpu)
 	put_seconds(&section, "runnable_s", totals.runnable_ns);
 	put_seconds(&section, "blocked_s", totals.blocked_ns);
 	put(&section, "profiles", profiles_value(&waits->samples->processes));
-	put_number(&section, "thread_count", waits->sum_count);
+	put_number(&section, "thread_count", totals.threads);
 	put(&section, "threads", list(threads, thread_value, waits->sums));
 	put_number(&section, "threads_omitted", waits->sum_count - threads);
 	return done(&section);

@@ -114,6 +114,7 @@ void xp_off_cpu_totals(const struct xp_off_cpu *off_cpu, struct xp_off_cpu_total
 		totals->span_ns += (double)waits->sums[i].span_ns;
 		totals->blocked_ns += (double)waits->sums[i].blocked_ns;
 		totals->runnable_ns += (double)waits->sums[i].runnable_ns;
+		totals->threads += !waits->sums[i].goes_on;
 		totals->missed += waits->sums[i].missed;
 	}
 }

@@ -46,6 +46,7 @@ struct xp_off_cpu_totals {
 	uint64_t lost;	 /* no room in a ring, or no place on the disk */
 	uint64_t missed; /* the kernel counted them, but did not report them; not part of seen */
 	/* The sums of all waits, recorded or not. */
+	size_t threads;
 	double span_ns;
 	double blocked_ns;
 	double runnable_ns;

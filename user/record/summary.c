@@ -297,10 +297,9 @@ static void print_waits(const struct xp_off_cpu *off_cpu)
 	if (totals.missed)
 		xp_info("  %" PRIu64 " more were not reported by the kernel; the times below have them", totals.missed);
 	if (totals.span_ns > 0)
-		xp_info("%zu thread%s: %.1f %% of the time running, %.1f %% runnable, %.1f %% blocked",
-			off_cpu->waits.sum_count, off_cpu->waits.sum_count == 1 ? "" : "s",
-			100 * running / totals.span_ns, 100 * totals.runnable_ns / totals.span_ns,
-			100 * totals.blocked_ns / totals.span_ns);
+		xp_info("%zu thread%s: %.1f %% of the time running, %.1f %% runnable, %.1f %% blocked", totals.threads,
+			totals.threads == 1 ? "" : "s", 100 * running / totals.span_ns,
+			100 * totals.runnable_ns / totals.span_ns, 100 * totals.blocked_ns / totals.span_ns);
 }
 
 static void print_samples(const struct xp_recording *recording, const struct xp_totals *totals)

@@ -19,20 +19,22 @@ static void count_account(struct xp_report_account *to, const struct xp_facts_ac
 	xp_add_capped(&to->blocked_ns, account->blocked_ns);
 }
 
-/* Of a process that ran several programs, the account does not tell these apart. */
 static int add_account(struct xp_report_groups *groups, const struct xp_facts *facts,
 		       const struct xp_facts_account *account)
 {
 	struct xp_symbolizer *symbolizer = groups->tables->symbolizer;
-	struct xp_model_process process = { .pid = account->pid, .image = xp_facts_only_image(facts, account->pid) };
+	struct xp_model_process process = {
+		.pid = account->pid,
+		.image = (uint32_t)XP_MIN(account->image, (uint64_t)UINT32_MAX),
+	};
+	const char *comm = xp_facts_comm(facts, process.pid, process.image);
 	const char *cgroup = xp_facts_cgroup(facts, process.pid, process.image);
-	const char *name = account->name ? account->name : "", *comm;
+	const char *name = account->name ? account->name : "";
 	size_t table;
 	int err;
 
-	if (!process.image && groups->tables->by != XP_MODEL_BY_NONE)
+	if (!comm && groups->tables->by != XP_MODEL_BY_NONE)
 		return 0;
-	comm = xp_facts_comm(facts, process.pid, process.image);
 	process.name = xp_symbolizer_text(symbolizer, comm ? comm : name);
 	process.cgroup = cgroup ? xp_symbolizer_text(symbolizer, cgroup) : NULL;
 	if (!process.name || (cgroup && !process.cgroup))

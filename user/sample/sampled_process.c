@@ -112,7 +112,7 @@ static int need_image(struct xp_sampled_processes *processes, struct xp_sampled_
 /* Ends the current image. An empty one (see xp_sampled_processes_expect()) is kept for the next program. */
 static void end_image(struct xp_sampled_process *process)
 {
-	if (!process->image || !process->image->samples)
+	if (!process->image || (!process->image->samples && !process->image->has_waits))
 		return;
 	memcpy(process->image->comm, process->comm, sizeof(process->comm));
 	process->image->is_over = true;

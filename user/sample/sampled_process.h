@@ -30,6 +30,7 @@ struct xp_image {
 	uint64_t rested_at;		 /* samples in the profile at the last xp_samples_rest() */
 	uint64_t samples;		 /* including those that wait for an unwind table */
 	uint64_t stacks[XP_UNWIND_ENDS]; /* how the walks of user stacks ended */
+	bool has_waits;			 /* including those that wait for an unwind table */
 	struct xp_profile *waits;	 /* its waits, in us; NULL: none yet, or written */
 	uint64_t waits_rested_at;	 /* as rested_at */
 	uint64_t wait_count;		 /* waits in that profile */

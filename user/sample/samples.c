@@ -347,6 +347,7 @@ static int arrive(struct xp_samples *samples, const struct xp_event_sample *reco
 	if (err)
 		return err;
 	process->image->samples += !sample.is_wait;
+	process->image->has_waits |= sample.is_wait;
 	sample.pid = process->pid;
 	sample.image = process->image;
 	sample.space = process->space;

@@ -13,6 +13,8 @@
 #define SYSCALL_FUTEX_WAITV 449
 #define SYSCALL_FUTEX_WAIT 455
 
+#define ID_BITS 22 /* PID_MAX_LIMIT in include/linux/threads.h */
+
 #define TOGETHER_BYTES (sizeof(struct xp_event_sample) + 2 * XP_SAMPLE_FRAMES_MAX * sizeof(__u64) + XP_STACK_BYTES_MAX)
 
 struct begin {
@@ -165,12 +167,22 @@ static int end_wait(struct xp_waits *waits, const struct xp_event_wait *end, uns
 
 /* ---- sums ---- */
 
+/* The program that a process runs at the time of this record. */
+static unsigned int image_of(const struct xp_waits *waits, pid_t pid)
+{
+	const struct xp_sampled_process *process =
+	    waits->samples ? xp_sampled_processes_find(&waits->samples->processes, pid) : NULL;
+
+	return process ? process->image_number : 1;
+}
+
 static int add_sum(struct xp_waits *waits, const struct xp_event_wait_sum *from)
 {
 	bool is_one_too_many = waits->sum_count >= XP_WAIT_SUMS_MAX;
 	pid_t pid = waits->sum_count >= 2 * XP_WAIT_SUMS_MAX ? 0 : (pid_t)from->head.pid;
 	pid_t tid = is_one_too_many ? 0 : (pid_t)from->head.tid;
-	uint64_t key = (uint64_t)pid << 32 | (uint32_t)tid;
+	unsigned int image = pid ? image_of(waits, pid) : 0;
+	uint64_t key = (uint64_t)image << (2 * ID_BITS) | (uint64_t)pid << ID_BITS | (uint32_t)tid;
 	uint32_t *index = xp_u64_map_find(&waits->sums_by_thread, key);
 	struct xp_wait_sum *sum;
 	int err;
@@ -183,7 +195,8 @@ static int add_sum(struct xp_waits *waits, const struct xp_event_wait_sum *from)
 		index = xp_u64_map_add(&waits->sums_by_thread, key, waits->sum_count);
 		if (!index)
 			return -ENOMEM;
-		waits->sums[waits->sum_count++] = (struct xp_wait_sum){ .pid = pid, .tid = tid };
+		waits->sums[waits->sum_count++] =
+		    (struct xp_wait_sum){ .pid = pid, .tid = tid, .image = image, .goes_on = true };
 	}
 	sum = &waits->sums[*index];
 	memcpy(sum->comm, from->comm, sizeof(sum->comm));
@@ -192,6 +205,7 @@ static int add_sum(struct xp_waits *waits, const struct xp_event_wait_sum *from)
 	sum->runnable_ns += from->runnable_ns;
 	sum->waits += from->waits;
 	sum->missed += from->missed;
+	sum->goes_on &= (xp_event_fn(&from->head) & XP_SAMPLE_WAIT_EXEC) != 0;
 	return 0;
 }
 

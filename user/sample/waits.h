@@ -19,15 +19,17 @@
 /* Bytes of the begins that are kept: one for each thread that waits. Beyond, their stacks are left out. */
 #define XP_WAITS_BYTES_MAX (16u << 20)
 /*
- * Of sums of threads: later threads of a process are summed up as one, with tid 0. Beyond twice as many, all are, with
+ * Of sums of threads: later threads of a program are summed up as one, with tid 0. Beyond twice as many, all are, with
  * pid 0, too: a machine has up to 4 million ids, and short-lived processes use all of them.
  */
 #define XP_WAIT_SUMS_MAX 65536u
 
-/* A thread, while it was recorded: running_ns is what is left of span_ns. */
+/* A thread in a program, while it was recorded: running_ns is what is left of span_ns. */
 struct xp_wait_sum {
 	pid_t pid;
 	pid_t tid;
+	unsigned int image; /* xp_image.number; 0: of any */
+	bool goes_on;	    /* in another program, which has a sum of its own */
 	char comm[16];
 	uint64_t span_ns;
 	uint64_t blocked_ns;
@@ -50,7 +52,7 @@ struct xp_waits {
 	/* private */
 	struct xp_u64_map begins; /* by tid */
 	size_t bytes;
-	struct xp_u64_map sums_by_thread; /* pid << 32 | tid -> index */
+	struct xp_u64_map sums_by_thread; /* image, pid and tid -> index */
 	uint8_t *together;		  /* a begin and an end */
 };
 
