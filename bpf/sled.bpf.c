@@ -30,7 +30,7 @@ static __always_inline xp_event_position position_of(__u64 pid_tgid)
 
 /* flags: of bpf_ringbuf_submit(). */
 static __always_inline int record_positioned(__u64 pid_tgid, __u64 sp, __u32 word, xp_event_position position,
-					     __u32 fell_through, __u64 flags)
+					     enum xp_fell_through fell_through, __u64 flags)
 {
 	enum xp_event_kind kind = word >> XP_FN_BITS;
 	__u64 time = now();
@@ -55,7 +55,7 @@ static __always_inline int record_call(__u64 sp, __u32 fn, enum xp_event_kind ki
 	if (!wanted(pid_tgid >> 32))
 		return 0;
 	if (has_call_rings)
-		return record_positioned(pid_tgid, sp, xp_event_word(fn, kind), position_of(pid_tgid), 0,
+		return record_positioned(pid_tgid, sp, xp_event_word(fn, kind), position_of(pid_tgid), XP_FELL_NOT,
 					 BPF_RB_NO_WAKEUP);
 	event = reserve(sizeof(*event), kind);
 	if (!event)
@@ -289,15 +289,16 @@ int stub_memory_call(struct pt_regs *ctx)
 
 	if (kind > XP_EVENT_TAIL_EXIT)
 		return 0;
+	if (kind != XP_EVENT_EXIT)
+		sp += RETURN_BYTES;
+	/* A full ring wakes the reader if that has taken everything else. */
+	if (count)
+		return record_positioned(pid_tgid, sp, word, count + 1, XP_FELL_FULL, 0);
 	/* Without a key now, it may have had that of an earlier thread for its first calls. */
-	position = count ? count + 1 : ring_position(pid_tgid, fs_base);
+	position = ring_position(pid_tgid, fs_base);
 	tell_thread(pid_tgid, fs_base);
-	/*
-	 * A full ring wakes the reader if that has taken everything else. A thread that gets no ring would wake it at
-	 * each call.
-	 */
-	return record_positioned(pid_tgid, kind == XP_EVENT_EXIT ? sp : sp + RETURN_BYTES, word, position, 1,
-				 count ? 0 : BPF_RB_NO_WAKEUP);
+	/* A thread that gets no ring would wake the reader at each call. */
+	return record_positioned(pid_tgid, sp, word, position, XP_FELL_NO_RING, BPF_RB_NO_WAKEUP);
 }
 
 SEC("uprobe")

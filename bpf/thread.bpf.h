@@ -108,7 +108,7 @@ static __always_inline bool record_thread(__u64 pid_tgid, struct task_struct *ta
 	return true;
 }
 
-/* A thread that has no call ring, or a full one: told once for each fs base that it has for longer. */
+/* A thread that has no call ring: told once for each fs base that it has for longer. */
 static __always_inline void tell_thread(__u64 pid_tgid, __u64 fs_base)
 {
 	__u32 tid = pid_tgid;

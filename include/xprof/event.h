@@ -74,11 +74,18 @@ static inline enum xp_event_kind xp_event_kind(const struct xp_event *event)
  */
 typedef __u32 xp_event_position;
 
+/* Why the kernel records a call of a sled that is to be recorded in memory. */
+enum xp_fell_through {
+	XP_FELL_NOT,	 /* it came from elsewhere */
+	XP_FELL_NO_RING, /* at the stub: the thread had no call ring */
+	XP_FELL_FULL,	 /* it had one, which was full */
+};
+
 /* The form of an entry or exit without arguments if calls are recorded in memory. */
 struct xp_event_call {
 	struct xp_event head;
 	xp_event_position position;
-	__u32 fell_through; /* 1: at the stub, for lack of a call ring or of room in it */
+	__u32 fell_through; /* enum xp_fell_through */
 };
 _Static_assert(sizeof(struct xp_event_call) == 32, "xp_event_call");
 

@@ -232,24 +232,26 @@ static void test_birth_after_a_lost_end(void **state)
 /* Calls that fell through are counted: those of threads without a ring, and those of full rings. */
 static void test_calls_that_fell_through(void **state)
 {
-	struct xp_event_call call = { .head = { .pid = PID, .tid = TID }, .fell_through = 1 };
+	struct xp_event_call call = { .head = { .pid = PID, .tid = TID }, .fell_through = XP_FELL_NO_RING };
 
 	begin(state);
 	assert_int_equal(xp_processes_take_before(&test.processes, &call.head, sizeof(call), 1), 0);
 	bind();
+	/* Before it had that ring. */
 	assert_int_equal(xp_processes_take_before(&test.processes, &call.head, sizeof(call), 2), 0);
+	call.fell_through = XP_FELL_FULL;
 	assert_int_equal(xp_processes_take_before(&test.processes, &call.head, sizeof(call), 3), 0);
-	call.fell_through = 0;
+	call.fell_through = XP_FELL_NOT;
 	assert_int_equal(xp_processes_take_before(&test.processes, &call.head, sizeof(call), 4), 0);
-	assert_int_equal(test.process->fallen.no_ring, 1);
-	assert_int_equal(test.process->fallen.full, 2);
+	assert_int_equal(test.process->fallen.no_ring, 2);
+	assert_int_equal(test.process->fallen.full, 1);
 	end(state);
 }
 
 /* A call by the kernel before BPF knew the ring, of whose time BPF says a bit too much: the ring's calls came later. */
 static void test_calls_before_the_ring(void **state)
 {
-	struct xp_event_call call = { .head = { .pid = PID, .tid = TID }, .fell_through = 1 };
+	struct xp_event_call call = { .head = { .pid = PID, .tid = TID }, .fell_through = XP_FELL_NO_RING };
 	uint64_t tsc;
 
 	begin(state);

@@ -184,10 +184,16 @@ static struct xp_call_range before_task(const struct xp_thread_ring *ring, xp_ev
 	return range;
 }
 
-static bool fell_through(const struct xp_event *event, size_t size)
+/* A thread that fell through before it got a ring may have one by now. */
+static void count_fallen(struct xp_fallen_calls *fallen, const struct xp_event *event, size_t size)
 {
-	return xp_event_kind(event) <= XP_EVENT_TAIL_EXIT && size >= sizeof(struct xp_event_call) &&
-	       ((const struct xp_event_call *)event)->fell_through;
+	uint32_t fell;
+
+	if (xp_event_kind(event) > XP_EVENT_TAIL_EXIT || size < sizeof(struct xp_event_call))
+		return;
+	fell = ((const struct xp_event_call *)event)->fell_through;
+	fallen->no_ring += fell == XP_FELL_NO_RING;
+	fallen->full += fell == XP_FELL_FULL;
 }
 
 /*
@@ -211,8 +217,8 @@ int xp_processes_take_before(struct xp_processes *processes, const struct xp_eve
 	uint64_t calls;
 	int err;
 
-	if (process && fell_through(event, size))
-		++*(ring ? &process->fallen.full : &process->fallen.no_ring);
+	if (process)
+		count_fallen(&process->fallen, event, size);
 	position = ring ? xp_event_get_position(event, size) : 0;
 	if (!ring || is_taken_until(&ring->ring, position))
 		return 0;
