@@ -20,6 +20,7 @@
 #include "base/trusted_dir.h"
 #include "commands.h"
 #include "kernel/privilege.h"
+#include "model/read_manifest.h"
 #include "record/left_recording.h"
 #include "record/manifest.h"
 #include "record/outdir.h"
@@ -169,6 +170,7 @@ static void recover_entries(struct place *place, bool *failed)
 	struct dirent **entries = NULL;
 	int count = scandirat(dir_fd, ".", &entries, is_spool, alphasort);
 	uint64_t patience_ns = XP_FILE_LOCK_PATIENCE_NS;
+	bool is_newer;
 
 	place->recovered = &recovered;
 	if (count < 0) {
@@ -177,8 +179,11 @@ static void recover_entries(struct place *place, bool *failed)
 	}
 	if (!remove_empty_samples(dir_fd, dir_name) && !count)
 		xp_info("%s: nothing to recover", dir_name);
+	/* A newer xprof may know more of what the spools hold, too: they stay. */
+	*failed |= is_newer = count > 0 && xp_read_manifest_check(dir_fd, dir_name);
 	for (int i = 0; i < count; i++) {
-		recover_entry(place, entries[i]->d_name, &patience_ns, failed);
+		if (!is_newer)
+			recover_entry(place, entries[i]->d_name, &patience_ns, failed);
 		free(entries[i]);
 	}
 	free(entries);

@@ -327,6 +327,22 @@ def test_recover(xprof, llvm_xray, instr_map, tmp_path):
     assert done.returncode == 0
 
 
+def test_recover_beside_the_manifest_of_a_newer_xprof(xprof, tmp_path):
+    """What this one does not know might be lost: the manifest and the spool stay as they are."""
+    assert project.run([GENERATOR, "killed", 1, tmp_path]).returncode == -signal.SIGKILL
+    manifest = tmp_path / "manifest.json"
+    newer = json.dumps({"manifest_version": 2, "xprof_version": "9.1", "processes": [], "files": [], "of_the_future": 1})
+    manifest.write_text(newer)
+    done = xprof("recover", tmp_path)
+    assert done.returncode == 1
+    assert f"{manifest}: manifest_version 2 is newer than this xprof, " in done.stderr
+    assert ": use the version that wrote it: 9.1\n" in done.stderr
+    assert manifest.read_text() == newer and (tmp_path / "log.spool").exists() and not (tmp_path / "log.fdr").exists()
+    manifest.write_text(newer.replace(": 2", ": 1"))
+    assert xprof("recover", tmp_path).returncode == 0
+    assert json.loads(manifest.read_text())["of_the_future"] == 1
+
+
 def test_recover_of_nothing(xprof, tmp_path):
     """A recording that was killed before its first sample, unless it runs still."""
     samples = tmp_path / "perf.data"

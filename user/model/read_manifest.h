@@ -13,5 +13,7 @@
  * cannot be read. Returns -EPROTO for the newer one. The caller ends with json_decref().
  */
 int xp_read_manifest(json_t **manifest, const char *directory, bool quiet);
+/* The same for who adds to it, in a directory that is open. */
+int xp_read_manifest_check(int dir_fd, const char *directory);
 
 #endif
