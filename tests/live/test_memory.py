@@ -277,6 +277,22 @@ def test_recover_takes_what_is_left(cut_off, xprof):
     assert process.wait(20) == 0
 
 
+def test_calls_are_stored_in_a_pause(waiting, program, record):
+    """Soon after a burst its calls are on disk, where a kill of xprof leaves them: the rings hold them no more. Each burst here
+    begins when the one before is stored, which once a second would take four seconds."""
+    process = waiting(program("live/programs/memory.c", "-O1"), "rounds", 6000)
+    session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
+    (spool,) = session.directory.glob("*.spool")
+    began = time.monotonic()
+    for _ in range(5):
+        stored = spool.stat().st_size
+        process.send_signal(signal.SIGUSR1)
+        assert process.stdout.readline() == "ready\n"
+        recording.wait_until(lambda: spool.stat().st_size > stored, "the calls are not stored")
+    assert time.monotonic() - began < 3
+    session.stop().adds_up()
+
+
 def test_recover_counts_what_is_lost(cut_off, xprof):
     """What xprof had taken and not stored is lost: not more than it says."""
     process, session = cut_off(stored=False)

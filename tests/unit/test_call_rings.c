@@ -171,6 +171,8 @@ static void test_full_rings(void **state)
 
 	(void)state;
 	assert_int_equal(percent_of(full), 100);
+	assert_int_equal(percent_of(1), 1);
+	assert_int_equal(percent_of(0), 0);
 	/* If the machine is busy, the turn may be over before all was taken: that counts as full. */
 	for (int i = 0; i < 50 && half == 100; i++)
 		half = percent_of(full / 2);

@@ -40,6 +40,8 @@
 #define CALL_RING_FILL 50
 #define TIMER_SLACK_NS 5000 /* 50 000 by default */
 #define HOUSEKEEPING_NS XP_NS_PER_S
+/* Calls that were taken out of call rings are nowhere else: in a pause of the target, they go to disk this soon. */
+#define PAUSE_FLUSH_NS (250 * NS_PER_MS)
 /* The part of the target's CPU time in a second that is worth a warning. */
 #define COST_SHARE 0.25
 /*
@@ -291,6 +293,8 @@ struct loop {
 	uint64_t pass_tsc;	    /* when the last pass began */
 	uint64_t pass_interval_tsc; /* since the pass before it began */
 	int calls_fill;		    /* of the fullest call ring at the last pass, in percent */
+	uint64_t flushed_tsc;	    /* when calls were last written to disk */
+	bool unflushed;		    /* some were taken out of call rings since */
 	bool flights_asked;	    /* by SIGUSR2, not written yet */
 	struct xp_cost_watch cost;
 	bool cost_told;
@@ -356,6 +360,25 @@ static void watch_cost(struct loop *loop, const struct xp_totals *totals)
 		xp_announce_cost(recording, &seen);
 }
 
+static int flush(struct loop *loop)
+{
+	loop->unflushed = false;
+	loop->flushed_tsc = xp_clock_now_tsc();
+	return xp_processes_flush(&loop->recording->traced.processes);
+}
+
+/* After a pass. A flight recorder keeps its calls in memory. */
+static int flush_in_pause(struct loop *loop)
+{
+	const struct xp_recording *recording = loop->recording;
+
+	loop->unflushed |= loop->calls_fill > 0;
+	if (loop->calls_fill || !loop->unflushed || recording->options->flight_bytes ||
+	    loop->pass_tsc - loop->flushed_tsc < xp_clock_ticks(recording->clock, PAUSE_FLUSH_NS))
+		return 0;
+	return flush(loop);
+}
+
 static int housekeeping(struct loop *loop)
 {
 	struct xp_recording *recording = loop->recording;
@@ -372,7 +395,7 @@ static int housekeeping(struct loop *loop)
 		err = xp_off_cpu_tend(&recording->off_cpu);
 	/* A crash of xprof costs about a second of records. */
 	if (!err)
-		err = xp_processes_flush(&recording->traced.processes);
+		err = flush(loop);
 	xp_bpf_side_read_losses(&recording->bpf);
 	if (!err)
 		err = repair(loop);
@@ -530,7 +553,9 @@ static int turn(struct loop *loop, uint64_t now)
 	loop->pass_interval_tsc = now - loop->pass_tsc;
 	loop->pass_tsc = now;
 	fill = pass(recording, now, &loop->calls_fill);
-	err = fill < 0 || !is_due ? 0 : xp_sampling_repair(&recording->sampling);
+	err = fill < 0 ? 0 : flush_in_pause(loop);
+	if (fill >= 0 && !err && is_due)
+		err = xp_sampling_repair(&recording->sampling);
 	if (fill >= 0 && !err && loop->flights_asked)
 		write_flights(loop);
 	if (fill >= 0 && !err)

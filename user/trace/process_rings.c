@@ -388,7 +388,8 @@ int xp_processes_take_calls(struct xp_processes *processes, uint64_t done_tsc)
 	}
 	if (err)
 		return err;
-	return all ? (int)XP_MIN(most * 100 / (XP_CALL_RING_RECORDS - XP_CALL_RING_MARGIN), 100u) : 100;
+	most = XP_MAX(most * 100 / (XP_CALL_RING_RECORDS - XP_CALL_RING_MARGIN), (uint64_t)(most > 0));
+	return all ? (int)XP_MIN(most, 100u) : 100;
 }
 
 int xp_process_take_windows(struct xp_process *process, uint64_t done_tsc)

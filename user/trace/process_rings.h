@@ -16,8 +16,8 @@
 int xp_processes_take_before(struct xp_processes *processes, const struct xp_event *event, size_t size, uint64_t tsc);
 /*
  * Takes the calls of all threads of all live processes, after all records of BPF before done_tsc. Returns how many were
- * taken from the fullest ring since the last time, in percent of what a ring holds when its thread finds it full, or
- * -errno: what a process really recorded, not what it says about its rings.
+ * taken from the fullest ring since the last time, in percent of what a ring holds when its thread finds it full, at
+ * least 1 if there were any; or -errno. It is what a process really recorded, not what it says about its rings.
  */
 int xp_processes_take_calls(struct xp_processes *processes, uint64_t done_tsc);
 
