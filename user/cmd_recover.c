@@ -89,6 +89,9 @@ static int recover_rings(int dir_fd, const char *dir_name, const char *entry, ui
 		xp_info("  up to %" PRIu64 " records before them are lost: xprof had taken them, and was killed before "
 			"it stored them",
 			rings.left.unstored + rings.left.lost);
+	if (rings.left.wraps && rings.left.overwritten)
+		xp_info("  they are the newest: %" PRIu64 " older ones were overwritten, as --flight has it",
+			rings.left.overwritten);
 	if (rings.left.full)
 		xp_info("  the memory of %zu of them was full: their later records are missing", rings.left.full);
 	return 0;

@@ -251,7 +251,44 @@ def test_asked_in_memory_mode(xprof, record, rounds):
         assert log.entries == 0
     assert recorded.totals["overwritten"] == 0
     assert recorded.totals["written"] == 3 * (500 * PER_ROUND + 2)
+    assert not list(recorded.directory.glob("*.spool"))
     check(xprof, recorded)
+
+
+@pytest.mark.parametrize("size", ["1M", "16M"])
+def test_recover_when_xprof_was_killed(xprof, record, rounds, size):
+    """Nobody read the rings when it was killed, and they went on to wrap: the last calls are there, one after the other. Those
+    of an earlier log are in that log only."""
+    process = rounds(500, "again")
+    session = record(*MEMORY, f"--flight={size}", "-p", process.pid).wait_attached()
+    for turn in range(3):
+        process.send_signal(signal.SIGUSR1)
+        assert process.stdout.readline() == "ready\n"
+        if turn == 0:
+            session.process.send_signal(signal.SIGUSR2)
+            wait_written(session, 1)
+        elif turn == 1:
+            session.process.kill()
+            session.finish()
+    done = xprof("recover", "-p", process.pid)
+    assert done.returncode == 0, done.stderr
+    (path,) = (path for path in session.directory.glob("*.fdr") if ".flight" not in path.name)
+    records = recording.read_log(path, f"/proc/{process.pid}/exe")
+    calls = [(r.name, "left" if r.name == "round_of" and r.kind != ENTER else r.kind) for r in records if r.kind in recording.FUNCTION_KINDS]
+    everything = []
+    for first in 500, 1000:
+        everything += [("all_rounds", ENTER), *truth(first, 500), ("all_rounds", EXIT)]
+    held = min(len(everything), {"1M": 4096, "16M": 65536}[size])
+    assert f"{held} records of calls of 1 threads were still in the memory of process {process.pid}\n" in done.stderr
+    assert ("older ones were overwritten" in done.stderr) == (held < len(everything)) and "are lost" not in done.stderr
+    assert calls[-held:] == everything[-held:]
+    # all_rounds() began among those that were overwritten, and perhaps a round.
+    assert calls[:-held] in ([], [("all_rounds", ENTER)], [("all_rounds", ENTER), ("round_of", ENTER)])
+    assert not list(session.directory.glob("*.spool"))
+    assert xprof("check", session.directory).returncode == 0
+    assert xprof("restore", "-p", process.pid).returncode == 0
+    process.send_signal(signal.SIGUSR1)
+    assert process.stdout.readline() == "ready\n"
 
 
 def test_threads_that_ended_in_memory_mode(xprof, record, program, waiting):

@@ -393,12 +393,13 @@ static void test_directory_that_is_not_believed(void **state)
 /* ---- the process goes on ---- */
 
 /* It writes as many calls as were taken, and some behind. Other calls would never end. */
-static int keep_up(void *arg, pid_t tid, const struct xp_ring_call *calls, size_t count)
+static int keep_up(void *arg, pid_t tid, const struct xp_ring_call *calls, size_t count, bool inside)
 {
 	uint64_t head = test.slot->head;
 
 	(void)arg;
 	(void)tid;
+	(void)inside;
 	(void)calls;
 	test.calls += count;
 	for (uint64_t i = 0; i < count + 20; i++)
@@ -431,9 +432,109 @@ static void test_a_process_that_keeps_up(void **state)
 	}
 }
 
+/* ---- the rings of a flight recorder ---- */
+
+#define WRAPPING 8192u
+
+/* One call around all others, of which the last one is its exit. records: of the ring, as the process says. */
+static void write_around(uint64_t count, uint32_t records)
+{
+	struct xp_call_record *last;
+
+	memset(test.memory, 0, XP_CALL_TABLE_BYTES + XP_CALL_RING_BYTES);
+	write_calls(0);
+	test.owners->ring_records = records;
+	test.owners->wraps = 1;
+	for (uint64_t i = 0; i < count; i++) {
+		write_call(i);
+		test.records[i % WRAPPING] = test.records[i % XP_CALL_RING_RECORDS];
+	}
+	last = &test.records[(count - 1) % WRAPPING];
+	last->word = xp_event_word(2, XP_EVENT_EXIT);
+	last->sp = 2000;
+	test.slot->head = count;
+	test.slot->limit = UINT64_MAX;
+}
+
+static void test_rings_that_wrap(void **state)
+{
+	struct xp_ring_recovery recovery;
+	char why[256];
+
+	(void)state;
+	make_spool();
+	write_around(20001, WRAPPING);
+	assert_int_equal(xp_ring_owners_count(test.owners, (struct xp_call_slot *)test.memory), WRAPPING);
+	assert_int_equal(recover(&recovery, why), 0);
+	assert_true(recovery.left.wraps);
+	assert_int_equal(recovery.left.calls, WRAPPING);
+	assert_int_equal(recovery.left.overwritten, 20001 - WRAPPING);
+	assert_int_equal(recovery.left.full + recovery.left.lost + recovery.left.unstored, 0);
+	/* The calls that began among those that were overwritten have their entries. */
+	assert_int_equal(recovery.counts.written, WRAPPING);
+	assert_int_equal(recovery.counts.synthesized, 2);
+	assert_int_equal(xp_counts_filtered(&recovery.counts), 0);
+	assert_int_equal(log_calls(), WRAPPING + 2);
+}
+
+/* What was taken is in an earlier log, or is lost with xprof. */
+static void test_rings_that_wrap_and_were_read(void **state)
+{
+	struct xp_ring_recovery recovery;
+	char why[256];
+
+	(void)state;
+	make_spool();
+	write_around(20001, WRAPPING);
+	test.owners->list[0].taken = 19000;
+	test.owners->list[0].stored = 18990;
+	assert_int_equal(recover(&recovery, why), 0);
+	assert_int_equal(recovery.left.calls, 1001);
+	assert_int_equal(recovery.left.unstored, 10);
+	assert_int_equal(recovery.left.overwritten, 0);
+	assert_int_equal(log_calls(), 1002);
+}
+
+static void test_sizes_of_rings_that_cannot_be(void **state)
+{
+	static const uint32_t sizes[] = { 0, 1, 2048, 4097, 3 << 12, 1 << 19, UINT32_MAX };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		struct xp_ring_recovery recovery;
+		char why[256];
+
+		make_spool();
+		write_around(20000, sizes[i]);
+		/* Of any other ring, too. */
+		for (uint32_t ring = 1; ring < XP_CALL_RINGS_MAX; ring++)
+			test.owners->list[ring] = (struct xp_ring_owner){ .tid = 7 + ring, .slot = ring };
+		assert_int_equal(xp_ring_owners_records(test.owners), XP_CALL_RING_RECORDS);
+		assert_int_equal(recover(&recovery, why), 0);
+		assert_in_range(recovery.left.calls, WRAPPING - 1, XP_CALL_RING_RECORDS);
+		log_calls();
+	}
+	/* The largest: not all of them fit in the memory. */
+	make_spool();
+	write_around(100, XP_CALL_RING_BYTES_MAX / XP_CALL_RECORD_BYTES);
+	for (uint32_t ring = 1; ring < XP_CALL_RINGS_MAX; ring++)
+		test.owners->list[ring] = (struct xp_ring_owner){ .tid = 7 + ring, .slot = SLOT };
+	{
+		struct xp_ring_recovery recovery;
+		char why[256];
+
+		assert_int_equal(recover(&recovery, why), 0);
+		assert_in_range(recovery.left.threads, XP_CALL_RINGS_WRAPPING_MIN, XP_CALL_RINGS_WRAPPING_MIN + 1);
+	}
+	log_calls();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_rings_that_wrap, begin, end),
+		cmocka_unit_test_setup_teardown(test_rings_that_wrap_and_were_read, begin, end),
+		cmocka_unit_test_setup_teardown(test_sizes_of_rings_that_cannot_be, begin, end),
 		cmocka_unit_test_setup_teardown(test_calls_that_cannot_be_stored, begin, end),
 		cmocka_unit_test_setup_teardown(test_a_recovery_that_was_cut_off, begin, end),
 		cmocka_unit_test_setup_teardown(test_no_descriptors, begin, end),

@@ -111,18 +111,28 @@ static int take_pages(uint8_t *start, size_t bytes)
 	return errno == EFAULT ? -ENOMEM : -errno;
 }
 
-/* As far as the process says the truth: at most what fits. */
-static uint64_t count_left(const struct xp_call_rings *rings)
+uint64_t xp_ring_owners_records(const struct xp_ring_owners *owners)
 {
-	const struct xp_ring_owners *left = owners(rings);
+	uint32_t records = __atomic_load_n(&owners->ring_records, __ATOMIC_RELAXED);
+
+	return records & (records - 1) || records < WRAPPING_BYTES_MIN / XP_CALL_RECORD_BYTES ||
+		       records > XP_CALL_RING_BYTES_MAX / XP_CALL_RECORD_BYTES
+		   ? XP_CALL_RING_RECORDS
+		   : records;
+}
+
+uint64_t xp_ring_owners_count(const struct xp_ring_owners *left, const struct xp_call_slot *slots)
+{
+	const uint64_t records = xp_ring_owners_records(left);
 	uint64_t count = 0;
 
 	for (size_t i = 0; i < XP_CALL_RINGS_MAX && (left->recording[0] | left->recording[1]); i++) {
 		uint32_t slot = left->list[i].slot;
-		uint64_t calls =
-		    slot < XP_CALL_SLOTS && left->list[i].tid ? table(rings)[slot].head - left->list[i].taken : 0;
+		uint64_t calls = slot < XP_CALL_SLOTS && left->list[i].tid ? slots[slot].head - left->list[i].taken : 0;
 
-		count += calls <= XP_CALL_RING_RECORDS ? calls : 0;
+		if (left->wraps)
+			calls = XP_MIN(calls, records);
+		count += calls <= records ? calls : 0;
 	}
 	return count;
 }
@@ -132,8 +142,9 @@ static int begin_recording(struct xp_call_rings *rings)
 {
 	if (getrandom(rings->recording, sizeof(rings->recording), 0) != sizeof(rings->recording))
 		return -EIO;
-	rings->dropped = count_left(rings);
+	rings->dropped = xp_ring_owners_count(owners(rings), table(rings));
 	memset(owners(rings), 0, sizeof(*owners(rings)));
+	owners(rings)->ring_records = XP_CALL_RING_RECORDS;
 	memcpy(owners(rings)->recording, rings->recording, sizeof(rings->recording));
 	return 0;
 }
@@ -211,8 +222,8 @@ void xp_call_rings_wrap(struct xp_call_rings *rings, uint64_t bytes, size_t thre
 		rings->ring_bytes *= 2;
 	rings->max = XP_MIN(XP_CALL_RINGS_MAX, all / rings->ring_bytes);
 	rings->wraps = true;
-	/* `xprof recover` could not tell what was overwritten. */
-	memset(owners(rings)->recording, 0, sizeof(owners(rings)->recording));
+	owners(rings)->ring_records = (uint32_t)(rings->ring_bytes / XP_CALL_RECORD_BYTES);
+	owners(rings)->wraps = 1;
 }
 
 struct xp_call_rings *xp_call_rings_share(struct xp_call_rings *rings)
@@ -311,6 +322,18 @@ void xp_call_rings_note_stored(struct xp_call_rings *rings)
 {
 	for (size_t i = 0; i < rings->count; i++)
 		owners(rings)->list[i].stored = rings->list[i].ring.next;
+}
+
+void xp_call_rings_begin_log(struct xp_call_rings *rings)
+{
+	for (size_t i = 0; i < rings->count; i++)
+		rings->list[i].next_logged = rings->list[i].ring.next;
+}
+
+void xp_call_rings_note_logged(struct xp_call_rings *rings)
+{
+	for (size_t i = 0; i < rings->count; i++)
+		owners(rings)->list[i].stored = XP_MAX(owners(rings)->list[i].stored, rings->list[i].next_logged);
 }
 
 static void clear_key(struct xp_thread_ring *ring)

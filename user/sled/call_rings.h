@@ -59,14 +59,21 @@ struct xp_ring_owners {
 	struct xp_ring_owner list[XP_CALL_RINGS_MAX];
 	/* Path of the recording, for `xprof recover -p`. "": its spool does not say yet what the rings hold. */
 	char directory[XP_RING_DIRECTORY_BYTES];
+	uint32_t ring_records; /* of each ring */
+	uint32_t wraps;	       /* as in struct xp_call_rings */
 };
 _Static_assert(sizeof(struct xp_ring_owners) <= XP_CALL_OWNERS_BYTES, "they have their own pages");
+/* How many records a ring has. The usual number if the process has written an impossible one. */
+uint64_t xp_ring_owners_records(const struct xp_ring_owners *owners);
+/* How many calls are left in the rings, as far as the process says the truth: at most what fits. */
+uint64_t xp_ring_owners_count(const struct xp_ring_owners *owners, const struct xp_call_slot *slots);
 
 /* The ring of one thread. */
 struct xp_thread_ring {
 	struct xp_call_ring ring;
 	bool told;	      /* BPF knows the slot */
 	uint64_t next_before; /* for the caller: ring.next at an earlier time */
+	uint64_t next_logged; /* the same, when a log of a flight recorder was begun */
 	uint64_t since_tsc;   /* when it was bound: events from before that change nothing */
 	pid_t left_tid;	      /* set by the caller: a thread that has ended, and may have left calls; 0: none */
 	uint64_t free_tsc;    /* its key was taken away then, to be used for another thread; 0: it has its key */
@@ -152,6 +159,9 @@ struct xp_thread_ring *xp_call_rings_at(struct xp_call_rings *rings, uint64_t fs
 /* Calls were taken from a ring. All that were taken are on disk. */
 void xp_call_rings_note_taken(struct xp_call_rings *rings, const struct xp_thread_ring *ring);
 void xp_call_rings_note_stored(struct xp_call_rings *rings);
+/* The same for a flight recorder: a log of all that was taken is begun, and it is on disk. */
+void xp_call_rings_begin_log(struct xp_call_rings *rings);
+void xp_call_rings_note_logged(struct xp_call_rings *rings);
 /* The spool in this directory says what the rings hold. */
 void xp_call_rings_note_directory(struct xp_call_rings *rings, int dir_fd);
 

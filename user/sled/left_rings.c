@@ -14,7 +14,6 @@
 #include "sled/ring_pages.h"
 #include "sled/stub_map.h"
 
-#define CALLS_PER_TAKE 256
 /* A thread that is in the stub leaves it in some ns, unless it waits for a CPU. */
 #define LEAVE_US 10000
 
@@ -22,14 +21,18 @@ struct xp_left_rings {
 	struct xp_stub_map stubs; /* locked */
 	uint8_t *memory;
 	struct xp_shared_pages pages;
-	int fd; /* borrowed from the stub */
+	int fd;		  /* borrowed from the stub */
+	uint64_t records; /* of each ring */
+	bool wraps;
 	bool cleared;
 };
 
 /* Of a ring: the process changes the copy no more, and keeps its calls. */
 struct copy {
 	struct xp_call_slot slot;
-	struct xp_call_record records[XP_CALL_RING_RECORDS];
+	struct xp_call_record *records;
+	struct xp_ring_call *calls; /* in it */
+	size_t room;
 };
 
 static struct xp_ring_owners *owners(const struct xp_left_rings *left)
@@ -71,6 +74,8 @@ static int map_rings(struct xp_left_rings *left, int fd, const uint64_t recordin
 	if (!err && (recording ? memcmp(theirs, recording, sizeof(theirs)) : !(theirs[0] | theirs[1])))
 		err = -ENOENT;
 	left->fd = fd;
+	left->records = xp_ring_owners_records(owners(left));
+	left->wraps = owners(left)->wraps;
 	if (!err)
 		return 0;
 	xp_shared_pages_forget(&left->pages);
@@ -126,12 +131,16 @@ void xp_left_rings_free(struct xp_left_rings *left)
 static bool open_ring(const struct xp_left_rings *left, size_t index, struct xp_call_ring *ring,
 		      struct xp_ring_owner *owner)
 {
+	const size_t bytes = left->records * XP_CALL_RECORD_BYTES;
+
 	memcpy(owner, &owners(left)->list[index], sizeof(*owner));
-	if (!owner->tid || owner->tid > INT32_MAX || owner->slot >= XP_CALL_SLOTS)
+	if (!owner->tid || owner->tid > INT32_MAX || owner->slot >= XP_CALL_SLOTS ||
+	    (index + 1) * bytes > XP_CALL_OWNERS_AT - XP_CALL_TABLE_BYTES)
 		return false;
 	xp_call_ring_resume(ring, (struct xp_call_slot *)left->memory + owner->slot,
-			    (struct xp_call_record *)(left->memory + XP_CALL_TABLE_BYTES + index * XP_CALL_RING_BYTES),
-			    XP_CALL_RING_RECORDS, owner->taken);
+			    (struct xp_call_record *)(left->memory + XP_CALL_TABLE_BYTES + index * bytes),
+			    left->records, owner->taken);
+	ring->wraps = left->wraps;
 	return true;
 }
 
@@ -144,30 +153,45 @@ void xp_left_rings_recording(const struct xp_left_rings *left, uint64_t recordin
 
 uint64_t xp_left_rings_count(const struct xp_left_rings *left)
 {
-	struct xp_ring_owner owner;
-	struct xp_call_ring ring;
-	uint64_t count = 0;
-
-	for (size_t i = 0; i < XP_CALL_RINGS_MAX; i++)
-		if (open_ring(left, i, &ring, &owner))
-			count += xp_call_ring_left(&ring);
-	return count;
+	return xp_ring_owners_count(owners(left), (const struct xp_call_slot *)left->memory);
 }
 
+static void free_copy(struct copy *copy)
+{
+	free(copy->records);
+	free(copy->calls);
+}
+
+static int new_copy(const struct xp_left_rings *left, struct copy *copy)
+{
+	copy->room = left->records + XP_CALL_RING_HOLES;
+	copy->records = malloc(left->records * sizeof(*copy->records));
+	copy->calls = malloc(copy->room * sizeof(*copy->calls));
+	return copy->records && copy->calls ? 0 : -ENOMEM;
+}
+
+/*
+ * A thread that was in the stub for that long may overwrite the oldest records of a ring that wraps, while they are
+ * copied: they go by the count that is read afterwards.
+ */
 static int copy_ring(const struct xp_left_rings *left, struct xp_call_ring *ring, struct copy *copy)
 {
-	memcpy(&copy->slot, ring->slot, sizeof(copy->slot));
-	memcpy(copy->records, ring->records, sizeof(copy->records));
+	const struct xp_call_slot *slot = ring->slot;
+
+	memcpy(&copy->slot, slot, sizeof(copy->slot));
+	memcpy(copy->records, ring->records, left->records * sizeof(*copy->records));
 	ring->slot = &copy->slot;
 	ring->records = copy->records;
-	copy->slot.head = ring->next + XP_MIN(xp_call_ring_reserved(ring), (uint64_t)XP_CALL_RING_RECORDS);
+	if (left->wraps) {
+		copy->slot.head = __atomic_load_n(&slot->head, __ATOMIC_ACQUIRE);
+		xp_call_ring_hold(ring, true);
+	}
+	copy->slot.head = ring->next + XP_MIN(xp_call_ring_reserved(ring), left->records);
 	return left->pages.torn ? -ENOMEM : 0;
 }
 
-/* The calls of the copy of a ring, once around. */
-static int take_ring(struct xp_call_ring *ring, pid_t tid,
-		     int (*take)(void *arg, pid_t tid, const struct xp_ring_call *calls, size_t count), void *arg,
-		     struct xp_left_counts *counts)
+/* The calls of the copy of a ring, once around. Returns their number. */
+static size_t take_ring(struct xp_call_ring *ring, const struct copy *copy)
 {
 	const struct xp_call_range all = {
 		.until_tsc = UINT64_MAX,
@@ -175,52 +199,47 @@ static int take_ring(struct xp_call_ring *ring, pid_t tid,
 		.now_tsc = xp_clock_now_tsc(),
 		.all = true,
 	};
-	struct xp_ring_call calls[CALLS_PER_TAKE];
-	uint64_t taken = 0;
-	int err = 0;
+	size_t taken = 0, count;
 
-	while (!err) {
-		size_t count = xp_call_ring_take(ring, &all, calls, CALLS_PER_TAKE);
-
-		if (count)
-			err = take(arg, tid, calls, count);
-		else if (!xp_call_ring_skip(ring))
-			break;
+	do {
+		count = xp_call_ring_take(ring, &all, copy->calls + taken, copy->room - taken);
 		taken += count;
-	}
-	counts->calls += taken;
-	counts->lost += ring->lost + ring->hole_count;
-	return err;
+	} while (taken < copy->room && (count || xp_call_ring_skip(ring)));
+	return taken;
 }
 
-int xp_left_rings_take(struct xp_left_rings *left,
-		       int (*take)(void *arg, pid_t tid, const struct xp_ring_call *calls, size_t count), void *arg,
-		       struct xp_left_counts *counts)
+int xp_left_rings_take(struct xp_left_rings *left, xp_left_rings_taker take, void *arg, struct xp_left_counts *counts)
 {
 	struct xp_call_slot *table = (struct xp_call_slot *)left->memory;
-	struct copy *copy = malloc(sizeof(*copy));
-	int err = copy ? 0 : -ENOMEM;
+	struct copy copy = { 0 };
+	int err = new_copy(left, &copy);
 
-	*counts = (struct xp_left_counts){ 0 };
+	*counts = (struct xp_left_counts){ .wraps = left->wraps };
 	for (size_t i = 0; i < XP_CALL_SLOTS; i++)
 		__atomic_store_n(&table[i].key, 0, __ATOMIC_RELEASE);
 	usleep(LEAVE_US);
 	for (size_t i = 0; i < XP_CALL_RINGS_MAX && !err; i++) {
 		struct xp_ring_owner owner;
 		struct xp_call_ring ring;
+		size_t count;
 
 		if (!open_ring(left, i, &ring, &owner))
 			continue;
-		err = copy_ring(left, &ring, copy);
+		err = copy_ring(left, &ring, &copy);
 		if (err)
 			break;
-		counts->full += xp_call_ring_left(&ring) >= XP_CALL_RING_RECORDS - XP_CALL_RING_MARGIN;
-		err = take_ring(&ring, (pid_t)owner.tid, take, arg, counts);
+		counts->full += !left->wraps && xp_call_ring_left(&ring) >= left->records - XP_CALL_RING_MARGIN;
+		count = take_ring(&ring, &copy);
+		if (count)
+			err = take(arg, (pid_t)owner.tid, copy.calls, count, ring.next > count);
+		counts->calls += count;
+		counts->lost += ring.lost + ring.hole_count;
+		counts->overwritten += ring.overwritten;
 		if (owner.taken - owner.stored < 1ull << 40)
 			counts->unstored += owner.taken - owner.stored;
 		counts->threads++;
 	}
-	free(copy);
+	free_copy(&copy);
 	return err;
 }
 

@@ -235,7 +235,7 @@ static int flush_spool(struct xp_process *process)
 	if (!process->log.spool || process->log.error)
 		return 0;
 	process->log.error = xp_spool_flush(process->log.spool);
-	if (process->rings && !process->log.error)
+	if (process->rings && !process->all->flight_bytes && !process->log.error)
 		xp_call_rings_note_stored(process->rings);
 	return process->log.error;
 }

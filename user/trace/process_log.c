@@ -76,19 +76,16 @@ static int note_stack(struct xp_process *process, const struct xp_thread *thread
 			     thread->depth * sizeof(*thread->frames));
 }
 
-int xp_process_note_rings(struct xp_process *process)
+/* One that is too long is left out: the rings cannot be found then. */
+static int note_ranges(struct xp_process *process)
 {
 	const struct xp_functions *functions = &process->functions;
 	size_t bytes = sizeof(struct xp_spool_rings) + functions->range_count * sizeof(struct xp_spool_range);
-	struct xp_spool_rings *note;
+	struct xp_spool_rings *note = bytes <= XP_SPOOL_CHUNK_MAX ? calloc(1, bytes) : NULL;
+	int err;
 
-	if (!process->rings || process->all->flight_bytes)
-		return 0;
-	if (process->log.error || process->log.noted_ranges == functions->range_count)
-		return process->log.error;
-	note = calloc(1, bytes);
 	if (!note)
-		return -ENOMEM;
+		return bytes <= XP_SPOOL_CHUNK_MAX ? -ENOMEM : 0;
 	*note = (struct xp_spool_rings){ .start_time = process->start_time,
 					 .min_ticks = process->all->min_ticks,
 					 .range_count = functions->range_count };
@@ -99,21 +96,43 @@ int xp_process_note_rings(struct xp_process *process)
 		note->ranges[i] = (struct xp_spool_range){ range->fn_base, range->function_count, range->fdr_base, 0,
 							   range->sleds.begin_tsc };
 	}
-	if (!process->log.spool)
-		process->log.error = open_spool(process);
-	/* One that is too long is left out: the rings cannot be found then. */
-	if (!process->log.error && bytes <= XP_SPOOL_CHUNK_MAX)
-		process->log.error = xp_spool_note(process->log.spool, XP_SPOOL_NOTE_RINGS, 0, note, bytes);
-	if (!process->log.error)
+	err = xp_spool_note(process->log.spool, XP_SPOOL_NOTE_RINGS, 0, note, bytes);
+	free(note);
+	return err;
+}
+
+int xp_process_note_rings(struct xp_process *process)
+{
+	struct xp_process_log *log = &process->log;
+
+	if (!process->rings || log->error || log->noted_ranges == process->functions.range_count)
+		return log->error;
+	log->noted_ranges = process->functions.range_count;
+	if (!log->spool)
+		log->error = open_spool(process);
+	if (!log->error)
+		log->error = note_ranges(process);
+	if (!log->error)
 		note_objects(process);
 	/* With a note that is still in the buffer, a kill leaves a spool that does not name the rings. */
-	if (!process->log.error)
-		process->log.error = xp_spool_flush(process->log.spool);
-	if (!process->log.error)
+	if (!log->error)
+		log->error = xp_spool_flush(log->spool);
+	if (!log->error)
 		xp_call_rings_note_directory(process->rings, process->all->dir_fd);
-	process->log.noted_ranges = functions->range_count;
-	free(note);
-	return process->log.error;
+	/* A flight recorder does well without a spool. */
+	if (log->error && process->all->flight_bytes) {
+		xp_warn("process %d (%s): should xprof be killed, `xprof recover` will not find its calls: %s",
+			process->pid, process->comm, strerror(-log->error));
+		xp_process_drop_spool(process);
+		log->error = 0;
+	}
+	return log->error;
+}
+
+void xp_process_drop_spool(struct xp_process *process)
+{
+	xp_spool_drop(process->log.spool);
+	process->log.spool = NULL;
 }
 
 int xp_process_spool_chunk(struct xp_process *process, struct xp_thread *thread)

@@ -47,11 +47,8 @@
 static int take_calls(struct xp_process *process, struct xp_thread_ring *ring, pid_t tid,
 		      const struct xp_call_range *range)
 {
-	int err;
+	int err = (ring->ring.wraps ? xp_ring_window_take : xp_ring_calls_take)(process, ring, tid, range);
 
-	if (ring->ring.wraps)
-		return xp_ring_window_take(process, ring, tid, range);
-	err = xp_ring_calls_take(process, ring, tid, range);
 	xp_call_rings_note_taken(process->rings, ring);
 	return err;
 }

@@ -125,14 +125,14 @@ static size_t take_plain(struct xp_thread *thread, struct xp_call_ring *ring, co
 	return take_run(thread, ring, range, false);
 }
 
-bool xp_ring_call_convert(struct xp_process *process, const struct xp_ring_call *from, struct xp_call *to)
+bool xp_ring_call_convert(struct xp_process *process, const struct xp_ring_call *from, struct xp_call *to, bool counts)
 {
 	uint32_t kind = from->word >> XP_FN_BITS, id;
 	const struct xp_range *range = xp_functions_find(&process->functions, from->word & XP_FN_MAX, &id);
 
 	if (!range || kind > XP_EVENT_TAIL_EXIT)
 		return false;
-	if (range->budget && kind == XP_EVENT_ENTRY)
+	if (counts && range->budget && kind == XP_EVENT_ENTRY)
 		count_entry(process, &range->budget[id]);
 	if (from->tsc < range->sleds.begin_tsc || from->tsc > process->all->stop_tsc ||
 	    (range->budget && xp_function_is_out(&range->budget[id], from->tsc)))
@@ -169,7 +169,7 @@ static int record(struct xp_thread *thread, const struct xp_ring_call *calls, si
 	for (size_t i = 0; i < count; i++) {
 		struct xp_call call;
 
-		if (xp_ring_call_convert(thread->process, &calls[i], &call))
+		if (xp_ring_call_convert(thread->process, &calls[i], &call, true))
 			err = xp_thread_put(thread, calls[i].cpu, call) ?: err;
 		else
 			xp_thread_filter(thread, XP_FILTER_OUTSIDE);

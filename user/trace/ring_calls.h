@@ -45,8 +45,8 @@ void xp_ring_count_taken_back(struct xp_counts *counts, struct xp_thread_ring *r
 
 /*
  * The call as xp_thread_put() takes it. False if it is not to be recorded: the process may write anything into a ring,
- * and only entries and exits belong there.
+ * and only entries and exits belong there. counts: for the budget, once for each call.
  */
-bool xp_ring_call_convert(struct xp_process *process, const struct xp_ring_call *from, struct xp_call *to);
+bool xp_ring_call_convert(struct xp_process *process, const struct xp_ring_call *from, struct xp_call *to, bool counts);
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/u64_map.h"
 #include "base/util.h"
 #include "target/target.h"
+#include "trace/earlier_calls.h"
 #include "trace/ring_calls.h"
 #include "trace/spool_layout.h"
 
@@ -126,26 +127,13 @@ static int end_thread(struct work *work)
 	return err;
 }
 
-static int begin_thread(struct work *work, pid_t tid)
-{
-	const struct stack *stack = xp_u64_map_get(&work->stacks, (uint32_t)tid);
-	int err;
-
-	if (work->thread && work->thread->tid == tid)
-		return 0;
-	err = end_thread(work) ?: xp_thread_new(&work->thread, &work->options, tid);
-	if (err)
-		return err;
-	xp_target_thread_name(work->recovery->pid, tid, work->thread->name);
-	return stack ? xp_thread_resume(work->thread, stack->frames, stack->depth, stack->last_tsc) : 0;
-}
-
 /*
  * As xp_ring_call_convert() does it, by what the spool says of the functions. False: the process has no such function,
  * or it was not attached yet.
  */
-static bool convert(const struct xp_spool_rings *rings, const struct xp_ring_call *from, struct xp_call *to)
+static bool convert(void *arg, const struct xp_ring_call *from, struct xp_call *to)
 {
+	const struct xp_spool_rings *rings = arg;
 	uint32_t kind = from->word >> XP_FN_BITS;
 
 	if (kind > XP_EVENT_TAIL_EXIT)
@@ -164,16 +152,35 @@ static bool convert(const struct xp_spool_rings *rings, const struct xp_ring_cal
 	return false;
 }
 
-static int take_calls(void *arg, pid_t tid, const struct xp_ring_call *calls, size_t count)
+static int begin_thread(struct work *work, pid_t tid, const struct xp_newest_calls *calls, bool inside)
+{
+	const struct stack *stack = xp_u64_map_get(&work->stacks, (uint32_t)tid);
+	uint64_t frames;
+	int err;
+
+	if (work->thread && work->thread->tid == tid)
+		return 0;
+	err = end_thread(work) ?: xp_thread_new(&work->thread, &work->options, tid);
+	if (err)
+		return err;
+	xp_target_thread_name(work->recovery->pid, tid, work->thread->name);
+	work->thread->log_chunk = UINT64_MAX; /* the log gets the entries of earlier calls, too */
+	if (stack)
+		return xp_thread_resume(work->thread, stack->frames, stack->depth, stack->last_tsc);
+	return inside ? xp_earlier_calls_enter(work->thread, calls, &frames) : 0;
+}
+
+static int take_calls(void *arg, pid_t tid, const struct xp_ring_call *list, size_t count, bool inside)
 {
 	struct work *work = arg;
-	int err = begin_thread(work, tid);
+	const struct xp_newest_calls calls = { list, count, convert, work->rings, XP_RING_WORK };
+	int err = begin_thread(work, tid, &calls, inside);
 
 	for (size_t i = 0; i < count && !err; i++) {
 		struct xp_call call;
 
-		if (convert(work->rings, &calls[i], &call))
-			err = xp_thread_put(work->thread, calls[i].cpu, call);
+		if (convert(work->rings, &list[i], &call))
+			err = xp_thread_put(work->thread, list[i].cpu, call);
 		else
 			err = xp_thread_filter(work->thread, XP_FILTER_OUTSIDE);
 	}

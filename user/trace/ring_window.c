@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/array.h"
 #include "base/util.h"
+#include "trace/earlier_calls.h"
 #include "trace/ring_calls.h"
 
 #define WINDOW_CALLS 16 /* a window takes as long as so many calls, and longer if there are some */
@@ -41,75 +41,26 @@ static int copy_calls(struct window *window, const struct xp_call_range *range)
 	return window->calls ? 0 : -ENOMEM;
 }
 
-static int discard_chunk(void *arg, struct xp_thread *thread)
+static bool convert(void *arg, const struct xp_ring_call *from, struct xp_call *to)
 {
-	(void)arg;
-	(void)thread;
-	return 0;
-}
-
-static void ignore_synthesized(void *arg, uint32_t fn_id)
-{
-	(void)arg;
-	(void)fn_id;
-}
-
-struct frames {
-	struct xp_open_call *list; /* innermost first */
-	size_t count;
-	size_t room;
-};
-
-static int add_frame(struct frames *frames, struct xp_call call)
-{
-	if (frames->count == XP_FRAMES_MAX)
-		return 0;
-	if (XP_ARRAY_RESERVE(frames->list, frames->room, frames->count + 1))
-		return -ENOMEM;
-	frames->list[frames->count++] = (struct xp_open_call){ call.word & XP_FN_MAX, call.slot };
-	return 0;
-}
-
-/* The calls that began earlier and end here: a thread that knows none of them has no use for these exits. */
-static int find_begun(const struct window *window, struct frames *frames)
-{
-	const struct xp_thread_options options = { .sink = discard_chunk, .synthesized = ignore_synthesized };
-	struct xp_thread *thread;
-	int err = xp_thread_new(&thread, &options, 0);
-
-	if (err)
-		return err;
-	for (size_t i = 0; i < window->count && !err && !xp_ring_turn_is_over(window->process); i++) {
-		uint64_t looked = thread->search.frames;
-		uint64_t unmatched = thread->counts.filtered[XP_FILTER_UNMATCHED_EXIT];
-		struct xp_call call;
-
-		if (!xp_ring_call_convert(window->process, &window->calls[i], &call))
-			continue;
-		err = xp_thread_put(thread, window->calls[i].cpu, call);
-		xp_ring_count_work(window->process, thread->search.frames - looked);
-		if (!err && thread->counts.filtered[XP_FILTER_UNMATCHED_EXIT] > unmatched)
-			err = add_frame(frames, call);
-	}
-	xp_thread_free(thread);
-	return err;
+	return xp_ring_call_convert(arg, from, to, false);
 }
 
 static int begin_inside(struct window *window)
 {
-	struct frames frames = { 0 };
-	int err = find_begun(window, &frames);
+	struct xp_process *process = window->process;
+	const uint64_t done = process->reading.work;
+	const struct xp_newest_calls calls = {
+		.list = window->calls,
+		.count = window->count,
+		.convert = convert,
+		.arg = process,
+		.frames_max = XP_RING_WORK - XP_MIN(done, XP_RING_WORK),
+	};
+	uint64_t frames;
+	int err = xp_earlier_calls_enter(window->thread, &calls, &frames);
 
-	for (size_t i = 0; i < frames.count / 2; i++) {
-		struct xp_open_call inner = frames.list[i];
-
-		frames.list[i] = frames.list[frames.count - 1 - i];
-		frames.list[frames.count - 1 - i] = inner;
-	}
-	if (!err && window->count)
-		err = xp_thread_skip(window->thread, frames.list, (uint32_t)frames.count, window->calls[0].cpu,
-				     window->calls[0].tsc);
-	free(frames.list);
+	xp_ring_count_work(process, frames);
 	return err;
 }
 
@@ -133,8 +84,7 @@ static int record(struct window *window)
 			count_unstored(&thread->counts, window->count - i);
 			break;
 		}
-
-		if (!window->ring->borrower && xp_ring_call_convert(window->process, &window->calls[i], &call))
+		if (!window->ring->borrower && xp_ring_call_convert(window->process, &window->calls[i], &call, true))
 			err = xp_thread_put(thread, window->calls[i].cpu, call) ?: err;
 		else
 			xp_thread_filter(thread, XP_FILTER_OUTSIDE);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Takes the newest calls of a call ring that wraps (sled/call_ring.h), for a flight recorder: those since the last time
- * that were not overwritten. If some were, the calls that began among them and have ended since are known by their
- * exits; the others are not known to be open.
+ * that were not overwritten. If some were, see earlier_calls.h.
  */
 #ifndef XPROF_TRACE_RING_WINDOW_H
 #define XPROF_TRACE_RING_WINDOW_H
