@@ -1,12 +1,86 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "sample/perf_features.h"
 
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysinfo.h>
+#include <sys/utsname.h>
+#include <unistd.h>
 
 #include "base/command_line.h"
-#include "sample/perf_machine.h"
+#include "base/small_file.h"
+#include "base/util.h"
+#include "sample/perf_kernel.h"
 #include "sample/perf_maps.h"
+
+/* ---- the machine ---- */
+
+struct machine {
+	struct utsname names;
+	char cpu[128]; /* the model; "" if unknown */
+	uint8_t kernel_id[XP_PERFDATA_BUILD_ID_BYTES];
+	struct xp_perfdata_build_id kernel; /* build_id_bytes 0: unknown */
+};
+
+static void read_cpu(char *to, size_t size)
+{
+	FILE *file = fopen("/proc/cpuinfo", "re");
+	char line[256];
+
+	to[0] = 0;
+	while (file && !to[0] && fgets(line, sizeof(line), file)) {
+		char *value = strchr(line, ':');
+
+		if (strncmp(line, "model name", 10) || !value)
+			continue;
+		value += strspn(value, ": ");
+		snprintf(to, size, "%.*s", (int)strcspn(value, "\n"), value);
+	}
+	if (file)
+		fclose(file);
+}
+
+static void read_kernel(struct machine *machine)
+{
+	char notes[4096];
+	ssize_t bytes = xp_small_file_read(notes, sizeof(notes), "/sys/kernel/notes");
+
+	machine->kernel = (struct xp_perfdata_build_id){
+		.build_id = machine->kernel_id,
+		.build_id_bytes = xp_perf_kernel_build_id((const uint8_t *)notes, XP_MAX(bytes, 0), machine->kernel_id,
+							  sizeof(machine->kernel_id)),
+		.kernel = true,
+		.path = "[kernel.kallsyms]",
+	};
+}
+
+static void read_machine(struct machine *machine)
+{
+	if (uname(&machine->names))
+		memset(&machine->names, 0, sizeof(machine->names));
+	read_cpu(machine->cpu, sizeof(machine->cpu));
+	read_kernel(machine);
+}
+
+/* Sets the known features. Their texts point into machine. */
+static void put_machine(const struct machine *machine, struct xp_perfdata_features *features)
+{
+	struct sysinfo info;
+
+	features->hostname = machine->names.nodename;
+	features->release = machine->names.release;
+	features->arch = machine->names.machine;
+	features->version = "xprof " XPROF_VERSION;
+	features->cpu = machine->cpu[0] ? machine->cpu : NULL;
+	features->cpus = sysconf(_SC_NPROCESSORS_CONF);
+	features->cpus_online = sysconf(_SC_NPROCESSORS_ONLN);
+	if (!sysinfo(&info))
+		features->memory_kb = (uint64_t)info.totalram * info.mem_unit / 1024;
+}
+
+/* ---- the files ---- */
 
 static void free_build_ids(struct xp_perfdata_build_id *ids, size_t count)
 {
@@ -20,7 +94,7 @@ static void free_build_ids(struct xp_perfdata_build_id *ids, size_t count)
  * Lists the build ids of the kernel and of all files in the perf.data file. The caller frees *ids with
  * free_build_ids().
  */
-static size_t list_build_ids(const struct xp_perf_build_ids *known, const struct xp_perf_machine *machine,
+static size_t list_build_ids(const struct xp_perf_build_ids *known, const struct machine *machine,
 			     struct xp_perfdata_build_id **ids)
 {
 	size_t count = 0;
@@ -55,11 +129,11 @@ int xp_perf_features_write(struct xp_perfdata *perfdata, const struct xp_perf_bu
 		.mono_ns = mono->ns,
 	};
 	struct xp_perfdata_build_id *ids;
-	struct xp_perf_machine machine;
+	struct machine machine;
 	int err;
 
-	xp_perf_machine_read(&machine);
-	xp_perf_machine_features(&machine, &features);
+	read_machine(&machine);
+	put_machine(&machine, &features);
 	features.build_id_count = list_build_ids(known, &machine, &ids);
 	features.build_ids = ids;
 	err = xp_perfdata_finish(perfdata, &features);
