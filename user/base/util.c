@@ -69,6 +69,16 @@ void xp_debug(const char *format, ...)
 	va_end(args);
 }
 
+int xp_refuse(char *why, size_t why_size, int err, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why, why_size, format, args);
+	va_end(args);
+	return err;
+}
+
 uint64_t xp_now_ns(void)
 {
 	struct timespec now;

@@ -39,6 +39,9 @@ void xp_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void xp_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void xp_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Puts a sentence about a failure into why. Returns the error. */
+int xp_refuse(char *why, size_t why_size, int err, const char *format, ...) __attribute__((format(printf, 4, 5)));
+
 /* number * to / from, or UINT64_MAX if it is more. from 0: unknown, returns number. */
 static inline uint64_t xp_scale(uint64_t number, uint64_t to, uint64_t from)
 {

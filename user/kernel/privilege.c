@@ -79,9 +79,9 @@ static int say_missing(pid_t pid, bool write, char *why, size_t why_size)
 		name = write ? "CAP_DAC_OVERRIDE" : "CAP_DAC_READ_SEARCH";
 	if (!name)
 		return 0;
-	snprintf(why, why_size, "its memory cannot be %s without %s: it belongs to another user or is not dumpable",
-		 write ? "written" : "read", name);
-	return -EACCES;
+	return xp_refuse(why, why_size, -EACCES,
+			 "its memory cannot be %s without %s: it belongs to another user or is not dumpable",
+			 write ? "written" : "read", name);
 }
 
 int xp_privilege_probe(pid_t pid, char *why, size_t why_size)
@@ -124,6 +124,5 @@ int xp_privilege_patch(pid_t pid, char *why, size_t why_size)
 	/* proc_map_files_get_link(), fs/proc/base.c: the stub has no path by which a later recording could find it. */
 	if (xp_privilege_has(CAP_CHECKPOINT_RESTORE))
 		return 0;
-	snprintf(why, why_size, "xprof lacks CAP_CHECKPOINT_RESTORE, which it needs to restore them");
-	return -EACCES;
+	return xp_refuse(why, why_size, -EACCES, "xprof lacks CAP_CHECKPOINT_RESTORE, which it needs to restore them");
 }

@@ -2,7 +2,6 @@
 #include "record/messages.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,16 +11,6 @@
 #include "record/recording.h"
 
 /* ---- failures ---- */
-
-int xp_refuse(char *why, size_t why_size, int err, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(why, why_size, format, args);
-	va_end(args);
-	return err;
-}
 
 const char *xp_failure_remedy(int err)
 {

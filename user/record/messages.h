@@ -11,8 +11,6 @@
 struct xp_cost_seen;
 struct xp_recording;
 
-/* Writes the sentence that says why something is refused to `why`, and returns err. */
-int xp_refuse(char *why, size_t why_size, int err, const char *format, ...) __attribute__((format(printf, 4, 5)));
 /* Reports a failure once: `why` if a sentence is there, otherwise the errno. Returns the exit code. */
 int xp_failure_report(const char *why, int err, const char *doing);
 int xp_failure_exit_code(int err);

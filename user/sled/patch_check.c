@@ -11,6 +11,7 @@
 
 #include "kernel/privilege.h"
 #include "target/frozen.h"
+#include "base/util.h"
 #include "target/status.h"
 #include "target/target.h"
 
@@ -20,14 +21,12 @@ static int check_thread(pid_t pid, pid_t tid, pid_t tracer, char *why, size_t wh
 
 	if (xp_thread_status(&status, pid, tid))
 		return 0; /* the thread has ended */
-	if (status.tracer && status.tracer != tracer) {
-		snprintf(why, why_size, "process %d is attached to it (a debugger or strace)", status.tracer);
-		return -EOPNOTSUPP;
-	}
-	if (status.seccomp) {
-		snprintf(why, why_size, "it is under seccomp, which may reject the system calls that patching needs");
-		return -EOPNOTSUPP;
-	}
+	if (status.tracer && status.tracer != tracer)
+		return xp_refuse(why, why_size, -EOPNOTSUPP, "process %d is attached to it (a debugger or strace)",
+				 status.tracer);
+	if (status.seccomp)
+		return xp_refuse(why, why_size, -EOPNOTSUPP,
+				 "it is under seccomp, which may reject the system calls that patching needs");
 	return 0;
 }
 
@@ -37,10 +36,8 @@ static int check_threads(pid_t pid, pid_t tracer, char *why, size_t why_size)
 	int err = 0;
 	pid_t tid;
 
-	if (!list) {
-		snprintf(why, why_size, "process %d has ended", pid);
-		return -ESRCH;
-	}
+	if (!list)
+		return xp_refuse(why, why_size, -ESRCH, "process %d has ended", pid);
 	while (!err && (tid = xp_target_next(list)))
 		err = check_thread(pid, tid, tracer, why, why_size);
 	closedir(list);

@@ -26,8 +26,7 @@ void xp_patch_work_free(struct xp_patch_work *work)
 
 int xp_patch_refuse(struct xp_patch_work *work, int err, const char *text)
 {
-	snprintf(work->why, work->why_size, "%s", text);
-	return err;
+	return xp_refuse(work->why, work->why_size, err, "%s", text);
 }
 
 static int compare_ids(const void *a, const void *b)

@@ -356,8 +356,7 @@ static int find_room(uint64_t *address, const struct xp_stub_request *request, u
 	free(text);
 	if (*address)
 		return 0;
-	snprintf(request->why, request->why_size, "no room for the stub within 2 GiB of its text");
-	return -ENOSPC;
+	return xp_refuse(request->why, request->why_size, -ENOSPC, "no room for the stub within 2 GiB of its text");
 }
 
 /* Whether this file is mapped there: the descriptor may have referred to another file when it was mapped. */

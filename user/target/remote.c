@@ -59,10 +59,10 @@ static int seize(struct xp_remote *remote, pid_t tid, char *why, size_t why_size
 		thread->state = XP_REMOTE_RUNS;
 	if (!err || err == ESRCH || is_ending(remote, tid))
 		return 0;
-	snprintf(why, why_size,
-		 "ptrace is refused (%s): is a debugger or strace attached to it, or kernel.yama.ptrace_scope 3?",
-		 strerror(err));
-	return -EPERM;
+	return xp_refuse(
+	    why, why_size, -EPERM,
+	    "ptrace is refused (%s): is a debugger or strace attached to it, or kernel.yama.ptrace_scope 3?",
+	    strerror(err));
 }
 
 /* Seizes the threads that are not seized yet. Returns their number, or -errno. */

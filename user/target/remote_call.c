@@ -223,13 +223,11 @@ int xp_remote_begin_calls(struct xp_remote *remote, uint64_t scratch, const char
 			remote->worker = NULL;
 		}
 	}
-	if (err) {
-		snprintf(why, why_size, "none of its threads can map the stub: %s",
-			 err == -EOPNOTSUPP ? "it redirects its system calls, or has a shadow stack"
-			 : err == -EAGAIN   ? "none is in a suitable state now"
-					    : strerror(-err));
-		return err;
-	}
+	if (err)
+		return xp_refuse(why, why_size, err, "none of its threads can map the stub: %s",
+				 err == -EOPNOTSUPP ? "it redirects its system calls, or has a shadow stack"
+				 : err == -EAGAIN   ? "none is in a suitable state now"
+						    : strerror(-err));
 	*text_address = remote->frame.address;
 	remote->deadline_ns = xp_now_ns() + CALLS_NS;
 	remote->error = 0;

@@ -192,13 +192,11 @@ static int check_class(pid_t pid, char *why, size_t why_size)
 	}
 	n = read(fd, ident, sizeof(ident));
 	close(fd);
-	if (n == sizeof(ident) && !memcmp(ident, ELFMAG, SELFMAG) && ident[EI_CLASS] != ELFCLASS64) {
-		snprintf(why, why_size,
-			 "process %d is a 32-bit program; xprof traces x86-64 programs only: build it "
-			 "for x86-64 (without -m32)",
-			 pid);
-		return -ENOEXEC;
-	}
+	if (n == sizeof(ident) && !memcmp(ident, ELFMAG, SELFMAG) && ident[EI_CLASS] != ELFCLASS64)
+		return xp_refuse(why, why_size, -ENOEXEC,
+				 "process %d is a 32-bit program; xprof traces x86-64 programs only: build it "
+				 "for x86-64 (without -m32)",
+				 pid);
 	return 0;
 }
 
@@ -214,11 +212,11 @@ static int check_mappings(pid_t pid, char *why, size_t why_size)
 		close(place);
 	if (place != -ETIMEDOUT)
 		return 0;
-	snprintf(why, why_size,
-		 "cannot read the mappings of process %d: one of its threads holds their lock and waits for a file "
-		 "system that does not respond (cat /proc/%d/task/*/wchan); try again when it does, or end the process",
-		 pid, pid);
-	return -ETIMEDOUT;
+	return xp_refuse(
+	    why, why_size, -ETIMEDOUT,
+	    "cannot read the mappings of process %d: one of its threads holds their lock and waits for a file "
+	    "system that does not respond (cat /proc/%d/task/*/wchan); try again when it does, or end the process",
+	    pid, pid);
 }
 
 int xp_target_check(pid_t pid, struct xp_target_info *info, char *why, size_t why_size)
@@ -229,31 +227,23 @@ int xp_target_check(pid_t pid, struct xp_target_info *info, char *why, size_t wh
 	ssize_t n;
 	int err;
 
-	if (pid == getpid()) {
-		snprintf(why, why_size, "process %d is xprof itself, which cannot trace itself: give another -p", pid);
-		return -EINVAL;
-	}
+	if (pid == getpid())
+		return xp_refuse(why, why_size, -EINVAL,
+				 "process %d is xprof itself, which cannot trace itself: give another -p", pid);
 	err = read_stat(pid, &line);
-	if (err == -ESRCH || (!err && (line.state == 'Z' || line.state == 'X'))) {
-		snprintf(why, why_size, "no process %d%s; `pgrep -l NAME` finds the pid of a program", pid,
-			 err ? "" : " any more (it has ended and waits for its parent)");
-		return -ESRCH;
-	}
-	if (err) {
-		snprintf(why, why_size,
-			 "cannot read /proc/%d/stat: %s; is /proc mounted with hidepid? Run xprof as root", pid,
-			 strerror(-err));
-		return -EACCES;
-	}
-	if (line.flags & KERNEL_THREAD) {
-		snprintf(why, why_size, "process %d is a kernel thread and has no user code to trace", pid);
-		return -EINVAL;
-	}
+	if (err == -ESRCH || (!err && (line.state == 'Z' || line.state == 'X')))
+		return xp_refuse(why, why_size, -ESRCH, "no process %d%s; `pgrep -l NAME` finds the pid of a program",
+				 pid, err ? "" : " any more (it has ended and waits for its parent)");
+	if (err)
+		return xp_refuse(why, why_size, -EACCES,
+				 "cannot read /proc/%d/stat: %s; is /proc mounted with hidepid? Run xprof as root", pid,
+				 strerror(-err));
+	if (line.flags & KERNEL_THREAD)
+		return xp_refuse(why, why_size, -EINVAL, "process %d is a kernel thread and has no user code to trace",
+				 pid);
 	group = xp_target_process(pid);
-	if (group && group != pid) {
-		snprintf(why, why_size, "%d is a thread of process %d: use -p %d", pid, group, group);
-		return -EINVAL;
-	}
+	if (group && group != pid)
+		return xp_refuse(why, why_size, -EINVAL, "%d is a thread of process %d: use -p %d", pid, group, group);
 	err = check_access(pid, why, why_size);
 	if (!err)
 		err = check_class(pid, why, why_size);
