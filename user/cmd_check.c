@@ -26,7 +26,7 @@ struct tally {
 static void check_view(const struct xp_format *format, const struct xp_file_view *view, const char *name,
 		       struct tally *tally)
 {
-	struct xp_report report = { 0 };
+	struct xp_report report = { .is_of_waits = xp_file_ends_with(name, XP_WAIT_PROFILE_SUFFIX) };
 	int err = format->check(view->bytes, view->size, &report);
 
 	tally->known++;

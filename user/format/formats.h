@@ -15,6 +15,7 @@ struct xp_report {
 	char summary[256]; /* description of the file, with counts */
 	struct xp_violation findings[2];
 	unsigned int finding_count; /* 0: the file is valid */
+	bool is_of_waits;	    /* set by the caller: the file's name is that of a profile of waits */
 };
 
 /* What the functions of an FDR log are called. */
@@ -32,7 +33,7 @@ struct xp_format {
 	 */
 	int (*dump)(const uint8_t *bytes, uint64_t size, const struct xp_function_names *names, FILE *out,
 		    struct xp_violation *violation);
-	/* *report is empty on entry. Returns 0, with or without findings, or -ENOMEM. */
+	/* *report is empty on entry, but for is_of_waits. Returns 0, with or without findings, or -ENOMEM. */
 	int (*check)(const uint8_t *bytes, uint64_t size, struct xp_report *report);
 };
 

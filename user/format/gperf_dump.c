@@ -96,6 +96,7 @@ static int check(const uint8_t *bytes, uint64_t size, struct xp_report *report)
 	struct xp_violation violation;
 	struct xp_gperf_reader reader;
 	struct counts counts = { 0 };
+	char what[96];
 	int found;
 
 	found = read_all(&reader, bytes, size, &counts, &violation);
@@ -105,10 +106,15 @@ static int check(const uint8_t *bytes, uint64_t size, struct xp_report *report)
 		return found;
 	if (found)
 		xp_report_add(report, "", &violation);
-	snprintf(report->summary, sizeof(report->summary),
-		 "gperftools CPU profile: %" PRIu64 " samples of %" PRIu64 " us, %" PRIu64 " records, %" PRIu64
-		 " mappings",
-		 counts.samples, reader.period_us, counts.records, counts.maps);
+	/* Its samples are the us that threads waited. */
+	if (report->is_of_waits)
+		snprintf(what, sizeof(what), "profile of waits: %" PRIu64 " us",
+			 xp_scale(counts.samples, reader.period_us, 1));
+	else
+		snprintf(what, sizeof(what), "CPU profile: %" PRIu64 " samples of %" PRIu64 " us", counts.samples,
+			 reader.period_us);
+	snprintf(report->summary, sizeof(report->summary), "gperftools %s, %" PRIu64 " records, %" PRIu64 " mappings",
+		 what, counts.records, counts.maps);
 	return 0;
 }
 
