@@ -125,7 +125,7 @@ static void print_profiles(const struct xp_recording *recording)
 	xp_put_line(stderr, "    go tool pprof -top %s", xp_shell_path(&path, "%s/%s", dir, most->name));
 }
 
-/* The profile with the most waits. */
+/* The profile with the most waits. Calls with waits are what `xprof explain` is for. */
 static void print_wait_profile(const struct xp_recording *recording)
 {
 	const struct xp_sampled_processes *processes = &recording->sampling.samples.processes;
@@ -133,7 +133,10 @@ static void print_wait_profile(const struct xp_recording *recording)
 	const struct xp_image *most = NULL;
 	struct xp_shell_path path;
 	char size[SIZE_TEXT_BYTES];
+	bool has_calls = false;
 
+	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next)
+		has_calls |= process->log.name[0] != 0;
 	for (size_t i = 0; i < processes->image_count; i++)
 		if (processes->images[i]->wait_name[0] &&
 		    (!most || processes->images[i]->wait_count > most->wait_count))
@@ -143,6 +146,8 @@ static void print_wait_profile(const struct xp_recording *recording)
 	xp_put_line(stderr, "  %s/%s  %" PRIu64 " wait%s, %s", dir, most->wait_name, most->wait_count,
 		    most->wait_count == 1 ? "" : "s", size_text(size, most->wait_bytes));
 	xp_put_line(stderr, "    go tool pprof -top %s", xp_shell_path(&path, "%s/%s", dir, most->wait_name));
+	if (has_calls)
+		xp_put_line(stderr, "    xprof explain %s", xp_shell_path(&path, "%s", dir));
 }
 
 /* Sums up the contents of all jitdumps. */
