@@ -171,7 +171,7 @@ static int read_tree(struct xp_model_input *input, const struct xp_options *opti
 	source.full_names = options->full_names;
 	if (!needs_perf && !options->waits)
 		source.directory = NULL;
-	err = xp_model_input_read(&model, input, &source, kind, XP_MODEL_KEEP_SUMS);
+	err = xp_model_input_read(&model, input, &source, kind, XP_MODEL_KEEP_FUNCTIONS);
 	if (!err && !model.sample_count && options->waits) {
 		err = say_no_waits();
 	} else if (!err && !model.sample_count) {
