@@ -3,6 +3,7 @@
 import collections
 import json
 import re
+import shutil
 
 import pytest
 
@@ -165,6 +166,18 @@ def test_report(xprof, tmp_path):
     assert "2 threads: 500 ms on a CPU, 13.0 ms runnable, 20.0 ms blocked\n" in text
     assert "7 waits, 24.0 ms together; 4 of them were recorded and stand for all\n" in text
     assert re.search(r"^ +2 +9.00 ms +37.50% +1.00 ms +5.00 ms  lock +holder \(8\) +app\+0x11 < app\+0x200$", text, re.M)
+
+
+def test_report_reads_a_file_once(xprof, tmp_path):
+    """For the names of samples and of waits together: beside that, only to look what file it is."""
+    if not shutil.which("strace"):
+        pytest.skip("no strace here")
+    lines = [line if line[0] != "map" else (*line[:-1], GENERATOR) for line in LINES]
+    directory = made(tmp_path / "recording", lines)
+    traced = tmp_path / "opened"
+    done = project.run(["strace", "-f", "-e", "trace=openat", "-o", traced, xprof.path, "report", "--by=thread", directory])
+    assert done.returncode == 0 and "7.00 ms" in done.stdout, done.stderr
+    assert traced.read_text().count(f'"{GENERATOR}"') == 2
 
 
 def test_report_of_groups(xprof, tmp_path):

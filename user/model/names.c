@@ -9,22 +9,28 @@
 #include "base/array.h"
 #include "base/util.h"
 
-/* Requests the names of all locations in files. places[location]: XP_MODEL_NONE if it gets none. */
-static int want_names(struct xp_model *model, uint32_t *places)
+/* Requests the name of a location. *place: XP_MODEL_NONE if it gets none. */
+static int want_name(struct xp_model *model, size_t index, uint32_t *place)
 {
-	for (size_t i = 0; i < model->location_count; i++) {
-		const struct xp_model_location *location = &model->locations[i];
-		uint32_t file = model->objects[location->object].file;
-		int err = -E2BIG;
+	const struct xp_model_location *location = &model->locations[index];
+	uint32_t file = model->objects[location->object].file;
+	int err = -E2BIG;
 
-		if (file != XP_MODEL_NONE && location->jit == XP_MODEL_NONE)
-			err = xp_symbolizer_want(model->symbolizer, file, location->address, &places[i]);
-		if (err == -E2BIG)
-			places[i] = XP_MODEL_NONE;
-		else if (err)
-			return err;
-	}
-	return xp_symbolizer_run(model->symbolizer);
+	if (file != XP_MODEL_NONE && location->jit == XP_MODEL_NONE)
+		err = xp_symbolizer_want(model->symbolizer, file, location->address, place);
+	if (err == -E2BIG)
+		*place = XP_MODEL_NONE;
+	return err == -E2BIG ? 0 : err;
+}
+
+int xp_model_want_names(struct xp_model *model)
+{
+	uint32_t place;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < model->location_count; i++)
+		err = want_name(model, i, &place);
+	return err;
 }
 
 /* Like the name that `xprof report` gives to code without a symbol. */
@@ -100,8 +106,12 @@ static int name_location(struct xp_model *model, size_t index, uint32_t place, c
 int xp_model_name(struct xp_model *model, const struct xp_model_jit_names *jit)
 {
 	uint32_t *places = calloc(XP_MAX(model->location_count, (size_t)1), sizeof(*places));
-	int err = places ? want_names(model, places) : -ENOMEM;
+	int err = places ? 0 : -ENOMEM;
 
+	for (size_t i = 0; !err && i < model->location_count; i++)
+		err = want_name(model, i, &places[i]);
+	if (!err)
+		err = xp_symbolizer_run(model->symbolizer);
 	for (size_t i = 0; !err && i < model->location_count; i++)
 		err = name_location(model, i, places[i], jit);
 	free(places);

@@ -107,6 +107,8 @@ static int read_samples(struct reading *reading)
 	} else {
 		err = xp_gperf_samples_add(model, reading->source, places);
 	}
+	if (!err && reading->source->read_other)
+		err = xp_model_want_names(model) ?: reading->source->read_other(reading->source->other);
 	return err ? err : xp_model_name(model, &jit);
 }
 

@@ -35,6 +35,12 @@ struct xp_model_source {
 	const struct xp_code_places *places;
 	const struct xp_model_waits *waits; /* NULL: they are left out */
 	bool full_names;		    /* as in struct xp_model */
+	/*
+	 * Reads another model with the same symbolizer before this one gets its names: that takes most of the time, and
+	 * each file is read once for both. NULL: there is none. Returns 0 or -errno.
+	 */
+	int (*read_other)(void *arg);
+	void *other;
 };
 
 /* Fills in what is known of the recording as a whole. */

@@ -37,6 +37,7 @@ struct making {
 	struct xp_model model;
 	struct usage *usages;  /* of each process of the model */
 	const char *instr_map; /* NULL: none, or not readable */
+	bool has_read;	       /* the samples */
 	bool broken;
 };
 
@@ -124,26 +125,46 @@ static int read_samples(struct making *making)
 	};
 	int err = xp_model_read_samples(&making->model, &source, &making->broken);
 
+	making->has_read = true;
 	if (!err && making->model.dropped)
 		xp_warn("%" PRIu64 " samples are missing: the recording has too many different stacks",
 			making->model.dropped);
 	return err ? err : check_perf(making);
 }
 
-/* Those of one recording. Several together have no common time. */
-static int read_waits(struct making *making)
+static int read_beside_waits(void *arg)
 {
+	return read_samples(arg);
+}
+
+static const struct xp_facts *facts_of_waits(const struct making *making)
+{
+	return making->groups.fact_count ? making->groups.facts[0].facts : making->nothing;
+}
+
+/* Waits are those of one recording. Several together have no common time. */
+static int read_samples_and_waits(struct making *making)
+{
+	const struct xp_report_options *options = making->options;
 	const struct xp_select all = { 0 };
 	const struct xp_model_source source = {
 		.recorded = making->recorded,
-		.directory = making->options->directory,
-		.facts = making->groups.fact_count ? making->groups.facts[0].facts : making->nothing,
+		.directory = options->directory,
+		.facts = facts_of_waits(making),
 		.select = &all,
 		.places = &making->places,
-		.full_names = making->options->full_names,
+		.full_names = options->full_names,
+		.read_other = options->only_waits ? NULL : read_beside_waits,
+		.other = making,
 	};
+	int err = source.directory ? xp_report_waits_read(making->tables, &source, &making->broken) : 0;
 
-	return source.directory ? xp_report_waits_read(&making->groups, &source, &making->broken) : 0;
+	return err || options->only_waits || making->has_read ? err : read_samples(making);
+}
+
+static int count_waits(struct making *making)
+{
+	return making->options->directory ? xp_report_waits_count(&making->groups, facts_of_waits(making)) : 0;
 }
 
 /* ---- step 2: samples to rows ---- */
@@ -335,9 +356,9 @@ static int make(struct making *making)
 	if (err)
 		return err;
 	if (making->options->only_waits)
-		return read_waits(making);
+		return read_samples_and_waits(making) ?: count_waits(making);
 	check_instr_map(making);
-	return read_logs(making) ?: read_samples(making) ?: count_all(making) ?: read_waits(making);
+	return read_logs(making) ?: read_samples_and_waits(making) ?: count_all(making) ?: count_waits(making);
 }
 
 static void making_free(struct making *making)

@@ -114,15 +114,14 @@ static int make_tables(struct xp_report_groups *groups, uint32_t *order, uint32_
 	return err;
 }
 
-static int add_places(struct xp_report_groups *groups, const struct xp_model_source *source, bool *broken)
+static int add_places(struct xp_report_groups *groups)
 {
 	struct xp_report_tables *tables = groups->tables;
 	uint32_t *order = NULL, *table_of = NULL;
-	int err =
-	    xp_wait_places_read(&tables->waits, source, tables->symbolizer, tables->by == XP_MODEL_BY_CPU, broken);
+	int err;
 
-	if (err || !tables->waits.count)
-		return err;
+	if (!tables->waits.count)
+		return 0;
 	if (tables->waits.model.dropped)
 		xp_warn("%" PRIu64 " waits are missing: the recording has too many different ones",
 			tables->waits.model.dropped);
@@ -135,24 +134,25 @@ static int add_places(struct xp_report_groups *groups, const struct xp_model_sou
 	return err;
 }
 
-int xp_report_waits_read(struct xp_report_groups *groups, const struct xp_model_source *source, bool *broken)
+int xp_report_waits_read(struct xp_report_tables *tables, const struct xp_model_source *source, bool *broken)
 {
-	const struct xp_facts *facts = source->facts;
-	struct xp_report_tables *tables = groups->tables;
 	char path[PATH_MAX];
-	int err;
 
-	tables->has_waits = xp_facts_waits(facts, &tables->wait_facts);
+	tables->has_waits = xp_facts_waits(source->facts, &tables->wait_facts);
 	/* A manifest without waits is of a recording without them. */
-	if (!tables->has_waits && xp_facts_summary(facts)->started_ns)
+	if ((!tables->has_waits && xp_facts_summary(source->facts)->started_ns) ||
+	    (size_t)snprintf(path, sizeof(path), "%s/" XP_PERF_DATA_NAME, source->directory) >= sizeof(path))
 		return 0;
-	err = add_accounts(groups, facts);
-	if (err || (size_t)snprintf(path, sizeof(path), "%s/" XP_PERF_DATA_NAME, source->directory) >= sizeof(path))
-		return err;
 	if (!access(path, F_OK))
-		return add_places(groups, source, broken);
+		return xp_wait_places_read(&tables->waits, source, tables->symbolizer, tables->by == XP_MODEL_BY_CPU,
+					   broken);
 	if (tables->has_waits)
 		xp_warn("only perf.data has the places where threads waited, and there is none; record without "
 			"--no-perf-data");
 	return 0;
+}
+
+int xp_report_waits_count(struct xp_report_groups *groups, const struct xp_facts *facts)
+{
+	return add_accounts(groups, facts) ?: add_places(groups);
 }
