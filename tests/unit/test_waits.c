@@ -8,6 +8,7 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "record/off_cpu.h"
 #include "sample/waits.h"
 
 #define PROCESSES (4 * XP_WAIT_SUMS_MAX)
@@ -37,10 +38,27 @@ static void test_sums_are_bounded(void **state)
 	xp_waits_free(&waits);
 }
 
+static void test_pace(void **state)
+{
+	(void)state;
+	/* One step would take seven looks. */
+	assert_int_equal(xp_off_cpu_pace(0, 100 * XP_OFF_CPU_WAITS_PER_S_MAX), 7);
+	assert_int_equal(xp_off_cpu_pace(2, 100 * XP_OFF_CPU_WAITS_PER_S_MAX), 9);
+	assert_int_equal(xp_off_cpu_pace(2, UINT64_MAX), XP_WAIT_SLOW_MAX);
+	/* What is recorded then stays as it is. */
+	for (uint64_t rate = XP_OFF_CPU_WAITS_PER_S_MAX / 4; rate <= XP_OFF_CPU_WAITS_PER_S_MAX; rate++)
+		assert_int_equal(xp_off_cpu_pace(7, rate), 7);
+	/* Back, but not beyond the maximum. */
+	assert_int_equal(xp_off_cpu_pace(7, XP_OFF_CPU_WAITS_PER_S_MAX / 10), 5);
+	assert_int_equal(xp_off_cpu_pace(7, 0), 0);
+	assert_int_equal(xp_off_cpu_pace(0, 0), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sums_are_bounded),
+		cmocka_unit_test(test_pace),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

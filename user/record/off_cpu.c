@@ -6,14 +6,6 @@
 #include "base/util.h"
 #include "record/recording.h"
 
-/*
- * How many waits a second may be recorded of all threads together. It bounds what the records cost the threads and the
- * reader, however many threads wait. Measured with 10, 40 and 160 threads that wait 100 times a second each: a recorded
- * wait takes 5 to 9 us of its thread and 2 to 4 us of xprof, so these are 2 to 4 % and 1 to 2 % of a CPU. Sums over
- * 10 s of waits of one kind, if each was recorded with a small chance, are then right within 0.5 % (one sigma).
- */
-#define WAITS_PER_S_MAX 4000u
-
 int xp_off_cpu_setup(struct xp_recording *recording)
 {
 	const struct xp_options *options = recording->options;
@@ -50,19 +42,25 @@ int xp_off_cpu_scan(struct xp_off_cpu *off_cpu)
 	return off_cpu->on ? xp_wait_programs_scan(&off_cpu->programs) : 0;
 }
 
-/* Halves what each thread may have recorded while there is too much in all, and doubles it again. */
+unsigned int xp_off_cpu_pace(unsigned int slow, uint64_t rate)
+{
+	for (; rate > XP_OFF_CPU_WAITS_PER_S_MAX && slow < XP_WAIT_SLOW_MAX; rate /= 2)
+		slow++;
+	for (; rate < XP_OFF_CPU_WAITS_PER_S_MAX / 4 && slow; rate *= 2)
+		slow--;
+	return slow;
+}
+
 static void pace(struct xp_off_cpu *off_cpu, uint64_t sent)
 {
 	uint64_t now = xp_now_ns(), since_ns = XP_MAX(now - off_cpu->tended_ns, (uint64_t)1);
 	uint64_t rate = sent * XP_NS_PER_S / since_ns;
+	unsigned int slow = xp_off_cpu_pace(off_cpu->slow, rate);
 
 	off_cpu->tended_ns = now;
-	if (rate > WAITS_PER_S_MAX && off_cpu->slow < XP_WAIT_SLOW_MAX)
-		off_cpu->slow++;
-	else if (rate < WAITS_PER_S_MAX / 4 && off_cpu->slow)
-		off_cpu->slow--;
-	else
+	if (slow == off_cpu->slow)
 		return;
+	off_cpu->slow = slow;
 	xp_debug("%llu waits/s recorded: the share of each thread is 1/%u", (unsigned long long)rate,
 		 1u << off_cpu->slow);
 	xp_wait_programs_slow(&off_cpu->programs, off_cpu->slow);
