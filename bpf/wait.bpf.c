@@ -446,12 +446,55 @@ int BPF_PROG(wait_exit, struct task_struct *task)
  *
  * The user stacks of other threads are not read here. bpf_copy_from_user_task() waits for ever, even with SIGKILL, for
  * the server of a file (FUSE) that a thread has mapped where its stack pointer is, and meanwhile nobody can detach a
- * sleepable program or a uprobe.
+ * sleepable program or a uprobe. The loader's child reads them (sample/first_stacks.h), and not those in files.
  */
 
+struct seq_file;
+struct bpf_iter_meta {
+	struct seq_file *seq;
+} __attribute__((preserve_access_index));
 struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
 	struct task_struct *task;
 } __attribute__((preserve_access_index));
+struct vm_area_struct {
+	struct file *vm_file;
+} __attribute__((preserve_access_index));
+
+#define EOVERFLOW 75
+
+static long note_mapping(struct task_struct *task, struct vm_area_struct *vma, void *is_no_file)
+{
+	*(bool *)is_no_file = !vma->vm_file;
+	return 0;
+}
+
+/*
+ * Tells the loader where a thread waits. stack_bytes is what it is to read of the stack. Returns false if the thread is
+ * to be told again, by the next read of the iterator.
+ */
+static __always_inline bool tell_first(struct seq_file *seq, struct task_struct *task, __u64 now)
+{
+	struct room *room = room_at(room_of_iterator);
+	bool is_no_file = false;
+	struct sample *s;
+	__u32 flags;
+
+	if (!room)
+		return true;
+	s = &room->sample;
+	flags = start_sample(s, task, now);
+	if (flags & XP_SAMPLE_NO_USER)
+		return true;
+	if (sample_stacks != XP_STACKS_NONE) {
+		bpf_find_vma(task, s->head.sp, note_mapping, &is_no_file, 0);
+		if (!is_no_file)
+			return true;
+		s->head.stack_bytes = bytes_to_copy(task, task->pid, s->head.sp, &flags);
+	}
+	s->head.head.word = xp_event_word(flags | XP_SAMPLE_WAIT, XP_EVENT_SAMPLE);
+	return bpf_seq_write(seq, &s->head, sizeof(s->head)) != -EOVERFLOW;
+}
 
 /* Threads that were there before. */
 SEC("iter/task")
@@ -471,6 +514,10 @@ int scan_waits(struct bpf_iter__task *ctx)
 
 		start_accounts(task, thread, now);
 		if (!task->on_cpu) {
+			if (!tell_first(ctx->meta->seq, task, now)) {
+				thread->since = 0;
+				return 0;
+			}
 			thread->state = state;
 			thread->delay = thread->run_delay;
 			thread->flags = XP_WAIT_IS_FIRST;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * The records of waits (record --off-cpu), beside those of event.h. A wait lasts from the moment at which a thread
- * leaves its CPU until it runs again. The record of its begin has the user's registers and stack, which only the thread
- * itself can read; that of its end has all the rest, the kernel's frames included, which have not changed meanwhile.
+ * leaves its CPU until it runs again. The record of its begin has the user's registers and stack, which BPF can read in
+ * the thread itself only; that of its end has all the rest, the kernel's frames included, which have not changed meanwhile.
  * Their times are those of CLOCK_MONOTONIC.
  */
 #ifndef XPROF_WAIT_H

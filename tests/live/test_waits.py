@@ -155,7 +155,7 @@ def test_profile(known):
 def test_open_waits(xprof, record, program, start):
     """
     Waits that began before the recording and are not over at its end count as long as it lasts. Their user stacks are
-    not read (test_served.py has the reason).
+    read while the threads wait: whole, without frame pointers.
     """
     path = program.text("openwait", r"""
 #include <pthread.h>
@@ -171,9 +171,13 @@ int main(void) { pthread_t t; pthread_mutex_lock(&m); pthread_create(&t, 0, wait
     waits = adds_up(recorded)
     found = list(wait_records.read(xprof, recorded.directory))
     assert [w.state for w in sorted(found)] == ["sleeping", "lock"]
-    assert all({"first", "last", "no-stack"} <= w.flags for w in found)
+    assert all({"first", "last"} <= w.flags and "no-stack" not in w.flags for w in found)
     assert all(w.blocked == pytest.approx(recorded.manifest["duration_s"] * 1e9, rel=0.3) for w in found)
     assert waits["running_s"] == pytest.approx(0, abs=1e-3)
+    done = xprof("export", "--off-cpu", "--folded", "-o", "-", recorded.directory)
+    stacks = [line.split(";")[1:] for line in done.stdout.splitlines()]
+    assert any("locked_out" in stack and "wait" in stack and "start_thread" in stack[:2] for stack in stacks), stacks
+    assert any("main" in stack and "_start" in stack[:2] for stack in stacks), stacks
 
 
 def test_minimum(xprof, record, program):

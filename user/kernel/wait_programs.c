@@ -233,26 +233,34 @@ int xp_wait_programs_attach(struct xp_wait_programs *programs)
 
 /* ---- iterators ---- */
 
-/* The programs print nothing, so one read runs them for all tasks; after an interruption, for the rest. */
-static int iterate(const struct bpf_link *link)
+/* A read runs the programs until they have printed enough, or for all tasks; after an interruption, for the rest. */
+static int iterate(const struct bpf_link *link, int (*take)(void *arg, const struct xp_event_sample *begin), void *arg)
 {
-	int fd = bpf_iter_create(bpf_link__fd(link));
-	char nothing[64];
+	int fd = bpf_iter_create(bpf_link__fd(link)), err = 0;
+	struct xp_event_sample begins[64];
+	size_t used = 0;
 	ssize_t size;
 
 	if (fd < 0)
 		return -errno;
-	do
-		size = read(fd, nothing, sizeof(nothing));
-	while (size > 0 || (size < 0 && (errno == EINTR || errno == EAGAIN)));
-	size = size < 0 ? -errno : 0;
+	do {
+		size = read(fd, (char *)begins + used, sizeof(begins) - used);
+		used += (size_t)XP_MAX(size, 0);
+		for (size_t i = 0; i < used / sizeof(*begins) && !err; i++)
+			err = take(arg, &begins[i]);
+		memmove(begins, (char *)begins + used / sizeof(*begins) * sizeof(*begins), used % sizeof(*begins));
+		used %= sizeof(*begins);
+	} while (!err && (size > 0 || (size < 0 && (errno == EINTR || errno == EAGAIN))));
+	if (size < 0)
+		err = -errno;
 	close(fd);
-	return (int)size;
+	return err;
 }
 
-int xp_wait_programs_scan(struct xp_wait_programs *programs)
+int xp_wait_programs_scan(struct xp_wait_programs *programs,
+			  int (*take)(void *arg, const struct xp_event_sample *begin), void *arg)
 {
-	return iterate(programs->scan);
+	return iterate(programs->scan, take, arg);
 }
 
 int xp_wait_programs_stop(struct xp_wait_programs *programs)
@@ -264,7 +272,7 @@ int xp_wait_programs_stop(struct xp_wait_programs *programs)
 	/* A program that runs now is over long before the iterator begins. */
 	__atomic_store_n(&skeleton->bss->stopped, xp_now_ns(), __ATOMIC_SEQ_CST);
 	wait_bpf__detach(skeleton);
-	return iterate(programs->finish);
+	return iterate(programs->finish, NULL, NULL); /* it prints nothing */
 }
 
 /* ---- control and counts ---- */

@@ -55,10 +55,12 @@ void xp_wait_programs_close(struct xp_wait_programs *programs);
 /* From now on, threads that targets create are recorded. Returns 0 or -errno. */
 int xp_wait_programs_attach(struct xp_wait_programs *programs);
 /*
- * Records the threads that were there before, whose first wait has no user stack but its leaf: call it when there are
- * new targets. Returns 0 or -errno.
+ * Records the threads that were there before: call it when there are new targets. take() gets the begin of the wait of
+ * each that waits, without its stack, of which stack_bytes are worth reading; threads whose stack is in a file are left
+ * out. Returns 0, -errno, or the error of take(), which ends it.
  */
-int xp_wait_programs_scan(struct xp_wait_programs *programs);
+int xp_wait_programs_scan(struct xp_wait_programs *programs,
+			  int (*take)(void *arg, const struct xp_event_sample *begin), void *arg);
 /* Ends all waits that are open, and reports all sums. No record arrives after this. Returns 0 or -errno. */
 int xp_wait_programs_stop(struct xp_wait_programs *programs);
 

@@ -24,6 +24,9 @@ int xp_off_cpu_setup(struct xp_recording *recording)
 		err = xp_wait_programs_attach(&off_cpu->programs);
 	if (err)
 		return err;
+	err = xp_first_stacks_new(&off_cpu->waits.first, waits.stacks);
+	if (err)
+		return err;
 	off_cpu->waits.samples = &recording->sampling.samples;
 	off_cpu->tended_ns = xp_now_ns();
 	off_cpu->on = true;
@@ -37,9 +40,18 @@ void xp_off_cpu_free(struct xp_off_cpu *off_cpu)
 	xp_waits_free(&off_cpu->waits);
 }
 
+static int add_first(void *arg, const struct xp_event_sample *begin)
+{
+	return xp_first_stacks_add(arg, begin);
+}
+
 int xp_off_cpu_scan(struct xp_off_cpu *off_cpu)
 {
-	return off_cpu->on ? xp_wait_programs_scan(&off_cpu->programs) : 0;
+	int err = off_cpu->on ? xp_wait_programs_scan(&off_cpu->programs, add_first, off_cpu->waits.first) : 0;
+
+	if (off_cpu->on)
+		xp_first_stacks_read(off_cpu->waits.first);
+	return err;
 }
 
 unsigned int xp_off_cpu_pace(unsigned int slow, uint64_t rate)

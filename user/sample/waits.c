@@ -17,17 +17,13 @@
 
 #define TOGETHER_BYTES (sizeof(struct xp_event_sample) + 2 * XP_SAMPLE_FRAMES_MAX * sizeof(__u64) + XP_STACK_BYTES_MAX)
 
-struct begin {
-	size_t size;
-	struct xp_event_sample record; /* size bytes in all */
-};
-
 void xp_waits_free(struct xp_waits *waits)
 {
 	for (size_t i = 0; i < waits->begins.count; i++)
 		free(waits->begins.entries[i].pointer);
 	xp_u64_map_free(&waits->begins);
 	xp_u64_map_free(&waits->sums_by_thread);
+	xp_first_stacks_free(waits->first);
 	free(waits->sums);
 	free(waits->together);
 }
@@ -36,11 +32,11 @@ void xp_waits_free(struct xp_waits *waits)
 
 static void forget(struct xp_waits *waits, uint32_t tid)
 {
-	struct begin *begin = xp_u64_map_get(&waits->begins, tid);
+	struct xp_wait_begin *begin = xp_u64_map_get(&waits->begins, tid);
 
 	if (!begin)
 		return;
-	waits->bytes -= offsetof(struct begin, record) + begin->size;
+	waits->bytes -= offsetof(struct xp_wait_begin, record) + begin->size;
 	xp_u64_map_remove(&waits->begins, tid);
 	free(begin);
 }
@@ -50,16 +46,16 @@ static int keep(struct xp_waits *waits, const struct xp_event_sample *record)
 {
 	size_t bare = sizeof(*record) + record->user_frames * sizeof(__u64);
 	size_t size = bare + record->stack_bytes;
-	struct begin *begin;
+	struct xp_wait_begin *begin;
 	int err;
 
 	/* Chosen waits have no kernel frames in their begins. */
 	if (record->kernel_frames)
 		return 0;
 	forget(waits, record->head.tid);
-	if (waits->bytes + offsetof(struct begin, record) + size > XP_WAITS_BYTES_MAX)
+	if (waits->bytes + offsetof(struct xp_wait_begin, record) + size > XP_WAITS_BYTES_MAX)
 		size = bare;
-	begin = malloc(offsetof(struct begin, record) + size);
+	begin = malloc(offsetof(struct xp_wait_begin, record) + size);
 	if (!begin)
 		return -ENOMEM;
 	begin->size = size;
@@ -73,7 +69,7 @@ static int keep(struct xp_waits *waits, const struct xp_event_sample *record)
 		free(begin);
 		return err;
 	}
-	waits->bytes += offsetof(struct begin, record) + size;
+	waits->bytes += offsetof(struct xp_wait_begin, record) + size;
 	return 0;
 }
 
@@ -113,7 +109,7 @@ static struct xp_wait_record describe(const struct xp_event_wait *end, bool has_
 }
 
 /* Puts the user's part of a begin (NULL: there is none) and the kernel's part of an end together. Returns the size. */
-static size_t put_together(uint8_t *to, const struct begin *begin, const struct xp_event_wait *end)
+static size_t put_together(uint8_t *to, const struct xp_wait_begin *begin, const struct xp_event_wait *end)
 {
 	struct xp_event_sample *record = (struct xp_event_sample *)to;
 	uint32_t flags = (xp_event_fn(&end->head) & (XP_SAMPLE_KTHREAD | XP_SAMPLE_NO_USER)) | XP_SAMPLE_KERNEL;
@@ -142,7 +138,8 @@ static size_t put_together(uint8_t *to, const struct begin *begin, const struct 
 
 static int end_wait(struct xp_waits *waits, const struct xp_event_wait *end, unsigned int cpu, uint64_t tsc)
 {
-	struct begin *begin = xp_u64_map_get(&waits->begins, end->head.tid);
+	const struct xp_wait_begin *begin;
+	struct xp_wait_begin *first;
 	bool has_user = !(xp_event_fn(&end->head) & XP_SAMPLE_NO_USER);
 	struct xp_samples_wait wait = { .tsc = tsc, .cpu = cpu };
 	double weight;
@@ -152,6 +149,8 @@ static int end_wait(struct xp_waits *waits, const struct xp_event_wait *end, uns
 		waits->together = malloc(TOGETHER_BYTES);
 	if (!waits->together)
 		return -ENOMEM;
+	first = xp_first_stacks_take(waits->first, end->head.tid, end->began, end->head.time & ~XP_TIME_KTIME);
+	begin = first ?: xp_u64_map_get(&waits->begins, end->head.tid);
 	if (begin && (begin->record.head.time != end->began || begin->record.head.pid != end->head.pid))
 		begin = NULL;
 	wait.record = (const struct xp_event_sample *)waits->together;
@@ -162,6 +161,7 @@ static int end_wait(struct xp_waits *waits, const struct xp_event_wait *end, uns
 	waits->blocked_ns += weight * (double)end->blocked_ns;
 	waits->runnable_ns += weight * (double)end->runnable_ns;
 	forget(waits, end->head.tid);
+	free(first);
 	return err;
 }
 
@@ -188,6 +188,7 @@ static int add_sum(struct xp_waits *waits, const struct xp_event_wait_sum *from)
 	int err;
 
 	forget(waits, from->head.tid);
+	free(xp_first_stacks_take(waits->first, from->head.tid, 0, 0));
 	if (!index) {
 		err = XP_ARRAY_RESERVE(waits->sums, waits->sum_room, waits->sum_count + 1);
 		if (err)

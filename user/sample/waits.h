@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include "base/u64_map.h"
+#include "sample/first_stacks.h"
 #include "sample/samples.h"
 #include "xprof/wait.h"
 
@@ -40,7 +41,8 @@ struct xp_wait_sum {
 
 /* Zeroed: empty. */
 struct xp_waits {
-	struct xp_samples *samples; /* set by the caller */
+	struct xp_samples *samples;    /* set by the caller */
+	struct xp_first_stacks *first; /* likewise; owned; NULL: none */
 
 	struct xp_wait_sum *sums;
 	size_t sum_count;

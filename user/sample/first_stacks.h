@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The user stacks of threads that waited before the recording. BPF cannot read them, since it is not in these threads,
+ * and a thread may never run again. So a thread of xprof reads them, through target/memory.h, whose child may wait for
+ * a hostile target. A stack counts if it was read before the thread ran again: the record of the wait's end says when
+ * that was. Memory is bounded: where there are many threads, each has a share of it.
+ */
+#ifndef XPROF_SAMPLE_FIRST_STACKS_H
+#define XPROF_SAMPLE_FIRST_STACKS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "xprof/event.h"
+
+/* Beyond, the waits of further threads have no stack. */
+#define XP_FIRST_STACKS_MAX 16384u
+#define XP_FIRST_STACKS_BYTES_MAX (8u << 20)
+
+struct xp_first_stacks;
+
+/* The begin of a wait. */
+struct xp_wait_begin {
+	size_t size;
+	struct xp_event_sample record; /* size bytes in all */
+};
+
+/* Returns 0 or -ENOMEM. */
+int xp_first_stacks_new(struct xp_first_stacks **stacks, enum xp_sample_stacks kind);
+/* Waits for a read that is under way, as long as target/memory.h has patience. NULL: nothing. */
+void xp_first_stacks_free(struct xp_first_stacks *stacks);
+
+/* begin: as xp_wait_programs_scan() gives it. Returns 0 or -ENOMEM. */
+int xp_first_stacks_add(struct xp_first_stacks *stacks, const struct xp_event_sample *begin);
+/* Begins to read those that were added. */
+void xp_first_stacks_read(struct xp_first_stacks *stacks);
+/*
+ * Takes the begin of a wait that began at this time, if its stack was read before it was over. The caller frees it.
+ * Returns NULL if there is none, and then or later has none of this thread. stacks may be NULL.
+ */
+struct xp_wait_begin *xp_first_stacks_take(struct xp_first_stacks *stacks, uint32_t tid, uint64_t began,
+					   uint64_t over_ns);
+
+#endif
