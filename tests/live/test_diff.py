@@ -10,7 +10,7 @@ import pytest
 
 import project
 
-pytestmark = pytest.mark.uprobes
+pytestmark = [pytest.mark.uprobes, pytest.mark.together("diff")]
 
 PART = "hot"
 SHARE = 0.30

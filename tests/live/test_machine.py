@@ -10,7 +10,7 @@ import pytest
 import project
 import recording
 
-pytestmark = pytest.mark.uprobes
+pytestmark = [pytest.mark.uprobes, pytest.mark.together("machine")]
 
 SHORT, CPU_S = 25, 0.03
 BRIEF = f"brief-{os.getpid()}" # unique: another worker's processes are on the machine, too

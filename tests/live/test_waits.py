@@ -14,7 +14,7 @@ import project
 import recording
 import wait_records
 
-pytestmark = pytest.mark.uprobes
+pytestmark = [pytest.mark.uprobes, pytest.mark.together("waits")]
 
 STATES = {"sleeper": "sleeping", "taker": "lock", "reader": "sleeping", "addressee": "lock", "parent": "disk",
           "starved": "preempted"}
