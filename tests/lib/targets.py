@@ -9,6 +9,11 @@ import leftovers
 import recording
 
 
+def cpu_s(pid):
+    """The CPU time of a process."""
+    return time.clock_gettime((~pid << 3) | 2)  # CPUCLOCK_SCHED, as clock_getcpuclockid(3) has it
+
+
 class Busy:
     """live/programs/victim.c at work."""
 
@@ -71,7 +76,7 @@ class Load:
         recording.wait_until(each_had_a_round, "no rounds without hot()", 60)
 
     def cpu_s(self):
-        return time.clock_gettime((~self.pid << 3) | 2)  # CPUCLOCK_SCHED of a process, as clock_getcpuclockid(3) has it
+        return cpu_s(self.pid)
 
     def work_rate(self, seconds):
         """Rounds in a second of its CPU time."""

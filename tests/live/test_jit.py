@@ -14,10 +14,9 @@ import leftovers
 import profiles
 import project
 import recording
+import targets
 
 pytestmark = pytest.mark.uprobes
-
-alone = pytest.mark.alone("compares the shares of two times")
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 SECONDS = 1
@@ -276,19 +275,19 @@ def ours(run, program):
 
 @pytest.fixture
 def two_functions(ours, xprof, record):
-    """two_functions(way, before, after) -> Jit: so many seconds of the recording with the first one and the second."""
+    """two_functions(way, before, after) -> Jit: so many seconds of CPU time with the first one and the second."""
 
     def record_one(way, before, after):
         process = ours(way, after)
         session = record("-p", process.pid, "--no-sleds", "-F", "199").wait_attached()
-        time.sleep(before)
+        end = targets.cpu_s(process.pid) + before
+        recording.wait_until(lambda: targets.cpu_s(process.pid) >= end, "it gets no CPU time", 60)
         process.send_signal(signal.SIGUSR1)
         return Jit(xprof, session.finish(), process.pid)
 
     return record_one
 
 
-@alone
 def test_replaced(two_functions):
     """Two functions in the same place, one after the other."""
     done = two_functions("replaced", 2, 3)
@@ -298,7 +297,6 @@ def test_replaced(two_functions):
         assert profiles.share(top, "early") > 0.12 and profiles.share(top, "late") > 0.4, top
 
 
-@alone
 def test_compiled_while_recording(two_functions):
     """The map grows when the recording runs; its process ends before the recording."""
     done = two_functions("late", 0.5, 3)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A JIT compiler of one function, which counts down: it runs it for so many seconds from an anonymous page, and tells
- * of it in the way that its first argument names, honest or not. In two of these ways it compiles another function when
- * it gets a SIGUSR1: the seconds begin then.
+ * A JIT compiler of one function, which counts down: it runs it for so many seconds of CPU time from an anonymous page,
+ * and tells of it in the way that its first argument names, honest or not. In two of these ways it compiles another
+ * function when it gets a SIGUSR1: the seconds begin then.
  *
  * Usage: jit WAY SECONDS
  */
@@ -74,7 +74,7 @@ static double now(void)
 {
 	struct timespec time;
 
-	clock_gettime(CLOCK_MONOTONIC, &time);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
 	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
