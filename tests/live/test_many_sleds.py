@@ -9,7 +9,9 @@ import pytest
 import recording
 import targets
 
-pytestmark = [pytest.mark.uprobes, pytest.mark.alone("the kernel lets nobody else probe or fork while it sets so many")]
+pytestmark = pytest.mark.uprobes
+
+alone = pytest.mark.alone("the kernel lets nobody else probe or fork while it sets so many")
 
 PROBE = ("--sled-mode=probe", "--no-samples", "--uprobes=multi")
 # Some tenths of a second in several links, and more than may be probed.
@@ -53,6 +55,7 @@ def wait_attaching(session):
     assert session.process.poll() is None, session.messages()
 
 
+@alone
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
 def test_signal_stops_attaching(sleds, record, number):
     target = sleds(SOME)
@@ -66,6 +69,7 @@ def test_signal_stops_attaching(sleds, record, number):
     target.assert_unharmed()
 
 
+@alone
 def test_signal_stops_attaching_a_command(program, record, tmp_path):
     """No survey goes before: it is the links of the recording that are given up. Its command never ran."""
     path = program("live/programs/sleds.c", "-O1", "-fno-xray-instrument", f"-DFUNCTIONS={SOME}")
@@ -83,6 +87,7 @@ def test_signal_stops_attaching_a_command(program, record, tmp_path):
     recording.wait_until(lambda: not any(os.path.exists(f"/proc/{child}") for child in children), "a child is left")
 
 
+@alone
 def test_kill_stops_attaching(sleds, record):
     """The task that attaches goes on without xprof, to the end of its batch."""
     target = sleds(SOME)
@@ -93,6 +98,7 @@ def test_kill_stops_attaching(sleds, record):
     target.assert_unharmed()
 
 
+@alone
 def test_links_are_small(sleds, record):
     target = sleds(SOME)
     session = record(*PROBE, "-p", target.pid).wait_attached()
@@ -155,6 +161,7 @@ def test_limit_of_a_command(program, xprof, tmp_path):
     assert not (tmp_path / "progress").exists()
 
 
+@pytest.mark.alone("measures stops")
 def test_patched_in_short_stops(sleds, record):
     """Beyond the limit of probes: the process stands still some sixty times, not once for all of them."""
     target = sleds(TOO_MANY)

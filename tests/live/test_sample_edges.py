@@ -17,7 +17,7 @@ from cpu_time import assert_cpu_time, charged_of, cpu_of
 
 pytestmark = [pytest.mark.uprobes, pytest.mark.usefixtures("stolen_before")]
 
-alone = pytest.mark.alone("takes a CPU from others, or would see what they do to the CPUs and the kernel's names")
+alone = pytest.mark.alone("takes a CPU from others")
 
 FAILED, ENVIRONMENT = 1, 3
 BUILD = ("-O1", "-g", "-fno-omit-frame-pointer")
@@ -470,7 +470,6 @@ def test_kernel_without_btf(xprof, tmp_path):
 # What is nobody's.
 
 
-@alone
 @needs_go
 def test_idle_and_kernel_threads_apart(xprof, record):
     """A CPU that sleeps is counted by its samples, and has no profile; what the kernel's threads do has one."""
@@ -549,7 +548,6 @@ def test_periods_without_a_sample(xprof, record, program, count, ms):
 # Names of the kernel.
 
 
-@alone
 def test_kernel_names(xprof, record):
     """Those that the kernel gives are those of /proc/kallsyms, and where that has them."""
     recorded = checked(xprof, record("-F", "4999", "--", "dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=500000").finish())
@@ -564,7 +562,7 @@ def test_kernel_names(xprof, record):
         base = 0xFFFFFFFF80000000 + int(path.name.split(".")[1]) * (128 << 20) - 0x1000
         for address, _, name in (line.split(None, 2) for line in project.run(["nm", path]).stdout.splitlines()):
             # Programs of recordings that are over have left the table.
-            if name in ("[unknown]", "[end]", "[kernel]") or name.startswith("bpf_prog_"):
+            if name in ("[unknown]", "[end]", "[kernel]") or name.startswith("bpf_"):
                 continue
             assert name in known[base + int(address, 16)], name
             named += 1
