@@ -317,14 +317,14 @@ def test_dry_run_tells(xprof, busy):
 @pytest.mark.parametrize("what", ["exec", "fork", "threads", "load"])
 def test_churning_target(xprof, record, churn, what):
     target = churn(what)
-    for duration in ("1ms", "300ms"):
-        recorded = record("--sled-mode=auto", "-p", target.pid, "-d", duration).finish().ok()
-        assert xprof("check", recorded.directory).returncode == 0
-        target.assert_works()
-    if what != "exec":  # of which test_executes_all_the_time has all
-        session = record("--sled-mode=auto", "-p", target.pid).wait_attached()
-        target.assert_works()
-        assert session.stop().ok().totals["written"] > 0
+    recorded = record("--sled-mode=auto", "-p", target.pid, "-d", "1ms").finish().ok()
+    assert xprof("check", recorded.directory).returncode == 0
+    target.assert_works()
+    session = record("--sled-mode=auto", "-p", target.pid).wait_attached()
+    target.assert_works()
+    recorded = session.stop().ok()
+    assert what == "exec" or recorded.totals["written"] > 0  # of that test_executes_all_the_time has all
+    assert xprof("check", recorded.directory).returncode == 0
     leftovers.assert_nothing_left(target.pid)
 
 
