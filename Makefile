@@ -214,7 +214,12 @@ pytest = O=$(O) CLANG=$(CLANG) $(PYTHON) -B -m pytest
 WORKERS ?= $(shell $(PYTHON) -c 'import os, xdist; print(2 * len(os.sched_getaffinity(0)))' 2>/dev/null || echo 0)
 workers = $(patsubst %,-n % --dist loadgroup,$(filter-out 0,$(WORKERS)))
 
-build-tests: all unit fuzz $(EXAMPLES)
+build-tests: all unit fuzz $(EXAMPLES) $(O)/pycache/tests
+
+# Once for all workers: each needs 3 s for it.
+$(O)/pycache/tests: $(wildcard tests/*.py tests/*/*.py)
+	$(call say,PYTHON,$@)
+	$(Q)mkdir -p $(@D) && { $(pytest) --collect-only -q tests > $@ || true; }
 
 run-tests: build-tests
 	$(Q)$(pytest) $(workers) $(TESTS); status=$$?; $(hand_over) exit $$status

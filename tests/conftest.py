@@ -2,10 +2,15 @@
 """Fixtures of all tests, their requirements on the machine, and the line of totals."""
 import os
 import subprocess
+import sys
 
 import pytest
 
 import project
+
+# Compiled tests, which each worker reads, are kept, but not beside the sources.
+sys.pycache_prefix = str(project.OUTPUT / "pycache")
+sys.dont_write_bytecode = False
 
 pytest_plugins = ["cpu_time", "time_limit", "cmocka", "alone"]
 
