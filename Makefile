@@ -31,7 +31,7 @@ XP_CFLAGS = -std=gnu11 $(XP_WARNINGS) -Iinclude -Iuser -I$(O) -I$(O)/proto -D_GN
 	    -pthread $(CFLAGS)
 XP_LDLIBS := -lbpf -ldw -lelf -lz -lzstd -ljansson -lprotobuf-c -liberty -lm -pthread $(LDLIBS)
 BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Wno-unused-parameter -Iinclude -Ivmlinux -Ibpf -D__TARGET_ARCH_x86
-FUZZ_CFLAGS = $(XP_CFLAGS) -Wno-missing-prototypes -fno-omit-frame-pointer
+FUZZ_CFLAGS = $(XP_CFLAGS) -O1 -gline-tables-only -Wno-missing-prototypes -fno-omit-frame-pointer
 FUZZ_CHECKS := address,undefined -fno-sanitize-recover=undefined
 # Sleds without XRay's runtime: xprof needs none. older clangs spell the flag in another way.
 NO_RUNTIME = $(shell $(CLANG) -fno-xray-link-deps -E -x c /dev/null >/dev/null 2>&1 && echo -fno-xray-link-deps \
