@@ -25,13 +25,28 @@ def group_of(item):
     return together.args[0] if together else getattr(item, "worker_group", None)
 
 
+def order(items):
+    """
+    The key by which tests are sorted. First those that one worker runs together, the longest chains. Then live tests,
+    which mostly wait for the kernel, evenly mixed with the others, which need a CPU. Last those that run alone.
+    """
+    parts = {True: [], False: []}
+    for item in items:
+        parts[item.path.parent.name == "live"].append(item)
+    places = {item: place / len(part) for part in parts.values() for place, item in enumerate(part)}
+
+    def key(item):
+        together = item.get_closest_marker("together")
+        return bool(item.get_closest_marker("alone")), not together, places[item]
+
+    return key
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     if not is_worker(config):
         return
-    # What takes long goes first, so that no worker is left with it at the end.
-    places = {name: number for number, name in enumerate(("fuzz", "live", "format", "cli", "unit"))}
-    items.sort(key=lambda item: (group_of(item) == "alone", places.get(item.path.parent.name, len(places))))
+    items.sort(key=order(items))
     for item in items:
         group = group_of(item)
         if group:
