@@ -103,11 +103,18 @@ static __always_inline void count_lost(enum xp_event_kind kind)
 	COUNT(lost[kind & (XP_EVENT_KINDS - 1)]);
 }
 
+/* This CPU's ring. */
+static __always_inline void *ring_here(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	return bpf_map_lookup_elem(&rings, &cpu);
+}
+
 /* Reserves size bytes (a constant) in this CPU's ring; NULL, and counted as lost, if there is no room. */
 #define reserve(size, kind)                                                                                            \
 	({                                                                                                             \
-		__u32 cpu_ = bpf_get_smp_processor_id();                                                               \
-		void *ring_ = bpf_map_lookup_elem(&rings, &cpu_);                                                      \
+		void *ring_ = ring_here();                                                                             \
 		void *room_ = ring_ ? bpf_ringbuf_reserve(ring_, size, 0) : NULL;                                      \
 		if (!room_)                                                                                            \
 			count_lost(kind);                                                                              \

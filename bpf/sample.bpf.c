@@ -48,8 +48,7 @@ __noinline int copy_piece(__u32 number)
 
 static __always_inline void ship(struct sample *s)
 {
-	__u32 cpu = bpf_get_smp_processor_id();
-	void *ring = bpf_map_lookup_elem(&rings, &cpu);
+	void *ring = ring_here();
 	__u32 bare = sizeof(s->head) + s->frames_bytes;
 	__u32 whole = bare + s->head.stack_bytes;
 	__u64 room, used;

@@ -42,8 +42,7 @@ int BPF_PROG(switch_threads, bool preempt, struct task_struct *prev, struct task
 {
 	__u64 out = recorded_id(prev), in = recorded_id(next);
 	struct xp_event_switch *event;
-	__u32 cpu = bpf_get_smp_processor_id();
-	void *ring = bpf_map_lookup_elem(&rings, &cpu);
+	void *ring = ring_here();
 	__u64 room, used;
 
 	if (!(out | in))

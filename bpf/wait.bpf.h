@@ -167,13 +167,6 @@ static __always_inline struct xp_wait_counters *counters_here(void)
 	return bpf_map_lookup_elem(&wait_counters, &zero);
 }
 
-static __always_inline void *ring_here(void)
-{
-	__u32 cpu = bpf_get_smp_processor_id();
-
-	return bpf_map_lookup_elem(&rings, &cpu);
-}
-
 static __always_inline __u32 next_chance(struct thread *thread, __u64 now)
 {
 	__s64 saved = now - thread->paid;

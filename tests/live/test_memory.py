@@ -180,6 +180,21 @@ def test_pages_are_taken_away(program, start, record):
     assert found["work", ENTER] == found["work", EXIT] == recording.printed_calls(other.output)["work"] == 8000
 
 
+def test_xprof_is_late(program, waiting, record):
+    """It gets no CPU for half a second, in which a thread with a full ring could fill a ring of the kernel ten times: the thread
+    waits, and goes on at full speed then."""
+    process = waiting(program("live/programs/memory.c", "-O1"), "twice", 400000)
+    session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
+    session.process.send_signal(signal.SIGSTOP)
+    process.send_signal(signal.SIGUSR1)
+    time.sleep(0.5)
+    session.process.send_signal(signal.SIGCONT)
+    assert process.stdout.readline() == "ready\n"
+    recorded = session.stop().adds_up()
+    assert recorded.totals["seen"] == 4 * 400000 and recorded.totals["lost"]["total"] == 0
+    assert recorded.manifest["processes"][0]["full_ring"] > 75000
+
+
 def rings(pid):
     """How many mappings of call rings a process has."""
     return sum(" rw-s " in line and "/memfd:xprof" in line for line in pathlib.Path(f"/proc/{pid}/maps").open())
