@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -120,4 +121,17 @@ int xp_pwrite_all(int fd, const void *data, size_t size, uint64_t offset)
 		size -= n;
 	}
 	return 0;
+}
+
+int xp_memfd_make(const char *name, const void *data, size_t size)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC), err;
+
+	if (fd < 0)
+		return -errno;
+	err = xp_write_all(fd, data, size);
+	if (!err)
+		return fd;
+	close(fd);
+	return err;
 }

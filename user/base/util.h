@@ -65,5 +65,7 @@ uint64_t xp_now_ns(void);
 /* Write all bytes. Return 0 or -errno. */
 int xp_write_all(int fd, const void *data, size_t size);
 int xp_pwrite_all(int fd, const void *data, size_t size, uint64_t offset);
+/* Makes a memfd of this name with the data. Returns its descriptor or -errno. */
+int xp_memfd_make(const char *name, const void *data, size_t size);
 
 #endif

@@ -5,8 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/file_view.h"
 #include "base/util.h"
@@ -175,25 +173,6 @@ int xp_kernel_btf_reduce(struct btf **result, const struct btf *kernel)
 	return err;
 }
 
-static int write_file(const struct btf *btf)
-{
-	uint32_t size;
-	const void *bytes = btf__raw_data(btf, &size);
-	int fd, err;
-
-	if (!bytes)
-		return -ENOMEM;
-	fd = memfd_create("xprof_btf", MFD_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	err = xp_write_all(fd, bytes, size);
-	if (err) {
-		close(fd);
-		return err;
-	}
-	return fd;
-}
-
 /*
  * Before Linux 6.16 (commit a539e2a6d51d), the file cannot be mapped: libbpf reads it, which takes 7 ms of CPU time
  * more.
@@ -213,12 +192,15 @@ static struct btf *load_kernel(void)
 int xp_kernel_btf_open(void)
 {
 	struct btf *kernel = load_kernel(), *reduced;
-	int err = kernel ? xp_kernel_btf_reduce(&reduced, kernel) : -errno;
+	int err = kernel ? xp_kernel_btf_reduce(&reduced, kernel) : -errno, fd;
+	const void *bytes;
+	uint32_t size;
 
 	btf__free(kernel);
 	if (err)
 		return err;
-	err = write_file(reduced);
+	bytes = btf__raw_data(reduced, &size);
+	fd = bytes ? xp_memfd_make("xprof_btf", bytes, size) : -ENOMEM;
 	btf__free(reduced);
-	return err;
+	return fd;
 }

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/util.h"
@@ -35,17 +34,7 @@ int xp_vdso_open(void)
 {
 	const void *image;
 	size_t bytes;
-	int fd, err = xp_vdso_find(&image, &bytes);
+	int err = xp_vdso_find(&image, &bytes);
 
-	if (err)
-		return err;
-	fd = memfd_create("vdso", MFD_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	err = xp_write_all(fd, image, bytes);
-	if (err) {
-		close(fd);
-		return err;
-	}
-	return fd;
+	return err ? err : xp_memfd_make("vdso", image, bytes);
 }

@@ -304,18 +304,10 @@ const char *xp_stub_form_name(enum xp_stub_form form)
 
 int xp_stub_open(void)
 {
-	int fd = memfd_create(XP_STUB_NAME, MFD_CLOEXEC);
 	uint8_t page[XP_STUB_BYTES];
-	int err;
 
-	if (fd < 0)
-		return -errno;
 	xp_stub_make(page);
-	err = xp_write_all(fd, page, sizeof(page));
-	if (!err)
-		return fd;
-	close(fd);
-	return err;
+	return xp_memfd_make(XP_STUB_NAME, page, sizeof(page));
 }
 
 uint8_t *xp_stub_map(int fd)
