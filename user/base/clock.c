@@ -523,11 +523,6 @@ uint64_t xp_clock_ticks(const struct xp_clock *clock, uint64_t ns)
 	return ticks <= UINT64_MAX ? (uint64_t)ticks : UINT64_MAX;
 }
 
-uint64_t xp_clock_hz(const struct xp_clock *clock)
-{
-	return clock->hz;
-}
-
 static bool has_counter(const struct xp_clock *clock)
 {
 	for (unsigned int i = 0; i < clock->cpu_count; i++)
@@ -551,19 +546,4 @@ uint64_t xp_clock_error_ns(const struct xp_clock *clock)
 		if (clock->cpus[i].calibrated)
 			worst = XP_MAX(worst, clock->cpus[i].error_tsc);
 	return xp_clock_ns(clock, worst) + 1; /* rounded up */
-}
-
-uint64_t xp_clock_ktime_error_ns(const struct xp_clock *clock)
-{
-	return clock->ktime_error_ns;
-}
-
-bool xp_clock_constant_tsc(const struct xp_clock *clock)
-{
-	return clock->constant_tsc;
-}
-
-bool xp_clock_nonstop_tsc(const struct xp_clock *clock)
-{
-	return clock->nonstop_tsc;
 }

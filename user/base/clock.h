@@ -37,11 +37,11 @@ struct xp_clock_cpu {
 	bool calibrated;    /* had a counter at the start: base is valid */
 };
 
-/* Public only for xp_clock_tsc(). Use the functions for everything else. */
+/* For xp_clock_tsc(), and for the figures at its end. */
 struct xp_clock {
 	struct xp_clock_cpu *cpus;  /* [cpu_count], indexed by CPU number */
 	unsigned int cpu_count;	    /* possible CPUs */
-	uint64_t hz;		    /* TSC ticks per second, never 0 */
+	uint64_t hz;		    /* TSC ticks per second, never 0; most accurate after the last xp_clock_update() */
 	uint64_t mono_hz;	    /* TSC ticks per second of CLOCK_MONOTONIC, which NTP slews */
 	struct xp_clock_pair mono;  /* CLOCK_MONOTONIC, the newest pair */
 	struct xp_clock_pair paced; /* the one from which mono_hz is measured next */
@@ -49,7 +49,7 @@ struct xp_clock {
 	struct xp_clock_pair raw;   /* CLOCK_MONOTONIC_RAW at the start */
 	uint64_t ktime_error_ns;    /* worst error so far of a converted CLOCK_MONOTONIC time */
 	bool hz_from_kernel;	    /* hz comes from the kernel; otherwise it is measured */
-	bool constant_tsc;
+	bool constant_tsc;	    /* as the clock was opened */
 	bool nonstop_tsc;
 };
 
@@ -126,8 +126,6 @@ uint64_t xp_clock_wall_ns(const struct xp_clock *clock, uint64_t tsc);
 uint64_t xp_clock_ns(const struct xp_clock *clock, uint64_t tsc_delta);
 /* Converts ns to TSC ticks. */
 uint64_t xp_clock_ticks(const struct xp_clock *clock, uint64_t ns);
-/* TSC ticks per second, never 0. Most accurate after the last xp_clock_update(). */
-uint64_t xp_clock_hz(const struct xp_clock *clock);
 /* "msr/tsc" if at least one counter was opened, otherwise "ktime". */
 const char *xp_clock_source(const struct xp_clock *clock);
 /*
@@ -135,17 +133,12 @@ const char *xp_clock_source(const struct xp_clock *clock);
  * times.
  */
 uint64_t xp_clock_error_ns(const struct xp_clock *clock);
-/* The error bound so far of TSCs that were converted from CLOCK_MONOTONIC. */
-uint64_t xp_clock_ktime_error_ns(const struct xp_clock *clock);
 /* Reads the flags from /proc/cpuinfo. A flag is true only if every CPU listed there has it. */
 void xp_clock_cpu_flags(bool *constant_tsc, bool *nonstop_tsc);
 /*
  * Checks that this machine has a counter that can be opened and read. Returns 0 or -errno: -ENOENT without the msr PMU.
  */
 int xp_clock_probe(void);
-/* The flags at the time the clock was opened. */
-bool xp_clock_constant_tsc(const struct xp_clock *clock);
-bool xp_clock_nonstop_tsc(const struct xp_clock *clock);
 
 /* ---- arithmetic, public for tests ---- */
 

@@ -73,7 +73,7 @@ json_t *xp_manifest_samples_value(const struct xp_recording *recording, const st
 	uint64_t stacks[XP_UNWIND_ENDS];
 
 	put_text(&section, "event", xp_sampler_event(sampling->sampler));
-	put_number(&section, "period_ns", xp_sampler_period_ns(sampling->sampler, xp_clock_hz(recording->clock)));
+	put_number(&section, "period_ns", xp_sampler_period_ns(sampling->sampler, recording->clock->hz));
 	put_number(&section, "seen", totals->samples + totals->samples_lost);
 	put_number(&section, "written", totals->samples);
 	put_number(&section, "lost", totals->samples_lost);

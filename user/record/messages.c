@@ -158,7 +158,7 @@ static void say_recording(const struct xp_recording *recording)
 
 	if (recording->sampling.sampler)
 		xp_info("sampling by %s every %.1f us of CPU time", xp_sampler_event(recording->sampling.sampler),
-			xp_sampler_period_ns(recording->sampling.sampler, xp_clock_hz(recording->clock)) / 1e3);
+			xp_sampler_period_ns(recording->sampling.sampler, recording->clock->hz) / 1e3);
 	if (!sleds) {
 		xp_info("recording; %s", recording->options->child_argv ? "ends with the command" : "^C stops");
 		return;

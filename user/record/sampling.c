@@ -111,7 +111,7 @@ static struct xp_jits jit_options(struct xp_recording *recording)
 static int setup_perf(struct xp_recording *recording)
 {
 	const struct xp_sampler *sampler = recording->sampling.sampler;
-	uint64_t period_ns = xp_sampler_period_ns(sampler, xp_clock_hz(recording->clock));
+	uint64_t period_ns = xp_sampler_period_ns(sampler, recording->clock->hz);
 	struct xp_perf_out_options perf = {
 		.dir_fd = recording->outdir.fd,
 		.clock = recording->clock,
@@ -269,7 +269,7 @@ static bool slice_often(struct xp_recording *recording, uint64_t now_tsc)
 	sampling->slices_tsc = now_tsc;
 	if (!before || slices < before || !sampling->sampler || xp_sampler_hardware(sampling->sampler))
 		return false;
-	period_ns = xp_sampler_period_ns(sampling->sampler, xp_clock_hz(recording->clock));
+	period_ns = xp_sampler_period_ns(sampling->sampler, recording->clock->hz);
 	return (double)(slices - before) * (double)period_ns >
 	       (double)SLICES_PER_INTERRUPT * (double)sysconf(_SC_NPROCESSORS_ONLN) * (double)since_ns;
 }
@@ -413,7 +413,7 @@ int xp_sampling_finish(struct xp_sampling *sampling, const struct xp_clock *cloc
 	/* This comes before the profiles are written, since it frees room. */
 	if (samples->perf)
 		perf_err = finish_perf(samples);
-	err = xp_samples_finish(samples, xp_sampler_period_ns(sampling->sampler, xp_clock_hz(clock))) ?: err;
+	err = xp_samples_finish(samples, xp_sampler_period_ns(sampling->sampler, clock->hz)) ?: err;
 	if (err)
 		xp_error("the profiles are not complete: %s%s", strerror(-err), xp_failure_remedy(err));
 	return perf_err ?: err;

@@ -50,7 +50,7 @@ int xp_perf_out_new(struct xp_perf_out **result, const struct xp_perf_out_option
 		return -ENOMEM;
 	out->options = *options;
 	out->round = 1;
-	out->maps.build_ids.ticks = xp_clock_hz(options->clock) / XP_PERF_BUILD_IDS_HZ;
+	out->maps.build_ids.ticks = options->clock->hz / XP_PERF_BUILD_IDS_HZ;
 	out->fd = -1;
 	*result = out;
 	return 0;

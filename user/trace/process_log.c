@@ -23,9 +23,9 @@ struct xp_log_info xp_process_log_info(const struct xp_process *process)
 	return (struct xp_log_info){
 		.pid = process->pid,
 		.fdr_version = processes->fdr_version,
-		.constant_tsc = xp_clock_constant_tsc(processes->clock),
-		.nonstop_tsc = xp_clock_nonstop_tsc(processes->clock),
-		.cycle_hz = xp_clock_hz(processes->clock),
+		.constant_tsc = processes->clock->constant_tsc,
+		.nonstop_tsc = processes->clock->nonstop_tsc,
+		.cycle_hz = processes->clock->hz,
 		.start_tsc = processes->start_tsc,
 		.wall_ns = xp_clock_wall_ns(processes->clock, processes->start_tsc),
 		.comm = process->comm,
