@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "option_export.h"
+#include "option_parts.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "option_record.h"
+#include "option_parts.h"
 
 #include <errno.h>
 
 #include "base/util.h"
-#include "option_trigger.h"
 
 static int check_samples(const struct xp_options *options)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "option_trigger.h"
+#include "option_parts.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The values of options. */
-#include "option_values.h"
+#include "option_parts.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"
-#include "option_trigger.h"
 
 /* Parses "12" or "1.5" up to the unit. Returns value * scale in *value, truncated to whole units of the result. */
 static int scaled(const char *text, size_t digits, uint64_t scale, uint64_t *value)

@@ -7,10 +7,7 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "option_export.h"
-#include "option_record.h"
-#include "option_trigger.h"
-#include "option_values.h"
+#include "option_parts.h"
 
 #define ON(command) (1u << XP_CMD_##command)
 #define SETS(member) .offset = offsetof(struct xp_options, member)

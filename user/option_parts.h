@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What option_*.c have for options.c. Each returns 0 or -errno: -EINVAL on a usage error, which is printed; -ENOMEM. */
+#ifndef XPROF_OPTION_PARTS_H
+#define XPROF_OPTION_PARTS_H
+
+#include "options.h"
+
+/* option_values.c: text to the option's member. NULL for a flag, and for an optional value that is omitted. */
+int xp_option_set(struct xp_options *options, const struct xp_option *option, const char *text);
+
+/*
+ * option_record.c: the options of `xprof record` that exclude or need each other. separated: the command to start
+ * follows "--". Its words move from the operands to child_argv.
+ */
+int xp_option_record_check(struct xp_options *options, bool separated);
+
+/* option_trigger.c: adds a --trigger, 'GLOB>TIME'; checks them against the other options. */
+int xp_option_trigger_add(struct xp_trigger_list *triggers, const char *text);
+int xp_option_triggers_check(const struct xp_options *options);
+void xp_option_triggers_free(struct xp_trigger_list *triggers);
+
+/* option_export.c: sets the flags of the formats in the list of --export of a recording. */
+int xp_option_export_list(struct xp_options *options);
+/* The options of `xprof export`, and of `xprof report`. */
+int xp_option_export_check(const struct xp_options *options);
+int xp_option_report_check(const struct xp_options *options);
+
+#endif
