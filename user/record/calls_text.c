@@ -32,7 +32,7 @@ static const char *text_of(struct xp_short_text *to, const char *symbol, uint32_
 	return xp_short_text(to, name);
 }
 
-const char *xp_function_text(struct xp_short_text *to, const struct xp_functions *functions, uint32_t fn_id)
+static const char *function_text(struct xp_short_text *to, const struct xp_functions *functions, uint32_t fn_id)
 {
 	return text_of(to, xp_function_symbol(functions, fn_id), fn_id);
 }
@@ -53,16 +53,15 @@ static void __attribute__((format(printf, 3, 4))) add(char *to, size_t size, con
 	va_end(args);
 }
 
-void xp_flight_calls_text(char *to, size_t size, const struct xp_process *process, const struct xp_flight_log *log)
+static void put_open_calls(char *to, size_t size, const struct xp_process *process, const struct xp_flight_log *log)
 {
 	size_t count = log->threads.count;
 	struct xp_short_text name;
 
-	to[0] = 0;
 	for (size_t i = 0; i < count && i < XP_FLIGHT_THREADS_MAX; i++) {
 		const struct xp_flight_thread *thread = &log->threads.first[i];
 
-		add(to, size, "%s in %s", i ? "," : "", xp_function_text(&name, &process->functions, thread->calls[0]));
+		add(to, size, "%s in %s", i ? "," : "", function_text(&name, &process->functions, thread->calls[0]));
 		if (count > 1)
 			add(to, size, " (thread %d)", thread->tid);
 	}
@@ -70,21 +69,29 @@ void xp_flight_calls_text(char *to, size_t size, const struct xp_process *proces
 		add(to, size, " and in calls of %zu more threads", count - XP_FLIGHT_THREADS_MAX);
 	if (count == 1 && log->threads.first[0].call_count > 1)
 		add(to, size, ", called by %s",
-		    xp_function_text(&name, &process->functions, log->threads.first[0].calls[1]));
+		    function_text(&name, &process->functions, log->threads.first[0].calls[1]));
 }
 
-void xp_flight_slow_text(char *to, size_t size, const struct xp_process *process, const struct xp_flight_log *log)
+static void put_slow_call(char *to, size_t size, const struct xp_process *process, const struct xp_flight_log *log)
 {
 	const struct xp_flight_slow_call *slow = &log->slow;
 	const struct xp_processes *all = process->all;
 	struct xp_short_text name, given;
 
-	to[0] = 0;
 	if (!slow->calls)
 		return;
-	add(to, size, "%s took %.4g ms", xp_function_text(&name, &process->functions, slow->in.calls[0]),
+	add(to, size, "%s took %.4g ms", function_text(&name, &process->functions, slow->in.calls[0]),
 	    xp_clock_ns(all->clock, slow->end_tsc - slow->begin_tsc) / 1e6);
 	if (slow->in.call_count > 1)
-		add(to, size, ", called by %s", xp_function_text(&name, &process->functions, slow->in.calls[1]));
+		add(to, size, ", called by %s", function_text(&name, &process->functions, slow->in.calls[1]));
 	add(to, size, " (--trigger '%s')", xp_short_text(&given, all->triggers.list[slow->trigger].text));
+}
+
+void xp_flight_text(char *to, size_t size, const struct xp_process *process, const struct xp_flight_log *log)
+{
+	to[0] = 0;
+	if (log->cause == XP_FLIGHT_TRIGGER)
+		put_slow_call(to, size, process, log);
+	else
+		put_open_calls(to, size, process, log);
 }

@@ -13,24 +13,16 @@
 /* The symbol of a function; NULL: unknown. */
 const char *xp_function_symbol(const struct xp_functions *functions, uint32_t fn_id);
 
-/* The short name of a function, or "function ID". Returns to->text. */
-const char *xp_function_text(struct xp_short_text *to, const struct xp_functions *functions, uint32_t fn_id);
-
-/* The same of an object's function by its id there. */
+/* The short name of an object's function, by its id there, or "function ID". Returns to->text. */
 const char *xp_object_function_text(struct xp_short_text *to, const struct xp_object *object, uint32_t id);
 
-#define XP_FLIGHT_CALLS_TEXT_BYTES (6 * XP_SHORT_TEXT_BYTES)
+#define XP_FLIGHT_TEXT_BYTES (6 * XP_SHORT_TEXT_BYTES)
 
 /*
- * What the threads were in at the end of a flight recorder's log: " in f, called by main", or of several threads " in f
- * (thread 12), in g (thread 13) and in calls of 3 more threads"; "" if nothing is known.
+ * What a log of a flight recorder ends with. If a trigger made the recorder write it, the call: "handle took 61.2 ms,
+ * called by serve (--trigger 'handle>50ms')"; otherwise what the threads were in: " in f, called by main", or of
+ * several threads " in f (thread 12), in g (thread 13) and in calls of 3 more threads". "" if nothing is known.
  */
-void xp_flight_calls_text(char *to, size_t size, const struct xp_process *process, const struct xp_flight_log *log);
-
-/*
- * The call that made the recorder write the log: "handle took 61.2 ms, called by serve (--trigger 'handle>50ms')"; ""
- * if there is none.
- */
-void xp_flight_slow_text(char *to, size_t size, const struct xp_process *process, const struct xp_flight_log *log);
+void xp_flight_text(char *to, size_t size, const struct xp_process *process, const struct xp_flight_log *log);
 
 #endif

@@ -217,7 +217,7 @@ int xp_run_drain(struct xp_recording *recording)
 static void say_flight(void *arg, const struct xp_process *process, const struct xp_flight_log *log)
 {
 	const struct xp_recording *recording = arg;
-	char cause[64] = "", calls[XP_FLIGHT_CALLS_TEXT_BYTES];
+	char cause[64] = "", calls[XP_FLIGHT_TEXT_BYTES];
 	const char *before = "";
 
 	if (log->error) {
@@ -231,10 +231,7 @@ static void say_flight(void *arg, const struct xp_process *process, const struct
 			 sigabbrev_np(log->signal) ?: "?");
 	else if (log->cause == XP_FLIGHT_GONE)
 		snprintf(cause, sizeof(cause), ", which has vanished");
-	if (log->cause == XP_FLIGHT_TRIGGER)
-		xp_flight_slow_text(calls, sizeof(calls), process, log);
-	else
-		xp_flight_calls_text(calls, sizeof(calls), process, log);
+	xp_flight_text(calls, sizeof(calls), process, log);
 	if (calls[0] && !cause[0])
 		before = log->cause == XP_FLIGHT_TRIGGER ? "; " : ", which was";
 	xp_info("%s/%s: the newest %" PRIu64 " records, over %.3f s, of process %d (%s)%s%s%s", recording->outdir.path,

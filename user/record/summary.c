@@ -217,7 +217,7 @@ static void print_flights(const struct xp_recording *recording)
 {
 	const struct xp_flight_log *log = NULL;
 	const struct xp_process *whose = NULL;
-	char calls[XP_FLIGHT_CALLS_TEXT_BYTES], killed[64] = "", others[48] = "", size[SIZE_TEXT_BYTES];
+	char calls[XP_FLIGHT_TEXT_BYTES], killed[64] = "", others[48] = "", size[SIZE_TEXT_BYTES];
 	const char *before = "";
 	size_t count = 0;
 
@@ -239,10 +239,7 @@ static void print_flights(const struct xp_recording *recording)
 		snprintf(others, sizeof(others), ", one of %zu logs", count);
 	if (log->cause == XP_FLIGHT_KILLED)
 		snprintf(killed, sizeof(killed), ", killed by SIG%s", sigabbrev_np(log->signal) ?: "?");
-	if (log->cause == XP_FLIGHT_TRIGGER)
-		xp_flight_slow_text(calls, sizeof(calls), whose, log);
-	else
-		xp_flight_calls_text(calls, sizeof(calls), whose, log);
+	xp_flight_text(calls, sizeof(calls), whose, log);
 	if (calls[0] && !killed[0])
 		before = log->cause == XP_FLIGHT_TRIGGER ? ", " : ", ends";
 	size_text(size, log->bytes);
