@@ -1,35 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "jit/perf_map.h"
 
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"
 
-static int digit_of(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/*
- * strtoull() would accept a sign and all kinds of white space. Returns NULL if there is no number, or it exceeds 64
- * bits.
- */
+/* Returns NULL if there is no number, or it exceeds 64 bits. strtoull() alone would accept a sign and white space. */
 static const char *parse_hex(const char *text, uint64_t *value)
 {
-	const char *first;
+	char *end;
 
-	if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))
-		text += 2;
-	*value = 0;
-	for (first = text; digit_of(*text) >= 0; text++) {
-		if (*value >> 60)
-			return NULL;
-		*value = *value << 4 | (uint64_t)digit_of(*text);
-	}
-	return text > first ? text : NULL;
+	errno = 0;
+	*value = isxdigit((unsigned char)*text) ? strtoull(text, &end, 16) : 0;
+	return isxdigit((unsigned char)*text) && !errno ? end : NULL;
 }
 
 static const char *skip_blanks(const char *text)

@@ -15,14 +15,13 @@
 #include "base/u64_map.h"
 #include "base/util.h"
 
-#define NS_PER_S 1000000000ull
-#define LIFE_NS (10 * NS_PER_S)	 /* of a reader: programs that compile no more need none */
-#define ANSWER_NS (NS_PER_S / 2) /* 300 000 lines of 20 000 functions take 0.1 s */
-#define FAILURES_MAX 3		 /* in a row; then no more files of the program are read */
+#define LIFE_NS (10 * XP_NS_PER_S)  /* of a reader: programs that compile no more need none */
+#define ANSWER_NS (XP_NS_PER_S / 2) /* 300 000 lines of 20 000 functions take 0.1 s */
+#define FAILURES_MAX 3		    /* in a row; then no more files of the program are read */
 #define END_MS 100
 
 static const struct xp_confined_limits limits = {
-	.ns = LIFE_NS + NS_PER_S,
+	.ns = LIFE_NS + XP_NS_PER_S,
 	.cpu_seconds = 5,
 	.address_bytes = (rlim_t)4 << 30,
 };

@@ -18,8 +18,7 @@
 #include "base/util.h"
 #include "target/target.h"
 
-#define NS_PER_S 1000000000u
-#define CPU_CLOCK_MIN_NS (NS_PER_S / XP_SAMPLER_CPU_CLOCK_HZ_MAX)
+#define CPU_CLOCK_MIN_NS (XP_NS_PER_S / XP_SAMPLER_CPU_CLOCK_HZ_MAX)
 
 struct event {
 	int fd;
@@ -57,7 +56,7 @@ static void set_rate(struct xp_sampler *sampler)
 	if (!hz) {
 		attr->sample_period = sampler->options.period;
 		if (attr->type == PERF_TYPE_SOFTWARE)
-			attr->sample_period = XP_MAX(attr->sample_period, (uint64_t)CPU_CLOCK_MIN_NS);
+			attr->sample_period = XP_MAX(attr->sample_period, CPU_CLOCK_MIN_NS);
 		return;
 	}
 	if (attr->type == PERF_TYPE_SOFTWARE)
@@ -68,7 +67,7 @@ static void set_rate(struct xp_sampler *sampler)
 	}
 	if (attr->type == PERF_TYPE_SOFTWARE) {
 		/* cpu-clock is a timer: a period is exact, and the kernel converts a frequency to one anyway. */
-		attr->sample_period = NS_PER_S / hz;
+		attr->sample_period = XP_NS_PER_S / hz;
 		return;
 	}
 	attr->freq = 1;
@@ -297,9 +296,9 @@ bool xp_sampler_hardware(const struct xp_sampler *sampler)
 uint64_t xp_sampler_period_ns(const struct xp_sampler *sampler, uint64_t tsc_hz)
 {
 	if (sampler->attr.freq)
-		return NS_PER_S / sampler->attr.sample_freq;
+		return XP_NS_PER_S / sampler->attr.sample_freq;
 	if (xp_sampler_hardware(sampler))
-		return (unsigned __int128)sampler->attr.sample_period * NS_PER_S / tsc_hz;
+		return (unsigned __int128)sampler->attr.sample_period * XP_NS_PER_S / tsc_hz;
 	return sampler->attr.sample_period;
 }
 

@@ -205,47 +205,37 @@ int xp_programs_set_clock(struct xp_programs *programs, const struct xp_clock *c
 	return 0;
 }
 
+static int attach(struct bpf_program *program, struct bpf_link **link)
+{
+	*link = bpf_program__attach(program);
+	return *link ? 0 : -errno;
+}
+
 static int attach_threads(struct xprof_bpf *skeleton)
 {
-	skeleton->links.task_new = bpf_program__attach(skeleton->progs.task_new);
-	skeleton->links.task_leave_by_exec = bpf_program__attach(skeleton->progs.task_leave_by_exec);
-	skeleton->links.task_leave_by_exit = bpf_program__attach(skeleton->progs.task_leave_by_exit);
+	int err = attach(skeleton->progs.task_new, &skeleton->links.task_new)
+			  ?: attach(skeleton->progs.task_leave_by_exec, &skeleton->links.task_leave_by_exec)
+			  ?: attach(skeleton->progs.task_leave_by_exit, &skeleton->links.task_leave_by_exit);
+
 	/* Older kernels do without: the parent's first calls after vfork() may be taken for the child's. */
-	skeleton->links.task_prepare_exec = bpf_program__attach(skeleton->progs.task_prepare_exec);
-	if (!skeleton->links.task_prepare_exec)
+	if (!err && attach(skeleton->progs.task_prepare_exec, &skeleton->links.task_prepare_exec))
 		xp_debug("no tracepoint sched_prepare_exec: %s", strerror(errno));
-	return skeleton->links.task_new && skeleton->links.task_leave_by_exec && skeleton->links.task_leave_by_exit
-		   ? 0
-		   : -EINVAL;
+	return err;
 }
 
 int xp_programs_attach_tasks(struct xp_programs *programs)
 {
 	struct xprof_bpf *skeleton = programs->skeleton;
+	int err = programs->threads ? attach_threads(skeleton) : 0;
 
-	if (programs->threads) {
-		int err = attach_threads(skeleton);
-
-		if (err)
-			return err;
-	}
-
-	skeleton->links.task_exec = bpf_program__attach(skeleton->progs.task_exec);
-	if (!skeleton->links.task_exec)
-		return -errno;
-	skeleton->links.task_fork = bpf_program__attach(skeleton->progs.task_fork);
-	if (!skeleton->links.task_fork)
-		return -errno;
-	skeleton->links.task_exit = bpf_program__attach(skeleton->progs.task_exit);
-	return skeleton->links.task_exit ? 0 : -errno;
+	return err ?: attach(skeleton->progs.task_exec, &skeleton->links.task_exec)
+		   ?: attach(skeleton->progs.task_fork, &skeleton->links.task_fork)
+		   ?: attach(skeleton->progs.task_exit, &skeleton->links.task_exit);
 }
 
 int xp_programs_attach_switches(struct xp_programs *programs)
 {
-	struct xprof_bpf *skeleton = programs->skeleton;
-
-	skeleton->links.switch_threads = bpf_program__attach(skeleton->progs.switch_threads);
-	return skeleton->links.switch_threads ? 0 : -errno;
+	return attach(programs->skeleton->progs.switch_threads, &programs->skeleton->links.switch_threads);
 }
 
 void xp_programs_detach_switches(struct xp_programs *programs)

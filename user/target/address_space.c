@@ -12,19 +12,9 @@
 
 /* ---- files ---- */
 
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-	hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
-	return hash ^ hash >> 29;
-}
-
 static uint64_t hash_file(const struct xp_file *file)
 {
-	uint64_t hash = mix(mix(file->kind, file->dev), file->inode);
-
-	for (const char *at = file->path; *at; at++)
-		hash = mix(hash, (unsigned char)*at);
-	return hash;
+	return xp_hash_mix(xp_hash_mix(xp_hash_mix(file->kind, file->dev), file->inode), xp_hash_text(file->path));
 }
 
 static bool same_place(const struct xp_file *a, const struct xp_file *b)

@@ -90,7 +90,7 @@ void xp_target_memory_free(struct xp_target_memory *memory)
 	free(memory);
 }
 
-static int start_child(struct xp_target_memory *memory)
+int xp_target_memory_start(struct xp_target_memory *memory)
 {
 	/* It must outlive xprof, which may be killed while one of its tasks is at work: see the header. */
 	static const struct xp_child_options options = {
@@ -271,7 +271,7 @@ ssize_t xp_target_memory_read_some(struct xp_target_memory *memory, pid_t pid, u
 							 (uint32_t)XP_MIN(size - done, (size_t)XP_MEMORY_PIECE_BYTES),
 						     .address = address + done };
 
-		n = start_child(memory);
+		n = xp_target_memory_start(memory);
 		if (!n)
 			n = fetch(memory, &request, (uint8_t *)to + done);
 		if (n <= 0)
@@ -332,7 +332,7 @@ int xp_target_memory_maps(struct xp_target_memory *memory, pid_t pid, char **tex
 	if (is_own)
 		n = XP_MIN(own_fd, 0);
 	else
-		n = !memory ? -ENOMEM : is_stuck(pid, ITS_MAPPINGS) ? -ETIMEDOUT : start_child(memory);
+		n = !memory ? -ENOMEM : is_stuck(pid, ITS_MAPPINGS) ? -ETIMEDOUT : xp_target_memory_start(memory);
 	if (n)
 		return (int)n;
 	do {
@@ -365,15 +365,10 @@ int xp_target_memory_map_file(struct xp_target_memory *memory, pid_t pid, uint64
 		return -ENOMEM;
 	if (is_stuck(pid, ITS_MAPPINGS))
 		return -ETIMEDOUT;
-	err = start_child(memory);
+	err = xp_target_memory_start(memory);
 	if (!err)
 		err = (int)exchange_fds(memory, &request, -1, &fd);
 	return err ? err : fd;
-}
-
-int xp_target_memory_start(struct xp_target_memory *memory)
-{
-	return start_child(memory);
 }
 
 /* ---- one per thread ---- */
@@ -436,7 +431,7 @@ static int hold(struct xp_target_memory *memory, const struct xp_program_memory 
 
 	if (is_stuck(program->pid, ITS_MEMORY))
 		return -ETIMEDOUT;
-	err = start_child(memory);
+	err = xp_target_memory_start(memory);
 	if (err || memory->held == program->serial)
 		return err;
 	err = (int)exchange(memory, &request, program->fd);
