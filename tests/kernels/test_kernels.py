@@ -372,6 +372,8 @@ def test_waits(guest, xprof):
             assert runnable_s == pytest.approx(thread["runnable_s"], rel=0.01, abs=0.003), (name, thread)
             assert sum(wait.period for wait in records[tid]) / 1e9 == pytest.approx(off_s, rel=0.01, abs=0.003)
     assert any(threads[int(line[1])]["waits"] == len(records[int(line[1])]) for line in truths)
+    (row,) = re.findall(r"^.* lock .*\bhanging\b.*$", guest.text("open_waits.report"), re.M)
+    assert row.count(" < ") >= 3, row  # up to the thread's begin, whose functions have no names here
 
 
 @pytest.mark.parametrize("way, function", [("map", "count_down"), ("list", "brief_")])

@@ -56,11 +56,65 @@ class Known:
         return self.threads[tid]["waits"] == len(self.waits[tid])
 
 
+WAITS = ("live/programs/waits.c", "-g", "-O2", "-fomit-frame-pointer", "-pthread", "-D_GNU_SOURCE")
+
+
 @pytest.fixture(scope="module")
 def known(xprof, program, tmp_path_factory):
-    path = program("live/programs/waits.c", "-g", "-O2", "-fomit-frame-pointer", "-pthread", "-D_GNU_SOURCE", instrument=False)
     directory = tmp_path_factory.mktemp("waits") / "out"
+    path = program(*WAITS, instrument=False)
     return Known(xprof, recording.Session(xprof, directory, ["--off-cpu", "--", path, 3]).finish())
+
+
+@pytest.fixture(scope="module")
+def on_machine(xprof, program, tmp_path_factory):
+    """What a disk and priorities make threads wait for."""
+    directory = tmp_path_factory.mktemp("machine")
+    path = program(*WAITS, instrument=False)
+    return Known(xprof, recording.Session(xprof, directory / "out", ["--off-cpu", "--", path, 1.5, directory / "file"]).finish())
+
+
+def places_of(xprof, recorded):
+    """ns of the waits of each thread, and of those in each of its functions: {tid: ns}, {(tid, function): ns}."""
+    done = xprof("export", "--off-cpu", "--folded", "-o", "-", "--by=thread", recorded.directory)
+    assert done.returncode == 0, done.stderr
+    sums, places = collections.Counter(), collections.Counter()
+    for stack, _, ns in (line.rpartition(" ") for line in done.stdout.splitlines()):
+        thread = int(re.match(r"[^;]*;[^;]* \((\d+)\)", stack)[1])
+        sums[thread] += int(ns)
+        places.update({(thread, place): int(ns) for place in set(stack.split(";")[2:])})
+    return sums, places
+
+
+def is_share(ns, truth, rest_ns):
+    """rest_ns: what interrupts and a hypervisor may take: time without a CPU for the program, but no wait."""
+    return 0.98 * truth.waited_ns - rest_ns <= ns <= 1.02 * truth.waited_ns
+
+
+def test_disk(on_machine, xprof):
+    """Faults of pages that are not in memory: the time that the thread measured, and no thread wakes it."""
+    (truth,) = [truth for truth in on_machine.truths if truth.name == "faulting"]
+    waits = [w for w in on_machine.waits[truth.tid] if w.state == "disk"]
+    if len(waits) < 20:
+        pytest.skip("no page fault waits for a disk here")
+    _, places = places_of(xprof, on_machine.recorded)
+    assert is_share(places[truth.tid, "wait_for_page"], truth, 0.1 * truth.waited_ns), (truth, places)
+    assert sum(not w.waker or bool({"hardirq", "softirq"} & w.flags) for w in waits) >= 0.9 * len(waits)
+
+
+def test_priority_inversion(on_machine, xprof):
+    """A lock whose holder is preempted: it is the holder that wakes, and what keeps it from its CPU is seen there."""
+    truths = {truth.name: truth for truth in on_machine.truths}
+    if "urgent" not in truths:
+        pytest.skip("no real-time priorities here")
+    urgent, modest = truths["urgent"], truths["modest"]
+    _, places = places_of(xprof, on_machine.recorded)
+    assert is_share(places[urgent.tid, "wait_for_modest"], urgent, 0), (urgent, places)
+    assert is_share(places[modest.tid, "work_with_lock"], modest, 0.02 * modest.life_ns), (modest, places)
+    assert modest.waited_ns > 0.5 * urgent.waited_ns
+    locked = [w for w in on_machine.waits[urgent.tid] if w.state == "lock" and w.blocked > 4_000_000]
+    assert len(locked) >= 5
+    assert {(w.waker, w.waker_name) for w in locked} == {(modest.tid, "modest")}
 
 
 def test_durations(known):
@@ -85,9 +139,9 @@ def test_durations(known):
     assert whole
 
 
-def test_kernel_accounts(known):
+def test_kernel_accounts(known, on_machine):
     """The sums of threads are those of the kernel, within 1 %, and the switches are the same."""
-    for truth in known.truths:
+    for known, truth in [(of, truth) for of in (known, on_machine) for truth in of.truths]:
         thread = known.threads[truth.tid]
         # The first wait is that of a new thread for a CPU. Printing may make a thread wait, after it has looked.
         assert truth.switches + 1 <= thread["waits"] <= truth.switches + 12, truth
@@ -182,7 +236,7 @@ int main(void) { pthread_t t; pthread_mutex_lock(&m); pthread_create(&t, 0, wait
 
 def test_minimum(xprof, record, program):
     """Shorter waits are counted only."""
-    path = program("live/programs/waits.c", "-g", "-O2", "-fomit-frame-pointer", "-pthread", "-D_GNU_SOURCE", instrument=False)
+    path = program(*WAITS, instrument=False)
     recorded = record("--off-cpu=6ms", "--", path, 0.5).finish()
     waits = adds_up(recorded)
     found = list(wait_records.read(xprof, recorded.directory))
@@ -224,13 +278,7 @@ def test_timeline(known, xprof, tmp_path):
 
 def test_export(known, xprof):
     """Its sums are those of the waits themselves."""
-    done = xprof("export", "--off-cpu", "--folded", "-o", "-", "--by=thread", known.recorded.directory)
-    assert done.returncode == 0, done.stderr
-    sums, places = collections.Counter(), collections.Counter()
-    for stack, _, ns in (line.rpartition(" ") for line in done.stdout.splitlines()):
-        thread = int(re.match(r"[^;]*;[^;]* \((\d+)\)", stack)[1])
-        sums[thread] += int(ns)
-        places.update({(thread, place): int(ns) for place in PLACES.values() if f";{place};" in f"{stack};"})
+    sums, places = places_of(xprof, known.recorded)
     assert sums == {tid: sum(w.period for w in waits) for tid, waits in known.waits.items()}
     for name in ("sleeper", "reader", "addressee"):
         tid = known.tid[name]

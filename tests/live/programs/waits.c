@@ -7,14 +7,21 @@
  *
  * the time in those functions, and the kernel's account of the thread: /proc/thread-self/status and schedstat.
  * "hanging" never ends: it waits for a lock that its holder does not give back, when the process ends.
+ *
+ * waits SECONDS FILE: others instead. "faulting" waits for pages of that file, which it makes. "urgent" waits for a
+ * lock whose holder, "modest", does not get its CPU, since "hog" has it: priorities are inverted. If there are no
+ * real-time priorities, these do nothing, and print nothing.
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -264,15 +271,171 @@ static void *hanging(void *arg)
 	return arg;
 }
 
+/* ---- with FILE ---- */
+
+#define PAGE 4096
+#define STRIDE (16 * PAGE)
+#define FAULTS 1024
+
+static const volatile char *mapped;
+static sem_t is_locked, is_wanted;
+
+static const volatile char *map_file(const char *path)
+{
+	static char page[STRIDE];
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	void *map;
+
+	for (int i = 0; i < FAULTS; i++)
+		if (fd < 0 || write(fd, page, sizeof(page)) != sizeof(page))
+			return NULL;
+	/* Only clean pages can be dropped. */
+	if (fsync(fd) || posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED))
+		return NULL;
+	map = mmap(NULL, (size_t)FAULTS * STRIDE, PROT_READ, MAP_SHARED, fd, 0);
+	return map == MAP_FAILED || madvise(map, (size_t)FAULTS * STRIDE, MADV_RANDOM) ? NULL : map;
+}
+
+/* How long a thread is in a function without a CPU: all between start() and stop() is in there. */
+struct stopwatch {
+	uint64_t off_ns;
+	uint64_t wall_ns;
+	uint64_t cpu_ns;
+};
+
+static inline void start(struct stopwatch *watch)
+{
+	watch->wall_ns = now_ns(CLOCK_MONOTONIC);
+	watch->cpu_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
+static inline void stop(struct stopwatch *watch)
+{
+	uint64_t cpu_ns = now_ns(CLOCK_THREAD_CPUTIME_ID) - watch->cpu_ns;
+
+	watch->off_ns += now_ns(CLOCK_MONOTONIC) - watch->wall_ns - cpu_ns;
+}
+
+static HERE void wait_for_page(struct stopwatch *watch, int i)
+{
+	start(watch);
+	mapped[(size_t)i * STRIDE];
+	stop(watch);
+}
+
+static void *faulting(void *arg)
+{
+	struct stopwatch watch = { 0 };
+
+	begin("faulting");
+	for (int i = 0; mapped && i < FAULTS && is_time_left(); i++) {
+		wait_for_page(&watch, i);
+		doze(6000);
+	}
+	end("faulting", watch.off_ns, *(uint64_t *)arg);
+	return arg;
+}
+
+static int is_urgent(int priority)
+{
+	const struct sched_param param = { .sched_priority = priority };
+
+	pin();
+	return !priority || !pthread_setschedparam(pthread_self(), SCHED_FIFO, &param);
+}
+
+static void burn(uint64_t cpu_ns)
+{
+	uint64_t begun_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
+
+	while (now_ns(CLOCK_THREAD_CPUTIME_ID) - begun_ns < cpu_ns)
+		;
+}
+
+static HERE void wait_for_modest(struct stopwatch *watch)
+{
+	start(watch);
+	pthread_mutex_lock(&lock);
+	stop(watch);
+}
+
+static void *urgent(void *arg)
+{
+	struct stopwatch watch = { 0 };
+
+	begin("urgent");
+	if (!is_urgent(3))
+		return NULL;
+	while (is_time_left()) {
+		sem_wait(&is_locked);
+		sem_post(&is_wanted);
+		wait_for_modest(&watch);
+		pthread_mutex_unlock(&lock);
+	}
+	is_over = 1;
+	sem_post(&is_wanted);
+	end("urgent", watch.off_ns, *(uint64_t *)arg);
+	return arg;
+}
+
+static HERE void work_with_lock(struct stopwatch *watch)
+{
+	start(watch);
+	sem_post(&is_locked); /* from then on, it is kept from its CPU */
+	burn(4000000);
+	stop(watch);
+}
+
+static void *modest(void *arg)
+{
+	struct stopwatch watch = { 0 };
+
+	begin("modest");
+	is_urgent(0);
+	while (is_time_left()) {
+		pthread_mutex_lock(&lock);
+		work_with_lock(&watch);
+		pthread_mutex_unlock(&lock);
+	}
+	sem_post(&is_locked);
+	end("modest", watch.off_ns, *(uint64_t *)arg);
+	return arg;
+}
+
+static void *hog(void *arg)
+{
+	begin("hog");
+	while (is_urgent(2) && !is_over) {
+		sem_wait(&is_wanted);
+		burn(12000000);
+	}
+	return arg;
+}
+
 int main(int argc, char **argv)
 {
 	static void *(*const helpers[])(void *) = { holder, writer, mailer, neighbour, hanging };
+	static void *(*const others[])(void *) = { faulting, urgent, modest };
 	static void *(*const measured[])(void *) = { sleeper, taker, reader, addressee, parent, starved };
 	pthread_t threads[6], thread;
 
+	if (argc > 2)
+		mapped = map_file(argv[2]);
 	until_ns = now_ns(CLOCK_MONOTONIC) + (uint64_t)(1e9 * (argc > 1 ? atof(argv[1]) : 1));
 	if (pipe(ends))
 		return 1;
+	if (argc > 2) {
+		sem_init(&is_locked, 0, 0);
+		sem_init(&is_wanted, 0, 0);
+		pthread_create(&thread, NULL, hog, NULL);
+		for (int i = 0; i < 3; i++) {
+			born_ns[i] = now_ns(CLOCK_MONOTONIC);
+			pthread_create(&threads[i], NULL, others[i], &born_ns[i]);
+		}
+		for (int i = 0; i < 3; i++)
+			pthread_join(threads[i], NULL);
+		return 0;
+	}
 	pthread_mutex_lock(&kept);
 	for (int i = 0; i < 5; i++)
 		pthread_create(&thread, NULL, helpers[i], NULL);
