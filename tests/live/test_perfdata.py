@@ -252,7 +252,16 @@ def test_names(perf, sampled, program):
     assert re.search(rf"PERF_RECORD_EXIT\({child}:\d+\):\({parent}:", events)
 
 
-LIBRARY = "__attribute__((noinline)) void in_{0}(void) {{ for (volatile long i = 0; i < 60000000; i++) ; }}\n"
+# A tenth of a second of CPU time, on each machine.
+LIBRARY = r"""
+#include <time.h>
+__attribute__((noinline)) void in_{0}(void)
+{{
+	for (clock_t end = clock() + CLOCKS_PER_SEC / 10; clock() < end;)
+		for (volatile long i = 0; i < 100000; i++)
+			;
+}}
+"""
 LOADER = r"""
 #include <dlfcn.h>
 #include <string.h>

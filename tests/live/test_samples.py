@@ -263,12 +263,17 @@ def test_images_are_numbered_on(sampled, program):
         "again",
         """
         #include <pthread.h>
+        #include <time.h>
         #include <unistd.h>
-        static void *burn(void *arg) { for (volatile long i = 0; i < 200000000; i++) ; _exit(0); return arg; }
+        static void spend(void) {
+            for (clock_t end = clock() + CLOCKS_PER_SEC / 5; clock() < end;)
+                for (volatile long i = 0; i < 100000; i++) ;
+        }
+        static void *burn(void *arg) { spend(); _exit(0); return arg; }
         int main(int argc, char **argv) {
             pthread_t thread;
             if (argc > 1)
-                for (volatile long i = 0; i < 200000000; i++) ;
+                spend();
             if (argc > 1)
                 execl(argv[0], argv[0], (char *)0);
             pthread_create(&thread, NULL, burn, NULL);
@@ -431,7 +436,16 @@ def test_linked_by_lld(sampled, program):
     assert re.search(r"LOAD .* R E 0x1\n", headers), headers
 
 
-LIBRARY = "__attribute__((noinline)) void in_{0}(void) {{ for (volatile long i = 0; i < 60000000; i++) ; }}\n"
+# A tenth of a second of CPU time, on each machine.
+LIBRARY = r"""
+#include <time.h>
+__attribute__((noinline)) void in_{0}(void)
+{{
+	for (clock_t end = clock() + CLOCKS_PER_SEC / 10; clock() < end;)
+		for (volatile long i = 0; i < 100000; i++)
+			;
+}}
+"""
 LOADER = r"""
 #include <dlfcn.h>
 #include <stdio.h>

@@ -343,7 +343,9 @@ def test_one_thread_and_all(xprof, record, naps, start):
     assert {w.tid for w in found} == {other} and len([w for w in found if w.state == "sleeping"]) > 10
     recorded = record("--off-cpu", "-a", "-d", 0.5).finish()
     threads = {thread["tid"]: thread for thread in adds_up(recorded)["threads"]}
-    assert set(tids) < set(threads) and all(threads[tid]["blocked_s"] > 0.25 for tid in tids)
+    # On a busy machine, they wait for a CPU after each nap.
+    assert set(tids) < set(threads)
+    assert all(threads[tid]["blocked_s"] + threads[tid]["runnable_s"] > 0.25 for tid in tids)
     found = list(wait_records.read(xprof, recorded.directory))
     assert all(sum(w.tid == tid and w.state == "sleeping" for w in found) > 10 for tid in tids)
 
