@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Fuzzes what is made of a recording with waits: `xprof explain`, the tables of `xprof report`, exports. Its files are
+ * hostile: two numbers of 16 bits, the sizes of the manifest and of the log, a byte that says what is asked, then these
+ * two files, then perf.data.
+ */
+#include <errno.h>
+#include <jansson.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "explain/explain.h"
+#include "export/export.h"
+#include "report/json.h"
+#include "report/print.h"
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define CHECK(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition))                                                                                      \
+			abort();                                                                                       \
+	} while (0)
+
+#include "scratch.h"
+
+static const uint64_t profile[] = { 0, 3, 0, 10000, 0, 0, 1, 0 };
+
+static void write_file(int dir_fd, const char *name, const void *data, size_t size)
+{
+	int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL, 0600);
+
+	CHECK(fd >= 0 && write(fd, data, size) == (ssize_t)size);
+	close(fd);
+}
+
+/* Without a slash no path is absolute: files that the input names are not opened. */
+static void write_part(int dir_fd, const char *name, const uint8_t **data, size_t *left, size_t size)
+{
+	uint8_t *copy;
+
+	size = XP_MIN(size, *left);
+	copy = malloc(size + 1);
+	CHECK(copy);
+	memcpy(copy, *data, size);
+	for (size_t i = 0; i < size; i++)
+		copy[i] = copy[i] == '/' ? '.' : copy[i];
+	if (size)
+		write_file(dir_fd, name, copy, size);
+	free(copy);
+	*data += size;
+	*left -= size;
+}
+
+static void check_json(const char *text, size_t bytes)
+{
+	json_t *json = json_loadb(text, bytes, 0, NULL);
+
+	CHECK(json);
+	json_decref(json);
+}
+
+/* It goes to a terminal as it is. */
+static void check_text(const char *text, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++)
+		CHECK((unsigned char)text[i] >= ' ' || text[i] == '\n');
+}
+
+static void explain(const char *directory, uint64_t above_ns)
+{
+	const struct xp_explain_options options = { .above_ns = above_ns };
+	struct xp_explanation explanation;
+	size_t bytes;
+	char *text;
+	FILE *out;
+
+	for (int is_json = 0; is_json < 2; is_json++) {
+		int err = xp_explain(&explanation, directory, &options);
+
+		CHECK(!err || err == -ENODATA);
+		out = open_memstream(&text, &bytes);
+		CHECK(out);
+		if (!err && is_json)
+			CHECK(!xp_explanation_write_json(out, &explanation));
+		else if (!err)
+			xp_explanation_print(out, &explanation, 80);
+		fclose(out);
+		if (!err && is_json)
+			check_json(text, bytes);
+		else
+			check_text(text, bytes);
+		free(text);
+		xp_explanation_free(&explanation);
+	}
+}
+
+static void report(const char *directory, enum xp_model_group by)
+{
+	const struct xp_report_options options = { .by = by, .directory = directory };
+	const struct xp_report_style style = { .columns = 100, .limit = 10 };
+	struct xp_recorded recorded = { 0 };
+	struct xp_report_tables tables;
+	size_t bytes;
+	char *text;
+	FILE *out;
+	bool broken;
+	int err;
+
+	CHECK(!xp_recorded_add(&recorded, directory));
+	err = xp_report_make(&tables, &recorded, &options, &broken);
+	CHECK(!err || err == -ENODATA);
+	for (int is_json = 0; !err && is_json < 2; is_json++) {
+		out = open_memstream(&text, &bytes);
+		CHECK(out);
+		if (is_json)
+			xp_report_json(out, &tables, &recorded);
+		else
+			xp_report_print(out, &tables, &recorded, &style);
+		fclose(out);
+		if (is_json)
+			check_json(text, bytes);
+		else
+			check_text(text, bytes);
+		free(text);
+	}
+	xp_report_free(&tables);
+	xp_recorded_free(&recorded);
+}
+
+static void export_one(const char *directory, unsigned int format, enum xp_model_kind kind)
+{
+	const struct xp_export_options options = {
+		.formats = 1u << format,
+		.kind = kind,
+		.output = "/dev/null",
+		.may_be_empty = true,
+	};
+	int err = xp_export(directory, &options);
+
+	CHECK(!err || err == -ENODATA || err == -EBADMSG);
+}
+
+/* Errors are many, and printed; those of the fuzzer are, too, by the stream that it knows already. */
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	(void)argc;
+	(void)argv;
+	stderr = fopen("/dev/null", "w");
+	return stderr ? 0 : 1;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct scratch scratch;
+	uint16_t sizes[2];
+	uint8_t how;
+
+	xp_log_level = XP_LOG_QUIET;
+	if (size < sizeof(sizes) + 1)
+		return 0;
+	memcpy(sizes, data, sizeof(sizes));
+	how = data[sizeof(sizes)];
+	data += sizeof(sizes) + 1;
+	size -= sizeof(sizes) + 1;
+	scratch = scratch_make();
+	write_file(scratch.fd, "server.7.prof", profile, sizeof(profile));
+	write_part(scratch.fd, "manifest.json", &data, &size, sizes[0]);
+	write_part(scratch.fd, "server.7.fdr", &data, &size, sizes[1]);
+	write_part(scratch.fd, "perf.data", &data, &size, size);
+	explain(scratch.path, how & 1 ? 1000000 : 0);
+	report(scratch.path, (enum xp_model_group)(how % XP_MODEL_GROUPS));
+	export_one(scratch.path, how / 2 % XP_EXPORT_FORMATS, how & 64 ? XP_MODEL_WAITS : XP_MODEL_SAMPLES);
+	scratch_remove(&scratch);
+	return 0;
+}
