@@ -9,15 +9,18 @@
 
 #define COLUMNS 80
 
-static int print(const struct xp_explanation *explanation)
+static int print(const struct xp_explanation *explanation, bool is_json)
 {
 	struct xp_page page;
-	int err = xp_page_begin(&page, false);
+	int err = xp_page_begin(&page, is_json);
 
 	if (err)
 		return err;
-	xp_explanation_print(page.out, explanation, COLUMNS);
-	return xp_page_end(&page, 0);
+	if (is_json)
+		err = xp_explanation_write_json(page.out, explanation);
+	else
+		xp_explanation_print(page.out, explanation, COLUMNS);
+	return xp_page_end(&page, err);
 }
 
 enum xp_exit xp_cmd_explain(const struct xp_options *options)
@@ -34,7 +37,7 @@ enum xp_exit xp_cmd_explain(const struct xp_options *options)
 	int err = xp_explain(&explanation, options->operands[0], &how);
 
 	if (!err)
-		err = options->json ? xp_explanation_write_json(stdout, &explanation) : print(&explanation);
+		err = print(&explanation, options->json);
 	if (err && err != -ENODATA && err != -ENOENT)
 		xp_error("cannot explain %s: %s", options->operands[0], strerror(-err));
 	if (explanation.broken)

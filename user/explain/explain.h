@@ -65,7 +65,7 @@ const char *xp_explained_thread_name(char to[XP_EXPLAINED_NAME_BYTES], const str
 
 /* For people: at most `columns` wide, as far as names allow. Errors show in ferror(out). */
 void xp_explanation_print(FILE *out, const struct xp_explanation *explanation, int columns);
-/* As xprof-formats(5) describes it. Returns 0 or -ENOMEM. */
+/* As xprof-formats(5) describes it. Returns 0 or -ENOMEM; errors of writing show in ferror(out). */
 int xp_explanation_write_json(FILE *out, const struct xp_explanation *explanation);
 
 #endif

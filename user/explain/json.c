@@ -244,10 +244,10 @@ int xp_explanation_write_json(FILE *out, const struct xp_explanation *explanatio
 	    (int)explanation->times.is_partial, "slow_calls", calls_value(explanation), "compared_slow_calls",
 	    number(commons->calls[1]), "compared_usual_calls", number(commons->calls[0]), "in_common",
 	    commons_value(commons), "waits", groups_value(explanation));
-	int err = json && !json_dumpf(json, out, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) && putc('\n', out) != EOF
-		      ? 0
-		      : -ENOMEM;
+	bool is_out = json && !json_dumpf(json, out, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
 
+	if (is_out)
+		putc('\n', out);
 	json_decref(json);
-	return err;
+	return is_out || ferror(out) ? 0 : -ENOMEM;
 }

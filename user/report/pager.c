@@ -93,28 +93,36 @@ static int show_page(const struct xp_page *page)
 	return xp_write_all(STDOUT_FILENO, page->text, page->bytes);
 }
 
+/* A stream forgets why it could not be written. */
+static ssize_t write_out(void *cookie, const char *bytes, size_t size)
+{
+	struct xp_page *page = cookie;
+	int err = xp_write_all(STDOUT_FILENO, bytes, size);
+
+	if (!page->err)
+		page->err = err;
+	return err ? 0 : (ssize_t)size;
+}
+
 int xp_page_begin(struct xp_page *page, bool is_data)
 {
 	memset(page, 0, sizeof(*page));
 	if (!is_data)
 		look_at_terminal(&page->terminal);
 	/* JSON may be much longer than what it is made of: only what a pager shows is kept. */
-	page->out = page->terminal.is_terminal ? open_memstream(&page->text, &page->bytes) : stdout;
+	page->out = page->terminal.is_terminal ? open_memstream(&page->text, &page->bytes)
+					       : fopencookie(page, "w", (cookie_io_functions_t){ .write = write_out });
 	return page->out ? 0 : -ENOMEM;
 }
 
 int xp_page_end(struct xp_page *page, int err)
 {
-	if (page->out == stdout) {
-		if (fflush(stdout) && !err)
-			err = -errno;
-		return err || !ferror(stdout) ? err : -EIO;
-	}
-	if (!err && ferror(page->out))
-		err = -ENOMEM;
-	if (fclose(page->out) && !err)
-		err = -ENOMEM;
-	if (!err)
+	bool failed = ferror(page->out);
+
+	failed |= fclose(page->out) != 0;
+	if (!err && failed)
+		err = page->err ? page->err : -ENOMEM;
+	if (!err && page->terminal.is_terminal)
 		err = show_page(page);
 	free(page->text);
 	return err;

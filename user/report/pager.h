@@ -17,10 +17,11 @@ struct xp_terminal {
 /* What is printed. On a terminal it is kept until it is shown as a whole. */
 struct xp_page {
 	struct xp_terminal terminal;
-	FILE *out; /* to print to; may be stdout */
+	FILE *out; /* to print to */
 	/* private */
 	char *text;
 	size_t bytes;
+	int err; /* of writing */
 };
 
 /*
