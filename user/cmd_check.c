@@ -45,7 +45,7 @@ static void check_view(const struct xp_format *format, const struct xp_file_view
 
 static void cannot_read(const char *name, int err, struct tally *tally)
 {
-	xp_error("%s: cannot read it: %s", name, err == -EINVAL ? "not a regular file" : strerror(-err));
+	xp_error("%s: cannot read it: %s", name, xp_file_view_error(err));
 	tally->failed = true;
 }
 

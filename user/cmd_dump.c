@@ -70,8 +70,7 @@ enum xp_exit xp_cmd_dump(const struct xp_options *options)
 
 		err = xp_file_view_open(&view, AT_FDCWD, name);
 		if (err) {
-			xp_error("%s: cannot read it: %s", name,
-				 err == -EINVAL ? "not a regular file" : strerror(-err));
+			xp_error("%s: cannot read it: %s", name, xp_file_view_error(err));
 			result = XP_EXIT_FAILED;
 			continue;
 		}

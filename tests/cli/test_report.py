@@ -618,6 +618,18 @@ def test_newer_manifest(xprof, tmp_path, command):
     assert xprof("report", "new/x.prof", cwd=tmp_path).returncode == 1
 
 
+@pytest.mark.parametrize("command", [["report"], ["export", "--folded", "-o", "-"], ["diff", "whole"]])
+def test_recording_that_was_cut_off(xprof, tmp_path, command):
+    """What is there counts, but is not taken for the whole."""
+    for name in ("whole", "cut"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.prof").write_bytes(hand_made.profile([(1, [16])], ""))
+    assert "cut off" not in xprof(*command, "whole", cwd=tmp_path).stderr
+    (tmp_path / "cut" / "y.7.spool").write_bytes(b"calls")
+    done = xprof(*command, "cut", cwd=tmp_path)
+    assert done.returncode == 0 and "xprof: warning: cut: the recording was cut off, or goes on" in done.stderr, done.stderr
+
+
 def test_output_full(xprof, tmp_path):
     path = tmp_path / "x.prof"
     path.write_bytes(hand_made.profile([(1, [16])], ""))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """xprof explain of recordings made by hand: calls, samples and waits of which every ns is known."""
 import json
+import os
 import resource
 
 import pytest
@@ -250,6 +251,24 @@ def test_nothing_to_explain(xprof, recorded, tmp_path):
     assert "neither calls nor waits" in xprof("explain", directory).stderr
     assert "not the directory of a recording" in xprof("explain", directory / "manifest.json").stderr
     assert xprof("explain", tmp_path / "none").returncode == 1
+
+
+def test_exit_codes(xprof, recorded, tmp_path):
+    """2 for what is no command line, 1 for what cannot be read or written."""
+    directory = recorded(*three_faults())
+    for args, message in ((["--slowest=0", directory], "--slowest takes a whole number above 0, not '0'"),
+                          (["--above=5x", directory], "--above takes a time"), ([], "needs DIR"), ([directory, directory], "unexpected")):
+        refused = xprof("explain", *args)
+        assert refused.returncode == 2 and message in refused.stderr and not refused.stdout
+    for form in ([], ["--json"]):
+        with open("/dev/full", "w", encoding="ascii") as full:
+            failed = xprof("explain", *form, directory, stdout=full)
+        assert failed.returncode == 1 and failed.stderr.endswith("No space left on device\n"), failed.stderr
+    (directory / "perf.data").unlink()
+    os.mkfifo(directory / "perf.data")
+    for command in ("explain", "report"):
+        failed = xprof(command, directory, timeout=20)
+        assert failed.returncode == 1 and "perf.data: cannot read it: not a regular file" in failed.stderr
 
 
 def test_times_that_do_not_fit(explained):

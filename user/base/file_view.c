@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -47,6 +48,11 @@ static int map(struct xp_file_view *view, int fd)
 	view->bytes = bytes;
 	view->is_mapped = true;
 	return 0;
+}
+
+const char *xp_file_view_error(int err)
+{
+	return err == -EINVAL ? "not a regular file" : strerror(-err);
 }
 
 /*

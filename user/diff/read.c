@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file_view.h"
 #include "base/util.h"
 #include "model/depth.h"
 #include "model/input.h"
@@ -39,7 +40,7 @@ static int read_pprof(struct xp_diff_reading *reading, size_t side, const char *
 		err = add_model(reading, side, &model, path);
 	xp_model_free(&model);
 	if (err && err != -ENOMEM && err != -EBADMSG)
-		xp_error("%s: cannot read it: %s", path, strerror(-err));
+		xp_error("%s: cannot read it: %s", path, xp_file_view_error(err));
 	return err;
 }
 

@@ -21,7 +21,7 @@ static int read_objects(struct xp_report_objects *objects, const struct xp_recor
 	int err = xp_file_view_open(&view, AT_FDCWD, process->profile);
 
 	if (err) {
-		xp_error("%s: cannot read it: %s", process->profile, strerror(-err));
+		xp_error("%s: cannot read it: %s", process->profile, xp_file_view_error(err));
 		*broken = true;
 		return 0;
 	}

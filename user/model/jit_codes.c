@@ -165,7 +165,8 @@ int xp_jit_codes_read(struct xp_jit_codes *codes, const char *directory, struct 
 			xp_error("%s/%s: 0x%" PRIx64 ": %s", directory, entries[i]->d_name, violation.offset,
 				 violation.text);
 		else if (its_err && its_err != -ENOMEM)
-			xp_error("%s/%s: cannot read it: %s", directory, entries[i]->d_name, strerror(-its_err));
+			xp_error("%s/%s: cannot read it: %s", directory, entries[i]->d_name,
+				 xp_file_view_error(its_err));
 		*broken |= its_err && its_err != -ENOMEM;
 		if (its_err == -ENOMEM)
 			err = its_err;

@@ -318,7 +318,7 @@ static int walk_log(struct xp_log_visitor *visitor, const char *path, bool *brok
 
 	if (err) {
 		if (broken)
-			xp_error("%s: cannot read it: %s", path, strerror(-err));
+			xp_error("%s: cannot read it: %s", path, xp_file_view_error(err));
 		err = err == -ENOMEM ? err : -EBADMSG;
 	} else {
 		err = xp_log_walk_view(visitor, &view, &violation);

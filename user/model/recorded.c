@@ -452,6 +452,9 @@ static int add_directory(struct xp_recorded *recorded, struct place *place, int 
 		free(entries[i]);
 	}
 	free(entries);
+	if (added && place->cut_off)
+		xp_warn("%s: the recording was cut off, or goes on: a part is missing that `xprof recover` writes",
+			place->path);
 	if (!err && place->manifest && added)
 		err = add_heading(recorded, place);
 	return err || added ? err : -ENOENT;
@@ -476,7 +479,7 @@ static void report_error(const struct xp_recorded *recorded, const char *path, i
 	if (err == -EPROTO)
 		return; /* told already */
 	if (err != -ENOENT || access(path, F_OK))
-		xp_error("%s: cannot read it: %s", path, err == -EINVAL ? "not a regular file" : strerror(-err));
+		xp_error("%s: cannot read it: %s", path, xp_file_view_error(err));
 	else if (place->cut_off)
 		xp_error("%s: the recording was cut off; `xprof recover` writes its files", path);
 	else if (is_directory)

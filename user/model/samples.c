@@ -47,7 +47,7 @@ static int look_at_perf(struct reading *reading)
 	    (err = xp_file_view_open(&reading->view, AT_FDCWD, path)) == -ENOENT)
 		return 0;
 	if (err) {
-		xp_error("%s: cannot read it: %s", path, strerror(-err));
+		xp_error("%s: cannot read it: %s", path, xp_file_view_error(err));
 		*reading->broken = true;
 		return 0;
 	}

@@ -40,7 +40,7 @@ int xp_report_log_read(struct xp_report_log *log, struct xp_report_groups *group
 	int err = xp_file_view_open(&view, AT_FDCWD, path);
 
 	if (err) {
-		xp_error("%s: cannot read it: %s", path, strerror(-err));
+		xp_error("%s: cannot read it: %s", path, xp_file_view_error(err));
 		*broken = true;
 		return 0;
 	}
