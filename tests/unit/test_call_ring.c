@@ -110,7 +110,7 @@ static void test_takes_only_older(void **state)
 
 static size_t take_range(uint64_t until_tsc, uint64_t end, struct xp_ring_call *calls, size_t room)
 {
-	const struct xp_call_range range = { .until_tsc = until_tsc, .end = end, .now_tsc = __rdtsc() };
+	const struct xp_call_range range = { .until_tsc = until_tsc, .end = end, .now_tsc = __rdtsc(), .all = true };
 
 	return xp_call_ring_take(&test.ring, &range, calls, room);
 }
@@ -149,11 +149,40 @@ static void test_takes_up_to_a_number(void **state)
 	unmap_stub();
 }
 
+/* The reader waits at a hole for so long, and until so much of the ring is full: then it is to go on behind it. */
+static void test_waits_at_a_hole(void **state)
+{
+	struct xp_ring_call calls[RECORDS];
+	struct xp_call_range range = { .until_tsc = UINT64_MAX, .end = UINT64_MAX, .now_tsc = __rdtsc() };
+
+	(void)state;
+	map_stub(false, false);
+	test.mine->head = 3;
+	commit(1, range.now_tsc - 20);
+	commit(2, range.now_tsc - 10);
+	assert_int_equal(xp_call_ring_take(&test.ring, &range, calls, 8), 0);
+	range.now_tsc += 1ull << 30;
+	assert_int_equal(xp_call_ring_take(&test.ring, &range, calls, 8), 0);
+	commit(0, range.now_tsc - 30);
+	assert_int_equal(xp_call_ring_take(&test.ring, &range, calls, 8), 3);
+	test.mine->head = 5;
+	commit(4, range.now_tsc);
+	assert_int_equal(xp_call_ring_take(&test.ring, &range, calls, 8), 0);
+	range.now_tsc += 1ull << 33;
+	assert_int_equal(xp_call_ring_take(&test.ring, &range, calls, 8), 1);
+	test.mine->head = 6 + RECORDS / 2;
+	for (uint64_t i = 6; i < test.mine->head; i++)
+		commit(i, range.now_tsc + i);
+	assert_int_equal(xp_call_ring_take(&test.ring, &range, calls, RECORDS), RECORDS / 2);
+	unmap_stub();
+}
+
 /* Single-steps through the stub: a signal handler after each of its instructions. */
 static struct stepping {
 	unsigned int steps;
 	unsigned int at; /* the step at which the handler calls the stub, too */
 	bool reads;	 /* ... and the reader comes by */
+	bool turns;	 /* ... for a turn, between the handler's entry and its exit */
 	bool jumps;	 /* ... and the handler leaves by longjmp */
 	struct xp_ring_call calls[8];
 	size_t taken;
@@ -169,6 +198,8 @@ static void handle_trap(int number, siginfo_t *info, void *context)
 	if (rip - (uintptr_t)test.slot >= XP_STUB_MEMORY_BYTES || ++stepping.steps != stepping.at)
 		return;
 	call_slot(test.slot, xp_event_word(FN + 1, XP_EVENT_ENTRY));
+	if (stepping.turns)
+		stepping.taken = take_until(UINT64_MAX, stepping.calls, 8);
 	call_slot(test.slot, xp_event_word(FN + 1, XP_EVENT_EXIT));
 	if (stepping.reads)
 		stepping.taken = take(stepping.calls, 8);
@@ -217,18 +248,20 @@ static void test_signal_at_each_instruction(void **state)
 	steps = interrupted_call(0, false, false);
 	assert_in_range(steps, 30, 60);
 	assert_int_equal(stepping.taken, 2);
-	for (int reads = 0; reads < 2; reads++)
+	for (int reads = -1; reads < 2; reads++)
 		for (unsigned int at = 1; at <= steps; at++) {
-			interrupted_call(at, reads, false);
+			stepping.turns = reads < 0;
+			interrupted_call(at, reads > 0, false);
 			assert_int_equal(stepping.taken, 4);
 			assert_int_equal(count_word(word(XP_EVENT_ENTRY)), 1);
 			assert_int_equal(stepping.calls[3].word, word(XP_EVENT_EXIT));
 			/* A reader that came while the handler ran has returned the calls of that one first. */
-			for (size_t i = 1; i < 4 && !reads; i++)
+			for (size_t i = 1; i < 4 && reads <= 0; i++)
 				assert_true(stepping.calls[i].tsc >= stepping.calls[i - 1].tsc);
 			assert_int_equal(count_word(xp_event_word(FN + 1, XP_EVENT_ENTRY)), 1);
 			assert_int_equal(count_word(xp_event_word(FN + 1, XP_EVENT_EXIT)), 1);
 		}
+	stepping.turns = false;
 	xp_call_ring_end(&test.ring);
 	assert_int_equal(test.ring.lost, 0);
 	unmap_stub();
@@ -337,6 +370,7 @@ int main(void)
 		cmocka_unit_test(test_full_ring),
 		cmocka_unit_test(test_takes_only_older),
 		cmocka_unit_test(test_takes_up_to_a_number),
+		cmocka_unit_test(test_waits_at_a_hole),
 		cmocka_unit_test(test_signal_at_each_instruction),
 		cmocka_unit_test(test_longjmp_at_each_instruction),
 		cmocka_unit_test(test_no_fs_base),

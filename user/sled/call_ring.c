@@ -11,6 +11,8 @@
 #define TAKE_BACK_TICKS_MIN 16
 #define RECORD_TICKS_MIN 4
 #define TIME_BITS (64 - XP_CALL_CPU_BITS)
+/* How long the reader waits at a hole: a second or two. On a busy machine a handler may wait for a CPU. */
+#define GAP_TICKS (1ull << 32)
 
 static void publish(struct xp_call_ring *ring)
 {
@@ -257,13 +259,26 @@ static bool is_young(const struct xp_call_ring *ring, const struct young *young,
 	return position >= young->begin && whole_tsc(xp_call_record_time(record), now_tsc) >= young->tsc;
 }
 
+/* Whether there is time until the interrupted record is committed, which is the next one. */
+static bool waits_at_gap(struct xp_call_ring *ring, const struct xp_call_range *range)
+{
+	if (range->all || range->end != UINT64_MAX)
+		return false;
+	if (ring->gap != ring->next + 1) {
+		ring->gap = ring->next + 1;
+		ring->gap_tsc = range->now_tsc;
+	}
+	return range->now_tsc - ring->gap_tsc < GAP_TICKS && xp_call_ring_reserved(ring) < ring->mask / 2;
+}
+
 /*
  * The next record in the order of the ring. Goes on behind records that are reserved and not committed, if there is a
  * committed one.
  */
-static bool next_record(struct xp_call_ring *ring, const struct young *young, uint64_t now_tsc,
+static bool next_record(struct xp_call_ring *ring, const struct xp_call_range *range, const struct young *young,
 			struct xp_ring_call *call)
 {
+	const uint64_t now_tsc = range->now_tsc;
 	uint64_t holes = 0;
 
 	if (is_young(ring, young, ring->next, now_tsc))
@@ -271,7 +286,8 @@ static bool next_record(struct xp_call_ring *ring, const struct young *young, ui
 	if (!take_record(ring, ring->next, now_tsc, call)) {
 		holes = count_holes(ring);
 		/* A hole that has a record behind it, which is taken, is not taken back any more. */
-		if (holes == UINT64_MAX || is_young(ring, young, ring->next + holes, now_tsc) ||
+		if (holes == UINT64_MAX || (holes && waits_at_gap(ring, range)) ||
+		    is_young(ring, young, ring->next + holes, now_tsc) ||
 		    !take_record(ring, ring->next + holes, now_tsc, call))
 			return false;
 	}
@@ -364,7 +380,7 @@ size_t xp_call_ring_take(struct xp_call_ring *ring, const struct xp_call_range *
 		if (count == room)
 			break;
 		if (ring->next < end && ring->pending_count < XP_CALL_RING_HOLES &&
-		    !is_too_young(ring, until_tsc, now_tsc) && next_record(ring, &young, now_tsc, &call)) {
+		    !is_too_young(ring, until_tsc, now_tsc) && next_record(ring, range, &young, &call)) {
 			put_pending(ring, &call, ring->next - 1);
 			if (!is_before_older(ring, &call, now_tsc))
 				count += return_pending(ring, range, call.tsc, calls + count, room - count);

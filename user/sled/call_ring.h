@@ -9,9 +9,11 @@
  * it goes by its own position and by the words.
  *
  * A signal handler that interrupts the stub between the reserve and the commit records its own calls behind the
- * interrupted record, which is a hole until the handler returns. The reader goes on behind a hole and comes back to it.
- * An interrupted record may be younger than those behind it: records are put in the order of time. If the handler
- * leaves by longjmp, the hole stays; the reader gives it up when it needs the room, and counts it as lost.
+ * interrupted record, which is a hole until the handler returns. An interrupted record may be older or younger than
+ * those behind it: records are put in the order of time. So the reader waits at a hole: it must not take the entry of
+ * the handler before a record that is older, and its exit after that. If it cannot wait any longer, it goes on behind
+ * the hole and comes back to it. If the handler leaves by longjmp, the hole stays; the reader gives it up when it needs
+ * the room, and counts it as lost.
  *
  * With --min-duration, the exit of a short call takes the entry back if that is the last record. Of an entry, only one
  * of the two gets the word, by an exchange. So the reader may take an entry at any time, but leaves those that are
@@ -62,6 +64,8 @@ struct xp_call_ring {
 	uint64_t taken_back;	 /* the part of the writer's count that was returned or refused */
 	uint64_t taken_back_tsc; /* it can have taken those back by then */
 
+	uint64_t gap; /* the hole where the reader waits, plus one; 0: there is none */
+	uint64_t gap_tsc;
 	uint64_t holes[XP_CALL_RING_HOLES];
 	unsigned int hole_count;
 	struct xp_pending_call pending[XP_CALL_RING_HOLES]; /* taken, not returned yet; the youngest first */
@@ -96,7 +100,7 @@ struct xp_call_range {
 	uint64_t until_tsc; /* UINT64_MAX: whatever their time */
 	uint64_t end;	    /* UINT64_MAX: whatever their number */
 	uint64_t now_tsc;   /* a TSC that was read before, for the upper bits of the records' times */
-	bool all;	    /* also entries that the writer may still take back */
+	bool all;	    /* also entries that the writer may still take back, and what is behind a hole */
 	/* The calls that were taken back: those up to this count, of which the low 32 bits are known, or all. */
 	bool has_taken_back;
 	uint32_t taken_back;
