@@ -526,3 +526,18 @@ def test_sleds_and_samples(xprof, record, program):
     calls = finished.log().calls()
     assert abs(calls["work_a", recording.ENTER] - calls["work_b", recording.ENTER]) == 0 < calls["work_a", recording.ENTER]
     assert calls["spin", recording.ENTER] == 2 * calls["work_a", recording.ENTER]
+
+
+def test_priority(record, tmp_path):
+    """xprof goes before others while it reads the rings, and not while it makes files: the target goes on meanwhile."""
+    held = tmp_path / "held"
+    os.mkfifo(held)
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    with open(os.open(held, os.O_RDWR), "w", encoding="utf-8"):  # until then, the command does not end
+        session = record("--no-sleds", "--", "cat", held).wait_attached()
+        pid = session.process.pid
+        recording.wait_until(lambda: os.getpriority(os.PRIO_PROCESS, pid) < own, session.messages)
+        session.process.terminate()
+        recording.wait_until(lambda: "the recording is over" in session.messages(), session.messages)
+        assert os.getpriority(os.PRIO_PROCESS, pid) == own
+    assert session.finish().status == 0, session.messages()

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/util.h"
 #include "record/messages.h"
@@ -68,6 +69,9 @@ int xp_finish_detach(struct xp_recording *recording)
 	xp_attach_detach_all(recording->probes.attach);
 	recording->probes.detach_ns += xp_clock_ns(recording->clock, xp_clock_now_tsc() - begin);
 	err = xp_run_drain(recording);
+	/* Nothing can be lost any more: the target does not wait until the files are made. */
+	if (setpriority(PRIO_PROCESS, 0, recording->own_nice))
+		xp_debug("xprof keeps the reader's priority: %s", strerror(errno));
 	/*
 	 * This comes before the logs are finished: calls of functions that were just taken out would get exits that
 	 * were never seen.

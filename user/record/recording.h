@@ -45,6 +45,7 @@ struct xp_recording {
 	struct xp_off_cpu off_cpu;
 	struct xp_started_command command;
 	uint64_t run_tsc;	/* when everything was attached; 0 before. traced.processes has the start and the end */
+	int own_nice;		/* before xprof took the reader's */
 	char why[2 * PATH_MAX]; /* sentence about the last refusal, with room for a path and its remedy */
 };
 
@@ -127,7 +128,7 @@ int xp_run_collect_flights(struct xp_recording *recording, bool wait);
 
 /* Ends the recorded period. Sleds are restored before a second signal may end xprof. */
 void xp_finish_stop(struct xp_recording *recording);
-/* Detaches everything, and reads what is left in the ring buffers. */
+/* Detaches everything, reads what is left in the ring buffers, and gives up the reader's priority. */
 int xp_finish_detach(struct xp_recording *recording);
 /* Makes the files of every image that had sleds. Goes on after an error, so that the other files are kept. */
 int xp_finish_files(struct xp_recording *recording);

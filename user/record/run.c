@@ -311,6 +311,7 @@ static int loop_open(struct loop *loop, struct xp_recording *recording, int sign
 		.poll_ns = POLL_MAX_NS,
 		.pass_tsc = begin,
 	};
+	recording->own_nice = getpriority(PRIO_PROCESS, 0);
 	if (loop->epoll_fd < 0)
 		return loop->epoll_fd;
 	xp_interrupt_init(!recording->options->child_argv);
