@@ -164,6 +164,21 @@ def test_whole_machine(desk, target):
     assert list((desk.path / "out").glob("victim.*.prof")), done.stderr
 
 
+def test_waits(desk, target):
+    """The three capabilities are enough for waits, also of another user's process; one of them is not."""
+    other = target(OTHER)
+    done = desk.record(THREE, "--off-cpu", "--no-sleds", "-d", "0.5", "-p", other.pid)
+    assert done.returncode == 0, done.stderr
+    waits = desk.manifest()["waits"]
+    assert waits["written"] > 0 and waits["lost"] == 0, waits
+    shutil.rmtree(desk.path / "out")
+    for capability in THREE:
+        done = desk.record((capability,), "--off-cpu", "--no-sleds", "-d", "0.5", "-p", other.pid)
+        assert done.returncode == ENVIRONMENT, (capability, done.returncode, done.stderr)
+        assert "sudo" in done.stderr and not (desk.path / "out").exists(), done.stderr
+    other.assert_works()
+
+
 CAPABILITIES = ["grep", "Cap[PEA]", "/proc/self/status"]
 
 

@@ -3,6 +3,7 @@
 import collections
 import json
 import os
+import pathlib
 import re
 import subprocess
 
@@ -413,3 +414,17 @@ def test_weights(xprof, record, program):
         # Some machines do not report all switches, and a wait that is missing may be long.
         assert thread["missed"] or sum(periods) == pytest.approx(off_ns, rel=0.01, abs=5 * variance**0.5), thread
         assert sum(w.period for w in of_thread) == pytest.approx(sum(periods), rel=0.001)
+
+
+@pytest.mark.parametrize("tracepoint", ["sched_switch", "sched_waking", "task_rename"])
+def test_no_tracepoint(xprof, tmp_path, tracepoint):
+    """A kernel whose type information does not have it; seen by this xprof alone."""
+    types = pathlib.Path("/sys/kernel/btf/vmlinux").read_bytes()
+    name = f"\0btf_trace_{tracepoint}\0".encode()
+    assert name in types
+    (tmp_path / "types").write_bytes(types.replace(name, name.replace(b"btf", b"old")))
+    mount = f"mount --bind {tmp_path}/types /sys/kernel/btf/vmlinux && exec {xprof.path} record --off-cpu -o {tmp_path}/out -- true"
+    done = project.run(["unshare", "--mount", "sh", "-c", mount])
+    assert done.returncode == 3, (done.returncode, done.stderr)
+    assert f"--off-cpu needs the tracepoint {tracepoint}, which this kernel does not have" in done.stderr, done.stderr
+    assert not (tmp_path / "out").exists()
