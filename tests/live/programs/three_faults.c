@@ -18,7 +18,7 @@
 #define FAULT_MS 60
 
 static pthread_mutex_t cache = PTHREAD_MUTEX_INITIALIZER, queue = PTHREAD_MUTEX_INITIALIZER;
-static int refresh_asked, refresh_begun, storage_asked[2], storage_answers[2], is_busy, is_over;
+static int refresh_asked, refresh_begun, storage_asked[2], storage_answers[2], busy_asked, is_busy, is_over;
 static unsigned int requests, next_request;
 
 UNTRACED static void sleep_ms(long ms)
@@ -84,7 +84,8 @@ UNTRACED static void *storage(void *arg)
 UNTRACED static void *busy(void *arg)
 {
 	pin(0);
-	wait_for(&is_busy);
+	wait_for(&busy_asked);
+	raise_flag(&is_busy);
 	while (!__atomic_load_n(&is_over, __ATOMIC_RELAXED))
 		;
 	return arg;
@@ -134,7 +135,8 @@ TRACED static void handle_request(unsigned int request)
 	if (request == requests / 4 * 3) {
 		pin(0);
 		setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 19);
-		raise_flag(&is_busy);
+		raise_flag(&busy_asked);
+		wait_for(&is_busy);
 		compute();
 		raise_flag(&is_over);
 	}
