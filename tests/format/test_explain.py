@@ -253,6 +253,37 @@ def test_nothing_to_explain(xprof, recorded, tmp_path):
     assert xprof("explain", tmp_path / "none").returncode == 1
 
 
+def test_last_name_of_a_thread(xprof, recorded):
+    """A thread gets its name after its first call; other places show the last one, too."""
+    directory = recorded(*three_faults())
+    manifest = json.loads((directory / "manifest.json").read_text())
+    manifest["processes"][0]["threads"][0]["name"] = "early"
+    (directory / "manifest.json").write_text(json.dumps(manifest))
+    for name in ("worker", "early"):
+        calls = json.loads(xprof("explain", "--json", directory).stdout)["slow_calls"]
+        assert {call["thread"] for call in calls} == {name}
+        (directory / "perf.data").unlink(missing_ok=True)
+
+
+def test_neighbour_that_has_little(explained):
+    """A thread that has the CPU for a fortieth of the time is no reason."""
+    lines, calls = three_faults()
+    lines = [line for line in lines if line[3] != NEIGHBOUR or line[0] != "waiting"]
+    lines += [wait(NEIGHBOUR, STARVED + MS, 0, MS, "R", SPIN, cpu=1), wait(NEIGHBOUR, STARVED + 4 * MS, 0, MS, "R", SPIN, cpu=1)]
+    _, text = explained(lines, calls)
+    assert "77.00 ms without a CPU; no recorded thread had CPU 1 for a tenth of that" in text
+
+
+def test_code_of_no_file(explained):
+    """The kernel's code in each process, and what sleds call, are told from other memory."""
+    lines = [*threads(), ("map", TSC + 3, SERVER, SERVER, "5000", "1000", "0", "-", "[vdso]"),
+             ("map", TSC + 3, SERVER, SERVER, "7000", "1000", "0", "-", "/memfd:xprof (deleted)"),
+             ("map", TSC + 3, SERVER, SERVER, "9000", "1000", "0", "-", "//anon"),
+             wait(SERVER, MS, 5 * MS, 0, "S", "5010", "7101", "9101")]
+    found, _ = explained(lines)
+    assert found["waits"][0]["stack"] == ["[vdso]", "[xprof]", "[anon]"]
+
+
 def test_exit_codes(xprof, recorded, tmp_path):
     """2 for what is no command line, 1 for what cannot be read or written."""
     directory = recorded(*three_faults())

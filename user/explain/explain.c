@@ -141,10 +141,13 @@ const char *xp_explained_thread_name(char to[XP_EXPLAINED_NAME_BYTES], const str
 {
 	const struct xp_slow_call *call = shown->call;
 	const struct xp_recorded_process *process = &explanation->recorded.processes[call->process];
-	const char *name = xp_facts_thread(explanation->facts, call->pid, process->image, call->tid);
+	const char *name = "";
 
-	if (!name && shown->story.thread != XP_MODEL_NONE)
+	/* Its last name; the log has the one of its first call. */
+	if (shown->story.thread != XP_MODEL_NONE)
 		name = explanation->times.model.threads[shown->story.thread].name;
+	if (!*name)
+		name = xp_facts_thread(explanation->facts, call->pid, process->image, call->tid);
 	xp_clean_text(to, XP_EXPLAINED_NAME_BYTES, name ? name : "");
 	return to;
 }

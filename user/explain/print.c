@@ -184,9 +184,11 @@ static void print_neighbour(const struct page *page, const struct xp_story *stor
 	if (runnable * 20 < story->range.end_ns - story->range.begin_ns)
 		return;
 	time_text(time, (double)runnable);
-	if (story->neighbour == XP_MODEL_NONE)
-		xp_put_line(page->out, "   %s without a CPU; no thread that was recorded had CPU %" PRIu32 " meanwhile",
-			    time, story->starved_cpu);
+	/* One that had little of it is not the reason. */
+	if (story->neighbour == XP_MODEL_NONE || story->neighbour_ns * 10 < runnable)
+		xp_put_line(page->out,
+			    "   %s without a CPU; no recorded thread had CPU %" PRIu32 " for a tenth of that", time,
+			    story->starved_cpu);
 	else
 		xp_put_line(page->out, "   %s without a CPU; %s had CPU %" PRIu32 " for %s of that", time,
 			    xp_story_thread(name, &page->explanation->times.model, story->neighbour),

@@ -17,6 +17,8 @@
  */
 #define STACKS_ALWAYS (1u << 20)
 #define STACKS_PER_BYTE 4
+/* What patched sleds call, in the recorded process. */
+#define STUB_PATH "/memfd:xprof (deleted)"
 
 /* How the addresses of a mapping are found in a file. */
 struct xp_perf_code {
@@ -177,6 +179,7 @@ static int find_code(struct adding *adding, const struct xp_perf_track *track, c
 {
 	const struct xp_perf_dso *dso = &adding->samples->tracks.dsos[mapping->dso];
 	struct xp_model *model = adding->model;
+	bool is_vdso = strcmp(dso->path, "[vdso]") == 0;
 	struct xp_code_place place;
 	uint32_t file;
 	int err;
@@ -188,7 +191,10 @@ static int find_code(struct adding *adding, const struct xp_perf_track *track, c
 		return xp_code_places_object(model, &place, &code->object);
 	}
 	if (!is_file(dso))
-		return add_object(model, "anon", "[anon]", XP_CODE_UNKNOWN, &code->object);
+		return add_object(model, is_vdso ? "vdso" : "anon", is_vdso ? "[vdso]" : "[anon]", XP_CODE_UNKNOWN,
+				  &code->object);
+	if (strcmp(dso->path, STUB_PATH) == 0)
+		return add_object(model, "xprof", "[xprof]", XP_CODE_UNKNOWN, &code->object);
 	err = file_object(model, dso, &code->object, &file);
 	if (!err)
 		code->bias =
