@@ -95,12 +95,9 @@ void xp_announce_cost(const struct xp_recording *recording, const struct xp_cost
 {
 	const struct xp_hits *hits = &recording->traced.processes.hits;
 	enum xp_sled_mode_option mode = recording->options->sled_mode;
-	const bool probed = recording->plan.all_processes || mode == XP_SLED_MODE_OPTION_PROBE;
-	const char *cheaper = "", *budget = "limit that with --max-overhead 5%, ";
+	const char *cheaper = "";
 	char rate[48], call[32];
 
-	if (probed && xp_probes_sum(&recording->probes).attached > XP_THROTTLE_PROBES_MAX)
-		budget = ""; /* it would be refused */
 	if (mode == XP_SLED_MODE_OPTION_PROBE && hits->stepped > hits->stub)
 		cheaper = ", or omit --sled-mode probe";
 	else if (mode == XP_SLED_MODE_OPTION_PATCH && hits->stub > hits->stepped)
@@ -108,10 +105,10 @@ void xp_announce_cost(const struct xp_recording *recording, const struct xp_cost
 	xp_call_rates_format(rate, sizeof(rate), seen->calls_per_s);
 	snprintf(call, sizeof(call), seen->call_ns < 1000 ? "%.0f ns" : "%.1f us",
 		 seen->call_ns < 1000 ? seen->call_ns : seen->call_ns / 1000);
-	xp_warn(
-	    "recording takes %.0f %% of the target's CPU time (%s calls/s, %s each); %sleave out what is called most "
-	    "with --functions '!NAME' (`xprof report` shows its name)%s",
-	    100 * seen->share, rate, call, budget, cheaper);
+	xp_warn("recording takes %.0f %% of the target's CPU time (%s calls/s, %s each); limit that with "
+		"--max-overhead 5%%, "
+		"leave out what is called most with --functions '!NAME' (`xprof report` shows its name)%s",
+		100 * seen->share, rate, call, cheaper);
 }
 
 /* Names what the count found too hot for the budget. */
