@@ -50,10 +50,6 @@ int xp_option_record_check(struct xp_options *options, bool separated)
 					"--all or --tid");
 	if (xp_option_triggers_check(options))
 		return -EINVAL;
-	if ((options->sled_mode == XP_SLED_MODE_OPTION_PATCH || options->sled_mode == XP_SLED_MODE_OPTION_MEMORY) &&
-	    (options->follow || options->exec_path) && options->max_overhead > 0)
-		return xp_fail(-EINVAL, "--sled-mode %s with --max-overhead goes with -p or -- CMD, without --follow",
-			       options->sled_mode == XP_SLED_MODE_OPTION_PATCH ? "patch" : "memory");
 	if (check_samples(options))
 		return -EINVAL;
 	if (options->operand_count) {

@@ -105,8 +105,6 @@ def test_version(xprof, args):
         (["record", "-p", "1", "--flight", "1M", *["--trigger=f>1ms"] * 65], "more than 64 --trigger"),
         (["record", "-p", "1", "--flight", "1M", "--trigger", "f>1ms", "--trigger-limit", "3601"], "--trigger-limit takes at most 3600"),
         (["record", "-p", "1", "--flight", "1"], "--flight takes a power of two from 1M to 1G, such as 4M, not '1'"),
-        (["record", "--exec", "/bin/ls", "--sled-mode", "patch", "--max-overhead", "5%"],
-         "--sled-mode patch with --max-overhead goes with -p or -- CMD, without --follow"),
         (["record", "-p", "1", "--sled-mode", "both"], "--sled-mode takes one of probe|patch|memory|auto, not 'both'"),
         (["restore"], "no process; give -p PID"),
         (["record", "-a", "-z", "--no-compression"], "--compress and --no-compression exclude each other"),

@@ -6,6 +6,7 @@ import random
 import shutil
 import signal
 import statistics
+import struct
 import subprocess
 import time
 
@@ -229,6 +230,51 @@ def test_short_processes(record, program, waiting):
     print(f"hot: {entered['hot']} recorded of {truth['hot']}; spent {recorded.manifest['budget']}")
     assert out == {"hot"} and entered["warm"] == truth["warm"]
     assert 0 < entered["hot"] < truth["hot"]
+
+
+def test_workers_of_a_server(record, program, start, tmp_path):
+    """What is called in children goes out of those that live, and comes back there; later ones have what those have."""
+    path = program("live/programs/workers.c", "-O2", project.no_runtime())
+    file = tmp_path / "numbers"
+    process = start([path, "wait", file])
+    assert process.stdout.readline() == "ready\n"
+    options = ("--no-samples", "--buffer=16M", "--follow", "--max-overhead=10%")
+    session = record(*options, "-p", process.pid).wait_attached()
+    recorded_words = list(entry_words(process.pid, path))
+
+    def say(number, value):
+        with open(file, "r+b") as numbers:
+            numbers.seek(8 * number)
+            numbers.write(struct.pack("=Q", value))
+
+    def workers(out, count):
+        pids = targets.children(process.pid)
+        return len(pids) == count and all((list(entry_words(pid, path)) != recorded_words) == out for pid in pids)
+
+    process.send_signal(signal.SIGUSR1)
+    recording.wait_until(lambda: workers(True, 2), "hot() is not taken out of both")
+    process.send_signal(signal.SIGHUP)
+    recording.wait_until(lambda: workers(True, 3), "hot() is not out in a third")
+    say(3, 1)
+    recording.wait_until(lambda: workers(False, 3), "hot() does not come back")
+    say(3, 0)
+    recording.wait_until(lambda: workers(True, 3), "hot() is not taken out again")
+    say(4, 1)
+    assert process.wait(20) == 0
+    recorded = session.finish().ok()
+    _, hot, warm, *_ = struct.unpack("=5Q", file.read_bytes())
+    entered = collections.Counter()
+    for log in recorded.logs:
+        found, left = log_calls(recorded, log.pid)
+        assert found == left
+        entered.update(found)
+    out = [f for p in recorded.manifest["processes"] for o in p["objects"] for f in o.get("taken_out", [])]
+    assert {f["name"] for f in out} == {"hot"} and entered["warm"] == warm
+    counted = max(f["calls_counted"] for f in out)
+    assert 0 < entered["hot"] < hot and 0 < counted <= hot - entered["hot"], (entered, out, hot)
+    modes = sled_modes(recorded)
+    assert modes.pop(process.pid) == {"memory"} and all(mode == {"patch"} for mode in modes.values()), modes
+    assert len(modes) == 3
 
 
 def test_restless_threads(record, program, waiting):

@@ -21,7 +21,7 @@
 #define FUNCTIONS 3
 #define PROBES_MAX 256
 
-enum { ODD = 11, PEER = 12, OTHER = 21 };
+enum { ODD = 11, PEER = 12, OTHER = 21, CHILD = 31 };
 
 static struct {
 	struct probe {
@@ -39,6 +39,7 @@ static struct {
 	uint64_t stopped_ns; /* the part of that so far */
 	uint64_t cpu_ns;     /* of each process */
 	size_t stops;
+	pid_t stopped[PROBES_MAX];	/* ... of these */
 	struct xp_throttle *stop_after; /* the recording ends while a process is stopped */
 	uint64_t told[2];		/* what the stubs of ODD and PEER have counted since the last time */
 } kernel;
@@ -136,13 +137,14 @@ static int play_patch_functions(struct xp_patch *patch, const struct xp_patch_pl
 				size_t count, char *why, size_t why_size)
 {
 	(void)patch;
-	(void)place;
 	(void)ids;
 	(void)count;
 	(void)why;
 	(void)why_size;
 	kernel.stopped_ns += kernel.stop_ns;
-	kernel.stops++;
+	assert_true(kernel.stops < PROBES_MAX);
+	kernel.stopped[kernel.stops++] = place->pid;
+	assert_int_equal(place->inherits, place->pid >= CHILD);
 	if (kernel.stop_after)
 		xp_throttle_stop(kernel.stop_after);
 	return 0;
@@ -168,7 +170,17 @@ static int play_counts(struct xp_patch *patch, pid_t pid, uint64_t counts[XP_STU
 	return 0;
 }
 
+static int play_counts_left(struct xp_patch *patch, pid_t pid, pid_t child, uint64_t counts[XP_STUB_COUNTERS_MAX])
+{
+	(void)patch;
+	(void)pid;
+	(void)child;
+	(void)counts;
+	return 0;
+}
+
 #define xp_patch_counts play_counts
+#define xp_patch_counts_left play_counts_left
 #define xp_patch_functions play_patch_functions
 #define xp_patch_stopped_ns play_stopped_ns
 #define xp_target_cpu_ns play_cpu_ns
@@ -185,6 +197,7 @@ static int play_counts(struct xp_patch *patch, pid_t pid, uint64_t counts[XP_STU
 #include "../../user/budget/cost_watch.c"
 #include "../../user/budget/throttle.c"
 #include "../../user/budget/throttle_objects.c"
+#include "../../user/budget/throttle_places.c"
 #include "../../user/budget/throttle_work.c"
 
 /* Two processes of one program, and one of another, all probed. */
@@ -683,9 +696,103 @@ static void test_counters_are_passed_on(void **state)
 	free(throttle.all);
 }
 
+static struct xp_process *add_child_of(struct fixture *f, pid_t parent, pid_t pid, uint64_t tsc)
+{
+	struct xp_target_info info = { 0 };
+	struct xp_process *child;
+
+	assert_int_equal(xp_processes_add(&f->processes, &child, pid, &info, tsc), 0);
+	child->functions.ranges = calloc(1, sizeof(*child->functions.ranges));
+	assert_non_null(child->functions.ranges);
+	child->functions.range_count = 1;
+	child->functions.ranges[0].object = &f->objects[0];
+	child->functions.ranges[0].sleds.mode = XP_SLEDS_PATCHED;
+	child->attaching.inherits_from = child->attaching.parent = parent;
+	return child;
+}
+
+static bool was_stopped(pid_t pid)
+{
+	bool was = false;
+
+	for (size_t i = 0; i < kernel.stops; i++)
+		was |= kernel.stopped[i] == pid;
+	kernel.stops -= was ? 1 : 0;
+	return was;
+}
+
+/* A parent with patched sleds, and the probes in all processes on what cannot be patched. */
+static void patch_parent(struct fixture *f)
+{
+	struct xp_sled_result result = { .mode = XP_SLEDS_PATCHED };
+
+	f->throttle.options.everywhere = true;
+	f->throttle.options.patch = (struct xp_patch *)f;
+	f->throttle.options.processes = &f->processes;
+	f->throttle.member_count = 1;
+	f->throttle.members[0].places = NULL;
+	f->throttle.members[0].place_count = 0;
+	f->throttle.members[0].any_beside = true;
+	kernel.count = 0;
+	assert_int_equal(xp_throttle_attach(&f->throttle, &f->objects[0], ODD, &result), 0);
+	assert_int_equal(probes_of(0, false), 1);
+	/* Once for all of them. */
+	result = (struct xp_sled_result){ .mode = XP_SLEDS_PATCHED };
+	assert_int_equal(xp_throttle_attach(&f->throttle, &f->objects[0], PEER, &result), 0);
+	assert_int_equal(probes_of(0, false), 1);
+	xp_throttle_drop_process(&f->throttle, PEER);
+}
+
+static void change_in_all(struct fixture *f, enum xp_budget_state state)
+{
+	f->throttle.changes[0] = (struct xp_budget_change){ f->members[0].first, state };
+	f->throttle.change_count = 1;
+	add_changed(&f->throttle);
+	xp_throttle_work(&f->throttle);
+	f->throttle.change_count = 0;
+}
+
+/* A child that was forked before a change is stopped for it, as soon as it is known; one that was forked later is not.
+ */
+static void test_children(void **state)
+{
+	struct fixture *f = *state;
+	struct xp_process *early;
+
+	xp_processes_init(&f->processes);
+	patch_parent(f);
+	early = add_child_of(f, ODD, CHILD, 5 * TIME_MARGIN_NS);
+	kernel.now = 10 * TIME_MARGIN_NS;
+	change_in_all(f, XP_BUDGET_OUT);
+	assert_true(was_stopped(ODD));
+	add_child_of(f, ODD, CHILD + 1, 20 * TIME_MARGIN_NS);
+	kernel.now = 30 * TIME_MARGIN_NS;
+	xp_throttle_find_children(&f->throttle);
+	assert_true(xp_throttle_is_behind(&f->throttle, kernel.now));
+	kernel.stops = 0;
+	xp_throttle_work(&f->throttle);
+	assert_int_equal(kernel.stops, 1);
+	assert_true(was_stopped(CHILD));
+	assert_false(xp_throttle_is_behind(&f->throttle, kernel.now));
+	/* All of them from now on, but for what has ended. */
+	kernel.stops = 0;
+	kernel.now = 40 * TIME_MARGIN_NS;
+	change_in_all(f, XP_BUDGET_RECORDED);
+	assert_int_equal(kernel.stops, 3);
+	early->live = false;
+	xp_u64_map_remove(&f->processes.newest, CHILD);
+	xp_throttle_find_children(&f->throttle);
+	kernel.stops = 0;
+	change_in_all(f, XP_BUDGET_OUT);
+	assert_int_equal(kernel.stops, 2);
+	assert_false(was_stopped(CHILD));
+	free(f->throttle.members[0].places);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_children, set_up, tear_down),
 		cmocka_unit_test(test_counters_are_passed_on),
 		cmocka_unit_test_setup_teardown(test_out_and_back, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_odd_process, set_up, tear_down),

@@ -42,11 +42,12 @@ void xp_cost_watch_look(struct xp_cost_watch *watch, struct xp_cost_seen *seen, 
 	double cpu_ns = (double)(xp_cpu_since(processes, elapsed_ns) + xp_cpu_of_ended(processes));
 	double probed = (double)(hits.emulated - before.emulated + hits.stepped - before.stepped);
 	double stub = (double)(hits.stub - before.stub), args = (double)(hits.args - before.args);
-	double calls = (probed + stub + args + memory) / 2;
+	double child = (double)(hits.child - before.child);
+	double calls = (probed + stub + child + args + memory) / 2;
 	double cost_ns = (double)(hits.emulated - before.emulated) * (double)cost->entry_ns +
 			 (double)(hits.stepped - before.stepped) * (double)cost->exit_ns +
-			 stub * (double)cost->stub_ns + args * (double)(cost->args_ns ?: cost->stub_ns) +
-			 memory * (double)cost->memory_ns;
+			 stub * (double)cost->stub_ns + child * (double)(cost->child_ns ?: cost->stub_ns) +
+			 args * (double)(cost->args_ns ?: cost->stub_ns) + memory * (double)cost->memory_ns;
 
 	*watch = (struct xp_cost_watch){ hits, in_memory, now_ns };
 	*seen = (struct xp_cost_seen){ 0 };

@@ -28,7 +28,7 @@
 /* With the header of the ring. */
 #define RECORD_BYTES (sizeof(struct xp_event_call) + 8)
 #define ARGS_RECORD_BYTES (sizeof(struct xp_event_args) + 8)
-_Static_assert(BATCHES *((ENTRIES + EXITS + STUB_HITS) * RECORD_BYTES + STUB_HITS * ARGS_RECORD_BYTES) <=
+_Static_assert(BATCHES *((ENTRIES + EXITS + 2 * STUB_HITS) * RECORD_BYTES + STUB_HITS * ARGS_RECORD_BYTES) <=
 		   XP_PROBE_COST_RING_BYTES,
 	       "no record is lost");
 
@@ -56,8 +56,11 @@ __asm__(".pushsection .text, \"ax\", @progbits\n"
 	"	jmp *%rdi\n"
 	".popsection\n");
 
+/* A child of fork() arrives at a nop of 1 byte, whatever the form (stub.h). */
+#define CHILD_FORM XP_STUB_NOP1
+
 /* What the child is to call, and how often. */
-enum call { CALL_ENTRY, CALL_EXIT, CALL_COUNTED, CALL_STUB, CALL_ARGS, CALL_MEMORY, CALL_COUNTER };
+enum call { CALL_ENTRY, CALL_EXIT, CALL_COUNTED, CALL_STUB, CALL_CHILD, CALL_ARGS, CALL_MEMORY, CALL_COUNTER };
 
 struct request {
 	enum call what;
@@ -103,6 +106,8 @@ static uint64_t measure_call(const struct request *request, const uint8_t *stub)
 
 	if (request->what == CALL_MEMORY)
 		stub += xp_stub_memory_entry(request->form, xp_stub_has_rdpid());
+	else if (request->what == CALL_CHILD)
+		stub += xp_stub_entry(CHILD_FORM, XP_STUB_CALL);
 	else if (request->what == CALL_STUB)
 		stub += xp_stub_entry(request->form, XP_STUB_CALL);
 	else if (request->what == CALL_ARGS)
@@ -199,10 +204,16 @@ static int attach_sled(const struct bench *bench, int program_fd, const void *sl
 	return err ? err : xp_attach_own_uprobe(bench->attach, program_fd, bench->exe_fd, bench->child.pid, offset);
 }
 
-static int attach_stub(const struct bench *bench, enum xp_stub_slot slot)
+static int attach_stub(const struct bench *bench, enum xp_stub_form form, enum xp_stub_slot slot)
 {
 	return xp_attach_own_uprobe(bench->attach, xp_programs_stub_fd(bench->options->programs, slot), bench->stub_fd,
-				    bench->child.pid, xp_stub_probe(bench->options->form, slot));
+				    bench->child.pid, xp_stub_probe(form, slot));
+}
+
+/* Whether calls of children cost something else. */
+static bool has_child_form(const struct xp_probe_cost_options *options)
+{
+	return options->stub && options->children && options->form != CHILD_FORM;
 }
 
 /*
@@ -222,9 +233,11 @@ static int attach_all(const struct bench *bench)
 		err =
 		    attach_sled(bench, xp_programs_count_fd(programs), (const void *)(uintptr_t)xp_probe_cost_counted);
 	if (!err && bench->options->stub)
-		err = attach_stub(bench, XP_STUB_CALL);
+		err = attach_stub(bench, bench->options->form, XP_STUB_CALL);
+	if (!err && has_child_form(bench->options))
+		err = attach_stub(bench, CHILD_FORM, XP_STUB_CALL);
 	if (!err && bench->options->stub && bench->options->args)
-		err = attach_stub(bench, XP_STUB_ARGS);
+		err = attach_stub(bench, bench->options->form, XP_STUB_ARGS);
 	return err;
 }
 
@@ -242,8 +255,11 @@ static int measure_stub(struct bench *bench, struct xp_probe_cost *cost)
 	enum xp_stub_form form = bench->options->form;
 	const struct request hits = { CALL_STUB, form, STUB_HITS }, counts = { CALL_COUNTER, form, COUNTS };
 	const struct request memory = { CALL_MEMORY, form, COUNTS }, args = { CALL_ARGS, form, STUB_HITS };
+	const struct request child = { CALL_CHILD, form, STUB_HITS };
 	int err = ask(bench, &hits, &cost->stub_ns);
 
+	if (!err && has_child_form(bench->options))
+		err = ask(bench, &child, &cost->child_ns);
 	if (!err)
 		err = ask(bench, &counts, &cost->count_ns);
 	if (!err && bench->options->memory)
@@ -313,6 +329,9 @@ int xp_probe_cost_measure(struct xp_probe_cost *cost, const struct xp_probe_cost
 double xp_probe_cost_call_ns(const struct xp_probe_cost *cost, enum xp_call_way way)
 {
 	switch (way) {
+	case XP_CALLS_CHILD:
+		return 2 * (double)(cost->child_ns ?: cost->stub_ns) +
+		       (double)(cost->args_ns ? cost->args_ns - XP_MIN(cost->stub_ns, cost->args_ns) : 0);
 	case XP_CALLS_STUB:
 		/* With arguments, these are all calls, whose exits are in memory if that is possible. */
 		if (cost->args_ns)
@@ -328,12 +347,13 @@ double xp_probe_cost_call_ns(const struct xp_probe_cost *cost, enum xp_call_way 
 void xp_forecast_make(struct xp_forecast *forecast, const struct xp_forecast_input *input)
 {
 	double wall_ns = (double)XP_MAX(input->wall_ns, 1u);
-	double counting_ns = (double)input->calls * (double)input->probe_cost.counting_ns;
+	double counting_ns = (double)input->calls / XP_MAX(input->every, 1u) * (double)input->probe_cost.counting_ns;
+	enum xp_call_way patched = input->in_children ? XP_CALLS_CHILD : XP_CALLS_STUB;
 	double own_ns = XP_MAX((double)input->cpu_ns - counting_ns, (double)input->cpu_ns * OWN_SHARE_MIN);
 	uint64_t probed = input->calls - input->patched - input->in_memory;
 	double cost_ns = (double)(probed + input->emulated) * (double)input->probe_cost.entry_ns +
 			 (double)(probed - input->emulated) * (double)input->probe_cost.exit_ns +
-			 (double)input->patched * xp_probe_cost_call_ns(&input->probe_cost, XP_CALLS_STUB) +
+			 (double)input->patched * xp_probe_cost_call_ns(&input->probe_cost, patched) +
 			 (double)input->in_memory * xp_probe_cost_call_ns(&input->probe_cost, XP_CALLS_MEMORY);
 	double cores = (own_ns + cost_ns) / wall_ns; /* demand at this rate of calls */
 

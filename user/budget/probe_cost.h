@@ -18,6 +18,7 @@ struct xp_probe_cost {
 	uint64_t counting_ns; /* a probed entry that is only counted; 0: not known */
 	uint64_t exit_ns;     /* exits, which the kernel must single-step */
 	uint64_t stub_ns;     /* any patched sled; 0: not known */
+	uint64_t child_ns;    /* the same in a child of fork(), at the nop for children; 0: as stub_ns */
 	uint64_t memory_ns;   /* a patched sled that records in memory; 0: not known */
 	uint64_t count_ns;    /* a call that the stub counts; 0: not known */
 	/* A patched sled of an entry whose arguments are recorded: in the kernel, also where exits are in memory. */
@@ -33,8 +34,9 @@ struct xp_probe_cost_options {
 	bool multi;		      /* use uprobe_multi links */
 	bool stub;		      /* sleds may be patched, with this form of the stub */
 	enum xp_stub_form form;
-	bool memory; /* stub only: calls may be recorded in memory; the CPU and the kernel allow it */
-	bool args;   /* stub only: entries record arguments */
+	bool children; /* stub only: children are recorded, too */
+	bool memory;   /* stub only: calls may be recorded in memory; the CPU and the kernel allow it */
+	bool args;     /* stub only: entries record arguments */
 };
 #define XP_PROBE_COST_RING_BYTES (256u << 10)
 
@@ -46,8 +48,10 @@ int xp_probe_cost_measure(struct xp_probe_cost *cost, const struct xp_probe_cost
 /* Measured while calls were counted, at probe_cost.counting_ns each. */
 struct xp_forecast_input {
 	struct xp_probe_cost probe_cost;
-	uint64_t calls;	       /* counted */
-	uint64_t patched;      /* calls of functions with patched sleds, at probe_cost.stub_ns per hit */
+	uint64_t calls;	       /* of all functions */
+	uint32_t every;	       /* one function in so many was counted, and stands for the others; 0: each */
+	uint64_t patched;      /* calls of functions with patched sleds, see xp_probe_cost_call_ns() */
+	bool in_children;      /* those are calls of children */
 	uint64_t in_memory;    /* calls of functions that are recorded in memory, see xp_probe_cost_call_ns() */
 	uint64_t emulated;     /* other calls, of functions that have tail exits only */
 	uint64_t wall_ns;      /* duration of the count */

@@ -165,8 +165,6 @@ static void decide_beforehand(struct xp_throttle *throttle)
 	throttle->change_count = 0;
 }
 
-/* ---- processes ---- */
-
 void xp_throttle_expect(struct xp_throttle *throttle, const struct xp_object *object, enum xp_sled_mode mode)
 {
 	const struct xp_throttle_member *member = xp_throttle_member(throttle, object);
@@ -176,74 +174,6 @@ void xp_throttle_expect(struct xp_throttle *throttle, const struct xp_object *ob
 	xp_throttle_set_costs(throttle, member, mode);
 	if (!throttle->last_tick_tsc)
 		decide_beforehand(throttle);
-}
-
-static int attach_groups(struct xp_throttle *throttle, const struct xp_throttle_member *member,
-			 const struct xp_throttle_place *place, struct xp_sled_result *result)
-{
-	const struct xp_object *object = member->object;
-	int err = 0;
-
-	for (uint32_t i = 0; i < member->group_count && !err; i++) {
-		struct xp_sled_result some;
-		size_t patched;
-
-		err = xp_throttle_attach_group(throttle, member, i, place, &some);
-		/* Sleds patched in the file appear in each group. */
-		patched = some.patched - object->patched_in_file;
-		/* xp_patch_object() has counted sleds that cannot be patched as attached. */
-		if (place->mode == XP_SLEDS_PATCHED)
-			result->attached -= XP_MIN(result->attached, patched + some.unreadable);
-		else
-			result->attached += some.attached;
-		result->unreadable += some.unreadable;
-		result->patched += patched;
-		result->patched_pid = result->patched_pid ?: some.patched_pid;
-		result->begin_tsc = XP_MAX(result->begin_tsc, some.begin_tsc);
-	}
-	return err;
-}
-
-int xp_throttle_attach(struct xp_throttle *throttle, const struct xp_object *object, pid_t pid,
-		       struct xp_sled_result *result)
-{
-	struct xp_throttle_member *member;
-	struct xp_throttle_place *places, *place;
-	int err;
-
-	xp_throttle_wait(throttle);
-	member = xp_throttle_member(throttle, object);
-	places = reallocarray(member->places, member->place_count + 1, sizeof(*places));
-	if (!places)
-		return -ENOMEM;
-	member->places = places;
-	place = &places[member->place_count++];
-	*place = (struct xp_throttle_place){ .pid = pid, .mode = result->mode };
-	if (place->mode == XP_SLEDS_PROBED)
-		*result = (struct xp_sled_result){ .patched = object->patched_in_file };
-	err = attach_groups(throttle, member, place, result);
-	for (size_t i = 0; i < throttle->count && !err; i++)
-		if (throttle->all[i].object == object)
-			err = xp_throttle_attach_function(throttle, &throttle->all[i], throttle->all[i].state, place);
-	/* Functions that are out for now still belong to the recording. */
-	for (size_t i = 0; i < object->selected_count && place->mode == XP_SLEDS_PROBED; i++)
-		result->attached +=
-		    member->group_of[object->table->sleds[object->selected[i]].function_id] == XP_THROTTLE_ALONE;
-	return err;
-}
-
-void xp_throttle_drop_process(struct xp_throttle *throttle, pid_t pid)
-{
-	xp_throttle_wait(throttle);
-	for (size_t i = 0; i < throttle->member_count; i++) {
-		struct xp_throttle_member *member = &throttle->members[i];
-		size_t kept = 0;
-
-		for (size_t p = 0; p < member->place_count; p++)
-			if (member->places[p].pid != pid)
-				member->places[kept++] = member->places[p];
-		member->place_count = kept;
-	}
 }
 
 /* ---- work ---- */
@@ -359,6 +289,7 @@ static void gather_counted(struct xp_throttle *throttle, struct xp_throttled *on
 	const struct xp_throttle_member *member = xp_throttle_member(throttle, one->object);
 	struct xp_budget_function *function = &throttle->budget.functions[one->budget_index];
 	bool memory = throttle->options.probe_cost.memory_ns;
+	float record_ns = function->record_ns;
 	const uint64_t calls[XP_CALL_WAYS] = {
 		[XP_CALLS_PROBED] = one->state == XP_BUDGET_COUNTED ? xp_throttle_read_counter(throttle, one) : 0,
 		[XP_CALLS_STUB] = memory ? 0 : by_stubs,
@@ -369,6 +300,9 @@ static void gather_counted(struct xp_throttle *throttle, struct xp_throttled *on
 	if (!sum)
 		return;
 	xp_throttle_set_cost(throttle, member, one->function_id, calls);
+	/* Parents and children share the counters, but a recorded call costs more in children. */
+	if (throttle->options.everywhere)
+		function->record_ns = record_ns;
 	one->counted += sum;
 	function->calls += sum;
 	throttle->tracing_sum_ns += (double)sum * (double)function->count_ns;
@@ -390,9 +324,23 @@ static void mark_unread(struct xp_throttle *throttle, pid_t pid)
 }
 
 /*
- * What the stubs of a process have counted since the last time. The counters are in its memory: they count as far as it
- * can have made so many calls.
+ * How many of these calls count. The counters are in the memory of the process and of its children: they count as far
+ * as all of these can have made so many calls.
  */
+static uint64_t draw_calls(struct xp_throttle *throttle, struct xp_process *process, uint64_t calls)
+{
+	struct xp_processes *processes = throttle->options.processes;
+	const uint32_t call_ns = (uint32_t)throttle->options.probe_cost.count_ns;
+	uint64_t count = xp_call_account_draw_all(&processes->accounts, &process->account, calls, call_ns);
+
+	for (struct xp_process *child = processes->first_live; child && count < calls; child = child->next_live)
+		if (child->attaching.inherits_from == process->pid)
+			count +=
+			    xp_call_account_draw_all(&processes->accounts, &child->account, calls - count, call_ns);
+	return count;
+}
+
+/* What the stubs of a process have counted since the last time. */
 static void add_counters(struct xp_throttle *throttle, struct xp_process *process,
 			 uint64_t by_stubs[XP_STUB_COUNTERS_MAX])
 {
@@ -400,15 +348,15 @@ static void add_counters(struct xp_throttle *throttle, struct xp_process *proces
 	uint64_t told[XP_STUB_COUNTERS_MAX] = { 0 };
 	double sum = 0, part;
 
-	if (xp_patch_counts(options->patch, process->pid, told))
+	if (xp_patch_counts(options->patch, process->pid, told) ||
+	    (process->attaching.inherits_from &&
+	     xp_patch_counts_left(options->patch, process->attaching.inherits_from, process->pid, told)))
 		mark_unread(throttle, process->pid);
 	for (size_t i = 0; i < XP_STUB_COUNTERS_MAX; i++)
 		sum += (double)told[i];
 	if (!(sum > 0))
 		return;
-	part = (double)xp_call_account_draw_all(&options->processes->accounts, &process->account,
-						(uint64_t)XP_MIN(sum, 0x1p63), (uint32_t)options->probe_cost.count_ns) /
-	       sum;
+	part = (double)draw_calls(throttle, process, (uint64_t)XP_MIN(sum, 0x1p63)) / sum;
 	for (size_t i = 0; i < XP_STUB_COUNTERS_MAX; i++)
 		by_stubs[i] += part >= 1 ? told[i] : (uint64_t)((double)told[i] * part);
 }
@@ -522,6 +470,7 @@ void xp_throttle_run(struct xp_throttle *throttle, uint64_t done_tsc)
 	}
 	if (!throttle->due)
 		return;
+	xp_throttle_find_children(throttle);
 	if (throttle->last_tick_tsc)
 		tick(throttle, mark_tsc);
 	else

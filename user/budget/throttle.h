@@ -3,7 +3,8 @@
  * --max-overhead: takes functions out of a running recording, and puts them back, as budget.h decides.
  *
  * Patched sleds (patch.h) of such a function are restored, or made to lead to a counter in the process's own memory
- * instead. One stop of the process serves all changes that are due.
+ * instead. One stop of the process serves all changes that are due. A child of fork() has the sleds of its parent as
+ * they were then, and is stopped for later changes like its parent; it shares its parent's counters.
  *
  * Probes of uprobe_multi can only be detached by the link. So functions are in groups of some thousands, each with
  * separate links. To remove a function, its group gets new probes without it, and then loses the old ones: no call of
@@ -36,9 +37,10 @@
 #define XP_NO_COUNTER UINT32_MAX
 
 /*
- * How many probes a budget can keep changing. A change takes some 10 us for each probe of its groups, and that again
- * for each process. Of PostgreSQL (8 processes, 2 CPUs) with 1 256 probes, the first changes were made in 0.2 s, and
- * with 30 034 in 0.7 to 3 s each: 5 s after the start recording still took a third of the throughput.
+ * How many probes a budget can keep changing; patched sleds have no such limit. A change takes some 10 us for each
+ * probe of its groups, and that again for each process. Of PostgreSQL (8 processes, 2 CPUs) with 1 256 probes, the
+ * first changes were made in 0.2 s, and with 30 034 in 0.7 to 3 s each: 5 s after the start recording still took a
+ * third of the throughput.
  */
 #define XP_THROTTLE_PROBES_MAX 5000u
 
@@ -67,6 +69,12 @@ struct xp_throttle_options {
 	bool all_args;
 	struct xp_processes *processes;
 	const struct xp_clock *clock;
+	/*
+	 * --follow, --exec: probes are in all processes, and children are recorded by the patched sleds that they
+	 * inherit.
+	 */
+	bool everywhere;
+	bool by_children;		 /* most calls are expected in such children */
 	struct xp_probe_cost probe_cost; /* memory_ns 0: no call is recorded in memory */
 	double share;			 /* budget as a share of the targets' CPU time, 0..1 */
 };
@@ -94,7 +102,7 @@ void xp_throttle_stop(struct xp_throttle *throttle);
 void xp_throttle_expect(struct xp_throttle *throttle, const struct xp_object *object, enum xp_sled_mode mode);
 /*
  * Probes the object's sleds in a process (0: in all processes), instead of xp_sleds_attach(). After xp_patch_object(),
- * whose result is then passed in, probes the sleds that cannot be patched. Waits for work in progress.
+ * whose result is then passed in with the process, probes the sleds that cannot be patched. Waits for work in progress.
  */
 int xp_throttle_attach(struct xp_throttle *throttle, const struct xp_object *object, pid_t pid,
 		       struct xp_sled_result *result);

@@ -70,11 +70,13 @@ void xp_throttle_set_cost(struct xp_throttle *throttle, const struct xp_throttle
 void xp_throttle_set_costs(struct xp_throttle *throttle, const struct xp_throttle_member *member,
 			   enum xp_sled_mode mode)
 {
-	bool memory = mode == XP_SLEDS_PATCHED && throttle->options.probe_cost.memory_ns;
+	const bool patched = mode == XP_SLEDS_PATCHED, child = throttle->options.by_children;
+	const bool memory = throttle->options.probe_cost.memory_ns;
 	const uint64_t calls[XP_CALL_WAYS] = {
-		[XP_CALLS_PROBED] = mode == XP_SLEDS_PROBED,
-		[XP_CALLS_STUB] = mode == XP_SLEDS_PATCHED && !memory,
-		[XP_CALLS_MEMORY] = memory,
+		[XP_CALLS_PROBED] = !patched,
+		[XP_CALLS_CHILD] = patched && child,
+		[XP_CALLS_STUB] = patched && !child && !memory,
+		[XP_CALLS_MEMORY] = patched && !child && memory,
 	};
 
 	for (size_t id = 1; id <= member->object->table->function_count; id++)

@@ -180,7 +180,7 @@ static int attach_everywhere(struct xp_throttle *throttle, struct xp_throttle_me
 	for (size_t i = 0; i < member->place_count && !err; i++) {
 		struct xp_throttle_place *place = &member->places[i];
 
-		if (!place->fixed)
+		if (!place->fixed && !place->no_probes)
 			err = note_probes(member, place, xp_throttle_attach_function(throttle, one, state, place));
 	}
 	return err;
@@ -223,7 +223,7 @@ static int renew_group(struct xp_throttle *throttle, struct xp_throttle_member *
 	for (size_t i = 0; i < member->place_count && !err; i++) {
 		struct xp_throttle_place *place = &member->places[i];
 
-		if (!place->fixed)
+		if (!place->fixed && !place->no_probes)
 			err = note_probes(member, place,
 					  xp_throttle_attach_group(throttle, member, index, place, &result));
 	}
@@ -322,7 +322,7 @@ static void note_change(struct xp_throttle *throttle, struct xp_throttled *one, 
 
 /*
  * The functions changed by this work, in the order of their ids; with changed NULL, all of them, for a process that
- * failed before.
+ * lacks earlier changes.
  */
 static size_t list_functions(const struct xp_throttle_member *member, const bool *changed, uint32_t *ids)
 {
@@ -352,8 +352,9 @@ static bool patch_place(struct xp_throttle *throttle, const struct xp_object *ob
 {
 	const struct xp_throttle_member *member = xp_throttle_member(throttle, object);
 	uint32_t *ids = throttle->scratch.ids;
-	size_t count = list_functions(member, place->patches.failures ? NULL : changed, ids);
-	const struct xp_patch_place patched = { .object = object, .pid = place->pid };
+	const bool lacks = place->patches.failures || place->behind;
+	size_t count = list_functions(member, lacks ? NULL : changed, ids);
+	const struct xp_patch_place patched = { object, place->pid, .inherits = place->inherits };
 	struct xp_patch *patch = throttle->options.patch;
 	uint64_t before_ns, longest_ns;
 	char why[512];
@@ -366,6 +367,8 @@ static bool patch_place(struct xp_throttle *throttle, const struct xp_object *ob
 	place->stopped_ns += xp_patch_stopped_ns(patch, &longest_ns) - before_ns;
 	if (!err || err == -ESRCH) {
 		place->patches.failures = 0;
+		place->behind = false;
+		place->changed_tsc = xp_clock_now_tsc();
 		return true;
 	}
 	put_off(throttle, &place->patches);
@@ -446,17 +449,20 @@ static void settle_probes(struct xp_throttle *throttle, struct xp_throttle_membe
  */
 static bool patch_member(struct xp_throttle *throttle, struct xp_throttle_member *member, const bool *changed)
 {
-	bool taken = !member->place_count;
+	size_t asked = 0, taken = 0;
 
 	for (size_t p = 0; p < member->place_count; p++) {
 		struct xp_throttle_place *place = &member->places[p];
 
+		if (xp_throttle_is_common(place))
+			continue;
+		asked++;
 		if (place->mode != XP_SLEDS_PATCHED)
-			taken |= !place->fixed;
+			taken += !place->fixed;
 		else if (!is_left_alone(place) && !(is_stopping(throttle) && place->patches.failures))
-			taken |= patch_place(throttle, member->object, place, changed);
+			taken += patch_place(throttle, member->object, place, changed);
 	}
-	return taken;
+	return taken || !asked;
 }
 
 void xp_throttle_set_excluded(const struct xp_throttled *one, enum xp_budget_state state)
@@ -477,7 +483,7 @@ bool xp_throttle_is_behind(const struct xp_throttle *throttle, uint64_t now_tsc)
 		for (size_t p = 0; p < throttle->members[m].place_count; p++) {
 			const struct xp_throttle_place *place = &throttle->members[m].places[p];
 
-			if (place->patches.failures && place->patches.tsc <= now_tsc)
+			if ((place->patches.failures || place->behind) && place->patches.tsc <= now_tsc)
 				return true;
 		}
 	return false;

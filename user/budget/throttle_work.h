@@ -31,6 +31,12 @@ struct xp_throttle_place {
 	int probes_error;    /* error of that try; 0: none */
 	uint64_t stopped_ns; /* how long it was stopped for changes, not yet charged */
 	bool fixed;	     /* its probes no longer change, whatever happens to those of the others */
+	/* Where children are recorded, and its sleds are patched: */
+	bool no_probes;	      /* what cannot be patched is probed in all processes, see xp_throttle_is_common() */
+	bool inherits;	      /* it is a child: its sleds lead to a stub of its parent */
+	bool behind;	      /* its sleds may lack changes of its parent's */
+	uint64_t begin_tsc;   /* of the process's image */
+	uint64_t changed_tsc; /* when its patched sleds were last changed; 0: not since they were patched */
 };
 
 struct xp_throttle_member {
@@ -86,7 +92,8 @@ struct xp_throttle {
 	/* Of the first XP_THROTTLE_FIRST_NS: CPU time, and what was taken of it. */
 	double first_cpu_ns;
 	double first_taken_ns;
-	bool failed; /* a process could not be changed, whatever was tried */
+	bool failed;			    /* a process could not be changed, whatever was tried */
+	const struct xp_process *last_seen; /* by xp_throttle_find_children() */
 
 	/* Work in progress, or done and not yet applied (busy). */
 	bool busy;
@@ -113,6 +120,15 @@ void xp_throttle_set_cost(struct xp_throttle *throttle, const struct xp_throttle
 /* The same for all functions, before anything is known of their calls. */
 void xp_throttle_set_costs(struct xp_throttle *throttle, const struct xp_throttle_member *member,
 			   enum xp_sled_mode mode);
+
+/* The place of the probes in all processes on what cannot be patched, beside the patched sleds of some. */
+static inline bool xp_throttle_is_common(const struct xp_throttle_place *place)
+{
+	return place->mode == XP_SLEDS_PATCHED && !place->pid;
+}
+
+/* throttle_places.c: finds the children that have appeared, and drops those that have ended. */
+void xp_throttle_find_children(struct xp_throttle *throttle);
 
 /* Calls that the programs have counted of it since the last call; 0 if it has no counter. */
 uint64_t xp_throttle_read_counter(struct xp_throttle *throttle, struct xp_throttled *one);

@@ -16,7 +16,7 @@ static void check_overwritten(struct xp_recording *recording)
 {
 	for (struct xp_process *process = recording->traced.processes.first; process; process = process->next) {
 		/* These counts do not apply to a program that it has executed since. */
-		if (!process->live || process->attaching.inherits ||
+		if (!process->live || process->attaching.inherits_from ||
 		    process->attaching.execs != xp_programs_execs(&recording->bpf.programs, process->pid))
 			continue;
 		for (size_t i = 0; i < process->functions.range_count; i++) {

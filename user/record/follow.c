@@ -216,7 +216,8 @@ static int inherit(struct xp_process *child, const struct xp_process *parent)
 	for (size_t i = 0; i < child->functions.range_count; i++) {
 		struct xp_sled_result *sleds = &child->functions.ranges[i].sleds;
 
-		child->attaching.inherits |= sleds->mode == XP_SLEDS_PATCHED;
+		if (sleds->mode == XP_SLEDS_PATCHED)
+			child->attaching.inherits_from = parent->attaching.inherits_from ?: parent->pid;
 		sleds->memory = false;
 	}
 	return err;
@@ -243,6 +244,8 @@ static int on_fork(struct xp_recording *recording, const struct xp_event_task *t
 	if (err)
 		return err;
 	child->cpu.used_ns = 1; /* next to nothing, but known */
+	child->cpu.running = 1;
+	child->attaching.parent = parent->pid;
 	if (!was_patched(parent, tsc))
 		return xp_follow_scan(recording, child);
 	child->functions.main_object = parent->functions.main_object;
@@ -409,7 +412,7 @@ int xp_follow_rescan(struct xp_recording *recording)
 void xp_follow_release_stubs(struct xp_recording *recording)
 {
 	struct xp_patch *patch = recording->probes.patch;
-	pid_t *pids = NULL;
+	struct xp_patch_heir *heirs;
 	size_t count = 0;
 
 	if (!patch || !xp_patch_left(patch))
@@ -417,15 +420,15 @@ void xp_follow_release_stubs(struct xp_recording *recording)
 	for (const struct xp_process *process = recording->traced.processes.first_live; process;
 	     process = process->next_live)
 		count++;
-	pids = malloc((count + 1) * sizeof(*pids));
-	if (!pids)
+	heirs = malloc((count + 1) * sizeof(*heirs));
+	if (!heirs)
 		return;
 	count = 0;
 	for (const struct xp_process *process = recording->traced.processes.first_live; process;
 	     process = process->next_live)
-		pids[count++] = process->pid;
-	xp_patch_release(patch, pids, count);
-	free(pids);
+		heirs[count++] = (struct xp_patch_heir){ process->pid, process->attaching.inherits_from };
+	xp_patch_release(patch, heirs, count);
+	free(heirs);
 }
 
 void xp_follow_check(struct xp_recording *recording)

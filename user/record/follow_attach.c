@@ -117,7 +117,7 @@ static int patch_object(struct xp_recording *recording, struct xp_process *proce
 			struct xp_sled_result *sleds)
 {
 	pid_t pid = process->pid;
-	const struct xp_patch_place place = { object, pid, is_held(recording, pid) };
+	const struct xp_patch_place place = { .object = object, .pid = pid, .held = is_held(recording, pid) };
 	/* What others run does not end the recording. */
 	bool must = recording->options->sled_mode == XP_SLED_MODE_OPTION_PATCH &&
 		    !(recording->plan.all_processes && recording->run_tsc);
@@ -201,7 +201,8 @@ static int attach_throttled(struct xp_recording *recording, struct xp_object *ob
 	}
 	if (err)
 		return err;
-	return xp_throttle_attach(recording->probes.throttle, object, pid, sleds);
+	return xp_throttle_attach(recording->probes.throttle, object,
+				  sleds->mode == XP_SLEDS_PATCHED ? process->pid : pid, sleds);
 }
 
 /*
@@ -251,12 +252,12 @@ static void explain_limit(struct xp_recording *recording, const struct xp_object
 
 static void explain_budget(struct xp_recording *recording, const struct xp_object *object)
 {
-	const struct xp_options *options = recording->options;
-	const char *patched =
-	    options->sled_mode == XP_SLED_MODE_OPTION_PROBE ? "; patched sleds have no such limit" : "";
+	const char *patched = "";
 
-	if (options->follow && !options->exec_path)
-		patched = ", or omit --max-overhead: the sleds are patched then, and a call costs much less";
+	if (recording->options->sled_mode == XP_SLED_MODE_OPTION_PROBE)
+		patched = "; patched sleds have no such limit: omit --sled-mode probe";
+	else if (recording->options->exec_path)
+		patched = "; patched sleds have no such limit: --sled-mode memory";
 	snprintf(
 	    recording->why, sizeof(recording->why),
 	    "%s has %zu sleds to probe, and it is not known yet which are hot: it takes seconds to take functions out "
@@ -418,7 +419,9 @@ void xp_follow_warn_refused(const struct xp_object *object, pid_t pid, const str
 static int patch_again(struct xp_recording *recording, struct xp_process *process, struct xp_object *object,
 		       const struct xp_mapping *mapping)
 {
-	const struct xp_patch_place place = { object, process->pid, is_held(recording, process->pid) };
+	const struct xp_patch_place place = { .object = object,
+					      .pid = process->pid,
+					      .held = is_held(recording, process->pid) };
 	struct xp_sled_result sleds;
 	char why[512];
 	int err;
@@ -476,6 +479,8 @@ int xp_follow_add_object(struct xp_recording *recording, struct xp_process *proc
 	if (err)
 		return err;
 	xp_follow_warn_refused(object, process->pid, &sleds);
+	if (sleds.inherited_from)
+		process->attaching.inherits_from = sleds.inherited_from;
 	if (main)
 		process->functions.main_object = object;
 	err = XP_MIN(xp_functions_add(&process->functions, object, &sleds), 0);

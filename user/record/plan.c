@@ -41,17 +41,13 @@ static int check_sleds(struct xp_plan *plan, const struct xp_options *options, c
 }
 
 /*
- * Whether processes that are recorded from a later time on may have patched sleds. With --exec, programs are probed,
- * because then the next one is recorded from its first instruction, and patched only on request. A budget counts the
- * calls of a process, and those of its children are not counted yet.
+ * With --exec, programs are probed, because then the next one is recorded from its first instruction, and patched only
+ * on request.
  */
-static bool may_patch_new(const struct xp_options *options)
+static bool may_patch(const struct xp_options *options)
 {
-	bool asked = options->sled_mode != XP_SLED_MODE_OPTION_AUTO;
-
-	if (!options->follow && !options->exec_path)
-		return true;
-	return !(options->max_overhead > 0) && (!options->exec_path || asked);
+	return options->sled_mode == XP_SLED_MODE_OPTION_AUTO ? !options->exec_path
+							      : options->sled_mode != XP_SLED_MODE_OPTION_PROBE;
 }
 
 /* Why no process is to record its calls in memory; NULL: it may. */
@@ -78,7 +74,7 @@ int xp_plan_make(struct xp_plan *plan, const struct xp_options *options, const s
 	err = check_sleds(plan, options, preflight, why, why_size);
 	if (err)
 		return err;
-	plan->may_patch = plan->sleds && options->sled_mode != XP_SLED_MODE_OPTION_PROBE && may_patch_new(options);
+	plan->may_patch = plan->sleds && may_patch(options);
 	plan->memory = plan->may_patch && options->sled_mode != XP_SLED_MODE_OPTION_PATCH;
 	plan->no_memory = plan->memory ? why_no_memory(options) : NULL;
 	if (plan->no_memory)

@@ -155,6 +155,8 @@ int xp_setup_budget(struct xp_recording *recording)
 		.all_args = recording->options->args,
 		.processes = &recording->traced.processes,
 		.clock = recording->clock,
+		.everywhere = recording->plan.all_processes,
+		.by_children = recording->rates.has_children,
 		.probe_cost = recording->rates.probe_cost,
 		.share = recording->options->max_overhead,
 	};

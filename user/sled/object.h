@@ -23,6 +23,7 @@ enum xp_sled_mode {
 enum xp_call_way {
 	XP_CALLS_PROBED, /* by uprobes on the sleds */
 	XP_CALLS_STUB,	 /* by the uprobe on the stub */
+	XP_CALLS_CHILD,	 /* by that for children of fork() */
 	XP_CALLS_MEMORY, /* in memory, see call_rings.h */
 	XP_CALL_WAYS,
 };

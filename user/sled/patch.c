@@ -322,6 +322,7 @@ int xp_patch_functions(struct xp_patch *patch, const struct xp_patch_place *plac
 		.pid = place->pid,
 		.held = place->held,
 		.once = true,
+		.inherits = place->inherits,
 		.why = why,
 		.why_size = why_size,
 	};
@@ -331,10 +332,13 @@ int xp_patch_functions(struct xp_patch *patch, const struct xp_patch_place *plac
 	err = lock_to_patch(&work, &lock);
 	if (!err)
 		err = xp_patch_find_sites(&work, ids, count);
-	work.stub = xp_patch_choose_stub(&work);
+	if (!err && place->inherits)
+		err = xp_stub_map_read(&work.stubs, place->pid);
+	work.stub = place->inherits ? xp_patch_inherited_stub(&work) : xp_patch_choose_stub(&work);
 	if (err || !work.stub || !xp_patch_count_sites(&work))
 		goto out;
-	err = xp_patch_attach(&work);
+	/* A child has the probes of its parent. */
+	err = place->inherits ? 0 : xp_patch_attach(&work);
 	if (!err)
 		err = xp_patch_encode_all(&work);
 	if (!err)
@@ -347,10 +351,11 @@ out:
 	return err;
 }
 
-static int add_counts(struct xp_patch *patch, struct xp_patch_stub *stub, uint64_t counts[XP_STUB_COUNTERS_MAX])
+static int add_counts(struct xp_patch *patch, struct xp_patch_stub *stub, pid_t pid,
+		      uint64_t counts[XP_STUB_COUNTERS_MAX])
 {
 	uint32_t now[XP_STUB_COUNTERS_MAX];
-	int err = xp_patch_read_counters(patch, stub, now);
+	int err = xp_patch_read_counters(patch, stub, pid, now);
 
 	if (err)
 		return err == -ESRCH ? 0 : err;
@@ -366,9 +371,20 @@ int xp_patch_counts(struct xp_patch *patch, pid_t pid, uint64_t counts[XP_STUB_C
 {
 	int err = 0;
 
+	/* The stub that a child has inherited is its parent's. */
 	for (size_t i = 0; i < patch->stub_count; i++)
-		if (patch->stubs[i].pid == pid)
-			err = add_counts(patch, &patch->stubs[i], counts) ?: err;
+		if (patch->stubs[i].pid == pid && patch->stubs[i].place.alive)
+			err = add_counts(patch, &patch->stubs[i], pid, counts) ?: err;
+	return err;
+}
+
+int xp_patch_counts_left(struct xp_patch *patch, pid_t pid, pid_t child, uint64_t counts[XP_STUB_COUNTERS_MAX])
+{
+	int err = 0;
+
+	for (size_t i = 0; i < patch->left_count; i++)
+		if (patch->left[i].pid == pid && patch->left[i].place.shares_counters)
+			err = add_counts(patch, &patch->left[i], child, counts) ?: err;
 	return err;
 }
 

@@ -49,7 +49,8 @@ void xp_patch_free(struct xp_patch *patch);
 struct xp_patch_place {
 	const struct xp_object *object;
 	pid_t pid;
-	bool held; /* the caller traces and holds the process (launch.h) */
+	bool held;     /* the caller traces and holds the process (launch.h) */
+	bool inherits; /* xp_patch_functions(): a child, whose sleds lead to a stub that it has inherited */
 };
 
 /*
@@ -83,10 +84,13 @@ bool xp_patch_has(struct xp_patch *patch, const struct xp_object *object, pid_t 
 int xp_patch_functions(struct xp_patch *patch, const struct xp_patch_place *place, const uint32_t *ids, size_t count,
 		       char *why, size_t why_size);
 /*
- * Adds to each counter the calls counted in the process since the last time. Always call it from one thread, that of
- * xp_patch_object(). Returns 0 or the error of xp_target_memory_read(), in which case some calls may be missing.
+ * Adds to each counter the calls counted in the process since the last time, and in its children if they are recorded:
+ * all share the counters. Always call it from one thread, that of xp_patch_object(). Returns 0 or the error of
+ * xp_target_memory_read(), in which case some calls may be missing.
  */
 int xp_patch_counts(struct xp_patch *patch, pid_t pid, uint64_t counts[XP_STUB_COUNTERS_MAX]);
+/* The same of a process that was forgotten, read in one of its children. */
+int xp_patch_counts_left(struct xp_patch *patch, pid_t pid, pid_t child, uint64_t counts[XP_STUB_COUNTERS_MAX]);
 
 /*
  * How many sleds of the object in pid are no longer patched, or are patched by another tool: their events have stopped.
@@ -98,11 +102,17 @@ size_t xp_patch_overwritten(struct xp_patch *patch, const struct xp_object *obje
  * Its children that are recorded through its stub go on.
  */
 void xp_patch_forget(struct xp_patch *patch, pid_t pid);
+/* A process that is recorded, and may have the stub of another. */
+struct xp_patch_heir {
+	pid_t pid;
+	pid_t inherits_from; /* 0: not known */
+};
+
 /*
  * Releases the stubs of processes that have been forgotten, unless one of these processes still has them: a child that
- * was forked while its parent was patched.
+ * was forked while its parent was patched. It may have ended, and have children that nobody has told of yet.
  */
-void xp_patch_release(struct xp_patch *patch, const pid_t *pids, size_t count);
+void xp_patch_release(struct xp_patch *patch, const struct xp_patch_heir *heirs, size_t count);
 /* Whether there are any. */
 bool xp_patch_left(const struct xp_patch *patch);
 /* Whether the process has a stub of this recording, its own or its parent's. */

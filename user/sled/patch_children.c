@@ -12,7 +12,7 @@
 /* Groups from here on are of stubs; the budget counts its own up from 1. */
 #define GROUP_FIRST 0x80000000u
 
-static const struct xp_patch_stub *find_inode(const struct xp_patch_stub *stubs, size_t count, ino_t inode)
+static struct xp_patch_stub *find_inode(struct xp_patch_stub *stubs, size_t count, ino_t inode)
 {
 	for (size_t i = 0; i < count; i++)
 		if (stubs[i].place.inode == inode)
@@ -20,18 +20,38 @@ static const struct xp_patch_stub *find_inode(const struct xp_patch_stub *stubs,
 	return NULL;
 }
 
-const struct xp_patch_stub *xp_patch_first_stub(const struct xp_patch *patch, ino_t inode)
+struct xp_patch_stub *xp_patch_first_stub(const struct xp_patch *patch, ino_t inode)
 {
 	return find_inode(patch->stubs, patch->stub_count, inode) ?: find_inode(patch->left, patch->left_count, inode);
 }
 
-/* Whether the sled leads to a stub that was made for a parent of this process, and that records children. */
+struct xp_patch_stub *xp_patch_inherited_stub(const struct xp_patch_work *work)
+{
+	struct xp_patch_stub *chosen = NULL;
+
+	for (size_t i = 0; i < work->stubs.count; i++) {
+		const struct xp_stub_place *place = &work->stubs.list[i];
+		struct xp_patch_stub *stub = xp_patch_first_stub(work->patch, place->inode);
+
+		if (stub && stub->group && !place->alive && place->address == stub->place.address &&
+		    xp_patch_reaches(work, place->address) && (!chosen || stub->rings || stub->had_rings))
+			chosen = stub;
+	}
+	return chosen;
+}
+
+/*
+ * Whether the sled leads to a stub that was made for a parent of this process, and that records children; or did, and a
+ * budget has taken its function out.
+ */
 static bool leads_to_parent(const struct xp_patch_work *work, const struct xp_text_patch *text_patch,
 			    const uint8_t *now)
 {
 	uint64_t slot;
 
-	if (!xp_patch_decode((enum xp_sled_kind)text_patch->kind, now, text_patch->address, &slot))
+	if (!xp_patch_decode((enum xp_sled_kind)text_patch->kind, now, text_patch->address, &slot) &&
+	    !(work->object->budget &&
+	      xp_patch_decode_remains((enum xp_sled_kind)text_patch->kind, now, text_patch->address, &slot)))
 		return false;
 	for (size_t i = 0; i < work->stubs.count; i++) {
 		const struct xp_stub_place *place = &work->stubs.list[i];
@@ -68,22 +88,23 @@ bool xp_patch_inherited(struct xp_patch *patch, const struct xp_patch_place *pla
 		.patch = patch, .object = place->object, .pid = place->pid, .why = why, .why_size = sizeof(why)
 	};
 	struct xp_memory_window *memory = NULL;
-	bool inherited = false;
+	const struct xp_patch_stub *stub = NULL;
 	size_t sites;
 
 	if (!patch->options.children || !patch->options.attach || xp_stub_map_read(&work.stubs, place->pid))
 		return false;
 	if (work.stubs.count && !xp_patch_find_sites(&work, NULL, 0) && xp_patch_count_sites(&work) &&
-	    !xp_memory_window_open(&memory, place->pid))
-		inherited = all_lead_to_parent(&work, memory);
+	    !xp_memory_window_open(&memory, place->pid) && all_lead_to_parent(&work, memory))
+		stub = xp_patch_inherited_stub(&work);
 	sites = xp_patch_count_sites(&work);
-	if (inherited) {
+	if (stub) {
+		result->inherited_from = stub->pid;
 		result->attached = sites + work.conditional;
 		result->begin_tsc = xp_clock_now_tsc();
 	}
 	xp_memory_window_free(memory);
 	xp_patch_work_free(&work);
-	return inherited;
+	return stub;
 }
 
 static uint32_t child_probe(const struct xp_patch_work *work, enum xp_stub_slot slot)
@@ -146,6 +167,7 @@ void xp_patch_leave_stub(struct xp_patch *patch, struct xp_patch_stub *stub)
 {
 	struct xp_patch_stub *left = NULL;
 
+	stub->had_rings = stub->rings;
 	xp_call_rings_free(stub->rings);
 	stub->rings = NULL;
 	if (stub->group && stub->place.alive)
@@ -163,7 +185,7 @@ bool xp_patch_left(const struct xp_patch *patch)
 	return patch->left_count;
 }
 
-void xp_patch_release(struct xp_patch *patch, const pid_t *pids, size_t count)
+void xp_patch_release(struct xp_patch *patch, const struct xp_patch_heir *heirs, size_t count)
 {
 	size_t kept = 0;
 
@@ -172,7 +194,8 @@ void xp_patch_release(struct xp_patch *patch, const pid_t *pids, size_t count)
 		bool used = false;
 
 		for (size_t j = 0; j < count && !used; j++)
-			used = xp_unpatch_has_stub(pids[j], &stub->place.inode, 1);
+			used = heirs[j].inherits_from == stub->pid ||
+			       xp_unpatch_has_stub(heirs[j].pid, &stub->place.inode, 1);
 		if (used) {
 			patch->left[kept++] = *stub;
 			continue;

@@ -260,7 +260,7 @@ static int write_leading_to_stub(struct xp_patch_work *work, struct xp_remote *r
 	int err = xp_patch_check_sharing(work->pid, work->why, work->why_size);
 
 	work->written = 0;
-	if (!err && !xp_stub_map_is_there(remote, work->stub->place.address))
+	if (!err && !xp_stub_map_is_there(remote, work->stub->place.address, !work->inherits))
 		err = -ESRCH;
 	return err ? err : write_where(work, remote, fits);
 }
@@ -269,7 +269,7 @@ int xp_patch_write(void *work, struct xp_remote *remote)
 {
 	struct xp_patch_work *patch_work = work;
 
-	if (xp_stub_map_is_there(remote, patch_work->stub->place.address))
+	if (xp_stub_map_is_there(remote, patch_work->stub->place.address, true))
 		xp_patch_bind_threads(patch_work);
 	return write_leading_to_stub(work, remote, may_be_patched);
 }

@@ -30,12 +30,12 @@ static struct xp_patch_stub *find_stub(const struct xp_patch *patch, pid_t pid, 
 	return NULL;
 }
 
-int xp_patch_read_counters(struct xp_patch *patch, const struct xp_patch_stub *stub,
+int xp_patch_read_counters(struct xp_patch *patch, const struct xp_patch_stub *stub, pid_t pid,
 			   uint32_t counters[XP_STUB_COUNTERS_MAX])
 {
 	uint32_t shards[XP_STUB_SHARDS][XP_STUB_COUNTERS_MAX];
-	int err = xp_target_memory_read(patch->memory, stub->pid, stub->place.address + XP_STUB_COUNTERS, shards,
-					sizeof(shards));
+	int err =
+	    xp_target_memory_read(patch->memory, pid, stub->place.address + XP_STUB_COUNTERS, shards, sizeof(shards));
 
 	_Static_assert(sizeof(shards) == XP_STUB_COUNTERS_BYTES, "as the stub has them");
 	memset(counters, 0, XP_STUB_COUNTERS_MAX * sizeof(*counters));
@@ -43,6 +43,12 @@ int xp_patch_read_counters(struct xp_patch *patch, const struct xp_patch_stub *s
 		for (int i = 0; i < XP_STUB_COUNTERS_MAX; i++)
 			counters[i] += shards[shard][i];
 	return err;
+}
+
+/* Counters of all processes of a family in one place: a child may end before anybody reads its own. */
+static bool shares_counters(const struct xp_patch *patch)
+{
+	return patch->options.budget && patch->options.children;
 }
 
 static int refuse_busy(struct xp_patch_work *work, pid_t holder)
@@ -155,12 +161,13 @@ static int own_stub(struct xp_patch_work *work, struct xp_stub_place *place)
 	}
 	stubs[patch->stub_count] = (struct xp_patch_stub){ .pid = work->pid,
 							   .rings = get_rings(work, place),
+							   .had_rings = same && (same->rings || same->had_rings),
 							   .group = same ? same->group : 0 };
 	stubs[patch->stub_count].place = *place;
 	place->fd = -1;
 	if (patch->memory)
-		stubs[patch->stub_count].unread =
-		    xp_patch_read_counters(patch, &stubs[patch->stub_count], stubs[patch->stub_count].counted);
+		stubs[patch->stub_count].unread = xp_patch_read_counters(patch, &stubs[patch->stub_count], work->pid,
+									 stubs[patch->stub_count].counted);
 	patch->stub_count++;
 	return 0;
 }
@@ -175,12 +182,14 @@ int xp_patch_own_stubs(struct xp_patch_work *work)
 
 		if (find_stub(work->patch, work->pid, place->address))
 			continue;
+		place->shares_counters =
+		    shares_counters(work->patch) && xp_stub_map_shares_counters(work->pid, place->address);
 		err = own_stub(work, place);
 	}
 	return err;
 }
 
-static bool reaches(const struct xp_patch_work *work, uint64_t address)
+bool xp_patch_reaches(const struct xp_patch_work *work, uint64_t address)
 {
 	return (address > work->low ? address - work->low : work->low - address) < REACH_BYTES &&
 	       (address > work->high ? address - work->high : work->high - address) < REACH_BYTES;
@@ -193,8 +202,8 @@ struct xp_patch_stub *xp_patch_choose_stub(const struct xp_patch_work *work)
 	for (size_t i = 0; i < work->patch->stub_count; i++) {
 		struct xp_patch_stub *stub = &work->patch->stubs[i];
 
-		if (stub->pid == work->pid && stub->place.alive && reaches(work, stub->place.address) &&
-		    (!chosen || stub->rings))
+		if (stub->pid == work->pid && stub->place.alive && xp_patch_reaches(work, stub->place.address) &&
+		    stub->place.shares_counters == shares_counters(work->patch) && (!chosen || stub->rings))
 			chosen = stub;
 	}
 	return chosen;
@@ -212,7 +221,7 @@ bool xp_patch_final_event(const struct xp_patch_work *work, enum xp_stub_slot sl
 
 bool xp_patch_in_memory(const struct xp_patch_work *work, enum xp_stub_slot slot)
 {
-	return slot == XP_STUB_CALL && work->stub->rings;
+	return slot == XP_STUB_CALL && (work->stub->rings || work->stub->had_rings);
 }
 
 uint32_t xp_patch_entry(const struct xp_patch_work *work, enum xp_sled_kind kind)
@@ -307,6 +316,7 @@ static int make_stub(void *arg, struct xp_remote *remote)
 							  .start = work->low,
 							  .end = work->high,
 							  .scratch = text_patch->address + 2,
+							  .share_counters = shares_counters(work->patch),
 							  .rings = work->patch->options.memory,
 							  .rings_only = work->stub,
 							  .no_rings = work->no_rings,

@@ -21,7 +21,8 @@ struct xp_patch_stub {
 	uint32_t counted[XP_STUB_COUNTERS_MAX]; /* the counters when they were last read */
 	bool unread;				/* not readable so far; the values may be an earlier recording's */
 	struct xp_call_rings *rings;		/* shared by the stubs of a process; NULL: it records by the uprobe */
-	uint32_t group;				/* of its uprobes for children (attach.h); 0: there are none */
+	bool had_rings;	    /* of a forgotten process; its children's sleds lead to the same slots */
+	uint32_t group;	    /* of its uprobes for children (attach.h); 0: there are none */
 	char no_rings[160]; /* why they could not be made; "": they are there, or nobody has tried */
 };
 
@@ -56,7 +57,8 @@ struct xp_patch_work {
 	const struct xp_object *object;
 	pid_t pid;
 	bool held;
-	bool once; /* see stopped.h */
+	bool once;     /* see stopped.h */
+	bool inherits; /* its sleds lead to a stub of its parent */
 	char *why;
 	size_t why_size;
 
@@ -108,7 +110,9 @@ int xp_patch_write_back(void *work, struct xp_remote *remote);
  */
 bool xp_patch_inherited(struct xp_patch *patch, const struct xp_patch_place *place, struct xp_sled_result *result);
 /* The stub that was made for this file, whose uprobes for children serve all that have it; NULL: there is none. */
-const struct xp_patch_stub *xp_patch_first_stub(const struct xp_patch *patch, ino_t inode);
+struct xp_patch_stub *xp_patch_first_stub(const struct xp_patch *patch, ino_t inode);
+/* The stub of a parent that the sites of a child lead to, after xp_stub_map_read(); NULL: there is none. */
+struct xp_patch_stub *xp_patch_inherited_stub(const struct xp_patch_work *work);
 /* The uprobes for children on these slots (1u << enum xp_stub_slot). */
 int xp_patch_attach_children(const struct xp_patch_work *work, unsigned int slots);
 /* Closes a stub of a forgotten process, or keeps it for children. */
@@ -118,10 +122,12 @@ void xp_patch_leave_stub(struct xp_patch *patch, struct xp_patch_stub *stub);
 
 /* Takes over the stubs that earlier recordings left. Returns -EBUSY if another xprof has them. */
 int xp_patch_own_stubs(struct xp_patch_work *work);
+/* Whether the stub is within reach of all sites. */
+bool xp_patch_reaches(const struct xp_patch_work *work, uint64_t address);
 /* The stub within reach of all sites; NULL if there is none. */
 struct xp_patch_stub *xp_patch_choose_stub(const struct xp_patch_work *work);
-/* The counters, summed over all shards. Returns 0 or -errno, for example -ESRCH; the counters are then 0. */
-int xp_patch_read_counters(struct xp_patch *patch, const struct xp_patch_stub *stub,
+/* The counters in a process, summed over all shards. Returns 0 or -errno, for example -ESRCH; then they are 0. */
+int xp_patch_read_counters(struct xp_patch *patch, const struct xp_patch_stub *stub, pid_t pid,
 			   uint32_t counters[XP_STUB_COUNTERS_MAX]);
 /* Sets work->stub: that stub, or a new one. */
 int xp_patch_get_stub(struct xp_patch_work *work);

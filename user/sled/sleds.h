@@ -21,7 +21,8 @@
 
 struct xp_sled_result {
 	enum xp_sled_mode mode;
-	bool memory; /* patched, and calls are recorded in memory (call_rings.h) */
+	bool memory;	      /* patched, and calls are recorded in memory (call_rings.h) */
+	pid_t inherited_from; /* patched in this process, of which it descends, whose stub it has; 0: in itself */
 	size_t attached;
 	size_t patched;	    /* refused: other bytes, in the file or in the memory of a process */
 	pid_t patched_pid;  /* a process in whose memory they have other bytes; 0: only in the file */

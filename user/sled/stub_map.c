@@ -70,7 +70,7 @@ static int open_stub(pid_t pid, const struct xp_mapping *mapping)
 	return -ESTALE;
 }
 
-/* Whether a process has mapped this file there for itself and others to write. */
+/* Whether a process has mapped this file (NULL: any) there for itself and others to write. */
 static bool maps_to_write(pid_t pid, uint64_t start, uint64_t end, const struct stat *st)
 {
 	char *text, *rest, *line;
@@ -85,11 +85,16 @@ static bool maps_to_write(pid_t pid, uint64_t start, uint64_t end, const struct 
 
 		found = sscanf(line, "%" SCNx64 "-%" SCNx64 " rw-s %*x %x:%x %" SCNu64, &from, &to, &dev_major,
 			       &dev_minor, &inode) == 5 &&
-			from == start && to == end && inode == st->st_ino &&
-			makedev(dev_major, dev_minor) == st->st_dev;
+			from == start && to == end &&
+			(!st || (inode == st->st_ino && makedev(dev_major, dev_minor) == st->st_dev));
 	}
 	free(text);
 	return found;
+}
+
+bool xp_stub_map_shares_counters(pid_t pid, uint64_t address)
+{
+	return maps_to_write(pid, address + XP_STUB_COUNTERS, address + XP_STUB_ROOM, NULL);
 }
 
 /*
@@ -184,14 +189,14 @@ int xp_stub_lock(const struct xp_stub_place *place, pid_t *holder)
 	return xp_file_lock(place->fd, holder);
 }
 
-bool xp_stub_map_is_there(struct xp_remote *remote, uint64_t address)
+bool xp_stub_map_is_there(struct xp_remote *remote, uint64_t address, bool alive)
 {
 	/* The part of the page before the code; the code has probes. */
 	uint8_t page[XP_STUB_BYTES], now[XP_STUB_TEXT], flag = 0;
 
 	xp_stub_make(page);
 	return !xp_remote_read(remote, address, now, sizeof(now)) && !memcmp(now, page, sizeof(now)) &&
-	       !xp_remote_read(remote, address + XP_STUB_FLAG, &flag, sizeof(flag)) && flag == 1;
+	       !xp_remote_read(remote, address + XP_STUB_FLAG, &flag, sizeof(flag)) && flag == alive;
 }
 
 /* Writes the stub into a new memfd, and seals it. */
@@ -212,7 +217,7 @@ static int fill(int fd)
  * Maps the page of the flag, which the process itself cannot write, and the counters. *end: end of the part mapped so
  * far.
  */
-static int map_data(struct xp_remote *remote, uint64_t address, size_t *end)
+static int map_data(struct xp_remote *remote, uint64_t address, bool share_counters, size_t *end)
 {
 	const uint64_t flag[6] = { address + XP_STUB_FLAG,
 				   XP_STUB_COUNTERS - XP_STUB_FLAG,
@@ -223,10 +228,12 @@ static int map_data(struct xp_remote *remote, uint64_t address, size_t *end)
 	const uint64_t counters[6] = { address + XP_STUB_COUNTERS,
 				       XP_STUB_COUNTERS_BYTES,
 				       PROT_READ | PROT_WRITE,
-				       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+				       (share_counters ? MAP_SHARED : MAP_PRIVATE) | MAP_ANONYMOUS |
+					   MAP_FIXED_NOREPLACE,
 				       -1ull,
 				       0 };
-	const uint64_t wipe[6] = { address + XP_STUB_FLAG, XP_STUB_ROOM - XP_STUB_FLAG, MADV_WIPEONFORK };
+	const uint64_t wipe_end = share_counters ? XP_STUB_COUNTERS : XP_STUB_ROOM;
+	const uint64_t wipe[6] = { address + XP_STUB_FLAG, wipe_end - XP_STUB_FLAG, MADV_WIPEONFORK };
 	int err = xp_remote_map(remote, flag);
 
 	if (!err) {
@@ -241,7 +248,7 @@ static int map_data(struct xp_remote *remote, uint64_t address, size_t *end)
 }
 
 /* Maps all pages of the stub, or none. */
-static int map_all(struct xp_remote *remote, uint64_t address, int remote_fd)
+static int map_all(struct xp_remote *remote, uint64_t address, int remote_fd, bool share_counters)
 {
 	const uint64_t args[6] = {
 		address, XP_STUB_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE, remote_fd, 0
@@ -251,7 +258,7 @@ static int map_all(struct xp_remote *remote, uint64_t address, int remote_fd)
 
 	if (err)
 		return err;
-	err = map_data(remote, address, &end);
+	err = map_data(remote, address, share_counters, &end);
 	if (err)
 		xp_remote_call(remote, SYS_munmap, (uint64_t[6]){ address, end });
 	return err;
@@ -326,7 +333,7 @@ static int make_there(struct xp_stub_place *place, struct xp_remote *remote, uin
 		return place->fd;
 	err = fill(place->fd);
 	if (!err)
-		err = map_all(remote, place->address, remote_fd);
+		err = map_all(remote, place->address, remote_fd, request->share_counters);
 	err = xp_remote_close(remote, remote_fd) ?: err;
 	if (err || !request->rings)
 		return err;
@@ -420,7 +427,7 @@ int xp_stub_map_new(struct xp_stub_place *place, struct xp_remote *remote, const
 	uint64_t name;
 	int err;
 
-	*place = (struct xp_stub_place){ .fd = -1, .rings = -1 };
+	*place = (struct xp_stub_place){ .fd = -1, .rings = -1, .shares_counters = request->share_counters };
 	err = find_room(&place->address, &wanted, XP_STUB_ROOM + (wanted.rings ? XP_CALL_RINGS_BYTES : 0));
 	if (err == -ENOSPC && wanted.rings) {
 		wanted.rings = false;

@@ -19,9 +19,10 @@
 struct xp_stub_place {
 	uint64_t address;
 	ino_t inode;
-	bool alive; /* its flag is set; not so in a fork() child, where the stub is unusable */
-	int fd;	    /* the stub's file, to which uprobes are attached */
-	int rings;  /* the file of the call rings behind it (call_rings.h); -1: there are none */
+	bool alive;	      /* its flag is set; not so in a fork() child, where the stub is unusable */
+	bool shares_counters; /* with children of fork() */
+	int fd;		      /* the stub's file, to which uprobes are attached */
+	int rings;	      /* the file of the call rings behind it (call_rings.h); -1: there are none */
 };
 
 struct xp_stub_map {
@@ -48,17 +49,23 @@ bool xp_stub_map_has(const struct xp_stub_map *map, uint64_t address);
  */
 int xp_stub_lock(const struct xp_stub_place *place, pid_t *holder);
 
-/* Whether a stopped process has its stub at this address. It may have executed another program since. */
-bool xp_stub_map_is_there(struct xp_remote *remote, uint64_t address);
+/*
+ * Whether a stopped process has its stub at this address, or one that it has inherited (alive: false). It may have
+ * executed another program since.
+ */
+bool xp_stub_map_is_there(struct xp_remote *remote, uint64_t address, bool alive);
+/* Whether the process has shared counters behind the stub at this address. */
+bool xp_stub_map_shares_counters(pid_t pid, uint64_t address);
 /* A stub that a stopped process is to map. */
 struct xp_stub_request {
 	pid_t pid;
 	uint64_t start; /* within reach of [start, end) */
 	uint64_t end;
-	uint64_t scratch; /* see xp_remote_begin_calls() */
-	bool rings;	  /* with call rings, if possible */
-	bool rings_only;  /* no stub without call rings */
-	char *no_rings;	  /* out: a sentence, if call rings are not possible */
+	uint64_t scratch;    /* see xp_remote_begin_calls() */
+	bool share_counters; /* with children of fork() */
+	bool rings;	     /* with call rings, if possible */
+	bool rings_only;     /* no stub without call rings */
+	char *no_rings;	     /* out: a sentence, if call rings are not possible */
 	size_t no_rings_size;
 	uint64_t rings_at; /* address of the call rings that the process has behind another stub; 0: new ones */
 	char *why;	   /* out: a sentence for an error */

@@ -57,6 +57,17 @@ void xp_call_account_earn(struct xp_call_accounts *accounts, struct xp_call_acco
 	account->left_ns = XP_MIN(account->left_ns, (int64_t)accounts->tick_ns);
 }
 
+void xp_call_account_leave(struct xp_call_accounts *accounts, struct xp_call_account *account,
+			   struct xp_call_account *other)
+{
+	const int64_t unused_ns = account->left_ns - account->owe_ns;
+
+	if (unused_ns <= 0)
+		return;
+	account->left_ns -= unused_ns;
+	xp_call_account_earn(accounts, other, (uint64_t)unused_ns);
+}
+
 uint64_t xp_call_account_draw_all(const struct xp_call_accounts *accounts, struct xp_call_account *account,
 				  uint64_t calls, uint32_t call_ns)
 {

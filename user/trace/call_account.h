@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a process may report of its own calls, if there is a budget. The records in its call rings and the counters of its
- * stubs are in its memory: it can make up any number, and would use up the budget that other processes share with it.
- * But calls cost CPU time, so those of a process cannot have cost more than it ran. Its account earns the CPU time that
- * the kernel tells, once a tick, and each call that counts draws what it costs. Calls that do not count are recorded
- * like all others.
+ * What a process may report of its own calls, if there is a budget. The records in its call rings and the counters of
+ * its stubs are in its memory: it can make up any number, and would use up the budget that other processes share with
+ * it. But calls cost CPU time, so those of a process cannot have cost more than it ran. Its account earns the CPU time
+ * that the kernel tells, once a tick, and each call that counts draws what it costs. Calls that do not count are
+ * recorded like all others.
  *
  * A tick's calls come before its CPU time is known. So a process may owe what it has run so far, up to the time of one
  * tick, which also is the most that an account holds. A new process has run nothing: it gets a loan out of what there
@@ -41,6 +41,11 @@ void xp_call_account_open(struct xp_call_accounts *accounts, struct xp_call_acco
 void xp_call_account_trust(const struct xp_call_accounts *accounts, struct xp_call_account *account);
 /* The process has taken CPU time. */
 void xp_call_account_earn(struct xp_call_accounts *accounts, struct xp_call_account *account, uint64_t ran_ns);
+
+/* The process has ended, and its calls are counted together with those of another: that one gets what it has not used.
+ */
+void xp_call_account_leave(struct xp_call_accounts *accounts, struct xp_call_account *account,
+			   struct xp_call_account *other);
 
 /* Whether a call counts. */
 static inline bool xp_call_account_draw(const struct xp_call_accounts *accounts, struct xp_call_account *account,

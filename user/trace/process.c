@@ -242,7 +242,11 @@ static int flush_spool(struct xp_process *process)
 
 void xp_process_ran(struct xp_process *process, uint64_t cpu_ns)
 {
+	struct xp_process *other = xp_processes_find(process->all, process->attaching.inherits_from);
+
 	xp_call_account_earn(&process->all->accounts, &process->account, cpu_ns - XP_MIN(cpu_ns, process->cpu.used_ns));
+	if (other)
+		xp_call_account_leave(&process->all->accounts, &process->account, &other->account);
 	if (process->cpu.used_ns && cpu_ns > process->cpu.used_ns)
 		process->all->ended_cpu_ns += cpu_ns - process->cpu.used_ns;
 	process->cpu.used_ns = 0;
@@ -294,6 +298,13 @@ int xp_processes_thread(struct xp_processes *processes, pid_t pid, pid_t tid, st
 	return add_thread(processes, process, tid, thread);
 }
 
+static enum xp_call_way way_of(const struct xp_thread *thread, const struct xp_range *range)
+{
+	if (range->sleds.mode == XP_SLEDS_PROBED)
+		return XP_CALLS_PROBED;
+	return thread->process->attaching.inherits_from ? XP_CALLS_CHILD : XP_CALLS_STUB;
+}
+
 /*
  * With a budget: counts the call. Returns false if the record must be left out, with the reason in *filter.
  *
@@ -311,7 +322,7 @@ static bool note_call(struct xp_thread *thread, const struct xp_range *range, ui
 	bool duplicate = alias != budget->alias && thread->last_word == other && thread->last_sp == event->sp;
 
 	if (kind == XP_EVENT_ENTRY || kind == XP_EVENT_ENTRY_ARGS)
-		budget->calls[range->sleds.mode == XP_SLEDS_PATCHED ? XP_CALLS_STUB : XP_CALLS_PROBED]++;
+		budget->calls[way_of(thread, range)]++;
 	thread->last_word = event->word;
 	thread->last_sp = event->sp;
 	/* If it is out, the thread was in the sled when the sled was restored. */
@@ -351,8 +362,10 @@ int xp_processes_record(struct xp_processes *processes, const struct xp_event *e
 	range = xp_functions_find(&thread->process->functions, xp_event_fn(event), &id);
 	if (!range)
 		return -ENOENT;
-	if (range->sleds.mode == XP_SLEDS_PATCHED)
-		++*(kind == XP_EVENT_ENTRY_ARGS ? &processes->hits.args : &processes->hits.stub);
+	if (range->sleds.mode == XP_SLEDS_PATCHED && kind == XP_EVENT_ENTRY_ARGS)
+		processes->hits.args++;
+	else if (range->sleds.mode == XP_SLEDS_PATCHED)
+		++*(thread->process->attaching.inherits_from ? &processes->hits.child : &processes->hits.stub);
 	else if (kind == XP_EVENT_EXIT)
 		processes->hits.stepped++;
 	else

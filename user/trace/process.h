@@ -28,7 +28,8 @@ struct xp_process_attaching {
 	uint32_t execs;	      /* struct xp_event_task.execs when this image was first scanned */
 	unsigned int flees;   /* consecutive execs while its sleds were being attached */
 	unsigned int in_vain; /* the same, or soon after its sleds were patched */
-	bool inherits;	      /* its patched sleds are those of its parent */
+	pid_t inherits_from;  /* its patched sleds lead to a stub of this one, of which it descends; 0: to its own */
+	pid_t parent;	      /* it was forked by this one; 0: that was not seen */
 	bool denied;	      /* its sleds are skipped for lack of a capability */
 	bool has_no_tsc;      /* some of its threads cannot have a call ring */
 	bool killed_by_tsc;   /* the stub's rdtsc has killed one of its threads */
@@ -104,7 +105,8 @@ struct xp_hits {
 	uint64_t emulated; /* probed entries and tail exits */
 	uint64_t stepped;  /* probed exits */
 	uint64_t stub;	   /* the stub's uprobe, whatever the sled, but for: */
-	uint64_t args;	   /* the same for entries with arguments */
+	uint64_t child;	   /* the same in children of fork() */
+	uint64_t args;	   /* the same for entries with arguments, in any process */
 };
 
 struct xp_processes {
