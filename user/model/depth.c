@@ -152,6 +152,8 @@ int xp_model_cut_depth(struct xp_model *model, struct xp_model_cut *cut)
 	int err = cutting.depths && cutting.kept ? 0 : -ENOMEM;
 
 	*cut = (struct xp_model_cut){ 0 };
+	/* A model that is full takes two more for each sample: otherwise samples that it has would be missing. */
+	model->stack_max = XP_MODEL_STACKS_MAX;
 	if (!err) {
 		count_depths(&cutting);
 		choose_depth(&cutting);
