@@ -539,6 +539,8 @@ def test_memory_limit_of_the_target(waiting, program, record, xprof, tmp_path, m
     assert refused.returncode == 1 and not (tmp_path / "out").exists()
     said = r"the memory limit of its control group \(memory\.max\) leaves it \d+ KiB, of up to \d+ KiB that it may need"
     assert re.search(said, refused.stderr)
+    sampled = record(f"--sled-mode={mode}", "-p", process.pid, "-d", "100ms").finish().ok()
+    assert re.search(said + ".*; its sleds are not recorded", sampled.messages) and "has no XRay sleds" not in sampled.messages
     memory_group(64 << 20)
     session = record(f"--sled-mode={mode}", "--no-samples", "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)

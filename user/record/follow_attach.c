@@ -325,8 +325,10 @@ static int attach_sleds(struct xp_recording *recording, struct xp_object *object
 	uint64_t begin = xp_clock_now_tsc();
 	int err = process ? check_group(recording, object, process->pid) : 0;
 
-	if (err)
+	if (err) {
+		process->attaching.no_room = true;
 		return err;
+	}
 	err = recording->probes.throttle ? attach_throttled(recording, object, process, probe_pid, sleds)
 					 : attach_unthrottled(recording, object, process, probe_pid, sleds);
 
