@@ -203,24 +203,35 @@ int read_own_flags(void *ctx)
 struct xp_bpf_tracee tracees[XP_BPF_TRACEES_MAX];
 __u32 tracee_count = 0;
 
+static const struct list_head *next_tracee;
+
+/* Lists one. Returns whether there may be more. A function of its own, which the verifier checks once. */
+__noinline int list_tracee(__u32 number)
+{
+	struct task_struct *tracer = (struct task_struct *)bpf_get_current_task();
+	const struct list_head *entry = next_tracee;
+	struct task_struct *task = (void *)entry - bpf_core_field_offset(struct task_struct, ptrace_entry);
+
+	if (number >= XP_BPF_TRACEES_MAX ||
+	    entry == (void *)tracer + bpf_core_field_offset(struct task_struct, ptraced))
+		return 0;
+	tracees[number].tid = BPF_CORE_READ(task, pid);
+	tracees[number].fs_base = BPF_CORE_READ(task, thread.fsbase);
+	tracees[number].no_tsc = !has_tsc(task);
+	next_tracee = BPF_CORE_READ(entry, next);
+	return 1;
+}
+
 /* The loader runs it in a task that has stopped a process: nothing else tells which threads may execute rdtsc. */
 SEC("syscall")
 int list_tracees(void *ctx)
 {
 	struct task_struct *tracer = (struct task_struct *)bpf_get_current_task();
-	const __u64 entry_offset = bpf_core_field_offset(struct task_struct, ptrace_entry);
-	const struct list_head *end = (void *)tracer + bpf_core_field_offset(struct task_struct, ptraced);
-	const struct list_head *entry = BPF_CORE_READ(tracer, ptraced.next);
 	__u32 count = 0;
 
-	for (; count < XP_BPF_TRACEES_MAX && entry != end; count++) {
-		struct task_struct *task = (void *)entry - entry_offset;
-
-		tracees[count].tid = BPF_CORE_READ(task, pid);
-		tracees[count].fs_base = BPF_CORE_READ(task, thread.fsbase);
-		tracees[count].no_tsc = !has_tsc(task);
-		entry = BPF_CORE_READ(entry, next);
-	}
+	next_tracee = BPF_CORE_READ(tracer, ptraced.next);
+	while (count < XP_BPF_TRACEES_MAX && list_tracee(count))
+		count++;
 	tracee_count = count;
 	return 0;
 }

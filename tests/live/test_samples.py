@@ -540,3 +540,18 @@ def test_priority(record, tmp_path):
         recording.wait_until(lambda: "the recording is over" in session.messages(), session.messages)
         assert os.getpriority(os.PRIO_PROCESS, pid) == own
     assert session.finish().status == 0, session.messages()
+
+
+def test_verification(record, start):
+    """Loading the programs is most of what a short recording costs: the verifier follows each turn of a loop."""
+    session = record("-p", start(["sleep", "60"]).pid).wait_attached()
+    infos = [x.read_text() for x in pathlib.Path(f"/proc/{session.process.pid}/fdinfo").iterdir()]
+    programs = {
+        re.search(r"^prog_id:\s*(\d+)", x, re.M)[1]: int(found[1])
+        for x in infos
+        if (found := re.search(r"^verified_insns:\s*(\d+)", x, re.M))
+    }
+    session.stop()
+    if not programs:
+        pytest.skip("before Linux 5.16, the kernel does not tell what it has verified")
+    assert len(programs) > 10 and max(programs.values()) < 5000, programs
