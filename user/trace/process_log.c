@@ -133,6 +133,7 @@ void xp_process_drop_spool(struct xp_process *process)
 {
 	xp_spool_drop(process->log.spool);
 	process->log.spool = NULL;
+	process->log.noted_objects = 0; /* another one has to name them all */
 }
 
 int xp_process_spool_chunk(struct xp_process *process, struct xp_thread *thread)
