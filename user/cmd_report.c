@@ -6,7 +6,7 @@
 
 #include "commands.h"
 #include "model/input.h"
-#include "model/pprof_file.h"
+#include "model/pprof.h"
 #include "report/json.h"
 #include "report/pager.h"
 #include "report/pprof_table.h"

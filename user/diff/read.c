@@ -11,7 +11,6 @@
 #include "model/depth.h"
 #include "model/input.h"
 #include "model/pprof.h"
-#include "model/pprof_file.h"
 
 static int add_model(struct xp_diff_reading *reading, size_t side, const struct xp_model *model, const char *path)
 {

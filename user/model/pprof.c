@@ -2,16 +2,26 @@
 #include "model/pprof.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
+#include "base/file_view.h"
 #include "base/u64_map.h"
 #include "base/util.h"
 #include "format/pprof_reader.h"
 #include "model/objects.h"
-#include "model/pprof_file.h"
+
+/* Of one sample: the sum of as many as a file can have is in 64 bits. */
+#define COUNT_MAX (INT64_C(1) << 40)
+
+/* Which of a sample's values counts samples or calls, and which is their time. */
+struct values {
+	size_t count_index;
+	size_t ns_index; /* the number of values: none */
+};
 
 struct making {
 	struct xp_model *model;
@@ -22,13 +32,29 @@ struct making {
 	uint32_t *path;	     /* locations of a sample */
 	size_t path_room;
 	struct xp_u64_map by_name; /* processes */
-	struct xp_pprof_values values;
+	struct values values;
 };
 
 /* NULL: out of memory. */
 static const char *text_of(struct making *making, uint32_t index)
 {
-	return xp_pprof_text(making->profile, index, making->texts, making->model->symbolizer);
+	const struct xp_pprof_text *from = &making->profile->texts[index];
+	char *copy;
+
+	if (making->texts[index])
+		return making->texts[index];
+	copy = strndup(from->text, from->bytes);
+	if (copy)
+		making->texts[index] = xp_model_text(making->model, copy);
+	free(copy);
+	return making->texts[index];
+}
+
+static bool is_text(const struct xp_pprof_profile *profile, uint32_t index, const char *text)
+{
+	const struct xp_pprof_text *its = &profile->texts[index];
+
+	return its->bytes == strlen(text) && memcmp(its->text, text, its->bytes) == 0;
 }
 
 /* ---- code ---- */
@@ -112,13 +138,6 @@ static int add_location(struct making *making, size_t index)
 
 /* ---- samples ---- */
 
-static bool is_text(const struct making *making, uint32_t index, const char *text)
-{
-	const struct xp_pprof_text *its = &making->profile->texts[index];
-
-	return its->bytes == strlen(text) && memcmp(its->text, text, its->bytes) == 0;
-}
-
 /* Processes are told apart by name only. *is_selected: by name. */
 static int add_thread(struct making *making, size_t index, uint32_t *thread, bool *is_selected)
 {
@@ -131,9 +150,9 @@ static int add_thread(struct making *making, size_t index, uint32_t *thread, boo
 
 	xp_pprof_parts_start(&parts, making->profile, index);
 	while (process.name && new.name && xp_pprof_labels_next(&parts, &label)) {
-		if (label.str_text && is_text(making, label.key_text, "comm"))
+		if (label.str_text && is_text(making->profile, label.key_text, "comm"))
 			process.name = text_of(making, label.str_text);
-		else if (label.str_text && is_text(making, label.key_text, "thread_comm"))
+		else if (label.str_text && is_text(making->profile, label.key_text, "thread_comm"))
 			new.name = text_of(making, label.str_text);
 	}
 	if (!process.name || !new.name)
@@ -147,6 +166,21 @@ static int add_thread(struct making *making, size_t index, uint32_t *thread, boo
 	return err ? err : xp_model_thread(making->model, &new, thread);
 }
 
+/* Reads the count of a sample, and its time in ns. What is below 0 is 0. */
+static void read_values(const struct making *making, size_t sample, uint64_t to[2])
+{
+	struct xp_pprof_parts parts;
+	int64_t value;
+
+	xp_pprof_parts_start(&parts, making->profile, sample);
+	for (size_t i = 0; xp_pprof_values_next(&parts, &value); i++) {
+		if (i == making->values.count_index)
+			to[0] = value > 0 ? (uint64_t)XP_MIN(value, COUNT_MAX) : 0;
+		if (i == making->values.ns_index)
+			to[1] = value > 0 ? (uint64_t)value : 0;
+	}
+}
+
 static int add_sample(struct making *making, size_t index)
 {
 	struct xp_model_sample sample = { .cpu = XP_MODEL_CPU_UNKNOWN };
@@ -157,8 +191,8 @@ static int add_sample(struct making *making, size_t index)
 
 	if (err || !is_selected)
 		return err;
-	xp_pprof_values_read(&making->values, making->profile, index, sample.values);
-	if (!sample.values[1] && !making->values.has_ns)
+	read_values(making, index, sample.values);
+	if (making->values.ns_index == making->profile->type_count)
 		sample.values[1] = sample.values[0] * making->model->period_ns;
 	xp_pprof_parts_start(&parts, making->profile, index);
 	for (;;) {
@@ -182,14 +216,67 @@ static int add_sample(struct making *making, size_t index)
 
 /* ---- the profile ---- */
 
-static int make(struct making *making)
+bool xp_pprof_file_is_one(const char *path)
+{
+	struct xp_file_view view;
+	bool is_one;
+
+	if (xp_file_view_open(&view, AT_FDCWD, path))
+		return false;
+	is_one = xp_pprof_probe(view.bytes, view.size);
+	xp_file_view_close(&view);
+	return is_one;
+}
+
+/* Returns false if no value counts. */
+static bool choose_values(struct making *making)
+{
+	const struct xp_pprof_profile *profile = making->profile;
+	struct values values = { profile->type_count, profile->type_count };
+
+	for (size_t i = profile->type_count; i; i--) {
+		const struct xp_pprof_type *type = &profile->types[i - 1];
+
+		if (is_text(profile, type->unit_text, "count"))
+			values.count_index = i - 1;
+		else if (is_text(profile, type->unit_text, "nanoseconds"))
+			values.ns_index = i - 1;
+	}
+	making->values = values;
+	if (values.count_index == profile->type_count)
+		return false;
+	if (is_text(profile, profile->types[values.count_index].type_text, "calls"))
+		making->model->kind = XP_MODEL_CALLS;
+	else if (is_text(profile, profile->period_type.unit_text, "nanoseconds") && profile->period > 0)
+		making->model->period_ns = (uint64_t)profile->period;
+	return true;
+}
+
+static int read_file(struct xp_pprof_profile *profile, const char *path)
+{
+	struct xp_violation violation;
+	struct xp_file_view view;
+	int err = xp_file_view_open(&view, AT_FDCWD, path);
+
+	if (err)
+		return err;
+	err = xp_pprof_read(profile, view.bytes, view.size, &violation);
+	xp_file_view_close(&view);
+	if (err == -EBADMSG)
+		xp_error("%s: 0x%" PRIx64 ": %s", path, violation.offset, violation.text);
+	return err;
+}
+
+static int make(struct making *making, const char *path)
 {
 	const struct xp_pprof_profile *profile = making->profile;
 	struct xp_model *model = making->model;
 	int err = 0;
 
-	model->kind = making->values.is_calls ? XP_MODEL_CALLS : XP_MODEL_SAMPLES;
-	model->period_ns = making->values.is_calls ? 0 : making->values.period_ns;
+	if (!choose_values(making)) {
+		xp_error("%s: it has no value that counts something", path);
+		return -EBADMSG;
+	}
 	model->start_ns = profile->time_ns > 0 ? (uint64_t)profile->time_ns : 0;
 	model->length_ns = profile->duration_ns > 0 ? (uint64_t)profile->duration_ns : 0;
 	making->texts = calloc(XP_MAX(profile->text_count, (size_t)1), sizeof(*making->texts));
@@ -200,9 +287,11 @@ static int make(struct making *making)
 		err = add_location(making, i);
 	for (size_t i = 0; !err && i < profile->sample_count; i++)
 		err = add_sample(making, i);
-	if (!err)
-		err = xp_select_stacks(making->select, model);
-	return err;
+	if (err == -E2BIG) {
+		xp_error("%s: it has too many locations", path);
+		err = -EBADMSG;
+	}
+	return err ? err : xp_select_stacks(making->select, model);
 }
 
 int xp_model_read_pprof(struct xp_model *model, const char *path, const struct xp_select *select)
@@ -212,13 +301,9 @@ int xp_model_read_pprof(struct xp_model *model, const char *path, const struct x
 	int err = xp_model_init(model, XP_MODEL_SAMPLES);
 
 	if (!err)
-		err = xp_pprof_file_read(&profile, &making.values, path);
+		err = read_file(&profile, path);
 	if (!err)
-		err = make(&making);
-	if (err == -E2BIG) {
-		xp_error("%s: it has too many locations", path);
-		err = -EBADMSG;
-	}
+		err = make(&making, path);
 	xp_u64_map_free(&making.by_name);
 	free(making.texts);
 	free(making.locations);

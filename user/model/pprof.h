@@ -9,6 +9,9 @@
 #include "model/model.h"
 #include "model/select.h"
 
+/* Whether this is a file with such a profile. */
+bool xp_pprof_file_is_one(const char *path);
+
 /*
  * The caller frees the model, also after an error. Of the selection, names and functions count. Returns 0 or -errno:
  * -EBADMSG if the file is malformed or counts nothing (already reported), -ENOMEM, or an error of open(2).

@@ -176,58 +176,6 @@ static bool is_kernel(const struct xp_model *model, uint32_t stack)
 	return location && model->objects[location->object].kind == XP_CODE_KERNEL;
 }
 
-/* Code in no object is told apart by its address. */
-static int describe(const struct making *making, const struct xp_model_location *location, uint32_t frame,
-		    struct xp_report_row *like)
-{
-	const struct xp_model *model = &making->model;
-	const struct xp_model_frame *from = &model->frames[location->first_frame + frame];
-	const struct xp_model_function *function = &model->functions[from->function];
-	const struct xp_model_object *object = &model->objects[function->object];
-	char name[32];
-
-	*like = (struct xp_report_row){ .function = function->name, .object = object->name };
-	if (making->options->by_line) {
-		like->file = function->file;
-		like->line = from->line;
-	}
-	if (!function->has_name && object->file == XP_MODEL_NONE && object->kind == XP_CODE_UNKNOWN) {
-		snprintf(name, sizeof(name), "0x%" PRIx64, location->address);
-		like->object = NULL;
-		like->function = xp_symbolizer_text(model->symbolizer, name);
-	}
-	return like->function ? 0 : -ENOMEM;
-}
-
-/* number: different for each sample, and not 0. */
-static int count_stack(const struct making *making, const struct xp_report_place *place,
-		       const struct xp_model_sample *sample, uint64_t number)
-{
-	const struct xp_model *model = &making->model;
-	struct xp_report_row like, *row;
-	bool first = true, in_others = false;
-	int err;
-
-	for (uint32_t stack = sample->stack; stack; stack = model->stacks[stack].callers) {
-		const struct xp_model_location *location = &model->locations[model->stacks[stack].location];
-
-		for (uint32_t i = making->options->no_inlines ? location->frame_count - 1 : 0;
-		     i < location->frame_count; i++) {
-			err = describe(making, location, i, &like);
-			row = err ? NULL : xp_report_row(making->tables, place, &like);
-			if (!row)
-				return -ENOMEM;
-			row->flat += first ? sample->values[0] : 0;
-			row->cum += row->seen != number ? sample->values[0] : 0;
-			row->seen = number;
-			first = false;
-			in_others |= row->is_others;
-		}
-	}
-	making->tables->in_others += in_others ? sample->values[0] : 0;
-	return 0;
-}
-
 /* Each profile is a process of the model, whose image is its number from 1. */
 static int find_table(struct making *making, const struct xp_model_sample *sample, size_t *table)
 {
@@ -269,7 +217,8 @@ static int count_sample(struct making *making, size_t index)
 		to->sampled_ns += sample->values[1];
 		if (!to->period_us && sample->values[0])
 			to->period_us = sample->values[1] / sample->values[0] / 1000;
-		err = count_stack(making, &places[i], sample, index + 1);
+		err = xp_report_count_stack(making->tables, &places[i], &making->model, sample, index + 1,
+					    making->options);
 	}
 	return err;
 }

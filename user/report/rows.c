@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "report/rows.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,6 +83,70 @@ struct xp_report_row *xp_report_row_named(struct xp_report_table *table, const s
 	const uint32_t *known = xp_u64_map_find(&index->by_function, (uintptr_t)function);
 
 	return known ? &table->rows[*known] : NULL;
+}
+
+/* Code in no object is told apart by its address. */
+static int describe(const struct xp_model *model, const struct xp_model_location *location, uint32_t frame,
+		    bool by_line, struct xp_report_row *like)
+{
+	const struct xp_model_frame *from = &model->frames[location->first_frame + frame];
+	const struct xp_model_function *function = &model->functions[from->function];
+	const struct xp_model_object *object = &model->objects[function->object];
+	char name[32];
+
+	*like = (struct xp_report_row){ .function = function->name, .object = object->name };
+	if (by_line) {
+		like->file = function->file;
+		like->line = from->line;
+	}
+	if (!function->has_name && object->file == XP_MODEL_NONE && object->kind == XP_CODE_UNKNOWN) {
+		snprintf(name, sizeof(name), "0x%" PRIx64, location->address);
+		like->object = NULL;
+		like->function = xp_symbolizer_text(model->symbolizer, name);
+	}
+	return like->function ? 0 : -ENOMEM;
+}
+
+static void count(struct xp_report_row *row, const struct xp_model_sample *sample, uint64_t number, bool is_innermost,
+		  enum xp_model_kind kind)
+{
+	uint64_t self = is_innermost ? sample->values[0] : 0;
+	bool is_new = row->seen != number;
+
+	row->seen = number;
+	if (kind == XP_MODEL_CALLS) {
+		row->calls += self;
+		row->ended = row->calls;
+		row->total_s += is_new ? (double)sample->values[1] / 1e9 : 0;
+	} else {
+		row->flat += self;
+		row->cum += is_new ? sample->values[0] : 0;
+	}
+}
+
+int xp_report_count_stack(struct xp_report_tables *tables, const struct xp_report_place *place,
+			  const struct xp_model *model, const struct xp_model_sample *sample, uint64_t number,
+			  const struct xp_report_options *options)
+{
+	struct xp_report_row like, *row;
+	bool is_innermost = true, in_others = false;
+	int err;
+
+	for (uint32_t stack = sample->stack; stack; stack = model->stacks[stack].callers) {
+		const struct xp_model_location *location = &model->locations[model->stacks[stack].location];
+
+		for (uint32_t i = options->no_inlines ? location->frame_count - 1 : 0; i < location->frame_count; i++) {
+			err = describe(model, location, i, options->by_line, &like);
+			row = err ? NULL : xp_report_row(tables, place, &like);
+			if (!row)
+				return -ENOMEM;
+			count(row, sample, number, is_innermost, model->kind);
+			is_innermost = false;
+			in_others |= row->is_others;
+		}
+	}
+	tables->in_others += in_others ? sample->values[0] : 0;
+	return 0;
 }
 
 void xp_report_row_index_free(struct xp_report_row_index *index)

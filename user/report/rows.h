@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "base/u64_map.h"
+#include "model/model.h"
 #include "report/report.h"
 
 /* What finds the rows of one table. Zeroed: it has none. */
@@ -38,6 +39,15 @@ void xp_report_warn_of_others(const struct xp_report_tables *tables);
 /* The first row with this function, in whatever object. NULL: none. */
 struct xp_report_row *xp_report_row_named(struct xp_report_table *table, const struct xp_report_row_index *index,
 					  const char *function);
+
+/*
+ * Counts a sample of the model in the rows of its functions, or the calls of one that has calls. number: different for
+ * each sample, and not 0. Returns 0 or -ENOMEM.
+ */
+int xp_report_count_stack(struct xp_report_tables *tables, const struct xp_report_place *place,
+			  const struct xp_model *model, const struct xp_model_sample *sample, uint64_t number,
+			  const struct xp_report_options *options);
+
 void xp_report_row_index_free(struct xp_report_row_index *index);
 
 #endif
