@@ -10,63 +10,14 @@
 
 enum xp_log_level xp_log_level = XP_LOG_NORMAL;
 
-static __attribute__((format(printf, 2, 0))) void log_line(const char *prefix, const char *format, va_list args)
-{
-	char before[32];
-
-	snprintf(before, sizeof(before), "xprof: %s", prefix);
-	xp_put_line_args(stderr, before, format, args);
-}
-
-void xp_error(const char *format, ...)
+void xp_log(enum xp_log_level level, const char *prefix, const char *format, ...)
 {
 	va_list args;
 
-	va_start(args, format);
-	log_line("error: ", format, args);
-	va_end(args);
-}
-
-int xp_fail(int code, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	log_line("error: ", format, args);
-	va_end(args);
-	return code;
-}
-
-void xp_warn(const char *format, ...)
-{
-	va_list args;
-
-	if (xp_log_level < XP_LOG_NORMAL)
+	if (xp_log_level < level)
 		return;
 	va_start(args, format);
-	log_line("warning: ", format, args);
-	va_end(args);
-}
-
-void xp_info(const char *format, ...)
-{
-	va_list args;
-
-	if (xp_log_level < XP_LOG_NORMAL)
-		return;
-	va_start(args, format);
-	log_line("", format, args);
-	va_end(args);
-}
-
-void xp_debug(const char *format, ...)
-{
-	va_list args;
-
-	if (xp_log_level < XP_LOG_VERBOSE)
-		return;
-	va_start(args, format);
-	log_line("", format, args);
+	xp_put_line_args(stderr, prefix, format, args);
 	va_end(args);
 }
 
@@ -88,12 +39,13 @@ uint64_t xp_now_ns(void)
 	return (uint64_t)now.tv_sec * XP_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-int xp_write_all(int fd, const void *data, size_t size)
+/* offset -1: at the position of the descriptor, for pipes as well. */
+static int write_at(int fd, const void *data, size_t size, off_t offset)
 {
 	const char *p = data;
 
 	while (size) {
-		ssize_t n = write(fd, p, size);
+		ssize_t n = offset < 0 ? write(fd, p, size) : pwrite(fd, p, size, offset);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -101,26 +53,19 @@ int xp_write_all(int fd, const void *data, size_t size)
 			return -errno;
 		p += n;
 		size -= n;
+		offset += offset < 0 ? 0 : n;
 	}
 	return 0;
 }
 
+int xp_write_all(int fd, const void *data, size_t size)
+{
+	return write_at(fd, data, size, -1);
+}
+
 int xp_pwrite_all(int fd, const void *data, size_t size, uint64_t offset)
 {
-	const char *p = data;
-
-	while (size) {
-		ssize_t n = pwrite(fd, p, size, offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		p += n;
-		offset += n;
-		size -= n;
-	}
-	return 0;
+	return offset <= INT64_MAX ? write_at(fd, data, size, (off_t)offset) : -EINVAL;
 }
 
 int xp_memfd_make(const char *name, const void *data, size_t size)
