@@ -511,16 +511,12 @@ uint64_t xp_clock_wall_ns(const struct xp_clock *clock, uint64_t tsc)
 
 uint64_t xp_clock_ns(const struct xp_clock *clock, uint64_t tsc_delta)
 {
-	unsigned __int128 ns = (unsigned __int128)tsc_delta * XP_NS_PER_S / clock->hz;
-
-	return ns <= UINT64_MAX ? (uint64_t)ns : UINT64_MAX;
+	return xp_scale(tsc_delta, XP_NS_PER_S, clock->hz);
 }
 
 uint64_t xp_clock_ticks(const struct xp_clock *clock, uint64_t ns)
 {
-	unsigned __int128 ticks = (unsigned __int128)ns * clock->hz / XP_NS_PER_S;
-
-	return ticks <= UINT64_MAX ? (uint64_t)ticks : UINT64_MAX;
+	return xp_scale(ns, clock->hz, XP_NS_PER_S);
 }
 
 static bool has_counter(const struct xp_clock *clock)

@@ -21,6 +21,16 @@ void xp_log(enum xp_log_level level, const char *prefix, const char *format, ...
 	va_end(args);
 }
 
+int xp_fail(int code, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	xp_put_line_args(stderr, "xprof: error: ", format, args);
+	va_end(args);
+	return code;
+}
+
 int xp_refuse(char *why, size_t why_size, int err, const char *format, ...)
 {
 	va_list args;

@@ -34,17 +34,12 @@ extern enum xp_log_level xp_log_level;
 /* Prints one line to stderr from a log level on. Untrusted names in it are cleaned (text.h). */
 void xp_log(enum xp_log_level level, const char *prefix, const char *format, ...) __attribute__((format(printf, 3, 4)));
 #define xp_error(...) xp_log(XP_LOG_QUIET, "xprof: error: ", __VA_ARGS__)
-/* Returns the code after an error message. */
-#define xp_fail(code, ...)                                                                                             \
-	({                                                                                                             \
-		int code_ = (code);                                                                                    \
-		xp_error(__VA_ARGS__);                                                                                 \
-		code_;                                                                                                 \
-	})
 #define xp_warn(...) xp_log(XP_LOG_NORMAL, "xprof: warning: ", __VA_ARGS__)
 #define xp_info(...) xp_log(XP_LOG_NORMAL, "xprof: ", __VA_ARGS__)
 #define xp_debug(...) xp_log(XP_LOG_VERBOSE, "xprof: ", __VA_ARGS__)
 
+/* As xp_error(). Returns the code. */
+int xp_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Puts a sentence about a failure into why. Returns the error. */
 int xp_refuse(char *why, size_t why_size, int err, const char *format, ...) __attribute__((format(printf, 4, 5)));
 
