@@ -18,37 +18,20 @@ static const struct {
 	{ 0x1d173, 0x1d17a }, { 0xe0000, 0xe0fff },
 };
 
-/* Length of the valid UTF-8 sequence at s, or 0 if invalid. Overlong forms and surrogates are invalid. */
-static size_t utf8_length(const unsigned char *s)
+size_t xp_utf8_next(const unsigned char *at, size_t left, uint32_t *code)
 {
-	if (s[0] < 0x80)
-		return 1;
-	if (s[0] >= 0xc2 && s[0] < 0xe0)
-		return (s[1] & 0xc0) == 0x80 ? 2 : 0;
-	if ((s[0] & 0xf0) == 0xe0) {
-		if ((s[1] & 0xc0) != 0x80 || (s[2] & 0xc0) != 0x80)
-			return 0;
-		if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] >= 0xa0))
-			return 0;
-		return 3;
-	}
-	if (s[0] >= 0xf0 && s[0] < 0xf5) {
-		if ((s[1] & 0xc0) != 0x80 || (s[2] & 0xc0) != 0x80 || (s[3] & 0xc0) != 0x80)
-			return 0;
-		if ((s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] >= 0x90))
-			return 0;
-		return 4;
-	}
-	return 0;
-}
+	static const uint32_t lowest[] = { 0, 0x80, 0x800, 0x10000 };
+	size_t more = *at < 0x80 ? 0 : (*at & 0xe0) == 0xc0 ? 1 : (*at & 0xf0) == 0xe0 ? 2 : 3;
 
-static uint32_t code_point(const unsigned char *s, size_t length)
-{
-	uint32_t code = length == 1 ? s[0] : s[0] & (0x7f >> length);
-
-	for (size_t i = 1; i < length; i++)
-		code = code << 6 | (s[i] & 0x3f);
-	return code;
+	*code = more ? *at & (0x3f >> more) : *at;
+	if (more >= left || (more == 3 && (*at & 0xf8) != 0xf0))
+		return 0;
+	for (size_t i = 1; i <= more; i++) {
+		if ((at[i] & 0xc0) != 0x80)
+			return 0;
+		*code = *code << 6 | (at[i] & 0x3f);
+	}
+	return *code < lowest[more] || *code > 0x10ffff || (*code >= 0xd800 && *code < 0xe000) ? 0 : more + 1;
 }
 
 static bool is_unseen(uint32_t code)
@@ -66,11 +49,10 @@ static void clean(char *to, size_t to_size, const char *from, bool for_people)
 	size_t used = 0;
 
 	while (*s) {
-		size_t n = utf8_length(s);
-		uint32_t code = code_point(s, n ? n : 1);
+		uint32_t code;
+		size_t n = xp_utf8_next(s, SIZE_MAX, &code); /* the terminator continues no character */
 		/* C1 controls, U+0080 to U+009F, drive a terminal just like the ASCII controls. */
-		bool control = code < 0x20 || (code >= 0x7f && code < 0xa0);
-		bool bad = !n || control || (for_people && is_unseen(code));
+		bool bad = !n || code < 0x20 || (code >= 0x7f && code < 0xa0) || (for_people && is_unseen(code));
 
 		n = n ? n : 1;
 		if (used + (bad ? 1 : n) >= to_size)

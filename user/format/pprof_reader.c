@@ -130,23 +130,11 @@ static int find_id(const struct reading *reading, const struct xp_u64_map *ids, 
 
 static bool is_utf8(const uint8_t *at, const uint8_t *end)
 {
-	while (at < end) {
-		unsigned int more = *at < 0x80 ? 0 : (*at & 0xe0) == 0xc0 ? 1 : (*at & 0xf0) == 0xe0 ? 2 : 3;
-		uint32_t code = more == 0 ? *at : more == 1 ? *at & 0x1f : more == 2 ? *at & 0xf : *at & 7;
-		static const uint32_t lowest[] = { 0, 0x80, 0x800, 0x10000 };
+	size_t bytes = 1;
 
-		if ((more == 3 && (*at & 0xf8) != 0xf0) || (uint64_t)(end - at) <= more)
-			return false;
-		at++;
-		for (unsigned int i = 0; i < more; i++, at++) {
-			if ((*at & 0xc0) != 0x80)
-				return false;
-			code = code << 6 | (*at & 0x3f);
-		}
-		if (code < lowest[more] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
-			return false;
-	}
-	return true;
+	for (uint32_t code; at < end && bytes; at += bytes)
+		bytes = xp_utf8_next(at, (size_t)(end - at), &code);
+	return bytes;
 }
 
 static int add_text(const struct reading *reading, const struct xp_proto_field *field)

@@ -30,25 +30,13 @@ static void put_clean(FILE *out, const char *text)
 	}
 }
 
-/* The end of a piece of text that breaks no character. */
-static size_t piece_of(const char *text)
-{
-	size_t bytes = strnlen(text, PIECE_BYTES), end = bytes;
-
-	if (bytes < PIECE_BYTES)
-		return bytes;
-	for (int i = 0; i < 4 && end > 1 && ((unsigned char)text[end] & 0xc0) == 0x80; i++)
-		end--;
-	return ((unsigned char)text[end] & 0xc0) == 0x80 ? bytes : end;
-}
-
 void xp_json_text(FILE *out, const char *text)
 {
 	char piece[PIECE_BYTES + 1], clean[4 * PIECE_BYTES + 1];
 
 	putc('"', out);
 	for (size_t bytes; text && *text; text += bytes) {
-		bytes = piece_of(text);
+		bytes = xp_text_fit(text, PIECE_BYTES);
 		memcpy(piece, text, bytes);
 		piece[bytes] = '\0';
 		xp_clean_text(clean, sizeof(clean), piece);
