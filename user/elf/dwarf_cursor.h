@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/util.h"
 
 /* A longer text is invalid. This bounds the time that many references to one long text take. */
@@ -30,13 +31,10 @@ static inline bool xp_dwarf_has(struct xp_dwarf_cursor *cursor, uint64_t bytes)
 
 static inline uint64_t xp_dwarf_fixed(struct xp_dwarf_cursor *cursor, unsigned int bytes)
 {
-	uint64_t value = 0;
-
 	if (!xp_dwarf_has(cursor, bytes))
 		return 0;
-	for (unsigned int i = 0; i < bytes; i++)
-		value |= (uint64_t)*cursor->at++ << 8 * i;
-	return value;
+	cursor->at += bytes;
+	return xp_bytes_get(cursor->at - bytes, bytes, false);
 }
 
 static inline uint64_t xp_dwarf_uleb(struct xp_dwarf_cursor *cursor)

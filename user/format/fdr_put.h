@@ -10,6 +10,7 @@
 #include <endian.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/util.h"
 #include "format/fdr.h"
 
@@ -29,30 +30,6 @@ static inline void xp_fdr_put64(uint8_t *to, uint64_t value)
 {
 	value = htole64(value);
 	memcpy(to, &value, sizeof(value));
-}
-
-static inline uint16_t xp_fdr_get16(const uint8_t *from)
-{
-	uint16_t value;
-
-	memcpy(&value, from, sizeof(value));
-	return le16toh(value);
-}
-
-static inline uint32_t xp_fdr_get32(const uint8_t *from)
-{
-	uint32_t value;
-
-	memcpy(&value, from, sizeof(value));
-	return le32toh(value);
-}
-
-static inline uint64_t xp_fdr_get64(const uint8_t *from)
-{
-	uint64_t value;
-
-	memcpy(&value, from, sizeof(value));
-	return le64toh(value);
 }
 
 /* XP_FDR_FUNCTION_BYTES. delta has 32 bits, fn_id 28. */

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "format/fdr_reader.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/util.h"
 
 #define VERSION_MAX 5
@@ -41,35 +41,11 @@ static unsigned int first_version(enum xp_fdr_metadata_kind kind)
 	}
 }
 
-static uint16_t get16(bool big_endian, const uint8_t *from)
-{
-	uint16_t value;
-
-	memcpy(&value, from, sizeof(value));
-	return big_endian ? be16toh(value) : le16toh(value);
-}
-
-static uint32_t get32(bool big_endian, const uint8_t *from)
-{
-	uint32_t value;
-
-	memcpy(&value, from, sizeof(value));
-	return big_endian ? be32toh(value) : le32toh(value);
-}
-
-static uint64_t get64(bool big_endian, const uint8_t *from)
-{
-	uint64_t value;
-
-	memcpy(&value, from, sizeof(value));
-	return big_endian ? be64toh(value) : le64toh(value);
-}
-
 static bool probe_order(const uint8_t *bytes, bool big_endian)
 {
-	uint16_t version = get16(big_endian, bytes);
+	uint16_t version = xp_bytes_get(bytes, 2, big_endian);
 
-	return version >= 1 && version <= VERSION_MAX && get16(big_endian, bytes + 2) == TYPE_FDR;
+	return version >= 1 && version <= VERSION_MAX && xp_bytes_get(bytes + 2, 2, big_endian) == TYPE_FDR;
 }
 
 bool xp_fdr_probe(const uint8_t *bytes, uint64_t size)
@@ -112,20 +88,20 @@ int xp_fdr_reader_init(struct xp_fdr_reader *reader, const uint8_t *bytes, uint6
 		return xp_violate(violation, 0, "The file ends inside the header, which takes %d bytes",
 				  XP_FDR_HEADER_BYTES);
 	big = !probe_order(bytes, false);
-	bits = get32(big, bytes + 4);
+	bits = xp_bytes_get(bytes + 4, 4, big);
 	reader->big_endian = big;
 	reader->bytes = bytes;
 	reader->size = size;
 	reader->pos = XP_FDR_HEADER_BYTES;
-	reader->header.version = get16(big, bytes);
+	reader->header.version = xp_bytes_get(bytes, 2, big);
 	/*
 	 * Bit fields start at the least significant bit on little-endian machines, at the most significant on
 	 * big-endian ones.
 	 */
 	reader->header.constant_tsc = bits >> (big ? 31 : 0) & 1;
 	reader->header.nonstop_tsc = bits >> (big ? 30 : 1) & 1;
-	reader->header.cycle_hz = get64(big, bytes + 8);
-	reader->header.buffer_bytes = get64(big, bytes + 16);
+	reader->header.cycle_hz = xp_bytes_get(bytes + 8, 8, big);
+	reader->header.buffer_bytes = xp_bytes_get(bytes + 16, 8, big);
 	return reader->header.version == 1 ? check_buffer_bytes(reader, violation) : 0;
 }
 
@@ -204,7 +180,7 @@ static int add_to_tsc(struct xp_fdr_reader *reader, uint64_t offset, uint64_t de
 static int read_function(struct xp_fdr_reader *reader, const uint8_t *p, struct xp_fdr_record *record,
 			 struct xp_violation *violation)
 {
-	uint32_t word = get32(reader->big_endian, p);
+	uint32_t word = xp_bytes_get(p, 4, reader->big_endian);
 	unsigned int kind = reader->big_endian ? word >> 28 & 7 : word >> 1 & 7;
 	int err;
 
@@ -213,7 +189,7 @@ static int read_function(struct xp_fdr_reader *reader, const uint8_t *p, struct 
 	record->is_function = true;
 	record->kind = kind;
 	record->function.fn_id = reader->big_endian ? word & XP_FDR_FUNCTION_ID_MAX : word >> 4;
-	record->function.delta = get32(reader->big_endian, p + 4);
+	record->function.delta = xp_bytes_get(p + 4, 4, reader->big_endian);
 	err = advance(reader, record, violation);
 	if (err)
 		return err;
@@ -252,7 +228,7 @@ static int read_event(struct xp_fdr_reader *reader, const uint8_t *p, struct xp_
 		      struct xp_violation *violation)
 {
 	bool big = reader->big_endian;
-	int32_t bytes = (int32_t)get32(big, p + 1);
+	int32_t bytes = (int32_t)xp_bytes_get(p + 1, 4, big);
 	uint64_t room = reader->end - reader->pos - XP_FDR_METADATA_BYTES;
 	int32_t delta;
 
@@ -266,16 +242,16 @@ static int read_event(struct xp_fdr_reader *reader, const uint8_t *p, struct xp_
 	record->event.data = p + XP_FDR_METADATA_BYTES;
 	reader->pos += bytes;
 	if (reader->header.version < 5) {
-		record->tsc = get64(big, p + 5);
+		record->tsc = xp_bytes_get(p + 5, 8, big);
 		if (reader->header.version == 4)
-			record->cpu = get16(big, p + 13);
+			record->cpu = xp_bytes_get(p + 13, 2, big);
 		return 0;
 	}
-	delta = (int32_t)get32(big, p + 5);
+	delta = (int32_t)xp_bytes_get(p + 5, 4, big);
 	if (delta < 0)
 		return xp_violate(violation, record->offset, "The event's delta, %d, is negative", delta);
 	if (record->kind == XP_FDR_TYPED_EVENT)
-		record->event.type = get16(big, p + 9);
+		record->event.type = xp_bytes_get(p + 9, 2, big);
 	if (add_to_tsc(reader, record->offset, delta, violation))
 		return -EBADMSG;
 	record->tsc = reader->tsc;
@@ -285,8 +261,8 @@ static int read_event(struct xp_fdr_reader *reader, const uint8_t *p, struct xp_
 static int read_wall_clock(struct xp_fdr_reader *reader, const uint8_t *p, struct xp_fdr_record *record,
 			   struct xp_violation *violation)
 {
-	record->wall.seconds = get64(reader->big_endian, p + 1);
-	record->wall.microseconds = get32(reader->big_endian, p + 9);
+	record->wall.seconds = xp_bytes_get(p + 1, 8, reader->big_endian);
+	record->wall.microseconds = xp_bytes_get(p + 9, 4, reader->big_endian);
 	if (record->wall.microseconds >= 1000000)
 		return xp_violate(violation, record->offset, "WallClock has %u microseconds, a second or more",
 				  record->wall.microseconds);
@@ -312,17 +288,17 @@ static int read_fields(struct xp_fdr_reader *reader, const uint8_t *p, struct xp
 
 	switch ((enum xp_fdr_metadata_kind)record->kind) {
 	case XP_FDR_NEW_BUFFER:
-		reader->tid = (int32_t)get32(big, p + 1);
+		reader->tid = (int32_t)xp_bytes_get(p + 1, 4, big);
 		return 0;
 	case XP_FDR_END_OF_BUFFER:
 		return end_buffer(reader, record);
 	case XP_FDR_NEW_CPU_ID:
-		reader->cpu = get16(big, p + 1);
-		reader->tsc = get64(big, p + 3);
+		reader->cpu = xp_bytes_get(p + 1, 2, big);
+		reader->tsc = xp_bytes_get(p + 3, 8, big);
 		reader->has_cpu = true;
 		return 0;
 	case XP_FDR_TSC_WRAP:
-		reader->tsc = get64(big, p + 1);
+		reader->tsc = xp_bytes_get(p + 1, 8, big);
 		return 0;
 	case XP_FDR_WALL_CLOCK:
 		return read_wall_clock(reader, p, record, violation);
@@ -330,12 +306,12 @@ static int read_fields(struct xp_fdr_reader *reader, const uint8_t *p, struct xp
 	case XP_FDR_TYPED_EVENT:
 		return read_event(reader, p, record, violation);
 	case XP_FDR_CALL_ARGUMENT:
-		record->argument = get64(big, p + 1);
+		record->argument = xp_bytes_get(p + 1, 8, big);
 		return 0;
 	case XP_FDR_BUFFER_EXTENTS:
 		return 0;
 	case XP_FDR_PID:
-		reader->pid = (int32_t)get32(big, p + 1);
+		reader->pid = (int32_t)xp_bytes_get(p + 1, 4, big);
 		return 0;
 	}
 	return 0;
@@ -358,7 +334,7 @@ static int read_metadata(struct xp_fdr_reader *reader, const uint8_t *p, struct 
 		return xp_violate(violation, reader->pos,
 				  "EndOfBuffer exists in version 1 only, and this is version %u", version);
 	if (kind == XP_FDR_BUFFER_EXTENTS)
-		record->extents = get64(reader->big_endian, p + 1);
+		record->extents = xp_bytes_get(p + 1, 8, reader->big_endian);
 	if (reader->state == XP_FDR_AT_BUFFER && kind == (version > 1 ? XP_FDR_BUFFER_EXTENTS : XP_FDR_NEW_BUFFER)) {
 		err = begin_buffer(reader, record, violation);
 		if (err)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "format/fdr_rules.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -10,6 +9,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/bytes.h"
 #include "base/u64_map.h"
 #include "base/util.h"
 
@@ -204,10 +204,7 @@ static int see_record(struct xp_fdr_rules *rules, const struct xp_fdr_record *re
 
 static int32_t padding_event_bytes(const uint8_t *record)
 {
-	uint32_t bytes;
-
-	memcpy(&bytes, record + 1, sizeof(bytes));
-	return (int32_t)le32toh(bytes);
+	return (int32_t)xp_bytes_get(record + 1, 4, false);
 }
 
 /*

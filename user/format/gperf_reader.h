@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/bytes.h"
 #include "format/violation.h"
 
 /*
@@ -85,12 +86,7 @@ int xp_gperf_reader_next(struct xp_gperf_reader *reader, struct xp_gperf_sample 
 static inline uint64_t xp_gperf_reader_pc(const struct xp_gperf_reader *reader, const struct xp_gperf_sample *sample,
 					  uint64_t index)
 {
-	const uint8_t *at = sample->pcs + index * reader->slot_bytes;
-	uint64_t pc = 0;
-
-	for (unsigned int i = 0; i < reader->slot_bytes; i++)
-		pc |= (uint64_t)at[i] << 8 * (reader->big_endian ? reader->slot_bytes - 1 - i : i);
-	return pc;
+	return xp_bytes_get(sample->pcs + index * reader->slot_bytes, reader->slot_bytes, reader->big_endian);
 }
 
 /* Call after the trailer. Returns 1 and the next line, 0 at the end of the file, or -EBADMSG as above. */

@@ -5,28 +5,15 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/bytes.h"
+
 #define LINE_BYTES 16
 #define SAME_FILE "\xff"
 
-static uint32_t get32(const uint8_t *at, bool big_endian)
-{
-	uint32_t value = 0;
-
-	for (unsigned int i = 0; i < sizeof(value); i++)
-		value |= (uint32_t)at[i] << 8 * (big_endian ? sizeof(value) - 1 - i : i);
-	return value;
-}
-
-static uint64_t get64(const uint8_t *at, bool big_endian)
-{
-	uint64_t low = get32(at + (big_endian ? 4 : 0), big_endian);
-
-	return (uint64_t)get32(at + (big_endian ? 0 : 4), big_endian) << 32 | low;
-}
-
 bool xp_jitdump_probe(const uint8_t *bytes, uint64_t size)
 {
-	return size >= 4 && (get32(bytes, false) == XP_JITDUMP_MAGIC || get32(bytes, true) == XP_JITDUMP_MAGIC);
+	return size >= 4 &&
+	       (xp_bytes_get(bytes, 4, false) == XP_JITDUMP_MAGIC || xp_bytes_get(bytes, 4, true) == XP_JITDUMP_MAGIC);
 }
 
 int xp_jitdump_read_header(const uint8_t *bytes, uint64_t size, struct xp_jitdump_header *header,
@@ -38,15 +25,15 @@ int xp_jitdump_read_header(const uint8_t *bytes, uint64_t size, struct xp_jitdum
 		return 0;
 	if (!xp_jitdump_probe(bytes, size))
 		return xp_violate(violation, 0, "This is not a jitdump");
-	big = get32(bytes, true) == XP_JITDUMP_MAGIC;
+	big = xp_bytes_get(bytes, 4, true) == XP_JITDUMP_MAGIC;
 	*header = (struct xp_jitdump_header){
 		.big_endian = big,
-		.version = get32(bytes + 4, big),
-		.bytes = get32(bytes + 8, big),
-		.elf_mach = get32(bytes + 12, big),
-		.pid = get32(bytes + 20, big),
-		.timestamp = get64(bytes + 24, big),
-		.flags = get64(bytes + 32, big),
+		.version = xp_bytes_get(bytes + 4, 4, big),
+		.bytes = xp_bytes_get(bytes + 8, 4, big),
+		.elf_mach = xp_bytes_get(bytes + 12, 4, big),
+		.pid = xp_bytes_get(bytes + 20, 4, big),
+		.timestamp = xp_bytes_get(bytes + 24, 8, big),
+		.flags = xp_bytes_get(bytes + 32, 8, big),
 	};
 	if (!header->version || header->version > XP_JITDUMP_TEXT_VERSION)
 		return xp_violate(violation, 4, "The format's version is %u instead of 1 or 2", header->version);
@@ -86,9 +73,9 @@ const char *xp_jitdump_kind_name(uint32_t kind)
 int xp_jitdump_record_bytes(const struct xp_jitdump_header *header, const uint8_t *record, uint64_t offset,
 			    uint32_t *bytes, struct xp_violation *violation)
 {
-	uint32_t kind = get32(record, header->big_endian);
+	uint32_t kind = xp_bytes_get(record, 4, header->big_endian);
 
-	*bytes = get32(record + 4, header->big_endian);
+	*bytes = xp_bytes_get(record + 4, 4, header->big_endian);
 	if (*bytes < fixed_bytes(kind))
 		return xp_violate(violation, offset,
 				  "The size of a record of kind %u (%s), %u bytes, is smaller than its fields", kind,
@@ -103,21 +90,13 @@ struct cursor {
 	bool big_endian;
 };
 
-static uint32_t take32(struct cursor *cursor)
+/* Takes a number. */
+static uint64_t take(struct cursor *cursor, size_t bytes)
 {
-	uint32_t value = get32(cursor->at, cursor->big_endian);
+	uint64_t value = xp_bytes_get(cursor->at, bytes, cursor->big_endian);
 
-	cursor->at += sizeof(value);
-	cursor->left -= sizeof(value);
-	return value;
-}
-
-static uint64_t take64(struct cursor *cursor)
-{
-	uint64_t value = get64(cursor->at, cursor->big_endian);
-
-	cursor->at += sizeof(value);
-	cursor->left -= sizeof(value);
+	cursor->at += bytes;
+	cursor->left -= bytes;
 	return value;
 }
 
@@ -149,12 +128,12 @@ static bool wraps(uint64_t start, uint64_t size)
 
 static int read_load_head(struct cursor *cursor, struct xp_jitdump_record *record, struct xp_violation *violation)
 {
-	record->load.pid = take32(cursor);
-	record->load.tid = take32(cursor);
-	record->load.vma = take64(cursor);
-	record->load.code_addr = take64(cursor);
-	record->load.code_size = take64(cursor);
-	record->load.code_index = take64(cursor);
+	record->load.pid = take(cursor, 4);
+	record->load.tid = take(cursor, 4);
+	record->load.vma = take(cursor, 8);
+	record->load.code_addr = take(cursor, 8);
+	record->load.code_size = take(cursor, 8);
+	record->load.code_index = take(cursor, 8);
 	record->load.name = take_text(cursor);
 	if (!record->load.name)
 		return xp_violate(violation, record->offset, "The name in a load record is not terminated");
@@ -182,13 +161,13 @@ static int read_load(struct cursor *cursor, struct xp_jitdump_record *record, st
 
 static int read_move(struct cursor *cursor, struct xp_jitdump_record *record, struct xp_violation *violation)
 {
-	record->move.pid = take32(cursor);
-	record->move.tid = take32(cursor);
-	record->move.vma = take64(cursor);
-	record->move.old_code_addr = take64(cursor);
-	record->move.new_code_addr = take64(cursor);
-	record->move.code_size = take64(cursor);
-	record->move.code_index = take64(cursor);
+	record->move.pid = take(cursor, 4);
+	record->move.tid = take(cursor, 4);
+	record->move.vma = take(cursor, 8);
+	record->move.old_code_addr = take(cursor, 8);
+	record->move.new_code_addr = take(cursor, 8);
+	record->move.code_size = take(cursor, 8);
+	record->move.code_index = take(cursor, 8);
 	if (wraps(record->move.new_code_addr, record->move.code_size))
 		return xp_violate(violation, record->offset,
 				  "The code of a move record extends beyond the last address");
@@ -197,8 +176,8 @@ static int read_move(struct cursor *cursor, struct xp_jitdump_record *record, st
 
 static int read_debug(struct cursor *cursor, struct xp_jitdump_record *record, struct xp_violation *violation)
 {
-	record->debug.code_addr = take64(cursor);
-	record->debug.line_count = take64(cursor);
+	record->debug.code_addr = take(cursor, 8);
+	record->debug.line_count = take(cursor, 8);
 	record->debug.lines = cursor->at;
 	for (uint64_t i = 0; i < record->debug.line_count; i++) {
 		if (cursor->left < LINE_BYTES)
@@ -227,10 +206,10 @@ static bool begins_with_frame(const uint8_t *data, uint64_t bytes)
 
 static int read_unwinding(struct cursor *cursor, struct xp_jitdump_record *record, struct xp_violation *violation)
 {
-	uint64_t bytes = take64(cursor), header_bytes = take64(cursor), frame_bytes;
+	uint64_t bytes = take(cursor, 8), header_bytes = take(cursor, 8), frame_bytes;
 	const uint8_t *data;
 
-	record->unwinding.mapped_bytes = take64(cursor);
+	record->unwinding.mapped_bytes = take(cursor, 8);
 	data = cursor->at;
 	if (bytes > cursor->left)
 		return xp_violate(violation, record->offset,
@@ -263,9 +242,9 @@ static struct cursor begin_record(const struct xp_jitdump_header *header, const 
 
 	memset(record, 0, sizeof(*record));
 	record->offset = offset;
-	record->kind = take32(&cursor);
-	record->bytes = take32(&cursor);
-	record->timestamp = take64(&cursor);
+	record->kind = take(&cursor, 4);
+	record->bytes = take(&cursor, 4);
+	record->timestamp = take(&cursor, 8);
 	cursor.left = record->bytes - XP_JITDUMP_PREFIX_BYTES;
 	return cursor;
 }
@@ -317,9 +296,9 @@ bool xp_jitdump_lines_next(struct xp_jitdump_lines *lines, struct xp_jitdump_lin
 	if (!lines->left)
 		return false;
 	lines->left--;
-	line->address = get64(lines->at, lines->big_endian);
-	line->line = get32(lines->at + 8, lines->big_endian);
-	line->discriminator = get32(lines->at + 12, lines->big_endian);
+	line->address = xp_bytes_get(lines->at, 8, lines->big_endian);
+	line->line = xp_bytes_get(lines->at + 8, 4, lines->big_endian);
+	line->discriminator = xp_bytes_get(lines->at + 12, 4, lines->big_endian);
 	lines->at += LINE_BYTES + strlen(file) + 1;
 	if (!lines->file || strcmp(file, SAME_FILE))
 		lines->file = file;
@@ -363,7 +342,7 @@ int xp_jitdump_reader_next(struct xp_jitdump_reader *reader, struct xp_jitdump_r
 	if (bytes > left)
 		return xp_violate(violation, reader->pos,
 				  "The file ends inside a %s record of %u bytes, %" PRIu64 " after its start",
-				  xp_jitdump_kind_name(get32(at, reader->header.big_endian)), bytes, left);
+				  xp_jitdump_kind_name(xp_bytes_get(at, 4, reader->header.big_endian)), bytes, left);
 	err = xp_jitdump_read_record(&reader->header, at, reader->pos, record, violation);
 	if (err)
 		return err;

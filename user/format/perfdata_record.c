@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "base/bytes.h"
 #include "format/perfdata.h"
 
 #define MISC_MMAP_BUILD_ID (1 << 14)
@@ -29,22 +30,16 @@ static const uint8_t *take(struct cursor *cursor, uint64_t size)
 
 static uint64_t take64(struct cursor *cursor)
 {
-	const uint8_t *at = take(cursor, sizeof(uint64_t));
-	uint64_t value = 0;
+	const uint8_t *at = take(cursor, 8);
 
-	if (at)
-		memcpy(&value, at, sizeof(value));
-	return value;
+	return at ? xp_bytes_get(at, 8, false) : 0;
 }
 
 static uint32_t take32(struct cursor *cursor)
 {
-	const uint8_t *at = take(cursor, sizeof(uint32_t));
-	uint32_t value = 0;
+	const uint8_t *at = take(cursor, 4);
 
-	if (at)
-		memcpy(&value, at, sizeof(value));
-	return value;
+	return at ? xp_bytes_get(at, 4, false) : 0;
 }
 
 /* Takes a text that extends to the end. */
