@@ -66,42 +66,12 @@ static void put_build_ids(struct xp_perfdata_sink *sink, const struct source *fr
 	}
 }
 
-static void put_hostname(struct xp_perfdata_sink *sink, const struct source *from)
-{
-	if (from->features->hostname)
-		put_text(sink, from->features->hostname);
-}
-
-static void put_release(struct xp_perfdata_sink *sink, const struct source *from)
-{
-	if (from->features->release)
-		put_text(sink, from->features->release);
-}
-
-static void put_version(struct xp_perfdata_sink *sink, const struct source *from)
-{
-	if (from->features->version)
-		put_text(sink, from->features->version);
-}
-
-static void put_arch(struct xp_perfdata_sink *sink, const struct source *from)
-{
-	if (from->features->arch)
-		put_text(sink, from->features->arch);
-}
-
 static void put_cpus(struct xp_perfdata_sink *sink, const struct source *from)
 {
 	if (!from->features->cpus)
 		return;
 	put32(sink, from->features->cpus);
 	put32(sink, from->features->cpus_online);
-}
-
-static void put_cpu(struct xp_perfdata_sink *sink, const struct source *from)
-{
-	if (from->features->cpu)
-		put_text(sink, from->features->cpu);
 }
 
 static void put_memory(struct xp_perfdata_sink *sink, const struct source *from)
@@ -175,44 +145,47 @@ static void put_clock(struct xp_perfdata_sink *sink, const struct source *from)
 	put64(sink, from->features->mono_ns);
 }
 
-/* In ascending order, like their sections in the file. */
-static const struct {
-	enum xp_perfdata_feature feature;
-	void (*put)(struct xp_perfdata_sink *sink, const struct source *from);
-} all[] = {
-	{ XP_PERFDATA_BUILD_ID, put_build_ids },
-	{ XP_PERFDATA_HOSTNAME, put_hostname },
-	{ XP_PERFDATA_OSRELEASE, put_release },
-	{ XP_PERFDATA_VERSION, put_version },
-	{ XP_PERFDATA_ARCH, put_arch },
-	{ XP_PERFDATA_NRCPUS, put_cpus },
-	{ XP_PERFDATA_CPUDESC, put_cpu },
-	{ XP_PERFDATA_TOTAL_MEM, put_memory },
-	{ XP_PERFDATA_CMDLINE, put_argv },
-	{ XP_PERFDATA_EVENT_DESC, put_events },
-	{ XP_PERFDATA_SAMPLE_TIME, put_span },
-	{ XP_PERFDATA_CLOCKID, put_clock_resolution },
-	{ XP_PERFDATA_COMPRESSION, put_compression },
-	{ XP_PERFDATA_CLOCK_DATA, put_clock },
-};
-_Static_assert(XP_ARRAY_SIZE(all) <= FEATURES_MAX, "FEATURES_MAX");
-
 int xp_perfdata_put_features(struct xp_perfdata_sink *sink, struct xp_perfdata_header *header,
 			     const struct xp_perfdata_features *features, const struct xp_perfdata_described *events,
 			     const struct xp_perfdata_span *span, const struct xp_perfdata_compression *compression)
 {
 	const struct source source = { features, events, span, compression };
+	/* In ascending order, like their sections in the file. */
+	const struct {
+		enum xp_perfdata_feature feature;
+		void (*put)(struct xp_perfdata_sink *sink, const struct source *from);
+		const char *text; /* in place of put() */
+	} all[] = {
+		{ XP_PERFDATA_BUILD_ID, .put = put_build_ids },
+		{ XP_PERFDATA_HOSTNAME, .text = features->hostname },
+		{ XP_PERFDATA_OSRELEASE, .text = features->release },
+		{ XP_PERFDATA_VERSION, .text = features->version },
+		{ XP_PERFDATA_ARCH, .text = features->arch },
+		{ XP_PERFDATA_NRCPUS, .put = put_cpus },
+		{ XP_PERFDATA_CPUDESC, .text = features->cpu },
+		{ XP_PERFDATA_TOTAL_MEM, .put = put_memory },
+		{ XP_PERFDATA_CMDLINE, .put = put_argv },
+		{ XP_PERFDATA_EVENT_DESC, .put = put_events },
+		{ XP_PERFDATA_SAMPLE_TIME, .put = put_span },
+		{ XP_PERFDATA_CLOCKID, .put = put_clock_resolution },
+		{ XP_PERFDATA_COMPRESSION, .put = put_compression },
+		{ XP_PERFDATA_CLOCK_DATA, .put = put_clock },
+	};
 	struct xp_perfdata_section sections[FEATURES_MAX];
 	uint64_t bits[XP_ARRAY_SIZE(header->features)] = { 0 };
 	uint64_t table = sink->offset;
 	size_t count = 0;
 
+	_Static_assert(XP_ARRAY_SIZE(all) <= FEATURES_MAX, "FEATURES_MAX");
 	/* Writes the payloads first, after the largest possible table. The unused part of the table is never read. */
 	sink->offset += sizeof(sections);
 	for (size_t i = 0; i < XP_ARRAY_SIZE(all) && !sink->err; i++) {
 		uint64_t offset = sink->offset + sink->used;
 
-		all[i].put(sink, &source);
+		if (all[i].put)
+			all[i].put(sink, &source);
+		else if (all[i].text)
+			put_text(sink, all[i].text);
 		sections[count] = (struct xp_perfdata_section){ offset, sink->offset + sink->used - offset };
 		if (!sections[count].size)
 			continue;

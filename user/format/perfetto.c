@@ -45,29 +45,44 @@ struct xp_perfetto {
 	} names;
 };
 
+/* A packet of a sequence. flags: STATE_CLEARED, STATE_NEEDED, or 0. */
+static Packet packet_of(uint32_t sequence, uint32_t flags)
+{
+	Packet packet = XPROF__PERFETTO__TRACE_PACKET__INIT;
+
+	packet.has_trusted_packet_sequence_id = true;
+	packet.trusted_packet_sequence_id = sequence;
+	packet.has_sequence_flags = flags;
+	packet.sequence_flags = flags;
+	return packet;
+}
+
+static Xprof__Perfetto__Clock clock_at(uint32_t id, uint64_t ns)
+{
+	Xprof__Perfetto__Clock clock = XPROF__PERFETTO__CLOCK__INIT;
+
+	clock.has_clock_id = clock.has_timestamp = true;
+	clock.clock_id = id;
+	clock.timestamp = ns;
+	return clock;
+}
+
 /* ---- the beginning ---- */
 
 /* Readers tell the format by the first packet, which is not compressed. */
 static int put_clocks(struct xp_perfetto *perfetto, const struct xp_perfetto_options *options)
 {
-	Xprof__Perfetto__Clock monotonic = XPROF__PERFETTO__CLOCK__INIT, realtime = XPROF__PERFETTO__CLOCK__INIT;
+	Xprof__Perfetto__Clock monotonic = clock_at(CLOCK_MONOTONIC_ID, options->start_ns);
+	Xprof__Perfetto__Clock realtime = clock_at(CLOCK_REALTIME_ID, options->realtime_ns);
 	Xprof__Perfetto__Clock *clocks[] = { &monotonic, &realtime };
 	Xprof__Perfetto__ClockSnapshot snapshot = XPROF__PERFETTO__CLOCK_SNAPSHOT__INIT;
-	Packet packet = XPROF__PERFETTO__TRACE_PACKET__INIT;
+	Packet packet = packet_of(SAMPLES_SEQUENCE, 0);
 
-	monotonic.has_clock_id = monotonic.has_timestamp = true;
-	monotonic.clock_id = CLOCK_MONOTONIC_ID;
-	monotonic.timestamp = options->start_ns;
-	realtime.has_clock_id = realtime.has_timestamp = true;
-	realtime.clock_id = CLOCK_REALTIME_ID;
-	realtime.timestamp = options->realtime_ns;
 	snapshot.n_clocks = options->realtime_ns ? 2 : 1;
 	snapshot.clocks = clocks;
 	snapshot.has_primary_trace_clock = true;
 	snapshot.primary_trace_clock = CLOCK_MONOTONIC_ID;
 	packet.clock_snapshot = &snapshot;
-	packet.has_trusted_packet_sequence_id = true;
-	packet.trusted_packet_sequence_id = SAMPLES_SEQUENCE;
 	return xp_perfetto_bundle_put_alone(&perfetto->bundle, &packet);
 }
 
@@ -75,7 +90,7 @@ static int put_system(struct xp_perfetto *perfetto, const struct xp_perfetto_opt
 {
 	Xprof__Perfetto__Utsname names = XPROF__PERFETTO__UTSNAME__INIT;
 	Xprof__Perfetto__SystemInfo system = XPROF__PERFETTO__SYSTEM_INFO__INIT;
-	Packet packet = XPROF__PERFETTO__TRACE_PACKET__INIT;
+	Packet packet = packet_of(SAMPLES_SEQUENCE, 0);
 
 	names.sysname = "Linux";
 	names.release = (char *)options->release;
@@ -83,8 +98,6 @@ static int put_system(struct xp_perfetto *perfetto, const struct xp_perfetto_opt
 	system.utsname = &names;
 	system.tracing_service_version = (char *)options->maker;
 	packet.system_info = &system;
-	packet.has_trusted_packet_sequence_id = true;
-	packet.trusted_packet_sequence_id = SAMPLES_SEQUENCE;
 	return xp_perfetto_bundle_put(&perfetto->bundle, &packet);
 }
 
@@ -93,7 +106,7 @@ static int put_sample_defaults(struct xp_perfetto *perfetto)
 	Xprof__Perfetto__CounterDescriptor counter = XPROF__PERFETTO__COUNTER_DESCRIPTOR__INIT;
 	Xprof__Perfetto__StackSampleDefaults samples = XPROF__PERFETTO__STACK_SAMPLE_DEFAULTS__INIT;
 	Xprof__Perfetto__TracePacketDefaults defaults = XPROF__PERFETTO__TRACE_PACKET_DEFAULTS__INIT;
-	Packet packet = XPROF__PERFETTO__TRACE_PACKET__INIT;
+	Packet packet = packet_of(SAMPLES_SEQUENCE, STATE_CLEARED);
 
 	counter.name = "cpu-clock";
 	counter.has_unit = true;
@@ -104,9 +117,6 @@ static int put_sample_defaults(struct xp_perfetto *perfetto)
 	defaults.timestamp_clock_id = CLOCK_MONOTONIC_ID;
 	defaults.stack_sample_defaults = &samples;
 	packet.trace_packet_defaults = &defaults;
-	packet.has_trusted_packet_sequence_id = packet.has_sequence_flags = true;
-	packet.trusted_packet_sequence_id = SAMPLES_SEQUENCE;
-	packet.sequence_flags = STATE_CLEARED;
 	return xp_perfetto_bundle_put(&perfetto->bundle, &packet);
 }
 
@@ -136,7 +146,7 @@ int xp_perfetto_thread(struct xp_perfetto *perfetto, const struct xp_perfetto_th
 	Xprof__Perfetto__ProcessDescriptor process = XPROF__PERFETTO__PROCESS_DESCRIPTOR__INIT;
 	Xprof__Perfetto__ThreadDescriptor thread = XPROF__PERFETTO__THREAD_DESCRIPTOR__INIT;
 	Xprof__Perfetto__TrackDescriptor track = XPROF__PERFETTO__TRACK_DESCRIPTOR__INIT;
-	Packet packet = XPROF__PERFETTO__TRACE_PACKET__INIT;
+	Packet packet = packet_of(SAMPLES_SEQUENCE, 0);
 	int err;
 
 	process.has_pid = thread.has_pid = thread.has_tid = true;
@@ -148,8 +158,6 @@ int xp_perfetto_thread(struct xp_perfetto *perfetto, const struct xp_perfetto_th
 	track.uuid = track_of(from->pid, PROCESS_TRACK);
 	track.process = &process;
 	packet.track_descriptor = &track;
-	packet.has_trusted_packet_sequence_id = true;
-	packet.trusted_packet_sequence_id = SAMPLES_SEQUENCE;
 	err = xp_perfetto_bundle_put(&perfetto->bundle, &packet);
 	track.process = NULL;
 	track.thread = &thread;
@@ -171,23 +179,21 @@ static uint64_t track_beside(uint32_t pid, uint32_t tid)
  */
 static int begin_sequence(struct xp_perfetto *perfetto, uint64_t track, uint32_t *sequence)
 {
-	Xprof__Perfetto__Clock monotonic = XPROF__PERFETTO__CLOCK__INIT, own = XPROF__PERFETTO__CLOCK__INIT;
+	Xprof__Perfetto__Clock monotonic = clock_at(CLOCK_MONOTONIC_ID, perfetto->start_ns);
+	Xprof__Perfetto__Clock own = clock_at(CLOCK_OF_SEQUENCE, perfetto->start_ns);
 	Xprof__Perfetto__Clock *clocks[] = { &own, &monotonic };
 	Xprof__Perfetto__ClockSnapshot snapshot = XPROF__PERFETTO__CLOCK_SNAPSHOT__INIT;
 	Xprof__Perfetto__TrackEventDefaults events = XPROF__PERFETTO__TRACK_EVENT_DEFAULTS__INIT;
 	Xprof__Perfetto__TracePacketDefaults defaults = XPROF__PERFETTO__TRACE_PACKET_DEFAULTS__INIT;
-	Packet packet = XPROF__PERFETTO__TRACE_PACKET__INIT;
+	Packet packet;
 	size_t index = perfetto->sequence_count - perfetto->first_sequence;
 
 	if (XP_ARRAY_RESERVE(perfetto->times, perfetto->time_room, index + 1))
 		return xp_perfetto_bundle_fail(&perfetto->bundle, -ENOMEM);
 	perfetto->times[index] = perfetto->start_ns;
 	*sequence = perfetto->sequence_count++;
-	own.has_clock_id = own.has_timestamp = own.has_is_incremental = own.is_incremental = true;
-	own.clock_id = CLOCK_OF_SEQUENCE;
-	monotonic.has_clock_id = monotonic.has_timestamp = true;
-	monotonic.clock_id = CLOCK_MONOTONIC_ID;
-	own.timestamp = monotonic.timestamp = perfetto->start_ns;
+	packet = packet_of(*sequence, STATE_CLEARED);
+	own.has_is_incremental = own.is_incremental = true;
 	snapshot.n_clocks = 2;
 	snapshot.clocks = clocks;
 	events.has_track_uuid = true;
@@ -197,9 +203,6 @@ static int begin_sequence(struct xp_perfetto *perfetto, uint64_t track, uint32_t
 	defaults.track_event_defaults = &events;
 	packet.clock_snapshot = &snapshot;
 	packet.trace_packet_defaults = &defaults;
-	packet.has_trusted_packet_sequence_id = packet.has_sequence_flags = true;
-	packet.trusted_packet_sequence_id = *sequence;
-	packet.sequence_flags = STATE_CLEARED;
 	return xp_perfetto_bundle_put(&perfetto->bundle, &packet);
 }
 
@@ -212,7 +215,7 @@ int xp_perfetto_sequence_beside(struct xp_perfetto *perfetto, uint32_t pid, uint
 				uint32_t *sequence)
 {
 	Xprof__Perfetto__TrackDescriptor track = XPROF__PERFETTO__TRACK_DESCRIPTOR__INIT;
-	Packet packet = XPROF__PERFETTO__TRACE_PACKET__INIT;
+	Packet packet = packet_of(SAMPLES_SEQUENCE, 0);
 	int err;
 
 	track.has_uuid = track.has_parent_uuid = true;
@@ -220,8 +223,6 @@ int xp_perfetto_sequence_beside(struct xp_perfetto *perfetto, uint32_t pid, uint
 	track.name = (char *)name;
 	track.parent_uuid = track_of(pid, tid);
 	packet.track_descriptor = &track;
-	packet.has_trusted_packet_sequence_id = true;
-	packet.trusted_packet_sequence_id = SAMPLES_SEQUENCE;
 	err = xp_perfetto_bundle_put(&perfetto->bundle, &packet);
 	return err ? err : begin_sequence(perfetto, track.uuid, sequence);
 }
@@ -323,13 +324,11 @@ static int put_event(struct xp_perfetto *perfetto, uint32_t sequence, const stru
 	Packet *packet = &to.packet;
 	uint64_t flow_begin = from->flow_begin, flow_end = from->flow_end;
 
-	xprof__perfetto__trace_packet__init(packet);
+	*packet = packet_of(sequence, STATE_NEEDED);
 	xprof__perfetto__track_event__init(&to.event);
 	xprof__perfetto__interned_data__init(&to.interned);
-	packet->has_timestamp = packet->has_trusted_packet_sequence_id = packet->has_sequence_flags = true;
+	packet->has_timestamp = true;
 	packet->timestamp = delta_ns;
-	packet->trusted_packet_sequence_id = sequence;
-	packet->sequence_flags = STATE_NEEDED;
 	packet->track_event = &to.event;
 	to.event.has_type = true;
 	to.event.type = from->type;
@@ -378,11 +377,8 @@ void xp_perfetto_end_sequences(struct xp_perfetto *perfetto)
 
 static int put_interned(struct xp_perfetto *perfetto, Interned *interned)
 {
-	Packet packet = XPROF__PERFETTO__TRACE_PACKET__INIT;
+	Packet packet = packet_of(SAMPLES_SEQUENCE, STATE_NEEDED);
 
-	packet.has_trusted_packet_sequence_id = packet.has_sequence_flags = true;
-	packet.trusted_packet_sequence_id = SAMPLES_SEQUENCE;
-	packet.sequence_flags = STATE_NEEDED;
 	packet.interned_data = interned;
 	return xp_perfetto_bundle_put(&perfetto->bundle, &packet);
 }
@@ -477,7 +473,7 @@ int xp_perfetto_sample(struct xp_perfetto *perfetto, const struct xp_perfetto_sa
 	Xprof__Perfetto__ExecutionContext where = XPROF__PERFETTO__EXECUTION_CONTEXT__INIT;
 	Xprof__Perfetto__TaskContext task = XPROF__PERFETTO__TASK_CONTEXT__INIT;
 	Xprof__Perfetto__StackSample sample = XPROF__PERFETTO__STACK_SAMPLE__INIT;
-	Packet packet = XPROF__PERFETTO__TRACE_PACKET__INIT;
+	Packet packet = packet_of(SAMPLES_SEQUENCE, STATE_NEEDED);
 
 	task.has_pid = task.has_tid = true;
 	task.pid = from->pid;
@@ -492,10 +488,8 @@ int xp_perfetto_sample(struct xp_perfetto *perfetto, const struct xp_perfetto_sa
 	sample.callstack_iid = from->callstack;
 	sample.has_primary_weight = true;
 	sample.primary_weight = from->weight_ns;
-	packet.has_timestamp = packet.has_trusted_packet_sequence_id = packet.has_sequence_flags = true;
+	packet.has_timestamp = true;
 	packet.timestamp = from->time_ns;
-	packet.trusted_packet_sequence_id = SAMPLES_SEQUENCE;
-	packet.sequence_flags = STATE_NEEDED;
 	packet.stack_sample = &sample;
 	return xp_perfetto_bundle_put(&perfetto->bundle, &packet);
 }
