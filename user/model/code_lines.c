@@ -69,20 +69,13 @@ int xp_code_lines_find(struct xp_code_lines *lines, const struct xp_jitdump_head
 		       uint64_t offset, uint64_t address, const struct xp_code_line **line)
 {
 	const struct xp_code_line_table *table;
-	size_t low = 0, high;
+	size_t low;
 	int err = get_table(lines, header, record, offset, &table);
 
 	*line = NULL;
 	if (err)
 		return err;
-	for (high = table->count; low < high;) {
-		size_t middle = low + (high - low) / 2;
-
-		if (table->all[middle].address <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	low = XP_FIND_FIRST(table->count, i, table->all[i].address <= address);
 	*line = low ? &table->all[low - 1] : NULL;
 	return 0;
 }

@@ -161,18 +161,10 @@ static int compare_names(const void *a, const void *b)
 /* The number of names that sort before this thread and time. */
 static size_t names_before(const struct xp_perf_tracks *tracks, uint64_t thread, uint64_t at_ns)
 {
-	size_t low = 0, high = tracks->name_count;
+	const struct xp_perf_name *names = tracks->names;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct xp_perf_name *name = &tracks->names[middle];
-
-		if (name->thread < thread || (name->thread == thread && name->from_ns < at_ns))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return XP_FIND_FIRST(tracks->name_count, i,
+			     names[i].thread < thread || (names[i].thread == thread && names[i].from_ns < at_ns));
 }
 
 static const char *own_name(const struct xp_perf_tracks *tracks, const struct xp_perf_track *track, int32_t tid,

@@ -208,82 +208,37 @@ uint32_t xp_thread_times_find(const struct xp_thread_times *times, uint64_t pid,
 	return thread ? *thread - 1 : XP_MODEL_NONE;
 }
 
-/* The first element for which is_before() does not hold. */
-static size_t lower_bound(size_t count, bool (*is_before)(const void *arg, size_t index), const void *arg)
+/* In an order of threads or CPUs, and of times within each. */
+static bool is_before(uint32_t a, uint64_t a_ns, uint32_t b, uint64_t b_ns)
 {
-	size_t low = 0, high = count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (is_before(arg, middle))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-/* What is looked for in one of the orders. */
-struct place {
-	const struct xp_thread_times *times;
-	uint32_t of; /* the thread, or the CPU */
-	uint64_t ns;
-};
-
-static bool wait_is_before(const void *arg, size_t index)
-{
-	const struct place *place = arg;
-	const struct xp_timed_wait *wait = &place->times->waits[index];
-
-	return wait->thread != place->of ? wait->thread < place->of : wait->end_ns <= place->ns;
-}
-
-static bool sample_is_before(const void *arg, size_t index)
-{
-	const struct place *place = arg;
-	const struct xp_model_sample *sample = &place->times->model.samples[index];
-
-	return sample->thread != place->of ? sample->thread < place->of : sample->time_ns < place->ns;
-}
-
-static bool run_is_before(const void *arg, size_t index)
-{
-	const struct place *place = arg;
-	const struct xp_timed_run *run = &place->times->runs[index];
-
-	return run->cpu != place->of ? run->cpu < place->of : run->end_ns <= place->ns;
-}
-
-static bool cpu_sample_is_before(const void *arg, size_t index)
-{
-	const struct place *place = arg;
-	const struct xp_model_sample *sample = &place->times->model.samples[place->times->by_cpu[index]];
-
-	return sample->cpu != place->of ? sample->cpu < place->of : sample->time_ns < place->ns;
+	return a != b ? a < b : a_ns < b_ns;
 }
 
 const struct xp_timed_wait *xp_thread_times_waits(const struct xp_thread_times *times, uint32_t thread,
 						  struct xp_time_range range, size_t *count)
 {
-	const struct place place = { times, thread, range.begin_ns };
-	size_t first = lower_bound(times->wait_count, wait_is_before, &place), end = first;
+	const struct xp_timed_wait *waits = times->waits;
+	size_t first =
+	    XP_FIND_FIRST(times->wait_count, i, !is_before(thread, range.begin_ns, waits[i].thread, waits[i].end_ns));
+	size_t end = first;
 
-	while (end < times->wait_count && times->waits[end].thread == thread &&
-	       times->waits[end].begin_ns < range.end_ns)
+	while (end < times->wait_count && waits[end].thread == thread && waits[end].begin_ns < range.end_ns)
 		end++;
 	*count = end - first;
-	return *count ? &times->waits[first] : NULL;
+	return *count ? &waits[first] : NULL;
 }
 
 const struct xp_model_sample *xp_thread_times_samples(const struct xp_thread_times *times, uint32_t thread,
 						      struct xp_time_range range, size_t *count)
 {
-	const struct place begin = { times, thread, range.begin_ns }, end = { times, thread, range.end_ns };
-	size_t first = lower_bound(times->model.sample_count, sample_is_before, &begin);
+	const struct xp_model_sample *samples = times->model.samples;
+	size_t first = XP_FIND_FIRST(times->model.sample_count, i,
+				     is_before(samples[i].thread, samples[i].time_ns, thread, range.begin_ns));
+	size_t end = XP_FIND_FIRST(times->model.sample_count, i,
+				   is_before(samples[i].thread, samples[i].time_ns, thread, range.end_ns));
 
-	*count = lower_bound(times->model.sample_count, sample_is_before, &end) - first;
-	return *count ? &times->model.samples[first] : NULL;
+	*count = end - first;
+	return *count ? &samples[first] : NULL;
 }
 
 static void add_neighbour(struct xp_neighbours *neighbours, uint32_t thread, uint64_t ns)
@@ -305,12 +260,14 @@ static void add_neighbour(struct xp_neighbours *neighbours, uint32_t thread, uin
 void xp_thread_times_neighbours(const struct xp_thread_times *times, struct xp_neighbours *neighbours, uint32_t thread,
 				uint32_t cpu, struct xp_time_range range)
 {
-	const struct place place = { times, cpu, range.begin_ns };
-	const struct xp_model *model = &times->model;
+	const struct xp_model_sample *samples = times->model.samples;
+	const struct xp_timed_run *runs = times->runs;
+	const uint32_t *by_cpu = times->by_cpu;
 	bool is_known = false;
+	size_t first = XP_FIND_FIRST(times->run_count, i, !is_before(cpu, range.begin_ns, runs[i].cpu, runs[i].end_ns));
 
-	for (size_t i = lower_bound(times->run_count, run_is_before, &place); i < times->run_count; i++) {
-		const struct xp_timed_run *run = &times->runs[i];
+	for (size_t i = first; i < times->run_count; i++) {
+		const struct xp_timed_run *run = &runs[i];
 
 		if (run->cpu != cpu || run->begin_ns >= range.end_ns)
 			break;
@@ -320,9 +277,10 @@ void xp_thread_times_neighbours(const struct xp_thread_times *times, struct xp_n
 			      XP_MIN(run->end_ns, range.end_ns) - XP_MAX(run->begin_ns, range.begin_ns));
 		is_known = true;
 	}
-	for (size_t i = lower_bound(model->sample_count, cpu_sample_is_before, &place);
-	     !is_known && i < model->sample_count; i++) {
-		const struct xp_model_sample *sample = &model->samples[times->by_cpu[i]];
+	first = XP_FIND_FIRST(times->model.sample_count, i,
+			      is_before(samples[by_cpu[i]].cpu, samples[by_cpu[i]].time_ns, cpu, range.begin_ns));
+	for (size_t i = first; !is_known && i < times->model.sample_count; i++) {
+		const struct xp_model_sample *sample = &samples[by_cpu[i]];
 
 		if (sample->cpu != cpu || sample->time_ns >= range.end_ns)
 			break;
