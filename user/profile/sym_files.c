@@ -115,15 +115,9 @@ struct names {
 	uint64_t bytes;
 };
 
-static int make_names(struct xp_sym_files *sym, const char *label, uint32_t number, const struct names *names,
-		      char **path)
+/* err: of writing the file, which is removed then. */
+static int finish(struct xp_sym_files *sym, int fd, char **path, int err)
 {
-	int fd = xp_sym_dir_create(&sym->dir, label, number, path);
-	int err;
-
-	if (fd < 0)
-		return fd;
-	err = xp_symbol_file_write(fd, 0, names->bytes, names->list, names->count);
 	if (close(fd) && !err)
 		err = -errno;
 	if (err) {
@@ -131,6 +125,16 @@ static int make_names(struct xp_sym_files *sym, const char *label, uint32_t numb
 		*path = NULL;
 	}
 	return err;
+}
+
+static int make_names(struct xp_sym_files *sym, const char *label, uint32_t number, const struct names *names,
+		      char **path)
+{
+	int fd = xp_sym_dir_create(&sym->dir, label, number, path);
+
+	if (fd < 0)
+		return fd;
+	return finish(sym, fd, path, xp_symbol_file_write(fd, 0, names->bytes, names->list, names->count));
 }
 
 static int make_one_name(struct xp_sym_files *sym, const char *label, uint32_t number, const char *name, uint64_t bytes,
@@ -160,18 +164,8 @@ static int make_jit(struct xp_sym_files *sym)
 static int make_vdso(struct xp_sym_files *sym)
 {
 	int fd = xp_sym_dir_create(&sym->dir, "vdso", 0, &sym->vdso);
-	int err;
 
-	if (fd < 0)
-		return fd;
-	err = xp_sym_vdso_write(fd);
-	if (close(fd) && !err)
-		err = -errno;
-	if (err) {
-		xp_sym_dir_remove(&sym->dir, sym->vdso);
-		sym->vdso = NULL;
-	}
-	return err;
+	return fd < 0 ? fd : finish(sym, fd, &sym->vdso, xp_sym_vdso_write(fd));
 }
 
 /* Returns the path of a symbol file; err: the error of making it. */
@@ -223,19 +217,9 @@ static size_t window_syms(const struct xp_ksym *kernel, size_t first, size_t las
 static int write_window(struct xp_sym_files *sym, uint64_t window, const struct xp_sym *syms, size_t count)
 {
 	unsigned int number = (window - XP_PROFILE_KERNEL_START) / XP_PROFILE_WINDOW_BYTES;
-	int fd = xp_sym_dir_create(&sym->dir, "kernel", number, &sym->windows[number]);
-	int err;
+	const struct names names = { syms, count, syms[count - 1].address + syms[count - 1].size };
 
-	if (fd < 0)
-		return fd;
-	err = xp_symbol_file_write(fd, 0, syms[count - 1].address + syms[count - 1].size, syms, count);
-	if (close(fd) && !err)
-		err = -errno;
-	if (err) {
-		xp_sym_dir_remove(&sym->dir, sym->windows[number]);
-		sym->windows[number] = NULL;
-	}
-	return err;
+	return make_names(sym, "kernel", number, &names, &sym->windows[number]);
 }
 
 int xp_sym_files_write(struct xp_sym_files *sym, xp_ksym_describe *describe, void *arg)
@@ -362,13 +346,7 @@ static int copy_binary(struct xp_sym_files *sym, struct binary *binary, const st
 	fd = xp_sym_dir_create(&sym->dir, label, file->index, &binary->path);
 	if (fd < 0)
 		return fd;
-	err = xp_elf_copy(from, fd, &sym->copies_bytes_left);
-	if (close(fd) && !err)
-		err = -errno;
-	if (err) {
-		xp_sym_dir_remove(&sym->dir, binary->path);
-		binary->path = NULL;
-	}
+	err = finish(sym, fd, &binary->path, xp_elf_copy(from, fd, &sym->copies_bytes_left));
 	binary->is_copied = !err;
 	return err;
 }
