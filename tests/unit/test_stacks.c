@@ -16,7 +16,6 @@
 #include <cmocka.h>
 
 #include "unwind/cfi_tables.h"
-#include "unwind/held_files.h"
 #include "unwind/stacks.h"
 
 #define FILES (XP_CFI_WAITING_MAX + 50)
@@ -134,7 +133,7 @@ static void test_only_needed(void **state)
 	xp_stacks_release(world->stacks);
 	assert_in_range(count_fds(), fds, fds + 1);
 	sample_at(world, CODE);
-	usleep(XP_HELD_FILES_NS / 1000 + 1000);
+	usleep(XP_STACKS_HELD_NS / 1000 + 1000);
 	xp_stacks_collect(world->stacks);
 	assert_in_range(count_fds(), fds, fds + 1);
 	free_world(world);

@@ -11,11 +11,22 @@
 #include "base/util.h"
 #include "target/mapped_file.h"
 #include "unwind/cfi_tables.h"
-#include "unwind/held_files.h"
 #include "unwind/stack_sizes.h"
 
 /* How much of a stack is searched for return addresses, to open their files while the process has them. */
 #define GUESS_BYTES 16384u
+
+#define HELD_MAX 64
+
+/*
+ * A file that a waiting sample may need, held open: its process may have ended when it is known which ones it does
+ * need. An open file keeps its file system mounted, so it is held only for a short time.
+ */
+struct held_file {
+	size_t index; /* struct xp_file.index */
+	int fd;
+	uint64_t since_ns; /* CLOCK_MONOTONIC */
+};
 
 struct xp_stacks {
 	struct xp_stacks_options options;
@@ -24,8 +35,47 @@ struct xp_stacks {
 	struct xp_stack_sizes *sizes;
 	size_t asked; /* tables that are being made */
 	struct xp_rate_limit opening;
-	struct xp_held_files held;
+	struct held_file held[HELD_MAX]; /* the oldest first */
+	size_t held_count;
 };
+
+/* ---- held files ---- */
+
+/* Returns held_count if there is no such file. */
+static size_t find_held(const struct xp_stacks *stacks, size_t index)
+{
+	size_t i = 0;
+
+	while (i < stacks->held_count && stacks->held[i].index != index)
+		i++;
+	return i;
+}
+
+/* Returns the descriptor, which the caller then owns. */
+static int take_held(struct xp_stacks *stacks, size_t i)
+{
+	int fd = stacks->held[i].fd;
+
+	stacks->held_count--;
+	memmove(&stacks->held[i], &stacks->held[i + 1], (stacks->held_count - i) * sizeof(*stacks->held));
+	return fd;
+}
+
+/* If there are too many, the oldest one is closed. */
+static void hold(struct xp_stacks *stacks, size_t index, int fd)
+{
+	if (stacks->held_count == HELD_MAX)
+		close(take_held(stacks, 0));
+	stacks->held[stacks->held_count++] = (struct held_file){ index, fd, xp_now_ns() };
+}
+
+void xp_stacks_release(struct xp_stacks *stacks)
+{
+	while (stacks->held_count)
+		close(take_held(stacks, 0));
+}
+
+/* ---- tables ---- */
 
 static int table_of(void *arg, const struct xp_file *file, uint64_t offset, const struct xp_cfi_table **table)
 {
@@ -68,7 +118,7 @@ void xp_stacks_free(struct xp_stacks *stacks)
 {
 	if (!stacks)
 		return;
-	xp_held_files_close(&stacks->held);
+	xp_stacks_release(stacks);
 	xp_stack_sizes_free(stacks->sizes);
 	xp_unwinder_free(stacks->unwinder);
 	xp_cfi_tables_free(stacks->tables);
@@ -108,13 +158,12 @@ static int open_file(struct xp_stacks *stacks, pid_t pid, const struct xp_vma *v
 
 static int ask(struct xp_stacks *stacks, pid_t pid, const struct xp_vma *vma, uint64_t offset)
 {
+	size_t held = find_held(stacks, vma->file->index);
 	int fd, err;
 
 	if (!is_unasked(stacks, vma->file, offset))
 		return 0;
-	fd = xp_held_files_take(&stacks->held, vma->file->index);
-	if (fd < 0)
-		fd = open_file(stacks, pid, vma);
+	fd = held < stacks->held_count ? take_held(stacks, held) : open_file(stacks, pid, vma);
 	err = xp_cfi_tables_ask(stacks->tables, vma->file, offset, fd);
 	if (fd >= 0)
 		close(fd);
@@ -138,12 +187,12 @@ static void open_ahead(struct xp_stacks *stacks, const struct xp_address_space *
 
 		memcpy(&word, thread->stack + at, sizeof(word));
 		vma = word ? xp_address_space_find(space, word) : NULL;
-		if (!vma || xp_held_files_has(&stacks->held, vma->file->index) ||
+		if (!vma || find_held(stacks, vma->file->index) < stacks->held_count ||
 		    !is_unasked(stacks, vma->file, vma->file_offset + (word - vma->start)))
 			continue;
 		fd = open_file(stacks, thread->pid, vma);
 		if (fd >= 0)
-			xp_held_files_add(&stacks->held, vma->file->index, fd, xp_now_ns());
+			hold(stacks, vma->file->index, fd);
 	}
 }
 
@@ -174,20 +223,17 @@ int xp_stacks_unwind(struct xp_stacks *stacks, const struct xp_address_space *sp
 
 int xp_stacks_collect(struct xp_stacks *stacks)
 {
+	uint64_t now_ns = xp_now_ns();
 	int count;
 
-	xp_held_files_expire(&stacks->held, xp_now_ns());
+	while (stacks->held_count && now_ns - stacks->held[0].since_ns >= XP_STACKS_HELD_NS)
+		close(take_held(stacks, 0));
 	if (!stacks->asked)
 		return 0;
 	count = xp_cfi_tables_collect(stacks->tables);
 	if (count > 0)
 		stacks->asked -= XP_MIN((size_t)count, stacks->asked);
 	return count;
-}
-
-void xp_stacks_release(struct xp_stacks *stacks)
-{
-	xp_held_files_close(&stacks->held);
 }
 
 void xp_stacks_wait(struct xp_stacks *stacks, unsigned int timeout_ms)

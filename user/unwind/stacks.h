@@ -38,6 +38,8 @@ int xp_stacks_unwind(struct xp_stacks *stacks, const struct xp_address_space *sp
 bool xp_stacks_pending(struct xp_stacks *stacks, const struct xp_file *file, uint64_t offset);
 /* Takes finished tables. Returns their number, or -errno. Never blocks. */
 int xp_stacks_collect(struct xp_stacks *stacks);
+/* A file is not held open for longer. */
+#define XP_STACKS_HELD_NS 2000000000ull
 /* No sample waits: closes the files that are held open for them. */
 void xp_stacks_release(struct xp_stacks *stacks);
 /* Waits until tables are finished, at most this long. */
