@@ -9,7 +9,6 @@
 #include "model/pprof.h"
 #include "report/json.h"
 #include "report/pager.h"
-#include "report/pprof_table.h"
 #include "report/print.h"
 #include "report/tree_text.h"
 
