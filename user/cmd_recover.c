@@ -19,8 +19,8 @@
 #include "base/owner_rights.h"
 #include "base/trusted_dir.h"
 #include "commands.h"
+#include "format/manifest_reader.h"
 #include "kernel/privilege.h"
-#include "model/read_manifest.h"
 #include "record/left_recording.h"
 #include "record/manifest.h"
 #include "record/outdir.h"
@@ -183,7 +183,7 @@ static void recover_entries(struct place *place, bool *failed)
 	if (!remove_empty_samples(dir_fd, dir_name) && !count)
 		xp_info("%s: nothing to recover", dir_name);
 	/* A newer xprof may know more of what the spools hold, too: they stay. */
-	*failed |= is_newer = count > 0 && xp_read_manifest_check(dir_fd, dir_name);
+	*failed |= is_newer = count > 0 && xp_manifest_check(dir_fd, dir_name);
 	for (int i = 0; i < count; i++) {
 		if (!is_newer)
 			recover_entry(place, entries[i]->d_name, &patience_ns, failed);

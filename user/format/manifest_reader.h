@@ -3,6 +3,7 @@
 #ifndef XPROF_FORMAT_MANIFEST_READER_H
 #define XPROF_FORMAT_MANIFEST_READER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <jansson.h>
@@ -15,6 +16,15 @@
  * it is in memory, or no JSON.
  */
 int xp_manifest_load(json_t **manifest, int dir_fd, const char *name);
+
+/*
+ * Reads the manifest of a directory. Unless quiet, a file that cannot be read gets a warning, and that of a newer xprof
+ * an error message: its members may mean something else. Returns 0, where *manifest is NULL if there is none or it
+ * cannot be read, or -EPROTO for the newer one. The caller ends with json_decref().
+ */
+int xp_manifest_read(json_t **manifest, const char *directory, bool quiet);
+/* The same for who adds to it, in a directory that is open. */
+int xp_manifest_check(int dir_fd, const char *directory);
 
 /* A member of an object; 0: it has none, or that is no number above 0. */
 uint64_t xp_manifest_number(const json_t *object, const char *key);

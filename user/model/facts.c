@@ -13,7 +13,6 @@
 #include "base/u64_map.h"
 #include "base/util.h"
 #include "format/manifest_reader.h"
-#include "model/read_manifest.h"
 
 #define COMMENT_BYTES_MAX 4096
 
@@ -201,7 +200,7 @@ int xp_facts_read(struct xp_facts **facts, const char *directory)
 		return -ENOMEM;
 	/* Whoever looked for the files has told. */
 	if (directory)
-		xp_read_manifest(&(*facts)->manifest, directory, true);
+		xp_manifest_read(&(*facts)->manifest, directory, true);
 	if ((*facts)->manifest)
 		err = summarize(*facts);
 	if (err) {

@@ -18,7 +18,6 @@
 #include "format/fdr_reader.h"
 #include "format/gperf_reader.h"
 #include "format/manifest_reader.h"
-#include "model/read_manifest.h"
 #include "unwind/unwind.h"
 
 /* Limit for information from all manifests. A process may have many logs, and each keeps a copy of it. */
@@ -499,7 +498,7 @@ static int add_path(struct xp_recorded *recorded, struct place *place, const cha
 
 	if (dir_fd >= 0) {
 		place->path = path;
-		err = xp_read_manifest(&place->manifest, place->path, false);
+		err = xp_manifest_read(&place->manifest, place->path, false);
 		if (err)
 			return err;
 		index_manifest(place);
@@ -509,7 +508,7 @@ static int add_path(struct xp_recorded *recorded, struct place *place, const cha
 	if (!directory)
 		return -ENOMEM;
 	place->path = directory;
-	err = xp_read_manifest(&place->manifest, place->path, false);
+	err = xp_manifest_read(&place->manifest, place->path, false);
 	if (!err)
 		index_manifest(place);
 	dir_fd = err ? -1 : open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
