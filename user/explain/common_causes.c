@@ -48,11 +48,19 @@ const char *xp_story_thread(char to[XP_THREAD_TEXT_BYTES], const struct xp_model
 	return xp_model_label(to, XP_THREAD_TEXT_BYTES, model->threads[thread].name, model->threads[thread].tid);
 }
 
-static int add(struct xp_commons *commons, struct xp_model *model, struct xp_common part, int is_slow)
+/* A call while its parts are added. */
+struct adding {
+	struct xp_commons *commons;
+	struct xp_model *model;
+	int is_slow;
+};
+
+static int add(const struct adding *adding, enum xp_common_kind kind, const char *text, uint64_t ns)
 {
-	const char *text = xp_model_text(model, part.text);
+	struct xp_commons *commons = adding->commons;
+	const char *kept = xp_model_text(adding->model, text);
 	uint32_t *index =
-	    text ? xp_u64_map_add(&commons->by_key, (uint64_t)(uintptr_t)text * XP_COMMON_KINDS + part.kind, UINT32_MAX)
+	    kept ? xp_u64_map_add(&commons->by_key, (uint64_t)(uintptr_t)kept * XP_COMMON_KINDS + kind, UINT32_MAX)
 		 : NULL;
 	struct xp_common *common;
 
@@ -62,19 +70,19 @@ static int add(struct xp_commons *commons, struct xp_model *model, struct xp_com
 		if (XP_ARRAY_RESERVE(commons->list, commons->room, commons->count + 1))
 			return -ENOMEM;
 		*index = (uint32_t)commons->count;
-		commons->list[commons->count++] = (struct xp_common){ .kind = part.kind, .text = text };
+		commons->list[commons->count++] = (struct xp_common){ .kind = kind, .text = kept };
 	}
 	common = &commons->list[*index];
-	common->ns[is_slow] += part.ns[0];
+	common->ns[adding->is_slow] += ns;
 	if (common->last_call != commons->all_calls) {
 		common->last_call = commons->all_calls;
-		common->calls[is_slow]++;
+		common->calls[adding->is_slow]++;
 	}
 	return 0;
 }
 
-static int add_callees(struct xp_commons *commons, struct xp_model *model, const struct xp_call_function *functions,
-		       const struct xp_slow_call *call, int is_slow)
+static int add_callees(const struct adding *adding, const struct xp_call_function *functions,
+		       const struct xp_slow_call *call)
 {
 	uint64_t in_callees = call->further.ns, ns = xp_slow_call_ns(call);
 	int err = 0;
@@ -83,22 +91,12 @@ static int add_callees(struct xp_commons *commons, struct xp_model *model, const
 		const struct xp_call_callee *callee = &call->callees[i];
 
 		in_callees += callee->ns;
-		err =
-		    add(commons, model,
-			(struct xp_common){
-			    .kind = XP_COMMON_CALLEE, .text = functions[callee->function].name, .ns = { callee->ns } },
-			is_slow);
+		err = add(adding, XP_COMMON_CALLEE, functions[callee->function].name, callee->ns);
 	}
-	if (!err && call->callee_count)
-		err =
-		    add(commons, model,
-			(struct xp_common){ .kind = XP_COMMON_SELF, .text = "", .ns = { ns - XP_MIN(ns, in_callees) } },
-			is_slow);
-	return err;
+	return err || !call->callee_count ? err : add(adding, XP_COMMON_SELF, "", ns - XP_MIN(ns, in_callees));
 }
 
-static int add_wait(struct xp_commons *commons, struct xp_model *model, const struct xp_story_wait *wait,
-		    const char *function, int is_slow)
+static int add_wait(const struct adding *adding, const struct xp_story_wait *wait, const char *function)
 {
 	char place[XP_PLACE_BYTES], text[XP_PLACE_BYTES + 32], waker[XP_THREAD_TEXT_BYTES];
 	int err;
@@ -106,33 +104,29 @@ static int add_wait(struct xp_commons *commons, struct xp_model *model, const st
 	if (!wait->blocked_ns)
 		return 0;
 	snprintf(text, sizeof(text), "%s in %s", xp_wait_state_text(wait->longest->state),
-		 xp_story_place(place, model, wait->longest->stack, function));
-	err = add(commons, model,
-		  (struct xp_common){ .kind = XP_COMMON_BLOCKED, .text = text, .ns = { wait->blocked_ns } }, is_slow);
+		 xp_story_place(place, adding->model, wait->longest->stack, function));
+	err = add(adding, XP_COMMON_BLOCKED, text, wait->blocked_ns);
 	if (err || !wait->longest->waker_tid || wait->longest->flags & (XP_WAIT_HARDIRQ | XP_WAIT_SOFTIRQ))
 		return err;
 	xp_model_label(waker, sizeof(waker), wait->longest->waker_name, wait->longest->waker_tid);
-	return add(commons, model,
-		   (struct xp_common){ .kind = XP_COMMON_WAKER, .text = waker, .ns = { wait->blocked_ns } }, is_slow);
+	return add(adding, XP_COMMON_WAKER, waker, wait->blocked_ns);
 }
 
-static int add_neighbour(struct xp_commons *commons, struct xp_model *model, const struct xp_story *story, int is_slow)
+static int add_neighbour(const struct adding *adding, const struct xp_story *story)
 {
 	char thread[XP_THREAD_TEXT_BYTES], text[XP_THREAD_TEXT_BYTES + 32];
 
 	if (story->neighbour == XP_MODEL_NONE)
 		return 0;
-	snprintf(text, sizeof(text), "%s on CPU %" PRIu32, xp_story_thread(thread, model, story->neighbour),
+	snprintf(text, sizeof(text), "%s on CPU %" PRIu32, xp_story_thread(thread, adding->model, story->neighbour),
 		 story->starved_cpu);
-	return add(commons, model,
-		   (struct xp_common){ .kind = XP_COMMON_NEIGHBOUR, .text = text, .ns = { story->neighbour_ns } },
-		   is_slow);
+	return add(adding, XP_COMMON_NEIGHBOUR, text, story->neighbour_ns);
 }
 
 int xp_commons_add(struct xp_commons *commons, struct xp_thread_times *times, const struct xp_call_function *functions,
 		   const struct xp_slow_call *call, const struct xp_story *story, int is_slow)
 {
-	struct xp_model *model = &times->model;
+	const struct adding adding = { commons, &times->model, is_slow };
 	char cpu[32];
 	int err;
 
@@ -140,19 +134,15 @@ int xp_commons_add(struct xp_commons *commons, struct xp_thread_times *times, co
 	commons->ns[is_slow] += xp_slow_call_ns(call);
 	commons->all_calls++;
 	snprintf(cpu, sizeof(cpu), "CPU %u", call->cpu);
-	err = add(commons, model, (struct xp_common){ .kind = XP_COMMON_CPU, .text = cpu }, is_slow);
-	err = err ?: add_callees(commons, model, functions, call, is_slow);
+	err = add(&adding, XP_COMMON_CPU, cpu, 0) ?: add_callees(&adding, functions, call);
 	if (err || story->thread == XP_MODEL_NONE || !times->wait_count)
 		return err;
-	err = add(commons, model,
-		  (struct xp_common){ .kind = XP_COMMON_ON_CPU, .text = "", .ns = { story->on_cpu_ns } }, is_slow);
+	err = add(&adding, XP_COMMON_ON_CPU, "", story->on_cpu_ns);
 	if (!err && story->runnable_ns)
-		err = add(commons, model,
-			  (struct xp_common){ .kind = XP_COMMON_RUNNABLE, .text = "", .ns = { story->runnable_ns } },
-			  is_slow);
+		err = add(&adding, XP_COMMON_RUNNABLE, "", story->runnable_ns);
 	for (size_t i = 0; !err && i < story->wait_count; i++)
-		err = add_wait(commons, model, &story->waits[i], functions[call->function].name, is_slow);
-	return err ?: add_neighbour(commons, model, story, is_slow);
+		err = add_wait(&adding, &story->waits[i], functions[call->function].name);
+	return err ?: add_neighbour(&adding, story);
 }
 
 static double share(const struct xp_commons *commons, const struct xp_common *common, int is_slow)
