@@ -223,6 +223,18 @@ Elf_Scn *xp_elf_file_section(struct xp_elf_file *image, const char *name, uint32
 	return NULL;
 }
 
+static bool is_in_file(const struct xp_elf_file *image, const GElf_Shdr *header)
+{
+	return header->sh_offset <= image->size && header->sh_size <= image->size - header->sh_offset;
+}
+
+bool xp_elf_file_symbols(struct xp_elf_file *image, uint32_t type, GElf_Shdr *symbols, GElf_Shdr *strings)
+{
+	return xp_elf_file_section(image, NULL, type, symbols) && symbols->sh_entsize == sizeof(Elf64_Sym) &&
+	       gelf_getshdr(elf_getscn(image->elf, symbols->sh_link), strings) && strings->sh_type == SHT_STRTAB &&
+	       is_in_file(image, symbols) && is_in_file(image, strings);
+}
+
 bool xp_elf_file_section_name(struct xp_elf_file *image, const GElf_Shdr *names, const GElf_Shdr *header, char *to,
 			      size_t size)
 {

@@ -63,6 +63,12 @@ const struct xp_elf_segment *xp_elf_file_segment(const struct xp_elf_file *image
 Elf_Scn *xp_elf_file_section(struct xp_elf_file *image, const char *name, uint32_t type, GElf_Shdr *header);
 
 /*
+ * The headers of the first symbol table of this type and of its strings. Returns false if there is none, or if they are
+ * not whole and those of a 64-bit file.
+ */
+bool xp_elf_file_symbols(struct xp_elf_file *image, uint32_t type, GElf_Shdr *symbols, GElf_Shdr *strings);
+
+/*
  * The name of a section, truncated to size. names is the header of their string table. This takes one short read,
  * unlike elf_strptr(), which searches the whole table.
  */

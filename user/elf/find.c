@@ -22,12 +22,6 @@ struct search {
 	uint8_t piece[PIECE_BYTES];
 };
 
-static bool in_file(const struct xp_elf_file *image, const GElf_Shdr *header)
-{
-	return header->sh_size <= TABLE_BYTES_MAX && header->sh_offset <= image->size &&
-	       header->sh_size <= image->size - header->sh_offset;
-}
-
 /* Pieces overlap: the places of a name in the overlap are known from the piece before. */
 static void add_place(struct search *search, size_t name, uint64_t place)
 {
@@ -126,9 +120,8 @@ size_t xp_elf_find(struct xp_elf_file *image, const char *const *names, uint64_t
 	for (size_t i = 0; i < XP_ARRAY_SIZE(tables) && found < search->count; i++) {
 		GElf_Shdr symbols, strings;
 
-		if (!xp_elf_file_section(image, NULL, tables[i], &symbols) ||
-		    !gelf_getshdr(elf_getscn(image->elf, symbols.sh_link), &strings) || !in_file(image, &symbols) ||
-		    !in_file(image, &strings) || symbols.sh_entsize != sizeof(Elf64_Sym))
+		if (!xp_elf_file_symbols(image, tables[i], &symbols, &strings) || symbols.sh_size > TABLE_BYTES_MAX ||
+		    strings.sh_size > TABLE_BYTES_MAX)
 			continue;
 		if (search_strings(search, &strings))
 			search_symbols(search, &symbols);

@@ -87,20 +87,13 @@ static void offer_symbol(const struct wanted_list *list, const Elf64_Sym *symbol
 	wanted->name_limit = strings->sh_size - symbol->st_name;
 }
 
-static bool section_in_file(const struct xp_elf_file *image, const GElf_Shdr *header)
-{
-	return header->sh_offset <= image->size && header->sh_size <= image->size - header->sh_offset;
-}
-
 /* Streams the tables instead of loading them: large programs have hundreds of megabytes of symbols. */
 static void search_table(struct xp_elf_file *image, uint32_t type, struct wanted_list *list)
 {
 	GElf_Shdr symbols, strings;
 	Elf64_Sym symbol;
 
-	if (!xp_elf_file_section(image, NULL, type, &symbols) || symbols.sh_entsize != sizeof(symbol) ||
-	    !gelf_getshdr(elf_getscn(image->elf, symbols.sh_link), &strings) || strings.sh_type != SHT_STRTAB ||
-	    !section_in_file(image, &symbols) || !section_in_file(image, &strings))
+	if (!xp_elf_file_symbols(image, type, &symbols, &strings))
 		return;
 	for (uint64_t at = 0; symbols.sh_size - at >= sizeof(symbol); at += sizeof(symbol)) {
 		if (!xp_elf_file_read(image, &symbol, symbols.sh_offset + at, sizeof(symbol)))
@@ -119,23 +112,6 @@ struct pool {
 	uint64_t budget; /* bytes of the file that may still be read */
 };
 
-static int pool_reserve(struct pool *pool, size_t bytes)
-{
-	size_t capacity = XP_MAX(pool->capacity * 2, (size_t)4096);
-	char *text;
-
-	if (bytes <= pool->capacity - pool->used)
-		return 0;
-	while (capacity - pool->used < bytes)
-		capacity *= 2;
-	text = realloc(pool->text, capacity);
-	if (!text)
-		return -ENOMEM;
-	pool->text = text;
-	pool->capacity = capacity;
-	return 0;
-}
-
 /*
  * Appends the name piece by piece up to its NUL. Returns 0 or -errno: -ENOENT, with nothing appended, if it has no NUL
  * or is empty or too long; -ENOMEM.
@@ -147,11 +123,10 @@ static int pool_add_name(struct pool *pool, struct xp_elf_file *image, const str
 
 	while (done < limit) {
 		size_t piece = XP_MIN(limit - done, (uint64_t)NAME_PIECE_BYTES);
-		int err = pool_reserve(pool, done + piece);
 		const char *end;
 
-		if (err)
-			return err;
+		if (XP_ARRAY_RESERVE(pool->text, pool->capacity, start + done + piece))
+			return -ENOMEM;
 		if (!xp_elf_file_read(image, pool->text + start + done, wanted->name_offset + done, piece))
 			break;
 		end = memchr(pool->text + start + done, 0, piece);
