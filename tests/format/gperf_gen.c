@@ -60,20 +60,24 @@ static int next_line(void)
 	return 1;
 }
 
+/* '!' marks the address of a function that was interrupted. */
 static void add_chain(void)
 {
-	static struct xp_gperf_chain chain;
-	uint64_t *pcs;
+	uint64_t *pcs = calloc(XP_GPERF_CHAIN_MAX, sizeof(*pcs));
+	uint32_t count = 0;
 
-	xp_gperf_chain_start(&chain);
-	for (size_t i = 2; i < field_count; i++)
-		xp_gperf_chain_add(&chain, hex(i), strchr(fields[i], '!'));
-	pcs = malloc(chain.count * sizeof(*pcs));
 	if (!pcs)
 		exit(3);
-	memcpy(pcs, chain.pcs, chain.count * sizeof(*pcs));
+	for (size_t i = 2; i < field_count && count < XP_GPERF_CHAIN_MAX; i++) {
+		uint64_t pc = xp_gperf_kernel_pc(hex(i));
+
+		if (!pc && count)
+			continue;
+		pc += strchr(fields[i], '!') && count;
+		pcs[count++] = pc ? pc : XP_GPERF_UNKNOWN_BASE;
+	}
 	records = grown(records, record_count, sizeof(*records));
-	records[record_count++] = (struct xp_gperf_record){ strtoull(fields[1], NULL, 10), pcs, chain.count };
+	records[record_count++] = (struct xp_gperf_record){ strtoull(fields[1], NULL, 10), pcs, count };
 }
 
 static void add_object(void)

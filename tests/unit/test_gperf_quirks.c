@@ -17,7 +17,6 @@
 
 #include "base/util.h"
 
-static struct xp_gperf_chain chain;
 static uint64_t slots[8192]; /* of the last file, after the header */
 static char text[64 << 10];  /* its list of mapped objects */
 
@@ -73,49 +72,6 @@ static int try_write(const struct xp_gperf_record *records, size_t record_count,
 #define assert_slots(...)                                                                                              \
 	assert_memory_equal(slots, ((const uint64_t[]){ __VA_ARGS__, 0, 1, 0 }),                                       \
 			    sizeof((const uint64_t[]){ __VA_ARGS__, 0, 1, 0 }))
-
-/* Chains */
-
-static void test_chain(void **state)
-{
-	static const uint64_t expected[] = { 0x0001ffff81000010, 0x0001ffff81000200, 0x401001, 0x401200, 0x402101 };
-
-	(void)state;
-	xp_gperf_chain_start(&chain);
-	xp_gperf_chain_add(&chain, 0xffffffff81000010, true); /* the sampled PC is never moved */
-	xp_gperf_chain_add(&chain, 0xffffffff81000200, false);
-	xp_gperf_chain_add(&chain, 0x401000, true); /* interrupted by the kernel */
-	xp_gperf_chain_add(&chain, 0x401200, false);
-	xp_gperf_chain_add(&chain, 0, false);
-	xp_gperf_chain_add(&chain, 0x402100, true);
-	assert_int_equal(chain.count, 5);
-	assert_false(chain.cut);
-	assert_memory_equal(chain.pcs, expected, sizeof(expected));
-}
-
-static void test_chain_of_null(void **state)
-{
-	(void)state;
-	xp_gperf_chain_start(&chain);
-	xp_gperf_chain_add(&chain, 0, false);
-	xp_gperf_chain_add(&chain, 0x401200, false);
-	assert_int_equal(chain.count, 2);
-	assert_int_equal(chain.pcs[0], 0x800000000000);
-	assert_int_equal(chain.pcs[1], 0x401200);
-}
-
-static void test_long_chain(void **state)
-{
-	(void)state;
-	xp_gperf_chain_start(&chain);
-	for (uint64_t i = 1; i <= 1024; i++)
-		xp_gperf_chain_add(&chain, i, false);
-	assert_false(chain.cut);
-	xp_gperf_chain_add(&chain, 1025, false);
-	assert_true(chain.cut);
-	assert_int_equal(chain.count, 1024);
-	assert_int_equal(chain.pcs[1023], 1024);
-}
 
 /* Records */
 
@@ -370,21 +326,12 @@ static void test_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_chain),
-		cmocka_unit_test(test_chain_of_null),
-		cmocka_unit_test(test_long_chain),
-		cmocka_unit_test(test_plain),
-		cmocka_unit_test(test_unknown),
-		cmocka_unit_test(test_single_chain),
-		cmocka_unit_test(test_shared_caller),
-		cmocka_unit_test(test_similar_callers),
-		cmocka_unit_test(test_variant_at_a_start),
-		cmocka_unit_test(test_recursion),
-		cmocka_unit_test(test_links),
-		cmocka_unit_test(test_library_names),
-		cmocka_unit_test(test_segments),
-		cmocka_unit_test(test_before_segment),
-		cmocka_unit_test(test_decoy),
+		cmocka_unit_test(test_plain),		cmocka_unit_test(test_unknown),
+		cmocka_unit_test(test_single_chain),	cmocka_unit_test(test_shared_caller),
+		cmocka_unit_test(test_similar_callers), cmocka_unit_test(test_variant_at_a_start),
+		cmocka_unit_test(test_recursion),	cmocka_unit_test(test_links),
+		cmocka_unit_test(test_library_names),	cmocka_unit_test(test_segments),
+		cmocka_unit_test(test_before_segment),	cmocka_unit_test(test_decoy),
 		cmocka_unit_test(test_refused),
 	};
 

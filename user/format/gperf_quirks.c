@@ -17,26 +17,6 @@
 /* go tool pprof, cpuProfile(): similarSamples */
 #define GO_SIMILAR 32
 
-void xp_gperf_chain_start(struct xp_gperf_chain *chain)
-{
-	chain->count = 0;
-	chain->cut = false;
-}
-
-void xp_gperf_chain_add(struct xp_gperf_chain *chain, uint64_t pc, bool interrupted)
-{
-	if (!pc && chain->count)
-		return;
-	if (chain->count == XP_GPERF_CHAIN_MAX) {
-		chain->cut = true;
-		return;
-	}
-	pc = xp_gperf_kernel_pc(pc);
-	if (interrupted && chain->count)
-		pc++;
-	chain->pcs[chain->count++] = pc ? pc : XP_GPERF_UNKNOWN_BASE;
-}
-
 /* The mapping line of an object, and its addresses that the line covers. */
 struct place {
 	uint64_t start;

@@ -45,22 +45,10 @@ static inline uint64_t xp_gperf_kernel_pc(uint64_t pc)
 	return pc >> 63 ? (pc & 0xffffffffffffull) | XP_GPERF_KERNEL_BASE : pc;
 }
 
-/* A chain under construction, from the sampled function outwards. */
-struct xp_gperf_chain {
-	uint32_t count;
-	bool cut; /* it is longer than XP_GPERF_CHAIN_MAX: the outermost functions are missing */
-	uint64_t pcs[XP_GPERF_CHAIN_MAX];
-};
-
-void xp_gperf_chain_start(struct xp_gperf_chain *chain);
 /*
- * Adds the next frame outwards. interrupted: pc is not a return address but the point at which a fault, an interrupt or
- * a signal hit the function (the user's PC under kernel functions, the frame under a signal handler). It is ignored for
- * the first frame. A pc of 0 is skipped unless it is the first.
+ * Samples of one chain, from the sampled function outwards. Kernel addresses are moved; that of a function that was
+ * interrupted rather than calling is the address plus one, unless it is the first; none is 0.
  */
-void xp_gperf_chain_add(struct xp_gperf_chain *chain, uint64_t pc, bool interrupted);
-
-/* Samples of one chain, as xp_gperf_chain_add() builds it. */
 struct xp_gperf_record {
 	uint64_t count;
 	const uint64_t *pcs;
