@@ -3,6 +3,7 @@
 #ifndef XPROF_ELF_DWARF_CURSOR_H
 #define XPROF_ELF_DWARF_CURSOR_H
 
+#include <dwarf.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -64,6 +65,39 @@ static inline int64_t xp_dwarf_sleb(struct xp_dwarf_cursor *cursor)
 	if (byte & 0x40 && shift < 64)
 		value |= UINT64_MAX << shift;
 	return (int64_t)value;
+}
+
+/* The size of a pointer in this encoding, DW_EH_PE_*; 0: unknown. The low four bits are the format. */
+static inline unsigned int xp_dwarf_pointer_bytes(uint8_t encoding)
+{
+	switch (encoding & 0x0f) {
+	case DW_EH_PE_absptr:
+	case DW_EH_PE_udata8:
+	case DW_EH_PE_sdata8:
+		return 8;
+	case DW_EH_PE_udata4:
+	case DW_EH_PE_sdata4:
+		return 4;
+	case DW_EH_PE_udata2:
+	case DW_EH_PE_sdata2:
+		return 2;
+	default:
+		return 0;
+	}
+}
+
+/* Without what the encoding adds to it. */
+static inline uint64_t xp_dwarf_pointer(struct xp_dwarf_cursor *cursor, uint8_t encoding)
+{
+	unsigned int bytes = xp_dwarf_pointer_bytes(encoding);
+	uint64_t value = xp_dwarf_fixed(cursor, bytes);
+
+	cursor->bad |= !bytes;
+	if (encoding & 0x08 && bytes == 4)
+		value = (uint64_t)(int32_t)value;
+	else if (encoding & 0x08 && bytes == 2)
+		value = (uint64_t)(int16_t)value;
+	return value;
 }
 
 static inline const char *xp_dwarf_text(struct xp_dwarf_cursor *cursor)

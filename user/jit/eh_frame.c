@@ -56,38 +56,6 @@ static struct instructions rest(const struct xp_dwarf_cursor *cursor)
 	return (struct instructions){ cursor->at, (size_t)(cursor->end - cursor->at) };
 }
 
-/* Returns the bytes of a value, 0 if its kind is unknown. */
-static unsigned int value_bytes(uint8_t encoding)
-{
-	switch (encoding & 0x0f) {
-	case DW_EH_PE_absptr:
-	case DW_EH_PE_udata8:
-	case DW_EH_PE_sdata8:
-		return 8;
-	case DW_EH_PE_udata4:
-	case DW_EH_PE_sdata4:
-		return 4;
-	case DW_EH_PE_udata2:
-	case DW_EH_PE_sdata2:
-		return 2;
-	default:
-		return 0;
-	}
-}
-
-static uint64_t take_value(struct xp_dwarf_cursor *cursor, uint8_t encoding)
-{
-	unsigned int bytes = value_bytes(encoding);
-	uint64_t value = xp_dwarf_fixed(cursor, bytes);
-
-	cursor->bad |= !bytes;
-	if (encoding & 0x08 && bytes == 4)
-		value = (uint64_t)(int32_t)value;
-	else if (encoding & 0x08 && bytes == 2)
-		value = (uint64_t)(int16_t)value;
-	return value;
-}
-
 static void take_augmentation(struct xp_dwarf_cursor *cursor, struct cie *cie, const char *augmentation)
 {
 	struct xp_dwarf_cursor data = *cursor;
@@ -109,7 +77,7 @@ static void take_augmentation(struct xp_dwarf_cursor *cursor, struct cie *cie, c
 		else if (*augmentation == 'L')
 			xp_dwarf_fixed(&data, 1);
 		else if (*augmentation == 'P')
-			take_value(&data, xp_dwarf_fixed(&data, 1));
+			xp_dwarf_pointer(&data, xp_dwarf_fixed(&data, 1));
 		else if (*augmentation == 'S')
 			cie->is_signal = true;
 		else if (*augmentation != 'B') /* signed return addresses, of another architecture */
@@ -180,10 +148,10 @@ static int read_fde(struct reader *reader, struct xp_dwarf_cursor *cursor)
 		return 0;
 	fde.cie = reader->cie;
 	at = cursor->at - reader->bytes;
-	fde.start = take_value(cursor, fde.cie.encoding);
+	fde.start = xp_dwarf_pointer(cursor, fde.cie.encoding);
 	if (fde.cie.encoding & DW_EH_PE_pcrel)
 		fde.start += reader->address + at;
-	fde.size = take_value(cursor, fde.cie.encoding & 0x07); /* unsigned */
+	fde.size = xp_dwarf_pointer(cursor, fde.cie.encoding & 0x07); /* unsigned */
 	if (fde.cie.is_augmented)
 		xp_dwarf_skip(cursor, xp_dwarf_uleb(cursor));
 	fde.instructions = rest(cursor);

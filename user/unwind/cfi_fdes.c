@@ -9,21 +9,9 @@
 
 #include "base/array.h"
 #include "base/util.h"
+#include "elf/dwarf_cursor.h"
 
-/* Pointer encodings, which dwarf.h lacks: the low four bits are the format, the next three say what is added. */
-enum {
-	PE_ABSPTR = 0x00,
-	PE_UDATA2 = 0x02,
-	PE_UDATA4 = 0x03,
-	PE_UDATA8 = 0x04,
-	PE_SDATA2 = 0x0a,
-	PE_SDATA4 = 0x0b,
-	PE_SDATA8 = 0x0c,
-	PE_FORMAT = 0x0f,
-	PE_PCREL = 0x10,
-	PE_DATAREL = 0x30,
-	PE_OMIT = 0xff,
-};
+#define PE_FORMAT 0x0f /* of a pointer encoding; the next three bits say what is added */
 
 /* The state of reading a section. */
 struct reader {
@@ -36,61 +24,30 @@ struct reader {
 	bool has_data; /* entries have augmentation data */
 };
 
-static size_t encoded_bytes(uint8_t encoding)
-{
-	switch (encoding & PE_FORMAT) {
-	case PE_UDATA2:
-	case PE_SDATA2:
-		return 2;
-	case PE_UDATA4:
-	case PE_SDATA4:
-		return 4;
-	case PE_ABSPTR:
-	case PE_UDATA8:
-	case PE_SDATA8:
-		return 8;
-	}
-	return 0;
-}
-
-static uint64_t get_encoded(const uint8_t *from, uint8_t encoding)
-{
-	uint64_t value = 0;
-
-	memcpy(&value, from, encoded_bytes(encoding));
-	switch (encoding & PE_FORMAT) {
-	case PE_SDATA2:
-		return (uint64_t)(int64_t)(int16_t)value;
-	case PE_SDATA4:
-		return (uint64_t)(int64_t)(int32_t)value;
-	}
-	return value;
-}
-
-/* The encoding of addresses in the entries of a CIE; PE_OMIT if it is not supported. */
+/* The encoding of addresses in the entries of a CIE; DW_EH_PE_omit if it is not supported. */
 static uint8_t encoding_of(const Dwarf_CIE *cie)
 {
 	const uint8_t *data = cie->augmentation_data, *end = data + cie->augmentation_data_size;
 	const char *letter = cie->augmentation;
 
 	if (!*letter)
-		return PE_ABSPTR;
+		return DW_EH_PE_absptr;
 	if (*letter != 'z')
-		return PE_OMIT;
+		return DW_EH_PE_omit;
 	while (*++letter) {
 		if (*letter == 'S' || *letter == 'B')
 			continue;
 		if (!data || data >= end)
-			return PE_OMIT;
+			return DW_EH_PE_omit;
 		if (*letter == 'R')
 			return *data;
 		if (*letter == 'P')
-			data += encoded_bytes(*data);
+			data += xp_dwarf_pointer_bytes(*data);
 		else if (*letter != 'L')
-			return PE_OMIT;
+			return DW_EH_PE_omit;
 		data++;
 	}
-	return PE_ABSPTR;
+	return DW_EH_PE_absptr;
 }
 
 static int look_at_cie(struct reader *reader, Dwarf_Off offset)
@@ -104,7 +61,7 @@ static int look_at_cie(struct reader *reader, Dwarf_Off offset)
 	if (XP_ARRAY_RESERVE(fdes->commons, fdes->common_room, fdes->common_count + 1))
 		return -ENOMEM;
 	reader->cie = offset;
-	reader->encoding = PE_OMIT;
+	reader->encoding = DW_EH_PE_omit;
 	if (dwarf_next_cfi(reader->ident, reader->from->data, !reader->from->is_debug, offset, &next, &entry) ||
 	    !dwarf_cfi_cie_p(&entry))
 		return 0;
@@ -115,49 +72,37 @@ static int look_at_cie(struct reader *reader, Dwarf_Off offset)
 }
 
 /* Finds the program, which follows the addresses. */
-static bool find_program(const struct reader *reader, const uint8_t *at, const uint8_t *end, struct xp_cfi_fde *fde)
+static bool find_program(const struct reader *reader, struct xp_dwarf_cursor *at, struct xp_cfi_fde *fde)
 {
-	uint64_t skipped = 0;
-
-	if (reader->has_data) {
-		Dwarf_Word bytes = 0;
-		unsigned int shift = 0;
-
-		do {
-			if (at == end || shift > 28)
-				return false;
-			bytes |= (Dwarf_Word)(*at & 0x7f) << shift;
-			shift += 7;
-		} while (*at++ & 0x80);
-		skipped = bytes;
-	}
-	if (skipped > (uint64_t)(end - at) || (uint64_t)(end - at) - skipped > UINT32_MAX)
+	if (reader->has_data)
+		xp_dwarf_skip(at, xp_dwarf_uleb(at));
+	if (at->bad || at->end - at->at > UINT32_MAX)
 		return false;
-	fde->program = at + skipped;
-	fde->program_bytes = (uint32_t)(end - fde->program);
+	fde->program = at->at;
+	fde->program_bytes = (uint32_t)(at->end - at->at);
 	return true;
 }
 
 static bool decode(const struct reader *reader, const Dwarf_FDE *from, struct xp_cfi_fde *fde)
 {
 	uint64_t place = reader->from->vaddr + (uint64_t)(from->start - (const uint8_t *)reader->from->data->d_buf);
-	size_t bytes = encoded_bytes(reader->encoding);
+	struct xp_dwarf_cursor at = { from->start, from->end, false };
 	uint64_t size, end;
 
-	if (!bytes || (reader->encoding & ~PE_FORMAT & ~PE_PCREL) || (size_t)(from->end - from->start) < bytes * 2)
+	if (reader->encoding & ~PE_FORMAT & ~DW_EH_PE_pcrel)
 		return false;
-	fde->vaddr = get_encoded(from->start, reader->encoding);
-	if (reader->encoding & PE_PCREL)
+	fde->vaddr = xp_dwarf_pointer(&at, reader->encoding);
+	if (reader->encoding & DW_EH_PE_pcrel)
 		fde->vaddr += place;
-	size = get_encoded(from->start + bytes, reader->encoding & PE_FORMAT);
-	if (bytes == 4)
+	size = xp_dwarf_pointer(&at, reader->encoding);
+	if (xp_dwarf_pointer_bytes(reader->encoding) == 4)
 		size = (uint32_t)size; /* a size is unsigned, whatever its encoding says */
-	if (!size || size > UINT32_MAX || __builtin_add_overflow(fde->vaddr, size, &end))
+	if (at.bad || !size || size > UINT32_MAX || __builtin_add_overflow(fde->vaddr, size, &end))
 		return false;
 	fde->bytes = (uint32_t)size;
 	fde->is_debug = reader->from->is_debug;
 	fde->common = (uint32_t)reader->fdes->common_count - 1;
-	return find_program(reader, from->start + 2 * bytes, from->end, fde);
+	return find_program(reader, &at, fde);
 }
 
 static int add(struct reader *reader, const Dwarf_FDE *from)
@@ -251,9 +196,9 @@ int xp_cfi_fdes_read_indexed(struct xp_cfi_fdes *fdes, const struct xp_cfi_secti
 	if (bytes < sizeof(header))
 		return 1;
 	memcpy(&header, index->data->d_buf, sizeof(header));
-	if (header.version != 1 || header.frame_encoding != (PE_PCREL | PE_SDATA4) ||
-	    header.count_encoding != PE_UDATA4 || header.table_encoding != (PE_DATAREL | PE_SDATA4) || !header.count ||
-	    header.count > (bytes - sizeof(header)) / sizeof(struct index_entry))
+	if (header.version != 1 || header.frame_encoding != (DW_EH_PE_pcrel | DW_EH_PE_sdata4) ||
+	    header.count_encoding != DW_EH_PE_udata4 || header.table_encoding != (DW_EH_PE_datarel | DW_EH_PE_sdata4) ||
+	    !header.count || header.count > (bytes - sizeof(header)) / sizeof(struct index_entry))
 		return 1;
 	entries = (const uint8_t *)index->data->d_buf + sizeof(header);
 	i = first_indexed(entries, header.count, index->vaddr, fdes->start);
