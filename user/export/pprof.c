@@ -14,6 +14,7 @@
 #include "base/progress_line.h"
 #include "base/util.h"
 #include "format/pprof.h"
+#include "model/objects.h"
 #include "model/shown_name.h"
 #include "model/waits.h"
 
@@ -29,19 +30,13 @@ struct writing {
 
 /* ---- objects: the program first ---- */
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* Whether this is the program of a process, whose name is the beginning of the file's. */
 static bool is_program(const struct xp_model *model, const struct xp_model_object *object, uint32_t process)
 {
 	const char *name = model->processes[process].name;
 
-	return object->kind == XP_CODE_USER && *name && strncmp(base_name(object->path), name, strlen(name)) == 0;
+	return object->kind == XP_CODE_USER && *name &&
+	       strncmp(xp_object_base_name(object->path), name, strlen(name)) == 0;
 }
 
 /* The object with most samples of those that are programs, or of all. */

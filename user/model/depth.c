@@ -57,12 +57,9 @@ static int add_location(struct cutting *cutting)
 {
 	struct xp_model *model = cutting->model;
 	const char *name = xp_model_text(model, XP_MODEL_DEEPER);
-	const struct xp_model_object object = {
-		.name = name, .path = name, .kind = XP_CODE_UNKNOWN, .file = XP_MODEL_NONE
-	};
 	struct xp_model_function function = { .name = name, .symbol = name, .kind = XP_CODE_UNKNOWN };
 	struct xp_model_frame frame = { 0 };
-	int err = name ? xp_model_object(model, &object, &function.object) : -ENOMEM;
+	int err = name ? xp_model_object_named(model, name, name, XP_CODE_UNKNOWN, &function.object) : -ENOMEM;
 
 	if (!err)
 		err = xp_model_function(model, &function, &frame.function);

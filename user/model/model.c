@@ -190,6 +190,19 @@ int xp_model_object(struct xp_model *model, const struct xp_model_object *object
 	return set_add(&set, object, index);
 }
 
+int xp_model_object_named(struct xp_model *model, const char *name, const char *path, enum xp_code_kind kind,
+			  uint32_t *index)
+{
+	const struct xp_model_object new = {
+		.name = xp_model_text(model, name),
+		.path = xp_model_text(model, path),
+		.kind = kind,
+		.file = XP_MODEL_NONE,
+	};
+
+	return new.name &&new.path ? xp_model_object(model, &new, index) : -ENOMEM;
+}
+
 int xp_model_location(struct xp_model *model, uint32_t object, uint64_t address, uint32_t jit, uint32_t *index)
 {
 	const struct set set = SET(model, locations, location, XP_MODEL_LOCATIONS_MAX);

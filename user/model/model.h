@@ -203,6 +203,9 @@ int xp_model_process(struct xp_model *model, const struct xp_model_process *proc
 int xp_model_thread(struct xp_model *model, const struct xp_model_thread *thread, uint32_t *index);
 /* path, file, kind; and the rest. */
 int xp_model_object(struct xp_model *model, const struct xp_model_object *object, uint32_t *index);
+/* The same for code in no file; the texts may be any. */
+int xp_model_object_named(struct xp_model *model, const char *name, const char *path, enum xp_code_kind kind,
+			  uint32_t *index);
 /* object, address, jit. */
 int xp_model_location(struct xp_model *model, uint32_t object, uint64_t address, uint32_t jit, uint32_t *index);
 /* callers, location. */

@@ -19,18 +19,6 @@ struct adding {
 	struct xp_u64_map locations; /* by address */
 };
 
-static int unknown_object(struct xp_model *model, uint32_t *object)
-{
-	const struct xp_model_object new = {
-		.name = xp_model_text(model, "[unknown]"),
-		.path = xp_model_text(model, "[unknown]"),
-		.kind = XP_CODE_UNKNOWN,
-		.file = XP_MODEL_NONE,
-	};
-
-	return new.name ? xp_model_object(model, &new, object) : -ENOMEM;
-}
-
 static int find_location(struct adding *adding, uint64_t address, uint32_t *location)
 {
 	const uint32_t *known = xp_u64_map_find(&adding->locations, address);
@@ -46,7 +34,7 @@ static int find_location(struct adding *adding, uint64_t address, uint32_t *loca
 	if (xp_code_places_find(adding->places, model->symbolizer, adding->process, address, &place))
 		err = xp_code_places_object(model, &place, &object);
 	else
-		err = unknown_object(model, &object);
+		err = xp_model_object_named(model, "[unknown]", "[unknown]", XP_CODE_UNKNOWN, &object);
 	if (!err)
 		err = xp_model_location(model, object, place.object ? place.address : address, XP_MODEL_NONE, location);
 	if (!err && !xp_u64_map_add(&adding->locations, address, *location))

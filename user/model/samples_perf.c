@@ -156,19 +156,6 @@ static int file_object(struct xp_model *model, const struct xp_perf_dso *dso, ui
 	return new.path &&new.name ? xp_model_object(model, &new, object) : -ENOMEM;
 }
 
-static int add_object(struct xp_model *model, const char *name, const char *path, enum xp_code_kind kind,
-		      uint32_t *object)
-{
-	const struct xp_model_object new = {
-		.name = xp_model_text(model, name),
-		.path = xp_model_text(model, path),
-		.kind = kind,
-		.file = XP_MODEL_NONE,
-	};
-
-	return new.name &&new.path ? xp_model_object(model, &new, object) : -ENOMEM;
-}
-
 static bool is_file(const struct xp_perf_dso *dso)
 {
 	return dso->path[0] == '/' && dso->path[1] != '/';
@@ -191,10 +178,10 @@ static int find_code(struct adding *adding, const struct xp_perf_track *track, c
 		return xp_code_places_object(model, &place, &code->object);
 	}
 	if (!is_file(dso))
-		return add_object(model, is_vdso ? "vdso" : "anon", is_vdso ? "[vdso]" : "[anon]", XP_CODE_UNKNOWN,
-				  &code->object);
+		return xp_model_object_named(model, is_vdso ? "vdso" : "anon", is_vdso ? "[vdso]" : "[anon]",
+					     XP_CODE_UNKNOWN, &code->object);
 	if (strcmp(dso->path, STUB_PATH) == 0)
-		return add_object(model, "xprof", "[xprof]", XP_CODE_UNKNOWN, &code->object);
+		return xp_model_object_named(model, "xprof", "[xprof]", XP_CODE_UNKNOWN, &code->object);
 	err = file_object(model, dso, &code->object, &file);
 	if (!err)
 		code->bias =
@@ -217,11 +204,11 @@ static int user_location(struct adding *adding, const struct xp_perf_track *trac
 	int err = 0;
 
 	if (jit) {
-		err = add_object(model, "jit", "[jit]", XP_CODE_JIT, &object);
+		err = xp_model_object_named(model, "jit", "[jit]", XP_CODE_JIT, &object);
 		return err ? err : xp_model_location(model, object, address, jit->index, location);
 	}
 	if (!code) {
-		err = add_object(model, "[unknown]", "[unknown]", XP_CODE_UNKNOWN, &object);
+		err = xp_model_object_named(model, "[unknown]", "[unknown]", XP_CODE_UNKNOWN, &object);
 		return err ? err : xp_model_location(model, object, address, XP_MODEL_NONE, location);
 	}
 	if (!code->known)
@@ -242,7 +229,7 @@ static int find_kernel(struct adding *adding, uint64_t address, int32_t pid, uin
 		err = xp_code_places_object(model, &place, &object);
 		address = place.address;
 	} else {
-		err = add_object(model, "kernel", "[kernel]", XP_CODE_KERNEL, &object);
+		err = xp_model_object_named(model, "kernel", "[kernel]", XP_CODE_KERNEL, &object);
 	}
 	return err ? err : xp_model_location(model, object, address, XP_MODEL_NONE, location);
 }
