@@ -73,10 +73,6 @@ static int put_states(FILE *out, struct xp_model *model, struct xp_model_tree *t
 
 static int put_view(FILE *out, struct xp_model *model, enum xp_model_group by)
 {
-	static const char *const groups[] = {
-		[XP_MODEL_BY_PROCESS] = "process", [XP_MODEL_BY_THREAD] = "thread", [XP_MODEL_BY_COMM] = "comm",
-		[XP_MODEL_BY_CPU] = "cpu",	   [XP_MODEL_BY_NONE] = "none",	    [XP_MODEL_BY_CGROUP] = "cgroup",
-	};
 	struct xp_model_tree tree;
 	int err;
 
@@ -86,7 +82,7 @@ static int put_view(FILE *out, struct xp_model *model, enum xp_model_group by)
 	err = xp_model_tree_make(&tree, model, by);
 	if (!err) {
 		fprintf(out, "{\"kind\":\"%s\",\"by\":\"%s\",\"dropped\":%" PRIu64, xp_model_kind_name(model->kind),
-			groups[by], model->dropped);
+			xp_model_group_names[by], model->dropped);
 		err = xp_html_put_view(out, model, &tree, model->period_ns);
 		if (!err && model->kind == XP_MODEL_WAITS)
 			err = put_states(out, model, &tree, by);

@@ -15,6 +15,11 @@
 #define LABEL_NAME_BYTES_MAX 64
 #define KNOWN_STACKS_MAX (1u << 20)
 
+const char *const xp_model_group_names[XP_MODEL_GROUPS] = {
+	[XP_MODEL_BY_PROCESS] = "process", [XP_MODEL_BY_THREAD] = "thread", [XP_MODEL_BY_COMM] = "comm",
+	[XP_MODEL_BY_CPU] = "cpu",	   [XP_MODEL_BY_NONE] = "none",	    [XP_MODEL_BY_CGROUP] = "cgroup",
+};
+
 static uint64_t node_key(const void *elements, uint32_t index)
 {
 	const struct xp_model_node *node = (const struct xp_model_node *)elements + index;

@@ -26,6 +26,7 @@ enum xp_model_group {
 	XP_MODEL_GROUPS,    /* their number */
 };
 
+extern const char *const xp_model_group_names[XP_MODEL_GROUPS]; /* in files: "process" and so on */
 #define XP_MODEL_NO_CGROUP "[unknown control group]"
 #define XP_MODEL_OTHERS "[others]"
 

@@ -9,11 +9,6 @@
 
 #define WAIT_FRAMES_MAX 1024
 
-static const char *const groups[XP_MODEL_GROUPS] = {
-	[XP_MODEL_BY_PROCESS] = "process", [XP_MODEL_BY_THREAD] = "thread", [XP_MODEL_BY_COMM] = "comm",
-	[XP_MODEL_BY_CPU] = "cpu",	   [XP_MODEL_BY_NONE] = "none",	    [XP_MODEL_BY_CGROUP] = "cgroup",
-};
-
 /* ---- members: each is followed by another one ---- */
 
 static void put_number(FILE *out, const char *key, uint64_t number)
@@ -21,13 +16,18 @@ static void put_number(FILE *out, const char *key, uint64_t number)
 	fprintf(out, "\"%s\":%" PRIu64 ",", key, number);
 }
 
-static void put_text(FILE *out, const char *key, const char *text)
+static void put_or_null(FILE *out, const char *text)
 {
-	fprintf(out, "\"%s\":", key);
 	if (text)
 		xp_json_text(out, text);
 	else
 		fputs("null", out);
+}
+
+static void put_text(FILE *out, const char *key, const char *text)
+{
+	fprintf(out, "\"%s\":", key);
+	put_or_null(out, text);
 	fputc(',', out);
 }
 
@@ -50,10 +50,7 @@ static void put_shares(FILE *out, const char *key, const struct xp_report_shares
 		fputs(i ? ",\n    " : "\n    ", out);
 		begin_share(out, &shares->all[i]);
 		fputs(",\"name\":", out);
-		if (shares->all[i].name)
-			xp_json_text(out, shares->all[i].name);
-		else
-			fputs("null", out);
+		put_or_null(out, shares->all[i].name);
 		fputc('}', out);
 	}
 	fputc(']', out);
@@ -129,10 +126,7 @@ static void put_row(FILE *out, const struct xp_report_table *table, const struct
 		fprintf(out, "\"total_ns\":%.0f,", row->total_s * 1e9);
 	}
 	fputs("\"object\":", out);
-	if (row->object)
-		xp_json_text(out, row->object);
-	else
-		fputs("null", out);
+	put_or_null(out, row->object);
 	put_durations(out, &row->durations);
 	put_taken_out(out, row);
 	fputc('}', out);
@@ -239,7 +233,7 @@ void xp_report_json(FILE *out, const struct xp_report_tables *tables, const stru
 		fputs(i ? ",\n  " : "\n  ", out);
 		xp_json_text(out, recorded->headings[i]);
 	}
-	fprintf(out, "],\n\"by\":\"%s\",\n", groups[tables->by]);
+	fprintf(out, "],\n\"by\":\"%s\",\n", xp_model_group_names[tables->by]);
 	if (tables->machine.total.samples)
 		put_machine(out, &tables->machine);
 	if (tables->count > 1) {
@@ -289,8 +283,8 @@ void xp_report_json_tree(FILE *out, const struct xp_model *model, const struct x
 	uint64_t totals[2];
 
 	xp_model_totals(model, totals);
-	fprintf(out, "{\"xprof_report\":%d,\n\"by\":\"%s\",\n\"of\":\"%s\",\n", XP_REPORT_JSON_VERSION, groups[by],
-		xp_model_kind_name(model->kind));
+	fprintf(out, "{\"xprof_report\":%d,\n\"by\":\"%s\",\n\"of\":\"%s\",\n", XP_REPORT_JSON_VERSION,
+		xp_model_group_names[by], xp_model_kind_name(model->kind));
 	if (callers)
 		put_text(out, "callers", callers);
 	put_number(out, "whole", totals[0]);
