@@ -292,21 +292,14 @@ static int add_heading(struct xp_recorded *recorded, const struct place *place)
 
 /* ---- files ---- */
 
-static uint64_t hash_text(uint64_t hash, const char *text)
-{
-	for (; *text; text++)
-		hash = (hash ^ (unsigned char)*text) * 0x100000001b3u; /* FNV-1a */
-	return hash;
-}
-
 static uint64_t stem_key(const char *directory, const char *stem)
 {
-	return hash_text(hash_text(0xcbf29ce484222325u, directory) + 1, stem);
+	return xp_hash_mix(xp_hash_text(directory), xp_hash_text(stem));
 }
 
 static uint64_t pid_key(const char *directory, uint64_t pid, uint64_t image)
 {
-	return (hash_text(0xcbf29ce484222325u, directory) + pid) * 0x9e3779b97f4a7c15u + image;
+	return xp_hash_mix(xp_hash_mix(xp_hash_text(directory), pid), image);
 }
 
 static struct xp_recorded_process *look_up(const struct xp_recorded *recorded, const struct xp_u64_map *map,

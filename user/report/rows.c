@@ -13,11 +13,9 @@
 static uint64_t row_key(const void *elements, uint32_t index)
 {
 	const struct xp_report_row *row = (const struct xp_report_row *)elements + index;
-	uint64_t key = (uintptr_t)row->function;
+	uint64_t key = xp_hash_mix((uintptr_t)row->function, (uintptr_t)row->object);
 
-	key = key * 0x9e3779b97f4a7c15u + (uintptr_t)row->object;
-	key = key * 0x9e3779b97f4a7c15u + (uintptr_t)row->file;
-	return key * 0x9e3779b97f4a7c15u + row->line;
+	return xp_hash_mix(key, (uintptr_t)row->file + row->line);
 }
 
 static bool same_row(const struct xp_report_row *a, const struct xp_report_row *b)
