@@ -129,18 +129,15 @@ static int pack(struct xp_perfdata *perfdata)
 	return sink->err;
 }
 
-/* Starts a record; everything but its header follows. Returns 0, or the error after which nothing may follow. */
-static int begin(struct xp_perfdata *perfdata, uint32_t type, uint16_t misc, size_t size)
+/* Starts a record; everything but its header follows. After an error nothing is written any more. */
+static void begin(struct xp_perfdata *perfdata, uint32_t type, uint16_t misc, size_t size)
 {
 	const struct perf_event_header header = { .type = type, .misc = misc, .size = size };
 	struct xp_perfdata_sink *sink = &perfdata->sink;
-	int err = sink->err;
 
-	if (!err && size > sizeof(sink->buf) - sink->used)
-		err = flush(perfdata);
-	if (!err)
-		xp_perfdata_put(sink, &header, sizeof(header), sizeof(header));
-	return err;
+	if (size > sizeof(sink->buf) - sink->used)
+		flush(perfdata);
+	xp_perfdata_put(sink, &header, sizeof(header), sizeof(header));
 }
 
 static void put(struct xp_perfdata *perfdata, const void *data, size_t size)
@@ -163,12 +160,13 @@ static int end(struct xp_perfdata *perfdata, uint64_t ns)
 	perfdata->newest_ns = XP_MAX(perfdata->newest_ns, ns);
 	if (!perfdata->round_ns)
 		perfdata->round_ns = perfdata->newest_ns;
-	if (perfdata->newest_ns - perfdata->round_ns <= perfdata->options.late_ns)
-		return 0;
-	perfdata->floor_ns = perfdata->round_ns;
-	perfdata->round_ns = perfdata->newest_ns;
-	pack(perfdata);
-	return begin(perfdata, XP_PERFDATA_FINISHED_ROUND, 0, sizeof(struct perf_event_header));
+	if (perfdata->newest_ns - perfdata->round_ns > perfdata->options.late_ns) {
+		perfdata->floor_ns = perfdata->round_ns;
+		perfdata->round_ns = perfdata->newest_ns;
+		pack(perfdata);
+		begin(perfdata, XP_PERFDATA_FINISHED_ROUND, 0, sizeof(struct perf_event_header));
+	}
+	return perfdata->sink.err;
 }
 
 static int end_with_trailer(struct xp_perfdata *perfdata, uint64_t tsc, pid_t pid, pid_t tid)
@@ -243,13 +241,10 @@ static int put_kernel_map(struct xp_perfdata *perfdata, uint64_t start, uint64_t
 	const uint64_t range[] = { start, bytes, offset };
 	size_t path_bytes = strlen(path) + 1, padded = xp_perfdata_align(path_bytes, 8);
 	size_t size = sizeof(struct perf_event_header) + sizeof(ids) + sizeof(range) + padded + trailer_bytes(perfdata);
-	int err;
 
 	if (path_bytes > XP_PERFDATA_PATH_MAX)
 		return -ENAMETOOLONG;
-	err = begin(perfdata, PERF_RECORD_MMAP, PERF_RECORD_MISC_KERNEL, size);
-	if (err)
-		return err;
+	begin(perfdata, PERF_RECORD_MMAP, PERF_RECORD_MISC_KERNEL, size);
 	put(perfdata, ids, sizeof(ids));
 	put(perfdata, range, sizeof(range));
 	xp_perfdata_put(&perfdata->sink, path, path_bytes, padded);
@@ -295,7 +290,6 @@ int xp_perfdata_map(struct xp_perfdata *perfdata, uint64_t tsc, const struct xp_
 	size_t size = sizeof(struct perf_event_header) + sizeof(ids) + sizeof(range) + sizeof(identity) + padded +
 		      trailer_bytes(perfdata);
 	uint16_t misc = PERF_RECORD_MISC_USER;
-	int err;
 
 	if (path_bytes > XP_PERFDATA_PATH_MAX)
 		return -ENAMETOOLONG;
@@ -311,9 +305,7 @@ int xp_perfdata_map(struct xp_perfdata *perfdata, uint64_t tsc, const struct xp_
 		identity.ino = map->inode;
 		identity.generation = map->generation;
 	}
-	err = begin(perfdata, PERF_RECORD_MMAP2, misc, size);
-	if (err)
-		return err;
+	begin(perfdata, PERF_RECORD_MMAP2, misc, size);
 	put(perfdata, ids, sizeof(ids));
 	put(perfdata, range, sizeof(range));
 	put(perfdata, &identity, sizeof(identity));
@@ -325,11 +317,9 @@ int xp_perfdata_comm(struct xp_perfdata *perfdata, uint64_t tsc, pid_t pid, pid_
 {
 	const uint32_t ids[] = { pid, tid };
 	size_t bytes = strnlen(comm, COMM_BYTES - 1), padded = xp_perfdata_align(bytes + 1, 8);
-	int err = begin(perfdata, PERF_RECORD_COMM, exec ? PERF_RECORD_MISC_COMM_EXEC : 0,
-			sizeof(struct perf_event_header) + sizeof(ids) + padded + trailer_bytes(perfdata));
 
-	if (err)
-		return err;
+	begin(perfdata, PERF_RECORD_COMM, exec ? PERF_RECORD_MISC_COMM_EXEC : 0,
+	      sizeof(struct perf_event_header) + sizeof(ids) + padded + trailer_bytes(perfdata));
 	put(perfdata, ids, sizeof(ids));
 	xp_perfdata_put(&perfdata->sink, comm, bytes, padded);
 	return end_with_trailer(perfdata, tsc, pid, tid);
@@ -338,11 +328,9 @@ int xp_perfdata_comm(struct xp_perfdata *perfdata, uint64_t tsc, pid_t pid, pid_
 int xp_perfdata_symbol(struct xp_perfdata *perfdata, uint64_t tsc, const struct xp_perfdata_symbol *symbol)
 {
 	size_t bytes = strnlen(symbol->name, SYMBOL_BYTES - 1), padded = xp_perfdata_align(bytes + 1, 8);
-	int err = begin(perfdata, PERF_RECORD_KSYMBOL, 0,
-			sizeof(struct perf_event_header) + 16 + padded + trailer_bytes(perfdata));
 
-	if (err)
-		return err;
+	begin(perfdata, PERF_RECORD_KSYMBOL, 0,
+	      sizeof(struct perf_event_header) + 16 + padded + trailer_bytes(perfdata));
 	put(perfdata, &symbol->start, sizeof(symbol->start));
 	put(perfdata, &symbol->bytes, sizeof(symbol->bytes));
 	put(perfdata, &symbol->type, sizeof(symbol->type));
@@ -355,12 +343,10 @@ int xp_perfdata_bpf(struct xp_perfdata *perfdata, uint64_t tsc, uint16_t type, u
 		    const uint8_t tag[XP_PERFDATA_BPF_TAG_BYTES])
 {
 	const uint16_t head[] = { type, 0 }; /* flags */
-	int err = begin(perfdata, PERF_RECORD_BPF_EVENT, 0,
-			sizeof(struct perf_event_header) + sizeof(head) + sizeof(id) + XP_PERFDATA_BPF_TAG_BYTES +
-			    trailer_bytes(perfdata));
 
-	if (err)
-		return err;
+	begin(perfdata, PERF_RECORD_BPF_EVENT, 0,
+	      sizeof(struct perf_event_header) + sizeof(head) + sizeof(id) + XP_PERFDATA_BPF_TAG_BYTES +
+		  trailer_bytes(perfdata));
 	put(perfdata, head, sizeof(head));
 	put(perfdata, &id, sizeof(id));
 	put(perfdata, tag, XP_PERFDATA_BPF_TAG_BYTES);
@@ -373,10 +359,8 @@ static int put_task(struct xp_perfdata *perfdata, uint64_t tsc, uint64_t then_ts
 {
 	const uint64_t then_ns = then_tsc ? xp_perfdata_ns(&perfdata->options.conversion, then_tsc) : 0;
 	size_t size = sizeof(struct perf_event_header) + 4 * sizeof(ids[0]) + sizeof(then_ns) + trailer_bytes(perfdata);
-	int err = begin(perfdata, type, misc, size);
 
-	if (err)
-		return err;
+	begin(perfdata, type, misc, size);
 	put(perfdata, ids, 4 * sizeof(ids[0]));
 	put(perfdata, &then_ns, sizeof(then_ns));
 	return end_with_trailer(perfdata, tsc, ids[0], ids[2]);
