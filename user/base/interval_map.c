@@ -2,12 +2,10 @@
 #include "base/interval_map.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
-#include "base/util.h"
 
 /* Spans of real programs hardly overlap. The limit keeps a hostile file from turning each search into a linear scan. */
 #define STEPS_MAX 64

@@ -4,8 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/util.h"
-
 #define EXACT_MAX 1e7 /* samples: of more, the normal law differs in no digit that matters */
 
 /* The first of two counts, given their sum: between min and max. */

@@ -2,7 +2,6 @@
 #include "diff/out.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 #include "base/util.h"

@@ -11,7 +11,6 @@
 #ifndef XPROF_ELF_NAMES_H
 #define XPROF_ELF_NAMES_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

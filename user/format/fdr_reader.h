@@ -12,7 +12,6 @@
 #define XPROF_FORMAT_FDR_READER_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "format/fdr.h"

@@ -2,7 +2,6 @@
 #include "format/gperf_reader.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 

@@ -11,7 +11,6 @@
 #define XPROF_FORMAT_GPERF_READER_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/bytes.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "format/jitdump_reader.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 

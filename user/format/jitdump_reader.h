@@ -16,7 +16,6 @@
 #define XPROF_FORMAT_JITDUMP_READER_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "format/jitdump.h"

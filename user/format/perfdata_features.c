@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The sections after the data of a perf.data file: tools/perf/util/header.c. */
-#include <errno.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include "format/perfdata.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "format/perfdata_reader.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 

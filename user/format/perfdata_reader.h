@@ -13,7 +13,6 @@
 #define XPROF_FORMAT_PERFDATA_READER_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "format/perfdata.h"

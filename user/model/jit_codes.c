@@ -11,6 +11,7 @@
 
 #include "base/array.h"
 #include "base/util.h"
+#include "base/file_view.h"
 #include "format/jitdump_reader.h"
 
 struct xp_jit_dump_view {

@@ -3,7 +3,6 @@
 #ifndef XPROF_MODEL_JIT_CODES_H
 #define XPROF_MODEL_JIT_CODES_H
 
-#include "base/file_view.h"
 #include "format/perfdata.h"
 #include "model/code_lines.h"
 #include "model/names.h"

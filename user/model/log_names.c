@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "base/file_view.h"
-#include "base/util.h"
 #include "model/log_walk.h"
 #include "model/objects.h"
 

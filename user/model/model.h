@@ -33,7 +33,6 @@
 #include <stdint.h>
 
 #include "base/hash.h"
-#include "base/text_pool.h"
 #include "model/durations.h"
 #include "model/symbolize.h"
 

@@ -7,7 +7,6 @@
 #ifndef XPROF_MODEL_PERF_TRACKS_H
 #define XPROF_MODEL_PERF_TRACKS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "base/util.h"
 
 static uint64_t make_key(uint32_t parent, uint32_t frame)
 {

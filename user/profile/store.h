@@ -6,8 +6,6 @@
 #ifndef XPROF_PROFILE_STORE_H
 #define XPROF_PROFILE_STORE_H
 
-#include <stddef.h>
-
 #include "profile/profile.h"
 
 struct xp_profile_store;

@@ -7,7 +7,6 @@
 #define XPROF_PROFILE_SYM_DIR_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #define XP_SYM_DIR_NAME "sym"

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <sys/sysmacros.h>
 
-#include "base/util.h"
 #include "elf/symbol_file.h"
 #include "format/gperf_quirks.h"
 #include "profile/data.h"

@@ -3,12 +3,10 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
-#include "base/util.h"
 #include "model/model.h"
 
 #define ID_MASK ((UINT64_C(1) << 22) - 1)

@@ -3,7 +3,6 @@
 #ifndef XPROF_REPORT_MACHINE_H
 #define XPROF_REPORT_MACHINE_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

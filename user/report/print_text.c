@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "report/print_text.h"
 
-#include <string.h>
-
 #include "base/util.h"
 
 #define HOT "1;31"

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "base/array.h"
-#include "base/util.h"
 
 static uint64_t length_ns(const struct xp_timed_wait *wait)
 {

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/util.h"
 #include "elf/dwarf_cursor.h"
 
 #define PE_FORMAT 0x0f /* of a pointer encoding; the next three bits say what is added */

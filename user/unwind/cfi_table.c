@@ -9,8 +9,6 @@
 #include <unistd.h>
 #include <sys/stat.h>
 
-#include "base/util.h"
-
 /* The rows of a bucket lie in one or two cache lines, and the index takes a sixteenth of the memory of the rows. */
 #define ROWS_PER_BUCKET 8
 

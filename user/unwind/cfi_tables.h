@@ -15,7 +15,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "target/address_space.h"
 #include "unwind/cfi_table.h"
