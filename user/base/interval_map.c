@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/util.h"
 
 /* Spans of real programs hardly overlap. The limit keeps a hostile file from turning each search into a linear scan. */
 #define STEPS_MAX 64
@@ -24,11 +25,7 @@ static int compare(const void *a, const void *b)
 {
 	const struct xp_interval *x = a, *y = b;
 
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	if (x->rank != y->rank)
-		return x->rank < y->rank ? -1 : 1;
-	return x->index < y->index ? 1 : x->index > y->index ? -1 : 0;
+	return xp_compare(x->start, y->start) ?: xp_compare(x->rank, y->rank) ?: xp_compare(y->index, x->index);
 }
 
 void xp_interval_map_sort(struct xp_interval_map *intervals)

@@ -43,6 +43,18 @@ int xp_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 
 /* Puts a sentence about a failure into why. Returns the error. */
 int xp_refuse(char *why, size_t why_size, int err, const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+/* Below, equal to or above 0, as qsort(3) wants it. Of several keys, the first one counts: by_this ?: by_that. */
+static inline int xp_compare(uint64_t a, uint64_t b)
+{
+	return (a > b) - (a < b);
+}
+
+/* The order of numbers of 64 bits in an array, for qsort(3). */
+static inline int xp_compare_u64(const void *a, const void *b)
+{
+	return xp_compare(*(const uint64_t *)a, *(const uint64_t *)b);
+}
+
 /* number * to / from, or UINT64_MAX if it is more. from 0: unknown, returns number. */
 static inline uint64_t xp_scale(uint64_t number, uint64_t to, uint64_t from)
 {

@@ -193,13 +193,9 @@ static int compare_rows(const void *a, const void *b, void *diff)
 	const struct xp_diff_row *x = a, *y = b;
 	double of_x = fabs(xp_diff_value(diff, x, 1) - xp_diff_value(diff, x, 0));
 	double of_y = fabs(xp_diff_value(diff, y, 1) - xp_diff_value(diff, y, 0));
-	int order = !x->verdict - !y->verdict;
 
-	if (!order)
-		order = (of_x < of_y) - (of_x > of_y);
-	if (!order)
-		order = strcmp(x->function, y->function);
-	return order ? order : strcmp(x->object, y->object);
+	return xp_compare(!x->verdict, !y->verdict) ?: (of_x < of_y) - (of_x > of_y) ?:
+	       strcmp(x->function, y->function) ?: strcmp(x->object, y->object);
 }
 
 /* Files of pprof have no durations, but the time of all calls. */

@@ -370,9 +370,7 @@ static int by_callee_ns(const void *a, const void *b)
 
 static int by_call_ns(const void *a, const void *b)
 {
-	uint64_t left = xp_slow_call_ns(a), right = xp_slow_call_ns(b);
-
-	return (left < right) - (left > right);
+	return xp_compare(xp_slow_call_ns(b), xp_slow_call_ns(a));
 }
 
 static void sort(struct xp_slow_calls *calls, const struct xp_slow_calls_options *options)

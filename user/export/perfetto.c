@@ -148,9 +148,7 @@ static int compare_times(const void *a, const void *b, void *arg)
 	const struct xp_model_sample *samples = ((const struct xp_model *)arg)->samples;
 	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
 
-	if (samples[i].time_ns != samples[j].time_ns)
-		return samples[i].time_ns < samples[j].time_ns ? -1 : 1;
-	return (i > j) - (i < j);
+	return xp_compare(samples[i].time_ns, samples[j].time_ns) ?: xp_compare(i, j);
 }
 
 /* Frames are collected from the innermost one on and turned round. */

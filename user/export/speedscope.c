@@ -116,11 +116,8 @@ static int compare_samples(const void *a, const void *b, void *arg)
 	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
 	const struct xp_model_sample *x = &writing->model->samples[i], *y = &writing->model->samples[j];
 
-	if (writing->groups[i] != writing->groups[j])
-		return writing->groups[i] < writing->groups[j] ? -1 : 1;
-	if (x->time_ns != y->time_ns)
-		return x->time_ns < y->time_ns ? -1 : 1;
-	return (i > j) - (i < j);
+	return xp_compare(writing->groups[i], writing->groups[j]) ?: xp_compare(x->time_ns, y->time_ns) ?:
+	       xp_compare(i, j);
 }
 
 static int sort_samples(struct writing *writing)

@@ -51,9 +51,7 @@ static int by_id(const void *a, const void *b)
 {
 	const struct xp_perfdata_id *x = a, *y = b;
 
-	if (x->id != y->id)
-		return x->id < y->id ? -1 : 1;
-	return (x->event > y->event) - (x->event < y->event);
+	return xp_compare(x->id, y->id) ?: xp_compare(x->event, y->event);
 }
 
 static int read_ids(struct xp_perfdata_events *events, size_t count, struct xp_violation *violation)

@@ -99,9 +99,7 @@ static int compare(const void *a, const void *b)
 {
 	const struct xp_jit_function *x = a, *y = b;
 
-	if (x->address != y->address)
-		return x->address < y->address ? -1 : 1;
-	return (x->size < y->size) - (x->size > y->size);
+	return xp_compare(x->address, y->address) ?: xp_compare(y->size, x->size);
 }
 
 /* Leaves one function at each address, none overlapping the next, because later code would replace earlier code. */

@@ -351,9 +351,7 @@ static int by_time(const void *a, const void *b)
 {
 	const struct xp_sideband_event *left = a, *right = b;
 
-	if (left->tsc != right->tsc)
-		return left->tsc < right->tsc ? -1 : 1;
-	return left->sequence < right->sequence ? -1 : left->sequence > right->sequence;
+	return xp_compare(left->tsc, right->tsc) ?: xp_compare(left->sequence, right->sequence);
 }
 
 /* Frees the events that xp_sideband_next() has returned. */

@@ -17,9 +17,7 @@ static int compare(const void *a, const void *b)
 {
 	const struct xp_code_line *x = a, *y = b;
 
-	if (x->address != y->address)
-		return x->address < y->address ? -1 : 1;
-	return (x->order > y->order) - (x->order < y->order);
+	return xp_compare(x->address, y->address) ?: xp_compare(x->order, y->order);
 }
 
 /* A record that is malformed, or whose lines cannot be trusted, has none. */

@@ -227,19 +227,12 @@ bool xp_durations_is_exact(const struct xp_durations *durations)
 	return !durations->lost && (!durations->pages || durations->max < (uint64_t)2 * XP_DURATIONS_BUCKETS);
 }
 
-static int compare(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 static uint64_t value_at(const struct xp_durations *durations, uint64_t rank)
 {
 	uint64_t sorted[XP_DURATIONS_EXACT];
 
 	memcpy(sorted, durations->values, durations->count * sizeof(*sorted));
-	qsort(sorted, durations->count, sizeof(*sorted), compare);
+	qsort(sorted, durations->count, sizeof(*sorted), xp_compare_u64);
 	return sorted[rank];
 }
 

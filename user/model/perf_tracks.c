@@ -153,9 +153,7 @@ static int compare_names(const void *a, const void *b)
 {
 	const struct xp_perf_name *x = a, *y = b;
 
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	return (x->from_ns > y->from_ns) - (x->from_ns < y->from_ns);
+	return xp_compare(x->thread, y->thread) ?: xp_compare(x->from_ns, y->from_ns);
 }
 
 /* The number of names that sort before this thread and time. */

@@ -29,16 +29,7 @@ static int compare_spans(const void *a, const void *b)
 {
 	const struct xp_span *x = a, *y = b;
 
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	return (x->from_ns > y->from_ns) - (x->from_ns < y->from_ns);
-}
-
-static int compare_times(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
+	return xp_compare(x->start, y->start) ?: xp_compare(x->from_ns, y->from_ns);
 }
 
 int xp_spans_sort(struct xp_spans *spans)
@@ -55,7 +46,7 @@ int xp_spans_sort(struct xp_spans *spans)
 		spans->reach[i] = reach;
 	}
 	if (spans->clear_count)
-		qsort(spans->clear, spans->clear_count, sizeof(*spans->clear), compare_times);
+		qsort(spans->clear, spans->clear_count, sizeof(*spans->clear), xp_compare_u64);
 	return 0;
 }
 

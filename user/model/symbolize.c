@@ -358,13 +358,6 @@ static int add_names(void *arg, uint64_t vaddr, const struct xp_source_frame *fr
 	return 0;
 }
 
-static int compare_addresses(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* Addresses without an answer stay wanted. */
 static int ask_reader(struct xp_symbolizer *symbolizer, struct file *file, enum xp_name_detail detail)
 {
@@ -381,7 +374,7 @@ static int ask_reader(struct xp_symbolizer *symbolizer, struct file *file, enum 
 	if (!limits.ns)
 		return 0;
 	/* What the reader knows of a function is used for all its addresses. */
-	qsort(file->wanted, file->wanted_count, sizeof(*file->wanted), compare_addresses);
+	qsort(file->wanted, file->wanted_count, sizeof(*file->wanted), xp_compare_u64);
 	err = xp_elf_ask_names(file->path, &addresses, &limits, &named);
 	file->wanted_count -= naming.done;
 	memmove(file->wanted, file->wanted + naming.done, file->wanted_count * sizeof(*file->wanted));

@@ -44,30 +44,25 @@ static int add_wait(void *arg, const struct xp_model_sample *sample, const struc
 
 /* ---- orders ---- */
 
-static int compare(uint64_t a, uint64_t b)
-{
-	return (a > b) - (a < b);
-}
-
 static int by_thread_and_end(const void *a, const void *b)
 {
 	const struct xp_timed_wait *left = a, *right = b;
 
-	return compare(left->thread, right->thread) ?: compare(left->end_ns, right->end_ns);
+	return xp_compare(left->thread, right->thread) ?: xp_compare(left->end_ns, right->end_ns);
 }
 
 static int by_thread_and_time(const void *a, const void *b)
 {
 	const struct xp_model_sample *left = a, *right = b;
 
-	return compare(left->thread, right->thread) ?: compare(left->time_ns, right->time_ns);
+	return xp_compare(left->thread, right->thread) ?: xp_compare(left->time_ns, right->time_ns);
 }
 
 static int by_cpu_and_begin(const void *a, const void *b)
 {
 	const struct xp_timed_run *left = a, *right = b;
 
-	return compare(left->cpu, right->cpu) ?: compare(left->begin_ns, right->begin_ns);
+	return xp_compare(left->cpu, right->cpu) ?: xp_compare(left->begin_ns, right->begin_ns);
 }
 
 static int by_cpu_and_time(const void *a, const void *b, void *arg)
@@ -75,7 +70,7 @@ static int by_cpu_and_time(const void *a, const void *b, void *arg)
 	const struct xp_model_sample *samples = arg;
 	const struct xp_model_sample *left = &samples[*(const uint32_t *)a], *right = &samples[*(const uint32_t *)b];
 
-	return compare(left->cpu, right->cpu) ?: compare(left->time_ns, right->time_ns);
+	return xp_compare(left->cpu, right->cpu) ?: xp_compare(left->time_ns, right->time_ns);
 }
 
 /* What a file says may overlap. A thread waits once at a time: then what one call waited for is looked at once. */

@@ -103,11 +103,7 @@ static int compare_items(const void *a, const void *b)
 {
 	const struct item *x = a, *y = b;
 
-	if (x->thread != y->thread)
-		return x->thread < y->thread ? -1 : 1;
-	if (x->time_ns != y->time_ns)
-		return x->time_ns < y->time_ns ? -1 : 1;
-	return (x->wait > y->wait) - (x->wait < y->wait);
+	return xp_compare(x->thread, y->thread) ?: xp_compare(x->time_ns, y->time_ns) ?: xp_compare(x->wait, y->wait);
 }
 
 static uint32_t waker_of(const struct writing *writing, const struct xp_timed_wait *wait)

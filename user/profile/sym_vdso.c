@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "elf/file.h"
 #include "elf/symbol_file.h"
 #include "target/vdso.h"
@@ -20,9 +21,7 @@ static int by_address(const void *a, const void *b)
 {
 	const struct xp_sym *left = a, *right = b;
 
-	if (left->address != right->address)
-		return left->address < right->address ? -1 : 1;
-	return strcmp(left->name, right->name);
+	return xp_compare(left->address, right->address) ?: strcmp(left->name, right->name);
 }
 
 static size_t sort_unique(struct xp_sym *syms, size_t count)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/sysmacros.h>
 
+#include "base/util.h"
 #include "elf/symbol_file.h"
 #include "format/gperf_quirks.h"
 #include "profile/data.h"
@@ -84,9 +85,7 @@ static int by_start(const void *a, const void *b)
 {
 	const struct place *left = *(struct place *const *)a, *right = *(struct place *const *)b;
 
-	if (left->start != right->start)
-		return left->start < right->start ? -1 : 1;
-	return left < right ? -1 : left > right;
+	return xp_compare(left->start, right->start) ?: xp_compare((uintptr_t)left, (uintptr_t)right);
 }
 
 static uint64_t move(struct place *place, uint64_t next)

@@ -47,11 +47,8 @@ static int compare(const void *a, const void *b)
 {
 	const struct xp_report_share *x = a, *y = b;
 
-	if (x->samples != y->samples)
-		return x->samples > y->samples ? -1 : 1;
-	if (x->processes != y->processes)
-		return x->processes > y->processes ? -1 : 1;
-	return strcmp(x->name ? x->name : "", y->name ? y->name : "");
+	return xp_compare(y->samples, x->samples) ?: xp_compare(y->processes, x->processes) ?:
+	       strcmp(x->name ? x->name : "", y->name ? y->name : "");
 }
 
 static void sort(struct xp_report_shares *shares)

@@ -275,13 +275,8 @@ static int compare_tables(const void *a, const void *b)
 {
 	const struct xp_report_table *x = a, *y = b;
 
-	if (x->samples != y->samples)
-		return x->samples > y->samples ? -1 : 1;
-	if (x->calls != y->calls)
-		return x->calls > y->calls ? -1 : 1;
-	if (x->waits.total_ns != y->waits.total_ns)
-		return x->waits.total_ns > y->waits.total_ns ? -1 : 1;
-	return strcmp(x->name, y->name);
+	return xp_compare(y->samples, x->samples) ?: xp_compare(y->calls, x->calls) ?:
+	       xp_compare(y->waits.total_ns, x->waits.total_ns) ?: strcmp(x->name, y->name);
 }
 
 static int make(struct making *making)

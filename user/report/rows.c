@@ -155,46 +155,37 @@ void xp_report_row_index_free(struct xp_report_row_index *index)
 
 /* ---- order ---- */
 
-static int compare_numbers(double a, double b)
+/* The most time first. */
+static int compare_seconds(double a, double b)
 {
 	return a > b ? -1 : a < b;
 }
 
 static int compare_rest(const struct xp_report_row *a, const struct xp_report_row *b)
 {
-	int order = compare_numbers(a->total_s, b->total_s);
-
-	if (!order)
-		order = compare_numbers((double)a->calls, (double)b->calls);
-	if (!order)
-		order = strcmp(a->function, b->function);
-	return order ? order : (a->line > b->line) - (a->line < b->line);
+	return compare_seconds(a->total_s, b->total_s) ?: xp_compare(b->calls, a->calls) ?:
+	       strcmp(a->function, b->function) ?: xp_compare(a->line, b->line);
 }
 
 static int compare_flat(const void *a, const void *b)
 {
 	const struct xp_report_row *x = a, *y = b;
-	int order = compare_numbers((double)x->flat, (double)y->flat);
 
-	if (!order)
-		order = compare_numbers((double)x->cum, (double)y->cum);
-	return order ? order : compare_rest(x, y);
+	return xp_compare(y->flat, x->flat) ?: xp_compare(y->cum, x->cum) ?: compare_rest(x, y);
 }
 
 static int compare_cum(const void *a, const void *b)
 {
 	const struct xp_report_row *x = a, *y = b;
-	int order = compare_numbers((double)x->cum, (double)y->cum);
 
-	return order ? order : compare_flat(a, b);
+	return xp_compare(y->cum, x->cum) ?: compare_flat(a, b);
 }
 
 static int compare_time(const void *a, const void *b)
 {
 	const struct xp_report_row *x = a, *y = b;
-	int order = compare_numbers(x->total_s, y->total_s);
 
-	return order ? order : compare_flat(a, b);
+	return compare_seconds(x->total_s, y->total_s) ?: compare_flat(a, b);
 }
 
 void xp_report_sort(struct xp_report_table *table, enum xp_report_sort sort)

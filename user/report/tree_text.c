@@ -33,11 +33,8 @@ static int compare_nodes(const void *a, const void *b, void *arg)
 	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
 	const struct xp_model_node *x = &page->tree->nodes[i], *y = &page->tree->nodes[j];
 
-	if (x->parent != y->parent)
-		return x->parent < y->parent ? -1 : 1;
-	if (x->total[page->value] != y->total[page->value])
-		return x->total[page->value] > y->total[page->value] ? -1 : 1;
-	return (i > j) - (i < j);
+	return xp_compare(x->parent, y->parent) ?: xp_compare(y->total[page->value], x->total[page->value]) ?:
+	       xp_compare(i, j);
 }
 
 /* A tree is no deeper than it has nodes. */

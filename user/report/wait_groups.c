@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/util.h"
 
 static uint64_t length_ns(const struct xp_timed_wait *wait)
 {
@@ -38,9 +39,8 @@ static int add(struct xp_wait_groups *groups, const struct xp_thread_times *time
 static int by_longest(const void *a, const void *b)
 {
 	const struct xp_wait_group *left = a, *right = b;
-	uint64_t left_ns = length_ns(left->longest), right_ns = length_ns(right->longest);
 
-	return (left_ns < right_ns) - (left_ns > right_ns);
+	return xp_compare(length_ns(right->longest), length_ns(left->longest));
 }
 
 int xp_wait_groups_make(struct xp_wait_groups *groups, const struct xp_thread_times *times,

@@ -104,29 +104,24 @@ void xp_wait_places_free(struct xp_wait_places *places)
 
 /* ---- tables ---- */
 
-static int compare(uint64_t a, uint64_t b)
-{
-	return (a > b) - (a < b);
-}
-
 /* Those of a row together, and among them those of a waker. */
 static int compare_places(const void *a, const void *b, void *arg)
 {
 	const struct xp_wait_places *places = arg;
 	const struct xp_wait_place *x = &places->list[*(const uint32_t *)a], *y = &places->list[*(const uint32_t *)b];
 
-	return compare(places->shapes[x->stack], places->shapes[y->stack]) ?:
-	       compare(x->state, y->state) ?:
-	       compare(x->waker.flags, y->waker.flags) ?:
-	       compare(x->waker.tid, y->waker.tid) ?:
-	       compare(x->stack, y->stack);
+	return xp_compare(places->shapes[x->stack], places->shapes[y->stack]) ?:
+	       xp_compare(x->state, y->state) ?:
+	       xp_compare(x->waker.flags, y->waker.flags) ?:
+	       xp_compare(x->waker.tid, y->waker.tid) ?:
+	       xp_compare(x->stack, y->stack);
 }
 
 static int compare_rows(const void *a, const void *b)
 {
 	const struct xp_wait_row *x = a, *y = b;
 
-	return compare(y->total_ns, x->total_ns) ?: compare(x->stack, y->stack) ?: compare(x->state, y->state);
+	return xp_compare(y->total_ns, x->total_ns) ?: xp_compare(x->stack, y->stack) ?: xp_compare(x->state, y->state);
 }
 
 static void add_to_row(struct xp_wait_row *row, const struct xp_wait_place *place)

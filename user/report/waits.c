@@ -84,9 +84,8 @@ static int find_table(struct xp_report_groups *groups, const struct xp_wait_plac
 static int compare_tables(const void *a, const void *b, void *arg)
 {
 	const uint32_t *tables = arg;
-	uint32_t x = tables[*(const uint32_t *)a], y = tables[*(const uint32_t *)b];
 
-	return (x > y) - (x < y);
+	return xp_compare(tables[*(const uint32_t *)a], tables[*(const uint32_t *)b]);
 }
 
 /* order: of all places; by table it is first made, then used up piece by piece. */

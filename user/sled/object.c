@@ -46,9 +46,7 @@ static int by_offset(const void *a, const void *b, void *table)
 	const struct xp_sled *sleds = ((const struct xp_sled_table *)table)->sleds;
 	uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
 
-	if (sleds[left].file_offset != sleds[right].file_offset)
-		return sleds[left].file_offset < sleds[right].file_offset ? -1 : 1;
-	return (left > right) - (left < right);
+	return xp_compare(sleds[left].file_offset, sleds[right].file_offset) ?: xp_compare(left, right);
 }
 
 /*

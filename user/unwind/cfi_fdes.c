@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/util.h"
 #include "elf/dwarf_cursor.h"
 
 #define PE_FORMAT 0x0f /* of a pointer encoding; the next three bits say what is added */
@@ -222,9 +223,7 @@ static int by_vaddr(const void *a, const void *b)
 {
 	const struct xp_cfi_fde *left = a, *right = b;
 
-	if (left->is_debug != right->is_debug)
-		return left->is_debug ? 1 : -1;
-	return left->vaddr < right->vaddr ? -1 : left->vaddr > right->vaddr;
+	return xp_compare(left->is_debug, right->is_debug) ?: xp_compare(left->vaddr, right->vaddr);
 }
 
 static int by_vaddr_alone(const void *a, const void *b)
