@@ -91,19 +91,17 @@ static int read_numbers(const struct reading *reading, struct xp_proto_cursor cu
 	return more;
 }
 
-#define ADD(profile, name, new)                                                                                        \
+/* Appends an element. Returns 0, -ENOMEM, or -EBADMSG if there are too many. */
+#define ADD(reading, name, offset, new)                                                                                \
 	({                                                                                                             \
-		struct xp_pprof_profile *to_ = (profile);                                                              \
-		int err_ = XP_ARRAY_RESERVE(to_->name##s, to_->index->name##_room, to_->name##_count + 1);             \
+		struct xp_pprof_profile *to_ = (reading)->profile;                                                     \
+		int err_ = to_->name##_count < XP_PPROF_ELEMENTS_MAX                                                   \
+			       ? XP_ARRAY_RESERVE(to_->name##s, to_->index->name##_room, to_->name##_count + 1)        \
+			       : xp_violate((reading)->violation, offset, "too many elements");                        \
 		if (!err_)                                                                                             \
 			to_->name##s[to_->name##_count++] = (new);                                                     \
 		err_;                                                                                                  \
 	})
-
-static int too_many(const struct reading *reading, size_t count, uint64_t offset)
-{
-	return count < XP_PPROF_ELEMENTS_MAX ? 0 : xp_violate(reading->violation, offset, "too many elements");
-}
 
 /* Enters an id, which no other element of the kind may have. */
 static int add_id(const struct reading *reading, struct xp_u64_map *ids, uint64_t id, size_t index, uint64_t offset)
@@ -149,7 +147,7 @@ static int add_text(const struct reading *reading, const struct xp_proto_field *
 		return xp_violate(reading->violation, offset, "a text is not UTF-8");
 	if (memchr(field->bytes.at, 0, field->value))
 		return xp_violate(reading->violation, offset, "a text has a zero byte");
-	return too_many(reading, profile->text_count, offset) ?: ADD(profile, text, text);
+	return ADD(reading, text, offset, text);
 }
 
 static int add_with_id(const struct reading *reading, const struct xp_proto_field *field)
@@ -165,16 +163,13 @@ static int add_with_id(const struct reading *reading, const struct xp_proto_fiel
 	if (err)
 		return err;
 	if (field->number == 3)
-		return too_many(reading, profile->mapping_count, offset)
-			       ?: add_id(reading, &profile->index->mappings, n[1], profile->mapping_count, offset)
-			       ?: ADD(profile, mapping, ((struct xp_pprof_read_mapping){ .id = n[1] }));
+		return add_id(reading, &profile->index->mappings, n[1], profile->mapping_count, offset)
+			   ?: ADD(reading, mapping, offset, ((struct xp_pprof_read_mapping){ .id = n[1] }));
 	if (field->number == 4)
-		return too_many(reading, profile->location_count, offset)
-			       ?: add_id(reading, &profile->index->locations, n[1], profile->location_count, offset)
-			       ?: ADD(profile, location, ((struct xp_pprof_read_location){ .id = n[1] }));
-	return too_many(reading, profile->function_count, offset)
-		       ?: add_id(reading, &profile->index->functions, n[1], profile->function_count, offset)
-		       ?: ADD(profile, function, ((struct xp_pprof_read_function){ .id = n[1] }));
+		return add_id(reading, &profile->index->locations, n[1], profile->location_count, offset)
+			   ?: ADD(reading, location, offset, ((struct xp_pprof_read_location){ .id = n[1] }));
+	return add_id(reading, &profile->index->functions, n[1], profile->function_count, offset)
+		   ?: ADD(reading, function, offset, ((struct xp_pprof_read_function){ .id = n[1] }));
 }
 
 static int first_pass(const struct reading *reading)
@@ -244,15 +239,14 @@ static int read_function(const struct reading *reading, const struct xp_proto_fi
 
 static int add_line(const struct reading *reading, const struct xp_proto_field *field)
 {
-	struct xp_pprof_profile *profile = reading->profile;
 	uint64_t offset = offset_of(reading, field->bytes.at), n[16];
 	struct xp_pprof_read_line line = { 0 };
-	int err = too_many(reading, profile->line_count, offset)
-			  ?: read_numbers(reading, field->bytes, line_fields, n)
-			  ?: find_id(reading, &profile->index->functions, n[1], offset, "function", &line.function);
+	int err =
+	    read_numbers(reading, field->bytes, line_fields, n)
+		?: find_id(reading, &reading->profile->index->functions, n[1], offset, "function", &line.function);
 
 	line.line = (int64_t)n[2];
-	return err ? err : ADD(profile, line, line);
+	return err ? err : ADD(reading, line, offset, line);
 }
 
 static int read_location(const struct reading *reading, const struct xp_proto_field *field,
@@ -336,7 +330,7 @@ static int add_sample(const struct reading *reading, const struct xp_proto_field
 	if (values != profile->type_count)
 		return xp_violate(reading->violation, offset, "a sample with %" PRIu64 " values; there are %zu types",
 				  values, profile->type_count);
-	return too_many(reading, profile->sample_count, offset) ?: ADD(profile, sample, sample);
+	return ADD(reading, sample, offset, sample);
 }
 
 static int add_comments(const struct reading *reading, const struct xp_proto_field *field)
@@ -347,15 +341,13 @@ static int add_comments(const struct reading *reading, const struct xp_proto_fie
 	int err = 0;
 
 	if (field->type == XP_PROTO_VARINT)
-		return check_text(reading, value, 0, &text) ?: ADD(reading->profile, comment_text, text);
+		return check_text(reading, value, 0, &text) ?: ADD(reading, comment_text, 0, text);
 	while (!err && cursor.at < cursor.end) {
 		uint64_t offset = offset_of(reading, cursor.at);
 
 		if (!xp_proto_varint(&cursor, &value))
 			return xp_violate(reading->violation, offset, "packed numbers are cut off");
-		err = too_many(reading, reading->profile->comment_text_count, offset)
-			      ?: check_text(reading, value, offset, &text)
-			      ?: ADD(reading->profile, comment_text, text);
+		err = check_text(reading, value, offset, &text) ?: ADD(reading, comment_text, offset, text);
 	}
 	return err;
 }
@@ -368,8 +360,7 @@ static int read_field(const struct reading *reading, const struct xp_proto_field
 
 	switch (field->number) {
 	case 1:
-		return read_type(reading, field, &type) ?: too_many(reading, profile->type_count, offset)
-				?: ADD(profile, type, type);
+		return read_type(reading, field, &type) ?: ADD(reading, type, offset, type);
 	case 3:
 		return read_mapping(reading, field, &profile->mappings[places->mapping++]);
 	case 4:
