@@ -2,7 +2,6 @@
 #include "base/confined.h"
 
 #include <dlfcn.h>
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -39,13 +38,6 @@ struct greeting {
 
 /* ---- the opener ---- */
 
-static bool is_elf(int fd)
-{
-	char magic[SELFMAG];
-
-	return pread(fd, magic, sizeof(magic), 0) == sizeof(magic) && !memcmp(magic, ELFMAG, SELFMAG);
-}
-
 /* What the opener opens, for the reader. */
 struct job {
 	pid_t parent; /* of the opener */
@@ -74,7 +66,7 @@ static int open_as(uid_t owner, pid_t parent, const char *path)
 		fd = xp_file_open_regular(AT_FDCWD, path);
 	if (is_root)
 		act_as(0, 0, parent);
-	if (fd >= 0 && !is_elf(fd)) {
+	if (fd >= 0 && !xp_file_is_elf(fd)) {
 		close(fd);
 		fd = -ENOEXEC;
 	}

@@ -23,6 +23,8 @@ int xp_file_view_open(struct xp_file_view *view, int dir_fd, const char *name);
 const char *xp_file_view_error(int err);
 /* Opens the file for reading. Returns the descriptor or the same errors. */
 int xp_file_open_regular(int dir_fd, const char *name);
+/* Whether the file begins as an ELF file does. */
+bool xp_file_is_elf(int fd);
 void xp_file_view_close(struct xp_file_view *view);
 
 /* A reader of a large file has this much of it in its memory, once or twice. */

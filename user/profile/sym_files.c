@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file_view.h"
 #include "base/util.h"
 #include "elf/copy.h"
 #include "elf/file.h"
@@ -303,13 +304,6 @@ static int open_here(const struct xp_file *file, int fd)
 	return here < 0 ? -ESTALE : here;
 }
 
-static bool has_elf_magic(int fd)
-{
-	char magic[4];
-
-	return pread(fd, magic, sizeof(magic), 0) == sizeof(magic) && !memcmp(magic, "\177ELF", sizeof(magic));
-}
-
 /*
  * Gets what readers need to know about an ELF file; they need nothing about files that are not for x86-64. Returns
  * whether its start is ambiguous. Then it is the start that newer versions of `go tool pprof` use.
@@ -376,7 +370,7 @@ int xp_sym_files_keep(struct xp_sym_files *sym, int fd, const struct xp_file *fi
 	here = open_here(file, fd);
 	if (here >= 0)
 		close(here);
-	else if (has_elf_magic(fd))
+	else if (xp_file_is_elf(fd))
 		copy_binary(sym, binary, file, fd); /* a failure shows when the copy is needed */
 	return 0;
 }
@@ -430,9 +424,9 @@ static int use_binary(struct xp_sym_files *sym, struct binary *binary, const str
 {
 	int here = binary->is_copied ? -ESTALE : open_here(file, binary->fd), err = 0;
 
-	if (here >= 0 ? has_elf_magic(here) : binary->is_copied)
+	if (here >= 0 ? xp_file_is_elf(here) : binary->is_copied)
 		err = here >= 0 ? use_here(sym, binary, file, here) : use_copy(sym, binary, file);
-	else if (here < 0 && binary->fd >= 0 && has_elf_magic(binary->fd))
+	else if (here < 0 && binary->fd >= 0 && xp_file_is_elf(binary->fd))
 		err = use_copy(sym, binary, file);
 	if (here >= 0)
 		close(here);
