@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "jit/ranges.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "base/array.h"

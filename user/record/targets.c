@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The processes and threads that the command line requests: scans and attaches them, and checks the result. */
 #include <errno.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "base/interrupt.h"

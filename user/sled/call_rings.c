@@ -2,7 +2,6 @@
 #include "sled/call_rings.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>

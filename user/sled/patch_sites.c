@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The sleds of an object in a process: where they are, whether they can be patched, and the bytes to write. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "arch/x86_64/patch_bytes.h"

@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/child.h"
 #include "base/util.h"

@@ -11,7 +11,6 @@
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/array.h"
 #include "base/clock.h"
