@@ -115,8 +115,7 @@ __u64 clock_offset = 0;
  * 0: not known.
  */
 const volatile __s64 count_from_queue = 0;
-/* Whether the kernel has bpf_rdonly_cast() (Linux 6.2, commit a35b9af4ec2c): a load instead of a call that takes 50 ns.
- */
+/* Whether the kernel has bpf_rdonly_cast() (Linux 6.2, commit a35b9af4ec2c): it saves a helper, 35 ns of a wake-up. */
 const volatile bool has_cast = false;
 extern void *bpf_rdonly_cast(const void *from, __u32 type) __ksym __weak;
 /* Any structure of the kernel that begins with an int. */
