@@ -95,8 +95,6 @@ static void test_bounds(void **state)
 	assert_int_equal(range.start, 0x1000);
 	assert_int_equal(range.size, 0x10);
 	assert_int_equal(xp_jit_code_count(f->code), 1);
-	assert_string_equal(xp_jit_code_name(f->code, 0), "a");
-	assert_string_equal(xp_jit_code_name(f->code, 1), "");
 }
 
 static void test_replaced(void **state)
@@ -533,10 +531,10 @@ static void test_name(void **state)
 	memset(name, 'x', XP_JIT_NAME_BYTES_MAX * 2 - 1);
 	name[XP_JIT_NAME_BYTES_MAX * 2 - 1] = 0;
 	load(f, 1, 0x1000, 1, name);
-	assert_int_equal(strlen(xp_jit_code_name(f->code, 0)), XP_JIT_NAME_BYTES_MAX - 1);
+	assert_int_equal(strlen(name_at(f, 0x1000, 1)), XP_JIT_NAME_BYTES_MAX - 1);
 	free(name);
 	load(f, 1, 0x2000, 1, "\033[31mred\n");
-	assert_string_equal(xp_jit_code_name(f->code, 1), "?[31mred?");
+	CHECK_AT(f, 0x2000, 1, "?[31mred?");
 }
 
 static void test_memory(void **state)

@@ -516,11 +516,6 @@ uint32_t xp_jit_code_count(const struct xp_jit_code *code)
 	return code->count;
 }
 
-const char *xp_jit_code_name(const struct xp_jit_code *code, uint32_t index)
-{
-	return index < code->count ? code->entries[index].name : "";
-}
-
 uint64_t xp_jit_code_refused(const struct xp_jit_code *code)
 {
 	return code->refused;

@@ -112,8 +112,6 @@ bool xp_jit_code_has_rules(const struct xp_jit_code *code);
 
 /* The number of codes, which is also the next index. */
 uint32_t xp_jit_code_count(const struct xp_jit_code *code);
-/* Returns "" for an invalid index. */
-const char *xp_jit_code_name(const struct xp_jit_code *code, uint32_t index);
 /* Loads refused for lack of room. */
 uint64_t xp_jit_code_refused(const struct xp_jit_code *code);
 

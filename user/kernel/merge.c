@@ -30,7 +30,6 @@ struct xp_merge {
 	unsigned int heap_count;
 	uint64_t blocked_since; /* TSC at which a busy record first ended a pass; 0: the last pass was not blocked */
 	uint64_t done_tsc;
-	uint64_t late;
 	uint64_t next_look; /* TSC at which to look whether the recording is to end */
 	bool drains;	    /* the recording has ended: nothing is left out */
 };
@@ -159,7 +158,7 @@ static bool ends_early(struct xp_merge *merge, uint64_t records)
 static int merge_until(struct xp_merge *merge, uint64_t mark, unsigned int fullest, xp_merge_sink sink, void *arg)
 {
 	bool blocked = false;
-	uint64_t last = 0, records = 0;
+	uint64_t records = 0;
 	int err = 0;
 
 	merge->heap_count = 0;
@@ -183,9 +182,6 @@ static int merge_until(struct xp_merge *merge, uint64_t mark, unsigned int fulle
 		enum xp_ring_state state;
 
 		err = sink(arg, head->event, head->size, head->cpu, head->tsc);
-		if (blocked && head->tsc < last)
-			merge->late++;
-		last = head->tsc;
 		xp_ring_consume(&merge->rings->rings[head->cpu], head->size);
 		if (!err && ends_early(merge, ++records))
 			return 0;
@@ -244,9 +240,4 @@ int xp_merge_drain(struct xp_merge *merge, xp_merge_sink sink, void *arg)
 uint64_t xp_merge_done_tsc(const struct xp_merge *merge)
 {
 	return merge->done_tsc;
-}
-
-uint64_t xp_merge_late(const struct xp_merge *merge)
-{
-	return merge->late;
 }

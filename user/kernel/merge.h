@@ -12,8 +12,7 @@
  *
  * A record that is reserved but not submitted (its program was preempted) blocks its ring and with it the pass; the
  * next pass continues there. The other rings continue without it only if it blocks for XP_MERGE_PATIENCE_NS, or if
- * another ring is more than half full. This bounds memory and delay, but may break the order of a thread (counted as
- * `late`).
+ * another ring is more than half full. This bounds memory and delay, but may break the order of a thread.
  */
 #ifndef XPROF_KERNEL_MERGE_H
 #define XPROF_KERNEL_MERGE_H
@@ -49,8 +48,5 @@ uint64_t xp_merge_done_tsc(const struct xp_merge *merge);
 
 /* Emits all that is left, after all programs are detached. Returns 0 or -errno. */
 int xp_merge_drain(struct xp_merge *merge, xp_merge_sink sink, void *arg);
-
-/* Records that were stuck for too long and were emitted after a younger record of another ring. */
-uint64_t xp_merge_late(const struct xp_merge *merge);
 
 #endif

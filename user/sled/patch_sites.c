@@ -130,8 +130,7 @@ static bool is_in_stub(const struct xp_patch_work *work, uint64_t slot)
 	return xp_stub_map_has(&work->stubs, slot);
 }
 
-bool xp_patch_leads_to_stub(const struct xp_patch_work *work, const struct xp_text_patch *text_patch,
-			    const uint8_t *now)
+static bool leads_to_stub(const struct xp_patch_work *work, const struct xp_text_patch *text_patch, const uint8_t *now)
 {
 	uint64_t slot;
 
@@ -145,18 +144,18 @@ bool xp_patch_is_ours(const struct xp_patch_work *work, const struct xp_text_pat
 
 	if (xp_patch_decode_remains((enum xp_sled_kind)text_patch->kind, now, text_patch->address, &slot))
 		return is_in_stub(work, slot);
-	return xp_patch_leads_to_stub(work, text_patch, now);
+	return leads_to_stub(work, text_patch, now);
 }
 
 /* Unpatched, or patched by an xprof that was killed. */
 static bool may_be_patched(const void *arg, const struct xp_text_patch *text_patch, const uint8_t *now)
 {
-	return xp_sled_intact((enum xp_sled_kind)text_patch->kind, now) || xp_patch_leads_to_stub(arg, text_patch, now);
+	return xp_sled_intact((enum xp_sled_kind)text_patch->kind, now) || leads_to_stub(arg, text_patch, now);
 }
 
 static bool may_be_put_back(const void *arg, const struct xp_text_patch *text_patch, const uint8_t *now)
 {
-	return xp_patch_leads_to_stub(arg, text_patch, now);
+	return leads_to_stub(arg, text_patch, now);
 }
 
 /*

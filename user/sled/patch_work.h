@@ -87,10 +87,7 @@ int xp_patch_find_sites(struct xp_patch_work *work, const uint32_t *ids, size_t 
 int xp_patch_add_sites(struct xp_patch_work *work, const struct xp_mapping *mapping, const uint32_t *ids,
 		       size_t id_count);
 size_t xp_patch_count_sites(const struct xp_patch_work *work);
-/* Whether the bytes of a sled lead to a stub of the process. */
-bool xp_patch_leads_to_stub(const struct xp_patch_work *work, const struct xp_text_patch *text_patch,
-			    const uint8_t *now);
-/* Whether they do, or did before the sled was restored. */
+/* Whether the bytes of a sled lead to a stub of the process, or did before the sled was restored. */
 bool xp_patch_is_ours(const struct xp_patch_work *work, const struct xp_text_patch *text_patch, const uint8_t *now);
 /* Refuses the object if any sled has bytes other than those of an unpatched sled or of a patch that leads to a stub. */
 int xp_patch_check_bytes(struct xp_patch_work *work);

@@ -497,45 +497,20 @@ static __attribute__((noinline)) int put_any(struct xp_thread *thread, uint16_t 
 	return xp_call_kind(call) == XP_EVENT_ENTRY ? enter(thread, cpu, call, arguments) : leave(thread, cpu, call);
 }
 
-static inline bool put_plain(struct xp_thread_run *run, struct xp_call call)
-{
-	uint64_t ticks = call.tsc - run->last_tsc;
-
-	if (ticks > UINT32_MAX || !xp_thread_run_put(run, ticks, call.word, call.slot))
-		return false;
-	run->last_tsc = call.tsc;
-	return true;
-}
-
 int xp_thread_put(struct xp_thread *thread, uint16_t cpu, struct xp_call call)
 {
 	struct xp_thread_run run;
+	uint64_t ticks;
 
 	if (thread->marks) /* xp_thread_run_begin() would see this too, 2 ns later */
 		return put_any(thread, cpu, call, NULL);
 	run = xp_thread_run_begin(thread, cpu);
-	if (!put_plain(&run, call))
+	ticks = call.tsc - run.last_tsc;
+	if (ticks > UINT32_MAX || !xp_thread_run_put(&run, ticks, call.word, call.slot))
 		return put_any(thread, cpu, call, NULL);
+	run.last_tsc = call.tsc;
 	xp_thread_run_end(thread, &run);
 	return 0;
-}
-
-int xp_thread_put_all(struct xp_thread *thread, uint16_t cpu, const struct xp_call *calls, size_t count)
-{
-	int first_err = 0;
-
-	for (size_t i = 0; i < count;) {
-		struct xp_thread_run run = xp_thread_run_begin(thread, cpu);
-		int err = 0;
-
-		while (i < count && put_plain(&run, calls[i]))
-			i++;
-		xp_thread_run_end(thread, &run);
-		if (i < count)
-			err = put_any(thread, cpu, calls[i++], NULL);
-		first_err = first_err ? first_err : err;
-	}
-	return first_err;
 }
 
 int xp_thread_put_args(struct xp_thread *thread, uint16_t cpu, struct xp_call call, const uint64_t *args,

@@ -163,8 +163,6 @@ int xp_thread_resume(struct xp_thread *thread, const struct xp_open_call *frames
  * every case.
  */
 int xp_thread_put(struct xp_thread *thread, uint16_t cpu, struct xp_call call);
-/* The same for calls that were recorded on one CPU, in order. Takes all of them, and returns the first error. */
-int xp_thread_put_all(struct xp_thread *thread, uint16_t cpu, const struct xp_call *calls, size_t count);
 /* The same for an entry with arguments, at most XP_ARGS_MAX. */
 int xp_thread_put_args(struct xp_thread *thread, uint16_t cpu, struct xp_call call, const uint64_t *args,
 		       unsigned int count);
