@@ -31,10 +31,10 @@ struct xp_watched {
 struct xp_functions {
 	struct xp_range *ranges;
 	size_t range_count;
-	uint32_t count;			     /* sum over all ranges: the last id */
+	uint32_t count; /* sum over all ranges: the last id */
+	bool has_typed; /* has typed event sleds, which llvm-xray's reader of instrumentation maps rejects */
 	const struct xp_object *main_object; /* the executable, if it is instrumented; set by the caller */
 	struct xp_watched watched;
-	bool has_typed; /* has typed event sleds, which llvm-xray's reader of instrumentation maps rejects */
 };
 
 /* Adds an object. Returns 0, 1 if it is there already, -ENOSPC if ids run out, or -ENOMEM. */

@@ -12,10 +12,10 @@ struct xp_process_log {
 	char name[XP_SPOOL_NAME_MAX + 1]; /* name of the finished log; "" before */
 	uint64_t bytes;			  /* size of the log, including holes */
 	unsigned int version;
+	int error;	      /* error of the spool or the files: the log is incomplete */
 	char side_name[64];   /* name of the side ELF; "" if none is needed */
 	size_t noted_ranges;  /* ranges in the spool's last note of call rings; 0: there is none */
 	size_t noted_objects; /* ranges whose objects the spool has notes of */
-	int error;	      /* error of the spool or the files: the log is incomplete */
 };
 
 /* Stores a thread's chunk. Returns 0 or the first error, which is kept in process->log.error. */

@@ -17,11 +17,11 @@ struct xp_thread_summary {
 /* All zero: no thread. */
 struct xp_thread_sums {
 	uint32_t thread_count;
+	uint32_t synthesized_room;
 	struct xp_counts counts;
 	uint64_t clamped;
 	uint64_t ended_tsc;    /* TSC of the last record of an ended thread: its tid may be reused */
 	uint32_t *synthesized; /* exits per function id; NULL before the first */
-	uint32_t synthesized_room;
 	struct xp_thread_summary *summaries;
 	size_t summary_count; /* at most XP_THREAD_SUMMARIES_MAX */
 };
