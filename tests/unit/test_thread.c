@@ -21,6 +21,8 @@ struct world {
 	char log[1 << 20];
 	size_t used;
 	unsigned int chunks;
+	unsigned int open;  /* calls in the log, at the end of the last chunk */
+	unsigned int depth; /* of the thread, when it was stored */
 	unsigned int synthesized[16];
 	int sink_error;
 	uint64_t tsc;
@@ -48,12 +50,14 @@ static int sink(void *arg, struct xp_thread *thread)
 	const uint8_t *p = thread->enc.buf, *end = p + thread->enc.len;
 
 	world->chunks++;
+	world->depth = thread->depth;
 	while (p < end) {
 		if (!(p[0] & 1)) {
 			uint32_t word = le(p, 4);
 
 			say(world, (const char *[]){ "e%llu ", "x%llu ", "t%llu ", "a%llu " }[word >> 1 & 7], word >> 4,
 			    0);
+			world->open += (word >> 1 & 7) == XP_FDR_ENTER ? 1 : -1u;
 			p += 8;
 			continue;
 		}
@@ -209,6 +213,31 @@ static void tells_recursive_calls_apart_by_their_slot(void **state)
 	assert_log(world, "e1 e1 x1 x1 ");
 	assert_int_equal(world->thread->depth, 0);
 	assert_int_equal(world->thread->counts.synthesized, 1);
+}
+
+/* A spool has the open calls behind each chunk: those of the log so far, also if the next record is an exit. */
+static void is_as_deep_as_its_chunks(void **state)
+{
+	struct world *world = *state;
+
+	for (unsigned int outer = 1; outer <= 4; outer++) {
+		unsigned int chunks = world->chunks;
+
+		for (unsigned int i = 0; i < outer; i++)
+			enter(world, 3, 90 - i);
+		/* One of these fills the chunk: with each of the outer calls another one. */
+		while (world->chunks == chunks) {
+			const enum xp_event_kind kinds[] = { XP_EVENT_ENTRY, XP_EVENT_ENTRY, XP_EVENT_EXIT };
+			const uint32_t fns[] = { 1, 2, 1 }, slots[] = { 50, 40, 50 };
+
+			for (size_t i = 0; i < 3 && world->chunks == chunks; i++)
+				feed(world, kinds[i], fns[i], slots[i], 10);
+		}
+		assert_int_equal(world->depth, world->open);
+		leave(world, 3, 90);
+		assert_int_equal(xp_thread_flush(world->thread), 0);
+		assert_int_equal(world->open, 0);
+	}
 }
 
 /* A signal handler on a stack above the thread's own. */
@@ -569,6 +598,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(closes_frames_that_a_throw_left, setup, teardown),
 		cmocka_unit_test_setup_teardown(closes_a_frame_whose_slot_is_used_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(tells_recursive_calls_apart_by_their_slot, setup, teardown),
+		cmocka_unit_test_setup_teardown(is_as_deep_as_its_chunks, setup, teardown),
 		cmocka_unit_test_setup_teardown(bears_another_stack, setup, teardown),
 		cmocka_unit_test_setup_teardown(keeps_the_caller_of_a_call_at_a_left_place, setup, teardown),
 		cmocka_unit_test_setup_teardown(keeps_what_a_handler_interrupts, setup, teardown),

@@ -189,11 +189,21 @@ static void end_watched(struct xp_thread *thread, uint32_t fn_id, uint32_t frame
 				     &(struct xp_ended_call){ fn_id, frame, call->tsc, tsc });
 }
 
+/* The call at the top has ended. It is open up to its exit, also at the end of a chunk that has no room for that. */
+static int put_exit(struct xp_thread *thread, uint16_t cpu, uint64_t tsc, uint32_t fn_id,
+		    enum xp_fdr_function_kind kind)
+{
+	int err = PUT(thread, cpu, tsc, xp_fdr_enc_function(&thread->enc, cpu, tsc, fn_id, kind));
+
+	thread->depth--;
+	return err;
+}
+
 static int synthesize_exits(struct xp_thread *thread, uint32_t depth, uint16_t cpu, uint64_t tsc)
 {
 	while (thread->depth > depth) {
-		uint32_t of_frame = thread->frames[--thread->depth].fn_id, fn_id = of_frame & ~XP_FRAME_FORGOTTEN;
-		int err = PUT(thread, cpu, tsc, xp_fdr_enc_function(&thread->enc, cpu, tsc, fn_id, XP_FDR_EXIT));
+		uint32_t of_frame = thread->frames[thread->depth - 1].fn_id, fn_id = of_frame & ~XP_FRAME_FORGOTTEN;
+		int err = put_exit(thread, cpu, tsc, fn_id, XP_FDR_EXIT);
 
 		if (err)
 			return err;
@@ -466,14 +476,13 @@ static int leave(struct xp_thread *thread, uint16_t cpu, struct xp_call call)
 	err = synthesize_exits(thread, frame + 1, cpu, call.tsc);
 	if (err)
 		return account(thread, err);
-	thread->depth--;
 	if (is_watched(thread, xp_call_fn(call)))
 		end_watched(thread, xp_call_fn(call), frame, call.tsc);
-	if (thread->marks && take_back(thread, &thread->marks[frame], call.tsc))
+	if (thread->marks && take_back(thread, &thread->marks[frame], call.tsc)) {
+		thread->depth--;
 		return 0;
-	err = account(thread,
-		      PUT(thread, cpu, call.tsc,
-			  xp_fdr_enc_function(&thread->enc, cpu, call.tsc, xp_call_fn(call), xp_call_fdr_kind(call))));
+	}
+	err = account(thread, put_exit(thread, cpu, call.tsc, xp_call_fn(call), xp_call_fdr_kind(call)));
 	return err ? err : end_forgotten(thread, cpu, call.tsc);
 }
 
