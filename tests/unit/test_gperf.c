@@ -147,6 +147,23 @@ static void refuse_record(uint64_t count, const uint64_t *pcs, size_t pc_count)
 	close(fd);
 }
 
+/* A profile of some MB takes some tens of writes. */
+static void test_buffer(void **state)
+{
+	const uint64_t pcs[] = { 1, 2 };
+	struct xp_gperf *gperf;
+
+	(void)state;
+	begin(&gperf, 1);
+	for (int i = 0; i < 1000; i++) /* 32 000 bytes */
+		assert_int_equal(xp_gperf_record(gperf, 1, pcs, 2), 0);
+	assert_int_equal(lseek(fd, 0, SEEK_END), 0);
+	assert_int_equal(xp_gperf_finish(gperf), 0);
+	assert_true(lseek(fd, 0, SEEK_END) > 32000);
+	xp_gperf_free(gperf);
+	close(fd);
+}
+
 static void test_refused_records(void **state)
 {
 	static uint64_t pcs[XP_GPERF_CHAIN_MAX + 1];
@@ -220,9 +237,10 @@ static void test_full_disk(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_empty),	     cmocka_unit_test(test_whole),
-		cmocka_unit_test(test_long),	     cmocka_unit_test(test_refused_records),
-		cmocka_unit_test(test_refused_maps), cmocka_unit_test(test_full_disk),
+		cmocka_unit_test(test_empty),	  cmocka_unit_test(test_whole),
+		cmocka_unit_test(test_long),	  cmocka_unit_test(test_refused_records),
+		cmocka_unit_test(test_buffer),	  cmocka_unit_test(test_refused_maps),
+		cmocka_unit_test(test_full_disk),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,6 +20,7 @@ struct xp_gperf {
 	FILE *out;
 	int err; /* the first one; permanent */
 	bool in_maps;
+	char buffer[BUFFER_BYTES]; /* of out: the C library would take one of 4 KiB, whatever size it is told */
 };
 
 static int fail(struct xp_gperf *gperf, int err)
@@ -60,7 +61,7 @@ int xp_gperf_new(struct xp_gperf **gperf, int fd, uint64_t period_us)
 			close(own);
 		return (*gperf)->err;
 	}
-	setvbuf((*gperf)->out, NULL, _IOFBF, BUFFER_BYTES);
+	setvbuf((*gperf)->out, (*gperf)->buffer, _IOFBF, BUFFER_BYTES);
 	return put_slots(*gperf, header, XP_ARRAY_SIZE(header));
 }
 
