@@ -786,6 +786,12 @@ static void test_children(void **state)
 	change_in_all(f, XP_BUDGET_OUT);
 	assert_int_equal(kernel.stops, 2);
 	assert_false(was_stopped(CHILD));
+	/* Meanwhile nobody else may use the stubs. */
+	assert_false(xp_throttle_is_busy(&f->throttle));
+	start_work(&f->throttle);
+	assert_true(xp_throttle_is_busy(&f->throttle));
+	xp_throttle_drained(&f->throttle);
+	assert_false(xp_throttle_is_busy(&f->throttle));
 	free(f->throttle.members[0].places);
 }
 

@@ -62,6 +62,11 @@ void xp_throttle_wait(struct xp_throttle *throttle)
 	throttle->working = false;
 }
 
+bool xp_throttle_is_busy(const struct xp_throttle *throttle)
+{
+	return throttle->busy;
+}
+
 void xp_throttle_stop(struct xp_throttle *throttle)
 {
 	__atomic_store_n(&throttle->stopping, true, __ATOMIC_RELAXED);

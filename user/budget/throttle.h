@@ -93,6 +93,8 @@ int xp_throttle_add_object(struct xp_throttle *throttle, struct xp_object *objec
 			   uint64_t own_ns);
 /* Waits for work in progress. Only after this may the caller use options.patch, or read patched sleds. */
 void xp_throttle_wait(struct xp_throttle *throttle);
+/* Whether there is some, for who need not wait for it. */
+bool xp_throttle_is_busy(const struct xp_throttle *throttle);
 /* The recording ends: cuts work in progress short and waits for it. Nothing is changed after this. */
 void xp_throttle_stop(struct xp_throttle *throttle);
 /*

@@ -411,11 +411,13 @@ int xp_follow_rescan(struct xp_recording *recording)
 
 void xp_follow_release_stubs(struct xp_recording *recording)
 {
+	const struct xp_throttle *throttle = recording->probes.throttle;
 	struct xp_patch *patch = recording->probes.patch;
 	struct xp_patch_heir *heirs;
 	size_t count = 0;
 
-	if (!patch || !xp_patch_left(patch))
+	/* A change that is being made in a child uses the stub of its parent: the next time will do. */
+	if (!patch || !xp_patch_left(patch) || (throttle && xp_throttle_is_busy(throttle)))
 		return;
 	for (const struct xp_process *process = recording->traced.processes.first_live; process;
 	     process = process->next_live)
