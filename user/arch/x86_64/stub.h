@@ -20,7 +20,8 @@
  *
  * One more slot counts calls of functions that a budget has excluded (throttle.h), without entering the kernel: it
  * increments a counter in the process's memory. Each CPU has roughly its own set of counters, because a cache line that
- * all CPUs write to is expensive on a large machine. Children start with counters at 0 (MADV_WIPEONFORK).
+ * all CPUs write to is expensive on a large machine. Children start with counters at 0 (MADV_WIPEONFORK), or share
+ * those of their parent (stub_map.h).
  */
 #ifndef XPROF_ARCH_X86_64_STUB_H
 #define XPROF_ARCH_X86_64_STUB_H
