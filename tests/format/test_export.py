@@ -148,6 +148,19 @@ def test_what_is_missing_is_told(xprof, tmp_path):
     assert "give the directory of the recording" in refused(text)
 
 
+def test_callers_of_a_profile(xprof, tmp_path):
+    """A second PC that is one less than the first was equal to it: the function has just been returned to."""
+    path = tmp_path / "app.prof"
+    records = [(2, [0x1011, 0x1010, 0x1011, 0x1050]), (3, [0x1020, 0x1011, 0x1050])]
+    path.write_bytes(hand_made.profile(records, "00001000-00002000 r-xp 00000000 00:00 0 /gone/app\n"))
+    done = xprof("export", "--folded", "-o", "-", "--by", "none", path)
+    stacks = dict(line.rsplit(" ", 1) for line in done.stdout.splitlines())
+    assert {stack[stack.index("app+"):]: int(count) for stack, count in stacks.items()} == {
+        "app+0x4f;app+0x10;app+0x10;app+0x11": 2,
+        "app+0x4f;app+0x10;app+0x20": 3,
+    }
+
+
 # Two threads, the second a second later: a ns a tick.
 CALLS = hand_made.fdr_log({
     1: [(hand_made.ENTER, 1, TSC), (hand_made.EXIT, 1, TSC + 10**9 // 2)],

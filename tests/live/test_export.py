@@ -121,7 +121,12 @@ def test_pprof_beyond_dwarf(xprof, tmp_path):
     rows = {row["Function"]: (int(row["Flat"]), int(row["Cum"])) for row in reported.rows(shown)}
     assert rows["weigh(Box const&, unsigned long)"][0] > 5 and rows["main"][0] > 5
     assert sum(flat for name, (flat, _) in rows.items() if name.startswith("libc.so.6+0x")) > 5
-    assert rows == profiles.go_top(profile)
+    # A system call without a name: the address behind it in perf.data is one of the call itself in the gperftools profile.
+    assert all_but_calls_without_names(rows) == all_but_calls_without_names(profiles.go_top(profile))
+
+
+def all_but_calls_without_names(rows):
+    return {name: values for name, values in rows.items() if values[0] or "+0x" not in name}
 
 
 @pytest.mark.skipif(not profiles.GO, reason="no go here")

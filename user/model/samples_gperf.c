@@ -42,7 +42,18 @@ static int find_location(struct adding *adding, uint64_t address, uint32_t *loca
 	return err;
 }
 
-/* All but the sampled PC are return addresses. */
+/*
+ * The address of a frame's code. All but the sampled PC are return addresses. xprof writes a second PC that equals the
+ * sampled one as one less (format/gperf_quirks.h).
+ */
+static uint64_t code_address(const struct xp_gperf_reader *reader, const struct xp_gperf_sample *sample, uint64_t i)
+{
+	uint64_t pc = xp_gperf_reader_pc(reader, sample, i);
+	bool is_less = i == 1 && pc + 1 == xp_gperf_reader_pc(reader, sample, 0);
+
+	return i && pc && !is_less ? pc - 1 : pc;
+}
+
 static int add_sample(struct adding *adding, const struct xp_gperf_reader *reader, const struct xp_gperf_sample *from)
 {
 	struct xp_model_sample sample = {
@@ -53,10 +64,9 @@ static int add_sample(struct adding *adding, const struct xp_gperf_reader *reade
 	int err = 0;
 
 	for (uint64_t i = from->pc_count; !err && i; i--) {
-		uint64_t pc = xp_gperf_reader_pc(reader, from, i - 1);
 		uint32_t location;
 
-		err = find_location(adding, i > 1 && pc ? pc - 1 : pc, &location);
+		err = find_location(adding, code_address(reader, from, i - 1), &location);
 		if (!err)
 			err = xp_model_stack(adding->model, sample.stack, location, &sample.stack);
 	}
