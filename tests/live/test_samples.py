@@ -233,7 +233,7 @@ def test_threads_that_wake_each_other(xprof, record, program, start, hz, cpus):
     if recorded.totals["event"] != "cpu-clock":
         pytest.skip("the event of a PMU has no timer")
     assert ("sampling the CPUs" in recorded.messages) == cpus, recorded.messages
-    assert recorded.samples(pid=process.pid) == recorded.samples() > 10
+    assert recorded.samples(pid=process.pid) == recorded.samples() > 2
 
 
 def test_exec_begins_a_profile(sampled, program, shares):
