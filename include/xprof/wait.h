@@ -2,8 +2,8 @@
 /*
  * The records of waits (record --off-cpu), beside those of event.h. A wait lasts from the moment at which a thread
  * leaves its CPU until it runs again. The record of its begin has the user's registers and stack, which BPF can read in
- * the thread itself only; that of its end has all the rest, the kernel's frames included, which have not changed meanwhile.
- * Their times are those of CLOCK_MONOTONIC.
+ * the thread itself only; that of its end has all the rest, the kernel's frames included, which have not changed
+ * meanwhile. Their times are those of CLOCK_MONOTONIC.
  */
 #ifndef XPROF_WAIT_H
 #define XPROF_WAIT_H
