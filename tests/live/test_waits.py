@@ -111,8 +111,9 @@ def test_priority_inversion(on_machine, xprof):
     urgent, modest = truths["urgent"], truths["modest"]
     _, places = places_of(xprof, on_machine.recorded)
     assert is_share(places[urgent.tid, "wait_for_modest"], urgent, 0), (urgent, places)
-    # Beside other tests, 6 % of it were once in waits elsewhere or in none: why is not known.
-    assert is_share(places[modest.tid, "work_with_lock"], modest, 0.1 * modest.waited_ns), (modest, places)
+    # The sum is right on average only where some of its waits stand for others.
+    rest_ns = 0.02 * modest.life_ns if on_machine.is_whole(modest.tid) else 0.1 * modest.waited_ns
+    assert is_share(places[modest.tid, "work_with_lock"], modest, rest_ns), (modest, places)
     assert modest.waited_ns > 0.5 * urgent.waited_ns
     locked = [w for w in on_machine.waits[urgent.tid] if w.state == "lock" and w.blocked > 4_000_000]
     assert len(locked) >= 5
