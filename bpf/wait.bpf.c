@@ -531,12 +531,16 @@ int scan_waits(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-/* When the other programs are detached: the waits that are open, and the sums. */
+/*
+ * When the other programs are detached: the waits that are open, and the sums. Prints a byte for each thread, so that a
+ * read of a few bytes ends while the rings still have room.
+ */
 SEC("iter/task")
 int finish_waits(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
 	__u64 clock = stopped - clock_offset;
+	const __u8 printed = 0;
 	struct thread *thread;
 
 	if (!task)
@@ -554,6 +558,7 @@ int finish_waits(struct bpf_iter__task *ctx)
 	}
 	correct_sums(task, thread, stopped);
 	send_sum(task, thread, stopped, 0);
+	bpf_seq_write(ctx->meta->seq, &printed, sizeof(printed));
 	return 0;
 }
 

@@ -237,6 +237,29 @@ int main(void) { pthread_t t; pthread_mutex_lock(&m); pthread_create(&t, 0, wait
     assert any("main" in stack and "_start" in stack[:2] for stack in stacks), stacks
 
 
+def test_more_open_waits_than_a_ring_holds(record, program, start):
+    """Their records are read while the last waits are ended."""
+    path = program.text("crowdwait", r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static void *wait(void *arg) { for (;;) pause(); return arg; }
+int main(void) {
+	pthread_attr_t attr;
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 16384);
+	for (int i = 0; i < 1000; i++) { pthread_t t; if (pthread_create(&t, &attr, wait, 0)) return 1; }
+	puts("ready");
+	fflush(stdout);
+	wait(0);
+}
+""", "-O1", "-pthread", instrument=False)
+    process = start([path])
+    assert process.stdout.readline() == "ready\n"
+    waits = adds_up(record("--off-cpu", "--buffer=64K", "-p", process.pid, "-d", 0.3).finish())
+    assert waits["written"] == waits["thread_count"] == 1001
+
+
 def test_minimum(xprof, record, program):
     """Shorter waits are counted only."""
     path = program(*WAITS, instrument=False)

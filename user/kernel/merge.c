@@ -114,8 +114,8 @@ static enum xp_ring_state next_head(struct xp_merge *merge, struct head *head)
 	return state;
 }
 
-/* Returns how full the fullest ring is, in percent. */
-static unsigned int snapshot_all(struct xp_merge *merge)
+/* Takes a snapshot of all rings. */
+unsigned int xp_merge_fill(struct xp_merge *merge)
 {
 	unsigned int fullest = 0;
 
@@ -210,7 +210,7 @@ static int merge_until(struct xp_merge *merge, uint64_t mark, unsigned int fulle
 
 int xp_merge_pass(struct xp_merge *merge, uint64_t mark, xp_merge_sink sink, void *arg)
 {
-	unsigned int fullest = snapshot_all(merge);
+	unsigned int fullest = xp_merge_fill(merge);
 	int err = merge_until(merge, mark, fullest, sink, arg);
 
 	for (unsigned int cpu = 0; cpu < merge->rings->count; cpu++)

@@ -31,6 +31,9 @@ typedef int (*xp_merge_sink)(void *arg, const struct xp_event *event, size_t siz
 int xp_merge_new(struct xp_merge **merge, struct xp_rings *rings, const struct xp_clock *clock);
 void xp_merge_free(struct xp_merge *merge);
 
+/* How full the fullest ring is, in percent. */
+unsigned int xp_merge_fill(struct xp_merge *merge);
+
 /*
  * One pass. mark: the TSC at the start of the pass, read before the call. The caller reads sources that must keep step
  * with the rings (the side-band) between taking the mark and this call: they then hold everything older than the mark.

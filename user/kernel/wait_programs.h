@@ -61,8 +61,11 @@ int xp_wait_programs_attach(struct xp_wait_programs *programs);
  */
 int xp_wait_programs_scan(struct xp_wait_programs *programs,
 			  int (*take)(void *arg, const struct xp_event_sample *begin), void *arg);
-/* Ends all waits that are open, and reports all sums. No record arrives after this. Returns 0 or -errno. */
-int xp_wait_programs_stop(struct xp_wait_programs *programs);
+/*
+ * Ends all waits that are open, and reports all sums. No record arrives after this. make_room() is called after each
+ * few threads, to take records from rings that fill. Returns 0 or -errno.
+ */
+int xp_wait_programs_stop(struct xp_wait_programs *programs, void (*make_room)(void *arg), void *arg);
 
 /* A wait costs its thread 2^steps times as much of what it may have recorded. At most XP_WAIT_SLOW_MAX. */
 void xp_wait_programs_slow(struct xp_wait_programs *programs, unsigned int steps);

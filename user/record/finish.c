@@ -35,13 +35,14 @@ static void check_overwritten(struct xp_recording *recording)
 	}
 }
 
-void xp_finish_stop(struct xp_recording *recording)
+int xp_finish_stop(struct xp_recording *recording)
 {
 	uint64_t begin = xp_clock_now_tsc();
+	int err;
 
 	/* Losses from here on are not part of the recording, like records: see `outside`. */
 	recording->traced.processes.stop_tsc = begin;
-	xp_off_cpu_stop(&recording->off_cpu);
+	err = xp_off_cpu_stop(recording);
 	recording->probes.stopped = true;
 	xp_bpf_side_read_losses(&recording->bpf);
 	xp_follow_release(recording);
@@ -54,6 +55,7 @@ void xp_finish_stop(struct xp_recording *recording)
 		    xp_patch_stopped_ns(recording->probes.patch, &recording->probes.longest_stop_ns);
 	}
 	recording->probes.detach_ns = xp_clock_ns(recording->clock, xp_clock_now_tsc() - begin);
+	return err;
 }
 
 int xp_finish_detach(struct xp_recording *recording)

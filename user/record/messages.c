@@ -2,6 +2,7 @@
 #include "record/messages.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -174,4 +175,30 @@ void xp_announce(const struct xp_recording *recording)
 	say_budget(recording);
 	say_triggers(recording);
 	say_recording(recording);
+}
+
+void xp_announce_flight(void *arg, const struct xp_process *process, const struct xp_flight_log *log)
+{
+	const struct xp_recording *recording = arg;
+	char cause[64] = "", calls[XP_FLIGHT_TEXT_BYTES];
+	const char *before = "";
+
+	if (log->error) {
+		xp_error("the newest %" PRIu64 " records of process %d (%s) cannot be written to %s/%s: %s",
+			 log->records, process->pid, process->comm, recording->outdir.path, log->name,
+			 strerror(-log->error));
+		return;
+	}
+	if (log->cause == XP_FLIGHT_KILLED)
+		snprintf(cause, sizeof(cause), ", which was killed by signal %d (%s)", log->signal,
+			 sigabbrev_np(log->signal) ?: "?");
+	else if (log->cause == XP_FLIGHT_GONE)
+		snprintf(cause, sizeof(cause), ", which has vanished");
+	xp_flight_text(calls, sizeof(calls), process, log);
+	if (calls[0] && !cause[0])
+		before = log->cause == XP_FLIGHT_TRIGGER ? "; " : ", which was";
+	xp_info("%s/%s: the newest %" PRIu64 " records, over %.3f s, of process %d (%s)%s%s%s", recording->outdir.path,
+		log->name, log->records,
+		log->at_tsc > log->first_tsc ? xp_clock_ns(recording->clock, log->at_tsc - log->first_tsc) / 1e9 : 0,
+		process->pid, process->comm, cause, before, calls);
 }

@@ -9,6 +9,8 @@
 #include <stddef.h>
 
 struct xp_cost_seen;
+struct xp_flight_log;
+struct xp_process;
 struct xp_recording;
 
 /* Reports a failure once: `why` if a sentence is there, otherwise the errno. Returns the exit code. */
@@ -21,6 +23,8 @@ const char *xp_failure_remedy(int err);
 void xp_announce_dry_run(const struct xp_recording *recording);
 /* Warns that recording costs the targets much, with the remedy. */
 void xp_announce_cost(const struct xp_recording *recording, const struct xp_cost_seen *seen);
+/* Reports a log of the flight recorder. arg: the recording. */
+void xp_announce_flight(void *arg, const struct xp_process *process, const struct xp_flight_log *log);
 /* Prints to stderr the forecast, what the budget leaves out, what is recorded, and until when. */
 void xp_announce(const struct xp_recording *recording);
 

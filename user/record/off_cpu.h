@@ -47,8 +47,8 @@ int xp_off_cpu_tend(struct xp_off_cpu *off_cpu);
  * bring the rate below the maximum, and back while there is room for four times as many.
  */
 unsigned int xp_off_cpu_pace(unsigned int slow, uint64_t rate);
-/* Ends the waits that are open. */
-void xp_off_cpu_stop(struct xp_off_cpu *off_cpu);
+/* Ends the waits that are open, and takes records when a ring fills. Returns 0, or the error of taking them. */
+int xp_off_cpu_stop(struct xp_recording *recording);
 
 /* What became of the waits: seen = written + filtered + lost. */
 struct xp_off_cpu_totals {

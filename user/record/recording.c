@@ -77,7 +77,7 @@ static int record_all(struct xp_recording *recording, int signal_fd, bool *store
 {
 	struct xp_totals totals;
 	int code = XP_EXIT_OK;
-	int reserved_fd;
+	int reserved_fd, stopped;
 	int err = attach(recording);
 
 	xp_interrupt_set_deadline(0);
@@ -94,12 +94,12 @@ static int record_all(struct xp_recording *recording, int signal_fd, bool *store
 	err = xp_run(recording, signal_fd);
 	if (err)
 		code = xp_failure_report(recording->why, err, "the recording was cut short");
-	xp_finish_stop(recording);
+	stopped = xp_finish_stop(recording);
 	xp_run_unblock_signals();
 	if (recording->plan.sleds && !recording->plan.samples && !recording->probes.any_attached)
 		xp_warn(
 		    "nothing was recorded: no program with XRay sleds ran; build it with `clang -fxray-instrument`");
-	err = xp_finish_detach(recording);
+	err = xp_finish_detach(recording) ?: stopped;
 	if (err && code == XP_EXIT_OK)
 		code = xp_failure_report(recording->why, err, "the last records could not be read");
 	reserved_fd = xp_manifest_reserve(recording->outdir.fd, xp_manifest_bytes(recording));

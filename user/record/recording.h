@@ -119,6 +119,8 @@ int xp_run_block_signals(const struct xp_recording *recording);
 void xp_run_unblock_signals(void);
 /* Records until a signal, the end of the time, the end of all targets, or an error. Returns 0 or -errno. */
 int xp_run(struct xp_recording *recording, int signal_fd);
+/* Reads what is in the ring buffers, after the end of xp_run(). Returns 0 or -errno. */
+int xp_run_make_room(struct xp_recording *recording);
 /* Reads what is left in the ring buffers after everything has been detached. */
 int xp_run_drain(struct xp_recording *recording);
 /* Records and reports flight recorder logs that have been written. wait: wait for all requested ones. */
@@ -126,8 +128,11 @@ int xp_run_collect_flights(struct xp_recording *recording, bool wait);
 
 /* finish.c */
 
-/* Ends the recorded period. Sleds are restored before a second signal may end xprof. */
-void xp_finish_stop(struct xp_recording *recording);
+/*
+ * Ends the recorded period. Sleds are restored before a second signal may end xprof. Returns 0, or the error of taking
+ * records.
+ */
+int xp_finish_stop(struct xp_recording *recording);
 /* Detaches everything, reads what is left in the ring buffers, and gives up the reader's priority. */
 int xp_finish_detach(struct xp_recording *recording);
 /* Makes the files of every image that had sleds. Goes on after an error, so that the other files are kept. */

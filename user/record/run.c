@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The main loop of a recording: reads the records of all CPUs as they arrive, and does the housekeeping. */
 #include <errno.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +16,6 @@
 #include "budget/cost_watch.h"
 #include "kernel/event_check.h"
 #include "record/messages.h"
-#include "record/calls_text.h"
 #include "record/progress.h"
 #include "record/recording.h"
 #include "trace/process_rings.h"
@@ -178,6 +176,17 @@ void xp_run_unblock_signals(void)
 	sigprocmask(SIG_UNBLOCK, &signals, NULL);
 }
 
+static int read_sideband(const struct xp_recording *recording)
+{
+	return recording->sampling.sideband ? xp_sideband_read(recording->sampling.sideband, recording->clock) : 0;
+}
+
+/* Returns the fill of the fullest ring buffer in percent, or -errno. */
+static int read_rings(struct xp_recording *recording, uint64_t mark)
+{
+	return read_sideband(recording) ?: xp_merge_pass(recording->bpf.merge, mark, sink, recording);
+}
+
 /*
  * Makes a pass over all ring buffers, the side-band and the call rings. Returns the fill of the fullest ring buffer in
  * percent, and in *calls_fill that of the fullest call ring, or -errno.
@@ -186,13 +195,12 @@ static int pass(struct xp_recording *recording, uint64_t mark, int *calls_fill)
 {
 	/* While this thread holds the command that was started, no other thread can stop it. */
 	struct xp_throttle *throttle = recording->command.launch.traced ? NULL : recording->probes.throttle;
-	int err, fill;
+	int err = 0, fill;
 
 	if (throttle)
 		xp_throttle_mark(throttle, mark);
 	xp_sampling_choose(recording);
-	err = recording->sampling.sideband ? xp_sideband_read(recording->sampling.sideband, recording->clock) : 0;
-	fill = err ? err : xp_merge_pass(recording->bpf.merge, mark, sink, recording);
+	fill = read_rings(recording, mark);
 	if (fill >= 0 && recording->plan.memory) {
 		*calls_fill =
 		    xp_processes_take_calls(&recording->traced.processes, xp_merge_done_tsc(recording->bpf.merge));
@@ -207,42 +215,21 @@ static int pass(struct xp_recording *recording, uint64_t mark, int *calls_fill)
 	return err ? err : fill;
 }
 
-int xp_run_drain(struct xp_recording *recording)
+int xp_run_make_room(struct xp_recording *recording)
 {
-	int err = recording->sampling.sideband ? xp_sideband_read(recording->sampling.sideband, recording->clock) : 0;
+	int fill = read_rings(recording, xp_clock_mark(recording->clock));
 
-	return err ? err : xp_merge_drain(recording->bpf.merge, sink, recording);
+	return XP_MIN(fill, 0) ?: xp_samples_settle(&recording->sampling.samples);
 }
 
-static void say_flight(void *arg, const struct xp_process *process, const struct xp_flight_log *log)
+int xp_run_drain(struct xp_recording *recording)
 {
-	const struct xp_recording *recording = arg;
-	char cause[64] = "", calls[XP_FLIGHT_TEXT_BYTES];
-	const char *before = "";
-
-	if (log->error) {
-		xp_error("the newest %" PRIu64 " records of process %d (%s) cannot be written to %s/%s: %s",
-			 log->records, process->pid, process->comm, recording->outdir.path, log->name,
-			 strerror(-log->error));
-		return;
-	}
-	if (log->cause == XP_FLIGHT_KILLED)
-		snprintf(cause, sizeof(cause), ", which was killed by signal %d (%s)", log->signal,
-			 sigabbrev_np(log->signal) ?: "?");
-	else if (log->cause == XP_FLIGHT_GONE)
-		snprintf(cause, sizeof(cause), ", which has vanished");
-	xp_flight_text(calls, sizeof(calls), process, log);
-	if (calls[0] && !cause[0])
-		before = log->cause == XP_FLIGHT_TRIGGER ? "; " : ", which was";
-	xp_info("%s/%s: the newest %" PRIu64 " records, over %.3f s, of process %d (%s)%s%s%s", recording->outdir.path,
-		log->name, log->records,
-		log->at_tsc > log->first_tsc ? xp_clock_ns(recording->clock, log->at_tsc - log->first_tsc) / 1e9 : 0,
-		process->pid, process->comm, cause, before, calls);
+	return read_sideband(recording) ?: xp_merge_drain(recording->bpf.merge, sink, recording);
 }
 
 int xp_run_collect_flights(struct xp_recording *recording, bool wait)
 {
-	return xp_processes_collect_flights(&recording->traced.processes, wait, say_flight, recording);
+	return xp_processes_collect_flights(&recording->traced.processes, wait, xp_announce_flight, recording);
 }
 
 static int watch(int epoll_fd, int fd, enum source source, uint32_t events)
