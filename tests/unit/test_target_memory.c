@@ -116,12 +116,31 @@ static void test_places_change_hands(void **state)
 	assert_false(is_stuck(101, ITS_MEMORY));
 }
 
+/* However many there are, they keep the reader from others for half as long as they are then skipped. */
+static void test_patience(void **state)
+{
+	const int expected[] = { 1000, 500, 250, 125, 100, 100 };
+	struct xp_target_memory *memory = *state;
+	int waited_ms = 0;
+
+	for (pid_t pid = 0; pid < STUCK_MAX; pid++) {
+		assert_int_equal(patience_ms(), expected[XP_MIN((size_t)pid, XP_ARRAY_SIZE(expected) - 1)]);
+		waited_ms += patience_ms();
+		give_up(memory, pid + 1, ITS_MEMORY);
+	}
+	assert_true(is_stuck(STUCK_MAX + 1, ITS_MEMORY));
+	assert_in_range(waited_ms, 1, RETRY_NS / 2 / 1000000);
+	machine.now_ns += RETRY_NS;
+	assert_int_equal(patience_ms(), 1000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_waits_double, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_many, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_places_change_hands, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_patience, set_up, tear_down),
 	};
 
 	xp_log_level = XP_LOG_QUIET;

@@ -17,11 +17,17 @@
 #include "base/util.h"
 #include "target/memory_child.h"
 
+/*
+ * How long a process may make its reader wait: halved for each process that is skipped, so that others get their turn.
+ * All that can be skipped at a time take 8 s together.
+ */
 #define PATIENCE_MS 1000
+#define PATIENCE_MIN_MS 100
+#define PATIENCE_SHIFT_MAX 4
 #define TRIES_MAX 5 /* while the child waits for a CPU */
 #define END_MS 100
 #define MAPS_ROOM (64u << 10) /* initial size; doubles */
-#define STUCK_MAX 16	      /* processes; while all of them are skipped, others are skipped too */
+#define STUCK_MAX 64	      /* processes; while all of them are skipped, others are skipped too */
 /* A process that made its reader wait is skipped for this long; the time doubles with each repetition. */
 #define RETRY_NS (16 * XP_NS_PER_S)
 #define RETRY_SHIFT_MAX 8u
@@ -160,6 +166,18 @@ static bool is_stuck(pid_t pid, enum wait_kind kind)
 	return leave_alone;
 }
 
+static int patience_ms(void)
+{
+	uint64_t now_ns = xp_now_ns();
+	int skipped = 0;
+
+	pthread_mutex_lock(&stuck_ones.lock);
+	for (size_t i = 0; i < stuck_ones.count; i++)
+		skipped += stuck_ones.list[i].retry_ns > now_ns;
+	pthread_mutex_unlock(&stuck_ones.lock);
+	return XP_MAX(PATIENCE_MS >> XP_MIN(skipped, PATIENCE_SHIFT_MAX), PATIENCE_MIN_MS);
+}
+
 /* Returns true if it is the first time. */
 static bool note_stuck(pid_t pid, enum wait_kind kind)
 {
@@ -219,14 +237,14 @@ static ssize_t exchange_fds(struct xp_target_memory *memory, const struct xp_mem
 {
 	struct pollfd answer = { memory->child.fd, POLLIN, 0 };
 	enum wait_kind kind = kind_of(request->operation);
-	int ready, tries = 0;
+	int ready, tries = 0, ms = patience_ms();
 	int64_t n;
 
 	*answer_fd = -1;
 	if (xp_fd_message_send(memory->child.fd, request, sizeof(*request), fd) != sizeof(*request))
 		return give_up(memory, request->pid, kind);
 	do {
-		ready = poll(&answer, 1, PATIENCE_MS);
+		ready = poll(&answer, 1, ms);
 	} while ((ready < 0 && errno == EINTR) || (!ready && waits_for_cpu(memory->child.pid) && ++tries < TRIES_MAX));
 	if (ready != 1 || xp_fd_message_receive(memory->child.fd, &n, sizeof(n), answer_fd) != sizeof(n) ||
 	    n > request->size)
