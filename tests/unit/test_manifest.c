@@ -2,6 +2,7 @@
 #include "base/file_name.h"
 #include "base/util.h"
 #include "budget/throttle_work.h"
+#include "format/manifest_reader.h"
 #include "record/manifest.h"
 #include "record/manifest_json.h"
 #include "record/recording.h"
@@ -22,6 +23,9 @@
 #include <jansson.h>
 
 #include <cmocka.h>
+
+/* An empty one takes 240 bytes. */
+#define MANY_OBJECTS 2000000
 
 static char place[32];
 static int dir_fd;
@@ -472,6 +476,49 @@ static void reserved_room_is_used(void **state)
 	xp_manifest_release(dir_fd, -1);
 }
 
+static int load(const char *text, off_t bytes)
+{
+	int fd = openat(dir_fd, XP_MANIFEST_NAME, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	FILE *file = fdopen(fd, "w");
+	json_t *json;
+	int err;
+
+	assert_non_null(file);
+	assert_true(fputs(text, file) >= 0);
+	assert_int_equal(fflush(file), 0);
+	if (bytes)
+		assert_int_equal(ftruncate(fd, bytes), 0);
+	fclose(file);
+	err = xp_manifest_load(&json, dir_fd, XP_MANIFEST_NAME);
+	assert_int_equal(!json, err != 0);
+	json_decref(json);
+	return err;
+}
+
+/* What is read is bounded in the file and in memory. The reason tells them from a file that is damaged. */
+static void limits_of_reading(void **state)
+{
+	(void)state;
+	assert_int_equal(load("{}", 0), 0);
+	assert_int_equal(load("{", 0), -EBADMSG);
+	assert_int_equal(load("[[", XP_MANIFEST_BYTES_MAX), -EBADMSG);
+	assert_int_equal(load("[[", (off_t)XP_MANIFEST_BYTES_MAX + 1), -EFBIG);
+}
+
+/* 80 times the size of the file. */
+static void memory_of_reading(void **state)
+{
+	char *text = malloc(MANY_OBJECTS * 3 + 1);
+
+	(void)state;
+	assert_non_null(text);
+	for (size_t i = 0; i < MANY_OBJECTS; i++)
+		memcpy(text + 3 * i, i ? ",{}" : "[{}", 3);
+	text[3 * MANY_OBJECTS] = 0;
+	assert_int_equal(load(text, 0), -ENOMEM);
+	free(text);
+}
+
 static void iso_times(void **state)
 {
 	char buf[XP_ISO_TIME_BYTES];
@@ -499,6 +546,8 @@ int main(void)
 		TEST(write_error_leaves_nothing),
 		TEST(reserved_room_is_used),
 		TEST(reserve_is_recovered),
+		TEST(limits_of_reading),
+		TEST(memory_of_reading),
 		cmocka_unit_test(iso_times),
 	};
 

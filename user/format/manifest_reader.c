@@ -22,11 +22,13 @@
 
 static _Thread_local bool is_reading;
 static _Thread_local size_t left_bytes;
+static _Thread_local bool is_too_much;
 
 static void *take(size_t size)
 {
 	void *taken = is_reading && size > left_bytes ? NULL : malloc(size);
 
+	is_too_much |= !taken;
 	if (taken && is_reading)
 		left_bytes -= XP_MIN(malloc_usable_size(taken), left_bytes);
 	return taken;
@@ -39,16 +41,19 @@ static void give_back(void *taken)
 	free(taken);
 }
 
-static json_t *read_json(const struct xp_file_view *view)
+static int read_json(json_t **json, const struct xp_file_view *view)
 {
-	json_t *json;
-
+	if (view->size > XP_MANIFEST_BYTES_MAX)
+		return -EFBIG;
 	json_set_alloc_funcs(take, give_back);
 	is_reading = true;
+	is_too_much = false;
 	left_bytes = MEMORY_BYTES_MAX;
-	json = json_loadb((const char *)view->bytes, view->size, 0, NULL);
+	*json = json_loadb((const char *)view->bytes, view->size, 0, NULL);
 	is_reading = false;
-	return json;
+	if (*json)
+		return 0;
+	return is_too_much ? -ENOMEM : -EBADMSG;
 }
 
 /* ---- the manifest ---- */
@@ -61,10 +66,21 @@ int xp_manifest_load(json_t **manifest, int dir_fd, const char *name)
 	*manifest = NULL;
 	if (err)
 		return err;
-	if (view.size <= XP_MANIFEST_BYTES_MAX)
-		*manifest = read_json(&view);
+	err = read_json(manifest, &view);
 	xp_file_view_close(&view);
-	return *manifest ? 0 : -EBADMSG;
+	return err;
+}
+
+/* Why a manifest that is there is not read. */
+static void tell_unread(const char *path, int err)
+{
+	char why[64] = "it is not JSON";
+
+	if (err == -EFBIG)
+		snprintf(why, sizeof(why), "it is larger than %u MiB", XP_MANIFEST_BYTES_MAX >> 20);
+	else if (err == -ENOMEM)
+		snprintf(why, sizeof(why), "it takes more than %zu MiB of memory", MEMORY_BYTES_MAX >> 20);
+	xp_warn("%s: cannot read the manifest: %s; continuing without it", path, why);
 }
 
 static void tell_newer(const char *path, const json_t *manifest, json_int_t version)
@@ -79,10 +95,11 @@ static void tell_newer(const char *path, const json_t *manifest, json_int_t vers
 
 static int read_manifest(json_t **manifest, int dir_fd, const char *name, const char *path, bool quiet)
 {
+	int err = xp_manifest_load(manifest, dir_fd, name);
 	json_int_t version;
 
-	if (xp_manifest_load(manifest, dir_fd, name) == -EBADMSG && !quiet)
-		xp_warn("%s: cannot read the manifest; continuing without it", path);
+	if ((err == -EBADMSG || err == -EFBIG || err == -ENOMEM) && !quiet)
+		tell_unread(path, err);
 	version = json_integer_value(json_object_get(*manifest, "manifest_version"));
 	if (version <= XP_MANIFEST_VERSION)
 		return 0;
