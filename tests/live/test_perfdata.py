@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The perf.data of a recording: perf says of it what the profiles say, names what runs, and warns of nothing."""
 import collections
+import ctypes
 import os
 import pathlib
 import re
@@ -20,6 +21,7 @@ import recording
 pytestmark = pytest.mark.uprobes
 
 FAILED = 1
+LIBC, SYS_BPF, BPF_PROG_GET_NEXT_ID = ctypes.CDLL(None), 321, 11
 BUILD = ("-O1", "-g", "-fno-omit-frame-pointer", "-Wl,--build-id=sha1")
 
 
@@ -41,7 +43,7 @@ def sampled(xprof, record):
         session = record("--no-sleds", "-F", "999", *args, **options)
         if process:  # which waits for a line
             session.wait_attached()
-            process.communicate("\n", timeout=20)
+            process.communicate("\n", timeout=60)
         recorded = session.finish()
         assert recorded.status == status, recorded.messages
         checked = xprof("check", recorded.directory)
@@ -133,9 +135,11 @@ def test_whole_machine(perf, record, xprof, start, shares):
 THREADS = r"""
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <semaphore.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+static sem_t is_named;
 static void spin(double seconds)
 {
 	struct timespec t;
@@ -145,6 +149,7 @@ static void spin(double seconds)
 }
 static void *worker(void *arg)
 {
+	sem_wait(&is_named);
 	spin(0.1);
 	pthread_setname_np(pthread_self(), "second name");
 	spin(0.2);
@@ -155,6 +160,7 @@ int main(int argc, char **argv)
 	pthread_t thread;
 	pthread_create(&thread, 0, worker, 0);
 	pthread_setname_np(thread, "first name");
+	sem_post(&is_named);
 	pthread_join(thread, 0);
 	if (argc > 1)
 		return 0;
@@ -167,13 +173,27 @@ int main(int argc, char **argv)
 """
 
 
+def bpf_programs_of(pid):
+    """The numbers of the programs that a process has loaded."""
+    told = "".join(path.read_text() for path in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir())
+    return set(map(int, re.findall(r"^prog_id:\s*(\d+)", told, re.M)))
+
+
+def is_loaded(number):
+    """Whether the kernel has a BPF program of this number."""
+    asked = (ctypes.c_uint32 * 3)(number - 1)
+    return LIBC.syscall(SYS_BPF, BPF_PROG_GET_NEXT_ID, asked, ctypes.sizeof(asked)) == 0 and asked[1] == number
+
+
 def test_programs_of_bpf(perf, record, start, shares):
     """perf names their code: of those that are there at the start, and of those that come during the recording."""
-    process = start([shares, 20])
+    process = start([shares, 100])
     session = record("--no-sleds", "-F", "999", "-p", process.pid).wait_attached()
-    time.sleep(0.2)
-    assert record("--no-sleds", "-p", process.pid, "-d", "0.1").finish().status == 0
-    time.sleep(0.3)  # the kernel frees programs a little later
+    other = record("--no-sleds", "-p", process.pid).wait_attached()
+    numbers = bpf_programs_of(other.process.pid)
+    assert numbers and other.stop().status == 0
+    # The kernel tells of a program's end before it takes the number away, which may be later.
+    recording.wait_until(lambda: not any(map(is_loaded, numbers)), "the kernel does not free programs")
     path = perf_data(session.stop())
     text = "\n".join(line for line in perf("script", "-i", path, "--show-bpf-events").splitlines() if "PERF_RECORD_" in line)
     names = re.findall(r"([0-9.]+): PERF_RECORD_KSYMBOL addr [0-9a-f]+ len [1-9]\d* type 1 flags 0x(\d) name bpf_prog_[0-9a-f]+_(\w+)", text)
@@ -189,14 +209,14 @@ def switches_by_kernel(pid):
     return sum(int(number) for status in statuses for number in re.findall(r"ctxt_switches:\s*(\d+)", status))
 
 
-def test_switches(perf, record, xprof, start, program):
+def test_switches(perf, record, xprof, wakes):
     """As many as the kernel counts; from them perf 6.15 counts the threads that run at a time: from 1, and never less
     than none."""
-    process = start([program("live/programs/wakes.c", *BUILD, "-pthread", instrument=False)], stdin=subprocess.PIPE)
+    process = wakes()
     before = switches_by_kernel(process.pid)
-    session = record("--no-sleds", "-F", "499", "--switch-events", "-p", process.pid).wait_attached()
+    session = record("--no-sleds", "-F", "499", "--buffer=16M", "--switch-events", "-p", process.pid).wait_attached()
     begin = switches_by_kernel(process.pid)
-    time.sleep(0.2)
+    recording.wait_until(lambda: switches_by_kernel(process.pid) > begin + 2000, "no switches")
     least = switches_by_kernel(process.pid) - begin
     recorded = session.stop()
     most = switches_by_kernel(process.pid) - before
@@ -217,9 +237,9 @@ def test_switches(perf, record, xprof, start, program):
     assert f"{len(switches)} switches" in xprof("check", path).stdout
 
 
-def test_switches_leave_room(record, start, program):
+def test_switches_leave_room(record, wakes):
     """While nobody reads the rings, switches fill them up to what is left to samples."""
-    process = start([program("live/programs/wakes.c", *BUILD, "-pthread", instrument=False)], stdin=subprocess.PIPE)
+    process = wakes()
     options = ("--no-sleds", "-F", "99", "--switch-events", "--buffer", "1M", "--strict", "-p", process.pid)
     session = record(*options).wait_attached()
     session.process.send_signal(signal.SIGSTOP)
@@ -393,6 +413,12 @@ def record_offsets(data):
         at += struct.unpack_from("<H", data, at + 6)[0]
 
 
+def types_of(path):
+    """The types of its records, one a byte."""
+    data = path.read_bytes()
+    return bytes(data[offset] for offset in record_offsets(data))
+
+
 @pytest.fixture
 def deep(program):
     return program.text("perf-deep", DEEP, *BUILD, "-fno-optimize-sibling-calls", instrument=False)
@@ -425,8 +451,7 @@ def test_large(record, xprof, deep, start):
     path = perf_data(recorded)
     assert re.search(r"perf\.data .*, compressed: only perf reads it \(others: --no-compression\)", recorded.messages)
     assert path.stat().st_size < 36 << 20 and xprof("check", path).returncode == 0
-    data = path.read_bytes()
-    types = bytes(data[offset] for offset in record_offsets(data))
+    types = types_of(path)
     assert types.index(COMPRESSED) > 1000 and SAMPLE not in types[types.index(COMPRESSED):]
 
 
@@ -435,7 +460,7 @@ def test_killed(perf, record, xprof, deep, start):
     target = start(["sh", "-c", f"while :; do {deep}; done"], start_new_session=True)
     session = record("--no-sleds", "-F", "9999", "--call-graph", "fp", "-a").wait_attached()
     path = session.directory / "perf.data"
-    recording.wait_until(lambda: path.exists() and path.stat().st_size > 50_000, "no perf.data grows")
+    recording.wait_until(lambda: path.exists() and types_of(path).count(SAMPLE) > 100, "no samples are written")
     session.process.kill()
     session.process.wait()
     os.killpg(target.pid, signal.SIGKILL)  # its child would spin on
