@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Sampling while the machine changes, or runs short: CPUs, names, pids, the side-band, space, privilege."""
 import contextlib
+import math
 import os
 import pathlib
 import re
@@ -174,7 +175,7 @@ def test_process_and_threads_that_rename_themselves(xprof, record, start, progra
     if all_processes:
         session = record("-F", "999", "-a").wait_attached()
         process = start([path])
-        output, _ = process.communicate(timeout=20)
+        output, _ = process.communicate(timeout=60)
         recorded = checked(xprof, session.stop())
         entries = [e for e in entries_of(recorded, pid=process.pid) if not e["comm"].startswith(("python", "pytest"))]
     else:
@@ -285,9 +286,9 @@ static double now(clockid_t id)
 /* It needs time to be repaired, and CPU time to be seen. */
 __attribute__((noinline)) void in_late(void)
 {
-	double end = now(CLOCK_MONOTONIC) + 4;
+	double end = now(CLOCK_MONOTONIC) + 4, cpu_end = now(CLOCK_THREAD_CPUTIME_ID) + 2;
 
-	while (now(CLOCK_MONOTONIC) < end)
+	while (now(CLOCK_MONOTONIC) < end || now(CLOCK_THREAD_CPUTIME_ID) < cpu_end)
 		for (volatile long i = 0; i < 100000; i++)
 			;
 }
@@ -334,7 +335,7 @@ def test_side_band_that_overflows(xprof, record, start, program):
         assert process.stdout.readline() == "loaded\n"
     finally:
         session.process.send_signal(signal.SIGCONT)
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
     recorded = checked(xprof, session.stop())
     assert recorded.manifest["samples"]["sideband_lost"] > 0
     (entry,) = [e for e in entries_of(recorded, pid=process.pid) if e["comm"] == "renamed-unheard"]
@@ -359,7 +360,7 @@ def test_what_is_found_is_newer_than_what_was_told(xprof, record, start, program
     finally:
         session.process.send_signal(signal.SIGCONT)
     recording.wait_until(lambda: "/proc was read again" in session.messages(), "/proc is not read")
-    process.communicate("\n", timeout=20)
+    process.communicate("\n", timeout=60)
     recorded = checked(xprof, session.stop())
     assert recorded.manifest["samples"]["sideband_lost"] > 0
     # The shell may have been sampled while it was one.
@@ -532,15 +533,17 @@ int main(int argc, char **argv)
 """
 
 
-@pytest.mark.parametrize("count, ms", [(300, 2), (2, 1000)], ids=["short", "long"])
+@pytest.mark.parametrize("count, ms", [(600, 2), (2, 1000)], ids=["short", "long"])
 def test_periods_without_a_sample(xprof, record, program, count, ms):
     """Threads that end within a period of 10 ms have samples, too, and all CPU time is accounted for."""
     path = program.text("short", SHORT_THREADS, *BUILD, "-pthread", instrument=False)
     recorded = checked(xprof, record("-F", "99", "--", path, count, ms).finish())
     totals = recorded.manifest["samples"]
     seen, missed = totals["seen"], totals["missed"]
-    used = charged_of(recorded.output)
-    assert_cpu_time((seen + missed) * totals["period_ns"] / 1e9, used, 0.12 + 0.02 / used)
+    used, period = charged_of(recorded.output), totals["period_ns"] / 1e9
+    # While threads are created, CPUs are sampled: where others run, too, chance decides which period ends in a target.
+    chance_s = 5 * math.sqrt(used / period) * period
+    assert_cpu_time((seen + missed) * period, used, 0.12 + (0.02 + chance_s) / used)
     assert seen > missed, totals
     assert ("have no sample" in recorded.messages) == (missed > max((seen + missed) // 30, 10)), recorded.messages
 
