@@ -363,12 +363,6 @@ static int discard_chunk(void *arg, struct xp_thread *thread)
 	return 0;
 }
 
-static void ignore_synthesized(void *arg, uint32_t fn_id)
-{
-	(void)arg;
-	(void)fn_id;
-}
-
 /* Its thread is as deep as can be. flight_bytes: of rings that wrap, 0: of others. */
 static struct xp_call_ring *begin_made_up(void **state, uint64_t flight_bytes)
 {
@@ -378,7 +372,7 @@ static struct xp_call_ring *begin_made_up(void **state, uint64_t flight_bytes)
 	begin(state);
 	test.processes.stop_tsc = UINT64_MAX;
 	test.process->thread_options.sink = discard_chunk;
-	test.process->thread_options.synthesized = ignore_synthesized;
+	test.process->thread_options.synthesized = NULL;
 	assert_int_equal(xp_functions_add(&test.process->functions, &object, &sleds), 0);
 	if (flight_bytes)
 		xp_call_rings_wrap(test.rings, flight_bytes, 1);

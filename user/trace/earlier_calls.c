@@ -19,12 +19,6 @@ static int discard_chunk(void *arg, struct xp_thread *thread)
 	return 0;
 }
 
-static void ignore_synthesized(void *arg, uint32_t fn_id)
-{
-	(void)arg;
-	(void)fn_id;
-}
-
 static int add_exit(struct exits *exits, struct xp_call call)
 {
 	if (exits->count == XP_FRAMES_MAX)
@@ -38,7 +32,7 @@ static int add_exit(struct exits *exits, struct xp_call call)
 /* A thread that knows none of the older calls has no use for their exits. */
 static int find_exits(const struct xp_newest_calls *calls, struct exits *exits, uint64_t *frames)
 {
-	const struct xp_thread_options options = { .sink = discard_chunk, .synthesized = ignore_synthesized };
+	const struct xp_thread_options options = { .sink = discard_chunk };
 	struct xp_thread *thread;
 	int err = xp_thread_new(&thread, &options, 0);
 

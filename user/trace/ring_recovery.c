@@ -108,12 +108,6 @@ static int store_chunk(void *arg, struct xp_thread *thread)
 	return xp_spool_append(work->spool, thread->tid, thread->name, &thread->enc);
 }
 
-static void ignore_synthesized(void *arg, uint32_t fn_id)
-{
-	(void)arg;
-	(void)fn_id;
-}
-
 static int end_thread(struct work *work)
 {
 	int err;
@@ -196,7 +190,6 @@ static int take(struct work *work, struct xp_left_rings *left)
 	work->options = (struct xp_thread_options){
 		.min_ticks = work->rings->min_ticks,
 		.sink = store_chunk,
-		.synthesized = ignore_synthesized,
 		.arg = work,
 	};
 	err = err ?: xp_spool_note(work->spool, XP_SPOOL_NOTE_TAKING, 0, "", 0);

@@ -210,7 +210,8 @@ static int synthesize_exits(struct xp_thread *thread, uint32_t depth, uint16_t c
 		if (is_watched(thread, fn_id) && !(of_frame & XP_FRAME_FORGOTTEN))
 			end_watched(thread, fn_id, thread->depth, tsc);
 		thread->counts.synthesized++;
-		thread->options->synthesized(thread->options->arg, fn_id);
+		if (thread->options->synthesized)
+			thread->options->synthesized(thread->options->arg, fn_id);
 	}
 	return 0;
 }

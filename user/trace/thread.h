@@ -110,7 +110,7 @@ struct xp_thread_options {
 	uint64_t min_ticks; /* shorter calls are dropped; 0: keep all */
 	xp_chunk_sink sink;
 	void *arg;
-	/* Called for each synthesized exit, for the per-function statistics. */
+	/* Called for each synthesized exit, for the per-function statistics; NULL: nobody wants them. */
 	void (*synthesized)(void *arg, uint32_t fn_id);
 	/* Functions for whose calls watched_end() is called when they end (functions.h); NULL: none. */
 	const struct xp_watched *watched;
