@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/cgroup_line.h"
 #include "sample/cgroups.h"
 
 static void check(const char *text, const char *expected)
@@ -42,6 +43,23 @@ static void test_version_1(void **state)
 	check("4:memory:/long/path/of/one\n0::/short\n3:cpu:/another/long/path/of/one\n", "/short");
 	/* Only an empty list of controllers is version 2's. */
 	check("4:memory:/long/path\n0:name=x:/short\n", "/long/path");
+}
+
+static void test_line(void **state)
+{
+	struct xp_cgroup_line line;
+	char own[] = "0::/a:b\n", freezer[] = "7:cpu,freezer:/a", other[] = "7::/a";
+
+	(void)state;
+	assert_true(xp_cgroup_line_parse(&line, own));
+	assert_string_equal(line.controllers, "");
+	assert_string_equal(line.path, "/a:b");
+	assert_true(xp_cgroup_line_parse(&line, freezer));
+	assert_true(xp_cgroup_list_has(line.controllers, "freezer"));
+	assert_true(xp_cgroup_list_has(line.controllers, "cpu"));
+	assert_false(xp_cgroup_list_has(line.controllers, "cpuacct"));
+	assert_false(xp_cgroup_list_has(line.controllers, "freeze"));
+	assert_false(xp_cgroup_line_parse(&line, other));
 }
 
 static void test_bad_texts(void **state)
@@ -79,6 +97,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_version_2),
 		cmocka_unit_test(test_version_1),
+		cmocka_unit_test(test_line),
 		cmocka_unit_test(test_bad_texts),
 		cmocka_unit_test(test_each_path_is_kept_once),
 	};

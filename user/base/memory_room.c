@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cgroup_line.h"
 #include "base/util.h"
 
 /* The files of a version (Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst). */
@@ -95,16 +96,12 @@ uint64_t xp_memory_room_in(const char *groups_file, const char *root)
 	size_t line_bytes = 0;
 
 	while (file && getline(&line, &line_bytes, file) > 0) {
-		char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
+		struct xp_cgroup_line group;
 		uint64_t here;
 
-		if (!group)
+		if (!xp_cgroup_line_parse(&group, line) || (*group.controllers && strcmp(group.controllers, "memory")))
 			continue;
-		*controllers++ = *group++ = 0;
-		group[strcspn(group, "\n")] = 0;
-		if (*controllers && strcmp(controllers, "memory"))
-			continue;
-		here = room_up(root, group, *controllers ? &v1 : &v2);
+		here = room_up(root, group.path, *group.controllers ? &v1 : &v2);
 		room = XP_MIN(room, here);
 	}
 	free(line);

@@ -5,26 +5,27 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/cgroup_line.h"
 #include "base/small_file.h"
 
 /* A line for each of the 13 hierarchies that Linux has at most. */
 #define FILE_BYTES (16 * (XP_CGROUP_BYTES + 64))
 
-/* hierarchy-ID:controller-list:cgroup-path, cgroups(7). The path may contain colons. */
 int xp_cgroup_parse(char *text, char path[XP_CGROUP_BYTES])
 {
-	char *rest, *line;
+	struct xp_cgroup_line line;
+	char *rest, *at;
 
 	path[0] = 0;
-	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-		const char *controllers = strchr(line, ':'), *its = controllers ? strchr(controllers + 1, ':') : NULL;
-		bool is_v2 = its == controllers + 1 && !strncmp(line, "0:", 2);
+	for (at = strtok_r(text, "\n", &rest); at; at = strtok_r(NULL, "\n", &rest)) {
+		bool is_own;
 
-		if (!its || its[1] != '/' || strlen(++its) >= XP_CGROUP_BYTES)
+		if (!xp_cgroup_line_parse(&line, at) || strlen(line.path) >= XP_CGROUP_BYTES)
 			continue;
-		if (strlen(its) > strlen(path) || (is_v2 && its[1]))
-			strcpy(path, its);
-		if (is_v2 && its[1])
+		is_own = !*line.controllers && line.path[1];
+		if (strlen(line.path) > strlen(path) || is_own)
+			strcpy(path, line.path);
+		if (is_own)
 			break;
 	}
 	return path[0] ? 0 : -EINVAL;

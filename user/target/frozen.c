@@ -10,48 +10,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/cgroup_line.h"
+
 /* of a line: paths of a control group and of its mount, and options */
 #define LINE_BYTES (4 * PATH_MAX)
 #define STATE_BYTES 256
-
-static bool has_word(const char *list, const char *word)
-{
-	size_t length = strlen(word);
-
-	for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-		if (!strncmp(at, word, length) && (!at[length] || at[length] == ','))
-			return true;
-	return false;
-}
-
-struct cgroup {
-	bool freezer;	  /* version 1's freezer; otherwise version 2 */
-	const char *path; /* below the root of the mount of its hierarchy */
-};
-
-/*
- * Parses a line of /proc/PID/cgroup: hierarchy-ID:controller-list:cgroup-path, cgroups(7). The path may contain colons.
- * Modifies the line. Returns false for another hierarchy.
- */
-static bool parse_group(struct cgroup *cgroup, char *line)
-{
-	char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
-
-	if (!path)
-		return false;
-	*controllers++ = 0;
-	*path++ = 0;
-	path[strcspn(path, "\n")] = 0;
-	*cgroup = (struct cgroup){ .freezer = has_word(controllers, "freezer"), .path = path };
-	return cgroup->freezer || (!strcmp(line, "0") && !*controllers);
-}
 
 /*
  * The path of the group's directory below the mount, from a line of /proc/self/mountinfo, which it modifies: ID parent
  * major:minor root mount options [fields] - type source super-options, proc(5). Returns NULL if the mount is of another
  * hierarchy or does not contain it.
  */
-static const char *find_group(const struct cgroup *cgroup, char *line, const char **mount)
+static const char *find_group(const struct xp_cgroup_line *group, char *line, const char **mount)
 {
 	char *fields[6], *tail = strstr(line, " - "), *type, *super;
 	size_t root_length;
@@ -61,19 +31,19 @@ static const char *find_group(const struct cgroup *cgroup, char *line, const cha
 	*tail = 0;
 	type = strtok_r(tail + 3, " \n", &super);
 	strtok_r(NULL, " \n", &super);
-	if (!type || strcmp(type, cgroup->freezer ? "cgroup" : "cgroup2"))
+	if (!type || strcmp(type, *group->controllers ? "cgroup" : "cgroup2"))
 		return NULL;
-	if (cgroup->freezer && !has_word(strtok_r(NULL, " \n", &super) ?: "", "freezer"))
+	if (*group->controllers && !xp_cgroup_list_has(strtok_r(NULL, " \n", &super) ?: "", "freezer"))
 		return NULL;
 	for (int i = 0; i < 6; i++)
 		if (!(fields[i] = strsep(&line, " ")))
 			return NULL;
 	*mount = fields[4];
 	root_length = strcmp(fields[3], "/") ? strlen(fields[3]) : 0;
-	if (strncmp(cgroup->path, fields[3], root_length) ||
-	    (cgroup->path[root_length] && cgroup->path[root_length] != '/'))
+	if (strncmp(group->path, fields[3], root_length) ||
+	    (group->path[root_length] && group->path[root_length] != '/'))
 		return NULL;
-	return cgroup->path + root_length;
+	return group->path + root_length;
 }
 
 /*
@@ -102,20 +72,20 @@ static bool says(const char *mount, const char *group, const char *file, const c
 	return strstr(state, word) != NULL;
 }
 
-static bool is_frozen(const struct cgroup *cgroup)
+static bool is_frozen(const struct xp_cgroup_line *group)
 {
 	FILE *mounts = fopen("/proc/self/mountinfo", "re");
 	char *line = malloc(LINE_BYTES);
 	bool frozen = false;
 
 	while (mounts && line && !frozen && fgets(line, LINE_BYTES, mounts)) {
-		const char *mount, *group = find_group(cgroup, line, &mount);
+		const char *mount, *path = find_group(group, line, &mount);
 
-		if (!group)
+		if (!path)
 			continue;
 		/* A group that its parent has frozen reports this too. */
-		frozen = cgroup->freezer ? says(mount, group, "freezer.state", "FR")
-					 : says(mount, group, "cgroup.events", "frozen 1");
+		frozen = *group->controllers ? says(mount, path, "freezer.state", "FR")
+					     : says(mount, path, "cgroup.events", "frozen 1");
 	}
 	free(line);
 	if (mounts)
@@ -133,9 +103,11 @@ bool xp_target_frozen(pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
 	file = fopen(path, "re");
 	while (file && line && !frozen && fgets(line, LINE_BYTES, file)) {
-		struct cgroup cgroup;
+		struct xp_cgroup_line group;
 
-		frozen = parse_group(&cgroup, line) && is_frozen(&cgroup);
+		/* Of version 1, only one hierarchy freezes. */
+		frozen = xp_cgroup_line_parse(&group, line) &&
+			 (!*group.controllers || xp_cgroup_list_has(group.controllers, "freezer")) && is_frozen(&group);
 	}
 	free(line);
 	if (file)
