@@ -402,6 +402,7 @@ int main(int argc, char **argv) { (void)argv; for (int i = 0; i < 6000; i++) loo
 
 
 SAMPLE, COMPRESSED = 9, 81
+HEADER_BYTES = 104
 
 
 def record_offsets(data):
@@ -411,6 +412,10 @@ def record_offsets(data):
     while at < end:
         yield at
         at += struct.unpack_from("<H", data, at + 6)[0]
+
+
+def has_header(path):
+    return path.exists() and path.stat().st_size >= HEADER_BYTES
 
 
 def types_of(path):
@@ -460,7 +465,7 @@ def test_killed(perf, record, xprof, deep, start):
     target = start(["sh", "-c", f"while :; do {deep}; done"], start_new_session=True)
     session = record("--no-sleds", "-F", "9999", "--call-graph", "fp", "-a").wait_attached()
     path = session.directory / "perf.data"
-    recording.wait_until(lambda: path.exists() and types_of(path).count(SAMPLE) > 100, "no samples are written")
+    recording.wait_until(lambda: has_header(path) and types_of(path).count(SAMPLE) > 100, "no samples are written")
     session.process.kill()
     session.process.wait()
     os.killpg(target.pid, signal.SIGKILL)  # its child would spin on
