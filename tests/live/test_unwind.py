@@ -48,6 +48,10 @@ class Recorded:
         stacks = [e["stacks"] for e in self.entries(comm)]
         return sum(s.get(reason, 0) for s in stacks) / max(sum(s["seen"] for s in stacks), 1)
 
+    def in_time(self, comm):
+        """The share of those whose tables were made in time, which a busy machine decides."""
+        return 1 - self.share(comm, "table_late")
+
 
 @pytest.fixture
 def sampled(record):
@@ -97,7 +101,7 @@ def begins_at_start(profile):
 
 def assert_whole(recorded, comm, least=0.99):
     """Those apart whose tables were not made in time, which a busy machine decides: they are counted as such."""
-    in_time = 1 - recorded.share(comm, "table_late")
+    in_time = recorded.in_time(comm)
     seen = sum(e["stacks"]["seen"] for e in recorded.entries(comm))
     assert seen * in_time >= 100, recorded.totals
     assert recorded.share(comm) >= least * in_time, recorded.entries(comm)
@@ -123,24 +127,29 @@ def test_chain_of_functions(xprof, sampled, stacks):
     """Every link of it, below libc's qsort."""
     recorded = sampled("-F", "999", "--", stacks, "chain", 1)
     (profile,) = recorded.profiles(stacks.name[:15])
-    deep = sum(count for count, chain in profile.records if len(chain) >= 35)
-    assert deep / profile.samples > 0.9
+    least = 0.9 * recorded.in_time(stacks.name[:15]) * profile.samples
+    assert sum(count for count, chain in profile.records if len(chain) >= 35) > least > 100
     links = [n for name, n in functions(xprof, recorded).items() if re.fullmatch(r"int link<\d+>\(int\)", name)]
-    assert len(links) == 31 and min(links) > 0.9 * profile.samples, links
+    assert len(links) == 31 and min(links) > least, links
 
 
 def test_recursion_is_seen_whole(sampled, stacks):
-    (profile,) = sampled("-F", "999", "--", stacks, "recursion", 1).profiles(stacks.name[:15])
-    assert sum(count for count, chain in profile.records if 900 < len(chain) < 915) / profile.samples > 0.9
+    recorded = sampled("-F", "999", "--", stacks, "recursion", 1)
+    (profile,) = recorded.profiles(stacks.name[:15])
+    least = 0.9 * recorded.in_time(stacks.name[:15]) * profile.samples
+    assert sum(count for count, chain in profile.records if 900 < len(chain) < 915) > least > 100
 
 
 def test_handler_on_a_stack_of_its_own(xprof, sampled, stacks):
-    """What it interrupted is known, what called that is not, and is counted."""
+    """What it interrupted is known, what called that is not, and is counted. The rest of the time has whole stacks."""
     recorded = sampled("-F", "999", "--", stacks, "altstack", 0.7)
     comm = stacks.name[:15]
-    assert recorded.share(comm, "other_stack") > 0.9, recorded.entries(comm)
+    other, in_time = recorded.share(comm, "other_stack"), recorded.in_time(comm)
+    assert other + recorded.share(comm) >= 0.99 * in_time, recorded.entries(comm)
     cum = functions(xprof, recorded)
-    assert cum["on_signal(int)"] > 0.9 * max(cum.values()), cum
+    handled = cum["on_signal(int)"] / sum(e["stacks"]["seen"] for e in recorded.entries(comm))
+    # At both ends of a handler, the kernel is on its stack, too.
+    assert 0.99 * in_time * handled <= other <= handled + 0.1 and handled > 0.5, (recorded.entries(comm), cum)
 
 
 PROGRAMS = {
@@ -197,7 +206,7 @@ def test_storm_of_short_processes(xprof, record, start, program):
     session = record("--no-sleds", "-F", "4999", "--follow", "--", "sh", "-c", f"for i in $(seq 200); do {shares} 0.002; done")
     recorded = Recorded(session.finish())
     comm = shares.name[:15]
-    assert recorded.share(comm) >= 0.9 * (1 - recorded.share(comm, "table_late")), recorded.totals["stacks"]
+    assert recorded.share(comm) >= 0.9 * recorded.in_time(comm), recorded.totals["stacks"]
 
 
 MUSL = r"""
@@ -276,7 +285,7 @@ def test_jit_code_without_frame_pointers(xprof, sampled, start, tmp_path, versio
     time.sleep(1)  # until it is compiled
     recorded = sampled("-F", "999", "--call-graph", way, "-p", lli.pid)
     assert_whole(recorded, tools[1])
-    in_time = 1 - recorded.share(tools[1], "table_late")
+    in_time = recorded.in_time(tools[1])
     cum = functions(xprof, recorded)
     assert min(cum[name] for name in ("link_1", "link_2", "main", "_start")) >= in_time * cum["leaf"] > 0, cum
 
@@ -385,7 +394,7 @@ def test_mapping_that_is_replaced(sampled, program):
         (load,) = re.findall(r"LOAD +(\w+) (\w+) \w+ \w+ \w+ R E", listed)
         offsets.append(address - int(load[1], 16) + int(load[0], 16))
     size = max(library.stat().st_size for library in libraries)
-    recorded = sampled("-F", "4999", "--", path, *libraries, size, *offsets)
+    recorded = sampled("-F", "4999", "--buffer=64M", "--", path, *libraries, size, *offsets)
     assert recorded.totals["written"] > 1000 and recorded.totals["lost"] == 0, recorded.totals
 
 
