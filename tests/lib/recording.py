@@ -13,7 +13,7 @@ import time
 
 import project
 
-READY_S = 20
+READY_S = 60
 END_S = 100
 
 ENTER, EXIT, TAIL, ENTER_ARGS = "function-enter", "function-exit", "function-tail-exit", "function-enter-arg"

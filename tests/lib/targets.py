@@ -36,6 +36,12 @@ class Busy:
         )
         assert self.process.poll() is None, f"the target ended with status {self.process.returncode}"
 
+    def works_during(self, session):
+        """The recording that the session has made when the target has worked, for which a busy machine needs a while."""
+        session.wait_attached()
+        self.assert_works()
+        return session.stop()
+
     def assert_unharmed(self):
         """What has to be true after every recording of it, however that ended."""
         self.assert_works()

@@ -119,7 +119,7 @@ def assert_nothing_ran(directory):
 
 def test_recording(xprof, running, hostile, tmp_path):
     out = tmp_path / f"-o{EVIL}"
-    printed, messages = run(xprof, "record", "-v", "-p", running.pid, "-d", "500ms", "--max-overhead", "1%", "-o", out)
+    printed, messages = run(xprof, "record", "-v", "-p", running.pid, "-d", "2s", "--max-overhead", "1%", "-o", out)
     assert printed == []
     assert_messages(messages)
     assert [m for m in messages if m.startswith("xprof: budget: f$(touch pwned)`touch pwned`'\";touch pwned;?]0;x??[2J")]

@@ -5,7 +5,6 @@ import pathlib
 import shutil
 import stat
 import tempfile
-import time
 
 import pytest
 
@@ -13,6 +12,7 @@ import perf_tool
 import profiles
 import project
 import recording
+import targets
 
 pytestmark = pytest.mark.uprobes
 
@@ -77,7 +77,8 @@ def test_recording_is_its_users(record, busy, program, place, sudo):
     assert_private(place / "out", 0)
     # Samples of the program itself, whose name has a blank: for that there is a link in sym/.
     target.assert_works()
-    time.sleep(0.5)
+    enough_s = targets.cpu_s(target.pid) + 0.05
+    recording.wait_until(lambda: targets.cpu_s(target.pid) > enough_s, "the target does not run", 60)
     recorded = session.stop().ok()
     assert_private(recorded.directory, USER)
     assert {path.suffix for path in recorded.directory.iterdir()} >= {".fdr", ".prof", ".data", ".json"}

@@ -108,7 +108,7 @@ def test_own_process_patched(desk, target, xprof):
 
 def test_process_of_another_user(desk, target):
     other = target(OTHER, 0)
-    done = desk.record(THREE, "-d", "0.3", "-p", other.pid)
+    done = desk.record(THREE, "-F", "999", "-d", "0.3", "-p", other.pid)
     assert done.returncode == 0, done.stderr
     assert "is sampled only; its sleds are not recorded" in done.stderr, done.stderr
     assert "CAP_DAC_READ_SEARCH" in done.stderr and "has no XRay sleds" not in done.stderr, done.stderr
@@ -159,7 +159,7 @@ def test_restore(desk, target):
 
 def test_whole_machine(desk, target):
     target(OTHER, 0)
-    done = desk.record(THREE, "-d", "0.3", "-a")
+    done = desk.record(THREE, "-F", "999", "-d", "0.3", "-a")
     assert done.returncode == 0, done.stderr
     assert list((desk.path / "out").glob("victim.*.prof")), done.stderr
 

@@ -68,7 +68,7 @@ def test_running_process(built, record, waiting, tmp_path, name):
     process = waiting(path)
     session = record("-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)
-    assert process.wait(30) == 0, f"the traced program ended with status {process.returncode}"
+    assert process.wait(60) == 0, f"the traced program ended with status {process.returncode}"
     assert_truth(session.finish(), truth, name in LEAVES_FRAMES)
 
 
@@ -83,7 +83,7 @@ def test_single_uprobes(program, record, waiting, tmp_path, form):
         process = waiting(path)
         session = record("--uprobes=single", "-p", process.pid).wait_attached()
         process.send_signal(signal.SIGUSR1)
-        assert process.wait(30) == 0, f"the traced program ended with status {process.returncode}"
+        assert process.wait(60) == 0, f"the traced program ended with status {process.returncode}"
     recorded = session.finish()
     assert recorded.manifest["attach"]["method"] == "perf_uprobe"
     assert_truth(recorded, truth, True)
@@ -142,7 +142,7 @@ def test_shared_objects(program, record, waiting, clang, form):
         process = waiting(path, noticed_ms, loaded)
         session = record("--uprobes", "single" if form == "single" else "multi", "-p", process.pid).wait_attached()
         process.send_signal(signal.SIGUSR1)
-        output, _ = process.communicate(timeout=30)
+        output, _ = process.communicate(timeout=60)
         recorded = session.finish()
     check_shared(recorded, output)
 
