@@ -18,5 +18,7 @@ const volatile bool watches_births = false;
 __u32 births = 0;
 
 __u64 told_round = 0;
+__u64 call_slots_round = 0;
+__u64 ringless[RINGLESS_THREADS] = {};
 __u64 no_tsc_flag = 0;
 __u64 tasks_lost = 0;

@@ -329,9 +329,7 @@ int stub_memory_call(struct pt_regs *ctx)
 	/* A full ring wakes the reader if that has taken everything else. */
 	if (count)
 		return record_positioned(pid_tgid, sp, word, count + 1, XP_FELL_FULL, hold_back(0));
-	/* Without a key now, it may have had that of an earlier thread for its first calls. */
-	position = ring_position(pid_tgid, fs_base);
-	tell_thread(pid_tgid, fs_base);
+	position = position_without_ring(pid_tgid, fs_base);
 	/* A thread that gets no ring would wake the reader at each call. */
 	return record_positioned(pid_tgid, sp, word, position, XP_FELL_NO_RING, hold_back(BPF_RB_NO_WAKEUP));
 }

@@ -53,16 +53,33 @@ extern struct call_slots {
 	__type(key, struct xp_ring_key);
 	__type(value, __u64);
 } call_slots SEC(".maps");
+/* Counted up by the loader after it has added to them. */
+extern __u64 call_slots_round;
+
+/*
+ * Threads that have been told and have no call ring fall through at each call: of them, nothing is looked up again
+ * until that may have changed. By thread id, so threads may write over each other's words; then both look it up. One
+ * word for all that may change: of two words, each could be of another thread. It mixes up two states once in 2^64.
+ */
+#define RINGLESS_THREADS 4096
+#define RINGLESS_MIX 0x9e3779b97f4a7c15ull
+extern __u64 ringless[RINGLESS_THREADS];
 
 static __always_inline __u64 fs_base_of(struct task_struct *task)
 {
 	return BPF_CORE_READ(task, thread.fsbase);
 }
 
-static __always_inline xp_event_position ring_counts(__u32 pid, __u64 fs_base, __u32 *taken_back)
+static __always_inline const __u64 *find_call_slot(__u32 pid, __u64 fs_base)
 {
 	struct xp_ring_key key = { .fs_base = fs_base, .pid = pid };
-	__u64 *slot = bpf_map_lookup_elem(&call_slots, &key);
+
+	return bpf_map_lookup_elem(&call_slots, &key);
+}
+
+static __always_inline xp_event_position ring_counts(__u32 pid, __u64 fs_base, __u32 *taken_back)
+{
+	const __u64 *slot = find_call_slot(pid, fs_base);
 	struct ring_counts counts;
 
 	if (!slot || bpf_probe_read_user(&counts, sizeof(counts), (const void *)(*slot + CALL_SLOT_COUNTS)))
@@ -108,26 +125,51 @@ static __always_inline bool record_thread(__u64 pid_tgid, struct task_struct *ta
 	return true;
 }
 
-/* A thread that has no call ring: told once for each fs base that it has for longer. */
-static __always_inline void tell_thread(__u64 pid_tgid, __u64 fs_base)
+/* The fs base of a thread, with the round of telling. */
+static __always_inline __u64 told_value(__u64 fs_base)
+{
+	return fs_base | told_round << TOLD_ROUND_SHIFT;
+}
+
+/* A thread that has no call ring: told once for each fs base that it has for longer. Returns whether it is told. */
+static __always_inline bool tell_thread(__u64 pid_tgid, __u64 fs_base)
 {
 	__u32 tid = pid_tgid;
 	const struct told *told = bpf_map_lookup_elem(&told_threads, &tid);
-	struct told now_told = { .fs_base = fs_base | told_round << TOLD_ROUND_SHIFT };
+	struct told now_told = { .fs_base = told_value(fs_base) };
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 
 	if (told && told->fs_base == now_told.fs_base)
-		return;
+		return true;
 	now_told.ns = bpf_ktime_get_ns();
 	if (told && now_told.ns - told->ns < TOLD_PAUSE_NS)
-		return;
-	if (record_thread(pid_tgid, task, fs_base, CLONE_VM | CLONE_THREAD | XP_TASK_TOLD, 0, XP_EVENT_THREAD))
-		bpf_map_update_elem(&told_threads, &tid, &now_told, BPF_ANY);
+		return false;
+	if (!record_thread(pid_tgid, task, fs_base, CLONE_VM | CLONE_THREAD | XP_TASK_TOLD, 0, XP_EVENT_THREAD))
+		return false;
+	return !bpf_map_update_elem(&told_threads, &tid, &now_told, BPF_ANY);
 }
 
 static __always_inline void forget_thread(__u32 tid)
 {
 	bpf_map_delete_elem(&told_threads, &tid);
+	ringless[tid % RINGLESS_THREADS] = 0;
+}
+
+/* The position of a thread that fell through without a ring, and is told. */
+static __always_inline xp_event_position position_without_ring(__u64 pid_tgid, __u64 fs_base)
+{
+	__u64 *known = &ringless[(__u32)pid_tgid % RINGLESS_THREADS];
+	/* Read before the slots are: what the loader adds meanwhile makes another word. */
+	__u64 word = told_value(fs_base) * RINGLESS_MIX + (pid_tgid << 32 | (__u32)call_slots_round);
+	xp_event_position position;
+
+	if (*known == word)
+		return 0;
+	/* Without a key now, it may have had that of an earlier thread for its first calls. */
+	position = ring_position(pid_tgid, fs_base);
+	if (tell_thread(pid_tgid, fs_base) && !find_call_slot(pid_tgid >> 32, fs_base))
+		*known = word;
+	return position;
 }
 
 #endif

@@ -395,6 +395,8 @@ void xp_programs_set_call_slot(const struct xp_programs *programs, pid_t pid, ui
 		bpf_map_delete_elem(map, &key);
 	else if (bpf_map_update_elem(map, &key, &address, BPF_ANY))
 		xp_debug("a call ring of process %d is not known to BPF: %s", pid, strerror(errno));
+	else
+		__atomic_fetch_add(&programs->skeleton->bss->call_slots_round, 1, __ATOMIC_SEQ_CST);
 }
 
 const uint64_t *xp_programs_tasks_lost(const struct xp_programs *programs)
