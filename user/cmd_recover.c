@@ -173,15 +173,15 @@ static void recover_entries(struct place *place, bool *failed)
 	struct dirent **entries = NULL;
 	int count = scandirat(dir_fd, ".", &entries, is_spool, alphasort);
 	uint64_t patience_ns = XP_FILE_LOCK_PATIENCE_NS;
-	bool is_newer;
+	bool is_newer, removed;
+	size_t flights;
 
 	place->recovered = &recovered;
 	if (count < 0) {
 		xp_error("%s: cannot read the directory: %s", dir_name, strerror(errno));
 		*failed = true;
 	}
-	if (!remove_empty_samples(dir_fd, dir_name) && !count)
-		xp_info("%s: nothing to recover", dir_name);
+	removed = remove_empty_samples(dir_fd, dir_name);
 	/* A newer xprof may know more of what the spools hold, too: they stay. */
 	*failed |= is_newer = count > 0 && xp_manifest_check(dir_fd, dir_name);
 	for (int i = 0; i < count; i++) {
@@ -191,14 +191,18 @@ static void recover_entries(struct place *place, bool *failed)
 	}
 	free(entries);
 	xp_manifest_recover(dir_fd);
-	err = xp_recovered_write(&recovered, dir_fd);
+	err = xp_recovered_write(&recovered, dir_fd, &flights);
 	if (err) {
 		xp_error("%s/" XP_MANIFEST_NAME ": cannot write it: %s", dir_name, reason(err));
 		*failed = true;
-	} else if (recovered.count) {
+	} else if (recovered.count || flights) {
 		struct xp_shell_path dir;
 
+		if (flights)
+			xp_info("%s/" XP_MANIFEST_NAME ": names %zu logs of flight recorders", dir_name, flights);
 		xp_info("%s: xprof report %s", dir_name, xp_shell_path(&dir, "%s", dir_name));
+	} else if (!count && !removed) {
+		xp_info("%s: nothing to recover", dir_name);
 	}
 	xp_recovered_free(&recovered);
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The flight recorder: the newest records in bounded memory, written when they are wanted."""
 import collections
+import json
 import pathlib
 import re
 import signal
@@ -285,6 +286,12 @@ def test_recover_when_xprof_was_killed(xprof, record, rounds, size):
     # all_rounds() began among those that were overwritten, and perhaps a round.
     assert calls[:-held] in ([], [("all_rounds", ENTER)], [("all_rounds", ENTER), ("round_of", ENTER)])
     assert not list(session.directory.glob("*.spool"))
+    # The earlier log has its place in the manifest, and its functions their names.
+    (entry,) = json.loads((session.directory / "manifest.json").read_text())["processes"]
+    (earlier,) = entry["flights"]
+    assert entry["log"] == path.name and earlier == {"log": path.name.replace(".fdr", ".flight1.fdr"), "number": 1}
+    report = xprof("report", session.directory).stdout
+    assert f"({process.pid}), flight 1: " in report and " round_of " in report and "fn_" not in report
     assert xprof("check", session.directory).returncode == 0
     assert xprof("restore", "-p", process.pid).returncode == 0
     process.send_signal(signal.SIGUSR1)

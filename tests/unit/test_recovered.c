@@ -19,6 +19,7 @@
 
 static char directory[] = "/tmp/xprof-recovered.XXXXXX";
 static int dir_fd;
+static size_t flights; /* that the last manifest got */
 
 static int make_directory(void **state)
 {
@@ -86,7 +87,7 @@ static void test_new_manifest(void **state)
 	(void)state;
 	take(add(&recovered, "app.7.3.fdr", "app", 7), 0);
 	take(add(&recovered, "other.3.fdr", "other", 3), sizeof(PATH) - 1); /* no path: no object */
-	assert_int_equal(xp_recovered_write(&recovered, dir_fd), 0);
+	assert_int_equal(xp_recovered_write(&recovered, dir_fd, &flights), 0);
 	manifest = load();
 	assert_true(json_is_true(json_object_get(manifest, "recovered")));
 	assert_string_equal(text(manifest, "started"), "1970-01-01T00:00:03.000000000Z");
@@ -120,7 +121,7 @@ static void test_manifest_without_a_log(void **state)
 	assert_int_equal(write(fd, before, sizeof(before) - 1), sizeof(before) - 1);
 	close(fd);
 	add(&recovered, "app.7.2.fdr", "app", 7);
-	assert_int_equal(xp_recovered_write(&recovered, dir_fd), 0);
+	assert_int_equal(xp_recovered_write(&recovered, dir_fd, &flights), 0);
 	manifest = load();
 	assert_null(json_object_get(manifest, "recovered"));
 	assert_true(json_real_value(json_object_get(manifest, "duration_s")) == 2.5);
@@ -172,12 +173,148 @@ static void test_notes_without_end(void **state)
 	free(note);
 }
 
+/* name: of a file that is an FDR log, or only named as one. */
+static void make_file(const char *name, bool is_log)
+{
+	static const uint8_t header[32] = { 1, 0, 1, 0 };
+	int fd = openat(dir_fd, name, O_WRONLY | O_CREAT, 0600);
+
+	assert_int_equal(write(fd, header, is_log ? sizeof(header) : 1), is_log ? sizeof(header) : 1);
+	close(fd);
+}
+
+static const char *flight(const json_t *process, size_t index)
+{
+	return text(json_array_get(json_object_get(process, "flights"), index), "log");
+}
+
+static const char *const flight_names[] = {
+	"app.7.flight10.fdr",	 "app.7.flight2.fdr",	    "old.7.flight1.fdr", "app.7.2.flight1.fdr",
+	"py3.11.40.flight1.fdr", "py3.11.40.3.flight1.fdr", "app.8.flight1.fdr", "link.9.flight1.fdr",
+};
+static const char *const other_names[] = {
+	"app.7.flight.fdr",
+	"app.7.flight0.fdr",
+	"app.flight1.fdr",
+	"app.7.flight1.fdr.part",
+	"app.7\xff.flight1.fdr",
+	"a b.7.flight1.fdr",
+	"app.7.flight99999999999.fdr",
+};
+
+static void remove_files(void)
+{
+	for (size_t i = 0; i < sizeof(flight_names) / sizeof(*flight_names); i++)
+		unlinkat(dir_fd, flight_names[i], 0);
+	for (size_t i = 0; i < sizeof(other_names) / sizeof(*other_names); i++)
+		unlinkat(dir_fd, other_names[i], 0);
+}
+
+/* Each log belongs to its process, also if that changed its name or has no spool; a second recovery adds none. */
+static void test_flights(void **state)
+{
+	static const struct {
+		const char *comm;
+		int pid, image;
+		size_t flights;
+	} expected[] = { { "app", 7, 1, 3 }, { "app", 7, 2, 1 }, { "py3.11", 40, 3, 1 }, { "py3.11", 40, 1, 1 } };
+	struct xp_recovered recovered = { 0 };
+	const struct xp_recovered none = { 0 };
+	json_t *manifest, *processes;
+
+	(void)state;
+	for (size_t i = 0; i < 6; i++)
+		make_file(flight_names[i], true);
+	make_file("app.8.flight1.fdr", false);
+	assert_int_equal(symlinkat(flight_names[0], dir_fd, "link.9.flight1.fdr"), 0);
+	for (size_t i = 0; i < sizeof(other_names) / sizeof(*other_names); i++)
+		make_file(other_names[i], true);
+	take(add(&recovered, "app.7.fdr", "app", 7), 0);
+	assert_int_equal(xp_recovered_write(&recovered, dir_fd, &flights), 0);
+	assert_int_equal(flights, 6);
+	xp_recovered_free(&recovered);
+	assert_int_equal(xp_recovered_write(&none, dir_fd, &flights), 0);
+	assert_int_equal(flights, 0);
+	manifest = load();
+	assert_int_equal(json_array_size(json_object_get(manifest, "files")), 7);
+	processes = json_object_get(manifest, "processes");
+	assert_int_equal(json_array_size(processes), 4);
+	for (size_t i = 0; i < 4; i++) {
+		const json_t *process = json_array_get(processes, i);
+
+		assert_string_equal(text(process, "comm"), expected[i].comm);
+		assert_int_equal(json_integer_value(json_object_get(process, "pid")), expected[i].pid);
+		assert_int_equal(json_integer_value(json_object_get(process, "image")), expected[i].image);
+		assert_int_equal(json_array_size(json_object_get(process, "flights")), expected[i].flights);
+	}
+	assert_string_equal(flight(json_array_get(processes, 0), 0), "app.7.flight2.fdr");
+	assert_string_equal(flight(json_array_get(processes, 0), 1), "app.7.flight10.fdr");
+	assert_string_equal(flight(json_array_get(processes, 0), 2), "old.7.flight1.fdr");
+	json_decref(manifest);
+	remove_files();
+}
+
+/* The logs of the flight recorder were named before the spool could be recovered: what it tells is added. */
+static void test_flights_before_the_log(void **state)
+{
+	const struct xp_recovered none = { 0 };
+	struct xp_recovered recovered = { 0 };
+	json_t *manifest, *process;
+
+	(void)state;
+	make_file("app.7.flight2.fdr", true);
+	assert_int_equal(xp_recovered_write(&none, dir_fd, &flights), 0);
+	assert_int_equal(flights, 1);
+	take(add(&recovered, "app.7.fdr", "app", 7), 0);
+	assert_int_equal(xp_recovered_write(&recovered, dir_fd, &flights), 0);
+	assert_int_equal(flights, 0);
+	manifest = load();
+	assert_int_equal(json_array_size(json_object_get(manifest, "processes")), 1);
+	process = json_array_get(json_object_get(manifest, "processes"), 0);
+	assert_string_equal(text(process, "exe"), "/opt/shop?[m/app");
+	assert_int_equal(json_array_size(json_object_get(process, "objects")), 1);
+	assert_string_equal(flight(process, 0), "app.7.flight2.fdr");
+	json_decref(manifest);
+	xp_recovered_free(&recovered);
+	remove_files();
+}
+
+/* A recording that ended has named its logs, and what cannot be read may have been a manifest: they stay. */
+static void test_flights_of_others(void **state)
+{
+	static const char *const manifests[] = {
+		"{\"manifest_version\": 1, \"files\": [], \"processes\": []}",
+		"{\"manifest_version\": 2, \"recovered\": true, \"files\": [], \"processes\": []}",
+		"{\"files\": [",
+	};
+	const struct xp_recovered none = { 0 };
+	char path[128], found[128] = "";
+
+	(void)state;
+	make_file("app.7.flight2.fdr", true);
+	snprintf(path, sizeof(path), "%s/manifest.json", directory);
+	for (size_t i = 0; i < 3; i++) {
+		FILE *file = fopen(path, "w+");
+
+		assert_non_null(file);
+		assert_true(fputs(manifests[i], file) >= 0 && !fclose(file));
+		assert_int_equal(xp_recovered_write(&none, dir_fd, &flights), 0);
+		assert_int_equal(flights, 0);
+		file = fopen(path, "r");
+		assert_non_null(file);
+		assert_non_null(fgets(found, sizeof(found), file));
+		fclose(file);
+		assert_string_equal(found, manifests[i]);
+	}
+	remove_files();
+}
+
 static void test_nothing_recovered(void **state)
 {
 	const struct xp_recovered none = { 0 };
 
 	(void)state;
-	assert_int_equal(xp_recovered_write(&none, dir_fd), 0);
+	assert_int_equal(xp_recovered_write(&none, dir_fd, &flights), 0);
 	assert_int_equal(faccessat(dir_fd, "manifest.json", F_OK, 0), -1);
 }
 
@@ -187,6 +324,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_new_manifest, make_directory, remove_directory),
 		cmocka_unit_test_setup_teardown(test_manifest_without_a_log, make_directory, remove_directory),
 		cmocka_unit_test_setup_teardown(test_notes_without_end, make_directory, remove_directory),
+		cmocka_unit_test_setup_teardown(test_flights, make_directory, remove_directory),
+		cmocka_unit_test_setup_teardown(test_flights_before_the_log, make_directory, remove_directory),
+		cmocka_unit_test_setup_teardown(test_flights_of_others, make_directory, remove_directory),
 		cmocka_unit_test_setup_teardown(test_nothing_recovered, make_directory, remove_directory),
 	};
 

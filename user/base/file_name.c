@@ -5,13 +5,25 @@
 #include <stdio.h>
 #include <string.h>
 
+static bool is_safe(char character)
+{
+	return isalnum((unsigned char)character) || (character && strchr("+-_.", character));
+}
+
+bool xp_file_is_base_name(const char *name)
+{
+	while (is_safe(*name))
+		name++;
+	return !*name;
+}
+
 void xp_file_base_name(char *name, size_t size, const char *comm, pid_t pid, unsigned int image)
 {
 	char safe[16];
 
 	snprintf(safe, sizeof(safe), "%s", comm[0] ? comm : "unnamed");
 	for (char *p = safe; *p; p++)
-		if (!isalnum((unsigned char)*p) && !strchr("+-_.", *p))
+		if (!is_safe(*p))
 			*p = '_';
 	if (safe[0] == '.' || safe[0] == '-')
 		safe[0] = '_';

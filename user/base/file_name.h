@@ -29,5 +29,7 @@ bool xp_file_is_export(const char *name);
  * The target chooses comm, so characters that are unsafe in a file name become '_'.
  */
 void xp_file_base_name(char *name, size_t size, const char *comm, pid_t pid, unsigned int image);
+/* Whether a prefix has only characters that such a one may have. */
+bool xp_file_is_base_name(const char *name);
 
 #endif

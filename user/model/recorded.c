@@ -51,10 +51,12 @@ static void index_flights(struct place *place, json_t *process)
 	const json_t *list = json_object_get(process, "flights");
 
 	for (size_t i = 0; i < json_array_size(list); i++) {
-		json_t *number = json_integer((json_int_t)i + 1);
+		const json_t *flight = json_array_get(list, i);
+		uint64_t named = xp_manifest_number(flight, "number"); /* of one that was recovered */
+		json_t *number = json_integer(named ? (json_int_t)named : (json_int_t)i + 1);
 
-		add_named(place->logs, json_array_get(list, i), "log", process);
-		add_named(place->flights, json_array_get(list, i), "log", number);
+		add_named(place->logs, flight, "log", process);
+		add_named(place->flights, flight, "log", number);
 		json_decref(number);
 	}
 }

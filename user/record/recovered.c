@@ -2,15 +2,18 @@
 #include "record/recovered.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "base/file_name.h"
 #include "format/manifest_reader.h"
 #include "record/manifest.h"
 #include "record/manifest_json.h"
+#include "record/recovered_flights.h"
 
 #define OBJECTS_MAX 65536 /* of a log */
 #define IMAGES_MAX 4096
@@ -167,6 +170,14 @@ static bool add_log(json_t *manifest, const struct xp_recovered_log *log)
 		process = process_value(log);
 		if (json_array_append_new(processes, process))
 			return false;
+	} else if (!json_object_get(process, "objects")) {
+		/* Only the logs of its flight recorder were known. */
+		json_t *known = process_value(log);
+		int failed = !known || json_object_update_missing(process, known);
+
+		json_decref(known);
+		if (failed)
+			return false;
 	}
 	json_object_del(process, "error");
 	return !json_object_set_new(process, "log", text_value(log->result.final_name)) &&
@@ -190,42 +201,66 @@ static json_t *load(int dir_fd)
 	return NULL;
 }
 
-/* Started with the first of its processes. */
+/* Started with the first of its processes, if there is a spool that tells. */
 static json_t *new_manifest(const struct xp_recovered *recovered)
 {
+	json_t *manifest =
+	    json_pack("{s:i, s:s, s:b, s:[], s:[], s:[s]}", "manifest_version", XP_MANIFEST_VERSION, "xprof_version",
+		      XPROF_VERSION, "recovered", 1, "processes", "files", "notices", NOTICE);
 	uint64_t wall_ns = UINT64_MAX;
 	char started[XP_ISO_TIME_BYTES];
 
+	if (!recovered->count)
+		return manifest;
 	for (size_t i = 0; i < recovered->count; i++)
 		wall_ns = XP_MIN(wall_ns, recovered->logs[i]->result.wall_ns);
 	xp_iso_time(started, wall_ns);
-	return json_pack("{s:i, s:s, s:b, s:s, s:[], s:[], s:[s]}", "manifest_version", XP_MANIFEST_VERSION,
-			 "xprof_version", XPROF_VERSION, "recovered", 1, "started", started, "processes", "files",
-			 "notices", NOTICE);
+	if (manifest && json_object_set_new(manifest, "started", json_string(started))) {
+		json_decref(manifest);
+		return NULL;
+	}
+	return manifest;
 }
 
-int xp_recovered_write(const struct xp_recovered *recovered, int dir_fd)
+static int write_manifest(const json_t *manifest, int dir_fd)
 {
-	json_t *manifest;
-	char *text = NULL;
-	bool good;
+	char *text = json_dumps(manifest, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
 	int fd, err;
 
-	if (!recovered->count)
-		return 0;
-	manifest = load(dir_fd);
-	if (!manifest)
-		manifest = new_manifest(recovered);
-	good = manifest != NULL;
-	for (size_t i = 0; good && i < recovered->count; i++)
-		good = add_log(manifest, recovered->logs[i]);
-	if (good)
-		text = json_dumps(manifest, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
-	json_decref(manifest);
 	if (!text)
 		return -ENOMEM;
 	fd = xp_manifest_reserve(dir_fd, 1);
 	err = fd < 0 ? fd : xp_manifest_file_write(dir_fd, fd, text);
 	free(text);
+	return err;
+}
+
+/* A recording that ended has named its logs, and of a newer xprof nothing is changed. */
+static bool lacks_flights(const json_t *manifest)
+{
+	return json_is_true(json_object_get(manifest, "recovered")) &&
+	       xp_manifest_number(manifest, "manifest_version") == XP_MANIFEST_VERSION;
+}
+
+int xp_recovered_write(const struct xp_recovered *recovered, int dir_fd, size_t *flights)
+{
+	json_t *manifest = load(dir_fd);
+	int err = 0;
+
+	*flights = 0;
+	/* Without a log to add, one that cannot be read stays. */
+	if (!manifest && !recovered->count && !faccessat(dir_fd, XP_MANIFEST_NAME, F_OK, AT_SYMLINK_NOFOLLOW))
+		return 0;
+	if (!manifest)
+		manifest = new_manifest(recovered);
+	if (!manifest)
+		return -ENOMEM;
+	for (size_t i = 0; !err && i < recovered->count; i++)
+		err = add_log(manifest, recovered->logs[i]) ? 0 : -ENOMEM;
+	if (!err && lacks_flights(manifest))
+		err = xp_recovered_flights_add(manifest, dir_fd, flights);
+	if (!err && (recovered->count || *flights))
+		err = write_manifest(manifest, dir_fd);
+	json_decref(manifest);
 	return err;
 }

@@ -39,7 +39,10 @@ void xp_recovered_free(struct xp_recovered *recovered);
  */
 int xp_recovered_take_note(void *arg, int kind, int32_t tid, uint64_t tsc, const uint8_t *bytes, size_t size);
 
-/* Writes or completes the manifest, unless there is no log. Returns 0 or -errno. */
-int xp_recovered_write(const struct xp_recovered *recovered, int dir_fd);
+/*
+ * Writes or completes the manifest, unless there is no log. *flights: how many logs of flight recorders it got
+ * (recovered_flights.h). Returns 0 or -errno.
+ */
+int xp_recovered_write(const struct xp_recovered *recovered, int dir_fd, size_t *flights);
 
 #endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Logs of flight recorders that were written before their recording was cut off, in the manifest that is made later. */
+#ifndef XPROF_RECORD_RECOVERED_FLIGHTS_H
+#define XPROF_RECORD_RECOVERED_FLIGHTS_H
+
+#include <stddef.h>
+
+#include <jansson.h>
+
+/* Further logs are not named: anybody may have made the directory's files. */
+#define XP_RECOVERED_FLIGHTS_MAX 65536
+
+/*
+ * Adds the logs of a directory that the manifest lacks, each to its process. One that has no process there gets one, of
+ * which only the name of the log tells. *added: how many. Returns 0 or -errno.
+ */
+int xp_recovered_flights_add(json_t *manifest, int dir_fd, size_t *added);
+
+#endif
