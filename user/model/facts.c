@@ -129,12 +129,18 @@ static int index_image(struct xp_facts *facts, const json_t *entry)
 	const char *comm = xp_manifest_string(entry, "comm"), *cgroup = xp_manifest_string(entry, "cgroup");
 	struct image *image = image_of(facts, xp_manifest_number(entry, "pid"), xp_manifest_number(entry, "image"));
 	uint32_t index = image ? (uint32_t)(image - facts->images) : 0;
+	bool is_known;
 
 	if (!image)
 		return -ENOMEM;
+	/*
+	 * The names of profiles come first: they are those of the kernel's reports, by which waits are found. That of a
+	 * process may be the one of its next program, if that began while xprof read it.
+	 */
+	is_known = image->comm && comm && find_name(facts, image->pid, comm);
 	image->comm = comm ? comm : image->comm;
 	image->cgroup = cgroup ? cgroup : image->cgroup;
-	if (index_name(facts, NULL, index) || (comm && index_name(facts, comm, index)))
+	if (index_name(facts, NULL, index) || (comm && !is_known && index_name(facts, comm, index)))
 		return -ENOMEM;
 	return index_threads(facts, index, json_object_get(entry, "threads"));
 }

@@ -192,6 +192,10 @@ static int on_exec(struct xp_recording *recording, const struct xp_event_task *t
 	if (xp_programs_execs(&recording->bpf.programs, pid) != task->execs)
 		return add_past_program(recording, task, tsc);
 	err = xp_follow_begin_image(recording, pid, tsc);
+	process = xp_processes_find(&recording->traced.processes, pid);
+	/* What was read from /proc is the next program's name if that has begun, but has not been counted yet. */
+	if (!err && process && process->attaching.execs == task->execs)
+		memcpy(process->comm, task->comm, sizeof(process->comm));
 	/* The process is gone, but its records are here. */
 	return err == -ESRCH ? xp_follow_adopt(recording, &task->head, task->comm, tsc) : err;
 }
