@@ -159,6 +159,7 @@ static __always_inline void begin_wait(void *ctx, struct task_struct *task, stru
 	read_run_delay(task, &thread->delay);
 	thread->state = state;
 	thread->flags = 0;
+	thread->delayed_ns = 0;
 	thread->chance = next_chance(thread, clock);
 	if (!draw(thread)) {
 		thread->chance = 0;
@@ -166,6 +167,10 @@ static __always_inline void begin_wait(void *ctx, struct task_struct *task, stru
 	}
 	thread->began_ns = ktime_at(clock);
 	send_begin(ctx, task, thread);
+	if (thread->chance < XP_WAIT_CHOSEN) {
+		thread->delayed_ns = bpf_ktime_get_ns() - thread->began_ns;
+		thread->cpu = bpf_get_smp_processor_id();
+	}
 }
 
 /* ---- its end ---- */
@@ -217,7 +222,7 @@ static __always_inline void end_wait(struct task_struct *task, struct thread *th
 {
 	struct xp_wait_counters *counters = counters_here();
 	__u64 began_ns = thread->began_ns, ns = duration_of(task, thread, clock, now);
-	__u64 runnable_ns = runnable_of(task, thread, clock, ns);
+	__u64 runnable_ns = runnable_of(task, thread, clock, ns), blocked_ns;
 	bool woken = thread->woken;
 	struct room *here;
 
@@ -229,7 +234,8 @@ static __always_inline void end_wait(struct task_struct *task, struct thread *th
 		return;
 	}
 	thread->waits++;
-	thread->blocked_ns += ns - runnable_ns;
+	blocked_ns = ns - runnable_ns;
+	thread->blocked_ns += blocked_ns;
 	thread->runnable_ns += runnable_ns;
 	if (!counters) /* never true: for the verifier */
 		return;
@@ -243,6 +249,9 @@ static __always_inline void end_wait(struct task_struct *task, struct thread *th
 	} else if (!thread->chance) {
 		counters->passed++;
 		return;
+	} else if (woken && thread->chance < XP_WAIT_CHOSEN) {
+		/* It stands for waits that were not delayed. */
+		blocked_ns -= thread->delayed_ns < blocked_ns ? thread->delayed_ns : blocked_ns;
 	}
 	here = room_at(room);
 	if (!here) {
@@ -251,7 +260,7 @@ static __always_inline void end_wait(struct task_struct *task, struct thread *th
 	}
 	now = now ?: ktime_at(clock);
 	here->end.wait.began = (began_ns ?: now - ns) | XP_TIME_KTIME;
-	here->end.wait.blocked_ns = ns - runnable_ns;
+	here->end.wait.blocked_ns = blocked_ns;
 	here->end.wait.runnable_ns = runnable_ns;
 	if (ship_end(&here->end, task, thread, woken, now))
 		counters->sent++;
@@ -298,6 +307,9 @@ int BPF_PROG(wait_waking, struct task_struct *task)
 	waker = bpf_get_current_task_btf();
 	level = preempt_count(waker);
 	thread->waker_flags = 0;
+	/* On another CPU, or by an interrupt, it is not woken any later. */
+	if (thread->delayed_ns && (level & (HARDIRQ_MASK | NMI_MASK) || thread->cpu != bpf_get_smp_processor_id()))
+		thread->delayed_ns = 0;
 	if (level & (HARDIRQ_MASK | NMI_MASK)) {
 		/* Of whatever the interrupt has hit. */
 		thread->waker_flags = XP_WAIT_BY_HARDIRQ;

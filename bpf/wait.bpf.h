@@ -47,6 +47,9 @@ struct thread {
 	__u32 waker_flags;
 	__u32 random;
 	char waker_comm[16];
+	/* How much longer the wait has become by the record of its begin, and the CPU that wrote it. 0: not longer. */
+	__u32 delayed_ns;
+	__u32 cpu;
 	/* Sums of the thread's present program. */
 	__u32 tid; /* an exec may give it that of the first thread */
 	__u64 since;

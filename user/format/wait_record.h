@@ -45,7 +45,7 @@ enum xp_wait_state {
 #define XP_WAIT_NO_STACK (1u << 4) /* the user stack was not read, since there were too many waits: its leaf only */
 
 struct xp_wait_record {
-	uint64_t blocked_ns;
+	uint64_t blocked_ns; /* with a chance below 1: without what the record itself has added to the wait */
 	uint64_t runnable_ns;
 	uint32_t chance;     /* 1..XP_WAIT_CHANCE_ONE, in parts of it: how likely it was that the wait is recorded */
 	uint32_t state;	     /* enum xp_wait_state */
