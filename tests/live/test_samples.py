@@ -358,10 +358,12 @@ def test_storm_of_short_processes(xprof, record, start, shares):
     assert not missing, [e for e in recorded.entries if e["pid"] in missing]
     assert len(seen) == 200, collections.Counter(e["pid"] for e in seen).most_common(3)
     if profiles.GO:
+        # On a busy machine, unwind tables may come late: such stacks are counted, and end early.
+        whole = [e for e in seen if not e["stacks"].get("table_late")][:20]
         found = collections.Counter()
-        for entry in seen[:20]:
+        for entry in whole:
             found.update(n for n in profiles.go_top(recorded.directory / entry["file"]) if n.startswith(("work_", "spin")))
-        assert found["work_a"] >= 15, found
+        assert found["work_a"] >= 0.75 * len(whole) > 0, (found, recorded.totals["stacks"])
 
 
 # Programs whose binary is not where it seems to be.
