@@ -3,6 +3,7 @@
 Phrases that do not belong in comments, messages and pages: each has a plainer word beside it. A comment is read by
 people in a hurry, most of whom learned English as a second language.
 """
+import functools
 import re
 
 import pytest
@@ -50,14 +51,21 @@ def prose(path):
     return [(text.count("\n", 0, m.start()) + 1, m[0]) for m in found]
 
 
+@functools.lru_cache(maxsize=None)
+def texts():
+    """All prose: (path, line, text). Lines of a block comment are one text, as are strings in a row."""
+
+    def joined(text):
+        return re.sub(r"\"\s+\"|\n\s*\*? ?", lambda m: " " if "\n" in m[0] and '"' not in m[0] else "", text)
+
+    return [(path, line, joined(text)) for path in sources() for line, text in prose(path)]
+
+
 @pytest.mark.parametrize("phrase", PLAINER)
 def test_plain_words(phrase):
     found = []
-    for path in sources():
-        for line, text in prose(path):
-            # Lines of a block comment are one text, as are strings in a row.
-            joined = re.sub(r"\"\s+\"|\n\s*\*? ?", lambda m: " " if "\n" in m[0] and '"' not in m[0] else "", text)
-            for match in re.finditer(phrase, joined, re.I):
-                if not any(name in joined[max(match.start() - 1, 0) : match.end() + 20] for name in NAMES):
-                    found.append(f"{path.relative_to(project.REPO)}:{line}: {match[0]!r}: rather {PLAINER[phrase]}")
+    for path, line, text in texts():
+        for match in re.finditer(phrase, text, re.I):
+            if not any(name in text[max(match.start() - 1, 0) : match.end() + 20] for name in NAMES):
+                found.append(f"{path.relative_to(project.REPO)}:{line}: {match[0]!r}: rather {PLAINER[phrase]}")
     assert found == []
