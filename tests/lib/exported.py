@@ -53,14 +53,14 @@ __attribute__((noinline)) static long priced(long rounds)
 static void *helper(void *)
 {
 	prctl(PR_SET_NAME, "the helper");
-	return (void *)until(0.4, random_numbers, 10000);
+	return (void *)until(0.4, random_numbers, 40000);
 }
 
 int main()
 {
 	pthread_t thread;
 	pthread_create(&thread, nullptr, helper, nullptr);
-	until(0.8, priced, 50000);
+	until(0.8, priced, 200000);
 	return pthread_join(thread, nullptr);
 }
 """

@@ -222,9 +222,14 @@ def trace(made, *args, **how):
     return perfetto.Trace(path.read_bytes())
 
 
-def test_perfetto(made):
+@pytest.fixture(scope="module")
+def whole(made):
+    """All of it, which is not cheap to read."""
+    return trace(made)
+
+
+def test_perfetto(made, whole):
     """Calls are those of the report and llvm-xray to the ns a call, samples those of the folded stacks."""
-    whole = trace(made)
     names, sums = account(made)
     count, ns = collections.Counter(), collections.Counter()
     for call in whole.slices:
@@ -247,9 +252,8 @@ def test_perfetto(made):
     assert time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole.clocks[1] // 10**9)) == facts["started"][:19]
 
 
-def test_selection_of_a_timeline(made):
+def test_selection_of_a_timeline(made, whole):
     """Calls that cross an end of the window are cut there; a function is shown with what it calls."""
-    whole = trace(made)
     start, helper = whole.clocks[3], next(tid for tid, (pid, name) in whole.threads.items() if name == "the helper")
     quarter = len(whole.samples) // 4
     from_ms, to_ms = ((whole.samples[i * quarter].time_ns - start) // 10**6 for i in (1, 3))
@@ -275,7 +279,7 @@ def test_selection_of_a_timeline(made):
     assert "nothing to export" in made.export("--perfetto", "-o", "-", "-p", "1", status=1).stderr
 
 
-def test_timeline_of_a_log_that_is_broken(made, tmp_path):
+def test_timeline_of_a_log_that_is_broken(made, whole, tmp_path):
     directory = tmp_path / "copy"
     shutil.copytree(made.directory, directory, symlinks=True)
     log = next(directory.glob("*.fdr"))
@@ -284,7 +288,7 @@ def test_timeline_of_a_log_that_is_broken(made, tmp_path):
     log.write_bytes(data[:-buffer_bytes] + bytes(buffer_bytes))
     done = made.export("--perfetto", "-o", tmp_path / "part", directory=directory, status=1)
     assert f"{log.name}: 0x" in done.stderr
-    part, whole = perfetto.Trace((tmp_path / "part").read_bytes()), trace(made)
+    part = perfetto.Trace((tmp_path / "part").read_bytes())
     assert 0 < len(part.slices) < len(whole.slices) and part.samples == whole.samples
 
 
@@ -354,7 +358,7 @@ def test_files_beside_the_recording(made, tmp_path):
 
 def test_changed_binary(made, tmp_path, program):
     """Another build of the program gives no names, and the export says so."""
-    other = program.text("orders", SOURCE.replace("50000", "50001"), "-O2", "-g", project.no_runtime(), suffix=".cpp")
+    other = program.text("orders", SOURCE.replace("200000", "200001"), "-O2", "-g", project.no_runtime(), suffix=".cpp")
     kept = made.program.with_name("kept")
     made.program.rename(kept)
     shutil.copy(other, made.program)
