@@ -22,12 +22,19 @@ BUDGET_MAX = 5000
 LINK_MAX = 16384
 
 
+def build(program, functions):
+    """live/programs/sleds.c, of so many functions, which takes seconds. Its first instruction creates its file."""
+    return program(
+        "live/programs/sleds.c", "-O1", "-fno-xray-instrument", f"-DFUNCTIONS={functions}", "-Wl,-e,early"
+    )
+
+
 @pytest.fixture
 def sleds(program, start, tmp_path):
-    """Starts live/programs/sleds.c, of so many functions."""
+    """Starts it."""
 
     def start_one(functions):
-        path = program("live/programs/sleds.c", "-O1", "-fno-xray-instrument", f"-DFUNCTIONS={functions}")
+        path = build(program, functions)
         progress = tmp_path / "progress"
         target = targets.Busy(start([path, progress]), path, progress)
         recording.wait_until(progress.exists, "the target does not start")
@@ -72,7 +79,7 @@ def test_signal_stops_attaching(sleds, record, number):
 @alone
 def test_signal_stops_attaching_a_command(program, record, tmp_path):
     """No survey goes before: it is the links of the recording that are given up. Its command never ran."""
-    path = program("live/programs/sleds.c", "-O1", "-fno-xray-instrument", f"-DFUNCTIONS={SOME}")
+    path = build(program, SOME)
     session = record(*PROBE, "--", path, tmp_path / "progress")
     wait_attaching(session)
     children = pathlib.Path(f"/proc/{session.process.pid}/task/{session.process.pid}/children").read_text().split()
@@ -151,7 +158,7 @@ int kill(pid_t pid, int number)
 
 def test_limit_of_a_command(program, xprof, tmp_path):
     """What cannot be recorded is killed while it is still held: not one of its instructions runs."""
-    path = program("live/programs/sleds.c", "-O1", "-fno-xray-instrument", f"-DFUNCTIONS={TOO_MANY}", "-Wl,-e,early")
+    path = build(program, TOO_MANY)
     late_kill = program.text("late_kill", LATE_KILL, "-shared", "-fPIC", instrument=False)
     done = xprof(
         "record", *PROBE, "-o", tmp_path / "out", "--", path, tmp_path / "progress",
