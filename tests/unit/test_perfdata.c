@@ -714,6 +714,38 @@ static void test_compressed(void **state)
 	close(fd);
 }
 
+/* Beside other recordings there are thousands. perf reads them in order with the samples. */
+static void test_compressed_code_of_the_kernel(void **state)
+{
+	static uint8_t expected[300000], found[300000];
+	const struct xp_perfdata_symbol symbol = { 0xffffffffc0001000, 0x80, 1, 0, "bpf_prog_1_s" };
+	static const uint8_t tag[] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+	const size_t first = 232 + 56, records = 1000 * (24 + 16 + 24 + 24 + 24) + 64 + 8 * 7;
+	uint64_t bytes[2];
+
+	(void)state;
+	for (unsigned int level = 0; level < 2; level++) {
+		struct xp_perfdata *perfdata = begin_compressed(level);
+
+		for (unsigned int i = 0; i < 1000; i++) {
+			assert_int_equal(xp_perfdata_symbol(perfdata, i ? 1000 + i : 0, &symbol), 0);
+			assert_int_equal(xp_perfdata_bpf(perfdata, i ? 1000 + i : 0, 1, i, tag), 0);
+		}
+		assert_int_equal(put_sample(perfdata, 3000, 7), 0);
+		end(perfdata);
+		assert_int_equal(count(PERF_RECORD_KSYMBOL), 1000);
+		assert_int_equal(count(PERF_RECORD_BPF_EVENT), 1000);
+		assert_int_equal(pread(fd, &bytes[level], 8, 40 + 8), 8);
+		if (level)
+			assert_int_equal(expand(first, 232 + bytes[level], found, sizeof(found)), records);
+		else
+			assert_int_equal(pread(fd, expected, records, first), records);
+		close(fd);
+	}
+	assert_memory_equal(found, expected, records);
+	assert_in_range(bytes[1], 0, bytes[0] / 5);
+}
+
 /* From some size on: until then the file is one without compression, and at any moment it is whole. */
 static void test_compressed_late(void **state)
 {
@@ -946,6 +978,7 @@ int main(void)
 		cmocka_unit_test(test_full_disk),
 		cmocka_unit_test(test_compressed_full_disk),
 		cmocka_unit_test(test_compressed),
+		cmocka_unit_test(test_compressed_code_of_the_kernel),
 		cmocka_unit_test(test_compressed_late),
 		cmocka_unit_test(test_incompressible),
 		cmocka_unit_test(test_compressed_cut_off),

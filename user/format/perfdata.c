@@ -325,34 +325,6 @@ int xp_perfdata_comm(struct xp_perfdata *perfdata, uint64_t tsc, pid_t pid, pid_
 	return end_with_trailer(perfdata, tsc, pid, tid);
 }
 
-int xp_perfdata_symbol(struct xp_perfdata *perfdata, uint64_t tsc, const struct xp_perfdata_symbol *symbol)
-{
-	size_t bytes = strnlen(symbol->name, SYMBOL_BYTES - 1), padded = xp_perfdata_align(bytes + 1, 8);
-
-	begin(perfdata, PERF_RECORD_KSYMBOL, 0,
-	      sizeof(struct perf_event_header) + 16 + padded + trailer_bytes(perfdata));
-	put(perfdata, &symbol->start, sizeof(symbol->start));
-	put(perfdata, &symbol->bytes, sizeof(symbol->bytes));
-	put(perfdata, &symbol->type, sizeof(symbol->type));
-	put(perfdata, &symbol->flags, sizeof(symbol->flags));
-	xp_perfdata_put(&perfdata->sink, symbol->name, bytes, padded);
-	return end_with_trailer(perfdata, tsc, 0, 0);
-}
-
-int xp_perfdata_bpf(struct xp_perfdata *perfdata, uint64_t tsc, uint16_t type, uint32_t id,
-		    const uint8_t tag[XP_PERFDATA_BPF_TAG_BYTES])
-{
-	const uint16_t head[] = { type, 0 }; /* flags */
-
-	begin(perfdata, PERF_RECORD_BPF_EVENT, 0,
-	      sizeof(struct perf_event_header) + sizeof(head) + sizeof(id) + XP_PERFDATA_BPF_TAG_BYTES +
-		  trailer_bytes(perfdata));
-	put(perfdata, head, sizeof(head));
-	put(perfdata, &id, sizeof(id));
-	put(perfdata, tag, XP_PERFDATA_BPF_TAG_BYTES);
-	return end_with_trailer(perfdata, tsc, 0, 0);
-}
-
 /* ptid, the creating thread, is unknown; its process is written instead. */
 static int put_task(struct xp_perfdata *perfdata, uint64_t tsc, uint64_t then_tsc, uint32_t type, uint16_t misc,
 		    const pid_t ids[4])
@@ -377,7 +349,10 @@ int xp_perfdata_exit(struct xp_perfdata *perfdata, uint64_t tsc, pid_t pid, pid_
 	return put_task(perfdata, tsc, tsc, PERF_RECORD_EXIT, 0, (const pid_t[]){ pid, ppid, tid, ppid });
 }
 
-/* Reserves space for a sample. If samples are compressed, it stays in memory for now. Returns NULL on error. */
+/*
+ * Reserves space for a sample, or another record that is compressed when samples are: it then stays in memory for now.
+ * Returns NULL on error.
+ */
 static uint8_t *sample_room(struct xp_perfdata *perfdata, size_t size)
 {
 	struct xp_perfdata_sink *sink = &perfdata->sink;
@@ -389,6 +364,51 @@ static uint8_t *sample_room(struct xp_perfdata *perfdata, size_t size)
 		return size > sizeof(sink->buf) - sink->used && flush(perfdata) ? NULL : xp_perfdata_room(sink, size);
 	room = xp_perfdata_compressor_room(perfdata->compressor, size);
 	return room || pack(perfdata) ? room : xp_perfdata_compressor_room(perfdata->compressor, size);
+}
+
+/* What names BPF programs may be compressed: there may be thousands of records, and perf inject needs none of them. */
+static int put_bpf(struct xp_perfdata *perfdata, uint64_t tsc, uint32_t type, const void *fields, size_t bytes)
+{
+	const struct trailer trailer = { .time = time_of(perfdata, tsc), .id = XP_PERFDATA_EVENT_SAMPLES + 1 };
+	const struct perf_event_header header = { .type = type,
+						  .size = sizeof(header) + bytes + trailer_bytes(perfdata) };
+	uint8_t *to = sample_room(perfdata, header.size);
+
+	if (!to)
+		return perfdata->sink.err;
+	memcpy(to, &header, sizeof(header));
+	memcpy(to + sizeof(header), fields, bytes);
+	memcpy(to + sizeof(header) + bytes, &trailer, trailer_bytes(perfdata));
+	return end(perfdata, trailer.time);
+}
+
+int xp_perfdata_symbol(struct xp_perfdata *perfdata, uint64_t tsc, const struct xp_perfdata_symbol *symbol)
+{
+	struct {
+		uint64_t start;
+		uint32_t bytes;
+		uint16_t type, flags;
+		char name[SYMBOL_BYTES];
+	} fields = { .start = symbol->start, .bytes = symbol->bytes, .type = symbol->type, .flags = symbol->flags };
+	size_t bytes = strnlen(symbol->name, SYMBOL_BYTES - 1);
+
+	_Static_assert(SYMBOL_BYTES % 8 == 0, "PERF_RECORD_KSYMBOL");
+	memcpy(fields.name, symbol->name, bytes);
+	return put_bpf(perfdata, tsc, PERF_RECORD_KSYMBOL, &fields,
+		       offsetof(typeof(fields), name) + xp_perfdata_align(bytes + 1, 8));
+}
+
+int xp_perfdata_bpf(struct xp_perfdata *perfdata, uint64_t tsc, uint16_t type, uint32_t id,
+		    const uint8_t tag[XP_PERFDATA_BPF_TAG_BYTES])
+{
+	struct {
+		uint16_t type, flags;
+		uint32_t id;
+		uint8_t tag[XP_PERFDATA_BPF_TAG_BYTES];
+	} fields = { .type = type, .id = id };
+
+	memcpy(fields.tag, tag, sizeof(fields.tag));
+	return put_bpf(perfdata, tsc, PERF_RECORD_BPF_EVENT, &fields, sizeof(fields));
 }
 
 static uint8_t *put_chain(uint8_t *to, uint64_t context, const uint64_t *addresses, size_t count)

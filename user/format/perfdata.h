@@ -18,10 +18,11 @@
  * Records need not be in time order: perf sorts them. A FINISHED_ROUND is written regularly, so that perf need not keep
  * all of them for sorting (see late_ns).
  *
- * Samples may be compressed (perfdata_zstd.h), from some size of the file on: perf reads files with both. They are then
- * written up to a second later than other records. The other
- * records stay uncompressed: `perf inject --jit` looks for mappings, does not look into compressed records, and passes
- * those on before all others. So if a record has the same time as a sample, perf may process the sample first.
+ * Samples may be compressed (perfdata_zstd.h), from some size of the file on: perf reads files with both. So may SWITCH
+ * records and those that name BPF programs, which can be far more than the samples. Compressed records are written up
+ * to a second later than others. The others stay uncompressed: `perf inject --jit` looks for mappings, does not look
+ * into compressed records, and passes those on before all others. So if a record has the same time as a sample, perf
+ * may process the sample first.
  *
  * Functions return 0 or -errno. After an error, the writer does nothing more and returns the same error again.
  */
@@ -72,7 +73,7 @@ struct xp_perfdata_options {
 	uint64_t late_ns;
 	bool waits;			/* there is a second event, of which xp_perfdata_wait() writes the samples */
 	bool switches;			/* there will be SWITCH records: perf report --latency looks for this */
-	uint64_t plain_bytes;		/* samples are not compressed before there are so many bytes of records */
+	uint64_t plain_bytes;		/* nothing is compressed before there are so many bytes of records */
 	unsigned int compression_level; /* zstd level of samples: 1 to 22; 0: not compressed */
 };
 
