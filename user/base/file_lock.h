@@ -9,7 +9,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define XP_FILE_LOCK_PATIENCE_NS 5000000000ull
+/* A killed xprof stops a target for up to 15 s, and then removes its probes. */
+#define XP_FILE_LOCK_PATIENCE_NS 20000000000ull
 
 /*
  * Locks the open file. If the holder has ended, is about to end or is unknown, waits until XP_FILE_LOCK_PATIENCE_NS
