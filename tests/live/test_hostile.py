@@ -34,7 +34,7 @@ class Hostile:
         assert self.is_alive(), f"the target ended with status {self.process.returncode}"
         leftovers.assert_nothing_left(self.pid)
         self.process.terminate()
-        assert self.process.wait(20) == 0
+        assert self.process.wait(recording.READY_S) == 0
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_code_exchanged(record, hostile):
     """Its call never returns: xprof gives up, puts all back, and probes. Sometimes the helper comes too late."""
     for _ in range(4):
         target = hostile("loop")
-        recorded = record("-p", target.pid, "-d", "200ms", "--no-samples").finish().adds_up()
+        recorded = record("-p", target.pid, "-d", "500ms", "--no-samples").finish().adds_up()
         assert recorded.status == 0, recorded.messages
         assert "probed, not patched" not in recorded.messages or "did not return in time" in recorded.messages
         assert recorded.totals["written"] > 0
@@ -184,7 +184,7 @@ def test_stays_frozen(record, hostile, freezer):
         freezer.freeze()
         time.sleep(0.1)
         session.process.send_signal(signal.SIGINT)
-        session.process.wait(30)
+        session.process.wait(recording.READY_S)
         freezer.freeze(False)
         assert target.is_alive()
         project.run([project.XPROF, "restore", "-p", target.pid])
@@ -192,30 +192,30 @@ def test_stays_frozen(record, hostile, freezer):
 
 
 def test_recorder_killed_with_its_group(xprof, hostile, tmp_path):
-    """A service manager that stops a container kills xprof and its helpers at once, at any moment."""
+    """
+    A service manager that stops a container kills xprof and its helpers at once, while its stub is made. Not while it counts
+    calls, before that: a breakpoint that the kernel removes just then would stay (user/base/shield.h).
+    """
     group = Group(2)
     try:
         if not (group.path / "cgroup.kill").exists():
             pytest.skip("this kernel has no cgroup.kill (Linux 5.14)")
-        target = hostile("calm")
-        rng = random.Random(SEED)
         for number in range(10):
-            directory = tmp_path / f"killed{number}"
+            target = hostile("calm")
             process = subprocess.Popen(
-                [xprof.path, "record", PATCH, "--no-samples", "-p", str(target.pid), "-o", str(directory)],
+                [xprof.path, "record", PATCH, "--no-samples", "-p", str(target.pid), "-o", str(tmp_path / f"killed{number}")],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 preexec_fn=lambda: group.add(os.getpid()),
             )
-            # While its stub is made, mostly: what comes before takes 200 ms and more.
             maps = pathlib.Path(f"/proc/{target.pid}/maps")
-            deadline = time.monotonic() + rng.uniform(0.1, 1)
-            while time.monotonic() < deadline and "/memfd:xprof " not in maps.read_text():
-                pass
+            deadline = time.monotonic() + recording.READY_S
+            while "/memfd:xprof " not in maps.read_text():
+                assert time.monotonic() < deadline, "no stub is made"
             group.kill()
-            process.wait(20)
+            process.wait(recording.READY_S)
             assert target.is_alive(), f"killed in round {number}"
             recording.wait_until(lambda: not (group.path / "cgroup.procs").read_text(), "something was not killed")
-        assert project.run([project.XPROF, "restore", "-p", target.pid]).returncode == 0
-        target.end_well()
+            assert project.run([project.XPROF, "restore", "-p", target.pid]).returncode == 0
+            target.end_well()
     finally:
         group.remove()
