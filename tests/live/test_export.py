@@ -397,7 +397,7 @@ def test_recording_that_was_cut_off(made, tmp_path):
 
 SCRIPT = """
 function price(n) { let sum = 0; for (let i = 0; i < n; i++) sum += i % 7; return sum; }
-const end = Date.now() + 1500;
+const end = Date.now() + 2500;
 let sum = 0;
 while (Date.now() < end) sum += price(5000);
 """

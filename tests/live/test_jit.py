@@ -64,6 +64,11 @@ def wait_for_text(path, text):
     )
 
 
+def wait_for_cpu_time(pid, seconds):
+    end = targets.cpu_s(pid) + seconds
+    recording.wait_until(lambda: targets.cpu_s(pid) >= end, "it gets no CPU time")
+
+
 class Jit:
     """A finished recording of one process with JIT code."""
 
@@ -101,10 +106,16 @@ class Jit:
 
 @pytest.fixture
 def jit(xprof, record):
-    """Records a process for a while: jit(pid, ...) -> Jit."""
-    return lambda pid, *args, seconds=SECONDS: Jit(
-        xprof, record("-p", pid, "--no-sleds", "-F", "999", "-d", str(seconds), *args).finish(), pid
-    )
+    """Records a process for a while, and for half of that in CPU time: jit(pid, ...) -> Jit."""
+
+    def record_one(pid, *args, seconds=SECONDS):
+        session = record("-p", pid, "--no-sleds", "-F", "999", *args).wait_attached()
+        end = time.monotonic() + seconds
+        wait_for_cpu_time(pid, seconds / 2)
+        time.sleep(max(end - time.monotonic(), 0))
+        return Jit(xprof, session.stop(), pid)
+
+    return record_one
 
 
 # ---- runtimes ----
@@ -122,7 +133,7 @@ def test_node_jitdump(run, jit, tmp_path):
     need("node")
     node = run(["node", "--perf-prof", PROGRAMS / "hot.js", "60"])
     wait_for_text(tmp_path / f"jit-{node.pid}.dump", "hotLoop")
-    time.sleep(1)
+    wait_for_cpu_time(node.pid, 1)
     jit(node.pid).assert_hot("JS:.*(hotLoop|leaf|main)_")
 
 
@@ -136,7 +147,7 @@ def test_lli(run, jit, tmp_path, version):
     )
     assert made.returncode == 0, made.stderr
     lli = run([f"lli-{version}", code])
-    time.sleep(1)
+    wait_for_cpu_time(lli.pid, 1)
     done = jit(lli.pid)
     done.assert_hot("^hot_loop$")
     assert done.jit["functions"] == 2
@@ -148,7 +159,7 @@ def test_lli_from_its_start(xprof, record, tmp_path):
     need("lli-14", "clang-14")
     code = tmp_path / "interpreted.ll"
     assert project.run(["clang-14", "-O1", "-S", "-emit-llvm", PROGRAMS / "interpreted.c", "-o", code]).returncode == 0
-    recorded = record("--no-sleds", "-F", "199", "--", "lli-14", code, "3").finish()
+    recorded = record("--no-sleds", "-F", "199", "--", "lli-14", code, "2").finish()
     (entry,) = [e for e in recorded.manifest["samples"]["profiles"] if e.get("jit")]
     Jit(xprof, recorded, entry["pid"]).assert_hot("^hot_loop$")
 
@@ -159,7 +170,7 @@ def test_php(run, jit):
         pytest.skip("php has no opcache here")
     php = run(["php", *OPCACHE, "-d", "opcache.jit_debug=16", PROGRAMS / "hot.php", "60"])
     wait_for_text(maps_of(php.pid)[0], "leaf")
-    time.sleep(0.5)
+    wait_for_cpu_time(php.pid, 0.5)
     jit(php.pid).assert_hot(r"\$(leaf|hot_loop)\$")
 
 
@@ -234,7 +245,7 @@ def test_erlang(run, jit, tmp_path):
     assert project.run(["erlc", "-o", tmp_path, PROGRAMS / "hot.erl"]).returncode == 0
     erl = run(["erl", "+JPperf", "true", "-noinput", "-pa", tmp_path, "-s", "hot", "start"])
     wait_for_text(maps_of(erl.pid)[0], "hot:loop")
-    time.sleep(1)
+    wait_for_cpu_time(erl.pid, 1)
     jit(erl.pid).assert_hot("hot:loop/2")
 
 
@@ -280,8 +291,7 @@ def two_functions(ours, xprof, record):
     def record_one(way, before, after):
         process = ours(way, after)
         session = record("-p", process.pid, "--no-sleds", "-F", "199").wait_attached()
-        end = targets.cpu_s(process.pid) + before
-        recording.wait_until(lambda: targets.cpu_s(process.pid) >= end, "it gets no CPU time", 60)
+        wait_for_cpu_time(process.pid, before)
         process.send_signal(signal.SIGUSR1)
         return Jit(xprof, session.finish(), process.pid)
 
@@ -336,7 +346,7 @@ def test_hostile(ours, jit, way):
     process = ours(way)
     before = time.monotonic()
     done = jit(process.pid, seconds=1)
-    assert time.monotonic() - before < 30
+    assert time.monotonic() - before < recording.READY_S
     assert done.unnamed >= 10 and not done.named, done.entry
     assert "lie" not in done.report
     assert process.poll() is None

@@ -13,6 +13,7 @@ import perf_tool
 import profiles
 import project
 import recording
+import targets
 
 pytestmark = pytest.mark.uprobes
 
@@ -179,7 +180,7 @@ def test_lli_lines(run, injected, perf, tmp_path, version):
     made = project.run([f"clang-{version}", "-O1", "-g", "-S", "-emit-llvm", PROGRAMS / "interpreted.c", "-o", code])
     assert made.returncode == 0, made.stderr
     lli = run([f"lli-{version}", code], env={**os.environ, "JITDUMPDIR": str(tmp_path)})
-    time.sleep(1)
+    recording.wait_until(lambda: targets.cpu_s(lli.pid) >= 1, "it gets no CPU time")
     found = injected(lli.pid)
     found.assert_like_profile("hot_loop")
     source = (PROGRAMS / "interpreted.c").read_text().splitlines()
