@@ -16,7 +16,11 @@ XPROF = REPO / os.environ.get("XPROF", "xprof")
 CLANG = os.environ.get("CLANG", "clang")
 
 
-def run(argv, timeout=60, **options):
+# More than a test may take by its time limit, which spares what waits for a CPU.
+RUN_S = 400
+
+
+def run(argv, timeout=RUN_S, **options):
     """Runs a command with text output and input from /dev/null, and returns the finished process."""
     options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     return subprocess.run([str(a) for a in argv], text=True, errors="replace", timeout=timeout, check=False, **options)

@@ -13,6 +13,7 @@ import time
 
 import project
 
+# Of what comes in a moment, where a process gets a CPU. The time limit of a test is longer.
 READY_S = 60
 END_S = 100
 
@@ -64,7 +65,7 @@ def read_log(path, instr_map=None, version=None):
     return records
 
 
-def basic_records(path, version=None, timeout=60):
+def basic_records(path, version=None, timeout=project.RUN_S):
     """All records in the form of XRay's basic mode, 32 bytes each: of a large log llvm-xray makes it fastest."""
     tool = project.LlvmXray(version or project.LLVM_VERSIONS[-1])
     raw = path.with_suffix(".raw")
