@@ -335,7 +335,7 @@ def test_target_gone_at_once(xprof, program, tmp_path):
             pass
         process.kill()
         process.wait()
-        _, messages = session.communicate(timeout=20)
+        _, messages = session.communicate(timeout=recording.READY_S)
         if session.returncode == 0:
             assert xprof("check", directory).returncode == 0
         else:

@@ -143,7 +143,7 @@ def test_cooled_functions_come_back(record, load, mode, hot_calls):
     recording.wait_until(is_out, "hot() is not taken out")
     time.sleep(0.6)
     target.process.send_signal(signal.SIGUSR2)
-    recording.wait_until(lambda: not is_out(), "hot() is still out", limit_s=5)
+    recording.wait_until(lambda: not is_out(), "hot() is still out")
     time.sleep(1)  # its probes are there a moment before it counts as recorded
     calls = target.counters()[target.HOT]
     recorded = session.stop().ok()
@@ -260,7 +260,7 @@ def test_workers_of_a_server(record, program, start, tmp_path):
     say(3, 0)
     recording.wait_until(lambda: workers(True, 3), "hot() is not taken out again")
     say(4, 1)
-    assert process.wait(20) == 0
+    assert process.wait(recording.READY_S) == 0
     recorded = session.finish().ok()
     _, hot, warm, *_ = struct.unpack("=5Q", file.read_bytes())
     entered = collections.Counter()
@@ -338,7 +338,7 @@ def test_process_that_cannot_be_stopped(record, load, start, tmp_path):
     assert COUNTED not in entry_kinds(target)
     begin = time.monotonic()
     tracer.terminate()
-    tracer.wait(20)
+    tracer.wait(recording.READY_S)
     recording.wait_until(lambda: COUNTED in entry_kinds(target), "hot() is not taken out")
     recorded = session.stop()
     assert recorded.status == 0, recorded.messages
@@ -484,4 +484,4 @@ def test_thousands_of_functions(record, program, start, tmp_path, how, options):
     print(f"{len(out)} out, {told}")
     assert len(out) > 2000 and told["spent"] - told["spent_in_stops"] < 0.25
     process.terminate()
-    assert process.wait(20) == 0
+    assert process.wait(recording.READY_S) == 0

@@ -63,9 +63,13 @@ def flights(recorded):
     return [FlightLog(recorded, f, process["exe"]) for f in process.get("flights", [])]
 
 
+def logs_written(session):
+    return len(re.findall(r"flight\d+\.fdr: the newest", session.messages()))
+
+
 def wait_written(session, count):
     recording.wait_until(
-        lambda: len(re.findall(r"flight\d+\.fdr: the newest", session.messages())) >= count,
+        lambda: logs_written(session) >= count,
         lambda: f"no flight is written:\n{session.messages()}",
     )
 
@@ -157,20 +161,23 @@ def test_memory_is_bounded(program, record, waiting):
     session = record("--no-samples", "--flight=1M", "-p", process.pid).wait_attached()
     before_kib = peak_kib = anonymous_kib(session.process.pid)
     process.send_signal(signal.SIGUSR1)
-    asked = 0
+    asked = written = 0
     while process.poll() is None:
         try:
             process.wait(0.1)
         except subprocess.TimeoutExpired:
             pass
-        asked += 1
-        if asked in (3, 6):
+        # The second time when the first log is there: a signal that is pending already would be one with it.
+        written = logs_written(session)
+        if asked == written < 2:
             session.process.send_signal(signal.SIGUSR2)
+            asked += 1
         peak_kib = max(peak_kib, anonymous_kib(session.process.pid))
     recorded = session.finish().adds_up()
     totals = recorded.totals
     assert recorded.status == 0 and totals["seen"] == 2 * threads * calls
-    assert len(flights(recorded)) == min(asked // 3, 2)
+    # The last may be asked for when the process has ended.
+    assert max(written, 1) <= len(flights(recorded)) <= asked
     assert totals["overwritten"] + totals["lost"]["total"] > 0.8 * totals["seen"]
     # What fills, what is written, and what the writing itself needs.
     assert peak_kib - before_kib < 6 * 1024, f"{before_kib} KiB before, {peak_kib} KiB then"
@@ -381,8 +388,9 @@ def test_slow_call_is_written(xprof, record, slow_calls, mode):
 
 def test_slow_calls_beyond_the_limit(record, slow_calls):
     """At most so many logs a minute: the other slow calls are counted. ^C ends it, with the rest in the last log."""
-    process = slow_calls(*(f"{100 * n}:150" for n in range(1, 6)))
-    session = record("--no-samples", "--flight=1M", "--trigger=handle_request>120ms", "--trigger-limit=2", "-p", process.pid)
+    process = slow_calls(*(f"{100 * n}:600" for n in range(1, 6)))
+    # Others may wait for a CPU meanwhile.
+    session = record("--no-samples", "--flight=1M", "--trigger=handle_request>500ms", "--trigger-limit=2", "-p", process.pid)
     session.wait_attached()
     process.send_signal(signal.SIGUSR1)
     assert process.stdout.readline() == "ready\n"
