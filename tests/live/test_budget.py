@@ -471,7 +471,7 @@ def test_restless_target(xprof, record, churn, what, options):
 @pytest.mark.parametrize("how, options", [("run", []), ("fork", ["--follow"])])
 def test_thousands_of_functions(record, program, start, tmp_path, how, options):
     """3 000 functions that are all too hot go at once, beforehand, also if children call them who are not there yet."""
-    path = program("live/programs/crowd.c", "-O0", project.no_runtime(), "-g0")
+    path = program("live/programs/crowd.c", "-O1", project.no_runtime(), "-g0")
     process = start([path, how, tmp_path / "counters"])
     recording.wait_until(lambda: how == "run" or targets.children(process.pid), "no child")
     session = record("--no-samples", "--max-overhead=5%", *options, "-p", process.pid).wait_attached()

@@ -161,7 +161,7 @@ def test_what_calls_of_children_cost(xprof, busy):
 
 def test_children_and_programs(xprof, program, start, tmp_path):
     """With --follow and --exec, from the processes that are there: children of the target, and those that run the file."""
-    path = program("live/programs/crowd.c", "-O0", project.no_runtime(), "-g0")
+    path = program("live/programs/crowd.c", "-O1", project.no_runtime(), "-g0")
     process = start([path, "fork", tmp_path / "counters"])
     recording.wait_until(lambda: targets.children(process.pid), "no child")
     for options, called in ((["-p", process.pid], False), (["--follow", "-p", process.pid], True), (["--exec", path], True)):
