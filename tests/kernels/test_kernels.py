@@ -358,7 +358,7 @@ def test_waits(guest, xprof):
     truths = [line.split() for line in guest.text("waits.output").splitlines()]
     assert len(truths) == 6
     for name, *numbers in truths:
-        tid, waited_ns, switches, run_delay_ns, _ = map(int, numbers)
+        tid, waited_ns, switches, run_delay_ns, *_ = map(int, numbers)
         thread = threads[tid]
         off_s = thread["blocked_s"] + thread["runnable_s"]
         # With one CPU for all, a thread waits some time more from what it has printed until it has ended.

@@ -17,6 +17,7 @@ import wait_records
 
 pytestmark = [pytest.mark.uprobes, pytest.mark.together("waits")]
 
+ROOM = ["--buffer=16M"]  # on a busy machine, the reader may be late
 STATES = {"sleeper": "sleeping", "taker": "lock", "reader": "sleeping", "addressee": "lock", "parent": "disk",
           "starved": "preempted"}
 # Not "parent": glibc's vfork() has its return address in a register, which no rule of ours describes.
@@ -24,7 +25,7 @@ PLACES = {"sleeper": "wait_asleep", "taker": "wait_for_lock", "reader": "wait_fo
           "starved": "wait_for_cpu"}
 WAKERS = {"taker": "holder", "reader": "writer", "addressee": "mailer"}
 
-Truth = collections.namedtuple("Truth", "name tid waited_ns switches run_delay_ns life_ns")
+Truth = collections.namedtuple("Truth", "name tid waited_ns switches run_delay_ns life_ns birth_ns death_ns")
 
 
 def adds_up(recorded):
@@ -64,7 +65,7 @@ WAITS = ("live/programs/waits.c", "-g", "-O2", "-fomit-frame-pointer", "-pthread
 def known(xprof, program, tmp_path_factory):
     directory = tmp_path_factory.mktemp("waits") / "out"
     path = program(*WAITS, instrument=False)
-    return Known(xprof, recording.Session(xprof, directory, ["--off-cpu", "--", path, 3]).finish())
+    return Known(xprof, recording.Session(xprof, directory, ["--off-cpu", *ROOM, "--", path, 3]).finish())
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +73,7 @@ def on_machine(xprof, program, tmp_path_factory):
     """What a disk and priorities make threads wait for."""
     directory = tmp_path_factory.mktemp("machine")
     path = program(*WAITS, instrument=False)
-    return Known(xprof, recording.Session(xprof, directory / "out", ["--off-cpu", "--", path, 1.5, directory / "file"]).finish())
+    return Known(xprof, recording.Session(xprof, directory / "out", ["--off-cpu", *ROOM, "--", path, 1.5, directory / "file"]).finish())
 
 
 def places_of(xprof, recorded):
@@ -90,6 +91,11 @@ def places_of(xprof, recorded):
 def is_share(ns, truth, rest_ns):
     """rest_ns: what interrupts and a hypervisor may take: time without a CPU for the program, but no wait."""
     return 0.98 * truth.waited_ns - rest_ns <= ns <= 1.02 * truth.waited_ns
+
+
+def is_from_to(value, low, high, rel):
+    """Whether it lies between them, give or take this share and 3 ms."""
+    return (1 - rel) * low - 3e6 <= value <= (1 + rel) * high + 3e6
 
 
 def test_disk(on_machine, xprof):
@@ -138,24 +144,31 @@ def test_durations(known):
             whole += 1
             off_ns = 1e9 * (thread["blocked_s"] + thread["runnable_s"])
             assert sum(w.period for w in known.waits[truth.tid]) == pytest.approx(off_ns, rel=0, abs=1e7), thread
-            assert sum(w.period for w in waits) == pytest.approx(truth.waited_ns, rel=0.02), (truth, thread)
+            # Before and after, the thread may have waited for a CPU.
+            high_ns = truth.waited_ns + truth.birth_ns + truth.death_ns
+            assert is_from_to(sum(w.period for w in waits), truth.waited_ns, high_ns, 0.02), (truth, thread)
     assert whole
 
 
 def test_kernel_accounts(known, on_machine):
-    """The sums of threads are those of the kernel, within 1 %, and the switches are the same."""
+    """
+    The sums of threads are those of the kernel, within 1 %, and the switches are the same. What a thread waits for a CPU
+    before its first look at the clock and after its last one is known by its bounds only.
+    """
     for known, truth in [(of, truth) for of in (known, on_machine) for truth in of.truths]:
         thread = known.threads[truth.tid]
-        # The first wait is that of a new thread for a CPU. Printing may make a thread wait, after it has looked.
+        # The first wait is that of a new thread for a CPU. A thread may wait after it has looked.
         assert truth.switches + 1 <= thread["waits"] <= truth.switches + 12, truth
         off_s = thread["blocked_s"] + thread["runnable_s"]
-        assert thread["runnable_s"] == pytest.approx(truth.run_delay_ns / 1e9, rel=0.01, abs=0.003), truth
-        assert off_s + thread["running_s"] == pytest.approx(truth.life_ns / 1e9, rel=0.01, abs=0.003), truth
+        delay_ns = truth.run_delay_ns, truth.run_delay_ns + truth.death_ns
+        life_ns = truth.life_ns - truth.birth_ns, truth.life_ns + truth.death_ns
+        assert is_from_to(1e9 * thread["runnable_s"], *delay_ns, 0.01), (truth, thread)
+        assert is_from_to(1e9 * (off_s + thread["running_s"]), *life_ns, 0.01), (truth, thread)
         if known.is_whole(truth.tid):  # by our own clock, too
             waits = known.waits[truth.tid]
             assert sum(w.period for w in waits) / 1e9 == pytest.approx(off_s, rel=0.01), truth
             runnable_ns = sum(w.runnable for w in waits)
-            assert runnable_ns == pytest.approx(truth.run_delay_ns, rel=0.01, abs=3e6), truth
+            assert is_from_to(runnable_ns, *delay_ns, 0.01), truth
 
 
 def test_wakers(known):
@@ -209,6 +222,10 @@ def test_profile(known):
     assert us == pytest.approx(ns / 1000, abs=2)
 
 
+def states_in(tasks):
+    return [path.read_text().rpartition(")")[2].split()[0] for path in tasks.glob("*/stat")]
+
+
 def test_open_waits(xprof, record, program, start):
     """
     Waits that began before the recording and are not over at its end count as long as it lasts. Their user stacks are
@@ -223,6 +240,8 @@ static void *wait(void *arg) { locked_out(); return arg; }
 int main(void) { pthread_t t; pthread_mutex_lock(&m); pthread_create(&t, 0, wait, 0); for (;;) pause(); }
 """, "-g", "-O1", "-fomit-frame-pointer", "-pthread", instrument=False)
     process = start([path])
+    tasks = pathlib.Path(f"/proc/{process.pid}/task")
+    recording.wait_until(lambda: states_in(tasks) == ["S", "S"], "its threads do not wait")
     session = record("--off-cpu", "-p", process.pid, "-d", 1)
     recorded = session.finish()
     waits = adds_up(recorded)
@@ -359,23 +378,39 @@ int main(void) {
 """
 
 
+def naps_in(process, session):
+    """The recording of the session, which ends when each thread has had some naps."""
+
+    def naps_of():
+        tasks = pathlib.Path(f"/proc/{process.pid}/task").glob("*/status")
+        return [int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", path.read_text(), re.M)[1]) for path in tasks]
+
+    session.wait_attached()
+    before = max(naps_of())
+    recording.wait_until(lambda: min(naps_of()) > before + 20, "no naps")
+    return session.stop()
+
+
 def test_one_thread_and_all(xprof, record, naps, start):
     """Of a thread, and of all processes."""
     process = start([naps, 100000])
     recording.wait_until(lambda: len(os.listdir(f"/proc/{process.pid}/task")) == 2, "no thread")
     tids = {int(tid) for tid in os.listdir(f"/proc/{process.pid}/task")}
     (other,) = tids - {process.pid}
-    recorded = record("--off-cpu", "-t", other, "-d", 0.5).finish()
+    recorded = naps_in(process, record("--off-cpu", "-t", other))
     assert {thread["tid"] for thread in adds_up(recorded)["threads"]} == {other}
     found = list(wait_records.read(xprof, recorded.directory))
     assert {w.tid for w in found} == {other} and len([w for w in found if w.state == "sleeping"]) > 10
-    recorded = record("--off-cpu", "-a", "-d", 0.5).finish()
-    threads = {thread["tid"]: thread for thread in adds_up(recorded)["threads"]}
-    # On a busy machine, they wait for a CPU after each nap.
-    assert set(tids) < set(threads)
-    assert all(threads[tid]["blocked_s"] + threads[tid]["runnable_s"] > 0.25 for tid in tids)
-    found = list(wait_records.read(xprof, recorded.directory))
-    assert all(sum(w.tid == tid and w.state == "sleeping" for w in found) > 10 for tid in tids)
+    recorded = naps_in(process, record("--off-cpu", *ROOM, "-a"))
+    waits = adds_up(recorded)
+    threads = {thread["tid"]: thread for thread in waits["threads"]}
+    # Of a machine with many short processes, the manifest leaves some out.
+    assert tids < set(threads) or waits["threads_omitted"], waits
+    for thread in (threads[tid] for tid in tids & set(threads)):
+        # On a busy machine, it waits for a CPU after each nap. How many waits are recorded depends on what others do.
+        assert thread["waits"] > 10 and thread["blocked_s"] + thread["runnable_s"] > recorded.manifest["duration_s"] / 2
+    found = collections.Counter((w.tid, w.state) for w in wait_records.read(xprof, recorded.directory))
+    assert {state for tid, state in found if tid in tids} <= {"sleeping", "preempted"}, found
 
 
 def test_children(xprof, record, naps):

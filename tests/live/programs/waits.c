@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Threads that wait in known ways: waits SECONDS. Each does nothing but one kind of wait, in a function of its own, and
- * measures it by the clock. At its end it prints, as one line,
+ * measures it by the clock. When all have ended, there is a line for each of them,
  *
- *   NAME TID WAITED_NS SWITCHES RUN_DELAY_NS LIFE_NS
+ *   NAME TID WAITED_NS SWITCHES RUN_DELAY_NS LIFE_NS BIRTH_NS DEATH_NS
  *
- * the time in those functions, and the kernel's account of the thread: /proc/thread-self/status and schedstat.
+ * the time in those functions, the kernel's account of the thread (/proc/thread-self/status and schedstat), and what no
+ * thread can tell of itself: between its creation and its first look at the clock, which is in LIFE_NS, and between its
+ * last look and its end, which is not, it may have waited for a CPU, up to so long.
  * "hanging" never ends: it waits for a lock that its holder does not give back, when the process ends.
  *
  * waits SECONDS FILE: others instead. "faulting" waits for pages of that file, which it makes. "urgent" waits for a
@@ -28,12 +30,28 @@
 
 #define HERE __attribute__((noinline))
 
+/* On a busy machine each thread goes on until it has waited so often for each second, for longer than that. */
+#define ROUNDS_A_SECOND 40
+#define ROUND_NS 2000000
+#define INVERSIONS 8
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, kept = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t mail = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t mailed = PTHREAD_COND_INITIALIZER;
 static int letters, ends[2];
 static atomic_bool is_over;
-static uint64_t until_ns, born_ns[6];
+static uint64_t until_ns;
+static double rounds_min;
+
+/* A measured thread. */
+static struct account {
+	const char *name; /* NULL: it has nothing to tell */
+	pid_t tid;
+	uint64_t waited_ns;
+	uint64_t switches;
+	uint64_t run_delay_ns;
+	uint64_t born_ns, begun_ns, ended_ns; /* when */
+} accounts[6];
 
 static uint64_t now_ns(clockid_t clock)
 {
@@ -108,7 +126,7 @@ static HERE void wait_for_cpu(void)
 
 /* ---- threads ---- */
 
-static uint64_t account(const char *file, const char *key)
+static uint64_t look(const char *file, const char *key)
 {
 	char path[64], line[256];
 	uint64_t value = 0;
@@ -132,31 +150,62 @@ static void begin(const char *name)
 	pthread_setname_np(pthread_self(), name);
 }
 
-static void end(const char *name, uint64_t waited_ns, uint64_t begun_ns)
+static void measure(struct account *account)
 {
-	uint64_t switches =
-	    account("status", "voluntary_ctxt_switches:") + account("status", "nonvoluntary_ctxt_switches:");
+	account->begun_ns = now_ns(CLOCK_MONOTONIC);
+}
 
-	printf("%s %d %lu %lu %lu %lu\n", name, gettid(), waited_ns, switches, account("schedstat", NULL),
-	       now_ns(CLOCK_MONOTONIC) - begun_ns);
-	fflush(stdout);
+static void end(struct account *account, const char *name, uint64_t waited_ns)
+{
+	account->ended_ns = now_ns(CLOCK_MONOTONIC);
+	account->tid = gettid();
+	account->waited_ns = waited_ns;
+	account->switches = look("status", "voluntary_ctxt_switches:") + look("status", "nonvoluntary_ctxt_switches:");
+	account->run_delay_ns = look("schedstat", NULL);
+	account->name = name;
+}
+
+/* Waits for the ends of all threads at once, and prints what they have measured. */
+static void print_accounts(const pthread_t *threads, int count)
+{
+	uint64_t dead_ns[6] = { 0 }, begin_ns = now_ns(CLOCK_MONOTONIC);
+
+	if (begin_ns < until_ns)
+		doze((until_ns - begin_ns) / 1000);
+	for (int left = count; left; doze(2000))
+		for (int i = 0; i < count; i++)
+			if (!dead_ns[i] && !pthread_tryjoin_np(threads[i], NULL)) {
+				dead_ns[i] = now_ns(CLOCK_MONOTONIC);
+				left--;
+			}
+	for (int i = 0; i < count; i++) {
+		const struct account *of = &accounts[i];
+
+		if (of->name)
+			printf("%s %d %lu %lu %lu %lu %lu %lu\n", of->name, of->tid, of->waited_ns, of->switches,
+			       of->run_delay_ns, of->ended_ns - of->born_ns, of->begun_ns - of->born_ns,
+			       dead_ns[i] - of->ended_ns);
+	}
 }
 
 /* Waits again and again, and does `after` in between. */
-static void repeat(const char *name, const uint64_t *born, void (*wait)(void), void (*after)(void))
+static void repeat(const char *name, struct account *account, void (*wait)(void), void (*after)(void))
 {
 	uint64_t waited_ns = 0;
 
+	measure(account);
 	begin(name);
-	while (is_time_left()) {
-		uint64_t from_ns = now_ns(CLOCK_MONOTONIC);
+	for (int rounds = 0; is_time_left() || rounds < rounds_min;) {
+		uint64_t from_ns = now_ns(CLOCK_MONOTONIC), round_ns;
 
 		wait();
-		waited_ns += now_ns(CLOCK_MONOTONIC) - from_ns;
+		round_ns = now_ns(CLOCK_MONOTONIC) - from_ns;
+		waited_ns += round_ns;
+		rounds += round_ns > ROUND_NS;
 		if (after)
 			after();
 	}
-	end(name, waited_ns, *born);
+	end(account, name, waited_ns);
 }
 
 static void give_lock(void)
@@ -246,12 +295,13 @@ static void *starved(void *arg)
 {
 	uint64_t begun_ns = now_ns(CLOCK_MONOTONIC), ran_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
 
+	measure(arg);
 	begin("starved");
 	pin();
 	while (is_time_left())
 		wait_for_cpu();
 	ran_ns = now_ns(CLOCK_THREAD_CPUTIME_ID) - ran_ns;
-	end("starved", now_ns(CLOCK_MONOTONIC) - begun_ns - ran_ns, *(uint64_t *)arg);
+	end(arg, "starved", now_ns(CLOCK_MONOTONIC) - begun_ns - ran_ns);
 	return arg;
 }
 
@@ -327,12 +377,13 @@ static void *faulting(void *arg)
 {
 	struct stopwatch watch = { 0 };
 
+	measure(arg);
 	begin("faulting");
 	for (int i = 0; mapped && i < FAULTS && is_time_left(); i++) {
 		wait_for_page(&watch, i);
 		doze(6000);
 	}
-	end("faulting", watch.off_ns, *(uint64_t *)arg);
+	end(arg, "faulting", watch.off_ns);
 	return arg;
 }
 
@@ -363,10 +414,13 @@ static void *urgent(void *arg)
 {
 	struct stopwatch watch = { 0 };
 
+	measure(arg);
 	begin("urgent");
-	if (!is_urgent(3))
+	if (!is_urgent(3)) {
+		is_over = 1;
 		return NULL;
-	while (is_time_left()) {
+	}
+	for (int round = 0; is_time_left() || round < INVERSIONS; round++) {
 		sem_wait(&is_locked);
 		sem_post(&is_wanted);
 		wait_for_modest(&watch);
@@ -374,7 +428,7 @@ static void *urgent(void *arg)
 	}
 	is_over = 1;
 	sem_post(&is_wanted);
-	end("urgent", watch.off_ns, *(uint64_t *)arg);
+	end(arg, "urgent", watch.off_ns);
 	return arg;
 }
 
@@ -390,15 +444,16 @@ static void *modest(void *arg)
 {
 	struct stopwatch watch = { 0 };
 
+	measure(arg);
 	begin("modest");
 	is_urgent(0);
-	while (is_time_left()) {
+	while (!is_over) {
 		pthread_mutex_lock(&lock);
 		work_with_lock(&watch);
 		pthread_mutex_unlock(&lock);
 	}
 	sem_post(&is_locked);
-	end("modest", watch.off_ns, *(uint64_t *)arg);
+	end(arg, "modest", watch.off_ns);
 	return arg;
 }
 
@@ -419,9 +474,12 @@ int main(int argc, char **argv)
 	static void *(*const measured[])(void *) = { sleeper, taker, reader, addressee, parent, starved };
 	pthread_t threads[6], thread;
 
+	if (argc < 2)
+		return 2;
 	if (argc > 2)
 		mapped = map_file(argv[2]);
-	until_ns = now_ns(CLOCK_MONOTONIC) + (uint64_t)(1e9 * (argc > 1 ? atof(argv[1]) : 1));
+	until_ns = now_ns(CLOCK_MONOTONIC) + (uint64_t)(1e9 * atof(argv[1]));
+	rounds_min = ROUNDS_A_SECOND * atof(argv[1]);
 	if (pipe(ends))
 		return 1;
 	if (argc > 2) {
@@ -429,22 +487,20 @@ int main(int argc, char **argv)
 		sem_init(&is_wanted, 0, 0);
 		pthread_create(&thread, NULL, hog, NULL);
 		for (int i = 0; i < 3; i++) {
-			born_ns[i] = now_ns(CLOCK_MONOTONIC);
-			pthread_create(&threads[i], NULL, others[i], &born_ns[i]);
+			accounts[i].born_ns = now_ns(CLOCK_MONOTONIC);
+			pthread_create(&threads[i], NULL, others[i], &accounts[i]);
 		}
-		for (int i = 0; i < 3; i++)
-			pthread_join(threads[i], NULL);
+		print_accounts(threads, 3);
 		return 0;
 	}
 	pthread_mutex_lock(&kept);
 	for (int i = 0; i < 5; i++)
 		pthread_create(&thread, NULL, helpers[i], NULL);
 	for (int i = 0; i < 6; i++) {
-		born_ns[i] = now_ns(CLOCK_MONOTONIC);
-		pthread_create(&threads[i], NULL, measured[i], &born_ns[i]);
+		accounts[i].born_ns = now_ns(CLOCK_MONOTONIC);
+		pthread_create(&threads[i], NULL, measured[i], &accounts[i]);
 	}
-	for (int i = 0; i < 6; i++)
-		pthread_join(threads[i], NULL);
+	print_accounts(threads, 6);
 	is_over = 1;
 	return 0;
 }
