@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
 Several workers (pytest -n), and tests that need the machine for themselves. Those marked `alone` come last, all in one
-worker, and run when the others have nothing to do.
+worker, and run when the others have nothing to do. Fuzzing, which needs a CPU and nothing else of the machine, goes on
+beside those that only disturb others.
 """
 import contextlib
 import fcntl
@@ -10,7 +11,8 @@ import pytest
 
 import project
 
-LOCK = project.OUTPUT / "tests" / "alone.lock"
+# All tests but the fuzzing; the fuzzing.
+LOCK, FUZZ_LOCK = (project.OUTPUT / "tests" / name for name in ("alone.lock", "alone-fuzz.lock"))
 
 
 def is_worker(config):
@@ -25,10 +27,20 @@ def group_of(item):
     return together.args[0] if together else getattr(item, "worker_group", None)
 
 
+def is_fuzzing(item):
+    return item.path.name == "test_fuzz.py"
+
+
+def measures(item):
+    alone = item.get_closest_marker("alone")
+    return bool(alone) and not alone.kwargs.get("fuzzing", False)
+
+
 def order(items):
     """
     The key by which tests are sorted. First those that one worker runs together, the longest chains. Then live tests,
-    which mostly wait for the kernel, evenly mixed with the others, which need a CPU. Last those that run alone.
+    which mostly wait for the kernel, evenly mixed with the others, which need a CPU. Last those that run alone, while
+    the other workers fuzz.
     """
     parts = {True: [], False: []}
     for item in items:
@@ -37,7 +49,8 @@ def order(items):
 
     def key(item):
         together = item.get_closest_marker("together")
-        return bool(item.get_closest_marker("alone")), not together, places[item]
+        alone = bool(item.get_closest_marker("alone"))
+        return is_fuzzing(item), alone, measures(item), not together, places[item]
 
     return key
 
@@ -54,9 +67,9 @@ def pytest_collection_modifyitems(config, items):
 
 
 @contextlib.contextmanager
-def lock(how):
-    LOCK.parent.mkdir(parents=True, exist_ok=True)
-    with open(LOCK, "w") as file:
+def lock(path, how):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w") as file:
         fcntl.flock(file, how)
         yield
 
@@ -67,5 +80,9 @@ def pytest_runtest_protocol(item):
     if not is_worker(item.config):
         yield
         return
-    with lock(fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH):
+    with contextlib.ExitStack() as held:
+        if not is_fuzzing(item):
+            held.enter_context(lock(LOCK, fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH))
+        if is_fuzzing(item) or measures(item):
+            held.enter_context(lock(FUZZ_LOCK, fcntl.LOCK_EX if measures(item) else fcntl.LOCK_SH))
         yield
