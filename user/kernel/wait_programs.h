@@ -15,11 +15,10 @@
 #include "xprof/wait.h"
 
 /*
- * Waits of this duration are always recorded: a thread has no more of them than it may have recorded anyway
- * (PRICE_SHIFT in bpf/wait.bpf.h), and a chance would make sums depend on a few of them. It doubles for each step of
+ * Waits of this duration are recorded whatever they cost: a thread has few of them. It doubles for each step of
  * xp_wait_programs_slow().
  */
-#define XP_WAIT_LONG_NS (1ull << 21)
+#define XP_WAIT_LONG_NS 10000000ull
 #define XP_WAIT_SLOW_MAX 10u
 
 struct wait_bpf; /* bpftool's skeleton */
