@@ -105,7 +105,12 @@ def test_disk(on_machine, xprof):
     if len(waits) < 20:
         pytest.skip("no page fault waits for a disk here")
     _, places = places_of(xprof, on_machine.recorded)
-    assert is_share(places[truth.tid, "wait_for_page"], truth, 0.1 * truth.waited_ns), (truth, places)
+    # Each fault takes an interrupt and exits of a virtual machine, and some machines do not report all switches.
+    thread = on_machine.threads[truth.tid]
+    missed_ns = 1e9 * (thread["blocked_s"] + thread["runnable_s"]) - sum(w.period for w in on_machine.waits[truth.tid])
+    rest_ns = max(0.1 * truth.waited_ns, 1e5 * len(waits)) + max(missed_ns, 0)
+    assert is_share(places[truth.tid, "wait_for_page"], truth, rest_ns), (truth, places)
+    assert places[truth.tid, "wait_for_page"] >= 0.99 * sum(w.period for w in waits)
     assert sum(not w.waker or bool({"hardirq", "softirq"} & w.flags) for w in waits) >= 0.9 * len(waits)
 
 
@@ -158,7 +163,7 @@ def test_kernel_accounts(known, on_machine):
     for known, truth in [(of, truth) for of in (known, on_machine) for truth in of.truths]:
         thread = known.threads[truth.tid]
         # The first wait is that of a new thread for a CPU. A thread may wait after it has looked.
-        assert truth.switches + 1 <= thread["waits"] <= truth.switches + 12, truth
+        assert truth.switches + 1 - (thread["missed"] > 0) <= thread["waits"] <= truth.switches + 12, (truth, thread)
         off_s = thread["blocked_s"] + thread["runnable_s"]
         delay_ns = truth.run_delay_ns, truth.run_delay_ns + truth.death_ns
         life_ns = truth.life_ns - truth.birth_ns, truth.life_ns + truth.death_ns
