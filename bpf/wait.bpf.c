@@ -421,6 +421,9 @@ static __always_inline void send_sum(struct task_struct *task, struct thread *th
 static __always_inline void end_sums(struct task_struct *task, struct thread *thread, __u64 now, __u32 flags)
 {
 	note_switches(task, thread, 0);
+	/* It runs: the end of that wait was not reported. */
+	thread->missed += thread->began != 0;
+	thread->began = 0;
 	correct_sums(task, thread, now);
 	send_sum(task, thread, now, flags);
 }
