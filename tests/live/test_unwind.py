@@ -147,11 +147,11 @@ def test_handler_on_a_stack_of_its_own(xprof, sampled, stacks):
     recorded = sampled("-F", "999", "--", stacks, "altstack", 0.7)
     comm = stacks.name[:15]
     other, in_time = recorded.share(comm, "other_stack"), recorded.in_time(comm)
-    assert other + recorded.share(comm) >= 0.99 * in_time, recorded.entries(comm)
+    assert other + recorded.share(comm) >= 0.95 * in_time, recorded.entries(comm)
     cum = functions(xprof, recorded)
     handled = cum["on_signal(int)"] / sum(e["stacks"]["seen"] for e in recorded.entries(comm))
     # At both ends of a handler, the kernel is on its stack, too.
-    assert 0.99 * in_time * handled <= other <= handled + 0.1 and handled > 0.5, (recorded.entries(comm), cum)
+    assert 0.95 * in_time * handled <= other <= handled + 0.1 and handled > 0.5, (recorded.entries(comm), cum)
 
 
 PROGRAMS = {
