@@ -12,8 +12,8 @@
 
 /*
  * name: relative to dir_fd, which may be AT_FDCWD. The caller calls json_decref(*manifest). Returns 0 or -errno, where
- * *manifest is NULL: an error of xp_file_view_open(), -EFBIG if the file is too large, -ENOMEM if what it says takes too
- * much memory, or -EBADMSG if it is not JSON.
+ * *manifest is NULL: an error of xp_file_view_open(), -EFBIG if the file is too large, -ENOMEM if what it says takes
+ * too much memory, or -EBADMSG if it is not JSON.
  */
 int xp_manifest_load(json_t **manifest, int dir_fd, const char *name);
 
