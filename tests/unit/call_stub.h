@@ -112,7 +112,7 @@ static inline void map_stub(bool rdpid, bool neighbor)
 	assert_int_equal(mprotect(stub, XP_STUB_BYTES, PROT_READ | PROT_EXEC), 0);
 	stub[XP_STUB_FLAG] = 1;
 	test.stub = stub;
-	test.slot = stub + xp_stub_memory_entry(XP_STUB_NOP5, rdpid);
+	test.slot = stub + xp_stub_memory_entry(rdpid);
 	test.table = (struct xp_call_slot *)(stub + XP_STUB_SLOTS_TABLE);
 	test.mine = &test.table[XP_CALL_SLOT_OF(key) ^ neighbor];
 	test.records = calloc(RECORDS, sizeof(*test.records));

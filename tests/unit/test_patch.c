@@ -15,6 +15,7 @@
 #include <elfutils/libdw.h>
 #include <gelf.h>
 
+#include "arch/x86_64/code_shapes.h"
 #include "arch/x86_64/patch_bytes.h"
 #include "arch/x86_64/sled_bytes.h"
 #include "target/address_gap.h"
@@ -60,10 +61,10 @@ static void test_calls(void **state)
 	assert_patch(&(struct xp_sled){ .kind = XP_SLED_ENTRY_ARGS }, args, sizeof(args));
 }
 
-/* mov $15 << 28 | 4 * 7,%r10d; call STUB + 0x400 - (ADDRESS + 11) = -0x100c0b. */
+/* mov $15 << 28 | 4 * 7,%r10d; call STUB + 0x200 - (ADDRESS + 11) = -0x100e0b. */
 static void test_counted(void **state)
 {
-	static const uint8_t expected[] = { 0x41, 0xba, 0x1c, 0x00, 0x00, 0xf0, 0xe8, 0xf5, 0xf3, 0xef, 0xff };
+	static const uint8_t expected[] = { 0x41, 0xba, 0x1c, 0x00, 0x00, 0xf0, 0xe8, 0xf5, 0xf1, 0xef, 0xff };
 	const struct xp_sled sled = { .kind = XP_SLED_ENTRY };
 	uint8_t bytes[XP_SLED_BYTES_MAX];
 	uint64_t slot = 0;
@@ -72,7 +73,7 @@ static void test_counted(void **state)
 	assert_int_equal(xp_patch_encode_count(&sled, 7, ADDRESS, SLOT - 0x100, bytes), sizeof(expected));
 	assert_memory_equal(bytes, expected, sizeof(expected));
 	assert_true(xp_patch_decode(XP_SLED_ENTRY, bytes, ADDRESS, &slot));
-	assert_true(slot == SLOT + 0x300 && xp_stub_is_slot(slot - (SLOT - 0x100)));
+	assert_true(slot == SLOT + 0x100 && xp_stub_is_slot(slot - (SLOT - 0x100)));
 	assert_int_equal(xp_patch_encode_count(&sled, 7, ADDRESS, ADDRESS + (1ull << 31), bytes), 0);
 }
 
@@ -127,34 +128,47 @@ static void test_conditional(void **state)
 	assert_true(xp_patch_possible(&(struct xp_sled){ .kind = XP_SLED_TAIL_EXIT }));
 }
 
-/* The first slot of each form of calls: cmpb $0,0x2000 - entry - 7(%rip); je to the child's; nop; ret; nop; ret. */
+/* The slot of calls: cmpb $0,0x1000 - entry - 7(%rip); je to the child's; nop; ret; nop; ret. */
 static void test_stub(void **state)
 {
-	static const uint8_t nop5[] = { 0x80, 0x3d, 0xf9, 0x1e, 0x00, 0x00, 0x00, 0x74, 0x06,
-					0x0f, 0x1f, 0x44, 0x00, 0x00, 0xc3, 0x90, 0xc3, 0xcc };
-	static const uint8_t nop10[] = { 0x80, 0x3d, 0xf9, 0x1d, 0x00, 0x00, 0x00, 0x74, 0x0b, 0x66, 0x2e, 0x0f,
-					 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00, 0xc3, 0x90, 0xc3, 0xcc };
-	static const uint8_t nop1[] = { 0x80, 0x3d, 0xf9, 0x1c, 0x00, 0x00, 0x00,
+	static const uint8_t call[] = { 0x80, 0x3d, 0xf9, 0x0e, 0x00, 0x00, 0x00,
 					0x74, 0x02, 0x90, 0xc3, 0x90, 0xc3, 0xcc };
 	uint8_t page[XP_STUB_BYTES];
 	size_t slots = 0;
 
 	(void)state;
 	xp_stub_make(page);
-	assert_int_equal(xp_stub_entry(XP_STUB_NOP5, XP_STUB_CALL), 0x100);
-	assert_memory_equal(page + 0x100, nop5, sizeof(nop5));
-	assert_int_equal(xp_stub_probe(XP_STUB_NOP5, XP_STUB_CALL), 0x109);
-	assert_int_equal(xp_stub_entry(XP_STUB_NOP10, XP_STUB_CALL), 0x200);
-	assert_memory_equal(page + 0x200, nop10, sizeof(nop10));
-	assert_int_equal(xp_stub_entry(XP_STUB_NOP1, XP_STUB_CALL), 0x300);
-	assert_memory_equal(page + 0x300, nop1, sizeof(nop1));
+	assert_int_equal(xp_stub_entry(XP_STUB_CALL), 0x100);
+	assert_memory_equal(page + 0x100, call, sizeof(call));
+	assert_int_equal(xp_stub_probe(XP_STUB_CALL), 0x109);
 	for (size_t offset = 0; offset < XP_STUB_BYTES; offset++)
 		slots += xp_stub_is_slot(offset);
-	/* Slots that record in memory, and that take short calls back, for each form, with and without rdpid; two
-	 * events. */
-	assert_int_equal(slots, XP_STUB_FORMS * XP_STUB_SLOTS + 1 + 4 * XP_STUB_FORMS + 2);
-	assert_false(xp_stub_is_slot(XP_STUB_BYTES + xp_stub_entry(XP_STUB_NOP5, XP_STUB_CALL)));
+	/* Slots that record in memory, and that take short calls back, with and without rdpid; two events. */
+	assert_int_equal(slots, XP_STUB_SLOTS + 1 + 4 + 2);
+	assert_false(xp_stub_is_slot(XP_STUB_ANCHOR));
+	assert_false(xp_stub_is_slot(XP_STUB_BYTES + xp_stub_entry(XP_STUB_CALL)));
 	assert_false(xp_stub_is_slot(-1ull));
+}
+
+/* The kernel replaces a probed nop of several bytes, and removing such a probe can kill the machine (stub.h). */
+static void test_probes_are_on_nops_of_one_byte(void **state)
+{
+	uint8_t page[XP_STUB_BYTES];
+
+	(void)state;
+	xp_stub_make(page);
+	for (int slot = 0; slot < XP_STUB_SLOTS; slot++) {
+		assert_memory_equal(page + xp_stub_probe((enum xp_stub_slot)slot), "\x90\xc3", 2);
+		assert_memory_equal(page + xp_stub_child_probe((enum xp_stub_slot)slot), "\x90\xc3", 2);
+	}
+	for (int rdpid = 0; rdpid < 2; rdpid++) {
+		/* nop; pop %rdx */
+		assert_memory_equal(page + xp_stub_memory_probe(rdpid), "\x90\x5a", 2);
+		assert_memory_equal(page + xp_stub_memory_child_probe(rdpid), "\x90\xc3", 2);
+	}
+	for (int slot = XP_STUB_CUSTOM; slot <= XP_STUB_TYPED; slot++)
+		assert_memory_equal(page + xp_stub_memory_event_probe((enum xp_stub_slot)slot), "\x90\xc3", 2);
+	assert_memory_equal(page + XP_STUB_ANCHOR, "\x90\xc3", 2);
 }
 
 /* Calls the counting slot as a sled does, and checks that it preserves the argument registers. */
@@ -212,7 +226,7 @@ static unsigned int pushed_bytes(const uint8_t *page, uint64_t pc)
 {
 	static const uint8_t pushes[] = { 0x41, 0x53, 0x50, 0x52 }, pops[] = { 0x5a, 0x58, 0x41, 0x5b };
 	static const uint8_t bytes_before_pop[] = { 24, 16, 8, 8 };
-	uint64_t slot = 0x440 + (pc - 0x440) / 256 * 256, begin = slot + 13;
+	uint64_t slot = XP_STUB_MEMORY + (pc - XP_STUB_MEMORY) / 256 * 256, begin = slot + 13;
 
 	assert_memory_equal(page + begin, pushes, sizeof(pushes));
 	if (pc < begin + 2)
@@ -255,46 +269,45 @@ static void test_stub_elf(void **state)
 		;
 	assert_non_null(section);
 	assert_non_null(gelf_getsym(elf_getdata(section, NULL), 1, &symbol));
-	assert_string_equal(elf_strptr(elf, header.sh_link, symbol.st_name), "xprof_stub_5");
-	assert_true(symbol.st_value == 0x100 && symbol.st_size == 0x1040);
+	assert_string_equal(elf_strptr(elf, header.sh_link, symbol.st_name), "xprof_stub_6");
+	assert_true(symbol.st_value == 0x100 && symbol.st_size == 0x680);
 	cfi = dwarf_getcfi_elf(elf);
 	assert_non_null(cfi);
 	/* test_take_back.c steps through the slots behind these. */
-	for (uint64_t pc = 0x100; pc < 0xa40; pc++) {
+	for (uint64_t pc = 0x100; pc < 0x480; pc++) {
 		assert_int_equal(dwarf_cfi_addrframe(cfi, pc, &frame), 0);
 		assert_int_equal(dwarf_frame_cfa(frame, &ops, &op_count), 0);
 		assert_int_equal(op_count, 1);
 		assert_true(ops[0].atom == DW_OP_bregx && ops[0].number == 7);
 		/* Between push and pop. */
-		if (pc < 0x440)
-			assert_int_equal(ops[0].number2, pc >= 0x412 && pc < 0x435 ? 16 : 8);
+		if (pc < 0x280)
+			assert_int_equal(ops[0].number2, pc >= 0x212 && pc < 0x235 ? 16 : 8);
 		else
 			assert_int_equal(ops[0].number2, 8 + pushed_bytes(page, pc));
 		free(frame);
 	}
-	assert_int_not_equal(dwarf_cfi_addrframe(cfi, 0x1140, &frame), 0);
+	assert_int_not_equal(dwarf_cfi_addrframe(cfi, 0x780, &frame), 0);
 	dwarf_cfi_end(cfi);
 	elf_end(elf);
 }
 
-/* Inside a function the CPU's flags may be in use: only a nop that no kernel replaces. */
+/* Inside a function the CPU's flags may be in use: no guard. */
 static void test_event_slots(void **state)
 {
 	uint8_t page[XP_STUB_BYTES];
 
 	(void)state;
 	xp_stub_make(page);
-	for (int form = 0; form < XP_STUB_FORMS; form++) {
-		for (int slot = XP_STUB_CUSTOM; slot <= XP_STUB_TYPED; slot++) {
-			uint32_t entry = xp_stub_entry((enum xp_stub_form)form, (enum xp_stub_slot)slot);
+	for (int slot = XP_STUB_CUSTOM; slot <= XP_STUB_TYPED; slot++) {
+		uint32_t entry = xp_stub_entry((enum xp_stub_slot)slot);
 
-			assert_int_equal(xp_stub_probe((enum xp_stub_form)form, (enum xp_stub_slot)slot), entry);
-			assert_memory_equal(page + entry, "\x90\xc3\xcc", 3);
-		}
+		assert_int_equal(xp_stub_probe((enum xp_stub_slot)slot), entry);
+		assert_int_equal(xp_stub_child_probe((enum xp_stub_slot)slot), entry);
+		assert_memory_equal(page + entry, "\x90\xc3\xcc", 3);
 	}
 }
 
-/* Children run into a nop that no kernel replaces, to which the guard of each slot jumps. */
+/* Children use a nop of their own, to which the guard of each slot jumps. */
 static void test_child_nops(void **state)
 {
 	uint8_t page[XP_STUB_BYTES];
@@ -302,28 +315,58 @@ static void test_child_nops(void **state)
 
 	(void)state;
 	xp_stub_make(page);
-	for (int form = 0; form < XP_STUB_FORMS; form++) {
-		for (int slot = 0; slot <= XP_STUB_ARGS; slot++) {
-			uint32_t entry = xp_stub_entry((enum xp_stub_form)form, (enum xp_stub_slot)slot);
-			uint32_t child = xp_stub_child_probe((enum xp_stub_form)form, (enum xp_stub_slot)slot);
+	for (int slot = 0; slot <= XP_STUB_ARGS; slot++) {
+		uint32_t entry = xp_stub_entry((enum xp_stub_slot)slot);
+		uint32_t child = xp_stub_child_probe((enum xp_stub_slot)slot);
 
-			assert_int_equal(page[entry + 7], 0x74);
-			assert_int_equal(entry + 9 + page[entry + 8], child);
-			assert_memory_equal(page + child - 1, "\xc3\x90\xc3\xcc", 4);
-		}
-		for (int slot = XP_STUB_CUSTOM; slot <= XP_STUB_TYPED; slot++)
-			assert_int_equal(xp_stub_child_probe((enum xp_stub_form)form, (enum xp_stub_slot)slot),
-					 xp_stub_probe((enum xp_stub_form)form, (enum xp_stub_slot)slot));
-		for (int rdpid = 0; rdpid < 2; rdpid++) {
-			uint32_t entry = xp_stub_memory_entry((enum xp_stub_form)form, rdpid);
-			uint32_t child = xp_stub_memory_child_probe((enum xp_stub_form)form, rdpid);
-
-			assert_memory_equal(page + entry + 7, "\x0f\x84", 2);
-			memcpy(&jump, page + entry + 9, sizeof(jump));
-			assert_int_equal(entry + 13 + jump, child);
-			assert_memory_equal(page + child - 1, "\xc3\x90\xc3", 3);
-		}
+		assert_int_equal(page[entry + 7], 0x74);
+		assert_int_equal(entry + 9 + page[entry + 8], child);
+		assert_memory_equal(page + child - 1, "\xc3\x90\xc3\xcc", 4);
 	}
+	for (int rdpid = 0; rdpid < 2; rdpid++) {
+		uint32_t entry = xp_stub_memory_entry(rdpid);
+		uint32_t child = xp_stub_memory_child_probe(rdpid);
+
+		assert_memory_equal(page + entry + 7, "\x0f\x84", 2);
+		memcpy(&jump, page + entry + 9, sizeof(jump));
+		assert_int_equal(entry + 13 + jump, child);
+		assert_memory_equal(page + child - 1, "\xc3\x90\xc3", 3);
+	}
+}
+
+/* How many bytes of nops the code begins with. */
+#define NOPS(code) xp_long_nops_bytes((const uint8_t *)(code), sizeof(code) - 1)
+
+static void test_long_nops(void **state)
+{
+	(void)state;
+	assert_int_equal(NOPS("\x55\x48\x89\xe5"), 0);
+	assert_int_equal(NOPS("\x90\xc3"), 0);
+	assert_int_equal(NOPS("\xf3\x90\xc3"), 0); /* pause */
+	assert_int_equal(NOPS("\x41\x90\xc3"), 0); /* xchg %r8,%rax */
+	assert_int_equal(NOPS("\x0f\x1f"), 2);	   /* cut off */
+	assert_int_equal(NOPS("\x66\x90\xc3"), 2);
+	assert_int_equal(NOPS("\x0f\x1f\x00\xc3"), 3);
+	assert_int_equal(NOPS("\xf3\x0f\x1e\xfa\xc3"), 4); /* endbr64 */
+	assert_int_equal(NOPS("\x0f\x1f\x44\x00\x00\x55"), 5);
+	assert_int_equal(NOPS("\x0f\x1f\x80\x00\x00\x00\x00\x55"), 7);
+	assert_int_equal(NOPS("\x66\x0f\x1f\x84\x00\x00\x02\x00\x00\xc3"), 9);
+	assert_int_equal(NOPS("\x66\x2e\x0f\x1f\x84\x00\x00\x00\x00\x00\xc3"), 10);
+	/* Several. */
+	assert_int_equal(NOPS("\xf3\x0f\x1e\xfa\x0f\x1f\x44\x00\x00\xc3"), 9);
+	assert_int_equal(NOPS("\x66\x90\x66\x90\x66\x90"), 6);
+}
+
+/* clang's entry sled, and one with another nop. */
+static void test_unused_bytes_of_a_sled(void **state)
+{
+	static const uint8_t sled[XP_SLED_BYTES_MAX] = { 0xeb, 0x09, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0 };
+	static const uint8_t other[XP_SLED_BYTES_MAX] = { 0xeb, 0x09, 0x0f, 0x1f, 0x80, 0, 0, 0, 0, 0x66, 0x90 };
+
+	(void)state;
+	assert_int_equal(xp_sled_unused(sled), 5);
+	assert_int_equal(xp_long_nops_bytes(sled + 5, 6), 0);
+	assert_int_equal(xp_sled_unused(other), 0);
 }
 
 static uint64_t find(const char *maps, uint64_t start, uint64_t end)
@@ -381,11 +424,23 @@ static void test_no_room(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_calls),	    cmocka_unit_test(test_counted),    cmocka_unit_test(test_counters),
-		cmocka_unit_test(test_events),	    cmocka_unit_test(test_reach),      cmocka_unit_test(test_not_ours),
-		cmocka_unit_test(test_conditional), cmocka_unit_test(test_stub),       cmocka_unit_test(test_stub_elf),
-		cmocka_unit_test(test_event_slots), cmocka_unit_test(test_child_nops), cmocka_unit_test(test_below),
-		cmocka_unit_test(test_above),	    cmocka_unit_test(test_no_room),
+		cmocka_unit_test(test_calls),
+		cmocka_unit_test(test_counted),
+		cmocka_unit_test(test_counters),
+		cmocka_unit_test(test_events),
+		cmocka_unit_test(test_reach),
+		cmocka_unit_test(test_not_ours),
+		cmocka_unit_test(test_conditional),
+		cmocka_unit_test(test_stub),
+		cmocka_unit_test(test_stub_elf),
+		cmocka_unit_test(test_event_slots),
+		cmocka_unit_test(test_probes_are_on_nops_of_one_byte),
+		cmocka_unit_test(test_long_nops),
+		cmocka_unit_test(test_unused_bytes_of_a_sled),
+		cmocka_unit_test(test_child_nops),
+		cmocka_unit_test(test_below),
+		cmocka_unit_test(test_above),
+		cmocka_unit_test(test_no_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,7 +17,7 @@ static void begin(bool rdpid, bool neighbor, uint64_t min_ticks)
 {
 	map_stub(rdpid, neighbor);
 	xp_call_ring_drop_short(&test.ring, min_ticks);
-	leave = test.stub + xp_stub_take_back_entry(XP_STUB_NOP5, rdpid);
+	leave = test.stub + xp_stub_take_back_entry(rdpid);
 }
 
 static uint64_t taken_back(void)

@@ -46,8 +46,8 @@ void xp_cost_watch_look(struct xp_cost_watch *watch, struct xp_cost_seen *seen, 
 	double calls = (probed + stub + child + args + memory) / 2;
 	double cost_ns = (double)(hits.emulated - before.emulated) * (double)cost->entry_ns +
 			 (double)(hits.stepped - before.stepped) * (double)cost->exit_ns +
-			 stub * (double)cost->stub_ns + child * (double)(cost->child_ns ?: cost->stub_ns) +
-			 args * (double)(cost->args_ns ?: cost->stub_ns) + memory * (double)cost->memory_ns;
+			 (stub + child) * (double)cost->stub_ns + args * (double)(cost->args_ns ?: cost->stub_ns) +
+			 memory * (double)cost->memory_ns;
 
 	*watch = (struct xp_cost_watch){ hits, in_memory, now_ns };
 	*seen = (struct xp_cost_seen){ 0 };

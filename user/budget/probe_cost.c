@@ -56,15 +56,11 @@ __asm__(".pushsection .text, \"ax\", @progbits\n"
 	"	jmp *%rdi\n"
 	".popsection\n");
 
-/* A child of fork() arrives at a nop of 1 byte, whatever the form (stub.h). */
-#define CHILD_FORM XP_STUB_NOP1
-
 /* What the child is to call, and how often. */
-enum call { CALL_ENTRY, CALL_EXIT, CALL_COUNTED, CALL_STUB, CALL_CHILD, CALL_ARGS, CALL_MEMORY, CALL_COUNTER };
+enum call { CALL_ENTRY, CALL_EXIT, CALL_COUNTED, CALL_STUB, CALL_ARGS, CALL_MEMORY, CALL_COUNTER };
 
 struct request {
 	enum call what;
-	enum xp_stub_form form;
 	unsigned int calls;
 };
 
@@ -105,13 +101,11 @@ static uint64_t measure_call(const struct request *request, const uint8_t *stub)
 	uint64_t ns[BATCHES];
 
 	if (request->what == CALL_MEMORY)
-		stub += xp_stub_memory_entry(request->form, xp_stub_has_rdpid());
-	else if (request->what == CALL_CHILD)
-		stub += xp_stub_entry(CHILD_FORM, XP_STUB_CALL);
+		stub += xp_stub_memory_entry(xp_stub_has_rdpid());
 	else if (request->what == CALL_STUB)
-		stub += xp_stub_entry(request->form, XP_STUB_CALL);
+		stub += xp_stub_entry(XP_STUB_CALL);
 	else if (request->what == CALL_ARGS)
-		stub += xp_stub_entry(request->form, XP_STUB_ARGS);
+		stub += xp_stub_entry(XP_STUB_ARGS);
 	else if (request->what == CALL_COUNTER)
 		stub += XP_STUB_COUNT;
 	for (int batch = 0; batch < BATCHES; batch++) {
@@ -204,16 +198,10 @@ static int attach_sled(const struct bench *bench, int program_fd, const void *sl
 	return err ? err : xp_attach_own_uprobe(bench->attach, program_fd, bench->exe_fd, bench->child.pid, offset);
 }
 
-static int attach_stub(const struct bench *bench, enum xp_stub_form form, enum xp_stub_slot slot)
+static int attach_stub(const struct bench *bench, enum xp_stub_slot slot)
 {
 	return xp_attach_own_uprobe(bench->attach, xp_programs_stub_fd(bench->options->programs, slot), bench->stub_fd,
-				    bench->child.pid, xp_stub_probe(form, slot));
-}
-
-/* Whether calls of children cost something else. */
-static bool has_child_form(const struct xp_probe_cost_options *options)
-{
-	return options->stub && options->children && options->form != CHILD_FORM;
+				    bench->child.pid, xp_stub_probe(slot));
 }
 
 /*
@@ -233,11 +221,9 @@ static int attach_all(const struct bench *bench)
 		err =
 		    attach_sled(bench, xp_programs_count_fd(programs), (const void *)(uintptr_t)xp_probe_cost_counted);
 	if (!err && bench->options->stub)
-		err = attach_stub(bench, bench->options->form, XP_STUB_CALL);
-	if (!err && has_child_form(bench->options))
-		err = attach_stub(bench, CHILD_FORM, XP_STUB_CALL);
+		err = attach_stub(bench, XP_STUB_CALL);
 	if (!err && bench->options->stub && bench->options->args)
-		err = attach_stub(bench, bench->options->form, XP_STUB_ARGS);
+		err = attach_stub(bench, XP_STUB_ARGS);
 	return err;
 }
 
@@ -252,14 +238,10 @@ static int measure_counting(struct bench *bench, struct xp_probe_cost *cost)
 
 static int measure_stub(struct bench *bench, struct xp_probe_cost *cost)
 {
-	enum xp_stub_form form = bench->options->form;
-	const struct request hits = { CALL_STUB, form, STUB_HITS }, counts = { CALL_COUNTER, form, COUNTS };
-	const struct request memory = { CALL_MEMORY, form, COUNTS }, args = { CALL_ARGS, form, STUB_HITS };
-	const struct request child = { CALL_CHILD, form, STUB_HITS };
+	const struct request hits = { CALL_STUB, STUB_HITS }, counts = { CALL_COUNTER, COUNTS };
+	const struct request memory = { CALL_MEMORY, COUNTS }, args = { CALL_ARGS, STUB_HITS };
 	int err = ask(bench, &hits, &cost->stub_ns);
 
-	if (!err && has_child_form(bench->options))
-		err = ask(bench, &child, &cost->child_ns);
 	if (!err)
 		err = ask(bench, &counts, &cost->count_ns);
 	if (!err && bench->options->memory)
@@ -330,7 +312,7 @@ double xp_probe_cost_call_ns(const struct xp_probe_cost *cost, enum xp_call_way 
 {
 	switch (way) {
 	case XP_CALLS_CHILD:
-		return 2 * (double)(cost->child_ns ?: cost->stub_ns) +
+		return 2 * (double)cost->stub_ns +
 		       (double)(cost->args_ns ? cost->args_ns - XP_MIN(cost->stub_ns, cost->args_ns) : 0);
 	case XP_CALLS_STUB:
 		/* With arguments, these are all calls, whose exits are in memory if that is possible. */

@@ -18,7 +18,6 @@ struct xp_probe_cost {
 	uint64_t counting_ns; /* a probed entry that is only counted; 0: not known */
 	uint64_t exit_ns;     /* exits, which the kernel must single-step */
 	uint64_t stub_ns;     /* any patched sled; 0: not known */
-	uint64_t child_ns;    /* the same in a child of fork(), at the nop for children; 0: as stub_ns */
 	uint64_t memory_ns;   /* a patched sled that records in memory; 0: not known */
 	uint64_t count_ns;    /* a call that the stub counts; 0: not known */
 	/* A patched sled of an entry whose arguments are recorded: in the kernel, also where exits are in memory. */
@@ -32,11 +31,9 @@ struct xp_probe_cost_options {
 	struct xp_programs *programs; /* loaded, with a counter, room for a target, and rings of at least this size,
 					 which nobody reads */
 	bool multi;		      /* use uprobe_multi links */
-	bool stub;		      /* sleds may be patched, with this form of the stub */
-	enum xp_stub_form form;
-	bool children; /* stub only: children are recorded, too */
-	bool memory;   /* stub only: calls may be recorded in memory; the CPU and the kernel allow it */
-	bool args;     /* stub only: entries record arguments */
+	bool stub;		      /* sleds may be patched */
+	bool memory;		      /* stub only: calls may be recorded in memory; the CPU and the kernel allow it */
+	bool args;		      /* stub only: entries record arguments */
 };
 #define XP_PROBE_COST_RING_BYTES (256u << 10)
 

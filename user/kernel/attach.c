@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "arch/x86_64/code_shapes.h"
 #include "base/array.h"
 #include "base/interrupt.h"
 #include "base/shield.h"
@@ -31,6 +32,8 @@
 #define BATCH_MAX 16384u
 /* Perf events are single probes: interrupts are checked once per this many. */
 #define SINGLES_BATCH 16u
+/* Functions begin with one or two of at most 15 bytes. */
+#define LONG_NOPS_MAX 64
 #define CLOSED_TOGETHER 16u
 
 /*
@@ -387,20 +390,33 @@ int xp_attach_uprobes(struct xp_attach *attach, const struct xp_uprobe_set *upro
 	return xp_shielded(attach_request, &request);
 }
 
+static int attach_one(struct xp_attach *attach, struct xp_uprobe_set *uprobes, uint64_t offset)
+{
+	uint8_t code[LONG_NOPS_MAX];
+	ssize_t bytes = pread(uprobes->file_fd, code, sizeof(code), (off_t)offset);
+	struct xp_uprobe probe = { .offset = offset };
+	size_t nops = bytes > 0 ? xp_long_nops_bytes(code, (size_t)bytes) : 0;
+
+	if (nops && nops == (size_t)bytes)
+		return -EOPNOTSUPP;
+	probe.offset += nops;
+	uprobes->list = &probe;
+	uprobes->count = 1;
+	return xp_attach_uprobes(attach, uprobes);
+}
+
 int xp_attach_uprobe(struct xp_attach *attach, int program_fd, int file_fd, pid_t pid, uint64_t offset)
 {
-	const struct xp_uprobe probe = { .offset = offset };
-	const struct xp_uprobe_set uprobes = { program_fd, file_fd, pid, 0, &probe, 1, false };
+	struct xp_uprobe_set uprobes = { .program_fd = program_fd, .file_fd = file_fd, .pid = pid };
 
-	return xp_attach_uprobes(attach, &uprobes);
+	return attach_one(attach, &uprobes, offset);
 }
 
 int xp_attach_own_uprobe(struct xp_attach *attach, int program_fd, int file_fd, pid_t pid, uint64_t offset)
 {
-	const struct xp_uprobe probe = { .offset = offset };
-	const struct xp_uprobe_set uprobes = { program_fd, file_fd, pid, 0, &probe, 1, true };
+	struct xp_uprobe_set uprobes = { .program_fd = program_fd, .file_fd = file_fd, .pid = pid, .anchor = true };
 
-	return xp_attach_uprobes(attach, &uprobes);
+	return attach_one(attach, &uprobes, offset);
 }
 
 int xp_attach_anchor(struct xp_attach *attach, int program_fd, int file_fd, pid_t pid, uint64_t offset)

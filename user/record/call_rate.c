@@ -317,8 +317,6 @@ static int make_rates(struct counting *counting)
 		.programs = &counting->bpf.programs,
 		.multi = true,
 		.stub = plan->may_patch,
-		.form = plan->stub_form,
-		.children = plan->all_processes,
 		.memory = plan->memory,
 		.args = counting->recording->options->args,
 	};

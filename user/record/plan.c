@@ -8,7 +8,6 @@
 #include "base/util.h"
 #include "kernel/privilege.h"
 #include "record/messages.h"
-#include "sled/stub_cost.h"
 
 #define RING_BYTES (4u << 20)
 /* The smallest ring for samples alone. */
@@ -83,20 +82,6 @@ int xp_plan_make(struct xp_plan *plan, const struct xp_options *options, const s
 		return xp_refuse(why, why_size, -errno, "--exec %s: %s", xp_short_text(&path, options->exec_path),
 				 strerror(errno));
 	return 0;
-}
-
-void xp_plan_choose_stub(struct xp_plan *plan)
-{
-	struct xp_stub_cost costs[XP_STUB_FORMS];
-
-	plan->stub_form = XP_STUB_NOP1;
-	if (!plan->may_patch || !plan->multi)
-		return;
-	if (xp_stub_measure(&plan->stub_form, costs))
-		xp_debug("the costs of probes on nops cannot be measured");
-	else
-		xp_debug("probes on a %s cost least: %.0f ns a hit", xp_stub_form_name(plan->stub_form),
-			 costs[plan->stub_form].hit_ns);
 }
 
 enum xp_sample_stacks xp_plan_stacks(const struct xp_options *options)

@@ -22,13 +22,12 @@
 struct xp_plan {
 	bool sleds; /* attach sleds if there are any */
 	bool samples;
-	bool multi;		     /* uprobe_multi links */
-	bool all_processes;	     /* probes are on all processes that map an object: --follow, --exec */
-	bool may_patch;		     /* sleds are to be patched where possible */
-	bool memory;		     /* calls of patched sleds are to be recorded in memory where possible */
-	const char *no_memory;	     /* why they cannot be, in no process; NULL: they can, or are not to be */
-	enum xp_stub_form stub_form; /* may_patch only, see xp_plan_choose_stub() */
-	struct stat exec_file;	     /* --exec */
+	bool multi;	       /* uprobe_multi links */
+	bool all_processes;    /* probes are on all processes that map an object: --follow, --exec */
+	bool may_patch;	       /* sleds are to be patched where possible */
+	bool memory;	       /* calls of patched sleds are to be recorded in memory where possible */
+	const char *no_memory; /* why they cannot be, in no process; NULL: they can, or are not to be */
+	struct stat exec_file; /* --exec */
 };
 
 /*
@@ -37,8 +36,6 @@ struct xp_plan {
  */
 int xp_plan_make(struct xp_plan *plan, const struct xp_options *options, const struct xp_preflight *preflight,
 		 char *why, size_t why_size);
-/* Measures in a child on which form of the stub a probe costs least. */
-void xp_plan_choose_stub(struct xp_plan *plan);
 
 /* What BPF is to copy of user stacks. */
 enum xp_sample_stacks xp_plan_stacks(const struct xp_options *options);

@@ -13,7 +13,6 @@ static int prepare_patch(struct xp_recording *recording)
 	const struct xp_patch_options patch = {
 		.attach = recording->probes.attach,
 		.programs = &recording->bpf.programs,
-		.form = recording->plan.stub_form,
 		.args = recording->options->args,
 		.memory = recording->plan.memory,
 		/* Triggers look at each call (trace/triggers.h), so the rings are read. */
@@ -136,7 +135,6 @@ int xp_setup(struct xp_recording *recording)
 	int err;
 
 	xp_sampling_look(recording);
-	xp_plan_choose_stub(&recording->plan);
 	setup_traced(recording);
 	err = setup_triggers(recording);
 	if (err)

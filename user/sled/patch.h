@@ -29,7 +29,6 @@ struct xp_patch;
 struct xp_patch_options {
 	struct xp_attach *attach; /* NULL: dry run, which changes nothing */
 	const struct xp_programs *programs;
-	enum xp_stub_form form;
 	bool args;	       /* every entry records arguments */
 	bool memory;	       /* calls are recorded in memory (call_rings.h), where possible */
 	uint64_t flight_bytes; /* ... which wraps (xp_call_rings_wrap()); 0: it does not */

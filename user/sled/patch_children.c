@@ -109,11 +109,9 @@ bool xp_patch_inherited(struct xp_patch *patch, const struct xp_patch_place *pla
 
 static uint32_t child_probe(const struct xp_patch_work *work, enum xp_stub_slot slot)
 {
-	enum xp_stub_form form = work->patch->options.form;
-
 	if (xp_patch_in_memory(work, slot))
-		return xp_stub_memory_child_probe(form, work->patch->has_rdpid);
-	return xp_patch_final_event(work, slot) ? xp_stub_memory_event_probe(slot) : xp_stub_child_probe(form, slot);
+		return xp_stub_memory_child_probe(work->patch->has_rdpid);
+	return xp_patch_final_event(work, slot) ? xp_stub_memory_event_probe(slot) : xp_stub_child_probe(slot);
 }
 
 static int attach_child_slot(const struct xp_patch_work *work, enum xp_stub_slot slot)
@@ -131,12 +129,11 @@ static int attach_child_slot(const struct xp_patch_work *work, enum xp_stub_slot
 	return xp_attach_uprobes(options->attach, &uprobes);
 }
 
-/* A child inherits no other probe, if it has no dynamic linker. No sled calls the slots of another form. */
+/* A child inherits no other probe, if it has no dynamic linker. */
 static int attach_anchor(const struct xp_patch_work *work)
 {
 	const struct xp_patch_options *options = &work->patch->options;
-	enum xp_stub_form other = options->form == XP_STUB_NOP1 ? XP_STUB_NOP5 : XP_STUB_NOP1;
-	const struct xp_uprobe probe = { .offset = xp_stub_child_probe(other, XP_STUB_CALL) };
+	const struct xp_uprobe probe = { .offset = XP_STUB_ANCHOR };
 	const struct xp_uprobe_set uprobes = {
 		.program_fd = xp_programs_link_map_fd(options->programs),
 		.file_fd = work->stub->place.fd,

@@ -230,26 +230,26 @@ uint32_t xp_patch_entry(const struct xp_patch_work *work, enum xp_sled_kind kind
 	enum xp_stub_slot slot = xp_patch_slot(kind, options->args);
 
 	if (xp_patch_in_memory(work, slot) && kind != XP_SLED_ENTRY && takes_back(work->patch))
-		return xp_stub_take_back_entry(options->form, work->patch->has_rdpid);
+		return xp_stub_take_back_entry(work->patch->has_rdpid);
 	if (xp_patch_in_memory(work, slot))
-		return xp_stub_memory_entry(options->form, work->patch->has_rdpid);
+		return xp_stub_memory_entry(work->patch->has_rdpid);
 	if (xp_patch_final_event(work, slot))
 		return xp_stub_memory_event_entry(slot);
-	return xp_stub_entry(options->form, slot);
+	return xp_stub_entry(slot);
 }
 
 /* Puts the uprobe on the slot. */
 static int attach_slot(const struct xp_patch_work *work, enum xp_stub_slot slot)
 {
 	const struct xp_patch_options *options = &work->patch->options;
-	uint64_t offset = xp_stub_probe(options->form, slot);
+	uint64_t offset = xp_stub_probe(slot);
 	int program_fd = xp_programs_stub_fd(options->programs, slot);
 
 	/* Parent and child share the probe, which is set for children. */
 	if (options->children && is_event(slot))
 		return 0;
 	if (xp_patch_in_memory(work, slot)) {
-		offset = xp_stub_memory_probe(options->form, work->patch->has_rdpid);
+		offset = xp_stub_memory_probe(work->patch->has_rdpid);
 		program_fd = xp_programs_memory_fd(options->programs);
 	} else if (xp_patch_final_event(work, slot)) {
 		offset = xp_stub_memory_event_probe(slot);
@@ -379,7 +379,6 @@ static int attach_slots(struct xp_patch_work *work)
 {
 	const struct xp_patch_options *options = &work->patch->options;
 	struct xp_patch_stub *stub = work->stub;
-	enum xp_stub_form other = options->form == XP_STUB_NOP1 ? XP_STUB_NOP5 : XP_STUB_NOP1;
 	unsigned int needed = 0;
 	int err;
 
@@ -387,9 +386,9 @@ static int attach_slots(struct xp_patch_work *work)
 		for (size_t j = 0; j < work->text_patches[i].count; j++)
 			needed |=
 			    1u << xp_patch_slot((enum xp_sled_kind)work->text_patches[i].list[j].kind, options->args);
-	/* The anchor in a program without a dynamic linker: no sled calls the slots of another form. */
+	/* The anchor of a program without a dynamic linker. */
 	err = xp_attach_anchor(options->attach, xp_programs_link_map_fd(options->programs), stub->place.fd, work->pid,
-			       xp_stub_probe(other, XP_STUB_CALL));
+			       XP_STUB_ANCHOR);
 	for (int slot = 0; slot < XP_STUB_SLOTS && !err; slot++) {
 		if (!(needed & ~stub->probed & 1u << slot))
 			continue;

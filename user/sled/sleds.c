@@ -268,11 +268,9 @@ struct xp_uprobe xp_sled_uprobe(const struct xp_object *object, const struct xp_
 	return (struct xp_uprobe){ sled->file_offset, cookie };
 }
 
-#define JUMP_BYTES 2 /* jmp +9, over the rest of an entry sled */
-
 /*
- * The anchor of a process that has none yet (a probe in its dynamic linker would be one). It goes on the nop behind the
- * first instruction of an entry sled, which is a jump over the nop. If there is no anchor, attaching continues.
+ * Attaches the anchor of a process that has none yet (a probe in its dynamic linker would be one), to bytes of an entry
+ * sled that are never executed. Without an anchor, attaching continues.
  */
 static void anchor(const struct work *work, int program_fd)
 {
@@ -280,12 +278,18 @@ static void anchor(const struct work *work, int program_fd)
 
 	for (size_t i = 0; i < object->selected_count; i++) {
 		const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
+		uint8_t bytes[XP_SLED_BYTES_MAX];
+		size_t unused;
 		int err;
 
 		if (!may_attach(work, i) || (sled->kind != XP_SLED_ENTRY && sled->kind != XP_SLED_ENTRY_ARGS))
 			continue;
-		err = xp_attach_anchor(work->attach, program_fd, object->fd, work->choice->pid,
-				       sled->file_offset + JUMP_BYTES);
+		unused = pread(object->fd, bytes, sizeof(bytes), (off_t)sled->file_offset) == sizeof(bytes)
+			     ? xp_sled_unused(bytes)
+			     : 0;
+		err = unused ? xp_attach_anchor(work->attach, program_fd, object->fd, work->choice->pid,
+						sled->file_offset + unused)
+			     : -EOPNOTSUPP;
 		if (err)
 			xp_debug("%s: no anchor behind the sled at %#" PRIx64 ": %s", object->path, sled->file_offset,
 				 strerror(-err));

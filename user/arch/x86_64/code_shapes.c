@@ -38,6 +38,59 @@ bool xp_plt_is_jump(const uint8_t code[XP_PLT_ENTRY_BYTES])
 	return IS_AT(code, "\xff\x25");
 }
 
+/* ---- nops ---- */
+
+static bool is_prefix(uint8_t byte)
+{
+	return memchr("\x26\x2e\x36\x3e\x64\x65\x66\xf2\xf3", byte, 9) || (byte & 0xf0) == 0x40; /* REX */
+}
+
+/* Number of bytes of an operand: modrm, and the SIB byte and displacement that it announces. */
+static size_t operand_bytes(const uint8_t *code)
+{
+	uint8_t mod = code[0] >> 6, rm = code[0] & 7;
+	bool sib = mod != 3 && rm == 4;
+
+	if (mod == 0)
+		return 1u + sib + ((sib ? code[1] & 7 : rm) == 5 ? 4u : 0u);
+	return 1u + sib + (mod == 1 ? 1u : mod == 2 ? 4u : 0u);
+}
+
+#define NOP_BYTES_MAX 15
+
+/* Number of bytes of the nop of several bytes at `code`, which has NOP_BYTES_MAX bytes; 0 if it is none. */
+static size_t long_nop_bytes(const uint8_t code[NOP_BYTES_MAX])
+{
+	size_t at = 0, end;
+
+	if (IS_AT(code, ENDBR64))
+		return sizeof(ENDBR64) - 1;
+	while (at < NOP_BYTES_MAX && is_prefix(code[at]))
+		at++;
+	if (at + 4 > NOP_BYTES_MAX)
+		return 0;
+	if (code[at] == 0x90) /* f3 90: pause. 41 90: xchg */
+		return at && code[at - 1] == 0x66 && !memchr(code, 0xf3, at) ? at + 1 : 0;
+	if (!IS_AT(code + at, "\x0f\x1f"))
+		return 0;
+	end = at + 2 + operand_bytes(code + at + 2);
+	return end <= NOP_BYTES_MAX ? end : 0;
+}
+
+size_t xp_long_nops_bytes(const uint8_t *code, size_t bytes)
+{
+	size_t at = 0, nop;
+
+	do {
+		uint8_t window[NOP_BYTES_MAX] = { 0 };
+
+		memcpy(window, code + at, XP_MIN(bytes - at, sizeof(window)));
+		nop = long_nop_bytes(window);
+		at = XP_MIN(at + nop, bytes);
+	} while (nop && at < bytes);
+	return at;
+}
+
 /* ---- other code ---- */
 
 /* Searches by the rarest byte; the setup cost of memmem(3) is too high for many short gaps. */
@@ -114,8 +167,8 @@ static size_t go_load_bytes(const uint8_t *code, size_t bytes)
 }
 
 /*
- * Bytes of call *%r12, *%rdi, *%rax, of the first of two calls (newstack, and abort if that returns), or of a call that is
- * followed by mov 0x8(%rsp),%rdi (asmcgocall_landingpad, since Go 1.24).
+ * Bytes of call *%r12, *%rdi, *%rax, of the first of two calls (newstack, and abort if that returns), or of a call that
+ * is followed by mov 0x8(%rsp),%rdi (asmcgocall_landingpad, since Go 1.24).
  */
 static size_t go_call_bytes(const uint8_t *code, size_t bytes)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Machine code that shows what is on its stack, for unwinding where no entry says so. Pure, bytes only.
+ * Machine code that is recognized by its bytes: where no unwind entry covers it, and where a probe must not be. Pure,
+ * bytes only.
  *
  * Sources: System V ABI for x86-64, section 5.2 (procedure linkage table, PLT) and lld's PLT with endbr64; the signal
  * returns of musl and Go; glibc's and musl's crti.S and crtn.S; glibc's clone3.S; runtime/asm_amd64.s of Go 1.17 to
@@ -25,6 +26,14 @@ bool xp_plt_is_first(const uint8_t code[XP_PLT_ENTRY_BYTES]);
 uint8_t xp_plt_pushed_at(const uint8_t code[XP_PLT_ENTRY_BYTES]);
 /* Whether the entry only jumps. */
 bool xp_plt_is_jump(const uint8_t code[XP_PLT_ENTRY_BYTES]);
+
+/* ---- nops ---- */
+
+/*
+ * Number of bytes of the nops of several bytes that the code begins with, endbr64 among them (Intel SDM, volume 2, NOP
+ * and ENDBR64). A nop of 1 byte ends them. Returns `bytes` if the last nop does not end before.
+ */
+size_t xp_long_nops_bytes(const uint8_t *code, size_t bytes);
 
 /* ---- other code ---- */
 

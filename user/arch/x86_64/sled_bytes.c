@@ -53,6 +53,11 @@ bool xp_sled_intact(enum xp_sled_kind kind, const uint8_t *bytes)
 	}
 }
 
+size_t xp_sled_unused(const uint8_t *bytes)
+{
+	return bytes[5] == 0x84 && bytes[6] == 0x00 ? 5 : 0;
+}
+
 /* push %rdx, %rsi, %rdi: one byte each. */
 static uint8_t push_opcode(uint8_t reg)
 {

@@ -60,6 +60,13 @@ bool xp_sled_condition(const uint8_t *bytes, uint8_t *condition);
  * restores only the first instruction when it unpatches, so nothing behind it counts.
  */
 bool xp_sled_intact(enum xp_sled_kind kind, const uint8_t *bytes);
+/*
+ * Offset in an unpatched entry sled for a probe that is never hit: test %al,(%rax), two bytes inside the nop that the
+ * sled's first instruction jumps over. The probe must not be on the nop itself (stub.h). XRay's runtime writes the
+ * function id there; the byte that the kernel restores would only change that id. bytes: as above. Returns 0 if clang
+ * has emitted another nop.
+ */
+size_t xp_sled_unused(const uint8_t *bytes);
 const char *xp_sled_kind_name(enum xp_sled_kind kind);
 
 #endif

@@ -15,10 +15,9 @@
 #include "xprof/event.h"
 
 #define SLOT_BYTES 64u /* a cache line */
-#define FORM_BYTES (XP_STUB_SLOTS * SLOT_BYTES)
-_Static_assert(XP_STUB_COUNT == XP_STUB_TEXT + XP_STUB_FORMS * FORM_BYTES, "behind the forms");
-_Static_assert(XP_STUB_MEMORY == XP_STUB_COUNT + SLOT_BYTES, "behind the counting slot");
-_Static_assert(XP_STUB_TAKE_BACK == XP_STUB_MEMORY + 2 * XP_STUB_FORMS * XP_STUB_MEMORY_BYTES, "behind those");
+_Static_assert(XP_STUB_COUNT == XP_STUB_TEXT + XP_STUB_SLOTS * SLOT_BYTES, "behind the slots");
+_Static_assert(XP_STUB_ANCHOR == XP_STUB_COUNT + SLOT_BYTES, "behind the counting slot");
+_Static_assert(XP_STUB_MEMORY == XP_STUB_ANCHOR + SLOT_BYTES, "behind the anchor");
 _Static_assert(XP_STUB_TEXT_BYTES == XP_STUB_MEMORY_EVENT + 2 * XP_STUB_MEMORY_EVENT_BYTES - XP_STUB_TEXT,
 	       "the last slot");
 _Static_assert(XP_STUB_SLOTS_TABLE == XP_STUB_ROOM, "behind the counters");
@@ -27,38 +26,30 @@ _Static_assert(XP_STUB_SLOTS_TABLE == XP_STUB_ROOM, "behind the counters");
 #define FSGSBASE (1u << 0)
 #define RDPID (1u << 22)
 
-static const struct form {
-	const char *name;
-	uint8_t bytes;
-	uint8_t nop[10];
-} forms[XP_STUB_FORMS] = {
-	[XP_STUB_NOP5] = { "nop of 5 bytes", 5, { 0x0f, 0x1f, 0x44, 0x00, 0x00 } },
-	[XP_STUB_NOP10] = { "nop of 10 bytes", 10, { 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00 } },
-	[XP_STUB_NOP1] = { "nop of 1 byte", 1, { 0x90 } },
-};
-
+#define NOP 0x90
+#define RET 0xc3
 /* cmpb $0,flag(%rip); je over the nop and the ret, to those of children. */
 #define GUARD_BYTES 9
-#define RET_BYTES 1u
+#define NOP_RET_BYTES 2
 
 static bool is_guarded(enum xp_stub_slot slot)
 {
 	return slot == XP_STUB_CALL || slot == XP_STUB_ARGS;
 }
 
-uint32_t xp_stub_entry(enum xp_stub_form form, enum xp_stub_slot slot)
+uint32_t xp_stub_entry(enum xp_stub_slot slot)
 {
-	return XP_STUB_TEXT + form * FORM_BYTES + slot * SLOT_BYTES;
+	return XP_STUB_TEXT + slot * SLOT_BYTES;
 }
 
-uint32_t xp_stub_probe(enum xp_stub_form form, enum xp_stub_slot slot)
+uint32_t xp_stub_probe(enum xp_stub_slot slot)
 {
-	return xp_stub_entry(form, slot) + (is_guarded(slot) ? GUARD_BYTES : 0);
+	return xp_stub_entry(slot) + (is_guarded(slot) ? GUARD_BYTES : 0);
 }
 
-uint32_t xp_stub_child_probe(enum xp_stub_form form, enum xp_stub_slot slot)
+uint32_t xp_stub_child_probe(enum xp_stub_slot slot)
 {
-	return xp_stub_probe(form, slot) + (is_guarded(slot) ? forms[form].bytes + RET_BYTES : 0);
+	return xp_stub_probe(slot) + (is_guarded(slot) ? NOP_RET_BYTES : 0);
 }
 
 bool xp_stub_is_slot(uint64_t offset)
@@ -70,18 +61,21 @@ bool xp_stub_is_slot(uint64_t offset)
 		return (offset - XP_STUB_TAKE_BACK) % XP_STUB_TAKE_BACK_BYTES == 0;
 	if (offset >= XP_STUB_MEMORY)
 		return (offset - XP_STUB_MEMORY) % XP_STUB_MEMORY_BYTES == 0;
-	return offset >= XP_STUB_TEXT && (offset - XP_STUB_TEXT) % SLOT_BYTES == 0;
+	return offset >= XP_STUB_TEXT && offset < XP_STUB_ANCHOR && (offset - XP_STUB_TEXT) % SLOT_BYTES == 0;
 }
 
-static void make_slot(uint8_t *page, enum xp_stub_form form, enum xp_stub_slot slot)
+static void put_probe(uint8_t *code)
 {
-	const struct form *nop = &forms[is_guarded(slot) ? form : XP_STUB_NOP1];
-	const struct form *child = &forms[XP_STUB_NOP1];
-	uint8_t *code = page + xp_stub_entry(form, slot);
+	code[0] = NOP;
+	code[1] = RET;
+}
 
+static void make_slot(uint8_t *page, enum xp_stub_slot slot)
+{
 	if (is_guarded(slot)) {
+		uint8_t *code = page + xp_stub_entry(slot);
 		/* relative to the end of the cmpb */
-		uint32_t distance = XP_STUB_FLAG - (xp_stub_entry(form, slot) + 7);
+		uint32_t distance = XP_STUB_FLAG - (xp_stub_entry(slot) + 7);
 
 		*code++ = 0x80;
 		*code++ = 0x3d;
@@ -89,12 +83,10 @@ static void make_slot(uint8_t *page, enum xp_stub_form form, enum xp_stub_slot s
 		code += sizeof(distance);
 		*code++ = 0;
 		*code++ = 0x74;
-		*code++ = nop->bytes + RET_BYTES;
-		memcpy(page + xp_stub_child_probe(form, slot), child->nop, child->bytes);
-		page[xp_stub_child_probe(form, slot) + child->bytes] = 0xc3;
+		*code++ = NOP_RET_BYTES;
 	}
-	memcpy(code, nop->nop, nop->bytes);
-	code[nop->bytes] = 0xc3; /* ret */
+	put_probe(page + xp_stub_probe(slot));
+	put_probe(page + xp_stub_child_probe(slot));
 }
 
 /*
@@ -137,15 +129,15 @@ static void make_counting_slot(uint8_t *code)
  *
  * Source of the format: the ELF64 specification; .eh_frame: Linux Standard Base, Core, chapter 10.6, and DWARF 4, 6.4.
  */
-#define EH_FRAME 0x1180u
-#define SYMBOLS 0x1600u
-#define NAMES 0x1640u
-#define SECTION_NAMES 0x1660u
-#define SECTIONS 0x16c0u
+#define EH_FRAME 0x780u
+#define SYMBOLS 0x980u
+#define NAMES 0x9c0u
+#define SECTION_NAMES 0x9e0u
+#define SECTIONS 0xa40u
 #define EH_FRAME_BYTES (SYMBOLS - EH_FRAME)
 
 /* Also the stub's version: a stub with other bytes belongs to another version of xprof. */
-static const char names[] = "\0xprof_stub_5";
+static const char names[] = "\0xprof_stub_6";
 static const char section_names[] = "\0.text\0.eh_frame\0.symtab\0.strtab\0.shstrtab";
 
 #define LENGTH 0, 0, 0, 0
@@ -162,11 +154,12 @@ static const uint8_t fde[] = {
 	0,	ADDRESS,
 	LENGTH, 0,
 	0x03,	0x12,
-	0x03,	0x0e,
+	0x01,	0x0e,
 	16, /* from XP_STUB_COUNT + 0x12 on CFA = rsp + 16 */
 	0x63,	0x0e,
 	8, /* from + 0x35 on CFA = rsp + 8 */
 };
+_Static_assert(XP_STUB_COUNT - XP_STUB_TEXT == 0x100, "as in the row");
 #define FDE_START 8 /* of the addresses */
 #define FDE_RANGE 12
 #define COUNT_END (XP_STUB_COUNT + 0x35)
@@ -252,10 +245,10 @@ void xp_stub_make(uint8_t page[XP_STUB_BYTES])
 {
 	make_elf(page);
 	memset(page + XP_STUB_TEXT, 0xcc, XP_STUB_TEXT_BYTES); /* int3: nothing may execute these bytes */
-	for (int form = 0; form < XP_STUB_FORMS; form++)
-		for (int slot = 0; slot < XP_STUB_SLOTS; slot++)
-			make_slot(page, (enum xp_stub_form)form, (enum xp_stub_slot)slot);
+	for (int slot = 0; slot < XP_STUB_SLOTS; slot++)
+		make_slot(page, (enum xp_stub_slot)slot);
 	make_counting_slot(page + XP_STUB_COUNT);
+	put_probe(page + XP_STUB_ANCHOR);
 	xp_stub_make_memory(page);
 }
 
@@ -295,11 +288,6 @@ bool xp_stub_verify(int fd)
 bool xp_stub_is_named(const char *path)
 {
 	return !strcmp(path, "/memfd:" XP_STUB_NAME " (deleted)");
-}
-
-const char *xp_stub_form_name(enum xp_stub_form form)
-{
-	return forms[form].name;
 }
 
 int xp_stub_open(void)

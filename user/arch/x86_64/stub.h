@@ -4,19 +4,16 @@
  * memfd holds. The target itself creates the memfd, so it can map it whatever its root, mounts and privileges
  * are. The file is sealed and is an ordinary inode to uprobes.
  *
- * The cost of a uprobe depends on the instruction under it and on the kernel, so each slot exists in several forms:
- * - a 5-byte nop: Linux 6.18 replaces it with a call (commit ba2bfc97b462, "uprobes/x86: Add support to optimize
- *   uprobes"); earlier kernels emulate or single-step it;
- * - a 10-byte nop: for kernels that replace this nop instead, because a call below the stack pointer may hit a red
- *   zone;
- * - a 1-byte nop: emulated by all kernels that xprof runs on (arch/x86/kernel/uprobes.c, branch_setup_xol_ops()).
+ * Every uprobe of the stub is on a nop of 1 byte, which all kernels emulate (arch/x86/kernel/uprobes.c,
+ * branch_setup_xol_ops()). Linux 6.18 replaces a probed nop of 5 bytes with a call, Linux 7.2 one of 10 bytes. That is
+ * faster, but removing such a probe oopses Linux 6.18.0 to 6.18.39 and 6.19.0 to 7.1.4 (CVE-2026-72357) when the
+ * recorder is killed. No probe of xprof is on a nop of several bytes.
  *
- * The call that replaces a nop leads to a mapping that a child does not inherit over fork() (VM_DONTCOPY), but the
- * child does inherit the call: on 6.18.44 a child that executes it dies of SIGSEGV. So the page behind the stub holds a
- * flag that the kernel clears in children (MADV_WIPEONFORK). If the flag is not set, a slot goes to a second nop, of 1
- * byte, which is never replaced. It has a uprobe if children are followed, and they are recorded from their first
- * instruction. Testing the flag changes the CPU's flags. They are dead at the entry and the end of a function, but may
- * be live in its middle, at an event. So the event slots have no guard; they use the 1-byte nop in all processes.
+ * A child of fork() inherits the breakpoints. A call through a breakpoint costs a child that is not recorded 1110 ns
+ * instead of 4. So the page behind the stub holds a flag that the kernel clears in children (MADV_WIPEONFORK). If the
+ * flag is not set, a slot goes to a second nop, which has a uprobe only if children are recorded. Testing the flag
+ * changes the CPU's flags. They are dead at the entry and the end of a function, but may be live in its middle, at an
+ * event. So the event slots have no guard: parent and child use the same nop.
  *
  * One more slot counts calls of functions that a budget has excluded (throttle.h), without entering the kernel: it
  * increments a counter in the process's memory. Each CPU has roughly its own set of counters, because a cache line that
@@ -30,24 +27,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define XP_STUB_BYTES 8192 /* size of the file */
-#define XP_STUB_FLAG 8192  /* offset of the flag, one byte: 1 in the process that the stub was made in */
+#define XP_STUB_BYTES 4096 /* size of the file */
+#define XP_STUB_FLAG 4096  /* offset of the flag, one byte: 1 in the process that the stub was made in */
 /*
  * Offset of the counters. They have 32 bits and wrap around. Each of XP_STUB_SHARDS has XP_STUB_COUNTERS_MAX of them.
  */
-#define XP_STUB_COUNTERS 12288
+#define XP_STUB_COUNTERS 8192
 #define XP_STUB_COUNTERS_MAX 128
 #define XP_STUB_SHARDS 64
 #define XP_STUB_COUNTERS_BYTES (4 * XP_STUB_SHARDS * XP_STUB_COUNTERS_MAX)
 #define XP_STUB_ROOM (XP_STUB_COUNTERS + XP_STUB_COUNTERS_BYTES) /* size of all pages, but for call rings */
 #define XP_STUB_NAME "xprof" /* name of the memfd: "/memfd:xprof (deleted)" in /proc/PID/maps */
-
-enum xp_stub_form {
-	XP_STUB_NOP5,
-	XP_STUB_NOP10,
-	XP_STUB_NOP1,
-	XP_STUB_FORMS,
-};
 
 /* What the sled passes to the program, in addition to the registers of the function: */
 enum xp_stub_slot {
@@ -59,34 +49,36 @@ enum xp_stub_slot {
 };
 
 /* Offset of a slot in the page, which sleds call. */
-uint32_t xp_stub_entry(enum xp_stub_form form, enum xp_stub_slot slot);
+uint32_t xp_stub_entry(enum xp_stub_slot slot);
 /* Offset of the slot's uprobe. */
-uint32_t xp_stub_probe(enum xp_stub_form form, enum xp_stub_slot slot);
+uint32_t xp_stub_probe(enum xp_stub_slot slot);
 /* Offset of the uprobe for children of fork(): of a second nop, or the same one, if parent and child share it. */
-uint32_t xp_stub_child_probe(enum xp_stub_form form, enum xp_stub_slot slot);
+uint32_t xp_stub_child_probe(enum xp_stub_slot slot);
 /* Offset of the counting slot. r10d: xp_event_word() of 4 times the counter's index. */
-#define XP_STUB_COUNT 0x400
+#define XP_STUB_COUNT 0x200
+/* Offset of a nop that no sled calls: for the anchor (attach.h) of a process without a dynamic linker. */
+#define XP_STUB_ANCHOR 0x240
 /* True if a slot starts at this offset. */
 bool xp_stub_is_slot(uint64_t offset);
 /*
  * The slots that record a call in memory (stub_memory.c), for CPUs and kernels that let programs use rdfsbase. r10d: as
  * for XP_STUB_CALL. rdpid: for CPUs that have this instruction. Offsets of a slot in the page and of its uprobe.
  */
-#define XP_STUB_MEMORY 0x440
+#define XP_STUB_MEMORY 0x280
 #define XP_STUB_MEMORY_BYTES 256
-uint32_t xp_stub_memory_entry(enum xp_stub_form form, bool rdpid);
-uint32_t xp_stub_memory_probe(enum xp_stub_form form, bool rdpid);
+uint32_t xp_stub_memory_entry(bool rdpid);
+uint32_t xp_stub_memory_probe(bool rdpid);
 /* The uprobe for children, with the registers and the stack of XP_STUB_CALL: they do not have their parent's rings. */
-uint32_t xp_stub_memory_child_probe(enum xp_stub_form form, bool rdpid);
+uint32_t xp_stub_memory_child_probe(bool rdpid);
 /*
  * For --min-duration: the slots of exits, which take the entry of a short call back, and go on in the slots above if
  * they cannot; and those of events, in whose calls nothing is taken back.
  */
-#define XP_STUB_TAKE_BACK (XP_STUB_MEMORY + 2 * 3 * XP_STUB_MEMORY_BYTES)
+#define XP_STUB_TAKE_BACK (XP_STUB_MEMORY + 2 * XP_STUB_MEMORY_BYTES)
 #define XP_STUB_TAKE_BACK_BYTES 256
-#define XP_STUB_MEMORY_EVENT (XP_STUB_TAKE_BACK + 2 * 3 * XP_STUB_TAKE_BACK_BYTES)
+#define XP_STUB_MEMORY_EVENT (XP_STUB_TAKE_BACK + 2 * XP_STUB_TAKE_BACK_BYTES)
 #define XP_STUB_MEMORY_EVENT_BYTES 128
-uint32_t xp_stub_take_back_entry(enum xp_stub_form form, bool rdpid);
+uint32_t xp_stub_take_back_entry(bool rdpid);
 /* slot: XP_STUB_CUSTOM or XP_STUB_TYPED. */
 uint32_t xp_stub_memory_event_entry(enum xp_stub_slot slot);
 uint32_t xp_stub_memory_event_probe(enum xp_stub_slot slot);
@@ -101,7 +93,7 @@ bool xp_stub_has_rdpid(void);
  * with xprof (call_rings.h). The table lies behind the counters. A thread has the slot that XP_CALL_SLOT_OF() of its fs
  * base says, or the neighbor of that slot. Numbers without casts and suffixes: they are in the code.
  */
-#define XP_STUB_SLOTS_TABLE 0xb000
+#define XP_STUB_SLOTS_TABLE 0xa000
 #define XP_CALL_SLOT_BITS 11
 #define XP_CALL_SLOTS (1u << XP_CALL_SLOT_BITS)
 #define XP_CALL_SLOT_BYTES 64
@@ -133,7 +125,7 @@ _Static_assert(sizeof(struct xp_call_record) == XP_CALL_RECORD_BYTES, "xp_call_r
 
 /* Makes the content of the file: an ELF file with one section of code, from XP_STUB_TEXT on. */
 #define XP_STUB_TEXT 0x100
-#define XP_STUB_TEXT_BYTES 0x1040
+#define XP_STUB_TEXT_BYTES 0x680
 void xp_stub_make(uint8_t page[XP_STUB_BYTES]);
 
 /*
@@ -141,7 +133,7 @@ void xp_stub_make(uint8_t page[XP_STUB_BYTES]);
  * `location`; at most XP_STUB_MEMORY_CFI_BYTES. Returns the end of the rows.
  */
 void xp_stub_make_memory(uint8_t page[XP_STUB_BYTES]);
-#define XP_STUB_MEMORY_CFI_BYTES (2 * XP_STUB_FORMS * (40 + 108) + 2 * 36)
+#define XP_STUB_MEMORY_CFI_BYTES (2 * (40 + 108) + 2 * 36)
 uint8_t *xp_stub_put_memory_cfi(uint8_t *to, uint32_t location);
 
 /*
@@ -158,7 +150,5 @@ uint8_t *xp_stub_map(int fd);
 bool xp_stub_verify(int fd);
 /* True if a mapping of this name may be a stub and is worth checking. */
 bool xp_stub_is_named(const char *path);
-
-const char *xp_stub_form_name(enum xp_stub_form form);
 
 #endif

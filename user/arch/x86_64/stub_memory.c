@@ -41,7 +41,7 @@ __asm__(".pushsection .rodata\n"
 	"	cmp %rax, (%r11)\n"		/* key */
 	".endm\n"
 
-	".macro memory_slot number:req, rdpid:req, nop:vararg\n"
+	".macro memory_slot number:req, rdpid:req\n"
 	"	.org xp_stub_memory_code + \\number * " NUMBER(XP_STUB_MEMORY_BYTES) ", 0xcc\n"
 	"begin_\\number:\n"
 	"0:	cmpb $0, stub + " NUMBER(XP_STUB_FLAG) "(%rip)\n"
@@ -96,7 +96,7 @@ __asm__(".pushsection .rodata\n"
 	"	jmp 8f\n"
 	"3:	make_final %rdx\n"
 	"8:	rdfsbase %rax\n"
-	"4:	.byte \\nop\n"
+	"4:	nop\n"
 	"7:	pop %rdx\n"
 	"	pop %rax\n"
 	"	pop %r11\n"
@@ -244,14 +244,10 @@ __asm__(".pushsection .rodata\n"
 	"xp_stub_event_places:\n"
 	".popsection\n"
 
-	/* In the order of enum xp_stub_form, and of `rdpid` in each. */
-	"	memory_slot 0, 0, 0x0f, 0x1f, 0x44, 0x00, 0x00\n"
-	"	memory_slot 1, 1, 0x0f, 0x1f, 0x44, 0x00, 0x00\n"
-	"	memory_slot 2, 0, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00\n"
-	"	memory_slot 3, 1, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00\n"
-	"	memory_slot 4, 0, 0x90\n"
-	"	memory_slot 5, 1, 0x90\n"
-	"	.irp number, 0, 1, 2, 3, 4, 5\n"
+	/* In the order of `rdpid`. */
+	"	memory_slot 0, 0\n"
+	"	memory_slot 1, 1\n"
+	"	.irp number, 0, 1\n"
 	"	take_back_slot \\number\n"
 	"	.endr\n"
 	"	event_slot 0\n"
@@ -266,7 +262,7 @@ __asm__(".pushsection .rodata\n"
 	".popsection\n");
 /* clang-format on */
 
-#define MEMORY_SLOTS (2 * XP_STUB_FORMS)
+#define MEMORY_SLOTS 2
 #define EVENT_SLOTS 2
 extern const uint8_t xp_stub_memory_code[XP_STUB_TEXT + XP_STUB_TEXT_BYTES - XP_STUB_MEMORY];
 /* Offsets in a slot: what the assembler knows. "other": where a path begins that has all registers pushed. */
@@ -290,24 +286,24 @@ extern const struct event_places {
 	uint8_t probe;
 } xp_stub_event_places[EVENT_SLOTS];
 
-uint32_t xp_stub_memory_entry(enum xp_stub_form form, bool rdpid)
+uint32_t xp_stub_memory_entry(bool rdpid)
 {
-	return XP_STUB_MEMORY + (2 * form + rdpid) * XP_STUB_MEMORY_BYTES;
+	return XP_STUB_MEMORY + rdpid * XP_STUB_MEMORY_BYTES;
 }
 
-uint32_t xp_stub_memory_probe(enum xp_stub_form form, bool rdpid)
+uint32_t xp_stub_memory_probe(bool rdpid)
 {
-	return xp_stub_memory_entry(form, rdpid) + xp_stub_memory_places[2 * form + rdpid].probe;
+	return xp_stub_memory_entry(rdpid) + xp_stub_memory_places[rdpid].probe;
 }
 
-uint32_t xp_stub_memory_child_probe(enum xp_stub_form form, bool rdpid)
+uint32_t xp_stub_memory_child_probe(bool rdpid)
 {
-	return xp_stub_memory_entry(form, rdpid) + xp_stub_memory_places[2 * form + rdpid].child_probe;
+	return xp_stub_memory_entry(rdpid) + xp_stub_memory_places[rdpid].child_probe;
 }
 
-uint32_t xp_stub_take_back_entry(enum xp_stub_form form, bool rdpid)
+uint32_t xp_stub_take_back_entry(bool rdpid)
 {
-	return XP_STUB_TAKE_BACK + (2 * form + rdpid) * XP_STUB_TAKE_BACK_BYTES;
+	return XP_STUB_TAKE_BACK + rdpid * XP_STUB_TAKE_BACK_BYTES;
 }
 
 uint32_t xp_stub_memory_event_entry(enum xp_stub_slot slot)
