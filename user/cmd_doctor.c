@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "arch/x86_64/stub.h"
+#include "arch/x86_64/instructions.h"
 #include "base/small_file.h"
 #include "commands.h"
 #include "elf/sled_table.h"
@@ -81,15 +81,15 @@ static void print_patching(const struct xp_preflight *preflight)
 /* Whether calls of patched sleds can be recorded in memory. */
 static void print_memory(void)
 {
-	const char *why = xp_stub_why_no_fsgsbase();
+	const struct xp_instructions instructions = xp_instructions_try();
 
-	if (why) {
-		xp_put_line(stdout, "%-9s %-14s %s", "degraded", "memory sleds", why);
+	if (!instructions.rdfsbase) {
+		xp_put_line(stdout, "%-9s %-14s %s", "degraded", "memory sleds", XP_NO_RDFSBASE);
 		xp_put_line(stdout, "%-9s %-14s needed to record calls of patched sleds without the kernel", "", "");
 		return;
 	}
 	xp_put_line(stdout, "%-9s %-14s rdfsbase%s: patched sleds record calls without the kernel", "ok",
-		    "memory sleds", xp_stub_has_rdpid() ? " and rdpid" : "");
+		    "memory sleds", instructions.rdpid ? " and rdpid" : "");
 }
 
 /* ---- waits ---- */
@@ -257,7 +257,7 @@ static enum xp_exit print_process(const char *operand)
 			    why);
 	else
 		xp_put_line(stdout, "%-9s %-14s its sleds can be patched%s", "ok", "patched sleds",
-			    xp_stub_has_fsgsbase() ? ", and can record calls in memory" : "");
+			    xp_instructions_try().rdfsbase ? ", and can record calls in memory" : "");
 	if (!print_objects(pid, &mappings)) {
 		xp_put_line(stdout, "%-9s %-14s no XRay sleds found: build with clang -fxray-instrument", "missing",
 			    "object");

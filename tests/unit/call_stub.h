@@ -17,6 +17,7 @@
 #include <x86intrin.h>
 #include <cmocka.h>
 
+#include "arch/x86_64/instructions.h"
 #include "base/util.h"
 #include "sled/call_ring.h"
 #include "xprof/event.h"

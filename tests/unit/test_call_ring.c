@@ -33,7 +33,7 @@ static void test_records_calls(void **state)
 	(void)state;
 	records_a_call(false, false);
 	records_a_call(false, true);
-	if (xp_stub_has_rdpid())
+	if (xp_instructions_try().rdpid)
 		records_a_call(true, false);
 }
 
@@ -42,7 +42,7 @@ static void test_preserves_registers(void **state)
 	struct xp_ring_call calls[2];
 
 	(void)state;
-	for (int rdpid = 0; rdpid <= xp_stub_has_rdpid(); rdpid++) {
+	for (int rdpid = 0; rdpid <= xp_instructions_try().rdpid; rdpid++) {
 		map_stub(rdpid, false);
 		assert_int_equal(changed_registers(test.slot, word(XP_EVENT_EXIT)), 0);
 		assert_int_equal(take(calls, 2), 1);
@@ -378,8 +378,8 @@ int main(void)
 		cmocka_unit_test(test_hostile_ring),
 	};
 
-	if (!xp_stub_has_fsgsbase()) {
-		print_message("the kernel does not let programs use rdfsbase\n");
+	if (!xp_instructions_try().rdfsbase) {
+		print_message(XP_NO_RDFSBASE "\n");
 		return 77;
 	}
 	return cmocka_run_group_tests(tests, NULL, NULL);

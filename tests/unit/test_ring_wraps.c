@@ -207,8 +207,8 @@ int main(void)
 		cmocka_unit_test(test_beside_a_writer),
 	};
 
-	if (!xp_stub_has_fsgsbase()) {
-		print_message("the kernel does not let programs use rdfsbase\n");
+	if (!xp_instructions_try().rdfsbase) {
+		print_message(XP_NO_RDFSBASE "\n");
 		return 77;
 	}
 	return cmocka_run_group_tests(tests, NULL, NULL);

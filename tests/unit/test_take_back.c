@@ -79,7 +79,7 @@ static void test_drops_short_calls(void **state)
 	(void)state;
 	drops_short_calls(false, false);
 	drops_short_calls(false, true);
-	if (xp_stub_has_rdpid())
+	if (xp_instructions_try().rdpid)
 		drops_short_calls(true, false);
 }
 
@@ -578,8 +578,8 @@ int main(void)
 		cmocka_unit_test(test_reader_beside),
 	};
 
-	if (!xp_stub_has_fsgsbase()) {
-		print_message("the kernel does not let programs use rdfsbase\n");
+	if (!xp_instructions_try().rdfsbase) {
+		print_message(XP_NO_RDFSBASE "\n");
 		return 77;
 	}
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,6 +62,7 @@ enum call { CALL_ENTRY, CALL_EXIT, CALL_COUNTED, CALL_STUB, CALL_ARGS, CALL_MEMO
 struct request {
 	enum call what;
 	unsigned int calls;
+	bool rdpid;
 };
 
 static uint64_t cpu_ns(void)
@@ -101,7 +102,7 @@ static uint64_t measure_call(const struct request *request, const uint8_t *stub)
 	uint64_t ns[BATCHES];
 
 	if (request->what == CALL_MEMORY)
-		stub += xp_stub_memory_entry(xp_stub_has_rdpid());
+		stub += xp_stub_memory_entry(request->rdpid);
 	else if (request->what == CALL_STUB)
 		stub += xp_stub_entry(XP_STUB_CALL);
 	else if (request->what == CALL_ARGS)
@@ -238,8 +239,10 @@ static int measure_counting(struct bench *bench, struct xp_probe_cost *cost)
 
 static int measure_stub(struct bench *bench, struct xp_probe_cost *cost)
 {
-	const struct request hits = { CALL_STUB, STUB_HITS }, counts = { CALL_COUNTER, COUNTS };
-	const struct request memory = { CALL_MEMORY, COUNTS }, args = { CALL_ARGS, STUB_HITS };
+	const struct request hits = { .what = CALL_STUB, .calls = STUB_HITS };
+	const struct request counts = { .what = CALL_COUNTER, .calls = COUNTS };
+	const struct request memory = { .what = CALL_MEMORY, .calls = COUNTS, .rdpid = bench->options->rdpid };
+	const struct request args = { .what = CALL_ARGS, .calls = STUB_HITS };
 	int err = ask(bench, &hits, &cost->stub_ns);
 
 	if (!err)

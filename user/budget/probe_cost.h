@@ -33,6 +33,7 @@ struct xp_probe_cost_options {
 	bool multi;		      /* use uprobe_multi links */
 	bool stub;		      /* sleds may be patched */
 	bool memory;		      /* stub only: calls may be recorded in memory; the CPU and the kernel allow it */
+	bool rdpid;		      /* memory only: as in patch.h */
 	bool args;		      /* stub only: entries record arguments */
 };
 #define XP_PROBE_COST_RING_BYTES (256u << 10)

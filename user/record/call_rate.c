@@ -318,6 +318,7 @@ static int make_rates(struct counting *counting)
 		.multi = true,
 		.stub = plan->may_patch,
 		.memory = plan->memory,
+		.rdpid = plan->rdpid,
 		.args = counting->recording->options->args,
 	};
 	int err = prepare(counting);

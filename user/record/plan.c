@@ -5,6 +5,7 @@
 #include <linux/capability.h>
 #include <string.h>
 
+#include "arch/x86_64/instructions.h"
 #include "base/util.h"
 #include "kernel/privilege.h"
 #include "record/messages.h"
@@ -49,12 +50,16 @@ static bool may_patch(const struct xp_options *options)
 							      : options->sled_mode != XP_SLED_MODE_OPTION_PROBE;
 }
 
-/* Why no process is to record its calls in memory; NULL: it may. */
-static const char *why_no_memory(const struct xp_options *options)
+/* Returns why no process can record calls in memory; NULL: it can, and plan->rdpid is set. */
+static const char *why_no_memory(struct xp_plan *plan, const struct xp_options *options)
 {
+	struct xp_instructions instructions;
+
 	if (options->flight_bytes && options->sled_mode == XP_SLED_MODE_OPTION_AUTO)
 		return "--flight holds more calls without it, and knows which were open; --sled-mode memory costs less";
-	return xp_stub_why_no_fsgsbase();
+	instructions = xp_instructions_try();
+	plan->rdpid = instructions.rdpid;
+	return instructions.rdfsbase ? NULL : XP_NO_RDFSBASE;
 }
 
 int xp_plan_make(struct xp_plan *plan, const struct xp_options *options, const struct xp_preflight *preflight,
@@ -75,7 +80,7 @@ int xp_plan_make(struct xp_plan *plan, const struct xp_options *options, const s
 		return err;
 	plan->may_patch = plan->sleds && may_patch(options);
 	plan->memory = plan->may_patch && options->sled_mode != XP_SLED_MODE_OPTION_PATCH;
-	plan->no_memory = plan->memory ? why_no_memory(options) : NULL;
+	plan->no_memory = plan->memory ? why_no_memory(plan, options) : NULL;
 	if (plan->no_memory)
 		plan->memory = false;
 	if (options->exec_path && stat(options->exec_path, &plan->exec_file))

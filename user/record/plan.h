@@ -26,6 +26,7 @@ struct xp_plan {
 	bool all_processes;    /* probes are on all processes that map an object: --follow, --exec */
 	bool may_patch;	       /* sleds are to be patched where possible */
 	bool memory;	       /* calls of patched sleds are to be recorded in memory where possible */
+	bool rdpid;	       /* memory only: those slots may execute rdpid */
 	const char *no_memory; /* why they cannot be, in no process; NULL: they can, or are not to be */
 	struct stat exec_file; /* --exec */
 };

@@ -29,7 +29,6 @@ int xp_patch_new(struct xp_patch **result, const struct xp_patch_options *option
 	if (!patch)
 		return -ENOMEM;
 	patch->options = *options;
-	patch->has_rdpid = xp_stub_has_rdpid();
 	if (options->budget && xp_target_memory_new(&patch->memory)) {
 		free(patch);
 		return -ENOMEM;

@@ -110,7 +110,7 @@ bool xp_patch_inherited(struct xp_patch *patch, const struct xp_patch_place *pla
 static uint32_t child_probe(const struct xp_patch_work *work, enum xp_stub_slot slot)
 {
 	if (xp_patch_in_memory(work, slot))
-		return xp_stub_memory_child_probe(work->patch->has_rdpid);
+		return xp_stub_memory_child_probe(work->patch->options.rdpid);
 	return xp_patch_final_event(work, slot) ? xp_stub_memory_event_probe(slot) : xp_stub_child_probe(slot);
 }
 

@@ -230,9 +230,9 @@ uint32_t xp_patch_entry(const struct xp_patch_work *work, enum xp_sled_kind kind
 	enum xp_stub_slot slot = xp_patch_slot(kind, options->args);
 
 	if (xp_patch_in_memory(work, slot) && kind != XP_SLED_ENTRY && takes_back(work->patch))
-		return xp_stub_take_back_entry(work->patch->has_rdpid);
+		return xp_stub_take_back_entry(work->patch->options.rdpid);
 	if (xp_patch_in_memory(work, slot))
-		return xp_stub_memory_entry(work->patch->has_rdpid);
+		return xp_stub_memory_entry(work->patch->options.rdpid);
 	if (xp_patch_final_event(work, slot))
 		return xp_stub_memory_event_entry(slot);
 	return xp_stub_entry(slot);
@@ -249,7 +249,7 @@ static int attach_slot(const struct xp_patch_work *work, enum xp_stub_slot slot)
 	if (options->children && is_event(slot))
 		return 0;
 	if (xp_patch_in_memory(work, slot)) {
-		offset = xp_stub_memory_probe(work->patch->has_rdpid);
+		offset = xp_stub_memory_probe(work->patch->options.rdpid);
 		program_fd = xp_programs_memory_fd(options->programs);
 	} else if (xp_patch_final_event(work, slot)) {
 		offset = xp_stub_memory_event_probe(slot);

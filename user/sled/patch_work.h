@@ -43,7 +43,6 @@ struct xp_patch {
 	struct patched *list;
 	size_t count;
 	struct xp_target_memory *memory; /* for the counters, with a budget */
-	bool has_rdpid;			 /* cpuid takes 25 us in a virtual machine */
 	uint64_t stopped_ns;
 	uint64_t longest_ns;
 };

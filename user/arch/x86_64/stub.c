@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "arch/x86_64/stub.h"
 
-#include <asm/hwcap2.h>
-#include <cpuid.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -21,10 +18,6 @@ _Static_assert(XP_STUB_MEMORY == XP_STUB_ANCHOR + SLOT_BYTES, "behind the anchor
 _Static_assert(XP_STUB_TEXT_BYTES == XP_STUB_MEMORY_EVENT + 2 * XP_STUB_MEMORY_EVENT_BYTES - XP_STUB_TEXT,
 	       "the last slot");
 _Static_assert(XP_STUB_SLOTS_TABLE == XP_STUB_ROOM, "behind the counters");
-
-/* CPUID leaf 7: ebx, ecx */
-#define FSGSBASE (1u << 0)
-#define RDPID (1u << 22)
 
 #define NOP 0x90
 #define RET 0xc3
@@ -250,29 +243,6 @@ void xp_stub_make(uint8_t page[XP_STUB_BYTES])
 	make_counting_slot(page + XP_STUB_COUNT);
 	put_probe(page + XP_STUB_ANCHOR);
 	xp_stub_make_memory(page);
-}
-
-bool xp_stub_has_fsgsbase(void)
-{
-	return getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE;
-}
-
-const char *xp_stub_why_no_fsgsbase(void)
-{
-	unsigned int a, b, c, d;
-
-	if (xp_stub_has_fsgsbase())
-		return NULL;
-	return __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & FSGSBASE
-		   ? "the kernel does not let programs use rdfsbase: Linux 5.9 does, if not started with nofsgsbase"
-		   : "the CPU has no rdfsbase";
-}
-
-bool xp_stub_has_rdpid(void)
-{
-	unsigned int a, b, c, d;
-
-	return __get_cpuid_count(7, 0, &a, &b, &c, &d) && c & RDPID;
 }
 
 bool xp_stub_verify(int fd)

@@ -61,8 +61,8 @@ uint32_t xp_stub_child_probe(enum xp_stub_slot slot);
 /* True if a slot starts at this offset. */
 bool xp_stub_is_slot(uint64_t offset);
 /*
- * The slots that record a call in memory (stub_memory.c), for CPUs and kernels that let programs use rdfsbase. r10d: as
- * for XP_STUB_CALL. rdpid: for CPUs that have this instruction. Offsets of a slot in the page and of its uprobe.
+ * The slots that record a call in memory (stub_memory.c), where programs can execute rdfsbase. r10d: as
+ * for XP_STUB_CALL. rdpid: where they can execute this, too (instructions.h). Offsets of a slot in the page and of its uprobe.
  */
 #define XP_STUB_MEMORY 0x280
 #define XP_STUB_MEMORY_BYTES 256
@@ -82,11 +82,6 @@ uint32_t xp_stub_take_back_entry(bool rdpid);
 /* slot: XP_STUB_CUSTOM or XP_STUB_TYPED. */
 uint32_t xp_stub_memory_event_entry(enum xp_stub_slot slot);
 uint32_t xp_stub_memory_event_probe(enum xp_stub_slot slot);
-/* Whether this CPU and kernel have rdfsbase, and rdpid. */
-bool xp_stub_has_fsgsbase(void);
-/* Why not, with the remedy; NULL: they have it. */
-const char *xp_stub_why_no_fsgsbase(void);
-bool xp_stub_has_rdpid(void);
 
 /*
  * What these slots write to: a table of slots, one for each thread, and the rings, in memory that the process shares
