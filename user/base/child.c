@@ -21,15 +21,18 @@
 
 /* ---- the child ---- */
 
-/* As at the start of a program: default actions, nothing blocked. */
-static void reset_signals(bool ignores_ends)
+/*
+ * As at the start of a program: default actions, nothing blocked. The signals of the terminal are for xprof, which
+ * needs the child until it has finished.
+ */
+static void reset_signals(void)
 {
 	static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP };
 	sigset_t none;
 
 	for (int number = 1; number < NSIG; number++)
 		signal(number, SIG_DFL);
-	for (size_t i = 0; i < XP_ARRAY_SIZE(ends) && ignores_ends; i++)
+	for (size_t i = 0; i < XP_ARRAY_SIZE(ends); i++)
 		signal(ends[i], SIG_IGN);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
@@ -129,7 +132,7 @@ static void set_limits(const struct xp_child_limits *limits)
 static __attribute__((noreturn)) void be_child(pid_t parent, const struct xp_child_options *options, int channel,
 					       xp_child_main *run, void *arg)
 {
-	reset_signals(options->ignores_ends);
+	reset_signals();
 	if (options->is_oom_victim)
 		become_oom_victim();
 	if (keep_fds(channel, options->fds, options->fd_count) || (options->drops_privileges && drop_privileges()))

@@ -3,9 +3,9 @@
  * Children of xprof: processes that do a job which may hang, which reads untrusted data with a library that trusts it,
  * or which needs other privileges.
  *
- * Each child keeps only the descriptors that it is given, handles no signal, leaves no core file, and dies with the
- * thread that started it. The options add limits. Programs that the user names (launch.h, pager.h) are started in
- * another way, and so are tasks that share xprof's memory (shield.h).
+ * Each child keeps only the descriptors that it is given, handles no signal, ignores those of the terminal, leaves no
+ * core file, and dies with the thread that started it. The options add limits. Programs that the user names (launch.h,
+ * pager.h) are started in another way, and so are tasks that share xprof's memory (shield.h).
  */
 #ifndef XPROF_BASE_CHILD_H
 #define XPROF_BASE_CHILD_H
@@ -44,8 +44,6 @@ struct xp_child_options {
 	 */
 	bool drops_privileges;
 	bool is_oom_victim; /* the OOM killer's first choice */
-	bool ignores_ends;  /* of the terminal: ^C and the like are for xprof, which needs the child until it has
-			       finished */
 	bool outlives_parent;
 	struct xp_child_limits limits;
 };

@@ -124,7 +124,6 @@ int xp_confined_reader_start(struct xp_child *reader, const struct xp_confined_r
 		.fd_count = 2,
 		.drops_privileges = true,
 		.is_oom_victim = true,
-		.ignores_ends = true, /* it dies with its parent */
 		.limits = {
 			.seconds = (unsigned int)(reading->limits->ns / 1000000000) + 1,
 			.cpu_seconds = reading->limits->cpu_seconds,

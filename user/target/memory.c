@@ -99,7 +99,7 @@ int xp_target_memory_start(struct xp_target_memory *memory)
 {
 	/* It must outlive xprof, which may be killed while one of its tasks is at work: see the header. */
 	static const struct xp_child_options options = {
-		.name = "xprof-memory", .channel = XP_CHILD_SOCKET, .ignores_ends = true, .outlives_parent = true
+		.name = "xprof-memory", .channel = XP_CHILD_SOCKET, .outlives_parent = true
 	};
 
 	if (memory->child.pid)

@@ -113,7 +113,6 @@ static int make_alone(struct worker *worker, struct xp_cfi_request *request, int
 	const struct xp_child_options options = {
 		.fds = { fd, table },
 		.fd_count = 2,
-		.ignores_ends = true,
 		.limits = limits,
 	};
 	struct xp_child child;
@@ -156,7 +155,6 @@ static int start_series(struct worker *worker)
 	static const struct timeval timeout = { .tv_sec = XP_CFI_BUILD_SECONDS + 1 };
 	const struct xp_child_options options = {
 		.channel = XP_CHILD_SOCKET,
-		.ignores_ends = true,
 		.limits = limits,
 	};
 	int err = xp_child_start(&worker->series, &options, series, NULL);
@@ -229,7 +227,6 @@ int xp_cfi_worker_start(pid_t *pid)
 		.name = "xprof-cfi",
 		.channel = XP_CHILD_SOCKET,
 		.drops_privileges = true,
-		.ignores_ends = true,
 	};
 	struct xp_child worker;
 	int err = xp_child_start(&worker, &options, work, NULL);
