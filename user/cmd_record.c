@@ -83,6 +83,7 @@ enum xp_exit xp_cmd_record(const struct xp_options *options)
 	code = xp_record(options);
 	if (!is_new(options->output_dir, &before))
 		return code;
+	xp_interrupt_tell_next();
 	exported = export_at_the_end(options);
 	return code ? code : exported;
 }

@@ -13,7 +13,7 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 			       "perf.data for all of them. If a target is built with -fxray-instrument, xprof also "
 			       "attaches to its XRay sleds and writes every call to an FDR log. The recording ends "
 			       "after --duration, when the target ends, or at the first SIGINT or SIGTERM. A "
-			       "second signal aborts it.",
+			       "second signal, at least a second later, aborts it.",
 		.operands_max = UINT_MAX,
 		.operands = XP_OPERAND_CHILD,
 	},

@@ -44,6 +44,16 @@ class Record:
         self.tsc = int(match["tsc"])
 
 
+def signal_twice(process, number, pause_s):
+    """Two signals are two if they are a second apart. Stopped meanwhile, xprof does the rest after the second one."""
+    process.send_signal(number)
+    time.sleep(pause_s)
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(1.2)
+    process.send_signal(number)
+    process.send_signal(signal.SIGCONT)
+
+
 def assert_ended_by(process, number, messages, directory):
     """Two signals ended the recording, xprof itself, or the attaching, which leaves nothing."""
     if process.returncode == 1:

@@ -183,18 +183,19 @@ def test_second_signal_aborts(xprof, busy, tmp_path, number):
     """In whatever state the first one was taken: it has ended soon, and its files can be made."""
     chance = random.Random(SEED)
     target = busy(threads=1)
+    aborted = 0
     for round_number in range(6):
         directory = tmp_path / f"twice{round_number}"
         argv = [xprof.path, "record", PROBE, WHOLE, "-q", "-o", directory, "-p", str(target.pid)]
         process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
-        time.sleep(chance.uniform(0, 0.5))
-        process.send_signal(number)
-        time.sleep(chance.uniform(0, 0.3))
-        process.send_signal(number)
+        time.sleep(chance.uniform(0, 1.5))
+        recording.signal_twice(process, number, chance.uniform(0, 0.1))
         messages = process.communicate(timeout=recording.READY_S)[1]
+        aborted += process.returncode == -number
         recording.assert_ended_by(process, number, messages, directory)
         target.assert_unharmed()
         assert_recovers(xprof, directory, target.path)
+    assert aborted
 
 
 def test_signal_at_the_end_of_the_target(record, busy):

@@ -454,9 +454,7 @@ def test_second_signal_aborts(xprof, busy, tmp_path, number):
         argv = [xprof.path, "record", PATCH, "-q", "-o", directory, "-p", str(target.pid)]
         process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
         time.sleep(chance.uniform(0.1, 0.5))
-        process.send_signal(number)
-        time.sleep(chance.uniform(0, 0.2))
-        process.send_signal(number)
+        recording.signal_twice(process, number, chance.uniform(0, 0.1))
         messages = process.communicate(timeout=60)[1]
         recording.assert_ended_by(process, number, messages, directory)
         target.assert_unharmed()

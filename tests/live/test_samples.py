@@ -540,7 +540,7 @@ def test_priority(record, tmp_path):
         pid = session.process.pid
         recording.wait_until(lambda: os.getpriority(os.PRIO_PROCESS, pid) < own, session.messages)
         session.process.terminate()
-        recording.wait_until(lambda: "the recording is over" in session.messages(), session.messages)
+        recording.wait_until(lambda: "the recording is complete" in session.messages(), session.messages)
         assert os.getpriority(os.PRIO_PROCESS, pid) == own
     assert session.finish().status == 0, session.messages()
 

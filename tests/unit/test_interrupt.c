@@ -37,7 +37,7 @@ static int in_child(int (*check)(void))
 		_exit(check());
 	}
 	waitpid(pid, &status, 0);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
 static int by_signal(int number, bool with_sigint)
@@ -122,9 +122,81 @@ static void death(void **state)
 
 	(void)state;
 	assert_int_equal(pipe(pipe_fds), 0);
-	assert_int_equal(in_child(killed), -1);
+	assert_int_equal(in_child(killed), -SIGKILL);
 	assert_int_equal(read(pipe_fds[0], &answer, 1), 1);
 	assert_int_equal(answer, 'y');
+}
+
+/* ---- after the end of the recording ---- */
+
+enum then { NOTHING, ABORT, TELL };
+
+/* Whether the thread has the signal: it may not have dealt with it yet. */
+static bool is_pending(int number)
+{
+	sigset_t pending;
+
+	sigpending(&pending);
+	return sigismember(&pending, number);
+}
+
+/* A signal arrives after one that ended the recording so long ago; 0: none did. Returns whether xprof is to end. */
+static int signal_after(uint64_t since_ns, enum then then)
+{
+	xp_interrupt_init(true);
+	xp_interrupt_watch(since_ns ? xp_now_ns() - since_ns : 0);
+	if (then != NOTHING)
+		xp_interrupt_abort_by_next();
+	if (then == TELL)
+		xp_interrupt_tell_next();
+	kill(getpid(), SIGTERM);
+	while (is_pending(SIGTERM))
+		usleep(1000);
+	for (int tries = 0; tries < 200 && !xp_interrupted(); tries++)
+		usleep(1000);
+	return xp_interrupted();
+}
+
+static int is_first(void)
+{
+	return signal_after(0, ABORT);
+}
+
+static int is_the_same(void)
+{
+	uint64_t begin_ns = xp_now_ns();
+	int ends = signal_after(1, ABORT);
+
+	return xp_now_ns() - begin_ns < XP_INTERRUPT_APART_NS ? ends : 0;
+}
+
+static int is_second(void)
+{
+	return signal_after(XP_INTERRUPT_APART_NS, ABORT);
+}
+
+/* It arrives before it may end xprof. */
+static int waits(void)
+{
+	if (signal_after(XP_INTERRUPT_APART_NS, NOTHING) != 1)
+		return 2;
+	xp_interrupt_abort_by_next();
+	return 3;
+}
+
+static int tells(void)
+{
+	return signal_after(0, TELL);
+}
+
+static void further(void **state)
+{
+	(void)state;
+	assert_int_equal(in_child(is_first), 0);
+	assert_int_equal(in_child(is_the_same), 0);
+	assert_int_equal(in_child(is_second), -SIGTERM);
+	assert_int_equal(in_child(waits), -SIGTERM);
+	assert_int_equal(in_child(tells), 1);
 }
 
 int main(void)
@@ -133,6 +205,7 @@ int main(void)
 		cmocka_unit_test(signals),
 		cmocka_unit_test(deadline),
 		cmocka_unit_test(death),
+		cmocka_unit_test(further),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

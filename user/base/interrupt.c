@@ -2,6 +2,7 @@
 #include "base/interrupt.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,21 @@
 static int status_fd = -1;
 static uint64_t ending_signals;
 static uint64_t deadline_ns;
+
+/* What a signal does that is not the first. */
+enum further {
+	FURTHER_WAITS, /* ends xprof as soon as that is allowed */
+	FURTHER_ABORTS,
+	FURTHER_TELLS,
+};
+
+/* The signals after the end of the recording. */
+static struct {
+	pthread_mutex_t lock; /* protects all */
+	enum further further;
+	uint64_t counted_ns; /* when the last one that counts arrived; 0: none did */
+	int taken;	     /* the further one; 0: none. Also read without the lock. */
+} after = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static uint64_t bit(int number)
 {
@@ -41,6 +57,81 @@ bool xp_interrupt_timed_out(void)
 	return at_ns && xp_now_ns() >= at_ns;
 }
 
+/* Ends xprof as the signal would have done. */
+static void die_of(int number)
+{
+	sigset_t one;
+
+	sigemptyset(&one);
+	sigaddset(&one, number);
+	signal(number, SIG_DFL);
+	pthread_sigmask(SIG_UNBLOCK, &one, NULL);
+	raise(number);
+}
+
+static void take(int number)
+{
+	uint64_t now_ns = xp_now_ns();
+	bool is_first;
+
+	pthread_mutex_lock(&after.lock);
+	is_first = !after.counted_ns && after.further != FURTHER_TELLS;
+	if (!after.counted_ns || now_ns - after.counted_ns >= XP_INTERRUPT_APART_NS) {
+		after.counted_ns = now_ns;
+		if (!is_first)
+			__atomic_store_n(&after.taken, number, __ATOMIC_RELAXED);
+	}
+	if (after.taken && after.further == FURTHER_ABORTS)
+		die_of(after.taken);
+	pthread_mutex_unlock(&after.lock);
+}
+
+static void *watch(void *unused)
+{
+	sigset_t signals;
+	int number;
+
+	(void)unused;
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
+	for (;;)
+		if (!sigwait(&signals, &number))
+			take(number);
+	return NULL;
+}
+
+void xp_interrupt_watch(uint64_t asked_ns)
+{
+	pthread_t thread;
+
+	after.counted_ns = asked_ns;
+	if (pthread_create(&thread, NULL, watch, NULL))
+		xp_debug("a second signal cannot abort xprof: no thread can be created");
+	else
+		pthread_detach(thread);
+}
+
+static void set_further(enum further further)
+{
+	pthread_mutex_lock(&after.lock);
+	after.further = further;
+	if (after.taken && further == FURTHER_ABORTS)
+		die_of(after.taken);
+	pthread_mutex_unlock(&after.lock);
+}
+
+void xp_interrupt_abort_by_next(void)
+{
+	set_further(FURTHER_ABORTS);
+}
+
+void xp_interrupt_tell_next(void)
+{
+	set_further(FURTHER_TELLS);
+}
+
 static uint64_t field(const char *text, const char *name)
 {
 	const char *line = strstr(text, name);
@@ -55,7 +146,7 @@ bool xp_interrupted(void)
 
 	if (status_fd < 0)
 		return false;
-	if (xp_interrupt_timed_out())
+	if (xp_interrupt_timed_out() || __atomic_load_n(&after.taken, __ATOMIC_RELAXED))
 		return true;
 	/* The file of a process that is dead and reaped reads as empty or fails. */
 	n = pread(status_fd, text, sizeof(text) - 1, 0);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/interrupt.h"
 #include "base/util.h"
 #include "record/messages.h"
 #include "record/recording.h"
@@ -69,6 +70,7 @@ int xp_finish_detach(struct xp_recording *recording)
 	if (recording->probes.throttle)
 		xp_throttle_end(recording->probes.throttle);
 	xp_attach_detach_all(recording->probes.attach);
+	xp_interrupt_abort_by_next();
 	recording->probes.detach_ns += xp_clock_ns(recording->clock, xp_clock_now_tsc() - begin);
 	err = xp_run_drain(recording);
 	/* Nothing can be lost any more: the target does not wait until the files are made. */
@@ -123,22 +125,25 @@ int xp_finish_files(struct xp_recording *recording)
 	return first ?: err;
 }
 
-int xp_finish_launch(struct xp_recording *recording, int code, bool recorded)
+void xp_finish_kill(struct xp_recording *recording)
 {
-	if (!recording->command.launch.pid || recording->command.launch.ended)
-		goto out;
-	if (recorded) {
-		xp_follow_release(recording);
-		xp_launch_poll(&recording->command.launch);
-	} else {
-		/* This comes while the program is still held: it must not run its first instructions. */
-		kill(recording->command.launch.pid, SIGKILL);
-	}
-	if (recorded && !recording->command.launch.ended)
-		xp_info("the recording is over; waiting for %s to end", recording->options->child_argv[0]);
-	xp_launch_wait(&recording->command.launch);
-out:
-	if ((code == XP_EXIT_OK && recording->command.launch.ended) || recording->command.launch.not_executed)
-		return xp_launch_exit_code(&recording->command.launch);
-	return code;
+	struct xp_launch *launch = &recording->command.launch;
+
+	if (!launch->pid || launch->ended)
+		return;
+	kill(launch->pid, SIGKILL);
+	xp_launch_wait(launch);
+}
+
+int xp_finish_command(struct xp_recording *recording, int code)
+{
+	struct xp_launch *launch = &recording->command.launch;
+
+	if (!launch->pid)
+		return code;
+	xp_launch_poll(launch);
+	if (!launch->ended)
+		xp_info("the recording is complete; waiting for %s to end", recording->options->child_argv[0]);
+	xp_launch_wait(launch);
+	return (code == XP_EXIT_OK && launch->ended) || launch->not_executed ? xp_launch_exit_code(launch) : code;
 }

@@ -44,7 +44,7 @@ static void explain_end(struct xp_recording *recording)
 static int attach(struct xp_recording *recording)
 {
 	struct xp_progress progress;
-	int err = xp_setup_budget(recording);
+	int err = xp_interrupted() ? -ECANCELED : xp_setup_budget(recording);
 
 	xp_progress_begin(&progress);
 	if (recording->probes.attach)
@@ -95,7 +95,6 @@ static int record_all(struct xp_recording *recording, int signal_fd, bool *store
 	if (err)
 		code = xp_failure_report(recording->why, err, "the recording was cut short");
 	stopped = xp_finish_stop(recording);
-	xp_run_unblock_signals();
 	if (recording->plan.sleds && !recording->plan.samples && !recording->probes.any_attached)
 		xp_warn(
 		    "nothing was recorded: no program with XRay sleds ran; build it with `clang -fxray-instrument`");
@@ -123,25 +122,22 @@ static int record_all(struct xp_recording *recording, int signal_fd, bool *store
 	return code;
 }
 
-static int record_in(struct xp_recording *recording)
+static int record_in(struct xp_recording *recording, int signal_fd)
 {
 	bool stored = false;
-	int signal_fd = xp_run_block_signals(recording);
 	int err, code;
 
-	if (signal_fd < 0)
-		return xp_failure_report(recording->why, signal_fd, "signalfd");
 	if (recording->options->duration_ns)
 		xp_interrupt_set_deadline(xp_now_ns() + attach_limit_ns(recording->options));
 	err = xp_setup(recording);
 	code =
 	    err ? xp_failure_report(recording->why, err, "cannot set up") : record_all(recording, signal_fd, &stored);
-	code = xp_finish_launch(recording, code, stored);
+	if (!stored)
+		xp_finish_kill(recording);
 	xp_setup_free(recording);
-	close(signal_fd);
 	if (!recording->options->dry_run && xp_outdir_close(&recording->outdir, stored) && code == XP_EXIT_OK)
 		code = XP_EXIT_FAILED;
-	return code;
+	return xp_finish_command(recording, code);
 }
 
 int xp_record(const struct xp_options *options)
@@ -151,7 +147,7 @@ int xp_record(const struct xp_options *options)
 		.outdir.fd = -1,
 	};
 	struct xp_preflight preflight;
-	int code, err;
+	int code, signal_fd, err;
 
 	xp_preflight_run(&preflight);
 	code = xp_preflight_require(&preflight);
@@ -171,12 +167,18 @@ int xp_record(const struct xp_options *options)
 	err = xp_clock_open(&recording.clock);
 	if (err)
 		return xp_failure_report(recording.why, err, "cannot set up the clock");
-	if (!options->dry_run) {
+	/* From here on, a signal leaves no empty directory behind. */
+	signal_fd = xp_run_block_signals(options);
+	err = signal_fd < 0 ? signal_fd : 0;
+	if (!err && !options->dry_run)
 		err = xp_outdir_open(&recording.outdir, options->output_dir, recording.why, sizeof(recording.why));
-		if (err) {
-			xp_clock_free(recording.clock);
-			return xp_failure_report(recording.why, err, "cannot create the output directory");
-		}
+	if (err) {
+		xp_clock_free(recording.clock);
+		code = xp_failure_report(recording.why, err, "cannot create the output directory");
+	} else {
+		code = record_in(&recording, signal_fd);
 	}
-	return record_in(&recording);
+	if (signal_fd >= 0)
+		close(signal_fd);
+	return code;
 }

@@ -114,10 +114,11 @@ int xp_follow_release(struct xp_recording *recording);
 /* run.c */
 
 /* Blocks the signals that end a recording. Returns a signalfd for them, or -errno. */
-int xp_run_block_signals(const struct xp_recording *recording);
-/* After this, a second signal ends xprof at once; the spools stay for `xprof recover`. */
-void xp_run_unblock_signals(void);
-/* Records until a signal, the end of the time, the end of all targets, or an error. Returns 0 or -errno. */
+int xp_run_block_signals(const struct xp_options *options);
+/*
+ * Records until a signal, the end of the time, the end of all targets, or an error. Returns 0 or -errno. From then on,
+ * xp_interrupt_watch() takes the signals.
+ */
 int xp_run(struct xp_recording *recording, int signal_fd);
 /* Reads what is in the ring buffers, after the end of xp_run(). Returns 0 or -errno. */
 int xp_run_make_room(struct xp_recording *recording);
@@ -128,20 +129,22 @@ int xp_run_collect_flights(struct xp_recording *recording, bool wait);
 
 /* finish.c */
 
-/*
- * Ends the recorded period. Sleds are restored before a second signal may end xprof. Returns 0, or the error of taking
- * records.
- */
+/* Ends the recorded period: restores sleds. Returns 0, or the error of taking records. */
 int xp_finish_stop(struct xp_recording *recording);
-/* Detaches everything, reads what is left in the ring buffers, and gives up the reader's priority. */
+/*
+ * Detaches everything, reads what is left in the ring buffers, and gives up the reader's priority. After the detaching,
+ * a second signal ends xprof at once; the spools stay for `xprof recover`.
+ */
 int xp_finish_detach(struct xp_recording *recording);
 /* Makes the files of every image that had sleds. Goes on after an error, so that the other files are kept. */
 int xp_finish_files(struct xp_recording *recording);
+/* If the recording never began: kills the command while xprof holds it, so that it runs none of its instructions. */
+void xp_finish_kill(struct xp_recording *recording);
 /*
- * Kills the command that xprof started if the recording never began; otherwise waits for it. Returns the exit code:
- * that of the command if nothing else failed.
+ * Waits for the command, which may go on after the recording. Returns the exit code: that of the command if nothing
+ * else failed.
  */
-int xp_finish_launch(struct xp_recording *recording, int code, bool recorded);
+int xp_finish_command(struct xp_recording *recording, int code);
 
 /* summary.c */
 

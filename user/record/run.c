@@ -42,6 +42,8 @@
 #define PAUSE_FLUSH_NS (250 * NS_PER_MS)
 /* The part of the target's CPU time in a second that is worth a warning. */
 #define COST_SHARE 0.25
+/* Two ^C in at most this time are for xprof, too, if the command has not ended. */
+#define COMMAND_INT_NS (5 * XP_NS_PER_S)
 /*
  * The reader runs rarely and briefly, but when it is due, it must not queue behind the target's threads. At equal
  * priority, 3 of 15 runs with 4 threads at full speed on 2 busy CPUs overflowed a ring; at this priority, none of 12
@@ -135,45 +137,42 @@ static int sink(void *arg, const struct xp_event *record, size_t size, unsigned 
 	return err;
 }
 
-/* If there is a command, SIGINT from the terminal is for the command, and xprof ends when the command does. */
-int xp_run_block_signals(const struct xp_recording *recording)
+static bool is_ignored(int number)
 {
-	sigset_t signals, writes;
+	struct sigaction action;
+
+	return !sigaction(number, NULL, &action) && action.sa_handler == SIG_IGN;
+}
+
+int xp_run_block_signals(const struct xp_options *options)
+{
+	sigset_t signals, unread;
 
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGHUP);
 	sigaddset(&signals, SIGCHLD);
-	if (recording->options->flight_bytes)
+	if (!is_ignored(SIGHUP)) /* nohup(1) */
+		sigaddset(&signals, SIGHUP);
+	if (options->flight_bytes)
 		sigaddset(&signals, SIGUSR2);
 	if (sigprocmask(SIG_BLOCK, &signals, NULL))
 		return -errno;
-	if (recording->options->child_argv)
-		sigdelset(&signals, SIGINT);
 	/*
 	 * Failed writes are detected by EPIPE and EFBIG. The signals are blocked, not ignored: the command would
 	 * inherit that.
 	 */
-	sigemptyset(&writes);
-	sigaddset(&writes, SIGPIPE);
-	sigaddset(&writes, SIGXFSZ);
-	if (sigprocmask(SIG_BLOCK, &writes, NULL))
+	sigemptyset(&unread);
+	sigaddset(&unread, SIGPIPE);
+	sigaddset(&unread, SIGXFSZ);
+	/* The terminal's SIGQUIT ends the command, and so the recording. */
+	if (options->child_argv)
+		sigaddset(&unread, SIGQUIT);
+	if (sigprocmask(SIG_BLOCK, &unread, NULL))
 		return -errno;
 	/* Until the command runs, ^C is for both. */
 	xp_interrupt_init(true);
 	return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
-void xp_run_unblock_signals(void)
-{
-	sigset_t signals;
-
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGHUP);
-	sigprocmask(SIG_UNBLOCK, &signals, NULL);
 }
 
 static int read_sideband(const struct xp_recording *recording)
@@ -280,6 +279,8 @@ struct loop {
 	uint64_t flushed_tsc;	    /* when calls were last written to disk */
 	bool unflushed;		    /* some were taken out of call rings since */
 	bool flights_asked;	    /* by SIGUSR2, not written yet */
+	uint64_t command_int_ns;    /* when the last SIGINT arrived that was for the command; 0: none did */
+	uint64_t asked_ns;	    /* when a signal ended the recording; 0: none did */
 	struct xp_cost_watch cost;
 	bool cost_told;
 	uint64_t tasks_lost; /* events of execs, loaded objects and the like that were lost and made up for */
@@ -483,17 +484,35 @@ static bool wait_for_event(const struct loop *loop, struct epoll_event *event, u
 	return count == 1;
 }
 
-/* Returns whether the signal ends the recording. */
-static bool take_signal(struct loop *loop, int signal_fd)
+/*
+ * The terminal's ^C is for the command, which may use it: an interpreter goes on after each. But if a second one
+ * follows soon, the user wants an end that the command does not make.
+ */
+static bool is_for_command(struct loop *loop, uint64_t now_ns)
+{
+	uint64_t since_ns = now_ns - loop->command_int_ns;
+
+	if (!loop->recording->options->child_argv)
+		return false;
+	if (loop->command_int_ns && since_ns >= XP_INTERRUPT_APART_NS && since_ns <= COMMAND_INT_NS)
+		return false;
+	if (!loop->command_int_ns || since_ns >= XP_INTERRUPT_APART_NS)
+		loop->command_int_ns = now_ns;
+	return true;
+}
+
+/* Takes all signals that have arrived. Sets loop->asked_ns if one of them ends the recording. */
+static void take_signals(struct loop *loop, int signal_fd)
 {
 	struct signalfd_siginfo info;
+	uint64_t now_ns = xp_now_ns();
 
-	if (read(signal_fd, &info, sizeof(info)) != sizeof(info) || info.ssi_signo == SIGCHLD)
-		return false;
-	if (info.ssi_signo != SIGUSR2)
-		return true;
-	loop->flights_asked = true;
-	return false;
+	while (read(signal_fd, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo == SIGUSR2)
+			loop->flights_asked = true;
+		else if (info.ssi_signo != SIGCHLD && (info.ssi_signo != SIGINT || !is_for_command(loop, now_ns)))
+			loop->asked_ns = now_ns;
+	}
 }
 
 /* To be called after a pass, which has read what happened before the signal. The recording goes on if out of memory. */
@@ -548,35 +567,28 @@ static int turn(struct loop *loop, uint64_t now)
 	return err ? err : fill;
 }
 
-/* The recording has ended for another reason. A signal that was to end it, too, is the first one: it aborts nothing. */
-static void take_first_signal(struct loop *loop, int signal_fd)
-{
-	for (int i = 0; i < SIGRTMAX && !take_signal(loop, signal_fd); i++)
-		;
-}
-
 int xp_run(struct xp_recording *recording, int signal_fd)
 {
-	bool is_signalled = false;
 	struct loop loop;
 	uint64_t now;
 	int err = loop_open(&loop, recording, signal_fd);
 
 	if (err)
 		return err;
-	while (!is_signalled && (now = xp_clock_now_tsc()) < loop.end_tsc) {
+	while (!loop.asked_ns && (now = xp_clock_now_tsc()) < loop.end_tsc) {
 		int fill = turn(&loop, now);
 		struct epoll_event event;
 
 		err = XP_MIN(fill, 0);
 		if (err || ended(recording))
 			break;
-		is_signalled = wait_for_event(&loop, &event, next_poll_ns(&loop, fill)) &&
-			       event.data.u32 == SOURCE_SIGNAL && take_signal(&loop, signal_fd);
+		if (wait_for_event(&loop, &event, next_poll_ns(&loop, fill)) && event.data.u32 == SOURCE_SIGNAL)
+			take_signals(&loop, signal_fd);
 	}
-	if (!is_signalled)
-		take_first_signal(&loop, signal_fd);
+	/* If something else ended the recording, a signal that was to end it, too, is the first one. */
+	take_signals(&loop, signal_fd);
 	loop_close(&loop);
+	xp_interrupt_watch(loop.asked_ns);
 	/* An operation that was attaching something noticed the end first. */
 	return err == -ECANCELED ? 0 : err;
 }

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/interrupt.h"
 #include "base/text.h"
 
 /* the most pending signals of a process that are checked */
@@ -90,6 +91,8 @@ static int reach_exec(struct xp_launch *launch, int error_fd, const char *name, 
 		if (status < 0)
 			return status;
 		if (!status) {
+			if (xp_interrupted()) /* ^C has ended the new process, too */
+				return -ECANCELED;
 			if (read(error_fd, &err, sizeof(err)) != sizeof(err))
 				err = ECHILD;
 			launch->not_executed = err != ECHILD;

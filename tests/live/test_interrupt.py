@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Signals end a recording and lose nothing of it: from a terminal, to a process group, of timeout(1), at whatever time."""
+import os
+import pathlib
+import random
+import signal
+import time
+
+import pytest
+
+import project
+import recording
+import targets
+import terminal
+
+pytestmark = pytest.mark.uprobes
+
+SEED = 30
+INT, QUIT = b"\x03", b"\x1c"
+STARTED = "xprof: recording"
+# A second after which signals are two, and some more for a busy machine.
+APART_S = 1.2
+WAYS = {"terminal": lambda held: held.press(INT), "group": lambda held: held.signal_group(signal.SIGINT)}
+
+
+@pytest.fixture
+def held(xprof, tmp_path):
+    """Starts recordings in terminals: held("-p", pid) -> terminal.Terminal."""
+    terminals = []
+
+    def start_one(*args, before=()):
+        terminals.append(terminal.Terminal(xprof, tmp_path / f"held{len(terminals)}", args, before))
+        return terminals[-1]
+
+    yield start_one
+    for one in terminals:
+        one.close()
+
+
+def assert_whole(xprof, recorded, status):
+    """It ended as it should, with all its files."""
+    assert recorded.status == status, recorded.messages
+    assert not recorded.manifest.get("recovered")
+    assert not [x for x in recorded.directory.iterdir() if x.suffix in (".part", ".spool")]
+    checked = xprof("check", recorded.directory)
+    assert checked.returncode == 0, checked.stderr
+    assert xprof("report", recorded.directory).returncode == 0
+
+
+def command(program, tmp_path):
+    """A command that works until it is ended."""
+    return [program("live/programs/victim.c", "-O2", project.no_runtime()), "1", "1000", tmp_path / "progress"]
+
+
+def wait_for_work(session, tmp_path):
+    progress = tmp_path / "progress"
+    session.wait_for(STARTED)
+    recording.wait_until(lambda: progress.exists() and not progress.read_text().startswith("0 "), session.read)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", ["probe", "memory", "none"])
+def test_command(xprof, held, program, tmp_path, mode, way):
+    """^C is for the command, too. It ends, and so the recording, with its status."""
+    session = held("--no-sleds" if mode == "none" else f"--sled-mode={mode}", "--", *command(program, tmp_path))
+    wait_for_work(session, tmp_path)
+    WAYS[way](session)
+    recorded = session.finish()
+    assert_whole(xprof, recorded, 128 + signal.SIGINT)
+    assert mode == "none" or recorded.log().calls()["traced_leaf", recording.ENTER]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("what", ["-p", "-a", "--exec"])
+def test_target(xprof, held, busy, what, way):
+    target = busy(threads=1, pause_us=1000)
+    session = held(*{"-p": ["-p", target.pid], "-a": ["-a"], "--exec": ["--exec", target.path]}[what])
+    session.wait_for(STARTED)
+    target.assert_works()
+    WAYS[way](session)
+    assert_whole(xprof, session.finish(), 0)
+    target.assert_unharmed()
+
+
+@pytest.mark.parametrize("what", ["command", "-p"])
+def test_every_phase(xprof, held, busy, program, tmp_path, what):
+    """Before, during and after the attaching, and again while it writes: there is all or, before the start, nothing."""
+    chance = random.Random(SEED)
+    target = busy(threads=1, pause_us=1000) if what == "-p" else None
+    whole = 0
+    for _ in range(8):
+        session = held(*(["-p", target.pid] if target else ["--", *command(program, tmp_path)]))
+        time.sleep(chance.uniform(0, 1))
+        session.press(INT)
+        # The second one is part of the first.
+        time.sleep(chance.uniform(0, 0.1))
+        session.press(INT)
+        recorded = session.finish()
+        if STARTED in recorded.messages:
+            whole += 1
+            assert_whole(xprof, recorded, 0 if target else 128 + signal.SIGINT)
+        else:
+            # xprof had begun to care for signals, or not yet.
+            assert recorded.status in (1, -signal.SIGINT), recorded.messages
+            assert recorded.status != 1 or "stopped while attaching: nothing was recorded" in recorded.messages
+            assert not recorded.directory.exists()
+    assert whole, "all were stopped before their start"
+
+
+def test_quit_is_for_the_command(xprof, held, program, tmp_path):
+    session = held("--", *command(program, tmp_path))
+    wait_for_work(session, tmp_path)
+    session.press(QUIT)
+    assert_whole(xprof, session.finish(), 128 + signal.SIGQUIT)
+
+
+def test_terminal_hangs_up(xprof, held, program, tmp_path):
+    session = held("--", *command(program, tmp_path))
+    wait_for_work(session, tmp_path)
+    session.hang_up()
+    session.signal_group(signal.SIGHUP)  # by the shell
+    assert_whole(xprof, session.finish(), 128 + signal.SIGHUP)
+
+
+def test_hangup_with_nohup(xprof, held, busy):
+    target = busy(threads=1, pause_us=1000)
+    session = held("-p", target.pid, before=["sh", "-c", "trap '' HUP; exec \"$0\" \"$@\""]).wait_for(STARTED)
+    session.signal_group(signal.SIGHUP)
+    target.assert_works()
+    assert session.process.poll() is None, session.read()
+    session.signal_group(signal.SIGTERM)
+    assert_whole(xprof, session.finish(), 0)
+
+
+IGNORES = ["sh", "-c", "trap '' INT; echo deaf; exec sleep 120"]
+
+
+def test_command_ignores_it(xprof, held):
+    """The recording goes on. A second ^C ends it, and a third one xprof, which then only waits for the command."""
+    session = held("--", *IGNORES).wait_for(STARTED).wait_for("deaf")
+    session.press(INT)
+    time.sleep(APART_S)
+    assert session.process.poll() is None and "is complete" not in session.read()
+    session.press(INT)
+    session.wait_for("the recording is complete; waiting for sh to end")
+    time.sleep(APART_S)
+    session.press(INT)
+    assert_whole(xprof, session.finish(), -signal.SIGINT)
+
+
+def test_command_uses_it(xprof, held):
+    """An interpreter: ^C ends what it does, and it goes on. Those that are far apart, or close together, are its own."""
+    script = "trap 'count=${count}I; echo got:$count' INT; echo asks; while :; do sleep 0.1; case $count in III*) exit 7;; esac; done"
+    session = held("--", "bash", "-c", script).wait_for("asks")
+    session.press(INT)
+    session.wait_for("got:I")
+    session.press(INT)
+    session.wait_for("got:II")
+    time.sleep(6)
+    session.press(INT)
+    recorded = session.finish()
+    assert_whole(xprof, recorded, 7)
+    assert "is complete" not in recorded.messages
+
+
+@pytest.mark.parametrize("number", ["INT", "TERM"])
+@pytest.mark.parametrize("what", ["command", "-p"])
+def test_timeout(xprof, busy, program, tmp_path, what, number):
+    """timeout(1) signals xprof, and then its process group: that is no second signal."""
+    target = busy(threads=1, pause_us=1000) if what == "-p" else None
+    for turn in range(4):
+        directory = tmp_path / f"limited{turn}"
+        args = ["-p", str(target.pid)] if target else ["--", *command(program, tmp_path)]
+        done = project.run(["timeout", "-s", number, "1.5", xprof.path, "record", "-o", directory, *args])
+        assert done.returncode == 124, done.stderr
+        recorded = recording.Recording(directory, 0, done.stderr, done.stdout)
+        assert_whole(xprof, recorded, 0)
+
+
+def name_of(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def test_export_is_stopped(xprof, held, busy):
+    """A signal in the last part of `record --export` ends that part: the recording is there."""
+    target = busy(threads=1, pause_us=1000)
+    session = held("--export=html", "-d", "300ms", "-p", target.pid).wait_for(STARTED)
+    exporters = []
+    while not exporters and session.process.poll() is None:
+        exporters = [pid for pid in targets.children(session.process.pid) if name_of(pid) == "xprof-export"]
+    assert exporters, session.read()
+    os.kill(exporters[0], signal.SIGSTOP)
+    session.press(INT)
+    recorded = session.finish()
+    assert "the export was ended before it was complete; `xprof export " in recorded.messages
+    assert_whole(xprof, recorded, 1)
