@@ -259,6 +259,20 @@ def test_deep_recursion(xprof, tmp_path):
     assert "[deeper]" in (tmp_path / "speedscope").read_text()
 
 
+@pytest.mark.parametrize("off_hz, is_same", [(14, True), (HZ // 20000, True), (HZ // 100, False)])
+@pytest.mark.parametrize("manifest", [False, True])
+def test_estimates_of_one_clock(xprof, tmp_path, off_hz, is_same, manifest):
+    """Logs of a recording with other estimates of the frequency are of one clock; the manifest has the best one."""
+    for pid in (5, 6):
+        calls = {pid: [(hand_made.ENTER, 1, TSC + 1000), (hand_made.EXIT, 1, TSC + 2000)]}
+        (tmp_path / f"a.{pid}.fdr").write_bytes(hand_made.fdr_log(calls, HZ + (off_hz if pid == 6 else 0)))
+    if manifest:
+        (tmp_path / "manifest.json").write_text(json.dumps({"clock": {"start_tsc": TSC, "hz": HZ}}))
+    done = xprof("export", "--calls", "--folded", "-o", "-", tmp_path)
+    assert done.stdout.splitlines() == [f"a.{pid};fn_1 1000" for pid in ((5, 6) if is_same else (5,))], done
+    assert (done.returncode, "Hz, that of another log" in done.stderr) == (not is_same, not is_same)
+
+
 def limit_cpu():
     resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
 

@@ -4,6 +4,7 @@ import os
 import pathlib
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -228,6 +229,17 @@ def test_command_with_followed_children(record, chain):
     assert sorted(str(calls) for _, calls in images(recorded)) == sorted(
         map(str, [{"work": 20}, {"in_child": 20}, {"work": 30}])
     )
+
+
+def test_one_clock_for_all_logs(xprof, record, chain):
+    """The estimate of the frequency improves once a second, and logs begin at any time: their headers are the same."""
+    command = 'for i in $(seq 30); do "$0" 0 20 & sleep 0.1; done; wait'
+    recorded = record("--no-samples", "--follow", "--", "sh", "-c", command, chain).finish().ok()
+    logs = [log.path.read_bytes() for log in recorded.logs]
+    assert len(logs) == 30 and len({struct.unpack_from("<Q", log, 8) for log in logs}) == 1
+    exported = xprof("export", "--calls", "--folded", "--by=process", "-o", "-", recorded.directory)
+    assert exported.returncode == 0 and " Hz" not in exported.stderr, exported
+    assert len({line.split(";")[0] for line in exported.stdout.splitlines()}) == 30
 
 
 @pytest.mark.parametrize("follow", [False, True], ids=["alone", "follow"])

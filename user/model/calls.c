@@ -189,7 +189,7 @@ static int begin(void *arg, struct xp_file_view *view, struct xp_violation *viol
 
 	if (!reading->cycle_hz)
 		reading->cycle_hz = hz;
-	if (hz != reading->cycle_hz)
+	if (!xp_log_same_clock(hz, reading->cycle_hz))
 		return xp_violate(violation, 0, "its clock runs at %" PRIu64 " Hz, that of another log at %" PRIu64, hz,
 				  reading->cycle_hz);
 	err = xp_report_functions_find(&reading->functions, last, &reading->source->recorded->processes[process],

@@ -249,6 +249,21 @@ static int take_all(struct walk *walk, struct xp_log_cursor *cursor, struct xp_v
 	return err ? err : more;
 }
 
+bool xp_log_same_clock(uint64_t hz, uint64_t other_hz)
+{
+	uint64_t difference = XP_MAX(hz, other_hz) - XP_MIN(hz, other_hz);
+
+	return difference <= hz / XP_LOG_CLOCK_ERROR;
+}
+
+/* The manifest has the last estimate of the frequency, a log the one of its beginning. */
+static uint64_t best_hz(const struct xp_log_visitor *visitor, uint64_t log_hz)
+{
+	uint64_t hz = visitor->source ? xp_facts_summary(visitor->source->facts)->tsc_hz : 0;
+
+	return hz && xp_log_same_clock(log_hz, hz) ? hz : log_hz;
+}
+
 static void set_window(struct xp_log_visitor *visitor)
 {
 	const struct xp_select none = { 0 }, *select = visitor->source ? visitor->source->select : &none;
@@ -278,7 +293,7 @@ int xp_log_walk_view(struct xp_log_visitor *visitor, struct xp_file_view *view, 
 	int err = xp_log_cursor_open(&cursor, view, violation);
 
 	if (!err) {
-		visitor->hz = cursor.reader.header.cycle_hz;
+		visitor->hz = best_hz(visitor, cursor.reader.header.cycle_hz);
 		set_window(visitor);
 		err = visitor->begin ? visitor->begin(visitor->arg, view, violation) : 0;
 		err = err ?: take_all(&walk, &cursor, violation);

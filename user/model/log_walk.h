@@ -104,6 +104,13 @@ struct xp_log_visitor {
 };
 
 /*
+ * Returns whether logs with these frequencies can be of one clock. The first estimate of a frequency takes 20 ms, with
+ * errors of at most 1 us at both ends where the machine is busy: 100 ppm.
+ */
+#define XP_LOG_CLOCK_ERROR 10000
+bool xp_log_same_clock(uint64_t hz, uint64_t other_hz);
+
+/*
  * Walks over the logs of a recording. A log that is malformed or cannot be read is reported if `broken` is given, which
  * is set then; what precedes counts. What is dropped is reported with it, too. Returns 0, or what a function returned.
  */

@@ -123,6 +123,11 @@ struct xp_processes {
 	int dir_fd;
 	unsigned int fdr_version; /* the requested version */
 	uint64_t start_tsc;
+	/*
+	 * The frequency of all logs. clock->hz improves during the recording, and logs are begun at different times;
+	 * their calls are compared. 0: as clock->hz is when the first log begins.
+	 */
+	uint64_t cycle_hz;
 	uint64_t min_ticks; /* --min-duration */
 	/* How many records of threads' births and ends the BPF side has lost so far; NULL: it is not asked. */
 	const uint64_t *tasks_lost;

@@ -18,14 +18,16 @@
 
 struct xp_log_info xp_process_log_info(const struct xp_process *process)
 {
-	const struct xp_processes *processes = process->all;
+	struct xp_processes *processes = process->all;
 
+	if (!processes->cycle_hz)
+		processes->cycle_hz = processes->clock->hz;
 	return (struct xp_log_info){
 		.pid = process->pid,
 		.fdr_version = processes->fdr_version,
 		.constant_tsc = processes->clock->constant_tsc,
 		.nonstop_tsc = processes->clock->nonstop_tsc,
-		.cycle_hz = processes->clock->hz,
+		.cycle_hz = processes->cycle_hz,
 		.start_tsc = processes->start_tsc,
 		.wall_ns = xp_clock_wall_ns(processes->clock, processes->start_tsc),
 		.comm = process->comm,
