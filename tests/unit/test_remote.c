@@ -46,28 +46,47 @@ static long dying_ptrace(int request, pid_t pid, uintptr_t address, uintptr_t da
 	return result;
 }
 
-#include "target/memory.h"
+/* What writing through /proc/TID/mem does. */
+static enum { WORKS, REFUSED, HANGS } file;
 
-static int dying_write(struct xp_target_memory *memory, const struct xp_program_memory *program, uint64_t address,
-		       const void *from, size_t size)
+static ssize_t dying_pwrite(int fd, const void *from, size_t size, off_t at)
 {
-	int err;
+	ssize_t n = -1;
 
+	if (file == HANGS)
+		pause();
 	step();
-	err = xp_program_memory_write(memory, program, address, from, size);
+	if (file == WORKS)
+		n = pwrite(fd, from, size, at);
+	else
+		errno = EIO;
 	step();
-	return err;
+	return n;
 }
 
-#define ptrace(request, pid, address, data) dying_ptrace((int)(request), (pid), (uintptr_t)(address), (uintptr_t)(data))
-#define xp_program_memory_write dying_write
+/* As glibc's ptrace(): a request that reads a word returns it. */
+static long word_ptrace(int request, pid_t pid, uintptr_t address, uintptr_t data)
+{
+	long word = 0;
+
+	if (request != PTRACE_PEEKTEXT)
+		return dying_ptrace(request, pid, address, data);
+	errno = 0;
+	return dying_ptrace(request, pid, address, (uintptr_t)&word) < 0 ? -1 : word;
+}
+
+#include "target/remote.h"
+#undef XP_REMOTE_WRITE_S
+#define XP_REMOTE_WRITE_S 1
+#define ptrace(request, pid, address, data) word_ptrace((int)(request), (pid), (uintptr_t)(address), (uintptr_t)(data))
+#define pwrite dying_pwrite
 #include "../../user/target/remote.c"
 #include "../../user/target/remote_call.c"
 #include "../../user/target/remote_thread.c"
 #undef ptrace
-#undef xp_program_memory_write
+#undef pwrite
 
-#define STEPS_MAX 400
+#define STEPS_MAX 2000
 
 /* Memory shared by the target and the test. */
 struct shared {
@@ -291,11 +310,11 @@ static bool has_code(pid_t target)
 	return memcmp(now, (const void *)scratch_address(), sizeof(now)) != 0;
 }
 
-static void die_at_each_step(int (*work)(void))
+static void die_at_steps(int (*work)(void), int stride)
 {
 	int status = -1;
 
-	for (dies_at = 0; dies_at < STEPS_MAX && status; dies_at++) {
+	for (dies_at = 0; dies_at < STEPS_MAX && status; dies_at += stride) {
 		pid_t target = start_target(work);
 
 		status = run_tracer(trace, target);
@@ -313,19 +332,28 @@ static void test_in_user_code(void **state)
 	(void)state;
 	if (!__builtin_cpu_supports("avx2"))
 		skip();
-	die_at_each_step(in_user_code);
+	die_at_steps(in_user_code, 1);
 }
 
 static void test_in_read(void **state)
 {
 	(void)state;
-	die_at_each_step(in_read);
+	die_at_steps(in_read, 1);
+}
+
+/* The kernel lets nobody write through /proc/TID/mem. */
+static void test_in_read_by_words(void **state)
+{
+	(void)state;
+	file = REFUSED;
+	die_at_steps(in_read, 23);
+	file = WORKS;
 }
 
 static void test_in_poll(void **state)
 {
 	(void)state;
-	die_at_each_step(in_poll);
+	die_at_steps(in_poll, 1);
 }
 
 static void test_with_threads(void **state)
@@ -333,7 +361,7 @@ static void test_with_threads(void **state)
 	(void)state;
 	if (!__builtin_cpu_supports("avx2"))
 		skip();
-	die_at_each_step(with_threads);
+	die_at_steps(with_threads, 1);
 }
 
 /* ---- interference ---- */
@@ -420,6 +448,144 @@ static void test_interference(void **state)
 	expect(STOPPED, 0);
 }
 
+/* ---- writing ---- */
+
+#define PAGE 4096u
+/* Protected memory between two pages that are not mapped. */
+#define TEXT_BYTES (2 * PAGE)
+static uint8_t *text_of_target;
+
+static const struct {
+	size_t from;
+	size_t size;
+} writes[] = {
+	{ 0, 1 },
+	{ 0, TEXT_BYTES },
+	{ 1, 2 },
+	{ 3, 8 },
+	{ PAGE - 1, 2 },
+	{ PAGE - 7, 4 },
+	{ PAGE - 3, 3 },
+	{ PAGE - 11, 20 },
+	{ 5, 11 },
+	{ TEXT_BYTES - 1, 1 },
+	{ TEXT_BYTES - 9, 9 },
+	{ 2, TEXT_BYTES - 3 },
+};
+
+static uint8_t byte_of(size_t write, size_t i)
+{
+	return (uint8_t)(i * 7 + write * 31 + 1);
+}
+
+/* Exits with 0 if each write changes its bytes, no others, and as the kernel allows. */
+static void trace_writes(pid_t target)
+{
+	static uint8_t expected[TEXT_BYTES], from[TEXT_BYTES], now[TEXT_BYTES];
+	struct xp_remote *remote;
+	char why[256] = "";
+
+	if (xp_remote_stop(&remote, target, 5 * XP_NS_PER_S, why, sizeof(why)) || xp_remote_pokes(remote))
+		_exit(1);
+	for (size_t i = 0; i < XP_ARRAY_SIZE(writes); i++) {
+		for (size_t k = 0; k < writes[i].size; k++)
+			from[k] = expected[writes[i].from + k] = byte_of(i, k);
+		if (xp_remote_write(remote, (uintptr_t)text_of_target + writes[i].from, from, writes[i].size) ||
+		    xp_remote_read(remote, (uintptr_t)text_of_target, now, sizeof(now)) ||
+		    memcmp(now, expected, sizeof(now)) || xp_remote_pokes(remote) != (file == REFUSED))
+			_exit(10 + (int)i);
+	}
+	/* One page is missing. The page before it is not written, because later pages are written first. */
+	if (xp_remote_write(remote, (uintptr_t)text_of_target + TEXT_BYTES - PAGE, from, 2 * PAGE) != -EIO ||
+	    xp_remote_read(remote, (uintptr_t)text_of_target, now, sizeof(now)) || memcmp(now, expected, sizeof(now)) ||
+	    xp_remote_pokes(remote) != (file == REFUSED))
+		_exit(2);
+	xp_remote_release(remote);
+	_exit(0);
+}
+
+static void make_text(void)
+{
+	uint8_t *pages = mmap(NULL, TEXT_BYTES + 2 * PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_true(pages != MAP_FAILED);
+	text_of_target = pages + PAGE;
+	munmap(pages, PAGE);
+	munmap(text_of_target + TEXT_BYTES, PAGE);
+}
+
+static void test_writes(void **state)
+{
+	(void)state;
+	make_text();
+	for (file = WORKS; file <= REFUSED; file++) {
+		pid_t target = start_target(in_read);
+
+		assert_int_equal(run_tracer(trace_writes, target), 0);
+		end_well(target);
+	}
+	file = WORKS;
+	munmap(text_of_target, TEXT_BYTES);
+}
+
+static void trace_long_write(pid_t target)
+{
+	struct xp_remote *remote;
+	uint8_t bytes[61];
+	char why[256] = "";
+
+	memset(bytes, 0x5a, sizeof(bytes));
+	if (xp_remote_stop(&remote, target, 5 * XP_NS_PER_S, why, sizeof(why)))
+		_exit(1);
+	xp_remote_write(remote, (uintptr_t)text_of_target + 3, bytes, sizeof(bytes));
+	xp_remote_release(remote);
+	_exit(0);
+}
+
+/* A tracer that dies in between leaves each aligned word old or new, and has begun with the last. */
+static void test_dies_between_words(void **state)
+{
+	static const size_t from = 3, size = 61;
+	uint8_t now[64];
+	struct iovec here = { now, sizeof(now) }, there;
+	unsigned int words = 0;
+
+	(void)state;
+	make_text();
+	file = REFUSED;
+	for (dies_at = 0; dies_at < 60; dies_at++) {
+		pid_t target = start_target(in_read);
+		size_t old = 0;
+
+		there = (struct iovec){ text_of_target, sizeof(now) };
+		run_tracer(trace_long_write, target);
+		assert_int_equal(process_vm_readv(target, &here, 1, &there, 1, 0), sizeof(now));
+		end_well(target);
+		while (old < sizeof(now) && !now[old])
+			old++;
+		words |= old < sizeof(now) ? 1u << old / 8 : 0;
+		assert_true(old == sizeof(now) || old == from || old % 8 == 0 || old == from + size - 8);
+		for (size_t i = old; i < sizeof(now); i++)
+			assert_int_equal(now[i], 0x5a);
+	}
+	assert_int_equal(words, 0xff);
+	dies_at = -1;
+	file = WORKS;
+	munmap(text_of_target, TEXT_BYTES);
+}
+
+/* Somebody holds the lock of its memory. */
+static void test_write_has_a_deadline(void **state)
+{
+	pid_t target = start_target(in_read);
+
+	(void)state;
+	file = HANGS;
+	assert_int_equal(run_tracer(trace, target), -1);
+	file = WORKS;
+	end_well(target);
+}
+
 static int set_up(void **state)
 {
 	(void)state;
@@ -432,9 +598,15 @@ static int set_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_in_user_code), cmocka_unit_test(test_in_read),
-		cmocka_unit_test(test_in_poll),	     cmocka_unit_test(test_with_threads),
+		cmocka_unit_test(test_in_user_code),
+		cmocka_unit_test(test_in_read),
+		cmocka_unit_test(test_in_poll),
+		cmocka_unit_test(test_with_threads),
 		cmocka_unit_test(test_interference),
+		cmocka_unit_test(test_in_read_by_words),
+		cmocka_unit_test(test_writes),
+		cmocka_unit_test(test_dies_between_words),
+		cmocka_unit_test(test_write_has_a_deadline),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, NULL);

@@ -9,7 +9,6 @@
 #include "arch/x86_64/sled_bytes.h"
 #include "base/array.h"
 #include "base/util.h"
-#include "target/memory.h"
 
 #define PAGE_BYTES 4096u
 /* One read and one write. A sled may begin at the last byte. */
@@ -160,7 +159,6 @@ int xp_text_patches_write(struct xp_text_patches *text_patches, struct xp_remote
 	struct stretch stretch;
 	int err = texts ? 0 : -ENOMEM;
 
-	_Static_assert(WINDOW_BYTES <= XP_PROGRAM_WRITE_MAX, "written at once");
 	for (size_t first = 0; first < text_patches->count && !err; first += stretch.count) {
 		size_t changed;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many small changes to the text of a stopped process. A write per change takes some 20 microseconds (memory.h), during
+ * Many small changes to the text of a stopped process. A write per change takes some 20 microseconds, during
  * which the process is stopped. So a stretch of text that matches its file except for the sleds is written with one
  * write. A difference means that another tool has changed the text (a probe, a breakpoint), perhaps just now: those
  * bytes are not written.

@@ -468,22 +468,3 @@ ssize_t xp_program_memory_read(struct xp_target_memory *memory, const struct xp_
 
 	return n ? n : fetch(memory, &request, to);
 }
-
-int xp_program_memory_write(struct xp_target_memory *memory, const struct xp_program_memory *program, uint64_t address,
-			    const void *from, size_t size)
-{
-	const struct xp_memory_request request = {
-		.operation = XP_MEMORY_WRITE_HELD, .pid = program->pid, .size = (uint32_t)size, .address = address
-	};
-	ssize_t n;
-	int err;
-
-	if (size > XP_PROGRAM_WRITE_MAX)
-		return -EINVAL;
-	err = hold(memory, program);
-	if (err)
-		return err;
-	memcpy(memory->piece, from, size);
-	n = exchange(memory, &request, -1);
-	return n < 0 ? (int)n : 0;
-}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The memory and the mappings of another process: all reads and writes go through here. The process may change or
+ * The memory and the mappings of another process: all reads go through here. The process may change or
  * vanish at any moment. An access may wait for someone who never answers: the process itself, if it handles its own
  * page faults (userfaultfd), or the server of a file that it has mapped (FUSE). Such a wait in the kernel may survive
- * even SIGKILL. So a child process does the reading and writing. It is killed if it takes too long, and abandoned if it
+ * even SIGKILL. So a child process does the reading. It is killed if it takes too long, and abandoned if it
  * survives that. The target process is then skipped for a while, longer each time.
  *
  * There are two ways to name what is read. By pid: whatever program the process runs now, with no descriptor, for
@@ -72,13 +72,4 @@ void xp_program_memory_close(struct xp_program_memory *program);
  */
 ssize_t xp_program_memory_read(struct xp_target_memory *memory, const struct xp_program_memory *program,
 			       uint64_t address, void *to, size_t size);
-/*
- * Writes at most XP_PROGRAM_WRITE_MAX bytes, even to protected memory. Private pages are copied first; files never
- * change. A kill in the middle leaves each page either old or new; later pages are written first. Returns 0 or -errno:
- * -EIO, -ESRCH, or as above.
- */
-#define XP_PROGRAM_WRITE_MAX (64u << 10)
-int xp_program_memory_write(struct xp_target_memory *memory, const struct xp_program_memory *program, uint64_t address,
-			    const void *from, size_t size);
-
 #endif

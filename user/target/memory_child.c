@@ -12,7 +12,6 @@
 #include "base/small_file.h"
 #include "base/util.h"
 
-#define PAGE_BYTES 4096ull
 #define ALONE_S 5
 
 ssize_t xp_memory_read_process(pid_t pid, uint64_t address, void *to, size_t size)
@@ -29,23 +28,6 @@ static ssize_t read_held(int held_fd, uint64_t address, void *to, size_t size)
 	ssize_t n = pread(held_fd, to, size, (off_t)address);
 
 	return n < 0 ? -errno : n;
-}
-
-/* Writes the last page first: see the header. */
-static ssize_t write_held(int held_fd, uint64_t address, const uint8_t *from, size_t size)
-{
-	size_t left = size;
-
-	while (left) {
-		uint64_t last_page = (address + left - 1) & ~(PAGE_BYTES - 1);
-		size_t begin = last_page > address ? last_page - address : 0;
-		ssize_t n = pwrite(held_fd, from + begin, left - begin, (off_t)(address + begin));
-
-		if (n != (ssize_t)(left - begin))
-			return n < 0 ? -errno : n == 0 ? -ESRCH : -EIO;
-		left = begin;
-	}
-	return size;
 }
 
 int xp_memory_open_maps(pid_t pid)
@@ -95,8 +77,6 @@ static int64_t carry_out(const struct xp_memory_request *request, struct child_f
 		return xp_memory_read_process(request->pid, request->address, piece, request->size);
 	case XP_MEMORY_READ_HELD:
 		return read_held(files->held, request->address, piece, request->size);
-	case XP_MEMORY_WRITE_HELD:
-		return write_held(files->held, request->address, piece, request->size);
 	case XP_MEMORY_READ_MAPS:
 		return read_maps(request, &files->maps, piece);
 	case XP_MEMORY_MAPPED_FILE:

@@ -107,8 +107,10 @@ static int wait_all(struct xp_remote *remote, uint64_t deadline_ns, char *why, s
 static int open_memory(struct xp_remote *remote)
 {
 	for (size_t i = 0; i < remote->count; i++)
-		if (remote->threads[i].state == XP_REMOTE_STANDS)
-			return xp_program_memory_open(&remote->program, remote->pid, remote->threads[i].tid, true);
+		if (remote->threads[i].state == XP_REMOTE_STANDS) {
+			remote->program_tid = remote->threads[i].tid;
+			return xp_program_memory_open(&remote->program, remote->pid, remote->program_tid, true);
+		}
 	return -ESRCH;
 }
 

@@ -39,9 +39,29 @@ int xp_remote_hold(struct xp_remote **remote, pid_t pid, char *why, size_t why_s
 /* Resumes the threads. NULL is allowed. Returns how long the process was stopped, in ns. */
 uint64_t xp_remote_release(struct xp_remote *remote);
 
-/* Access memory, even write-protected memory. Return 0 or the errors of memory.h; also -EIO for a short access. */
+/* Returns 0 or the errors of memory.h; also -EIO for a short access. */
 int xp_remote_read(struct xp_remote *remote, uint64_t address, void *to, size_t size);
+/*
+ * Writes memory, even write-protected memory. Private pages are copied first; files never change. A kill in the middle
+ * leaves each aligned word either old or new; later words are written first. Returns 0 or -errno: -EIO if something is
+ * not mapped, -ESRCH.
+ *
+ * This is the only function that writes to the text of a process. The calling task, which traces the process, writes
+ * by itself: with CONFIG_PROC_MEM_FORCE_PTRACE (6.12, commit 41e8149c8892; Debian's default since 7.1), the kernel
+ * accepts no other writer of /proc/TID/mem, and then only if thread TID is traced. With CONFIG_PROC_MEM_NO_FORCE it
+ * accepts none at all, and PTRACE_POKETEXT is left: 0.3 us for each 8 bytes.
+ *
+ * So this call can wait for others, although the child (memory.h) has read the same bytes just before: a process that
+ * shares the memory can take its lock in between. SIGALRM then ends the calling task after XP_REMOTE_WRITE_S.
+ */
+#define XP_REMOTE_WRITE_S 5
+/* What to print if that is impossible on a machine: -EIO from xp_remote_begin_calls(). */
+#define XP_REMOTE_NO_WRITES                                                                                            \
+	"the kernel refuses to write its code, with ptrace and through /proc/PID/mem: boot with "                      \
+	"proc_mem.force_override=ptrace"
 int xp_remote_write(struct xp_remote *remote, uint64_t address, const void *from, size_t size);
+/* Whether a write needed PTRACE_POKETEXT. */
+bool xp_remote_pokes(const struct xp_remote *remote);
 
 /*
  * Prepares a thread to execute system calls. scratch: the address of XP_REMOTE_SCRATCH_BYTES of its text that no thread

@@ -227,6 +227,7 @@ int xp_remote_begin_calls(struct xp_remote *remote, uint64_t scratch, const char
 		return xp_refuse(why, why_size, err, "none of its threads can map the stub: %s",
 				 err == -EOPNOTSUPP ? "it redirects its system calls, or has a shadow stack"
 				 : err == -EAGAIN   ? "none is in a suitable state now"
+				 : err == -EIO	    ? XP_REMOTE_NO_WRITES
 						    : strerror(-err));
 	*text_address = remote->frame.address;
 	remote->deadline_ns = xp_now_ns() + CALLS_NS;

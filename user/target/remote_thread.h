@@ -37,6 +37,8 @@ struct xp_remote {
 	bool held; /* by the caller, also after the release */
 	struct xp_target_memory *memory;
 	struct xp_program_memory program;
+	pid_t program_tid; /* the thread through which it was opened */
+	bool pokes;	   /* the kernel lets nobody write to the text through that file */
 	struct xp_remote_thread *threads;
 	size_t count;
 	size_t room;
