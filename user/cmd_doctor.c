@@ -2,6 +2,7 @@
 /* xprof doctor: what this machine, and a process, can record, and how to enable the rest. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/capability.h>
 #include <stdlib.h>
@@ -13,10 +14,14 @@
 #include "base/small_file.h"
 #include "commands.h"
 #include "elf/sled_table.h"
+#include "kernel/attach.h"
+#include "kernel/attach_samples.h"
 #include "kernel/preflight.h"
 #include "kernel/privilege.h"
 #include "kernel/wait_programs.h"
+#include "record/bpf_side.h"
 #include "sled/patch_check.h"
+#include "target/remote.h"
 #include "target/target.h"
 
 /* ---- the machine ---- */
@@ -59,6 +64,9 @@ static bool is_ptrace_off(void)
 
 static void print_patching(const struct xp_preflight *preflight)
 {
+	char why[256];
+	bool pokes;
+
 	if (!preflight->privileged) {
 		xp_put_line(stdout, "%-9s %-14s %s", "untested", "patched sleds", "cannot be tested without privilege");
 		return;
@@ -75,6 +83,12 @@ static void print_patching(const struct xp_preflight *preflight)
 			    "CAP_CHECKPOINT_RESTORE is missing: sleds are probed");
 		return;
 	}
+	if (xp_remote_try(&pokes, why, sizeof(why))) {
+		xp_put_line(stdout, "%-9s %-14s %s: sleds are probed", "degraded", "patched sleds", why);
+		return;
+	}
+	xp_put_line(stdout, "%-9s %-14s %s", "ok", "code writes",
+		    pokes ? "by ptrace: the kernel accepts no writes through /proc/PID/mem" : "through /proc/PID/mem");
 	xp_put_line(stdout, "%-9s %-14s %s", "ok", "patched sleds", "sleds call code with a few probes");
 }
 
@@ -92,19 +106,151 @@ static void print_memory(void)
 		    "memory sleds", instructions.rdpid ? " and rdpid" : "");
 }
 
-/* ---- waits ---- */
+/* ---- what record loads and attaches ---- */
 
-static void print_waits(const struct xp_preflight *preflight)
-{
+#define TRIAL_RING_BYTES (256u << 10)
+
+struct trial {
+	const struct xp_preflight *preflight;
+	struct xp_bpf_side bpf;
 	char why[256];
+};
 
-	if (!preflight->privileged)
-		xp_put_line(stdout, "%-9s %-14s %s", "untested", "waits", "cannot be tested without privilege");
-	else if (xp_wait_programs_check(why, sizeof(why)))
-		xp_put_line(stdout, "%-9s %-14s %s", "degraded", "waits", why);
-	else
-		xp_put_line(stdout, "%-9s %-14s %s", "ok", "waits",
-			    "the scheduler's tracepoints, for record --off-cpu");
+/* Has a probe, and is not called. */
+static __attribute__((noinline, used)) void probed(void)
+{
+	__asm__ volatile("nop");
+}
+
+static int find_probed(uint64_t *offset)
+{
+	const uint64_t address = (uintptr_t)probed;
+	struct xp_mappings mappings;
+	int err = xp_mappings_read(&mappings, getpid());
+
+	if (err)
+		return err;
+	err = -ENOENT;
+	for (size_t i = 0; i < mappings.count && err; i++)
+		if (address - mappings.list[i].start < mappings.list[i].end - mappings.list[i].start) {
+			*offset = address - mappings.list[i].start + mappings.list[i].file_offset;
+			err = 0;
+		}
+	xp_mappings_free(&mappings);
+	return err;
+}
+
+static int attach_calls(struct trial *trial)
+{
+	const struct xp_programs *programs = &trial->bpf.programs;
+	int fd = xp_open_format(O_RDONLY, "/proc/self/exe");
+	struct xp_attach *attach = NULL;
+	uint64_t offset;
+	int err = XP_MIN(fd, 0) ?: xp_programs_attach_tasks(&trial->bpf.programs)
+				  ?: find_probed(&offset)
+				  ?: xp_attach_new(&attach, trial->preflight->has_uprobe_multi);
+
+	if (!err)
+		err = xp_attach_own_uprobe(attach, xp_programs_sled_fd(programs, XP_EVENT_ENTRY, false), fd, getpid(),
+					   offset);
+	xp_attach_free(attach);
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+static int attach_samples(struct trial *trial)
+{
+	const struct xp_sampler_options options = { .program_fd = xp_programs_sample_fd(&trial->bpf.programs),
+						    .hz = 99 };
+	struct xp_sampler *sampler = NULL;
+	int err = xp_programs_attach_tasks(&trial->bpf.programs)
+			  ?: xp_programs_attach_switches(&trial->bpf.programs)
+			  ?: xp_sampler_new(&sampler, &options, trial->why, sizeof(trial->why))
+			  ?: xp_sampler_add_thread(sampler, getpid());
+
+	xp_sampler_free(sampler);
+	return err;
+}
+
+static int attach_waits(struct trial *trial)
+{
+	const struct xp_wait_options options = { .programs = &trial->bpf.programs, .stacks = XP_STACKS_DUMP };
+	struct xp_wait_programs waits = { 0 };
+	int err =
+	    xp_wait_programs_open(&waits, &options, trial->why, sizeof(trial->why)) ?: xp_wait_programs_attach(&waits);
+
+	xp_wait_programs_close(&waits);
+	return err;
+}
+
+/* All options of record that change what is loaded. */
+#define TRIAL_SAMPLES                                                                                                  \
+	.targets = 1, .tasks = true, .samples = true, .switches = true, .births = true, .stacks = XP_STACKS_DUMP
+
+static const struct {
+	const char *name;
+	const char *ok;
+	enum xp_check_state state; /* if it fails */
+	struct xp_programs_options options;
+	int (*attach)(struct trial *trial);
+} trials[] = {
+	{ "calls",
+	  "uprobes and tracepoints load and attach",
+	  XP_CHECK_MISSING,
+	  { .targets = 1,
+	    .tasks = true,
+	    .sleds = true,
+	    .stub = true,
+	    .threads = true,
+	    .args = XP_ARGS_MAX,
+	    .counters = 1,
+	    .only_targets = true,
+	    .follow_children = true },
+	  attach_calls },
+	{ "samples",
+	  "perf events and tracepoints load and attach",
+	  XP_CHECK_MISSING,
+	  { TRIAL_SAMPLES },
+	  attach_samples },
+	{ "waits",
+	  "the scheduler's tracepoints load and attach, for record --off-cpu",
+	  XP_CHECK_DEGRADED,
+	  { TRIAL_SAMPLES },
+	  attach_waits },
+};
+
+/* Loads and attaches as record does. Returns whether nothing is missing. */
+static bool print_trials(const struct xp_preflight *preflight)
+{
+	struct xp_clock *clock = NULL;
+	bool all = true;
+
+	for (size_t i = 0; i < XP_ARRAY_SIZE(trials); i++) {
+		struct xp_programs_options options = trials[i].options;
+		struct trial trial = { .preflight = preflight };
+		int err;
+
+		if (!preflight->privileged) {
+			xp_put_line(stdout, "%-9s %-14s %s", "untested", trials[i].name,
+				    "cannot be tested without privilege");
+			continue;
+		}
+		options.uprobe_multi = preflight->has_uprobe_multi;
+		err = (clock ? 0 : xp_clock_open(&clock))
+			      ?: xp_bpf_side_open(&trial.bpf, &options, TRIAL_RING_BYTES, clock)
+			      ?: trials[i].attach(&trial);
+		xp_bpf_side_close(&trial.bpf);
+		all &= !err || trials[i].state != XP_CHECK_MISSING;
+		if (err && !trial.why[0])
+			snprintf(trial.why, sizeof(trial.why),
+				 "record cannot load or attach its programs: %s; -v shows the kernel's messages",
+				 strerror(-err));
+		xp_put_line(stdout, "%-9s %-14s %s", xp_check_state_name(err ? trials[i].state : XP_CHECK_OK),
+			    trials[i].name, err ? trial.why : trials[i].ok);
+	}
+	xp_clock_free(clock);
+	return all;
 }
 
 /* ---- analyzers ---- */
@@ -276,13 +422,14 @@ enum xp_exit xp_cmd_doctor(const struct xp_options *options)
 	print_checks(&preflight);
 	print_patching(&preflight);
 	print_memory();
-	print_waits(&preflight);
+	if (!print_trials(&preflight))
+		code = XP_EXIT_ENVIRONMENT;
 	print_privileges();
 	putchar('\n');
 	for (size_t i = 0; i < XP_ARRAY_SIZE(analyzers); i++)
 		print_analyzer(&analyzers[i]);
 	if (options->operand_count)
-		code = print_process(options->operands[0]);
+		code = print_process(options->operands[0]) ?: code;
 	for (size_t i = 0; i < preflight.count; i++)
 		if (preflight.results[i].state == XP_CHECK_MISSING && code == XP_EXIT_OK)
 			code = XP_EXIT_ENVIRONMENT;

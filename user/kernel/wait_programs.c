@@ -163,13 +163,6 @@ static int check(struct kernel *kernel, char *why, size_t why_size)
 	return err;
 }
 
-int xp_wait_programs_check(char *why, size_t why_size)
-{
-	struct kernel unused;
-
-	return check(&unused, why, why_size);
-}
-
 int xp_wait_programs_open(struct xp_wait_programs *programs, const struct xp_wait_options *options, char *why,
 			  size_t why_size)
 {
@@ -191,7 +184,7 @@ int xp_wait_programs_open(struct xp_wait_programs *programs, const struct xp_wai
 			 "cannot load the programs of --off-cpu: %s; -v shows the kernel's messages, and xprof works "
 			 "without --off-cpu",
 			 strerror(-err));
-		return err;
+		return err == -ENOMEM ? err : -EOPNOTSUPP;
 	}
 	programs->skeleton = skeleton;
 	programs->cpus = options->programs->cpus;

@@ -41,12 +41,9 @@ struct xp_wait_programs {
 	struct bpf_link *finish;
 };
 
-/* Whether the kernel has what the programs need. Returns 0 or -EOPNOTSUPP, with a sentence in why. */
-int xp_wait_programs_check(char *why, size_t why_size);
-
 /*
- * Loads the programs. Returns 0 or -errno, with a sentence in why: -EOPNOTSUPP if the kernel lacks what they need, or
- * libbpf's error.
+ * Loads the programs. Returns 0 or -errno, with a sentence in why: -EOPNOTSUPP if the kernel lacks what they need or
+ * refuses them, or -ENOMEM.
  */
 int xp_wait_programs_open(struct xp_wait_programs *programs, const struct xp_wait_options *options, char *why,
 			  size_t why_size);

@@ -123,12 +123,12 @@ static int setup_kernel(struct xp_recording *recording)
 		err = xp_programs_attach_switches(&recording->bpf.programs);
 	if (!err && options->off_cpu.given)
 		err = xp_off_cpu_setup(recording);
-	if (err && !recording->why[0])
-		snprintf(recording->why, sizeof(recording->why),
+	if (!err || recording->why[0])
+		return err;
+	return xp_refuse(recording->why, sizeof(recording->why), err == -ENOMEM ? err : -EOPNOTSUPP,
 			 "cannot set up the BPF side: %s; `xprof doctor` shows what is "
 			 "missing, -v shows the kernel's messages",
 			 strerror(-err));
-	return err;
 }
 
 int xp_setup(struct xp_recording *recording)

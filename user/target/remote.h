@@ -55,19 +55,24 @@ int xp_remote_read(struct xp_remote *remote, uint64_t address, void *to, size_t 
  * shares the memory can take its lock in between. SIGALRM then ends the calling task after XP_REMOTE_WRITE_S.
  */
 #define XP_REMOTE_WRITE_S 5
-/* What to print if that is impossible on a machine: -EIO from xp_remote_begin_calls(). */
+/* The sentence for -EIO from both. */
 #define XP_REMOTE_NO_WRITES                                                                                            \
-	"the kernel refuses to write its code, with ptrace and through /proc/PID/mem: boot with "                      \
+	"the kernel refuses writes to code, by ptrace and through /proc/PID/mem: boot with "                           \
 	"proc_mem.force_override=ptrace"
 int xp_remote_write(struct xp_remote *remote, uint64_t address, const void *from, size_t size);
 /* Whether a write needed PTRACE_POKETEXT. */
 bool xp_remote_pokes(const struct xp_remote *remote);
+/*
+ * Tries it on a child of xprof. Returns 0 and whether that needed PTRACE_POKETEXT, or -errno with a sentence in why.
+ */
+int xp_remote_try(bool *pokes, char *why, size_t why_size);
 
 /*
  * Prepares a thread to execute system calls. scratch: the address of XP_REMOTE_SCRATCH_BYTES of its text that no thread
  * executes, for code. text: up to XP_REMOTE_TEXT_BYTES, including the terminator, which the calls find at
  * *text_address. Returns 0 or -errno with a sentence in why: -EAGAIN if no thread is in a suitable state now, try again
- * later; -EOPNOTSUPP if the process redirects its system calls, or has a shadow stack; or an error of memory access.
+ * later; -EOPNOTSUPP if the process redirects its system calls, has a shadow stack, or cannot be written; or an error
+ * of memory access.
  */
 #define XP_REMOTE_SCRATCH_BYTES 9
 #define XP_REMOTE_TEXT_BYTES 16

@@ -224,7 +224,8 @@ int xp_remote_begin_calls(struct xp_remote *remote, uint64_t scratch, const char
 		}
 	}
 	if (err)
-		return xp_refuse(why, why_size, err, "none of its threads can map the stub: %s",
+		return xp_refuse(why, why_size, err == -EIO ? -EOPNOTSUPP : err,
+				 "none of its threads can map the stub: %s",
 				 err == -EOPNOTSUPP ? "it redirects its system calls, or has a shadow stack"
 				 : err == -EAGAIN   ? "none is in a suitable state now"
 				 : err == -EIO	    ? XP_REMOTE_NO_WRITES

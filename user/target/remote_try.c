@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Tries to write code, of a child of xprof. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/child.h"
+#include "base/util.h"
+#include "target/remote.h"
+#include "target/stopped.h"
+
+#define END_MS 1000
+
+static int idle(void *unused)
+{
+	(void)unused;
+	return pause();
+}
+
+/* The child does not execute this function: its copy of the text may have any bytes there. */
+static int write_code(void *pokes, struct xp_remote *remote)
+{
+	const uint64_t address = (uintptr_t)write_code;
+	uint8_t bytes[2 * XP_REMOTE_SCRATCH_BYTES], now[sizeof(bytes)];
+	int err = xp_remote_read(remote, address, bytes, sizeof(bytes));
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] ^= 0xff;
+	err = xp_remote_write(remote, address, bytes, sizeof(bytes));
+	if (!err)
+		err = xp_remote_read(remote, address, now, sizeof(now));
+	*(bool *)pokes = xp_remote_pokes(remote);
+	return err || !memcmp(now, bytes, sizeof(now)) ? err : -EIO;
+}
+
+int xp_remote_try(bool *pokes, char *why, size_t why_size)
+{
+	const struct xp_child_options options = { .name = "xprof-written" };
+	struct xp_stopped stopped = { .why = why, .why_size = why_size };
+	struct xp_child child;
+	int err = xp_child_start(&child, &options, idle, NULL);
+
+	why[0] = 0;
+	if (!err) {
+		stopped.pid = child.pid;
+		err = xp_stopped_do(&stopped, write_code, pokes);
+		xp_child_kill(&child, END_MS);
+	}
+	if (err && !why[0])
+		snprintf(why, why_size, "%s", err == -EIO ? XP_REMOTE_NO_WRITES : strerror(-err));
+	return err;
+}
