@@ -21,11 +21,22 @@ static __always_inline bool wanted(__u32 pid)
 	return !only_targets || followed(pid);
 }
 
-static __always_inline xp_event_position position_of(__u64 pid_tgid)
+/*
+ * The position in the running thread's call ring; 0 if it has none. Like other lookups here, not inlined: the limit of
+ * the stack (common.bpf.h) is per function.
+ */
+static __noinline xp_event_position ring_position(__u64 pid_tgid, __u64 fs_base)
 {
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	__u32 taken_back;
 
-	return has_call_rings ? ring_position(pid_tgid, fs_base_of(task)) : 0;
+	return ring_counts(pid_tgid >> 32, fs_base, &taken_back);
+}
+
+static __always_inline xp_event_position position_here(void)
+{
+	if (!has_call_rings)
+		return 0;
+	return ring_position(bpf_get_current_pid_tgid(), fs_base_of((struct task_struct *)bpf_get_current_task()));
 }
 
 /* flags: of bpf_ringbuf_submit(). */
@@ -55,7 +66,7 @@ static __always_inline int record_call(__u64 sp, __u32 fn, enum xp_event_kind ki
 	if (!wanted(pid_tgid >> 32))
 		return 0;
 	if (has_call_rings)
-		return record_positioned(pid_tgid, sp, xp_event_word(fn, kind), position_of(pid_tgid), XP_FELL_NOT,
+		return record_positioned(pid_tgid, sp, xp_event_word(fn, kind), position_here(), XP_FELL_NOT,
 					 BPF_RB_NO_WAKEUP);
 	event = reserve(sizeof(*event), kind);
 	if (!event)
@@ -139,10 +150,11 @@ int sled_tail_exit_conditional(struct pt_regs *ctx)
 	return 0;
 }
 
-/*
- * The caller loads the registers: clang merges later loads into a modified context pointer, which the verifier rejects.
- */
-static __always_inline int record_args(__u64 sp, __u32 fn, const __u64 registers[XP_ARGS_MAX])
+/* An exit jumps to the stub. All other sleds have pushed the return address of their call. */
+#define RETURN_BYTES 8
+
+/* pushed: the bytes that the sled has pushed. */
+static __always_inline int record_args(struct pt_regs *ctx, __u32 pushed, __u32 fn)
 {
 	__u64 time = now();
 	__u64 pid_tgid = bpf_get_current_pid_tgid();
@@ -153,98 +165,108 @@ static __always_inline int record_args(__u64 sp, __u32 fn, const __u64 registers
 	event = reserve(sizeof(*event), XP_EVENT_ENTRY_ARGS);
 	if (!event)
 		return 0;
-	fill(&event->head, time, pid_tgid, sp, fn, XP_EVENT_ENTRY_ARGS);
+	fill(&event->head, time, pid_tgid, ctx->sp + pushed, fn, XP_EVENT_ENTRY_ARGS);
 	event->count = args_count;
-	event->position = position_of(pid_tgid);
-	for (int i = 0; i < XP_ARGS_MAX; i++)
-		event->args[i] = registers[i];
+	event->args[0] = ctx->di;
+	event->args[1] = ctx->si;
+	event->args[2] = ctx->dx;
+	event->args[3] = ctx->cx;
+	event->args[4] = ctx->r8;
+	event->args[5] = ctx->r9;
+	event->position = position_here();
 	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 	return 0;
 }
 
-#define ARGUMENTS(ctx)                                                                                                 \
-	{                                                                                                              \
-		(ctx)->di, (ctx)->si, (ctx)->dx, (ctx)->cx, (ctx)->r8, (ctx)->r9                                       \
-	}
-
 SEC("uprobe")
 int sled_entry_args(struct pt_regs *ctx)
 {
-	__u64 registers[XP_ARGS_MAX] = ARGUMENTS(ctx);
-
-	return record_args(ctx->sp, bpf_get_attach_cookie(ctx), registers);
+	return record_args(ctx, 0, bpf_get_attach_cookie(ctx));
 }
 
-/* The registers in the order of their numbers in x86 instructions. */
-#define REGISTERS(ctx)                                                                                                 \
-	{                                                                                                              \
-		(ctx)->ax, (ctx)->cx, (ctx)->dx, (ctx)->bx, (ctx)->sp, (ctx)->bp, (ctx)->si, (ctx)->di, (ctx)->r8,     \
-		    (ctx)->r9, (ctx)->r10, (ctx)->r11, (ctx)->r12, (ctx)->r13, (ctx)->r14, (ctx)->r15                  \
-	}
+/* Without the barrier, clang merges the loads into one from a computed address, which the verifier rejects. */
+#define OPERAND(number, name)                                                                                          \
+	case number:                                                                                                   \
+		value = ctx->name;                                                                                     \
+		barrier_var(value);                                                                                    \
+		return value
 
-/* One size class of an event: the ring reserves only sizes that the verifier knows. */
-#define RECORD_EVENT(room_bytes)                                                                                       \
-	do {                                                                                                           \
-		struct xp_event_payload *event = reserve(sizeof(*event) + (room_bytes), kind);                         \
-                                                                                                                       \
-		if (!event)                                                                                            \
-			return 0;                                                                                      \
-		fill(&event->head, time, pid_tgid, sp, fn, kind);                                                      \
-		event->type = type;                                                                                    \
-		event->position = position;                                                                            \
-		event->size_user = size_user;                                                                          \
-		event->size = size;                                                                                    \
-		if (size > (room_bytes) || bpf_probe_read_user(event->payload, size, (const void *)address)) {         \
-			event->size = 0;                                                                               \
-			faulted = true;                                                                                \
-		}                                                                                                      \
-		bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);                                                           \
-	} while (0)
-
-static __always_inline int record_event(__u64 sp, __u32 fn, enum xp_event_kind kind, __u16 type, __u64 address,
-					__u64 size_user)
+/* Operand i of a custom or typed event, from the register that the cookie names. */
+static __noinline __u64 operand(struct pt_regs *ctx, __u64 cookie, __u32 i, __u32 pushed)
 {
+	__u64 value;
+
+	switch (XP_COOKIE_OPERAND(cookie, i)) {
+		OPERAND(0, ax);
+		OPERAND(1, cx);
+		OPERAND(2, dx);
+		OPERAND(3, bx);
+		OPERAND(5, bp);
+		OPERAND(6, si);
+		OPERAND(7, di);
+		OPERAND(8, r8);
+		OPERAND(9, r9);
+		OPERAND(10, r10);
+		OPERAND(11, r11);
+		OPERAND(12, r12);
+		OPERAND(13, r13);
+		OPERAND(14, r14);
+		OPERAND(15, r15);
+	default:
+		return ctx->sp + pushed;
+	}
+}
+
+/* The room for an event's payload in the ring, which reserves only sizes that the verifier knows. */
+static __always_inline __u32 room_of(__u32 size)
+{
+	return size <= 64 ? 64 : size <= 512 ? 512 : XP_EVENT_PAYLOAD_MAX;
+}
+
+static __always_inline int record_event(struct pt_regs *ctx, __u32 pushed, __u64 cookie, enum xp_event_kind kind)
+{
+	__u32 is_typed = kind == XP_EVENT_TYPED; /* the type comes first */
 	__u64 time = now();
 	__u64 pid_tgid = bpf_get_current_pid_tgid();
-	__u32 size = size_user < payload_max ? size_user : payload_max;
-	xp_event_position position;
-	bool faulted = false;
+	struct xp_event_payload *event;
+	__u64 size_user;
+	__u32 size;
 
 	if (!wanted(pid_tgid >> 32))
 		return 0;
-	position = position_of(pid_tgid);
-	if (size <= 64)
-		RECORD_EVENT(64);
-	else if (size <= 512)
-		RECORD_EVENT(512);
-	else
-		RECORD_EVENT(XP_EVENT_PAYLOAD_MAX);
-
-	if (faulted)
+	size_user = operand(ctx, cookie, is_typed + 1, pushed);
+	size = size_user < payload_max ? size_user : payload_max;
+	barrier_var(size);
+	if (size > XP_EVENT_PAYLOAD_MAX) /* never true: for the verifier */
+		return 0;
+	event = reserve(sizeof(*event) + room_of(size), kind);
+	if (!event)
+		return 0;
+	fill(&event->head, time, pid_tgid, ctx->sp + pushed, cookie, kind);
+	event->size = size;
+	event->type = is_typed ? operand(ctx, cookie, 0, pushed) : 0;
+	event->size_user = size_user;
+	event->position = position_here();
+	if (bpf_probe_read_user(event->payload, size, (const void *)operand(ctx, cookie, is_typed, pushed))) {
+		event->size = 0;
 		COUNT(faulted[kind]);
-	else if (size < size_user)
+	} else if (size < event->size_user) {
 		COUNT(truncated[kind]);
+	}
+	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
 	return 0;
 }
 
 SEC("uprobe")
 int sled_custom_event(struct pt_regs *ctx)
 {
-	__u64 registers[16] = REGISTERS(ctx);
-	__u64 cookie = bpf_get_attach_cookie(ctx);
-
-	return record_event(ctx->sp, cookie, XP_EVENT_CUSTOM, 0, registers[XP_COOKIE_OPERAND(cookie, 0)],
-			    registers[XP_COOKIE_OPERAND(cookie, 1)]);
+	return record_event(ctx, 0, bpf_get_attach_cookie(ctx), XP_EVENT_CUSTOM);
 }
 
 SEC("uprobe")
 int sled_typed_event(struct pt_regs *ctx)
 {
-	__u64 registers[16] = REGISTERS(ctx);
-	__u64 cookie = bpf_get_attach_cookie(ctx);
-
-	return record_event(ctx->sp, cookie, XP_EVENT_TYPED, registers[XP_COOKIE_OPERAND(cookie, 0)],
-			    registers[XP_COOKIE_OPERAND(cookie, 1)], registers[XP_COOKIE_OPERAND(cookie, 2)]);
+	return record_event(ctx, 0, bpf_get_attach_cookie(ctx), XP_EVENT_TYPED);
 }
 
 /*
@@ -252,9 +274,6 @@ int sled_typed_event(struct pt_regs *ctx)
  * the target may call the stub: nothing here trusts that value. A thread that was inside a counting sled while the sled
  * was rewritten to record still leaves the old kind of word.
  */
-
-/* An exit jumps to the stub. All other sleds have pushed the return address of their call. */
-#define RETURN_BYTES 8
 
 SEC("uprobe")
 int stub_call(struct pt_regs *ctx)
@@ -307,6 +326,54 @@ static __always_inline __u64 hold_back(__u64 flags)
 	return BPF_RB_FORCE_WAKEUP;
 }
 
+/* The fs base of a thread, with the round of telling. */
+static __always_inline __u64 told_value(__u64 fs_base)
+{
+	return fs_base | told_round << TOLD_ROUND_SHIFT;
+}
+
+/* Reports a thread that runs without a call ring. */
+static __noinline bool record_told(__u64 pid_tgid, __u64 fs_base)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+
+	return record_thread(pid_tgid, task, fs_base, CLONE_VM | CLONE_THREAD | XP_TASK_TOLD, 0, XP_EVENT_THREAD);
+}
+
+/* A thread that has no call ring: told once for each fs base that it has for longer. Returns whether it is told. */
+static __always_inline bool tell_thread(__u64 pid_tgid, __u64 fs_base)
+{
+	__u32 tid = pid_tgid;
+	const struct told *told = bpf_map_lookup_elem(&told_threads, &tid);
+	struct told now_told = { .fs_base = told_value(fs_base) };
+
+	if (told && told->fs_base == now_told.fs_base)
+		return true;
+	now_told.ns = bpf_ktime_get_ns();
+	if (told && now_told.ns - told->ns < TOLD_PAUSE_NS)
+		return false;
+	if (!record_told(pid_tgid, fs_base))
+		return false;
+	return !bpf_map_update_elem(&told_threads, &tid, &now_told, BPF_ANY);
+}
+
+/* The position of a thread that fell through without a ring, and is told. */
+static __noinline xp_event_position position_without_ring(__u64 pid_tgid, __u64 fs_base)
+{
+	__u64 *known = &ringless[(__u32)pid_tgid % RINGLESS_THREADS];
+	/* Read before the slots are: what the loader adds meanwhile makes another word. */
+	__u64 word = told_value(fs_base) * RINGLESS_MIX + (pid_tgid << 32 | (__u32)call_slots_round);
+	xp_event_position position;
+
+	if (*known == word)
+		return 0;
+	/* Without a key now, it may have had that of an earlier thread for its first calls. */
+	position = ring_position(pid_tgid, fs_base);
+	if (tell_thread(pid_tgid, fs_base) && !find_call_slot(pid_tgid >> 32, fs_base))
+		*known = word;
+	return position;
+}
+
 /* The registers that a slot for calls in memory has pushed (user/arch/x86_64/stub_memory.c). */
 #define PUSHED_BYTES 24
 
@@ -337,13 +404,12 @@ int stub_memory_call(struct pt_regs *ctx)
 SEC("uprobe")
 int stub_args(struct pt_regs *ctx)
 {
-	__u64 registers[XP_ARGS_MAX] = ARGUMENTS(ctx);
 	__u32 word = ctx->r10;
 	__u32 kind = word >> XP_FN_BITS;
 
 	if (kind != XP_EVENT_ENTRY && kind != XP_EVENT_ENTRY_ARGS)
 		return 0;
-	return record_args(ctx->sp + RETURN_BYTES, word, registers);
+	return record_args(ctx, RETURN_BYTES, word);
 }
 
 /* The words that an event's sled has pushed, and the return address of its call, which it pushed last. */
@@ -353,23 +419,26 @@ struct event_words {
 	__u64 fn;
 };
 
+/* Returns what the cookie of the event's sled would be, or UNREADABLE. */
+#define UNREADABLE (~0ull)
+static __noinline __u64 pushed_cookie(__u64 sp)
+{
+	struct event_words words;
+
+	if (bpf_probe_read_user(&words, sizeof(words), (const void *)sp))
+		return UNREADABLE;
+	return words.operands << 32 | (words.fn & XP_FN_MAX);
+}
+
 static __always_inline int record_stub_event(struct pt_regs *ctx, enum xp_event_kind kind)
 {
-	__u64 registers[16] = REGISTERS(ctx);
-	struct event_words words;
-	__u64 first, second, third;
+	__u64 cookie = pushed_cookie(ctx->sp);
 
-	if (bpf_probe_read_user(&words, sizeof(words), (const void *)registers[4])) {
+	if (cookie == UNREADABLE) {
 		count_lost(kind);
 		return 0;
 	}
-	registers[4] += sizeof(words);
-	first = registers[words.operands & 0xf];
-	second = registers[words.operands >> 4 & 0xf];
-	third = registers[words.operands >> 8 & 0xf];
-	if (kind == XP_EVENT_CUSTOM)
-		return record_event(registers[4], words.fn, kind, 0, first, second);
-	return record_event(registers[4], words.fn, kind, first, second, third);
+	return record_event(ctx, sizeof(struct event_words), cookie, kind);
 }
 
 SEC("uprobe")

@@ -88,14 +88,6 @@ static __always_inline xp_event_position ring_counts(__u32 pid, __u64 fs_base, _
 	return counts.head + 1;
 }
 
-/* Of the running thread. */
-static __always_inline xp_event_position ring_position(__u64 pid_tgid, __u64 fs_base)
-{
-	__u32 taken_back;
-
-	return ring_counts(pid_tgid >> 32, fs_base, &taken_back);
-}
-
 /* Whether the thread may execute rdtsc, as far as is known. */
 static __always_inline bool has_tsc(struct task_struct *task)
 {
@@ -125,51 +117,10 @@ static __always_inline bool record_thread(__u64 pid_tgid, struct task_struct *ta
 	return true;
 }
 
-/* The fs base of a thread, with the round of telling. */
-static __always_inline __u64 told_value(__u64 fs_base)
-{
-	return fs_base | told_round << TOLD_ROUND_SHIFT;
-}
-
-/* A thread that has no call ring: told once for each fs base that it has for longer. Returns whether it is told. */
-static __always_inline bool tell_thread(__u64 pid_tgid, __u64 fs_base)
-{
-	__u32 tid = pid_tgid;
-	const struct told *told = bpf_map_lookup_elem(&told_threads, &tid);
-	struct told now_told = { .fs_base = told_value(fs_base) };
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-
-	if (told && told->fs_base == now_told.fs_base)
-		return true;
-	now_told.ns = bpf_ktime_get_ns();
-	if (told && now_told.ns - told->ns < TOLD_PAUSE_NS)
-		return false;
-	if (!record_thread(pid_tgid, task, fs_base, CLONE_VM | CLONE_THREAD | XP_TASK_TOLD, 0, XP_EVENT_THREAD))
-		return false;
-	return !bpf_map_update_elem(&told_threads, &tid, &now_told, BPF_ANY);
-}
-
 static __always_inline void forget_thread(__u32 tid)
 {
 	bpf_map_delete_elem(&told_threads, &tid);
 	ringless[tid % RINGLESS_THREADS] = 0;
-}
-
-/* The position of a thread that fell through without a ring, and is told. */
-static __always_inline xp_event_position position_without_ring(__u64 pid_tgid, __u64 fs_base)
-{
-	__u64 *known = &ringless[(__u32)pid_tgid % RINGLESS_THREADS];
-	/* Read before the slots are: what the loader adds meanwhile makes another word. */
-	__u64 word = told_value(fs_base) * RINGLESS_MIX + (pid_tgid << 32 | (__u32)call_slots_round);
-	xp_event_position position;
-
-	if (*known == word)
-		return 0;
-	/* Without a key now, it may have had that of an earlier thread for its first calls. */
-	position = ring_position(pid_tgid, fs_base);
-	if (tell_thread(pid_tgid, fs_base) && !find_call_slot(pid_tgid >> 32, fs_base))
-		*known = word;
-	return position;
 }
 
 #endif

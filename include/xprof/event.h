@@ -98,7 +98,7 @@ struct xp_event_args {
 _Static_assert(sizeof(struct xp_event_args) == 80, "xp_event_args");
 
 /*
- * A custom or typed event. The payload follows the head. The record in the ring has one of a few sizes (RECORD_EVENT in
+ * A custom or typed event. The payload follows the head. The record in the ring has one of a few sizes (room_of() in
  * sled.bpf.c), so it may be longer than head + size. The part of the payload that did not fit or could not be read is
  * missing: size < size_user.
  */
