@@ -528,7 +528,7 @@ int scan_waits(struct bpf_iter__task *ctx)
 		__u32 state = task->__state;
 
 		start_accounts(task, thread, now);
-		if (!task->on_cpu) {
+		if (!is_on_cpu(task)) {
 			if (!tell_first(ctx->meta->seq, task, now)) {
 				thread->since = 0;
 				return 0;
@@ -539,7 +539,7 @@ int scan_waits(struct bpf_iter__task *ctx)
 			thread->chance = XP_WAIT_CHOSEN;
 			thread->began_ns = now;
 			thread->began = BEGAN_AT_NS;
-			if (task->on_cpu)
+			if (is_on_cpu(task))
 				thread->began = 0;
 		}
 	}

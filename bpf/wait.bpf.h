@@ -145,6 +145,8 @@ struct task_struct___group {
 	unsigned long nvcsw;
 	unsigned long nivcsw;
 	unsigned int in_execve : 1;
+	/* An int before Linux 7.3, a byte since. libbpf adapts the size of a load if both types are unsigned. */
+	unsigned int on_cpu;
 } __attribute__((preserve_access_index));
 /* include/linux/preempt.h */
 #define SOFTIRQ_SERVED 0x00000100
@@ -323,6 +325,11 @@ static __always_inline __u64 switches_of(struct task_struct *current)
 	struct task_struct___group *task = (void *)current;
 
 	return task->nvcsw + task->nivcsw;
+}
+
+static __always_inline bool is_on_cpu(struct task_struct *current)
+{
+	return ((struct task_struct___group *)current)->on_cpu;
 }
 
 static __always_inline void start_accounts(struct task_struct *current, struct thread *thread, __u64 now)

@@ -136,7 +136,6 @@ struct task_struct {
 	struct thread_info thread_info;
 	unsigned int __state;
 	unsigned int flags;
-	int on_cpu;
 	int exit_code;
 	pid_t pid;
 	pid_t tgid;

@@ -28,8 +28,8 @@ const struct xp_kernel_struct xp_kernel_structs[] = {
 	{ "list_head", { "next" } },
 	{ "uprobe_task", { "vaddr", "xol_vaddr" } },
 	{ "task_struct",
-	  { "thread_info", "__state", "flags", "on_cpu", "exit_code", "pid", "tgid", "start_time", "comm", "mm",
-	    "signal", "se", "thread", "utask", "ptraced", "ptrace_entry" } },
+	  { "thread_info", "__state", "flags", "exit_code", "pid", "tgid", "start_time", "comm", "mm", "signal", "se",
+	    "thread", "utask", "ptraced", "ptrace_entry" } },
 	{ "linux_binprm", { "file" } },
 	{ NULL, { NULL } },
 };
