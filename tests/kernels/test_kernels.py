@@ -70,6 +70,7 @@ def programs(program):
         "calls": program("live/programs/calls.c", "-O2"),
         "throws": program("live/programs/throws.cpp", "-O2"),
         "events": program("live/programs/events.c", "-O0", "-DTYPED_EVENTS", project.no_runtime(), no_events),
+        "crossing": program("live/programs/crossing.c", "-O0", project.no_runtime(), no_events),
         "forks": program.text("forks", forks, *plain),
         **{name: program(f"live/programs/{name}.c", *plain) for name in ("victim", "load", "rounds")},
         "stacks": program("live/programs/stacks.cpp", "-O2", "-g", "-fomit-frame-pointer", instrument=False),
@@ -238,6 +239,32 @@ def test_calls_are_exact(guest, xprof, programs, truth, name):
     assert recorded.manifest["kernel"]["release"] == guest.release
     if (guest.directory / f"{name}.target").exists():
         assert guest.text(f"{name}.target").strip() == "0"
+
+
+CROSSING_ROUNDS = 600
+
+
+@pytest.mark.parametrize("mode", ["probe", "patch", "memory"])
+def test_preempted_programs(guest, xprof, mode):
+    """Calls, arguments and payloads of eight threads, each with functions and events of its own (crossing.c)."""
+    recorded = guest.recording(f"crossing_{mode}").ok()
+    assert modes(recorded) == {mode}, recorded.messages
+    printed = recording.printed_calls(recorded.output)
+    assert printed == {f"own_{t}": CROSSING_ROUNDS for t in range(8)}
+    dump = xprof("dump", recorded.log().path).stdout
+    entered = collections.Counter(re.findall(r" enter-args function \d+ delta \d+ (own_\d)$", dump, re.M))
+    left = collections.Counter(re.findall(r" exit function \d+ delta \d+ (own_\d)$", dump, re.M))
+    assert entered == left == printed
+    found = re.findall(r" (own_\d)\n" + r".* CallArgument 0x(\w+)\n" * 6, dump)
+    calls = sorted((int(name[-1]), *(int(word, 16) for word in words)) for name, *words in found)
+    numbers = [(t, n, n + t, n - t, n * t, ~n) for t in range(8) for n in range(CROSSING_ROUNDS)]
+    assert calls == sorted((t, t, *(a % 2**64 for a in rest)) for t, *rest in numbers)
+    payloads = [(t, n, 600 if n % 64 == 0 else 100 if n % 2 else 16) for t in range(8) for n in range(CROSSING_ROUNDS)]
+    custom = re.findall(r' CustomEvent (\d+) bytes "(\d):(\d+) ', dump)
+    assert sorted((int(t), int(n), int(size)) for size, t, n in custom) == payloads
+    typed = re.findall(r' TypedEvent type (\d+) (\d+) bytes "(\d):(\d+) ', dump)
+    assert sorted((int(t), int(n), int(size)) for _, size, t, n in typed) == payloads
+    assert all(int(kind) == 0x1000 + int(t) for kind, _, t, _ in typed)
 
 
 @pytest.mark.parametrize("name", ["throws", "throws_probed"])
