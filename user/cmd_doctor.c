@@ -62,34 +62,36 @@ static bool is_ptrace_off(void)
 	return !xp_small_file_number("/proc/sys/kernel/yama/ptrace_scope", &scope) && scope == 3;
 }
 
-static void print_patching(const struct xp_preflight *preflight)
+/* Returns whether sleds can be patched. */
+static bool print_patching(const struct xp_preflight *preflight)
 {
 	char why[256];
 	bool pokes;
 
 	if (!preflight->privileged) {
 		xp_put_line(stdout, "%-9s %-14s %s", "untested", "patched sleds", "cannot be tested without privilege");
-		return;
+		return false;
 	}
 	if (is_ptrace_off()) {
 		xp_put_line(stdout, "%-9s %-14s %s", "degraded", "patched sleds",
 			    "kernel.yama.ptrace_scope is 3: sleds are probed");
 		xp_put_line(stdout, "%-9s %-14s %s", "", "",
 			    "needed to record sleds at low cost: changing it takes a reboot");
-		return;
+		return false;
 	}
 	if (!xp_privilege_has(CAP_CHECKPOINT_RESTORE)) {
 		xp_put_line(stdout, "%-9s %-14s %s", "degraded", "patched sleds",
 			    "CAP_CHECKPOINT_RESTORE is missing: sleds are probed");
-		return;
+		return false;
 	}
 	if (xp_remote_try(&pokes, why, sizeof(why))) {
 		xp_put_line(stdout, "%-9s %-14s %s: sleds are probed", "degraded", "patched sleds", why);
-		return;
+		return false;
 	}
-	xp_put_line(stdout, "%-9s %-14s %s", "ok", "code writes",
-		    pokes ? "by ptrace: the kernel accepts no writes through /proc/PID/mem" : "through /proc/PID/mem");
-	xp_put_line(stdout, "%-9s %-14s %s", "ok", "patched sleds", "sleds call code with a few probes");
+	xp_put_line(
+	    stdout, "%-9s %-14s sleds call code with a few probes; xprof writes the calls %s", "ok", "patched sleds",
+	    pokes ? "by ptrace, because the kernel forbids writes through /proc/PID/mem" : "through /proc/PID/mem");
+	return true;
 }
 
 /* Whether calls of patched sleds can be recorded in memory. */
@@ -378,7 +380,7 @@ static size_t print_objects(pid_t pid, const struct xp_mappings *mappings)
 	return instrumented;
 }
 
-static enum xp_exit print_process(const char *operand)
+static enum xp_exit print_process(const char *operand, bool can_patch)
 {
 	struct xp_mappings mappings;
 	struct xp_target_info info;
@@ -401,7 +403,7 @@ static enum xp_exit print_process(const char *operand)
 	if (xp_patch_check(pid, 0, why, sizeof(why)))
 		xp_put_line(stdout, "%-9s %-14s its sleds are probed, not patched: %s", "degraded", "patched sleds",
 			    why);
-	else
+	else if (can_patch)
 		xp_put_line(stdout, "%-9s %-14s its sleds can be patched%s", "ok", "patched sleds",
 			    xp_instructions_try().rdfsbase ? ", and can record calls in memory" : "");
 	if (!print_objects(pid, &mappings)) {
@@ -417,11 +419,13 @@ enum xp_exit xp_cmd_doctor(const struct xp_options *options)
 {
 	struct xp_preflight preflight;
 	enum xp_exit code = XP_EXIT_OK;
+	bool can_patch;
 
 	xp_preflight_run(&preflight);
 	print_checks(&preflight);
-	print_patching(&preflight);
-	print_memory();
+	can_patch = print_patching(&preflight);
+	if (can_patch)
+		print_memory();
 	if (!print_trials(&preflight))
 		code = XP_EXIT_ENVIRONMENT;
 	print_privileges();
@@ -429,7 +433,7 @@ enum xp_exit xp_cmd_doctor(const struct xp_options *options)
 	for (size_t i = 0; i < XP_ARRAY_SIZE(analyzers); i++)
 		print_analyzer(&analyzers[i]);
 	if (options->operand_count)
-		code = print_process(options->operands[0]) ?: code;
+		code = print_process(options->operands[0], can_patch) ?: code;
 	for (size_t i = 0; i < preflight.count; i++)
 		if (preflight.results[i].state == XP_CHECK_MISSING && code == XP_EXIT_OK)
 			code = XP_EXIT_ENVIRONMENT;
