@@ -183,8 +183,10 @@ def test_doctor(guest):
     doctor = guest.text("doctor")
     states = {m[2]: m[1] for m in re.finditer(r"^(ok|degraded|missing) +(\S+(?: \S+)*?)  ", doctor, re.M)}
     for name in ("kernel", "BTF", "ring buffer", "tracepoints", "uprobes", "perf events", "TSC counter", "patched sleds",
-                 "waits"):
+                 "calls", "samples", "waits"):
         assert states[name] == "ok", doctor
+    way = "by ptrace" if "proc_mem.force_override=never" in guest.text("cmdline") else "through /proc/PID/mem"
+    assert f"xprof writes the calls {way}" in doctor, doctor
     assert states["uprobe_multi"] == ("ok" if has_multi(guest) else "degraded"), doctor
 
 
@@ -219,6 +221,7 @@ CALLS = {
     "command": "memory",
     "shell": "memory",
     "running": "memory",
+    "patched": "patch",
     "single": "patch",
     "arguments": "memory",
     "running_probed": "probe",
