@@ -164,6 +164,15 @@ static int set_size(const struct xp_option *option, uint64_t *bytes, const char 
 	return 0;
 }
 
+#define BYTES_MIN (1u << 20)
+
+static int set_bytes(const char *name, uint64_t *bytes, const char *text)
+{
+	if (xp_size_parse(text, bytes) || *bytes < BYTES_MIN)
+		return xp_fail(-EINVAL, "--%s takes a size from 1M on, such as 500M or 20G, not '%s'", name, text);
+	return 0;
+}
+
 static int set_count(const struct xp_option *option, uint64_t *count, const char *text)
 {
 	size_t digits = strspn(text, "0123456789");
@@ -218,6 +227,8 @@ int xp_option_set(struct xp_options *options, const struct xp_option *option, co
 		return text ? set_duration(option->name, &((struct xp_optional_duration *)to)->ns, text) : 0;
 	case XP_OPTION_SIZE:
 		return set_size(option, to, text);
+	case XP_OPTION_BYTES:
+		return set_bytes(option->name, to, text);
 	case XP_OPTION_NUMBER:
 	case XP_OPTION_CHOICE:
 		return set_choice(option, to, text);

@@ -146,6 +146,9 @@ const struct xp_option xp_option_table[] = {
 	  "longer than TIME, such as 'handle_request>50ms'. May be repeated." },
 	{ "trigger-limit", 0, "N", NULL, XP_OPTION_COUNT, ON(RECORD), SETS(trigger_limit), "How to record",
 	  "Write at most N logs a minute because of --trigger; longer calls beyond that are counted. Default: 6." },
+	{ "max-size", 0, "SIZE", NULL, XP_OPTION_BYTES, ON(RECORD), SETS(max_bytes), "How to record",
+	  "End the recording when its files have this size, such as 500M; checked once a second. Default: 10G, or half "
+	  "of the free space of the disk if that is less." },
 	{ "buffer", 0, "SIZE", NULL, XP_OPTION_SIZE, ON(RECORD), SETS(buffer_bytes), "How to record",
 	  "Size of each CPU's ring buffer, a power of two. Default: 4M, or less for samples only at a low rate." },
 	{ "uprobes", 0, "METHOD", "auto|multi|single", XP_OPTION_CHOICE, ON(RECORD), SETS(uprobes), "How to record",

@@ -52,6 +52,7 @@ enum xp_option_type {
 	XP_OPTION_DURATION,	     /* uint64_t in ns; a number without a unit is in seconds */
 	XP_OPTION_OPTIONAL_DURATION, /* struct xp_optional_duration; the value may be omitted */
 	XP_OPTION_SIZE,		     /* uint64_t in bytes, a power of two, at least a page */
+	XP_OPTION_BYTES,	     /* uint64_t, at least 1M */
 	XP_OPTION_NUMBER,	     /* unsigned int, one of the choices */
 	XP_OPTION_CHOICE,	     /* int, the index of the choice */
 	XP_OPTION_COUNT,	     /* uint64_t, 1 or more; if `choices` is "max", that means UINT64_MAX */
@@ -188,6 +189,7 @@ struct xp_options {
 	enum xp_uprobes uprobes;
 	enum xp_sled_mode_option sled_mode; /* default: auto */
 	uint64_t buffer_bytes;		    /* ring buffer of each CPU; 0: not given */
+	uint64_t max_bytes;		    /* --max-size of the recording; 0: the default */
 
 	const char *export_formats; /* made at the end: names of formats, separated by commas; NULL: none */
 

@@ -275,6 +275,18 @@ def test_disk_full(xprof, record, tmpfs, tmp_path, busy):
     target.assert_unharmed()
 
 
+def test_largest_size(record, busy):
+    """The recording ends by itself, with everything that it has seen."""
+    target = busy()
+    session = record("--max-size=1M", "--no-samples", "-p", target.pid)
+    session.process.wait(60)
+    recorded = session.finish().adds_up()
+    assert recorded.status == 0
+    assert re.search(r"the recording ends: its files have reached \d+ MiB; --max-size SIZE sets the limit", recorded.messages)
+    assert recorded.log().path.stat().st_size >= 1 << 20
+    target.assert_unharmed()
+
+
 def test_disk_so_full_that_nothing_fits(xprof, tmpfs, busy):
     target = busy()
     disk = tmpfs("size=64k")

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/file_name.h"
@@ -65,6 +66,37 @@ static int each_entry(int dir_fd, int (*visit)(int dir_fd, const char *name, voi
 	}
 	closedir(dir);
 	return ret;
+}
+
+static int add_bytes(int dir_fd, const char *name, void *arg)
+{
+	uint64_t *bytes = arg;
+	struct stat st;
+
+	if (!fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW))
+		*bytes += (uint64_t)st.st_blocks * 512; /* stat(2) */
+	return 0;
+}
+
+void xp_outdir_limit(struct xp_outdir *outdir, uint64_t max_bytes)
+{
+	struct statvfs fs;
+
+	outdir->max_bytes = max_bytes ?: XP_OUTDIR_BYTES_MAX;
+	if (!max_bytes && !fstatvfs(outdir->fd, &fs))
+		outdir->max_bytes = XP_MIN((uint64_t)fs.f_bavail * fs.f_frsize / 2, XP_OUTDIR_BYTES_MAX);
+}
+
+bool xp_outdir_is_full(const struct xp_outdir *outdir)
+{
+	uint64_t bytes = 0;
+
+	if (!outdir->max_bytes || each_entry(outdir->fd, add_bytes, &bytes) || bytes < outdir->max_bytes)
+		return false;
+	xp_warn("the recording ends: its files have reached %.0f MiB; --max-size SIZE sets the limit, and --functions, "
+		"--min-duration and --flight record less",
+		(double)bytes / (1 << 20));
+	return true;
 }
 
 struct contents {

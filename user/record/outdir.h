@@ -13,6 +13,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct xp_outdir {
@@ -21,6 +22,7 @@ struct xp_outdir {
 	int parent_fd;		  /* of the parent directory */
 	char name[NAME_MAX + 1];  /* the name in the parent directory */
 	char older[NAME_MAX + 1]; /* the new name of an older recording; "": there was none */
+	uint64_t max_bytes;	  /* limit of the files' disk space; 0: none */
 };
 
 /*
@@ -29,6 +31,12 @@ struct xp_outdir {
  * error of mkdir(2).
  */
 int xp_outdir_open(struct xp_outdir *outdir, const char *path, char *why, size_t why_size);
+
+/* Limits the disk space of the files. 0: to XP_OUTDIR_BYTES_MAX, or to half of what is free now if that is less. */
+#define XP_OUTDIR_BYTES_MAX (10ull << 30)
+void xp_outdir_limit(struct xp_outdir *outdir, uint64_t max_bytes);
+/* Whether the files have reached the limit; prints it then. False if their size cannot be read. */
+bool xp_outdir_is_full(const struct xp_outdir *outdir);
 
 /*
  * keep: gives the directory and its files to the user behind sudo. If not keep, or if the directory is empty: removes

@@ -172,6 +172,8 @@ int xp_record(const struct xp_options *options)
 	err = signal_fd < 0 ? signal_fd : 0;
 	if (!err && !options->dry_run)
 		err = xp_outdir_open(&recording.outdir, options->output_dir, recording.why, sizeof(recording.why));
+	if (!err && !options->dry_run)
+		xp_outdir_limit(&recording.outdir, options->max_bytes);
 	if (err) {
 		xp_clock_free(recording.clock);
 		code = xp_failure_report(recording.why, err, "cannot create the output directory");

@@ -385,6 +385,8 @@ static int housekeeping(struct loop *loop)
 	xp_bpf_side_read_losses(&recording->bpf);
 	if (!err)
 		err = repair(loop);
+	if (xp_outdir_is_full(&recording->outdir))
+		loop->end_tsc = 0;
 	xp_recording_totals(recording, &totals);
 	watch_cost(loop, &totals);
 	xp_progress_show(&loop->progress, totals.seen + totals.samples, totals.lost + totals.samples_lost);
