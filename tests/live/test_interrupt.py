@@ -197,3 +197,15 @@ def test_export_is_stopped(xprof, held, busy):
     recorded = session.finish()
     assert "the export was ended before it was complete; `xprof export " in recorded.messages
     assert_whole(xprof, recorded, 1)
+
+
+def test_later_target_is_refused(record, busy):
+    """Another xprof records it. What the first target has already got is taken back."""
+    first, second = busy(pause_us=1000), busy(pause_us=1000)
+    other = record("--no-samples", "--sled-mode=memory", "-p", second.pid).wait_attached()
+    refused = record("--no-samples", "-p", f"{first.pid},{second.pid}").finish()
+    assert refused.status == 1, refused.messages
+    assert f"process {second.pid} is being recorded by another xprof" in refused.messages
+    first.assert_unharmed()
+    assert other.stop().status == 0
+    second.assert_unharmed()

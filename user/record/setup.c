@@ -181,8 +181,9 @@ void xp_setup_free(struct xp_recording *recording)
 	xp_off_cpu_free(&recording->off_cpu);
 	xp_sampling_free(&recording->sampling);
 	xp_probes_free(&recording->probes);
-	xp_bpf_side_close(&recording->bpf);
+	/* Before the programs: they have the places of the processes' call rings. */
 	xp_processes_free(&recording->traced.processes);
+	xp_bpf_side_close(&recording->bpf);
 	xp_call_rates_free(&recording->rates);
 	xp_objects_free(&recording->traced.objects);
 	xp_clock_free(recording->clock);
