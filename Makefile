@@ -209,8 +209,7 @@ test:
 # Unless -j says otherwise.
 all_cpus = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 pytest = O=$(O) CLANG=$(CLANG) $(PYTHON) -B -m pytest
-# Two for a CPU: a test waits for the kernel, which attaches and detaches probes, for two thirds of its time. On a machine
-# with much other work, attaching takes more than 10 s at times, which ends a recording: WORKERS=2 is for that.
+# Two for a CPU: a test waits for the kernel, which attaches and detaches probes, for two thirds of its time.
 WORKERS ?= $(shell $(PYTHON) -c 'import os, xdist; print(2 * len(os.sched_getaffinity(0)))' 2>/dev/null || echo 0)
 workers = $(patsubst %,-n % --dist loadgroup,$(filter-out 0,$(WORKERS)))
 

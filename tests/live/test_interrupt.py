@@ -209,3 +209,16 @@ def test_later_target_is_refused(record, busy):
     first.assert_unharmed()
     assert other.stop().status == 0
     second.assert_unharmed()
+
+
+def test_attaching_takes_long(record, busy):
+    """On a machine that is busy: a recording begins when everything is attached."""
+    target = busy(threads=1, pause_us=1000)
+    session = record("--no-samples", "-d", "200ms", "-p", target.pid)
+    recording.wait_until(session.directory.exists, session.messages)
+    session.process.send_signal(signal.SIGSTOP)
+    assert "xprof: recording" not in session.messages()
+    time.sleep(11)
+    session.process.send_signal(signal.SIGCONT)
+    session.finish().ok()
+    target.assert_unharmed()

@@ -50,7 +50,7 @@ void xp_interrupt_set_deadline(uint64_t at_ns)
 	__atomic_store_n(&deadline_ns, at_ns, __ATOMIC_RELAXED);
 }
 
-bool xp_interrupt_timed_out(void)
+static bool has_timed_out(void)
 {
 	uint64_t at_ns = __atomic_load_n(&deadline_ns, __ATOMIC_RELAXED);
 
@@ -146,7 +146,7 @@ bool xp_interrupted(void)
 
 	if (status_fd < 0)
 		return false;
-	if (xp_interrupt_timed_out() || __atomic_load_n(&after.taken, __ATOMIC_RELAXED))
+	if (has_timed_out() || __atomic_load_n(&after.taken, __ATOMIC_RELAXED))
 		return true;
 	/* The file of a process that is dead and reaped reads as empty or fails. */
 	n = pread(status_fd, text, sizeof(text) - 1, 0);

@@ -29,7 +29,7 @@ void xp_interrupt_abort_by_next(void);
 /* After xp_interrupt_abort_by_next(): the next signal, or the first, only makes xp_interrupted() return true. */
 void xp_interrupt_tell_next(void);
 
-/* Sets the time (CLOCK_MONOTONIC, ns) at which steps before the recording end as if interrupted; 0: never. */
+/* Sets the time (CLOCK_MONOTONIC, ns) at which the recording ends as if interrupted; 0: never. */
 void xp_interrupt_set_deadline(uint64_t deadline_ns);
 
 /*
@@ -38,7 +38,5 @@ void xp_interrupt_set_deadline(uint64_t deadline_ns);
  * be called from any thread or task.
  */
 bool xp_interrupted(void);
-/* True if the deadline has passed. */
-bool xp_interrupt_timed_out(void);
 
 #endif

@@ -15,30 +15,9 @@
 #include "record/messages.h"
 #include "record/progress.h"
 
-/* Lower limit of the time allowed for attaching, however short the recording is to be. */
-#define ATTACH_NS_MIN (10 * XP_NS_PER_S)
-
-static uint64_t attach_limit_ns(const struct xp_options *options)
-{
-	return XP_MAX(options->duration_ns, ATTACH_NS_MIN);
-}
-
 static void show_attaching(void *progress, size_t probes)
 {
 	xp_progress_attaching(progress, probes);
-}
-
-/* Explains that it was stopped, or took too long, before there was anything to record. */
-static void explain_end(struct xp_recording *recording)
-{
-	if (xp_interrupt_timed_out())
-		snprintf(recording->why, sizeof(recording->why),
-			 "attaching took longer than %.0f s and was stopped; nothing was recorded: choose functions "
-			 "with --functions GLOB, or give a longer -d, which limits attaching, too",
-			 attach_limit_ns(recording->options) / (double)XP_NS_PER_S);
-	else
-		snprintf(recording->why, sizeof(recording->why),
-			 "stopped while attaching: nothing was recorded, and everything attached was detached");
 }
 
 static int attach(struct xp_recording *recording)
@@ -55,7 +34,8 @@ static int attach(struct xp_recording *recording)
 		xp_attach_on_batch(recording->probes.attach, NULL, NULL);
 	xp_progress_end(&progress);
 	if (err == -ECANCELED)
-		explain_end(recording);
+		snprintf(recording->why, sizeof(recording->why),
+			 "stopped while attaching: nothing was recorded, and everything attached was detached");
 	return err ? err : xp_targets_check(recording);
 }
 
@@ -80,7 +60,6 @@ static int record_all(struct xp_recording *recording, int signal_fd, bool *store
 	int reserved_fd, stopped;
 	int err = attach(recording);
 
-	xp_interrupt_set_deadline(0);
 	if (err)
 		return xp_failure_report(recording->why, err, "cannot attach");
 	xp_call_rates_forecast(&recording->rates, &recording->probes);
@@ -127,8 +106,6 @@ static int record_in(struct xp_recording *recording, int signal_fd)
 	bool stored = false;
 	int err, code;
 
-	if (recording->options->duration_ns)
-		xp_interrupt_set_deadline(xp_now_ns() + attach_limit_ns(recording->options));
 	err = xp_setup(recording);
 	code =
 	    err ? xp_failure_report(recording->why, err, "cannot set up") : record_all(recording, signal_fd, &stored);
