@@ -2,6 +2,7 @@
 /* Attaches in batches to a fake kernel: see syscall(). */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/bpf.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -27,7 +28,9 @@
 static struct {
 	unsigned int links;
 	unsigned int probes;
-	unsigned int most;	/* per link */
+	unsigned int most; /* per link */
+	unsigned int busy; /* how many links are refused, from now on */
+	unsigned int refused;
 	unsigned int end_after; /* number of links; 0: never */
 	int (*end)(void);
 } kernel;
@@ -91,6 +94,12 @@ long syscall(long number, ...)
 	from = va_arg(list, const void *);
 	va_end(list);
 	memcpy(&attr, from, sizeof(attr));
+	if (kernel.busy) {
+		kernel.busy--;
+		kernel.refused++;
+		errno = EBUSY;
+		return -1;
+	}
 	kernel.links++;
 	kernel.probes += attr.count;
 	kernel.most = XP_MAX(kernel.most, attr.count);
@@ -135,6 +144,25 @@ static void test_batches(void **state)
 	assert_int_equal(open_files(), files);
 	assert_int_equal(xp_attach_room(attach), XP_ATTACH_MAX);
 	xp_attach_free(attach);
+}
+
+/* A kernel that is busy is asked again, but not for ever. */
+static void test_busy(void **state)
+{
+	unsigned int files = open_files();
+	struct xp_attach *attach;
+
+	(void)state;
+	memset(&kernel, 0, sizeof(kernel));
+	assert_int_equal(xp_attach_new(&attach, true), 0);
+	kernel.busy = 3;
+	assert_int_equal(attach_many(attach, getpid(), 1), 0);
+	assert_int_equal(kernel.refused, 3);
+	kernel.busy = UINT_MAX;
+	assert_int_equal(attach_many(attach, getpid(), 1), -EBUSY);
+	assert_true(kernel.refused > 4);
+	xp_attach_free(attach);
+	assert_int_equal(open_files(), files);
 }
 
 /* Detaches all, with so many at the same time. */
@@ -326,10 +354,11 @@ static void test_target_ends(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_batches),	    cmocka_unit_test(test_anchors),
-		cmocka_unit_test(test_own_probes),  cmocka_unit_test(test_order),
-		cmocka_unit_test(test_descriptors), cmocka_unit_test(test_batch_size),
-		cmocka_unit_test(test_interrupted), cmocka_unit_test(test_target_ends),
+		cmocka_unit_test(test_batches),	    cmocka_unit_test(test_busy),
+		cmocka_unit_test(test_anchors),	    cmocka_unit_test(test_own_probes),
+		cmocka_unit_test(test_order),	    cmocka_unit_test(test_descriptors),
+		cmocka_unit_test(test_batch_size),  cmocka_unit_test(test_interrupted),
+		cmocka_unit_test(test_target_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,6 +35,12 @@
 /* Functions begin with one or two of at most 15 bytes. */
 #define LONG_NOPS_MAX 64
 #define CLOSED_TOGETHER 16u
+/*
+ * The kernel refuses probes with EBUSY for a moment: 2 of 10 recordings with --follow of a program that vforks and
+ * executes itself met that.
+ */
+#define BUSY_NS XP_NS_PER_S
+#define BUSY_PAUSE_US 2000
 
 /*
  * An exiting task closes its files in the order of their numbers, and releases the last one first (task_work_run(),
@@ -291,6 +297,16 @@ static int may_go_on(const struct request *request, size_t done)
 	return request->uprobes->pid && !xp_target_start_time(request->uprobes->pid) ? -ESRCH : 0;
 }
 
+/* Returns one link for all probes, or -errno. */
+static int try_link(const struct request *request, const struct xp_uprobe *probes, size_t count)
+{
+	const struct xp_attach *attach = request->attach;
+	const struct xp_uprobe_set *uprobes = request->uprobes;
+
+	return attach->multi ? link_multi(uprobes->program_fd, request->path, uprobes->pid, probes, count)
+			     : link_single(attach->perf_type, uprobes->program_fd, request->path, uprobes->pid, probes);
+}
+
 /* Makes one link, for as many probes as it takes. */
 static int attach_link(const struct request *request, size_t done, struct link *link)
 {
@@ -299,11 +315,14 @@ static int attach_link(const struct request *request, size_t done, struct link *
 	const struct xp_uprobe *probes = uprobes->list + done;
 	uint32_t batch = __atomic_load_n(&attach->batch, __ATOMIC_RELAXED);
 	size_t some = attach->multi ? XP_MIN(uprobes->count - done, batch) : 1;
-	uint64_t begin_ns = xp_now_ns();
-	int fd = attach->multi
-		     ? link_multi(uprobes->program_fd, request->path, uprobes->pid, probes, some)
-		     : link_single(attach->perf_type, uprobes->program_fd, request->path, uprobes->pid, probes);
+	uint64_t begin_ns = xp_now_ns(), end_ns = begin_ns + BUSY_NS;
+	int fd = try_link(request, probes, some);
 
+	while (fd == -EBUSY && xp_now_ns() < end_ns && !xp_interrupted()) {
+		usleep(BUSY_PAUSE_US);
+		begin_ns = xp_now_ns();
+		fd = try_link(request, probes, some);
+	}
 	if (fd < 0)
 		return fd;
 	/* A short last link does not predict the time of longer ones. */

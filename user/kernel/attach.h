@@ -63,7 +63,7 @@ struct xp_uprobe_set {
  * Attaches all of the probes or none. Returns 0 or -errno: -ECANCELED if xp_interrupted() during a request of more than
  * one batch, -ENOBUFS if there are more probes than xp_attach_room(); otherwise the kernel's error: -ESRCH if the
  * process has ended, -EMFILE if RLIMIT_NOFILE (which is raised first) is too low for the perf events, -EINVAL or
- * -EOPNOTSUPP if the kernel refuses a probe at one of the offsets.
+ * -EOPNOTSUPP if the kernel refuses a probe at one of the offsets, -EBUSY if it did so for a second.
  *
  * A group can be detached as a whole. A uprobe_multi link cannot release single offsets: probes that are to be detached
  * separately need a group other than 0.

@@ -345,6 +345,20 @@ static bool may_be_missing(const struct xp_recording *recording, int err)
 	       (recording->run_tsc || recording->plan.samples || recording->plan.all_processes);
 }
 
+bool xp_follow_may_skip_busy(const struct xp_recording *recording)
+{
+	return recording->run_tsc || recording->plan.all_processes;
+}
+
+/* Goes on without an object in one process that the kernel refused to probe for a second. Says so once. */
+static void give_up_busy(struct xp_recording *recording, pid_t pid)
+{
+	if (!recording->probes.busy++)
+		xp_warn("%s; its sleds are not recorded in process %d; the summary counts further ones", recording->why,
+			pid);
+	recording->why[0] = 0;
+}
+
 int xp_follow_attach_object(struct xp_recording *recording, struct xp_object *object, struct xp_process *process,
 			    struct xp_sled_result *sleds)
 {
@@ -367,7 +381,12 @@ int xp_follow_attach_object(struct xp_recording *recording, struct xp_object *ob
 	err = attach_sleds(recording, object, process, probe_pid, sleds);
 	if (err && !recording->why[0])
 		explain(recording, object, pid, err);
-	if (may_be_missing(recording, err)) {
+	if (err == -EBUSY && process && xp_follow_may_skip_busy(recording)) {
+		give_up_busy(recording, pid);
+		probe_pid = pid;
+		*sleds = (struct xp_sled_result){ 0 };
+		err = 0;
+	} else if (may_be_missing(recording, err)) {
 		xp_warn("%s; its sleds are not recorded", recording->why);
 		recording->why[0] = 0;
 		*sleds = (struct xp_sled_result){ 0 };

@@ -29,6 +29,9 @@ static int watch_linker(struct xp_recording *recording, struct xp_process *proce
 					   xp_follow_probe_pid(recording, process->pid));
 	}
 	close(fd);
+	/* The objects that are mapped now are recorded without this probe. */
+	if (err == -EBUSY && xp_follow_may_skip_busy(recording))
+		err = 0;
 	return err;
 }
 

@@ -43,6 +43,7 @@ struct xp_probes {
 	size_t conditional_count, conditional_room;
 	struct xp_linker *linkers;
 	size_t linker_count, linker_room;
+	size_t busy;	    /* objects in a process that the kernel refused to probe with EBUSY */
 	bool any_attached;  /* ever */
 	bool told_late;	    /* that programs are recorded only some milliseconds after they start */
 	bool stopped;	    /* nothing is attached any more, only the ring buffers are read */

@@ -472,12 +472,21 @@ static void print_triggers(const struct xp_recording *recording)
 	}
 }
 
+static void print_busy(const struct xp_recording *recording)
+{
+	if (recording->probes.busy > 1)
+		xp_warn("%zu times, the sleds of a program in a process are not recorded: the kernel was busy and "
+			"refused the probes",
+			recording->probes.busy);
+}
+
 void xp_summary_print(const struct xp_recording *recording, const struct xp_totals *totals)
 {
 	if (xp_log_level < XP_LOG_NORMAL)
 		return;
 	print_figures(recording, totals);
 	print_modes(recording);
+	print_busy(recording);
 	print_budget(recording);
 	print_triggers(recording);
 	print_logs(recording);
