@@ -62,6 +62,7 @@ test	musl-tools optional
 test	chromium optional
 kernels	qemu-system-x86
 kernels	busybox-static busybox
+kernels	debian-archive-keyring
 debian13	debootstrap
 bench	linux-perf linux-tools-generic optional
 bench	bpftrace optional

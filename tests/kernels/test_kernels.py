@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-What xprof promises, on other kernels than this one: Debian's, which `make test-kernels` has fetched, each in a virtual
-machine (virtual_machines.py). All machines run at once, the tests read what they have left.
+What xprof promises, on other kernels than this one: each runs in a virtual machine, as the table `machines` says. At most
+two machines run at a time. The tests read what the machines have left.
 """
 import collections
 import json
-import os
 import pathlib
 import re
 import shutil
@@ -17,129 +16,9 @@ import pytest
 import leftovers
 import perf_tool
 import profiles
-import project
 import recording
-import virtual_machines
 import wait_records
 from recording import ENTER, ENTER_ARGS
-
-KERNELS = os.environ.get("KERNELS")
-
-
-def kernels():
-    return sorted((project.REPO / KERNELS).glob("vmlinuz-*")) if KERNELS else []
-
-
-def why_not():
-    """Why this cannot run, before programs and a disk are made for it."""
-    if not kernels():
-        return "no kernel was fetched" if KERNELS else "takes minutes: `make test-kernels` runs it"
-    return virtual_machines.why_not()
-
-
-# The first test of each kernel waits for its machine.
-pytestmark = [
-    pytest.mark.time_limit(virtual_machines.LIMIT_S + 20),
-    pytest.mark.skipif(bool(why_not()), reason=why_not()),
-]
-
-
-@pytest.fixture(scope="module", params=kernels() or [None], ids=lambda k: k.name.replace("vmlinuz-", "") if k else "none")
-def kernel(request):
-    return request.param
-
-
-@pytest.fixture(scope="module")
-def programs(program):
-    # Two with XRay's runtime, which tells the truth about their calls on the machine that runs the tests. clang 14
-    # crashes on events when it optimizes.
-    no_events = "-Wl,--defsym=__xray_CustomEvent=0,--defsym=__xray_TypedEvent=0"
-    forks = """
-    #include <sys/wait.h>
-    #include <unistd.h>
-    __attribute__((noinline)) void step(int n) { __asm__ volatile("" : : "r"(n)); }
-    int main(void) {
-        for (int i = 0; i < 5; i++) step(i);
-        if (!fork()) { for (int i = 0; i < 10; i++) step(i); _exit(0); }
-        wait(NULL);
-        return 0;
-    }
-    """
-    plain = ("-O2", project.no_runtime())
-    return {
-        "calls": program("live/programs/calls.c", "-O2"),
-        "throws": program("live/programs/throws.cpp", "-O2"),
-        "events": program("live/programs/events.c", "-O0", "-DTYPED_EVENTS", project.no_runtime(), no_events),
-        "crossing": program("live/programs/crossing.c", "-O0", project.no_runtime(), no_events),
-        "forks": program.text("forks", forks, *plain),
-        **{name: program(f"live/programs/{name}.c", *plain) for name in ("victim", "load", "rounds")},
-        "stacks": program("live/programs/stacks.cpp", "-O2", "-g", "-fomit-frame-pointer", instrument=False),
-        "shares": program(
-            "live/programs/shares.c", "-O1", "-g", "-fno-omit-frame-pointer", "-Wl,--build-id=sha1", instrument=False
-        ),
-        "waits": program("live/programs/waits.c", "-O1", "-pthread", "-D_GNU_SOURCE", instrument=False),
-        "jit": program("live/programs/jit.c", "-O1", instrument=False),
-        "verified": program("kernels/verified.c", "-O1", "-lbpf", instrument=False),
-    }
-
-
-@pytest.fixture(scope="module")
-def disk(xprof, programs, tmp_path_factory):
-    """The initial RAM disk."""
-    archive = virtual_machines.Archive()
-    archive.add("init", project.REPO / "tests/kernels/guest")
-    archive.add("bin/busybox", virtual_machines.BUSYBOX)
-    archive.add_program("bin/xprof", xprof.path)
-    archive.add_program("bin/bpftool", shutil.which(project.bpftool()))
-    archive.add_program("bin/tar-gnu", shutil.which("tar"))
-    for name, path in programs.items():
-        archive.add_program(f"bin/{name}", path)
-    objects = tmp_path_factory.mktemp("bpf")
-    for version in range(14, 20):
-        if shutil.which(f"clang-{version}"):
-            made = objects / str(version) / "xprof.bpf.o"
-            done = project.run(["make", "-C", project.REPO, f"O={made.parent}", f"CLANG=clang-{version}", made])
-            assert done.returncode == 0, done.stderr
-            archive.add(f"bpf/clang-{version}.bpf.o", made)
-    path = tmp_path_factory.mktemp("disk") / "initrd.gz"
-    path.write_bytes(archive.compressed())
-    return path
-
-
-@pytest.fixture(scope="module")
-def machines(disk, tmp_path_factory):
-    """All of them, begun at once: {kernel: Machine}."""
-    begun = {kernel: virtual_machines.Machine(kernel, disk, tmp_path_factory.mktemp("machine")) for kernel in kernels()}
-    yield begun
-    for machine in begun.values():
-        machine.end()
-
-
-@pytest.fixture(scope="module")
-def left(kernel, machines):
-    """What this kernel's machine has left, if only a failure."""
-    return machines[kernel].result()
-
-
-@pytest.fixture
-def guest(left):
-    if left.failure:
-        pytest.fail(f"no result: see test_boots[{left.release}]", pytrace=False)
-    return left
-
-
-@pytest.fixture(scope="module")
-def truth(programs, tmp_path_factory):
-    """What XRay's runtime counts: truth("calls") -> {(function, kind): count}."""
-    known = {}
-
-    def of(name):
-        if name not in known:
-            records = recording.runtime_records(programs[name], tmp_path_factory.mktemp("truth"))
-            known[name] = recording.calls(records)
-        return known[name]
-
-    return of
 
 
 def has_multi(guest):
@@ -169,15 +48,16 @@ def assert_checked(xprof, recorded):
 def test_boots(left):
     if left.failure:
         pytest.fail(left.failure, pytrace=False)
-    print((left.directory / "steps").read_text())
+    print(left.text("steps"))
     assert left.text("release").strip() == left.release
     assert all(line.endswith("with status 0") for line in left.text("steps").splitlines()), left.steps()
 
 
 def test_no_kernel_message(guest):
-    assert guest.text("kernel-messages") == ""
+    assert guest.complaints() == "", guest.complaints() + guest.machine.tail()
 
 
+@pytest.mark.steps("doctor")
 def test_doctor(guest):
     assert guest.status("doctor") == 0
     doctor = guest.text("doctor")
@@ -201,6 +81,7 @@ def verified(guest, name):
     return {program: int(count) for program, count in map(str.split, guest.text(f"{name}.verified").splitlines())}
 
 
+@pytest.mark.steps("loads")
 def test_programs_of_every_compiler_load(guest):
     loads = sorted(guest.directory.glob("load-*.status"))
     assert loads
@@ -230,6 +111,7 @@ CALLS = {
 }
 
 
+@pytest.mark.steps("{name}")
 @pytest.mark.parametrize("name", CALLS)
 def test_calls_are_exact(guest, xprof, programs, truth, name):
     recorded = guest.recording(name).ok()
@@ -247,6 +129,7 @@ def test_calls_are_exact(guest, xprof, programs, truth, name):
 CROSSING_ROUNDS = 600
 
 
+@pytest.mark.steps("crossing_{mode}")
 @pytest.mark.parametrize("mode", ["probe", "patch", "memory"])
 def test_preempted_programs(guest, xprof, mode):
     """Calls, arguments and payloads of eight threads, each with functions and events of its own (crossing.c)."""
@@ -270,6 +153,7 @@ def test_preempted_programs(guest, xprof, mode):
     assert all(int(kind) == 0x1000 + int(t) for kind, _, t, _ in typed)
 
 
+@pytest.mark.steps("{name}")
 @pytest.mark.parametrize("name", ["throws", "throws_probed"])
 def test_exceptions(guest, programs, truth, name):
     recorded = guest.recording(name).ok()
@@ -279,6 +163,7 @@ def test_exceptions(guest, programs, truth, name):
     assert guest.text(f"{name}.target").strip() == "0"
 
 
+@pytest.mark.steps("events")
 def test_events(guest, xprof):
     recorded = guest.recording("events").ok()
     assert_checked(xprof, recorded)
@@ -287,6 +172,7 @@ def test_events(guest, xprof):
     assert dump.count("TypedEvent") == 18 and dump.count("CustomEvent") >= 15
 
 
+@pytest.mark.steps("children")
 def test_children(guest, xprof, programs):
     recorded = guest.recording("children").ok()
     assert_checked(xprof, recorded)
@@ -294,6 +180,7 @@ def test_children(guest, xprof, programs):
     assert sorted(entered) == [5, 10]
 
 
+@pytest.mark.steps("exec")
 def test_every_process_of_a_program(guest, xprof, programs, truth):
     recorded = guest.recording("exec").ok()
     assert_checked(xprof, recorded)
@@ -324,6 +211,7 @@ def assert_shares(report):
     assert 0.65 < a / (a + b) < 0.85, report
 
 
+@pytest.mark.steps("stacks")
 def test_whole_stacks(guest, xprof):
     """Of a program without frame pointers."""
     recorded = guest.recording("stacks")
@@ -332,6 +220,7 @@ def test_whole_stacks(guest, xprof):
     assert stacks["seen"] >= 50 and stacks["complete"] >= 0.95 * stacks["seen"], stacks
 
 
+@pytest.mark.steps("shares_fp")
 def test_frame_pointers(guest, xprof):
     recorded = guest.recording("shares_fp")
     assert_samples(recorded, 50)
@@ -339,6 +228,7 @@ def test_frame_pointers(guest, xprof):
     assert_shares(guest.text("shares_fp.report"))
 
 
+@pytest.mark.steps("shares_none")
 def test_no_callers(guest, xprof):
     recorded = guest.recording("shares_none")
     assert_samples(recorded, 10)
@@ -347,6 +237,7 @@ def test_no_callers(guest, xprof):
     assert {len(stack) for _, stack in profiles.Profile(profile).records} == {1}
 
 
+@pytest.mark.steps("all")
 def test_whole_machine(guest, xprof):
     recorded = guest.recording("all")
     samples = assert_samples(recorded, 50)
@@ -358,6 +249,7 @@ def test_whole_machine(guest, xprof):
     assert_shares(guest.text("all.report"))
 
 
+@pytest.mark.steps("shares_fp")
 def test_perf_data(guest, programs, tmp_path):
     """As perf reads it, with the program where --symfs says."""
     if not perf_tool.PATHS:
@@ -373,6 +265,7 @@ def test_perf_data(guest, programs, tmp_path):
     assert rows["spin",] > 0.5 * sum(rows.values()), rows
 
 
+@pytest.mark.steps("waits")
 def test_waits(guest, xprof):
     """Each thread's times are those of the kernel's accounts, of which waits.c prints its own."""
     recorded = guest.recording("waits")
@@ -406,6 +299,7 @@ def test_waits(guest, xprof):
     assert row.count(" < ") >= 3, row  # up to the thread's begin, whose functions have no names here
 
 
+@pytest.mark.steps("jit_{way}")
 @pytest.mark.parametrize("way, function", [("map", "count_down"), ("list", "brief_")])
 def test_jit(guest, xprof, way, function):
     """The names of JIT code, from a perf map and from GDB's interface, behind a probe."""
@@ -420,6 +314,7 @@ def test_jit(guest, xprof, way, function):
 # What needs uprobe_multi says so without
 
 
+@pytest.mark.steps("dry_run")
 def test_forecast(guest):
     assert guest.status("dry_run") == 0, guest.text("dry_run.messages")
     output = guest.text("dry_run.output")
@@ -430,6 +325,7 @@ def test_forecast(guest):
         assert re.search(r"^no forecast: .*Linux 6\.6", output, re.M), output
 
 
+@pytest.mark.steps("budget")
 def test_budget(guest, xprof, programs):
     if not has_multi(guest):
         assert guest.status("budget") == 3
@@ -454,6 +350,7 @@ def flights(recorded, program):
     return [(flight, calls_of(recorded, flight["log"], program)) for flight in process["flights"]]
 
 
+@pytest.mark.steps("flight_crash")
 def test_flight_of_a_crash(guest, xprof, programs):
     recorded = guest.recording("flight_crash").ok()
     assert_checked(xprof, recorded)
@@ -464,6 +361,7 @@ def test_flight_of_a_crash(guest, xprof, programs):
     assert guest.text("flight_crash.target").strip() == str(128 + signal.SIGSEGV)
 
 
+@pytest.mark.steps("flight_asked")
 def test_flight_on_request(guest, xprof, programs):
     recorded = guest.recording("flight_asked").ok()
     assert_checked(xprof, recorded)
@@ -489,6 +387,7 @@ def assert_no_links(text):
     assert not [link for link in links if link.get("type") in ("perf_event", "uprobe_multi", "kprobe_multi", "tracing")]
 
 
+@pytest.mark.steps("survives")
 @pytest.mark.parametrize("moment", ["0.2", "0.5", "0.8", "attached"])
 def test_probes_go_with_a_killed_recorder(guest, programs, moment):
     assert differences(guest, f"survives-{moment}", programs["victim"]) == []
@@ -496,6 +395,7 @@ def test_probes_go_with_a_killed_recorder(guest, programs, moment):
     assert_no_links(guest.text("survives.links"))
 
 
+@pytest.mark.steps("restore")
 def test_patched_sleds_are_put_back(guest, programs):
     """By `xprof restore`, and by the next recording."""
     path = programs["victim"]
@@ -509,6 +409,7 @@ def test_patched_sleds_are_put_back(guest, programs):
     assert_no_links(guest.text("restore.links"))
 
 
+@pytest.mark.steps("restore")
 def test_recover(guest, xprof):
     assert guest.status("recover") == 0, guest.text("recover.output")
     directory = guest.path("killed")

@@ -11,17 +11,27 @@ import shutil
 import stat
 import subprocess
 import tarfile
+import time
 
 import project
 import recording
 
 QEMU = "qemu-system-x86_64"
 BUSYBOX = "/bin/busybox"
-# Two machines on two idle CPUs need 3 s until their init and 80 s for all steps; with other load, twice as long.
-BOOT_S = 60
-DEADLINE_S = 270
-# The last step may use its full time limit.
-LIMIT_S = DEADLINE_S + 80
+# Time limits. On two idle CPUs, two machines side by side start in 3 s, and all steps take 2 minutes; with other load, a
+# multiple of that. A dead machine is noticed earlier, by its console.
+BOOT_S = 120
+STEP_S = 300
+SILENCE_S = STEP_S + 60
+DEADLINE_S = 900
+LIMIT_S = DEADLINE_S + SILENCE_S
+# After these lines of its console, a machine has this much time to end by itself.
+FATAL = re.compile(r"Oops|Kernel panic|BUG: |soft lockup|hard LOCKUP")
+FATAL_S = 20
+COMPLAINT = re.compile(r"Oops|BUG:|WARNING:|Call Trace|RIP:|soft lockup|hard LOCKUP|rcu: INFO|uprobe|blocked for more than")
+POLL_S = 0.5
+# The kernel restarts the machine after an oops or a lock-up, and qemu ends instead (-no-reboot). Warnings are shown.
+PANIC = "panic=-1 oops=panic softlockup_panic=1 hung_task_panic=1 sysctl.kernel.hung_task_timeout_secs=60 loglevel=5"
 DISK_BYTES = 1 << 30
 CONSOLE_LINES = 60
 
@@ -72,60 +82,75 @@ class Archive:
 
 class Machine:
     """
-    A running virtual machine, in one thread. With a thread for each CPU, qemu's own translation may let one CPU execute
-    a breakpoint that another has just removed from the kernel's code, and the kernel crashes.
+    A virtual machine, in one thread. With a thread for each CPU, qemu's own translation may let one CPU execute a
+    breakpoint that another has just removed from the kernel's code, and the kernel crashes.
     """
 
-    def __init__(self, kernel, initrd, directory):
+    def __init__(self, kernel, initrd, directory, parameters, steps):
         self.kernel = kernel
         self.directory = directory
         self.console = directory / "console"
         self.disk = directory / "disk"
-        self.console.touch()
-        self.disk.touch()
-        os.truncate(self.disk, DISK_BYTES)
-        self.process = subprocess.Popen(
+        self.process = None
+        self.argv = (
             [QEMU, "-accel", "tcg,thread=single", "-cpu", "max", "-smp", "2", "-m", "1536", "-nographic", "-no-reboot", "-nic", "none"]
             + ["-monitor", "none", "-serial", f"file:{self.console}"]
             + ["-drive", f"file={self.disk},format=raw,if=none,id=disk", "-device", "nvme,serial=out,drive=disk"]
-            + ["-kernel", kernel, "-initrd", initrd]
-            + ["-append", f"console=ttyS0 quiet panic=-1 DEADLINE_S={DEADLINE_S}"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
+            + ["-kernel", kernel, "-initrd", initrd, "-append"]
+            + [f"console=ttyS0 {PANIC} {' '.join(parameters)} DEADLINE_S={DEADLINE_S} STEP_S={STEP_S} STEPS={','.join(steps)}"]
         )
 
-    def result(self):
-        """Waits until it ends and returns a Guest."""
+    def run(self):
+        """Starts it, waits until it ends and returns a Guest."""
+        self.console.touch()
+        self.disk.touch()
+        os.truncate(self.disk, DISK_BYTES)
+        quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+        with subprocess.Popen(self.argv, **quiet) as self.process:
+            failure = self._watch()
+            self.end()
+            messages = self.process.stderr.read()
         out = self.directory / "out"
-        ended = self._wait(BOOT_S)
-        booted = self._has_booted()
-        if not ended and booted:
-            ended = self._wait(LIMIT_S - BOOT_S)
-        self.end()
-        _, messages = self.process.communicate()
-        if self._has_archive():
+        if not failure and self._has_archive():
             with tarfile.open(self.disk) as tar:
                 tar.extractall(out, filter="data") if hasattr(tarfile, "data_filter") else tar.extractall(out)
-            failure = ""
         else:
-            what = "left nothing on its disk" if booted else "did not get to its init"
-            limit_s = LIMIT_S if booted else BOOT_S
-            what += f": {QEMU} ended with status {self.process.returncode}" if ended else f" within {limit_s} s"
-            said = self.console.read_text(errors="replace").splitlines()[-CONSOLE_LINES:]
-            failure = "\n".join([f"{self.kernel.name} {what}. {messages}Its console:", *said])
+            failure = failure or f"ended too early: {QEMU} ended with status {self.process.returncode}"
+            failure = "\n".join([f"{self.kernel.name} {failure}. {messages}{self.tail()}"])
         self.disk.unlink()
-        return Guest(self.kernel, out, failure)
+        return Guest(self, out, failure)
+
+    def text(self):
+        """What its console shows."""
+        return self.console.read_text(errors="replace")
+
+    def tail(self):
+        return "\n".join(["The end of its console:", *self.text().splitlines()[-CONSOLE_LINES:]])
+
+    def _watch(self):
+        """Waits until it ends. Returns an empty string, or why it must be ended."""
+        begun = changed = time.monotonic()
+        fatal, size = None, 0
+        while not self._wait(POLL_S):
+            now, text = time.monotonic(), self.text()
+            if len(text) != size:
+                changed, size = now, len(text)
+            if not fatal and FATAL.search(text):
+                fatal = now
+            if fatal and now > fatal + FATAL_S:
+                return "is dead"
+            if "guest: " not in text and now > begun + BOOT_S:
+                return f"did not get to its init within {BOOT_S} s"
+            if now > changed + SILENCE_S:
+                return f"hangs: its console has shown nothing new for {SILENCE_S} s"
+            if now > begun + LIMIT_S:
+                return f"has not ended within {LIMIT_S} s"
+        return ""
 
     def _has_archive(self):
         """For Python a disk full of zeros is an archive without members."""
         with self.disk.open("rb") as disk:
             return disk.read(512)[257:262] == b"ustar"
-
-    def _has_booted(self):
-        """Whether the init has printed its first words."""
-        return "guest: " in self.console.read_text(errors="replace")
 
     def _wait(self, timeout_s):
         """Whether it ended."""
@@ -136,15 +161,16 @@ class Machine:
         return self.process.poll() is not None
 
     def end(self):
-        if self.process.poll() is None:
+        if self.process and self.process.poll() is None:
             self.process.kill()
 
 
 class Guest:
     """The results of a virtual machine."""
 
-    def __init__(self, kernel, directory, failure):
-        self.release = kernel.name.replace("vmlinuz-", "")
+    def __init__(self, machine, directory, failure):
+        self.release = machine.kernel.name.replace("vmlinuz-", "")
+        self.machine = machine
         self.version = tuple(int(n) for n in re.findall(r"\d+", self.release)[:2])
         self.directory = directory
         self.failure = failure
@@ -159,6 +185,10 @@ class Guest:
 
     def status(self, name):
         return int(self.text(f"{name}.status"))
+
+    def complaints(self):
+        """The lines of the kernel's log that tell of a fault of its own."""
+        return "\n".join(line for line in self.text("kernel-log").splitlines() if COMPLAINT.search(line))
 
     def steps(self):
         """The steps that failed, as text."""
