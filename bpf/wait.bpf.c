@@ -237,6 +237,7 @@ static __always_inline void end_wait(struct task_struct *task, struct thread *th
 	blocked_ns = ns - runnable_ns;
 	thread->blocked_ns += blocked_ns;
 	thread->runnable_ns += runnable_ns;
+	thread->uncounted_ns += uncounted_of(task, thread, clock, runnable_ns);
 	if (!counters) /* never true: for the verifier */
 		return;
 	counters->seen++;
@@ -389,7 +390,7 @@ static __always_inline void correct_sums(struct task_struct *task, struct thread
 	if (!read_run_delay(task, &run_delay))
 		return;
 	/* The kernel adds a wait to its account when it is over. */
-	run_delay += thread->open_ns - thread->run_delay;
+	run_delay += thread->open_ns + thread->uncounted_ns - thread->run_delay;
 	thread->runnable_ns = run_delay < off_ns ? run_delay : off_ns;
 	thread->blocked_ns = off_ns - thread->runnable_ns;
 }
