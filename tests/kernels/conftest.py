@@ -15,12 +15,14 @@ HERE = pathlib.Path(__file__).parent
 # Of tests/kernels/guest.
 ESSENTIAL = """doctor command arguments running running_probed single patched crossing_memory events
     shares_fp waits restore""".split()
+KILLS = [f"kills_{mode}" for mode in ("probe", "patch", "memory", "follow", "all", "off_cpu")]
 STEP_SETS = {
     "all": """doctor loads command shell arguments probed_arguments running running_probed single single_probed patched
         crossing_probe crossing_patch crossing_memory throws throws_probed events children exec stacks shares_fp
         shares_none all waits jit_map jit_list
         dry_run budget flight_crash flight_asked survives restore""".split(),
     "essential": ESSENTIAL,
+    "kills": KILLS,
 }
 AT_ONCE = 2
 
@@ -104,6 +106,7 @@ def programs(program):
         "waits": program("live/programs/waits.c", "-O1", "-pthread", "-D_GNU_SOURCE", instrument=False),
         "jit": program("live/programs/jit.c", "-O1", instrument=False),
         "verified": program("kernels/verified.c", "-O1", "-lbpf", instrument=False),
+        "kills": program("kernels/kills.c", "-O1", "-D_GNU_SOURCE", "-lbpf", instrument=False),
     }
 
 

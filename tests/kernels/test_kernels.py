@@ -416,3 +416,22 @@ def test_recover(guest, xprof):
     assert list(directory.glob("*.fdr")), guest.text("recover.output")
     checked = xprof("check", directory)
     assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+# A guard that is killed cannot remove the breakpoints that it is at (shield.h); the next recording removes them.
+KILLED = {
+    "recorder": re.compile(r" ok"),
+    "guard": re.compile(r"( \d+ breakpoints are left;)? ?(ok)?"),
+    "both": re.compile(r"( \d+ breakpoints are left;)? ?(ok)?"),
+}
+
+
+@pytest.mark.steps("kills_{mode}")
+@pytest.mark.parametrize("mode", ["probe", "patch", "memory", "follow", "off_cpu", "all"])
+def test_kills(guest, mode):
+    """Of xprof, its guard, and both: the target goes on, and the kernel keeps neither BPF programs nor breakpoints."""
+    lines = guest.text(f"kills_{mode}").splitlines()
+    kills = [re.fullmatch(r"\S+ (\w+)( \(ended first\))?(.*)", line).groups() for line in lines]
+    assert len(kills) == (7 if mode == "all" else 15), "\n".join(lines)
+    assert all(KILLED[victim].fullmatch(found) for victim, _, found in kills), "\n".join(lines)
+    assert mode == "all" or sum(not early for _, early, _ in kills) >= 10, "\n".join(lines)

@@ -187,8 +187,17 @@ class Guest:
         return int(self.text(f"{name}.status"))
 
     def complaints(self):
-        """The lines of the kernel's log that tell of a fault of its own."""
-        return "\n".join(line for line in self.text("kernel-log").splitlines() if COMPLAINT.search(line))
+        """
+        The lines of the kernel's log that tell of a fault of its own. After the kill of a guard (kills.c), some uprobes
+        leak (shield.h).
+        """
+        found, killed = [], ""
+        for line in self.text("kernel-log").splitlines():
+            killed = line if "kills: " in line else killed
+            expected = "leaking uprobe" in line and not killed.endswith("recorder")
+            if COMPLAINT.search(line) and not (killed and expected):
+                found.append(line)
+        return "\n".join(found)
 
     def steps(self):
         """The steps that failed, as text."""
