@@ -237,12 +237,15 @@ run-test-kernels: all
 	$(Q)mkdir -p $(O)/kernels && tests/kernels/fetch $(O)/kernels $(kernel_versions) > $(O)/kernels/releases
 	$(Q)KERNELS=$(O)/kernels MACHINES="$(MACHINES)" $(pytest) tests/kernels; status=$$?; $(hand_over) exit $$status
 
-# In a Debian 13 root, on this kernel: some 20 minutes at first. IN_DEBIAN13: what is made there.
-.PHONY: test-debian13
+# In a Debian 13 root, on this kernel: some 20 minutes at first. In one of Debian sid: the newest compilers, perf and
+# llvm-xray. IN_DEBIAN13, IN_SID: what is made there.
+.PHONY: test-debian13 test-sid
 IN_DEBIAN13 ?= demo test
-test-debian13:
+IN_SID ?= test TESTS="tests/format tests/live/test_printed_commands.py tests/live/test_perfdata.py tests/live/test_analyzers.py"
+test-debian13 test-sid:
 	$(Q)DEPS=$(DEPS) ./packages.sh debian13
-	$(Q)tests/debian13/run .debian13 $(IN_DEBIAN13); status=$$?; $(hand_over) exit $$status
+	$(Q)tests/debian/run $(if $(filter %sid,$@),sid .sid $(IN_SID),trixie .debian13 $(IN_DEBIAN13)); status=$$?; \
+		$(hand_over) exit $$status
 
 .PHONY: demo run-demo
 demo:
