@@ -17,7 +17,7 @@
  *   sample TSC PID TID CPU KERNEL_COUNT ADDRESS...
  *   wait (as sample)                                             2 ms in futex(2), one of four, with `waits`
  *   waiting TSC PID TID CPU BLOCKED RUNNABLE STATE WAKER_TID WAKER_NAME ADDRESS...   every one, with `waits`
- *   jit PATH
+ *   jit TSC PATH
  *   buildid BUILD_ID PATH                                        of the kernel, for the features
  *   sync                                                         writes what has come so far
  *   cut                                                          ends without the rest, as a crash would
@@ -186,8 +186,8 @@ static int put_line(struct xp_perfdata *perfdata)
 		return put_sample(perfdata);
 	if (!strcmp(what, "waiting") && field_count > 10)
 		return put_waiting(perfdata);
-	if (!strcmp(what, "jit") && field_count == 2)
-		return xp_perfdata_jit(perfdata, fields[1]);
+	if (!strcmp(what, "jit") && field_count == 3)
+		return xp_perfdata_jit(perfdata, number(1), fields[2]);
 	if (!strcmp(what, "buildid") && field_count == 3)
 		return take_kernel_id();
 	if (!strcmp(what, "sync"))

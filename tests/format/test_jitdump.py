@@ -36,11 +36,17 @@ def sample(tsc, *addresses):
     return record(9, 2, f"QIIQIIQQ{len(chain)}Q", addresses[0], PID, PID, ZERO + tsc // 2, 0, 0, 1000000, len(chain), *chain)
 
 
+def number(path):
+    """Of the process of this jitdump: that in its name, cut to 32 bits as perf cuts it."""
+    return int(re.search(r"jit-(\d+)\.dump$", str(path))[1]) & 0xFFFFFFFF
+
+
 def perf_data(path, markers, samples):
-    """markers: jitdumps, as a process without a number has mapped them."""
+    """markers: jitdumps, as the processes of the numbers in their names have mapped them."""
     records = [record(79, 0, "5Q8B", SHIFT, MULT, ZERO, 0, (1 << 64) - 1, 1, *[0] * 7),
                record(3, 0, "II", PID, PID, name="jitted", tsc=0),
-               *(record(10, 2, "IIQQQIIQQII", 0, 0, 0x10000, 4096, 0, 0, 0, 0, 0, 4, 2, name=m, tsc=0) for m in markers),
+               *(record(10, 2, "IIQQQIIQQII", number(m), number(m), 0, 4096, 0, 0, 0, 0, 0, 4, 2, name=m, tsc=10000)
+                 for m in markers),
                *samples]
     data = b"".join(records)
     bits = 1 << 8 | 1 << 9 | 1 << 10 | 1 << 13 | 1 << 18 | 1 << 20 | 1 << 23 | 1 << 24

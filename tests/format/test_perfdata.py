@@ -324,7 +324,7 @@ def test_jitdump(perf, write, build, tmp_path, arch):
     path = write([
         ["comm", 0, PROG, PROG, "prog"], image.map(0, PROG),
         ["map", 0, PROG, PROG, f"{address - 4096:x}", "10000", "0", "-", "//anon"],
-        ["jit", tmp_path / f"jit-{PROG}.dump"],
+        ["jit", TSC + 40 * SECOND, tmp_path / f"jit-{PROG}.dump"],
         *[user(TSC + 3000 + i, PROG, PROG, 0, [f"{address + 8:x}", *image.chain("main")]) for i in range(10)],
         *[user(TSC + 9000 + i, PROG, PROG, 0, [f"{address + 8:x}", *image.chain("main")]) for i in range(20)]])
     injected = tmp_path / "injected.data"
@@ -344,7 +344,7 @@ def test_jitdump_of_a_long_recording(perf, write, build, tmp_path):
         ["comm", TSC, PROG, PROG, "prog"], image.map(TSC, PROG),
         *[user(TSC + i * SECOND // 10 + 1000, PROG, PROG, 0, [f"{address + 8:x}", *image.chain("main")])
           for i in range(300)],
-        ["jit", tmp_path / f"jit-{PROG}.dump"]])
+        ["jit", TSC + 40 * SECOND, tmp_path / f"jit-{PROG}.dump"]])
     injected = tmp_path / "injected.data"
     perf("inject", "--jit", "-i", path, "-o", injected)
     assert perf.report(injected, "sym") == {("first",): 100, ("second",): 200}

@@ -42,7 +42,9 @@ class Perf:
         environment.pop("DEBUGINFOD_URLS", None)
         done = project.run([self.path, "--no-pager", *args], env=environment, **options)
         assert done.returncode == 0, f"perf {args}: {done.stdout[-2000:]}{done.stderr}"
-        assert warnings or not done.stderr.strip(), f"perf {args}: {done.stderr}"
+        # perf 7.2 says this of each file that was cut off, and takes the machine's largest number of CPUs.
+        complaints = re.sub(r"^WARNING: perf\.data is missing HEADER_NRCPUS, .*\n", "", done.stderr, flags=re.M)
+        assert warnings or not complaints.strip(), f"perf {args}: {done.stderr}"
         return done.stdout
 
     def report(self, path, *keys, children=False, args=()):

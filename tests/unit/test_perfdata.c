@@ -373,10 +373,10 @@ static void test_records(void **state)
 		U64(1000000), U64(5), U64(-128), U64(0xffffffff81000010), U64(0xffffffff81000020), U64(-512),
 		U64(0x400010), U32(9), U16(2), U16(56 + 2 * 8), U64(0x400020), U32(7), U32(7), U64(1108), U32(0),
 		U32(0), U64(1000000), U64(2), U64(-512), U64(0x400020),
-		/* MMAP2 of pid 0 that marks a jitdump */
-		U32(10), U16(2), U16(72 + 16 + 24), U32(0), U32(0), U64(0), U64(4096), U64(0), U32(0), U32(0), U64(0),
+		/* MMAP2 that marks a jitdump, of the number in its name */
+		U32(10), U16(2), U16(72 + 16 + 24), U32(7), U32(7), U64(0), U64(4096), U64(0), U32(0), U32(0), U64(0),
 		U64(0), U32(5), U32(2), '/', 'a', '/', 'j', 'i', 't', '-', '7', '.', 'd', 'u', 'm', 'p', 0, 0, 0,
-		TRAILER(0, 0, 0)
+		TRAILER(7, 7, 1109)
 	};
 	static const uint8_t build_id[] = { 1, 2, 3, 4, 5, 6, 7, 8 };
 	static const uint64_t kernel[] = { 0xffffffff81000010, 0xffffffff81000020 }, user[] = { 0x400010, 0x400020 };
@@ -415,7 +415,7 @@ static void test_records(void **state)
 	assert_int_equal(xp_perfdata_exit(perfdata, 1006, 9, 9, 7), 0);
 	assert_int_equal(xp_perfdata_sample(perfdata, &both), 0);
 	assert_int_equal(xp_perfdata_sample(perfdata, &alone), 0);
-	assert_int_equal(xp_perfdata_jit(perfdata, "/a/jit-7.dump"), 0);
+	assert_int_equal(xp_perfdata_jit(perfdata, 1009, "/a/jit-7.dump"), 0);
 	assert_int_equal(xp_perfdata_bytes(perfdata), 56 + sizeof(expected));
 	end(perfdata);
 	assert_bytes(232 + 56, expected, sizeof(expected));
@@ -875,12 +875,12 @@ static void test_refused(void **state)
 	map.path = "/a/jit-7.dump"; /* of the runtime itself */
 	map.pid = 7;
 	assert_int_equal(xp_perfdata_map(perfdata, 1, &map), -EINVAL);
-	assert_int_equal(xp_perfdata_jit(perfdata, "jit-1.dump"), -EINVAL);
-	assert_int_equal(xp_perfdata_jit(perfdata, "/jit-.dump"), -EINVAL);
-	assert_int_equal(xp_perfdata_jit(perfdata, "/jit-1.dumps"), -EINVAL);
-	assert_int_equal(xp_perfdata_jit(perfdata, "/a/xjit-1.dump"), -EINVAL);
+	assert_int_equal(xp_perfdata_jit(perfdata, 1, "jit-1.dump"), -EINVAL);
+	assert_int_equal(xp_perfdata_jit(perfdata, 1, "/jit-.dump"), -EINVAL);
+	assert_int_equal(xp_perfdata_jit(perfdata, 1, "/jit-1.dumps"), -EINVAL);
+	assert_int_equal(xp_perfdata_jit(perfdata, 1, "/a/xjit-1.dump"), -EINVAL);
 	snprintf(jit, sizeof(jit), "%.4085s/jit-1.dump", path);
-	assert_int_equal(xp_perfdata_jit(perfdata, jit), -ENAMETOOLONG);
+	assert_int_equal(xp_perfdata_jit(perfdata, 1, jit), -ENAMETOOLONG);
 	end(perfdata);
 	assert_int_equal(count(PERF_RECORD_MMAP2), 1);
 	assert_int_equal(count(PERF_RECORD_SAMPLE), 0);

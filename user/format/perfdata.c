@@ -281,7 +281,7 @@ struct identity {
 };
 _Static_assert(sizeof(struct identity) == 32, "perf_record_mmap2");
 
-int xp_perfdata_map(struct xp_perfdata *perfdata, uint64_t tsc, const struct xp_perfdata_map *map)
+static int put_map(struct xp_perfdata *perfdata, uint64_t tsc, const struct xp_perfdata_map *map)
 {
 	const uint32_t ids[] = { map->pid, map->tid };
 	const uint64_t range[] = { map->start, map->bytes, map->file_offset };
@@ -293,7 +293,7 @@ int xp_perfdata_map(struct xp_perfdata *perfdata, uint64_t tsc, const struct xp_
 
 	if (path_bytes > XP_PERFDATA_PATH_MAX)
 		return -ENAMETOOLONG;
-	if (map->build_id_bytes > XP_PERFDATA_BUILD_ID_BYTES || (map->pid && xp_perfdata_is_jit(map->path)))
+	if (map->build_id_bytes > XP_PERFDATA_BUILD_ID_BYTES)
 		return -EINVAL;
 	if (map->build_id_bytes) {
 		misc |= MISC_MMAP_BUILD_ID;
@@ -311,6 +311,11 @@ int xp_perfdata_map(struct xp_perfdata *perfdata, uint64_t tsc, const struct xp_
 	put(perfdata, &identity, sizeof(identity));
 	xp_perfdata_put(&perfdata->sink, map->path, path_bytes, padded);
 	return end_with_trailer(perfdata, tsc, map->pid, map->tid);
+}
+
+int xp_perfdata_map(struct xp_perfdata *perfdata, uint64_t tsc, const struct xp_perfdata_map *map)
+{
+	return xp_perfdata_is_jit(map->path) ? -EINVAL : put_map(perfdata, tsc, map);
 }
 
 int xp_perfdata_comm(struct xp_perfdata *perfdata, uint64_t tsc, pid_t pid, pid_t tid, const char *comm, bool exec)
@@ -528,15 +533,18 @@ int xp_perfdata_switch(struct xp_perfdata *perfdata, const struct xp_perfdata_sw
 	return end(perfdata, record.trailer.time);
 }
 
-int xp_perfdata_jit(struct xp_perfdata *perfdata, const char *path)
+int xp_perfdata_jit(struct xp_perfdata *perfdata, uint64_t tsc, const char *path)
 {
-	/*
-	 * With pid 0. For any other pid, perf checks whether the process runs and has this pid in its own namespace,
-	 * and otherwise skips the file.
-	 */
-	const struct xp_perfdata_map map = { .bytes = 4096, .path = path };
+	struct xp_perfdata_map map = { .bytes = 4096, .path = path };
 
-	return path[0] == '/' && xp_perfdata_is_jit(path) ? xp_perfdata_map(perfdata, 0, &map) : -EINVAL;
+	if (path[0] != '/' || !xp_perfdata_is_jit(path))
+		return -EINVAL;
+	/*
+	 * The number in the name, cut to 32 bits as perf cuts it. perf skips the file unless this is the number of a
+	 * process in its own PID namespace, or of none; perf 7.2 crashes without a number.
+	 */
+	map.pid = map.tid = (pid_t)strtoull(strrchr(path, '/') + strlen("/jit-"), NULL, 10);
+	return put_map(perfdata, tsc, &map);
 }
 
 int xp_perfdata_sync(struct xp_perfdata *perfdata)

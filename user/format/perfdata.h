@@ -166,10 +166,10 @@ int xp_perfdata_wait(struct xp_perfdata *perfdata, const struct xp_perfdata_samp
 /* Compressed like a sample. */
 int xp_perfdata_switch(struct xp_perfdata *perfdata, const struct xp_perfdata_switch *event);
 /*
- * Makes `perf inject --jit` read a jitdump. path is absolute and ends in /jit-NUMBER.dump. Returns 0 or -errno:
- * -EINVAL, -ENAMETOOLONG.
+ * Makes `perf inject --jit` read a jitdump. path is absolute and ends in /jit-NUMBER.dump. tsc: after the start of the
+ * process, whose FORK makes perf forget what it knew of that number. Returns 0 or -errno: -EINVAL, -ENAMETOOLONG.
  */
-int xp_perfdata_jit(struct xp_perfdata *perfdata, const char *path);
+int xp_perfdata_jit(struct xp_perfdata *perfdata, uint64_t tsc, const char *path);
 
 struct xp_perfdata_build_id {
 	const uint8_t *build_id;

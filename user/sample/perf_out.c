@@ -514,7 +514,7 @@ void xp_perf_out_flush(struct xp_perf_out *out)
 void xp_perf_out_jit(struct xp_perf_out *out, const char *path)
 {
 	if (start(out))
-		fail_unless_refused(out, xp_perfdata_jit(out->maps.perfdata, path));
+		fail_unless_refused(out, xp_perfdata_jit(out->maps.perfdata, xp_clock_now_tsc(), path));
 }
 
 int xp_perf_out_finish(struct xp_perf_out *out)
