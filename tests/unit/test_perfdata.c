@@ -223,8 +223,8 @@ static void test_waits(void **state)
 		U64(128), U64(104), U64(256), U64(376), /* two events, ids behind them, then records */
 	};
 	static const uint8_t second[] = {
-		U32(1),	      U32(112), U64(10), U64(1), /* software, bpf-output */
-		U64(0x105a7),				 /* IDENTIFIER, RAW and what the first event has */
+		U32(1),	      U32(112), U64(3), U64(1), /* software, context-switches */
+		U64(0x105a7),				/* IDENTIFIER, RAW and what the first event has */
 	};
 	static const uint8_t ids[] = { U64(368), U64(8), U64(1), U64(2) };
 	static const uint8_t expected[] = {

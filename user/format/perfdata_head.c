@@ -35,13 +35,16 @@ static void fill_attr(uint8_t *to, const struct xp_perfdata_options *options)
 	memcpy(to, &attr, XP_PERFDATA_ATTR_BYTES);
 }
 
-/* As perf record --off-cpu does it. Side-band records belong to the first event. */
+/*
+ * Named as by perf record --off-cpu, but no BPF_OUTPUT: since 6.15 perf takes the raw bytes of a BPF_OUTPUT event of
+ * that name for a sample of its own format, and rejects the file. Side-band records belong to the first event.
+ */
 static void fill_wait_attr(uint8_t *to)
 {
 	const struct perf_event_attr attr = {
 		.type = PERF_TYPE_SOFTWARE,
 		.size = XP_PERFDATA_ATTR_BYTES,
-		.config = PERF_COUNT_SW_BPF_OUTPUT,
+		.config = PERF_COUNT_SW_CONTEXT_SWITCHES,
 		.sample_period = 1,
 		.sample_type = SAMPLE_TYPE | PERF_SAMPLE_RAW | PERF_SAMPLE_IDENTIFIER,
 		.sample_id_all = 1,
