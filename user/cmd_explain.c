@@ -38,10 +38,10 @@ enum xp_exit xp_cmd_explain(const struct xp_options *options)
 
 	if (!err)
 		err = print(&explanation, options->json);
-	if (err && err != -ENODATA && err != -ENOENT)
+	if (err && err != -ENODATA && err != -ENOENT && err != -EINVAL)
 		xp_error("cannot explain %s: %s", options->operands[0], strerror(-err));
 	if (explanation.broken)
 		err = err ? err : -EBADMSG;
 	xp_explanation_free(&explanation);
-	return err ? XP_EXIT_FAILED : XP_EXIT_OK;
+	return err == -EINVAL ? XP_EXIT_USAGE : err ? XP_EXIT_FAILED : XP_EXIT_OK;
 }

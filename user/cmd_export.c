@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "commands.h"
+#include "elf/function_patterns.h"
 #include "export/export.h"
 
 static unsigned int formats_of(const struct xp_options *options)
@@ -30,6 +31,7 @@ static int set_up_debuginfod(const struct xp_options *options)
 
 enum xp_exit xp_cmd_export(const struct xp_options *options)
 {
+	struct xp_pattern_uses *uses = xp_pattern_uses_new(options->functions.texts, options->functions.count);
 	const struct xp_export_options how = {
 		.formats = formats_of(options),
 		.kind = options->waits ? XP_MODEL_WAITS : options->calls ? XP_MODEL_CALLS : XP_MODEL_SAMPLES,
@@ -48,16 +50,17 @@ enum xp_exit xp_cmd_export(const struct xp_options *options)
 			.to_ns = options->to_ns,
 			.functions = options->functions.texts,
 			.function_count = options->functions.count,
+			.uses = uses,
 		},
 		/* Whoever asks for it before the recording cannot know whether there will be any. */
 		.may_be_empty = options->export_formats,
 	};
 	int err = set_up_debuginfod(options);
 
-	if (err)
-		return XP_EXIT_USAGE;
-	err = xp_export(options->operands[0], &how);
+	if (!err)
+		err = xp_export(options->operands[0], &how);
+	xp_pattern_uses_free(uses);
 	if (err == -ENOMEM || err == -EAGAIN)
 		xp_error("cannot export %s: %s", options->operands[0], strerror(-err));
-	return err ? XP_EXIT_FAILED : XP_EXIT_OK;
+	return err == -EINVAL ? XP_EXIT_USAGE : err ? XP_EXIT_FAILED : XP_EXIT_OK;
 }

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "commands.h"
+#include "elf/function_patterns.h"
 #include "model/input.h"
 #include "model/pprof.h"
 #include "report/json.h"
@@ -134,6 +135,23 @@ static int show_tree(struct xp_model *model, const struct xp_model_tree *tree, e
 	return xp_page_end(&page, err);
 }
 
+/* Returns why there are none: a mistyped pattern is a wrong use. */
+static int say_no_callers(const struct xp_model *model, const char *const *pattern)
+{
+	struct xp_pattern_uses *uses = xp_pattern_uses_new(pattern, 1);
+	char why[XP_PATTERN_WHY_BYTES];
+	bool is_unused;
+
+	for (size_t i = 0; i < model->function_count; i++)
+		xp_pattern_uses_match(uses, pattern, 0, model->functions[i].symbol, model->functions[i].name);
+	is_unused = xp_pattern_uses_has_unused(uses, "--callers", why, sizeof(why));
+	xp_pattern_uses_free(uses);
+	if (is_unused)
+		return xp_fail(-EINVAL, "%s", why);
+	return xp_fail(-ENODATA, "no %s of a function whose name matches '%s'", xp_model_kind_name(model->kind),
+		       *pattern);
+}
+
 static int print_tree(struct xp_model *model, const struct xp_options *options)
 {
 	enum xp_model_group by = options->callers ? XP_MODEL_BY_NONE : XP_MODEL_BY_COMM;
@@ -144,11 +162,8 @@ static int print_tree(struct xp_model *model, const struct xp_options *options)
 		by = (enum xp_model_group)options->by;
 	err = options->callers ? xp_model_tree_callers(&tree, model, by, options->callers)
 			       : xp_model_tree_make(&tree, model, by);
-	if (!err && options->callers && tree.count == 1) {
-		xp_error("no %s of a function whose name matches '%s'", xp_model_kind_name(model->kind),
-			 options->callers);
-		err = -ENODATA;
-	}
+	if (!err && options->callers && tree.count == 1)
+		err = say_no_callers(model, &options->callers);
 	if (!err)
 		err = show_tree(model, &tree, by, options);
 	xp_model_tree_free(&tree);
@@ -206,6 +221,8 @@ enum xp_exit xp_cmd_report(const struct xp_options *options)
 	    options->tree || options->callers ? report_tree(options, &failed) : report(options, &recorded, &failed);
 
 	xp_recorded_free(&recorded);
+	if (err == -EINVAL && options->callers)
+		return XP_EXIT_USAGE;
 	if (err && err != -ENODATA)
 		xp_error("cannot make the report: %s", strerror(-err));
 	return err || failed ? XP_EXIT_FAILED : XP_EXIT_OK;

@@ -68,8 +68,8 @@ def test_callers(xprof, app):
  19.00%    app+0x20
  19.00%    app+0x10
 """
-    nobody = report(xprof, "--callers", "nobody", app, status=1)
-    assert "no samples of a function whose name matches 'nobody'" in nobody.stderr
+    nobody = report(xprof, "--callers", "app+0x04", app, status=2)
+    assert "--callers 'app+0x04' matches no function; the nearest names are app+0x" in nobody.stderr
 
 
 def test_calls(xprof, log):

@@ -71,7 +71,7 @@ static void check_patterns(char *text)
 		patterns[count++] = line;
 	/* A star is tried at each place of the name, once for each star behind it. */
 	if (count > 1 && strlen(patterns[count - 1]) < 64)
-		xp_function_wanted(patterns, count - 1, patterns[count - 1]);
+		xp_function_wanted(patterns, count - 1, NULL, patterns[count - 1]);
 }
 
 static void check_cpus(const char *text)

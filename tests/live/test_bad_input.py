@@ -17,7 +17,7 @@ import recording
 
 pytestmark = pytest.mark.uprobes
 
-FAILED, ENVIRONMENT, LOST = 1, 3, 4
+FAILED, USAGE, ENVIRONMENT, LOST = 1, 2, 3, 4
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 PF_KTHREAD = 0x00200000  # linux/sched.h
 
@@ -125,7 +125,10 @@ def test_no_sleds(refuse, start):
 
 def test_no_function_matches(refuse, busy):
     target = busy(pause_us=1000)
-    refuse(["-p", target.pid, "--functions", "nothing*"], FAILED, "no instrumented function matches", f"xprof list {target.pid}")
+    refuse(["-p", target.pid, "--functions", "nothing*"], USAGE, "--functions 'nothing*' matches no function")
+    refuse(["-p", target.pid, "--functions", "!traced_laef"], USAGE, "'traced_laef' matches no function; the nearest names are traced_")
+    refuse(["-p", target.pid, "--flight", "1M", "--trigger", "setp>1s"], USAGE, "--trigger 'setp' matches no function; the nearest names are ")
+    refuse(["-p", target.pid, "--functions", "*leaf", "--functions", "!*leaf"], FAILED, "no instrumented function matches")
     target.assert_unharmed()
 
 

@@ -409,7 +409,7 @@ def test_slow_calls_beyond_the_limit(record, slow_calls):
 def test_slow_call_before_the_end(record, slow_calls):
     """The process ends by itself right after its slow call, and leaves that."""
     process = slow_calls(f"{REQUESTS - 1}:60")
-    session = record("--no-samples", "--flight=1M", "--trigger=serve>50ms", "--trigger=nothing>1s", "-p", process.pid)
+    session = record("--no-samples", "--flight=1M", "--trigger=serve>50ms", "-p", process.pid)
     session.wait_attached()
     process.send_signal(signal.SIGUSR1)
     assert process.stdout.readline() == "ready\n"
@@ -418,4 +418,3 @@ def test_slow_call_before_the_end(record, slow_calls):
     recorded = session.finish().ok()
     (log,) = flights(recorded)
     assert log.flight["cause"] == "trigger" and log.flight["slow_call"]["calls"][0]["name"] == "serve"
-    assert "--trigger 'nothing>1s': no function that is recorded so far matches" in recorded.messages

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "base/util.h"
+#include "elf/function_patterns.h"
 
 /* Those of the call: it may have waited before it began, and after. */
 static void tell_story(struct xp_story *story, const struct xp_explanation *explanation,
@@ -70,11 +71,21 @@ static bool has_logs(const struct xp_recorded *recorded)
 	return false;
 }
 
+static int check_patterns(const struct xp_explanation *explanation)
+{
+	char why[XP_PATTERN_WHY_BYTES];
+
+	return xp_pattern_uses_has_unused(explanation->select.uses, "--function", why, sizeof(why))
+		   ? xp_fail(-EINVAL, "%s", why)
+		   : 0;
+}
+
 static int explain_waits(struct xp_explanation *explanation)
 {
 	int err = xp_wait_groups_make(&explanation->waits, &explanation->times, &explanation->select,
 				      explanation->options->above_ns);
 
+	err = err ?: check_patterns(explanation);
 	if (err || explanation->waits.count)
 		return err;
 	if (!explanation->times.wait_count)
@@ -101,7 +112,8 @@ static int explain_all(struct xp_explanation *explanation, const char *directory
 
 	if (err || !has_logs(&explanation->recorded))
 		return err ? err : explain_waits(explanation);
-	err = xp_slow_calls_read(&explanation->calls, &source, &slow, &explanation->broken);
+	err = xp_slow_calls_read(&explanation->calls, &source, &slow, &explanation->broken)
+		  ?: check_patterns(explanation);
 	if (err)
 		return err;
 	if (explanation->calls.slow_count)
@@ -124,7 +136,9 @@ int xp_explain(struct xp_explanation *explanation, const char *directory, const 
 	*explanation = (struct xp_explanation){
 		.options = options,
 		.slowest = options->slowest ? options->slowest : XP_EXPLAIN_SLOWEST,
-		.select = { .functions = options->functions, .function_count = options->function_count },
+		.select = { .functions = options->functions,
+			    .function_count = options->function_count,
+			    .uses = xp_pattern_uses_new(options->functions, options->function_count) },
 	};
 	if (!stat(directory, &st) && !S_ISDIR(st.st_mode)) {
 		xp_error("%s: not the directory of a recording", directory);
@@ -159,6 +173,7 @@ void xp_explanation_free(struct xp_explanation *explanation)
 	free(explanation->shown);
 	xp_slow_calls_free(&explanation->calls);
 	xp_thread_times_free(&explanation->times);
+	xp_pattern_uses_free(explanation->select.uses);
 	xp_facts_free(explanation->facts);
 	xp_recorded_free(&explanation->recorded);
 }

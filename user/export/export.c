@@ -10,6 +10,7 @@
 
 #include "base/file_name.h"
 #include "base/util.h"
+#include "elf/function_patterns.h"
 #include "export/file.h"
 #include "model/facts.h"
 #include "model/input.h"
@@ -114,6 +115,16 @@ struct exporting {
 	struct xp_model_input input;
 };
 
+/* Before anything is written, where the names of all functions are known by then. */
+static int check_patterns(const struct exporting *exporting)
+{
+	char why[XP_PATTERN_WHY_BYTES];
+
+	return xp_pattern_uses_has_unused(exporting->options->select.uses, "--functions", why, sizeof(why))
+		   ? xp_fail(-EINVAL, "%s", why)
+		   : 0;
+}
+
 static int say_nothing(const struct exporting *exporting, bool is_page)
 {
 	const struct xp_export_options *options = exporting->options;
@@ -191,7 +202,7 @@ static int export_timeline(struct exporting *exporting, const struct xp_model_so
 	if (!err)
 		err = write_all(&page, true, &options, exporting->input.directory);
 	if (err == -ENODATA)
-		err = say_nothing(exporting, true);
+		err = check_patterns(exporting) ?: say_nothing(exporting, true);
 	xp_timeline_waits_free(&waits);
 	xp_model_free(&model);
 	return err;
@@ -203,6 +214,7 @@ static int export_model(struct exporting *exporting, const struct xp_model_sourc
 	const struct xp_export_page page = { .models = { &model }, .model_count = 1, .facts = exporting->input.facts };
 	int err = xp_model_input_read(&model, &exporting->input, source, exporting->options->kind, keep);
 
+	err = err ?: check_patterns(exporting);
 	if (!err && !model.sample_count)
 		err = say_nothing(exporting, false);
 	else if (!err)
@@ -233,6 +245,7 @@ static int export_page(struct exporting *exporting, const struct xp_model_source
 		if (!err && models[kind].sample_count)
 			page.models[page.model_count++] = &models[kind];
 	}
+	err = err ?: check_patterns(exporting);
 	if (!err && !page.model_count)
 		err = say_nothing(exporting, true);
 	else if (!err)
@@ -264,7 +277,7 @@ static int export_all(struct exporting *exporting)
 		if (needed[times])
 			err = export_model(exporting, &source, keeps[times]);
 	if (!err && exporting->options->formats & 1u << XP_EXPORT_PERFETTO)
-		err = export_timeline(exporting, &source);
+		err = export_timeline(exporting, &source) ?: check_patterns(exporting);
 	if (!err && exporting->options->formats & 1u << XP_EXPORT_HTML)
 		err = export_page(exporting, &source);
 	return err;

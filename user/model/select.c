@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/util.h"
+#include "elf/function_patterns.h"
 
 static bool matches_any(const char *const *globs, size_t count, const char *name)
 {
@@ -51,10 +52,9 @@ uint8_t xp_select_marks(const struct xp_select *select, const char *name, const 
 	uint8_t marks = 0;
 
 	for (size_t i = 0; i < select->function_count; i++) {
-		const char *glob = select->functions[i];
-		bool excludes = *glob == '!';
+		bool excludes = *select->functions[i] == '!';
 
-		if (!fnmatch(glob + excludes, name, 0) || !fnmatch(glob + excludes, symbol, 0))
+		if (xp_pattern_uses_match(select->uses, select->functions, i, symbol, name))
 			marks |= excludes ? UNWANTED : WANTED;
 	}
 	return marks;

@@ -19,11 +19,12 @@ struct xp_select {
 	uint64_t from_ns; /* since the start of the recording */
 	uint64_t to_ns;	  /* 0: to the end */
 	/*
-	 * Globs: stacks through a function whose name, or mangled name, matches one; with a leading '!', no stacks
+	 * Patterns (elf/function_patterns.h): stacks through a function that one matches; with a leading '!', no stacks
 	 * through such a function.
 	 */
 	const char *const *functions;
 	size_t function_count;
+	struct xp_pattern_uses *uses; /* of the patterns; NULL: not noted */
 };
 
 /* Whether samples and calls of this thread are selected. Names may be NULL. */

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "model/tree.h"
 
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include "base/array.h"
 #include "base/text.h"
 #include "base/util.h"
+#include "elf/function_patterns.h"
 #include "model/shown_name.h"
 
 #define LABEL_NAME_BYTES_MAX 64
@@ -268,13 +268,12 @@ int xp_model_tree_make(struct xp_model_tree *tree, struct xp_model *model, enum 
 }
 
 /* Which functions match. */
-static bool *find_matching(const struct xp_model_tree *tree, const struct xp_model *model, const char *glob)
+static bool *find_matching(const struct xp_model *model, const char *glob)
 {
 	bool *matching = calloc(XP_MAX(model->function_count, (size_t)1), sizeof(*matching));
 
 	for (size_t i = 0; matching && i < model->function_count; i++)
-		matching[i] = !fnmatch(glob, model->functions[i].name, 0) || !fnmatch(glob, tree->names[i], 0) ||
-			      !fnmatch(glob, model->functions[i].symbol, 0);
+		matching[i] = xp_function_matches(glob, model->functions[i].symbol, model->functions[i].name);
 	return matching;
 }
 
@@ -355,7 +354,7 @@ int xp_model_tree_callers(struct xp_model_tree *tree, struct xp_model *model, en
 	err = add_node(tree, &root, &node);
 	if (!err)
 		err = find_same(tree, model);
-	if (!err && !(matching = find_matching(tree, model, glob)))
+	if (!err && !(matching = find_matching(model, glob)))
 		err = -ENOMEM;
 	for (size_t i = 0; !err && i < model->sample_count; i++)
 		err = count_callers(tree, model, by, matching, &model->samples[i]);

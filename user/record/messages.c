@@ -34,6 +34,8 @@ int xp_failure_exit_code(int err)
 	case -EOPNOTSUPP:
 	case -EMFILE:
 		return XP_EXIT_ENVIRONMENT;
+	case -EINVAL:
+		return XP_EXIT_USAGE;
 	default:
 		return XP_EXIT_FAILED;
 	}
@@ -128,28 +130,6 @@ static void say_budget(const struct xp_recording *recording)
 			count > 1 ? " and others are" : " is");
 }
 
-static bool is_watched(const struct xp_objects *objects, size_t trigger)
-{
-	for (const struct xp_object *object = objects->first; object; object = object->next)
-		for (size_t id = 1; object->watched && id <= object->table->function_count; id++)
-			if (object->watched[id] == trigger + 1)
-				return true;
-	return false;
-}
-
-/* A name that was mistyped would wait for ever. */
-static void say_triggers(const struct xp_recording *recording)
-{
-	const struct xp_triggers *triggers = &recording->traced.processes.triggers;
-	struct xp_short_text text;
-
-	for (size_t i = 0; i < triggers->count && recording->probes.attached_count; i++)
-		if (!is_watched(&recording->traced.objects, i))
-			xp_warn("--trigger '%s': no function that is recorded so far matches; `xprof list` shows their "
-				"names",
-				xp_short_text(&text, triggers->list[i].text));
-}
-
 static void say_recording(const struct xp_recording *recording)
 {
 	size_t sleds = xp_probes_sum(&recording->probes).attached;
@@ -173,7 +153,6 @@ void xp_announce(const struct xp_recording *recording)
 {
 	say_forecast(recording);
 	say_budget(recording);
-	say_triggers(recording);
 	say_recording(recording);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "elf/function_patterns.h"
 #include "record/messages.h"
 #include "record/recording.h"
 
@@ -45,6 +46,7 @@ static int setup_triggers(struct xp_recording *recording)
 	if (!err) {
 		traced->objects.watched = triggers->globs;
 		traced->objects.watched_count = triggers->count;
+		traced->objects.watched_uses = xp_pattern_uses_new(triggers->globs, triggers->count);
 	}
 	return err;
 }
@@ -57,6 +59,7 @@ static void setup_traced(struct xp_recording *recording)
 
 	traced->objects.patterns = options->functions.texts;
 	traced->objects.pattern_count = options->functions.count;
+	traced->objects.pattern_uses = xp_pattern_uses_new(options->functions.texts, options->functions.count);
 	processes->clock = recording->clock;
 	processes->dir_fd = recording->outdir.fd;
 	processes->fdr_version = options->fdr_version;

@@ -5,6 +5,7 @@
 
 #include "base/interrupt.h"
 #include "base/util.h"
+#include "elf/function_patterns.h"
 #include "record/messages.h"
 #include "record/recording.h"
 
@@ -132,6 +133,23 @@ static bool may_have_more(const struct xp_processes *processes)
 	return false;
 }
 
+/* A mistyped pattern selects, excludes or awaits nothing. But processes to come may have its function. */
+static int check_patterns(struct xp_recording *recording)
+{
+	const struct xp_objects *objects = &recording->traced.objects;
+	const struct xp_options *options = recording->options;
+	char why[XP_PATTERN_WHY_BYTES];
+
+	if (!recording->probes.attached_count ||
+	    (!xp_pattern_uses_has_unused(objects->pattern_uses, "--functions", why, sizeof(why)) &&
+	     !xp_pattern_uses_has_unused(objects->watched_uses, "--trigger", why, sizeof(why))))
+		return 0;
+	if (!options->exec_path && !options->follow && !may_have_more(&recording->traced.processes))
+		return xp_refuse(recording->why, sizeof(recording->why), -EINVAL, "%s", why);
+	xp_warn("so far, %s", why);
+	return 0;
+}
+
 int xp_targets_check(struct xp_recording *recording)
 {
 	const struct xp_options *options = recording->options;
@@ -139,7 +157,10 @@ int xp_targets_check(struct xp_recording *recording)
 	const struct xp_process *first = recording->traced.processes.first;
 	const struct xp_sled_result sleds = xp_probes_sum(probes);
 	size_t refused = sleds.patched + sleds.unreadable;
+	int err = recording->plan.sleds ? check_patterns(recording) : 0;
 
+	if (err)
+		return err;
 	if (!recording->plan.sleds || sleds.attached || options->exec_path ||
 	    (options->child_argv && !probes->attached_count) || may_have_more(&recording->traced.processes))
 		return 0;

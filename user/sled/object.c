@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include "base/interrupt.h"
 #include "base/util.h"
 #include "elf/demangle.h"
+#include "elf/function_patterns.h"
 #include "target/chosen_file.h"
 #include "xprof/event.h"
 
@@ -21,7 +21,7 @@
  */
 #define FUNCTIONS_PER_LOOK 4096
 
-bool xp_function_wanted(const char *const *patterns, size_t count, const char *name)
+bool xp_function_wanted(const char *const *patterns, size_t count, struct xp_pattern_uses *uses, const char *name)
 {
 	bool wanted = !count || patterns[0][0] == '!';
 	char *demangled;
@@ -29,13 +29,9 @@ bool xp_function_wanted(const char *const *patterns, size_t count, const char *n
 	if (!count || !name)
 		return wanted;
 	demangled = xp_demangle(name);
-	for (size_t i = 0; i < count; i++) {
-		bool excludes = patterns[i][0] == '!';
-		const char *pattern = patterns[i] + excludes;
-
-		if (!fnmatch(pattern, name, 0) || (demangled && !fnmatch(pattern, demangled, 0)))
-			wanted = !excludes;
-	}
+	for (size_t i = 0; i < count; i++)
+		if (xp_pattern_uses_match(uses, patterns, i, name, demangled))
+			wanted = patterns[i][0] != '!';
 	free(demangled);
 	return wanted;
 }
@@ -78,10 +74,14 @@ size_t xp_object_selected_from(const struct xp_object *object, uint64_t file_off
 /* Of which glob the function is; 0: of none. */
 static uint8_t watched_by(const struct xp_objects *objects, const char *name)
 {
-	for (size_t i = 0; i < objects->watched_count; i++)
-		if (name && xp_function_wanted(&objects->watched[i], 1, name))
-			return (uint8_t)(i + 1);
-	return 0;
+	char *demangled = name && objects->watched_count ? xp_demangle(name) : NULL;
+	uint8_t found = 0;
+
+	for (size_t i = 0; name && i < objects->watched_count; i++)
+		if (xp_pattern_uses_match(objects->watched_uses, objects->watched, i, name, demangled) && !found)
+			found = (uint8_t)(i + 1);
+	free(demangled);
+	return found;
 }
 
 /* The function has a selected sled. */
@@ -115,7 +115,7 @@ static int select_sleds(const struct xp_objects *objects, struct xp_object *obje
 			decided = sled->function_id;
 			if (decided % FUNCTIONS_PER_LOOK == 0 && xp_interrupted())
 				return -ECANCELED;
-			wanted = xp_function_wanted(objects->patterns, objects->pattern_count,
+			wanted = xp_function_wanted(objects->patterns, objects->pattern_count, objects->pattern_uses,
 						    table->functions[decided - 1].name);
 			if (wanted && watch(objects, object, decided))
 				return -ENOMEM;
@@ -232,4 +232,6 @@ void xp_objects_free(struct xp_objects *objects)
 		object_free(object);
 	}
 	objects->first = NULL;
+	xp_pattern_uses_free(objects->pattern_uses);
+	xp_pattern_uses_free(objects->watched_uses);
 }

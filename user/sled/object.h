@@ -75,9 +75,11 @@ struct xp_objects {
 	uint32_t fn_end;	     /* fn_base of the next object */
 	const char *const *patterns; /* --functions, borrowed */
 	size_t pattern_count;
+	struct xp_pattern_uses *pattern_uses; /* NULL: not noted; freed with the objects, as is the other */
 	/* Globs of functions to watch, borrowed; the first that matches counts. At most 255. */
 	const char *const *watched;
 	size_t watched_count;
+	struct xp_pattern_uses *watched_uses;
 };
 
 /* An open file, owned by the caller, and the name by which the user knows it. */
@@ -114,11 +116,12 @@ size_t xp_object_selected_from(const struct xp_object *object, uint64_t file_off
 struct xp_object *xp_objects_find(const struct xp_objects *objects, uint32_t fn);
 void xp_objects_free(struct xp_objects *objects);
 
+struct xp_pattern_uses;
 /*
- * Whether a function is selected. Each pattern is a glob that is matched against the demangled and the mangled name.
- * The last pattern that matches decides; a leading '!' excludes. If the first pattern excludes, functions that match no
+ * Whether a function is selected by patterns (elf/function_patterns.h), whose uses are noted unless that is NULL. The
+ * last pattern that matches decides; a leading '!' excludes. If the first pattern excludes, functions that match no
  * pattern are selected; otherwise they are not.
  */
-bool xp_function_wanted(const char *const *patterns, size_t count, const char *name);
+bool xp_function_wanted(const char *const *patterns, size_t count, struct xp_pattern_uses *uses, const char *name);
 
 #endif

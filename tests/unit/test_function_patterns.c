@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "elf/demangle.h"
+#include "elf/function_patterns.h"
+
+static bool matches(const char *pattern, const char *symbol)
+{
+	char *demangled = xp_demangle(symbol);
+	bool result = xp_function_matches(pattern, symbol, demangled);
+
+	free(demangled);
+	return result;
+}
+
+static void test_names(void **state)
+{
+	static const char member[] = "_ZN4shop5Stock4takeEi", template[] = "_ZN4shop4packIiEET_S1_";
+
+	(void)state;
+	assert_true(matches("main", "main"));
+	assert_false(matches("mai", "main"));
+	/* Short, as reports show them; complete; mangled. */
+	assert_true(matches("shop::Stock::take", member));
+	assert_true(matches("shop::Stock::take(int)", member));
+	assert_true(matches(member, member));
+	assert_true(matches("shop::*", member));
+	assert_true(matches("shop::pack", template));
+	assert_true(matches("shop::pa*", template));
+	assert_true(matches("int shop::pack<int>(int)", template));
+	assert_false(matches("Stock::take", member));
+	/* Names that are no good globs. */
+	assert_true(matches("shop::Map::operator[]", "_ZN4shop3MapixEi"));
+	assert_true(matches("shop::Map::operator*", "_ZN4shop3MapmlEi"));
+}
+
+static void test_uses(void **state)
+{
+	static const char *const patterns[] = { "serve*", "!tkae", "operator" };
+	static const char *const names[] = { "main", "take", "serve", "serve_all", "untake", "bake", "take" };
+	struct xp_pattern_uses *uses = xp_pattern_uses_new(patterns, 2);
+	char why[XP_PATTERN_WHY_BYTES];
+
+	(void)state;
+	assert_non_null(uses);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		assert_int_equal(xp_pattern_uses_match(uses, patterns, 0, names[i], NULL),
+				 !strncmp(names[i], "serve", 5));
+		assert_false(xp_pattern_uses_match(uses, patterns, 1, names[i], NULL));
+	}
+	assert_true(xp_pattern_uses_has_unused(uses, "--functions", why, sizeof(why)));
+	assert_string_equal(why, "--functions 'tkae' matches no function; the nearest names are take, bake, main");
+	assert_true(xp_pattern_uses_match(uses, patterns, 1, "tkae", NULL));
+	assert_false(xp_pattern_uses_has_unused(uses, "--functions", why, sizeof(why)));
+	xp_pattern_uses_free(uses);
+	assert_false(xp_pattern_uses_has_unused(NULL, "--functions", why, sizeof(why)));
+	assert_true(xp_pattern_uses_match(NULL, patterns, 2, "operator", NULL));
+}
+
+/* A name that contains the pattern is nearer than one with few other characters, whatever its length. */
+static void test_part(void **state)
+{
+	static const char *const patterns[] = { "*Serve*" };
+	struct xp_pattern_uses *uses = xp_pattern_uses_new(patterns, 1);
+	char why[XP_PATTERN_WHY_BYTES];
+
+	(void)state;
+	assert_true(xp_pattern_uses_has_unused(uses, "--callers", why, sizeof(why)));
+	assert_string_equal(why, "--callers '*Serve*' matches no function");
+	assert_false(xp_pattern_uses_match(uses, patterns, 0, "curve", NULL));
+	assert_false(
+	    xp_pattern_uses_match(uses, patterns, 0, "_ZN4shop14serve_requestsEi", "shop::serve_requests(int)"));
+	assert_true(xp_pattern_uses_has_unused(uses, "--callers", why, sizeof(why)));
+	assert_string_equal(
+	    why, "--callers '*Serve*' matches no function; the nearest names are shop::serve_requests, curve");
+	xp_pattern_uses_free(uses);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_uses),
+		cmocka_unit_test(test_part),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Patterns of function names, as users give them: --functions, --trigger, --callers. The names that xprof shows are
+ * patterns, too. A pattern that matches no function is most likely mistyped, so the names most like it are kept.
+ */
+#ifndef XPROF_ELF_FUNCTION_PATTERNS_H
+#define XPROF_ELF_FUNCTION_PATTERNS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * Whether a pattern matches the symbol, its demangled form, or the short name (xp_short_name()). A pattern is a glob; a
+ * name with the characters of globs, such as "operator[]", matches itself. demangled: symbol or NULL if there is none.
+ */
+bool xp_function_matches(const char *pattern, const char *symbol, const char *demangled);
+
+/* What has become of patterns. Leading '!' are not part of them. */
+struct xp_pattern_uses;
+
+/* The patterns are borrowed. Returns NULL if out of memory: then nothing is noted. */
+struct xp_pattern_uses *xp_pattern_uses_new(const char *const *patterns, size_t count);
+void xp_pattern_uses_free(struct xp_pattern_uses *uses);
+
+/* As xp_function_matches() of a pattern, and notes it. uses: NULL, or of these patterns. */
+bool xp_pattern_uses_match(struct xp_pattern_uses *uses, const char *const *patterns, size_t index, const char *symbol,
+			   const char *demangled);
+
+#define XP_PATTERN_WHY_BYTES 2048
+/*
+ * Whether a pattern has matched nothing; then why has a sentence on it, with the nearest names. what: how the user gave
+ * it, such as "--functions". uses may be NULL.
+ */
+bool xp_pattern_uses_has_unused(const struct xp_pattern_uses *uses, const char *what, char *why, size_t why_size);
+
+#endif
