@@ -542,3 +542,21 @@ def test_unloaded_at_the_first_look(record, program, start, library, tmp_path, m
             return
         target.kill()
     raise AssertionError("it was never unloaded before it was patched")
+
+
+def test_kernel_is_busy(xprof, record, program, tmp_path):
+    """It refuses the probes of one program for longer than xprof tries: the others are recorded."""
+    preload = program("live/programs/busy_kernel.c", "-shared", "-fPIC", "-ldl", instrument=False)
+    victim = program("live/programs/victim.c", "-O2", project.no_runtime())
+    busy = tmp_path / "busy"
+    for name in ("before", "refused", "after"):
+        shutil.copy(victim, tmp_path / name)
+    run = 'timeout 3 "$0/{0}" 1 1000 "$0/progress-{0}"; '
+    script = run.format("before") + f"touch {busy}; " + run.format("refused") + f"rm {busy}; " + run.format("after") + "true"
+    wrapped = project.wrapped(xprof, tmp_path, "env", f"LD_PRELOAD={preload}", f"BUSY_KERNEL={busy}")
+    recorded = record("--no-samples", PROBE, "--follow", "--", "sh", "-c", script, tmp_path, program=wrapped).finish()
+    assert recorded.status == 0, recorded.messages
+    told = f"the kernel refuses probes on {tmp_path}/refused: Device or resource busy"
+    assert recorded.messages.count(told) == 1 and "its sleds are not recorded in process" in recorded.messages
+    calls = {log.entry["comm"]: log.calls()["traced_leaf", recording.ENTER] for log in recorded.logs}
+    assert calls["before"] and calls["after"] and not calls.get("refused"), calls
