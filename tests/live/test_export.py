@@ -357,15 +357,21 @@ def test_files_beside_the_recording(made, tmp_path):
 
 
 def test_changed_binary(made, tmp_path, program):
-    """Another build of the program gives no names, and the export says so."""
+    """Another build of the program gives no names where the recording lost its own, and the export says so."""
+    directory = tmp_path / "copy"
+    shutil.copytree(made.directory, directory, symlinks=True)
+    (names,) = [b["names"] for b in json.loads((directory / "manifest.json").read_text())["binaries"] if b["path"] == str(made.program)]
+    (directory / "sym" / names).unlink()
     other = program.text("orders", SOURCE.replace("200000", "200001"), "-O2", "-g", project.no_runtime(), suffix=".cpp")
     kept = made.program.with_name("kept")
     made.program.rename(kept)
     shutil.copy(other, made.program)
     try:
-        done = made.export("--folded", "-o", "-")
+        whole = made.export("--folded", "-o", "-")
+        done = made.export("--folded", "-o", "-", directory=directory)
     finally:
         kept.rename(made.program)
+    assert "not the file" not in whole.stderr and PRICE in whole.stdout
     assert "not the file that was recorded (another build id)" in done.stderr
     stacks = folded(done.stdout)
     assert sum(stacks.values()) == made.samples

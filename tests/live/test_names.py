@@ -129,8 +129,9 @@ def test_recording(xprof, running, hostile, tmp_path):
     commands = [m.strip() for m in messages if m.startswith("    ")]
     words = {w[0] + " " + w[1]: w for w in (words_in_bash(c, tmp_path) for c in commands)}
     (log,), (profile,) = (list(out.glob(f"*.{kind}")) for kind in ("fdr", "prof"))
+    names = json.loads((out / "manifest.json").read_text())["processes"][0]["objects"][0]["names"]
     assert words == {
-        "llvm-xray account": ["llvm-xray", "account", str(log), f"-instr_map={hostile}"],
+        "llvm-xray account": ["llvm-xray", "account", str(log), f"-instr_map={out / 'sym' / names}"],
         "xprof report": ["xprof", "report", str(out)],
         "go tool": ["go", "tool", "pprof", "-top", str(profile)],
         "perf report": ["perf", "report", "-i", str(out / "perf.data")],

@@ -75,7 +75,7 @@ def test_recording_is_its_users(record, busy, program, place, sudo):
     session = record("-F", "999", "-p", target.pid, directory=place / "out").wait_attached()
     recording.wait_until(lambda: list((place / "out").glob("*.spool")), "there is no spool")
     assert_private(place / "out", 0)
-    # Samples of the program itself, whose name has a blank: for that there is a link in sym/.
+    # Samples of the program itself, whose name has a blank: readers find it in sym/.
     target.assert_works()
     enough_s = targets.cpu_s(target.pid) + 0.05
     recording.wait_until(lambda: targets.cpu_s(target.pid) > enough_s, "the target does not run", 60)

@@ -58,10 +58,11 @@ static void test_names_without_an_end(void **state)
 {
 	int from = hostile_file(), to = memfd_create("copy", MFD_CLOEXEC);
 	uint64_t bytes = 1u << 30;
+	struct xp_elf_copied copied;
 
 	(void)state;
 	alarm(SECONDS_MAX);
-	assert_int_equal(xp_elf_copy(from, to, &bytes), 0);
+	assert_int_equal(xp_elf_copy(from, to, &copied, &bytes), 0);
 	alarm(0);
 	assert_int_equal(lseek(to, 0, SEEK_END), lseek(from, 0, SEEK_END));
 	close(from);
@@ -103,10 +104,14 @@ static uint64_t align_in_copy(uint64_t vaddr, uint64_t align)
 {
 	int from = binary(vaddr, align), to = memfd_create("copy", MFD_CLOEXEC);
 	uint64_t bytes = 1u << 20;
+	struct xp_elf_copied copied;
 	Elf64_Phdr segments[2];
 
 	assert_true(to >= 0);
-	assert_int_equal(xp_elf_copy(from, to, &bytes), 0);
+	assert_int_equal(xp_elf_copy(from, to, &copied, &bytes), 0);
+	assert_true(copied.has_code && !copied.build_id_bytes);
+	assert_int_equal(copied.exec_vaddr, vaddr);
+	assert_int_equal(copied.exec_offset, vaddr & 0xfff);
 	assert_int_equal(pread(to, segments, sizeof(segments), sizeof(Elf64_Ehdr)), sizeof(segments));
 	assert_int_equal(segments[0].p_align, align);
 	assert_int_equal(segments[1].p_vaddr, vaddr);

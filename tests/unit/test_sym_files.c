@@ -143,27 +143,46 @@ static size_t files_made(const struct world *world)
 	return count;
 }
 
+/* A binary that is there has a copy too: it may change after the recording. */
 static void test_library(void **state)
 {
 	struct world *world = *state;
-	struct xp_file file;
+	const struct xp_sym_binary *binary;
 	struct xp_profile_code code;
+	struct xp_file file;
+	int fd = put_file(world, "libx.so.1", elf_start, sizeof(elf_start), &file);
 
-	close(put_file(world, "libx.so.1", elf_start, sizeof(elf_start), &file));
 	code = find(world, &file);
-	assert_string_equal(code.path, file.path);
-	assert_null(code.link);
+	check_name(world, code.path, "libx.so.1.0.");
+	check_content(code.path, elf_start, sizeof(elf_start));
 	assert_false(code.is_made);
-	assert_int_equal(files_made(world), 0);
+	assert_int_equal(xp_sym_files_count(world->sym), 1);
+	binary = xp_sym_files_get(world->sym, 0);
+	assert_string_equal(binary->path, file.path);
+	assert_string_equal(binary->sym_path, code.path);
+	assert_int_equal(binary->identity.inode, file.inode);
+	assert_ptr_equal(xp_sym_files_stored(world->sym, fd), binary);
+	close(fd);
 }
 
-/* This program: the contents of its headers. */
+static bool is_zero(const char *path, uint64_t offset)
+{
+	char bytes[64], none[64] = "";
+	int fd = open(path, O_RDONLY);
+
+	assert_int_equal(pread(fd, bytes, sizeof(bytes), (off_t)offset), sizeof(bytes));
+	close(fd);
+	return !memcmp(bytes, none, sizeof(bytes));
+}
+
+/* This program: its copy has its build ID as a key, its symbols and no code, once for samples and calls. */
 static void test_executable(void **state)
 {
 	struct world *world = *state;
 	struct xp_file file = { .kind = XP_FILE_DISK };
-	char path[PATH_MAX] = "", target[PATH_MAX] = "";
+	const struct xp_sym_binary *binary;
 	struct xp_profile_code code;
+	char path[PATH_MAX] = "", key[64];
 	int fd = open("/proc/self/exe", O_RDONLY);
 
 	assert_true(readlink("/proc/self/exe", path, sizeof(path) - 1) > 0);
@@ -171,17 +190,56 @@ static void test_executable(void **state)
 	assert_true(xp_sym_files_wants(world->sym, &file));
 	assert_int_equal(xp_sym_files_keep(world->sym, fd, &file), 0);
 	assert_false(xp_sym_files_wants(world->sym, &file));
-	close(fd);
 	code = find(world, &file);
-	assert_string_equal(code.path, path);
 	assert_true(code.is_elf);
 	assert_true(code.exec_vaddr && code.exec_vaddr % 4096 == code.exec_offset % 4096);
-	check_name(world, code.link, "test_sym_files.0.");
-	assert_true(readlink(code.link, target, sizeof(target) - 1) > 0);
-	assert_string_equal(target, path);
+	assert_int_equal(xp_sym_files_store(world->sym, fd, path, &binary), 0);
+	close(fd);
+	assert_string_equal(binary->sym_path, code.path);
+	assert_true(binary->copied.build_id_bytes >= 8);
+	snprintf(key, sizeof(key), "test_sym_files.0.%02x%02x", binary->copied.build_id[0], binary->copied.build_id[1]);
+	check_name(world, code.path, key);
+	assert_true(is_zero(code.path, code.exec_offset + 0x100));
 	/* A second request gives the same. */
-	assert_ptr_equal(find(world, &file).link, code.link);
+	assert_ptr_equal(find(world, &file).path, code.path);
 	assert_int_equal(files_made(world), 1);
+}
+
+/* A file that was changed in place since it was seen is not the one that was recorded. */
+static void test_changed(void **state)
+{
+	struct world *world = *state;
+	struct xp_profile_code code;
+	struct xp_file file;
+	int fd = put_file(world, "libx.so.1", elf_start, sizeof(elf_start), &file);
+
+	assert_int_equal(xp_sym_files_keep(world->sym, fd, &file), 0);
+	assert_int_equal(write(fd, "more", 4), 4);
+	close(fd);
+	code = find(world, &file);
+	assert_true(code.is_made);
+	assert_int_equal(xp_sym_files_count(world->sym), 0);
+}
+
+/* One that is replaced with the same size, time and inode number has another hash, or another build ID. */
+static void test_key_without_build_id(void **state)
+{
+	static const uint8_t other[] = "\177ELF\2\1\2";
+	static const struct timespec times[2] = { { 1, 0 }, { 1, 0 } };
+	struct world *world = *state;
+	char paths[2][PATH_MAX];
+	struct xp_file files[2];
+
+	for (int i = 0; i < 2; i++) {
+		int fd = put_file(world, i ? "two" : "one", i ? other : elf_start, sizeof(other), &files[i]);
+
+		assert_int_equal(futimens(fd, times), 0);
+		close(fd);
+		snprintf(paths[i], PATH_MAX, "%s", find(world, &files[i]).path);
+	}
+	check_name(world, paths[0], "one.0.8-1-");
+	check_name(world, paths[1], "two.1.8-1-");
+	assert_string_not_equal(strrchr(paths[0], '-'), strrchr(paths[1], '-'));
 }
 
 static void test_blanks(void **state)
@@ -191,16 +249,12 @@ static void test_blanks(void **state)
 
 	for (size_t i = 0; i < XP_ARRAY_SIZE(names); i++) {
 		struct xp_profile_code code;
-		char target[PATH_MAX] = "";
 		struct xp_file file;
 
 		close(put_file(world, names[i], elf_start, sizeof(elf_start), &file));
 		code = find(world, &file);
 		check_name(world, code.path, "");
-		assert_null(code.link);
-		assert_true(xp_sym_dir_path_is_plain(code.path));
-		assert_true(readlink(code.path, target, sizeof(target) - 1) > 0);
-		assert_string_equal(target, file.path);
+		assert_null(strpbrk(code.path, " \t\n$\\"));
 	}
 }
 
@@ -218,7 +272,6 @@ static void test_deleted(void **state)
 	code = find(world, &file);
 	check_name(world, code.path, "gone.0.");
 	check_content(code.path, elf_start, sizeof(elf_start));
-	assert_null(code.link);
 }
 
 /* Another file has its name: the executed one is copied, and without a descriptor the other one is not taken for it. */
@@ -293,7 +346,7 @@ static void test_no_elf(void **state)
 	assert_int_equal(write(fd, elf_start, sizeof(elf_start)), sizeof(elf_start));
 	assert_int_equal(xp_sym_files_keep(world->sym, fd, &file), 0);
 	code = find(world, &file);
-	check_name(world, code.path, "memfd_jit.2.");
+	check_name(world, code.path, "memfd_jit.0.");
 	check_content(code.path, elf_start, sizeof(elf_start));
 	close(fd);
 }
@@ -373,10 +426,10 @@ static void test_limit(void **state)
 	close(fd);
 	assert_int_equal(files_made(world), 1);
 	code = find(world, &file);
-	check_name(world, code.path, "bin256.256.");
+	check_name(world, code.path, "bin256.0.");
 	assert_int_equal(stat(code.path, &st), 0);
 	assert_int_equal(st.st_size, sizeof(elf_start));
-	assert_string_equal(find(world, &here).path, here.path);
+	check_name(world, find(world, &here).path, "here.so.1.");
 }
 
 static void test_made(void **state)
@@ -563,6 +616,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_library),
 		TEST(test_executable),
+		TEST(test_changed),
+		TEST(test_key_without_build_id),
 		TEST(test_blanks),
 		TEST(test_deleted),
 		TEST(test_replaced),

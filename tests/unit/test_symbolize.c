@@ -84,7 +84,8 @@ struct fixture {
 static void begin(struct fixture *fixture, const char *path, enum xp_name_detail detail)
 {
 	assert_int_equal(xp_symbolizer_new(&fixture->symbolizer, detail), 0);
-	assert_int_equal(xp_symbolizer_file(fixture->symbolizer, path, NULL, 0, &fixture->file), 0);
+	assert_int_equal(
+	    xp_symbolizer_file(fixture->symbolizer, &(struct xp_symbolizer_file){ .path = path }, &fixture->file), 0);
 }
 
 /* Its only place, requested and named. */
@@ -157,7 +158,8 @@ static void test_the_same_again(void **state)
 
 	(void)state;
 	begin(&fixture, own_path(), XP_NAMES_FUNCTIONS);
-	assert_int_equal(xp_symbolizer_file(fixture.symbolizer, own_path(), NULL, 0, &file), 0);
+	assert_int_equal(
+	    xp_symbolizer_file(fixture.symbolizer, &(struct xp_symbolizer_file){ .path = own_path() }, &file), 0);
 	assert_int_equal(file, fixture.file);
 	assert_int_equal(xp_symbolizer_want(fixture.symbolizer, file, 0x1234, &first), 0);
 	assert_int_equal(xp_symbolizer_want(fixture.symbolizer, file, 0x1234, &second), 0);
@@ -216,12 +218,31 @@ static void test_file_that_shrinks(void **state)
 static void test_another_build_id(void **state)
 {
 	static const uint8_t wrong[20] = { 1, 2, 3 };
+	const struct xp_symbolizer_file wanted = { own_path(), wrong, sizeof(wrong), XP_FILE_ANY };
 	struct fixture fixture;
 
 	(void)state;
 	assert_int_equal(xp_symbolizer_new(&fixture.symbolizer, XP_NAMES_FUNCTIONS), 0);
-	assert_int_equal(xp_symbolizer_file(fixture.symbolizer, own_path(), wrong, sizeof(wrong), &fixture.file), 0);
+	assert_int_equal(xp_symbolizer_file(fixture.symbolizer, &wanted, &fixture.file), 0);
 	assert_int_equal(name_of(&fixture, mark_vaddr(1))->frame_count, 0);
+	xp_symbolizer_free(fixture.symbolizer);
+}
+
+/* Without a build ID, nothing tells that the file at a path is the recorded one; its names in the recording do. */
+static void test_recorded_without_build_id(void **state)
+{
+	const struct xp_symbolizer_file wanted = { .path = own_path(), .want = XP_FILE_RECORDED };
+	struct xp_recorded_binary binary = { .path = "/gone/then" };
+	struct fixture fixture;
+
+	(void)state;
+	assert_int_equal(xp_symbolizer_new(&fixture.symbolizer, XP_NAMES_FUNCTIONS), 0);
+	assert_int_equal(xp_symbolizer_file(fixture.symbolizer, &wanted, &fixture.file), 0);
+	assert_int_equal(name_of(&fixture, mark_vaddr(1))->frame_count, 0);
+	binary.names = (char *)own_path();
+	assert_int_equal(xp_symbolizer_binary(fixture.symbolizer, &binary, &fixture.file), 0);
+	assert_int_equal(name_of(&fixture, mark_vaddr(1))->frame_count, 3);
+	assert_string_equal(xp_symbolizer_real_path(fixture.symbolizer, fixture.file), "/gone/then");
 	xp_symbolizer_free(fixture.symbolizer);
 }
 
@@ -238,7 +259,8 @@ static void test_time_of_all(void **state)
 	begin(&fixture, own_path(), XP_NAMES_FUNCTIONS);
 	assert_int_equal(xp_symbolizer_want(fixture.symbolizer, fixture.file, mark_vaddr(1), &place), 0);
 	assert_int_equal(xp_symbolizer_run(fixture.symbolizer), 0);
-	assert_int_equal(xp_symbolizer_file(fixture.symbolizer, path, NULL, 0, &fixture.file), 0);
+	assert_int_equal(
+	    xp_symbolizer_file(fixture.symbolizer, &(struct xp_symbolizer_file){ .path = path }, &fixture.file), 0);
 	xp_symbolizer_limit(fixture.symbolizer, 0);
 	assert_int_equal(name_of(&fixture, mark_vaddr(1))->frame_count, 0);
 	named = xp_symbolizer_place(fixture.symbolizer, place);
@@ -247,7 +269,9 @@ static void test_time_of_all(void **state)
 		char other[96];
 
 		snprintf(other, sizeof(other), "/proc/self/cwd/../../%d/%s", i, path);
-		assert_int_equal(xp_symbolizer_file(fixture.symbolizer, other, NULL, 0, &fixture.file), 0);
+		assert_int_equal(xp_symbolizer_file(fixture.symbolizer, &(struct xp_symbolizer_file){ .path = other },
+						    &fixture.file),
+				 0);
 		assert_false(xp_symbolizer_is_readable(fixture.symbolizer, fixture.file));
 	}
 	xp_symbolizer_free(fixture.symbolizer);
@@ -332,6 +356,7 @@ int main(void)
 		cmocka_unit_test(test_no_names),
 		cmocka_unit_test(test_file_that_shrinks),
 		cmocka_unit_test(test_another_build_id),
+		cmocka_unit_test(test_recorded_without_build_id),
 		cmocka_unit_test(test_time_of_all),
 		cmocka_unit_test(test_vaddr),
 		cmocka_unit_test(test_spans),

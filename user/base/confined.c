@@ -23,7 +23,7 @@
 #define END_MS 200
 
 struct xp_confined {
-	struct xp_child opener; /* its channel is the pipe of the answers */
+	struct xp_child opener; /* or a reader without one; its channel is the pipe of the answers */
 	bool is_late;
 	uint64_t deadline_ns;
 	FILE *answers;
@@ -198,17 +198,23 @@ static ssize_t read_answers(void *cookie, char *to, size_t bytes)
 	}
 }
 
-static int start_opener(struct xp_confined *confined, struct job *job)
+static int open_answers(struct xp_confined *confined)
 {
 	static const cookie_io_functions_t functions = { .read = read_answers };
+
+	confined->answers = fopencookie(confined, "r", functions);
+	return confined->answers ? 0 : -ENOMEM;
+}
+
+static int start_opener(struct xp_confined *confined, struct job *job)
+{
 	const struct xp_child_options options = {
 		.channel = XP_CHILD_PIPE,
 		.fds = { STDERR_FILENO },
 		.fd_count = 1,
 	};
 
-	confined->answers = fopencookie(confined, "r", functions);
-	return confined->answers ? xp_child_start(&confined->opener, &options, opener, job) : -errno;
+	return open_answers(confined) ?: xp_child_start(&confined->opener, &options, opener, job);
 }
 
 static int get_greeting(struct xp_confined *confined)
@@ -239,6 +245,37 @@ int xp_confined_start(struct xp_confined **confined, const char *path, xp_confin
 	err = start_opener(new, &job);
 	if (!err)
 		err = get_greeting(new);
+	if (err)
+		xp_confined_end(new);
+	else
+		*confined = new;
+	return err;
+}
+
+int xp_confined_start_fd(struct xp_confined **confined, int fd, xp_confined_read *read, const void *arg,
+			 const struct xp_confined_limits *limits)
+{
+	const struct xp_confined_reading reading = { read, arg, limits };
+	struct xp_confined *new = calloc(1, sizeof(*new));
+	int pipe[2], err;
+
+	*confined = NULL;
+	if (!new)
+		return -ENOMEM;
+	new->deadline_ns = xp_now_ns() + limits->ns;
+	err = open_answers(new);
+	if (!err && pipe2(pipe, O_CLOEXEC))
+		err = -errno;
+	if (err)
+		goto out;
+	err = xp_confined_reader_start(&new->opener, &reading, fd, pipe[1]);
+	close(pipe[1]);
+	if (!err)
+		close(new->opener.fd);
+	else
+		close(pipe[0]);
+	new->opener.fd = pipe[0];
+out:
 	if (err)
 		xp_confined_end(new);
 	else

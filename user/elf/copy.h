@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Copies of binaries for tools that look up names in them: nm, addr2line, `go tool pprof`, xprof itself. The copy of a
- * large binary has holes instead of code and constants. Names and lines need only its symbols, debug information and
- * Go's tables. Disassemblers find nothing in it.
+ * Copies of what names the code of a binary: the headers, symbol tables, notes, sled tables, Go's function tables, and
+ * the debug information that functions, inlined functions and lines need. Everything else, such as code and constants,
+ * is a hole of the copy: file offsets stay the same, so readers of the binary read the copy: nm, addr2line, perf,
+ * `go tool pprof`, llvm-xray, xprof itself. Disassemblers find nothing in it.
+ *
+ * The binary is untrusted: a process without privileges (confined.h) reads it and answers what to copy.
  *
  * `go tool pprof` takes a mapping of a binary to start where the first executable segment does: at its p_vaddr in Go
  * 1.19, at p_vaddr - p_vaddr % p_align in Go 1.24 (cmd/internal/objfile/elf.go, loadAddress()). They differ for what
@@ -12,20 +15,36 @@
 #define XPROF_ELF_COPY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
-/* Files up to this size are copied completely. */
-#define XP_ELF_COPY_WHOLE_BYTES (8ull << 20)
+/*
+ * The most of a binary that is copied: 2 million symbols with names of 40 bytes. Debug information above its limit is
+ * left out, and the sizes of its sections are 0.
+ */
+#define XP_ELF_COPY_BYTES_MAX (128ull << 20)
+#define XP_ELF_COPY_DEBUG_BYTES_MAX (32ull << 20)
+
+/* What is known of a copied binary. */
+struct xp_elf_copied {
+	uint8_t build_id[20];
+	uint8_t build_id_bytes; /* 0: none */
+	bool has_code;		/* the next two are known: the start of the first executable segment in the copy */
+	bool lacks_debug;	/* the debug information was too large */
+	uint64_t exec_vaddr;
+	uint64_t exec_offset;
+};
 
 /*
  * Copies the ELF file from_fd to the empty file to_fd. *bytes is the most that may be written; on return, what is left
- * of it. Returns 0 or -errno: -EFBIG if *bytes is too small, -EINVAL if from_fd is not a regular file, -ENOMEM, or an
- * error of read(2) or write(2).
+ * of it. A small binary that is not for x86-64 is copied completely. Returns 0 or -errno: -EFBIG if the copy exceeds a
+ * limit, -EINVAL if from_fd is not a regular file, -ENOEXEC if it is malformed, -ETIMEDOUT, -ENOMEM, or an error of
+ * fork(2), read(2) or write(2).
  */
-int xp_elf_copy(int from_fd, int to_fd, uint64_t *bytes);
+int xp_elf_copy(int from_fd, int to_fd, struct xp_elf_copied *copied, uint64_t *bytes);
 
-struct xp_elf_file;
-/* Returns whether versions of `go tool pprof` take mappings of this binary to start at different addresses. */
-bool xp_elf_start_is_ambiguous(const struct xp_elf_file *image);
+/* What the process without privileges does with the binary fd (xp_confined_read), for its fuzz target. */
+int xp_elf_copy_plan(int fd, FILE *out, const void *arg);
 
 #endif

@@ -101,21 +101,47 @@ static const struct xp_recorded_object *recorded_object(const struct xp_recorded
 	return NULL;
 }
 
+static int name_object(struct xp_report_object *object, struct xp_symbolizer *symbolizer)
+{
+	object->name = display_name(symbolizer, object->file);
+	return object->name ? 0 : -ENOMEM;
+}
+
+/* A file of a profile's list. */
 static int set_file(struct xp_report_object *object, const char *path, const struct xp_recorded_process *process,
 		    struct xp_symbolizer *symbolizer)
 {
 	const struct xp_recorded_object *known = recorded_object(process, path);
+	const struct xp_recorded_binary *binary = NULL;
+	struct xp_symbolizer_file file = { .path = path };
 	char moved[PATH_MAX];
 	int err;
 
+	if (xp_report_is_sym_file(path))
+		binary = xp_recorded_binaries_named(process->binaries, xp_object_base_name(path));
 	if (moved_path(moved, process->directory, path))
-		path = moved;
-	err = xp_symbolizer_file(symbolizer, path, known ? known->build_id : NULL, known ? known->build_id_bytes : 0,
-				 &object->file);
-	if (err)
-		return err;
-	object->name = display_name(symbolizer, object->file);
-	return object->name ? 0 : -ENOMEM;
+		file.path = moved;
+	else if (process->binaries->is_listed)
+		file.want = XP_FILE_RECORDED;
+	if (known) {
+		file.build_id = known->build_id;
+		file.build_id_bytes = known->build_id_bytes;
+	}
+	err = binary ? xp_symbolizer_binary(symbolizer, binary, &object->file)
+		     : xp_symbolizer_file(symbolizer, &file, &object->file);
+	return err ?: name_object(object, symbolizer);
+}
+
+/* A file with functions of a log. */
+static int set_recorded(struct xp_report_object *object, const struct xp_recorded_object *recorded,
+			struct xp_symbolizer *symbolizer)
+{
+	const struct xp_symbolizer_file file = { recorded->path, recorded->build_id, recorded->build_id_bytes,
+						 XP_FILE_RECORDED };
+	int err = recorded->binary ? xp_symbolizer_binary(symbolizer, recorded->binary, &object->file)
+				   : xp_symbolizer_file(symbolizer, &file, &object->file);
+
+	return err ?: name_object(object, symbolizer);
 }
 
 static int add_object(struct xp_report_objects *objects, const struct xp_gperf_line *line,
@@ -196,12 +222,12 @@ static int place_functions(struct xp_report_functions *functions, uint32_t first
 	return 0;
 }
 
-static int add_recorded_object(struct xp_report_functions *functions, const struct xp_recorded_process *process,
-			       const struct xp_recorded_object *recorded, struct xp_symbolizer *symbolizer)
+static int add_recorded_object(struct xp_report_functions *functions, const struct xp_recorded_object *recorded,
+			       struct xp_symbolizer *symbolizer)
 {
 	struct xp_elf_functions sleds;
 	struct xp_report_object object;
-	int err = set_file(&object, recorded->path, process, symbolizer);
+	int err = set_recorded(&object, recorded, symbolizer);
 
 	for (size_t i = 0; !err && i < recorded->functions && recorded->first_id + i < functions->count; i++)
 		functions->all[recorded->first_id + i].object = object.name;
@@ -224,7 +250,7 @@ static int add_recorded_object(struct xp_report_functions *functions, const stru
 static int add_side_elf(struct xp_report_functions *functions, const char *path, struct xp_symbolizer *symbolizer)
 {
 	uint32_t file;
-	int err = xp_symbolizer_file(symbolizer, path, NULL, 0, &file);
+	int err = xp_symbolizer_file(symbolizer, &(struct xp_symbolizer_file){ .path = path }, &file);
 
 	for (size_t i = 1; !err && xp_symbolizer_is_readable(symbolizer, file) && i < functions->count; i++) {
 		struct xp_report_function *function = &functions->all[i];
@@ -291,7 +317,8 @@ bool xp_report_instr_map_is_good(const char *path, struct xp_symbolizer *symboli
 	char real[PATH_MAX];
 	uint32_t file;
 
-	if (!realpath(path, real) || xp_symbolizer_file(symbolizer, real, NULL, 0, &file))
+	if (!realpath(path, real) ||
+	    xp_symbolizer_file(symbolizer, &(struct xp_symbolizer_file){ .path = real }, &file))
 		return false;
 	if (xp_file_ends_with(real, SIDE_ELF_SUFFIX))
 		return xp_symbolizer_is_readable(symbolizer, file);
@@ -314,7 +341,7 @@ static int add_given(struct xp_report_functions *functions, const char *path, st
 		return 0; /* it was there when it was looked at first */
 	if (xp_file_ends_with(real, SIDE_ELF_SUFFIX))
 		return add_side_elf(functions, real, symbolizer);
-	err = xp_symbolizer_file(symbolizer, real, NULL, 0, &file);
+	err = xp_symbolizer_file(symbolizer, &(struct xp_symbolizer_file){ .path = real }, &file);
 	if (err)
 		return err;
 	err = xp_symbolizer_functions(symbolizer, file, functions->count, &sleds);
@@ -333,10 +360,10 @@ static int find_recorded(struct xp_report_functions *functions, const struct xp_
 
 	for (size_t i = 0; !err && i < process->object_count; i++)
 		if (process->objects[i].first_id)
-			err = add_recorded_object(functions, process, &process->objects[i], symbolizer);
+			err = add_recorded_object(functions, &process->objects[i], symbolizer);
 	if (!err)
 		err = add_own_side_elf(functions, process, symbolizer);
-	if (!err && !any_known(functions))
+	if (!err && !process->object_count && !any_known(functions))
 		err = add_from_profile(functions, objects, symbolizer);
 	return err;
 }

@@ -33,6 +33,7 @@ struct place {
 	json_t *logs;	  /* {file: entry of processes} */
 	json_t *flights;  /* {file: its number among the flights of its process, from 1} */
 	bool cut_off;	  /* it contains a spool */
+	const struct xp_recorded_binaries *binaries;
 };
 
 /* ---- the manifest ---- */
@@ -99,19 +100,6 @@ static bool take_bytes(struct xp_recorded *recorded, size_t bytes)
 	return fits;
 }
 
-static size_t parse_hex(const char *text, uint8_t *bytes, size_t room)
-{
-	size_t count = 0;
-	unsigned int byte;
-
-	while (text && count < room && sscanf(text + 2 * count, "%2x", &byte) == 1) {
-		bytes[count++] = (uint8_t)byte;
-		if (!text[2 * count - 1] || !text[2 * count])
-			break;
-	}
-	return count;
-}
-
 static int add_taken_out(struct xp_recorded *recorded, struct xp_recorded_process *process,
 			 const struct xp_recorded_object *object, const json_t *list)
 {
@@ -143,7 +131,7 @@ static int add_taken_out(struct xp_recorded *recorded, struct xp_recorded_proces
 static int add_object(struct xp_recorded *recorded, struct xp_recorded_process *process, const json_t *json)
 {
 	struct xp_recorded_object *object = &process->objects[process->object_count];
-	const char *path = xp_manifest_string(json, "path");
+	const char *path = xp_manifest_string(json, "path"), *names = xp_manifest_string(json, "names");
 
 	if (!path || !take_bytes(recorded, strlen(path)))
 		return 0;
@@ -151,9 +139,11 @@ static int add_object(struct xp_recorded *recorded, struct xp_recorded_process *
 	if (!object->path)
 		return -ENOMEM;
 	object->build_id_bytes =
-	    parse_hex(xp_manifest_string(json, "build_id"), object->build_id, sizeof(object->build_id));
+	    xp_recorded_hex(xp_manifest_string(json, "build_id"), object->build_id, sizeof(object->build_id));
 	object->first_id = (uint32_t)XP_MIN(xp_manifest_number(json, "first_id"), (uint64_t)UINT32_MAX);
 	object->functions = (uint32_t)XP_MIN(xp_manifest_number(json, "functions"), (uint64_t)UINT32_MAX);
+	if (names)
+		object->binary = xp_recorded_binaries_named(process->binaries, names);
 	process->object_count++;
 	return add_taken_out(recorded, process, object, json_object_get(json, "taken_out"));
 }
@@ -402,6 +392,7 @@ static int add_file(struct xp_recorded *recorded, const struct place *place, con
 		return -ENOMEM;
 	}
 	err = set_file(process, place, name, stem, is_profile);
+	process->binaries = place->binaries;
 	process->duration_s = json_number_value(json_object_get(place->manifest, "duration_s"));
 	if (!err && json)
 		err = describe(recorded, process, json,
@@ -484,6 +475,31 @@ static void report_error(const struct xp_recorded *recorded, const char *path, i
 			 recorded->reads_pprof ? ", a pprof profile (.pb.gz)" : "");
 }
 
+const struct xp_recorded_binaries *xp_recorded_binaries_of(const struct xp_recorded *recorded, const char *directory)
+{
+	for (size_t i = 0; i < recorded->directory_count; i++)
+		if (!strcmp(recorded->binaries[i]->directory, directory))
+			return recorded->binaries[i];
+	return NULL;
+}
+
+static int read_manifest(struct xp_recorded *recorded, struct place *place)
+{
+	int err = xp_manifest_read(&place->manifest, place->path, false);
+
+	if (err)
+		return err;
+	index_manifest(place);
+	place->binaries = xp_recorded_binaries_of(recorded, place->path);
+	if (place->binaries)
+		return 0;
+	if (XP_ARRAY_RESERVE(recorded->binaries, recorded->directory_room, recorded->directory_count + 1))
+		return -ENOMEM;
+	err = xp_recorded_binaries_read(&recorded->binaries[recorded->directory_count], place->path, place->manifest);
+	place->binaries = recorded->binaries[recorded->directory_count++];
+	return err;
+}
+
 static int add_path(struct xp_recorded *recorded, struct place *place, const char *path, int dir_fd)
 {
 	const char *slash = strrchr(path, '/');
@@ -492,19 +508,14 @@ static int add_path(struct xp_recorded *recorded, struct place *place, const cha
 
 	if (dir_fd >= 0) {
 		place->path = path;
-		err = xp_manifest_read(&place->manifest, place->path, false);
-		if (err)
-			return err;
-		index_manifest(place);
-		return add_directory(recorded, place, dir_fd);
+		err = read_manifest(recorded, place);
+		return err ?: add_directory(recorded, place, dir_fd);
 	}
 	directory = slash ? strndup(path, XP_MAX((size_t)(slash - path), (size_t)1)) : strdup(".");
 	if (!directory)
 		return -ENOMEM;
 	place->path = directory;
-	err = xp_manifest_read(&place->manifest, place->path, false);
-	if (!err)
-		index_manifest(place);
+	err = read_manifest(recorded, place);
 	dir_fd = err ? -1 : open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (!err)
 		err = dir_fd < 0 ? -errno : add_entry(recorded, place, dir_fd, slash ? slash + 1 : path);
@@ -550,6 +561,9 @@ void xp_recorded_free(struct xp_recorded *recorded)
 		process_free(&recorded->processes[i]);
 	for (size_t i = 0; i < recorded->heading_count; i++)
 		free(recorded->headings[i]);
+	for (size_t i = 0; i < recorded->directory_count; i++)
+		xp_recorded_binaries_free(recorded->binaries[i]);
+	free(recorded->binaries);
 	free(recorded->processes);
 	xp_u64_map_free(&recorded->by_stem);
 	xp_u64_map_free(&recorded->by_pid);

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/u64_map.h"
+#include "model/binaries.h"
 
 /* A file with functions that have IDs in the log. */
 struct xp_recorded_object {
@@ -19,6 +20,7 @@ struct xp_recorded_object {
 	size_t build_id_bytes; /* 0: unknown */
 	uint32_t first_id;
 	uint32_t functions;
+	const struct xp_recorded_binary *binary; /* NULL: unknown */
 };
 
 /* A function that the budget took out of the recording for a while. */
@@ -39,6 +41,7 @@ struct xp_recorded_process {
 	char *log;	 /* path of the FDR log; NULL: none */
 	/* Number of this log among those of the flight recorder, from 1; 0: not from a flight recorder. */
 	unsigned int flight;
+	const struct xp_recorded_binaries *binaries; /* of the recording */
 	char *stacks; /* a sentence about user stacks without their outer frames; NULL: all are complete */
 	struct xp_recorded_object *objects;
 	size_t object_count;
@@ -52,8 +55,11 @@ struct xp_recorded {
 	size_t process_count;
 	char **headings; /* clean: one line per directory with a manifest */
 	size_t heading_count;
-	bool reads_pprof; /* the caller also reads pprof's format, which messages tell */
+	bool reads_pprof;			/* the caller also reads pprof's format, which messages tell */
+	struct xp_recorded_binaries **binaries; /* one per directory */
+	size_t directory_count;
 	/* Private. */
+	size_t directory_room;
 	size_t process_room, heading_room;
 	struct xp_u64_map by_stem, by_pid; /* the newest process of each */
 	size_t bytes;			   /* size of what is kept from the manifests */
@@ -65,6 +71,8 @@ struct xp_recorded {
  * it with xp_recorded_free(). Returns 0, -ENOENT if there is nothing to add (already reported), or -ENOMEM.
  */
 int xp_recorded_add(struct xp_recorded *recorded, const char *path);
+/* The binaries of the recording in this directory. NULL: it has not been added. */
+const struct xp_recorded_binaries *xp_recorded_binaries_of(const struct xp_recorded *recorded, const char *directory);
 void xp_recorded_free(struct xp_recorded *recorded);
 
 #endif

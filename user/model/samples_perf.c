@@ -141,19 +141,34 @@ static bool same_build(const struct xp_model *model, uint32_t file, const struct
 	       (bytes == dso->build_id_bytes && memcmp(id, dso->build_id, bytes) == 0);
 }
 
-/* The object of a file that is still where it was recorded. */
-static int file_object(struct xp_model *model, const struct xp_perf_dso *dso, uint32_t *object, uint32_t *file)
+/*
+ * The object of a file with this binary in the recording's list. NULL: only its build ID tells that the file is still
+ * where it was recorded.
+ */
+static int file_object(struct xp_model *model, const struct xp_perf_dso *dso, const struct xp_recorded_binary *binary,
+		       uint32_t *object, uint32_t *file)
 {
+	const struct xp_symbolizer_file wanted = { dso->path, dso->build_id, dso->build_id_bytes, XP_FILE_RECORDED };
 	struct xp_model_object new = { .build_id_bytes = dso->build_id_bytes, .kind = XP_CODE_USER };
-	int err = xp_symbolizer_file(model->symbolizer, dso->path, dso->build_id, dso->build_id_bytes, file);
+	int err = binary ? xp_symbolizer_binary(model->symbolizer, binary, file)
+			 : xp_symbolizer_file(model->symbolizer, &wanted, file);
 
 	if (err)
 		return err;
 	new.file = *file;
-	new.path = xp_model_text(model, dso->path);
-	new.name = xp_model_text(model, xp_object_base_name(dso->path));
+	new.path = xp_model_text(model, binary ? binary->path : dso->path);
+	new.name = xp_model_text(model, xp_object_base_name(binary ? binary->path : dso->path));
 	memcpy(new.build_id, dso->build_id, dso->build_id_bytes);
 	return new.path &&new.name ? xp_model_object(model, &new, object) : -ENOMEM;
+}
+
+static const struct xp_recorded_binary *find_binary(const struct adding *adding, const struct xp_perf_dso *dso)
+{
+	const struct xp_mapped_binary mapped = { dso->path, dso->build_id, dso->build_id_bytes, dso->inode };
+	const struct xp_recorded_binaries *binaries =
+	    xp_recorded_binaries_of(adding->source->recorded, adding->source->directory);
+
+	return binaries ? xp_recorded_binaries_find(binaries, &mapped) : NULL;
 }
 
 static bool is_file(const struct xp_perf_dso *dso)
@@ -166,13 +181,15 @@ static int find_code(struct adding *adding, const struct xp_perf_track *track, c
 {
 	const struct xp_perf_dso *dso = &adding->samples->tracks.dsos[mapping->dso];
 	struct xp_model *model = adding->model;
+	const struct xp_recorded_binary *binary = is_file(dso) ? find_binary(adding, dso) : NULL;
 	bool is_vdso = strcmp(dso->path, "[vdso]") == 0;
 	struct xp_code_place place;
 	uint32_t file;
 	int err;
 
 	code->known = true;
-	if (xp_code_places_find_pid(adding->places, model->symbolizer, (uint32_t)track->pid, address, &place) &&
+	if (!binary &&
+	    xp_code_places_find_pid(adding->places, model->symbolizer, (uint32_t)track->pid, address, &place) &&
 	    place.is_sym && is_label_of(place.object->name, dso->path) && same_build(model, place.object->file, dso)) {
 		code->bias = place.address - address;
 		return xp_code_places_object(model, &place, &code->object);
@@ -182,7 +199,7 @@ static int find_code(struct adding *adding, const struct xp_perf_track *track, c
 					     XP_CODE_UNKNOWN, &code->object);
 	if (strcmp(dso->path, STUB_PATH) == 0)
 		return xp_model_object_named(model, "xprof", "[xprof]", XP_CODE_UNKNOWN, &code->object);
-	err = file_object(model, dso, &code->object, &file);
+	err = file_object(model, dso, binary, &code->object, &file);
 	if (!err)
 		code->bias =
 		    xp_symbolizer_vaddr(model->symbolizer, file, mapping->file_offset, address - mapping->start) -

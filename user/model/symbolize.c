@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "model/symbolize.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@
 
 struct file {
 	char *path;
+	char *original; /* the recorded binary whose names these are; NULL: the file itself */
 	struct xp_elf_facts facts;
 	bool readable;		  /* an ELF file, and the one that was recorded */
 	bool is_other;		  /* for those who want another build ID; they get no names from it */
@@ -88,6 +90,7 @@ static void file_free(struct file *file)
 	xp_u64_map_free(&file->places);
 	free(file->wanted);
 	free(file->path);
+	free(file->original);
 	free(file->facts.real_path);
 	free(file);
 }
@@ -131,9 +134,12 @@ static void take_time(struct xp_symbolizer *symbolizer, uint64_t start_ns)
 	symbolizer->left_ns -= XP_MIN(symbolizer->left_ns, xp_now_ns() - start_ns);
 }
 
-static bool same_build(const struct file *file, const uint8_t *build_id, size_t bytes)
+static bool is_wanted(const struct file *file, const struct xp_symbolizer_file *wanted)
 {
-	return !bytes || (file->facts.build_id_bytes == bytes && memcmp(file->facts.build_id, build_id, bytes) == 0);
+	if (!wanted->build_id_bytes)
+		return wanted->want == XP_FILE_ANY;
+	return file->facts.build_id_bytes == wanted->build_id_bytes &&
+	       memcmp(file->facts.build_id, wanted->build_id, wanted->build_id_bytes) == 0;
 }
 
 /* Gets facts about the file that do not need libdw. */
@@ -199,7 +205,7 @@ static int add_file(struct xp_symbolizer *symbolizer, struct file *file, uint32_
 	return 0;
 }
 
-static int add_other(struct xp_symbolizer *symbolizer, const struct file *file, uint32_t *number)
+static int add_other(struct xp_symbolizer *symbolizer, const struct file *file, bool has_id, uint32_t *number)
 {
 	struct file *other = file_new(file->path);
 
@@ -212,30 +218,65 @@ static int add_other(struct xp_symbolizer *symbolizer, const struct file *file, 
 		file_free(other);
 		return -ENOMEM;
 	}
-	warn_of(other, "not the file that was recorded (another build id); its functions have no names");
+	warn_of(other, has_id
+			   ? "not the file that was recorded (another build id); its functions have no names"
+			   : "may not be the file that was recorded (without a build id); its functions have no names");
 	return add_file(symbolizer, other, number);
 }
 
-/* Two recordings may want different builds of the same file. */
-int xp_symbolizer_file(struct xp_symbolizer *symbolizer, const char *path, const uint8_t *build_id,
-		       size_t build_id_bytes, uint32_t *number)
+/* The file at a path, whatever it is now. */
+static int file_at(struct xp_symbolizer *symbolizer, const char *path, uint32_t *number)
 {
-	struct file *file = find_file(symbolizer, path, false, number);
+	struct file *file;
 	int err;
 
-	if (!file) {
-		file = file_new(path);
-		err = file ? look_at(symbolizer, file) : -ENOMEM;
-		if (err)
-			file_free(file);
-		else
-			err = add_file(symbolizer, file, number);
-		if (err)
-			return err;
-	}
-	if (!file->readable || same_build(file, build_id, build_id_bytes) || find_file(symbolizer, path, true, number))
+	if (find_file(symbolizer, path, false, number))
 		return 0;
-	return add_other(symbolizer, file, number);
+	file = file_new(path);
+	err = file ? look_at(symbolizer, file) : -ENOMEM;
+	if (!err)
+		return add_file(symbolizer, file, number);
+	file_free(file);
+	return err;
+}
+
+/* Two recordings may want different builds of the same file. */
+int xp_symbolizer_file(struct xp_symbolizer *symbolizer, const struct xp_symbolizer_file *wanted, uint32_t *number)
+{
+	int err = file_at(symbolizer, wanted->path, number);
+	const struct file *file = err ? NULL : symbolizer->files[*number];
+
+	if (err || !file->readable || is_wanted(file, wanted) || find_file(symbolizer, wanted->path, true, number))
+		return err;
+	return add_other(symbolizer, file, wanted->build_id_bytes, number);
+}
+
+/* Whether the file at the path of a binary is that binary, and has more than the recording. */
+static bool has_more(struct xp_symbolizer *symbolizer, const struct xp_recorded_binary *binary,
+		     const struct xp_symbolizer_file *wanted)
+{
+	uint32_t number;
+
+	return binary->lacks_debug && binary->build_id_bytes && !file_at(symbolizer, binary->path, &number) &&
+	       symbolizer->files[number]->readable && is_wanted(symbolizer->files[number], wanted);
+}
+
+int xp_symbolizer_binary(struct xp_symbolizer *symbolizer, const struct xp_recorded_binary *binary, uint32_t *number)
+{
+	const struct xp_symbolizer_file wanted = { binary->path, binary->build_id, binary->build_id_bytes,
+						   XP_FILE_RECORDED };
+	char names[PATH_MAX];
+	struct file *file;
+	int err;
+
+	if (!binary->names || !realpath(binary->names, names) || has_more(symbolizer, binary, &wanted))
+		return xp_symbolizer_file(symbolizer, &wanted, number);
+	err = file_at(symbolizer, names, number);
+	file = err ? NULL : symbolizer->files[*number];
+	if (err || file->original)
+		return err;
+	file->original = strdup(binary->path);
+	return file->original ? 0 : -ENOMEM;
 }
 
 bool xp_symbolizer_is_readable(const struct xp_symbolizer *symbolizer, uint32_t number)
@@ -245,6 +286,8 @@ bool xp_symbolizer_is_readable(const struct xp_symbolizer *symbolizer, uint32_t 
 
 static const char *real_path_of(const struct file *file)
 {
+	if (file->original)
+		return file->original;
 	return file->facts.real_path && *file->facts.real_path ? file->facts.real_path : file->path;
 }
 

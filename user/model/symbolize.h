@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "elf/questions.h"
+#include "model/binaries.h"
 
 /* Limits: further addresses are not named; nor is an address if its name comes when this much text is in memory. */
 #define XP_PLACES_MAX (16u << 20)
@@ -37,17 +38,30 @@ void xp_symbolizer_free(struct xp_symbolizer *symbolizer);
 /* Replaces XP_NAMES_SECONDS from now on. */
 void xp_symbolizer_limit(struct xp_symbolizer *symbolizer, uint64_t ns);
 
+/* Which file is wanted. */
+enum xp_symbolizer_want_of {
+	XP_FILE_ANY,	  /* the one at the path: nothing more is known of it */
+	XP_FILE_RECORDED, /* that of a recording, if its build ID proves it: without one, it may have changed since */
+};
+
 /*
  * Returns a number for the file with this path in *file, the same for the same path. build_id_bytes not 0: the file
- * must have this build ID; otherwise it has changed since, gets no names, and a warning says so. A file that cannot be
- * read gets no names either, nor does anything without an absolute path ("[vdso]"). Returns 0 or -ENOMEM.
+ * must have this build ID. A file that is not the recorded one gets no names, and a warning says so. A file that cannot
+ * be read gets no names either, nor does anything without an absolute path ("[vdso]"). Returns 0 or -ENOMEM.
  */
-int xp_symbolizer_file(struct xp_symbolizer *symbolizer, const char *path, const uint8_t *build_id,
-		       size_t build_id_bytes, uint32_t *file);
+struct xp_symbolizer_file {
+	const char *path;
+	const uint8_t *build_id;
+	size_t build_id_bytes;
+	enum xp_symbolizer_want_of want;
+};
+int xp_symbolizer_file(struct xp_symbolizer *symbolizer, const struct xp_symbolizer_file *wanted, uint32_t *file);
+/* The same for a binary of a recording: its names in sym/, as those of the file at its path. */
+int xp_symbolizer_binary(struct xp_symbolizer *symbolizer, const struct xp_recorded_binary *binary, uint32_t *file);
 
 /* Returns whether it is an ELF file, and the one that was recorded. */
 bool xp_symbolizer_is_readable(const struct xp_symbolizer *symbolizer, uint32_t file);
-/* The path without links; the path itself if the file cannot be read. */
+/* The path without links; the path itself if the file cannot be read; of a recorded binary, the path of then. */
 const char *xp_symbolizer_real_path(const struct xp_symbolizer *symbolizer, uint32_t file);
 
 /* Copies the build id of the file, at most 64 bytes. Returns its length; 0: none, or the file cannot be read. */

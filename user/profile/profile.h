@@ -57,7 +57,6 @@ extern const struct xp_vma xp_profile_jit_vma; /* for frames in that range */
 /* What readers of a profile open for some code. The strings live until the profile is written. */
 struct xp_profile_code {
 	const char *path; /* NULL: the code has no names and becomes part of the XP_FILE_ANON code */
-	const char *link; /* as in struct xp_gperf_object */
 	bool is_made;	  /* path is a symbol file (symbol_file.h) whose range begins where the code does */
 	bool is_elf;	  /* the file was not made by xprof, and these are known */
 	uint64_t exec_vaddr;

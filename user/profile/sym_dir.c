@@ -71,7 +71,7 @@ void xp_sym_dir_label(char label[XP_SYM_LABEL_BYTES], const char *path)
 		strcat(label, "_");
 }
 
-bool xp_sym_dir_path_is_plain(const char *path)
+static bool path_is_plain(const char *path)
 {
 	/* google-pprof expands variables, and takes backslashes for the slashes of Windows. */
 	return path[0] == '/' && xp_gperf_path_fits(path) && !strpbrk(path, "$\\");
@@ -89,7 +89,7 @@ static char *path_of(const struct xp_sym_dir *dir, const char *name)
 		target[length] = 0;
 	else
 		target[0] = 0;
-	if (!xp_sym_dir_path_is_plain(target))
+	if (!path_is_plain(target))
 		strcpy(target, XP_SYM_DIR_NAME);
 	return asprintf(&path, "%s/%s", target, name) < 0 ? NULL : path;
 }
@@ -112,7 +112,7 @@ int xp_sym_dir_create(struct xp_sym_dir *dir, const char *label, uint32_t number
 
 	if (err)
 		return err;
-	fd = xp_own_file_create(dir->fd, name, O_WRONLY);
+	fd = xp_own_file_create(dir->fd, name, O_RDWR);
 	if (fd >= 0)
 		return fd;
 	free(*path);
@@ -120,17 +120,39 @@ int xp_sym_dir_create(struct xp_sym_dir *dir, const char *label, uint32_t number
 	return fd;
 }
 
-int xp_sym_dir_link(struct xp_sym_dir *dir, const char *label, uint32_t number, const char *target, char **path)
+int xp_sym_dir_finish(struct xp_sym_dir *dir, int fd, char **path, int err)
 {
-	char name[NAME_MAX + 1];
-	int err = make_name(dir, label, number, name, path);
-
-	if (err || !symlinkat(target, dir->fd, name))
-		return err;
-	err = -errno;
-	free(*path);
-	*path = NULL;
+	if (close(fd) && !err)
+		err = -errno;
+	if (err) {
+		xp_sym_dir_remove(dir, *path);
+		*path = NULL;
+	}
 	return err;
+}
+
+int xp_sym_dir_rename(struct xp_sym_dir *dir, const char *label, uint32_t number, const char *key, char **path)
+{
+	char name[NAME_MAX + 1], *renamed;
+
+	snprintf(name, sizeof(name), "%s.%u.%s.so", label, number, key);
+	renamed = path_of(dir, name);
+	if (!renamed)
+		return -ENOMEM;
+	if (renameat(dir->fd, strrchr(*path, '/') + 1, dir->fd, name)) {
+		free(renamed);
+		return -errno;
+	}
+	free(*path);
+	*path = renamed;
+	return 0;
+}
+
+char *xp_sym_dir_original(const char *path)
+{
+	size_t length = strlen(path), deleted = strlen(DELETED);
+
+	return strndup(path, length > deleted && !strcmp(path + length - deleted, DELETED) ? length - deleted : length);
 }
 
 void xp_sym_dir_remove(struct xp_sym_dir *dir, char *path)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The directory sym/ of a recording. It is created along with its first file; files and links in it get new names. A
- * name is <label>.<number>.<token>.so; the token identifies the recording.
+ * name is <label>.<number>.<token>.so; the token identifies the recording, or a key the contents.
  */
 #ifndef XPROF_PROFILE_SYM_DIR_H
 #define XPROF_PROFILE_SYM_DIR_H
@@ -11,6 +11,7 @@
 
 #define XP_SYM_DIR_NAME "sym"
 #define XP_SYM_LABEL_BYTES 80
+#define XP_SYM_KEY_BYTES 64
 
 struct xp_sym_dir {
 	int parent_fd; /* owned by the caller */
@@ -33,12 +34,15 @@ void xp_sym_dir_label(char label[XP_SYM_LABEL_BYTES], const char *path);
  * or -errno.
  */
 int xp_sym_dir_create(struct xp_sym_dir *dir, const char *label, uint32_t number, char **path);
-/* Creates a symbolic link to target. Returns 0 or -errno. */
-int xp_sym_dir_link(struct xp_sym_dir *dir, const char *label, uint32_t number, const char *target, char **path);
+/* Closes that file. err: of writing it: the file is removed then, and *path is NULL. Returns err, or that of close(2).
+ */
+int xp_sym_dir_finish(struct xp_sym_dir *dir, int fd, char **path, int err);
+/* Gives a file made by xp_sym_dir_create() a key in place of the token. Returns 0 or -errno. */
+int xp_sym_dir_rename(struct xp_sym_dir *dir, const char *label, uint32_t number, const char *key, char **path);
 /* Removes a file made by xp_sym_dir_create(), and frees path. */
 void xp_sym_dir_remove(struct xp_sym_dir *dir, char *path);
 
-/* Returns whether readers accept this path. */
-bool xp_sym_dir_path_is_plain(const char *path);
+/* The path that a file had before it was deleted, for the caller to free. NULL: out of memory. */
+char *xp_sym_dir_original(const char *path);
 
 #endif

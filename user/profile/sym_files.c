@@ -11,10 +11,7 @@
 
 #include "base/file_view.h"
 #include "base/util.h"
-#include "elf/copy.h"
-#include "elf/file.h"
 #include "elf/symbol_file.h"
-#include "format/gperf_quirks.h"
 #include "profile/sym_dir.h"
 #include "profile/sym_vdso.h"
 #include "target/chosen_file.h"
@@ -25,16 +22,16 @@
 /* The largest range of a symbol file, within the limits of symbol_file.h. */
 #define MADE_BYTES_MAX (FOUR_GIB - 4096)
 
-/* What is known about a binary, indexed by its struct xp_file's index. */
+/* A mapped file, by its struct xp_file's index. */
 struct binary {
-	int fd;		/* of the file itself; -1: none */
-	uint8_t tries;	/* attempts to open it */
-	bool is_kept;	/* nothing more is wanted while its process lives */
-	bool is_found;	/* code is the result of xp_sym_files_find() */
-	bool is_copied; /* path is that of a copy */
+	int fd;	       /* of the file itself; -1: none */
+	uint8_t tries; /* attempts to open it */
+	bool is_kept;  /* nothing more is wanted while its process lives */
+	bool is_found; /* code is the result of xp_sym_files_find() */
+	bool is_known; /* identity is that of the mapped file */
+	struct xp_sym_identity identity;
 	uint64_t made_bytes;
 	char *path;
-	char *link;
 	struct xp_profile_code code;
 };
 
@@ -43,7 +40,7 @@ struct xp_sym_files {
 	struct binary *binaries;
 	size_t binary_count;
 	unsigned int fd_count;
-	uint64_t copies_bytes_left;
+	struct xp_sym_binaries stored;
 	bool has_warned;
 	struct xp_ksym kernel;
 	char *windows[WINDOWS];
@@ -64,7 +61,7 @@ int xp_sym_files_new(struct xp_sym_files **sym, int dir_fd)
 	if (!*sym)
 		return -ENOMEM;
 	xp_sym_dir_init(&(*sym)->dir, dir_fd);
-	(*sym)->copies_bytes_left = XP_SYM_COPIES_BYTES_MAX;
+	xp_sym_binaries_init(&(*sym)->stored, &(*sym)->dir);
 	return 0;
 }
 
@@ -84,8 +81,8 @@ void xp_sym_files_free(struct xp_sym_files *sym)
 	for (size_t i = 0; i < sym->binary_count; i++) {
 		drop_fd(sym, &sym->binaries[i]);
 		free(sym->binaries[i].path);
-		free(sym->binaries[i].link);
 	}
+	xp_sym_binaries_free(&sym->stored);
 	for (size_t i = 0; i < WINDOWS; i++)
 		free(sym->windows[i]);
 	free(sym->vdso);
@@ -116,18 +113,6 @@ struct names {
 	uint64_t bytes;
 };
 
-/* err: of writing the file, which is removed then. */
-static int finish(struct xp_sym_files *sym, int fd, char **path, int err)
-{
-	if (close(fd) && !err)
-		err = -errno;
-	if (err) {
-		xp_sym_dir_remove(&sym->dir, *path);
-		*path = NULL;
-	}
-	return err;
-}
-
 static int make_names(struct xp_sym_files *sym, const char *label, uint32_t number, const struct names *names,
 		      char **path)
 {
@@ -135,7 +120,8 @@ static int make_names(struct xp_sym_files *sym, const char *label, uint32_t numb
 
 	if (fd < 0)
 		return fd;
-	return finish(sym, fd, path, xp_symbol_file_write(fd, 0, names->bytes, names->list, names->count));
+	return xp_sym_dir_finish(&sym->dir, fd, path,
+				 xp_symbol_file_write(fd, 0, names->bytes, names->list, names->count));
 }
 
 static int make_one_name(struct xp_sym_files *sym, const char *label, uint32_t number, const char *name, uint64_t bytes,
@@ -166,7 +152,7 @@ static int make_vdso(struct xp_sym_files *sym)
 {
 	int fd = xp_sym_dir_create(&sym->dir, "vdso", 0, &sym->vdso);
 
-	return fd < 0 ? fd : finish(sym, fd, &sym->vdso, xp_sym_vdso_write(fd));
+	return fd < 0 ? fd : xp_sym_dir_finish(&sym->dir, fd, &sym->vdso, xp_sym_vdso_write(fd));
 }
 
 /* Returns the path of a symbol file; err: the error of making it. */
@@ -268,81 +254,49 @@ static struct binary *add_binary(struct xp_sym_files *sym, const struct xp_file 
 	return &sym->binaries[file->index];
 }
 
-static bool same_inode(const struct stat *a, const struct stat *b)
-{
-	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
-}
-
-static bool is_same(const struct xp_file *file, int fd, int here)
-{
-	struct stat st, own;
-
-	if (xp_chosen_stat(here, &st) || !S_ISREG(st.st_mode))
-		return false;
-	if (fd < 0)
-		return !file->inode || st.st_ino == file->inode;
-	if (fstat(fd, &own))
-		return false;
-	xp_chosen_original(&own);
-	return same_inode(&st, &own);
-}
-
 /*
- * Opens the file by its path if that leads to the same file here. fd refers to the file itself and decides; without it,
- * the inode must suffice, since the device in a mapping is not always that of stat(). Returns a descriptor or -errno.
+ * Opens the file by its path if that leads to the mapped file. Where its identity is not known, the inode must suffice,
+ * since the device in a mapping is not always that of stat(). Returns a descriptor or -errno.
  */
-static int open_here(const struct xp_file *file, int fd)
+static int open_here(const struct xp_file *file, const struct binary *binary)
 {
 	/* The path of a library in a container may be that of a device here, which must not be opened. */
-	int place = xp_chosen_find(-1, file->path), here = -1;
+	int place = xp_chosen_find(-1, file->path), here = -ESTALE;
+	struct xp_sym_identity found;
+	struct stat st;
 
 	if (place < 0)
 		return -ENOENT;
-	if (is_same(file, fd, place))
+	if (!xp_chosen_stat(place, &st) && S_ISREG(st.st_mode) && (!file->inode || st.st_ino == file->inode))
 		here = xp_chosen_open_place(place, 0, 0);
 	close(place);
-	return here < 0 ? -ESTALE : here;
+	if (here < 0 || !binary->is_known ||
+	    (xp_sym_identity_get(&found, here) && xp_sym_identity_same(&found, &binary->identity)))
+		return here;
+	close(here);
+	return -ESTALE;
 }
 
-/*
- * Gets what readers need to know about an ELF file; they need nothing about files that are not for x86-64. Returns
- * whether its start is ambiguous. Then it is the start that newer versions of `go tool pprof` use.
- */
-static bool learn_elf(struct xp_profile_code *code, int fd)
+int xp_sym_files_store(struct xp_sym_files *sym, int fd, const char *path, const struct xp_sym_binary **binary)
 {
-	struct xp_elf_file *image = malloc(sizeof(*image));
-	bool is_ambiguous = false;
-	char why[128];
-
-	if (!image)
-		return false;
-	if (!xp_elf_file_fd(image, fd, why, sizeof(why)) && image->segment_count) {
-		const struct xp_elf_segment *first = image->segments;
-		uint64_t before;
-
-		is_ambiguous = xp_elf_start_is_ambiguous(image);
-		before = is_ambiguous ? XP_MIN(first->vaddr % first->align, first->offset) : 0;
-		code->is_elf = true;
-		code->exec_vaddr = first->vaddr - before;
-		code->exec_offset = first->offset - before;
-	}
-	xp_elf_file_close(image);
-	free(image);
-	return is_ambiguous;
+	return xp_sym_binaries_store(&sym->stored, fd, path, NULL, binary);
 }
 
-static int copy_binary(struct xp_sym_files *sym, struct binary *binary, const struct xp_file *file, int from)
+const struct xp_sym_binary *xp_sym_files_stored(const struct xp_sym_files *sym, int fd)
 {
-	char label[XP_SYM_LABEL_BYTES];
-	int fd, err;
+	struct xp_sym_identity identity;
 
-	xp_sym_dir_label(label, file->path);
-	fd = xp_sym_dir_create(&sym->dir, label, file->index, &binary->path);
-	if (fd < 0)
-		return fd;
-	err = finish(sym, fd, &binary->path, xp_elf_copy(from, fd, &sym->copies_bytes_left));
-	binary->is_copied = !err;
-	return err;
+	return fd >= 0 && xp_sym_identity_get(&identity, fd) ? xp_sym_binaries_find(&sym->stored, &identity) : NULL;
+}
+
+size_t xp_sym_files_count(const struct xp_sym_files *sym)
+{
+	return sym->stored.count;
+}
+
+const struct xp_sym_binary *xp_sym_files_get(const struct xp_sym_files *sym, size_t index)
+{
+	return sym->stored.all[index];
 }
 
 bool xp_sym_files_wants(const struct xp_sym_files *sym, const struct xp_file *file)
@@ -355,6 +309,7 @@ bool xp_sym_files_wants(const struct xp_sym_files *sym, const struct xp_file *fi
 int xp_sym_files_keep(struct xp_sym_files *sym, int fd, const struct xp_file *file)
 {
 	struct binary *binary = add_binary(sym, file);
+	const struct xp_sym_binary *stored;
 	int here;
 
 	if (!binary)
@@ -362,76 +317,52 @@ int xp_sym_files_keep(struct xp_sym_files *sym, int fd, const struct xp_file *fi
 	binary->is_kept = fd >= 0 || ++binary->tries == OPEN_TRIES;
 	if (fd < 0 || binary->fd >= 0)
 		return 0;
+	binary->is_known = xp_sym_identity_get(&binary->identity, fd);
 	if (sym->fd_count < XP_SYM_FDS_MAX)
 		binary->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	sym->fd_count += binary->fd >= 0;
 	if (binary->fd >= 0)
 		return 0;
-	here = open_here(file, fd);
-	if (here >= 0)
-		close(here);
-	else if (xp_file_is_elf(fd))
-		copy_binary(sym, binary, file, fd); /* a failure shows when the copy is needed */
+	here = open_here(file, binary);
+	if (here < 0)
+		return xp_sym_binaries_store(&sym->stored, fd, file->path, file, &stored);
+	close(here);
 	return 0;
 }
 
-/* Uses the path, which leads to the binary here. The binary's code is known. */
-static int use_path(struct xp_sym_files *sym, struct binary *binary, const struct xp_file *file)
+/* Finds or makes the copy of a mapped file that has not changed since it was seen. */
+static int find_copy(struct xp_sym_files *sym, struct binary *binary, const struct xp_file *file,
+		     const struct xp_sym_binary **stored)
 {
-	bool is_plain = xp_sym_dir_path_is_plain(file->path);
-	char label[XP_SYM_LABEL_BYTES];
-	int err = 0;
+	int here = binary->fd >= 0 ? -1 : open_here(file, binary), err = 0;
+	int fd = here >= 0 ? here : binary->fd;
+	struct xp_sym_identity now;
 
-	xp_sym_dir_label(label, file->path);
-	if (!is_plain || !xp_gperf_path_is_library(file->path))
-		err = xp_sym_dir_link(&sym->dir, label, file->index, file->path, &binary->link);
-	if (is_plain)
-		binary->path = strdup(file->path);
-	binary->code.path = is_plain ? binary->path : binary->link;
-	binary->code.link = is_plain ? binary->link : NULL;
-	return is_plain && !binary->path ? -ENOMEM : err;
-}
-
-static int use_copy(struct xp_sym_files *sym, struct binary *binary, const struct xp_file *file)
-{
-	int err = binary->is_copied ? 0 : copy_binary(sym, binary, file, binary->fd), fd;
-
-	if (err)
-		return err;
-	fd = openat(sym->dir.fd, strrchr(binary->path, '/') + 1, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	learn_elf(&binary->code, fd);
-	close(fd);
-	binary->code.path = binary->path;
-	return 0;
-}
-
-/* The binary is open here by its path. */
-static int use_here(struct xp_sym_files *sym, struct binary *binary, const struct xp_file *file, int here)
-{
-	int err;
-
-	if (!learn_elf(&binary->code, here))
-		return use_path(sym, binary, file);
-	err = copy_binary(sym, binary, file, here);
-	if (err)
-		return err == -ENOMEM ? err : use_path(sym, binary, file);
-	return use_copy(sym, binary, file);
-}
-
-static int use_binary(struct xp_sym_files *sym, struct binary *binary, const struct xp_file *file)
-{
-	int here = binary->is_copied ? -ESTALE : open_here(file, binary->fd), err = 0;
-
-	if (here >= 0 ? xp_file_is_elf(here) : binary->is_copied)
-		err = here >= 0 ? use_here(sym, binary, file, here) : use_copy(sym, binary, file);
-	else if (here < 0 && binary->fd >= 0 && xp_file_is_elf(binary->fd))
-		err = use_copy(sym, binary, file);
+	*stored = binary->is_known ? xp_sym_binaries_find(&sym->stored, &binary->identity) : NULL;
+	if (!*stored && fd >= 0 && xp_sym_identity_get(&now, fd) &&
+	    (!binary->is_known || xp_sym_identity_same(&now, &binary->identity)))
+		err = xp_sym_binaries_store(&sym->stored, fd, file->path, file, stored);
 	if (here >= 0)
 		close(here);
 	drop_fd(sym, binary);
 	return err;
+}
+
+static int use_binary(struct xp_sym_files *sym, struct binary *binary, const struct xp_file *file)
+{
+	const struct xp_sym_binary *stored;
+	int err = find_copy(sym, binary, file, &stored);
+
+	if (err || !stored || !stored->sym_path)
+		return err;
+	binary->path = strdup(stored->sym_path);
+	binary->code = (struct xp_profile_code){
+		.path = binary->path,
+		.is_elf = stored->copied.has_code,
+		.exec_vaddr = stored->copied.exec_vaddr,
+		.exec_offset = stored->copied.exec_offset,
+	};
+	return binary->path ? 0 : -ENOMEM;
 }
 
 /* A file that is not available here, or has no readable symbols, gets one name for all its code: its own. */

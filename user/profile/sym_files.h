@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The files that readers of profiles need in addition to the profiles, in the directory sym/ of a recording:
- *  - ELF files with only names (symbol_file.h) for the kernel, the vDSO, JIT functions, and code without names;
- *  - copies of binaries that this host cannot open by their path: those in containers, and deleted or replaced ones;
- *    large ones are copied without their code (elf/copy.h);
- *  - copies of binaries that versions of `go tool pprof` take to start at different addresses (elf/copy.h);
- *  - links to binaries with names that readers reject: those with blanks and, for google-pprof, those without .so.
+ * What names the code of a recording, in its directory sym/: a recording is complete when it ends, whatever becomes of
+ * the recorded binaries.
+ *  - The names of each binary with samples or calls (elf/copy.h), keyed by its build ID or, without one, by its size,
+ *    the time of its last change, and a hash: LABEL.<number>.<key>.so.
+ *  - ELF files with only names (symbol_file.h) for the kernel, the vDSO, JIT functions, and code without names:
+ *    LABEL.<number>.<token>.so.
  *
- * xprof chooses the names in sym/: clean, and different from those of every other recording, since profiles refer to
- * them by absolute path, and directories of recordings are renamed.
+ * xprof chooses the names in sym/: clean, accepted by all readers (google-pprof needs .so), and different from those of
+ * other contents in every other recording, since profiles refer to them by absolute path, and directories of recordings
+ * are renamed.
  */
 #ifndef XPROF_PROFILE_SYM_FILES_H
 #define XPROF_PROFILE_SYM_FILES_H
@@ -20,15 +21,13 @@
 #include "elf/symbol_file.h"
 #include "profile/ksym.h"
 #include "profile/profile.h"
+#include "profile/sym_binaries.h"
 #include "target/address_space.h"
 
 /*
  * At most this many descriptors hold binaries open. Beyond that, binaries that the host cannot see are copied at once.
  */
 #define XP_SYM_FDS_MAX 256
-/* Limit for all copies of a recording. Functions of binaries beyond it have no names. */
-#define XP_SYM_COPIES_BYTES_MAX (1ull << 30)
-
 struct xp_sym_files;
 
 /*
@@ -47,6 +46,17 @@ bool xp_sym_files_wants(const struct xp_sym_files *sym, const struct xp_file *fi
  * attempts are made. Returns 0 or -ENOMEM.
  */
 int xp_sym_files_keep(struct xp_sym_files *sym, int fd, const struct xp_file *file);
+
+/*
+ * Stores the names of the binary that fd refers to, unless they are stored. *binary: NULL if it is not an ELF file;
+ * else it lives as long as sym. The only error is -ENOMEM: a warning tells others.
+ */
+int xp_sym_files_store(struct xp_sym_files *sym, int fd, const char *path, const struct xp_sym_binary **binary);
+/* The same for one that has been stored. NULL: it has not. */
+const struct xp_sym_binary *xp_sym_files_stored(const struct xp_sym_files *sym, int fd);
+/* The binaries so far, also those that could not be stored. */
+size_t xp_sym_files_count(const struct xp_sym_files *sym);
+const struct xp_sym_binary *xp_sym_files_get(const struct xp_sym_files *sym, size_t index);
 
 /* Requests the names of a profile's kernel addresses. Returns 0, -ENOMEM, or an error of xp_profile_each_address(). */
 int xp_sym_files_add(struct xp_sym_files *sym, struct xp_profile *profile);

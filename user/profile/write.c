@@ -225,7 +225,6 @@ static void add_object(struct layout *layout, const struct place *place)
 		.dev_minor = minor(region->file->dev),
 		.is_elf = code->is_elf || code->is_made,
 		.path = code->path ? code->path : region->file->path,
-		.link = code->link,
 	};
 	if (code->is_made) {
 		object->exec_vaddr = object->exec_offset = XP_SYM_ELF_OFFSET;

@@ -97,6 +97,25 @@ static int finish_flights(struct xp_recording *recording)
 	return xp_run_collect_flights(recording, true) ?: err;
 }
 
+/* The names of the binaries with calls. Those with samples are stored with the profiles. */
+static int store_binaries(struct xp_recording *recording)
+{
+	struct xp_sym_files **sym = &recording->sampling.samples.sym_files;
+	const struct xp_sym_binary *binary;
+	int err = *sym ? 0 : xp_sym_files_new(sym, recording->outdir.fd);
+
+	for (struct xp_process *process = recording->traced.processes.first; !err && process; process = process->next) {
+		if (!process->log.name[0] && !process->flights.count)
+			continue;
+		for (size_t i = 0; !err && i < process->functions.range_count; i++) {
+			const struct xp_object *object = process->functions.ranges[i].object;
+
+			err = xp_sym_files_store(*sym, object->fd, object->path, &binary);
+		}
+	}
+	return err;
+}
+
 int xp_finish_files(struct xp_recording *recording)
 {
 	int first, err;
@@ -119,6 +138,8 @@ int xp_finish_files(struct xp_recording *recording)
 				 strerror(-err), xp_failure_remedy(err));
 		first = first ?: err;
 	}
+	err = store_binaries(recording);
+	first = first ?: err;
 	err = xp_sampling_finish(&recording->sampling, recording->clock);
 	first = first ?: err;
 	err = xp_side_lines_add(recording);

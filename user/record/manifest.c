@@ -353,6 +353,7 @@ static json_t *manifest_value(const struct xp_recording *recording, const struct
 	if (recording->off_cpu.on)
 		put(&section, "waits", xp_manifest_waits_value(&recording->off_cpu));
 	put(&section, "processes", xp_manifest_processes_value(recording));
+	put(&section, "binaries", xp_manifest_binaries_value(recording));
 	put(&section, "files", files_value(recording));
 	put(&section, "notices", notices_value(recording));
 	return done(&section);

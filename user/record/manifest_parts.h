@@ -15,6 +15,8 @@ json_t *xp_manifest_flights_value(const struct xp_recording *recording, const st
 json_t *xp_manifest_triggers_value(const struct xp_triggers *triggers);
 /* manifest_samples.c: the samples and their profiles; only if there is a sampler. */
 json_t *xp_manifest_samples_value(const struct xp_recording *recording, const struct xp_totals *totals);
+/* The same: the binaries with samples or calls, and their files in sym/. */
+json_t *xp_manifest_binaries_value(const struct xp_recording *recording);
 /* manifest_waits.c: the waits (--off-cpu). */
 json_t *xp_manifest_waits_value(const struct xp_off_cpu *off_cpu);
 

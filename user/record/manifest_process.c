@@ -46,6 +46,8 @@ static void put_taken_out(struct section *section, const struct xp_recording *re
 static json_t *object_value(const struct xp_recording *recording, const struct xp_range *range)
 {
 	const struct xp_sled_table *table = range->object->table;
+	const struct xp_sym_files *sym = recording->sampling.samples.sym_files;
+	const char *names = sym ? xp_sym_binary_name(xp_sym_files_stored(sym, range->object->fd)) : NULL;
 	struct section section = begin(), refused = begin();
 
 	put_number(&refused, "patched", range->sleds.patched);
@@ -54,6 +56,8 @@ static json_t *object_value(const struct xp_recording *recording, const struct x
 	put_text(&section, "path", range->object->path);
 	if (table->build_id_bytes)
 		put(&section, "build_id", hex_value(table->build_id, table->build_id_bytes));
+	if (names)
+		put_text(&section, "names", names);
 	put_number(&section, "functions", table->function_count);
 	put_number(&section, "first_id", range->fdr_base + 1);
 	put_text(&section, "sled_mode", xp_sled_mode_name(&range->sleds));

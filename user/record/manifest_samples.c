@@ -65,6 +65,32 @@ static json_t *profiles_value(const struct xp_samples *samples)
 	return profiles;
 }
 
+static json_t *binary_value(const struct xp_sym_binary *binary)
+{
+	const struct xp_elf_copied *copied = &binary->copied;
+	struct section section = begin();
+
+	put_text(&section, "path", binary->path);
+	if (copied->build_id_bytes)
+		put(&section, "build_id", hex_value(copied->build_id, copied->build_id_bytes));
+	put_number(&section, "inode", binary->identity.inode);
+	if (binary->sym_path)
+		put_text(&section, "names", xp_sym_binary_name(binary));
+	if (copied->lacks_debug)
+		put_bool(&section, "lacks_debug", true);
+	return done(&section);
+}
+
+json_t *xp_manifest_binaries_value(const struct xp_recording *recording)
+{
+	const struct xp_sym_files *sym = recording->sampling.samples.sym_files;
+	json_t *binaries = json_array();
+
+	for (size_t i = 0; sym && i < xp_sym_files_count(sym); i++)
+		append(&binaries, binary_value(xp_sym_files_get(sym, i)));
+	return binaries;
+}
+
 json_t *xp_manifest_samples_value(const struct xp_recording *recording, const struct xp_totals *totals)
 {
 	static const char *const call_graphs[] = { "auto", "fp", "dwarf", "none" };

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "profile/sym_dir.h"
 #include "record/calls_text.h"
 #include "record/summary.h"
 
@@ -55,15 +56,20 @@ bool xp_summary_has_other_version(const struct xp_recording *recording, const st
 	return process->log.name[0] && process->log.version != recording->options->fdr_version;
 }
 
-/* Uses the side ELF for function names if the log has one, and the program otherwise. */
+/* Uses the side ELF for function names if the log has one; otherwise the names of the program in sym/. */
 static void print_account(const struct xp_recording *recording, const struct xp_process *process, const char *log_name)
 {
+	const struct xp_sym_files *sym = recording->sampling.samples.sym_files;
+	const struct xp_object *program = process->functions.main_object;
+	const char *names = sym && program ? xp_sym_binary_name(xp_sym_files_stored(sym, program->fd)) : NULL;
 	const char *dir = recording->outdir.path;
 	struct xp_shell_path log, map;
 
 	xp_shell_path(&log, "%s/%s", dir, log_name);
 	if (process->log.side_name[0])
 		xp_shell_path(&map, "%s/%s", dir, process->log.side_name);
+	else if (names)
+		xp_shell_path(&map, "%s/" XP_SYM_DIR_NAME "/%s", dir, names);
 	else
 		xp_shell_path(&map, "%s", process->exe);
 	xp_put_line(stderr, "    llvm-xray account %s -instr_map=%s", log.text, map.text);

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "model/binaries.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/manifest_reader.h"
+
+#define DELETED " (deleted)"
+/* More than the files of a recording (address_space.h). */
+#define BINARIES_MAX (1u << 18)
+
+size_t xp_recorded_hex(const char *text, uint8_t *bytes, size_t room)
+{
+	size_t count = 0;
+
+	while (text && count < room && strspn(text + 2 * count, "0123456789abcdefABCDEF") >= 2 &&
+	       sscanf(text + 2 * count, "%2hhx", &bytes[count]) == 1)
+		count++;
+	return count;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static uint64_t path_key(const void *all, uint32_t index)
+{
+	return xp_hash_text(((const struct xp_recorded_binary *)all)[index].path);
+}
+
+static uint64_t names_key(const void *all, uint32_t index)
+{
+	return xp_hash_text(base_name(((const struct xp_recorded_binary *)all)[index].names));
+}
+
+static int add_binary(struct xp_recorded_binaries *binaries, const json_t *json)
+{
+	const char *path = xp_manifest_string(json, "path"), *names = xp_manifest_string(json, "names");
+	struct xp_recorded_binary *binary = &binaries->all[binaries->count];
+	uint32_t index = (uint32_t)binaries->count;
+
+	if (!path)
+		return 0;
+	binary->path = strdup(path);
+	if (!binary->path)
+		return -ENOMEM;
+	binaries->count++;
+	binary->build_id_bytes =
+	    xp_recorded_hex(xp_manifest_string(json, "build_id"), binary->build_id, sizeof(binary->build_id));
+	binary->inode = xp_manifest_number(json, "inode");
+	binary->lacks_debug = json_is_true(json_object_get(json, "lacks_debug"));
+	if (names && *names && !strchr(names, '/') &&
+	    asprintf(&binary->names, "%s/sym/%s", binaries->directory, names) < 0) {
+		binary->names = NULL;
+		return -ENOMEM;
+	}
+	if (xp_hash_add(&binaries->by_path, xp_hash_text(path), index, path_key, binaries->all))
+		return -ENOMEM;
+	return binary->names ? xp_hash_add(&binaries->by_names, xp_hash_text(names), index, names_key, binaries->all)
+			     : 0;
+}
+
+int xp_recorded_binaries_read(struct xp_recorded_binaries **result, const char *directory, const json_t *manifest)
+{
+	const json_t *list = json_object_get(manifest, "binaries");
+	struct xp_recorded_binaries *binaries = calloc(1, sizeof(*binaries));
+	size_t count = json_array_size(list);
+	int err = 0;
+
+	*result = binaries;
+	if (!binaries)
+		return -ENOMEM;
+	count = count < BINARIES_MAX ? count : BINARIES_MAX;
+	binaries->is_listed = json_is_array(list);
+	binaries->directory = strdup(directory);
+	binaries->all = calloc(count + 1, sizeof(*binaries->all));
+	if (!binaries->directory || !binaries->all)
+		return -ENOMEM;
+	for (size_t i = 0; !err && i < count; i++)
+		err = add_binary(binaries, json_array_get(list, i));
+	return err;
+}
+
+void xp_recorded_binaries_free(struct xp_recorded_binaries *binaries)
+{
+	if (!binaries)
+		return;
+	for (size_t i = 0; i < binaries->count; i++) {
+		free(binaries->all[i].path);
+		free(binaries->all[i].names);
+	}
+	xp_hash_free(&binaries->by_path);
+	xp_hash_free(&binaries->by_names);
+	free(binaries->all);
+	free(binaries->directory);
+	free(binaries);
+}
+
+/* A mapping with a build ID has no inode. */
+static bool is_same(const struct xp_recorded_binary *binary, const struct xp_mapped_binary *mapped)
+{
+	if (binary->build_id_bytes && mapped->build_id_bytes)
+		return binary->build_id_bytes == mapped->build_id_bytes &&
+		       !memcmp(binary->build_id, mapped->build_id, mapped->build_id_bytes);
+	return mapped->inode && binary->inode == mapped->inode;
+}
+
+const struct xp_recorded_binary *xp_recorded_binaries_find(const struct xp_recorded_binaries *binaries,
+							   const struct xp_mapped_binary *mapped)
+{
+	size_t length = strlen(mapped->path), deleted = strlen(DELETED);
+	char *path;
+	const struct xp_recorded_binary *found = NULL;
+	const struct xp_hash *hash = &binaries->by_path;
+
+	if (length > deleted && !strcmp(mapped->path + length - deleted, DELETED))
+		length -= deleted;
+	path = strndup(mapped->path, length);
+	if (!path)
+		return NULL;
+	for (const uint32_t *slot = xp_hash_first(hash, xp_hash_text(path)); !found && *slot;
+	     slot = xp_hash_next(hash, slot)) {
+		const struct xp_recorded_binary *binary = &binaries->all[*slot - 1];
+
+		if (!strcmp(binary->path, path) && is_same(binary, mapped))
+			found = binary;
+	}
+	free(path);
+	return found;
+}
+
+const struct xp_recorded_binary *xp_recorded_binaries_named(const struct xp_recorded_binaries *binaries,
+							    const char *file)
+{
+	const struct xp_hash *hash = &binaries->by_names;
+
+	for (const uint32_t *slot = xp_hash_first(hash, xp_hash_text(file)); *slot; slot = xp_hash_next(hash, slot))
+		if (!strcmp(base_name(binaries->all[*slot - 1].names), file))
+			return &binaries->all[*slot - 1];
+	return NULL;
+}

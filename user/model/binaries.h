@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The binaries of a recording, as its manifest lists them, and where their names are: in the recording itself, in sym/.
+ * A file at the path of a binary may have changed since, so only a build ID tells that it is the same.
+ */
+#ifndef XPROF_MODEL_BINARIES_H
+#define XPROF_MODEL_BINARIES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "base/hash.h"
+
+struct xp_recorded_binary {
+	char *path;  /* as the process saw it */
+	char *names; /* path of the file in sym/; NULL: it could not be stored */
+	uint8_t build_id[64];
+	size_t build_id_bytes; /* 0: none */
+	uint64_t inode;
+	bool lacks_debug; /* in sym/ */
+};
+
+struct xp_recorded_binaries {
+	char *directory; /* of the recording */
+	struct xp_recorded_binary *all;
+	size_t count;
+	bool is_listed; /* all binaries are; else the recording is of an older version, or cut off */
+	/* private */
+	struct xp_hash by_path, by_names;
+};
+
+/* manifest: NULL: none. Returns 0 or -ENOMEM; the caller calls xp_recorded_binaries_free() in any case. */
+int xp_recorded_binaries_read(struct xp_recorded_binaries **binaries, const char *directory, const json_t *manifest);
+void xp_recorded_binaries_free(struct xp_recorded_binaries *binaries);
+
+/* What the kernel says of a mapped binary. */
+struct xp_mapped_binary {
+	const char *path;
+	const uint8_t *build_id;
+	size_t build_id_bytes; /* 0: unknown, or none */
+	uint64_t inode;	       /* 0: unknown */
+};
+
+/* Returns NULL if the list does not have it. */
+const struct xp_recorded_binary *xp_recorded_binaries_find(const struct xp_recorded_binaries *binaries,
+							   const struct xp_mapped_binary *mapped);
+/* The one with this file in sym/, a name without a directory. NULL: none. */
+const struct xp_recorded_binary *xp_recorded_binaries_named(const struct xp_recorded_binaries *binaries,
+							    const char *file);
+
+/* Reads hexadecimal digits up to the first other character. text: NULL for none. Returns the number of bytes. */
+size_t xp_recorded_hex(const char *text, uint8_t *bytes, size_t room);
+
+#endif

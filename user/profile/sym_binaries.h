@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The binaries of a recording and their copies in sym/, see sym_files.h. Each is stored once. */
+#ifndef XPROF_PROFILE_SYM_BINARIES_H
+#define XPROF_PROFILE_SYM_BINARIES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "base/u64_map.h"
+#include "elf/copy.h"
+#include "profile/sym_dir.h"
+#include "target/address_space.h"
+
+/* Limits for all copies of a recording. A binary takes some milliseconds. */
+#define XP_SYM_COPIES_BYTES_MAX (1ull << 30)
+#define XP_SYM_COPIES_NS_MAX 20000000000ull
+
+/* What tells whether a file was changed or replaced. */
+struct xp_sym_identity {
+	dev_t dev;
+	ino_t inode;
+	off_t size;
+	struct timespec modified;
+};
+
+/* Of an open file. Returns false after an error. */
+bool xp_sym_identity_get(struct xp_sym_identity *identity, int fd);
+bool xp_sym_identity_same(const struct xp_sym_identity *a, const struct xp_sym_identity *b);
+
+/* A binary with samples or calls. */
+struct xp_sym_binary {
+	char *path;	/* as the first process saw it, without " (deleted)" */
+	char *sym_path; /* of its names; NULL: they could not be stored */
+	struct xp_sym_identity identity;
+	struct xp_elf_copied copied;
+};
+
+struct xp_sym_binaries {
+	struct xp_sym_dir *dir;
+	struct xp_sym_binary **all;
+	size_t count;
+	size_t room;
+	struct xp_u64_map by_inode; /* of the original: index in `all` */
+	uint64_t bytes_left;
+	uint64_t ns_left;
+};
+
+/* dir outlives it. */
+void xp_sym_binaries_init(struct xp_sym_binaries *binaries, struct xp_sym_dir *dir);
+void xp_sym_binaries_free(struct xp_sym_binaries *binaries);
+
+/* NULL: it has not been stored. */
+const struct xp_sym_binary *xp_sym_binaries_find(const struct xp_sym_binaries *binaries,
+						 const struct xp_sym_identity *identity);
+/*
+ * Stores the names of the binary fd, unless they are stored. *result: NULL if it is not an ELF file. file: the mapped
+ * file; NULL if it is not sampled. The only error is -ENOMEM: a message tells others.
+ */
+int xp_sym_binaries_store(struct xp_sym_binaries *binaries, int fd, const char *path, const struct xp_file *file,
+			  const struct xp_sym_binary **result);
+
+/* The file name in sym/; NULL: none. */
+const char *xp_sym_binary_name(const struct xp_sym_binary *binary);
+
+#endif
