@@ -34,7 +34,7 @@ int xp_failure_exit_code(int err)
 	case -EOPNOTSUPP:
 	case -EMFILE:
 		return XP_EXIT_ENVIRONMENT;
-	case -EINVAL:
+	case -EDOM: /* a pattern that matches no function */
 		return XP_EXIT_USAGE;
 	default:
 		return XP_EXIT_FAILED;

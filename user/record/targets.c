@@ -145,7 +145,7 @@ static int check_patterns(struct xp_recording *recording)
 	     !xp_pattern_uses_has_unused(objects->watched_uses, "--trigger", why, sizeof(why))))
 		return 0;
 	if (!options->exec_path && !options->follow && !may_have_more(&recording->traced.processes))
-		return xp_refuse(recording->why, sizeof(recording->why), -EINVAL, "%s", why);
+		return xp_refuse(recording->why, sizeof(recording->why), -EDOM, "%s", why);
 	xp_warn("so far, %s", why);
 	return 0;
 }
