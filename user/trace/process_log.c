@@ -14,7 +14,6 @@
 #include "base/util.h"
 #include "elf/instr_map.h"
 #include "sled/call_rings.h"
-#include "target/chosen_file.h"
 #include "trace/process.h"
 
 struct xp_log_info xp_process_log_info(const struct xp_process *process)
@@ -204,28 +203,12 @@ int xp_process_add_lines(struct xp_process *process, const struct xp_source_line
 	return write_instr_map(process, lines) ? write_instr_map(process, NULL) : 0;
 }
 
-/* Whether the path leads xprof to the file that was recorded: not in another mount namespace, nor after an upgrade. */
-static bool is_at_path(const struct xp_object *object, const char *path)
-{
-	int place = xp_chosen_find(-1, path);
-	struct stat st;
-	bool is_same = place >= 0 && !xp_chosen_stat(place, &st) && st.st_dev == object->dev &&
-		       st.st_ino == object->inode && st.st_size == object->size;
-
-	if (place >= 0)
-		close(place);
-	return is_same;
-}
-
-/* llvm-xray can read the program's own map if that is at its path, the only one, and has no typed events. */
+/* llvm-xray can read the program's own map if that is the only one and has no typed events. */
 static bool needs_instr_map(const struct xp_process *process)
 {
-	const struct xp_functions *functions = &process->functions;
-
-	return functions->range_count &&
-	       (functions->range_count > 1 || functions->has_typed || !functions->main_object ||
-		functions->ranges[0].object != functions->main_object ||
-		!is_at_path(functions->main_object, process->exe));
+	return process->functions.range_count &&
+	       (process->functions.range_count > 1 || process->functions.has_typed || !process->functions.main_object ||
+		process->functions.ranges[0].object != process->functions.main_object);
 }
 
 int xp_process_name_functions(struct xp_process *process)
