@@ -76,10 +76,16 @@ def test_given_program_is_believed(xprof, log, app, tmp_path):
     assert reported(xprof, "--instr-map", app, log) == dict.fromkeys(NAMES, app.name)
 
 
-def test_known_by_the_manifest(xprof, log, app, tmp_path):
-    objects = [{"path": str(app), "functions": 3, "first_id": 1}]
+def build_id(path):
+    return re.search(r"Build ID: (\w+)", project.run(["readelf", "-n", path]).stdout)[1]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_known_by_the_manifest(xprof, log, app, tmp_path, known):
+    """A program at a path gives names only if its build ID is the recorded one."""
+    objects = [{"path": str(app), "build_id": build_id(app if known else "/bin/true"), "functions": 3, "first_id": 1}]
     (tmp_path / "manifest.json").write_text(json.dumps({"processes": [{"pid": 5, "log": log.name, "objects": objects}]}))
-    assert dumped(xprof, log) == [name for name in NAMES for _ in range(2)]
+    assert dumped(xprof, log) == [name if known else "" for name in NAMES for _ in range(2)]
 
 
 @pytest.mark.parametrize("command", ["report", "dump"])

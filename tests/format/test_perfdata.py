@@ -389,8 +389,8 @@ def test_perfs_own(perf, xprof, tmp_path, many_files, args):
     samples = int(re.search(r"perf.data: (\d+) samples", checked.stdout).group(1))
     assert dumped.stdout.count(" SAMPLE ip ") == samples
     assert ("-z" in args) == (" COMPRESSED" in dumped.stdout)
-    # perf makes a sample of each event of a group out of one record.
-    assert samples * (2 if "{" in args[1] else 1) == sum(perf.report(path, "sym").values()) > 0
+    # perf makes a sample of each event of a group out of one record, but for an event that has not advanced since.
+    assert samples <= sum(perf.report(path, "sym").values()) <= samples * (2 if "{" in args[1] else 1) and samples
 
 
 @pytest.mark.root

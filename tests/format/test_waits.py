@@ -172,7 +172,8 @@ def test_report_reads_a_file_once(xprof, tmp_path):
     """For the names of samples and of waits together: beside that, only to look what file it is."""
     if not shutil.which("strace"):
         pytest.skip("no strace here")
-    lines = [line if line[0] != "map" else (*line[:-1], GENERATOR) for line in LINES]
+    build_id = re.search(r"Build ID: (\w+)", project.run(["readelf", "-n", GENERATOR]).stdout)[1]
+    lines = [line if line[0] != "map" else (*line[:-2], build_id, GENERATOR) for line in LINES]
     directory = made(tmp_path / "recording", lines)
     traced = tmp_path / "opened"
     done = project.run(["strace", "-f", "-e", "trace=openat", "-o", traced, xprof.path, "report", "--by=thread", directory])

@@ -145,7 +145,7 @@ def test_pprof_details(made, tmp_path):
     assert {"pid", "tid", "comm", "thread_comm"} == set(re.findall(r"^ *(\w+): Total", tags, re.M))
     assert re.search(r"the helper$", tags, re.M) and re.search(rf"{NAME}$", tags, re.M)
     listing = go_pprof("-list", "random_numbers", path)
-    assert re.search(r"^ +\S*[1-9]\S* +\S+ +\d+:\s+sum \+= rand\(\);", listing, re.M)
+    assert re.search(r"^ +\S+ +\S*[1-9]\S* +\d+:\s+sum \+= rand\(\);", listing, re.M)
     assert "accounting for 0, 0% of" in go_pprof("-top", f"-diff_base={path}", path)
 
 

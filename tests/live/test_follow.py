@@ -239,7 +239,8 @@ def test_one_clock_for_all_logs(xprof, record, chain):
     assert len(logs) == 30 and len({struct.unpack_from("<Q", log, 8) for log in logs}) == 1
     exported = xprof("export", "--calls", "--folded", "--by=process", "-o", "-", recorded.directory)
     assert exported.returncode == 0 and " Hz" not in exported.stderr, exported
-    assert len({line.split(";")[0] for line in exported.stdout.splitlines()}) == 30
+    called = [log for log in recorded.logs if log.entry["written"]]
+    assert len({line.split(";")[0] for line in exported.stdout.splitlines()}) == len(called) > 1
 
 
 @pytest.mark.parametrize("follow", [False, True], ids=["alone", "follow"])

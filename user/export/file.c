@@ -37,7 +37,13 @@ static int write_to(void *arg, int fd)
 		xp_debug("cannot give the file to the user behind sudo: %s", strerror(errno));
 	errno = 0;
 	err = writing->write(writing->arg, out);
-	if (!err && (ferror(out) || fflush(out)))
+	if (!err && ferror(out)) {
+		/* Calls since then may have set errno: what keeps writes from working shows once more. */
+		clearerr(out);
+		errno = 0;
+		err = fputc(0, out) == EOF || fflush(out) ? -errno : -EIO;
+	}
+	if (!err && fflush(out))
 		err = errno ? -errno : -EIO;
 	if (fclose(out) && !err)
 		err = -errno;

@@ -197,7 +197,8 @@ static int find_code(struct adding *adding, const struct xp_perf_track *track, c
 	if (!is_file(dso))
 		return xp_model_object_named(model, is_vdso ? "vdso" : "anon", is_vdso ? "[vdso]" : "[anon]",
 					     XP_CODE_UNKNOWN, &code->object);
-	if (strcmp(dso->path, STUB_PATH) == 0)
+	/* Without a copy in the recording. */
+	if (!binary && strcmp(dso->path, STUB_PATH) == 0)
 		return xp_model_object_named(model, "xprof", "[xprof]", XP_CODE_UNKNOWN, &code->object);
 	err = file_object(model, dso, binary, &code->object, &file);
 	if (!err)
