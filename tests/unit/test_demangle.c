@@ -20,6 +20,18 @@ static void test_names(void **state)
 		{ "_ZSt4sortIPiEvT_S1_", "void std::sort<int*>(int*, int*)" },
 		{ "_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write" }, /* Rust, legacy: without the hash */
 		{ "_RNvC5crate4main", "crate::main" },				  /* Rust, v0 */
+		/* C++20 and C++23: constraints, a class as a template argument, an explicit object parameter, _BitInt.
+		 */
+		{ "_Z11abbreviatedITkSt8integraliEvT_", "abbreviated" },
+		{ "_ZN4shop5StockITkSt8integraliE4takeEi", "shop::Stock::take" },
+		{ "_Z8requiredIiQgtstT_Li1EEvS0_", "required" },
+		{ "_ZN1SIiE8requiredITkSt8integralS0_EEvT_Qsr3stdE7is_sameE", "S::required" },
+		{ "_ZN2ns3BoxIiE3twoIiQsr3stdE7same_asITL0__T_EEES4_S4_i", "ns::Box::two" },
+		{ "_ZN2ns3BoxIiEC2ITkSt8integraljEET_", "ns::Box::Box" },
+		{ "_Z12lambda_paramITnDaXtlZ4mainE3$_0EEEvv", "lambda_param" },
+		{ "_ZNH1S13explicit_thisIRS_EEvOT_", "S::explicit_this" },
+		{ "_Z6bitintDB77_", "bitint" },
+		{ "_Z6bitintDU77_i", "bitint" },
 		{ "main", NULL },
 		{ "", NULL },
 		{ "_", NULL },
@@ -66,7 +78,7 @@ static void test_explosion(void **state)
 static void test_deep(void **state)
 {
 	static const char *const starts[] = { "_Z1f", "_ZN", "_RNvC", "_R" };
-	static const char *const repeated[] = { "P", "N", "F", "1aI", "X", "L_Z", "IS_" };
+	static const char *const repeated[] = { "P", "N", "F", "1aI", "X", "L_Z", "IS_", "Q", "TkN", "NH" };
 	static char symbol[100000];
 
 	(void)state;

@@ -36,6 +36,8 @@ static void test_names(void **state)
 	assert_true(matches("shop::pa*", template));
 	assert_true(matches("int shop::pack<int>(int)", template));
 	assert_false(matches("Stock::take", member));
+	assert_true(matches("shop::pack", "_ZN4shop4packITkSt8integraliEEvT_"));
+	assert_true(matches("shop::pa*", "_ZN4shop4packITkSt8integraliEEvT_"));
 	/* Names that are no good globs. */
 	assert_true(matches("shop::Map::operator[]", "_ZN4shop3MapixEi"));
 	assert_true(matches("shop::Map::operator*", "_ZN4shop3MapmlEi"));

@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"
@@ -48,15 +49,6 @@ static bool demangle(struct output *output, const char *symbol)
 		return true;
 	output->used = 0;
 	return cplus_demangle_v3_callback(symbol, DMGL_PARAMS | DMGL_ANSI, receive, output);
-}
-
-char *xp_demangle(const char *symbol)
-{
-	struct output output;
-
-	if (symbol[0] != '_' || strnlen(symbol, SYMBOL_BYTES_MAX) == SYMBOL_BYTES_MAX || !demangle(&output, symbol))
-		return NULL;
-	return strndup(output.text, output.used);
 }
 
 /* ---- short names ---- */
@@ -244,4 +236,109 @@ void xp_short_name(char *to, size_t to_size, const char *name)
 		snprintf(to, to_size, "%s", name);
 	else
 		to[text.used] = 0;
+}
+
+/* ---- manglings that libiberty does not know ---- */
+
+#define NEWER_BYTES_MAX 1024
+
+/* Length of the digits and capitals that number a substitution ("S1_"), a parameter ("T0_") or a size ("DB77_"). */
+static size_t number_bytes(const char *at)
+{
+	size_t bytes = strspn(at, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+
+	return at[bytes] == '_' ? bytes + 1 : 0;
+}
+
+/* Length of the token that starts here: an identifier, a literal such as "Lin1E", or letters with their number. */
+static size_t token_bytes(const char *at)
+{
+	size_t digits = strspn(at, "0123456789"), bytes;
+
+	if (digits) {
+		bytes = digits < 5 ? digits + strtoul(at, NULL, 10) : digits;
+		return strnlen(at, bytes);
+	}
+	if (*at == 'L' && islower((unsigned char)at[1])) {
+		bytes = 2 + strspn(at + 2, "n0123456789");
+		return at[bytes] == 'E' ? bytes + 1 : 1;
+	}
+	if ((*at == 'S' || *at == 'T' || *at == 'A') && number_bytes(at + 1))
+		return 1 + number_bytes(at + 1);
+	if (*at == 'D' && at[1])
+		return 2 + number_bytes(at + 2);
+	return (*at == 'S' || *at == 'T' || (*at == 'C' && isdigit((unsigned char)at[1]))) && at[1] ? 2 : 1;
+}
+
+/*
+ * Writes a symbol with what C++20 and C++23 have added replaced by older manglings. A constraint ("Tk") and the type of
+ * a template parameter ("Tn") become further template arguments, _BitInt becomes int, and an explicit object parameter
+ * ("H") becomes a usual one. So the name of the function stays, but its arguments do not. Returns the first requires
+ * clause ("Q") in to, which has the size of the symbol, or NULL.
+ */
+static char *make_older(char *to, const char *symbol)
+{
+	char *clause = NULL, *end = to;
+
+	for (size_t bytes; *symbol; symbol += bytes) {
+		bytes = token_bytes(symbol);
+		if (begins(symbol, "Tk") || begins(symbol, "Tn"))
+			continue;
+		if (!clause && *symbol == 'Q')
+			clause = end;
+		if (bytes > 2 && (begins(symbol, "DB") || begins(symbol, "DU"))) {
+			*end++ = 'i';
+		} else if (*symbol != 'H' || symbol[-1] != 'N') {
+			memcpy(end, symbol, bytes);
+			end += bytes;
+		}
+	}
+	*end = 0;
+	return clause;
+}
+
+/*
+ * Demangles a symbol up to its requires clause: what follows may refer to types in the clause. The clause is at the
+ * end, or ends the template arguments of the function itself.
+ */
+static bool demangle_up_to(struct output *output, char *clause, const char *symbol)
+{
+	static const char *const ends[] = { "", "Evv", "EEvv" };
+
+	for (size_t i = 0; i < XP_ARRAY_SIZE(ends); i++) {
+		strcpy(clause, ends[i]);
+		if (demangle(output, symbol))
+			return true;
+	}
+	return false;
+}
+
+/* Returns only the function's name: its parameters and template arguments may be wrong. */
+static char *demangle_newer(struct output *output, const char *symbol)
+{
+	char older[NEWER_BYTES_MAX + 4], *clause, *name;
+	struct text text = { .size = XP_DEMANGLED_BYTES_MAX };
+
+	if (!begins(symbol, "_Z") || strlen(symbol) >= NEWER_BYTES_MAX)
+		return NULL;
+	clause = make_older(older, symbol);
+	if (!(clause ? demangle_up_to(output, clause, older) : strcmp(older, symbol) && demangle(output, older)))
+		return NULL;
+	name = strndup(output->text, XP_MIN(output->used, sizeof(output->text) - 1));
+	text.to = output->text;
+	if (!name || !shorten(&text, name)) {
+		free(name);
+		return NULL;
+	}
+	free(name);
+	return strndup(output->text, text.used);
+}
+
+char *xp_demangle(const char *symbol)
+{
+	struct output output;
+
+	if (symbol[0] != '_' || strnlen(symbol, SYMBOL_BYTES_MAX) == SYMBOL_BYTES_MAX)
+		return NULL;
+	return demangle(&output, symbol) ? strndup(output.text, output.used) : demangle_newer(&output, symbol);
 }

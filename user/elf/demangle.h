@@ -13,7 +13,7 @@
 
 /*
  * Returns the demangled form of a symbol, which the caller frees, or NULL if it is not a mangled name (or out of
- * memory). A symbol from a hostile file may demangle to any bytes (see xp_clean_text()).
+ * memory). Of a mangling that libiberty does not know (C++20, C++23), it is the function's name alone. A symbol from a hostile file may demangle to any bytes (see xp_clean_text()).
  */
 char *xp_demangle(const char *symbol);
 
