@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import time
@@ -95,6 +96,38 @@ def test_a_server_that_answers(xprof, target, tmp_path):
     assert code == 0, err
     assert list(directory.glob("*.prof")), err
     busy.assert_works()
+
+
+def probe(xprof, pid, directory):
+    """What xprof says if it may not patch the target."""
+    args = ["record", "-p", pid, "-d", "1", "--no-samples", "--sled-mode", "probe", "-o", directory]
+    code, _, err = finish([xprof.path, *args])
+    assert code == 1 and not directory.exists(), err
+    return err
+
+
+def test_why_it_cannot_be_probed(xprof, target, tmp_path):
+    said = probe(xprof, target[1].process.pid, tmp_path / "out")
+    assert "is on a FUSE file system, and the kernel would wait for FUSE at each probe" in said
+
+
+def test_overlay_of_a_user_namespace(xprof, program, start, tmp_path):
+    """Its layers may be served, but need not be."""
+    if not shutil.which("unshare"):
+        pytest.skip("no unshare here")
+    path = pathlib.Path(program("live/programs/victim.c", "-O2", project.no_runtime()))
+    lower, upper, work, mounted = (tmp_path / name for name in ("lower", "upper", "work", "mounted"))
+    for directory in (lower, upper, work, mounted):
+        directory.mkdir()
+    shutil.copy(path, lower / "victim")
+    progress = tmp_path / "progress"
+    script = f"mount -t overlay o -o lowerdir={lower},upperdir={upper},workdir={work} {mounted} && exec {mounted}/victim 2 1000 {progress}"
+    process = start(["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script])
+    recording.wait_until(lambda: progress.exists() or process.poll() is not None, "the target does not start")
+    if process.poll() is not None:
+        pytest.skip("user namespaces cannot mount an overlay here")
+    said = probe(xprof, process.pid, tmp_path / "out")
+    assert "is on an overlay, whose layers may be FUSE file systems, and the kernel would wait for FUSE" in said
 
 
 @pytest.mark.parametrize(

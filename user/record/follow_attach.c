@@ -168,7 +168,7 @@ static int check_room(const struct xp_recording *recording, const struct xp_obje
 {
 	size_t max = xp_attach_max(recording->plan.multi), room = max;
 
-	if (object->is_copy)
+	if (object->original)
 		return -EREMOTE;
 	if (recording->probes.attach)
 		room = xp_attach_room(recording->probes.attach);
@@ -280,10 +280,11 @@ static void explain(struct xp_recording *recording, const struct xp_object *obje
 	else if (err == -E2BIG)
 		explain_budget(recording, object);
 	else if (err == -EREMOTE)
-		xp_refuse(why, why_size, err,
-			  "%s is on a FUSE file system, which the kernel would wait for at each probe: copy it to a "
-			  "local disk and start it there%s%s",
-			  object->path, *or_patch ? ", or have its sleds patched" : "", or_patch);
+		xp_refuse(
+		    why, why_size, err,
+		    "%s is on %s, and the kernel would wait for FUSE at each probe: copy the file to a local disk "
+		    "and start it there%s%s",
+		    object->path, object->original, *or_patch ? ", or have its sleds patched" : "", or_patch);
 	else if (err == -EMFILE)
 		xp_refuse(why, why_size, err,
 			  "too many open files for one probe per sled; raise `ulimit -n`, choose fewer functions with "

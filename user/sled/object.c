@@ -180,13 +180,13 @@ int xp_objects_add(struct xp_objects *objects, struct xp_object **result, const 
 {
 	struct xp_object *object;
 	struct stat st;
-	bool is_copy;
+	const char *original;
 	int err = -ENOMEM;
 
 	*malformed = false;
 	if (fstat(file->fd, &st))
 		return -errno;
-	is_copy = xp_chosen_original(&st);
+	original = xp_chosen_original(&st);
 	*result = find(objects, &st);
 	if (*result)
 		return 0;
@@ -194,7 +194,7 @@ int xp_objects_add(struct xp_objects *objects, struct xp_object **result, const 
 	if (!object)
 		return -ENOMEM;
 	object->fd = -1;
-	object->is_copy = is_copy;
+	object->original = original;
 	object->dev = st.st_dev;
 	object->inode = st.st_ino;
 	object->size = st.st_size;

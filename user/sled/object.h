@@ -55,10 +55,10 @@ struct xp_object {
 	/* Keeps the inode alive, and is the file that uprobes are attached to; -1 if there is no table. */
 	int fd;
 	/*
-	 * fd is a copy of a file that must not be probed, since reading that file may block in the kernel
-	 * (chosen_file.h).
+	 * If fd is a copy of a file that must not be probed, since reading that file may block in the kernel
+	 * (chosen_file.h): the kind of the file's file system. Otherwise NULL.
 	 */
-	bool is_copy;
+	const char *original;
 	struct xp_sled_table *table; /* NULL: not instrumented, or malformed */
 	uint32_t fn_base;	     /* function id i of the table has two numbers, see xp_object_number() */
 	/* Indices of the sleds to attach, by file offset: those that match --functions and are intact in the file. */

@@ -41,6 +41,7 @@ struct copy {
 	off_t size;
 	struct statx_timestamp changed;
 	int fd; /* sealed */
+	bool is_overlaid;
 	dev_t copy_dev;
 	ino_t copy_inode;
 };
@@ -149,7 +150,8 @@ static void note_stuck(dev_t dev, pid_t left)
 	stuck->retry_ns = now_ns + (RETRY_NS << XP_MIN(stuck->times, RETRY_SHIFT_MAX));
 	stuck->times++;
 	if (!chosen.has_warned)
-		xp_warn("a FUSE file system does not respond: programs on it are skipped for a while, so their "
+		xp_warn("a FUSE file system, or an overlay, does not respond: programs on it are skipped for a while, "
+			"so their "
 			"functions may have no names; copy them to a local disk");
 	chosen.has_warned = true;
 }
@@ -158,7 +160,8 @@ static void note_stuck(dev_t dev, pid_t left)
 
 struct answer {
 	int32_t err;
-	uint32_t is_served;
+	uint16_t is_served;
+	uint16_t is_overlaid; /* an overlay may have FUSE layers */
 	uint64_t bytes;
 };
 
@@ -203,7 +206,8 @@ static struct answer open_or_copy(const struct job *job)
 		answer.err = -errno;
 		return answer;
 	}
-	answer.is_served = system.f_type == FUSE_SUPER_MAGIC || system.f_type == OVERLAYFS_SUPER_MAGIC;
+	answer.is_overlaid = system.f_type == OVERLAYFS_SUPER_MAGIC;
+	answer.is_served = answer.is_overlaid || system.f_type == FUSE_SUPER_MAGIC;
 	if (!answer.is_served)
 		return answer;
 	fd = reopen(job->place);
@@ -302,7 +306,7 @@ static const struct copy *find_copy(const struct statx *st)
 }
 
 /* Takes ownership of the memfd. */
-static int add_copy(const struct statx *st, int fd, uint64_t bytes)
+static int add_copy(const struct statx *st, int fd, const struct answer *answer)
 {
 	struct copy *copy = &chosen.copies[chosen.copy_count];
 	struct stat own;
@@ -315,11 +319,12 @@ static int add_copy(const struct statx *st, int fd, uint64_t bytes)
 		.size = (off_t)st->stx_size,
 		.changed = st->stx_ctime,
 		.fd = fd,
+		.is_overlaid = answer->is_overlaid,
 		.copy_dev = own.st_dev,
 		.copy_inode = own.st_ino,
 	};
 	chosen.copy_count++;
-	chosen.copy_bytes += bytes;
+	chosen.copy_bytes += answer->bytes;
 	return 0;
 }
 
@@ -338,7 +343,7 @@ static int make_copy(int place, const struct statx *st)
 	if (none >= 0)
 		close(none);
 	if (!err && answer.is_served)
-		err = add_copy(st, job.to_fd, answer.bytes);
+		err = add_copy(st, job.to_fd, &answer);
 	if (err || !answer.is_served)
 		close(job.to_fd);
 	return err ? err : answer.is_served ? chosen.copies[chosen.copy_count - 1].fd : reopen(place);
@@ -362,22 +367,22 @@ static int open_served(int place, const struct statx *st)
 	return fd;
 }
 
-bool xp_chosen_original(struct stat *st)
+const char *xp_chosen_original(struct stat *st)
 {
-	bool is_copy = false;
+	const char *kind = NULL;
 
 	pthread_mutex_lock(&chosen.lock);
-	for (size_t i = 0; i < chosen.copy_count && !is_copy; i++) {
+	for (size_t i = 0; i < chosen.copy_count && !kind; i++) {
 		const struct copy *copy = &chosen.copies[i];
 
-		is_copy = copy->copy_inode == st->st_ino && copy->copy_dev == st->st_dev;
-		if (is_copy) {
-			st->st_dev = copy->dev;
-			st->st_ino = copy->inode;
-		}
+		if (copy->copy_inode != st->st_ino || copy->copy_dev != st->st_dev)
+			continue;
+		st->st_dev = copy->dev;
+		st->st_ino = copy->inode;
+		kind = copy->is_overlaid ? "an overlay, whose layers may be FUSE file systems" : "a FUSE file system";
 	}
 	pthread_mutex_unlock(&chosen.lock);
-	return is_copy;
+	return kind;
 }
 
 /* ---- opening ---- */

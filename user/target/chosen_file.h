@@ -42,9 +42,9 @@ int xp_chosen_find(int root, const char *path);
 int xp_chosen_open_place(int place, pid_t pid, ino_t inode);
 
 /*
- * True if st, from fstat(2) of a descriptor opened here, is that of a copy. Then replaces device and inode with those
- * of the original file.
+ * Returns NULL unless st, from fstat(2) of a descriptor opened here, is that of a copy. Otherwise replaces device and
+ * inode with those of the original file, and returns the kind of its file system, for messages.
  */
-bool xp_chosen_original(struct stat *st);
+const char *xp_chosen_original(struct stat *st);
 
 #endif
