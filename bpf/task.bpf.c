@@ -142,7 +142,7 @@ int BPF_PROG(task_new, struct task_struct *task, unsigned long clone_flags)
 	__u32 pid = bpf_get_current_pid_tgid() >> 32;
 	__u32 tid;
 
-	if (!(clone_flags & CLONE_VM) || !followed(pid))
+	if (!(clone_flags & CLONE_VM) || !followed(pid) || is_kernel_worker(task))
 		return 0;
 	tid = BPF_CORE_READ(task, pid);
 	if (!(clone_flags & CLONE_THREAD)) {
@@ -216,7 +216,7 @@ __noinline int list_tracee(__u32 number)
 	    entry == (void *)tracer + bpf_core_field_offset(struct task_struct, ptraced))
 		return 0;
 	tracees[number].tid = BPF_CORE_READ(task, pid);
-	tracees[number].fs_base = BPF_CORE_READ(task, thread.fsbase);
+	tracees[number].fs_base = is_kernel_worker(task) ? 0 : fs_base_of(task);
 	tracees[number].no_tsc = !has_tsc(task);
 	next_tracee = BPF_CORE_READ(entry, next);
 	return 1;

@@ -65,6 +65,18 @@ extern __u64 call_slots_round;
 #define RINGLESS_MIX 0x9e3779b97f4a7c15ull
 extern __u64 ringless[RINGLESS_THREADS];
 
+#define PF_IO_WORKER 0x00000010
+#define PF_USER_WORKER 0x00004000 /* Linux 6.4 */
+
+/*
+ * Whether the kernel created the thread for itself, for io_uring or vhost. Such a thread executes no code of the
+ * process, and has the fs base of the thread that caused it: a call ring is by fs base, and is for one thread.
+ */
+static __always_inline bool is_kernel_worker(struct task_struct *task)
+{
+	return BPF_CORE_READ(task, flags) & (PF_IO_WORKER | PF_USER_WORKER);
+}
+
 static __always_inline __u64 fs_base_of(struct task_struct *task)
 {
 	return BPF_CORE_READ(task, thread.fsbase);

@@ -270,7 +270,7 @@ _Static_assert(sizeof(struct xp_event_switch) == 32, "xp_event_switch");
 
 /* A thread that the caller of the BPF program `list_tracees` traces. */
 struct xp_bpf_tracee {
-	__u64 fs_base;
+	__u64 fs_base; /* 0: a thread of the kernel's own (io_uring, vhost) */
 	__u32 tid;
 	__u32 no_tsc; /* 1: see XP_TASK_NO_TSC */
 };

@@ -143,6 +143,23 @@ def test_two_threads_with_one_fs_base(memory):
     assert entered > 0.5 * sum(counted.values())
 
 
+def test_threads_of_the_kernel(waiting, program, record):
+    """io_uring creates threads in the process that have the fs base of their creator, and no code of the process."""
+    process = waiting(program("live/programs/memory.c", "-O1"), "kernel_threads", 1000)
+    process.send_signal(signal.SIGUSR1)
+    if process.stdout.readline() != "ready\n":
+        pytest.skip("no io_uring here")
+    assert len(os.listdir(f"/proc/{process.pid}/task")) > 1
+    session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    output = process.communicate(timeout=60)[0]
+    recorded = session.finish().adds_up()
+    process.output = output
+    assert_all_calls(process, recorded, ("work", "inner"))
+    assert recorded.totals["in_memory"] == recorded.totals["seen"]
+    assert recorded.manifest["processes"][0]["without_ring"] == 0
+
+
 def test_killed_with_its_last_call(memory):
     """The memory outlives the process: the last call before SIGKILL is in the log."""
     process, recorded = memory("kill", 5000)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #define _GNU_SOURCE
 /* What makes it hard to know whose calls are in whose memory: WAY COUNT, see main(). Prints how often it called. */
+#include <linux/io_uring.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
@@ -155,6 +156,44 @@ UNTRACED static void shared(long count)
 	}
 }
 
+/* The kernel creates two threads of its own in the process, for reads of an empty pipe. */
+UNTRACED static void begin_to_read(void)
+{
+	struct io_uring_params params = { 0 };
+	static char bytes[2];
+	int ring = (int)syscall(SYS_io_uring_setup, 2, &params), pipes[2];
+	unsigned int *queue, *tail;
+	struct io_uring_sqe *entries;
+	char *memory;
+
+	if (ring < 0 || pipe(pipes))
+		exit(77);
+	memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQ_RING);
+	entries = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQES);
+	queue = (unsigned int *)(memory + params.sq_off.array);
+	tail = (unsigned int *)(memory + params.sq_off.tail);
+	for (unsigned int i = 0; i < 2; i++) {
+		entries[i] = (struct io_uring_sqe){ .opcode = IORING_OP_READ,
+						    .flags = IOSQE_ASYNC,
+						    .fd = pipes[0],
+						    .addr = (unsigned long)&bytes[i],
+						    .len = 1 };
+		queue[i] = i;
+	}
+	__atomic_store_n(tail, 2, __ATOMIC_RELEASE);
+	if (syscall(SYS_io_uring_enter, ring, 2, 0, 0, NULL, 0) != 2)
+		exit(77);
+}
+
+/* Some before it waits, which exist when they are attached, and some after it. */
+UNTRACED static void kernel_threads(long count)
+{
+	begin_to_read();
+	wait_for_go(go_argc, go_argv);
+	begin_to_read();
+	work_often((void *)count);
+}
+
 /* Where the memory with the rings is; 0: there is none. */
 UNTRACED static char *find_rings(size_t *bytes)
 {
@@ -253,9 +292,17 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*run)(long count);
-	} ways[] = { { "fast", fast },	 { "threads", threads },      { "signals", signals }, { "vfork", vforks },
-		     { "fork", forks },	 { "shared", shared },	      { "steal", steal },     { "scribble", scribble },
-		     { "flood", flood }, { "forbid_tsc", forbid_tsc } };
+	} ways[] = { { "fast", fast },
+		     { "threads", threads },
+		     { "signals", signals },
+		     { "vfork", vforks },
+		     { "fork", forks },
+		     { "shared", shared },
+		     { "steal", steal },
+		     { "scribble", scribble },
+		     { "flood", flood },
+		     { "forbid_tsc", forbid_tsc },
+		     { "kernel_threads", kernel_threads } };
 	long count;
 
 	if (argc < 4)
