@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Sampling while the machine changes, or runs short: CPUs, names, pids, the side-band, space, privilege."""
 import contextlib
+import json
 import math
 import os
 import pathlib
@@ -604,3 +605,15 @@ def test_ring_that_is_too_small_for_snapshots(xprof, record, start, program):
         if totals["seen"] > 200 and not totals["lost"] and totals["stacks"]["complete"] > totals["seen"] / 2:
             return
     assert False, totals
+
+
+def test_text_moved_to_memory_without_a_file(xprof, record, start, program):
+    """As for huge pages: the mappings of the file around it tell what is there. Calls are not recorded, and why is told."""
+    process = start([program("live/programs/moved_text.c", "-O1", "-Wl,-z,max-page-size=4096", project.no_runtime())])
+    if process.stdout.readline() != "ready\n":
+        pytest.skip("text cannot be moved here")
+    recorded = record("-F", 499, "-d", "1", "-p", process.pid).finish()
+    assert "has moved code to memory without a file (huge pages), where no calls can be recorded" in recorded.messages
+    (group,) = json.loads(xprof("report", "--json", recorded.directory).stdout)["groups"]
+    flat = {function["function"]: function["flat"] for function in group["functions"]}
+    assert flat["spin"] > 0.8 * group["samples"] > 0

@@ -76,6 +76,48 @@ static void skip_where_it_cannot_be(const struct world *world)
 	}
 }
 
+/* Text that a program has moved to memory without a file has the name of the file around it. Other such code has not.
+ */
+static void test_moved_text(void **state)
+{
+	static const char text[] = "400000-401000 r--p 00000000 08:01 7 /app\n"
+				   "401000-403000 r-xp 00000000 00:00 0 \n"
+				   "403000-404000 r-xp 00003000 08:01 7 /app\n"
+				   "404000-405000 r-xp 00000000 00:0f 9 /anon_hugepage (deleted)\n"
+				   "405000-406000 r--p 00005000 08:01 7 /app\n"
+				   "406000-407000 r-xp 00000000 00:00 0 \n" /* the next one has another offset */
+				   "407000-408000 rw-p 00006000 08:01 7 /app\n"
+				   "408000-409000 r-xp 00000000 00:00 0 \n" /* the next one is another file */
+				   "409000-40a000 r--p 00008000 08:01 8 /app\n"
+				   "40a000-40b000 r-xp 00000000 00:00 0 \n"; /* the last one */
+	static const struct {
+		uint64_t start, file_offset;
+		bool moved;
+	} expected[] = { { 0x401000, 0x1000, true }, { 0x403000, 0x3000, false }, { 0x404000, 0x4000, true },
+			 { 0x406000, 0, false },     { 0x408000, 0, false },	  { 0x40a000, 0, false } };
+	struct xp_mappings mappings;
+	char *copy = strdup(text);
+
+	(void)state;
+	assert_int_equal(xp_mappings_parse(&mappings, copy, true), 0);
+	assert_int_equal(mappings.count, 6);
+	for (size_t i = 0; i < 6; i++) {
+		const struct xp_mapping *mapping = &mappings.list[i];
+
+		assert_int_equal(mapping->start, expected[i].start);
+		assert_int_equal(mapping->file_offset, expected[i].file_offset);
+		assert_int_equal(mapping->moved, expected[i].moved);
+		assert_int_equal(mapping->inode, i < 3 ? 7 : 0);
+		assert_string_equal(mapping->path, i < 3 ? "/app" : "");
+	}
+	xp_mappings_free(&mappings);
+	strcpy(copy, text);
+	assert_int_equal(xp_mappings_parse(&mappings, copy, false), 0);
+	free(copy);
+	assert_int_equal(mappings.count, 2); /* those with an inode and a path */
+	xp_mappings_free(&mappings);
+}
+
 static void test_split(void **state)
 {
 	struct world *world = *state;
@@ -104,6 +146,7 @@ static void test_unmapped(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_moved_text),
 		cmocka_unit_test_setup_teardown(test_split, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unmapped, setup, teardown),
 	};

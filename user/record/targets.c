@@ -150,6 +150,20 @@ static int check_patterns(struct xp_recording *recording)
 	return 0;
 }
 
+/* Whether the process has moved text to huge pages: calls are recorded only where a file is mapped. */
+static bool has_moved_text(pid_t pid)
+{
+	struct xp_mappings mappings;
+	bool found = false;
+
+	if (xp_mappings_read_all(&mappings, pid))
+		return false;
+	for (size_t i = 0; i < mappings.count; i++)
+		found |= mappings.list[i].moved;
+	xp_mappings_free(&mappings);
+	return found;
+}
+
 int xp_targets_check(struct xp_recording *recording)
 {
 	const struct xp_options *options = recording->options;
@@ -168,6 +182,10 @@ int xp_targets_check(struct xp_recording *recording)
 		if (refused)
 			xp_warn("all sleds of process %d (%s) were refused (see above); it is only sampled", first->pid,
 				first->comm);
+		else if (has_moved_text(first->pid))
+			xp_warn("process %d (%s) has moved code to memory without a file (huge pages), where no calls "
+				"can be recorded; it is only sampled",
+				first->pid, first->comm);
 		else
 			xp_info("process %d (%s) has no XRay sleds and is sampled only; to record its calls, build it "
 				"with `clang -fxray-instrument`",
@@ -183,6 +201,11 @@ int xp_targets_check(struct xp_recording *recording)
 		return xp_refuse(recording->why, sizeof(recording->why), -ENOENT,
 				 "no instrumented function matches --functions; `xprof list %d` shows their names",
 				 first->pid);
+	if (has_moved_text(first->pid))
+		return xp_refuse(recording->why, sizeof(recording->why), -ENOENT,
+				 "process %d (%s) has moved code to memory without a file (huge pages), where no calls "
+				 "can be recorded; omit --no-samples to sample it",
+				 first->pid, first->comm);
 	return xp_refuse(recording->why, sizeof(recording->why), -ENOENT,
 			 "process %d (%s) has no XRay sleds; build it with `clang -fxray-instrument` (and "
 			 "-fxray-instruction-threshold=1 for short functions too), or omit --no-samples to sample it",

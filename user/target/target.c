@@ -19,6 +19,7 @@
 #include "base/array.h"
 #include "base/small_file.h"
 #include "base/util.h"
+#include "target/address_space.h"
 #include "target/chosen_file.h"
 #include "target/memory.h"
 #include "target/status.h"
@@ -275,8 +276,8 @@ static void unescape(char *path)
 	*to = 0;
 }
 
-/* Returns 1 for a mapping, 0 for a line to skip. */
-static int parse_line(struct xp_mapping *mapping, char *line, bool all)
+/* Returns whether the line is a mapping. */
+static bool parse_line(struct xp_mapping *mapping, char *line, bool *executable)
 {
 	unsigned int major_nr, minor_nr;
 	char perms[5];
@@ -284,28 +285,75 @@ static int parse_line(struct xp_mapping *mapping, char *line, bool all)
 
 	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &mapping->start, &mapping->end,
 		   perms, &mapping->file_offset, &major_nr, &minor_nr, &mapping->inode, &path) != 7)
-		return 0;
-	if (perms[2] != 'x' || !path || mapping->start >= mapping->end)
-		return 0;
-	if (!all && (!mapping->inode || line[path] != '/'))
-		return 0;
+		return false;
+	if (!path || mapping->start >= mapping->end)
+		return false;
+	*executable = perms[2] == 'x';
+	mapping->moved = false;
 	mapping->dev = makedev(major_nr, minor_nr);
 	mapping->shared = perms[3] != 'p';
 	mapping->path = line + path;
 	unescape(mapping->path);
-	return 1;
+	return true;
+}
+
+static bool has_file(const struct xp_mapping *mapping)
+{
+	return mapping->inode && xp_file_kind_of(mapping->path) == XP_FILE_DISK;
+}
+
+/*
+ * Gives the mappings from index first on, which lie between two mappings, the identity of the file that both map.
+ * Returns 0 or -ENOMEM.
+ */
+static int mark_moved(struct xp_mappings *mappings, size_t first, const struct xp_mapping *before,
+		      const struct xp_mapping *after)
+{
+	const uint64_t base = before->start - before->file_offset;
+
+	if (before->inode != after->inode || before->dev != after->dev || base != after->start - after->file_offset)
+		return 0;
+	for (size_t i = first; i < mappings->count; i++) {
+		struct xp_mapping *mapping = &mappings->list[i];
+		char *path;
+
+		if (xp_file_kind_of(mapping->path) != XP_FILE_ANON)
+			continue;
+		path = strdup(before->path);
+		if (!path)
+			return -ENOMEM;
+		free(mapping->path);
+		*mapping = (struct xp_mapping){ .start = mapping->start,
+						.end = mapping->end,
+						.file_offset = mapping->start - base,
+						.dev = before->dev,
+						.inode = before->inode,
+						.moved = true,
+						.path = path };
+	}
+	return 0;
 }
 
 int xp_mappings_parse(struct xp_mappings *mappings, char *text, bool all)
 {
-	size_t room = 0;
+	struct xp_mapping before = { 0 }; /* the last one of a file, and what was kept until then */
+	size_t room = 0, kept = 0;
 	char *line, *rest = text;
 
 	memset(mappings, 0, sizeof(*mappings));
 	while ((line = strsep(&rest, "\n"))) {
 		struct xp_mapping mapping;
+		bool executable;
 
-		if (!parse_line(&mapping, line, all))
+		if (!parse_line(&mapping, line, &executable))
+			continue;
+		if (all && has_file(&mapping)) {
+			if (before.inode && mark_moved(mappings, kept, &before, &mapping))
+				goto no_memory;
+			before = mapping;
+			kept = mappings->count + executable;
+		}
+		if (!executable || (!all && (!mapping.inode || mapping.path[0] != '/')))
 			continue;
 		if (mappings->count == XP_MAPPINGS_MAX) {
 			xp_mappings_free(mappings);

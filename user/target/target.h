@@ -65,6 +65,7 @@ struct xp_mapping {
 	uint64_t dev;	/* makedev(major, minor) */
 	uint64_t inode; /* 0: no file */
 	bool shared;	/* writes to it would go to the file */
+	bool moved; /* memory without a file, in place of this part of the file's text: see xp_mappings_read_all() */
 	char *path; /* as the target sees it, octal escapes undone; without a file: "", or a name such as "[vdso]" or
 		       "[heap]" */
 };
@@ -82,7 +83,11 @@ struct xp_mappings {
  * XP_MAPPINGS_MAX, -ETIMEDOUT, -ENOMEM. The caller frees them.
  */
 int xp_mappings_read(struct xp_mappings *mappings, pid_t pid);
-/* Reads all executable mappings, including those without a file. */
+/*
+ * Reads all executable mappings, including those without a file. A program can move its text to huge pages at the same
+ * addresses (iodlr, node --use-largepages). Memory without a file that lies between two mappings of one file, which
+ * leave exactly its place, is taken for such text: the mapping has the file's identity and offset, and is `moved`.
+ */
 int xp_mappings_read_all(struct xp_mappings *mappings, pid_t pid);
 /* Reads /proc/PID/maps completely, terminated, like xp_target_memory_maps(). The caller frees it. */
 int xp_mappings_text(char **text, pid_t pid);
