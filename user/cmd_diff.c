@@ -94,6 +94,8 @@ enum xp_exit xp_cmd_diff(const struct xp_options *options)
 		return XP_EXIT_USAGE;
 	/* A name is worth a download only to those who say so. */
 	unsetenv("DEBUGINFOD_URLS");
+	if (options->export_path)
+		xp_export_file_end_by_signals();
 	err = xp_diff_read(&reading, paths, &how);
 	if (!err)
 		err = write_diff(&reading.pair, options);

@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "elf/function_patterns.h"
 #include "export/export.h"
+#include "export/file.h"
 
 static unsigned int formats_of(const struct xp_options *options)
 {
@@ -57,6 +58,7 @@ enum xp_exit xp_cmd_export(const struct xp_options *options)
 	};
 	int err = set_up_debuginfod(options);
 
+	xp_export_file_end_by_signals();
 	if (!err)
 		err = xp_export(options->operands[0], &how);
 	xp_pattern_uses_free(uses);

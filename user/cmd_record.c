@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <grp.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -32,6 +33,7 @@ static int export_recording(void *arg)
 	if (xp_own_file_user(&uid, &gid) && (setgroups(0, NULL) || setgid(gid) || setuid(uid)))
 		return xp_fail(XP_EXIT_FAILED, "cannot export as user %u: %s", uid, strerror(errno));
 	xp_privilege_drop();
+	signal(SIGTERM, SIG_DFL); /* from end_export() */
 	options.command = XP_CMD_EXPORT;
 	options.operands = operands;
 	options.operand_count = 1;
@@ -40,6 +42,14 @@ static int export_recording(void *arg)
 	options.functions = (struct xp_text_list){ 0 };
 	options.tid = 0;
 	return (int)xp_cmd_export(&options);
+}
+
+/* SIGTERM makes the child remove its incomplete file, if it gets a CPU. */
+static void end_export(struct xp_child *child)
+{
+	kill(child->pid, SIGTERM);
+	if (xp_child_wait(child->pid, POLL_MS) == -EAGAIN)
+		xp_child_kill(child, POLL_MS);
 }
 
 static enum xp_exit export_at_the_end(const struct xp_options *options)
@@ -57,7 +67,7 @@ static enum xp_exit export_at_the_end(const struct xp_options *options)
 		return xp_fail(XP_EXIT_FAILED, "cannot export the recording: %s", strerror(-code));
 	while ((code = xp_child_wait(child.pid, POLL_MS)) == -EAGAIN)
 		if (xp_interrupted())
-			xp_child_kill(&child, POLL_MS);
+			end_export(&child);
 	if (code < 0)
 		xp_error("the export was ended before it was complete; `xprof export %s` makes it",
 			 options->output_dir);

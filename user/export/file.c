@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,6 +18,34 @@ struct writing {
 	xp_export_write *write;
 	void *arg;
 };
+
+/* The incomplete file, for end_by_signal(): valid while is_there. */
+static struct {
+	volatile sig_atomic_t is_there;
+	int dir_fd;
+	char name[XP_LOG_NAME_MAX + sizeof(XP_LOG_PART)];
+} part;
+
+static void end_by_signal(int number)
+{
+	static const char text[] = "xprof: error: interrupted: the output is incomplete; no file of it is left\n";
+
+	if (part.is_there)
+		unlinkat(part.dir_fd, part.name, 0);
+	xp_write_all(STDERR_FILENO, text, sizeof(text) - 1);
+	raise(number);
+}
+
+void xp_export_file_end_by_signals(void)
+{
+	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
+	const struct sigaction action = { .sa_handler = end_by_signal, .sa_flags = (int)SA_RESETHAND | SA_NODEFER };
+	struct sigaction before;
+
+	for (size_t i = 0; i < XP_ARRAY_SIZE(numbers); i++)
+		if (!sigaction(numbers[i], NULL, &before) && before.sa_handler != SIG_IGN)
+			sigaction(numbers[i], &action, NULL);
+}
 
 /* Writes all to fd, which stays open. */
 static int write_to(void *arg, int fd)
@@ -50,6 +79,19 @@ static int write_to(void *arg, int fd)
 	return err;
 }
 
+/* The file appears under its name once it is whole. */
+static int make(int dir_fd, const char *name, struct writing *writing)
+{
+	int err;
+
+	snprintf(part.name, sizeof(part.name), "%s" XP_LOG_PART, name);
+	part.dir_fd = dir_fd;
+	part.is_there = true;
+	err = xp_log_file_make(dir_fd, name, write_to, writing);
+	part.is_there = false;
+	return err;
+}
+
 int xp_export_file_given(const char *path, xp_export_write *write, void *arg)
 {
 	struct writing writing = { write, arg };
@@ -71,7 +113,7 @@ int xp_export_file_given(const char *path, xp_export_write *write, void *arg)
 	fd = xp_trusted_dir_open(directory);
 	if (fd < 0)
 		return fd;
-	err = xp_log_file_make(fd, slash ? slash + 1 : path, write_to, &writing);
+	err = make(fd, slash ? slash + 1 : path, &writing);
 	close(fd);
 	return err;
 }
@@ -86,7 +128,7 @@ int xp_export_file_made(const char *directory, const char *name, xp_export_write
 		return dir_fd;
 	err = fstat(dir_fd, &dir) ? -errno : xp_owner_rights_take(&dir);
 	if (!err)
-		err = xp_log_file_make(dir_fd, name, write_to, &writing);
+		err = make(dir_fd, name, &writing);
 	own_err = xp_owner_rights_return();
 	close(dir_fd);
 	return err ? err : own_err;

@@ -20,6 +20,12 @@ int xp_export_file_given(const char *path, xp_export_write *write, void *arg);
  */
 int xp_export_file_made(const char *directory, const char *name, xp_export_write *write, void *arg);
 
+/*
+ * Call this once, before an export or a comparison is made. SIGINT, SIGTERM and SIGHUP, unless they are ignored, then
+ * print a message, remove the incomplete file, and end xprof as they would have done.
+ */
+void xp_export_file_end_by_signals(void);
+
 /* The text of such an error. */
 const char *xp_export_file_reason(int err);
 
