@@ -372,8 +372,9 @@ static size_t print_objects(pid_t pid, const struct xp_mappings *mappings)
 		close(fd);
 		if (err)
 			continue;
-		xp_put_line(stdout, "%-9s %-14s %s: %zu functions, %zu sleds", "ok", "object", mapping->path,
-			    table->function_count, table->sled_count);
+		xp_put_line(stdout, "%-9s %-14s %s: %zu function%s, %zu sled%s", "ok", "object", mapping->path,
+			    table->function_count, xp_plural_s(table->function_count), table->sled_count,
+			    xp_plural_s(table->sled_count));
 		xp_sled_table_free(table);
 		instrumented++;
 	}

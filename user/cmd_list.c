@@ -45,7 +45,8 @@ static void print_heading(const struct listing *listing, const char *path, const
 {
 	if (listing->objects)
 		putchar('\n');
-	xp_put(stdout, "# %s: %zu functions, %zu sleds, map version %u", path, table->function_count, table->sled_count,
+	xp_put(stdout, "# %s: %zu function%s, %zu sled%s, map version %u", path, table->function_count,
+	       xp_plural_s(table->function_count), table->sled_count, xp_plural_s(table->sled_count),
 	       table->map_version);
 	if (table->build_id_bytes)
 		xp_put(stdout, ", build id ");

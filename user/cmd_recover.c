@@ -83,10 +83,11 @@ static int recover_rings(int dir_fd, const char *dir_name, const char *entry, ui
 		say_kept(dir_name, entry, err, why);
 		return err;
 	}
-	xp_info("%s/%s: %" PRIu64 " records of calls of %zu threads were still in the memory of process %d", dir_name,
-		entry, rings.left.calls, rings.left.threads, rings.pid);
+	xp_info("%s/%s: %" PRIu64 " record%s of calls of %zu thread%s found in the memory of process %d", dir_name,
+		entry, rings.left.calls, xp_plural_s(rings.left.calls), rings.left.threads,
+		xp_plural_s(rings.left.threads), rings.pid);
 	if (rings.left.unstored + rings.left.lost)
-		xp_info("  up to %" PRIu64 " records before them are lost: xprof had taken them, and was killed before "
+		xp_info("  up to %" PRIu64 " earlier ones are lost: xprof had taken them, and was killed before "
 			"it stored them",
 			rings.left.unstored + rings.left.lost);
 	if (rings.left.wraps && rings.left.overwritten)
@@ -102,8 +103,9 @@ static void say_recovered(const struct place *place, const struct xp_spool_resul
 	const char *dir_name = place->dir_name;
 	struct xp_shell_path log, exe;
 
-	xp_info("%s/%s: %u threads, %" PRIu64 " function records, %" PRIu64 " events", dir_name, result->final_name,
-		result->threads, result->stats.functions, result->stats.events);
+	xp_info("%s/%s: %u thread%s, %" PRIu64 " function record%s, %" PRIu64 " event%s", dir_name, result->final_name,
+		result->threads, xp_plural_s(result->threads), result->stats.functions,
+		xp_plural_s(result->stats.functions), result->stats.events, xp_plural_s(result->stats.events));
 	if (result->dropped_bytes)
 		xp_info("  %" PRIu64 " bytes at the end of its spool were incomplete", result->dropped_bytes);
 	xp_info("  llvm-xray account %s -instr_map=%s", xp_shell_path(&log, "%s/%s", dir_name, result->final_name),
@@ -199,7 +201,8 @@ static void recover_entries(struct place *place, bool *failed)
 		struct xp_shell_path dir;
 
 		if (flights)
-			xp_info("%s/" XP_MANIFEST_NAME ": names %zu logs of flight recorders", dir_name, flights);
+			xp_info("%s/" XP_MANIFEST_NAME ": names %zu log%s of flight recorders", dir_name, flights,
+				xp_plural_s(flights));
 		xp_info("%s: xprof report %s", dir_name, xp_shell_path(&dir, "%s", dir_name));
 	} else if (!count && !removed) {
 		xp_info("%s: nothing to recover", dir_name);

@@ -21,10 +21,9 @@ static void tell_left(pid_t pid)
 	count = xp_left_rings_count(left);
 	xp_left_rings_free(left);
 	if (count)
-		xp_info("  %" PRIu64
-			" records of calls are still in its memory: `xprof recover -p %d` saves them, as long as the "
+		xp_info("  %" PRIu64 " record%s still in its memory: `xprof recover -p %d` saves them, as long as the "
 			"process runs",
-			count, pid);
+			count, count == 1 ? " of a call is" : "s of calls are", pid);
 }
 
 static enum xp_exit restore(pid_t pid)
@@ -46,8 +45,9 @@ static enum xp_exit restore(pid_t pid)
 		return err == -EACCES ? XP_EXIT_ENVIRONMENT : XP_EXIT_FAILED;
 	}
 	if (unpatched.sleds)
-		xp_info("process %d (%s): restored %zu sleds in %zu files; the process was stopped for %.1f ms", pid,
-			info.comm, unpatched.sleds, unpatched.objects, unpatched.ns / 1e6);
+		xp_info("process %d (%s): restored %zu sled%s in %zu file%s; the process was stopped for %.1f ms", pid,
+			info.comm, unpatched.sleds, xp_plural_s(unpatched.sleds), unpatched.objects,
+			xp_plural_s(unpatched.objects), unpatched.ns / 1e6);
 	else
 		xp_info("process %d (%s): no sleds patched by xprof", pid, info.comm);
 	tell_left(pid);

@@ -45,6 +45,21 @@ def test_one_place_writes(repo):
     assert not found
 
 
+NUMBERED = re.compile(
+    r'(?:%zu|%u|%" PRIu64\s*") (?:of [%\w]+ )?(?:threads|samples|calls|functions|waits|records|files|stacks|logs|processes|switches)\b')
+# Printed only if the number is above 1, or nothing else is.
+ABOVE_ONE = r"ne of %zu logs|\" in %|of %zu processes"
+
+
+@pytest.mark.parametrize("where", ["report", "explain", "diff", "record/summary.c", "record/messages.c", "cmd_recover.c", "cmd_list.c"])
+def test_numbers_have_the_form_of_their_noun(repo, where):
+    """Not "1 threads": the ending depends on the number (base/util.h)."""
+    place = repo / "user" / where
+    code = {path.name: path.read_text() for path in (place.rglob("*.c") if place.is_dir() else [place])}
+    found = [text[m.start() - 6 : m.end()] for text in code.values() for m in NUMBERED.finditer(text)]
+    assert not [text for text in found if not re.search(ABOVE_ONE, text)]
+
+
 @pytest.mark.parametrize(
     "args",
     [

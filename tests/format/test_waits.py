@@ -101,8 +101,8 @@ def test_what_has_no_waits(xprof, tmp_path):
 
 ACCOUNTS = {"seen": 12, "written": 4, "filtered": {"shorter": 5, "not_chosen": 3}, "lost": 0, "missed": 0, "thread_count": 2,
             "running_s": 0.5, "runnable_s": 0.013, "blocked_s": 0.02,
-            "threads": [{"pid": SERVER, "tid": SERVER, "image": 1, "name": "server", "running_s": 0.25, "runnable_s": 0.003, "blocked_s": 0.009},
-                        {"pid": SERVER, "tid": HOLDER, "image": 1, "name": "holder", "running_s": 0.25, "runnable_s": 0.01, "blocked_s": 0.011}]}
+            "threads": [{"pid": SERVER, "tid": SERVER, "image": 1, "name": "server", "waits": 8, "missed": 1, "running_s": 0.25, "runnable_s": 0.003, "blocked_s": 0.009},
+                        {"pid": SERVER, "tid": HOLDER, "image": 1, "name": "holder", "waits": 5, "missed": 0, "running_s": 0.25, "runnable_s": 0.01, "blocked_s": 0.011}]}
 
 
 def test_sums_do_not_wrap(xprof, tmp_path):
@@ -120,7 +120,7 @@ def test_sums_of_accounts_and_models_do_not_wrap(xprof, tmp_path):
     threads = [{"pid": SERVER, "tid": SERVER + i, "image": 1, "name": "x", "running_s": 1e9, "runnable_s": 1e9, "blocked_s": 1e9} for i in range(30)]
     directory = made(tmp_path / "recording", [*LINES, *[ever] * 3], waits={**ACCOUNTS, "threads": threads})
     (process,) = json.loads(reported(xprof, "--json", directory))["groups"]
-    assert process["waits"]["account"] == {"threads": 30, "running_ns": 2**63 - 1, "runnable_ns": 2**63 - 1, "blocked_ns": 2**63 - 1}
+    assert process["waits"]["account"] == {"threads": 30, "seen": 0, "running_ns": 2**63 - 1, "runnable_ns": 2**63 - 1, "blocked_ns": 2**63 - 1}
     tree = json.loads(reported(xprof, "--json", "--tree", "--off-cpu", directory))
     assert tree["whole_ns"] == tree["nodes"][0]["total_ns"] == 2**63 - 1
     done = xprof("export", "--off-cpu", "--folded", "-o", "-", directory)
@@ -151,7 +151,7 @@ def test_report(xprof, tmp_path):
     """Beside the samples: how threads spent their time, and where they waited, each wait times its weight."""
     directory = made(tmp_path / "recording", LINES, waits=ACCOUNTS)
     (process,) = json.loads(reported(xprof, "--json", directory))["groups"]
-    assert process["waits"]["account"] == {"threads": 2, "running_ns": 500 * MS, "runnable_ns": 13 * MS, "blocked_ns": 20 * MS}
+    assert process["waits"]["account"] == {"threads": 2, "seen": 12, "running_ns": 500 * MS, "runnable_ns": 13 * MS, "blocked_ns": 20 * MS}
     assert (process["waits"]["recorded"], process["waits"]["count"]) == (4, 7)
     assert (process["waits"]["total_ns"], process["waits"]["runnable_ns"]) == (WHOLE, MS + 7 * MS + 4 * MS // 2)
     lock, of_many, preempted = process["waits"]["places"]
@@ -164,7 +164,7 @@ def test_report(xprof, tmp_path):
     text = reported(xprof, directory)
     assert "not in the tables of waits: 5 shorter than the minimum\n" in text
     assert "2 threads: 500 ms on a CPU, 13.0 ms runnable, 20.0 ms blocked\n" in text
-    assert "7 waits, 24.0 ms together; 4 of them were recorded and stand for all\n" in text
+    assert "12 waits seen, 4 written, which represent about 7: 24.0 ms\n" in text
     assert re.search(r"^ +2 +9.00 ms +37.50% +1.00 ms +5.00 ms  lock +holder \(8\) +app\+0x11 < app\+0x200$", text, re.M)
 
 
@@ -204,7 +204,7 @@ def test_report_without_accounts(xprof, directory):
 def test_report_of_a_thread_that_only_waits(xprof, tmp_path):
     directory = made(tmp_path / "recording", LINES[:2] + LINES[4:5], waits={})
     (directory / "server.7.prof").write_bytes(hand_made.profile([], ""))
-    assert "1 wait, 4.00 ms together\n" in reported(xprof, directory)
+    assert "1 wait written: 4.00 ms\n" in reported(xprof, directory)
 
 
 def test_tree(xprof, directory):

@@ -30,6 +30,14 @@ RECORD = re.compile(
 RECORDING = re.compile(r"^xprof: recording\b", re.M)
 SEEN = re.compile(r"(\d+) events? seen = (\d+) written \+ (\d+) filtered \+ (\d+) lost(?: \+ (\d+) overwritten)?$", re.M)
 
+FILTERED = re.compile(r"\nxprof:   (\d+) filtered = (\d+ .*)$", re.M)
+# Members of totals.filtered in the manifest, and what the summary prints.
+REASONS = {
+    "unmatched_exit": "exits without an entry", "min_duration": "of calls shorter than --min-duration",
+    "too_deep": "of too deep calls", "outside": "while sleds were attached or detached",
+    "duplicate": "seen twice while the budget changed probes", "other_process": "of other processes",
+}
+
 
 class Record:
     __slots__ = ("id", "name", "args", "cpu", "thread", "kind", "tsc")
@@ -42,6 +50,16 @@ class Record:
         self.thread = int(match["thread"])
         self.kind = match["kind"]
         self.tsc = int(match["tsc"])
+
+
+def filtered(messages, at):
+    """{reason: number} of the line after the one that ends at `at`; empty if that line is about something else."""
+    found = FILTERED.match(messages, at)
+    if not found:
+        return {}
+    reasons = {text: int(number) for number, text in (part.split(" ", 1) for part in found[2].split(" + "))}
+    assert int(found[1]) == sum(reasons.values()), messages
+    return reasons
 
 
 def signal_twice(process, number, pause_s):
@@ -211,6 +229,8 @@ class Recording:
         summary += (totals["overwritten"],)
         found = SEEN.search(self.messages)
         assert found and tuple(map(int, found.groups("0"))) == summary, f"{summary} and the summary:\n{self.messages}"
+        reasons = {text: totals["filtered"][name] for name, text in REASONS.items() if totals["filtered"][name]}
+        assert filtered(self.messages, found.end()) == reasons, f"{reasons} and the summary:\n{self.messages}"
         return self
 
 

@@ -25,6 +25,8 @@ PLACES = {"sleeper": "wait_asleep", "taker": "wait_for_lock", "reader": "wait_fo
           "starved": "wait_for_cpu"}
 WAKERS = {"taker": "holder", "reader": "writer", "addressee": "mailer"}
 
+REASONS = {"shorter": "shorter than the minimum", "not_chosen": "not sampled, which the written waits represent"}
+
 Truth = collections.namedtuple("Truth", "name tid waited_ns switches run_delay_ns life_ns birth_ns death_ns")
 
 
@@ -32,6 +34,10 @@ def adds_up(recorded):
     assert recorded.status == 0, recorded.messages
     waits = recorded.manifest["waits"]
     assert waits["seen"] == waits["written"] + sum(waits["filtered"].values()) + waits["lost"], waits
+    summary = re.search(r"(\d+) waits? seen = (\d+) written \+ (\d+) filtered \+ (\d+) lost$", recorded.messages, re.M)
+    filtered = {REASONS[name]: count for name, count in waits["filtered"].items() if count}
+    assert [int(n) for n in summary.groups()] == [waits["seen"], waits["written"], sum(filtered.values()), waits["lost"]]
+    assert recording.filtered(recorded.messages, summary.end()) == filtered, recorded.messages
     assert waits["lost"] == waits["stacks_lost"] == waits["sums_lost"] == 0, waits
     return waits
 
@@ -295,7 +301,11 @@ def test_minimum(xprof, record, program):
 
 
 def test_report(known, xprof):
-    """Each thread's account, its waits to the ns, and who woke it."""
+    """Each thread's account, its waits to the ns, and who woke it. The title has the number of the summary."""
+    title = re.search(r"(\d+) waits? seen, (\d+) written", xprof("report", "--off-cpu", "--by=none", known.recorded.directory).stdout)
+    waits = known.recorded.manifest["waits"]
+    assert [int(n) for n in title.groups()] == [waits["seen"], waits["written"]]
+    assert waits["seen"] == sum(t["waits"] - t["missed"] for t in known.threads.values())
     done = xprof("report", "--json", "--off-cpu", "--by=thread", known.recorded.directory)
     assert done.returncode == 0, done.stderr
     groups = {group["tid"]: group["waits"] for group in json.loads(done.stdout)["groups"]}

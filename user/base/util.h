@@ -55,6 +55,20 @@ static inline int xp_compare_u64(const void *a, const void *b)
 	return xp_compare(*(const uint64_t *)a, *(const uint64_t *)b);
 }
 
+/* The ending of a noun after a number, and the verb after that. */
+static inline const char *xp_plural_s(uint64_t number)
+{
+	return number == 1 ? "" : "s";
+}
+static inline const char *xp_plural_es(uint64_t number)
+{
+	return number == 1 ? "" : "es";
+}
+static inline const char *xp_plural_s_are(uint64_t number)
+{
+	return number == 1 ? " is" : "s are";
+}
+
 /* number * to / from, or UINT64_MAX if it is more. from 0: unknown, returns number. */
 static inline uint64_t xp_scale(uint64_t number, uint64_t to, uint64_t from)
 {

@@ -131,10 +131,10 @@ static void put_rows(const struct page *page, enum xp_diff_verdict kind)
 	if (!count)
 		return;
 	if (count > page->style->limit)
-		snprintf(heading, sizeof(heading), "%s (%" PRIu64 " of %zu functions)", headings[kind],
-			 page->style->limit, count);
+		snprintf(heading, sizeof(heading), "%s (%" PRIu64 " of %zu function%s)", headings[kind],
+			 page->style->limit, count, xp_plural_s(count));
 	else
-		snprintf(heading, sizeof(heading), "%s (%zu function%s)", headings[kind], count, count == 1 ? "" : "s");
+		snprintf(heading, sizeof(heading), "%s (%zu function%s)", headings[kind], count, xp_plural_s(count));
 	put_heading(page, heading);
 	for (size_t i = 0; i < page->diff->row_count && shown < page->style->limit; i++) {
 		if (kind_of(&page->diff->rows[i]) != kind)
@@ -151,11 +151,11 @@ static void put_sides(const struct page *page)
 
 		xp_put(page->out, "%c: %s", (int)('A' + i), side->path);
 		if (page->diff->kind == XP_MODEL_CALLS)
-			xp_put(page->out, ", %" PRIu64 " calls", side->calls);
+			xp_put(page->out, ", %" PRIu64 " call%s", side->calls, xp_plural_s(side->calls));
 		else if (page->diff->kind == XP_MODEL_WAITS)
 			xp_put(page->out, ", %.2f s of waits", (double)side->total / 1e9);
 		else
-			xp_put(page->out, ", %" PRIu64 " samples", side->total);
+			xp_put(page->out, ", %" PRIu64 " sample%s", side->total, xp_plural_s(side->total));
 		if (side->length_ns)
 			xp_put(page->out, " in %.2f s", (double)side->length_ns / 1e9);
 		if (side->length_ns && page->diff->kind == XP_MODEL_SAMPLES)
@@ -172,16 +172,16 @@ static void put_verdict(const struct page *page)
 
 	putc('\n', page->out);
 	if (changed)
-		xp_put(page->out, "%zu of %zu functions changed by more than the noise of sampling.", changed,
-		       diff->row_count);
+		xp_put(page->out, "%zu of %zu function%s changed by more than the noise of sampling.", changed,
+		       diff->row_count, xp_plural_s(diff->row_count));
 	else
 		xp_put(page->out, "No function changed by more than the noise of sampling%s.",
 		       with_total ? ", but with all CPU time" : "");
 	if (diff->tested)
-		xp_put_line(page->out, " (%s, level %g %% for all %zu functions that have samples enough together)",
+		xp_put_line(page->out, " (%s, level %g %% for all %zu function%s that have samples enough together)",
 			    diff->basis == XP_DIFF_PER_SECOND ? "exact conditional test of Poisson rates"
 							      : "Fisher's exact test",
-			    100 * XP_DIFF_LEVEL, diff->tested);
+			    100 * XP_DIFF_LEVEL, diff->tested, xp_plural_s(diff->tested));
 	else
 		xp_put_line(page->out, " No function has enough samples for the test.");
 	if (with_total)
@@ -222,9 +222,9 @@ static void put_waits(struct page *page)
 	char heading[160], ratio[32];
 
 	find_name_columns(page, shown);
-	snprintf(heading, sizeof(heading), "%s (%zu of %zu functions), by the change of their time",
+	snprintf(heading, sizeof(heading), "%s (%zu of %zu function%s), by the change of their time",
 		 diff->basis == XP_DIFF_SHARES ? "Share of all waits, %" : "ms of waits in each second", shown,
-		 diff->row_count);
+		 diff->row_count, xp_plural_s(diff->row_count));
 	put_heading(page, heading);
 	fprintf(page->out, "%9s %9s %9s %9s  %-*s  Object\n", "A", "B", "Change", "", page->name_columns,
 		diff->by_total ? "Function and its callees" : "Function");
@@ -309,8 +309,8 @@ static void put_calls(struct page *page)
 	char heading[160], title[32];
 
 	snprintf(title, sizeof(title), "%s %s", diff->by_total ? "Total" : "Self", xp_diff_unit(diff));
-	snprintf(heading, sizeof(heading), "Calls (%zu of %zu functions), by the change of their time", shown,
-		 diff->row_count);
+	snprintf(heading, sizeof(heading), "Calls (%zu of %zu function%s), by the change of their time", shown,
+		 diff->row_count, xp_plural_s(diff->row_count));
 	put_heading(page, heading);
 	fprintf(page->out, "  %10s %12s", title,
 		diff->sides[0].length_ns && diff->sides[1].length_ns ? "Calls/s" : "Calls");

@@ -34,7 +34,8 @@ static int read_pprof(struct xp_diff_reading *reading, size_t side, const char *
 	if (!err)
 		err = xp_model_cut_depth(&model, &cut);
 	if (!err && model.dropped)
-		xp_warn("%s: %" PRIu64 " samples are missing: it has too many different stacks", path, model.dropped);
+		xp_warn("%s: %" PRIu64 " sample%s missing: it has too many different stacks", path, model.dropped,
+			xp_plural_s_are(model.dropped));
 	if (!err)
 		err = add_model(reading, side, &model, path);
 	xp_model_free(&model);

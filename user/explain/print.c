@@ -137,8 +137,8 @@ static void print_meanwhile(const struct page *page, const struct xp_timed_wait 
 			return;
 		xp_story_thread(name, &explanation->times.model, waker.thread);
 		if (!waker.wait) {
-			xp_put_line(page->out, "       meanwhile %s ran, %" PRIu64 " samples, most in:", name,
-				    waker.samples);
+			xp_put_line(page->out, "       meanwhile %s ran, %" PRIu64 " sample%s, most in:", name,
+				    waker.samples, xp_plural_s(waker.samples));
 			print_stack(page, 9, waker.stack, NULL);
 			return;
 		}
@@ -263,7 +263,7 @@ static void print_samples(const struct page *page, const struct xp_story *story,
 		const struct xp_story_stack *stack = &story->stacks[i];
 
 		xp_put_line(page->out, "   %" PRIu64 " of %" PRIu64 " sample%s on a CPU:", stack->samples,
-			    story->samples, story->samples == 1 ? "" : "s");
+			    story->samples, xp_plural_s(story->samples));
 		print_stack(page, 7, stack->stack, function);
 	}
 }
@@ -332,16 +332,17 @@ static void print_functions(const struct page *page)
 			continue;
 		shown++;
 		xp_put_line(page->out, "%s: %" PRIu64 " call%s, p50 %s, p99 %s, slowest %s", calls->functions[i].name,
-			    durations->count, durations->count == 1 ? "" : "s",
+			    durations->count, xp_plural_s(durations->count),
 			    time_text(median, (double)xp_durations_percentile(durations, 500)),
 			    time_text(high, (double)xp_durations_percentile(durations, 990)),
 			    time_text(most, (double)durations->max));
 	}
 	if (count > shown)
-		xp_put_line(page->out, "and %zu other functions", count - shown);
+		xp_put_line(page->out, "and %zu other function%s", count - shown, xp_plural_s(count - shown));
 	if (page->explanation->options->above_ns)
-		xp_put_line(page->out, "%" PRIu64 " of %" PRIu64 " calls took longer than %s", calls->above,
-			    calls->all.count, time_text(most, (double)page->explanation->options->above_ns));
+		xp_put_line(page->out, "%" PRIu64 " of %" PRIu64 " call%s took longer than %s", calls->above,
+			    calls->all.count, xp_plural_s(calls->all.count),
+			    time_text(most, (double)page->explanation->options->above_ns));
 }
 
 /* ---- what slow calls have in common ---- */
@@ -381,8 +382,9 @@ static void print_commons(const struct page *page)
 	if (!commons->calls[0] || !commons->calls[1] || !commons->count)
 		return;
 	xp_put_line(page->out, "%s", "");
-	xp_put_line(page->out, "What %" PRIu64 " slow call%s had that %" PRIu64 " usual ones had not (time a call):",
-		    commons->calls[1], commons->calls[1] == 1 ? "" : "s", commons->calls[0]);
+	xp_put_line(page->out, "What %" PRIu64 " slow call%s had that %" PRIu64 " usual one%s had not (time a call):",
+		    commons->calls[1], xp_plural_s(commons->calls[1]), commons->calls[0],
+		    xp_plural_s(commons->calls[0]));
 	xp_put_line(page->out, "%10s %10s %9s", "slow", "usual", "in slow");
 	for (size_t i = 0; i < commons->count; i++) {
 		const struct xp_common *common = &commons->list[i];
@@ -412,7 +414,7 @@ static void print_wait_group(const struct page *page, size_t number, const struc
 	xp_put_line(page->out, "%s", "");
 	xp_put_line(page->out, "%zu. %s %s; %.0f such wait%s, %s in all", number,
 		    time_text(time, (double)(wait->end_ns - wait->begin_ns)), xp_wait_state_text(wait->state),
-		    group->count, group->count < 1.5 ? "" : "s",
+		    group->count, xp_plural_s((uint64_t)(group->count + 0.5)),
 		    time_text(sum, group->blocked_ns + group->runnable_ns));
 	xp_put_line(page->out, "   at %.6f s in %s%s", (double)wait->begin_ns / 1e9,
 		    xp_story_thread(thread, &explanation->times.model, wait->thread), waker_text(waker, wait));
@@ -423,13 +425,32 @@ static void print_wait_group(const struct page *page, size_t number, const struc
 	print_neighbour(page, &story);
 }
 
+/* Which of the waits are known. */
+static void print_wait_counts(const struct page *page)
+{
+	const struct xp_explanation *explanation = page->explanation;
+	struct xp_facts_waits waits;
+
+	if (xp_facts_waits(explanation->facts, &waits) && waits.seen)
+		xp_put_line(page->out, "%" PRIu64 " wait%s seen, %" PRIu64 " written%s", waits.seen,
+			    xp_plural_s(waits.seen), waits.written,
+			    waits.seen > waits.written && explanation->shown_count
+				? ": the others count as time on a CPU"
+				: "");
+	else if (explanation->times.is_partial && explanation->shown_count)
+		xp_put_line(page->out, "not all waits were written: the others count as time on a CPU");
+}
+
 void xp_explanation_print(FILE *out, const struct xp_explanation *explanation, int columns)
 {
 	const struct page page = { out, columns, explanation };
 	const struct xp_wait_groups *waits = &explanation->waits;
 
-	if (waits->count)
-		xp_put_line(out, "no calls in the recording; its longest waits, of %zu stacks", waits->count);
+	if (waits->count) {
+		xp_put_line(out, "no calls in the recording; its longest waits, of %zu stack%s", waits->count,
+			    xp_plural_s(waits->count));
+		print_wait_counts(&page);
+	}
 	for (size_t i = 0; i < XP_MIN(waits->count, explanation->slowest); i++)
 		print_wait_group(&page, i + 1, &waits->list[i]);
 	if (!explanation->shown_count)
@@ -437,8 +458,8 @@ void xp_explanation_print(FILE *out, const struct xp_explanation *explanation, i
 	print_functions(&page);
 	if (!explanation->times.wait_count)
 		xp_put_line(out, "no waits in the recording; `xprof record --off-cpu` tells where calls wait");
-	else if (explanation->times.is_partial)
-		xp_put_line(out, "not all waits are recorded: those that are not count as time on a CPU");
+	else
+		print_wait_counts(&page);
 	for (size_t i = 0; i < explanation->shown_count; i++)
 		print_call(&page, i + 1, &explanation->shown[i]);
 	print_commons(&page);

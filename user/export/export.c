@@ -175,7 +175,8 @@ static int read_timeline(struct exporting *exporting, const struct xp_model_sour
 	if (exporting->options->kind == XP_MODEL_WAITS)
 		model->sample_count = 0;
 	if (!err && waits->dropped)
-		xp_warn("%" PRIu64 " waits are missing: the recording has too many", waits->dropped);
+		xp_warn("%" PRIu64 " wait%s missing: the recording has too many", waits->dropped,
+			xp_plural_s_are(waits->dropped));
 	return err ?: xp_timeline_waits_select(waits, source->select);
 }
 

@@ -246,6 +246,8 @@ bool xp_facts_waits(const struct xp_facts *facts, struct xp_facts_waits *waits)
 	const json_t *from = json_object_get(facts->manifest, "waits");
 
 	*waits = (struct xp_facts_waits){
+		.seen = xp_manifest_number(from, "seen"),
+		.written = xp_manifest_number(from, "written"),
 		.shorter = xp_manifest_number(json_object_get(from, "filtered"), "shorter"),
 		.lost = xp_manifest_number(from, "lost"),
 		.missed = xp_manifest_number(from, "missed"),
@@ -261,12 +263,14 @@ bool xp_facts_account(const struct xp_facts *facts, size_t index, struct xp_fact
 {
 	const json_t *threads = json_object_get(json_object_get(facts->manifest, "waits"), "threads");
 	const json_t *from = json_array_get(threads, index);
+	uint64_t waits = xp_manifest_number(from, "waits");
 
 	*account = (struct xp_facts_account){
 		.pid = xp_manifest_number(from, "pid"),
 		.tid = xp_manifest_number(from, "tid"),
 		.image = xp_manifest_number(from, "image"),
 		.name = xp_manifest_string(from, "name"),
+		.seen = waits - XP_MIN(waits, xp_manifest_number(from, "missed")),
 		.running_ns = ns_of(from, "running_s"),
 		.runnable_ns = ns_of(from, "runnable_s"),
 		.blocked_ns = ns_of(from, "blocked_s"),

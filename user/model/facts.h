@@ -26,6 +26,8 @@ struct xp_facts_summary {
 
 /* What the recorder knows of all waits (--off-cpu), those without a record of their own included. */
 struct xp_facts_waits {
+	uint64_t seen;	  /* 0: unknown */
+	uint64_t written; /* to perf.data: each represents as many as its weight says */
 	uint64_t shorter; /* than the minimum that was asked for: only counted */
 	uint64_t lost;
 	uint64_t missed; /* switches that the kernel did not report */
@@ -37,6 +39,7 @@ struct xp_facts_waits {
 struct xp_facts_account {
 	uint64_t pid, tid, image;
 	const char *name; /* may contain anything; NULL: unknown */
+	uint64_t seen;	  /* waits */
 	uint64_t running_ns, runnable_ns, blocked_ns;
 };
 

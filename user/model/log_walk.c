@@ -358,6 +358,7 @@ int xp_log_walk(struct xp_log_visitor *visitor, const struct xp_model_source *so
 			err = walk_log(visitor, source->recorded->processes[i].log, broken);
 	}
 	if (!err && broken && visitor->dropped)
-		xp_warn("%" PRIu64 " calls are missing: " XP_LOG_WALK_DROPPED, visitor->dropped);
+		xp_warn("%" PRIu64 " call%s missing: " XP_LOG_WALK_DROPPED, visitor->dropped,
+			xp_plural_s_are(visitor->dropped));
 	return err;
 }

@@ -69,7 +69,8 @@ static bool prefer_perf(const struct reading *reading)
 
 	reading->model->waits = reading->perf.wait_count;
 	if (reading->has_perf && !complete && reading->model->kind != XP_MODEL_WAITS)
-		xp_warn("perf.data has %" PRIu64 " of %" PRIu64 " samples; %s", reading->perf.count, written,
+		xp_warn("perf.data has %" PRIu64 " of %" PRIu64 " sample%s; %s", reading->perf.count, written,
+			xp_plural_s(written),
 			needed ? "the selection by threads or times is of these only"
 			       : "the profiles are used, which do not tell threads apart");
 	return reading->has_perf && (complete || needed);

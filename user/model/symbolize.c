@@ -441,7 +441,7 @@ static void tell_late(const struct xp_symbolizer *symbolizer)
 		return;
 	xp_clean_text(clean, sizeof(clean), first->path);
 	if (count > 1)
-		snprintf(others, sizeof(others), " and %zu other files", count - 1);
+		snprintf(others, sizeof(others), " and %zu other file%s", count - 1, xp_plural_s(count - 1));
 	xp_warn("finding function names took too long, so some of %s%s are missing; report fewer profiles at a time "
 		"(xprof report FILE.prof)",
 		clean, others);

@@ -482,7 +482,7 @@ void xp_call_rates_text(const struct xp_call_rates *rates, char *text, size_t si
 		snprintf(children, sizeof(children), "; in children of the target %.2g %%", rates->child_ns / 1e4);
 	if (called && rates->input.every > 1)
 		snprintf(part, sizeof(part), " (counted: 1 function in %u)", rates->input.every);
-	snprintf(text, size, "%zu sleds, %s%s%s%s%s; 1 000 calls/s take %.2g %% of a core, %s a whole one%s",
-		 rates->sleds, called ? "about " : "no calls now", rate, called ? " calls/s" : "", part, cost,
-		 rates->call_ns / 1e4, full, children);
+	snprintf(text, size, "%zu sled%s, %s%s%s%s%s; 1 000 calls/s take %.2g %% of a core, %s a whole one%s",
+		 rates->sleds, xp_plural_s(rates->sleds), called ? "about " : "no calls now", rate,
+		 called ? " calls/s" : "", part, cost, rates->call_ns / 1e4, full, children);
 }

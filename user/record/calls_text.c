@@ -66,7 +66,8 @@ static void put_open_calls(char *to, size_t size, const struct xp_process *proce
 			add(to, size, " (thread %d)", thread->tid);
 	}
 	if (count > XP_FLIGHT_THREADS_MAX)
-		add(to, size, " and in calls of %zu more threads", count - XP_FLIGHT_THREADS_MAX);
+		add(to, size, " and in calls of %zu more thread%s", count - XP_FLIGHT_THREADS_MAX,
+		    xp_plural_s(count - XP_FLIGHT_THREADS_MAX));
 	if (count == 1 && log->threads.first[0].call_count > 1)
 		add(to, size, ", called by %s",
 		    function_text(&name, &process->functions, log->threads.first[0].calls[1]));

@@ -29,9 +29,10 @@ static void check_overwritten(struct xp_recording *recording)
 				: xp_sleds_overwritten(range->object, process->pid);
 			range->overwritten -= XP_MIN(range->overwritten, range->sleds.patched);
 			if (range->overwritten)
-				xp_warn("%s: XRay's runtime patched %zu sleds in process %d during the recording; "
-					"their events are missing from then on",
-					range->object->path, range->overwritten, process->pid);
+				xp_warn("%s: XRay's runtime patched %zu sled%s in process %d during the recording; "
+					"events are missing from then on",
+					range->object->path, range->overwritten, xp_plural_s(range->overwritten),
+					process->pid);
 		}
 	}
 }

@@ -31,7 +31,8 @@ static int put_back_leftovers(struct xp_recording *recording, pid_t pid)
 		return 0;
 	err = xp_unpatch_process(pid, false, &unpatched, recording->why, sizeof(recording->why));
 	if (!err && unpatched.sleds)
-		xp_info("process %d: restored %zu sleds that a killed xprof had left patched", pid, unpatched.sleds);
+		xp_info("process %d: restored %zu sled%s that a killed xprof had left patched", pid, unpatched.sleds,
+			xp_plural_s(unpatched.sleds));
 	return err;
 }
 

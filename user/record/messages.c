@@ -64,9 +64,10 @@ void xp_announce_dry_run(const struct xp_recording *recording)
 			const struct xp_range *range = &process->functions.ranges[i];
 			const struct xp_object *object = range->object;
 
-			xp_put_line(stdout, "  %s: %zu functions, %zu sleds, %zu to %s%s, %zu refused", object->path,
-				    object->table->function_count, object->table->sled_count, range->sleds.attached,
-				    range->sleds.mode == XP_SLEDS_PATCHED ? "patch" : "probe",
+			xp_put_line(stdout, "  %s: %zu function%s, %zu sled%s, %zu to %s%s, %zu refused", object->path,
+				    object->table->function_count, xp_plural_s(object->table->function_count),
+				    object->table->sled_count, xp_plural_s(object->table->sled_count),
+				    range->sleds.attached, range->sleds.mode == XP_SLEDS_PATCHED ? "patch" : "probe",
 				    range->sleds.memory ? " (calls in memory)" : "",
 				    range->sleds.patched + range->sleds.unreadable);
 		}
@@ -142,11 +143,11 @@ static void say_recording(const struct xp_recording *recording)
 		return;
 	}
 	if (recording->traced.processes.first && !recording->traced.processes.first->next)
-		xp_info("recording process %d (%s): %zu sleds; %s", recording->traced.processes.first->pid,
-			recording->traced.processes.first->comm, sleds,
+		xp_info("recording process %d (%s): %zu sled%s; %s", recording->traced.processes.first->pid,
+			recording->traced.processes.first->comm, sleds, xp_plural_s(sleds),
 			recording->options->child_argv ? "ends when it does" : "^C stops");
 	else
-		xp_info("recording: %zu sleds; ^C stops", sleds);
+		xp_info("recording: %zu sled%s; ^C stops", sleds, xp_plural_s(sleds));
 }
 
 void xp_announce(const struct xp_recording *recording)
@@ -163,8 +164,8 @@ void xp_announce_flight(void *arg, const struct xp_process *process, const struc
 	const char *before = "";
 
 	if (log->error) {
-		xp_error("the newest %" PRIu64 " records of process %d (%s) cannot be written to %s/%s: %s",
-			 log->records, process->pid, process->comm, recording->outdir.path, log->name,
+		xp_error("cannot write the newest %" PRIu64 " record%s of process %d (%s) to %s/%s: %s", log->records,
+			 xp_plural_s(log->records), process->pid, process->comm, recording->outdir.path, log->name,
 			 strerror(-log->error));
 		return;
 	}
@@ -176,8 +177,8 @@ void xp_announce_flight(void *arg, const struct xp_process *process, const struc
 	xp_flight_text(calls, sizeof(calls), process, log);
 	if (calls[0] && !cause[0])
 		before = log->cause == XP_FLIGHT_TRIGGER ? "; " : ", which was";
-	xp_info("%s/%s: the newest %" PRIu64 " records, over %.3f s, of process %d (%s)%s%s%s", recording->outdir.path,
-		log->name, log->records,
+	xp_info("%s/%s: the newest %" PRIu64 " record%s, over %.3f s, of process %d (%s)%s%s%s", recording->outdir.path,
+		log->name, log->records, xp_plural_s(log->records),
 		log->at_tsc > log->first_tsc ? xp_clock_ns(recording->clock, log->at_tsc - log->first_tsc) / 1e9 : 0,
 		process->pid, process->comm, cause, before, calls);
 }

@@ -59,8 +59,8 @@ void xp_progress_attaching(struct xp_progress *progress, size_t probes)
 
 	if (!progress->shown || now - progress->last_ns < ATTACHING_PAUSE_NS)
 		return;
-	fprintf(stderr, "%.1f s  attaching, %zu probes" ERASE_REST "\r",
-		(now - progress->begin_ns) / (double)XP_NS_PER_S, probes);
+	fprintf(stderr, "%.1f s  attaching, %zu probe%s" ERASE_REST "\r",
+		(now - progress->begin_ns) / (double)XP_NS_PER_S, probes, xp_plural_s(probes));
 	progress->last_ns = now;
 }
 

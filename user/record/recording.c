@@ -93,9 +93,11 @@ static int record_all(struct xp_recording *recording, int signal_fd, bool *store
 	xp_summary_print(recording, &totals);
 	if (code == XP_EXIT_OK && totals.lost + totals.samples_lost + totals.switches_lost + totals.waits_lost &&
 	    recording->options->strict) {
-		xp_error("%" PRIu64 " events were lost (--strict), %" PRIu64 " samples, %" PRIu64
-			 " switches and %" PRIu64 " waits of threads",
-			 totals.lost, totals.samples_lost, totals.switches_lost, totals.waits_lost);
+		xp_error("lost (--strict): %" PRIu64 " event%s, %" PRIu64 " sample%s, %" PRIu64 " switch%s and %" PRIu64
+			 " wait%s of threads",
+			 totals.lost, xp_plural_s(totals.lost), totals.samples_lost, xp_plural_s(totals.samples_lost),
+			 totals.switches_lost, xp_plural_es(totals.switches_lost), totals.waits_lost,
+			 xp_plural_s(totals.waits_lost));
 		code = XP_EXIT_LOST;
 	}
 	return code;

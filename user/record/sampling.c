@@ -396,8 +396,9 @@ static int finish_perf(const struct xp_samples *samples)
 	int err = xp_perf_out_finish(samples->perf);
 
 	if (err)
-		xp_error(XP_PERF_OUT_NAME " has %" PRIu64 " of %" PRIu64 " samples: %s%s",
-			 xp_perf_out_samples(samples->perf), samples->samples, strerror(-err), xp_failure_remedy(err));
+		xp_error(XP_PERF_OUT_NAME " has %" PRIu64 " of %" PRIu64 " sample%s: %s%s",
+			 xp_perf_out_samples(samples->perf), samples->samples, xp_plural_s(samples->samples),
+			 strerror(-err), xp_failure_remedy(err));
 	return err;
 }
 

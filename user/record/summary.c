@@ -126,7 +126,7 @@ static void print_profiles(const struct xp_recording *recording)
 	if (!most)
 		return;
 	xp_put_line(stderr, "  %s/%s  %" PRIu64 " sample%s, %s", dir, most->name, most->samples,
-		    most->samples == 1 ? "" : "s", size_text(size, most->bytes));
+		    xp_plural_s(most->samples), size_text(size, most->bytes));
 	xp_put_line(stderr, "    xprof report %s", xp_shell_path(&path, "%s", dir));
 	xp_put_line(stderr, "    go tool pprof -top %s", xp_shell_path(&path, "%s/%s", dir, most->name));
 }
@@ -150,7 +150,7 @@ static void print_wait_profile(const struct xp_recording *recording)
 	if (!most)
 		return;
 	xp_put_line(stderr, "  %s/%s  %" PRIu64 " wait%s, %s", dir, most->wait_name, most->wait_count,
-		    most->wait_count == 1 ? "" : "s", size_text(size, most->wait_bytes));
+		    xp_plural_s(most->wait_count), size_text(size, most->wait_bytes));
 	xp_put_line(stderr, "    go tool pprof -top %s", xp_shell_path(&path, "%s/%s", dir, most->wait_name));
 	if (has_calls)
 		xp_put_line(stderr, "    xprof explain %s", xp_shell_path(&path, "%s", dir));
@@ -184,17 +184,16 @@ static void print_perf(const struct xp_recording *recording)
 	uint64_t samples = perf ? xp_perf_out_samples(perf) : 0, wait_count = recording->sampling.samples.waits;
 
 	if (jit.functions_lost)
-		xp_warn("%" PRIu64
-			" functions are not in the jitdumps, because they are too large or there was no room",
-			jit.functions_lost);
+		xp_warn("%" PRIu64 " function%s not in the jitdumps: too large, or there was no room",
+			jit.functions_lost, xp_plural_s_are(jit.functions_lost));
 	if (jit.bytes)
 		xp_put_line(stderr, "  %s/jit-*.dump  %" PRIu64 " function%s, %s", dir, jit.functions,
-			    jit.functions == 1 ? "" : "s", size_text(size, jit.bytes));
+			    xp_plural_s(jit.functions), size_text(size, jit.bytes));
 	if (!perf || !(samples + wait_count))
 		return;
 	if (recording->off_cpu.on)
-		snprintf(waits, sizeof(waits), ", %" PRIu64 " wait%s", wait_count, wait_count == 1 ? "" : "s");
-	xp_put_line(stderr, "  %s/%s  %" PRIu64 " sample%s%s, %s%s", dir, name, samples, samples == 1 ? "" : "s", waits,
+		snprintf(waits, sizeof(waits), ", %" PRIu64 " wait%s", wait_count, xp_plural_s(wait_count));
+	xp_put_line(stderr, "  %s/%s  %" PRIu64 " sample%s%s, %s%s", dir, name, samples, xp_plural_s(samples), waits,
 		    size_text(size, xp_perf_out_bytes(perf)),
 		    xp_perf_out_is_compressed(perf) && !recording->options->compress
 			? ", compressed: only perf reads it (others: --no-compression)"
@@ -268,8 +267,8 @@ static void print_stacks(const struct xp_recording *recording)
 	}
 	incomplete = seen - stacks[XP_UNWIND_COMPLETE];
 	if (incomplete)
-		xp_info("%" PRIu64 " of %" PRIu64 " user stacks are incomplete; %" PRIu64 " of them: %s", incomplete,
-			seen, stacks[most], xp_unwind_end_text((enum xp_unwind_end)most));
+		xp_info("%" PRIu64 " of %" PRIu64 " user stack%s incomplete; %" PRIu64 " of them: %s", incomplete, seen,
+			xp_plural_s_are(seen), stacks[most], xp_unwind_end_text((enum xp_unwind_end)most));
 }
 
 /* Prints how much of the JIT code of all processes has names. */
@@ -287,26 +286,40 @@ static void print_jit(const struct xp_recording *recording)
 	if (named + unnamed)
 		xp_info("%" PRIu64 " sample%s in JIT code = %" PRIu64 " in a known function + %" PRIu64
 			" without a name; %" PRIu64 " function%s known",
-			named + unnamed, named + unnamed == 1 ? "" : "s", named, unnamed, functions,
-			functions == 1 ? "" : "s");
+			named + unnamed, xp_plural_s(named + unnamed), named, unnamed, functions,
+			xp_plural_s(functions));
 }
 
-/* A thread's share of the time, and what became of its waits. */
+#define REASONS_BYTES 512
+
+static void add_reason(char to[REASONS_BYTES], uint64_t count, const char *text)
+{
+	size_t used = strlen(to);
+
+	if (count)
+		snprintf(to + used, REASONS_BYTES - used, "%s%" PRIu64 " %s", used ? " + " : "", count, text);
+}
+
+/* What became of the waits, and the share of the threads' time. */
 static void print_waits(const struct xp_off_cpu *off_cpu)
 {
 	struct xp_off_cpu_totals totals;
+	char reasons[REASONS_BYTES] = "";
 	double running;
 
 	xp_off_cpu_totals(off_cpu, &totals);
 	running = totals.span_ns - totals.blocked_ns - totals.runnable_ns;
-	xp_info("%" PRIu64 " wait%s seen = %" PRIu64 " written + %" PRIu64 " filtered + %" PRIu64 " lost%s",
-		totals.seen, totals.seen == 1 ? "" : "s", totals.written, totals.brief + totals.passed, totals.lost,
-		totals.passed ? "; those written stand for the others" : "");
+	xp_info("%" PRIu64 " wait%s seen = %" PRIu64 " written + %" PRIu64 " filtered + %" PRIu64 " lost", totals.seen,
+		xp_plural_s(totals.seen), totals.written, totals.brief + totals.passed, totals.lost);
+	add_reason(reasons, totals.brief, "shorter than the minimum");
+	add_reason(reasons, totals.passed, "not sampled, which the written waits represent");
+	if (reasons[0])
+		xp_info("  %" PRIu64 " filtered = %s", totals.brief + totals.passed, reasons);
 	if (totals.missed)
-		xp_info("  %" PRIu64 " more were not reported by the kernel; the times below have them", totals.missed);
+		xp_info("  %" PRIu64 " more not reported by the kernel; the times below have them", totals.missed);
 	if (totals.span_ns > 0)
 		xp_info("%zu thread%s: %.1f %% of the time running, %.1f %% runnable, %.1f %% blocked", totals.threads,
-			totals.threads == 1 ? "" : "s", 100 * running / totals.span_ns,
+			xp_plural_s(totals.threads), 100 * running / totals.span_ns,
 			100 * totals.runnable_ns / totals.span_ns, 100 * totals.blocked_ns / totals.span_ns);
 }
 
@@ -318,17 +331,18 @@ static void print_samples(const struct xp_recording *recording, const struct xp_
 	for (size_t i = 0; i < recording->sampling.samples.processes.image_count; i++)
 		profiles += recording->sampling.samples.processes.images[i]->name[0] != 0;
 	xp_info("%.1f s: %" PRIu64 " sample%s seen = %" PRIu64 " written + %" PRIu64 " lost; %zu profile%s",
-		xp_summary_duration_ns(recording) / 1e9, seen, seen == 1 ? "" : "s", totals->samples,
-		totals->samples_lost, profiles, profiles == 1 ? "" : "s");
+		xp_summary_duration_ns(recording) / 1e9, seen, xp_plural_s(seen), totals->samples, totals->samples_lost,
+		profiles, xp_plural_s(profiles));
 	if (totals->missed > XP_MAX((seen + totals->missed) / MISSED_WORTH_TELLING, (uint64_t)MISSED_FEW))
 		xp_warn("%" PRIu64
-			" periods of the threads' CPU time have no sample: interrupts were off, a hypervisor "
+			" period%s of the threads' CPU time without a sample: interrupts were off, a hypervisor "
 			"had taken the CPU, or threads were shorter than a period",
-			totals->missed);
+			totals->missed, xp_plural_s(totals->missed));
 	if (recording->options->switch_events)
-		xp_info("%" PRIu64 " switches of threads seen = %" PRIu64 " written + %" PRIu64 " lost",
-			recording->sampling.switches + totals->switches_lost, recording->sampling.switches,
-			totals->switches_lost);
+		xp_info("%" PRIu64 " switch%s of threads seen = %" PRIu64 " written + %" PRIu64 " lost",
+			recording->sampling.switches + totals->switches_lost,
+			xp_plural_es(recording->sampling.switches + totals->switches_lost),
+			recording->sampling.switches, totals->switches_lost);
 	if (recording->sampling.samples.stacks)
 		print_stacks(recording);
 	print_jit(recording);
@@ -349,6 +363,25 @@ static void print_fallen(const struct xp_recording *recording, const struct xp_t
 			no_ring + full, totals->counts.in_memory + no_ring + full, no_ring, full);
 }
 
+/* Why events are not in the logs. */
+static void print_filtered(const struct xp_recording *recording, const struct xp_totals *totals)
+{
+	static const char *const texts[XP_FILTERS] = {
+		[XP_FILTER_UNMATCHED_EXIT] = "exits without an entry",
+		[XP_FILTER_MIN_DURATION] = "of calls shorter than --min-duration",
+		[XP_FILTER_TOO_DEEP] = "of too deep calls",
+		[XP_FILTER_OUTSIDE] = "while sleds were attached or detached",
+		[XP_FILTER_DUPLICATE] = "seen twice while the budget changed probes",
+	};
+	char reasons[REASONS_BYTES] = "";
+
+	for (int i = 0; i < XP_FILTERS; i++)
+		add_reason(reasons, totals->counts.filtered[i], texts[i]);
+	add_reason(reasons, recording->traced.other_process, "of other processes");
+	if (reasons[0])
+		xp_info("  %" PRIu64 " filtered = %s", totals->filtered, reasons);
+}
+
 static void print_figures(const struct xp_recording *recording, const struct xp_totals *totals)
 {
 	double seconds = xp_summary_duration_ns(recording) / 1e9;
@@ -359,9 +392,10 @@ static void print_figures(const struct xp_recording *recording, const struct xp_
 	if (recording->probes.attached_count || totals->seen || !recording->sampling.sampler)
 		xp_info("%.1f s, %zu process%s, %zu thread%s: %" PRIu64 " event%s seen = %" PRIu64 " written + %" PRIu64
 			" filtered + %" PRIu64 " lost%s",
-			seconds, totals->processes, totals->processes == 1 ? "" : "es", totals->threads,
-			totals->threads == 1 ? "" : "s", totals->seen, totals->seen == 1 ? "" : "s",
-			totals->counts.written, totals->filtered, totals->lost, overwritten);
+			seconds, totals->processes, xp_plural_es(totals->processes), totals->threads,
+			xp_plural_s(totals->threads), totals->seen, xp_plural_s(totals->seen), totals->counts.written,
+			totals->filtered, totals->lost, overwritten);
+	print_filtered(recording, totals);
 	print_fallen(recording, totals);
 	if (recording->sampling.sampler)
 		print_samples(recording, totals);
@@ -471,10 +505,10 @@ static void print_triggers(const struct xp_recording *recording)
 		if (!trigger->beyond_share)
 			share[0] = 0;
 		xp_info("--trigger '%s': %" PRIu64 " call%s took longer: %" PRIu64 " log%s, %" PRIu64
-			" in the log of an earlier one, %" PRIu64 " beyond %zu logs a minute%s",
-			xp_short_text(&text, trigger->text), trigger->calls, trigger->calls == 1 ? "" : "s",
-			trigger->logs, trigger->logs == 1 ? "" : "s", trigger->shared, trigger->beyond, triggers->limit,
-			share);
+			" in the log of an earlier one, %" PRIu64 " beyond %zu log%s a minute%s",
+			xp_short_text(&text, trigger->text), trigger->calls, xp_plural_s(trigger->calls), trigger->logs,
+			xp_plural_s(trigger->logs), trigger->shared, trigger->beyond, triggers->limit,
+			xp_plural_s(triggers->limit), share);
 	}
 }
 

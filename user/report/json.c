@@ -179,9 +179,10 @@ static void put_waits(FILE *out, const struct xp_model *model, const struct xp_r
 	fputs("\"waits\":{", out);
 	if (account->threads)
 		fprintf(out,
-			"\"account\":{\"threads\":%" PRIu64 ",\"running_ns\":%" PRIu64 ",\"runnable_ns\":%" PRIu64
-			",\"blocked_ns\":%" PRIu64 "},",
-			account->threads, account->running_ns, account->runnable_ns, account->blocked_ns);
+			"\"account\":{\"threads\":%" PRIu64 ",\"seen\":%" PRIu64 ",\"running_ns\":%" PRIu64
+			",\"runnable_ns\":%" PRIu64 ",\"blocked_ns\":%" PRIu64 "},",
+			account->threads, account->seen, account->running_ns, account->runnable_ns,
+			account->blocked_ns);
 	put_number(out, "recorded", waits->recorded);
 	fprintf(out, "\"count\":%.0f,", waits->count);
 	put_number(out, "total_ns", waits->total_ns);

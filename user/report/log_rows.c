@@ -54,8 +54,8 @@ int xp_report_log_read(struct xp_report_log *log, struct xp_report_groups *group
 	if (err)
 		return err;
 	if (log->calls.untimed)
-		xp_warn("%s: %" PRIu64 " calls are counted but not timed: " XP_LOG_WALK_DROPPED, path,
-			log->calls.untimed);
+		xp_warn("%s: %" PRIu64 " call%s counted but not timed: " XP_LOG_WALK_DROPPED, path, log->calls.untimed,
+			xp_plural_s_are(log->calls.untimed));
 	log->has_log = true;
 	return find_functions(log, groups, process, objects, instr_map);
 }

@@ -58,7 +58,8 @@ static void print_taken_out(const struct page *page, const struct xp_report_row 
 	xp_colour_start(page->out, page->style->colour, XP_COLOUR_WARM);
 	xp_put(page->out, "  taken out %.1f s of %.1f s", out->out_s, row->recorded_s);
 	if (out->counted_s > 0)
-		xp_put(page->out, ", %" PRIu64 " calls counted in %.1f s of them", out->calls, out->counted_s);
+		xp_put(page->out, ", %" PRIu64 " call%s counted in %.1f s of them", out->calls, xp_plural_s(out->calls),
+		       out->counted_s);
 	else
 		xp_put(page->out, ", not counted");
 	xp_colour_end(page->out, page->style->colour, XP_COLOUR_WARM);
@@ -173,11 +174,11 @@ static void print_title(const struct page *page)
 			xp_put(page->out, " %s of waits, in us", time);
 		else
 			xp_put(page->out, " %" PRIu64 " sample%s, one every %g ms, %s", table->samples,
-			       table->samples == 1 ? "" : "s", (double)table->period_us / 1e3, time);
+			       xp_plural_s(table->samples), (double)table->period_us / 1e3, time);
 	}
 	if (table->has_calls) {
 		xp_put(page->out, "%s %" PRIu64 " call%s", table->has_samples ? ";" : "", table->calls,
-		       table->calls == 1 ? "" : "s");
+		       xp_plural_s(table->calls));
 		if (table->open)
 			xp_put(page->out, ", %" PRIu64 " of them without an end", table->open);
 	}

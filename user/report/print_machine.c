@@ -35,10 +35,10 @@ static void print_sum(FILE *out, const struct xp_report_machine *machine, const 
 	xp_format_short(idle, sizeof(idle), seconds(machine->idle_ns));
 	xp_colour_start(out, style->colour, XP_COLOUR_BOLD);
 	if (machine->cpus)
-		xp_put(out, "%" PRIu64 " CPU%s for %.1f s:", machine->cpus, machine->cpus == 1 ? "" : "s",
+		xp_put(out, "%" PRIu64 " CPU%s for %.1f s:", machine->cpus, xp_plural_s(machine->cpus),
 		       seconds(machine->length_ns));
 	else
-		xp_put(out, "%" PRIu64 " processes:", machine->total.processes);
+		xp_put(out, "%" PRIu64 " process%s:", machine->total.processes, xp_plural_es(machine->total.processes));
 	xp_colour_end(out, style->colour, XP_COLOUR_BOLD);
 	if (machine->cpus)
 		xp_put_line(out,
@@ -102,7 +102,7 @@ static void print_few(FILE *out, const struct xp_report_machine *machine)
 		xp_put_line(out,
 			    "%" PRIu64 " process%s too short to say much of: fewer than %d samples each, together %s "
 			    "(%.1f%%)",
-			    machine->few.processes, machine->few.processes == 1 ? "" : "es", XP_MACHINE_SHORT_SAMPLES,
+			    machine->few.processes, xp_plural_es(machine->few.processes), XP_MACHINE_SHORT_SAMPLES,
 			    time, xp_percent(machine->few.samples, machine->total.samples));
 }
 

@@ -23,6 +23,7 @@ struct page {
 	FILE *out;
 	const struct xp_model *model;
 	const struct xp_wait_table *waits;
+	uint64_t seen; /* waits; 0: unknown */
 	const struct xp_report_style *style;
 	size_t rows;
 	int count_columns;
@@ -45,7 +46,7 @@ void xp_report_print_account(FILE *out, const struct xp_report_table *table)
 
 	if (account->threads)
 		xp_put_line(out, "%" PRIu64 " thread%s: %s on a CPU, %s runnable, %s blocked", account->threads,
-			    account->threads == 1 ? "" : "s", time_text(running, account->running_ns),
+			    xp_plural_s(account->threads), time_text(running, account->running_ns),
 			    time_text(runnable, account->runnable_ns), time_text(blocked, account->blocked_ns));
 	else if (table->waits.recorded)
 		xp_put_line(out, "waits: %s runnable, %s blocked", time_text(runnable, table->waits.runnable_ns),
@@ -139,11 +140,14 @@ static void put_title(const struct page *page)
 	const struct xp_wait_table *waits = page->waits;
 	char time[32];
 
-	xp_put(page->out, "%.0f wait%s, %s together", waits->count, waits->count < 1.5 ? "" : "s",
-	       time_text(time, waits->total_ns));
+	if (page->seen >= waits->recorded)
+		xp_put(page->out, "%" PRIu64 " wait%s seen, %" PRIu64 " written", page->seen, xp_plural_s(page->seen),
+		       waits->recorded);
+	else
+		xp_put(page->out, "%" PRIu64 " wait%s written", waits->recorded, xp_plural_s(waits->recorded));
 	if (waits->count > (double)waits->recorded + 0.5)
-		xp_put(page->out, "; %" PRIu64 " of them were recorded and stand for all", waits->recorded);
-	fputc('\n', page->out);
+		xp_put(page->out, ", which represent about %.0f", waits->count);
+	xp_put_line(page->out, ": %s", time_text(time, waits->total_ns));
 }
 
 static void put_header(const struct page *page)
@@ -167,6 +171,7 @@ void xp_report_print_waits(FILE *out, const struct xp_report_tables *tables, con
 		.out = out,
 		.model = &tables->waits.model,
 		.waits = &table->waits,
+		.seen = table->account.seen,
 		.style = style,
 		.rows = (size_t)XP_MIN((uint64_t)table->waits.row_count, limit),
 		.count_columns = XP_MAX(xp_digits((uint64_t)table->waits.count), 7),

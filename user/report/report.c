@@ -127,8 +127,8 @@ static int read_samples(struct making *making)
 
 	making->has_read = true;
 	if (!err && making->model.dropped)
-		xp_warn("%" PRIu64 " samples are missing: the recording has too many different stacks",
-			making->model.dropped);
+		xp_warn("%" PRIu64 " sample%s missing: the recording has too many different stacks",
+			making->model.dropped, xp_plural_s_are(making->model.dropped));
 	return err ? err : check_perf(making);
 }
 
@@ -384,7 +384,8 @@ int xp_report_read_pprof(struct xp_report_tables *tables, const char *path, cons
 	if (!err)
 		err = tables->tables ? count_pprof(tables, &model, path, options) : -ENOMEM;
 	if (!err && model.dropped)
-		xp_warn("%s: %" PRIu64 " samples are missing: it has too many different stacks", path, model.dropped);
+		xp_warn("%s: %" PRIu64 " sample%s missing: it has too many different stacks", path, model.dropped,
+			xp_plural_s_are(model.dropped));
 	model.symbolizer = NULL;
 	xp_model_free(&model);
 	return err;

@@ -54,6 +54,7 @@ struct xp_report_row {
 /* How threads spent their time, as the kernel reported all switches (--off-cpu). */
 struct xp_report_account {
 	uint64_t threads; /* 0: unknown */
+	uint64_t seen;	  /* waits, written or not; 0: unknown */
 	uint64_t running_ns, runnable_ns, blocked_ns;
 };
 

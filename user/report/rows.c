@@ -70,9 +70,9 @@ struct xp_report_row *xp_report_row(struct xp_report_tables *tables, const struc
 void xp_report_warn_of_others(const struct xp_report_tables *tables)
 {
 	if (tables->in_others)
-		xp_warn("%" PRIu64 " samples and calls have functions that count as " XP_MODEL_OTHERS
+		xp_warn("%" PRIu64 " sample%s or calls have functions that count as " XP_MODEL_OTHERS
 			", since there are at most %u rows; --by process needs fewer",
-			tables->in_others, XP_REPORT_ROWS_MAX);
+			tables->in_others, xp_plural_s(tables->in_others), XP_REPORT_ROWS_MAX);
 }
 
 struct xp_report_row *xp_report_row_named(struct xp_report_table *table, const struct xp_report_row_index *index,

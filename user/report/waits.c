@@ -14,6 +14,7 @@
 static void count_account(struct xp_report_account *to, const struct xp_facts_account *account)
 {
 	to->threads++;
+	xp_add_capped(&to->seen, account->seen);
 	xp_add_capped(&to->running_ns, account->running_ns);
 	xp_add_capped(&to->runnable_ns, account->runnable_ns);
 	xp_add_capped(&to->blocked_ns, account->blocked_ns);
@@ -53,6 +54,7 @@ static int add_accounts(struct xp_report_groups *groups, const struct xp_facts *
 
 	groups->tables->all.account = (struct xp_report_account){
 		.threads = waits->threads,
+		.seen = waits->seen,
 		.running_ns = waits->running_ns,
 		.runnable_ns = waits->runnable_ns,
 		.blocked_ns = waits->blocked_ns,
@@ -122,8 +124,8 @@ static int add_places(struct xp_report_groups *groups)
 	if (!tables->waits.count)
 		return 0;
 	if (tables->waits.model.dropped)
-		xp_warn("%" PRIu64 " waits are missing: the recording has too many different ones",
-			tables->waits.model.dropped);
+		xp_warn("%" PRIu64 " wait%s missing: the recording has too many different ones",
+			tables->waits.model.dropped, xp_plural_s_are(tables->waits.model.dropped));
 	tables->has_waits = true;
 	order = calloc(tables->waits.count, sizeof(*order));
 	table_of = calloc(tables->waits.count, sizeof(*table_of));

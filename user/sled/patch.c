@@ -443,7 +443,7 @@ static void restore_process(struct xp_patch *patch, pid_t pid)
 			"restore -p %d` restores them",
 			pid, why, pid);
 	else
-		xp_debug("process %d: restored %zu sleds", pid, unpatched.sleds);
+		xp_debug("process %d: restored %zu sled%s", pid, unpatched.sleds, xp_plural_s(unpatched.sleds));
 }
 
 void xp_patch_restore(struct xp_patch *patch)
