@@ -19,11 +19,13 @@
 #include <cmocka.h>
 
 #include "base/interrupt.h"
+#include "base/release.h"
 #include "base/util.h"
 #include "kernel/attach.h"
 #include "target/target.h"
 
 #define PROBES 100000u
+#define LINKS_MAX 1024
 
 static struct {
 	unsigned int links;
@@ -33,39 +35,25 @@ static struct {
 	unsigned int refused;
 	unsigned int end_after; /* number of links; 0: never */
 	int (*end)(void);
+	uint64_t first[LINKS_MAX]; /* offset of each link */
 } kernel;
 
 /* The links that are closed, in order, and how many at the same time. */
 static struct {
 	bool watched;
-	unsigned int gather; /* a close waits for so many at the same time, up to 5 s */
-	unsigned int inside, most, closed;
+	unsigned int most, closed;
 	int fds[16];
 } closing;
 
-static int close_watched(int fd)
+/* Replaces the one of release.c. */
+void xp_release_files(const int *fds, size_t count)
 {
-	if (closing.watched) {
-		unsigned int inside = __atomic_add_fetch(&closing.inside, 1, __ATOMIC_SEQ_CST);
-		unsigned int most = __atomic_load_n(&closing.most, __ATOMIC_SEQ_CST);
-		uint64_t until_ns = xp_now_ns() + 5 * XP_NS_PER_S;
-
-		while (inside > most && !__atomic_compare_exchange_n(&closing.most, &most, inside, false,
-								     __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-			;
-		while (__atomic_load_n(&closing.most, __ATOMIC_SEQ_CST) < closing.gather && xp_now_ns() < until_ns)
-			usleep(100);
-		usleep(10000); /* for more than should be here */
-		closing.fds[__atomic_fetch_add(&closing.closed, 1, __ATOMIC_SEQ_CST) % 16] = fd;
-		__atomic_sub_fetch(&closing.inside, 1, __ATOMIC_SEQ_CST);
+	for (size_t i = 0; i < count; i++) {
+		if (closing.watched)
+			closing.fds[closing.closed++ % 16] = fds[i];
+		close(fds[i]);
 	}
-	return close_range((unsigned int)fd, (unsigned int)fd, 0);
-}
-
-/* Replaces libc's close(). */
-int close(int fd)
-{
-	return close_watched(fd);
+	closing.most = XP_MAX(closing.most, (unsigned int)count);
 }
 
 /* Replaces libc's syscall(): links are files that do nothing. */
@@ -80,12 +68,6 @@ long syscall(long number, ...)
 	const void *from;
 
 	va_start(list, number);
-	if (number == __NR_close) {
-		int fd = va_arg(list, int);
-
-		va_end(list);
-		return close_watched(fd);
-	}
 	if (number != __NR_bpf) {
 		va_end(list);
 		return 0;
@@ -100,6 +82,7 @@ long syscall(long number, ...)
 		errno = EBUSY;
 		return -1;
 	}
+	memcpy(&kernel.first[kernel.links % LINKS_MAX], (const void *)(uintptr_t)attr.offsets, sizeof(uint64_t));
 	kernel.links++;
 	kernel.probes += attr.count;
 	kernel.most = XP_MAX(kernel.most, attr.count);
@@ -120,7 +103,11 @@ static unsigned int open_files(void)
 static int attach_many(struct xp_attach *attach, pid_t pid, size_t count)
 {
 	struct xp_uprobe *probes = calloc(count, sizeof(*probes));
-	int err = xp_attach_uprobes(attach, &(struct xp_uprobe_set){ .pid = pid, .list = probes, .count = count });
+	int err;
+
+	for (size_t i = 0; i < count; i++)
+		probes[i].offset = i;
+	err = xp_attach_uprobes(attach, &(struct xp_uprobe_set){ .pid = pid, .list = probes, .count = count });
 
 	free(probes);
 	return err;
@@ -166,14 +153,13 @@ static void test_busy(void **state)
 }
 
 /* Detaches all, with so many at the same time. */
-static void watch_detach(struct xp_attach *attach, unsigned int gather)
+static void watch_detach(struct xp_attach *attach, unsigned int most)
 {
 	memset(&closing, 0, sizeof(closing));
-	closing.gather = gather;
 	closing.watched = true;
 	xp_attach_detach_all(attach);
 	closing.watched = false;
-	assert_int_equal(closing.most, gather);
+	assert_int_equal(closing.most, most);
 }
 
 /* The anchors of processes are detached at the same time, and no task is left. */
@@ -329,6 +315,31 @@ static void test_interrupted(void **state)
 	assert_int_equal(in_child(pass_deadline, 0), ECANCELED);
 }
 
+static int kill_task(void)
+{
+	return kill(getpid(), SIGKILL); /* the attaching task */
+}
+
+/* Probes are attached again where the task that was killed may have left breakpoints, and detached. */
+static void test_task_killed(void **state)
+{
+	unsigned int files = open_files();
+	struct xp_attach *attach;
+
+	(void)state;
+	memset(&kernel, 0, sizeof(kernel));
+	kernel.end_after = 2;
+	kernel.end = kill_task;
+	assert_int_equal(xp_attach_new(&attach, true), 0);
+	assert_int_equal(attach_many(attach, getpid(), PROBES), -EINTR);
+	assert_int_equal(kernel.links, 3);
+	assert_true(kernel.first[1] > kernel.first[0]);
+	assert_int_equal(kernel.first[2], kernel.first[1]);
+	assert_int_equal(open_files(), files);
+	assert_int_equal(xp_attach_room(attach), XP_ATTACH_MAX);
+	xp_attach_free(attach);
+}
+
 static pid_t victim;
 
 static int end_target(void)
@@ -358,7 +369,7 @@ int main(void)
 		cmocka_unit_test(test_anchors),	    cmocka_unit_test(test_own_probes),
 		cmocka_unit_test(test_order),	    cmocka_unit_test(test_descriptors),
 		cmocka_unit_test(test_batch_size),  cmocka_unit_test(test_interrupted),
-		cmocka_unit_test(test_target_ends),
+		cmocka_unit_test(test_target_ends), cmocka_unit_test(test_task_killed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,6 +17,7 @@
 #include "arch/x86_64/code_shapes.h"
 #include "base/array.h"
 #include "base/interrupt.h"
+#include "base/release.h"
 #include "base/shield.h"
 #include "base/small_file.h"
 #include "base/util.h"
@@ -34,7 +35,6 @@
 #define SINGLES_BATCH 16u
 /* Functions begin with one or two of at most 15 bytes. */
 #define LONG_NOPS_MAX 64
-#define CLOSED_TOGETHER 16u
 /*
  * The kernel refuses probes with EBUSY for a moment: 2 of 10 recordings with --follow of a program that vforks and
  * executes itself met that.
@@ -224,12 +224,6 @@ static int link_single(uint32_t perf_type, int program_fd, const char *path, pid
 	return fd;
 }
 
-/* Not libc's close(): tasks that share this thread's memory share what libc keeps of cancellation. */
-static void close_nth(void *fds, size_t i)
-{
-	syscall(SYS_close, ((const int *)fds)[i]);
-}
-
 /* In which of three turns the link is closed: anchors come after all others, those of no process before the rest. */
 static int turn_of(const struct link *link)
 {
@@ -238,40 +232,65 @@ static int turn_of(const struct link *link)
 
 /*
  * To close a link takes 20 to 80 ms, nearly all of it waiting for RCU grace periods. Links that are closed at the same
- * time share them. Allocates nothing: xprof may have been killed while another thread did.
+ * time share them.
  */
-static void close_turn(const struct link *links, size_t count, int turn)
+static void close_turn(struct link *links, size_t count, int turn)
 {
-	int fds[CLOSED_TOGETHER];
+	int fds[XP_RELEASED_TOGETHER];
 	size_t some = 0;
 
 	for (size_t i = count; i--;) {
-		if (turn_of(&links[i]) != turn)
+		if (links[i].fd < 0 || turn_of(&links[i]) != turn)
 			continue;
 		fds[some++] = links[i].fd;
-		if (some == CLOSED_TOGETHER) {
-			xp_shielded_each(close_nth, fds, some);
+		links[i].fd = -1;
+		if (some == XP_RELEASED_TOGETHER) {
+			xp_release_files(fds, some);
 			some = 0;
 		}
 	}
-	xp_shielded_each(close_nth, fds, some);
+	xp_release_files(fds, some);
 }
 
-static void close_links(const struct link *links, size_t count)
+struct departure {
+	struct link *links;
+	size_t count;
+};
+
+static int close_in_order(void *arg)
 {
-	size_t anchors = 0;
+	const struct departure *departure = arg;
+	size_t count = departure->count, anchors = 0;
 
 	for (size_t i = 0; i < count; i++)
-		anchors += links[i].anchor;
-	close_turn(links, count, 0);
+		anchors += departure->links[i].anchor;
+	close_turn(departure->links, count, 0);
 	/*
 	 * Same as synchronize_rcu(). Where membarrier is off, for CPUs without a tick, closing a link waits for
 	 * something similar.
 	 */
 	if (anchors && anchors < count)
 		syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
-	close_turn(links, count, 1);
-	close_turn(links, count, 2);
+	close_turn(departure->links, count, 1);
+	close_turn(departure->links, count, 2);
+	return 0;
+}
+
+/*
+ * The shield keeps the order if xprof is killed. If the task at work is killed, the links that it was closing stay open
+ * until xprof ends.
+ */
+static void close_links(struct link *links, size_t count)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	struct departure departure = { links, count };
+
+	if (!count)
+		return;
+	pthread_mutex_lock(&lock); /* release.h */
+	if (xp_shielded(close_in_order, &departure))
+		close_in_order(&departure);
+	pthread_mutex_unlock(&lock);
 }
 
 uint32_t xp_attach_batch(uint32_t batch, uint64_t took_ns)
@@ -285,6 +304,10 @@ struct request {
 	struct xp_attach *attach;
 	const struct xp_uprobe_set *uprobes;
 	const char *path;
+	struct link *links; /* out: that were made */
+	size_t links_made;
+	size_t done; /* probes */
+	bool anchored;
 };
 
 /* Between two batches. */
@@ -308,13 +331,13 @@ static int try_link(const struct request *request, const struct xp_uprobe *probe
 }
 
 /* Makes one link, for as many probes as it takes. */
-static int attach_link(const struct request *request, size_t done, struct link *link)
+static int attach_link(const struct request *request, struct link *link)
 {
 	struct xp_attach *attach = request->attach;
 	const struct xp_uprobe_set *uprobes = request->uprobes;
-	const struct xp_uprobe *probes = uprobes->list + done;
+	const struct xp_uprobe *probes = uprobes->list + request->done;
 	uint32_t batch = __atomic_load_n(&attach->batch, __ATOMIC_RELAXED);
-	size_t some = attach->multi ? XP_MIN(uprobes->count - done, batch) : 1;
+	size_t some = attach->multi ? XP_MIN(uprobes->count - request->done, batch) : 1;
 	uint64_t begin_ns = xp_now_ns(), end_ns = begin_ns + BUSY_NS;
 	int fd = try_link(request, probes, some);
 
@@ -332,38 +355,64 @@ static int attach_link(const struct request *request, size_t done, struct link *
 	return 0;
 }
 
+static int attach_next(void *arg)
+{
+	struct request *request = arg;
+	struct link *link = &request->links[request->links_made];
+	int err = attach_link(request, link);
+
+	if (err)
+		return err;
+	link->anchor = !request->anchored;
+	link->extra = request->uprobes->anchor;
+	if (request->anchored)
+		link->fd = move_up(link->fd);
+	request->anchored = true;
+	request->done += link->probes;
+	request->links_made++;
+	return 0;
+}
+
 static int attach_request(void *arg)
 {
-	const struct request *request = arg;
-	const struct xp_uprobe_set *uprobes = request->uprobes;
-	struct xp_attach *attach = request->attach;
-	size_t least = attach->multi ? BATCH_MIN : 1, links_made = 0, done = 0;
-	struct link *links = calloc(uprobes->count / least + 1, sizeof(*links));
-	bool anchored = !uprobes->anchor && has_anchor(attach, uprobes->pid);
-	int err = links ? 0 : -ENOMEM;
+	struct request *request = arg;
+	int err = 0;
 
-	while (done < uprobes->count && !err) {
-		struct link *link = &links[links_made];
-
-		if (done && (attach->multi || done % SINGLES_BATCH == 0))
-			err = may_go_on(request, done);
+	while (request->done < request->uprobes->count && !err) {
+		if (request->done && (request->attach->multi || request->done % SINGLES_BATCH == 0))
+			err = may_go_on(request, request->done);
 		if (!err)
-			err = attach_link(request, done, link);
-		if (err)
-			break;
-		link->anchor = !anchored;
-		link->extra = uprobes->anchor;
-		if (anchored)
-			link->fd = move_up(link->fd);
-		anchored = true;
-		done += link->probes;
-		links_made++;
+			err = attach_next(request);
+	}
+	return err;
+}
+
+/* Attaches all of the probes or none. */
+static int attach_all(struct request *request)
+{
+	const struct xp_uprobe_set *uprobes = request->uprobes;
+	size_t least = request->attach->multi ? BATCH_MIN : 1;
+	int err;
+
+	request->links = calloc(uprobes->count / least + 1, sizeof(*request->links));
+	if (!request->links)
+		return -ENOMEM;
+	request->anchored = !uprobes->anchor && has_anchor(request->attach, uprobes->pid);
+	err = xp_shielded(attach_request, request);
+	/*
+	 * The task was killed, and the kernel may have left breakpoints. A new link for the same probes takes the
+	 * breakpoints over; closing the link removes them.
+	 */
+	if (err == -ECHILD) {
+		if (request->done < uprobes->count)
+			xp_shielded(attach_next, request);
+		err = -EINTR;
 	}
 	if (!err)
-		err = add_links(attach, links, links_made);
-	if (err && links)
-		close_links(links, links_made);
-	free(links);
+		err = add_links(request->attach, request->links, request->links_made);
+	if (err)
+		close_links(request->links, request->links_made);
+	free(request->links);
 	return err;
 }
 
@@ -392,7 +441,7 @@ size_t xp_attach_room(struct xp_attach *attach)
 int xp_attach_uprobes(struct xp_attach *attach, const struct xp_uprobe_set *uprobes)
 {
 	char path[64];
-	struct request request = { attach, uprobes, path };
+	struct request request = { .attach = attach, .uprobes = uprobes, .path = path };
 	uint64_t perf_type;
 
 	if (uprobes->count > xp_attach_room(attach))
@@ -406,7 +455,7 @@ int xp_attach_uprobes(struct xp_attach *attach, const struct xp_uprobe_set *upro
 		/* Approximate: attaching from another thread at the same time changes little. */
 		raise_file_limit(attach->count + uprobes->count + 1024);
 	}
-	return xp_shielded(attach_request, &request);
+	return attach_all(&request);
 }
 
 static int attach_one(struct xp_attach *attach, struct xp_uprobe_set *uprobes, uint64_t offset)
@@ -443,19 +492,6 @@ int xp_attach_anchor(struct xp_attach *attach, int program_fd, int file_fd, pid_
 	return has_anchor(attach, pid) ? 0 : xp_attach_uprobe(attach, program_fd, file_fd, pid, offset);
 }
 
-struct departure {
-	const struct link *links;
-	size_t count;
-};
-
-static int detach(void *arg)
-{
-	const struct departure *departure = arg;
-
-	close_links(departure->links, departure->count);
-	return 0;
-}
-
 static bool always(const struct link *link, uint32_t unused)
 {
 	(void)link;
@@ -474,10 +510,8 @@ static bool of_group(const struct link *link, uint32_t group)
 }
 
 /* Detaches the links that belong to `what`, one after the other. */
-static void detach_shielded(struct xp_attach *attach, bool (*belongs)(const struct link *link, uint32_t what),
-			    uint32_t what)
+static void detach(struct xp_attach *attach, bool (*belongs)(const struct link *link, uint32_t what), uint32_t what)
 {
-	struct departure departure = { 0 };
 	size_t kept = 0, gone = 0;
 	struct link *links;
 
@@ -489,20 +523,18 @@ static void detach_shielded(struct xp_attach *attach, bool (*belongs)(const stru
 		else if (links)
 			links[gone++] = attach->links[i];
 		else
-			close(attach->links[i].fd); /* better without the shield than not at all */
+			xp_release_files(&attach->links[i].fd, 1);
 	}
 	attach->count = kept;
 	pthread_mutex_unlock(&attach->lock);
-	departure = (struct departure){ links, gone };
-	if (gone && xp_shielded(detach, &departure))
-		detach(&departure);
+	close_links(links, gone);
 	free(links);
 }
 
 void xp_attach_detach_groups(struct xp_attach *attach, const uint32_t *groups, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		detach_shielded(attach, of_group, groups[i]);
+		detach(attach, of_group, groups[i]);
 }
 
 void xp_attach_keep(struct xp_attach *attach, uint32_t group, pid_t pid)
@@ -516,12 +548,12 @@ void xp_attach_keep(struct xp_attach *attach, uint32_t group, pid_t pid)
 
 void xp_attach_detach_process(struct xp_attach *attach, pid_t pid)
 {
-	detach_shielded(attach, of_process, (uint32_t)pid);
+	detach(attach, of_process, (uint32_t)pid);
 }
 
 void xp_attach_detach_all(struct xp_attach *attach)
 {
-	detach_shielded(attach, always, 0);
+	detach(attach, always, 0);
 }
 
 void xp_attach_free(struct xp_attach *attach)
