@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* `xprof restore -p PID`: restores sleds that a killed xprof has left patched. */
+/* `xprof restore -p PID`: restores the code of a process after xprof was killed. */
 #include <errno.h>
 #include <inttypes.h>
 
 #include "commands.h"
 #include "kernel/privilege.h"
+#include "sled/breakpoints.h"
 #include "sled/left_rings.h"
 #include "sled/unpatch.h"
 #include "target/target.h"
@@ -30,6 +31,7 @@ static enum xp_exit restore(pid_t pid)
 {
 	struct xp_unpatched unpatched;
 	struct xp_target_info info;
+	size_t breakpoints = 0;
 	char why[512], lacks[256];
 	int err = xp_target_check(pid, &info, why, sizeof(why));
 
@@ -40,6 +42,8 @@ static enum xp_exit restore(pid_t pid)
 	}
 	if (!err)
 		err = xp_unpatch_process(pid, false, &unpatched, why, sizeof(why));
+	if (!err)
+		err = xp_breakpoints_remove(pid, &breakpoints, why, sizeof(why));
 	if (err) {
 		xp_error("%s", why);
 		return err == -EACCES ? XP_EXIT_ENVIRONMENT : XP_EXIT_FAILED;
@@ -50,6 +54,8 @@ static enum xp_exit restore(pid_t pid)
 			xp_plural_s(unpatched.objects), unpatched.ns / 1e6);
 	else
 		xp_info("process %d (%s): no sleds patched by xprof", pid, info.comm);
+	if (breakpoints)
+		xp_info("  removed %zu breakpoints that the kernel had left when xprof was killed", breakpoints);
 	tell_left(pid);
 	return XP_EXIT_OK;
 }

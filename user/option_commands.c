@@ -112,7 +112,8 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 		.description = "A recording with patched sleds restores them when it ends. If xprof is killed, the "
 			       "sleds stay patched, and each calls an empty function. This command finds them from "
 			       "the memory and the files of the process only. The next recording of the process "
-			       "does the same.",
+			       "does the same. If the task that attaches probes was killed as well, breakpoints "
+			       "may remain: this command removes them, too.",
 	},
 	[XP_CMD_DOCTOR] = {
 		.name = "doctor",

@@ -478,3 +478,49 @@ def test_restore_of_nothing(xprof, busy):
     assert done.returncode == 0 and "no sleds patched by xprof" in done.stderr
     done = xprof("restore", "-p", 2**22 + 1)
     assert done.returncode == 1 and "no process" in done.stderr
+
+
+def sled_addresses(target):
+    """In the memory of the target."""
+    lines = project.run([project.XPROF, "list", "--sleds", target.path]).stdout.splitlines()
+    offsets = [int(line.split()[3], 0) for line in lines if line.split()[0].isdigit()]
+    for line in pathlib.Path(f"/proc/{target.pid}/maps").read_text().splitlines():
+        place, _, start, _, _, *path = line.split()
+        if path == [str(target.path)] and " r-xp " in line:
+            begin, end = (int(part, 16) for part in place.split("-"))
+            places = [begin + offset - int(start, 16) for offset in offsets]
+            return [address for address in places if begin <= address < end]
+    raise AssertionError("the target has no code")
+
+
+def test_restore_removes_breakpoints(xprof, busy):
+    """Those that no probe explains, as the kernel leaves them if the task that attaches is killed."""
+    target = busy(2, 1000)
+    target.process.send_signal(signal.SIGSTOP)
+    recording.wait_until(
+        lambda: "State:\tT" in pathlib.Path(f"/proc/{target.pid}/status").read_text(), "the target does not stop"
+    )
+    sleds = sled_addresses(target)
+    with open(f"/proc/{target.pid}/mem", "r+b", buffering=0) as memory:
+        for address in sleds:
+            memory.seek(address)
+            memory.write(b"\xcc")
+    assert len(leftovers.code_differences(target.pid)) == len(sleds) > 3
+    done = xprof("restore", "-p", target.pid)
+    assert done.returncode == 0 and f"removed {len(sleds)} breakpoints" in done.stderr, done.stderr
+    leftovers.assert_nothing_left(target.pid)
+    target.process.send_signal(signal.SIGCONT)
+    target.assert_unharmed()
+
+
+def test_restore_keeps_probes(record, xprof, busy):
+    """Breakpoints with a probe stay, and so do the calls of a recording."""
+    target = busy(2, 1000)
+    recorded = record("--sled-mode=probe", "-p", target.pid).wait_attached()
+    before = leftovers.code_differences(target.pid)
+    assert before
+    done = xprof("restore", "-p", target.pid)
+    assert done.returncode == 0 and "breakpoints" not in done.stderr, done.stderr
+    assert leftovers.code_differences(target.pid) == before
+    assert recorded.stop().ok().totals["written"] > 100
+    target.assert_unharmed()

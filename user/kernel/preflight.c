@@ -185,8 +185,7 @@ static enum xp_check_state probe_ring(struct xp_preflight *preflight, struct xp_
 	return XP_CHECK_OK;
 }
 
-/* Loads a program of the given type that is just `return 0`. Returns a descriptor or -errno. */
-static int load_nothing(enum bpf_prog_type type, unsigned int attach_type)
+int xp_load_nothing(enum bpf_prog_type type, unsigned int attach_type)
 {
 	const struct bpf_insn code[] = {
 		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0 },
@@ -205,7 +204,7 @@ static int load_nothing(enum bpf_prog_type type, unsigned int attach_type)
  */
 static enum xp_check_state probe_tracepoints(struct xp_preflight *preflight, struct xp_check_result *result)
 {
-	int fd = load_nothing(BPF_PROG_TYPE_RAW_TRACEPOINT, 0);
+	int fd = xp_load_nothing(BPF_PROG_TYPE_RAW_TRACEPOINT, 0);
 
 	(void)preflight;
 	if (fd < 0) {
@@ -229,7 +228,7 @@ static enum xp_check_state probe_uprobe(struct xp_preflight *preflight, struct x
 		say(result, "no uprobe PMU");
 		return XP_CHECK_MISSING;
 	}
-	fd = load_nothing(BPF_PROG_TYPE_KPROBE, 0);
+	fd = xp_load_nothing(BPF_PROG_TYPE_KPROBE, 0);
 	if (fd < 0) {
 		say(result, "BPF program for uprobes: %s", strerror(-fd));
 		return XP_CHECK_MISSING;
@@ -258,7 +257,7 @@ static enum xp_check_state probe_uprobe_multi(struct xp_preflight *preflight, st
 		.offsets = (uintptr_t)&offset,
 		.cnt = 1,
 	};
-	int link, err, fd = load_nothing(BPF_PROG_TYPE_KPROBE, XP_TRACE_UPROBE_MULTI);
+	int link, err, fd = xp_load_nothing(BPF_PROG_TYPE_KPROBE, XP_TRACE_UPROBE_MULTI);
 
 	say(result, "not in this kernel: one perf event per sled instead");
 	if (fd < 0)

@@ -6,6 +6,7 @@
 #ifndef XPROF_KERNEL_PREFLIGHT_H
 #define XPROF_KERNEL_PREFLIGHT_H
 
+#include <linux/bpf.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -43,6 +44,9 @@ void xp_preflight_run(struct xp_preflight *preflight);
 
 /* Prints each missing feature once, with its remedy. Returns XP_EXIT_OK or XP_EXIT_ENVIRONMENT. */
 enum xp_exit xp_preflight_require(const struct xp_preflight *preflight);
+
+/* Loads a program that is just `return 0`. Returns a descriptor or -errno. */
+int xp_load_nothing(enum bpf_prog_type type, unsigned int attach_type);
 
 /* "ok", "degraded", "missing", "untested". */
 const char *xp_check_state_name(enum xp_check_state state);

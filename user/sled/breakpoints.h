@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Removes breakpoints that the kernel has left in a process: it cannot remove them in a task that is being killed
+ * (shield.h). A probe is attached where one is found, and detached: a breakpoint stays if a probe of somebody else is
+ * there, and the kernel writes back the byte of the file otherwise.
+ */
+#ifndef XPROF_SLED_BREAKPOINTS_H
+#define XPROF_SLED_BREAKPOINTS_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+/*
+ * Looks where xprof attaches probes: at sleds, in its stubs and in the dynamic linker. Returns 0 or -errno with a
+ * sentence: -EACCES if a privilege is missing. *removed: the number of breakpoints.
+ */
+int xp_breakpoints_remove(pid_t pid, size_t *removed, char *why, size_t why_size);
+
+#endif
