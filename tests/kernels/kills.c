@@ -2,9 +2,9 @@
 /*
  * kills PID PROGRESS OUTPUT OPTIONS...: records process PID again and again with these options of `xprof record`. In
  * each recording, SIGKILL hits xprof, its guard (user/base/shield.h) or both, at one moment of moments[]. After each
- * kill, kills waits until all tasks of xprof have ended, and prints one line: "MOMENT VICTIM ok", or what is wrong in
- * place of ok. PROGRESS is the file of live/programs/victim.c. Each kill also writes a line to the kernel's log, for
- * the console.
+ * kill, kills waits until all tasks of xprof have ended, runs `xprof restore` if there are breakpoints, and prints one
+ * line: "MOMENT VICTIM ok", or what is wrong in place of ok. PROGRESS is the file of live/programs/victim.c. Each kill
+ * also writes a line to the kernel's log, for the console.
  */
 #include <bpf/bpf.h>
 #include <dirent.h>
@@ -250,11 +250,32 @@ static long progress(const char *path, long *wrong)
 	return rounds;
 }
 
+/* Returns the number of breakpoints before. */
+static unsigned int restore(pid_t target)
+{
+	unsigned int found = breakpoints(target);
+	char pid[16];
+	pid_t child;
+	int status;
+
+	if (!found)
+		return 0;
+	snprintf(pid, sizeof(pid), "%d", target);
+	child = fork();
+	if (!child) {
+		execl(XPROF, XPROF, "restore", "-p", pid, NULL);
+		_exit(127);
+	}
+	if (child < 0 || waitpid(child, &status, 0) != child || status)
+		printf(" xprof cannot restore;");
+	return found;
+}
+
 /* Prints " ok", or what the kill has left. The kernel frees probes and programs a moment after the last task. */
 static void check(struct run *run, pid_t target, const char *progress_path)
 {
 	double end_s = now_s() + PATIENCE_S;
-	unsigned int left, objects;
+	unsigned int found, left, objects;
 	long wrong = -1, before, after;
 	bool running;
 
@@ -264,7 +285,8 @@ static void check(struct run *run, pid_t target, const char *progress_path)
 		usleep(5000);
 	while ((objects = bpf_objects()) && now_s() < end_s)
 		usleep(20000);
-	left = breakpoints(target);
+	found = restore(target);
+	left = found ? breakpoints(target) : 0;
 	end_s = now_s() + PATIENCE_S;
 	before = after = progress(progress_path, &wrong);
 	while (after <= before && now_s() < end_s) {
@@ -275,11 +297,13 @@ static void check(struct run *run, pid_t target, const char *progress_path)
 		printf(" xprof does not end;");
 	if (left)
 		printf(" %u breakpoints are left;", left);
+	if (found > left)
+		printf(" %u breakpoints until xprof restore;", found - left);
 	if (objects)
 		printf(" %u BPF programs and links are left;", objects);
 	if (after <= before || wrong)
 		printf(" the target: %ld rounds, then %ld, %ld wrong;", before, after, wrong);
-	puts(running || left || objects || after <= before || wrong ? "" : " ok");
+	puts(running || found || objects || after <= before || wrong ? "" : " ok");
 	fflush(stdout);
 	if (running && run->pid)
 		kill(run->pid, SIGKILL);

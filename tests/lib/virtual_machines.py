@@ -28,6 +28,7 @@ LIMIT_S = DEADLINE_S + SILENCE_S
 # After these lines of its console, a machine has this much time to end by itself.
 FATAL = re.compile(r"Oops|Kernel panic|BUG: |soft lockup|hard LOCKUP")
 FATAL_S = 20
+ATTACHING_KILLED = re.compile(r": (first-guard|attaching|attaching-late): (guard|both)$")
 COMPLAINT = re.compile(r"Oops|BUG:|WARNING:|Call Trace|RIP:|soft lockup|hard LOCKUP|rcu: INFO|uprobe|blocked for more than")
 POLL_S = 0.5
 # The kernel restarts the machine after an oops or a lock-up, and qemu ends instead (-no-reboot). Warnings are shown.
@@ -188,14 +189,14 @@ class Guest:
 
     def complaints(self):
         """
-        The lines of the kernel's log that tell of a fault of its own. After the kill of a guard (kills.c), some uprobes
-        leak (shield.h).
+        The lines of the kernel's log that tell of a fault of its own. After the kill of a guard that attaches (kills.c),
+        some uprobes leak (shield.h).
         """
         found, killed = [], ""
         for line in self.text("kernel-log").splitlines():
             killed = line if "kills: " in line else killed
-            expected = "leaking uprobe" in line and not killed.endswith("recorder")
-            if COMPLAINT.search(line) and not (killed and expected):
+            expected = "leaking uprobe" in line and ATTACHING_KILLED.search(killed)
+            if COMPLAINT.search(line) and not expected:
                 found.append(line)
         return "\n".join(found)
 
