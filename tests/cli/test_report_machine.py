@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`xprof report` of many processes: the machine first, and groups other than processes."""
+import json
 import re
 
 import pytest
@@ -44,6 +45,14 @@ def test_the_machine_comes_first(xprof, machine):
         ["1", "1.00%", "gone+0x10", "gone"]]
     assert found[5][0].split() == ["Samples", "Share", "Process"] and len(found[5]) == 1 + len(PROCESSES)
     assert found[6][0].startswith("cc1 (100): 50 samples")
+
+
+def test_stacks_that_are_cut_short(xprof, tmp_path):
+    made = make(tmp_path, cpus=2, stacks={"seen": 79, "complete": 40, "truncated": 3, "table_late": 36, "no_rule": 0})
+    text = "50.6 % of 79 user stacks are complete; 36: unwind table not built in time; 3: deeper than the copied part"
+    assert parts(report(xprof, made).stdout)[1][2:] == [text]
+    found = json.loads(report(xprof, "--json", made).stdout)
+    assert found["machine"]["stacks"] == {"complete": 40, "truncated": 3, "table_late": 36}
 
 
 def test_a_limit_keeps_the_first_page_short(xprof, tmp_path):

@@ -2,6 +2,7 @@
 """xprof explain of recordings made by hand: calls, samples and waits of which every ns is known."""
 import json
 import os
+import re
 import resource
 
 import pytest
@@ -187,6 +188,20 @@ def test_what_slow_calls_have_in_common(explained):
     assert [c["what"][-len("app+0x400 < app+0x100 < app+0x200"):] for c in blocked][:1] == ["app+0x400 < app+0x100 < app+0x200"]
     assert all(c["slow_calls"] == 1 and c["usual_calls"] == 0 for c in blocked) and len(blocked) == 2
     assert "What 3 slow calls had that 50 usual ones had not" in text
+
+
+@pytest.mark.parametrize("calls", [True, False], ids=["calls", "waits"])
+def test_stacks_that_are_cut_short(xprof, recorded, calls):
+    directory = recorded(*three_faults()[:2 if calls else 1])
+    path = directory / "manifest.json"
+    manifest = json.loads(path.read_text())
+    assert "user stacks" not in xprof("explain", directory).stdout
+    manifest["samples"]["stacks"] = {"seen": 1000, "complete": 940, "table_late": 50, "truncated": 10}
+    path.write_text(json.dumps(manifest))
+    done = xprof("explain", directory)
+    assert done.returncode == 0 and all(len(line) <= 80 for line in done.stdout.splitlines()), done.stderr
+    assert "94.0 % of 1000 user stacks are complete; 50: unwind table not built in time; 10: deeper than the copied part" in re.sub(
+        r"\n +", " ", done.stdout)
 
 
 def test_above_and_slowest(xprof, recorded):

@@ -322,6 +322,16 @@ def test_page(xprof, tmp_path, browse):
     assert "img" not in whole.tags and "<img src=x> (8)" in path.read_text().replace("\\u003c", "<").replace("\\u003e", ">")
 
 
+@pytest.mark.parametrize("late, is_warned", [(50, False), (51, True)])
+def test_page_tells_of_stacks_that_are_cut_short(xprof, tmp_path, browse, late, is_warned):
+    directory = made(tmp_path / "recording", LINES, samples={"stacks": {"seen": 1000, "complete": 1000 - late, "table_late": late}})
+    path = tmp_path / "page.html"
+    done = xprof("export", "--html", "-o", path, directory)
+    assert done.returncode == 0, done.stderr
+    text = f"{100 - late / 10:.1f} % of 1000 user stacks are complete; {late}: unwind table not built in time"
+    assert text in browse(path).texts["summary"] and (f'"lackMany":{str(is_warned).lower()}' in path.read_text())
+
+
 def test_diff(xprof, tmp_path):
     """Time waited in each second, of A and B, by function and by what it is called from."""
     longer = [line if line[0] != "waiting" or line[5] != 5 * MS else (*line[:5], 25 * MS, *line[6:]) for line in LINES]

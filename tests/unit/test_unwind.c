@@ -1041,6 +1041,30 @@ static int set_up(void **state)
 	return 0;
 }
 
+static void test_counts_of_ends(void **state)
+{
+	uint64_t ends[XP_UNWIND_ENDS] = { 0 };
+	char text[XP_UNWIND_ENDS_TEXT_BYTES];
+
+	(void)state;
+	assert_null(xp_unwind_ends_text(text, ends));
+	assert_false(xp_unwind_ends_lack_many(ends));
+	ends[XP_UNWIND_COMPLETE] = 9500;
+	assert_null(xp_unwind_ends_text(text, ends));
+	ends[XP_UNWIND_TRUNCATED] = 100;
+	ends[XP_UNWIND_TABLE_LATE] = 400;
+	assert_string_equal(xp_unwind_ends_text(text, ends), "95.0 % of 10000 user stacks are complete; 400: unwind "
+							     "table not built in time; 100: deeper than the copied "
+							     "part");
+	assert_false(xp_unwind_ends_lack_many(ends));
+	ends[XP_UNWIND_LOOP] = 1;
+	assert_true(xp_unwind_ends_lack_many(ends));
+	for (int end = 0; end < XP_UNWIND_ENDS; end++)
+		ends[end] = UINT64_MAX;
+	assert_true(strlen(xp_unwind_ends_text(text, ends)) < sizeof(text) - 1);
+	assert_true(xp_unwind_ends_lack_many(ends));
+}
+
 static int tear_down(void **state)
 {
 	(void)state;
@@ -1087,6 +1111,7 @@ int main(void)
 		cmocka_unit_test(test_jit_rules),
 		cmocka_unit_test(test_jit_rules_later),
 		cmocka_unit_test(test_jit_rules_come),
+		cmocka_unit_test(test_counts_of_ends),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -441,6 +441,19 @@ static void print_wait_counts(const struct page *page)
 		xp_put_line(page->out, "not all waits were written: the others count as time on a CPU");
 }
 
+/* How many user stacks of samples are incomplete, and why. */
+static void print_stack_ends(const struct page *page)
+{
+	struct wrapped list = { .page = page };
+	char text[XP_UNWIND_ENDS_TEXT_BYTES], *rest = text, *piece;
+
+	if (!xp_unwind_ends_text(text, xp_facts_summary(page->explanation->facts)->stack_ends))
+		return;
+	while ((piece = strsep(&rest, ";")))
+		put_piece(&list, "; ", "%s", piece + (*piece == ' '));
+	end_list(&list);
+}
+
 void xp_explanation_print(FILE *out, const struct xp_explanation *explanation, int columns)
 {
 	const struct page page = { out, columns, explanation };
@@ -450,6 +463,7 @@ void xp_explanation_print(FILE *out, const struct xp_explanation *explanation, i
 		xp_put_line(out, "no calls in the recording; its longest waits, of %zu stack%s", waits->count,
 			    xp_plural_s(waits->count));
 		print_wait_counts(&page);
+		print_stack_ends(&page);
 	}
 	for (size_t i = 0; i < XP_MIN(waits->count, explanation->slowest); i++)
 		print_wait_group(&page, i + 1, &waits->list[i]);
@@ -460,6 +474,7 @@ void xp_explanation_print(FILE *out, const struct xp_explanation *explanation, i
 		xp_put_line(out, "no waits in the recording; `xprof record --off-cpu` tells where calls wait");
 	else
 		print_wait_counts(&page);
+	print_stack_ends(&page);
 	for (size_t i = 0; i < explanation->shown_count; i++)
 		print_call(&page, i + 1, &explanation->shown[i]);
 	print_commons(&page);

@@ -97,6 +97,7 @@ static void put_facts(FILE *out, const struct xp_facts *facts)
 	const struct xp_facts_summary *summary = xp_facts_summary(facts);
 	char *comment = xp_facts_comment(facts), *machine = xp_facts_machine(facts);
 	const char *command = comment ? strstr(comment, ": ") : NULL;
+	char stacks[XP_UNWIND_ENDS_TEXT_BYTES];
 
 	fputs("\"command\":", out);
 	xp_json_text(out, command ? command + 2 : NULL);
@@ -106,6 +107,11 @@ static void put_facts(FILE *out, const struct xp_facts *facts)
 		summary->length_ns);
 	if (machine)
 		fprintf(out, ",\"lost\":%" PRIu64, summary->lost);
+	if (xp_unwind_ends_text(stacks, summary->stack_ends)) {
+		fputs(",\"stacks\":", out);
+		xp_json_text(out, stacks);
+		fprintf(out, ",\"lackMany\":%s", xp_unwind_ends_lack_many(summary->stack_ends) ? "true" : "false");
+	}
 	free(comment);
 	free(machine);
 }

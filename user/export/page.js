@@ -302,6 +302,7 @@ function showHead() {
 	}
 	if (of.lost !== undefined)
 		add(`${count(of.lost)} lost`, of.lost > 0);
+	add(of.stacks, of.lackMany);
 	$("summary").replaceChildren(...facts.map(([text, isLost]) => {
 		const one = document.createElement("span");
 		one.textContent = text;

@@ -171,6 +171,12 @@ static uint64_t parse_time(const char *text)
 	return seconds > 0 ? (uint64_t)seconds * XP_NS_PER_S + strtoull(digits, NULL, 10) : 0;
 }
 
+void xp_facts_stack_ends(uint64_t ends[XP_UNWIND_ENDS], const json_t *stacks)
+{
+	for (int end = 0; end < XP_UNWIND_ENDS; end++)
+		ends[end] = xp_manifest_number(stacks, xp_unwind_end_key((enum xp_unwind_end)end));
+}
+
 static int summarize(struct xp_facts *facts)
 {
 	const json_t *kernel = json_object_get(facts->manifest, "kernel");
@@ -193,6 +199,7 @@ static int summarize(struct xp_facts *facts)
 		.release = xp_manifest_string(kernel, "release"),
 		.machine = xp_manifest_string(kernel, "machine"),
 	};
+	xp_facts_stack_ends(facts->summary.stack_ends, json_object_get(samples, "stacks"));
 	err = index_images(facts, json_object_get(samples, "profiles"));
 	return err ? err : index_images(facts, json_object_get(facts->manifest, "processes"));
 }

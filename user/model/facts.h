@@ -7,6 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <jansson.h>
+
+#include "unwind/unwind.h"
+
 struct xp_facts;
 
 /* All 0 if unknown. */
@@ -22,6 +26,8 @@ struct xp_facts_summary {
 	/* Of the kernel; NULL: unknown. They may contain anything, and are valid as long as the facts. */
 	const char *release;
 	const char *machine;
+	/* How many walks of user stacks ended in each way. */
+	uint64_t stack_ends[XP_UNWIND_ENDS];
 };
 
 /* What the recorder knows of all waits (--off-cpu), those without a record of their own included. */
@@ -43,6 +49,8 @@ struct xp_facts_account {
 	uint64_t running_ns, runnable_ns, blocked_ns;
 };
 
+/* Reads the "stacks" of a manifest. NULL: none. */
+void xp_facts_stack_ends(uint64_t ends[XP_UNWIND_ENDS], const json_t *stacks);
 /* Reads the manifest in this directory. Without one, or if it is NULL, nothing is known. Returns 0 or -ENOMEM. */
 int xp_facts_read(struct xp_facts **facts, const char *directory);
 void xp_facts_free(struct xp_facts *facts);

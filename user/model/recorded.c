@@ -17,7 +17,7 @@
 #include "format/fdr_reader.h"
 #include "format/gperf_reader.h"
 #include "format/manifest_reader.h"
-#include "unwind/unwind.h"
+#include "model/facts.h"
 
 /* Limit for information from all manifests. A process may have many logs, and each keeps a copy of it. */
 #define BYTES_MAX (256u << 20)
@@ -182,38 +182,17 @@ static __attribute__((format(printf, 1, 2))) char *clean_text(const char *format
 	return clean;
 }
 
-/* Describes how many user stacks are incomplete and why, the most frequent reason first. */
+/* Describes how many user stacks are incomplete and why. */
 static int describe_stacks(struct xp_recorded_process *process, const json_t *json)
 {
-	uint64_t seen = xp_manifest_number(json, "seen"), complete = xp_manifest_number(json, "complete");
-	bool told[XP_UNWIND_ENDS] = { false };
-	size_t size = 0;
-	FILE *text;
+	uint64_t ends[XP_UNWIND_ENDS];
+	char text[XP_UNWIND_ENDS_TEXT_BYTES];
 
-	if (complete >= seen || process->stacks)
+	xp_facts_stack_ends(ends, json);
+	if (process->stacks || !xp_unwind_ends_text(text, ends))
 		return 0;
-	text = open_memstream(&process->stacks, &size);
-	if (!text)
-		return -ENOMEM;
-	fprintf(text, "%.1f %% of %" PRIu64 " user stacks are complete", 100.0 * (double)complete / (double)seen, seen);
-	for (;;) {
-		uint64_t most = 0;
-		int which = 0;
-
-		for (int end = XP_UNWIND_COMPLETE + 1; end < XP_UNWIND_ENDS; end++) {
-			uint64_t count = xp_manifest_number(json, xp_unwind_end_key((enum xp_unwind_end)end));
-
-			if (count > most && !told[end]) {
-				most = count;
-				which = end;
-			}
-		}
-		if (!most)
-			break;
-		told[which] = true;
-		fprintf(text, "; %" PRIu64 ": %s", most, xp_unwind_end_text((enum xp_unwind_end)which));
-	}
-	return fclose(text) ? -ENOMEM : 0;
+	process->stacks = strdup(text);
+	return process->stacks ? 0 : -ENOMEM;
 }
 
 /* flight: as in struct xp_recorded_process. */

@@ -253,22 +253,19 @@ static void print_flights(const struct xp_recording *recording)
 	print_account(recording, whose, log->name);
 }
 
-/* Prints how many user stacks lack their outer frames, and the most frequent reason. */
+/* Prints how many user stacks lack their outer frames, and why. */
 static void print_stacks(const struct xp_recording *recording)
 {
-	uint64_t stacks[XP_UNWIND_ENDS], seen = 0, incomplete;
-	int most = XP_UNWIND_TRUNCATED;
+	uint64_t ends[XP_UNWIND_ENDS];
+	char text[XP_UNWIND_ENDS_TEXT_BYTES];
 
-	xp_samples_stacks(&recording->sampling.samples, stacks);
-	for (int end = 0; end < XP_UNWIND_ENDS; end++) {
-		seen += stacks[end];
-		if (end != XP_UNWIND_COMPLETE && stacks[end] > stacks[most])
-			most = end;
-	}
-	incomplete = seen - stacks[XP_UNWIND_COMPLETE];
-	if (incomplete)
-		xp_info("%" PRIu64 " of %" PRIu64 " user stack%s incomplete; %" PRIu64 " of them: %s", incomplete, seen,
-			xp_plural_s_are(seen), stacks[most], xp_unwind_end_text((enum xp_unwind_end)most));
+	xp_samples_stacks(&recording->sampling.samples, ends);
+	if (!xp_unwind_ends_text(text, ends))
+		return;
+	if (xp_unwind_ends_lack_many(ends))
+		xp_warn("%s", text);
+	else
+		xp_info("%s", text);
 }
 
 /* Prints how much of the JIT code of all processes has names. */

@@ -56,6 +56,17 @@ static void put_shares(FILE *out, const char *key, const struct xp_report_shares
 	fputc(']', out);
 }
 
+/* Only those that occur. */
+static void put_stack_ends(FILE *out, const uint64_t ends[XP_UNWIND_ENDS])
+{
+	fputs(",\n  \"stacks\":{", out);
+	for (int end = 0, count = 0; end < XP_UNWIND_ENDS; end++)
+		if (ends[end])
+			fprintf(out, "%s\"%s\":%" PRIu64, count++ ? "," : "",
+				xp_unwind_end_key((enum xp_unwind_end)end), ends[end]);
+	fputc('}', out);
+}
+
 static void put_machine(FILE *out, const struct xp_report_machine *machine)
 {
 	fputs("\"machine\":", out);
@@ -64,6 +75,7 @@ static void put_machine(FILE *out, const struct xp_report_machine *machine)
 		fprintf(out, ",\"length_ns\":%" PRIu64, machine->length_ns);
 	if (machine->cpus)
 		fprintf(out, ",\"cpus\":%" PRIu64 ",\"idle_ns\":%" PRIu64, machine->cpus, machine->idle_ns);
+	put_stack_ends(out, machine->stack_ends);
 	fprintf(out, ",\n  \"short\":");
 	begin_share(out, &machine->few);
 	fprintf(out, ",\"below_samples\":%d}", XP_MACHINE_SHORT_SAMPLES);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/u64_map.h"
+#include "unwind/unwind.h"
 
 /* A process with fewer samples than this says nothing about its time: the error of 5 samples is as large as 45 %. */
 #define XP_MACHINE_SHORT_SAMPLES 5
@@ -41,6 +42,8 @@ struct xp_report_machine {
 	 * Only with cpus.
 	 */
 	uint64_t idle_ns;
+	/* As in struct xp_facts_summary. */
+	uint64_t stack_ends[XP_UNWIND_ENDS];
 };
 
 /* Adds a process. name and cgroup are from one pool, where equal texts have one address. Returns 0 or -ENOMEM. */

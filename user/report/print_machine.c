@@ -106,12 +106,21 @@ static void print_few(FILE *out, const struct xp_report_machine *machine)
 			    time, xp_percent(machine->few.samples, machine->total.samples));
 }
 
+static void print_stacks(FILE *out, const struct xp_report_machine *machine)
+{
+	char text[XP_UNWIND_ENDS_TEXT_BYTES];
+
+	if (xp_unwind_ends_text(text, machine->stack_ends))
+		xp_put_line(out, "%s", text);
+}
+
 void xp_report_print_machine(FILE *out, const struct xp_report_tables *tables, const struct xp_report_style *style)
 {
 	const struct xp_report_machine *machine = &tables->machine;
 
 	print_sum(out, machine, style);
 	print_few(out, machine);
+	print_stacks(out, machine);
 	if (tables->by != XP_MODEL_BY_COMM)
 		print_shares(out, &machine->programs, machine, style, "Program");
 	if (machine->cgroups.count && tables->by != XP_MODEL_BY_CGROUP)

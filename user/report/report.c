@@ -251,6 +251,7 @@ static int make_machine(struct making *making)
 		if (!err && usage->share.samples)
 			err = xp_report_machine_add(machine, &usage->share, usage->cgroup);
 	}
+	memcpy(machine->stack_ends, facts->stack_ends, sizeof(machine->stack_ends));
 	xp_report_machine_finish(machine, facts->length_ns, facts->cpus);
 	return err;
 }

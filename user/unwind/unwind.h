@@ -100,8 +100,19 @@ void xp_unwind(struct xp_unwinder *unwinder, const struct xp_address_space *spac
 	       const struct xp_unwind_thread *thread, bool has_time, struct xp_frame *frames,
 	       struct xp_unwind_result *result);
 
-/* As a key in the manifest ("truncated"), and as part of a sentence ("more stack than was copied"). */
+/* As a key in the manifest ("truncated"). */
 const char *xp_unwind_end_key(enum xp_unwind_end end);
-const char *xp_unwind_end_text(enum xp_unwind_end end);
+
+/* Counts of stacks by end. */
+
+/*
+ * A sentence for people: how many stacks are complete, then "; " and the number for each reason why others are not, the
+ * most frequent reason first. Returns to, or NULL if all stacks are complete.
+ */
+#define XP_UNWIND_ENDS_TEXT_BYTES 1024
+const char *xp_unwind_ends_text(char to[XP_UNWIND_ENDS_TEXT_BYTES], const uint64_t ends[XP_UNWIND_ENDS]);
+/* Returns whether more than XP_UNWIND_LACK_MANY of the stacks are incomplete, which deserves a warning. */
+#define XP_UNWIND_LACK_MANY 0.05
+bool xp_unwind_ends_lack_many(const uint64_t ends[XP_UNWIND_ENDS]);
 
 #endif

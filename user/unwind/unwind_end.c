@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The names of the ends of stack walks, in files and for people. */
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "unwind/unwind.h"
 
 static const struct {
@@ -24,7 +27,48 @@ const char *xp_unwind_end_key(enum xp_unwind_end end)
 	return words[end].key;
 }
 
-const char *xp_unwind_end_text(enum xp_unwind_end end)
+static double sum_of(const uint64_t ends[XP_UNWIND_ENDS])
 {
-	return words[end].text;
+	double sum = 0; /* a manifest may say anything: no overflow */
+
+	for (int end = 0; end < XP_UNWIND_ENDS; end++)
+		sum += (double)ends[end];
+	return sum;
+}
+
+/* The most frequent incomplete end that is not yet told, or XP_UNWIND_COMPLETE. */
+static enum xp_unwind_end most_frequent(const uint64_t ends[XP_UNWIND_ENDS], const bool told[XP_UNWIND_ENDS])
+{
+	int most = XP_UNWIND_COMPLETE;
+
+	for (int end = XP_UNWIND_COMPLETE + 1; end < XP_UNWIND_ENDS; end++)
+		if (ends[end] && !told[end] && (most == XP_UNWIND_COMPLETE || ends[end] > ends[most]))
+			most = end;
+	return (enum xp_unwind_end)most;
+}
+
+const char *xp_unwind_ends_text(char to[XP_UNWIND_ENDS_TEXT_BYTES], const uint64_t ends[XP_UNWIND_ENDS])
+{
+	bool told[XP_UNWIND_ENDS] = { false };
+	double sum = sum_of(ends);
+	enum xp_unwind_end end;
+	int length;
+
+	if (!(sum > (double)ends[XP_UNWIND_COMPLETE]))
+		return NULL;
+	length = snprintf(to, XP_UNWIND_ENDS_TEXT_BYTES, "%.1f %% of %.0f user stacks are complete",
+			  100 * (double)ends[XP_UNWIND_COMPLETE] / sum, sum);
+	while ((end = most_frequent(ends, told)) != XP_UNWIND_COMPLETE) {
+		told[end] = true;
+		length += snprintf(to + length, (size_t)(XP_UNWIND_ENDS_TEXT_BYTES - length), "; %" PRIu64 ": %s",
+				   ends[end], words[end].text);
+	}
+	return to;
+}
+
+bool xp_unwind_ends_lack_many(const uint64_t ends[XP_UNWIND_ENDS])
+{
+	double sum = sum_of(ends);
+
+	return sum - (double)ends[XP_UNWIND_COMPLETE] > XP_UNWIND_LACK_MANY * sum;
 }
