@@ -28,6 +28,7 @@ MODES = pytest.mark.parametrize("mode, hot_calls", HOT_CALLS, ids=["probe", "pat
 SLOW_MODES = pytest.mark.parametrize("mode, hot_calls", HOT_CALLS[:2], ids=["probe", "patch"])
 PATCHED = ({"patch"}, {"memory"})  # by --sled-mode auto
 COUNTED = 15  # the kind in the word of a patched sled whose calls are only counted
+RECORDED = 0  # that of entries that are recorded
 SLEDS = 6  # of live/programs/load.c
 
 
@@ -138,7 +139,10 @@ def test_cooled_functions_come_back(record, load, mode, hot_calls):
     session = record("--no-samples", f"--sled-mode={mode}", "--max-overhead=25%", "-p", target.pid).wait_attached()
 
     def is_out():
-        return COUNTED in entry_kinds(target) if mode == "patch" else len(probes(target.pid, target.path)) < SLEDS
+        if mode == "probe":
+            return len(probes(target.pid, target.path)) < SLEDS
+        # It is counted, or restored where even that is too dear.
+        return sum(word[0] >> 4 == RECORDED for word in entry_words(target.pid, target.path)) < SLEDS // 2
 
     recording.wait_until(is_out, "hot() is not taken out")
     time.sleep(0.6)
@@ -382,7 +386,7 @@ def test_nothing_is_missed_while_memory_is_shared(record, load):
     target.process.send_signal(signal.SIGUSR1)
     # Rings for all of it: on a busy machine the reader may be late.
     # In memory, the first calls of the process that shares it are taken for the target's.
-    options = ["--no-samples", "--buffer=16M", "--max-overhead=1%", "--sled-mode=patch"]
+    options = ["--no-samples", "--buffer=16M", "--max-overhead=10%", "--sled-mode=patch"]
     session = record(*options, "-p", target.pid).wait_attached()
     target.process.send_signal(signal.SIGHUP)
     recording.wait_until(lambda: targets.children(target.pid), "no process shares its memory")

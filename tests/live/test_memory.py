@@ -295,7 +295,7 @@ def test_recover_takes_what_is_left(cut_off, xprof):
     process, session = cut_off(stored=True)
     done = xprof("recover", session.directory)
     assert done.returncode == 0, done.stderr
-    assert f" calls of 1 threads were still in the memory of process {process.pid}\n" in done.stderr
+    assert f" calls of 1 thread found in the memory of process {process.pid}\n" in done.stderr
     assert "are lost" not in done.stderr
     found = calls_in(session.directory, process)
     # Twice 1500, and a call that is left and the next one that is entered.
@@ -359,7 +359,7 @@ def test_recover_by_process(cut_off, xprof):
     session.directory.rename(older)
     done = xprof("recover", "-p", process.pid)
     assert done.returncode == 0, done.stderr
-    assert f" calls of 1 threads were still in the memory of process {process.pid}\n" in done.stderr
+    assert f" calls of 1 thread found in the memory of process {process.pid}\n" in done.stderr
     assert done.stderr.endswith(f"xprof report {older}\n")
     found = calls_in(older, process)
     assert found["work", ENTER] == found["work", EXIT] == found["inner", ENTER] == 3000
@@ -410,7 +410,7 @@ def test_recover_by_process_at_full_speed(waiting, program, record, xprof):
     stored = spool.stat().st_size // 64
     done = xprof("recover", "-p", process.pid)
     assert done.returncode == 0, done.stderr
-    assert re.search(r": \d{5} records of calls of 1 threads were still in the memory of process", done.stderr)
+    assert re.search(r": \d{5} records of calls of 1 thread found in the memory of process", done.stderr)
     assert "the memory of 1 of them was full: their later records are missing" in done.stderr
     found = calls_in(session.directory, process)
     lost = re.search(r"up to (\d+) records before them are lost", done.stderr)
@@ -456,7 +456,7 @@ def test_recover_from_a_target_that_lies(cut_off, xprof):
     process, session = cut_off(stored=True, way="scribble")
     done = xprof("recover", session.directory)
     assert done.returncode == 0, done.stderr
-    threads = int(re.search(r" records of calls of (\d+) threads were still in the memory", done.stderr)[1])
+    threads = int(re.search(r" records of calls of (\d+) threads? found in the memory", done.stderr)[1])
     assert 50 < threads <= 256
     done = xprof("check", next(session.directory.glob("*.fdr")))
     assert done.returncode == 0, done.stderr
