@@ -117,10 +117,10 @@ FUNCTION = {"function": TEXT, "object": NAME, "file?": TEXT, "line?": NUMBER, "f
             "taken_out?": {"out_ns": NUMBER, "counted_ns": NUMBER, "calls_counted": NUMBER}}
 TABLE = {"name": TEXT, "pid?": NUMBER, "image?": NUMBER, "tid?": NUMBER, "samples?": NUMBER, "kernel_samples?": NUMBER, "cpu_ns?": NUMBER,
          "calls?": NUMBER, "open_calls?": NUMBER, "functions": [FUNCTION]}
-STACKS = {f"{end}?": NUMBER for end in ("complete", "truncated", "not_resident", "no_snapshot", "no_table", "no_rule", "table_late",
-                                        "other_stack", "loop", "too_deep", "bad_return")}
+STACK_ENDS = {f"{end}?": NUMBER for end in ("complete", "truncated", "not_resident", "no_snapshot", "no_table", "no_rule", "table_late",
+                                             "other_stack", "loop", "too_deep", "bad_return")}
 REPORT = {"xprof_report": NUMBER, "recordings": [TEXT], "by": TEXT, "all?": TABLE, "groups": [TABLE],
-          "machine?": {**SHARE, "length_ns?": NUMBER, "cpus?": NUMBER, "idle_ns?": NUMBER, "stacks": STACKS, "short": {**SHARE, "below_samples": NUMBER},
+          "machine?": {**SHARE, "length_ns?": NUMBER, "cpus?": NUMBER, "idle_ns?": NUMBER, "stacks": STACK_ENDS, "short": {**SHARE, "below_samples": NUMBER},
                        "programs": [NAMED], "cgroups": [NAMED]}}
 NODE = {"parent?": NUMBER, "group?": TEXT, "function?": TEXT, "object?": TEXT, "inlined?": bool, "self": NUMBER, "self_ns": NUMBER,
         "total": NUMBER, "total_ns": NUMBER}
