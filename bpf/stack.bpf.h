@@ -112,6 +112,16 @@ struct registers {
 	__u64 others[XP_SAMPLE_REGS];
 };
 
+/*
+ * Whether the thread has user code to return to. Kernel threads have none; nor has a thread in execve() once the old
+ * program is gone, until the kernel has loaded the new one and notes where its code ends (load_elf_binary(),
+ * fs/binfmt_elf.c): its registers are those of the old program.
+ */
+static __always_inline bool has_user_code(struct task_struct *task)
+{
+	return BPF_CORE_READ(task, mm, end_code); /* 0 if it cannot be read */
+}
+
 /* The user code's registers of a thread that is in the kernel, and what a sample's flags say of it. */
 static __always_inline __u32 registers_under_kernel(struct task_struct *task, struct registers *user)
 {
@@ -121,7 +131,7 @@ static __always_inline __u32 registers_under_kernel(struct task_struct *task, st
 
 	if (BPF_CORE_READ(task, flags) & PF_KTHREAD)
 		flags |= XP_SAMPLE_KTHREAD | XP_SAMPLE_NO_USER;
-	else if (!BPF_CORE_READ(task, mm))
+	else if (!has_user_code(task))
 		flags |= XP_SAMPLE_NO_USER;
 	user->ip = BPF_CORE_READ(regs, ip);
 	user->sp = BPF_CORE_READ(regs, sp);

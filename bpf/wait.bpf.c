@@ -187,7 +187,7 @@ static __always_inline bool ship_end(struct end *end, struct task_struct *task, 
 		return false;
 	if (task->flags & PF_KTHREAD)
 		flags |= XP_SAMPLE_KTHREAD | XP_SAMPLE_NO_USER;
-	else if (!task->mm)
+	else if (!has_user_code(task))
 		flags |= XP_SAMPLE_NO_USER;
 	end->wait.head.time = now | XP_TIME_KTIME;
 	end->wait.head.pid = task->tgid;

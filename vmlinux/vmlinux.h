@@ -108,6 +108,7 @@ struct file {
 } __attribute__((preserve_access_index));
 
 struct mm_struct {
+	long unsigned int end_code;
 	long unsigned int start_stack;
 } __attribute__((preserve_access_index));
 

@@ -347,7 +347,8 @@ def test_process_that_cannot_be_stopped(record, load, start, tmp_path):
     recorded = session.stop()
     assert recorded.status == 0, recorded.messages
     out = taken_out(recorded.adds_up())
-    assert set(out) == {"hot"}
+    # On a busy machine, warm() may be taken out, too.
+    assert "hot" in out
     # While it was traced hot() was recorded, and is not told to have been out.
     assert 0 < out["hot"]["out_s"] <= time.monotonic() - begin
     target.assert_works()

@@ -45,7 +45,7 @@ def test_samples_equal_those_of_the_report(made, browse, tmp_path):
     page = browse(path, mode="table", scope="merged")
     assert page.body["view"] == "samples" and int(page.body["samples"]) == made.samples
     summary = page.texts["summary"]
-    assert os.uname().release in summary and summary.endswith("0 lost") and page.texts["command"].startswith(str(made.xprof.path))
+    assert os.uname().release in summary and "0 lost" in summary and page.texts["command"].startswith(str(made.xprof.path))
     assert {name: int(self) for name, (self, _) in sums(page, "self", "total").items() if self} == {
         name: row[0] for name, row in made.rows.items() if row[0]
     }
@@ -142,7 +142,7 @@ document.body.dataset.seen = JSON.stringify(seen);
     process = seen["above"][1]
     assert seen["above"][0] == "" and process.startswith("the orders (")
     assert re.fullmatch(r"#path=-1\.\d+", seen["zoomed"][0])
-    assert seen["zoomed"][1] in ("_start", "__clone3", "clone3") or seen["zoomed"][1].startswith("libc.so")
+    assert seen["zoomed"][1] in ("_start", "__clone3", "clone3", "entry_SYSCALL_64_after_hwframe") or seen["zoomed"][1].startswith("libc.so")
     assert seen["whole"] == ["", "all"] and seen["icicle"] == ["#mode=icicle", "all"]
     assert seen["down"] == ["#mode=icicle", process]
     assert seen["reversed"][0] == "#mode=icicle&reversed=true" and seen["table"][0] == "#mode=table&reversed=true"

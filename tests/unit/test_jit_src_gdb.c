@@ -162,13 +162,16 @@ static void test_eh_frame(void **state)
 		f->entries[i + 1].symfile_addr = large[i];
 		f->entries[i + 1].symfile_size = LARGE;
 	}
-	for (int walk = 0; walk < 2; walk++) {
-		assert_int_equal(xp_jit_src_gdb_refresh(f->gdb, f->code, &bytes, 100 * (walk + 1), false), !walk);
-		assert_string_equal(name_at(f, TEXT + 0x1000, 1000), "b");
+	for (int walk = 0, is_left = 1; is_left; walk++) {
+		assert_true(walk < 4);
+		is_left = xp_jit_src_gdb_refresh(f->gdb, f->code, &bytes, 100 * (walk + 1), false);
+		/* The newest comes first. What a walk takes is limited in time, too. */
 		assert_string_equal(name_at(f, TEXT + 0x2000, 1000), "c");
-		assert_string_equal(name_at(f, TEXT, 1000), walk ? "a" : "-");
-		assert_int_equal(xp_jit_code_has_rules(f->code), walk);
+		assert_string_equal(name_at(f, TEXT, 1000), is_left ? "-" : "a");
+		assert_int_equal(xp_jit_code_has_rules(f->code), !is_left);
+		assert_true(walk || is_left);
 	}
+	assert_string_equal(name_at(f, TEXT + 0x1000, 1000), "b");
 	assert_true(xp_jit_code_find_rule(f->code, TEXT + 0x7f, 1000, &found));
 	assert_int_equal(found.row.rule, XP_CFI_RSP);
 	assert_int_equal(found.row.cfa, 1);

@@ -338,6 +338,11 @@ static void test_return_behind_the_end(void **state)
 	unwind(world);
 	assert_int_equal(world->result.count, 2);
 	assert_ptr_equal(world->frames[1].vma->file, &file);
+	/* So does a system call, which the sample is in. */
+	world->thread.ip = CODE + AT_GAP;
+	CHECK(world, XP_UNWIND_NO_RULE, CODE + AT_GAP);
+	world->thread.in_syscall = true;
+	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_GAP);
 	free_world(world);
 }
 

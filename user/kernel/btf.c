@@ -21,7 +21,7 @@ const struct xp_kernel_struct xp_kernel_structs[] = {
 	{ "signal_struct", { "live", "sum_sched_runtime" } },
 	{ "inode", { "i_ino" } },
 	{ "file", { "f_inode" } },
-	{ "mm_struct", { "start_stack" } },
+	{ "mm_struct", { "end_code", "start_stack" } },
 	{ "sched_entity", { "sum_exec_runtime" } },
 	{ "thread_struct", { "fsbase" } },
 	{ "thread_info", { "flags" } },

@@ -155,6 +155,7 @@ static struct xp_unwind_thread thread_of(const struct xp_event_sample *record)
 		.stack = (const uint8_t *)(addresses_of(record) + record->kernel_frames + record->user_frames),
 		.stack_bytes = record->stack_bytes,
 		.stack_missing = record->stack_missing,
+		.in_syscall = xp_event_fn(&record->head) & XP_SAMPLE_SYSCALL,
 		.is_whole = xp_event_fn(&record->head) & XP_SAMPLE_WHOLE,
 		.is_to_top = xp_event_fn(&record->head) & XP_SAMPLE_TOP,
 	};

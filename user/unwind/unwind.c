@@ -121,12 +121,21 @@ static bool peek(const struct xp_unwind_thread *thread, uint64_t address, uint64
 
 /* ---- rules ---- */
 
+/* A system call may be the last instruction of its function, as in __restore_rt of glibc: ip is behind its end. */
+static bool is_behind_end(const struct walk *walk, const struct xp_rule *rule)
+{
+	return walk->ip == walk->thread->ip && walk->thread->in_syscall && rule->has_table && !rule->is_late &&
+	       rule->found.row.rule == XP_CFI_NONE;
+}
+
 /* Finds the rule for the frame. Returns false if the walk waits for it. */
 static bool find_rule(struct walk *walk, struct xp_rule *rule)
 {
 	uint64_t address = walk->ip - walk->is_return;
 
 	xp_rules_find(&walk->unwinder->rules, walk->thread->code, walk->vma, address, rule);
+	if (is_behind_end(walk, rule))
+		xp_rules_find(&walk->unwinder->rules, walk->thread->code, walk->vma, --address, rule);
 	walk->has_table = rule->has_table;
 	if (!rule->is_late && !rule->is_code_late)
 		return true;

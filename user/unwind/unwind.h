@@ -63,6 +63,7 @@ struct xp_unwind_thread {
 	const uint8_t *stack; /* a copy of [sp, sp + stack_bytes) */
 	uint32_t stack_bytes;
 	uint32_t stack_missing;		   /* as in struct xp_event_sample */
+	bool in_syscall;		   /* ip is behind a syscall instruction */
 	bool is_whole;			   /* the stack does not extend above the copy */
 	bool is_to_top;			   /* the copy goes as far as earlier walks of the thread */
 	const struct xp_unwind_code *code; /* NULL: none */

@@ -178,7 +178,9 @@ int main(int argc, char **argv)
 	if (!work.count(what))
 		return 2;
 	take_signals(what == "altstack" ? SA_ONSTACK : 0);
+	/* Where system calls are slow, a look at the clock takes longer than a round of work. */
 	while (clock() / (double)CLOCKS_PER_SEC < seconds)
-		work.at(what)();
+		for (int i = 0; i < 20; i++)
+			work.at(what)();
 	return 0;
 }
