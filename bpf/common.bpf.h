@@ -102,7 +102,7 @@ static __always_inline __u64 now(void)
 
 static __always_inline void count_lost(enum xp_event_kind kind)
 {
-	COUNT(lost[kind & (XP_EVENT_KINDS - 1)]);
+	COUNT(lost[kind & (XP_EVENT_KINDS_ROOM - 1)]);
 }
 
 /* This CPU's ring. */

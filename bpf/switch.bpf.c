@@ -33,8 +33,8 @@ static __always_inline __u32 leaves_as(struct task_struct *prev, bool preempt)
 	__u32 state = BPF_CORE_READ(prev, __state);
 
 	if (preempt || !state)
-		return XP_SAMPLE_SWITCH | XP_SWITCH_RUNNABLE;
-	return XP_SAMPLE_SWITCH | (state & TASK_DEAD ? XP_SWITCH_DEAD : 0);
+		return XP_SWITCH_RUNNABLE;
+	return state & TASK_DEAD ? XP_SWITCH_DEAD : 0;
 }
 
 SEC("raw_tp/sched_switch")
@@ -51,10 +51,10 @@ int BPF_PROG(switch_threads, bool preempt, struct task_struct *prev, struct task
 	used = ring ? bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA) : 0;
 	event = ring && used <= room - room / 4 ? bpf_ringbuf_reserve(ring, sizeof(*event), 0) : NULL;
 	if (!event) {
-		COUNT(switches_lost);
+		count_lost(XP_EVENT_SWITCH);
 		return 0;
 	}
-	fill(&event->head, now(), out, 0, leaves_as(prev, preempt), XP_EVENT_SAMPLE);
+	fill(&event->head, now(), out, 0, leaves_as(prev, preempt), XP_EVENT_SWITCH);
 	event->next_pid = in >> 32;
 	event->next_tid = in;
 	bpf_ringbuf_submit(event, xp_wakeup(used, sizeof(*event), room));

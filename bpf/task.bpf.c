@@ -40,10 +40,10 @@ static __always_inline void record_task(struct task_struct *task, __u32 tid, __u
 	}
 	fill(&event->head, kind == XP_EVENT_EXIT_THREAD ? now_in_order() : now(), (__u64)pid << 32 | tid, 0, 0, kind);
 	event->ppid = ppid;
-	if (kind == XP_EVENT_EXIT_THREAD || kind == XP_EVENT_EXIT_PROCESS)
-		event->no_tsc = no_tsc_flag && !has_tsc(task);
+	event->no_tsc = no_tsc_flag && !has_tsc(task);
 	event->exit_code = BPF_CORE_READ(task, exit_code);
 	event->execs = execs;
+	event->taken_back = 0;
 	event->position = kind == XP_EVENT_EXIT_THREAD ? ring_counts(pid, fs_base_of(task), &event->taken_back) : 0;
 	/*
 	 * CPU time of the task and of the threads that have ended; excludes a first thread that ended before the

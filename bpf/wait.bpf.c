@@ -69,7 +69,7 @@ static __always_inline void ship_begin(struct sample *s, void *ring, __u32 flags
 	barrier_var(size);
 	if (size > sizeof(s->head) + sizeof(s->rest))
 		return;
-	s->head.head.word = xp_event_word(flags | XP_SAMPLE_WAIT, XP_EVENT_SAMPLE);
+	s->head.head.word = xp_event_word(flags, XP_EVENT_WAIT_BEGIN);
 	room = bpf_ringbuf_query(ring, BPF_RB_RING_SIZE);
 	used = bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA);
 	if (used + size <= room - room / 4 && !bpf_ringbuf_output(ring, &s->head, size, xp_wakeup(used, size, room)))
@@ -192,7 +192,7 @@ static __always_inline bool ship_end(struct end *end, struct task_struct *task, 
 	end->wait.head.time = now | XP_TIME_KTIME;
 	end->wait.head.pid = task->tgid;
 	end->wait.head.tid = task->pid;
-	end->wait.head.word = xp_event_word(flags | XP_SAMPLE_WAIT_END, XP_EVENT_SAMPLE);
+	end->wait.head.word = xp_event_word(flags, XP_EVENT_WAIT);
 	end->wait.ip = flags & XP_SAMPLE_NO_USER ? 0 : BPF_CORE_READ(regs, ip);
 	end->wait.syscall = flags & XP_SAMPLE_NO_USER ? -1 : (__s64)BPF_CORE_READ(regs, orig_ax);
 	end->wait.chance = thread->chance;
@@ -401,7 +401,7 @@ static __always_inline void send_sum(struct task_struct *task, struct thread *th
 		.head = { .time = now | XP_TIME_KTIME,
 			  .pid = task->tgid,
 			  .tid = thread->tid,
-			  .word = xp_event_word(XP_SAMPLE_WAIT_SUM | flags, XP_EVENT_SAMPLE) },
+			  .word = xp_event_word(flags, XP_EVENT_WAIT_SUM) },
 		.span_ns = now - thread->since,
 		.blocked_ns = thread->blocked_ns,
 		.runnable_ns = thread->runnable_ns,
@@ -440,7 +440,7 @@ int BPF_PROG(wait_rename, struct task_struct *task)
 	    !BPF_CORE_READ_BITFIELD((struct task_struct___group *)task, in_execve))
 		return 0;
 	now = bpf_ktime_get_ns();
-	end_sums(task, thread, now, XP_SAMPLE_WAIT_EXEC);
+	end_sums(task, thread, now, XP_WAIT_SUM_EXEC);
 	start_accounts(task, thread, now);
 	return 0;
 }
@@ -508,7 +508,7 @@ static __always_inline bool tell_first(struct seq_file *seq, struct task_struct 
 			return true;
 		s->head.stack_bytes = bytes_to_copy(task, task->pid, s->head.sp, &flags);
 	}
-	s->head.head.word = xp_event_word(flags | XP_SAMPLE_WAIT, XP_EVENT_SAMPLE);
+	s->head.head.word = xp_event_word(flags, XP_EVENT_WAIT_BEGIN);
 	return bpf_seq_write(seq, &s->head, sizeof(s->head)) != -EOVERFLOW;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The ABI between the BPF programs and the loader: the records in the ring buffers, the content of a uprobe's cookie,
- * and the loss counters. Included from both sides, so it uses only the __uNN types that both have.
+ * The ABI between the BPF programs and the loader: the events in the ring buffers, the content of a uprobe's cookie,
+ * and the loss counters. Both sides include this file, so it uses only the __uNN types that both have.
  *
- * Every record starts with struct xp_event. Sizes are fixed, padding is explicit, and all multi-byte fields are in
- * native byte order: records never leave the machine.
+ * Every event starts with struct xp_event. Sizes are fixed, padding is explicit, and all multi-byte fields are in
+ * native byte order: events never leave the machine.
  */
 #ifndef XPROF_EVENT_H
 #define XPROF_EVENT_H
@@ -13,29 +13,40 @@
 #include <linux/types.h>
 #endif
 
-/* Record kinds. 0 to 5 are the sled kinds of the XRay instrumentation map (LLVM, XRayFunctionSledKind). */
+/*
+ * 0 to 5 are the kinds of sleds in the XRay instrumentation map (LLVM, XRayFunctionSledKind). user/event/kinds.c has
+ * what the loader knows of each kind.
+ */
 enum xp_event_kind {
-	XP_EVENT_ENTRY = 0,
-	XP_EVENT_EXIT = 1,
-	XP_EVENT_TAIL_EXIT = 2,
-	XP_EVENT_ENTRY_ARGS = 3,    /* struct xp_event_args */
-	XP_EVENT_CUSTOM = 4,	    /* struct xp_event_payload */
-	XP_EVENT_TYPED = 5,	    /* struct xp_event_payload */
-	XP_EVENT_THREAD = 6,	    /* struct xp_event_thread: a task that shares a followed process's memory began */
-	XP_EVENT_THREAD_GONE = 7,   /* struct xp_event_thread: such a task of another process executed or ended */
-	XP_EVENT_EXEC = 8,	    /* struct xp_event_task: a followed process runs a new program */
-	XP_EVENT_FORK = 9,	    /* struct xp_event_task: a followed process has a child process */
-	XP_EVENT_EXIT_THREAD = 10,  /* struct xp_event_task: a thread ended */
-	XP_EVENT_EXIT_PROCESS = 11, /* struct xp_event_task: the last thread of a process ended */
-	XP_EVENT_LINK_MAP = 12,	    /* struct xp_event: the dynamic linker has changed the list of loaded objects */
-	XP_EVENT_SAMPLE = 13,	    /* struct xp_event_sample, or with XP_SAMPLE_SWITCH struct xp_event_switch */
-	XP_EVENT_JIT = 14,	    /* struct xp_event: a JIT compiler has changed the list of its code */
-	XP_EVENT_NONE = 15,	    /* not a record: the word that a sled leaves if its calls are only counted */
-	XP_EVENT_KINDS = 16,
+	XP_EVENT_ENTRY,
+	XP_EVENT_EXIT,
+	XP_EVENT_TAIL_EXIT,
+	XP_EVENT_ENTRY_ARGS,   /* struct xp_event_args */
+	XP_EVENT_CUSTOM,       /* struct xp_event_payload */
+	XP_EVENT_TYPED,	       /* struct xp_event_payload */
+	XP_EVENT_THREAD,       /* struct xp_event_thread: a task that shares a followed process's memory began */
+	XP_EVENT_THREAD_GONE,  /* struct xp_event_thread: such a task of another process executed or ended */
+	XP_EVENT_EXEC,	       /* struct xp_event_task: a followed process runs a new program */
+	XP_EVENT_FORK,	       /* struct xp_event_task: a followed process has a child process */
+	XP_EVENT_EXIT_THREAD,  /* struct xp_event_task: a thread ended */
+	XP_EVENT_EXIT_PROCESS, /* struct xp_event_task: the last thread of a process ended */
+	XP_EVENT_LINK_MAP,     /* struct xp_event: the dynamic linker has changed the list of loaded objects */
+	XP_EVENT_JIT,	       /* struct xp_event: a JIT compiler has changed the list of its code */
+	XP_EVENT_SAMPLE,       /* struct xp_event_sample */
+	XP_EVENT_SWITCH,       /* struct xp_event_switch: the scheduler has switched to another thread */
+	XP_EVENT_WAIT_BEGIN,   /* struct xp_event_sample: a wait began; without kernel frames */
+	XP_EVENT_WAIT,	       /* struct xp_event_wait: it ended */
+	XP_EVENT_WAIT_SUM,     /* struct xp_event_wait_sum */
+	XP_EVENT_KINDS,
+	XP_EVENT_NONE = 255, /* no event: the word that a sled leaves if its calls are only counted */
 };
+#define XP_EVENT_KINDS_ROOM 32 /* a power of two, at least XP_EVENT_KINDS: BPF bounds indices with it */
 
-/* A function number: unique in a recording over all instrumented objects; 28 bits, as in an FDR log. */
-#define XP_FN_BITS 28
+/*
+ * A function number: unique in a recording over all instrumented objects. An FDR log has room for 28 bits, the word of
+ * an event for 24, beside its kind.
+ */
+#define XP_FN_BITS 24
 #define XP_FN_MAX ((1u << XP_FN_BITS) - 1)
 
 /* Set in xp_event.time if the TSC counter could not be read: the other bits are CLOCK_MONOTONIC in ns. */
@@ -48,7 +59,7 @@ struct xp_event {
 	__u64 time; /* count of the msr PMU's tsc event on this CPU (TSC minus a constant), or see XP_TIME_KTIME */
 	__u32 pid;  /* thread group id */
 	__u32 tid;
-	__u32 word; /* function number | enum xp_event_kind << XP_FN_BITS */
+	__u32 word; /* function number, or flags of the kind | enum xp_event_kind << XP_FN_BITS */
 	__u32 sp;   /* user stack pointer / 8, low 32 bits: at a call's sled, the slot of the return address */
 };
 _Static_assert(sizeof(struct xp_event) == 24, "xp_event");
@@ -116,16 +127,12 @@ _Static_assert(sizeof(struct xp_event_payload) == 40, "xp_event_payload");
 struct xp_event_task {
 	/* The task that runs, ends or is created. EXEC: tid is the thread that executed, before it took pid. */
 	struct xp_event head;
-	union {
-		__u32 ppid;   /* FORK: the parent's thread group */
-		__u32 no_tsc; /* EXIT_*: 1: the task may not execute rdtsc, as in XP_TASK_NO_TSC */
-	};
-	__u32 exit_code; /* EXIT_*: as in wait(2) */
-	union {
-		__u32 execs;	  /* EXEC: the count in `targets` for the process, including this exec */
-		__u32 taken_back; /* EXIT_THREAD: as in struct xp_event_thread */
-	};
+	__u32 ppid;		    /* FORK: the parent's thread group */
+	__u32 no_tsc;		    /* EXIT_*: 1: the task may not execute rdtsc, as in XP_TASK_NO_TSC */
+	__u32 exit_code;	    /* EXIT_*: as in wait(2) */
+	__u32 execs;		    /* EXEC: the count in `targets` for the process, including this exec */
 	xp_event_position position; /* EXIT_THREAD */
+	__u32 taken_back;	    /* EXIT_THREAD: as in struct xp_event_thread */
 	/*
 	 * EXIT_PROCESS: CPU time of its threads, except a first thread that ended before the others; that of the last
 	 * thread up to its last clock tick.
@@ -133,7 +140,7 @@ struct xp_event_task {
 	__u64 cpu_ns;
 	char comm[16];
 };
-_Static_assert(sizeof(struct xp_event_task) == 64, "xp_event_task");
+_Static_assert(sizeof(struct xp_event_task) == 72, "xp_event_task");
 
 /* In clone_flags: it may not execute rdtsc (PR_SET_TSC), which a call ring takes. fs_base is 0 then. */
 #define XP_TASK_NO_TSC (1ull << 63)
@@ -169,7 +176,7 @@ static inline xp_event_position xp_event_get_position(const struct xp_event *eve
 	}
 }
 
-/* Flags of a sample, stored instead of the function number. */
+/* Flags of a sample, and of the begin and the end of a wait, stored instead of the function number. */
 #define XP_SAMPLE_KERNEL (1u << 0)  /* the sample hit the kernel: kernel frames come first */
 #define XP_SAMPLE_SYSCALL (1u << 1) /* ... in a system call: the user ip is the one behind the syscall instruction */
 #define XP_SAMPLE_KTHREAD (1u << 2) /* a kernel thread: there are no user frames */
@@ -177,15 +184,6 @@ static inline xp_event_position xp_event_get_position(const struct xp_event *eve
 #define XP_SAMPLE_TOP (1u << 6)	    /* ... up to struct xp_stack_size.top, or less if limited by its bytes */
 #define XP_SAMPLE_NO_ROOM (1u << 4) /* the ring had no room for the stack dump, which is left out */
 #define XP_SAMPLE_NO_USER (1u << 5) /* there is no user code: a kernel thread, or a process that is ending */
-
-#define XP_SAMPLE_SWITCH (1u << 7) /* not a sample: the scheduler has switched to another thread */
-
-/* Records of waits are kin to samples. Exactly one of these marks them; wait.h describes them. */
-#define XP_SAMPLE_WAIT (1u << 8)       /* struct xp_event_sample: a wait began; without kernel frames */
-#define XP_SAMPLE_WAIT_END (1u << 9)   /* struct xp_event_wait */
-#define XP_SAMPLE_WAIT_SUM (1u << 10)  /* struct xp_event_wait_sum */
-#define XP_SAMPLE_WAIT_EXEC (1u << 11) /* ... of a thread that goes on in another program */
-#define XP_SAMPLE_OF_WAIT (XP_SAMPLE_WAIT | XP_SAMPLE_WAIT_END | XP_SAMPLE_WAIT_SUM)
 
 #define XP_SAMPLE_FRAMES_MAX 127 /* for kernel and user each: the default of kernel.perf_event_max_stack */
 
@@ -242,9 +240,9 @@ struct xp_event_sample {
 _Static_assert(sizeof(struct xp_event_sample) == 192, "xp_event_sample");
 _Static_assert(XP_STACK_PIECES_MAX <= 32, "xp_event_sample.stack_missing");
 
-/* Further flags of a switch: how the thread left the CPU. */
-#define XP_SWITCH_RUNNABLE (1u << 8) /* it was preempted, or made room */
-#define XP_SWITCH_DEAD (1u << 9)     /* it has ended */
+/* Flags of a switch: how the thread left the CPU. */
+#define XP_SWITCH_RUNNABLE (1u << 0) /* it was preempted, or made room */
+#define XP_SWITCH_DEAD (1u << 1)     /* it has ended */
 
 /* A thread leaves a CPU and another one takes it. tid 0: a thread that is not recorded, or none. */
 struct xp_event_switch {
@@ -256,8 +254,8 @@ _Static_assert(sizeof(struct xp_event_switch) == 32, "xp_event_switch");
 
 /*
  * The cookie of a sled's uprobe: all that the BPF program needs to know about the sled.
- * bits 0-27   function number
- * bits 28-31  unused
+ * bits 0-23   function number
+ * bits 24-31  unused
  * bits 32-47  three operand registers of 4 bits (custom event: pointer, size; typed event: type, pointer, size), in the
  *             numbering of x86 instructions (rax rcx rdx rbx rsp rbp rsi rdi r8..r15)
  * bits 48-51  condition code of the jump behind a conditional tail sled (low nibble of the opcode 0x70-0x7f, 0f 80-8f)
@@ -278,12 +276,11 @@ struct xp_bpf_tracee {
 
 /* Losses and drops that the BPF side counts, one struct per CPU. lost[] is indexed by enum xp_event_kind. */
 struct xp_bpf_counters {
-	__u64 lost[XP_EVENT_KINDS];	 /* no room in the ring */
-	__u64 truncated[XP_EVENT_KINDS]; /* events whose payload was cut at the limit */
-	__u64 faulted[XP_EVENT_KINDS];	 /* events whose payload could not be read */
-	__u64 idle;			 /* samples of the idle task: counted, not recorded */
-	__u64 switches_lost;		 /* switches of threads, for lack of room in the ring */
-	__u64 not_taken;		 /* conditional tail sleds whose jump was not taken: no event */
+	__u64 lost[XP_EVENT_KINDS_ROOM];      /* no room in the ring */
+	__u64 truncated[XP_EVENT_KINDS_ROOM]; /* events whose payload was cut at the limit */
+	__u64 faulted[XP_EVENT_KINDS_ROOM];   /* events whose payload could not be read */
+	__u64 idle;			      /* samples of the idle task: counted, not recorded */
+	__u64 not_taken;		      /* conditional tail sleds whose jump was not taken: no event */
 };
 
 #endif

@@ -46,6 +46,9 @@ struct xp_event_wait {
 };
 _Static_assert(sizeof(struct xp_event_wait) == 120, "xp_event_wait");
 
+/* The flag of a sum: the thread goes on in another program. */
+#define XP_WAIT_SUM_EXEC (1u << 0)
+
 /* A thread has ended, its program, or the recording: all its waits, recorded or not. */
 struct xp_event_wait_sum {
 	struct xp_event head;

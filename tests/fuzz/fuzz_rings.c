@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/event_check.h"
+#include "event/kinds.h"
 #include "kernel/merge.h"
 #include "trace/flight_writer.h"
 #include "trace/process.h"
@@ -67,15 +67,14 @@ static struct xp_process *process_of(struct world *world, pid_t pid, uint64_t ts
 	return process;
 }
 
-static int take(struct world *world, struct xp_event *event, size_t size, unsigned int cpu, uint64_t tsc)
+static int take(struct world *world, const struct xp_arrival *arrival)
 {
+	const struct xp_event *event = arrival->event;
 	struct xp_process *process;
 
-	event->pid = FIRST_PID + event->pid % PIDS;
-	event->tid = FIRST_PID + event->tid % (2 * PIDS);
-	if (xp_event_check(event, size))
+	if (xp_event_check(arrival))
 		return 0;
-	process = process_of(world, (pid_t)event->pid, tsc);
+	process = process_of(world, (pid_t)event->pid, arrival->tsc);
 	switch (xp_event_kind(event)) {
 	case XP_EVENT_EXIT_PROCESS:
 		process->signal = ((const struct xp_event_task *)event)->exit_code & 0x7f;
@@ -85,28 +84,26 @@ static int take(struct world *world, struct xp_event *event, size_t size, unsign
 	case XP_EVENT_EXIT_THREAD:
 		return xp_processes_end_thread(&world->processes, (pid_t)event->tid);
 	case XP_EVENT_LINK_MAP:
-		return world->processes.writer ? xp_processes_write_flights(&world->processes, tsc) : 0;
-	case XP_EVENT_THREAD:
-	case XP_EVENT_THREAD_GONE:
-	case XP_EVENT_FORK:
-	case XP_EVENT_SAMPLE:
-	case XP_EVENT_JIT:
-		return 0;
+		return world->processes.writer ? xp_processes_write_flights(&world->processes, arrival->tsc) : 0;
 	default:
-		event->word = xp_event_word(xp_event_fn(event) % (2 * FUNCTIONS + 2), xp_event_kind(event));
-		return xp_processes_record(&world->processes, event, (uint16_t)cpu, tsc);
+		return xp_kinds[xp_event_kind(event)].of_program ? xp_processes_record(&world->processes, arrival) : 0;
 	}
 }
 
 /* Of exactly its size: the sanitizer sees what is read beyond. */
-static int sink(void *arg, const struct xp_event *event, size_t size, unsigned int cpu, uint64_t tsc)
+static int sink(void *arg, const struct xp_arrival *arrival)
 {
-	struct xp_event *copy = malloc(size);
+	struct xp_event *copy = malloc(arrival->size);
+	struct xp_arrival copied = *arrival;
 	int err;
 
-	CHECK(copy && size >= sizeof(*event));
-	memcpy(copy, event, size);
-	err = take(arg, copy, size, cpu, tsc);
+	CHECK(copy && arrival->size >= sizeof(*copy));
+	memcpy(copy, arrival->event, arrival->size);
+	copy->pid = FIRST_PID + copy->pid % PIDS;
+	copy->tid = FIRST_PID + copy->tid % (2 * PIDS);
+	copy->word = xp_event_word(xp_event_fn(copy) % (2 * FUNCTIONS + 2), xp_event_kind(copy));
+	copied.event = copy;
+	err = take(arg, &copied);
 	CHECK(!err || err == -ENOENT);
 	free(copy);
 	return 0;

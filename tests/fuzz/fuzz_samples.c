@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/event_check.h"
+#include "event/kinds.h"
 #include "sample/samples.h"
 #include "sample/waits.h"
 
@@ -67,31 +67,40 @@ static pid_t pid_of(uint8_t number)
 	return FIRST_PID + number % PIDS;
 }
 
-/* A sample, a switch of threads, or a record of a wait, told apart as in a recording. */
-static void take(struct xp_waits *waits, const struct xp_event *event, const struct step *step)
+/* One of the five kinds from XP_EVENT_SAMPLE on. */
+static void take(struct xp_waits *waits, const struct xp_arrival *arrival)
 {
-	struct xp_samples *samples = waits->samples;
-
-	if (xp_event_fn(event) & XP_SAMPLE_SWITCH)
-		xp_perf_out_switch(samples->perf, (const struct xp_event_switch *)event, step->time, step->tid);
-	else if (xp_event_fn(event) & XP_SAMPLE_OF_WAIT)
-		CHECK(!xp_waits_take(waits, event, step->tid, step->time));
-	else
-		CHECK(!xp_samples_record(samples, event, step->bytes, step->tid, step->time));
+	switch (xp_event_kind(arrival->event)) {
+	case XP_EVENT_SWITCH:
+		xp_perf_out_switch(waits->samples->perf, arrival);
+		break;
+	case XP_EVENT_WAIT_BEGIN:
+		CHECK(!xp_waits_begin(waits, arrival));
+		break;
+	case XP_EVENT_WAIT:
+		CHECK(!xp_waits_end(waits, arrival));
+		break;
+	case XP_EVENT_WAIT_SUM:
+		CHECK(!xp_waits_sum(waits, arrival));
+		break;
+	default:
+		CHECK(!xp_samples_record(waits->samples, arrival));
+	}
 }
 
 static void add_sample(struct xp_waits *waits, const struct step *step, const uint8_t *data)
 {
 	struct xp_event *event = malloc(step->bytes); /* exactly: the sanitizer sees what is read beyond */
+	const struct xp_arrival arrival = { .event = event, .size = step->bytes, .cpu = step->tid, .tsc = step->time };
 
 	CHECK(event || !step->bytes);
 	if (step->bytes >= sizeof(*event)) {
 		memcpy(event, data, step->bytes);
 		event->pid = (uint32_t)pid_of(step->pid);
 		event->tid = (uint32_t)pid_of(step->tid);
-		event->word = xp_event_word(event->word, XP_EVENT_SAMPLE);
-		if (!xp_event_check(event, step->bytes))
-			take(waits, event, step);
+		event->word = xp_event_word(event->word, XP_EVENT_SAMPLE + (event->word >> XP_FN_BITS) % 5);
+		if (!xp_event_check(&arrival))
+			take(waits, &arrival);
 	}
 	free(event);
 }

@@ -11,7 +11,7 @@ BUSY, DISCARD = 1 << 31, 1 << 30
 
 
 def record(kind, time, fn=0, sp=0, pid=0, tid=0, rest=b"", flags=0):
-    body = struct.pack("<QIIII", time, pid, tid, fn | kind << 28, sp) + rest
+    body = struct.pack("<QIIII", time, pid, tid, fn | kind << 24, sp) + rest
     return struct.pack("<II", len(body) | flags, 0) + body + bytes(-len(body) % 8)
 
 
@@ -24,7 +24,7 @@ def call(fn, sp, start, end, pid=0, tid=0, how=EXIT):
 
 
 def task(kind, time, pid=0, tid=0):
-    return record(kind, time, 0, 0, pid, tid, struct.pack("<IIIIQ16s", 1, 0, 1, 0, 1000, b"program"))
+    return record(kind, time, 0, 0, pid, tid, struct.pack("<6IQ16s", 1, 0, 0, 1, 0, 0, 1000, b"program"))
 
 
 def rings(first, second=b"", flags=0, position=0, beyond=0):

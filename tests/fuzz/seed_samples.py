@@ -7,7 +7,8 @@ import sys
 
 MMAP, COMM, EXEC, FORK, EXIT, SAMPLE = range(6)
 KERNEL, SYSCALL, KTHREAD = 1, 2, 4
-WAIT, WAIT_END, WAIT_SUM = 1 << 8, 1 << 9, 1 << 10
+# The kinds, from XP_EVENT_SAMPLE on.
+WAIT, WAIT_END, WAIT_SUM = 2 << 24, 3 << 24, 4 << 24
 TEXT = 0xFFFFFFFF81000000
 
 

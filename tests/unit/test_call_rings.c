@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "arrivals.h"
 #include "base/clock.h"
 #include "base/memory_room.h"
 #include "base/util.h"
@@ -224,7 +225,7 @@ static void test_birth_after_a_lost_end(void **state)
 	test.process->pid = getpid();
 	assert_int_equal(xp_u64_map_put(&test.processes.newest, (uint32_t)getpid(), test.process), 0);
 	bind();
-	assert_int_equal(xp_processes_begin_task(&test.processes, &birth, xp_clock_now_tsc()), 0);
+	assert_int_equal(xp_processes_begin_task(&test.processes, ARRIVAL(birth, xp_clock_now_tsc())), 0);
 	assert_null(xp_call_rings_of(test.rings, TID));
 	assert_non_null(xp_call_rings_of(test.rings, getpid()));
 	assert_int_equal(xp_call_rings_of(test.rings, getpid())->ring.slot->key, FS_BASE);
@@ -237,14 +238,14 @@ static void test_calls_that_fell_through(void **state)
 	struct xp_event_call call = { .head = { .pid = PID, .tid = TID }, .fell_through = XP_FELL_NO_RING };
 
 	begin(state);
-	assert_int_equal(xp_processes_take_before(&test.processes, &call.head, sizeof(call), 1), 0);
+	assert_int_equal(xp_processes_take_before(&test.processes, ARRIVAL(call, 1)), 0);
 	bind();
 	/* Before it had that ring. */
-	assert_int_equal(xp_processes_take_before(&test.processes, &call.head, sizeof(call), 2), 0);
+	assert_int_equal(xp_processes_take_before(&test.processes, ARRIVAL(call, 2)), 0);
 	call.fell_through = XP_FELL_FULL;
-	assert_int_equal(xp_processes_take_before(&test.processes, &call.head, sizeof(call), 3), 0);
+	assert_int_equal(xp_processes_take_before(&test.processes, ARRIVAL(call, 3)), 0);
 	call.fell_through = XP_FELL_NOT;
-	assert_int_equal(xp_processes_take_before(&test.processes, &call.head, sizeof(call), 4), 0);
+	assert_int_equal(xp_processes_take_before(&test.processes, ARRIVAL(call, 4)), 0);
 	assert_int_equal(test.process->fallen.no_ring, 2);
 	assert_int_equal(test.process->fallen.full, 1);
 	end(state);
@@ -261,13 +262,11 @@ static void test_calls_before_the_ring(void **state)
 	write_records(1, 1);
 	tsc = xp_clock_now_tsc();
 	assert_int_equal(
-	    xp_processes_take_before(&test.processes, &call.head, sizeof(call), tsc + xp_clock_ticks(test.clock, 1000)),
-	    0);
+	    xp_processes_take_before(&test.processes, ARRIVAL(call, tsc + xp_clock_ticks(test.clock, 1000))), 0);
 	assert_int_equal(test.process->reading.calls, 0);
 	/* One that BPF could not read: the time tells. */
 	assert_int_equal(
-	    xp_processes_take_before(&test.processes, &call.head, sizeof(call), tsc + xp_clock_ticks(test.clock, 9000)),
-	    0);
+	    xp_processes_take_before(&test.processes, ARRIVAL(call, tsc + xp_clock_ticks(test.clock, 9000))), 0);
 	assert_int_equal(test.process->reading.calls, 1);
 	end(state);
 }
@@ -439,7 +438,7 @@ static void test_made_up_calls_before_records(void **state)
 	test.process->reading.since_tsc = xp_clock_now_tsc();
 	for (unsigned int i = 0; i < 10; i++) {
 		made += make_up(ring, ring->mask + 1);
-		assert_int_equal(xp_processes_take_before(&test.processes, &call.head, sizeof(call), tsc), 0);
+		assert_int_equal(xp_processes_take_before(&test.processes, ARRIVAL(call, tsc)), 0);
 	}
 	assert_in_range(test.process->reading.frames, XP_RING_WORK / 2, 2 * XP_RING_WORK);
 	assert_non_null(test.process->rings);
@@ -462,7 +461,7 @@ static void test_made_up_windows(void **state)
 		make_up(ring, ring->mask / 2);
 		test.process->reading.since_tsc = xp_clock_now_tsc();
 		calls = test.process->reading.calls;
-		assert_int_equal(xp_processes_take_before(&test.processes, &call.head, sizeof(call), tsc), 0);
+		assert_int_equal(xp_processes_take_before(&test.processes, ARRIVAL(call, tsc)), 0);
 	}
 	assert_int_equal(test.process->reading.calls, calls);
 	assert_in_range(test.process->reading.frames, XP_RING_WORK, 2 * XP_RING_WORK);
@@ -506,11 +505,11 @@ static void test_windows_in_one_turn(void **state)
 		for (uint64_t record = 0; record <= ring->mask; record++)
 			ring->records[record].word = xp_event_word(1, XP_EVENT_EXIT);
 		test.process->reading.since_tsc = xp_clock_now_tsc();
-		assert_int_equal(xp_processes_take_before(&test.processes, &call.head, sizeof(call), tsc), 0);
+		assert_int_equal(xp_processes_take_before(&test.processes, ARRIVAL(call, tsc)), 0);
 	}
 	assert_in_range(test.process->reading.calls, 2 * ring->mask, 4 * ring->mask);
 	assert_in_range(xp_processes_take_calls(&test.processes, xp_clock_now_tsc()), 0, 100);
-	assert_int_equal(xp_processes_take_before(&test.processes, &call.head, sizeof(call), tsc), 0);
+	assert_int_equal(xp_processes_take_before(&test.processes, ARRIVAL(call, tsc)), 0);
 	end(state);
 }
 

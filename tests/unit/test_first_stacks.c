@@ -32,7 +32,7 @@ static struct xp_first_stacks *reading(enum xp_sample_stacks kind, uint64_t bp)
 			.head = { .time = BEGAN,
 				  .pid = (uint32_t)getpid(),
 				  .tid = tid,
-				  .word = xp_event_word(XP_SAMPLE_WAIT | XP_SAMPLE_WHOLE, XP_EVENT_SAMPLE) },
+				  .word = xp_event_word(XP_SAMPLE_WHOLE, XP_EVENT_WAIT_BEGIN) },
 			.ip = IP,
 			.sp = (uintptr_t)stack,
 			.bp = bp,

@@ -83,14 +83,13 @@ static uint32_t *put(struct world *world, int cpu, uint64_t time, uint32_t tid, 
 	return (uint32_t *)(data + (at & (RING_BYTES - 1)));
 }
 
-static int sink(void *arg, const struct xp_event *event, size_t size, unsigned int cpu, uint64_t tsc)
+static int sink(void *arg, const struct xp_arrival *arrival)
 {
 	struct world *world = arg;
 
-	(void)cpu;
-	assert_int_equal(size, sizeof(*event));
+	assert_int_equal(arrival->size, sizeof(*arrival->event));
 	assert_in_range(world->seen_count, 0, 127);
-	world->seen[world->seen_count++] = tsc << 8 | event->tid;
+	world->seen[world->seen_count++] = arrival->tsc << 8 | arrival->event->tid;
 	return world->sink_error;
 }
 
@@ -248,10 +247,10 @@ static void drains_everything(void **state)
 	assert_int_equal(world->seen_count, 10);
 }
 
-static int slow_sink(void *arg, const struct xp_event *event, size_t size, unsigned int cpu, uint64_t tsc)
+static int slow_sink(void *arg, const struct xp_arrival *arrival)
 {
 	usleep(1000);
-	return sink(arg, event, size, cpu, tsc);
+	return sink(arg, arrival);
 }
 
 /* The recording ends: the pass does not go on to the end of the rings. The last one does. */

@@ -129,15 +129,13 @@ static void sample(uint64_t tsc, pid_t pid, pid_t tid, const char *comm)
 /* On CPU tsc % 4. thread 0: none of the process. */
 static void switches(uint64_t tsc, pid_t out, uint32_t flags, pid_t in)
 {
-	const struct xp_event_switch record = {
-		.head = { .pid = out ? NOBODY : 0,
-			  .tid = out,
-			  .word = xp_event_word(XP_SAMPLE_SWITCH | flags, XP_EVENT_SAMPLE) },
+	const struct xp_event_switch event = {
+		.head = { .pid = out ? NOBODY : 0, .tid = out, .word = xp_event_word(flags, XP_EVENT_SWITCH) },
 		.next_pid = in ? NOBODY : 0,
 		.next_tid = in,
 	};
 
-	xp_perf_out_switch(world.out, &record, tsc, tsc % 4);
+	xp_perf_out_switch(world.out, &(struct xp_arrival){ .event = &event.head, .cpu = tsc % 4, .tsc = tsc });
 }
 
 static void print(FILE *out, const struct xp_perfdata_record *record)

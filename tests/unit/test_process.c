@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "arrivals.h"
 #include "trace/process.h"
 
 /*
@@ -224,7 +225,7 @@ static void record(struct xp_processes *processes, pid_t tid, uint32_t fn, uint6
 		.pid = 7, .tid = (uint32_t)tid, .word = xp_event_word(fn, XP_EVENT_ENTRY), .sp = 100
 	};
 
-	assert_int_equal(xp_processes_record(processes, &event, 0, tsc), 0);
+	assert_int_equal(xp_processes_record(processes, ARRIVAL(event, tsc)), 0);
 }
 
 /* A thread ends while a function loses its probes: entered before, and left without a record. */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "arrivals.h"
 #include "base/clock.h"
 #include "sled/call_rings.h"
 #include "trace/process.h"
@@ -127,7 +128,7 @@ static void tell_birth(pid_t tid, struct moment at)
 					       .position = at.position,
 					       .taken_back = at.taken_back };
 
-	assert_int_equal(xp_processes_begin_task(&test.processes, &event, at.tsc), 0);
+	assert_int_equal(xp_processes_begin_task(&test.processes, ARRIVAL(event, at.tsc)), 0);
 }
 
 static void tell_end(pid_t tid, struct moment at)
@@ -136,7 +137,7 @@ static void tell_end(pid_t tid, struct moment at)
 					     .position = at.position,
 					     .taken_back = at.taken_back };
 
-	assert_int_equal(xp_processes_end_calls(&test.processes, &event, at.tsc), 0);
+	assert_int_equal(xp_processes_end_calls(&test.processes, ARRIVAL(event, at.tsc)), 0);
 	assert_int_equal(xp_processes_end_thread(&test.processes, tid), 0);
 }
 
@@ -157,7 +158,8 @@ static void tell_first_birth(void)
 					       .fs_base = FS_BASE,
 					       .clone_flags = CLONE_FLAGS };
 
-	assert_int_equal(xp_processes_begin_task(&test.processes, &event, xp_clock_now_tsc() - 10 * test.lag), 0);
+	assert_int_equal(xp_processes_begin_task(&test.processes, ARRIVAL(event, xp_clock_now_tsc() - 10 * test.lag)),
+			 0);
 }
 
 #define THREADS 8
@@ -276,7 +278,7 @@ static void test_taken_back_by_the_next(void **state)
 	ring()->slot->taken_back = 3 + 40;
 	write_calls(1);
 	call.position = gone.position;
-	assert_int_equal(xp_processes_take_before(&test.processes, &call.head, sizeof(call), gone.tsc), 0);
+	assert_int_equal(xp_processes_take_before(&test.processes, ARRIVAL(call, gone.tsc)), 0);
 	assert_true(xp_processes_take_calls(&test.processes, gone.tsc) >= 0);
 	tell_end(TID, gone);
 	tell_birth(TID + 1, birth);

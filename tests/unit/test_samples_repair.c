@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "arrivals.h"
 #include "base/util.h"
 #include "sample/samples.h"
 
@@ -91,7 +92,7 @@ static void add_sample(struct world *world)
 		.frame = 0xffffffff81000000,
 	};
 
-	assert_int_equal(xp_samples_record(&world->samples, &sample.head.head, sizeof(sample), 0, 0), 0);
+	assert_int_equal(xp_samples_record(&world->samples, ARRIVAL(sample, 0)), 0);
 }
 
 static const struct xp_sampled_process *process_of(const struct world *world)

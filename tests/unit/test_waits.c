@@ -8,6 +8,7 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "arrivals.h"
 #include "record/off_cpu.h"
 #include "sample/waits.h"
 
@@ -21,12 +22,12 @@ static void test_sums_are_bounded(void **state)
 	(void)state;
 	for (uint32_t pid = 1; pid <= PROCESSES; pid++) {
 		const struct xp_event_wait_sum sum = {
-			.head = { .pid = pid, .tid = pid, .word = xp_event_word(XP_SAMPLE_WAIT_SUM, XP_EVENT_SAMPLE) },
+			.head = { .pid = pid, .tid = pid, .word = xp_event_word(0, XP_EVENT_WAIT_SUM) },
 			.blocked_ns = 3,
 			.waits = 2,
 		};
 
-		assert_int_equal(xp_waits_take(&waits, &sum.head, 0, 0), 0);
+		assert_int_equal(xp_waits_sum(&waits, ARRIVAL(sum, 0)), 0);
 	}
 	assert_int_equal(waits.sum_count, 2 * XP_WAIT_SUMS_MAX + 1);
 	for (size_t i = 0; i < waits.sum_count; i++) {

@@ -13,20 +13,12 @@
 #define LOOK_NS 10000000
 #define LOOK_RECORDS 16
 
-/* The next record of a ring. */
-struct head {
-	uint64_t tsc;
-	const struct xp_event *event;
-	size_t size;
-	unsigned int cpu;
-};
-
 struct xp_merge {
 	struct xp_rings *rings;
 	const struct xp_clock *clock;
-	struct head *heads; /* [rings->count] */
-	/* Heads of rings that have a record, the oldest first; pointers, since they are moved. */
-	struct head **heap;
+	struct xp_arrival *heads; /* the next event of each ring: [rings->count] */
+	/* Heads of rings that have an event, the oldest first; pointers, since they are moved. */
+	struct xp_arrival **heap;
 	unsigned int heap_count;
 	uint64_t blocked_since; /* TSC at which a busy record first ended a pass; 0: the last pass was not blocked */
 	uint64_t done_tsc;
@@ -64,9 +56,9 @@ void xp_merge_free(struct xp_merge *merge)
 }
 
 /* Sifts head down from the top, until it is older than all entries below it. */
-static void sift_down(struct xp_merge *merge, struct head *head)
+static void sift_down(struct xp_merge *merge, struct xp_arrival *head)
 {
-	struct head **heap = merge->heap;
+	struct xp_arrival **heap = merge->heap;
 	unsigned int i = 0;
 
 	for (;;) {
@@ -84,7 +76,7 @@ static void sift_down(struct xp_merge *merge, struct head *head)
 	heap[i] = head;
 }
 
-static void heap_push(struct xp_merge *merge, struct head *head)
+static void heap_push(struct xp_merge *merge, struct xp_arrival *head)
 {
 	unsigned int i = merge->heap_count++;
 
@@ -95,7 +87,7 @@ static void heap_push(struct xp_merge *merge, struct head *head)
 	merge->heap[i] = head;
 }
 
-static enum xp_ring_state next_head(struct xp_merge *merge, struct head *head)
+static enum xp_ring_state next_head(struct xp_merge *merge, struct xp_arrival *head)
 {
 	struct xp_ring *ring = &merge->rings->rings[head->cpu];
 	enum xp_ring_state state;
@@ -164,7 +156,7 @@ static int merge_until(struct xp_merge *merge, uint64_t mark, unsigned int fulle
 	merge->heap_count = 0;
 	merge->next_look = xp_clock_now_tsc() + xp_clock_ticks(merge->clock, LOOK_NS);
 	for (unsigned int cpu = 0; cpu < merge->rings->count; cpu++) {
-		struct head *head = &merge->heads[cpu];
+		struct xp_arrival *head = &merge->heads[cpu];
 		enum xp_ring_state state = next_head(merge, head);
 
 		if (state == XP_RING_BROKEN)
@@ -178,10 +170,10 @@ static int merge_until(struct xp_merge *merge, uint64_t mark, unsigned int fulle
 			heap_push(merge, head);
 	}
 	while (merge->heap_count && merge->heap[0]->tsc < mark && !err) {
-		struct head *head = merge->heap[0];
+		struct xp_arrival *head = merge->heap[0];
 		enum xp_ring_state state;
 
-		err = sink(arg, head->event, head->size, head->cpu, head->tsc);
+		err = sink(arg, head);
 		xp_ring_consume(&merge->rings->rings[head->cpu], head->size);
 		if (!err && ends_early(merge, ++records))
 			return 0;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Merges the records of all CPUs into one stream in TSC order.
+ * Merges the events of all CPUs into one stream in TSC order.
  *
- * A pass reads the TSC (the mark), then snapshots all rings, then emits the records older than the mark, always the
- * oldest head of all rings. Records of one ring keep the ring's order, in which two threads that preempted each other
- * may be slightly out of TSC order. The order of one thread's records is exact:
+ * A pass reads the TSC (the mark), then snapshots all rings, then emits the events older than the mark, always the
+ * oldest head of all rings. Events of one ring keep the ring's order, in which two threads that preempted each other
+ * may be slightly out of TSC order. The order of one thread's events is exact:
  *
  *   Let r1 (on ring A) precede r2 (on ring B) in a thread. r1 was submitted before r2's program read the TSC. So if r2
- *   is older than the mark, r1 is in the snapshot of A. The records ahead of r1 in A were reserved, hence stamped,
+ *   is older than the mark, r1 is in the snapshot of A. The events ahead of r1 in A were reserved, hence stamped,
  *   before r1 was submitted, hence before r2: all of them, and r1, are emitted before r2.
  *
- * A record that is reserved but not submitted (its program was preempted) blocks its ring and with it the pass; the
+ * An event that is reserved but not submitted (its program was preempted) blocks its ring and with it the pass; the
  * next pass continues there. The other rings continue without it only if it blocks for XP_MERGE_PATIENCE_NS, or if
  * another ring is more than half full. This bounds memory and delay, but may break the order of a thread.
  */
@@ -18,14 +18,15 @@
 #define XPROF_KERNEL_MERGE_H
 
 #include "base/clock.h"
+#include "event/arrival.h"
 #include "kernel/rings.h"
 
 #define XP_MERGE_PATIENCE_NS 200000000ull
 
 struct xp_merge;
 
-/* Takes one record, which is valid during the call only. An error ends the pass after this record. */
-typedef int (*xp_merge_sink)(void *arg, const struct xp_event *event, size_t size, unsigned int cpu, uint64_t tsc);
+/* Takes one event. An error ends the pass after this event. */
+typedef int (*xp_merge_sink)(void *arg, const struct xp_arrival *arrival);
 
 /* The caller keeps rings and clock, which must outlive the merge. Returns 0 or -ENOMEM. */
 int xp_merge_new(struct xp_merge **merge, struct xp_rings *rings, const struct xp_clock *clock);
@@ -44,8 +45,8 @@ unsigned int xp_merge_fill(struct xp_merge *merge);
 int xp_merge_pass(struct xp_merge *merge, uint64_t mark, xp_merge_sink sink, void *arg);
 
 /*
- * The mark of the last pass that no busy record ended: all older records were emitted, except late ones. Do not report
- * anything that happened after this mark yet: records that wait behind the busy one would arrive too late for it.
+ * The mark of the last pass that no busy event ended: all older events were emitted, except late ones. Do not report
+ * anything that happened after this mark yet: events that wait behind the busy one would arrive too late for it.
  */
 uint64_t xp_merge_done_tsc(const struct xp_merge *merge);
 

@@ -56,11 +56,12 @@ int xp_follow_add(struct xp_recording *recording, struct xp_process **process, p
 	return err;
 }
 
-int xp_follow_adopt(struct xp_recording *recording, const struct xp_event *record, const char *comm, uint64_t tsc)
+int xp_follow_adopt(struct xp_recording *recording, const struct xp_arrival *arrival, const char *comm)
 {
-	struct xp_process *process = xp_processes_find(&recording->traced.processes, record->pid);
-	struct xp_object *object = xp_objects_find(&recording->traced.objects, xp_event_fn(record));
-	const struct xp_attached *attached = object ? xp_probes_find(&recording->probes, object, record->pid) : NULL;
+	pid_t pid = (pid_t)arrival->event->pid;
+	struct xp_process *process = xp_processes_find(&recording->traced.processes, pid);
+	struct xp_object *object = xp_objects_find(&recording->traced.objects, xp_event_fn(arrival->event));
+	const struct xp_attached *attached = object ? xp_probes_find(&recording->probes, object, pid) : NULL;
 	struct xp_target_info info = { 0 };
 	int err = 0;
 
@@ -69,7 +70,7 @@ int xp_follow_adopt(struct xp_recording *recording, const struct xp_event *recor
 		attached = xp_probes_find_any(&recording->probes, object);
 	if (!process) {
 		snprintf(info.comm, sizeof(info.comm), "%s", comm);
-		err = xp_processes_add(&recording->traced.processes, &process, record->pid, &info, tsc);
+		err = xp_processes_add(&recording->traced.processes, &process, pid, &info, arrival->tsc);
 	}
 	if (!err && attached)
 		err = xp_functions_add(&process->functions, object, &attached->sleds);
@@ -156,9 +157,11 @@ static bool count_in_vain(const struct xp_recording *recording, struct xp_proces
 }
 
 /* Handles a followed process that runs a new program. */
-static int on_exec(struct xp_recording *recording, const struct xp_event_task *task, uint64_t tsc)
+int xp_follow_exec(struct xp_recording *recording, const struct xp_arrival *arrival)
 {
+	const struct xp_event_task *task = (const struct xp_event_task *)arrival->event;
 	pid_t pid = task->head.pid;
+	uint64_t tsc = arrival->tsc;
 	struct xp_process *process = xp_processes_find(&recording->traced.processes, pid);
 	uint64_t patched = patched_since(recording, pid);
 	bool drop;
@@ -171,7 +174,7 @@ static int on_exec(struct xp_recording *recording, const struct xp_event_task *t
 		/* Another thread has taken the place of the first one, and xprof does not hold that thread. */
 		xp_launch_lose(&recording->command.launch);
 	}
-	/* The image was added, or patched, when the program was already running: this is the record of its start. */
+	/* The image was added, or patched, when the program was already running: this is the event of its start. */
 	if (process && (process->begin_tsc > tsc || patched > tsc)) {
 		process->attaching.execs = XP_MAX(process->attaching.execs, task->execs);
 		return 0;
@@ -187,8 +190,8 @@ static int on_exec(struct xp_recording *recording, const struct xp_event_task *t
 			return err;
 	}
 	/*
-	 * A program that has already been replaced by another cannot be scanned. To scan what runs now after each exec
-	 * record would take longer than the process takes for its next execs, so the recording would never end.
+	 * A program that has already been replaced by another cannot be scanned. To scan what runs now after each event
+	 * of an exec would take longer than the process takes for its next execs, so the recording would never end.
 	 */
 	if (xp_programs_execs(&recording->bpf.programs, pid) != task->execs)
 		return add_past_program(recording, task, tsc);
@@ -197,8 +200,8 @@ static int on_exec(struct xp_recording *recording, const struct xp_event_task *t
 	/* What was read from /proc is the next program's name if that has begun, but has not been counted yet. */
 	if (!err && process && process->attaching.execs == task->execs)
 		memcpy(process->comm, task->comm, sizeof(process->comm));
-	/* The process is gone, but its records are here. */
-	return err == -ESRCH ? xp_follow_adopt(recording, &task->head, task->comm, tsc) : err;
+	/* The process is gone, but its events are here. */
+	return err == -ESRCH ? xp_follow_adopt(recording, arrival, task->comm) : err;
 }
 
 /* Whether all sleds that the parent has patched were so at this TSC: then a child has them, too. */
@@ -228,8 +231,9 @@ static int inherit(struct xp_process *child, const struct xp_process *parent)
 	return err;
 }
 
-static int on_fork(struct xp_recording *recording, const struct xp_event_task *task, uint64_t tsc)
+int xp_follow_fork(struct xp_recording *recording, const struct xp_arrival *arrival)
 {
+	const struct xp_event_task *task = (const struct xp_event_task *)arrival->event;
 	struct xp_process *parent = xp_processes_find(&recording->traced.processes, task->ppid);
 	struct xp_target_info info = { 0 };
 	struct xp_process *child;
@@ -238,30 +242,52 @@ static int on_fork(struct xp_recording *recording, const struct xp_event_task *t
 	child = xp_processes_find(&recording->traced.processes, task->head.pid);
 	info.start_time = xp_target_start_time(task->head.pid);
 	/*
-	 * The child is already known if the record of a call came first, because the ring buffer with the record of the
+	 * The child is already known if the event of a call came first, because the ring buffer with the event of the
 	 * fork was waited for in vain.
 	 */
 	if (!parent || (child && info.start_time && child->start_time == info.start_time))
 		return 0;
 	memcpy(info.comm, parent->comm, sizeof(info.comm));
 	snprintf(info.exe, sizeof(info.exe), "%s", parent->exe);
-	err = xp_processes_add(&recording->traced.processes, &child, task->head.pid, &info, tsc);
+	err = xp_processes_add(&recording->traced.processes, &child, task->head.pid, &info, arrival->tsc);
 	if (err)
 		return err;
 	child->cpu.used_ns = 1; /* next to nothing, but known */
 	child->cpu.running = 1;
 	child->attaching.parent = parent->pid;
-	if (!was_patched(parent, tsc))
+	if (!was_patched(parent, arrival->tsc))
 		return xp_follow_scan(recording, child);
 	child->functions.main_object = parent->functions.main_object;
 	return inherit(child, parent);
 }
 
-static int on_end(struct xp_recording *recording, struct xp_process *process)
+int xp_follow_exit_thread(struct xp_recording *recording, const struct xp_arrival *arrival)
 {
-	pid_t pid = process->pid;
-	int err = xp_process_end(process);
+	const struct xp_event_task *task = (const struct xp_event_task *)arrival->event;
+	struct xp_process *process = xp_processes_find(&recording->traced.processes, task->head.pid);
+	int err;
 
+	if (process) {
+		xp_process_explain_end(process, task);
+		process->signal = task->exit_code & 0x7f;
+	}
+	err = xp_processes_end_calls(&recording->traced.processes, arrival);
+	return err ? err : xp_processes_end_thread(&recording->traced.processes, task->head.tid);
+}
+
+int xp_follow_exit_process(struct xp_recording *recording, const struct xp_arrival *arrival)
+{
+	const struct xp_event_task *task = (const struct xp_event_task *)arrival->event;
+	pid_t pid = task->head.pid;
+	struct xp_process *process = xp_processes_find(&recording->traced.processes, pid);
+	int err;
+
+	if (!process)
+		return 0;
+	xp_process_explain_end(process, task);
+	process->signal = task->exit_code & 0x7f; /* like WTERMSIG() */
+	xp_process_ran(process, task->cpu_ns);
+	err = xp_process_end(process);
 	/* With --follow and --exec, processes come and go. */
 	if (recording->plan.all_processes && patched_since(recording, pid))
 		xp_probes_drop_process(&recording->probes, pid, recording->plan.multi);
@@ -272,54 +298,19 @@ static int on_end(struct xp_recording *recording, struct xp_process *process)
  * The process's list of objects has changed. This concerns the current program, unless the process has executed another
  * one since.
  */
-static int on_link_map(struct xp_recording *recording, struct xp_process *process, uint64_t tsc)
+int xp_follow_link_map(struct xp_recording *recording, const struct xp_arrival *arrival)
 {
-	if (process->attaching.execs != xp_programs_execs(&recording->bpf.programs, process->pid) ||
-	    process->attaching.looked_tsc > tsc + xp_clock_ticks(recording->clock, LOOK_MARGIN_NS))
+	const struct xp_event *event = arrival->event;
+	struct xp_process *process = xp_processes_find(&recording->traced.processes, event->pid);
+	uint64_t latest_tsc = arrival->tsc + xp_clock_ticks(recording->clock, LOOK_MARGIN_NS);
+
+	/* A held process is stopped at this event, and scanned then: xp_follow_launch_event(). */
+	if (xp_command_traces(&recording->command, (pid_t)event->pid) && event->tid == event->pid)
+		return 0;
+	if (!process || process->attaching.execs != xp_programs_execs(&recording->bpf.programs, process->pid) ||
+	    process->attaching.looked_tsc > latest_tsc)
 		return 0;
 	return xp_follow_scan(recording, process);
-}
-
-int xp_follow_task(struct xp_recording *recording, const struct xp_event *record, uint64_t tsc)
-{
-	const struct xp_event_task *task = (const struct xp_event_task *)record;
-	enum xp_event_kind kind = xp_event_kind(record);
-	struct xp_process *process;
-	int err;
-
-	process = xp_processes_find(&recording->traced.processes, record->pid);
-	switch (kind) {
-	case XP_EVENT_EXEC:
-		return on_exec(recording, task, tsc);
-	case XP_EVENT_FORK:
-		return on_fork(recording, task, tsc);
-	case XP_EVENT_THREAD:
-		return xp_processes_begin_task(&recording->traced.processes, (const struct xp_event_thread *)record,
-					       tsc);
-	case XP_EVENT_THREAD_GONE:
-		return xp_processes_end_task(&recording->traced.processes, (const struct xp_event_thread *)record, tsc);
-	case XP_EVENT_EXIT_THREAD:
-		if (process) {
-			xp_process_explain_end(process, task);
-			process->signal = task->exit_code & 0x7f;
-		}
-		err = xp_processes_end_calls(&recording->traced.processes, task, tsc);
-		return err ? err : xp_processes_end_thread(&recording->traced.processes, record->tid);
-	case XP_EVENT_EXIT_PROCESS:
-		if (!process)
-			return 0;
-		xp_process_explain_end(process, task);
-		process->signal = task->exit_code & 0x7f; /* like WTERMSIG() */
-		xp_process_ran(process, task->cpu_ns);
-		return on_end(recording, process);
-	case XP_EVENT_LINK_MAP:
-		/* A held process is stopped at this event, and scanned then: xp_follow_launch_event(). */
-		if (xp_command_traces(&recording->command, (pid_t)record->pid) && record->tid == record->pid)
-			return 0;
-		return process ? on_link_map(recording, process, tsc) : 0;
-	default:
-		return -EBADMSG;
-	}
 }
 
 /* The probes of --exec exist before any process, so a process that starts later is recorded from its beginning. */

@@ -9,6 +9,7 @@
 #include <sys/utsname.h>
 
 #include "base/file_name.h"
+#include "event/kinds.h"
 #include "record/manifest_parts.h"
 #include "record/summary.h"
 
@@ -19,29 +20,6 @@
 #define MANIFEST_THREAD_BYTES 1024u
 
 /* ---- counts ---- */
-
-static const char *const kind_names[XP_EVENT_KINDS] = {
-	[XP_EVENT_ENTRY] = "entry",
-	[XP_EVENT_EXIT] = "exit",
-	[XP_EVENT_TAIL_EXIT] = "tail_exit",
-	[XP_EVENT_ENTRY_ARGS] = "entry_args",
-	[XP_EVENT_CUSTOM] = "custom_event",
-	[XP_EVENT_TYPED] = "typed_event",
-	[XP_EVENT_EXEC] = "exec",
-	[XP_EVENT_FORK] = "fork",
-	[XP_EVENT_THREAD] = "thread",
-	[XP_EVENT_THREAD_GONE] = "thread_gone",
-	[XP_EVENT_EXIT_THREAD] = "exit_thread",
-	[XP_EVENT_EXIT_PROCESS] = "exit_process",
-	[XP_EVENT_LINK_MAP] = "link_map",
-	[XP_EVENT_SAMPLE] = "sample",
-};
-
-/* The kinds that correspond to something in the target's program. The rest are internal to xprof, and not events. */
-static bool is_event(int kind)
-{
-	return kind <= XP_EVENT_TYPED;
-}
 
 static json_t *filtered_value(const struct xp_counts *counts, const uint64_t *other_process)
 {
@@ -77,8 +55,8 @@ static json_t *lost_cpu_value(unsigned int cpu, const struct xp_bpf_counters *co
 
 	put_number(&section, "cpu", cpu);
 	for (int kind = 0; kind < XP_EVENT_KINDS; kind++)
-		if (kind_names[kind] && counters->lost[kind])
-			put_number(&section, kind_names[kind], counters->lost[kind]);
+		if (counters->lost[kind])
+			put_number(&section, xp_kinds[kind].name, counters->lost[kind]);
 	return done(&section);
 }
 
@@ -116,7 +94,7 @@ static struct sums sum_cpus(const struct xp_bpf_side *bpf)
 		const struct xp_bpf_counters *counters = &bpf->counters[cpu];
 
 		for (int kind = 0; kind < XP_EVENT_KINDS; kind++) {
-			sums.ring += is_event(kind) ? counters->lost[kind] : 0;
+			sums.ring += xp_kinds[kind].of_program ? counters->lost[kind] : 0;
 			sums.truncated += counters->truncated[kind];
 			sums.faulted += counters->faulted[kind];
 		}

@@ -88,15 +88,19 @@ int xp_follow_scan(struct xp_recording *recording, struct xp_process *process);
 int xp_follow_again(struct xp_recording *recording, struct xp_process *process);
 /* xp_follow_scan() for every live process, if records that could have reported objects were lost. */
 int xp_follow_rescan(struct xp_recording *recording);
-/* Handles exec, fork, exit, and changed lists of objects. record: already checked (event_check.h). */
-int xp_follow_task(struct xp_recording *recording, const struct xp_event *record, uint64_t tsc);
+/* Handlers of events of these kinds (arrivals.c). Return 0 or -errno. */
+int xp_follow_exec(struct xp_recording *recording, const struct xp_arrival *arrival);
+int xp_follow_fork(struct xp_recording *recording, const struct xp_arrival *arrival);
+int xp_follow_exit_thread(struct xp_recording *recording, const struct xp_arrival *arrival);
+int xp_follow_exit_process(struct xp_recording *recording, const struct xp_arrival *arrival);
+int xp_follow_link_map(struct xp_recording *recording, const struct xp_arrival *arrival);
 /* Attaches the file of --exec in all processes, and adds those that already run it. */
 int xp_follow_exec_file(struct xp_recording *recording);
 /*
- * Handles a record of an unknown process or function: the process was gone before it could be scanned. Adds the
+ * Handles an event of an unknown process or function: the process was gone before it could be scanned. Adds the
  * process, and the object that contains the function. comm: the name of the process.
  */
-int xp_follow_adopt(struct xp_recording *recording, const struct xp_event *record, const char *comm, uint64_t tsc);
+int xp_follow_adopt(struct xp_recording *recording, const struct xp_arrival *arrival, const char *comm);
 /* Releases what processes that have ended have left for their children, where there are no children either. */
 void xp_follow_release_stubs(struct xp_recording *recording);
 /* Ends processes that are gone although no record said so (it was lost), the second time that they are found gone. */

@@ -14,7 +14,7 @@
 #include "base/interrupt.h"
 #include "base/util.h"
 #include "budget/cost_watch.h"
-#include "kernel/event_check.h"
+#include "record/arrivals.h"
 #include "record/messages.h"
 #include "record/progress.h"
 #include "record/recording.h"
@@ -57,80 +57,11 @@ enum source {
 	SOURCE_RING,
 };
 
-/*
- * A process may be gone before it could be scanned. Unknown processes matter only with --exec, and with --follow if the
- * record of a fork was lost, since the programs of --follow record only followed processes.
- */
-static int adopt(struct xp_recording *recording, const struct xp_event *record, uint64_t tsc)
-{
-	struct xp_process *process = xp_processes_find(&recording->traced.processes, record->pid);
-
-	if (!process && !recording->options->exec_path && !recording->options->follow)
-		return -ENOENT;
-	/* The PID may have been reused by a process that is not ours. */
-	if (!process && (recording->options->exec_path || xp_programs_is_target(&recording->bpf.programs, record->pid)))
-		xp_follow_add(recording, &process, record->pid, tsc);
-	/* Needed even if the process was there: it may have unloaded the object of the record. */
-	return xp_follow_adopt(recording, record, "unknown", tsc);
-}
-
-static int take(struct xp_recording *recording, const struct xp_event *record, size_t size, unsigned int cpu,
-		uint64_t tsc)
-{
-	enum xp_event_kind kind = xp_event_kind(record);
-	int err = xp_event_check(record, size);
-
-	if (!err)
-		err = xp_sampling_apply_sideband(&recording->sampling, tsc);
-	if (err)
-		return err;
-	if (kind == XP_EVENT_SAMPLE && xp_event_fn(record) & XP_SAMPLE_SWITCH) {
-		xp_sampling_switch(recording, (const struct xp_event_switch *)record, tsc, cpu);
-		return 0;
-	}
-	if (kind == XP_EVENT_SAMPLE && xp_event_fn(record) & XP_SAMPLE_OF_WAIT)
-		return xp_waits_take(&recording->off_cpu.waits, record, cpu, tsc);
-	if (kind == XP_EVENT_SAMPLE)
-		return tsc > recording->traced.processes.stop_tsc
-			   ? 0
-			   : xp_samples_record(&recording->sampling.samples, record, size, cpu, tsc);
-	if (kind == XP_EVENT_JIT)
-		return xp_samples_jit_told(&recording->sampling.samples, (pid_t)record->pid, tsc);
-	if (kind >= XP_EVENT_THREAD)
-		return xp_follow_task(recording, record, tsc);
-	err = recording->plan.memory ? xp_processes_take_before(&recording->traced.processes, record, size, tsc) : 0;
-	if (err)
-		return err;
-	err = xp_processes_record(&recording->traced.processes, record, cpu, tsc);
-	if (err == -ENOENT) {
-		err = adopt(recording, record, tsc);
-		if (!err)
-			err = xp_processes_record(&recording->traced.processes, record, cpu, tsc);
-	}
-	if (err == -ENOENT) {
-		recording->traced.other_process++;
-		return 0;
-	}
-	return err;
-}
-
-/* All others are timed by CLOCK_MONOTONIC (bpf/common.bpf.h). */
-static bool is_timed_by_tsc(const struct xp_recording *recording, const struct xp_event *record)
-{
-	enum xp_event_kind kind = xp_event_kind(record);
-
-	if (kind == XP_EVENT_SAMPLE && xp_event_fn(record) & XP_SAMPLE_OF_WAIT)
-		return false;
-	return !recording->plan.memory && kind != XP_EVENT_THREAD && kind != XP_EVENT_THREAD_GONE &&
-	       kind != XP_EVENT_EXIT_THREAD;
-}
-
-static int sink(void *arg, const struct xp_event *record, size_t size, unsigned int cpu, uint64_t tsc)
+static int sink(void *arg, const struct xp_arrival *arrival)
 {
 	struct xp_recording *recording = arg;
-	int err = take(recording, record, size, cpu, tsc);
+	int err = xp_arrivals_take(recording, arrival);
 
-	recording->bpf.by_ktime += is_timed_by_tsc(recording, record) && record->time & XP_TIME_KTIME;
 	/* A refusal on the way (an object without sleds) does not explain a later error. */
 	if (!err)
 		recording->why[0] = 0;

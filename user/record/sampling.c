@@ -341,15 +341,16 @@ int xp_sampling_apply_sideband(struct xp_sampling *sampling, uint64_t tsc)
 	return err;
 }
 
-void xp_sampling_switch(struct xp_recording *recording, const struct xp_event_switch *record, uint64_t tsc,
-			unsigned int cpu)
+int xp_sampling_switch(struct xp_recording *recording, const struct xp_arrival *arrival)
 {
 	struct xp_sampling *sampling = &recording->sampling;
 
-	if (tsc > recording->traced.processes.stop_tsc || cpu >= sampling->cpu_count || !sampling->cpus[cpu])
-		return;
+	if (arrival->tsc > recording->traced.processes.stop_tsc || arrival->cpu >= sampling->cpu_count ||
+	    !sampling->cpus[arrival->cpu])
+		return 0;
 	sampling->switches++;
-	xp_perf_out_switch(sampling->samples.perf, record, tsc, cpu);
+	xp_perf_out_switch(sampling->samples.perf, arrival);
+	return 0;
 }
 
 int xp_sampling_repair(struct xp_sampling *sampling)

@@ -50,9 +50,8 @@ size_t xp_sampling_cpus(const struct xp_sampling *sampling);
 
 /* Applies what the side-band reported before this TSC. Does nothing without sampling, as all below. */
 int xp_sampling_apply_sideband(struct xp_sampling *sampling, uint64_t tsc);
-/* A switch of threads, for perf.data. */
-void xp_sampling_switch(struct xp_recording *recording, const struct xp_event_switch *record, uint64_t tsc,
-			unsigned int cpu);
+/* Takes a switch of threads, for perf.data (arrivals.c). Returns 0. */
+int xp_sampling_switch(struct xp_recording *recording, const struct xp_arrival *arrival);
 /* Call it well before xp_sampling_setup(): learns how often the targets are given a CPU meanwhile. */
 void xp_sampling_look(struct xp_recording *recording);
 /*

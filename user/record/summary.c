@@ -30,10 +30,9 @@ void xp_recording_totals(const struct xp_recording *recording, struct xp_totals 
 	}
 	totals->lost_ring = xp_bpf_side_lost(&recording->bpf, 0, XP_EVENT_TYPED) + recording->bpf.missed;
 	totals->samples_lost = xp_bpf_side_lost(&recording->bpf, XP_EVENT_SAMPLE, XP_EVENT_SAMPLE);
-	for (unsigned int cpu = 0; cpu < recording->bpf.programs.cpus; cpu++) {
+	totals->switches_lost = xp_bpf_side_lost(&recording->bpf, XP_EVENT_SWITCH, XP_EVENT_SWITCH);
+	for (unsigned int cpu = 0; cpu < recording->bpf.programs.cpus; cpu++)
 		totals->idle += recording->bpf.counters[cpu].idle;
-		totals->switches_lost += recording->bpf.counters[cpu].switches_lost;
-	}
 	xp_off_cpu_totals(&recording->off_cpu, &waits);
 	totals->waits_lost = waits.lost;
 	totals->samples_lost += recording->sampling.samples.unstored;

@@ -484,23 +484,24 @@ static struct xp_perf_thread *thread_of_switch(struct xp_perf_out *out, uint64_t
 	return thread;
 }
 
-void xp_perf_out_switch(struct xp_perf_out *out, const struct xp_event_switch *record, uint64_t tsc, unsigned int cpu)
+void xp_perf_out_switch(struct xp_perf_out *out, const struct xp_arrival *arrival)
 {
-	uint32_t flags = xp_event_fn(&record->head);
-	pid_t tid = record->head.tid, next_tid = record->next_tid;
+	const struct xp_event_switch *event = (const struct xp_event_switch *)arrival->event;
+	uint32_t flags = xp_event_fn(&event->head);
+	pid_t tid = event->head.tid, next_tid = event->next_tid;
 	struct xp_perf_thread *thread = xp_perf_threads_find(&out->threads, tid);
 
 	if (!start(out))
 		return;
 	/* The side-band may already have told the end of a thread. */
 	if (tid && !(flags & XP_SWITCH_DEAD))
-		thread = thread_of_switch(out, tsc, record->head.pid, tid);
+		thread = thread_of_switch(out, arrival->tsc, event->head.pid, tid);
 	if (tid && thread)
-		fail(out, xp_perf_switches_out(&out->switches, out->maps.perfdata, thread, tsc, cpu,
+		fail(out, xp_perf_switches_out(&out->switches, out->maps.perfdata, thread, arrival->tsc, arrival->cpu,
 					       flags & XP_SWITCH_RUNNABLE));
-	thread = next_tid ? thread_of_switch(out, tsc, record->next_pid, next_tid) : NULL;
+	thread = next_tid ? thread_of_switch(out, arrival->tsc, event->next_pid, next_tid) : NULL;
 	if (thread)
-		fail(out, xp_perf_switches_in(&out->switches, out->maps.perfdata, thread, tsc, cpu));
+		fail(out, xp_perf_switches_in(&out->switches, out->maps.perfdata, thread, arrival->tsc, arrival->cpu));
 	if (!out->err)
 		keep_room(out);
 }

@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "event/arrival.h"
 #include "format/wait_record.h"
 #include "kernel/sideband.h"
 #include "profile/ksym.h"
@@ -29,7 +30,6 @@
 #include "sample/sampled_process.h"
 #include "target/address_space.h"
 #include "unwind/unwind.h"
-#include "xprof/event.h"
 
 #define XP_PERF_OUT_NAME "perf.data"
 
@@ -81,8 +81,8 @@ struct xp_perf_out_sampled {
 };
 void xp_perf_out_sample(struct xp_perf_out *out, const struct xp_perf_out_sampled *sampled,
 			const struct xp_frame *frames, size_t count);
-/* A switch of threads has left the merge. */
-void xp_perf_out_switch(struct xp_perf_out *out, const struct xp_event_switch *record, uint64_t tsc, unsigned int cpu);
+/* Takes a switch of threads. */
+void xp_perf_out_switch(struct xp_perf_out *out, const struct xp_arrival *arrival);
 /*
  * A side-band event. Call these before and after the event changes the address space of its process. NULL: nothing is
  * known of it.

@@ -374,11 +374,10 @@ static int arrive(struct xp_samples *samples, const struct xp_event_sample *reco
 	return err == -ENOSPC ? unwind(samples, &sample, record, false) : err;
 }
 
-int xp_samples_record(struct xp_samples *samples, const struct xp_event *event, size_t size, unsigned int cpu,
-		      uint64_t tsc)
+int xp_samples_record(struct xp_samples *samples, const struct xp_arrival *arrival)
 {
-	const struct xp_event_sample *record = (const struct xp_event_sample *)event;
-	const struct xp_pending_sample sample = { .tsc = tsc, .cpu = cpu, .size = size };
+	const struct xp_event_sample *record = (const struct xp_event_sample *)arrival->event;
+	const struct xp_pending_sample sample = { .tsc = arrival->tsc, .cpu = arrival->cpu, .size = arrival->size };
 	int err = arrive(samples, record, &sample);
 
 	if (err)

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "event/arrival.h"
 #include "profile/sym_files.h"
 #include "sample/jit_samples.h"
 #include "sample/pending_samples.h"
@@ -52,9 +53,8 @@ struct xp_samples {
 int xp_samples_init(struct xp_samples *samples, const struct xp_stacks_options *stacks);
 void xp_samples_free(struct xp_samples *samples);
 
-/* Takes a checked record (event_check.h), with its cpu and tsc. Returns 0 or -ENOMEM. */
-int xp_samples_record(struct xp_samples *samples, const struct xp_event *record, size_t size, unsigned int cpu,
-		      uint64_t tsc);
+/* Takes an event of kind XP_EVENT_SAMPLE. Returns 0 or -ENOMEM. */
+int xp_samples_record(struct xp_samples *samples, const struct xp_arrival *arrival);
 /* A wait that is over, as if it were a sample. */
 struct xp_samples_wait {
 	const struct xp_event_sample *record; /* where the thread waited; checked */

@@ -42,8 +42,9 @@ static void forget(struct xp_waits *waits, uint32_t tid)
 }
 
 /* An earlier begin of the thread has lost its end, or was shorter than what is recorded. */
-static int keep(struct xp_waits *waits, const struct xp_event_sample *record)
+int xp_waits_begin(struct xp_waits *waits, const struct xp_arrival *arrival)
 {
+	const struct xp_event_sample *record = (const struct xp_event_sample *)arrival->event;
 	size_t bare = sizeof(*record) + record->user_frames * sizeof(__u64);
 	size_t size = bare + record->stack_bytes;
 	struct xp_wait_begin *begin;
@@ -117,7 +118,7 @@ static size_t put_together(uint8_t *to, const struct xp_wait_begin *begin, const
 
 	if (begin) {
 		*record = begin->record;
-		flags |= xp_event_fn(&begin->record.head) & ~XP_SAMPLE_WAIT;
+		flags |= xp_event_fn(&begin->record.head);
 	} else {
 		*record = (struct xp_event_sample){ .ip = end->ip };
 		flags |= XP_SAMPLE_NO_ROOM;
@@ -136,12 +137,13 @@ static size_t put_together(uint8_t *to, const struct xp_wait_begin *begin, const
 	return sizeof(*record) + kernel_bytes + (begin ? begin->size - sizeof(begin->record) : 0);
 }
 
-static int end_wait(struct xp_waits *waits, const struct xp_event_wait *end, unsigned int cpu, uint64_t tsc)
+int xp_waits_end(struct xp_waits *waits, const struct xp_arrival *arrival)
 {
+	const struct xp_event_wait *end = (const struct xp_event_wait *)arrival->event;
 	const struct xp_wait_begin *begin;
 	struct xp_wait_begin *first;
 	bool has_user = !(xp_event_fn(&end->head) & XP_SAMPLE_NO_USER);
-	struct xp_samples_wait wait = { .tsc = tsc, .cpu = cpu };
+	struct xp_samples_wait wait = { .tsc = arrival->tsc, .cpu = arrival->cpu };
 	double weight;
 	int err;
 
@@ -176,8 +178,9 @@ static unsigned int image_of(const struct xp_waits *waits, pid_t pid)
 	return process ? process->image_number : 1;
 }
 
-static int add_sum(struct xp_waits *waits, const struct xp_event_wait_sum *from)
+int xp_waits_sum(struct xp_waits *waits, const struct xp_arrival *arrival)
 {
+	const struct xp_event_wait_sum *from = (const struct xp_event_wait_sum *)arrival->event;
 	bool is_one_too_many = waits->sum_count >= XP_WAIT_SUMS_MAX;
 	pid_t pid = waits->sum_count >= 2 * XP_WAIT_SUMS_MAX ? 0 : (pid_t)from->head.pid;
 	pid_t tid = is_one_too_many ? 0 : (pid_t)from->head.tid;
@@ -206,17 +209,6 @@ static int add_sum(struct xp_waits *waits, const struct xp_event_wait_sum *from)
 	sum->runnable_ns += from->runnable_ns;
 	sum->waits += from->waits;
 	sum->missed += from->missed;
-	sum->goes_on &= (xp_event_fn(&from->head) & XP_SAMPLE_WAIT_EXEC) != 0;
+	sum->goes_on &= (xp_event_fn(&from->head) & XP_WAIT_SUM_EXEC) != 0;
 	return 0;
-}
-
-int xp_waits_take(struct xp_waits *waits, const struct xp_event *event, unsigned int cpu, uint64_t tsc)
-{
-	uint32_t flags = xp_event_fn(event);
-
-	if (flags & XP_SAMPLE_WAIT_END)
-		return end_wait(waits, (const struct xp_event_wait *)event, cpu, tsc);
-	if (flags & XP_SAMPLE_WAIT_SUM)
-		return add_sum(waits, (const struct xp_event_wait_sum *)event);
-	return keep(waits, (const struct xp_event_sample *)event);
 }

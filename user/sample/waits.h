@@ -60,7 +60,9 @@ struct xp_waits {
 
 void xp_waits_free(struct xp_waits *waits);
 
-/* Takes a checked record of a wait, with its cpu and tsc. Returns 0 or -ENOMEM. */
-int xp_waits_take(struct xp_waits *waits, const struct xp_event *event, unsigned int cpu, uint64_t tsc);
+/* Take events of kind XP_EVENT_WAIT_BEGIN, XP_EVENT_WAIT, and XP_EVENT_WAIT_SUM. Return 0 or -ENOMEM. */
+int xp_waits_begin(struct xp_waits *waits, const struct xp_arrival *arrival);
+int xp_waits_end(struct xp_waits *waits, const struct xp_arrival *arrival);
+int xp_waits_sum(struct xp_waits *waits, const struct xp_arrival *arrival);
 
 #endif

@@ -312,9 +312,10 @@ static enum xp_call_way way_of(const struct xp_thread *thread, const struct xp_r
  * first: the kernel puts new consumers of a uprobe ahead of the others (consumer_add(), kernel/events/uprobes.c). No
  * other record of this thread comes between the two.
  */
-static bool note_call(struct xp_thread *thread, const struct xp_range *range, uint32_t id, const struct xp_event *event,
-		      uint64_t tsc, enum xp_filter *filter)
+static bool note_call(struct xp_thread *thread, const struct xp_range *range, uint32_t id,
+		      const struct xp_arrival *arrival, enum xp_filter *filter)
 {
+	const struct xp_event *event = arrival->event;
 	struct xp_function_budget *budget = &range->budget[id];
 	enum xp_event_kind kind = xp_event_kind(event);
 	bool alias = xp_event_fn(event) != range->fn_base + id;
@@ -327,25 +328,27 @@ static bool note_call(struct xp_thread *thread, const struct xp_range *range, ui
 	thread->last_sp = event->sp;
 	/* If it is out, the thread was in the sled when the sled was restored. */
 	*filter = duplicate ? XP_FILTER_DUPLICATE : XP_FILTER_OUTSIDE;
-	return !duplicate && !xp_function_is_out(budget, tsc);
+	return !duplicate && !xp_function_is_out(budget, arrival->tsc);
 }
 
-static __attribute__((noinline)) int record_rare(struct xp_thread *thread, const struct xp_event *event,
-						 struct xp_call call, uint16_t cpu)
+static __attribute__((noinline)) int record_rare(struct xp_thread *thread, const struct xp_arrival *arrival,
+						 struct xp_call call)
 {
-	const struct xp_event_args *args = (const struct xp_event_args *)event;
+	const struct xp_event_args *args = (const struct xp_event_args *)arrival->event;
+	uint16_t cpu = (uint16_t)arrival->cpu;
 
-	if (xp_event_kind(event) != XP_EVENT_ENTRY_ARGS)
-		return xp_thread_event(thread, (const struct xp_event_payload *)event, cpu, call.tsc);
+	if (xp_event_kind(arrival->event) != XP_EVENT_ENTRY_ARGS)
+		return xp_thread_event(thread, (const struct xp_event_payload *)arrival->event, cpu, call.tsc);
 	call.word = xp_event_word(call.word, XP_EVENT_ENTRY);
 	return xp_thread_put_args(thread, cpu, call, (const uint64_t *)args->args, args->count);
 }
 
-int xp_processes_record(struct xp_processes *processes, const struct xp_event *event, uint16_t cpu, uint64_t tsc)
+int xp_processes_record(struct xp_processes *processes, const struct xp_arrival *arrival)
 {
-	/* Consecutive records of a CPU mostly belong to one thread. */
-	struct xp_thread **recent = &processes->recent[cpu % XP_ARRAY_SIZE(processes->recent)];
+	/* Consecutive events of a CPU mostly belong to one thread. */
+	struct xp_thread **recent = &processes->recent[arrival->cpu % XP_ARRAY_SIZE(processes->recent)];
 	struct xp_thread *thread = *recent;
+	const struct xp_event *event = arrival->event;
 	enum xp_event_kind kind = xp_event_kind(event);
 	const struct xp_range *range;
 	enum xp_filter filter;
@@ -370,15 +373,15 @@ int xp_processes_record(struct xp_processes *processes, const struct xp_event *e
 		processes->hits.stepped++;
 	else
 		processes->hits.emulated++;
-	if (range->budget && !note_call(thread, range, id, event, tsc, &filter))
+	if (range->budget && !note_call(thread, range, id, arrival, &filter))
 		return xp_thread_filter(thread, filter);
 	/* Sleds are attached and detached one kind after the other. In between, calls would lack their exits. */
-	if (tsc < range->sleds.begin_tsc || tsc > processes->stop_tsc)
+	if (arrival->tsc < range->sleds.begin_tsc || arrival->tsc > processes->stop_tsc)
 		return xp_thread_filter(thread, XP_FILTER_OUTSIDE);
-	call = (struct xp_call){ tsc, xp_event_word(id + range->fdr_base, kind), event->sp };
+	call = (struct xp_call){ arrival->tsc, xp_event_word(id + range->fdr_base, kind), event->sp };
 	if (kind > XP_EVENT_TAIL_EXIT)
-		return record_rare(thread, event, call, cpu);
-	return xp_thread_put(thread, cpu, call);
+		return record_rare(thread, arrival, call);
+	return xp_thread_put(thread, (uint16_t)arrival->cpu, call);
 }
 
 void xp_processes_forget(struct xp_processes *processes, const struct xp_object *object, uint32_t function_id)

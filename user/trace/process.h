@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/u64_map.h"
+#include "event/arrival.h"
 #include "target/target.h"
 #include "trace/call_account.h"
 #include "trace/functions.h"
@@ -158,10 +159,11 @@ int xp_processes_add(struct xp_processes *processes, struct xp_process **process
 int xp_process_rename(struct xp_process *process, const struct xp_target_info *info, uint64_t tsc);
 
 /*
- * Takes a function record or an event. Returns -ENOENT if the process is not known or has no such function (the caller
- * counts the record as filtered). For other errors, those of the spool or -ENOMEM, the record is accounted for here.
+ * Takes a call, or an event of the program. Returns -ENOENT if the process is not known or has no such function (the
+ * caller counts the event as filtered). For other errors, those of the spool or -ENOMEM, the event is accounted for
+ * here.
  */
-int xp_processes_record(struct xp_processes *processes, const struct xp_event *event, uint16_t cpu, uint64_t tsc);
+int xp_processes_record(struct xp_processes *processes, const struct xp_arrival *arrival);
 /* The thread of a process that is known, added if need be. Returns 0, -ENOENT or -ENOMEM. */
 int xp_processes_thread(struct xp_processes *processes, pid_t pid, pid_t tid, struct xp_thread **thread);
 

@@ -182,13 +182,13 @@ static struct xp_call_range before_task(const struct xp_thread_ring *ring, xp_ev
 }
 
 /* A thread that fell through before it got a ring may have one by now. */
-static void count_fallen(struct xp_fallen_calls *fallen, const struct xp_event *event, size_t size)
+static void count_fallen(struct xp_fallen_calls *fallen, const struct xp_arrival *arrival)
 {
 	uint32_t fell;
 
-	if (xp_event_kind(event) > XP_EVENT_TAIL_EXIT || size < sizeof(struct xp_event_call))
+	if (xp_event_kind(arrival->event) > XP_EVENT_TAIL_EXIT || arrival->size < sizeof(struct xp_event_call))
 		return;
-	fell = ((const struct xp_event_call *)event)->fell_through;
+	fell = ((const struct xp_event_call *)arrival->event)->fell_through;
 	fallen->no_ring += fell == XP_FELL_NO_RING;
 	fallen->full += fell == XP_FELL_FULL;
 }
@@ -203,8 +203,9 @@ static bool is_taken_until(const struct xp_call_ring *ring, xp_event_position po
 	       (int64_t)(xp_call_ring_number(ring, position - 1) - ring->next) <= 0;
 }
 
-int xp_processes_take_before(struct xp_processes *processes, const struct xp_event *event, size_t size, uint64_t tsc)
+int xp_processes_take_before(struct xp_processes *processes, const struct xp_arrival *arrival)
 {
+	const struct xp_event *event = arrival->event;
 	struct xp_process *process = xp_processes_find(processes, (pid_t)event->pid);
 	struct xp_thread_ring *ring =
 	    process && process->rings ? xp_call_rings_of(process->rings, (pid_t)event->tid) : NULL;
@@ -215,8 +216,8 @@ int xp_processes_take_before(struct xp_processes *processes, const struct xp_eve
 	int err;
 
 	if (process)
-		count_fallen(&process->fallen, event, size);
-	position = ring ? xp_event_get_position(event, size) : 0;
+		count_fallen(&process->fallen, arrival);
+	position = ring ? xp_event_get_position(event, arrival->size) : 0;
 	if (!ring || is_taken_until(&ring->ring, position))
 		return 0;
 	/* The calls of a process that makes too much work come later, as if they had come with this record. */
@@ -227,7 +228,8 @@ int xp_processes_take_before(struct xp_processes *processes, const struct xp_eve
 	 * Without a position: BPF has not known the ring yet, so that the ring's records are younger, or could not read
 	 * it. BPF's time is late by this much at most.
 	 */
-	range = before(ring, position, tsc - XP_MIN(tsc, xp_clock_ticks(processes->clock, END_MARGIN_NS)));
+	range = before(ring, position,
+		       arrival->tsc - XP_MIN(arrival->tsc, xp_clock_ticks(processes->clock, END_MARGIN_NS)));
 	/* What was taken back is counted elsewhere: the next thread may have taken back since. */
 	range.has_taken_back = true;
 	range.taken_back = (uint32_t)ring->ring.taken_back;
@@ -476,8 +478,9 @@ static int begin_task(struct xp_process *process, const struct xp_event_thread *
 	return err;
 }
 
-int xp_processes_begin_task(struct xp_processes *processes, const struct xp_event_thread *event, uint64_t tsc)
+int xp_processes_begin_task(struct xp_processes *processes, const struct xp_arrival *arrival)
 {
+	const struct xp_event_thread *event = (const struct xp_event_thread *)arrival->event;
 	struct xp_process *process = xp_processes_find(processes, (pid_t)event->head.pid);
 	const uint64_t begin_tsc = xp_clock_now_tsc();
 	uint64_t told_us;
@@ -486,22 +489,23 @@ int xp_processes_begin_task(struct xp_processes *processes, const struct xp_even
 	if (!process || !process->rings)
 		return 0;
 	if (!(event->clone_flags & XP_TASK_TOLD))
-		return begin_task(process, event, tsc);
+		return begin_task(process, event, arrival->tsc);
 	if (process->reading.told_us > TOLD_US) {
 		process->rings->refused = true;
 		return 0;
 	}
-	err = begin_task(process, event, tsc);
+	err = begin_task(process, event, arrival->tsc);
 	/* Rounded up: what is told takes some time in any case. */
 	told_us = process->reading.told_us + xp_clock_ns(processes->clock, xp_clock_now_tsc() - begin_tsc) / 1000 + 1;
 	process->reading.told_us = (uint32_t)XP_MIN(told_us, UINT32_MAX);
 	return err;
 }
 
-int xp_processes_end_task(struct xp_processes *processes, const struct xp_event_thread *event, uint64_t tsc)
+int xp_processes_end_task(struct xp_processes *processes, const struct xp_arrival *arrival)
 {
+	const struct xp_event_thread *event = (const struct xp_event_thread *)arrival->event;
 	struct xp_process *process = xp_processes_find(processes, (pid_t)event->head.pid);
-	uint64_t until_tsc = tsc + xp_clock_ticks(processes->clock, END_MARGIN_NS);
+	uint64_t until_tsc = arrival->tsc + xp_clock_ticks(processes->clock, END_MARGIN_NS);
 	int err = 0;
 
 	if (!process || !process->rings)
@@ -517,7 +521,7 @@ int xp_processes_end_task(struct xp_processes *processes, const struct xp_event_
 		ring->borrower = 0;
 	}
 	/* One with TLS of its own has a ring of its own. */
-	return end_calls(process, (pid_t)event->head.tid, 0, 0, tsc) ?: err;
+	return end_calls(process, (pid_t)event->head.tid, 0, 0, arrival->tsc) ?: err;
 }
 
 void xp_process_explain_end(struct xp_process *process, const struct xp_event_task *event)
@@ -533,12 +537,13 @@ void xp_process_explain_end(struct xp_process *process, const struct xp_event_ta
 		process->pid, process->comm, tid);
 }
 
-int xp_processes_end_calls(struct xp_processes *processes, const struct xp_event_task *event, uint64_t tsc)
+int xp_processes_end_calls(struct xp_processes *processes, const struct xp_arrival *arrival)
 {
+	const struct xp_event_task *event = (const struct xp_event_task *)arrival->event;
 	struct xp_process *process = xp_processes_find(processes, (pid_t)event->head.pid);
 
 	return process && process->rings
-		   ? end_calls(process, (pid_t)event->head.tid, event->position, event->taken_back, tsc)
+		   ? end_calls(process, (pid_t)event->head.tid, event->position, event->taken_back, arrival->tsc)
 		   : 0;
 }
 

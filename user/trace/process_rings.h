@@ -9,11 +9,8 @@
 
 #include "trace/process.h"
 
-/*
- * Takes the calls of a thread that it recorded before this record of BPF, of `size` bytes. Returns 0 or the errors of
- * xp_processes_record().
- */
-int xp_processes_take_before(struct xp_processes *processes, const struct xp_event *event, size_t size, uint64_t tsc);
+/* Takes the calls of a thread that it recorded before this event. Returns 0 or the errors of xp_processes_record(). */
+int xp_processes_take_before(struct xp_processes *processes, const struct xp_arrival *arrival);
 /*
  * Takes the calls of all threads of all live processes, after all records of BPF before done_tsc. Returns how many were
  * taken from the fullest ring since the last time, in percent of what a ring holds when its thread finds it full, at
@@ -24,17 +21,17 @@ int xp_processes_take_calls(struct xp_processes *processes, uint64_t done_tsc);
 /* The same for a process whose rings wrap, which is asked for its newest calls. Others have no such rings. */
 int xp_process_take_windows(struct xp_process *process, uint64_t done_tsc);
 
-/* A task that shares the memory of a process began, or ended sharing it. */
-int xp_processes_begin_task(struct xp_processes *processes, const struct xp_event_thread *event, uint64_t tsc);
-int xp_processes_end_task(struct xp_processes *processes, const struct xp_event_thread *event, uint64_t tsc);
+/* A task that shares the memory of a process began, or ended sharing it (struct xp_event_thread). */
+int xp_processes_begin_task(struct xp_processes *processes, const struct xp_arrival *arrival);
+int xp_processes_end_task(struct xp_processes *processes, const struct xp_arrival *arrival);
 
 /*
  * A thread has ended. If it had a ring and forbade itself to read the TSC, the stub's next rdtsc killed it: says so,
  * once for a process.
  */
 void xp_process_explain_end(struct xp_process *process, const struct xp_event_task *event);
-/* A thread has ended at that TSC: takes its last calls. Its ring is for the next thread. */
-int xp_processes_end_calls(struct xp_processes *processes, const struct xp_event_task *event, uint64_t tsc);
+/* A thread has ended (struct xp_event_task): takes its last calls. Its ring is for the next thread. */
+int xp_processes_end_calls(struct xp_processes *processes, const struct xp_arrival *arrival);
 /* The process ends, or is no longer recorded: takes all that is left, and drops the rings. */
 int xp_process_end_calls(struct xp_process *process);
 

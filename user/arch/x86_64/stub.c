@@ -90,7 +90,7 @@ static void make_slot(uint8_t *page, enum xp_stub_slot slot)
 static void make_counting_slot(uint8_t *code)
 {
 	static const uint8_t bytes[] = {
-		0x41, 0x81, 0xea, 0,	0,    0, 0xf0, /* sub $XP_EVENT_NONE << XP_FN_BITS,%r10d */
+		0x41, 0x81, 0xea, 0,	0,    0, 0xff, /* sub $XP_EVENT_NONE << XP_FN_BITS,%r10d */
 		0x41, 0x81, 0xfa, 0xfc, 0x01, 0, 0,    /* cmp $0x1fc,%r10d */
 		0x77, 0x25,			       /* ja the ret */
 		0x41, 0x53,			       /* push %r11: some calling conventions pass arguments in it */
@@ -108,7 +108,7 @@ static void make_counting_slot(uint8_t *code)
 	uint32_t distance = (uint32_t)(XP_STUB_COUNTERS - (XP_STUB_COUNT + lea_end));
 
 	_Static_assert(XP_STUB_SHARDS == 0x3f + 1 && 4 * XP_STUB_COUNTERS_MAX == 1 << 9, "as in the code");
-	_Static_assert((uint32_t)XP_EVENT_NONE << XP_FN_BITS == 0xf0000000, "as in the code");
+	_Static_assert((uint32_t)XP_EVENT_NONE << XP_FN_BITS == 0xff000000, "as in the code");
 	_Static_assert(sizeof(bytes) <= SLOT_BYTES, "a slot");
 	memcpy(code, bytes, sizeof(bytes));
 	memcpy(code + lea_end - sizeof(distance), &distance, sizeof(distance));
@@ -130,7 +130,7 @@ static void make_counting_slot(uint8_t *code)
 #define EH_FRAME_BYTES (SYMBOLS - EH_FRAME)
 
 /* Also the stub's version: a stub with other bytes belongs to another version of xprof. */
-static const char names[] = "\0xprof_stub_6";
+static const char names[] = "\0xprof_stub_7";
 static const char section_names[] = "\0.text\0.eh_frame\0.symtab\0.strtab\0.shstrtab";
 
 #define LENGTH 0, 0, 0, 0

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "arch/x86_64/stub.h"
+#include "xprof/event.h"
 
 #define TEXT(number) #number
 #define NUMBER(number) TEXT(number)
@@ -147,14 +148,14 @@ __asm__(".pushsection .rodata\n"
 	"	add 32(%r11), %rsi\n"		/* ring */
 	/* The word of the entry has kind 0. An exit (kind 1) finds the stack one word higher. */
 	"	mov %r10d, %eax\n"
-	"	shr $28, %eax\n"
+	"	shr $" NUMBER(XP_FN_BITS) ", %eax\n"
 	"	and $1, %eax\n"
 	"	lea 56(%rsp), %rdi\n"
 	"	shr $3, %rdi\n"
 	"	sub %rax, %rdi\n"
 	"	shl $32, %rdi\n"
 	"	mov %r10d, %eax\n"
-	"	and $0x0fffffff, %eax\n"
+	"	and $((1 << " NUMBER(XP_FN_BITS) ") - 1), %eax\n"
 	"	or %rax, %rdi\n"
 	"	cmp %rdi, 8(%rsi)\n"
 	"	jne 3f\n"

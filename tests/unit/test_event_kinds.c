@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The checks of each kind of record: at its exact length, one byte shorter, or with extra bytes. */
+/* The checks of each kind of event: at its exact length, one byte shorter, or with extra bytes. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "kernel/event_check.h"
+#include "event/kinds.h"
 #include "xprof/wait.h"
 
 static union {
@@ -28,10 +28,15 @@ static void begin(enum xp_event_kind kind)
 	record.head.word = xp_event_word(7, kind);
 }
 
+static int check(size_t size)
+{
+	return xp_event_check(&(struct xp_arrival){ .event = &record.head, .size = size });
+}
+
 static void assert_needs(size_t size)
 {
-	assert_int_equal(xp_event_check(&record.head, size), 0);
-	assert_int_equal(xp_event_check(&record.head, size - 1), -EBADMSG);
+	assert_int_equal(check(size), 0);
+	assert_int_equal(check(size - 1), -EBADMSG);
 }
 
 static void test_plain(void **state)
@@ -48,13 +53,12 @@ static void test_plain(void **state)
 
 static void assert_refused(void)
 {
-	assert_int_equal(xp_event_check(&record.head, sizeof(record)), -EBADMSG);
+	assert_int_equal(check(sizeof(record)), -EBADMSG);
 }
 
 static void begin_wait(void)
 {
-	begin(XP_EVENT_SAMPLE);
-	record.head.word = xp_event_word(XP_SAMPLE_WAIT_END, XP_EVENT_SAMPLE);
+	begin(XP_EVENT_WAIT);
 	record.wait.chance = XP_WAIT_CHOSEN;
 	record.wait.kernel_frames = 3;
 }
@@ -82,23 +86,27 @@ static void test_waits(void **state)
 static void test_sums_of_waits(void **state)
 {
 	(void)state;
-	begin(XP_EVENT_SAMPLE);
-	record.head.word = xp_event_word(XP_SAMPLE_WAIT_SUM, XP_EVENT_SAMPLE);
+	begin(XP_EVENT_WAIT_SUM);
 	assert_needs(sizeof(struct xp_event_wait_sum));
 	memset(record.sum.comm, 'x', sizeof(record.sum.comm));
 	assert_refused();
 }
 
-static void test_no_kind(void **state)
+static void test_kinds(void **state)
 {
 	(void)state;
 	for (int kind = 0; kind < XP_EVENT_KINDS; kind++) {
 		begin((enum xp_event_kind)kind);
-		if (kind == XP_EVENT_NONE)
-			assert_int_equal(xp_event_check(&record.head, sizeof(record)), -EBADMSG);
-		else
-			assert_int_equal(xp_event_check(&record.head, sizeof(record)), 0);
+		record.wait.chance = kind == XP_EVENT_WAIT;
+		assert_int_equal(check(sizeof(record)), 0);
+		assert_non_null(xp_kinds[kind].name);
+		for (int other = 0; other < kind; other++)
+			assert_string_not_equal(xp_kinds[kind].name, xp_kinds[other].name);
 	}
+	begin(XP_EVENT_KINDS);
+	assert_refused();
+	begin(XP_EVENT_NONE);
+	assert_refused();
 }
 
 static void test_arguments(void **state)
@@ -108,7 +116,7 @@ static void test_arguments(void **state)
 	record.args.count = XP_ARGS_MAX;
 	assert_needs(sizeof(struct xp_event_args));
 	record.args.count++;
-	assert_int_equal(xp_event_check(&record.head, sizeof(record)), -EBADMSG);
+	assert_refused();
 }
 
 static void test_events(void **state)
@@ -120,9 +128,9 @@ static void test_events(void **state)
 		record.event.size = XP_EVENT_PAYLOAD_MAX;
 		assert_needs(sizeof(struct xp_event_payload) + XP_EVENT_PAYLOAD_MAX);
 		record.event.size++;
-		assert_int_equal(xp_event_check(&record.head, sizeof(record)), -EBADMSG);
+		assert_refused();
 		record.event.size = UINT16_MAX;
-		assert_int_equal(xp_event_check(&record.head, sizeof(record)), -EBADMSG);
+		assert_refused();
 	}
 }
 
@@ -133,7 +141,7 @@ static void test_tasks(void **state)
 		begin((enum xp_event_kind)kind);
 		assert_needs(sizeof(struct xp_event_task));
 		memset(record.task.comm, 'x', sizeof(record.task.comm));
-		assert_int_equal(xp_event_check(&record.head, sizeof(record)), -EBADMSG);
+		assert_refused();
 	}
 }
 
@@ -158,20 +166,19 @@ static void test_samples(void **state)
 	record.sample.stack_bytes = XP_STACK_BYTES_MAX;
 	assert_needs(sizeof(struct xp_event_sample) + frames + XP_STACK_BYTES_MAX);
 	record.sample.stack_bytes++;
-	assert_int_equal(xp_event_check(&record.head, sizeof(record)), -EBADMSG);
+	assert_refused();
 	record.sample.stack_bytes = 0;
 	record.sample.user_frames++;
-	assert_int_equal(xp_event_check(&record.head, sizeof(record)), -EBADMSG);
+	assert_refused();
 	record.sample.user_frames = 0;
 	memset(record.sample.comm, 'x', sizeof(record.sample.comm));
-	assert_int_equal(xp_event_check(&record.head, sizeof(record)), -EBADMSG);
+	assert_refused();
 }
 
 static void test_switches(void **state)
 {
 	(void)state;
-	begin(XP_EVENT_SAMPLE);
-	record.sample.head.word |= xp_event_word(XP_SAMPLE_SWITCH, XP_EVENT_SAMPLE);
+	begin(XP_EVENT_SWITCH);
 	assert_needs(sizeof(struct xp_event_switch));
 }
 
@@ -179,7 +186,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_plain),	 cmocka_unit_test(test_waits),	   cmocka_unit_test(test_sums_of_waits),
-		cmocka_unit_test(test_no_kind),	 cmocka_unit_test(test_arguments), cmocka_unit_test(test_events),
+		cmocka_unit_test(test_kinds),	 cmocka_unit_test(test_arguments), cmocka_unit_test(test_events),
 		cmocka_unit_test(test_tasks),	 cmocka_unit_test(test_samples),   cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_switches),
 	};

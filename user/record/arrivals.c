@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "record/arrivals.h"
+
+#include <errno.h>
+
+#include "event/kinds.h"
+#include "trace/process_rings.h"
+
+/* ---- calls, and events of the program ---- */
+
+/*
+ * A process may be gone before it could be scanned. Unknown processes matter only with --exec, and with --follow if the
+ * event of a fork was lost, since the programs of --follow record only followed processes.
+ */
+static int adopt(struct xp_recording *recording, const struct xp_arrival *arrival)
+{
+	const struct xp_options *options = recording->options;
+	pid_t pid = (pid_t)arrival->event->pid;
+	struct xp_process *process = xp_processes_find(&recording->traced.processes, pid);
+
+	if (!process && !options->exec_path && !options->follow)
+		return -ENOENT;
+	/* The PID may have been reused by a process that is not ours. */
+	if (!process && (options->exec_path || xp_programs_is_target(&recording->bpf.programs, arrival->event->pid)))
+		xp_follow_add(recording, &process, pid, arrival->tsc);
+	/* Needed even if the process was there: it may have unloaded the object of the event. */
+	return xp_follow_adopt(recording, arrival, "unknown");
+}
+
+static int take_call(struct xp_recording *recording, const struct xp_arrival *arrival)
+{
+	struct xp_processes *processes = &recording->traced.processes;
+	int err = recording->plan.memory ? xp_processes_take_before(processes, arrival) : 0;
+
+	if (err)
+		return err;
+	err = xp_processes_record(processes, arrival);
+	if (err == -ENOENT) {
+		err = adopt(recording, arrival);
+		if (!err)
+			err = xp_processes_record(processes, arrival);
+	}
+	if (err == -ENOENT) {
+		recording->traced.other_process++;
+		return 0;
+	}
+	return err;
+}
+
+/* ---- threads ---- */
+
+static int begin_thread(struct xp_recording *recording, const struct xp_arrival *arrival)
+{
+	return xp_processes_begin_task(&recording->traced.processes, arrival);
+}
+
+static int end_thread(struct xp_recording *recording, const struct xp_arrival *arrival)
+{
+	return xp_processes_end_task(&recording->traced.processes, arrival);
+}
+
+/* ---- samples, waits, JIT code ---- */
+
+static int take_jit(struct xp_recording *recording, const struct xp_arrival *arrival)
+{
+	return xp_samples_jit_told(&recording->sampling.samples, (pid_t)arrival->event->pid, arrival->tsc);
+}
+
+static int take_sample(struct xp_recording *recording, const struct xp_arrival *arrival)
+{
+	return arrival->tsc > recording->traced.processes.stop_tsc
+		   ? 0
+		   : xp_samples_record(&recording->sampling.samples, arrival);
+}
+
+static int take_wait_begin(struct xp_recording *recording, const struct xp_arrival *arrival)
+{
+	return xp_waits_begin(&recording->off_cpu.waits, arrival);
+}
+
+static int take_wait(struct xp_recording *recording, const struct xp_arrival *arrival)
+{
+	return xp_waits_end(&recording->off_cpu.waits, arrival);
+}
+
+static int take_wait_sum(struct xp_recording *recording, const struct xp_arrival *arrival)
+{
+	return xp_waits_sum(&recording->off_cpu.waits, arrival);
+}
+
+typedef int handler(struct xp_recording *recording, const struct xp_arrival *arrival);
+
+static handler *const handlers[XP_EVENT_KINDS] = {
+	[XP_EVENT_ENTRY] = take_call,
+	[XP_EVENT_EXIT] = take_call,
+	[XP_EVENT_TAIL_EXIT] = take_call,
+	[XP_EVENT_ENTRY_ARGS] = take_call,
+	[XP_EVENT_CUSTOM] = take_call,
+	[XP_EVENT_TYPED] = take_call,
+	[XP_EVENT_THREAD] = begin_thread,
+	[XP_EVENT_THREAD_GONE] = end_thread,
+	[XP_EVENT_EXEC] = xp_follow_exec,
+	[XP_EVENT_FORK] = xp_follow_fork,
+	[XP_EVENT_EXIT_THREAD] = xp_follow_exit_thread,
+	[XP_EVENT_EXIT_PROCESS] = xp_follow_exit_process,
+	[XP_EVENT_LINK_MAP] = xp_follow_link_map,
+	[XP_EVENT_JIT] = take_jit,
+	[XP_EVENT_SAMPLE] = take_sample,
+	[XP_EVENT_SWITCH] = xp_sampling_switch,
+	[XP_EVENT_WAIT_BEGIN] = take_wait_begin,
+	[XP_EVENT_WAIT] = take_wait,
+	[XP_EVENT_WAIT_SUM] = take_wait_sum,
+};
+
+int xp_arrivals_take(struct xp_recording *recording, const struct xp_arrival *arrival)
+{
+	int err = xp_event_check(arrival);
+	enum xp_event_kind kind;
+
+	if (!err)
+		err = xp_sampling_apply_sideband(&recording->sampling, arrival->tsc);
+	if (err)
+		return err;
+	kind = xp_event_kind(arrival->event);
+	if (!recording->plan.memory && !xp_kinds[kind].never_by_tsc)
+		recording->bpf.by_ktime += (arrival->event->time & XP_TIME_KTIME) != 0;
+	return handlers[kind](recording, arrival);
+}
