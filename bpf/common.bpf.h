@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Shared by all BPF programs: the maps, the clock, the one way to reserve room in a ring, and the loss counters. Uprobe
+ * Shared by all BPF programs: the maps, the one way to reserve room in a ring, and the loss counters. Uprobe
  * programs are preemptible: another task may run the same program on the same CPU in the middle of a run. So there is
  * no per-CPU scratch memory here, and counters are incremented atomically. For the same reason, each function of a
  * uprobe program uses at most 48 bytes of stack: since Linux 6.13 (commit a76ab5731e32), a program with a function of
@@ -27,14 +27,6 @@ extern struct rings {
 	__type(key, __u32);
 	__array(values, struct ring);
 } rings SEC(".maps");
-
-/* One counter of the msr PMU's tsc event per CPU. */
-extern struct tsc_counters {
-	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u32);
-} tsc_counters SEC(".maps");
 
 extern struct counters {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -74,31 +66,8 @@ static __always_inline bool followed(__u32 pid)
 	return bpf_map_lookup_elem(&targets, &pid);
 }
 
-/*
- * In one order on all CPUs, also if counters have lost ticks. For births and ends of threads: a thread may live for
- * less than that.
- */
-static __always_inline __u64 now_in_order(void)
-{
-	return bpf_ktime_get_ns() | XP_TIME_KTIME;
-}
-
 /* Set by the loader: calls are recorded in call rings. */
 extern const volatile bool has_call_rings;
-
-static __always_inline __u64 now(void)
-{
-	__u64 count;
-
-	/* The calls of a thread are split between its ring and BPF. The TSC in the ring loses no ticks. */
-	if (has_call_rings)
-		return now_in_order();
-	count = bpf_perf_event_read(&tsc_counters, BPF_F_CURRENT_CPU);
-	/* Errors are negative numbers. A CPU that came online during the recording has no counter. */
-	if (count > -4096ull)
-		return now_in_order();
-	return count;
-}
 
 static __always_inline void count_lost(enum xp_event_kind kind)
 {
@@ -153,7 +122,7 @@ static __always_inline int record_rare(enum xp_event_kind kind)
 
 	if (!event)
 		return 0;
-	fill(event, now(), bpf_get_current_pid_tgid(), 0, 0, kind);
+	fill(event, bpf_ktime_get_ns(), bpf_get_current_pid_tgid(), 0, 0, kind);
 	bpf_ringbuf_submit(event, BPF_RB_FORCE_WAKEUP);
 	return 0;
 }

@@ -5,7 +5,6 @@
 #include "thread.bpf.h"
 
 struct rings rings SEC(".maps");
-struct tsc_counters tsc_counters SEC(".maps");
 struct counters counters SEC(".maps");
 struct targets targets SEC(".maps");
 struct call_counts call_counts SEC(".maps");

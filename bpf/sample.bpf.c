@@ -117,7 +117,7 @@ int sample(struct pt_regs *ctx)
 {
 	/* At the top: clang would merge later loads into a modified context pointer. */
 	struct registers user = { ctx->ip, ctx->sp, ctx->bp, REGISTERS(ctx) };
-	__u64 time = now();
+	__u64 time = bpf_ktime_get_ns();
 	__u64 pid_tgid = bpf_get_current_pid_tgid();
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 	__u32 flags = 0, frames_bytes = 0;

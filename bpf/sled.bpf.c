@@ -44,7 +44,7 @@ static __always_inline int record_positioned(__u64 pid_tgid, __u64 sp, __u32 wor
 					     enum xp_fell_through fell_through, __u64 flags)
 {
 	enum xp_event_kind kind = word >> XP_FN_BITS;
-	__u64 time = now();
+	__u64 time = bpf_ktime_get_ns();
 	struct xp_event_call *event = reserve(sizeof(*event), kind);
 
 	if (!event)
@@ -59,7 +59,7 @@ static __always_inline int record_positioned(__u64 pid_tgid, __u64 sp, __u32 wor
 /* sp: the slot of the function's return address. */
 static __always_inline int record_call(__u64 sp, __u32 fn, enum xp_event_kind kind)
 {
-	__u64 time = now();
+	__u64 time = bpf_ktime_get_ns();
 	__u64 pid_tgid = bpf_get_current_pid_tgid();
 	struct xp_event *event;
 
@@ -156,7 +156,7 @@ int sled_tail_exit_conditional(struct pt_regs *ctx)
 /* pushed: the bytes that the sled has pushed. */
 static __always_inline int record_args(struct pt_regs *ctx, __u32 pushed, __u32 fn)
 {
-	__u64 time = now();
+	__u64 time = bpf_ktime_get_ns();
 	__u64 pid_tgid = bpf_get_current_pid_tgid();
 	struct xp_event_args *event;
 
@@ -226,7 +226,7 @@ static __always_inline __u32 room_of(__u32 size)
 static __always_inline int record_event(struct pt_regs *ctx, __u32 pushed, __u64 cookie, enum xp_event_kind kind)
 {
 	__u32 is_typed = kind == XP_EVENT_TYPED; /* the type comes first */
-	__u64 time = now();
+	__u64 time = bpf_ktime_get_ns();
 	__u64 pid_tgid = bpf_get_current_pid_tgid();
 	struct xp_event_payload *event;
 	__u64 size_user;

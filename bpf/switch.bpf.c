@@ -54,7 +54,7 @@ int BPF_PROG(switch_threads, bool preempt, struct task_struct *prev, struct task
 		count_lost(XP_EVENT_SWITCH);
 		return 0;
 	}
-	fill(&event->head, now(), out, 0, leaves_as(prev, preempt), XP_EVENT_SWITCH);
+	fill(&event->head, bpf_ktime_get_ns(), out, 0, leaves_as(prev, preempt), XP_EVENT_SWITCH);
 	event->next_pid = in >> 32;
 	event->next_tid = in;
 	bpf_ringbuf_submit(event, xp_wakeup(used, sizeof(*event), room));

@@ -38,7 +38,7 @@ static __always_inline void record_task(struct task_struct *task, __u32 tid, __u
 		__sync_fetch_and_add(&tasks_lost, 1);
 		return;
 	}
-	fill(&event->head, kind == XP_EVENT_EXIT_THREAD ? now_in_order() : now(), (__u64)pid << 32 | tid, 0, 0, kind);
+	fill(&event->head, bpf_ktime_get_ns(), (__u64)pid << 32 | tid, 0, 0, kind);
 	event->ppid = ppid;
 	event->no_tsc = no_tsc_flag && !has_tsc(task);
 	event->exit_code = BPF_CORE_READ(task, exit_code);

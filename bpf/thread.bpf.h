@@ -116,7 +116,7 @@ static __always_inline bool record_thread(__u64 pid_tgid, struct task_struct *ta
 		__sync_fetch_and_add(&tasks_lost, 1);
 		return false;
 	}
-	fill(&event->head, now_in_order(), pid_tgid, 0, 0, kind);
+	fill(&event->head, bpf_ktime_get_ns(), pid_tgid, 0, 0, kind);
 	event->fs_base = fs_base;
 	event->clone_flags = clone_flags;
 	if (task && !has_tsc(task)) {

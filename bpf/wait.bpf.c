@@ -29,7 +29,7 @@ static __always_inline __u32 start_sample(struct sample *s, struct task_struct *
 
 	if (!(flags & XP_SAMPLE_NO_USER))
 		user.ip = probed_ip(task, user.ip);
-	s->head.head.time = time | XP_TIME_KTIME;
+	s->head.head.time = time;
 	s->head.head.pid = task->tgid;
 	s->head.head.tid = task->pid;
 	s->head.kernel_frames = 0;
@@ -189,7 +189,7 @@ static __always_inline bool ship_end(struct end *end, struct task_struct *task, 
 		flags |= XP_SAMPLE_KTHREAD | XP_SAMPLE_NO_USER;
 	else if (!has_user_code(task))
 		flags |= XP_SAMPLE_NO_USER;
-	end->wait.head.time = now | XP_TIME_KTIME;
+	end->wait.head.time = now;
 	end->wait.head.pid = task->tgid;
 	end->wait.head.tid = task->pid;
 	end->wait.head.word = xp_event_word(flags, XP_EVENT_WAIT);
@@ -260,7 +260,7 @@ static __always_inline void end_wait(struct task_struct *task, struct thread *th
 		return;
 	}
 	now = now ?: ktime_at(clock);
-	here->end.wait.began = (began_ns ?: now - ns) | XP_TIME_KTIME;
+	here->end.wait.began = began_ns ?: now - ns;
 	here->end.wait.blocked_ns = blocked_ns;
 	here->end.wait.runnable_ns = runnable_ns;
 	if (ship_end(&here->end, task, thread, woken, now))
@@ -398,7 +398,7 @@ static __always_inline void correct_sums(struct task_struct *task, struct thread
 static __always_inline void send_sum(struct task_struct *task, struct thread *thread, __u64 now, __u32 flags)
 {
 	struct xp_event_wait_sum sum = {
-		.head = { .time = now | XP_TIME_KTIME,
+		.head = { .time = now,
 			  .pid = task->tgid,
 			  .tid = thread->tid,
 			  .word = xp_event_word(flags, XP_EVENT_WAIT_SUM) },

@@ -49,14 +49,11 @@ enum xp_event_kind {
 #define XP_FN_BITS 24
 #define XP_FN_MAX ((1u << XP_FN_BITS) - 1)
 
-/* Set in xp_event.time if the TSC counter could not be read: the other bits are CLOCK_MONOTONIC in ns. */
-#define XP_TIME_KTIME (1ull << 63)
-
 /* Limit of --args: the arguments that the x86-64 System V ABI passes in integer registers. */
 #define XP_ARGS_MAX 6
 
 struct xp_event {
-	__u64 time; /* count of the msr PMU's tsc event on this CPU (TSC minus a constant), or see XP_TIME_KTIME */
+	__u64 time; /* CLOCK_MONOTONIC in ns */
 	__u32 pid;  /* thread group id */
 	__u32 tid;
 	__u32 word; /* function number, or flags of the kind | enum xp_event_kind << XP_FN_BITS */

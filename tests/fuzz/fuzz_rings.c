@@ -44,7 +44,6 @@ enum { IS_V5 = 1, HAS_MINIMUM = 2, HAS_BUDGET = 4, IS_FLIGHT = 8 };
 
 struct world {
 	struct xp_clock clock;
-	struct xp_clock_cpu cpus[CPUS];
 	struct xp_processes processes;
 	struct xp_flight_writer writer;
 	struct xp_object object;
@@ -137,8 +136,6 @@ static void finish(struct world *world)
 static void begin(struct world *world, const struct head *head, int dir_fd)
 {
 	world->clock = (struct xp_clock){
-		.cpus = world->cpus,
-		.cpu_count = CPUS,
 		.hz = 1000000000,
 		.mono_hz = 1000000000,
 		.constant_tsc = true,

@@ -187,8 +187,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct xp_waits waits = { .samples = &samples };
 	struct scratch scratch;
 	struct input input = { data, size };
-	struct xp_clock_cpu cpus[1] = { { .fd = -1 } };
-	struct xp_clock clock = { .cpus = cpus, .cpu_count = 1, .hz = 1000000000, .mono_hz = 1000000000 };
+	struct xp_clock clock = { .hz = 1000000000, .mono_hz = 1000000000 };
 	struct xp_perf_out_options options = {
 		.clock = &clock,
 		.processes = &samples.processes,

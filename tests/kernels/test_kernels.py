@@ -62,7 +62,7 @@ def test_doctor(guest):
     assert guest.status("doctor") == 0
     doctor = guest.text("doctor")
     states = {m[2]: m[1] for m in re.finditer(r"^(ok|degraded|missing) +(\S+(?: \S+)*?)  ", doctor, re.M)}
-    for name in ("kernel", "BTF", "ring buffer", "tracepoints", "uprobes", "perf events", "TSC counter", "patched sleds",
+    for name in ("kernel", "BTF", "ring buffer", "tracepoints", "uprobes", "perf events", "patched sleds",
                  "calls", "samples", "waits"):
         assert states[name] == "ok", doctor
     way = "by ptrace" if "proc_mem.force_override=never" in guest.text("cmdline") else "through /proc/PID/mem"

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
 The TSC of an entry lies between one that the program took before the call and one that it took in the function, that of
-an exit between one in the function and one after the call, with no more than the error bound of the manifest; on every
-CPU, and when a call begins on one and ends on another.
+an exit between one in the function and one after the call, with no more than the error of the manifest; on every CPU, and when a call begins on one and ends on another.
 """
 import csv
 import io
@@ -14,42 +13,39 @@ import pytest
 import project
 from recording import ENTER
 
-pytestmark = [pytest.mark.uprobes, pytest.mark.alone("other users of perf events widen the bound of the clock")]
+pytestmark = pytest.mark.uprobes
 
-# xprof states its bound. A bound that allows everything would prove nothing.
-ERROR_BOUND_MAX_NS = 20000
-# Other users of perf events widen it: ticks are lost while the kernel stops and starts a counter for them, for as long as
-# a hypervisor that takes the CPU away just then likes it to be. A counter that has lost many is given up.
-SHARED_ERROR_BOUND_MAX_NS = 1000000
-# A hypervisor that moves a virtual CPU to another processor shifts its TSC by the difference of both, some 100 ns, under
-# the counter as under the program: seen once in some thousand calls, on a host under load. Never more than this:
-MOVED_NS = 1000
-MOVED_CALLS = 2
+# xprof states its error. One that allows everything would prove nothing.
+ERROR_MAX_NS = 20000
+# Of the calls, 1 % may be off by more than this: the clocks are compared at each pass only, and a hypervisor that moves a
+# virtual CPU to another processor shifts its TSC by some 100 ns. The error of xprof's own readings comes on top.
+USUAL_NS = 200
+RARE_NS = 20000
+RARE_CALLS = 4
 
 
 def stamps(output):
     return [tuple(map(int, m.groups())) for m in re.finditer(r"^stamp (\d+) (\d+) (\d+) (\d+)$", output, re.M)]
 
 
-def check(recorded, output, shared=False):
+def check(recorded, output):
     clock = recorded.manifest["clock"]
-    assert 0 < clock["error_bound_ns"] < (SHARED_ERROR_BOUND_MAX_NS if shared else ERROR_BOUND_MAX_NS), clock
-    assert clock["records_by_ktime"] == 0 or shared, clock
-    error = clock["error_bound_ns"] * clock["hz"] // 10**9 + 1
+    assert 0 < clock["error_ns"] < ERROR_MAX_NS, clock
+    error = clock["error_ns"] * clock["hz"] // 10**9 + 1
     records = [r for r in recorded.log().records() if r.name == "timed"]
     expected = stamps(output)
     assert len(expected) == 400 and len(records) == 800
-    moved = MOVED_NS * clock["hz"] // 10**9
+    usual, rare = (ns * clock["hz"] // 10**9 for ns in (USUAL_NS, RARE_NS))
     outside = []
     for number, (before, begin, end, after) in enumerate(expected):
         entry, leave = records[2 * number : 2 * number + 2]
         assert entry.kind == ENTER and leave.kind != ENTER
         off = max(before - entry.tsc, entry.tsc - begin, end - leave.tsc, leave.tsc - after)
-        where = f"call {number} on CPU {entry.cpu} and {leave.cpu}: {off} ticks off, error bound {error} ticks"
-        if off > error:
+        where = f"call {number} on CPU {entry.cpu} and {leave.cpu}: {off} ticks off, error {error} ticks"
+        if off > error + usual:
             outside.append(where)
-        assert off <= error + moved, f"{where}: {entry.tsc} {leave.tsc} and {expected[number]}"
-    assert len(outside) <= MOVED_CALLS, outside
+        assert off <= error + rare, f"{where}: {entry.tsc} {leave.tsc} and {expected[number]}"
+    assert len(outside) <= RARE_CALLS, outside
     return records
 
 
@@ -66,16 +62,6 @@ def test_tsc_in_a_running_process(program, record, waiting):
     process.send_signal(signal.SIGUSR1)
     output, _ = process.communicate(timeout=30)
     check(session.finish().ok(), output)
-
-
-def test_other_users_of_perf_events(program, record, waiting):
-    """Each that comes makes a counter lose ticks. The bound has them."""
-    process = waiting(program("live/programs/stamps.c", "-O1"))
-    sessions = [record("--sled-mode=probe", "-p", process.pid).wait_attached() for _ in range(4)]
-    process.send_signal(signal.SIGUSR1)
-    output, _ = process.communicate(timeout=30)
-    for session in sessions:
-        check(session.finish().ok(), output, shared=True)
 
 
 def test_seconds_of_account(program, record):

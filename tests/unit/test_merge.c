@@ -23,7 +23,6 @@ struct world {
 	uint64_t consumer[CPUS];
 	uint64_t producer[CPUS];
 	struct xp_clock clock;
-	struct xp_clock_cpu cpus[CPUS];
 	struct xp_merge *merge;
 	uint64_t seen[128]; /* time << 8 | tid */
 	size_t seen_count;
@@ -42,11 +41,9 @@ static int setup(void **state)
 			.consumer = &world->consumer[cpu],
 			.producer = &world->producer[cpu],
 		};
-		world->cpus[cpu].fd = -1;
 	}
 	world->rings = (struct xp_rings){ world->ring, CPUS };
-	world->clock =
-	    (struct xp_clock){ .cpus = world->cpus, .cpu_count = CPUS, .hz = 1000000000, .mono_hz = 1000000000 };
+	world->clock = (struct xp_clock){ .hz = 1000000000, .mono_hz = 1000000000 };
 	assert_int_equal(xp_merge_new(&world->merge, &world->rings, &world->clock), 0);
 	*state = world;
 	return 0;
@@ -114,19 +111,6 @@ static void orders_by_tsc(void **state)
 	assert_seen(world, expected, 5);
 	for (int cpu = 0; cpu < CPUS; cpu++)
 		assert_int_equal(world->consumer[cpu], world->producer[cpu]);
-}
-
-static void adds_the_base_of_each_cpu(void **state)
-{
-	struct world *world = *state;
-	static const uint64_t expected[][2] = { { 110, 2 }, { 1010, 1 } };
-
-	world->cpus[0].base = 1000;
-	world->cpus[1].base = 100;
-	put(world, 0, 10, 1, 0);
-	put(world, 1, 10, 2, 0);
-	xp_merge_pass(world->merge, xp_clock_now_tsc(), sink, world);
-	assert_seen(world, expected, 2);
 }
 
 /* T1 stamped 5, was preempted, and reserved after T2 (7). T1 then moved to another CPU. Its records stay in order. */
@@ -276,7 +260,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(orders_by_tsc, setup, teardown),
-		cmocka_unit_test_setup_teardown(adds_the_base_of_each_cpu, setup, teardown),
 		cmocka_unit_test_setup_teardown(keeps_a_threads_order_over_disorder_in_a_ring, setup, teardown),
 		cmocka_unit_test_setup_teardown(leaves_what_is_younger_than_the_pass, setup, teardown),
 		cmocka_unit_test_setup_teardown(skips_discarded_records, setup, teardown),

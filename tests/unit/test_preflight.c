@@ -67,7 +67,6 @@ static void results_are_whole(void **state)
 	/* The same facts from another source. */
 	assert_int_equal(result_of(&preflight, "BTF")->state == XP_CHECK_OK, !access("/sys/kernel/btf/vmlinux", R_OK));
 	assert_int_equal(result_of(&preflight, "uprobe_multi")->state == XP_CHECK_OK, preflight.has_uprobe_multi);
-	assert_int_equal(result_of(&preflight, "TSC counter")->state == XP_CHECK_OK, preflight.has_tsc);
 	assert_int_equal(result_of(&preflight, "uprobes")->state == XP_CHECK_OK, preflight.has_uprobe);
 }
 

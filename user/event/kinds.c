@@ -60,26 +60,26 @@ static bool is_sum(const struct xp_event *event, size_t size)
 
 /* clang-format off */
 const struct xp_kind xp_kinds[XP_EVENT_KINDS] = {
-	/* kind                     name            least size                         of_program never_by_tsc is_valid */
-	[XP_EVENT_ENTRY]        = { "entry",        sizeof(struct xp_event),           true,      false,       NULL },
-	[XP_EVENT_EXIT]         = { "exit",         sizeof(struct xp_event),           true,      false,       NULL },
-	[XP_EVENT_TAIL_EXIT]    = { "tail_exit",    sizeof(struct xp_event),           true,      false,       NULL },
-	[XP_EVENT_ENTRY_ARGS]   = { "entry_args",   sizeof(struct xp_event_args),      true,      false,       are_args },
-	[XP_EVENT_CUSTOM]       = { "custom_event", sizeof(struct xp_event_payload),   true,      false,       is_payload },
-	[XP_EVENT_TYPED]        = { "typed_event",  sizeof(struct xp_event_payload),   true,      false,       is_payload },
-	[XP_EVENT_THREAD]       = { "thread",       sizeof(struct xp_event_thread),    false,     true,        NULL },
-	[XP_EVENT_THREAD_GONE]  = { "thread_gone",  sizeof(struct xp_event_thread),    false,     true,        NULL },
-	[XP_EVENT_EXEC]         = { "exec",         sizeof(struct xp_event_task),      false,     false,       is_task },
-	[XP_EVENT_FORK]         = { "fork",         sizeof(struct xp_event_task),      false,     false,       is_task },
-	[XP_EVENT_EXIT_THREAD]  = { "exit_thread",  sizeof(struct xp_event_task),      false,     true,        is_task },
-	[XP_EVENT_EXIT_PROCESS] = { "exit_process", sizeof(struct xp_event_task),      false,     false,       is_task },
-	[XP_EVENT_LINK_MAP]     = { "link_map",     sizeof(struct xp_event),           false,     false,       NULL },
-	[XP_EVENT_JIT]          = { "jit",          sizeof(struct xp_event),           false,     false,       NULL },
-	[XP_EVENT_SAMPLE]       = { "sample",       sizeof(struct xp_event_sample),    false,     false,       is_sample },
-	[XP_EVENT_SWITCH]       = { "switch",       sizeof(struct xp_event_switch),    false,     false,       NULL },
-	[XP_EVENT_WAIT_BEGIN]   = { "wait_begin",   sizeof(struct xp_event_sample),    false,     true,        is_sample },
-	[XP_EVENT_WAIT]         = { "wait",         sizeof(struct xp_event_wait),      false,     true,        is_wait },
-	[XP_EVENT_WAIT_SUM]     = { "wait_sum",     sizeof(struct xp_event_wait_sum),  false,     true,        is_sum },
+	/* kind                     name            least size                         of_program is_valid */
+	[XP_EVENT_ENTRY]        = { "entry",        sizeof(struct xp_event),           true,      NULL },
+	[XP_EVENT_EXIT]         = { "exit",         sizeof(struct xp_event),           true,      NULL },
+	[XP_EVENT_TAIL_EXIT]    = { "tail_exit",    sizeof(struct xp_event),           true,      NULL },
+	[XP_EVENT_ENTRY_ARGS]   = { "entry_args",   sizeof(struct xp_event_args),      true,      are_args },
+	[XP_EVENT_CUSTOM]       = { "custom_event", sizeof(struct xp_event_payload),   true,      is_payload },
+	[XP_EVENT_TYPED]        = { "typed_event",  sizeof(struct xp_event_payload),   true,      is_payload },
+	[XP_EVENT_THREAD]       = { "thread",       sizeof(struct xp_event_thread),    false,     NULL },
+	[XP_EVENT_THREAD_GONE]  = { "thread_gone",  sizeof(struct xp_event_thread),    false,     NULL },
+	[XP_EVENT_EXEC]         = { "exec",         sizeof(struct xp_event_task),      false,     is_task },
+	[XP_EVENT_FORK]         = { "fork",         sizeof(struct xp_event_task),      false,     is_task },
+	[XP_EVENT_EXIT_THREAD]  = { "exit_thread",  sizeof(struct xp_event_task),      false,     is_task },
+	[XP_EVENT_EXIT_PROCESS] = { "exit_process", sizeof(struct xp_event_task),      false,     is_task },
+	[XP_EVENT_LINK_MAP]     = { "link_map",     sizeof(struct xp_event),           false,     NULL },
+	[XP_EVENT_JIT]          = { "jit",          sizeof(struct xp_event),           false,     NULL },
+	[XP_EVENT_SAMPLE]       = { "sample",       sizeof(struct xp_event_sample),    false,     is_sample },
+	[XP_EVENT_SWITCH]       = { "switch",       sizeof(struct xp_event_switch),    false,     NULL },
+	[XP_EVENT_WAIT_BEGIN]   = { "wait_begin",   sizeof(struct xp_event_sample),    false,     is_sample },
+	[XP_EVENT_WAIT]         = { "wait",         sizeof(struct xp_event_wait),      false,     is_wait },
+	[XP_EVENT_WAIT_SUM]     = { "wait_sum",     sizeof(struct xp_event_wait_sum),  false,     is_sum },
 };
 /* clang-format on */
 

@@ -12,7 +12,6 @@ struct xp_kind {
 	const char *name;  /* in the manifest; NULL: no such kind */
 	size_t size;	   /* of its struct, in bytes */
 	bool of_program;   /* a call or an event of the target's program; others are internal to xprof */
-	bool never_by_tsc; /* its time is always CLOCK_MONOTONIC (bpf/common.bpf.h), see XP_TIME_KTIME */
 	/* Whether counts and texts in an event of at least that size are valid; NULL: it has none. */
 	bool (*is_valid)(const struct xp_event *event, size_t size);
 };

@@ -162,7 +162,7 @@ struct taker {
 static uint64_t tsc_of(const struct taker *taker, uint64_t timestamp)
 {
 	bool is_tsc = taker->dump->header.flags & XP_JITDUMP_FLAG_ARCH_TIMESTAMP;
-	uint64_t tsc = is_tsc ? timestamp : xp_clock_tsc_of_ktime(taker->clock, timestamp);
+	uint64_t tsc = is_tsc ? timestamp : xp_clock_tsc(taker->clock, timestamp);
 
 	return XP_MIN(tsc, taker->now_tsc);
 }

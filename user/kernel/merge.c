@@ -101,7 +101,7 @@ static enum xp_ring_state next_head(struct xp_merge *merge, struct xp_arrival *h
 	if (state == XP_RING_RECORD) {
 		if (head->size < sizeof(struct xp_event))
 			return XP_RING_BROKEN;
-		head->tsc = xp_clock_tsc(merge->clock, head->cpu, head->event->time);
+		head->tsc = xp_clock_tsc(merge->clock, head->event->time);
 	}
 	return state;
 }

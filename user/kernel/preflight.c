@@ -300,20 +300,6 @@ static enum xp_check_state probe_paranoid(struct xp_preflight *preflight, struct
 
 /* ---- the clock ---- */
 
-/* The msr PMU: 4.2, arch/x86/events/msr.c, part of every x86 kernel with perf events. */
-static enum xp_check_state probe_tsc(struct xp_preflight *preflight, struct xp_check_result *result)
-{
-	int err = xp_clock_probe();
-
-	if (err) {
-		say(result, "no msr/tsc counter (%s): times come from CLOCK_MONOTONIC", strerror(-err));
-		return XP_CHECK_DEGRADED;
-	}
-	preflight->has_tsc = true;
-	say(result, "msr/tsc");
-	return XP_CHECK_OK;
-}
-
 static enum xp_check_state probe_tsc_flags(struct xp_preflight *preflight, struct xp_check_result *result)
 {
 	bool constant, nonstop;
@@ -349,8 +335,7 @@ static const struct check checks[] = {
 	  true, probe_uprobe_multi },
 	{ "open files", "one perf event per sled without uprobe_multi",
 	  "raise the hard limit: ulimit -Hn 1048576, or LimitNOFILE= of the service", true, probe_files },
-	{ "perf events", "the TSC counter, samples", "run `sudo xprof record ...`", false, probe_paranoid },
-	{ "TSC counter", "exact times", NULL, true, probe_tsc },
+	{ "perf events", "samples", "run `sudo xprof record ...`", false, probe_paranoid },
 	{ "TSC", "durations in real time",
 	  "ask the hypervisor for an invariant TSC; on hardware without one, durations are of varying cycles", false,
 	  probe_tsc_flags },

@@ -36,7 +36,6 @@ struct xp_preflight {
 	bool privileged;
 	bool has_uprobe_multi; /* BPF_TRACE_UPROBE_MULTI links, Linux 6.6 */
 	bool has_uprobe;       /* perf events of the uprobe PMU, one per probe */
-	bool has_tsc;	       /* the msr PMU's tsc event, see clock.h */
 };
 
 /* Runs all checks, which takes some milliseconds. Cannot fail. Leaves nothing open. */

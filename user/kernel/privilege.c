@@ -17,7 +17,7 @@
 
 const struct xp_privilege xp_privileges[] = {
 	{ CAP_BPF, "CAP_BPF", "BPF programs, in every recording", true },
-	{ CAP_PERFMON, "CAP_PERFMON", "samples, probes, the TSC counter, whatever perf_event_paranoid is", true },
+	{ CAP_PERFMON, "CAP_PERFMON", "samples, probes, whatever perf_event_paranoid is", true },
 	{ CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "names, mappings, memory and JIT code of processes", true },
 	{ CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE", "patched sleds; deleted files and those of containers",
 	  false },

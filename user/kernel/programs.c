@@ -95,8 +95,6 @@ static int configure(struct xprof_bpf *skeleton, const struct xp_programs_option
 	if (!err && options->samples && options->stacks == XP_STACKS_DUMP)
 		err = bpf_map__set_max_entries(skeleton->maps.stack_sizes, XP_MAX(STACKS_MIN, STACKS_PER_CPU * cpus));
 	if (!err)
-		err = bpf_map__set_max_entries(skeleton->maps.tsc_counters, cpus);
-	if (!err)
 		err = bpf_map__set_max_entries(skeleton->maps.targets, XP_MAX(options->targets, 1u));
 	if (!err && options->births)
 		err = bpf_map__set_max_entries(skeleton->maps.ending_tasks,
@@ -188,21 +186,6 @@ void xp_programs_close(struct xp_programs *programs)
 {
 	xprof_bpf__destroy(programs->skeleton);
 	programs->skeleton = NULL;
-}
-
-int xp_programs_set_clock(struct xp_programs *programs, const struct xp_clock *clock)
-{
-	int map = bpf_map__fd(programs->skeleton->maps.tsc_counters);
-
-	for (unsigned int cpu = 0; cpu < programs->cpus; cpu++) {
-		int fd = xp_clock_counter_fd(clock, cpu);
-
-		if (fd >= 0 && bpf_map_update_elem(map, &cpu, &fd, BPF_ANY))
-			return -errno;
-		if (fd < 0 && bpf_map_delete_elem(map, &cpu) && errno != ENOENT)
-			return -errno;
-	}
-	return 0;
 }
 
 static int attach(struct bpf_program *program, struct bpf_link **link)

@@ -45,11 +45,6 @@ int xp_programs_open(struct xp_programs *programs, const struct xp_programs_opti
 /* Detaches and unloads everything; safe on a zeroed struct. */
 void xp_programs_close(struct xp_programs *programs);
 
-/*
- * Stores the clock's counters in the map from which the programs read the TSC. Call it again when xp_clock_update()
- * says so.
- */
-int xp_programs_set_clock(struct xp_programs *programs, const struct xp_clock *clock);
 /* Attaches to exec, fork and exit of targets, and with `threads` to new tasks that share their memory. */
 int xp_programs_attach_tasks(struct xp_programs *programs);
 

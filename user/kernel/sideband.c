@@ -285,7 +285,7 @@ static int take(struct xp_sideband *sideband, const struct xp_clock *clock, cons
 		return 0;
 	bytes -= sizeof(trailer);
 	memcpy(&trailer, body + bytes, sizeof(trailer));
-	event.tsc = xp_clock_tsc_of_ktime(clock, trailer.time);
+	event.tsc = xp_clock_tsc(clock, trailer.time);
 	switch (header->type) {
 	case PERF_RECORD_MMAP2:
 		if (bytes < sizeof(struct mmap2_body))

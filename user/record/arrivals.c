@@ -115,14 +115,8 @@ static handler *const handlers[XP_EVENT_KINDS] = {
 int xp_arrivals_take(struct xp_recording *recording, const struct xp_arrival *arrival)
 {
 	int err = xp_event_check(arrival);
-	enum xp_event_kind kind;
 
 	if (!err)
 		err = xp_sampling_apply_sideband(&recording->sampling, arrival->tsc);
-	if (err)
-		return err;
-	kind = xp_event_kind(arrival->event);
-	if (!recording->plan.memory && !xp_kinds[kind].never_by_tsc)
-		recording->bpf.by_ktime += (arrival->event->time & XP_TIME_KTIME) != 0;
-	return handlers[kind](recording, arrival);
+	return err ? err : handlers[xp_event_kind(arrival->event)](recording, arrival);
 }

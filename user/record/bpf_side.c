@@ -14,8 +14,6 @@ int xp_bpf_side_open(struct xp_bpf_side *side, const struct xp_programs_options 
 	if (!err)
 		err = xp_rings_open(&side->rings, xp_programs_rings_fd(&side->programs), ring_bytes);
 	if (!err)
-		err = xp_programs_set_clock(&side->programs, clock);
-	if (!err)
 		err = xp_merge_new(&side->merge, side->rings, clock);
 	if (err)
 		return err;

@@ -19,7 +19,6 @@ struct xp_bpf_side {
 	struct xp_merge *merge;
 	struct xp_bpf_counters *counters; /* [programs.cpus], as of the last xp_bpf_side_read_losses() */
 	uint64_t missed;		  /* runs of programs that the kernel skipped, likewise */
-	uint64_t by_ktime;		  /* events timed by CLOCK_MONOTONIC instead of the TSC */
 };
 
 /*

@@ -300,11 +300,9 @@ static uint64_t emulated_calls(const struct xp_call_rate_object *counted)
 
 static unsigned int cpus_max(const struct counting *counting)
 {
-	const struct xp_clock *clock = counting->recording->clock;
-	unsigned int threads = xp_family_threads(&counting->family), cpus = 0;
+	unsigned int threads = xp_family_threads(&counting->family);
+	unsigned int cpus = (unsigned int)XP_MAX(sysconf(_SC_NPROCESSORS_ONLN), 1);
 
-	for (unsigned int cpu = 0; cpu < clock->cpu_count; cpu++)
-		cpus += xp_cpu_online(cpu);
 	return XP_MAX(XP_MIN(threads, cpus), 1u);
 }
 

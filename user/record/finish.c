@@ -121,7 +121,7 @@ int xp_finish_files(struct xp_recording *recording)
 {
 	int first, err;
 
-	xp_clock_verify(recording->clock);
+	xp_clock_update(recording->clock);
 	first = finish_flights(recording);
 	for (struct xp_process *process = recording->traced.processes.first; process; process = process->next) {
 		struct xp_shell_path dir;

@@ -150,14 +150,11 @@ static json_t *clock_value(const struct xp_recording *recording)
 	const struct xp_clock *clock = recording->clock;
 	struct section section = begin();
 
-	put_text(&section, "source", xp_clock_source(clock));
 	put_number(&section, "hz", clock->hz);
 	put_number(&section, "start_tsc", recording->traced.processes.start_tsc);
-	put_number(&section, "error_bound_ns", xp_clock_error_ns(clock));
-	put_number(&section, "ktime_error_ns", clock->ktime_error_ns);
+	put_number(&section, "error_ns", clock->error_ns);
 	put_bool(&section, "constant_tsc", clock->constant_tsc);
 	put_bool(&section, "nonstop_tsc", clock->nonstop_tsc);
-	put_number(&section, "records_by_ktime", recording->bpf.by_ktime);
 	return done(&section);
 }
 

@@ -302,8 +302,7 @@ static int housekeeping(struct loop *loop)
 	struct xp_totals totals;
 	int err = 0;
 
-	if (xp_clock_update(recording->clock) > 0)
-		err = xp_programs_set_clock(&recording->bpf.programs, recording->clock);
+	xp_clock_update(recording->clock);
 	xp_follow_check(recording);
 	xp_follow_release_stubs(recording);
 	if (!err)

@@ -151,7 +151,7 @@ int xp_waits_end(struct xp_waits *waits, const struct xp_arrival *arrival)
 		waits->together = malloc(TOGETHER_BYTES);
 	if (!waits->together)
 		return -ENOMEM;
-	first = xp_first_stacks_take(waits->first, end->head.tid, end->began, end->head.time & ~XP_TIME_KTIME);
+	first = xp_first_stacks_take(waits->first, end->head.tid, end->began, end->head.time);
 	begin = first ?: xp_u64_map_get(&waits->begins, end->head.tid);
 	if (begin && (begin->record.head.time != end->began || begin->record.head.pid != end->head.pid))
 		begin = NULL;
