@@ -105,8 +105,10 @@ def test_no_other_function_misses_a_call(record, load, mode, hot_calls, hot_when
     assert not rounds or truth["rounds"] == threads * rounds
     out = taken_out(recorded)
     entered, left = log_calls(recorded)
-    assert set(out) == {"hot"} and out["hot"]["times"] >= (2 if hot_when == "later" else 1)
-    assert {name: entered[name] for name in ("warm", "cold")} == {name: truth[name] for name in ("warm", "cold")}
+    assert out["hot"]["times"] >= (2 if hot_when == "later" else 1)
+    # On a busy machine, warm() may cost too much, too.
+    assert set(out) <= {"hot", "warm"}
+    assert all(entered[name] == truth[name] for name in ("warm", "cold") if name not in out), (entered, truth)
     assert entered == left
     # Of threads that stood in a sled of hot() when that was restored.
     assert recorded.totals["filtered"]["outside"] <= (threads * out["hot"]["times"] if mode != "probe" else 0)
