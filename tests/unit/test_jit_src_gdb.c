@@ -181,32 +181,6 @@ static void test_eh_frame(void **state)
 	free(large[1]);
 }
 
-/* A file that occupies the reader of lines for half a second. The next one comes with the next walk. */
-static void test_slow(void **state)
-{
-	struct xp_jit_line_reader reader = { 0 };
-	struct fixture *f = *state;
-
-	xp_jit_src_gdb_read_with(f->gdb, NULL, &reader);
-	for (int i = 0; i < 3; i++) {
-		add(f, i, (const char *[]){ "a", "b", "c" }[i], TEXT + 0x1000 * i);
-		f->files[i].sections[SYMFILE_EH_FRAME] =
-		    (Elf64_Shdr){ .sh_name = symfile_string(&f->files[i], ".debug_line"), .sh_type = SHT_PROGBITS };
-		if (i == 0)
-			refresh(f, 100, false);
-	}
-	assert_true(reader.process.pid);
-	assert_int_equal(kill(reader.process.pid, SIGSTOP), 0);
-	assert_int_equal(xp_jit_src_gdb_refresh(f->gdb, f->code, NULL, 200, false), 1);
-	assert_int_equal(reader.failures, 1);
-	assert_string_equal(name_at(f, TEXT + 0x2000, 200), "c");
-	assert_string_equal(name_at(f, TEXT + 0x1000, 200), "-");
-	refresh(f, 300, false);
-	assert_string_equal(name_at(f, TEXT + 0x1000, 300), "b");
-	assert_int_equal(reader.failures, 0);
-	xp_jit_line_reader_stop(&reader);
-}
-
 /* The same entry and symfile, in the same memory, for other code. */
 static void test_reused(void **state)
 {
@@ -328,7 +302,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_list, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_eh_frame, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_slow, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_reused, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_loops, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_endless, setup, teardown),

@@ -54,7 +54,6 @@ static void test_relocatable(void **state)
 	assert_int_equal(found.count, 2);
 	check(0, TEXT, 0x10, "a");
 	check(1, TEXT + 0x100, 0x20, "b");
-	assert_false(found.has_lines);
 }
 
 static void test_linked(void **state)
@@ -116,15 +115,6 @@ static void test_not_loaded(void **state)
 	assert_int_equal(found.count, 0);
 }
 
-static void test_lines(void **state)
-{
-	(void)state;
-	file.sections[SYMFILE_NULL].sh_name = 0;
-	file.sections[SYMFILE_TEXT].sh_name = symfile_string(&file, ".debug_line");
-	read_file();
-	assert_true(found.has_lines);
-}
-
 /* Each field of the tables with arbitrary bytes: nothing beyond the file is read (run it under a sanitizer). */
 static void test_broken(void **state)
 {
@@ -171,7 +161,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_same_address, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_others, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_not_loaded, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_lines, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_broken, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_elf, setup, teardown),
 	};

@@ -67,7 +67,6 @@ struct xp_jit {
 	int map_error; /* of the last attempt to open it */
 	struct gdb gdbs[GDB_SOURCES_MAX];
 	size_t gdb_count;
-	struct xp_jit_line_reader line_reader; /* only jitdumps need lines */
 
 	struct xp_jit_src_jvm jvm;
 
@@ -139,7 +138,6 @@ static void close_sources(struct xp_jit *jit)
 	for (size_t i = 0; i < jit->gdb_count; i++)
 		xp_jit_src_gdb_free(jit->gdbs[i].source);
 	jit->gdb_count = 0;
-	xp_jit_line_reader_stop(&jit->line_reader);
 	xp_jit_src_jvm_stop(&jit->jvm);
 	xp_jit_bytes_free(&jit->bytes);
 }
@@ -168,8 +166,6 @@ static int find_dump(struct xp_jit *jit, const struct xp_address_space *space)
 		if (!xp_jit_src_dump_is_marker(path))
 			continue;
 		err = xp_jit_src_dump_open(&jit->dump, jit->pid, jit->start_time, path);
-		if (!err)
-			xp_jit_src_dump_read_with(jit->dump, jit->jits->memory);
 		if (err && err != -ENOMEM && err != -ESRCH) {
 			xp_debug("process %d: its jitdump %s is not read: %s", jit->pid, path, strerror(-err));
 			jit->dump_failed = true;
@@ -217,7 +213,7 @@ static int add_gdb(struct xp_jit *jit, const struct xp_vma *vma, int fd, const s
 
 	if (err)
 		return err;
-	xp_jit_src_gdb_read_with(gdb->source, jit->jits->memory, jit->out ? &jit->line_reader : NULL);
+	xp_jit_src_gdb_read_with(gdb->source, jit->jits->memory);
 	gdb->file = vma->file;
 	jit->gdb_count++;
 	if (where->hook && fd >= 0)

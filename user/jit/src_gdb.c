@@ -48,7 +48,6 @@ struct known {
 
 struct xp_jit_src_gdb {
 	struct xp_target_memory *memory;
-	struct xp_jit_line_reader *line_reader; /* NULL: none */
 	pid_t pid;
 	uint64_t descriptor;
 	uint64_t walk;		 /* number of the current one */
@@ -91,11 +90,9 @@ int xp_jit_src_gdb_open(struct xp_jit_src_gdb **gdb, pid_t pid, uint64_t descrip
 	return 0;
 }
 
-void xp_jit_src_gdb_read_with(struct xp_jit_src_gdb *gdb, struct xp_target_memory *memory,
-			      struct xp_jit_line_reader *line_reader)
+void xp_jit_src_gdb_read_with(struct xp_jit_src_gdb *gdb, struct xp_target_memory *memory)
 {
 	gdb->memory = memory;
-	gdb->line_reader = line_reader;
 }
 
 static void free_known(struct known *known)
@@ -167,7 +164,6 @@ struct walk {
 /* The data about the code, without its bytes. */
 struct symfile {
 	struct xp_jit_symfile functions;
-	struct xp_jit_lines lines;
 	uint8_t *eh_frame; /* NULL: none */
 	struct xp_jit_eh_frames eh_frames;
 };
@@ -175,7 +171,6 @@ struct symfile {
 static void free_symfile(struct symfile *symfile)
 {
 	xp_jit_symfile_free(&symfile->functions);
-	xp_jit_lines_free(&symfile->lines);
 	xp_jit_eh_frames_free(&symfile->eh_frames);
 	free(symfile->eh_frame);
 }
@@ -195,7 +190,6 @@ static int load_function(const struct walk *walk, struct known *known, const str
 	struct xp_jit_eh_frame eh_frame = { 0 };
 	int err;
 
-	load.lines = xp_jit_lines_of(&symfile->lines, function->address, function->size, &load.line_count);
 	if (!xp_jit_eh_frame_make(&eh_frame, &symfile->eh_frames, function->address, function->size, false)) {
 		load.eh_frame = eh_frame.frame;
 		load.eh_frame_bytes = eh_frame.frame_bytes;
@@ -246,7 +240,7 @@ static int read_eh_frame(struct walk *walk, struct symfile *symfile)
 	return xp_jit_eh_frames_read(&symfile->eh_frames, symfile->eh_frame, bytes, symfile->functions.eh_frame);
 }
 
-/* Unwinding data is read only if the bytes are wanted too. Lines take longest, so they are read only for good files. */
+/* Unwinding data is read only if the bytes are wanted too. */
 static int read_symfile(struct walk *walk, struct symfile *symfile, const uint8_t *bytes, size_t size)
 {
 	int err;
@@ -255,8 +249,6 @@ static int read_symfile(struct walk *walk, struct symfile *symfile, const uint8_
 	err = xp_jit_symfile_read(&symfile->functions, bytes, size);
 	if (!err && walk->bytes)
 		err = read_eh_frame(walk, symfile);
-	if (!err && walk->gdb->line_reader && symfile->functions.has_lines)
-		xp_jit_lines_read(&symfile->lines, walk->gdb->line_reader, bytes, size);
 	if (err)
 		free_symfile(symfile);
 	return err;

@@ -15,7 +15,6 @@
 
 #include "jit/bytes.h"
 #include "jit/code.h"
-#include "jit/symfile_lines.h"
 
 /* Entries of a process's list, at most; the rest is ignored. */
 #define XP_JIT_SRC_GDB_ENTRIES_MAX 16384
@@ -35,9 +34,8 @@ struct xp_jit_src_gdb;
 
 /* descriptor: its address in the process. Returns 0 or -ENOMEM. */
 int xp_jit_src_gdb_open(struct xp_jit_src_gdb **gdb, pid_t pid, uint64_t descriptor);
-/* Sets the means to read the process's memory and lines; both outlive the source. line_reader NULL: no lines. */
-void xp_jit_src_gdb_read_with(struct xp_jit_src_gdb *gdb, struct xp_target_memory *memory,
-			      struct xp_jit_line_reader *line_reader);
+/* Sets the means to read the process's memory, which outlive the source. */
+void xp_jit_src_gdb_read_with(struct xp_jit_src_gdb *gdb, struct xp_target_memory *memory);
 void xp_jit_src_gdb_free(struct xp_jit_src_gdb *gdb);
 
 /*

@@ -139,8 +139,6 @@ static int read_sections(struct reader *reader)
 		if (!gelf_getshdr(section, &header))
 			continue;
 		name = string_at(reader, &names, header.sh_name);
-		if (name && !strcmp(name, ".debug_line"))
-			reader->symfile->has_lines = true;
 		if (name && !strcmp(name, ".eh_frame") && header.sh_flags & SHF_ALLOC && header.sh_addr) {
 			reader->symfile->eh_frame = header.sh_addr;
 			reader->symfile->eh_frame_bytes = header.sh_size;

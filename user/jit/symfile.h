@@ -24,7 +24,6 @@ struct xp_jit_function {
 struct xp_jit_symfile {
 	struct xp_jit_function *functions; /* in address order */
 	size_t count;
-	bool has_lines; /* the file has a .debug_line */
 	/* The address of the loaded .eh_frame, which is correct only there; 0 bytes: none. */
 	uint64_t eh_frame;
 	uint64_t eh_frame_bytes;
