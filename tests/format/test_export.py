@@ -2,6 +2,7 @@
 """Exports of perf.data files made by hand: who ran what when, over forks, execs and changes of mappings."""
 import json
 import os
+import re
 import resource
 import stat
 import struct
@@ -289,3 +290,20 @@ def test_process_of_many_programs(xprof, tmp_path):
     done = xprof("export", "--folded", "-o", "-", tmp_path, preexec_fn=limit_cpu)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == sorted(f"p{i} (7);[unknown] 1" for i in range(1, count + 1))
+
+
+def limit_memory():
+    resource.setrlimit(resource.RLIMIT_DATA, (400 << 20, 400 << 20))
+
+
+def test_memory_of_a_file_that_expands(xprof, recorded):
+    """65 KB are 1.8 million different stacks, each with a function of its own: 680 MB. The first ones are read."""
+    addresses = [f"{0x100000 + 8 * number:x}" for number in range(4096)]
+    lines = [("map", TSC + pid, pid, pid, "100000", "1000000", f"{pid << 24:x}", "-", "/x") for pid in range(1, 451)]
+    lines += [sample(1000 + pid, pid, pid, 0, *addresses) for pid in range(1, 451)]
+    directory = recorded(lines, 19)
+    assert (directory / "perf.data").stat().st_size < 100000
+    done = xprof("report", "--by", "thread", directory, preexec_fn=limit_memory)
+    assert done.returncode == 0, done.stderr
+    missing, = map(int, re.findall(r"(\d+) samples are missing: the recording has too many different stacks", done.stderr))
+    assert 300 < missing < 440

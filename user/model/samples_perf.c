@@ -13,9 +13,10 @@
 #define FRAMES_MAX 8192 /* a record has a 16-bit size */
 /*
  * Compressed, a byte may stand for thousands of different stacks, but not in a recording: a file may have one stack for
- * each 8 bytes of its records, and one that expands has fewer than these.
+ * each 8 bytes of its records, and one that expands has fewer than these. A report uses up to 600 bytes a stack, whose
+ * function may have a row in the table of all and one in the table of its thread.
  */
-#define STACKS_ALWAYS (1u << 20)
+#define STACKS_ALWAYS (64u << 10)
 #define STACKS_PER_BYTE 4
 /* What patched sleds call, in the recorded process. */
 #define STUB_PATH "/memfd:xprof (deleted)"
