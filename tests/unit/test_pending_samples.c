@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include "sample/pending_samples.h"
+#include "sample/samples.h"
 
 static struct xp_file lib = { .kind = XP_FILE_DISK, .path = "lib" };
 
@@ -167,12 +168,27 @@ static void test_bound(void **state)
 	xp_address_space_release(small);
 }
 
+/* Samples are kept as long as they may wait, also those of a busy machine. */
+static void test_room(void **state)
+{
+	const uint64_t wanted = 2 * 999 * (XP_SAMPLES_WAIT_NS / 1000000000);
+	struct xp_address_space *space = new_space(100);
+	struct xp_pending_samples waiting = { 0 };
+
+	(void)state;
+	for (unsigned int i = 0; i < wanted; i++)
+		assert_int_equal(add(&waiting, space, i, 9000), 0);
+	xp_pending_samples_free(&waiting);
+	xp_address_space_release(space);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_space_is_kept),
 		cmocka_unit_test(test_bound),
+		cmocka_unit_test(test_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,8 +14,11 @@
 #include "sample/sampled_process.h"
 #include "xprof/event.h"
 
-/* Bytes of the samples and of the address spaces that they hold, at most. */
-#define XP_WAITING_BYTES_MAX (24u << 20)
+/*
+ * Limit of the bytes of the samples and of the address spaces that they hold: 5 s of two busy CPUs at 999 Hz with 9 KB
+ * of stack a sample. A sample beyond the limit does not wait, so its stack lacks frames.
+ */
+#define XP_WAITING_BYTES_MAX (96u << 20)
 
 struct xp_pending_sample {
 	struct xp_pending_sample *next;
