@@ -10,6 +10,7 @@ import socket
 import struct
 import subprocess
 import sys
+import zlib
 
 import pytest
 
@@ -142,7 +143,8 @@ def test_held_locks_are_waited_for_once(xprof, tmp_path):
 # Programs
 
 SOURCE = hand_made.MARK + """
-__attribute__((noinline)) int hidden(int n) { MARK(1); return n * 3; }
+static inline __attribute__((always_inline)) int inside(int n) { MARK(1); return n * 3; }
+__attribute__((noinline)) int hidden(int n) { return inside(n) + 1; }
 int main(int argc, char **argv) { MARK(2); return hidden(argc) == 7; }
 """
 BASE = 0x555555554000
@@ -220,6 +222,34 @@ def test_debug_file_of_another_user(xprof, tmp_path):
     os.chown(app, 12345, 12345)
     done = xprof("report", profile)
     assert done.returncode == 0 and "app+0x" in done.stdout and "hidden" not in done.stdout
+
+
+# Prints the peak of the memory, in KiB, of a command and of the processes that it waits for.
+PEAK = """
+import os, sys
+pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
+print(os.wait4(pid, 0)[2].ru_maxrss, file=sys.stderr)
+"""
+
+
+def test_debug_section_that_expands(tmp_path):
+    """It is not expanded, and functions have names from the symbol table."""
+    app, profile = build(tmp_path)
+    zeros = bytes(1 << 20)
+    packer = zlib.compressobj(1)
+    packed = b"".join(packer.compress(zeros) for _ in range(512)) + packer.flush()
+    (tmp_path / "packed").write_bytes(struct.pack("<IIQQ", 1, 0, 512 << 20, 1) + packed)
+    project.run(["objcopy", f"--update-section=.debug_str={tmp_path}/packed", app])
+    data = bytearray(app.read_bytes())
+    headers, names = struct.unpack_from("<Q", data, 40)[0], struct.unpack_from("<H", data, 62)[0]
+    texts = struct.unpack_from("<Q", data, headers + 64 * names + 24)[0]
+    for at in range(headers, headers + 64 * struct.unpack_from("<H", data, 60)[0], 64):
+        if data[texts + struct.unpack_from("<I", data, at)[0]:].startswith(b".debug_str\0"):
+            data[at + 8:at + 16] = struct.pack("<Q", 0x800)  # SHF_COMPRESSED
+    app.write_bytes(data)
+    done = project.run([sys.executable, "-S", "-c", PEAK, project.XPROF, "report", profile])
+    assert " hidden " in done.stdout and " main " in done.stdout
+    assert int(done.stderr.splitlines()[-1]) < 300 << 10, done.stderr
 
 
 @pytest.mark.parametrize("order", [("good", "bad"), ("bad", "good")])

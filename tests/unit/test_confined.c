@@ -41,7 +41,9 @@ static int set_up(void **state)
 	assert_int_equal(chmod(directory, 0755), 0);
 	assert_int_equal(mkfifo(in_directory("fifo"), 0666), 0);
 	snprintf(command, sizeof(command),
-		 "cd %s && echo text >text && cp '%s' elf && cp elf secret && chmod 600 secret", directory, own_path);
+		 "cd %s && echo text >text && cp '%s' elf && cp elf secret && chmod 600 secret && "
+		 "cp elf large && truncate -s 32M large",
+		 directory, own_path);
 	return system(command);
 }
 
@@ -171,13 +173,15 @@ static int count_bytes(int fd, FILE *out, const void *arg)
 	return answer(out, fstat(fd, &st) ? -errno : st.st_size);
 }
 
-static int take_memory(int fd, FILE *out, const void *arg)
+/* other: a file to open first; NULL: none. */
+static int take_memory(int fd, FILE *out, const void *other)
 {
 	int64_t megabytes = 0;
 	void *taken;
 
 	(void)fd;
-	(void)arg;
+	if (other && open(other, O_RDONLY) < 0)
+		return 1;
 	while ((taken = malloc(1 << 20))) {
 		memset(taken, 1, 1 << 20);
 		megabytes++;
@@ -225,12 +229,17 @@ static void test_file(void **state)
 	assert_int_equal(answer_of(own_path, count_bytes, NULL), st.st_size);
 }
 
+/* In proportion to the files that the reader reads, up to the limit. */
 static void test_memory(void **state)
 {
-	int64_t megabytes = answer_of(own_path, take_memory, NULL);
+	char large[64];
 
 	(void)state;
-	assert_true(megabytes > 500 && megabytes < 1024);
+	snprintf(large, sizeof(large), "%s", in_directory("large"));
+	assert_in_range(answer_of(in_directory("elf"), take_memory, NULL), 200, 300);
+	assert_in_range(answer_of(large, take_memory, NULL), 700, 800);
+	assert_in_range(answer_of(in_directory("elf"), take_memory, large), 700, 800);
+	assert_in_range(answer_of(large, take_memory, large), 900, 1024);
 }
 
 static void test_opens(void **state)

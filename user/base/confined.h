@@ -21,6 +21,10 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
+/*
+ * Of CPU time and memory the reader has 10 s and 256 MiB, and 1 s and 512 MiB more for each 32 MiB of the files that it
+ * reads, up to these limits.
+ */
 struct xp_confined_limits {
 	uint64_t ns; /* wall-clock time for the whole read */
 	unsigned int cpu_seconds;

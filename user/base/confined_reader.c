@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -20,6 +22,39 @@
 #include "base/util.h"
 
 enum { OPENER_FD = XP_CHILD_CHANNEL, FILE_FD = XP_CHILD_FDS, ANSWERS_FD };
+
+/* ---- limits in proportion to the files ---- */
+
+/*
+ * libdw expands compressed sections and symbol tables completely. Sections of compilers expand 2 to 8 times, sections
+ * that are made to expand, 1000 times. The lines of a library whose sections are compressed to 0.5 GB take 1.7 GB.
+ */
+#define START_BYTES ((rlim_t)256 << 20)
+#define BYTES_PER_BYTE 16
+#define START_CPU_SECONDS 10
+#define BYTES_PER_CPU_SECOND (32u << 20)
+
+static struct rlimit memory, cpu;
+
+/* The process starts with the highest limits. seccomp forbids prlimit(2), which the C library's setrlimit() calls. */
+static void set_room(const struct xp_confined_limits *limits)
+{
+	if (getrlimit(RLIMIT_AS, &memory) || getrlimit(RLIMIT_CPU, &cpu) || memory.rlim_max < limits->address_bytes)
+		return;
+	memory.rlim_cur = memory.rlim_max - limits->address_bytes + XP_MIN(limits->address_bytes, START_BYTES);
+	cpu.rlim_cur = XP_MIN(cpu.rlim_cur, (rlim_t)START_CPU_SECONDS);
+}
+
+static void add_room(int fd)
+{
+	struct stat st;
+	rlim_t bytes = fstat(fd, &st) ? 0 : XP_MIN((rlim_t)st.st_size, memory.rlim_max / BYTES_PER_BYTE);
+
+	memory.rlim_cur += XP_MIN(bytes * BYTES_PER_BYTE, memory.rlim_max - memory.rlim_cur);
+	cpu.rlim_cur = XP_MIN(cpu.rlim_cur + bytes / BYTES_PER_CPU_SECOND, cpu.rlim_max);
+	syscall(SYS_setrlimit, RLIMIT_AS, &memory);
+	syscall(SYS_setrlimit, RLIMIT_CPU, &cpu);
+}
 
 /* ---- opening by path: a trapped system call becomes a request ---- */
 
@@ -38,7 +73,10 @@ static long ask_opener(const char *path)
 	got = xp_fd_message_receive(OPENER_FD, &err, sizeof(err), &fd);
 	if (got != sizeof(err))
 		return -EACCES;
-	return err ? err : fd;
+	if (err)
+		return err;
+	add_room(fd);
+	return fd;
 }
 
 static void trapped(int number, siginfo_t *info, void *context)
@@ -69,6 +107,7 @@ static const unsigned int allowed[] = {
 	SYS_munmap,	    SYS_mprotect,     SYS_madvise,	 SYS_brk,	  SYS_futex,	  SYS_rt_sigaction,
 	SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sendmsg,	 SYS_recvmsg,	  SYS_getpid,	  SYS_gettid,
 	SYS_getrandom,	    SYS_sysinfo,      SYS_clock_gettime, SYS_sched_yield, SYS_exit,	  SYS_exit_group,
+	SYS_setrlimit,
 };
 
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
@@ -110,6 +149,8 @@ static int run(void *arg)
 	FILE *out = fdopen(ANSWERS_FD, "w");
 
 	unsetenv("DEBUGINFOD_URLS"); /* the opener queries the servers */
+	set_room(reading->limits);
+	add_room(FILE_FD);
 	if (!out || trap_opens() || confine())
 		return 1;
 	return reading->read(FILE_FD, out, reading->arg) || fflush(out) ? 1 : 0;
