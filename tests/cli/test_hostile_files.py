@@ -252,6 +252,27 @@ def test_debug_section_that_expands(tmp_path):
     assert int(done.stderr.splitlines()[-1]) < 300 << 10, done.stderr
 
 
+@pytest.mark.parametrize("form", ["zstd", "split", "separate"])
+def test_debug_information_that_cannot_be_read(xprof, tmp_path, form):
+    """Inlined calls have names, or a message tells why not; older versions of libdw do not read zstd."""
+    app, profile = build(tmp_path, *(["-gsplit-dwarf"] if form == "split" else []))
+    compressed = ["--compress-debug-sections=zstd"]
+    if form == "split":
+        for dwo in tmp_path.glob("*.dwo"):
+            dwo.unlink()
+    elif form == "zstd":
+        project.run(["objcopy", *compressed, app])
+    else:
+        project.run(["objcopy", "--only-keep-debug", *compressed, app, tmp_path / "app.debug"])
+        project.run(["objcopy", "--strip-debug", f"--add-gnu-debuglink={tmp_path}/app.debug", app])
+    done = xprof("report", profile)
+    assert done.returncode == 0 and " hidden " in done.stdout
+    told = f"inlined calls and lines of {app} are missing"
+    assert (" inside " in done.stdout) != (told in done.stderr), done.stderr
+    assert form != "split" or "no .dwo files" in done.stderr
+    assert done.stderr.count("\n") <= 1
+
+
 @pytest.mark.parametrize("order", [("good", "bad"), ("bad", "good")])
 def test_manifest_speaks_of_its_own_recording(xprof, tmp_path, order):
     """That one knows another build of the program takes no names from the next one."""

@@ -25,6 +25,7 @@ struct unit {
 	Dwarf_Die die;	/* has the line table */
 	Dwarf_Die code; /* has the functions: the same DIE, or its counterpart in a .dwo file */
 	bool indexed;
+	bool is_split; /* libdw has not found its functions */
 	struct xp_die_shapes shapes;
 	struct xp_interval_map functions; /* index: in dies */
 	Dwarf_Die *dies;
@@ -45,6 +46,7 @@ struct xp_elf_names {
 	struct xp_interval_map unit_intervals; /* index: in units */
 	struct xp_code_scopes scopes;	       /* of the function named last */
 	struct xp_u64_map qualified;	       /* the name made for a DIE, by its address in memory */
+	enum xp_names_lack lack;
 };
 
 static const Dwfl_Callbacks callbacks = {
@@ -152,15 +154,51 @@ static int add_ranges(struct xp_interval_map *intervals, Dwarf_Die *die, size_t 
 	return 0;
 }
 
-static int add_unit(struct xp_elf_names *names, const Dwarf_Die *die, const Dwarf_Die *code)
+static int add_unit(struct xp_elf_names *names, const Dwarf_Die *die, const Dwarf_Die *split)
 {
 	size_t index = names->unit_count;
+	bool has_split = split && dwarf_tag((Dwarf_Die *)split) == DW_TAG_compile_unit;
 
 	if (XP_ARRAY_RESERVE(names->units, names->unit_room, index + 1))
 		return -ENOMEM;
-	names->units[index] = (struct unit){ .die = *die, .code = *code };
+	names->units[index] =
+	    (struct unit){ .die = *die, .code = has_split ? *split : *die, .is_split = split && !has_split };
 	names->unit_count++;
 	return add_ranges(&names->unit_intervals, &names->units[index].die, index);
+}
+
+static bool has_dwarf(Elf *elf)
+{
+	Elf_Scn *section = NULL;
+	GElf_Shdr header;
+	size_t strings;
+
+	while (!elf_getshdrstrndx(elf, &strings) && (section = elf_nextscn(elf, section))) {
+		const char *name = gelf_getshdr(section, &header) ? elf_strptr(elf, strings, header.sh_name) : NULL;
+
+		if (name && header.sh_size && (!strcmp(name, ".debug_info") || !strcmp(name, ".zdebug_info")))
+			return true;
+	}
+	return false;
+}
+
+/* Returns whether the separate debug file that libdwfl has found, if any, has DWARF. */
+static bool has_separate_dwarf(const struct xp_elf_names *names)
+{
+	const char *path = NULL;
+	bool has;
+	Elf *elf;
+	int fd;
+
+	dwfl_module_info(names->module, NULL, NULL, NULL, NULL, NULL, NULL, &path);
+	fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	if (fd < 0)
+		return false;
+	elf = elf_begin(fd, ELF_C_READ, NULL);
+	has = has_dwarf(elf);
+	elf_end(elf);
+	close(fd);
+	return has;
 }
 
 /* Reads the address ranges of all units; only some compilers write .debug_aranges. */
@@ -169,18 +207,19 @@ static int load_units(struct xp_elf_names *names)
 	Dwarf *dwarf = dwfl_module_getdwarf(names->module, &names->dwarf_bias);
 	Dwarf_CU *cu = NULL;
 	Dwarf_Die die, split;
+	Dwarf_Addr bias;
 	uint8_t type;
 
 	while (dwarf && dwarf_get_units(dwarf, cu, &cu, NULL, &type, &die, &split) == 0) {
-		const Dwarf_Die *code =
-		    type == DW_UT_skeleton && dwarf_tag(&split) == DW_TAG_compile_unit ? &split : &die;
 		int err = 0;
 
 		if (type == DW_UT_compile || type == DW_UT_skeleton)
-			err = add_unit(names, &die, code);
+			err = add_unit(names, &die, type == DW_UT_skeleton ? &split : NULL);
 		if (err)
 			return err;
 	}
+	if (!names->unit_count && (has_dwarf(dwfl_module_getelf(names->module, &bias)) || has_separate_dwarf(names)))
+		names->lack = XP_NAMES_UNREADABLE;
 	xp_interval_map_sort(&names->unit_intervals);
 	return 0;
 }
@@ -382,6 +421,8 @@ static size_t name_frames(struct xp_elf_names *names, struct unit *unit, uint64_
 	Dwarf_Die *function = function_at(unit, address);
 	size_t count;
 
+	if (unit->is_split)
+		names->lack = XP_NAMES_SPLIT;
 	if (!function) {
 		frames[0].symbol = symbol;
 		if (names->detail == XP_NAMES_LINES)
@@ -412,6 +453,11 @@ size_t xp_elf_names_at(struct xp_elf_names *names, uint64_t vaddr, struct xp_nam
 		return name_frames(names, &names->units[interval->index], address, symbol, frames);
 	frames[0].symbol = symbol;
 	return symbol ? 1 : 0;
+}
+
+enum xp_names_lack xp_elf_names_lack(const struct xp_elf_names *names)
+{
+	return names->lack;
 }
 
 /* ---- the file ---- */

@@ -31,6 +31,15 @@ enum xp_name_detail {
 	XP_NAMES_LINES,	    /* and the source lines of frames */
 };
 
+/* Why inlined calls, lines, and functions without a symbol have no names, although the file has debug information. */
+enum xp_names_lack {
+	XP_NAMES_COMPLETE,
+	XP_NAMES_UNREADABLE, /* libdw reads none of it: compressed by zstd (libdw before 0.189), damaged, or too large
+			      */
+	XP_NAMES_SPLIT,	     /* libdw finds no .dwo file of a unit: it is missing, or in a .dwp (before 0.191) */
+	XP_NAMES_LACKS,
+};
+
 /*
  * fd stays the caller's. path: where the search for debug files starts. Returns 0, -EINVAL if libdw cannot read the
  * file, or -ENOMEM. The caller frees *names with xp_elf_names_free().
@@ -43,5 +52,8 @@ void xp_elf_names_free(struct xp_elf_names *names);
  * as names. Returns the number of functions, or 0 if nothing is known.
  */
 size_t xp_elf_names_at(struct xp_elf_names *names, uint64_t vaddr, struct xp_name_frame frames[XP_NAME_FRAMES_MAX]);
+
+/* Returns why the addresses so far have fewer names than the debug information of the file contains. */
+enum xp_names_lack xp_elf_names_lack(const struct xp_elf_names *names);
 
 #endif

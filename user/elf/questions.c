@@ -131,7 +131,8 @@ int xp_elf_ask_functions(struct xp_elf_functions *functions, const char *path, s
 }
 
 /*
- * ---- names: for each address, in order, a struct named, then its frames ----
+ * ---- names: for each address, in order, a struct named, then its frames; at the end, enum xp_names_lack as a byte
+ * ----
  *
  * A frame has texts by number. The first frame with a text is followed by it: few functions have many addresses.
  */
@@ -252,7 +253,7 @@ static int tell_names(int fd, FILE *out, const void *arg)
 
 		good = tell_frames(&telling, vaddr, frames, xp_elf_names_at(names, vaddr, frames));
 	}
-	return good ? 0 : 1;
+	return good && putc(xp_elf_names_lack(names), out) != EOF ? 0 : 1;
 }
 
 /* A text that was heard. */
@@ -329,6 +330,14 @@ static bool hear_frames(struct hearing *hearing, uint64_t vaddr, struct xp_sourc
 	return true;
 }
 
+/* The reader of a file with only names does not send it. */
+static int hear_lack(FILE *in)
+{
+	int lack = getc(in);
+
+	return lack > 0 && lack < XP_NAMES_LACKS ? lack : 0;
+}
+
 int xp_elf_ask_names(const char *path, const struct xp_elf_addresses *addresses,
 		     const struct xp_confined_limits *limits, const struct xp_elf_named *named)
 {
@@ -336,16 +345,19 @@ int xp_elf_ask_names(const char *path, const struct xp_elf_addresses *addresses,
 	struct hearing hearing = { .pool = named->texts };
 	struct xp_confined *confined;
 	uint32_t count;
+	size_t i = 0;
 	int err = xp_confined_start(&confined, path, tell_names, addresses, limits);
 
 	if (err)
 		return err;
 	hearing.in = xp_confined_answers(confined);
-	for (size_t i = 0; !err && i < addresses->count; i++) {
+	for (; !err && i < addresses->count; i++) {
 		if (!hear_frames(&hearing, addresses->vaddrs[i], frames, &count))
 			break;
 		err = named->add(named->arg, addresses->vaddrs[i], frames, count);
 	}
+	if (!err && i == addresses->count)
+		err = hear_lack(hearing.in);
 	free(hearing.texts);
 	if (xp_confined_end(confined) == XP_CONFINED_LATE)
 		err = -ETIMEDOUT;

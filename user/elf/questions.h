@@ -72,8 +72,8 @@ struct xp_elf_named {
 };
 
 /*
- * Names the addresses in their order, until the reader ends. Returns 0, also if it ended early; -ETIMEDOUT; an error of
- * named->add(), or one of starting the reader: -ENOMEM, -EAGAIN.
+ * Names the addresses in their order, until the reader ends. Returns 0, also if it ended early; enum xp_names_lack;
+ * -ETIMEDOUT; an error of named->add(), or one of starting the reader: -ENOMEM, -EAGAIN.
  */
 int xp_elf_ask_names(const char *path, const struct xp_elf_addresses *addresses,
 		     const struct xp_confined_limits *limits, const struct xp_elf_named *named);

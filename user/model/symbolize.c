@@ -14,8 +14,8 @@
 #define NS_PER_S 1000000000ull
 
 /*
- * Memory limit of a reader. Files are mapped in full: the lines of a 1.2 GB library, most of it debug information, take
- * 2.0 GB; 1.7 GB if that information is compressed to 0.5 GB.
+ * The most memory of a reader, for large files. Files are mapped in full: the lines of a 1.2 GB library, most of it
+ * debug information, take 2.0 GB; 1.7 GB if that information is compressed to 0.5 GB.
  */
 #define READER_BYTES ((rlim_t)6 << 30)
 #define READER_SECONDS 90
@@ -34,6 +34,7 @@ struct file {
 	uint64_t *wanted;	  /* addresses still to be named */
 	size_t wanted_count;
 	size_t wanted_room;
+	enum xp_names_lack lack;
 };
 
 struct xp_symbolizer {
@@ -47,6 +48,7 @@ struct xp_symbolizer {
 	size_t place_count;
 	size_t place_room;
 	struct xp_text_pool texts;
+	bool is_told[XP_NAMES_LACKS]; /* has warned of files with this lack; 0: of late ones */
 };
 
 /* ---- texts ---- */
@@ -423,28 +425,44 @@ static int ask_reader(struct xp_symbolizer *symbolizer, struct file *file, enum 
 	memmove(file->wanted, file->wanted + naming.done, file->wanted_count * sizeof(*file->wanted));
 	take_time(symbolizer, start_ns);
 	file->is_late |= err == -ETIMEDOUT && file->wanted_count;
+	if (err > 0)
+		file->lack = (enum xp_names_lack)err;
 	return err == -ENOMEM || err == -EAGAIN ? err : 0;
 }
 
-/* Warns about files with missing names. */
-static void tell_late(const struct xp_symbolizer *symbolizer)
+/* Warns about all files with this lack, once. format: for the name of the first file, and the number of others. */
+static void tell_lack(struct xp_symbolizer *symbolizer, enum xp_names_lack lack, const char *format)
 {
 	const struct file *first = NULL;
 	char clean[1024], others[64] = "";
 	size_t count = 0;
 
 	for (size_t i = 0; i < symbolizer->file_count; i++) {
-		if (symbolizer->files[i]->is_late && !count++)
-			first = symbolizer->files[i];
+		const struct file *file = symbolizer->files[i];
+
+		if ((lack ? file->lack == lack : file->is_late) && !count++)
+			first = file;
 	}
-	if (!first)
+	if (!first || symbolizer->is_told[lack])
 		return;
-	xp_clean_text(clean, sizeof(clean), first->path);
+	symbolizer->is_told[lack] = true;
+	xp_clean_text(clean, sizeof(clean), real_path_of(first));
 	if (count > 1)
 		snprintf(others, sizeof(others), " and %zu other file%s", count - 1, xp_plural_s(count - 1));
-	xp_warn("finding function names took too long, so some of %s%s are missing; report fewer profiles at a time "
-		"(xprof report FILE.prof)",
-		clean, others);
+	xp_warn(format, clean, others);
+}
+
+static void tell_lacks(struct xp_symbolizer *symbolizer)
+{
+	tell_lack(symbolizer, XP_NAMES_COMPLETE,
+		  "finding function names took too long, so some of %s%s are missing; report fewer profiles at a time "
+		  "(xprof report FILE.prof)");
+	tell_lack(symbolizer, XP_NAMES_UNREADABLE,
+		  "inlined calls and lines of %s%s are missing: libdw cannot read the debug information; if it is "
+		  "compressed by zstd, use elfutils 0.189 or later, or `objcopy --decompress-debug-sections`");
+	tell_lack(symbolizer, XP_NAMES_SPLIT,
+		  "inlined calls and lines of %s%s are missing: libdw finds no .dwo files; for a .dwp file or "
+		  "-gsplit-dwarf=single, use elfutils 0.191 or later");
 }
 
 /*
@@ -475,6 +493,6 @@ int xp_symbolizer_run(struct xp_symbolizer *symbolizer)
 			warn_of(file, "cannot read its symbol table either; its functions have no names");
 		file->wanted_count = 0;
 	}
-	tell_late(symbolizer);
+	tell_lacks(symbolizer);
 	return err;
 }
