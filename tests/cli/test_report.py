@@ -568,6 +568,22 @@ def test_hostile_debug_information(xprof, tmp_path):
         assert sum(flat for flat, _ in found.values()) == 100
 
 
+def test_32_bit_program(xprof, tmp_path):
+    """It has the names of its symbol table and its debug information."""
+    (tmp_path / "app.c").write_text("""
+static inline __attribute__((always_inline)) void inner(void) { __asm__ volatile("nop"); }
+__attribute__((noinline)) void outer(void) { inner(); }
+void _start(void) { for (;;) outer(); }
+""")
+    app = tmp_path / "app"
+    done = project.run(["gcc", "-m32", "-O1", "-g", "-ffreestanding", "-nostdlib", "-static", "-no-pie", tmp_path / "app.c", "-o", app])
+    assert done.returncode == 0, done.stderr
+    addresses = hand_made.symbols(app)
+    path = tmp_path / "app.7.prof"
+    path.write_bytes(hand_made.profile([(3, [addresses["outer"], addresses["_start"] + 1])], hand_made.mappings(app, 0)))
+    assert samples(report(xprof, path).stdout) == {"inner": (3, 3), "outer": (0, 3), "_start": (0, 3)}
+
+
 def test_libdw_that_dies(xprof, tmp_path):
     """A crash in it costs inlined functions and lines, not the report."""
     app = build(tmp_path, "g++")

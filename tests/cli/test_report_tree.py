@@ -118,7 +118,7 @@ FUNCTION = {"function": TEXT, "object": NAME, "file?": TEXT, "line?": NUMBER, "f
 TABLE = {"name": TEXT, "pid?": NUMBER, "image?": NUMBER, "tid?": NUMBER, "samples?": NUMBER, "kernel_samples?": NUMBER, "cpu_ns?": NUMBER,
          "calls?": NUMBER, "open_calls?": NUMBER, "functions": [FUNCTION]}
 STACK_ENDS = {f"{end}?": NUMBER for end in ("complete", "truncated", "not_resident", "no_snapshot", "no_table", "no_rule", "table_late",
-                                             "other_stack", "loop", "too_deep", "bad_return")}
+                                             "other_stack", "loop", "too_deep", "bad_return", "32_bit")}
 REPORT = {"xprof_report": NUMBER, "recordings": [TEXT], "by": TEXT, "all?": TABLE, "groups": [TABLE],
           "machine?": {**SHARE, "length_ns?": NUMBER, "cpus?": NUMBER, "idle_ns?": NUMBER, "stacks": STACK_ENDS, "short": {**SHARE, "below_samples": NUMBER},
                        "programs": [NAMED], "cgroups": [NAMED]}}

@@ -595,6 +595,28 @@ static void test_bad_return(void **state)
 	free_world(world);
 }
 
+static void test_32_bit(void **state)
+{
+	struct xp_file vdso_file = { .index = 2, .kind = XP_FILE_VDSO, .path = "[vdso]" };
+	struct xp_vma vdso = { 0xf7fc7000, 0xf7fc9000, 0, &vdso_file };
+	struct world *world = new_world(true);
+
+	(void)state;
+	world->thread.ip = CODE + AT_RSP;
+	put(world, SP + 8, CODE + AT_RBP + 1);
+	assert_int_equal(xp_address_space_map(&world->space, &vdso), 0);
+	CHECK(world, XP_UNWIND_32_BIT, CODE + AT_RSP);
+	free_world(world);
+	world = new_world(true);
+	world->thread.ip = CODE + AT_RSP;
+	put(world, SP + 8, 0x41414141);
+	vdso.start += 0x7ffe00000000;
+	vdso.end += 0x7ffe00000000;
+	assert_int_equal(xp_address_space_map(&world->space, &vdso), 0);
+	CHECK(world, XP_UNWIND_BAD_RETURN, CODE + AT_RSP);
+	free_world(world);
+}
+
 static void test_loop(void **state)
 {
 	struct world *world = new_world(true);
@@ -1100,6 +1122,7 @@ int main(void)
 		cmocka_unit_test(test_trampoline),
 		cmocka_unit_test(test_other_stack_by_rule),
 		cmocka_unit_test(test_bad_return),
+		cmocka_unit_test(test_32_bit),
 		cmocka_unit_test(test_loop),
 		cmocka_unit_test(test_deep),
 		cmocka_unit_test(test_extreme_registers),

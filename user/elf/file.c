@@ -74,17 +74,19 @@ static int read_segments(struct xp_elf_file *image)
 	return 0;
 }
 
-static int check_header(struct xp_elf_file *image)
+static int check_header(struct xp_elf_file *image, bool may_be_32_bit)
 {
 	GElf_Ehdr header;
+	bool is_32_bit;
 
 	if (elf_kind(image->elf) != ELF_K_ELF)
 		return xp_elf_refuse(image, -ENOEXEC, "not an ELF file");
 	if (!gelf_getehdr(image->elf, &header))
 		return xp_elf_refuse(image, -ENOEXEC, "broken ELF header: %s", elf_errmsg(-1));
-	if (gelf_getclass(image->elf) != ELFCLASS64)
+	is_32_bit = gelf_getclass(image->elf) != ELFCLASS64;
+	if (is_32_bit && !may_be_32_bit)
 		return xp_elf_refuse(image, -ENOEXEC, "a 32-bit ELF file, only x86-64 is supported");
-	if (header.e_ident[EI_DATA] != ELFDATA2LSB || header.e_machine != EM_X86_64)
+	if (header.e_ident[EI_DATA] != ELFDATA2LSB || header.e_machine != (is_32_bit ? EM_386 : EM_X86_64))
 		return xp_elf_refuse(image, -ENOEXEC, "an ELF file for another machine (%u), only x86-64 is supported",
 				     header.e_machine);
 	if (header.e_type != ET_EXEC && header.e_type != ET_DYN)
@@ -115,10 +117,10 @@ int xp_elf_file_memory(struct xp_elf_file *image, const void *elf, size_t size, 
 	image->elf = elf_memory((char *)elf, size);
 	if (!image->elf)
 		return xp_elf_refuse(image, -ENOEXEC, "not an ELF file");
-	return check_header(image);
+	return check_header(image, false);
 }
 
-int xp_elf_file_fd(struct xp_elf_file *image, int fd, char *why, size_t why_size)
+static int open_fd(struct xp_elf_file *image, int fd, bool may_be_32_bit, char *why, size_t why_size)
 {
 	struct stat st;
 
@@ -132,7 +134,17 @@ int xp_elf_file_fd(struct xp_elf_file *image, int fd, char *why, size_t why_size
 	image->elf = elf_begin(fd, ELF_C_READ, NULL);
 	if (!image->elf)
 		return xp_elf_refuse(image, -ENOEXEC, "not an ELF file");
-	return check_header(image);
+	return check_header(image, may_be_32_bit);
+}
+
+int xp_elf_file_fd(struct xp_elf_file *image, int fd, char *why, size_t why_size)
+{
+	return open_fd(image, fd, false, why, why_size);
+}
+
+int xp_elf_file_named(struct xp_elf_file *image, int fd, char *why, size_t why_size)
+{
+	return open_fd(image, fd, true, why, why_size);
 }
 
 void xp_elf_file_close(struct xp_elf_file *image)

@@ -48,6 +48,8 @@ struct xp_elf_file {
  */
 int xp_elf_file_memory(struct xp_elf_file *image, const void *elf, size_t size, char *why, size_t why_size);
 int xp_elf_file_fd(struct xp_elf_file *image, int fd, char *why, size_t why_size);
+/* The same for a file whose code only gets names: 32-bit x86 files are accepted, too. */
+int xp_elf_file_named(struct xp_elf_file *image, int fd, char *why, size_t why_size);
 void xp_elf_file_close(struct xp_elf_file *image);
 
 /* Writes the sentence to why and returns error. */

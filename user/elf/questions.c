@@ -29,7 +29,7 @@ static int tell_facts(int fd, FILE *out, const void *arg)
 	char why[256];
 
 	(void)arg;
-	if (xp_elf_file_fd(&image, fd, why, sizeof(why)))
+	if (xp_elf_file_named(&image, fd, why, sizeof(why)))
 		return 1;
 	facts.build_id_bytes = xp_elf_file_build_id(&image, facts.build_id, sizeof(facts.build_id));
 	facts.segment_count = image.segment_count;

@@ -278,6 +278,17 @@ uint64_t xp_address_space_jit_since(const struct xp_address_space *space, uint64
 	return 0;
 }
 
+bool xp_address_space_is_32_bit(const struct xp_address_space *space)
+{
+	size_t i = 0;
+
+	if (!space->count || space->vmas[space->count - 1].end > 1ull << 32)
+		return false;
+	while (i < space->count && space->vmas[i].file->kind != XP_FILE_VDSO)
+		i++;
+	return i < space->count;
+}
+
 void xp_address_space_clear(struct xp_address_space *space)
 {
 	space->count = 0;

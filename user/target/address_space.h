@@ -108,6 +108,8 @@ int xp_address_space_map_jit(struct xp_address_space *space, uint64_t start, uin
 uint64_t xp_address_space_jit_since(const struct xp_address_space *space, uint64_t address);
 /* The mapping that contains address, or NULL. O(log n). */
 const struct xp_vma *xp_address_space_find(const struct xp_address_space *space, uint64_t address);
+/* Returns whether this is a 32-bit process: its vDSO is below 4 GiB. */
+bool xp_address_space_is_32_bit(const struct xp_address_space *space);
 /* Removes all mappings. */
 void xp_address_space_clear(struct xp_address_space *space);
 void xp_address_space_free(struct xp_address_space *space);

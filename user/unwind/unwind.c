@@ -397,6 +397,8 @@ static bool step(struct walk *walk)
 
 	if (walk->is_elsewhere)
 		return ends(walk, XP_UNWIND_OTHER_STACK);
+	if (xp_address_space_is_32_bit(walk->space))
+		return ends(walk, XP_UNWIND_32_BIT);
 	if (is_at_start(walk))
 		return ends(walk, XP_UNWIND_COMPLETE);
 	if (!walk->vma)

@@ -32,6 +32,7 @@ enum xp_unwind_end {
 	XP_UNWIND_LOOP,		/* the stack pointer did not grow */
 	XP_UNWIND_DEEP,		/* more frames than XP_UNWIND_FRAMES_MAX */
 	XP_UNWIND_BAD_RETURN,	/* return address not in an executable mapping */
+	XP_UNWIND_32_BIT,	/* the process is a 32-bit one, whose stack xprof does not read */
 	XP_UNWIND_ENDS,
 	XP_UNWIND_WAITS = XP_UNWIND_ENDS, /* not an end: a table is being made */
 };

@@ -20,6 +20,7 @@ static const struct {
 	[XP_UNWIND_LOOP] = { "loop", "a loop in the stack" },
 	[XP_UNWIND_DEEP] = { "too_deep", "more than 1024 frames" },
 	[XP_UNWIND_BAD_RETURN] = { "bad_return", "a return address outside of code" },
+	[XP_UNWIND_32_BIT] = { "32_bit", "a 32-bit process, of which xprof records no callers" },
 };
 
 const char *xp_unwind_end_key(enum xp_unwind_end end)
