@@ -115,6 +115,17 @@ static void list_object(struct listing *listing, const char *path, const struct 
 	listing->objects++;
 }
 
+/* Closes fd. A file that the user may not read without xprof's capabilities is listed without names. */
+static int open_table(struct xp_sled_table **table, int fd, char why[WHY_BYTES])
+{
+	int err = xp_sled_table_open(table, fd, why, WHY_BYTES);
+
+	if (!err && !xp_chosen_user_may_read(fd))
+		xp_sled_table_forget_names(*table);
+	close(fd);
+	return err;
+}
+
 static enum xp_exit list_file(struct listing *listing, const char *path)
 {
 	struct xp_sled_table *table;
@@ -125,8 +136,7 @@ static enum xp_exit list_file(struct listing *listing, const char *path)
 	if (fd < 0)
 		return xp_fail(XP_EXIT_FAILED, "%s: cannot open it: %s", path,
 			       fd == -EINVAL ? "not a regular file" : strerror(-fd));
-	err = xp_sled_table_open(&table, fd, why, sizeof(why));
-	close(fd);
+	err = open_table(&table, fd, why);
 	if (err)
 		return xp_fail(XP_EXIT_FAILED, "%s: %s%s", path, why, err == -ENOENT ? "; " HOW_TO_BUILD : "");
 	list_object(listing, path, table);
@@ -148,8 +158,7 @@ static int list_mapping(struct listing *listing, pid_t pid, const struct xp_mapp
 			strerror(-fd));
 		return -EACCES;
 	}
-	err = xp_sled_table_open(&table, fd, why, sizeof(why));
-	close(fd);
+	err = open_table(&table, fd, why);
 	if (err == -ENOENT || err == -ENOEXEC)
 		return 0;
 	if (err) {

@@ -193,7 +193,6 @@ int main(void)
 """
 
 
-@pytest.mark.xfail(reason="sym/ stores the names of binaries that the user may execute but not read")
 def test_export_of_a_recording_has_no_capabilities(desk, program):
     """It opens no file for its user that the user may not read, as `xprof export` does not."""
     spin = desk.path / "spin"
@@ -205,6 +204,70 @@ def test_export_of_a_recording_has_no_capabilities(desk, program):
         stacks = (desk.path / "out" / "samples.folded").read_text()
         assert f";{frame}" in stacks and (";main;spin " in stacks) == (mode == 0o755), stacks
         assert desk((), "export", "--folded", "-o", "-", "out").stdout == stacks
+
+
+def holders(directory, text):
+    """The files in a directory that contain this text."""
+    return [path.name for path in directory.rglob("*") if path.is_file() and text in path.read_bytes()]
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o711])
+def test_names_of_a_program_that_the_user_may_not_read(desk, target, mode):
+    """Its calls are recorded, but no file of the recording and no list has the name of a function."""
+    own = target(USER)
+    own.path.chmod(mode)
+    done = desk.record((*THREE, FILES, READ), "-d", "0.3", "-p", own.pid)
+    assert done.returncode == 0, done.stderr
+    assert written(desk) > 0
+    listed = [desk((*THREE, FILES, READ), "list", operand) for operand in (own.pid, own.path)]
+    assert not any(one.returncode for one in listed), listed
+    has_names = mode == 0o755
+    assert bool(holders(desk.path / "out", b"traced_tree")) == has_names, holders(desk.path / "out", b"traced_tree")
+    assert all(("traced_tree" in one.stdout) == has_names for one in listed), listed
+    assert ("you do not have permission to read this file" in done.stderr) != has_names, done.stderr
+    own.assert_works()
+
+
+JITTED = """
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+int main(void)
+{
+	/* mov ecx, edi; 1: dec ecx; jnz 1b; ret */
+	static const unsigned char code[] = { 0x89, 0xf9, 0xff, 0xc9, 0x75, 0xfc, 0xc3 };
+	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char path[64];
+	FILE *map;
+
+	memcpy(page, code, sizeof(code));
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
+	map = fopen(path, "w");
+	fprintf(map, "%lx %zx secret_function\\n", (unsigned long)page, sizeof(code));
+	fclose(map);
+	for (;;)
+		((void (*)(int))page)(100000);
+}
+"""
+
+
+@pytest.mark.parametrize("umask", ["022", "077"])
+def test_perf_map_that_the_user_may_not_read(desk, program, start, umask):
+    path = desk.path / "jitted"
+    shutil.copy(program.text("jitted", JITTED, "-O1"), path)
+    path.chmod(0o755)
+    other = start([*as_user(OTHER), "sh", "-c", f"umask {umask}; exec {path}"])
+    perf_map = pathlib.Path(f"/tmp/perf-{other.pid}.map")
+    try:
+        recording.wait_until(lambda: perf_map.exists() and perf_map.stat().st_size, "the target does not start")
+        done = desk.record((*THREE, READ), "--no-sleds", "-F", "999", "-d", "0.5", "-p", other.pid)
+        assert done.returncode == 0, done.stderr
+        assert desk.manifest()["samples"]["seen"] > 0
+        assert bool(holders(desk.path / "out", b"secret_function")) == (umask == "022")
+    finally:
+        perf_map.unlink(missing_ok=True)
 
 
 def sets(text):

@@ -212,6 +212,8 @@ static int start_opener(struct xp_confined *confined, struct job *job)
 		.channel = XP_CHILD_PIPE,
 		.fds = { STDERR_FILENO },
 		.fd_count = 1,
+		/* What a user gets to see must not depend on xprof's capabilities. Root's opener changes its user. */
+		.drops_privileges = geteuid() != 0,
 	};
 
 	return open_answers(confined) ?: xp_child_start(&confined->opener, &options, opener, job);

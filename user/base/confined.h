@@ -5,9 +5,9 @@
  *
  * libdw opens files that the file names: separate debug files, .dwo files. The reader cannot open any file. When a
  * library in it tries to, seccomp traps the system call and a second process, the opener, opens the file instead. The
- * opener opens only regular ELF files with an absolute path that the owner of the first file may read. The opener has
- * the caller's privileges and reads nothing but paths. It may hang in a file system, so both processes end at the
- * deadline.
+ * opener opens only regular ELF files with an absolute path that the owner of the first file may read. The opener reads
+ * only paths. It keeps the privileges of root, but not the capabilities of another user. It may hang in a file system,
+ * so both processes end at the deadline.
  *
  *	caller  <--- answers ----  reader (nobody)
  *	   `---- starts --->  opener  <--- paths, files ---^

@@ -297,6 +297,12 @@ int xp_sled_table_open(struct xp_sled_table **table, int fd, char *why, size_t w
 	return finish_read(table, &image, err);
 }
 
+void xp_sled_table_forget_names(struct xp_sled_table *table)
+{
+	for (size_t i = 0; i < table->function_count; i++)
+		table->functions[i].name = NULL;
+}
+
 void xp_sled_table_free(struct xp_sled_table *table)
 {
 	struct table *whole = (struct table *)table;

@@ -55,6 +55,8 @@ int xp_sled_table_read(struct xp_sled_table **table, const void *elf, size_t siz
  * Also returns errors of fstat(2). The caller keeps fd.
  */
 int xp_sled_table_open(struct xp_sled_table **table, int fd, char *why, size_t why_size);
+/* All functions are unnamed afterwards. */
+void xp_sled_table_forget_names(struct xp_sled_table *table);
 void xp_sled_table_free(struct xp_sled_table *table);
 
 #endif

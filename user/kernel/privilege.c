@@ -22,7 +22,7 @@ const struct xp_privilege xp_privileges[] = {
 	{ CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE", "patched sleds; deleted files and those of containers",
 	  false },
 	{ CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH",
-	  "sleds of other users' processes, --exec, --follow; files only they can read", false },
+	  "sleds of other users' processes, --exec, --follow; stacks through unreadable files", false },
 	{ CAP_DAC_OVERRIDE, "CAP_DAC_OVERRIDE", "patched sleds of other users' processes", false },
 	{ CAP_SYS_ADMIN, "CAP_SYS_ADMIN", "sleds before Linux 6.6, and --uprobes single", false },
 	{ CAP_SYS_RESOURCE, "CAP_SYS_RESOURCE", "more open files than the hard limit, for --uprobes single", false },

@@ -90,6 +90,20 @@ static void make_key(char key[XP_SYM_KEY_BYTES], const struct xp_sym_binary *sto
 			 (unsigned long long)identity->modified.tv_sec, hash_contents(fd));
 }
 
+/*
+ * Copies only what the user may read without xprof's capabilities: the recording belongs to the user. *copied is filled
+ * in either case, so that readers recognise the binary by its build ID.
+ */
+static int copy_readable(struct xp_sym_binaries *binaries, int from, int to, struct xp_elf_copied *copied)
+{
+	uint64_t none = 0;
+
+	if (xp_chosen_user_may_read(from))
+		return xp_elf_copy(from, to, copied, &binaries->bytes_left);
+	xp_elf_copy(from, to, copied, &none);
+	return -EACCES;
+}
+
 /* Makes the copy. build_id: the expected one; bytes 0: unknown. */
 static int copy(struct xp_sym_binaries *binaries, struct xp_sym_binary *stored, int from, const struct xp_file *file)
 {
@@ -101,7 +115,7 @@ static int copy(struct xp_sym_binaries *binaries, struct xp_sym_binary *stored, 
 	fd = xp_sym_dir_create(binaries->dir, label, (uint32_t)binaries->count, &stored->sym_path);
 	if (fd < 0)
 		return fd;
-	err = xp_elf_copy(from, fd, copied, &binaries->bytes_left);
+	err = copy_readable(binaries, from, fd, copied);
 	if (!err && file && file->build_id_bytes && copied->build_id_bytes &&
 	    (file->build_id_bytes != copied->build_id_bytes ||
 	     memcmp(file->build_id, copied->build_id, copied->build_id_bytes)))
@@ -121,6 +135,10 @@ static void tell_copy(const struct xp_sym_binary *stored, int err)
 		xp_warn("%s: its symbols exceed the limit of %llu MB (all binaries: %llu MB) and are not stored: its "
 			"functions have names only while the file has the same build id",
 			clean, XP_ELF_COPY_BYTES_MAX >> 20, XP_SYM_COPIES_BYTES_MAX >> 20);
+	else if (err == -EACCES)
+		xp_warn("%s: its symbols are not stored, because you do not have permission to read this file: its "
+			"functions have no names",
+			clean);
 	else if (err && err != -ENOMEM)
 		xp_warn("%s: cannot store its symbols: %s; its functions have names only while the file has the same "
 			"build id",

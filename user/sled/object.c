@@ -165,6 +165,8 @@ static int read_table(struct xp_objects *objects, struct xp_object *object, int 
 		*malformed = err == -EINVAL;
 		return 0;
 	}
+	if (!xp_chosen_user_may_read(fd))
+		xp_sled_table_forget_names(object->table);
 	if (2 * object->table->function_count > XP_FN_MAX - objects->fn_end)
 		return -ENOSPC;
 	object->fn_base = objects->fn_end;

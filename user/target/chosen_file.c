@@ -42,6 +42,7 @@ struct copy {
 	struct statx_timestamp changed;
 	int fd; /* sealed */
 	bool is_overlaid;
+	bool is_readable; /* by the user without capabilities */
 	dev_t copy_dev;
 	ino_t copy_inode;
 };
@@ -160,8 +161,9 @@ static void note_stuck(dev_t dev, pid_t left)
 
 struct answer {
 	int32_t err;
-	uint16_t is_served;
-	uint16_t is_overlaid; /* an overlay may have FUSE layers */
+	bool is_served;
+	bool is_overlaid; /* an overlay may have FUSE layers */
+	bool is_readable;
 	uint64_t bytes;
 };
 
@@ -190,6 +192,12 @@ static int copy_bytes(int from_fd, const struct job *job, uint64_t *bytes)
 	return got < 0 ? -errno : 0;
 }
 
+/* faccessat() checks the real user without capabilities. It may ask the file system. */
+static bool user_may_read(int fd)
+{
+	return !faccessat(fd, "", R_OK, AT_EMPTY_PATH);
+}
+
 static int reopen(int place)
 {
 	return xp_open_format(O_RDONLY | O_NONBLOCK | O_NOCTTY, "/proc/self/fd/%d", place);
@@ -210,6 +218,7 @@ static struct answer open_or_copy(const struct job *job)
 	answer.is_served = answer.is_overlaid || system.f_type == FUSE_SUPER_MAGIC;
 	if (!answer.is_served)
 		return answer;
+	answer.is_readable = user_may_read(job->place);
 	fd = reopen(job->place);
 	answer.err = fd < 0 ? fd : copy_bytes(fd, job, &answer.bytes);
 	return answer;
@@ -320,6 +329,7 @@ static int add_copy(const struct statx *st, int fd, const struct answer *answer)
 		.changed = st->stx_ctime,
 		.fd = fd,
 		.is_overlaid = answer->is_overlaid,
+		.is_readable = answer->is_readable,
 		.copy_dev = own.st_dev,
 		.copy_inode = own.st_ino,
 	};
@@ -367,22 +377,39 @@ static int open_served(int place, const struct statx *st)
 	return fd;
 }
 
-const char *xp_chosen_original(struct stat *st)
+/* Returns the copy that st belongs to. It stays valid and unchanged. */
+static const struct copy *copy_of(const struct stat *st)
 {
-	const char *kind = NULL;
+	const struct copy *copy = NULL;
 
 	pthread_mutex_lock(&chosen.lock);
-	for (size_t i = 0; i < chosen.copy_count && !kind; i++) {
-		const struct copy *copy = &chosen.copies[i];
-
-		if (copy->copy_inode != st->st_ino || copy->copy_dev != st->st_dev)
-			continue;
-		st->st_dev = copy->dev;
-		st->st_ino = copy->inode;
-		kind = copy->is_overlaid ? "an overlay, whose layers may be FUSE file systems" : "a FUSE file system";
-	}
+	for (size_t i = 0; i < chosen.copy_count && !copy; i++)
+		if (chosen.copies[i].copy_inode == st->st_ino && chosen.copies[i].copy_dev == st->st_dev)
+			copy = &chosen.copies[i];
 	pthread_mutex_unlock(&chosen.lock);
-	return kind;
+	return copy;
+}
+
+const char *xp_chosen_original(struct stat *st)
+{
+	const struct copy *copy = copy_of(st);
+
+	if (!copy)
+		return NULL;
+	st->st_dev = copy->dev;
+	st->st_ino = copy->inode;
+	return copy->is_overlaid ? "an overlay, whose layers may be FUSE file systems" : "a FUSE file system";
+}
+
+bool xp_chosen_user_may_read(int fd)
+{
+	const struct copy *copy;
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return false;
+	copy = copy_of(&st);
+	return copy ? copy->is_readable : user_may_read(fd);
 }
 
 /* ---- opening ---- */

@@ -47,4 +47,11 @@ int xp_chosen_open_place(int place, pid_t pid, ino_t inode);
  */
 const char *xp_chosen_original(struct stat *st);
 
+/*
+ * Returns whether xprof's user may read the file of a descriptor opened here, or its original, without xprof's
+ * capabilities (CAP_DAC_READ_SEARCH). If not, xprof does not show or store the symbols of the file: it uses the file
+ * only to unwind and to find sleds.
+ */
+bool xp_chosen_user_may_read(int fd);
+
 #endif

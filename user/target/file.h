@@ -24,6 +24,7 @@ int xp_target_path_find(pid_t pid, const char *path);
  * - -EINVAL if it is not a regular file, or a process provides its content (FUSE);
  * - -EPERM if it does not belong to the process's effective user (or to root, and is readable by all), or has other
  *   links;
+ * - -EACCES if xprof's user may not read it without xprof's capabilities;
  * - -EFBIG if it is larger than bytes_max;
  * - other errors of openat2(2).
  */
