@@ -12,8 +12,7 @@
 static unsigned int formats_of(const struct xp_options *options)
 {
 	return (options->pprof ? 1u << XP_EXPORT_PPROF : 0) | (options->folded ? 1u << XP_EXPORT_FOLDED : 0) |
-	       (options->speedscope ? 1u << XP_EXPORT_SPEEDSCOPE : 0) | (options->html ? 1u << XP_EXPORT_HTML : 0) |
-	       (options->perfetto ? 1u << XP_EXPORT_PERFETTO : 0);
+	       (options->html ? 1u << XP_EXPORT_HTML : 0) | (options->perfetto ? 1u << XP_EXPORT_PERFETTO : 0);
 }
 
 /* A name is worth a download only to those who say so. */

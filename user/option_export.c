@@ -13,7 +13,6 @@ int xp_option_export_list(struct xp_options *options)
 		bool *flag;
 	} formats[] = { { "pprof", &options->pprof },
 			{ "folded", &options->folded },
-			{ "speedscope", &options->speedscope },
 			{ "html", &options->html },
 			{ "perfetto", &options->perfetto } };
 	bool for_samples;
@@ -26,30 +25,29 @@ int xp_option_export_list(struct xp_options *options)
 			i++;
 		if (i == XP_ARRAY_SIZE(formats))
 			return xp_fail(-EINVAL,
-				       "--export takes a comma-separated list of pprof, folded, speedscope, html and "
-				       "perfetto, not '%s'",
+				       "--export takes a comma-separated list of pprof, folded, html and perfetto, not "
+				       "'%s'",
 				       options->export_formats);
 		*formats[i].flag = true;
 		at += length;
 	}
-	for_samples = options->pprof || options->folded || options->speedscope;
+	for_samples = options->pprof || options->folded;
 	if (options->export_formats && options->dry_run)
 		return xp_fail(-EINVAL, "--export is for a recording, and --dry-run makes none");
 	if (options->export_formats && for_samples && (options->no_samples || options->exec_path))
-		return xp_fail(
-		    -EINVAL,
-		    "--export of pprof, folded and speedscope is for samples, and there are none with %s; html "
-		    "and perfetto show calls, too",
-		    options->exec_path ? "--exec" : "--no-samples");
+		return xp_fail(-EINVAL,
+			       "--export of pprof and folded is for samples, and there are none with %s; html and "
+			       "perfetto show calls, too",
+			       options->exec_path ? "--exec" : "--no-samples");
 	return 0;
 }
 
 int xp_option_export_check(const struct xp_options *options)
 {
-	int formats = options->pprof + options->folded + options->speedscope + options->html + options->perfetto;
+	int formats = options->pprof + options->folded + options->html + options->perfetto;
 
 	if (!formats)
-		return xp_fail(-EINVAL, "no format; give --pprof, --folded, --speedscope, --html or --perfetto");
+		return xp_fail(-EINVAL, "no format; give --pprof, --folded, --html or --perfetto");
 	if (options->export_path && formats > 1)
 		return xp_fail(-EINVAL, "--output is for one format");
 	if (options->calls && options->waits)

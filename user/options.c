@@ -47,8 +47,6 @@ const struct xp_option xp_option_table[] = {
 	  "pprof's own format, for go tool pprof, speedscope, Perfetto, Grafana and Parca." },
 	{ "folded", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(folded), "Formats",
 	  "Folded stacks, one a line, for flamegraph.pl, inferno, speedscope and Firefox Profiler." },
-	{ "speedscope", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(speedscope), "Formats",
-	  "JSON for speedscope, with the samples of each thread in the order of time." },
 	{ "html", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(html), "Formats",
 	  "One page for a browser, with flame graphs and tables of the samples, the calls and the waits." },
 	{ "perfetto", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(perfetto), "Formats",
@@ -92,7 +90,7 @@ const struct xp_option xp_option_table[] = {
 	{ "by", 0, "WHAT", "process|thread|comm|cpu|none|cgroup", XP_OPTION_CHOICE, ON(EXPORT), SETS(by),
 	  "What to export",
 	  "Tell stacks apart by process, thread, name of the process, CPU or control group, or not at all. Default: "
-	  "thread for pprof, speedscope and HTML, otherwise process." },
+	  "thread for pprof and HTML, otherwise process." },
 	{ "by", 0, "WHAT", "process|thread|comm|cpu|none|cgroup", XP_OPTION_CHOICE, ON(REPORT), SETS(by),
 	  "What to show",
 	  "A table for each process, thread, name of a process, CPU or control group, or one for all. Default: "
@@ -169,8 +167,7 @@ const struct xp_option xp_option_table[] = {
 	  "Write the files to this directory; an existing one is renamed to DIR.old. Default: xprof.out." },
 	{ "export", 0, "LIST", NULL, XP_OPTION_TEXT, ON(RECORD), SETS(export_formats), "Output",
 	  "At the end, also write the samples, and with html and perfetto the calls, in these formats, as xprof export "
-	  "does: a "
-	  "comma-separated list of pprof, folded, speedscope, html and perfetto." },
+	  "does: a comma-separated list of pprof, folded, html and perfetto." },
 	{ "compress", 'z', NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(compress), "Output",
 	  "Compress the samples in perf.data from the first one on, to about a 20th. Only perf reads such a file. "
 	  "Default: those after the first 32 MB." },

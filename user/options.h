@@ -208,7 +208,6 @@ struct xp_options {
 	bool waits; /* --off-cpu of export: those instead of the samples */
 	bool pprof; /* the formats: --export of a recording sets them, too */
 	bool folded;
-	bool speedscope;
 	bool html;
 	bool perfetto;
 	const char *export_path;   /* -o; "-": standard output; NULL: a file beside the recording */

@@ -48,7 +48,7 @@ def interrupt(process, part, number):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("form", ["pprof", "folded", "html", "speedscope"])
+@pytest.mark.parametrize("form", ["pprof", "folded", "html"])
 def test_export(start, tmp_path, number, form):
     directory, output = tmp_path / "recording", tmp_path / "output"
     directory.mkdir()

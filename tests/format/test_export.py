@@ -194,7 +194,7 @@ STACK = "app (7);app+0x10 1\n"
 OTHER_USER = 65534
 
 
-@pytest.mark.parametrize("form", ["pprof", "folded", "speedscope", "html"])
+@pytest.mark.parametrize("form", ["pprof", "folded", "html"])
 def test_root_opens_nothing_that_the_owner_of_a_recording_named(xprof, recorded, tmp_path, form):
     """What has the name of an export is replaced by a file of the owner, and its reader gets no byte."""
     directory = recorded(ONE)
@@ -244,7 +244,7 @@ def test_deep_recursion(xprof, tmp_path):
              for at in (range(1, depth + 1) if kind == hand_made.ENTER else range(depth, 0, -1))]
     log.write_bytes(hand_made.fdr_log({5: calls}))
     sizes = {}
-    for form in ("folded", "pprof", "speedscope", "html"):
+    for form in ("folded", "pprof", "html"):
         path = tmp_path / form
         done = xprof("export", "--calls", f"--{form}", "-o", path, log)
         assert done.returncode == 0, done.stderr
@@ -257,7 +257,6 @@ def test_deep_recursion(xprof, tmp_path):
     assert deepest[-3:] == ["fn_1", "[deeper]", "fn_2"] and deepest.count("fn_1") == 1024
     shown = xprof("report", tmp_path / "pprof")
     assert shown.returncode == 0 and f"{depth} calls" in shown.stdout, shown
-    assert "[deeper]" in (tmp_path / "speedscope").read_text()
 
 
 @pytest.mark.parametrize("off_hz, is_same", [(14, True), (HZ // 20000, True), (HZ // 100, False)])

@@ -46,7 +46,6 @@ static void write_all(struct xp_model *model)
 		const struct xp_export_options options = { .by = (enum xp_model_group)by };
 
 		CHECK(!xp_export_folded(out, model, &options));
-		CHECK(!xp_export_speedscope(out, model, &options));
 		CHECK(!xp_export_pprof(out, model, &options));
 	}
 	fclose(out);

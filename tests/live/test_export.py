@@ -201,19 +201,6 @@ def test_calls(made):
         assert sum(int(n) for n in re.findall(r"^ *(\d+) +\d+: [\d ]+$", raw, re.M)) == made.calls
 
 
-def test_speedscope(made):
-    data = json.loads(made.export("--speedscope", "-o", "-").stdout)
-    frames = [frame["name"] for frame in data["shared"]["frames"]]
-    flat, count = collections.Counter(), 0
-    for profile in data["profiles"]:
-        assert profile["type"] == "sampled" and profile["endValue"] == sum(profile["weights"])
-        assert len(profile["weights"]) == len(profile["samples"])
-        count += len(profile["samples"])
-        flat.update(frames[stack[-1]] for stack in profile["samples"])
-    assert count == made.samples and len(data["profiles"]) == 2
-    assert dict(flat) == {name: row[0] for name, row in made.rows.items() if row[0]}
-
-
 def trace(made, *args, **how):
     path = made.directory.with_name("made.pftrace")
     made.export("--perfetto", "-o", path, *args, **how)
@@ -347,8 +334,8 @@ def test_export_of_a_recording_at_its_end(made, xprof, tmp_path):
 def test_files_beside_the_recording(made, tmp_path):
     directory = tmp_path / "copy"
     shutil.copytree(made.directory, directory, symlinks=True)
-    done = made.export("--folded", "--speedscope", directory=directory)
-    for name in ("samples.folded", "samples.speedscope.json"):
+    done = made.export("--folded", "--pprof", directory=directory)
+    for name in ("samples.folded", "samples.pb.gz"):
         assert str(directory / name) in done.stderr
         assert (directory / name).stat().st_mode & 0o777 == 0o600
     assert not list(directory.glob("*.part"))
@@ -380,7 +367,7 @@ def test_changed_binary(made, tmp_path, program):
 
 
 def test_output_that_fails(made, tmp_path):
-    for form in ("--folded", "--pprof", "--speedscope", "--perfetto"):
+    for form in ("--folded", "--pprof", "--perfetto"):
         done = made.export(form, "-o", "/dev/full", status=1)
         assert "/dev/full: cannot write it: No space left on device" in done.stderr
         pipe = f"{made.xprof.path} export {form} -o - {made.directory} | true; exit ${{PIPESTATUS[0]}}"

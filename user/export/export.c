@@ -22,18 +22,17 @@ static const struct {
 	int (*write)(FILE *out, struct xp_model *model, const struct xp_export_options *options);
 	const char *reader; /* the command that reads it: before the file, and after it */
 	const char *after;
-	bool has_times; /* of each sample */
-	bool is_page;	/* of samples and calls together */
+	bool is_page; /* of samples and calls together */
 } formats[XP_EXPORT_FORMATS] = {
-	[XP_EXPORT_PPROF] = { "pb.gz", XP_MODEL_BY_THREAD, xp_export_pprof, "go tool pprof -top", "", false, false },
-	[XP_EXPORT_FOLDED] = { "folded", XP_MODEL_BY_PROCESS, xp_export_folded, "flamegraph.pl", " > flame.svg", false,
+	[XP_EXPORT_PPROF] = { "pb.gz", XP_MODEL_BY_THREAD, xp_export_pprof, "go tool pprof -top", "", false },
+	[XP_EXPORT_FOLDED] = { "folded", XP_MODEL_BY_PROCESS, xp_export_folded, "flamegraph.pl", " > flame.svg",
 			       false },
-	[XP_EXPORT_SPEEDSCOPE] = { "speedscope.json", XP_MODEL_BY_THREAD, xp_export_speedscope, "speedscope", "", true,
-				   false },
-	[XP_EXPORT_HTML] = { "html", XP_MODEL_BY_THREAD, NULL, "xdg-open", "", false, true },
+	[XP_EXPORT_HTML] = { "html", XP_MODEL_BY_THREAD, NULL, "xdg-open", "", true },
 	[XP_EXPORT_PERFETTO] = { "pftrace", XP_MODEL_BY_THREAD, xp_export_perfetto, "https://ui.perfetto.dev opens", "",
-				 true, true },
+				 true },
 };
+
+#define OF_ONE_MODEL (1u << XP_EXPORT_PPROF | 1u << XP_EXPORT_FOLDED)
 
 /* ---- output ---- */
 
@@ -88,8 +87,8 @@ static int write_one(struct writing *writing, const char *directory)
 	return err;
 }
 
-/* Writes those of the formats that are made of such models. */
-static int write_all(const struct xp_export_page *page, bool is_page, const struct xp_export_options *options,
+/* Writes those of the formats that were asked for. */
+static int write_all(const struct xp_export_page *page, unsigned int of, const struct xp_export_options *options,
 		     const char *directory)
 {
 	int err = 0;
@@ -97,8 +96,7 @@ static int write_all(const struct xp_export_page *page, bool is_page, const stru
 	for (unsigned int i = 0; !err && i < XP_EXPORT_FORMATS; i++) {
 		struct writing writing = { .page = page, .options = *options, .format = (enum xp_export_format)i };
 
-		if (!(options->formats & 1u << i) || formats[i].is_page != is_page ||
-		    formats[i].has_times != page->models[0]->keep_times)
+		if (!(options->formats & of & 1u << i))
 			continue;
 		if (!options->has_by)
 			writing.options.by = formats[i].by;
@@ -201,7 +199,7 @@ static int export_timeline(struct exporting *exporting, const struct xp_model_so
 			xp_model_describe(&model, source);
 	}
 	if (!err)
-		err = write_all(&page, true, &options, exporting->input.directory);
+		err = write_all(&page, 1u << XP_EXPORT_PERFETTO, &options, exporting->input.directory);
 	if (err == -ENODATA)
 		err = check_patterns(exporting) ?: say_nothing(exporting, true);
 	xp_timeline_waits_free(&waits);
@@ -209,8 +207,11 @@ static int export_timeline(struct exporting *exporting, const struct xp_model_so
 	return err;
 }
 
-static int export_model(struct exporting *exporting, const struct xp_model_source *source, enum xp_model_keep keep)
+static int export_model(struct exporting *exporting, const struct xp_model_source *source)
 {
+	/* Folded stacks have no lines. */
+	enum xp_model_keep keep =
+	    exporting->options->formats & 1u << XP_EXPORT_PPROF ? XP_MODEL_KEEP_SUMS : XP_MODEL_KEEP_FUNCTIONS;
 	struct xp_model model;
 	const struct xp_export_page page = { .models = { &model }, .model_count = 1, .facts = exporting->input.facts };
 	int err = xp_model_input_read(&model, &exporting->input, source, exporting->options->kind, keep);
@@ -219,7 +220,7 @@ static int export_model(struct exporting *exporting, const struct xp_model_sourc
 	if (!err && !model.sample_count)
 		err = say_nothing(exporting, false);
 	else if (!err)
-		err = write_all(&page, false, exporting->options, exporting->input.directory);
+		err = write_all(&page, OF_ONE_MODEL, exporting->options, exporting->input.directory);
 	xp_model_free(&model);
 	return err;
 }
@@ -250,33 +251,23 @@ static int export_page(struct exporting *exporting, const struct xp_model_source
 	if (!err && !page.model_count)
 		err = say_nothing(exporting, true);
 	else if (!err)
-		err = write_all(&page, true, exporting->options, exporting->input.directory);
+		err = write_all(&page, 1u << XP_EXPORT_HTML, exporting->options, exporting->input.directory);
 	for (size_t i = 0; i < XP_ARRAY_SIZE(models); i++)
 		xp_model_free(&models[i]);
 	return err;
 }
 
-/* Formats with the time of each sample have a model of their own: with times, samples are not added up. */
+/* A timeline has a model of its own: with times, samples are not added up. */
 static int export_all(struct exporting *exporting)
 {
 	struct xp_model_source source = xp_model_input_source(&exporting->input);
-	const enum xp_model_keep keeps[2] = {
-		/* Of these, only folded stacks have no lines. */
-		exporting->options->formats & 1u << XP_EXPORT_PPROF ? XP_MODEL_KEEP_SUMS : XP_MODEL_KEEP_FUNCTIONS,
-		XP_MODEL_KEEP_TIMES,
-	};
-	bool needed[2] = { false, false };
 	int err = 0;
 
 	source.select = &exporting->options->select;
 	source.instr_map = exporting->options->instr_map;
 	source.full_names = exporting->options->full_names;
-	for (unsigned int i = 0; i < XP_EXPORT_FORMATS; i++)
-		if (!formats[i].is_page)
-			needed[formats[i].has_times] |= exporting->options->formats & 1u << i;
-	for (int times = 0; !err && times < 2; times++)
-		if (needed[times])
-			err = export_model(exporting, &source, keeps[times]);
+	if (exporting->options->formats & OF_ONE_MODEL)
+		err = export_model(exporting, &source);
 	if (!err && exporting->options->formats & 1u << XP_EXPORT_PERFETTO)
 		err = export_timeline(exporting, &source) ?: check_patterns(exporting);
 	if (!err && exporting->options->formats & 1u << XP_EXPORT_HTML)

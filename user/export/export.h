@@ -25,7 +25,6 @@ struct xp_timeline_waits;
 enum xp_export_format {
 	XP_EXPORT_PPROF,
 	XP_EXPORT_FOLDED,
-	XP_EXPORT_SPEEDSCOPE,
 	XP_EXPORT_HTML,
 	XP_EXPORT_PERFETTO,
 	XP_EXPORT_FORMATS, /* their number */
@@ -57,7 +56,6 @@ int xp_export(const char *recording, const struct xp_export_options *options);
 /* The writers: errors show in ferror(out), or as -ENOMEM. */
 int xp_export_pprof(FILE *out, struct xp_model *model, const struct xp_export_options *options);
 int xp_export_folded(FILE *out, struct xp_model *model, const struct xp_export_options *options);
-int xp_export_speedscope(FILE *out, struct xp_model *model, const struct xp_export_options *options);
 /* The model's samples, the waits, and the calls and events of the source. -ENODATA: there are none. */
 int xp_export_perfetto(FILE *out, struct xp_model *model, const struct xp_export_options *options);
 
