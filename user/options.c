@@ -175,8 +175,6 @@ const struct xp_option xp_option_table[] = {
 	  "Never compress the samples in perf.data, for other viewers." },
 	{ "fdr-version", 0, "N", "1|5", XP_OPTION_NUMBER, ON(RECORD), SETS(fdr_version), "Output",
 	  "Version of the FDR logs. Default: 1, or 5 if typed events are recorded." },
-	{ "jitdump-version", 0, "N", "1|2", XP_OPTION_NUMBER, ON(RECORD), SETS(jitdump_version), "Output",
-	  "Version of the jitdumps: 1 as perf accepts them, 2 exactly as specified. Default: 1." },
 	{ "output", 'o', "FILE", NULL, XP_OPTION_FILE, ON(EXPORT), SETS(export_path), "Output",
 	  "Write to this file; - is the standard output. Default: samples.FORMAT, calls.FORMAT, waits.FORMAT or "
 	  "recording.html in "
@@ -418,7 +416,6 @@ int xp_options_parse(struct xp_options *options, int argc, char **argv)
 	*options = (struct xp_options){
 		.output_dir = "xprof.out",
 		.fdr_version = 1,
-		.jitdump_version = 1,
 		.hz = 99,
 		.sled_mode = XP_SLED_MODE_OPTION_AUTO,
 		.trigger_limit = 6,

@@ -181,7 +181,6 @@ struct xp_options {
 	unsigned int args;	       /* 0: only those of entry sleds with arguments; 1..6 */
 	uint64_t min_duration_ns;      /* shorter calls are dropped; 0: none */
 	unsigned int fdr_version;      /* 1 (default) or 5 */
-	unsigned int jitdump_version;  /* 1 (default) or 2 */
 	double max_overhead;	       /* share of the target's CPU time; 0: no limit */
 	uint64_t flight_bytes; /* --flight: memory for each process's newest records; 0: all records go to disk */
 	struct xp_trigger_list triggers; /* --trigger, with --flight only */

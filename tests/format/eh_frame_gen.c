@@ -30,7 +30,7 @@ int main(int argc, char **argv)
 	if (xp_jit_eh_frames_read(&frames, view.bytes, view.size, strtoull(argv[2], NULL, 16)))
 		return 1;
 	while (scanf("%" SCNx64 " %" SCNx64, &start, &size) == 2) {
-		if (xp_jit_eh_frame_make(&made, &frames, start, size, false)) {
+		if (xp_jit_eh_frame_make(&made, &frames, start, size)) {
 			puts("-");
 			continue;
 		}

@@ -2,7 +2,7 @@
 /*
  * Writes a jitdump, from a description on standard input with tabs between the fields; all numbers are hexadecimal.
  *
- *   jitdump_gen OUT PID perf|letter
+ *   jitdump_gen OUT PID
  *     load TIME INDEX ADDRESS NAME CODE          CODE: its bytes
  *     move TIME INDEX OLD_ADDRESS NEW_ADDRESS SIZE
  *     debug TIME ADDRESS [LINE_ADDRESS LINE FILE]...
@@ -130,7 +130,7 @@ int main(int argc, char **argv)
 	struct xp_jitdump *dump;
 	int fd, err;
 
-	if (argc != 4)
+	if (argc != 3)
 		return 2;
 	fd = open(argv[1], O_RDWR | O_CREAT | O_TRUNC, 0644);
 	if (fd < 0) {
@@ -138,7 +138,6 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	options.pid = strtoul(argv[2], NULL, 16);
-	options.to_the_letter = !strcmp(argv[3], "letter");
 	err = xp_jitdump_new(&dump, fd, &options);
 	while (!err && next_line())
 		err = put(dump, options.pid);

@@ -41,7 +41,7 @@ static void check_again(const struct xp_jit_eh_frame *made, uint64_t start, uint
 		abort();
 	if (frames.count != (made->header_bytes - 12) / 8)
 		abort();
-	if (xp_jit_eh_frame_make(&again, &frames, start, bytes, false))
+	if (xp_jit_eh_frame_make(&again, &frames, start, bytes))
 		abort();
 	/* Padding is instructions now. */
 	if (again.frame_bytes < made->frame_bytes || again.header_bytes != made->header_bytes)
@@ -66,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	if (start < 1ull << 56 && bytes < 1 << 24) {
 		check_rows(&frames, start, bytes, &rows);
-		if (!xp_jit_eh_frame_make(&made, &frames, start, bytes, false)) {
+		if (!xp_jit_eh_frame_make(&made, &frames, start, bytes)) {
 			check_again(&made, start, bytes);
 			xp_jit_eh_frame_free(&made);
 		}

@@ -141,19 +141,6 @@ def test_node_jitdump(run, injected, tmp_path):
     assert re.search(r" debug of \w+, \d+ lines\n +0x\w+ node:internal/\S+:\d+", found.text())
 
 
-def test_to_the_letter(run, record, xprof, perf, tmp_path):
-    """What perf cannot read it is not told of."""
-    need("node")
-    node = run(["node", "--perf-basic-prof", PROGRAMS / "hot.js", "60"])
-    perf_map = pathlib.Path(f"/tmp/perf-{node.pid}.map")
-    recording.wait_until(lambda: perf_map.exists() and "leaf" in perf_map.read_text(errors="replace"), "no perf map")
-    recorded = record("--no-sleds", "-d", "1", "--jitdump-version", "2", "-p", node.pid).finish()
-    assert recorded.status == 0 and "perf inject" not in recorded.messages
-    text = xprof("dump", recorded.directory / f"jit-{node.pid}.dump").stdout
-    assert text.startswith("# jitdump, version 2, little-endian") and " load " in text
-    perf("inject", "--jit", "-i", recorded.directory / "perf.data", "-o", tmp_path / "injected.data")
-
-
 def test_disk_full(run, record, xprof, tmpfs):
     """It leaves the last of the disk to the other files, and says what it lacks."""
     need("node")

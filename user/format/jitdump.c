@@ -19,7 +19,6 @@
 struct xp_jitdump {
 	int fd;
 	int err; /* the first one; permanent */
-	bool to_the_letter;
 	bool closed;
 	bool awaits_load; /* debug or unwinding information was written, which is meaningless without its load */
 	uint64_t begun;	  /* start of the last record, or of the first record that belongs to the same load */
@@ -120,9 +119,8 @@ int xp_jitdump_new(struct xp_jitdump **out, int fd, const struct xp_jitdump_opti
 		return -ENOMEM;
 	memset(dump, 0, offsetof(struct xp_jitdump, buf));
 	dump->fd = fd;
-	dump->to_the_letter = options->to_the_letter;
 	put32(&header, XP_JITDUMP_MAGIC);
-	put32(&header, options->to_the_letter ? XP_JITDUMP_TEXT_VERSION : XP_JITDUMP_PERF_VERSION);
+	put32(&header, XP_JITDUMP_PERF_VERSION);
 	put32(&header, XP_JITDUMP_HEADER_BYTES);
 	put32(&header, EM_X86_64);
 	put32(&header, 0);
@@ -228,11 +226,9 @@ int xp_jitdump_unwinding_info(struct xp_jitdump *dump, uint64_t timestamp, const
 	put64(&fields, unwinding->eh_frame_hdr_bytes);
 	put64(&fields, unwinding->mapped_bytes);
 	err = put(dump, fields.bytes, fields.size);
-	if (!err && dump->to_the_letter)
-		err = put(dump, unwinding->eh_frame_hdr, unwinding->eh_frame_hdr_bytes);
 	if (!err)
 		err = put(dump, unwinding->eh_frame, unwinding->eh_frame_bytes);
-	if (!err && !dump->to_the_letter)
+	if (!err)
 		err = put(dump, unwinding->eh_frame_hdr, unwinding->eh_frame_hdr_bytes);
 	return err;
 }

@@ -5,7 +5,7 @@
  * Source of the format: "JITDUMP specification version 2" (tools/perf/Documentation/jitdump-specification.txt). Its
  * only relevant reader, `perf inject --jit` (tools/perf/util/jitdump.c, genelf.c), deviates from the specification in
  * two points: it accepts no version above 1, though with unwinding records, and it expects .eh_frame before
- * .eh_frame_hdr. The writer follows perf unless it is told to keep to the letter.
+ * .eh_frame_hdr. The writer follows perf.
  *
  * Files only grow, record by record. If a write fails, the file is truncated after a complete record, so it stays
  * readable.
@@ -40,7 +40,6 @@ struct xp_jitdump_options {
 	uint32_t pid;
 	uint64_t timestamp; /* of the start of the file */
 	bool arch_timestamp;
-	bool to_the_letter; /* version 2, .eh_frame_hdr before .eh_frame; perf rejects it */
 };
 
 struct xp_jitdump_load {

@@ -13,7 +13,6 @@
 #include "base/own_file.h"
 #include "base/util.h"
 #include "format/jitdump.h"
-#include "jit/eh_frame.h"
 
 #define FILL_BYTE 0xcc /* int3: disassembles into one row per address, and no compiler generates such code */
 #define PATH_BYTES 4096
@@ -70,7 +69,6 @@ static int begin(struct xp_jit_dump_out *out)
 		.pid = (uint32_t)out->options.pid,
 		.timestamp = out->options.start_tsc,
 		.arch_timestamp = true,
-		.to_the_letter = out->options.to_the_letter,
 	};
 
 	out->lost = calloc(XP_JIT_CODES_MAX / 8, 1);
@@ -156,48 +154,22 @@ static int put_lines(struct xp_jit_dump_out *out, const struct xp_jit_load *load
 	return err;
 }
 
-/* The header in front moves .eh_frame, so it has to be rebuilt. Returns -ENOENT if it has nothing to rebuild. */
-static int lay_anew(struct xp_jit_eh_frame *made, const struct xp_jit_load *load)
-{
-	struct xp_jit_eh_frames frames;
-	int err = xp_jit_eh_frames_read(&frames, load->eh_frame, load->eh_frame_bytes,
-					load->start + ((load->size + 7) & ~7ull));
-
-	if (err)
-		return err;
-	err = xp_jit_eh_frame_make(made, &frames, load->start, load->size, true);
-	xp_jit_eh_frames_free(&frames);
-	return err;
-}
-
 /*
  * Writes the data as unmapped: perf would map mapped data after the code, over the functions that are there. perf needs
  * the data for no sample of a recording, because their chains are already unwound.
  */
 static int put_unwinding(struct xp_jit_dump_out *out, const struct xp_jit_load *load)
 {
-	struct xp_jitdump_unwinding unwinding = {
+	const struct xp_jitdump_unwinding unwinding = {
 		.eh_frame = load->eh_frame,
 		.eh_frame_bytes = load->eh_frame_bytes,
 		.eh_frame_hdr = load->eh_frame_hdr,
 		.eh_frame_hdr_bytes = load->eh_frame_hdr_bytes,
 	};
-	struct xp_jit_eh_frame made = { 0 };
-	int err;
 
 	if (!load->eh_frame_hdr_bytes)
 		return 0;
-	if (out->options.to_the_letter && load->eh_frame_bytes) {
-		if (lay_anew(&made, load))
-			return 0; /* the function is written without it */
-		unwinding.eh_frame = made.frame;
-		unwinding.eh_frame_bytes = made.frame_bytes;
-		unwinding.eh_frame_hdr = made.header;
-		unwinding.eh_frame_hdr_bytes = made.header_bytes;
-	}
-	err = xp_jitdump_unwinding_info(out->dump, timestamp_of(out, load->tsc), &unwinding);
-	xp_jit_eh_frame_free(&made);
-	return err;
+	return xp_jitdump_unwinding_info(out->dump, timestamp_of(out, load->tsc), &unwinding);
 }
 
 /* ---- code ---- */

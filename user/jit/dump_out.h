@@ -34,7 +34,6 @@ struct xp_jit_dump_out_options {
 	unsigned int
 	    image; /* 0 for the first image with this pid, 1 for the next (after exec, or when the pid is reused) */
 	uint64_t start_tsc; /* start of the recording; older code gets this time */
-	bool to_the_letter; /* version 2, with unwinding data in the order of the specification: perf accepts neither */
 	/*
 	 * The bytes by which all files may still grow, initially XP_JIT_DUMP_OUT_ALL_BYTES_MAX. It outlives this
 	 * object, which takes no more than it leaves for the others.

@@ -315,12 +315,10 @@ static const struct xp_jit_fde *find(const struct xp_jit_eh_frames *frames, uint
 	return *count ? frames->fdes + low : NULL;
 }
 
-static int lay(struct xp_jit_eh_frame *made, const struct xp_jit_fde *fdes, size_t count, uint64_t at,
-	       bool header_first)
+static int lay(struct xp_jit_eh_frame *made, const struct xp_jit_fde *fdes, size_t count, uint64_t at)
 {
 	uint32_t *places = calloc(count, sizeof(*places));
 	struct writer writer = { 0 };
-	uint64_t frame, header;
 	int err = -ENOMEM;
 
 	if (!places)
@@ -328,8 +326,6 @@ static int lay(struct xp_jit_eh_frame *made, const struct xp_jit_fde *fdes, size
 	put_frame(&writer, fdes, count, 0, places);
 	made->frame_bytes = writer.size;
 	made->header_bytes = HEADER_BYTES + count * TABLE_ENTRY_BYTES;
-	frame = header_first ? at + made->header_bytes : at;
-	header = header_first ? at : at + made->frame_bytes;
 	if (made->frame_bytes + made->header_bytes > XP_JIT_EH_FRAME_BYTES_MAX) {
 		err = -E2BIG;
 		goto out;
@@ -339,9 +335,9 @@ static int lay(struct xp_jit_eh_frame *made, const struct xp_jit_fde *fdes, size
 	if (!made->frame || !made->header)
 		goto out;
 	writer = (struct writer){ made->frame, 0 };
-	put_frame(&writer, fdes, count, frame, places);
+	put_frame(&writer, fdes, count, at, places);
 	writer = (struct writer){ made->header, 0 };
-	put_header(&writer, fdes, count, places, header, frame);
+	put_header(&writer, fdes, count, places, at + made->frame_bytes, at);
 	err = 0;
 out:
 	free(places);
@@ -349,7 +345,7 @@ out:
 }
 
 int xp_jit_eh_frame_make(struct xp_jit_eh_frame *made, const struct xp_jit_eh_frames *frames, uint64_t start,
-			 uint64_t size, bool header_first)
+			 uint64_t size)
 {
 	size_t count;
 	const struct xp_jit_fde *fdes = find(frames, start, size, &count);
@@ -360,7 +356,7 @@ int xp_jit_eh_frame_make(struct xp_jit_eh_frame *made, const struct xp_jit_eh_fr
 		return -ENOENT;
 	if (count > XP_JIT_EH_FRAME_BYTES_MAX / TABLE_ENTRY_BYTES)
 		return -E2BIG;
-	err = lay(made, fdes, count, start + ((size + 7) & ~7ull), header_first);
+	err = lay(made, fdes, count, start + ((size + 7) & ~7ull));
 	if (err)
 		xp_jit_eh_frame_free(made);
 	return err;

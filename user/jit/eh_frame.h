@@ -10,7 +10,6 @@
 #ifndef XPROF_JIT_EH_FRAME_H
 #define XPROF_JIT_EH_FRAME_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -42,11 +41,11 @@ struct xp_jit_eh_frame {
 
 /*
  * Makes the data of the function [start, start + size): .eh_frame at start + size rounded up to 8, and its header
- * directly after it, as perf expects; header_first: in the reverse order, as in the jitdump specification. The caller
- * frees. Returns 0 or -errno: -ENOENT if the section has nothing for the function, -E2BIG, -ENOMEM.
+ * directly after it, as perf expects. The caller frees. Returns 0 or -errno: -ENOENT if the section has nothing for the
+ * function, -E2BIG, -ENOMEM.
  */
 int xp_jit_eh_frame_make(struct xp_jit_eh_frame *made, const struct xp_jit_eh_frames *frames, uint64_t start,
-			 uint64_t size, bool header_first);
+			 uint64_t size);
 void xp_jit_eh_frame_free(struct xp_jit_eh_frame *made);
 
 /*

@@ -91,7 +91,6 @@ static int open_registry(struct xp_jit *jit, unsigned int image)
 		.dir_fd = jit->jits->dir_fd,
 		.pid = jit->pid,
 		.image = image - 1,
-		.to_the_letter = jit->jits->to_the_letter,
 		.start_tsc = jit->jits->start_tsc,
 		.bytes_left = &jit->jits->dump_bytes_left,
 	};

@@ -31,7 +31,6 @@ struct xp_jits {
 	bool jvm_attach;	  /* ask JVMs for perf maps */
 	bool with_dumps;	  /* also write jitdumps */
 	uint64_t dump_bytes_left; /* XP_JIT_DUMP_OUT_ALL_BYTES_MAX if with_dumps */
-	bool to_the_letter;	  /* write jitdumps as specified, which perf rejects */
 	int dir_fd;		  /* directory of the jitdumps */
 	uint64_t start_tsc;	  /* start of the recording */
 	/*

@@ -190,7 +190,7 @@ static int load_function(const struct walk *walk, struct known *known, const str
 	struct xp_jit_eh_frame eh_frame = { 0 };
 	int err;
 
-	if (!xp_jit_eh_frame_make(&eh_frame, &symfile->eh_frames, function->address, function->size, false)) {
+	if (!xp_jit_eh_frame_make(&eh_frame, &symfile->eh_frames, function->address, function->size)) {
 		load.eh_frame = eh_frame.frame;
 		load.eh_frame_bytes = eh_frame.frame_bytes;
 		load.eh_frame_hdr = eh_frame.header;

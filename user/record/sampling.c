@@ -99,7 +99,6 @@ static struct xp_jits jit_options(struct xp_recording *recording)
 		.jvm_attach = recording->options->jvm_attach,
 		.with_dumps = !recording->options->no_perf_data,
 		.dump_bytes_left = XP_JIT_DUMP_OUT_ALL_BYTES_MAX,
-		.to_the_letter = recording->options->jitdump_version == 2,
 		.dir_fd = recording->outdir.fd,
 		.start_tsc = recording->traced.processes.start_tsc,
 		.watch = watch_jit,

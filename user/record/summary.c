@@ -198,7 +198,7 @@ static void print_perf(const struct xp_recording *recording)
 			? ", compressed: only perf reads it (others: --no-compression)"
 			: "");
 	xp_shell_path(&path, "%s/%s", dir, name);
-	if (jit.bytes && recording->options->jitdump_version == 1) {
+	if (jit.bytes) {
 		xp_shell_path(&injected, "%s/perf.jit.data", dir);
 		xp_put_line(stderr, "    perf inject --jit -i %s -o %s", path.text, injected.text);
 		path = injected;

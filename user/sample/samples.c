@@ -298,14 +298,14 @@ static int drain_waiting(struct xp_samples *samples)
 	return xp_pending_samples_each(&samples->waiting, retry_in_haste, samples) ?: err;
 }
 
-/* perf finds a jitdump by its absolute path. The file does not mention a jitdump that perf cannot read. */
+/* perf finds a jitdump by its absolute path. */
 static void mark_jitdumps(const struct xp_samples *samples)
 {
 	char link[64], path[PATH_MAX + NAME_MAX + 2];
 	ssize_t length;
 
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", samples->dir_fd);
-	length = samples->jit.jits.to_the_letter ? 0 : readlink(link, path, PATH_MAX);
+	length = readlink(link, path, PATH_MAX);
 	for (size_t i = 0; i < samples->processes.image_count && length > 0; i++) {
 		const struct xp_image *image = samples->processes.images[i];
 		struct xp_jit_dump_out_counts dump = { 0 };
