@@ -7,7 +7,6 @@
 #include "commands.h"
 #include "elf/function_patterns.h"
 #include "model/input.h"
-#include "model/pprof.h"
 #include "report/json.h"
 #include "report/pager.h"
 #include "report/print.h"
@@ -43,27 +42,6 @@ static int print_report(struct xp_report_tables *tables, const struct xp_recorde
 	return xp_page_end(&page, 0);
 }
 
-/* A profile of pprof's own format has a report of its own: it has its names already. */
-static int report_pprof(const struct xp_options *options, const struct xp_report_options *how, const char *path,
-			bool *failed)
-{
-	const struct xp_recorded none = { 0 };
-	struct xp_report_tables tables = { 0 };
-	int err;
-
-	if (options->json && options->operand_count > 1) {
-		xp_error("%s: --json takes one pprof profile at a time", path);
-		*failed = true;
-		return 0;
-	}
-	err = xp_report_read_pprof(&tables, path, how);
-	if (!err)
-		err = print_report(&tables, &none, options);
-	xp_report_free(&tables);
-	*failed |= err == -EBADMSG;
-	return err == -EBADMSG ? 0 : err;
-}
-
 /* A single recording tells more: its machine, and threads from perf.data. */
 static const char *only_directory(const struct xp_options *options)
 {
@@ -96,9 +74,7 @@ static int report(const struct xp_options *options, struct xp_recorded *recorded
 	int err;
 
 	for (size_t i = 0; i < options->operand_count; i++) {
-		err = xp_pprof_file_is_one(options->operands[i])
-			  ? report_pprof(options, &how, options->operands[i], failed)
-			  : xp_recorded_add(recorded, options->operands[i]);
+		err = xp_recorded_add(recorded, options->operands[i]);
 		if (err == -ENOENT)
 			*failed = true;
 		else if (err)
@@ -215,7 +191,7 @@ static int report_tree(const struct xp_options *options, bool *failed)
 
 enum xp_exit xp_cmd_report(const struct xp_options *options)
 {
-	struct xp_recorded recorded = { .reads_pprof = true };
+	struct xp_recorded recorded = { 0 };
 	bool failed = false;
 	int err =
 	    options->tree || options->callers ? report_tree(options, &failed) : report(options, &recorded, &failed);

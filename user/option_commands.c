@@ -24,7 +24,7 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 		.description = "Prints a table of functions for each process: samples in the function itself "
 			       "(Flat), samples that include its callees (Cum), and the calls that its sleds "
 			       "counted with their time, callees included. Takes the directory of a recording, "
-			       "gperftools profiles, FDR logs and pprof profiles (.pb.gz).",
+			       "gperftools profiles and FDR logs.",
 		.operands_min = 1,
 		.operands_max = UINT_MAX,
 		.operands = XP_OPERAND_FILE,
@@ -58,7 +58,7 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 		.description = "Prints which functions grew or shrank from A to B, in ms of each second of CPU time, and "
 			       "which of these changes lie within the noise of sampling. Functions are the same if "
 			       "their names and those of their files are, whatever their addresses. Takes directories "
-			       "of recordings, their files, and pprof profiles (.pb.gz).",
+			       "of recordings, or their files.",
 		.operands_min = 2,
 		.operands_max = 2,
 		.operands = XP_OPERAND_FILE,
@@ -77,7 +77,7 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 		.name = "dump",
 		.synopsis = "FILE...",
 		.summary = "print a log, profile, perf.data or jitdump, record by record",
-		.description = "Prints XRay FDR logs of versions 1 to 5, gperftools CPU profiles, pprof profiles, "
+		.description = "Prints XRay FDR logs of versions 1 to 5, gperftools CPU profiles, "
 			       "jitdumps and little-endian perf.data files as text. Files written by XRay's own runtime, "
 			       "libprofiler, JIT runtimes and perf work too.",
 		.operands_min = 1,

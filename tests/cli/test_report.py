@@ -518,7 +518,7 @@ def test_many_processes(xprof, tmp_path):
 @pytest.mark.parametrize("make, message", [
     (lambda d: None, "No such file"),
     (lambda d: d.mkdir(), "no gperftools profile or XRay FDR log in this directory"),
-    (lambda d: d.write_text("text"), "neither a gperftools profile, a pprof profile (.pb.gz) nor an XRay FDR log"),
+    (lambda d: d.write_text("text"), "neither a gperftools profile nor an XRay FDR log"),
     (lambda d: d.write_text("PERFILE2"), "cannot read perf.data alone: give the directory of the recording"),
     (lambda d: os.mkfifo(d), "not a regular file"),
 ])

@@ -351,7 +351,3 @@ def test_diff(xprof, tmp_path):
     without = made(tmp_path / "c", LINES[:4])
     refused = xprof("diff", "--off-cpu", without, without)
     assert refused.returncode == 1 and "not both have waits; `xprof record --off-cpu` records them" in refused.stderr
-    profile = tmp_path / "p.pb.gz"
-    assert xprof("export", "--pprof", "--off-cpu", "-o", profile, before).returncode == 0
-    refused = xprof("diff", "--off-cpu", profile, before)
-    assert refused.returncode == 1 and "--off-cpu compares recordings" in refused.stderr

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Fuzzes what an export makes of a perf.data file: processes over time, stacks, trees, and the formats. */
+/*
+ * Fuzzes what an export and a comparison make of a perf.data file: processes over time, stacks, trees, the formats, and
+ * the differences of a recording and itself.
+ */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -7,6 +10,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "diff/diff.h"
 #include "export/export.h"
 #include "model/samples_perf.h"
 
@@ -51,6 +55,21 @@ static void write_all(struct xp_model *model)
 	fclose(out);
 }
 
+static void compare(const struct xp_model *model)
+{
+	struct xp_diff diff;
+	int err = xp_diff_init(&diff, model->kind);
+
+	for (size_t side = 0; !err && side < 2; side++)
+		err = xp_diff_add(&diff, side, model);
+	if (!err)
+		err = xp_diff_make(&diff, XP_DIFF_SHARES, false);
+	CHECK(!err || err == -E2BIG);
+	for (size_t i = 0; !err && i < diff.row_count; i++)
+		CHECK(xp_diff_value(&diff, &diff.rows[i], 0) == xp_diff_value(&diff, &diff.rows[i], 1));
+	xp_diff_free(&diff);
+}
+
 static void read_model(struct xp_model *model, struct xp_perf_samples *samples, const struct xp_file_view *view,
 		       const struct xp_model_source *source)
 {
@@ -69,8 +88,10 @@ static void read_model(struct xp_model *model, struct xp_perf_samples *samples, 
 	check_model(model);
 	xp_model_totals(model, totals);
 	CHECK(totals[0] + model->dropped == samples->count);
-	if (model->sample_count)
+	if (model->sample_count) {
 		write_all(model);
+		compare(model);
+	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

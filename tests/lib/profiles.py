@@ -37,10 +37,10 @@ GO = shutil.which("go")
 GOOGLE_PPROF = shutil.which("google-pprof")
 
 
-def go_top(path, program=None):
-    """{function: (flat, cumulative)} in samples, of `go tool pprof`."""
+def go_top(path, program=None, index="samples"):
+    """{function: (flat, cumulative)} in samples or calls, of `go tool pprof`."""
     done = project.run(
-        [GO, "tool", "pprof", "-top", "-nodecount=0", "-nodefraction=0", "-edgefraction=0", "-sample_index=samples"]
+        [GO, "tool", "pprof", "-top", "-nodecount=0", "-nodefraction=0", "-edgefraction=0", f"-sample_index={index}"]
         + ([program] if program else [])
         + [path],
         env={"HOME": "/nonexistent", "PATH": "/usr/bin:/bin", "PPROF_TMPDIR": "/tmp"},

@@ -198,18 +198,6 @@ static int compare_rows(const void *a, const void *b, void *diff)
 	       strcmp(x->function, y->function) ?: strcmp(x->object, y->object);
 }
 
-/* Files of pprof have no durations, but the time of all calls. */
-static void complete_calls(struct xp_diff *diff, const struct xp_diff_row *row)
-{
-	struct xp_diff_calls *calls = row->calls ? &diff->calls[row->calls - diff->calls] : NULL;
-
-	for (size_t i = 0; calls && i < 2; i++)
-		if (!diff->sides[i].cycle_hz) {
-			calls->ended[i] = calls->calls[i];
-			calls->ns[i] = (double)row->total[i];
-		}
-}
-
 /* Functions that only call others have nothing themselves. */
 static void drop_empty_rows(struct xp_diff *diff)
 {
@@ -236,8 +224,6 @@ int xp_diff_make(struct xp_diff *diff, enum xp_diff_basis basis, bool by_total)
 		return err;
 	diff->by_total = by_total;
 	choose_unit(diff, basis);
-	for (size_t i = 0; i < diff->row_count; i++)
-		complete_calls(diff, &diff->rows[i]);
 	drop_empty_rows(diff);
 	diff->total = (struct xp_diff_row){ .function = "all", .object = "", .p = 1 };
 	for (size_t i = 0; i < 2; i++)

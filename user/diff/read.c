@@ -6,11 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file_view.h"
 #include "base/util.h"
-#include "model/depth.h"
 #include "model/input.h"
-#include "model/pprof.h"
 
 static int add_model(struct xp_diff_reading *reading, size_t side, const struct xp_model *model, const char *path)
 {
@@ -23,31 +20,10 @@ static int add_model(struct xp_diff_reading *reading, size_t side, const struct 
 	return err;
 }
 
-static int read_pprof(struct xp_diff_reading *reading, size_t side, const char *path,
-		      const struct xp_diff_options *options)
-{
-	struct xp_model_cut cut;
-	struct xp_model model;
-	int err = xp_model_read_pprof(&model, path, &options->select);
-
-	model.full_names = options->full_names;
-	if (!err)
-		err = xp_model_cut_depth(&model, &cut);
-	if (!err && model.dropped)
-		xp_warn("%s: %" PRIu64 " sample%s missing: it has too many different stacks", path, model.dropped,
-			xp_plural_s_are(model.dropped));
-	if (!err)
-		err = add_model(reading, side, &model, path);
-	xp_model_free(&model);
-	if (err && err != -ENOMEM && err != -EBADMSG)
-		xp_error("%s: cannot read it: %s", path, xp_file_view_error(err));
-	return err;
-}
-
 static int read_recording(struct xp_diff_reading *reading, size_t side, const char *path,
 			  const struct xp_diff_options *options)
 {
-	struct xp_model_input input = { .recorded.reads_pprof = true };
+	struct xp_model_input input = { 0 };
 	int err = xp_model_input_open(&input, path);
 
 	for (int kind = options->waits ? XP_MODEL_WAITS : XP_MODEL_SAMPLES;
@@ -78,12 +54,6 @@ static char *clean_name(const char *path)
 	return name;
 }
 
-static int refuse_pprof(const char *path)
-{
-	xp_error("%s: --off-cpu compares recordings, not profiles of pprof", path);
-	return -EBADMSG;
-}
-
 static int read_side(struct xp_diff_reading *reading, size_t side, const char *path,
 		     const struct xp_diff_options *options)
 {
@@ -92,9 +62,7 @@ static int read_side(struct xp_diff_reading *reading, size_t side, const char *p
 		return -ENOMEM;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(reading->diffs); i++)
 		reading->diffs[i].sides[side].path = reading->names[side];
-	if (!xp_pprof_file_is_one(path))
-		return read_recording(reading, side, path, options);
-	return options->waits ? refuse_pprof(path) : read_pprof(reading, side, path, options);
+	return read_recording(reading, side, path, options);
 }
 
 static bool has_any(const struct xp_diff *diff)

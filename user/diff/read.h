@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reads two recordings to compare: directories, their files, or profiles in pprof's own format. */
+/* Reads two recordings to compare: directories, or their files. */
 #ifndef XPROF_DIFF_READ_H
 #define XPROF_DIFF_READ_H
 

@@ -3,8 +3,8 @@
 
 #include "base/util.h"
 
-static const struct xp_format *const formats[] = { &xp_format_fdr,	&xp_format_gperf, &xp_format_jitdump,
-						   &xp_format_perfdata, &xp_format_pprof, &xp_format_perfetto };
+static const struct xp_format *const formats[] = { &xp_format_fdr, &xp_format_gperf, &xp_format_jitdump,
+						   &xp_format_perfdata, &xp_format_perfetto };
 
 const struct xp_format *xp_format_find(const uint8_t *bytes, uint64_t size)
 {

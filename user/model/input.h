@@ -18,7 +18,7 @@ struct xp_model_input {
 	bool broken;		  /* a part of it cannot be read, which was reported */
 };
 
-/* *input: zeroed but for recorded.reads_pprof. Returns as xp_recorded_add(). Close it also after an error. */
+/* *input: zeroed. Returns as xp_recorded_add(). Close it also after an error. */
 int xp_model_input_open(struct xp_model_input *input, const char *path);
 void xp_model_input_close(struct xp_model_input *input);
 

@@ -436,8 +436,7 @@ static bool is_perf_data(const char *path)
 	return is;
 }
 
-static void report_error(const struct xp_recorded *recorded, const char *path, int err, const struct place *place,
-			 bool is_directory)
+static void report_error(const char *path, int err, const struct place *place, bool is_directory)
 {
 	if (err == -EPROTO)
 		return; /* told already */
@@ -450,8 +449,7 @@ static void report_error(const struct xp_recorded *recorded, const char *path, i
 	else if (is_perf_data(path))
 		xp_error("%s: cannot read perf.data alone: give the directory of the recording", path);
 	else
-		xp_error("%s: neither a gperftools profile%s nor an XRay FDR log", path,
-			 recorded->reads_pprof ? ", a pprof profile (.pb.gz)" : "");
+		xp_error("%s: neither a gperftools profile nor an XRay FDR log", path);
 }
 
 const struct xp_recorded_binaries *xp_recorded_binaries_of(const struct xp_recorded *recorded, const char *directory)
@@ -516,7 +514,7 @@ int xp_recorded_add(struct xp_recorded *recorded, const char *path)
 	forget_manifest(&place);
 	if (!err || err == -ENOMEM)
 		return err;
-	report_error(recorded, path, err, &place, dir_fd >= 0);
+	report_error(path, err, &place, dir_fd >= 0);
 	return -ENOENT;
 }
 

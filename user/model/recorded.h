@@ -55,7 +55,6 @@ struct xp_recorded {
 	size_t process_count;
 	char **headings; /* clean: one line per directory with a manifest */
 	size_t heading_count;
-	bool reads_pprof;			/* the caller also reads pprof's format, which messages tell */
 	struct xp_recorded_binaries **binaries; /* one per directory */
 	size_t directory_count;
 	/* Private. */
@@ -67,7 +66,7 @@ struct xp_recorded {
 };
 
 /*
- * Adds the files of a directory, or one file. *recorded must be zeroed at first, but for reads_pprof; the caller frees
+ * Adds the files of a directory, or one file. *recorded must be zeroed at first; the caller frees
  * it with xp_recorded_free(). Returns 0, -ENOENT if there is nothing to add (already reported), or -ENOMEM.
  */
 int xp_recorded_add(struct xp_recorded *recorded, const char *path);

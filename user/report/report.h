@@ -107,13 +107,6 @@ struct xp_report_tables {
  */
 int xp_report_make(struct xp_report_tables *tables, const struct xp_recorded *recorded,
 		   const struct xp_report_options *options, bool *broken);
-/*
- * Makes one table from a profile of pprof's own format, which has its names already. Samples and calls are counted by
- * the profile's value with the unit "count"; the time of calls by the one in nanoseconds. Returns 0 or -errno: -EBADMSG
- * if the file is malformed or has no such value (already reported), -ENOMEM, or an error of open(2). The caller frees
- * the tables also after an error.
- */
-int xp_report_read_pprof(struct xp_report_tables *tables, const char *path, const struct xp_report_options *options);
 void xp_report_free(struct xp_report_tables *tables);
 
 /* Whether anything is known of waits in it. */
