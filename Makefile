@@ -56,9 +56,11 @@ USER_OBJS := $(USER_SRCS:%.c=$(O)/%.o)
 # Packs the messages of protobuf formats.
 PROTO_OBJS := $(patsubst user/format/%.proto,$(O)/proto/%.pb-c.o,$(wildcard user/format/*.proto))
 UNIT_BINS := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(wildcard tests/unit/*.c))
+# The strict rules for what the tests make, and the program that applies them.
+CHECK_OBJS := $(patsubst %.c,$(O)/%.o,$(filter-out tests/check/main.c,$(wildcard tests/check/*.c)))
 FORMAT_BINS := $(patsubst tests/format/%.c,$(O)/tests/format/%,$(wildcard tests/format/*.c))
 # Without the rooms that no fuzz target links: with the checks they take long to compile.
-FUZZ_OBJS := $(patsubst %.c,$(O)/fuzz/%.o,$(filter-out user/main.c user/cmd_% user/record/% user/budget/%,$(USER_SRCS)))
+FUZZ_OBJS := $(patsubst %.c,$(O)/fuzz/%.o,$(filter-out user/main.c user/cmd_% user/record/% user/budget/%,$(USER_SRCS))) $(CHECK_OBJS:$(O)/%=$(O)/fuzz/%)
 FUZZ_BINS := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 EXAMPLES := $(patsubst examples/%.c,$(O)/examples/%,$(wildcard examples/*.c)) \
 	    $(patsubst examples/%.cpp,$(O)/examples/%,$(wildcard examples/*.cpp))
@@ -72,7 +74,7 @@ all: xprof $(DOCS)
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-$(sort $(dir $(BPF_OBJS) $(USER_OBJS) $(PROTO_OBJS) $(UNIT_BINS) $(FORMAT_BINS) $(FUZZ_OBJS) $(FUZZ_BINS) $(EXAMPLES) $(DOCS))):
+$(sort $(dir $(BPF_OBJS) $(USER_OBJS) $(PROTO_OBJS) $(UNIT_BINS) $(FORMAT_BINS) $(CHECK_OBJS) $(FUZZ_OBJS) $(FUZZ_BINS) $(EXAMPLES) $(DOCS))):
 	$(Q)mkdir -p $@
 
 # A file that changes when the version or the flags do, so that objects made with others are made anew.
@@ -159,9 +161,17 @@ $(COMPLETIONS): $(O)/man/xprof.%: $(O)/man/gen
 
 # Tests
 
-$(O)/tests/unit/%: tests/unit/%.c $(O)/libxprof.a | $(O)/tests/unit/
+$(O)/tests/check/%.o: tests/check/%.c $(O)/flags | $(O)/tests/check/ $(O)/libxprof.a
+	$(call say,CC,$@)
+	$(Q)$(CC) $(XP_CFLAGS) -Itests -MMD -MP -c $< -o $@
+
+$(O)/tests/check/xprof-check: $(O)/tests/check/main.o $(CHECK_OBJS) $(O)/libxprof.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(XP_LDLIBS)
+
+$(O)/tests/unit/%: tests/unit/%.c $(CHECK_OBJS) $(O)/libxprof.a | $(O)/tests/unit/
 	$(call say,TEST,$@)
-	$(Q)$(CC) $(XP_CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(O)/libxprof.a $(XP_LDLIBS) -lcmocka
+	$(Q)$(CC) $(XP_CFLAGS) -Itests -MMD -MP -MF $@.d -o $@ $< $(CHECK_OBJS) $(O)/libxprof.a $(XP_LDLIBS) -lcmocka
 
 # Programs that the format tests run.
 $(O)/tests/format/%: tests/format/%.c $(O)/libxprof.a | $(O)/tests/format/
@@ -172,16 +182,20 @@ $(O)/fuzz/user/%.o: user/%.c $(O)/flags
 	$(call say,FUZZCC,$@)
 	$(Q)$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer-no-link,$(FUZZ_CHECKS) -MMD -MP -c $< -o $@
 
+$(O)/fuzz/tests/%.o: tests/%.c $(O)/flags
+	$(call say,FUZZCC,$@)
+	$(Q)$(CLANG) $(FUZZ_CFLAGS) -Itests -fsanitize=fuzzer-no-link,$(FUZZ_CHECKS) -MMD -MP -c $< -o $@
+
 $(O)/fuzz/libxprof.a: $(FUZZ_OBJS) $(PROTO_OBJS)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) qcs $@ $^
 
 $(O)/tests/fuzz/%: tests/fuzz/%.c $(O)/fuzz/libxprof.a | $(O)/tests/fuzz/
 	$(call say,FUZZ,$@)
-	$(Q)$(CLANG) $(FUZZ_CFLAGS) -fsanitize=fuzzer,$(FUZZ_CHECKS) -MMD -MP -MF $@.d -o $@ $< $(O)/fuzz/libxprof.a $(XP_LDLIBS)
+	$(Q)$(CLANG) $(FUZZ_CFLAGS) -Itests -fsanitize=fuzzer,$(FUZZ_CHECKS) -MMD -MP -MF $@.d -o $@ $< $(O)/fuzz/libxprof.a $(XP_LDLIBS)
 
 .PHONY: unit fuzz
-unit: $(UNIT_BINS) $(FORMAT_BINS)
+unit: $(UNIT_BINS) $(FORMAT_BINS) $(O)/tests/check/xprof-check
 fuzz: $(FUZZ_BINS)
 
 # TIME: seconds of CPU for each target.
@@ -233,7 +247,7 @@ test-kernels:
 	$(Q)$(MAKE) $(all_cpus) all
 	$(Q)$(MAKE) run-test-kernels
 
-run-test-kernels: all
+run-test-kernels: all $(O)/tests/check/xprof-check
 	$(Q)mkdir -p $(O)/kernels && tests/kernels/fetch $(O)/kernels $(kernel_versions) > $(O)/kernels/releases
 	$(Q)KERNELS=$(O)/kernels MACHINES="$(MACHINES)" $(pytest) tests/kernels; status=$$?; $(hand_over) exit $$status
 

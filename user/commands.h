@@ -12,8 +12,6 @@ enum xp_exit xp_cmd_export(const struct xp_options *options);
 enum xp_exit xp_cmd_explain(const struct xp_options *options);
 enum xp_exit xp_cmd_diff(const struct xp_options *options);
 enum xp_exit xp_cmd_list(const struct xp_options *options);
-enum xp_exit xp_cmd_dump(const struct xp_options *options);
-enum xp_exit xp_cmd_check(const struct xp_options *options);
 enum xp_exit xp_cmd_recover(const struct xp_options *options);
 enum xp_exit xp_cmd_restore(const struct xp_options *options);
 enum xp_exit xp_cmd_doctor(const struct xp_options *options);

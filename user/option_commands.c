@@ -73,27 +73,6 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 		.operands_max = UINT_MAX,
 		.operands = XP_OPERAND_FILE,
 	},
-	[XP_CMD_DUMP] = {
-		.name = "dump",
-		.synopsis = "FILE...",
-		.summary = "print a log, profile, perf.data or jitdump, record by record",
-		.description = "Prints XRay FDR logs of versions 1 to 5, gperftools CPU profiles, "
-			       "jitdumps and little-endian perf.data files as text. Files written by XRay's own runtime, "
-			       "libprofiler, JIT runtimes and perf work too.",
-		.operands_min = 1,
-		.operands_max = UINT_MAX,
-		.operands = XP_OPERAND_FILE,
-	},
-	[XP_CMD_CHECK] = {
-		.name = "check",
-		.synopsis = "FILE|DIR...",
-		.summary = "check files against the specification of their format",
-		.description = "Prints the first violation in each file, with its offset. For the directory of a "
-			       "recording it checks every file.",
-		.operands_min = 1,
-		.operands_max = UINT_MAX,
-		.operands = XP_OPERAND_FILE,
-	},
 	[XP_CMD_RECOVER] = {
 		.name = "recover",
 		.synopsis = "(DIR... | -p PID[,PID...])",

@@ -13,7 +13,7 @@
 #define SETS(member) .offset = offsetof(struct xp_options, member)
 
 #define TALKERS                                                                                                        \
-	(ON(RECORD) | ON(REPORT) | ON(EXPORT) | ON(EXPLAIN) | ON(DIFF) | ON(LIST) | ON(DUMP) | ON(CHECK) |             \
+	(ON(RECORD) | ON(REPORT) | ON(EXPORT) | ON(EXPLAIN) | ON(DIFF) | ON(LIST) |             \
 	 ON(RECOVER) | ON(RESTORE) | ON(DOCTOR))
 
 /* Options of one group are contiguous. */
@@ -200,7 +200,7 @@ const struct xp_option xp_option_table[] = {
 	  "Count inlined code for the function that it is inlined into." },
 	{ "full-names", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT) | ON(EXPORT) | ON(EXPLAIN) | ON(DIFF),
 	  SETS(full_names), "Output", "Show C++ function names with their parameters and template arguments." },
-	{ "instr-map", 0, "FILE", NULL, XP_OPTION_FILE, ON(REPORT) | ON(EXPORT) | ON(EXPLAIN) | ON(DIFF) | ON(DUMP),
+	{ "instr-map", 0, "FILE", NULL, XP_OPTION_FILE, ON(REPORT) | ON(EXPORT) | ON(EXPLAIN) | ON(DIFF),
 	  SETS(instr_map), "Output",
 	  "Take the names of the functions of FDR logs from this program, library or NAME.xray.so. Default: what the "
 	  "recording knows of them." },

@@ -18,8 +18,6 @@ enum xp_command {
 	XP_CMD_EXPLAIN,
 	XP_CMD_DIFF,
 	XP_CMD_LIST,
-	XP_CMD_DUMP,
-	XP_CMD_CHECK,
 	XP_CMD_RECOVER,
 	XP_CMD_RESTORE,
 	XP_CMD_DOCTOR,
@@ -200,7 +198,7 @@ struct xp_options {
 	bool full_names;
 	bool tree;	       /* calls and by, too */
 	const char *callers;   /* glob; NULL: not given */
-	const char *instr_map; /* dump too: file with the functions of a log; NULL: not given */
+	const char *instr_map; /* file with the functions of a log; NULL: not given */
 
 	/* export; pids, tid, functions and full_names, too */
 	bool calls; /* of the logs instead of the samples */
@@ -229,7 +227,7 @@ struct xp_options {
 	/* list */
 	bool sleds;
 
-	/* report, export, diff, list, dump, check, recover, doctor, help */
+	/* report, export, diff, list, recover, doctor, help */
 	char **operands; /* part of argv */
 	size_t operand_count;
 };

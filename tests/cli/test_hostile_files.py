@@ -50,7 +50,7 @@ def test_sparse_files(xprof, tmp_path, name):
     path = tmp_path / name
     path.write_bytes(SPARSE[name])
     os.truncate(path, HUGE)
-    for command in ("report", "check", "dump"):
+    for command in ("report",):
         for operand in (path, tmp_path):
             assert xprof(command, operand, preexec_fn=limit_cpu).returncode in (0, 1), (command, operand)
 
@@ -61,10 +61,10 @@ def test_no_regular_files(xprof, tmp_path, name):
     (tmp_path / "good.1.prof").write_bytes(hand_made.profile([(1, [0x1010])], MAPPED))
     path = tmp_path / name
     os.mkfifo(path)
-    for command in ("report", "check", "recover"):
+    for command in ("report", "recover"):
         done = xprof(command, tmp_path, timeout=20)
         assert done.returncode == 0, done.stderr
-    for command in ("report", "check", "dump"):
+    for command in ("report",):
         done = xprof(command, path, timeout=20)
         assert done.returncode == 1 and "not a regular file" in done.stderr
 
@@ -74,7 +74,7 @@ def test_sockets_are_not_opened(xprof, tmp_path):
     path = tmp_path / "app"
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
-        for command in ("report", "check", "dump", "list"):
+        for command in ("report", "list"):
             done = xprof(command, path)
             assert done.returncode == 1 and "not a regular file" in done.stderr, command
 
@@ -82,7 +82,7 @@ def test_sockets_are_not_opened(xprof, tmp_path):
 def test_file_becomes_shorter_while_it_is_read(tmp_path):
     path = tmp_path / "app.7.prof"
     path.write_bytes(hand_made.profile([(1, [0x1000 + at]) for at in range(100000)], MAPPED))
-    process = subprocess.Popen([project.XPROF, "dump", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([project.CHECK, "--dump", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     process.stdout.read(100)  # it waits for a reader of the rest
     os.truncate(path, 0)
     _, messages = process.communicate(timeout=20)

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import struct
 import subprocess
 import unicodedata
 
@@ -83,7 +82,7 @@ def test_usage_errors(xprof, args):
     assert (status, printed, len(messages)) == (2, [], 1)
 
 
-@pytest.mark.parametrize("command", ["list", "dump", "check", "report", "recover"])
+@pytest.mark.parametrize("command", ["list", "report", "recover"])
 def test_no_such_file(xprof, command):
     status, printed, messages = run(xprof, command, EVIL)
     assert (status, printed) == (1, [])
@@ -101,39 +100,10 @@ def test_long_name_leaves_the_reason(xprof):
 def test_not_ours(xprof, tmp_path):
     path = tmp_path / EVIL
     path.write_text(EVIL)
-    for command in ("list", "dump", "check", "report"):
+    for command in ("list", "report"):
         status, printed, messages = run(xprof, command, path)
         assert (status, printed, len(messages)) == (1, [], 1)
         assert f"/{SHOWN}: " in messages[0]
-
-
-def jitdump(name):
-    """One function of one byte, with one line, both of this name."""
-    text = name.encode() + b"\0"
-    head = struct.pack("<IIIIIIQQ", 0x4A695444, 1, 40, 62, 0, 7, 1, 0)
-    line = struct.pack("<QII", 0x1000, 5, 0) + text
-    lines = struct.pack("<IIQQQ", 2, 32 + len(line), 2, 0x1000, 1) + line
-    load = struct.pack("<IIQIIQQQQ", 0, 56 + len(text) + 1, 3, 7, 7, 0x1000, 0x1000, 1, 0) + text + b"\xc3"
-    return head + lines + load
-
-
-def test_dump_of_a_jitdump(xprof, tmp_path):
-    path = tmp_path / "jit.dump"
-    path.write_bytes(jitdump(EVIL))
-    status, printed, messages = run(xprof, "dump", path)
-    assert (status, messages) == (0, [])
-    assert len(printed) == 6  # two of the head, the header, two of lines, the function
-    assert printed[4].endswith(f" 0x1000 {SHOWN}:5") and printed[5].endswith(f" 1 bytes {SHOWN}")
-
-
-def test_dump_of_a_profile(xprof, tmp_path):
-    path = tmp_path / "a.prof"
-    text = "build=/x\n555555554000-555555555000 r-xp 00000000 08:01 7 /bin/" + EVIL.replace("\n", "") + "\n"
-    path.write_bytes(hand_made.profile([(1, [0x555555554001])], text))
-    status, printed, messages = run(xprof, "dump", path)
-    assert (status, messages) == (0, [])
-    assert not [line for line in printed if not re.match("#|0x", line)]
-    assert "\\x1b]0;x\\x07" in printed[-1]
 
 
 def test_report(xprof, tmp_path):

@@ -277,7 +277,7 @@ def test_profile_of_waits(xprof, tmp_path):
     text = "00001000-00002000 r-xp 00000000 00:00 0 /gone/app\n"
     path.write_bytes(hand_made.profile([(1500, [0x1500])], text, period_us=1))
     assert report(xprof, path).stdout.startswith("app.7.wait: 1.500 ms of waits, in us\n")
-    assert "app.7.wait.prof: ok, gperftools profile of waits: 1500 us, 1 records, 1 mappings\n" in xprof("check", path).stdout
+    assert "app.7.wait.prof: ok, gperftools profile of waits: 1500 us, 1 records, 1 mappings\n" in xprof.check(path).stdout
 
 
 # What pprof says of the same profile

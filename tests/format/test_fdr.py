@@ -144,7 +144,7 @@ def test_dump_agrees_with_llvm(shape, made, fdr_version, llvm_xray, xprof):
         for _, fn_id, tid, kind, tsc in RECORD.findall(good(llvm_xray("convert", "-f", "yaml", path)))
         if kind in KINDS)
     ours = collections.Counter()
-    for line in good(xprof("dump", path)).splitlines():
+    for line in good(xprof.dump(path)).splitlines():
         fields = line.split()
         if "function" in fields:
             ours[int(fields[1]), int(fields[7]), fields[5], int(fields[3])] += 1
@@ -164,7 +164,7 @@ def long_log(made):
 
 @pytest.mark.together("long 0")
 def test_long_check(long_log, xprof):
-    out = good(xprof("check", long_log.path))
+    out = good(xprof.check(long_log.path))
     assert re.search(rf": ok, .* 1 threads, 16 buffers, {2 * LONG_CALLS} function records", out)
 
 
@@ -220,7 +220,7 @@ def buffers_per_thread(dump):
 
 
 def test_at_most_16_buffers(log, fdr_version, xprof):
-    buffers = buffers_per_thread(good(xprof("dump", log.path)))
+    buffers = buffers_per_thread(good(xprof.dump(log.path)))
     assert len(buffers) == max(log.truth["threads"], 1)
     assert max(buffers.values()) <= (16 if log.truth["version"] == 1 else 1)
 
@@ -240,11 +240,11 @@ def test_rests_of_buffers_take_no_disk(made):
 
 
 def test_check(log, xprof):
-    out = good(xprof("check", log.path))
+    out = good(xprof.check(log.path))
     records = sum(log.entries.values()) + sum(log.exits.values())
     threads = max(log.truth["threads"], 1)
     assert out == f"{log.path}: ok, XRay FDR log of version {log.truth['version']}: {threads} threads, " + (
-        f"{sum(buffers_per_thread(good(xprof('dump', log.path))).values())} buffers, {records} function records, "
+        f"{sum(buffers_per_thread(good(xprof.dump(log.path))).values())} buffers, {records} function records, "
         f"{log.truth['arguments']} arguments, {log.truth['events'] + threads} events\n")
 
 
@@ -253,10 +253,10 @@ def test_check_names_the_first_violation(made, xprof, tmp_path):
     data[0x70] = 0xFF
     bad = tmp_path / "bad.fdr"
     bad.write_bytes(data)
-    done = xprof("check", bad)
+    done = xprof.check(bad)
     assert done.returncode == 1
     assert done.stdout == f"{bad}: 0x70: Metadata record of unknown kind 127\n"
-    done = xprof("dump", bad)
+    done = xprof.dump(bad)
     assert done.returncode == 1
     assert "NewCPUId" in done.stdout.splitlines()[-1]
     assert f"{bad}: 0x70: Metadata record of unknown kind 127" in done.stderr
@@ -265,21 +265,21 @@ def test_check_names_the_first_violation(made, xprof, tmp_path):
 def test_check_of_a_directory(made, xprof, tmp_path):
     (tmp_path / "sym").mkdir()
     (tmp_path / "manifest.json").write_text("{}")
-    done = xprof("check", tmp_path)
+    done = xprof.check(tmp_path)
     assert done.returncode == 1
     assert "contains no file that xprof can check" in done.stderr
     for name in ("a.fdr", "b.fdr"):
         (tmp_path / name).write_bytes(made("small", 1).path.read_bytes())
-    assert re.fullmatch(r".*/a\.fdr: ok, .*\n.*/b\.fdr: ok, .*\n", good(xprof("check", tmp_path)))
+    assert re.fullmatch(r".*/a\.fdr: ok, .*\n.*/b\.fdr: ok, .*\n", good(xprof.check(tmp_path)))
     (tmp_path / "a.fdr").write_bytes(made("small", 1).path.read_bytes()[:-1])
-    done = xprof("check", tmp_path)
+    done = xprof.check(tmp_path)
     assert done.returncode == 1
     assert "a.fdr: 0x10: " in done.stdout
     assert "b.fdr: ok" in done.stdout
-    done = xprof("check", "-q", tmp_path)
+    done = xprof.check("-q", tmp_path)
     assert done.returncode == 1
     assert re.fullmatch(r".*/a\.fdr: 0x10: .*\n", done.stdout)
-    done = xprof("check", "-q", tmp_path / "b.fdr")
+    done = xprof.check("-q", tmp_path / "b.fdr")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
@@ -289,7 +289,7 @@ def test_not_a_known_file(command, xprof, tmp_path):
     other.write_text("hello")
     for path, words in ((other, "not a file that xprof can"), (tmp_path / "none", "No such file"),
                         ("/dev/null", "not a regular file")):
-        done = xprof(command, path)
+        done = getattr(xprof, command)(path)
         assert done.returncode == 1
         assert words in done.stderr
         assert "\x1b" not in done.stderr + done.stdout
@@ -297,7 +297,7 @@ def test_not_a_known_file(command, xprof, tmp_path):
 
 def test_dump_to_a_full_disk(made, xprof):
     with open("/dev/full", "w") as full:
-        done = xprof("dump", made("small", 1).path, stdout=full)
+        done = xprof.dump(made("small", 1).path, stdout=full)
     assert done.returncode == 1
     assert "No space left" in done.stderr
 
@@ -308,19 +308,19 @@ def test_payload_is_escaped(xprof, tmp_path):
             + struct.pack("<BiI7x", 11, len(payload), 0) + payload)
     path = tmp_path / "log"
     path.write_bytes(struct.pack("<HHIQQQ", 5, 1, 3, 1000, 0, 0) + struct.pack("<BQ7x", 15, len(body)) + body)
-    assert good(xprof("dump", path)).splitlines()[-1].endswith(r'CustomEvent 12 bytes "\x1b[31m\"\\\x0a\xff ok"')
+    assert good(xprof.dump(path)).splitlines()[-1].endswith(r'CustomEvent 12 bytes "\x1b[31m\"\\\x0a\xff ok"')
 
 
 def test_recover(xprof, llvm_xray, instr_map, tmp_path):
     done = project.run([GENERATOR, "killed", 1, tmp_path])
     assert done.returncode == -signal.SIGKILL
     assert [p.name for p in tmp_path.iterdir()] == ["log.spool"]
-    done = xprof("check", tmp_path)
+    done = xprof.check(tmp_path)
     assert done.returncode == 1
     assert "xprof recover" in done.stderr
     assert "8 function records" in xprof("recover", tmp_path).stderr
     assert sorted(p.name for p in tmp_path.iterdir()) == ["log.fdr", "manifest.json"]
-    good(xprof("check", tmp_path))
+    good(xprof.check(tmp_path))
     good(llvm_xray("account", f"-instr_map={instr_map}", tmp_path / "log.fdr"))
     done = xprof("recover", tmp_path)
     assert "nothing to recover" in done.stderr
@@ -376,9 +376,9 @@ def test_large_file_takes_little_memory(xprof, tmp_path):
             out.seek(32 + len(head) + i * event)
             out.write(struct.pack("<BiQ3x", 11, event - 16, 1))
         out.truncate(32 + size)
-    assert "ok, " in good(xprof("check", path))
+    assert "ok, " in good(xprof.check(path))
     quiet = [(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)]
-    pid = os.posix_spawn(xprof.path, [str(xprof.path), "check", str(path)], os.environ, file_actions=quiet)
+    pid = os.posix_spawn(project.CHECK, [str(project.CHECK), str(path)], os.environ, file_actions=quiet)
     _, status, usage = os.wait4(pid, 0)
     assert os.waitstatus_to_exitcode(status) == 0
     # Across its exec, a child's largest size begins with its parent's.
@@ -447,9 +447,9 @@ def runtime_log(request, program, tmp_path):
 
 def test_log_of_the_runtime(runtime_log, xprof, llvm_xray):
     path = runtime_log()
-    out = good(xprof("check", path))
+    out = good(xprof.check(path))
     assert re.search(r": ok, XRay FDR log of version 5: 1 threads, \d+ buffers, 3000 function records", out)
-    names = collections.Counter(line.split()[5] for line in good(xprof("dump", path)).splitlines()[2:])
+    names = collections.Counter(line.split()[5] for line in good(xprof.dump(path)).splitlines()[2:])
     theirs = good(llvm_xray("fdr-dump", path))
     assert names["enter"] == len(re.findall("<Function Enter", theirs)) == 1500
     assert names["exit"] + names["tail-exit"] == len(re.findall("<Function (?:Tail )?Exit", theirs)) == 1500
@@ -458,23 +458,23 @@ def test_log_of_the_runtime(runtime_log, xprof, llvm_xray):
 
 def test_log_of_the_runtime_with_custom_events(runtime_log, xprof):
     path = runtime_log("-DCUSTOM")
-    assert re.search(r": ok, .* 500 events", good(xprof("check", path)))
-    assert good(xprof("dump", path)).count(r'CustomEvent 7 bytes "custom\x00"') == 500
+    assert re.search(r": ok, .* 500 events", good(xprof.check(path)))
+    assert good(xprof.dump(path)).count(r'CustomEvent 7 bytes "custom\x00"') == 500
 
 
 def test_log_of_the_runtime_with_typed_events(runtime_log, xprof):
     """Its extents are too short."""
     path = runtime_log("-DTYPED")
-    done = xprof("check", path)
+    done = xprof.check(path)
     assert done.returncode == 1
     assert "typed events" in done.stdout
-    assert r'TypedEvent type 7 6 bytes "typed\x00"' in xprof("dump", path).stdout
+    assert r'TypedEvent type 7 6 bytes "typed\x00"' in xprof.dump(path).stdout
 
 
 def test_log_of_the_runtime_with_threads(runtime_log, xprof):
     """llvm-xray account rejects it, and so does check; the format is right, so that dump reads all of it."""
     path = runtime_log(threads=3)
-    done = xprof("check", path)
+    done = xprof.check(path)
     assert done.returncode == 1
     assert re.search(r": 0x[0-9a-f]+: llvm-xray: ", done.stdout)
-    assert len(buffers_per_thread(good(xprof("dump", path)))) == 4
+    assert len(buffers_per_thread(good(xprof.dump(path)))) == 4

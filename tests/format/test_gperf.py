@@ -132,7 +132,7 @@ def profile(tmp_path, xprof):
         path = tmp_path / "a.prof"
         done = generate(["profile", path, PERIOD_US], text, tmp_path / "a.in")
         assert done.returncode == 0, done.stderr
-        checked = xprof("check", path)
+        checked = xprof.check(path)
         assert checked.returncode == 0, checked.stdout + checked.stderr
         samples = sum(count for count, _ in chains)
         assert f": ok, gperftools CPU profile: {samples} samples of {PERIOD_US} us, " in checked.stdout
@@ -587,10 +587,10 @@ def test_libprofiler(xprof, libprofiler, tmp_path, slot, order):
     path.write_bytes(converted(libprofiler, slot, order))
     if slot == "Q" and order == "<":
         assert path.read_bytes() == libprofiler.content
-    checked = xprof("check", path)
+    checked = xprof.check(path)
     assert checked.returncode == 0, checked.stdout
     assert f"ok, gperftools CPU profile: {libprofiler.samples} samples of 4000 us, " in checked.stdout
-    dumped = xprof("dump", path)
+    dumped = xprof.dump(path)
     assert dumped.returncode == 0, dumped.stderr
     bits, name = ("64" if slot == "Q" else "32"), ("little" if order == "<" else "big")
     assert f"{bits}-bit, {name}-endian, period 4000 us (250.0 Hz)" in dumped.stdout
@@ -604,7 +604,7 @@ def test_cut_off(xprof, libprofiler, tmp_path):
     path = tmp_path / "cut.prof"
     for size in range(16, trailer_end(libprofiler), 8):
         path.write_bytes(libprofiler.content[:size])
-        checked = xprof("check", path)
+        checked = xprof.check(path)
         assert checked.returncode == 1 and "The file ends" in checked.stdout, size
-        dumped = xprof("dump", path)
+        dumped = xprof.dump(path)
         assert dumped.returncode == 1 and "The file ends" in dumped.stderr, size

@@ -233,7 +233,7 @@ def test_version_of_the_specification(xprof, perf, tmp_path):
     describe(dump, ("load", 1000, 1, BASE, "hot", CODE))
     data = dump.read_bytes()
     dump.write_bytes(data[:4] + struct.pack("<I", 2) + data[8:])
-    checked = xprof("check", dump)
+    checked = xprof.check(dump)
     assert checked.returncode == 1 and "0x4: perf inject: The version is 2" in checked.stdout
     perf_data(tmp_path / "perf.data", [dump], [sample(2000, BASE)])
     done = project.run([perf.path, "inject", "--jit", "-i", "perf.data", "-o", "out.data"], cwd=tmp_path)
@@ -270,8 +270,8 @@ def runtime_dump(start, argv, cwd, places, **environment):
 
 
 def loads(xprof, dump):
-    """{name: (address, size)} of what `xprof dump` prints, which must be all of the file."""
-    done = xprof("dump", dump)
+    """{name: (address, size)} of what the strict reader prints, which must be all of the file."""
+    done = xprof.dump(dump)
     assert done.returncode == 0, done.stderr
     content, last = dump.read_bytes(), re.findall(r"^0x(\w+) +\d+ \w+", done.stdout, re.M)[-1]
     assert int(last, 16) + struct.unpack_from("<I", content, int(last, 16) + 4)[0] == len(content)
@@ -285,10 +285,10 @@ def test_node(xprof, start, tmp_path):
     dump = runtime_dump(start, ["node", "--perf-prof", "--perf-prof-unwinding-info", "hot.js"], tmp_path, [tmp_path])
     found = loads(xprof, dump)
     assert len(found) > 500 and any(re.search(r"hot\.js|hot", name) for name in found)
-    printed = xprof("dump", dump).stdout
+    printed = xprof.dump(dump).stdout
     assert "the header last, " in printed
     assert re.search(r" debug of 0x\w+, \d+ lines\n +0x\w+ node:internal/\S+:\d+", printed)
-    checked = xprof("check", dump)
+    checked = xprof.check(dump)
     # The names of scripts have zero bytes in them in some versions of V8, which perf cannot know either.
     assert checked.returncode == 0 or "bytes after its lines" in checked.stdout, checked.stdout
 
@@ -318,10 +318,10 @@ def test_llvm(xprof, start, tmp_path, version):
         pytest.skip(f"this LLVM {version} was built without its listener for perf")
     found = loads(xprof, dump)
     assert set(found) == {"hot", "main"}
-    checked = xprof("check", dump)
+    checked = xprof.check(dump)
     assert checked.returncode == 0 and "2 functions of " in checked.stdout and " 2 with lines" in checked.stdout, checked.stdout
     # LLVM's addresses of lines are those of perf's images of the time, whose code was behind 64 bytes.
-    assert f"0x{found['hot'][0] + 64:x} {tmp_path}/hot.c:4\n" in xprof("dump", dump).stdout
+    assert f"0x{found['hot'][0] + 64:x} {tmp_path}/hot.c:4\n" in xprof.dump(dump).stdout
 
 
 def test_php(xprof, start, tmp_path):
@@ -331,7 +331,7 @@ def test_php(xprof, start, tmp_path):
     argv = ["php", "-d", "opcache.enable_cli=1", "-d", "opcache.jit=tracing", "-d", "opcache.jit_buffer_size=16M", "-d", "opcache.jit_debug=0x20", "hot.php"]
     dump = runtime_dump(start, argv, tmp_path, ["/tmp", tmp_path])
     assert any("hot" in name for name in loads(xprof, dump))
-    checked = xprof("check", dump)
+    checked = xprof.check(dump)
     assert checked.returncode == 0 and checked.stdout.strip().endswith("closed"), checked.stdout
 
 
@@ -348,7 +348,7 @@ def test_cpython(xprof, start, tmp_path):
     (tmp_path / "hot.py").write_text(PYTHON)
     dump = runtime_dump(start, [pythons()[0], "-X", "perf_jit", "hot.py"], tmp_path, ["/tmp"])
     assert any(re.match(r"py::hot:.*hot\.py", name) for name in loads(xprof, dump))
-    checked = xprof("check", dump)
+    checked = xprof.check(dump)
     assert checked.returncode == 0, checked.stdout
     assert re.search(r"ok, jitdump of pid \d+: (\d+) functions of .* \1 with unwinding data", checked.stdout)
 
@@ -361,7 +361,7 @@ def test_cut_off(xprof, tmp_path):
     end = 40 + 56 + 4 + len(CODE)
     for size in range(41, len(whole)):
         dump.write_bytes(whole[:size])
-        done = xprof("dump", dump)
+        done = xprof.dump(dump)
         if size == end:
             assert done.returncode == 0
             continue

@@ -87,7 +87,7 @@ def write(tmp_path, xprof):
         with source.open() as stdin:
             done = project.run([GENERATOR, path, late_ns, HZ, TSC, NS, level, *more], stdin=stdin)
         assert done.returncode == 0, done.stderr
-        checked = xprof("check", path)
+        checked = xprof.check(path)
         assert checked.returncode == 0, checked.stdout + checked.stderr
         return path
 
@@ -131,7 +131,7 @@ def test_waits(perf, xprof, write, build, level):
     shown = perf("report", "-i", path, "--stdio", "-g", "none", "-s", "sym", "-t", ",", "-n")
     by_event = re.findall(r"of event '(\S+)'\n# Event count \(approx\.\): (\d+)", shown)
     assert by_event == [("cpu-clock", str(10**9)), ("offcpu-time", str(800 * 10**6))], shown
-    dumped = xprof("dump", path).stdout
+    dumped = xprof.dump(path).stdout
     assert dumped.count('lock blocked 1500000 runnable 500000 chance 16384/65536 syscall 202 waker 9/10 "a waker"') == 100
 
 
@@ -266,7 +266,7 @@ def test_compression(perf, write, build, xprof):
     seen = []
     for level, least, most in (0, 80_000, 100_000), (1, 0, 25_000), (19, 0, 25_000), ("1@40000", 40_000, 65_000):
         path = write(lines, level=level)
-        dumped = xprof("dump", path).stdout
+        dumped = xprof.dump(path).stdout
         samples = [line.split(maxsplit=1)[1] for line in dumped.splitlines() if " SAMPLE ip " in line]
         seen.append((perf("script", "-i", path), samples))
         assert (" COMPRESSED " in dumped) == (level != 0)
@@ -382,9 +382,9 @@ def test_perfs_own(perf, xprof, tmp_path, many_files, args):
                       f"ls -l {many_files} > /dev/null"], env={"HOME": str(perf.home), "PATH": "/usr/bin:/bin"})
     if done.returncode:
         pytest.skip(f"perf cannot record this here: {done.stderr[:200]}")
-    checked = xprof("check", path)
+    checked = xprof.check(path)
     assert checked.returncode == 0, checked.stdout + checked.stderr
-    dumped = xprof("dump", path)
+    dumped = xprof.dump(path)
     assert dumped.returncode == 0, dumped.stderr
     samples = int(re.search(r"perf.data: (\d+) samples", checked.stdout).group(1))
     assert dumped.stdout.count(" SAMPLE ip ") == samples
@@ -401,6 +401,6 @@ def test_pipe(perf, xprof, tmp_path):
                               stderr=subprocess.PIPE, check=False, timeout=60)
     if done.returncode:
         pytest.skip(f"perf cannot record this here: {done.stderr[:200]}")
-    checked = xprof("check", path)
+    checked = xprof.check(path)
     assert checked.returncode == 1
     assert "written to a pipe (`perf record -o -`), which xprof does not read" in checked.stdout

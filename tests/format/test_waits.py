@@ -251,7 +251,7 @@ def timeline(xprof, directory, *args):
     path = directory / "trace.pftrace"
     done = xprof("export", "--perfetto", "-o", path, *args, directory)
     assert done.returncode == 0, done.stderr
-    checked = xprof("check", path)
+    checked = xprof.check(path)
     assert checked.returncode == 0 and "not known to xprof: 0 packets, 0 fields" in checked.stdout, checked
     trace = perfetto.Trace(path.read_bytes())
     start = trace.clocks[3]

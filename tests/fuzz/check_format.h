@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What `xprof dump` and `xprof check` must make of any input: shared by the fuzz targets of the readers. */
+/* What the strict rules and the dump must make of any input: shared by the fuzz targets of the readers. */
 #ifndef XPROF_FUZZ_CHECK_FORMAT_H
 #define XPROF_FUZZ_CHECK_FORMAT_H
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "format/fdr_reader.h"
-#include "format/formats.h"
+#include "check/formats.h"
 #include "model/fdr_calls.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/formats.h"
+#include "check/formats.h"
 #include "format/gperf_reader.h"
-#include "format/gperf_rules.h"
+#include "check/gperf_rules.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

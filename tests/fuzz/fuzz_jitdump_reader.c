@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "format/formats.h"
+#include "check/formats.h"
 #include "format/jitdump_reader.h"
-#include "format/jitdump_rules.h"
+#include "check/jitdump_rules.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "format/formats.h"
+#include "check/formats.h"
 
 struct scratch {
 	char path[64];
@@ -50,7 +50,7 @@ static inline void scratch_remove(struct scratch *scratch)
 		abort();
 }
 
-/* A file that xprof has made is one that `xprof check` finds right. */
+/* A file that xprof has made is right by the strict rules. */
 static inline void scratch_check(int dir_fd, const char *name)
 {
 	int fd = openat(dir_fd, name, O_RDONLY);

@@ -38,7 +38,7 @@ def calls_of(recorded, log, program):
 
 
 def assert_checked(xprof, recorded):
-    done = xprof("check", recorded.directory)
+    done = xprof.check(recorded.directory)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -137,7 +137,7 @@ def test_preempted_programs(guest, xprof, mode):
     assert modes(recorded) == {mode}, recorded.messages
     printed = recording.printed_calls(recorded.output)
     assert printed == {f"own_{t}": CROSSING_ROUNDS for t in range(8)}
-    dump = xprof("dump", recorded.log().path).stdout
+    dump = xprof.dump(recorded.log().path).stdout
     entered = collections.Counter(re.findall(r" enter-args function \d+ delta \d+ (own_\d)$", dump, re.M))
     left = collections.Counter(re.findall(r" exit function \d+ delta \d+ (own_\d)$", dump, re.M))
     assert entered == left == printed
@@ -167,7 +167,7 @@ def test_exceptions(guest, programs, truth, name):
 def test_events(guest, xprof):
     recorded = guest.recording("events").ok()
     assert_checked(xprof, recorded)
-    dump = xprof("dump", recorded.log().path).stdout
+    dump = xprof.dump(recorded.log().path).stdout
     # Three sizes, through five functions and six; the log has some custom events of its own.
     assert dump.count("TypedEvent") == 18 and dump.count("CustomEvent") >= 15
 
@@ -414,7 +414,7 @@ def test_recover(guest, xprof):
     assert guest.status("recover") == 0, guest.text("recover.output")
     directory = guest.path("killed")
     assert list(directory.glob("*.fdr")), guest.text("recover.output")
-    checked = xprof("check", directory)
+    checked = xprof.check(directory)
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 

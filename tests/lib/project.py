@@ -13,6 +13,7 @@ import subprocess
 REPO = pathlib.Path(__file__).resolve().parent.parent.parent
 OUTPUT = REPO / os.environ.get("O", ".output")
 XPROF = REPO / os.environ.get("XPROF", "xprof")
+CHECK = OUTPUT / "tests" / "check" / "xprof-check"
 CLANG = os.environ.get("CLANG", "clang")
 
 
@@ -32,6 +33,16 @@ class Xprof:
 
     def __call__(self, *args, **options):
         return run([self.path, *args], **options)
+
+    @staticmethod
+    def check(*args, **options):
+        """Checks files by the strict rules of tests/check."""
+        return run([CHECK, *args], **options)
+
+    @staticmethod
+    def dump(*args, **options):
+        """Prints files record by record."""
+        return run([CHECK, "--dump", *args], **options)
 
 
 def wrapped(xprof, tmp_path, *before):

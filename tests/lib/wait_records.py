@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The waits of a recording with --off-cpu, as `xprof dump` shows them."""
+"""The waits of a recording with --off-cpu, as the strict reader shows them."""
 import collections
 import re
 
@@ -10,7 +10,7 @@ DUMPED = re.compile(r"^\S+ +(\d+) +(\d+) .* SAMPLE ip \S+ period (\d+).*? (\w+) 
 
 
 def read(xprof, directory):
-    for m in DUMPED.finditer(xprof("dump", directory / "perf.data").stdout):
+    for m in DUMPED.finditer(xprof.dump(directory / "perf.data").stdout):
         pid, tid, period, state, blocked, runnable, chance, waker, name, flags = m.groups()
         yield Wait(int(pid), int(tid), state, int(blocked), int(runnable), int(chance), waker and int(waker), name,
                    set(flags.split()), int(period))

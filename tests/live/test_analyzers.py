@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-Every subcommand of llvm-xray reads every kind of log without -k or -d, and its numbers are right; `xprof check` too
+Every subcommand of llvm-xray reads every kind of log without -k or -d, and its numbers are right; the strict rules too
 finds nothing.
 """
 import collections
@@ -252,9 +252,9 @@ def test_subcommand(llvm_xray, log, numbers, check):
 
 
 def test_xprof_check(xprof, log):
-    done = xprof("check", log.path)
+    done = xprof.check(log.path)
     assert done.returncode == 0, done.stderr
-    done = xprof("check", log.path.parent)
+    done = xprof.check(log.path.parent)
     assert done.returncode == 0, done.stderr
 
 
@@ -278,6 +278,6 @@ def test_long_log(xprof, program, newest_llvm_xray, tmp_path):
     recorded = Scene(xprof, program, tmp_path).command(HOT, 1, LONG_CALLS, options=["--buffer=32M"]).ok()
     assert recorded.totals["written"] == 2 * LONG_CALLS
     log = recorded.log()
-    assert xprof("check", log.path).returncode == 0
+    assert xprof.check(log.path).returncode == 0
     table = csv.DictReader(io.StringIO(read(newest_llvm_xray, "account", log.path, "-f", "csv")))
     assert [int(row["count"]) for row in table] == [LONG_CALLS]

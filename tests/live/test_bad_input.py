@@ -260,7 +260,7 @@ def assert_readable(xprof, directory, room):
     """
     (log,) = directory.glob("*.fdr")
     assert not list(directory.glob("*.spool")) and not list(directory.glob("*.part"))
-    checked = xprof("check", directory)
+    checked = xprof.check(directory)
     assert checked.returncode == 0, checked.stderr
     assert_read(pathlib.Path(shutil.copy(log, room)))
 
@@ -330,7 +330,7 @@ def test_target_dies(xprof, record, busy, number):
     target.process.wait(10)
     recorded = session.finish()
     assert recorded.status == 0, recorded.messages
-    assert xprof("check", recorded.directory).returncode == 0
+    assert xprof.check(recorded.directory).returncode == 0
     (log,) = recorded.directory.glob("*.fdr")
     assert_read(log)
 
@@ -352,7 +352,7 @@ def test_target_gone_at_once(xprof, program, tmp_path):
         process.wait()
         _, messages = session.communicate(timeout=recording.READY_S)
         if session.returncode == 0:
-            assert xprof("check", directory).returncode == 0
+            assert xprof.check(directory).returncode == 0
         else:
             assert session.returncode == FAILED, messages
             assert f"process {process.pid}" in messages
@@ -413,5 +413,5 @@ def test_losses_under_strict(record, busy, xprof):
     lost = recorded.adds_up().totals["lost"]["total"]
     assert lost > 0 and recorded.status == LOST, recorded.messages
     assert f"lost (--strict): {lost} events" in recorded.messages
-    assert xprof("check", recorded.directory).returncode == 0
+    assert xprof.check(recorded.directory).returncode == 0
     target.assert_unharmed()

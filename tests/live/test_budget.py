@@ -470,7 +470,7 @@ def test_restless_target(xprof, record, churn, what, options):
     recorded = session.stop().adds_up()
     assert recorded.status == 0, recorded.messages
     target.assert_works()
-    checked = xprof("check", recorded.directory)
+    checked = xprof.check(recorded.directory)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     leftovers.assert_nothing_left(target.pid)
 

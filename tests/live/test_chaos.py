@@ -38,7 +38,7 @@ def record(record):
 
 def assert_readable(xprof, directory, instr_map):
     """Every file of the recording is as it must be, and llvm-xray reads the logs (some of very many)."""
-    checked = xprof("check", directory)
+    checked = xprof.check(directory)
     assert checked.returncode == 0, checked.stderr
     for log in sorted(directory.glob("*.fdr"))[:5]:
         side = log.with_suffix(".xray.so")
@@ -126,7 +126,7 @@ def test_killed_recording_is_recovered(xprof, record, busy):
     recorded = session.finish()
     target.assert_unharmed()
     assert assert_recovers(xprof, recorded.directory, target.path) == 1
-    records = xprof("dump", *recorded.directory.glob("*.fdr")).stdout
+    records = xprof.dump(*recorded.directory.glob("*.fdr")).stdout
     assert records.count("enter function") > CALLS_OF_ROUND * rounds > 0
     # The manifest says whose functions these are.
     manifest = json.loads((recorded.directory / "manifest.json").read_text())
@@ -262,7 +262,7 @@ def test_killed_recording_has_its_ended_children(xprof, record, churn):
     recorded = session.finish()
     leftovers.assert_nothing_left(target.pid)
     assert_recovers(xprof, recorded.directory, target.path)
-    texts = [xprof("dump", log).stdout for log in recorded.directory.glob("*.fdr")]
+    texts = [xprof.dump(log).stdout for log in recorded.directory.glob("*.fdr")]
     assert sum("enter function" in text for text in texts) >= 90
 
 

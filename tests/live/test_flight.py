@@ -75,7 +75,7 @@ def wait_written(session, count):
 
 
 def check(xprof, recorded):
-    checked = xprof("check", recorded.directory)
+    checked = xprof.check(recorded.directory)
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
@@ -299,7 +299,7 @@ def test_recover_when_xprof_was_killed(xprof, record, rounds, size):
     assert entry["log"] == path.name and earlier == {"log": path.name.replace(".fdr", ".flight1.fdr"), "number": 1}
     report = xprof("report", session.directory).stdout
     assert f"({process.pid}), flight 1: " in report and " round_of " in report and "fn_" not in report
-    assert xprof("check", session.directory).returncode == 0
+    assert xprof.check(session.directory).returncode == 0
     assert xprof("restore", "-p", process.pid).returncode == 0
     process.send_signal(signal.SIGUSR1)
     assert process.stdout.readline() == "ready\n"

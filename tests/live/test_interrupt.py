@@ -42,7 +42,7 @@ def assert_whole(xprof, recorded, status):
     assert recorded.status == status, recorded.messages
     assert not recorded.manifest.get("recovered")
     assert not [x for x in recorded.directory.iterdir() if x.suffix in (".part", ".spool")]
-    checked = xprof("check", recorded.directory)
+    checked = xprof.check(recorded.directory)
     assert checked.returncode == 0, checked.stderr
     assert xprof("report", recorded.directory).returncode == 0
 

@@ -79,7 +79,7 @@ class Jit:
         (self.entry,) = [e for e in recorded.manifest["samples"]["profiles"] if e["pid"] == pid]
         self.jit = self.entry["jit"]
         self.named, self.unnamed = self.jit["samples_named"], self.jit["samples_unnamed"]
-        checked = xprof("check", self.directory)
+        checked = xprof.check(self.directory)
         assert checked.returncode == 0, checked.stdout + checked.stderr
         self.report = xprof("report", self.directory).stdout
 

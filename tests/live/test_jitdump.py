@@ -52,7 +52,7 @@ class Injected:
 
     def __init__(self, xprof, perf, recorded, pid, path):
         assert recorded.status == 0, recorded.messages
-        checked = xprof("check", recorded.directory)
+        checked = xprof.check(recorded.directory)
         assert checked.returncode == 0, checked.stdout + checked.stderr
         self.perf, self.path, self.directory = perf, path, recorded.directory
         (self.entry,) = [e for e in recorded.manifest["samples"]["profiles"] if e["pid"] == pid]
@@ -82,7 +82,7 @@ class Injected:
         assert sum(n for name, n in by_perf.items() if re.search(pattern, name)) > 0.7 * sum(by_perf.values())
 
     def text(self):
-        return project.run([project.XPROF, "dump", self.dump]).stdout
+        return project.run([project.CHECK, "--dump", self.dump]).stdout
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def test_disk_full(run, record, xprof, tmpfs):
     lost = entry["jit"]["dump_functions_lost"]
     assert lost > 100 and f"{lost} functions are not in the jitdumps" in recorded.messages
     assert entry["jit"]["samples_named"] > 0 and not list((disk / "out").glob("jit-*"))
-    checked = xprof("check", disk / "out")
+    checked = xprof.check(disk / "out")
     assert checked.returncode == 0 and checked.stdout.count(": ok, ") >= 2, checked.stdout
 
 
@@ -170,7 +170,7 @@ def test_lli(run, injected, perf, tmp_path, version):
     recording.wait_until(lambda: targets.cpu_s(lli.pid) >= 1, "it gets no CPU time")
     found = injected(lli.pid)
     found.assert_like_profile("hot_loop")
-    assert " with unwinding data" in project.run([project.XPROF, "check", found.dump]).stdout
+    assert " with unwinding data" in project.run([project.CHECK, found.dump]).stdout
     assert re.search(r" unwind \.eh_frame \d+ bytes", found.text())
     annotated = perf("annotate", "-i", found.path, "--stdio", "-s", "hot_loop")
     assert re.search(r"\b(add|imul|xor|lea)\b", annotated) and "int3" not in annotated

@@ -296,7 +296,7 @@ def test_recover_takes_what_is_left(cut_off, xprof):
     # Twice 1500, and a call that is left and the next one that is entered.
     assert found["work", ENTER] == found["work", EXIT] == found["inner", ENTER] == 3000
     assert (found["outer", ENTER], found["outer", EXIT]) == (2, 1)
-    done = xprof("check", next(session.directory.glob("*.fdr")))
+    done = xprof.check(next(session.directory.glob("*.fdr")))
     assert done.returncode == 0, done.stderr
     assert xprof("restore", "-p", process.pid).returncode == 0
     for _ in range(4):
@@ -411,7 +411,7 @@ def test_recover_by_process_at_full_speed(waiting, program, record, xprof):
     lost = re.search(r"up to (\d+) records before them are lost", done.stderr)
     assert found["work", ENTER] > stored + (16384 - 256) // 4
     assert abs(found["work", ENTER] - found["inner", ENTER]) <= 1 + (int(lost[1]) if lost else 0)
-    assert xprof("check", next(session.directory.glob("*.fdr"))).returncode == 0
+    assert xprof.check(next(session.directory.glob("*.fdr"))).returncode == 0
 
 
 def test_recover_by_process_without_a_directory(cut_off, xprof):
@@ -453,7 +453,7 @@ def test_recover_from_a_target_that_lies(cut_off, xprof):
     assert done.returncode == 0, done.stderr
     threads = int(re.search(r" records of calls of (\d+) threads? found in the memory", done.stderr)[1])
     assert 50 < threads <= 256
-    done = xprof("check", next(session.directory.glob("*.fdr")))
+    done = xprof.check(next(session.directory.glob("*.fdr")))
     assert done.returncode == 0, done.stderr
     assert calls_in(session.directory, process)["work", ENTER] >= 1500
 

@@ -147,13 +147,13 @@ def test_recording(xprof, running, hostile, tmp_path):
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["processes"][0]["comm"] == "?[2J?$(id)\u202e;x"
 
-    checks, errors = run(xprof, "check", out)
+    checks, errors = run(project.Xprof(project.CHECK), out)
     assert errors == [] and len(checks) == 3
     tables, errors = run(xprof, "report", "--full-names", out)
     assert errors == []
     assert len([line for line in tables if re.match(r" *\d+ +[\d.]+% .*f\$\(touch pwned\)", line)]) == 1, tables
     for path in (log, profile, out / "perf.data"):
-        dumped, errors = run(xprof, "dump", path)
+        dumped, errors = run(project.Xprof(project.CHECK), "--dump", path)
         assert errors == []
         assert not [line for line in dumped if not re.match(r"#|0x[0-9a-f]+ ", line)]
 
@@ -202,7 +202,7 @@ def test_recovered(xprof, record, running, hostile, tmp_path):
     recording.wait_until(lambda: any(p.stat().st_size > 1 << 20 for p in session.directory.glob("*.spool")), "no events")
     session.process.kill()
     session.process.wait()
-    _, messages = run(xprof, "check", session.directory, status=1)
+    _, messages = run(project.Xprof(project.CHECK), session.directory, status=1)
     assert_messages(messages)
     _, messages = run(xprof, "recover", session.directory)
     (command,) = [m.removeprefix("xprof: ").strip() for m in messages if " llvm-xray " in m]

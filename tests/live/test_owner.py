@@ -59,7 +59,7 @@ def readers(directory, program):
     """What the summary says to type."""
     log = next(directory.glob("*.fdr"))
     profile = next(directory.glob("*.prof"))
-    yield [project.XPROF, "check", directory]
+    yield [project.XPROF, "report", directory]
     yield [project.LlvmXray(project.LLVM_VERSIONS[-1]).path, "account", log, f"-instr_map={program}"]
     if profiles.GOOGLE_PPROF:
         yield [profiles.GOOGLE_PPROF, "--text", program, profile]

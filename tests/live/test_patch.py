@@ -318,13 +318,13 @@ def test_dry_run_tells(xprof, busy):
 def test_churning_target(xprof, record, churn, what):
     target = churn(what)
     recorded = record("--sled-mode=auto", "-p", target.pid, "-d", "1ms").finish().ok()
-    assert xprof("check", recorded.directory).returncode == 0
+    assert xprof.check(recorded.directory).returncode == 0
     target.assert_works()
     session = record("--sled-mode=auto", "-p", target.pid).wait_attached()
     target.assert_works()
     recorded = session.stop().ok()
     assert what == "exec" or recorded.totals["written"] > 0  # of that test_executes_all_the_time has all
-    assert xprof("check", recorded.directory).returncode == 0
+    assert xprof.check(recorded.directory).returncode == 0
     leftovers.assert_nothing_left(target.pid)
 
 

@@ -46,7 +46,7 @@ def sampled(xprof, record):
             process.communicate("\n", timeout=60)
         recorded = session.finish()
         assert recorded.status == status, recorded.messages
-        checked = xprof("check", recorded.directory)
+        checked = xprof.check(recorded.directory)
         assert checked.returncode == 0, checked.stdout + checked.stderr
         return recorded
 
@@ -125,7 +125,7 @@ def test_whole_machine(perf, record, xprof, start, shares):
     known = samples_of(recorded)
     counts = collections.Counter(s.pid if s.pid in known else 0 for s in samples)
     assert counts == known and counts[busy.pid] > 10
-    assert xprof("check", recorded.directory / "perf.data").returncode == 0
+    assert xprof.check(recorded.directory / "perf.data").returncode == 0
     assert {s.comm for s in samples if s.pid == busy.pid} == {shares.name[:15]}
     # The vDSO has names for the functions that it offers only, not for what these call.
     unnamed = [s.objects[0] for s in samples if s.pid == busy.pid and s.names[0] == "[unknown]"]
@@ -234,7 +234,7 @@ def test_switches(perf, record, xprof, wakes):
     assert least <= sum(way == "OUT" for _, _, way in switches) <= most
     samples = recorded.manifest["samples"]
     assert samples["switches_lost"] == 0 and least <= samples["switches"] <= 2 * most
-    assert f"{len(switches)} switches" in xprof("check", path).stdout
+    assert f"{len(switches)} switches" in xprof.check(path).stdout
 
 
 def test_switches_leave_room(record, wakes):
@@ -440,7 +440,7 @@ def test_disk_full(perf, record, xprof, tmpfs, deep):
     assert totals["written"] == totals["seen"] == int(found[2]) and totals["lost"] == 0
     assert recorded.manifest["notices"] == [f"perf.data has {found[1]} of {found[2]} samples: it could not be written further."]
     path = perf_data(recorded)
-    assert xprof("check", recorded.directory).returncode == 0
+    assert xprof.check(recorded.directory).returncode == 0
     assert sum(perf.report(path, "sym").values()) == int(found[1]) > 1000
     assert "# cmdline : " in perf("report", "-i", path, "--header-only")
 
@@ -455,7 +455,7 @@ def test_large(record, xprof, deep, start):
     recorded = session.stop()
     path = perf_data(recorded)
     assert re.search(r"perf\.data .*, compressed: only perf reads it \(others: --no-compression\)", recorded.messages)
-    assert path.stat().st_size < 36 << 20 and xprof("check", path).returncode == 0
+    assert path.stat().st_size < 36 << 20 and xprof.check(path).returncode == 0
     types = types_of(path)
     assert types.index(COMPRESSED) > 1000 and SAMPLE not in types[types.index(COMPRESSED):]
 
@@ -469,6 +469,6 @@ def test_killed(perf, record, xprof, deep, start):
     session.process.kill()
     session.process.wait()
     os.killpg(target.pid, signal.SIGKILL)  # its child would spin on
-    checked = xprof("check", path)
+    checked = xprof.check(path)
     assert checked.returncode == 0, checked.stdout
     assert sum(perf.report(path, "sym").values()) > 100

@@ -44,7 +44,7 @@ def checked(xprof, recorded, status=0):
     assert recorded.status == status, f"status {recorded.status}:\n{recorded.messages}"
     totals = recorded.manifest["samples"]
     assert totals["seen"] == totals["written"] + totals["lost"], totals
-    done = xprof("check", recorded.directory)
+    done = xprof.check(recorded.directory)
     assert done.returncode == 0, done.stdout + done.stderr
     return recorded
 

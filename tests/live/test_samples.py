@@ -44,7 +44,7 @@ class Sampled:
         assert sorted(e["file"] for e in self.entries) == sorted(p.name for p in self.directory.glob("*.prof"))
         for entry in self.entries:
             assert self.read(entry).samples == entry["samples"], entry
-        checked = xprof("check", self.directory)
+        checked = xprof.check(self.directory)
         assert checked.returncode == 0, checked.stdout + checked.stderr
 
     def read(self, entry):

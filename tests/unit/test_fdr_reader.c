@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The strict reader of FDR logs and the rules of llvm-xray, on hand-written logs in either byte order. */
 #include "format/fdr_reader.h"
-#include "format/fdr_rules.h"
+#include "check/fdr_rules.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "base/util.h"
-#include "format/formats.h"
+#include "check/formats.h"
 #include "trace/flight.h"
 #include "trace/triggers.h"
 

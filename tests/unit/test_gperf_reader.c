@@ -3,7 +3,7 @@
  * Hand-written files from gperftools' "CPU Profile Data File Structure", and the results of the reader and the rules.
  */
 #include "format/gperf_reader.h"
-#include "format/gperf_rules.h"
+#include "check/gperf_rules.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "format/formats.h"
+#include "check/formats.h"
 
 /* A file built slot by slot. */
 static struct {

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "base/file_view.h"
-#include "format/formats.h"
+#include "check/formats.h"
 #include "format/jitdump_reader.h"
 #include "jit/dump_out.h"
 

@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "base/file_view.h"
-#include "format/formats.h"
+#include "check/formats.h"
 
 /* Numbers with only the lowest 16 bits set. */
 #define W(low) (low) & 0xff, (low) >> 8 & 0xff, 0, 0

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Hand-written files from "JITDUMP specification version 2", and the results of the reader and the rules. */
 #include "format/jitdump_reader.h"
-#include "format/jitdump_rules.h"
+#include "check/jitdump_rules.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "format/formats.h"
+#include "check/formats.h"
 
 /* A file built number by number. */
 static struct {

@@ -101,7 +101,7 @@ static void test_operands(void **state)
 	assert_string_equal(o.operands[1], "./2");
 	xp_options_free(&o);
 
-	assert_int_equal(PARSE(&o, "dump", "--", "-x"), 0);
+	assert_int_equal(PARSE(&o, "report", "--", "-x"), 0);
 	assert_int_equal(o.operand_count, 1);
 	assert_string_equal(o.operands[0], "-x");
 	xp_options_free(&o);

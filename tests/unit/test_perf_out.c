@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "format/perfdata_reader.h"
-#include "format/perfdata_rules.h"
+#include "check/perfdata_rules.h"
 #include "sample/perf_threads.h"
 
 #define HZ 1000000000ull

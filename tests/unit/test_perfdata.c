@@ -22,7 +22,7 @@
 #include <cmocka.h>
 
 #include "format/perfdata_reader.h"
-#include "format/perfdata_rules.h"
+#include "check/perfdata_rules.h"
 
 #define U16(n) (n) & 0xff, (n) >> 8 & 0xff
 #define U32(n) U16((n)&0xffff), U16((uint32_t)(n) >> 16)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Hand-written files, and the results of the reader of perf.data and the rules. */
 #include "format/perfdata_reader.h"
-#include "format/perfdata_rules.h"
+#include "check/perfdata_rules.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "format/formats.h"
+#include "check/formats.h"
 
 #define SAMPLE_TYPE (PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN)
 #define DATA 232 /* offset of the records after one event of 112 bytes */

@@ -14,9 +14,9 @@
 #include <zlib.h>
 
 #include "base/util.h"
-#include "format/formats.h"
+#include "check/formats.h"
 #include "format/perfetto.h"
-#include "format/perfetto_reader.h"
+#include "check/perfetto_reader.h"
 
 struct bytes {
 	char *all;

@@ -23,7 +23,7 @@
 
 #include "base/file_lock.h"
 #include "format/fdr_reader.h"
-#include "format/fdr_rules.h"
+#include "check/fdr_rules.h"
 
 #define CHUNK_BYTES (16u << 10)
 #define DISK_BYTES (8u << 20)

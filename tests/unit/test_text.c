@@ -128,19 +128,6 @@ static void test_long_line(void **state)
 	free(line);
 }
 
-static void test_quoted(void **state)
-{
-	char *text = NULL;
-	size_t size = 0;
-	FILE *out = open_memstream(&text, &size);
-
-	(void)state;
-	xp_put_quoted(out, "a\"\\\0\n\xc3", 6);
-	fclose(out);
-	assert_string_equal(text, "\"a\\\"\\\\\\x00\\x0a\\xc3\"");
-	free(text);
-}
-
 static void test_short_text(void **state)
 {
 	struct xp_short_text shortened;
@@ -217,15 +204,10 @@ static void test_bash_reads_the_path(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_controls),
-		cmocka_unit_test(test_unseen),
-		cmocka_unit_test(test_room),
-		cmocka_unit_test(test_a_cut_is_between_characters),
-		cmocka_unit_test(test_long_line),
-		cmocka_unit_test(test_quoted),
-		cmocka_unit_test(test_short_text),
-		cmocka_unit_test(test_shell_paths),
-		cmocka_unit_test(test_bash_reads_the_path),
+		cmocka_unit_test(test_controls),    cmocka_unit_test(test_unseen),
+		cmocka_unit_test(test_room),	    cmocka_unit_test(test_a_cut_is_between_characters),
+		cmocka_unit_test(test_long_line),   cmocka_unit_test(test_short_text),
+		cmocka_unit_test(test_shell_paths), cmocka_unit_test(test_bash_reads_the_path),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

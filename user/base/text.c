@@ -128,21 +128,6 @@ void xp_put_line_args(FILE *out, const char *before, const char *format, va_list
 	put(out, before, "\n", format, args);
 }
 
-void xp_put_quoted(FILE *out, const void *data, size_t bytes)
-{
-	const unsigned char *at = data;
-
-	putc('"', out);
-	for (const unsigned char *end = at + bytes; at < end; at++)
-		if (*at == '"' || *at == '\\')
-			fprintf(out, "\\%c", *at);
-		else if (*at >= 0x20 && *at < 0x7f)
-			putc(*at, out);
-		else
-			fprintf(out, "\\x%02x", *at);
-	putc('"', out);
-}
-
 const char *xp_short_text(struct xp_short_text *to, const char *text)
 {
 	size_t length = strlen(text), half = (sizeof(to->text) - sizeof("..")) / 2;

@@ -39,9 +39,6 @@ void xp_put_line(FILE *out, const char *format, ...) __attribute__((format(print
 void xp_put_line_args(FILE *out, const char *before, const char *format, va_list args)
     __attribute__((format(printf, 3, 0)));
 
-/* Writes bytes in double quotes, as a C string: everything but printable ASCII is escaped. */
-void xp_put_quoted(FILE *out, const void *data, size_t bytes);
-
 /* Function names can take 64 KiB. In a sentence, both ends of a long name are enough. */
 #define XP_SHORT_TEXT_BYTES 256
 struct xp_short_text {

@@ -4,7 +4,7 @@
  *
  * It requires what the format requires: the grammar and the fields of LLVM's "XRay Flight Data Recorder Trace Format"
  * for version 1, and what XRay's runtime (compiler-rt/lib/xray/xray_fdr_log_*.h, xray_fdr_controller.h) writes for the
- * other versions. fdr_rules.h checks what the tools reject in addition.
+ * other versions. tests/check/fdr_rules.h checks what the tools reject in addition.
  *
  * The file is untrusted: the reader never reads outside its bytes, and its memory use does not depend on them.
  */

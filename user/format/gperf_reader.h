@@ -2,8 +2,8 @@
 /*
  * A strict reader of gperftools CPU profiles, record by record: 32 and 64 bits, either byte order.
  *
- * Source of the format: gperftools' "CPU Profile Data File Structure" (docs/cpuprofile-fileformat.html). gperf_rules.h
- * checks what the tools require in addition.
+ * Source of the format: gperftools' "CPU Profile Data File Structure" (docs/cpuprofile-fileformat.html).
+ * tests/check/gperf_rules.h checks what the tools require in addition.
  *
  * The file is untrusted: the reader never reads outside its bytes, and its memory use does not depend on them.
  */

@@ -6,7 +6,7 @@
  * Mono, .NET, Erlang, QEMU, perf's JVM agent) agree with it. They pad records to a multiple of 8 bytes with arbitrary
  * bytes. They put .eh_frame before or after its header. A file name of one byte 0xff means the previous name. V8 11
  * (Node.js 20) writes zero bytes inside file names, so a debug record has more bytes than its lines: the reader reports
- * the surplus. jitdump_rules.h checks what perf requires in addition.
+ * the surplus. tests/check/jitdump_rules.h checks what perf requires in addition.
  *
  * The file is untrusted: the reader never reads outside its bytes, and its memory use does not depend on them. It reads
  * them once to check them and again to return them, so they must not change meanwhile: copy what another process can

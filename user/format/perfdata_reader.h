@@ -4,7 +4,7 @@
  * pipe and big-endian files with a message. For records and features that are not described below, it reports only
  * number, place and size. A compressed record is followed by the records in it.
  *
- * Sources of the format: see perfdata.h. perfdata_rules.h checks what perf requires in addition.
+ * Sources of the format: see perfdata.h. tests/check/perfdata_rules.h checks what perf requires in addition.
  *
  * The file is untrusted: the reader never reads outside its bytes. The cost of compressed records is bounded: memory as
  * in perfdata_zstd.h, time by limits on their expanded size and number.

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the parts of the reader of Perfetto's traces share: the fields of messages, and what ids are interned for. */
-#ifndef XPROF_FORMAT_PERFETTO_READING_H
-#define XPROF_FORMAT_PERFETTO_READING_H
+#ifndef XPROF_CHECK_PERFETTO_READING_H
+#define XPROF_CHECK_PERFETTO_READING_H
 
-#include "format/perfetto_reader.h"
+#include "check/perfetto_reader.h"
 
 struct xp_perfetto_sequence_state {
 	uint32_t state; /* 0: not cleared yet */

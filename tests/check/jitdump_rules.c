@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "format/jitdump_rules.h"
+#include "check/jitdump_rules.h"
 
 #include <errno.h>
 #include <inttypes.h>

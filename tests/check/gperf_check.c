@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* gperftools CPU profiles for `xprof dump` and `xprof check`. */
+/* gperftools CPU profiles: checked, and printed. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/util.h"
-#include "format/formats.h"
+#include "check/formats.h"
 #include "format/gperf_reader.h"
-#include "format/gperf_rules.h"
+#include "check/gperf_rules.h"
 
 static void dump_header(FILE *out, const struct xp_gperf_reader *reader)
 {

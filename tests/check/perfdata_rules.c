@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "format/perfdata_rules.h"
+#include "check/perfdata_rules.h"
 
 #include <inttypes.h>
 #include <time.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The names of the functions of one FDR log, from where the report has them: see objects.h. */
-#ifndef XPROF_MODEL_LOG_NAMES_H
-#define XPROF_MODEL_LOG_NAMES_H
+#ifndef XPROF_CHECK_LOG_NAMES_H
+#define XPROF_CHECK_LOG_NAMES_H
 
 #include <stdint.h>
 

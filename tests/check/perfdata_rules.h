@@ -7,8 +7,8 @@
  * - for `perf inject --jit`: a jitdump marker without a TIME_CONV before it, if the times are not those of
  *   CLOCK_MONOTONIC.
  */
-#ifndef XPROF_FORMAT_PERFDATA_RULES_H
-#define XPROF_FORMAT_PERFDATA_RULES_H
+#ifndef XPROF_CHECK_PERFDATA_RULES_H
+#define XPROF_CHECK_PERFDATA_RULES_H
 
 #include "format/perfdata_reader.h"
 

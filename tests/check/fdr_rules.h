@@ -11,8 +11,8 @@
  * Memory: a few dozen bytes per thread and 4 per open call, up to fixed limits. Calls beyond the limits are not
  * matched.
  */
-#ifndef XPROF_FORMAT_FDR_RULES_H
-#define XPROF_FORMAT_FDR_RULES_H
+#ifndef XPROF_CHECK_FDR_RULES_H
+#define XPROF_CHECK_FDR_RULES_H
 
 #include "format/fdr_reader.h"
 

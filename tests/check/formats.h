@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The file formats that `xprof dump` and `xprof check` know, recognized by content. */
-#ifndef XPROF_FORMAT_FORMATS_H
-#define XPROF_FORMAT_FORMATS_H
+/* The file formats that the tests check and print, recognized by content. */
+#ifndef XPROF_CHECK_FORMATS_H
+#define XPROF_CHECK_FORMATS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,6 +42,8 @@ void xp_report_add(struct xp_report *report, const char *whose, const struct xp_
 
 /* The format of a file that begins with these bytes, or NULL if it is unknown. */
 const struct xp_format *xp_format_find(const uint8_t *bytes, uint64_t size);
+/* Writes bytes in double quotes, as a C string: everything but printable ASCII is escaped. */
+void xp_put_quoted(FILE *out, const void *data, size_t bytes);
 /* "XRay FDR log, ..." */
 const char *xp_format_names(char *to, size_t to_size);
 

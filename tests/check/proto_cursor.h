@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Reads the bytes of protobuf messages ("Protocol Buffers Encoding"). */
-#ifndef XPROF_FORMAT_PROTO_CURSOR_H
-#define XPROF_FORMAT_PROTO_CURSOR_H
+#ifndef XPROF_CHECK_PROTO_CURSOR_H
+#define XPROF_CHECK_PROTO_CURSOR_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "format/formats.h"
+#include "check/formats.h"
 
 #include "base/util.h"
 
@@ -27,4 +27,19 @@ const char *xp_format_names(char *to, size_t to_size)
 	for (size_t i = 0; i < XP_ARRAY_SIZE(formats) && used < to_size; i++)
 		used += snprintf(to + used, to_size - used, "%s%s", i ? ", " : "", formats[i]->name);
 	return to;
+}
+
+void xp_put_quoted(FILE *out, const void *data, size_t bytes)
+{
+	const unsigned char *at = data;
+
+	putc('"', out);
+	for (const unsigned char *end = at + bytes; at < end; at++)
+		if (*at == '"' || *at == '\\')
+			fprintf(out, "\\%c", *at);
+		else if (*at >= 0x20 && *at < 0x7f)
+			putc(*at, out);
+		else
+			fprintf(out, "\\x%02x", *at);
+	putc('"', out);
 }

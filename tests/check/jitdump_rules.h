@@ -9,8 +9,8 @@
  * - debug information that is followed by the load of another function, or by none: perf assigns it to the next load;
  * - lines in big-endian files, and lines with zero bytes in the file name.
  */
-#ifndef XPROF_FORMAT_JITDUMP_RULES_H
-#define XPROF_FORMAT_JITDUMP_RULES_H
+#ifndef XPROF_CHECK_JITDUMP_RULES_H
+#define XPROF_CHECK_JITDUMP_RULES_H
 
 #include "format/jitdump_reader.h"
 

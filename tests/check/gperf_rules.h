@@ -9,8 +9,8 @@
  *
  * Both delete a second PC that all records share. That is not a defect of the file: see gperf_quirks.h.
  */
-#ifndef XPROF_FORMAT_GPERF_RULES_H
-#define XPROF_FORMAT_GPERF_RULES_H
+#ifndef XPROF_CHECK_GPERF_RULES_H
+#define XPROF_CHECK_GPERF_RULES_H
 
 #include "format/gperf_reader.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "format/gperf_rules.h"
+#include "check/gperf_rules.h"
 
 #include "base/array.h"
 

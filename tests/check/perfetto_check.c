@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Perfetto's traces for `xprof dump` and `xprof check`. */
+/* Perfetto's traces: checked, and printed. */
 #include <errno.h>
 #include <inttypes.h>
 
 #include "base/util.h"
-#include "format/formats.h"
-#include "format/perfetto_reader.h"
+#include "check/formats.h"
+#include "check/perfetto_reader.h"
 
 #define BUNDLE_BYTES_MAX (512u << 10) /* trace_packet.proto, compressed_packets */
 

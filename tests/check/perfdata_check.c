@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* perf.data files for `xprof dump` and `xprof check`. */
+/* perf.data files: checked, and printed. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/util.h"
-#include "format/formats.h"
+#include "check/formats.h"
 #include "format/perfdata_reader.h"
-#include "format/perfdata_rules.h"
+#include "check/perfdata_rules.h"
 
 static void dump_event(FILE *out, const struct xp_perfdata_event *event)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "format/perfetto_reading.h"
+#include "check/perfetto_reading.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "format/perfetto_reader.h"
+#include "check/perfetto_reader.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 
 #include "base/array.h"
 #include "base/util.h"
-#include "format/perfetto_reading.h"
+#include "check/perfetto_reading.h"
 
 #define CLOCK_BOOTTIME_ID 6
 #define BUNDLE_BYTES_FIRST (64u << 10) /* room for a decompressed bundle; it grows */

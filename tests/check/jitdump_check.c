@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* jitdumps for `xprof dump` and `xprof check`. */
+/* Jitdumps: checked, and printed. */
 #include <elf.h>
 #include <errno.h>
 #include <inttypes.h>
 
 #include "base/util.h"
-#include "format/formats.h"
+#include "check/formats.h"
 #include "format/jitdump_reader.h"
-#include "format/jitdump_rules.h"
+#include "check/jitdump_rules.h"
 
 static void dump_header(FILE *out, const struct xp_jitdump_header *header)
 {

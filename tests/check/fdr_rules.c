@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "format/fdr_rules.h"
+#include "check/fdr_rules.h"
 
 #include <errno.h>
 #include <inttypes.h>

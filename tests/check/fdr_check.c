@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* XRay FDR logs for `xprof dump` and `xprof check`. */
+/* XRay FDR logs: checked, and printed. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/util.h"
 #include "format/fdr_reader.h"
-#include "format/fdr_rules.h"
-#include "format/formats.h"
+#include "check/fdr_rules.h"
+#include "check/formats.h"
 
 /* limit of the payload shown; "..." marks a longer one */
 #define SHOWN_BYTES_MAX 4096

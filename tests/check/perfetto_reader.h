@@ -10,8 +10,8 @@
  *
  * The file is untrusted: memory is bounded by the limits below.
  */
-#ifndef XPROF_FORMAT_PERFETTO_READER_H
-#define XPROF_FORMAT_PERFETTO_READER_H
+#ifndef XPROF_CHECK_PERFETTO_READER_H
+#define XPROF_CHECK_PERFETTO_READER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 
 #include "base/text_pool.h"
 #include "base/u64_map.h"
-#include "format/proto_cursor.h"
+#include "check/proto_cursor.h"
 #include "format/violation.h"
 
 /* Limits of this reader: for a decompressed bundle, and for the interned ids, tracks and sequences together. */

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * `xprof check FILE|DIR...`: one line per file, either "ok" with counts (not with -q) or the first violation of its
- * format and of the rules of the tools that read it. Files of unknown formats in a directory are skipped.
+ * Checks the files that the tests make, or prints them record by record.
+ *
+ *   xprof-check [-q] FILE|DIR...                  one line per file: "ok" with counts (not with -q), or the first
+ *                                                 violation of its format and of the rules of the tools that read it;
+ *                                                 files of unknown formats in a directory are skipped
+ *   xprof-check --dump [--instr-map FILE] FILE...
  */
 #include <dirent.h>
 #include <errno.h>
@@ -14,8 +18,10 @@
 
 #include "base/file_name.h"
 #include "base/file_view.h"
-#include "commands.h"
-#include "format/formats.h"
+#include "base/util.h"
+#include "check/formats.h"
+#include "check/log_names.h"
+#include "model/objects.h"
 #include "trace/spool.h"
 
 struct tally {
@@ -133,13 +139,98 @@ static void check_operand(const char *path, struct tally *tally)
 	xp_file_view_close(&view);
 }
 
-enum xp_exit xp_cmd_check(const struct xp_options *options)
-{
-	struct tally tally = { 0 };
+/* ---- dump ---- */
 
-	for (size_t i = 0; i < options->operand_count; i++)
-		check_operand(options->operands[i], &tally);
-	if (fflush(stdout))
-		return xp_fail(XP_EXIT_FAILED, "cannot write to the standard output: %s", strerror(errno));
-	return tally.failed ? XP_EXIT_FAILED : XP_EXIT_OK;
+static const char *name_of(const void *arg, uint32_t function_id)
+{
+	return xp_log_names_get(arg, function_id);
+}
+
+static int dump_log(const struct xp_file_view *view, const char *path, const char *instr_map,
+		    struct xp_violation *finding)
+{
+	struct xp_log_names *log_names = NULL;
+	int err = xp_log_names_new(&log_names, path, instr_map);
+	const struct xp_function_names names = { .name = name_of, .arg = log_names };
+
+	/* Without names it is still a dump. */
+	if (err == -ENOEXEC)
+		return err;
+	err = xp_format_fdr.dump(view->bytes, view->size, err ? NULL : &names, stdout, finding);
+	xp_log_names_free(log_names);
+	return err;
+}
+
+static int dump_view(const struct xp_file_view *view, const char *name, const char *instr_map)
+{
+	const struct xp_format *format = xp_format_find(view->bytes, view->size);
+	struct xp_violation finding;
+	char names[128];
+	int err;
+
+	if (!format)
+		return xp_fail(1, "%s: not a file that xprof can read (%s)", name,
+			       xp_format_names(names, sizeof(names)));
+	if (format == &xp_format_fdr)
+		err = dump_log(view, name, instr_map, &finding);
+	else
+		err = format->dump(view->bytes, view->size, NULL, stdout, &finding);
+	if (!err && fflush(stdout))
+		err = -errno;
+	if (!err)
+		return 0;
+	fflush(stdout); /* print the records before the message */
+	if (err == -EBADMSG)
+		xp_error("%s: 0x%" PRIx64 ": %s", name, finding.offset, finding.text);
+	else if (err == -ENOEXEC)
+		xp_error("%s: " XP_REPORT_NO_INSTR_MAP, instr_map);
+	else
+		xp_error("%s: cannot print it: %s", name, strerror(-err));
+	return 1;
+}
+
+static void dump_operand(const char *name, const char *instr_map, struct tally *tally)
+{
+	struct xp_file_view view;
+	int err = xp_file_view_open(&view, AT_FDCWD, name);
+
+	if (err) {
+		cannot_read(name, err, tally);
+		return;
+	}
+	if (dump_view(&view, name, instr_map))
+		tally->failed = true;
+	xp_file_view_close(&view);
+}
+
+int main(int argc, char **argv)
+{
+	const char *instr_map = NULL;
+	struct tally tally = { 0 };
+	bool dumps = false;
+	int i;
+
+	for (i = 1; i < argc && argv[i][0] == '-'; i++) {
+		if (!strcmp(argv[i], "-q"))
+			xp_log_level = XP_LOG_QUIET;
+		else if (!strcmp(argv[i], "--dump"))
+			dumps = true;
+		else if (!strcmp(argv[i], "--instr-map") && i + 1 < argc)
+			instr_map = argv[++i];
+		else
+			return 2;
+	}
+	if (i == argc)
+		return 2;
+	for (; i < argc; i++) {
+		if (dumps)
+			dump_operand(argv[i], instr_map, &tally);
+		else
+			check_operand(argv[i], &tally);
+	}
+	if (fflush(stdout)) {
+		xp_error("cannot write to the standard output: %s", strerror(errno));
+		return 1;
+	}
+	return tally.failed;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "model/log_names.h"
+#include "check/log_names.h"
 
 #include <errno.h>
 #include <fcntl.h>
