@@ -2,6 +2,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -67,6 +73,65 @@ static void nobody_else_can_read(void **state)
 		close(fd);
 		close(dir);
 	}
+}
+
+/* As on vfat: fchmod() fails in this thread from now on. */
+static void forbid_fchmod(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fchmod, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { .len = 4, .filter = filter };
+
+	assert_int_equal(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	assert_int_equal(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0), 0);
+}
+
+static int use_without_modes(void)
+{
+	int dir;
+
+	forbid_fchmod();
+	umask(0777);
+	if (xp_own_dir_create(AT_FDCWD, "dir") != -EOPNOTSUPP || !access("dir", F_OK))
+		return 1;
+	umask(077);
+	dir = xp_own_dir_create(AT_FDCWD, "dir");
+	if (dir < 0 || xp_own_file_create(dir, "file", O_RDWR) < 0)
+		return 2;
+	umask(0277);
+	return xp_own_file_create(dir, "other", O_RDWR) == -EOPNOTSUPP ? 0 : 3;
+}
+
+/* Modes that keep others out suffice. */
+static void file_system_without_modes(void **state)
+{
+	pid_t pid = fork();
+	int status;
+
+	(void)state;
+	if (!pid)
+		_exit(use_without_modes());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+/* The kernel gives what a thread creates to its fsuid, as FUSE gives it to another user. */
+static void file_system_that_chooses_owners(void **state)
+{
+	(void)state;
+	if (geteuid()) {
+		print_message("skipped: only root can create files of others\n");
+		skip();
+	}
+	assert_int_equal(chmod(".", 0777), 0);
+	setfsuid(12345);
+	assert_int_equal(xp_own_dir_create(AT_FDCWD, "dir"), -EEXIST);
+	setfsuid(0);
+	assert_int_equal(access("dir", F_OK), -1);
 }
 
 static void nothing_there_is_used(void **state)
@@ -156,6 +221,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(nobody_else_can_read),
+		TEST(file_system_without_modes),
+		TEST(file_system_that_chooses_owners),
 		TEST(nothing_there_is_used),
 		TEST(ways_to_a_directory),
 		TEST(others_links),

@@ -11,14 +11,20 @@
 #define FILE_MODE 0600
 #define DIR_MODE 0700
 
-/* The mode given at creation keeps others out from the start. This call restores owner bits that the umask removed. */
+/*
+ * The mode given at creation keeps others out from the start. This call restores owner bits that the umask removed. On
+ * a file system without modes (vfat, FUSE) fchmod() fails, and its mount options set the modes.
+ */
 static int set_mode(int fd, mode_t mode)
 {
+	struct stat st;
 	int err;
 
+	if (!fstat(fd, &st) && (st.st_mode & (mode | S_IRWXG | S_IRWXO)) == mode)
+		return fd;
 	if (!fchmod(fd, mode))
 		return fd;
-	err = -errno;
+	err = errno == EPERM ? -EOPNOTSUPP : -errno;
 	close(fd);
 	return err;
 }
@@ -55,7 +61,7 @@ int xp_log_file_make(int dir_fd, const char *name, int (*write)(void *arg, int f
 int xp_own_dir_create(int dir_fd, const char *name)
 {
 	struct stat st;
-	int fd, err = 0;
+	int fd, err;
 
 	if (mkdirat(dir_fd, name, DIR_MODE))
 		return -errno;
@@ -66,14 +72,15 @@ int xp_own_dir_create(int dir_fd, const char *name)
 		return err;
 	}
 	/* A user with write access to the parent directory may have replaced the directory meanwhile. */
-	if (fstat(fd, &st))
-		err = -errno;
-	else if (st.st_uid != geteuid())
-		err = -EEXIST;
-	if (!err)
-		return set_mode(fd, DIR_MODE);
-	close(fd);
-	return err;
+	if (fstat(fd, &st) || st.st_uid != geteuid()) {
+		close(fd);
+		fd = -EEXIST;
+	} else {
+		fd = set_mode(fd, DIR_MODE);
+	}
+	if (fd < 0)
+		unlinkat(dir_fd, name, AT_REMOVEDIR);
+	return fd;
 }
 
 static bool parse_id(const char *text, unsigned int *id)

@@ -11,8 +11,8 @@
 #include <sys/types.h>
 
 /*
- * Creates a new file in a directory. access: O_WRONLY or O_RDWR. Returns a descriptor or -errno of openat(2), such as
- * -EEXIST.
+ * Creates a new file in a directory. access: O_WRONLY or O_RDWR. Returns a descriptor, -errno of openat(2), such as
+ * -EEXIST, or -EOPNOTSUPP if the file system has no modes and lets others read the file.
  */
 int xp_own_file_create(int dir_fd, const char *name, int access);
 
@@ -26,7 +26,10 @@ int xp_own_file_create(int dir_fd, const char *name, int access);
  */
 int xp_log_file_make(int dir_fd, const char *name, int (*write)(void *arg, int fd), void *arg);
 
-/* Creates a new directory and opens it for reading. Also returns -EEXIST if somebody has replaced the directory. */
+/*
+ * Creates a new directory and opens it for reading. Also returns -EEXIST if the new directory belongs to another user:
+ * that user has replaced it, or the file system chooses the owners.
+ */
 int xp_own_dir_create(int dir_fd, const char *name);
 
 /* The user behind sudo: SUDO_UID and SUDO_GID when xprof runs as root. Returns false if there is none. */

@@ -365,6 +365,8 @@ static int refuse_mkdir(const struct xp_outdir *outdir, int err, char *why, size
 		reason = "you may not write there";
 	else if (err == -EROFS)
 		reason = "the file system is read-only";
+	else if (err == -EOPNOTSUPP)
+		reason = "the file system has no modes that keep other users out (mount it with umask=077)";
 	return xp_refuse(why, why_size, err, "%s: cannot create the output directory, %s: choose another with -o",
 			 outdir->path, reason);
 }
@@ -379,7 +381,8 @@ static int make(struct xp_outdir *outdir, char *why, size_t why_size)
 	if (err == -EEXIST || contents.entries)
 		return xp_refuse(
 		    why, why_size, -EEXIST,
-		    "%s: another user has put a directory in its place: choose one with -o that only you can write to",
+		    "%s: the new directory belongs to another user, who has replaced it or whom the file system makes "
+		    "the owner (FUSE, vfat): choose one with -o, on another file system, that only you can write to",
 		    outdir->path);
 	return err ? refuse_mkdir(outdir, err, why, why_size) : 0;
 }
