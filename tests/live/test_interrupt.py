@@ -222,6 +222,24 @@ def test_later_target_is_refused(record, busy):
     second.assert_unharmed()
 
 
+@pytest.mark.parametrize("mode", ["patch", "memory"])
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--functions", "traced_*", "--functions", "!no_such_function"], "no_such_function"),
+        (["--flight", "1M", "--trigger", "no_such_function>1ms"], "no_such_function"),
+    ],
+)
+def test_error_after_the_first_target(record, busy, monkeypatch, mode, options, message):
+    """These errors are found when all targets are patched. Freed memory is overwritten (MALLOC_PERTURB_)."""
+    monkeypatch.setenv("MALLOC_PERTURB_", "165")
+    both = [busy(threads=1, pause_us=1000), busy(threads=1, pause_us=1000)]
+    refused = record("--no-samples", f"--sled-mode={mode}", *options, "-p", f"{both[0].pid},{both[1].pid}").finish()
+    assert refused.status == 2 and message in refused.messages, refused.messages
+    for target in both:
+        target.assert_unharmed()
+
+
 def test_attaching_takes_long(record, busy):
     """On a machine that is busy: a recording begins when everything is attached."""
     target = busy(threads=1, pause_us=1000)
