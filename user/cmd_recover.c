@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/*
- * `xprof recover`: writes the logs of recordings that were cut off, from their spools. Directories name the recordings,
- * or processes that still hold calls of them.
- */
+/* `xprof recover`: writes the logs of recordings that were cut off, from their spools. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,21 +17,16 @@
 #include "base/trusted_dir.h"
 #include "commands.h"
 #include "format/manifest_reader.h"
-#include "kernel/privilege.h"
-#include "record/left_recording.h"
 #include "record/manifest.h"
 #include "record/outdir.h"
 #include "record/recovered.h"
 #include "sample/perf_out.h"
-#include "target/target.h"
-#include "trace/ring_recovery.h"
 #include "trace/spool_layout.h"
 
 /* A directory of recordings. */
 struct place {
 	int dir_fd;
 	const char *dir_name;
-	bool is_ours; /* nobody else could write there */
 	struct xp_recovered *recovered;
 };
 
@@ -50,52 +42,6 @@ static const char *reason(int err)
 	default:
 		return strerror(-err);
 	}
-}
-
-/* Why the calls in a process stay there, for now: its spool stays, too. */
-static void say_kept(const char *dir_name, const char *entry, int err, const char *why)
-{
-	if (err == -EACCES || err == -EPERM)
-		xp_error("%s/%s: %s; run `sudo xprof recover %s`", dir_name, entry, why, dir_name);
-	else if (why[0])
-		xp_error("%s/%s: %s; try again while the process runs", dir_name, entry, why);
-	else
-		xp_error("%s/%s: cannot recover it: %s", dir_name, entry, reason(err));
-}
-
-/*
- * The calls that a process still holds in its memory, if the recording is ours. Returns an error if they can be had,
- * but not now: without the spool they could not be had any more.
- */
-static int recover_rings(int dir_fd, const char *dir_name, const char *entry, uint64_t patience_ns)
-{
-	struct xp_ring_recovery rings;
-	char why[256];
-	int err = xp_ring_recover(&rings, dir_fd, entry, patience_ns, why, sizeof(why));
-
-	if (!why[0] && (err == -ENODATA || err == -EBADMSG)) /* the latter is told of with the log */
-		return 0;
-	if (why[0] && (err == -ESRCH || err == -ENOENT)) {
-		xp_info("%s/%s: calls that were still in the memory of its process are lost: %s", dir_name, entry, why);
-		return 0;
-	}
-	if (err) {
-		say_kept(dir_name, entry, err, why);
-		return err;
-	}
-	xp_info("%s/%s: %" PRIu64 " record%s of calls of %zu thread%s found in the memory of process %d", dir_name,
-		entry, rings.left.calls, xp_plural_s(rings.left.calls), rings.left.threads,
-		xp_plural_s(rings.left.threads), rings.pid);
-	if (rings.left.unstored + rings.left.lost)
-		xp_info("  up to %" PRIu64 " earlier ones are lost: xprof had taken them, and was killed before "
-			"it stored them",
-			rings.left.unstored + rings.left.lost);
-	if (rings.left.wraps && rings.left.overwritten)
-		xp_info("  they are the newest: %" PRIu64 " older ones were overwritten, as --flight has it",
-			rings.left.overwritten);
-	if (rings.left.full)
-		xp_info("  the memory of %zu of them was full: their later records are missing", rings.left.full);
-	return 0;
 }
 
 static void say_recovered(const struct place *place, const struct xp_spool_result *result)
@@ -131,12 +77,11 @@ static int recover_log(const struct place *place, const char *entry, uint64_t pa
 static void recover_entry(const struct place *place, const char *entry, uint64_t *patience_ns, bool *failed)
 {
 	const char *dir_name = place->dir_name;
-	int rings_err = place->is_ours ? recover_rings(place->dir_fd, dir_name, entry, *patience_ns) : 0;
-	int err = rings_err ?: recover_log(place, entry, *patience_ns);
+	int err = recover_log(place, entry, *patience_ns);
 
 	if (err == -ENODATA)
 		xp_info("%s/%s: the recording was cut off before anything was stored; removed", dir_name, entry);
-	else if (err && !rings_err)
+	else if (err)
 		xp_error("%s/%s: cannot recover it: %s", dir_name, entry, reason(err));
 	*failed |= err && err != -ENODATA;
 	/* Waits only once: a process that holds one lock may hold any number. */
@@ -203,6 +148,8 @@ static void recover_entries(struct place *place, bool *failed)
 		if (flights)
 			xp_info("%s/" XP_MANIFEST_NAME ": names %zu log%s of flight recorders", dir_name, flights,
 				xp_plural_s(flights));
+		if (recovered.count)
+			xp_info("%s: if xprof was killed, up to a second of calls before that is missing", dir_name);
 		xp_info("%s: xprof report %s", dir_name, xp_shell_path(&dir, "%s", dir_name));
 	} else if (!count && !removed) {
 		xp_info("%s: nothing to recover", dir_name);
@@ -237,7 +184,6 @@ static void recover_opened(int dir_fd, const char *dir_name, bool *failed)
 		xp_error("%s: cannot read the directory: %s", dir_name, strerror(errno));
 		has_failed = true;
 	} else {
-		place.is_ours = xp_left_recording_is_ours(&dir);
 		has_failed = !take_owners_rights(&dir, dir_name);
 	}
 	if (!has_failed)
@@ -267,64 +213,10 @@ static void recover_directory(const char *path, bool *failed)
 	close(dir_fd);
 }
 
-/* The recording of a process. */
-static enum xp_exit find_recording(pid_t pid, struct xp_left_recording *recording)
-{
-	struct xp_target_info info;
-	char why[PATH_MAX + 512], lacks[256];
-	int err = xp_target_check(pid, &info, why, sizeof(why));
-
-	if (!err && xp_privilege_patch(pid, lacks, sizeof(lacks)) == -EACCES) {
-		snprintf(why, sizeof(why), "process %d (%s): %s; run `sudo xprof recover -p %d`", pid, info.comm, lacks,
-			 pid);
-		err = -EACCES;
-	}
-	if (!err)
-		err = xp_left_recording_find(recording, pid, why, sizeof(why));
-	if (!err)
-		return XP_EXIT_OK;
-	xp_error("%s", why);
-	return err == -EACCES ? XP_EXIT_ENVIRONMENT : XP_EXIT_FAILED;
-}
-
-/* Finds all recordings first: the recovery of one takes the calls of all its processes. */
-static enum xp_exit recover_processes(const struct xp_pid_list *pids)
-{
-	struct xp_left_recording *list = calloc(pids->count, sizeof(*list));
-	enum xp_exit code = XP_EXIT_OK;
-	size_t count = 0;
-	bool failed = false;
-
-	if (!list)
-		return xp_fail(XP_EXIT_FAILED, "out of memory");
-	for (size_t i = 0; i < pids->count; i++) {
-		enum xp_exit its_code = find_recording(pids->pids[i], &list[count]);
-		bool known = false;
-
-		code = code == XP_EXIT_OK ? its_code : code;
-		if (its_code != XP_EXIT_OK)
-			continue;
-		for (size_t k = 0; k < count && !known; k++)
-			known = list[k].dev == list[count].dev && list[k].inode == list[count].inode;
-		if (known)
-			close(list[count].dir_fd);
-		else
-			count++;
-	}
-	for (size_t i = 0; i < count; i++) {
-		recover_opened(list[i].dir_fd, list[i].path, &failed);
-		close(list[i].dir_fd);
-	}
-	free(list);
-	return code == XP_EXIT_OK && failed ? XP_EXIT_FAILED : code;
-}
-
 enum xp_exit xp_cmd_recover(const struct xp_options *options)
 {
 	bool failed = false;
 
-	if (options->pids.count)
-		return recover_processes(&options->pids);
 	for (size_t i = 0; i < options->operand_count; i++)
 		recover_directory(options->operands[i], &failed);
 	return failed ? XP_EXIT_FAILED : XP_EXIT_OK;

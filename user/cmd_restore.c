@@ -1,30 +1,27 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* `xprof restore -p PID`: restores the code of a process after xprof was killed. */
 #include <errno.h>
-#include <inttypes.h>
 
 #include "commands.h"
 #include "kernel/privilege.h"
 #include "sled/breakpoints.h"
-#include "sled/left_rings.h"
+#include "sled/ring_pages.h"
+#include "sled/stub_map.h"
 #include "sled/unpatch.h"
 #include "target/target.h"
 
-/* Calls that the killed xprof has left in the memory of the process. */
-static void tell_left(pid_t pid)
+/* The killed xprof has left calls in the process: 256 KiB for each thread. */
+static void give_memory_back(pid_t pid)
 {
-	struct xp_left_rings *left;
-	char why[256];
-	uint64_t count;
+	struct xp_stub_map stubs;
+	pid_t holder;
 
-	if (xp_left_rings_open(&left, pid, NULL, why, sizeof(why)))
+	if (xp_stub_map_read(&stubs, pid))
 		return;
-	count = xp_left_rings_count(left);
-	xp_left_rings_free(left);
-	if (count)
-		xp_info("  %" PRIu64 " record%s still in its memory: `xprof recover -p %d` saves them, as long as the "
-			"process runs",
-			count, count == 1 ? " of a call is" : "s of calls are", pid);
+	for (size_t i = 0; i < stubs.count; i++)
+		if (stubs.list[i].rings >= 0 && !xp_stub_lock(&stubs.list[i], &holder))
+			xp_ring_pages_give_back(stubs.list[i].rings);
+	xp_stub_map_free(&stubs);
 }
 
 static enum xp_exit restore(pid_t pid)
@@ -48,15 +45,18 @@ static enum xp_exit restore(pid_t pid)
 		xp_error("%s", why);
 		return err == -EACCES ? XP_EXIT_ENVIRONMENT : XP_EXIT_FAILED;
 	}
-	if (unpatched.sleds)
+	give_memory_back(pid);
+	if (unpatched.sleds) {
 		xp_info("process %d (%s): restored %zu sled%s in %zu file%s; the process was stopped for %.1f ms", pid,
 			info.comm, unpatched.sleds, xp_plural_s(unpatched.sleds), unpatched.objects,
 			xp_plural_s(unpatched.objects), unpatched.ns / 1e6);
-	else
+		xp_info("  `xprof recover DIR` makes the files of its recording; up to a second of calls before the "
+			"kill is missing");
+	} else {
 		xp_info("process %d (%s): no sleds patched by xprof", pid, info.comm);
+	}
 	if (breakpoints)
 		xp_info("  removed %zu breakpoints that the kernel had left when xprof was killed", breakpoints);
-	tell_left(pid);
 	return XP_EXIT_OK;
 }
 

@@ -9,12 +9,10 @@
  * The other commands open only what their user may open, and their children, such as a pager, get no more rights than
  * that.
  */
-static bool needs_privilege(const struct xp_options *options)
+static bool needs_privilege(enum xp_command command)
 {
-	enum xp_command command = options->command;
-
 	return command == XP_CMD_RECORD || command == XP_CMD_LIST || command == XP_CMD_RESTORE ||
-	       command == XP_CMD_DOCTOR || (command == XP_CMD_RECOVER && options->pids.count);
+	       command == XP_CMD_DOCTOR;
 }
 
 static enum xp_exit (*const commands[XP_COMMANDS])(const struct xp_options *) = {
@@ -41,7 +39,7 @@ int main(int argc, char **argv)
 			xp_log_level = XP_LOG_QUIET;
 		else if (options.verbose)
 			xp_log_level = XP_LOG_VERBOSE;
-		if (!needs_privilege(&options))
+		if (!needs_privilege(options.command))
 			xp_privilege_drop();
 		code = commands[options.command](&options);
 	}

@@ -75,12 +75,12 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 	},
 	[XP_CMD_RECOVER] = {
 		.name = "recover",
-		.synopsis = "(DIR... | -p PID[,PID...])",
+		.synopsis = "DIR...",
 		.summary = "recover the files of a recording that was cut off",
 		.description = "Writes the final files from the spools that a recording left in its directory when "
-			       "xprof was killed or the disk was full. A process that was recorded with --sled-mode "
-			       "memory and still runs may hold more calls in its memory: these are taken, too. With -p, "
-			       "such a process names the directory.",
+			       "xprof was killed or the disk was full. After a kill, up to a second of calls before it "
+			       "is missing.",
+		.operands_min = 1,
 		.operands_max = UINT_MAX,
 		.operands = XP_OPERAND_FILE,
 	},

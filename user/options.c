@@ -68,8 +68,6 @@ const struct xp_option xp_option_table[] = {
 	  "Only processes and threads with a name that matches GLOB. May be repeated." },
 	{ "sort", 0, "BY", "flat|cum", XP_OPTION_CHOICE, ON(DIFF), SETS(diff_sort), "What to compare",
 	  "Compare functions themselves (flat), or with their callees (cum). Default: flat." },
-	{ "pid", 'p', "PID", NULL, XP_OPTION_PIDS, ON(RECOVER), SETS(pids), "What to recover",
-	  "The recordings of running processes, as a comma-separated list of PIDs, and the calls in their memory." },
 	{ "pid", 'p', "PID", NULL, XP_OPTION_PIDS, ON(EXPORT), SETS(pids), "What to export",
 	  "Only these processes, as a comma-separated list of PIDs." },
 	{ "tid", 't', "TID", NULL, XP_OPTION_COUNT, ON(EXPORT), SETS(tid), "What to export", "Only this thread." },
@@ -311,17 +309,6 @@ static int parse_flags(struct xp_options *options, int argc, char **argv)
 	}
 }
 
-static int check_recover(const struct xp_options *options)
-{
-	if (options->operand_count && options->pids.count)
-		xp_error("give DIR... or -p PID, not both; see 'xprof help recover'");
-	else if (!options->operand_count && !options->pids.count)
-		xp_error("no recording; give DIR... or -p PID; see 'xprof help recover'");
-	else
-		return 0;
-	return -EINVAL;
-}
-
 static int check_operands(const struct xp_options *options)
 {
 	const struct xp_command_info *info = &xp_command_table[options->command];
@@ -442,8 +429,6 @@ int xp_options_parse(struct xp_options *options, int argc, char **argv)
 		err = xp_option_export_list(options);
 		return err ? err : xp_option_record_check(options, separated);
 	}
-	if (options->command == XP_CMD_RECOVER && check_recover(options))
-		return -EINVAL;
 	if (options->command == XP_CMD_RESTORE && !options->pids.count)
 		return xp_fail(-EINVAL, "no process; give -p PID");
 	if (options->command == XP_CMD_EXPORT && xp_option_export_check(options))

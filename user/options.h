@@ -149,7 +149,7 @@ struct xp_options {
 	bool verbose;
 	bool quiet;
 
-	/* record: exactly one target; restore: only -p; recover: -p or operands */
+	/* record: exactly one target; restore: only -p */
 	struct xp_pid_list pids; /* -p */
 	const char *exec_path;	 /* --exec: every process that runs this file */
 	char **child_argv;	 /* -- CMD: NULL-terminated part of argv; NULL: not given */

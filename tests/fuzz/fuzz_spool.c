@@ -93,33 +93,22 @@ static void check_log(const struct xp_spool_result *result)
 	free(bytes);
 }
 
-/* Who opens the spool again is told no more than it holds, and keeps what is whole. */
-static int take(void *arg, int kind, int32_t tid, uint64_t tsc, const uint8_t *bytes, size_t size)
+/* The notes are no more than the spool holds. */
+static int take(void *arg, const uint8_t *note, size_t bytes)
 {
-	uint64_t *left = arg;
+	size_t *left = arg;
 
-	(void)kind;
-	(void)tid;
-	(void)tsc;
-	(void)bytes;
-	CHECK(size <= *left);
-	*left -= size;
+	(void)note;
+	CHECK(bytes <= *left);
+	*left -= bytes;
 	return 0;
-}
-
-static void open_again(uint64_t size)
-{
-	const struct xp_spool_taker taker = { take, &size };
-	struct xp_spool *spool;
-	pid_t pid;
-
-	if (!xp_spool_reopen(&spool, dir, NAME, PATIENCE_NS, &pid, &taker))
-		xp_spool_free(spool);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct xp_spool_result result;
+	size_t left;
+	const struct xp_spool_taker taker = { take, &left };
 	struct scratch scratch;
 	int err;
 
@@ -128,8 +117,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	scratch = scratch_make();
 	dir = scratch.fd;
 	write_spool(data, size);
-	open_again(size);
-	err = xp_spool_recover(dir, NAME, PATIENCE_NS, NULL, &result);
+	left = size;
+	err = xp_spool_recover(dir, NAME, PATIENCE_NS, &taker, &result);
 	CHECK(faccessat(dir, NAME, F_OK, 0) == (err ? 0 : -1));
 	if (err) {
 		CHECK(err == -EBADMSG || err == -EFBIG);

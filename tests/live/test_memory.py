@@ -3,7 +3,6 @@
 import collections
 import contextlib
 import ctypes
-import fcntl
 import itertools
 import json
 import os
@@ -256,50 +255,64 @@ def test_what_a_killed_xprof_left(program, record, start):
     assert recorded.totals["seen"] <= 4 * 20000 + 1
 
 
-@pytest.fixture
-def cut_off(waiting, program, record):
-    """A recording that is killed while its target is in a call: cut_off(stored) -> (target, session). The target has called
-    before, which xprof has stored or not, and calls again after that."""
-
-    def cut_one(stored, count=1500, way="rounds"):
-        process = waiting(program("live/programs/memory.c", "-O1"), way, count)
-        session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
-        process.send_signal(signal.SIGUSR1)
-        assert process.stdout.readline() == "ready\n"
-        spool = next(session.directory.glob("*.spool"))
-        if stored:
-            recording.wait_until(lambda: spool.stat().st_size > 4 * 1500 * 8, "the calls are not stored")
-        session.process.kill()
-        session.finish()
-        for _ in range(2 if way == "rounds" else 1):
-            process.send_signal(signal.SIGUSR1)
-            assert process.stdout.readline() == "ready\n"
-        return process, session
-
-    return cut_one
+def stored_bytes(session):
+    """The size of its only spool, which begins with the first calls."""
+    return sum(spool.stat().st_size for spool in session.directory.glob("*.spool"))
 
 
-def calls_in(directory, process):
-    (log,) = directory.glob("*.fdr")
-    entry = {"log": log.name, "pid": process.pid, "exe": f"/proc/{process.pid}/exe"}
-    return recording.Log(directory, entry).calls()
+def ring_file(pid):
+    """The file of its call rings, as a path."""
+    line = next(line for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines() if " rw-s " in line and "/memfd:xprof" in line)
+    start, end = (int(address, 16) for address in line.split()[0].split("-"))
+    return pathlib.Path(f"/proc/{pid}/map_files/{start:x}-{end:x}")
 
 
-def test_recover_takes_what_is_left(cut_off, xprof):
-    """The calls after the kill are in the log, and the exit of a call that began before it. The target is unharmed."""
-    process, session = cut_off(stored=True)
+def test_memory_of_a_killed_xprof_is_written_over(program, record, start):
+    """The process has written anything into the rings that a killed xprof left: the next recording begins anew."""
+    process = start([program("live/programs/memory.c", "-O1"), "wait", "scribble", 1500])
+    assert process.stdout.readline() == "ready\n"
+    session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    assert process.stdout.readline() == "ready\n"
+    session.process.kill()
+    session.finish()
+    process.send_signal(signal.SIGUSR1)
+    assert process.stdout.readline() == "ready\n"
+    session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    process.output = process.communicate(timeout=60)[0]
+    recorded = session.finish().adds_up()
+    assert_all_calls(process, recorded, ("work", "inner"))
+    assert recorded.totals["seen"] <= 4 * 1500 + 1
+
+
+def test_recover_and_restore_after_a_kill(waiting, program, record, xprof):
+    """The log has what was stored, and says what is missing: the calls after that are in the memory of the process, which gets
+    it back."""
+    process = waiting(program("live/programs/memory.c", "-O1"), "rounds", 1500)
+    session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    assert process.stdout.readline() == "ready\n"
+    recording.wait_until(lambda: stored_bytes(session) > 4 * 1500 * 8, "the calls are not stored")
+    session.process.kill()
+    session.finish()
+    process.send_signal(signal.SIGUSR1)
+    assert process.stdout.readline() == "ready\n"
     done = xprof("recover", session.directory)
     assert done.returncode == 0, done.stderr
-    assert f" calls of 1 thread found in the memory of process {process.pid}\n" in done.stderr
-    assert "are lost" not in done.stderr
-    found = calls_in(session.directory, process)
-    # Twice 1500, and a call that is left and the next one that is entered.
-    assert found["work", ENTER] == found["work", EXIT] == found["inner", ENTER] == 3000
-    assert (found["outer", ENTER], found["outer", EXIT]) == (2, 1)
-    done = xprof.check(next(session.directory.glob("*.fdr")))
-    assert done.returncode == 0, done.stderr
-    assert xprof("restore", "-p", process.pid).returncode == 0
-    for _ in range(4):
+    assert "if xprof was killed, up to a second of calls before that is missing\n" in done.stderr
+    (path,) = session.directory.glob("*.fdr")
+    log = recording.Log(session.directory, {"log": path.name, "pid": process.pid, "exe": f"/proc/{process.pid}/exe"})
+    found = log.calls()
+    assert found["work", ENTER] == found["work", EXIT] == found["inner", ENTER] == 1500
+    assert found["outer", ENTER] == 1
+    assert xprof.check(path).returncode == 0
+    held = ring_file(process.pid).stat().st_blocks * 512
+    done = xprof("restore", "-p", process.pid)
+    assert done.returncode == 0 and "up to a second of calls before the kill is missing" in done.stderr
+    # 2048 slots stay, and no ring.
+    assert held >= 2048 * 64 + (256 << 10) and ring_file(process.pid).stat().st_blocks * 512 == 2048 * 64
+    for _ in range(5):
         process.send_signal(signal.SIGUSR1)
         process.stdout.readline()
     assert process.wait(60) == 0
@@ -310,187 +323,16 @@ def test_calls_are_stored_in_a_pause(waiting, program, record):
     begins when the one before is stored; once a second would leave most of a second between them."""
     process = waiting(program("live/programs/memory.c", "-O1"), "rounds", 6000)
     session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
-    (spool,) = session.directory.glob("*.spool")
     waited_s = []
     for _ in range(5):
-        stored = spool.stat().st_size
+        stored = stored_bytes(session)
         process.send_signal(signal.SIGUSR1)
         assert process.stdout.readline() == "ready\n"
         began = time.monotonic()
-        recording.wait_until(lambda: spool.stat().st_size > stored, "the calls are not stored")
+        recording.wait_until(lambda: stored_bytes(session) > stored, "the calls are not stored")
         waited_s.append(time.monotonic() - began)
     assert statistics.median(waited_s) < 0.6, waited_s
     session.stop().adds_up()
-
-
-def test_recover_counts_what_is_lost(cut_off, xprof):
-    """What xprof had taken and not stored is lost: not more than it says."""
-    process, session = cut_off(stored=False)
-    done = xprof("recover", session.directory)
-    assert done.returncode == 0, done.stderr
-    found = calls_in(session.directory, process)
-    entered, left = (sum(found[name, kind] for name in ("work", "inner", "outer")) for kind in (ENTER, EXIT))
-    lost = re.search(r"up to (\d+) records before them are lost", done.stderr)
-    assert 2 * 1500 + 1 <= entered <= 4 * 1500 + 2
-    assert entered + left + int(lost[1] if lost else 0) >= 2 * 4 * 1500 + 3 - 1
-    # A second time there is nothing.
-    assert "nothing to recover" in xprof("recover", session.directory).stderr
-
-
-def test_recover_tells_of_full_rings(cut_off, xprof):
-    process, session = cut_off(stored=True, count=5000)
-    assert re.search(rf"  \d{{5}} records of calls are still in its memory: `xprof recover -p {process.pid}`", xprof("restore", "-p", process.pid).stderr)
-    done = xprof("recover", session.directory)
-    assert "the memory of 1 of them was full: their later records are missing" in done.stderr
-    found = calls_in(session.directory, process)
-    assert 5000 + 16384 / 4 - 128 <= found["work", ENTER] <= 5000 + 16384 / 4
-
-
-def test_recover_by_process(cut_off, xprof):
-    """The process tells where its recording is, also after a later one has taken its name."""
-    process, session = cut_off(stored=True)
-    assert f"its memory: `xprof recover -p {process.pid}` saves them" in xprof("restore", "-p", process.pid).stderr
-    older = session.directory.with_name(session.directory.name + ".old")
-    session.directory.rename(older)
-    done = xprof("recover", "-p", process.pid)
-    assert done.returncode == 0, done.stderr
-    assert f" calls of 1 thread found in the memory of process {process.pid}\n" in done.stderr
-    assert done.stderr.endswith(f"xprof report {older}\n")
-    found = calls_in(older, process)
-    assert found["work", ENTER] == found["work", EXIT] == found["inner", ENTER] == 3000
-    # A second time there is nothing.
-    done = xprof("recover", "-p", process.pid)
-    assert (done.returncode, done.stderr) == (
-        1,
-        f"xprof: error: process {process.pid} holds no calls of a recording that was cut off\n",
-    )
-
-
-def test_recover_when_killed_while_attaching(waiting, program, xprof, tmp_path):
-    """xprof is killed before it first looks at the rings, at its first message: they are known by then."""
-    process = waiting(program("live/programs/memory.c", "-O1"), "rounds", 1500)
-    directory = tmp_path / "killed"
-    reading, writing = os.pipe2(os.O_NONBLOCK)
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            os.write(writing, bytes(4096))
-    os.set_blocking(writing, True)
-    argv = [project.XPROF, "record", MEMORY, "--no-samples", "-p", str(process.pid), "-o", directory]
-    with subprocess.Popen(argv, stderr=writing) as killed:
-        try:
-            recording.wait_until(lambda: any(directory.glob("*.spool")), "nothing says what the rings hold")
-            process.send_signal(signal.SIGUSR1)
-            assert process.stdout.readline() == "ready\n"
-        finally:
-            killed.kill()
-            os.close(reading)
-            os.close(writing)
-    done = xprof("recover", "-p", process.pid)
-    assert done.returncode == 0, done.stderr
-    found = calls_in(directory, process)
-    assert found["work", ENTER] == found["work", EXIT] == found["inner", ENTER] == 1500
-    assert xprof("restore", "-p", process.pid).returncode == 0
-
-
-def test_recover_by_process_at_full_speed(waiting, program, record, xprof):
-    """All calls up to the kill, and those that the ring has room for after it."""
-    process = waiting(program("live/programs/memory.c", "-O1"), "rounds", 3000000)
-    session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
-    spool = next(session.directory.glob("*.spool"))
-    process.send_signal(signal.SIGUSR1)
-    recording.wait_until(lambda: spool.stat().st_size > 1 << 20, "the calls are not stored")
-    session.process.kill()
-    session.finish()
-    # As 8 bytes each at least, 4 records a round.
-    stored = spool.stat().st_size // 64
-    done = xprof("recover", "-p", process.pid)
-    assert done.returncode == 0, done.stderr
-    assert re.search(r": \d{5} records of calls of 1 thread found in the memory of process", done.stderr)
-    assert "the memory of 1 of them was full: their later records are missing" in done.stderr
-    found = calls_in(session.directory, process)
-    lost = re.search(r"up to (\d+) records before them are lost", done.stderr)
-    assert found["work", ENTER] > stored + (16384 - 256) // 4
-    assert abs(found["work", ENTER] - found["inner", ENTER]) <= 1 + (int(lost[1]) if lost else 0)
-    assert xprof.check(next(session.directory.glob("*.fdr"))).returncode == 0
-
-
-def test_recover_by_process_without_a_directory(cut_off, xprof):
-    process, session = cut_off(stored=True)
-    hidden = session.directory.with_name("hidden")
-    session.directory.rename(hidden)
-    done = xprof("recover", "-p", process.pid)
-    assert done.returncode == 1
-    assert f"the recording that was cut off is not in {session.directory}, or" in done.stderr
-    assert xprof("recover", hidden).returncode == 0
-    assert calls_in(hidden, process)["work", ENTER] == 3000
-
-
-def test_recover_by_process_that_is_recorded(waiting, program, record, xprof):
-    process = waiting(program("live/programs/memory.c", "-O1"), "rounds", 10)
-    session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
-    done = xprof("recover", "-p", process.pid)
-    assert done.returncode == 1
-    assert f"process {process.pid} is being recorded by another xprof" in done.stderr
-    session.stop().ok()
-    done = xprof("recover", "-p", process.pid)
-    assert f"process {process.pid} holds no calls of a recording that was cut off" in done.stderr
-
-
-def test_recover_by_process_with_a_wrong_pid(xprof):
-    done = xprof("recover", "-p", os.getpid())
-    assert (done.returncode, done.stderr) == (
-        1,
-        f"xprof: error: process {os.getpid()} holds no calls of a recording that was cut off\n",
-    )
-    done = xprof("recover", "-p", 4194304)
-    assert done.returncode == 1 and "4194304" in done.stderr
-
-
-def test_recover_from_a_target_that_lies(cut_off, xprof):
-    """It has written anything into the memory: what comes out is a log."""
-    process, session = cut_off(stored=True, way="scribble")
-    done = xprof("recover", session.directory)
-    assert done.returncode == 0, done.stderr
-    threads = int(re.search(r" records of calls of (\d+) threads? found in the memory", done.stderr)[1])
-    assert 50 < threads <= 256
-    done = xprof.check(next(session.directory.glob("*.fdr")))
-    assert done.returncode == 0, done.stderr
-    assert calls_in(session.directory, process)["work", ENTER] >= 1500
-
-
-def test_recover_of_a_target_that_has_ended(cut_off, xprof):
-    process, session = cut_off(stored=True)
-    process.kill()
-    process.wait()
-    done = xprof("recover", session.directory)
-    assert done.returncode == 0
-    assert f"calls that were still in the memory of its process are lost: process {process.pid} has ended" in done.stderr
-
-
-def test_recover_while_another_records(cut_off, xprof):
-    """The calls cannot be had now: the spool stays until they can."""
-    process, session = cut_off(stored=True)
-    stub = next(line for line in pathlib.Path(f"/proc/{process.pid}/maps").read_text().splitlines() if "r-xp" in line and "/memfd:xprof " in line)
-    start, end = (int(address, 16) for address in stub.split()[0].split("-"))
-    with open(f"/proc/{process.pid}/map_files/{start:x}-{end:x}", "rb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        done = xprof("recover", session.directory)
-    assert done.returncode == 1
-    assert f"process {process.pid} is being recorded by another xprof" in done.stderr
-    assert "; try again while the process runs\n" in done.stderr
-    assert not list(session.directory.glob("*.fdr"))
-    assert xprof("recover", session.directory).returncode == 0
-    assert calls_in(session.directory, process)["work", ENTER] == 3000
-
-
-def test_recover_after_another_recording(cut_off, record, xprof):
-    """The rings are those of the next recording, which says what it drops. They are not mistaken for the first one's."""
-    process, session = cut_off(stored=True)
-    recorded = record(MEMORY, "--no-samples", "-p", process.pid, "-d", "200ms").finish().adds_up()
-    assert f"process {process.pid}: 6002 records of calls that a killed xprof had left in its memory are dropped" in recorded.messages
-    done = xprof("recover", session.directory)
-    assert done.returncode == 0
-    assert "are lost: process" in done.stderr and "holds no calls of a recording that was cut off" in done.stderr
 
 
 def test_limit_of_the_address_space(waiting, program, record):

@@ -60,7 +60,7 @@ static void take(struct xp_recovered_log *log, size_t cut)
 
 	memcpy(note, &object, sizeof(object));
 	memcpy(note + sizeof(object), PATH, sizeof(PATH) - 1);
-	assert_int_equal(xp_recovered_take_note(log, XP_SPOOL_NOTE_OBJECT, 0, 0, note, sizeof(note) - cut), 0);
+	assert_int_equal(xp_recovered_take_note(log, note, sizeof(note) - cut), 0);
 }
 
 static json_t *load(void)
@@ -150,11 +150,11 @@ static void test_notes_without_end(void **state)
 	assert_non_null(note);
 	log = add(&recovered, "app.1.fdr", "app", 1);
 	memset(note + sizeof(struct xp_spool_object), 'a', 4097);
-	assert_int_equal(xp_recovered_take_note(log, XP_SPOOL_NOTE_OBJECT, 0, 0, note, longest + 1), 0);
+	assert_int_equal(xp_recovered_take_note(log, note, longest + 1), 0);
 	assert_int_equal(log->object_count, 0);
 	/* The path ends before the note. */
 	note[sizeof(struct xp_spool_object) + 3] = 0;
-	assert_int_equal(xp_recovered_take_note(log, XP_SPOOL_NOTE_OBJECT, 0, 0, note, longest), 0);
+	assert_int_equal(xp_recovered_take_note(log, note, longest), 0);
 	assert_int_equal(log->object_count, 1);
 	assert_string_equal(log->objects[0]->path, "aaa");
 	assert_int_equal(recovered.object_bytes, sizeof(struct xp_spool_object) + 4);
@@ -164,7 +164,7 @@ static void test_notes_without_end(void **state)
 	for (int i = 0; i < 3; i++) {
 		log = add(&recovered, "app.1.fdr", "app", 1);
 		for (int j = 0; j < 10000; j++)
-			assert_int_equal(xp_recovered_take_note(log, XP_SPOOL_NOTE_OBJECT, 0, 0, note, longest), 0);
+			assert_int_equal(xp_recovered_take_note(log, note, longest), 0);
 		notes += log->object_count;
 	}
 	bytes = notes * (longest + 1);

@@ -589,45 +589,49 @@ static int truncate_entry(const char *name, off_t size)
 	return err;
 }
 
-/* What a reader of the spool is told: chunks by their first TSC, notes by their bytes. */
-static int write_down(void *arg, int kind, int32_t tid, uint64_t tsc, const uint8_t *bytes, size_t size)
+static int write_down(void *arg, const uint8_t *note, size_t bytes)
 {
-	char *text = arg;
+	const struct xp_spool_object *object = (const struct xp_spool_object *)note;
+	char *paths = arg;
 
-	if (kind)
-		sprintf(text + strlen(text), "%d:%d:%.*s ", kind, tid, (int)size, (const char *)bytes);
-	else
-		sprintf(text + strlen(text), "chunk:%d:%d ", tid, (int)tsc);
+	sprintf(paths + strlen(paths), "%.*s ", (int)(bytes - sizeof(*object)), object->path);
 	return 0;
 }
 
-/* Notes stand between the chunks, for who opens the spool again, and not in the log. A torn note ends the spool. */
+static void note(struct xp_spool *spool, const char *path)
+{
+	struct {
+		struct xp_spool_object object;
+		char path[8];
+	} note = { 0 };
+
+	memcpy(note.path, path, strlen(path));
+	assert_int_equal(xp_spool_note(spool, &note.object, sizeof(note.object) + strlen(path)), 0);
+}
+
+/* Notes stand between the chunks, for who recovers the spool, and not in the log. A torn note ends the spool. */
 static void notes(void **state)
 {
 	struct xp_spool *spool = create(&info);
-	char text[256] = "";
-	const struct xp_spool_taker taker = { write_down, text };
+	char paths[64] = "";
+	const struct xp_spool_taker taker = { write_down, paths };
 	struct stat st;
-	pid_t pid;
 
 	(void)state;
 	fill(0, 10);
-	assert_int_equal(xp_spool_note(spool, XP_SPOOL_NOTE_RINGS, 0, "rings", 5), 0);
+	note(spool, "/one");
 	assert_int_equal(xp_spool_append(spool, 1, "worker", &enc), 0);
-	assert_int_equal(xp_spool_note(spool, XP_SPOOL_NOTE_STACK, 1, "stack", 5), 0);
+	note(spool, "/two");
 	assert_int_equal(xp_spool_flush(spool), 0);
-	assert_int_equal(xp_spool_note(spool, XP_SPOOL_NOTE_STACK, 2, "torn", 4), 0);
+	note(spool, "/torn");
 	assert_int_equal(xp_spool_flush(spool), 0);
 	xp_spool_free(spool);
 	assert_int_equal(fstatat(dir, NAME, &st, 0), 0);
 	assert_int_equal(truncate_entry(NAME, st.st_size - 1), 0);
-	assert_int_equal(xp_spool_reopen(&spool, dir, NAME, PATIENCE_NS, &pid, &taker), 0);
-	assert_int_equal(pid, 500);
-	assert_string_equal(text, "1:0:rings chunk:1:2000 2:1:stack ");
-	fill(10, 10);
-	assert_int_equal(xp_spool_append(spool, 1, "worker", &enc), 0);
-	finish(spool);
-	assert_int_equal(contents.functions, 20);
+	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &taker, &result), 0);
+	assert_string_equal(paths, "/one /two ");
+	read_log("program.500.fdr");
+	assert_int_equal(contents.functions, 10);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_dir, empty_dir)

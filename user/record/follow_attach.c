@@ -505,9 +505,5 @@ int xp_follow_add_object(struct xp_recording *recording, struct xp_process *proc
 		process->attaching.inherits_from = sleds.inherited_from;
 	if (main)
 		process->functions.main_object = object;
-	err = XP_MIN(xp_functions_add(&process->functions, object, &sleds), 0);
-	/* There are calls in the rings already. An error is that of the log. */
-	if (!err)
-		xp_process_note_rings(process);
-	return err;
+	return XP_MIN(xp_functions_add(&process->functions, object, &sleds), 0);
 }

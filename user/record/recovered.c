@@ -19,7 +19,7 @@
 #define IMAGES_MAX 4096
 #define NOTICE                                                                                                         \
 	"The recording was cut off, and xprof recover made its logs of what was on disk. How many events were seen, "  \
-	"filtered and lost is not known."
+	"filtered and lost is not known, and up to a second of calls before the cut is missing."
 
 /* ---- the logs ---- */
 
@@ -63,15 +63,13 @@ void xp_recovered_free(struct xp_recovered *recovered)
 	*recovered = (struct xp_recovered){ 0 };
 }
 
-int xp_recovered_take_note(void *arg, int kind, int32_t tid, uint64_t tsc, const uint8_t *bytes, size_t size)
+int xp_recovered_take_note(void *arg, const uint8_t *bytes, size_t size)
 {
 	struct xp_recovered_log *log = arg;
 	struct xp_spool_object *object;
 	size_t length;
 
-	(void)tid;
-	(void)tsc;
-	if (kind != XP_SPOOL_NOTE_OBJECT || size <= sizeof(*object) || size > sizeof(*object) + PATH_MAX)
+	if (size <= sizeof(*object) || size > sizeof(*object) + PATH_MAX)
 		return 0;
 	length = strnlen((const char *)bytes + sizeof(*object), size - sizeof(*object));
 	size = sizeof(*object) + length + 1;

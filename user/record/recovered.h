@@ -37,7 +37,7 @@ void xp_recovered_free(struct xp_recovered *recovered);
  * For struct xp_spool_taker; arg is a struct xp_recovered_log. A note that is longer than those of xprof is not taken,
  * nor are more of them than fit in memory: a spool may have been made by anybody, and its holes take no room on disk.
  */
-int xp_recovered_take_note(void *arg, int kind, int32_t tid, uint64_t tsc, const uint8_t *bytes, size_t size);
+int xp_recovered_take_note(void *arg, const uint8_t *bytes, size_t size);
 
 /*
  * Writes or completes the manifest, unless there is no log. *flights: how many logs of flight recorders it got

@@ -46,16 +46,6 @@ void xp_call_ring_number_from(struct xp_call_ring *ring, uint64_t first)
 	publish(ring);
 }
 
-void xp_call_ring_resume(struct xp_call_ring *ring, struct xp_call_slot *slot, struct xp_call_record *records,
-			 uint64_t count, uint64_t next)
-{
-	memset(ring, 0, sizeof(*ring));
-	ring->slot = slot;
-	ring->records = records;
-	ring->mask = count - 1;
-	ring->next = next;
-}
-
 void xp_call_ring_drop_short(struct xp_call_ring *ring, uint64_t min_ticks)
 {
 	ring->min_ticks = XP_MIN(min_ticks, (1ull << TIME_BITS) - 1);

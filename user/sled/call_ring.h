@@ -91,10 +91,6 @@ void xp_call_ring_wrap(struct xp_call_ring *ring);
 uint64_t xp_call_ring_hold(struct xp_call_ring *ring, bool is_over);
 void xp_call_ring_release(struct xp_call_ring *ring);
 
-/* One that another xprof has begun and left, from that record on. Changes nothing there. */
-void xp_call_ring_resume(struct xp_call_ring *ring, struct xp_call_slot *slot, struct xp_call_record *records,
-			 uint64_t count, uint64_t next);
-
 /* Which records to take: those that are older than a TSC and whose number in the ring is less than `end`. */
 struct xp_call_range {
 	uint64_t until_tsc; /* UINT64_MAX: whatever their time */

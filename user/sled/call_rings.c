@@ -4,11 +4,9 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -22,7 +20,6 @@
 /* What the control group of xprof must leave it besides: chunks, stacks and buffers of a busy recording. */
 #define OTHER_BYTES (32ull << 20)
 #define ROOM_NS 10000000
-#define FIXED_BYTES (XP_CALL_TABLE_BYTES + XP_CALL_OWNERS_BYTES) /* of a process without rings */
 #define WRAPPING_BYTES_MIN 65536
 
 /*
@@ -88,11 +85,6 @@ static struct xp_call_slot *table(const struct xp_call_rings *rings)
 	return (struct xp_call_slot *)rings->memory;
 }
 
-static struct xp_ring_owners *owners(const struct xp_call_rings *rings)
-{
-	return (struct xp_ring_owners *)(rings->memory + XP_CALL_OWNERS_AT);
-}
-
 /* Offset of a ring in the memory. */
 static size_t ring_offset(const struct xp_call_rings *rings, size_t index)
 {
@@ -110,42 +102,16 @@ static int take_pages(uint8_t *start, size_t bytes)
 	return errno == EFAULT ? -ENOMEM : -errno;
 }
 
-uint64_t xp_ring_owners_records(const struct xp_ring_owners *owners)
+/*
+ * Only what lets threads in: one that stands in the stub since an earlier recording goes on with the ring and the mask
+ * that it finds.
+ */
+static void close_slots(const struct xp_call_rings *rings)
 {
-	uint32_t records = __atomic_load_n(&owners->ring_records, __ATOMIC_RELAXED);
-
-	return records & (records - 1) || records < WRAPPING_BYTES_MIN / XP_CALL_RECORD_BYTES ||
-		       records > XP_CALL_RING_BYTES_MAX / XP_CALL_RECORD_BYTES
-		   ? XP_CALL_RING_RECORDS
-		   : records;
-}
-
-uint64_t xp_ring_owners_count(const struct xp_ring_owners *left, const struct xp_call_slot *slots)
-{
-	const uint64_t records = xp_ring_owners_records(left);
-	uint64_t count = 0;
-
-	for (size_t i = 0; i < XP_CALL_RINGS_MAX && (left->recording[0] | left->recording[1]); i++) {
-		uint32_t slot = left->list[i].slot;
-		uint64_t calls = slot < XP_CALL_SLOTS && left->list[i].tid ? slots[slot].head - left->list[i].taken : 0;
-
-		if (left->wraps)
-			calls = XP_MIN(calls, records);
-		count += calls <= records ? calls : 0;
+	for (size_t i = 0; i < XP_CALL_SLOTS; i++) {
+		__atomic_store_n(&table(rings)[i].key, 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&table(rings)[i].limit, 0, __ATOMIC_RELEASE);
 	}
-	return count;
-}
-
-/* What an earlier recording has left there is not ours. */
-static int begin_recording(struct xp_call_rings *rings)
-{
-	if (getrandom(rings->recording, sizeof(rings->recording), 0) != sizeof(rings->recording))
-		return -EIO;
-	rings->dropped = xp_ring_owners_count(owners(rings), table(rings));
-	memset(owners(rings), 0, sizeof(*owners(rings)));
-	owners(rings)->ring_records = XP_CALL_RING_RECORDS;
-	memcpy(owners(rings)->recording, rings->recording, sizeof(rings->recording));
-	return 0;
 }
 
 /* The process may take the pages away at any time: nothing is read or written there before they are guarded. */
@@ -154,21 +120,18 @@ static int begin_guarded(struct xp_call_rings *rings)
 	int err;
 
 	rings->pages = (struct xp_shared_pages){ .start = rings->memory, .bytes = XP_CALL_RINGS_BYTES };
-	if (!may_take(FIXED_BYTES))
+	if (!may_take(XP_CALL_TABLE_BYTES))
 		return -ENOMEM;
 	err = xp_shared_pages_guard(&rings->pages);
-	if (err) {
-		give_up_bytes(FIXED_BYTES);
-		return err;
-	}
-	err = take_pages(rings->memory, XP_CALL_TABLE_BYTES)
-		  ?: take_pages(rings->memory + XP_CALL_OWNERS_AT, XP_CALL_OWNERS_BYTES)
-		  ?: begin_recording(rings);
+	if (!err)
+		err = take_pages(rings->memory, XP_CALL_TABLE_BYTES);
+	if (!err)
+		close_slots(rings);
 	if (!err && xp_call_rings_torn(rings))
 		err = -ENOMEM;
 	if (err) {
 		xp_shared_pages_forget(&rings->pages);
-		give_up_bytes(FIXED_BYTES);
+		give_up_bytes(XP_CALL_TABLE_BYTES);
 	}
 	return err;
 }
@@ -192,14 +155,6 @@ int xp_call_rings_new(struct xp_call_rings **result, int fd, uint64_t address, c
 		close(fd);
 		return err;
 	}
-	/*
-	 * Only what lets threads in: one that stands in the stub since an earlier recording goes on with the ring and
-	 * the mask that it finds.
-	 */
-	for (size_t i = 0; i < XP_CALL_SLOTS; i++) {
-		__atomic_store_n(&table(rings)[i].key, 0, __ATOMIC_RELAXED);
-		__atomic_store_n(&table(rings)[i].limit, 0, __ATOMIC_RELEASE);
-	}
 	rings->ring_bytes = XP_CALL_RING_BYTES;
 	rings->max = XP_CALL_RINGS_MAX;
 	rings->fd = fd;
@@ -221,8 +176,6 @@ void xp_call_rings_wrap(struct xp_call_rings *rings, uint64_t bytes, size_t thre
 		rings->ring_bytes *= 2;
 	rings->max = XP_MIN(XP_CALL_RINGS_MAX, all / rings->ring_bytes);
 	rings->wraps = true;
-	owners(rings)->ring_records = (uint32_t)(rings->ring_bytes / XP_CALL_RECORD_BYTES);
-	owners(rings)->wraps = 1;
 }
 
 struct xp_call_rings *xp_call_rings_share(struct xp_call_rings *rings)
@@ -237,11 +190,10 @@ void xp_call_rings_free(struct xp_call_rings *rings)
 		return;
 	xp_call_rings_stop(rings);
 	xp_call_rings_forget(rings);
-	memset(owners(rings), 0, sizeof(*owners(rings)));
 	xp_shared_pages_forget(&rings->pages);
 	munmap(rings->memory, XP_CALL_RINGS_BYTES);
 	xp_ring_pages_give_back(rings->fd);
-	give_up_bytes(FIXED_BYTES + rings->clean * rings->ring_bytes);
+	give_up_bytes(XP_CALL_TABLE_BYTES + rings->clean * rings->ring_bytes);
 	close(rings->fd);
 	free(rings);
 }
@@ -300,60 +252,12 @@ static void set_key(struct xp_call_rings *rings, size_t index)
 	rings->list[index].free_tsc = 0;
 }
 
-static void set_owner(struct xp_call_rings *rings, size_t index)
-{
-	const struct xp_thread_ring *ring = &rings->list[index];
-	struct xp_ring_owner *owner = &owners(rings)->list[index];
-
-	*owner = (struct xp_ring_owner){ .tid = (uint32_t)rings->tids[index],
-					 .slot = (uint32_t)(ring->ring.slot - table(rings)),
-					 .since_tsc = ring->since_tsc,
-					 .taken = ring->ring.next,
-					 .stored = ring->ring.next };
-}
-
-void xp_call_rings_note_taken(struct xp_call_rings *rings, const struct xp_thread_ring *ring)
-{
-	owners(rings)->list[index_of(rings, ring)].taken = ring->ring.next;
-}
-
-void xp_call_rings_note_stored(struct xp_call_rings *rings)
-{
-	for (size_t i = 0; i < rings->count; i++)
-		owners(rings)->list[i].stored = rings->list[i].ring.next;
-}
-
-void xp_call_rings_begin_log(struct xp_call_rings *rings)
-{
-	for (size_t i = 0; i < rings->count; i++)
-		rings->list[i].next_logged = rings->list[i].ring.next;
-}
-
-void xp_call_rings_note_logged(struct xp_call_rings *rings)
-{
-	for (size_t i = 0; i < rings->count; i++)
-		owners(rings)->list[i].stored = XP_MAX(owners(rings)->list[i].stored, rings->list[i].next_logged);
-}
-
 static void clear_key(struct xp_thread_ring *ring)
 {
 	if (ring->free_tsc)
 		return;
 	__atomic_store_n(&ring->ring.slot->key, 0, __ATOMIC_RELEASE);
 	ring->free_tsc = xp_clock_now_tsc();
-}
-
-void xp_call_rings_note_directory(struct xp_call_rings *rings, int dir_fd)
-{
-	char link[32], path[XP_RING_DIRECTORY_BYTES];
-	ssize_t length;
-
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", dir_fd);
-	length = readlink(link, path, sizeof(path));
-	if (length < 0 || (size_t)length == sizeof(path)) /* perhaps cut off */
-		length = 0;
-	memset(path + length, 0, sizeof(path) - (size_t)length);
-	memcpy(owners(rings)->directory, path, sizeof(path));
 }
 
 /*
@@ -443,7 +347,6 @@ static void bind_ring(struct xp_call_rings *rings, pid_t tid, uint64_t fs_base, 
 		xp_call_ring_drop_short(&ring->ring, rings->min_ticks);
 	rings->tids[index] = tid;
 	rings->fs_bases[index] = fs_base;
-	set_owner(rings, index);
 	/* Before the thread records there. */
 	tell_programs(rings, index);
 	set_key(rings, index);
@@ -465,7 +368,6 @@ void xp_call_rings_begin(struct xp_call_rings *rings, pid_t tid, uint64_t fs_bas
 	} else if (!ring->shared) {
 		rings->tids[index] = tid;
 		ring->since_tsc = tsc;
-		set_owner(rings, index);
 		set_key(rings, index);
 	}
 }

@@ -32,7 +32,6 @@
 #define XP_CALL_RING_RECORDS 16384u
 #define XP_CALL_RING_BYTES ((size_t)XP_CALL_RING_RECORDS * XP_CALL_RECORD_BYTES)
 #define XP_CALL_TABLE_BYTES ((size_t)XP_CALL_SLOTS * XP_CALL_SLOT_BYTES)
-#define XP_CALL_OWNERS_BYTES 12288u
 /* The memory of a flight recorder is for this many threads at least. */
 #define XP_CALL_RINGS_WRAPPING_MIN 16
 #define XP_CALL_RING_BYTES_MAX (XP_CALL_RINGS_MAX * XP_CALL_RING_BYTES / XP_CALL_RINGS_WRAPPING_MIN)
@@ -40,40 +39,14 @@
  * Behind the rings, there is room for the largest one. A thread that was preempted in the stub goes on with the mask of
  * an earlier recording, but with the ring of this one, which may be smaller and the last.
  */
-#define XP_CALL_OWNERS_AT (XP_CALL_TABLE_BYTES + XP_CALL_RINGS_MAX * XP_CALL_RING_BYTES + XP_CALL_RING_BYTES_MAX)
 /* Size of the memfd and its mappings, at XP_STUB_SLOTS_TABLE behind a stub. */
-#define XP_CALL_RINGS_BYTES (XP_CALL_OWNERS_AT + XP_CALL_OWNERS_BYTES)
-
-/* Behind the rings: what xp_left_rings (left_rings.h) needs to know when xprof was killed. The process can change it.
- */
-struct xp_ring_owner {
-	uint32_t tid; /* 0: nobody has used the ring */
-	uint32_t slot;
-	uint64_t since_tsc;
-	uint64_t taken;	 /* the next record to take */
-	uint64_t stored; /* the records before that are on disk */
-};
-#define XP_RING_DIRECTORY_BYTES 4064
-struct xp_ring_owners {
-	uint64_t recording[2]; /* a random number, which only xprof and the process know; 0: nothing is left */
-	struct xp_ring_owner list[XP_CALL_RINGS_MAX];
-	/* Path of the recording, for `xprof recover -p`. "": its spool does not say yet what the rings hold. */
-	char directory[XP_RING_DIRECTORY_BYTES];
-	uint32_t ring_records; /* of each ring */
-	uint32_t wraps;	       /* as in struct xp_call_rings */
-};
-_Static_assert(sizeof(struct xp_ring_owners) <= XP_CALL_OWNERS_BYTES, "they have their own pages");
-/* How many records a ring has. The usual number if the process has written an impossible one. */
-uint64_t xp_ring_owners_records(const struct xp_ring_owners *owners);
-/* How many calls are left in the rings, as far as the process says the truth: at most what fits. */
-uint64_t xp_ring_owners_count(const struct xp_ring_owners *owners, const struct xp_call_slot *slots);
+#define XP_CALL_RINGS_BYTES (XP_CALL_TABLE_BYTES + XP_CALL_RINGS_MAX * XP_CALL_RING_BYTES + XP_CALL_RING_BYTES_MAX)
 
 /* The ring of one thread. */
 struct xp_thread_ring {
 	struct xp_call_ring ring;
 	bool told;	      /* BPF knows the slot */
 	uint64_t next_before; /* for the caller: ring.next at an earlier time */
-	uint64_t next_logged; /* the same, when a log of a flight recorder was begun */
 	uint64_t since_tsc;   /* when it was bound: events from before that change nothing */
 	pid_t left_tid;	      /* set by the caller: a thread that has ended, and may have left calls; 0: none */
 	uint64_t free_tsc;    /* its key was taken away then, to be used for another thread; 0: it has its key */
@@ -104,16 +77,14 @@ struct xp_call_rings {
 	struct xp_shared_pages pages; /* the same, guarded: see xp_call_rings_torn() */
 	size_t clean; /* so many of the first rings have their pages, and those that are not used yet are zero */
 	int fd;
-	uint64_t recording[2]; /* as in struct xp_ring_owners */
-	uint64_t dropped;      /* calls that a killed xprof had left there */
-	uint64_t address;      /* of the memory in the process */
-	bool bound;	       /* set by the caller: the threads that existed have their rings */
-	bool refused;	       /* a thread found no room, and tells again when there is some */
-	bool stopped;	       /* no thread has a key any more */
-	bool given_up;	       /* set by the caller: no thread gets a ring any more */
-	size_t ring_bytes;     /* of each */
-	size_t max;	       /* of their number */
-	bool wraps;	       /* see xp_call_rings_wrap() */
+	uint64_t address;   /* of the memory in the process */
+	bool bound;	    /* set by the caller: the threads that existed have their rings */
+	bool refused;	    /* a thread found no room, and tells again when there is some */
+	bool stopped;	    /* no thread has a key any more */
+	bool given_up;	    /* set by the caller: no thread gets a ring any more */
+	size_t ring_bytes;  /* of each */
+	size_t max;	    /* of their number */
+	bool wraps;	    /* see xp_call_rings_wrap() */
 	uint64_t min_ticks; /* set by the caller before the first thread: the stub takes shorter calls back; 0: none */
 };
 
@@ -155,15 +126,6 @@ void xp_call_rings_end(struct xp_call_rings *rings, pid_t tid);
 /* A thread's ring, and that of an fs base; NULL if there is none. */
 struct xp_thread_ring *xp_call_rings_of(struct xp_call_rings *rings, pid_t tid);
 struct xp_thread_ring *xp_call_rings_at(struct xp_call_rings *rings, uint64_t fs_base);
-
-/* Calls were taken from a ring. All that were taken are on disk. */
-void xp_call_rings_note_taken(struct xp_call_rings *rings, const struct xp_thread_ring *ring);
-void xp_call_rings_note_stored(struct xp_call_rings *rings);
-/* The same for a flight recorder: a log of all that was taken is begun, and it is on disk. */
-void xp_call_rings_begin_log(struct xp_call_rings *rings);
-void xp_call_rings_note_logged(struct xp_call_rings *rings);
-/* The spool in this directory says what the rings hold. */
-void xp_call_rings_note_directory(struct xp_call_rings *rings, int dir_fd);
 
 /*
  * Prepares the rings of ended threads for other threads. done_tsc: all events and records before it have been taken, so

@@ -2,7 +2,6 @@
 /* The stub that the sleds of an object call, and the uprobes on it. */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,11 +117,6 @@ static struct xp_call_rings *get_rings(struct xp_patch_work *work, struct xp_stu
 		int err =
 		    xp_call_rings_new(&rings, fd, place->address + XP_STUB_SLOTS_TABLE, work->patch->options.programs);
 
-		if (!err && rings->dropped)
-			xp_warn("process %d: %" PRIu64
-				" records of calls that a killed xprof had left in its memory are dropped; "
-				"`xprof recover` would have saved them",
-				work->pid, rings->dropped);
 		if (!err) {
 			rings->pid = work->pid;
 			if (work->patch->options.flight_bytes)

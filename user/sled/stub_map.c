@@ -120,14 +120,6 @@ static int open_rings(pid_t pid, uint64_t stub)
 	return fd;
 }
 
-/* Returns the descriptor or -1. A file that is not there, or is not ours, is no error. */
-static int opened(struct xp_stub_map *map, int fd)
-{
-	if (fd < 0 && fd != -ENOENT && fd != -ESTALE && fd != -ENOEXEC)
-		map->unopened = fd;
-	return XP_MAX(fd, -1);
-}
-
 int xp_stub_map_read(struct xp_stub_map *map, pid_t pid)
 {
 	struct xp_mappings mappings;
@@ -142,12 +134,12 @@ int xp_stub_map_read(struct xp_stub_map *map, pid_t pid)
 
 		if (!is_stub(mapping))
 			continue;
-		place.fd = opened(map, open_stub(pid, mapping));
+		place.fd = open_stub(pid, mapping);
 		if (place.fd < 0)
 			continue;
 		place.alive = is_alive(pid, place.address);
 		err = xp_stub_verify(place.fd) ? 0 : 1;
-		place.rings = err ? -1 : opened(map, open_rings(pid, place.address));
+		place.rings = err ? -1 : XP_MAX(open_rings(pid, place.address), -1);
 		err = err ?: add(map, &place);
 		if (err)
 			xp_stub_close(&place);

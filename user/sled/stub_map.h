@@ -28,7 +28,6 @@ struct xp_stub_place {
 struct xp_stub_map {
 	struct xp_stub_place *list;
 	size_t count;
-	int unopened; /* -errno of a file that may be a stub or its call rings, and could not be opened; 0: none */
 };
 
 /*

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,27 +58,14 @@ static int read_stat(pid_t pid, struct stat_line *line)
 	return n > 0 ? parse_stat(text, line) : -ESRCH;
 }
 
-int xp_target_find_start_time(pid_t pid, uint64_t *start_time)
-{
-	struct stat_line line;
-	int err = read_stat(pid, &line);
-
-	*start_time = 0;
-	/* With the mount option hidepid, /proc does not show the processes of other users. */
-	if (err)
-		return err == -ESRCH && kill(pid, 0) && errno == EPERM ? -EACCES : err;
-	/* A zombie that waits for its parent has ended too, unless only its first thread has ended. */
-	if (line.state == 'Z' && line.threads <= 1)
-		return -ESRCH;
-	*start_time = line.start_time;
-	return 0;
-}
-
 uint64_t xp_target_start_time(pid_t pid)
 {
-	uint64_t start_time;
+	struct stat_line line;
 
-	return xp_target_find_start_time(pid, &start_time) ? 0 : start_time;
+	/* A zombie that waits for its parent has ended too, unless only its first thread has ended. */
+	if (read_stat(pid, &line) || (line.state == 'Z' && line.threads <= 1))
+		return 0;
+	return line.start_time;
 }
 
 #define PF_EXITING 0x4 /* include/linux/sched.h */

@@ -40,9 +40,7 @@ pid_t xp_target_next(DIR *list);
 /* The process (thread group) of a thread, or 0 if it is unknown. */
 pid_t xp_target_process(pid_t tid);
 
-/* The start time only. Returns 0 or -errno: -ESRCH if there is no such process or only a zombie. */
-int xp_target_find_start_time(pid_t pid, uint64_t *start_time);
-/* The same, 0 for any error. */
+/* The start time only; 0 if there is no such process or only a zombie, and for any error. */
 uint64_t xp_target_start_time(pid_t pid);
 
 /* CPU time of all threads of the process; 0 if it has ended. */

@@ -231,12 +231,9 @@ static int end_threads(struct xp_process *process)
 
 static int flush_spool(struct xp_process *process)
 {
-	xp_process_note_rings(process);
 	if (!process->log.spool || process->log.error)
 		return 0;
 	process->log.error = xp_spool_flush(process->log.spool);
-	if (process->rings && !process->all->flight_bytes && !process->log.error)
-		xp_call_rings_note_stored(process->rings);
 	return process->log.error;
 }
 

@@ -9,7 +9,6 @@
 #include "base/file_name.h"
 #include "base/u64_map.h"
 #include "base/util.h"
-#include "sled/call_rings.h"
 #include "trace/flight_writer.h"
 #include "trace/process.h"
 #include "trace/process_log.h"
@@ -28,7 +27,6 @@ const char *xp_flight_cause_name(enum xp_flight_cause cause)
 /* Context of a job, returned with the log. */
 struct errand {
 	struct xp_process *process;
-	unsigned int number; /* of the log */
 	struct xp_flight_log log;
 };
 
@@ -68,10 +66,7 @@ static int write_flight(struct xp_process *process, enum xp_flight_cause cause)
 	}
 	xp_file_base_name(base, sizeof(base), process->comm, process->pid, process->image);
 	snprintf(job->name, sizeof(job->name), "%s.flight%u.fdr", base, ++process->flights.begun);
-	if (process->rings)
-		xp_call_rings_begin_log(process->rings);
 	errand->process = process;
-	errand->number = process->flights.begun;
 	errand->log.cause = cause;
 	errand->log.signal = process->signal;
 	errand->log.at_tsc = xp_clock_now_tsc();
@@ -219,7 +214,6 @@ int xp_process_end_flight(struct xp_process *process)
 	forget_slow(process);
 	xp_flight_free(process->flights.memory);
 	process->flights.memory = NULL;
-	xp_process_drop_spool(process);
 	return err;
 }
 
@@ -227,7 +221,6 @@ int xp_process_finish_flight(struct xp_process *process)
 {
 	int err = write_flight(process, process->flights.slow ? XP_FLIGHT_TRIGGER : XP_FLIGHT_END);
 
-	xp_process_drop_spool(process);
 	if (!err && process->flights.count && !process->log.error)
 		err = xp_process_name_functions(process);
 	process->log.error = process->log.error ?: err;
@@ -293,9 +286,6 @@ static int take_back(struct xp_flight_job *job, xp_flight_done done, void *arg)
 	struct xp_flight_log *log = &errand->log;
 	int err = settle(process, &job->result, !job->error);
 
-	/* A later log has what was taken since. */
-	if (!job->error && process->rings && errand->number == process->flights.begun)
-		xp_call_rings_note_logged(process->rings);
 	if (job->error || job->result.share_count) {
 		memcpy(log->name, job->name, sizeof(log->name));
 		log->error = job->error;

@@ -13,7 +13,6 @@
 #include "base/own_file.h"
 #include "base/util.h"
 #include "elf/instr_map.h"
-#include "sled/call_rings.h"
 #include "trace/process.h"
 
 struct xp_log_info xp_process_log_info(const struct xp_process *process)
@@ -64,78 +63,8 @@ static void note_objects(struct xp_process *process)
 		note.object.build_id_bytes = XP_MIN(table->build_id_bytes, sizeof(note.object.build_id));
 		memcpy(note.object.build_id, table->build_id, note.object.build_id_bytes);
 		memcpy(note.bytes + sizeof(note.object), range->object->path, length);
-		process->log.error =
-		    xp_spool_note(process->log.spool, XP_SPOOL_NOTE_OBJECT, 0, &note, sizeof(note.object) + length);
+		process->log.error = xp_spool_note(process->log.spool, &note.object, sizeof(note.object) + length);
 	}
-}
-
-/* With call rings, a thread may go on after xprof was killed. */
-static int note_stack(struct xp_process *process, const struct xp_thread *thread)
-{
-	if (!process->rings || !thread->depth || thread->depth > XP_SPOOL_STACK_MAX)
-		return 0;
-	return xp_spool_note(process->log.spool, XP_SPOOL_NOTE_STACK, thread->tid, thread->frames,
-			     thread->depth * sizeof(*thread->frames));
-}
-
-/* One that is too long is left out: the rings cannot be found then. */
-static int note_ranges(struct xp_process *process)
-{
-	const struct xp_functions *functions = &process->functions;
-	size_t bytes = sizeof(struct xp_spool_rings) + functions->range_count * sizeof(struct xp_spool_range);
-	struct xp_spool_rings *note = bytes <= XP_SPOOL_CHUNK_MAX ? calloc(1, bytes) : NULL;
-	int err;
-
-	if (!note)
-		return bytes <= XP_SPOOL_CHUNK_MAX ? -ENOMEM : 0;
-	*note = (struct xp_spool_rings){ .start_time = process->start_time,
-					 .min_ticks = process->all->min_ticks,
-					 .range_count = functions->range_count };
-	memcpy(note->recording, process->rings->recording, sizeof(note->recording));
-	for (size_t i = 0; i < functions->range_count; i++) {
-		const struct xp_range *range = &functions->ranges[i];
-
-		note->ranges[i] = (struct xp_spool_range){ range->fn_base, range->function_count, range->fdr_base, 0,
-							   range->sleds.begin_tsc };
-	}
-	err = xp_spool_note(process->log.spool, XP_SPOOL_NOTE_RINGS, 0, note, bytes);
-	free(note);
-	return err;
-}
-
-int xp_process_note_rings(struct xp_process *process)
-{
-	struct xp_process_log *log = &process->log;
-
-	if (!process->rings || log->error || log->noted_ranges == process->functions.range_count)
-		return log->error;
-	log->noted_ranges = process->functions.range_count;
-	if (!log->spool)
-		log->error = open_spool(process);
-	if (!log->error)
-		log->error = note_ranges(process);
-	if (!log->error)
-		note_objects(process);
-	/* With a note that is still in the buffer, a kill leaves a spool that does not name the rings. */
-	if (!log->error)
-		log->error = xp_spool_flush(log->spool);
-	if (!log->error)
-		xp_call_rings_note_directory(process->rings, process->all->dir_fd);
-	/* A flight recorder does well without a spool. */
-	if (log->error && process->all->flight_bytes) {
-		xp_warn("process %d (%s): should xprof be killed, `xprof recover` will not find its calls: %s",
-			process->pid, process->comm, strerror(-log->error));
-		xp_process_drop_spool(process);
-		log->error = 0;
-	}
-	return log->error;
-}
-
-void xp_process_drop_spool(struct xp_process *process)
-{
-	xp_spool_drop(process->log.spool);
-	process->log.spool = NULL;
-	process->log.noted_objects = 0; /* another one has to name them all */
 }
 
 int xp_process_spool_chunk(struct xp_process *process, struct xp_thread *thread)
@@ -146,8 +75,6 @@ int xp_process_spool_chunk(struct xp_process *process, struct xp_thread *thread)
 		note_objects(process);
 	if (!process->log.error)
 		process->log.error = xp_spool_append(process->log.spool, thread->tid, thread->name, &thread->enc);
-	if (!process->log.error)
-		process->log.error = note_stack(process, thread);
 	return process->log.error;
 }
 

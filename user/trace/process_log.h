@@ -8,25 +8,17 @@
 #include "trace/thread.h"
 
 struct xp_process_log {
-	struct xp_spool *spool;		  /* opened with the first chunk or note, until the log is made of it */
+	struct xp_spool *spool;		  /* opened with the first chunk, until the log is made of it */
 	char name[XP_SPOOL_NAME_MAX + 1]; /* name of the finished log; "" before */
 	uint64_t bytes;			  /* size of the log, including holes */
 	unsigned int version;
 	int error;	      /* error of the spool or the files: the log is incomplete */
 	char side_name[64];   /* name of the side ELF; "" if none is needed */
-	size_t noted_ranges;  /* ranges in the spool's last note of call rings; 0: there is none */
 	size_t noted_objects; /* ranges whose objects the spool has notes of */
 };
 
 /* Stores a thread's chunk. Returns 0 or the first error, which is kept in process->log.error. */
 int xp_process_spool_chunk(struct xp_process *process, struct xp_thread *thread);
-/*
- * Notes in the spool what is needed to find the process's call rings if xprof is killed, unless it is there. Call it as
- * soon as the process has rings and functions. Returns the same.
- */
-int xp_process_note_rings(struct xp_process *process);
-/* Removes the spool: a flight recorder has it for these notes only. */
-void xp_process_drop_spool(struct xp_process *process);
 /* Makes the files, after all threads have ended. Returns the same. */
 int xp_process_finish_log(struct xp_process *process);
 

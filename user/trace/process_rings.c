@@ -47,10 +47,7 @@
 static int take_calls(struct xp_process *process, struct xp_thread_ring *ring, pid_t tid,
 		      const struct xp_call_range *range)
 {
-	int err = (ring->ring.wraps ? xp_ring_window_take : xp_ring_calls_take)(process, ring, tid, range);
-
-	xp_call_rings_note_taken(process->rings, ring);
-	return err;
+	return (ring->ring.wraps ? xp_ring_window_take : xp_ring_calls_take)(process, ring, tid, range);
 }
 
 /* Counts what was reserved and never committed, for a thread or for a process. */

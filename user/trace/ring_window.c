@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/util.h"
-#include "trace/earlier_calls.h"
 #include "trace/ring_calls.h"
 
 #define WINDOW_CALLS 16 /* a window takes as long as so many calls, and longer if there are some */
@@ -41,26 +41,75 @@ static int copy_calls(struct window *window, const struct xp_call_range *range)
 	return window->calls ? 0 : -ENOMEM;
 }
 
-static bool convert(void *arg, const struct xp_ring_call *from, struct xp_call *to)
+static int discard_chunk(void *arg, struct xp_thread *thread)
 {
-	return xp_ring_call_convert(arg, from, to, false);
+	(void)arg;
+	(void)thread;
+	return 0;
 }
 
+/* Of older calls that are not known. */
+struct exits {
+	struct xp_open_call *list; /* of the innermost call first */
+	size_t count;
+	size_t room;
+};
+
+static int add_exit(struct exits *exits, struct xp_call call)
+{
+	if (exits->count == XP_FRAMES_MAX)
+		return 0;
+	if (XP_ARRAY_RESERVE(exits->list, exits->room, exits->count + 1))
+		return -ENOMEM;
+	exits->list[exits->count++] = (struct xp_open_call){ call.word & XP_FN_MAX, call.slot };
+	return 0;
+}
+
+/* A thread that knows none of the older calls has no use for their exits. The work is bounded. */
+static int find_exits(const struct window *window, struct exits *exits)
+{
+	const struct xp_thread_options options = { .sink = discard_chunk };
+	struct xp_process *process = window->process;
+	const uint64_t frames_max = XP_RING_WORK - XP_MIN(process->reading.work, XP_RING_WORK);
+	struct xp_thread *thread;
+	int err = xp_thread_new(&thread, &options, 0);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < window->count && !err && thread->search.frames < frames_max; i++) {
+		uint64_t unmatched = thread->counts.filtered[XP_FILTER_UNMATCHED_EXIT];
+		struct xp_call call;
+
+		if (!xp_ring_call_convert(process, &window->calls[i], &call, false))
+			continue;
+		err = xp_thread_put(thread, window->calls[i].cpu, call);
+		if (!err && thread->counts.filtered[XP_FILTER_UNMATCHED_EXIT] > unmatched)
+			err = add_exit(exits, call);
+	}
+	xp_ring_count_work(process, thread->search.frames);
+	xp_thread_free(thread);
+	return err;
+}
+
+/*
+ * The calls of the window begin inside older ones, which are not known. Those that have ended since are known by their
+ * exits: the thread enters them. The others are not known to be open.
+ */
 static int begin_inside(struct window *window)
 {
-	struct xp_process *process = window->process;
-	const uint64_t done = process->reading.work;
-	const struct xp_newest_calls calls = {
-		.list = window->calls,
-		.count = window->count,
-		.convert = convert,
-		.arg = process,
-		.frames_max = XP_RING_WORK - XP_MIN(done, XP_RING_WORK),
-	};
-	uint64_t frames;
-	int err = xp_earlier_calls_enter(window->thread, &calls, &frames);
+	struct exits exits = { 0 };
+	int err = window->count ? find_exits(window, &exits) : 0;
 
-	xp_ring_count_work(process, frames);
+	for (size_t i = 0; i < exits.count / 2; i++) {
+		struct xp_open_call inner = exits.list[i];
+
+		exits.list[i] = exits.list[exits.count - 1 - i];
+		exits.list[exits.count - 1 - i] = inner;
+	}
+	if (!err && window->count)
+		err = xp_thread_skip(window->thread, exits.list, (uint32_t)exits.count, window->calls[0].cpu,
+				     window->calls[0].tsc);
+	free(exits.list);
 	return err;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Takes the newest calls of a call ring that wraps (sled/call_ring.h), for a flight recorder: those since the last time
- * that were not overwritten. If some were, see earlier_calls.h.
+ * that were not overwritten.
  */
 #ifndef XPROF_TRACE_RING_WINDOW_H
 #define XPROF_TRACE_RING_WINDOW_H

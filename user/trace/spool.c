@@ -149,14 +149,6 @@ int xp_spool_flush(struct xp_spool *spool)
 	return err;
 }
 
-int xp_spool_cut(struct xp_spool *spool, uint64_t bytes)
-{
-	spool->used = 0;
-	spool->pos = bytes;
-	spool->error = ftruncate(spool->fd, (off_t)bytes) ? -errno : 0;
-	return spool->error;
-}
-
 uint64_t xp_spool_bytes(const struct xp_spool *spool)
 {
 	return spool->pos + spool->used;
@@ -187,9 +179,9 @@ int xp_spool_append(struct xp_spool *spool, int32_t tid, const char *name, const
 	return 0;
 }
 
-int xp_spool_note(struct xp_spool *spool, enum xp_spool_note kind, int32_t tid, const void *note, size_t bytes)
+int xp_spool_note(struct xp_spool *spool, const struct xp_spool_object *note, size_t bytes)
 {
-	struct xp_spool_frame frame = { .magic = XP_SPOOL_NOTE_MAGIC, .tid = tid };
+	struct xp_spool_frame frame = { .magic = XP_SPOOL_NOTE_MAGIC, .flags = XP_SPOOL_NOTE_OBJECT };
 	int err = spool->error;
 
 	if (!err && bytes > XP_SPOOL_CHUNK_MAX)
@@ -199,8 +191,7 @@ int xp_spool_note(struct xp_spool *spool, enum xp_spool_note kind, int32_t tid, 
 	if (err)
 		return err;
 	frame.chunk_bytes = bytes;
-	frame.flags = kind;
-	frame.first_tsc = crc32(0, note, bytes);
+	frame.first_tsc = crc32(0, (const Bytef *)note, bytes);
 	frame.check = xp_spool_frame_check(&frame);
 	memcpy(spool->buffer + spool->used, &frame, sizeof(frame));
 	memcpy(spool->buffer + spool->used + sizeof(frame), note, bytes);
@@ -208,43 +199,10 @@ int xp_spool_note(struct xp_spool *spool, enum xp_spool_note kind, int32_t tid, 
 	return 0;
 }
 
-int xp_spool_reopen(struct xp_spool **out, int dir_fd, const char *name, uint64_t patience_ns, pid_t *pid,
-		    const struct xp_spool_taker *taker)
-{
-	struct xp_spool *spool = calloc(1, sizeof(*spool));
-	int err = 0;
-
-	if (!spool)
-		return -ENOMEM;
-	spool->dir_fd = fcntl(dir_fd, F_DUPFD_CLOEXEC, 0);
-	spool->name = strdup(name);
-	spool->fd = xp_spool_open(dir_fd, name, patience_ns);
-	if (spool->fd < 0)
-		err = spool->fd;
-	else if (!spool->name)
-		err = -ENOMEM;
-	else
-		err = xp_spool_read(spool->fd, name, pid, &spool->pos, taker);
-	if (!err && ftruncate(spool->fd, (off_t)spool->pos))
-		err = -errno;
-	if (err)
-		xp_spool_free(spool);
-	else
-		*out = spool;
-	return err;
-}
-
 int xp_spool_finish(struct xp_spool *spool, struct xp_spool_result *result)
 {
 	xp_spool_flush(spool); /* an error leaves a shorter spool, and the caller sees the counts */
 	return xp_spool_lay_out(spool->dir_fd, spool->name, spool->fd, true, NULL, result);
-}
-
-void xp_spool_drop(struct xp_spool *spool)
-{
-	if (spool)
-		unlinkat(spool->dir_fd, spool->name, 0);
-	xp_spool_free(spool);
 }
 
 void xp_spool_free(struct xp_spool *spool)

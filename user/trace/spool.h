@@ -37,25 +37,10 @@ int xp_spool_create(struct xp_spool **spool, int dir_fd, const char *name, const
  * written; some accepted chunks may be lost. xp_spool_finish() reports what was kept.
  */
 int xp_spool_append(struct xp_spool *spool, int32_t tid, const char *name, const struct xp_fdr_enc *enc);
-/*
- * Adds a note (enum xp_spool_note) of at most XP_SPOOL_CHUNK_MAX bytes. Errors as above. A reader of the spool gets
- * notes and chunks in their order.
- */
-int xp_spool_note(struct xp_spool *spool, enum xp_spool_note kind, int32_t tid, const void *note, size_t bytes);
+/* Adds a note about an object: struct xp_spool_object, of at most XP_SPOOL_CHUNK_MAX bytes. Errors as above. */
+int xp_spool_note(struct xp_spool *spool, const struct xp_spool_object *note, size_t bytes);
 /* Writes the buffer (up to 256 KiB), so that a crash does not lose it. */
 int xp_spool_flush(struct xp_spool *spool);
-/*
- * Opens a spool that a crash has left, to add to it. taker: called for its notes and, with kind 0, for its chunks.
- * Returns 0 or -errno, as xp_spool_recover() does; *pid is set on success.
- */
-struct xp_spool_taker {
-	int (*take)(void *arg, int kind, int32_t tid, uint64_t tsc, const uint8_t *bytes, size_t size);
-	void *arg;
-};
-int xp_spool_reopen(struct xp_spool **spool, int dir_fd, const char *name, uint64_t patience_ns, pid_t *pid,
-		    const struct xp_spool_taker *taker);
-/* Drops all frames from this offset on, and the error of a write. Returns 0 or -errno. */
-int xp_spool_cut(struct xp_spool *spool, uint64_t bytes);
 /* The size of the stored data, in bytes; the log is about as long. */
 uint64_t xp_spool_bytes(const struct xp_spool *spool);
 
@@ -67,7 +52,5 @@ uint64_t xp_spool_bytes(const struct xp_spool *spool);
  */
 int xp_spool_finish(struct xp_spool *spool, struct xp_spool_result *result);
 void xp_spool_free(struct xp_spool *spool);
-/* The same, and removes the file. */
-void xp_spool_drop(struct xp_spool *spool);
 
 #endif

@@ -60,20 +60,11 @@ struct xp_spool_frame {
 _Static_assert(sizeof(struct xp_spool_frame) == 48, "no padding");
 
 /*
- * A note: a frame with XP_SPOOL_NOTE_MAGIC whose flags are one of these, and whose first_tsc is the crc32 of what
- * follows. Notes are not for the log, but for ring_recovery.h and for the manifest of a recovered recording.
+ * A note: a frame with XP_SPOOL_NOTE_MAGIC whose first_tsc is the crc32 of what follows. If its flags are
+ * XP_SPOOL_NOTE_OBJECT, that is a struct xp_spool_object. Notes are not for the log, but for the manifest of a recovered
+ * recording.
  */
-enum xp_spool_note {
-	XP_SPOOL_NOTE_RINGS = 1,  /* struct xp_spool_rings: the last one counts */
-	XP_SPOOL_NOTE_STACK = 2,  /* struct xp_open_call[]: the open calls of tid after the chunk before */
-	XP_SPOOL_NOTE_OBJECT = 3, /* struct xp_spool_object */
-	/* Empty. Between the two are calls that the process still holds, too; without the second, only some of them. */
-	XP_SPOOL_NOTE_TAKING = 4,
-	XP_SPOOL_NOTE_TAKEN = 5,
-};
-
-/* A deeper stack is not noted: the note might be longer than the chunk. */
-#define XP_SPOOL_STACK_MAX 512u
+#define XP_SPOOL_NOTE_OBJECT 3u
 
 /* An object whose functions have IDs in the log. */
 struct xp_spool_object {
@@ -83,24 +74,6 @@ struct xp_spool_object {
 	uint32_t zero;
 	uint8_t build_id[64];
 	char path[]; /* up to the end of the note */
-};
-
-/* As struct xp_range. */
-struct xp_spool_range {
-	uint32_t fn_base;
-	uint32_t function_count;
-	uint32_t fdr_base;
-	uint32_t zero;
-	uint64_t begin_tsc;
-};
-
-/* The process whose call rings may hold more. */
-struct xp_spool_rings {
-	uint64_t start_time;   /* as in struct xp_target_info */
-	uint64_t recording[2]; /* as in struct xp_ring_owners */
-	uint64_t min_ticks;
-	uint64_t range_count;
-	struct xp_spool_range ranges[];
 };
 
 static inline uint32_t xp_spool_header_check(const struct xp_spool_header *header)

@@ -116,7 +116,8 @@ static int read_note(struct reader *reader, uint64_t pos)
 	err = window_get(&reader->window, pos, frame->chunk_bytes, &data, &got);
 	if (err || got < frame->chunk_bytes || crc32(0, data, got) != frame->first_tsc)
 		return err;
-	err = reader->taker ? reader->taker->take(reader->taker->arg, (int)frame->flags, frame->tid, 0, data, got) : 0;
+	if (reader->taker && frame->flags == XP_SPOOL_NOTE_OBJECT)
+		err = reader->taker->take(reader->taker->arg, data, got);
 	return err ? err : 1;
 }
 
@@ -343,7 +344,8 @@ int xp_spool_lay_out(int dir_fd, const char *name, int fd, bool trusted, const s
 	return err;
 }
 
-int xp_spool_open(int dir_fd, const char *name, uint64_t patience_ns)
+/* Opens a spool and locks it. Returns the descriptor or -errno. */
+static int open_spool(int dir_fd, const char *name, uint64_t patience_ns)
 {
 	/* O_NONBLOCK: a FIFO of that name must not block xprof. */
 	int fd = openat(dir_fd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -364,37 +366,10 @@ int xp_spool_open(int dir_fd, const char *name, uint64_t patience_ns)
 	return err;
 }
 
-int xp_spool_read(int fd, const char *name, pid_t *pid, uint64_t *end, const struct xp_spool_taker *taker)
-{
-	struct reader reader = {
-		.window = { .fd = fd }, .with_chunks = true, .pos = XP_SPOOL_HEADER_BYTES, .taker = taker
-	};
-	struct xp_spool_header header;
-	struct xp_log_info info;
-	struct xp_chunk chunk;
-	struct stat st;
-	int err = read_header(fd, name, &header, &info), more = 1;
-
-	if (err)
-		return err;
-	if (fstat(fd, &st))
-		return -errno;
-	reader.window.end = (uint64_t)st.st_size;
-	reader.window.data = malloc(WINDOW_BYTES);
-	if (!reader.window.data)
-		return -ENOMEM;
-	while (!err && (more = next_chunk(&reader, &chunk)) > 0)
-		err = taker->take(taker->arg, 0, chunk.tid, chunk.first_tsc, chunk.data, chunk.bytes);
-	*pid = info.pid;
-	*end = reader.pos;
-	free(reader.window.data);
-	return err ? err : more;
-}
-
 int xp_spool_recover(int dir_fd, const char *name, uint64_t patience_ns, const struct xp_spool_taker *taker,
 		     struct xp_spool_result *result)
 {
-	int fd = xp_spool_open(dir_fd, name, patience_ns), err = 0;
+	int fd = open_spool(dir_fd, name, patience_ns), err = 0;
 	struct stat st;
 
 	if (fd < 0)

@@ -13,17 +13,18 @@
 #include "trace/spool.h"
 #include "trace/spool_format.h"
 
+/* Called for each note of a spool. Returns 0 or -errno, which ends the reading. */
+struct xp_spool_taker {
+	int (*take)(void *arg, const uint8_t *note, size_t bytes);
+	void *arg;
+};
+
 /*
  * Lays out the complete frames of spool fd, named `name`, in dir_fd, and removes the spool. trusted: its chunks are
  * known to be well formed. taker: for the notes of a spool that is not trusted; NULL: none. Returns 0 or -errno.
  */
 int xp_spool_lay_out(int dir_fd, const char *name, int fd, bool trusted, const struct xp_spool_taker *taker,
 		     struct xp_spool_result *result);
-
-/* Opens a spool and locks it. Returns the descriptor or -errno: -EBUSY, -EBADMSG, as below. */
-int xp_spool_open(int dir_fd, const char *name, uint64_t patience_ns);
-/* Reads a spool: see xp_spool_reopen(). *end: where its complete frames end. */
-int xp_spool_read(int fd, const char *name, pid_t *pid, uint64_t *end, const struct xp_spool_taker *taker);
 
 /*
  * The same for a spool that a crash has left, as xp_spool_finish() would have done it. Returns 0 or -errno: -EBUSY if

@@ -267,9 +267,9 @@ static int grow(struct xp_thread *thread)
 	return 0;
 }
 
-int xp_thread_resume(struct xp_thread *thread, const struct xp_open_call *frames, uint32_t depth, uint64_t last_tsc)
+/* A thread without open calls has these. */
+static int open_calls(struct xp_thread *thread, const struct xp_open_call *frames, uint32_t depth)
 {
-	thread->last_tsc = last_tsc;
 	thread->search.saved = XP_MIN(thread->search.saved + depth, XP_FRAMES_MAX);
 	for (uint32_t i = 0; i < depth; i++) {
 		int err = thread->depth == thread->room ? grow(thread) : 0;
@@ -296,7 +296,10 @@ int xp_thread_skip(struct xp_thread *thread, const struct xp_open_call *frames, 
 		err = PUT(thread, cpu, tsc, xp_fdr_enc_function(&thread->enc, cpu, tsc, frames[i].fn_id, XP_FDR_ENTER));
 		thread->counts.synthesized++;
 	}
-	return err ? err : xp_thread_resume(thread, frames, depth, log_begins ? thread->last_tsc : tsc);
+	if (err)
+		return err;
+	thread->last_tsc = log_begins ? thread->last_tsc : tsc;
+	return open_calls(thread, frames, depth);
 }
 
 /*

@@ -152,11 +152,6 @@ struct xp_thread {
 /* Returns 0 or -ENOMEM. The caller frees, after xp_thread_flush(). */
 int xp_thread_new(struct xp_thread **thread, const struct xp_thread_options *options, pid_t tid);
 void xp_thread_free(struct xp_thread *thread);
-/*
- * A new thread goes on where another xprof was killed: with these open calls, after records up to that TSC. Returns 0
- * or -ENOMEM.
- */
-int xp_thread_resume(struct xp_thread *thread, const struct xp_open_call *frames, uint32_t depth, uint64_t last_tsc);
 
 /*
  * Takes an entry or an exit of this thread. Returns 0, the sink's error or -ENOMEM. The record is accounted for in

@@ -239,10 +239,9 @@ UNTRACED static void steal(long count)
 		pthread_join(thieves[i], NULL);
 }
 
-/* Calls, and writes all but one number of the memory over when it is told to go on: see struct xp_ring_owners. */
+/* Calls, and writes the memory over when it is told to go on, and calls when it is told again. */
 UNTRACED static void scribble(long count)
 {
-	const size_t owners = (2048 * 64) + (256ul << 18) + (16ul << 18); /* behind the room for the largest ring */
 	unsigned long value = 88172645463325252;
 	size_t bytes = 0;
 	char *rings;
@@ -250,18 +249,15 @@ UNTRACED static void scribble(long count)
 	work_often((void *)count);
 	wait_for_go(go_argc, go_argv);
 	rings = find_rings(&bytes);
-	for (size_t i = 0; rings && i + 8 <= bytes; i += 8) {
-		if (i >= 16ul << 18 && i < owners) /* enough of the rings */
-			i = owners;
+	for (size_t i = 0; rings && i + 8 <= bytes && i < 4 << 20; i += 8) { /* the slots, and enough of the rings */
 		value ^= value << 13;
 		value ^= value >> 7;
 		value ^= value << 17;
-		if (i >= owners + 16)
-			value = i % 32 == 16 ? value & 0x7ff00007fffUL : value;
-		if (i < owners || i >= owners + 16)
-			*(unsigned long *)(rings + i) = value;
+		*(unsigned long *)(rings + i) = value;
 	}
 	wait_for_go(go_argc, go_argv);
+	calls_of_work = calls_of_inner = 0;
+	work_often((void *)count);
 }
 
 /* Each call has another fs base. Nothing here uses TLS meanwhile. Waits when done. */
