@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Writes the seeds of fuzz_jit_src_gdb and fuzz_sled_bytes: `seed_memory.py tests/fuzz/corpus`."""
+"""Writes the seeds of fuzz_jit_src_gdb, fuzz_stdio_tail and fuzz_sled_bytes: `seed_memory.py tests/fuzz/corpus`."""
 import pathlib
 import struct
 import sys
@@ -41,6 +41,12 @@ def gdb(files, change=0, lead_back=True):
     return bytes([change]) + memory.ljust(0x1000, b"\0") + b"\x90" * 64
 
 
+def stream(fd=3, flags=0xFBAD2484, text=b"not written yet", change=0):
+    buffer = BASE + 128
+    words = [0, 0, 0, buffer, buffer + len(text), buffer + 256, buffer, buffer + 256, 0, 0, 0, 0, 0]
+    return bytes([change]) + struct.pack("<II", flags, 0) + struct.pack("<13Qi", *words, fd).ljust(120, b"\0") + text
+
+
 def sled(kind, code, address=0x401000, slot=0x500000):
     return struct.pack("<QQIB3x", address, slot, 7, kind) + code.ljust(24, b"\x90")
 
@@ -53,6 +59,7 @@ SEEDS = {
         "dump": gdb([symfile([b"first", b"second"], TEXT)], change=0x80),
         "broken-list": gdb([symfile([b"first"], TEXT)] * 3, lead_back=False),
     },
+    "stdio_tail": {"usual": stream(), "changes": stream(change=3), "other-file": stream(fd=4)},
     "sled_bytes": {
         "entry": sled(0, NOPS),
         "exit": sled(1, bytes.fromhex("c32e660f1f840000020000")),

@@ -444,6 +444,81 @@ static void test_open(void **state)
 	rmdir(dir);
 }
 
+/* Data buffered by the runtime's C library counts as written: byte by byte, flushed now and then, and taken once. */
+static void test_held_back(void **state)
+{
+	char dir[] = "/tmp/xprof-unit-XXXXXX", path[64];
+	uint64_t start_time = xp_target_start_time(getpid());
+	struct fixture *f = *state;
+	struct xp_jit_src_dump *dump;
+	uint8_t bytes[2000];
+	FILE *stream;
+	ssize_t size;
+
+	for (unsigned int i = 0; i < 5; i++)
+		put_load(f, 5000, i, BASE + 0x100 * i, "f");
+	assert_int_equal(xp_jitdump_flush(f->writer), 0);
+	size = pread(f->fd, bytes, sizeof(bytes), 0);
+	assert_int_equal(size, 40 + 5 * (56 + 2 + 128));
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/jit-4711.dump", dir);
+	stream = fopen(path, "w+");
+	assert_non_null(stream);
+	assert_int_equal(xp_jit_src_dump_open(&dump, getpid(), start_time, path), 0);
+	for (ssize_t i = 0; i < size; i++) {
+		struct stat st;
+
+		assert_int_equal(fwrite(bytes + i, 1, 1, stream), 1);
+		if (i == 17 || i == 300 || i == 301)
+			fflush(stream);
+		assert_int_equal(xp_jit_src_dump_refresh(dump, f->code, &clock_of_test, NOW), 0);
+		assert_int_equal(f->loads, i < 40 ? 0 : (i + 1 - 40) / (56 + 2 + 128));
+		assert_int_equal(fstat(fileno(stream), &st), 0);
+		assert_int_equal(st.st_size, i < 17 ? 0 : i < 300 ? 18 : i < 301 ? 301 : 302);
+	}
+	fclose(stream);
+	assert_int_equal(xp_jit_src_dump_refresh(dump, f->code, &clock_of_test, NOW), 0);
+	assert_int_equal(f->loads, 5);
+	xp_jit_src_dump_free(dump);
+	unlink(path);
+	rmdir(dir);
+}
+
+/* The kernel has a buffer before the C library takes note of that: it is taken once, and the next one is taken, too. */
+static void test_just_written(void **state)
+{
+	char dir[] = "/tmp/xprof-unit-XXXXXX", path[64];
+	struct fixture *f = *state;
+	struct xp_jit_src_dump *dump;
+	uint8_t bytes[2000];
+	FILE *stream;
+	ssize_t size;
+
+	for (unsigned int i = 0; i < 5; i++)
+		put_load(f, 5000, i, BASE + 0x100 * i, "f");
+	assert_int_equal(xp_jitdump_flush(f->writer), 0);
+	size = pread(f->fd, bytes, sizeof(bytes), 0);
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/jit-4711.dump", dir);
+	stream = fopen(path, "w+");
+	assert_non_null(stream);
+	assert_int_equal(xp_jit_src_dump_open(&dump, getpid(), xp_target_start_time(getpid()), path), 0);
+	assert_int_equal(fwrite(bytes, 1, 300, stream), 300);
+	assert_int_equal(xp_jit_src_dump_refresh(dump, f->code, &clock_of_test, NOW), 0);
+	assert_int_equal(f->loads, 1);
+	assert_int_equal(write(fileno(stream), bytes, 300), 300);
+	assert_int_equal(xp_jit_src_dump_refresh(dump, f->code, &clock_of_test, NOW), 0);
+	assert_int_equal(f->loads, 1);
+	__fpurge(stream);
+	assert_int_equal(fwrite(bytes + 300, 1, size - 300, stream), size - 300);
+	assert_int_equal(xp_jit_src_dump_refresh(dump, f->code, &clock_of_test, NOW), 0);
+	assert_int_equal(f->loads, 5);
+	fclose(stream);
+	xp_jit_src_dump_free(dump);
+	unlink(path);
+	rmdir(dir);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -452,7 +527,7 @@ int main(void)
 		TEST(test_marker),    TEST(test_grows),	       TEST(test_arch_timestamp), TEST(test_lines),
 		TEST(test_unwinding), TEST(test_biased_lines), TEST(test_piecemeal),	  TEST(test_long),
 		TEST(test_large),     TEST(test_malformed),    TEST(test_claims),	  TEST(test_no_jitdump),
-		TEST(test_open),      TEST(test_written_anew),
+		TEST(test_open),      TEST(test_written_anew), TEST(test_held_back),	  TEST(test_just_written),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

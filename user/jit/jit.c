@@ -165,6 +165,8 @@ static int find_dump(struct xp_jit *jit, const struct xp_address_space *space)
 		if (!xp_jit_src_dump_is_marker(path))
 			continue;
 		err = xp_jit_src_dump_open(&jit->dump, jit->pid, jit->start_time, path);
+		if (!err)
+			xp_jit_src_dump_read_with(jit->dump, jit->jits->memory);
 		if (err && err != -ENOMEM && err != -ESRCH) {
 			xp_debug("process %d: its jitdump %s is not read: %s", jit->pid, path, strerror(-err));
 			jit->dump_failed = true;

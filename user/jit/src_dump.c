@@ -12,6 +12,7 @@
 #include "base/u64_map.h"
 #include "base/util.h"
 #include "format/jitdump_reader.h"
+#include "jit/stdio_tail.h"
 #include "target/file.h"
 #include "target/status.h"
 #include "target/target.h"
@@ -38,7 +39,11 @@ struct xp_jit_src_dump {
 	int fd;
 	uint32_t inner_pid;
 	bool has_header;
-	bool is_dead;	     /* nothing more will be read */
+	bool is_dead; /* nothing more will be read */
+	pid_t pid;    /* 0: only the file is read */
+	uint64_t start_time;
+	struct xp_stdio_tail tail;
+	uint8_t *tail_bytes;
 	uint64_t file_bytes; /* at the last look */
 	struct xp_jitdump_header header;
 	uint64_t offset; /* of the next record */
@@ -93,9 +98,13 @@ static int open_path(struct xp_jit_src_dump **dump, pid_t pid, uint64_t start_ti
 	if (fd < 0)
 		return fd;
 	err = xp_jit_src_dump_new(dump, fd, status.inner_pid);
-	if (err)
+	if (err) {
 		close(fd);
-	return err;
+		return err;
+	}
+	(*dump)->pid = pid;
+	(*dump)->start_time = start_time;
+	return 0;
 }
 
 int xp_jit_src_dump_open(struct xp_jit_src_dump **dump, pid_t pid, uint64_t start_time, const char *path)
@@ -116,6 +125,11 @@ int xp_jit_src_dump_open(struct xp_jit_src_dump **dump, pid_t pid, uint64_t star
 	return err;
 }
 
+void xp_jit_src_dump_read_with(struct xp_jit_src_dump *dump, struct xp_target_memory *memory)
+{
+	dump->tail.memory = memory;
+}
+
 void xp_jit_src_dump_free(struct xp_jit_src_dump *dump)
 {
 	if (!dump)
@@ -125,6 +139,7 @@ void xp_jit_src_dump_free(struct xp_jit_src_dump *dump)
 	free(dump->debug.bytes);
 	free(dump->unwinding.bytes);
 	free(dump->lines);
+	free(dump->tail_bytes);
 	xp_u64_map_free(&dump->codes);
 	free(dump);
 }
@@ -389,6 +404,68 @@ static uint64_t bytes_of(const struct stat *st)
 	return XP_MIN((uint64_t)st->st_size, XP_JIT_SRC_DUMP_BYTES_MAX);
 }
 
+/* The file has the bytes of a buffer before the library says that the buffer is empty. */
+static bool is_in_file(struct xp_jit_src_dump *dump, size_t bytes)
+{
+	_Static_assert(BUFFER_BYTES_MIN >= XP_STDIO_TAIL_BYTES_MAX, "the buffer takes a tail");
+
+	return bytes <= dump->file_bytes &&
+	       pread(dump->fd, dump->buffer, bytes, (off_t)(dump->file_bytes - bytes)) == (ssize_t)bytes &&
+	       !memcmp(dump->buffer, dump->tail_bytes, bytes);
+}
+
+/*
+ * Takes the data that the process has written but its C library still buffers. It belongs to the file, and will appear
+ * after its current end. Returns 1 if the process wrote meanwhile: a record before this look may be missing.
+ */
+static int take_tail(struct taker *taker)
+{
+	struct xp_jit_src_dump *dump = taker->dump;
+	uint64_t left = dump->file_bytes > dump->offset ? dump->file_bytes - dump->offset : 0;
+	uint64_t taken = dump->file_bytes < dump->offset ? dump->offset - dump->file_bytes : 0;
+	bool had_header = dump->has_header;
+	struct stat st;
+	ssize_t bytes;
+	int err;
+
+	if (!dump->tail.stream || left > RECORD_BYTES_MAX || xp_target_start_time(dump->pid) != dump->start_time)
+		return 0;
+	bytes = xp_stdio_tail_read(&dump->tail, dump->tail_bytes);
+	if (fstat(dump->fd, &st))
+		return 0;
+	if (bytes < 0 || bytes_of(&st) != dump->file_bytes)
+		return 1;
+	if ((size_t)bytes <= taken || is_in_file(dump, (size_t)bytes))
+		return 0;
+	err = XP_ARRAY_RESERVE(dump->buffer, dump->room, left + (size_t)bytes);
+	if (err)
+		return err;
+	if (pread(dump->fd, dump->buffer, left, (off_t)dump->offset) != (ssize_t)left)
+		return 0;
+	memcpy(dump->buffer + left, dump->tail_bytes + taken, (size_t)bytes - taken);
+	err = take_buffer(taker, left + (size_t)bytes - taken, dump->file_bytes + (size_t)bytes);
+	if (err == -EBADMSG) {
+		/* The buffer was being written at that moment, or is no stdio buffer. The file itself may be fine. */
+		dump->tail.stream = 0;
+		return 0;
+	}
+	return !err && !had_header && dump->has_header ? take_tail(taker) : err;
+}
+
+/* Finds the stdio stream for take_tail(), once there is a file. */
+static int find_tail(struct xp_jit_src_dump *dump)
+{
+	int err;
+
+	if (!dump->pid || dump->tail_bytes)
+		return 0;
+	dump->tail_bytes = malloc(XP_STDIO_TAIL_BYTES_MAX);
+	if (!dump->tail_bytes)
+		return -ENOMEM;
+	err = xp_stdio_tail_find(&dump->tail, dump->pid, dump->fd);
+	return err == -ENOMEM ? err : 0;
+}
+
 /* The file was rewritten. */
 static void begin_anew(struct xp_jit_src_dump *dump)
 {
@@ -428,6 +505,10 @@ int xp_jit_src_dump_refresh(struct xp_jit_src_dump *dump, struct xp_jit_code *co
 	}
 	if (!err && dump->offset >= end && end < bytes)
 		return 1;
+	if (!err)
+		err = find_tail(dump);
+	if (!err)
+		err = take_tail(&taker);
 	dump->is_dead = err == -EBADMSG;
 	return err;
 }

@@ -35,6 +35,8 @@ int xp_jit_src_dump_open(struct xp_jit_src_dump **dump, pid_t pid, uint64_t star
  * Returns 0 or -ENOMEM.
  */
 int xp_jit_src_dump_new(struct xp_jit_src_dump **dump, int fd, pid_t inner_pid);
+/* Sets the means to read the process's memory; memory outlives the source. */
+void xp_jit_src_dump_read_with(struct xp_jit_src_dump *dump, struct xp_target_memory *memory);
 void xp_jit_src_dump_free(struct xp_jit_src_dump *dump);
 
 /*

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Fuzzes what a process has in the buffer of a C library's stream: its memory is the input, and changes as it is read.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "jit/stdio_tail.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define CHECK(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition))                                                                                      \
+			abort();                                                                                       \
+	} while (0)
+
+#include "fake_memory.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const struct xp_stdio_tail tail = { .pid = 1, .fd = 3, .stream = FAKE_BASE };
+	uint8_t *bytes;
+
+	if (!size)
+		return -1;
+	bytes = malloc(XP_STDIO_TAIL_BYTES_MAX);
+	CHECK(bytes);
+	fake_memory(data + 1, size - 1, data[0] % 8);
+	CHECK(xp_stdio_tail_read(&tail, bytes) <= (ssize_t)size);
+	free(bytes);
+	return 0;
+}
