@@ -189,8 +189,8 @@ static const char *flight(const json_t *process, size_t index)
 }
 
 static const char *const flight_names[] = {
-	"app.7.flight10.fdr",	 "app.7.flight2.fdr",	    "old.7.flight1.fdr", "app.7.2.flight1.fdr",
-	"py3.11.40.flight1.fdr", "py3.11.40.3.flight1.fdr", "app.8.flight1.fdr", "link.9.flight1.fdr",
+	"app.7.flight10.fdr",	       "app.7.flight2.fdr",	  "old.7.flight1.fdr", "app.7.2.flight1.fdr",
+	"py3.99999999.40.flight1.fdr", "py3.11.40.3.flight1.fdr", "app.8.flight1.fdr", "link.9.flight1.fdr",
 };
 static const char *const other_names[] = {
 	"app.7.flight.fdr",
@@ -217,7 +217,7 @@ static void test_flights(void **state)
 		const char *comm;
 		int pid, image;
 		size_t flights;
-	} expected[] = { { "app", 7, 1, 3 }, { "app", 7, 2, 1 }, { "py3.11", 40, 3, 1 }, { "py3.11", 40, 1, 1 } };
+	} expected[] = { { "app", 7, 1, 3 }, { "app", 7, 2, 1 }, { "py3.11", 40, 3, 1 }, { "py3.99999999", 40, 1, 1 } };
 	struct xp_recovered recovered = { 0 };
 	const struct xp_recovered none = { 0 };
 	json_t *manifest, *processes;

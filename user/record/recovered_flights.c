@@ -19,6 +19,8 @@
 #define FLIGHT ".flight"
 #define IDS_BYTES 32
 
+#define ID_MAX (1u << 22) /* PID_MAX_LIMIT in include/linux/threads.h */
+
 /* What the name of a log tells: NAME.PID[.IMAGE].flightNUMBER.fdr. */
 struct log {
 	char base[XP_FILE_BASE_BYTES];
@@ -34,7 +36,10 @@ struct place {
 	json_t *in_files; /* {name of a file: true} */
 };
 
-/* Cuts a number off, and the dot before it. Returns 0 if the text does not end in a number above 0. */
+/*
+ * Cuts the number of a process or an image off, and the dot before it. Returns 0 if the text does not end in one above
+ * 0.
+ */
 static unsigned int cut_number(char *text)
 {
 	char *dot = strrchr(text, '.'), *end;
@@ -43,7 +48,7 @@ static unsigned int cut_number(char *text)
 	if (!dot || dot == text || !isdigit((unsigned char)dot[1]))
 		return 0;
 	number = strtoul(dot + 1, &end, 10);
-	if (*end || number > INT_MAX)
+	if (*end || number > ID_MAX)
 		return 0;
 	*dot = 0;
 	return (unsigned int)number;
