@@ -9,9 +9,9 @@
 #include "event/arrival.h"
 
 struct xp_kind {
-	const char *name;  /* in the manifest; NULL: no such kind */
-	size_t size;	   /* of its struct, in bytes */
-	bool of_program;   /* a call or an event of the target's program; others are internal to xprof */
+	const char *name; /* in the manifest */
+	size_t size;	  /* of its struct, in bytes */
+	bool of_program;  /* a call or an event of the target's program; others are internal to xprof */
 	/* Whether counts and texts in an event of at least that size are valid; NULL: it has none. */
 	bool (*is_valid)(const struct xp_event *event, size_t size);
 };

@@ -25,17 +25,6 @@ const char *xp_object_base_name(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-const char *xp_object_label(char *to, size_t size, const char *path)
-{
-	size_t length = strlen(path);
-
-	if (*path == '[' && path[length - 1] == ']' && strcmp(path, "[unknown]") != 0)
-		snprintf(to, size, "%.*s", (int)XP_MIN(length - 2, size - 1), path + 1);
-	else
-		snprintf(to, size, "%s", xp_object_base_name(path));
-	return to;
-}
-
 bool xp_report_is_sym_file(const char *path)
 {
 	const char *name = xp_object_base_name(path);

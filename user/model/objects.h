@@ -40,10 +40,6 @@ const struct xp_report_object *xp_report_objects_find(const struct xp_report_obj
 /* The path's part behind its last slash; the path itself if nothing is there. */
 const char *xp_object_base_name(const char *path);
 
-/* The name to show of an object with this path: libc.so.6 of "/usr/lib/libc.so.6", kernel of "[kernel]". Returns to. */
-const char *xp_object_label(char *to, size_t size, const char *path);
-#define XP_OBJECT_LABEL_BYTES 256
-
 /* Whether the file is in a directory sym/, like those that a recording makes. */
 bool xp_report_is_sym_file(const char *path);
 

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/cpu.h"
 #include "base/util.h"
 #include "record/family.h"
 #include "record/follow.h"

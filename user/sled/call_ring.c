@@ -414,17 +414,6 @@ uint64_t xp_call_ring_number(const struct xp_call_ring *ring, uint32_t low)
 	return near + (uint64_t)(int64_t)(int32_t)(low - (uint32_t)near);
 }
 
-bool xp_call_ring_skip(struct xp_call_ring *ring)
-{
-	uint64_t reserved = __atomic_load_n(&ring->slot->head, __ATOMIC_ACQUIRE) - ring->next;
-
-	if (!reserved || reserved > ring->mask + 1)
-		return false;
-	ring->next++;
-	ring->lost++;
-	return true;
-}
-
 uint64_t xp_call_ring_left(const struct xp_call_ring *ring)
 {
 	return ring->hole_count + ring->pending_count + XP_MIN(xp_call_ring_reserved(ring), ring->mask + 1);

@@ -233,8 +233,6 @@ static inline bool xp_call_ring_is_empty(const struct xp_call_ring *ring)
 	return !xp_call_ring_is_disordered(ring) && __atomic_load_n(&ring->slot->head, __ATOMIC_ACQUIRE) == ring->next;
 }
 
-/* Goes on behind the next record, which was not committed, and counts it as lost. Returns false if there is none. */
-bool xp_call_ring_skip(struct xp_call_ring *ring);
 /* How many calls the writer says that it has taken back so far, the low 32 bits. */
 uint32_t xp_call_ring_told_taken_back(const struct xp_call_ring *ring);
 /*
