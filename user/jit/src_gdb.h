@@ -34,7 +34,7 @@ struct xp_jit_src_gdb;
 
 /* descriptor: its address in the process. Returns 0 or -ENOMEM. */
 int xp_jit_src_gdb_open(struct xp_jit_src_gdb **gdb, pid_t pid, uint64_t descriptor);
-/* Sets the means to read the process's memory, which outlive the source. */
+/* Sets what reads the process's memory; memory outlives the source. */
 void xp_jit_src_gdb_read_with(struct xp_jit_src_gdb *gdb, struct xp_target_memory *memory);
 void xp_jit_src_gdb_free(struct xp_jit_src_gdb *gdb);
 
