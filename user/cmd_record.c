@@ -10,21 +10,38 @@
 #include "base/interrupt.h"
 #include "base/own_file.h"
 #include "commands.h"
+#include "export/file.h"
+#include "export/profiles.h"
 #include "kernel/privilege.h"
 #include "record/recording.h"
 
 #define EXPORT_SECONDS 600
 #define POLL_MS 100
 
-/*
- * Runs in a child. The user behind sudo, or the one who was given capabilities, owns the finished recording and can
- * change it, so it is exported with no more rights than that user has.
- */
-static int export_recording(void *arg)
+/* What options->export_formats ask for. */
+static enum xp_exit export_formats(const struct xp_options *recorded)
 {
-	const struct xp_options *recorded = arg;
 	char *operands[] = { (char *)recorded->output_dir };
 	struct xp_options options = *recorded;
+
+	options.command = XP_CMD_EXPORT;
+	options.operands = operands;
+	options.operand_count = 1;
+	/* What these select is the target, and what to record of it. */
+	options.pids = (struct xp_pid_list){ 0 };
+	options.functions = (struct xp_text_list){ 0 };
+	options.tid = 0;
+	return xp_cmd_export(&options);
+}
+
+/*
+ * Runs in a child. The user behind sudo, or the one who was given capabilities, owns the finished recording and can
+ * change it, so its products are made with no more rights than that user has.
+ */
+static int make_products(void *arg)
+{
+	const struct xp_options *options = arg;
+	enum xp_exit code;
 	uid_t uid;
 	gid_t gid;
 
@@ -34,14 +51,9 @@ static int export_recording(void *arg)
 		return xp_fail(XP_EXIT_FAILED, "cannot export as user %u: %s", uid, strerror(errno));
 	xp_privilege_drop();
 	signal(SIGTERM, SIG_DFL); /* from end_export() */
-	options.command = XP_CMD_EXPORT;
-	options.operands = operands;
-	options.operand_count = 1;
-	/* What these select is the target, and what to record of it. */
-	options.pids = (struct xp_pid_list){ 0 };
-	options.functions = (struct xp_text_list){ 0 };
-	options.tid = 0;
-	return (int)xp_cmd_export(&options);
+	xp_export_file_end_by_signals();
+	code = xp_export_profiles(options->output_dir) ? XP_EXIT_FAILED : XP_EXIT_OK;
+	return options->export_formats ? (int)(export_formats(options) ?: code) : (int)code;
 }
 
 /* SIGTERM makes the child remove its incomplete file, if it gets a CPU. */
@@ -52,7 +64,7 @@ static void end_export(struct xp_child *child)
 		xp_child_kill(child, POLL_MS);
 }
 
-static enum xp_exit export_at_the_end(const struct xp_options *options)
+static enum xp_exit make_products_at_the_end(const struct xp_options *options)
 {
 	const struct xp_child_options how = {
 		.name = "xprof-export",
@@ -61,16 +73,15 @@ static enum xp_exit export_at_the_end(const struct xp_options *options)
 		.limits = { .seconds = EXPORT_SECONDS },
 	};
 	struct xp_child child;
-	int code = xp_child_start(&child, &how, export_recording, (void *)options);
+	int code = xp_child_start(&child, &how, make_products, (void *)options);
 
 	if (code)
-		return xp_fail(XP_EXIT_FAILED, "cannot export the recording: %s", strerror(-code));
+		return xp_fail(XP_EXIT_FAILED, "cannot make the profiles: %s", strerror(-code));
 	while ((code = xp_child_wait(child.pid, POLL_MS)) == -EAGAIN)
 		if (xp_interrupted())
 			end_export(&child);
 	if (code < 0)
-		xp_error("the export was ended before it was complete; `xprof export %s` makes it",
-			 options->output_dir);
+		xp_error("the profiles were not made: `xprof recover %s` makes them", options->output_dir);
 	return code ? XP_EXIT_FAILED : XP_EXIT_OK;
 }
 
@@ -87,13 +98,11 @@ enum xp_exit xp_cmd_record(const struct xp_options *options)
 	struct stat before = { 0 };
 	enum xp_exit code, exported;
 
-	if (!options->export_formats)
-		return xp_record(options);
 	stat(options->output_dir, &before);
 	code = xp_record(options);
-	if (!is_new(options->output_dir, &before))
+	if (options->dry_run || !is_new(options->output_dir, &before))
 		return code;
 	xp_interrupt_tell_next();
-	exported = export_at_the_end(options);
+	exported = make_products_at_the_end(options);
 	return code ? code : exported;
 }

@@ -16,6 +16,7 @@
 #include "base/owner_rights.h"
 #include "base/trusted_dir.h"
 #include "commands.h"
+#include "export/profiles.h"
 #include "format/manifest_reader.h"
 #include "record/manifest.h"
 #include "record/outdir.h"
@@ -97,16 +98,16 @@ static int is_spool(const struct dirent *entry)
 /* Left by a recording that was killed after it created the file. A running recording holds a lock on it. */
 static bool remove_empty_samples(int dir_fd, const char *dir_name)
 {
-	int fd = openat(dir_fd, XP_PERF_OUT_NAME, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	int fd = openat(dir_fd, XP_PERF_DATA_NAME, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	bool removed = false;
 	struct stat st;
 
 	if (fd < 0)
 		return false;
 	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && !st.st_size && !xp_file_lock(fd, NULL))
-		removed = !unlinkat(dir_fd, XP_PERF_OUT_NAME, 0);
+		removed = !unlinkat(dir_fd, XP_PERF_DATA_NAME, 0);
 	if (removed)
-		xp_info("%s/" XP_PERF_OUT_NAME ": the recording was cut off before anything was stored; removed",
+		xp_info("%s/" XP_PERF_DATA_NAME ": the recording was cut off before anything was stored; removed",
 			dir_name);
 	close(fd);
 	return removed;
@@ -194,7 +195,7 @@ static void recover_opened(int dir_fd, const char *dir_name, bool *failed)
 	} else if (!has_failed && xp_outdir_give(dir_fd, dir_name)) {
 		has_failed = true;
 	}
-	*failed |= has_failed;
+	*failed |= has_failed || xp_export_profiles(dir_name);
 }
 
 static void recover_directory(const char *path, bool *failed)

@@ -80,7 +80,7 @@ static int report(const struct xp_options *options, struct xp_recorded *recorded
 		else if (err)
 			return err;
 	}
-	if (!recorded->process_count)
+	if (!recorded->process_count && !recorded->has_perf_data)
 		return 0;
 	err = xp_report_make(&tables, recorded, &how, &broken);
 	*failed |= broken;
@@ -146,10 +146,9 @@ static int print_tree(struct xp_model *model, const struct xp_options *options)
 	return err;
 }
 
-/* As in the tables, samples come from the profiles unless threads or CPUs are told apart. */
 static int read_tree(struct xp_model_input *input, const struct xp_options *options)
 {
-	bool needs_perf = options->by == XP_BY_OPTION_THREAD || options->by == XP_BY_OPTION_CPU;
+	bool needs_threads = options->by == XP_BY_OPTION_THREAD || options->by == XP_BY_OPTION_CPU;
 	enum xp_model_kind kind = options->waits ? XP_MODEL_WAITS : options->calls ? XP_MODEL_CALLS : XP_MODEL_SAMPLES;
 	struct xp_model_source source = xp_model_input_source(input);
 	const struct xp_select all = { 0 };
@@ -159,15 +158,13 @@ static int read_tree(struct xp_model_input *input, const struct xp_options *opti
 	source.select = &all;
 	source.instr_map = options->instr_map;
 	source.full_names = options->full_names;
-	if (!needs_perf && !options->waits)
-		source.directory = NULL;
 	err = xp_model_input_read(&model, input, &source, kind, XP_MODEL_KEEP_FUNCTIONS);
 	if (!err && !model.sample_count && options->waits) {
 		err = say_no_waits();
 	} else if (!err && !model.sample_count) {
 		xp_error("no %s in this recording", xp_model_kind_name(kind));
 		err = -ENODATA;
-	} else if (!err && needs_perf && !model.has_threads) {
+	} else if (!err && needs_threads && !model.has_threads) {
 		xp_error(XP_REPORT_NEEDS_PERF);
 		err = -ENODATA;
 	}

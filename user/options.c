@@ -33,8 +33,6 @@ const struct xp_option xp_option_table[] = {
 	  "Take samples only; do not attach to XRay sleds." },
 	{ "no-samples", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(no_samples), "What to record",
 	  "Record XRay sleds only." },
-	{ "no-perf-data", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(no_perf_data), "What to record",
-	  "Do not write a perf.data of the samples." },
 	{ "functions", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(RECORD), SETS(functions), "What to record",
 	  "Record only functions whose names match GLOB; !GLOB excludes functions. May be repeated; the last "
 	  "pattern that matches a name decides." },

@@ -164,7 +164,6 @@ struct xp_options {
 
 	bool no_sleds;
 	bool no_samples;
-	bool no_perf_data;
 	bool compress;
 	bool no_compression;
 	bool switch_events;

@@ -12,6 +12,8 @@ import time
 
 from tracers import BenchError, project
 
+import profiles
+
 PROGRAM = pathlib.Path(__file__).with_name("functions.js")
 WARM_UP_S = 4
 LIMIT_MS = 50
@@ -36,16 +38,16 @@ def children_cpu_s():
 
 
 def record(pid, seconds):
-    """CPU time of xprof and all its children, and what the manifest says of the process's JIT code."""
+    """CPU time of xprof and all its children, the known functions, and the samples in them and without a name."""
     with tempfile.TemporaryDirectory() as directory:
         out = pathlib.Path(directory) / "out"
         before = children_cpu_s()
-        done = project.run([project.XPROF, "record", "-q", "--no-sleds", "-p", pid, "-d", seconds, "-o", out])
+        done = project.run([project.XPROF, "record", "--no-sleds", "-p", pid, "-d", seconds, "-o", out])
         used = children_cpu_s() - before
         if done.returncode:
             raise BenchError(f"xprof record: {done.stderr}")
         (profile,) = json.loads((out / "manifest.json").read_text())["samples"]["profiles"]
-        return used, profile["jit"]
+        return used, profile["jit"]["functions"], *profiles.jit_samples(done.stderr)
 
 
 def bench(table, quick):
@@ -56,13 +58,13 @@ def bench(table, quick):
     extra_ms, functions, named, samples = [], 0, 0, 0
     for _ in range(rounds):
         with node() as pid:
-            plain_s, _ = record(pid, seconds)
+            plain_s, *_ = record(pid, seconds)
         with node("--perf-basic-prof") as pid:
-            named_s, jit = record(pid, seconds)
+            named_s, known, its_named, its_unnamed = record(pid, seconds)
         extra_ms.append((named_s - plain_s) * 1e3)
-        functions = max(functions, jit["functions"])
-        named += jit["samples_named"]
-        samples += jit["samples_named"] + jit["samples_unnamed"]
+        functions = max(functions, known)
+        named += its_named
+        samples += its_named + its_unnamed
     what = f"node, 5000 functions ({functions} pieces of code), {seconds} s"
     value = statistics.median(extra_ms)
     table.add(f"{what}: CPU time that their names add",

@@ -17,7 +17,6 @@ struct xp_log_names {
 
 static int find(struct xp_log_names *names, const char *path, const char *instr_map)
 {
-	const struct xp_report_objects none = { 0 };
 	struct xp_file_view view;
 	uint32_t last;
 	int err = xp_file_view_open(&view, AT_FDCWD, path);
@@ -32,7 +31,7 @@ static int find(struct xp_log_names *names, const char *path, const char *instr_
 	if (!err && instr_map && !xp_report_instr_map_is_good(instr_map, names->symbolizer))
 		err = -ENOEXEC;
 	if (!err)
-		err = xp_report_functions_find(&names->functions, last, &names->recorded.processes[0], &none, instr_map,
+		err = xp_report_functions_find(&names->functions, last, &names->recorded.processes[0], instr_map,
 					       names->symbolizer);
 	return err ? err : xp_symbolizer_run(names->symbolizer);
 }

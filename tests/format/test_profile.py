@@ -56,7 +56,7 @@ class Recording:
     def __init__(self, directory):
         self.directory = directory
         self.directory.mkdir()
-        self.profile = directory / "test.prof"
+        self.profile = directory / "test.1.prof"
         self.lines = []
         self.maps = []
         self.expected = collections.Counter()
@@ -91,7 +91,7 @@ class Recording:
 
     def write(self, while_it_lives=None):
         generator = subprocess.Popen(
-            [GENERATOR, self.directory, self.profile.name, str(PERIOD_US)],
+            [GENERATOR, self.directory, str(PERIOD_US * 1000)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
         generator.stdin.write("\n".join([*self.lines, "ready"]) + "\n")
@@ -286,12 +286,12 @@ def test_code_without_names(recording, reader, build, tmp_path):
     main = (frame("main", True), "main")
     recording.sample(6, (f"{jit:x}:7f1000000500", "[anon]"), main)
     recording.sample(2, (f"{jit:x}:7f1000000700", "[anon]"), main)
-    recording.sample(1, (frame("hot"), "hot"), (f"{memfd:x}:7f2000000000", "[anon]"), main)
+    recording.sample(1, (frame("hot"), "hot"), (f"{memfd:x}:7f2000000001", "[memfd_code]"), main)
     recording.sample(4, ("1234", "[unknown]"), main)
     recording.sample(3, (frame("cold"), "cold"), ("7f3000000000", "[unknown]"), ("0", "[unknown]"), main)
     recording.write()
     check(recording, reader)
-    assert [name.split(".")[0] for name in recording.made()] == ["anon", "program", "unknown"]
+    assert [name.split(".")[0] for name in recording.made()] == ["anon", "memfd_code", "program", "unknown"]
 
 
 def vdso_functions(path):
@@ -334,11 +334,11 @@ def test_kernel(recording, reader, build):
     path = build("program", PROGRAM, "-fPIE", "-pie")
     frame = recording.map_elf(Elf(path), 0x555555554000, path, path)
     main = (frame("main", True), "main")
-    recording.sample(5, (f"{read + 4:x}", "vfs_read"), (frame("outer", True), "outer"), main)
-    recording.sample(3, (f"{write:x}", "vfs_write"), (frame("outer", True), "outer"), main)
-    recording.sample(2, (f"{fault + 8:x}", "handle_mm_fault"), (frame("hot") + "!", "hot"), main)
-    recording.sample(1, (f"{read + 4:x}", "vfs_read"), (f"{write + 9:x}", "vfs_write"), (frame("hot") + "!", "hot"), main)
-    recording.sample(4, ("fffffffff7ff0000", "[kernel]"), main)
+    recording.sample(5, (f"{read + 4:x}", "vfs_read"), (frame("outer"), "outer"), main)
+    recording.sample(3, (f"{write:x}", "vfs_write"), (frame("outer"), "outer"), main)
+    recording.sample(2, (f"{fault + 8:x}", "handle_mm_fault"), (frame("hot"), "hot"), main)
+    recording.sample(1, (f"{read + 4:x}", "vfs_read"), (f"{write + 9:x}", "vfs_write"), (frame("hot"), "hot"), main)
+    recording.sample(4, ("fffffffff7ff0000", "[kernel]"), (frame("main"), "main"))
     recording.write()
     check(recording, reader)
 
@@ -374,7 +374,7 @@ def test_renamed_directory(recording, reader, build, tmp_path):
         out.write(path.unlink)
     recording.directory.rename(tmp_path / "out.old")
     (tmp_path / "next").rename(recording.directory)
-    found = project.run(["google-pprof", "--text", "/bin/true", tmp_path / "out.old" / "test.prof"]).stdout
+    found = project.run(["google-pprof", "--text", "/bin/true", tmp_path / "out.old" / "test.1.prof"]).stdout
     assert "second_leaf" not in found
 
 

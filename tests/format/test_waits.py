@@ -94,7 +94,7 @@ def test_what_has_no_waits(xprof, tmp_path):
     assert refused.returncode == 1 and "no wait was recorded" in refused.stderr
     (directory / "perf.data").unlink()
     refused = xprof("export", "--off-cpu", "--folded", "-o", "-", directory)
-    assert refused.returncode == 1 and "there is none; record with --off-cpu, and without --no-perf-data" in refused.stderr
+    assert refused.returncode == 1 and "only perf.data has the waits of threads, and there is none" in refused.stderr
     refused = xprof("export", "--off-cpu", "--html", "--calls", directory)
     assert refused.returncode == 2 and "--off-cpu" in refused.stderr
 

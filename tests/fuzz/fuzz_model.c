@@ -74,16 +74,13 @@ static void read_model(struct xp_model *model, struct xp_perf_samples *samples, 
 		       const struct xp_model_source *source)
 {
 	const struct xp_model_jit_names jit = { xp_jit_codes_name, &samples->jit };
-	struct xp_code_places places;
 	struct xp_violation violation;
 	uint64_t totals[2];
 	bool broken = false;
 	int err = xp_perf_samples_look(samples, view, "/nonexistent", &violation, &broken);
 
 	CHECK(!err || err == -EBADMSG);
-	CHECK(!xp_code_places_read(&places, source->recorded, model->symbolizer, &broken));
-	CHECK(!xp_perf_samples_add(samples, view, model, source, &places));
-	xp_code_places_free(&places);
+	CHECK(!xp_perf_samples_add(samples, view, model, source));
 	CHECK(!xp_model_name(model, &jit));
 	check_model(model);
 	xp_model_totals(model, totals);

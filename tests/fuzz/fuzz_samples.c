@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Fuzzes the path of samples and waits and of what the side-band tells, into profiles and a perf.data: what comes out
- * are files that their readers take. The input is a row of steps: records as rings hold them, and events of the
+ * Fuzzes the path of samples and waits and of what the side-band tells, into a perf.data and the profiles that are made of it:
+ * what comes out are files that their readers take. The input is a row of steps: records as rings hold them, and events of the
  * side-band, whose texts any process can choose. The kernel's answers to questions for names are of the input too.
  */
 #include <dirent.h>
@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "event/kinds.h"
+#include "export/profiles.h"
 #include "sample/samples.h"
 #include "sample/waits.h"
 
@@ -206,10 +207,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	samples.describe_arg = &input;
 	CHECK(!xp_samples_init(&samples, NULL) && !xp_perf_out_new(&samples.perf, &options));
 	add_steps(&waits, &input);
-	xp_samples_rest(&samples);
+	CHECK(!xp_samples_refresh(&samples));
 	CHECK(!xp_samples_drain(&samples));
-	CHECK(!xp_samples_finish(&samples, 1000000));
 	CHECK(!xp_perf_out_finish(samples.perf));
+	CHECK(!xp_samples_store_names(&samples));
+	CHECK(!xp_export_profiles(scratch.path));
 	xp_perf_out_free(samples.perf);
 	xp_waits_free(&waits);
 	xp_samples_free(&samples);

@@ -158,8 +158,6 @@ static void check_again(struct xp_unwinder *unwinder, const struct xp_address_sp
 		      again[i].interrupted == frames[i].interrupted);
 	if (second.end == XP_UNWIND_WAITS)
 		return;
-	CHECK(second.path && second.path->count == second.count - 1 && second.path->known <= second.path->count);
-	second.path->known = second.path->count;
 }
 
 /* What there is in one walk and not in the next: a word, the registers, the length. */

@@ -306,8 +306,7 @@ def test_jit(guest, xprof, way, function):
     recorded = guest.recording(f"jit_{way}")
     (entry,) = assert_samples(recorded, 20)["profiles"]
     assert_checked(xprof, recorded)
-    jit = entry["jit"]
-    assert jit["samples_named"] >= 0.8 * (jit["samples_named"] + jit["samples_unnamed"]) > 10, jit
+    assert entry["jit"]["functions"] > 0
     assert any(name.startswith(function) for name in reported(guest.text(f"jit_{way}.report")))
 
 

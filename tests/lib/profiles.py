@@ -58,6 +58,12 @@ def perl_top(path, program):
     return {name: (int(flat), int(cum)) for flat, cum, name in rows}
 
 
+def jit_samples(messages):
+    """The samples in JIT code that `record` tells of: in a known function, and without a name."""
+    found = re.search(r"samples? in JIT code = (\d+) in a known function \+ (\d+) without a name", messages)
+    return tuple(map(int, found.groups())) if found else (0, 0)
+
+
 def share(top, name):
     total = sum(flat for flat, _ in top.values())
     return top[name][1] / total

@@ -368,8 +368,7 @@ def test_recording_that_was_cut_off(made, tmp_path):
     (directory / "perf.data").write_bytes(data[: len(data) // 2])
     done = made.export("--folded", "-o", "-", directory=directory, status=1)
     assert "perf.data: 0x" in done.stderr
-    assert sum(folded(done.stdout).values()) == made.samples
-    assert f"of {made.samples} samples" in done.stderr
+    assert made.samples / 4 < sum(folded(done.stdout).values()) < made.samples
 
 
 SCRIPT = """
@@ -394,7 +393,7 @@ def test_jit(xprof, tmp_path):
             assert re.search(r" \S*price\.js:\d+:\d+_\[j\]$", frames[-1]), frames[-1]
             here[plain(frames[-1]).replace(" ", "_")] += count
     shown = xprof("report", "--limit", "max", tmp_path / "recording").stdout
-    for count, name in re.findall(r"^ *([1-9]\d*) .*(JS:\S*price\.js:\d+:\d+) +jit$", shown, re.M):
-        there[name] += int(count)
+    for count, name in re.findall(r"^ *([1-9]\d*) .*(JS:\S* \S*price\.js:\d+:\d+) +jit$", shown, re.M):
+        there[name.replace(" ", "_")] += int(count)
     assert sum(here.values()) > 20 and here == there
     assert sum(stacks.values()) == int(re.search(r"(\d+) samples,", shown)[1])

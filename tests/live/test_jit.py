@@ -78,7 +78,7 @@ class Jit:
         self.directory = recorded.directory
         (self.entry,) = [e for e in recorded.manifest["samples"]["profiles"] if e["pid"] == pid]
         self.jit = self.entry["jit"]
-        self.named, self.unnamed = self.jit["samples_named"], self.jit["samples_unnamed"]
+        self.named, self.unnamed = profiles.jit_samples(recorded.messages)
         checked = xprof.check(self.directory)
         assert checked.returncode == 0, checked.stdout + checked.stderr
         self.report = xprof("report", self.directory).stdout
@@ -100,7 +100,7 @@ class Jit:
             # One function may have several names, for its versions; what interrupts it is below it.
             hot = max([sum(flat for flat, _ in found), *(cum for _, cum in found)])
             assert hot >= share * self.named, (pattern, top)
-        names = [line.split()[4] for line in self.report.splitlines() if re.match(r" *\d+ +[\d.]+%", line)]
+        names = [line.split(None, 4)[4].replace(" ", "_") for line in self.report.splitlines() if re.match(r" *\d+ +[\d.]+%", line)]
         assert any(re.search(pattern, name) for name in names), self.report
 
 

@@ -385,13 +385,6 @@ def test_jit_memory(perf, sampled, program):
     assert sum(n for (dso,), n in perf.report(path, "dso").items() if dso.startswith("[JIT]")) > 50
 
 
-def test_none_wanted(sampled, shares):
-    recorded = sampled("--no-perf-data", "--", shares, 0.2)
-    assert not (recorded.directory / "perf.data").exists()
-    assert "perf.data" not in recorded.messages
-    assert not [f for f in recorded.manifest["files"] if f["kind"] == "perf.data"]
-
-
 # What ends it early.
 
 DEEP = r"""

@@ -405,7 +405,7 @@ def deep(program):
 def assert_no_half(directory):
     """What is there is complete, and nothing else is."""
     left = sorted(str(p.relative_to(directory)) for p in directory.rglob("*"))
-    assert not [name for name in left if name.endswith((".prof", ".part", ".spool"))], left
+    assert not [name for name in left if name.endswith((".part", ".spool"))], left
 
 
 def test_file_size_limit(xprof, record, tmp_path, deep):
@@ -415,7 +415,7 @@ def test_file_size_limit(xprof, record, tmp_path, deep):
     assert "File too large; raise `ulimit -f` or give another -o" in recorded.messages
     assert_no_half(recorded.directory)
     totals = recorded.manifest["samples"]
-    assert totals["lost"] == totals["seen"] > 1000 and not totals["profiles"], totals
+    assert totals["lost"] > 1000 and totals["written"] + totals["lost"] == totals["seen"], totals
 
 
 @pytest.mark.parametrize("room", ["8k", "12k", "32k"])

@@ -25,12 +25,10 @@ struct world {
 	pid_t child;
 	char map[64];
 	char dir[64];
-	struct xp_jit_samples jits;
+	struct xp_jits jits;
 	struct xp_file anon;
 	struct xp_address_space *space;
 	struct xp_image image;
-	uint64_t delivered;
-	uint64_t named;
 };
 
 static int setup(void **state)
@@ -56,10 +54,10 @@ static int setup(void **state)
 	world->space = xp_address_space_new();
 	assert_int_equal(xp_address_space_map(world->space, &(struct xp_vma){ CODE, 2 * CODE, 0, &world->anon }), 0);
 	world->image = (struct xp_image){ .pid = world->child, .number = 1 };
-	world->jits.jits = (struct xp_jits){ .clock = &clock_of_test, .bytes_left = 1 << 20, .with_dumps = true };
-	world->jits.jits.dump_bytes_left = XP_JIT_DUMP_OUT_ALL_BYTES_MAX;
-	world->jits.jits.dir_fd = open(world->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	assert_true(world->jits.jits.dir_fd >= 0);
+	world->jits = (struct xp_jits){ .clock = &clock_of_test, .bytes_left = 1 << 20, .with_dumps = true };
+	world->jits.dump_bytes_left = XP_JIT_DUMP_OUT_ALL_BYTES_MAX;
+	world->jits.dir_fd = open(world->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(world->jits.dir_fd >= 0);
 	*state = world;
 	return 0;
 }
@@ -80,11 +78,11 @@ static int teardown(void **state)
 
 	end_child(world);
 	unlink(world->map);
-	xp_jit_samples_free(&world->jits);
 	xp_jit_free(world->image.jit);
 	xp_address_space_release(world->image.jit_space);
 	xp_address_space_release(world->space);
-	close(world->jits.jits.dir_fd);
+	xp_jits_free(&world->jits);
+	close(world->jits.dir_fd);
 	snprintf(path, sizeof(path), "%s/jit-%d.dump", world->dir, world->image.pid);
 	unlink(path);
 	rmdir(world->dir);
@@ -104,38 +102,32 @@ static unsigned int count_fds(void)
 	return count;
 }
 
-static int deliver(void *arg, struct xp_image *image, const struct xp_frame *frames, size_t count)
+static void hit(struct world *world, uint64_t address)
 {
-	struct world *world = arg;
-
-	(void)image;
-	assert_int_equal(count, 1);
-	world->delivered++;
-	world->named += frames->vma == &xp_profile_jit_vma;
-	return 0;
+	assert_int_equal(xp_jit_samples_hit(&world->jits, &world->image, world->space, xp_clock_now_tsc(), address), 0);
 }
 
-static int sample(struct world *world)
+static bool has_unknown(const struct world *world)
 {
-	struct xp_frame frame = { .address = CODE + 8, .vma = &world->space->vmas[0] };
-
-	return xp_jit_samples_name(&world->jits, &world->image, world->space, xp_clock_now_tsc(), &frame, 1);
+	return xp_jit_has_unknown(world->image.jit);
 }
 
 /* Resets the time budget, so that later steps depend on no earlier pause. */
 static void allow(struct world *world)
 {
-	world->jits.jits.looking = (struct xp_rate_limit){ 0 };
+	world->jits.looking = (struct xp_rate_limit){ 0 };
 }
 
-/* A look ends early if the machine takes the CPU away: samples then wait for the next one. */
+/* A look ends early if the machine takes the CPU away: what was hit is then looked for again. */
 static void refresh(struct world *world)
 {
-	uint64_t before = world->delivered;
+	struct xp_image *images[] = { &world->image };
 
-	for (int try = 0; try < 10 && world->delivered == before; try++) {
+	for (int try = 0; try < 10; try++) {
 		allow(world);
-		assert_int_equal(xp_jit_samples_refresh(&world->jits, deliver, world), 0);
+		assert_int_equal(xp_jit_samples_refresh(&world->jits, images, 1), 0);
+		if (!has_unknown(world))
+			break;
 	}
 }
 
@@ -147,44 +139,68 @@ static void end_gone(struct world *world)
 	xp_jit_samples_end_gone(&world->jits, images, 1);
 }
 
+/* What is hit in code that is not known by then is looked for once more, and not again where no source has it. */
+static void test_looks(void **state)
+{
+	struct world *world = *state;
+	FILE *map;
+
+	hit(world, CODE + 8); /* causes a look at once */
+	refresh(world);
+	assert_false(has_unknown(world));
+	assert_int_equal(xp_jit_functions(world->image.jit), 1);
+	map = fopen(world->map, "a");
+	assert_non_null(map);
+	fprintf(map, "%x 100 later\n", CODE + 0x100);
+	fclose(map);
+	hit(world, CODE + 0x108);
+	assert_true(has_unknown(world));
+	refresh(world);
+	assert_false(has_unknown(world));
+	assert_int_equal(xp_jit_functions(world->image.jit), 2);
+	hit(world, CODE + 0x1000);
+	refresh(world);
+	assert_false(has_unknown(world));
+	/* A thousand hits are looked for together. */
+	for (int i = 0; i < 1000; i++)
+		hit(world, CODE + 0x2000 + 16 * i);
+	refresh(world);
+	assert_false(has_unknown(world));
+}
+
 static void test_closed(void **state)
 {
 	struct world *world = *state;
 	unsigned int fds = count_fds();
-	bool is_named = !sample(world); /* by the look that the first sample causes */
 
-	if (!is_named)
-		refresh(world);
-	assert_int_equal(sample(world), 1);
+	hit(world, CODE + 8);
+	refresh(world);
 	fds++; /* the socket to the child that reads memory, for all processes */
 	assert_int_equal(count_fds(), fds + 2);
-	/* Not while it lives, and not while samples wait for its names. */
-	end_gone(world);
-	end_child(world);
+	/* Not while it lives. */
 	end_gone(world);
 	assert_int_equal(count_fds(), fds + 2);
-	refresh(world);
-	assert_true(world->delivered >= 1);
-	assert_int_equal(world->named, world->delivered);
+	end_child(world);
 	end_gone(world);
 	assert_int_equal(count_fds(), fds);
 	assert_null(world->image.jit_space);
 	/* A late sample: its function is still known. */
-	assert_int_equal(sample(world), 0);
-	assert_int_equal(world->image.jit_named, world->delivered + 1 + is_named);
+	hit(world, CODE + 8);
+	assert_false(has_unknown(world));
 }
 
 /* A process that has cost more than its share of the recorder's time is skipped for a while. */
 static void test_costly(void **state)
 {
 	struct world *world = *state;
+	struct xp_image *images[] = { &world->image };
 
-	assert_in_range(sample(world), 0, 1);
-	xp_rate_limit_spend(&world->jits.jits.looking, 100 * XP_ALLOWANCE_NS_PER_S);
-	assert_int_equal(sample(world), 1);
-	world->delivered = 0;
-	assert_int_equal(xp_jit_samples_refresh(&world->jits, deliver, world), 0);
-	assert_int_equal(world->delivered, 0);
+	hit(world, CODE + 8);
+	refresh(world);
+	xp_rate_limit_spend(&world->jits.looking, 100 * XP_ALLOWANCE_NS_PER_S);
+	hit(world, CODE + 8);
+	assert_int_equal(xp_jit_samples_refresh(&world->jits, images, 1), 0);
+	assert_true(has_unknown(world));
 }
 
 /* A sample that has waited for its unwind table has an outdated view of the process. */
@@ -197,7 +213,7 @@ static void test_newest_space(void **state)
 	assert_int_equal(xp_address_space_own(&world->space), 0);
 	assert_int_equal(xp_address_space_map(world->space, &(struct xp_vma){ 4 * CODE, 5 * CODE, 0, &world->anon }),
 			 0);
-	assert_in_range(sample(world), 0, 1);
+	hit(world, CODE + 8);
 	assert_ptr_equal(world->image.jit_space, world->space);
 	assert_int_equal(xp_jit_samples_seen(&world->jits, &world->image, old, old->vmas), 0);
 	assert_ptr_equal(world->image.jit_space, world->space);
@@ -207,6 +223,7 @@ static void test_newest_space(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_looks, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_closed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_costly, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_newest_space, setup, teardown),

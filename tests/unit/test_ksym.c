@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/util.h"
-#include "profile/ksym.h"
+#include "store/ksym.h"
 
 #define BASE UINT64_C(0xffffffff81000000)
 

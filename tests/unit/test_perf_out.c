@@ -73,7 +73,7 @@ static int teardown(void **state)
 	(void)state;
 	xp_perf_out_free(world.out);
 	xp_sampled_processes_free(&world.processes);
-	unlinkat(world.dir_fd, XP_PERF_OUT_NAME, 0);
+	unlinkat(world.dir_fd, XP_PERF_DATA_NAME, 0);
 	close(world.dir_fd);
 	return rmdir(world.dir);
 }
@@ -182,7 +182,7 @@ static void assert_told(const char *expected)
 	ssize_t size;
 
 	assert_int_equal(xp_perf_out_finish(world.out), 0);
-	fd = openat(world.dir_fd, XP_PERF_OUT_NAME, O_RDONLY);
+	fd = openat(world.dir_fd, XP_PERF_DATA_NAME, O_RDONLY);
 	size = read(fd, bytes, sizeof(bytes));
 	close(fd);
 	assert_int_equal(size, xp_perf_out_bytes(world.out));
@@ -424,7 +424,7 @@ static void test_build_id_path(void **state)
 	sample(100, getpid(), getpid(), "program");
 	assert_int_equal(xp_perf_out_finish(world.out), 0);
 	assert_int_equal(unlink(path), 0);
-	fd = openat(world.dir_fd, XP_PERF_OUT_NAME, O_RDONLY);
+	fd = openat(world.dir_fd, XP_PERF_DATA_NAME, O_RDONLY);
 	size = read(fd, bytes, sizeof(bytes));
 	close(fd);
 	assert_true(size > 0);

@@ -15,6 +15,8 @@
 #include "base/util.h"
 #include "sample/samples.h"
 
+static const struct xp_clock clock_of_test = { .hz = 1000000000, .mono_hz = 1000000000 };
+
 struct world {
 	struct xp_samples samples;
 	pid_t child;
@@ -27,9 +29,15 @@ static int setup(void **state)
 	struct world *world = calloc(1, sizeof(*world));
 	int pipes[2];
 	char byte;
+	const struct xp_perf_out_options perf = {
+		.dir_fd = -1,
+		.clock = &clock_of_test,
+		.processes = &world->samples.processes,
+	};
 
 	world->samples.dir_fd = -1;
 	assert_int_equal(xp_samples_init(&world->samples, NULL), 0);
+	assert_int_equal(xp_perf_out_new(&world->samples.perf, &perf), 0); /* has no directory to write to */
 	assert_int_equal(pipe(pipes), 0);
 	world->child = fork();
 	assert_true(world->child >= 0);
@@ -51,6 +59,7 @@ static int teardown(void **state)
 
 	kill(world->child, SIGKILL);
 	waitpid(world->child, NULL, 0);
+	xp_perf_out_free(world->samples.perf);
 	xp_samples_free(&world->samples);
 	free(world);
 	return 0;
@@ -127,7 +136,7 @@ static void test_lost_exec(void **state)
 	assert_int_equal(process->image_number, 2);
 	assert_true(maps(process, "sleep"));
 	assert_false(maps(process, "test_samples_repair"));
-	assert_int_equal(xp_profile_samples(process->image->profile), 1);
+	assert_int_equal(process->image->samples, 1);
 	assert_int_equal(world->samples.processes.image_count, 2);
 	assert_int_equal(world->samples.processes.images[0]->number, 1);
 	assert_int_equal(world->samples.processes.images[0]->samples, 1);
@@ -145,7 +154,7 @@ static void test_same_program(void **state)
 	add_sample(world);
 	assert_int_equal(world->samples.processes.image_count, 1);
 	assert_int_equal(process_of(world)->image_number, 1);
-	assert_int_equal(xp_profile_samples(process_of(world)->image->profile), 2);
+	assert_int_equal(process_of(world)->image->samples, 2);
 	execute(world);
 	assert_int_equal(xp_sampled_processes_repair(&world->samples.processes, 1), 0);
 	assert_string_equal(process_of(world)->comm, "test_samples_re");
@@ -171,13 +180,13 @@ static void check_forgotten(struct world *world, bool is_told)
 	assert_int_equal(xp_sampled_processes_scan(&world->samples.processes, world->child), 0);
 	add_sample(world);
 	process = process_of(world);
-	xp_samples_rest(&world->samples);
-	xp_samples_rest(&world->samples);
+	xp_sampled_processes_forget_gone(&world->samples.processes);
+	xp_sampled_processes_forget_gone(&world->samples.processes);
 	assert_true(maps(process, "test_samples_repair"));
 	end_child(world, is_told);
-	xp_samples_rest(&world->samples);
+	xp_sampled_processes_forget_gone(&world->samples.processes);
 	assert_true(maps(process, "test_samples_repair"));
-	xp_samples_rest(&world->samples);
+	xp_sampled_processes_forget_gone(&world->samples.processes);
 	assert_int_equal(process->space->count, 0);
 	add_sample(world);
 	assert_int_equal(world->samples.processes.image_count, 2); /* the next process with this pid is another one */

@@ -21,8 +21,8 @@
 
 #include "base/file_copy.h"
 #include "base/util.h"
-#include "profile/sym_dir.h"
-#include "profile/sym_files.h"
+#include "store/sym_dir.h"
+#include "store/sym_files.h"
 
 struct world {
 	char base[PATH_MAX]; /* root of the target */
@@ -97,12 +97,43 @@ static int put_file(struct world *world, const char *name, const void *bytes, si
 	return fd;
 }
 
-static struct xp_profile_code find(struct world *world, const struct xp_file *file)
+/* The kernel's names: those of two windows are unknown. */
+static int describe(void *arg, const uint64_t *addresses, size_t count, char (*texts)[XP_KSYM_TEXT_BYTES])
 {
-	struct xp_profile_code code;
+	for (size_t i = 0; i < count; i++)
+		snprintf(texts[i], XP_KSYM_TEXT_BYTES, addresses[i] >> 28 == 0xffffffff8 ? "f+0x0/0x100" : "%#x", 1u);
+	return *(int *)arg;
+}
 
-	assert_int_equal(xp_sym_files_find(world->sym, file, 0x7f0000000000, 0x7f0000003000, &code), 0);
-	return code;
+/* A sample hit the file; fd: as opened while its process lived. */
+static void keep(struct world *world, int fd, const struct xp_file *file)
+{
+	assert_int_equal(xp_sym_files_keep(world->sym, fd, file), 0);
+}
+
+/* Stores all that was kept, and finds the names of a file; NULL: there are none. */
+static const char *find(struct world *world, const struct xp_file *file)
+{
+	size_t length = strlen(file->path);
+	int err = 0;
+
+	assert_int_equal(xp_sym_files_write(world->sym, describe, &err), 0);
+	if (strstr(file->path, " (deleted)"))
+		length = (size_t)(strstr(file->path, " (deleted)") - file->path);
+	for (size_t i = 0; i < xp_sym_files_count(world->sym); i++) {
+		const struct xp_sym_binary *binary = xp_sym_files_get(world->sym, i);
+
+		if (strlen(binary->path) == length && !memcmp(binary->path, file->path, length))
+			return binary->sym_path;
+	}
+	return NULL;
+}
+
+/* The same of a file that can be opened by its path only. */
+static const char *keep_and_find(struct world *world, const struct xp_file *file)
+{
+	keep(world, -1, file);
+	return find(world, file);
 }
 
 static void check_content(const char *path, const void *bytes, size_t size)
@@ -148,18 +179,15 @@ static void test_library(void **state)
 {
 	struct world *world = *state;
 	const struct xp_sym_binary *binary;
-	struct xp_profile_code code;
 	struct xp_file file;
 	int fd = put_file(world, "libx.so.1", elf_start, sizeof(elf_start), &file);
+	const char *path = keep_and_find(world, &file);
 
-	code = find(world, &file);
-	check_name(world, code.path, "libx.so.1.0.");
-	check_content(code.path, elf_start, sizeof(elf_start));
-	assert_false(code.is_made);
+	check_name(world, path, "libx.so.1.0.");
+	check_content(path, elf_start, sizeof(elf_start));
 	assert_int_equal(xp_sym_files_count(world->sym), 1);
 	binary = xp_sym_files_get(world->sym, 0);
 	assert_string_equal(binary->path, file.path);
-	assert_string_equal(binary->sym_path, code.path);
 	assert_int_equal(binary->identity.inode, file.inode);
 	assert_ptr_equal(xp_sym_files_stored(world->sym, fd), binary);
 	close(fd);
@@ -181,8 +209,8 @@ static void test_executable(void **state)
 	struct world *world = *state;
 	struct xp_file file = { .kind = XP_FILE_DISK };
 	const struct xp_sym_binary *binary;
-	struct xp_profile_code code;
 	char path[PATH_MAX] = "", key[64];
+	const char *names;
 	int fd = open("/proc/self/exe", O_RDONLY);
 
 	assert_true(readlink("/proc/self/exe", path, sizeof(path) - 1) > 0);
@@ -190,18 +218,16 @@ static void test_executable(void **state)
 	assert_true(xp_sym_files_wants(world->sym, &file));
 	assert_int_equal(xp_sym_files_keep(world->sym, fd, &file), 0);
 	assert_false(xp_sym_files_wants(world->sym, &file));
-	code = find(world, &file);
-	assert_true(code.is_elf);
-	assert_true(code.exec_vaddr && code.exec_vaddr % 4096 == code.exec_offset % 4096);
+	names = find(world, &file);
 	assert_int_equal(xp_sym_files_store(world->sym, fd, path, &binary), 0);
 	close(fd);
-	assert_string_equal(binary->sym_path, code.path);
+	assert_ptr_equal(binary->sym_path, names);
+	assert_true(binary->copied.has_code && binary->copied.exec_vaddr);
+	assert_int_equal(binary->copied.exec_vaddr % 4096, binary->copied.exec_offset % 4096);
 	assert_true(binary->copied.build_id_bytes >= 8);
 	snprintf(key, sizeof(key), "test_sym_files.0.%02x%02x", binary->copied.build_id[0], binary->copied.build_id[1]);
-	check_name(world, code.path, key);
-	assert_true(is_zero(code.path, code.exec_offset + 0x100));
-	/* A second request gives the same. */
-	assert_ptr_equal(find(world, &file).path, code.path);
+	check_name(world, names, key);
+	assert_true(is_zero(names, binary->copied.exec_offset + 0x100));
 	assert_int_equal(files_made(world), 1);
 }
 
@@ -209,15 +235,13 @@ static void test_executable(void **state)
 static void test_changed(void **state)
 {
 	struct world *world = *state;
-	struct xp_profile_code code;
 	struct xp_file file;
 	int fd = put_file(world, "libx.so.1", elf_start, sizeof(elf_start), &file);
 
-	assert_int_equal(xp_sym_files_keep(world->sym, fd, &file), 0);
+	keep(world, fd, &file);
 	assert_int_equal(write(fd, "more", 4), 4);
 	close(fd);
-	code = find(world, &file);
-	assert_true(code.is_made);
+	assert_null(find(world, &file));
 	assert_int_equal(xp_sym_files_count(world->sym), 0);
 }
 
@@ -235,7 +259,7 @@ static void test_key_without_build_id(void **state)
 
 		assert_int_equal(futimens(fd, times), 0);
 		close(fd);
-		snprintf(paths[i], PATH_MAX, "%s", find(world, &files[i]).path);
+		snprintf(paths[i], PATH_MAX, "%s", keep_and_find(world, &files[i]));
 	}
 	check_name(world, paths[0], "one.0.8-1-");
 	check_name(world, paths[1], "two.1.8-1-");
@@ -248,30 +272,30 @@ static void test_blanks(void **state)
 	struct world *world = *state;
 
 	for (size_t i = 0; i < XP_ARRAY_SIZE(names); i++) {
-		struct xp_profile_code code;
 		struct xp_file file;
+		const char *path;
 
 		close(put_file(world, names[i], elf_start, sizeof(elf_start), &file));
-		code = find(world, &file);
-		check_name(world, code.path, "");
-		assert_null(strpbrk(code.path, " \t\n$\\"));
+		path = keep_and_find(world, &file);
+		check_name(world, path, "");
+		assert_null(strpbrk(path, " \t\n$\\"));
 	}
 }
 
 static void test_deleted(void **state)
 {
 	struct world *world = *state;
-	struct xp_profile_code code;
 	struct xp_file file;
 	int fd = put_file(world, "gone", elf_start, sizeof(elf_start), &file);
+	const char *path;
 
-	assert_int_equal(xp_sym_files_keep(world->sym, fd, &file), 0);
+	keep(world, fd, &file);
 	close(fd);
 	assert_int_equal(unlink(file.path), 0);
 	strcat(file.path, " (deleted)");
-	code = find(world, &file);
-	check_name(world, code.path, "gone.0.");
-	check_content(code.path, elf_start, sizeof(elf_start));
+	path = find(world, &file);
+	check_name(world, path, "gone.0.");
+	check_content(path, elf_start, sizeof(elf_start));
 }
 
 /* Another file has its name: the executed one is copied, and without a descriptor the other one is not taken for it. */
@@ -281,73 +305,59 @@ static void test_replaced(void **state)
 	struct world *world = *state;
 	struct xp_file kept, lost, unused;
 	char name[PATH_MAX];
-	struct xp_profile_code code;
+	const char *path;
 	int fd = put_file(world, "kept", elf_start, sizeof(elf_start), &kept);
 
-	assert_int_equal(xp_sym_files_keep(world->sym, fd, &kept), 0);
+	keep(world, fd, &kept);
 	close(fd);
 	snprintf(name, sizeof(name), "%s.old", kept.path);
 	assert_int_equal(rename(kept.path, name), 0);
 	close(put_file(world, "kept", other, sizeof(other), &unused));
-	code = find(world, &kept);
-	check_name(world, code.path, "kept.0.");
-	check_content(code.path, elf_start, sizeof(elf_start));
+	path = find(world, &kept);
+	check_name(world, path, "kept.0.");
+	check_content(path, elf_start, sizeof(elf_start));
 
 	close(put_file(world, "lost", elf_start, sizeof(elf_start), &lost));
 	lost.inode++;
-	code = find(world, &lost);
-	check_name(world, code.path, "lost.");
-	assert_true(code.is_made);
+	assert_null(keep_and_find(world, &lost));
 }
 
-/* The names of files that are not on this host grow with what they name. */
+/* A file that is not on this host has no names, and is not looked for again and again. */
 static void test_unseen(void **state)
 {
 	struct world *world = *state;
 	const struct xp_file file = { .kind = XP_FILE_DISK,
 				      .inode = 5,
 				      .path = "/nowhere/in this/host\x1b[2J (deleted)" };
-	struct xp_profile_code code;
-	struct stat small, big;
 
 	assert_true(xp_sym_files_wants(world->sym, &file));
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(xp_sym_files_keep(world->sym, -1, &file), 0);
+		keep(world, -1, &file);
 	assert_false(xp_sym_files_wants(world->sym, &file));
-	code = find(world, &file);
-	assert_true(code.is_made);
-	check_name(world, code.path, "host__2J.0.");
-	assert_int_equal(stat(code.path, &small), 0);
-	assert_int_equal(xp_sym_files_find(world->sym, &file, 0x1000, 0x9000, &code), 0);
-	assert_int_equal(stat(code.path, &big), 0);
-	assert_int_equal(big.st_size - small.st_size, 0x5000);
-	assert_int_equal(xp_sym_files_find(world->sym, &file, 0, UINT64_MAX, &code), 0);
-	assert_true(code.is_made);
-	assert_int_equal(files_made(world), 1);
+	assert_null(find(world, &file));
+	assert_int_equal(files_made(world), 0);
 }
 
 static void test_no_elf(void **state)
 {
 	struct world *world = *state;
-	struct xp_profile_code code;
 	struct xp_file file;
+	const char *path;
 	int fd = memfd_create("jit", 0);
 
 	close(put_file(world, "classes.jsa", "no ELF", 6, &file));
-	code = find(world, &file);
-	assert_true(code.is_made);
-	check_name(world, code.path, "classes.jsa.0.");
+	assert_null(keep_and_find(world, &file));
 	/* Neither is a memfd, which JIT compilers write to; one that is executed is copied. */
 	assert_true(fd >= 0);
 	file = (struct xp_file){ .kind = XP_FILE_DISK, .index = 1, .path = "/memfd:jit (deleted)" };
-	assert_int_equal(xp_sym_files_keep(world->sym, fd, &file), 0);
-	assert_null(find(world, &file).path);
-	file.index = 2;
+	keep(world, fd, &file);
+	assert_null(find(world, &file));
 	assert_int_equal(write(fd, elf_start, sizeof(elf_start)), sizeof(elf_start));
-	assert_int_equal(xp_sym_files_keep(world->sym, fd, &file), 0);
-	code = find(world, &file);
-	check_name(world, code.path, "memfd_jit.0.");
-	check_content(code.path, elf_start, sizeof(elf_start));
+	file = (struct xp_file){ .kind = XP_FILE_DISK, .index = 2, .path = "/memfd:jit (deleted)" };
+	keep(world, fd, &file);
+	path = find(world, &file);
+	check_name(world, path, "memfd_jit.0.");
+	check_content(path, elf_start, sizeof(elf_start));
 	close(fd);
 }
 
@@ -363,11 +373,11 @@ static void test_no_file(void **state)
 	snprintf(path, sizeof(path), "%s/pipe.so", world->base);
 	assert_int_equal(mkfifo(path, 0600), 0);
 	assert_true(inotify_add_watch(watch, world->base, IN_OPEN) >= 0);
-	assert_true(find(world, &file).is_made);
+	assert_null(keep_and_find(world, &file));
 	assert_int_equal(read(watch, event, sizeof(event)), -1);
 	assert_int_equal(errno, EAGAIN);
 	close(watch);
-	assert_true(find(world, &relative).is_made);
+	assert_null(keep_and_find(world, &relative));
 }
 
 static void test_labels(void **state)
@@ -407,7 +417,7 @@ static void test_labels(void **state)
 static void test_limit(void **state)
 {
 	struct world *world = *state;
-	struct xp_profile_code code;
+	const char *path;
 	struct xp_file file, here;
 	struct stat st;
 	char name[32];
@@ -425,94 +435,47 @@ static void test_limit(void **state)
 	assert_int_equal(xp_sym_files_keep(world->sym, fd, &here), 0);
 	close(fd);
 	assert_int_equal(files_made(world), 1);
-	code = find(world, &file);
-	check_name(world, code.path, "bin256.0.");
-	assert_int_equal(stat(code.path, &st), 0);
+	path = find(world, &file);
+	check_name(world, path, "bin256.0.");
+	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_size, sizeof(elf_start));
-	check_name(world, find(world, &here).path, "here.so.1.");
+	check_name(world, find(world, &here), "here.so.");
 }
 
-static void test_made(void **state)
+static void test_no_file_at_all(void **state)
 {
 	struct world *world = *state;
 	const struct xp_file anon = { .kind = XP_FILE_ANON, .path = "//anon" };
 	const struct xp_file vdso = { .kind = XP_FILE_VDSO, .path = "[vdso]" };
-	const struct xp_file unknown = { .kind = XP_FILE_UNKNOWN, .path = "" };
-	struct xp_profile_code code;
+	int err = 0;
 
 	assert_false(xp_sym_files_wants(world->sym, &anon));
 	assert_false(xp_sym_files_wants(world->sym, &vdso));
-	code = find(world, &anon);
-	assert_true(code.is_made);
-	check_name(world, code.path, "anon.0.");
-	assert_ptr_equal(find(world, &anon).path, code.path);
-	code = find(world, &vdso);
-	assert_true(code.is_made);
-	check_name(world, code.path, "vdso.0.");
-	check_name(world, find(world, &unknown).path, "unknown.0.");
-	assert_int_equal(files_made(world), 3);
-	/* A 32-bit process has another vDSO. */
-	assert_int_equal(xp_sym_files_find(world->sym, &vdso, 0xf7fc1000, 0xf7fc3000, &code), 0);
-	assert_null(code.path);
-}
-
-/* One file for each profile that has JIT functions. */
-static void test_jit(void **state)
-{
-	struct world *world = *state;
-	static const struct xp_sym first[] = { { 0, 16, "a" }, { 16, 32, "JS:*b /x.js:1:2" } },
-				   second[] = { { 0, 16, "c" } };
-	const struct xp_file jit = { .kind = XP_FILE_JIT, .path = "[jit]" };
-
-	assert_null(find(world, &jit).path);
-	xp_sym_files_set_jit(world->sym, first, 2);
-	assert_true(find(world, &jit).is_made);
-	check_name(world, find(world, &jit).path, "jit.0.");
-	xp_sym_files_set_jit(world->sym, NULL, 0);
-	assert_null(find(world, &jit).path);
-	xp_sym_files_set_jit(world->sym, second, 1);
-	check_name(world, find(world, &jit).path, "jit.1.");
-	assert_int_equal(files_made(world), 2);
-}
-
-/* The kernel's names: those of two windows are unknown. */
-static int describe(void *arg, const uint64_t *addresses, size_t count, char (*texts)[XP_KSYM_TEXT_BYTES])
-{
-	for (size_t i = 0; i < count; i++)
-		snprintf(texts[i], XP_KSYM_TEXT_BYTES, addresses[i] >> 28 == 0xffffffff8 ? "f+0x0/0x100" : "%#x", 1u);
-	return *(int *)arg;
+	xp_sym_files_want_vdso(world->sym);
+	assert_int_equal(xp_sym_files_write(world->sym, describe, &err), 0);
+	assert_int_equal(strncmp(xp_sym_files_vdso(world->sym), "vdso.0.", 7), 0);
+	assert_int_equal(files_made(world), 1);
 }
 
 static void test_kernel(void **state)
 {
 	struct world *world = *state;
-	const struct xp_file kernel = { .kind = XP_FILE_KERNEL, .path = "" };
-	static const uint64_t addresses[] = { 0xffffffff81000010, 0xffffffff81000100,	   0xffffffffc0001500,
-					      0xffffffff90000000, XP_PROFILE_KERNEL_START, UINT64_MAX };
-	struct xp_profile_code code;
-	struct xp_profile *profile;
+	static const uint64_t addresses[] = { 0xffffffff81000010, 0xffffffff81000100, 0xffffffffc0001500,
+					      0xffffffff8fffffff, 0xffffffff90000000, XP_KERNEL_START,
+					      UINT64_MAX,	  0x7fffffffffff };
 	int err = 0;
 
-	assert_int_equal(xp_profile_new(&profile), 0);
-	for (size_t i = 0; i < XP_ARRAY_SIZE(addresses); i++) {
-		struct xp_frame frame = { .address = addresses[i] };
-
-		assert_int_equal(xp_profile_add(profile, &frame, 1, NULL), 0);
-	}
-	assert_int_equal(xp_sym_files_add(world->sym, profile), 0);
-	xp_profile_free(profile);
+	for (size_t i = 0; i < 2 * XP_ARRAY_SIZE(addresses); i++)
+		assert_int_equal(xp_sym_files_want_kernel(world->sym, addresses[i / 2]), 0);
 	assert_int_equal(xp_sym_files_write(world->sym, describe, &err), 0);
-	/* 0xffffffff80.., 88 with the names from before 0xffffffff90.., 90, c0 and f8. */
+	/* 0xffffffff80.., 88, 90, c0 and f8. */
 	assert_int_equal(files_made(world), 5);
-	for (int i = 0; i < 16; i++) {
-		uint64_t window = XP_PROFILE_KERNEL_START + i * XP_PROFILE_WINDOW_BYTES;
+	for (unsigned int i = 0; i < XP_KERNEL_WINDOWS; i++) {
 		bool is_there = i < 3 || i == 8 || i == 15;
 
-		assert_int_equal(
-		    xp_sym_files_find(world->sym, &kernel, window, window + XP_PROFILE_WINDOW_BYTES, &code), 0);
-		assert_int_equal(code.is_made, is_there);
+		assert_int_equal(!!xp_sym_files_kernel(world->sym, i), is_there);
 		if (is_there)
-			check_name(world, code.path, "kernel.");
+			assert_int_equal(strncmp(xp_sym_files_kernel(world->sym, i), "kernel.", 7), 0);
 	}
 }
 
@@ -520,17 +483,12 @@ static void test_kernel(void **state)
 static void test_no_kernel_names(void **state)
 {
 	struct world *world = *state;
-	const struct xp_frame frame = { .address = 0xffffffff81000010 };
-	struct xp_profile *profile;
 	int err = -EPERM;
 
 	assert_int_equal(xp_sym_files_write(world->sym, describe, &err), 0);
 	assert_int_equal(files_made(world), 0);
-	assert_int_equal(xp_profile_new(&profile), 0);
-	assert_int_equal(xp_profile_add(profile, &frame, 1, NULL), 0);
-	assert_int_equal(xp_sym_files_add(world->sym, profile), 0);
-	xp_profile_free(profile);
-	assert_int_equal(xp_sym_files_write(world->sym, describe, &err), -EPERM);
+	assert_int_equal(xp_sym_files_want_kernel(world->sym, 0xffffffff81000010), 0);
+	assert_int_equal(xp_sym_files_write(world->sym, describe, &err), 0);
 	assert_int_equal(files_made(world), 1);
 }
 
@@ -538,11 +496,12 @@ static void test_no_kernel_names(void **state)
 static void test_blank_directory(void **state)
 {
 	struct world *world = *state;
-	const struct xp_file anon = { .kind = XP_FILE_ANON, .path = "//anon" };
+	struct xp_file file;
 
 	stop(world);
 	start(world, "my recording");
-	assert_int_equal(strncmp(find(world, &anon).path, "sym/anon.0.", 11), 0);
+	close(put_file(world, "libx.so", elf_start, sizeof(elf_start), &file));
+	assert_int_equal(strncmp(keep_and_find(world, &file), "sym/libx.so.0.", 14), 0);
 	assert_int_equal(files_made(world), 1);
 }
 
@@ -550,12 +509,11 @@ static void test_blank_directory(void **state)
 static void test_in_the_way(void **state)
 {
 	struct world *world = *state;
-	const struct xp_file anon = { .kind = XP_FILE_ANON, .path = "//anon" };
-	const struct xp_file unknown = { .kind = XP_FILE_UNKNOWN, .path = "" };
+	struct xp_file file;
 
+	close(put_file(world, "libx.so", elf_start, sizeof(elf_start), &file));
 	assert_int_equal(symlinkat("/", world->out_fd, "sym"), 0);
-	assert_null(find(world, &anon).path);
-	assert_null(find(world, &unknown).path);
+	assert_null(keep_and_find(world, &file));
 }
 
 /* Ranges that overlap, are unordered, and reach beyond the end. */
@@ -626,8 +584,7 @@ int main(void)
 		TEST(test_no_file),
 		TEST(test_labels),
 		TEST(test_limit),
-		TEST(test_made),
-		TEST(test_jit),
+		TEST(test_no_file_at_all),
 		TEST(test_kernel),
 		TEST(test_no_kernel_names),
 		TEST(test_blank_directory),

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #define XP_MANIFEST_NAME "manifest.json"
+#define XP_PERF_DATA_NAME "perf.data"
 /* Version of its layout: increases when a member changes its meaning or is removed. */
 #define XP_MANIFEST_VERSION 1
 /* Whether a name, or a path, has the suffix and something before it. */
@@ -15,7 +16,9 @@ bool xp_file_ends_with(const char *name, const char *suffix);
 #define XP_SPOOL_SUFFIX ".spool" /* suffix of every spool's name, for `xprof recover` */
 bool xp_file_is_spool(const char *name);
 #define XP_FILE_BASE_BYTES 48
-#define XP_WAIT_PROFILE_SUFFIX ".wait.prof" /* of a profile of waits; ".prof" of that of CPU time */
+#define XP_FILE_PROFILE_BYTES (XP_FILE_BASE_BYTES + sizeof(XP_WAIT_PROFILE_SUFFIX))
+#define XP_PROFILE_SUFFIX ".prof"	    /* of a profile of CPU time */
+#define XP_WAIT_PROFILE_SUFFIX ".wait.prof" /* of a profile of waits */
 
 /* What `xprof export` makes in the directory of a recording: samples.FORMAT, calls.FORMAT and recording.html. */
 #define XP_EXPORT_SAMPLES "samples"

@@ -8,6 +8,7 @@
 #include "base/array.h"
 #include "base/util.h"
 #include "model/log_walk.h"
+#include "model/objects.h"
 
 #define CALLS_MIN 16	/* a function that is called less has no usual calls */
 #define OPEN_MAX 8	/* calls of a thread within each other that may be kept */

@@ -126,22 +126,18 @@ static int check_patterns(const struct exporting *exporting)
 static int say_nothing(const struct exporting *exporting, bool is_page)
 {
 	const struct xp_export_options *options = exporting->options;
-	bool is_calls = options->kind == XP_MODEL_CALLS, has_logs = false, has_profiles = false, is_missing;
+	bool is_calls = options->kind == XP_MODEL_CALLS, has_logs = false;
 	bool is_waits = options->kind == XP_MODEL_WAITS;
 	const char *what = is_calls ? "call" : is_waits ? "wait" : is_page ? "sample, call or wait" : "sample";
 
-	for (size_t i = 0; i < exporting->input.recorded.process_count; i++) {
+	for (size_t i = 0; i < exporting->input.recorded.process_count; i++)
 		has_logs |= !!exporting->input.recorded.processes[i].log;
-		has_profiles |= !!exporting->input.recorded.processes[i].profile;
-	}
-	is_missing = !is_page && !is_waits && !(is_calls ? has_logs : has_profiles);
 	if (options->may_be_empty && !exporting->input.broken) {
 		xp_info("nothing to export: no %s was recorded", what);
 		return 0;
 	}
-	if (is_missing)
-		xp_error("nothing to export: there is no %s with %ss", is_calls ? "XRay FDR log" : "gperftools profile",
-			 what);
+	if (is_calls && !is_page && !has_logs)
+		xp_error("nothing to export: there is no XRay FDR log with calls");
 	else
 		xp_error("nothing to export: no %s %s", what,
 			 exporting->input.broken		? "can be read"
@@ -153,11 +149,8 @@ static int say_nothing(const struct exporting *exporting, bool is_page)
 /* Whether a timeline has samples: without perf.data, they have no times. */
 static bool has_times(const struct exporting *exporting, const struct xp_model_source *source)
 {
-	char path[PATH_MAX];
-
 	return exporting->options->kind != XP_MODEL_CALLS && source->directory &&
-	       (size_t)snprintf(path, sizeof(path), "%s/" XP_PERF_DATA_NAME, source->directory) < sizeof(path) &&
-	       !access(path, F_OK);
+	       exporting->input.recorded.has_perf_data;
 }
 
 /* Samples and waits with times. Waits alone are those of a model without its samples. */

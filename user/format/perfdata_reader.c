@@ -46,7 +46,7 @@ static int read_header(struct xp_perfdata_reader *reader, struct xp_violation *v
 	if (!xp_perfdata_fits(&header->attrs, reader->size))
 		return xp_violate(violation, offsetof(struct xp_perfdata_header, attrs),
 				  "The events lie outside the file");
-	if (!xp_perfdata_fits(&header->data, reader->size))
+	if (header->data.offset > reader->size)
 		return xp_violate(violation, offsetof(struct xp_perfdata_header, data),
 				  "The records extend beyond the file's end");
 	return 0;
@@ -65,9 +65,11 @@ int xp_perfdata_reader_init(struct xp_perfdata_reader *reader, const uint8_t *by
 	err = read_header(reader, violation);
 	if (!err)
 		err = xp_perfdata_events_read(&reader->events, bytes, size, &reader->header, violation);
+	if (err)
+		return err;
 	reader->pos = reader->header.data.offset;
-	reader->end = reader->header.data.offset + reader->header.data.size;
-	return err;
+	reader->end = reader->pos + XP_MIN(reader->header.data.size, size - reader->pos);
+	return 0;
 }
 
 /* Bytes that follow a record outside of its size: the trace of AUXTRACE, whose length is its first field. */
@@ -227,8 +229,13 @@ int xp_perfdata_reader_next(struct xp_perfdata_reader *reader, struct xp_perfdat
 	struct perf_event_header header = { 0 };
 	int err = next_decompressed(reader, record, violation);
 
-	if (err || !left)
+	if (err)
 		return err;
+	if (!left)
+		return xp_perfdata_fits(&reader->header.data, reader->size)
+			   ? 0
+			   : xp_violate(violation, offsetof(struct xp_perfdata_header, data),
+					"The records extend beyond the file's end");
 	memcpy(&header, reader->bytes + reader->pos, XP_MIN(left, sizeof(header)));
 	err = check_header(&header, left, reader->pos, false, violation);
 	if (err < 0)

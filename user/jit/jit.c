@@ -28,8 +28,10 @@ struct xp_jit_file {
 };
 #define OPEN_TRIES 3
 
-#define SYM_ALIGN 16u
-#define SYM_BYTES_MAX (1u << 20) /* all bytes after them share the last address */
+/* A process in new code hits thousands of its addresses in a second; what matters is that there are some. */
+#define HITS_MAX 16
+/* A JVM writes a map at the second look after a hit in new code. */
+#define HIT_WAIT_NS 10000000000ull
 
 /* A source in one object of the process. */
 struct gdb {
@@ -37,16 +39,10 @@ struct gdb {
 	struct xp_jit_src_gdb *source;
 };
 
-/*
- * The addresses of functions in the profile. Each sampled function gets its own range, after those of the functions
- * sampled before it. In the process several functions may have had the same address, or one function several.
- */
-struct addresses {
-	struct xp_u64_map numbers; /* index in syms, by the code's index */
-	struct xp_sym *syms;	   /* in address order, from 0; the registry owns their names */
-	size_t count;
-	size_t room;
-	uint64_t end;
+/* A sampled address. */
+struct hit {
+	uint64_t address;
+	uint64_t tsc;
 };
 
 struct xp_jit {
@@ -73,7 +69,9 @@ struct xp_jit {
 	struct xp_jit_dump_out *out; /* NULL: none */
 	struct xp_jit_dump_out_counts out_counts;
 
-	struct addresses addresses;
+	struct hit hits[HITS_MAX]; /* whose functions are not known */
+	size_t hit_count;
+	size_t next_hit; /* is replaced when there are HITS_MAX */
 };
 
 void xp_jits_free(struct xp_jits *jits)
@@ -148,8 +146,6 @@ void xp_jit_free(struct xp_jit *jit)
 	close_sources(jit);
 	xp_jit_code_free(jit->code);
 	xp_jit_dump_out_free(jit->out);
-	xp_u64_map_free(&jit->addresses.numbers);
-	free(jit->addresses.syms);
 	free(jit);
 }
 
@@ -332,6 +328,45 @@ static void end_look(struct xp_jit *jit)
 	xp_rate_limit_spend(&jit->jits->looking, xp_now_ns() - jit->look_begin_ns);
 }
 
+/* ---- hits ---- */
+
+void xp_jit_hit(struct xp_jit *jit, uint64_t address, uint64_t tsc)
+{
+	struct xp_jit_range range;
+
+	if (!xp_jit_is_behind(jit, tsc) && xp_jit_code_find(jit->code, address, tsc, &range))
+		return;
+	jit->hits[jit->next_hit] = (struct hit){ address, tsc };
+	jit->next_hit = (jit->next_hit + 1) % HITS_MAX;
+	jit->hit_count = XP_MIN(jit->hit_count + 1, (size_t)HITS_MAX);
+}
+
+bool xp_jit_has_unknown(const struct xp_jit *jit)
+{
+	return jit->hit_count;
+}
+
+/* After a look: forgets the hits whose functions are known by now, and those that have waited for long. */
+static void settle_hits(struct xp_jit *jit, uint64_t now_tsc)
+{
+	uint64_t wait_ticks = xp_clock_ticks(jit->jits->clock, HIT_WAIT_NS);
+	size_t count = 0;
+
+	for (size_t i = 0; i < jit->hit_count; i++) {
+		const struct hit hit = jit->hits[i];
+		struct xp_jit_range range;
+
+		if (xp_jit_code_find(jit->code, hit.address, hit.tsc, &range) || now_tsc > hit.tsc + wait_ticks)
+			continue;
+		if (xp_jit_is_behind(jit, hit.tsc) || xp_jit_src_jvm_want(&jit->jvm, hit.tsc))
+			jit->hits[count++] = hit;
+	}
+	jit->hit_count = count;
+	jit->next_hit = count % HITS_MAX;
+}
+
+/* ---- looks ---- */
+
 int xp_jit_refresh(struct xp_jit *jit, const struct xp_address_space *space, uint64_t now_tsc)
 {
 	int ret = 0;
@@ -355,6 +390,7 @@ int xp_jit_refresh(struct xp_jit *jit, const struct xp_address_space *space, uin
 	end_look(jit);
 	if (!ret)
 		jit->refreshed_tsc = now_tsc;
+	settle_hits(jit, now_tsc);
 	return ret;
 }
 
@@ -403,49 +439,7 @@ int xp_jit_finish(struct xp_jit *jit, const struct xp_address_space *space, uint
 	return jit->finish_err;
 }
 
-/* ---- names ---- */
-
-static int add_address(struct addresses *addresses, const struct xp_jit_range *range)
-{
-	/* One byte more, so that the address after the function's last call is still inside. */
-	uint64_t bytes = (XP_MIN(range->size, (uint64_t)SYM_BYTES_MAX) + SYM_ALIGN) & -(uint64_t)SYM_ALIGN;
-
-	if (addresses->end + bytes > XP_PROFILE_JIT_BYTES)
-		return -ENOSPC;
-	if (XP_ARRAY_RESERVE(addresses->syms, addresses->room, addresses->count + 1) ||
-	    !xp_u64_map_add(&addresses->numbers, range->index, (uint32_t)addresses->count))
-		return -ENOMEM;
-	addresses->syms[addresses->count++] = (struct xp_sym){ addresses->end, bytes, range->name };
-	addresses->end += bytes;
-	return 0;
-}
-
-/* Moves a frame in this range of code to the address of its function in the profile. */
-static int move_frame(struct addresses *addresses, const struct xp_jit_range *range, struct xp_frame *frame)
-{
-	const uint32_t *number = xp_u64_map_find(&addresses->numbers, range->index);
-	const struct xp_sym *sym;
-	int err = number ? 0 : add_address(addresses, range);
-
-	if (err)
-		return err;
-	sym = &addresses->syms[number ? *number : addresses->count - 1];
-	frame->address = XP_PROFILE_JIT_BASE + sym->address + XP_MIN(frame->address - range->start, sym->size - 1);
-	frame->vma = &xp_profile_jit_vma;
-	return 0;
-}
-
-int xp_jit_name(struct xp_jit *jit, struct xp_frame *frame, bool is_return, uint64_t tsc)
-{
-	struct xp_jit_range range;
-
-	/* The known code at this address may be out of date. */
-	if (xp_jit_is_behind(jit, tsc))
-		return -EAGAIN;
-	if (!xp_jit_code_find(jit->code, frame->address - is_return, tsc, &range))
-		return xp_jit_src_jvm_want(&jit->jvm, tsc) ? -EAGAIN : -ENOENT;
-	return move_frame(&jit->addresses, &range, frame) ? -ENOENT : 0;
-}
+/* ---- unwinding ---- */
 
 /* GDB's interface gives unwinding data; a jitdump or a perf map usually has none, so nobody waits for it. */
 static bool may_have_rules(const struct xp_jit *jit)
@@ -480,12 +474,6 @@ uint32_t xp_jit_functions(const struct xp_jit *jit)
 uint64_t xp_jit_refused(const struct xp_jit *jit)
 {
 	return xp_jit_code_refused(jit->code);
-}
-
-size_t xp_jit_syms(const struct xp_jit *jit, const struct xp_sym **syms)
-{
-	*syms = jit->addresses.syms;
-	return jit->addresses.count;
 }
 
 const char *xp_jit_dump(const struct xp_jit *jit, struct xp_jit_dump_out_counts *counts)

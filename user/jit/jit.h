@@ -13,11 +13,9 @@
 
 #include "base/clock.h"
 #include "base/rate_limit.h"
-#include "elf/symbol_file.h"
 #include "jit/code.h"
 #include "jit/dump_out.h"
 #include "jit/src_gdb.h"
-#include "profile/profile.h"
 #include "target/address_space.h"
 
 /* Memory of all registries of a recording, at most. */
@@ -79,11 +77,12 @@ int xp_jit_finish(struct xp_jit *jit, const struct xp_address_space *space, uint
 bool xp_jit_is_finished(const struct xp_jit *jit);
 
 /*
- * Finds the function of a frame that was sampled at this time, and moves the frame to the function's address in the
- * profile's range for JIT functions (profile.h). is_return: the address is a return address. Returns 0 or -errno:
- * -ENOENT if the function is unknown, -EAGAIN if it may be known after the next look.
+ * A sample hit this address at that time. If its function is not known, the next looks search for it, for some seconds;
+ * only the newest such addresses count.
  */
-int xp_jit_name(struct xp_jit *jit, struct xp_frame *frame, bool is_return, uint64_t tsc);
+void xp_jit_hit(struct xp_jit *jit, uint64_t address, uint64_t tsc);
+/* Whether there are such addresses. */
+bool xp_jit_has_unknown(const struct xp_jit *jit);
 
 /*
  * Finds how to unwind from this address at that time. Returns 0 or -errno: -ENOENT if there is no rule, -EAGAIN if
@@ -99,9 +98,6 @@ bool xp_jit_is_behind(const struct xp_jit *jit, uint64_t tsc);
 /* Known functions, and functions refused for lack of room. */
 uint32_t xp_jit_functions(const struct xp_jit *jit);
 uint64_t xp_jit_refused(const struct xp_jit *jit);
-
-/* The functions of named frames, in order of their addresses in the profile. */
-size_t xp_jit_syms(const struct xp_jit *jit, const struct xp_sym **syms);
 
 /* The name of the jitdump, and its counts after xp_jit_finish(). Returns NULL if none is written. */
 const char *xp_jit_dump(const struct xp_jit *jit, struct xp_jit_dump_out_counts *counts);

@@ -6,11 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "elf/symbol_file.h"
 #include "format/manifest_reader.h"
 
 #define DELETED " (deleted)"
 /* More than the files of a recording (address_space.h). */
 #define BINARIES_MAX (1u << 18)
+/* As the recorder divides the kernel's code (store/sym_files.h). */
+#define KERNEL_START 0xffffffff80000000ull
+#define WINDOW_BYTES (128ull << 20)
 
 size_t xp_recorded_hex(const char *text, uint8_t *bytes, size_t room)
 {
@@ -39,9 +43,21 @@ static uint64_t names_key(const void *all, uint32_t index)
 	return xp_hash_text(base_name(((const struct xp_recorded_binary *)all)[index].names));
 }
 
+/* The path of a file in sym/, as the manifest names it. *path: NULL: it names none. Returns 0 or -ENOMEM. */
+static int take_names(const struct xp_recorded_binaries *binaries, const json_t *names, char **path)
+{
+	const char *name = json_string_value(names);
+
+	*path = NULL;
+	if (!name || !*name || strchr(name, '/') || asprintf(path, "%s/sym/%s", binaries->directory, name) >= 0)
+		return 0;
+	*path = NULL;
+	return -ENOMEM;
+}
+
 static int add_binary(struct xp_recorded_binaries *binaries, const json_t *json)
 {
-	const char *path = xp_manifest_string(json, "path"), *names = xp_manifest_string(json, "names");
+	const char *path = xp_manifest_string(json, "path");
 	struct xp_recorded_binary *binary = &binaries->all[binaries->count];
 	uint32_t index = (uint32_t)binaries->count;
 
@@ -55,15 +71,31 @@ static int add_binary(struct xp_recorded_binaries *binaries, const json_t *json)
 	    xp_recorded_hex(xp_manifest_string(json, "build_id"), binary->build_id, sizeof(binary->build_id));
 	binary->inode = xp_manifest_number(json, "inode");
 	binary->lacks_debug = json_is_true(json_object_get(json, "lacks_debug"));
-	if (names && *names && !strchr(names, '/') &&
-	    asprintf(&binary->names, "%s/sym/%s", binaries->directory, names) < 0) {
-		binary->names = NULL;
+	binary->has_code = json_is_integer(json_object_get(json, "exec_vaddr"));
+	binary->exec_vaddr = xp_manifest_number(json, "exec_vaddr");
+	binary->exec_offset = xp_manifest_number(json, "exec_offset");
+	if (take_names(binaries, json_object_get(json, "names"), &binary->names) ||
+	    xp_hash_add(&binaries->by_path, xp_hash_text(path), index, path_key, binaries->all))
 		return -ENOMEM;
-	}
-	if (xp_hash_add(&binaries->by_path, xp_hash_text(path), index, path_key, binaries->all))
-		return -ENOMEM;
-	return binary->names ? xp_hash_add(&binaries->by_names, xp_hash_text(names), index, names_key, binaries->all)
+	return binary->names ? xp_hash_add(&binaries->by_names, names_key(binaries->all, index), index, names_key,
+					   binaries->all)
 			     : 0;
+}
+
+/* The files with the names of code that is in no file. */
+static int add_symbols(struct xp_recorded_binaries *binaries, const json_t *symbols)
+{
+	const json_t *list = json_object_get(symbols, "kernel");
+	int err = take_names(binaries, json_object_get(symbols, "vdso"), &binaries->vdso);
+
+	for (size_t i = 0; !err && i < json_array_size(list); i++) {
+		const json_t *window = json_array_get(list, i);
+		uint64_t number = xp_manifest_number(window, "offset") / WINDOW_BYTES;
+
+		if (number < XP_RECORDED_WINDOWS && !binaries->kernel[number])
+			err = take_names(binaries, json_object_get(window, "names"), &binaries->kernel[number]);
+	}
+	return err;
 }
 
 int xp_recorded_binaries_read(struct xp_recorded_binaries **result, const char *directory, const json_t *manifest)
@@ -84,7 +116,7 @@ int xp_recorded_binaries_read(struct xp_recorded_binaries **result, const char *
 		return -ENOMEM;
 	for (size_t i = 0; !err && i < count; i++)
 		err = add_binary(binaries, json_array_get(list, i));
-	return err;
+	return err ?: add_symbols(binaries, json_object_get(manifest, "symbols"));
 }
 
 void xp_recorded_binaries_free(struct xp_recorded_binaries *binaries)
@@ -95,6 +127,9 @@ void xp_recorded_binaries_free(struct xp_recorded_binaries *binaries)
 		free(binaries->all[i].path);
 		free(binaries->all[i].names);
 	}
+	for (size_t i = 0; i < XP_RECORDED_WINDOWS; i++)
+		free(binaries->kernel[i]);
+	free(binaries->vdso);
 	xp_hash_free(&binaries->by_path);
 	xp_hash_free(&binaries->by_names);
 	free(binaries->all);
@@ -144,4 +179,12 @@ const struct xp_recorded_binary *xp_recorded_binaries_named(const struct xp_reco
 		if (!strcmp(base_name(binaries->all[*slot - 1].names), file))
 			return &binaries->all[*slot - 1];
 	return NULL;
+}
+
+const char *xp_recorded_binaries_kernel(const struct xp_recorded_binaries *binaries, uint64_t address, uint64_t *vaddr)
+{
+	if (address < KERNEL_START)
+		return NULL;
+	*vaddr = (address - KERNEL_START) % WINDOW_BYTES + XP_SYM_ELF_OFFSET;
+	return binaries->kernel[(address - KERNEL_START) / WINDOW_BYTES];
 }

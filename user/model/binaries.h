@@ -21,12 +21,19 @@ struct xp_recorded_binary {
 	size_t build_id_bytes; /* 0: none */
 	uint64_t inode;
 	bool lacks_debug; /* in sym/ */
+	bool has_code;	  /* the next two are known (elf/copy.h) */
+	uint64_t exec_vaddr, exec_offset;
 };
+
+#define XP_RECORDED_WINDOWS 16 /* of the kernel's code */
 
 struct xp_recorded_binaries {
 	char *directory; /* of the recording */
 	struct xp_recorded_binary *all;
 	size_t count;
+	/* Paths of the files in sym/ with the names of the kernel's code, by window, and of the vDSO. NULL: none. */
+	char *kernel[XP_RECORDED_WINDOWS];
+	char *vdso;
 	bool is_listed; /* all binaries are; else the recording is of an older version, or cut off */
 	/* private */
 	struct xp_hash by_path, by_names;
@@ -47,6 +54,12 @@ struct xp_mapped_binary {
 /* Returns NULL if the list does not have it. */
 const struct xp_recorded_binary *xp_recorded_binaries_find(const struct xp_recorded_binaries *binaries,
 							   const struct xp_mapped_binary *mapped);
+/*
+ * The file with the names of the kernel's code at an address. *vaddr: the address as linked in it. Returns NULL if
+ * there is none.
+ */
+const char *xp_recorded_binaries_kernel(const struct xp_recorded_binaries *binaries, uint64_t address, uint64_t *vaddr);
+
 /* The one with this file in sym/, a name without a directory. NULL: none. */
 const struct xp_recorded_binary *xp_recorded_binaries_named(const struct xp_recorded_binaries *binaries,
 							    const char *file);

@@ -8,14 +8,13 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "model/code_places.h"
 #include "model/log_walk.h"
+#include "model/objects.h"
 #include "model/names.h"
 
 struct reading {
 	struct xp_model *model;
 	const struct xp_model_source *source;
-	const struct xp_code_places *places;
 	const char *instr_map;
 	struct xp_log_visitor visitor;
 	uint64_t cycle_hz; /* of the first log: that of all times in the model until the end */
@@ -193,7 +192,7 @@ static int begin(void *arg, struct xp_file_view *view, struct xp_violation *viol
 		return xp_violate(violation, 0, "its clock runs at %" PRIu64 " Hz, that of another log at %" PRIu64, hz,
 				  reading->cycle_hz);
 	err = xp_report_functions_find(&reading->functions, last, &reading->source->recorded->processes[process],
-				       &reading->places->of[process], reading->instr_map, reading->model->symbolizer);
+				       reading->instr_map, reading->model->symbolizer);
 	if (err)
 		return err;
 	reading->location_count = (size_t)last + 1;
@@ -213,13 +212,11 @@ static void end(void *arg)
 	xp_report_functions_free(&reading->functions);
 }
 
-static int read_logs(struct xp_model *model, const struct xp_model_source *source, const struct xp_code_places *places,
-		     bool *broken)
+static int read_logs(struct xp_model *model, const struct xp_model_source *source, bool *broken)
 {
 	struct reading reading = {
 		.model = model,
 		.source = source,
-		.places = places,
 		.instr_map = source->instr_map,
 		.visitor = {
 			.begin = begin,
@@ -249,15 +246,11 @@ static int read_logs(struct xp_model *model, const struct xp_model_source *sourc
 int xp_model_read_calls(struct xp_model *model, const struct xp_model_source *source, bool *broken)
 {
 	const struct xp_model_jit_names names = { name_function, NULL };
-	struct xp_code_places places;
 	int err;
 
 	xp_model_describe(model, source);
 	model->has_threads = true;
-	err = xp_code_places_read(&places, source->recorded, model->symbolizer, broken);
-	if (!err)
-		err = read_logs(model, source, &places, broken);
-	xp_code_places_free(&places);
+	err = read_logs(model, source, broken);
 	if (!err)
 		err = xp_model_name(model, &names);
 	return err ? err : xp_select_stacks(source->select, model);

@@ -16,19 +16,12 @@
 
 #define COMMENT_BYTES_MAX 4096
 
-/* An image of a process. What the manifest says last of it counts. */
+/* An image of a process. */
 struct image {
 	uint64_t pid;
 	uint64_t image;
 	const char *comm, *cgroup; /* NULL: unknown */
-};
-
-/* A name that images of a process had. */
-struct name {
-	uint64_t pid;
-	const char *comm; /* NULL: any */
-	uint32_t image;	  /* index of the one with the lowest number */
-	bool has_others;
+	uint64_t since_tsc;	   /* of its first sample or wait; 0: none */
 };
 
 struct xp_facts {
@@ -37,9 +30,6 @@ struct xp_facts {
 	struct image *images;
 	size_t image_count, image_room;
 	struct xp_u64_map by_image; /* by pid and number: index of what may be the image */
-	struct name *names;
-	size_t name_count, name_room;
-	struct xp_hash by_comm;	   /* names, by pid and name */
 	struct xp_u64_map threads; /* by index of the image and tid: the thread's entry */
 };
 
@@ -48,50 +38,12 @@ static uint64_t image_key(uint64_t pid, uint64_t image)
 	return xp_hash_mix(pid, image);
 }
 
-static uint64_t comm_key(const void *elements, uint32_t index)
-{
-	const struct name *name = (const struct name *)elements + index;
-
-	return xp_hash_mix(name->pid, name->comm ? xp_hash_text(name->comm) : 0);
-}
-
 static struct image *find_image(const struct xp_facts *facts, uint64_t pid, uint64_t image)
 {
 	const uint32_t *index = xp_u64_map_find(&facts->by_image, image_key(pid, image));
 	struct image *found = index ? &facts->images[*index] : NULL;
 
 	return found && found->pid == pid && found->image == image ? found : NULL;
-}
-
-static struct name *find_name(const struct xp_facts *facts, uint64_t pid, const char *comm)
-{
-	const struct name wanted = { .pid = pid, .comm = comm };
-
-	for (const uint32_t *slot = xp_hash_first(&facts->by_comm, comm_key(&wanted, 0)); *slot;
-	     slot = xp_hash_next(&facts->by_comm, slot)) {
-		struct name *name = &facts->names[*slot - 1];
-
-		if (name->pid == pid && !name->comm == !comm && (!comm || strcmp(name->comm, comm) == 0))
-			return name;
-	}
-	return NULL;
-}
-
-static int index_name(struct xp_facts *facts, const char *comm, uint32_t image)
-{
-	struct name *name = find_name(facts, facts->images[image].pid, comm);
-
-	if (name) {
-		name->has_others |= name->image != image;
-		if (facts->images[image].image < facts->images[name->image].image)
-			name->image = image;
-		return 0;
-	}
-	if (XP_ARRAY_RESERVE(facts->names, facts->name_room, facts->name_count + 1))
-		return -ENOMEM;
-	name = &facts->names[facts->name_count];
-	*name = (struct name){ .pid = facts->images[image].pid, .comm = comm, .image = image };
-	return xp_hash_add(&facts->by_comm, comm_key(name, 0), (uint32_t)facts->name_count++, comm_key, facts->names);
 }
 
 static uint64_t thread_key(size_t image, uint64_t tid)
@@ -129,19 +81,13 @@ static int index_image(struct xp_facts *facts, const json_t *entry)
 	const char *comm = xp_manifest_string(entry, "comm"), *cgroup = xp_manifest_string(entry, "cgroup");
 	struct image *image = image_of(facts, xp_manifest_number(entry, "pid"), xp_manifest_number(entry, "image"));
 	uint32_t index = image ? (uint32_t)(image - facts->images) : 0;
-	bool is_known;
 
 	if (!image)
 		return -ENOMEM;
-	/*
-	 * The names of profiles come first: they are those of the kernel's reports, by which waits are found. That of a
-	 * process may be the one of its next program, if that began while xprof read it.
-	 */
-	is_known = image->comm && comm && find_name(facts, image->pid, comm);
-	image->comm = comm ? comm : image->comm;
+	/* Those of profiles come first. The name of a process may be the one of its next program. */
+	image->comm = image->comm ? image->comm : comm;
 	image->cgroup = cgroup ? cgroup : image->cgroup;
-	if (index_name(facts, NULL, index) || (comm && !is_known && index_name(facts, comm, index)))
-		return -ENOMEM;
+	image->since_tsc = xp_manifest_number(entry, "since_tsc") ?: image->since_tsc;
 	return index_threads(facts, index, json_object_get(entry, "threads"));
 }
 
@@ -228,10 +174,8 @@ void xp_facts_free(struct xp_facts *facts)
 	if (!facts)
 		return;
 	xp_u64_map_free(&facts->by_image);
-	xp_hash_free(&facts->by_comm);
 	xp_u64_map_free(&facts->threads);
 	free(facts->images);
-	free(facts->names);
 	json_decref(facts->manifest);
 	free(facts);
 }
@@ -324,16 +268,23 @@ char *xp_facts_machine(const struct xp_facts *facts)
 	return text;
 }
 
-uint32_t xp_facts_image(const struct xp_facts *facts, uint64_t pid, const char *comm, const char **name)
+bool xp_facts_sampled(const struct xp_facts *facts, size_t index, uint64_t *pid, uint64_t *image, uint64_t *samples)
 {
-	const struct name *known = find_name(facts, pid, comm), *any = find_name(facts, pid, NULL);
-	const struct image *found;
+	const json_t *list = json_object_get(json_object_get(facts->manifest, "samples"), "profiles");
+	const json_t *profile = json_array_get(list, index);
 
-	if (!known && any && !any->has_others)
-		known = any;
-	found = known ? &facts->images[known->image] : NULL;
-	*name = !known ? NULL : known->comm ? known->comm : found->comm;
-	return *name ? (uint32_t)XP_MIN(found->image, (uint64_t)UINT32_MAX) : 0;
+	*pid = xp_manifest_number(profile, "pid");
+	*image = xp_manifest_number(profile, "image");
+	*samples = xp_manifest_number(profile, "samples");
+	return profile;
+}
+
+bool xp_facts_since(const struct xp_facts *facts, uint64_t pid, uint64_t image, uint64_t *tsc)
+{
+	const struct image *found = find_image(facts, pid, image);
+
+	*tsc = found ? found->since_tsc : 0;
+	return found;
 }
 
 const char *xp_facts_comm(const struct xp_facts *facts, uint64_t pid, uint64_t image)

@@ -67,11 +67,11 @@ char *xp_facts_comment(const struct xp_facts *facts);
 /* The kernel and the machine, one line. The caller frees it. NULL: unknown or out of memory. */
 char *xp_facts_machine(const struct xp_facts *facts);
 
-/*
- * The image of a process that had this name, or its only image. comm NULL: the first one. 0: none. *name: its name,
- * which is valid as long as the facts and may contain anything.
- */
-uint32_t xp_facts_image(const struct xp_facts *facts, uint64_t pid, const char *comm, const char **name);
+/* The programs that were to be sampled, by index from 0 on. Returns false beyond the last one. */
+bool xp_facts_sampled(const struct xp_facts *facts, size_t index, uint64_t *pid, uint64_t *image, uint64_t *samples);
+
+/* The time of the first sample or wait of an image of a process; 0: it has none. Returns false if there is no image. */
+bool xp_facts_since(const struct xp_facts *facts, uint64_t pid, uint64_t image, uint64_t *tsc);
 /*
  * The names of a process, its control group, or one of its threads in the logs. They may contain anything. NULL:
  * unknown.

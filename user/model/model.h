@@ -76,6 +76,7 @@ struct xp_model_object {
 	size_t build_id_bytes; /* 0: unknown */
 	enum xp_code_kind kind;
 	uint32_t file; /* number in the symbolizer; XP_MODEL_NONE: none */
+	const struct xp_recorded_binary *binary; /* NULL: not in the list of a recording */
 };
 
 #define XP_MODEL_NONE UINT32_MAX
@@ -131,6 +132,7 @@ struct xp_model {
 	enum xp_model_kind kind;
 	bool keep_times;
 	bool keep_durations; /* of calls */
+	bool only_jit_names; /* other code gets no names */
 	bool full_names;     /* names are shown as they are, not shortened by xp_short_name() */
 	bool has_threads;    /* the source tells threads apart */
 	bool has_cpus;	     /* and CPUs */

@@ -16,7 +16,7 @@ static int want_name(struct xp_model *model, size_t index, uint32_t *place)
 	uint32_t file = model->objects[location->object].file;
 	int err = -E2BIG;
 
-	if (file != XP_MODEL_NONE && location->jit == XP_MODEL_NONE)
+	if (file != XP_MODEL_NONE && location->jit == XP_MODEL_NONE && !model->only_jit_names)
 		err = xp_symbolizer_want(model->symbolizer, file, location->address, place);
 	if (err == -E2BIG)
 		*place = XP_MODEL_NONE;

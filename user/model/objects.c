@@ -7,16 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "base/file_name.h"
 #include "base/util.h"
 #include "elf/instr_map.h"
 
-/* How many files of the profile are searched for a sled table, if nothing else tells which program a log is from. */
-#define CANDIDATES_MAX 4096
 #define SIDE_ELF_SUFFIX ".xray.so"
 
-/* ---- mapped objects ---- */
+/* ---- names of files ---- */
 
 const char *xp_object_base_name(const char *path)
 {
@@ -52,11 +49,7 @@ static void cut_to_label(char *name)
 			*parts[i] = '.';
 }
 
-/*
- * The name of a file in a table: the name of the real file, since profiles may contain links for the sake of their
- * readers.
- */
-static const char *display_name(struct xp_symbolizer *symbolizer, uint32_t file)
+const char *xp_object_display_name(struct xp_symbolizer *symbolizer, uint32_t file)
 {
 	const char *path = xp_symbolizer_real_path(symbolizer, file);
 	char name[NAME_MAX + 1];
@@ -67,62 +60,15 @@ static const char *display_name(struct xp_symbolizer *symbolizer, uint32_t file)
 	return xp_symbolizer_text(symbolizer, name);
 }
 
-/*
- * Files made by xprof are in sym/ next to the profile. The directory may have been renamed since, and another one may
- * have its old name.
- */
-static bool moved_path(char *to, const char *directory, const char *path)
-{
-	char beside[PATH_MAX];
+/* ---- functions of a log ---- */
 
-	if (!xp_report_is_sym_file(path) || (size_t)snprintf(beside, sizeof(beside), "%s/sym/%s", directory,
-							     xp_object_base_name(path)) >= sizeof(beside))
-		return false;
-	return realpath(beside, to) != NULL;
-}
-
-/* The manifest's entry of the file, with its build ID. */
-static const struct xp_recorded_object *recorded_object(const struct xp_recorded_process *process, const char *path)
-{
-	for (size_t i = 0; i < process->object_count; i++)
-		if (strcmp(process->objects[i].path, path) == 0)
-			return &process->objects[i];
-	return NULL;
-}
-
-static int name_object(struct xp_report_object *object, struct xp_symbolizer *symbolizer)
-{
-	object->name = display_name(symbolizer, object->file);
-	return object->name ? 0 : -ENOMEM;
-}
-
-/* A file of a profile's list. */
-static int set_file(struct xp_report_object *object, const char *path, const struct xp_recorded_process *process,
-		    struct xp_symbolizer *symbolizer)
-{
-	const struct xp_recorded_object *known = recorded_object(process, path);
-	const struct xp_recorded_binary *binary = NULL;
-	struct xp_symbolizer_file file = { .path = path };
-	char moved[PATH_MAX];
-	int err;
-
-	if (xp_report_is_sym_file(path))
-		binary = xp_recorded_binaries_named(process->binaries, xp_object_base_name(path));
-	if (moved_path(moved, process->directory, path))
-		file.path = moved;
-	else if (process->binaries->is_listed)
-		file.want = XP_FILE_RECORDED;
-	if (known) {
-		file.build_id = known->build_id;
-		file.build_id_bytes = known->build_id_bytes;
-	}
-	err = binary ? xp_symbolizer_binary(symbolizer, binary, &object->file)
-		     : xp_symbolizer_file(symbolizer, &file, &object->file);
-	return err ?: name_object(object, symbolizer);
-}
+struct object {
+	uint32_t file;	  /* number in the symbolizer */
+	const char *name; /* clean, for display */
+};
 
 /* A file with functions of a log. */
-static int set_recorded(struct xp_report_object *object, const struct xp_recorded_object *recorded,
+static int set_recorded(struct object *object, const struct xp_recorded_object *recorded,
 			struct xp_symbolizer *symbolizer)
 {
 	const struct xp_symbolizer_file file = { recorded->path, recorded->build_id, recorded->build_id_bytes,
@@ -130,68 +76,11 @@ static int set_recorded(struct xp_report_object *object, const struct xp_recorde
 	int err = recorded->binary ? xp_symbolizer_binary(symbolizer, recorded->binary, &object->file)
 				   : xp_symbolizer_file(symbolizer, &file, &object->file);
 
-	return err ?: name_object(object, symbolizer);
+	if (err)
+		return err;
+	object->name = xp_object_display_name(symbolizer, object->file);
+	return object->name ? 0 : -ENOMEM;
 }
-
-static int add_object(struct xp_report_objects *objects, const struct xp_gperf_line *line,
-		      const struct xp_recorded_process *process, struct xp_symbolizer *symbolizer)
-{
-	struct xp_interval interval = { .start = line->start, .end = line->end, .index = (uint32_t)objects->count };
-	struct xp_report_object *object;
-	char path[PATH_MAX];
-	int err;
-
-	if (XP_ARRAY_RESERVE(objects->all, objects->room, objects->count + 1))
-		return -ENOMEM;
-	snprintf(path, sizeof(path), "%.*s", (int)XP_MIN(line->path_bytes, (uint64_t)PATH_MAX), line->path);
-	object = &objects->all[objects->count];
-	*object = (struct xp_report_object){ .start = line->start, .offset = line->map_offset };
-	err = set_file(object, *path ? path : "[anon]", process, symbolizer);
-	if (!err)
-		err = xp_interval_map_add(&objects->intervals, interval);
-	objects->count += !err;
-	return err;
-}
-
-int xp_report_objects_read(struct xp_report_objects *objects, struct xp_gperf_reader *reader,
-			   const struct xp_recorded_process *process, struct xp_symbolizer *symbolizer,
-			   struct xp_violation *violation)
-{
-	struct xp_gperf_line line;
-	int more;
-
-	while ((more = xp_gperf_reader_line(reader, &line, violation)) > 0) {
-		int err = 0;
-
-		if (line.kind == XP_GPERF_LINE_MAP && strchr(line.perms, 'x') && objects->count < XP_REPORT_OBJECTS_MAX)
-			err = add_object(objects, &line, process, symbolizer);
-		if (err)
-			return err;
-	}
-	xp_interval_map_sort(&objects->intervals);
-	return more;
-}
-
-void xp_report_objects_free(struct xp_report_objects *objects)
-{
-	free(objects->all);
-	xp_interval_map_free(&objects->intervals);
-	memset(objects, 0, sizeof(*objects));
-}
-
-const struct xp_report_object *xp_report_objects_find(const struct xp_report_objects *objects,
-						      const struct xp_symbolizer *symbolizer, uint64_t address,
-						      uint64_t *vaddr)
-{
-	const struct xp_interval *interval = xp_interval_map_find(&objects->intervals, address);
-	const struct xp_report_object *object = interval ? &objects->all[interval->index] : NULL;
-
-	if (object)
-		*vaddr = xp_symbolizer_vaddr(symbolizer, object->file, object->offset, address - object->start);
-	return object;
-}
-
-/* ---- functions of a log ---- */
 
 /* Enters the functions of this file at functions[first_id...]. */
 static int place_functions(struct xp_report_functions *functions, uint32_t first_id,
@@ -215,7 +104,7 @@ static int add_recorded_object(struct xp_report_functions *functions, const stru
 			       struct xp_symbolizer *symbolizer)
 {
 	struct xp_elf_functions sleds;
-	struct xp_report_object object;
+	struct object object;
 	int err = set_recorded(&object, recorded, symbolizer);
 
 	for (size_t i = 0; !err && i < recorded->functions && recorded->first_id + i < functions->count; i++)
@@ -267,39 +156,6 @@ static int add_own_side_elf(struct xp_report_functions *functions, const struct 
 	return add_side_elf(functions, real, symbolizer);
 }
 
-/* Without a side ELF, all sleds are in one file; without a manifest, the profile may tell which. */
-static int add_from_profile(struct xp_report_functions *functions, const struct xp_report_objects *objects,
-			    struct xp_symbolizer *symbolizer)
-{
-	for (size_t i = 0; i < XP_MIN(objects->count, (size_t)CANDIDATES_MAX); i++) {
-		const struct xp_report_object *object = &objects->all[i];
-		struct xp_elf_functions sleds;
-		int err;
-
-		if (i && object->file == objects->all[i - 1].file)
-			continue;
-		err = xp_symbolizer_functions(symbolizer, object->file, functions->count, &sleds);
-		if (err == -ENOMEM)
-			return err;
-		if (err)
-			continue;
-		if (sleds.count + 1 >= functions->count)
-			err = place_functions(functions, 1, &sleds, object->file, object->name, symbolizer);
-		free(sleds.vaddrs);
-		if (err || sleds.count + 1 >= functions->count)
-			return err;
-	}
-	return 0;
-}
-
-static bool any_known(const struct xp_report_functions *functions)
-{
-	for (size_t i = 1; i < functions->count; i++)
-		if (functions->all[i].has_place)
-			return true;
-	return false;
-}
-
 bool xp_report_instr_map_is_good(const char *path, struct xp_symbolizer *symbolizer)
 {
 	struct xp_elf_functions sleds;
@@ -336,37 +192,32 @@ static int add_given(struct xp_report_functions *functions, const char *path, st
 	err = xp_symbolizer_functions(symbolizer, file, functions->count, &sleds);
 	if (err)
 		return err == -ENOMEM ? err : 0;
-	object = display_name(symbolizer, file);
+	object = xp_object_display_name(symbolizer, file);
 	err = object ? place_functions(functions, 1, &sleds, file, object, symbolizer) : -ENOMEM;
 	free(sleds.vaddrs);
 	return err;
 }
 
 static int find_recorded(struct xp_report_functions *functions, const struct xp_recorded_process *process,
-			 const struct xp_report_objects *objects, struct xp_symbolizer *symbolizer)
+			 struct xp_symbolizer *symbolizer)
 {
 	int err = 0;
 
 	for (size_t i = 0; !err && i < process->object_count; i++)
 		if (process->objects[i].first_id)
 			err = add_recorded_object(functions, &process->objects[i], symbolizer);
-	if (!err)
-		err = add_own_side_elf(functions, process, symbolizer);
-	if (!err && !process->object_count && !any_known(functions))
-		err = add_from_profile(functions, objects, symbolizer);
-	return err;
+	return err ?: add_own_side_elf(functions, process, symbolizer);
 }
 
 int xp_report_functions_find(struct xp_report_functions *functions, size_t count,
-			     const struct xp_recorded_process *process, const struct xp_report_objects *objects,
-			     const char *instr_map, struct xp_symbolizer *symbolizer)
+			     const struct xp_recorded_process *process, const char *instr_map, struct xp_symbolizer *symbolizer)
 {
 	functions->all = calloc(count + 1, sizeof(*functions->all));
 	if (!functions->all)
 		return -ENOMEM;
 	functions->count = count + 1;
 	return instr_map ? add_given(functions, instr_map, symbolizer)
-			 : find_recorded(functions, process, objects, symbolizer);
+			 : find_recorded(functions, process, symbolizer);
 }
 
 void xp_report_functions_free(struct xp_report_functions *functions)

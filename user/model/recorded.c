@@ -17,6 +17,7 @@
 #include "format/fdr_reader.h"
 #include "format/gperf_reader.h"
 #include "format/manifest_reader.h"
+#include "format/perfdata_reader.h"
 #include "model/facts.h"
 
 /* Limit for information from all manifests. A process may have many logs, and each keeps a copy of it. */
@@ -407,11 +408,14 @@ static int add_directory(struct xp_recorded *recorded, struct place *place, int 
 	for (int i = 0; i < count; i++) {
 		/* The us of a profile of waits are no samples of CPU time. */
 		bool is_left_out = err == -ENOMEM || xp_file_ends_with(entries[i]->d_name, XP_WAIT_PROFILE_SUFFIX);
-		int its_err = is_left_out ? -ENOENT : add_entry(recorded, place, dir_fd, entries[i]->d_name);
+		bool is_perf = !strcmp(entries[i]->d_name, XP_PERF_DATA_NAME);
+		int its_err = is_left_out || is_perf ? -ENOENT
+						     : add_entry(recorded, place, dir_fd, entries[i]->d_name);
 
+		recorded->has_perf_data |= is_perf;
 		if (its_err == -ENOMEM)
 			err = its_err;
-		added += !its_err;
+		added += !its_err || is_perf;
 		free(entries[i]);
 	}
 	free(entries);
@@ -425,13 +429,12 @@ static int add_directory(struct xp_recorded *recorded, struct place *place, int 
 
 static bool is_perf_data(const char *path)
 {
-	static const char magic[] = "PERFILE2";
 	struct xp_file_view view;
-	bool is = false;
+	bool is;
 
 	if (xp_file_view_open(&view, AT_FDCWD, path))
 		return false;
-	is = view.size >= strlen(magic) && !memcmp(view.bytes, magic, strlen(magic));
+	is = xp_perfdata_probe(view.bytes, view.size);
 	xp_file_view_close(&view);
 	return is;
 }
@@ -445,7 +448,7 @@ static void report_error(const char *path, int err, const struct place *place, b
 	else if (place->cut_off)
 		xp_error("%s: the recording was cut off; `xprof recover` writes its files", path);
 	else if (is_directory)
-		xp_error("%s: no gperftools profile or XRay FDR log in this directory", path);
+		xp_error("%s: no perf.data, gperftools profile or XRay FDR log in this directory", path);
 	else if (is_perf_data(path))
 		xp_error("%s: cannot read perf.data alone: give the directory of the recording", path);
 	else

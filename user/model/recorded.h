@@ -55,6 +55,7 @@ struct xp_recorded {
 	size_t process_count;
 	char **headings; /* clean: one line per directory with a manifest */
 	size_t heading_count;
+	bool has_perf_data; /* in a directory */
 	struct xp_recorded_binaries **binaries; /* one per directory */
 	size_t directory_count;
 	/* Private. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file_name.h"
 #include "base/util.h"
 #include "model/samples_gperf.h"
 #include "model/samples_perf.h"
@@ -16,7 +17,6 @@
 struct reading {
 	struct xp_model *model;
 	const struct xp_model_source *source;
-	struct xp_code_places places;
 	struct xp_perf_samples perf;
 	struct xp_file_view view; /* of perf.data */
 	bool has_perf;
@@ -60,53 +60,33 @@ static int look_at_perf(struct reading *reading)
 	return 0;
 }
 
-/* Samples of perf.data can be fewer: it ends when the disk is full, or when xprof is killed. */
-static bool prefer_perf(const struct reading *reading)
+/* Those of profiles. */
+static int read_profiles(struct reading *reading)
 {
-	uint64_t written = xp_facts_summary(reading->source->facts)->samples;
-	bool needed = xp_select_needs_threads(reading->source->select) || reading->source->waits;
-	bool complete = reading->perf.count >= written;
+	const char *what = reading->model->kind == XP_MODEL_WAITS ? "waits of threads" : "threads and times of samples";
 
-	reading->model->waits = reading->perf.wait_count;
-	if (reading->has_perf && !complete && reading->model->kind != XP_MODEL_WAITS)
-		xp_warn("perf.data has %" PRIu64 " of %" PRIu64 " sample%s; %s", reading->perf.count, written,
-			xp_plural_s(written),
-			needed ? "the selection by threads or times is of these only"
-			       : "the profiles are used, which do not tell threads apart");
-	return reading->has_perf && (complete || needed);
+	if (reading->model->kind == XP_MODEL_WAITS || xp_select_needs_threads(reading->source->select)) {
+		xp_error("only perf.data has the %s, and there is none", what);
+		return -ENODATA;
+	}
+	return xp_gperf_samples_add(reading->model, reading->source, reading->broken);
 }
 
 static int read_samples(struct reading *reading)
 {
 	struct xp_model *model = reading->model;
 	struct xp_model_jit_names jit = { xp_jit_codes_name, &reading->perf.jit };
-	const struct xp_code_places *places = reading->source->places;
-	int err;
+	int err = look_at_perf(reading);
 
 	xp_model_describe(model, reading->source);
-	err = places ? 0
-		     : xp_code_places_read(&reading->places, reading->source->recorded, model->symbolizer,
-					   reading->broken);
-	if (!places)
-		places = &reading->places;
-	if (!err)
-		err = look_at_perf(reading);
 	if (err)
 		return err;
-	if (prefer_perf(reading)) {
+	if (reading->has_perf) {
+		model->waits = reading->perf.wait_count;
 		model->has_threads = model->has_cpus = true;
-		err = xp_perf_samples_add(&reading->perf, &reading->view, model, reading->source, places);
-	} else if (model->kind == XP_MODEL_WAITS) {
-		xp_error(
-		    "only perf.data has the waits of threads, and there is none; record with --off-cpu, and without "
-		    "--no-perf-data");
-		return -ENODATA;
-	} else if (xp_select_needs_threads(reading->source->select)) {
-		xp_error("only perf.data has the threads and times of samples, and there is none; record without "
-			 "--no-perf-data");
-		return -ENODATA;
+		err = xp_perf_samples_add(&reading->perf, &reading->view, model, reading->source);
 	} else {
-		err = xp_gperf_samples_add(model, reading->source, places);
+		err = read_profiles(reading);
 	}
 	if (!err && reading->source->read_other)
 		err = xp_model_want_names(model) ?: reading->source->read_other(reading->source->other);
@@ -127,7 +107,31 @@ int xp_model_read_samples(struct xp_model *model, const struct xp_model_source *
 	if (reading->has_perf)
 		xp_file_view_close(&reading->view);
 	xp_perf_samples_free(&reading->perf);
-	xp_code_places_free(&reading->places);
 	free(reading);
 	return err ? err : xp_select_stacks(source->select, model);
+}
+
+/* The manifest lists each program that was sampled, and all kernel threads as process 0. */
+int xp_model_join_kernel_threads(struct xp_model *model, const struct xp_facts *facts)
+{
+	const char *name = xp_facts_comm(facts, 0, 1);
+	struct xp_model_process all = { .image = 1, .name = name ? xp_model_text(model, name) : NULL };
+	uint32_t joined = 0;
+	int err = 0;
+
+	if (!name)
+		return 0;
+	if (!all.name)
+		return -ENOMEM;
+	for (size_t i = 0; !err && i < model->thread_count; i++) {
+		const struct xp_model_process *process = &model->processes[model->threads[i].process];
+
+		if (xp_facts_comm(facts, process->pid, process->image))
+			continue;
+		err = xp_model_cgroup(model, xp_facts_cgroup(facts, 0, 1), &all) ?:
+		      xp_model_process(model, &all, &joined);
+		if (!err)
+			model->threads[i].process = joined;
+	}
+	return err;
 }

@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Makes a model of the samples of a recording. perf.data has the thread, the CPU and the time of each sample, and
- * together with the jitdumps the JIT functions as they were at that time. Where it is missing, or has fewer samples
- * than the profiles, the gperftools profiles are read instead: they are complete, but tell only processes apart.
+ * Makes a model of the samples of a recording: of its perf.data, which has the thread, the CPU and the time of each
+ * sample, with the jitdumps, which have the JIT functions as they were at that time. Gperftools profiles of other
+ * makers, or without their recording, tell only processes apart.
  */
 #ifndef XPROF_MODEL_SAMPLES_H
 #define XPROF_MODEL_SAMPLES_H
 
 #include "format/wait_record.h"
-#include "model/code_places.h"
 #include "model/facts.h"
 #include "model/model.h"
 #include "model/recorded.h"
 #include "model/select.h"
-
-#define XP_PERF_DATA_NAME "perf.data"
 
 /* What takes the waits in a perf.data (format/wait_record.h), which are no samples of a model. */
 struct xp_model_waits {
@@ -31,8 +28,6 @@ struct xp_model_source {
 	const struct xp_facts *facts;
 	const struct xp_select *select;
 	const char *instr_map; /* the file with the functions of every log, see objects.h; NULL: none */
-	/* If xp_code_places_read() has read them for the model's symbolizer already; NULL: it has not. */
-	const struct xp_code_places *places;
 	const struct xp_model_waits *waits; /* NULL: they are left out */
 	bool full_names;		    /* as in struct xp_model */
 	/*
@@ -52,5 +47,11 @@ void xp_model_describe(struct xp_model *model, const struct xp_model_source *sou
  * or times and there is no perf.data.
  */
 int xp_model_read_samples(struct xp_model *model, const struct xp_model_source *source, bool *broken);
+
+/*
+ * Makes one process of all kernel threads, as the manifest counts them. Without a manifest, nothing is known to be one.
+ * Returns 0 or -ENOMEM.
+ */
+int xp_model_join_kernel_threads(struct xp_model *model, const struct xp_facts *facts);
 
 #endif

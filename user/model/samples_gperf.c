@@ -3,27 +3,186 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/file_view.h"
+#include "base/interval_map.h"
 #include "base/u64_map.h"
 #include "base/util.h"
+#include "format/gperf_reader.h"
+#include "model/objects.h"
+
+/* Further lines of a profile are ignored. */
+#define MAPPED_MAX (1u << 20)
+
+/* A line of a profile: a mapped file. */
+struct mapped {
+	uint32_t file;	  /* number in the symbolizer */
+	const char *name; /* clean, for display */
+	uint64_t start;	  /* address of the mapping */
+	uint64_t offset;  /* file offset of the mapped bytes */
+};
 
 /* A profile while its samples are added. */
 struct adding {
 	struct xp_model *model;
-	const struct xp_code_places *places;
-	size_t process; /* of the recording */
+	const struct xp_recorded_process *process;
 	uint32_t thread;
 	uint64_t period_ns;
 	struct xp_u64_map locations; /* by address */
+	struct mapped *mapped;
+	size_t mapped_count, mapped_room;
+	struct xp_interval_map intervals; /* of the mapped files */
 };
+
+/* ---- the list of mapped files ---- */
+
+/*
+ * Files made by xprof are in sym/ next to the profile. The directory may have been renamed since, and another one may
+ * have its old name.
+ */
+static bool moved_path(char *to, const char *directory, const char *path)
+{
+	char beside[PATH_MAX];
+
+	if (!xp_report_is_sym_file(path) || (size_t)snprintf(beside, sizeof(beside), "%s/sym/%s", directory,
+							     xp_object_base_name(path)) >= sizeof(beside))
+		return false;
+	return realpath(beside, to) != NULL;
+}
+
+/* The manifest's entry of the file, with its build ID. */
+static const struct xp_recorded_object *recorded_object(const struct xp_recorded_process *process, const char *path)
+{
+	for (size_t i = 0; i < process->object_count; i++)
+		if (strcmp(process->objects[i].path, path) == 0)
+			return &process->objects[i];
+	return NULL;
+}
+
+static int set_file(struct mapped *mapped, const char *path, const struct xp_recorded_process *process,
+		    struct xp_symbolizer *symbolizer)
+{
+	const struct xp_recorded_object *known = recorded_object(process, path);
+	const struct xp_recorded_binary *binary = NULL;
+	struct xp_symbolizer_file file = { .path = path };
+	char moved[PATH_MAX];
+	int err;
+
+	if (xp_report_is_sym_file(path))
+		binary = xp_recorded_binaries_named(process->binaries, xp_object_base_name(path));
+	if (moved_path(moved, process->directory, path))
+		file.path = moved;
+	else if (process->binaries->is_listed)
+		file.want = XP_FILE_RECORDED;
+	if (known) {
+		file.build_id = known->build_id;
+		file.build_id_bytes = known->build_id_bytes;
+	}
+	err = binary ? xp_symbolizer_binary(symbolizer, binary, &mapped->file)
+		     : xp_symbolizer_file(symbolizer, &file, &mapped->file);
+	if (err)
+		return err;
+	mapped->name = xp_object_display_name(symbolizer, mapped->file);
+	return mapped->name ? 0 : -ENOMEM;
+}
+
+static int add_mapped(struct adding *adding, const struct xp_gperf_line *line)
+{
+	struct xp_interval interval = {
+		.start = line->start,
+		.end = line->end,
+		.index = (uint32_t)adding->mapped_count,
+	};
+	struct mapped *mapped;
+	char path[PATH_MAX];
+	int err;
+
+	if (XP_ARRAY_RESERVE(adding->mapped, adding->mapped_room, adding->mapped_count + 1))
+		return -ENOMEM;
+	snprintf(path, sizeof(path), "%.*s", (int)XP_MIN(line->path_bytes, (uint64_t)PATH_MAX), line->path);
+	mapped = &adding->mapped[adding->mapped_count];
+	*mapped = (struct mapped){ .start = line->start, .offset = line->map_offset };
+	err = set_file(mapped, *path ? path : "[anon]", adding->process, adding->model->symbolizer);
+	if (!err)
+		err = xp_interval_map_add(&adding->intervals, interval);
+	adding->mapped_count += !err;
+	return err;
+}
+
+/* Reads the lines after the records. Returns 0, -EBADMSG with *violation set, or -ENOMEM. */
+static int read_lines(struct adding *adding, struct xp_gperf_reader *reader, struct xp_violation *violation)
+{
+	struct xp_gperf_line line;
+	int more, err = 0;
+
+	while (!err && (more = xp_gperf_reader_line(reader, &line, violation)) > 0)
+		if (line.kind == XP_GPERF_LINE_MAP && strchr(line.perms, 'x') && adding->mapped_count < MAPPED_MAX)
+			err = add_mapped(adding, &line);
+	xp_interval_map_sort(&adding->intervals);
+	return err ? err : more;
+}
+
+/* The list follows the records. *broken: it is malformed; that is reported and what precedes it counts. */
+static int read_mapped(struct adding *adding, const struct xp_file_view *view, bool *broken)
+{
+	struct xp_violation violation;
+	struct xp_gperf_reader reader;
+	struct xp_gperf_sample sample;
+	int err = xp_gperf_reader_init(&reader, view->bytes, view->size, &violation);
+
+	while (!err && (err = xp_gperf_reader_next(&reader, &sample, &violation)) > 0)
+		err = 0;
+	if (!err)
+		err = read_lines(adding, &reader, &violation);
+	if (err != -EBADMSG)
+		return err;
+	xp_error("%s: 0x%" PRIx64 ": %s", adding->process->profile, violation.offset, violation.text);
+	*broken = true;
+	return 0;
+}
+
+/* Code without a file has these names in sym/, and no binary has. */
+static enum xp_code_kind kind_of(const struct mapped *mapped, bool is_sym)
+{
+	const char *name = mapped->name;
+
+	if (strcmp(name, "[unknown]") == 0 || (is_sym && strcmp(name, "unknown") == 0))
+		return XP_CODE_UNKNOWN;
+	if (!is_sym)
+		return XP_CODE_USER;
+	if (strcmp(name, "kernel") == 0)
+		return XP_CODE_KERNEL;
+	return strcmp(name, "jit") == 0 ? XP_CODE_JIT : XP_CODE_USER;
+}
+
+static int mapped_object(struct xp_model *model, const struct mapped *mapped, uint32_t *object)
+{
+	const char *path = xp_symbolizer_real_path(model->symbolizer, mapped->file);
+	bool is_sym = xp_report_is_sym_file(path);
+	struct xp_model_object new = { .name = mapped->name, .file = mapped->file, .kind = kind_of(mapped, is_sym) };
+	char name[256];
+
+	snprintf(name, sizeof(name), *mapped->name == '[' ? "%.250s" : "[%.250s]", mapped->name);
+	new.path = xp_model_text(model, is_sym ? name : path);
+	new.build_id_bytes = xp_symbolizer_build_id(model->symbolizer, mapped->file, new.build_id);
+	return new.path ? xp_model_object(model, &new, object) : -ENOMEM;
+}
+
+/* ---- samples ---- */
 
 static int find_location(struct adding *adding, uint64_t address, uint32_t *location)
 {
 	const uint32_t *known = xp_u64_map_find(&adding->locations, address);
+	const struct xp_interval *interval = known ? NULL : xp_interval_map_find(&adding->intervals, address);
+	const struct mapped *mapped = interval ? &adding->mapped[interval->index] : NULL;
 	struct xp_model *model = adding->model;
-	struct xp_code_place place = { .address = address };
+	uint64_t vaddr = address;
 	uint32_t object;
 	int err;
 
@@ -31,12 +190,14 @@ static int find_location(struct adding *adding, uint64_t address, uint32_t *loca
 		*location = *known;
 		return 0;
 	}
-	if (xp_code_places_find(adding->places, model->symbolizer, adding->process, address, &place))
-		err = xp_code_places_object(model, &place, &object);
-	else
+	if (mapped) {
+		vaddr = xp_symbolizer_vaddr(model->symbolizer, mapped->file, mapped->offset, address - mapped->start);
+		err = mapped_object(model, mapped, &object);
+	} else {
 		err = xp_model_object_named(model, "[unknown]", "[unknown]", XP_CODE_UNKNOWN, &object);
+	}
 	if (!err)
-		err = xp_model_location(model, object, place.object ? place.address : address, XP_MODEL_NONE, location);
+		err = xp_model_location(model, object, vaddr, XP_MODEL_NONE, location);
 	if (!err && !xp_u64_map_add(&adding->locations, address, *location))
 		err = -ENOMEM;
 	return err;
@@ -93,9 +254,9 @@ static int add_profile(struct adding *adding, const struct xp_file_view *view)
 	return err;
 }
 
-static int add_process(struct adding *adding, const struct xp_model_source *source, bool *is_selected)
+static int add_process(struct adding *adding, const struct xp_model_source *source, size_t index, bool *is_selected)
 {
-	const struct xp_recorded_process *from = &source->recorded->processes[adding->process];
+	const struct xp_recorded_process *from = adding->process;
 	struct xp_model *model = adding->model;
 	const char *comm = xp_facts_comm(source->facts, from->pid, from->image);
 	struct xp_model_process process = {
@@ -113,30 +274,42 @@ static int add_process(struct adding *adding, const struct xp_model_source *sour
 	if (err)
 		return err;
 	if (!comm)
-		process.image = (uint32_t)adding->process + 1;
+		process.image = (uint32_t)index + 1;
 	*is_selected = xp_select_thread(source->select, process.pid, 0, process.name, NULL);
 	err = *is_selected ? xp_model_process(model, &process, &thread.process) : 0;
 	return err || !*is_selected ? err : xp_model_thread(model, &thread, &adding->thread);
 }
 
-int xp_gperf_samples_add(struct xp_model *model, const struct xp_model_source *source,
-			 const struct xp_code_places *places)
+static int add_file(struct adding *adding, const struct xp_model_source *source, size_t index, bool *broken)
+{
+	struct xp_file_view view;
+	bool is_selected;
+	int err = xp_file_view_open(&view, AT_FDCWD, adding->process->profile);
+
+	if (err) {
+		xp_error("%s: cannot read it: %s", adding->process->profile, xp_file_view_error(err));
+		*broken = true;
+		return 0;
+	}
+	err = add_process(adding, source, index, &is_selected);
+	if (!err && is_selected)
+		err = read_mapped(adding, &view, broken) ?: add_profile(adding, &view);
+	xp_file_view_close(&view);
+	return err;
+}
+
+int xp_gperf_samples_add(struct xp_model *model, const struct xp_model_source *source, bool *broken)
 {
 	int err = 0;
 
 	for (size_t i = 0; !err && i < source->recorded->process_count; i++) {
-		struct adding adding = { .model = model, .places = places, .process = i };
-		struct xp_file_view view;
-		bool is_selected;
+		struct adding adding = { .model = model, .process = &source->recorded->processes[i] };
 
-		if (!source->recorded->processes[i].profile ||
-		    xp_file_view_open(&view, AT_FDCWD, source->recorded->processes[i].profile))
-			continue;
-		err = add_process(&adding, source, &is_selected);
-		if (!err && is_selected)
-			err = add_profile(&adding, &view);
+		if (adding.process->profile)
+			err = add_file(&adding, source, i, broken);
 		xp_u64_map_free(&adding.locations);
-		xp_file_view_close(&view);
+		xp_interval_map_free(&adding.intervals);
+		free(adding.mapped);
 	}
 	return err;
 }

@@ -3,14 +3,12 @@
 #ifndef XPROF_MODEL_SAMPLES_GPERF_H
 #define XPROF_MODEL_SAMPLES_GPERF_H
 
-#include "model/code_places.h"
 #include "model/samples.h"
 
 /*
- * Adds the selected samples of all profiles to the model, up to a violation in each, which xp_code_places_read() has
- * reported. Returns 0 or -ENOMEM.
+ * Adds the selected samples of all profiles to the model, up to a violation in each. *broken: one cannot be read; that
+ * is reported. Returns 0 or -ENOMEM.
  */
-int xp_gperf_samples_add(struct xp_model *model, const struct xp_model_source *source,
-			 const struct xp_code_places *places);
+int xp_gperf_samples_add(struct xp_model *model, const struct xp_model_source *source, bool *broken);
 
 #endif

@@ -2,14 +2,16 @@
 #include "model/samples_perf.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/progress_line.h"
 #include "base/util.h"
-#include "format/gperf_quirks.h"
+#include "elf/symbol_file.h"
 #include "model/objects.h"
 
+#define FOUR_GIB (1ull << 32)
 #define FRAMES_MAX 8192 /* a record has a 16-bit size */
 /*
  * Compressed, a byte may stand for thousands of different stacks, but not in a recording: a file may have one stack for
@@ -39,13 +41,14 @@ struct adding {
 	struct xp_perf_samples *samples;
 	struct xp_model *model;
 	const struct xp_model_source *source;
-	const struct xp_code_places *places;
+	const struct xp_recorded_binaries *binaries; /* NULL: unknown */
 	uint64_t start_ns; /* of the recording, on the file's clock */
 	struct frame frames[FRAMES_MAX];
 	size_t frame_count;
 	/* The last sample's. */
 	int32_t pid, tid;
 	size_t generation;
+	uint64_t image_end_ns;
 	uint32_t thread;
 	bool is_selected;
 	bool has_thread;
@@ -118,30 +121,6 @@ void xp_perf_samples_free(struct xp_perf_samples *samples)
 
 /* ---- code ---- */
 
-/* Whether code in sym/ with this label can be that of the mapping: the label is made of the file's name. */
-static bool is_label_of(const char *label, const char *path)
-{
-	const char *name = xp_object_base_name(path);
-
-	if (strcmp(label, "vdso") == 0)
-		return strcmp(path, "[vdso]") == 0;
-	if (strcmp(label, "anon") == 0)
-		return *path == '[' || strncmp(path, "//", 2) == 0;
-	for (; *label && *name; label++, name++)
-		if (*label != *name && *label != '_')
-			return false;
-	return !*label || strcmp(label, "_") == 0;
-}
-
-static bool same_build(const struct xp_model *model, uint32_t file, const struct xp_perf_dso *dso)
-{
-	uint8_t id[64];
-	size_t bytes = xp_symbolizer_build_id(model->symbolizer, file, id);
-
-	return !bytes || !dso->build_id_bytes ||
-	       (bytes == dso->build_id_bytes && memcmp(id, dso->build_id, bytes) == 0);
-}
-
 /*
  * The object of a file with this binary in the recording's list. NULL: only its build ID tells that the file is still
  * where it was recorded.
@@ -150,7 +129,11 @@ static int file_object(struct xp_model *model, const struct xp_perf_dso *dso, co
 		       uint32_t *object, uint32_t *file)
 {
 	const struct xp_symbolizer_file wanted = { dso->path, dso->build_id, dso->build_id_bytes, XP_FILE_RECORDED };
-	struct xp_model_object new = { .build_id_bytes = dso->build_id_bytes, .kind = XP_CODE_USER };
+	struct xp_model_object new = {
+		.build_id_bytes = dso->build_id_bytes,
+		.kind = XP_CODE_USER,
+		.binary = binary,
+	};
 	int err = binary ? xp_symbolizer_binary(model->symbolizer, binary, file)
 			 : xp_symbolizer_file(model->symbolizer, &wanted, file);
 
@@ -166,38 +149,62 @@ static int file_object(struct xp_model *model, const struct xp_perf_dso *dso, co
 static const struct xp_recorded_binary *find_binary(const struct adding *adding, const struct xp_perf_dso *dso)
 {
 	const struct xp_mapped_binary mapped = { dso->path, dso->build_id, dso->build_id_bytes, dso->inode };
-	const struct xp_recorded_binaries *binaries =
-	    xp_recorded_binaries_of(adding->source->recorded, adding->source->directory);
 
-	return binaries ? xp_recorded_binaries_find(binaries, &mapped) : NULL;
+	return adding->binaries ? xp_recorded_binaries_find(adding->binaries, &mapped) : NULL;
 }
 
+/* The object of code in no file, whose names are in sym/ at this path. NULL: nowhere. */
+static int symbols_object(struct xp_model *model, const char *symbols, const struct xp_model_object *without,
+			  uint32_t *object)
+{
+	struct xp_model_object new = *without;
+	char path[PATH_MAX];
+	int err;
+
+	if (!symbols || !realpath(symbols, path))
+		return xp_model_object_named(model, new.name, new.path, new.kind, object);
+	err = xp_symbolizer_file(model->symbolizer, &(struct xp_symbolizer_file){ .path = path }, &new.file);
+	if (err)
+		return err;
+	new.name = xp_model_text(model, new.name);
+	new.path = xp_model_text(model, new.path);
+	return new.name &&new.path ? xp_model_object(model, &new, object) : -ENOMEM;
+}
+
+/* The kernel prints some paths of memory that no file can be opened for (target/address_space.h). */
 static bool is_file(const struct xp_perf_dso *dso)
 {
-	return dso->path[0] == '/' && dso->path[1] != '/';
+	static const char *const no_files[] = { "/dev/zero", "/SYSV", "/anon_hugepage", "//" };
+
+	for (size_t i = 0; i < XP_ARRAY_SIZE(no_files); i++)
+		if (!strncmp(dso->path, no_files[i], strlen(no_files[i])))
+			return false;
+	return dso->path[0] == '/';
 }
 
-static int find_code(struct adding *adding, const struct xp_perf_track *track, const struct xp_perf_mapping *mapping,
-		     uint64_t address, struct xp_perf_code *code)
+static int find_vdso(struct adding *adding, const struct xp_perf_mapping *mapping, struct xp_perf_code *code)
+{
+	const struct xp_model_object vdso = { .name = "vdso", .path = "[vdso]", .kind = XP_CODE_UNKNOWN };
+	const char *names = adding->binaries && mapping->start >= FOUR_GIB ? adding->binaries->vdso : NULL;
+
+	code->bias = XP_SYM_ELF_OFFSET - mapping->start;
+	return symbols_object(adding->model, names, &vdso, &code->object);
+}
+
+static int find_code(struct adding *adding, const struct xp_perf_mapping *mapping, uint64_t address,
+		     struct xp_perf_code *code)
 {
 	const struct xp_perf_dso *dso = &adding->samples->tracks.dsos[mapping->dso];
-	struct xp_model *model = adding->model;
 	const struct xp_recorded_binary *binary = is_file(dso) ? find_binary(adding, dso) : NULL;
-	bool is_vdso = strcmp(dso->path, "[vdso]") == 0;
-	struct xp_code_place place;
+	struct xp_model *model = adding->model;
 	uint32_t file;
 	int err;
 
 	code->known = true;
-	if (!binary &&
-	    xp_code_places_find_pid(adding->places, model->symbolizer, (uint32_t)track->pid, address, &place) &&
-	    place.is_sym && is_label_of(place.object->name, dso->path) && same_build(model, place.object->file, dso)) {
-		code->bias = place.address - address;
-		return xp_code_places_object(model, &place, &code->object);
-	}
+	if (strcmp(dso->path, "[vdso]") == 0)
+		return find_vdso(adding, mapping, code);
 	if (!is_file(dso))
-		return xp_model_object_named(model, is_vdso ? "vdso" : "anon", is_vdso ? "[vdso]" : "[anon]",
-					     XP_CODE_UNKNOWN, &code->object);
+		return xp_model_object_named(model, "anon", "[anon]", XP_CODE_UNKNOWN, &code->object);
 	/* Without a copy in the recording. */
 	if (!binary && strcmp(dso->path, STUB_PATH) == 0)
 		return xp_model_object_named(model, "xprof", "[xprof]", XP_CODE_UNKNOWN, &code->object);
@@ -231,29 +238,22 @@ static int user_location(struct adding *adding, const struct xp_perf_track *trac
 		return err ? err : xp_model_location(model, object, address, XP_MODEL_NONE, location);
 	}
 	if (!code->known)
-		err = find_code(adding, track, mapping, address, code);
+		err = find_code(adding, mapping, address, code);
 	return err ? err : xp_model_location(model, code->object, address + code->bias, XP_MODEL_NONE, location);
 }
 
-static int find_kernel(struct adding *adding, uint64_t address, int32_t pid, uint32_t *location)
+static int find_kernel(struct adding *adding, uint64_t address, uint32_t *location)
 {
-	uint64_t moved = xp_gperf_kernel_pc(address);
-	struct xp_model *model = adding->model;
-	struct xp_code_place place;
+	const struct xp_model_object kernel = { .name = "kernel", .path = "[kernel]", .kind = XP_CODE_KERNEL };
+	uint64_t vaddr = address;
+	const char *names = adding->binaries ? xp_recorded_binaries_kernel(adding->binaries, address, &vaddr) : NULL;
 	uint32_t object;
-	int err;
+	int err = symbols_object(adding->model, names, &kernel, &object);
 
-	if (xp_code_places_find_pid(adding->places, model->symbolizer, (uint32_t)pid, moved, &place) ||
-	    xp_code_places_find_any(adding->places, model->symbolizer, moved, &place)) {
-		err = xp_code_places_object(model, &place, &object);
-		address = place.address;
-	} else {
-		err = xp_model_object_named(model, "kernel", "[kernel]", XP_CODE_KERNEL, &object);
-	}
-	return err ? err : xp_model_location(model, object, address, XP_MODEL_NONE, location);
+	return err ? err : xp_model_location(adding->model, object, names ? vaddr : address, XP_MODEL_NONE, location);
 }
 
-static int kernel_location(struct adding *adding, uint64_t address, int32_t pid, uint32_t *location)
+static int kernel_location(struct adding *adding, uint64_t address, uint32_t *location)
 {
 	const uint32_t *known = xp_u64_map_find(&adding->samples->kernel, address);
 	int err;
@@ -262,7 +262,7 @@ static int kernel_location(struct adding *adding, uint64_t address, int32_t pid,
 		*location = *known;
 		return 0;
 	}
-	err = find_kernel(adding, address, pid, location);
+	err = find_kernel(adding, address, location);
 	if (err)
 		return err;
 	return xp_u64_map_add(&adding->samples->kernel, address, *location) ? 0 : -ENOMEM;
@@ -291,6 +291,42 @@ static void take_frames(struct adding *adding, const struct xp_perfdata_record *
 		adding->frames[adding->frame_count++] = (struct frame){ record->sample.ip, is_kernel };
 }
 
+/* When an image was sampled first. Returns false if the manifest has no such image. */
+static bool image_since(const struct adding *adding, uint64_t pid, uint32_t image, uint64_t *since_ns)
+{
+	uint64_t tsc;
+
+	if (!adding->samples->converts || !xp_facts_since(adding->source->facts, pid, image, &tsc))
+		return false;
+	*since_ns = tsc ? xp_perfdata_ns(&adding->samples->conversion, tsc) : 0;
+	return true;
+}
+
+/*
+ * The image that a process ran at a time: the last one that was sampled before. They are numbered from 1 on. 0: the
+ * manifest does not tell. *end_ns: of its time.
+ */
+static uint32_t image_at(const struct adding *adding, uint64_t pid, uint64_t at_ns, uint64_t *end_ns)
+{
+	uint32_t low = 0, high = 1; /* low has begun, or is 0; high has not, or is none */
+	uint64_t since_ns;
+
+	*end_ns = UINT64_MAX;
+	for (; image_since(adding, pid, high, &since_ns) && since_ns <= at_ns && high < UINT32_MAX / 2; high *= 2)
+		low = high;
+	while (high - low > 1) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (image_since(adding, pid, middle, &since_ns) && since_ns <= at_ns)
+			low = middle;
+		else
+			high = middle;
+	}
+	if (image_since(adding, pid, high, &since_ns))
+		*end_ns = since_ns;
+	return low && image_since(adding, pid, low, &since_ns) && since_ns ? low : 0;
+}
+
 static int add_thread(struct adding *adding, const struct xp_perf_track *track, int32_t tid, uint64_t at_ns)
 {
 	const struct xp_perf_tracks *tracks = &adding->samples->tracks;
@@ -302,9 +338,10 @@ static int add_thread(struct adding *adding, const struct xp_perf_track *track, 
 	const char *known;
 	int err;
 
-	process.image = xp_facts_image(adding->source->facts, process.pid, comm, &known);
+	process.image = image_at(adding, process.pid, at_ns, &adding->image_end_ns);
 	if (!process.image)
 		process.image = (uint32_t)adding->generation + 1;
+	known = xp_facts_comm(adding->source->facts, process.pid, process.image);
 	if (!known)
 		known = comm ? comm : thread_comm ? thread_comm : "";
 	process.name = xp_model_text(model, known);
@@ -330,7 +367,7 @@ static int find_thread(struct adding *adding, const struct xp_perf_track *track,
 	int err;
 
 	if (adding->has_thread && adding->pid == record->pid && adding->tid == record->tid &&
-	    adding->generation == generation)
+	    adding->generation == generation && record->time_ns < adding->image_end_ns)
 		return 0;
 	adding->pid = record->pid;
 	adding->tid = record->tid;
@@ -349,7 +386,7 @@ static int add_stack(struct adding *adding, const struct xp_perf_track *track, u
 		const struct frame *frame = &adding->frames[i - 1];
 		uint32_t location;
 
-		err = frame->is_kernel ? kernel_location(adding, frame->address, track->pid, &location)
+		err = frame->is_kernel ? kernel_location(adding, frame->address, &location)
 				       : user_location(adding, track, frame->address, at_ns, &location);
 		if (!err)
 			err = xp_model_stack(adding->model, *stack, location, stack);
@@ -415,7 +452,7 @@ static int add_all(struct adding *adding, const struct xp_file_view *view)
 }
 
 int xp_perf_samples_add(struct xp_perf_samples *samples, const struct xp_file_view *view, struct xp_model *model,
-			const struct xp_model_source *source, const struct xp_code_places *places)
+			const struct xp_model_source *source)
 {
 	const struct xp_facts_summary *summary = xp_facts_summary(source->facts);
 	struct adding *adding = calloc(1, sizeof(*adding));
@@ -426,7 +463,7 @@ int xp_perf_samples_add(struct xp_perf_samples *samples, const struct xp_file_vi
 		adding->samples = samples;
 		adding->model = model;
 		adding->source = source;
-		adding->places = places;
+		adding->binaries = xp_recorded_binaries_of(source->recorded, source->directory);
 		model->stack_max = XP_MIN(XP_MODEL_STACKS_MAX, STACKS_ALWAYS + (uint64_t)view->size * STACKS_PER_BYTE);
 		adding->start_ns = samples->converts && summary->start_tsc
 				       ? xp_perfdata_ns(&samples->conversion, summary->start_tsc)

@@ -5,7 +5,6 @@
 
 #include "base/file_view.h"
 #include "format/perfdata_reader.h"
-#include "model/code_places.h"
 #include "model/jit_codes.h"
 #include "model/perf_tracks.h"
 #include "model/samples.h"
@@ -36,7 +35,7 @@ int xp_perf_samples_look(struct xp_perf_samples *samples, const struct xp_file_v
  * samples->jit.
  */
 int xp_perf_samples_add(struct xp_perf_samples *samples, const struct xp_file_view *view, struct xp_model *model,
-			const struct xp_model_source *source, const struct xp_code_places *places);
+			const struct xp_model_source *source);
 void xp_perf_samples_free(struct xp_perf_samples *samples);
 
 #endif

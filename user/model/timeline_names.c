@@ -52,7 +52,7 @@ static int find_places(struct xp_timeline_names *names, size_t process, size_t f
 {
 	struct xp_report_functions functions = { 0 };
 	int err = xp_report_functions_find(&functions, last, &names->source->recorded->processes[process],
-					   &names->places.of[process], instr_map, names->symbolizer);
+					   instr_map, names->symbolizer);
 
 	for (size_t i = first; !err && i < names->of.count; i++) {
 		uint32_t id = (uint32_t)names->of.entries[i].key;
@@ -123,8 +123,6 @@ int xp_timeline_names_read(struct xp_timeline_names *names, const struct xp_mode
 	*names = (struct xp_timeline_names){ .source = source, .full_names = full_names };
 	err = xp_symbolizer_new(&names->symbolizer, XP_NAMES_FUNCTIONS);
 	if (!err)
-		err = xp_code_places_read(&names->places, source->recorded, names->symbolizer, broken);
-	if (!err)
 		err = find_functions(names, broken);
 	if (!err)
 		err = xp_symbolizer_run(names->symbolizer);
@@ -141,7 +139,6 @@ int xp_timeline_names_read(struct xp_timeline_names *names, const struct xp_mode
 
 void xp_timeline_names_free(struct xp_timeline_names *names)
 {
-	xp_code_places_free(&names->places);
 	xp_symbolizer_free(names->symbolizer);
 	xp_u64_map_free(&names->of);
 	free(names->shown);

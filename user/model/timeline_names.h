@@ -4,7 +4,7 @@
 #define XPROF_MODEL_TIMELINE_NAMES_H
 
 #include "base/u64_map.h"
-#include "model/code_places.h"
+#include "model/samples.h"
 #include "model/samples.h"
 
 /* Functions of all logs; further ones have no names. Their ids in a log end at XP_REPORT_FUNCTIONS_MAX, too. */
@@ -15,7 +15,6 @@ struct xp_timeline_names {
 	const struct xp_model_source *source;
 	bool full_names;
 	struct xp_symbolizer *symbolizer;
-	struct xp_code_places places;
 	struct xp_u64_map of; /* by process and function id: the place plus one; 0: no name */
 	const char **shown;   /* of each place */
 	uint8_t *marks;

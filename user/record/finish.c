@@ -98,7 +98,7 @@ static int finish_flights(struct xp_recording *recording)
 	return xp_run_collect_flights(recording, true) ?: err;
 }
 
-/* The names of the binaries with calls. Those with samples are stored with the profiles. */
+/* The names of the binaries with calls. Those with samples are stored with perf.data. */
 static int store_binaries(struct xp_recording *recording)
 {
 	struct xp_sym_files **sym = &recording->sampling.samples.sym_files;
@@ -141,7 +141,7 @@ int xp_finish_files(struct xp_recording *recording)
 	}
 	err = store_binaries(recording);
 	first = first ?: err;
-	err = xp_sampling_finish(&recording->sampling, recording->clock);
+	err = xp_sampling_finish(&recording->sampling);
 	first = first ?: err;
 	err = xp_side_lines_add(recording);
 	return first ?: err;

@@ -224,6 +224,16 @@ static void append_file(json_t **files, const char *name, const char *kind, uint
 	append(files, done(&section));
 }
 
+/* A file that is made of the recording, after this manifest. */
+static void append_product(json_t **files, const char *name, const char *kind)
+{
+	struct section section = begin();
+
+	put_text(&section, "name", name);
+	put_text(&section, "kind", kind);
+	append(files, done(&section));
+}
+
 static void append_logs(json_t **files, const struct xp_recording *recording, const struct xp_process *process)
 {
 	const struct xp_process_log *log = &process->log;
@@ -244,11 +254,11 @@ static void append_profiles(json_t **files, const struct xp_image *image)
 {
 	struct xp_jit_dump_out_counts dump = { 0 };
 	const char *dump_name = image->jit ? xp_jit_dump(image->jit, &dump) : NULL;
+	char name[XP_FILE_PROFILE_BYTES];
 
-	if (image->name[0])
-		append_file(files, image->name, "gperftools", image->bytes);
-	if (image->wait_name[0])
-		append_file(files, image->wait_name, "gperftools", image->wait_bytes);
+	append_product(files, xp_sampled_profile_name(name, image, XP_PROFILE_SUFFIX), "gperftools");
+	if (image->waits)
+		append_product(files, xp_sampled_profile_name(name, image, XP_WAIT_PROFILE_SUFFIX), "gperftools");
 	if (dump_name && dump.bytes)
 		append_file(files, dump_name, "jitdump", dump.bytes);
 }
@@ -260,10 +270,10 @@ static json_t *files_value(const struct xp_recording *recording)
 
 	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next)
 		append_logs(&files, recording, process);
-	for (size_t i = 0; i < samples->processes.image_count; i++)
+	for (size_t i = 0; xp_sampling_has_file(&recording->sampling) && i < samples->processes.image_count; i++)
 		append_profiles(&files, samples->processes.images[i]);
-	if (samples->perf && xp_perf_out_bytes(samples->perf))
-		append_file(&files, XP_PERF_OUT_NAME, "perf.data", xp_perf_out_bytes(samples->perf));
+	if (xp_sampling_has_file(&recording->sampling))
+		append_file(&files, XP_PERF_DATA_NAME, "perf.data", xp_perf_out_bytes(samples->perf));
 	return files;
 }
 
@@ -282,7 +292,7 @@ static json_t *notices_value(const struct xp_recording *recording)
 					    "typed events."));
 	if (perf && xp_perf_out_samples(perf) < samples) {
 		snprintf(text, sizeof(text),
-			 XP_PERF_OUT_NAME " has %" PRIu64 " of %" PRIu64 " samples: it could not be written further.",
+			 XP_PERF_DATA_NAME " has %" PRIu64 " of %" PRIu64 " samples: it could not be written further.",
 			 xp_perf_out_samples(perf), samples);
 		append(&notices, text_value(text));
 	}
@@ -329,6 +339,7 @@ static json_t *manifest_value(const struct xp_recording *recording, const struct
 		put(&section, "waits", xp_manifest_waits_value(&recording->off_cpu));
 	put(&section, "processes", xp_manifest_processes_value(recording));
 	put(&section, "binaries", xp_manifest_binaries_value(recording));
+	put(&section, "symbols", xp_manifest_symbols_value(recording));
 	put(&section, "files", files_value(recording));
 	put(&section, "notices", notices_value(recording));
 	return done(&section);

@@ -17,7 +17,7 @@ static json_t *stacks_value(const uint64_t *stacks, bool with_zeros)
 	return done(&section);
 }
 
-/* Code without a file. Samples in JIT code = named + unnamed. */
+/* Code without a file. */
 static json_t *jit_value(const struct xp_image *image)
 {
 	struct xp_jit_dump_out_counts dump = { 0 };
@@ -26,8 +26,6 @@ static json_t *jit_value(const struct xp_image *image)
 
 	put_number(&section, "functions", xp_jit_functions(image->jit));
 	put_number(&section, "functions_refused", xp_jit_refused(image->jit));
-	put_number(&section, "samples_named", image->jit_named);
-	put_number(&section, "samples_unnamed", image->jit_unnamed);
 	if (dump_name && dump.bytes)
 		put_text(&section, "dump", dump_name);
 	if ((dump_name && dump.bytes) || dump.functions_lost) {
@@ -39,6 +37,7 @@ static json_t *jit_value(const struct xp_image *image)
 
 static json_t *profile_value(const struct xp_image *image, bool has_stacks)
 {
+	char name[XP_FILE_PROFILE_BYTES];
 	struct section section = begin();
 
 	put_number(&section, "pid", image->pid);
@@ -46,7 +45,8 @@ static json_t *profile_value(const struct xp_image *image, bool has_stacks)
 	put_text(&section, "comm", image->comm);
 	if (image->cgroup)
 		put_text(&section, "cgroup", image->cgroup);
-	put_text(&section, "file", image->name);
+	put_text(&section, "file", xp_sampled_profile_name(name, image, XP_PROFILE_SUFFIX));
+	put_number(&section, "since_tsc", image->since_tsc);
 	put_number(&section, "samples", image->samples);
 	if (has_stacks)
 		put(&section, "stacks", stacks_value(image->stacks, false));
@@ -55,13 +55,14 @@ static json_t *profile_value(const struct xp_image *image, bool has_stacks)
 	return done(&section);
 }
 
-static json_t *profiles_value(const struct xp_samples *samples)
+static json_t *profiles_value(const struct xp_sampling *sampling)
 {
+	const struct xp_samples *samples = &sampling->samples;
+	size_t count = xp_sampling_has_file(sampling) ? samples->processes.image_count : 0;
 	json_t *profiles = json_array();
 
-	for (size_t i = 0; i < samples->processes.image_count; i++)
-		if (samples->processes.images[i]->name[0])
-			append(&profiles, profile_value(samples->processes.images[i], samples->stacks));
+	for (size_t i = 0; i < count; i++)
+		append(&profiles, profile_value(samples->processes.images[i], samples->stacks));
 	return profiles;
 }
 
@@ -76,6 +77,10 @@ static json_t *binary_value(const struct xp_sym_binary *binary)
 	put_number(&section, "inode", binary->identity.inode);
 	if (binary->sym_path)
 		put_text(&section, "names", xp_sym_binary_name(binary));
+	if (copied->has_code) {
+		put_number(&section, "exec_vaddr", copied->exec_vaddr);
+		put_number(&section, "exec_offset", copied->exec_offset);
+	}
 	if (copied->lacks_debug)
 		put_bool(&section, "lacks_debug", true);
 	return done(&section);
@@ -89,6 +94,23 @@ json_t *xp_manifest_binaries_value(const struct xp_recording *recording)
 	for (size_t i = 0; sym && i < xp_sym_files_count(sym); i++)
 		append(&binaries, binary_value(xp_sym_files_get(sym, i)));
 	return binaries;
+}
+
+/* The files in sym/ with the names of code that is in no file. offset: of a part of the kernel's code. */
+json_t *xp_manifest_symbols_value(const struct xp_recording *recording)
+{
+	const struct xp_sym_files *sym = recording->sampling.samples.sym_files;
+	struct section section = begin();
+	json_t *kernel = json_array();
+
+	for (unsigned int i = 0; sym && i < XP_KERNEL_WINDOWS; i++)
+		if (xp_sym_files_kernel(sym, i))
+			append(&kernel, json_pack("{s:I, s:s}", "offset", (json_int_t)(i * XP_KERNEL_WINDOW_BYTES),
+						  "names", xp_sym_files_kernel(sym, i)));
+	put(&section, "kernel", kernel);
+	if (sym && xp_sym_files_vdso(sym))
+		put_text(&section, "vdso", xp_sym_files_vdso(sym));
+	return done(&section);
 }
 
 json_t *xp_manifest_samples_value(const struct xp_recording *recording, const struct xp_totals *totals)
@@ -116,6 +138,6 @@ json_t *xp_manifest_samples_value(const struct xp_recording *recording, const st
 		xp_samples_stacks(&sampling->samples, stacks);
 		put(&section, "stacks", stacks_value(stacks, true));
 	}
-	put(&section, "profiles", profiles_value(&sampling->samples));
+	put(&section, "profiles", profiles_value(sampling));
 	return done(&section);
 }

@@ -21,22 +21,25 @@ static json_t *thread_value(const void *arg, size_t index)
 }
 
 /* The profiles of waits; an image without one is skipped. */
-static json_t *profiles_value(const struct xp_sampled_processes *processes)
+static json_t *profiles_value(const struct xp_samples *samples)
 {
+	const struct xp_sampled_processes *processes = &samples->processes;
+	size_t count = xp_perf_out_bytes(samples->perf) ? processes->image_count : 0;
 	json_t *profiles = json_array();
 
-	for (size_t i = 0; i < processes->image_count; i++) {
+	for (size_t i = 0; i < count; i++) {
 		const struct xp_image *image = processes->images[i];
+		char name[XP_FILE_PROFILE_BYTES];
 		struct section section;
 
-		if (!image->wait_name[0])
+		if (!image->waits)
 			continue;
 		section = begin();
 		put_number(&section, "pid", (uint64_t)image->pid);
 		put_number(&section, "image", image->number);
 		put_text(&section, "comm", image->comm);
-		put_text(&section, "file", image->wait_name);
-		put_number(&section, "waits", image->wait_count);
+		put_text(&section, "file", xp_sampled_profile_name(name, image, XP_WAIT_PROFILE_SUFFIX));
+		put_number(&section, "waits", image->waits);
 		append(&profiles, done(&section));
 	}
 	return profiles;
@@ -62,7 +65,7 @@ json_t *xp_manifest_waits_value(const struct xp_off_cpu *off_cpu)
 	put_seconds(&section, "running_s", totals.span_ns - totals.blocked_ns - totals.runnable_ns);
 	put_seconds(&section, "runnable_s", totals.runnable_ns);
 	put_seconds(&section, "blocked_s", totals.blocked_ns);
-	put(&section, "profiles", profiles_value(&waits->samples->processes));
+	put(&section, "profiles", profiles_value(waits->samples));
 	put_number(&section, "thread_count", totals.threads);
 	put(&section, "threads", list(threads, thread_value, waits->sums));
 	put_number(&section, "threads_omitted", waits->sum_count - threads);

@@ -132,7 +132,7 @@ void xp_off_cpu_totals(const struct xp_off_cpu *off_cpu, struct xp_off_cpu_total
 {
 	const struct xp_wait_counters *counters = &off_cpu->counters;
 	const struct xp_waits *waits = &off_cpu->waits;
-	uint64_t unstored = waits->samples ? waits->samples->waits_unstored : 0;
+	uint64_t unstored = waits->samples ? waits->samples->waits - xp_perf_out_waits(waits->samples->perf) : 0;
 
 	*totals = (struct xp_off_cpu_totals){
 		.seen = counters->seen,

@@ -108,7 +108,7 @@ bool xp_plan_chooses_events(const struct xp_plan *plan, const struct xp_options 
 
 bool xp_plan_switches(const struct xp_plan *plan, const struct xp_options *options)
 {
-	return options->switch_events && plan->samples && !options->no_perf_data;
+	return options->switch_events && plan->samples;
 }
 
 /* The time to create a ring grows with its size: a ring for samples alone is only as large as they may need. */

@@ -97,7 +97,7 @@ static struct xp_jits jit_options(struct xp_recording *recording)
 		.clock = recording->clock,
 		.bytes_left = XP_JIT_BYTES_LEFT,
 		.jvm_attach = recording->options->jvm_attach,
-		.with_dumps = !recording->options->no_perf_data,
+		.with_dumps = true,
 		.dump_bytes_left = XP_JIT_DUMP_OUT_ALL_BYTES_MAX,
 		.dir_fd = recording->outdir.fd,
 		.start_tsc = recording->traced.processes.start_tsc,
@@ -159,7 +159,7 @@ int xp_sampling_setup(struct xp_recording *recording)
 	sampling->samples.dir_fd = recording->outdir.fd;
 	sampling->samples.describe = xp_programs_describe;
 	sampling->samples.describe_arg = &recording->bpf.programs;
-	sampling->samples.jit.jits = jit_options(recording);
+	sampling->samples.jits = jit_options(recording);
 	if (!err)
 		err = xp_samples_init(&sampling->samples, xp_plan_stacks(options) == XP_STACKS_DUMP ? &stacks : NULL);
 	if (err)
@@ -170,7 +170,7 @@ int xp_sampling_setup(struct xp_recording *recording)
 	if (xp_sampler_clamped_hz(sampling->sampler))
 		say_clamped(sampling->sampler, options->hz);
 	xp_sampling_choose(recording);
-	return options->no_perf_data ? 0 : setup_perf(recording);
+	return setup_perf(recording);
 }
 
 void xp_sampling_free(struct xp_sampling *sampling)
@@ -363,8 +363,7 @@ int xp_sampling_repair(struct xp_sampling *sampling)
 	lost = xp_sideband_lost(sampling->sideband);
 	if (lost == samples->processes.lost_seen)
 		return 0;
-	if (samples->perf)
-		xp_perf_out_forget(samples->perf);
+	xp_perf_out_forget(samples->perf);
 	err = xp_sampled_processes_repair(&samples->processes, lost);
 	xp_debug("the side-band has lost %" PRIu64 " records so far: /proc was read again", lost);
 	sampling->next_repair_tsc = begin_tsc + REPAIR_PAUSE * (xp_clock_now_tsc() - begin_tsc);
@@ -382,10 +381,7 @@ int xp_sampling_tend(struct xp_sampling *sampling)
 		err = xp_sampling_add_cpus(sampling);
 	if (!err)
 		err = xp_samples_refresh(&sampling->samples);
-	if (!err)
-		xp_samples_rest(&sampling->samples);
-	if (sampling->samples.perf)
-		xp_perf_out_flush(sampling->samples.perf);
+	xp_perf_out_flush(sampling->samples.perf);
 	return err;
 }
 
@@ -396,25 +392,29 @@ static int finish_perf(const struct xp_samples *samples)
 	int err = xp_perf_out_finish(samples->perf);
 
 	if (err)
-		xp_error(XP_PERF_OUT_NAME " has %" PRIu64 " of %" PRIu64 " sample%s: %s%s",
+		xp_error(XP_PERF_DATA_NAME " has %" PRIu64 " of %" PRIu64 " sample%s: %s%s",
 			 xp_perf_out_samples(samples->perf), samples->samples, xp_plural_s(samples->samples),
 			 strerror(-err), xp_failure_remedy(err));
 	return err;
 }
 
-int xp_sampling_finish(struct xp_sampling *sampling, const struct xp_clock *clock)
+bool xp_sampling_has_file(const struct xp_sampling *sampling)
+{
+	return sampling->samples.perf && xp_perf_out_bytes(sampling->samples.perf);
+}
+
+int xp_sampling_finish(struct xp_sampling *sampling)
 {
 	struct xp_samples *samples = &sampling->samples;
-	int err, perf_err = 0;
+	int err, perf_err;
 
 	if (!sampling->sampler)
 		return 0;
 	err = xp_samples_drain(samples);
-	/* This comes before the profiles are written, since it frees room. */
-	if (samples->perf)
-		perf_err = finish_perf(samples);
-	err = xp_samples_finish(samples, xp_sampler_period_ns(sampling->sampler, clock->hz)) ?: err;
 	if (err)
-		xp_error("the profiles are not complete: %s%s", strerror(-err), xp_failure_remedy(err));
+		xp_error("the samples are not complete: %s%s", strerror(-err), xp_failure_remedy(err));
+	/* This comes before the names are written, since it frees room. */
+	perf_err = finish_perf(samples);
+	err = xp_samples_store_names(samples) ?: err;
 	return perf_err ?: err;
 }

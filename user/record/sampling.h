@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The sampling part of a recording: owns the sampling events, the side-band that reports what processes map, and the
- * samples on their way to profiles and perf.data. All is zero if nothing is sampled.
+ * samples on their way to perf.data. All is zero if nothing is sampled.
  */
 #ifndef XPROF_RECORD_SAMPLING_H
 #define XPROF_RECORD_SAMPLING_H
@@ -67,7 +67,9 @@ int xp_sampling_repair(struct xp_sampling *sampling);
 /* To be called every second. */
 int xp_sampling_tend(struct xp_sampling *sampling);
 
-/* Ends the profiles and perf.data, and reports what is not complete. clock: to convert the sampling period. */
-int xp_sampling_finish(struct xp_sampling *sampling, const struct xp_clock *clock);
+/* Whether there is a perf.data: if not, no profile can be made. After xp_sampling_finish(). */
+bool xp_sampling_has_file(const struct xp_sampling *sampling);
+/* Ends perf.data, stores what names its code, and reports what is not complete. */
+int xp_sampling_finish(struct xp_sampling *sampling);
 
 #endif

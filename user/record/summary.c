@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <string.h>
 
-#include "profile/sym_dir.h"
+#include "store/sym_dir.h"
 #include "record/calls_text.h"
 #include "record/summary.h"
 
@@ -35,8 +35,8 @@ void xp_recording_totals(const struct xp_recording *recording, struct xp_totals 
 		totals->idle += recording->bpf.counters[cpu].idle;
 	xp_off_cpu_totals(&recording->off_cpu, &waits);
 	totals->waits_lost = waits.lost;
-	totals->samples_lost += recording->sampling.samples.unstored;
-	totals->samples = recording->sampling.samples.samples - recording->sampling.samples.unstored;
+	totals->samples = recording->sampling.samples.perf ? xp_perf_out_samples(recording->sampling.samples.perf) : 0;
+	totals->samples_lost += recording->sampling.samples.samples - totals->samples;
 	if (recording->sampling.sampler)
 		totals->missed = xp_sampler_periods(recording->sampling.sampler);
 	totals->missed -= XP_MIN(totals->missed, totals->samples + totals->samples_lost + totals->idle);
@@ -114,20 +114,20 @@ static void print_profiles(const struct xp_recording *recording)
 	const struct xp_image *most = NULL;
 	const char *dir = recording->outdir.path;
 	struct xp_shell_path path;
-	char size[SIZE_TEXT_BYTES];
+	char name[XP_FILE_PROFILE_BYTES];
 
 	for (size_t i = 0; i < recording->sampling.samples.processes.image_count; i++) {
 		const struct xp_image *image = recording->sampling.samples.processes.images[i];
 
-		if (image->name[0] && (!most || image->samples > most->samples))
+		if (!most || image->samples > most->samples)
 			most = image;
 	}
-	if (!most)
+	if (!most || !xp_sampling_has_file(&recording->sampling))
 		return;
-	xp_put_line(stderr, "  %s/%s  %" PRIu64 " sample%s, %s", dir, most->name, most->samples,
-		    xp_plural_s(most->samples), size_text(size, most->bytes));
+	xp_sampled_profile_name(name, most, XP_PROFILE_SUFFIX);
+	xp_put_line(stderr, "  %s/%s  %" PRIu64 " sample%s", dir, name, most->samples, xp_plural_s(most->samples));
 	xp_put_line(stderr, "    xprof report %s", xp_shell_path(&path, "%s", dir));
-	xp_put_line(stderr, "    go tool pprof -top %s", xp_shell_path(&path, "%s/%s", dir, most->name));
+	xp_put_line(stderr, "    go tool pprof -top %s", xp_shell_path(&path, "%s/%s", dir, name));
 }
 
 /* The profile with the most waits. Calls with waits are what `xprof explain` is for. */
@@ -137,20 +137,19 @@ static void print_wait_profile(const struct xp_recording *recording)
 	const char *dir = recording->outdir.path;
 	const struct xp_image *most = NULL;
 	struct xp_shell_path path;
-	char size[SIZE_TEXT_BYTES];
+	char name[XP_FILE_PROFILE_BYTES];
 	bool has_calls = false;
 
 	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next)
 		has_calls |= process->log.name[0] != 0;
 	for (size_t i = 0; i < processes->image_count; i++)
-		if (processes->images[i]->wait_name[0] &&
-		    (!most || processes->images[i]->wait_count > most->wait_count))
+		if (processes->images[i]->waits && (!most || processes->images[i]->waits > most->waits))
 			most = processes->images[i];
-	if (!most)
+	if (!most || !xp_sampling_has_file(&recording->sampling))
 		return;
-	xp_put_line(stderr, "  %s/%s  %" PRIu64 " wait%s, %s", dir, most->wait_name, most->wait_count,
-		    xp_plural_s(most->wait_count), size_text(size, most->wait_bytes));
-	xp_put_line(stderr, "    go tool pprof -top %s", xp_shell_path(&path, "%s/%s", dir, most->wait_name));
+	xp_sampled_profile_name(name, most, XP_WAIT_PROFILE_SUFFIX);
+	xp_put_line(stderr, "  %s/%s  %" PRIu64 " wait%s", dir, name, most->waits, xp_plural_s(most->waits));
+	xp_put_line(stderr, "    go tool pprof -top %s", xp_shell_path(&path, "%s/%s", dir, name));
 	if (has_calls)
 		xp_put_line(stderr, "    xprof explain %s", xp_shell_path(&path, "%s", dir));
 }
@@ -177,7 +176,7 @@ static void print_perf(const struct xp_recording *recording)
 {
 	const struct xp_jit_dump_out_counts jit = count_jitdumps(recording);
 	const struct xp_perf_out *perf = recording->sampling.samples.perf;
-	const char *dir = recording->outdir.path, *name = XP_PERF_OUT_NAME;
+	const char *dir = recording->outdir.path, *name = XP_PERF_DATA_NAME;
 	struct xp_shell_path path, injected;
 	char waits[48] = "", size[SIZE_TEXT_BYTES];
 	uint64_t samples = perf ? xp_perf_out_samples(perf) : 0, wait_count = recording->sampling.samples.waits;
@@ -267,25 +266,6 @@ static void print_stacks(const struct xp_recording *recording)
 		xp_info("%s", text);
 }
 
-/* Prints how much of the JIT code of all processes has names. */
-static void print_jit(const struct xp_recording *recording)
-{
-	uint64_t named = 0, unnamed = 0, functions = 0;
-
-	for (size_t i = 0; i < recording->sampling.samples.processes.image_count; i++) {
-		const struct xp_image *image = recording->sampling.samples.processes.images[i];
-
-		named += image->jit_named;
-		unnamed += image->jit_unnamed;
-		functions += image->jit ? xp_jit_functions(image->jit) : 0;
-	}
-	if (named + unnamed)
-		xp_info("%" PRIu64 " sample%s in JIT code = %" PRIu64 " in a known function + %" PRIu64
-			" without a name; %" PRIu64 " function%s known",
-			named + unnamed, xp_plural_s(named + unnamed), named, unnamed, functions,
-			xp_plural_s(functions));
-}
-
 #define REASONS_BYTES 512
 
 static void add_reason(char to[REASONS_BYTES], uint64_t count, const char *text)
@@ -322,10 +302,9 @@ static void print_waits(const struct xp_off_cpu *off_cpu)
 static void print_samples(const struct xp_recording *recording, const struct xp_totals *totals)
 {
 	uint64_t seen = totals->samples + totals->samples_lost;
-	size_t profiles = 0;
+	size_t profiles =
+	    xp_sampling_has_file(&recording->sampling) ? recording->sampling.samples.processes.image_count : 0;
 
-	for (size_t i = 0; i < recording->sampling.samples.processes.image_count; i++)
-		profiles += recording->sampling.samples.processes.images[i]->name[0] != 0;
 	xp_info("%.1f s: %" PRIu64 " sample%s seen = %" PRIu64 " written + %" PRIu64 " lost; %zu profile%s",
 		xp_summary_duration_ns(recording) / 1e9, seen, xp_plural_s(seen), totals->samples, totals->samples_lost,
 		profiles, xp_plural_s(profiles));
@@ -341,7 +320,6 @@ static void print_samples(const struct xp_recording *recording, const struct xp_
 			recording->sampling.switches, totals->switches_lost);
 	if (recording->sampling.samples.stacks)
 		print_stacks(recording);
-	print_jit(recording);
 }
 
 /* Calls that patched sleds were to record in memory, and recorded through the kernel. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/util.h"
 #include "model/model.h"
 
 #define ID_MASK ((UINT64_C(1) << 22) - 1)
@@ -24,18 +25,14 @@ static const struct xp_facts *facts_of(const struct xp_report_groups *groups, co
 static int read_facts(struct xp_report_groups *groups)
 {
 	const struct xp_recorded *recorded = groups->recorded;
-	size_t room = 0;
 	int err = 0;
 
-	for (size_t i = 0; !err && i < recorded->process_count; i++) {
-		const char *directory = recorded->processes[i].directory;
-
-		if (facts_of(groups, directory))
-			continue;
-		if (XP_ARRAY_RESERVE(groups->facts, room, groups->fact_count + 1))
-			return -ENOMEM;
-		groups->facts[groups->fact_count] = (struct xp_report_facts){ .directory = directory };
-		err = xp_facts_read(&groups->facts[groups->fact_count].facts, directory);
+	groups->facts = calloc(XP_MAX(recorded->directory_count, (size_t)1), sizeof(*groups->facts));
+	if (!groups->facts)
+		return -ENOMEM;
+	for (size_t i = 0; !err && i < recorded->directory_count; i++) {
+		groups->facts[i].directory = recorded->binaries[i]->directory;
+		err = xp_facts_read(&groups->facts[i].facts, groups->facts[i].directory);
 		groups->fact_count += !err;
 	}
 	return err;
@@ -129,7 +126,7 @@ int xp_report_groups_init(struct xp_report_groups *groups, struct xp_report_tabl
 
 	*groups = (struct xp_report_groups){ .tables = tables, .recorded = recorded };
 	groups->has_all =
-	    tables->by != XP_MODEL_BY_NONE && (tables->by != XP_MODEL_BY_PROCESS || recorded->process_count > 1);
+	    tables->by != XP_MODEL_BY_NONE && (tables->by != XP_MODEL_BY_PROCESS || recorded->process_count != 1);
 	tables->all.name = "all";
 	err = read_facts(groups);
 	return err || tables->by != XP_MODEL_BY_PROCESS ? err : add_processes(groups);

@@ -14,7 +14,7 @@
 /* ---- reading ---- */
 
 static int find_functions(struct xp_report_log *log, struct xp_report_groups *groups, size_t process,
-			  const struct xp_report_objects *objects, const char *instr_map)
+			  const char *instr_map)
 {
 	const struct xp_recorded_process *from = &groups->recorded->processes[process];
 	uint32_t count = 0;
@@ -23,12 +23,12 @@ static int find_functions(struct xp_report_log *log, struct xp_report_groups *gr
 		count = XP_MAX(count, log->calls.functions[i].function_id);
 	for (size_t i = 0; i < from->taken_out_count; i++)
 		count = XP_MAX(count, from->taken_out[i].id);
-	return xp_report_functions_find(&log->functions, XP_MIN(count, XP_REPORT_FUNCTIONS_MAX), from, objects,
-					instr_map, groups->tables->symbolizer);
+	return xp_report_functions_find(&log->functions, XP_MIN(count, XP_REPORT_FUNCTIONS_MAX), from, instr_map,
+					groups->tables->symbolizer);
 }
 
 int xp_report_log_read(struct xp_report_log *log, struct xp_report_groups *groups, size_t process,
-		       const struct xp_report_objects *objects, const char *instr_map, bool *broken)
+		       const char *instr_map, bool *broken)
 {
 	const struct xp_call_log_options options = {
 		.memory = &groups->tables->memory,
@@ -57,7 +57,7 @@ int xp_report_log_read(struct xp_report_log *log, struct xp_report_groups *group
 		xp_warn("%s: %" PRIu64 " call%s counted but not timed: " XP_LOG_WALK_DROPPED, path, log->calls.untimed,
 			xp_plural_s_are(log->calls.untimed));
 	log->has_log = true;
-	return find_functions(log, groups, process, objects, instr_map);
+	return find_functions(log, groups, process, instr_map);
 }
 
 void xp_report_log_free(struct xp_report_log *log)

@@ -19,7 +19,7 @@ struct xp_report_log {
  * reported, what precedes that counts, and *broken is set. Returns 0 or -ENOMEM. The caller frees it.
  */
 int xp_report_log_read(struct xp_report_log *log, struct xp_report_groups *groups, size_t process,
-		       const struct xp_report_objects *objects, const char *instr_map, bool *broken);
+		       const char *instr_map, bool *broken);
 /* Counts the calls, after names are known. Moves the durations to the rows. Returns 0 or -ENOMEM. */
 int xp_report_log_count(struct xp_report_log *log, struct xp_report_groups *groups, size_t process);
 void xp_report_log_free(struct xp_report_log *log);

@@ -11,7 +11,6 @@
 #include "base/file_view.h"
 #include "base/util.h"
 #include "format/gperf_reader.h"
-#include "model/code_places.h"
 #include "model/samples.h"
 #include "report/groups.h"
 #include "report/log_rows.h"
@@ -30,7 +29,6 @@ struct making {
 	const struct xp_report_options *options;
 	struct xp_report_groups groups;
 	struct xp_facts *nothing; /* so that each profile becomes a process of the model of its own */
-	struct xp_code_places places;
 	struct xp_report_log *logs; /* of each process of the recording */
 	bool *has_profile;	    /* and whether its profile can be read */
 	struct xp_model model;
@@ -40,10 +38,10 @@ struct making {
 	bool broken;
 };
 
-/* Whether samples come from perf.data. */
-static bool needs_perf(const struct making *making)
+/* Whether samples come from perf.data: profiles are made of it. */
+static bool has_perf(const struct making *making)
 {
-	return making->options->by == XP_MODEL_BY_THREAD || making->options->by == XP_MODEL_BY_CPU;
+	return making->options->directory && making->recorded->has_perf_data;
 }
 
 /* ---- step 1: read everything ---- */
@@ -71,7 +69,7 @@ static void look_at_profile(struct making *making, size_t process)
 	struct xp_file_view view;
 
 	if (!path || xp_file_view_open(&view, AT_FDCWD, path))
-		return; /* xp_code_places_read() has reported it */
+		return; /* that is reported when its samples are read */
 	making->has_profile[process] = true;
 	if (!xp_gperf_reader_init(&reader, view.bytes, view.size, &violation) &&
 	    making->options->by == XP_MODEL_BY_PROCESS) {
@@ -96,8 +94,8 @@ static int read_logs(struct making *making)
 	for (size_t i = 0; !err && i < making->recorded->process_count; i++) {
 		look_at_profile(making, i);
 		if (wants_log(making, i))
-			err = xp_report_log_read(&making->logs[i], &making->groups, i, &making->places.of[i],
-						 making->instr_map, &making->broken);
+			err = xp_report_log_read(&making->logs[i], &making->groups, i, making->instr_map,
+						 &making->broken);
 	}
 	return err;
 }
@@ -105,10 +103,18 @@ static int read_logs(struct making *making)
 /* Without perf.data the table of a thread would be that of its process. */
 static int check_perf(const struct making *making)
 {
-	if (!needs_perf(making) || making->model.has_threads || !making->model.sample_count)
+	enum xp_model_group by = making->options->by;
+
+	if ((by != XP_MODEL_BY_THREAD && by != XP_MODEL_BY_CPU) || making->model.has_threads ||
+	    !making->model.sample_count)
 		return 0;
 	xp_error(XP_REPORT_NEEDS_PERF);
 	return -ENODATA;
+}
+
+static const struct xp_facts *facts_of(const struct making *making)
+{
+	return making->groups.fact_count ? making->groups.facts[0].facts : making->nothing;
 }
 
 static int read_samples(struct making *making)
@@ -116,11 +122,9 @@ static int read_samples(struct making *making)
 	const struct xp_select all = { 0 };
 	const struct xp_model_source source = {
 		.recorded = making->recorded,
-		.directory = needs_perf(making) ? making->options->directory : NULL,
-		.facts =
-		    needs_perf(making) && making->groups.fact_count ? making->groups.facts[0].facts : making->nothing,
+		.directory = has_perf(making) ? making->options->directory : NULL,
+		.facts = has_perf(making) ? facts_of(making) : making->nothing,
 		.select = &all,
-		.places = &making->places,
 	};
 	int err = xp_model_read_samples(&making->model, &source, &making->broken);
 
@@ -128,17 +132,14 @@ static int read_samples(struct making *making)
 	if (!err && making->model.dropped)
 		xp_warn("%" PRIu64 " sample%s missing: the recording has too many different stacks",
 			making->model.dropped, xp_plural_s_are(making->model.dropped));
+	if (!err && has_perf(making) && making->options->by != XP_MODEL_BY_THREAD)
+		err = xp_model_join_kernel_threads(&making->model, source.facts);
 	return err ? err : check_perf(making);
 }
 
 static int read_beside_waits(void *arg)
 {
 	return read_samples(arg);
-}
-
-static const struct xp_facts *facts_of_waits(const struct making *making)
-{
-	return making->groups.fact_count ? making->groups.facts[0].facts : making->nothing;
 }
 
 /* Waits are those of one recording. Several together have no common time. */
@@ -149,9 +150,8 @@ static int read_samples_and_waits(struct making *making)
 	const struct xp_model_source source = {
 		.recorded = making->recorded,
 		.directory = options->directory,
-		.facts = facts_of_waits(making),
+		.facts = facts_of(making),
 		.select = &all,
-		.places = &making->places,
 		.full_names = options->full_names,
 		.read_other = options->only_waits ? NULL : read_beside_waits,
 		.other = making,
@@ -163,7 +163,7 @@ static int read_samples_and_waits(struct making *making)
 
 static int count_waits(struct making *making)
 {
-	return making->options->directory ? xp_report_waits_count(&making->groups, facts_of_waits(making)) : 0;
+	return making->options->directory ? xp_report_waits_count(&making->groups, facts_of(making)) : 0;
 }
 
 /* ---- step 2: samples to rows ---- */
@@ -175,16 +175,16 @@ static bool is_kernel(const struct xp_model *model, uint32_t stack)
 	return location && model->objects[location->object].kind == XP_CODE_KERNEL;
 }
 
-/* Each profile is a process of the model, whose image is its number from 1. */
+/* Without perf.data each profile is a process of the model, whose image is its number from 1. */
 static int find_table(struct making *making, const struct xp_model_sample *sample, size_t *table)
 {
 	const struct xp_model_thread *thread = &making->model.threads[sample->thread];
 	const struct xp_model_process *process = &making->model.processes[thread->process];
 
-	if (making->options->by == XP_MODEL_BY_THREAD)
-		return xp_report_groups_thread(&making->groups, process, thread->tid, thread->name, table);
 	if (making->options->by == XP_MODEL_BY_CPU)
 		return xp_report_groups_cpu(&making->groups, sample->cpu, table);
+	if (has_perf(making))
+		return xp_report_groups_model(&making->groups, process, thread->tid, thread->name, table);
 	return xp_report_groups_process(&making->groups, process->image - 1, table);
 }
 
@@ -229,7 +229,7 @@ static int name_usage(struct making *making, size_t index)
 
 	usage->share.name = process->name;
 	usage->cgroup = process->cgroup;
-	if (needs_perf(making))
+	if (has_perf(making))
 		return 0;
 	return xp_report_groups_names(&making->groups, process->image - 1, &usage->share.name, &usage->cgroup);
 }
@@ -295,8 +295,6 @@ static int make(struct making *making)
 		err = xp_facts_read(&making->nothing, NULL);
 	if (!err)
 		err = xp_report_groups_init(&making->groups, making->tables, making->recorded);
-	if (!err)
-		err = xp_code_places_read(&making->places, making->recorded, making->model.symbolizer, &making->broken);
 	if (err)
 		return err;
 	if (making->options->only_waits)
@@ -312,7 +310,6 @@ static void making_free(struct making *making)
 	free(making->logs);
 	free(making->has_profile);
 	free(making->usages);
-	xp_code_places_free(&making->places);
 	xp_report_groups_free(&making->groups);
 	xp_facts_free(making->nothing);
 	making->model.symbolizer = NULL;

@@ -97,8 +97,7 @@ struct xp_report_tables {
 };
 
 #define XP_REPORT_NEEDS_PERF                                                                                           \
-	"only perf.data has the threads and CPUs of samples, and there is none; give the directory of one recording, " \
-	"made without --no-perf-data"
+	"only perf.data has the threads and CPUs of samples, and there is none; give the directory of one recording"
 
 /*
  * Makes the tables. A malformed part is reported when it is found, what precedes it counts, and *broken is set. The

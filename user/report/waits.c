@@ -137,19 +137,15 @@ static int add_places(struct xp_report_groups *groups)
 
 int xp_report_waits_read(struct xp_report_tables *tables, const struct xp_model_source *source, bool *broken)
 {
-	char path[PATH_MAX];
-
 	tables->has_waits = xp_facts_waits(source->facts, &tables->wait_facts);
 	/* A manifest without waits is of a recording without them. */
-	if ((!tables->has_waits && xp_facts_summary(source->facts)->started_ns) ||
-	    (size_t)snprintf(path, sizeof(path), "%s/" XP_PERF_DATA_NAME, source->directory) >= sizeof(path))
+	if (!tables->has_waits && xp_facts_summary(source->facts)->started_ns)
 		return 0;
-	if (!access(path, F_OK))
+	if (source->recorded->has_perf_data)
 		return xp_wait_places_read(&tables->waits, source, tables->symbolizer, tables->by == XP_MODEL_BY_CPU,
 					   broken);
 	if (tables->has_waits)
-		xp_warn("only perf.data has the places where threads waited, and there is none; record without "
-			"--no-perf-data");
+		xp_warn("only perf.data has the places where threads waited, and there is none");
 	return 0;
 }
 

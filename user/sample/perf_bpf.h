@@ -5,7 +5,7 @@
 
 #include "format/perfdata.h"
 #include "kernel/sideband.h"
-#include "profile/ksym.h"
+#include "store/ksym.h"
 
 /*
  * Writes the records of all programs that are loaded, with the names that describe(arg) gives their functions. Returns

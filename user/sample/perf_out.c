@@ -36,6 +36,7 @@ struct xp_perf_out {
 	struct xp_perf_switches switches;
 	unsigned int round; /* incremented when everything is to be written again */
 	uint64_t samples;
+	uint64_t waits;
 	uint64_t bytes;
 	uint64_t room; /* reserved on disk from the start of the file; UINT64_MAX: the file system cannot reserve */
 	bool is_ended;
@@ -130,7 +131,7 @@ static bool make_file(struct xp_perf_out *out)
 {
 	int dir_fd = out->options.dir_fd, err;
 
-	out->fd = xp_own_file_create(dir_fd, XP_PERF_OUT_NAME, O_WRONLY);
+	out->fd = xp_own_file_create(dir_fd, XP_PERF_DATA_NAME, O_WRONLY);
 	if (out->fd < 0) {
 		fail(out, out->fd);
 		return false;
@@ -143,7 +144,7 @@ static bool make_file(struct xp_perf_out *out)
 	fail(out, err);
 	close(out->fd);
 	out->fd = -1;
-	unlinkat(dir_fd, XP_PERF_OUT_NAME, 0);
+	unlinkat(dir_fd, XP_PERF_DATA_NAME, 0);
 	return false;
 }
 
@@ -462,6 +463,7 @@ void xp_perf_out_sample(struct xp_perf_out *out, const struct xp_perf_out_sample
 	if (out->err)
 		return;
 	out->samples += !sampled->wait;
+	out->waits += sampled->wait != NULL;
 	keep_room(out);
 }
 
@@ -532,6 +534,11 @@ int xp_perf_out_finish(struct xp_perf_out *out)
 uint64_t xp_perf_out_samples(const struct xp_perf_out *out)
 {
 	return out->samples;
+}
+
+uint64_t xp_perf_out_waits(const struct xp_perf_out *out)
+{
+	return out->waits;
 }
 
 uint64_t xp_perf_out_bytes(const struct xp_perf_out *out)

@@ -25,13 +25,10 @@
 #include "event/arrival.h"
 #include "format/wait_record.h"
 #include "kernel/sideband.h"
-#include "profile/ksym.h"
-#include "profile/profile.h"
 #include "sample/sampled_process.h"
+#include "store/ksym.h"
 #include "target/address_space.h"
 #include "unwind/unwind.h"
-
-#define XP_PERF_OUT_NAME "perf.data"
 
 /* Which samples are compressed. Only perf and xprof read a file with such. */
 enum xp_perf_out_compression {
@@ -100,8 +97,9 @@ void xp_perf_out_jit(struct xp_perf_out *out, const char *path);
 
 /* Ends the file. Returns 0 or the first error; no record was written after it. */
 int xp_perf_out_finish(struct xp_perf_out *out);
-/* Samples in the file. After an error of write(2) a few of them may be missing. */
+/* Samples and waits in the file. After an error of write(2) a few of them may be missing. */
 uint64_t xp_perf_out_samples(const struct xp_perf_out *out);
+uint64_t xp_perf_out_waits(const struct xp_perf_out *out);
 /* The size of the ended file. */
 uint64_t xp_perf_out_bytes(const struct xp_perf_out *out);
 /* Whether only perf and xprof read it. */

@@ -24,8 +24,6 @@ void xp_sampled_processes_free(struct xp_sampled_processes *processes)
 	for (size_t i = 0; i < processes->by_pid.count; i++)
 		process_free(processes->by_pid.entries[i].pointer);
 	for (size_t i = 0; i < processes->image_count; i++) {
-		xp_profile_free(processes->images[i]->profile);
-		xp_profile_free(processes->images[i]->waits);
 		xp_jit_free(processes->images[i]->jit);
 		xp_address_space_release(processes->images[i]->jit_space);
 		free(processes->images[i]);
@@ -95,11 +93,6 @@ static int need_image(struct xp_sampled_processes *processes, struct xp_sampled_
 	image = calloc(1, sizeof(*image));
 	if (!image)
 		return -ENOMEM;
-	err = xp_profile_new(&image->profile);
-	if (err) {
-		free(image);
-		return err;
-	}
 	image->pid = process->pid;
 	image->number = process->image_number;
 	look_at_cgroup(processes, process);
@@ -112,7 +105,7 @@ static int need_image(struct xp_sampled_processes *processes, struct xp_sampled_
 /* Ends the current image. An empty one (see xp_sampled_processes_expect()) is kept for the next program. */
 static void end_image(struct xp_sampled_process *process)
 {
-	if (!process->image || (!process->image->samples && !process->image->has_waits))
+	if (!process->image || (!process->image->samples && !process->image->waits))
 		return;
 	memcpy(process->image->comm, process->comm, sizeof(process->comm));
 	process->image->is_over = true;
@@ -435,4 +428,13 @@ int xp_sampled_processes_sampled(struct xp_sampled_processes *processes, pid_t p
 	}
 	*result = process;
 	return need_image(processes, process);
+}
+
+const char *xp_sampled_profile_name(char name[XP_FILE_PROFILE_BYTES], const struct xp_image *image, const char *suffix)
+{
+	char base[XP_FILE_BASE_BYTES];
+
+	xp_file_base_name(base, sizeof(base), image->comm, image->pid, image->number);
+	snprintf(name, XP_FILE_PROFILE_BYTES, "%s%s", base, suffix);
+	return name;
 }

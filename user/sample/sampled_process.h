@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The processes that samples refer to. Each has a name and an address space, kept in time order from the side-band and
- * from /proc, and one image for each program that it ran. The images hold the profiles. All kernel threads are one
- * process, 0.
+ * from /proc, and one image for each program that it ran. All kernel threads are one process, 0.
  */
 #ifndef XPROF_SAMPLE_SAMPLED_PROCESS_H
 #define XPROF_SAMPLE_SAMPLED_PROCESS_H
@@ -12,10 +11,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/file_name.h"
 #include "base/u64_map.h"
 #include "jit/jit.h"
 #include "kernel/sideband.h"
-#include "profile/profile.h"
 #include "sample/cgroups.h"
 #include "target/address_space.h"
 #include "unwind/unwind.h"
@@ -26,29 +25,17 @@ struct xp_image {
 	unsigned int number;		 /* 1 for the first program, and one more at each exec */
 	char comm[16];			 /* of a live process: the name at xp_sampled_processes_settle() */
 	const char *cgroup;		 /* path at its first sample; NULL: unknown */
-	struct xp_profile *profile;	 /* NULL at the end, once it is written */
-	uint64_t rested_at;		 /* samples in the profile at the last xp_samples_rest() */
+	uint64_t since_tsc;		 /* of the first sample or wait; 0: none */
 	uint64_t samples;		 /* including those that wait for an unwind table */
+	uint64_t waits;			 /* likewise */
 	uint64_t stacks[XP_UNWIND_ENDS]; /* how the walks of user stacks ended */
-	bool has_waits;			 /* including those that wait for an unwind table */
-	struct xp_profile *waits;	 /* its waits, in us; NULL: none yet, or written */
-	uint64_t waits_rested_at;	 /* as rested_at */
-	uint64_t wait_count;		 /* waits in that profile */
-	uint64_t wait_ns;		 /* not in the profile yet, less than 1 us */
 	bool is_over;			 /* the process has since run another program */
 
 	/* For jit_samples.h: */
 	struct xp_jit *jit;		    /* NULL: no sample in JIT code yet */
 	struct xp_address_space *jit_space; /* address space at the newest of those samples */
 	uint64_t jit_looked_tsc;
-	uint64_t jit_waiting; /* samples whose functions are not known yet */
-	uint64_t jit_named;   /* samples in JIT code whose function is known; unnamed: is not */
-	uint64_t jit_unnamed;
-
-	char name[64];	    /* name of the profile's file; "" until it is written, or if it could not be */
-	uint64_t bytes;	    /* size of the file */
-	char wait_name[64]; /* the same of the profile of waits */
-	uint64_t wait_bytes;
+	bool is_jit_wanted; /* there were such samples since the last look */
 };
 
 struct xp_sampled_process {
@@ -98,8 +85,11 @@ int xp_sampled_processes_sampled(struct xp_sampled_processes *processes, pid_t p
 				 struct xp_sampled_process **process);
 /* Returns NULL if there is no process with this pid. */
 struct xp_sampled_process *xp_sampled_processes_find(const struct xp_sampled_processes *processes, pid_t pid);
-/* Gives process pid an image, and so a profile, even if no sample hits it. Returns 0 or -ENOMEM. */
+/* Gives process pid an image even if no sample hits it. Returns 0 or -ENOMEM. */
 int xp_sampled_processes_expect(struct xp_sampled_processes *processes, pid_t pid);
+
+/* The name of an image's gperftools profile. Returns name. */
+const char *xp_sampled_profile_name(char name[XP_FILE_PROFILE_BYTES], const struct xp_image *image, const char *suffix);
 
 /* Ends the images of processes that are gone, and drops their address spaces. Call it every second. */
 void xp_sampled_processes_forget_gone(struct xp_sampled_processes *processes);

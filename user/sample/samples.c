@@ -14,11 +14,9 @@
 #include "base/file_name.h"
 #include "base/own_file.h"
 #include "base/util.h"
-#include "profile/store.h"
 #include "target/mapped_file.h"
 
-/* Above this, the profiles of idle images go to disk. */
-#define PROFILES_BYTES_MAX (8u << 20)
+#define FOUR_GIB (1ull << 32)
 
 int xp_samples_init(struct xp_samples *samples, const struct xp_stacks_options *stacks)
 {
@@ -34,9 +32,8 @@ void xp_samples_free(struct xp_samples *samples)
 	xp_pending_samples_free(&samples->waiting);
 	xp_stacks_free(samples->stacks);
 	xp_sym_files_free(samples->sym_files);
-	xp_jit_samples_free(&samples->jit);
 	xp_sampled_processes_free(&samples->processes);
-	xp_profile_store_free(samples->store);
+	xp_jits_free(&samples->jits);
 }
 
 /* ---- a sample with all of its frames ---- */
@@ -46,6 +43,9 @@ static int keep_file(struct xp_samples *samples, pid_t pid, const struct xp_vma 
 {
 	int fd, err;
 
+	/* That of a 32-bit process is not xprof's own. */
+	if (vma->file->kind == XP_FILE_VDSO && vma->start >= FOUR_GIB)
+		xp_sym_files_want_vdso(samples->sym_files);
 	if (!xp_sym_files_wants(samples->sym_files, vma->file))
 		return 0;
 	fd = xp_mapped_file_open(pid, vma);
@@ -55,62 +55,47 @@ static int keep_file(struct xp_samples *samples, pid_t pid, const struct xp_vma 
 	return err == -ENOMEM ? err : 0;
 }
 
-/* The profile counts whole us; the rest goes to the next wait, so that the sum is right. */
-static int add_wait(struct xp_image *image, const struct xp_frame *frames, size_t count, uint64_t wait_ns)
+/* Keeps what names the code of a user frame. last: the mapping of the frame before. */
+static int keep_user(struct xp_samples *samples, const struct xp_pending_sample *sample, const struct xp_frame *frame,
+		     bool is_return, const struct xp_vma *last)
 {
-	int err = image->waits ? 0 : xp_profile_new(&image->waits);
+	const struct xp_vma *vma = frame->vma;
+	int err = 0;
 
-	if (err)
-		return err;
-	image->wait_count++;
-	image->wait_ns += wait_ns;
-	if (image->wait_ns >= 1000)
-		err = xp_profile_add_weighted(image->waits, frames, count, image->wait_ns / 1000);
-	image->wait_ns %= 1000;
+	if (vma != last)
+		err = keep_file(samples, sample->pid, vma);
+	if (!err && xp_file_may_be_jit(vma->file))
+		err = xp_jit_samples_hit(&samples->jits, sample->image, sample->space, sample->tsc,
+					 frame->address - is_return);
 	return err;
 }
 
-static int add_to_profile(void *arg, struct xp_image *image, const struct xp_frame *frames, size_t count)
+static int keep_names(struct xp_samples *samples, const struct xp_pending_sample *sample, size_t count)
 {
-	uint64_t wait_ns = ((struct xp_samples *)arg)->jit.wait_ns;
-
-	return wait_ns ? add_wait(image, frames, count, wait_ns) : xp_profile_add(image->profile, frames, count, NULL);
-}
-
-/* walk: the stack walk that gave the last frames; NULL: none. */
-static int deliver(struct xp_samples *samples, const struct xp_pending_sample *sample,
-		   const struct xp_event_sample *record, size_t count, const struct xp_unwind_result *walk)
-{
-	struct xp_profile *profile = sample->image->profile;
-	struct xp_frame_path *path = walk && !sample->is_wait ? walk->path : NULL;
-	const struct xp_perf_out_sampled sampled = { record, sample->tsc, sample->cpu,
-						     sample->is_wait ? &sample->wait : NULL };
-	/* At least 1: 0 means that it is no wait. */
-	uint64_t wait_ns = sample->is_wait ? XP_MAX(xp_wait_record_period(&sample->wait), (uint64_t)1) : 0;
-	/* Frames that are already in the profile have their files kept already and are not in JIT code. */
-	size_t new_count = count - xp_profile_known(profile, path);
 	const struct xp_vma *last = NULL;
 	int err = 0;
 
-	for (size_t i = 0; i < new_count && !err; i++) {
-		const struct xp_vma *vma = samples->frames[i].vma;
+	for (size_t i = 0; i < count && !err; i++) {
+		const struct xp_frame *frame = &samples->frames[i];
+		bool is_return = i && !frame->interrupted;
 
-		if (vma && vma != last)
-			err = keep_file(samples, sample->pid, vma);
-		last = vma;
+		if (frame->vma)
+			err = keep_user(samples, sample, frame, is_return, last);
+		else
+			err = xp_sym_files_want_kernel(samples->sym_files, frame->address - is_return);
+		last = frame->vma;
 	}
-	if (samples->perf)
-		xp_perf_out_sample(samples->perf, &sampled, samples->frames, count);
-	if (!err && xp_jit_samples_concern(&samples->jit, samples->frames, new_count)) {
-		path = NULL; /* the name of JIT code depends on the time */
-		samples->jit.wait_ns = wait_ns;
-		err = xp_jit_samples_name(&samples->jit, sample->image, sample->space, sample->tsc, samples->frames,
-					  count);
-	}
-	if (err)
-		return XP_MIN(err, 0);
-	return wait_ns ? add_wait(sample->image, samples->frames, count, wait_ns)
-		       : xp_profile_add(profile, samples->frames, count, path);
+	return err;
+}
+
+static int deliver(struct xp_samples *samples, const struct xp_pending_sample *sample,
+		   const struct xp_event_sample *record, size_t count)
+{
+	const struct xp_perf_out_sampled sampled = { record, sample->tsc, sample->cpu,
+						     sample->is_wait ? &sample->wait : NULL };
+
+	xp_perf_out_sample(samples->perf, &sampled, samples->frames, count);
+	return keep_names(samples, sample, count);
 }
 
 /* ---- the frames of a sample ---- */
@@ -139,7 +124,7 @@ static int find_jit_rule(void *arg, uint64_t address, struct xp_cfi_found *found
 	const struct jit_lookup *lookup = arg;
 	const struct xp_pending_sample *sample = lookup->sample;
 	int err =
-	    xp_jit_samples_find_rule(&lookup->samples->jit, sample->image, sample->space, sample->tsc, address, found);
+	    xp_jit_samples_find_rule(&lookup->samples->jits, sample->image, sample->space, sample->tsc, address, found);
 
 	return err == -EAGAIN && !lookup->may_wait ? -ENOENT : err;
 }
@@ -194,7 +179,7 @@ static int unwind(struct xp_samples *samples, struct xp_pending_sample *sample, 
 	user->interrupted = is_interrupted(record);
 	for (uint32_t i = 0; i < record->kernel_frames; i++)
 		samples->frames[i] = (struct xp_frame){ .address = addresses_of(record)[i] };
-	return deliver(samples, sample, record, record->kernel_frames + result.count, &result);
+	return deliver(samples, sample, record, record->kernel_frames + result.count);
 }
 
 /* Takes the user frames that the BPF side found, or only the sampled instruction. */
@@ -213,7 +198,7 @@ static int take_frames(struct xp_samples *samples, const struct xp_pending_sampl
 			.vma = i < kernel ? NULL : xp_address_space_find(sample->space, addresses[i]),
 			.interrupted = i == kernel && is_interrupted(record),
 		};
-	return deliver(samples, sample, record, count, NULL);
+	return deliver(samples, sample, record, count);
 }
 
 /* ---- waiting samples ---- */
@@ -255,18 +240,20 @@ static int look_for_code(struct xp_samples *samples)
 
 	for (struct xp_pending_sample *sample = samples->waiting.first; sample && !err; sample = sample->next)
 		if (!sample->file)
-			err = xp_jit_samples_look(&samples->jit, sample->image, now_tsc);
+			err = xp_jit_samples_look(&samples->jits, sample->image, now_tsc);
 	return err;
 }
 
 int xp_samples_refresh(struct xp_samples *samples)
 {
+	struct xp_sampled_processes *processes = &samples->processes;
 	int err = look_for_code(samples);
 
 	if (!err)
-		err = xp_jit_samples_refresh(&samples->jit, add_to_profile, samples);
+		err = xp_jit_samples_refresh(&samples->jits, processes->images, processes->image_count);
 	if (!err)
-		xp_jit_samples_end_gone(&samples->jit, samples->processes.images, samples->processes.image_count);
+		xp_jit_samples_end_gone(&samples->jits, processes->images, processes->image_count);
+	xp_sampled_processes_forget_gone(processes);
 	return err;
 }
 
@@ -275,7 +262,7 @@ int xp_samples_jit_told(struct xp_samples *samples, pid_t pid, uint64_t tsc)
 	const struct xp_sampled_process *process = xp_sampled_processes_find(&samples->processes, pid);
 
 	if (!process || !process->image || !process->image->jit ||
-	    !xp_rate_limit_is_left(&samples->jit.jits.looking, xp_now_ns()))
+	    !xp_rate_limit_is_left(&samples->jits.looking, xp_now_ns()))
 		return 0;
 	return xp_jit_told(process->image->jit, process->space, tsc);
 }
@@ -320,19 +307,15 @@ static void mark_jitdumps(const struct xp_samples *samples)
 
 int xp_samples_drain(struct xp_samples *samples)
 {
-	struct xp_sampled_processes *processes = &samples->processes;
-	int first = drain_waiting(samples);
+	int first = drain_waiting(samples), err;
 
-	first = xp_jit_samples_finish(&samples->jit, processes->images, processes->image_count, add_to_profile, samples)
-		    ?: first;
-	if (samples->perf)
-		mark_jitdumps(samples);
-	return first;
+	err = xp_jit_samples_finish(samples->processes.images, samples->processes.image_count);
+	mark_jitdumps(samples);
+	return err ?: first;
 }
 
 /* ---- arriving samples ---- */
 
-/* sample: with what is known besides the process. */
 /* from: with what is known besides the process. */
 static int arrive(struct xp_samples *samples, const struct xp_event_sample *record,
 		  const struct xp_pending_sample *from)
@@ -347,13 +330,14 @@ static int arrive(struct xp_samples *samples, const struct xp_event_sample *reco
 
 	if (err)
 		return err;
+	if (!process->image->since_tsc)
+		process->image->since_tsc = sample.tsc;
 	process->image->samples += !sample.is_wait;
-	process->image->has_waits |= sample.is_wait;
+	process->image->waits += sample.is_wait;
 	sample.pid = process->pid;
 	sample.image = process->image;
 	sample.space = process->space;
-	if (samples->perf)
-		xp_perf_out_seen(samples->perf, record, sample.tsc, sample.cpu, process->space);
+	xp_perf_out_seen(samples->perf, record, sample.tsc, sample.cpu, process->space);
 	if (!samples->stacks || xp_event_fn(event) & XP_SAMPLE_NO_USER)
 		return take_frames(samples, &sample, record);
 	err = unwind(samples, &sample, record, true);
@@ -366,7 +350,7 @@ static int arrive(struct xp_samples *samples, const struct xp_event_sample *reco
 	leaf = xp_address_space_find(sample.space, record->ip);
 	err = leaf ? keep_file(samples, sample.pid, leaf) : 0;
 	if (!err && leaf)
-		err = xp_jit_samples_seen(&samples->jit, sample.image, sample.space, leaf);
+		err = xp_jit_samples_seen(&samples->jits, sample.image, sample.space, leaf);
 	if (err)
 		return err;
 	sample.since_ns = xp_now_ns();
@@ -398,132 +382,12 @@ int xp_samples_wait(struct xp_samples *samples, const struct xp_samples_wait *wa
 	return err;
 }
 
-/* ---- memory ---- */
+/* ---- the end ---- */
 
-/* A profile that has been in the store goes back there; on an error it stays in memory. */
-static void let_rest(struct xp_samples *samples, struct xp_profile *profile)
+int xp_samples_store_names(struct xp_samples *samples)
 {
-	if (samples->store)
-		xp_profile_store_write(samples->store, profile);
-}
-
-/* rested_at: samples in the profile at the last call. */
-static void rest_if_idle(struct xp_samples *samples, struct xp_profile *profile, uint64_t *rested_at)
-{
-	uint64_t count = profile ? xp_profile_samples(profile) : 0;
-
-	if (samples->store && profile && count == *rested_at)
-		let_rest(samples, profile);
-	*rested_at = count;
-}
-
-void xp_samples_rest(struct xp_samples *samples)
-{
-	const struct xp_sampled_processes *processes = &samples->processes;
-	size_t bytes = 0;
-	bool is_much;
-
-	xp_sampled_processes_forget_gone(&samples->processes);
-	for (size_t i = 0; i < processes->image_count; i++) {
-		const struct xp_image *image = processes->images[i];
-
-		bytes += xp_profile_memory_bytes(image->profile);
-		bytes += image->waits ? xp_profile_memory_bytes(image->waits) : 0;
-	}
-	is_much = bytes > PROFILES_BYTES_MAX;
-	if (is_much && !samples->store)
-		xp_profile_store_new(&samples->store, samples->dir_fd);
-	for (size_t i = 0; i < processes->image_count; i++) {
-		struct xp_image *image = processes->images[i];
-
-		rest_if_idle(samples, is_much ? image->profile : NULL, &image->rested_at);
-		rest_if_idle(samples, is_much ? image->waits : NULL, &image->waits_rested_at);
-	}
-}
-
-/* ---- files ---- */
-
-/* A profile of an image, and where it goes. */
-struct profile_out {
-	struct xp_profile **profile; /* freed when it is written */
-	const char *suffix;
-	uint64_t period_us;
-	char *name; /* [64]; set when it is written */
-	uint64_t *bytes;
-};
-
-static int write_profile(struct xp_samples *samples, struct xp_image *image, const struct profile_out *out)
-{
-	struct xp_profile_files files = { xp_sym_files_find, samples->sym_files };
-	const struct xp_sym *jit_functions = NULL;
-	size_t jit_count = image->jit ? xp_jit_syms(image->jit, &jit_functions) : 0;
-	char base[XP_FILE_BASE_BYTES], name[sizeof(image->name)];
-	struct stat st;
-	int fd, err;
-
-	xp_file_base_name(base, sizeof(base), image->comm, image->pid, image->number);
-	snprintf(name, sizeof(name), "%s%s", base, out->suffix);
-	fd = xp_own_file_create(samples->dir_fd, name, O_WRONLY);
-	if (fd < 0)
-		return fd;
-	xp_sym_files_set_jit(samples->sym_files, jit_functions, jit_count);
-	err = xp_profile_write(*out->profile, fd, out->period_us, &files);
-	if (!err && fstat(fd, &st))
-		err = -errno;
-	if (close(fd) && !err)
-		err = -errno;
-	if (err) {
-		unlinkat(samples->dir_fd, name, 0);
-		return err;
-	}
-	*out->bytes = st.st_size;
-	memcpy(out->name, name, sizeof(name));
-	return 0;
-}
-
-/* Both profiles of an image. */
-static int write_image(struct xp_samples *samples, struct xp_image *image, uint64_t period_us)
-{
-	const struct profile_out cpu = { &image->profile, ".prof", period_us, image->name, &image->bytes };
-	const struct profile_out waits = { &image->waits, XP_WAIT_PROFILE_SUFFIX, 1, image->wait_name,
-					   &image->wait_bytes };
-	int err = write_profile(samples, image, &cpu);
-	int wait_err = image->waits ? write_profile(samples, image, &waits) : 0;
-
-	if (err)
-		samples->unstored += image->samples;
-	if (wait_err)
-		samples->waits_unstored += image->wait_count;
-	xp_profile_free(image->profile);
-	xp_profile_free(image->waits);
-	image->profile = image->waits = NULL;
-	return err ?: wait_err;
-}
-
-int xp_samples_finish(struct xp_samples *samples, uint64_t period_ns)
-{
-	uint64_t period_us = XP_MAX((period_ns + 500) / 1000, (uint64_t)1);
-	struct xp_sampled_processes *processes = &samples->processes;
-	int first = 0;
-
-	xp_sampled_processes_settle(processes);
-	for (size_t i = 0; i < processes->image_count; i++) {
-		struct xp_image *image = processes->images[i];
-
-		first = xp_sym_files_add(samples->sym_files, image->profile) ?: first;
-		let_rest(samples, image->profile);
-		if (!image->waits)
-			continue;
-		first = xp_sym_files_add(samples->sym_files, image->waits) ?: first;
-		let_rest(samples, image->waits);
-	}
-	first = xp_sym_files_write(samples->sym_files, samples->describe, samples->describe_arg) ?: first;
-	for (size_t i = 0; i < processes->image_count; i++) {
-		int err = write_image(samples, processes->images[i], period_us);
-
-		first = first ?: err;
-	}
-	return first;
+	xp_sampled_processes_settle(&samples->processes);
+	return xp_sym_files_write(samples->sym_files, samples->describe, samples->describe_arg);
 }
 
 void xp_samples_stacks(const struct xp_samples *samples, uint64_t stacks[XP_UNWIND_ENDS])

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The path of a sample: from the merge to its process (sampled_process.h), through the unwinder (unwind/stacks.h),
- * where it may wait for a table (pending_samples.h), into the perf.data file (perf_out.h), then through the naming of
- * JIT code (jit_samples.h), where it may wait too, into the profile of the process's image.
+ * The path of a sample or a wait: from the merge to its process (sampled_process.h), through the unwinder
+ * (unwind/stacks.h), where it may wait for a table (pending_samples.h), into the perf.data file (perf_out.h). On the
+ * way, what names its code is kept for the end: binaries and kernel addresses (store/sym_files.h), JIT code
+ * (jit_samples.h).
  */
 #ifndef XPROF_SAMPLE_SAMPLES_H
 #define XPROF_SAMPLE_SAMPLES_H
@@ -12,11 +13,12 @@
 #include <stdint.h>
 
 #include "event/arrival.h"
-#include "profile/sym_files.h"
+#include "store/sym_files.h"
 #include "sample/jit_samples.h"
 #include "sample/pending_samples.h"
 #include "sample/perf_out.h"
 #include "sample/sampled_process.h"
+#include "store/sym_files.h"
 #include "unwind/stacks.h"
 #include "xprof/event.h"
 
@@ -27,24 +29,21 @@
 #define XP_SAMPLES_WAIT_NS 5000000000ull
 #define XP_SAMPLES_DRAIN_NS 5000000000ull
 
-/* seen = written + unstored, always. The BPF side counts the samples that were lost earlier. */
+/* The BPF side counts the samples that were lost earlier; perf_out.h has the number of those in the file. */
 struct xp_samples {
 	int dir_fd;		    /* set by the caller */
 	xp_ksym_describe *describe; /* names kernel code; set by the caller */
 	void *describe_arg;
-	struct xp_jit_samples jit; /* has a part for the caller to fill in too */
-	struct xp_perf_out *perf;  /* set and owned by the caller; NULL: none */
+	struct xp_jits jits;	  /* has a part for the caller to fill in too */
+	struct xp_perf_out *perf; /* set and owned by the caller */
 
 	struct xp_sampled_processes processes;
 	struct xp_stacks *stacks; /* NULL: samples have no stack dumps */
 	struct xp_pending_samples waiting;
 	struct xp_sym_files *sym_files;
-	struct xp_profile_store *store; /* NULL: not needed yet */
 	uint64_t samples;
 	uint64_t kernel_samples;
-	uint64_t unstored; /* samples whose profile could not be written */
 	uint64_t waits;
-	uint64_t waits_unstored; /* likewise */
 	/* The current sample: kernel frames, then user frames. */
 	struct xp_frame frames[XP_SAMPLE_FRAMES_MAX + XP_UNWIND_FRAMES_MAX];
 };
@@ -65,15 +64,10 @@ struct xp_samples_wait {
 };
 /* Returns 0 or -ENOMEM. */
 int xp_samples_wait(struct xp_samples *samples, const struct xp_samples_wait *wait);
-/*
- * Drops the address spaces of processes that are gone. When all profiles together take much memory, those without a
- * sample since the last call go to disk; if the disk is full they stay in memory. Call it every second.
- */
-void xp_samples_rest(struct xp_samples *samples);
 /* Passes on the samples whose table has arrived or that have waited too long. Call it often. Returns 0 or -ENOMEM. */
 int xp_samples_settle(struct xp_samples *samples);
 
-/* Looks for new JIT code, for its names and its unwinding data. Call it every second. */
+/* Looks for new JIT code, and forgets processes that are gone. Call it every second. */
 int xp_samples_refresh(struct xp_samples *samples);
 /* Process pid reported at this time that its JIT code changed. Returns 0 or -ENOMEM. */
 int xp_samples_jit_told(struct xp_samples *samples, pid_t pid, uint64_t tsc);
@@ -83,11 +77,8 @@ int xp_samples_jit_told(struct xp_samples *samples, pid_t pid, uint64_t tsc);
  * Returns the first error.
  */
 int xp_samples_drain(struct xp_samples *samples);
-/*
- * After xp_samples_drain(): writes all profiles, and the files that their readers need. period_ns: the time that a
- * sample stands for.
- */
-int xp_samples_finish(struct xp_samples *samples, uint64_t period_ns);
+/* After xp_samples_drain(): stores what names the code of the samples. Returns as xp_sym_files_write() does. */
+int xp_samples_store_names(struct xp_samples *samples);
 
 /* Counts how the walks of all user stacks ended. */
 void xp_samples_stacks(const struct xp_samples *samples, uint64_t stacks[XP_UNWIND_ENDS]);

@@ -525,12 +525,11 @@ static size_t follow(struct walk *walk, struct xp_frame *frames, size_t count)
 	return count + more;
 }
 
-static void remember(struct walk *walk, size_t count, struct xp_unwind_result *result)
+static void remember(struct walk *walk, size_t count)
 {
 	if (walk->run && walk->ahead)
 		end_run(walk, count);
 	xp_unwind_cache_store(&walk->unwinder->chains, walk->chain, walk->run, walk->unwinder->steps, count - 1);
-	result->path = &walk->chain->path;
 }
 
 /*
@@ -595,6 +594,6 @@ void xp_unwind(struct xp_unwinder *unwinder, const struct xp_address_space *spac
 	if (walk.is_late && walk.end != XP_UNWIND_WAITS)
 		result->end = XP_UNWIND_TABLE_LATE;
 	if (walk.chain && walk.end != XP_UNWIND_WAITS)
-		remember(&walk, count, result);
+		remember(&walk, count);
 	tell_tables(unwinder, frames, count);
 }

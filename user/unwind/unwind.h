@@ -77,7 +77,6 @@ struct xp_unwind_result {
 	/* XP_UNWIND_WAITS: the file with the missing table; NULL: it is for the data of code that belongs to no file */
 	const struct xp_file *file;
 	uint64_t file_offset;	    /* and the offset that it is needed for */
-	struct xp_frame_path *path; /* of these frames, valid until the next walk; NULL: not cached */
 };
 
 /*

@@ -5,14 +5,13 @@
 
 #include "base/util.h"
 
-#define STEP_BYTES (sizeof(struct xp_cached_step) + sizeof(uint32_t))
+#define STEP_BYTES sizeof(struct xp_cached_step)
 #define ROOM_STEP 16
 
 static void forget(struct xp_unwind_cache *chains, struct xp_cached_chain *chain)
 {
 	chains->bytes -= chain->room * STEP_BYTES;
 	free(chain->steps);
-	free(chain->path.nodes);
 	*chain = (struct xp_cached_chain){ .tid = chain->tid };
 }
 
@@ -34,8 +33,6 @@ struct xp_cached_chain *xp_unwind_cache_get(struct xp_unwind_cache *chains, pid_
 		chain->space_changed = space->changed;
 		chain->has_code = has_code;
 		chain->count = 0;
-		chain->path.count = 0;
-		chain->path.known = 0;
 	}
 	return chain;
 }
@@ -44,7 +41,6 @@ static bool reserve(struct xp_unwind_cache *chains, struct xp_cached_chain *chai
 {
 	size_t room = (count + ROOM_STEP - 1) / ROOM_STEP * ROOM_STEP, more = (room - chain->room) * STEP_BYTES;
 	struct xp_cached_step *steps;
-	uint32_t *nodes;
 
 	if (count <= chain->room)
 		return true;
@@ -53,13 +49,9 @@ static bool reserve(struct xp_unwind_cache *chains, struct xp_cached_chain *chai
 		return false;
 	}
 	steps = reallocarray(chain->steps, room, sizeof(*steps));
-	if (steps)
-		chain->steps = steps;
-	nodes = reallocarray(chain->path.nodes, room, sizeof(*nodes));
-	if (nodes)
-		chain->path.nodes = nodes;
-	if (!steps || !nodes)
+	if (!steps)
 		return false;
+	chain->steps = steps;
 	chain->room = room;
 	chains->bytes += more;
 	return true;
@@ -73,6 +65,4 @@ void xp_unwind_cache_store(struct xp_unwind_cache *chains, struct xp_cached_chai
 	for (size_t i = same; i < count; i++)
 		chain->steps[i] = steps[count - i];
 	chain->count = count;
-	chain->path.count = count;
-	chain->path.known = XP_MIN(chain->path.known, same);
 }

@@ -13,7 +13,6 @@
 #include <sys/types.h>
 
 #include "target/address_space.h"
-#include "unwind/frame.h"
 
 #define XP_UNWIND_CACHE_BYTES_MAX (8u << 20)
 
@@ -47,7 +46,6 @@ struct xp_cached_chain {
 	struct xp_cached_step *steps; /* from the outermost frame on, without the leaf */
 	size_t count;
 	size_t room;
-	struct xp_frame_path path;
 };
 
 #define XP_CHAINS 4096 /* indexed by tid modulo this; threads with the same index evict each other */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "profile/sym_dir.h"
+#include "store/sym_dir.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 #include "base/own_file.h"
 #include "base/util.h"
-#include "format/gperf_quirks.h"
+#include "format/gperf.h"
 
 #define DELETED " (deleted)"
 
@@ -37,11 +37,25 @@ void xp_sym_dir_close(struct xp_sym_dir *dir)
 	dir->fd = -1;
 }
 
+/* Another user's is not used. */
+static int open_existing(const struct xp_sym_dir *dir)
+{
+	int fd = openat(dir->parent_fd, XP_SYM_DIR_NAME, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || (!fstat(fd, &st) && st.st_uid == geteuid()))
+		return fd < 0 ? -errno : fd;
+	close(fd);
+	return -EEXIST;
+}
+
 static int open_dir(struct xp_sym_dir *dir)
 {
 	if (dir->fd >= 0)
 		return 0;
 	dir->fd = xp_own_dir_create(dir->parent_fd, XP_SYM_DIR_NAME);
+	if (dir->fd == -EEXIST)
+		dir->fd = open_existing(dir);
 	return XP_MIN(dir->fd, 0);
 }
 
@@ -92,6 +106,11 @@ static char *path_of(const struct xp_sym_dir *dir, const char *name)
 	if (!path_is_plain(target))
 		strcpy(target, XP_SYM_DIR_NAME);
 	return asprintf(&path, "%s/%s", target, name) < 0 ? NULL : path;
+}
+
+char *xp_sym_dir_path(struct xp_sym_dir *dir, const char *name)
+{
+	return open_dir(dir) ? NULL : path_of(dir, name);
 }
 
 static int make_name(struct xp_sym_dir *dir, const char *label, uint32_t number, char name[NAME_MAX + 1], char **path)

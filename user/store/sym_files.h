@@ -4,30 +4,32 @@
  * the recorded binaries.
  *  - The names of each binary with samples or calls (elf/copy.h), keyed by its build ID or, without one, by its size,
  *    the time of its last change, and a hash: LABEL.<number>.<key>.so.
- *  - ELF files with only names (symbol_file.h) for the kernel, the vDSO, JIT functions, and code without names:
- *    LABEL.<number>.<token>.so.
+ *  - ELF files with only names (symbol_file.h) for the kernel and the vDSO: LABEL.<number>.<token>.so.
  *
  * xprof chooses the names in sym/: clean, accepted by all readers (google-pprof needs .so), and different from those of
  * other contents in every other recording, since profiles refer to them by absolute path, and directories of recordings
  * are renamed.
  */
-#ifndef XPROF_PROFILE_SYM_FILES_H
-#define XPROF_PROFILE_SYM_FILES_H
+#ifndef XPROF_STORE_SYM_FILES_H
+#define XPROF_STORE_SYM_FILES_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "elf/symbol_file.h"
-#include "profile/ksym.h"
-#include "profile/profile.h"
-#include "profile/sym_binaries.h"
+#include "store/ksym.h"
+#include "store/sym_binaries.h"
 #include "target/address_space.h"
 
 /*
  * At most this many descriptors hold binaries open. Beyond that, binaries that the host cannot see are copied at once.
  */
 #define XP_SYM_FDS_MAX 256
+/* All kernel code lies in the last 2 GiB. It is divided into windows; each window has an ELF file with its names. */
+#define XP_KERNEL_START 0xffffffff80000000ull
+#define XP_KERNEL_WINDOW_BYTES (128ull << 20)
+#define XP_KERNEL_WINDOWS 16
+
 struct xp_sym_files;
 
 /*
@@ -58,25 +60,19 @@ const struct xp_sym_binary *xp_sym_files_stored(const struct xp_sym_files *sym, 
 size_t xp_sym_files_count(const struct xp_sym_files *sym);
 const struct xp_sym_binary *xp_sym_files_get(const struct xp_sym_files *sym, size_t index);
 
-/* Requests the names of a profile's kernel addresses. Returns 0, -ENOMEM, or an error of xp_profile_each_address(). */
-int xp_sym_files_add(struct xp_sym_files *sym, struct xp_profile *profile);
+/* Requests the name of the kernel's code at this address. Returns 0 or -ENOMEM. */
+int xp_sym_files_want_kernel(struct xp_sym_files *sym, uint64_t address);
+/* Requests the names of the vDSO. */
+void xp_sym_files_want_vdso(struct xp_sym_files *sym);
 /*
- * Writes the kernel's files; call this after all xp_sym_files_add(), while all kernel code is still loaded. Code that
- * describe(arg) does not name becomes [kernel]. Returns 0, -ENOMEM, or an error of describe() or of creating files.
+ * At the end, while all kernel code is still loaded: stores the names of all that was kept and requested. A warning
+ * tells what could not be stored. Returns 0, -ENOMEM, or the error of describe().
  */
 int xp_sym_files_write(struct xp_sym_files *sym, xp_ksym_describe *describe, void *arg);
 
-/*
- * Sets the JIT functions of the profile that is written next, sorted by address, from 0 on. They stay the caller's and
- * are used until the next call.
- */
-void xp_sym_files_set_jit(struct xp_sym_files *sym, const struct xp_sym *functions, size_t count);
-
-/*
- * For struct xp_profile_files, after xp_sym_files_write(); arg is the struct xp_sym_files. Makes the files that are
- * needed. If that fails, the code has no names, and a warning says so. The only error is -ENOMEM.
- */
-int xp_sym_files_find(void *arg, const struct xp_file *file, uint64_t start, uint64_t end,
-		      struct xp_profile_code *code);
+/* The file name in sym/ of the names of a part of the kernel's code, from 0 on. NULL: none of it was requested. */
+const char *xp_sym_files_kernel(const struct xp_sym_files *sym, unsigned int window);
+/* The same for the vDSO. */
+const char *xp_sym_files_vdso(const struct xp_sym_files *sym);
 
 #endif

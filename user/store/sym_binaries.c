@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "profile/sym_binaries.h"
+#include "store/sym_binaries.h"
 
 #include <errno.h>
 #include <inttypes.h>

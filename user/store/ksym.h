@@ -3,16 +3,20 @@
  * Names of kernel addresses: the kernel's text, its modules and BPF programs. The kernel is asked about each address
  * (programs.h); /proc/kallsyms has the same names, but can only be read in full.
  */
-#ifndef XPROF_PROFILE_KSYM_H
-#define XPROF_PROFILE_KSYM_H
+#ifndef XPROF_STORE_KSYM_H
+#define XPROF_STORE_KSYM_H
 
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/u64_map.h"
 #include "xprof/ksym.h"
 
 /* An address further from a symbol's start than this does not belong to the symbol. */
 #define XP_KALLSYM_BYTES_MAX (1ull << 20)
+
+/* A million addresses with names take 100 MB; a recording of a day has tens of thousands. */
+#define XP_KSYM_MAX (1u << 20)
 
 struct xp_kallsym {
 	uint64_t address; /* the address that was asked for */
@@ -26,6 +30,7 @@ struct xp_ksym {
 	struct xp_kallsym *all;
 	size_t count;
 	size_t room;
+	struct xp_u64_map seen; /* the addresses of all[] */
 };
 
 /*
@@ -34,10 +39,10 @@ struct xp_ksym {
  */
 typedef int xp_ksym_describe(void *arg, const uint64_t *addresses, size_t count, char (*texts)[XP_KSYM_TEXT_BYTES]);
 
-/* Adds an address to be named. Returns 0 or -ENOMEM. */
+/* Adds an address to be named, unless there are XP_KSYM_MAX. Returns 0 or -ENOMEM. */
 int xp_ksym_want(struct xp_ksym *syms, uint64_t address);
 /*
- * Names the added addresses. Afterwards all[] is sorted by address and has no duplicates. Returns 0, -ENOMEM, or the
+ * Names the added addresses. Afterwards all[] is sorted by address. Returns 0, -ENOMEM, or the
  * error of describe(); after an error, addresses without a name stay so.
  */
 int xp_ksym_ask(struct xp_ksym *syms, xp_ksym_describe *describe, void *arg);

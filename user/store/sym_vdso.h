@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef XPROF_PROFILE_SYM_VDSO_H
-#define XPROF_PROFILE_SYM_VDSO_H
+#ifndef XPROF_STORE_SYM_VDSO_H
+#define XPROF_STORE_SYM_VDSO_H
 
 /*
  * Writes an ELF file (symbol_file.h) with the names of the vDSO (vdso.h) to fd, an empty regular file. Returns 0 or

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "profile/sym_vdso.h"
+#include "store/sym_vdso.h"
 
 #include <errno.h>
 #include <gelf.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The directory sym/ of a recording. It is created along with its first file; files and links in it get new names. A
+ * The directory sym/ of a recording. It is created along with its first file, unless it is there; files in it get new
+ * names. A
  * name is <label>.<number>.<token>.so; the token identifies the recording, or a key the contents.
  */
-#ifndef XPROF_PROFILE_SYM_DIR_H
-#define XPROF_PROFILE_SYM_DIR_H
+#ifndef XPROF_STORE_SYM_DIR_H
+#define XPROF_STORE_SYM_DIR_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,6 +35,8 @@ void xp_sym_dir_label(char label[XP_SYM_LABEL_BYTES], const char *path);
  * or -errno.
  */
 int xp_sym_dir_create(struct xp_sym_dir *dir, const char *label, uint32_t number, char **path);
+/* The same path for a file that is there. NULL: out of memory, or there is no such directory. */
+char *xp_sym_dir_path(struct xp_sym_dir *dir, const char *name);
 /* Closes that file. err: of writing it: the file is removed then, and *path is NULL. Returns err, or that of close(2).
  */
 int xp_sym_dir_finish(struct xp_sym_dir *dir, int fd, char **path, int err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "profile/ksym.h"
+#include "store/ksym.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/util.h"
 
 static int by_address(const void *a, const void *b)
@@ -16,39 +17,17 @@ static int by_address(const void *a, const void *b)
 	return left->address < right->address ? -1 : left->address > right->address;
 }
 
-static void sort_unique(struct xp_ksym *syms)
-{
-	size_t count = 0;
-
-	if (!syms->count)
-		return;
-	qsort(syms->all, syms->count, sizeof(*syms->all), by_address);
-	for (size_t i = 1; i < syms->count; i++)
-		if (syms->all[i].address != syms->all[count].address)
-			syms->all[++count] = syms->all[i];
-	syms->count = count + 1;
-}
-
-static int make_room(struct xp_ksym *syms)
-{
-	size_t room = syms->room ? 2 * syms->room : 256;
-	struct xp_kallsym *all;
-
-	/* Thousands of profiles want the same few hundred addresses. */
-	sort_unique(syms);
-	if (syms->count < syms->room / 2)
-		return 0;
-	all = realloc(syms->all, room * sizeof(*all));
-	if (!all)
-		return -ENOMEM;
-	syms->all = all;
-	syms->room = room;
-	return 0;
-}
-
 int xp_ksym_want(struct xp_ksym *syms, uint64_t address)
 {
-	if (syms->count == syms->room && make_room(syms))
+	size_t known = syms->seen.count;
+
+	if (known >= XP_KSYM_MAX)
+		return 0;
+	if (!xp_u64_map_add(&syms->seen, address, 0))
+		return -ENOMEM;
+	if (syms->seen.count == known)
+		return 0;
+	if (XP_ARRAY_RESERVE(syms->all, syms->room, syms->count + 1))
 		return -ENOMEM;
 	syms->all[syms->count++] = (struct xp_kallsym){ .address = address };
 	return 0;
@@ -59,6 +38,7 @@ void xp_ksym_free(struct xp_ksym *syms)
 	for (size_t i = 0; i < syms->count; i++)
 		free(syms->all[i].name);
 	free(syms->all);
+	xp_u64_map_free(&syms->seen);
 	*syms = (struct xp_ksym){ 0 };
 }
 
@@ -102,7 +82,7 @@ int xp_ksym_ask(struct xp_ksym *syms, xp_ksym_describe *describe, void *arg)
 {
 	int err = 0;
 
-	sort_unique(syms);
+	qsort(syms->all, syms->count, sizeof(*syms->all), by_address);
 	for (size_t i = 0; i < syms->count && !err; i += XP_KSYM_BATCH)
 		err = ask_batch(&syms->all[i], XP_MIN(syms->count - i, (size_t)XP_KSYM_BATCH), describe, arg);
 	return err;

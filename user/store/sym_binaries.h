@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The binaries of a recording and their copies in sym/, see sym_files.h. Each is stored once. */
-#ifndef XPROF_PROFILE_SYM_BINARIES_H
-#define XPROF_PROFILE_SYM_BINARIES_H
+#ifndef XPROF_STORE_SYM_BINARIES_H
+#define XPROF_STORE_SYM_BINARIES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 
 #include "base/u64_map.h"
 #include "elf/copy.h"
-#include "profile/sym_dir.h"
+#include "store/sym_dir.h"
 #include "target/address_space.h"
 
 /* Limits for all copies of a recording. A binary takes some milliseconds. */
