@@ -70,7 +70,7 @@ static int recover_log(const struct place *place, const char *entry, uint64_t pa
 	err = xp_spool_recover(place->dir_fd, entry, patience_ns, &notes, &log->result);
 	if (err)
 		xp_recovered_drop(place->recovered);
-	else
+	else if (log->result.file_bytes)
 		say_recovered(place, &log->result);
 	return err;
 }

@@ -33,8 +33,6 @@ enum step_kind {
 	STEP_TAKE_NUMBER,
 	STEP_TAKE_BACK, /* from now on the writer may take calls back */
 	STEP_COUNT,
-	STEP_WRAP, /* from now on the writer overwrites */
-	STEP_HOLD,
 	STEP_LOG, /* takes what there is, into the log of the thread */
 	STEP_KINDS,
 };
@@ -58,7 +56,7 @@ static void take(struct xp_call_ring *ring, const struct xp_call_range *range, s
 	CHECK(ring->lost - lost <= XP_CALL_RING_HOLES);
 	CHECK(ring->hole_count <= XP_CALL_RING_HOLES && ring->pending_count <= XP_CALL_RING_HOLES);
 	/* The writer never gets room that is not read. */
-	CHECK(ring->wraps || ring->slot->limit <= ring->next + RECORDS - XP_CALL_RING_MARGIN);
+	CHECK(ring->slot->limit <= ring->next + RECORDS - XP_CALL_RING_MARGIN);
 	for (size_t i = 0; i < count; i++)
 		CHECK(calls[i].tsc < range->until_tsc && calls[i].word);
 }
@@ -149,18 +147,6 @@ static void do_step(struct xp_process *process, struct xp_thread_ring *thread_ri
 	case STEP_TAKE_BACK:
 		xp_call_ring_drop_short(ring, step->time);
 		ring->slot->final = step->word;
-		break;
-	case STEP_WRAP:
-		xp_call_ring_wrap(ring);
-		break;
-	case STEP_HOLD:
-		if (!ring->wraps)
-			break;
-		range.end = xp_call_ring_hold(ring, step->where % 2);
-		CHECK(ring->hole_count <= XP_CALL_RING_HOLES);
-		range.now_tsc = step->time;
-		take(ring, &range, step->room % (ROOM + 1));
-		xp_call_ring_release(ring);
 		break;
 	case STEP_LOG:
 		log_calls(process, thread_ring, step);

@@ -83,7 +83,7 @@ static int take(struct world *world, const struct xp_arrival *arrival)
 	case XP_EVENT_EXIT_THREAD:
 		return xp_processes_end_thread(&world->processes, (pid_t)event->tid);
 	case XP_EVENT_LINK_MAP:
-		return world->processes.writer ? xp_processes_write_flights(&world->processes, arrival->tsc) : 0;
+		return world->processes.writer ? xp_processes_write_flights(&world->processes) : 0;
 	default:
 		return xp_kinds[xp_event_kind(event)].of_program ? xp_processes_record(&world->processes, arrival) : 0;
 	}

@@ -118,7 +118,7 @@ def test_stacks_through_the_stub(record, program, waiting):
     assert stacks["seen"] > 100 and stacks["complete"] >= 0.95 * stacks["seen"], stacks
     # Nearly all time goes into the probes, and so through the stub.
     report = project.run([project.XPROF, "report", "--limit=max", recorded.directory]).stdout
-    assert "xprof_stub_7" in report, report
+    assert "xprof_stub_8" in report, report
 
 
 @pytest.mark.parametrize("times", [1, 3])

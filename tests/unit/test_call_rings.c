@@ -334,19 +334,6 @@ static void test_room_in_the_control_group(void **state)
 	end(state);
 }
 
-/* A thread in the stub may have the mask of the largest ring, from before, and now has the last ring. */
-static void test_masks_of_earlier_rings(void **state)
-{
-	size_t last;
-
-	begin(state);
-	xp_call_rings_wrap(test.rings, UINT64_MAX, 1);
-	last = XP_CALL_TABLE_BYTES + (XP_CALL_RINGS_MAX - 1) * XP_CALL_RING_BYTES;
-	assert_in_range(last + test.rings->ring_bytes, 0, XP_CALL_RINGS_BYTES);
-	assert_in_range(test.rings->ring_bytes, XP_CALL_RING_BYTES, XP_CALL_RING_BYTES_MAX);
-	end(state);
-}
-
 /* ---- A process that makes up its records ---- */
 
 #define DEPTH (XP_FRAMES_MAX - 1)
@@ -362,8 +349,8 @@ static int discard_chunk(void *arg, struct xp_thread *thread)
 	return 0;
 }
 
-/* Its thread is as deep as can be. flight_bytes: of rings that wrap, 0: of others. */
-static struct xp_call_ring *begin_made_up(void **state, uint64_t flight_bytes)
+/* Its thread is as deep as can be. */
+static struct xp_call_ring *begin_made_up(void **state)
 {
 	const struct xp_sled_result sleds = { .attached = 2 };
 	struct xp_thread *thread;
@@ -373,8 +360,6 @@ static struct xp_call_ring *begin_made_up(void **state, uint64_t flight_bytes)
 	test.process->thread_options.sink = discard_chunk;
 	test.process->thread_options.synthesized = NULL;
 	assert_int_equal(xp_functions_add(&test.process->functions, &object, &sleds), 0);
-	if (flight_bytes)
-		xp_call_rings_wrap(test.rings, flight_bytes, 1);
 	bind();
 	assert_int_equal(xp_processes_thread(&test.processes, PID, TID, &thread), 0);
 	for (uint32_t i = 0; i < DEPTH; i++)
@@ -405,14 +390,13 @@ static void assert_counted(uint64_t records)
 	assert_int_equal(xp_processes_end_thread(&test.processes, TID), 0);
 	counts = &test.process->sums.counts;
 	assert_int_equal(counts->seen, records);
-	assert_int_equal(counts->seen,
-			 counts->written + xp_counts_filtered(counts) + counts->unstored + counts->overwritten);
+	assert_int_equal(counts->seen, counts->written + xp_counts_filtered(counts) + counts->unstored);
 }
 
 /* A turn ends with its work, in the middle of a ring. Who makes that much of it is given up. */
 static void test_made_up_calls(void **state)
 {
-	struct xp_call_ring *ring = begin_made_up(state, 0);
+	struct xp_call_ring *ring = begin_made_up(state);
 	uint64_t made = 0, frames = 0;
 	unsigned int turns = 0;
 
@@ -432,7 +416,7 @@ static void test_made_up_calls(void **state)
 static void test_made_up_calls_before_records(void **state)
 {
 	const struct xp_event_call call = { .head = { .pid = PID, .tid = TID } };
-	struct xp_call_ring *ring = begin_made_up(state, 0);
+	struct xp_call_ring *ring = begin_made_up(state);
 	uint64_t made = 0, tsc = xp_clock_now_tsc() * 2;
 
 	test.process->reading.since_tsc = xp_clock_now_tsc();
@@ -449,70 +433,6 @@ static void test_made_up_calls_before_records(void **state)
 	end(state);
 }
 
-/* The same with rings that wrap, which have room for more. */
-static void test_made_up_windows(void **state)
-{
-	const struct xp_event_call call = { .head = { .pid = PID, .tid = TID } };
-	struct xp_call_ring *ring = begin_made_up(state, XP_CALL_RINGS_MAX * XP_CALL_RING_BYTES);
-	uint64_t tsc = xp_clock_now_tsc() * 2, calls = 0;
-	const struct xp_counts *counts;
-
-	for (unsigned int i = 0; i < 12; i++) {
-		make_up(ring, ring->mask / 2);
-		test.process->reading.since_tsc = xp_clock_now_tsc();
-		calls = test.process->reading.calls;
-		assert_int_equal(xp_processes_take_before(&test.processes, ARRIVAL(call, tsc)), 0);
-	}
-	assert_int_equal(test.process->reading.calls, calls);
-	assert_in_range(test.process->reading.frames, XP_RING_WORK, 2 * XP_RING_WORK);
-	assert_in_range(calls, ring->mask / 2, ring->mask);
-	assert_int_equal(xp_process_end_calls(test.process), 0);
-	assert_int_equal(xp_processes_end_thread(&test.processes, TID), 0);
-	counts = &test.process->sums.counts;
-	assert_int_equal(counts->seen,
-			 counts->written + xp_counts_filtered(counts) + counts->unstored + counts->overwritten);
-	end(state);
-}
-
-/* A process is given up: what it has overwritten in a ring that wraps is counted, and what is still there is lost. */
-static void test_given_up_with_rings_that_wrap(void **state)
-{
-	struct xp_call_ring *ring = begin_made_up(state, 16 * XP_CALL_RING_BYTES);
-	const uint64_t records = ring->mask + 1;
-
-	ring->held_tsc -= 100 * records; /* it had the time to do so */
-	ring->slot->head = 5 * records;
-	test.process->reading.since_tsc = xp_clock_now_tsc();
-	test.process->reading.ticks = xp_clock_ticks(test.clock, 310000000);
-	assert_in_range(xp_processes_take_calls(&test.processes, xp_clock_now_tsc()), 0, 100);
-	assert_null(test.process->rings);
-	assert_int_equal(test.process->sums.counts.overwritten, 4 * records);
-	assert_int_equal(test.process->sums.counts.unstored, records);
-	assert_counted(DEPTH + 5 * records);
-	end(state);
-}
-
-/* Honest calls in rings that wrap: so many in one turn, before records of BPF. */
-static void test_windows_in_one_turn(void **state)
-{
-	const struct xp_event_call call = { .head = { .pid = PID, .tid = TID } };
-	struct xp_call_ring *ring = begin_made_up(state, XP_CALL_RINGS_MAX * XP_CALL_RING_BYTES);
-	uint64_t tsc = xp_clock_now_tsc() * 2;
-
-	for (unsigned int i = 0; i < 12; i++) {
-		make_up(ring, ring->mask + 1);
-		/* Exits that are not for this process: no frame is looked for. */
-		for (uint64_t record = 0; record <= ring->mask; record++)
-			ring->records[record].word = xp_event_word(1, XP_EVENT_EXIT);
-		test.process->reading.since_tsc = xp_clock_now_tsc();
-		assert_int_equal(xp_processes_take_before(&test.processes, ARRIVAL(call, tsc)), 0);
-	}
-	assert_in_range(test.process->reading.calls, 2 * ring->mask, 4 * ring->mask);
-	assert_in_range(xp_processes_take_calls(&test.processes, xp_clock_now_tsc()), 0, 100);
-	assert_int_equal(xp_processes_take_before(&test.processes, ARRIVAL(call, tsc)), 0);
-	end(state);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -524,14 +444,10 @@ int main(void)
 		cmocka_unit_test(test_birth_after_a_lost_end),
 		cmocka_unit_test(test_calls_that_fell_through),
 		cmocka_unit_test(test_calls_before_the_ring),
-		cmocka_unit_test(test_masks_of_earlier_rings),
 		cmocka_unit_test(test_memory_of_all_rings),
 		cmocka_unit_test(test_room_in_the_control_group),
 		cmocka_unit_test(test_made_up_calls),
 		cmocka_unit_test(test_made_up_calls_before_records),
-		cmocka_unit_test(test_made_up_windows),
-		cmocka_unit_test(test_given_up_with_rings_that_wrap),
-		cmocka_unit_test(test_windows_in_one_turn),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -269,7 +269,7 @@ static void test_stub_elf(void **state)
 		;
 	assert_non_null(section);
 	assert_non_null(gelf_getsym(elf_getdata(section, NULL), 1, &symbol));
-	assert_string_equal(elf_strptr(elf, header.sh_link, symbol.st_name), "xprof_stub_7");
+	assert_string_equal(elf_strptr(elf, header.sh_link, symbol.st_name), "xprof_stub_8");
 	assert_true(symbol.st_value == 0x100 && symbol.st_size == 0x680);
 	cfi = dwarf_getcfi_elf(elf);
 	assert_non_null(cfi);

@@ -50,6 +50,7 @@ static struct xp_recovered_log *add(struct xp_recovered *recovered, const char *
 	log->result.pid = pid;
 	log->result.wall_ns = 1000000000ull * (uint64_t)pid;
 	log->result.stats.functions = 20;
+	log->result.file_bytes = 160;
 	return log;
 }
 
@@ -254,18 +255,24 @@ static void test_flights(void **state)
 	remove_files();
 }
 
-/* The logs of the flight recorder were named before the spool could be recovered: what it tells is added. */
-static void test_flights_before_the_log(void **state)
+/*
+ * The spool of a flight recorder has the names of functions and no calls. The logs may have been named before it could
+ * be recovered: what it tells is added.
+ */
+static void test_names_of_flights(void **state)
 {
 	const struct xp_recovered none = { 0 };
 	struct xp_recovered recovered = { 0 };
+	struct xp_recovered_log *log;
 	json_t *manifest, *process;
 
 	(void)state;
 	make_file("app.7.flight2.fdr", true);
 	assert_int_equal(xp_recovered_write(&none, dir_fd, &flights), 0);
 	assert_int_equal(flights, 1);
-	take(add(&recovered, "app.7.fdr", "app", 7), 0);
+	log = add(&recovered, "app.7.fdr", "app", 7);
+	log->result.file_bytes = 0;
+	take(log, 0);
 	assert_int_equal(xp_recovered_write(&recovered, dir_fd, &flights), 0);
 	assert_int_equal(flights, 0);
 	manifest = load();
@@ -274,6 +281,8 @@ static void test_flights_before_the_log(void **state)
 	assert_string_equal(text(process, "exe"), "/opt/shop?[m/app");
 	assert_int_equal(json_array_size(json_object_get(process, "objects")), 1);
 	assert_string_equal(flight(process, 0), "app.7.flight2.fdr");
+	assert_null(json_object_get(process, "log"));
+	assert_int_equal(json_array_size(json_object_get(manifest, "files")), 1);
 	json_decref(manifest);
 	xp_recovered_free(&recovered);
 	remove_files();
@@ -325,7 +334,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_manifest_without_a_log, make_directory, remove_directory),
 		cmocka_unit_test_setup_teardown(test_notes_without_end, make_directory, remove_directory),
 		cmocka_unit_test_setup_teardown(test_flights, make_directory, remove_directory),
-		cmocka_unit_test_setup_teardown(test_flights_before_the_log, make_directory, remove_directory),
+		cmocka_unit_test_setup_teardown(test_names_of_flights, make_directory, remove_directory),
 		cmocka_unit_test_setup_teardown(test_flights_of_others, make_directory, remove_directory),
 		cmocka_unit_test_setup_teardown(test_nothing_recovered, make_directory, remove_directory),
 	};

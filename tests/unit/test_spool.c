@@ -634,6 +634,23 @@ static void notes(void **state)
 	assert_int_equal(contents.functions, 10);
 }
 
+/* A flight recorder that was killed has left the names for its logs: they are taken, and there is no log of its own. */
+static void names_only(void **state)
+{
+	struct xp_spool *spool = create(&info);
+	char paths[64] = "";
+	const struct xp_spool_taker taker = { write_down, paths };
+
+	(void)state;
+	note(spool, "/one");
+	assert_int_equal(xp_spool_flush(spool), 0);
+	xp_spool_free(spool);
+	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &taker, &result), 0);
+	assert_string_equal(paths, "/one ");
+	assert_int_equal(result.file_bytes, 0);
+	assert_false(exists("program.500.fdr") || exists(NAME));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_dir, empty_dir)
 
 int main(void)
@@ -641,6 +658,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(whole),
 		TEST(notes),
+		TEST(names_only),
 		TEST(nothing_at_all),
 		TEST(typed_events_make_it_version_5),
 		TEST(one_tid_is_one_thread),

@@ -51,13 +51,10 @@ static bool may_patch(const struct xp_options *options)
 }
 
 /* Returns why no process can record calls in memory; NULL: it can, and plan->rdpid is set. */
-static const char *why_no_memory(struct xp_plan *plan, const struct xp_options *options)
+static const char *why_no_memory(struct xp_plan *plan)
 {
-	struct xp_instructions instructions;
+	const struct xp_instructions instructions = xp_instructions_try();
 
-	if (options->flight_bytes && options->sled_mode == XP_SLED_MODE_OPTION_AUTO)
-		return "--flight holds more calls without it, and knows which were open; --sled-mode memory costs less";
-	instructions = xp_instructions_try();
 	plan->rdpid = instructions.rdpid;
 	return instructions.rdfsbase ? NULL : XP_NO_RDFSBASE;
 }
@@ -80,7 +77,7 @@ int xp_plan_make(struct xp_plan *plan, const struct xp_options *options, const s
 		return err;
 	plan->may_patch = plan->sleds && may_patch(options);
 	plan->memory = plan->may_patch && options->sled_mode != XP_SLED_MODE_OPTION_PATCH;
-	plan->no_memory = plan->memory ? why_no_memory(plan, options) : NULL;
+	plan->no_memory = plan->memory ? why_no_memory(plan) : NULL;
 	if (plan->no_memory)
 		plan->memory = false;
 	if (options->exec_path && stat(options->exec_path, &plan->exec_file))

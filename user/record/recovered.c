@@ -137,6 +137,7 @@ static json_t *process_value(const struct xp_recovered_log *log)
 	put_text(&section, "comm", log->result.comm);
 	put_text(&section, "exe", log->result.exe);
 	put(&section, "objects", objects_value(log));
+	put_bool(&section, "recovered", true);
 	return done(&section);
 }
 
@@ -155,31 +156,33 @@ static json_t *find_process(json_t *processes, const struct xp_recovered_log *lo
 	return NULL;
 }
 
+/* The same, added or completed. NULL: out of memory. */
+static json_t *get_process(json_t *processes, const struct xp_recovered_log *log)
+{
+	json_t *process = find_process(processes, log), *known = process_value(log);
+
+	if (!process) {
+		process = known;
+		return json_array_append_new(processes, known) ? NULL : process;
+	}
+	/* Of one of a flight recorder, only the names of its logs may have been known. */
+	if (!known || json_object_update_missing(process, known))
+		process = NULL;
+	json_decref(known);
+	return process;
+}
+
 static bool add_log(json_t *manifest, const struct xp_recovered_log *log)
 {
-	json_t *processes = json_object_get(manifest, "processes"), *files = json_object_get(manifest, "files");
-	json_t *process = find_process(processes, log);
-	json_t *file = json_pack("{s:o, s:s, s:I}", "name", text_value(log->result.final_name), "kind", "fdr", "bytes",
-				 (json_int_t)log->result.file_bytes);
+	json_t *process = get_process(json_object_get(manifest, "processes"), log), *file;
 
-	if (json_array_append_new(files, file))
-		return false;
-	if (!process) {
-		process = process_value(log);
-		if (json_array_append_new(processes, process))
-			return false;
-	} else if (!json_object_get(process, "objects")) {
-		/* Only the logs of its flight recorder were known. */
-		json_t *known = process_value(log);
-		int failed = !known || json_object_update_missing(process, known);
-
-		json_decref(known);
-		if (failed)
-			return false;
-	}
+	if (!process || !log->result.file_bytes)
+		return process;
+	file = json_pack("{s:o, s:s, s:I}", "name", text_value(log->result.final_name), "kind", "fdr", "bytes",
+			 (json_int_t)log->result.file_bytes);
 	json_object_del(process, "error");
-	return !json_object_set_new(process, "log", text_value(log->result.final_name)) &&
-	       !json_object_set_new(process, "recovered", json_true()) &&
+	return !json_array_append_new(json_object_get(manifest, "files"), file) &&
+	       !json_object_set_new(process, "log", text_value(log->result.final_name)) &&
 	       !json_object_set_new(process, "records",
 				    json_integer((json_int_t)(log->result.stats.functions + log->result.stats.events)));
 }

@@ -26,8 +26,6 @@
  */
 #define POLL_MIN_NS (1 * NS_PER_MS)
 #define POLL_MAX_NS (20 * NS_PER_MS)
-/* With nothing but call rings that nobody reads: a pass took 25 us on a busy machine, 0.13 % of the time above. */
-#define POLL_IDLE_NS (50 * NS_PER_MS)
 /* For use when this loses nothing, see may_sleep_long(). */
 #define POLL_LONG_NS (100 * NS_PER_MS)
 #define NS_PER_MS 1000000ull
@@ -343,34 +341,6 @@ static bool may_sleep_long(const struct xp_recording *recording)
 	return true;
 }
 
-static bool all_in_memory(const struct xp_recording *recording)
-{
-	for (const struct xp_process *process = recording->traced.processes.first_live; process;
-	     process = process->next_live)
-		if (process->functions.range_count && !process->rings)
-			return false;
-	return recording->plan.memory;
-}
-
-/*
- * A flight recorder whose targets record in memory. Records of BPF are few, but for arguments; those of threads whose
- * ring is being read wake the reader.
- */
-static bool is_idle(const struct xp_recording *recording, int fill)
-{
-	const struct xp_options *options = recording->options;
-
-	return options->flight_bytes && !options->args && !options->triggers.count && !recording->sampling.sampler &&
-	       !fill && all_in_memory(recording);
-}
-
-static uint64_t longest_poll_ns(const struct xp_recording *recording, int fill)
-{
-	if (may_sleep_long(recording))
-		return POLL_LONG_NS;
-	return is_idle(recording, fill) ? POLL_IDLE_NS : POLL_MAX_NS;
-}
-
 /* When the fullest call ring should be CALL_RING_FILL percent full again, from now on; UINT64_MAX: it was empty. */
 static uint64_t calls_poll_ns(const struct loop *loop, uint64_t now)
 {
@@ -389,7 +359,7 @@ static uint64_t calls_poll_ns(const struct loop *loop, uint64_t now)
 /* How long to sleep after a pass that found the fullest ring buffer `fill` percent full. */
 static uint64_t next_poll_ns(struct loop *loop, int fill)
 {
-	uint64_t max_ns = longest_poll_ns(loop->recording, fill), now, poll_ns;
+	uint64_t max_ns = may_sleep_long(loop->recording) ? POLL_LONG_NS : POLL_MAX_NS, now, poll_ns;
 
 	if (fill > 20)
 		loop->poll_ns = XP_MAX(loop->poll_ns / 2, POLL_MIN_NS);
@@ -451,7 +421,7 @@ static void take_signals(struct loop *loop, int signal_fd)
 static void write_flights(struct loop *loop)
 {
 	struct xp_recording *recording = loop->recording;
-	int err = xp_processes_write_flights(&recording->traced.processes, xp_merge_done_tsc(recording->bpf.merge));
+	int err = xp_processes_write_flights(&recording->traced.processes);
 
 	loop->flights_asked = false;
 	if (err)

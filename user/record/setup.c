@@ -17,8 +17,6 @@ static int prepare_patch(struct xp_recording *recording)
 		.args = recording->options->args,
 		.memory = recording->plan.memory,
 		.rdpid = recording->plan.rdpid,
-		/* Triggers look at each call (trace/triggers.h), so the rings are read. */
-		.flight_bytes = recording->options->triggers.count ? 0 : recording->options->flight_bytes,
 		.min_ticks = xp_clock_ticks(recording->clock, recording->options->min_duration_ns),
 		.budget = recording->options->max_overhead > 0,
 		.children = recording->plan.all_processes,

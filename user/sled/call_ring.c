@@ -7,9 +7,8 @@
 #include "base/util.h"
 #include "xprof/event.h"
 
-/* A call that is taken back costs the writer more, and so does a record. */
+/* A call that is taken back costs the writer more. */
 #define TAKE_BACK_TICKS_MIN 16
-#define RECORD_TICKS_MIN 4
 #define TIME_BITS (64 - XP_CALL_CPU_BITS)
 /* How long the reader waits at a hole: a second or two. On a busy machine a handler may wait for a CPU. */
 #define GAP_TICKS (1ull << 32)
@@ -18,8 +17,6 @@ static void publish(struct xp_call_ring *ring)
 {
 	uint64_t first = ring->hole_count ? ring->holes[0] : ring->next;
 
-	if (ring->wraps)
-		return;
 	__atomic_store_n(&ring->slot->limit, first + ring->mask + 1 - XP_CALL_RING_MARGIN, __ATOMIC_RELEASE);
 }
 
@@ -53,52 +50,6 @@ void xp_call_ring_drop_short(struct xp_call_ring *ring, uint64_t min_ticks)
 	__atomic_store_n(&ring->slot->min_ticks, ring->min_ticks << XP_CALL_CPU_BITS, __ATOMIC_RELEASE);
 }
 
-void xp_call_ring_wrap(struct xp_call_ring *ring)
-{
-	ring->wraps = true;
-	ring->held_tsc = xp_clock_now_tsc();
-	__atomic_store_n(&ring->slot->limit, UINT64_MAX, __ATOMIC_RELEASE);
-}
-
-/* Records before that are overwritten, or may be at any time. */
-static void drop_overwritten(struct xp_call_ring *ring, uint64_t oldest)
-{
-	uint64_t now_tsc = xp_clock_now_tsc(), count = oldest - ring->next;
-	unsigned int gone = 0;
-
-	while (gone < ring->hole_count && ring->holes[gone] < oldest)
-		gone++;
-	ring->hole_count -= gone;
-	memmove(ring->holes, ring->holes + gone, ring->hole_count * sizeof(*ring->holes));
-	ring->overwritten += gone;
-	if (count <= INT64_MAX) {
-		/* What a thread can have written, whatever it says. */
-		ring->overwritten += XP_MIN(count, (now_tsc - ring->held_tsc) / RECORD_TICKS_MIN);
-		ring->next = oldest;
-	}
-	ring->held_tsc = now_tsc;
-}
-
-uint64_t xp_call_ring_hold(struct xp_call_ring *ring, bool is_over)
-{
-	uint64_t gap = is_over ? 0 : (ring->mask + 1) / 4;
-	uint64_t head = __atomic_load_n(&ring->slot->head, __ATOMIC_ACQUIRE);
-
-	if (!is_over)
-		__atomic_store_n(&ring->slot->limit, head + gap - XP_CALL_RING_MARGIN, __ATOMIC_SEQ_CST);
-	/* After the store: what the writer reserves from now on has seen the limit, but for a record or two. */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	head = __atomic_load_n(&ring->slot->head, __ATOMIC_ACQUIRE);
-	drop_overwritten(ring, XP_MAX(head, ring->mask + 1 - gap) - (ring->mask + 1 - gap));
-	ring->oldest_time = xp_call_record_time(&ring->records[ring->next & ring->mask]) >> XP_CALL_CPU_BITS;
-	return head;
-}
-
-void xp_call_ring_release(struct xp_call_ring *ring)
-{
-	__atomic_store_n(&ring->slot->limit, UINT64_MAX, __ATOMIC_RELEASE);
-}
-
 /* The record has the low bits of the TSC: completes them to the value that is closest to now. */
 static inline uint64_t whole_tsc(uint64_t time, uint64_t now_tsc)
 {
@@ -118,27 +69,11 @@ static inline struct xp_ring_call call_of(uint64_t time, uint64_t word, uint64_t
 				      .cpu = time & ((1u << XP_CALL_CPU_BITS) - 1) };
 }
 
-/*
- * The word of a record, 0 if it is not committed. In a ring that wraps, a record that is reserved and not committed may
- * have that of the lap before: its time says so.
- */
-static uint64_t committed(const struct xp_call_ring *ring, uint64_t position)
-{
-	const uint64_t mask = (1ull << TIME_BITS) - 1;
-	const struct xp_call_record *record = &ring->records[position & ring->mask];
-	uint64_t word = xp_call_record_word(record);
-
-	if (word && ring->wraps &&
-	    (((xp_call_record_time(record) >> XP_CALL_CPU_BITS) - ring->oldest_time) & mask) > mask / 2)
-		return 0;
-	return word;
-}
-
 /* Takes the record if it is committed, and clears its word. */
 static bool take_record(struct xp_call_ring *ring, uint64_t position, uint64_t now_tsc, struct xp_ring_call *call)
 {
 	struct xp_call_record *record = &ring->records[position & ring->mask];
-	uint64_t word = committed(ring, position);
+	uint64_t word = xp_call_record_word(record);
 
 	if (word && ring->min_ticks)
 		word = __atomic_exchange_n((uint64_t *)record + 1, 0, __ATOMIC_ACQ_REL);
@@ -179,8 +114,6 @@ static void fill_holes(struct xp_call_ring *ring, uint64_t now_tsc)
 /* The writer needs the room: what a handler left by longjmp is not committed any more. */
 static void give_up_holes(struct xp_call_ring *ring)
 {
-	if (ring->wraps)
-		return;
 	while (ring->hole_count && ring->next - ring->holes[0] > ring->mask / 2) {
 		memmove(ring->holes, ring->holes + 1, --ring->hole_count * sizeof(*ring->holes));
 		ring->lost++;
@@ -192,7 +125,7 @@ static uint64_t find_committed(const struct xp_call_ring *ring, uint64_t count)
 {
 	uint64_t i = 0;
 
-	while (i < count && !committed(ring, ring->next + i))
+	while (i < count && !xp_call_record_word(&ring->records[(ring->next + i) & ring->mask]))
 		i++;
 	return i;
 }
@@ -409,9 +342,7 @@ uint64_t xp_call_ring_taken_back(struct xp_call_ring *ring, const struct xp_call
 
 uint64_t xp_call_ring_number(const struct xp_call_ring *ring, uint32_t low)
 {
-	uint64_t near = ring->wraps ? __atomic_load_n(&ring->slot->head, __ATOMIC_ACQUIRE) : ring->next;
-
-	return near + (uint64_t)(int64_t)(int32_t)(low - (uint32_t)near);
+	return ring->next + (uint64_t)(int64_t)(int32_t)(low - (uint32_t)ring->next);
 }
 
 uint64_t xp_call_ring_left(const struct xp_call_ring *ring)

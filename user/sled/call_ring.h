@@ -56,13 +56,9 @@ struct xp_call_ring {
 	uint64_t mask;			/* number of records - 1 */
 	uint64_t next;			/* the next record to take */
 	uint64_t lost;			/* holes that were given up */
-	bool wraps;			/* see xp_call_ring_hold() */
-	uint64_t overwritten;
-	uint64_t oldest_time; /* of the first record of the window; an older one is of the lap before */
-	uint64_t held_tsc;
-	uint64_t min_ticks;	 /* shorter calls are taken back; 0: none are */
-	uint64_t taken_back;	 /* the part of the writer's count that was returned or refused */
-	uint64_t taken_back_tsc; /* it can have taken those back by then */
+	uint64_t min_ticks;		/* shorter calls are taken back; 0: none are */
+	uint64_t taken_back;		/* the part of the writer's count that was returned or refused */
+	uint64_t taken_back_tsc;	/* it can have taken those back by then */
 
 	uint64_t gap; /* the hole where the reader waits, plus one; 0: there is none */
 	uint64_t gap_tsc;
@@ -79,17 +75,6 @@ void xp_call_ring_begin(struct xp_call_ring *ring, struct xp_call_slot *slot, st
 void xp_call_ring_number_from(struct xp_call_ring *ring, uint64_t first);
 /* Lets the writer take back calls that are shorter. Before a thread uses the ring. */
 void xp_call_ring_drop_short(struct xp_call_ring *ring, uint64_t min_ticks);
-
-/*
- * Lets the writer go round without a reader: it overwrites the oldest records. Before a thread uses the ring. To read,
- * xp_call_ring_hold() keeps the writer out of the newest records: it has a quarter of the ring until
- * xp_call_ring_release(), and then finds the ring full. What it has overwritten is counted. is_over: there is no writer
- * any more. In between, xp_call_ring_take() returns the newest records, up to the number that xp_call_ring_hold()
- * returns.
- */
-void xp_call_ring_wrap(struct xp_call_ring *ring);
-uint64_t xp_call_ring_hold(struct xp_call_ring *ring, bool is_over);
-void xp_call_ring_release(struct xp_call_ring *ring);
 
 /* Which records to take: those that are older than a TSC and whose number in the ring is less than `end`. */
 struct xp_call_range {
@@ -224,7 +209,7 @@ static inline __attribute__((always_inline)) void xp_call_cursor_take(struct xp_
  */
 static inline bool xp_call_ring_is_disordered(const struct xp_call_ring *ring)
 {
-	return ring->hole_count || ring->pending_count || ring->min_ticks || ring->wraps;
+	return ring->hole_count || ring->pending_count || ring->min_ticks;
 }
 
 /* Whether there is nothing to take. */
@@ -239,10 +224,7 @@ uint32_t xp_call_ring_told_taken_back(const struct xp_call_ring *ring);
  * How many calls the writer has taken back since the last time: not more than it can have by now, whatever it says.
  */
 uint64_t xp_call_ring_taken_back(struct xp_call_ring *ring, const struct xp_call_range *range);
-/*
- * The number of a record of which the low 32 bits are known: the one that is closest to the next one to take, or in a
- * ring that wraps, to the next one to write.
- */
+/* The number of a record of which the low 32 bits are known: the one that is closest to the next one to take. */
 uint64_t xp_call_ring_number(const struct xp_call_ring *ring, uint32_t low);
 
 /* How many records the thread says that it has reserved, but which were not returned: at most what fits. */

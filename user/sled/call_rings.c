@@ -20,7 +20,6 @@
 /* What the control group of xprof must leave it besides: chunks, stacks and buffers of a busy recording. */
 #define OTHER_BYTES (32ull << 20)
 #define ROOM_NS 10000000
-#define WRAPPING_BYTES_MIN 65536
 
 /*
  * The rings of all processes together, which the kernel charges to xprof: the OOM killer would end it and leave sleds
@@ -86,9 +85,9 @@ static struct xp_call_slot *table(const struct xp_call_rings *rings)
 }
 
 /* Offset of a ring in the memory. */
-static size_t ring_offset(const struct xp_call_rings *rings, size_t index)
+static size_t ring_offset(size_t index)
 {
-	return XP_CALL_TABLE_BYTES + index * rings->ring_bytes;
+	return XP_CALL_TABLE_BYTES + index * XP_CALL_RING_BYTES;
 }
 
 /*
@@ -155,27 +154,12 @@ int xp_call_rings_new(struct xp_call_rings **result, int fd, uint64_t address, c
 		close(fd);
 		return err;
 	}
-	rings->ring_bytes = XP_CALL_RING_BYTES;
-	rings->max = XP_CALL_RINGS_MAX;
 	rings->fd = fd;
 	rings->address = address;
 	rings->programs = programs;
 	rings->references = 1;
 	*result = rings;
 	return 0;
-}
-
-void xp_call_rings_wrap(struct xp_call_rings *rings, uint64_t bytes, size_t threads)
-{
-	const uint64_t all = XP_MIN(bytes, XP_CALL_RINGS_MAX * XP_CALL_RING_BYTES);
-	/* For twice as many threads as there are. */
-	const uint64_t share = all / XP_MAX(XP_CALL_RINGS_WRAPPING_MIN, 2 * threads);
-
-	rings->ring_bytes = WRAPPING_BYTES_MIN;
-	while (2 * rings->ring_bytes <= share)
-		rings->ring_bytes *= 2;
-	rings->max = XP_MIN(XP_CALL_RINGS_MAX, all / rings->ring_bytes);
-	rings->wraps = true;
 }
 
 struct xp_call_rings *xp_call_rings_share(struct xp_call_rings *rings)
@@ -193,7 +177,7 @@ void xp_call_rings_free(struct xp_call_rings *rings)
 	xp_shared_pages_forget(&rings->pages);
 	munmap(rings->memory, XP_CALL_RINGS_BYTES);
 	xp_ring_pages_give_back(rings->fd);
-	give_up_bytes(XP_CALL_TABLE_BYTES + rings->clean * rings->ring_bytes);
+	give_up_bytes(XP_CALL_TABLE_BYTES + rings->clean * XP_CALL_RING_BYTES);
 	close(rings->fd);
 	free(rings);
 }
@@ -284,22 +268,22 @@ static struct xp_call_slot *find_slot(const struct xp_call_rings *rings, uint64_
 
 static uint8_t *ring_memory(const struct xp_call_rings *rings, size_t index)
 {
-	return rings->memory + ring_offset(rings, index);
+	return rings->memory + ring_offset(index);
 }
 
 /* The pages are charged to xprof, not to the process. What an xprof that was killed left there goes. */
 static int prepare_next(struct xp_call_rings *rings)
 {
-	int err = rings->clean == rings->max || !may_take(rings->ring_bytes) ? -ENOSPC : 0;
+	int err = rings->clean == XP_CALL_RINGS_MAX || !may_take(XP_CALL_RING_BYTES) ? -ENOSPC : 0;
 
 	if (err)
 		return err;
-	err = take_pages(ring_memory(rings, rings->clean), rings->ring_bytes);
+	err = take_pages(ring_memory(rings, rings->clean), XP_CALL_RING_BYTES);
 	if (err) {
-		give_up_bytes(rings->ring_bytes);
+		give_up_bytes(XP_CALL_RING_BYTES);
 		return err;
 	}
-	memset(ring_memory(rings, rings->clean), 0, rings->ring_bytes);
+	memset(ring_memory(rings, rings->clean), 0, XP_CALL_RING_BYTES);
 	rings->clean++;
 	return 0;
 }
@@ -315,7 +299,7 @@ static struct xp_thread_ring *find_ring(struct xp_call_rings *rings)
 {
 	for (size_t i = 0; i < rings->count; i++)
 		if (!rings->fs_bases[i]) {
-			memset(ring_memory(rings, i), 0, rings->ring_bytes); /* records of an earlier thread */
+			memset(ring_memory(rings, i), 0, XP_CALL_RING_BYTES); /* records of an earlier thread */
 			return &rings->list[i];
 		}
 	if (rings->count == rings->clean && prepare_next(rings))
@@ -335,14 +319,11 @@ static void bind_ring(struct xp_call_rings *rings, pid_t tid, uint64_t fs_base, 
 		return;
 	}
 	index = index_of(rings, ring);
-	offset = ring_offset(rings, index);
+	offset = ring_offset(index);
 	__atomic_store_n(&slot->ring, rings->address + offset, __ATOMIC_RELAXED);
 	*ring = (struct xp_thread_ring){ .since_tsc = tsc };
-	xp_call_ring_begin(&ring->ring, slot, (struct xp_call_record *)(rings->memory + offset),
-			   rings->ring_bytes / XP_CALL_RECORD_BYTES);
+	xp_call_ring_begin(&ring->ring, slot, (struct xp_call_record *)(rings->memory + offset), XP_CALL_RING_RECORDS);
 	xp_call_ring_number_from(&ring->ring, rings->first_number);
-	if (rings->wraps)
-		xp_call_ring_wrap(&ring->ring);
 	if (rings->min_ticks)
 		xp_call_ring_drop_short(&ring->ring, rings->min_ticks);
 	rings->tids[index] = tid;
@@ -415,7 +396,6 @@ void xp_call_rings_recycle(struct xp_call_rings *rings, uint64_t done_tsc,
 
 void xp_call_rings_stop(struct xp_call_rings *rings)
 {
-	rings->stopped = true;
 	for (size_t i = 0; i < rings->count; i++)
 		if (rings->fs_bases[i])
 			clear_key(&rings->list[i]);

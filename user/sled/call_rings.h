@@ -32,15 +32,8 @@
 #define XP_CALL_RING_RECORDS 16384u
 #define XP_CALL_RING_BYTES ((size_t)XP_CALL_RING_RECORDS * XP_CALL_RECORD_BYTES)
 #define XP_CALL_TABLE_BYTES ((size_t)XP_CALL_SLOTS * XP_CALL_SLOT_BYTES)
-/* The memory of a flight recorder is for this many threads at least. */
-#define XP_CALL_RINGS_WRAPPING_MIN 16
-#define XP_CALL_RING_BYTES_MAX (XP_CALL_RINGS_MAX * XP_CALL_RING_BYTES / XP_CALL_RINGS_WRAPPING_MIN)
-/*
- * Behind the rings, there is room for the largest one. A thread that was preempted in the stub goes on with the mask of
- * an earlier recording, but with the ring of this one, which may be smaller and the last.
- */
 /* Size of the memfd and its mappings, at XP_STUB_SLOTS_TABLE behind a stub. */
-#define XP_CALL_RINGS_BYTES (XP_CALL_TABLE_BYTES + XP_CALL_RINGS_MAX * XP_CALL_RING_BYTES + XP_CALL_RING_BYTES_MAX)
+#define XP_CALL_RINGS_BYTES (XP_CALL_TABLE_BYTES + XP_CALL_RINGS_MAX * XP_CALL_RING_BYTES)
 
 /* The ring of one thread. */
 struct xp_thread_ring {
@@ -80,11 +73,7 @@ struct xp_call_rings {
 	uint64_t address;   /* of the memory in the process */
 	bool bound;	    /* set by the caller: the threads that existed have their rings */
 	bool refused;	    /* a thread found no room, and tells again when there is some */
-	bool stopped;	    /* no thread has a key any more */
 	bool given_up;	    /* set by the caller: no thread gets a ring any more */
-	size_t ring_bytes;  /* of each */
-	size_t max;	    /* of their number */
-	bool wraps;	    /* see xp_call_rings_wrap() */
 	uint64_t min_ticks; /* set by the caller before the first thread: the stub takes shorter calls back; 0: none */
 };
 
@@ -94,11 +83,6 @@ struct xp_call_rings {
  * one reference.
  */
 int xp_call_rings_new(struct xp_call_rings **rings, int fd, uint64_t address, const struct xp_programs *programs);
-/*
- * For a flight recorder: the rings wrap (xp_call_ring_wrap()), and nobody reads them until that is asked for. Call it
- * first. bytes: of all rings together, or less. threads: how many the process has.
- */
-void xp_call_rings_wrap(struct xp_call_rings *rings, uint64_t bytes, size_t threads);
 struct xp_call_rings *xp_call_rings_share(struct xp_call_rings *rings);
 /* Drops a reference. The last one gives the pages back. NULL is allowed. */
 void xp_call_rings_free(struct xp_call_rings *rings);

@@ -29,11 +29,10 @@ struct xp_patch;
 struct xp_patch_options {
 	struct xp_attach *attach; /* NULL: dry run, which changes nothing */
 	const struct xp_programs *programs;
-	bool args;	       /* every entry records arguments */
-	bool memory;	       /* calls are recorded in memory (call_rings.h), where possible */
-	bool rdpid;	       /* ... by slots that execute rdpid */
-	uint64_t flight_bytes; /* ... which wraps (xp_call_rings_wrap()); 0: it does not */
-	uint64_t min_ticks;    /* ... but for calls that are shorter, where possible; 0: all */
+	bool args;	    /* every entry records arguments */
+	bool memory;	    /* calls are recorded in memory (call_rings.h), where possible */
+	bool rdpid;	    /* ... by slots that execute rdpid */
+	uint64_t min_ticks; /* ... but for calls that are shorter, where possible; 0: all */
 	/* Functions may be excluded (object.h). The caller probes conditional tail exits. */
 	bool budget;
 	/* Children of fork() are recorded through the sleds that they inherit. The caller does as with a budget. */

@@ -119,9 +119,6 @@ static struct xp_call_rings *get_rings(struct xp_patch_work *work, struct xp_stu
 
 		if (!err) {
 			rings->pid = work->pid;
-			if (work->patch->options.flight_bytes)
-				xp_call_rings_wrap(rings, work->patch->options.flight_bytes,
-						   xp_target_threads(work->pid));
 			rings->min_ticks = takes_back(work->patch) ? work->patch->options.min_ticks : 0;
 			return rings;
 		}

@@ -310,7 +310,7 @@ static void explain_no_rings(int err, const struct xp_stub_request *request)
 	    xp_target_lacks_room(request->pid, XP_CALL_RINGS_BYTES, RINGS_MAPPINGS, limit, sizeof(limit)))
 		snprintf(request->no_rings, request->no_rings_size, "%s", limit);
 	else
-		snprintf(request->no_rings, request->no_rings_size, "it cannot map 68 MiB of shared memory: %s",
+		snprintf(request->no_rings, request->no_rings_size, "it cannot map 64 MiB of shared memory: %s",
 			 strerror(-err));
 }
 
@@ -423,7 +423,7 @@ int xp_stub_map_new(struct xp_stub_place *place, struct xp_remote *remote, const
 	err = find_room(&place->address, &wanted, XP_STUB_ROOM + (wanted.rings ? XP_CALL_RINGS_BYTES : 0));
 	if (err == -ENOSPC && wanted.rings) {
 		wanted.rings = false;
-		snprintf(wanted.no_rings, wanted.no_rings_size, "no room for 68 MiB within 2 GiB of its text");
+		snprintf(wanted.no_rings, wanted.no_rings_size, "no room for 64 MiB within 2 GiB of its text");
 		err = find_room(&place->address, &wanted, XP_STUB_ROOM);
 		request->why[0] = err ? request->why[0] : 0;
 		if (!err && wanted.rings_only)

@@ -27,7 +27,10 @@ void xp_processes_init(struct xp_processes *processes)
 static void process_free(struct xp_process *process)
 {
 	xp_call_rings_free(process->rings);
-	xp_spool_free(process->log.spool);
+	if (process->all->flight_bytes)
+		xp_spool_drop(process->log.spool);
+	else
+		xp_spool_free(process->log.spool);
 	xp_flight_free(process->flights.memory);
 	free(process->flights.logs);
 	free(process->flights.slow);

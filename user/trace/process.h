@@ -51,12 +51,11 @@ struct xp_process_cpu {
 
 /* How its call rings are read. */
 struct xp_ring_reading {
-	uint32_t next;	       /* the ring whose turn it is, modulo their number */
-	uint32_t window_calls; /* in this turn: calls in windows that records of BPF needed */
-	uint64_t since_tsc;    /* since then: */
-	uint64_t ticks;	       /* time that reading took */
-	uint64_t calls;	       /* calls that were read */
-	uint64_t frames;       /* frames that were looked at for them */
+	uint32_t next;	    /* the ring whose turn it is, modulo their number */
+	uint64_t since_tsc; /* since then: */
+	uint64_t ticks;	    /* time that reading took */
+	uint64_t calls;	    /* calls that were read */
+	uint64_t frames;    /* frames that were looked at for them */
 	/* As in struct xp_processes, when it was last looked at, the low 32 bits. */
 	uint32_t tasks_lost;
 	uint32_t told_us; /* time for rings of threads that were told of, and not born */

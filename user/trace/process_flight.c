@@ -12,7 +12,6 @@
 #include "trace/flight_writer.h"
 #include "trace/process.h"
 #include "trace/process_log.h"
-#include "trace/process_rings.h"
 
 const char *xp_flight_cause_name(enum xp_flight_cause cause)
 {
@@ -57,6 +56,7 @@ static int write_flight(struct xp_process *process, enum xp_flight_cause cause)
 
 	if (!process->flights.memory)
 		return 0;
+	xp_process_spool_names(process);
 	job = calloc(1, sizeof(*job));
 	errand = calloc(1, sizeof(*errand));
 	if (!job || !errand) {
@@ -189,12 +189,11 @@ int xp_processes_write_triggered(struct xp_processes *processes)
 	return err;
 }
 
-int xp_processes_write_flights(struct xp_processes *processes, uint64_t done_tsc)
+int xp_processes_write_flights(struct xp_processes *processes)
 {
 	int err = 0;
 
 	for (struct xp_process *process = processes->first_live; process; process = process->next_live) {
-		err = xp_process_take_windows(process, done_tsc) ?: err;
 		err = gather(process) ?: err;
 		err = write_flight(process, XP_FLIGHT_ASKED) ?: err;
 	}

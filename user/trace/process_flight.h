@@ -73,11 +73,8 @@ struct xp_process_flights {
 	struct xp_flight_slow_call *slow; /* for the next log, which is to be written now; NULL: there is none */
 };
 
-/*
- * Passes the flight recorders of all processes to the writer. done_tsc: as for xp_processes_take_calls(). Returns 0 or
- * -ENOMEM.
- */
-int xp_processes_write_flights(struct xp_processes *processes, uint64_t done_tsc);
+/* Passes the flight recorders of all processes to the writer. Returns 0 or -ENOMEM. */
+int xp_processes_write_flights(struct xp_processes *processes);
 /* The same for processes with a call that took longer than its trigger allows. */
 int xp_processes_write_triggered(struct xp_processes *processes);
 /* Collects the finished logs; with `wait`, until the writer is idle. Calls `done` for each log. */

@@ -67,12 +67,24 @@ static void note_objects(struct xp_process *process)
 	}
 }
 
-int xp_process_spool_chunk(struct xp_process *process, struct xp_thread *thread)
+static void begin_spool(struct xp_process *process)
 {
 	if (!process->log.error && !process->log.spool)
 		process->log.error = open_spool(process);
 	if (!process->log.error)
 		note_objects(process);
+}
+
+void xp_process_spool_names(struct xp_process *process)
+{
+	begin_spool(process);
+	if (!process->log.error)
+		process->log.error = xp_spool_flush(process->log.spool);
+}
+
+int xp_process_spool_chunk(struct xp_process *process, struct xp_thread *thread)
+{
+	begin_spool(process);
 	if (!process->log.error)
 		process->log.error = xp_spool_append(process->log.spool, thread->tid, thread->name, &thread->enc);
 	return process->log.error;

@@ -8,7 +8,7 @@
 #include "trace/thread.h"
 
 struct xp_process_log {
-	struct xp_spool *spool;		  /* opened with the first chunk, until the log is made of it */
+	struct xp_spool *spool;		  /* from the first chunk, or names, until the log is made of it */
 	char name[XP_SPOOL_NAME_MAX + 1]; /* name of the finished log; "" before */
 	uint64_t bytes;			  /* size of the log, including holes */
 	unsigned int version;
@@ -17,6 +17,11 @@ struct xp_process_log {
 	size_t noted_objects; /* ranges whose objects the spool has notes of */
 };
 
+/*
+ * For a flight recorder, before it writes a log: stores whose functions have which IDs, for `recover` if xprof is
+ * killed. The spool has nothing else, and goes at the end. An error is kept in process->log.error.
+ */
+void xp_process_spool_names(struct xp_process *process);
 /* Stores a thread's chunk. Returns 0 or the first error, which is kept in process->log.error. */
 int xp_process_spool_chunk(struct xp_process *process, struct xp_thread *thread);
 /* Makes the files, after all threads have ended. Returns the same. */

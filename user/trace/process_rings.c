@@ -9,7 +9,6 @@
 #include "sled/call_rings.h"
 #include "target/target.h"
 #include "trace/ring_calls.h"
-#include "trace/ring_window.h"
 
 /*
  * The times of BPF's records are exact to about a microsecond, on a busy machine. A new thread with the fs base of one
@@ -41,14 +40,6 @@
  * Its threads can say so at each call, of fs bases that they make up. Those that come later enter the kernel meanwhile.
  */
 #define TOLD_US 50000
-/* Rings that wrap are read before records of BPF: so many calls of a process in one turn. Later ones come later. */
-#define WINDOW_CALLS (512u << 10)
-
-static int take_calls(struct xp_process *process, struct xp_thread_ring *ring, pid_t tid,
-		      const struct xp_call_range *range)
-{
-	return (ring->ring.wraps ? xp_ring_window_take : xp_ring_calls_take)(process, ring, tid, range);
-}
 
 /* Counts what was reserved and never committed, for a thread or for a process. */
 static void count_lost(struct xp_counts *counts, struct xp_thread_ring *ring)
@@ -58,19 +49,9 @@ static void count_lost(struct xp_counts *counts, struct xp_thread_ring *ring)
 	ring->ring.lost = 0;
 }
 
-static void count_overwritten(struct xp_counts *counts, struct xp_thread_ring *ring)
-{
-	counts->seen += ring->ring.overwritten;
-	counts->overwritten += ring->ring.overwritten;
-	ring->ring.overwritten = 0;
-}
-
 /* The process says that it has recorded them. No thread has the ring's key any more. */
 static void count_left(struct xp_process *process, struct xp_thread_ring *ring)
 {
-	if (ring->ring.wraps)
-		xp_call_ring_hold(&ring->ring, true);
-	count_overwritten(&process->sums.counts, ring);
 	ring->ring.lost += xp_call_ring_left(&ring->ring);
 	count_lost(&process->sums.counts, ring);
 }
@@ -124,7 +105,6 @@ static void judge(struct xp_process *process)
 		*reading = (struct xp_ring_reading){ .since_tsc = now_tsc,
 						     .next = reading->next,
 						     .work = reading->work,
-						     .window_calls = reading->window_calls,
 						     .tasks_lost = reading->tasks_lost };
 }
 
@@ -206,10 +186,8 @@ int xp_processes_take_before(struct xp_processes *processes, const struct xp_arr
 	struct xp_process *process = xp_processes_find(processes, (pid_t)event->pid);
 	struct xp_thread_ring *ring =
 	    process && process->rings ? xp_call_rings_of(process->rings, (pid_t)event->tid) : NULL;
-	struct xp_ring_reading *reading = process ? &process->reading : NULL;
 	xp_event_position position;
 	struct xp_call_range range;
-	uint64_t calls;
 	int err;
 
 	if (process)
@@ -218,9 +196,8 @@ int xp_processes_take_before(struct xp_processes *processes, const struct xp_arr
 	if (!ring || is_taken_until(&ring->ring, position))
 		return 0;
 	/* The calls of a process that makes too much work come later, as if they had come with this record. */
-	if (xp_ring_turn_is_over(process) || reading->window_calls > WINDOW_CALLS)
+	if (xp_ring_turn_is_over(process))
 		return 0;
-	calls = reading->calls;
 	/*
 	 * Without a position: BPF has not known the ring yet, so that the ring's records are younger, or could not read
 	 * it. BPF's time is late by this much at most.
@@ -230,8 +207,7 @@ int xp_processes_take_before(struct xp_processes *processes, const struct xp_arr
 	/* What was taken back is counted elsewhere: the next thread may have taken back since. */
 	range.has_taken_back = true;
 	range.taken_back = (uint32_t)ring->ring.taken_back;
-	err = take_calls(process, ring, (pid_t)event->tid, &range);
-	reading->window_calls += ring->ring.wraps ? (uint32_t)(reading->calls - calls) : 0;
+	err = xp_ring_calls_take(process, ring, (pid_t)event->tid, &range);
 	judge(process);
 	return err;
 }
@@ -307,7 +283,7 @@ static int take_turn(struct xp_process *process, uint64_t until_tsc, bool *all, 
 
 		count_taken_back_until(ring, done_tsc, &range);
 		if (rings->tids[i] && !ring->ended_tsc)
-			err = take_calls(process, ring, rings->tids[i], &range) ?: err;
+			err = xp_ring_calls_take(process, ring, rings->tids[i], &range) ?: err;
 		*most = XP_MAX(*most, ring->ring.next - ring->next_before);
 		ring->next_before = ring->ring.next;
 	}
@@ -334,11 +310,8 @@ static void count_unowned(void *arg, struct xp_thread_ring *ring)
 	const struct xp_call_range all = until(UINT64_MAX);
 	struct xp_process *process = arg;
 
-	if (ring->ring.wraps)
-		xp_call_ring_hold(&ring->ring, true);
 	xp_ring_count_taken_back(&process->sums.counts, ring, &all);
 	drop_calls(ring, &all);
-	count_overwritten(&process->sums.counts, ring);
 	xp_call_ring_end(&ring->ring);
 	count_lost(&process->sums.counts, ring);
 }
@@ -372,12 +345,9 @@ int xp_processes_take_calls(struct xp_processes *processes, uint64_t done_tsc)
 			continue;
 		suspect(process);
 		err = end_suspects(process, done_tsc) ?: err;
-		/* Those that wrap are read when that is asked for. */
-		if (!process->rings->wraps) {
-			err = take_turn(process, until_tsc, &its_all, &most) ?: err;
-			all &= its_all;
-		}
-		process->reading.work = process->reading.window_calls = 0;
+		err = take_turn(process, until_tsc, &its_all, &most) ?: err;
+		all &= its_all;
+		process->reading.work = 0;
 		end_borrowing(process->rings, done_tsc);
 		xp_call_rings_recycle(process->rings, done_tsc, count_unowned, process);
 		judge(process);
@@ -386,18 +356,6 @@ int xp_processes_take_calls(struct xp_processes *processes, uint64_t done_tsc)
 		return err;
 	most = XP_MAX(most * 100 / (XP_CALL_RING_RECORDS - XP_CALL_RING_MARGIN), (uint64_t)(most > 0));
 	return all ? (int)XP_MIN(most, 100u) : 100;
-}
-
-int xp_process_take_windows(struct xp_process *process, uint64_t done_tsc)
-{
-	const struct xp_call_range range = until(done_tsc - xp_clock_ticks(process->all->clock, TIME_MARGIN_NS));
-	int err = 0;
-
-	process->reading.work = 0;
-	for (size_t i = 0; process->rings && process->rings->wraps && i < process->rings->count; i++)
-		if (process->rings->tids[i] && !process->rings->list[i].ended_tsc)
-			err = take_calls(process, &process->rings->list[i], process->rings->tids[i], &range) ?: err;
-	return err;
 }
 
 /* The thread's part of the ring ends. Not that of a thread that had this tid before. */
@@ -411,8 +369,8 @@ static int end_calls(struct xp_process *process, pid_t tid, xp_event_position po
 	if (!ring || tsc < ring->since_tsc)
 		return 0;
 	range = before_next(ring, position, taken_back, tsc + xp_clock_ticks(process->all->clock, END_MARGIN_NS));
-	err = take_calls(process, ring, tid, &range);
-	if (xp_ring_turn_is_over(process) && !ring->ring.wraps)
+	err = xp_ring_calls_take(process, ring, tid, &range);
+	if (xp_ring_turn_is_over(process))
 		drop_calls(ring, &range);
 	count_lost(&process->sums.counts, ring);
 	xp_call_rings_end(process->rings, tid);
@@ -434,10 +392,10 @@ static int take_before_task(struct xp_process *process, struct xp_thread_ring *r
 	int err;
 
 	if (owner)
-		return take_calls(process, ring, owner, &range);
+		return xp_ring_calls_take(process, ring, owner, &range);
 	if (borrows || !ring->left_tid || !event->position || (int64_t)(range.end - ring->ring.next) <= 0)
 		return 0;
-	err = take_calls(process, ring, ring->left_tid, &range);
+	err = xp_ring_calls_take(process, ring, ring->left_tid, &range);
 	return xp_processes_end_thread(process->all, ring->left_tid) ?: err;
 }
 
@@ -514,7 +472,7 @@ int xp_processes_end_task(struct xp_processes *processes, const struct xp_arriva
 		if (ring->borrower != (pid_t)event->head.tid)
 			continue;
 		range = before_task(ring, event->position, event->taken_back, until_tsc);
-		err = take_calls(process, ring, process->rings->tids[i], &range) ?: err;
+		err = xp_ring_calls_take(process, ring, process->rings->tids[i], &range) ?: err;
 		ring->borrower = 0;
 	}
 	/* One with TLS of its own has a ring of its own. */
@@ -558,7 +516,7 @@ int xp_process_end_calls(struct xp_process *process)
 		struct xp_thread_ring *ring = &rings->list[i];
 
 		if (rings->tids[i] && !is_slow(process))
-			err = take_calls(process, ring, rings->tids[i], &all) ?: err;
+			err = xp_ring_calls_take(process, ring, rings->tids[i], &all) ?: err;
 		if (rings->fs_bases[i] && is_slow(process))
 			count_left(process, ring);
 		else if (rings->fs_bases[i])

@@ -18,9 +18,6 @@ int xp_processes_take_before(struct xp_processes *processes, const struct xp_arr
  */
 int xp_processes_take_calls(struct xp_processes *processes, uint64_t done_tsc);
 
-/* The same for a process whose rings wrap, which is asked for its newest calls. Others have no such rings. */
-int xp_process_take_windows(struct xp_process *process, uint64_t done_tsc);
-
 /* A task that shares the memory of a process began, or ended sharing it (struct xp_event_thread). */
 int xp_processes_begin_task(struct xp_processes *processes, const struct xp_arrival *arrival);
 int xp_processes_end_task(struct xp_processes *processes, const struct xp_arrival *arrival);

@@ -125,14 +125,18 @@ static size_t take_plain(struct xp_thread *thread, struct xp_call_ring *ring, co
 	return take_run(thread, ring, range, false);
 }
 
-bool xp_ring_call_convert(struct xp_process *process, const struct xp_ring_call *from, struct xp_call *to, bool counts)
+/*
+ * The call as xp_thread_put() takes it. False if it is not to be recorded: the process may write anything into a ring,
+ * and only entries and exits belong there.
+ */
+static bool convert(struct xp_process *process, const struct xp_ring_call *from, struct xp_call *to)
 {
 	uint32_t kind = from->word >> XP_FN_BITS, id;
 	const struct xp_range *range = xp_functions_find(&process->functions, from->word & XP_FN_MAX, &id);
 
 	if (!range || kind > XP_EVENT_TAIL_EXIT)
 		return false;
-	if (counts && range->budget && kind == XP_EVENT_ENTRY)
+	if (range->budget && kind == XP_EVENT_ENTRY)
 		count_entry(process, &range->budget[id]);
 	if (from->tsc < range->sleds.begin_tsc || from->tsc > process->all->stop_tsc ||
 	    (range->budget && xp_function_is_out(&range->budget[id], from->tsc)))
@@ -149,13 +153,7 @@ bool xp_ring_turn_is_over(const struct xp_process *process)
 	return reading->work >= XP_RING_WORK || (reading->until_tsc && xp_clock_now_tsc() >= reading->until_tsc);
 }
 
-void xp_ring_count_work(struct xp_process *process, uint64_t frames)
-{
-	process->reading.work += frames;
-	process->reading.frames += frames;
-}
-
-void xp_ring_count_reading(struct xp_process *process, uint64_t begin_tsc, size_t count)
+static void count_reading(struct xp_process *process, uint64_t begin_tsc, size_t count)
 {
 	process->reading.ticks += xp_clock_now_tsc() - begin_tsc;
 	process->reading.calls += count;
@@ -163,18 +161,21 @@ void xp_ring_count_reading(struct xp_process *process, uint64_t begin_tsc, size_
 
 static int record(struct xp_thread *thread, const struct xp_ring_call *calls, size_t count)
 {
-	const uint64_t frames = thread->search.frames;
+	const uint64_t frames_before = thread->search.frames;
+	uint64_t frames;
 	int err = 0;
 
 	for (size_t i = 0; i < count; i++) {
 		struct xp_call call;
 
-		if (xp_ring_call_convert(thread->process, &calls[i], &call, true))
+		if (convert(thread->process, &calls[i], &call))
 			err = xp_thread_put(thread, calls[i].cpu, call) ?: err;
 		else
 			xp_thread_filter(thread, XP_FILTER_OUTSIDE);
 	}
-	xp_ring_count_work(thread->process, thread->search.frames - frames);
+	frames = thread->search.frames - frames_before;
+	thread->process->reading.work += frames;
+	thread->process->reading.frames += frames;
 	return err;
 }
 
@@ -197,7 +198,7 @@ static size_t take_any(struct taking *taking, size_t room)
 	size_t count = xp_call_ring_take(&taking->ring->ring, taking->range, calls, room);
 	struct xp_counts *counts;
 
-	xp_ring_count_reading(process, begin_tsc, count);
+	count_reading(process, begin_tsc, count);
 	if (count && !taking->thread)
 		taking->err =
 		    xp_processes_thread(process->all, process->pid, taking->tid, &taking->thread) ?: taking->err;
@@ -249,7 +250,7 @@ int xp_ring_calls_take(struct xp_process *process, struct xp_thread_ring *ring, 
 			uint64_t begin_tsc = xp_clock_now_tsc();
 
 			plain = take_plain(taking.thread, &ring->ring, range);
-			xp_ring_count_reading(process, begin_tsc, plain);
+			count_reading(process, begin_tsc, plain);
 			taking.thread->counts.in_memory += plain;
 		}
 		if (plain < CALLS_PER_RUN && take_any(&taking, room) < room)

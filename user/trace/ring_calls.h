@@ -28,9 +28,6 @@ static inline uint32_t xp_ring_return_slot(uint32_t sp, uint32_t kind)
 
 /* Whether the process has had its turn. */
 bool xp_ring_turn_is_over(const struct xp_process *process);
-/* Counts frames that were looked at, and calls that were read since begin_tsc. */
-void xp_ring_count_work(struct xp_process *process, uint64_t frames);
-void xp_ring_count_reading(struct xp_process *process, uint64_t begin_tsc, size_t count);
 
 /*
  * Takes calls of that thread, as many as the ring holds at most: the thread may go on for ever. Stops when the turn of
@@ -42,11 +39,5 @@ int xp_ring_calls_take(struct xp_process *process, struct xp_thread_ring *ring, 
 
 /* Counts the short calls that the stub has dropped: the entry and the exit of each. */
 void xp_ring_count_taken_back(struct xp_counts *counts, struct xp_thread_ring *ring, const struct xp_call_range *range);
-
-/*
- * The call as xp_thread_put() takes it. False if it is not to be recorded: the process may write anything into a ring,
- * and only entries and exits belong there. counts: for the budget, once for each call.
- */
-bool xp_ring_call_convert(struct xp_process *process, const struct xp_ring_call *from, struct xp_call *to, bool counts);
 
 #endif

@@ -205,6 +205,13 @@ int xp_spool_finish(struct xp_spool *spool, struct xp_spool_result *result)
 	return xp_spool_lay_out(spool->dir_fd, spool->name, spool->fd, true, NULL, result);
 }
 
+void xp_spool_drop(struct xp_spool *spool)
+{
+	if (spool)
+		unlinkat(spool->dir_fd, spool->name, 0);
+	xp_spool_free(spool);
+}
+
 void xp_spool_free(struct xp_spool *spool)
 {
 	if (!spool)

@@ -52,5 +52,7 @@ uint64_t xp_spool_bytes(const struct xp_spool *spool);
  */
 int xp_spool_finish(struct xp_spool *spool, struct xp_spool_result *result);
 void xp_spool_free(struct xp_spool *spool);
+/* The same, and removes the file. */
+void xp_spool_drop(struct xp_spool *spool);
 
 #endif

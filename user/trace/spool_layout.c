@@ -334,7 +334,7 @@ int xp_spool_lay_out(int dir_fd, const char *name, int fd, bool trusted, const s
 	run.reader.taker = NULL; /* the other passes have the same notes */
 	if (!err)
 		err = make_room(&run.reader, &run.log);
-	if (!err)
+	if (!err && (trusted || run.log.thread_count))
 		err = xp_log_file_make(dir_fd, header.final_name, write_log, &run);
 	if (!err && unlinkat(dir_fd, name, 0))
 		err = -errno;

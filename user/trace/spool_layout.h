@@ -30,7 +30,7 @@ int xp_spool_lay_out(int dir_fd, const char *name, int fd, bool trusted, const s
  * The same for a spool that a crash has left, as xp_spool_finish() would have done it. Returns 0 or -errno: -EBUSY if
  * its recording is running, -EBADMSG if it is not a spool, -ENODATA if the crash came before anything was stored (the
  * empty file is then removed). patience_ns: how long to wait for its lock, see file_lock.h. taker: called for the
- * notes; NULL: none.
+ * notes; NULL: none. The spool of a flight recorder has nothing but notes: no log is made, and file_bytes is 0.
  */
 int xp_spool_recover(int dir_fd, const char *name, uint64_t patience_ns, const struct xp_spool_taker *taker,
 		     struct xp_spool_result *result);

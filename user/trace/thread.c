@@ -267,41 +267,6 @@ static int grow(struct xp_thread *thread)
 	return 0;
 }
 
-/* A thread without open calls has these. */
-static int open_calls(struct xp_thread *thread, const struct xp_open_call *frames, uint32_t depth)
-{
-	thread->search.saved = XP_MIN(thread->search.saved + depth, XP_FRAMES_MAX);
-	for (uint32_t i = 0; i < depth; i++) {
-		int err = thread->depth == thread->room ? grow(thread) : 0;
-
-		if (err)
-			return err;
-		if (thread->marks) /* they cannot be taken back */
-			thread->marks[thread->depth] = (struct xp_open_call_mark){ .chunk = UINT64_MAX };
-		thread->frames[thread->depth++] = frames[i];
-	}
-	return 0;
-}
-
-int xp_thread_skip(struct xp_thread *thread, const struct xp_open_call *frames, uint32_t depth, uint16_t cpu,
-		   uint64_t tsc)
-{
-	bool log_begins = !thread->chunk_written && thread->chunk_number == thread->log_chunk;
-	int err = log_begins ? 0 : synthesize_exits(thread, 0, cpu, thread->last_tsc);
-
-	thread->depth = 0;
-	thread->too_deep = 0;
-	tsc = XP_MAX(tsc, thread->last_tsc);
-	for (uint32_t i = 0; i < depth && !err && !log_begins; i++) {
-		err = PUT(thread, cpu, tsc, xp_fdr_enc_function(&thread->enc, cpu, tsc, frames[i].fn_id, XP_FDR_ENTER));
-		thread->counts.synthesized++;
-	}
-	if (err)
-		return err;
-	thread->last_tsc = log_begins ? thread->last_tsc : tsc;
-	return open_calls(thread, frames, depth);
-}
-
 /*
  * How many frames a search looks at: so many, or those that earlier records have saved. A throw out of a deep recursion
  * finds its catcher, as it comes after as many entries. Records that match no frame, which a process can make up, do

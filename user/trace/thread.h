@@ -132,8 +132,6 @@ struct xp_thread {
 	uint64_t chunk_tsc;	/* its first TSC */
 	uint64_t chunk_number;	/* counts up */
 	uint64_t chunk_written; /* records in it */
-	uint64_t
-	    log_chunk; /* set by the owner: the number of the first chunk since the last log of a flight recorder */
 
 	struct xp_open_call *frames;
 	struct xp_open_call_mark *marks; /* only with min_ticks */
@@ -175,14 +173,6 @@ int xp_thread_filter(struct xp_thread *thread, enum xp_filter filter);
 int xp_thread_forget(struct xp_thread *thread, uint32_t fn_id);
 /* The same for all functions for which gone() is true. */
 int xp_thread_forget_if(struct xp_thread *thread, bool (*gone)(const void *arg, uint32_t fn_id), const void *arg);
-
-/*
- * Records of the thread are missing before that TSC: those of a flight recorder that were overwritten. Calls that were
- * open end before; these are open now, outermost first. They get entries at that TSC, which count as synthesized,
- * unless the log begins here (flight.h).
- */
-int xp_thread_skip(struct xp_thread *thread, const struct xp_open_call *frames, uint32_t depth, uint16_t cpu,
-		   uint64_t tsc);
 
 /* Passes the current chunk to the sink and frees its memory: at the end, when idle, or when memory is short. */
 int xp_thread_flush(struct xp_thread *thread);

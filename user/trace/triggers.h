@@ -3,12 +3,9 @@
  * --trigger: a call of a watched function that takes longer than a given time makes the flight recorder of its process
  * write a log as soon as the call has ended, at most so many times in any minute. Further ones are counted.
  *
- * The calls are looked at where all calls are, in thread.c, which has their callers and their times. So with call rings
- * (sled/call_rings.h), xprof reads the rings all the time instead of letting them wrap: 1 000 000 calls/s take 3.5 % of
- * another CPU, 100 000 take 0.5 %. Looking for the watched functions only, in a ring that wraps, would take less, but
- * not do: the callers of a slow call began long before it, and such a ring, which a busy thread fills in milliseconds,
- * does not have them. Nor would leading their sleds through the kernel: each such event would need the ring to be read
- * up to it, to put it in the order of the others.
+ * The calls are looked at where all calls are, in thread.c, which has their callers and their times. Leading
+ * the sleds of the watched functions through the kernel would not do: a call ring (sled/call_rings.h) would be read up
+ * to each such event, to put it in the order of the others.
  */
 #ifndef XPROF_TRACE_TRIGGERS_H
 #define XPROF_TRACE_TRIGGERS_H

@@ -130,7 +130,7 @@ static void make_counting_slot(uint8_t *code)
 #define EH_FRAME_BYTES (SYMBOLS - EH_FRAME)
 
 /* Also the stub's version: a stub with other bytes belongs to another version of xprof. */
-static const char names[] = "\0xprof_stub_7";
+static const char names[] = "\0xprof_stub_8";
 static const char section_names[] = "\0.text\0.eh_frame\0.symtab\0.strtab\0.shstrtab";
 
 #define LENGTH 0, 0, 0, 0

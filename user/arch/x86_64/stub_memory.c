@@ -62,8 +62,6 @@ __asm__(".pushsection .rodata\n"
 	"	shl $4, %rax\n"
 	"	add 32(%r11), %rax\n"		/* ring */
 	"	mov %rax, %r11\n"
-	/* In a ring that wraps, the word of an older record. The time must not become part of that one. */
-	"	movq $0, 8(%r11)\n"
 	"	rdtsc\n"
 	"	shl $32, %rdx\n"
 	"	or %rdx, %rax\n"
