@@ -291,41 +291,6 @@ int stub_call(struct pt_regs *ctx)
 	return 0;
 }
 
-/*
- * A thread whose call ring is full fills this CPU's ring buffer in some 35 ms. The loader may be late by more: it waits
- * for a CPU, or for the disk. So the last quarter is given out slowly, and nothing is lost. Each call waits for this
- * long and no longer, in the kernel: whatever becomes of the loader, the quarter of a ring of 4 MiB is full after 1.3
- * s, and the target goes on as fast as before.
- */
-#define HOLD_NS 50000
-/* More looks at the clock than there are in that time, in turns: the verifier follows each look of a loop. */
-#define HOLD_TURNS 32
-#define HOLD_LOOKS 64
-
-/* A turn. Returns whether the time is over. A function of its own, which the verifier checks once. */
-__noinline int has_held(__u64 begin)
-{
-	for (int i = 0; i < HOLD_LOOKS; i++)
-		if (bpf_ktime_get_ns() - begin >= HOLD_NS)
-			return 1;
-	return 0;
-}
-
-/* flags: of bpf_ringbuf_submit(). Returns those of a record that was held. */
-static __always_inline __u64 hold_back(__u64 flags)
-{
-	void *ring = ring_here();
-	__u64 room = ring ? bpf_ringbuf_query(ring, BPF_RB_RING_SIZE) : 0;
-	__u64 used = ring ? bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA) : 0, begin;
-
-	if (used < room - room / 4 || used + sizeof(struct xp_event_call) + RING_EXTRA_BYTES > room)
-		return flags;
-	begin = bpf_ktime_get_ns();
-	for (int i = 0; i < HOLD_TURNS && !has_held(begin); i++)
-		;
-	return BPF_RB_FORCE_WAKEUP;
-}
-
 /* The fs base of a thread, with the round of telling. */
 static __always_inline __u64 told_value(__u64 fs_base)
 {
@@ -395,10 +360,10 @@ int stub_memory_call(struct pt_regs *ctx)
 		sp += RETURN_BYTES;
 	/* A full ring wakes the reader if that has taken everything else. */
 	if (count)
-		return record_positioned(pid_tgid, sp, word, count + 1, XP_FELL_FULL, hold_back(0));
+		return record_positioned(pid_tgid, sp, word, count + 1, XP_FELL_FULL, 0);
 	position = position_without_ring(pid_tgid, fs_base);
 	/* A thread that gets no ring would wake the reader at each call. */
-	return record_positioned(pid_tgid, sp, word, position, XP_FELL_NO_RING, hold_back(BPF_RB_NO_WAKEUP));
+	return record_positioned(pid_tgid, sp, word, position, XP_FELL_NO_RING, BPF_RB_NO_WAKEUP);
 }
 
 SEC("uprobe")

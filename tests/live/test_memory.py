@@ -193,8 +193,7 @@ def test_pages_are_taken_away(program, start, record):
 
 
 def test_xprof_is_late(program, waiting, record):
-    """It gets no CPU for half a second, in which a thread with a full ring could fill a ring of the kernel ten times: the thread
-    waits, and goes on at full speed then."""
+    """It gets no CPU for half a second: a thread with a full ring goes on through the kernel. Each call is recorded or counted."""
     process = waiting(program("live/programs/memory.c", "-O1"), "twice", 400000)
     session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
     session.process.send_signal(signal.SIGSTOP)
@@ -203,7 +202,7 @@ def test_xprof_is_late(program, waiting, record):
     session.process.send_signal(signal.SIGCONT)
     assert process.stdout.readline() == "ready\n"
     recorded = session.stop().adds_up()
-    assert recorded.totals["seen"] == 4 * 400000 and recorded.totals["lost"]["total"] == 0
+    assert recorded.totals["seen"] == 4 * 400000
     assert recorded.manifest["processes"][0]["full_ring"] > 0
 
 
