@@ -16,13 +16,13 @@
 #include "base/owner_rights.h"
 #include "base/trusted_dir.h"
 #include "commands.h"
+#include "export/fdr.h"
 #include "export/profiles.h"
 #include "format/manifest_reader.h"
 #include "record/manifest.h"
 #include "record/outdir.h"
 #include "record/recovered.h"
 #include "sample/perf_out.h"
-#include "trace/spool_layout.h"
 
 /* A directory of recordings. */
 struct place {
@@ -67,7 +67,7 @@ static int recover_log(const struct place *place, const char *entry, uint64_t pa
 
 	if (!log)
 		return -ENOMEM;
-	err = xp_spool_recover(place->dir_fd, entry, patience_ns, &notes, &log->result);
+	err = xp_fdr_make(place->dir_fd, entry, patience_ns, &notes, &log->result);
 	if (err)
 		xp_recovered_drop(place->recovered);
 	else if (log->result.file_bytes)

@@ -22,10 +22,10 @@ MAY_INCLUDE = {
     "jit": "base elf format target unwind",
     "store": "base elf format target",
     "sample": "base arch/x86_64 elf format target event kernel unwind jit store",
-    "record": "base arch/x86_64 elf format target event kernel sled trace budget unwind jit store sample",
     "model": "base elf format unwind",
     "report": "base elf format unwind model",
     "export": "base elf format store model",
+    "record": "base arch/x86_64 elf format target event kernel sled trace budget unwind jit store sample export",
     "diff": "base elf format model report export",
     "explain": "base elf format model report",
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/file_name.h"
+#include "export/fdr.h"
 #include "trace/spool.h"
 
 #define FUNCTIONS 4 /* ids 1..4, which the instrumentation map of the tests has */
@@ -331,11 +332,13 @@ int main(int argc, char **argv)
 		if (strcmp(shapes[i].name, argv[1]))
 			continue;
 		shapes[i].make();
-		err = xp_spool_finish(spool, &result);
+		err = xp_spool_flush(spool);
+		xp_spool_free(spool);
+		if (!err)
+			err = xp_fdr_make(dir, "log" XP_SPOOL_SUFFIX, 0, NULL, &result);
 		if (err)
 			die("finish", err);
 		report(&result);
-		xp_spool_free(spool);
 		close(dir);
 		return 0;
 	}

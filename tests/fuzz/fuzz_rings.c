@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "event/kinds.h"
+#include "export/fdr.h"
 #include "kernel/merge.h"
 #include "trace/flight_writer.h"
 #include "trace/process.h"
@@ -115,6 +116,11 @@ static void check_flight(void *arg, const struct xp_process *process, const stru
 	scratch_check(((struct world *)arg)->processes.dir_fd, log->name);
 }
 
+static int make_log(int dir_fd, const char *spool_name, struct xp_spool_result *result)
+{
+	return xp_fdr_make(dir_fd, spool_name, 0, NULL, result);
+}
+
 static void finish(struct world *world)
 {
 	struct xp_processes *processes = &world->processes;
@@ -144,6 +150,7 @@ static void begin(struct world *world, const struct head *head, int dir_fd)
 	world->processes = (struct xp_processes){
 		.clock = &world->clock,
 		.dir_fd = dir_fd,
+		.make_log = make_log,
 		.fdr_version = head->flags & IS_V5 ? 5 : 1,
 		.min_ticks = head->flags & HAS_MINIMUM ? 100 : 0,
 	};

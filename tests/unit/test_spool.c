@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The spool: its contents come out as a log, also after a crash and on a full disk. */
 #include "trace/spool.h"
-#include "trace/spool_layout.h"
-#include "trace/spool_format.h"
+#include "export/fdr.h"
+#include "format/spool_format.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -169,10 +169,17 @@ static void read_log(const char *name)
 	close(fd);
 }
 
+/* As at the end of a recording. An error leaves a shorter spool. */
+static int make_log(struct xp_spool *spool)
+{
+	xp_spool_flush(spool);
+	xp_spool_free(spool);
+	return xp_fdr_make(dir, NAME, 0, NULL, &result);
+}
+
 static void finish(struct xp_spool *spool)
 {
-	assert_int_equal(xp_spool_finish(spool, &result), 0);
-	xp_spool_free(spool);
+	assert_int_equal(make_log(spool), 0);
 	assert_string_equal(result.final_name, "program.500.fdr");
 	assert_string_equal(result.exe, "/usr/bin/program");
 	assert_string_equal(result.comm, "program");
@@ -248,8 +255,7 @@ static void one_tid_is_one_thread(void **state)
 		fill(10 * i, 10);
 		assert_int_equal(xp_spool_append(spool, -7 - (int)i, NULL, &enc), 0);
 	}
-	assert_int_equal(xp_spool_finish(spool, &result), 0);
-	xp_spool_free(spool);
+	assert_int_equal(make_log(spool), 0);
 	assert_int_equal(result.threads, 101);
 	assert_int_equal(result.stats.functions, 2000);
 }
@@ -286,7 +292,7 @@ static void what_cannot_be(void **state)
 	assert_int_equal(symlinkat("x", dir, NAME), 0);
 	assert_int_equal(xp_spool_create(&spool, dir, NAME, &info), -EEXIST);
 	assert_false(exists("x"));
-	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, NULL, &result), -ELOOP);
+	assert_int_equal(xp_fdr_make(dir, NAME, PATIENCE_NS, NULL, &result), -ELOOP);
 	assert_int_equal(unlinkat(dir, NAME, 0), 0);
 
 	spool = create(&info);
@@ -319,7 +325,7 @@ static void leave_spool(uint32_t chunks)
 
 	append_much(spool, chunks);
 	assert_int_equal(xp_spool_flush(spool), 0);
-	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, NULL, &result), -EBUSY);
+	assert_int_equal(xp_fdr_make(dir, NAME, PATIENCE_NS, NULL, &result), -EBUSY);
 	xp_spool_free(spool);
 	assert_true(exists(NAME));
 }
@@ -328,7 +334,7 @@ static void recovered(void **state)
 {
 	(void)state;
 	leave_spool(10);
-	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, NULL, &result), 0);
+	assert_int_equal(xp_fdr_make(dir, NAME, PATIENCE_NS, NULL, &result), 0);
 	assert_false(exists(NAME));
 	read_log("program.500.fdr");
 	assert_int_equal(contents.functions, 3 * 10 * 2000);
@@ -363,7 +369,7 @@ static void recovered_after_truncation(void **state)
 	for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
 		leave_spool(2);
 		cut(XP_SPOOL_HEADER_BYTES + 6 * FRAME_BYTES - cuts[i]);
-		assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, NULL, &result), 0);
+		assert_int_equal(xp_fdr_make(dir, NAME, PATIENCE_NS, NULL, &result), 0);
 		read_log("program.500.fdr");
 		assert_int_equal(contents.functions, 5 * 2000);
 		assert_int_equal(result.dropped_bytes, FRAME_BYTES - cuts[i]);
@@ -372,16 +378,17 @@ static void recovered_after_truncation(void **state)
 
 static void recovered_with_damage(void **state)
 {
-	/* In the fourth frame: its magic, length, checksum, first record, a record in the middle. */
-	static const int places[] = { 0, 8, 40, 48, 48 + 16 + 8 * 700 };
+	/* In the fourth frame: its magic, length, checksum, first record and the TSC there, a record in the middle. */
+	static const int places[] = { 0, 8, 40, 48, 48 + 4, 48 + 16 + 8 * 700 };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
 		leave_spool(2);
 		write_at(XP_SPOOL_HEADER_BYTES + 3 * FRAME_BYTES + places[i], "\xff\xff\xff\xff", 4);
-		assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, NULL, &result), 0);
+		assert_int_equal(xp_fdr_make(dir, NAME, PATIENCE_NS, NULL, &result), 0);
 		read_log("program.500.fdr");
 		assert_int_equal(contents.functions, 3 * 2000);
+		assert_int_equal(result.stats.functions, 3 * 2000);
 		assert_int_equal(result.dropped_bytes, 3 * FRAME_BYTES);
 	}
 }
@@ -392,17 +399,17 @@ static void not_a_spool(void **state)
 	int fd;
 
 	(void)state;
-	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, NULL, &result), -ENOENT);
+	assert_int_equal(xp_fdr_make(dir, NAME, PATIENCE_NS, NULL, &result), -ENOENT);
 	assert_int_equal(mkfifoat(dir, NAME, 0600), 0);
-	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, NULL, &result), -EBADMSG);
+	assert_int_equal(xp_fdr_make(dir, NAME, PATIENCE_NS, NULL, &result), -EBADMSG);
 	assert_int_equal(unlinkat(dir, NAME, 0), 0);
 
 	leave_spool(1);
 	cut(100);
-	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, NULL, &result), -EBADMSG);
+	assert_int_equal(xp_fdr_make(dir, NAME, PATIENCE_NS, NULL, &result), -EBADMSG);
 	assert_true(exists(NAME));
 	cut(0);
-	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, NULL, &result), -ENODATA);
+	assert_int_equal(xp_fdr_make(dir, NAME, PATIENCE_NS, NULL, &result), -ENODATA);
 	assert_false(exists(NAME));
 
 	/* A forged header with a valid checksum. */
@@ -413,20 +420,20 @@ static void not_a_spool(void **state)
 	strcpy(header.final_name, "../escaped");
 	header.check = xp_spool_header_check(&header);
 	write_at(0, &header, sizeof(header));
-	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, NULL, &result), -EBADMSG);
+	assert_int_equal(xp_fdr_make(dir, NAME, PATIENCE_NS, NULL, &result), -EBADMSG);
 	/* A file with another name belongs to somebody else. */
 	strcpy(header.final_name, "manifest.json");
 	header.check = xp_spool_header_check(&header);
 	write_at(0, &header, sizeof(header));
-	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, NULL, &result), -EBADMSG);
+	assert_int_equal(xp_fdr_make(dir, NAME, PATIENCE_NS, NULL, &result), -EBADMSG);
 	memset(header.final_name, 'a', sizeof(header.final_name));
 	header.check = xp_spool_header_check(&header);
 	write_at(0, &header, sizeof(header));
-	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, NULL, &result), -EBADMSG);
+	assert_int_equal(xp_fdr_make(dir, NAME, PATIENCE_NS, NULL, &result), -EBADMSG);
 	assert_true(exists(NAME));
 }
 
-/* The crash was in xp_spool_finish(). */
+/* The crash was in xp_fdr_make(). */
 static void recovered_over_a_part(void **state)
 {
 	int fd;
@@ -436,7 +443,7 @@ static void recovered_over_a_part(void **state)
 	fd = openat(dir, "program.500.fdr.part", O_CREAT | O_WRONLY, 0600);
 	assert_int_equal(write(fd, "rubbish", 7), 7);
 	close(fd);
-	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, NULL, &result), 0);
+	assert_int_equal(xp_fdr_make(dir, NAME, PATIENCE_NS, NULL, &result), 0);
 	read_log("program.500.fdr");
 	assert_int_equal(contents.functions, 6 * 2000);
 	assert_false(exists("program.500.fdr.part"));
@@ -570,13 +577,12 @@ static void failed_finish_keeps_the_spool(void **state)
 	limit = before;
 	limit.rlim_cur = 100000;
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-	assert_int_equal(xp_spool_finish(spool, &result), -EFBIG);
+	assert_int_equal(make_log(spool), -EFBIG);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-	xp_spool_free(spool);
 	assert_true(exists(NAME));
 	assert_false(exists("program.500.fdr"));
 	assert_false(exists("program.500.fdr.part"));
-	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, NULL, &result), 0);
+	assert_int_equal(xp_fdr_make(dir, NAME, PATIENCE_NS, NULL, &result), 0);
 	read_log("program.500.fdr");
 	assert_int_equal(contents.functions, 3 * 10 * 2000);
 }
@@ -628,7 +634,7 @@ static void notes(void **state)
 	xp_spool_free(spool);
 	assert_int_equal(fstatat(dir, NAME, &st, 0), 0);
 	assert_int_equal(truncate_entry(NAME, st.st_size - 1), 0);
-	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &taker, &result), 0);
+	assert_int_equal(xp_fdr_make(dir, NAME, PATIENCE_NS, &taker, &result), 0);
 	assert_string_equal(paths, "/one /two ");
 	read_log("program.500.fdr");
 	assert_int_equal(contents.functions, 10);
@@ -637,15 +643,18 @@ static void notes(void **state)
 /* A flight recorder that was killed has left the names for its logs: they are taken, and there is no log of its own. */
 static void names_only(void **state)
 {
-	struct xp_spool *spool = create(&info);
+	struct xp_log_info names = info;
 	char paths[64] = "";
 	const struct xp_spool_taker taker = { write_down, paths };
+	struct xp_spool *spool;
 
 	(void)state;
+	names.names_only = true;
+	spool = create(&names);
 	note(spool, "/one");
 	assert_int_equal(xp_spool_flush(spool), 0);
 	xp_spool_free(spool);
-	assert_int_equal(xp_spool_recover(dir, NAME, PATIENCE_NS, &taker, &result), 0);
+	assert_int_equal(xp_fdr_make(dir, NAME, PATIENCE_NS, &taker, &result), 0);
 	assert_string_equal(paths, "/one ");
 	assert_int_equal(result.file_bytes, 0);
 	assert_false(exists("program.500.fdr") || exists(NAME));

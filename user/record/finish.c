@@ -129,7 +129,7 @@ int xp_finish_files(struct xp_recording *recording)
 		if (!process->functions.range_count)
 			continue;
 		err = xp_process_finish(process);
-		if (err && process->log.spool && !recording->options->flight_bytes)
+		if (err && process->log.spool_name[0] && !process->log.name[0] && !recording->options->flight_bytes)
 			xp_error("the log of process %d (%s) cannot be made: %s; when that is remedied, run "
 				 "`xprof recover %s`",
 				 process->pid, process->comm, strerror(-err),

@@ -6,6 +6,7 @@
 
 #include "base/util.h"
 #include "elf/function_patterns.h"
+#include "export/fdr.h"
 #include "record/messages.h"
 #include "record/recording.h"
 
@@ -49,6 +50,11 @@ static int setup_triggers(struct xp_recording *recording)
 	return err;
 }
 
+static int make_log(int dir_fd, const char *spool_name, struct xp_spool_result *result)
+{
+	return xp_fdr_make(dir_fd, spool_name, 0, NULL, result);
+}
+
 static void setup_traced(struct xp_recording *recording)
 {
 	const struct xp_options *options = recording->options;
@@ -63,6 +69,7 @@ static void setup_traced(struct xp_recording *recording)
 	processes->fdr_version = options->fdr_version;
 	processes->start_tsc = xp_clock_now_tsc();
 	processes->min_ticks = xp_clock_ticks(recording->clock, options->min_duration_ns);
+	processes->make_log = make_log;
 	processes->flight_bytes = options->flight_bytes;
 	if (options->flight_bytes) {
 		xp_flight_writer_init(&traced->flight_writer, recording->outdir.fd);

@@ -38,12 +38,17 @@ static int open_spool(struct xp_process *process)
 {
 	char base[XP_FILE_BASE_BYTES], log_name[64], spool_name[64];
 	struct xp_log_info info = xp_process_log_info(process);
+	int err;
 
 	xp_file_base_name(base, sizeof(base), process->comm, process->pid, process->image);
 	snprintf(log_name, sizeof(log_name), "%s" XP_LOG_SUFFIX, base);
 	snprintf(spool_name, sizeof(spool_name), "%s" XP_SPOOL_SUFFIX, base);
 	info.final_name = log_name;
-	return xp_spool_create(&process->log.spool, process->all->dir_fd, spool_name, &info);
+	info.names_only = process->all->flight_bytes;
+	err = xp_spool_create(&process->log.spool, process->all->dir_fd, spool_name, &info);
+	if (!err)
+		memcpy(process->log.spool_name, spool_name, sizeof(spool_name));
+	return err;
 }
 
 /* Tells whose functions have which IDs in the log, in case that no manifest will. */
@@ -169,25 +174,26 @@ static void reconcile(struct xp_process *process, const struct xp_spool_result *
 
 int xp_process_finish_log(struct xp_process *process)
 {
+	struct xp_process_log *log = &process->log;
 	struct xp_spool_result result;
 	int err;
 
-	if (process->log.name[0])
-		return process->log.error;
-	if (!process->log.spool && !process->log.error)
-		process->log.error = open_spool(process);
-	if (!process->log.spool)
-		return process->log.error;
-	err = xp_spool_finish(process->log.spool, &result);
+	if (!log->spool_name[0] && !log->error)
+		log->error = open_spool(process);
+	if (!log->spool_name[0] || log->name[0])
+		return log->error;
+	if (log->spool)
+		xp_spool_flush(log->spool); /* an error leaves a shorter spool: see reconcile() */
+	xp_spool_free(log->spool);
+	log->spool = NULL;
+	err = process->all->make_log(process->all->dir_fd, log->spool_name, &result);
 	if (!err) {
-		xp_spool_free(process->log.spool);
-		process->log.spool = NULL;
-		snprintf(process->log.name, sizeof(process->log.name), "%s", result.final_name);
-		process->log.bytes = result.file_bytes;
-		process->log.version = result.fdr_version;
+		snprintf(log->name, sizeof(log->name), "%.*s", (int)sizeof(log->name) - 1, result.final_name);
+		log->bytes = result.file_bytes;
+		log->version = result.fdr_version;
 		reconcile(process, &result);
 		err = xp_process_name_functions(process);
 	}
-	process->log.error = process->log.error ?: err;
-	return process->log.error;
+	log->error = log->error ?: err;
+	return log->error;
 }

@@ -8,9 +8,10 @@
 #include "trace/thread.h"
 
 struct xp_process_log {
-	struct xp_spool *spool;		  /* from the first chunk, or names, until the log is made of it */
-	char name[XP_SPOOL_NAME_MAX + 1]; /* name of the finished log; "" before */
-	uint64_t bytes;			  /* size of the log, including holes */
+	struct xp_spool *spool; /* from the first chunk, or names, until the log is made of it */
+	char spool_name[64];	/* "" before there is one */
+	char name[64];		/* name of the finished log; "" before */
+	uint64_t bytes;		/* size of the log, including holes */
 	unsigned int version;
 	int error;	      /* error of the spool or the files: the log is incomplete */
 	char side_name[64];   /* name of the side ELF; "" if none is needed */

@@ -12,8 +12,7 @@
 
 #include "base/own_file.h"
 #include "base/util.h"
-#include "trace/spool_format.h"
-#include "trace/spool_layout.h"
+#include "format/spool_format.h"
 
 #define BUFFER_BYTES (256u << 10)
 _Static_assert(BUFFER_BYTES >= XP_SPOOL_CHUNK_MAX + sizeof(struct xp_spool_frame), "a frame fits");
@@ -51,8 +50,8 @@ static int header_write(int fd, const struct xp_log_info *info)
 	header->start_tsc = info->start_tsc;
 	header->wall_ns = info->wall_ns;
 	header->fdr_version = info->fdr_version;
-	header->tsc_flags =
-	    (info->constant_tsc ? XP_SPOOL_CONSTANT_TSC : 0) | (info->nonstop_tsc ? XP_SPOOL_NONSTOP_TSC : 0);
+	header->flags = (info->constant_tsc ? XP_SPOOL_CONSTANT_TSC : 0) |
+			(info->nonstop_tsc ? XP_SPOOL_NONSTOP_TSC : 0) | (info->names_only ? XP_SPOOL_NAMES_ONLY : 0);
 	copy_text(header->comm, sizeof(header->comm), info->comm);
 	copy_text(header->final_name, sizeof(header->final_name), info->final_name);
 	copy_text(header->exe, sizeof(header->exe), info->exe);
@@ -80,7 +79,7 @@ int xp_spool_create(struct xp_spool **out, int dir_fd, const char *name, const s
 		err = spool->fd;
 		goto fail;
 	}
-	/* The lock shows xp_spool_recover() that the recording is running. */
+	/* The lock shows xp_fdr_make() that the recording is running. */
 	if (flock(spool->fd, LOCK_EX | LOCK_NB))
 		err = -errno;
 	if (!err)
@@ -197,12 +196,6 @@ int xp_spool_note(struct xp_spool *spool, const struct xp_spool_object *note, si
 	memcpy(spool->buffer + spool->used + sizeof(frame), note, bytes);
 	spool->used += sizeof(frame) + bytes;
 	return 0;
-}
-
-int xp_spool_finish(struct xp_spool *spool, struct xp_spool_result *result)
-{
-	xp_spool_flush(spool); /* an error leaves a shorter spool, and the caller sees the counts */
-	return xp_spool_lay_out(spool->dir_fd, spool->name, spool->fd, true, NULL, result);
 }
 
 void xp_spool_drop(struct xp_spool *spool)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The spool: the FDR chunks of one process wait on disk until the recording ends, so that memory use does not grow with
- * the length of the recording. A spool is self-describing: after a crash, xp_spool_recover() makes of it what
- * xp_spool_finish() would have made.
+ * the length of the recording. A spool is self-describing: xp_fdr_make() makes the log of it (export/fdr.h), at the end
+ * or after a crash.
  *
  * The format is private to xprof and in native byte order: a header of XP_SPOOL_HEADER_BYTES, then frames, each a small
  * checksummed header and one chunk (spool_format.h). Everything from the first incomplete frame on is ignored: each
@@ -17,8 +17,8 @@
 #include <stdint.h>
 
 #include "format/fdr.h"
-#include "trace/chunk_log.h"
-#include "trace/spool_format.h"
+#include "format/chunk_log.h"
+#include "format/spool_format.h"
 
 struct xp_spool;
 
@@ -34,7 +34,7 @@ int xp_spool_create(struct xp_spool **spool, int dir_fd, const char *name, const
  * tid is reused for another thread, that thread continues the first one's buffers: a log holds at most 16 per tid.
  *
  * After an error (for example, a full disk) the spool accepts no more chunks. It keeps the complete chunks already
- * written; some accepted chunks may be lost. xp_spool_finish() reports what was kept.
+ * written; some accepted chunks may be lost. xp_fdr_make() reports what was kept.
  */
 int xp_spool_append(struct xp_spool *spool, int32_t tid, const char *name, const struct xp_fdr_enc *enc);
 /* Adds a note about an object: struct xp_spool_object, of at most XP_SPOOL_CHUNK_MAX bytes. Errors as above. */
@@ -44,13 +44,7 @@ int xp_spool_flush(struct xp_spool *spool);
 /* The size of the stored data, in bytes; the log is about as long. */
 uint64_t xp_spool_bytes(const struct xp_spool *spool);
 
-/*
- * Lays out the log under a temporary name, then gives it its final name and, if run by root, the directory's owner, and
- * removes the spool. On failure the spool remains, for xp_spool_recover(). On a full disk the spool gives its blocks to
- * the log as it goes; if another process then takes the freed blocks, the data in them is lost. An error that
- * xp_spool_append() has reported does not make this function fail.
- */
-int xp_spool_finish(struct xp_spool *spool, struct xp_spool_result *result);
+/* Closes the spool, without what was not flushed. NULL is allowed. */
 void xp_spool_free(struct xp_spool *spool);
 /* The same, and removes the file. */
 void xp_spool_drop(struct xp_spool *spool);

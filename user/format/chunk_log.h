@@ -6,8 +6,8 @@
  *
  * Functions return 0 or -errno. Nothing here prints.
  */
-#ifndef XPROF_TRACE_CHUNK_LOG_H
-#define XPROF_TRACE_CHUNK_LOG_H
+#ifndef XPROF_FORMAT_CHUNK_LOG_H
+#define XPROF_FORMAT_CHUNK_LOG_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,6 +21,7 @@ struct xp_log_info {
 	uint16_t fdr_version; /* the requested version, 1 or 5; typed events make it 5 */
 	bool constant_tsc;
 	bool nonstop_tsc;
+	bool names_only; /* of a spool: see XP_SPOOL_NAMES_ONLY */
 	uint64_t cycle_hz;
 	uint64_t start_tsc; /* start of the recording */
 	uint64_t wall_ns;   /* CLOCK_REALTIME at start_tsc */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "trace/chunk_log.h"
+#include "format/chunk_log.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The byte format of a spool, and what was made of one: shared by its writer and its reader. */
-#ifndef XPROF_TRACE_SPOOL_FORMAT_H
-#define XPROF_TRACE_SPOOL_FORMAT_H
+#ifndef XPROF_FORMAT_SPOOL_FORMAT_H
+#define XPROF_FORMAT_SPOOL_FORMAT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 
 #include "base/own_file.h"
 #include "format/fdr.h"
-#include "trace/chunk_log.h"
+#include "format/chunk_log.h"
 
 #define XP_SPOOL_MAGIC "XPSPOOL"
 #define XP_SPOOL_VERSION 2
@@ -20,9 +20,10 @@
 #define XP_SPOOL_FRAME_MAGIC 0x4d524658u /* XFRM */
 #define XP_SPOOL_NOTE_MAGIC 0x544f4e58u	 /* XNOT */
 
-enum xp_spool_tsc_flag {
+enum xp_spool_flag {
 	XP_SPOOL_CONSTANT_TSC = 1,
 	XP_SPOOL_NONSTOP_TSC = 2,
+	XP_SPOOL_NAMES_ONLY = 4, /* of a flight recorder, which writes its logs itself: no log is made */
 };
 
 struct xp_spool_header {
@@ -33,7 +34,7 @@ struct xp_spool_header {
 	uint64_t start_tsc;
 	uint64_t wall_ns;
 	uint16_t fdr_version;
-	uint16_t tsc_flags;
+	uint16_t flags;
 	uint32_t zero;
 	char comm[16];
 	char final_name[XP_SPOOL_NAME_MAX + 16];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "trace/spool_layout.h"
+#include "export/fdr.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include "base/own_file.h"
 #include "base/progress_line.h"
 #include "base/util.h"
-#include "trace/chunk_log.h"
+#include "format/chunk_log.h"
 
 #define WINDOW_BYTES (1u << 20)
 #define BUFFERS_PER_THREAD_MAX 16
@@ -77,8 +77,7 @@ static int window_get(struct window *window, uint64_t pos, size_t bytes, uint8_t
 struct reader {
 	struct window window;
 	uint64_t pos;
-	bool with_chunks; /* reads the chunks too, and checks them */
-	bool no_gap;	  /* all frames up to the end of the window are complete: anything else is an error */
+	bool is_second; /* the log is being written: the frames up to the end of the window were whole */
 	struct xp_fdr_chunk_stats stats;
 	struct xp_spool_frame frame;	    /* the last one */
 	const struct xp_spool_taker *taker; /* NULL: notes are skipped */
@@ -89,18 +88,21 @@ struct reader {
 static int read_chunk(struct reader *reader, uint64_t pos, uint8_t **data)
 {
 	const struct xp_spool_frame *frame = &reader->frame;
-	uint64_t typed_before = reader->stats.typed;
+	const struct xp_fdr_chunk_stats before = reader->stats;
 	size_t got;
 	int err;
 
-	if (!reader->with_chunks)
-		return reader->window.end - pos >= frame->chunk_bytes;
 	err = window_get(&reader->window, pos, frame->chunk_bytes, data, &got);
 	if (err || got < frame->chunk_bytes)
 		return err;
+	if (reader->is_second) /* the layout checks what it places */
+		return 1;
 	/* Typed events that the frame does not announce would end up in a log of version 1. */
-	return !xp_fdr_chunk_scan(*data, got, &reader->stats) && xp_fdr_chunk_tsc(*data) == frame->first_tsc &&
-	       (reader->stats.typed == typed_before || frame->flags & XP_SPOOL_FRAME_TYPED);
+	if (!xp_fdr_chunk_scan(*data, got, &reader->stats) && xp_fdr_chunk_tsc(*data) == frame->first_tsc &&
+	    (reader->stats.typed == before.typed || frame->flags & XP_SPOOL_FRAME_TYPED))
+		return 1;
+	reader->stats = before;
+	return 0;
 }
 
 /* Returns 1, or 0 if the note is not whole. */
@@ -111,8 +113,6 @@ static int read_note(struct reader *reader, uint64_t pos)
 	size_t got;
 	int err;
 
-	if (!reader->with_chunks)
-		return reader->window.end - pos >= frame->chunk_bytes;
 	err = window_get(&reader->window, pos, frame->chunk_bytes, &data, &got);
 	if (err || got < frame->chunk_bytes || crc32(0, data, got) != frame->first_tsc)
 		return err;
@@ -150,7 +150,7 @@ static int next_chunk(void *arg, struct xp_chunk *chunk)
 
 	while ((more = read_frame(reader, &data)) > 0 && frame->magic == XP_SPOOL_NOTE_MAGIC)
 		reader->pos += sizeof(*frame) + frame->chunk_bytes;
-	if (!more && reader->no_gap && reader->pos < reader->window.end)
+	if (!more && reader->is_second && reader->pos < reader->window.end)
 		return -EBADMSG;
 	if (more <= 0)
 		return more;
@@ -174,6 +174,7 @@ static int add_up(struct reader *reader, struct xp_chunk_log *log)
 	int more;
 
 	xp_chunk_log_clear(log);
+	reader->stats = (struct xp_fdr_chunk_stats){ 0 };
 	reader->pos = XP_SPOOL_HEADER_BYTES;
 	while ((more = next_chunk(reader, &chunk)) > 0) {
 		more = xp_chunk_log_add(log, &chunk);
@@ -254,8 +255,9 @@ static int read_header(int fd, const char *name, struct xp_spool_header *header,
 	*info = (struct xp_log_info){
 		.pid = header->pid,
 		.fdr_version = header->fdr_version,
-		.constant_tsc = header->tsc_flags & XP_SPOOL_CONSTANT_TSC,
-		.nonstop_tsc = header->tsc_flags & XP_SPOOL_NONSTOP_TSC,
+		.constant_tsc = header->flags & XP_SPOOL_CONSTANT_TSC,
+		.nonstop_tsc = header->flags & XP_SPOOL_NONSTOP_TSC,
+		.names_only = header->flags & XP_SPOOL_NAMES_ONLY,
 		.cycle_hz = header->cycle_hz,
 		.start_tsc = header->start_tsc,
 		.wall_ns = header->wall_ns,
@@ -291,8 +293,7 @@ static int write_log(void *arg, int fd)
 	if (err)
 		return err;
 	reader->pos = XP_SPOOL_HEADER_BYTES;
-	reader->with_chunks = reader->no_gap = true;
-	reader->stats = (struct xp_fdr_chunk_stats){ 0 };
+	reader->is_second = true;
 	xp_progress_line_begin(&reader->line, "laying out calls", XP_PROGRESS_BYTES, reader->window.end);
 	err = xp_chunk_log_write(&run->log, fd, &run->info, &source);
 	xp_progress_line_end(&reader->line);
@@ -314,10 +315,10 @@ static void describe(struct xp_spool_result *result, const struct run *run, uint
 		result->dropped_bytes = spool_bytes - run->reader.window.end;
 }
 
-int xp_spool_lay_out(int dir_fd, const char *name, int fd, bool trusted, const struct xp_spool_taker *taker,
-		     struct xp_spool_result *result)
+static int lay_out(int dir_fd, const char *name, int fd, const struct xp_spool_taker *taker,
+		   struct xp_spool_result *result)
 {
-	struct run run = { .reader = { .window = { .fd = fd }, .with_chunks = !trusted, .taker = taker } };
+	struct run run = { .reader = { .window = { .fd = fd }, .taker = taker } };
 	struct xp_spool_header header;
 	struct stat st;
 	int err;
@@ -334,7 +335,7 @@ int xp_spool_lay_out(int dir_fd, const char *name, int fd, bool trusted, const s
 	run.reader.taker = NULL; /* the other passes have the same notes */
 	if (!err)
 		err = make_room(&run.reader, &run.log);
-	if (!err && (trusted || run.log.thread_count))
+	if (!err && !run.info.names_only)
 		err = xp_log_file_make(dir_fd, header.final_name, write_log, &run);
 	if (!err && unlinkat(dir_fd, name, 0))
 		err = -errno;
@@ -366,8 +367,8 @@ static int open_spool(int dir_fd, const char *name, uint64_t patience_ns)
 	return err;
 }
 
-int xp_spool_recover(int dir_fd, const char *name, uint64_t patience_ns, const struct xp_spool_taker *taker,
-		     struct xp_spool_result *result)
+int xp_fdr_make(int dir_fd, const char *name, uint64_t patience_ns, const struct xp_spool_taker *taker,
+		struct xp_spool_result *result)
 {
 	int fd = open_spool(dir_fd, name, patience_ns), err = 0;
 	struct stat st;
@@ -379,7 +380,7 @@ int xp_spool_recover(int dir_fd, const char *name, uint64_t patience_ns, const s
 	else if (!st.st_size)
 		err = unlinkat(dir_fd, name, 0) ? -errno : -ENODATA;
 	if (!err)
-		err = xp_spool_lay_out(dir_fd, name, fd, false, taker, result);
+		err = lay_out(dir_fd, name, fd, taker, result);
 	close(fd);
 	return err;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "trace/spool_format.h"
+#include "format/spool_format.h"
 
 #include <string.h>
 

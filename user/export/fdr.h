@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Makes the FDR log of a process from its spool: the last step of `record`, and what `recover` does for a recording
+ * that was cut off. A recording's directory may be another user's, so the spool is checked in both.
+ *
+ * On a full disk the log takes over the spool's blocks: the part of the spool that was read into memory is punched out
+ * before the log grows. The log may need slightly more room than the spool, since its buffers begin and end within
+ * blocks. If the disk has less than that left, the spool's tail is dropped. If another process takes the freed blocks,
+ * the data in them is lost.
+ */
+#ifndef XPROF_EXPORT_FDR_H
+#define XPROF_EXPORT_FDR_H
+
+#include <stdint.h>
+
+#include "format/spool_format.h"
+
+/* Called for each note of a spool. Returns 0 or -errno, which ends the reading. */
+struct xp_spool_taker {
+	int (*take)(void *arg, const uint8_t *note, size_t bytes);
+	void *arg;
+};
+
+/*
+ * Lays out the complete frames of the spool `name` in dir_fd under a temporary name, then gives the log its final name
+ * and, if run by root, the directory's owner, and removes the spool. On failure the spool remains. Of a spool of names
+ * (format/spool_format.h) no log is made, and file_bytes is 0. Returns 0 or -errno: -EBUSY if its recording is running,
+ * -EBADMSG if it is not a spool, -ENODATA if a crash came before anything was stored (the empty file is then removed).
+ * patience_ns: how long to wait for its lock, see file_lock.h. taker: for the notes; NULL: nobody takes them.
+ */
+int xp_fdr_make(int dir_fd, const char *name, uint64_t patience_ns, const struct xp_spool_taker *taker,
+		struct xp_spool_result *result);
+
+#endif
