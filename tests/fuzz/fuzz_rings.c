@@ -156,7 +156,7 @@ static void begin(struct world *world, const struct head *head, int dir_fd)
 	};
 	xp_processes_init(&world->processes);
 	if (head->flags & IS_FLIGHT) {
-		xp_flight_writer_init(&world->writer, dir_fd);
+		xp_flight_writer_init(&world->writer, dir_fd, make_log);
 		world->processes.writer = &world->writer;
 		world->processes.flight_bytes = FLIGHT_BYTES;
 	}

@@ -18,6 +18,7 @@
 
 #include "base/util.h"
 #include "check/formats.h"
+#include "export/fdr.h"
 #include "trace/flight.h"
 #include "trace/triggers.h"
 
@@ -117,6 +118,11 @@ static void close_thread(struct world *world, int thread)
 	xp_flight_add_stack(world->flight, world->threads[thread]);
 }
 
+static int make_log(int dir_fd, const char *spool_name, struct xp_spool_result *result)
+{
+	return xp_fdr_make(dir_fd, spool_name, 0, NULL, result);
+}
+
 /* Writes the log and checks it. */
 static void write_log(struct world *world, struct xp_flight_result *result)
 {
@@ -126,7 +132,7 @@ static void write_log(struct world *world, struct xp_flight_result *result)
 	uint64_t shares = 0;
 	int fd;
 
-	assert_int_equal(xp_flight_write_log(world->flight, dir, &info, result), 0);
+	assert_int_equal(xp_flight_write_log(world->flight, dir, &info, make_log, result), 0);
 	for (size_t i = 0; i < result->share_count; i++)
 		shares += result->shares[i].records;
 	assert_int_equal(shares, result->records);
@@ -255,7 +261,7 @@ static void nothing_is_no_log(void **state)
 	struct world *world = *state;
 	struct xp_flight_result result;
 
-	assert_int_equal(xp_flight_write_log(world->flight, dir, &info, &result), 0);
+	assert_int_equal(xp_flight_write_log(world->flight, dir, &info, make_log, &result), 0);
 	assert_int_equal(result.records, 0);
 	assert_int_equal(faccessat(dir, "a.fdr", F_OK, 0), -1);
 	free(result.shares);
@@ -277,7 +283,7 @@ static void failure_tells_what_is_lost(void **state)
 	limit = before;
 	limit.rlim_cur = 4096;
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-	assert_int_equal(xp_flight_write_log(world->flight, dir, &info, &result), -EFBIG);
+	assert_int_equal(xp_flight_write_log(world->flight, dir, &info, make_log, &result), -EFBIG);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
 	assert_int_equal(result.share_count, 1);
 	assert_int_equal(result.shares[0].records, 6000);

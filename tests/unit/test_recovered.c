@@ -288,6 +288,30 @@ static void test_names_of_flights(void **state)
 	remove_files();
 }
 
+/* The crash was while a flight recorder wrote a log: it is one of its logs. */
+static void test_flight_that_was_cut_off(void **state)
+{
+	struct xp_recovered recovered = { 0 };
+	json_t *manifest, *process;
+
+	(void)state;
+	make_file("app.7.flight2.fdr", true);
+	add(&recovered, "app.7.flight2.fdr", "app", 7);
+	take(add(&recovered, "app.7.fdr", "app", 7), 0);
+	recovered.logs[1]->result.file_bytes = 0;
+	assert_int_equal(xp_recovered_write(&recovered, dir_fd, &flights), 0);
+	assert_int_equal(flights, 1);
+	manifest = load();
+	assert_int_equal(json_array_size(json_object_get(manifest, "processes")), 1);
+	process = json_array_get(json_object_get(manifest, "processes"), 0);
+	assert_string_equal(flight(process, 0), "app.7.flight2.fdr");
+	assert_int_equal(json_array_size(json_object_get(process, "objects")), 1);
+	assert_null(json_object_get(process, "log"));
+	json_decref(manifest);
+	xp_recovered_free(&recovered);
+	remove_files();
+}
+
 /* A recording that ended has named its logs, and what cannot be read may have been a manifest: they stay. */
 static void test_flights_of_others(void **state)
 {
@@ -335,6 +359,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_notes_without_end, make_directory, remove_directory),
 		cmocka_unit_test_setup_teardown(test_flights, make_directory, remove_directory),
 		cmocka_unit_test_setup_teardown(test_names_of_flights, make_directory, remove_directory),
+		cmocka_unit_test_setup_teardown(test_flight_that_was_cut_off, make_directory, remove_directory),
 		cmocka_unit_test_setup_teardown(test_flights_of_others, make_directory, remove_directory),
 		cmocka_unit_test_setup_teardown(test_nothing_recovered, make_directory, remove_directory),
 	};

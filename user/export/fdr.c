@@ -9,11 +9,13 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/file_lock.h"
 #include "base/own_file.h"
 #include "base/progress_line.h"
+#include "base/u64_map.h"
 #include "base/util.h"
-#include "format/chunk_log.h"
+#include "format/fdr.h"
 
 #define WINDOW_BYTES (1u << 20)
 #define BUFFERS_PER_THREAD_MAX 16
@@ -71,6 +73,60 @@ static int window_get(struct window *window, uint64_t pos, size_t bytes, uint8_t
 	*data = window->data + (pos - window->start);
 	*got = bytes;
 	return 0;
+}
+
+/* All threads with the same tid: the log has at most 16 buffers for it. */
+struct log_thread {
+	int32_t tid;
+	char name[16];	    /* the last one */
+	uint64_t first_tsc; /* of the first chunk */
+	uint64_t chunks;
+	uint64_t chunk_bytes;
+	uint32_t chunk_bytes_max;
+};
+
+/* What the layout of a log must know before it can place the first chunk. So the spool is read twice. */
+struct sums {
+	struct log_thread *threads; /* in the order of their first chunks */
+	size_t thread_count;
+	size_t thread_room;
+	struct xp_u64_map by_tid; /* -> threads */
+	bool has_typed;
+};
+
+static struct log_thread *add_thread(struct sums *sums, const struct xp_spool_frame *frame)
+{
+	uint32_t *place = xp_u64_map_add(&sums->by_tid, (uint32_t)frame->tid, sums->thread_count);
+
+	if (!place)
+		return NULL;
+	if (*place < sums->thread_count)
+		return &sums->threads[*place];
+	if (XP_ARRAY_RESERVE(sums->threads, sums->thread_room, sums->thread_count + 1))
+		return NULL;
+	sums->threads[sums->thread_count] = (struct log_thread){ .tid = frame->tid, .first_tsc = frame->first_tsc };
+	return &sums->threads[sums->thread_count++];
+}
+
+static int add_chunk(struct sums *sums, const struct xp_spool_frame *frame)
+{
+	struct log_thread *thread = add_thread(sums, frame);
+
+	if (!thread)
+		return -ENOMEM;
+	memcpy(thread->name, frame->name, sizeof(thread->name) - 1);
+	thread->chunks++;
+	thread->chunk_bytes += frame->chunk_bytes;
+	thread->chunk_bytes_max = XP_MAX(thread->chunk_bytes_max, frame->chunk_bytes);
+	sums->has_typed |= frame->flags & XP_SPOOL_FRAME_TYPED;
+	return 0;
+}
+
+static void sums_clear(struct sums *sums)
+{
+	free(sums->threads);
+	xp_u64_map_free(&sums->by_tid);
+	*sums = (struct sums){ 0 };
 }
 
 /* Reads the frames of a spool one after the other. */
@@ -141,43 +197,31 @@ static int read_frame(struct reader *reader, uint8_t **data)
 	return read_chunk(reader, reader->pos + sizeof(*frame), data);
 }
 
-static int next_chunk(void *arg, struct xp_chunk *chunk)
+/* The next chunk, in reader->frame and *data. Returns 1, 0 at the end, or -errno. */
+static int next_chunk(struct reader *reader, uint8_t **data)
 {
-	struct reader *reader = arg;
 	const struct xp_spool_frame *frame = &reader->frame;
-	uint8_t *data = NULL;
 	int more;
 
-	while ((more = read_frame(reader, &data)) > 0 && frame->magic == XP_SPOOL_NOTE_MAGIC)
+	while ((more = read_frame(reader, data)) > 0) {
 		reader->pos += sizeof(*frame) + frame->chunk_bytes;
-	if (!more && reader->is_second && reader->pos < reader->window.end)
-		return -EBADMSG;
-	if (more <= 0)
-		return more;
-	xp_progress_line_step(&reader->line, reader->pos);
-	*chunk = (struct xp_chunk){
-		.tid = frame->tid,
-		.bytes = frame->chunk_bytes,
-		.first_tsc = frame->first_tsc,
-		.name = frame->name,
-		.has_typed = frame->flags & XP_SPOOL_FRAME_TYPED,
-		.data = data,
-	};
-	reader->pos += sizeof(*frame) + frame->chunk_bytes;
-	return 1;
+		if (frame->magic == XP_SPOOL_FRAME_MAGIC)
+			return 1;
+	}
+	return !more && reader->is_second && reader->pos < reader->window.end ? -EBADMSG : more;
 }
 
 /* Sums up the first window->end bytes. Sets window->end to the end of the last complete frame. */
-static int add_up(struct reader *reader, struct xp_chunk_log *log)
+static int add_up(struct reader *reader, struct sums *sums)
 {
-	struct xp_chunk chunk;
+	uint8_t *data;
 	int more;
 
-	xp_chunk_log_clear(log);
+	sums_clear(sums);
 	reader->stats = (struct xp_fdr_chunk_stats){ 0 };
 	reader->pos = XP_SPOOL_HEADER_BYTES;
-	while ((more = next_chunk(reader, &chunk)) > 0) {
-		more = xp_chunk_log_add(log, &chunk);
+	while ((more = next_chunk(reader, &data)) > 0) {
+		more = add_chunk(sums, &reader->frame);
 		if (more)
 			break;
 	}
@@ -186,17 +230,17 @@ static int add_up(struct reader *reader, struct xp_chunk_log *log)
 }
 
 /* How much larger than the spool the log may get: two partial blocks for each buffer, and the first. */
-static uint64_t slack_bytes(const struct xp_chunk_log *log, uint64_t block_bytes)
+static uint64_t slack_bytes(const struct sums *sums, uint64_t block_bytes)
 {
-	uint64_t blocks = 4 + log->thread_count / 16;
+	uint64_t blocks = 4 + sums->thread_count / 16;
 
-	for (size_t i = 0; i < log->thread_count; i++)
-		blocks += 2 * XP_MIN(log->threads[i].chunks, (uint64_t)BUFFERS_PER_THREAD_MAX);
+	for (size_t i = 0; i < sums->thread_count; i++)
+		blocks += 2 * XP_MIN(sums->threads[i].chunks, (uint64_t)BUFFERS_PER_THREAD_MAX);
 	return blocks * block_bytes;
 }
 
 /* Drops the spool's tail if the free disk space is below the slack. */
-static int make_room(struct reader *reader, struct xp_chunk_log *log)
+static int make_room(struct reader *reader, struct sums *sums)
 {
 	struct window *window = &reader->window;
 	struct statvfs fs;
@@ -206,13 +250,13 @@ static int make_room(struct reader *reader, struct xp_chunk_log *log)
 	if (fstatvfs(window->fd, &fs))
 		return 0; /* the writes will report it */
 	free_bytes = (uint64_t)(geteuid() ? fs.f_bavail : fs.f_bfree) * fs.f_frsize;
-	slack = slack_bytes(log, XP_MAX(fs.f_frsize, 4096ul));
+	slack = slack_bytes(sums, XP_MAX(fs.f_frsize, 4096ul));
 	if (free_bytes >= slack)
 		return 0;
 	if (window->end - XP_SPOOL_HEADER_BYTES <= slack - free_bytes)
 		return 0;
 	window->end -= slack - free_bytes;
-	err = add_up(reader, log);
+	err = add_up(reader, sums);
 	if (!err && ftruncate(window->fd, (off_t)window->end))
 		err = -errno;
 	return err;
@@ -275,15 +319,72 @@ static int read_header(int fd, const char *name, struct xp_spool_header *header,
 /* A spool that becomes a log. */
 struct run {
 	struct reader reader;
-	struct xp_chunk_log log;
+	struct sums sums;
 	struct xp_log_info info;
+	uint16_t fdr_version;
+	uint64_t file_bytes;
 };
+
+static int begin_layout(struct run *run, int fd, struct xp_fdr_layout **layout)
+{
+	const struct xp_log_info *info = &run->info;
+	const struct xp_fdr_layout_options options = {
+		.header = { .version = run->fdr_version,
+			    .constant_tsc = info->constant_tsc,
+			    .nonstop_tsc = info->nonstop_tsc,
+			    .cycle_hz = info->cycle_hz },
+		.pid = info->pid,
+		.start_tsc = info->start_tsc,
+		.wall_ns = info->wall_ns,
+		.retry = give_blocks,
+		.retry_arg = &run->reader,
+	};
+	struct xp_fdr_thread *threads = calloc(run->sums.thread_count + 1, sizeof(*threads));
+	int err;
+
+	if (!threads)
+		return -ENOMEM;
+	for (size_t i = 0; i < run->sums.thread_count; i++) {
+		const struct log_thread *from = &run->sums.threads[i];
+
+		threads[i] = (struct xp_fdr_thread){
+			.pid = info->pid,
+			.tid = from->tid,
+			.chunk_bytes = from->chunk_bytes,
+			.chunk_bytes_max = from->chunk_bytes_max,
+			.name = from->name,
+			.first_tsc = from->first_tsc,
+		};
+	}
+	err = xp_fdr_layout_new(layout, fd, &options, threads, run->sums.thread_count);
+	free(threads);
+	return err;
+}
+
+/* Placing may modify a chunk. */
+static int place(struct run *run, struct xp_fdr_layout *layout)
+{
+	struct reader *reader = &run->reader;
+	uint8_t *data;
+	int more;
+
+	while ((more = next_chunk(reader, &data)) > 0) {
+		const uint32_t *index = xp_u64_map_find(&run->sums.by_tid, (uint32_t)reader->frame.tid);
+		int err = index ? xp_fdr_layout_chunk(layout, *index, data, reader->frame.chunk_bytes) : -EBADMSG;
+
+		if (err)
+			return err;
+		xp_progress_line_step(&reader->line, reader->pos);
+	}
+	return more ? more : xp_fdr_layout_finish(layout);
+}
 
 static int write_log(void *arg, int fd)
 {
 	struct run *run = arg;
 	struct reader *reader = &run->reader;
-	const struct xp_chunk_source source = { next_chunk, give_blocks, reader };
+	struct xp_fdr_layout *layout = NULL;
+	struct stat st;
 	/*
 	 * Resets the window, which still holds the data summed up last. From here on, give_blocks() may free what it
 	 * holds.
@@ -294,9 +395,14 @@ static int write_log(void *arg, int fd)
 		return err;
 	reader->pos = XP_SPOOL_HEADER_BYTES;
 	reader->is_second = true;
+	run->fdr_version = run->sums.has_typed ? 5 : run->info.fdr_version;
 	xp_progress_line_begin(&reader->line, "laying out calls", XP_PROGRESS_BYTES, reader->window.end);
-	err = xp_chunk_log_write(&run->log, fd, &run->info, &source);
+	err = begin_layout(run, fd, &layout) ?: place(run, layout);
 	xp_progress_line_end(&reader->line);
+	xp_fdr_layout_free(layout);
+	if (!err && fstat(fd, &st))
+		err = -errno;
+	run->file_bytes = err ? 0 : st.st_size;
 	return err;
 }
 
@@ -307,10 +413,10 @@ static void describe(struct xp_spool_result *result, const struct run *run, uint
 	strcpy(result->comm, run->info.comm);
 	result->pid = run->info.pid;
 	result->wall_ns = run->info.wall_ns;
-	result->fdr_version = run->log.fdr_version;
-	result->threads = run->log.thread_count;
+	result->fdr_version = run->fdr_version;
+	result->threads = run->sums.thread_count;
 	result->stats = run->reader.stats;
-	result->file_bytes = run->log.file_bytes;
+	result->file_bytes = run->file_bytes;
 	if (spool_bytes > run->reader.window.end)
 		result->dropped_bytes = spool_bytes - run->reader.window.end;
 }
@@ -331,16 +437,16 @@ static int lay_out(int dir_fd, const char *name, int fd, const struct xp_spool_t
 		return -errno;
 	run.reader.window.end = st.st_size;
 	run.reader.window.data = malloc(WINDOW_BYTES);
-	err = run.reader.window.data ? add_up(&run.reader, &run.log) : -ENOMEM;
+	err = run.reader.window.data ? add_up(&run.reader, &run.sums) : -ENOMEM;
 	run.reader.taker = NULL; /* the other passes have the same notes */
 	if (!err)
-		err = make_room(&run.reader, &run.log);
+		err = make_room(&run.reader, &run.sums);
 	if (!err && !run.info.names_only)
 		err = xp_log_file_make(dir_fd, header.final_name, write_log, &run);
 	if (!err && unlinkat(dir_fd, name, 0))
 		err = -errno;
 	describe(result, &run, st.st_size);
-	xp_chunk_log_clear(&run.log);
+	sums_clear(&run.sums);
 	free(run.reader.window.data);
 	return err;
 }

@@ -10,7 +10,21 @@
 
 #include "base/own_file.h"
 #include "format/fdr.h"
-#include "format/chunk_log.h"
+
+/* The process and the clock of a log. */
+struct xp_log_info {
+	int32_t pid;
+	uint16_t fdr_version; /* the requested version, 1 or 5; typed events make it 5 */
+	bool constant_tsc;
+	bool nonstop_tsc;
+	bool names_only; /* of a spool: see XP_SPOOL_NAMES_ONLY */
+	uint64_t cycle_hz;
+	uint64_t start_tsc; /* start of the recording */
+	uint64_t wall_ns;   /* CLOCK_REALTIME at start_tsc */
+	const char *comm;
+	const char *exe;	/* path of the executable */
+	const char *final_name; /* name of the log, in the directory of its spool */
+};
 
 #define XP_SPOOL_MAGIC "XPSPOOL"
 #define XP_SPOOL_VERSION 2
@@ -23,7 +37,7 @@
 enum xp_spool_flag {
 	XP_SPOOL_CONSTANT_TSC = 1,
 	XP_SPOOL_NONSTOP_TSC = 2,
-	XP_SPOOL_NAMES_ONLY = 4, /* of a flight recorder, which writes its logs itself: no log is made */
+	XP_SPOOL_NAMES_ONLY = 4, /* of a flight recorder, whose logs have spools of their own: no log is made */
 };
 
 struct xp_spool_header {
@@ -62,8 +76,8 @@ _Static_assert(sizeof(struct xp_spool_frame) == 48, "no padding");
 
 /*
  * A note: a frame with XP_SPOOL_NOTE_MAGIC whose first_tsc is the crc32 of what follows. If its flags are
- * XP_SPOOL_NOTE_OBJECT, that is a struct xp_spool_object. Notes are not for the log, but for the manifest of a recovered
- * recording.
+ * XP_SPOOL_NOTE_OBJECT, that is a struct xp_spool_object. Notes are not for the log, but for the manifest of a
+ * recovered recording.
  */
 #define XP_SPOOL_NOTE_OBJECT 3u
 
@@ -108,5 +122,8 @@ struct xp_spool_result {
 	/* Bytes of the spool that were dropped: an incomplete frame, or its tail, to make room on a full disk. */
 	uint64_t dropped_bytes;
 };
+
+/* Makes the log of a spool that is closed: xp_fdr_make() (export/fdr.h). Returns 0 or -errno. */
+typedef int (*xp_log_maker)(int dir_fd, const char *spool_name, struct xp_spool_result *result);
 
 #endif

@@ -174,8 +174,11 @@ static json_t *get_process(json_t *processes, const struct xp_recovered_log *log
 
 static bool add_log(json_t *manifest, const struct xp_recovered_log *log)
 {
-	json_t *process = get_process(json_object_get(manifest, "processes"), log), *file;
+	json_t *process, *file;
 
+	if (xp_recovered_flights_is_log(log->result.final_name))
+		return true;
+	process = get_process(json_object_get(manifest, "processes"), log);
 	if (!process || !log->result.file_bytes)
 		return process;
 	file = json_pack("{s:o, s:s, s:I}", "name", text_value(log->result.final_name), "kind", "fdr", "bytes",

@@ -201,11 +201,16 @@ static int add_log(struct place *place, const struct log *log, const char *name,
 
 /* ---- the directory ---- */
 
-static int is_flight(const struct dirent *entry)
+bool xp_recovered_flights_is_log(const char *name)
 {
 	struct log log;
 
-	return parse_name(&log, entry->d_name);
+	return parse_name(&log, name);
+}
+
+static int is_flight(const struct dirent *entry)
+{
+	return xp_recovered_flights_is_log(entry->d_name);
 }
 
 int xp_recovered_flights_add(json_t *manifest, int dir_fd, size_t *added)

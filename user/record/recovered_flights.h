@@ -3,6 +3,7 @@
 #ifndef XPROF_RECORD_RECOVERED_FLIGHTS_H
 #define XPROF_RECORD_RECOVERED_FLIGHTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <jansson.h>
@@ -10,6 +11,8 @@
 /* Further logs are not named: anybody may have made the directory's files. */
 #define XP_RECOVERED_FLIGHTS_MAX 65536
 
+/* Whether a log of this name is one of them. */
+bool xp_recovered_flights_is_log(const char *name);
 /*
  * Adds the logs of a directory that the manifest lacks, each to its process. One that has no process there gets one, of
  * which only the name of the log tells. *added: how many. Returns 0 or -errno.

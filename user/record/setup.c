@@ -72,7 +72,7 @@ static void setup_traced(struct xp_recording *recording)
 	processes->make_log = make_log;
 	processes->flight_bytes = options->flight_bytes;
 	if (options->flight_bytes) {
-		xp_flight_writer_init(&traced->flight_writer, recording->outdir.fd);
+		xp_flight_writer_init(&traced->flight_writer, recording->outdir.fd, make_log);
 		processes->writer = &traced->flight_writer;
 	}
 	xp_processes_init(processes);

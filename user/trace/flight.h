@@ -57,11 +57,11 @@ struct xp_flight_result {
 };
 
 /*
- * Writes info->final_name into the directory; the file appears only when it is complete. Consumes the chunks. The
- * caller frees result->shares, also after an error, when they give the lost records. If there was nothing to write,
- * result->records is 0 and final_name is not created.
+ * Writes info->final_name into the directory; the file appears only when it is complete. The caller frees
+ * result->shares, also after an error, when they give the lost records. If there was nothing to write, result->records
+ * is 0 and final_name is not created.
  */
-int xp_flight_write_log(struct xp_flight *flight, int dir_fd, const struct xp_log_info *info,
+int xp_flight_write_log(struct xp_flight *flight, int dir_fd, const struct xp_log_info *info, xp_log_maker make,
 			struct xp_flight_result *result);
 
 /* The frames that flight.c stores, in order of arrival. Private to flight*.c. */

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Makes a log from a flight recorder's memory, see chunk_log.h. */
+/*
+ * Makes a log from a flight recorder's memory. Like all logs, it is made of a spool (export/fdr.h), which gets the
+ * chunks of the memory, those of each thread behind leading ones with the entries of calls that began earlier.
+ */
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/array.h"
-#include "base/own_file.h"
+#include "base/file_name.h"
 #include "base/u64_map.h"
 #include "base/util.h"
 #include "trace/flight.h"
 
 /* Size of the leading chunks, which hold the entries of calls that began earlier. */
 #define LEAD_BYTES (16u << 10)
-#define LEAD_ENTRIES ((LEAD_BYTES - XP_FDR_METADATA_BYTES) / XP_FDR_FUNCTION_BYTES)
 
 /* A thread, by its serial: a tid may be reused. */
 struct member {
@@ -30,8 +35,6 @@ struct member {
 
 struct assembly {
 	struct xp_flight *flight;
-	const struct xp_log_info *info;
-	struct xp_chunk_log log;
 	struct xp_u64_map by_serial; /* -> members, shares */
 	struct member *members;
 	struct xp_flight_share *shares;
@@ -39,26 +42,8 @@ struct assembly {
 	size_t room;
 	size_t share_room;
 	struct xp_flight_result *result;
-
-	/* The second pass. */
-	uint64_t pos;
-	const struct xp_flight_frame *frame; /* the next chunk; NULL: not yet read */
-	uint8_t lead[LEAD_BYTES];
+	struct xp_spool *spool;
 };
-
-static struct xp_chunk chunk_of(const struct xp_flight_frame *frame)
-{
-	uint8_t *data = (uint8_t *)(frame + 1);
-
-	return (struct xp_chunk){
-		.tid = frame->tid,
-		.bytes = frame->bytes,
-		.first_tsc = xp_fdr_chunk_tsc(data),
-		.name = frame->name,
-		.has_typed = frame->typed,
-		.data = data,
-	};
-}
 
 static struct member *find_member(const struct assembly *assembly, const struct xp_flight_frame *frame)
 {
@@ -110,15 +95,13 @@ static int note_call(void *arg, uint32_t fn_id, enum xp_fdr_function_kind kind)
 
 static int note_chunk(struct assembly *assembly, const struct xp_flight_frame *frame)
 {
-	const struct xp_chunk chunk = chunk_of(frame);
+	const uint8_t *data = (const uint8_t *)(frame + 1);
 	struct xp_fdr_chunk_stats stats = { 0 };
 	struct member *member = add_member(assembly, frame);
-	int err = member ? xp_chunk_log_add(&assembly->log, &chunk) : -ENOMEM;
+	int err = member ? xp_fdr_chunk_scan(data, frame->bytes, &stats) : -ENOMEM;
 
 	if (!err)
-		err = xp_fdr_chunk_scan(chunk.data, chunk.bytes, &stats);
-	if (!err)
-		err = xp_fdr_chunk_calls(chunk.data, chunk.bytes, note_call, member);
+		err = xp_fdr_chunk_calls(data, frame->bytes, note_call, member);
 	if (err)
 		return err;
 	assembly->shares[member - assembly->members].records += frame->records;
@@ -150,31 +133,6 @@ static uint32_t begun_before(const struct member *member, size_t index)
 	return index < open ? member->stack[index] : member->left[member->left_count - 1 - (index - open)];
 }
 
-/* The leading chunk with the next entries, without data. */
-static struct xp_chunk lead_of(const struct member *member, size_t placed)
-{
-	size_t entries = XP_MIN(LEAD_ENTRIES, member->entries - placed);
-
-	return (struct xp_chunk){
-		.tid = member->tid,
-		.bytes = XP_FDR_METADATA_BYTES + entries * XP_FDR_FUNCTION_BYTES,
-		.first_tsc = member->first_tsc,
-	};
-}
-
-static int add_leads(struct assembly *assembly, struct member *member)
-{
-	int err = 0;
-
-	member->entries = still_open(member) + member->left_count;
-	for (size_t placed = 0; placed < member->entries && !err; placed += LEAD_ENTRIES) {
-		const struct xp_chunk lead = lead_of(member, placed);
-
-		err = xp_chunk_log_add(&assembly->log, &lead);
-	}
-	return err;
-}
-
 static int add_up(struct assembly *assembly)
 {
 	struct xp_flight_result *result = assembly->result;
@@ -190,79 +148,96 @@ static int add_up(struct assembly *assembly)
 	}
 	result->first_tsc = UINT64_MAX;
 	for (size_t i = 0; i < assembly->count && !err; i++) {
-		err = add_leads(assembly, &assembly->members[i]);
-		result->entries += assembly->members[i].entries;
-		result->first_tsc = XP_MIN(result->first_tsc, assembly->members[i].first_tsc);
+		struct member *member = &assembly->members[i];
+
+		member->entries = still_open(member) + member->left_count;
+		result->entries += member->entries;
+		result->first_tsc = XP_MIN(result->first_tsc, member->first_tsc);
 	}
 	return err;
 }
 
-static int encode_lead(struct assembly *assembly, struct member *member, struct xp_chunk *chunk)
+/* Stores the leading chunks of a thread. */
+static int store_leads(const struct assembly *assembly, const struct xp_flight_frame *frame, struct member *member)
 {
+	uint8_t lead[LEAD_BYTES];
 	struct xp_fdr_enc enc;
 	int err = 0;
 
-	*chunk = lead_of(member, member->placed);
-	chunk->data = assembly->lead;
-	xp_fdr_enc_begin(&enc, assembly->lead, LEAD_BYTES, member->cpu, member->first_tsc);
-	while (enc.len < chunk->bytes && !err)
-		err = xp_fdr_enc_function(&enc, member->cpu, member->first_tsc, begun_before(member, member->placed++),
-					  XP_FDR_ENTER);
-	return err ? err : 1;
-}
-
-/* The chunks of the memory. Those of each thread follow the leading ones. */
-static int next_chunk(void *arg, struct xp_chunk *chunk)
-{
-	struct assembly *assembly = arg;
-	struct member *member;
-
-	while (!assembly->frame || assembly->frame->kind != XP_FLIGHT_CHUNK) {
-		assembly->frame = xp_flight_next(assembly->flight, &assembly->pos);
-		if (!assembly->frame)
-			return 0;
+	while (member->placed < member->entries && !err) {
+		xp_fdr_enc_begin(&enc, lead, sizeof(lead), member->cpu, member->first_tsc);
+		for (; member->placed < member->entries && !err; member->placed += !err)
+			err = xp_fdr_enc_function(&enc, member->cpu, member->first_tsc,
+						  begun_before(member, member->placed), XP_FDR_ENTER);
+		if (!err || err == -ENOSPC)
+			err = xp_spool_append(assembly->spool, frame->tid, frame->name, &enc);
 	}
-	member = find_member(assembly, assembly->frame);
-	if (member->placed < member->entries)
-		return encode_lead(assembly, member, chunk);
-	*chunk = chunk_of(assembly->frame);
-	assembly->frame = NULL;
-	return 1;
+	return err;
 }
 
-static int write_log(void *arg, int fd)
+static int store_chunks(const struct assembly *assembly)
 {
-	struct assembly *assembly = arg;
-	const struct xp_chunk_source source = { .next = next_chunk, .arg = assembly };
+	struct xp_flight_frame *frame;
+	uint64_t pos = 0;
+	int err = 0;
 
-	return xp_chunk_log_write(&assembly->log, fd, assembly->info, &source);
+	while (!err && (frame = xp_flight_next(assembly->flight, &pos))) {
+		const struct xp_fdr_enc enc = { .buf = (uint8_t *)(frame + 1),
+						.len = frame->bytes,
+						.has_typed = frame->typed };
+
+		if (frame->kind != XP_FLIGHT_CHUNK)
+			continue;
+		err = store_leads(assembly, frame, find_member(assembly, frame));
+		if (!err)
+			err = xp_spool_append(assembly->spool, frame->tid, frame->name, &enc);
+	}
+	return err ? err : xp_spool_flush(assembly->spool);
 }
 
-int xp_flight_write_log(struct xp_flight *flight, int dir_fd, const struct xp_log_info *info,
+static int make_log(struct assembly *assembly, int dir_fd, const struct xp_log_info *info, xp_log_maker make)
+{
+	const int length = (int)(strlen(info->final_name) - strlen(XP_LOG_SUFFIX));
+	char name[XP_SPOOL_NAME_MAX + sizeof(XP_SPOOL_SUFFIX)];
+	struct xp_spool_result made;
+	int err;
+
+	snprintf(name, sizeof(name), "%.*s" XP_SPOOL_SUFFIX, length, info->final_name);
+	err = xp_spool_create(&assembly->spool, dir_fd, name, info);
+	if (err)
+		return err;
+	err = store_chunks(assembly);
+	xp_spool_free(assembly->spool);
+	if (!err)
+		err = make(dir_fd, name, &made);
+	/* On a full disk, a part of a flight is none: the counts are of all of it. */
+	if (!err && made.dropped_bytes)
+		err = unlinkat(dir_fd, info->final_name, 0) ? -errno : -ENOSPC;
+	if (err) {
+		unlinkat(dir_fd, name, 0);
+		return err;
+	}
+	assembly->result->fdr_version = made.fdr_version;
+	assembly->result->threads = made.threads;
+	assembly->result->file_bytes = made.file_bytes;
+	return 0;
+}
+
+int xp_flight_write_log(struct xp_flight *flight, int dir_fd, const struct xp_log_info *info, xp_log_maker make,
 			struct xp_flight_result *result)
 {
-	struct assembly *assembly = calloc(1, sizeof(*assembly));
+	struct assembly assembly = { .flight = flight, .result = result };
 	int err;
 
 	memset(result, 0, sizeof(*result));
-	if (!assembly)
-		return -ENOMEM;
-	assembly->flight = flight;
-	assembly->info = info;
-	assembly->result = result;
-	err = add_up(assembly);
-	if (!err && assembly->count)
-		err = xp_log_file_make(dir_fd, info->final_name, write_log, assembly);
-	result->fdr_version = assembly->log.fdr_version;
-	result->threads = assembly->log.thread_count;
-	result->file_bytes = assembly->log.file_bytes;
-	result->shares = assembly->shares;
-	result->share_count = assembly->count;
-	for (size_t i = 0; i < assembly->count; i++)
-		free(assembly->members[i].left);
-	free(assembly->members);
-	xp_u64_map_free(&assembly->by_serial);
-	xp_chunk_log_clear(&assembly->log);
-	free(assembly);
+	err = add_up(&assembly);
+	if (!err && assembly.count)
+		err = make_log(&assembly, dir_fd, info, make);
+	result->shares = assembly.shares;
+	result->share_count = assembly.count;
+	for (size_t i = 0; i < assembly.count; i++)
+		free(assembly.members[i].left);
+	free(assembly.members);
+	xp_u64_map_free(&assembly.by_serial);
 	return err;
 }

@@ -7,9 +7,9 @@
 
 #include "base/util.h"
 
-void xp_flight_writer_init(struct xp_flight_writer *writer, int dir_fd)
+void xp_flight_writer_init(struct xp_flight_writer *writer, int dir_fd, xp_log_maker make_log)
 {
-	*writer = (struct xp_flight_writer){ .dir_fd = dir_fd };
+	*writer = (struct xp_flight_writer){ .dir_fd = dir_fd, .make_log = make_log };
 	pthread_mutex_init(&writer->lock, NULL);
 	pthread_cond_init(&writer->changed, NULL);
 	writer->waiting_end = &writer->waiting;
@@ -25,7 +25,8 @@ static void work(struct xp_flight_writer *writer)
 		if (!writer->waiting)
 			writer->waiting_end = &writer->waiting;
 		pthread_mutex_unlock(&writer->lock);
-		job->error = xp_flight_write_log(job->flight, writer->dir_fd, &job->info, &job->result);
+		job->error =
+		    xp_flight_write_log(job->flight, writer->dir_fd, &job->info, writer->make_log, &job->result);
 		xp_flight_free(job->flight);
 		job->flight = NULL;
 		pthread_mutex_lock(&writer->lock);

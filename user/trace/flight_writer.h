@@ -26,13 +26,14 @@ struct xp_flight_writer {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	int dir_fd; /* borrowed */
+	xp_log_maker make_log;
 	bool running;
 	struct xp_flight_job *waiting;
 	struct xp_flight_job **waiting_end;
 	struct xp_flight_job *done;
 };
 
-void xp_flight_writer_init(struct xp_flight_writer *writer, int dir_fd);
+void xp_flight_writer_init(struct xp_flight_writer *writer, int dir_fd, xp_log_maker make_log);
 /* Takes the job, which is malloc'ed, until xp_flight_writer_collect() returns it. */
 void xp_flight_writer_add(struct xp_flight_writer *writer, struct xp_flight_job *job);
 /*

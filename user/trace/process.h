@@ -121,8 +121,7 @@ struct xp_processes {
 	/* Set by the caller before the first process. */
 	const struct xp_clock *clock;
 	int dir_fd;
-	/* Makes the log of a spool that is closed: xp_fdr_make() (export/fdr.h). */
-	int (*make_log)(int dir_fd, const char *spool_name, struct xp_spool_result *result);
+	xp_log_maker make_log;
 	unsigned int fdr_version; /* the requested version */
 	uint64_t start_tsc;
 	/*

@@ -17,7 +17,6 @@
 #include <stdint.h>
 
 #include "format/fdr.h"
-#include "format/chunk_log.h"
 #include "format/spool_format.h"
 
 struct xp_spool;
