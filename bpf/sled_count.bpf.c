@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Counts calls without recording them: how often functions are called before a recording, and calls of functions that a
- * recording has taken out for their cost. The cookie is the index of the counter.
+ * Counts calls without recording them: how often functions are called before a recording. The cookie is the index of
+ * the counter.
  */
 #include "common.bpf.h"
 

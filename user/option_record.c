@@ -42,6 +42,8 @@ int xp_option_record_check(struct xp_options *options, bool separated)
 		return xp_fail(
 		    -EINVAL,
 		    "--max-overhead is for records of sleds, and there are none with --no-sleds, --all or --tid");
+	if (options->max_overhead > 0 && options->sled_mode == XP_SLED_MODE_OPTION_PROBE)
+		return xp_fail(-EINVAL, "--max-overhead is for patched sleds: omit --sled-mode probe");
 	if (options->flight_bytes && (options->no_sleds || options->all || options->tid))
 		return xp_fail(-EINVAL,
 			       "--flight keeps records of sleds, and there are none with --no-sleds, --all or --tid");

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
 What --max-overhead leaves a busy program, and how near the forecast comes: 4 threads at full speed with functions of all
-degrees of heat (graded.c), whose budget is kept by patched sleds, by probes and by sleds that record in memory, in turns.
+degrees of heat (graded.c), whose budget is kept by patched sleds and by sleds that record in memory, in turns.
 What the calls cost the threads shows in the CPU time that these spend in them, with and without a recording. That of the
 loader, which neither is part of, is in a row of its own: where all CPUs are busy it is lost, too. So is what else makes
 the threads slower; it shows in the work that a second of CPU time does, if neighbours do not hide it.
@@ -124,14 +124,13 @@ def add_budget(table, mode, measured):
 
 def bench(table, quick):
     rounds, seconds = (2, 2) if quick else (5, 4)
-    modes = {"patch": [], "probe": [], "memory": []}
+    modes = {"patch": [], "memory": []}
     # Calls that cost so little have to be many to exceed a budget.
-    for calls, names in ((64, ("patch", "probe")), (6400, ("memory",))):
+    for calls, mode in ((64, "patch"), (6400, "memory")):
         with running("graded", THREADS, calls) as target:
             for _ in range(rounds):
-                for mode in names:
-                    options = [f"--max-overhead={100 * SHARE:g}%", f"--sled-mode={mode}"]
-                    modes[mode].append(cost(target, options, seconds))
+                options = [f"--max-overhead={100 * SHARE:g}%", f"--sled-mode={mode}"]
+                modes[mode].append(cost(target, options, seconds))
     for mode, measured in modes.items():
         found = measured[0].manifest["processes"][0]["objects"][0]["sled_mode"]
         add_budget(table, found, measured)

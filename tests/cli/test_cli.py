@@ -95,6 +95,7 @@ def test_version(xprof, args):
         (["record", "-p", "1", "--max-overhead", "-1"], "--max-overhead takes a percentage such as 5% or 0.5%, below 100%, not '-1'"),
         (["record", "-p", "1", "--max-overhead", "5s"], "--max-overhead takes a percentage such as 5% or 0.5%, below 100%, not '5s'"),
         (["record", "-a", "--max-size", "1000"], "--max-size takes a size from 1M on, such as 500M or 20G, not '1000'"),
+        (["record", "-p", "1", "--max-overhead", "5", "--sled-mode", "probe"], "--max-overhead is for patched sleds: omit --sled-mode probe"),
         (["record", "-a", "--max-overhead", "5"], "--max-overhead is for records of sleds, and there are none with --no-sleds, --all or --tid"),
         (["record", "-p", "1", "--flight", "64K"], "--flight takes a power of two from 1M to 1G, such as 4M, not '64K'"),
         (["record", "-p", "1", "--trigger", "f>1ms"], "--trigger goes with --flight, such as --flight 64M"),

@@ -35,7 +35,7 @@ FILTERED = re.compile(r"\nxprof:   (\d+) filtered = (\d+ .*)$", re.M)
 REASONS = {
     "unmatched_exit": "exits without an entry", "min_duration": "of calls shorter than --min-duration",
     "too_deep": "of too deep calls", "outside": "while sleds were attached or detached",
-    "duplicate": "seen twice while the budget changed probes", "other_process": "of other processes",
+    "other_process": "of other processes",
 }
 
 

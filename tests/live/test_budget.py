@@ -3,6 +3,7 @@
 import collections
 import pathlib
 import random
+import re
 import shutil
 import signal
 import statistics
@@ -23,9 +24,8 @@ pytestmark = pytest.mark.uprobes
 alone = pytest.mark.alone("measures what calls cost")
 
 # How sleds are recorded, and with what calls of hot() in a round that is far too dear.
-HOT_CALLS = [("probe", 200), ("patch", 2000), ("memory", 60000)]
-MODES = pytest.mark.parametrize("mode, hot_calls", HOT_CALLS, ids=["probe", "patch", "memory"])
-SLOW_MODES = pytest.mark.parametrize("mode, hot_calls", HOT_CALLS[:2], ids=["probe", "patch"])
+HOT_CALLS = [("patch", 2000), ("memory", 60000)]
+MODES = pytest.mark.parametrize("mode, hot_calls", HOT_CALLS, ids=["patch", "memory"])
 PATCHED = ({"patch"}, {"memory"})  # by --sled-mode auto
 COUNTED = 15  # the kind in the word of a patched sled whose calls are only counted
 RECORDED = 0  # that of entries that are recorded
@@ -51,7 +51,7 @@ def log_calls(recorded, pid=None):
 @alone
 @MODES
 def test_busy_threads_keep_their_budget(record, load, xprof, mode, hot_calls):
-    """4 threads at full speed, which the probes on hot() would keep from most of their work."""
+    """4 threads at full speed, which a recording of hot() would keep from most of their work."""
     target = load(threads=4, hot_calls=hot_calls)
     costs = []
     # How much work neighbours leave to this machine in a second of CPU time differs from moment to moment: what they
@@ -90,14 +90,14 @@ def test_no_other_function_misses_a_call(record, load, mode, hot_calls, hot_when
     options = ("--no-samples", "--buffer=16M", f"--sled-mode={mode}", "--max-overhead=25%")
     session = record(*options, "-p", target.pid).wait_attached()
     if hot_when == "later":
-        before = sleds(target)
+        before = list(entry_words(target.pid, target.path))
         target.process.send_signal(signal.SIGUSR2)
     target.process.send_signal(signal.SIGUSR1)
     if hot_when == "later":
         target.assert_works()
         for is_out in (True, False, True):
             target.process.send_signal(signal.SIGUSR2)
-            recording.wait_until(lambda: (sleds(target) != before) == is_out, f"hot() is {'not' if is_out else 'still'} out")
+            recording.wait_until(lambda: (list(entry_words(target.pid, target.path)) != before) == is_out, f"hot() is {'not' if is_out else 'still'} out")
         target.process.send_signal(signal.SIGTERM)
     assert target.process.wait(60) == 0
     recorded = session.finish().ok()
@@ -111,19 +111,18 @@ def test_no_other_function_misses_a_call(record, load, mode, hot_calls, hot_when
     assert all(entered[name] == truth[name] for name in ("warm", "cold") if name not in out), (entered, truth)
     assert entered == left
     # Of threads that stood in a sled of hot() when that was restored.
-    assert recorded.totals["filtered"]["outside"] <= (threads * out["hot"]["times"] if mode != "probe" else 0)
+    assert recorded.totals["filtered"]["outside"] <= threads * out["hot"]["times"]
     known = entered.get("hot", 0) + out["hot"].get("calls_counted", 0)
     assert 0 < known <= truth["hot"], (entered, out, truth)
     assert entered.get("hot", 0) < truth["hot"]
-    print(f"hot: {entered.get('hot', 0)} recorded, {out['hot']}, of {truth['hot']}; "
-          f"{recorded.totals['filtered']['duplicate']} duplicates")
+    print(f"hot: {entered.get('hot', 0)} recorded, {out['hot']}, of {truth['hot']}")
 
 
 def test_thread_that_ends_while_a_function_goes_out(record, program, start):
-    """It is in hot() when that loses its probes, and ends before xprof knows: its call ends then."""
+    """It is in hot() when that is taken out, and ends before xprof knows: its call ends then."""
     process = start([program("live/programs/leaves.c", "-O1", project.no_runtime()), "wait"])
     assert process.stdout.readline() == "ready\n"
-    options = ("--no-samples", "--buffer=16M", "--sled-mode=probe", "--max-overhead=10%")
+    options = ("--no-samples", "--buffer=16M", "--sled-mode=patch", "--max-overhead=10%")
     session = record(*options, "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)
     assert process.wait(60) == 0
@@ -131,18 +130,16 @@ def test_thread_that_ends_while_a_function_goes_out(record, program, start):
     assert set(taken_out(recorded)) == {"hot"}
     entered, left = log_calls(recorded)
     assert entered["hot"] > 0 and entered == left
-    assert [one["exits"] for one in recorded.log().entry["synthesized_by_function"]] == [1]
+    # The other thread may have been in it, too.
+    assert [one["exits"] for one in recorded.log().entry["synthesized_by_function"]] in ([1], [2])
 
 
-@SLOW_MODES
-def test_cooled_functions_come_back(record, load, mode, hot_calls):
+def test_cooled_functions_come_back(record, load):
     """hot() is called no more after a while: it is recorded again."""
-    target = load(threads=1, hot_calls=hot_calls)
-    session = record("--no-samples", f"--sled-mode={mode}", "--max-overhead=25%", "-p", target.pid).wait_attached()
+    target = load(threads=1, hot_calls=2000)
+    session = record("--no-samples", "--sled-mode=patch", "--max-overhead=25%", "-p", target.pid).wait_attached()
 
     def is_out():
-        if mode == "probe":
-            return len(probes(target.pid, target.path)) < SLEDS
         # It is counted, or restored where even that is too dear.
         return sum(word[0] >> 4 == RECORDED for word in entry_words(target.pid, target.path)) < SLEDS // 2
 
@@ -150,7 +147,7 @@ def test_cooled_functions_come_back(record, load, mode, hot_calls):
     time.sleep(0.6)
     target.process.send_signal(signal.SIGUSR2)
     recording.wait_until(lambda: not is_out(), "hot() is still out")
-    time.sleep(1)  # its probes are there a moment before it counts as recorded
+    time.sleep(1)  # it is patched a moment before it counts as recorded
     calls = target.counters()[target.HOT]
     recorded = session.stop().ok()
     out = taken_out(recorded)["hot"]
@@ -159,7 +156,7 @@ def test_cooled_functions_come_back(record, load, mode, hot_calls):
 
 
 def test_needs_uprobe_multi(xprof, load, tmp_path):
-    """Probes of perf events take too long to move."""
+    """Without it nothing is known of what calls cost."""
     target = load(threads=1)
     done = xprof("record", "--uprobes=single", "--max-overhead=5%", "-p", target.pid, "-o", tmp_path / "out")
     assert done.returncode == 3 and "needs uprobe_multi, Linux 6.6" in done.stderr and "--functions" in done.stderr
@@ -183,12 +180,11 @@ def test_from_the_start_of_a_command(program, record, tmp_path, mode, hot_calls)
 
 
 @pytest.mark.together("kills")
-@pytest.mark.parametrize("mode", ["probe", "patch"])
-def test_killed_while_functions_go_and_come(xprof, busy, tmp_path, mode):
+def test_killed_while_functions_go_and_come(xprof, busy, tmp_path):
     """xprof is killed at any moment of the first second, in which it takes functions out and looks at them again."""
     chance = random.Random(7)
     target = busy(threads=2)
-    arguments = [xprof.path, "record", "-q", "--no-samples", f"--sled-mode={mode}", "--max-overhead=1%", "-p", target.pid]
+    arguments = [xprof.path, "record", "-q", "--no-samples", "--sled-mode=patch", "--max-overhead=1%", "-p", target.pid]
     for number in range(6):
         process = subprocess.Popen([str(a) for a in (*arguments, "-o", tmp_path / f"killed{number}")])
         time.sleep(chance.uniform(0.2, 1.6))
@@ -303,27 +299,45 @@ def test_restless_threads(record, program, waiting):
             assert entered[name] == calls, (name, entered, truth)
 
 
-def test_patched_and_probed_processes(record, load):
-    """Two processes of a program under one budget; on the sleds of one are somebody else's probes."""
-    rounds = 500
-    targets = [load(threads=1, hot_calls=1500, rounds=rounds, wait=True) for _ in range(2)]
-    patched, probed = targets
-    other = record("--no-samples", "--sled-mode=probe", "--functions=cold", "-p", probed.pid).wait_attached()
-    pids = f"{patched.pid},{probed.pid}"
-    session = record("--no-samples", "--buffer=16M", "--max-overhead=25%", "-p", pids).wait_attached()
-    for target in targets:
-        target.process.send_signal(signal.SIGUSR1)
-    for target in targets:
-        assert target.process.wait(60) == 0
-    recorded = session.finish().ok()
-    other.finish().ok()
-    assert sled_modes(recorded)[patched.pid] in PATCHED and sled_modes(recorded)[probed.pid] == {"probe"}
-    for target in targets:
-        _, hot, warm, cold = target.counters()
-        entered, left = log_calls(recorded, target.pid)
-        assert set(taken_out(recorded, target.pid)) == {"hot"}
-        assert (entered["warm"], entered["cold"]) == (warm, cold) and entered == left
-        assert 0 < entered.get("hot", 0) < hot
+@pytest.mark.parametrize("samples", [False, True], ids=["calls", "samples-too"])
+@pytest.mark.parametrize("options", [[], ["--dry-run"]], ids=["record", "dry-run"])
+def test_process_that_cannot_be_patched(record, xprof, load, tmp_path, samples, options):
+    """On its sleds are somebody else's probes: no budget can be kept, so its calls are not recorded."""
+    target = load(threads=1)
+    other = record("--no-samples", "--sled-mode=probe", "--functions=cold", "-p", target.pid).wait_attached()
+    which = [*options, *([] if samples else ["--no-samples"])]
+    done = xprof("record", *which, "--max-overhead=25%", "-d", "200ms", "-o", tmp_path / "out", "-p", target.pid)
+    assert re.search(rf"the sleds of .* in process {target.pid} cannot be patched: .*; omit --max-overhead", done.stderr)
+    if samples:
+        assert done.returncode == 0 and "its sleds are not recorded" in done.stderr
+    else:
+        assert done.returncode != 0 and not (tmp_path / "out").exists()
+    target.assert_works()
+    other.stop().ok()
+    leftovers.assert_nothing_left(target.pid)
+
+
+def test_programs_of_children(record, program, tmp_path):
+    """Without a budget these are probed; with one they are patched after their exec, and nothing is probed."""
+    path = program("live/programs/load.c", "-O2", project.no_runtime())
+    command = f"{path} run 1 600 2000 {tmp_path}/counters; :"
+    recorded = record("--no-samples", "--follow", "--max-overhead=25%", "--", "sh", "-c", command).finish().ok()
+    assert set().union(*sled_modes(recorded).values()) in PATCHED
+    (log,) = recorded.logs
+    assert log.calls()["warm", ENTER]
+    assert "are not recorded" in recorded.messages and "--sled-mode probe" not in recorded.messages
+
+
+@pytest.mark.parametrize("mode", ["auto", "memory"])
+def test_all_processes_of_a_program(record, load, mode):
+    target = load(threads=1, hot_calls=2000)
+    options = ["--no-samples", f"--sled-mode={mode}", "--max-overhead=10%"]
+    session = record(*options, "--exec", target.path).wait_attached()
+    recording.wait_until(lambda: COUNTED in entry_kinds(target) or len(entry_kinds(target)) > 1, "hot() is not taken out")
+    recorded = session.stop().adds_up()
+    assert "hot" in taken_out(recorded) and sled_modes(recorded)[target.pid] in PATCHED
+    target.assert_works()
+    leftovers.assert_nothing_left(target.pid)
 
 
 def test_process_that_cannot_be_stopped(record, load, start, tmp_path):
@@ -428,39 +442,29 @@ def entry_words(pid, path):
                     yield sled[:1:-1]
 
 
-def sleds(target):
-    """What leads from its sleds to the recording: the words of those that are patched, and the probes."""
-    return list(entry_words(target.pid, target.path)), probes(target.pid, target.path)
-
-
 def probes(pid, path):
     return [place for place in leftovers.breakpoints(pid) if place[0] == str(path)]
 
 
 @pytest.mark.parametrize("clang", ["clang-14"])
-def test_conditional_tail_exits_go_too(record, program, waiting, clang):
-    """These are probed beside patched sleds: of functions that are taken out no probe stays."""
+@pytest.mark.parametrize("options", [[], ["--follow"]], ids=["one", "follow"])
+def test_conditional_tail_exits_are_left_out(record, program, waiting, clang, options):
+    """These are probed beside patched sleds. With a budget the functions that have them are not recorded."""
     if clang not in [f"clang-{v}" for v in project.clang_versions()]:
         pytest.skip(f"no {clang} here, which makes such sleds")
     path = program("live/programs/conditional.c", "-Os", project.no_runtime(clang), clang=clang)
-    process = waiting(path, 1 << 40)
-    session = record("--no-samples", "--buffer=16M", "--max-overhead=5%", "-p", process.pid).wait_attached()
-    assert probes(process.pid, path), "no conditional sled was made: the test proves nothing"
-    before = set(entry_words(process.pid, path))
+    process = waiting(path, 2)
+    session = record("--no-samples", "--max-overhead=50%", *options, "-p", process.pid).wait_attached()
+    assert not probes(process.pid, path)
     process.send_signal(signal.SIGUSR1)
-    recording.wait_until(lambda: not probes(process.pid, path), lambda: f"{probes(process.pid, path)} stay")
-    # The patched sleds of the same functions are restored, or lead elsewhere, in a stop of the process.
-    recording.wait_until(lambda: len(before - set(entry_words(process.pid, path))) >= 5, "patched sleds stay")
-    assert process.poll() is None
-    recorded = session.stop().ok()
+    truth = recording.printed_calls(process.communicate(timeout=60)[0])
+    recorded = session.finish().ok()
     entered, left = log_calls(recorded)
-    assert sled_modes(recorded)[process.pid] in PATCHED and len(taken_out(recorded)) >= 5
-    # One call may have been open at the end.
-    assert all(entered[name] - left[name] in (0, 1) for name in entered), (entered, left)
-    leftovers.assert_nothing_left(process.pid)
+    assert entered == left == {"target": truth["target"]}
+    assert "budget: 5 functions with conditional tail exits were not recorded" in recorded.messages
 
 
-@pytest.mark.parametrize("what, options", [("load", []), ("exec", ["--follow"]), ("fork", ["--follow"]), ("exec", [])])
+@pytest.mark.parametrize("what, options", [("load", []), ("exec", ["--follow"]), ("fork", ["--follow"])])
 def test_restless_target(xprof, record, churn, what, options):
     """Objects and processes come and go while functions are taken out."""
     target = churn(what)

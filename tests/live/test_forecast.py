@@ -184,12 +184,13 @@ def test_children_and_programs(xprof, program, start, tmp_path):
 WARNING = re.compile(r"warning: recording takes (\d+) % of the target's CPU time \(([\d ]+) calls/s, ([\d.]+) (us|ns) each\);")
 
 
-def test_load_that_comes_later_is_told(record, load):
-    """Once, without a terminal; a budget needs no warning."""
+@pytest.mark.parametrize("mode", ["probe", "patch"])
+def test_load_that_comes_later_is_told(record, load, mode):
+    """Once, without a terminal, with what helps in this mode."""
     target = load(threads=1, hot_calls=2000)
     target.process.send_signal(signal.SIGUSR2)
     target.wait_without_hot()
-    session = record("--no-samples", "--sled-mode=probe", "-p", target.pid).wait_attached()
+    session = record("--no-samples", f"--sled-mode={mode}", "-p", target.pid).wait_attached()
     time.sleep(1.2)
     assert "warning: recording takes" not in session.messages()
     target.process.send_signal(signal.SIGUSR2)
@@ -199,5 +200,6 @@ def test_load_that_comes_later_is_told(record, load):
     (found,) = WARNING.findall(recorded.messages)
     share, rate, call, unit = int(found[0]) / 100, number(found[1]), float(found[2]), {"us": 1e-6, "ns": 1e-9}[found[3]]
     assert 0.25 <= share <= 1 and rate * call * unit <= 1.1
-    for remedy in ("--max-overhead 5%", "--functions '!NAME'", "omit --sled-mode probe"):
+    for remedy in ("--functions '!NAME'", f"omit --sled-mode {mode}"):
         assert remedy in recorded.messages
+    assert ("--max-overhead 5%" in recorded.messages) == (mode != "probe")

@@ -26,7 +26,6 @@ int xp_throttle_new(struct xp_throttle **result, const struct xp_throttle_option
 	if (!throttle)
 		return -ENOMEM;
 	throttle->options = *options;
-	throttle->next_group = 1;
 	xp_budget_init(&throttle->budget, options->share, XP_THROTTLE_COUNTERS);
 	xp_call_accounts_keep(&options->processes->accounts, (unsigned int)XP_MAX(sysconf(_SC_NPROCESSORS_ONLN), 1),
 			      TICK_NS);
@@ -41,12 +40,8 @@ void xp_throttle_free(struct xp_throttle *throttle)
 	for (size_t i = 0; i < throttle->member_count; i++) {
 		throttle->members[i].object->budget = NULL;
 		free(throttle->members[i].functions);
-		free(throttle->members[i].group_of);
 		free(throttle->members[i].taken);
-		free(throttle->members[i].beside);
-		free(throttle->members[i].groups);
 		free(throttle->members[i].places);
-		free(throttle->members[i].stepped);
 	}
 	free(throttle->members);
 	free(throttle->all);
@@ -122,8 +117,6 @@ static bool take_counter(struct xp_throttle *throttle, struct xp_throttled *one)
 	best->owner = (size_t)(one - throttle->all) + 1;
 	best->used = throttle->decisions;
 	one->counter = (uint32_t)(best - throttle->counters);
-	/* What the last owner left there is not this function's. */
-	xp_throttle_read_counter(throttle, one);
 	return true;
 }
 
@@ -159,8 +152,6 @@ static void decide_beforehand(struct xp_throttle *throttle)
 
 		if (member->place_count)
 			continue;
-		member->group_of[one->function_id] = XP_THROTTLE_ALONE;
-		one->group = throttle->next_group++;
 		one->state = change->state;
 		one->since_tsc = xp_clock_now_tsc();
 		one->times = 1;
@@ -170,36 +161,21 @@ static void decide_beforehand(struct xp_throttle *throttle)
 	throttle->change_count = 0;
 }
 
-void xp_throttle_expect(struct xp_throttle *throttle, const struct xp_object *object, enum xp_sled_mode mode)
+void xp_throttle_expect(struct xp_throttle *throttle, const struct xp_object *object)
 {
 	const struct xp_throttle_member *member = xp_throttle_member(throttle, object);
 
-	if (member->place_count)
-		return;
-	xp_throttle_set_costs(throttle, member, mode);
-	if (!throttle->last_tick_tsc)
+	if (!member->place_count && !throttle->last_tick_tsc)
 		decide_beforehand(throttle);
 }
 
 /* ---- work ---- */
-
-/* From before the work until its records have arrived, so that a thread which ends meanwhile loses no exit. */
-static void set_leaving(const struct xp_throttle *throttle, bool leaving)
-{
-	for (size_t i = 0; i < throttle->change_count; i++) {
-		const struct xp_budget_change *change = &throttle->changes[i];
-		const struct xp_throttled *one = xp_throttle_find(throttle, change->function);
-
-		one->object->budget[one->function_id].leaving = leaving && change->state != XP_BUDGET_RECORDED;
-	}
-}
 
 static void start_work(struct xp_throttle *throttle)
 {
 	sigset_t all, before;
 	int err;
 
-	set_leaving(throttle, true);
 	throttle->done = false;
 	throttle->busy = throttle->working = true;
 	sigfillset(&all);
@@ -257,7 +233,6 @@ static void finish_work(struct xp_throttle *throttle)
 			 one->object->table->functions[one->function_id - 1].name ?: "a function", one->object->path,
 			 (const char *[]){ "recorded", "counted", "out" }[one->state]);
 	}
-	set_leaving(throttle, false);
 	throttle->change_count = 0;
 	throttle->busy = false;
 }
@@ -274,43 +249,27 @@ static void gather_recorded(struct xp_throttle *throttle, const struct xp_thrott
 {
 	for (size_t id = 1; id <= member->object->table->function_count; id++) {
 		struct xp_budget_function *function = &throttle->budget.functions[member->first + id - 1];
-		uint32_t *recorded = member->functions[id].calls;
-		uint64_t calls[XP_CALL_WAYS], sum = 0;
+		uint32_t *calls = member->functions[id].calls;
+		uint64_t sum = 0;
 
-		for (int way = 0; way < XP_CALL_WAYS; way++) {
-			sum += calls[way] = recorded[way];
-			recorded[way] = 0;
-		}
+		for (int way = 0; way < XP_CALL_WAYS; way++)
+			sum += calls[way];
 		if (!sum)
 			continue;
 		xp_throttle_set_cost(throttle, member, id, calls);
+		memset(calls, 0, sizeof(member->functions[id].calls));
 		function->calls += sum;
 		throttle->tracing_sum_ns += (double)sum * (double)function->record_ns;
 	}
 }
 
-static void gather_counted(struct xp_throttle *throttle, struct xp_throttled *one, uint64_t by_stubs)
+static void gather_counted(struct xp_throttle *throttle, struct xp_throttled *one, uint64_t calls)
 {
-	const struct xp_throttle_member *member = xp_throttle_member(throttle, one->object);
 	struct xp_budget_function *function = &throttle->budget.functions[one->budget_index];
-	bool memory = throttle->options.probe_cost.memory_ns;
-	float record_ns = function->record_ns;
-	const uint64_t calls[XP_CALL_WAYS] = {
-		[XP_CALLS_PROBED] = one->state == XP_BUDGET_COUNTED ? xp_throttle_read_counter(throttle, one) : 0,
-		[XP_CALLS_STUB] = memory ? 0 : by_stubs,
-		[XP_CALLS_MEMORY] = memory ? by_stubs : 0,
-	};
-	uint64_t sum = calls[XP_CALLS_PROBED] + by_stubs;
 
-	if (!sum)
-		return;
-	xp_throttle_set_cost(throttle, member, one->function_id, calls);
-	/* Parents and children share the counters, but a recorded call costs more in children. */
-	if (throttle->options.everywhere)
-		function->record_ns = record_ns;
-	one->counted += sum;
-	function->calls += sum;
-	throttle->tracing_sum_ns += (double)sum * (double)function->count_ns;
+	one->counted += calls;
+	function->calls += calls;
+	throttle->tracing_sum_ns += (double)calls * (double)function->count_ns;
 }
 
 /* The counts in the process are not known, which must not pass for zero calls. */
@@ -321,7 +280,7 @@ static void mark_unread(struct xp_throttle *throttle, pid_t pid)
 		bool here = false;
 
 		for (size_t p = 0; p < member->place_count; p++)
-			here |= member->places[p].pid == pid && member->places[p].mode == XP_SLEDS_PATCHED;
+			here |= member->places[p].pid == pid;
 		for (size_t i = 0; i < throttle->count && here; i++)
 			if (throttle->all[i].object == member->object)
 				throttle->budget.functions[throttle->all[i].budget_index].unread = true;
@@ -374,7 +333,7 @@ static void gather_calls(struct xp_throttle *throttle)
 	for (size_t m = 0; m < throttle->member_count; m++)
 		gather_recorded(throttle, &throttle->members[m]);
 	for (struct xp_process *process = options->processes->first_live; process; process = process->next_live)
-		if (options->patch && throttle->count)
+		if (throttle->count)
 			add_counters(throttle, process, by_stubs);
 	for (size_t i = 0; i < XP_THROTTLE_COUNTERS; i++) {
 		struct xp_throttled *one =

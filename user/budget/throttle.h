@@ -2,18 +2,11 @@
 /*
  * --max-overhead: takes functions out of a running recording, and puts them back, as budget.h decides.
  *
- * Patched sleds (patch.h) of such a function are restored, or made to lead to a counter in the process's own memory
+ * The sleds (patch.h) of such a function are restored, or made to lead to a counter in the process's own memory
  * instead. One stop of the process serves all changes that are due. A child of fork() has the sleds of its parent as
  * they were then, and is stopped for later changes like its parent; it shares its parent's counters.
  *
- * Probes of uprobe_multi can only be detached by the link. So functions are in groups of some thousands, each with
- * separate links. To remove a function, its group gets new probes without it, and then loses the old ones: no call of
- * the other functions is missed. In between, both sets record, and the duplicates are filtered (XP_FILTER_DUPLICATE):
- * each function has two numbers, which successive probes use alternately. From then on the removed function has
- * separate links. In a process whose sleds are patched, all this applies to the probes on sleds that cannot be patched.
- *
- * To detach probes, the kernel waits for programs to end, some 10 ms each time; a process may take a while to stop. A
- * worker thread does this.
+ * A process may take a while to stop. A worker thread does this.
  */
 #ifndef XPROF_BUDGET_THROTTLE_H
 #define XPROF_BUDGET_THROTTLE_H
@@ -24,25 +17,15 @@
 
 #include "budget/budget.h"
 #include "budget/probe_cost.h"
-#include "kernel/attach.h"
-#include "kernel/programs.h"
 #include "sled/object.h"
 #include "sled/patch.h"
 #include "sled/sleds.h"
 #include "trace/process.h"
 
-/* How many functions can be counted at a time: each takes one of the counters of the stub, and of the programs. */
+/* How many functions can be counted at a time: each takes one of the counters of the stub. */
 #define XP_THROTTLE_COUNTERS XP_STUB_COUNTERS_MAX
 
 #define XP_NO_COUNTER UINT32_MAX
-
-/*
- * How many probes a budget can keep changing; patched sleds have no such limit. A change takes some 10 us for each
- * probe of its groups, and that again for each process. Of PostgreSQL (8 processes, 2 CPUs) with 1 256 probes, the
- * first changes were made in 0.2 s, and with 30 034 in 0.7 to 3 s each: 5 s after the start recording still took a
- * third of the throughput.
- */
-#define XP_THROTTLE_PROBES_MAX 5000u
 
 /* A function that was taken out at least once. */
 struct xp_throttled {
@@ -50,7 +33,6 @@ struct xp_throttled {
 	uint32_t function_id;
 	size_t budget_index;
 	enum xp_budget_state state; /* current state; only the worker thread changes it while it works */
-	uint32_t group;		    /* group of its probes, see attach.h */
 	uint32_t counter;	    /* while it is counted, and until another function takes it; or XP_NO_COUNTER */
 	uint64_t counted;	    /* calls while it was out, as far as they were counted */
 	uint64_t since_tsc;	    /* time of the last change of state */
@@ -63,18 +45,10 @@ struct xp_throttled {
 struct xp_throttle;
 
 struct xp_throttle_options {
-	struct xp_attach *attach;	    /* borrowed, as all members here */
-	struct xp_patch *patch;		    /* with options.budget; NULL: no sled is patched */
-	const struct xp_programs *programs; /* with XP_THROTTLE_COUNTERS counters */
-	bool all_args;
+	struct xp_patch *patch; /* with options.budget; borrowed, as all members here */
 	struct xp_processes *processes;
 	const struct xp_clock *clock;
-	/*
-	 * --follow, --exec: probes are in all processes, and children are recorded by the patched sleds that they
-	 * inherit.
-	 */
-	bool everywhere;
-	bool by_children;		 /* most calls are expected in such children */
+	bool by_children; /* most calls are expected in children, which are recorded by the sleds that they inherit */
 	struct xp_probe_cost probe_cost; /* memory_ns 0: no call is recorded in memory */
 	double share;			 /* budget as a share of the targets' CPU time, 0..1 */
 };
@@ -98,17 +72,14 @@ bool xp_throttle_is_busy(const struct xp_throttle *throttle);
 /* The recording ends: cuts work in progress short and waits for it. Nothing is changed after this. */
 void xp_throttle_stop(struct xp_throttle *throttle);
 /*
- * The object's sleds are about to be patched or probed, in the first of its processes. A function whose known rate is
- * too high is not recorded at first.
+ * The object's sleds are about to be patched, in the first of its processes. A function whose known rate is too high is
+ * not recorded at first.
  */
-void xp_throttle_expect(struct xp_throttle *throttle, const struct xp_object *object, enum xp_sled_mode mode);
-/*
- * Probes the object's sleds in a process (0: in all processes), instead of xp_sleds_attach(). After xp_patch_object(),
- * whose result is then passed in with the process, probes the sleds that cannot be patched. Waits for work in progress.
- */
+void xp_throttle_expect(struct xp_throttle *throttle, const struct xp_object *object);
+/* The object is patched in a process, with the result of xp_patch_object(). No work is in progress. */
 int xp_throttle_attach(struct xp_throttle *throttle, const struct xp_object *object, pid_t pid,
-		       struct xp_sled_result *result);
-/* The process no longer has probes. Waits for work in progress; call it before the probes are detached. */
+		       const struct xp_sled_result *result);
+/* The process is no longer patched. Waits for work in progress. */
 void xp_throttle_drop_process(struct xp_throttle *throttle, pid_t pid);
 
 /*

@@ -531,19 +531,9 @@ static void detach(struct xp_attach *attach, bool (*belongs)(const struct link *
 	free(links);
 }
 
-void xp_attach_detach_groups(struct xp_attach *attach, const uint32_t *groups, size_t count)
+void xp_attach_detach_group(struct xp_attach *attach, uint32_t group)
 {
-	for (size_t i = 0; i < count; i++)
-		detach(attach, of_group, groups[i]);
-}
-
-void xp_attach_keep(struct xp_attach *attach, uint32_t group, pid_t pid)
-{
-	pthread_mutex_lock(&attach->lock);
-	for (size_t i = 0; i < attach->count; i++)
-		if (attach->links[i].group == group && attach->links[i].pid == pid)
-			attach->links[i].group = 0;
-	pthread_mutex_unlock(&attach->lock);
+	detach(attach, of_group, group);
 }
 
 void xp_attach_detach_process(struct xp_attach *attach, pid_t pid)

@@ -96,11 +96,8 @@ size_t xp_attach_max(bool multi);
 /* The size of the next batch, given the size of the last one and the time that it took. */
 uint32_t xp_attach_batch(uint32_t batch, uint64_t took_ns);
 
-/* Detaches these groups, in list order. When it returns, none of their programs is running. */
-void xp_attach_detach_groups(struct xp_attach *attach, const uint32_t *groups, size_t count);
-/* Moves the probes of this process from the group to group 0. */
-void xp_attach_keep(struct xp_attach *attach, uint32_t group, pid_t pid);
-
+/* Detaches this group. When it returns, none of its programs is running. */
+void xp_attach_detach_group(struct xp_attach *attach, uint32_t group);
 /* Detaches the probes that were attached for this process. */
 void xp_attach_detach_process(struct xp_attach *attach, pid_t pid);
 /* Detaches all probes. When it returns, no program is running. */

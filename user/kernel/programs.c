@@ -308,21 +308,6 @@ int xp_programs_count_fd(const struct xp_programs *programs)
 	return bpf_program__fd(programs->skeleton->progs.sled_count);
 }
 
-int xp_programs_count(const struct xp_programs *programs, uint32_t index, uint64_t *count)
-{
-	uint64_t *of_cpus = calloc(programs->cpus, sizeof(*of_cpus));
-	int err = of_cpus ? 0 : -ENOMEM;
-
-	if (!err && bpf_map_lookup_elem(bpf_map__fd(programs->skeleton->maps.call_counts), &index, of_cpus))
-		err = -errno;
-	if (!err)
-		*count = 0;
-	for (unsigned int cpu = 0; cpu < programs->cpus && !err; cpu++)
-		*count += of_cpus[cpu];
-	free(of_cpus);
-	return err;
-}
-
 /* Reads in batches: one system call for each of a million counters takes seconds. */
 int xp_programs_counts(const struct xp_programs *programs, uint64_t *counts, uint32_t count)
 {

@@ -75,8 +75,6 @@ int xp_programs_sled_fd(const struct xp_programs *programs, enum xp_event_kind k
 int xp_programs_count_fd(const struct xp_programs *programs);
 /* Reads counters, summed over all CPUs. Returns 0 or -errno, for example -ENOMEM. */
 int xp_programs_counts(const struct xp_programs *programs, uint64_t *counts, uint32_t count);
-/* Reads one counter. */
-int xp_programs_count(const struct xp_programs *programs, uint32_t index, uint64_t *count);
 /* The program for a slot of the stub (stub.h). */
 int xp_programs_stub_fd(const struct xp_programs *programs, enum xp_stub_slot slot);
 /* Tells where a process has the struct xp_call_slot of the threads with this fs base; 0: nowhere any more. */

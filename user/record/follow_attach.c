@@ -90,7 +90,8 @@ static bool is_to_patch(const struct xp_recording *recording, const struct xp_pr
 {
 	if (!recording->probes.patch || !process)
 		return false;
-	if (!recording->plan.all_processes || recording->options->sled_mode != XP_SLED_MODE_OPTION_AUTO)
+	if (!recording->plan.all_processes || recording->options->sled_mode != XP_SLED_MODE_OPTION_AUTO ||
+	    recording->options->max_overhead > 0)
 		return true;
 	return !recording->run_tsc || is_held(recording, process->pid) || is_patched(process) ||
 	       patched_anywhere(recording, object);
@@ -104,14 +105,15 @@ static void say_late(struct xp_recording *recording, const struct xp_process *pr
 		return;
 	recording->probes.told_late = true;
 	xp_info("process %d has executed %s: its sleds are patched some milliseconds later, and its calls until then "
-		"are not recorded; with --sled-mode probe they would be",
-		process->pid, object->path);
+		"are not recorded%s",
+		process->pid, object->path,
+		recording->options->max_overhead > 0 ? "" : "; with --sled-mode probe they would be");
 }
 
 /*
- * Patches the object's sleds. Returns 0, 1 if they are to be probed instead (and says why), or -ESRCH if the process
- * has ended or executed another program. A process that keeps executing programs is probed: the next program has the
- * same probes.
+ * Patches the object's sleds. Returns 0, 1 if they are to be probed instead (and says why), -EOPNOTSUPP if they may not
+ * be probed, because a budget is to be kept, or -ESRCH if the process has ended or executed another program. A process
+ * that keeps executing programs is probed: the next program has the same probes.
  */
 static int patch_object(struct xp_recording *recording, struct xp_process *process, const struct xp_object *object,
 			struct xp_sled_result *sleds)
@@ -121,6 +123,7 @@ static int patch_object(struct xp_recording *recording, struct xp_process *proce
 	/* What others run does not end the recording. */
 	bool must = recording->options->sled_mode == XP_SLED_MODE_OPTION_PATCH &&
 		    !(recording->plan.all_processes && recording->run_tsc);
+	const char *remedy = "--sled-mode auto probes them instead";
 	char why[512] = "it executes programs faster than their sleds can be patched";
 	int err = -ESRCH;
 
@@ -137,11 +140,15 @@ static int patch_object(struct xp_recording *recording, struct xp_process *proce
 	}
 	if (!xp_target_start_time(pid))
 		return err;
+	if (recording->options->max_overhead > 0) {
+		err = -EOPNOTSUPP;
+		must = process->attaching.left_out = true;
+		remedy = "omit --max-overhead, which is for patched sleds only";
+	}
 	if (must)
-		return xp_refuse(
-		    recording->why, sizeof(recording->why), err,
-		    "the sleds of %s in process %d cannot be patched: %s; --sled-mode auto probes them instead",
-		    object->path, pid, why);
+		return xp_refuse(recording->why, sizeof(recording->why), err,
+				 "the sleds of %s in process %d cannot be patched: %s; %s", object->path, pid, why,
+				 remedy);
 	if (!process->attaching.probed_why)
 		xp_info("the sleds of process %d (%s) are probed, not patched: %s", pid, process->comm, why);
 	free(process->attaching.probed_why);
@@ -149,60 +156,31 @@ static int patch_object(struct xp_recording *recording, struct xp_process *proce
 	return 1;
 }
 
-/*
- * Whether the targets were at work when their calls were counted: what is too hot is taken out beforehand then. On a
- * busy machine a target at work gets a small part of a CPU.
- */
-static bool knows_load(const struct xp_recording *recording)
-{
-	const struct xp_forecast_input *input = &recording->rates.input;
-
-	return recording->rates.made && input->cpu_ns >= input->wall_ns / 20;
-}
-
-/*
- * Returns -ENOBUFS if it has more sleds than can be probed, -E2BIG if a budget cannot take functions out of so many in
- * time, -EREMOTE if it cannot be probed where it is.
- */
+/* Returns -ENOBUFS if it has more sleds than can be probed, -EREMOTE if it cannot be probed where it is. */
 static int check_room(const struct xp_recording *recording, const struct xp_object *object)
 {
-	size_t max = xp_attach_max(recording->plan.multi), room = max;
+	size_t room = xp_attach_max(recording->plan.multi);
 
 	if (object->original)
 		return -EREMOTE;
 	if (recording->probes.attach)
 		room = xp_attach_room(recording->probes.attach);
-	if (object->selected_count > room)
-		return -ENOBUFS;
-	if (!(recording->options->max_overhead > 0) || knows_load(recording))
-		return 0;
-	return max - room + object->selected_count > XP_THROTTLE_PROBES_MAX ? -E2BIG : 0;
+	return object->selected_count > room ? -ENOBUFS : 0;
 }
 
-/* Attaches with a budget. Which functions it leaves out depends on the cost of their calls, and so on the mode. */
+/* Attaches with a budget. */
 static int attach_throttled(struct xp_recording *recording, struct xp_object *object, struct xp_process *process,
-			    pid_t pid, struct xp_sled_result *sleds)
+			    struct xp_sled_result *sleds)
 {
-	int err = xp_throttle_add_object(recording->probes.throttle, object, NULL, 0);
+	struct xp_throttle *throttle = recording->probes.throttle;
+	int err = xp_throttle_add_object(throttle, object, NULL, 0);
 
 	if (err)
 		return err;
-	err = 1;
-	if (is_to_patch(recording, process, object)) {
-		xp_throttle_wait(recording->probes.throttle);
-		xp_throttle_expect(recording->probes.throttle, object, XP_SLEDS_PATCHED);
-		err = patch_object(recording, process, object, sleds);
-	}
-	if (err == 1) {
-		sleds->mode = XP_SLEDS_PROBED;
-		err = check_room(recording, object);
-		if (!err)
-			xp_throttle_expect(recording->probes.throttle, object, XP_SLEDS_PROBED);
-	}
-	if (err)
-		return err;
-	return xp_throttle_attach(recording->probes.throttle, object,
-				  sleds->mode == XP_SLEDS_PATCHED ? process->pid : pid, sleds);
+	xp_throttle_wait(throttle);
+	xp_throttle_expect(throttle, object);
+	err = patch_object(recording, process, object, sleds);
+	return err ? err : xp_throttle_attach(throttle, object, process->pid, sleds);
 }
 
 /*
@@ -250,22 +228,6 @@ static void explain_limit(struct xp_recording *recording, const struct xp_object
 		 *or_patch ? ", or have up to 2 000 000 patched" : "", or_patch);
 }
 
-static void explain_budget(struct xp_recording *recording, const struct xp_object *object)
-{
-	const char *patched = "";
-
-	if (recording->options->sled_mode == XP_SLED_MODE_OPTION_PROBE)
-		patched = "; patched sleds have no such limit: omit --sled-mode probe";
-	else if (recording->options->exec_path)
-		patched = "; patched sleds have no such limit: --sled-mode memory";
-	snprintf(
-	    recording->why, sizeof(recording->why),
-	    "%s has %zu sleds to probe, and it is not known yet which are hot: it takes seconds to take functions out "
-	    "of more than %u probes, and no budget holds meanwhile; record it under load, choose functions with "
-	    "--functions GLOB (`xprof list` shows their names)%s",
-	    object->path, object->selected_count, XP_THROTTLE_PROBES_MAX, patched);
-}
-
 /* Turns an error of attaching into a sentence. */
 static void explain(struct xp_recording *recording, const struct xp_object *object, pid_t pid, int err)
 {
@@ -277,8 +239,6 @@ static void explain(struct xp_recording *recording, const struct xp_object *obje
 		xp_refuse(why, why_size, err, "process %d ended while it was being attached", pid);
 	else if (err == -ENOBUFS)
 		explain_limit(recording, object, or_patch);
-	else if (err == -E2BIG)
-		explain_budget(recording, object);
 	else if (err == -EREMOTE)
 		xp_refuse(
 		    why, why_size, err,
@@ -327,10 +287,10 @@ static int attach_sleds(struct xp_recording *recording, struct xp_object *object
 	int err = process ? check_group(recording, object, process->pid) : 0;
 
 	if (err) {
-		process->attaching.no_room = true;
+		process->attaching.left_out = true;
 		return err;
 	}
-	err = recording->probes.throttle ? attach_throttled(recording, object, process, probe_pid, sleds)
+	err = recording->probes.throttle ? attach_throttled(recording, object, process, sleds)
 					 : attach_unthrottled(recording, object, process, probe_pid, sleds);
 
 	recording->probes.attach_ns += xp_clock_ns(recording->clock, xp_clock_now_tsc() - begin);
@@ -340,9 +300,9 @@ static int attach_sleds(struct xp_recording *recording, struct xp_object *object
 /* An object loaded during the recording does not end it, nor do programs that others run. */
 static bool may_be_missing(const struct xp_recording *recording, int err)
 {
-	if (err == -ENOBUFS || err == -E2BIG)
+	if (err == -ENOBUFS)
 		return recording->run_tsc;
-	return (err == -EREMOTE || err == -EDQUOT) &&
+	return (err == -EREMOTE || err == -EDQUOT || (err == -EOPNOTSUPP && recording->options->max_overhead > 0)) &&
 	       (recording->run_tsc || recording->plan.samples || recording->plan.all_processes);
 }
 

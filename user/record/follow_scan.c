@@ -75,7 +75,7 @@ static int look_at(struct xp_recording *recording, struct xp_process *process, c
 			     sizeof(recording->why));
 	if (err == -ENOSPC)
 		xp_refuse(recording->why, sizeof(recording->why), err,
-			  "more than %u functions in total: record fewer objects", XP_FN_MAX / 2);
+			  "more than %u functions in total: record fewer objects", XP_FN_MAX);
 	if (err)
 		goto out;
 	if (malformed)

@@ -42,11 +42,11 @@ static int check_sleds(struct xp_plan *plan, const struct xp_options *options, c
 
 /*
  * With --exec, programs are probed, because then the next one is recorded from its first instruction, and patched only
- * on request.
+ * on request, or for a budget.
  */
 static bool may_patch(const struct xp_options *options)
 {
-	return options->sled_mode == XP_SLED_MODE_OPTION_AUTO ? !options->exec_path
+	return options->sled_mode == XP_SLED_MODE_OPTION_AUTO ? !options->exec_path || options->max_overhead > 0
 							      : options->sled_mode != XP_SLED_MODE_OPTION_PROBE;
 }
 

@@ -63,6 +63,7 @@ static void setup_traced(struct xp_recording *recording)
 
 	traced->objects.patterns = options->functions.texts;
 	traced->objects.pattern_count = options->functions.count;
+	traced->objects.only_patchable = options->max_overhead > 0;
 	traced->objects.pattern_uses = xp_pattern_uses_new(options->functions.texts, options->functions.count);
 	processes->clock = recording->clock;
 	processes->dir_fd = recording->outdir.fd;
@@ -99,7 +100,6 @@ static int open_bpf_side(struct xp_recording *recording)
 		.switches = xp_plan_switches(&recording->plan, options),
 		.switches_of_all = options->all,
 		.switches_of_tid = (pid_t)options->tid,
-		.counters = options->max_overhead > 0 ? XP_THROTTLE_COUNTERS : 0,
 	};
 
 	return xp_bpf_side_open(&recording->bpf, &programs, xp_plan_ring_bytes(&recording->plan, options),
@@ -156,13 +156,9 @@ int xp_setup(struct xp_recording *recording)
 int xp_setup_budget(struct xp_recording *recording)
 {
 	struct xp_throttle_options throttle = {
-		.attach = recording->probes.attach,
 		.patch = recording->probes.patch,
-		.programs = &recording->bpf.programs,
-		.all_args = recording->options->args,
 		.processes = &recording->traced.processes,
 		.clock = recording->clock,
-		.everywhere = recording->plan.all_processes,
 		.by_children = recording->rates.has_children,
 		.probe_cost = recording->rates.probe_cost,
 		.share = recording->options->max_overhead,

@@ -345,7 +345,6 @@ static void print_filtered(const struct xp_recording *recording, const struct xp
 		[XP_FILTER_MIN_DURATION] = "of calls shorter than --min-duration",
 		[XP_FILTER_TOO_DEEP] = "of too deep calls",
 		[XP_FILTER_OUTSIDE] = "while sleds were attached or detached",
-		[XP_FILTER_DUPLICATE] = "seen twice while the budget changed probes",
 	};
 	char reasons[REASONS_BYTES] = "";
 
@@ -438,6 +437,18 @@ static void print_modes(const struct xp_recording *recording)
 			memory, patched, probed);
 }
 
+/* Says how many functions are left out because they would take probes. */
+static void print_unpatchable(const struct xp_recording *recording)
+{
+	size_t count = 0;
+
+	for (const struct xp_object *object = recording->traced.objects.first; object; object = object->next)
+		count += object->unpatchable;
+	if (count)
+		xp_info("budget: %zu function%s with conditional tail exits %s not recorded, since these take probes",
+			count, xp_plural_s(count), count == 1 ? "was" : "were");
+}
+
 /* Prints the function that was out longest, and how many functions were out. */
 static void print_budget(const struct xp_recording *recording)
 {
@@ -463,6 +474,7 @@ static void print_budget(const struct xp_recording *recording)
 	explain_excess(recording);
 	xp_info("budget %.3g %%: recording took about %.1f %% of the CPU time; %s",
 		100 * recording->options->max_overhead, 100 * xp_throttle_spent(recording->probes.throttle), text);
+	print_unpatchable(recording);
 }
 
 static void print_triggers(const struct xp_recording *recording)

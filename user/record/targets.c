@@ -126,8 +126,9 @@ static bool may_have_more(const struct xp_processes *processes)
 		/* It did not hold still for a scan: the record of its exec finds it. */
 		if (process->live && process->attaching.flees)
 			return true;
-		/* For lack of a capability or of memory, it is sampled only, and that has been said. */
-		if (process->attaching.denied || process->attaching.no_room)
+		/* For lack of a capability or of memory, or for a budget, it is sampled only, and that has been said.
+		 */
+		if (process->attaching.denied || process->attaching.left_out)
 			return true;
 	}
 	return false;

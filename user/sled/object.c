@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "arch/x86_64/patch_bytes.h"
 #include "base/array.h"
 #include "base/interrupt.h"
 #include "base/util.h"
@@ -99,6 +100,16 @@ static int watch(const struct xp_objects *objects, struct xp_object *object, uin
 	return 0;
 }
 
+/* Whether all sleds of the function to which this one, its first, belongs can be patched. */
+static bool is_patchable(const struct xp_sled_table *table, size_t first)
+{
+	for (size_t i = first; i < table->sled_count && table->sleds[i].function_id == table->sleds[first].function_id;
+	     i++)
+		if (!xp_patch_possible(&table->sleds[i]))
+			return false;
+	return true;
+}
+
 static int select_sleds(const struct xp_objects *objects, struct xp_object *object)
 {
 	const struct xp_sled_table *table = object->table;
@@ -117,6 +128,10 @@ static int select_sleds(const struct xp_objects *objects, struct xp_object *obje
 				return -ECANCELED;
 			wanted = xp_function_wanted(objects->patterns, objects->pattern_count, objects->pattern_uses,
 						    table->functions[decided - 1].name);
+			if (wanted && objects->only_patchable && !is_patchable(table, i)) {
+				wanted = false;
+				object->unpatchable++;
+			}
 			if (wanted && watch(objects, object, decided))
 				return -ENOMEM;
 		}
@@ -167,10 +182,10 @@ static int read_table(struct xp_objects *objects, struct xp_object *object, int 
 	}
 	if (!xp_chosen_user_may_read(fd))
 		xp_sled_table_forget_names(object->table);
-	if (2 * object->table->function_count > XP_FN_MAX - objects->fn_end)
+	if (object->table->function_count > XP_FN_MAX - objects->fn_end)
 		return -ENOSPC;
 	object->fn_base = objects->fn_end;
-	objects->fn_end += 2 * object->table->function_count;
+	objects->fn_end += object->table->function_count;
 	object->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (object->fd < 0)
 		return -errno;

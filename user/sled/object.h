@@ -40,8 +40,6 @@ struct xp_function_budget {
 	uint64_t out_tsc;	      /* since when its sleds have been restored (atomic; UINT64_MAX: they have not) */
 	uint32_t calls[XP_CALL_WAYS]; /* entries recorded since the last reading */
 	uint32_t memory_ns;	      /* cost of a call that is recorded in memory */
-	bool alias;		      /* which of its two numbers is in use */
-	bool leaving;		      /* its probes are being removed: a call may have no exit */
 	uint8_t excluded;	      /* how its patched sleds are */
 };
 
@@ -60,11 +58,12 @@ struct xp_object {
 	 */
 	const char *original;
 	struct xp_sled_table *table; /* NULL: not instrumented, or malformed */
-	uint32_t fn_base;	     /* function id i of the table has two numbers, see xp_object_number() */
+	uint32_t fn_base;	     /* function id i of the table has the number fn_base + i */
 	/* Indices of the sleds to attach, by file offset: those that match --functions and are intact in the file. */
 	uint32_t *selected;
 	size_t selected_count;
 	size_t patched_in_file;		   /* selected, but the file does not have the bytes of an unpatched sled */
+	uint32_t unpatchable;		   /* functions left out by xp_objects.only_patchable */
 	struct xp_function_budget *budget; /* by function id; owned by the budget, NULL without one */
 	/* By function id, for its calls to be watched: 1 plus the index in xp_objects.watched, or 0; NULL: none is. */
 	uint8_t *watched;
@@ -75,6 +74,7 @@ struct xp_objects {
 	uint32_t fn_end;	     /* fn_base of the next object */
 	const char *const *patterns; /* --functions, borrowed */
 	size_t pattern_count;
+	bool only_patchable;		      /* leave out functions with a sled that cannot be patched */
 	struct xp_pattern_uses *pattern_uses; /* NULL: not noted; freed with the objects, as is the other */
 	/* Globs of functions to watch, borrowed; the first that matches counts. At most 255. */
 	const char *const *watched;
@@ -91,22 +91,13 @@ struct xp_object_file {
 /*
  * The object behind a file. Files without sleds are remembered too (table NULL). *malformed is set, with a sentence in
  * `why`, when a broken instrumentation map is first found. Returns 0 or -errno: -ENOMEM, -ENOSPC if there are more than
- * 2^27 functions, -ECANCELED (interrupt.h), or the error of fstat().
+ * 2^28 functions, -ECANCELED (interrupt.h), or the error of fstat().
  */
 int xp_objects_add(struct xp_objects *objects, struct xp_object **object, const struct xp_object_file *file,
 		   bool *malformed, char *why, size_t why_size);
-/*
- * The number in a function's records. The second number, the alias, separates records of new probes from records of old
- * ones while both are attached.
- */
-static inline uint32_t xp_object_number(const struct xp_object *object, uint32_t function_id, bool alias)
-{
-	return object->fn_base + (alias ? (uint32_t)object->table->function_count : 0) + function_id;
-}
-
 static inline bool xp_object_has(const struct xp_object *object, uint32_t fn)
 {
-	return fn > object->fn_base && fn - object->fn_base <= 2 * object->table->function_count;
+	return fn > object->fn_base && fn - object->fn_base <= object->table->function_count;
 }
 
 /* The index in `selected` of the first sled at or after this file offset. */

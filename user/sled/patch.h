@@ -33,9 +33,8 @@ struct xp_patch_options {
 	bool memory;	    /* calls are recorded in memory (call_rings.h), where possible */
 	bool rdpid;	    /* ... by slots that execute rdpid */
 	uint64_t min_ticks; /* ... but for calls that are shorter, where possible; 0: all */
-	/* Functions may be excluded (object.h). The caller probes conditional tail exits. */
-	bool budget;
-	/* Children of fork() are recorded through the sleds that they inherit. The caller does as with a budget. */
+	bool budget;	    /* functions may be excluded (object.h); no sled is a conditional tail exit */
+	/* Children of fork() are recorded through the sleds that they inherit. The caller probes conditional exits. */
 	bool children;
 };
 

@@ -197,7 +197,7 @@ void xp_patch_release(struct xp_patch *patch, const struct xp_patch_heir *heirs,
 			patch->left[kept++] = *stub;
 			continue;
 		}
-		xp_attach_detach_groups(patch->options.attach, &stub->group, 1);
+		xp_attach_detach_group(patch->options.attach, stub->group);
 		xp_stub_close(&stub->place);
 	}
 	patch->left_count = kept;

@@ -404,7 +404,7 @@ static int attach_conditional(struct xp_patch_work *work)
 	struct xp_uprobe *probes;
 	int err;
 
-	if (!work->conditional || options->budget || options->children)
+	if (!work->conditional || options->children)
 		return 0;
 	probes = malloc(object->selected_count * sizeof(*probes));
 	if (!probes)
@@ -413,7 +413,7 @@ static int attach_conditional(struct xp_patch_work *work)
 		const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
 
 		if (!xp_patch_possible(sled))
-			probes[uprobes.count++] = xp_sled_uprobe(object, sled, false);
+			probes[uprobes.count++] = xp_sled_uprobe(object, sled);
 	}
 	uprobes.list = probes;
 	err = xp_attach_uprobes(options->attach, &uprobes);

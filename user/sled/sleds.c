@@ -258,9 +258,9 @@ static enum group group_of(const struct xp_sled *sled, bool all_args)
 	return (enum group)sled->kind;
 }
 
-struct xp_uprobe xp_sled_uprobe(const struct xp_object *object, const struct xp_sled *sled, bool alias)
+struct xp_uprobe xp_sled_uprobe(const struct xp_object *object, const struct xp_sled *sled)
 {
-	uint64_t cookie = xp_object_number(object, sled->function_id, alias);
+	uint64_t cookie = object->fn_base + sled->function_id;
 
 	for (int i = 0; i < 3; i++)
 		cookie |= (uint64_t)(sled->operands[i] & 0xf) << (32 + 4 * i);
@@ -304,7 +304,6 @@ static int attach_probes(const struct work *work, int program_fd, size_t count)
 		.program_fd = program_fd,
 		.file_fd = work->choice->object->fd,
 		.pid = work->choice->pid,
-		.group = work->choice->group,
 		.list = work->probes,
 		.count = count,
 	};
@@ -324,7 +323,7 @@ static int attach_group(const struct work *work, const struct xp_programs *progr
 		const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
 
 		if (group_of(sled, choice->all_args) == group && may_attach(work, i))
-			work->probes[count++] = xp_sled_uprobe(object, sled, choice->alias);
+			work->probes[count++] = xp_sled_uprobe(object, sled);
 	}
 	*attached += count;
 	if (!count || !work->attach)

@@ -41,8 +41,6 @@ struct xp_sled_choice {
 	/* A subset of the functions; NULL: all. */
 	bool (*wanted)(const void *arg, uint32_t function_id);
 	const void *arg;
-	uint32_t group; /* group of their probes, see attach.h */
-	bool alias;	/* their records bear the second function numbers, see object.h */
 	bool unpatched; /* only sleds that cannot be patched, in a process whose other sleds are patched */
 };
 
@@ -56,7 +54,7 @@ int xp_sleds_attach(struct xp_attach *attach, const struct xp_programs *programs
 /* Whether the mapping is one of the object's file. */
 bool xp_sleds_mapped(const struct xp_object *object, pid_t pid, const struct xp_mapping *mapping);
 /* The uprobe on a sled. */
-struct xp_uprobe xp_sled_uprobe(const struct xp_object *object, const struct xp_sled *sled, bool alias);
+struct xp_uprobe xp_sled_uprobe(const struct xp_object *object, const struct xp_sled *sled);
 
 /*
  * Attaches a counting program to the entry sleds instead. The cookie is first_index plus the function id, in 32 bits

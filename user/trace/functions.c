@@ -84,12 +84,10 @@ bool xp_functions_excluded(const struct xp_functions *functions, uint32_t fn_id)
 {
 	for (size_t i = 0; i < functions->range_count; i++) {
 		const struct xp_range *range = &functions->ranges[i];
-		const struct xp_function_budget *budget;
 
 		if (!range->budget || fn_id <= range->fdr_base || fn_id - range->fdr_base > range->function_count)
 			continue;
-		budget = &range->budget[fn_id - range->fdr_base];
-		return budget->leaving || xp_function_is_out(budget, UINT64_MAX);
+		return xp_function_is_out(&range->budget[fn_id - range->fdr_base], UINT64_MAX);
 	}
 	return false;
 }

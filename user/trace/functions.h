@@ -43,7 +43,7 @@ int xp_functions_add(struct xp_functions *functions, struct xp_object *object, c
 int xp_functions_copy(struct xp_functions *functions, const struct xp_functions *from);
 void xp_functions_free(struct xp_functions *functions);
 
-/* Whether a budget has excluded a function of the log now, or is about to. */
+/* Whether a budget has excluded a function of the log now. */
 bool xp_functions_excluded(const struct xp_functions *functions, uint32_t fn_id);
 
 /* Whether a budget had excluded the function at this time. */
@@ -59,8 +59,8 @@ static inline const struct xp_range *xp_functions_find(const struct xp_functions
 		const struct xp_range *range = &functions->ranges[i];
 		uint32_t offset = fn - range->fn_base - 1;
 
-		if (offset < 2 * range->function_count) {
-			*id = 1 + (offset < range->function_count ? offset : offset - range->function_count);
+		if (offset < range->function_count) {
+			*id = 1 + offset;
 			return range;
 		}
 	}

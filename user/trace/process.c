@@ -298,37 +298,16 @@ int xp_processes_thread(struct xp_processes *processes, pid_t pid, pid_t tid, st
 	return add_thread(processes, process, tid, thread);
 }
 
-static enum xp_call_way way_of(const struct xp_thread *thread, const struct xp_range *range)
+/* With a budget: counts the call. Returns false if the thread was in a sled when that was restored. */
+static bool note_call(const struct xp_thread *thread, const struct xp_range *range, uint32_t id,
+		      const struct xp_arrival *arrival)
 {
-	if (range->sleds.mode == XP_SLEDS_PROBED)
-		return XP_CALLS_PROBED;
-	return thread->process->attaching.inherits_from ? XP_CALLS_CHILD : XP_CALLS_STUB;
-}
-
-/*
- * With a budget: counts the call. Returns false if the record must be left out, with the reason in *filter.
- *
- * While new probes replace old ones on a sled, both record, in one pass through the kernel. The new probe records
- * first: the kernel puts new consumers of a uprobe ahead of the others (consumer_add(), kernel/events/uprobes.c). No
- * other record of this thread comes between the two.
- */
-static bool note_call(struct xp_thread *thread, const struct xp_range *range, uint32_t id,
-		      const struct xp_arrival *arrival, enum xp_filter *filter)
-{
-	const struct xp_event *event = arrival->event;
 	struct xp_function_budget *budget = &range->budget[id];
-	enum xp_event_kind kind = xp_event_kind(event);
-	bool alias = xp_event_fn(event) != range->fn_base + id;
-	uint32_t other = xp_event_word(xp_object_number(range->object, id, !alias), kind);
-	bool duplicate = alias != budget->alias && thread->last_word == other && thread->last_sp == event->sp;
+	enum xp_event_kind kind = xp_event_kind(arrival->event);
 
 	if (kind == XP_EVENT_ENTRY || kind == XP_EVENT_ENTRY_ARGS)
-		budget->calls[way_of(thread, range)]++;
-	thread->last_word = event->word;
-	thread->last_sp = event->sp;
-	/* If it is out, the thread was in the sled when the sled was restored. */
-	*filter = duplicate ? XP_FILTER_DUPLICATE : XP_FILTER_OUTSIDE;
-	return !duplicate && !xp_function_is_out(budget, arrival->tsc);
+		budget->calls[thread->process->attaching.inherits_from ? XP_CALLS_CHILD : XP_CALLS_STUB]++;
+	return !xp_function_is_out(budget, arrival->tsc);
 }
 
 static __attribute__((noinline)) int record_rare(struct xp_thread *thread, const struct xp_arrival *arrival,
@@ -351,7 +330,6 @@ int xp_processes_record(struct xp_processes *processes, const struct xp_arrival 
 	const struct xp_event *event = arrival->event;
 	enum xp_event_kind kind = xp_event_kind(event);
 	const struct xp_range *range;
-	enum xp_filter filter;
 	struct xp_call call;
 	uint32_t id;
 
@@ -373,8 +351,8 @@ int xp_processes_record(struct xp_processes *processes, const struct xp_arrival 
 		processes->hits.stepped++;
 	else
 		processes->hits.emulated++;
-	if (range->budget && !note_call(thread, range, id, arrival, &filter))
-		return xp_thread_filter(thread, filter);
+	if (range->budget && !note_call(thread, range, id, arrival))
+		return xp_thread_filter(thread, XP_FILTER_OUTSIDE);
 	/* Sleds are attached and detached one kind after the other. In between, calls would lack their exits. */
 	if (arrival->tsc < range->sleds.begin_tsc || arrival->tsc > processes->stop_tsc)
 		return xp_thread_filter(thread, XP_FILTER_OUTSIDE);

@@ -32,7 +32,7 @@ struct xp_process_attaching {
 	pid_t inherits_from;  /* its patched sleds lead to a stub of this one, of which it descends; 0: to its own */
 	pid_t parent;	      /* it was forked by this one; 0: that was not seen */
 	bool denied;	      /* its sleds are skipped for lack of a capability */
-	bool no_room;	      /* the same, of an object, for lack of memory in its control group */
+	bool left_out;	      /* the same, of an object: its control group lacks memory, or a budget cannot be kept */
 	bool has_no_tsc;      /* some of its threads cannot have a call ring */
 	bool killed_by_tsc;   /* the stub's rdtsc has killed one of its threads */
 	/* xp_follow_check() found that it no longer runs, though no record has reported its end. */

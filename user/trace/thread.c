@@ -16,7 +16,6 @@ const char *xp_filter_name(enum xp_filter filter)
 		[XP_FILTER_MIN_DURATION] = "min_duration",
 		[XP_FILTER_TOO_DEEP] = "too_deep",
 		[XP_FILTER_OUTSIDE] = "outside",
-		[XP_FILTER_DUPLICATE] = "duplicate",
 	};
 
 	return names[filter];

@@ -28,7 +28,6 @@ enum xp_filter {
 	XP_FILTER_MIN_DURATION,	  /* entry and exit of a call shorter than --min-duration */
 	XP_FILTER_TOO_DEEP,	  /* more than XP_FRAMES_MAX calls deep */
 	XP_FILTER_OUTSIDE,	  /* while the sleds were being attached or detached */
-	XP_FILTER_DUPLICATE,	  /* from the second of two probes on one sled, while one replaced the other */
 	XP_FILTERS,
 };
 const char *xp_filter_name(enum xp_filter filter);
@@ -123,8 +122,6 @@ struct xp_thread {
 	char name[16];
 	struct xp_counts counts;
 	uint64_t last_tsc;
-	uint32_t last_word; /* with a budget: of the last record, to find duplicates */
-	uint32_t last_sp;
 	uint64_t clamped; /* records whose TSC was below the previous one and was raised to it */
 
 	/* The chunk being filled. buf is NULL if there is none. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * leaves wait: a thread stays in hot() until its exit has no probe any more, and then ends, while another thread calls
+ * leaves wait: a thread stays in hot() until its exit is restored, and then ends, while another thread calls
  * hot() so often that a budget takes it out.
  */
 #include <pthread.h>
@@ -10,10 +10,10 @@
 #include "go.h"
 
 #define ENTRY_SLED_BYTES 11
-#define RET 0xc3
-#define BREAKPOINT 0xcc
+#define RET 0xc3 /* hot() must not have this byte anywhere else */
 
 static const volatile uint8_t *exit_sled;
+static volatile uint8_t restored;
 static volatile int inside, over;
 
 TRACED static void hot(int stays)
@@ -21,7 +21,7 @@ TRACED static void hot(int stays)
 	if (!stays)
 		return;
 	inside = 1;
-	while (*exit_sled == BREAKPOINT)
+	while (*exit_sled != restored)
 		;
 }
 
@@ -49,6 +49,7 @@ UNTRACED int main(int argc, char **argv)
 	exit_sled = (const uint8_t *)hot + ENTRY_SLED_BYTES;
 	while (*exit_sled != RET)
 		exit_sled++;
+	restored = RET;
 	wait_for_go(argc, argv);
 	pthread_create(&leaving, NULL, leave, NULL);
 	while (!inside)
@@ -56,5 +57,5 @@ UNTRACED int main(int argc, char **argv)
 	pthread_create(&calling, NULL, call, NULL);
 	pthread_join(leaving, NULL);
 	pthread_join(calling, NULL);
-	return *exit_sled == BREAKPOINT;
+	return *exit_sled != RET;
 }
