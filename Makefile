@@ -113,7 +113,7 @@ $(O)/proto/%.pb-c.o: $(O)/proto/%.pb-c.c $(O)/flags
 	$(call say,CC,$@)
 	$(Q)$(CC) $(XP_CFLAGS) -MMD -MP -c $< -o $@
 
-# The page of `export --html`: style and script in it, and their checksums for its policy, as numbers for C.
+# The page of `export --format html`: style and script in it, and their checksums for its policy, as numbers for C.
 # The page lets nothing else run.
 
 PAGE_SCRIPTS := $(addprefix user/export/page_,text.js data.js draw.js table.js) user/export/page.js

@@ -9,12 +9,6 @@
 #include "export/export.h"
 #include "export/file.h"
 
-static unsigned int formats_of(const struct xp_options *options)
-{
-	return (options->pprof ? 1u << XP_EXPORT_PPROF : 0) | (options->folded ? 1u << XP_EXPORT_FOLDED : 0) |
-	       (options->html ? 1u << XP_EXPORT_HTML : 0) | (options->perfetto ? 1u << XP_EXPORT_PERFETTO : 0);
-}
-
 /* A name is worth a download only to those who say so. */
 static int set_up_debuginfod(const struct xp_options *options)
 {
@@ -33,7 +27,7 @@ enum xp_exit xp_cmd_export(const struct xp_options *options)
 {
 	struct xp_pattern_uses *uses = xp_pattern_uses_new(options->functions.texts, options->functions.count);
 	const struct xp_export_options how = {
-		.formats = formats_of(options),
+		.formats = options->formats,
 		.kind = options->waits ? XP_MODEL_WAITS : options->calls ? XP_MODEL_CALLS : XP_MODEL_SAMPLES,
 		.has_by = options->by >= 0,
 		.by = options->by >= 0 ? (enum xp_model_group)options->by : XP_MODEL_BY_PROCESS,
@@ -53,7 +47,7 @@ enum xp_exit xp_cmd_export(const struct xp_options *options)
 			.uses = uses,
 		},
 		/* Whoever asks for it before the recording cannot know whether there will be any. */
-		.may_be_empty = options->export_formats,
+		.may_be_empty = options->command == XP_CMD_RECORD,
 	};
 	int err = set_up_debuginfod(options);
 

@@ -18,13 +18,12 @@
 #define EXPORT_SECONDS 600
 #define POLL_MS 100
 
-/* What options->export_formats ask for. */
+/* What options->formats ask for. */
 static enum xp_exit export_formats(const struct xp_options *recorded)
 {
 	char *operands[] = { (char *)recorded->output_dir };
 	struct xp_options options = *recorded;
 
-	options.command = XP_CMD_EXPORT;
 	options.operands = operands;
 	options.operand_count = 1;
 	/* What these select is the target, and what to record of it. */
@@ -53,7 +52,7 @@ static int make_products(void *arg)
 	signal(SIGTERM, SIG_DFL); /* from end_export() */
 	xp_export_file_end_by_signals();
 	code = xp_export_profiles(options->output_dir) ? XP_EXIT_FAILED : XP_EXIT_OK;
-	return options->export_formats ? (int)(export_formats(options) ?: code) : (int)code;
+	return options->formats ? (int)(export_formats(options) ?: code) : (int)code;
 }
 
 /* SIGTERM makes the child remove its incomplete file, if it gets a CPU. */

@@ -2,39 +2,17 @@
 #include "option_parts.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "base/util.h"
 
-int xp_option_export_list(struct xp_options *options)
+/* Those of samples alone. */
+#define SAMPLE_FORMATS (1u << XP_FORMAT_PPROF | 1u << XP_FORMAT_FOLDED)
+
+int xp_option_record_export_check(const struct xp_options *options)
 {
-	const struct {
-		const char *name;
-		bool *flag;
-	} formats[] = { { "pprof", &options->pprof },
-			{ "folded", &options->folded },
-			{ "html", &options->html },
-			{ "perfetto", &options->perfetto } };
-	bool for_samples;
-
-	for (const char *at = options->export_formats; at; at = *at ? at + 1 : NULL) {
-		size_t length = strcspn(at, ","), i = 0;
-
-		while (i < XP_ARRAY_SIZE(formats) &&
-		       (strlen(formats[i].name) != length || memcmp(formats[i].name, at, length) != 0))
-			i++;
-		if (i == XP_ARRAY_SIZE(formats))
-			return xp_fail(-EINVAL,
-				       "--export takes a comma-separated list of pprof, folded, html and perfetto, not "
-				       "'%s'",
-				       options->export_formats);
-		*formats[i].flag = true;
-		at += length;
-	}
-	for_samples = options->pprof || options->folded;
-	if (options->export_formats && options->dry_run)
+	if (options->formats && options->dry_run)
 		return xp_fail(-EINVAL, "--export is for a recording, and --dry-run makes none");
-	if (options->export_formats && for_samples && (options->no_samples || options->exec_path))
+	if (options->formats & SAMPLE_FORMATS && (options->no_samples || options->exec_path))
 		return xp_fail(-EINVAL,
 			       "--export of pprof and folded is for samples, and there are none with %s; html and "
 			       "perfetto show calls, too",
@@ -44,11 +22,9 @@ int xp_option_export_list(struct xp_options *options)
 
 int xp_option_export_check(const struct xp_options *options)
 {
-	int formats = options->pprof + options->folded + options->html + options->perfetto;
-
-	if (!formats)
-		return xp_fail(-EINVAL, "no format; give --pprof, --folded, --html or --perfetto");
-	if (options->export_path && formats > 1)
+	if (!options->formats)
+		return xp_fail(-EINVAL, "no format; give --format with pprof, folded, html or perfetto");
+	if (options->export_path && __builtin_popcount(options->formats) > 1)
 		return xp_fail(-EINVAL, "--output is for one format");
 	if (options->calls && options->waits)
 		return xp_fail(-EINVAL, "--calls and --off-cpu exclude each other");

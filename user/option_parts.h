@@ -19,8 +19,8 @@ int xp_option_trigger_add(struct xp_trigger_list *triggers, const char *text);
 int xp_option_triggers_check(const struct xp_options *options);
 void xp_option_triggers_free(struct xp_trigger_list *triggers);
 
-/* option_export.c: sets the flags of the formats in the list of --export of a recording. */
-int xp_option_export_list(struct xp_options *options);
+/* option_export.c: --export of a recording, and the other options of it. */
+int xp_option_record_export_check(const struct xp_options *options);
 /* The options of `xprof export`, and of `xprof report`. */
 int xp_option_export_check(const struct xp_options *options);
 int xp_option_report_check(const struct xp_options *options);

@@ -73,11 +73,9 @@ int xp_size_parse(const char *text, uint64_t *bytes)
 	return scaled(text, digits, scale, bytes);
 }
 
-/* Returns the index of text in "a|b|c", or -1. */
-static int choice_find(const char *choices, const char *text)
+/* Returns the index of the first `length` characters of text in "a|b|c", or -1. */
+static int choice_find(const char *choices, const char *text, size_t length)
 {
-	size_t length = strlen(text);
-
 	for (int index = 0;; index++) {
 		size_t span = strcspn(choices, "|");
 
@@ -177,7 +175,7 @@ static int set_count(const struct xp_option *option, uint64_t *count, const char
 {
 	size_t digits = strspn(text, "0123456789");
 
-	if (option->choices && choice_find(option->choices, text) >= 0) {
+	if (option->choices && choice_find(option->choices, text, strlen(text)) >= 0) {
 		*count = UINT64_MAX;
 		return 0;
 	}
@@ -200,7 +198,7 @@ static int set_percent(const char *name, double *share, const char *text)
 
 static int set_choice(const struct xp_option *option, void *to, const char *text)
 {
-	int index = choice_find(option->choices, text);
+	int index = choice_find(option->choices, text, strlen(text));
 
 	if (index < 0)
 		return xp_fail(-EINVAL, "--%s takes one of %s, not '%s'", option->name, option->choices, text);
@@ -209,6 +207,25 @@ static int set_choice(const struct xp_option *option, void *to, const char *text
 	else
 		*(int *)to = index;
 	return 0;
+}
+
+static int set_list(const struct xp_option *option, unsigned int *list, const char *text)
+{
+	const char *at = text;
+
+	*list = 0;
+	for (;;) {
+		size_t length = strcspn(at, ",");
+		int index = choice_find(option->choices, at, length);
+
+		if (index < 0)
+			return xp_fail(-EINVAL, "--%s takes a comma-separated list of %s, not '%s'", option->name,
+				       option->choices, text);
+		*list |= 1u << index;
+		if (!at[length])
+			return 0;
+		at += length + 1;
+	}
 }
 
 int xp_option_set(struct xp_options *options, const struct xp_option *option, const char *text)
@@ -232,6 +249,8 @@ int xp_option_set(struct xp_options *options, const struct xp_option *option, co
 	case XP_OPTION_NUMBER:
 	case XP_OPTION_CHOICE:
 		return set_choice(option, to, text);
+	case XP_OPTION_LIST:
+		return set_list(option, to, text);
 	case XP_OPTION_COUNT:
 		return set_count(option, to, text);
 	case XP_OPTION_PERCENT:

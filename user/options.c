@@ -16,6 +16,9 @@
 	(ON(RECORD) | ON(REPORT) | ON(EXPORT) | ON(EXPLAIN) | ON(DIFF) | ON(LIST) |             \
 	 ON(RECOVER) | ON(RESTORE) | ON(DOCTOR))
 
+/* In the order of enum xp_format_option. */
+#define FORMATS "pprof|folded|html|perfetto"
+
 /* Options of one group are contiguous. */
 const struct xp_option xp_option_table[] = {
 	{ "pid", 'p', "PID", NULL, XP_OPTION_PIDS, ON(RECORD) | ON(RESTORE), SETS(pids), "Target, exactly one",
@@ -41,14 +44,11 @@ const struct xp_option xp_option_table[] = {
 	{ "min-duration", 0, "TIME", NULL, XP_OPTION_DURATION, ON(RECORD), SETS(min_duration_ns), "What to record",
 	  "Drop calls shorter than this, like XRay's func_duration_threshold_us, but count them. Default: 0, all "
 	  "calls." },
-	{ "pprof", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(pprof), "Formats",
-	  "pprof's own format, for go tool pprof, speedscope, Perfetto, Grafana and Parca." },
-	{ "folded", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(folded), "Formats",
-	  "Folded stacks, one a line, for flamegraph.pl, inferno, speedscope and Firefox Profiler." },
-	{ "html", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(html), "Formats",
-	  "One page for a browser, with flame graphs and tables of the samples, the calls and the waits." },
-	{ "perfetto", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(perfetto), "Formats",
-	  "A timeline for Perfetto: calls, events, samples and waits of each thread." },
+	{ "format", 0, "LIST", FORMATS, XP_OPTION_LIST, ON(EXPORT), SETS(formats), "What to export",
+	  "The formats, a comma-separated list. pprof: for go tool pprof, speedscope, Perfetto, Grafana and Parca; "
+	  "folded: stacks, one a line, for flamegraph.pl, inferno, speedscope and Firefox Profiler; html: a page for a "
+	  "browser, with flame graphs and tables of the samples, the calls and the waits; perfetto: a timeline of "
+	  "calls, events, samples and waits of each thread." },
 	{ "folded", 0, NULL, NULL, XP_OPTION_FLAG, ON(DIFF), SETS(folded), "Formats",
 	  "Folded stacks with the samples of A and B, or with the ns of calls or waits, for flamegraph.pl and "
 	  "inferno." },
@@ -161,7 +161,7 @@ const struct xp_option xp_option_table[] = {
 	  "for about 0.2 s. Attaches nothing else." },
 	{ "output", 'o', "DIR", NULL, XP_OPTION_DIRECTORY, ON(RECORD), SETS(output_dir), "Output",
 	  "Write the files to this directory; an existing one is renamed to DIR.old. Default: xprof.out." },
-	{ "export", 0, "LIST", NULL, XP_OPTION_TEXT, ON(RECORD), SETS(export_formats), "Output",
+	{ "export", 0, "LIST", FORMATS, XP_OPTION_LIST, ON(RECORD), SETS(formats), "Output",
 	  "At the end, also write the samples, and with html and perfetto the calls, in these formats, as xprof export "
 	  "does: a comma-separated list of pprof, folded, html and perfetto." },
 	{ "compress", 'z', NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(compress), "Output",
@@ -424,7 +424,7 @@ int xp_options_parse(struct xp_options *options, int argc, char **argv)
 	if (options->verbose && options->quiet)
 		return xp_fail(-EINVAL, "--verbose and --quiet exclude each other");
 	if (options->command == XP_CMD_RECORD) {
-		err = xp_option_export_list(options);
+		err = xp_option_record_export_check(options);
 		return err ? err : xp_option_record_check(options, separated);
 	}
 	if (options->command == XP_CMD_RESTORE && !options->pids.count)

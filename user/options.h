@@ -53,6 +53,7 @@ enum xp_option_type {
 	XP_OPTION_BYTES,	     /* uint64_t, at least 1M */
 	XP_OPTION_NUMBER,	     /* unsigned int, one of the choices */
 	XP_OPTION_CHOICE,	     /* int, the index of the choice */
+	XP_OPTION_LIST,		     /* unsigned int, 1u << the index of each choice in a comma-separated list */
 	XP_OPTION_COUNT,	     /* uint64_t, 1 or more; if `choices` is "max", that means UINT64_MAX */
 	XP_OPTION_PERCENT,	     /* double, 0.05 for 5%; above 0 and below 100% */
 	XP_OPTION_FILE,		     /* const char * */
@@ -67,7 +68,7 @@ struct xp_option {
 	const char *name;
 	char short_name;      /* 0: none */
 	const char *argument; /* name in help; NULL: no argument */
-	const char *choices;  /* NUMBER and CHOICE: separated by '|'; SIZE: the smallest, NULL: 4K */
+	const char *choices;  /* NUMBER, CHOICE and LIST: separated by '|'; SIZE: the smallest, NULL: 4K */
 	enum xp_option_type type;
 	unsigned int commands; /* 1u << enum xp_command, or'ed */
 	size_t offset;	       /* of the member of struct xp_options that it sets */
@@ -124,6 +125,14 @@ enum xp_sled_mode_option {
 	XP_SLED_MODE_OPTION_PATCH,  /* sleds patched from outside, uprobes on a stub */
 	XP_SLED_MODE_OPTION_MEMORY, /* patched, and their calls recorded in memory, if possible */
 	XP_SLED_MODE_OPTION_AUTO,   /* the cheapest for which everything needed is available */
+};
+
+/* In the order of enum xp_export_format. */
+enum xp_format_option {
+	XP_FORMAT_PPROF,
+	XP_FORMAT_FOLDED,
+	XP_FORMAT_HTML,
+	XP_FORMAT_PERFETTO,
 };
 
 /* What an export or a report tells apart. */
@@ -187,7 +196,7 @@ struct xp_options {
 	uint64_t buffer_bytes;		    /* ring buffer of each CPU; 0: not given */
 	uint64_t max_bytes;		    /* --max-size of the recording; 0: the default */
 
-	const char *export_formats; /* made at the end: names of formats, separated by commas; NULL: none */
+	unsigned int formats; /* made at the end: 1u << enum xp_format_option, or'ed */
 
 	/* report */
 	uint64_t limit; /* rows of a table, default 30 */
@@ -199,13 +208,9 @@ struct xp_options {
 	const char *callers;   /* glob; NULL: not given */
 	const char *instr_map; /* file with the functions of a log; NULL: not given */
 
-	/* export; pids, tid, functions and full_names, too */
-	bool calls; /* of the logs instead of the samples */
-	bool waits; /* --off-cpu of export: those instead of the samples */
-	bool pprof; /* the formats: --export of a recording sets them, too */
-	bool folded;
-	bool html;
-	bool perfetto;
+	/* export; pids, tid, functions, formats and full_names, too */
+	bool calls;		   /* of the logs instead of the samples */
+	bool waits;		   /* --off-cpu of export: those instead of the samples */
 	const char *export_path;   /* -o; "-": standard output; NULL: a file beside the recording */
 	struct xp_text_list comms; /* --comm: globs */
 	uint64_t from_ns;	   /* since the start of the recording */
@@ -218,7 +223,9 @@ struct xp_options {
 	uint64_t above_ns; /* only those that take longer; 0: all */
 	bool json;	   /* diff, too */
 
-	/* diff; comms, folded, html, export_path, limit, full_names and instr_map, too */
+	/* diff; comms, export_path, limit, full_names and instr_map, too */
+	bool folded;
+	bool html;
 	bool normalize;
 	bool wall;
 	int diff_sort; /* enum xp_diff_sort_option */

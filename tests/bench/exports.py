@@ -95,7 +95,7 @@ def bench_large(table, quick):
         commands = {account: ["llvm-xray", "account", log, f"-instr_map={DIR / 'large'}"],
                     "report": [project.XPROF, "report", directory]}
         for form in ("html", "pprof", "perfetto"):
-            commands[f"export --{form}"] = [project.XPROF, "export", directory, f"--{form}", "-o", output]
+            commands[f"export --format {form}"] = [project.XPROF, "export", directory, f"--format={form}", "-o", output]
         used = in_turns(commands, 1 if quick else 3)
         output.unlink()
     what = f"{calls / 1e6:.0f} million calls and {samples} samples of {(DIR / 'large').stat().st_size / 1e6:.0f} MB"
@@ -116,13 +116,13 @@ def bench_names(table, quick):
         listed = project.run(["perf", "script", "-F", "ip", "-i", data], timeout=RUN_S).stdout
         addresses = len(set(listed.split()))
         commands = {"perf script": ["perf", "script", "-i", data],
-                    "export --folded": [project.XPROF, "export", directory, "--folded", "-o", os.devnull],
+                    "export --format folded": [project.XPROF, "export", directory, "--format=folded", "-o", os.devnull],
                     "report": [project.XPROF, "report", directory]}
         used = in_turns(commands, 3 if quick else 9)
     what = f"names of {addresses} addresses"
     for name, each in used.items():
         table.add(f"{what}: {name}", f"{middle_s(each):.2f} s CPU")
-    for name in ("export --folded", "report"):
+    for name in ("export --format folded", "report"):
         value = ratio(used[name], used["perf script"])
         table.add(f"{what}: {name} / perf script, CPU time", f"{value:.2f}", "0.5", value <= 0.5)
 

@@ -77,6 +77,8 @@ def test_version(xprof, args):
         (["record", "--"], "no target; give exactly one of -p PID, -t TID, -a, --exec PATH or -- CMD [ARG...]"),
         (["record", "-p", "1", "--", "ls"], "more than one target; give exactly one of -p PID, -t TID, -a, --exec PATH or -- CMD [ARG...]"),
         (["record", "-p", "1", "--exec", "/bin/ls"], "more than one target; give exactly one of -p PID, -t TID, -a, --exec PATH or -- CMD [ARG...]"),
+        (["export", "."], "no format; give --format with pprof, folded, html or perfetto"),
+        (["export", ".", "--format", "html,pprof", "-o", "x"], "--output is for one format"),
         (["record", "ls"], "unexpected 'ls'; a process is given by -p PID, a command to start by -- CMD [ARG...]"),
         (["record", "-p", "1", "2"], "unexpected '2'; a process is given by -p PID, a command to start by -- CMD [ARG...]"),
         (["record", "-Z"], "unknown option '-Z'; see 'xprof help record'"),
@@ -170,6 +172,14 @@ def test_bad_choice(xprof, option, text, choices):
     done = xprof("record", "-p", "1", option, text)
     assert done.returncode == 2
     assert one_line(done.stderr).endswith(f"{option} takes one of {choices}, not '{text}'")
+
+
+@pytest.mark.parametrize("text", ["", "x", "pprof,", ",pprof", "pprof,x", "pprof|html", "pp"])
+def test_bad_list(xprof, text):
+    for args in (["export", ".", "--format"], ["record", "-p", "1", "--export"]):
+        done = xprof(*args, text)
+        assert done.returncode == 2
+        assert one_line(done.stderr).endswith(f"{args[-1]} takes a comma-separated list of pprof|folded|html|perfetto, not '{text}'")
 
 
 @pytest.mark.parametrize("text", ["", "!"])

@@ -54,7 +54,7 @@ def test_export(start, tmp_path, number, form):
     directory.mkdir()
     make(directory)
     before = sorted(tmp_path.rglob("*"))
-    assert interrupt(start("export", f"--{form}", "-o", output, directory), tmp_path / "output.part", number) == MESSAGE
+    assert interrupt(start("export", f"--format={form}", "-o", output, directory), tmp_path / "output.part", number) == MESSAGE
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -63,7 +63,7 @@ def test_file_beside_the_recording(start, tmp_path):
     directory.mkdir()
     make(directory)
     before = sorted(tmp_path.rglob("*"))
-    process = start("export", "--folded", directory)
+    process = start("export", "--format=folded", directory)
     assert interrupt(process, directory / "samples.folded.part", signal.SIGINT) == MESSAGE
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -78,7 +78,7 @@ def test_diff(start, tmp_path):
 def test_ignored_signal(start, tmp_path):
     """As by nohup(1)."""
     make(tmp_path)
-    process = start("export", "--folded", "-o", tmp_path / "output", tmp_path, ignored=signal.SIGHUP)
+    process = start("export", "--format=folded", "-o", tmp_path / "output", tmp_path, ignored=signal.SIGHUP)
     recording.wait_until((tmp_path / "output.part").exists, "no export began")
     process.send_signal(signal.SIGHUP)
     assert interrupt(process, tmp_path / "output.part", signal.SIGTERM) == MESSAGE

@@ -86,7 +86,7 @@ def entries(tmp_path_factory):
 
 # What a model of calls takes beside the open calls depends on its stacks: as many as there are open calls at most.
 @pytest.mark.parametrize("command, limit_kb", [
-    (["report"], LIMIT_KB), (["explain"], LIMIT_KB), (["export", "--perfetto"], LIMIT_KB), (["export", "--calls", "--folded"], 4 * LIMIT_KB)],
+    (["report"], LIMIT_KB), (["explain"], LIMIT_KB), (["export", "--format=perfetto"], LIMIT_KB), (["export", "--calls", "--format=folded"], 4 * LIMIT_KB)],
     ids=["report", "explain", "perfetto", "calls"])
 def test_calls_that_never_end(xprof, entries, tmp_path, command, limit_kb):
     output = ["-o", tmp_path / "out"] if command[0] == "export" else []

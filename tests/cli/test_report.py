@@ -617,7 +617,7 @@ def test_bad_manifest(xprof, tmp_path, text):
     assert samples(report(xprof, tmp_path).stdout) == {"0x10": (1, 1)}
 
 
-@pytest.mark.parametrize("command", [["report"], ["export", "--folded", "-o", "-"], ["explain"], ["diff", "old"]])
+@pytest.mark.parametrize("command", [["report"], ["export", "--format=folded", "-o", "-"], ["explain"], ["diff", "old"]])
 def test_newer_manifest(xprof, tmp_path, command):
     """Its members may mean something else: nothing is told rather than something false."""
     for name, version in (("old", 1), ("new", 2)):
@@ -632,7 +632,7 @@ def test_newer_manifest(xprof, tmp_path, command):
     assert xprof("report", "new/x.prof", cwd=tmp_path).returncode == 1
 
 
-@pytest.mark.parametrize("command", [["report"], ["export", "--folded", "-o", "-"], ["diff", "whole"]])
+@pytest.mark.parametrize("command", [["report"], ["export", "--format=folded", "-o", "-"], ["diff", "whole"]])
 def test_recording_that_was_cut_off(xprof, tmp_path, command):
     """What is there counts, but is not taken for the whole."""
     for name in ("whole", "cut"):

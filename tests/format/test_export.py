@@ -42,7 +42,7 @@ def exported(xprof, recorded):
     """exported(lines, *args): the folded stacks of such a recording."""
 
     def export(lines, *args, level=0, status=0):
-        done = xprof("export", "--folded", "-o", "-", *args, recorded(lines, level))
+        done = xprof("export", "--format=folded", "-o", "-", *args, recorded(lines, level))
         assert done.returncode == status, done.stderr
         return sorted(done.stdout.splitlines()) if not status else done.stderr
 
@@ -132,7 +132,7 @@ def test_what_is_missing_is_told(xprof, tmp_path):
     """Nothing is called selected that was not."""
 
     def refused(*args):
-        done = xprof("export", "--folded", "-o", "-", *args)
+        done = xprof("export", "--format=folded", "-o", "-", *args)
         assert done.returncode == 1 and done.stdout == ""
         return done.stderr
 
@@ -155,7 +155,7 @@ def test_callers_of_a_profile(xprof, tmp_path):
     path = tmp_path / "app.prof"
     records = [(2, [0x1011, 0x1010, 0x1011, 0x1050]), (3, [0x1020, 0x1011, 0x1050])]
     path.write_bytes(hand_made.profile(records, "00001000-00002000 r-xp 00000000 00:00 0 /gone/app\n"))
-    done = xprof("export", "--folded", "-o", "-", "--by", "none", path)
+    done = xprof("export", "--format=folded", "-o", "-", "--by", "none", path)
     stacks = dict(line.rsplit(" ", 1) for line in done.stdout.splitlines())
     assert {stack[stack.index("app+"):]: int(count) for stack, count in stacks.items()} == {
         "app+0x4f;app+0x10;app+0x10;app+0x11": 2,
@@ -172,7 +172,7 @@ CALLS = hand_made.fdr_log({
 
 def test_path_of_what_is_made(xprof, tmp_path):
     (tmp_path / "app.fdr").write_bytes(CALLS)
-    done = xprof("export", "--html", tmp_path / "app.fdr")
+    done = xprof("export", "--format=html", tmp_path / "app.fdr")
     assert done.returncode == 0 and f"  {tmp_path}/recording.html  " in done.stderr, done.stderr
 
 
@@ -183,9 +183,9 @@ def test_path_of_what_is_made(xprof, tmp_path):
 def test_times_of_a_lone_log_count_from_its_first_call(xprof, tmp_path, args, kept):
     log = tmp_path / "app.fdr"
     log.write_bytes(CALLS)
-    done = xprof("export", "--calls", "--folded", "--by", "none", "-o", "-", *args, log)
+    done = xprof("export", "--calls", "--format=folded", "--by", "none", "-o", "-", *args, log)
     assert (done.returncode, done.stdout) == (0, kept + "\n"), done.stderr
-    done = xprof("export", "--perfetto", "-o", tmp_path / "trace", *args, log)
+    done = xprof("export", "--format=perfetto", "-o", tmp_path / "trace", *args, log)
     assert done.returncode == 0, done.stderr
     assert len(perfetto.Trace((tmp_path / "trace").read_bytes()).slices) == 1
 
@@ -205,19 +205,19 @@ def test_root_opens_nothing_that_the_owner_of_a_recording_named(xprof, recorded,
     os.chown(directory, OTHER_USER, OTHER_USER)
     reader = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
     try:
-        done = xprof("export", f"--{form}", "-q", directory)
+        done = xprof("export", f"--format={form}", "-q", directory)
         assert done.returncode == 0 and not done.stderr, done.stderr
         [made] = set(directory.iterdir()) - {directory / "a.prof", directory / "perf.data"}
         made.unlink()
         made.symlink_to(pipe)
-        done = xprof("export", f"--{form}", "-q", directory)
+        done = xprof("export", f"--format={form}", "-q", directory)
         assert done.returncode == 0 and not done.stderr, done.stderr
         with pytest.raises(BlockingIOError):
             os.read(reader, 1)
         found = made.lstat()
         assert stat.S_ISREG(found.st_mode) and (found.st_uid, found.st_gid) == (OTHER_USER, OTHER_USER)
         # The one that the caller names is written as it is.
-        assert xprof("export", "--folded", "-o", pipe, directory).returncode == 0
+        assert xprof("export", "--format=folded", "-o", pipe, directory).returncode == 0
         assert os.read(reader, 100).decode() == STACK
     finally:
         os.close(reader)
@@ -227,13 +227,13 @@ def test_root_makes_no_file_where_others_lead_it(xprof, recorded, tmp_path):
     directory, link = recorded(ONE), tmp_path / "link"
     link.symlink_to(directory)
     os.chown(link, OTHER_USER, OTHER_USER, follow_symlinks=False)
-    done = xprof("export", "--folded", link)
+    done = xprof("export", "--format=folded", link)
     assert done.returncode == 1 and "another user's symbolic link" in done.stderr
     directory.chmod(0o777)
-    done = xprof("export", "--folded", directory)
+    done = xprof("export", "--format=folded", directory)
     assert done.returncode == 1 and "name a file with --output" in done.stderr
     assert not list(directory.glob("samples.*"))
-    assert xprof("export", "--folded", "-o", directory / "named", directory).returncode == 0
+    assert xprof("export", "--format=folded", "-o", directory / "named", directory).returncode == 0
     assert (directory / "named").read_text() == STACK
 
 
@@ -247,7 +247,7 @@ def test_deep_recursion(xprof, tmp_path):
     sizes = {}
     for form in ("folded", "pprof", "html"):
         path = tmp_path / form
-        done = xprof("export", "--calls", f"--{form}", "-o", path, log)
+        done = xprof("export", "--calls", f"--format={form}", "-o", path, log)
         assert done.returncode == 0, done.stderr
         assert f"{depth - 1025} calls have stacks of more than 1024 functions: [deeper] stands for" in done.stderr
         sizes[form] = path.stat().st_size
@@ -270,7 +270,7 @@ def test_estimates_of_one_clock(xprof, tmp_path, off_hz, is_same, manifest):
         (tmp_path / f"a.{pid}.fdr").write_bytes(hand_made.fdr_log(calls, HZ + (off_hz if pid == 6 else 0)))
     if manifest:
         (tmp_path / "manifest.json").write_text(json.dumps({"clock": {"start_tsc": TSC, "hz": HZ}}))
-    done = xprof("export", "--calls", "--folded", "-o", "-", tmp_path)
+    done = xprof("export", "--calls", "--format=folded", "-o", "-", tmp_path)
     assert done.stdout.splitlines() == [f"a.{pid};fn_1 1000" for pid in ((5, 6) if is_same else (5,))], done
     assert (done.returncode, "Hz, that of another log" in done.stderr) == (not is_same, not is_same)
 
@@ -288,7 +288,7 @@ def test_process_of_many_programs(xprof, tmp_path):
     text = "".join(f"exec\t{TSC + 1000 * i}\t7\t7\tp{i}\nsample\t{TSC + 1000 * i + 1}\t7\t7\t0\t0\t1500\n" for i in range(1, count + 1))
     made = project.run([GENERATOR, tmp_path / "perf.data", 10**9, HZ, TSC, NS, 0], stdin=None, input=text)
     assert made.returncode == 0, made.stderr
-    done = xprof("export", "--folded", "-o", "-", tmp_path, preexec_fn=limit_cpu)
+    done = xprof("export", "--format=folded", "-o", "-", tmp_path, preexec_fn=limit_cpu)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == sorted(f"p{i} (7);[unknown] 1" for i in range(1, count + 1))
 

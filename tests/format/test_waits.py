@@ -53,21 +53,21 @@ def made(directory, lines, **manifest):
 
 def test_folded(xprof, directory):
     """The time of each stack, each wait times its weight; samples are not among them."""
-    done = xprof("export", "--off-cpu", "--folded", "-o", "-", "--by=thread", directory)
+    done = xprof("export", "--off-cpu", "--format=folded", "-o", "-", "--by=thread", directory)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == [
         "server (7);holder (8);app+0x300;app+0x50 8000000",
         "server (7);holder (8);app+0x40 7000000",
         "server (7);server (7);app+0x200;app+0x11 9000000",
     ]
-    done = xprof("export", "--folded", "-o", "-", directory)
+    done = xprof("export", "--format=folded", "-o", "-", directory)
     assert done.stdout == "server (7);app+0x200;app+0x500 1\n"
 
 
 def test_pprof(xprof, directory, tmp_path):
     """Waits and their ns, in a profile of their own; what a thread waited for is a label."""
     path = tmp_path / "waits.pb.gz"
-    done = xprof("export", "--off-cpu", "--pprof", "-o", path, directory)
+    done = xprof("export", "--off-cpu", "--format=pprof", "-o", path, directory)
     assert done.returncode == 0, done.stderr
     if not profiles.GO:
         pytest.skip("there is no go")
@@ -90,12 +90,12 @@ def test_pprof(xprof, directory, tmp_path):
 
 def test_what_has_no_waits(xprof, tmp_path):
     directory = made(tmp_path / "recording", LINES[:4])
-    refused = xprof("export", "--off-cpu", "--folded", "-o", "-", directory)
+    refused = xprof("export", "--off-cpu", "--format=folded", "-o", "-", directory)
     assert refused.returncode == 1 and "no wait was recorded" in refused.stderr
     (directory / "perf.data").unlink()
-    refused = xprof("export", "--off-cpu", "--folded", "-o", "-", directory)
+    refused = xprof("export", "--off-cpu", "--format=folded", "-o", "-", directory)
     assert refused.returncode == 1 and "only perf.data has the waits of threads, and there is none" in refused.stderr
-    refused = xprof("export", "--off-cpu", "--html", "--calls", directory)
+    refused = xprof("export", "--off-cpu", "--format=html", "--calls", directory)
     assert refused.returncode == 2 and "--off-cpu" in refused.stderr
 
 
@@ -123,7 +123,7 @@ def test_sums_of_accounts_and_models_do_not_wrap(xprof, tmp_path):
     assert process["waits"]["account"] == {"threads": 30, "seen": 0, "running_ns": 2**63 - 1, "runnable_ns": 2**63 - 1, "blocked_ns": 2**63 - 1}
     tree = json.loads(reported(xprof, "--json", "--tree", "--off-cpu", directory))
     assert tree["whole_ns"] == tree["nodes"][0]["total_ns"] == 2**63 - 1
-    done = xprof("export", "--off-cpu", "--folded", "-o", "-", directory)
+    done = xprof("export", "--off-cpu", "--format=folded", "-o", "-", directory)
     assert sum(int(line.split()[-1]) for line in done.stdout.splitlines()) == 2**63 - 1
 
 
@@ -231,7 +231,7 @@ def test_report_that_has_no_waits(xprof, tmp_path):
 
 def views(xprof, directory, *args):
     """{kind: the data of the view} of the HTML page."""
-    done = xprof("export", "--html", "-o", "-", *args, directory)
+    done = xprof("export", "--format=html", "-o", "-", *args, directory)
     assert done.returncode == 0, done.stderr
     data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', done.stdout, re.S)[1])
     return {view["kind"]: view for view in data["views"]}
@@ -249,7 +249,7 @@ def test_html(xprof, directory):
 def timeline(xprof, directory, *args):
     """{(thread, name, start, ns): arguments} of the waits, and the trace."""
     path = directory / "trace.pftrace"
-    done = xprof("export", "--perfetto", "-o", path, *args, directory)
+    done = xprof("export", "--format=perfetto", "-o", path, *args, directory)
     assert done.returncode == 0, done.stderr
     checked = xprof.check(path)
     assert checked.returncode == 0 and "not known to xprof: 0 packets, 0 fields" in checked.stdout, checked
@@ -308,7 +308,7 @@ def test_page(xprof, tmp_path, browse):
     lines = [line if line[0] != "comm" or line[3] == SERVER else (*line[:4], "<img src=x>") for line in LINES]
     directory = made(tmp_path / "recording", lines)
     path = tmp_path / "page.html"
-    done = xprof("export", "--html", "-o", path, directory)
+    done = xprof("export", "--format=html", "-o", path, directory)
     assert done.returncode == 0, done.stderr
     table = browse(path, view="waits", mode="table", scope="merged")
     assert (table.body["view"], int(table.body["waits"]), int(table.body["ns"])) == ("waits", 7, WHOLE)
@@ -326,7 +326,7 @@ def test_page(xprof, tmp_path, browse):
 def test_page_tells_of_stacks_that_are_cut_short(xprof, tmp_path, browse, late, is_warned):
     directory = made(tmp_path / "recording", LINES, samples={"stacks": {"seen": 1000, "complete": 1000 - late, "table_late": late}})
     path = tmp_path / "page.html"
-    done = xprof("export", "--html", "-o", path, directory)
+    done = xprof("export", "--format=html", "-o", path, directory)
     assert done.returncode == 0, done.stderr
     text = f"{100 - late / 10:.1f} % of 1000 user stacks are complete; {late}: unwind table not built in time"
     assert text in browse(path).texts["summary"] and (f'"lackMany":{str(is_warned).lower()}' in path.read_text())

@@ -98,7 +98,7 @@ def test_shares(diff):
 def test_folded(xprof, diff, sides):
     """The numbers of B are those of its own folded stacks; the sums of both are the same."""
     stacks = [line.rsplit(" ", 2) for line in diff("--folded", "a", "b").splitlines()]
-    exported = xprof("export", "--folded", "--by", "none", "-o", "-", sides / "b").stdout
+    exported = xprof("export", "--format=folded", "--by", "none", "-o", "-", sides / "b").stdout
     expected = collections.Counter()
     for stack, count in (line.rsplit(" ", 1) for line in exported.splitlines()):
         # Code without a name is one frame for each file.

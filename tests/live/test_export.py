@@ -31,7 +31,7 @@ def test_report_is_as_expected(made):
 
 
 def test_folded(made):
-    stacks = folded(made.export("--folded", "-o", "-").stdout)
+    stacks = folded(made.export("--format=folded", "-o", "-").stdout)
     assert sum(stacks.values()) == made.samples
     flat, cum = collections.Counter(), collections.Counter()
     for (process, *frames), value in stacks.items():
@@ -54,7 +54,7 @@ def test_pprof_without_anything_else(made, tmp_path, source):
     shutil.copytree(made.directory, directory, symlinks=True)
     if source == "profiles":
         (directory / "perf.data").unlink()
-    made.export("--pprof", "-o", tmp_path / "p.pb.gz", directory=directory)
+    made.export("--format=pprof", "-o", tmp_path / "p.pb.gz", directory=directory)
     shutil.rmtree(directory)
     hidden = made.program.with_name("hidden")
     made.program.rename(hidden)
@@ -115,7 +115,7 @@ def test_pprof_beyond_dwarf(xprof, tmp_path):
     assert xprof("record", "-F", "499", "-o", directory, "--", program).returncode == 0
     bare = ["unshare", "-m", "sh", "-c", '[ ! -d /usr/lib/debug ] || mount -t tmpfs none /usr/lib/debug; exec "$@"', "sh"]
     shown = project.run([*bare, xprof.path, "report", "--limit", "max", "--full-names", directory]).stdout
-    done = project.run([*bare, xprof.path, "export", "--pprof", "--full-names", "-o", profile, directory])
+    done = project.run([*bare, xprof.path, "export", "--format=pprof", "--full-names", "-o", profile, directory])
     assert done.returncode == 0, done.stderr
     program.unlink()
     rows = {row["Function"]: (int(row["Flat"]), int(row["Cum"])) for row in reported.rows(shown)}
@@ -132,7 +132,7 @@ def all_but_calls_without_names(rows):
 @pytest.mark.skipif(not profiles.GO, reason="no go here")
 def test_pprof_details(made, tmp_path):
     path = tmp_path / "p.pb.gz"
-    made.export("--pprof", "-o", path)
+    made.export("--format=pprof", "-o", path)
     raw = go_pprof("-raw", path)
     assert "PeriodType: cpu nanoseconds" in raw and "samples/count cpu/nanoseconds" in raw
     period = int(re.search(r"^Period: (\d+)$", raw, re.M)[1])
@@ -153,22 +153,22 @@ def test_pprof_details(made, tmp_path):
 
 
 def test_selection(made):
-    total = folded(made.export("--folded", "-o", "-", "--by", "none").stdout)
+    total = folded(made.export("--format=folded", "-o", "-", "--by", "none").stdout)
     assert sum(total.values()) == made.samples
-    threads = folded(made.export("--folded", "-o", "-", "--by", "thread").stdout)
+    threads = folded(made.export("--format=folded", "-o", "-", "--by", "thread").stdout)
     names = {re.sub(r" \(\d+\)", "", frames[1]) for frames in threads}
     assert names == {NAME, "the helper"}
-    helper = folded(made.export("--folded", "-o", "-", "--by", "none", "--comm", "*helper").stdout)
+    helper = folded(made.export("--format=folded", "-o", "-", "--by", "none", "--comm", "*helper").stdout)
     assert 0 < sum(helper.values()) < made.samples and not [s for s in helper if "main" in s]
     length_s = json.loads((made.directory / "manifest.json").read_text())["duration_s"]
-    begin = folded(made.export("--folded", "-o", "-", "--to", f"{0.6 * length_s:.3f}").stdout)
-    rest = folded(made.export("--folded", "-o", "-", "--from", f"{0.6 * length_s:.3f}").stdout)
+    begin = folded(made.export("--format=folded", "-o", "-", "--to", f"{0.6 * length_s:.3f}").stdout)
+    rest = folded(made.export("--format=folded", "-o", "-", "--from", f"{0.6 * length_s:.3f}").stdout)
     assert sum(begin.values()) > 0 and sum(begin.values()) + sum(rest.values()) == made.samples
-    priced = folded(made.export("--folded", "-o", "-", "--functions", "priced*").stdout)
-    others = folded(made.export("--folded", "-o", "-", "--functions", "!priced*").stdout)
+    priced = folded(made.export("--format=folded", "-o", "-", "--functions", "priced*").stdout)
+    others = folded(made.export("--format=folded", "-o", "-", "--functions", "!priced*").stdout)
     assert sum(priced.values()) == made.rows["priced"][1]
     assert sum(priced.values()) + sum(others.values()) == made.samples
-    done = made.export("--folded", "-o", "-", "-p", "1", status=1)
+    done = made.export("--format=folded", "-o", "-", "-p", "1", status=1)
     assert done.stdout == "" and "nothing to export" in done.stderr
 
 
@@ -189,7 +189,7 @@ def account(made):
 
 def test_calls(made):
     """The tree of calls is exact: the numbers are those of the report, and times add up to those of llvm-xray."""
-    stacks = folded(made.export("--calls", "--folded", "-o", "-", "--by", "none").stdout)
+    stacks = folded(made.export("--calls", "--format=folded", "-o", "-", "--by", "none").stdout)
     # Sleds are those of whole functions.
     assert not [frame for frames in stacks for frame in frames if frame.endswith("_[i]")]
     names, sums = account(made)
@@ -198,7 +198,7 @@ def test_calls(made):
         assert abs(ns / 1e9 - sums[number]) < 2e-6 + PRINTED * sums[number], (names[number], ns, sums[number])
     if profiles.GO:
         path = made.directory.with_name("calls.pb.gz")
-        made.export("--calls", "--pprof", "-o", path)
+        made.export("--calls", "--format=pprof", "-o", path)
         raw = go_pprof("-raw", path)
         assert "calls/count wall/nanoseconds" in raw
         top = profiles.go_top(path, index="calls")
@@ -210,7 +210,7 @@ def test_calls(made):
 
 def trace(made, *args, **how):
     path = made.directory.with_name("made.pftrace")
-    made.export("--perfetto", "-o", path, *args, **how)
+    made.export("--format=perfetto", "-o", path, *args, **how)
     done = made.xprof.check(path)
     assert done.returncode == 0 and "not known to xprof: 0 packets, 0 fields" in done.stdout, done
     return perfetto.Trace(path.read_bytes())
@@ -234,7 +234,7 @@ def test_perfetto(made, whole):
         name = names[number]
         assert abs(ns[name] / 1e9 - sums[number]) < 2e-6 + PRINTED * sums[number] + 1e-9 * count[name], (name, ns[name], sums[number])
     stacks = collections.Counter()
-    for frame in folded(made.export("--folded", "-o", "-", "--by", "none").stdout).items():
+    for frame in folded(made.export("--format=folded", "-o", "-", "--by", "none").stdout).items():
         stacks[tuple(plain(name) for name in frame[0])] += frame[1]
     assert collections.Counter(sample.frames for sample in whole.samples) == stacks
     assert whole.kinds["main"] == 1 and "inlined" in whole.kinds.values()
@@ -270,7 +270,7 @@ def test_selection_of_a_timeline(made, whole):
     assert sum(c.name == "priced" for c in named.slices) == sum(c.name == "priced" for c in whole.slices)
     none = trace(made, "--functions", "!priced*")
     assert "priced" not in {c.name for c in none.slices} and not [s for s in none.samples if "priced" in s.frames]
-    assert "nothing to export" in made.export("--perfetto", "-o", "-", "-p", "1", status=1).stderr
+    assert "nothing to export" in made.export("--format=perfetto", "-o", "-", "-p", "1", status=1).stderr
 
 
 def test_timeline_of_a_log_that_is_broken(made, whole, tmp_path):
@@ -280,7 +280,7 @@ def test_timeline_of_a_log_that_is_broken(made, whole, tmp_path):
     data = log.read_bytes()
     (buffer_bytes,) = struct.unpack_from("<Q", data, 16)
     log.write_bytes(data[:-buffer_bytes] + bytes(buffer_bytes))
-    done = made.export("--perfetto", "-o", tmp_path / "part", directory=directory, status=1)
+    done = made.export("--format=perfetto", "-o", tmp_path / "part", directory=directory, status=1)
     assert f"{log.name}: 0x" in done.stderr
     part = perfetto.Trace((tmp_path / "part").read_bytes())
     assert 0 < len(part.slices) < len(whole.slices) and part.samples == whole.samples
@@ -301,7 +301,7 @@ def test_export_of_a_recording_at_its_end(made, xprof, tmp_path):
         done = xprof(*args)
         assert done.returncode == 0 and str(directory / "samples.pb.gz") in done.stderr, done.stderr
         written = folded((directory / "samples.folded").read_text())
-        assert written == folded(xprof("export", "--folded", "-o", "-", directory).stdout)
+        assert written == folded(xprof("export", "--format=folded", "-o", "-", directory).stdout)
     assert (directory.with_name("recording.old") / "samples.pb.gz").exists()
     done = xprof("record", "-o", directory, "--", "sleep", "0.01")
     assert done.returncode == 0, done.stderr
@@ -318,12 +318,12 @@ def test_export_of_a_recording_at_its_end(made, xprof, tmp_path):
 def test_files_beside_the_recording(made, tmp_path):
     directory = tmp_path / "copy"
     shutil.copytree(made.directory, directory, symlinks=True)
-    done = made.export("--folded", "--pprof", directory=directory)
+    done = made.export("--format=folded,pprof", directory=directory)
     for name in ("samples.folded", "samples.pb.gz"):
         assert str(directory / name) in done.stderr
         assert (directory / name).stat().st_mode & 0o777 == 0o600
     assert not list(directory.glob("*.part"))
-    made.export("--folded", directory=directory)
+    made.export("--format=folded", directory=directory)
     assert made.xprof("report", directory).returncode == 0
 
 
@@ -338,8 +338,8 @@ def test_changed_binary(made, tmp_path, program):
     made.program.rename(kept)
     shutil.copy(other, made.program)
     try:
-        whole = made.export("--folded", "-o", "-")
-        done = made.export("--folded", "-o", "-", directory=directory)
+        whole = made.export("--format=folded", "-o", "-")
+        done = made.export("--format=folded", "-o", "-", directory=directory)
     finally:
         kept.rename(made.program)
     assert "not the file" not in whole.stderr and PRICE in whole.stdout
@@ -351,7 +351,7 @@ def test_changed_binary(made, tmp_path, program):
 
 
 def test_output_that_fails(made, tmp_path):
-    for form in ("--folded", "--pprof", "--perfetto"):
+    for form in ("--format=folded", "--format=pprof", "--format=perfetto"):
         done = made.export(form, "-o", "/dev/full", status=1)
         assert "/dev/full: cannot write it: No space left on device" in done.stderr
         pipe = f"{made.xprof.path} export {form} -o - {made.directory} | true; exit ${{PIPESTATUS[0]}}"
@@ -366,7 +366,7 @@ def test_recording_that_was_cut_off(made, tmp_path):
     shutil.copytree(made.directory, directory, symlinks=True)
     data = (directory / "perf.data").read_bytes()
     (directory / "perf.data").write_bytes(data[: len(data) // 2])
-    done = made.export("--folded", "-o", "-", directory=directory, status=1)
+    done = made.export("--format=folded", "-o", "-", directory=directory, status=1)
     assert "perf.data: 0x" in done.stderr
     assert made.samples / 4 < sum(folded(done.stdout).values()) < made.samples
 
@@ -386,7 +386,7 @@ def test_jit(xprof, tmp_path):
     command = ["node", "--perf-prof", "--no-always-sparkplug", "price.js"]
     done = xprof("record", "-F", "499", "-o", "recording", "--", *command, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    stacks = folded(xprof("export", "--folded", "-o", "-", tmp_path / "recording").stdout)
+    stacks = folded(xprof("export", "--format=folded", "-o", "-", tmp_path / "recording").stdout)
     here, there = collections.Counter(), collections.Counter()
     for frames, count in stacks.items():
         if frames[-1].startswith("JS:"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The page of `xprof export --html` in a browser: its numbers are those of `xprof report`, names are only ever text,
+"""The page of `xprof export --format html` in a browser: its numbers are those of `xprof report`, names are only ever text,
 and it fetches nothing."""
 import base64
 import http.server
@@ -40,7 +40,7 @@ def sums(page, *keys):
 
 def test_samples_equal_those_of_the_report(made, browse, tmp_path):
     path = tmp_path / "page.html"
-    made.export("--html", "-o", path)
+    made.export("--format=html", "-o", path)
     assert path.stat().st_size < 1 << 20
     page = browse(path, mode="table", scope="merged")
     assert page.body["view"] == "samples" and int(page.body["samples"]) == made.samples
@@ -55,16 +55,16 @@ def test_samples_equal_those_of_the_report(made, browse, tmp_path):
 
 def test_calls_equal_those_of_the_report(made, browse, tmp_path):
     path = tmp_path / "page.html"
-    made.export("--html", "-o", path)
+    made.export("--format=html", "-o", path)
     page = browse(path, view="calls", mode="table")
     assert page.body["view"] == "calls" and int(page.body["calls"]) == made.calls
     assert {name: int(calls) for name, (calls,) in sums(page, "calls").items() if calls} == {
         name: row[2] for name, row in made.rows.items() if row[2]
     }
-    stacks = folded(made.export("--calls", "--folded", "-o", "-").stdout)
+    stacks = folded(made.export("--calls", "--format=folded", "-o", "-").stdout)
     assert int(page.body["ns"]) == sum(stacks.values())
     # With --calls, nothing else is there.
-    made.export("--html", "--calls", "-o", path)
+    made.export("--format=html", "--calls", "-o", path)
     assert '"kind":"samples"' not in path.read_text()
 
 
@@ -90,10 +90,10 @@ def path_to(page, name):
 
 def test_search_and_link_to_a_frame(made, browse, tmp_path):
     path = tmp_path / "page.html"
-    made.export("--html", "--by", "none", "-o", path)
+    made.export("--format=html", "--by", "none", "-o", path)
     frames = path_to(path, "main")
     page = browse(path, find=PRICE.upper(), path=".".join(map(str, frames)))
-    stacks = folded(made.export("--folded", "-o", "-", "--by", "none").stdout)
+    stacks = folded(made.export("--format=folded", "-o", "-", "--by", "none").stdout)
     matched = sum(value for stack, value in stacks.items() if any(PRICE in frame for frame in stack))
     assert int(page.body["matched"]) == matched > 0
     assert page.texts["what"] == "main"
@@ -104,7 +104,7 @@ def test_search_and_link_to_a_frame(made, browse, tmp_path):
 def test_keys_and_clicks(made, browse, tmp_path):
     """A copy of the page that is allowed to run this as well."""
     path = tmp_path / "page.html"
-    made.export("--html", "-o", path)
+    made.export("--format=html", "-o", path)
     text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", path.read_text())
     path.write_text(text.replace("</body>", """<script>
 const seen = {}, put = (name) => seen[name] = [location.hash, $("what").textContent];
@@ -149,7 +149,7 @@ document.body.dataset.seen = JSON.stringify(seen);
     assert seen["row"][0].startswith("#mode=icicle&reversed=true&find=") and seen["theme"]
     assert re.fullmatch(r"#mode=icicle&scope=merged&path=\d+", seen["click"][0]) and seen["click"][1] != "all"
     threads = {}
-    for (_, thread, *_), value in folded(made.export("--folded", "-o", "-", "--by", "thread").stdout).items():
+    for (_, thread, *_), value in folded(made.export("--format=folded", "-o", "-", "--by", "thread").stdout).items():
         threads[thread] = threads.get(thread, 0) + value
     assert seen["threads"] == threads and len(threads) == 2
     flat = {}
@@ -162,7 +162,7 @@ document.body.dataset.seen = JSON.stringify(seen);
 def test_deep_recursion(made, browse, tmp_path):
     """A stack of 10 000 frames of ten functions: each stack counts once for a function."""
     path = tmp_path / "page.html"
-    made.export("--html", "-o", path)
+    made.export("--format=html", "-o", path)
     depth, tree = 10000, bytearray((0, 0))
     for i in range(depth):
         tree += bytes((1 + 2 * (i % 10), 1, 1, 0))
@@ -240,12 +240,12 @@ def test_calls_without_samples(made, tmp_path):
     assert done.returncode == 0, done.stderr
     text = (directory / "recording.html").read_text()
     assert '"kind":"calls"' in text and '"kind":"samples"' not in text
-    done = made.export("--html", "-o", tmp_path / "page.html", "--tid", "1", directory=directory, status=1)
+    done = made.export("--format=html", "-o", tmp_path / "page.html", "--tid", "1", directory=directory, status=1)
     assert "nothing to export: no sample, call or wait is selected" in done.stderr and not (tmp_path / "page.html").exists()
 
 
 def test_output_that_fails(made):
-    done = made.export("--html", "-o", "/dev/full", status=1)
+    done = made.export("--format=html", "-o", "/dev/full", status=1)
     assert "/dev/full: cannot write it: No space left on device" in done.stderr
-    pipe = f"{made.xprof.path} export --html -o - {made.directory} | true; exit ${{PIPESTATUS[0]}}"
+    pipe = f"{made.xprof.path} export --format html -o - {made.directory} | true; exit ${{PIPESTATUS[0]}}"
     assert subprocess.run(["bash", "-c", pipe], stderr=subprocess.DEVNULL).returncode in (0, 1, 141)

@@ -237,7 +237,7 @@ def test_one_clock_for_all_logs(xprof, record, chain):
     recorded = record("--no-samples", "--follow", "--", "sh", "-c", command, chain).finish().ok()
     logs = [log.path.read_bytes() for log in recorded.logs]
     assert len(logs) == 30 and len({struct.unpack_from("<Q", log, 8) for log in logs}) == 1
-    exported = xprof("export", "--calls", "--folded", "--by=process", "-o", "-", recorded.directory)
+    exported = xprof("export", "--calls", "--format=folded", "--by=process", "-o", "-", recorded.directory)
     assert exported.returncode == 0 and " Hz" not in exported.stderr, exported
     called = [log for log in recorded.logs if log.entry["written"]]
     assert len({line.split(";")[0] for line in exported.stdout.splitlines()}) == len(called) > 1

@@ -100,10 +100,10 @@ def test_trees_have_all_samples(xprof, machine, reported, by):
 def test_exports_by_control_group(xprof, machine, reported, group):
     """As a line of folded stacks, and as the label that perf_data_converter has."""
     (its,) = [p for p in reported["machine"]["cgroups"] if p["name"] == "/" + group.name]
-    done = xprof("export", "--folded", "--by", "cgroup", "-o", "-", machine.directory)
+    done = xprof("export", "--format=folded", "--by", "cgroup", "-o", "-", machine.directory)
     lines = [line.rpartition(" ") for line in done.stdout.splitlines() if line.startswith(f"/{group.name};")]
     assert sum(int(count) for _, _, count in lines) == its["samples"], done.stderr
     path = machine.directory.parent / "cgroups.pb.gz"
-    assert xprof("export", "--pprof", "--by", "cgroup", "-o", path, machine.directory).returncode == 0
+    assert xprof("export", "--format=pprof", "--by", "cgroup", "-o", path, machine.directory).returncode == 0
     if profiles.GO:
         assert f"/{group.name}" in project.run([profiles.GO, "tool", "pprof", "-tags", path]).stdout

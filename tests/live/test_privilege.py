@@ -203,7 +203,7 @@ def test_export_of_a_recording_has_no_capabilities(desk, program):
         assert done.returncode == 0, done.stderr
         stacks = (desk.path / "out" / "samples.folded").read_text()
         assert f";{frame}" in stacks and (";main;spin " in stacks) == (mode == 0o755), stacks
-        assert desk((), "export", "--folded", "-o", "-", "out").stdout == stacks
+        assert desk((), "export", "--format=folded", "-o", "-", "out").stdout == stacks
 
 
 def holders(directory, text):

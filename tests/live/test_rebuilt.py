@@ -100,7 +100,7 @@ def test_names(xprof, changed, tmp_path, without):
     check(*found(xprof, directory))
     rows, _ = found(xprof, directory, "--lines")
     assert "/rebuilt.c." in rows["as_recorded"]["file"]
-    folded = xprof("export", "--folded", "-o", "-", directory).stdout
+    folded = xprof("export", "--format=folded", "-o", "-", directory).stdout
     assert re.search(r"as_recorded;add_\[i\] \d+$", folded, re.M) and "added_later" not in folded
 
 

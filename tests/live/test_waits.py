@@ -84,7 +84,7 @@ def on_machine(xprof, program, tmp_path_factory):
 
 def places_of(xprof, recorded):
     """ns of the waits of each thread, and of those in each of its functions: {tid: ns}, {(tid, function): ns}."""
-    done = xprof("export", "--off-cpu", "--folded", "-o", "-", "--by=thread", recorded.directory)
+    done = xprof("export", "--off-cpu", "--format=folded", "-o", "-", "--by=thread", recorded.directory)
     assert done.returncode == 0, done.stderr
     sums, places = collections.Counter(), collections.Counter()
     for stack, _, ns in (line.rpartition(" ") for line in done.stdout.splitlines()):
@@ -261,7 +261,7 @@ int main(void) { pthread_t t; pthread_mutex_lock(&m); pthread_create(&t, 0, wait
     assert all({"first", "last"} <= w.flags and "no-stack" not in w.flags for w in found)
     assert all(w.blocked == pytest.approx(recorded.manifest["duration_s"] * 1e9, rel=0.3) for w in found)
     assert waits["running_s"] == pytest.approx(0, abs=1e-3)
-    done = xprof("export", "--off-cpu", "--folded", "-o", "-", recorded.directory)
+    done = xprof("export", "--off-cpu", "--format=folded", "-o", "-", recorded.directory)
     stacks = [line.split(";")[1:] for line in done.stdout.splitlines()]
     assert any("locked_out" in stack and "wait" in stack[:3] for stack in stacks), stacks
     assert any("main" in stack and "_start" in stack[:2] for stack in stacks), stacks
@@ -322,7 +322,7 @@ def test_report(known, xprof):
 
 def test_timeline(known, xprof, tmp_path):
     """A slice for each part of each wait, and arrows from those who woke."""
-    done = xprof("export", "--off-cpu", "--perfetto", "-o", tmp_path / "trace", known.recorded.directory)
+    done = xprof("export", "--off-cpu", "--format=perfetto", "-o", tmp_path / "trace", known.recorded.directory)
     assert done.returncode == 0, done.stderr
     trace = perfetto.Trace((tmp_path / "trace").read_bytes())
     sums = collections.Counter()

@@ -192,7 +192,8 @@ static void test_table(void **state)
 		assert_int_equal(a->type == XP_OPTION_FLAG, a->argument == NULL);
 		/* Some counts take "max" too, and some sizes have a minimum of their own. */
 		if (a->type != XP_OPTION_COUNT && a->type != XP_OPTION_SIZE)
-			assert_int_equal(a->type == XP_OPTION_NUMBER || a->type == XP_OPTION_CHOICE,
+			assert_int_equal(a->type == XP_OPTION_NUMBER || a->type == XP_OPTION_CHOICE ||
+					     a->type == XP_OPTION_LIST,
 					 a->choices != NULL);
 		assert_true(a->commands && a->commands < 1u << XP_COMMANDS);
 		assert_int_equal(a->help[length - 1], '.');

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The page of `xprof export --html`, without a recording: page.html with page.css and the page_*.js in it, as the build
- * joins them. "@DATA@" stands where the recording goes, as JSON.
+ * The page of `export --format html`, without a recording: page.html with page.css and the page_*.js in it, as the
+ * build joins them. "@DATA@" stands where the recording goes, as JSON.
  */
 #ifndef XPROF_EXPORT_HTML_PAGE_H
 #define XPROF_EXPORT_HTML_PAGE_H

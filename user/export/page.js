@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The page of `xprof export --html`: what is shown, and the controls that change it.
+ * The page of `export --format html`: what is shown, and the controls that change it.
  *
  *	state  <-->  fragment of the address
  *	  |
