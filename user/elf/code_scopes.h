@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The blocks and inlined functions inside of a function, by address. They are read once for all addresses of the
- * function that follow each other.
+ * function that follow each other. dwarf_getscopes() of libdw walks over the unit for each address: for 13 000 addresses
+ * in a C++ unit with 1.9 MB of .debug_info it took 88 s of CPU time, where names from these scopes took 0.013 s.
  */
 #ifndef XPROF_ELF_CODE_SCOPES_H
 #define XPROF_ELF_CODE_SCOPES_H
