@@ -115,7 +115,6 @@ static int play_counts_left(struct xp_patch *patch, pid_t pid, pid_t child, uint
 #define xp_processes_forget play_forget
 #include "../../user/budget/cost_watch.c"
 #include "../../user/budget/throttle.c"
-#include "../../user/budget/throttle_objects.c"
 #include "../../user/budget/throttle_places.c"
 #include "../../user/budget/throttle_work.c"
 

@@ -14,6 +14,7 @@
 #include "base/small_file.h"
 #include "base/util.h"
 
+#define PAIR_TRIES 32
 #define MARK_TRIES 8
 #define MEASURE_NS_MIN 100000000ull /* shorter spans are too inaccurate: 100 ns in 100 ms are 1 ppm */
 #define START_NS 20000000ull	    /* time that a start spends on a first estimate of the frequency, about 1 ppm */
@@ -130,6 +131,59 @@ void xp_clock_cpu_flags(bool *constant_tsc, bool *nonstop_tsc)
 	free(cpuinfo);
 }
 
+/* ---- pairs ---- */
+
+static uint64_t half(uint64_t value)
+{
+	return value / 2 + (value & 1);
+}
+
+static int read_clock(clockid_t id, uint64_t *ns)
+{
+	struct timespec now;
+
+	if (clock_gettime(id, &now))
+		return -errno;
+	*ns = (uint64_t)now.tv_sec * XP_NS_PER_S + (uint64_t)now.tv_nsec;
+	return 0;
+}
+
+/* With at most `tries` brackets. Ends at one that is as narrow as enough_tsc. */
+static int take_narrow_pair(clockid_t id, int tries, uint64_t enough_tsc, struct xp_clock_pair *pair)
+{
+	struct xp_clock_pair best = { .error_tsc = UINT64_MAX };
+
+	for (int i = 0; i < tries && best.error_tsc > enough_tsc; i++) {
+		uint64_t before, after, ns = 0;
+		int err;
+
+		before = xp_clock_now_tsc();
+		err = read_clock(id, &ns);
+		if (err)
+			return err;
+		after = xp_clock_now_tsc();
+		/* after < before: the thread moved to a CPU whose TSC is behind. */
+		if (after < before || half(after - before) >= best.error_tsc)
+			continue;
+		best = (struct xp_clock_pair){ before + (after - before) / 2, ns, half(after - before) };
+	}
+	if (best.error_tsc == UINT64_MAX)
+		return -ERANGE;
+	*pair = best;
+	return 0;
+}
+
+/*
+ * Reads the TSC before and after the clock, and takes the narrowest of several brackets: an interrupt or a preemption
+ * widens some of them. Returns 0, -ERANGE, or an error of clock_gettime(2).
+ */
+static int take_pair(clockid_t id, struct xp_clock_pair *pair)
+{
+	return take_narrow_pair(id, PAIR_TRIES, 0, pair);
+}
+
+/* ---- the clock ---- */
+
 static int find_frequency(struct xp_clock *clock)
 {
 	struct xp_clock_pair now;
@@ -140,7 +194,7 @@ static int find_frequency(struct xp_clock *clock)
 	if (!clock->hz_from_kernel) {
 		err = sleep_ns(START_NS);
 		if (!err)
-			err = xp_clock_pair_take(CLOCK_MONOTONIC_RAW, &now);
+			err = take_pair(CLOCK_MONOTONIC_RAW, &now);
 		if (err)
 			return err;
 		clock->hz = xp_clock_frequency(now.tsc - clock->raw.tsc, now.ns - clock->raw.ns);
@@ -159,13 +213,13 @@ int xp_clock_open(struct xp_clock **clock_out)
 	if (!clock)
 		return -ENOMEM;
 	xp_clock_cpu_flags(&clock->constant_tsc, &clock->nonstop_tsc);
-	err = xp_clock_pair_take(CLOCK_MONOTONIC_RAW, &clock->raw);
+	err = take_pair(CLOCK_MONOTONIC_RAW, &clock->raw);
 	if (!err)
 		err = find_frequency(clock);
 	if (!err)
-		err = xp_clock_pair_take(CLOCK_MONOTONIC, &clock->mono);
+		err = take_pair(CLOCK_MONOTONIC, &clock->mono);
 	if (!err)
-		err = xp_clock_pair_take(CLOCK_REALTIME, &clock->real);
+		err = take_pair(CLOCK_REALTIME, &clock->real);
 	if (err) {
 		xp_clock_free(clock);
 		return err;
@@ -213,7 +267,7 @@ uint64_t xp_clock_mark(struct xp_clock *clock)
 	const uint64_t usual_tsc = clock->paced.error_tsc, before = xp_clock_now_tsc();
 	struct xp_clock_pair now;
 
-	if (xp_clock_pair_take_narrow(CLOCK_MONOTONIC, MARK_TRIES, 2 * usual_tsc, &now))
+	if (take_narrow_pair(CLOCK_MONOTONIC, MARK_TRIES, 2 * usual_tsc, &now))
 		return before;
 	/* One that is much wider makes nothing more exact. */
 	if (now.error_tsc <= 4 * usual_tsc)
@@ -224,10 +278,10 @@ uint64_t xp_clock_mark(struct xp_clock *clock)
 int xp_clock_update(struct xp_clock *clock)
 {
 	struct xp_clock_pair mono, raw;
-	int err = xp_clock_pair_take(CLOCK_MONOTONIC, &mono);
+	int err = take_pair(CLOCK_MONOTONIC, &mono);
 
 	if (!err)
-		err = xp_clock_pair_take(CLOCK_MONOTONIC_RAW, &raw);
+		err = take_pair(CLOCK_MONOTONIC_RAW, &raw);
 	if (err)
 		return err;
 	if (!clock->hz_from_kernel && raw.ns - clock->raw.ns >= MEASURE_NS_MIN) {

@@ -16,8 +16,14 @@
 #include <stdint.h>
 #include <x86intrin.h>
 
-#include "base/clock_pair.h"
 #include "base/util.h"
+
+/* The same moment on a clock of the kernel and on the TSC, which is accurate to +-error_tsc cycles. */
+struct xp_clock_pair {
+	uint64_t tsc;
+	uint64_t ns;
+	uint64_t error_tsc;
+};
 
 struct xp_clock {
 	uint64_t hz;		    /* TSC ticks per second, never 0; most accurate after the last xp_clock_update() */

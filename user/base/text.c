@@ -18,7 +18,8 @@ static const struct {
 	{ 0x1d173, 0x1d17a }, { 0xe0000, 0xe0fff },
 };
 
-size_t xp_utf8_next(const unsigned char *at, size_t left, uint32_t *code)
+/* Reads a character in UTF-8, of at most `left` bytes. Returns their number; 0: it is none. */
+static size_t next_utf8(const unsigned char *at, size_t left, uint32_t *code)
 {
 	static const uint32_t lowest[] = { 0, 0x80, 0x800, 0x10000 };
 	size_t more = *at < 0x80 ? 0 : (*at & 0xe0) == 0xc0 ? 1 : (*at & 0xf0) == 0xe0 ? 2 : 3;
@@ -50,7 +51,7 @@ static void clean(char *to, size_t to_size, const char *from, bool for_people)
 
 	while (*s) {
 		uint32_t code;
-		size_t n = xp_utf8_next(s, SIZE_MAX, &code); /* the terminator continues no character */
+		size_t n = next_utf8(s, SIZE_MAX, &code); /* the terminator continues no character */
 		/* C1 controls, U+0080 to U+009F, drive a terminal just like the ASCII controls. */
 		bool bad = !n || code < 0x20 || (code >= 0x7f && code < 0xa0) || (for_people && is_unseen(code));
 

@@ -28,9 +28,6 @@ void xp_clean_text(char *to, size_t to_size, const char *from);
 /* Length of the beginning of a text that has at most so many bytes, and no part of a character (UTF-8) at its end. */
 size_t xp_text_fit(const char *text, size_t bytes_max);
 
-/* Reads a character in UTF-8, of at most `left` bytes. Returns their number; 0: it is none. */
-size_t xp_utf8_next(const unsigned char *at, size_t left, uint32_t *code);
-
 /* Writes a piece of a line, cleaned after formatting. The line may have any length. */
 void xp_put(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The same with a newline. */

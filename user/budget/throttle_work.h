@@ -84,10 +84,6 @@ uint32_t xp_throttle_id(const struct xp_throttle_member *member, size_t index);
 /* NULL if the function was never taken out. */
 struct xp_throttled *xp_throttle_find(const struct xp_throttle *throttle, size_t budget_index);
 
-/* throttle_objects.c: sets the cost of a function from the number of its calls in each way. */
-void xp_throttle_set_cost(struct xp_throttle *throttle, const struct xp_throttle_member *member, size_t id,
-			  const uint32_t calls[XP_CALL_WAYS]);
-
 /* throttle_places.c: finds the children that have appeared, and drops those that have ended. */
 void xp_throttle_find_children(struct xp_throttle *throttle);
 

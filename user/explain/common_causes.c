@@ -30,7 +30,9 @@ const char *xp_common_kind_name(enum xp_common_kind kind)
 	return names[kind];
 }
 
-const char *xp_story_place(char to[XP_PLACE_BYTES], const struct xp_model *model, uint32_t stack, const char *function)
+/* Where a call waited: "a < b < c", from the innermost function up to the one before `function`. Returns to. */
+static const char *place_text(char to[XP_PLACE_BYTES], const struct xp_model *model, uint32_t stack,
+			      const char *function)
 {
 	const char *names[PLACE_FRAMES_MAX];
 	size_t count = XP_MIN(xp_stack_frames(model, stack, names, PLACE_FRAMES_MAX), (size_t)PLACE_FRAMES_MAX);
@@ -104,7 +106,7 @@ static int add_wait(const struct adding *adding, const struct xp_story_wait *wai
 	if (!wait->blocked_ns)
 		return 0;
 	snprintf(text, sizeof(text), "%s in %s", xp_wait_state_text(wait->longest->state),
-		 xp_story_place(place, adding->model, wait->longest->stack, function));
+		 place_text(place, adding->model, wait->longest->stack, function));
 	err = add(adding, XP_COMMON_BLOCKED, text, wait->blocked_ns);
 	if (err || !wait->longest->waker_tid || wait->longest->flags & (XP_WAIT_HARDIRQ | XP_WAIT_SOFTIRQ))
 		return err;

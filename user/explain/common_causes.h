@@ -60,8 +60,6 @@ static inline double xp_common_mean_ns(const struct xp_commons *commons, const s
 }
 
 #define XP_PLACE_BYTES 512
-/* Where a call waited: "a < b < c", from the innermost function up to the one before `function`. Returns to. */
-const char *xp_story_place(char to[XP_PLACE_BYTES], const struct xp_model *model, uint32_t stack, const char *function);
 #define XP_THREAD_TEXT_BYTES 64
 /* "name (tid)" of a thread of the model. Returns to. */
 const char *xp_story_thread(char to[XP_THREAD_TEXT_BYTES], const struct xp_model *model, uint32_t thread);

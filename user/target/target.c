@@ -161,11 +161,20 @@ static int check_access(pid_t pid, char *why, size_t why_size)
 	return -EACCES;
 }
 
+/* Opens the program of the process, if it has this inode (0: any). */
+static int open_exe(pid_t pid, uint64_t inode)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	return xp_chosen_open_link(path, pid, inode);
+}
+
 /* Checks the ELF class of the running program: 32-bit programs have other sleds, registers and breakpoints. */
 static int check_class(pid_t pid, char *why, size_t why_size)
 {
 	unsigned char ident[EI_NIDENT];
-	int fd = xp_target_open_exe(pid, 0);
+	int fd = open_exe(pid, 0);
 	ssize_t n;
 
 	/* Root cannot learn more if the file system does not answer, or answers only its user. */
@@ -423,14 +432,6 @@ static int open_by_inode(pid_t pid, uint64_t inode)
 	return fd;
 }
 
-int xp_target_open_exe(pid_t pid, uint64_t inode)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	return xp_chosen_open_link(path, pid, inode);
-}
-
 int xp_target_stat_exe(pid_t pid, struct stat *st)
 {
 	char path[64];
@@ -453,7 +454,7 @@ int xp_target_open_path(pid_t pid, const char *path, uint64_t inode)
 /* Finds the process's program without a path, which xprof may not have permission to walk. */
 static int open_by_path(pid_t pid, const struct xp_mapping *mapping)
 {
-	int fd = xp_target_open_exe(pid, mapping->inode);
+	int fd = open_exe(pid, mapping->inode);
 
 	return fd == -ESTALE ? xp_target_open_path(pid, mapping->path, mapping->inode) : fd;
 }

@@ -103,8 +103,7 @@ int xp_mapping_open(pid_t pid, const struct xp_mapping *mapping);
 /* The same without these fallbacks. inode 0: whatever is mapped from start to end. */
 int xp_mapping_open_exact(pid_t pid, uint64_t start, uint64_t end, uint64_t inode);
 
-/* Open the process's program, or a path in its root directory, if it has this inode (0: any). See chosen_file.h. */
-int xp_target_open_exe(pid_t pid, uint64_t inode);
+/* Opens a path in the root directory of the process, if it has this inode (0: any). See chosen_file.h. */
 int xp_target_open_path(pid_t pid, const char *path, uint64_t inode);
 /* Device and inode of the process's program. Returns 0 or -errno. */
 int xp_target_stat_exe(pid_t pid, struct stat *st);
