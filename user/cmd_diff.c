@@ -5,11 +5,156 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/util.h"
 #include "commands.h"
+#include "diff/diff.h"
 #include "diff/out.h"
-#include "diff/read.h"
 #include "export/file.h"
+#include "model/input.h"
+#include "model/select.h"
 #include "report/pager.h"
+
+/* ---- the recordings ---- */
+
+struct reading {
+	struct xp_diff diffs[3]; /* by what is compared: enum xp_model_kind */
+	struct xp_diff_pair pair;
+	char *names[2]; /* of A and B, clean */
+	bool broken;	/* a part of one cannot be read, which was reported */
+};
+
+static struct xp_select select_of(const struct xp_options *options)
+{
+	return (struct xp_select){ .comms = options->comms.texts, .comm_count = options->comms.count };
+}
+
+static int add_model(struct reading *reading, size_t side, const struct xp_model *model, const char *path)
+{
+	int err = xp_diff_add(&reading->diffs[model->kind], side, model);
+
+	if (err == -E2BIG) {
+		xp_error("%s: it has too many different stacks", path);
+		err = -EBADMSG;
+	}
+	return err;
+}
+
+static int read_recording(struct reading *reading, size_t side, const char *path, const struct xp_options *options)
+{
+	const struct xp_select select = select_of(options);
+	struct xp_model_input input = { 0 };
+	int err = xp_model_input_open(&input, path);
+
+	for (int kind = options->waits ? XP_MODEL_WAITS : XP_MODEL_SAMPLES;
+	     !err && kind <= (options->waits ? XP_MODEL_WAITS : XP_MODEL_CALLS); kind++) {
+		struct xp_model_source source = xp_model_input_source(&input);
+		struct xp_model model;
+
+		source.select = &select;
+		source.instr_map = options->instr_map;
+		source.full_names = options->full_names;
+		err = xp_model_input_read(&model, &input, &source, (enum xp_model_kind)kind, XP_MODEL_KEEP_DURATIONS);
+		if (!err)
+			err = add_model(reading, side, &model, path);
+		xp_model_free(&model);
+	}
+	reading->broken |= input.broken;
+	xp_model_input_close(&input);
+	return err;
+}
+
+static char *clean_name(const char *path)
+{
+	size_t size = 4 * strlen(path) + 1;
+	char *name = malloc(size);
+
+	if (name)
+		xp_clean_text(name, size, path);
+	return name;
+}
+
+static int read_side(struct reading *reading, size_t side, const char *path, const struct xp_options *options)
+{
+	reading->names[side] = clean_name(path);
+	if (!reading->names[side])
+		return -ENOMEM;
+	for (size_t i = 0; i < XP_ARRAY_SIZE(reading->diffs); i++)
+		reading->diffs[i].sides[side].path = reading->names[side];
+	return read_recording(reading, side, path, options);
+}
+
+static bool has_any(const struct xp_diff *diff)
+{
+	return diff->sides[0].total || diff->sides[1].total || diff->sides[0].calls || diff->sides[1].calls;
+}
+
+/* Only what both recorded is compared, so that nothing seems to be gone. */
+static bool has_both(const struct xp_diff *diff)
+{
+	bool has[2];
+
+	for (size_t i = 0; i < 2; i++)
+		has[i] = diff->sides[i].total || diff->sides[i].calls;
+	if (has[0] != has[1])
+		xp_warn("%s has no %s, %s has: they are not compared", diff->sides[has[0]].path,
+			xp_model_kind_name(diff->kind), diff->sides[!has[0]].path);
+	return has[0] && has[1];
+}
+
+static int compare(struct reading *reading, const struct xp_options *options)
+{
+	const enum xp_diff_basis basis = options->normalize ? XP_DIFF_SHARES
+					 : options->wall    ? XP_DIFF_PER_SECOND
+							    : XP_DIFF_PER_CPU_SECOND;
+	const struct xp_select select = select_of(options);
+	int err = 0;
+
+	for (size_t i = 0; !err && i < XP_ARRAY_SIZE(reading->diffs); i++) {
+		struct xp_diff *diff = &reading->diffs[i];
+
+		if (!has_any(diff) || !has_both(diff))
+			continue;
+		err = xp_diff_make(diff, basis, options->diff_sort == XP_DIFF_SORT_OPTION_CUM);
+		if (!err && diff->basis == XP_DIFF_SHARES && basis != XP_DIFF_SHARES)
+			xp_warn("shares are compared, as with --normalize: the length of a recording or the time "
+				"between its "
+				"samples is unknown");
+		reading->pair.all[reading->pair.count++] = diff;
+	}
+	if (err || reading->pair.count)
+		return err;
+	xp_error("nothing to compare: %s", xp_select_is_given(&select) ? "nothing is selected in both"
+					   : options->waits
+					       ? "not both have waits; `xprof record --off-cpu` records them"
+					       : "no samples or calls in both");
+	return -ENODATA;
+}
+
+/*
+ * Prints errors. The caller calls free_reading(), also after an error. Returns 0 or -errno: -ENODATA if there is
+ * nothing to compare, or another error after a message; -ENOMEM and -EAGAIN without one.
+ */
+static int read_both(struct reading *reading, const struct xp_options *options)
+{
+	int err = 0;
+
+	memset(reading, 0, sizeof(*reading));
+	for (size_t i = 0; !err && i < XP_ARRAY_SIZE(reading->diffs); i++)
+		err = xp_diff_init(&reading->diffs[i], (enum xp_model_kind)i);
+	for (size_t i = 0; !err && i < 2; i++)
+		err = read_side(reading, i, options->operands[i], options);
+	return err ? err : compare(reading, options);
+}
+
+static void free_reading(struct reading *reading)
+{
+	for (size_t i = 0; i < XP_ARRAY_SIZE(reading->diffs); i++)
+		xp_diff_free(&reading->diffs[i]);
+	for (size_t i = 0; i < 2; i++)
+		free(reading->names[i]);
+}
+
+/* ---- the output ---- */
 
 struct writing {
 	const struct xp_diff_pair *pair;
@@ -62,6 +207,8 @@ static int write_diff(const struct xp_diff_pair *pair, const struct xp_options *
 	return err;
 }
 
+/* ---- the command ---- */
+
 static int check(const struct xp_options *options)
 {
 	if (options->json + options->html + options->folded > 1)
@@ -75,18 +222,7 @@ static int check(const struct xp_options *options)
 
 enum xp_exit xp_cmd_diff(const struct xp_options *options)
 {
-	const struct xp_diff_options how = {
-		.basis = options->normalize ? XP_DIFF_SHARES
-			 : options->wall    ? XP_DIFF_PER_SECOND
-					    : XP_DIFF_PER_CPU_SECOND,
-		.by_total = options->diff_sort == XP_DIFF_SORT_OPTION_CUM,
-		.full_names = options->full_names,
-		.waits = options->waits,
-		.instr_map = options->instr_map,
-		.select = { .comms = options->comms.texts, .comm_count = options->comms.count },
-	};
-	const char *const paths[] = { options->operands[0], options->operands[1] };
-	struct xp_diff_reading reading;
+	struct reading reading;
 	bool broken;
 	int err;
 
@@ -96,12 +232,12 @@ enum xp_exit xp_cmd_diff(const struct xp_options *options)
 	unsetenv("DEBUGINFOD_URLS");
 	if (options->export_path)
 		xp_export_file_end_by_signals();
-	err = xp_diff_read(&reading, paths, &how);
+	err = read_both(&reading, options);
 	if (!err)
 		err = write_diff(&reading.pair, options);
 	else if (err == -ENOMEM || err == -EAGAIN)
 		xp_error("cannot compare: %s", strerror(-err));
 	broken = reading.broken;
-	xp_diff_reading_free(&reading);
+	free_reading(&reading);
 	return err || broken ? XP_EXIT_FAILED : XP_EXIT_OK;
 }
