@@ -12,6 +12,7 @@
 
 #include "arch/x86_64/instructions.h"
 #include "base/small_file.h"
+#include "base/why.h"
 #include "commands.h"
 #include "elf/sled_table.h"
 #include "kernel/attach.h"
@@ -115,7 +116,6 @@ static void print_memory(void)
 struct trial {
 	const struct xp_preflight *preflight;
 	struct xp_bpf_side bpf;
-	char why[256];
 };
 
 /* Has a probe, and is not called. */
@@ -168,7 +168,7 @@ static int attach_samples(struct trial *trial)
 	struct xp_sampler *sampler = NULL;
 	int err = xp_programs_attach_tasks(&trial->bpf.programs)
 			  ?: xp_programs_attach_switches(&trial->bpf.programs)
-			  ?: xp_sampler_new(&sampler, &options, trial->why, sizeof(trial->why))
+			  ?: xp_sampler_new(&sampler, &options)
 			  ?: xp_sampler_add_thread(sampler, getpid());
 
 	xp_sampler_free(sampler);
@@ -179,8 +179,7 @@ static int attach_waits(struct trial *trial)
 {
 	const struct xp_wait_options options = { .programs = &trial->bpf.programs, .stacks = XP_STACKS_DUMP };
 	struct xp_wait_programs waits = { 0 };
-	int err =
-	    xp_wait_programs_open(&waits, &options, trial->why, sizeof(trial->why)) ?: xp_wait_programs_attach(&waits);
+	int err = xp_wait_programs_open(&waits, &options) ?: xp_wait_programs_attach(&waits);
 
 	xp_wait_programs_close(&waits);
 	return err;
@@ -233,6 +232,7 @@ static bool print_trials(const struct xp_preflight *preflight)
 		struct trial trial = { .preflight = preflight };
 		int err;
 
+		xp_why_clear();
 		if (!preflight->privileged) {
 			xp_put_line(stdout, "%-9s %-14s %s", "untested", trials[i].name,
 				    "cannot be tested without privilege");
@@ -244,12 +244,11 @@ static bool print_trials(const struct xp_preflight *preflight)
 			      ?: trials[i].attach(&trial);
 		xp_bpf_side_close(&trial.bpf);
 		all &= !err || trials[i].state != XP_CHECK_MISSING;
-		if (err && !trial.why[0])
-			snprintf(trial.why, sizeof(trial.why),
-				 "record cannot load or attach its programs: %s; -v shows the kernel's messages",
-				 strerror(-err));
+		if (err && !xp_why_has(err))
+			xp_why_set(err, "record cannot load or attach its programs: %s; -v shows the kernel's messages",
+				   strerror(-err));
 		xp_put_line(stdout, "%-9s %-14s %s", xp_check_state_name(err ? trials[i].state : XP_CHECK_OK),
-			    trials[i].name, err ? trial.why : trials[i].ok);
+			    trials[i].name, err ? xp_why(err) : trials[i].ok);
 	}
 	xp_clock_free(clock);
 	return all;
@@ -356,7 +355,6 @@ static size_t print_objects(pid_t pid, const struct xp_mappings *mappings)
 	for (size_t i = 0; i < mappings->count; i++) {
 		const struct xp_mapping *mapping = &mappings->list[i];
 		struct xp_sled_table *table;
-		char why[256];
 		int err, fd = xp_mapping_open(pid, mapping);
 
 		if (i && mapping->inode == mapping[-1].inode && mapping->dev == mapping[-1].dev) {
@@ -368,7 +366,7 @@ static size_t print_objects(pid_t pid, const struct xp_mappings *mappings)
 			xp_put_line(stdout, "%-9s %-14s %s: %s", "untested", "object", mapping->path, strerror(-fd));
 			continue;
 		}
-		err = xp_sled_table_open(&table, fd, why, sizeof(why));
+		err = xp_sled_table_open(&table, fd);
 		close(fd);
 		if (err)
 			continue;
@@ -393,9 +391,9 @@ static enum xp_exit print_process(const char *operand, bool can_patch)
 	pid = is_digits(operand) ? strtol(operand, NULL, 10) : 0;
 	if (errno || pid <= 0 || pid > INT_MAX)
 		return xp_fail(XP_EXIT_USAGE, "'%s' is not a process id; see 'xprof help doctor'", operand);
-	err = xp_target_check(pid, &info, why, sizeof(why));
+	err = xp_target_check(pid, &info);
 	if (err)
-		return xp_fail(XP_EXIT_FAILED, "%s", why);
+		return xp_fail(XP_EXIT_FAILED, "%s", xp_why(err));
 	putchar('\n');
 	xp_put_line(stdout, "%-9s %-14s %ld (%s)", "ok", "process", pid, info.comm);
 	err = xp_mappings_read(&mappings, pid);

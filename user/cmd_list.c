@@ -11,13 +11,13 @@
 #include <unistd.h>
 
 #include "base/file_view.h"
+#include "base/why.h"
 #include "commands.h"
 #include "elf/demangle.h"
 #include "elf/sled_table.h"
 #include "target/chosen_file.h"
 #include "target/target.h"
 
-#define WHY_BYTES 256
 #define HOW_TO_BUILD "build with clang -fxray-instrument (add -fxray-instruction-threshold=1 for all functions)"
 
 /* State shared by the objects of one operand. */
@@ -116,9 +116,9 @@ static void list_object(struct listing *listing, const char *path, const struct 
 }
 
 /* Closes fd. A file that the user may not read without xprof's capabilities is listed without names. */
-static int open_table(struct xp_sled_table **table, int fd, char why[WHY_BYTES])
+static int open_table(struct xp_sled_table **table, int fd)
 {
-	int err = xp_sled_table_open(table, fd, why, WHY_BYTES);
+	int err = xp_sled_table_open(table, fd);
 
 	if (!err && !xp_chosen_user_may_read(fd))
 		xp_sled_table_forget_names(*table);
@@ -129,16 +129,15 @@ static int open_table(struct xp_sled_table **table, int fd, char why[WHY_BYTES])
 static enum xp_exit list_file(struct listing *listing, const char *path)
 {
 	struct xp_sled_table *table;
-	char why[WHY_BYTES];
 	int fd, err;
 
 	fd = xp_file_open_regular(AT_FDCWD, path);
 	if (fd < 0)
 		return xp_fail(XP_EXIT_FAILED, "%s: cannot open it: %s", path,
 			       fd == -EINVAL ? "not a regular file" : strerror(-fd));
-	err = open_table(&table, fd, why);
+	err = open_table(&table, fd);
 	if (err)
-		return xp_fail(XP_EXIT_FAILED, "%s: %s%s", path, why, err == -ENOENT ? "; " HOW_TO_BUILD : "");
+		return xp_fail(XP_EXIT_FAILED, "%s: %s%s", path, xp_why(err), err == -ENOENT ? "; " HOW_TO_BUILD : "");
 	list_object(listing, path, table);
 	xp_sled_table_free(table);
 	return XP_EXIT_OK;
@@ -148,7 +147,6 @@ static enum xp_exit list_file(struct listing *listing, const char *path)
 static int list_mapping(struct listing *listing, pid_t pid, const struct xp_mapping *mapping)
 {
 	struct xp_sled_table *table;
-	char why[WHY_BYTES];
 	int err, fd = xp_mapping_open(pid, mapping);
 
 	if (fd == -ENOEXEC)
@@ -158,11 +156,11 @@ static int list_mapping(struct listing *listing, pid_t pid, const struct xp_mapp
 			strerror(-fd));
 		return -EACCES;
 	}
-	err = open_table(&table, fd, why);
+	err = open_table(&table, fd);
 	if (err == -ENOENT || err == -ENOEXEC)
 		return 0;
 	if (err) {
-		xp_warn("%s: %s", mapping->path, why);
+		xp_warn("%s: %s", mapping->path, xp_why(err));
 		return err;
 	}
 	list_object(listing, mapping->path, table);
@@ -222,13 +220,12 @@ static enum xp_exit list_process(struct listing *listing, pid_t pid)
 {
 	struct xp_mappings mappings = { 0 };
 	struct xp_target_info info;
-	char why[WHY_BYTES];
 	enum xp_exit code;
 	int err;
 
-	err = xp_target_check(pid, &info, why, sizeof(why));
+	err = xp_target_check(pid, &info);
 	if (err) {
-		xp_error("%s", why);
+		xp_error("%s", xp_why(err));
 		return err == -EACCES ? XP_EXIT_ENVIRONMENT : XP_EXIT_FAILED;
 	}
 	err = xp_mappings_read(&mappings, pid);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/why.h"
 #include "commands.h"
 #include "elf/function_patterns.h"
 #include "model/input.h"
@@ -115,15 +116,14 @@ static int show_tree(struct xp_model *model, const struct xp_model_tree *tree, e
 static int say_no_callers(const struct xp_model *model, const char *const *pattern)
 {
 	struct xp_pattern_uses *uses = xp_pattern_uses_new(pattern, 1);
-	char why[XP_PATTERN_WHY_BYTES];
-	bool is_unused;
+	int err;
 
 	for (size_t i = 0; i < model->function_count; i++)
 		xp_pattern_uses_match(uses, pattern, 0, model->functions[i].symbol, model->functions[i].name);
-	is_unused = xp_pattern_uses_has_unused(uses, "--callers", why, sizeof(why));
+	err = xp_pattern_uses_check(uses, "--callers");
 	xp_pattern_uses_free(uses);
-	if (is_unused)
-		return xp_fail(-EINVAL, "%s", why);
+	if (err)
+		return xp_fail(-EINVAL, "%s", xp_why(err));
 	return xp_fail(-ENODATA, "no %s of a function whose name matches '%s'", xp_model_kind_name(model->kind),
 		       *pattern);
 }

@@ -2,6 +2,7 @@
 /* `xprof restore -p PID`: restores the code of a process after xprof was killed. */
 #include <errno.h>
 
+#include "base/why.h"
 #include "commands.h"
 #include "kernel/privilege.h"
 #include "sled/breakpoints.h"
@@ -29,20 +30,20 @@ static enum xp_exit restore(pid_t pid)
 	struct xp_unpatched unpatched;
 	struct xp_target_info info;
 	size_t breakpoints = 0;
-	char why[512], lacks[256];
-	int err = xp_target_check(pid, &info, why, sizeof(why));
+	char why[512];
+	int err = xp_target_check(pid, &info);
 
-	if (!err && xp_privilege_patch(pid, lacks, sizeof(lacks)) == -EACCES) {
-		snprintf(why, sizeof(why), "process %d (%s): %s; run `sudo xprof restore -p %d`", pid, info.comm, lacks,
-			 pid);
-		err = -EACCES;
+	if (!err && xp_privilege_patch(pid) == -EACCES)
+		err = xp_why_set(-EACCES, "process %d (%s): %s; run `sudo xprof restore -p %d`", pid, info.comm,
+				 xp_why(-EACCES), pid);
+	if (!err) {
+		err = xp_unpatch_process(pid, false, &unpatched, why, sizeof(why))
+			  ?: xp_breakpoints_remove(pid, &breakpoints, why, sizeof(why));
+		if (err)
+			xp_why_set(err, "%s", why);
 	}
-	if (!err)
-		err = xp_unpatch_process(pid, false, &unpatched, why, sizeof(why));
-	if (!err)
-		err = xp_breakpoints_remove(pid, &breakpoints, why, sizeof(why));
 	if (err) {
-		xp_error("%s", why);
+		xp_error("%s", xp_why(err));
 		return err == -EACCES ? XP_EXIT_ENVIRONMENT : XP_EXIT_FAILED;
 	}
 	give_memory_back(pid);

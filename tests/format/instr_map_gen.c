@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Writes the side ELF of instrumented files, in which their functions have consecutive ids: instr_map_gen OUT FILE... */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/why.h"
 #include "elf/instr_map.h"
 #include "elf/sled_table.h"
 
@@ -16,11 +18,10 @@ static size_t count;
 static int add_file(const char *path)
 {
 	struct xp_sled_table *table;
-	char why[200];
-	int fd = open(path, O_RDONLY);
+	int fd = open(path, O_RDONLY), err = fd < 0 ? -errno : xp_sled_table_open(&table, fd);
 
-	if (fd < 0 || xp_sled_table_open(&table, fd, why, sizeof(why))) {
-		fprintf(stderr, "instr_map_gen: %s: %s\n", path, fd < 0 ? "cannot open it" : why);
+	if (err) {
+		fprintf(stderr, "instr_map_gen: %s: %s\n", path, xp_why(err));
 		return 1;
 	}
 	close(fd);

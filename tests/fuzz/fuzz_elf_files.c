@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "base/why.h"
 #include "elf/copy.h"
 #include "elf/find.h"
 #include "jit/src_gdb.h"
@@ -35,10 +36,9 @@ static void check_image(int fd, size_t size)
 	uint64_t values[XP_ARRAY_SIZE(names)];
 	struct xp_elf_file image;
 	uint8_t build_id[20];
-	char why[128];
-	int err = xp_elf_file_fd(&image, fd, why, sizeof(why));
+	int err = xp_elf_file_fd(&image, fd);
 
-	CHECK(strlen(why) < sizeof(why) && !err == !why[0]);
+	CHECK(xp_why_has(err) == !!err);
 	if (!err) {
 		CHECK(xp_elf_file_build_id(&image, build_id, sizeof(build_id)) <= sizeof(build_id));
 		CHECK(xp_elf_find(&image, names, values, XP_ARRAY_SIZE(names)) <= XP_ARRAY_SIZE(names));

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/why.h"
 #include "elf/demangle.h"
 #include "elf/sled_table.h"
 
@@ -41,11 +42,10 @@ static void check_table(const struct xp_sled_table *table, size_t size)
 static void check_file(const uint8_t *data, size_t size, int expected)
 {
 	struct xp_sled_table *table;
-	char why[128];
 	int fd = memfd_create("fuzz", 0);
 
 	CHECK(fd >= 0 && pwrite(fd, data, size, 0) == (ssize_t)size);
-	CHECK(xp_sled_table_open(&table, fd, why, sizeof(why)) == expected);
+	CHECK(xp_sled_table_open(&table, fd) == expected);
 	xp_sled_table_free(table);
 	close(fd);
 }
@@ -53,13 +53,12 @@ static void check_file(const uint8_t *data, size_t size, int expected)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct xp_sled_table *table;
-	char why[128];
 	int err;
 
 	if (!size)
 		return 0;
-	err = xp_sled_table_read(&table, data, size, why, sizeof(why));
-	CHECK(strlen(why) < sizeof(why) && !err == !why[0] && !err == !!table);
+	err = xp_sled_table_read(&table, data, size);
+	CHECK(xp_why_has(err) == !!err && !err == !!table);
 	if (!err)
 		check_table(table, size);
 	check_file(data, size, err);

@@ -39,13 +39,12 @@ static uint64_t find(const struct xp_elf_symbols *symbols, const char *name)
 	const struct xp_elf_section sections[] = { xp_elf_symtab_section(symbols, 2), xp_elf_strtab_section(symbols) };
 	int fd = memfd_create("find", MFD_CLOEXEC);
 	struct xp_elf_file image;
-	char why[128];
 	uint64_t value;
 	size_t found;
 
 	assert_true(fd >= 0);
 	assert_int_equal(xp_elf_write(fd, sections, XP_ARRAY_SIZE(sections)), 0);
-	assert_int_equal(xp_elf_file_fd(&image, fd, why, sizeof(why)), 0);
+	assert_int_equal(xp_elf_file_fd(&image, fd), 0);
 	found = xp_elf_find(&image, &name, &value, 1);
 	assert_int_equal(found, value != 0);
 	xp_elf_file_close(&image);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/why.h"
 #include "elf/demangle.h"
 #include "elf/function_patterns.h"
 
@@ -48,7 +50,6 @@ static void test_uses(void **state)
 	static const char *const patterns[] = { "serve*", "!tkae", "operator" };
 	static const char *const names[] = { "main", "take", "serve", "serve_all", "untake", "bake", "take" };
 	struct xp_pattern_uses *uses = xp_pattern_uses_new(patterns, 2);
-	char why[XP_PATTERN_WHY_BYTES];
 
 	(void)state;
 	assert_non_null(uses);
@@ -57,12 +58,13 @@ static void test_uses(void **state)
 				 !strncmp(names[i], "serve", 5));
 		assert_false(xp_pattern_uses_match(uses, patterns, 1, names[i], NULL));
 	}
-	assert_true(xp_pattern_uses_has_unused(uses, "--functions", why, sizeof(why)));
-	assert_string_equal(why, "--functions 'tkae' matches no function; the nearest names are take, bake, main");
+	assert_int_equal(xp_pattern_uses_check(uses, "--functions"), -EDOM);
+	assert_string_equal(xp_why(-EDOM),
+			    "--functions 'tkae' matches no function; the nearest names are take, bake, main");
 	assert_true(xp_pattern_uses_match(uses, patterns, 1, "tkae", NULL));
-	assert_false(xp_pattern_uses_has_unused(uses, "--functions", why, sizeof(why)));
+	assert_int_equal(xp_pattern_uses_check(uses, "--functions"), 0);
 	xp_pattern_uses_free(uses);
-	assert_false(xp_pattern_uses_has_unused(NULL, "--functions", why, sizeof(why)));
+	assert_int_equal(xp_pattern_uses_check(NULL, "--functions"), 0);
 	assert_true(xp_pattern_uses_match(NULL, patterns, 2, "operator", NULL));
 }
 
@@ -71,17 +73,17 @@ static void test_part(void **state)
 {
 	static const char *const patterns[] = { "*Serve*" };
 	struct xp_pattern_uses *uses = xp_pattern_uses_new(patterns, 1);
-	char why[XP_PATTERN_WHY_BYTES];
 
 	(void)state;
-	assert_true(xp_pattern_uses_has_unused(uses, "--callers", why, sizeof(why)));
-	assert_string_equal(why, "--callers '*Serve*' matches no function");
+	assert_int_equal(xp_pattern_uses_check(uses, "--callers"), -EDOM);
+	assert_string_equal(xp_why(-EDOM), "--callers '*Serve*' matches no function");
 	assert_false(xp_pattern_uses_match(uses, patterns, 0, "curve", NULL));
 	assert_false(
 	    xp_pattern_uses_match(uses, patterns, 0, "_ZN4shop14serve_requestsEi", "shop::serve_requests(int)"));
-	assert_true(xp_pattern_uses_has_unused(uses, "--callers", why, sizeof(why)));
+	assert_int_equal(xp_pattern_uses_check(uses, "--callers"), -EDOM);
 	assert_string_equal(
-	    why, "--callers '*Serve*' matches no function; the nearest names are shop::serve_requests, curve");
+	    xp_why(-EDOM),
+	    "--callers '*Serve*' matches no function; the nearest names are shop::serve_requests, curve");
 	xp_pattern_uses_free(uses);
 }
 

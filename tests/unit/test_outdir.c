@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/own_file.h"
 #include "base/util.h"
+#include "base/why.h"
 #include "record/outdir.h"
 #include "record/progress.h"
 
@@ -19,7 +20,6 @@
 
 /* Each test runs in a new, empty current directory. */
 static char place[] = "/tmp/xprof-outdir-XXXXXX";
-static char why[1024];
 
 static int set_up(void **state)
 {
@@ -79,9 +79,9 @@ static void assert_refused(const char *path, int err, const char *reason)
 {
 	struct xp_outdir dir;
 
-	assert_int_equal(xp_outdir_open(&dir, path, why, sizeof(why)), err);
-	if (!strstr(why, reason))
-		fail_msg("\"%s\" does not say \"%s\"", why, reason);
+	assert_int_equal(xp_outdir_open(&dir, path), err);
+	if (!strstr(xp_why(err), reason))
+		fail_msg("\"%s\" does not say \"%s\"", xp_why(err), reason);
 	assert_int_equal(dir.fd, -1);
 }
 
@@ -90,7 +90,7 @@ static void record(const char *path, const char *manifest)
 	struct xp_outdir dir;
 	int fd;
 
-	assert_int_equal(xp_outdir_open(&dir, path, why, sizeof(why)), 0);
+	assert_int_equal(xp_outdir_open(&dir, path), 0);
 	fd = openat(dir.fd, "manifest.json", O_WRONLY | O_CREAT | O_EXCL, 0644);
 	assert_int_equal(xp_write_all(fd, manifest, strlen(manifest)), 0);
 	close(fd);
@@ -205,7 +205,7 @@ static void failed_recording_leaves_nothing(void **state)
 	struct xp_outdir dir;
 
 	(void)state;
-	assert_int_equal(xp_outdir_open(&dir, "out", why, sizeof(why)), 0);
+	assert_int_equal(xp_outdir_open(&dir, "out"), 0);
 	create(&dir, "a.1.fdr.spool");
 	assert_int_equal(xp_outdir_close(&dir, false), 0);
 	assert_false(exists("out"));
@@ -213,7 +213,7 @@ static void failed_recording_leaves_nothing(void **state)
 	assert_int_equal(xp_outdir_close(&dir, false), 0);
 
 	/* Neither does an empty file. */
-	assert_int_equal(xp_outdir_open(&dir, "out", why, sizeof(why)), 0);
+	assert_int_equal(xp_outdir_open(&dir, "out"), 0);
 	assert_int_equal(xp_outdir_close(&dir, true), 0);
 	assert_false(exists("out"));
 }
@@ -224,7 +224,7 @@ static void failed_recording_puts_the_older_back(void **state)
 
 	(void)state;
 	record("out", "1");
-	assert_int_equal(xp_outdir_open(&dir, "out", why, sizeof(why)), 0);
+	assert_int_equal(xp_outdir_open(&dir, "out"), 0);
 	assert_text("out.old/manifest.json", "1");
 	assert_int_equal(xp_outdir_close(&dir, false), 0);
 	assert_text("out/manifest.json", "1");
@@ -237,7 +237,7 @@ static void swapped_directory(void **state)
 	struct xp_outdir dir;
 
 	(void)state;
-	assert_int_equal(xp_outdir_open(&dir, "out", why, sizeof(why)), 0);
+	assert_int_equal(xp_outdir_open(&dir, "out"), 0);
 	assert_int_equal(rename("out", "away"), 0);
 	mkdir("out", 0755);
 	put("out/manifest.json", "theirs");
@@ -337,7 +337,7 @@ static void goes_to_the_user_behind_sudo(void **state)
 	setenv("SUDO_UID", "12345", 1);
 	assert_false(xp_own_file_user(&uid, &gid));
 	setenv("SUDO_GID", "54321", 1);
-	assert_int_equal(xp_outdir_open(&dir, "out", why, sizeof(why)), 0);
+	assert_int_equal(xp_outdir_open(&dir, "out"), 0);
 	create(&dir, "manifest.json");
 	create(&dir, "a.fdr");
 	put("outside", "o");

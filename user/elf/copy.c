@@ -228,7 +228,7 @@ int xp_elf_copy_plan(int fd, FILE *out, const void *arg)
 
 	(void)arg;
 	memset(&plan, 0, sizeof(plan));
-	good = !xp_elf_file_fd(&plan.image, fd, NULL, 0) && make_plan(&plan, out);
+	good = !xp_elf_file_fd(&plan.image, fd) && make_plan(&plan, out);
 	xp_elf_file_close(&plan.image);
 	return good ? 0 : 1;
 }

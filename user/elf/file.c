@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "base/why.h"
 
 #define PAGE_MASK 4095ull
 /*
@@ -19,31 +20,21 @@
 #define NOTES_MAX 16
 #define SECTION_NAME_BYTES_MAX 32
 
-int xp_elf_refuse(struct xp_elf_file *image, int error, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(image->why, image->why_size, format, args);
-	va_end(args);
-	return error;
-}
-
 static int add_segment(struct xp_elf_file *image, size_t index, const GElf_Phdr *header)
 {
 	uint64_t end;
 
 	if (__builtin_add_overflow(header->p_offset, header->p_filesz, &end) || end > image->size)
-		return xp_elf_refuse(image, -EINVAL, "program header %zu reaches beyond the file's end", index);
+		return xp_why_set(-EINVAL, "program header %zu reaches beyond the file's end", index);
 	if (__builtin_add_overflow(header->p_vaddr, header->p_filesz, &end))
-		return xp_elf_refuse(image, -EINVAL, "program header %zu wraps around the address space", index);
+		return xp_why_set(-EINVAL, "program header %zu wraps around the address space", index);
 	if ((header->p_vaddr ^ header->p_offset) & PAGE_MASK)
-		return xp_elf_refuse(image, -EINVAL,
-				     "program header %zu cannot be mapped: address and offset differ "
-				     "within a page",
-				     index);
+		return xp_why_set(-EINVAL,
+				  "program header %zu cannot be mapped: address and offset differ "
+				  "within a page",
+				  index);
 	if (image->segment_count == XP_ELF_SEGMENTS_MAX)
-		return xp_elf_refuse(image, -EINVAL, "more than %d executable segments", XP_ELF_SEGMENTS_MAX);
+		return xp_why_set(-EINVAL, "more than %d executable segments", XP_ELF_SEGMENTS_MAX);
 	image->segments[image->segment_count++] = (struct xp_elf_segment){
 		.vaddr = header->p_vaddr,
 		.offset = header->p_offset,
@@ -58,13 +49,13 @@ static int read_segments(struct xp_elf_file *image)
 	size_t count;
 
 	if (elf_getphdrnum(image->elf, &count))
-		return xp_elf_refuse(image, -EINVAL, "broken program headers: %s", elf_errmsg(-1));
+		return xp_why_set(-EINVAL, "broken program headers: %s", elf_errmsg(-1));
 	for (size_t i = 0; i < count; i++) {
 		GElf_Phdr header;
 		int err;
 
 		if (!gelf_getphdr(image->elf, i, &header))
-			return xp_elf_refuse(image, -EINVAL, "broken program header %zu: %s", i, elf_errmsg(-1));
+			return xp_why_set(-EINVAL, "broken program header %zu: %s", i, elf_errmsg(-1));
 		if (header.p_type != PT_LOAD || !(header.p_flags & PF_X))
 			continue;
 		err = add_segment(image, i, &header);
@@ -80,71 +71,66 @@ static int check_header(struct xp_elf_file *image, bool may_be_32_bit)
 	bool is_32_bit;
 
 	if (elf_kind(image->elf) != ELF_K_ELF)
-		return xp_elf_refuse(image, -ENOEXEC, "not an ELF file");
+		return xp_why_set(-ENOEXEC, "not an ELF file");
 	if (!gelf_getehdr(image->elf, &header))
-		return xp_elf_refuse(image, -ENOEXEC, "broken ELF header: %s", elf_errmsg(-1));
+		return xp_why_set(-ENOEXEC, "broken ELF header: %s", elf_errmsg(-1));
 	is_32_bit = gelf_getclass(image->elf) != ELFCLASS64;
 	if (is_32_bit && !may_be_32_bit)
-		return xp_elf_refuse(image, -ENOEXEC, "a 32-bit ELF file, only x86-64 is supported");
+		return xp_why_set(-ENOEXEC, "a 32-bit ELF file, only x86-64 is supported");
 	if (header.e_ident[EI_DATA] != ELFDATA2LSB || header.e_machine != (is_32_bit ? EM_386 : EM_X86_64))
-		return xp_elf_refuse(image, -ENOEXEC, "an ELF file for another machine (%u), only x86-64 is supported",
-				     header.e_machine);
+		return xp_why_set(-ENOEXEC, "an ELF file for another machine (%u), only x86-64 is supported",
+				  header.e_machine);
 	if (header.e_type != ET_EXEC && header.e_type != ET_DYN)
-		return xp_elf_refuse(image, -ENOEXEC, "neither an executable nor a shared object (ELF type %u)",
-				     header.e_type);
+		return xp_why_set(-ENOEXEC, "neither an executable nor a shared object (ELF type %u)", header.e_type);
 	image->dynamic = header.e_type == ET_DYN;
 	return read_segments(image);
 }
 
-static void image_init(struct xp_elf_file *image, char *why, size_t why_size)
+static void image_init(struct xp_elf_file *image)
 {
 	/* The window stays uninitialized: window_bytes says that it is empty. */
 	memset(image, 0, offsetof(struct xp_elf_file, window));
 	image->fd = -1;
-	image->why = why;
-	image->why_size = why_size;
-	if (why_size)
-		why[0] = 0;
 	elf_version(EV_CURRENT);
 }
 
-int xp_elf_file_memory(struct xp_elf_file *image, const void *elf, size_t size, char *why, size_t why_size)
+int xp_elf_file_memory(struct xp_elf_file *image, const void *elf, size_t size)
 {
-	image_init(image, why, why_size);
+	image_init(image);
 	image->memory = elf;
 	image->size = size;
 	/* libelf takes a char * but does not modify memory that it was not asked to update. */
 	image->elf = elf_memory((char *)elf, size);
 	if (!image->elf)
-		return xp_elf_refuse(image, -ENOEXEC, "not an ELF file");
+		return xp_why_set(-ENOEXEC, "not an ELF file");
 	return check_header(image, false);
 }
 
-static int open_fd(struct xp_elf_file *image, int fd, bool may_be_32_bit, char *why, size_t why_size)
+static int open_fd(struct xp_elf_file *image, int fd, bool may_be_32_bit)
 {
 	struct stat st;
 
-	image_init(image, why, why_size);
+	image_init(image);
 	if (fstat(fd, &st))
-		return xp_elf_refuse(image, -errno, "cannot stat it: %s", strerror(errno));
+		return xp_why_set(-errno, "cannot stat it: %s", strerror(errno));
 	if (!S_ISREG(st.st_mode))
-		return xp_elf_refuse(image, -ENOEXEC, "not a regular file");
+		return xp_why_set(-ENOEXEC, "not a regular file");
 	image->fd = fd;
 	image->size = st.st_size;
 	image->elf = elf_begin(fd, ELF_C_READ, NULL);
 	if (!image->elf)
-		return xp_elf_refuse(image, -ENOEXEC, "not an ELF file");
+		return xp_why_set(-ENOEXEC, "not an ELF file");
 	return check_header(image, may_be_32_bit);
 }
 
-int xp_elf_file_fd(struct xp_elf_file *image, int fd, char *why, size_t why_size)
+int xp_elf_file_fd(struct xp_elf_file *image, int fd)
 {
-	return open_fd(image, fd, false, why, why_size);
+	return open_fd(image, fd, false);
 }
 
-int xp_elf_file_named(struct xp_elf_file *image, int fd, char *why, size_t why_size)
+int xp_elf_file_named(struct xp_elf_file *image, int fd)
 {
-	return open_fd(image, fd, true, why, why_size);
+	return open_fd(image, fd, true);
 }
 
 void xp_elf_file_close(struct xp_elf_file *image)

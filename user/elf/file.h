@@ -32,9 +32,6 @@ struct xp_elf_file {
 	struct xp_elf_segment segments[XP_ELF_SEGMENTS_MAX]; /* the executable ones */
 	size_t segment_count;
 
-	char *why; /* the caller's; always terminated if why_size is not 0 */
-	size_t why_size;
-
 	/* The last window read from fd. */
 	uint64_t window_offset;
 	size_t window_bytes;
@@ -43,17 +40,14 @@ struct xp_elf_file {
 
 /*
  * Open an ELF file in memory or in fd. elf, or fd, must outlive the image. The caller calls xp_elf_file_close() on
- * success and on error. Return 0 or -errno, with a sentence for the error in why: -ENOEXEC if it is not an executable
+ * success and on error. Return 0 or -errno, with a sentence (why.h): -ENOEXEC if it is not an executable
  * or shared object for x86-64, -EINVAL if it is malformed, -ENOMEM; for fd, also an error of fstat(2).
  */
-int xp_elf_file_memory(struct xp_elf_file *image, const void *elf, size_t size, char *why, size_t why_size);
-int xp_elf_file_fd(struct xp_elf_file *image, int fd, char *why, size_t why_size);
+int xp_elf_file_memory(struct xp_elf_file *image, const void *elf, size_t size);
+int xp_elf_file_fd(struct xp_elf_file *image, int fd);
 /* The same for a file whose code only gets names: 32-bit x86 files are accepted, too. */
-int xp_elf_file_named(struct xp_elf_file *image, int fd, char *why, size_t why_size);
+int xp_elf_file_named(struct xp_elf_file *image, int fd);
 void xp_elf_file_close(struct xp_elf_file *image);
-
-/* Writes the sentence to why and returns error. */
-int xp_elf_refuse(struct xp_elf_file *image, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Copies bytes of the file. Returns false if some of them are missing. */
 bool xp_elf_file_read(struct xp_elf_file *image, void *to, uint64_t offset, size_t size);

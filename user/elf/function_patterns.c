@@ -2,6 +2,7 @@
 #include "elf/function_patterns.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <fnmatch.h>
 #include <limits.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "base/why.h"
 #include "elf/demangle.h"
 
 #define NEAR_NAMES 3
@@ -144,7 +146,7 @@ bool xp_pattern_uses_match(struct xp_pattern_uses *uses, const char *const *patt
 	return has_matched;
 }
 
-bool xp_pattern_uses_has_unused(const struct xp_pattern_uses *uses, const char *what, char *why, size_t why_size)
+int xp_pattern_uses_check(const struct xp_pattern_uses *uses, const char *what)
 {
 	for (size_t i = 0; uses && i < uses->count; i++) {
 		const struct near_name *near = uses->all[i].near;
@@ -152,10 +154,9 @@ bool xp_pattern_uses_has_unused(const struct xp_pattern_uses *uses, const char *
 
 		if (uses->all[i].has_matched)
 			continue;
-		snprintf(why, why_size, "%s '%s' matches no function%s%s%s%s%s%s", what, uses->all[i].pattern,
-			 has_near ? "; the nearest names are " : "", near[0].name, *near[1].name ? ", " : "",
-			 near[1].name, *near[2].name ? ", " : "", near[2].name);
-		return true;
+		return xp_why_set(-EDOM, "%s '%s' matches no function%s%s%s%s%s%s", what, uses->all[i].pattern,
+				  has_near ? "; the nearest names are " : "", near[0].name, *near[1].name ? ", " : "",
+				  near[1].name, *near[2].name ? ", " : "", near[2].name);
 	}
-	return false;
+	return 0;
 }

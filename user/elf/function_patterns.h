@@ -26,11 +26,10 @@ void xp_pattern_uses_free(struct xp_pattern_uses *uses);
 bool xp_pattern_uses_match(struct xp_pattern_uses *uses, const char *const *patterns, size_t index, const char *symbol,
 			   const char *demangled);
 
-#define XP_PATTERN_WHY_BYTES 2048
 /*
- * Whether a pattern has matched nothing; then why has a sentence on it, with the nearest names. what: how the user gave
- * it, such as "--functions". uses may be NULL.
+ * Returns -EDOM, with a sentence (why.h) and the nearest names in it, if a pattern has matched nothing. what: how the
+ * user gave it, such as "--functions". uses may be NULL.
  */
-bool xp_pattern_uses_has_unused(const struct xp_pattern_uses *uses, const char *what, char *why, size_t why_size);
+int xp_pattern_uses_check(const struct xp_pattern_uses *uses, const char *what);
 
 #endif

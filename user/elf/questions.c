@@ -26,10 +26,9 @@ static int tell_facts(int fd, FILE *out, const void *arg)
 {
 	static struct xp_elf_facts facts;
 	struct xp_elf_file image;
-	char why[256];
 
 	(void)arg;
-	if (xp_elf_file_named(&image, fd, why, sizeof(why)))
+	if (xp_elf_file_named(&image, fd))
 		return 1;
 	facts.build_id_bytes = xp_elf_file_build_id(&image, facts.build_id, sizeof(facts.build_id));
 	facts.segment_count = image.segment_count;
@@ -77,10 +76,9 @@ static int tell_functions(int fd, FILE *out, const void *arg)
 	const size_t *max = arg;
 	struct xp_sled_table *table;
 	struct answer answer = { 0 };
-	char why[256];
 	bool good;
 
-	if (xp_sled_table_open(&table, fd, why, sizeof(why)))
+	if (xp_sled_table_open(&table, fd))
 		return 1;
 	answer.count = table->function_count;
 	answer.listed = XP_MIN(table->function_count, *max);
@@ -224,7 +222,7 @@ static int tell_symbols(int fd, struct telling *telling, const struct xp_elf_add
 	struct xp_function *functions = calloc(XP_MAX(addresses->count, (size_t)1), sizeof(*functions));
 	struct xp_elf_file image;
 	char *pool = NULL;
-	bool good = functions && !xp_elf_file_fd(&image, fd, NULL, 0);
+	bool good = functions && !xp_elf_file_fd(&image, fd);
 
 	for (size_t i = 0; good && i < addresses->count; i++)
 		functions[i].vaddr = addresses->vaddrs[i];

@@ -9,6 +9,7 @@
 #include "arch/x86_64/sled_bytes.h"
 #include "base/interrupt.h"
 #include "base/util.h"
+#include "base/why.h"
 #include "elf/file.h"
 #include "elf/symbols.h"
 
@@ -46,29 +47,27 @@ static int find_map(struct xp_elf_file *image, struct map *map)
 	uint64_t end;
 
 	if (elf_getshdrnum(image->elf, &sections))
-		return xp_elf_refuse(image, -EINVAL, "broken section headers: %s", elf_errmsg(-1));
+		return xp_why_set(-EINVAL, "broken section headers: %s", elf_errmsg(-1));
 	if (!sections)
-		return xp_elf_refuse(image, -ENOENT, "no section headers, so its sleds cannot be found");
+		return xp_why_set(-ENOENT, "no section headers, so its sleds cannot be found");
 	if (!xp_elf_file_section(image, MAP_SECTION, 0, &map->header) || !map->header.sh_size)
-		return xp_elf_refuse(image, -ENOENT, "no XRay sleds");
+		return xp_why_set(-ENOENT, "no XRay sleds");
 	if (map->header.sh_type == SHT_NOBITS)
-		return xp_elf_refuse(image, -ENOENT, "a file of debug information, which holds no sleds");
+		return xp_why_set(-ENOENT, "a file of debug information, which holds no sleds");
 	if (map->header.sh_offset > image->size || map->header.sh_size > image->size - map->header.sh_offset)
-		return xp_elf_refuse(image, -EINVAL, "section " MAP_SECTION " reaches beyond the file's end");
+		return xp_why_set(-EINVAL, "section " MAP_SECTION " reaches beyond the file's end");
 	if (__builtin_add_overflow(map->header.sh_addr, map->header.sh_size, &end))
-		return xp_elf_refuse(image, -EINVAL, "section " MAP_SECTION " wraps around the address space");
+		return xp_why_set(-EINVAL, "section " MAP_SECTION " wraps around the address space");
 	if (map->header.sh_size % sizeof(struct map_entry))
-		return xp_elf_refuse(image, -EINVAL,
-				     "section " MAP_SECTION " has %" PRIu64 " bytes, not a multiple of %zu",
-				     map->header.sh_size, sizeof(struct map_entry));
+		return xp_why_set(-EINVAL, "section " MAP_SECTION " has %" PRIu64 " bytes, not a multiple of %zu",
+				  map->header.sh_size, sizeof(struct map_entry));
 	map->count = map->header.sh_size / sizeof(struct map_entry);
 	if (map->count > XP_SLEDS_MAX)
-		return xp_elf_refuse(image, -EINVAL, "%zu sleds, more than the %u that xprof reads", map->count,
-				     XP_SLEDS_MAX);
+		return xp_why_set(-EINVAL, "%zu sleds, more than the %u that xprof reads", map->count, XP_SLEDS_MAX);
 	return 0;
 }
 
-static int apply_relocation(struct xp_elf_file *image, struct map *map, const Elf64_Rela *relocation)
+static int apply_relocation(struct map *map, const Elf64_Rela *relocation)
 {
 	uint64_t at = relocation->r_offset - map->header.sh_addr; /* huge if below */
 	struct map_entry *entry;
@@ -79,10 +78,10 @@ static int apply_relocation(struct xp_elf_file *image, struct map *map, const El
 	at %= sizeof(*entry);
 	if (ELF64_R_TYPE(relocation->r_info) != R_X86_64_RELATIVE ||
 	    (at != offsetof(struct map_entry, address) && at != offsetof(struct map_entry, function)))
-		return xp_elf_refuse(image, -EINVAL,
-				     "section " MAP_SECTION " has a relocation of type %" PRIu64 " at offset %" PRIu64
-				     " of an entry, which no compiler makes",
-				     (uint64_t)ELF64_R_TYPE(relocation->r_info), at);
+		return xp_why_set(-EINVAL,
+				  "section " MAP_SECTION " has a relocation of type %" PRIu64 " at offset %" PRIu64
+				  " of an entry, which no compiler makes",
+				  (uint64_t)ELF64_R_TYPE(relocation->r_info), at);
 	if (at == offsetof(struct map_entry, address))
 		entry->address = relocation->r_addend;
 	else
@@ -100,8 +99,8 @@ static int apply_relocations(struct xp_elf_file *image, struct map *map, const G
 
 		if (__builtin_add_overflow(header->sh_offset, at, &offset) ||
 		    !xp_elf_file_read(image, &relocation, offset, sizeof(relocation)))
-			return xp_elf_refuse(image, -EINVAL, "a relocation section reaches beyond the file's end");
-		err = apply_relocation(image, map, &relocation);
+			return xp_why_set(-EINVAL, "a relocation section reaches beyond the file's end");
+		err = apply_relocation(map, &relocation);
 		if (err)
 			return err;
 	}
@@ -129,7 +128,7 @@ static int relocate_map(struct xp_elf_file *image, struct map *map)
 		 * megabytes repeatedly.
 		 */
 		if (__builtin_add_overflow(total, header.sh_size, &total) || total > image->size)
-			return xp_elf_refuse(image, -EINVAL, "the relocation sections are larger than the file");
+			return xp_why_set(-EINVAL, "the relocation sections are larger than the file");
 		err = apply_relocations(image, map, &header);
 		if (err)
 			return err;
@@ -145,9 +144,9 @@ static int read_map(struct xp_elf_file *image, struct map *map)
 		return err;
 	map->entries = malloc(map->header.sh_size);
 	if (!map->entries)
-		return xp_elf_refuse(image, -ENOMEM, "out of memory");
+		return xp_why_set(-ENOMEM, "out of memory");
 	if (!xp_elf_file_read(image, map->entries, map->header.sh_offset, map->header.sh_size))
-		return xp_elf_refuse(image, -EINVAL, "section " MAP_SECTION " cannot be read");
+		return xp_why_set(-EINVAL, "section " MAP_SECTION " cannot be read");
 	return image->dynamic ? relocate_map(image, map) : 0;
 }
 
@@ -184,21 +183,20 @@ static int fill_sled(struct xp_elf_file *image, struct xp_sled *sled, const stru
 	uint64_t rest;
 
 	if (entry->version > MAP_VERSION_NEWEST)
-		return xp_elf_refuse(image, -EINVAL, "sled %zu: map version %u is not known (newest known: %d)", index,
-				     entry->version, MAP_VERSION_NEWEST);
+		return xp_why_set(-EINVAL, "sled %zu: map version %u is not known (newest known: %d)", index,
+				  entry->version, MAP_VERSION_NEWEST);
 	if (entry->kind >= XP_SLED_KINDS)
-		return xp_elf_refuse(image, -EINVAL, "sled %zu: kind %u is not known", index, entry->kind);
+		return xp_why_set(-EINVAL, "sled %zu: kind %u is not known", index, entry->kind);
 	segment = xp_elf_file_segment(image, sled->vaddr, xp_sled_bytes(entry->kind));
 	if (!segment)
-		return xp_elf_refuse(image, -EINVAL,
-				     "sled %zu: address %#" PRIx64 " is in no executable part of the file", index,
-				     sled->vaddr);
+		return xp_why_set(-EINVAL, "sled %zu: address %#" PRIx64 " is in no executable part of the file", index,
+				  sled->vaddr);
 	rest = segment->bytes - (sled->vaddr - segment->vaddr);
 	sled->file_offset = segment->offset + (sled->vaddr - segment->vaddr);
 	sled->kind = entry->kind;
 	sled->always = entry->always;
 	if (!xp_elf_file_read(image, window, sled->file_offset, XP_MIN(rest, sizeof(window))))
-		return xp_elf_refuse(image, -EINVAL, "sled %zu cannot be read", index);
+		return xp_why_set(-EINVAL, "sled %zu cannot be read", index);
 	inspect_sled(sled, window);
 	return 0;
 }
@@ -215,7 +213,7 @@ static int fill_table(struct xp_elf_file *image, const struct map *map, struct x
 			table->functions[table->function_count++].vaddr = function;
 		sled->function_id = table->function_count;
 		if (i % SLEDS_PER_LOOK == SLEDS_PER_LOOK - 1 && xp_interrupted())
-			return xp_elf_refuse(image, -ECANCELED, "interrupted");
+			return xp_why_set(-ECANCELED, "interrupted");
 		err = fill_sled(image, sled, &map->entries[i], i);
 		if (err)
 			return err;
@@ -247,7 +245,7 @@ static int build_table(struct xp_elf_file *image, struct table *table)
 	int err = read_map(image, &map);
 
 	if (!err && allocate_table(&table->public, map.count))
-		err = xp_elf_refuse(image, -ENOMEM, "out of memory");
+		err = xp_why_set(-ENOMEM, "out of memory");
 	if (!err)
 		err = fill_table(image, &map, &table->public);
 	free(map.entries);
@@ -255,7 +253,7 @@ static int build_table(struct xp_elf_file *image, struct table *table)
 		return err;
 	shrink_functions(&table->public);
 	if (xp_symbols_name(image, table->public.functions, table->public.function_count, &table->names))
-		return xp_elf_refuse(image, -ENOMEM, "out of memory");
+		return xp_why_set(-ENOMEM, "out of memory");
 	table->public.pie = image->dynamic;
 	table->public.build_id_bytes =
 	    xp_elf_file_build_id(image, table->public.build_id, sizeof(table->public.build_id));
@@ -271,7 +269,7 @@ static int finish_read(struct xp_sled_table **table, struct xp_elf_file *image, 
 	*table = NULL;
 	if (!err) {
 		built = calloc(1, sizeof(*built));
-		err = built ? build_table(image, built) : xp_elf_refuse(image, -ENOMEM, "out of memory");
+		err = built ? build_table(image, built) : xp_why_set(-ENOMEM, "out of memory");
 	}
 	xp_elf_file_close(image);
 	if (err && built)
@@ -281,18 +279,18 @@ static int finish_read(struct xp_sled_table **table, struct xp_elf_file *image, 
 	return err;
 }
 
-int xp_sled_table_read(struct xp_sled_table **table, const void *elf, size_t size, char *why, size_t why_size)
+int xp_sled_table_read(struct xp_sled_table **table, const void *elf, size_t size)
 {
 	struct xp_elf_file image;
-	int err = xp_elf_file_memory(&image, elf, size, why, why_size);
+	int err = xp_elf_file_memory(&image, elf, size);
 
 	return finish_read(table, &image, err);
 }
 
-int xp_sled_table_open(struct xp_sled_table **table, int fd, char *why, size_t why_size)
+int xp_sled_table_open(struct xp_sled_table **table, int fd)
 {
 	struct xp_elf_file image;
-	int err = xp_elf_file_fd(&image, fd, why, why_size);
+	int err = xp_elf_file_fd(&image, fd);
 
 	return finish_read(table, &image, err);
 }

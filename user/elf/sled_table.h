@@ -40,8 +40,8 @@ struct xp_sled_table {
 
 /*
  * Reads the table of an x86-64 executable or shared object in memory. On success the caller owns *table and frees it
- * with xp_sled_table_free(). On error *table is NULL, and why has a sentence to print after the file name and ": "
- * (always terminated if why_size is not 0). Returns 0 or -errno:
+ * with xp_sled_table_free(). On error *table is NULL, and there is a sentence (why.h) to print after the file name and
+ * ": ". Returns 0 or -errno:
  * - -ENOEXEC if it is not an ELF file for x86-64, or neither an executable nor a shared object;
  * - -ENOENT if it has no sleds (no xray_instr_map, an empty one, or no section headers to find it with);
  * - -EINVAL if it is malformed or has more than XP_SLEDS_MAX sleds; one bad entry rejects the whole map;
@@ -49,12 +49,12 @@ struct xp_sled_table {
  *
  * A broken symbol table is not an error: the functions have no names then.
  */
-int xp_sled_table_read(struct xp_sled_table **table, const void *elf, size_t size, char *why, size_t why_size);
+int xp_sled_table_read(struct xp_sled_table **table, const void *elf, size_t size);
 /*
  * The same for a file. It is read with pread(2), so its offset stays unchanged, and it may change or shrink meanwhile.
  * Also returns errors of fstat(2). The caller keeps fd.
  */
-int xp_sled_table_open(struct xp_sled_table **table, int fd, char *why, size_t why_size);
+int xp_sled_table_open(struct xp_sled_table **table, int fd);
 /* All functions are unnamed afterwards. */
 void xp_sled_table_forget_names(struct xp_sled_table *table);
 void xp_sled_table_free(struct xp_sled_table *table);

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "base/util.h"
+#include "base/why.h"
 #include "elf/function_patterns.h"
 
 /* Those of the call: it may have waited before it began, and after. */
@@ -73,11 +74,9 @@ static bool has_logs(const struct xp_recorded *recorded)
 
 static int check_patterns(const struct xp_explanation *explanation)
 {
-	char why[XP_PATTERN_WHY_BYTES];
+	int err = xp_pattern_uses_check(explanation->select.uses, "--function");
 
-	return xp_pattern_uses_has_unused(explanation->select.uses, "--function", why, sizeof(why))
-		   ? xp_fail(-EINVAL, "%s", why)
-		   : 0;
+	return err ? xp_fail(-EINVAL, "%s", xp_why(err)) : 0;
 }
 
 static int explain_waits(struct xp_explanation *explanation)

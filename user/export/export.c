@@ -10,6 +10,7 @@
 
 #include "base/file_name.h"
 #include "base/util.h"
+#include "base/why.h"
 #include "elf/function_patterns.h"
 #include "export/file.h"
 #include "model/facts.h"
@@ -116,11 +117,9 @@ struct exporting {
 /* Before anything is written, where the names of all functions are known by then. */
 static int check_patterns(const struct exporting *exporting)
 {
-	char why[XP_PATTERN_WHY_BYTES];
+	int err = xp_pattern_uses_check(exporting->options->select.uses, "--functions");
 
-	return xp_pattern_uses_has_unused(exporting->options->select.uses, "--functions", why, sizeof(why))
-		   ? xp_fail(-EINVAL, "%s", why)
-		   : 0;
+	return err ? xp_fail(-EINVAL, "%s", xp_why(err)) : 0;
 }
 
 static int say_nothing(const struct exporting *exporting, bool is_page)

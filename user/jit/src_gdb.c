@@ -60,13 +60,12 @@ int xp_jit_gdb_file_look(struct xp_jit_gdb_file *file, int fd)
 	static const char *const names[] = { "__jit_debug_descriptor", "__jit_debug_register_code" };
 	struct xp_elf_file *image = malloc(sizeof(*image));
 	uint64_t values[XP_ARRAY_SIZE(names)];
-	char why[128];
 	int err;
 
 	*file = (struct xp_jit_gdb_file){ 0 };
 	if (!image)
 		return -ENOMEM;
-	err = xp_elf_file_fd(image, fd, why, sizeof(why));
+	err = xp_elf_file_fd(image, fd);
 	if (!err)
 		xp_elf_find(image, names, values, XP_ARRAY_SIZE(names));
 	if (!err && values[0] && image->segment_count) {

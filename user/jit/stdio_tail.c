@@ -105,9 +105,8 @@ static uint64_t list_in(pid_t pid, const struct xp_mapping *mapping)
 	struct xp_elf_file *image = malloc(sizeof(*image));
 	int fd = image ? xp_mapping_open(pid, mapping) : -1;
 	uint64_t value = 0;
-	char why[128];
 
-	if (fd >= 0 && !xp_elf_file_fd(image, fd, why, sizeof(why))) {
+	if (fd >= 0 && !xp_elf_file_fd(image, fd)) {
 		xp_elf_find(image, names, &value, 1);
 		if (value && image->segment_count)
 			value += mapping->start - mapping->file_offset - image->segments[0].vaddr +

@@ -16,6 +16,7 @@
 #include "base/array.h"
 #include "base/small_file.h"
 #include "base/util.h"
+#include "base/why.h"
 #include "target/target.h"
 
 #define CPU_CLOCK_MIN_NS (XP_NS_PER_S / XP_SAMPLER_CPU_CLOCK_HZ_MAX)
@@ -95,7 +96,7 @@ static int try_event(struct xp_sampler *sampler, uint32_t type, uint64_t config)
 	return 0;
 }
 
-int xp_sampler_new(struct xp_sampler **result, const struct xp_sampler_options *options, char *why, size_t why_size)
+int xp_sampler_new(struct xp_sampler **result, const struct xp_sampler_options *options)
 {
 	struct xp_sampler *sampler = calloc(1, sizeof(*sampler));
 	int err;
@@ -111,12 +112,10 @@ int xp_sampler_new(struct xp_sampler **result, const struct xp_sampler_options *
 		return 0;
 	}
 	if (err == -EACCES || err == -EPERM)
-		snprintf(why, why_size,
-			 "sampling is not permitted: run xprof as root, or `sudo sysctl "
-			 "kernel.perf_event_paranoid=-1`; under lockdown, boot with lockdown=none");
+		xp_why_set(err, "sampling is not permitted: run xprof as root, or `sudo sysctl "
+				"kernel.perf_event_paranoid=-1`; under lockdown, boot with lockdown=none");
 	else
-		snprintf(why, why_size, "the kernel has no sampling event: %s; it needs CONFIG_PERF_EVENTS",
-			 strerror(-err));
+		xp_why_set(err, "the kernel has no sampling event: %s; it needs CONFIG_PERF_EVENTS", strerror(-err));
 	free(sampler);
 	return err;
 }

@@ -32,10 +32,10 @@ struct xp_sampler;
 
 /*
  * Chooses the event: cycles if there is a PMU, otherwise cpu-clock. Clamps the frequency to
- * kernel.perf_event_max_sample_rate. Returns 0 or -errno with a sentence in `why`: -EACCES if perf_event_paranoid or
+ * kernel.perf_event_max_sample_rate. Returns 0 or -errno with a sentence (why.h): -EACCES if perf_event_paranoid or
  * lockdown forbids sampling, -EOPNOTSUPP if there is no such event.
  */
-int xp_sampler_new(struct xp_sampler **sampler, const struct xp_sampler_options *options, char *why, size_t why_size);
+int xp_sampler_new(struct xp_sampler **sampler, const struct xp_sampler_options *options);
 /* Closes all events. */
 void xp_sampler_free(struct xp_sampler *sampler);
 

@@ -11,6 +11,7 @@
 
 #include "base/small_file.h"
 #include "base/util.h"
+#include "base/why.h"
 #include "target/memory_window.h"
 
 #define INIT_PID 1
@@ -69,7 +70,7 @@ void xp_privilege_drop(void)
  * take the capability to read any file, or the one to write any file. Other obstacles, such as
  * kernel.yama.ptrace_scope, are reported where the access fails.
  */
-static int say_missing(pid_t pid, bool write, char *why, size_t why_size)
+static int say_missing(pid_t pid, bool write)
 {
 	const char *name = xp_privilege_has(CAP_SYS_PTRACE) ? NULL : "CAP_SYS_PTRACE";
 	char path[64];
@@ -79,12 +80,11 @@ static int say_missing(pid_t pid, bool write, char *why, size_t why_size)
 		name = write ? "CAP_DAC_OVERRIDE" : "CAP_DAC_READ_SEARCH";
 	if (!name)
 		return 0;
-	return xp_refuse(why, why_size, -EACCES,
-			 "its memory cannot be %s without %s: it belongs to another user or is not dumpable",
-			 write ? "written" : "read", name);
+	return xp_why_set(-EACCES, "its memory cannot be %s without %s: it belongs to another user or is not dumpable",
+			  write ? "written" : "read", name);
 }
 
-int xp_privilege_probe(pid_t pid, char *why, size_t why_size)
+int xp_privilege_probe(pid_t pid)
 {
 	struct xp_memory_window *window;
 	int err;
@@ -94,35 +94,35 @@ int xp_privilege_probe(pid_t pid, char *why, size_t why_size)
 		return 0;
 	err = xp_memory_window_open(&window, pid);
 	if (err == -EACCES || err == -EPERM)
-		return say_missing(pid, false, why, why_size);
+		return say_missing(pid, false);
 	if (!err)
 		xp_memory_window_free(window);
 	return err;
 }
 
-int xp_privilege_probe_all(char *why, size_t why_size)
+int xp_privilege_probe_all(void)
 {
-	int err = xp_privilege_probe(INIT_PID, why, why_size);
+	int err = xp_privilege_probe(INIT_PID);
 
 	if (err == -EACCES)
-		snprintf(why, why_size,
-			 "probes on all processes that run a file require CAP_DAC_READ_SEARCH, to check first that "
-			 "no other user's process has patched its sleds");
+		xp_why_set(err,
+			   "probes on all processes that run a file require CAP_DAC_READ_SEARCH, to check first that "
+			   "no other user's process has patched its sleds");
 	return err == -EACCES ? err : 0;
 }
 
-int xp_privilege_patch(pid_t pid, char *why, size_t why_size)
+int xp_privilege_patch(pid_t pid)
 {
 	int fd = xp_open_format(O_RDWR, "/proc/%d/mem", pid);
 
 	if (fd == -ENOENT)
 		return -ESRCH;
-	if (fd < 0 && say_missing(pid, true, why, why_size))
+	if (fd < 0 && say_missing(pid, true))
 		return -EACCES;
 	if (fd >= 0)
 		close(fd);
 	/* proc_map_files_get_link(), fs/proc/base.c: the stub has no path by which a later recording could find it. */
 	if (xp_privilege_has(CAP_CHECKPOINT_RESTORE))
 		return 0;
-	return xp_refuse(why, why_size, -EACCES, "xprof lacks CAP_CHECKPOINT_RESTORE, which it needs to restore them");
+	return xp_why_set(-EACCES, "xprof lacks CAP_CHECKPOINT_RESTORE, which it needs to restore them");
 }

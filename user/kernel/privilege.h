@@ -25,12 +25,12 @@ bool xp_privilege_has(unsigned int capability);
 
 /*
  * Whether xprof may read the sleds of process pid (for probes) or write them (for patching). Returns 0 or -errno:
- * -ESRCH if the process has ended, -EACCES with a sentence in `why` that names the missing capability.
+ * -ESRCH if the process has ended, -EACCES with a sentence (why.h) that names the missing capability.
  */
-int xp_privilege_probe(pid_t pid, char *why, size_t why_size);
-int xp_privilege_patch(pid_t pid, char *why, size_t why_size);
+int xp_privilege_probe(pid_t pid);
+int xp_privilege_patch(pid_t pid);
 /* Probes on every process that runs a file require that xprof may read the sleds of other users' processes. */
-int xp_privilege_probe_all(char *why, size_t why_size);
+int xp_privilege_probe_all(void);
 
 /*
  * Permanently drops all capabilities, also for children: for commands that need none. Root keeps its capabilities: it

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "base/why.h"
 #include "wait.skel.h"
 
 /* Threads whose last records go to a ring before room is made: at most 20 KiB, the fourth part of the smallest ring. */
@@ -22,7 +23,7 @@
 static const char *const tracepoints[] = { "sched_switch",	 "sched_waking",       "sched_process_fork",
 					   "sched_process_exec", "sched_process_exit", "task_rename" };
 
-static int check_tracepoints(const struct btf *btf, char *why, size_t why_size)
+static int check_tracepoints(const struct btf *btf)
 {
 	for (size_t i = 0; i < XP_ARRAY_SIZE(tracepoints); i++) {
 		char name[64];
@@ -30,9 +31,8 @@ static int check_tracepoints(const struct btf *btf, char *why, size_t why_size)
 		snprintf(name, sizeof(name), "btf_trace_%s", tracepoints[i]);
 		if (btf__find_by_name_kind(btf, name, BTF_KIND_TYPEDEF) > 0)
 			continue;
-		snprintf(why, why_size, "--off-cpu needs the tracepoint %s, which this kernel does not have",
-			 tracepoints[i]);
-		return -EOPNOTSUPP;
+		return xp_why_set(-EOPNOTSUPP, "--off-cpu needs the tracepoint %s, which this kernel does not have",
+				  tracepoints[i]);
 	}
 	return 0;
 }
@@ -141,20 +141,18 @@ static int configure(struct wait_bpf *skeleton, const struct xp_wait_options *op
 }
 
 /* Returns 0 or -EOPNOTSUPP. */
-static int check(struct kernel *kernel, char *why, size_t why_size)
+static int check(struct kernel *kernel)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
 	int err;
 
-	if (!btf) {
-		snprintf(
-		    why, why_size,
+	if (!btf)
+		return xp_why_set(
+		    -EOPNOTSUPP,
 		    "--off-cpu needs the kernel's type information, which cannot be read (/sys/kernel/btf/vmlinux, "
 		    "CONFIG_DEBUG_INFO_BTF): %s",
 		    strerror(errno));
-		return -EOPNOTSUPP;
-	}
-	err = check_tracepoints(btf, why, why_size);
+	err = check_tracepoints(btf);
 	if (!err) {
 		kernel->count_from_queue = count_from_queue(btf);
 		kernel->has_cast = btf__find_by_name_kind(btf, "bpf_rdonly_cast", BTF_KIND_FUNC) > 0;
@@ -163,15 +161,14 @@ static int check(struct kernel *kernel, char *why, size_t why_size)
 	return err;
 }
 
-int xp_wait_programs_open(struct xp_wait_programs *programs, const struct xp_wait_options *options, char *why,
-			  size_t why_size)
+int xp_wait_programs_open(struct xp_wait_programs *programs, const struct xp_wait_options *options)
 {
 	struct wait_bpf *skeleton;
-	struct kernel kernel;
+	struct kernel kernel = { 0 };
 	int err;
 
 	memset(programs, 0, sizeof(*programs));
-	err = check(&kernel, why, why_size);
+	err = check(&kernel);
 	if (err)
 		return err;
 	skeleton = wait_bpf__open();
@@ -180,11 +177,11 @@ int xp_wait_programs_open(struct xp_wait_programs *programs, const struct xp_wai
 		err = wait_bpf__load(skeleton);
 	if (err) {
 		wait_bpf__destroy(skeleton);
-		snprintf(why, why_size,
-			 "cannot load the programs of --off-cpu: %s; -v shows the kernel's messages, and xprof works "
-			 "without --off-cpu",
-			 strerror(-err));
-		return err == -ENOMEM ? err : -EOPNOTSUPP;
+		return xp_why_set(
+		    err == -ENOMEM ? err : -EOPNOTSUPP,
+		    "cannot load the programs of --off-cpu: %s; -v shows the kernel's messages, and xprof works "
+		    "without --off-cpu",
+		    strerror(-err));
 	}
 	programs->skeleton = skeleton;
 	programs->cpus = options->programs->cpus;

@@ -42,11 +42,10 @@ struct xp_wait_programs {
 };
 
 /*
- * Loads the programs. Returns 0 or -errno, with a sentence in why: -EOPNOTSUPP if the kernel lacks what they need or
+ * Loads the programs. Returns 0 or -errno, with a sentence (why.h): -EOPNOTSUPP if the kernel lacks what they need or
  * refuses them, or -ENOMEM.
  */
-int xp_wait_programs_open(struct xp_wait_programs *programs, const struct xp_wait_options *options, char *why,
-			  size_t why_size);
+int xp_wait_programs_open(struct xp_wait_programs *programs, const struct xp_wait_options *options);
 void xp_wait_programs_close(struct xp_wait_programs *programs);
 
 /* From now on, threads that targets create are recorded. Returns 0 or -errno. */

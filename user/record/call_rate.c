@@ -15,6 +15,7 @@
 
 #include "base/array.h"
 #include "base/util.h"
+#include "base/why.h"
 #include "record/family.h"
 #include "record/follow.h"
 #include "record/recording.h"
@@ -71,9 +72,8 @@ static int look_at(struct counting *counting, pid_t pid, const struct xp_mapping
 	int fd = xp_mapping_open(pid, mapping);
 	const struct xp_object_file file = { fd, mapping->path };
 	struct xp_object *object;
-	bool malformed;
 	struct stat st;
-	int err;
+	int err, refused;
 
 	if (fd < 0)
 		return 0;
@@ -82,12 +82,11 @@ static int look_at(struct counting *counting, pid_t pid, const struct xp_mapping
 		close(fd);
 		return 0;
 	}
-	err = xp_objects_add(&recording->traced.objects, &object, &file, &malformed, recording->why,
-			     sizeof(recording->why));
+	err = xp_objects_add(&recording->traced.objects, &object, &file, &refused);
 	close(fd);
-	if (!err && malformed)
-		xp_warn("%s: %s; its sleds are not recorded", mapping->path, recording->why);
-	recording->why[0] = 0;
+	if (!err && refused == -EINVAL)
+		xp_warn("%s: %s; its sleds are not recorded", mapping->path, xp_why(refused));
+	xp_why_clear();
 	if (!err && object->table && object->selected_count)
 		err = add_object(counting, object);
 	return err;

@@ -9,6 +9,7 @@
 
 #include "base/file_view.h"
 #include "record/follow.h"
+#include "base/why.h"
 #include "sled/unpatch.h"
 #include "target/target.h"
 #include "trace/process_rings.h"
@@ -22,6 +23,7 @@
 static int put_back_leftovers(struct xp_recording *recording, pid_t pid)
 {
 	struct xp_unpatched unpatched;
+	char why[512];
 	int err;
 
 	if (!recording->plan.sleds || !recording->probes.attach || recording->probes.stopped)
@@ -29,17 +31,19 @@ static int put_back_leftovers(struct xp_recording *recording, pid_t pid)
 	/* A child whose fork nobody told of has those of its parent. */
 	if (recording->probes.patch && xp_patch_knows(recording->probes.patch, pid))
 		return 0;
-	err = xp_unpatch_process(pid, false, &unpatched, recording->why, sizeof(recording->why));
-	if (!err && unpatched.sleds)
+	err = xp_unpatch_process(pid, false, &unpatched, why, sizeof(why));
+	if (err)
+		return xp_why_set(err, "%s", why);
+	if (unpatched.sleds)
 		xp_info("process %d: restored %zu sled%s that a killed xprof had left patched", pid, unpatched.sleds,
 			xp_plural_s(unpatched.sleds));
-	return err;
+	return 0;
 }
 
 int xp_follow_add(struct xp_recording *recording, struct xp_process **process, pid_t pid, uint64_t tsc)
 {
 	struct xp_target_info info;
-	int err = xp_target_check(pid, &info, recording->why, sizeof(recording->why));
+	int err = xp_target_check(pid, &info);
 
 	if (err)
 		return err;
@@ -81,14 +85,12 @@ int xp_follow_again(struct xp_recording *recording, struct xp_process *process)
 {
 	uint64_t tsc = xp_clock_now_tsc();
 	struct xp_target_info info;
-	int err = xp_target_check(process->pid, &info, recording->why, sizeof(recording->why));
+	int err = xp_target_check(process->pid, &info);
 
 	if (err == -ESRCH)
-		xp_refuse(recording->why, sizeof(recording->why), err, "process %d ended while it was being attached",
-			  process->pid);
+		xp_why_set(err, "process %d ended while it was being attached", process->pid);
 	if (err)
 		return err;
-	recording->why[0] = 0;
 	if (process->attaching.flees)
 		xp_probes_drop_process(&recording->probes, process->pid, recording->plan.multi);
 	err = xp_process_rename(process, &info, tsc);
@@ -132,7 +134,7 @@ int xp_follow_begin_image(struct xp_recording *recording, pid_t pid, uint64_t ts
 		return err;
 	err = xp_follow_add(recording, &process, pid, tsc);
 	if (err == -ENOEXEC || err == -EINVAL) {
-		xp_warn("%s", recording->why);
+		xp_warn("%s", xp_why(err));
 		return 0;
 	}
 	return err == -EACCES ? -ESRCH : err;
@@ -322,28 +324,22 @@ static int attach_exec_file(struct xp_recording *recording)
 	struct xp_sled_result sleds = { 0 };
 	struct xp_short_text shown;
 	struct xp_object *object;
-	bool malformed;
-	int err;
+	int err, refused;
 
 	if (fd < 0)
-		return xp_refuse(recording->why, sizeof(recording->why), fd, "--exec %s: %s",
-				 xp_short_text(&shown, path), fd == -EINVAL ? "not a regular file" : strerror(-fd));
+		return xp_why_set(fd, "--exec %s: %s", xp_short_text(&shown, path),
+				  fd == -EINVAL ? "not a regular file" : strerror(-fd));
 	err = fstat(fd, &recording->plan.exec_file)
 		  ? -errno
-		  : xp_objects_add(&recording->traced.objects, &object, &file, &malformed, recording->why,
-				   sizeof(recording->why));
+		  : xp_objects_add(&recording->traced.objects, &object, &file, &refused);
 	close(fd);
 	if (err)
 		return err;
-	if (!object->table) {
-		char why[sizeof(recording->why)];
-
-		memcpy(why, recording->why, sizeof(why));
-		return xp_refuse(recording->why, sizeof(recording->why), -ENOENT,
-				 "--exec %s: %s; build it with `clang -fxray-instrument` (and "
-				 "-fxray-instruction-threshold=1 for short functions too)",
-				 xp_short_text(&shown, path), why);
-	}
+	if (!object->table)
+		return xp_why_set(-ENOENT,
+				  "--exec %s: %s; build it with `clang -fxray-instrument` (and "
+				  "-fxray-instruction-threshold=1 for short functions too)",
+				  xp_short_text(&shown, path), refused ? xp_why(refused) : "it has no sleds");
 	/* Otherwise in each process, when it executes the file. */
 	if (!recording->probes.patch)
 		err = xp_follow_attach_object(recording, object, NULL, &sleds);

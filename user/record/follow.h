@@ -26,7 +26,7 @@ pid_t xp_follow_probe_pid(const struct xp_recording *recording, pid_t pid);
 bool xp_follow_may_skip_busy(const struct xp_recording *recording);
 /*
  * Attaches all sleds of the object. process: NULL with --exec, for all processes. *sleds is the outcome. Returns 0 or
- * -errno; recording->why has the sentence.
+ * -errno with a sentence (why.h).
  */
 int xp_follow_attach_object(struct xp_recording *recording, struct xp_object *object, struct xp_process *process,
 			    struct xp_sled_result *sleds);

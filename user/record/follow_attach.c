@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/interrupt.h"
+#include "base/why.h"
 #include "kernel/privilege.h"
 #include "record/follow.h"
 #include "sled/unpatch.h"
@@ -146,9 +147,8 @@ static int patch_object(struct xp_recording *recording, struct xp_process *proce
 		remedy = "omit --max-overhead, which is for patched sleds only";
 	}
 	if (must)
-		return xp_refuse(recording->why, sizeof(recording->why), err,
-				 "the sleds of %s in process %d cannot be patched: %s; %s", object->path, pid, why,
-				 remedy);
+		return xp_why_set(err, "the sleds of %s in process %d cannot be patched: %s; %s", object->path, pid,
+				  why, remedy);
 	if (!process->attaching.probed_why)
 		xp_info("the sleds of process %d (%s) are probed, not patched: %s", pid, process->comm, why);
 	free(process->attaching.probed_why);
@@ -219,47 +219,44 @@ static void explain_limit(struct xp_recording *recording, const struct xp_object
 	bool multi = recording->plan.multi;
 	size_t sleds = object->selected_count;
 
-	snprintf(recording->why, sizeof(recording->why),
-		 "%s has %zu sleds to probe, but xprof attaches at most %zu probes: these would take about %.0f s to "
-		 "attach, %.0f s to detach, which cannot be interrupted, and %.0f MB of kernel memory; choose "
-		 "functions with --functions GLOB (`xprof list` shows their names)%s%s",
-		 object->path, sleds, xp_attach_max(multi), 1 + sleds * (multi ? PROBE_ATTACH_S : EVENT_ATTACH_S),
-		 1 + sleds * (multi ? PROBE_DETACH_S : EVENT_DETACH_S), 1 + sleds * PROBE_MB,
-		 *or_patch ? ", or have up to 2 000 000 patched" : "", or_patch);
+	xp_why_set(-ENOBUFS,
+		   "%s has %zu sleds to probe, but xprof attaches at most %zu probes: these would take about %.0f s to "
+		   "attach, %.0f s to detach, which cannot be interrupted, and %.0f MB of kernel memory; choose "
+		   "functions with --functions GLOB (`xprof list` shows their names)%s%s",
+		   object->path, sleds, xp_attach_max(multi), 1 + sleds * (multi ? PROBE_ATTACH_S : EVENT_ATTACH_S),
+		   1 + sleds * (multi ? PROBE_DETACH_S : EVENT_DETACH_S), 1 + sleds * PROBE_MB,
+		   *or_patch ? ", or have up to 2 000 000 patched" : "", or_patch);
 }
 
 /* Turns an error of attaching into a sentence. */
 static void explain(struct xp_recording *recording, const struct xp_object *object, pid_t pid, int err)
 {
-	char *why = recording->why;
-	size_t why_size = sizeof(recording->why);
 	const char *or_patch = recording->plan.may_patch || recording->plan.all_processes ? "" : ": --sled-mode patch";
 
 	if (err == -ESRCH)
-		xp_refuse(why, why_size, err, "process %d ended while it was being attached", pid);
+		xp_why_set(err, "process %d ended while it was being attached", pid);
 	else if (err == -ENOBUFS)
 		explain_limit(recording, object, or_patch);
 	else if (err == -EREMOTE)
-		xp_refuse(
-		    why, why_size, err,
+		xp_why_set(
+		    err,
 		    "%s is on %s, and the kernel would wait for FUSE at each probe: copy the file to a local disk "
 		    "and start it there%s%s",
 		    object->path, object->original, *or_patch ? ", or have its sleds patched" : "", or_patch);
 	else if (err == -EMFILE)
-		xp_refuse(why, why_size, err,
-			  "too many open files for one probe per sled; raise `ulimit -n`, choose fewer functions with "
-			  "--functions, or use a kernel with uprobe_multi (6.6)");
+		xp_why_set(err,
+			   "too many open files for one probe per sled; raise `ulimit -n`, choose fewer functions with "
+			   "--functions, or use a kernel with uprobe_multi (6.6)");
 	else
-		xp_refuse(why, why_size, err,
-			  "the kernel refuses probes on %s: %s; `xprof doctor` shows what is missing", object->path,
-			  strerror(-err));
+		xp_why_set(err, "the kernel refuses probes on %s: %s; `xprof doctor` shows what is missing",
+			   object->path, strerror(-err));
 }
 
 /*
  * Each page of text with a sled becomes a copy, whether it is patched or probed, and the kernel charges it to the
  * process: where the memory of its control group is at its limit, it would be killed (OOM) instead of recorded.
  */
-static int check_group(struct xp_recording *recording, const struct xp_object *object, pid_t pid)
+static int check_group(const struct xp_object *object, pid_t pid)
 {
 	const uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 	uint64_t pages = 0, last = UINT64_MAX;
@@ -273,9 +270,8 @@ static int check_group(struct xp_recording *recording, const struct xp_object *o
 	}
 	if (!pages || !xp_target_group_lacks_room(pid, pages * page_bytes + ATTACH_BYTES, why, sizeof(why)))
 		return 0;
-	return xp_refuse(
-	    recording->why, sizeof(recording->why), -EDQUOT,
-	    "the sleds of %s in process %d cannot be recorded: %s, or choose fewer functions with --functions",
+	return xp_why_set(
+	    -EDQUOT, "the sleds of %s in process %d cannot be recorded: %s, or choose fewer functions with --functions",
 	    object->path, pid, why);
 }
 
@@ -284,7 +280,7 @@ static int attach_sleds(struct xp_recording *recording, struct xp_object *object
 			pid_t probe_pid, struct xp_sled_result *sleds)
 {
 	uint64_t begin = xp_clock_now_tsc();
-	int err = process ? check_group(recording, object, process->pid) : 0;
+	int err = process ? check_group(object, process->pid) : 0;
 
 	if (err) {
 		process->attaching.left_out = true;
@@ -315,9 +311,9 @@ bool xp_follow_may_skip_busy(const struct xp_recording *recording)
 static void give_up_busy(struct xp_recording *recording, pid_t pid)
 {
 	if (!recording->probes.busy++)
-		xp_warn("%s; its sleds are not recorded in process %d; the summary counts further ones", recording->why,
+		xp_warn("%s; its sleds are not recorded in process %d; the summary counts further ones", xp_why(-EBUSY),
 			pid);
-	recording->why[0] = 0;
+	xp_why_clear();
 }
 
 int xp_follow_attach_object(struct xp_recording *recording, struct xp_object *object, struct xp_process *process,
@@ -339,8 +335,9 @@ int xp_follow_attach_object(struct xp_recording *recording, struct xp_object *ob
 	/* Probes of all processes would be in those that have it patched, too. */
 	if (recording->plan.all_processes && !patched_anywhere(recording, object))
 		probe_pid = 0;
+	xp_why_clear();
 	err = attach_sleds(recording, object, process, probe_pid, sleds);
-	if (err && !recording->why[0])
+	if (err && !xp_why_has(err))
 		explain(recording, object, pid, err);
 	if (err == -EBUSY && process && xp_follow_may_skip_busy(recording)) {
 		give_up_busy(recording, pid);
@@ -348,8 +345,8 @@ int xp_follow_attach_object(struct xp_recording *recording, struct xp_object *ob
 		*sleds = (struct xp_sled_result){ 0 };
 		err = 0;
 	} else if (may_be_missing(recording, err)) {
-		xp_warn("%s; its sleds are not recorded", recording->why);
-		recording->why[0] = 0;
+		xp_warn("%s; its sleds are not recorded", xp_why(err));
+		xp_why_clear();
 		*sleds = (struct xp_sled_result){ 0 };
 		err = 0;
 	}
@@ -424,17 +421,16 @@ static int patch_again(struct xp_recording *recording, struct xp_process *proces
 /* Returns 1 if its sleds cannot be examined for lack of a capability, but it is sampled. Says so once. */
 static int check_privilege(struct xp_recording *recording, struct xp_process *process)
 {
-	char why[256];
-
 	if (process->attaching.denied)
 		return 1;
-	if (xp_privilege_probe(process->pid, why, sizeof(why)) != -EACCES)
+	if (xp_privilege_probe(process->pid) != -EACCES)
 		return 0;
 	if (!recording->plan.samples)
-		return xp_refuse(recording->why, sizeof(recording->why), -EACCES,
-				 "process %d (%s): %s; run xprof with sudo", process->pid, process->comm, why);
+		return xp_why_set(-EACCES, "process %d (%s): %s; run xprof with sudo", process->pid, process->comm,
+				  xp_why(-EACCES));
 	process->attaching.denied = true;
-	xp_info("process %d (%s) is sampled only; its sleds are not recorded: %s", process->pid, process->comm, why);
+	xp_info("process %d (%s) is sampled only; its sleds are not recorded: %s", process->pid, process->comm,
+		xp_why(-EACCES));
 	return 1;
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/interrupt.h"
+#include "base/why.h"
 #include "record/follow.h"
 #include "target/chosen_file.h"
 #include "target/link_map.h"
@@ -56,11 +57,10 @@ static int look_at(struct xp_recording *recording, struct xp_process *process, c
 		   const struct stat *exe, bool main)
 {
 	struct xp_object *object;
-	bool malformed;
 	struct stat st;
 	int fd = xp_mapping_open(process->pid, mapping);
 	const struct xp_object_file file = { fd, mapping->path };
-	int err = 0;
+	int err = 0, refused;
 
 	if (fd < 0) /* unmapped meanwhile */
 		return 0;
@@ -71,15 +71,14 @@ static int look_at(struct xp_recording *recording, struct xp_process *process, c
 		goto out;
 	if (recording->options->exec_path && !xp_follow_same_file(&st, &recording->plan.exec_file))
 		goto out;
-	err = xp_objects_add(&recording->traced.objects, &object, &file, &malformed, recording->why,
-			     sizeof(recording->why));
+	err = xp_objects_add(&recording->traced.objects, &object, &file, &refused);
 	if (err == -ENOSPC)
-		xp_refuse(recording->why, sizeof(recording->why), err,
-			  "more than %u functions in total: record fewer objects", XP_FN_MAX);
+		xp_why_set(err, "more than %u functions in total: record fewer objects", XP_FN_MAX);
 	if (err)
 		goto out;
-	if (malformed)
-		xp_warn("%s: %s; its sleds are not recorded", mapping->path, recording->why);
+	if (refused == -EINVAL)
+		xp_warn("%s: %s; its sleds are not recorded", mapping->path, xp_why(refused));
+	xp_why_clear();
 	if (object->table)
 		err = xp_follow_add_object(recording, process, object, mapping, main);
 out:
@@ -103,8 +102,6 @@ static int look_at_all(struct xp_recording *recording, struct xp_process *proces
 
 			if (err && (err != -ESRCH || !memory || xp_memory_window_gone(memory)))
 				return err;
-			if (err)
-				recording->why[0] = 0;
 		}
 	return 0;
 }
@@ -122,8 +119,7 @@ static int scan_once(struct xp_recording *recording, struct xp_process *process)
 		return -ESRCH;
 	err = xp_mappings_read(&mappings, process->pid);
 	if (err) {
-		xp_refuse(recording->why, sizeof(recording->why), err, "cannot read the mappings of process %d: %s",
-			  process->pid, strerror(-err));
+		xp_why_set(err, "cannot read the mappings of process %d: %s", process->pid, strerror(-err));
 		goto out;
 	}
 	err = watch_linkers(recording, process, &mappings);
@@ -153,6 +149,6 @@ int xp_follow_scan(struct xp_recording *recording, struct xp_process *process)
 	if (err != -ESRCH)
 		return err;
 	/* Records report its end and its execs. */
-	recording->why[0] = 0;
+	xp_why_clear();
 	return 0;
 }

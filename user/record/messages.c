@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "base/why.h"
 #include "budget/cost_watch.h"
 #include "record/calls_text.h"
 #include "record/recording.h"
@@ -41,10 +42,10 @@ int xp_failure_exit_code(int err)
 	}
 }
 
-int xp_failure_report(const char *why, int err, const char *doing)
+int xp_failure_report(int err, const char *doing)
 {
-	if (why[0])
-		xp_error("%s", why);
+	if (xp_why_has(err))
+		xp_error("%s", xp_why(err));
 	else
 		xp_error("%s: %s%s", doing, strerror(-err), xp_failure_remedy(err));
 	return xp_failure_exit_code(err);

@@ -13,8 +13,8 @@ struct xp_flight_log;
 struct xp_process;
 struct xp_recording;
 
-/* Reports a failure once: `why` if a sentence is there, otherwise the errno. Returns the exit code. */
-int xp_failure_report(const char *why, int err, const char *doing);
+/* Reports a failure once: the sentence about it (why.h) or the errno. Returns the exit code. */
+int xp_failure_report(int err, const char *doing);
 int xp_failure_exit_code(int err);
 /* The remedy for an error of storage, as the end of a sentence: "; make room there ...", or "". */
 const char *xp_failure_remedy(int err);

@@ -22,7 +22,7 @@ int xp_off_cpu_setup(struct xp_recording *recording)
 		.children = options->follow,
 		.min_ns = options->off_cpu.ns,
 	};
-	int err = xp_wait_programs_open(&off_cpu->programs, &waits, recording->why, sizeof(recording->why));
+	int err = xp_wait_programs_open(&off_cpu->programs, &waits);
 
 	if (!err)
 		err = xp_wait_programs_attach(&off_cpu->programs);

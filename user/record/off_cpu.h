@@ -32,8 +32,8 @@ struct xp_off_cpu {
 };
 
 /*
- * After the other programs and sampling. From then on, threads that targets create are recorded. Returns 0 or -errno;
- * recording->why has the sentence.
+ * After the other programs and sampling. From then on, threads that targets create are recorded. Returns 0 or -errno
+ * with a sentence (why.h).
  */
 int xp_off_cpu_setup(struct xp_recording *recording);
 void xp_off_cpu_free(struct xp_off_cpu *off_cpu);

@@ -16,6 +16,7 @@
 #include "base/own_file.h"
 #include "base/trusted_dir.h"
 #include "base/util.h"
+#include "base/why.h"
 #include "record/messages.h"
 
 #define OLD_SUFFIX ".old"
@@ -217,36 +218,34 @@ struct occupant {
 };
 
 /* Opens the directory and counts its contents. Returns 1 if there is no such name. */
-static int look_at(int parent_fd, struct occupant *occupant, char *why, size_t why_size)
+static int look_at(int parent_fd, struct occupant *occupant)
 {
 	const char *name = occupant->name, *shown = occupant->shown;
 	struct stat st;
 	int err;
 
 	if (fstatat(parent_fd, name, &st, AT_SYMLINK_NOFOLLOW))
-		return errno == ENOENT ? 1 : xp_refuse(why, why_size, -errno, "%s: %s", shown, strerror(errno));
+		return errno == ENOENT ? 1 : xp_why_set(-errno, "%s: %s", shown, strerror(errno));
 	if (!S_ISDIR(st.st_mode))
-		return xp_refuse(why, why_size, -EEXIST,
-				 "%s is %s, not a directory: move it away, or choose another name with -o", shown,
-				 S_ISLNK(st.st_mode) ? "a symbolic link" : "a file");
+		return xp_why_set(-EEXIST, "%s is %s, not a directory: move it away, or choose another name with -o",
+				  shown, S_ISLNK(st.st_mode) ? "a symbolic link" : "a file");
 	occupant->fd = openat(parent_fd, name, DIR_FLAGS);
 	if (occupant->fd < 0)
-		return xp_refuse(why, why_size, -errno, "%s: cannot open the directory: %s", shown, strerror(errno));
+		return xp_why_set(-errno, "%s: cannot open the directory: %s", shown, strerror(errno));
 	if (is_somebody_elses(parent_fd, occupant->fd)) {
 		close(occupant->fd);
-		return xp_refuse(why, why_size, -EEXIST, "%s belongs to another user: choose another directory with -o",
-				 shown);
+		return xp_why_set(-EEXIST, "%s belongs to another user: choose another directory with -o", shown);
 	}
 	err = read_contents(occupant->fd, &occupant->contents);
 	if (err) {
 		close(occupant->fd);
-		return xp_refuse(why, why_size, err, "%s: cannot read the directory: %s", shown, strerror(-err));
+		return xp_why_set(err, "%s: cannot read the directory: %s", shown, strerror(-err));
 	}
 	return 0;
 }
 
 /* Removes NAME.old if it is a recording and nothing else. */
-static int clear_old(const struct xp_outdir *outdir, const char *old, char *why, size_t why_size)
+static int clear_old(const struct xp_outdir *outdir, const char *old)
 {
 	char shown[PATH_MAX + sizeof(OLD_SUFFIX)];
 	struct occupant occupant = { .name = old, .shown = shown };
@@ -254,89 +253,89 @@ static int clear_old(const struct xp_outdir *outdir, const char *old, char *why,
 	int err;
 
 	snprintf(shown, sizeof(shown), "%s%s", outdir->path, OLD_SUFFIX);
-	err = look_at(outdir->parent_fd, &occupant, why, why_size);
+	err = look_at(outdir->parent_fd, &occupant);
 	if (err)
 		return err > 0 ? 0 : err;
 	if (contents->foreign)
-		err = xp_refuse(why, why_size, -EEXIST,
-				"%s would be removed but contains something that is not xprof's (%s): move it away, or "
-				"choose another directory with -o",
-				shown, contents->foreign_name);
+		err =
+		    xp_why_set(-EEXIST,
+			       "%s would be removed but contains something that is not xprof's (%s): move it away, or "
+			       "choose another directory with -o",
+			       shown, contents->foreign_name);
 	else if (contents->entries && !contents->marks)
-		err = xp_refuse(why, why_size, -EEXIST,
-				"%s would be removed but is not a recording (no manifest.json): move it away, or "
-				"choose another directory with -o",
-				shown);
+		err = xp_why_set(-EEXIST,
+				 "%s would be removed but is not a recording (no manifest.json): move it away, or "
+				 "choose another directory with -o",
+				 shown);
 	else
 		err = remove_recording(outdir->parent_fd, old, occupant.fd);
 	close(occupant.fd);
-	if (err && !why[0])
-		xp_refuse(why, why_size, err, "%s: cannot remove this older recording: %s", shown, strerror(-err));
+	if (err && !xp_why_has(err))
+		xp_why_set(err, "%s: cannot remove this older recording: %s", shown, strerror(-err));
 	return err;
 }
 
 /* Frees the name: a recording with that name becomes NAME.old, an empty directory is removed. */
-static int clear_place(struct xp_outdir *outdir, char *why, size_t why_size)
+static int clear_place(struct xp_outdir *outdir)
 {
 	char old[NAME_MAX + 1 + sizeof(OLD_SUFFIX)];
 	struct occupant occupant = { .name = outdir->name, .shown = outdir->path };
 	int err;
 
-	err = look_at(outdir->parent_fd, &occupant, why, why_size);
+	err = look_at(outdir->parent_fd, &occupant);
 	if (err)
 		return err > 0 ? 0 : err;
 	close(occupant.fd);
 	if (!occupant.contents.entries) {
 		if (unlinkat(outdir->parent_fd, outdir->name, AT_REMOVEDIR))
-			return xp_refuse(why, why_size, -errno, "%s: cannot replace this empty directory: %s",
-					 outdir->path, strerror(errno));
+			return xp_why_set(-errno, "%s: cannot replace this empty directory: %s", outdir->path,
+					  strerror(errno));
 		return 0;
 	}
 	if (!occupant.contents.marks)
-		return xp_refuse(
-		    why, why_size, -EEXIST,
+		return xp_why_set(
+		    -EEXIST,
 		    "%s exists and is not an xprof recording (no manifest.json): choose another directory with -o",
 		    outdir->path);
 	snprintf(old, sizeof(old), "%s%s", outdir->name, OLD_SUFFIX);
 	if (strlen(old) > NAME_MAX)
-		return xp_refuse(
-		    why, why_size, -ENAMETOOLONG,
+		return xp_why_set(
+		    -ENAMETOOLONG,
 		    "%s: the name is too long to rename the older recording to NAME.old: choose another with -o",
 		    outdir->path);
-	err = clear_old(outdir, old, why, why_size);
+	err = clear_old(outdir, old);
 	if (err)
 		return err;
 	/*
 	 * This does not replace anything that arrived since: a rename works only to a free name or an empty directory.
 	 */
 	if (renameat(outdir->parent_fd, outdir->name, outdir->parent_fd, old))
-		return xp_refuse(why, why_size, -errno, "%s: cannot rename the older recording to %s: %s", outdir->path,
-				 old, strerror(errno));
+		return xp_why_set(-errno, "%s: cannot rename the older recording to %s: %s", outdir->path, old,
+				  strerror(errno));
 	memcpy(outdir->older, old, strlen(old) + 1);
 	return 0;
 }
 
 /* ---- opening ---- */
 
-static int open_parent(struct xp_outdir *outdir, char *why, size_t why_size)
+static int open_parent(struct xp_outdir *outdir)
 {
 	char parent[PATH_MAX];
 	size_t length = strlen(outdir->path);
 	char *slash;
 
 	if (!length)
-		return xp_refuse(why, why_size, -EINVAL, "the output directory's name is empty");
+		return xp_why_set(-EINVAL, "the output directory's name is empty");
 	memcpy(parent, outdir->path, length + 1);
 	while (length > 1 && parent[length - 1] == '/')
 		parent[--length] = 0;
 	slash = strrchr(parent, '/');
 	if (strlen(slash ? slash + 1 : parent) > NAME_MAX)
-		return xp_refuse(why, why_size, -ENAMETOOLONG, "the output directory's name is too long");
+		return xp_why_set(-ENAMETOOLONG, "the output directory's name is too long");
 	snprintf(outdir->name, sizeof(outdir->name), "%.*s", NAME_MAX, slash ? slash + 1 : parent);
 	if (!outdir->name[0] || !strcmp(outdir->name, ".") || !strcmp(outdir->name, ".."))
-		return xp_refuse(
-		    why, why_size, -EINVAL,
-		    "%s: xprof creates the output directory, which needs a name of its own: try -o xprof.out",
+		return xp_why_set(
+		    -EINVAL, "%s: xprof creates the output directory, which needs a name of its own: try -o xprof.out",
 		    outdir->path);
 	if (slash)
 		slash[slash == parent] = 0; /* "/name": the root directory */
@@ -344,20 +343,20 @@ static int open_parent(struct xp_outdir *outdir, char *why, size_t why_size)
 	if (outdir->parent_fd >= 0)
 		return 0;
 	if (outdir->parent_fd == -ENOENT)
-		return xp_refuse(why, why_size, -ENOENT,
-				 "%s does not exist: make it first, or choose another directory "
-				 "with -o",
-				 slash ? parent : ".");
+		return xp_why_set(-ENOENT,
+				  "%s does not exist: make it first, or choose another directory "
+				  "with -o",
+				  slash ? parent : ".");
 	if (outdir->parent_fd == -EREMCHG)
-		return xp_refuse(why, why_size, -EREMCHG,
-				 "%s goes through another user's symbolic link in a world-writable directory: choose "
-				 "another directory with -o",
-				 parent);
-	return xp_refuse(why, why_size, outdir->parent_fd, "%s: cannot create a directory there: %s",
-			 slash ? parent : ".", strerror(-outdir->parent_fd));
+		return xp_why_set(-EREMCHG,
+				  "%s goes through another user's symbolic link in a world-writable directory: choose "
+				  "another directory with -o",
+				  parent);
+	return xp_why_set(outdir->parent_fd, "%s: cannot create a directory there: %s", slash ? parent : ".",
+			  strerror(-outdir->parent_fd));
 }
 
-static int refuse_mkdir(const struct xp_outdir *outdir, int err, char *why, size_t why_size)
+static int refuse_mkdir(const struct xp_outdir *outdir, int err)
 {
 	const char *reason = strerror(-err);
 
@@ -367,11 +366,11 @@ static int refuse_mkdir(const struct xp_outdir *outdir, int err, char *why, size
 		reason = "the file system is read-only";
 	else if (err == -EOPNOTSUPP)
 		reason = "the file system has no modes that keep other users out (mount it with umask=077)";
-	return xp_refuse(why, why_size, err, "%s: cannot create the output directory, %s: choose another with -o",
-			 outdir->path, reason);
+	return xp_why_set(err, "%s: cannot create the output directory, %s: choose another with -o", outdir->path,
+			  reason);
 }
 
-static int make(struct xp_outdir *outdir, char *why, size_t why_size)
+static int make(struct xp_outdir *outdir)
 {
 	struct contents contents = { 0 };
 	int err;
@@ -379,12 +378,12 @@ static int make(struct xp_outdir *outdir, char *why, size_t why_size)
 	outdir->fd = xp_own_dir_create(outdir->parent_fd, outdir->name);
 	err = outdir->fd < 0 ? outdir->fd : read_contents(outdir->fd, &contents);
 	if (err == -EEXIST || contents.entries)
-		return xp_refuse(
-		    why, why_size, -EEXIST,
+		return xp_why_set(
+		    -EEXIST,
 		    "%s: the new directory belongs to another user, who has replaced it or whom the file system makes "
 		    "the owner (FUSE, vfat): choose one with -o, on another file system, that only you can write to",
 		    outdir->path);
-	return err ? refuse_mkdir(outdir, err, why, why_size) : 0;
+	return err ? refuse_mkdir(outdir, err) : 0;
 }
 
 static void put_older_back(struct xp_outdir *outdir)
@@ -404,20 +403,20 @@ static void close_fds(struct xp_outdir *outdir)
 	outdir->parent_fd = -1;
 }
 
-int xp_outdir_open(struct xp_outdir *outdir, const char *path, char *why, size_t why_size)
+int xp_outdir_open(struct xp_outdir *outdir, const char *path)
 {
 	int err;
 
 	*outdir = (struct xp_outdir){ .fd = -1, .parent_fd = -1 };
-	why[0] = 0;
+	xp_why_clear();
 	if (strlen(path) >= sizeof(outdir->path))
-		return xp_refuse(why, why_size, -ENAMETOOLONG, "the output directory's name is too long");
+		return xp_why_set(-ENAMETOOLONG, "the output directory's name is too long");
 	strcpy(outdir->path, path);
-	err = open_parent(outdir, why, why_size);
+	err = open_parent(outdir);
 	if (!err)
-		err = clear_place(outdir, why, why_size);
+		err = clear_place(outdir);
 	if (!err)
-		err = make(outdir, why, why_size);
+		err = make(outdir);
 	if (err) {
 		put_older_back(outdir);
 		close_fds(outdir);

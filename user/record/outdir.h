@@ -26,11 +26,11 @@ struct xp_outdir {
 };
 
 /*
- * Creates the directory. On failure nothing has changed, *outdir needs no close, and why contains a sentence with the
- * remedy. Returns 0 or -errno: -EEXIST if something there does not belong to xprof; -ENOENT, -EACCES, -EROFS or another
- * error of mkdir(2).
+ * Creates the directory. On failure nothing has changed, and *outdir needs no close. Returns 0 or -errno, with a
+ * sentence (why.h) that has the remedy: -EEXIST if something there does not belong to xprof; -ENOENT, -EACCES, -EROFS
+ * or another error of mkdir(2).
  */
-int xp_outdir_open(struct xp_outdir *outdir, const char *path, char *why, size_t why_size);
+int xp_outdir_open(struct xp_outdir *outdir, const char *path);
 
 /* Limits the disk space of the files. 0: to XP_OUTDIR_BYTES_MAX, or to half of what is free now if that is less. */
 #define XP_OUTDIR_BYTES_MAX (10ull << 30)

@@ -7,6 +7,7 @@
 
 #include "arch/x86_64/instructions.h"
 #include "base/util.h"
+#include "base/why.h"
 #include "kernel/privilege.h"
 #include "record/messages.h"
 
@@ -17,26 +18,24 @@
 #define RING_SHARE_OF_SECOND 4
 
 /* Skips sleds if a capability for them is missing. Fails if there would be nothing else to record. */
-static int check_sleds(struct xp_plan *plan, const struct xp_options *options, const struct xp_preflight *preflight,
-		       char *why, size_t why_size)
+static int check_sleds(struct xp_plan *plan, const struct xp_options *options, const struct xp_preflight *preflight)
 {
 	bool single = options->uprobes == XP_UPROBES_SINGLE || !preflight->has_uprobe_multi;
-	char missing[256];
 	int err = 0;
 
 	if (!plan->sleds)
 		return 0;
 	if (single && !xp_privilege_has(CAP_SYS_ADMIN))
-		err = xp_refuse(missing, sizeof(missing), -EACCES, "sleds take CAP_SYS_ADMIN%s",
-				preflight->has_uprobe_multi ? " with --uprobes single" : " before Linux 6.6");
+		err = xp_why_set(-EACCES, "sleds take CAP_SYS_ADMIN%s",
+				 preflight->has_uprobe_multi ? " with --uprobes single" : " before Linux 6.6");
 	else if (plan->all_processes)
-		err = xp_privilege_probe_all(missing, sizeof(missing));
+		err = xp_privilege_probe_all();
 	if (!err)
 		return 0;
 	if (!plan->samples)
-		return xp_refuse(why, why_size, err, "%s; run xprof with sudo", missing);
+		return xp_why_set(err, "%s; run xprof with sudo", xp_why(err));
 	plan->sleds = false;
-	xp_info("sleds are not recorded: %s", missing);
+	xp_info("sleds are not recorded: %s", xp_why(err));
 	return 0;
 }
 
@@ -59,8 +58,7 @@ static const char *why_no_memory(struct xp_plan *plan)
 	return instructions.rdfsbase ? NULL : XP_NO_RDFSBASE;
 }
 
-int xp_plan_make(struct xp_plan *plan, const struct xp_options *options, const struct xp_preflight *preflight,
-		 char *why, size_t why_size)
+int xp_plan_make(struct xp_plan *plan, const struct xp_options *options, const struct xp_preflight *preflight)
 {
 	struct xp_short_text path;
 	int err;
@@ -72,7 +70,7 @@ int xp_plan_make(struct xp_plan *plan, const struct xp_options *options, const s
 							     : options->uprobes == XP_UPROBES_MULTI,
 		.all_processes = options->follow || options->exec_path,
 	};
-	err = check_sleds(plan, options, preflight, why, why_size);
+	err = check_sleds(plan, options, preflight);
 	if (err)
 		return err;
 	plan->may_patch = plan->sleds && may_patch(options);
@@ -81,8 +79,7 @@ int xp_plan_make(struct xp_plan *plan, const struct xp_options *options, const s
 	if (plan->no_memory)
 		plan->memory = false;
 	if (options->exec_path && stat(options->exec_path, &plan->exec_file))
-		return xp_refuse(why, why_size, -errno, "--exec %s: %s", xp_short_text(&path, options->exec_path),
-				 strerror(errno));
+		return xp_why_set(-errno, "--exec %s: %s", xp_short_text(&path, options->exec_path), strerror(errno));
 	return 0;
 }
 

@@ -32,11 +32,10 @@ struct xp_plan {
 };
 
 /*
- * Skips sleds if a capability for them is missing, and says so. Returns 0, or -errno with a sentence in why:
+ * Skips sleds if a capability for them is missing, and says so. Returns 0, or -errno with a sentence (why.h):
  * -EACCES if nothing else is to be recorded, or an error of stat(2) for the file of --exec.
  */
-int xp_plan_make(struct xp_plan *plan, const struct xp_options *options, const struct xp_preflight *preflight,
-		 char *why, size_t why_size);
+int xp_plan_make(struct xp_plan *plan, const struct xp_options *options, const struct xp_preflight *preflight);
 
 /* What BPF is to copy of user stacks. */
 enum xp_sample_stacks xp_plan_stacks(const struct xp_options *options);

@@ -11,6 +11,7 @@
 #include "base/command_line.h"
 #include "base/interrupt.h"
 #include "base/util.h"
+#include "base/why.h"
 #include "record/manifest.h"
 #include "record/messages.h"
 #include "record/progress.h"
@@ -34,8 +35,7 @@ static int attach(struct xp_recording *recording)
 		xp_attach_on_batch(recording->probes.attach, NULL, NULL);
 	xp_progress_end(&progress);
 	if (err == -ECANCELED)
-		snprintf(recording->why, sizeof(recording->why),
-			 "stopped while attaching: nothing was recorded, and everything attached was detached");
+		xp_why_set(err, "stopped while attaching: nothing was recorded, and everything attached was detached");
 	return err ? err : xp_targets_check(recording);
 }
 
@@ -61,25 +61,25 @@ static int record_all(struct xp_recording *recording, int signal_fd, bool *store
 	int err = attach(recording);
 
 	if (err)
-		return xp_failure_report(recording->why, err, "cannot attach");
+		return xp_failure_report(err, "cannot attach");
 	xp_call_rates_forecast(&recording->rates, &recording->probes);
 	if (recording->options->dry_run) {
 		xp_announce_dry_run(recording);
 		return XP_EXIT_OK;
 	}
 	xp_announce(recording);
-	recording->why[0] = 0;
+	xp_why_clear();
 	*stored = true;
 	err = xp_run(recording, signal_fd);
 	if (err)
-		code = xp_failure_report(recording->why, err, "the recording was cut short");
+		code = xp_failure_report(err, "the recording was cut short");
 	stopped = xp_finish_stop(recording);
 	if (recording->plan.sleds && !recording->plan.samples && !recording->probes.any_attached)
 		xp_warn(
 		    "nothing was recorded: no program with XRay sleds ran; build it with `clang -fxray-instrument`");
 	err = xp_finish_detach(recording) ?: stopped;
 	if (err && code == XP_EXIT_OK)
-		code = xp_failure_report(recording->why, err, "the last records could not be read");
+		code = xp_failure_report(err, "the last records could not be read");
 	reserved_fd = xp_manifest_reserve(recording->outdir.fd, xp_manifest_bytes(recording));
 	err = xp_finish_files(recording);
 	if (err && code == XP_EXIT_OK)
@@ -109,8 +109,7 @@ static int record_in(struct xp_recording *recording, int signal_fd)
 	int err, code;
 
 	err = xp_setup(recording);
-	code =
-	    err ? xp_failure_report(recording->why, err, "cannot set up") : record_all(recording, signal_fd, &stored);
+	code = err ? xp_failure_report(err, "cannot set up") : record_all(recording, signal_fd, &stored);
 	if (!stored)
 		xp_finish_kill(recording);
 	xp_setup_free(recording);
@@ -132,30 +131,30 @@ int xp_record(const struct xp_options *options)
 	code = xp_preflight_require(&preflight);
 	if (code != XP_EXIT_OK)
 		return code;
-	err = xp_plan_make(&recording.plan, options, &preflight, recording.why, sizeof(recording.why));
+	err = xp_plan_make(&recording.plan, options, &preflight);
 	if (err)
-		return xp_failure_report(recording.why, err, "cannot trace");
+		return xp_failure_report(err, "cannot trace");
 	/* Targets that cannot be traced are refused before anything is written. */
 	for (size_t i = 0; i < options->pids.count; i++) {
 		struct xp_target_info info;
 
-		err = xp_target_check(options->pids.pids[i], &info, recording.why, sizeof(recording.why));
+		err = xp_target_check(options->pids.pids[i], &info);
 		if (err)
-			return xp_failure_report(recording.why, err, "cannot trace");
+			return xp_failure_report(err, "cannot trace");
 	}
 	err = xp_clock_open(&recording.clock);
 	if (err)
-		return xp_failure_report(recording.why, err, "cannot set up the clock");
+		return xp_failure_report(err, "cannot set up the clock");
 	/* From here on, a signal leaves no empty directory behind. */
 	signal_fd = xp_run_block_signals(options);
 	err = signal_fd < 0 ? signal_fd : 0;
 	if (!err && !options->dry_run)
-		err = xp_outdir_open(&recording.outdir, options->output_dir, recording.why, sizeof(recording.why));
+		err = xp_outdir_open(&recording.outdir, options->output_dir);
 	if (!err && !options->dry_run)
 		xp_outdir_limit(&recording.outdir, options->max_bytes);
 	if (err) {
 		xp_clock_free(recording.clock);
-		code = xp_failure_report(recording.why, err, "cannot create the output directory");
+		code = xp_failure_report(err, "cannot create the output directory");
 	} else {
 		code = record_in(&recording, signal_fd);
 	}

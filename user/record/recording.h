@@ -44,16 +44,14 @@ struct xp_recording {
 	struct xp_sampling sampling;
 	struct xp_off_cpu off_cpu;
 	struct xp_started_command command;
-	uint64_t run_tsc;	/* when everything was attached; 0 before. traced.processes has the start and the end */
-	int own_nice;		/* before xprof took the reader's */
-	char why[2 * PATH_MAX]; /* sentence about the last refusal, with room for a path and its remedy */
+	uint64_t run_tsc; /* when everything was attached; 0 before. traced.processes has the start and the end */
+	int own_nice;	  /* before xprof took the reader's */
 };
 
 /* setup.c */
 
 /*
- * Sets up everything that does not touch the target yet. Returns 0 or an error of bpf(2); recording->why has the
- * sentence.
+ * Sets up everything that does not touch the target yet. Returns 0 or an error of bpf(2), with a sentence (why.h).
  */
 int xp_setup(struct xp_recording *recording);
 /* --max-overhead. Functions that the count found too hot are not attached at first. */
@@ -63,7 +61,7 @@ void xp_setup_free(struct xp_recording *recording);
 
 /* targets.c */
 
-/* Attaches everything that the command line requests, and starts the command. recording->why has the sentence. */
+/* Attaches everything that the command line requests, and starts the command. An error has a sentence. */
 int xp_targets_attach(struct xp_recording *recording);
 /*
  * Checks whether there is anything to record. With --exec, processes may start later; a command may execute another
@@ -75,8 +73,7 @@ int xp_targets_check(struct xp_recording *recording);
 
 /*
  * Adds the program that pid runs as an image to be traced, attaches what it has mapped, and announces the process to
- * BPF. *process is set on success. Returns 0 or -errno: -ENOMEM, or an error of attaching; recording->why has the
- * sentence.
+ * BPF. *process is set on success. Returns 0 or -errno: -ENOMEM, or an error of attaching, with a sentence.
  */
 int xp_follow_add(struct xp_recording *recording, struct xp_process **process, pid_t pid, uint64_t tsc);
 /* Attaches objects that the process has mapped since. */

@@ -13,6 +13,7 @@
 
 #include "base/interrupt.h"
 #include "base/util.h"
+#include "base/why.h"
 #include "budget/cost_watch.h"
 #include "record/arrivals.h"
 #include "record/messages.h"
@@ -62,7 +63,7 @@ static int sink(void *arg, const struct xp_arrival *arrival)
 
 	/* A refusal on the way (an object without sleds) does not explain a later error. */
 	if (!err)
-		recording->why[0] = 0;
+		xp_why_clear();
 	return err;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/cpu.h"
 #include "base/util.h"
+#include "base/why.h"
 #include "record/messages.h"
 #include "record/recording.h"
 #include "target/time_slices.h"
@@ -39,7 +40,7 @@
 /* ---- setting up ---- */
 
 /* The CPUs of --cpu, or all possible ones. */
-static int choose_cpus(struct xp_sampling *sampling, const char *list, unsigned int count, char *why, size_t why_size)
+static int choose_cpus(struct xp_sampling *sampling, const char *list, unsigned int count)
 {
 	struct xp_short_text shown;
 	int err;
@@ -51,9 +52,9 @@ static int choose_cpus(struct xp_sampling *sampling, const char *list, unsigned 
 	memset(sampling->cpus, true, count * sizeof(*sampling->cpus));
 	err = list ? xp_cpu_list_parse(list, sampling->cpus, count) : 0;
 	if (err == -ERANGE)
-		return xp_refuse(why, why_size, err, "--cpu %s: this machine has only CPUs 0-%u",
-				 xp_short_text(&shown, list), count - 1);
-	return err ? xp_refuse(why, why_size, err, "--cpu takes a list such as 0-3,7, not '%s'", list) : 0;
+		return xp_why_set(err, "--cpu %s: this machine has only CPUs 0-%u", xp_short_text(&shown, list),
+				  count - 1);
+	return err ? xp_why_set(err, "--cpu takes a list such as 0-3,7, not '%s'", list) : 0;
 }
 
 static void say_clamped(const struct xp_sampler *sampler, uint64_t wanted_hz)
@@ -148,12 +149,11 @@ int xp_sampling_setup(struct xp_recording *recording)
 		.cpu_cookie = options->all ? 0 : XP_SAMPLE_COOKIE_CPU,
 	};
 	struct xp_sampling *sampling = &recording->sampling;
-	int err =
-	    choose_cpus(sampling, options->cpus, recording->bpf.programs.cpus, recording->why, sizeof(recording->why));
+	int err = choose_cpus(sampling, options->cpus, recording->bpf.programs.cpus);
 
 	sampling->samples_cpus = options->all;
 	if (!err)
-		err = xp_sampler_new(&sampling->sampler, &sampler, recording->why, sizeof(recording->why));
+		err = xp_sampler_new(&sampling->sampler, &sampler);
 	if (!err)
 		err = xp_sideband_open(&sampling->sideband, SIDEBAND_PAGES);
 	sampling->samples.dir_fd = recording->outdir.fd;
@@ -184,19 +184,19 @@ void xp_sampling_free(struct xp_sampling *sampling)
 
 /* ---- attaching ---- */
 
-int xp_sampling_add_process(struct xp_sampling *sampling, pid_t pid, char *why, size_t why_size)
+int xp_sampling_add_process(struct xp_sampling *sampling, pid_t pid)
 {
 	int err = xp_sampled_processes_expect(&sampling->samples.processes, pid);
 
 	if (!err && !sampling->samples_cpus)
 		err = xp_sampler_add_process(sampling->sampler, pid);
 	if (err == -ESRCH)
-		return xp_refuse(why, why_size, err, "process %d ended while it was being attached", pid);
+		return xp_why_set(err, "process %d ended while it was being attached", pid);
 	if (err == -EMFILE)
-		return xp_refuse(why, why_size, err,
-				 "process %d has more threads than xprof may open files; raise `ulimit -n`, or sample "
-				 "all with -a",
-				 pid);
+		return xp_why_set(err,
+				  "process %d has more threads than xprof may open files; raise `ulimit -n`, or sample "
+				  "all with -a",
+				  pid);
 	return err;
 }
 

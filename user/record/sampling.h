@@ -36,13 +36,13 @@ struct xp_sampling {
 
 /*
  * After the BPF side and the output directory are open. The recording is borrowed until xp_sampling_free(). Returns 0
- * or -errno; recording->why has the sentence.
+ * or -errno with a sentence (why.h).
  */
 int xp_sampling_setup(struct xp_recording *recording);
 void xp_sampling_free(struct xp_sampling *sampling);
 
-/* Samples a process, which gets a profile in any case. Returns 0 or -errno, with a sentence in why. */
-int xp_sampling_add_process(struct xp_sampling *sampling, pid_t pid, char *why, size_t why_size);
+/* Samples a process, which gets a profile in any case. Returns 0 or -errno, with a sentence (why.h). */
+int xp_sampling_add_process(struct xp_sampling *sampling, pid_t pid);
 /* Samples the CPUs that are online and not sampled yet, if CPUs are to be sampled. */
 int xp_sampling_add_cpus(struct xp_sampling *sampling);
 /* The number of CPUs that may be sampled and are online now. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "base/why.h"
 #include "elf/function_patterns.h"
 #include "export/fdr.h"
 #include "record/messages.h"
@@ -131,12 +132,12 @@ static int setup_kernel(struct xp_recording *recording)
 		err = xp_programs_attach_switches(&recording->bpf.programs);
 	if (!err && options->off_cpu.given)
 		err = xp_off_cpu_setup(recording);
-	if (!err || recording->why[0])
+	if (!err || xp_why_has(err))
 		return err;
-	return xp_refuse(recording->why, sizeof(recording->why), err == -ENOMEM ? err : -EOPNOTSUPP,
-			 "cannot set up the BPF side: %s; `xprof doctor` shows what is "
-			 "missing, -v shows the kernel's messages",
-			 strerror(-err));
+	return xp_why_set(err == -ENOMEM ? err : -EOPNOTSUPP,
+			  "cannot set up the BPF side: %s; `xprof doctor` shows what is "
+			  "missing, -v shows the kernel's messages",
+			  strerror(-err));
 }
 
 int xp_setup(struct xp_recording *recording)
@@ -168,10 +169,10 @@ int xp_setup_budget(struct xp_recording *recording)
 	if (!(recording->options->max_overhead > 0) || recording->options->dry_run)
 		return 0;
 	if (!recording->rates.probe_cost.entry_ns) {
-		return xp_refuse(recording->why, sizeof(recording->why), -EOPNOTSUPP,
-				 "--max-overhead needs %s; omit it, and exclude hot functions with --functions '!NAME'",
-				 recording->plan.multi ? "the cost of a probe, which cannot be measured (-v shows why)"
-						       : "uprobe_multi, Linux 6.6");
+		return xp_why_set(
+		    -EOPNOTSUPP, "--max-overhead needs %s; omit it, and exclude hot functions with --functions '!NAME'",
+		    recording->plan.multi ? "the cost of a probe, which cannot be measured (-v shows why)"
+					  : "uprobe_multi, Linux 6.6");
 	}
 	err = xp_throttle_new(&recording->probes.throttle, &throttle);
 	for (size_t i = 0; i < recording->rates.object_count && !err; i++)

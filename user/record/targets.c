@@ -5,6 +5,7 @@
 
 #include "base/interrupt.h"
 #include "base/util.h"
+#include "base/why.h"
 #include "elf/function_patterns.h"
 #include "record/messages.h"
 #include "record/recording.h"
@@ -18,13 +19,11 @@
 /* Starts the command, and holds it until everything is attached. A signal from before that is not for the command. */
 static int start_command(struct xp_recording *recording)
 {
-	int err = xp_interrupted() ? -ECANCELED
-				   : xp_launch_start(&recording->command.launch, recording->options->child_argv,
-						     recording->why, sizeof(recording->why));
+	int err =
+	    xp_interrupted() ? -ECANCELED : xp_launch_start(&recording->command.launch, recording->options->child_argv);
 
 	if (!err && recording->sampling.sampler)
-		err = xp_sampling_add_process(&recording->sampling, recording->command.launch.pid, recording->why,
-					      sizeof(recording->why));
+		err = xp_sampling_add_process(&recording->sampling, recording->command.launch.pid);
 	return err ? err : xp_follow_launch(recording);
 }
 
@@ -74,7 +73,7 @@ static int attach_process(struct xp_recording *recording, pid_t pid)
 	if (!err && recording->plan.sleds)
 		err = look_again(recording, process);
 	if (!err && recording->sampling.sampler)
-		err = xp_sampling_add_process(&recording->sampling, pid, recording->why, sizeof(recording->why));
+		err = xp_sampling_add_process(&recording->sampling, pid);
 	return err;
 }
 
@@ -92,7 +91,7 @@ static int attach_processes(struct xp_recording *recording)
 		if (err != -ESRCH || ++ended == options->pids.count)
 			continue;
 		xp_info("process %d ended while it was being attached", pid);
-		recording->why[0] = 0;
+		xp_why_clear();
 		err = 0;
 	}
 	return err;
@@ -139,15 +138,17 @@ static int check_patterns(struct xp_recording *recording)
 {
 	const struct xp_objects *objects = &recording->traced.objects;
 	const struct xp_options *options = recording->options;
-	char why[XP_PATTERN_WHY_BYTES];
+	int err;
 
-	if (!recording->probes.attached_count ||
-	    (!xp_pattern_uses_has_unused(objects->pattern_uses, "--functions", why, sizeof(why)) &&
-	     !xp_pattern_uses_has_unused(objects->watched_uses, "--trigger", why, sizeof(why))))
+	if (!recording->probes.attached_count)
+		return 0;
+	err = xp_pattern_uses_check(objects->pattern_uses, "--functions")
+		  ?: xp_pattern_uses_check(objects->watched_uses, "--trigger");
+	if (!err)
 		return 0;
 	if (!options->exec_path && !options->follow && !may_have_more(&recording->traced.processes))
-		return xp_refuse(recording->why, sizeof(recording->why), -EDOM, "%s", why);
-	xp_warn("so far, %s", why);
+		return err;
+	xp_warn("so far, %s", xp_why(err));
 	return 0;
 }
 
@@ -194,21 +195,22 @@ int xp_targets_check(struct xp_recording *recording)
 		return 0;
 	}
 	if (refused)
-		return xp_refuse(recording->why, sizeof(recording->why), -EBUSY, "no sleds to attach: %s; see above",
-				 !sleds.unreadable ? "all are patched already"
-				 : sleds.patched   ? "those that can be read are patched already"
-						   : "none can be read");
+		return xp_why_set(-EBUSY, "no sleds to attach: %s; see above",
+				  !sleds.unreadable ? "all are patched already"
+				  : sleds.patched   ? "those that can be read are patched already"
+						    : "none can be read");
 	if (probes->attached_count && options->functions.count)
-		return xp_refuse(recording->why, sizeof(recording->why), -ENOENT,
-				 "no instrumented function matches --functions; `xprof list %d` shows their names",
-				 first->pid);
+		return xp_why_set(-ENOENT,
+				  "no instrumented function matches --functions; `xprof list %d` shows their names",
+				  first->pid);
 	if (has_moved_text(first->pid))
-		return xp_refuse(recording->why, sizeof(recording->why), -ENOENT,
-				 "process %d (%s) has moved code to memory without a file (huge pages), where no calls "
-				 "can be recorded; omit --no-samples to sample it",
-				 first->pid, first->comm);
-	return xp_refuse(recording->why, sizeof(recording->why), -ENOENT,
-			 "process %d (%s) has no XRay sleds; build it with `clang -fxray-instrument` (and "
-			 "-fxray-instruction-threshold=1 for short functions too), or omit --no-samples to sample it",
-			 first->pid, first->comm);
+		return xp_why_set(
+		    -ENOENT,
+		    "process %d (%s) has moved code to memory without a file (huge pages), where no calls "
+		    "can be recorded; omit --no-samples to sample it",
+		    first->pid, first->comm);
+	return xp_why_set(-ENOENT,
+			  "process %d (%s) has no XRay sleds; build it with `clang -fxray-instrument` (and "
+			  "-fxray-instruction-threshold=1 for short functions too), or omit --no-samples to sample it",
+			  first->pid, first->comm);
 }

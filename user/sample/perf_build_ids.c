@@ -36,11 +36,10 @@ static uint8_t read_build_id(uint8_t *to, size_t size, pid_t pid, const struct x
 	int fd = xp_mapped_file_open(pid, vma);
 	struct xp_elf_file image;
 	uint8_t bytes = 0;
-	char why[128];
 
 	if (fd < 0)
 		return 0;
-	if (!xp_elf_file_fd(&image, fd, why, sizeof(why)))
+	if (!xp_elf_file_fd(&image, fd))
 		bytes = xp_elf_file_build_id(&image, to, size);
 	xp_elf_file_close(&image);
 	close(fd);

@@ -64,8 +64,7 @@ static int look_at_sleds(struct search *search, const struct xp_mapping *mapping
 {
 	uint8_t bytes[XP_SLED_BYTES_MAX];
 	struct xp_sled_table *table;
-	char why[256];
-	int err = xp_sled_table_open(&table, piece->fd, why, sizeof(why));
+	int err = xp_sled_table_open(&table, piece->fd);
 
 	if (err)
 		return err == -ENOMEM || err == -ECANCELED ? err : 0;

@@ -168,16 +168,15 @@ static void object_free(struct xp_object *object)
 	free(object);
 }
 
-static int read_table(struct xp_objects *objects, struct xp_object *object, int fd, bool *malformed, char *why,
-		      size_t why_size)
+static int read_table(struct xp_objects *objects, struct xp_object *object, int fd, int *refused)
 {
-	int err = xp_sled_table_open(&object->table, fd, why, why_size);
+	int err = xp_sled_table_open(&object->table, fd);
 
 	if (err == -ENOMEM || err == -ECANCELED)
 		return err;
 	if (err) {
 		object->table = NULL;
-		*malformed = err == -EINVAL;
+		*refused = err;
 		return 0;
 	}
 	if (!xp_chosen_user_may_read(fd))
@@ -193,14 +192,14 @@ static int read_table(struct xp_objects *objects, struct xp_object *object, int 
 }
 
 int xp_objects_add(struct xp_objects *objects, struct xp_object **result, const struct xp_object_file *file,
-		   bool *malformed, char *why, size_t why_size)
+		   int *refused)
 {
 	struct xp_object *object;
 	struct stat st;
 	const char *original;
 	int err = -ENOMEM;
 
-	*malformed = false;
+	*refused = 0;
 	if (fstat(file->fd, &st))
 		return -errno;
 	original = xp_chosen_original(&st);
@@ -219,7 +218,7 @@ int xp_objects_add(struct xp_objects *objects, struct xp_object **result, const 
 	object->path = strdup(file->path);
 	if (!object->path)
 		goto fail;
-	err = read_table(objects, object, file->fd, malformed, why, why_size);
+	err = read_table(objects, object, file->fd, refused);
 	if (err)
 		goto fail;
 	object->next = objects->first;

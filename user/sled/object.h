@@ -89,12 +89,12 @@ struct xp_object_file {
 };
 
 /*
- * The object behind a file. Files without sleds are remembered too (table NULL). *malformed is set, with a sentence in
- * `why`, when a broken instrumentation map is first found. Returns 0 or -errno: -ENOMEM, -ENOSPC if there are more than
- * 2^28 functions, -ECANCELED (interrupt.h), or the error of fstat().
+ * The object behind a file. Files without sleds are remembered too (table NULL). *refused: why it has no table, when
+ * that is first found, with a sentence (why.h): the error of xp_sled_table_open(); -EINVAL: a broken map. Returns 0 or
+ * -errno: -ENOMEM, -ENOSPC if there are more than 2^28 functions, -ECANCELED (interrupt.h), or the error of fstat().
  */
 int xp_objects_add(struct xp_objects *objects, struct xp_object **object, const struct xp_object_file *file,
-		   bool *malformed, char *why, size_t why_size);
+		   int *refused);
 static inline bool xp_object_has(const struct xp_object *object, uint32_t fn)
 {
 	return fn > object->fn_base && fn - object->fn_base <= object->table->function_count;

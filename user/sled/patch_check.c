@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/why.h"
 #include "kernel/privilege.h"
 #include "target/frozen.h"
 #include "base/util.h"
@@ -62,10 +63,10 @@ int xp_patch_check_sharing(pid_t pid, char *why, size_t why_size)
 
 int xp_patch_check(pid_t pid, pid_t tracer, char *why, size_t why_size)
 {
-	int err = xp_privilege_patch(pid, why, why_size);
+	int err = xp_privilege_patch(pid);
 
 	if (err == -EACCES)
-		return err;
+		return xp_refuse(why, why_size, err, "%s", xp_why(err));
 	err = check_threads(pid, tracer, why, why_size);
 	if (!err && xp_target_frozen(pid)) {
 		snprintf(why, why_size, "its control group is frozen (cgroup.freeze, docker pause): thaw it first");

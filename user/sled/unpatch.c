@@ -70,7 +70,6 @@ static int look_at(struct search *search, pid_t pid, const struct xp_mapping *ma
 {
 	struct xp_sled_table *table;
 	struct xp_text_patches text_patches = { 0 }, *list;
-	char why[256];
 	int err, fd;
 
 	if (mapping->shared)
@@ -78,7 +77,7 @@ static int look_at(struct search *search, pid_t pid, const struct xp_mapping *ma
 	fd = xp_mapping_open(pid, mapping);
 	if (fd < 0)
 		return 0;
-	err = xp_sled_table_open(&table, fd, why, sizeof(why));
+	err = xp_sled_table_open(&table, fd);
 	if (err) {
 		close(fd);
 		return err == -ENOMEM || err == -ECANCELED ? err : 0;

@@ -66,9 +66,8 @@ static int write_names(int fd, const void *vdso, size_t bytes)
 {
 	struct xp_sym *syms = NULL;
 	struct xp_elf_file image;
-	char why[128];
 	size_t count;
-	int err = xp_elf_file_memory(&image, vdso, bytes, why, sizeof(why));
+	int err = xp_elf_file_memory(&image, vdso, bytes);
 
 	if (!err)
 		err = read_symbols(&image, &syms, &count);

@@ -12,6 +12,7 @@
 
 #include "base/interrupt.h"
 #include "base/text.h"
+#include "base/why.h"
 
 /* the most pending signals of a process that are checked */
 #define PENDING_MAX 64
@@ -81,7 +82,7 @@ static const char *exec_remedy(int err)
 }
 
 /* Waits until the new program has stopped at its start, or execvp() has reported why it cannot run. */
-static int reach_exec(struct xp_launch *launch, int error_fd, const char *name, char *why, size_t why_size)
+static int reach_exec(struct xp_launch *launch, int error_fd, const char *name)
 {
 	for (;;) {
 		int status = wait_stop(launch);
@@ -96,9 +97,8 @@ static int reach_exec(struct xp_launch *launch, int error_fd, const char *name, 
 			if (read(error_fd, &err, sizeof(err)) != sizeof(err))
 				err = ECHILD;
 			launch->not_executed = err != ECHILD;
-			snprintf(why, why_size, "cannot run %s: %s%s", xp_short_text(&shown, name), strerror(err),
-				 exec_remedy(err));
-			return -err;
+			return xp_why_set(-err, "cannot run %s: %s%s", xp_short_text(&shown, name), strerror(err),
+					  exec_remedy(err));
 		}
 		if (status >> 8 == (SIGTRAP | PTRACE_EVENT_EXEC << 8)) {
 			launch->standing = true;
@@ -109,7 +109,7 @@ static int reach_exec(struct xp_launch *launch, int error_fd, const char *name, 
 	}
 }
 
-int xp_launch_start(struct xp_launch *launch, char **argv, char *why, size_t why_size)
+int xp_launch_start(struct xp_launch *launch, char **argv)
 {
 	int go[2], error[2];
 	int err = 0;
@@ -132,11 +132,9 @@ int xp_launch_start(struct xp_launch *launch, char **argv, char *why, size_t why
 		err = -errno;
 	close(go[0]);
 	close(error[1]);
-	if (!err && ptrace(PTRACE_SEIZE, launch->pid, 0, PTRACE_O_TRACEEXEC)) {
-		err = -errno;
-		snprintf(why, why_size, "cannot hold the new process with ptrace: %s; is kernel.yama.ptrace_scope 3?",
-			 strerror(-err));
-	}
+	if (!err && ptrace(PTRACE_SEIZE, launch->pid, 0, PTRACE_O_TRACEEXEC))
+		err = xp_why_set(-errno, "cannot hold the new process with ptrace: %s; is kernel.yama.ptrace_scope 3?",
+				 strerror(errno));
 	if (!err) {
 		launch->traced = true;
 		if (write(go[1], "", 1) != 1)
@@ -144,7 +142,7 @@ int xp_launch_start(struct xp_launch *launch, char **argv, char *why, size_t why
 	}
 	close(go[1]);
 	if (!err)
-		err = reach_exec(launch, error[0], argv[0], why, why_size);
+		err = reach_exec(launch, error[0], argv[0]);
 	close(error[0]);
 	return err;
 }

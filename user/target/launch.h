@@ -23,10 +23,10 @@ struct xp_launch {
 
 /*
  * Starts argv and returns when it has stopped at the first instruction of the new program. If the program cannot be
- * executed, returns the error of execvp(3) with a sentence in why. xprof must have SIGCHLD and SIGTERM blocked; the new
- * program gets an empty signal mask.
+ * executed, returns the error of execvp(3) with a sentence (why.h). xprof must have SIGCHLD and SIGTERM blocked; the
+ * new program gets an empty signal mask.
  */
-int xp_launch_start(struct xp_launch *launch, char **argv, char *why, size_t why_size);
+int xp_launch_start(struct xp_launch *launch, char **argv);
 
 enum xp_launch_event {
 	XP_LAUNCH_NONE,

@@ -43,12 +43,11 @@ int xp_link_map_offset(int fd, uint64_t *offset)
 	GElf_Shdr header;
 	Elf_Scn *section;
 	uint64_t vaddr;
-	char why[128];
 	int err;
 
 	if (!image)
 		return -ENOMEM;
-	err = xp_elf_file_fd(image, fd, why, sizeof(why));
+	err = xp_elf_file_fd(image, fd);
 	if (err)
 		goto out;
 	section = xp_elf_file_section(image, NULL, SHT_DYNSYM, &header);

@@ -18,6 +18,7 @@
 #include "base/array.h"
 #include "base/small_file.h"
 #include "base/util.h"
+#include "base/why.h"
 #include "target/address_space.h"
 #include "target/chosen_file.h"
 #include "target/memory.h"
@@ -142,7 +143,7 @@ pid_t xp_target_process(pid_t tid)
  * Whether the kernel lets xprof access the process at all. Nothing but ptrace's permissions decides whether this link
  * can be read, no file system and no mode of a file. Root is denied them by what surrounds xprof, not by the process.
  */
-static int check_access(pid_t pid, char *why, size_t why_size)
+static int check_access(pid_t pid)
 {
 	char path[64], exe[8];
 
@@ -150,15 +151,13 @@ static int check_access(pid_t pid, char *why, size_t why_size)
 	if (readlink(path, exe, sizeof(exe)) >= 0 || (errno != EACCES && errno != EPERM))
 		return 0;
 	if (geteuid())
-		snprintf(why, why_size, "cannot access process %d: %s; run xprof as root", pid, strerror(errno));
-	else
-		snprintf(
-		    why, why_size,
-		    "the kernel denies access to process %d even to root: xprof runs in a sandbox or container that "
-		    "keeps it from the processes outside (Landlock, SELinux, AppArmor, a user namespace, or no "
-		    "CAP_SYS_PTRACE); run xprof outside of it",
-		    pid);
-	return -EACCES;
+		return xp_why_set(-EACCES, "cannot access process %d: %s; run xprof as root", pid, strerror(errno));
+	return xp_why_set(
+	    -EACCES,
+	    "the kernel denies access to process %d even to root: xprof runs in a sandbox or container that "
+	    "keeps it from the processes outside (Landlock, SELinux, AppArmor, a user namespace, or no "
+	    "CAP_SYS_PTRACE); run xprof outside of it",
+	    pid);
 }
 
 /* Opens the program of the process, if it has this inode (0: any). */
@@ -171,7 +170,7 @@ static int open_exe(pid_t pid, uint64_t inode)
 }
 
 /* Checks the ELF class of the running program: 32-bit programs have other sleds, registers and breakpoints. */
-static int check_class(pid_t pid, char *why, size_t why_size)
+static int check_class(pid_t pid)
 {
 	unsigned char ident[EI_NIDENT];
 	int fd = open_exe(pid, 0);
@@ -180,18 +179,16 @@ static int check_class(pid_t pid, char *why, size_t why_size)
 	/* Root cannot learn more if the file system does not answer, or answers only its user. */
 	if (fd < 0 && fd != -ENOENT && fd != -ESRCH && geteuid() == 0)
 		return 0;
-	if (fd < 0) {
-		snprintf(why, why_size, "cannot open the program of process %d: %s; run xprof as root", pid,
-			 strerror(-fd));
-		return fd == -ENOENT ? -ESRCH : -EACCES;
-	}
+	if (fd < 0)
+		return xp_why_set(fd == -ENOENT ? -ESRCH : -EACCES,
+				  "cannot open the program of process %d: %s; run xprof as root", pid, strerror(-fd));
 	n = read(fd, ident, sizeof(ident));
 	close(fd);
 	if (n == sizeof(ident) && !memcmp(ident, ELFMAG, SELFMAG) && ident[EI_CLASS] != ELFCLASS64)
-		return xp_refuse(why, why_size, -ENOEXEC,
-				 "process %d is a 32-bit program; xprof traces x86-64 programs only: build it "
-				 "for x86-64 (without -m32)",
-				 pid);
+		return xp_why_set(-ENOEXEC,
+				  "process %d is a 32-bit program; xprof traces x86-64 programs only: build it "
+				  "for x86-64 (without -m32)",
+				  pid);
 	return 0;
 }
 
@@ -199,7 +196,7 @@ static int check_class(pid_t pid, char *why, size_t why_size)
  * A probe on a file that the process has mapped would wait for the lock of its mappings. Meanwhile the kernel lets no
  * process of the machine fork. There is no mapping at 0, but looking for it takes the lock.
  */
-static int check_mappings(pid_t pid, char *why, size_t why_size)
+static int check_mappings(pid_t pid)
 {
 	int place = xp_target_memory_map_file(xp_target_memory_own(), pid, 0, 1);
 
@@ -207,14 +204,14 @@ static int check_mappings(pid_t pid, char *why, size_t why_size)
 		close(place);
 	if (place != -ETIMEDOUT)
 		return 0;
-	return xp_refuse(
-	    why, why_size, -ETIMEDOUT,
+	return xp_why_set(
+	    -ETIMEDOUT,
 	    "cannot read the mappings of process %d: one of its threads holds their lock and waits for a file "
 	    "system that does not respond (cat /proc/%d/task/*/wchan); try again when it does, or end the process",
 	    pid, pid);
 }
 
-int xp_target_check(pid_t pid, struct xp_target_info *info, char *why, size_t why_size)
+int xp_target_check(pid_t pid, struct xp_target_info *info)
 {
 	struct stat_line line;
 	char path[64];
@@ -223,27 +220,26 @@ int xp_target_check(pid_t pid, struct xp_target_info *info, char *why, size_t wh
 	int err;
 
 	if (pid == getpid())
-		return xp_refuse(why, why_size, -EINVAL,
-				 "process %d is xprof itself, which cannot trace itself: give another -p", pid);
+		return xp_why_set(-EINVAL, "process %d is xprof itself, which cannot trace itself: give another -p",
+				  pid);
 	err = read_stat(pid, &line);
 	if (err == -ESRCH || (!err && (line.state == 'Z' || line.state == 'X')))
-		return xp_refuse(why, why_size, -ESRCH, "no process %d%s; `pgrep -l NAME` finds the pid of a program",
-				 pid, err ? "" : " any more (it has ended and waits for its parent)");
+		return xp_why_set(-ESRCH, "no process %d%s; `pgrep -l NAME` finds the pid of a program", pid,
+				  err ? "" : " any more (it has ended and waits for its parent)");
 	if (err)
-		return xp_refuse(why, why_size, -EACCES,
-				 "cannot read /proc/%d/stat: %s; is /proc mounted with hidepid? Run xprof as root", pid,
-				 strerror(-err));
+		return xp_why_set(-EACCES,
+				  "cannot read /proc/%d/stat: %s; is /proc mounted with hidepid? Run xprof as root",
+				  pid, strerror(-err));
 	if (line.flags & KERNEL_THREAD)
-		return xp_refuse(why, why_size, -EINVAL, "process %d is a kernel thread and has no user code to trace",
-				 pid);
+		return xp_why_set(-EINVAL, "process %d is a kernel thread and has no user code to trace", pid);
 	group = xp_target_process(pid);
 	if (group && group != pid)
-		return xp_refuse(why, why_size, -EINVAL, "%d is a thread of process %d: use -p %d", pid, group, group);
-	err = check_access(pid, why, why_size);
+		return xp_why_set(-EINVAL, "%d is a thread of process %d: use -p %d", pid, group, group);
+	err = check_access(pid);
 	if (!err)
-		err = check_class(pid, why, why_size);
+		err = check_class(pid);
 	if (!err)
-		err = check_mappings(pid, why, why_size);
+		err = check_mappings(pid);
 	if (err)
 		return err;
 

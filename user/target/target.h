@@ -20,14 +20,14 @@ struct xp_target_info {
 };
 
 /*
- * Checks that pid can be traced, and describes it. Returns 0, or -errno with a sentence and the remedy in why:
+ * Checks that pid can be traced, and describes it. Returns 0, or -errno with a sentence (why.h) that has the remedy:
  * - -ESRCH if there is no such process or only a zombie;
  * - -EINVAL for a kernel thread, xprof itself, or a thread's id;
  * - -ENOEXEC for a 32-bit process;
  * - -EACCES if /proc does not show it;
  * - -ETIMEDOUT if its mappings cannot be read in time (memory.h).
  */
-int xp_target_check(pid_t pid, struct xp_target_info *info, char *why, size_t why_size);
+int xp_target_check(pid_t pid, struct xp_target_info *info);
 
 /*
  * Opens the list of all processes (pid 0), or of the threads of a process. Returns NULL with errno set, ENOENT if the

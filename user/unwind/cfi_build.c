@@ -432,7 +432,7 @@ static int map_file(struct build *build)
 		build->bytes = NULL;
 		return -errno;
 	}
-	return xp_elf_file_memory(&build->image, build->bytes, (size_t)st.st_size, NULL, 0);
+	return xp_elf_file_memory(&build->image, build->bytes, (size_t)st.st_size);
 }
 
 static int make(struct build *build, const char *path, const struct xp_cfi_range *range, int to_fd)
