@@ -11,6 +11,8 @@ import signal
 import subprocess
 import time
 
+import pytest
+
 import project
 
 # Of what comes in a moment, where a process gets a CPU. The time limit of a test is longer.
@@ -147,6 +149,16 @@ def runtime_records(program, directory, *args, threshold_us=0):
 def printed_calls(output):
     """The calls that the program itself counted: {function: calls}."""
     return {m[1]: int(m[2]) for m in re.finditer(r"^calls (.+) (\d+)$", output, re.M)}
+
+
+MODES = ("probe", "patch", "memory")
+CLANGS = [f"clang-{v}" for v in project.clang_versions()] or [None]
+
+
+def in_turn(names, *values):
+    """A mark: the test runs with each value of each list, but not with each combination; shorter lists begin anew."""
+    rows = [[of_name[i % len(of_name)] for of_name in values] for i in range(max(map(len, values)))]
+    return pytest.mark.parametrize(names, rows, indirect=[name for name in names.split(", ") if name == "clang"])
 
 
 class Log:

@@ -46,7 +46,7 @@ def waiting(start):
     return start_one
 
 
-@pytest.fixture(params=[f"clang-{v}" for v in project.clang_versions()] or [None])
+@pytest.fixture(params=recording.CLANGS)
 def clang(request):
     """Each installed clang in turn."""
     if request.param is None:

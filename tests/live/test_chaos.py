@@ -64,8 +64,7 @@ def assert_recovers(xprof, directory, instr_map):
 
 
 @kills
-@pytest.mark.parametrize("way", ["multi", "single"])
-@pytest.mark.parametrize("pause_us", [0, 1000], ids=["load", "idle"])
+@pytest.mark.parametrize("way, pause_us", [("multi", 0), ("single", 1000)], ids=["multi-load", "single-idle"])
 def test_kill_in_every_state(xprof, busy, tmp_path, way, pause_us):
     """While it checks, attaches, records, detaches and writes, all of which takes some tenths of a second here."""
     chance = random.Random(SEED)
@@ -94,14 +93,13 @@ def test_kill_in_every_state(xprof, busy, tmp_path, way, pause_us):
 
 
 @kills
-@pytest.mark.parametrize("mode", ["probe", "patch", "memory"])
-@pytest.mark.parametrize("linked", [[], ["-static"]], ids=["dynamic", "static"])
+@recording.in_turn("mode, linked", recording.MODES, ["-static", "-pie"])
 def test_probes_have_an_anchor(program, start, tmp_path, xprof, linked, mode):
     """
     The one that is hardly ever hit goes last, also when xprof is killed, which closes its files from the highest
     descriptor down: a thread that hits another just before that is not killed for it.
     """
-    path = program("live/programs/victim.c", "-O2", project.no_runtime(), *linked)
+    path = program("live/programs/victim.c", "-O2", project.no_runtime(), "-fPIE", linked)
     target = start([path, "2", "1000", tmp_path / "progress"])
     session = recording.Session(xprof, tmp_path / "out", ["--no-samples", f"--sled-mode={mode}", "-p", target.pid])
     links = leftovers.uprobe_links(session.wait_attached().process.pid)
@@ -165,26 +163,26 @@ def test_killed_with_its_command(xprof, program, tmp_path):
         leftovers.assert_no_orphans()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_signal_ends_well(xprof, record, busy, number):
+def test_signal_ends_well(xprof, record, busy):
+    """^C does in nearly all tests."""
     target = busy(pause_us=1000)
-    session = record("-p", target.pid).wait_attached()
-    target.assert_works()
-    session.process.send_signal(number)
-    recorded = session.finish()
-    recorded.ok()
-    assert_readable(xprof, recorded.directory, target.path)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        session = record("-p", target.pid).wait_attached()
+        target.assert_works()
+        session.process.send_signal(number)
+        recorded = session.finish().ok()
+        assert_readable(xprof, recorded.directory, target.path)
     target.assert_unharmed()
 
 
 @kills
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_second_signal_aborts(xprof, busy, tmp_path, number):
+def test_second_signal_aborts(xprof, busy, tmp_path):
     """In whatever state the first one was taken: it has ended soon, and its files can be made."""
     chance = random.Random(SEED)
     target = busy(threads=1)
     aborted = 0
-    for round_number in range(6):
+    for round_number in range(4):
+        number = (signal.SIGINT, signal.SIGTERM)[round_number % 2]
         directory = tmp_path / f"twice{round_number}"
         argv = [xprof.path, "record", PROBE, WHOLE, "-q", "-o", directory, "-p", str(target.pid)]
         process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
@@ -224,8 +222,8 @@ def test_many_rounds(record, busy):
 # What the target does meanwhile.
 
 
-@pytest.mark.parametrize("options", [[], ["--follow"], ["--uprobes=single"]], ids=lambda o: "-".join(o) or "plain")
-@pytest.mark.parametrize("what", ["exec", "fork", "threads", "load"])
+@recording.in_turn("what, options", ["exec", "fork", "threads", "load"] * 2,
+                   [[], ["--follow"], ["--uprobes=single"], [], ["--follow"], ["--uprobes=single"], ["--follow"], []])
 def test_restless_target(xprof, record, churn, what, options):
     """It executes, forks, starts threads, loads and unloads objects, whatever xprof does just then."""
     target = churn(what)
@@ -303,8 +301,7 @@ def test_stopped_target(record, busy):
 # Others at the same target.
 
 
-@pytest.mark.parametrize("first_ends_first", [True, False])
-@pytest.mark.parametrize("ways", [("multi", "multi"), ("multi", "single")], ids="-".join)
+@pytest.mark.parametrize("first_ends_first, ways", [(True, ("multi", "single")), (False, ("multi", "multi"))])
 def test_two_at_once(xprof, record, busy, first_ends_first, ways):
     target = busy(2, 1000)
     sessions = [record("-p", target.pid, f"--uprobes={way}").wait_attached() for way in ways]

@@ -11,15 +11,15 @@ import pytest
 import hand_made
 import project
 import recording
-from recording import ENTER_ARGS
+from recording import CLANGS, ENTER_ARGS, MODES, in_turn
 
 pytestmark = pytest.mark.uprobes
 
 
-@pytest.fixture(params=["probe", "patch", "memory"])
-def record(record, request):
-    """In both ways of recording sleds."""
-    return lambda *args, **options: record("--sled-mode", request.param, *args, **options)
+@pytest.fixture
+def record(record, mode):
+    return lambda *args, **options: record("--sled-mode", mode, *args, **options)
+
 
 SIZES = (0, 1, 64, 65, 512, 513, 4095, 4096, 4097, 5000)
 LIMIT = 4096
@@ -85,6 +85,7 @@ def expected_typed(sizes):
     return [e for size in sizes for e in [(None, payload(size))] * 5 + [(kind, payload(size)) for kind in TYPES]]
 
 
+@in_turn("mode, clang", MODES, CLANGS)
 def test_custom_events(events_program, record):
     recorded = record("--", events_program(), *SIZES).finish().ok()
     assert recorded.log().path.read_bytes()[:2] == b"\1\0", "not version 1"
@@ -101,6 +102,7 @@ def lines_of(program, functions):
     return {name: os.path.basename(place) for name, place in zip(functions, places, strict=True)}
 
 
+@in_turn("mode, clang", MODES, CLANGS[::-1])
 def test_typed_events(events_program, record):
     """They need version 5, of which xprof tells."""
     program = events_program("-DTYPED_EVENTS", "-g")
@@ -120,13 +122,14 @@ def test_typed_events(events_program, record):
         assert told == lines_of(program, list(told))
 
 
+@in_turn("mode, clang", ["memory"], CLANGS)
 def test_version_5_on_request(events_program, record):
     recorded = record("--fdr-version=5", "--", events_program(), *SIZES).finish().ok()
     assert recorded.log().path.read_bytes()[:2] == b"\5\0", "not version 5"
     assert read_by_all(recorded.log().path) == expected_custom(SIZES)
 
 
-@pytest.mark.parametrize("way", ["multi", "single"])
+@in_turn("way, mode, clang", ["single", "multi"], MODES, CLANGS)
 def test_events_of_a_running_process(events_program, record, waiting, way):
     llvm_xray = project.LlvmXray(project.LLVM_VERSIONS[-1])
     process = waiting(events_program("-DTYPED_EVENTS"), 1, 100)
@@ -136,6 +139,7 @@ def test_events_of_a_running_process(events_program, record, waiting, way):
     assert logged_events(llvm_xray, session.finish().ok().log().path) == expected_typed((1, 100))
 
 
+@in_turn("mode, clang", MODES, CLANGS)
 def test_unreadable_payload(events_program, record):
     """It is missing, and counted; the program does not notice."""
     recorded = record("--", events_program(), "unmapped").finish().ok()
@@ -166,7 +170,7 @@ def arguments(record, program, clang, *options):
     return found, int(re.search(r"this (\d+)", recorded.output)[1])
 
 
-@pytest.mark.parametrize("count", range(1, 7))
+@in_turn("count, mode, clang", range(1, 7), MODES, CLANGS)
 def test_arguments_of_every_function(record, program, clang, count):
     found, this = arguments(record, program, clang, f"--args={count}")
     assert found["six"] == [six[:count] for six in SIX]
@@ -179,6 +183,7 @@ def test_arguments_of_every_function(record, program, clang, count):
     assert add[0] == this and (count < 2 or add[1] == 5)
 
 
+@in_turn("mode, clang", MODES, CLANGS)
 def test_arguments_that_the_program_wants_logged(record, program, clang):
     """xray_log_args(1): without --args only these."""
     found, _ = arguments(record, program, clang)

@@ -58,8 +58,7 @@ def wait_for_work(session, tmp_path):
     recording.wait_until(lambda: progress.exists() and progress.read_text().partition(" ")[0] not in ("", "0"), session.read)
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("mode", ["probe", "memory", "none"])
+@recording.in_turn("mode, way", ["probe", "memory", "none"], list(WAYS))
 def test_command(xprof, held, program, tmp_path, mode, way):
     """^C is for the command, too. It ends, and so the recording, with its status."""
     session = held("--no-sleds" if mode == "none" else f"--sled-mode={mode}", "--", *command(program, tmp_path))
@@ -70,8 +69,7 @@ def test_command(xprof, held, program, tmp_path, mode, way):
     assert mode == "none" or recorded.log().calls()["traced_leaf", recording.ENTER]
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("what", ["-p", "-a", "--exec"])
+@recording.in_turn("what, way", ["-p", "-a", "--exec"], list(WAYS)[::-1])
 def test_target(xprof, held, busy, what, way):
     target = busy(threads=1, pause_us=1000)
     session = held(*{"-p": ["-p", target.pid], "-a": ["-a"], "--exec": ["--exec", target.path]}[what])
@@ -94,7 +92,7 @@ def test_every_phase(xprof, held, busy, program, tmp_path, what):
     attach_s = time.monotonic() - begin
     session.press(INT)
     assert_whole(xprof, session.finish(), 0 if target else 128 + signal.SIGINT)
-    for _ in range(8):
+    for _ in range(5):
         session = held(*args)
         time.sleep(chance.uniform(0, 2 * attach_s))
         session.press(INT)
@@ -154,11 +152,20 @@ def test_command_ignores_it(xprof, held):
 
 def test_command_uses_it(xprof, held):
     """An interpreter: ^C ends what it does, and it goes on. Those that are far apart, or close together, are its own."""
-    script = "trap 'count=${count}I; echo got:$count' INT; echo asks; while :; do sleep 0.1; case $count in III*) exit 7;; esac; done"
-    session = held("--", "bash", "-c", script).wait_for("asks")
-    session.press(INT)
-    session.wait_for("got:I")
-    session.press(INT)
+    # Bash forgets a signal that arrives during its trap, so that a trap only counts.
+    script = """trap 'count=${count}I' INT; echo asks; while :; do sleep 0.1
+                [[ $count == $told ]] || { told=$count; echo got:$told; }; [[ $count != III* ]] || exit 7; done"""
+    for _ in range(5):
+        session = held("--", "bash", "-c", script).wait_for("asks")
+        begin = time.monotonic()
+        session.press(INT)
+        session.wait_for("got:I")
+        session.press(INT)
+        if time.monotonic() - begin < 0.9:
+            break
+        session.finish()  # the machine was so busy that they were two for xprof, too
+    else:
+        pytest.skip("no two signals within a second on this machine")
     session.wait_for("got:II")
     time.sleep(6)
     session.press(INT)
@@ -167,12 +174,11 @@ def test_command_uses_it(xprof, held):
     assert "is complete" not in recorded.messages
 
 
-@pytest.mark.parametrize("number", ["INT", "TERM"])
-@pytest.mark.parametrize("what", ["command", "-p"])
+@recording.in_turn("what, number", ["command", "-p"], ["INT", "TERM"])
 def test_timeout(xprof, busy, program, tmp_path, what, number):
     """timeout(1) signals xprof, and then its process group: that is no second signal."""
     target = busy(threads=1, pause_us=1000) if what == "-p" else None
-    for turn in range(4):
+    for turn in range(2):
         directory = tmp_path / f"limited{turn}"
         args = ["-p", str(target.pid)] if target else ["--", *command(program, tmp_path)]
         done = project.run(["timeout", "-s", number, "3", xprof.path, "record", "-o", directory, *args])
@@ -184,26 +190,42 @@ def test_timeout(xprof, busy, program, tmp_path, what, number):
         assert_whole(xprof, recorded, 0)
 
 
-def name_of(pid):
-    try:
-        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return ""
+# The child that exports stops as soon as it has its name.
+STOPS = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/prctl.h>
+int prctl(int option, ...)
+{
+	int (*next)(int, ...) = (int (*)(int, ...))dlsym(RTLD_NEXT, "prctl");
+	unsigned long args[4];
+	va_list list;
+
+	va_start(list, option);
+	for (int i = 0; i < 4; i++)
+		args[i] = va_arg(list, unsigned long);
+	va_end(list);
+	if (option == PR_SET_NAME && !strcmp((char *)args[0], "xprof-export"))
+		raise(SIGSTOP);
+	return next(option, args[0], args[1], args[2], args[3]);
+}
+"""
 
 
-def test_export_is_stopped(xprof, held, busy):
+def is_stopped(pid):
+    stat = pathlib.Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def test_export_is_stopped(xprof, held, busy, program):
     """A signal in the last part of `record --export` ends that part: the recording is there."""
     target = busy(threads=1, pause_us=1000)
-    exporters = []
-    for _ in range(10): # it is brief: on a busy machine it may be over before it is seen
-        session = held("--export=html", "-d", "300ms", "-p", target.pid).wait_for(STARTED)
-        while not exporters and session.process.poll() is None:
-            exporters = [pid for pid in targets.children(session.process.pid) if name_of(pid) == "xprof-export"]
-        if exporters:
-            break
-        session.finish()
-    assert exporters, session.read()
-    os.kill(exporters[0], signal.SIGSTOP)
+    preload = program.text("stops", STOPS, "-shared", "-fPIC", "-ldl", instrument=False)
+    session = held("--export=html", "-d", "300ms", "-p", target.pid, before=["env", f"LD_PRELOAD={preload}"]).wait_for(STARTED)
+    recording.wait_until(lambda: any(map(is_stopped, targets.children(session.process.pid))), session.read)
     session.press(INT)
     recorded = session.finish()
     assert "the export was ended before it was complete; `xprof export " in recorded.messages
@@ -222,20 +244,19 @@ def test_later_target_is_refused(record, busy):
     second.assert_unharmed()
 
 
-@pytest.mark.parametrize("mode", ["patch", "memory"])
 @pytest.mark.parametrize(
-    "options, message",
+    "mode, options",
     [
-        (["--functions", "traced_*", "--functions", "!no_such_function"], "no_such_function"),
-        (["--flight", "1M", "--trigger", "no_such_function>1ms"], "no_such_function"),
+        ("memory", ["--functions", "traced_*", "--functions", "!no_such_function"]),
+        ("patch", ["--flight", "1M", "--trigger", "no_such_function>1ms"]),
     ],
 )
-def test_error_after_the_first_target(record, busy, monkeypatch, mode, options, message):
+def test_error_after_the_first_target(record, busy, monkeypatch, mode, options):
     """These errors are found when all targets are patched. Freed memory is overwritten (MALLOC_PERTURB_)."""
     monkeypatch.setenv("MALLOC_PERTURB_", "165")
     both = [busy(threads=1, pause_us=1000), busy(threads=1, pause_us=1000)]
     refused = record("--no-samples", f"--sled-mode={mode}", *options, "-p", f"{both[0].pid},{both[1].pid}").finish()
-    assert refused.status == 2 and message in refused.messages, refused.messages
+    assert refused.status == 2 and "no_such_function" in refused.messages, refused.messages
     for target in both:
         target.assert_unharmed()
 

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 import recording
-from recording import ENTER, EXIT, TAIL
+from recording import CLANGS, ENTER, EXIT, MODES, TAIL, in_turn
 
 pytestmark = pytest.mark.uprobes
 
@@ -40,10 +40,9 @@ def assert_truth(recorded, truth, leaves_frames):
         assert recording.calls_by_thread(records) == recording.calls_by_thread(truth)
 
 
-@pytest.fixture(params=["probe", "patch", "memory"])
-def record(record, request):
-    """In all ways of recording sleds."""
-    return lambda *args, **options: record("--sled-mode", request.param, *args, **options)
+@pytest.fixture
+def record(record, mode):
+    return lambda *args, **options: record("--sled-mode", mode, *args, **options)
 
 
 @pytest.fixture
@@ -54,14 +53,14 @@ def built(program, clang):
     return build
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@in_turn("name, mode, clang", ["calls", "throws", "jumps", "calls-O1", "throws-O1"] * 3, MODES, CLANGS)
 def test_command_from_its_first_instruction(built, record, tmp_path, name):
     path = built(name)
     truth = recording.runtime_records(path, tmp_path)
     assert_truth(record("--", path).finish(), truth, name in LEAVES_FRAMES)
 
 
-@pytest.mark.parametrize("name", ["calls", "throws", "jumps"])
+@in_turn("name, mode, clang", ["calls", "throws", "jumps"], MODES[::-1], CLANGS)
 def test_running_process(built, record, waiting, tmp_path, name):
     path = built(name)
     truth = recording.runtime_records(path, tmp_path)
@@ -72,7 +71,7 @@ def test_running_process(built, record, waiting, tmp_path, name):
     assert_truth(session.finish(), truth, name in LEAVES_FRAMES)
 
 
-@pytest.mark.parametrize("form", ["command", "process"])
+@in_turn("form, mode", ["command", "process"], MODES)
 def test_single_uprobes(program, record, waiting, tmp_path, form):
     """One perf event per sled, as on kernels before 6.6."""
     path = program(*PROGRAMS["throws"])
@@ -89,6 +88,7 @@ def test_single_uprobes(program, record, waiting, tmp_path, form):
     assert_truth(recorded, truth, True)
 
 
+@in_turn("mode, clang", MODES, CLANGS)
 def test_position_dependent_and_stripped(built, record, tmp_path):
     """Without a symbol table functions have no names, but the same ids."""
     named = built("calls", "-no-pie", "-fno-pie")
@@ -98,12 +98,14 @@ def test_position_dependent_and_stripped(built, record, tmp_path):
     assert collections.Counter((r.id, r.kind) for r in records if r.kind in recording.FUNCTION_KINDS) == truth
 
 
+@in_turn("mode, clang", MODES, CLANGS)
 def test_indirect_branch_tracking(built, record, tmp_path):
     """endbr64 stands before the entry sleds."""
     path = built("calls", "-fcf-protection=full")
     assert_truth(record("--", path).finish(), recording.runtime_records(path, tmp_path), False)
 
 
+@in_turn("mode, clang", [*MODES, "memory"], [CLANGS[0]] * 3 + [CLANGS[-1]])
 def test_conditional_tail_exits(program, record, clang):
     """clang before 19 runs the exit sled of a tail call that is not made; XRay's runtime even changes what it does."""
     path = program("live/programs/conditional.c", "-Os", clang=clang)
@@ -130,7 +132,7 @@ def shared_program(program, clang, *flags):
     return path, loaded
 
 
-@pytest.mark.parametrize("form", ["command", "process", "single"])
+@in_turn("form, mode, clang", ["command", "process", "single"], MODES[::-1], CLANGS)
 def test_shared_objects(program, record, waiting, clang, form):
     """Linked and loaded objects, which XRay's runtime does not see before LLVM 20: the program counts for itself."""
     path, loaded = shared_program(program, clang)
