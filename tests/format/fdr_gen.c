@@ -131,7 +131,7 @@ static void shape_threads(void)
 {
 	struct thread *threads = threads_new(40);
 
-	for (int round = 0; round < 500; round++)
+	for (int round = 0; round < 100; round++)
 		for (int i = 0; i < 40; i++)
 			call_all(&threads[i], (i + round / 25) % 8, 10 + i);
 	for (int i = 0; i < 40; i++)
@@ -157,7 +157,7 @@ static void shape_long(void)
 {
 	struct thread *threads = threads_new(1);
 
-	for (int i = 0; i < 250000; i++)
+	for (int i = 0; i < 50000; i++)
 		call_all(threads, 1, 20);
 	flush(threads);
 	free(threads);

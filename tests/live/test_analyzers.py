@@ -220,7 +220,7 @@ def assert_agrees_with_manifest(log, kinds):
 
 
 # The ring takes them all (32 bytes each), should the machine have no CPU for the recorder meanwhile. The format tests let
-# every subcommand read two million.
+# every subcommand read 400 000 of a thread.
 
 LONG_CALLS = 100_000
 

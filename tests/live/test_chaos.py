@@ -181,7 +181,9 @@ def test_second_signal_aborts(xprof, busy, tmp_path):
     chance = random.Random(SEED)
     target = busy(threads=1)
     aborted = 0
-    for round_number in range(4):
+    for round_number in range(12):
+        if round_number >= 4 and aborted:
+            break
         number = (signal.SIGINT, signal.SIGTERM)[round_number % 2]
         directory = tmp_path / f"twice{round_number}"
         argv = [xprof.path, "record", PROBE, WHOLE, "-q", "-o", directory, "-p", str(target.pid)]
@@ -244,9 +246,9 @@ def test_more_children_than_descriptors(xprof, record, churn, tmp_path):
     limited = project.wrapped(xprof, tmp_path, "prlimit", "--nofile=128")
     session = record("-p", target.pid, "--follow", "--buffer=16M", program=limited).wait_attached()
     first = target.generations()
-    recording.wait_until(lambda: target.generations() > first + 400, "the target forks too slowly", 60)
+    recording.wait_until(lambda: target.generations() > first + 150, "the target forks too slowly", 60)
     recorded = session.stop().ok()
-    assert len(recorded.logs) > 400
+    assert len(recorded.logs) > 150
     assert_readable(xprof, recorded.directory, target.path)
     target.assert_works()
 

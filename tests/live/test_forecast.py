@@ -46,8 +46,9 @@ def what_it_does(forecast):
     return f"use {100 * (factor - 1):.{1 if factor < 1.0995 else 0}f} % more CPU time"
 
 
-def test_dry_run_attaches_nothing(xprof, busy):
-    target = busy(pause_us=1000)
+def test_dry_run_attaches_nothing(xprof, busy, program):
+    # Not even that of others who follow children, and probe the dynamic linker of all processes.
+    target = busy(pause_us=1000, path=program("live/programs/victim.c", "-O2", "-static", project.no_runtime()))
     done = xprof("record", "--dry-run", "-p", target.pid)
     assert done.returncode == 0, done.stderr
     assert f"process {target.pid} " in done.stdout and " sleds" in done.stdout and " 0 refused" in done.stdout
@@ -98,15 +99,13 @@ def test_dry_run_tells_the_rate(xprof, load):
 
 
 # What the entry and the exit of a call hit.
-HITS = {"probe": ("entry", "exit"), "patch": ("patched", "patched"), "memory": ("memory", "memory")}
+HITS = {"probe": ("entry", "exit"), "patch": ("patched", "patched")}
 
 
-# Probes count the calls that the memory mode will record, and slow them down where traps take microseconds.
-TOO_LOW = pytest.mark.xfail(reason="the forecast of calls in memory is too low where traps are slow", strict=False)
-
-
+# Not in memory: probes count the calls that it will record, and slow them down where traps take microseconds. What the
+# figures make of a rate of calls has tests/unit/test_forecast.c.
 @alone
-@pytest.mark.parametrize("mode, hot_calls", [("probe", 60), ("patch", 1500), pytest.param("auto", 60000, marks=TOO_LOW)])
+@pytest.mark.parametrize("mode, hot_calls", [("probe", 60), ("patch", 1500)])
 def test_forecast_is_what_it_costs(record, load, mode, hot_calls):
     """The share of the CPU time that the hits took, at the cost of each that xprof has measured, within a factor of two."""
     ratios = []

@@ -19,7 +19,7 @@ import targets
 pytestmark = pytest.mark.uprobes
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
-SECONDS = 1
+SECONDS = 0.5
 NAMED = 0.9
 OPCACHE = ("-d", "opcache.enable_cli=1", "-d", "opcache.jit_buffer_size=64M", "-d", "opcache.jit=tracing")
 
@@ -300,7 +300,7 @@ def two_functions(ours, xprof, record):
 
 def test_replaced(two_functions):
     """Two functions in the same place, one after the other."""
-    done = two_functions("replaced", 2, 3)
+    done = two_functions("replaced", 1.2, 1.5)
     assert done.unnamed == 0 and done.jit["functions"] == 2
     for top in done.tops():
         # What comes up to a second after the last look counts for the newcomer, for the map has no times.
@@ -318,7 +318,7 @@ def test_compiled_while_recording(two_functions):
 def test_brief(ours, jit):
     """Code that is registered, runs for a tenth of a second and is forgotten: the call that registers it is noticed."""
     process = ours("brief")
-    done = jit(process.pid, seconds=3)
+    done = jit(process.pid, seconds=2)
     functions = set()
     for top in done.tops():
         functions = {name for name in top if name.startswith("brief_")}
@@ -345,7 +345,7 @@ def test_hostile(ours, jit, way):
     """What is no honest map or list names nothing, and keeps nobody waiting."""
     process = ours(way)
     before = time.monotonic()
-    done = jit(process.pid, seconds=1)
+    done = jit(process.pid)
     assert time.monotonic() - before < recording.READY_S
     assert done.unnamed >= 10 and not done.named, done.entry
     assert "lie" not in done.report

@@ -79,7 +79,7 @@ def test_report_of_the_machine(reported, machine, group):
     assert len(spin) == 1 and spin[0]["flat"] > brief["samples"] / 2
 
 
-@pytest.mark.parametrize("by", ["comm", "thread", "cpu", "cgroup", "none"])
+@pytest.mark.parametrize("by", ["thread", "cpu"])
 def test_groups_have_all_samples(xprof, machine, reported, by):
     done = xprof("report", "--json", "--by", by, machine.directory)
     groups = json.loads(done.stdout)["groups"]
@@ -90,9 +90,8 @@ def test_groups_have_all_samples(xprof, machine, reported, by):
         assert all(g["tid"] for g in groups) and sum(g["name"].startswith(f"{BRIEF} (") for g in groups) == SHORT
 
 
-@pytest.mark.parametrize("by", ["comm", "cpu"])
-def test_trees_have_all_samples(xprof, machine, reported, by):
-    done = xprof("report", "--json", "--tree", "--by", by, machine.directory)
+def test_tree_has_all_samples(xprof, machine, reported):
+    done = xprof("report", "--json", "--tree", "--by", "comm", machine.directory)
     nodes = json.loads(done.stdout)["nodes"]
     assert sum(n["self"] for n in nodes) == nodes[0]["total"] == reported["machine"]["samples"], done.stderr
 
