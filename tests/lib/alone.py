@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-Several workers (pytest -n), and tests that need the machine for themselves. Those marked `alone` come last, all in one
-worker, and run when the others have nothing to do. Fuzzing, which needs a CPU and nothing else of the machine, goes on
-beside those that only disturb others.
+Several workers (pytest -n), and tests that need the machine for themselves. Those marked `alone` come when the others that
+record have ended, all in one worker. Tests that need a CPU and nothing else of the machine go on in the other workers
+beside those that only disturb recordings (kernel=True). What measures comes last.
 """
 import contextlib
 import fcntl
@@ -11,8 +11,9 @@ import pytest
 
 import project
 
-# All tests but the fuzzing; the fuzzing.
-LOCK, FUZZ_LOCK = (project.OUTPUT / "tests" / name for name in ("alone.lock", "alone-fuzz.lock"))
+# Of the tests that record, and of those that do not.
+LOCK, QUIET_LOCK = (project.OUTPUT / "tests" / name for name in ("alone.lock", "alone-quiet.lock"))
+QUIET = ("cli", "format", "fuzz")
 
 
 def is_worker(config):
@@ -27,20 +28,20 @@ def group_of(item):
     return together.args[0] if together else getattr(item, "worker_group", None)
 
 
-def is_fuzzing(item):
-    return item.path.name == "test_fuzz.py"
+def is_quiet(item):
+    return item.path.parent.name in QUIET
 
 
 def measures(item):
     alone = item.get_closest_marker("alone")
-    return bool(alone) and not alone.kwargs.get("fuzzing", False)
+    return bool(alone) and not alone.kwargs.get("kernel", False)
 
 
 def order(items):
     """
     The key by which tests are sorted. First those that one worker runs together, the longest chains. Then live tests,
-    which mostly wait for the kernel, evenly mixed with the others, which need a CPU. Last those that run alone, while
-    the other workers fuzz.
+    which mostly wait for the kernel, evenly mixed with unit tests, which need a CPU. Then those that run alone, while
+    the other workers run the quiet ones.
     """
     parts = {True: [], False: []}
     for item in items:
@@ -50,7 +51,7 @@ def order(items):
     def key(item):
         together = item.get_closest_marker("together")
         alone = bool(item.get_closest_marker("alone"))
-        return is_fuzzing(item), alone, measures(item), not together, places[item]
+        return is_quiet(item), alone, measures(item), not together, places[item]
 
     return key
 
@@ -81,8 +82,8 @@ def pytest_runtest_protocol(item):
         yield
         return
     with contextlib.ExitStack() as held:
-        if not is_fuzzing(item):
+        if not is_quiet(item):
             held.enter_context(lock(LOCK, fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH))
-        if is_fuzzing(item) or measures(item):
-            held.enter_context(lock(FUZZ_LOCK, fcntl.LOCK_EX if measures(item) else fcntl.LOCK_SH))
+        if is_quiet(item) or measures(item):
+            held.enter_context(lock(QUIET_LOCK, fcntl.LOCK_EX if measures(item) else fcntl.LOCK_SH))
         yield

@@ -11,7 +11,7 @@ import targets
 
 pytestmark = pytest.mark.uprobes
 
-alone = pytest.mark.alone("the kernel lets nobody else probe or fork while it sets so many", fuzzing=True)
+alone = pytest.mark.alone("the kernel lets nobody else probe or fork while it sets so many", kernel=True)
 
 PROBE = ("--sled-mode=probe", "--no-samples", "--uprobes=multi")
 # Some tenths of a second in several links, and more than may be probed.

@@ -15,7 +15,7 @@ import recording
 import targets
 
 # Who looks at all processes waits for those that wait for the server.
-pytestmark = [pytest.mark.uprobes, pytest.mark.alone("processes that hang keep others waiting", fuzzing=True)]
+pytestmark = [pytest.mark.uprobes, pytest.mark.alone("processes that hang keep others waiting", kernel=True)]
 
 # What xprof may take beyond the recording itself: the waits of chosen_file.h, on a busy machine.
 PATIENCE_S = 30
