@@ -91,7 +91,7 @@ def injected(xprof, perf, record, tmp_path):
     """injected(pid, ...) records a process for a while; injected(None, "--", ...) a command. behind() is called then."""
 
     def record_one(pid, *args, behind=None):
-        target = ("-p", pid, "-d", "2") if pid else ()
+        target = ("-p", pid, "-d", "1") if pid else ()
         recorded = record("--no-sleds", "-F", "999", *target, *args).finish()
         if behind:
             behind()
@@ -125,7 +125,7 @@ def test_node_from_its_start(injected):
     """Memory and code come while the recording runs, and the map does not say when."""
     need("node")
     no_log = ("--no-logfile-per-isolate", "--logfile=/dev/null")
-    injected(None, "--", "node", "--perf-basic-prof", *no_log, PROGRAMS / "hot.js", "4").assert_like_profile(HOT)
+    injected(None, "--", "node", "--perf-basic-prof", *no_log, PROGRAMS / "hot.js", "2").assert_like_profile(HOT)
 
 
 def test_node_jitdump(run, injected, tmp_path):

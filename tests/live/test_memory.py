@@ -58,7 +58,7 @@ def assert_all_calls(process, recorded, names=("work", "inner", "handler")):
 
 
 @pytest.mark.parametrize(
-    "way, count", [("fast", 100000), ("threads", 300), ("signals", 100000)], ids=["fast", "threads", "signals"]
+    "way, count", [("fast", 25000), ("threads", 300), ("signals", 100000)], ids=["fast", "threads", "signals"]
 )
 def test_all_calls(memory, way, count):
     """Rings that are full again and again, threads that have the memory of others, handlers that interrupt the stub."""

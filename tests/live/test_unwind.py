@@ -125,7 +125,7 @@ def test_whole_stacks(sampled, stacks, what):
 
 def test_chain_of_functions(xprof, sampled, stacks):
     """Every link of it, below libc's qsort."""
-    recorded = sampled("-F", "999", "--", stacks, "chain", 1)
+    recorded = sampled("-F", "999", "--", stacks, "chain", 0.6)
     assert_whole(recorded, stacks.name[:15])
     (profile,) = recorded.profiles(stacks.name[:15])
     least = 0.9 * recorded.in_time(stacks.name[:15]) * profile.samples
@@ -136,7 +136,7 @@ def test_chain_of_functions(xprof, sampled, stacks):
 
 def test_recursion_is_seen_whole(sampled, stacks):
     """The program is at its depth for 92 % of the time."""
-    recorded = sampled("-F", "999", "--", stacks, "recursion", 1)
+    recorded = sampled("-F", "999", "--", stacks, "recursion", 0.6)
     (profile,) = recorded.profiles(stacks.name[:15])
     assert_whole(recorded, stacks.name[:15])
     least = 0.85 * recorded.in_time(stacks.name[:15]) * profile.samples
@@ -153,20 +153,15 @@ def test_handler_on_a_stack_of_its_own(xprof, sampled, stacks):
     handled = cum["on_signal(int)"] / sum(e["stacks"]["seen"] for e in recorded.entries(comm))
     # At both ends of a handler, the kernel is on its stack, too.
     assert 0.95 * in_time * handled <= other <= handled + 0.1 and handled > 0.5, (recorded.entries(comm), cum)
+    told = xprof("report", recorded.directory).stdout
+    assert re.search(r"^[\d.]+ % of \d+ user stacks are complete; \d+: continued on another stack", told, re.M), told
 
 
 PROGRAMS = {
-    "perl": ["perl", "-e", 'for ($i = 0; $i < 2e6; $i++) { $h{$i % 1000} .= lc("X$i"); %h = () if $i % 1e5 == 0 }'],
     "python3": ["/usr/bin/python3", "-c", "f = lambda n: n if n < 2 else f(n - 1) + f(n - 2)\nprint(f(32))"],
     "gdb": ["gdb", "-batch", "-ex", "info functions a", "-ex", "info types a", project.XPROF],
-    "sqlite3": [
-        "sqlite3",
-        ":memory:",
-        "with recursive c(x) as (select 1 union all select x + 1 from c where x < 3000000) select sum(x * x % 7) from c",
-    ],
     # A loop in assembly that aligns the stack and keeps where it was in a register.
     "openssl": ["openssl", "enc", "-chacha20", "-K", "0" * 64, "-iv", "0" * 32, "-out", "/dev/null", "-in"],
-    "clang": ["clang", "-O2", "-S", "-o", "/dev/null"],
     "node": [
         "node",
         "-e",
@@ -175,26 +170,11 @@ PROGRAMS = {
 }
 
 
-def large_source(tmp_path):
-    path = tmp_path / "large.cpp"
-    path.write_text(
-        "".join(f"#include <{name}>\n" for name in ("algorithm", "iostream", "map", "string", "vector"))
-        + "".join(
-            f"int f{i}(std::vector<std::string> &v, std::map<int, std::string> &m) {{ std::sort(v.begin(), v.end());"
-            f" for (auto &x : v) m[x.size() * {i}] += x; std::cout << m.size(); return m.count({i}); }}\n"
-            for i in range(40)
-        )
-    )
-    return path
-
-
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_whole_stacks_of_programs(sampled, tmp_path, name):
     command = PROGRAMS[name]
     if not shutil.which(command[0]):
         pytest.skip(f"no {name} here")
-    if name == "clang":
-        command = [*command, large_source(tmp_path)]
     if name == "openssl":
         command = [*command, tmp_path / "zeros"]
         (tmp_path / "zeros").touch()
@@ -206,7 +186,7 @@ def test_whole_stacks_of_programs(sampled, tmp_path, name):
 
 def test_storm_of_short_processes(xprof, record, start, program):
     shares = program("live/programs/shares.c", *BUILD, instrument=False)
-    session = record("--no-sleds", "-F", "4999", "--follow", "--", "sh", "-c", f"for i in $(seq 200); do {shares} 0.002; done")
+    session = record("--no-sleds", "-F", "4999", "--follow", "--", "sh", "-c", f"for i in $(seq 80); do {shares} 0.002; done")
     recorded = Recorded(session.finish())
     comm = shares.name[:15]
     assert recorded.share(comm) >= 0.9 * recorded.in_time(comm), recorded.totals["stacks"]
@@ -267,12 +247,6 @@ def test_ways(sampled, stacks):
     assert_whole(sampled("-F", "999", "--call-graph", "dwarf", "--", stacks, "chain", 0.5), comm)
 
 
-def test_report_tells(xprof, sampled, stacks):
-    recorded = sampled("-F", "999", "--", stacks, "altstack", 0.3)
-    told = xprof("report", recorded.directory).stdout
-    assert re.search(r"^[\d.]+ % of \d+ user stacks are complete; \d+: continued on another stack", told, re.M), told
-
-
 @pytest.mark.parametrize("version, way, kind", [(14, "auto", "orc"), (19, "dwarf", "mcjit")])
 def test_jit_code_without_frame_pointers(xprof, sampled, start, tmp_path, version, way, kind):
     """By the unwinding data that LLVM's JIT registers: rbp is a register like the others in this code."""
@@ -295,10 +269,9 @@ def test_jit_code_without_frame_pointers(xprof, sampled, start, tmp_path, versio
 # What gdb makes of the same stops.
 
 GDB_COMMANDS = {
-    "chain": None,
     "exceptions": None,
     "signal": None,
-    "perl": [*PROGRAMS["perl"][:2], PROGRAMS["perl"][2].replace("2e6", "2e9")],
+    "perl": ["perl", "-e", 'for ($i = 0; $i < 2e9; $i++) { $h{$i % 1000} .= lc("X$i"); %h = () if $i % 1e5 == 0 }'],
     "chacha20": ["openssl", "speed", "-seconds", "60", "-bytes", "8192", "-evp", "chacha20-poly1305"],
     "aes": ["openssl", "speed", "-seconds", "60", "-bytes", "8192", "-evp", "aes-128-gcm"],
 }
@@ -311,13 +284,13 @@ def test_same_as_gdb(stacks, tmp_path, name):
     command = GDB_COMMANDS[name] or [stacks, name, 60]
     done = project.run(
         ["gdb", "-q", "-nx", "-batch", "-x", project.REPO / "tests/live/gdb_stops.py", "--args", *command],
-        env={**os.environ, "STOPS": "50", "TOOL": str(STOPS_TOOL), "DIRECTORY": str(tmp_path)},
+        env={**os.environ, "STOPS": "25", "TOOL": str(STOPS_TOOL), "DIRECTORY": str(tmp_path)},
     )
     path = tmp_path / "result.json"
     if not path.exists() and "No module named" in done.stderr or "Python scripting is not supported" in done.stderr:
         pytest.skip("this gdb has no Python")
     result = json.loads(path.read_text())
-    assert len(result["gdb"]) == len(result["ours"]) == 50
+    assert len(result["gdb"]) == len(result["ours"]) == 25
     complete = 0
     for theirs, (end, *ours) in zip(result["gdb"], result["ours"]):
         # gdb goes on into what is no code.
@@ -327,7 +300,7 @@ def test_same_as_gdb(stacks, tmp_path, name):
         theirs = theirs if end == "complete" else theirs[: len(ours)]
         assert [int(pc, 16) for pc in ours] == theirs, (end, ours, list(map(hex, theirs)))
         complete += end == "complete"
-    assert complete >= 49, collections.Counter(end for end, *_ in result["ours"])
+    assert complete >= 24, collections.Counter(end for end, *_ in result["ours"])
 
 
 # What a target may do to harm.
