@@ -11,6 +11,7 @@ import struct
 import pytest
 
 import project
+import recording
 
 GENERATOR = project.OUTPUT / "tests" / "format" / "gperf_gen"
 PERIOD_US = 10101
@@ -340,8 +341,7 @@ def test_plugin(reader, profile, build, tmp_path):
     assert_shows(reader(profile(chains, main.lines() + lib.lines()), path), named, reader)
 
 
-@pytest.mark.parametrize("variant", ["pie", "no-pie"])
-@pytest.mark.parametrize("shown_path", ["/nowhere/my program", "/nowhere/program (deleted)", "/nowhere/a\tb"])
+@recording.in_turn("shown_path, variant", ["/nowhere/my program", "/nowhere/program (deleted)", "/nowhere/a\tb"], ["pie", "no-pie"])
 def test_blanks(reader, profile, build, tmp_path, variant, shown_path):
     """The link stands for a path that cannot."""
     path = build(variant, SOURCE, *VARIANTS[variant])
@@ -350,8 +350,7 @@ def test_blanks(reader, profile, build, tmp_path, variant, shown_path):
     assert_shows(shown, CHAINS, reader)
 
 
-@pytest.mark.parametrize("variant", ["pie", "no-pie"])
-@pytest.mark.parametrize("chain", [["hot", "outer", "main"], ["hot", "main"], ["hot"]], ids=len)
+@recording.in_turn("chain, variant", [["hot", "outer", "main"], ["hot", "main"], ["hot"]], ["pie", "no-pie"])
 def test_single_chain(reader, profile, build, tmp_path, variant, chain):
     """Both readers take the caller of all samples for a signal handler's frame."""
     path = build(variant, SOURCE, *VARIANTS[variant])
