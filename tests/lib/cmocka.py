@@ -15,7 +15,7 @@ import project
 import time_limit
 
 LIMIT_S = 110
-NAMED = re.compile(r"\b(?:cmocka_unit_test(?:_setup|_teardown|_setup_teardown)?|TEST)\((\w+)")
+NAMED = re.compile(r"\b(?:cmocka_unit_test(?:_setup|_teardown|_setup_teardown)?|TEST(?:_WITH)?)\((\w+)")
 RESULT = re.compile(r"^(not )?ok\b(?: \d+)?(?: -)?(?: # SKIP)? ?(\S+)?")
 PLAN = re.compile(r"^1\.\.(\d+)$")
 

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Address spaces and interned files. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "base/util.h"
 #include "target/address_space.h"
@@ -41,11 +38,10 @@ static void check(const struct xp_address_space *space, const struct xp_vma *exp
 		check(space, expected_, XP_ARRAY_SIZE(expected_));                                                     \
 	} while (0)
 
-static void test_find(void **state)
+TEST(test_find)
 {
 	struct xp_address_space space = { 0 };
 
-	(void)state;
 	assert_null(xp_address_space_find(&space, 0x1000));
 	assert_int_equal(map(&space, 0x5000, 0x7000, 0, &lib), 0);
 	assert_int_equal(map(&space, 0x1000, 0x2000, 0, &lib), 0);
@@ -63,11 +59,10 @@ static void test_find(void **state)
 	xp_address_space_free(&space);
 }
 
-static void test_cut(void **state)
+TEST(test_cut)
 {
 	struct xp_address_space space = { 0 };
 
-	(void)state;
 	map(&space, 0x1000, 0x4000, 0x100000, &lib);
 	map(&space, 0x6000, 0x9000, 0x200000, &lib);
 	assert_int_equal(map(&space, 0x3000, 0x7000, 0, &other), 0);
@@ -76,11 +71,10 @@ static void test_cut(void **state)
 	xp_address_space_free(&space);
 }
 
-static void test_split(void **state)
+TEST(test_split)
 {
 	struct xp_address_space space = { 0 };
 
-	(void)state;
 	map(&space, 0x1000, 0x9000, 0x100000, &lib);
 	assert_int_equal(map(&space, 0x3000, 0x4000, 0, &other), 0);
 	CHECK(&space, { 0x1000, 0x3000, 0x100000, &lib }, { 0x3000, 0x4000, 0, &other },
@@ -88,11 +82,10 @@ static void test_split(void **state)
 	xp_address_space_free(&space);
 }
 
-static void test_replace(void **state)
+TEST(test_replace)
 {
 	struct xp_address_space space = { 0 };
 
-	(void)state;
 	map(&space, 0x1000, 0x2000, 0, &lib);
 	map(&space, 0x3000, 0x4000, 0, &lib);
 	map(&space, 0x5000, 0x6000, 0, &lib);
@@ -105,11 +98,10 @@ static void test_replace(void **state)
 	xp_address_space_free(&space);
 }
 
-static void test_join(void **state)
+TEST(test_join)
 {
 	struct xp_address_space space = { 0 };
 
-	(void)state;
 	map(&space, 0x1000, 0x2000, 0x10000, &lib);
 	map(&space, 0x3000, 0x4000, 0x12000, &lib);
 	assert_int_equal(map(&space, 0x2000, 0x3000, 0x11000, &lib), 0);
@@ -133,11 +125,10 @@ static void test_join(void **state)
 }
 
 /* Anything may be in a side-band record. */
-static void test_bad(void **state)
+TEST(test_bad)
 {
 	struct xp_address_space space = { 0 };
 
-	(void)state;
 	assert_int_equal(map(&space, 0x1000, 0x1000, 0, &lib), -EINVAL);
 	assert_int_equal(map(&space, 0x2000, 0x1000, 0, &lib), -EINVAL);
 	assert_int_equal(map(&space, 0, UINT64_MAX, UINT64_MAX - 5, &lib), 0);
@@ -147,11 +138,10 @@ static void test_bad(void **state)
 	xp_address_space_free(&space);
 }
 
-static void test_clear(void **state)
+TEST(test_clear)
 {
 	struct xp_address_space space = { 0 };
 
-	(void)state;
 	map(&space, 0x1000, 0x2000, 0, &lib);
 	xp_address_space_clear(&space);
 	assert_int_equal(space.count, 0);
@@ -160,11 +150,10 @@ static void test_clear(void **state)
 }
 
 /* Changes of one holder are invisible to the others; a single holder changes the space in place. */
-static void test_share(void **state)
+TEST(test_share)
 {
 	struct xp_address_space *parent = xp_address_space_new(), *child, *sample;
 
-	(void)state;
 	assert_non_null(parent);
 	map(parent, 0x1000, 0x2000, 0, &lib);
 	map(parent, 0x3000, 0x4000, 0, &other);
@@ -195,11 +184,10 @@ static void test_share(void **state)
 	xp_address_space_release(parent);
 }
 
-static void test_limit(void **state)
+TEST(test_limit)
 {
 	struct xp_address_space space = { 0 };
 
-	(void)state;
 	for (uint64_t i = 0; i < XP_SPACE_VMAS_MAX; i++)
 		assert_int_equal(map(&space, i * 0x4000, i * 0x4000 + 0x3000, 0, &lib), 0);
 	assert_int_equal(space.count, XP_SPACE_VMAS_MAX);
@@ -215,7 +203,7 @@ static void test_limit(void **state)
 }
 
 /* Compares with an array of pages. */
-static void test_random(void **state)
+TEST(test_random)
 {
 	enum { PAGES = 64, FILES = 3 };
 	struct xp_file *const files[FILES] = { &lib, &other, &anon };
@@ -224,7 +212,6 @@ static void test_random(void **state)
 	struct xp_address_space space = { 0 };
 	unsigned int seed = 1;
 
-	(void)state;
 	for (int round = 0; round < 20000; round++) {
 		uint64_t first = rand_r(&seed) % PAGES, last = first + 1 + rand_r(&seed) % (PAGES - first);
 		uint64_t from = rand_r(&seed) % 8;
@@ -248,13 +235,12 @@ static void test_random(void **state)
 	xp_address_space_free(&space);
 }
 
-static void test_files(void **state)
+TEST(test_files)
 {
 	struct xp_file one = { .kind = XP_FILE_DISK, .dev = 1, .inode = 7, .path = "/bin/x", .index = 99 };
 	struct xp_file *file, *same, *replaced;
 	struct xp_files files = { 0 };
 
-	(void)state;
 	file = xp_files_intern(&files, &one);
 	assert_int_equal(file->index, 0);
 	assert_ptr_not_equal(file->path, one.path);
@@ -285,12 +271,11 @@ static void test_files(void **state)
 	assert_int_equal(files.count, 0);
 }
 
-static void test_many_files(void **state)
+TEST(test_many_files)
 {
 	struct xp_files files = { 0 };
 	char path[32];
 
-	(void)state;
 	for (int pass = 0; pass < 2; pass++)
 		for (int i = 0; i < 5000; i++) {
 			struct xp_file file = { .kind = XP_FILE_DISK, .inode = i % 10, .path = path };
@@ -314,11 +299,10 @@ static int map_jit(struct xp_address_space *space, uint64_t start, uint64_t end,
 }
 
 /* JIT compilers map, grow and protect memory repeatedly; the time of the memory is that of its first mapping. */
-static void test_jit(void **state)
+TEST(test_jit)
 {
 	struct xp_address_space *space = xp_address_space_new(), *kept;
 
-	(void)state;
 	assert_non_null(space);
 	assert_int_equal(map(space, 0x1000, 0x2000, 0, &anon), 0); /* unknown since when */
 	assert_int_equal(map(space, 0x3000, 0x4000, 0, &lib), 0);
@@ -355,14 +339,13 @@ static void test_jit(void **state)
 }
 
 /* A target that keeps mapping new files: neither their number nor the length of their paths uses up the memory. */
-static void test_endless_files(void **state)
+TEST(test_endless_files)
 {
 	struct xp_file file = { .kind = XP_FILE_DISK, .path = (char *)"/lib" };
 	struct xp_files files = { 0 };
 	const struct xp_file *first;
 	char path[4096];
 
-	(void)state;
 	first = xp_files_intern(&files, &file);
 	for (file.inode = 1; file.inode < XP_FILES_MAX; file.inode++)
 		assert_int_equal(xp_files_intern(&files, &file)->kind, XP_FILE_DISK);
@@ -381,17 +364,4 @@ static void test_endless_files(void **state)
 		assert_non_null(xp_files_intern(&files, &file));
 	assert_in_range(files.count, 10000, XP_FILES_PATHS_BYTES_MAX / sizeof(path) + 1);
 	xp_files_free(&files);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_find),	cmocka_unit_test(test_cut),	      cmocka_unit_test(test_split),
-		cmocka_unit_test(test_replace), cmocka_unit_test(test_join),	      cmocka_unit_test(test_bad),
-		cmocka_unit_test(test_clear),	cmocka_unit_test(test_share),	      cmocka_unit_test(test_limit),
-		cmocka_unit_test(test_random),	cmocka_unit_test(test_files),	      cmocka_unit_test(test_many_files),
-		cmocka_unit_test(test_jit),	cmocka_unit_test(test_endless_files),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,19 +4,16 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/bpf.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "base/interrupt.h"
 #include "base/release.h"
@@ -113,12 +110,11 @@ static int attach_many(struct xp_attach *attach, pid_t pid, size_t count)
 	return err;
 }
 
-static void test_batches(void **state)
+TEST(test_batches)
 {
 	struct xp_attach *attach;
 	unsigned int files = open_files();
 
-	(void)state;
 	memset(&kernel, 0, sizeof(kernel));
 	assert_int_equal(xp_attach_new(&attach, true), 0);
 	assert_int_equal(attach_many(attach, getpid(), PROBES), 0);
@@ -134,12 +130,11 @@ static void test_batches(void **state)
 }
 
 /* A kernel that is busy is asked again, but not for ever. */
-static void test_busy(void **state)
+TEST(test_busy)
 {
 	unsigned int files = open_files();
 	struct xp_attach *attach;
 
-	(void)state;
 	memset(&kernel, 0, sizeof(kernel));
 	assert_int_equal(xp_attach_new(&attach, true), 0);
 	kernel.busy = 3;
@@ -163,12 +158,11 @@ static void watch_detach(struct xp_attach *attach, unsigned int most)
 }
 
 /* The anchors of processes are detached at the same time, and no task is left. */
-static void test_anchors(void **state)
+TEST(test_anchors)
 {
 	struct xp_attach *attach;
 	unsigned int files = open_files();
 
-	(void)state;
 	memset(&kernel, 0, sizeof(kernel));
 	assert_int_equal(xp_attach_new(&attach, true), 0);
 	for (pid_t pid = 1; pid <= 37; pid++)
@@ -182,11 +176,10 @@ static void test_anchors(void **state)
 }
 
 /* Probes of one process, too, if it is xprof's own. */
-static void test_own_probes(void **state)
+TEST(test_own_probes)
 {
 	struct xp_attach *attach;
 
-	(void)state;
 	memset(&kernel, 0, sizeof(kernel));
 	assert_int_equal(xp_attach_new(&attach, true), 0);
 	for (uint64_t offset = 0; offset < 5; offset++)
@@ -197,13 +190,12 @@ static void test_own_probes(void **state)
 }
 
 /* Probes are detached at the same time, then anchors of no process, and the anchors of processes last of all. */
-static void test_order(void **state)
+TEST(test_order)
 {
 	const struct xp_uprobe probe = { .offset = 0 };
 	const struct xp_uprobe_set extra = { .pid = getpid(), .list = &probe, .count = 1, .anchor = true };
 	struct xp_attach *attach;
 
-	(void)state;
 	memset(&kernel, 0, sizeof(kernel));
 	assert_int_equal(xp_attach_new(&attach, true), 0);
 	for (int i = 0; i < 6; i++)
@@ -233,13 +225,12 @@ static size_t descriptor_room(void)
 }
 
 /* The table of descriptors is long enough before tasks share it. A child begins with a short one. */
-static void test_descriptors(void **state)
+TEST(test_descriptors)
 {
 	struct xp_attach *attach;
 	int status;
 	pid_t pid = fork();
 
-	(void)state;
 	if (!pid) {
 		size_t before = descriptor_room();
 		int err = xp_attach_new(&attach, true);
@@ -250,11 +241,10 @@ static void test_descriptors(void **state)
 	assert_int_equal(status, 0);
 }
 
-static void test_batch_size(void **state)
+TEST(test_batch_size)
 {
 	uint32_t batch = 4096;
 
-	(void)state;
 	assert_int_equal(xp_attach_batch(batch, 60000000), batch);
 	for (int i = 0; i < 20; i++)
 		batch = xp_attach_batch(batch, 200000000);
@@ -308,9 +298,8 @@ static int pass_deadline(void)
 	return 0;
 }
 
-static void test_interrupted(void **state)
+TEST(test_interrupted)
 {
-	(void)state;
 	assert_int_equal(in_child(interrupt, 0), ECANCELED);
 	assert_int_equal(in_child(pass_deadline, 0), ECANCELED);
 }
@@ -321,12 +310,11 @@ static int kill_task(void)
 }
 
 /* Probes are attached again where the task that was killed may have left breakpoints, and detached. */
-static void test_task_killed(void **state)
+TEST(test_task_killed)
 {
 	unsigned int files = open_files();
 	struct xp_attach *attach;
 
-	(void)state;
 	memset(&kernel, 0, sizeof(kernel));
 	kernel.end_after = 2;
 	kernel.end = kill_task;
@@ -350,9 +338,8 @@ static int end_target(void)
 	return 0;
 }
 
-static void test_target_ends(void **state)
+TEST(test_target_ends)
 {
-	(void)state;
 	victim = fork();
 	if (!victim) {
 		pause();
@@ -360,17 +347,4 @@ static void test_target_ends(void **state)
 	}
 	assert_int_equal(in_child(end_target, victim), ESRCH);
 	waitpid(victim, NULL, 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_batches),	    cmocka_unit_test(test_busy),
-		cmocka_unit_test(test_anchors),	    cmocka_unit_test(test_own_probes),
-		cmocka_unit_test(test_order),	    cmocka_unit_test(test_descriptors),
-		cmocka_unit_test(test_batch_size),  cmocka_unit_test(test_interrupted),
-		cmocka_unit_test(test_target_ends), cmocka_unit_test(test_task_killed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The policy of --max-overhead under simulated loads. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "base/util.h"
 #include "budget/budget.h"
@@ -129,7 +125,7 @@ static double share(const struct world *world)
 	return world->tracing_ns / world->cpu_ns;
 }
 
-static void cheap_ones_are_left_alone(void **state)
+TEST_WITH(cheap_ones_are_left_alone, make, drop)
 {
 	struct world *world = *state;
 
@@ -140,7 +136,7 @@ static void cheap_ones_are_left_alone(void **state)
 		assert_int_equal(world->changes[i], 0);
 }
 
-static void the_hottest_goes_and_no_other(void **state)
+TEST_WITH(the_hottest_goes_and_no_other, make, drop)
 {
 	struct world *world = *state;
 
@@ -158,7 +154,7 @@ static void the_hottest_goes_and_no_other(void **state)
 }
 
 /* 10 million calls per second: even counting the entries costs too much, and looks are rare. */
-static void too_hot_to_count(void **state)
+TEST_WITH(too_hot_to_count, make, drop)
 {
 	struct world *world = *state;
 
@@ -173,7 +169,7 @@ static void too_hot_to_count(void **state)
 	assert_int_equal(state_of(world, 1), XP_BUDGET_RECORDED);
 }
 
-static void a_cool_one_comes_back(void **state)
+TEST_WITH(a_cool_one_comes_back, make, drop)
 {
 	struct world *world = *state;
 
@@ -192,7 +188,7 @@ static void a_cool_one_comes_back(void **state)
 }
 
 /* At the limit it does not oscillate. */
-static void hysteresis(void **state)
+TEST_WITH(hysteresis, make, drop)
 {
 	struct world *world = *state;
 
@@ -208,7 +204,7 @@ static void hysteresis(void **state)
 }
 
 /* Bursts of 2 s in every 6 s, and changes that take 200 ms: the average stays within the budget. */
-static void bursts(void **state)
+TEST_WITH(bursts, make, drop)
 {
 	struct world *world = *state;
 
@@ -225,7 +221,7 @@ static void bursts(void **state)
 	assert_int_equal(world->changes[1], 0);
 }
 
-static void many_of_a_kind(void **state)
+TEST_WITH(many_of_a_kind, make, drop)
 {
 	struct world *world = *state;
 
@@ -241,7 +237,7 @@ static void many_of_a_kind(void **state)
  * When almost no time is left for the program, the most expensive functions go, and those that only look expensive next
  * to them stay.
  */
-static void several_hot_ones(void **state)
+TEST_WITH(several_hot_ones, make, drop)
 {
 	struct world *world = *state;
 
@@ -259,7 +255,7 @@ static void several_hot_ones(void **state)
 }
 
 /* A late loader has the calls of more time than it has CPU time for. */
-static void more_calls_than_time(void **state)
+TEST_WITH(more_calls_than_time, make, drop)
 {
 	struct world *world = *state;
 	struct xp_budget_change changes[FUNCTIONS];
@@ -279,7 +275,7 @@ static void more_calls_than_time(void **state)
 }
 
 /* A budget that leaves the target only a small share is still valid. */
-static void a_great_share(void **state)
+TEST_WITH(a_great_share, make, drop)
 {
 	struct world *world = *state;
 
@@ -295,7 +291,7 @@ static void a_great_share(void **state)
 }
 
 /* Rates known in advance are applied before anything is attached. */
-static void seeds(void **state)
+TEST_WITH(seeds, make, drop)
 {
 	struct world *world = *state;
 	struct xp_budget_change changes[FUNCTIONS];
@@ -308,7 +304,7 @@ static void seeds(void **state)
 }
 
 /* Each is called once in a tick of little CPU time: expensive, but nothing helps. */
-static void rare_calls_are_no_reason(void **state)
+TEST_WITH(rare_calls_are_no_reason, make, drop)
 {
 	struct world *world = *state;
 	struct xp_budget_change changes[FUNCTIONS];
@@ -324,7 +320,7 @@ static void rare_calls_are_no_reason(void **state)
 	assert_true(world->budget.spent > SHARE);
 }
 
-static void an_idle_target_changes_nothing(void **state)
+TEST_WITH(an_idle_target_changes_nothing, make, drop)
 {
 	struct world *world = *state;
 	struct xp_budget_change changes[FUNCTIONS];
@@ -335,7 +331,7 @@ static void an_idle_target_changes_nothing(void **state)
 		assert_int_equal(xp_budget_tick(&world->budget, world->now_ns += TICK_NS, 0, changes, FUNCTIONS), 0);
 }
 
-static void no_more_than_asked_for(void **state)
+TEST_WITH(no_more_than_asked_for, make, drop)
 {
 	struct world *world = *state;
 	struct xp_budget_change changes[2];
@@ -347,10 +343,8 @@ static void no_more_than_asked_for(void **state)
 	assert_int_equal(changes[1].function, FUNCTIONS - 2);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make, drop)
-
 /* Unreadable counters do not mean that the function is no longer called. */
-static void unread_counters(void **state)
+TEST_WITH(unread_counters, make, drop)
 {
 	struct world *world = *state;
 	struct xp_budget_function *function = &world->budget.functions[0];
@@ -377,7 +371,7 @@ static void unread_counters(void **state)
 }
 
 /* A function that cannot be looked at does not block the next one. */
-static void refused_look(void **state)
+TEST_WITH(refused_look, make, drop)
 {
 	struct world *world = *state;
 	struct xp_budget_change change;
@@ -397,7 +391,7 @@ static void refused_look(void **state)
 }
 
 /* Where each change stops the program for long, it is changed rarely. */
-static void checks_are_rare_where_changes_cost(void **state)
+TEST_WITH(checks_are_rare_where_changes_cost, make, drop)
 {
 	unsigned int changes[2];
 	struct world *world = *state;
@@ -474,13 +468,12 @@ static void decide_for_crowd(struct crowd *crowd, uint64_t cpu_ns)
 	assert_true(counted <= MANY_COUNTERS);
 }
 
-static void many_functions(void **state)
+TEST(many_functions)
 {
 	static const size_t hot[] = { 3000, 300, 6000 };
 	struct crowd *crowd = calloc(1, sizeof(*crowd));
 	size_t first;
 
-	(void)state;
 	assert_non_null(crowd);
 	for (size_t round = 0; round < 2 * XP_ARRAY_SIZE(hot); round++) {
 		bool cheap = round % 2;
@@ -510,12 +503,11 @@ static void many_functions(void **state)
 }
 
 /* When the load ends they come back, many more than can be counted at a time. */
-static void the_crowd_comes_back(void **state)
+TEST(the_crowd_comes_back)
 {
 	struct crowd *crowd = calloc(1, sizeof(*crowd));
 	size_t first, recorded = 0;
 
-	(void)state;
 	assert_non_null(crowd);
 	crowd->now_ns = 1;
 	xp_budget_init(&crowd->budget, SHARE, MANY_COUNTERS);
@@ -537,31 +529,4 @@ static void the_crowd_comes_back(void **state)
 		assert_int_equal(crowd->budget.functions[i].state, XP_BUDGET_RECORDED);
 	xp_budget_free(&crowd->budget);
 	free(crowd);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(cheap_ones_are_left_alone),
-		TEST(the_hottest_goes_and_no_other),
-		TEST(too_hot_to_count),
-		TEST(a_cool_one_comes_back),
-		TEST(hysteresis),
-		TEST(bursts),
-		TEST(many_of_a_kind),
-		TEST(several_hot_ones),
-		TEST(more_calls_than_time),
-		TEST(a_great_share),
-		TEST(seeds),
-		TEST(rare_calls_are_no_reason),
-		TEST(an_idle_target_changes_nothing),
-		TEST(no_more_than_asked_for),
-		TEST(unread_counters),
-		TEST(refused_look),
-		TEST(checks_are_rare_where_changes_cost),
-		cmocka_unit_test(many_functions),
-		cmocka_unit_test(the_crowd_comes_back),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

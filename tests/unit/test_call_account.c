@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* What the calls that a process reports may cost the budget, however many there are: what it ran, and a tick once. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "trace/call_account.h"
 
@@ -23,25 +20,23 @@ static int64_t draw(struct xp_call_accounts *accounts, struct xp_call_account *a
 	return calls * CALL_NS;
 }
 
-static void test_without_a_budget_all_calls_count(void **state)
+TEST(test_without_a_budget_all_calls_count)
 {
 	struct xp_call_accounts accounts = { 0 };
 	struct xp_call_account account;
 
-	(void)state;
 	xp_call_account_open(&accounts, &account);
 	for (int i = 0; i < 1000; i++)
 		assert_true(xp_call_account_draw(&accounts, &account, UINT32_MAX));
 	assert_int_equal(xp_call_account_draw_all(&accounts, &account, UINT64_MAX, 7), UINT64_MAX);
 }
 
-static void test_a_process_cannot_spend_more_than_it_ran(void **state)
+TEST(test_a_process_cannot_spend_more_than_it_ran)
 {
 	struct xp_call_accounts accounts;
 	struct xp_call_account account = { 0 };
 	int64_t drawn = 0, ran = 0;
 
-	(void)state;
 	xp_call_accounts_keep(&accounts, CPUS, TICK_NS);
 	xp_call_account_trust(&accounts, &account);
 	assert_int_equal(drawn = draw(&accounts, &account), ALL_NS);
@@ -63,12 +58,11 @@ static void test_a_process_cannot_spend_more_than_it_ran(void **state)
 }
 
 /* A process that was idle may owe what it ran earlier: a burst of its calls counts before its CPU time is known. */
-static void test_a_process_that_ran_may_owe(void **state)
+TEST(test_a_process_that_ran_may_owe)
 {
 	struct xp_call_accounts accounts;
 	struct xp_call_account account = { 0 };
 
-	(void)state;
 	xp_call_accounts_keep(&accounts, CPUS, TICK_NS);
 	assert_int_equal(draw(&accounts, &account), 0);
 	for (int tick = 0; tick < 3; tick++)
@@ -77,12 +71,11 @@ static void test_a_process_that_ran_may_owe(void **state)
 }
 
 /* Children that report calls and end at once: together, they have one tick, and a hundredth of the time after it. */
-static void test_new_processes_share_a_loan(void **state)
+TEST(test_new_processes_share_a_loan)
 {
 	struct xp_call_accounts accounts;
 	int64_t drawn = 0;
 
-	(void)state;
 	xp_call_accounts_keep(&accounts, CPUS, TICK_NS);
 	for (int child = 0; child < 10000; child++) {
 		struct xp_call_account account;
@@ -99,11 +92,10 @@ static void test_new_processes_share_a_loan(void **state)
 }
 
 /* Children that ran for what their calls cost do not use the loan up. */
-static void test_an_honest_process_pays_back(void **state)
+TEST(test_an_honest_process_pays_back)
 {
 	struct xp_call_accounts accounts;
 
-	(void)state;
 	xp_call_accounts_keep(&accounts, CPUS, TICK_NS);
 	for (int child = 0; child < 1000; child++) {
 		struct xp_call_account account;
@@ -115,17 +107,4 @@ static void test_an_honest_process_pays_back(void **state)
 		assert_int_equal(accounts.lent_ns, 0);
 		assert_true(account.left_ns >= 2 * 20000 * CALL_NS);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_without_a_budget_all_calls_count),
-		cmocka_unit_test(test_a_process_cannot_spend_more_than_it_ran),
-		cmocka_unit_test(test_a_process_that_ran_may_owe),
-		cmocka_unit_test(test_new_processes_share_a_loan),
-		cmocka_unit_test(test_an_honest_process_pays_back),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

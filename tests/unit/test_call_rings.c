@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The call rings of a process, of which this process plays the part: it writes records where its threads would. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "arrivals.h"
 #include "base/clock.h"
@@ -94,7 +91,7 @@ int madvise(void *start, size_t bytes, int advice)
 }
 
 /* A process gives its pages back before xprof first looks at them. */
-static void test_pages_that_go_at_first(void **state)
+TEST(test_pages_that_go_at_first)
 {
 	struct xp_call_rings *rings;
 
@@ -109,7 +106,7 @@ static void test_pages_that_go_at_first(void **state)
 	end(state);
 }
 
-static void test_pages_that_cannot_be_had(void **state)
+TEST(test_pages_that_cannot_be_had)
 {
 	struct xp_call_slot *slot;
 
@@ -129,7 +126,7 @@ static void test_pages_that_cannot_be_had(void **state)
 	end(state);
 }
 
-static void test_pages_that_take_too_long(void **state)
+TEST(test_pages_that_take_too_long)
 {
 	begin(state);
 	bind();
@@ -165,12 +162,11 @@ static int percent_of(uint64_t records)
 
 /* A ring that its thread finds full has been full for an unknown time: the reader must know it from one that was not.
  */
-static void test_full_rings(void **state)
+TEST(test_full_rings)
 {
 	const uint64_t full = XP_CALL_RING_RECORDS - XP_CALL_RING_MARGIN;
 	int half = 100, nearly = 100;
 
-	(void)state;
 	assert_int_equal(percent_of(full), 100);
 	assert_int_equal(percent_of(1), 1);
 	assert_int_equal(percent_of(0), 0);
@@ -187,7 +183,7 @@ static void test_full_rings(void **state)
  * Records of ends were lost. Nothing is taken for a thread that does not live any more, as another one may have its
  * ring: it counts as lost. A thread that lives keeps its ring.
  */
-static void test_lost_ends(void **state)
+TEST(test_lost_ends)
 {
 	uint64_t tasks_lost = 0;
 
@@ -215,7 +211,7 @@ static void test_lost_ends(void **state)
 }
 
 /* A thread gets the fs base of one whose end was lost: the calls before are those of the other one. */
-static void test_birth_after_a_lost_end(void **state)
+TEST(test_birth_after_a_lost_end)
 {
 	struct xp_event_thread birth = { .head = { .pid = (uint32_t)getpid(), .tid = (uint32_t)getpid() },
 					 .fs_base = FS_BASE,
@@ -233,7 +229,7 @@ static void test_birth_after_a_lost_end(void **state)
 }
 
 /* Calls that fell through are counted: those of threads without a ring, and those of full rings. */
-static void test_calls_that_fell_through(void **state)
+TEST(test_calls_that_fell_through)
 {
 	struct xp_event_call call = { .head = { .pid = PID, .tid = TID }, .fell_through = XP_FELL_NO_RING };
 
@@ -252,7 +248,7 @@ static void test_calls_that_fell_through(void **state)
 }
 
 /* A call by the kernel before BPF knew the ring, of whose time BPF says a bit too much: the ring's calls came later. */
-static void test_calls_before_the_ring(void **state)
+TEST(test_calls_before_the_ring)
 {
 	struct xp_event_call call = { .head = { .pid = PID, .tid = TID }, .fell_through = XP_FELL_NO_RING };
 	uint64_t tsc;
@@ -283,7 +279,7 @@ long sysconf(int name)
 }
 
 /* The rings of all processes together have an eighth of the memory. Those that end give theirs back. */
-static void test_memory_of_all_rings(void **state)
+TEST(test_memory_of_all_rings)
 {
 	struct xp_call_rings *other;
 
@@ -315,7 +311,7 @@ uint64_t xp_memory_room(void)
 }
 
 /* The kernel is asked once for many rings, and what they take counts. A while later, it is asked again. */
-static void test_room_in_the_control_group(void **state)
+TEST(test_room_in_the_control_group)
 {
 	uint64_t begin_ns;
 
@@ -394,7 +390,7 @@ static void assert_counted(uint64_t records)
 }
 
 /* A turn ends with its work, in the middle of a ring. Who makes that much of it is given up. */
-static void test_made_up_calls(void **state)
+TEST(test_made_up_calls)
 {
 	struct xp_call_ring *ring = begin_made_up(state);
 	uint64_t made = 0, frames = 0;
@@ -413,7 +409,7 @@ static void test_made_up_calls(void **state)
 }
 
 /* Records of BPF do not give it more turns. At the end, what was not read by then is lost. */
-static void test_made_up_calls_before_records(void **state)
+TEST(test_made_up_calls_before_records)
 {
 	const struct xp_event_call call = { .head = { .pid = PID, .tid = TID } };
 	struct xp_call_ring *ring = begin_made_up(state);
@@ -431,24 +427,4 @@ static void test_made_up_calls_before_records(void **state)
 	assert_in_range(test.process->reading.frames, 0, 2 * XP_RING_WORK);
 	assert_counted(DEPTH + made);
 	end(state);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_pages_that_go_at_first),
-		cmocka_unit_test(test_pages_that_cannot_be_had),
-		cmocka_unit_test(test_pages_that_take_too_long),
-		cmocka_unit_test(test_full_rings),
-		cmocka_unit_test(test_lost_ends),
-		cmocka_unit_test(test_birth_after_a_lost_end),
-		cmocka_unit_test(test_calls_that_fell_through),
-		cmocka_unit_test(test_calls_before_the_ring),
-		cmocka_unit_test(test_memory_of_all_rings),
-		cmocka_unit_test(test_room_in_the_control_group),
-		cmocka_unit_test(test_made_up_calls),
-		cmocka_unit_test(test_made_up_calls_before_records),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Which tables are evicted when there is not enough room. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "cfi_hand_made.h"
 #include "unwind/cfi_store.h"
@@ -47,9 +44,8 @@ static bool has(uint64_t key, uint64_t now_ns)
 }
 
 /* If all tables are in use, the oldest one gives way, and no further one is made for a while. */
-static void test_in_use(void **state)
+TEST_WITH(test_in_use, start, finish)
 {
-	(void)state;
 	for (uint64_t key = 1; key <= 3; key++)
 		put(key, SECOND_NS);
 	assert_false(xp_cfi_store_is_full(&store, SECOND_NS));
@@ -63,11 +59,10 @@ static void test_in_use(void **state)
 }
 
 /* An unused table is evicted, and nobody waits. */
-static void test_unused(void **state)
+TEST_WITH(test_unused, start, finish)
 {
 	const uint64_t later_ns = XP_CFI_STORE_USED_NS + SECOND_NS;
 
-	(void)state;
 	put(1, 0);
 	put(2, SECOND_NS);
 	put(3, SECOND_NS);
@@ -78,24 +73,12 @@ static void test_unused(void **state)
 }
 
 /* A new table stays, however many are in use. */
-static void test_new_one_stays(void **state)
+TEST_WITH(test_new_one_stays, start, finish)
 {
-	(void)state;
 	for (uint64_t key = 1; key <= 8; key++) {
 		put(key, SECOND_NS);
 		assert_true(has(key, SECOND_NS));
 	}
 	assert_true(has(6, SECOND_NS) && has(7, SECOND_NS));
 	assert_false(has(5, SECOND_NS));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_in_use, start, finish),
-		cmocka_unit_test_setup_teardown(test_unused, start, finish),
-		cmocka_unit_test_setup_teardown(test_new_one_stays, start, finish),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

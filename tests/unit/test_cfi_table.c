@@ -2,14 +2,12 @@
 /* Hand-written tables: lookups in them, and that no malformed one is opened. */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "base/util.h"
 #include "unwind/cfi_table.h"
@@ -60,7 +58,7 @@ static int open_bytes(struct xp_cfi_table **table, const void *bytes, size_t siz
 	return err;
 }
 
-static void test_find(void **state)
+TEST(test_find)
 {
 	static const struct {
 		uint64_t offset;
@@ -74,7 +72,6 @@ static void test_find(void **state)
 	};
 	struct xp_cfi_table *table;
 
-	(void)state;
 	assert_int_equal(open_bytes(&table, &example, sizeof(example)), 0);
 	for (size_t i = 0; i < XP_ARRAY_SIZE(expected); i++) {
 		const struct xp_cfi_row *row = xp_cfi_find(table, expected[i].offset);
@@ -92,7 +89,7 @@ static void test_find(void **state)
 }
 
 /* Compares with a linear search; the distances between rows are as small and as large as possible. */
-static void test_find_among_many(void **state)
+TEST(test_find_among_many)
 {
 	enum { ROWS = 20000 };
 	struct many {
@@ -102,7 +99,6 @@ static void test_find_among_many(void **state)
 	struct xp_cfi_table *table;
 	uint32_t pc = 4096, random = 1, row = 0;
 
-	(void)state;
 	assert_non_null(many);
 	many->header = (struct xp_cfi_header){ .magic = XP_CFI_MAGIC, .row_count = ROWS };
 	for (uint32_t i = 0; i < ROWS; i++) {
@@ -123,7 +119,7 @@ static void test_find_among_many(void **state)
 	free(many);
 }
 
-static void test_smallest(void **state)
+TEST(test_smallest)
 {
 	const struct {
 		struct xp_cfi_header header;
@@ -131,14 +127,13 @@ static void test_smallest(void **state)
 	} smallest = { { .magic = XP_CFI_MAGIC, .row_count = 1 }, { 0 } };
 	struct xp_cfi_table *table;
 
-	(void)state;
 	assert_int_equal(open_bytes(&table, &smallest, sizeof(smallest)), 0);
 	assert_int_equal(xp_cfi_find(table, 0)->rule, XP_CFI_NONE);
 	assert_int_equal(xp_cfi_find(table, UINT32_MAX)->rule, XP_CFI_NONE);
 	xp_cfi_table_free(table);
 }
 
-static void test_malformed(void **state)
+TEST(test_malformed)
 {
 	static const struct {
 		size_t at;
@@ -181,7 +176,6 @@ static void test_malformed(void **state)
 	};
 	struct xp_cfi_table *table;
 
-	(void)state;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(changes); i++) {
 		struct blob blob = example;
 
@@ -193,13 +187,12 @@ static void test_malformed(void **state)
 		assert_int_equal(open_bytes(&table, &example, size), -EBADMSG);
 }
 
-static void test_not_sealed(void **state)
+TEST(test_not_sealed)
 {
 	static const int seals[] = { 0, F_SEAL_GROW | F_SEAL_SHRINK, F_SEAL_WRITE | F_SEAL_SHRINK,
 				     F_SEAL_WRITE | F_SEAL_GROW };
 	struct xp_cfi_table *table;
 
-	(void)state;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(seals); i++) {
 		int fd = memfd_of(&example, sizeof(example), seals[i]);
 
@@ -208,15 +201,4 @@ static void test_not_sealed(void **state)
 		close(fd);
 	}
 	assert_int_equal(xp_cfi_table_open(&table, -1), -EPERM);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_find),	   cmocka_unit_test(test_find_among_many),
-		cmocka_unit_test(test_smallest),   cmocka_unit_test(test_malformed),
-		cmocka_unit_test(test_not_sealed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,9 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "base/util.h"
 #include "big_cfi.h"
@@ -98,14 +96,13 @@ static pid_t worker_pid(void)
 	return pid;
 }
 
-static void test_states(void **state)
+TEST(test_states)
 {
 	struct xp_cfi_tables *tables = start();
 	int fd = own_program(), text = memfd_create("text", MFD_CLOEXEC);
 	const struct xp_file file = file_of(3);
 	const struct xp_cfi_table *table;
 
-	(void)state;
 	assert_int_equal(write(text, "#!/bin/sh\n", 10), 10);
 	assert_int_equal(state_of(tables, 3), XP_CFI_UNASKED);
 	ask(tables, 3, fd);
@@ -153,14 +150,13 @@ static int count_fds(pid_t pid)
 	return count;
 }
 
-static void test_unprivileged(void **state)
+TEST(test_unprivileged)
 {
 	struct xp_cfi_tables *tables = start();
 	int fd = own_program(), hidden = fcntl(fd, F_DUPFD, 100);
 	char line[256];
 	pid_t pid = worker_pid();
 
-	(void)state;
 	/* It has started once it answers. */
 	ask(tables, 0, fd);
 	wait_for(tables, 1);
@@ -204,13 +200,12 @@ static int private_copy(char *path)
 }
 
 /* A file that the process may not open is read through its descriptor. */
-static void test_file_of_others(void **state)
+TEST(test_file_of_others)
 {
 	char path[] = "/tmp/xprof-test-cfi-XXXXXX";
 	struct xp_cfi_tables *tables = start();
 	int fd = private_copy(path);
 
-	(void)state;
 	ask(tables, 0, fd);
 	unlink(path);
 	close(fd);
@@ -220,14 +215,13 @@ static void test_file_of_others(void **state)
 }
 
 /* The same for a file that is only mapped now, as the recorder opens it. */
-static void test_mapped_file(void **state)
+TEST(test_mapped_file)
 {
 	char path[] = "/tmp/xprof-test-cfi-XXXXXX", link[128];
 	struct xp_cfi_tables *tables;
 	int fd = private_copy(path);
 	char *mapped = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
 
-	(void)state;
 	unlink(path);
 	close(fd);
 	assert_true(mapped != MAP_FAILED);
@@ -258,13 +252,12 @@ static void make_path(struct xp_cfi_tables *tables, size_t index, const char *pa
 }
 
 /* Files of the system share a process, which has no rights either. If it dies, another one does the rest. */
-static void test_system_files(void **state)
+TEST(test_system_files)
 {
 	struct xp_cfi_tables *tables = start();
 	char line[256];
 	pid_t first, second;
 
-	(void)state;
 	make_path(tables, 0, "/usr/bin/true", "/usr/bin/true");
 	first = child_of(worker_pid());
 	assert_true(first > 0);
@@ -284,13 +277,12 @@ static void test_system_files(void **state)
 }
 
 /* Each of these has a process of its own, which ends with it: no file can say that it belongs to the system. */
-static void test_not_of_the_system(void **state)
+TEST(test_not_of_the_system)
 {
 	static const char *const paths[] = { "/usr/bin/ls", "/usr/lib/../../tmp/copy", "/tmp/ls", "" };
 	char copy[] = "/tmp/xprof-test-cfi-XXXXXX", changed[] = "/usr/libexec/xprof-test-cfi-XXXXXX";
 	struct xp_cfi_tables *tables = start();
 
-	(void)state;
 	close(private_copy(copy));
 	for (size_t i = 0; i < XP_ARRAY_SIZE(paths); i++)
 		make_path(tables, i, paths[i], copy);
@@ -318,13 +310,12 @@ static void test_not_of_the_system(void **state)
 	xp_cfi_tables_free(tables);
 }
 
-static void test_killed(void **state)
+TEST(test_killed)
 {
 	struct xp_cfi_tables *tables = start();
 	int slow = endless_cfi_elf(), fd = own_program();
 	pid_t first = worker_pid();
 
-	(void)state;
 	ask(tables, 0, slow);
 	for (size_t i = 1; i < 20; i++)
 		ask(tables, i, fd);
@@ -347,14 +338,13 @@ static void test_killed(void **state)
 }
 
 /* A file whose reader would need hours, and dies; the worker continues. Meanwhile the queue is bounded. */
-static void test_endless(void **state)
+TEST(test_endless)
 {
 	struct xp_cfi_tables *tables = start();
 	int slow = endless_cfi_elf(), fd = own_program();
 	const struct xp_file more = file_of(XP_CFI_WAITING_MAX);
 	pid_t pid = worker_pid();
 
-	(void)state;
 	ask(tables, 0, slow);
 	for (size_t i = 1; i < XP_CFI_WAITING_MAX; i++)
 		ask(tables, i, fd);
@@ -370,13 +360,12 @@ static void test_endless(void **state)
 }
 
 /* A smaller file overtakes those that the process does not have yet. */
-static void test_smallest_first(void **state)
+TEST(test_smallest_first)
 {
 	enum { SENT = 8 }; /* as in cfi_tables.c */
 	struct xp_cfi_tables *tables = start();
 	int slow = endless_cfi_elf(), small = big_cfi_elf(1, 2, 1);
 
-	(void)state;
 	for (size_t i = 0; i <= SENT; i++)
 		ask(tables, i, slow); /* the process has all but the last */
 	ask(tables, SENT + 1, small);
@@ -397,13 +386,12 @@ static void test_smallest_first(void **state)
  * Files of other users, as many as may wait and each taking the maximum time, do not block one of root's, however
  * large.
  */
-static void test_foreign(void **state)
+TEST(test_foreign)
 {
 	struct xp_cfi_tables *tables;
 	int foreign = endless_cfi_elf(), plain = big_cfi_elf(1, 2, 1);
 	const struct xp_file more = file_of(XP_CFI_FOREIGN_MAX), other = file_of(1000);
 
-	(void)state;
 	if (geteuid())
 		skip(); /* needs CAP_CHOWN */
 	tables = start();
@@ -433,12 +421,11 @@ static void test_foreign(void **state)
 }
 
 /* 48 MB that would become 600. */
-static void test_memory_hog(void **state)
+TEST(test_memory_hog)
 {
 	struct xp_cfi_tables *tables = start();
 	int fd = hog_cfi_elf(), plain = big_cfi_elf(1, 2, 1);
 
-	(void)state;
 	ask(tables, 0, fd);
 	ask(tables, 1, plain);
 	wait_for(tables, 2);
@@ -455,12 +442,11 @@ static int large_elf(void)
 	return big_cfi_elf(8192, 62, 1);
 }
 
-static void test_oldest_is_forgotten(void **state)
+TEST(test_oldest_is_forgotten)
 {
 	struct xp_cfi_tables *tables = start();
 	int fd = large_elf();
 
-	(void)state;
 	for (size_t i = 0; i < 3; i++)
 		ask(tables, i, fd);
 	wait_for(tables, 3);
@@ -479,7 +465,7 @@ static void test_oldest_is_forgotten(void **state)
 /*
  * Four tables in use where three fit: they are not rebuilt again and again. The room of another process is untouched.
  */
-static void test_no_circle(void **state)
+TEST(test_no_circle)
 {
 	enum { FILES = 4, ROUNDS = 100, FOREIGN = FILES };
 	struct xp_cfi_tables *tables = start();
@@ -488,7 +474,6 @@ static void test_no_circle(void **state)
 	uint64_t start_ns, pauses;
 	size_t asked = 0;
 
-	(void)state;
 	if (!geteuid())
 		assert_int_equal(fchown(foreign, 4711, 4711), 0);
 	ask(tables, FOREIGN, foreign);
@@ -516,7 +501,7 @@ static void test_no_circle(void **state)
 }
 
 /* A file without an index: each wide piece is built when requested, and covers only itself. */
-static void test_wide_pieces(void **state)
+TEST(test_wide_pieces)
 {
 	enum { ENTRIES = 4096, ROWS = 32, STEP = 63, BYTES = ENTRIES * ROWS * STEP };
 	static const uint64_t offsets[] = { CFI_ELF_CODE, BYTES - STEP, XP_CFI_WIDE_BYTES - 1 };
@@ -526,7 +511,6 @@ static void test_wide_pieces(void **state)
 	const struct xp_file file = file_of(0);
 	uint64_t known = 0;
 
-	(void)state;
 	assert_int_equal(xp_cfi_tables_get(tables, &file, UINT32_MAX + 1ull, &tables_of[0]), XP_CFI_ABSENT);
 	for (size_t i = 0; i < 2; i++) {
 		assert_int_equal(xp_cfi_tables_get(tables, &file, offsets[i], &tables_of[i]), XP_CFI_UNASKED);
@@ -573,14 +557,13 @@ static void put_indexed(uint8_t *eh_frame, uint64_t section, struct big_cfi_inde
 }
 
 /* Of a file with an index, a table costs what the piece has: it covers only that. */
-static void test_pieces(void **state)
+TEST(test_pieces)
 {
 	enum { BYTES = INDEXED_ENTRIES * INDEXED_ROWS * INDEXED_STEP };
 	struct xp_cfi_tables *tables = start();
 	int fd = indexed_cfi_elf(BYTES, INDEXED_ENTRIES * (INDEXED_ROWS * 3ul + 24) + 64, INDEXED_ENTRIES, put_indexed);
 	const struct xp_file file = file_of(0);
 
-	(void)state;
 	for (uint64_t at = CFI_ELF_CODE; at < BYTES; at += XP_CFI_PIECE_BYTES) {
 		const uint64_t start = at - at % XP_CFI_PIECE_BYTES, end = start + XP_CFI_PIECE_BYTES;
 		const struct xp_cfi_table *table;
@@ -603,7 +586,7 @@ static void test_pieces(void **state)
 }
 
 /* Many pieces of a file without an index are asked for before it is known: one table serves them all. */
-static void test_becomes_wide(void **state)
+TEST(test_becomes_wide)
 {
 	enum { ENTRIES = 2048, ROWS = 32, STEP = 63, PIECES = 12 };
 	struct xp_cfi_tables *tables = start();
@@ -611,7 +594,6 @@ static void test_becomes_wide(void **state)
 	const struct xp_file file = file_of(0);
 	const struct xp_cfi_table *table, *first;
 
-	(void)state;
 	for (uint64_t i = 0; i < PIECES; i++)
 		assert_int_equal(xp_cfi_tables_ask(tables, &file, i * XP_CFI_PIECE_BYTES, fd), 0);
 	wait_for(tables, PIECES);
@@ -628,7 +610,7 @@ static void test_becomes_wide(void **state)
 }
 
 /* A Go program without debug sections has frame pointers, and one place where they lead nowhere. */
-static void test_no_entries(void **state)
+TEST(test_no_entries)
 {
 	static const uint8_t signal_return[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
 	enum { PLACE = XP_CFI_PIECE_BYTES + 4711 };
@@ -638,7 +620,6 @@ static void test_no_entries(void **state)
 	const struct xp_cfi_table *table;
 	int fd = cfi_elf_make(&elf);
 
-	(void)state;
 	assert_int_equal(pwrite(fd, signal_return, sizeof(signal_return), PLACE), sizeof(signal_return));
 	ask(tables, 0, fd);
 	wait_for(tables, 1);
@@ -653,12 +634,11 @@ static void test_no_entries(void **state)
 	xp_cfi_tables_free(tables);
 }
 
-static void test_too_many_rows(void **state)
+TEST(test_too_many_rows)
 {
 	struct xp_cfi_tables *tables = start();
 	int fd = big_cfi_elf(100000, 62, 1);
 
-	(void)state;
 	ask(tables, 0, fd);
 	wait_for(tables, 1);
 	assert_int_equal(state_of(tables, 0), XP_CFI_ABSENT);
@@ -687,13 +667,12 @@ static void assert_ended(pid_t pid)
 }
 
 /* xprof is killed while a file is read: both processes die. */
-static void test_dies_with_us(void **state)
+TEST(test_dies_with_us)
 {
 	uint64_t end_ns = xp_now_ns() + WAIT_MS * 1000000ull;
 	int slow = endless_cfi_elf(), status;
 	pid_t pid, worker, reader;
 
-	(void)state;
 	/* Grandchildren are reparented to this process. */
 	assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);
 	pid = fork();
@@ -715,12 +694,11 @@ static void test_dies_with_us(void **state)
 }
 
 /* If one process was gone too soon, another one may open the file. */
-static void test_opened_later(void **state)
+TEST(test_opened_later)
 {
 	struct xp_cfi_tables *tables = start();
 	int fd = own_program();
 
-	(void)state;
 	ask(tables, 0, -1);
 	ask(tables, 0, fd); /* too early */
 	assert_int_equal(state_of(tables, 0), XP_CFI_ABSENT);
@@ -731,32 +709,4 @@ static void test_opened_later(void **state)
 	assert_int_equal(state_of(tables, 0), XP_CFI_READY);
 	close(fd);
 	xp_cfi_tables_free(tables);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_states),
-		cmocka_unit_test(test_opened_later),
-		cmocka_unit_test(test_unprivileged),
-		cmocka_unit_test(test_file_of_others),
-		cmocka_unit_test(test_mapped_file),
-		cmocka_unit_test(test_system_files),
-		cmocka_unit_test(test_not_of_the_system),
-		cmocka_unit_test(test_killed),
-		cmocka_unit_test(test_endless),
-		cmocka_unit_test(test_smallest_first),
-		cmocka_unit_test(test_foreign),
-		cmocka_unit_test(test_memory_hog),
-		cmocka_unit_test(test_oldest_is_forgotten),
-		cmocka_unit_test(test_no_circle),
-		cmocka_unit_test(test_wide_pieces),
-		cmocka_unit_test(test_pieces),
-		cmocka_unit_test(test_becomes_wide),
-		cmocka_unit_test(test_no_entries),
-		cmocka_unit_test(test_too_many_rows),
-		cmocka_unit_test(test_dies_with_us),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

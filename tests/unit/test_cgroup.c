@@ -3,15 +3,11 @@
 #include "target/cgroup.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "base/cgroup_line.h"
 #include "sample/cgroups.h"
@@ -26,17 +22,15 @@ static void check(const char *text, const char *expected)
 	free(copy);
 }
 
-static void test_version_2(void **state)
+TEST(test_version_2)
 {
-	(void)state;
 	check("0::/system.slice/docker-0123.scope\n", "/system.slice/docker-0123.scope");
 	check("0::/\n", "/");
 	check("0::/a:b/c", "/a:b/c");
 }
 
-static void test_version_1(void **state)
+TEST(test_version_1)
 {
-	(void)state;
 	check("9:name=systemd:/user.slice/session-3.scope\n4:memory:/user.slice\n0::/\n",
 	      "/user.slice/session-3.scope");
 	check("12:cpu,cpuacct:/docker/0123\n1:name=systemd:/\n", "/docker/0123");
@@ -45,12 +39,11 @@ static void test_version_1(void **state)
 	check("4:memory:/long/path\n0:name=x:/short\n", "/long/path");
 }
 
-static void test_line(void **state)
+TEST(test_line)
 {
 	struct xp_cgroup_line line;
 	char own[] = "0::/a:b\n", freezer[] = "7:cpu,freezer:/a", other[] = "7::/a";
 
-	(void)state;
 	assert_true(xp_cgroup_line_parse(&line, own));
 	assert_string_equal(line.controllers, "");
 	assert_string_equal(line.path, "/a:b");
@@ -62,11 +55,10 @@ static void test_line(void **state)
 	assert_false(xp_cgroup_line_parse(&line, other));
 }
 
-static void test_bad_texts(void **state)
+TEST(test_bad_texts)
 {
 	char text[2 * XP_CGROUP_BYTES];
 
-	(void)state;
 	check("", NULL);
 	check("\n\n:\n0:\n0::\n0::relative\n", NULL);
 	memset(text, 'x', sizeof(text));
@@ -77,12 +69,11 @@ static void test_bad_texts(void **state)
 	check(text, text + 3);
 }
 
-static void test_each_path_is_kept_once(void **state)
+TEST(test_each_path_is_kept_once)
 {
 	struct xp_cgroups cgroups = { 0 };
 	const char *own = xp_cgroups_of(&cgroups, getpid()), *root;
 
-	(void)state;
 	assert_non_null(own);
 	assert_ptr_equal(xp_cgroups_of(&cgroups, getpid()), own);
 	root = xp_cgroups_of(&cgroups, 0);
@@ -90,17 +81,4 @@ static void test_each_path_is_kept_once(void **state)
 	assert_int_equal(cgroups.count, strcmp(own, root) ? 2 : 1);
 	assert_null(xp_cgroups_of(&cgroups, INT32_MAX));
 	xp_cgroups_free(&cgroups);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_version_2),
-		cmocka_unit_test(test_version_1),
-		cmocka_unit_test(test_line),
-		cmocka_unit_test(test_bad_texts),
-		cmocka_unit_test(test_each_path_is_kept_once),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

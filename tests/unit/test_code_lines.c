@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "model/code_lines.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "base/util.h"
 
@@ -56,12 +52,11 @@ static const struct xp_code_line unordered[] = {
 	{ .address = 0x1030, .line = 0, .file = "a" },
 };
 
-static void test_last_at_or_below(void **state)
+TEST(test_last_at_or_below)
 {
 	uint8_t first[HEADER_BYTES + XP_ARRAY_SIZE(unordered) * LINE_BYTES], second[sizeof(first)];
 	struct xp_code_lines lines = { 0 };
 
-	(void)state;
 	make_record(first, unordered, XP_ARRAY_SIZE(unordered));
 	make_record(second, unordered, 1);
 	expect(&lines, first, 0xfff, 0, NULL);
@@ -76,12 +71,11 @@ static void test_last_at_or_below(void **state)
 }
 
 /* However many lines are looked up: what was read is not read again. */
-static void test_a_record_is_read_once(void **state)
+TEST(test_a_record_is_read_once)
 {
 	uint8_t record[HEADER_BYTES + XP_ARRAY_SIZE(unordered) * LINE_BYTES];
 	struct xp_code_lines lines = { 0 };
 
-	(void)state;
 	make_record(record, unordered, XP_ARRAY_SIZE(unordered));
 	expect(&lines, record, 0x1000, 1, "a");
 	for (size_t i = 0; i < XP_ARRAY_SIZE(unordered); i++)
@@ -92,12 +86,11 @@ static void test_a_record_is_read_once(void **state)
 	xp_code_lines_free(&lines);
 }
 
-static void test_malformed_records_have_no_lines(void **state)
+TEST(test_malformed_records_have_no_lines)
 {
 	uint8_t record[HEADER_BYTES + XP_ARRAY_SIZE(unordered) * LINE_BYTES];
 	struct xp_code_lines lines = { 0 };
 
-	(void)state;
 	make_record(record, unordered, XP_ARRAY_SIZE(unordered));
 	record[24] = XP_ARRAY_SIZE(unordered) - 1; /* lines: the surplus is one line */
 	expect(&lines, record, 0x1010, 0, NULL);
@@ -105,15 +98,4 @@ static void test_malformed_records_have_no_lines(void **state)
 	record[24] = 0xff;
 	expect(&lines, record, 0x1010, 0, NULL);
 	xp_code_lines_free(&lines);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_last_at_or_below),
-		cmocka_unit_test(test_a_record_is_read_once),
-		cmocka_unit_test(test_malformed_records_have_no_lines),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,14 +2,10 @@
 #include "diff/count_test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "base/util.h"
 
@@ -20,11 +16,10 @@ static void assert_close(double found, double expected)
 }
 
 /* The sums of binomial coefficients are those of Pascal's triangle. */
-static void test_rates(void **state)
+TEST(test_rates)
 {
 	const double same[2] = { 7, 7 }, twice[2] = { 10, 20 };
 
-	(void)state;
 	assert_close(xp_count_test_rates((uint64_t[]){ 3, 12 }, same).p, 2.0 * (1 + 15 + 105 + 455) / 32768);
 	assert_close(xp_count_test_rates((uint64_t[]){ 12, 3 }, same).p, 2.0 * (1 + 15 + 105 + 455) / 32768);
 	assert_close(xp_count_test_rates((uint64_t[]){ 3, 12 }, same).least, 2.0 / 32768);
@@ -36,11 +31,10 @@ static void test_rates(void **state)
 }
 
 /* Ways to choose: of 20, 10 of each recording, nine are of the function. */
-static void test_shares(void **state)
+TEST(test_shares)
 {
 	const uint64_t totals[2] = { 10, 10 };
 
-	(void)state;
 	assert_close(xp_count_test_shares((uint64_t[]){ 1, 8 }, totals).p, 2.0 * (10 + 10 * 45) / 167960);
 	assert_close(xp_count_test_shares((uint64_t[]){ 8, 1 }, totals).p, 2.0 * (10 + 10 * 45) / 167960);
 	assert_close(xp_count_test_shares((uint64_t[]){ 1, 8 }, totals).least, 2.0 * 10 / 167960);
@@ -51,13 +45,12 @@ static void test_shares(void **state)
 }
 
 /* The sum of terms and the normal law, which replaces it, agree where both are good. */
-static void test_many_samples(void **state)
+TEST(test_many_samples)
 {
 	const double same[2] = { 1, 1 };
 	double exact = xp_count_test_rates((uint64_t[]){ 4994000, 5005000 }, same).p;
 	double normal = xp_count_test_rates((uint64_t[]){ 4995000, 5006000 }, same).p;
 
-	(void)state;
 	assert_true(exact > 4e-4 && exact < 6e-4);
 	assert_true(fabs(exact / normal - 1) < 0.01);
 	assert_true(xp_count_test_rates((uint64_t[]){ UINT64_MAX / 2, UINT64_MAX / 4 }, same).p < 1e-9);
@@ -107,24 +100,22 @@ static size_t found(uint64_t *state, double before, double after, bool *is_first
 }
 
 /* Of 1000 programs without a change, at most some ten show one. */
-static void test_no_change(void **state)
+TEST(test_no_change)
 {
 	uint64_t seed = 88172645463325252u;
 	size_t wrong = 0;
 	bool is_first;
 
-	(void)state;
 	for (int i = 0; i < 1000; i++)
 		wrong += found(&seed, 0.3, 0.3, &is_first) > 0;
 	assert_in_range(wrong, 0, 18);
 }
 
-static void test_change(void **state)
+TEST(test_change)
 {
 	uint64_t seed = 88172645463325252u;
 	size_t right = 0;
 
-	(void)state;
 	for (int i = 0; i < 100; i++) {
 		bool is_first;
 
@@ -135,12 +126,11 @@ static void test_change(void **state)
 }
 
 /* Ten tests of which four can be significant at all: the level is divided by four. */
-static void test_level(void **state)
+TEST(test_level)
 {
 	struct xp_count_test tests[10];
 	size_t tested;
 
-	(void)state;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(tests); i++)
 		tests[i] = (struct xp_count_test){ .p = 1, .least = i % 3 ? 0.5 : 1e-6 };
 	assert_close(xp_count_test_level(tests, XP_ARRAY_SIZE(tests), 0.01, &tested), 0.01 / 4);
@@ -150,29 +140,16 @@ static void test_level(void **state)
 }
 
 /* All tests can reach any level. In a time that grows with their number, not with its square. */
-static void test_level_of_many(void **state)
+TEST(test_level_of_many)
 {
 	const size_t count = 1u << 20;
 	struct xp_count_test *tests = calloc(count, sizeof(*tests));
 	size_t tested;
 
-	(void)state;
 	assert_non_null(tests);
 	alarm(60);
 	assert_close(xp_count_test_level(tests, count, 0.05, &tested), 0.05 / (double)count);
 	alarm(0);
 	assert_int_equal(tested, count);
 	free(tests);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_rates),	     cmocka_unit_test(test_shares),
-		cmocka_unit_test(test_many_samples), cmocka_unit_test(test_level_of_many),
-		cmocka_unit_test(test_no_change),    cmocka_unit_test(test_change),
-		cmocka_unit_test(test_level),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

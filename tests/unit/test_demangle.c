@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "elf/demangle.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
-static void test_names(void **state)
+TEST(test_names)
 {
 	static const char *const cases[][2] = {
 		{ "_Z3fooi", "foo(int)" },
@@ -42,7 +38,6 @@ static void test_names(void **state)
 		{ "_R", NULL },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		char *name = xp_demangle(cases[i][0]);
 
@@ -55,12 +50,11 @@ static void test_names(void **state)
 }
 
 /* Each parameter is a pair of the previous one: 2^30 times "int" if expanded. */
-static void test_explosion(void **state)
+TEST(test_explosion)
 {
 	char symbol[1024] = "_Z1f1pIiiE";
 	char *name;
 
-	(void)state;
 	for (unsigned int i = 0; i < 30; i++) {
 		/* Substitutions: S_ is p, S0_ its first use, then one for each parameter. */
 		char digit = i < 10 ? '0' + i : 'A' + i - 10;
@@ -75,13 +69,12 @@ static void test_explosion(void **state)
 }
 
 /* Deep recursion of the demangler must not exhaust the stack. */
-static void test_deep(void **state)
+TEST(test_deep)
 {
 	static const char *const starts[] = { "_Z1f", "_ZN", "_RNvC", "_R" };
 	static const char *const repeated[] = { "P", "N", "F", "1aI", "X", "L_Z", "IS_", "Q", "TkN", "NH" };
 	static char symbol[100000];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
 		for (size_t j = 0; j < sizeof(repeated) / sizeof(repeated[0]); j++) {
 			for (size_t bytes = 1000; bytes <= 99000; bytes += 14000) {
@@ -94,15 +87,4 @@ static void test_deep(void **state)
 			}
 		}
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_explosion),
-		cmocka_unit_test(test_deep),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

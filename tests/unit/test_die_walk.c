@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The walk over the DIEs of a unit, beside libdw's own over this program, whose units come from this compiler. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "unit.h"
+
 #include <dwarf.h>
 #include <fcntl.h>
 #include <string.h>
@@ -50,7 +47,7 @@ static size_t walk_from(const struct xp_die_shapes *shapes, Dwarf_Die *first)
 	return count;
 }
 
-static void test_walk(void **state)
+TEST(test_walk)
 {
 	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	Dwarf *dwarf = dwarf_begin(fd, DWARF_C_READ);
@@ -59,7 +56,6 @@ static void test_walk(void **state)
 	Dwarf_CU *cu = NULL;
 	Dwarf_Die unit, child;
 
-	(void)state;
 	assert_non_null(dwarf);
 	for (; units < UNITS_MAX && !dwarf_get_units(dwarf, cu, &cu, NULL, NULL, &unit, NULL); units++) {
 		assert_int_equal(xp_die_shapes_read(&shapes, &unit), 0);
@@ -89,7 +85,7 @@ static bool walks(struct xp_die_shapes *shapes, const uint8_t *bytes, size_t siz
 	return !walk.cursor.bad;
 }
 
-static void test_bad_bytes(void **state)
+TEST(test_bad_bytes)
 {
 	struct xp_die_step steps[] = { { .form = DW_FORM_block4 }, { .form = 0xffff } };
 	struct xp_die_shape all[] = {
@@ -100,7 +96,6 @@ static void test_bad_bytes(void **state)
 	};
 	struct xp_die_shapes shapes = { .all = all, .count = 4, .steps = steps, .step_count = 2 };
 
-	(void)state;
 	assert_true(walks(&shapes, (const uint8_t[]){ 1, 1, 0, 0 }, 4));
 	assert_true(walks(&shapes, (const uint8_t[]){ 0 }, 1));
 	assert_true(walks(&shapes, (const uint8_t[]){ 9 }, 1));
@@ -110,14 +105,4 @@ static void test_bad_bytes(void **state)
 	assert_false(walks(&shapes, (const uint8_t[]){ 2, 0xff, 0xff, 0xff, 0xff, 7 }, 6));
 	assert_false(walks(&shapes, (const uint8_t[]){ 3, 0, 0 }, 3));
 	assert_false(walks(&shapes, (const uint8_t[]){ 0x81 }, 1));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_walk),
-		cmocka_unit_test(test_bad_bytes),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,11 @@
 #include "diff/diff.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "base/util.h"
 #include "diff/out.h"
@@ -100,7 +96,7 @@ static void assert_self(const struct xp_diff *diff, const char *function, uint64
 static const struct code main_of[2] = { { "app", "main", 0x100 }, { "app", "main", 0x900 } };
 
 /* What two builds call the same, wherever it is. */
-static void test_functions_match_by_name(void **state)
+TEST(test_functions_match_by_name)
 {
 	static const struct code builds[2][7] = {
 		{ { "app", "work.constprop.0", 0x10 },
@@ -120,7 +116,6 @@ static void test_functions_match_by_name(void **state)
 	};
 	struct xp_diff diff;
 
-	(void)state;
 	assert_int_equal(xp_diff_init(&diff, XP_MODEL_SAMPLES), 0);
 	for (size_t side = 0; side < 2; side++) {
 		struct xp_model model;
@@ -172,7 +167,7 @@ static void make(struct xp_diff *diff, const uint64_t counts[2][3], enum xp_diff
 }
 
 /* B lasts twice as long as A. A stack counts once for a function. */
-static void test_units(void **state)
+TEST(test_units)
 {
 	static const uint64_t counts[2][3] = { { 600, 300, 100 }, { 600, 300, 100 } };
 	static const struct {
@@ -184,7 +179,6 @@ static void test_units(void **state)
 		{ XP_DIFF_SHARES, { 40, 40 } },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(cases); i++) {
 		struct xp_diff diff;
 		const struct xp_diff_row *hot;
@@ -199,7 +193,7 @@ static void test_units(void **state)
 	}
 }
 
-static void test_verdicts(void **state)
+TEST(test_verdicts)
 {
 	/* All of it half as often; one function only; noise. */
 	static const uint64_t half[2][3] = { { 6000, 3000, 1000 }, { 6000, 3000, 1000 } };
@@ -207,7 +201,6 @@ static void test_verdicts(void **state)
 	static const uint64_t noise[2][3] = { { 6000, 4000, 0 }, { 12080, 7920, 0 } };
 	struct xp_diff diff;
 
-	(void)state;
 	make(&diff, half, XP_DIFF_PER_SECOND, false);
 	assert_int_equal(diff.total.verdict, XP_DIFF_SHRANK);
 	assert_int_equal(row(&diff, "hot")->verdict, XP_DIFF_WITH_TOTAL);
@@ -230,12 +223,11 @@ static void test_verdicts(void **state)
 }
 
 /* Without a length there is nothing per second. */
-static void test_unknown_length(void **state)
+TEST(test_unknown_length)
 {
 	struct xp_model model;
 	struct xp_diff diff;
 
-	(void)state;
 	assert_int_equal(xp_diff_init(&diff, XP_MODEL_SAMPLES), 0);
 	for (size_t side = 0; side < 2; side++) {
 		start(&model, XP_MODEL_SAMPLES);
@@ -249,7 +241,7 @@ static void test_unknown_length(void **state)
 	xp_diff_free(&diff);
 }
 
-static void test_folded(void **state)
+TEST(test_folded)
 {
 	static const uint64_t counts[2][3] = { { 6, 3, 1 }, { 12, 6, 2 } };
 	static const struct {
@@ -260,7 +252,6 @@ static void test_folded(void **state)
 		{ XP_DIFF_PER_SECOND, "main 12 12\nmain;hot 6 6\nmain;hot;hot 2 2\n" },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(cases); i++) {
 		struct xp_diff diff;
 		char *text = NULL;
@@ -278,12 +269,11 @@ static void test_folded(void **state)
 }
 
 /* Calls have their numbers, mean and percentiles; B's clock is twice as fast. */
-static void test_calls(void **state)
+TEST(test_calls)
 {
 	struct xp_diff diff;
 	const struct xp_diff_row *found;
 
-	(void)state;
 	assert_int_equal(xp_diff_init(&diff, XP_MODEL_CALLS), 0);
 	for (size_t side = 0; side < 2; side++) {
 		struct xp_model model;
@@ -311,18 +301,4 @@ static void test_calls(void **state)
 		assert_true(fabs(xp_diff_percentile(&diff, found->calls, side, 1000) - 300 * unit) < 1e-9);
 	}
 	xp_diff_free(&diff);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_functions_match_by_name),
-		cmocka_unit_test(test_units),
-		cmocka_unit_test(test_verdicts),
-		cmocka_unit_test(test_unknown_length),
-		cmocka_unit_test(test_folded),
-		cmocka_unit_test(test_calls),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* A hostile file must not keep xp_elf_copy() busy. */
 #include <elf.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "base/util.h"
 #include "elf/copy.h"
@@ -54,13 +50,12 @@ static int hostile_file(void)
 	return fd;
 }
 
-static void test_names_without_an_end(void **state)
+TEST(test_names_without_an_end)
 {
 	int from = hostile_file(), to = memfd_create("copy", MFD_CLOEXEC);
 	uint64_t bytes = 1u << 30;
 	struct xp_elf_copied copied;
 
-	(void)state;
 	alarm(SECONDS_MAX);
 	assert_int_equal(xp_elf_copy(from, to, &copied, &bytes), 0);
 	alarm(0);
@@ -121,22 +116,11 @@ static uint64_t align_in_copy(uint64_t vaddr, uint64_t align)
 }
 
 /* All versions of `go tool pprof` take p_vaddr for the start of a copy. */
-static void test_start(void **state)
+TEST(test_start)
 {
-	(void)state;
 	assert_int_equal(align_in_copy(0x1000, 0x1000), 0x1000);
 	assert_int_equal(align_in_copy(0x16d0, 0x1000), 1);
 	assert_int_equal(align_in_copy(0x201000, 0x200000), 1);
 	assert_int_equal(align_in_copy(0x16d0, 0), 0);
 	assert_int_equal(align_in_copy(0x16d0, 1), 1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_start),
-		cmocka_unit_test(test_names_without_an_end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

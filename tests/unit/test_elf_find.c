@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Symbols by name, in string tables of more than one piece. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
+
+#include "unit.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -53,9 +48,8 @@ static uint64_t find(const struct xp_elf_symbols *symbols, const char *name)
 }
 
 /* A name at each offset around the end of the first piece. */
-static void test_boundary(void **state)
+TEST(test_boundary)
 {
-	(void)state;
 	for (size_t before = 1; before < 80; before++) {
 		struct xp_elf_symbols symbols;
 
@@ -69,11 +63,10 @@ static void test_boundary(void **state)
 }
 
 /* Other names that end with it lie where two pieces overlap, and each of them counts once. */
-static void test_overlap(void **state)
+TEST(test_overlap)
 {
 	struct xp_elf_symbols symbols;
 
-	(void)state;
 	assert_int_equal(xp_elf_symbols_init(&symbols, 4000, 2 * PIECE_BYTES), 0);
 	fill_to(&symbols, PIECE_BYTES - 40);
 	for (int i = 0; i < 3; i++)
@@ -82,14 +75,4 @@ static void test_overlap(void **state)
 	xp_elf_symbols_add(&symbols, "name", STT_FUNC, 1, VALUE, 0);
 	assert_int_equal(find(&symbols, "name"), VALUE);
 	xp_elf_symbols_free(&symbols);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_boundary),
-		cmocka_unit_test(test_overlap),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The checks of each kind of event: at its exact length, one byte shorter, or with extra bytes. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "event/kinds.h"
 #include "xprof/wait.h"
@@ -39,12 +36,11 @@ static void assert_needs(size_t size)
 	assert_int_equal(check(size - 1), -EBADMSG);
 }
 
-static void test_plain(void **state)
+TEST(test_plain)
 {
 	static const enum xp_event_kind kinds[] = { XP_EVENT_ENTRY, XP_EVENT_EXIT, XP_EVENT_TAIL_EXIT,
 						    XP_EVENT_LINK_MAP, XP_EVENT_JIT };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
 		begin(kinds[i]);
 		assert_needs(sizeof(struct xp_event));
@@ -63,9 +59,8 @@ static void begin_wait(void)
 	record.wait.kernel_frames = 3;
 }
 
-static void test_waits(void **state)
+TEST(test_waits)
 {
-	(void)state;
 	begin_wait();
 	assert_needs(sizeof(struct xp_event_wait) + 3 * sizeof(uint64_t));
 	record.wait.kernel_frames = XP_SAMPLE_FRAMES_MAX + 1;
@@ -83,18 +78,16 @@ static void test_waits(void **state)
 	assert_refused();
 }
 
-static void test_sums_of_waits(void **state)
+TEST(test_sums_of_waits)
 {
-	(void)state;
 	begin(XP_EVENT_WAIT_SUM);
 	assert_needs(sizeof(struct xp_event_wait_sum));
 	memset(record.sum.comm, 'x', sizeof(record.sum.comm));
 	assert_refused();
 }
 
-static void test_kinds(void **state)
+TEST(test_kinds)
 {
-	(void)state;
 	for (int kind = 0; kind < XP_EVENT_KINDS; kind++) {
 		begin((enum xp_event_kind)kind);
 		record.wait.chance = kind == XP_EVENT_WAIT;
@@ -109,9 +102,8 @@ static void test_kinds(void **state)
 	assert_refused();
 }
 
-static void test_arguments(void **state)
+TEST(test_arguments)
 {
-	(void)state;
 	begin(XP_EVENT_ENTRY_ARGS);
 	record.args.count = XP_ARGS_MAX;
 	assert_needs(sizeof(struct xp_event_args));
@@ -119,9 +111,8 @@ static void test_arguments(void **state)
 	assert_refused();
 }
 
-static void test_events(void **state)
+TEST(test_events)
 {
-	(void)state;
 	for (int kind = XP_EVENT_CUSTOM; kind <= XP_EVENT_TYPED; kind++) {
 		begin((enum xp_event_kind)kind);
 		assert_needs(sizeof(struct xp_event_payload));
@@ -134,9 +125,8 @@ static void test_events(void **state)
 	}
 }
 
-static void test_tasks(void **state)
+TEST(test_tasks)
 {
-	(void)state;
 	for (int kind = XP_EVENT_EXEC; kind <= XP_EVENT_EXIT_PROCESS; kind++) {
 		begin((enum xp_event_kind)kind);
 		assert_needs(sizeof(struct xp_event_task));
@@ -145,20 +135,18 @@ static void test_tasks(void **state)
 	}
 }
 
-static void test_threads(void **state)
+TEST(test_threads)
 {
-	(void)state;
 	begin(XP_EVENT_THREAD);
 	assert_needs(sizeof(struct xp_event_thread));
 	begin(XP_EVENT_THREAD_GONE);
 	assert_needs(sizeof(struct xp_event_thread));
 }
 
-static void test_samples(void **state)
+TEST(test_samples)
 {
 	const size_t frames = 2 * XP_SAMPLE_FRAMES_MAX * sizeof(uint64_t);
 
-	(void)state;
 	begin(XP_EVENT_SAMPLE);
 	assert_needs(sizeof(struct xp_event_sample));
 	record.sample.kernel_frames = record.sample.user_frames = XP_SAMPLE_FRAMES_MAX;
@@ -175,21 +163,8 @@ static void test_samples(void **state)
 	assert_refused();
 }
 
-static void test_switches(void **state)
+TEST(test_switches)
 {
-	(void)state;
 	begin(XP_EVENT_SWITCH);
 	assert_needs(sizeof(struct xp_event_switch));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_plain),	 cmocka_unit_test(test_waits),	   cmocka_unit_test(test_sums_of_waits),
-		cmocka_unit_test(test_kinds),	 cmocka_unit_test(test_arguments), cmocka_unit_test(test_events),
-		cmocka_unit_test(test_tasks),	 cmocka_unit_test(test_samples),   cmocka_unit_test(test_threads),
-		cmocka_unit_test(test_switches),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,15 +7,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "format/fdr_reader.h"
 
@@ -59,19 +57,17 @@ static void assert_bytes(const uint8_t *bytes, size_t size, const char *hex)
 
 /* ---- the encoder ---- */
 
-static void chunk_begins_with_cpu(void **state)
+TEST_WITH(chunk_begins_with_cpu, begin, NULL)
 {
-	(void)state;
 	assert_bytes(chunk, enc.len, NEW_CPU_3);
 	assert_int_equal(xp_fdr_chunk_tsc(chunk), 0x1122334455667788);
 	assert_int_equal(xp_fdr_chunk_scan(chunk, enc.len, NULL), 0);
 }
 
-static void functions_of_every_kind(void **state)
+TEST_WITH(functions_of_every_kind, begin, NULL)
 {
 	uint64_t tsc = 0x1122334455667788;
 
-	(void)state;
 	assert_int_equal(xp_fdr_enc_function(&enc, 3, tsc, 1, XP_FDR_ENTER), 0);
 	assert_int_equal(xp_fdr_enc_function(&enc, 3, tsc + 1, 0x0fffffff, XP_FDR_EXIT), 0);
 	assert_int_equal(xp_fdr_enc_function(&enc, 3, tsc + 0x104, 0x1234567, XP_FDR_TAIL_EXIT), 0);
@@ -83,19 +79,17 @@ static void functions_of_every_kind(void **state)
 			       "76563412 00000000");
 }
 
-static void function_id_has_28_bits(void **state)
+TEST_WITH(function_id_has_28_bits, begin, NULL)
 {
-	(void)state;
 	assert_int_equal(xp_fdr_enc_function(&enc, 3, enc.base_tsc, 0x10000000, XP_FDR_ENTER), -EINVAL);
 	assert_int_equal(xp_fdr_enc_function(&enc, 4, enc.base_tsc, 0x10000000, XP_FDR_ENTER), -EINVAL);
 	assert_int_equal(enc.len, 16);
 }
 
-static void largest_delta_and_wrap(void **state)
+TEST_WITH(largest_delta_and_wrap, begin, NULL)
 {
 	uint64_t tsc = 0x1122334455667788;
 
-	(void)state;
 	assert_int_equal(xp_fdr_enc_function(&enc, 3, tsc + 0xffffffff, 1, XP_FDR_ENTER), 0);
 	assert_int_equal(xp_fdr_enc_function(&enc, 3, tsc + 0x1ffffffff, 1, XP_FDR_EXIT), 0);
 	assert_bytes(chunk, enc.len,
@@ -104,16 +98,14 @@ static void largest_delta_and_wrap(void **state)
 			       "12000000 00000000");
 }
 
-static void time_that_goes_back_wraps(void **state)
+TEST_WITH(time_that_goes_back_wraps, begin, NULL)
 {
-	(void)state;
 	assert_int_equal(xp_fdr_enc_function(&enc, 3, 0x1122334455667787, 1, XP_FDR_ENTER), 0);
 	assert_bytes(chunk, enc.len, NEW_CPU_3 "07 8777665544332211 00000000000000 10000000 00000000");
 }
 
-static void another_cpu(void **state)
+TEST_WITH(another_cpu, begin, NULL)
 {
-	(void)state;
 	assert_int_equal(xp_fdr_enc_function(&enc, 0x102, 0x1122334455667789, 1, XP_FDR_ENTER), 0);
 	assert_int_equal(xp_fdr_enc_function(&enc, 0x102, 0x112233445566778a, 1, XP_FDR_EXIT), 0);
 	assert_bytes(chunk, enc.len,
@@ -122,11 +114,10 @@ static void another_cpu(void **state)
 			       "12000000 01000000");
 }
 
-static void arguments(void **state)
+TEST_WITH(arguments, begin, NULL)
 {
 	const uint64_t args[] = { 0x0102030405060708, UINT64_MAX };
 
-	(void)state;
 	assert_int_equal(xp_fdr_enc_args(&enc, 3, 0x1122334455667790, 5, args, 2), 0);
 	assert_bytes(chunk, enc.len,
 		     NEW_CPU_3 "56000000 08000000"
@@ -136,9 +127,8 @@ static void arguments(void **state)
 	assert_bytes(chunk + enc.len - 8, 8, "56000000 00000000");
 }
 
-static void custom_event(void **state)
+TEST_WITH(custom_event, begin, NULL)
 {
-	(void)state;
 	assert_int_equal(xp_fdr_enc_custom(&enc, 3, 0x1122334455667799, "xyz", 3), 0);
 	assert_bytes(chunk, enc.len,
 		     NEW_CPU_3 "07 9977665544332211 00000000000000"
@@ -152,18 +142,16 @@ static void custom_event(void **state)
 	assert_false(enc.has_typed);
 }
 
-static void event_on_another_cpu(void **state)
+TEST_WITH(event_on_another_cpu, begin, NULL)
 {
-	(void)state;
 	assert_int_equal(xp_fdr_enc_custom(&enc, 4, 0x1122334455667799, "x", 1), 0);
 	assert_bytes(chunk, enc.len,
 		     NEW_CPU_3 "05 0400 9977665544332211 0000000000"
 			       "0b 01000000 9977665544332211 000000 78");
 }
 
-static void typed_event(void **state)
+TEST_WITH(typed_event, begin, NULL)
 {
-	(void)state;
 	assert_int_equal(xp_fdr_enc_typed(&enc, 3, 0x1122334455667799, 0x8001, "xy", 2), 0);
 	assert_bytes(chunk, enc.len,
 		     NEW_CPU_3 "07 9977665544332211 00000000000000"
@@ -174,9 +162,8 @@ static void typed_event(void **state)
 	assert_false(enc.has_typed);
 }
 
-static void event_without_payload(void **state)
+TEST_WITH(event_without_payload, begin, NULL)
 {
-	(void)state;
 	assert_int_equal(xp_fdr_enc_custom(&enc, 3, 0x1122334455667788, NULL, 0), 0);
 	assert_int_equal(xp_fdr_enc_typed(&enc, 3, 0x1122334455667788, 1, NULL, 0), 0);
 	assert_bytes(chunk, enc.len,
@@ -187,14 +174,13 @@ static void event_without_payload(void **state)
 }
 
 /* Each call either adds everything or changes nothing. */
-static void full_chunk(void **state)
+TEST_WITH(full_chunk, begin, NULL)
 {
 	static const uint8_t payload[XP_FDR_EVENT_BYTES_MAX];
 	const uint64_t args[6] = { 0 };
 	uint64_t tsc = enc.base_tsc;
 	struct xp_fdr_enc before;
 
-	(void)state;
 	enc.cap = enc.len + 7;
 	before = enc;
 	assert_int_equal(xp_fdr_enc_function(&enc, 3, tsc, 1, XP_FDR_ENTER), -ENOSPC);
@@ -211,11 +197,10 @@ static void full_chunk(void **state)
 	assert_int_equal(xp_fdr_enc_custom(&enc, 3, tsc, payload, sizeof(payload) + 1), -EINVAL);
 }
 
-static void rewind_takes_back(void **state)
+TEST_WITH(rewind_takes_back, begin, NULL)
 {
 	struct xp_fdr_mark mark = xp_fdr_enc_mark(&enc);
 
-	(void)state;
 	assert_int_equal(xp_fdr_enc_function(&enc, 9, 0x2222334455667788, 1, XP_FDR_ENTER), 0);
 	xp_fdr_enc_rewind(&enc, mark);
 	assert_int_equal(xp_fdr_enc_function(&enc, 3, 0x1122334455667789, 2, XP_FDR_ENTER), 0);
@@ -224,12 +209,11 @@ static void rewind_takes_back(void **state)
 
 /* ---- valid and invalid chunks ---- */
 
-static void scan_counts(void **state)
+TEST_WITH(scan_counts, begin, NULL)
 {
 	struct xp_fdr_chunk_stats stats = { .functions = 100 };
 	const uint64_t args[] = { 1, 2 };
 
-	(void)state;
 	xp_fdr_enc_function(&enc, 3, enc.base_tsc, 1, XP_FDR_ENTER);
 	xp_fdr_enc_args(&enc, 3, enc.base_tsc, 2, args, 2);
 	xp_fdr_enc_custom(&enc, 3, enc.base_tsc, "abc", 3);
@@ -242,7 +226,7 @@ static void scan_counts(void **state)
 	assert_int_equal(stats.typed, 1);
 }
 
-static void scan_rejects(void **state)
+TEST_WITH(scan_rejects, begin, NULL)
 {
 	static const char *const bad[] = {
 		"",
@@ -264,7 +248,6 @@ static void scan_rejects(void **state)
 		NEW_CPU_3 "15 000000000000000000000000000000",	    /* kind 10 */
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		struct xp_fdr_chunk_stats stats = { 0 };
 		size_t size = from_hex(chunk, sizeof(chunk), bad[i]);
@@ -332,11 +315,10 @@ static void write_small(struct file *file, uint16_t version)
 	file_map(file);
 }
 
-static void small_file_v1(void **state)
+TEST_WITH(small_file_v1, begin, NULL)
 {
 	struct file file;
 
-	(void)state;
 	write_small(&file, 1);
 	assert_bytes(file.bytes, file.size,
 		     "0100 0100 01000000 0094357700000000 9800000000000000 0000000000000000" /* 152 bytes a buffer */
@@ -353,11 +335,10 @@ static void small_file_v1(void **state)
 	file_close(&file);
 }
 
-static void small_file_v5(void **state)
+TEST_WITH(small_file_v5, begin, NULL)
 {
 	struct file file;
 
-	(void)state;
 	write_small(&file, 5);
 	assert_bytes(file.bytes, file.size,
 		     "0500 0100 01000000 0094357700000000 9200000000000000 0000000000000000"
@@ -375,13 +356,12 @@ static void small_file_v5(void **state)
 }
 
 /* A log without a block would be unreadable. */
-static void file_of_no_thread(void **state)
+TEST_WITH(file_of_no_thread, begin, NULL)
 {
 	struct xp_fdr_layout_options options = options_v1;
 	struct xp_fdr_layout *layout;
 	struct file file;
 
-	(void)state;
 	options.header.nonstop_tsc = true;
 	options.header.constant_tsc = false;
 	options.header.version = 5;
@@ -403,14 +383,13 @@ static void file_of_no_thread(void **state)
 }
 
 /* A second buffer begins with NewBuffer, WallClock and the chunk, and has the wall clock of the chunk. */
-static void second_buffer_v1(void **state)
+TEST_WITH(second_buffer_v1, begin, NULL)
 {
 	struct xp_fdr_thread thread = { .tid = 9, .name = "n", .first_tsc = 0x1000 };
 	struct xp_fdr_layout *layout;
 	struct file file;
 	uint64_t buffer;
 
-	(void)state;
 	thread.chunk_bytes = 2 * 4000;
 	thread.chunk_bytes_max = 4000;
 	file_open(&file);
@@ -436,14 +415,13 @@ static void second_buffer_v1(void **state)
 	file_close(&file);
 }
 
-static void layout_refuses(void **state)
+TEST_WITH(layout_refuses, begin, NULL)
 {
 	struct xp_fdr_layout_options options = options_v1;
 	struct xp_fdr_thread thread = { .tid = 9, .name = "n", .chunk_bytes = 24, .chunk_bytes_max = 24 };
 	struct xp_fdr_layout *layout;
 	struct file file;
 
-	(void)state;
 	file_open(&file);
 	options.header.version = 2;
 	assert_int_equal(xp_fdr_layout_new(&layout, file.fd, &options, &thread, 1), -EINVAL);
@@ -470,7 +448,7 @@ static void layout_refuses(void **state)
 	close(file.fd);
 }
 
-static void long_and_missing_names(void **state)
+TEST_WITH(long_and_missing_names, begin, NULL)
 {
 	struct xp_fdr_thread threads[2] = { { .tid = 1 }, { .tid = 2 } };
 	struct xp_fdr_layout *layout;
@@ -482,7 +460,6 @@ static void long_and_missing_names(void **state)
 	struct file file;
 	size_t count = 0;
 
-	(void)state;
 	memset(name, 'n', sizeof(name) - 1);
 	name[sizeof(name) - 1] = 0;
 	threads[1].name = name;
@@ -548,13 +525,12 @@ static void check_packing(const struct file *file, const uint32_t *expected, uin
 	}
 }
 
-static void packing(void **state)
+TEST_WITH(packing, begin, NULL)
 {
 	static uint8_t all[CHUNKS][XP_FDR_CHUNK_MIN];
 	static size_t lengths[CHUNKS];
 	static int owners[CHUNKS];
 
-	(void)state;
 	for (int round = 0; round < 60; round++) {
 		struct xp_fdr_layout_options options = options_v1;
 		struct xp_fdr_thread threads[THREADS] = { 0 };
@@ -596,14 +572,13 @@ static int give_up(void *arg)
 	return -EIO;
 }
 
-static void full_disk_asks(void **state)
+TEST_WITH(full_disk_asks, begin, NULL)
 {
 	struct xp_fdr_layout_options options = options_v1;
 	struct xp_fdr_layout *layout;
 	int asked = 0;
 	int fd = open("/dev/full", O_RDWR); /* ENOSPC to every write */
 
-	(void)state;
 	assert_true(fd >= 0);
 	options.retry = give_up;
 	options.retry_arg = &asked;
@@ -611,37 +586,4 @@ static void full_disk_asks(void **state)
 	assert_int_equal(asked, 1);
 	assert_null(layout);
 	close(fd);
-}
-
-#define TEST(name) cmocka_unit_test_setup(name, begin)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(chunk_begins_with_cpu),
-		TEST(functions_of_every_kind),
-		TEST(function_id_has_28_bits),
-		TEST(largest_delta_and_wrap),
-		TEST(time_that_goes_back_wraps),
-		TEST(another_cpu),
-		TEST(arguments),
-		TEST(custom_event),
-		TEST(event_on_another_cpu),
-		TEST(typed_event),
-		TEST(event_without_payload),
-		TEST(full_chunk),
-		TEST(rewind_takes_back),
-		TEST(scan_counts),
-		TEST(scan_rejects),
-		TEST(small_file_v1),
-		TEST(small_file_v5),
-		TEST(file_of_no_thread),
-		TEST(second_buffer_v1),
-		TEST(layout_refuses),
-		TEST(long_and_missing_names),
-		TEST(packing),
-		TEST(full_disk_asks),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

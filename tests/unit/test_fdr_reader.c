@@ -4,12 +4,10 @@
 #include "check/fdr_rules.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 /* ---- building a log ---- */
 
@@ -259,9 +257,8 @@ static const struct xp_fdr_record *record_of(bool is_function, unsigned int kind
 
 /* ---- good logs ---- */
 
-static void every_kind(void **state)
+TEST(every_kind)
 {
-	(void)state;
 	FOR_EVERY_LOG(1)
 	{
 		const struct xp_fdr_record *record;
@@ -323,13 +320,12 @@ static void every_kind(void **state)
 	}
 }
 
-static void payload_is_in_the_file(void **state)
+TEST(payload_is_in_the_file)
 {
 	struct xp_violation violation;
 	struct xp_fdr_reader reader;
 	struct xp_fdr_record record;
 
-	(void)state;
 	header(5, false);
 	begin(1);
 	custom("where", 0);
@@ -340,9 +336,8 @@ static void payload_is_in_the_file(void **state)
 			assert_ptr_equal(record.event.data, l.bytes + l.size - 5);
 }
 
-static void several_buffers(void **state)
+TEST(several_buffers)
 {
-	(void)state;
 	FOR_EVERY_LOG(1)
 	{
 		size_t first = l.size;
@@ -363,9 +358,8 @@ static void several_buffers(void **state)
 	}
 }
 
-static void pid_may_be_missing(void **state)
+TEST(pid_may_be_missing)
 {
-	(void)state;
 	header(5, false);
 	extents();
 	new_buffer(1);
@@ -377,9 +371,8 @@ static void pid_may_be_missing(void **state)
 
 /* ---- headers ---- */
 
-static void not_a_log(void **state)
+TEST(not_a_log)
 {
-	(void)state;
 	FOR_EVERY_LOG(1)
 	{
 		l.size = 3;
@@ -398,9 +391,8 @@ static void not_a_log(void **state)
 	assert_violation(0, "not an XRay FDR log");
 }
 
-static void buffer_size_of_version_1(void **state)
+TEST(buffer_size_of_version_1)
 {
-	(void)state;
 	header(1, false);
 	begin(1);
 	end(0);
@@ -416,9 +408,8 @@ static void buffer_size_of_version_1(void **state)
 
 /* ---- order ---- */
 
-static void wrong_first_records(void **state)
+TEST(wrong_first_records)
 {
-	(void)state;
 	FOR_EVERY_LOG(1)
 	{
 		size_t start;
@@ -438,11 +429,10 @@ static void wrong_first_records(void **state)
 	}
 }
 
-static void wrong_body_records(void **state)
+TEST(wrong_body_records)
 {
 	static const unsigned int kinds[] = { XP_FDR_NEW_BUFFER, XP_FDR_WALL_CLOCK, XP_FDR_BUFFER_EXTENTS, XP_FDR_PID };
 
-	(void)state;
 	for (int i = 0; i < 4; i++) {
 		FOR_EVERY_LOG(3)
 		{
@@ -456,9 +446,8 @@ static void wrong_body_records(void **state)
 	}
 }
 
-static void second_pid(void **state)
+TEST(second_pid)
 {
-	(void)state;
 	header(5, false);
 	extents();
 	new_buffer(1);
@@ -470,9 +459,8 @@ static void second_pid(void **state)
 	assert_violation(32 + 4 * 16, "NewCPUId expected");
 }
 
-static void misplaced_argument(void **state)
+TEST(misplaced_argument)
 {
-	(void)state;
 	FOR_EVERY_LOG(1)
 	{
 		size_t start;
@@ -504,13 +492,12 @@ static void misplaced_argument(void **state)
 	}
 }
 
-static void kinds_of_later_versions(void **state)
+TEST(kinds_of_later_versions)
 {
 	static const struct {
 		unsigned int kind, version;
 	} first[] = { { 7, 2 }, { 9, 3 }, { 8, 5 } };
 
-	(void)state;
 	for (int i = 0; i < 3; i++) {
 		FOR_EVERY_LOG(1)
 		{
@@ -534,9 +521,8 @@ static void kinds_of_later_versions(void **state)
 	}
 }
 
-static void unknown_kinds(void **state)
+TEST(unknown_kinds)
 {
-	(void)state;
 	FOR_EVERY_LOG(1)
 	{
 		size_t start;
@@ -563,9 +549,8 @@ static void unknown_kinds(void **state)
 
 /* ---- ends ---- */
 
-static void cut_off_anywhere(void **state)
+TEST(cut_off_anywhere)
 {
-	(void)state;
 	FOR_EVERY_LOG(2)
 	{
 		size_t whole;
@@ -601,9 +586,8 @@ static void cut_off_anywhere(void **state)
 	}
 }
 
-static void no_end_of_buffer(void **state)
+TEST(no_end_of_buffer)
 {
-	(void)state;
 	header(1, false);
 	begin(1);
 	function(0, 1, 0);
@@ -618,9 +602,8 @@ static void no_end_of_buffer(void **state)
 	assert_violation(32 + (l.size - 32) / 2, "has no EndOfBuffer");
 }
 
-static void bytes_behind_the_last_block(void **state)
+TEST(bytes_behind_the_last_block)
 {
-	(void)state;
 	FOR_EVERY_LOG(2)
 	{
 		begin(1);
@@ -632,9 +615,8 @@ static void bytes_behind_the_last_block(void **state)
 
 /* ---- fields ---- */
 
-static void event_sizes(void **state)
+TEST(event_sizes)
 {
-	(void)state;
 	FOR_EVERY_LOG(1)
 	{
 		size_t start;
@@ -651,7 +633,7 @@ static void event_sizes(void **state)
 	}
 }
 
-static void deltas(void **state)
+TEST(deltas)
 {
 	for (int big = 0; big < 2; big++) {
 		header(5, big);
@@ -667,7 +649,6 @@ static void deltas(void **state)
 		end(0);
 		assert_violation(l.size - 17, "largest TSC");
 	}
-	(void)state;
 	FOR_EVERY_LOG(1)
 	{
 		begin(1);
@@ -679,9 +660,8 @@ static void deltas(void **state)
 	}
 }
 
-static void microseconds(void **state)
+TEST(microseconds)
 {
-	(void)state;
 	header(1, false);
 	new_buffer(1);
 	wall_clock(1, 1000000);
@@ -692,18 +672,16 @@ static void microseconds(void **state)
 
 /* ---- llvm-xray ---- */
 
-static void rule_no_buffer(void **state)
+TEST(rule_no_buffer)
 {
-	(void)state;
 	for (int version = 1; version <= 5; version++) {
 		header(version, false);
 		assert_rule(32, "no buffer");
 	}
 }
 
-static void rule_frequency(void **state)
+TEST(rule_frequency)
 {
-	(void)state;
 	header(5, false);
 	put_at(8, 0, 8);
 	begin(1);
@@ -711,18 +689,16 @@ static void rule_frequency(void **state)
 	assert_rule(8, "frequency");
 }
 
-static void rule_big_endian(void **state)
+TEST(rule_big_endian)
 {
-	(void)state;
 	header(5, true);
 	begin(1);
 	end(0);
 	assert_rule(0, "big-endian");
 }
 
-static void rule_exits(void **state)
+TEST(rule_exits)
 {
-	(void)state;
 	header(1, false);
 	begin(1);
 	function(0, 1, 0);
@@ -740,9 +716,8 @@ static void rule_exits(void **state)
 }
 
 /* Each thread has its own stack, and keeps it from one buffer to the next. */
-static void rule_exits_by_thread(void **state)
+TEST(rule_exits_by_thread)
 {
-	(void)state;
 	header(5, false);
 	begin(1);
 	function(0, 1, 0);
@@ -760,9 +735,8 @@ static void rule_exits_by_thread(void **state)
 	assert_rule(l.size - 8, "Thread 2 leaves function 1 inside function 2");
 }
 
-static void rule_time_goes_back(void **state)
+TEST(rule_time_goes_back)
 {
-	(void)state;
 	header(1, false);
 	begin(1);
 	function(0, 1, 10);
@@ -772,9 +746,8 @@ static void rule_time_goes_back(void **state)
 	assert_rule(l.size - 24, "back in time by 5");
 }
 
-static void rule_first_tsc(void **state)
+TEST(rule_first_tsc)
 {
-	(void)state;
 	header(5, false);
 	begin(1);
 	function(0, 1, 10);
@@ -796,9 +769,8 @@ static void rule_first_tsc(void **state)
 	assert_good();
 }
 
-static void rule_buffers(void **state)
+TEST(rule_buffers)
 {
-	(void)state;
 	header(5, false);
 	for (int i = 0; i < 16; i++) {
 		begin(1);
@@ -812,9 +784,8 @@ static void rule_buffers(void **state)
 	assert_rule(l.size - 16, "more than 16 buffers");
 }
 
-static void rule_wall_clock(void **state)
+TEST(rule_wall_clock)
 {
-	(void)state;
 	header(5, false);
 	begin(1);
 	end(0);
@@ -826,9 +797,8 @@ static void rule_wall_clock(void **state)
 	assert_good();
 }
 
-static void rule_empty_event(void **state)
+TEST(rule_empty_event)
 {
-	(void)state;
 	for (int version = 1; version <= 5; version++) {
 		header(version, false);
 		begin(1);
@@ -838,11 +808,10 @@ static void rule_empty_event(void **state)
 	}
 }
 
-static void rule_rest_of_buffer(void **state)
+TEST(rule_rest_of_buffer)
 {
 	size_t rest;
 
-	(void)state;
 	header(1, false);
 	begin(1);
 	end(0);
@@ -865,41 +834,4 @@ static void rule_rest_of_buffer(void **state)
 	assert_rule(rest, "after EndOfBuffer");
 	l.bytes[rest] = 0x08; /* function record of kind 4 */
 	assert_rule(rest, "after EndOfBuffer");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_kind),
-		cmocka_unit_test(payload_is_in_the_file),
-		cmocka_unit_test(several_buffers),
-		cmocka_unit_test(pid_may_be_missing),
-		cmocka_unit_test(not_a_log),
-		cmocka_unit_test(buffer_size_of_version_1),
-		cmocka_unit_test(wrong_first_records),
-		cmocka_unit_test(wrong_body_records),
-		cmocka_unit_test(second_pid),
-		cmocka_unit_test(misplaced_argument),
-		cmocka_unit_test(kinds_of_later_versions),
-		cmocka_unit_test(unknown_kinds),
-		cmocka_unit_test(cut_off_anywhere),
-		cmocka_unit_test(no_end_of_buffer),
-		cmocka_unit_test(bytes_behind_the_last_block),
-		cmocka_unit_test(event_sizes),
-		cmocka_unit_test(deltas),
-		cmocka_unit_test(microseconds),
-		cmocka_unit_test(rule_no_buffer),
-		cmocka_unit_test(rule_frequency),
-		cmocka_unit_test(rule_big_endian),
-		cmocka_unit_test(rule_exits),
-		cmocka_unit_test(rule_exits_by_thread),
-		cmocka_unit_test(rule_time_goes_back),
-		cmocka_unit_test(rule_first_tsc),
-		cmocka_unit_test(rule_buffers),
-		cmocka_unit_test(rule_wall_clock),
-		cmocka_unit_test(rule_empty_event),
-		cmocka_unit_test(rule_rest_of_buffer),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Stacks of threads that waited before the recording; here they are buffers of this process. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
+
+#include "unit.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -58,13 +53,12 @@ static struct xp_wait_begin *take(struct xp_first_stacks *stacks, uint32_t *tid)
 	return begin;
 }
 
-static void test_stack(void **state)
+TEST(test_stack)
 {
 	struct xp_first_stacks *stacks;
 	struct xp_wait_begin *begin;
 	uint32_t tid = 0;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(stack); i++)
 		stack[i] = (uint8_t)(i * 7);
 	stacks = reading(XP_STACKS_DUMP, 0);
@@ -81,13 +75,12 @@ static void test_stack(void **state)
 }
 
 /* Another wait, one that was over when its stack was read, and one that was taken. */
-static void test_not_of_this_wait(void **state)
+TEST(test_not_of_this_wait)
 {
 	uint64_t before_ns = xp_now_ns();
 	struct xp_first_stacks *stacks = reading(XP_STACKS_DUMP, 0);
 	uint32_t tid = 2;
 
-	(void)state;
 	free(take(stacks, &tid));
 	assert_null(xp_first_stacks_take(stacks, tid, BEGAN, UINT64_MAX));
 	assert_null(xp_first_stacks_take(stacks, 1, BEGAN + 1, UINT64_MAX));
@@ -97,14 +90,13 @@ static void test_not_of_this_wait(void **state)
 	xp_first_stacks_free(stacks);
 }
 
-static void test_memory_is_bounded(void **state)
+TEST(test_memory_is_bounded)
 {
 	struct xp_first_stacks *stacks = reading(XP_STACKS_DUMP, 0);
 	struct xp_wait_begin *begin = NULL;
 	uint32_t last = THREADS;
 	size_t bytes = 0;
 
-	(void)state;
 	_Static_assert(THREADS * sizeof(stack) > 2 * XP_FIRST_STACKS_BYTES_MAX, "more than there is room for");
 	/* When the stack of one is read, those of all before it are. */
 	for (; !begin && last > THREADS / 2; last--) {
@@ -124,7 +116,7 @@ static void test_memory_is_bounded(void **state)
 }
 
 /* By frame pointers, which the target controls. */
-static void test_frames(void **state)
+TEST(test_frames)
 {
 	uint64_t *words = (uint64_t *)stack, base = (uintptr_t)stack;
 	const struct {
@@ -132,7 +124,6 @@ static void test_frames(void **state)
 		uint32_t frames;
 	} cases[] = { { base + 16, 3 }, { base - 16, 1 }, { base + 17, 1 }, { base + sizeof(stack), 1 }, { ~7ull, 1 } };
 
-	(void)state;
 	memset(stack, 0, sizeof(stack));
 	words[2] = base + 64;
 	words[3] = 0x1001;
@@ -151,16 +142,4 @@ static void test_frames(void **state)
 		free(begin);
 		xp_first_stacks_free(stacks);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_stack),
-		cmocka_unit_test(test_not_of_this_wait),
-		cmocka_unit_test(test_memory_is_bounded),
-		cmocka_unit_test(test_frames),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

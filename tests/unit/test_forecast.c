@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The arithmetic of the forecast. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "budget/probe_cost.h"
 
@@ -27,20 +23,19 @@ static struct xp_forecast make(struct xp_forecast_input input)
 	return forecast;
 }
 
-static void with_time_to_spare(void **state)
+TEST(with_time_to_spare)
 {
 	/* 100000 calls at 500 ns took 50 ms of the 250 ms used in half a second; with exits they take 200 ms. */
 	struct xp_forecast forecast = make(
 	    (struct xp_forecast_input){ .calls = 100000, .wall_ns = SECOND / 2, .cpu_ns = SECOND / 4, .cpus_max = 1 });
 
-	(void)state;
 	assert_near(forecast.calls_per_s, 200000);
 	assert_near(forecast.cost_cores, 0.4);
 	assert_near(forecast.cost_share, 0.5);
 	assert_near(forecast.slowdown, 1);
 }
 
-static void without(void **state)
+TEST(without)
 {
 	/*
 	 * Two busy threads. Of 2 s of CPU time 0.5 s went into counting, and recording needs 2 s: 3.5 s where 2 s are
@@ -49,23 +44,21 @@ static void without(void **state)
 	struct xp_forecast forecast = make(
 	    (struct xp_forecast_input){ .calls = 1000000, .wall_ns = SECOND, .cpu_ns = 2 * SECOND, .cpus_max = 2 });
 
-	(void)state;
 	assert_near(forecast.cost_share, 2 / 3.5);
 	assert_near(forecast.cost_cores, 4 / 3.5);
 	assert_near(forecast.slowdown, 1.75);
 }
 
-static void tail_exits_are_cheap(void **state)
+TEST(tail_exits_are_cheap)
 {
 	struct xp_forecast forecast = make((struct xp_forecast_input){
 	    .calls = 1000, .emulated = 400, .wall_ns = SECOND, .cpu_ns = SECOND, .cpus_max = 4 });
 
-	(void)state;
 	assert_near(forecast.cost_cores, (1000 * 500 + 400 * 500 + 600 * 1500) / 1e9);
 }
 
 /* Counted at 500 ns each beforehand; recorded at 200 ns for each entry and each exit. */
-static void patched_sleds_cost_what_the_stub_does(void **state)
+TEST(patched_sleds_cost_what_the_stub_does)
 {
 	struct xp_forecast_input input = { .calls = 1900,
 					   .patched = 700,
@@ -76,7 +69,6 @@ static void patched_sleds_cost_what_the_stub_does(void **state)
 					   .cpus_max = 4 };
 	struct xp_forecast forecast;
 
-	(void)state;
 	input.probe_cost = (struct xp_probe_cost){
 		.entry_ns = 500, .counting_ns = 500, .exit_ns = 1500, .stub_ns = 200, .memory_ns = 20
 	};
@@ -88,14 +80,13 @@ static void patched_sleds_cost_what_the_stub_does(void **state)
  * The kernel reads the arguments of an entry, which costs more than another call of the stub. Only the exit is recorded
  * in memory, if that is possible.
  */
-static void entries_with_arguments_cost_what_the_kernel_does(void **state)
+TEST(entries_with_arguments_cost_what_the_kernel_does)
 {
 	struct xp_forecast_input input = {
 		.calls = 1000, .in_memory = 1000, .wall_ns = SECOND, .cpu_ns = SECOND, .cpus_max = 4
 	};
 	struct xp_forecast forecast;
 
-	(void)state;
 	input.probe_cost = (struct xp_probe_cost){
 		.entry_ns = 500, .counting_ns = 500, .exit_ns = 1500, .stub_ns = 1000, .memory_ns = 20, .args_ns = 1300
 	};
@@ -107,37 +98,20 @@ static void entries_with_arguments_cost_what_the_kernel_does(void **state)
 	assert_near(xp_probe_cost_call_ns(&input.probe_cost, XP_CALLS_STUB), 2300);
 }
 
-static void idle(void **state)
+TEST(idle)
 {
 	struct xp_forecast forecast = make((struct xp_forecast_input){ .wall_ns = SECOND, .cpus_max = 1 });
 
-	(void)state;
 	assert_true(forecast.calls_per_s == 0 && forecast.cost_cores == 0 && forecast.cost_share == 0);
 	assert_true(forecast.slowdown == 1);
 }
 
 /* More calls than possible, because some CPU clock is coarse. There is no division by zero. */
-static void counting_took_longer_than_there_was(void **state)
+TEST(counting_took_longer_than_there_was)
 {
 	struct xp_forecast forecast =
 	    make((struct xp_forecast_input){ .calls = 1000000, .wall_ns = SECOND, .cpu_ns = 1000, .cpus_max = 1 });
 
-	(void)state;
 	assert_true(forecast.cost_share > 0.99 && forecast.cost_share <= 1);
 	assert_true(isfinite(forecast.slowdown) && isfinite(forecast.cost_cores));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(with_time_to_spare),
-		cmocka_unit_test(without),
-		cmocka_unit_test(tail_exits_are_cheap),
-		cmocka_unit_test(patched_sleds_cost_what_the_stub_does),
-		cmocka_unit_test(entries_with_arguments_cost_what_the_kernel_does),
-		cmocka_unit_test(idle),
-		cmocka_unit_test(counting_took_longer_than_there_was),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
+#include "unit.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,11 +19,10 @@ static bool matches(const char *pattern, const char *symbol)
 	return result;
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
 	static const char member[] = "_ZN4shop5Stock4takeEi", template[] = "_ZN4shop4packIiEET_S1_";
 
-	(void)state;
 	assert_true(matches("main", "main"));
 	assert_false(matches("mai", "main"));
 	/* Short, as reports show them; complete; mangled. */
@@ -45,13 +41,12 @@ static void test_names(void **state)
 	assert_true(matches("shop::Map::operator*", "_ZN4shop3MapmlEi"));
 }
 
-static void test_uses(void **state)
+TEST(test_uses)
 {
 	static const char *const patterns[] = { "serve*", "!tkae", "operator" };
 	static const char *const names[] = { "main", "take", "serve", "serve_all", "untake", "bake", "take" };
 	struct xp_pattern_uses *uses = xp_pattern_uses_new(patterns, 2);
 
-	(void)state;
 	assert_non_null(uses);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		assert_int_equal(xp_pattern_uses_match(uses, patterns, 0, names[i], NULL),
@@ -69,12 +64,11 @@ static void test_uses(void **state)
 }
 
 /* A name that contains the pattern is nearer than one with few other characters, whatever its length. */
-static void test_part(void **state)
+TEST(test_part)
 {
 	static const char *const patterns[] = { "*Serve*" };
 	struct xp_pattern_uses *uses = xp_pattern_uses_new(patterns, 1);
 
-	(void)state;
 	assert_int_equal(xp_pattern_uses_check(uses, "--callers"), -EDOM);
 	assert_string_equal(xp_why(-EDOM), "--callers '*Serve*' matches no function");
 	assert_false(xp_pattern_uses_match(uses, patterns, 0, "curve", NULL));
@@ -85,15 +79,4 @@ static void test_part(void **state)
 	    xp_why(-EDOM),
 	    "--callers '*Serve*' matches no function; the nearest names are shop::serve_requests, curve");
 	xp_pattern_uses_free(uses);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_uses),
-		cmocka_unit_test(test_part),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

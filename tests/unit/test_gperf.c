@@ -4,17 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 /* A 16-bit number as a slot. */
 #define S(low) (low) & 0xff, (low) >> 8 & 0xff, 0, 0, 0, 0, 0, 0
@@ -45,18 +41,17 @@ static void end(struct xp_gperf *gperf, const void *expected, size_t size)
 }
 
 /* The header of the specification's example, and the trailer. */
-static void test_empty(void **state)
+TEST(test_empty)
 {
 	static const uint8_t expected[] = { S(0), S(3), S(0), S(0x2710), S(0), S(0), S(1), S(0) };
 	struct xp_gperf *gperf;
 
-	(void)state;
 	begin(&gperf, 10000);
 	end(gperf, expected, sizeof(expected));
 }
 
 /* The record of the specification's example, one of long addresses, and a mapping line. */
-static void test_whole(void **state)
+TEST(test_whole)
 {
 	static const uint8_t binary[] = {
 		S(0), S(3), S(0), S(0x2710), S(0), /* header */
@@ -95,7 +90,6 @@ static void test_whole(void **state)
 	uint8_t expected[sizeof(binary) + sizeof(text) - 1];
 	struct xp_gperf *gperf;
 
-	(void)state;
 	memcpy(expected, binary, sizeof(binary));
 	memcpy(expected + sizeof(binary), text, sizeof(text) - 1);
 	begin(&gperf, 10000);
@@ -107,7 +101,7 @@ static void test_whole(void **state)
 }
 
 /* More than the writer buffers. */
-static void test_long(void **state)
+TEST(test_long)
 {
 	enum { RECORDS = 100, SLOTS = 2 + XP_GPERF_CHAIN_MAX };
 	size_t size = (5 + RECORDS * SLOTS + 3) * 8;
@@ -115,7 +109,6 @@ static void test_long(void **state)
 	uint64_t pcs[XP_GPERF_CHAIN_MAX];
 	struct xp_gperf *gperf;
 
-	(void)state;
 	assert_non_null(expected);
 	begin(&gperf, XP_GPERF_PERIOD_US_MAX);
 	expected[1] = 3;
@@ -148,12 +141,11 @@ static void refuse_record(uint64_t count, const uint64_t *pcs, size_t pc_count)
 }
 
 /* A profile of some MB takes some tens of writes. */
-static void test_buffer(void **state)
+TEST(test_buffer)
 {
 	const uint64_t pcs[] = { 1, 2 };
 	struct xp_gperf *gperf;
 
-	(void)state;
 	begin(&gperf, 1);
 	for (int i = 0; i < 1000; i++) /* 32 000 bytes */
 		assert_int_equal(xp_gperf_record(gperf, 1, pcs, 2), 0);
@@ -164,12 +156,11 @@ static void test_buffer(void **state)
 	close(fd);
 }
 
-static void test_refused_records(void **state)
+TEST(test_refused_records)
 {
 	static uint64_t pcs[XP_GPERF_CHAIN_MAX + 1];
 	struct xp_gperf *gperf;
 
-	(void)state;
 	assert_int_equal(xp_gperf_new(&gperf, -1, 0), -EINVAL);
 	assert_null(gperf);
 	assert_int_equal(xp_gperf_new(&gperf, -1, XP_GPERF_PERIOD_US_MAX + 1), -EINVAL);
@@ -192,13 +183,12 @@ static void refuse_map(uint64_t start, uint64_t limit, const char *path)
 	close(fd);
 }
 
-static void test_refused_maps(void **state)
+TEST(test_refused_maps)
 {
 	static const uint64_t pcs[] = { 1 };
 	const struct xp_gperf_map map = { .start = 1, .end = 2, .path = "x" };
 	struct xp_gperf *gperf;
 
-	(void)state;
 	refuse_map(2, 2, "x");
 	refuse_map(3, 2, "x");
 	refuse_map(1, 2, "");
@@ -213,13 +203,12 @@ static void test_refused_maps(void **state)
 	close(fd);
 }
 
-static void test_full_disk(void **state)
+TEST(test_full_disk)
 {
 	static uint64_t pcs[XP_GPERF_CHAIN_MAX] = { 1 };
 	struct xp_gperf *gperf;
 	int err = 0;
 
-	(void)state;
 	fd = open("/dev/full", O_WRONLY);
 	assert_int_equal(xp_gperf_new(&gperf, fd, 1), 0);
 	for (int i = 0; i < 100 && !err; i++)
@@ -232,16 +221,4 @@ static void test_full_disk(void **state)
 	assert_int_equal(xp_gperf_finish(gperf), -ENOSPC);
 	xp_gperf_free(gperf);
 	close(fd);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_empty),	  cmocka_unit_test(test_whole),
-		cmocka_unit_test(test_long),	  cmocka_unit_test(test_refused_records),
-		cmocka_unit_test(test_buffer),	  cmocka_unit_test(test_refused_maps),
-		cmocka_unit_test(test_full_disk),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,13 @@
 #include "format/gperf_quirks.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "base/util.h"
 
@@ -75,39 +71,36 @@ static int try_write(const struct xp_gperf_record *records, size_t record_count,
 
 /* Records */
 
-static void test_plain(void **state)
+TEST(test_plain)
 {
 	const struct xp_gperf_record records[] = { RECORD(7, 0x555555555000, 0x555555560000),
 						   RECORD(1, 0x55555555ffff, 0x555555555001, 0x555555555100) };
 
-	(void)state;
 	WRITE(records, program);
 	assert_slots(7, 2, 0x555555555000, 0x555555560000, 1, 3, 0x55555555ffff, 0x555555555001, 0x555555555100);
 	assert_string_equal(text, "555555555000-555555560000 r-xp 00001000 00:00 0           /bin/program\n");
 }
 
 /* For callers the byte before the address decides, for the sampled PC its own byte. */
-static void test_unknown(void **state)
+TEST(test_unknown)
 {
 	const struct xp_gperf_record records[] = {
 		RECORD(1, 0x555555560000, 0x555555555000, 0x1),
 		RECORD(1, 0x41414141414141, 0xffff888000000000, 0x7fff00000000),
 	};
 
-	(void)state;
 	WRITE(records, program);
 	assert_slots(1, 3, 0xd55555560000, 0xd55555555000, 0x800000000001, 1, 3, 0xc14141414141, 0x888000000000,
 		     0xffff00000000);
 	assert_non_null(strstr(text, "\n800000000000-1000000000000 r-xp 00000000 00:00 0           [unknown]\n"));
 }
 
-static void test_single_chain(void **state)
+TEST(test_single_chain)
 {
 	const struct xp_gperf_record five[] = { RECORD(5, 0x555555555010, 0x555555555020, 0x555555555030) };
 	const struct xp_gperf_record one[] = { RECORD(1, 0x555555555010, 0x555555555020) };
 	const struct xp_gperf_record leaf[] = { RECORD(5, 0x555555555010) };
 
-	(void)state;
 	WRITE(five, program);
 	assert_slots(3, 3, 0x555555555010, 0x555555555020, 0x555555555030, 2, 3, 0x555555555010, 0x55555555501f,
 		     0x555555555030);
@@ -117,7 +110,7 @@ static void test_single_chain(void **state)
 	assert_slots(5, 1, 0x555555555010);
 }
 
-static void test_shared_caller(void **state)
+TEST(test_shared_caller)
 {
 	const struct xp_gperf_record all[] = { RECORD(1, 0x555555555010, 0x555555555020),
 					       RECORD(1, 0x555555555011, 0x555555555020),
@@ -125,7 +118,6 @@ static void test_shared_caller(void **state)
 	const struct xp_gperf_record some[] = { all[0], all[1], RECORD(1, 0x555555555012, 0x555555555024) };
 	const struct xp_gperf_record alone[] = { all[0], all[1], RECORD(1, 0x555555555012) };
 
-	(void)state;
 	WRITE(all, program);
 	assert_slots(1, 2, 0x555555555010, 0x555555555020, 1, 2, 0x555555555011, 0x55555555501f, 1, 2, 0x555555555012,
 		     0x555555555020);
@@ -158,35 +150,32 @@ static void count_varied(size_t others, size_t expected)
 	assert_int_equal(varied, expected);
 }
 
-static void test_similar_callers(void **state)
+TEST(test_similar_callers)
 {
-	(void)state;
 	count_varied(0, 32);
 	count_varied(2, 31);
 	count_varied(3, 0);
 }
 
 /* A PC whose byte before belongs to another object is moved the other way. */
-static void test_variant_at_a_start(void **state)
+TEST(test_variant_at_a_start)
 {
 	const struct xp_gperf_record records[] = { RECORD(2, 0x555555555010, 0x555555555001) };
 	const struct xp_gperf_record unknown[] = { RECORD(2, 0x555555555010, 1) };
 
-	(void)state;
 	WRITE(records, program);
 	assert_slots(1, 2, 0x555555555010, 0x555555555001, 1, 2, 0x555555555010, 0x555555555002);
 	WRITE(unknown, program);
 	assert_slots(1, 2, 0x555555555010, 0x800000000001, 1, 2, 0x555555555010, 0x800000000002);
 }
 
-static void test_recursion(void **state)
+TEST(test_recursion)
 {
 	const struct xp_gperf_record records[] = { RECORD(2, 0x555555555010, 0x555555555010, 0x555555555040),
 						   RECORD(1, 0x555555555020, 0x555555555040) };
 	const struct xp_gperf_record shared[] = { RECORD(2, 0x555555555018, 0x555555555010),
 						  RECORD(1, 0x555555555010, 0x555555555010) };
 
-	(void)state;
 	WRITE(records, program);
 	assert_slots(2, 3, 0x555555555010, 0x55555555500f, 0x555555555040, 1, 2, 0x555555555020, 0x555555555040);
 	WRITE(shared, program);
@@ -215,11 +204,10 @@ static void assert_maps(const struct xp_gperf_object *objects, size_t count, con
 
 #define RANGE "555555555000-555555560000 r-xp 00001000 fe:00 5           "
 
-static void test_links(void **state)
+TEST(test_links)
 {
 	struct xp_gperf_object object;
 
-	(void)state;
 	assert_maps(with(&object, "/bin/a", "/sym/a.so"), 1, RANGE "/bin/a\n" RANGE "/sym/a.so\n");
 	assert_maps(with(&object, "/lib/a.so.1", "/sym/a.so"), 1, RANGE "/lib/a.so.1\n");
 	assert_maps(with(&object, "/bin/a b", "/sym/a.so"), 1, RANGE "/sym/a.so\n");
@@ -228,9 +216,8 @@ static void test_links(void **state)
 	assert_maps(with(&object, "", NULL), 1, RANGE "[]\n");
 }
 
-static void test_library_names(void **state)
+TEST(test_library_names)
 {
-	(void)state;
 	assert_true(xp_gperf_path_is_library("/lib/a.so"));
 	assert_true(xp_gperf_path_is_library("/lib/libc.so.6"));
 	assert_true(xp_gperf_path_is_library("/lib/a.so.1.20.3"));
@@ -243,11 +230,10 @@ static void test_library_names(void **state)
 }
 
 /* The line begins where the first executable segment would begin. */
-static void test_segments(void **state)
+TEST(test_segments)
 {
 	struct xp_gperf_object object;
 
-	(void)state;
 	with(&object, "/lib/a.so", NULL);
 	object.is_elf = true;
 	object.bias = 0x555555553000; /* lld: the segment begins within a page */
@@ -263,12 +249,11 @@ static void test_segments(void **state)
 }
 
 /* Addresses before lld's segment belong to no object. */
-static void test_before_segment(void **state)
+TEST(test_before_segment)
 {
 	const struct xp_gperf_record records[] = { RECORD(1, 0x555555555800), RECORD(1, 0x555555555850) };
 	struct xp_gperf_object objects[1];
 
-	(void)state;
 	with(objects, "/lib/a.so", NULL);
 	objects->is_elf = true;
 	objects->bias = 0x555555553000;
@@ -278,14 +263,13 @@ static void test_before_segment(void **state)
 	assert_slots(1, 1, 0xd55555555800, 1, 1, 0x555555555850);
 }
 
-static void test_decoy(void **state)
+TEST(test_decoy)
 {
 	struct xp_gperf_object objects[] = {
 		{ .start = 0x401000, .end = 0x402000, .offset = 0x1000, .path = "/bin/a" },
 		{ .start = 0x7f0000000000, .end = 0x7f0000001000, .offset = 0x1000, .path = "/lib/a.so" },
 	};
 
-	(void)state;
 	assert_maps(objects, 2,
 		    "00001000-00002000 r-xp 00000000 00:00 0           /bin/a\n"
 		    "00401000-00402000 r-xp 00001000 00:00 0           /bin/a\n"
@@ -302,14 +286,13 @@ static void test_decoy(void **state)
 	assert_maps(objects, 1, "00400000-00402000 r-xp 00000000 00:00 0           /bin/a\n");
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
 	const struct xp_gperf_record good = RECORD(1, 1), none = { 1, NULL, 0 }, null = RECORD(1, 0),
 				     zero = RECORD(0, 1);
 	struct xp_gperf_object objects[] = { { .start = 0x2000, .end = 0x3000, .path = "a" },
 					     { .start = 0x2fff, .end = 0x4000, .path = "b" } };
 
-	(void)state;
 	assert_int_equal(try_write(&good, 1, objects, 2), -EINVAL); /* overlap */
 	objects[1].start = 0x1000;
 	objects[1].end = 0x2000;
@@ -321,19 +304,4 @@ static void test_refused(void **state)
 	assert_int_equal(try_write(&zero, 1, NULL, 0), -EINVAL);
 	assert_int_equal(write_records(-1, 0, NULL, 0, NULL, 0), -EINVAL);
 	assert_int_equal(write_records(-1, 1, NULL, 0, NULL, 0), -EBADF);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_plain),		cmocka_unit_test(test_unknown),
-		cmocka_unit_test(test_single_chain),	cmocka_unit_test(test_shared_caller),
-		cmocka_unit_test(test_similar_callers), cmocka_unit_test(test_variant_at_a_start),
-		cmocka_unit_test(test_recursion),	cmocka_unit_test(test_links),
-		cmocka_unit_test(test_library_names),	cmocka_unit_test(test_segments),
-		cmocka_unit_test(test_before_segment),	cmocka_unit_test(test_decoy),
-		cmocka_unit_test(test_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

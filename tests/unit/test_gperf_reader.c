@@ -6,15 +6,11 @@
 #include "check/gperf_rules.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "check/formats.h"
 
@@ -174,20 +170,18 @@ static void read_example(unsigned int slot_bytes, bool big_endian)
 	free(bytes);
 }
 
-static void test_layouts(void **state)
+TEST(test_layouts)
 {
-	(void)state;
 	read_example(4, false);
 	read_example(4, true);
 	read_example(8, false);
 	read_example(8, true);
 }
 
-static void test_probe(void **state)
+TEST(test_probe)
 {
 	static const uint8_t zeros[64], text[] = "a text";
 
-	(void)state;
 	assert_false(xp_gperf_probe(zeros, sizeof(zeros)));
 	assert_false(xp_gperf_probe(zeros, 0));
 	assert_false(xp_gperf_probe(text, sizeof(text)));
@@ -204,9 +198,8 @@ static void test_probe(void **state)
 	assert_string_equal(xp_format_find(file.bytes, file.size)->name, "gperftools CPU profile");
 }
 
-static void test_header(void **state)
+TEST(test_header)
 {
-	(void)state;
 	begin(8, false);
 	slots(0, 3, 0, 10000);
 	assert_violation(0, "ends inside the header, which has 5 slots");
@@ -221,9 +214,8 @@ static void test_header(void **state)
 	assert_violation(0, "ends inside the header");
 }
 
-static void test_records(void **state)
+TEST(test_records)
 {
-	(void)state;
 	begin(8, false);
 	slots(0, 3, 0, 1, 0);
 	assert_violation(40, "ends without the trailer");
@@ -258,9 +250,8 @@ static void with_line(const char *line)
 	add_text(line);
 }
 
-static void test_lines(void **state)
+TEST(test_lines)
 {
-	(void)state;
 	with_line("2-2 r-xp 0 0:0 0 x\n");
 	assert_violation(40, "ends at 0x2");
 	with_line("3-2 r-xp 0 0:0 0 x\n");
@@ -289,9 +280,8 @@ static void test_lines(void **state)
 }
 
 /* No writer makes this, but a hole in a file reads as it. */
-static void test_too_large(void **state)
+TEST(test_too_large)
 {
-	(void)state;
 	begin(4, false);
 	slots(0, 3, 0, 1, 0, 1, XP_GPERF_PCS_MAX);
 	for (unsigned int i = 0; i < XP_GPERF_PCS_MAX; i++)
@@ -330,9 +320,8 @@ static void ruled(uint64_t period_us, size_t count, const uint64_t *records, con
 		assert_rule(offset, words);                                                                            \
 	} while (0)
 
-static void test_rules(void **state)
+TEST(test_rules)
 {
-	(void)state;
 	rule(0, NULL, 1, MAPPED, 1, 2, 0x1000, 0x2000);
 	rule(24, "go tool pprof", 0, MAPPED, 1, 1, 0x1000);
 	rule(24, "google-pprof", (1ull << 32) + 1, MAPPED, 1, 1, 0x1000);
@@ -345,9 +334,8 @@ static void test_rules(void **state)
 	rule(0, NULL, 1, MAPPED, 1, 2, 0x1000, 1); /* 0 stays 0 */
 }
 
-static void test_more_rules(void **state)
+TEST(test_more_rules)
 {
-	(void)state;
 	begin(4, false);
 	slots(0, 4, 0, 1, 0, 0, 0, 1, 0);
 	assert_rule(4, "headers of 3 words only, not of 4");
@@ -360,7 +348,7 @@ static void test_more_rules(void **state)
 	assert_rule(64, "63 bits");
 }
 
-static void test_line_rules(void **state)
+TEST(test_line_rules)
 {
 	static const char blank[] = MAPPED "00002000-00003000 r-xp 00000000 00:00 0 /x y\n";
 	static const char shared[] = "00001000-00002000 r-xs 00000000 00:00 0 /x\n";
@@ -369,7 +357,6 @@ static void test_line_rules(void **state)
 	static const char apart[] = MAPPED "00003000-00004000 rwxp 00000000 00:00 0 \n";
 	static const char not_executable[] = MAPPED "00002000-00003000 rw-s 00000000 00:00 0 /x y\n";
 
-	(void)state;
 	rule(88 + sizeof(MAPPED) - 1, "first blank", 1, blank, 1, 1, 0x1000);
 	rule(88, "shared", 1, shared, 1, 1, 0x1000);
 	rule(88 + 2 * sizeof(MAPPED) - 4, "joins", 1, joined, 1, 1, 0x1000);
@@ -378,14 +365,13 @@ static void test_line_rules(void **state)
 }
 
 /* Ranges in any order, overlapping and nested. */
-static void test_coverage(void **state)
+TEST(test_coverage)
 {
 	static const char text[] = "00005000-00006000 r-xp 00000000 00:00 0 a\n"
 				   "00001000-00004000 r-xp 00000000 00:00 0 b\n"
 				   "00002000-00003000 r-xp 00000000 00:00 0 c\n"
 				   "00003800-00004800 r-xp 00000000 00:00 0 d\n";
 
-	(void)state;
 	rule(0, NULL, 1, text, 1, 1, 0x1000, 1, 1, 0x3fff, 1, 1, 0x47ff, 1, 1, 0x5fff, 1, 2, 0x2000, 0x6000);
 	rule(56, "0x4800", 1, text, 1, 1, 0x4800);
 	rule(56, "0x6000", 1, text, 1, 1, 0x6000);
@@ -406,13 +392,12 @@ static char *dump(int expected, struct xp_violation *finding)
 	return text;
 }
 
-static void test_dump_and_check(void **state)
+TEST(test_dump_and_check)
 {
 	struct xp_report report = { 0 };
 	struct xp_violation finding;
 	char *text;
 
-	(void)state;
 	ruled(10101, 4, (uint64_t[]){ 12, 2, 0x1000, 0x1005 }, MAPPED "build=/x\na\x1b[2Jb\n");
 	text = dump(0, &finding);
 	assert_string_equal(text, "# gperftools CPU profile, 64-bit, little-endian, period 10101 us (99.0 Hz)\n"
@@ -433,18 +418,4 @@ static void test_dump_and_check(void **state)
 	assert_int_equal(xp_format_gperf.check(file.bytes, file.size, &report), 0);
 	assert_int_equal(report.finding_count, 1);
 	assert_string_equal(report.findings[0].text, finding.text);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_layouts),	       cmocka_unit_test(test_probe),
-		cmocka_unit_test(test_header),	       cmocka_unit_test(test_records),
-		cmocka_unit_test(test_lines),	       cmocka_unit_test(test_rules),
-		cmocka_unit_test(test_too_large),      cmocka_unit_test(test_more_rules),
-		cmocka_unit_test(test_line_rules),     cmocka_unit_test(test_coverage),
-		cmocka_unit_test(test_dump_and_check),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The hash table, and the map that is made of it. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
+
+#include "unit.h"
 
 #include <stdlib.h>
 #include <stdio.h>
@@ -20,22 +15,20 @@
 
 #define KEYS 500u
 
-static void test_empty(void **state)
+TEST(test_empty)
 {
 	struct xp_u64_map map = { 0 };
 
-	(void)state;
 	assert_null(xp_u64_map_find(&map, 7));
 	assert_null(xp_u64_map_get(&map, 7));
 	xp_u64_map_remove(&map, 7);
 	xp_u64_map_free(&map);
 }
 
-static void test_values(void **state)
+TEST(test_values)
 {
 	struct xp_u64_map map = { 0 };
 
-	(void)state;
 	for (uint32_t i = 0; i < KEYS; i++)
 		assert_int_equal(*xp_u64_map_add(&map, i * 0x100000000ull, i), i);
 	assert_int_equal(*xp_u64_map_add(&map, 3 * 0x100000000ull, 99), 3);
@@ -48,13 +41,12 @@ static void test_values(void **state)
 }
 
 /* Puts and removes keys in a random order, and compares with a plain array. */
-static void test_put_and_remove(void **state)
+TEST(test_put_and_remove)
 {
 	struct xp_u64_map map = { 0 };
 	void *expected[KEYS] = { 0 };
 	size_t count = 0;
 
-	(void)state;
 	srand(1);
 	for (unsigned int round = 0; round < 100 * KEYS; round++) {
 		size_t key = (size_t)rand() % KEYS;
@@ -100,13 +92,12 @@ static int64_t find_text(const struct xp_hash *hash, const char *const *texts, c
 }
 
 /* Elements with the same key that are not equal. */
-static void test_same_keys(void **state)
+TEST(test_same_keys)
 {
 	static const char *const texts[] = { "a", "bb", "cc", "d", "dd", "eee", "ff", "g" };
 	const uint32_t count = XP_ARRAY_SIZE(texts);
 	struct xp_hash hash = { 0 };
 
-	(void)state;
 	assert_int_equal(find_text(&hash, texts, "a"), -1);
 	for (uint32_t i = 0; i < count; i++)
 		assert_int_equal(xp_hash_add(&hash, strlen(texts[i]), i, length_of, texts), 0);
@@ -150,14 +141,13 @@ static uint32_t find_pair(uint32_t from, char pair[2][PIECE_BYTES + 1])
 }
 
 /* Each of some places has one of two pieces: the known hash of all such texts is one. */
-static void test_chosen_texts(void **state)
+TEST(test_chosen_texts)
 {
 	struct xp_text_pool pool = { .bytes_max = 16 << 20 };
 	char pairs[PIECES][2][PIECE_BYTES + 1], text[PIECES * PIECE_BYTES + 1];
 	uint32_t all = 2166136261u;
 	clock_t begun = clock();
 
-	(void)state;
 	for (size_t i = 0; i < PIECES; i++)
 		all = find_pair(all, pairs[i]);
 	for (uint32_t i = 0; i < 1u << PIECES; i++) {
@@ -173,23 +163,11 @@ static void test_chosen_texts(void **state)
 	assert_null(pool.texts);
 }
 
-static void test_texts_have_keys(void **state)
+TEST(test_texts_have_keys)
 {
-	(void)state;
 	assert_int_equal(xp_hash_text("a text of some length"), xp_hash_text("a text of some length"));
 	assert_int_not_equal(xp_hash_text(""), xp_hash_text("a"));
 	assert_int_not_equal(xp_hash_text("12345678a"), xp_hash_text("12345678b"));
 	assert_int_not_equal(xp_hash_mix(1, 1), xp_hash_mix(2, 2));
 	assert_int_not_equal(xp_hash_mix(1, 2), xp_hash_mix(2, 1));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_empty),	       cmocka_unit_test(test_values),
-		cmocka_unit_test(test_put_and_remove), cmocka_unit_test(test_same_keys),
-		cmocka_unit_test(test_chosen_texts),   cmocka_unit_test(test_texts_have_keys),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

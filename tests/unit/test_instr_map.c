@@ -4,17 +4,14 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "unit.h"
+
 #include <elfutils/libdw.h>
 
 static uint8_t *write_instr_map(const char *const *names, size_t count, size_t *size)
@@ -52,7 +49,7 @@ static const Elf64_Shdr *find_section(const uint8_t *file, size_t size, const ch
 }
 
 /* ELF header and map of two functions, byte for byte: text at 0x1000, 16 bytes per function, the map after it. */
-static void test_golden(void **state)
+TEST(test_golden)
 {
 	static const uint8_t header[24] = {
 		0x7f, 'E', 'L', 'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, /* 64-bit, little-endian, System V */
@@ -71,7 +68,6 @@ static void test_golden(void **state)
 	size_t size;
 	uint8_t *file = write_instr_map(names, 2, &size);
 
-	(void)state;
 	assert_memory_equal(file, header, sizeof(header));
 	section = find_section(file, size, "xray_instr_map");
 	assert_int_equal(section->sh_addr, 0x1020);
@@ -87,7 +83,7 @@ static void test_golden(void **state)
 	free(file);
 }
 
-static void test_symbols(void **state)
+TEST(test_symbols)
 {
 	const char *const names[] = { "_Z3onev", NULL, "", "four" };
 	const char *const expected[] = { "_Z3onev", "fn_2", "fn_3", "four" };
@@ -96,7 +92,6 @@ static void test_symbols(void **state)
 	size_t size;
 	uint8_t *file = write_instr_map(names, 4, &size);
 
-	(void)state;
 	symtab = find_section(file, size, ".symtab");
 	strtab = find_section(file, size, ".strtab");
 	symbols = (const void *)(file + symtab->sh_offset);
@@ -125,7 +120,7 @@ static struct xp_source_line line_of(size_t function)
 }
 
 /* libdw finds the line of each function at its first and at its last byte. */
-static void test_lines(void **state)
+TEST(test_lines)
 {
 	static struct xp_source_line lines[LINED];
 	static const char *names[LINED];
@@ -133,7 +128,6 @@ static void test_lines(void **state)
 	Dwarf_Die unit;
 	Dwarf *dwarf;
 
-	(void)state;
 	for (size_t i = 0; i < LINED; i++)
 		lines[i] = line_of(i);
 	assert_int_equal(xp_instr_map_write(fd, names, lines, LINED), 0);
@@ -160,7 +154,7 @@ static void test_lines(void **state)
 }
 
 /* The file is the same as without lines. */
-static void test_lines_unknown(void **state)
+TEST(test_lines_unknown)
 {
 	const struct xp_source_line lines[2] = { { "", 3 }, { NULL, 0 } };
 	const char *const names[2] = { "one", "two" };
@@ -168,19 +162,17 @@ static void test_lines_unknown(void **state)
 	size_t size;
 	uint8_t *file = write_instr_map(names, 2, &size);
 
-	(void)state;
 	assert_int_equal(xp_instr_map_write(fd, names, lines, 2), 0);
 	assert_int_equal(lseek(fd, 0, SEEK_END), size);
 	free(file);
 	close(fd);
 }
 
-static void test_errors(void **state)
+TEST(test_errors)
 {
 	const char *const names[] = { "one" };
 	int fd = open("/dev/full", O_WRONLY);
 
-	(void)state;
 	assert_int_equal(xp_instr_map_write(-1, names, NULL, 0), -EINVAL);
 	assert_int_equal(xp_instr_map_write(-1, names, NULL, 0x10000000), -EINVAL);
 	assert_int_equal(xp_instr_map_write(-1, names, NULL, 1), -EBADF);
@@ -190,13 +182,12 @@ static void test_errors(void **state)
 }
 
 /* st_name has 32 bits: 4097 times the same MiB of name is too much, and is detected before memory is allocated. */
-static void test_too_long(void **state)
+TEST(test_too_long)
 {
 	size_t bytes = 1 << 20;
 	char *name = malloc(bytes);
 	const char *names[4097];
 
-	(void)state;
 	assert_non_null(name);
 	memset(name, 'a', bytes - 1);
 	name[bytes - 1] = 0;
@@ -204,14 +195,4 @@ static void test_too_long(void **state)
 		names[i] = name;
 	assert_int_equal(xp_instr_map_write(-1, names, NULL, 4097), -EFBIG);
 	free(name);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_golden),	      cmocka_unit_test(test_symbols), cmocka_unit_test(test_lines),
-		cmocka_unit_test(test_lines_unknown), cmocka_unit_test(test_errors),  cmocka_unit_test(test_too_long),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "arch/x86_64/instructions.h"
 
@@ -22,13 +19,12 @@ int sched_getcpu(void)
 }
 
 /* What is said to work does, on each CPU. */
-static void test_works(void **state)
+TEST(test_works)
 {
 	const struct xp_instructions instructions = xp_instructions_try();
 	cpu_set_t allowed, one;
 	uint64_t value = 0;
 
-	(void)state;
 	if (instructions.rdfsbase)
 		__asm__ volatile("rdfsbase %0" : "=r"(value));
 	assert_true(!instructions.rdfsbase || value);
@@ -46,24 +42,13 @@ static void test_works(void **state)
 }
 
 /* A hypervisor that leaves the host's number of the CPU in TSC_AUX. */
-static void test_rdpid_of_another_machine(void **state)
+TEST(test_rdpid_of_another_machine)
 {
 	struct xp_instructions before = xp_instructions_try(), after;
 
-	(void)state;
 	lie = 1;
 	after = xp_instructions_try();
 	lie = 0;
 	assert_int_equal(after.rdfsbase, before.rdfsbase);
 	assert_false(after.rdpid);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_works),
-		cmocka_unit_test(test_rdpid_of_another_machine),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

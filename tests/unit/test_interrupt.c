@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "base/interrupt.h"
 #include "base/shield.h"
@@ -70,9 +67,8 @@ static int by_sigusr1(void)
 	return by_signal(SIGUSR1, true);
 }
 
-static void signals(void **state)
+TEST(signals)
 {
-	(void)state;
 	assert_int_equal(in_child(by_sigterm), 5);
 	assert_int_equal(in_child(by_sigint), 5);
 	assert_int_equal(in_child(sigint_of_command), 0);
@@ -89,9 +85,8 @@ static int by_deadline(void)
 	return xp_interrupted();
 }
 
-static void deadline(void **state)
+TEST(deadline)
 {
-	(void)state;
 	assert_int_equal(in_child(by_deadline), 1);
 }
 
@@ -116,11 +111,10 @@ static int killed(void)
 	return xp_shielded(outlive, NULL);
 }
 
-static void death(void **state)
+TEST(death)
 {
 	char answer = 0;
 
-	(void)state;
 	assert_int_equal(pipe(pipe_fds), 0);
 	assert_int_equal(in_child(killed), -SIGKILL);
 	assert_int_equal(read(pipe_fds[0], &answer, 1), 1);
@@ -189,24 +183,11 @@ static int tells(void)
 	return signal_after(0, TELL);
 }
 
-static void further(void **state)
+TEST(further)
 {
-	(void)state;
 	assert_int_equal(in_child(is_first), 0);
 	assert_int_equal(in_child(is_the_same), 0);
 	assert_int_equal(in_child(is_second), -SIGTERM);
 	assert_int_equal(in_child(waits), -SIGTERM);
 	assert_int_equal(in_child(tells), 1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(signals),
-		cmocka_unit_test(deadline),
-		cmocka_unit_test(death),
-		cmocka_unit_test(further),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Code by address and time. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "base/util.h"
 #include "jit/code.h"
@@ -78,7 +75,7 @@ static const char *name_at(struct fixture *f, uint64_t address, uint64_t tsc)
 }
 #define CHECK_AT(f, address, tsc, name) assert_string_equal(name_at(f, address, tsc), name)
 
-static void test_bounds(void **state)
+TEST_WITH(test_bounds, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct xp_jit_range range;
@@ -97,7 +94,7 @@ static void test_bounds(void **state)
 	assert_int_equal(xp_jit_code_count(f->code), 1);
 }
 
-static void test_replaced(void **state)
+TEST_WITH(test_replaced, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -114,7 +111,7 @@ static void test_replaced(void **state)
 	CHECK_AT(f, 0x10c0, 300, "c");
 }
 
-static void test_replaced_in_the_middle(void **state)
+TEST_WITH(test_replaced_in_the_middle, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct xp_jit_range range;
@@ -132,7 +129,7 @@ static void test_replaced_in_the_middle(void **state)
 	assert_int_equal(range.size, 0x300);
 }
 
-static void test_replaces_many(void **state)
+TEST_WITH(test_replaces_many, setup, teardown)
 {
 	struct fixture *f = *state;
 	char name[16];
@@ -152,7 +149,7 @@ static void test_replaces_many(void **state)
 	CHECK_AT(f, 0x1000 + 0x100 * 99, 500, "f99");
 }
 
-static void test_moved(void **state)
+TEST_WITH(test_moved, setup, teardown)
 {
 	struct fixture *f = *state;
 	uint32_t index = load(f, 100, 0x1000, 0x100, "a");
@@ -187,7 +184,7 @@ static void test_moved(void **state)
 				      "load 1 b 0x50f0+16 at 500\n");
 }
 
-static void test_unloaded(void **state)
+TEST_WITH(test_unloaded, setup, teardown)
 {
 	struct fixture *f = *state;
 	uint32_t index = load(f, 100, 0x1000, 0x100, "a");
@@ -202,7 +199,7 @@ static void test_unloaded(void **state)
 	CHECK_AT(f, 0x1000, 300, "a");
 }
 
-static void test_known(void **state)
+TEST_WITH(test_known, setup, teardown)
 {
 	struct fixture *f = *state;
 	const uint8_t one[] = { 1, 2, 3, 4 }, other[] = { 1, 2, 3, 5 };
@@ -275,7 +272,7 @@ static int words_at(struct fixture *f, uint64_t address, uint64_t tsc)
 #define BYTES_2 "fedcba9876543210"
 
 /* Rules hold for as long as their code. */
-static void test_rules(void **state)
+TEST_WITH(test_rules, setup, teardown)
 {
 	struct fixture *f = *state;
 	uint32_t index;
@@ -302,7 +299,7 @@ static void test_rules(void **state)
 }
 
 /* Two sources have the same function, one of them without rules and with other bytes, in either order. */
-static void test_rules_of_two_sources(void **state)
+TEST_WITH(test_rules_of_two_sources, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -317,7 +314,7 @@ static void test_rules_of_two_sources(void **state)
 }
 
 /* The same bytes, first without rules. */
-static void test_rules_later(void **state)
+TEST_WITH(test_rules_later, setup, teardown)
 {
 	struct fixture *f = *state;
 	uint64_t left;
@@ -334,7 +331,7 @@ static void test_rules_later(void **state)
 	assert_int_equal(f->bytes_left, left);
 }
 
-static void test_only_a_bound(void **state)
+TEST_WITH(test_only_a_bound, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct xp_jit_load what = { .tsc = 500, .is_bound = true, .start = 0x1000, .size = 0x100, .name = "a" };
@@ -349,7 +346,7 @@ static void test_only_a_bound(void **state)
 	assert_string_equal(f->heard, "load 0 a 0x1000+256 at 0\nload 1 b 0x1000+256 at 700\n");
 }
 
-static void test_late(void **state)
+TEST_WITH(test_late, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -360,7 +357,7 @@ static void test_late(void **state)
 	assert_string_equal(f->heard, "load 0 a 0x1000+256 at 500\nload 1 b 0x1080+256 at 500\n");
 }
 
-static void test_refused(void **state)
+TEST_WITH(test_refused, setup, teardown)
 {
 	struct fixture *f = *state;
 	static const struct {
@@ -384,7 +381,7 @@ static void test_refused(void **state)
 }
 
 /* A perf map that also names code of a file: only the rest is taken. */
-static void test_not_in_files(void **state)
+TEST_WITH(test_not_in_files, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct xp_file lib = { .kind = XP_FILE_DISK, .path = "/lib/a.so" };
@@ -414,7 +411,7 @@ static void test_not_in_files(void **state)
 }
 
 /* The observer receives no code earlier than its memory. */
-static void test_since(void **state)
+TEST_WITH(test_since, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct xp_jit_load what = { .is_bound = true, .start = 0x1000, .size = 0x100, .name = "a" };
@@ -487,7 +484,7 @@ static void hear_all(void *arg, uint32_t index, const struct xp_jit_load *load)
 }
 
 /* A source reports code in memory that the address space does not have yet. */
-static void test_before_its_memory(void **state)
+TEST_WITH(test_before_its_memory, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct xp_jit_observer observer = { hear_all, hear_move, f };
@@ -522,7 +519,7 @@ static void test_before_its_memory(void **state)
 	xp_address_space_free(&space);
 }
 
-static void test_name(void **state)
+TEST_WITH(test_name, setup, teardown)
 {
 	struct fixture *f = *state;
 	char *name = malloc(XP_JIT_NAME_BYTES_MAX * 2);
@@ -537,7 +534,7 @@ static void test_name(void **state)
 	CHECK_AT(f, 0x2000, 1, "?[31mred?");
 }
 
-static void test_memory(void **state)
+TEST_WITH(test_memory, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct xp_jit_load what = { .start = 0x1000, .size = 1, .name = "a" };
@@ -570,14 +567,13 @@ static uint64_t fill(struct xp_jit_code *code)
 }
 
 /* A process that takes all it can get leaves as much for the others, and each of them for the next. */
-static void test_shared_memory(void **state)
+TEST_WITH(test_shared_memory, setup, teardown)
 {
 	const uint64_t all = 1 << 20, slack = all / 100;
 	uint64_t bytes_left = all;
 	struct xp_jit_code *codes[4];
 	uint64_t counts[4];
 
-	(void)state;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(codes); i++) {
 		assert_int_equal(xp_jit_code_new(&codes[i], &bytes_left, NULL), 0);
 		counts[i] = fill(codes[i]);
@@ -593,7 +589,7 @@ static void test_shared_memory(void **state)
 	assert_int_equal(bytes_left, all);
 }
 
-static void test_many_replacements(void **state)
+TEST_WITH(test_many_replacements, setup, teardown)
 {
 	struct fixture *f = *state;
 	char name[16];
@@ -657,12 +653,11 @@ static void model_event(struct fixture *f, int *at, uint64_t tsc, uint64_t *size
 	}
 }
 
-static void test_model(void **state)
+TEST(test_model)
 {
 	struct model *model = calloc(1, sizeof(*model));
 	uint64_t sizes[MODEL_EVENTS];
 
-	(void)state;
 	assert_non_null(model);
 	for (unsigned int seed = 1; seed <= 50; seed++) {
 		struct fixture f = { .bytes_left = PLENTY };
@@ -686,33 +681,4 @@ static void test_model(void **state)
 		assert_int_equal(f.bytes_left, PLENTY);
 	}
 	free(model);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_bounds, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_replaced, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_replaced_in_the_middle, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_replaces_many, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_moved, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_unloaded, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_known, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_rules, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_rules_of_two_sources, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_rules_later, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_only_a_bound, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_late, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_not_in_files, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_since, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_before_its_memory, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_name, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_memory, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_shared_memory, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_many_replacements, setup, teardown),
-		cmocka_unit_test(test_model),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,18 +2,15 @@
 /* The jitdump of a recording: the loads of the registry, read back by the strict reader. */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "base/file_view.h"
 #include "check/formats.h"
@@ -124,7 +121,7 @@ static void expect(struct fixture *f, const char *text)
 	free(printed);
 }
 
-static void test_no_code(void **state)
+TEST_WITH(test_no_code, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -134,7 +131,7 @@ static void test_no_code(void **state)
 	assert_int_equal(faccessat(f->dir_fd, xp_jit_dump_out_name(f->out), F_OK, 0), -1);
 }
 
-static void test_records(void **state)
+TEST_WITH(test_records, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -160,7 +157,7 @@ static void test_records(void **state)
 }
 
 /* Another image of the same pid has other indices and another file, with a number that is no valid pid. */
-static void test_images(void **state)
+TEST_WITH(test_images, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -180,7 +177,7 @@ static void test_images(void **state)
 }
 
 /* The end of the code gets a line; names are cleaned; the data is not marked as mapped. */
-static void test_lines_and_unwinding(void **state)
+TEST_WITH(test_lines_and_unwinding, setup, teardown)
 {
 	static const uint8_t frame[] = { 0x14, 0, 0, 0, 0, 0, 0, 0 }, header[] = { 1, 0x1b, 3, 0x3b };
 	static const struct xp_jit_line lines[] = { { BASE, 10, 0, "a.js" },
@@ -213,7 +210,7 @@ static void test_lines_and_unwinding(void **state)
 }
 
 /* Code that is too large without its bytes, and its moves, are left out and counted. */
-static void test_too_large(void **state)
+TEST_WITH(test_too_large, setup, teardown)
 {
 	struct xp_jit_load one = {
 		.tsc = 2000, .start = BASE, .size = XP_JIT_DUMP_OUT_FILL_BYTES_MAX + 1, .name = "large"
@@ -231,7 +228,7 @@ static void test_too_large(void **state)
 }
 
 /* The bound of the file: code beyond it is counted, smaller code is still written. */
-static void test_bound(void **state)
+TEST_WITH(test_bound, setup, teardown)
 {
 	struct fixture *f = *state;
 	const uint64_t sizes[] = { 10 << 20, XP_JIT_DUMP_OUT_BYTES_MAX - (10 << 20), sizeof(code) };
@@ -252,7 +249,7 @@ static void test_bound(void **state)
  * The bound of all files: one leaves as much for the next as it takes; code without room is counted, its moves are left
  * out.
  */
-static void test_bound_of_all(void **state)
+TEST_WITH(test_bound_of_all, setup, teardown)
 {
 	enum { ALL = 1 << 20, SLACK = 1000, LOADS = 10000 };
 	struct fixture *f = *state;
@@ -286,7 +283,7 @@ static void test_bound_of_all(void **state)
 }
 
 /* An existing name: nothing is overwritten, no link is followed, and all code is counted. */
-static void test_taken(void **state)
+TEST_WITH(test_taken, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct stat st;
@@ -303,7 +300,7 @@ static void test_taken(void **state)
 }
 
 /* At any size of the disk the file is valid, and its contents match the counts. */
-static void test_full_disk(void **state)
+TEST_WITH(test_full_disk, setup, teardown)
 {
 	static const struct xp_jit_line lines[] = { { BASE, 10, 0, "a.js" } };
 	struct fixture *f = *state;
@@ -356,17 +353,4 @@ static void test_full_disk(void **state)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
 	assert_in_range(files, 8, 20);
 	free(large);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_no_code),   TEST(test_records),      TEST(test_images),    TEST(test_lines_and_unwinding),
-		TEST(test_bound),     TEST(test_bound_of_all), TEST(test_too_large), TEST(test_taken),
-		TEST(test_full_disk),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

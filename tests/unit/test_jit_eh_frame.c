@@ -3,14 +3,10 @@
 #include "jit/eh_frame.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #define ADDRESS 0x7f0000100000ull /* of the section */
 #define CODE 0x7f0000000000ull
@@ -133,11 +129,10 @@ static void make_golden(void)
 }
 
 /* The result is the same for every encoding of addresses. */
-static void test_encodings(void **state)
+TEST_WITH(test_encodings, setup, teardown)
 {
 	size_t cie;
 
-	(void)state;
 	cie = put_cie(0x00); /* absolute, 8 bytes */
 	put_fde(cie, CODE, 8, 0x25);
 	read_section(section.size);
@@ -160,11 +155,10 @@ static void test_encodings(void **state)
  * Several entries of one function and of others, unordered; an entry that is not completely inside does not belong to
  * the function.
  */
-static void test_find(void **state)
+TEST_WITH(test_find, setup, teardown)
 {
 	size_t cie = put_cie(0x00);
 
-	(void)state;
 	put_fde(cie, CODE + 0x200, 8, 0x10);
 	put_fde(cie, CODE + 0x110, 8, 0x10);
 	put_fde(cie, CODE, 8, 0x10);
@@ -183,11 +177,10 @@ static void test_find(void **state)
 }
 
 /* Personality routines and exception data are dropped, a signal frame stays one, unknown augmentations are left out. */
-static void test_augmentations(void **state)
+TEST_WITH(test_augmentations, setup, teardown)
 {
 	size_t cie, unknown;
 
-	(void)state;
 	begin();
 	number(0, 4);
 	put("\1zPLRS\0\1\x78\20\7\x9b\1\2\3\4\x1b\0\14\7\10\220\1", 24);
@@ -222,12 +215,11 @@ static void check_rule(const struct xp_cfi_rows *rows, uint32_t offset, uint8_t 
 }
 
 /* One entry for most of the function, one for a part of the same code and one for its end. */
-static void test_rows(void **state)
+TEST_WITH(test_rows, setup, teardown)
 {
 	struct xp_cfi_rows rows = { 0 };
 	size_t cie = put_cie(0x00);
 
-	(void)state;
 	put_fde(cie, CODE + 0x10, 8, 0x10);
 	put_fde(cie, CODE + 0x18, 8, 0x10); /* its rows advance by 1, so that only the last one is in its own part */
 	put_fde(cie, CODE + 0x30, 8, 0x10);
@@ -252,13 +244,12 @@ static void test_rows(void **state)
 }
 
 /* Compilers need six bytes of instructions for all entries together. Half a megabyte of them gives no rules. */
-static void test_slow(void **state)
+TEST_WITH(test_slow, setup, teardown)
 {
 	enum { BYTES = 3000 };
 	struct xp_cfi_rows rows = { 0 };
 	size_t cie;
 
-	(void)state;
 	begin();
 	number(0, 4);
 	put("\1zR\0\1\x78\20\1\0\14\7\10\220\1", 14);
@@ -274,12 +265,11 @@ static void test_slow(void **state)
 }
 
 /* For any end and any sizes. */
-static void test_malformed(void **state)
+TEST_WITH(test_malformed, setup, teardown)
 {
 	struct xp_cfi_rows rows = { 0 };
 	size_t size, cie = put_cie(0x00);
 
-	(void)state;
 	put_fde(cie, CODE, 8, 0x25);
 	size = section.size;
 	for (size_t i = 0; i < size; i++) {
@@ -309,13 +299,12 @@ static void test_malformed(void **state)
 }
 
 /* A function with endless entries: no data is made. */
-static void test_many(void **state)
+TEST_WITH(test_many, setup, teardown)
 {
 	enum { COUNT = 50000, CIE = 27, FDE = 28 };
 	uint8_t *bytes = calloc(COUNT, FDE + CIE);
 	size_t size;
 
-	(void)state;
 	assert_non_null(bytes);
 	put_fde(put_cie(0x00), CODE, 8, 1);
 	size = section.size;
@@ -332,16 +321,4 @@ static void test_many(void **state)
 	assert_int_equal(frames.count, COUNT);
 	assert_int_equal(xp_jit_eh_frame_make(&made, &frames, CODE, 0x25), -E2BIG);
 	free(bytes);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_encodings), TEST(test_find),	    TEST(test_augmentations), TEST(test_rows),
-		TEST(test_slow),      TEST(test_malformed), TEST(test_many),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* A JVM that is found while it starts, before it handles the signal that makes it listen. */
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +9,8 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "base/util.h"
 #include "jit/jit.h"
@@ -131,7 +128,7 @@ static void look(struct world *world, uint64_t tsc)
 	assert_in_range(xp_jit_refresh(world->jit, &world->space, tsc), 0, 1);
 }
 
-static void test_asked_again(void **state)
+TEST_WITH(test_asked_again, setup, teardown)
 {
 	struct world *world = *state;
 	uint64_t now = BEGIN + HZ;
@@ -146,7 +143,7 @@ static void test_asked_again(void **state)
 }
 
 /* A JVM that never handles the signal (-Xrs) is not asked forever. */
-static void test_given_up(void **state)
+TEST_WITH(test_given_up, setup, teardown)
 {
 	struct world *world = *state;
 	uint64_t now = BEGIN;
@@ -160,7 +157,7 @@ static void test_given_up(void **state)
 }
 
 /* Requests are not too frequent either: each pause is twice as long as the one before. */
-static void test_pauses(void **state)
+TEST_WITH(test_pauses, setup, teardown)
 {
 	struct world *world = *state;
 
@@ -173,15 +170,4 @@ static void test_pauses(void **state)
 	look(world, BEGIN + HZ + HZ / 2 + 1);
 	assert_true(is_waiting(world));
 	assert_int_equal(access(world->map, F_OK), -1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_asked_again, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_given_up, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_pauses, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

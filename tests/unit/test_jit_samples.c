@@ -2,17 +2,14 @@
 /* Samples in the JIT code of a process that ends during the recording. */
 #include <dirent.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "base/util.h"
 #include "sample/jit_samples.h"
@@ -140,7 +137,7 @@ static void end_gone(struct world *world)
 }
 
 /* What is hit in code that is not known by then is looked for once more, and not again where no source has it. */
-static void test_looks(void **state)
+TEST_WITH(test_looks, setup, teardown)
 {
 	struct world *world = *state;
 	FILE *map;
@@ -168,7 +165,7 @@ static void test_looks(void **state)
 	assert_false(has_unknown(world));
 }
 
-static void test_closed(void **state)
+TEST_WITH(test_closed, setup, teardown)
 {
 	struct world *world = *state;
 	unsigned int fds = count_fds();
@@ -190,7 +187,7 @@ static void test_closed(void **state)
 }
 
 /* A process that has cost more than its share of the recorder's time is skipped for a while. */
-static void test_costly(void **state)
+TEST_WITH(test_costly, setup, teardown)
 {
 	struct world *world = *state;
 	struct xp_image *images[] = { &world->image };
@@ -204,7 +201,7 @@ static void test_costly(void **state)
 }
 
 /* A sample that has waited for its unwind table has an outdated view of the process. */
-static void test_newest_space(void **state)
+TEST_WITH(test_newest_space, setup, teardown)
 {
 	struct world *world = *state;
 	struct xp_address_space *old = world->space;
@@ -218,16 +215,4 @@ static void test_newest_space(void **state)
 	assert_int_equal(xp_jit_samples_seen(&world->jits, &world->image, old, old->vmas), 0);
 	assert_ptr_equal(world->image.jit_space, world->space);
 	xp_address_space_release(old);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_looks, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_closed, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_costly, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_newest_space, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

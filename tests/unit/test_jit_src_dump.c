@@ -2,10 +2,6 @@
 /* Loads from a runtime's own jitdump: while it grows, and when it is hostile. */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdio_ext.h>
 #include <stdlib.h>
@@ -14,7 +10,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "format/jitdump.h"
 #include "jit/src_dump.h"
@@ -146,9 +143,8 @@ static void expect(struct fixture *f, const char *heard)
 	assert_string_equal(f->heard, heard);
 }
 
-static void test_marker(void **state)
+TEST_WITH(test_marker, setup, teardown)
 {
-	(void)state;
 	assert_true(xp_jit_src_dump_is_marker("/tmp/jit-4711.dump"));
 	assert_true(xp_jit_src_dump_is_marker("/jit-1.dump"));
 	assert_false(xp_jit_src_dump_is_marker("/tmp/jit-.dump"));
@@ -161,7 +157,7 @@ static void test_marker(void **state)
 }
 
 /* Loads and moves with times of CLOCK_MONOTONIC; a second refresh takes only the new ones. */
-static void test_grows(void **state)
+TEST_WITH(test_grows, setup, teardown)
 {
 	const struct xp_jitdump_move move = { PID, PID, BASE, BASE + 0x1000, 128, 7 },
 				     unknown = { PID, PID, 1, 2, 3, 99 };
@@ -179,7 +175,7 @@ static void test_grows(void **state)
 	assert_int_equal(xp_jit_src_dump_skipped(f->dump), 0);
 }
 
-static void test_arch_timestamp(void **state)
+TEST_WITH(test_arch_timestamp, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -200,7 +196,7 @@ static void put_lines(struct fixture *f, uint64_t at, uint64_t bias)
 }
 
 /* In order, only those inside the code, and only for the next load. */
-static void test_lines(void **state)
+TEST_WITH(test_lines, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -214,7 +210,7 @@ static void test_lines(void **state)
 }
 
 /* The lines of V8 and LLVM are off by 64 bytes; a runtime with a plain line has only plain ones. */
-static void test_biased_lines(void **state)
+TEST_WITH(test_biased_lines, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -231,7 +227,7 @@ static void test_biased_lines(void **state)
 	       "load 2 plain, too 0x7000200+128 at 10000\na.js:10 at 0x7000240\nb.js:20 at 0x7000248\n");
 }
 
-static void test_unwinding(void **state)
+TEST_WITH(test_unwinding, setup, teardown)
 {
 	const struct xp_jitdump_unwinding unwinding = { (const uint8_t *)"\x14\0\0\0\0\0\0\0frame", 13,
 							(const uint8_t *)"\1\33\3\x3bhdr", 7, 20 };
@@ -245,7 +241,7 @@ static void test_unwinding(void **state)
 }
 
 /* Byte by byte, because a runtime may be interrupted anywhere. */
-static void test_piecemeal(void **state)
+TEST_WITH(test_piecemeal, setup, teardown)
 {
 	struct fixture *f = *state;
 	uint8_t bytes[1000];
@@ -266,7 +262,7 @@ static void test_piecemeal(void **state)
 }
 
 /* The file of a long-running process is taken in several refreshes: all of it, and once. */
-static void test_long(void **state)
+TEST_WITH(test_long, setup, teardown)
 {
 	struct fixture *f = *state;
 	unsigned int refreshes = 1;
@@ -281,7 +277,7 @@ static void test_long(void **state)
 }
 
 /* Code of up to a MiB has its bytes. Of larger code only the name is taken, and none of its bytes stay in memory. */
-static void test_large(void **state)
+TEST_WITH(test_large, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct xp_jitdump_load load = {
@@ -323,7 +319,7 @@ static int refresh_raw(struct fixture *f)
 }
 
 /* A malformed record with a valid frame is skipped and counted; an invalid frame ends the reading. */
-static void test_malformed(void **state)
+TEST_WITH(test_malformed, setup, teardown)
 {
 	struct fixture *f = *state;
 	uint8_t body[200] = { 0 };
@@ -356,7 +352,7 @@ static void test_malformed(void **state)
 }
 
 /* A record that claims 4 GiB costs nothing; data that is claimed is waited for. */
-static void test_claims(void **state)
+TEST_WITH(test_claims, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct rlimit before, limit;
@@ -379,7 +375,7 @@ static void test_claims(void **state)
 	assert_int_equal(f->loads, 0);
 }
 
-static void test_no_jitdump(void **state)
+TEST_WITH(test_no_jitdump, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -390,7 +386,7 @@ static void test_no_jitdump(void **state)
 }
 
 /* A runtime that rewrites its file: known code stays what it is. */
-static void test_written_anew(void **state)
+TEST_WITH(test_written_anew, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -406,7 +402,7 @@ static void test_written_anew(void **state)
 }
 
 /* By the mapping of a process, which is this one. */
-static void test_open(void **state)
+TEST_WITH(test_open, setup, teardown)
 {
 	char dir[] = "/tmp/xprof-unit-XXXXXX", path[64];
 	uint64_t start_time = xp_target_start_time(getpid());
@@ -445,7 +441,7 @@ static void test_open(void **state)
 }
 
 /* Data buffered by the runtime's C library counts as written: byte by byte, flushed now and then, and taken once. */
-static void test_held_back(void **state)
+TEST_WITH(test_held_back, setup, teardown)
 {
 	char dir[] = "/tmp/xprof-unit-XXXXXX", path[64];
 	uint64_t start_time = xp_target_start_time(getpid());
@@ -485,7 +481,7 @@ static void test_held_back(void **state)
 }
 
 /* The kernel has a buffer before the C library takes note of that: it is taken once, and the next one is taken, too. */
-static void test_just_written(void **state)
+TEST_WITH(test_just_written, setup, teardown)
 {
 	char dir[] = "/tmp/xprof-unit-XXXXXX", path[64];
 	struct fixture *f = *state;
@@ -517,18 +513,4 @@ static void test_just_written(void **state)
 	xp_jit_src_dump_free(dump);
 	unlink(path);
 	rmdir(dir);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_marker),    TEST(test_grows),	       TEST(test_arch_timestamp), TEST(test_lines),
-		TEST(test_unwinding), TEST(test_biased_lines), TEST(test_piecemeal),	  TEST(test_long),
-		TEST(test_large),     TEST(test_malformed),    TEST(test_claims),	  TEST(test_no_jitdump),
-		TEST(test_open),      TEST(test_written_anew), TEST(test_held_back),	  TEST(test_just_written),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,16 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "base/util.h"
 #include "jit/src_gdb.h"
@@ -115,7 +112,7 @@ static const char *name_at(struct fixture *f, uint64_t address, uint64_t tsc)
 	return xp_jit_code_find(f->code, address, tsc, &range) ? range.name : "-";
 }
 
-static void test_list(void **state)
+TEST_WITH(test_list, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -138,7 +135,7 @@ static void test_list(void **state)
 }
 
 /* Three entries with as much unwinding data as one may have; what is too much for a walk comes with the next one. */
-static void test_eh_frame(void **state)
+TEST_WITH(test_eh_frame, setup, teardown)
 {
 	enum { LARGE = 15900 << 10, EH_FRAME = 1 << 20 };
 	static const uint8_t eh_frame[] = { 20, 0, 0, 0,    0,	0, 0, 0, 1, 'z',  'R', 0, 1, 0x78, 16, 1, 0,
@@ -182,7 +179,7 @@ static void test_eh_frame(void **state)
 }
 
 /* The same entry and symfile, in the same memory, for other code. */
-static void test_reused(void **state)
+TEST_WITH(test_reused, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -201,7 +198,7 @@ static void test_reused(void **state)
 	assert_string_equal(name_at(f, TEXT, 300), "c");
 }
 
-static void test_loops(void **state)
+TEST_WITH(test_loops, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -220,7 +217,7 @@ static void test_loops(void **state)
 }
 
 /* A loop whose back pointers are right, as far as one reader can see. */
-static void test_endless(void **state)
+TEST_WITH(test_endless, setup, teardown)
 {
 	struct fixture *f = *state;
 	size_t parts = 8, count = parts * XP_JIT_SRC_GDB_ENTRIES_MAX, before, first = 0, most = 0;
@@ -250,7 +247,7 @@ static void test_endless(void **state)
 	free(entries);
 }
 
-static void test_nonsense(void **state)
+TEST_WITH(test_nonsense, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -276,7 +273,7 @@ static void test_nonsense(void **state)
 }
 
 /* The symbols of this program: in its .symtab. */
-static void test_found_in_file(void **state)
+TEST(test_found_in_file)
 {
 	struct xp_jit_gdb_file file;
 	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), none = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -284,7 +281,6 @@ static void test_found_in_file(void **state)
 	char line[256];
 	FILE *maps = fopen("/proc/self/maps", "re");
 
-	(void)state;
 	assert_non_null(maps);
 	assert_non_null(fgets(line, sizeof(line), maps)); /* the first is its offset 0 */
 	fclose(maps);
@@ -295,19 +291,4 @@ static void test_found_in_file(void **state)
 	assert_int_equal(xp_jit_gdb_file_look(&file, none), -ENOENT);
 	close(fd);
 	close(none);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_list, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_eh_frame, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_reused, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_loops, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_endless, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_nonsense, setup, teardown),
-		cmocka_unit_test(test_found_in_file),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The functions in the ELF file of a JIT compiler. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "base/util.h"
 #include "jit/symfile.h"
@@ -45,9 +42,8 @@ static void check(size_t index, uint64_t address, uint64_t size, const char *nam
 	assert_string_equal(found.functions[index].name, name);
 }
 
-static void test_relocatable(void **state)
+TEST_WITH(test_relocatable, setup, teardown)
 {
-	(void)state;
 	symfile_add(&file, "b", 0x100, 0x20);
 	symfile_add(&file, "a", 0, 0x10);
 	read_file();
@@ -56,9 +52,8 @@ static void test_relocatable(void **state)
 	check(1, TEXT + 0x100, 0x20, "b");
 }
 
-static void test_linked(void **state)
+TEST_WITH(test_linked, setup, teardown)
 {
-	(void)state;
 	file.header.e_type = ET_DYN;
 	symfile_add(&file, "absolute", TEXT + 0x100, 0x20);
 	symfile_add(&file, "relative", 0x200, 0x20); /* as LuaJIT writes it */
@@ -68,9 +63,8 @@ static void test_linked(void **state)
 	check(1, TEXT + 0x200, 0x20, "relative");
 }
 
-static void test_sizes(void **state)
+TEST_WITH(test_sizes, setup, teardown)
 {
-	(void)state;
 	symfile_add(&file, "open", 0, 0);
 	symfile_add(&file, "long", 0x100, 0x10000);
 	symfile_add(&file, "last", 0x800, UINT64_MAX);
@@ -81,9 +75,8 @@ static void test_sizes(void **state)
 	check(2, TEXT + 0x800, 0x800, "last");
 }
 
-static void test_same_address(void **state)
+TEST_WITH(test_same_address, setup, teardown)
 {
-	(void)state;
 	symfile_add(&file, "short", 0, 0x10);
 	symfile_add(&file, "long", 0, 0x20);
 	read_file();
@@ -92,9 +85,8 @@ static void test_same_address(void **state)
 }
 
 /* Symbols that name no code, or code elsewhere. */
-static void test_others(void **state)
+TEST_WITH(test_others, setup, teardown)
 {
-	(void)state;
 	symfile_add(&file, "data", 0, 8)->st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT);
 	symfile_add(&file, "elsewhere", 0, 8)->st_shndx = SHN_UNDEF;
 	symfile_add(&file, "absolute", 0, 8)->st_shndx = SHN_ABS;
@@ -106,9 +98,8 @@ static void test_others(void **state)
 	assert_int_equal(found.count, 0);
 }
 
-static void test_not_loaded(void **state)
+TEST_WITH(test_not_loaded, setup, teardown)
 {
-	(void)state;
 	symfile_add(&file, "a", 0, 8);
 	file.sections[SYMFILE_TEXT].sh_addr = 0;
 	read_file();
@@ -116,11 +107,10 @@ static void test_not_loaded(void **state)
 }
 
 /* Each field of the tables with arbitrary bytes: nothing beyond the file is read (run it under a sanitizer). */
-static void test_broken(void **state)
+TEST_WITH(test_broken, setup, teardown)
 {
 	static const uint64_t wild[] = { 0, 1, 0x7fffffff, 0xffffffff, UINT64_MAX / 2, UINT64_MAX };
 
-	(void)state;
 	symfile_add(&file, "a", 0, 8);
 	for (size_t at = EI_NIDENT; at + 8 <= offsetof(struct symfile, strings); at += 2)
 		for (size_t i = 0; i < XP_ARRAY_SIZE(wild); i++) {
@@ -137,9 +127,8 @@ static void test_broken(void **state)
 		}
 }
 
-static void test_no_elf(void **state)
+TEST_WITH(test_no_elf, setup, teardown)
 {
-	(void)state;
 	assert_int_equal(xp_jit_symfile_read(&found, (const uint8_t *)"", 0), -EBADMSG);
 	assert_int_equal(xp_jit_symfile_read(&found, (const uint8_t *)"hello", 5), -EBADMSG);
 	file.header.e_machine = EM_AARCH64;
@@ -150,20 +139,4 @@ static void test_no_elf(void **state)
 	file.header.e_ident[EI_CLASS] = ELFCLASS64;
 	for (size_t size = 0; size < sizeof(file.header); size++)
 		assert_int_equal(xp_jit_symfile_read(&found, (const uint8_t *)&file, size), -EBADMSG);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_relocatable, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_linked, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_sizes, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_same_address, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_others, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_not_loaded, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_broken, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_no_elf, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

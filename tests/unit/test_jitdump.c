@@ -4,11 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +12,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "base/file_view.h"
 #include "check/formats.h"
@@ -70,19 +66,18 @@ static void end(struct xp_jitdump *dump, const void *expected, size_t size)
 }
 
 /* The specification's magic reads "JiTD" as a number, "DTiJ" as bytes of a little-endian file. */
-static void test_header(void **state)
+TEST(test_header)
 {
 	static const uint8_t tsc[] = { HEADER(1, 1) }, monotonic[] = { HEADER(1, 0) };
 	struct xp_jitdump_options with = options;
 
-	(void)state;
 	assert_int_equal(sizeof(tsc), 40);
 	end(begin(&with), tsc, sizeof(tsc));
 	with.arch_timestamp = false;
 	end(begin(&with), monotonic, sizeof(monotonic));
 }
 
-static void test_load(void **state)
+TEST(test_load)
 {
 	static const uint8_t expected[] = {
 		HEADER(1, 1), W(0),  W(64),	Q(0x1234), W(4711), W(4712), Q(0x7000), Q(0x7000), Q(4), Q(3),
@@ -92,13 +87,12 @@ static void test_load(void **state)
 	const struct xp_jitdump_load empty = { .pid = 1, .tid = 2, .code_addr = 8, .code_index = 4, .name = "" };
 	struct xp_jitdump *dump = begin(&options);
 
-	(void)state;
 	assert_int_equal(xp_jitdump_load(dump, 0x1234, &load), 0);
 	assert_int_equal(xp_jitdump_load(dump, 0x1235, &empty), 0);
 	end(dump, expected, sizeof(expected));
 }
 
-static void test_move(void **state)
+TEST(test_move)
 {
 	static const uint8_t expected[] = {
 		HEADER(1, 1), W(1), W(64), Q(0x1234), W(4711), W(4712), Q(0x9000), Q(0x7000), Q(0x9000), Q(4), Q(3),
@@ -111,12 +105,11 @@ static void test_move(void **state)
 					      .code_index = 3 };
 	struct xp_jitdump *dump = begin(&options);
 
-	(void)state;
 	assert_int_equal(xp_jitdump_move(dump, 0x1234, &move), 0);
 	end(dump, expected, sizeof(expected));
 }
 
-static void test_debug_info(void **state)
+TEST(test_debug_info)
 {
 	static const uint8_t expected[] = {
 		HEADER(1, 1), W(2), W(72), Q(0x1234), Q(0x7000), Q(2), Q(0x7000), W(10), W(0), 'a',
@@ -125,18 +118,16 @@ static void test_debug_info(void **state)
 	static const struct xp_jitdump_line lines[] = { { 0x7000, 10, 0, "a.c" }, { 0x7002, 300, 7, "b.h" } };
 	struct xp_jitdump *dump = begin(&options);
 
-	(void)state;
 	assert_int_equal(xp_jitdump_debug_info(dump, 0x1234, 0x7000, lines, 2), 0);
 	assert_int_equal(xp_jitdump_debug_info(dump, 0x1234, 0x7000, lines, 0), -EINVAL);
 	end(dump, expected, sizeof(expected));
 }
 
-static void test_close(void **state)
+TEST(test_close)
 {
 	static const uint8_t expected[] = { HEADER(1, 1), W(3), W(16), Q(0x1234) };
 	struct xp_jitdump *dump = begin(&options);
 
-	(void)state;
 	assert_int_equal(xp_jitdump_close(dump, 0x1234), 0);
 	assert_int_equal(xp_jitdump_load(dump, 0x1235, &load), -EINVAL); /* nothing may follow, and nothing does */
 	end(dump, expected, sizeof(expected));
@@ -150,7 +141,7 @@ static const struct xp_jitdump_unwinding unwinding = {
 	.mapped_bytes = 8,
 };
 
-static void test_unwinding_info(void **state)
+TEST(test_unwinding_info)
 {
 	static const uint8_t perf[] = {
 		HEADER(1, 1), W(4), W(48), Q(0x1234), Q(8), Q(3), Q(8), 'f', 'r', 'a', 'm', 'e', 'h', 'd', 'r',
@@ -158,7 +149,6 @@ static void test_unwinding_info(void **state)
 	struct xp_jitdump_unwinding headless = unwinding;
 	struct xp_jitdump *dump = begin(&options);
 
-	(void)state;
 	headless.eh_frame_hdr_bytes = 0;
 	assert_int_equal(xp_jitdump_unwinding_info(dump, 0x1234, &unwinding), 0);
 	assert_int_equal(xp_jitdump_unwinding_info(dump, 0x1234, &headless), -EINVAL);
@@ -166,14 +156,13 @@ static void test_unwinding_info(void **state)
 }
 
 /* Sizes that do not fit into the record's 32 bits; the bytes are not read. */
-static void test_too_long(void **state)
+TEST(test_too_long)
 {
 	static const uint8_t expected[] = { HEADER(1, 1) };
 	struct xp_jitdump *dump = begin(&options);
 	struct xp_jitdump_unwinding long_unwinding = unwinding;
 	struct xp_jitdump_load long_load = load;
 
-	(void)state;
 	long_load.code_size = UINT32_MAX - 56 - 4 + 1;
 	assert_int_equal(xp_jitdump_load(dump, 1, &long_load), -EINVAL);
 	long_load.code_size = UINT64_MAX;
@@ -184,7 +173,7 @@ static void test_too_long(void **state)
 }
 
 /* Records that do and do not fit into the writer's buffer: their bytes, and the start of each. */
-static void test_long(void **state)
+TEST(test_long)
 {
 	enum { COUNT = 40 };
 	const size_t sizes[] = { 1, 65536 - 57 - 40, 65536 - 57, 65536, 3, 300000, 30000 };
@@ -192,7 +181,6 @@ static void test_long(void **state)
 	struct xp_jitdump *dump = begin(&options);
 	size_t used = 40;
 
-	(void)state;
 	assert_true(expected && bytes);
 	memcpy(expected, (const uint8_t[]){ HEADER(1, 1) }, 40);
 	for (unsigned int i = 0; i < COUNT; i++) {
@@ -214,14 +202,13 @@ static void test_long(void **state)
 }
 
 /* The process's file size limit acts as a full disk: the write that crosses it is short. */
-static void test_full_disk(void **state)
+TEST(test_full_disk)
 {
 	char directory[] = "/tmp/xprof-unit.XXXXXX", path[sizeof(directory) + 16];
 	static uint8_t zeros[70000];
 	const size_t sizes[] = { 100, sizeof(zeros), 5000 };
 	struct rlimit before, limit;
 
-	(void)state;
 	signal(SIGXFSZ, SIG_IGN);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
 	limit = (struct rlimit){ 1000000, before.rlim_max };
@@ -256,17 +243,4 @@ static void test_full_disk(void **state)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
 	unlink(path);
 	rmdir(directory);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_header),	       cmocka_unit_test(test_load),
-		cmocka_unit_test(test_move),	       cmocka_unit_test(test_debug_info),
-		cmocka_unit_test(test_unwinding_info), cmocka_unit_test(test_close),
-		cmocka_unit_test(test_too_long),       cmocka_unit_test(test_long),
-		cmocka_unit_test(test_full_disk),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,15 +4,11 @@
 #include "check/jitdump_rules.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "check/formats.h"
 
@@ -282,9 +278,8 @@ static void check_fields(uint32_t version, bool big_endian)
 	assert_int_equal(xp_jitdump_reader_next(&reader, &one, &violation), 0);
 }
 
-static void test_fields(void **state)
+TEST(test_fields)
 {
-	(void)state;
 	for (uint32_t version = 1; version <= 2; version++) {
 		check_fields(version, false);
 		check_fields(version, true);
@@ -300,9 +295,8 @@ static void change32(size_t offset, uint32_t value)
 	file.size = size;
 }
 
-static void test_header(void **state)
+TEST(test_header)
 {
-	(void)state;
 	begin(1, false);
 	assert_rule(0, NULL);
 	file.size = 39;
@@ -329,11 +323,10 @@ static void test_header(void **state)
 }
 
 /* Every kind is read to its end, and not beyond. */
-static void test_cut_off(void **state)
+TEST(test_cut_off)
 {
 	void (*const makers[])(uint64_t) = { load, move, debug };
 
-	(void)state;
 	for (unsigned int i = 0; i < 5; i++) {
 		struct xp_violation violation;
 
@@ -365,9 +358,8 @@ static void test_cut_off(void **state)
 	}
 }
 
-static void test_load(void **state)
+TEST(test_load)
 {
-	(void)state;
 	begin(1, false);
 	load(1);
 	change32(40 + 16 + 24, 5); /* code_size */
@@ -394,9 +386,8 @@ static void test_load(void **state)
 	assert_violation(40, "8 bytes after");
 }
 
-static void test_debug(void **state)
+TEST(test_debug)
 {
-	(void)state;
 	begin(1, false);
 	debug(0x7000);
 	change32(40 + 16 + 8, 4); /* line_count */
@@ -430,9 +421,8 @@ static void test_debug(void **state)
 }
 
 /* As V8 of Node.js 20 does: names with zero bytes. */
-static void test_zeros_in_names(void **state)
+TEST(test_zeros_in_names)
 {
-	(void)state;
 	begin(1, false);
 	record(2);
 	n64(0x7000, 1, 0x7000, 1);
@@ -442,9 +432,8 @@ static void test_zeros_in_names(void **state)
 	assert_rule(40, "12 bytes after its lines");
 }
 
-static void test_unwinding(void **state)
+TEST(test_unwinding)
 {
-	(void)state;
 	begin(1, false);
 	unwinding(true);
 	load(1);
@@ -473,11 +462,10 @@ static void test_unwinding(void **state)
 	assert_rule(0, NULL);
 }
 
-static void test_indices(void **state)
+TEST(test_indices)
 {
 	size_t second;
 
-	(void)state;
 	begin(1, false);
 	load(1);
 	load(2);
@@ -509,7 +497,7 @@ static char *dumped(void)
 	return printed;
 }
 
-static void test_formats(void **state)
+TEST(test_formats)
 {
 	static const char expected[] =
 	    "# jitdump, version 1, little-endian, machine 62 (x86-64), pid 4711, times: the machine's own (TSC)\n"
@@ -526,7 +514,6 @@ static void test_formats(void **state)
 	struct xp_report report = { 0 };
 	char *printed;
 
-	(void)state;
 	begin(1, false);
 	debug(0x7000);
 	load(1);
@@ -545,15 +532,4 @@ static void test_formats(void **state)
 			    "jitdump of pid 4711: 1 functions of 4 bytes, 1 moves, 1 with lines, 0 with "
 			    "unwinding data, 1 unknown records, closed");
 	assert_ptr_equal(xp_format_find(file.bytes, file.size), &xp_format_jitdump);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_fields),	  cmocka_unit_test(test_header),  cmocka_unit_test(test_cut_off),
-		cmocka_unit_test(test_load),	  cmocka_unit_test(test_debug),	  cmocka_unit_test(test_zeros_in_names),
-		cmocka_unit_test(test_unwinding), cmocka_unit_test(test_indices), cmocka_unit_test(test_formats),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

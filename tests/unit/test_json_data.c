@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "model/json_data.h"
 
@@ -22,9 +18,8 @@ static void check_text(const char *text, const char *expected)
 	free(written);
 }
 
-static void test_text(void **state)
+TEST(test_text)
 {
-	(void)state;
 	check_text(NULL, "\"\"");
 	check_text("", "\"\"");
 	check_text("std::map<K, V>&", "\"std::map\\u003cK, V\\u003e\\u0026\"");
@@ -36,11 +31,10 @@ static void test_text(void **state)
 }
 
 /* Long texts are written in pieces, which break no character. */
-static void test_long_text(void **state)
+TEST(test_long_text)
 {
 	char text[3001], expected[3003];
 
-	(void)state;
 	for (size_t offset = 0; offset < 3; offset++) {
 		size_t bytes = 0;
 
@@ -67,9 +61,8 @@ static void check_numbers(const uint64_t *values, size_t count, const char *expe
 	free(written);
 }
 
-static void test_numbers(void **state)
+TEST(test_numbers)
 {
-	(void)state;
 	check_numbers(NULL, 0, "");
 	check_numbers((const uint64_t[]){ 0 }, 1, "AA==");
 	check_numbers((const uint64_t[]){ 127, 128 }, 2, "f4AB");
@@ -77,13 +70,12 @@ static void test_numbers(void **state)
 	check_numbers((const uint64_t[]){ UINT64_MAX }, 1, "////////////AQ==");
 }
 
-static void test_signed(void **state)
+TEST(test_signed)
 {
 	size_t bytes;
 	char *written;
 	struct xp_json_numbers numbers = { .out = open_memstream(&written, &bytes) };
 
-	(void)state;
 	xp_json_signed(&numbers, 0);
 	xp_json_signed(&numbers, -1);
 	xp_json_signed(&numbers, 1);
@@ -93,16 +85,4 @@ static void test_signed(void **state)
 	assert_int_equal(fclose(numbers.out), 0);
 	assert_string_equal(written, "AAECf////////////wE=");
 	free(written);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_text),
-		cmocka_unit_test(test_long_text),
-		cmocka_unit_test(test_numbers),
-		cmocka_unit_test(test_signed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

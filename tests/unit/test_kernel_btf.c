@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <bpf/btf.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "kernel/btf.h"
 
@@ -56,13 +53,12 @@ static void expect_same(const struct btf *small, const struct btf *whole, const 
 }
 
 /* As libbpf finds it in the complete BTF of the kernel. */
-static void this_kernel(void **state)
+TEST(this_kernel)
 {
 	struct btf *whole = btf__load_vmlinux_btf(), *small;
 	char path[64];
 	int fd;
 
-	(void)state;
 	if (!whole)
 		skip();
 	fd = xp_kernel_btf_open();
@@ -131,11 +127,10 @@ static struct btf *make(enum fault fault)
 	return btf;
 }
 
-static void inner_structs(void **state)
+TEST(inner_structs)
 {
 	struct btf *whole = make(NONE), *small;
 
-	(void)state;
 	assert_int_equal(xp_kernel_btf_reduce(&small, whole), 0);
 	for (const struct xp_kernel_struct *wanted = xp_kernel_structs; wanted->name; wanted++)
 		expect_same(small, whole, wanted);
@@ -143,7 +138,7 @@ static void inner_structs(void **state)
 	btf__free(whole);
 }
 
-static void faults(void **state)
+TEST(faults)
 {
 	static const int errors[] = { [NO_STRUCT] = -ENOENT,
 				      [NO_FIELD] = -ENOENT,
@@ -151,22 +146,10 @@ static void faults(void **state)
 				      [FLOAT_FIELD] = -EBADMSG,
 				      [TYPEDEF_LOOP] = -EBADMSG };
 
-	(void)state;
 	for (int fault = NO_STRUCT; fault <= TYPEDEF_LOOP; fault++) {
 		struct btf *whole = make(fault), *small;
 
 		assert_int_equal(xp_kernel_btf_reduce(&small, whole), errors[fault]);
 		btf__free(whole);
 	}
-}
-
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(this_kernel),
-		cmocka_unit_test(inner_structs),
-		cmocka_unit_test(faults),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,14 +2,11 @@
 /* Names of kernel addresses, from the kernel's own data. */
 #include <errno.h>
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "base/util.h"
 #include "store/ksym.h"
@@ -46,13 +43,12 @@ static void check(const struct xp_kallsym *sym, uint64_t address, const char *na
 	assert_int_equal(sym->end, end);
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
 	static const uint64_t wanted[] = { BASE + 0x27f, BASE + 0x150, BASE, BASE + 0xff, BASE - 1, BASE + 0x150 };
 	struct xp_ksym syms = { 0 };
 	unsigned int calls = 0;
 
-	(void)state;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(wanted); i++)
 		assert_int_equal(xp_ksym_want(&syms, wanted[i]), 0);
 	assert_int_equal(xp_ksym_ask(&syms, describe, &calls), 0);
@@ -66,14 +62,13 @@ static void test_names(void **state)
 	xp_ksym_free(&syms);
 }
 
-static void test_batches(void **state)
+TEST(test_batches)
 {
 	enum { COUNT = 2 * XP_KSYM_BATCH + 1 };
 	struct xp_ksym syms = { 0 };
 	unsigned int calls = 0;
 	char name[16];
 
-	(void)state;
 	assert_int_equal(xp_ksym_ask(&syms, describe, &calls), 0);
 	assert_int_equal(calls, 0);
 	for (size_t i = 0; i < COUNT; i++)
@@ -89,12 +84,11 @@ static void test_batches(void **state)
 }
 
 /* Thousands of profiles want the same addresses. */
-static void test_often(void **state)
+TEST(test_often)
 {
 	struct xp_ksym syms = { 0 };
 	unsigned int calls = 0;
 
-	(void)state;
 	for (size_t i = 0; i < 100000; i++)
 		assert_int_equal(xp_ksym_want(&syms, BASE + i % 150), 0);
 	assert_true(syms.room <= 512);
@@ -115,7 +109,7 @@ static int say(void *arg, const uint64_t *addresses, size_t count, char (*texts)
 	return 0;
 }
 
-static void test_texts(void **state)
+TEST(test_texts)
 {
 	static const struct {
 		const char *text, *name;
@@ -137,7 +131,6 @@ static void test_texts(void **state)
 		{ "a+0x20/0x20", NULL, 0, 0 },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(cases); i++) {
 		struct xp_ksym syms = { 0 };
 
@@ -156,12 +149,11 @@ static int fill(void *arg, const uint64_t *addresses, size_t count, char (*texts
 }
 
 /* A name that is too long and loses its end; and no answer at all. */
-static void test_bad(void **state)
+TEST(test_bad)
 {
 	struct xp_ksym syms = { 0 };
 	int err = 0;
 
-	(void)state;
 	assert_int_equal(xp_ksym_want(&syms, BASE), 0);
 	assert_int_equal(xp_ksym_ask(&syms, fill, &err), 0);
 	check(&syms.all[0], BASE, NULL, 0, 0);
@@ -169,14 +161,4 @@ static void test_bad(void **state)
 	assert_int_equal(xp_ksym_ask(&syms, fill, &err), -EPERM);
 	check(&syms.all[0], BASE, NULL, 0, 0);
 	xp_ksym_free(&syms);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names), cmocka_unit_test(test_batches), cmocka_unit_test(test_often),
-		cmocka_unit_test(test_texts), cmocka_unit_test(test_bad),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

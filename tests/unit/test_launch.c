@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Starts a command that does not get as far as execve(): see read(). */
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "base/why.h"
 #include "target/launch.h"
@@ -43,11 +40,10 @@ static void check_stopped(int number)
 	assert_true(launch.ended && WIFSIGNALED(launch.status));
 }
 
-static void test_stopped(void **state)
+TEST(test_stopped)
 {
 	sigset_t signals;
 
-	(void)state;
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGCHLD);
 	sigaddset(&signals, SIGTERM);
@@ -56,13 +52,4 @@ static void test_stopped(void **state)
 	test_pid = getpid();
 	check_stopped(SIGTERM);
 	check_stopped(SIGHUP);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_stopped),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The room that control groups leave: the least of a group and those above it, of both versions. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "base/memory_room.h"
 
@@ -53,9 +50,8 @@ static uint64_t room_of(const char *of)
 	return xp_memory_room_in(groups, root);
 }
 
-static void test_version_2(void **state)
+TEST_WITH(test_version_2, set_up, tear_down)
 {
-	(void)state;
 	put("/a", "memory.max", "1000\n");
 	put("/a", "memory.current", "900\n");
 	put("/a", "memory.stat", "anon 500\nactive_file 300\ninactive_file 50\nshmem 7\n");
@@ -76,9 +72,8 @@ static void test_version_2(void **state)
 	assert_int_equal(room_of("0::/../..\n"), UINT64_MAX);
 }
 
-static void test_version_1(void **state)
+TEST_WITH(test_version_1, set_up, tear_down)
 {
-	(void)state;
 	put("/memory", "memory.limit_in_bytes", "5000\n");
 	put("/memory", "memory.usage_in_bytes", "4000\n");
 	put("/memory", "memory.stat", "inactive_file 9\ntotal_inactive_file 100\ntotal_active_file 200\n");
@@ -88,21 +83,9 @@ static void test_version_1(void **state)
 	assert_int_equal(room_of("3:cpu:/g\n"), UINT64_MAX);
 }
 
-static void test_without_groups(void **state)
+TEST_WITH(test_without_groups, set_up, tear_down)
 {
-	(void)state;
 	assert_int_equal(room_of(""), UINT64_MAX);
 	assert_int_equal(room_of("nonsense\n:\n1:memory\n"), UINT64_MAX);
 	assert_int_equal(xp_memory_room_in("/nowhere", root), UINT64_MAX);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_version_2, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_version_1, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_without_groups, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The memory of a process that ends, or runs another program, during the reads. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "target/memory_window.h"
 
@@ -46,14 +43,13 @@ static void end(pid_t pid, const int input[2])
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-static void test_executes(void **state)
+TEST(test_executes)
 {
 	struct xp_memory_window *window;
 	char copy[sizeof(text)];
 	int input[2];
 	pid_t pid = start(input);
 
-	(void)state;
 	assert_int_equal(xp_memory_window_open(&window, pid), 0);
 	assert_false(xp_memory_window_gone(window));
 	/* Nothing outside the intended mapping. */
@@ -78,25 +74,14 @@ static void test_executes(void **state)
 	end(pid, input);
 }
 
-static void test_ends(void **state)
+TEST(test_ends)
 {
 	struct xp_memory_window *window;
 	int input[2];
 	pid_t pid = start(input);
 
-	(void)state;
 	assert_int_equal(xp_memory_window_open(&window, pid), 0);
 	end(pid, input);
 	assert_true(xp_memory_window_gone(window));
 	xp_memory_window_free(window);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_executes),
-		cmocka_unit_test(test_ends),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

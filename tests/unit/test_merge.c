@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Merging of per-CPU rings, on hand-made rings in the kernel's layout. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
+
+#include "unit.h"
+
 #include <linux/bpf.h>
 
 #include "base/interrupt.h"
@@ -97,7 +95,7 @@ static void assert_seen(struct world *world, const uint64_t (*expected)[2], size
 		assert_int_equal(world->seen[i], expected[i][0] << 8 | expected[i][1]);
 }
 
-static void orders_by_tsc(void **state)
+TEST_WITH(orders_by_tsc, setup, teardown)
 {
 	struct world *world = *state;
 	static const uint64_t expected[][2] = { { 10, 1 }, { 20, 2 }, { 30, 3 }, { 40, 1 }, { 50, 2 } };
@@ -114,7 +112,7 @@ static void orders_by_tsc(void **state)
 }
 
 /* T1 stamped 5, was preempted, and reserved after T2 (7). T1 then moved to another CPU. Its records stay in order. */
-static void keeps_a_threads_order_over_disorder_in_a_ring(void **state)
+TEST_WITH(keeps_a_threads_order_over_disorder_in_a_ring, setup, teardown)
 {
 	struct world *world = *state;
 	static const uint64_t expected[][2] = { { 7, 2 }, { 5, 1 }, { 9, 1 } };
@@ -126,7 +124,7 @@ static void keeps_a_threads_order_over_disorder_in_a_ring(void **state)
 	assert_seen(world, expected, 3);
 }
 
-static void leaves_what_is_younger_than_the_pass(void **state)
+TEST_WITH(leaves_what_is_younger_than_the_pass, setup, teardown)
 {
 	struct world *world = *state;
 	static const uint64_t expected[][2] = { { 10, 1 } };
@@ -138,7 +136,7 @@ static void leaves_what_is_younger_than_the_pass(void **state)
 	assert_int_equal(world->consumer[0], 32);
 }
 
-static void skips_discarded_records(void **state)
+TEST_WITH(skips_discarded_records, setup, teardown)
 {
 	struct world *world = *state;
 	static const uint64_t expected[][2] = { { 20, 1 } };
@@ -150,7 +148,7 @@ static void skips_discarded_records(void **state)
 	assert_int_equal(world->consumer[0], 64);
 }
 
-static void waits_for_a_busy_record(void **state)
+TEST_WITH(waits_for_a_busy_record, setup, teardown)
 {
 	struct world *world = *state;
 	static const uint64_t expected[][2] = { { 10, 1 }, { 15, 1 }, { 20, 2 } };
@@ -170,7 +168,7 @@ static void waits_for_a_busy_record(void **state)
 	assert_int_equal(xp_merge_done_tsc(world->merge), mark + 2);
 }
 
-static void loses_patience_when_another_ring_fills(void **state)
+TEST_WITH(loses_patience_when_another_ring_fills, setup, teardown)
 {
 	struct world *world = *state;
 	uint64_t mark = xp_clock_now_tsc();
@@ -186,7 +184,7 @@ static void loses_patience_when_another_ring_fills(void **state)
 	assert_int_equal(world->consumer[0], 0);
 }
 
-static void passes_the_sinks_error_on(void **state)
+TEST_WITH(passes_the_sinks_error_on, setup, teardown)
 {
 	struct world *world = *state;
 	static const uint64_t expected[][2] = { { 10, 1 }, { 20, 1 } };
@@ -201,7 +199,7 @@ static void passes_the_sinks_error_on(void **state)
 	assert_seen(world, expected, 2);
 }
 
-static void refuses_a_length_beyond_the_producer(void **state)
+TEST_WITH(refuses_a_length_beyond_the_producer, setup, teardown)
 {
 	struct world *world = *state;
 
@@ -210,7 +208,7 @@ static void refuses_a_length_beyond_the_producer(void **state)
 	assert_int_equal(world->seen_count, 0);
 }
 
-static void runs_over_the_end_of_a_ring(void **state)
+TEST_WITH(runs_over_the_end_of_a_ring, setup, teardown)
 {
 	struct world *world = *state;
 
@@ -221,7 +219,7 @@ static void runs_over_the_end_of_a_ring(void **state)
 	assert_int_equal(world->seen[0], 77 << 8 | 3);
 }
 
-static void drains_everything(void **state)
+TEST_WITH(drains_everything, setup, teardown)
 {
 	struct world *world = *state;
 
@@ -238,7 +236,7 @@ static int slow_sink(void *arg, const struct xp_arrival *arrival)
 }
 
 /* The recording ends: the pass does not go on to the end of the rings. The last one does. */
-static void ends_early_when_interrupted(void **state)
+TEST_WITH(ends_early_when_interrupted, setup, teardown)
 {
 	struct world *world = *state;
 
@@ -254,23 +252,4 @@ static void ends_early_when_interrupted(void **state)
 	assert_int_equal(world->seen_count, 40);
 	for (uint64_t i = 0; i < 40; i++)
 		assert_int_equal(world->seen[i], (10 + i) << 8 | i);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(orders_by_tsc, setup, teardown),
-		cmocka_unit_test_setup_teardown(keeps_a_threads_order_over_disorder_in_a_ring, setup, teardown),
-		cmocka_unit_test_setup_teardown(leaves_what_is_younger_than_the_pass, setup, teardown),
-		cmocka_unit_test_setup_teardown(skips_discarded_records, setup, teardown),
-		cmocka_unit_test_setup_teardown(waits_for_a_busy_record, setup, teardown),
-		cmocka_unit_test_setup_teardown(loses_patience_when_another_ring_fills, setup, teardown),
-		cmocka_unit_test_setup_teardown(passes_the_sinks_error_on, setup, teardown),
-		cmocka_unit_test_setup_teardown(refuses_a_length_beyond_the_producer, setup, teardown),
-		cmocka_unit_test_setup_teardown(runs_over_the_end_of_a_ring, setup, teardown),
-		cmocka_unit_test_setup_teardown(drains_everything, setup, teardown),
-		cmocka_unit_test_setup_teardown(ends_early_when_interrupted, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "model/model.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "base/util.h"
 #include "model/depth.h"
@@ -95,7 +91,7 @@ static void name(struct recording *recording)
 }
 
 /* What is the same is there once. */
-static void test_samples_are_added_up(void **state)
+TEST_WITH(test_samples_are_added_up, set_up, tear_down)
 {
 	struct recording *recording = *state;
 	struct xp_model *model = &recording->model;
@@ -115,7 +111,7 @@ static void test_samples_are_added_up(void **state)
 	assert_int_equal(totals[1], 110);
 }
 
-static void test_times_keep_samples_apart(void **state)
+TEST_WITH(test_times_keep_samples_apart, set_up, tear_down)
 {
 	struct recording *recording = *state;
 
@@ -125,7 +121,7 @@ static void test_times_keep_samples_apart(void **state)
 	assert_int_equal(recording->model.sample_count, 2);
 }
 
-static void test_names(void **state)
+TEST_WITH(test_names, set_up, tear_down)
 {
 	struct recording *recording = *state;
 	struct xp_model *model = &recording->model;
@@ -156,7 +152,7 @@ static const struct xp_model_node *find(const struct xp_model *model, const stru
 	return NULL;
 }
 
-static void test_tree(void **state)
+TEST_WITH(test_tree, set_up, tear_down)
 {
 	struct recording *recording = *state;
 	struct xp_model *model = &recording->model;
@@ -192,11 +188,10 @@ static void test_tree(void **state)
 }
 
 /* A cut text is valid JSON, too. */
-static void test_labels_have_whole_characters(void **state)
+TEST_WITH(test_labels_have_whole_characters, set_up, tear_down)
 {
 	char name[3 * 34 + 2] = "a", label[XP_MODEL_LABEL_BYTES];
 
-	(void)state;
 	for (size_t i = 0; i < 34; i++)
 		strcat(name, "\xe9\xbe\x8d");
 	xp_model_label(label, sizeof(label), name, 0);
@@ -220,28 +215,28 @@ static uint64_t selected(struct recording *recording, const char *const *globs, 
 	return totals[0];
 }
 
-static void test_wanted_functions(void **state)
+TEST_WITH(test_wanted_functions, set_up, tear_down)
 {
 	const char *const globs[] = { "[bd]" };
 
 	assert_int_equal(selected(*state, globs, 1), 5);
 }
 
-static void test_unwanted_functions(void **state)
+TEST_WITH(test_unwanted_functions, set_up, tear_down)
 {
 	const char *const globs[] = { "!b" };
 
 	assert_int_equal(selected(*state, globs, 1), 6);
 }
 
-static void test_wanted_and_unwanted_functions(void **state)
+TEST_WITH(test_wanted_and_unwanted_functions, set_up, tear_down)
 {
 	const char *const globs[] = { "a", "!b" };
 
 	assert_int_equal(selected(*state, globs, 2), 2);
 }
 
-static void test_select_threads_and_times(void **state)
+TEST_WITH(test_select_threads_and_times, set_up, tear_down)
 {
 	const int pids[] = { 7, 9 };
 	const char *const comms[] = { "app*" };
@@ -254,7 +249,6 @@ static void test_select_threads_and_times(void **state)
 		.to_ns = 20,
 	};
 
-	(void)state;
 	assert_true(xp_select_thread(&select, 9, 1, "x", "app-io"));
 	assert_true(xp_select_thread(&select, 9, 1, "app", NULL));
 	assert_false(xp_select_thread(&select, 8, 1, "app", "app"));
@@ -266,12 +260,11 @@ static void test_select_threads_and_times(void **state)
 	assert_true(xp_select_needs_threads(&select));
 }
 
-static void test_any_criterion_is_a_selection(void **state)
+TEST_WITH(test_any_criterion_is_a_selection, set_up, tear_down)
 {
 	const struct xp_select given[] = { { .pid_count = 1 }, { .tid = 1 },   { .comm_count = 1 },
 					   { .from_ns = 1 },   { .to_ns = 1 }, { .function_count = 1 } };
 
-	(void)state;
 	assert_false(xp_select_is_given(&(struct xp_select){ 0 }));
 	for (size_t i = 0; i < XP_ARRAY_SIZE(given); i++)
 		assert_true(xp_select_is_given(&given[i]));
@@ -323,7 +316,7 @@ static void add_recursion(struct recording *recording, size_t depth)
 	free(functions);
 }
 
-static void test_depth_is_bounded(void **state)
+TEST_WITH(test_depth_is_bounded, set_up, tear_down)
 {
 	const size_t depth = 6 * XP_MODEL_DEPTH_MAX;
 	struct recording *recording = *state;
@@ -354,7 +347,7 @@ static void test_depth_is_bounded(void **state)
 	assert_string_equal(text, "x*1 [deeper]*1 r*1023 m*1");
 }
 
-static void test_shallow_stacks_are_whole(void **state)
+TEST_WITH(test_shallow_stacks_are_whole, set_up, tear_down)
 {
 	struct recording *recording = *state;
 	struct xp_model *model = &recording->model;
@@ -371,7 +364,7 @@ static void test_shallow_stacks_are_whole(void **state)
 }
 
 /* Many different stacks: the depth is lower, so that all frames stay within their limit. */
-static void test_many_deep_stacks(void **state)
+TEST_WITH(test_many_deep_stacks, set_up, tear_down)
 {
 	struct recording *recording = *state;
 	struct xp_model *model = &recording->model;
@@ -401,7 +394,7 @@ static void test_many_deep_stacks(void **state)
 }
 
 /* A file may claim any times: no sum of samples overflows, and their parts make the whole. */
-static void test_values_are_bounded(void **state)
+TEST_WITH(test_values_are_bounded, set_up, tear_down)
 {
 	struct recording *recording = *state;
 	struct xp_model *model = &recording->model;
@@ -424,7 +417,7 @@ static void test_values_are_bounded(void **state)
 }
 
 /* Of some 2000 threads with 1024 functions each, as a small compressed file can have. */
-static void test_nodes_are_bounded(void **state)
+TEST_WITH(test_nodes_are_bounded, set_up, tear_down)
 {
 	struct recording *recording = *state;
 	struct xp_model *model = &recording->model;
@@ -460,7 +453,7 @@ static void test_nodes_are_bounded(void **state)
 #define MANY 100000u
 
 /* Many locations have no name but their own; and files choose numbers so that threads and stacks go in step. */
-static void test_no_keys_are_alike(void **state)
+TEST_WITH(test_no_keys_are_alike, set_up, tear_down)
 {
 	struct recording *recording = *state;
 	struct xp_model *model = &recording->model;
@@ -482,30 +475,4 @@ static void test_no_keys_are_alike(void **state)
 		assert_int_equal(xp_model_sample(model, &sample), 0);
 	}
 	assert_true((clock() - begun) / CLOCKS_PER_SEC < 5);
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(test_samples_are_added_up),
-		TEST(test_times_keep_samples_apart),
-		TEST(test_names),
-		TEST(test_tree),
-		TEST(test_wanted_functions),
-		TEST(test_unwanted_functions),
-		TEST(test_wanted_and_unwanted_functions),
-		TEST(test_select_threads_and_times),
-		TEST(test_any_criterion_is_a_selection),
-		TEST(test_labels_have_whole_characters),
-		TEST(test_depth_is_bounded),
-		TEST(test_shallow_stacks_are_whole),
-		TEST(test_many_deep_stacks),
-		TEST(test_values_are_bounded),
-		TEST(test_nodes_are_bounded),
-		TEST(test_no_keys_are_alike),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "sled/object.h"
 #include "tiny_elf.h"
 
 /* Unordered sleds, and three equal ones: a million probes at one address would keep the kernel busy forever. */
-static void test_each_place_once(void **state)
+TEST(test_each_place_once)
 {
 	static const uint8_t code[] = { 0xeb, 0x09 };
 	static const size_t places[] = { 0x40, 0x20, 0x40, 0x60, 0x40 };
@@ -20,7 +17,6 @@ static void test_each_place_once(void **state)
 	struct tiny_elf elf;
 	int refused, fd = memfd_create("tiny", 0);
 
-	(void)state;
 	tiny_init(&elf, 0);
 	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
 		tiny_code(&elf, places[i], code, sizeof(code));
@@ -39,13 +35,4 @@ static void test_each_place_once(void **state)
 	assert_int_equal(xp_object_selected_from(object, TINY_TEXT + 0x61), 3);
 	xp_objects_free(&objects);
 	close(fd);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_each_place_once),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

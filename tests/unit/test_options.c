@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The parsed command line. Messages and exit codes are tested from outside. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "base/util.h"
 #include "options.h"
@@ -20,11 +17,10 @@ static int parse(struct xp_options *options, char **argv, size_t argc)
 	return xp_options_parse(options, (int)argc, argv);
 }
 
-static void test_defaults(void **state)
+TEST(test_defaults)
 {
 	struct xp_options o;
 
-	(void)state;
 	assert_int_equal(PARSE(&o, "record", "-p", "7"), 0);
 	assert_int_equal(o.command, XP_CMD_RECORD);
 	assert_int_equal(o.pids.count, 1);
@@ -43,11 +39,10 @@ static void test_defaults(void **state)
 	xp_options_free(&o);
 }
 
-static void test_everything(void **state)
+TEST(test_everything)
 {
 	struct xp_options o;
 
-	(void)state;
 	assert_int_equal(PARSE(&o, "record", "-p", "7,8,7", "-p9", "--pid=8", "-d1.5", "-o", "out", "-v", "--functions",
 			       "a*", "--functions=!b", "--args", "6", "--min-duration", "5us", "--fdr-version=5",
 			       "--follow", "--dry-run", "--strict", "--uprobes", "single", "--buffer", "1MiB"),
@@ -70,11 +65,10 @@ static void test_everything(void **state)
 	xp_options_free(&o);
 }
 
-static void test_child(void **state)
+TEST(test_child)
 {
 	struct xp_options o;
 
-	(void)state;
 	assert_int_equal(PARSE(&o, "record", "-q", "--", "ls", "-d", "--", "--help"), 0);
 	assert_true(o.quiet);
 	assert_false(o.help);
@@ -88,11 +82,10 @@ static void test_child(void **state)
 	xp_options_free(&o);
 }
 
-static void test_operands(void **state)
+TEST(test_operands)
 {
 	struct xp_options o;
 
-	(void)state;
 	assert_int_equal(PARSE(&o, "list", "1", "--sleds", "-q", "./2"), 0);
 	assert_int_equal(o.command, XP_CMD_LIST);
 	assert_true(o.sleds && o.quiet);
@@ -107,11 +100,10 @@ static void test_operands(void **state)
 	xp_options_free(&o);
 }
 
-static void test_help(void **state)
+TEST(test_help)
 {
 	struct xp_options o;
 
-	(void)state;
 	assert_int_equal(PARSE(&o, "list", "-h"), 0);
 	assert_int_equal(o.command, XP_CMD_HELP);
 	assert_int_equal(o.operand_count, 1);
@@ -119,7 +111,7 @@ static void test_help(void **state)
 	xp_options_free(&o);
 }
 
-static void test_duration(void **state)
+TEST(test_duration)
 {
 	static const struct {
 		const char *text;
@@ -144,7 +136,6 @@ static void test_duration(void **state)
 					     "99999999999999999999999" };
 	uint64_t ns;
 
-	(void)state;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(good); i++) {
 		assert_int_equal(xp_duration_parse(good[i].text, &ns), 0);
 		assert_int_equal(ns, good[i].ns);
@@ -158,7 +149,7 @@ static void test_duration(void **state)
 	assert_int_equal(xp_duration_parse("1S", &ns), -EINVAL);
 }
 
-static void test_size(void **state)
+TEST(test_size)
 {
 	static const struct {
 		const char *text;
@@ -171,7 +162,6 @@ static void test_size(void **state)
 	static const char *const bad[] = { "", "K", "4B", "4KB", "4Ki", "-4", "4.0K", "4 K", "4KiBs" };
 	uint64_t bytes;
 
-	(void)state;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(good); i++) {
 		assert_int_equal(xp_size_parse(good[i].text, &bytes), 0);
 		assert_int_equal(bytes, good[i].bytes);
@@ -182,9 +172,8 @@ static void test_size(void **state)
 }
 
 /* Properties of the table that the parser relies on. */
-static void test_table(void **state)
+TEST(test_table)
 {
-	(void)state;
 	for (size_t i = 0; i < xp_option_count; i++) {
 		const struct xp_option *a = &xp_option_table[i];
 		size_t length = strlen(a->help);
@@ -210,15 +199,4 @@ static void test_table(void **state)
 	for (unsigned int i = 0; i < XP_COMMANDS; i++)
 		assert_int_equal(xp_command_find(xp_command_table[i].name), i);
 	assert_int_equal(xp_command_find("nonsense"), XP_COMMANDS);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_defaults), cmocka_unit_test(test_everything), cmocka_unit_test(test_child),
-		cmocka_unit_test(test_operands), cmocka_unit_test(test_help),	    cmocka_unit_test(test_duration),
-		cmocka_unit_test(test_size),	 cmocka_unit_test(test_table),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The code of patched sleds and of the stub, byte for byte, and the addresses with room for the stub. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
@@ -47,14 +44,13 @@ static void assert_patch(const struct xp_sled *sled, const uint8_t *expected, si
 }
 
 /* mov $kind << 24 | fn,%r10d; then call or jmp to SLOT - (ADDRESS + 11) = -0x100f0b. */
-static void test_calls(void **state)
+TEST(test_calls)
 {
 	static const uint8_t entry[] = { 0x41, 0xba, 0x67, 0x45, 0x23, 0x00, 0xe8, 0xf5, 0xf0, 0xef, 0xff };
 	static const uint8_t exit[] = { 0x41, 0xba, 0x67, 0x45, 0x23, 0x01, 0xe9, 0xf5, 0xf0, 0xef, 0xff };
 	static const uint8_t tail[] = { 0x41, 0xba, 0x67, 0x45, 0x23, 0x02, 0xe8, 0xf5, 0xf0, 0xef, 0xff };
 	static const uint8_t args[] = { 0x41, 0xba, 0x67, 0x45, 0x23, 0x03, 0xe8, 0xf5, 0xf0, 0xef, 0xff };
 
-	(void)state;
 	assert_patch(&(struct xp_sled){ .kind = XP_SLED_ENTRY }, entry, sizeof(entry));
 	assert_patch(&(struct xp_sled){ .kind = XP_SLED_EXIT }, exit, sizeof(exit));
 	assert_patch(&(struct xp_sled){ .kind = XP_SLED_TAIL_EXIT }, tail, sizeof(tail));
@@ -62,14 +58,13 @@ static void test_calls(void **state)
 }
 
 /* mov $255 << 24 | 4 * 7,%r10d; call STUB + 0x200 - (ADDRESS + 11) = -0x100e0b. */
-static void test_counted(void **state)
+TEST(test_counted)
 {
 	static const uint8_t expected[] = { 0x41, 0xba, 0x1c, 0x00, 0x00, 0xff, 0xe8, 0xf5, 0xf1, 0xef, 0xff };
 	const struct xp_sled sled = { .kind = XP_SLED_ENTRY };
 	uint8_t bytes[XP_SLED_BYTES_MAX];
 	uint64_t slot = 0;
 
-	(void)state;
 	assert_int_equal(xp_patch_encode_count(&sled, 7, ADDRESS, SLOT - 0x100, bytes), sizeof(expected));
 	assert_memory_equal(bytes, expected, sizeof(expected));
 	assert_true(xp_patch_decode(XP_SLED_ENTRY, bytes, ADDRESS, &slot));
@@ -78,24 +73,22 @@ static void test_counted(void **state)
 }
 
 /* push fn; push operands; call SLOT; lea 16(%rsp),%rsp. */
-static void test_events(void **state)
+TEST(test_events)
 {
 	static const uint8_t custom[] = { 0x68, 0x67, 0x45, 0x23, 0x00, 0x6a, 0xe3, 0xe8, 0xf4,
 					  0xf0, 0xef, 0xff, 0x48, 0x8d, 0x64, 0x24, 0x10 };
 	static const uint8_t typed[] = { 0x68, 0x67, 0x45, 0x23, 0x00, 0x68, 0xe3, 0x0c, 0x00, 0x00, 0xe8,
 					 0xf1, 0xf0, 0xef, 0xff, 0x48, 0x8d, 0x64, 0x24, 0x10, 0x66, 0x90 };
 
-	(void)state;
 	assert_patch(&(struct xp_sled){ .kind = XP_SLED_CUSTOM_EVENT, .operands = { 3, 14 } }, custom, sizeof(custom));
 	assert_patch(&(struct xp_sled){ .kind = XP_SLED_TYPED_EVENT, .operands = { 3, 14, 12 } }, typed, sizeof(typed));
 }
 
-static void test_reach(void **state)
+TEST(test_reach)
 {
 	const struct xp_sled sled = { .kind = XP_SLED_ENTRY };
 	uint8_t bytes[XP_SLED_BYTES_MAX];
 
-	(void)state;
 	assert_int_equal(xp_patch_encode(&sled, FN, ADDRESS, ADDRESS + 11 + 0x7fffffff, bytes), 11);
 	assert_int_equal(xp_patch_encode(&sled, FN, ADDRESS, ADDRESS + 11 + 0x80000000ull, bytes), 0);
 	assert_int_equal(xp_patch_encode(&sled, FN, 1ull << 40, (1ull << 40) + 11 - 0x80000000ull, bytes), 11);
@@ -103,13 +96,12 @@ static void test_reach(void **state)
 }
 
 /* XRay's own patches lead elsewhere; bytes of other instructions are no patch. */
-static void test_not_ours(void **state)
+TEST(test_not_ours)
 {
 	static const uint8_t other[XP_SLED_BYTES_MAX] = { 0x41, 0xba, 1, 0, 0, 0, 0x90 };
 	static const uint8_t push[XP_SLED_BYTES_MAX] = { 0x68, 1, 0, 0, 0, 0x6a, 0, 0xe8, 0, 0, 0, 0, 0x90 };
 	uint64_t slot;
 
-	(void)state;
 	for (int kind = 0; kind < XP_SLED_KINDS; kind++) {
 		uint8_t unpatched[XP_SLED_BYTES_MAX] = { 0x41, 0xba, 1, 0, 0, 0, 0x90 };
 
@@ -121,22 +113,20 @@ static void test_not_ours(void **state)
 }
 
 /* After a conditional jump that is not taken the function continues, with its red zone and r10. */
-static void test_conditional(void **state)
+TEST(test_conditional)
 {
-	(void)state;
 	assert_false(xp_patch_possible(&(struct xp_sled){ .kind = XP_SLED_TAIL_EXIT, .conditional = true }));
 	assert_true(xp_patch_possible(&(struct xp_sled){ .kind = XP_SLED_TAIL_EXIT }));
 }
 
 /* The slot of calls: cmpb $0,0x1000 - entry - 7(%rip); je to the child's; nop; ret; nop; ret. */
-static void test_stub(void **state)
+TEST(test_stub)
 {
 	static const uint8_t call[] = { 0x80, 0x3d, 0xf9, 0x0e, 0x00, 0x00, 0x00,
 					0x74, 0x02, 0x90, 0xc3, 0x90, 0xc3, 0xcc };
 	uint8_t page[XP_STUB_BYTES];
 	size_t slots = 0;
 
-	(void)state;
 	xp_stub_make(page);
 	assert_int_equal(xp_stub_entry(XP_STUB_CALL), 0x100);
 	assert_memory_equal(page + 0x100, call, sizeof(call));
@@ -151,11 +141,10 @@ static void test_stub(void **state)
 }
 
 /* The kernel replaces a probed nop of several bytes, and removing such a probe can kill the machine (stub.h). */
-static void test_probes_are_on_nops_of_one_byte(void **state)
+TEST(test_probes_are_on_nops_of_one_byte)
 {
 	uint8_t page[XP_STUB_BYTES];
 
-	(void)state;
 	xp_stub_make(page);
 	for (int slot = 0; slot < XP_STUB_SLOTS; slot++) {
 		assert_memory_equal(page + xp_stub_probe((enum xp_stub_slot)slot), "\x90\xc3", 2);
@@ -191,14 +180,13 @@ static bool call_counter(const uint8_t *stub, uint32_t word)
 }
 
 /* Runs the code in this process. */
-static void test_counters(void **state)
+TEST(test_counters)
 {
 	static uint32_t sums[XP_STUB_COUNTERS_MAX];
 	int fd = xp_stub_open();
 	uint8_t *stub = xp_stub_map(fd);
 	const uint32_t *shards;
 
-	(void)state;
 	assert_non_null(stub);
 	for (uint32_t counter = 0; counter < XP_STUB_COUNTERS_MAX; counter++)
 		for (uint32_t i = 0; i < 2 * counter; i++)
@@ -248,7 +236,7 @@ static unsigned int pushed_bytes(const uint8_t *page, uint64_t pc)
 	return 0;
 }
 
-static void test_stub_elf(void **state)
+TEST(test_stub_elf)
 {
 	uint8_t page[XP_STUB_BYTES];
 	Dwarf_Frame *frame = NULL;
@@ -260,7 +248,6 @@ static void test_stub_elf(void **state)
 	size_t op_count = 0;
 	Elf *elf;
 
-	(void)state;
 	xp_stub_make(page);
 	assert_int_equal(elf_version(EV_CURRENT), EV_CURRENT);
 	elf = elf_memory((char *)page, sizeof(page));
@@ -292,11 +279,10 @@ static void test_stub_elf(void **state)
 }
 
 /* Inside a function the CPU's flags may be in use: no guard. */
-static void test_event_slots(void **state)
+TEST(test_event_slots)
 {
 	uint8_t page[XP_STUB_BYTES];
 
-	(void)state;
 	xp_stub_make(page);
 	for (int slot = XP_STUB_CUSTOM; slot <= XP_STUB_TYPED; slot++) {
 		uint32_t entry = xp_stub_entry((enum xp_stub_slot)slot);
@@ -308,12 +294,11 @@ static void test_event_slots(void **state)
 }
 
 /* Children use a nop of their own, to which the guard of each slot jumps. */
-static void test_child_nops(void **state)
+TEST(test_child_nops)
 {
 	uint8_t page[XP_STUB_BYTES];
 	uint32_t jump;
 
-	(void)state;
 	xp_stub_make(page);
 	for (int slot = 0; slot <= XP_STUB_ARGS; slot++) {
 		uint32_t entry = xp_stub_entry((enum xp_stub_slot)slot);
@@ -337,9 +322,8 @@ static void test_child_nops(void **state)
 /* How many bytes of nops the code begins with. */
 #define NOPS(code) xp_long_nops_bytes((const uint8_t *)(code), sizeof(code) - 1)
 
-static void test_long_nops(void **state)
+TEST(test_long_nops)
 {
-	(void)state;
 	assert_int_equal(NOPS("\x55\x48\x89\xe5"), 0);
 	assert_int_equal(NOPS("\x90\xc3"), 0);
 	assert_int_equal(NOPS("\xf3\x90\xc3"), 0); /* pause */
@@ -358,12 +342,11 @@ static void test_long_nops(void **state)
 }
 
 /* clang's entry sled, and one with another nop. */
-static void test_unused_bytes_of_a_sled(void **state)
+TEST(test_unused_bytes_of_a_sled)
 {
 	static const uint8_t sled[XP_SLED_BYTES_MAX] = { 0xeb, 0x09, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0 };
 	static const uint8_t other[XP_SLED_BYTES_MAX] = { 0xeb, 0x09, 0x0f, 0x1f, 0x80, 0, 0, 0, 0, 0x66, 0x90 };
 
-	(void)state;
 	assert_int_equal(xp_sled_unused(sled), 5);
 	assert_int_equal(xp_long_nops_bytes(sled + 5, 6), 0);
 	assert_int_equal(xp_sled_unused(other), 0);
@@ -383,18 +366,16 @@ static uint64_t find(const char *maps, uint64_t start, uint64_t end)
 #define LIBC LINE("7ffff7c00000-7ffff7e00000", "/lib/libc.so.6")
 #define STACK LINE("7ffffffde000-7ffffffff000", "[stack]")
 
-static void test_below(void **state)
+TEST(test_below)
 {
-	(void)state;
 	/* A mebibyte below, so that neither can grow into the other. */
 	assert_true(find(EXE HEAP LIBC STACK, 0x555555554000, 0x555555556000) == 0x555555453000);
 	assert_true(find(EXE HEAP LIBC STACK, 0x7ffff7c00000, 0x7ffff7e00000) == 0x7ffff7aff000);
 }
 
 /* Position-dependent, with no room below: after it, but a gibibyte away from anything that may grow. */
-static void test_above(void **state)
+TEST(test_above)
 {
-	(void)state;
 	assert_true(find(LINE("000000100000-000000400000", "/bin/a") LINE("000000500000-000000600000", ""), 0x100000,
 			 0x400000) == 0x47f000);
 	assert_true(find(LINE("000000100000-000000400000", "/bin/a") LINE("000000400000-000000500000", "[heap]"),
@@ -409,9 +390,8 @@ static void test_above(void **state)
 }
 
 /* No room within 2 GiB on either side. */
-static void test_no_room(void **state)
+TEST(test_no_room)
 {
-	(void)state;
 	assert_true(find(LINE("100000000000-100090000000", "") LINE("100090000000-100090010000", "/bin/a")
 			     LINE("100090010000-100120000000", ""),
 			 0x100090000000, 0x100090010000) == 0);
@@ -419,29 +399,4 @@ static void test_no_room(void **state)
 	assert_true(find(LINE("100000000000-100088000000", "") LINE("100088001000-100090010000", "/bin/a")
 			     LINE("100090010000-100120000000", ""),
 			 0x100090000000, 0x100090010000) == 0x100088000000);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_calls),
-		cmocka_unit_test(test_counted),
-		cmocka_unit_test(test_counters),
-		cmocka_unit_test(test_events),
-		cmocka_unit_test(test_reach),
-		cmocka_unit_test(test_not_ours),
-		cmocka_unit_test(test_conditional),
-		cmocka_unit_test(test_stub),
-		cmocka_unit_test(test_stub_elf),
-		cmocka_unit_test(test_event_slots),
-		cmocka_unit_test(test_probes_are_on_nops_of_one_byte),
-		cmocka_unit_test(test_long_nops),
-		cmocka_unit_test(test_unused_bytes_of_a_sled),
-		cmocka_unit_test(test_child_nops),
-		cmocka_unit_test(test_below),
-		cmocka_unit_test(test_above),
-		cmocka_unit_test(test_no_room),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
+
 #include <errno.h>
 
 #include "sample/pending_samples.h"
@@ -89,12 +87,11 @@ static void check(struct xp_pending_samples *waiting, int (*answer)(const struct
 		check(waiting, answer, ret, tsc_, sizeof(tsc_) / sizeof(*tsc_));                                       \
 	} while (0)
 
-static void test_order(void **state)
+TEST(test_order)
 {
 	struct xp_address_space *space = new_space(1);
 	struct xp_pending_samples waiting = { 0 };
 
-	(void)state;
 	for (uint64_t i = 1; i <= 6; i++)
 		assert_int_equal(add(&waiting, space, i, 100 * i), 0);
 	CHECK(&waiting, odd_waits, 0, 1, 2, 3, 4, 5, 6);
@@ -114,12 +111,11 @@ static void test_order(void **state)
 }
 
 /* The sample keeps the address space of its time, whatever its process does. */
-static void test_space_is_kept(void **state)
+TEST(test_space_is_kept)
 {
 	struct xp_address_space *space = new_space(3), *old = space;
 	struct xp_pending_samples waiting = { 0 };
 
-	(void)state;
 	assert_int_equal(add(&waiting, space, 1, 8), 0);
 	assert_int_equal(xp_address_space_own(&space), 0);
 	assert_ptr_not_equal(space, old);
@@ -131,14 +127,13 @@ static void test_space_is_kept(void **state)
 }
 
 /* Counts samples and address spaces, each space once. */
-static void test_bound(void **state)
+TEST(test_bound)
 {
 	struct xp_address_space *large = new_space(100000), *small = new_space(1), *own;
 	struct xp_pending_samples waiting = { 0 };
 	size_t bytes;
 	unsigned int count;
 
-	(void)state;
 	for (count = 0; !add(&waiting, small, count, 65536 - 512); count++)
 		;
 	assert_in_range(count, XP_WAITING_BYTES_MAX / 65536, XP_WAITING_BYTES_MAX / 65536 + 8);
@@ -169,27 +164,14 @@ static void test_bound(void **state)
 }
 
 /* Samples are kept as long as they may wait, also those of a busy machine. */
-static void test_room(void **state)
+TEST(test_room)
 {
 	const uint64_t wanted = 2 * 999 * (XP_SAMPLES_WAIT_NS / 1000000000);
 	struct xp_address_space *space = new_space(100);
 	struct xp_pending_samples waiting = { 0 };
 
-	(void)state;
 	for (unsigned int i = 0; i < wanted; i++)
 		assert_int_equal(add(&waiting, space, i, 9000), 0);
 	xp_pending_samples_free(&waiting);
 	xp_address_space_release(space);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_order),
-		cmocka_unit_test(test_space_is_kept),
-		cmocka_unit_test(test_bound),
-		cmocka_unit_test(test_room),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

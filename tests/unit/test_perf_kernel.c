@@ -2,17 +2,13 @@
 /* The kernel's text, modules and build id, from texts and notes in the kernel's format. */
 #include "sample/perf_kernel.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "format/perfdata_reader.h"
 
@@ -37,9 +33,8 @@ static uint64_t text_of(const char *table)
 	return address;
 }
 
-static void test_text(void **state)
+TEST(test_text)
 {
-	(void)state;
 	assert_int_equal(text_of("0000000000000000 A fixed_percpu_data\n"
 				 "ffffffff9a800000 T startup_64\n"
 				 "ffffffff9a800000 T _stext\n"
@@ -51,7 +46,7 @@ static void test_text(void **state)
 	assert_int_equal(text_of("what\n\n"), 0);
 }
 
-static void test_modules(void **state)
+TEST(test_modules)
 {
 	char table[] = "xfs 2019328 1 - Live 0xffffffffc0a2b000\n"
 		       "libcrc32c 12288 1 xfs, Live 0xffffffffc05f1000 (E)\n"
@@ -80,7 +75,6 @@ static void test_modules(void **state)
 	static uint8_t bytes[8192];
 	ssize_t size;
 
-	(void)state;
 	assert_int_equal(xp_perfdata_new(&perfdata, fd, &options), 0);
 	assert_int_equal(xp_perf_kernel_modules(perfdata, file, paths, "/m"), 0);
 	assert_int_equal(xp_perfdata_finish(perfdata, &features), 0);
@@ -104,7 +98,7 @@ static void test_modules(void **state)
 
 #define NOTE(name_bytes, bytes, type) name_bytes, 0, 0, 0, bytes, 0, 0, 0, type, 0, 0, 0
 
-static void test_build_id(void **state)
+TEST(test_build_id)
 {
 	static const uint8_t notes[] = { NOTE(6, 1, 0),
 					 'L',
@@ -143,7 +137,6 @@ static void test_build_id(void **state)
 					 0 };
 	uint8_t id[4] = { 0 }, whole[20];
 
-	(void)state;
 	assert_int_equal(xp_perf_kernel_build_id(notes, sizeof(notes), whole, sizeof(whole)), 5);
 	assert_memory_equal(whole, "\1\2\3\4\5", 5);
 	assert_int_equal(xp_perf_kernel_build_id(notes, sizeof(notes), id, sizeof(id)), 4);
@@ -154,15 +147,4 @@ static void test_build_id(void **state)
 		assert_int_equal(xp_perf_kernel_build_id(copy, cut, whole, sizeof(whole)), 0);
 		free(copy);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_text),
-		cmocka_unit_test(test_modules),
-		cmocka_unit_test(test_build_id),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,16 +2,13 @@
 /* The text of a perf map, and the source that reads a growing one. The target is this process. */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "base/util.h"
 #include "jit/perf_map.h"
@@ -19,7 +16,7 @@
 #include "target/status.h"
 #include "target/target.h"
 
-static void test_lines(void **state)
+TEST(test_lines)
 {
 	static const struct {
 		const char *line;
@@ -42,7 +39,6 @@ static void test_lines(void **state)
 		{ "", 0, 0, NULL },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(lines); i++) {
 		struct xp_perf_map_entry entry;
 
@@ -65,12 +61,11 @@ static int note(void *arg, const struct xp_perf_map_entry *entry)
 	return !strcmp(entry->name, "stop") ? 7 : 0;
 }
 
-static void test_pieces(void **state)
+TEST(test_pieces)
 {
 	static const char text[] = "1000 10 one\nrubbish\n2000 20 two words\n\n3000 30 unfinished";
 	static const char whole[] = "1000+10=one;2000+20=two words;";
 
-	(void)state;
 	for (size_t cut = 0; cut <= strlen(text); cut++) {
 		struct xp_perf_map map = { 0 };
 		char noted[256] = "";
@@ -83,24 +78,22 @@ static void test_pieces(void **state)
 	}
 }
 
-static void test_stopped(void **state)
+TEST(test_stopped)
 {
 	static const char text[] = "1 1 a\n2 1 stop\n3 1 b\n";
 	struct xp_perf_map map = { 0 };
 	char noted[256] = "";
 
-	(void)state;
 	assert_int_equal(xp_perf_map_feed(&map, text, strlen(text), note, noted), 7);
 	assert_string_equal(noted, "1+1=a;2+1=stop;");
 }
 
 /* A line without an end takes no more memory than any other; the next line is read. */
-static void test_endless_line(void **state)
+TEST(test_endless_line)
 {
 	struct xp_perf_map map = { 0 };
 	char noted[256] = "", blanks[1000];
 
-	(void)state;
 	memset(blanks, 'x', sizeof(blanks));
 	assert_int_equal(xp_perf_map_feed(&map, "1000 10 ", 8, note, noted), 0);
 	for (int i = 0; i < 100; i++)
@@ -177,7 +170,7 @@ static const char *name_at(struct fixture *f, uint64_t address, uint64_t tsc)
 	return xp_jit_code_find(f->code, address, tsc, &range) ? range.name : "-";
 }
 
-static void test_grows(void **state)
+TEST_WITH(test_grows, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -195,7 +188,7 @@ static void test_grows(void **state)
 	assert_int_equal(xp_jit_code_count(f->code), 3);
 }
 
-static void test_written_anew(void **state)
+TEST_WITH(test_written_anew, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -215,7 +208,7 @@ static void test_written_anew(void **state)
 	assert_int_equal(xp_jit_code_count(f->code), 4); /* each known once */
 }
 
-static void test_replaced(void **state)
+TEST_WITH(test_replaced, setup, teardown)
 {
 	struct fixture *f = *state;
 	char path[80];
@@ -239,7 +232,7 @@ static void test_replaced(void **state)
 	assert_string_equal(name_at(f, 0x4000, 300), "d");
 }
 
-static void test_code(void **state)
+TEST_WITH(test_code, setup, teardown)
 {
 	struct fixture *f = *state;
 	uint8_t *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -259,7 +252,7 @@ static void test_code(void **state)
 }
 
 /* Adjacent functions are read in one go, and stay correct. */
-static void test_code_of_many(void **state)
+TEST_WITH(test_code_of_many, setup, teardown)
 {
 	struct fixture *f = *state;
 	uint8_t *pages = mmap(NULL, 0x12000, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -284,7 +277,7 @@ static void test_code_of_many(void **state)
 	munmap(pages, 0x11000);
 }
 
-static void test_long(void **state)
+TEST_WITH(test_long, setup, teardown)
 {
 	struct fixture *f = *state;
 	unsigned int looks = 0, lines = 200000;
@@ -302,31 +295,11 @@ static void test_long(void **state)
 	assert_string_equal(name_at(f, 0x100000 + (lines - 1) * 16, 1), "function_with_a_long_name_30d3f");
 }
 
-static void test_none(void **state)
+TEST(test_none)
 {
 	struct xp_jit_src_map *map;
 	uint64_t start_time = xp_target_start_time(getpid());
 
-	(void)state;
 	assert_int_equal(xp_jit_src_map_open(&map, getpid(), start_time), -ENOENT);
 	assert_int_equal(xp_jit_src_map_open(&map, getpid(), start_time + 1), -ESRCH);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lines),
-		cmocka_unit_test(test_pieces),
-		cmocka_unit_test(test_stopped),
-		cmocka_unit_test(test_endless_line),
-		cmocka_unit_test_setup_teardown(test_grows, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_written_anew, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_replaced, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_code, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_code_of_many, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_long, setup, teardown),
-		cmocka_unit_test(test_none),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

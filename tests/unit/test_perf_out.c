@@ -4,17 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "format/perfdata_reader.h"
 #include "check/perfdata_rules.h"
@@ -196,9 +192,8 @@ static void assert_told(const char *expected)
 }
 
 /* Written with its first sample, and updated after it. */
-static void test_process(void **state)
+TEST_WITH(test_process, setup, teardown)
 {
-	(void)state;
 	name(10, XP_SIDEBAND_EXEC, 7, 7, "unseen");
 	map(11, 7, 0x1000, 0x1000, PROGRAM);
 	sample(100, 7, 7, "program");
@@ -233,9 +228,8 @@ static void test_process(void **state)
 }
 
 /* A child is written with its own first sample, with its own mappings; a pid may be reused. */
-static void test_children(void **state)
+TEST_WITH(test_children, setup, teardown)
 {
-	(void)state;
 	name(10, XP_SIDEBAND_EXEC, 7, 7, "sh");
 	map(11, 7, 0x1000, 0x1000, PROGRAM);
 	task(20, XP_SIDEBAND_FORK, 9, 9, 7);
@@ -256,9 +250,8 @@ static void test_children(void **state)
 }
 
 /* Events were lost. */
-static void test_forget(void **state)
+TEST_WITH(test_forget, setup, teardown)
 {
-	(void)state;
 	name(10, XP_SIDEBAND_EXEC, 7, 7, "program");
 	map(11, 7, 0x1000, 0x1000, PROGRAM);
 	sample(100, 7, 7, "program");
@@ -276,9 +269,8 @@ static void test_forget(void **state)
 }
 
 /* JIT memory is written at its own time, sampled or not, and only where there was none before. */
-static void test_jit_memory(void **state)
+TEST_WITH(test_jit_memory, setup, teardown)
 {
-	(void)state;
 	name(10, XP_SIDEBAND_EXEC, 7, 7, "node");
 	map(20, 7, 0x10000, 0x1000, "//anon");
 	map(21, 7, 0x10000, 0x1000, "//anon"); /* its protection changed */
@@ -297,9 +289,8 @@ static void test_jit_memory(void **state)
 }
 
 /* A child has its parent's JIT memory from its birth; memory from before the first record comes before all records. */
-static void test_jit_memory_of_children(void **state)
+TEST_WITH(test_jit_memory_of_children, setup, teardown)
 {
-	(void)state;
 	xp_sampled_processes_event(
 	    &world.processes,
 	    &(struct xp_sideband_event){
@@ -318,9 +309,8 @@ static void test_jit_memory_of_children(void **state)
 }
 
 /* Of each thread by turns, whatever is missing. */
-static void test_switches(void **state)
+TEST_WITH(test_switches, setup_switches, teardown)
 {
-	(void)state;
 	switches(100, 8, 0, 7); /* 8 ran before */
 	switches(105, 7, XP_SWITCH_RUNNABLE, 0);
 	switches(110, 0, 0, 8);
@@ -347,9 +337,8 @@ static void test_switches(void **state)
 }
 
 /* A thread that has ended, or whose id has gone to another, has no CPU. */
-static void test_switches_at_ends(void **state)
+TEST_WITH(test_switches_at_ends, setup_switches, teardown)
 {
-	(void)state;
 	switches(100, 0, 0, 7);
 	switches(101, 0, 0, 8);
 	switches(102, 0, 0, 9);
@@ -369,11 +358,10 @@ static void test_switches_at_ends(void **state)
 		    "130 out 4194305/7 cpu 2\n");
 }
 
-static void test_threads(void **state)
+TEST(test_threads)
 {
 	struct xp_perf_threads threads = { 0 };
 
-	(void)state;
 	assert_null(xp_perf_threads_find(&threads, 1));
 	xp_perf_threads_remove(&threads, 1);
 	for (pid_t tid = 1; tid <= 5000; tid++) {
@@ -396,7 +384,7 @@ static void test_threads(void **state)
 }
 
 /* The path in the table of build ids is cleaned as in the records: perf prints both to terminals. */
-static void test_build_id_path(void **state)
+TEST_WITH(test_build_id_path, setup, teardown)
 {
 	char program[4096] = "", path[128];
 	struct xp_sideband_event event = {
@@ -413,7 +401,6 @@ static void test_build_id_path(void **state)
 	ssize_t size;
 	int fd;
 
-	(void)state;
 	assert_true(readlink("/proc/self/exe", program, sizeof(program) - 1) > 0);
 	assert_int_equal(stat(program, &st), 0);
 	snprintf(path, sizeof(path), "%s/pro\033gram", world.dir);
@@ -432,21 +419,4 @@ static void test_build_id_path(void **state)
 	for (const char *at = bytes; (at = memmem(at, size - (at - bytes), "/pro?gram", 9)); at++)
 		places++;
 	assert_int_equal(places, 2);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_process, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_children, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_forget, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_jit_memory, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_jit_memory_of_children, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_build_id_path, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_switches, setup_switches, teardown),
-		cmocka_unit_test_setup_teardown(test_switches_at_ends, setup_switches, teardown),
-		cmocka_unit_test(test_threads),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

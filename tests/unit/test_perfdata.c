@@ -5,11 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +15,7 @@
 #include <unistd.h>
 #include <zstd.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "format/perfdata_reader.h"
 #include "check/perfdata_rules.h"
@@ -125,13 +121,12 @@ static void convert(uint64_t hz)
 	assert_in_range(off + 2, 0, 4);
 }
 
-static void test_conversion(void **state)
+TEST(test_conversion)
 {
 	static const uint64_t frequencies[] = { 1,	    999999999,	1000000000, 1000000001,	     1996249000,
 						2899999999, 4000000000, 9000000000, 999999999999999, (1ull << 62) - 1 };
 	struct xp_perfdata_conversion conversion;
 
-	(void)state;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(frequencies); i++)
 		convert(frequencies[i]);
 	assert_int_equal(xp_perfdata_conversion(&conversion, 0, 1, 1), -ERANGE);
@@ -142,7 +137,7 @@ static void test_conversion(void **state)
 	assert_int_equal(conversion.zero, ZERO);
 }
 
-static void test_head(void **state)
+TEST(test_head)
 {
 	static const uint8_t expected[] = {
 		'P',
@@ -208,7 +203,6 @@ static void test_head(void **state)
 	};
 	static const uint8_t clockid[] = { U64(1) };
 
-	(void)state;
 	end(begin());
 	assert_bytes(0, expected, sizeof(expected));
 	assert_bytes(sizeof(expected) + 256, clockid, sizeof(clockid));
@@ -217,7 +211,7 @@ static void test_head(void **state)
 }
 
 /* A second event, with ids in all records, and raw data in its samples. */
-static void test_waits(void **state)
+TEST(test_waits)
 {
 	static const uint8_t events[] = {
 		U64(128), U64(104), U64(256), U64(376), /* two events, ids behind them, then records */
@@ -302,7 +296,6 @@ static void test_waits(void **state)
 	uint8_t *bytes;
 	size_t size;
 
-	(void)state;
 	assert_true(xp_wait_record_period(&wait) == 4 * 5500000000);
 	perfdata = begin();
 	assert_int_equal(xp_perfdata_wait(perfdata, &sample, &wait), -EINVAL);
@@ -342,7 +335,7 @@ static void test_waits(void **state)
 
 #define TRAILER(pid, tid, time) U32(pid), U32(tid), U64(time), U64(0)
 
-static void test_records(void **state)
+TEST(test_records)
 {
 	static const uint8_t expected[] = {
 		/* MMAP of the kernel */
@@ -403,7 +396,6 @@ static void test_records(void **state)
 	struct xp_perfdata_sample alone = { .tsc = 1008, .pid = 7, .tid = 7, .user = user + 1, .user_count = 1 };
 	struct xp_perfdata *perfdata = begin();
 
-	(void)state;
 	assert_int_equal(xp_perfdata_kernel(perfdata, 0xffffffff81000000, 0x1200000), 0);
 	assert_int_equal(xp_perfdata_module(perfdata, 0xffffffffc0000000, 0x3000, "[xfs]"), 0);
 	assert_int_equal(xp_perfdata_map(perfdata, 1000, &map), 0);
@@ -423,7 +415,7 @@ static void test_records(void **state)
 	close(fd);
 }
 
-static void test_code_of_the_kernel(void **state)
+TEST(test_code_of_the_kernel)
 {
 	static const uint8_t expected[] = {
 		/* KSYMBOL */
@@ -440,7 +432,6 @@ static void test_code_of_the_kernel(void **state)
 	static const uint8_t tag[] = { 1, 2, 3, 4, 5, 6, 7, 8 };
 	struct xp_perfdata *perfdata = begin();
 
-	(void)state;
 	assert_int_equal(xp_perfdata_symbol(perfdata, 0, &here), 0);
 	assert_int_equal(xp_perfdata_symbol(perfdata, 1001, &gone), 0);
 	assert_int_equal(xp_perfdata_bpf(perfdata, 1002, 2, 77, tag), 0);
@@ -451,7 +442,7 @@ static void test_code_of_the_kernel(void **state)
 	close(fd);
 }
 
-static void test_switches(void **state)
+TEST(test_switches)
 {
 	static const uint8_t expected[] = { /* SWITCH in, out, and out though it could go on; the trailer has the CPU */
 					    U32(14),   U16(0),	     U16(32), U32(7),	 U32(8),
@@ -466,7 +457,6 @@ static void test_switches(void **state)
 	struct perf_event_attr attr = { 0 };
 	struct xp_perfdata *perfdata_with_id;
 
-	(void)state;
 	options.switches = true;
 	options.waits = true; /* the trailer has the id of the event, too */
 	perfdata_with_id = begin();
@@ -498,7 +488,7 @@ static void test_switches(void **state)
 }
 
 /* The sections in the order of their numbers; each text has 4 bytes of length and is padded to 64. */
-static void test_features(void **state)
+TEST(test_features)
 {
 	static const uint8_t build_id[20] = { 0xab };
 	static const struct xp_perfdata_build_id ids[] = { { build_id, 20, true, "[kernel.kallsyms]" },
@@ -546,7 +536,6 @@ static void test_features(void **state)
 	struct xp_perfdata_sample sample = { .tsc = 1009, .user = &address, .user_count = 1 };
 	struct xp_perfdata *perfdata = begin();
 
-	(void)state;
 	assert_int_equal(xp_perfdata_sample(perfdata, &sample), 0);
 	sample.tsc = 1007;
 	assert_int_equal(xp_perfdata_sample(perfdata, &sample), 0);
@@ -578,12 +567,11 @@ static int put_sample(struct xp_perfdata *perfdata, uint64_t tsc, size_t depth)
 }
 
 /* At any moment the written part is a complete file. */
-static void test_cut_off(void **state)
+TEST(test_cut_off)
 {
 	struct xp_perfdata *perfdata = begin();
 	unsigned int before = 0;
 
-	(void)state;
 	assert_int_equal(lseek(fd, 0, SEEK_END), 0);
 	assert_int_equal(xp_perfdata_sync(perfdata), 0);
 	assert_int_equal(count(XP_PERFDATA_TIME_CONV), 1);
@@ -602,11 +590,10 @@ static void test_cut_off(void **state)
 }
 
 /* perf can flush records: it never has to keep more than those of two rounds. */
-static void test_rounds(void **state)
+TEST(test_rounds)
 {
 	struct xp_perfdata *perfdata = begin();
 
-	(void)state;
 	for (uint64_t i = 1; i <= 101; i++) {
 		assert_int_equal(put_sample(perfdata, i * 100000000, 1), 0);
 		/* As late as allowed, and later: the reader's rules find nothing out of order in this file. */
@@ -623,7 +610,7 @@ static void test_rounds(void **state)
  * A sample that is late, but within the limit, keeps its time; a later one gets the earliest time that perf still sorts
  * correctly.
  */
-static void test_late(void **state)
+TEST(test_late)
 {
 	static const uint8_t round[] = { U32(68), U16(0), U16(8) };
 	static const uint8_t late[] = { U64(7), U64(2500000000 + ZERO) },
@@ -631,7 +618,6 @@ static void test_late(void **state)
 	const size_t first = 232 + 56, sample = 72;
 	struct xp_perfdata *perfdata = begin();
 
-	(void)state;
 	assert_int_equal(put_sample(perfdata, 1, 1), 0);
 	assert_int_equal(put_sample(perfdata, 2000000000, 1), 0);
 	assert_int_equal(put_sample(perfdata, 3100000000, 1), 0);
@@ -683,14 +669,13 @@ static size_t expand(uint64_t from, uint64_t to, uint8_t *out, size_t room)
 }
 
 /* The records are byte for byte those of an uncompressed file, and all others are outside. */
-static void test_compressed(void **state)
+TEST(test_compressed)
 {
 	static uint8_t expected[300000], found[300000];
 	const size_t first = 232 + 56, sample = 64 + 8 * 7;
 	struct xp_perfdata *perfdata = begin();
 	uint64_t end_of_records;
 
-	(void)state;
 	for (unsigned int i = 0; i < 2000; i++)
 		assert_int_equal(put_sample(perfdata, 1000 + i, 7), 0);
 	end(perfdata);
@@ -715,7 +700,7 @@ static void test_compressed(void **state)
 }
 
 /* Beside other recordings there are thousands. perf reads them in order with the samples. */
-static void test_compressed_code_of_the_kernel(void **state)
+TEST(test_compressed_code_of_the_kernel)
 {
 	static uint8_t expected[300000], found[300000];
 	const struct xp_perfdata_symbol symbol = { 0xffffffffc0001000, 0x80, 1, 0, "bpf_prog_1_s" };
@@ -723,7 +708,6 @@ static void test_compressed_code_of_the_kernel(void **state)
 	const size_t first = 232 + 56, records = 1000 * (24 + 16 + 24 + 24 + 24) + 64 + 8 * 7;
 	uint64_t bytes[2];
 
-	(void)state;
 	for (unsigned int level = 0; level < 2; level++) {
 		struct xp_perfdata *perfdata = begin_compressed(level);
 
@@ -747,13 +731,12 @@ static void test_compressed_code_of_the_kernel(void **state)
 }
 
 /* From some size on: until then the file is one without compression, and at any moment it is whole. */
-static void test_compressed_late(void **state)
+TEST(test_compressed_late)
 {
 	const uint64_t sample = 56 + 8 + 7 * 8, plain = 100 * sample;
 	struct xp_perfdata *perfdata;
 	uint64_t features, size;
 
-	(void)state;
 	options.plain_bytes = 56 + plain;
 	perfdata = begin_compressed(1);
 	for (unsigned int i = 0; i < 1000; i++) {
@@ -793,13 +776,12 @@ static uint64_t next_noise(uint64_t noise)
 }
 
 /* Incompressible data that takes more than one record. */
-static void test_incompressible(void **state)
+TEST(test_incompressible)
 {
 	static uint64_t chain[XP_PERFDATA_CHAIN_MAX];
 	struct xp_perfdata *perfdata = begin_compressed(1);
 	uint64_t noise = 88172645463325252;
 
-	(void)state;
 	for (unsigned int i = 0; i < 20; i++) {
 		struct xp_perfdata_sample sample = { .tsc = i, .user = chain, .user_count = XP_PERFDATA_CHAIN_MAX };
 
@@ -815,12 +797,11 @@ static void test_incompressible(void **state)
 }
 
 /* At any moment the feature that perf needs to read compressed records follows those already written. */
-static void test_compressed_cut_off(void **state)
+TEST(test_compressed_cut_off)
 {
 	static const uint8_t feature[] = { U32(1), U32(1), U32(1) };
 	struct xp_perfdata *perfdata = begin_compressed(1);
 
-	(void)state;
 	for (unsigned int i = 0; i < 50; i++) {
 		uint64_t data[2], features, section[2];
 
@@ -843,7 +824,7 @@ static void test_compressed_cut_off(void **state)
 	close(fd);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
 	static char path[XP_PERFDATA_PATH_MAX + 1] = "/", jit[XP_PERFDATA_PATH_MAX + 1];
 	static const uint8_t build_id[21];
@@ -851,7 +832,6 @@ static void test_refused(void **state)
 	struct xp_perfdata_map map = { .path = path };
 	struct xp_perfdata *perfdata;
 
-	(void)state;
 	none.period = 0;
 	assert_int_equal(xp_perfdata_new(&perfdata, -1, &none), -EINVAL);
 	assert_null(perfdata);
@@ -897,7 +877,7 @@ static int fill(struct xp_perfdata *perfdata)
 }
 
 /* The disk becomes full: the error is kept, the file has what was written before. */
-static void test_compressed_full_disk(void **state)
+TEST(test_compressed_full_disk)
 {
 	const struct xp_perfdata_features features = { .hostname = "h" };
 	static uint64_t chain[1000];
@@ -906,7 +886,6 @@ static void test_compressed_full_disk(void **state)
 	struct xp_perfdata *perfdata;
 	uint64_t noise = 1;
 
-	(void)state;
 	signal(SIGXFSZ, SIG_IGN);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
 	limit = before;
@@ -928,13 +907,12 @@ static void test_compressed_full_disk(void **state)
 	close(fd);
 }
 
-static void test_full_disk(void **state)
+TEST(test_full_disk)
 {
 	const struct xp_perfdata_features features = { .hostname = "h" };
 	struct rlimit before, limit;
 	struct xp_perfdata *perfdata;
 
-	(void)state;
 	signal(SIGXFSZ, SIG_IGN);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
 	limit = before;
@@ -959,30 +937,4 @@ static void test_full_disk(void **state)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
 	assert_int_equal(count(PERF_RECORD_SAMPLE), 1);
 	close(fd);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_conversion),
-		cmocka_unit_test(test_head),
-		cmocka_unit_test(test_records),
-		cmocka_unit_test(test_waits),
-		cmocka_unit_test(test_code_of_the_kernel),
-		cmocka_unit_test(test_switches),
-		cmocka_unit_test(test_features),
-		cmocka_unit_test(test_cut_off),
-		cmocka_unit_test(test_rounds),
-		cmocka_unit_test(test_late),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_full_disk),
-		cmocka_unit_test(test_compressed_full_disk),
-		cmocka_unit_test(test_compressed),
-		cmocka_unit_test(test_compressed_code_of_the_kernel),
-		cmocka_unit_test(test_compressed_late),
-		cmocka_unit_test(test_incompressible),
-		cmocka_unit_test(test_compressed_cut_off),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

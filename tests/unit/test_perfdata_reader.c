@@ -4,17 +4,13 @@
 #include "check/perfdata_rules.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <zstd.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "check/formats.h"
 
@@ -137,7 +133,7 @@ static void put_sample(uint64_t time)
 	words(RECORD(PERF_RECORD_SAMPLE, 2, 56), 0x1234, PAIR(7, 8), time, 2, PERF_CONTEXT_USER, 0x1234);
 }
 
-static void test_records(void **state)
+TEST(test_records)
 {
 	struct xp_violation violation;
 	struct xp_perfdata_reader reader;
@@ -145,7 +141,6 @@ static void test_records(void **state)
 	struct xp_perfdata_event event;
 	uint8_t *bytes;
 
-	(void)state;
 	begin(SAMPLE_TYPE);
 	words(RECORD(79, 0, 32), 32, 1000, 77);
 	words(RECORD(PERF_RECORD_MMAP2, 2 | 1 << 14, 96), PAIR(7, 8), 0x400000, 0x1000, 0x2000, 4 | 0x0201ull << 32, 0,
@@ -226,14 +221,13 @@ static void test_records(void **state)
 }
 
 /* Every field that may precede the chain in a sample, and a field after it. */
-static void test_full_sample(void **state)
+TEST(test_full_sample)
 {
 	struct xp_violation violation;
 	struct xp_perfdata_reader reader;
 	struct xp_perfdata_record record;
 	uint8_t *bytes;
 
-	(void)state;
 	begin(PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR |
 	      PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | PERF_SAMPLE_READ |
 	      PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_RAW);
@@ -261,7 +255,7 @@ static void test_full_sample(void **state)
 }
 
 /* Two events with different samples, distinguished by their ids. */
-static void test_two_events(void **state)
+TEST(test_two_events)
 {
 	struct xp_perfdata_header header = {
 		.magic = XP_PERFDATA_MAGIC,
@@ -276,7 +270,6 @@ static void test_two_events(void **state)
 	struct xp_perfdata_record record;
 	uint8_t *bytes;
 
-	(void)state;
 	file.size = 0;
 	put(&header, sizeof(header));
 	words(71, 72);
@@ -304,9 +297,8 @@ static void test_two_events(void **state)
 	assert_violation(120, "differ in what their records hold");
 }
 
-static void test_headers(void **state)
+TEST(test_headers)
 {
-	(void)state;
 	begin(SAMPLE_TYPE);
 	file.size = 7;
 	assert_violation(0, "not a perf.data file");
@@ -358,9 +350,8 @@ static void refuse_record(const char *words)
 	begin(SAMPLE_TYPE);
 }
 
-static void test_malformed_records(void **state)
+TEST(test_malformed_records)
 {
-	(void)state;
 	begin(SAMPLE_TYPE);
 	put("1234", 4);
 	refuse_record("end inside a record");
@@ -397,14 +388,13 @@ static void test_malformed_records(void **state)
 	assert_rule(0, NULL);
 }
 
-static void test_features(void **state)
+TEST(test_features)
 {
 	struct xp_perfdata_feature_section section;
 	struct xp_violation violation;
 	struct xp_perfdata_reader reader;
 	uint8_t *bytes;
 
-	(void)state;
 	begin(SAMPLE_TYPE);
 	put_sample(1);
 	end_data();
@@ -434,9 +424,8 @@ static void test_features(void **state)
 	assert_violation(file.size, "table of features");
 }
 
-static void test_rules(void **state)
+TEST(test_rules)
 {
-	(void)state;
 	begin(SAMPLE_TYPE);
 	assert_rule(DATA_SIZE_AT, "cut off");
 	words(RECORD(79, 0, 32), 32, 0, 77);
@@ -452,11 +441,10 @@ static void test_rules(void **state)
 	assert_rule(DATA, "no zero");
 }
 
-static void test_order(void **state)
+TEST(test_order)
 {
 	const uint64_t round = RECORD(68, 0, 8);
 
-	(void)state;
 	begin(SAMPLE_TYPE);
 	put_sample(100);
 	put_sample(50);
@@ -484,11 +472,10 @@ static void put_jit_mark(const char *path)
 	end_data();
 }
 
-static void test_jit_mark(void **state)
+TEST(test_jit_mark)
 {
 	const uint64_t use_clockid = 1 << 25;
 
-	(void)state;
 	begin(SAMPLE_TYPE);
 	put_jit_mark("/a/jit-1.dump");
 	assert_rule(DATA, "perf inject --jit");
@@ -553,7 +540,7 @@ static void begin_compressed(void)
 }
 
 /* Two records, and the start of a third whose rest is in the next compressed record, or missing. */
-static void test_compressed(void **state)
+TEST(test_compressed)
 {
 	static const uint64_t inner[] = {
 		RECORD(PERF_RECORD_SAMPLE, 2, 56), 0x1234, PAIR(7, 8), 5, 2, PERF_CONTEXT_USER, 0x1234,
@@ -565,7 +552,6 @@ static void test_compressed(void **state)
 	struct xp_perfdata_record record;
 	uint8_t *bytes;
 
-	(void)state;
 	for (uint32_t type = XP_PERFDATA_COMPRESSED; type <= XP_PERFDATA_COMPRESSED2; type += 2) {
 		const uint64_t ips[] = { 0, 0x1234, 0x5678, 4, 0, 0x9abc };
 
@@ -604,7 +590,7 @@ static void test_compressed(void **state)
 	assert_violation(DATA, "end inside a record of 56 bytes");
 }
 
-static void test_malformed_compression(void **state)
+TEST(test_malformed_compression)
 {
 	static const uint64_t inner[] = { RECORD(XP_PERFDATA_COMPRESSED, 0, 16), 0 };
 	static const uint8_t zeros[200000];
@@ -612,7 +598,6 @@ static void test_malformed_compression(void **state)
 	struct xp_violation violation;
 	uint8_t *bytes;
 
-	(void)state;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(rounds); i += 1000)
 		rounds[i] = RECORD(12345, 0, 8000);
 	begin_compressed();
@@ -663,7 +648,7 @@ static void test_malformed_compression(void **state)
 }
 
 /* What all records of a file may be: each bound by itself. */
-static void test_expansion_is_bounded(void **state)
+TEST(test_expansion_is_bounded)
 {
 	static uint64_t rounds[100000];
 	struct xp_violation violation;
@@ -673,7 +658,6 @@ static void test_expansion_is_bounded(void **state)
 	uint8_t *bytes;
 	int more;
 
-	(void)state;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(rounds); i++)
 		rounds[i] = RECORD(XP_PERFDATA_FINISHED_ROUND, 0, 8);
 	begin_compressed();
@@ -708,7 +692,7 @@ static void test_expansion_is_bounded(void **state)
 	zstd = NULL;
 }
 
-static void test_format(void **state)
+TEST(test_format)
 {
 	struct xp_report report = { 0 };
 	char *text = NULL;
@@ -717,7 +701,6 @@ static void test_format(void **state)
 	struct xp_violation finding;
 	uint8_t *bytes;
 
-	(void)state;
 	begin(SAMPLE_TYPE);
 	put_sample(1500000000);
 	words(RECORD(12345, 0, 16), 0);
@@ -737,25 +720,4 @@ static void test_format(void **state)
 					    "records of other types");
 	free(text);
 	free(bytes);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_records),
-		cmocka_unit_test(test_full_sample),
-		cmocka_unit_test(test_two_events),
-		cmocka_unit_test(test_headers),
-		cmocka_unit_test(test_malformed_records),
-		cmocka_unit_test(test_features),
-		cmocka_unit_test(test_rules),
-		cmocka_unit_test(test_order),
-		cmocka_unit_test(test_jit_mark),
-		cmocka_unit_test(test_compressed),
-		cmocka_unit_test(test_malformed_compression),
-		cmocka_unit_test(test_expansion_is_bounded),
-		cmocka_unit_test(test_format),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Perfetto's traces. The bytes are made by hand from trace.proto and "Protocol Buffers Encoding". */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
+
+#include "unit.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -111,7 +106,7 @@ static struct bytes write_small(void)
 #define CODE FUNCTION PATH MAPPING FRAME INLINED CALLSTACK
 
 /* A trace of one bundle has a packet of it, whose length takes two bytes: field 50 of the packet. */
-static void test_writer(void **state)
+TEST(test_writer)
 {
 	static const char packets[] = STATE BEGIN END AGAIN CODE SAMPLE;
 	struct bytes bytes = write_small();
@@ -119,7 +114,6 @@ static void test_writer(void **state)
 	uLongf size = sizeof(inflated);
 	size_t head = sizeof(CLOCKS) - 1 + 7;
 
-	(void)state;
 	assert_memory_equal(bytes.all, CLOCKS "\x0a", sizeof(CLOCKS));
 	assert_memory_equal(bytes.all + head - 4, "\x92\x03", 2);
 	assert_int_equal(uncompress(inflated, &size, (uint8_t *)bytes.all + head, bytes.size - head), Z_OK);
@@ -129,7 +123,7 @@ static void test_writer(void **state)
 }
 
 /* Names are interned once for each sequence, and a time does not go back. */
-static void test_sequences(void **state)
+TEST(test_sequences)
 {
 	struct bytes bytes;
 	FILE *out = open_memstream(&bytes.all, &bytes.size);
@@ -141,7 +135,6 @@ static void test_sequences(void **state)
 	struct xp_violation violation;
 	unsigned int events = 0;
 
-	(void)state;
 	early.time_ns = 1;
 	assert_int_equal(xp_perfetto_thread(perfetto, &(struct xp_perfetto_thread){ 7, 9, "p", "u" }), 0);
 	assert_int_equal(xp_perfetto_sequence(perfetto, 7, 9, &second), 0);
@@ -172,7 +165,7 @@ static void test_sequences(void **state)
 }
 
 /* More than a bundle takes, and a packet that is larger than one. */
-static void test_bundles(void **state)
+TEST(test_bundles)
 {
 	struct bytes bytes;
 	FILE *out = open_memstream(&bytes.all, &bytes.size);
@@ -183,7 +176,6 @@ static void test_bundles(void **state)
 	char *large = malloc(600000 + 1);
 	uint64_t random = 1;
 
-	(void)state;
 	memset(large, 'a', 600000);
 	large[600000] = 0;
 	for (unsigned int i = 0; i < 100000; i++) {
@@ -204,7 +196,7 @@ static void test_bundles(void **state)
 	free(bytes.all);
 }
 
-static void test_full_disk(void **state)
+TEST(test_full_disk)
 {
 	struct xp_perfetto_event event = begin;
 	FILE *out = fopen("/dev/full", "w");
@@ -213,7 +205,6 @@ static void test_full_disk(void **state)
 	uint64_t random = 1;
 	int err = 0;
 
-	(void)state;
 	setvbuf(out, NULL, _IONBF, 0);
 	assert_int_equal(xp_perfetto_new(&perfetto, out, &(struct xp_perfetto_options){ 0 }), -ENOSPC);
 	assert_int_equal(xp_perfetto_finish(perfetto), -ENOSPC);
@@ -247,7 +238,7 @@ static int read_all(const char *bytes, size_t size, struct xp_violation *violati
 	return more;
 }
 
-static void test_reader(void **state)
+TEST(test_reader)
 {
 	static const char trace[] = CLOCKS STATE BEGIN CODE SAMPLE END;
 	struct xp_perfetto_reader reader;
@@ -255,7 +246,6 @@ static void test_reader(void **state)
 	struct xp_violation violation;
 	size_t whole = 0;
 
-	(void)state;
 	assert_true(xp_perfetto_probe((const uint8_t *)trace, sizeof(trace) - 1));
 	assert_ptr_equal(xp_format_find((const uint8_t *)trace, sizeof(trace) - 1), &xp_format_perfetto);
 	assert_false(xp_perfetto_probe((const uint8_t *)"\x0a\x02\x08\x01", 4));
@@ -284,7 +274,7 @@ static void test_reader(void **state)
 	assert_int_equal(whole, 16);
 }
 
-static void test_violations(void **state)
+TEST(test_violations)
 {
 #define CASE(bytes, words)                                                                                             \
 	{                                                                                                              \
@@ -340,7 +330,6 @@ static void test_violations(void **state)
 		CASE(CLOCKS "\x0a\x05\x92\x03\x02\x78\x9c", "cannot be decompressed"),
 	};
 
-	(void)state;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(cases); i++) {
 		struct xp_violation violation = { .text = "" };
 		int err = read_all(cases[i].bytes, cases[i].size, &violation);
@@ -352,7 +341,7 @@ static void test_violations(void **state)
 }
 
 /* What is on a further track of a thread, and an arrow from there. Its end precedes its beginning in the file. */
-static void test_flows(void **state)
+TEST(test_flows)
 {
 	struct bytes bytes;
 	FILE *out = open_memstream(&bytes.all, &bytes.size);
@@ -362,7 +351,6 @@ static void test_flows(void **state)
 				 to = begin;
 	struct xp_report report = { 0 };
 
-	(void)state;
 	to.flow_end = from.flow_begin = UINT64_C(1) << 63 | 1;
 	assert_int_equal(xp_perfetto_sequence_beside(perfetto, 7, 8, "w", &second), 0);
 	assert_int_equal(xp_perfetto_event(perfetto, second, &to), 0);
@@ -382,13 +370,12 @@ static void test_flows(void **state)
 }
 
 /* Compressed packets in compressed packets, and more than the reader takes. */
-static void test_bundles_of_others(void **state)
+TEST(test_bundles_of_others)
 {
 	static const char inner[] = "\x0a\x05\x92\x03\x02\x78\x9c";
 	struct xp_violation violation;
 	char *large = calloc(1, XP_PERFETTO_BUNDLE_BYTES_MAX + 1), trace[32768] = "\x0a";
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		uint8_t packed[32768];
 		uLongf size = sizeof(packed);
@@ -413,16 +400,4 @@ static void test_bundles_of_others(void **state)
 		assert_non_null(strstr(violation.text, i ? "too large" : "compressed packets in compressed packets"));
 	}
 	free(large);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_writer),	cmocka_unit_test(test_sequences),
-		cmocka_unit_test(test_bundles), cmocka_unit_test(test_full_disk),
-		cmocka_unit_test(test_reader),	cmocka_unit_test(test_violations),
-		cmocka_unit_test(test_flows),	cmocka_unit_test(test_bundles_of_others),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* pprof's own profiles. The bytes are made by hand from profile.proto and "Protocol Buffers Encoding". */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
+
+#include "unit.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -81,7 +76,7 @@ static const char small[] = TEXT("\x00", "") TEXT("\x0c", "made by hand") TEXT("
     /* sample: location_id 2, 1; value 2, 2000; label 12 = 13 */
     "\x12\x0f\x0a\x02\x02\x01\x12\x03\x02\xd0\x0f\x1a\x04\x08\x0c\x10\x0d";
 
-static void test_writer(void **state)
+TEST(test_writer)
 {
 	struct bytes bytes = write_small();
 	uint8_t message[sizeof(small) + 1];
@@ -92,7 +87,6 @@ static void test_writer(void **state)
 		.avail_out = sizeof(message),
 	};
 
-	(void)state;
 	assert_int_equal(inflateInit2(&stream, 31), Z_OK);
 	assert_int_equal(inflate(&stream, Z_FINISH), Z_STREAM_END);
 	assert_int_equal(stream.avail_in, 0);
@@ -103,14 +97,13 @@ static void test_writer(void **state)
 }
 
 /* A disk that is full shows in the result, and in all further ones. */
-static void test_full_disk(void **state)
+TEST(test_full_disk)
 {
 	const struct xp_pprof_options options = { .types = { { "a", "b" }, { "c", "d" } } };
 	const struct xp_pprof_sample sample = { .values = { 1, 1 } };
 	FILE *out = fopen("/dev/full", "w");
 	struct xp_pprof *pprof;
 
-	(void)state;
 	setbuf(out, NULL);
 	xp_pprof_new(&pprof, out, &options);
 	xp_pprof_sample(pprof, &sample);
@@ -119,14 +112,4 @@ static void test_full_disk(void **state)
 	assert_int_equal(xp_pprof_finish(pprof), -ENOSPC);
 	xp_pprof_free(pprof);
 	fclose(out);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_writer),
-		cmocka_unit_test(test_full_disk),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

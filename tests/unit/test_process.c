@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <fcntl.h>
 #include <malloc.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "arrivals.h"
 #include "trace/process.h"
@@ -18,13 +15,12 @@
  * The number of times a process fled passes to the programs that it executes, but not to another process that reuses
  * its pid.
  */
-static void test_flees_of_a_process(void **state)
+TEST(test_flees_of_a_process)
 {
 	struct xp_target_info info = { .start_time = 5 };
 	struct xp_processes processes = { 0 };
 	struct xp_process *process;
 
-	(void)state;
 	xp_processes_init(&processes);
 	assert_int_equal(xp_processes_add(&processes, &process, 7, &info, 1), 0);
 	process->attaching.flees = 3;
@@ -40,13 +36,12 @@ static void test_flees_of_a_process(void **state)
 }
 
 /* Tens of thousands of images are kept: each takes only what its path needs. */
-static void test_path_takes_its_length(void **state)
+TEST(test_path_takes_its_length)
 {
 	struct xp_target_info info = { .exe = "/bin/true" };
 	struct xp_processes processes = { 0 };
 	struct xp_process *process;
 
-	(void)state;
 	xp_processes_init(&processes);
 	assert_int_equal(xp_processes_add(&processes, &process, 7, &info, 1), 0);
 	assert_true(sizeof(*process) + malloc_usable_size(process->exe) < 1024);
@@ -69,13 +64,12 @@ static void assert_live(const struct xp_processes *processes, const char *pids)
 }
 
 /* Running images form a separate list, from which a walk may remove the current one. */
-static void test_live_images(void **state)
+TEST(test_live_images)
 {
 	struct xp_target_info info = { 0 };
 	struct xp_processes processes = { 0 };
 	struct xp_process *process;
 
-	(void)state;
 	xp_processes_init(&processes);
 	for (pid_t pid = 'a'; pid <= 'f'; pid++)
 		assert_int_equal(xp_processes_add(&processes, &process, pid, &info, 1), 0);
@@ -98,7 +92,7 @@ static void test_live_images(void **state)
 }
 
 /* A long log waits for the end of the recording, but not in xprof's memory. */
-static void test_long_spool_is_written_at_the_end(void **state)
+TEST(test_long_spool_is_written_at_the_end)
 {
 	const struct xp_log_info spool_info = { .pid = 7,
 						.fdr_version = 1,
@@ -116,7 +110,6 @@ static void test_long_spool_is_written_at_the_end(void **state)
 	struct stat st;
 	int dir;
 
-	(void)state;
 	assert_non_null(mkdtemp(place));
 	dir = open(place, O_RDONLY | O_DIRECTORY);
 	assert_int_not_equal(dir, -1);
@@ -149,7 +142,7 @@ static pid_t many_pid(size_t i)
 }
 
 /* As in a large build: almost all images have ended, and many processes reuse a pid. */
-static void test_images_of_many_pids(void **state)
+TEST(test_images_of_many_pids)
 {
 	struct xp_process **newest = calloc(PIDS, sizeof(*newest));
 	struct xp_processes processes = { 0 };
@@ -157,7 +150,6 @@ static void test_images_of_many_pids(void **state)
 	struct xp_process *process;
 	size_t count = 0;
 
-	(void)state;
 	assert_non_null(newest);
 	xp_processes_init(&processes);
 	for (size_t i = 0; i < IMAGES; i++) {
@@ -189,13 +181,12 @@ static void test_images_of_many_pids(void **state)
 }
 
 /* Programs that a process executes continue its CPU time: it is reported once, when the last of them ends. */
-static void test_cpu_time_of_a_process(void **state)
+TEST(test_cpu_time_of_a_process)
 {
 	struct xp_target_info info = { .start_time = 5 };
 	struct xp_processes processes = { 0 };
 	struct xp_process *first, *second, *gone, *other;
 
-	(void)state;
 	xp_processes_init(&processes);
 	assert_int_equal(xp_processes_add(&processes, &first, 7, &info, 1), 0);
 	first->cpu.used_ns = 100;
@@ -229,7 +220,7 @@ static void record(struct xp_processes *processes, pid_t tid, uint32_t fn, uint6
 }
 
 /* A thread ends while a function loses its probes: entered before, and left without a record. */
-static void test_thread_that_ends_while_a_function_leaves(void **state)
+TEST(test_thread_that_ends_while_a_function_leaves)
 {
 	struct xp_function_budget budget[3] = { { 0 }, { .out_tsc = UINT64_MAX }, { .out_tsc = UINT64_MAX } };
 	struct xp_sled_table table = { .function_count = 2 };
@@ -239,13 +230,12 @@ static void test_thread_that_ends_while_a_function_leaves(void **state)
 	struct xp_processes processes = { .stop_tsc = UINT64_MAX, .flight_bytes = 1 << 20 };
 	struct xp_process *process;
 
-	(void)state;
 	xp_processes_init(&processes);
 	assert_int_equal(xp_processes_add(&processes, &process, 7, &info, 1), 0);
 	assert_int_equal(xp_functions_add(&process->functions, &object, &sleds), 0);
 	record(&processes, 7, 1, 10);
 	record(&processes, 8, 2, 11);
-	budget[1].leaving = true;
+	budget[1].out_tsc = 20;
 	assert_int_equal(xp_processes_end_thread(&processes, 7), 0);
 	assert_int_equal(process->sums.counts.synthesized, 1);
 	/* A thread that ends in a function that keeps its probes has never left it. */
@@ -255,7 +245,7 @@ static void test_thread_that_ends_while_a_function_leaves(void **state)
 }
 
 /* Ids in the log of watched functions: those of an object follow those of the objects before it. */
-static void test_watched_functions(void **state)
+TEST(test_watched_functions)
 {
 	struct xp_sled_table table = { .function_count = 2 };
 	uint8_t watched[] = { 0, 0, 3 };
@@ -264,7 +254,6 @@ static void test_watched_functions(void **state)
 	const struct xp_sled_result sleds = { .attached = 4 };
 	struct xp_functions functions = { 0 };
 
-	(void)state;
 	assert_int_equal(xp_functions_add(&functions, &plain, &sleds), 0);
 	assert_null(functions.watched.by_id);
 	assert_int_equal(xp_functions_add(&functions, &object, &sleds), 0);
@@ -279,11 +268,10 @@ static bool may_write(struct xp_triggers *triggers, uint64_t now_tsc)
 }
 
 /* As many logs as the limit says in any minute, not more in two halves of one. */
-static void test_limit_of_triggers(void **state)
+TEST(test_limit_of_triggers)
 {
 	struct xp_triggers triggers;
 
-	(void)state;
 	assert_int_equal(xp_triggers_new(&triggers, 1, 2, 60), 0);
 	assert_true(may_write(&triggers, 1000));
 	assert_true(may_write(&triggers, 1050));
@@ -293,21 +281,4 @@ static void test_limit_of_triggers(void **state)
 	assert_false(may_write(&triggers, 1109));
 	assert_true(may_write(&triggers, 1110));
 	xp_triggers_free(&triggers);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_flees_of_a_process),
-		cmocka_unit_test(test_path_takes_its_length),
-		cmocka_unit_test(test_live_images),
-		cmocka_unit_test(test_long_spool_is_written_at_the_end),
-		cmocka_unit_test(test_images_of_many_pids),
-		cmocka_unit_test(test_cpu_time_of_a_process),
-		cmocka_unit_test(test_thread_that_ends_while_a_function_leaves),
-		cmocka_unit_test(test_watched_functions),
-		cmocka_unit_test(test_limit_of_triggers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

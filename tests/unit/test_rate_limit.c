@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The time that targets may cost the recorder. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
+
+#include "unit.h"
 
 #include "base/clock.h"
 #include "base/rate_limit.h"
@@ -14,11 +9,10 @@
 #define ALL XP_ALLOWANCE_NS_PER_S
 #define NOW (1000 * XP_NS_PER_S)
 
-static void test_spending(void **state)
+TEST(test_spending)
 {
 	struct xp_rate_limit allowance = { 0 };
 
-	(void)state;
 	assert_true(xp_rate_limit_is_left(&allowance, NOW));
 	xp_rate_limit_spend(&allowance, ALL - 1);
 	assert_true(xp_rate_limit_is_left(&allowance, NOW));
@@ -28,11 +22,10 @@ static void test_spending(void **state)
 }
 
 /* One piece of work took ten seconds' share, so there is no other for that time. */
-static void test_debt(void **state)
+TEST(test_debt)
 {
 	struct xp_rate_limit allowance = { 0 };
 
-	(void)state;
 	assert_true(xp_rate_limit_is_left(&allowance, NOW));
 	xp_rate_limit_spend(&allowance, 10 * ALL);
 	for (int tenths = 1; tenths <= 90; tenths++)
@@ -40,11 +33,10 @@ static void test_debt(void **state)
 	assert_true(xp_rate_limit_is_left(&allowance, NOW + 9 * XP_NS_PER_S + 1000));
 }
 
-static void test_no_savings(void **state)
+TEST(test_no_savings)
 {
 	struct xp_rate_limit allowance = { 0 };
 
-	(void)state;
 	assert_true(xp_rate_limit_is_left(&allowance, NOW));
 	assert_true(xp_rate_limit_is_left(&allowance, NOW + 3600 * XP_NS_PER_S));
 	xp_rate_limit_spend(&allowance, ALL);
@@ -52,27 +44,14 @@ static void test_no_savings(void **state)
 }
 
 /* Queries so frequent that the time between them does not count. */
-static void test_asked_often(void **state)
+TEST(test_asked_often)
 {
 	struct xp_rate_limit allowance = { 0 };
 	uint64_t now_ns = NOW;
 
-	(void)state;
 	assert_true(xp_rate_limit_is_left(&allowance, now_ns));
 	xp_rate_limit_spend(&allowance, ALL + 10);
 	for (int i = 0; i < 50; i++)
 		assert_false(xp_rate_limit_is_left(&allowance, now_ns++));
 	assert_true(xp_rate_limit_is_left(&allowance, now_ns + 10));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_spending),
-		cmocka_unit_test(test_debt),
-		cmocka_unit_test(test_no_savings),
-		cmocka_unit_test(test_asked_often),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "record/recovered.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +8,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "unit.h"
+
 #include <jansson.h>
 
 #define PATH "/opt/shop\x1b[m/app"
@@ -80,12 +77,11 @@ static const char *text(const json_t *object, const char *key)
 	return json_string_value(json_object_get(object, key));
 }
 
-static void test_new_manifest(void **state)
+TEST_WITH(test_new_manifest, make_directory, remove_directory)
 {
 	struct xp_recovered recovered = { 0 };
 	json_t *manifest, *process, *object;
 
-	(void)state;
 	take(add(&recovered, "app.7.3.fdr", "app", 7), 0);
 	take(add(&recovered, "other.3.fdr", "other", 3), sizeof(PATH) - 1); /* no path: no object */
 	assert_int_equal(xp_recovered_write(&recovered, dir_fd, &flights), 0);
@@ -108,7 +104,7 @@ static void test_new_manifest(void **state)
 }
 
 /* The recording ended, but for want of room one of its logs was not made: the rest of its manifest stays. */
-static void test_manifest_without_a_log(void **state)
+TEST_WITH(test_manifest_without_a_log, make_directory, remove_directory)
 {
 	static const char before[] =
 	    "{\"files\": [], \"duration_s\": 2.5, \"processes\": ["
@@ -118,7 +114,6 @@ static void test_manifest_without_a_log(void **state)
 	json_t *manifest, *processes, *process;
 	int fd = openat(dir_fd, "manifest.json", O_WRONLY | O_CREAT, 0600);
 
-	(void)state;
 	assert_int_equal(write(fd, before, sizeof(before) - 1), sizeof(before) - 1);
 	close(fd);
 	add(&recovered, "app.7.2.fdr", "app", 7);
@@ -139,7 +134,7 @@ static void test_manifest_without_a_log(void **state)
 }
 
 /* A spool that somebody made: its notes are long, and there are many. The limit is for all logs together. */
-static void test_notes_without_end(void **state)
+TEST_WITH(test_notes_without_end, make_directory, remove_directory)
 {
 	const size_t longest = sizeof(struct xp_spool_object) + 4096;
 	struct xp_recovered recovered = { 0 };
@@ -147,7 +142,6 @@ static void test_notes_without_end(void **state)
 	struct xp_recovered_log *log = NULL;
 	uint64_t notes = 0, bytes = 0;
 
-	(void)state;
 	assert_non_null(note);
 	log = add(&recovered, "app.1.fdr", "app", 1);
 	memset(note + sizeof(struct xp_spool_object), 'a', 4097);
@@ -212,7 +206,7 @@ static void remove_files(void)
 }
 
 /* Each log belongs to its process, also if that changed its name or has no spool; a second recovery adds none. */
-static void test_flights(void **state)
+TEST_WITH(test_flights, make_directory, remove_directory)
 {
 	static const struct {
 		const char *comm;
@@ -223,7 +217,6 @@ static void test_flights(void **state)
 	const struct xp_recovered none = { 0 };
 	json_t *manifest, *processes;
 
-	(void)state;
 	for (size_t i = 0; i < 6; i++)
 		make_file(flight_names[i], true);
 	make_file("app.8.flight1.fdr", false);
@@ -259,14 +252,13 @@ static void test_flights(void **state)
  * The spool of a flight recorder has the names of functions and no calls. The logs may have been named before it could
  * be recovered: what it tells is added.
  */
-static void test_names_of_flights(void **state)
+TEST_WITH(test_names_of_flights, make_directory, remove_directory)
 {
 	const struct xp_recovered none = { 0 };
 	struct xp_recovered recovered = { 0 };
 	struct xp_recovered_log *log;
 	json_t *manifest, *process;
 
-	(void)state;
 	make_file("app.7.flight2.fdr", true);
 	assert_int_equal(xp_recovered_write(&none, dir_fd, &flights), 0);
 	assert_int_equal(flights, 1);
@@ -289,12 +281,11 @@ static void test_names_of_flights(void **state)
 }
 
 /* The crash was while a flight recorder wrote a log: it is one of its logs. */
-static void test_flight_that_was_cut_off(void **state)
+TEST_WITH(test_flight_that_was_cut_off, make_directory, remove_directory)
 {
 	struct xp_recovered recovered = { 0 };
 	json_t *manifest, *process;
 
-	(void)state;
 	make_file("app.7.flight2.fdr", true);
 	add(&recovered, "app.7.flight2.fdr", "app", 7);
 	take(add(&recovered, "app.7.fdr", "app", 7), 0);
@@ -313,7 +304,7 @@ static void test_flight_that_was_cut_off(void **state)
 }
 
 /* A recording that ended has named its logs, and what cannot be read may have been a manifest: they stay. */
-static void test_flights_of_others(void **state)
+TEST_WITH(test_flights_of_others, make_directory, remove_directory)
 {
 	static const char *const manifests[] = {
 		"{\"manifest_version\": 1, \"files\": [], \"processes\": []}",
@@ -323,7 +314,6 @@ static void test_flights_of_others(void **state)
 	const struct xp_recovered none = { 0 };
 	char path[128], found[128] = "";
 
-	(void)state;
 	make_file("app.7.flight2.fdr", true);
 	snprintf(path, sizeof(path), "%s/manifest.json", directory);
 	for (size_t i = 0; i < 3; i++) {
@@ -342,27 +332,10 @@ static void test_flights_of_others(void **state)
 	remove_files();
 }
 
-static void test_nothing_recovered(void **state)
+TEST_WITH(test_nothing_recovered, make_directory, remove_directory)
 {
 	const struct xp_recovered none = { 0 };
 
-	(void)state;
 	assert_int_equal(xp_recovered_write(&none, dir_fd, &flights), 0);
 	assert_int_equal(faccessat(dir_fd, "manifest.json", F_OK, 0), -1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_new_manifest, make_directory, remove_directory),
-		cmocka_unit_test_setup_teardown(test_manifest_without_a_log, make_directory, remove_directory),
-		cmocka_unit_test_setup_teardown(test_notes_without_end, make_directory, remove_directory),
-		cmocka_unit_test_setup_teardown(test_flights, make_directory, remove_directory),
-		cmocka_unit_test_setup_teardown(test_names_of_flights, make_directory, remove_directory),
-		cmocka_unit_test_setup_teardown(test_flight_that_was_cut_off, make_directory, remove_directory),
-		cmocka_unit_test_setup_teardown(test_flights_of_others, make_directory, remove_directory),
-		cmocka_unit_test_setup_teardown(test_nothing_recovered, make_directory, remove_directory),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,16 +4,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "base/release.h"
 
@@ -132,44 +129,39 @@ static void release_and_check(unsigned int held)
 	assert_int_equal(errno, ECHILD);
 }
 
-static void test_by_exit(void **state)
+TEST_WITH(test_by_exit, set_up, tear_down)
 {
-	(void)state;
 	release_and_check(FILES);
 	assert_int_equal(run->created, FILES);
 }
 
-static void test_no_tasks(void **state)
+TEST_WITH(test_no_tasks, set_up, tear_down)
 {
-	(void)state;
 	run->created_max = 0;
 	release_and_check(0);
 }
 
-static void test_one_task(void **state)
+TEST_WITH(test_one_task, set_up, tear_down)
 {
-	(void)state;
 	run->created_max = 1;
 	release_and_check(1);
 }
 
 /* Four files of the second group have been closed by the caller, and these tasks have them. */
-static void test_tasks_killed(void **state)
+TEST_WITH(test_tasks_killed, set_up, tear_down)
 {
-	(void)state;
 	run->kill_at = 3;
 	run->kills_tasks = true;
 	release_and_check(2 + FILES - XP_RELEASED_TOGETHER);
 }
 
 /* In a child: the files are closed without it, and its tasks end. */
-static void test_caller_killed(void **state)
+TEST_WITH(test_caller_killed, set_up, tear_down)
 {
 	int ends[2], status;
 	struct pollfd end;
 	pid_t pid;
 
-	(void)state;
 	assert_int_equal(pipe(ends), 0);
 	run->kill_at = 3;
 	run->kills_caller = true;
@@ -188,17 +180,4 @@ static void test_caller_killed(void **state)
 	for (unsigned int i = 0; i < FILES; i++)
 		assert_false(is_open(i, 5000));
 	close_range((unsigned int)ends[0], (unsigned int)ends[0], 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_by_exit, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_no_tasks, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_one_task, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_tasks_killed, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_caller_killed, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Calls out of a ring: their log is the one that they make when they are put one by one, whatever they are. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "base/clock.h"
 #include "base/util.h"
@@ -215,24 +212,22 @@ static void compare(uint64_t first_tsc, uint64_t min_ticks)
 	free(calls);
 }
 
-static void test_all_calls(void **state)
+TEST(test_all_calls)
 {
-	(void)state;
 	srandom(1);
 	compare(5000, 0);
 	compare(WRAP - 1000000, 0);
 	compare(3 * (WRAP + 1) - 1000000, 0);
 }
 
-static void test_short_calls(void **state)
+TEST(test_short_calls)
 {
-	(void)state;
 	srandom(2);
 	compare(5000, 300);
 }
 
 /* Only calls that are older, up to a number, and of the time of the recording. */
-static void test_limits(void **state)
+TEST(test_limits)
 {
 	struct xp_call_record *records = calloc(XP_CALL_RING_RECORDS, sizeof(*records));
 	struct xp_thread_ring ring = { 0 };
@@ -240,7 +235,6 @@ static void test_limits(void **state)
 	struct made made;
 	struct xp_call_range range = { .until_tsc = 2050, .end = UINT64_MAX, .now_tsc = 9000 };
 
-	(void)state;
 	assert_non_null(records);
 	begin(&made, 0, 1000);
 	xp_call_ring_begin(&ring.ring, &slot, records, XP_CALL_RING_RECORDS);
@@ -268,7 +262,7 @@ static void test_limits(void **state)
 }
 
 /* Calls that cannot have cost the process as much as they would have are in the log, but not in the budget. */
-static void test_made_up_calls(void **state)
+TEST(test_made_up_calls)
 {
 	enum { TICK_NS = 100000, CALL_NS = 100, RECORDS = 16000, ROUNDS = 10 };
 	struct xp_call_record *records = calloc(XP_CALL_RING_RECORDS, sizeof(*records));
@@ -276,7 +270,6 @@ static void test_made_up_calls(void **state)
 	struct xp_call_slot slot = { 0 };
 	struct made made;
 
-	(void)state;
 	assert_non_null(records);
 	begin(&made, 0, 1000);
 	budget[1].memory_ns = CALL_NS;
@@ -301,16 +294,4 @@ static void test_made_up_calls(void **state)
 	budget[1].memory_ns = 0;
 	end(&made);
 	free(records);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_all_calls),
-		cmocka_unit_test(test_short_calls),
-		cmocka_unit_test(test_limits),
-		cmocka_unit_test(test_made_up_calls),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

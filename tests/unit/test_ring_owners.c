@@ -3,14 +3,11 @@
  * Threads that have one fs base one after the other, and so one call ring: each gets its own calls, however late the
  * records of births and ends are read, and whatever the times in them are. This process writes the records.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "arrivals.h"
 #include "base/clock.h"
@@ -188,9 +185,8 @@ static void assert_each_has_its_own(unsigned int last)
 		assert_int_equal(counts_of(TID + (pid_t)i).seen, 2 * (i + 1));
 }
 
-static void test_late_reader(void **state)
+TEST(test_late_reader)
 {
-	(void)state;
 	for (int drops_short = 0; drops_short < 2; drops_short++) {
 		begin(drops_short);
 		run_threads(true);
@@ -200,9 +196,8 @@ static void test_late_reader(void **state)
 }
 
 /* BPF cannot read the memory of a thread that has given it up (Linux before 6.16): the next birth tells the number. */
-static void test_ends_without_a_number(void **state)
+TEST(test_ends_without_a_number)
 {
-	(void)state;
 	for (int drops_short = 0; drops_short < 2; drops_short++) {
 		begin(drops_short);
 		run_threads(false);
@@ -212,11 +207,10 @@ static void test_ends_without_a_number(void **state)
 }
 
 /* A birth is read before the end of the thread that had the fs base: the counter of one CPU has lost more ticks. */
-static void test_birth_before_an_end(void **state)
+TEST(test_birth_before_an_end)
 {
 	struct moment first, second;
 
-	(void)state;
 	begin(false);
 	tell_first_birth();
 	write_calls(3);
@@ -232,11 +226,10 @@ static void test_birth_before_an_end(void **state)
 }
 
 /* A number that was read in a ring says nothing about the next ring of the same fs base. */
-static void test_number_of_an_earlier_ring(void **state)
+TEST(test_number_of_an_earlier_ring)
 {
 	struct moment birth, gone;
 
-	(void)state;
 	begin(false);
 	tell_first_birth();
 	write_calls(100);
@@ -258,13 +251,12 @@ static void test_number_of_an_earlier_ring(void **state)
 }
 
 /* What the next thread takes back is not counted for the one before, of whose end nobody has read yet. */
-static void test_taken_back_by_the_next(void **state)
+TEST(test_taken_back_by_the_next)
 {
 	struct xp_event_call call = { .head = { .pid = PID, .tid = TID } };
 	struct moment birth, gone;
 	struct xp_thread *thread;
 
-	(void)state;
 	begin(true);
 	tell_first_birth();
 	for (pid_t tid = TID; tid <= TID + 1; tid++)
@@ -288,17 +280,4 @@ static void test_taken_back_by_the_next(void **state)
 	assert_int_equal(counts_of(TID).filtered[XP_FILTER_MIN_DURATION], 2 * 3);
 	assert_int_equal(counts_of(TID + 1).filtered[XP_FILTER_MIN_DURATION], 2 * (40 + 1));
 	end();
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_late_reader),
-		cmocka_unit_test(test_ends_without_a_number),
-		cmocka_unit_test(test_birth_before_an_end),
-		cmocka_unit_test(test_number_of_an_earlier_ring),
-		cmocka_unit_test(test_taken_back_by_the_next),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

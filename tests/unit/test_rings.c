@@ -3,16 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "kernel/rings.h"
 
@@ -102,38 +99,24 @@ static void check_inserted(bool has_batches)
 }
 
 /* One update, and so one wait of the kernel, for all CPUs. */
-static void test_batch(void **state)
+TEST(test_batch)
 {
-	(void)state;
 	check_inserted(true);
 }
 
-static void test_no_batches(void **state)
+TEST(test_no_batches)
 {
-	(void)state;
 	check_inserted(false);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
 	struct xp_rings *rings;
 
-	(void)state;
 	memset(&kernel, 0, sizeof(kernel));
 	kernel.has_batches = true;
 	kernel.refuses = true;
 	assert_int_equal(xp_rings_open(&rings, OUTER, BYTES), -E2BIG);
 	/* No file of a ring stays open. */
 	assert_int_equal(fcntl(kernel.last, F_GETFD), -1);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_batch),
-		cmocka_unit_test(test_no_batches),
-		cmocka_unit_test(test_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

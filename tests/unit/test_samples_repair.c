@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The known state of processes after a loss of side-band events, from /proc of a real process. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "arrivals.h"
 #include "base/util.h"
@@ -120,7 +117,7 @@ static bool maps(const struct xp_sampled_process *process, const char *part)
 	return false;
 }
 
-static void test_lost_exec(void **state)
+TEST_WITH(test_lost_exec, setup, teardown)
 {
 	struct world *world = *state;
 	const struct xp_sampled_process *process;
@@ -144,7 +141,7 @@ static void test_lost_exec(void **state)
 }
 
 /* Something was lost, but nothing of this process; and nothing at all. */
-static void test_same_program(void **state)
+TEST_WITH(test_same_program, setup, teardown)
 {
 	struct world *world = *state;
 
@@ -193,23 +190,22 @@ static void check_forgotten(struct world *world, bool is_told)
 	assert_int_equal(world->samples.processes.images[0]->samples, 1);
 }
 
-static void test_end(void **state)
+TEST_WITH(test_end, setup, teardown)
 {
 	check_forgotten(*state, true);
 }
 
-static void test_lost_end(void **state)
+TEST_WITH(test_lost_end, setup, teardown)
 {
 	check_forgotten(*state, false);
 }
 
 /* Many processes: each is found under its name until it is forgotten. */
-static void test_many(void **state)
+TEST(test_many)
 {
 	enum { COUNT = 20000, STEP = 211 };
 	struct xp_sampled_processes processes = { 0 };
 
-	(void)state;
 	for (int i = 1; i <= COUNT; i++) {
 		struct xp_sideband_event event = { .kind = XP_SIDEBAND_COMM, .pid = i * STEP, .tid = i * STEP };
 		char name[16];
@@ -230,17 +226,4 @@ static void test_many(void **state)
 	}
 	assert_int_equal(processes.by_pid.count, 0);
 	xp_sampled_processes_free(&processes);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_lost_exec, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_same_program, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_end, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_lost_end, setup, teardown),
-		cmocka_unit_test(test_many),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

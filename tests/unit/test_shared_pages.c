@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Pages of shared memory that go away: for which the kernel sends SIGBUS. */
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "base/file_view.h"
 #include "base/shared_pages.h"
@@ -46,13 +43,12 @@ static int touch(void *arg)
 	return *byte;
 }
 
-static void test_missing_pages(void **state)
+TEST(test_missing_pages)
 {
 	int fd = shared_file(), other_fd = shared_file();
 	struct xp_shared_pages pages = { .start = map(fd), .bytes = PAGES * PAGE };
 	struct xp_shared_pages other = { .start = map(other_fd), .bytes = PAGES * PAGE };
 
-	(void)state;
 	assert_int_equal(xp_shared_pages_guard(&pages), 0);
 	assert_int_equal(xp_shared_pages_guard(&other), 0);
 	assert_int_equal(touch(pages.start), 7);
@@ -77,13 +73,12 @@ static void test_missing_pages(void **state)
 }
 
 /* Other memory still ends the process: so does what is not guarded any more. */
-static void test_other_memory(void **state)
+TEST(test_other_memory)
 {
 	int fd = shared_file(), status;
 	struct xp_shared_pages pages = { .start = map(fd), .bytes = PAGES * PAGE };
 	pid_t pid;
 
-	(void)state;
 	assert_int_equal(xp_shared_pages_guard(&pages), 0);
 	xp_shared_pages_forget(&pages);
 	assert_int_equal(ftruncate(fd, 0), 0);
@@ -120,9 +115,8 @@ static void touch_all(int guarded_fd, bool guard_first)
 	_exit(*(volatile const uint8_t *)view.bytes ? 8 : 9);
 }
 
-static void test_views_of_files(void **state)
+TEST(test_views_of_files)
 {
-	(void)state;
 	for (int guard_first = 0; guard_first < 2; guard_first++) {
 		int fd = shared_file(), said[2], status;
 		char text[128] = "";
@@ -142,15 +136,4 @@ static void test_views_of_files(void **state)
 		close(said[0]);
 		close(fd);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_missing_pages),
-		cmocka_unit_test(test_other_memory),
-		cmocka_unit_test(test_views_of_files),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "elf/demangle.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
-static void test_names(void **state)
+TEST(test_names)
 {
 	static const char *const cases[][2] = {
 		{ "main", "main" },
@@ -57,7 +53,6 @@ static void test_names(void **state)
 	};
 	char text[256];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		xp_short_name(text, sizeof(text), cases[i][0]);
 		assert_string_equal(text, cases[i][1]);
@@ -92,9 +87,8 @@ static unsigned int check_list(const char *language)
 }
 
 /* Names that the compilers of these languages gave to the functions of real programs and libraries. */
-static void test_real_names(void **state)
+TEST(test_real_names)
 {
-	(void)state;
 	assert_true(check_list("cpp") > 200);
 	assert_true(check_list("rust-legacy") > 90);
 	assert_true(check_list("rust-v0") > 90);
@@ -103,7 +97,7 @@ static void test_real_names(void **state)
 	assert_true(check_list("swift") > 10);
 }
 
-static void test_not_cpp(void **state)
+TEST(test_not_cpp)
 {
 	static const char *const names[] = {
 		"-[NSString(Path) stem:]",
@@ -115,19 +109,17 @@ static void test_not_cpp(void **state)
 	};
 	char text[256];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		xp_short_name(text, sizeof(text), names[i]);
 		assert_string_equal(text, names[i]);
 	}
 }
 
-static void test_room(void **state)
+TEST(test_room)
 {
 	static const char name[] = "void space::function<int>(int) [clone .part.0]";
 	char whole[64], text[64];
 
-	(void)state;
 	xp_short_name(whole, sizeof(whole), name);
 	assert_string_equal(whole, "space::function [clone .part.0]");
 	for (size_t size = 1; size < sizeof(text); size++) {
@@ -135,16 +127,4 @@ static void test_room(void **state)
 		xp_short_name(text, size, name);
 		assert_true(strlen(text) < size);
 	}
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_real_names),
-		cmocka_unit_test(test_not_cpp),
-		cmocka_unit_test(test_room),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,12 @@
 #include "elf/sled_table.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "arch/x86_64/sled_bytes.h"
 #include "base/why.h"
@@ -89,11 +86,10 @@ static void assert_example(const struct tiny_elf *elf, uint8_t version)
 	xp_sled_table_free(table);
 }
 
-static void test_versions(void **state)
+TEST(test_versions)
 {
 	struct tiny_elf elf;
 
-	(void)state;
 	for (uint8_t version = 0; version <= 2; version++) {
 		for (int pie = 0; pie <= 1; pie++) {
 			tiny_example(&elf, pie, version);
@@ -103,7 +99,7 @@ static void test_versions(void **state)
 }
 
 /* The bytes of one entry of each version, written by hand rather than computed. */
-static void test_golden_entries(void **state)
+TEST(test_golden_entries)
 {
 	/* At 0x408400: sled 0x405210, function 0x405200; 0x405210 - 0x408400 and 0x405200 - 0x408408. */
 	static const uint8_t relative[32] = { 0x10, 0xce, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xf8, 0xcd,
@@ -111,7 +107,6 @@ static void test_golden_entries(void **state)
 	static const uint8_t absolute[32] = { 0x10, 0x52, 0x40, 0, 0, 0, 0, 0, 0, 0x52, 0x40, 0, 0, 0, 0, 0, 0, 1, 1 };
 	const uint8_t *const entries[] = { relative, absolute };
 
-	(void)state;
 	for (size_t i = 0; i < 2; i++) {
 		struct xp_sled_table *table;
 		struct tiny_elf elf;
@@ -130,12 +125,11 @@ static void test_golden_entries(void **state)
 }
 
 /* A PIE of map version 1 whose addresses are in its relocations only. */
-static void test_relocations(void **state)
+TEST(test_relocations)
 {
 	struct xp_sled_table *table;
 	struct tiny_elf elf;
 
-	(void)state;
 	tiny_init(&elf, 1);
 	tiny_code(&elf, 0x10, "\xeb\x09", 2);
 	tiny_code(&elf, 0x40, "\xc3", 1);
@@ -161,11 +155,10 @@ static void test_relocations(void **state)
 	assert_example(&elf, 2);
 }
 
-static void test_bad_relocations(void **state)
+TEST(test_bad_relocations)
 {
 	struct tiny_elf elf;
 
-	(void)state;
 	tiny_example(&elf, 1, 1);
 	tiny_relocation(&elf, tiny_map_vaddr(&elf, 0), 1, 0);
 	assert_elf_refused(&elf, -EINVAL, "relocation of type 1");
@@ -185,14 +178,13 @@ static void test_bad_relocations(void **state)
 }
 
 /* Ids count changes of the function, not functions, as XRay's runtime and llvm-xray do. */
-static void test_function_ids(void **state)
+TEST(test_function_ids)
 {
 	static const uint8_t functions[] = { 0x10, 0x10, 0x20, 0x10, 0x30, 0x30 };
 	static const uint32_t ids[] = { 1, 1, 2, 3, 4, 4 };
 	struct xp_sled_table *table;
 	struct tiny_elf elf;
 
-	(void)state;
 	tiny_init(&elf, 1);
 	for (size_t i = 0; i < sizeof(functions); i++)
 		tiny_sled(&elf, 0x100, functions[i], 0, 2);
@@ -204,12 +196,11 @@ static void test_function_ids(void **state)
 	xp_sled_table_free(table);
 }
 
-static void test_not_intact(void **state)
+TEST(test_not_intact)
 {
 	struct xp_sled_table *table;
 	struct tiny_elf elf;
 
-	(void)state;
 	tiny_example(&elf, 0, 2);
 	tiny_code(&elf, 0x00, "\x41\xba", 2); /* patched */
 	tiny_code(&elf, 0x25, "\x41", 1);     /* not a nop that LLVM makes in the set-up of a custom event */
@@ -223,7 +214,7 @@ static void test_not_intact(void **state)
 	xp_sled_table_free(table);
 }
 
-static void test_intact_bytes(void **state)
+TEST(test_intact_bytes)
 {
 	static const struct {
 		enum xp_sled_kind kind;
@@ -247,17 +238,15 @@ static void test_intact_bytes(void **state)
 		{ XP_SLED_KINDS, { 0xeb, 0x09 }, false },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		assert_int_equal(xp_sled_intact(cases[i].kind, cases[i].bytes), cases[i].intact);
 }
 
-static void test_conditions(void **state)
+TEST(test_conditions)
 {
 	uint8_t window[XP_SLED_WINDOW_BYTES] = { 0xeb, 0x09 };
 	uint8_t condition;
 
-	(void)state;
 	for (unsigned int code = 0; code < 16; code++) {
 		window[11] = 0x70 + code;
 		assert_true(xp_sled_condition(window, &condition));
@@ -276,7 +265,7 @@ static void test_conditions(void **state)
 }
 
 /* Set-up code of clang 14 and 19, and code that neither generates. */
-static void test_operands(void **state)
+TEST(test_operands)
 {
 	static const struct {
 		enum xp_sled_kind kind;
@@ -305,7 +294,6 @@ static void test_operands(void **state)
 		{ XP_SLED_TYPED_EVENT, "\xeb\x14\x57\x56\x57\x4c\x89\xc7\x4c\x89\xce\x4c\x89\xd2\xe8", { -1 } },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		uint8_t bytes[XP_SLED_BYTES_MAX] = { 0 };
 		uint8_t registers[3];
@@ -317,12 +305,11 @@ static void test_operands(void **state)
 	}
 }
 
-static void test_malformed_map(void **state)
+TEST(test_malformed_map)
 {
 	size_t map_header = tiny_section_header(TINY_S_MAP);
 	struct tiny_elf elf;
 
-	(void)state;
 	tiny_example(&elf, 1, 2);
 	tiny_section_bytes(&elf, TINY_S_MAP, 6 * 32 - 1);
 	assert_elf_refused(&elf, -EINVAL, "not a multiple of 32");
@@ -361,13 +348,12 @@ static void test_malformed_map(void **state)
 	assert_elf_refused(&elf, -EINVAL, "sled 1: map version 3");
 }
 
-static void test_absurd_addresses(void **state)
+TEST(test_absurd_addresses)
 {
 	static const uint64_t addresses[] = { 0, 1, UINT64_MAX, 1ull << 63, 0x51ff, 0x5400, 0x8400, 0x53f6 };
 	struct xp_sled_table *table;
 	struct tiny_elf elf;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++) {
 		tiny_init(&elf, 1);
 		tiny_raw_sled(&elf, addresses[i], 0x5200, 0, 1);
@@ -385,11 +371,10 @@ static void test_absurd_addresses(void **state)
 	xp_sled_table_free(table);
 }
 
-static void test_program_headers(void **state)
+TEST(test_program_headers)
 {
 	struct tiny_elf elf;
 
-	(void)state;
 	tiny_example(&elf, 1, 2);
 	tiny_put(&elf, TINY_PHDR + 32, UINT64_MAX, 8); /* p_filesz */
 	assert_elf_refused(&elf, -EINVAL, "program header 0 reaches beyond");
@@ -424,11 +409,10 @@ static void test_program_headers(void **state)
 	assert_elf_refused(&elf, -EINVAL, "");
 }
 
-static void test_not_for_us(void **state)
+TEST(test_not_for_us)
 {
 	struct tiny_elf elf;
 
-	(void)state;
 	assert_refused("", 0, -ENOEXEC, "not an ELF file");
 	assert_refused("\x7f"
 		       "ELF",
@@ -463,11 +447,10 @@ static void test_not_for_us(void **state)
 }
 
 /* A prefix of a valid file must not crash the reader or succeed with partial contents. */
-static void test_truncated(void **state)
+TEST(test_truncated)
 {
 	struct tiny_elf elf;
 
-	(void)state;
 	tiny_example(&elf, 1, 1);
 	for (size_t size = 0; size < TINY_BYTES; size++) {
 		/* An allocation of the exact size, so that valgrind and ASan detect every byte beyond it. */
@@ -484,13 +467,12 @@ static void test_truncated(void **state)
 }
 
 /* Zero pages that are never touched: refused before anything of that size is read or allocated. */
-static void test_too_many_sleds(void **state)
+TEST(test_too_many_sleds)
 {
 	size_t size = TINY_BYTES + (XP_SLEDS_MAX + 1ull) * 32;
 	struct tiny_elf elf;
 	uint8_t *memory;
 
-	(void)state;
 	memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (memory == MAP_FAILED) {
 		print_message("skipped: no address space\n");
@@ -504,12 +486,11 @@ static void test_too_many_sleds(void **state)
 	munmap(memory, size);
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
 	struct xp_sled_table *table;
 	struct tiny_elf elf;
 
-	(void)state;
 	tiny_init(&elf, 1);
 	for (size_t function = 0x10; function <= 0x60; function += 0x10)
 		tiny_sled(&elf, 0x100, function, 0, 2);
@@ -535,24 +516,22 @@ static void test_names(void **state)
 }
 
 /* The same table read as .dynsym, which is left after strip. */
-static void test_dynamic_names(void **state)
+TEST(test_dynamic_names)
 {
 	struct tiny_elf elf;
 
-	(void)state;
 	tiny_example(&elf, 1, 2);
 	tiny_put(&elf, tiny_section_header(TINY_S_SYMTAB) + 4, 11, 4);
 	assert_example(&elf, 2);
 }
 
 /* .dynsym names only what .symtab leaves unnamed. */
-static void test_both_tables(void **state)
+TEST(test_both_tables)
 {
 	size_t header = tiny_section_header(TINY_S_RELA);
 	struct xp_sled_table *table;
 	struct tiny_elf elf;
 
-	(void)state;
 	tiny_init(&elf, 1);
 	tiny_sled(&elf, 0x100, 0x10, 0, 2);
 	tiny_sled(&elf, 0x100, 0x20, 0, 2);
@@ -570,7 +549,7 @@ static void test_both_tables(void **state)
 	xp_sled_table_free(table);
 }
 
-static void test_broken_names(void **state)
+TEST(test_broken_names)
 {
 	static const struct {
 		size_t at;
@@ -588,7 +567,6 @@ static void test_broken_names(void **state)
 		{ TINY_SHDR + TINY_S_STRTAB * TINY_SHDR_BYTES + 32, 6, 8 }, /* ends before "first" does */
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(damages) / sizeof(damages[0]); i++) {
 		struct xp_sled_table *table;
 		struct tiny_elf elf;
@@ -602,12 +580,11 @@ static void test_broken_names(void **state)
 	}
 }
 
-static void test_build_id(void **state)
+TEST(test_build_id)
 {
 	struct xp_sled_table *table;
 	struct tiny_elf elf;
 
-	(void)state;
 	/* Longer than the maximum of a table. */
 	tiny_example(&elf, 1, 2);
 	tiny_put(&elf, TINY_NOTE + 4, 64, 4);
@@ -640,13 +617,12 @@ static int temporary_file(const void *bytes, size_t size)
 	return fd;
 }
 
-static void test_open(void **state)
+TEST(test_open)
 {
 	struct xp_sled_table *table;
 	struct tiny_elf elf;
 	int fds[2], fd;
 
-	(void)state;
 	tiny_example(&elf, 1, 2);
 	fd = temporary_file(elf.bytes, sizeof(elf.bytes));
 	assert_int_equal(lseek(fd, 7, SEEK_SET), 7);
@@ -714,14 +690,13 @@ static uint8_t *make_many(size_t *size)
 	return file;
 }
 
-static void test_many(void **state)
+TEST(test_many)
 {
 	struct xp_sled_table *table;
 	uint8_t *file;
 	size_t size;
 	int fd;
 
-	(void)state;
 	file = make_many(&size);
 	fd = temporary_file(file, size);
 	assert_int_equal(xp_sled_table_open(&table, fd), 0);
@@ -736,34 +711,4 @@ static void test_many(void **state)
 	xp_sled_table_free(table);
 	close(fd);
 	free(file);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_versions),
-		cmocka_unit_test(test_golden_entries),
-		cmocka_unit_test(test_relocations),
-		cmocka_unit_test(test_bad_relocations),
-		cmocka_unit_test(test_function_ids),
-		cmocka_unit_test(test_not_intact),
-		cmocka_unit_test(test_intact_bytes),
-		cmocka_unit_test(test_conditions),
-		cmocka_unit_test(test_operands),
-		cmocka_unit_test(test_malformed_map),
-		cmocka_unit_test(test_absurd_addresses),
-		cmocka_unit_test(test_program_headers),
-		cmocka_unit_test(test_not_for_us),
-		cmocka_unit_test(test_truncated),
-		cmocka_unit_test(test_too_many_sleds),
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_dynamic_names),
-		cmocka_unit_test(test_both_tables),
-		cmocka_unit_test(test_broken_names),
-		cmocka_unit_test(test_build_id),
-		cmocka_unit_test(test_open),
-		cmocka_unit_test(test_many),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "model/spans.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 static void add(struct xp_spans *spans, uint64_t start, uint64_t end, uint64_t from_ns, uint32_t index)
 {
@@ -22,11 +17,10 @@ static uint32_t find(const struct xp_spans *spans, uint64_t address, uint64_t at
 	return span ? span->index : 0;
 }
 
-static void test_empty(void **state)
+TEST(test_empty)
 {
 	struct xp_spans spans = { 0 };
 
-	(void)state;
 	add(&spans, 10, 10, 0, 1);
 	assert_int_equal(xp_spans_sort(&spans), 0);
 	assert_null(xp_spans_find(&spans, 10, 5));
@@ -34,11 +28,10 @@ static void test_empty(void **state)
 }
 
 /* The newest range at that time is the one in use, wherever it begins. */
-static void test_newest(void **state)
+TEST(test_newest)
 {
 	struct xp_spans spans = { 0 };
 
-	(void)state;
 	add(&spans, 150, 160, 20, 3);
 	add(&spans, 100, 200, 10, 1);
 	add(&spans, 50, 300, 30, 4);
@@ -58,11 +51,10 @@ static void test_newest(void **state)
 }
 
 /* After an exec, only what was mapped since then is there. */
-static void test_clear(void **state)
+TEST(test_clear)
 {
 	struct xp_spans spans = { 0 };
 
-	(void)state;
 	add(&spans, 100, 200, 10, 1);
 	add(&spans, 100, 150, 50, 2);
 	assert_int_equal(xp_spans_clear(&spans, 90), 0);
@@ -76,15 +68,4 @@ static void test_clear(void **state)
 	assert_int_equal(xp_spans_generation(&spans, 50), 1);
 	assert_int_equal(xp_spans_generation(&spans, 1000), 2);
 	xp_spans_free(&spans);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_empty),
-		cmocka_unit_test(test_newest),
-		cmocka_unit_test(test_clear),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "unwind/stack_sizes.h"
 
@@ -49,7 +46,7 @@ static int teardown(void **state)
 }
 
 /* The first complete walk shows the end of the stack, which applies to every depth. */
-static void test_top(void **state)
+TEST_WITH(test_top, setup, teardown)
 {
 	struct xp_stack_sizes *sizes = *state;
 	struct xp_stack_walk walk = complete(TOP, 3000, false);
@@ -65,7 +62,7 @@ static void test_top(void **state)
 }
 
 /* A thread that always walks on other stacks gets a size. */
-static void test_many_tops(void **state)
+TEST_WITH(test_many_tops, setup, teardown)
 {
 	struct xp_stack_sizes *sizes = *state;
 	struct xp_stack_size size;
@@ -82,7 +79,7 @@ static void test_many_tops(void **state)
 }
 
 /* Down to the used size plus a quarter, in every class. */
-static void test_shrinks(void **state)
+TEST_WITH(test_shrinks, setup, teardown)
 {
 	static const uint32_t cases[][2] = { { 0, 4 },	    { 3276, 4 },   { 3278, 8 },	      { 6553, 8 },
 					     { 6555, 16 },  { 13107, 16 }, { 13110, 32 },     { 26214, 32 },
@@ -99,7 +96,7 @@ static void test_shrinks(void **state)
 }
 
 /* One deep sample among the 32 keeps the size. */
-static void test_most_counts(void **state)
+TEST_WITH(test_most_counts, setup, teardown)
 {
 	struct xp_stack_sizes *sizes = *state;
 
@@ -110,7 +107,7 @@ static void test_most_counts(void **state)
 }
 
 /* Too small: grows at once, and needs twice as many samples before it shrinks again. */
-static void test_truncated(void **state)
+TEST_WITH(test_truncated, setup, teardown)
 {
 	struct xp_stack_sizes *sizes = *state;
 	unsigned int run = 32;
@@ -128,7 +125,7 @@ static void test_truncated(void **state)
 }
 
 /* A copy of 64 KiB was not enough: the same thread gets more, others do not. */
-static void test_deep(void **state)
+TEST_WITH(test_deep, setup, teardown)
 {
 	struct xp_stack_walk deep = { .sp = TOP - 90 * KIB, .copied_bytes = 64 * KIB, .used_bytes = 60 * KIB };
 	struct xp_stack_sizes *sizes = *state;
@@ -145,7 +142,7 @@ static void test_deep(void **state)
 }
 
 /* Walks that start to reach the end need all of it. */
-static void test_complete_after_all(void **state)
+TEST_WITH(test_complete_after_all, setup, teardown)
 {
 	struct xp_stack_sizes *sizes = *state;
 
@@ -156,7 +153,7 @@ static void test_complete_after_all(void **state)
 }
 
 /* Threads that share a slot start again, and never get the size of another one. */
-static void test_forgotten(void **state)
+TEST_WITH(test_forgotten, setup, teardown)
 {
 	struct xp_stack_sizes *sizes = *state;
 	struct xp_stack_size size;
@@ -169,20 +166,4 @@ static void test_forgotten(void **state)
 	walk = complete(TOP, 3000, false);
 	assert_true(xp_stack_sizes_learn(sizes, 7, &walk, &size));
 	assert_int_equal(size.top, TOP);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_top, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_many_tops, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_shrinks, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_most_counts, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_truncated, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_deep, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_complete_after_all, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_forgotten, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

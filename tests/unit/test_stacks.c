@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Stacks that wait for the tables of files: which files are opened, and when their tables are requested. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <fcntl.h>
@@ -13,7 +9,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "unwind/cfi_tables.h"
 #include "unwind/stacks.h"
@@ -92,11 +89,10 @@ static void sample_at(struct world *world, uint64_t ip)
 }
 
 /* Requests without room are not repeated: their samples wait until there is room. */
-static void test_full(void **state)
+TEST(test_full)
 {
 	struct world *world = new_world();
 
-	(void)state;
 	for (unsigned int i = 0; i < FILES; i++)
 		sample_at(world, CODE + i * 4096);
 	for (unsigned int i = 0; i < FILES; i++)
@@ -114,13 +110,12 @@ static unsigned int count_fds(void)
 }
 
 /* What earlier calls have left on the stack costs no table. Its files are held open no longer than a sample waits. */
-static void test_only_needed(void **state)
+TEST(test_only_needed)
 {
 	enum { WORDS = 8 };
 	struct world *world = new_world();
 	unsigned int fds = count_fds();
 
-	(void)state;
 	for (unsigned int i = 0; i < WORDS; i++)
 		world->words[i] = CODE + (i + 1) * 4096;
 	sample_at(world, CODE);
@@ -167,14 +162,13 @@ static pid_t start_mapper(const char *program, struct xp_file *file, uint64_t *a
 }
 
 /* A file that nothing leads to any more when it is known that its table is needed. */
-static void test_ended_process(void **state)
+TEST(test_ended_process)
 {
 	struct world *world;
 	struct xp_file file;
 	struct xp_vma vma = { 0 };
 	pid_t pid;
 
-	(void)state;
 	if (geteuid())
 		skip(); /* needs CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN */
 	world = new_world();
@@ -191,15 +185,4 @@ static void test_ended_process(void **state)
 	sample_at(world, vma.start + 100);
 	assert_true(xp_stacks_pending(world->stacks, vma.file, 0));
 	free_world(world);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_full),
-		cmocka_unit_test(test_only_needed),
-		cmocka_unit_test(test_ended_process),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,8 +3,6 @@
 
 #include <limits.h>
 #include <link.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "base/interval_map.h"
 #include "base/u64_map.h"
@@ -98,13 +96,12 @@ static const struct xp_place *name_of(struct fixture *fixture, uint64_t vaddr)
 	return xp_symbolizer_place(fixture->symbolizer, place);
 }
 
-static void test_inlined_chain(void **state)
+TEST(test_inlined_chain)
 {
 	static const char *const expected[] = { "innermost", "between", "outermost" };
 	struct fixture fixture;
 	volatile int two = 2; /* or gcc makes a copy for 2 */
 
-	(void)state;
 	assert_int_equal(outermost(two), 8);
 	begin(&fixture, own_path(), XP_NAMES_LINES);
 	for (uint32_t id = 1; id <= 3; id++) {
@@ -124,12 +121,11 @@ static void test_inlined_chain(void **state)
 	xp_symbolizer_free(fixture.symbolizer);
 }
 
-static void test_functions_alone(void **state)
+TEST(test_functions_alone)
 {
 	struct fixture fixture;
 	const struct xp_place *place;
 
-	(void)state;
 	begin(&fixture, own_path(), XP_NAMES_FUNCTIONS);
 	place = name_of(&fixture, mark_vaddr(1));
 	assert_int_equal(place->frame_count, 3);
@@ -138,12 +134,11 @@ static void test_functions_alone(void **state)
 	xp_symbolizer_free(fixture.symbolizer);
 }
 
-static void test_symbol_table_alone(void **state)
+TEST(test_symbol_table_alone)
 {
 	struct fixture fixture;
 	const struct xp_place *place;
 
-	(void)state;
 	begin(&fixture, own_path(), XP_NAMES_SYMBOLS);
 	place = name_of(&fixture, mark_vaddr(1));
 	assert_int_equal(place->frame_count, 1);
@@ -151,12 +146,11 @@ static void test_symbol_table_alone(void **state)
 	xp_symbolizer_free(fixture.symbolizer);
 }
 
-static void test_the_same_again(void **state)
+TEST(test_the_same_again)
 {
 	struct fixture fixture;
 	uint32_t file, first, second;
 
-	(void)state;
 	begin(&fixture, own_path(), XP_NAMES_FUNCTIONS);
 	assert_int_equal(
 	    xp_symbolizer_file(fixture.symbolizer, &(struct xp_symbolizer_file){ .path = own_path() }, &file), 0);
@@ -168,12 +162,11 @@ static void test_the_same_again(void **state)
 	xp_symbolizer_free(fixture.symbolizer);
 }
 
-static void test_no_names(void **state)
+TEST(test_no_names)
 {
 	static const char *const paths[] = { "[vdso]", "", "/", "/nonexistent", "/dev/zero", "/etc/passwd" };
 	struct fixture fixture;
 
-	(void)state;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(paths); i++) {
 		begin(&fixture, paths[i], XP_NAMES_LINES);
 		assert_int_equal(xp_symbolizer_vaddr(fixture.symbolizer, fixture.file, 0x1000, 0x34), 0x1034);
@@ -201,12 +194,11 @@ static void copy_program(char path[64])
 }
 
 /* The file is truncated between the two looks at it: both children fail. */
-static void test_file_that_shrinks(void **state)
+TEST(test_file_that_shrinks)
 {
 	struct fixture fixture;
 	char path[64];
 
-	(void)state;
 	copy_program(path);
 	begin(&fixture, path, XP_NAMES_FUNCTIONS);
 	assert_int_equal(truncate(path, 200), 0);
@@ -215,13 +207,12 @@ static void test_file_that_shrinks(void **state)
 	unlink(path);
 }
 
-static void test_another_build_id(void **state)
+TEST(test_another_build_id)
 {
 	static const uint8_t wrong[20] = { 1, 2, 3 };
 	const struct xp_symbolizer_file wanted = { own_path(), wrong, sizeof(wrong), XP_FILE_ANY };
 	struct fixture fixture;
 
-	(void)state;
 	assert_int_equal(xp_symbolizer_new(&fixture.symbolizer, XP_NAMES_FUNCTIONS), 0);
 	assert_int_equal(xp_symbolizer_file(fixture.symbolizer, &wanted, &fixture.file), 0);
 	assert_int_equal(name_of(&fixture, mark_vaddr(1))->frame_count, 0);
@@ -229,13 +220,12 @@ static void test_another_build_id(void **state)
 }
 
 /* Without a build ID, nothing tells that the file at a path is the recorded one; its names in the recording do. */
-static void test_recorded_without_build_id(void **state)
+TEST(test_recorded_without_build_id)
 {
 	const struct xp_symbolizer_file wanted = { .path = own_path(), .want = XP_FILE_RECORDED };
 	struct xp_recorded_binary binary = { .path = "/gone/then" };
 	struct fixture fixture;
 
-	(void)state;
 	assert_int_equal(xp_symbolizer_new(&fixture.symbolizer, XP_NAMES_FUNCTIONS), 0);
 	assert_int_equal(xp_symbolizer_file(fixture.symbolizer, &wanted, &fixture.file), 0);
 	assert_int_equal(name_of(&fixture, mark_vaddr(1))->frame_count, 0);
@@ -247,14 +237,13 @@ static void test_recorded_without_build_id(void **state)
 }
 
 /* All files share the time: once it is used up, no further file is read, and names already found stay. */
-static void test_time_of_all(void **state)
+TEST(test_time_of_all)
 {
 	struct fixture fixture;
 	const struct xp_place *named;
 	uint32_t place;
 	char path[64];
 
-	(void)state;
 	copy_program(path);
 	begin(&fixture, own_path(), XP_NAMES_FUNCTIONS);
 	assert_int_equal(xp_symbolizer_want(fixture.symbolizer, fixture.file, mark_vaddr(1), &place), 0);
@@ -279,14 +268,13 @@ static void test_time_of_all(void **state)
 }
 
 /* From a mapping to the linked address: by the segment that contains the offset, mapped in whole pages. */
-static void test_vaddr(void **state)
+TEST(test_vaddr)
 {
 	struct fixture fixture;
 	const ElfW(Ehdr) * header;
 	const ElfW(Phdr) * segments;
 	uint64_t base = 0;
 
-	(void)state;
 	dl_iterate_phdr(take_base, &base);
 	begin(&fixture, own_path(), XP_NAMES_FUNCTIONS);
 	header = (const void *)(uintptr_t)base;
@@ -304,7 +292,7 @@ static void test_vaddr(void **state)
 
 /* ---- the two small data structures ---- */
 
-static void test_spans(void **state)
+TEST(test_spans)
 {
 	static const struct {
 		uint64_t address;
@@ -313,7 +301,6 @@ static void test_spans(void **state)
 		      { 29, 0 }, { 30, 4 }, { 99, 0 }, { 100, -1 }, { ~0ull, -1 } };
 	struct xp_interval_map intervals = { 0 };
 
-	(void)state;
 	assert_null(xp_interval_map_find(&intervals, 5));
 	xp_interval_map_add(&intervals, (struct xp_interval){ .start = 10, .end = 100, .index = 0 });
 	xp_interval_map_add(&intervals, (struct xp_interval){ .start = 10, .end = 20, .index = 1, .rank = 1 });
@@ -330,11 +317,10 @@ static void test_spans(void **state)
 	xp_interval_map_free(&intervals);
 }
 
-static void test_number_map(void **state)
+TEST(test_number_map)
 {
 	struct xp_u64_map map = { 0 };
 
-	(void)state;
 	assert_null(xp_u64_map_find(&map, 0));
 	for (uint32_t i = 0; i < 10000; i++)
 		assert_int_equal(*xp_u64_map_add(&map, (uint64_t)i << 40, i), i);
@@ -344,24 +330,4 @@ static void test_number_map(void **state)
 		assert_int_equal(*xp_u64_map_find(&map, (uint64_t)i << 40), i);
 	assert_null(xp_u64_map_find(&map, 1));
 	xp_u64_map_free(&map);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_inlined_chain),
-		cmocka_unit_test(test_functions_alone),
-		cmocka_unit_test(test_symbol_table_alone),
-		cmocka_unit_test(test_the_same_again),
-		cmocka_unit_test(test_no_names),
-		cmocka_unit_test(test_file_that_shrinks),
-		cmocka_unit_test(test_another_build_id),
-		cmocka_unit_test(test_recorded_without_build_id),
-		cmocka_unit_test(test_time_of_all),
-		cmocka_unit_test(test_vaddr),
-		cmocka_unit_test(test_spans),
-		cmocka_unit_test(test_number_map),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

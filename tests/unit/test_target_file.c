@@ -4,11 +4,7 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +15,8 @@
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "target/file.h"
 #include "target/status.h"
@@ -87,7 +84,7 @@ static void need_root(void)
 	}
 }
 
-static void test_plain(void **state)
+TEST_WITH(test_plain, setup, teardown)
 {
 	struct fixture *f = *state;
 	char text[8] = "";
@@ -104,7 +101,7 @@ static void test_plain(void **state)
 	close(fd);
 }
 
-static void test_symbolic_link(void **state)
+TEST_WITH(test_symbolic_link, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -126,7 +123,7 @@ static void test_symbolic_link(void **state)
 	snprintf(f->path, sizeof(f->path), "%s/map", f->dir);
 }
 
-static void test_hard_link(void **state)
+TEST_WITH(test_hard_link, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -137,7 +134,7 @@ static void test_hard_link(void **state)
 	assert_int_equal(try_open(f), 0);
 }
 
-static void test_fifo(void **state)
+TEST_WITH(test_fifo, setup, teardown)
 {
 	struct fixture *f = *state;
 	int writer;
@@ -150,7 +147,7 @@ static void test_fifo(void **state)
 	assert_int_equal(errno, ENXIO);
 }
 
-static void test_directory(void **state)
+TEST_WITH(test_directory, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -159,7 +156,7 @@ static void test_directory(void **state)
 	snprintf(f->path, sizeof(f->path), "%s/map", f->dir);
 }
 
-static void test_device(void **state)
+TEST_WITH(test_device, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -171,7 +168,7 @@ static void test_device(void **state)
 	assert_int_equal(try_open(f), -EINVAL);
 }
 
-static void test_huge(void **state)
+TEST_WITH(test_huge, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -184,7 +181,7 @@ static void test_huge(void **state)
 	assert_int_equal(try_open(f), -EFBIG);
 }
 
-static void test_foreign_owner(void **state)
+TEST_WITH(test_foreign_owner, setup, teardown)
 {
 	struct fixture *f = *state;
 
@@ -194,7 +191,7 @@ static void test_foreign_owner(void **state)
 	assert_int_equal(try_open(f), -EPERM);
 }
 
-static void test_gone(void **state)
+TEST_WITH(test_gone, setup, teardown)
 {
 	struct fixture *f = *state;
 	pid_t pid;
@@ -266,7 +263,7 @@ static void open_for_nobody(void *arg, pid_t pid)
 	close(fd);
 }
 
-static void test_effective_user(void **state)
+TEST_WITH(test_effective_user, setup, teardown)
 {
 	need_root();
 	with_child(as_nobody, open_for_nobody, *state);
@@ -296,7 +293,7 @@ static void open_in_root(void *arg, pid_t pid)
 	}
 }
 
-static void test_own_root(void **state)
+TEST_WITH(test_own_root, setup, teardown)
 {
 	need_root();
 	with_child(in_root, open_in_root, *state);
@@ -307,7 +304,7 @@ static void on_signal(int signal)
 	(void)signal;
 }
 
-static void test_status(void **state)
+TEST_WITH(test_status, setup, teardown)
 {
 	struct fixture *f = *state;
 	struct xp_target_status status;
@@ -341,14 +338,13 @@ static void *report_status(void *status)
 	return NULL;
 }
 
-static void test_status_of_a_thread(void **state)
+TEST(test_status_of_a_thread)
 {
 	struct xp_target_status status;
 	sigset_t blocked, before;
 	pthread_t thread;
 	int number;
 
-	(void)state;
 	sigemptyset(&blocked);
 	sigaddset(&blocked, SIGUSR2);
 	pthread_sigmask(SIG_BLOCK, &blocked, &before);
@@ -380,11 +376,10 @@ static void check_memory(struct xp_target_memory *memory)
 	munmap(pages, 4096);
 }
 
-static void test_memory(void **state)
+TEST(test_memory)
 {
 	struct xp_target_memory *memory;
 
-	(void)state;
 	need_root(); /* for a child to read its parent */
 	assert_int_equal(xp_target_memory_new(&memory), 0);
 	check_memory(memory);
@@ -392,13 +387,12 @@ static void test_memory(void **state)
 }
 
 /* More than fits into one transfer. */
-static void test_large_memory(void **state)
+TEST(test_large_memory)
 {
 	size_t size = 1000000;
 	uint8_t *from = malloc(size), *to = calloc(1, size);
 	struct xp_target_memory *memory;
 
-	(void)state;
 	need_root();
 	for (size_t i = 0; i < size; i++)
 		from[i] = (uint8_t)(i * 7 >> 5);
@@ -443,12 +437,11 @@ static void read_trap(void *arg, pid_t pid)
 	kill(pid, SIGKILL);
 }
 
-static void test_stuck_memory(void **state)
+TEST(test_stuck_memory)
 {
 	struct trap trap = { .page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) };
 	int fd;
 
-	(void)state;
 	need_root();
 	fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
 	if (fd < 0) {
@@ -458,28 +451,4 @@ static void test_stuck_memory(void **state)
 	close(fd);
 	with_child(set_trap, read_trap, &trap);
 	munmap(trap.page, 4096);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_plain, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_symbolic_link, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_hard_link, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_fifo, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_directory, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_device, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_huge, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_foreign_owner, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_gone, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_effective_user, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_own_root, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_status, setup, teardown),
-		cmocka_unit_test(test_status_of_a_thread),
-		cmocka_unit_test(test_memory),
-		cmocka_unit_test(test_large_memory),
-		cmocka_unit_test(test_stuck_memory),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,17 +2,14 @@
 /* The file behind a mapping, whatever happened to the mapping. The target is this process. */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "target/target.h"
 
@@ -78,7 +75,7 @@ static void skip_where_it_cannot_be(const struct world *world)
 
 /* Text that a program has moved to memory without a file has the name of the file around it. Other such code has not.
  */
-static void test_moved_text(void **state)
+TEST(test_moved_text)
 {
 	static const char text[] = "400000-401000 r--p 00000000 08:01 7 /app\n"
 				   "401000-403000 r-xp 00000000 00:00 0 \n"
@@ -98,7 +95,6 @@ static void test_moved_text(void **state)
 	struct xp_mappings mappings;
 	char *copy = strdup(text);
 
-	(void)state;
 	assert_int_equal(xp_mappings_parse(&mappings, copy, true), 0);
 	assert_int_equal(mappings.count, 6);
 	for (size_t i = 0; i < 6; i++) {
@@ -118,7 +114,7 @@ static void test_moved_text(void **state)
 	xp_mappings_free(&mappings);
 }
 
-static void test_split(void **state)
+TEST_WITH(test_split, setup, teardown)
 {
 	struct world *world = *state;
 	struct xp_mapping other = world->mapping;
@@ -134,22 +130,11 @@ static void test_split(void **state)
 	assert_int_equal(xp_mapping_open(getpid(), &other), -ENOENT);
 }
 
-static void test_unmapped(void **state)
+TEST_WITH(test_unmapped, setup, teardown)
 {
 	struct world *world = *state;
 
 	skip_where_it_cannot_be(world);
 	assert_int_equal(munmap((void *)(uintptr_t)world->mapping.start, PAGES * world->page), 0);
 	assert_int_equal(xp_mapping_open(getpid(), &world->mapping), -ENOENT);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_moved_text),
-		cmocka_unit_test_setup_teardown(test_split, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_unmapped, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "base/text.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 struct pair {
 	const char *from, *to;
@@ -27,7 +24,7 @@ static char *line_of(const char *text)
 	return line;
 }
 
-static void test_controls(void **state)
+TEST(test_controls)
 {
 	static const struct pair cases[] = {
 		{ "plain name", "plain name" },
@@ -47,7 +44,6 @@ static void test_controls(void **state)
 	};
 	char clean[64];
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		xp_clean_text(clean, sizeof(clean), cases[i].from);
 		assert_string_equal(clean, cases[i].to);
@@ -55,7 +51,7 @@ static void test_controls(void **state)
 }
 
 /* Tools open files by their names in files, so only lines for people drop these characters. */
-static void test_unseen(void **state)
+TEST(test_unseen)
 {
 	static const struct pair cases[] = {
 		{ "gnp.\xe2\x80\xae exe", "gnp.? exe" },	   /* U+202E, right to left */
@@ -67,7 +63,6 @@ static void test_unseen(void **state)
 	};
 	char clean[64];
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		char *line = line_of(cases[i].from);
 
@@ -81,11 +76,10 @@ static void test_unseen(void **state)
 }
 
 /* Cut at the end of a character. */
-static void test_room(void **state)
+TEST(test_room)
 {
 	char clean[5];
 
-	(void)state;
 	xp_clean_text(clean, sizeof(clean), "abc\xc3\xbc");
 	assert_string_equal(clean, "abc");
 	xp_clean_text(clean, sizeof(clean), "ab\xc3\xbcz");
@@ -94,9 +88,8 @@ static void test_room(void **state)
 
 /* The remedy at the end of a line is kept, however long the name before it is. */
 /* 0xe9 0xbe 0x8d is one character. */
-static void test_a_cut_is_between_characters(void **state)
+TEST(test_a_cut_is_between_characters)
 {
-	(void)state;
 	assert_int_equal(xp_text_fit("abc", 5), 3);
 	assert_int_equal(xp_text_fit("abc", 3), 3);
 	assert_int_equal(xp_text_fit("abc", 2), 2);
@@ -110,14 +103,13 @@ static void test_a_cut_is_between_characters(void **state)
 	assert_int_equal(xp_text_fit("a\x80\x80", 0), 0);
 }
 
-static void test_long_line(void **state)
+TEST(test_long_line)
 {
 	static char name[100000];
 	char *line = NULL;
 	size_t size = 0;
 	FILE *out;
 
-	(void)state;
 	memset(name, '\n', sizeof(name) - 1);
 	out = open_memstream(&line, &size);
 	xp_put_line(out, "%s: try another", name);
@@ -128,12 +120,11 @@ static void test_long_line(void **state)
 	free(line);
 }
 
-static void test_short_text(void **state)
+TEST(test_short_text)
 {
 	struct xp_short_text shortened;
 	char text[2 * XP_SHORT_TEXT_BYTES];
 
-	(void)state;
 	assert_string_equal(xp_short_text(&shortened, "short"), "short");
 	memset(text, 'a', sizeof(text));
 	text[XP_SHORT_TEXT_BYTES - 1] = 0;
@@ -145,7 +136,7 @@ static void test_short_text(void **state)
 	assert_string_equal(shortened.text + strlen(shortened.text) - 3, "end");
 }
 
-static void test_shell_paths(void **state)
+TEST(test_shell_paths)
 {
 	static const struct pair cases[] = {
 		{ "out/a.1.fdr", "out/a.1.fdr" },
@@ -166,7 +157,6 @@ static void test_shell_paths(void **state)
 	struct xp_shell_path word;
 	char *path = calloc(1, 2 * PATH_MAX);
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++)
 		assert_string_equal(xp_shell_path(&word, "%s", cases[i].from), cases[i].to);
 	assert_string_equal(xp_shell_path(&word, "%s/%s", "-o", "a b"), "./'-o/a b'");
@@ -179,14 +169,13 @@ static void test_shell_paths(void **state)
 }
 
 /* Each byte alone and followed by a digit, through bash: the word equals the path. */
-static void test_bash_reads_the_path(void **state)
+TEST(test_bash_reads_the_path)
 {
 	struct xp_shell_path word;
 	char path[600] = "", *script, read[sizeof(path) + 1] = "";
 	size_t length = 0;
 	FILE *bash;
 
-	(void)state;
 	for (int byte = 1; byte < 256; byte++) {
 		path[length++] = (char)byte;
 		path[length++] = '7';
@@ -199,16 +188,4 @@ static void test_bash_reads_the_path(void **state)
 	assert_int_equal(pclose(bash), 0);
 	assert_string_equal(read, path);
 	free(script);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_controls),    cmocka_unit_test(test_unseen),
-		cmocka_unit_test(test_room),	    cmocka_unit_test(test_a_cut_is_between_characters),
-		cmocka_unit_test(test_long_line),   cmocka_unit_test(test_short_text),
-		cmocka_unit_test(test_shell_paths), cmocka_unit_test(test_bash_reads_the_path),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The shadow stack, --min-duration and the accounting of one thread's records. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "trace/functions.h"
 #include "trace/thread.h"
@@ -137,7 +134,7 @@ static void assert_log(struct world *world, const char *expected)
 	assert_int_equal(counts->seen, counts->written + xp_counts_filtered(counts) + counts->unstored);
 }
 
-static void writes_nested_calls(void **state)
+TEST_WITH(writes_nested_calls, setup, teardown)
 {
 	struct world *world = *state;
 
@@ -152,7 +149,7 @@ static void writes_nested_calls(void **state)
 	assert_int_equal(world->thread->counts.synthesized, 0);
 }
 
-static void writes_arguments(void **state)
+TEST_WITH(writes_arguments, setup, teardown)
 {
 	struct world *world = *state;
 
@@ -161,7 +158,7 @@ static void writes_arguments(void **state)
 	assert_log(world, "a4 (11) (22) x4 ");
 }
 
-static void drops_exits_of_calls_from_before(void **state)
+TEST_WITH(drops_exits_of_calls_from_before, setup, teardown)
 {
 	struct world *world = *state;
 
@@ -173,7 +170,7 @@ static void drops_exits_of_calls_from_before(void **state)
 	assert_int_equal(world->thread->counts.filtered[XP_FILTER_UNMATCHED_EXIT], 2);
 }
 
-static void closes_frames_that_a_throw_left(void **state)
+TEST_WITH(closes_frames_that_a_throw_left, setup, teardown)
 {
 	struct world *world = *state;
 
@@ -189,7 +186,7 @@ static void closes_frames_that_a_throw_left(void **state)
 }
 
 /* setjmp in a loop of a function that never returns: frames must not accumulate. */
-static void closes_a_frame_whose_slot_is_used_again(void **state)
+TEST_WITH(closes_a_frame_whose_slot_is_used_again, setup, teardown)
 {
 	struct world *world = *state;
 
@@ -202,7 +199,7 @@ static void closes_a_frame_whose_slot_is_used_again(void **state)
 	assert_log(world, "e1 e2 e3 x3 x2 e2 e3 x3 x2 e2 e3 ");
 }
 
-static void tells_recursive_calls_apart_by_their_slot(void **state)
+TEST_WITH(tells_recursive_calls_apart_by_their_slot, setup, teardown)
 {
 	struct world *world = *state;
 
@@ -216,7 +213,7 @@ static void tells_recursive_calls_apart_by_their_slot(void **state)
 }
 
 /* A spool has the open calls behind each chunk: those of the log so far, also if the next record is an exit. */
-static void is_as_deep_as_its_chunks(void **state)
+TEST_WITH(is_as_deep_as_its_chunks, setup, teardown)
 {
 	struct world *world = *state;
 
@@ -241,7 +238,7 @@ static void is_as_deep_as_its_chunks(void **state)
 }
 
 /* A signal handler on a stack above the thread's own. */
-static void bears_another_stack(void **state)
+TEST_WITH(bears_another_stack, setup, teardown)
 {
 	struct world *world = *state;
 
@@ -256,7 +253,7 @@ static void bears_another_stack(void **state)
 }
 
 /* 2 and 4 were left by exceptions; 3 still runs when 5 is in the slot of 2. */
-static void keeps_the_caller_of_a_call_at_a_left_place(void **state)
+TEST_WITH(keeps_the_caller_of_a_call_at_a_left_place, setup, teardown)
 {
 	struct world *world = *state;
 
@@ -273,7 +270,7 @@ static void keeps_the_caller_of_a_call_at_a_left_place(void **state)
 }
 
 /* 2 is a signal handler on a separate stack, which it leaves by a jump. */
-static void keeps_what_a_handler_interrupts(void **state)
+TEST_WITH(keeps_what_a_handler_interrupts, setup, teardown)
 {
 	const uint32_t handler = 50u << 20;
 	struct world *world = *state;
@@ -290,7 +287,7 @@ static void keeps_what_a_handler_interrupts(void **state)
 	assert_int_equal(world->synthesized[3], 0);
 }
 
-static void leaves_open_calls_open(void **state)
+TEST_WITH(leaves_open_calls_open, setup, teardown)
 {
 	struct world *world = *state;
 
@@ -300,7 +297,7 @@ static void leaves_open_calls_open(void **state)
 }
 
 /* Function 2 was taken out while calls of it were open. */
-static void ends_calls_that_are_forgotten(void **state)
+TEST_WITH(ends_calls_that_are_forgotten, setup, teardown)
 {
 	struct world *world = *state;
 
@@ -317,7 +314,7 @@ static void ends_calls_that_are_forgotten(void **state)
 	assert_int_equal(world->thread->counts.filtered[XP_FILTER_UNMATCHED_EXIT], 1);
 }
 
-static void ends_forgotten_calls_with_what_they_called(void **state)
+TEST_WITH(ends_forgotten_calls_with_what_they_called, setup, teardown)
 {
 	struct world *world = *state;
 
@@ -336,7 +333,7 @@ static void ends_forgotten_calls_with_what_they_called(void **state)
 	assert_int_equal(world->thread->counts.filtered[XP_FILTER_UNMATCHED_EXIT], 1);
 }
 
-static void forgets_nothing_else(void **state)
+TEST_WITH(forgets_nothing_else, setup, teardown)
 {
 	struct world *world = *state;
 
@@ -349,7 +346,7 @@ static void forgets_nothing_else(void **state)
 	assert_int_equal(world->thread->counts.synthesized, 0);
 }
 
-static void drops_short_leaf_calls(void **state)
+TEST_WITH(drops_short_leaf_calls, setup_threshold, teardown)
 {
 	struct world *world = *state;
 
@@ -364,7 +361,7 @@ static void drops_short_leaf_calls(void **state)
 }
 
 /* A caller becomes a leaf when its callees are dropped, as in XRay's own FDR mode. */
-static void drops_short_callers_of_dropped_calls(void **state)
+TEST_WITH(drops_short_callers_of_dropped_calls, setup_threshold, teardown)
 {
 	struct world *world = *state;
 
@@ -378,7 +375,7 @@ static void drops_short_callers_of_dropped_calls(void **state)
 	assert_int_equal(world->thread->counts.filtered[XP_FILTER_MIN_DURATION], 4);
 }
 
-static void keeps_short_calls_around_an_event(void **state)
+TEST_WITH(keeps_short_calls_around_an_event, setup_threshold, teardown)
 {
 	struct world *world = *state;
 	struct xp_event_payload event = { .head.word = xp_event_word(1, XP_EVENT_CUSTOM), .size = 0 };
@@ -389,7 +386,7 @@ static void keeps_short_calls_around_an_event(void **state)
 	assert_log(world, "e1 ev1 x1 ");
 }
 
-static void filters_calls_beyond_the_deepest(void **state)
+TEST_WITH(filters_calls_beyond_the_deepest, setup, teardown)
 {
 	struct world *world = *state;
 
@@ -416,7 +413,7 @@ static void enter_deep(struct world *world, uint32_t depth)
 }
 
 /* Made-up records, which match no open call, cost a bounded number of looks each, however deep the thread is. */
-static void searches_a_bounded_number_of_frames(void **state)
+TEST_WITH(searches_a_bounded_number_of_frames, setup, teardown)
 {
 	struct world *world = *state;
 	const uint64_t records = 2000, looks_max = XP_FRAMES_MAX + 2 * records * 2048;
@@ -434,7 +431,7 @@ static void searches_a_bounded_number_of_frames(void **state)
 }
 
 /* A throw out of the deepest recursion: the exit of the outermost call is found. */
-static void finds_the_catcher_of_a_deep_throw(void **state)
+TEST_WITH(finds_the_catcher_of_a_deep_throw, setup, teardown)
 {
 	struct world *world = *state;
 
@@ -452,7 +449,7 @@ static void finds_the_catcher_of_a_deep_throw(void **state)
 	world->used = 0;
 }
 
-static void splits_into_chunks_and_counts_what_is_not_stored(void **state)
+TEST_WITH(splits_into_chunks_and_counts_what_is_not_stored, setup, teardown)
 {
 	struct world *world = *state;
 	int err = 0;
@@ -467,7 +464,7 @@ static void splits_into_chunks_and_counts_what_is_not_stored(void **state)
 	assert_int_equal(world->thread->counts.seen, world->thread->counts.written + world->thread->counts.unstored);
 }
 
-static void never_goes_back_in_time(void **state)
+TEST_WITH(never_goes_back_in_time, setup, teardown)
 {
 	struct world *world = *state;
 
@@ -513,7 +510,7 @@ static int put_run(struct xp_thread *thread, uint16_t cpu, const struct xp_call 
 }
 
 /* Calls of one run make the same log as the same calls one by one. */
-static void puts_runs_of_calls(void **state)
+TEST_WITH(puts_runs_of_calls, setup, teardown)
 {
 	struct world *world = *state, *other;
 	struct xp_call calls[64];
@@ -551,7 +548,7 @@ static void note_end(void *arg, const struct xp_thread *thread, const struct xp_
 }
 
 /* Each call of a watched function is told when it ends, however it ends, with its time and its callers. */
-static void tells_the_end_of_watched_calls(void **state)
+TEST_WITH(tells_the_end_of_watched_calls, setup, teardown)
 {
 	uint8_t by_id[8] = { [2] = 1, [5] = 1 };
 	const struct xp_watched watched = { by_id };
@@ -587,36 +584,4 @@ static void tells_the_end_of_watched_calls(void **state)
 	assert_int_equal(xp_thread_forget(world->thread, 2), 0);
 	leave(world, 2, 90);
 	assert_string_equal(world->ended, "");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(writes_nested_calls, setup, teardown),
-		cmocka_unit_test_setup_teardown(writes_arguments, setup, teardown),
-		cmocka_unit_test_setup_teardown(drops_exits_of_calls_from_before, setup, teardown),
-		cmocka_unit_test_setup_teardown(closes_frames_that_a_throw_left, setup, teardown),
-		cmocka_unit_test_setup_teardown(closes_a_frame_whose_slot_is_used_again, setup, teardown),
-		cmocka_unit_test_setup_teardown(tells_recursive_calls_apart_by_their_slot, setup, teardown),
-		cmocka_unit_test_setup_teardown(is_as_deep_as_its_chunks, setup, teardown),
-		cmocka_unit_test_setup_teardown(bears_another_stack, setup, teardown),
-		cmocka_unit_test_setup_teardown(keeps_the_caller_of_a_call_at_a_left_place, setup, teardown),
-		cmocka_unit_test_setup_teardown(keeps_what_a_handler_interrupts, setup, teardown),
-		cmocka_unit_test_setup_teardown(leaves_open_calls_open, setup, teardown),
-		cmocka_unit_test_setup_teardown(ends_calls_that_are_forgotten, setup, teardown),
-		cmocka_unit_test_setup_teardown(ends_forgotten_calls_with_what_they_called, setup, teardown),
-		cmocka_unit_test_setup_teardown(forgets_nothing_else, setup, teardown),
-		cmocka_unit_test_setup_teardown(drops_short_leaf_calls, setup_threshold, teardown),
-		cmocka_unit_test_setup_teardown(drops_short_callers_of_dropped_calls, setup_threshold, teardown),
-		cmocka_unit_test_setup_teardown(keeps_short_calls_around_an_event, setup_threshold, teardown),
-		cmocka_unit_test_setup_teardown(filters_calls_beyond_the_deepest, setup, teardown),
-		cmocka_unit_test_setup_teardown(searches_a_bounded_number_of_frames, setup, teardown),
-		cmocka_unit_test_setup_teardown(finds_the_catcher_of_a_deep_throw, setup, teardown),
-		cmocka_unit_test_setup_teardown(splits_into_chunks_and_counts_what_is_not_stored, setup, teardown),
-		cmocka_unit_test_setup_teardown(never_goes_back_in_time, setup, teardown),
-		cmocka_unit_test_setup_teardown(puts_runs_of_calls, setup, teardown),
-		cmocka_unit_test_setup_teardown(tells_the_end_of_watched_calls, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,12 @@
 /* The effect of the budget on the patched sleds of several processes, with a simulated kernel. */
 #include <errno.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "budget/throttle_work.h"
 #include "sled/patch.h"
@@ -205,7 +202,7 @@ static void assert_is(struct fixture *f, size_t m, enum xp_budget_state state)
 	assert_int_equal(f->budgets[m][1].excluded, excluded);
 }
 
-static void test_out_and_back(void **state)
+TEST_WITH(test_out_and_back, set_up, tear_down)
 {
 	struct fixture *f = *state;
 
@@ -223,7 +220,7 @@ static void test_out_and_back(void **state)
 }
 
 /* A process that does not stop is tried again later; the functions of the others are taken out meanwhile. */
-static void test_odd_process(void **state)
+TEST_WITH(test_odd_process, set_up, tear_down)
 {
 	struct fixture *f = *state;
 
@@ -248,7 +245,7 @@ static void test_odd_process(void **state)
 }
 
 /* The only process of a program: the function is still recorded, and taken out when the process stops again. */
-static void test_no_process_stops(void **state)
+TEST_WITH(test_no_process_stops, set_up, tear_down)
 {
 	struct fixture *f = *state;
 
@@ -266,7 +263,7 @@ static void test_no_process_stops(void **state)
 }
 
 /* At the end of a recording too: the exits of open calls must not be made up. */
-static void test_note_at_the_end(void **state)
+TEST_WITH(test_note_at_the_end, set_up, tear_down)
 {
 	struct fixture *f = *state;
 
@@ -299,7 +296,7 @@ static void add_process(struct fixture *f)
 	f->throttle.options.processes = &f->processes;
 }
 
-static void test_cpu_time_is_that_of_the_mark(void **state)
+TEST_WITH(test_cpu_time_is_that_of_the_mark, set_up, tear_down)
 {
 	struct fixture *f = *state;
 
@@ -317,7 +314,7 @@ static void test_cpu_time_is_that_of_the_mark(void **state)
 }
 
 /* The records of ended processes report it once, in the pass with their last calls. */
-static void test_cpu_time_of_ended_processes(void **state)
+TEST_WITH(test_cpu_time_of_ended_processes, set_up, tear_down)
 {
 	struct xp_processes processes = { 0 };
 	struct fixture *f = *state;
@@ -342,7 +339,7 @@ static void test_cpu_time_of_ended_processes(void **state)
 }
 
 /* Calls between attaching and the first mark do not belong to the CPU time after that mark. */
-static void test_calls_before_the_first_mark(void **state)
+TEST_WITH(test_calls_before_the_first_mark, set_up, tear_down)
 {
 	struct fixture *f = *state;
 	uint32_t *calls = f->budgets[0][1].calls;
@@ -368,7 +365,7 @@ static void test_calls_before_the_first_mark(void **state)
  * If a record in progress cuts a pass short, its calls come with a later pass, and may include calls of functions that
  * were taken out meanwhile.
  */
-static void test_pass_that_is_cut_short(void **state)
+TEST_WITH(test_pass_that_is_cut_short, set_up, tear_down)
 {
 	struct fixture *f = *state;
 
@@ -398,7 +395,7 @@ static void test_pass_that_is_cut_short(void **state)
  * A process with three busy threads is stopped for 20 ms: that is 60 ms of thread time, in addition to 300 ms that they
  * ran.
  */
-static void test_stops_are_charged(void **state)
+TEST_WITH(test_stops_are_charged, set_up, tear_down)
 {
 	struct fixture *f = *state;
 
@@ -421,7 +418,7 @@ static void test_stops_are_charged(void **state)
 }
 
 /* At the end of the recording a change is completed. But a process that did not stop before is not waited for again. */
-static void test_cut_short(void **state)
+TEST_WITH(test_cut_short, set_up, tear_down)
 {
 	struct fixture *f = *state;
 
@@ -442,7 +439,7 @@ static void test_cut_short(void **state)
  * A process that writes whatever it likes into the counters of its stubs cannot have made more calls than it ran for:
  * the other one of the program keeps its function.
  */
-static void test_told_counts_are_bounded(void **state)
+TEST_WITH(test_told_counts_are_bounded, set_up, tear_down)
 {
 	enum { COUNT_NS = 2, HONEST = 1000 };
 	struct xp_target_info info = { 0 };
@@ -472,7 +469,7 @@ static void test_told_counts_are_bounded(void **state)
 }
 
 /* More functions are taken out than there are counters: those that are counted have one each, and pass it on. */
-static void test_counters_are_passed_on(void **state)
+TEST(test_counters_are_passed_on)
 {
 	enum { MANY = XP_THROTTLE_COUNTERS + 40 };
 	struct xp_throttle throttle = { 0 };
@@ -484,7 +481,6 @@ static void test_counters_are_passed_on(void **state)
 	struct xp_budget_change changes[MANY];
 	uint32_t first_counter;
 
-	(void)state;
 	throttle.members = &member;
 	throttle.member_count = 1;
 	throttle.changes = changes;
@@ -571,7 +567,7 @@ static void change_in_all(struct fixture *f, enum xp_budget_state state)
 
 /* A child that was forked before a change is stopped for it, as soon as it is known; one that was forked later is not.
  */
-static void test_children(void **state)
+TEST_WITH(test_children, set_up, tear_down)
 {
 	struct fixture *f = *state;
 	struct xp_process *early;
@@ -610,25 +606,4 @@ static void test_children(void **state)
 	xp_throttle_drained(&f->throttle);
 	assert_false(xp_throttle_is_busy(&f->throttle));
 	free(f->throttle.members[0].places);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_children, set_up, tear_down),
-		cmocka_unit_test(test_counters_are_passed_on),
-		cmocka_unit_test_setup_teardown(test_out_and_back, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_odd_process, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_no_process_stops, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_note_at_the_end, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_cpu_time_is_that_of_the_mark, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_cpu_time_of_ended_processes, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_calls_before_the_first_mark, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_pass_that_is_cut_short, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_stops_are_charged, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_cut_short, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_told_counts_are_bounded, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The cache of walks by thread: its contents and its size. test_unwind.c tests its use. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
+#include "unit.h"
 
 #include "unwind/unwind.h"
 #include "unwind/unwind_cache.h"
@@ -39,13 +36,12 @@ static struct xp_address_space *new_space(void)
 	return space;
 }
 
-static void test_same(void **state)
+TEST(test_same)
 {
 	struct xp_unwind_cache *chains = calloc(1, sizeof(*chains));
 	struct xp_address_space *space = new_space();
 	struct xp_cached_chain *chain = xp_unwind_cache_get(chains, 1, space, false);
 
-	(void)state;
 	check(chain, 0);
 	put(chains, chain, 0, 20);
 	check(chain, 20);
@@ -62,14 +58,13 @@ static void test_same(void **state)
 }
 
 /* A walk is valid for its thread and its address space. */
-static void test_others(void **state)
+TEST(test_others)
 {
 	struct xp_unwind_cache *chains = calloc(1, sizeof(*chains));
 	struct xp_address_space *space = new_space(), *other = new_space(), *owned;
 	struct xp_vma more = { 0x2000, 0x3000, 0, &file };
 	struct xp_cached_chain *chain = xp_unwind_cache_get(chains, 1, space, false);
 
-	(void)state;
 	put(chains, chain, 0, 20);
 	check(xp_unwind_cache_get(chains, 2, space, false), 0);
 	check(xp_unwind_cache_get(chains, 1, space, false), 20);
@@ -98,12 +93,11 @@ static void test_others(void **state)
 }
 
 /* A space at the address of a freed one is not mistaken for it. */
-static void test_space_in_place(void **state)
+TEST(test_space_in_place)
 {
 	struct xp_unwind_cache *chains = calloc(1, sizeof(*chains));
 	struct xp_address_space space = { 0 };
 
-	(void)state;
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(xp_address_space_map(&space, &vma), 0);
 		check(xp_unwind_cache_get(chains, 1, &space, false), 0);
@@ -115,13 +109,12 @@ static void test_space_in_place(void **state)
 }
 
 /* Any number of threads with stacks of any depth. */
-static void test_bounded(void **state)
+TEST(test_bounded)
 {
 	struct xp_unwind_cache *chains = calloc(1, sizeof(*chains));
 	struct xp_address_space *space = new_space();
 	size_t most = 0;
 
-	(void)state;
 	for (pid_t tid = 1; tid < 3 * XP_CHAINS; tid++) {
 		struct xp_cached_chain *chain = xp_unwind_cache_get(chains, tid, space, false);
 
@@ -135,16 +128,4 @@ static void test_bounded(void **state)
 	assert_int_equal(chains->bytes, 0);
 	free(chains);
 	xp_address_space_release(space);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_same),
-		cmocka_unit_test(test_others),
-		cmocka_unit_test(test_space_in_place),
-		cmocka_unit_test(test_bounded),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

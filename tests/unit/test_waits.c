@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Sums of the waits of threads. */
-// clang-format off
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
-#include <cmocka.h>
-// clang-format on
+
+#include "unit.h"
 
 #include "arrivals.h"
 #include "record/off_cpu.h"
@@ -14,12 +9,11 @@
 
 #define PROCESSES (4 * XP_WAIT_SUMS_MAX)
 
-static void test_sums_are_bounded(void **state)
+TEST(test_sums_are_bounded)
 {
 	struct xp_waits waits = { 0 };
 	uint64_t waited = 0, ns = 0;
 
-	(void)state;
 	for (uint32_t pid = 1; pid <= PROCESSES; pid++) {
 		const struct xp_event_wait_sum sum = {
 			.head = { .pid = pid, .tid = pid, .word = xp_event_word(0, XP_EVENT_WAIT_SUM) },
@@ -39,9 +33,8 @@ static void test_sums_are_bounded(void **state)
 	xp_waits_free(&waits);
 }
 
-static void test_pace(void **state)
+TEST(test_pace)
 {
-	(void)state;
 	/* One step would take seven looks. */
 	assert_int_equal(xp_off_cpu_pace(0, 100 * XP_OFF_CPU_WAITS_PER_S_MAX), 7);
 	assert_int_equal(xp_off_cpu_pace(2, 100 * XP_OFF_CPU_WAITS_PER_S_MAX), 9);
@@ -53,14 +46,4 @@ static void test_pace(void **state)
 	assert_int_equal(xp_off_cpu_pace(7, XP_OFF_CPU_WAITS_PER_S_MAX / 10), 5);
 	assert_int_equal(xp_off_cpu_pace(7, 0), 0);
 	assert_int_equal(xp_off_cpu_pace(0, 0), 0);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sums_are_bounded),
-		cmocka_unit_test(test_pace),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

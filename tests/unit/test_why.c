@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
+
+#include "unit.h"
 
 #include "base/why.h"
 
-static void test_sentence_belongs_to_its_error(void **state)
+TEST(test_sentence_belongs_to_its_error)
 {
-	(void)state;
 	assert_false(xp_why_has(-ENOENT));
 	assert_false(xp_why_has(0));
 	assert_string_equal(xp_why(-ENOENT), strerror(ENOENT));
@@ -29,11 +25,10 @@ static void test_sentence_belongs_to_its_error(void **state)
 	assert_false(xp_why_has(0));
 }
 
-static void test_long_sentence(void **state)
+TEST(test_long_sentence)
 {
 	char text[10000];
 
-	(void)state;
 	memset(text, 'x', sizeof(text) - 1);
 	text[sizeof(text) - 1] = 0;
 	xp_why_set(-EINVAL, "%s", text);
@@ -47,24 +42,12 @@ static void *set_another(void *arg)
 	return arg;
 }
 
-static void test_each_thread_has_its_own(void **state)
+TEST(test_each_thread_has_its_own)
 {
 	pthread_t thread;
 
-	(void)state;
 	xp_why_set(-EINVAL, "one");
 	assert_int_equal(pthread_create(&thread, NULL, set_another, NULL), 0);
 	pthread_join(thread, NULL);
 	assert_string_equal(xp_why(-EINVAL), "one");
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sentence_belongs_to_its_error),
-		cmocka_unit_test(test_long_sentence),
-		cmocka_unit_test(test_each_thread_has_its_own),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }
