@@ -145,7 +145,7 @@ int xp_explain(struct xp_explanation *explanation, const char *directory, const 
 	}
 	err = xp_recorded_add(&explanation->recorded, directory);
 	if (!err)
-		err = xp_facts_read(&explanation->facts, directory);
+		explanation->facts = xp_recorded_facts(&explanation->recorded, directory);
 	return err ? err : explain_all(explanation, directory);
 }
 
@@ -173,6 +173,5 @@ void xp_explanation_free(struct xp_explanation *explanation)
 	xp_slow_calls_free(&explanation->calls);
 	xp_thread_times_free(&explanation->times);
 	xp_pattern_uses_free(explanation->select.uses);
-	xp_facts_free(explanation->facts);
 	xp_recorded_free(&explanation->recorded);
 }

@@ -39,7 +39,7 @@ struct xp_explained_call {
 struct xp_explanation {
 	const struct xp_explain_options *options;
 	struct xp_recorded recorded;
-	struct xp_facts *facts;
+	const struct xp_facts *facts;
 	struct xp_select select;
 	struct xp_slow_calls calls;
 	struct xp_thread_times times;

@@ -194,7 +194,7 @@ static int make_profile(struct making *making, const struct xp_model_process *pr
 /* A program that was to be sampled has a profile, even if no sample hit it. */
 static int make_empty_profiles(struct making *making)
 {
-	struct xp_facts *facts = making->input->facts;
+	const struct xp_facts *facts = making->input->facts;
 	struct xp_model_process process = { 0 };
 	uint64_t samples, pid, image;
 	int err = 0;

@@ -93,31 +93,30 @@ static void tell_newer(const char *path, const json_t *manifest, json_int_t vers
 		 path, version, (int)xp_text_fit(maker, 64), maker);
 }
 
-static int read_manifest(json_t **manifest, int dir_fd, const char *name, const char *path, bool quiet)
+static int read_manifest(json_t **manifest, int dir_fd, const char *name, const char *path)
 {
 	int err = xp_manifest_load(manifest, dir_fd, name);
 	json_int_t version;
 
-	if ((err == -EBADMSG || err == -EFBIG || err == -ENOMEM) && !quiet)
+	if (err == -EBADMSG || err == -EFBIG || err == -ENOMEM)
 		tell_unread(path, err);
 	version = json_integer_value(json_object_get(*manifest, "manifest_version"));
 	if (version <= XP_MANIFEST_VERSION)
 		return 0;
-	if (!quiet)
-		tell_newer(path, *manifest, version);
+	tell_newer(path, *manifest, version);
 	json_decref(*manifest);
 	*manifest = NULL;
 	return -EPROTO;
 }
 
-int xp_manifest_read(json_t **manifest, const char *directory, bool quiet)
+int xp_manifest_read(json_t **manifest, const char *directory)
 {
 	char path[PATH_MAX];
 
 	*manifest = NULL;
 	if ((size_t)snprintf(path, sizeof(path), "%s/" XP_MANIFEST_NAME, directory) >= sizeof(path))
 		return 0;
-	return read_manifest(manifest, AT_FDCWD, path, path, quiet);
+	return read_manifest(manifest, AT_FDCWD, path, path);
 }
 
 int xp_manifest_check(int dir_fd, const char *directory)
@@ -127,7 +126,7 @@ int xp_manifest_check(int dir_fd, const char *directory)
 	int err;
 
 	snprintf(path, sizeof(path), "%s/" XP_MANIFEST_NAME, directory);
-	err = read_manifest(&manifest, dir_fd, XP_MANIFEST_NAME, path, false);
+	err = read_manifest(&manifest, dir_fd, XP_MANIFEST_NAME, path);
 	json_decref(manifest);
 	return err;
 }

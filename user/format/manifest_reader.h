@@ -18,11 +18,11 @@
 int xp_manifest_load(json_t **manifest, int dir_fd, const char *name);
 
 /*
- * Reads the manifest of a directory. Unless quiet, a file that cannot be read gets a warning, and that of a newer xprof
- * an error message: its members may mean something else. Returns 0, where *manifest is NULL if there is none or it
+ * Reads the manifest of a directory. A file that cannot be read gets a warning, and that of a newer xprof an error
+ * message: its members may mean something else. Returns 0, where *manifest is NULL if there is none or it
  * cannot be read, or -EPROTO for the newer one. The caller ends with json_decref().
  */
-int xp_manifest_read(json_t **manifest, const char *directory, bool quiet);
+int xp_manifest_read(json_t **manifest, const char *directory);
 /* The same for who adds to it, in a directory that is open. */
 int xp_manifest_check(int dir_fd, const char *directory);
 

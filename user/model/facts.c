@@ -150,17 +150,15 @@ static int summarize(struct xp_facts *facts)
 	return err ? err : index_images(facts, json_object_get(facts->manifest, "processes"));
 }
 
-int xp_facts_read(struct xp_facts **facts, const char *directory)
+int xp_facts_new(struct xp_facts **facts, json_t *manifest)
 {
 	int err = 0;
 
 	*facts = calloc(1, sizeof(**facts));
 	if (!*facts)
 		return -ENOMEM;
-	/* Whoever looked for the files has told. */
-	if (directory)
-		xp_manifest_read(&(*facts)->manifest, directory, true);
-	if ((*facts)->manifest)
+	(*facts)->manifest = json_incref(manifest);
+	if (manifest)
 		err = summarize(*facts);
 	if (err) {
 		xp_facts_free(*facts);

@@ -51,8 +51,8 @@ struct xp_facts_account {
 
 /* Reads the "stacks" of a manifest. NULL: none. */
 void xp_facts_stack_ends(uint64_t ends[XP_UNWIND_ENDS], const json_t *stacks);
-/* Reads the manifest in this directory. Without one, or if it is NULL, nothing is known. Returns 0 or -ENOMEM. */
-int xp_facts_read(struct xp_facts **facts, const char *directory);
+/* manifest: kept as long as the facts; NULL: nothing is known. Returns 0 or -ENOMEM. */
+int xp_facts_new(struct xp_facts **facts, json_t *manifest);
 void xp_facts_free(struct xp_facts *facts);
 
 const struct xp_facts_summary *xp_facts_summary(const struct xp_facts *facts);

@@ -24,12 +24,12 @@ int xp_model_input_open(struct xp_model_input *input, const char *path)
 		snprintf(input->directory, sizeof(input->directory), "%.*s", slash ? XP_MAX((int)(slash - path), 1) : 1,
 			 slash ? path : ".");
 	err = xp_recorded_add(&input->recorded, path);
-	return err ? err : xp_facts_read(&input->facts, input->directory);
+	input->facts = err ? NULL : xp_recorded_facts(&input->recorded, input->directory);
+	return err;
 }
 
 void xp_model_input_close(struct xp_model_input *input)
 {
-	xp_facts_free(input->facts);
 	xp_recorded_free(&input->recorded);
 	memset(input, 0, sizeof(*input));
 }

@@ -12,7 +12,7 @@
 
 struct xp_model_input {
 	struct xp_recorded recorded;
-	struct xp_facts *facts;
+	const struct xp_facts *facts;
 	char directory[PATH_MAX]; /* of the recording */
 	bool is_directory;	  /* it was named itself */
 	bool broken;		  /* a part of it cannot be read, which was reported */

@@ -455,17 +455,32 @@ static void report_error(const char *path, int err, const struct place *place, b
 		xp_error("%s: neither a gperftools profile nor an XRay FDR log", path);
 }
 
-const struct xp_recorded_binaries *xp_recorded_binaries_of(const struct xp_recorded *recorded, const char *directory)
+static const struct xp_recorded_directory *find_directory(const struct xp_recorded *recorded, const char *path)
 {
 	for (size_t i = 0; i < recorded->directory_count; i++)
-		if (!strcmp(recorded->binaries[i]->directory, directory))
-			return recorded->binaries[i];
+		if (!strcmp(recorded->directories[i].binaries->directory, path))
+			return &recorded->directories[i];
 	return NULL;
+}
+
+const struct xp_recorded_binaries *xp_recorded_binaries_of(const struct xp_recorded *recorded, const char *directory)
+{
+	const struct xp_recorded_directory *found = find_directory(recorded, directory);
+
+	return found ? found->binaries : NULL;
+}
+
+const struct xp_facts *xp_recorded_facts(const struct xp_recorded *recorded, const char *directory)
+{
+	const struct xp_recorded_directory *found = find_directory(recorded, directory);
+
+	return found ? found->facts : NULL;
 }
 
 static int read_manifest(struct xp_recorded *recorded, struct place *place)
 {
-	int err = xp_manifest_read(&place->manifest, place->path, false);
+	struct xp_recorded_directory *new;
+	int err = xp_manifest_read(&place->manifest, place->path);
 
 	if (err)
 		return err;
@@ -473,10 +488,15 @@ static int read_manifest(struct xp_recorded *recorded, struct place *place)
 	place->binaries = xp_recorded_binaries_of(recorded, place->path);
 	if (place->binaries)
 		return 0;
-	if (XP_ARRAY_RESERVE(recorded->binaries, recorded->directory_room, recorded->directory_count + 1))
+	if (XP_ARRAY_RESERVE(recorded->directories, recorded->directory_room, recorded->directory_count + 1))
 		return -ENOMEM;
-	err = xp_recorded_binaries_read(&recorded->binaries[recorded->directory_count], place->path, place->manifest);
-	place->binaries = recorded->binaries[recorded->directory_count++];
+	new = &recorded->directories[recorded->directory_count];
+	err = xp_facts_new(&new->facts, place->manifest);
+	if (err)
+		return err;
+	recorded->directory_count++;
+	err = xp_recorded_binaries_read(&new->binaries, place->path, place->manifest);
+	place->binaries = new->binaries;
 	return err;
 }
 
@@ -541,9 +561,11 @@ void xp_recorded_free(struct xp_recorded *recorded)
 		process_free(&recorded->processes[i]);
 	for (size_t i = 0; i < recorded->heading_count; i++)
 		free(recorded->headings[i]);
-	for (size_t i = 0; i < recorded->directory_count; i++)
-		xp_recorded_binaries_free(recorded->binaries[i]);
-	free(recorded->binaries);
+	for (size_t i = 0; i < recorded->directory_count; i++) {
+		xp_recorded_binaries_free(recorded->directories[i].binaries);
+		xp_facts_free(recorded->directories[i].facts);
+	}
+	free(recorded->directories);
 	free(recorded->processes);
 	xp_u64_map_free(&recorded->by_stem);
 	xp_u64_map_free(&recorded->by_pid);

@@ -12,6 +12,7 @@
 
 #include "base/u64_map.h"
 #include "model/binaries.h"
+#include "model/facts.h"
 
 /* A file with functions that have IDs in the log. */
 struct xp_recorded_object {
@@ -50,13 +51,19 @@ struct xp_recorded_process {
 	double duration_s; /* of the recording; 0: unknown */
 };
 
+/* A directory, and what its manifest says. */
+struct xp_recorded_directory {
+	struct xp_recorded_binaries *binaries;
+	struct xp_facts *facts;
+};
+
 struct xp_recorded {
 	struct xp_recorded_process *processes;
 	size_t process_count;
 	char **headings; /* clean: one line per directory with a manifest */
 	size_t heading_count;
 	bool has_perf_data; /* in a directory */
-	struct xp_recorded_binaries **binaries; /* one per directory */
+	struct xp_recorded_directory *directories;
 	size_t directory_count;
 	/* Private. */
 	size_t directory_room;
@@ -73,6 +80,8 @@ struct xp_recorded {
 int xp_recorded_add(struct xp_recorded *recorded, const char *path);
 /* The binaries of the recording in this directory. NULL: it has not been added. */
 const struct xp_recorded_binaries *xp_recorded_binaries_of(const struct xp_recorded *recorded, const char *directory);
+/* What the manifest in this directory says. NULL: it has not been added. */
+const struct xp_facts *xp_recorded_facts(const struct xp_recorded *recorded, const char *directory);
 void xp_recorded_free(struct xp_recorded *recorded);
 
 #endif

@@ -7,42 +7,22 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "base/util.h"
 #include "model/model.h"
 
 #define ID_MASK ((UINT64_C(1) << 22) - 1)
 
 /* ---- what manifests say ---- */
 
-static const struct xp_facts *facts_of(const struct xp_report_groups *groups, const char *directory)
+static const struct xp_facts *facts_of(const struct xp_report_groups *groups, size_t process)
 {
-	for (size_t i = 0; i < groups->fact_count; i++)
-		if (strcmp(groups->facts[i].directory, directory) == 0)
-			return groups->facts[i].facts;
-	return NULL;
-}
-
-static int read_facts(struct xp_report_groups *groups)
-{
-	const struct xp_recorded *recorded = groups->recorded;
-	int err = 0;
-
-	groups->facts = calloc(XP_MAX(recorded->directory_count, (size_t)1), sizeof(*groups->facts));
-	if (!groups->facts)
-		return -ENOMEM;
-	for (size_t i = 0; !err && i < recorded->directory_count; i++) {
-		groups->facts[i].directory = recorded->binaries[i]->directory;
-		err = xp_facts_read(&groups->facts[i].facts, groups->facts[i].directory);
-		groups->fact_count += !err;
-	}
-	return err;
+	return xp_recorded_facts(groups->recorded, groups->recorded->processes[process].directory);
 }
 
 int xp_report_groups_names(const struct xp_report_groups *groups, size_t process, const char **comm,
 			   const char **cgroup)
 {
 	const struct xp_recorded_process *from = &groups->recorded->processes[process];
-	const struct xp_facts *facts = facts_of(groups, from->directory);
+	const struct xp_facts *facts = facts_of(groups, process);
 	const char *its = xp_facts_comm(facts, from->pid, from->image);
 	const char *group = xp_facts_cgroup(facts, from->pid, from->image);
 
@@ -53,7 +33,7 @@ int xp_report_groups_names(const struct xp_report_groups *groups, size_t process
 
 uint64_t xp_report_groups_start_tsc(const struct xp_report_groups *groups, size_t process)
 {
-	return xp_facts_summary(facts_of(groups, groups->recorded->processes[process].directory))->start_tsc;
+	return xp_facts_summary(facts_of(groups, process))->start_tsc;
 }
 
 /* ---- tables ---- */
@@ -122,14 +102,11 @@ static int add_processes(struct xp_report_groups *groups)
 int xp_report_groups_init(struct xp_report_groups *groups, struct xp_report_tables *tables,
 			  const struct xp_recorded *recorded)
 {
-	int err;
-
 	*groups = (struct xp_report_groups){ .tables = tables, .recorded = recorded };
 	groups->has_all =
 	    tables->by != XP_MODEL_BY_NONE && (tables->by != XP_MODEL_BY_PROCESS || recorded->process_count != 1);
 	tables->all.name = "all";
-	err = read_facts(groups);
-	return err || tables->by != XP_MODEL_BY_PROCESS ? err : add_processes(groups);
+	return tables->by == XP_MODEL_BY_PROCESS ? add_processes(groups) : 0;
 }
 
 void xp_report_groups_free(struct xp_report_groups *groups)
@@ -137,9 +114,6 @@ void xp_report_groups_free(struct xp_report_groups *groups)
 	for (size_t i = 0; groups->indexes && i < groups->tables->count; i++)
 		xp_report_row_index_free(&groups->indexes[i]);
 	xp_report_row_index_free(&groups->all);
-	for (size_t i = 0; i < groups->fact_count; i++)
-		xp_facts_free(groups->facts[i].facts);
-	free(groups->facts);
 	free(groups->indexes);
 	xp_u64_map_free(&groups->by_key);
 }
@@ -212,7 +186,7 @@ int xp_report_groups_thread(struct xp_report_groups *groups, const struct xp_mod
 int xp_report_groups_logged(struct xp_report_groups *groups, size_t process, uint64_t tid, size_t *table)
 {
 	const struct xp_recorded_process *from = &groups->recorded->processes[process];
-	const struct xp_facts *facts = facts_of(groups, from->directory);
+	const struct xp_facts *facts = facts_of(groups, process);
 	const char *name = xp_facts_thread(facts, from->pid, from->image, tid);
 
 	const struct xp_model_process its = { .pid = from->pid, .image = (uint32_t)from->image };

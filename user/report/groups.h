@@ -8,20 +8,12 @@
 #include "report/report.h"
 #include "report/rows.h"
 
-/* What the manifest of a directory says. */
-struct xp_report_facts {
-	const char *directory;
-	struct xp_facts *facts;
-};
-
 struct xp_report_groups {
 	struct xp_report_tables *tables;
 	const struct xp_recorded *recorded;
 	struct xp_report_row_index *indexes; /* of each table */
 	struct xp_report_row_index all;	     /* of the table of all */
 	bool has_all;			     /* this table is made, too */
-	struct xp_report_facts *facts;	     /* of each directory */
-	size_t fact_count;
 	/* private */
 	size_t room, index_room;
 	struct xp_u64_map by_key;

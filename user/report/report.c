@@ -114,7 +114,9 @@ static int check_perf(const struct making *making)
 
 static const struct xp_facts *facts_of(const struct making *making)
 {
-	return making->groups.fact_count ? making->groups.facts[0].facts : making->nothing;
+	const struct xp_recorded *recorded = making->recorded;
+
+	return recorded->directory_count ? recorded->directories[0].facts : making->nothing;
 }
 
 static int read_samples(struct making *making)
@@ -241,8 +243,8 @@ static int make_machine(struct making *making)
 	struct xp_report_machine *machine = &making->tables->machine;
 	int err = 0;
 
-	if (making->groups.fact_count == 1 && making->options->directory)
-		facts = xp_facts_summary(making->groups.facts[0].facts);
+	if (making->recorded->directory_count == 1 && making->options->directory)
+		facts = xp_facts_summary(facts_of(making));
 	for (size_t i = 0; !err && i < making->model.process_count; i++) {
 		const struct usage *usage = &making->usages[i];
 
@@ -292,7 +294,7 @@ static int make(struct making *making)
 	if (!err && (!making->logs || !making->has_profile))
 		err = -ENOMEM;
 	if (!err)
-		err = xp_facts_read(&making->nothing, NULL);
+		err = xp_facts_new(&making->nothing, NULL);
 	if (!err)
 		err = xp_report_groups_init(&making->groups, making->tables, making->recorded);
 	if (err)
