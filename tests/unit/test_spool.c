@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The spool: its contents come out as a log, also after a crash and on a full disk. */
 #include "trace/spool.h"
-#include "export/fdr.h"
+#include "export/logs.h"
 #include "format/spool_format.h"
 
 #include <errno.h>
@@ -17,6 +17,7 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -314,6 +315,27 @@ static void links_in_the_way(void **state)
 	append_much(spool, 1);
 	finish(spool);
 	assert_false(exists("x"));
+}
+
+/* A child that was started meanwhile has the descriptor of the spool, until it has closed what is not for it. */
+static void closed_beside_a_child(void **state)
+{
+	struct xp_spool *spool = create(&info);
+	pid_t child;
+	int err;
+
+	(void)state;
+	append_much(spool, 2);
+	child = fork();
+	assert_true(child >= 0);
+	if (!child) {
+		pause();
+		_exit(0);
+	}
+	err = make_log(spool);
+	kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	assert_int_equal(err, 0);
 }
 
 /* ---- after a crash ---- */
@@ -673,6 +695,7 @@ int main(void)
 		TEST(one_tid_is_one_thread),
 		TEST(what_cannot_be),
 		TEST(links_in_the_way),
+		TEST(closed_beside_a_child),
 		TEST(recovered),
 		TEST(recovered_after_truncation),
 		TEST(recovered_with_damage),

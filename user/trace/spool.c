@@ -209,8 +209,11 @@ void xp_spool_free(struct xp_spool *spool)
 {
 	if (!spool)
 		return;
-	if (spool->fd >= 0)
+	if (spool->fd >= 0) {
+		/* A child that was just started may have the descriptor for a moment longer. */
+		flock(spool->fd, LOCK_UN);
 		close(spool->fd);
+	}
 	if (spool->dir_fd >= 0)
 		close(spool->dir_fd);
 	free(spool->name);
