@@ -2,6 +2,7 @@
 """Exports of perf.data files made by hand: who ran what when, over forks, execs and changes of mappings."""
 import json
 import os
+import random
 import re
 import resource
 import stat
@@ -55,6 +56,20 @@ def mapping(at, pid, start, path, offset="0"):
 
 def sample(at, pid, tid, cpu, *addresses, kernel=0):
     return ("sample", TSC + at, pid, tid, cpu, kernel, *addresses)
+
+
+def test_cut_off(xprof, recorded):
+    """Wherever a perf.data ends, the records before are read; only a whole one is no error."""
+    directory = recorded([("comm", TSC, 7, 7, "cut"), *(sample(i, 7, 7, 0, f"{0x1000 + 16 * i:x}") for i in range(200))])
+    data = (directory / "perf.data").read_bytes()
+    end = sum(struct.unpack_from("<QQ", data, 40))
+    found = []
+    for size in sorted(random.Random(1).sample(range(104, end), 40)) + [len(data)]:
+        (directory / "perf.data").write_bytes(data[:size])
+        done = xprof("export", "--format=folded", "-o", "-", directory)
+        assert done.returncode == (size != len(data)), (size, done.stderr)
+        found.append(sum(int(line.rsplit(" ", 1)[1]) for line in done.stdout.splitlines()))
+    assert found == sorted(found) and found[-1] == 200 and len(set(found)) > 30
 
 
 def test_names_of_processes_and_threads(exported):

@@ -354,9 +354,9 @@ def test_output_that_fails(made, tmp_path):
     for form in ("--format=folded", "--format=pprof", "--format=perfetto"):
         done = made.export(form, "-o", "/dev/full", status=1)
         assert "/dev/full: cannot write it: No space left on device" in done.stderr
-    pipe = f"{made.xprof.path} export --folded -o - {made.directory} | true; exit ${{PIPESTATUS[0]}}"
+    pipe = f"{made.xprof.path} export --format=folded -o - {made.directory} | true; exit ${{PIPESTATUS[0]}}"
     assert subprocess.run(["bash", "-c", pipe], stderr=subprocess.DEVNULL).returncode in (0, 1, 141)
-    done = made.export("--folded", "-o", tmp_path / "missing" / "file", status=1)
+    done = made.export("--format=folded", "-o", tmp_path / "missing" / "file", status=1)
     assert "No such file or directory" in done.stderr
 
 
