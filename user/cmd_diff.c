@@ -9,7 +9,7 @@
 #include "commands.h"
 #include "diff/diff.h"
 #include "diff/out.h"
-#include "export/file.h"
+#include "export/output.h"
 #include "model/input.h"
 #include "model/select.h"
 #include "report/pager.h"

@@ -7,7 +7,7 @@
 #include "commands.h"
 #include "elf/function_patterns.h"
 #include "export/export.h"
-#include "export/file.h"
+#include "export/output.h"
 
 /* A name is worth a download only to those who say so. */
 static int set_up_debuginfod(const struct xp_options *options)

@@ -10,7 +10,7 @@
 #include "base/interrupt.h"
 #include "base/own_file.h"
 #include "commands.h"
-#include "export/file.h"
+#include "export/output.h"
 #include "export/profiles.h"
 #include "kernel/privilege.h"
 #include "record/recording.h"

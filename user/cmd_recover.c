@@ -16,7 +16,7 @@
 #include "base/owner_rights.h"
 #include "base/trusted_dir.h"
 #include "commands.h"
-#include "export/fdr.h"
+#include "export/logs.h"
 #include "export/profiles.h"
 #include "format/manifest_reader.h"
 #include "record/manifest.h"

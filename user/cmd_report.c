@@ -8,9 +8,9 @@
 #include "commands.h"
 #include "elf/function_patterns.h"
 #include "model/input.h"
-#include "report/json.h"
+#include "report/report_json.h"
 #include "report/pager.h"
-#include "report/print.h"
+#include "report/report_print.h"
 #include "report/tree_text.h"
 
 static struct xp_report_style style_of(const struct xp_page *page, const struct xp_options *options)

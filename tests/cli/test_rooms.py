@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """user/ has a folder for each duty, and a module includes only what its folder may. README.md has the same table."""
+import collections
 import re
 
 import project
@@ -29,6 +30,12 @@ MAY_INCLUDE = {
     "diff": "base elf format model report export",
     "explain": "base elf format model report",
 }
+# Lines of a folder, at most.
+CEILINGS = {
+    "base": 4450, "arch/x86_64": 1900, "format": 7550, "elf": 4750, "target": 5050, "event": 150, "kernel": 4000, "sled":
+    5500, "trace": 4300, "budget": 2250, "unwind": 4800, "jit": 4650, "store": 1150, "sample": 3500, "model": 8750,
+    "report": 3550, "export": 2700, "record": 8150, "diff": 1500, "explain": 2050
+}
 # The option table is the one header of user/ itself that a folder may include.
 ALSO = {("record/plan.h", "options.h")}
 
@@ -49,6 +56,20 @@ def includes():
 def test_folders():
     found = {folder_of(str(path.relative_to(USER))) for path in USER.rglob("*.[ch]")}
     assert found == {*MAY_INCLUDE, "", "man"}
+
+
+def test_no_two_files_share_a_name():
+    names = collections.Counter(path.name for path in [*USER.rglob("*.[ch]"), *(project.REPO / "bpf").glob("*.[ch]")])
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_rooms_have_ceilings():
+    """Whoever raises one does so in a line of a commit that others read."""
+    found = {
+        folder: sum(len(path.read_text().splitlines()) for path in (USER / folder).glob("*.[ch]")) for folder in CEILINGS
+    }
+    assert {folder: lines for folder, lines in found.items() if lines > CEILINGS[folder]} == {}
+    assert {*CEILINGS} == {*MAY_INCLUDE}
 
 
 def test_includes_follow_the_table():

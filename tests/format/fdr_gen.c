@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/file_name.h"
-#include "export/fdr.h"
+#include "export/logs.h"
 #include "trace/spool.h"
 
 #define FUNCTIONS 4 /* ids 1..4, which the instrumentation map of the tests has */

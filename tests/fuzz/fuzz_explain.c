@@ -14,8 +14,8 @@
 #include "base/util.h"
 #include "explain/explain.h"
 #include "export/export.h"
-#include "report/json.h"
-#include "report/print.h"
+#include "report/report_json.h"
+#include "report/report_print.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

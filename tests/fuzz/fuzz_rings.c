@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "event/kinds.h"
-#include "export/fdr.h"
+#include "export/logs.h"
 #include "kernel/merge.h"
 #include "trace/flight_writer.h"
 #include "trace/process.h"

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "export/fdr.h"
+#include "export/logs.h"
 #include "format/fdr_reader.h"
 #include "format/spool_format.h"
 

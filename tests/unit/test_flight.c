@@ -18,7 +18,7 @@
 
 #include "base/util.h"
 #include "check/formats.h"
-#include "export/fdr.h"
+#include "export/logs.h"
 #include "trace/flight.h"
 #include "trace/triggers.h"
 

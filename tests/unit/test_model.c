@@ -10,7 +10,7 @@
 
 #include "base/util.h"
 #include "model/depth.h"
-#include "model/names.h"
+#include "model/location_names.h"
 #include "model/select.h"
 #include "model/tree.h"
 

@@ -18,7 +18,7 @@
 
 #include "unit.h"
 
-#include "target/file.h"
+#include "target/untrusted_file.h"
 #include "target/status.h"
 #include "target/memory.h"
 #include "target/target.h"

@@ -11,7 +11,7 @@
 #include "base/file_copy.h"
 #include "base/interval_map.h"
 #include "base/util.h"
-#include "elf/file.h"
+#include "elf/elf_file.h"
 
 /* Binaries for other machines are copied completely up to this size. */
 #define FOREIGN_BYTES_MAX (8ull << 20)

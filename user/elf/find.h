@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "elf/file.h"
+#include "elf/elf_file.h"
 
 #define XP_ELF_FIND_MAX 4
 

@@ -11,7 +11,7 @@
 
 #include "base/confined.h"
 #include "base/text_pool.h"
-#include "elf/file.h"
+#include "elf/elf_file.h"
 #include "elf/names.h"
 
 struct xp_elf_facts {

@@ -10,7 +10,7 @@
 #include "base/interrupt.h"
 #include "base/util.h"
 #include "base/why.h"
-#include "elf/file.h"
+#include "elf/elf_file.h"
 #include "elf/symbols.h"
 
 #define MAP_SECTION "xray_instr_map"

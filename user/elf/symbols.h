@@ -3,7 +3,7 @@
 #ifndef XPROF_ELF_SYMBOLS_H
 #define XPROF_ELF_SYMBOLS_H
 
-#include "elf/file.h"
+#include "elf/elf_file.h"
 #include "elf/sled_table.h"
 
 /*

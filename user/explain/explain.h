@@ -3,7 +3,7 @@
  * Why calls were slow: `xprof explain`.
  *
  *	FDR logs   -->  slow_calls.h	--\
- *					   >-->  call_story.h, common_causes.h  -->  print.c, json.c
+ *					   >-->  call_story.h, common_causes.h  -->  explain_print.c, explain_json.c
  *	perf.data  -->  model/thread_times.h --/
  *
  * Calls, samples and waits have one clock, the TSC. Where no calls are recorded, the waits alone are explained.

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "model/durations.h"
-#include "model/samples.h"
+#include "model/read_samples.h"
 #include "model/timeline_names.h"
 
 #define XP_SLOW_CALLS_MAX 1000 /* that are kept */

@@ -12,7 +12,7 @@
 #include "base/util.h"
 #include "base/why.h"
 #include "elf/function_patterns.h"
-#include "export/file.h"
+#include "export/output.h"
 #include "model/facts.h"
 #include "model/input.h"
 #include "model/timeline_waits.h"

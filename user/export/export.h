@@ -16,7 +16,7 @@
 #include <stdio.h>
 
 #include "model/facts.h"
-#include "model/samples.h"
+#include "model/read_samples.h"
 #include "model/select.h"
 #include "model/tree.h"
 

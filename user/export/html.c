@@ -10,9 +10,9 @@
 #include "base/util.h"
 #include "export/html_view.h"
 #include "model/json_data.h"
-#include "model/waits.h"
+#include "model/read_waits.h"
 
-#define STATES_MAX 8 /* that waits.h tells apart */
+#define STATES_MAX 8 /* that read_waits.h tells apart */
 
 /* The letters of the states that waits have. Returns their number. */
 static size_t find_states(const struct xp_model *model, uint32_t states[STATES_MAX])

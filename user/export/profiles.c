@@ -16,11 +16,11 @@
 #include "base/trusted_dir.h"
 #include "base/util.h"
 #include "elf/symbol_file.h"
-#include "export/file.h"
+#include "export/output.h"
 #include "export/symbol_ranges.h"
 #include "format/gperf_quirks.h"
 #include "model/input.h"
-#include "model/waits.h"
+#include "model/read_waits.h"
 
 #define PERIOD_OF_WAITS_US 1
 
@@ -65,8 +65,8 @@ static int by_process(const void *a, const void *b, void *arg)
 	const struct xp_model_sample *x = &model->samples[*(const uint32_t *)a];
 	const struct xp_model_sample *y = &model->samples[*(const uint32_t *)b];
 
-	return xp_compare(model->threads[x->thread].process, model->threads[y->thread].process) ?:
-	       xp_compare(x->stack, y->stack);
+	return xp_compare(model->threads[x->thread].process, model->threads[y->thread].process)
+		   ?: xp_compare(x->stack, y->stack);
 }
 
 static int sort_samples(struct making *making)

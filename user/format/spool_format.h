@@ -123,7 +123,7 @@ struct xp_spool_result {
 	uint64_t dropped_bytes;
 };
 
-/* Makes the log of a spool that is closed: xp_fdr_make() (export/fdr.h). Returns 0 or -errno. */
+/* Makes the log of a spool that is closed: xp_fdr_make() (export/logs.h). Returns 0 or -errno. */
 typedef int (*xp_log_maker)(int dir_fd, const char *spool_name, struct xp_spool_result *result);
 
 #endif

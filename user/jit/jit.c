@@ -9,7 +9,7 @@
 #include "base/array.h"
 #include "base/u64_map.h"
 #include "base/util.h"
-#include "jit/bytes.h"
+#include "jit/code_bytes.h"
 #include "jit/src_dump.h"
 #include "jit/src_jvm.h"
 #include "jit/src_map.h"

@@ -13,7 +13,7 @@
 #include "base/util.h"
 #include "format/jitdump_reader.h"
 #include "jit/stdio_tail.h"
-#include "target/file.h"
+#include "target/untrusted_file.h"
 #include "target/status.h"
 #include "target/target.h"
 

@@ -2,8 +2,8 @@
 /*
  * JIT code from the jitdump that a runtime writes itself (format/jitdump_reader.h). The runtime marks the file by
  * mapping one of its pages executable, under the name jit-<its pid>.dump. It appends to the file as it compiles, with
- * times of CLOCK_MONOTONIC or the TSC. The file is as untrusted as the process (target/file.h): it is read piece by
- * piece into our own memory, malformed records are skipped, and the sizes in it cost no memory.
+ * times of CLOCK_MONOTONIC or the TSC. The file is as untrusted as the process (target/untrusted_file.h): it is read
+ * piece by piece into our own memory, malformed records are skipped, and the sizes in it cost no memory.
  */
 #ifndef XPROF_JIT_SRC_DUMP_H
 #define XPROF_JIT_SRC_DUMP_H

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "jit/bytes.h"
+#include "jit/code_bytes.h"
 #include "jit/code.h"
 
 /* Entries of a process's list, at most; the rest is ignored. */

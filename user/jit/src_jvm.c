@@ -16,7 +16,7 @@
 
 #include "base/child.h"
 #include "base/util.h"
-#include "target/file.h"
+#include "target/untrusted_file.h"
 #include "target/status.h"
 #include "target/target.h"
 

@@ -11,7 +11,7 @@
 
 #include "base/util.h"
 #include "jit/perf_map.h"
-#include "target/file.h"
+#include "target/untrusted_file.h"
 #include "target/status.h"
 
 #define READ_BYTES 65536

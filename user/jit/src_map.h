@@ -2,7 +2,7 @@
 /*
  * Names of JIT code from a process's perf map: /tmp/perf-PID.map in the process's root, with its pid in its own
  * namespace. The runtime appends to the map as it compiles, or rewrites it. The map has no times, so code counts from
- * the last look that did not find it. The map is as untrusted as the process (target/file.h).
+ * the last look that did not find it. The map is as untrusted as the process (target/untrusted_file.h).
  */
 #ifndef XPROF_JIT_SRC_MAP_H
 #define XPROF_JIT_SRC_MAP_H
@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "jit/bytes.h"
+#include "jit/code_bytes.h"
 #include "jit/code.h"
 
 /* The rest of a larger map is not read. */

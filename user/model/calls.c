@@ -10,7 +10,7 @@
 #include "base/util.h"
 #include "model/log_walk.h"
 #include "model/objects.h"
-#include "model/names.h"
+#include "model/location_names.h"
 
 struct reading {
 	struct xp_model *model;

@@ -11,7 +11,7 @@
 #ifndef XPROF_MODEL_CALLS_H
 #define XPROF_MODEL_CALLS_H
 
-#include "model/samples.h"
+#include "model/read_samples.h"
 
 /* Like xp_model_read_samples(). Never returns -ENODATA. */
 int xp_model_read_calls(struct xp_model *model, const struct xp_model_source *source, bool *broken);

@@ -9,7 +9,7 @@
 #include "base/util.h"
 #include "model/calls.h"
 #include "model/depth.h"
-#include "model/waits.h"
+#include "model/read_waits.h"
 
 int xp_model_input_open(struct xp_model_input *input, const char *path)
 {

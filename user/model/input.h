@@ -8,7 +8,7 @@
 
 #include "model/facts.h"
 #include "model/recorded.h"
-#include "model/samples.h"
+#include "model/read_samples.h"
 
 struct xp_model_input {
 	struct xp_recorded recorded;

@@ -5,7 +5,7 @@
 
 #include "format/perfdata.h"
 #include "model/code_lines.h"
-#include "model/names.h"
+#include "model/location_names.h"
 #include "model/perf_tracks.h"
 
 /* Further functions have no names. */

@@ -17,7 +17,7 @@
 #include "base/file_view.h"
 #include "base/progress_line.h"
 #include "format/fdr_reader.h"
-#include "model/samples.h"
+#include "model/read_samples.h"
 
 #define XP_LOG_WALK_OPEN_MAX (2u << 20)	     /* open calls of all threads of a log: 48 MiB */
 #define XP_LOG_WALK_THREADS_MAX (512u << 10) /* with their table: 44 MiB */

@@ -10,7 +10,7 @@
  *
  * So the sum of values[1] over all stacks with a function is the time in it, callees included.
  *
- *	readers (samples.h, calls.h)  -->  model  -->  names (names.h)  -->  report, export, diff, explain
+ *	readers (read_samples.h, calls.h)  -->  model  -->  names (location_names.h)  -->  report, export, diff, explain
  *
  * A reader interns locations and stacks, and adds samples. It knows addresses only. xp_model_name() then names each
  * location once. After that the model does not change, and needs no file but for the texts that it keeps itself.
@@ -75,7 +75,7 @@ struct xp_model_object {
 	uint8_t build_id[64];
 	size_t build_id_bytes; /* 0: unknown */
 	enum xp_code_kind kind;
-	uint32_t file; /* number in the symbolizer; XP_MODEL_NONE: none */
+	uint32_t file;				 /* number in the symbolizer; XP_MODEL_NONE: none */
 	const struct xp_recorded_binary *binary; /* NULL: not in the list of a recording */
 };
 

@@ -3,7 +3,7 @@
 #ifndef XPROF_MODEL_SAMPLES_GPERF_H
 #define XPROF_MODEL_SAMPLES_GPERF_H
 
-#include "model/samples.h"
+#include "model/read_samples.h"
 
 /*
  * Adds the selected samples of all profiles to the model, up to a violation in each. *broken: one cannot be read; that

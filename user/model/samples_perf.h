@@ -7,7 +7,7 @@
 #include "format/perfdata_reader.h"
 #include "model/jit_codes.h"
 #include "model/perf_tracks.h"
-#include "model/samples.h"
+#include "model/read_samples.h"
 
 /* Empty if zeroed. */
 struct xp_perf_samples {

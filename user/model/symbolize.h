@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Converts addresses in many ELF files to demangled functions and lines, for humans. The files may be hostile:
- * names.h reads each in a confined process (confined.h). If that process dies, a second one tries the symbol tables
+ * elf/names.h reads each in a confined process (confined.h). If that process dies, a second one tries the symbol tables
  * alone; if that dies, too, the addresses stay without names. All processes together have XP_NAMES_SECONDS: names found
  * in that time are used, and a warning reports the rest.
  *

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "format/wait_record.h"
-#include "model/samples.h"
+#include "model/read_samples.h"
 
 #define XP_TIMED_WAITS_MAX (4u << 20)
 
@@ -65,7 +65,7 @@ struct xp_thread_times {
 	uint32_t *by_cpu; /* samples in the order of CPU and time */
 };
 
-/* Empty if there is no perf.data. The caller frees it, also after an error. Returns 0 or -errno as samples.h. */
+/* Empty if there is no perf.data. The caller frees it, also after an error. Returns 0 or -errno as read_samples.h. */
 int xp_thread_times_read(struct xp_thread_times *times, const struct xp_model_source *source, bool full_names,
 			 bool *broken);
 void xp_thread_times_free(struct xp_thread_times *times);

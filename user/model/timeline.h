@@ -12,7 +12,7 @@
 #define XPROF_MODEL_TIMELINE_H
 
 #include "format/perfetto.h"
-#include "model/samples.h"
+#include "model/read_samples.h"
 
 /*
  * As xp_log_walk(). *written: calls and events. Returns 0, -ENOMEM, -EAGAIN, or an error of writing.

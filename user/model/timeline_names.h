@@ -4,8 +4,8 @@
 #define XPROF_MODEL_TIMELINE_NAMES_H
 
 #include "base/u64_map.h"
-#include "model/samples.h"
-#include "model/samples.h"
+#include "model/read_samples.h"
+#include "model/read_samples.h"
 
 /* Functions of all logs; further ones have no names. Their ids in a log end at XP_REPORT_FUNCTIONS_MAX, too. */
 #define XP_TIMELINE_FUNCTIONS_MAX (4u << 20)

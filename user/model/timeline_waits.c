@@ -13,7 +13,7 @@
 #include "base/util.h"
 #include "model/stack_shapes.h"
 #include "model/tree.h"
-#include "model/waits.h"
+#include "model/read_waits.h"
 
 #define TRACK_NAME "Waits"
 #define FRAMES_SHOWN 16

@@ -7,7 +7,7 @@
 #include "base/util.h"
 #include "base/why.h"
 #include "elf/function_patterns.h"
-#include "export/fdr.h"
+#include "export/logs.h"
 #include "record/messages.h"
 #include "record/recording.h"
 

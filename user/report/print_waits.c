@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "base/util.h"
 #include "model/stack_shapes.h"
-#include "model/waits.h"
+#include "model/read_waits.h"
 #include "report/print_text.h"
 
 #define PLACES_SHARE 3 /* of the rows of a table of functions */

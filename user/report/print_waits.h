@@ -3,7 +3,7 @@
 #ifndef XPROF_REPORT_PRINT_WAITS_H
 #define XPROF_REPORT_PRINT_WAITS_H
 
-#include "report/print.h"
+#include "report/report_print.h"
 
 /* "6 threads: 136 ms on a CPU, 612 ms runnable, 16.2 s blocked"; nothing if nothing is known of waits. */
 void xp_report_print_account(FILE *out, const struct xp_report_table *table);

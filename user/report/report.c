@@ -11,11 +11,11 @@
 #include "base/file_view.h"
 #include "base/util.h"
 #include "format/gperf_reader.h"
-#include "model/samples.h"
+#include "model/read_samples.h"
 #include "report/groups.h"
 #include "report/log_rows.h"
 #include "report/rows.h"
-#include "report/waits.h"
+#include "report/report_waits.h"
 
 /* What a process of the model is counted in the machine as. */
 struct usage {
@@ -28,7 +28,7 @@ struct making {
 	const struct xp_recorded *recorded;
 	const struct xp_report_options *options;
 	struct xp_report_groups groups;
-	struct xp_facts *nothing; /* so that each profile becomes a process of the model of its own */
+	struct xp_facts *nothing;   /* so that each profile becomes a process of the model of its own */
 	struct xp_report_log *logs; /* of each process of the recording */
 	bool *has_profile;	    /* and whether its profile can be read */
 	struct xp_model model;

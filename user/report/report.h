@@ -2,7 +2,7 @@
 /*
  * Makes tables of functions from a recording: samples, flat and cumulative, and calls. Prints nothing but warnings.
  *
- *	model of the samples (model/samples.h)  --\
+ *	model of the samples (model/read_samples.h)  --\
  *						   >--  one table a process, thread, name, ... and one of them all
  *	calls of each log (model/fdr_calls.h)  ---/
  *

@@ -4,7 +4,7 @@
 #define XPROF_REPORT_TREE_TEXT_H
 
 #include "model/tree.h"
-#include "report/print.h"
+#include "report/report_print.h"
 
 /*
  * Prints the tree: the share of the whole, of the node itself unless the tree is of callers, and the functions. Those

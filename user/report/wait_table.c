@@ -7,7 +7,7 @@
 #include "base/array.h"
 #include "base/util.h"
 #include "model/stack_shapes.h"
-#include "model/waits.h"
+#include "model/read_waits.h"
 
 #define ENDED_BY (XP_WAIT_LAST | XP_WAIT_HARDIRQ | XP_WAIT_SOFTIRQ)
 

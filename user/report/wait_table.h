@@ -5,7 +5,7 @@
  *	xp_wait_places_read()  -->  places  -->  the caller says which table each is in  -->  xp_wait_table_make()
  *
  * Counts and times are those of all waits that the recorded ones stand for (wait_record.h). Their sums are those of the
- * model of waits (waits.h).
+ * model of waits (read_waits.h).
  *
  * Memory: 96 bytes a place and waker, up to XP_WAIT_PLACES_MAX, and a model of the stacks (model.h).
  */
@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "model/samples.h"
+#include "model/read_samples.h"
 
 /* Waits beyond are counted as dropped. */
 #define XP_WAIT_PLACES_MAX (2u << 20)

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "elf/file.h"
+#include "elf/elf_file.h"
 #include "target/mapped_file.h"
 
 static struct xp_perf_build_id *slot_of(struct xp_perf_build_ids *ids, const struct xp_file *file)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "elf/file.h"
+#include "elf/elf_file.h"
 #include "elf/symbol_file.h"
 #include "target/vdso.h"
 

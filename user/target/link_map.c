@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "elf/file.h"
+#include "elf/elf_file.h"
 
 bool xp_link_map_is_linker(const char *path)
 {

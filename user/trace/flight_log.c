@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Makes a log from a flight recorder's memory. Like all logs, it is made of a spool (export/fdr.h), which gets the
+ * Makes a log from a flight recorder's memory. Like all logs, it is made of a spool (export/logs.h), which gets the
  * chunks of the memory, those of each thread behind leading ones with the entries of calls that began earlier.
  */
 #include <errno.h>

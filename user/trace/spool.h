@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The spool: the FDR chunks of one process wait on disk until the recording ends, so that memory use does not grow with
- * the length of the recording. A spool is self-describing: xp_fdr_make() makes the log of it (export/fdr.h), at the end
- * or after a crash.
+ * the length of the recording. A spool is self-describing: xp_fdr_make() makes the log of it (export/logs.h), at the
+ * end or after a crash.
  *
  * The format is private to xprof and in native byte order: a header of XP_SPOOL_HEADER_BYTES, then frames, each a small
  * checksummed header and one chunk (spool_format.h). Everything from the first incomplete frame on is ignored: each

@@ -15,7 +15,7 @@
 
 #include "base/array.h"
 #include "base/util.h"
-#include "elf/file.h"
+#include "elf/elf_file.h"
 #include "unwind/cfi_fdes.h"
 #include "unwind/cfi_rows.h"
 #include "unwind/cfi_synthetic.h"

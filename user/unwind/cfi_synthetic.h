@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "elf/file.h"
+#include "elf/elf_file.h"
 #include "unwind/cfi_rows.h"
 
 #define XP_CFI_STUBS_MAX 6

@@ -8,8 +8,8 @@
  * blocks. If the disk has less than that left, the spool's tail is dropped. If another process takes the freed blocks,
  * the data in them is lost.
  */
-#ifndef XPROF_EXPORT_FDR_H
-#define XPROF_EXPORT_FDR_H
+#ifndef XPROF_EXPORT_LOGS_H
+#define XPROF_EXPORT_LOGS_H
 
 #include <stdint.h>
 

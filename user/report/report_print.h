@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Prints the tables of a report as text. */
-#ifndef XPROF_REPORT_PRINT_H
-#define XPROF_REPORT_PRINT_H
+#ifndef XPROF_REPORT_REPORT_PRINT_H
+#define XPROF_REPORT_REPORT_PRINT_H
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "model/names.h"
+#include "model/location_names.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -3,8 +3,8 @@
  * Opens files as root whose path, kind, owner and content a target controls. Never opens a link that the target placed,
  * a FIFO, a device or another user's file, and never waits.
  */
-#ifndef XPROF_TARGET_FILE_H
-#define XPROF_TARGET_FILE_H
+#ifndef XPROF_TARGET_UNTRUSTED_FILE_H
+#define XPROF_TARGET_UNTRUSTED_FILE_H
 
 #include <stdint.h>
 #include <sys/types.h>

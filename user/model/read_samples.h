@@ -4,8 +4,8 @@
  * sample, with the jitdumps, which have the JIT functions as they were at that time. Gperftools profiles of other
  * makers, or without their recording, tell only processes apart.
  */
-#ifndef XPROF_MODEL_SAMPLES_H
-#define XPROF_MODEL_SAMPLES_H
+#ifndef XPROF_MODEL_READ_SAMPLES_H
+#define XPROF_MODEL_READ_SAMPLES_H
 
 #include "format/wait_record.h"
 #include "model/facts.h"
@@ -27,7 +27,7 @@ struct xp_model_source {
 	const char *directory; /* of perf.data, the jitdumps and the manifest; NULL: profiles only */
 	const struct xp_facts *facts;
 	const struct xp_select *select;
-	const char *instr_map; /* the file with the functions of every log, see objects.h; NULL: none */
+	const char *instr_map;		    /* the file with the functions of every log, see objects.h; NULL: none */
 	const struct xp_model_waits *waits; /* NULL: they are left out */
 	bool full_names;		    /* as in struct xp_model */
 	/*

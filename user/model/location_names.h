@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Names the locations of a model. */
-#ifndef XPROF_MODEL_NAMES_H
-#define XPROF_MODEL_NAMES_H
+#ifndef XPROF_MODEL_LOCATION_NAMES_H
+#define XPROF_MODEL_LOCATION_NAMES_H
 
 #include "model/model.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "report/print.h"
+#include "report/report_print.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "report/json.h"
+#include "report/report_json.h"
 
 #include <inttypes.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "export/file.h"
+#include "export/output.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,10 +7,10 @@
  * A wait is two samples: the blocked part in the state of the thread, and the part in which it was runnable and had no
  * CPU in state XP_WAIT_PREEMPTED. It counts as one, in the first part that it has.
  */
-#ifndef XPROF_MODEL_WAITS_H
-#define XPROF_MODEL_WAITS_H
+#ifndef XPROF_MODEL_READ_WAITS_H
+#define XPROF_MODEL_READ_WAITS_H
 
-#include "model/samples.h"
+#include "model/read_samples.h"
 
 /* As xp_model_read_samples(), for a model of kind XP_MODEL_WAITS. -ENODATA also if there is no perf.data. */
 int xp_waits_read(struct xp_model *model, const struct xp_model_source *source, bool *broken);

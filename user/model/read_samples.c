@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "model/samples.h"
+#include "model/read_samples.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -128,8 +128,8 @@ int xp_model_join_kernel_threads(struct xp_model *model, const struct xp_facts *
 
 		if (xp_facts_comm(facts, process->pid, process->image))
 			continue;
-		err = xp_model_cgroup(model, xp_facts_cgroup(facts, 0, 1), &all) ?:
-		      xp_model_process(model, &all, &joined);
+		err = xp_model_cgroup(model, xp_facts_cgroup(facts, 0, 1), &all)
+			  ?: xp_model_process(model, &all, &joined);
 		if (!err)
 			model->threads[i].process = joined;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Writes a report as JSON: xprof-formats(5) documents it. Whatever is in it is there, without a limit of rows. */
-#ifndef XPROF_REPORT_JSON_H
-#define XPROF_REPORT_JSON_H
+#ifndef XPROF_REPORT_REPORT_JSON_H
+#define XPROF_REPORT_REPORT_JSON_H
 
 #include <stdio.h>
 

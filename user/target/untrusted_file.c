@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "target/file.h"
+#include "target/untrusted_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

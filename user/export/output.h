@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The files that exports and comparisons make. */
-#ifndef XPROF_EXPORT_FILE_H
-#define XPROF_EXPORT_FILE_H
+#ifndef XPROF_EXPORT_OUTPUT_H
+#define XPROF_EXPORT_OUTPUT_H
 
 #include <stdio.h>
 

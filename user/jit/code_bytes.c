@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "jit/bytes.h"
+#include "jit/code_bytes.h"
 
 #include <stdlib.h>
 

@@ -16,7 +16,7 @@
 #include "format/pprof.h"
 #include "model/objects.h"
 #include "model/shown_name.h"
-#include "model/waits.h"
+#include "model/read_waits.h"
 
 struct writing {
 	struct xp_pprof *pprof;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Puts the waits of a recording (record --off-cpu) into the tables of a report. */
-#ifndef XPROF_REPORT_WAITS_H
-#define XPROF_REPORT_WAITS_H
+#ifndef XPROF_REPORT_REPORT_WAITS_H
+#define XPROF_REPORT_REPORT_WAITS_H
 
 #include "report/groups.h"
 

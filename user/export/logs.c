@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "export/fdr.h"
+#include "export/logs.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "report/waits.h"
+#include "report/report_waits.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -3,8 +3,8 @@
  * Reads the bytes of JIT code from the memory of the process. The amount is bounded, because the process says how much
  * code there is. Compilers put one function after the other, so a read fetches what follows the function too.
  */
-#ifndef XPROF_JIT_BYTES_H
-#define XPROF_JIT_BYTES_H
+#ifndef XPROF_JIT_CODE_BYTES_H
+#define XPROF_JIT_CODE_BYTES_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "elf/file.h"
+#include "elf/elf_file.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "model/waits.h"
+#include "model/read_waits.h"
 
 #include <inttypes.h>
 #include <stdio.h>

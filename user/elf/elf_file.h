@@ -4,8 +4,8 @@
  * map addresses to file offsets. The file is read with pread(2) and never mapped: its owner may truncate it at any
  * moment, which would turn an access to a mapping into a SIGBUS.
  */
-#ifndef XPROF_ELF_FILE_H
-#define XPROF_ELF_FILE_H
+#ifndef XPROF_ELF_ELF_FILE_H
+#define XPROF_ELF_ELF_FILE_H
 
 #include <gelf.h>
 #include <stdbool.h>
