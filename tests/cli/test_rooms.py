@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""user/ has a folder for each duty, and a module includes only what its folder may. README.md has the same table."""
+"""user/ has a folder for each duty, and a module includes only what its folder may. CONTRIBUTING.md has the same table."""
 import collections
 import re
 
@@ -83,8 +83,8 @@ def test_includes_follow_the_table():
     assert offending == []
 
 
-def test_readme_has_this_table():
-    rows = re.findall(r"^\| `([\w/]+)` \| [^|]+ \| ?([\w/ ]*?) ?\|$", (project.REPO / "README.md").read_text(), re.M)
+def test_contributing_has_this_table():
+    rows = re.findall(r"^\| `([\w/]+)` \| [^|]+ \| ?([\w/ ]*?) ?\|$", (project.REPO / "CONTRIBUTING.md").read_text(), re.M)
     assert {folder: others.split() for folder, others in rows} == {folder: others.split() for folder, others in MAY_INCLUDE.items()}
 
 
