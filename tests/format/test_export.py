@@ -2,11 +2,14 @@
 """Exports of perf.data files made by hand: who ran what when, over forks, execs and changes of mappings."""
 import json
 import os
+import pathlib
 import random
 import re
 import resource
+import shutil
 import stat
 import struct
+import tempfile
 
 import pytest
 
@@ -16,6 +19,7 @@ import profiles
 import project
 
 GENERATOR = project.OUTPUT / "tests" / "format" / "perfdata_gen"
+NOBODY = 65534
 HZ, TSC, NS = 1_000_000_000, 10**12, 10**12  # a tick is a ns
 
 # The smallest gperftools profile: a recording has one, and it lists no object.
@@ -56,6 +60,28 @@ def mapping(at, pid, start, path, offset="0"):
 
 def sample(at, pid, tid, cpu, *addresses, kernel=0):
     return ("sample", TSC + at, pid, tid, cpu, kernel, *addresses)
+
+
+@pytest.mark.root
+def test_recover_has_the_rights_of_the_owner(xprof, recorded):
+    """Root makes no profile of what the directory's owner cannot read, and that of the rest belongs to the owner."""
+    directory = recorded([("comm", TSC, 7, 7, "own"), sample(1, 7, 7, 0, "1000")])
+    with tempfile.TemporaryDirectory() as made:
+        secret, own = pathlib.Path(made, "secret"), pathlib.Path(made, "own")
+        os.chmod(made, 0o755)
+        shutil.copytree(directory, secret)
+        os.chmod(secret, 0o700)
+        own.mkdir()
+        os.chown(own, NOBODY, NOBODY)
+        (own / "perf.data").symlink_to(secret / "perf.data")
+        xprof("recover", own)
+        assert not list(own.glob("*.prof"))
+        (own / "perf.data").unlink()
+        shutil.copy(secret / "perf.data", own)
+        os.chown(own / "perf.data", NOBODY, NOBODY)
+        done = xprof("recover", own)
+        assert done.returncode == 0, done.stderr
+        assert {path.stat().st_uid for path in [*own.glob("*.prof"), *own.glob("sym/*")]} == {NOBODY}
 
 
 def test_cut_off(xprof, recorded):

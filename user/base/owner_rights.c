@@ -5,8 +5,11 @@
 #include <grp.h>
 #include <unistd.h>
 
+static unsigned int depth; /* of the calls of xp_owner_rights_take() that have not been returned */
+
 int xp_owner_rights_take(const struct stat *dir)
 {
+	depth++;
 	if (geteuid())
 		return 0;
 	if (!dir->st_uid)
@@ -16,5 +19,7 @@ int xp_owner_rights_take(const struct stat *dir)
 
 int xp_owner_rights_return(void)
 {
+	if (depth && --depth)
+		return 0;
 	return seteuid(getuid()) || setegid(getgid()) ? -errno : 0;
 }

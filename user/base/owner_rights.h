@@ -11,7 +11,7 @@
 /*
  * Root takes the rights of the directory's owner, and gives up its supplementary groups for good. Other users keep
  * theirs. Returns 0 or -errno; -ENOTUNIQ if the directory is root's, but others may write to it. In any case the caller
- * calls xp_owner_rights_return().
+ * calls xp_owner_rights_return(). Such pairs nest: the rights of the outermost one count.
  */
 int xp_owner_rights_take(const struct stat *dir);
 

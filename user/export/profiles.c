@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -254,22 +253,6 @@ static void tell_jit(const struct xp_model *model)
 			named + unnamed, xp_plural_s(named + unnamed), named, unnamed);
 }
 
-/* Root works with the rights of the directory's owner. */
-static int make_ranges(struct making *making)
-{
-	int dir_fd = xp_own_links_dir_open(making->directory), err, own_err;
-	struct stat dir;
-
-	if (dir_fd < 0)
-		return dir_fd;
-	err = fstat(dir_fd, &dir) ? -errno : xp_owner_rights_take(&dir);
-	if (!err)
-		err = xp_symbol_ranges_make(&making->ranges, &making->model, dir_fd);
-	own_err = xp_owner_rights_return();
-	close(dir_fd);
-	return err ? err : own_err;
-}
-
 static int read_model(struct making *making)
 {
 	const struct xp_select all = { 0 };
@@ -285,7 +268,7 @@ static int read_model(struct making *making)
 }
 
 /* *waits: how many the recording has. */
-static int make_of_kind(struct xp_model_input *input, const char *directory, bool is_waits, uint64_t *waits)
+static int make_of_kind(struct xp_model_input *input, int dir_fd, bool is_waits, uint64_t *waits)
 {
 	struct making *making = calloc(1, sizeof(*making));
 	int err;
@@ -293,14 +276,14 @@ static int make_of_kind(struct xp_model_input *input, const char *directory, boo
 	if (!making)
 		return -ENOMEM;
 	making->input = input;
-	making->directory = directory;
+	making->directory = input->directory;
 	making->is_waits = is_waits;
 	err = read_model(making);
 	making->period_us = is_waits ? PERIOD_OF_WAITS_US : XP_MAX((making->model.period_ns + 500) / 1000, (uint64_t)1);
 	if (!err)
 		err = xp_model_join_kernel_threads(&making->model, input->facts) ?: sort_samples(making);
 	if (!err)
-		err = make_ranges(making);
+		err = xp_symbol_ranges_make(&making->ranges, &making->model, dir_fd);
 	if (!err)
 		err = make_profiles(making);
 	if (!err && !is_waits)
@@ -313,29 +296,41 @@ static int make_of_kind(struct xp_model_input *input, const char *directory, boo
 	return err;
 }
 
-static bool has_perf_data(const char *directory)
-{
-	char path[PATH_MAX];
-
-	return (size_t)snprintf(path, sizeof(path), "%s/" XP_PERF_DATA_NAME, directory) < sizeof(path) &&
-	       !access(path, F_OK);
-}
-
-int xp_export_profiles(const char *directory)
+static int make_all(const char *directory, int dir_fd)
 {
 	struct xp_model_input input = { 0 };
 	uint64_t waits = 0;
+	int err = xp_model_input_open(&input, directory);
 	bool broken;
-	int err;
 
-	if (!has_perf_data(directory))
-		return 0;
-	err = xp_model_input_open(&input, directory);
 	if (!err && input.recorded.has_perf_data)
-		err = make_of_kind(&input, directory, false, &waits);
+		err = make_of_kind(&input, dir_fd, false, &waits);
 	if (!err && waits)
-		err = make_of_kind(&input, directory, true, &waits);
+		err = make_of_kind(&input, dir_fd, true, &waits);
 	broken = input.broken;
 	xp_model_input_close(&input);
 	return err ? err : broken ? -EBADMSG : 0;
+}
+
+/*
+ * Root also reads with the rights of the directory's owner: a profile of another user's recording, behind a link, would
+ * be the owner's.
+ */
+int xp_export_profiles(const char *directory)
+{
+	int dir_fd = xp_own_links_dir_open(directory), err, own_err;
+	struct stat dir;
+
+	if (dir_fd < 0)
+		return dir_fd;
+	if (faccessat(dir_fd, XP_PERF_DATA_NAME, F_OK, 0)) {
+		close(dir_fd);
+		return 0;
+	}
+	err = fstat(dir_fd, &dir) ? -errno : xp_owner_rights_take(&dir);
+	if (!err)
+		err = make_all(directory, dir_fd);
+	own_err = xp_owner_rights_return();
+	close(dir_fd);
+	return err ? err : own_err;
 }
