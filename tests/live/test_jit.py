@@ -100,7 +100,8 @@ class Jit:
             # One function may have several names, for its versions; what interrupts it is below it.
             hot = max([sum(flat for flat, _ in found), *(cum for _, cum in found)])
             assert hot >= share * self.named, (pattern, top)
-        names = [line.split(None, 4)[4].replace(" ", "_") for line in self.report.splitlines() if re.match(r" *\d+ +[\d.]+%", line)]
+        rows = re.findall(r"^ *\d+ +[\d.]+% +\d+ +[\d.]+% +(.+?)(?:  .*)?$", self.report, re.M)
+        names = [name.replace(" ", "_") for name in rows]
         assert any(re.search(pattern, name) for name in names), self.report
 
 

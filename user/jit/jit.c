@@ -334,7 +334,9 @@ void xp_jit_hit(struct xp_jit *jit, uint64_t address, uint64_t tsc)
 {
 	struct xp_jit_range range;
 
-	if (!xp_jit_is_behind(jit, tsc) && xp_jit_code_find(jit->code, address, tsc, &range))
+	/* The known code at this address may be out of date. */
+	if (!xp_jit_is_behind(jit, tsc) &&
+	    (xp_jit_code_find(jit->code, address, tsc, &range) || !xp_jit_src_jvm_want(&jit->jvm, tsc)))
 		return;
 	jit->hits[jit->next_hit] = (struct hit){ address, tsc };
 	jit->next_hit = (jit->next_hit + 1) % HITS_MAX;
