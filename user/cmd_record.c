@@ -80,7 +80,10 @@ static enum xp_exit make_products_at_the_end(const struct xp_options *options)
 		if (xp_interrupted())
 			end_export(&child);
 	if (code < 0)
-		xp_error("the profiles were not made: `xprof recover %s` makes them", options->output_dir);
+		xp_error("the %s ended before %s complete; `xprof recover %s` makes the profiles%s",
+			 options->formats ? "export was" : "profiles were",
+			 options->formats ? "it was" : "they were", options->output_dir,
+			 options->formats ? ", `xprof export` the rest" : "");
 	return code ? XP_EXIT_FAILED : XP_EXIT_OK;
 }
 

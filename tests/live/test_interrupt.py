@@ -228,7 +228,7 @@ def test_export_is_stopped(xprof, held, busy, program):
     recording.wait_until(lambda: any(map(is_stopped, targets.children(session.process.pid))), session.read)
     session.press(INT)
     recorded = session.finish()
-    assert "the export was ended before it was complete; `xprof export " in recorded.messages
+    assert "the export was ended before it was complete; `xprof recover " in recorded.messages
     assert_whole(xprof, recorded, 1)
 
 
