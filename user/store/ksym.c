@@ -82,7 +82,8 @@ int xp_ksym_ask(struct xp_ksym *syms, xp_ksym_describe *describe, void *arg)
 {
 	int err = 0;
 
-	qsort(syms->all, syms->count, sizeof(*syms->all), by_address);
+	if (syms->count)
+		qsort(syms->all, syms->count, sizeof(*syms->all), by_address);
 	for (size_t i = 0; i < syms->count && !err; i += XP_KSYM_BATCH)
 		err = ask_batch(&syms->all[i], XP_MIN(syms->count - i, (size_t)XP_KSYM_BATCH), describe, arg);
 	return err;
