@@ -132,7 +132,7 @@ struct xp_model {
 	enum xp_model_kind kind;
 	bool keep_times;
 	bool keep_durations; /* of calls */
-	bool only_jit_names; /* other code gets no names */
+	bool only_jit_names; /* other code gets no names, and no binary is opened for them */
 	bool full_names;     /* names are shown as they are, not shortened by xp_short_name() */
 	bool has_threads;    /* the source tells threads apart */
 	bool has_cpus;	     /* and CPUs */

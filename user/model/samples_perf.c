@@ -208,6 +208,10 @@ static int find_code(struct adding *adding, const struct xp_perf_mapping *mappin
 	/* Without a copy in the recording. */
 	if (!binary && strcmp(dso->path, STUB_PATH) == 0)
 		return xp_model_object_named(model, "xprof", "[xprof]", XP_CODE_UNKNOWN, &code->object);
+	/* The file itself is not opened: its file system may not answer. */
+	if (model->only_jit_names && (!binary || !binary->names))
+		return xp_model_object_named(model, xp_object_base_name(dso->path), dso->path, XP_CODE_USER,
+					     &code->object);
 	err = file_object(model, dso, binary, &code->object, &file);
 	if (!err)
 		code->bias =
