@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Fixtures of all tests, their requirements on the machine, and the line of totals."""
 import os
+import signal
 import subprocess
 import sys
 
@@ -29,6 +30,10 @@ def pytest_runtest_setup(item):
 
 
 def pytest_sessionstart(session):
+    # nohup, or a shell without job control, ignores them for all that it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
     if os.geteuid() == 0:
         project.mount_kernel_filesystems()
 
