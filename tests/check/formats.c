@@ -4,7 +4,7 @@
 #include "base/util.h"
 
 static const struct xp_format *const formats[] = { &xp_format_fdr, &xp_format_gperf, &xp_format_jitdump,
-						   &xp_format_perfdata, &xp_format_perfetto };
+						   &xp_format_perfdata };
 
 const struct xp_format *xp_format_find(const uint8_t *bytes, uint64_t size)
 {

@@ -51,6 +51,5 @@ extern const struct xp_format xp_format_fdr;
 extern const struct xp_format xp_format_gperf;
 extern const struct xp_format xp_format_jitdump;
 extern const struct xp_format xp_format_perfdata;
-extern const struct xp_format xp_format_perfetto;
 
 #endif

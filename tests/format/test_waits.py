@@ -251,8 +251,6 @@ def timeline(xprof, directory, *args):
     path = directory / "trace.pftrace"
     done = xprof("export", "--format=perfetto", "-o", path, *args, directory)
     assert done.returncode == 0, done.stderr
-    checked = xprof.check(path)
-    assert checked.returncode == 0 and "not known to xprof: 0 packets, 0 fields" in checked.stdout, checked
     trace = perfetto.Trace(path.read_bytes())
     start = trace.clocks[3]
     return {(s.tid, s.name, s.start - start, s.ns): s.arguments for s in trace.waits}, trace

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Reads Perfetto's traces, without xprof: a packet as {field: [values]}, messages as bytes."""
+"""
+Reads Perfetto's traces, without xprof: a packet as {field: [values]}, messages as bytes. What an event, a frame or a stack
+refers to must be there before it, a text keeps its id, each end has a beginning.
+"""
 import collections
 import zlib
 
@@ -36,6 +39,7 @@ def packets(data):
     for packet in fields(data)[1]:
         packet = fields(packet)
         if 50 in packet:
+            assert len(packet[50][0]) <= 512 << 10  # trace_packet.proto, compressed_packets
             yield from packets(zlib.decompress(packet[50][0]))
         else:
             yield packet
@@ -57,7 +61,7 @@ class Trace:
     """
 
     def __init__(self, data):
-        self.waits, self.wakes, self.flow_ends, self.of_waits = [], [], {}, set()
+        self.waits, self.wakes, self.flow_begins, self.flow_ends, self.of_waits = [], [], set(), {}, set()
         self.slices, self.instants, self.samples, self.threads, self.open = [], [], [], {}, 0
         self.clocks, self.system, self.kinds = {}, None, {}
         tracks, sequences = {}, collections.defaultdict(lambda: {"names": {}, "stack": [], "time": 0})
@@ -73,7 +77,7 @@ class Trace:
             for interned in map(fields, packet[12]):
                 for kind, values in interned.items():
                     for value in map(fields, values):
-                        sequence["names"][kind, value[1][0]] = value
+                        assert sequence["names"].setdefault((kind, value[1][0]), value) == value
             if packet[45]:
                 self.system = {k: v[0].decode() for k, v in fields(fields(packet[45][0])[1][0]).items()}
             for track in map(fields, packet[60]):
@@ -89,6 +93,7 @@ class Trace:
             for event in map(fields, packet[11]):
                 sequence["time"] += number(packet, 8)
                 self._event(tracks[sequence["track"]], sequence, event, sequence["track"] in self.of_waits)
+        assert self.flow_ends.keys() <= self.flow_begins
         self.open = sum(len(sequence["stack"]) for sequence in sequences.values())
 
     def _sample(self, packet, names, sample):
@@ -106,6 +111,9 @@ class Trace:
             names[3, a[1][0]][2][0].decode(): a[3][0] if a[3] else a[6][0].decode() for a in map(fields, event[4])
         }
         name = names[2, event[10][0]][2][0].decode() if event[10] else None
+        for flow in event[47]:
+            assert flow not in self.flow_begins
+            self.flow_begins.add(flow)
         for flow in event[48]:
             assert self.flow_ends.setdefault(flow, (tid, sequence["time"])) == (tid, sequence["time"])
         if event[9] == [1]:

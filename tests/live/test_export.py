@@ -211,8 +211,6 @@ def test_calls(made):
 def trace(made, *args, **how):
     path = made.directory.with_name("made.pftrace")
     made.export("--format=perfetto", "-o", path, *args, **how)
-    done = made.xprof.check(path)
-    assert done.returncode == 0 and "not known to xprof: 0 packets, 0 fields" in done.stdout, done
     return perfetto.Trace(path.read_bytes())
 
 

@@ -9,9 +9,8 @@
 #include <zlib.h>
 
 #include "base/util.h"
-#include "check/formats.h"
 #include "format/perfetto.h"
-#include "check/perfetto_reader.h"
+#include "perfetto.pb-c.h"
 
 struct bytes {
 	char *all;
@@ -100,8 +99,6 @@ static struct bytes write_small(void)
 #define SAMPLE "\x0a\x1a\x40\xf8\x0a\x50\x01\x68\x02\xba\x08\x10\x0a\x04\x10\x07\x18\x08\x1a\x04\x10\x01\x18\x02\x30\x09\x58\x64"
 // clang-format on
 
-/* type 3, and a flow by its key: flow_ids or terminating_flow_ids, of type fixed64 */
-#define FLOW(key) "\x0a\x12\x50\x02\x5a\x0c\x48\x03" key "\x02\x01\0\0\0\0\0\0\x68\x02"
 #define STATE SYSTEM DEFAULTS PROCESS THREAD SEQUENCE
 #define CODE FUNCTION PATH MAPPING FRAME INLINED CALLSTACK
 
@@ -122,6 +119,61 @@ TEST(test_writer)
 	free(bytes.all);
 }
 
+/* Calls look() for each packet in the compressed bundles of a trace. Returns the size of the largest bundle. */
+static size_t each_packet(const struct bytes *bytes,
+			  void (*look)(const Xprof__Perfetto__TracePacket *packet, void *arg), void *arg)
+{
+	Xprof__Perfetto__Trace *trace = xprof__perfetto__trace__unpack(NULL, bytes->size, (const uint8_t *)bytes->all),
+			       *bundle;
+	uLong room = 1 << 20;
+	uint8_t *inflated = malloc(room);
+	size_t largest = 0;
+
+	assert_non_null(trace);
+	for (size_t i = 0; i < trace->n_packet; i++) {
+		const ProtobufCBinaryData *packed = &trace->packet[i]->compressed_packets;
+		uLongf size = room;
+
+		if (!packed->len)
+			continue;
+		largest = XP_MAX(largest, packed->len);
+		assert_int_equal(uncompress(inflated, &size, packed->data, packed->len), Z_OK);
+		bundle = xprof__perfetto__trace__unpack(NULL, size, inflated);
+		assert_non_null(bundle);
+		for (size_t k = 0; k < bundle->n_packet; k++)
+			look(bundle->packet[k], arg);
+		xprof__perfetto__trace__free_unpacked(bundle, NULL);
+	}
+	xprof__perfetto__trace__free_unpacked(trace, NULL);
+	free(inflated);
+	return largest;
+}
+
+struct seen {
+	size_t packets, begins, ends, interned;
+	uint64_t deltas[4], flows[2];
+};
+
+static void note(const Xprof__Perfetto__TracePacket *packet, void *arg)
+{
+	const Xprof__Perfetto__TrackEvent *event = packet->track_event;
+	struct seen *seen = arg;
+
+	seen->packets++;
+	if (packet->interned_data)
+		seen->interned += packet->interned_data->n_event_names;
+	if (!event)
+		return;
+	if (event->type == XP_PERFETTO_BEGIN && seen->begins < XP_ARRAY_SIZE(seen->deltas))
+		seen->deltas[seen->begins] = packet->timestamp;
+	seen->begins += event->type == XP_PERFETTO_BEGIN;
+	seen->ends += event->type == XP_PERFETTO_END;
+	if (event->n_flow_ids)
+		seen->flows[0] = event->flow_ids[0];
+	if (event->n_terminating_flow_ids)
+		seen->flows[1] = event->terminating_flow_ids[0];
+}
+
 /* Names are interned once for each sequence, and a time does not go back. */
 TEST(test_sequences)
 {
@@ -130,10 +182,7 @@ TEST(test_sequences)
 	uint32_t first, second;
 	struct xp_perfetto *perfetto = start(out, &first);
 	struct xp_perfetto_event early = begin;
-	struct xp_perfetto_reader reader;
-	struct xp_perfetto_record record;
-	struct xp_violation violation;
-	unsigned int events = 0;
+	struct seen seen = { 0 };
 
 	early.time_ns = 1;
 	assert_int_equal(xp_perfetto_thread(perfetto, &(struct xp_perfetto_thread){ 7, 9, "p", "u" }), 0);
@@ -147,20 +196,11 @@ TEST(test_sequences)
 	assert_int_equal(xp_perfetto_finish(perfetto), 0);
 	xp_perfetto_free(perfetto);
 	assert_int_equal(fclose(out), 0);
-	xp_perfetto_reader_init(&reader, (uint8_t *)bytes.all, bytes.size);
-	while (xp_perfetto_reader_next(&reader, &record, &violation) > 0) {
-		static const uint64_t times[] = { 1300, 1000, 1300, 1300 }, tids[] = { 8, 9, 8, 8 };
-
-		if (record.kind != XP_PERFETTO_SLICE_BEGIN)
-			continue;
-		assert_string_equal(record.name, "f");
-		assert_int_equal(record.time, times[events]);
-		assert_int_equal(record.track & UINT32_MAX, tids[events++]);
-	}
-	assert_int_equal(events, 4);
-	assert_int_equal(reader.open_slices, 4);
-	assert_int_equal(reader.unknown_fields, 0);
-	xp_perfetto_reader_free(&reader);
+	each_packet(&bytes, note, &seen);
+	assert_int_equal(seen.begins, 4);
+	/* Since the event before it in its sequence: 300, none, none, 300 again in a new sequence. */
+	assert_memory_equal(seen.deltas, ((uint64_t[]){ 300, 0, 0, 300 }), sizeof(seen.deltas));
+	assert_int_equal(seen.interned, 3);
 	free(bytes.all);
 }
 
@@ -172,7 +212,7 @@ TEST(test_bundles)
 	uint32_t sequence;
 	struct xp_perfetto *perfetto = start(out, &sequence);
 	struct xp_perfetto_event event = begin;
-	struct xp_report report = { 0 };
+	struct seen seen = { 0 };
 	char *large = malloc(600000 + 1);
 	uint64_t random = 1;
 
@@ -188,9 +228,11 @@ TEST(test_bundles)
 	assert_int_equal(xp_perfetto_finish(perfetto), 0);
 	xp_perfetto_free(perfetto);
 	assert_int_equal(fclose(out), 0);
-	assert_int_equal(xp_format_perfetto.check((uint8_t *)bytes.all, bytes.size, &report), 0);
-	assert_int_equal(report.finding_count, 0);
-	assert_non_null(strstr(report.summary, "200007 packets, 100000 slices (0 open)"));
+	/* trace_packet.proto, compressed_packets: 512 KiB at most */
+	assert_true(each_packet(&bytes, note, &seen) < 512 << 10);
+	assert_int_equal(seen.begins, 100000);
+	assert_int_equal(seen.ends, 100000);
+	assert_int_equal(seen.packets, 200005);
 	assert_true(bytes.size > 600000 && bytes.size < 2600000);
 	free(large);
 	free(bytes.all);
@@ -223,123 +265,6 @@ TEST(test_full_disk)
 	fclose(out);
 }
 
-/* ---- reader ---- */
-
-static int read_all(const char *bytes, size_t size, struct xp_violation *violation)
-{
-	struct xp_perfetto_reader reader;
-	struct xp_perfetto_record record;
-	int more;
-
-	xp_perfetto_reader_init(&reader, (const uint8_t *)bytes, size);
-	while ((more = xp_perfetto_reader_next(&reader, &record, violation)) > 0)
-		;
-	xp_perfetto_reader_free(&reader);
-	return more;
-}
-
-TEST(test_reader)
-{
-	static const char trace[] = CLOCKS STATE BEGIN CODE SAMPLE END;
-	struct xp_perfetto_reader reader;
-	struct xp_perfetto_record record;
-	struct xp_violation violation;
-	size_t whole = 0;
-
-	assert_true(xp_perfetto_probe((const uint8_t *)trace, sizeof(trace) - 1));
-	assert_ptr_equal(xp_format_find((const uint8_t *)trace, sizeof(trace) - 1), &xp_format_perfetto);
-	assert_false(xp_perfetto_probe((const uint8_t *)"\x0a\x02\x08\x01", 4));
-	xp_perfetto_reader_init(&reader, (const uint8_t *)trace, sizeof(trace) - 1);
-	while (xp_perfetto_reader_next(&reader, &record, &violation) > 0) {
-		if (record.kind == XP_PERFETTO_SLICE_BEGIN) {
-			assert_int_equal(record.time, 1300);
-			assert_int_equal(record.track, 0x800000008);
-			assert_string_equal(record.name, "f");
-		} else if (record.kind == XP_PERFETTO_STACK_SAMPLE) {
-			assert_int_equal(record.pid, 7);
-			assert_int_equal(record.tid, 8);
-			assert_int_equal(record.cpu, 1);
-			assert_int_equal(record.callstack, 9);
-			assert_int_equal(record.weight, 100);
-		}
-	}
-	assert_int_equal(record.kind, XP_PERFETTO_SLICE_END);
-	assert_int_equal(record.time, 1310);
-	assert_int_equal(reader.packets, 15);
-	assert_int_equal(reader.unknown_fields, 0);
-	xp_perfetto_reader_free(&reader);
-	/* Cut off anywhere but between packets. */
-	for (size_t size = 0; size < sizeof(trace); size++)
-		whole += !read_all(trace, size, &violation);
-	assert_int_equal(whole, 16);
-}
-
-TEST(test_violations)
-{
-#define CASE(bytes, words)                                                                                             \
-	{                                                                                                              \
-		bytes, sizeof(bytes) - 1, words                                                                        \
-	}
-	static const struct {
-		const char *bytes;
-		size_t size;
-		const char *words; /* NULL: there is nothing to object to */
-	} cases[] = {
-		CASE(CLOCKS "\x12\x00", "not a packet: field 2"),
-		CASE(CLOCKS "\x0a\x02\x42\x00", "field 8 has type 2"),
-		CASE(CLOCKS "\x0a\x02\x58\x00", "field 11 has type 0"),
-		/* A packet that xprof does not know, and a field. */
-		CASE(CLOCKS "\x0a\x06\x50\x01\x0a\x02\x08\x01", NULL),
-		CASE(CLOCKS "\x0a\x04\x50\x09\x68\x02", "was not cleared before, in sequence 9"),
-		CASE(CLOCKS STATE END, "the end of a slice that has no beginning, on track 34359738376"),
-		CASE(CLOCKS STATE BEGIN END END, "the end of a slice that has no beginning"),
-		/* track_uuid 5 */
-		CASE(CLOCKS STATE "\x0a\x0a\x50\x02\x5a\x04\x48\x01\x58\x05\x68\x02", "not described: 5"),
-		CASE(CLOCKS STATE "\x0a\x0a\x50\x02\x5a\x04\x48\x01\x50\x06\x68\x02", "no name of an event: 6"),
-		CASE(CLOCKS STATE "\x0a\x08\x50\x02\x5a\x02\x48\x06\x68\x02", "unknown type 6"),
-		CASE(CLOCKS STATE "\x0a\x0c\x50\x02\x5a\x06\x22\x02\x08\x03\x48\x03\x68\x02",
-		     "no name of an argument: 3"),
-		CASE(CLOCKS SYSTEM DEFAULTS SAMPLE, "no callstack 9"),
-		CASE(CLOCKS SYSTEM DEFAULTS FUNCTION FRAME, "no mapping 1"),
-		CASE(CLOCKS SYSTEM DEFAULTS PATH MAPPING FRAME, "no function 1"),
-		CASE(CLOCKS SYSTEM DEFAULTS MAPPING, "no path 1"),
-		CASE(CLOCKS SYSTEM DEFAULTS FUNCTION PATH MAPPING FRAME CALLSTACK, "no frame 2"),
-		CASE(CLOCKS SYSTEM FUNCTION, "state that a packet needs"),
-		/* The same sequence forgets when its state is cleared again. */
-		CASE(CLOCKS SYSTEM DEFAULTS CODE SAMPLE DEFAULTS SAMPLE, "no callstack 9"),
-		/* function 1 is "g" */
-		CASE(CLOCKS SYSTEM DEFAULTS FUNCTION "\x0a\x0d\x50\x01\x62\x07\x2a\x05\x08\x01\x12\x01g\x68\x02",
-		     "another text for id 1"),
-		CASE(CLOCKS SYSTEM DEFAULTS FUNCTION FUNCTION, NULL),
-		CASE(CLOCKS SYSTEM DEFAULTS "\x0a\x0d\x50\x01\x62\x07\x2a\x05\x08\x00\x12\x01g\x68\x02",
-		     "cannot intern id 0"),
-		/* A mapping without rel_pc. */
-		CASE(CLOCKS SYSTEM DEFAULTS FUNCTION PATH MAPPING
-		     "\x0a\x0c\x50\x01\x62\x06\x32\x04\x08\x01\x18\x01\x68\x02",
-		     "no rel_pc"),
-		/* timestamp 1 of clock 5; of clock 65, which is another sequence's */
-		CASE(CLOCKS "\x0a\x07\x40\x01\x50\x01\xd0\x03\x05", "a clock that no snapshot has: 5"),
-		CASE(CLOCKS STATE "\x0a\x07\x40\x01\x50\x01\xd0\x03\x40", "a clock that no snapshot has: 64"),
-		CASE(CLOCKS "\x0a\x07\x40\x01\x50\x01\xd0\x03\x03", NULL),
-		CASE(CLOCKS SYSTEM DEFAULTS THREAD, "a parent that is not described: track 38654705663"),
-		/* Flows: one that begins, an end of it, and again. */
-		CASE(CLOCKS STATE FLOW("\xf9\x02") FLOW("\x81\x03"), NULL),
-		CASE(CLOCKS STATE FLOW("\xf9\x02") FLOW("\xf9\x02"), "a flow begins twice: 258"),
-		CASE(CLOCKS STATE FLOW("\x81\x03") FLOW("\x81\x03"), "a flow ends twice: 258"),
-		CASE(CLOCKS STATE "\x0a\x0b\x50\x02\x5a\x05\x48\x03\xf8\x02\x01\x68\x02", "field 47 has type 0"),
-		CASE(CLOCKS "\x0a\x05\x92\x03\x02\x78\x9c", "cannot be decompressed"),
-	};
-
-	for (size_t i = 0; i < XP_ARRAY_SIZE(cases); i++) {
-		struct xp_violation violation = { .text = "" };
-		int err = read_all(cases[i].bytes, cases[i].size, &violation);
-
-		if (err != (cases[i].words ? -EBADMSG : 0) ||
-		    (cases[i].words && !strstr(violation.text, cases[i].words)))
-			fail_msg("case %zu: %d, %s", i, err, violation.text);
-	}
-}
-
 /* What is on a further track of a thread, and an arrow from there. Its end precedes its beginning in the file. */
 TEST(test_flows)
 {
@@ -349,55 +274,18 @@ TEST(test_flows)
 	struct xp_perfetto *perfetto = start(out, &first);
 	struct xp_perfetto_event from = { .type = XP_PERFETTO_INSTANT, .time_ns = 1400, .name = { 6, "g" } },
 				 to = begin;
-	struct xp_report report = { 0 };
+	struct seen seen = { 0 };
 
 	to.flow_end = from.flow_begin = UINT64_C(1) << 63 | 1;
 	assert_int_equal(xp_perfetto_sequence_beside(perfetto, 7, 8, "w", &second), 0);
 	assert_int_equal(xp_perfetto_event(perfetto, second, &to), 0);
 	assert_int_equal(xp_perfetto_event(perfetto, second, &end), 0);
-	for (int round = 0; round < 2; round++) {
-		assert_int_equal(xp_perfetto_finish(perfetto), 0);
-		assert_int_equal(fflush(out), 0);
-		memset(&report, 0, sizeof(report));
-		assert_int_equal(xp_format_perfetto.check((uint8_t *)bytes.all, bytes.size, &report), 0);
-		assert_int_equal(report.finding_count, round ? 0 : 1);
-		assert_non_null(strstr(report.summary, round ? "1 slices (0 open), 1 instants, 1 flows" : "0 flows"));
-		assert_int_equal(xp_perfetto_event(perfetto, first, &from), 0);
-	}
+	assert_int_equal(xp_perfetto_event(perfetto, first, &from), 0);
+	assert_int_equal(xp_perfetto_finish(perfetto), 0);
 	xp_perfetto_free(perfetto);
 	assert_int_equal(fclose(out), 0);
+	each_packet(&bytes, note, &seen);
+	assert_int_equal(seen.begins, 1);
+	assert_memory_equal(seen.flows, ((uint64_t[]){ from.flow_begin, to.flow_end }), sizeof(seen.flows));
 	free(bytes.all);
-}
-
-/* Compressed packets in compressed packets, and more than the reader takes. */
-TEST(test_bundles_of_others)
-{
-	static const char inner[] = "\x0a\x05\x92\x03\x02\x78\x9c";
-	struct xp_violation violation;
-	char *large = calloc(1, XP_PERFETTO_BUNDLE_BYTES_MAX + 1), trace[32768] = "\x0a";
-
-	for (int i = 0; i < 2; i++) {
-		uint8_t packed[32768];
-		uLongf size = sizeof(packed);
-		size_t at = 1;
-
-		assert_int_equal(compress(packed, &size, i ? (uint8_t *)large : (const uint8_t *)inner,
-					  i ? XP_PERFETTO_BUNDLE_BYTES_MAX + 1 : sizeof(inner) - 1),
-				 Z_OK);
-		for (int part = 0; part < 2; part++) {
-			uint64_t length = part ? size : size + 5;
-
-			trace[at++] = (char)(length | 0x80);
-			trace[at++] = (char)(length >> 7 | 0x80);
-			trace[at++] = (char)(length >> 14);
-			if (!part) {
-				trace[at++] = (char)0x92;
-				trace[at++] = 3;
-			}
-		}
-		memcpy(trace + at, packed, size);
-		assert_int_equal(read_all(trace, at + size, &violation), -EBADMSG);
-		assert_non_null(strstr(violation.text, i ? "too large" : "compressed packets in compressed packets"));
-	}
-	free(large);
 }
