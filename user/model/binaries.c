@@ -12,9 +12,6 @@
 #define DELETED " (deleted)"
 /* More than the files of a recording (address_space.h). */
 #define BINARIES_MAX (1u << 18)
-/* As the recorder divides the kernel's code (store/sym_files.h). */
-#define KERNEL_START 0xffffffff80000000ull
-#define WINDOW_BYTES (128ull << 20)
 
 size_t xp_recorded_hex(const char *text, uint8_t *bytes, size_t room)
 {
@@ -77,9 +74,9 @@ static int add_binary(struct xp_recorded_binaries *binaries, const json_t *json)
 	if (take_names(binaries, json_object_get(json, "names"), &binary->names) ||
 	    xp_hash_add(&binaries->by_path, xp_hash_text(path), index, path_key, binaries->all))
 		return -ENOMEM;
-	return binary->names ? xp_hash_add(&binaries->by_names, names_key(binaries->all, index), index, names_key,
-					   binaries->all)
-			     : 0;
+	return binary->names
+		   ? xp_hash_add(&binaries->by_names, names_key(binaries->all, index), index, names_key, binaries->all)
+		   : 0;
 }
 
 /* The files with the names of code that is in no file. */
@@ -90,9 +87,9 @@ static int add_symbols(struct xp_recorded_binaries *binaries, const json_t *symb
 
 	for (size_t i = 0; !err && i < json_array_size(list); i++) {
 		const json_t *window = json_array_get(list, i);
-		uint64_t number = xp_manifest_number(window, "offset") / WINDOW_BYTES;
+		uint64_t number = xp_manifest_number(window, "offset") / XP_KERNEL_WINDOW_BYTES;
 
-		if (number < XP_RECORDED_WINDOWS && !binaries->kernel[number])
+		if (number < XP_KERNEL_WINDOWS && !binaries->kernel[number])
 			err = take_names(binaries, json_object_get(window, "names"), &binaries->kernel[number]);
 	}
 	return err;
@@ -127,7 +124,7 @@ void xp_recorded_binaries_free(struct xp_recorded_binaries *binaries)
 		free(binaries->all[i].path);
 		free(binaries->all[i].names);
 	}
-	for (size_t i = 0; i < XP_RECORDED_WINDOWS; i++)
+	for (size_t i = 0; i < XP_KERNEL_WINDOWS; i++)
 		free(binaries->kernel[i]);
 	free(binaries->vdso);
 	xp_hash_free(&binaries->by_path);
@@ -183,8 +180,8 @@ const struct xp_recorded_binary *xp_recorded_binaries_named(const struct xp_reco
 
 const char *xp_recorded_binaries_kernel(const struct xp_recorded_binaries *binaries, uint64_t address, uint64_t *vaddr)
 {
-	if (address < KERNEL_START)
+	if (address < XP_KERNEL_START)
 		return NULL;
-	*vaddr = (address - KERNEL_START) % WINDOW_BYTES + XP_SYM_ELF_OFFSET;
-	return binaries->kernel[(address - KERNEL_START) / WINDOW_BYTES];
+	*vaddr = (address - XP_KERNEL_START) % XP_KERNEL_WINDOW_BYTES + XP_SYM_ELF_OFFSET;
+	return binaries->kernel[(address - XP_KERNEL_START) / XP_KERNEL_WINDOW_BYTES];
 }

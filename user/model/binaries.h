@@ -12,6 +12,7 @@
 
 #include <jansson.h>
 
+#include "base/code_places.h"
 #include "base/hash.h"
 
 struct xp_recorded_binary {
@@ -25,14 +26,12 @@ struct xp_recorded_binary {
 	uint64_t exec_vaddr, exec_offset;
 };
 
-#define XP_RECORDED_WINDOWS 16 /* of the kernel's code */
-
 struct xp_recorded_binaries {
 	char *directory; /* of the recording */
 	struct xp_recorded_binary *all;
 	size_t count;
 	/* Paths of the files in sym/ with the names of the kernel's code, by window, and of the vDSO. NULL: none. */
-	char *kernel[XP_RECORDED_WINDOWS];
+	char *kernel[XP_KERNEL_WINDOWS];
 	char *vdso;
 	bool is_listed; /* all binaries are; else the recording is of an older version, or cut off */
 	/* private */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/code_places.h"
 #include "base/progress_line.h"
 #include "base/util.h"
 #include "elf/symbol_file.h"
@@ -20,8 +21,6 @@
  */
 #define STACKS_ALWAYS (64u << 10)
 #define STACKS_PER_BYTE 4
-/* What patched sleds call, in the recorded process. */
-#define STUB_PATH "/memfd:xprof (deleted)"
 
 /* How the addresses of a mapping are found in a file. */
 struct xp_perf_code {
@@ -42,7 +41,7 @@ struct adding {
 	struct xp_model *model;
 	const struct xp_model_source *source;
 	const struct xp_recorded_binaries *binaries; /* NULL: unknown */
-	uint64_t start_ns; /* of the recording, on the file's clock */
+	uint64_t start_ns;			     /* of the recording, on the file's clock */
 	struct frame frames[FRAMES_MAX];
 	size_t frame_count;
 	/* The last sample's. */
@@ -171,17 +170,6 @@ static int symbols_object(struct xp_model *model, const char *symbols, const str
 	return new.name &&new.path ? xp_model_object(model, &new, object) : -ENOMEM;
 }
 
-/* The kernel prints some paths of memory that no file can be opened for (target/address_space.h). */
-static bool is_file(const struct xp_perf_dso *dso)
-{
-	static const char *const no_files[] = { "/dev/zero", "/SYSV", "/anon_hugepage", "//" };
-
-	for (size_t i = 0; i < XP_ARRAY_SIZE(no_files); i++)
-		if (!strncmp(dso->path, no_files[i], strlen(no_files[i])))
-			return false;
-	return dso->path[0] == '/';
-}
-
 static int find_vdso(struct adding *adding, const struct xp_perf_mapping *mapping, struct xp_perf_code *code)
 {
 	const struct xp_model_object vdso = { .name = "vdso", .path = "[vdso]", .kind = XP_CODE_UNKNOWN };
@@ -195,7 +183,7 @@ static int find_code(struct adding *adding, const struct xp_perf_mapping *mappin
 		     struct xp_perf_code *code)
 {
 	const struct xp_perf_dso *dso = &adding->samples->tracks.dsos[mapping->dso];
-	const struct xp_recorded_binary *binary = is_file(dso) ? find_binary(adding, dso) : NULL;
+	const struct xp_recorded_binary *binary = xp_path_is_of_file(dso->path) ? find_binary(adding, dso) : NULL;
 	struct xp_model *model = adding->model;
 	uint32_t file;
 	int err;
@@ -203,10 +191,10 @@ static int find_code(struct adding *adding, const struct xp_perf_mapping *mappin
 	code->known = true;
 	if (strcmp(dso->path, "[vdso]") == 0)
 		return find_vdso(adding, mapping, code);
-	if (!is_file(dso))
+	if (!xp_path_is_of_file(dso->path))
 		return xp_model_object_named(model, "anon", "[anon]", XP_CODE_UNKNOWN, &code->object);
 	/* Without a copy in the recording. */
-	if (!binary && strcmp(dso->path, STUB_PATH) == 0)
+	if (!binary && strcmp(dso->path, XP_STUB_PATH) == 0)
 		return xp_model_object_named(model, "xprof", "[xprof]", XP_CODE_UNKNOWN, &code->object);
 	/* The file itself is not opened: its file system may not answer. */
 	if (model->only_jit_names && (!binary || !binary->names))
@@ -227,7 +215,7 @@ static int user_location(struct adding *adding, const struct xp_perf_track *trac
 	struct xp_model *model = adding->model;
 	const struct xp_perf_mapping *mapping = xp_perf_tracks_mapping(tracks, track, address, at_ns);
 	const struct xp_perf_dso *dso = mapping ? &tracks->dsos[mapping->dso] : NULL;
-	bool may_be_jit = !dso || !is_file(dso) || strncmp(dso->path, "/memfd:", 7) == 0;
+	bool may_be_jit = !dso || !xp_path_is_of_file(dso->path) || strncmp(dso->path, "/memfd:", 7) == 0;
 	const struct xp_span *jit = may_be_jit ? xp_spans_find(&track->jit, address, at_ns) : NULL;
 	struct xp_perf_code *code = mapping ? &adding->samples->codes[mapping - tracks->mappings] : NULL;
 	uint32_t object;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "arch/x86_64/stub.h"
+#include "base/code_places.h"
 #include "base/small_file.h"
 #include "base/util.h"
 #include "target/status.h"

@@ -13,6 +13,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/code_places.h"
 #include "base/file_lock.h"
 #include "base/util.h"
 #include "sled/call_rings.h"

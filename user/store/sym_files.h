@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/code_places.h"
 #include "store/ksym.h"
 #include "store/sym_binaries.h"
 #include "target/address_space.h"
@@ -25,10 +26,6 @@
  * At most this many descriptors hold binaries open. Beyond that, binaries that the host cannot see are copied at once.
  */
 #define XP_SYM_FDS_MAX 256
-/* All kernel code lies in the last 2 GiB. It is divided into windows; each window has an ELF file with its names. */
-#define XP_KERNEL_START 0xffffffff80000000ull
-#define XP_KERNEL_WINDOW_BYTES (128ull << 20)
-#define XP_KERNEL_WINDOWS 16
 
 struct xp_sym_files;
 

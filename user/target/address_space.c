@@ -8,6 +8,7 @@
 
 #include "arch/x86_64/stub.h"
 #include "base/array.h"
+#include "base/code_places.h"
 #include "base/util.h"
 
 /* ---- files ---- */
@@ -80,15 +81,9 @@ static struct xp_file *copy_file(const struct xp_file *from, size_t index)
 
 enum xp_file_kind xp_file_kind_of(const char *path)
 {
-	/* The kernel prints these instead of a path if there is no file to open. */
-	static const char *const no_files[] = { "/dev/zero", "/SYSV", "/anon_hugepage", "//" };
-
 	if (!strcmp(path, "[vdso]"))
 		return XP_FILE_VDSO;
-	for (size_t i = 0; i < XP_ARRAY_SIZE(no_files); i++)
-		if (!strncmp(path, no_files[i], strlen(no_files[i])))
-			return XP_FILE_ANON;
-	return path[0] == '/' ? XP_FILE_DISK : XP_FILE_ANON;
+	return xp_path_is_of_file(path) ? XP_FILE_DISK : XP_FILE_ANON;
 }
 
 bool xp_file_is_trampoline(const struct xp_file *file)

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/code_places.h"
 #include "base/util.h"
 #include "xprof/event.h"
 
@@ -257,7 +258,7 @@ bool xp_stub_verify(int fd)
 
 bool xp_stub_is_named(const char *path)
 {
-	return !strcmp(path, "/memfd:" XP_STUB_NAME " (deleted)");
+	return !strcmp(path, XP_STUB_PATH);
 }
 
 int xp_stub_open(void)

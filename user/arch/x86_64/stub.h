@@ -37,7 +37,6 @@
 #define XP_STUB_SHARDS 64
 #define XP_STUB_COUNTERS_BYTES (4 * XP_STUB_SHARDS * XP_STUB_COUNTERS_MAX)
 #define XP_STUB_ROOM (XP_STUB_COUNTERS + XP_STUB_COUNTERS_BYTES) /* size of all pages, but for call rings */
-#define XP_STUB_NAME "xprof" /* name of the memfd: "/memfd:xprof (deleted)" in /proc/PID/maps */
 
 /* What the sled passes to the program, in addition to the registers of the function: */
 enum xp_stub_slot {
@@ -62,7 +61,8 @@ uint32_t xp_stub_child_probe(enum xp_stub_slot slot);
 bool xp_stub_is_slot(uint64_t offset);
 /*
  * The slots that record a call in memory (stub_memory.c), where programs can execute rdfsbase. r10d: as
- * for XP_STUB_CALL. rdpid: where they can execute this, too (instructions.h). Offsets of a slot in the page and of its uprobe.
+ * for XP_STUB_CALL. rdpid: where they can execute this, too (instructions.h). Offsets of a slot in the page and of its
+ * uprobe.
  */
 #define XP_STUB_MEMORY 0x280
 #define XP_STUB_MEMORY_BYTES 256

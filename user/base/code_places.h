@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Where code is that is in no file. The recorder and the readers of a recording must agree about these facts. */
+#ifndef XPROF_BASE_CODE_PLACES_H
+#define XPROF_BASE_CODE_PLACES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+/* All kernel code lies in the last 2 GiB. It is divided into windows; each window has an ELF file with its names. */
+#define XP_KERNEL_START 0xffffffff80000000ull
+#define XP_KERNEL_WINDOW_BYTES (128ull << 20)
+#define XP_KERNEL_WINDOWS 16
+
+/* The stub, which patched sleds call, is a memfd with this name, and mapped from this path. */
+#define XP_STUB_NAME "xprof"
+#define XP_STUB_PATH "/memfd:" XP_STUB_NAME " (deleted)"
+
+/* Returns whether /proc/PID/maps and the side-band print this path for a file: for some memory they print others. */
+static inline bool xp_path_is_of_file(const char *path)
+{
+	static const char *const of_memory[] = { "/dev/zero", "/SYSV", "/anon_hugepage", "//" };
+
+	for (size_t i = 0; i < sizeof(of_memory) / sizeof(*of_memory); i++)
+		if (!strncmp(path, of_memory[i], strlen(of_memory[i])))
+			return false;
+	return path[0] == '/';
+}
+
+#endif
