@@ -84,6 +84,18 @@ def test_recover_has_the_rights_of_the_owner(xprof, recorded):
         assert {path.stat().st_uid for path in [*own.glob("*.prof"), *own.glob("sym/*")]} == {NOBODY}
 
 
+def test_recover_twice(xprof, recorded):
+    """Names of code without a file have one file in sym/, however often they are made."""
+    directory = recorded([("comm", TSC, 7, 7, "own"), mapping(0, 7, "1000", "//anon"), sample(1, 7, 7, 0, "1008"),
+                          sample(2, 7, 7, 0, "ffffffff81000008", kernel=1)])
+    found = []
+    for _ in range(2):
+        done = xprof("recover", directory)
+        assert done.returncode == 0, done.stderr
+        found.append(sorted(path.name for path in directory.glob("sym/*")))
+    assert found[0] and found[0] == found[1]
+
+
 def test_cut_off(xprof, recorded):
     """Wherever a perf.data ends, the records before are read; only a whole one is no error."""
     directory = recorded([("comm", TSC, 7, 7, "cut"), *(sample(i, 7, 7, 0, f"{0x1000 + 16 * i:x}") for i in range(200))])

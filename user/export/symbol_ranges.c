@@ -2,6 +2,7 @@
 #include "export/symbol_ranges.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +26,7 @@ struct range {
 struct making {
 	struct xp_symbol_ranges *ranges;
 	const struct xp_model *model;
-	struct range *of; /* each object */
+	struct range *of;    /* each object */
 	uint32_t *by_object; /* locations by object; within code without a file, by name */
 	uint64_t next;	     /* start of the next range */
 	bool has_warned;
@@ -72,7 +73,8 @@ static void sort_locations(struct making *making)
 
 /* ---- code of a file in sym/ ---- */
 
-/* The file in sym/ with the names of an object; NULL: there is none. *exec_vaddr, *exec_offset: as in gperf_quirks.h. */
+/* The file in sym/ with the names of an object; NULL: there is none. *exec_vaddr, *exec_offset: as in gperf_quirks.h.
+ */
 static const char *names_of(const struct xp_model *model, const struct xp_model_object *object,
 			    struct xp_gperf_object *made)
 {
@@ -156,23 +158,46 @@ static size_t number_locations(struct making *making, const uint32_t *locations,
 	return found;
 }
 
+/* FNV-1a: xp_hash_text() differs from process to process. */
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		hash = (hash ^ ((const uint8_t *)bytes)[i]) * 0x100000001b3u;
+	return hash;
+}
+
+/* Makes a key of the names in a file: if `recover` makes the file again, it replaces the first one. */
+static void key_of(char key[XP_SYM_KEY_BYTES], uint64_t bytes, const struct xp_sym *syms, size_t count)
+{
+	uint64_t hash = hash_bytes(0xcbf29ce484222325u, &bytes, sizeof(bytes));
+
+	for (size_t i = 0; i < count; i++) {
+		hash = hash_bytes(hash, &syms[i].address, sizeof(syms[i].address));
+		hash = hash_bytes(hash, syms[i].name, strlen(syms[i].name) + 1);
+	}
+	snprintf(key, XP_SYM_KEY_BYTES, "%016" PRIx64, hash);
+}
+
 static int write_symbols(struct making *making, uint32_t object, uint64_t bytes, const struct xp_sym *syms,
 			 size_t count)
 {
 	struct xp_symbol_ranges *ranges = making->ranges;
 	const struct xp_model_object *from = &making->model->objects[object];
-	char label[XP_SYM_LABEL_BYTES];
-	int fd;
+	char label[XP_SYM_LABEL_BYTES], key[XP_SYM_KEY_BYTES];
+	char **path = &ranges->paths[object];
+	int fd, err;
 
 	if (*from->path == '[')
 		snprintf(label, sizeof(label), "%.*s", (int)strcspn(from->path + 1, "]"), from->path + 1);
 	else
 		xp_sym_dir_label(label, from->path);
-	fd = xp_sym_dir_create(&ranges->dir, label, object, &ranges->paths[object]);
+	fd = xp_sym_dir_create(&ranges->dir, label, object, path);
 	if (fd < 0)
 		return fd;
-	return xp_sym_dir_finish(&ranges->dir, fd, &ranges->paths[object],
-				 xp_symbol_file_write(fd, 0, bytes, syms, count));
+	key_of(key, bytes, syms, count);
+	err = xp_symbol_file_write(fd, 0, bytes, syms, count)
+		  ?: xp_sym_dir_rename(&ranges->dir, label, object, key, path);
+	return xp_sym_dir_finish(&ranges->dir, fd, path, err);
 }
 
 static int place_symbols(struct making *making, uint32_t object, const uint32_t *locations)
