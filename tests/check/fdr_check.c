@@ -21,15 +21,6 @@ static void dump_payload(FILE *out, const uint8_t *data, uint32_t bytes)
 		fputs("...", out);
 }
 
-static void dump_function(FILE *out, const struct xp_fdr_record *record, const struct xp_function_names *names)
-{
-	const char *name = names ? names->name(names->arg, record->function.fn_id) : NULL;
-
-	fprintf(out, " function %u delta %u", record->function.fn_id, record->function.delta);
-	if (name)
-		xp_put(out, " %s", name);
-}
-
 static void dump_details(FILE *out, const struct xp_fdr_record *record)
 {
 	switch ((enum xp_fdr_metadata_kind)record->kind) {
@@ -92,8 +83,7 @@ static void dump_header(FILE *out, const struct xp_fdr_reader *reader)
 	fprintf(out, "#%9s %7s %3s %20s %14s %s\n", "offset", "tid", "cpu", "tsc", "seconds", "record");
 }
 
-static int dump(const uint8_t *bytes, uint64_t size, const struct xp_function_names *names, FILE *out,
-		struct xp_violation *violation)
+static int dump(const uint8_t *bytes, uint64_t size, FILE *out, struct xp_violation *violation)
 {
 	struct xp_fdr_reader reader;
 	struct xp_fdr_record record;
@@ -114,7 +104,7 @@ static int dump(const uint8_t *bytes, uint64_t size, const struct xp_function_na
 		}
 		dump_start(out, &record, start_tsc, reader.header.cycle_hz);
 		if (record.is_function)
-			dump_function(out, &record, names);
+			fprintf(out, " function %u delta %u", record.function.fn_id, record.function.delta);
 		else
 			dump_details(out, &record);
 		putc('\n', out);
@@ -178,7 +168,6 @@ static int check(const uint8_t *bytes, uint64_t size, struct xp_report *report)
 }
 
 const struct xp_format xp_format_fdr = {
-	.name = "XRay FDR log",
 	.probe = xp_fdr_probe,
 	.dump = dump,
 	.check = check,

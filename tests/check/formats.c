@@ -19,16 +19,6 @@ void xp_report_add(struct xp_report *report, const char *whose, const struct xp_
 	xp_violate(&report->findings[report->finding_count++], violation->offset, "%s%s", whose, violation->text);
 }
 
-const char *xp_format_names(char *to, size_t to_size)
-{
-	size_t used = 0;
-
-	to[0] = 0;
-	for (size_t i = 0; i < XP_ARRAY_SIZE(formats) && used < to_size; i++)
-		used += snprintf(to + used, to_size - used, "%s%s", i ? ", " : "", formats[i]->name);
-	return to;
-}
-
 void xp_put_quoted(FILE *out, const void *data, size_t bytes)
 {
 	const unsigned char *at = data;

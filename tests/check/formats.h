@@ -18,21 +18,10 @@ struct xp_report {
 	bool is_of_waits;	    /* set by the caller: the file's name is that of a profile of waits */
 };
 
-/* What the functions of an FDR log are called. */
-struct xp_function_names {
-	const char *(*name)(const void *arg, uint32_t function_id); /* clean; NULL: unknown */
-	const void *arg;
-};
-
 struct xp_format {
-	const char *name;
 	bool (*probe)(const uint8_t *bytes, uint64_t size);
-	/*
-	 * Prints one line per record. names: NULL if none are known. Returns 0 or -errno: -EBADMSG and *violation if
-	 * the file is malformed.
-	 */
-	int (*dump)(const uint8_t *bytes, uint64_t size, const struct xp_function_names *names, FILE *out,
-		    struct xp_violation *violation);
+	/* Prints one line per record. Returns 0 or -errno: -EBADMSG and *violation if the file is malformed. */
+	int (*dump)(const uint8_t *bytes, uint64_t size, FILE *out, struct xp_violation *violation);
 	/* *report is empty on entry, but for is_of_waits. Returns 0, with or without findings, or -ENOMEM. */
 	int (*check)(const uint8_t *bytes, uint64_t size, struct xp_report *report);
 };
@@ -44,8 +33,6 @@ void xp_report_add(struct xp_report *report, const char *whose, const struct xp_
 const struct xp_format *xp_format_find(const uint8_t *bytes, uint64_t size);
 /* Writes bytes in double quotes, as a C string: everything but printable ASCII is escaped. */
 void xp_put_quoted(FILE *out, const void *data, size_t bytes);
-/* "XRay FDR log, ..." */
-const char *xp_format_names(char *to, size_t to_size);
 
 extern const struct xp_format xp_format_fdr;
 extern const struct xp_format xp_format_gperf;

@@ -43,15 +43,13 @@ static void dump_line(FILE *out, const struct xp_gperf_line *line)
 	putc('\n', out);
 }
 
-static int dump(const uint8_t *bytes, uint64_t size, const struct xp_function_names *names, FILE *out,
-		struct xp_violation *violation)
+static int dump(const uint8_t *bytes, uint64_t size, FILE *out, struct xp_violation *violation)
 {
 	struct xp_gperf_reader reader;
 	struct xp_gperf_sample sample;
 	struct xp_gperf_line line;
 	int more;
 
-	(void)names;
 	more = xp_gperf_reader_init(&reader, bytes, size, violation);
 	if (!more) {
 		dump_header(out, &reader);
@@ -119,7 +117,6 @@ static int check(const uint8_t *bytes, uint64_t size, struct xp_report *report)
 }
 
 const struct xp_format xp_format_gperf = {
-	.name = "gperftools CPU profile",
 	.probe = xp_gperf_probe,
 	.dump = dump,
 	.check = check,

@@ -77,14 +77,12 @@ static void dump_record(FILE *out, const struct xp_jitdump_header *header, const
 	}
 }
 
-static int dump(const uint8_t *bytes, uint64_t size, const struct xp_function_names *names, FILE *out,
-		struct xp_violation *violation)
+static int dump(const uint8_t *bytes, uint64_t size, FILE *out, struct xp_violation *violation)
 {
 	struct xp_jitdump_reader reader;
 	struct xp_jitdump_record record;
 	int more;
 
-	(void)names;
 	more = xp_jitdump_reader_init(&reader, bytes, size, violation);
 	if (!more) {
 		dump_header(out, &reader.header);
@@ -147,7 +145,6 @@ static int check(const uint8_t *bytes, uint64_t size, struct xp_report *report)
 }
 
 const struct xp_format xp_format_jitdump = {
-	.name = "jitdump",
 	.probe = xp_jitdump_probe,
 	.dump = dump,
 	.check = check,

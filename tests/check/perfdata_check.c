@@ -199,15 +199,13 @@ static void dump_feature(FILE *out, const struct xp_perfdata_reader *reader,
 	putc('\n', out);
 }
 
-static int dump(const uint8_t *bytes, uint64_t size, const struct xp_function_names *names, FILE *out,
-		struct xp_violation *violation)
+static int dump(const uint8_t *bytes, uint64_t size, FILE *out, struct xp_violation *violation)
 {
 	struct xp_perfdata_feature_section section = { 0 };
 	struct xp_perfdata_reader reader;
 	struct xp_perfdata_record record;
 	int more;
 
-	(void)names;
 	more = xp_perfdata_reader_init(&reader, bytes, size, violation);
 	if (!more) {
 		dump_header(out, &reader);
@@ -314,7 +312,6 @@ static int check(const uint8_t *bytes, uint64_t size, struct xp_report *report)
 }
 
 const struct xp_format xp_format_perfdata = {
-	.name = "perf.data",
 	.probe = xp_perfdata_probe,
 	.dump = dump,
 	.check = check,

@@ -359,7 +359,7 @@ RECORDINGS = {
     "different events": ["-e", "cpu-clock/call-graph=fp/", "-e", "page-faults/call-graph=no/", "-d"],
     "group": ["-e", "{cpu-clock,page-faults}:S", "-g"],
     "dwarf": ["-e", "cpu-clock", "--call-graph", "dwarf", "-m", "16M"],  # 8 KiB a sample, of which none is to be lost
-    "build ids": ["-e", "cpu-clock", "--buildid-mmap", "-a"],
+    "build ids": ["-e", "cpu-clock", "--buildid-mmap"],
     "clock": ["-e", "cpu-clock", "-k", "mono", "-s", "--switch-events", "--namespaces"],
     "compressed": ["-e", "cpu-clock", "-z"],
 }

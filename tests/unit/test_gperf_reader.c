@@ -12,8 +12,6 @@
 
 #include "unit.h"
 
-#include "check/formats.h"
-
 /* A file built slot by slot. */
 static struct {
 	uint8_t bytes[1 << 20];
@@ -195,7 +193,6 @@ TEST(test_probe)
 	slots(0, 4);
 	assert_true(xp_gperf_probe(file.bytes, file.size));
 	assert_false(xp_gperf_probe(file.bytes, file.size - 1));
-	assert_string_equal(xp_format_find(file.bytes, file.size)->name, "gperftools CPU profile");
 }
 
 TEST(test_header)
@@ -376,46 +373,4 @@ TEST(test_coverage)
 	rule(56, "0x4800", 1, text, 1, 1, 0x4800);
 	rule(56, "0x6000", 1, text, 1, 1, 0x6000);
 	rule(56, "0xfff", 1, text, 1, 1, 0xfff);
-}
-
-static char *dump(int expected, struct xp_violation *finding)
-{
-	char *text = NULL;
-	size_t size = 0;
-	FILE *out = open_memstream(&text, &size);
-	uint8_t *bytes = copy();
-
-	assert_non_null(out);
-	assert_int_equal(xp_format_gperf.dump(bytes, file.size, NULL, out, finding), expected);
-	assert_int_equal(fclose(out), 0);
-	free(bytes);
-	return text;
-}
-
-TEST(test_dump_and_check)
-{
-	struct xp_report report = { 0 };
-	struct xp_violation finding;
-	char *text;
-
-	ruled(10101, 4, (uint64_t[]){ 12, 2, 0x1000, 0x1005 }, MAPPED "build=/x\na\x1b[2Jb\n");
-	text = dump(0, &finding);
-	assert_string_equal(text, "# gperftools CPU profile, 64-bit, little-endian, period 10101 us (99.0 Hz)\n"
-				  "#   offset      count PCs, the most recently called function first\n"
-				  "0x00000028         12 0x1000 0x1005\n"
-				  "0x00000060        map 00001000-00002000 r-xp 00000000 00:00 0 /x\n"
-				  "0x0000008b      build build=/x\n"
-				  "0x00000094      other a\\x1b[2Jb\n");
-	free(text);
-	assert_int_equal(xp_format_gperf.check(file.bytes, file.size, &report), 0);
-	assert_int_equal(report.finding_count, 0);
-	assert_string_equal(report.summary, "gperftools CPU profile: 12 samples of 10101 us, 1 records, 1 mappings");
-
-	file.size -= 40;
-	add_text("1-1 ");
-	text = dump(-EBADMSG, &finding);
-	free(text);
-	assert_int_equal(xp_format_gperf.check(file.bytes, file.size, &report), 0);
-	assert_int_equal(report.finding_count, 1);
-	assert_string_equal(report.findings[0].text, finding.text);
 }

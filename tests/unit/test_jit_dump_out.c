@@ -107,7 +107,7 @@ static void expect(struct fixture *f, const char *text)
 	size_t size;
 	FILE *out = open_memstream(&printed, &size);
 
-	assert_int_equal(xp_format_jitdump.dump(f->view.bytes, f->view.size, NULL, out, &finding), 0);
+	assert_int_equal(xp_format_jitdump.dump(f->view.bytes, f->view.size, out, &finding), 0);
 	fclose(out);
 	/* without its two header lines and the offsets */
 	for (char *line = strchr(strchr(printed, '\n') + 1, '\n') + 1; *line && *text; line = strchr(line, '\n') + 1) {

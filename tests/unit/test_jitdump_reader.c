@@ -10,8 +10,6 @@
 
 #include "unit.h"
 
-#include "check/formats.h"
-
 /* A file built number by number. */
 static struct {
 	uint8_t bytes[1 << 16];
@@ -482,54 +480,4 @@ TEST(test_indices)
 	begin(2, false);
 	load(1);
 	assert_rule(4, "perf rejects versions above 1");
-}
-
-static char *dumped(void)
-{
-	struct xp_violation finding;
-	char *printed = NULL;
-	size_t size;
-	FILE *out = open_memstream(&printed, &size);
-
-	assert_non_null(out);
-	assert_int_equal(xp_format_jitdump.dump(file.bytes, file.size, NULL, out, &finding), 0);
-	fclose(out);
-	return printed;
-}
-
-TEST(test_formats)
-{
-	static const char expected[] =
-	    "# jitdump, version 1, little-endian, machine 62 (x86-64), pid 4711, times: the machine's own (TSC)\n"
-	    "#   offset                 time record\n"
-	    "0x00000000    72623859790382856 header\n"
-	    "0x00000028  1234605616436508552 debug of 0x7000, 3 lines\n"
-	    "                                0x7000 a.c:10\n"
-	    "                                0x7002 a.c:300 (7)\n"
-	    "                                0x7003 b.h:1\n"
-	    "0x00000082  1234605616436508552 load 4711/4712 code 1 at 0x7000 4 bytes h?t\n"
-	    "0x000000c2  1234605616436508552 move 4711/4712 code 1 from 0x7000 to 0x9000 4 bytes\n"
-	    "0x00000102  1234605616436508552 unknown kind 99, 16 bytes\n"
-	    "0x00000112  1234605616436508552 close\n";
-	struct xp_report report = { 0 };
-	char *printed;
-
-	begin(1, false);
-	debug(0x7000);
-	load(1);
-	memcpy(file.bytes + file.size - 8, "h\x1bt", 3);
-	move(1);
-	record(99);
-	end();
-	closing();
-	printed = dumped();
-	if (strcmp(printed, expected))
-		fail_msg("%s", printed);
-	free(printed);
-	assert_int_equal(xp_format_jitdump.check(file.bytes, file.size, &report), 0);
-	assert_int_equal(report.finding_count, 0);
-	assert_string_equal(report.summary,
-			    "jitdump of pid 4711: 1 functions of 4 bytes, 1 moves, 1 with lines, 0 with "
-			    "unwinding data, 1 unknown records, closed");
-	assert_ptr_equal(xp_format_find(file.bytes, file.size), &xp_format_jitdump);
 }

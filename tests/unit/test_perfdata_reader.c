@@ -12,8 +12,6 @@
 
 #include "unit.h"
 
-#include "check/formats.h"
-
 #define SAMPLE_TYPE (PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN)
 #define DATA 232 /* offset of the records after one event of 112 bytes */
 #define DATA_SIZE_AT offsetof(struct xp_perfdata_header, data.size)
@@ -690,34 +688,4 @@ TEST(test_expansion_is_bounded)
 	free(bytes);
 	ZSTD_freeCCtx(zstd);
 	zstd = NULL;
-}
-
-TEST(test_format)
-{
-	struct xp_report report = { 0 };
-	char *text = NULL;
-	size_t text_bytes;
-	FILE *out = open_memstream(&text, &text_bytes);
-	struct xp_violation finding;
-	uint8_t *bytes;
-
-	begin(SAMPLE_TYPE);
-	put_sample(1500000000);
-	words(RECORD(12345, 0, 16), 0);
-	words(RECORD(PERF_RECORD_COMM, 0, 40), PAIR(7, 9), 0x1b63, TRAILER);
-	end_data();
-	bytes = copy();
-	assert_ptr_equal(xp_format_find(bytes, file.size), &xp_format_perfdata);
-	assert_int_equal(xp_format_perfdata.dump(bytes, file.size, NULL, out, &finding), 0);
-	assert_int_equal(fclose(out), 0);
-	assert_non_null(
-	    strstr(text, "0x000000e8       7       8   -        1.500000000 SAMPLE ip 0x1234 user 0x1234\n"));
-	assert_non_null(strstr(text, " type 12345 16 bytes\n"));
-	assert_non_null(strstr(text, " COMM 7/9 \"c\\x1b\"\n"));
-	assert_int_equal(xp_format_perfdata.check(bytes, file.size, &report), 0);
-	assert_int_equal(report.finding_count, 0);
-	assert_string_equal(report.summary, "perf.data: 1 samples, 0 mappings, 1 names, 0 forks and exits, 0 lost, 1 "
-					    "records of other types");
-	free(text);
-	free(bytes);
 }
