@@ -159,20 +159,6 @@ struct xp_ring_key {
 	__u64 pid; /* the process whose memory it is */
 };
 
-/* Of a call's record. */
-static inline xp_event_position xp_event_get_position(const struct xp_event *event, unsigned long size)
-{
-	switch (xp_event_kind(event)) {
-	case XP_EVENT_ENTRY_ARGS:
-		return ((const struct xp_event_args *)event)->position;
-	case XP_EVENT_CUSTOM:
-	case XP_EVENT_TYPED:
-		return ((const struct xp_event_payload *)event)->position;
-	default:
-		return size >= sizeof(struct xp_event_call) ? ((const struct xp_event_call *)event)->position : 0;
-	}
-}
-
 /* Flags of a sample, and of the begin and the end of a wait, stored instead of the function number. */
 #define XP_SAMPLE_KERNEL (1u << 0)  /* the sample hit the kernel: kernel frames come first */
 #define XP_SAMPLE_SYSCALL (1u << 1) /* ... in a system call: the user ip is the one behind the syscall instruction */

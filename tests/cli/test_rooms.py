@@ -16,7 +16,7 @@ MAY_INCLUDE = {
     "target": "base arch/x86_64 elf",
     "event": "base",
     "kernel": "base arch/x86_64 elf target event",
-    "sled": "base arch/x86_64 elf target kernel",
+    "sled": "base arch/x86_64 elf target event kernel",
     "trace": "base elf format target event sled",
     "budget": "base arch/x86_64 target kernel sled trace",
     "unwind": "base arch/x86_64 elf target",
@@ -32,8 +32,8 @@ MAY_INCLUDE = {
 }
 # Lines of a folder, at most.
 CEILINGS = {
-    "base": 4450, "arch/x86_64": 1900, "format": 7550, "elf": 4750, "target": 5050, "event": 150, "kernel": 4000, "sled":
-    5500, "trace": 4300, "budget": 2250, "unwind": 4800, "jit": 4650, "store": 1200, "sample": 3500, "model": 8750,
+    "base": 4450, "arch/x86_64": 1900, "format": 7550, "elf": 4750, "target": 5050, "event": 205, "kernel": 4000, "sled":
+    5500, "trace": 4240, "budget": 2250, "unwind": 4800, "jit": 4650, "store": 1200, "sample": 3500, "model": 8750,
     "report": 3550, "export": 2700, "record": 8150, "diff": 1500, "explain": 2050
 }
 # The option table is the one header of user/ itself that a folder may include.

@@ -47,7 +47,7 @@ struct step {
 
 static void take(struct xp_call_ring *ring, const struct xp_call_range *range, size_t room)
 {
-	struct xp_ring_call calls[ROOM];
+	struct xp_call calls[ROOM];
 	uint64_t next = ring->next, lost = ring->lost;
 	size_t count = xp_call_ring_take(ring, range, calls, room);
 

@@ -129,7 +129,7 @@ static inline void unmap_stub(void)
 	free(test.records);
 }
 
-static inline size_t take(struct xp_ring_call *calls, size_t room)
+static inline size_t take(struct xp_call *calls, size_t room)
 {
 	const struct xp_call_range all = {
 		.until_tsc = UINT64_MAX, .end = UINT64_MAX, .now_tsc = __rdtsc(), .all = true
@@ -138,7 +138,7 @@ static inline size_t take(struct xp_ring_call *calls, size_t room)
 	return xp_call_ring_take(&test.ring, &all, calls, room);
 }
 
-static inline size_t take_until(uint64_t tsc, struct xp_ring_call *calls, size_t room)
+static inline size_t take_until(uint64_t tsc, struct xp_call *calls, size_t room)
 {
 	const struct xp_call_range range = { .until_tsc = tsc, .end = UINT64_MAX, .now_tsc = __rdtsc() };
 

@@ -4,7 +4,7 @@
 
 static void records_a_call(bool rdpid, bool neighbor)
 {
-	struct xp_ring_call calls[4];
+	struct xp_call calls[4];
 	uint64_t begin = __rdtsc();
 	unsigned int cpu, cpu_after;
 
@@ -18,9 +18,9 @@ static void records_a_call(bool rdpid, bool neighbor)
 	} while (cpu != cpu_after);
 	assert_int_equal(calls[0].word, word(XP_EVENT_ENTRY));
 	assert_int_equal(calls[1].word, word(XP_EVENT_EXIT));
-	/* Both calls come from the same place of this stack. */
-	assert_int_equal(calls[0].sp, calls[1].sp);
-	assert_in_range((uint32_t)((uintptr_t)calls >> 3) - calls[0].sp, 1, 512);
+	/* Both come from the same place of this stack; the sled of an entry has pushed a return address. */
+	assert_int_equal(calls[0].slot, calls[1].slot + 1);
+	assert_in_range((uint32_t)((uintptr_t)calls >> 3) - calls[1].slot, 1, 512);
 	assert_true(begin < calls[0].tsc && calls[0].tsc < calls[1].tsc && calls[1].tsc < __rdtsc());
 	assert_int_equal(calls[0].cpu, cpu);
 	assert_int_equal(calls[1].cpu, cpu);
@@ -39,7 +39,7 @@ static void test_records_calls(void **state)
 
 static void test_preserves_registers(void **state)
 {
-	struct xp_ring_call calls[2];
+	struct xp_call calls[2];
 
 	(void)state;
 	for (int rdpid = 0; rdpid <= xp_instructions_try().rdpid; rdpid++) {
@@ -62,7 +62,7 @@ static void test_preserves_registers(void **state)
 
 static void test_full_ring(void **state)
 {
-	struct xp_ring_call *calls = calloc(RECORDS, sizeof(*calls));
+	struct xp_call *calls = calloc(RECORDS, sizeof(*calls));
 	uint64_t last = 0;
 
 	(void)state;
@@ -86,7 +86,7 @@ static void test_full_ring(void **state)
 
 static void test_takes_only_older(void **state)
 {
-	struct xp_ring_call calls[8];
+	struct xp_call calls[8];
 	uint64_t middle;
 
 	(void)state;
@@ -108,7 +108,7 @@ static void test_takes_only_older(void **state)
 	unmap_stub();
 }
 
-static size_t take_range(uint64_t until_tsc, uint64_t end, struct xp_ring_call *calls, size_t room)
+static size_t take_range(uint64_t until_tsc, uint64_t end, struct xp_call *calls, size_t room)
 {
 	const struct xp_call_range range = { .until_tsc = until_tsc, .end = end, .now_tsc = __rdtsc(), .all = true };
 
@@ -125,7 +125,7 @@ static void commit(uint64_t number, uint64_t tsc)
 static void test_takes_up_to_a_number(void **state)
 {
 	const uint64_t now = __rdtsc();
-	struct xp_ring_call calls[8];
+	struct xp_call calls[8];
 
 	(void)state;
 	map_stub(false, false);
@@ -152,7 +152,7 @@ static void test_takes_up_to_a_number(void **state)
 /* The reader waits at a hole for so long, and until so much of the ring is full: then it is to go on behind it. */
 static void test_waits_at_a_hole(void **state)
 {
-	struct xp_ring_call calls[RECORDS];
+	struct xp_call calls[RECORDS];
 	struct xp_call_range range = { .until_tsc = UINT64_MAX, .end = UINT64_MAX, .now_tsc = __rdtsc() };
 
 	(void)state;
@@ -184,7 +184,7 @@ static struct stepping {
 	bool reads;	 /* ... and the reader comes by */
 	bool turns;	 /* ... for a turn, between the handler's entry and its exit */
 	bool jumps;	 /* ... and the handler leaves by longjmp */
-	struct xp_ring_call calls[8];
+	struct xp_call calls[8];
 	size_t taken;
 	sigjmp_buf back;
 } stepping;
@@ -291,7 +291,7 @@ static void test_longjmp_at_each_instruction(void **state)
 	assert_int_equal(test.ring.lost + test.ring.hole_count, holes);
 	/* The room of the holes comes back. */
 	for (unsigned int i = 0; i < 4 * RECORDS; i++) {
-		struct xp_ring_call call;
+		struct xp_call call;
 
 		call_slot(test.slot, word(XP_EVENT_ENTRY));
 		assert_int_equal(take(&call, 1), 1);
@@ -304,7 +304,7 @@ static void test_longjmp_at_each_instruction(void **state)
 /* A thread without TLS has the key of free slots. */
 static void test_no_fs_base(void **state)
 {
-	struct xp_ring_call calls[2];
+	struct xp_call calls[2];
 	uint64_t fs_base = fs_base_now();
 
 	(void)state;
@@ -320,7 +320,7 @@ static void test_no_fs_base(void **state)
 /* What an earlier recording left behind the writer is not taken. */
 static void test_old_records(void **state)
 {
-	struct xp_ring_call calls[8];
+	struct xp_call calls[8];
 
 	(void)state;
 	map_stub(false, false);
@@ -336,7 +336,7 @@ static void test_old_records(void **state)
 /* Whatever a process writes there, the reader ends, stays in its memory, and returns no more than was asked for. */
 static void test_hostile_ring(void **state)
 {
-	struct xp_ring_call *calls = calloc(RECORDS, sizeof(*calls));
+	struct xp_call *calls = calloc(RECORDS, sizeof(*calls));
 	unsigned int seed = 1;
 
 	(void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The call rings of a process, of which this process plays the part: it writes records where its threads would. */
+#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -228,25 +229,6 @@ TEST(test_birth_after_a_lost_end)
 	end(state);
 }
 
-/* Calls that fell through are counted: those of threads without a ring, and those of full rings. */
-TEST(test_calls_that_fell_through)
-{
-	struct xp_event_call call = { .head = { .pid = PID, .tid = TID }, .fell_through = XP_FELL_NO_RING };
-
-	begin(state);
-	assert_int_equal(xp_processes_take_before(&test.processes, ARRIVAL(call, 1)), 0);
-	bind();
-	/* Before it had that ring. */
-	assert_int_equal(xp_processes_take_before(&test.processes, ARRIVAL(call, 2)), 0);
-	call.fell_through = XP_FELL_FULL;
-	assert_int_equal(xp_processes_take_before(&test.processes, ARRIVAL(call, 3)), 0);
-	call.fell_through = XP_FELL_NOT;
-	assert_int_equal(xp_processes_take_before(&test.processes, ARRIVAL(call, 4)), 0);
-	assert_int_equal(test.process->fallen.no_ring, 2);
-	assert_int_equal(test.process->fallen.full, 1);
-	end(state);
-}
-
 /* A call by the kernel before BPF knew the ring, of whose time BPF says a bit too much: the ring's calls came later. */
 TEST(test_calls_before_the_ring)
 {
@@ -257,12 +239,12 @@ TEST(test_calls_before_the_ring)
 	bind();
 	write_records(1, 1);
 	tsc = xp_clock_now_tsc();
-	assert_int_equal(
-	    xp_processes_take_before(&test.processes, ARRIVAL(call, tsc + xp_clock_ticks(test.clock, 1000))), 0);
+	assert_int_equal(xp_processes_record(&test.processes, ARRIVAL(call, tsc + xp_clock_ticks(test.clock, 1000))),
+			 -ENOENT);
 	assert_int_equal(test.process->reading.calls, 0);
 	/* One that BPF could not read: the time tells. */
-	assert_int_equal(
-	    xp_processes_take_before(&test.processes, ARRIVAL(call, tsc + xp_clock_ticks(test.clock, 9000))), 0);
+	assert_int_equal(xp_processes_record(&test.processes, ARRIVAL(call, tsc + xp_clock_ticks(test.clock, 9000))),
+			 -ENOENT);
 	assert_int_equal(test.process->reading.calls, 1);
 	end(state);
 }
@@ -345,23 +327,52 @@ static int discard_chunk(void *arg, struct xp_thread *thread)
 	return 0;
 }
 
-/* Its thread is as deep as can be. */
-static struct xp_call_ring *begin_made_up(void **state)
+static void begin_functions(void **state)
 {
 	const struct xp_sled_result sleds = { .attached = 2 };
-	struct xp_thread *thread;
 
 	begin(state);
-	test.processes.stop_tsc = UINT64_MAX;
 	test.process->thread_options.sink = discard_chunk;
 	test.process->thread_options.synthesized = NULL;
 	assert_int_equal(xp_functions_add(&test.process->functions, &object, &sleds), 0);
+}
+
+/* Calls that fell through are counted once: those of threads without a ring, and those of full rings. */
+TEST(test_calls_that_fell_through)
+{
+	struct xp_event_call call = { .head = { .pid = PID, .tid = TID, .word = FUNCTION },
+				      .fell_through = XP_FELL_NO_RING };
+	struct xp_event_call unknown = call;
+
+	begin_functions(state);
+	assert_int_equal(xp_processes_record(&test.processes, ARRIVAL(call, 1)), 0);
+	bind();
+	/* Before it had that ring. */
+	assert_int_equal(xp_processes_record(&test.processes, ARRIVAL(call, 2)), 0);
+	call.fell_through = XP_FELL_FULL;
+	assert_int_equal(xp_processes_record(&test.processes, ARRIVAL(call, 3)), 0);
+	/* One of an object that is not known yet comes again. */
+	unknown.head.word = 7;
+	assert_int_equal(xp_processes_record(&test.processes, ARRIVAL(unknown, 4)), -ENOENT);
+	call.fell_through = XP_FELL_NOT;
+	assert_int_equal(xp_processes_record(&test.processes, ARRIVAL(call, 4)), 0);
+	assert_int_equal(test.process->fallen.no_ring, 2);
+	assert_int_equal(test.process->fallen.full, 1);
+	end(state);
+}
+
+/* Its thread is as deep as can be. */
+static struct xp_call_ring *begin_made_up(void **state)
+{
+	struct xp_thread *thread;
+
+	begin_functions(state);
 	bind();
 	assert_int_equal(xp_processes_thread(&test.processes, PID, TID, &thread), 0);
 	for (uint32_t i = 0; i < DEPTH; i++)
-		assert_int_equal(
-		    xp_thread_put(thread, 0, (struct xp_call){ i, xp_event_word(1, XP_EVENT_ENTRY), 0x40000000 - i }),
-		    0);
+		assert_int_equal(xp_thread_put(thread, &(struct xp_call){ i, xp_event_word(1, XP_EVENT_ENTRY),
+									  0x40000000 - i, .cpu = 0 }),
+				 0);
 	return &xp_call_rings_of(test.rings, TID)->ring;
 }
 
@@ -418,7 +429,7 @@ TEST(test_made_up_calls_before_records)
 	test.process->reading.since_tsc = xp_clock_now_tsc();
 	for (unsigned int i = 0; i < 10; i++) {
 		made += make_up(ring, ring->mask + 1);
-		assert_int_equal(xp_processes_take_before(&test.processes, ARRIVAL(call, tsc)), 0);
+		assert_int_equal(xp_processes_record(&test.processes, ARRIVAL(call, tsc)), -ENOENT);
 	}
 	assert_in_range(test.process->reading.frames, XP_RING_WORK / 2, 2 * XP_RING_WORK);
 	assert_non_null(test.process->rings);

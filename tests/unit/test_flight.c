@@ -93,9 +93,10 @@ static int drop_world(void **state)
 
 static void call(struct world *world, int thread, enum xp_event_kind kind, uint32_t fn, uint32_t depth)
 {
-	const struct xp_call record = { world->tsc += 10, xp_event_word(fn, kind), 100000 - depth };
+	const struct xp_call record = { world->tsc += 10, xp_event_word(fn, kind), 100000 - depth,
+					.cpu = (uint16_t)thread };
 
-	assert_int_equal(xp_thread_put(world->threads[thread], thread, record), 0);
+	assert_int_equal(xp_thread_put(world->threads[thread], &record), 0);
 }
 
 static void enter(struct world *world, int thread)

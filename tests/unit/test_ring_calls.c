@@ -73,49 +73,48 @@ static void end(struct made *made)
 }
 
 /* Calls of a thread, most of them plain, none of them sensible for ever. */
-static void make_calls(struct xp_ring_call *calls, uint64_t first_tsc)
+static void make_calls(struct xp_call *calls, uint64_t first_tsc)
 {
-	struct xp_ring_call open[64];
+	struct xp_call open[64];
 	unsigned int depth = 0;
 	uint64_t tsc = first_tsc;
 	uint16_t cpu = 1;
 
 	for (size_t i = 0; i < CALLS; i++) {
 		unsigned int what = (unsigned int)random() % 1000, kind;
-		struct xp_ring_call *call = &calls[i];
+		struct xp_call *call = &calls[i];
 
 		tsc += what == 0 ? 1ull << 33 : 1 + (unsigned int)random() % 100;
 		cpu = what == 1 ? (uint16_t)(random() % 4096) : cpu;
-		*call = (struct xp_ring_call){ .tsc = tsc, .cpu = cpu };
+		*call = (struct xp_call){ .tsc = tsc, .cpu = cpu };
 		if (depth == XP_ARRAY_SIZE(open) || (depth && random() % 2)) {
 			*call = open[--depth];
 			kind = what < 500 ? XP_EVENT_EXIT : XP_EVENT_TAIL_EXIT;
 			call->tsc = tsc;
 			call->cpu = cpu;
 			call->word = xp_event_word(call->word, (enum xp_event_kind)kind);
-			call->sp += kind == XP_EVENT_EXIT;
 			if (what == 2) /* another call, which is not open */
-				call->sp++;
+				call->slot++;
 			if (what == 3) /* from further up: those below were left */
 				depth -= depth ? 1 : 0;
 		} else {
 			uint32_t fn = (what % 4 ? 100 : 1000) + 1 + (unsigned int)random() % FUNCTIONS;
 
 			call->word = xp_event_word(fn, XP_EVENT_ENTRY);
-			call->sp = 0x10000000 - 16 * depth;
+			call->slot = 0x10000000 - 16 * depth;
 			open[depth++] = *call;
 		}
 		if (what == 4) /* of no object */
 			call->word = xp_event_word(what, (enum xp_event_kind)(call->word >> XP_FN_BITS));
 		if (what == 5 && depth) { /* nothing that belongs there */
 			call->word = xp_event_word(open[depth - 1].word, XP_EVENT_ENTRY_ARGS);
-			call->sp = open[depth - 1].sp;
+			call->slot = open[depth - 1].slot;
 		}
 	}
 }
 
 /* What the log must be: each call by itself. */
-static void put_one_by_one(struct made *made, const struct xp_ring_call *calls, uint64_t late_tsc)
+static void put_one_by_one(struct made *made, const struct xp_call *calls, uint64_t late_tsc)
 {
 	struct xp_thread *thread;
 
@@ -128,9 +127,9 @@ static void put_one_by_one(struct made *made, const struct xp_ring_call *calls, 
 		    (id > FUNCTIONS && calls[i].tsc < late_tsc))
 			xp_thread_filter(thread, XP_FILTER_OUTSIDE);
 		else
-			xp_thread_put(thread, calls[i].cpu,
-				      (struct xp_call){ calls[i].tsc, xp_event_word(id, (enum xp_event_kind)kind),
-							calls[i].sp + (kind != XP_EVENT_EXIT) });
+			xp_thread_put(thread,
+				      &(struct xp_call){ calls[i].tsc, xp_event_word(id, (enum xp_event_kind)kind),
+							 calls[i].slot, .cpu = calls[i].cpu });
 	}
 	assert_int_equal(xp_thread_flush(thread), 0);
 }
@@ -139,7 +138,7 @@ static void put_one_by_one(struct made *made, const struct xp_ring_call *calls, 
  * The same by a ring: filled with any number of calls at a time, some of which were interrupted by a handler, so that
  * their records are younger than those behind them.
  */
-static void put_by_ring(struct made *made, const struct xp_ring_call *calls)
+static void put_by_ring(struct made *made, const struct xp_call *calls)
 {
 	struct xp_call_record *records = calloc(XP_CALL_RING_RECORDS, sizeof(*records));
 	struct xp_call_slot slot = { 0 };
@@ -156,13 +155,13 @@ static void put_by_ring(struct made *made, const struct xp_ring_call *calls)
 			bool swapped = !(random() % 500) && i + 1 < count;
 
 			for (size_t j = 0; j < 1u + swapped; j++) {
-				const struct xp_ring_call *call = &calls[done + i + (swapped ? !j : 0)];
+				const struct xp_call *call = &calls[done + i + (swapped ? !j : 0)];
 				struct xp_call_record *record = &records[slot.head++ % XP_CALL_RING_RECORDS];
 
 				assert_true(slot.head <= slot.limit);
 				assert_int_equal(record->word, 0);
 				record->time = call->tsc << XP_CALL_CPU_BITS | call->cpu;
-				record->sp = call->sp;
+				record->sp = call->slot - (xp_call_kind(call) != XP_EVENT_EXIT);
 				record->word = call->word;
 			}
 			i += swapped;
@@ -178,7 +177,7 @@ static void put_by_ring(struct made *made, const struct xp_ring_call *calls)
 
 static void compare(uint64_t first_tsc, uint64_t min_ticks)
 {
-	struct xp_ring_call *calls = calloc(CALLS, sizeof(*calls));
+	struct xp_call *calls = calloc(CALLS, sizeof(*calls));
 	const uint64_t late_tsc = first_tsc + 500000;
 	struct made one_by_one, by_ring;
 	const struct xp_counts *counts;

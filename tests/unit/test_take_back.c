@@ -38,7 +38,7 @@ static uint64_t count_taken_back(void)
 }
 
 /* As the reader polls: it leaves what may be taken back. */
-static size_t poll_ring(struct xp_ring_call *calls, size_t room)
+static size_t poll_ring(struct xp_call *calls, size_t room)
 {
 	return take_until(UINT64_MAX, calls, room);
 }
@@ -46,7 +46,7 @@ static size_t poll_ring(struct xp_ring_call *calls, size_t room)
 static void drops_short_calls(bool rdpid, bool neighbor)
 {
 	struct xp_call_range some = { .has_taken_back = true, .taken_back = 7 };
-	struct xp_ring_call calls[4];
+	struct xp_call calls[4];
 
 	begin(rdpid, neighbor, LONG_TICKS);
 	for (unsigned int i = 0; i < 5 * RECORDS; i++) {
@@ -85,7 +85,7 @@ static void test_drops_short_calls(void **state)
 
 static void test_keeps_other_calls(void **state)
 {
-	struct xp_ring_call calls[8];
+	struct xp_call calls[8];
 
 	(void)state;
 	begin(false, false, LONG_TICKS);
@@ -125,7 +125,7 @@ static void test_limit(void **state)
 	(void)state;
 	begin(false, false, 1000000);
 	for (unsigned int i = 0; i < 2000; i++) {
-		struct xp_ring_call calls[2];
+		struct xp_call calls[2];
 		uint64_t before = taken_back(), from, to;
 
 		call_slot(test.slot, word(XP_EVENT_ENTRY));
@@ -151,7 +151,7 @@ static void test_limit(void **state)
 
 static void test_preserves_registers(void **state)
 {
-	struct xp_ring_call call;
+	struct xp_call call;
 
 	(void)state;
 	begin(false, false, LONG_TICKS);
@@ -159,7 +159,7 @@ static void test_preserves_registers(void **state)
 	assert_int_equal(changed_registers(leave, word(XP_EVENT_EXIT)), 0);
 	assert_int_equal(take(&call, 1), 1);
 	test.records[1] =
-	    (struct xp_call_record){ (__rdtsc() - 1) << XP_CALL_CPU_BITS, word(XP_EVENT_ENTRY), call.sp - 1 };
+	    (struct xp_call_record){ (__rdtsc() - 1) << XP_CALL_CPU_BITS, word(XP_EVENT_ENTRY), call.slot - 1 };
 	test.mine->head = 2;
 	assert_int_equal(changed_registers(leave, word(XP_EVENT_EXIT)), 0);
 	assert_int_equal(taken_back(), 1);
@@ -205,7 +205,7 @@ static void test_event_preserves_flags(void **state)
 /* The reader leaves an entry that may still be taken back, unless it is old, or something is behind it. */
 static void test_reader_leaves_young_entries(void **state)
 {
-	struct xp_ring_call calls[8];
+	struct xp_call calls[8];
 
 	(void)state;
 	begin(false, false, LONG_TICKS);
@@ -272,7 +272,7 @@ static struct stepping {
 	unsigned int wrong_cfa;
 	bool was_open;	/* the call had not been taken back when the handler ran */
 	bool was_there; /* nor had its entry been cleared for that */
-	struct xp_ring_call calls[16];
+	struct xp_call calls[16];
 	size_t count;
 	sigjmp_buf back;
 	uint8_t cfa_offsets[XP_STUB_BYTES];
@@ -510,7 +510,7 @@ static struct {
 /* Polls and takes all, by turns. The calls that it gets are complete: at most one is open. */
 static void *read_beside(void *arg)
 {
-	struct xp_ring_call calls[64];
+	struct xp_call calls[64];
 	uint32_t open = 0;
 	bool done;
 

@@ -108,11 +108,12 @@ static int teardown(void **state)
 /* A record of function fn at stack slot sp, this many ticks after the previous one. */
 static int feed(struct world *world, enum xp_event_kind kind, uint32_t fn, uint32_t sp, uint64_t ticks)
 {
-	static const uint64_t args[] = { 11, 22 };
-	const bool has_args = kind == XP_EVENT_ENTRY_ARGS;
-	const struct xp_call call = { world->tsc += ticks, xp_event_word(fn, has_args ? XP_EVENT_ENTRY : kind), sp };
+	static const struct xp_event_args args = { .count = 2, .args = { 11, 22 } };
+	struct xp_call call = { world->tsc += ticks, xp_event_word(fn, kind), sp, .cpu = 0 };
 
-	return has_args ? xp_thread_put_args(world->thread, 0, call, args, 2) : xp_thread_put(world->thread, 0, call);
+	if (kind == XP_EVENT_ENTRY_ARGS)
+		call.event = &args.head;
+	return xp_thread_put(world->thread, &call);
 }
 
 static void enter(struct world *world, uint32_t fn, uint32_t sp)
@@ -378,10 +379,11 @@ TEST_WITH(drops_short_callers_of_dropped_calls, setup_threshold, teardown)
 TEST_WITH(keeps_short_calls_around_an_event, setup_threshold, teardown)
 {
 	struct world *world = *state;
-	struct xp_event_payload event = { .head.word = xp_event_word(1, XP_EVENT_CUSTOM), .size = 0 };
+	const struct xp_event_payload event = { .size = 0 };
+	const struct xp_call call = { .tsc = 10, .word = xp_event_word(1, XP_EVENT_CUSTOM), .event = &event.head };
 
 	enter(world, 1, 100);
-	assert_int_equal(xp_thread_event(world->thread, &event, 0, world->tsc), 0);
+	assert_int_equal(xp_thread_put(world->thread, &call), 0);
 	leave(world, 1, 100);
 	assert_log(world, "e1 ev1 x1 ");
 }
@@ -478,22 +480,22 @@ TEST_WITH(never_goes_back_in_time, setup, teardown)
 }
 
 /* Any order of calls: nested ones, exits without entries, frames that were left, long gaps, functions that go. */
-static struct xp_call any_call(unsigned int *seed, uint64_t *tsc)
+static struct xp_call any_call(unsigned int *seed, uint64_t *tsc, uint16_t cpu)
 {
 	unsigned int dice = (unsigned int)rand_r(seed);
 	static const enum xp_event_kind kinds[] = { XP_EVENT_ENTRY, XP_EVENT_EXIT, XP_EVENT_ENTRY, XP_EVENT_TAIL_EXIT };
 
 	*tsc += dice % 97 ? 5 : 5ull << 32;
 	return (struct xp_call){ *tsc - (dice % 89 ? 0 : 7), xp_event_word(1 + dice % 3, kinds[dice / 8 % 4]),
-				 100 - dice / 64 % 8 };
+				 100 - dice / 64 % 8, .cpu = cpu };
 }
 
-static int put_run(struct xp_thread *thread, uint16_t cpu, const struct xp_call *calls, size_t count)
+static int put_run(struct xp_thread *thread, const struct xp_call *calls, size_t count)
 {
 	int err = 0;
 
 	for (size_t i = 0; i < count && !err;) {
-		struct xp_thread_run run = xp_thread_run_begin(thread, cpu);
+		struct xp_thread_run run = xp_thread_run_begin(thread, calls[i].cpu);
 
 		for (; i < count; i++) {
 			uint64_t ticks = calls[i].tsc - run.last_tsc;
@@ -504,7 +506,7 @@ static int put_run(struct xp_thread *thread, uint16_t cpu, const struct xp_call 
 		}
 		xp_thread_run_end(thread, &run);
 		if (i < count)
-			err = xp_thread_put(thread, cpu, calls[i++]);
+			err = xp_thread_put(thread, &calls[i++]);
 	}
 	return err;
 }
@@ -520,10 +522,10 @@ TEST_WITH(puts_runs_of_calls, setup, teardown)
 	assert_int_equal(setup((void **)&other), 0);
 	for (int round = 0; round < 200; round++) {
 		for (size_t i = 0; i < 64; i++) {
-			calls[i] = any_call(&seed, &tsc);
-			assert_int_equal(xp_thread_put(other->thread, round / 50, calls[i]), 0);
+			calls[i] = any_call(&seed, &tsc, round / 50);
+			assert_int_equal(xp_thread_put(other->thread, &calls[i]), 0);
 		}
-		assert_int_equal(put_run(world->thread, round / 50, calls, 64), 0);
+		assert_int_equal(put_run(world->thread, calls, 64), 0);
 		if (round % 10)
 			continue;
 		assert_int_equal(xp_thread_forget(world->thread, 2), 0);

@@ -30,11 +30,8 @@ static int adopt(struct xp_recording *recording, const struct xp_arrival *arriva
 static int take_call(struct xp_recording *recording, const struct xp_arrival *arrival)
 {
 	struct xp_processes *processes = &recording->traced.processes;
-	int err = recording->plan.memory ? xp_processes_take_before(processes, arrival) : 0;
+	int err = xp_processes_record(processes, arrival);
 
-	if (err)
-		return err;
-	err = xp_processes_record(processes, arrival);
 	if (err == -ENOENT) {
 		err = adopt(recording, arrival);
 		if (!err)

@@ -61,16 +61,17 @@ static inline uint64_t whole_tsc(uint64_t time, uint64_t now_tsc)
 	return now_tsc > tsc + range / 2 ? tsc + range : tsc;
 }
 
-static inline struct xp_ring_call call_of(uint64_t time, uint64_t word, uint64_t now_tsc)
+static inline struct xp_call call_of(uint64_t time, uint64_t word, uint64_t now_tsc)
 {
-	return (struct xp_ring_call){ .tsc = whole_tsc(time, now_tsc),
-				      .word = (uint32_t)word,
-				      .sp = (uint32_t)(word >> 32),
-				      .cpu = time & ((1u << XP_CALL_CPU_BITS) - 1) };
+	return (struct xp_call){ .tsc = whole_tsc(time, now_tsc),
+				 .word = (uint32_t)word,
+				 .slot = xp_call_record_slot((uint32_t)(word >> 32), (uint32_t)word >> XP_FN_BITS),
+				 .cpu = time & ((1u << XP_CALL_CPU_BITS) - 1),
+				 .in_memory = true };
 }
 
 /* Takes the record if it is committed, and clears its word. */
-static bool take_record(struct xp_call_ring *ring, uint64_t position, uint64_t now_tsc, struct xp_ring_call *call)
+static bool take_record(struct xp_call_ring *ring, uint64_t position, uint64_t now_tsc, struct xp_call *call)
 {
 	struct xp_call_record *record = &ring->records[position & ring->mask];
 	uint64_t word = xp_call_record_word(record);
@@ -86,7 +87,7 @@ static bool take_record(struct xp_call_ring *ring, uint64_t position, uint64_t n
 }
 
 /* Keeps the records in the order of time. There is room for one more. */
-static void put_pending(struct xp_call_ring *ring, const struct xp_ring_call *call, uint64_t number)
+static void put_pending(struct xp_call_ring *ring, const struct xp_call *call, uint64_t number)
 {
 	unsigned int i = ring->pending_count++;
 
@@ -101,7 +102,7 @@ static void fill_holes(struct xp_call_ring *ring, uint64_t now_tsc)
 	unsigned int kept = 0;
 
 	for (unsigned int i = 0; i < ring->hole_count; i++) {
-		struct xp_ring_call call;
+		struct xp_call call;
 
 		if (ring->pending_count < XP_CALL_RING_HOLES && take_record(ring, ring->holes[i], now_tsc, &call))
 			put_pending(ring, &call, ring->holes[i]);
@@ -199,7 +200,7 @@ static bool waits_at_gap(struct xp_call_ring *ring, const struct xp_call_range *
  * committed one.
  */
 static bool next_record(struct xp_call_ring *ring, const struct xp_call_range *range, const struct young *young,
-			struct xp_ring_call *call)
+			struct xp_call *call)
 {
 	const uint64_t now_tsc = range->now_tsc;
 	uint64_t holes = 0;
@@ -221,7 +222,7 @@ static bool next_record(struct xp_call_ring *ring, const struct xp_call_range *r
 }
 
 /* Whether a handler that interrupted this record wrote the next one. */
-static bool is_before_older(const struct xp_call_ring *ring, const struct xp_ring_call *call, uint64_t now_tsc)
+static bool is_before_older(const struct xp_call_ring *ring, const struct xp_call *call, uint64_t now_tsc)
 {
 	const struct xp_call_record *record = &ring->records[ring->next & ring->mask];
 
@@ -245,7 +246,7 @@ static bool is_too_young(const struct xp_call_ring *ring, uint64_t until_tsc, ui
  * that were taken from behind a hole, or were committed while the reader looked.
  */
 static size_t return_pending(struct xp_call_ring *ring, const struct xp_call_range *range, uint64_t last_tsc,
-			     struct xp_ring_call *calls, size_t room)
+			     struct xp_call *calls, size_t room)
 {
 	size_t count = 0;
 
@@ -269,7 +270,7 @@ void xp_call_ring_advance(struct xp_call_ring *ring, uint64_t next)
 }
 
 /* The usual case: committed records, none of which is followed by an older one. */
-static size_t take_ordered(struct xp_call_ring *ring, const struct xp_call_range *range, struct xp_ring_call *calls,
+static size_t take_ordered(struct xp_call_ring *ring, const struct xp_call_range *range, struct xp_call *calls,
 			   size_t room)
 {
 	struct xp_call_cursor cursor = xp_call_cursor_begin(ring, range, room);
@@ -287,14 +288,14 @@ static size_t take_ordered(struct xp_call_ring *ring, const struct xp_call_range
 	return count;
 }
 
-size_t xp_call_ring_take(struct xp_call_ring *ring, const struct xp_call_range *range, struct xp_ring_call *calls,
+size_t xp_call_ring_take(struct xp_call_ring *ring, const struct xp_call_range *range, struct xp_call *calls,
 			 size_t room)
 {
 	const uint64_t end = xp_call_ring_end_of(ring, range);
 	const uint64_t until_tsc = range->until_tsc, now_tsc = range->now_tsc;
 	const struct young young = find_young(ring, range);
 	size_t count = 0, returned;
-	struct xp_ring_call call;
+	struct xp_call call;
 
 	fill_holes(ring, now_tsc);
 	for (;;) {

@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 #include "arch/x86_64/stub.h"
+#include "event/call.h"
 
 /*
  * Records that the writer may reserve beyond the limit: one for each signal handler that interrupts it between its look
@@ -36,18 +37,10 @@
 /* Limit on the holes of a ring, and on the records that wait for older ones: the depth of nested signal handlers. */
 #define XP_CALL_RING_HOLES 64u
 
-/* A call that was taken from a ring. */
-struct xp_ring_call {
-	uint64_t tsc;
-	uint32_t word; /* xp_event_word(), as the process has written it */
-	uint32_t sp;   /* as in struct xp_call_record */
-	uint16_t cpu;
-};
-
 /* One that waits for older ones, or for its turn: a record of BPF comes first. */
 struct xp_pending_call {
-	struct xp_ring_call call;
-	uint64_t number; /* in the ring */
+	struct xp_call call; /* its word is what the process has written */
+	uint64_t number;     /* in the ring */
 };
 
 struct xp_call_ring {
@@ -88,10 +81,19 @@ struct xp_call_range {
 };
 
 /*
+ * Where the return address of a record's function is on the stack, as in struct xp_call. sp: of the record. An exit
+ * jumps to the stub; the other sleds have pushed a return address.
+ */
+static inline uint32_t xp_call_record_slot(uint32_t sp, uint32_t kind)
+{
+	return sp + (kind != XP_EVENT_EXIT);
+}
+
+/*
  * Takes up to `room` records, oldest first. Returns their number; less than `room` means that there are no more for
  * now. The writer gets the room back.
  */
-size_t xp_call_ring_take(struct xp_call_ring *ring, const struct xp_call_range *range, struct xp_ring_call *calls,
+size_t xp_call_ring_take(struct xp_call_ring *ring, const struct xp_call_range *range, struct xp_call *calls,
 			 size_t room);
 /*
  * The usual case of xp_call_ring_take(), for the caller's loop: committed records, none of which is followed by an

@@ -298,68 +298,72 @@ int xp_processes_thread(struct xp_processes *processes, pid_t pid, pid_t tid, st
 	return add_thread(processes, process, tid, thread);
 }
 
-/* With a budget: counts the call. Returns false if the thread was in a sled when that was restored. */
-static bool note_call(const struct xp_thread *thread, const struct xp_range *range, uint32_t id,
-		      const struct xp_arrival *arrival)
+/* Counts a call that came through the kernel by what it cost the target. */
+static void count_hit(struct xp_process *process, const struct xp_range *range, const struct xp_call *call)
 {
-	struct xp_function_budget *budget = &range->budget[id];
-	enum xp_event_kind kind = xp_event_kind(arrival->event);
+	struct xp_hits *hits = &process->all->hits;
+	enum xp_event_kind kind = xp_call_kind(call);
 
-	if (kind == XP_EVENT_ENTRY || kind == XP_EVENT_ENTRY_ARGS)
-		budget->calls[thread->process->attaching.inherits_from ? XP_CALLS_CHILD : XP_CALLS_STUB]++;
-	return !xp_function_is_out(budget, arrival->tsc);
+	process->fallen.no_ring += call->fell_through == XP_FELL_NO_RING;
+	process->fallen.full += call->fell_through == XP_FELL_FULL;
+	if (range->sleds.mode == XP_SLEDS_PATCHED && kind == XP_EVENT_ENTRY_ARGS)
+		hits->args++;
+	else if (range->sleds.mode == XP_SLEDS_PATCHED)
+		++*(process->attaching.inherits_from ? &hits->child : &hits->stub);
+	else if (kind == XP_EVENT_EXIT)
+		hits->stepped++;
+	else
+		hits->emulated++;
 }
 
-static __attribute__((noinline)) int record_rare(struct xp_thread *thread, const struct xp_arrival *arrival,
-						 struct xp_call call)
+int xp_thread_take(struct xp_thread *thread, const struct xp_call *from)
 {
-	const struct xp_event_args *args = (const struct xp_event_args *)arrival->event;
-	uint16_t cpu = (uint16_t)arrival->cpu;
+	struct xp_process *process = thread->process;
+	struct xp_function_budget *budget;
+	const struct xp_range *range;
+	struct xp_call call = *from;
+	uint32_t id;
 
-	if (xp_event_kind(arrival->event) != XP_EVENT_ENTRY_ARGS)
-		return xp_thread_event(thread, (const struct xp_event_payload *)arrival->event, cpu, call.tsc);
-	call.word = xp_event_word(call.word, XP_EVENT_ENTRY);
-	return xp_thread_put_args(thread, cpu, call, (const uint64_t *)args->args, args->count);
+	range = xp_functions_find(&process->functions, xp_call_fn(from), &id);
+	/* A process may write any kind into its ring. */
+	if (!range || (!call.event && xp_call_kind(from) > XP_EVENT_TAIL_EXIT))
+		return 1;
+	budget = range->budget ? &range->budget[id] : NULL;
+	if (!call.in_memory)
+		count_hit(process, range, from);
+	if (budget && xp_call_is_entry(from))
+		xp_process_count_entry(process, budget, call.in_memory);
+	/*
+	 * Sleds are attached and detached one kind after the other. In between, calls would lack their exits. A thread
+	 * may have been in a sled when that was restored.
+	 */
+	if (call.tsc < range->sleds.begin_tsc || call.tsc > process->all->stop_tsc ||
+	    (budget && xp_function_is_out(budget, call.tsc)))
+		return xp_thread_filter(thread, XP_FILTER_OUTSIDE);
+	call.word = xp_event_word(id + range->fdr_base, xp_call_kind(from));
+	return xp_thread_put(thread, &call);
 }
 
 int xp_processes_record(struct xp_processes *processes, const struct xp_arrival *arrival)
 {
 	/* Consecutive events of a CPU mostly belong to one thread. */
 	struct xp_thread **recent = &processes->recent[arrival->cpu % XP_ARRAY_SIZE(processes->recent)];
-	struct xp_thread *thread = *recent;
+	const struct xp_call call = xp_call_of(arrival);
 	const struct xp_event *event = arrival->event;
-	enum xp_event_kind kind = xp_event_kind(event);
-	const struct xp_range *range;
-	struct xp_call call;
-	uint32_t id;
+	struct xp_thread *thread = *recent;
+	int err = 0;
 
 	if (!thread || thread->tid != (pid_t)event->tid || thread->process->pid != (pid_t)event->pid) {
-		int err = xp_processes_thread(processes, (pid_t)event->pid, (pid_t)event->tid, &thread);
-
+		err = xp_processes_thread(processes, (pid_t)event->pid, (pid_t)event->tid, &thread);
 		if (err)
 			return err;
 		*recent = thread;
 	}
-	range = xp_functions_find(&thread->process->functions, xp_event_fn(event), &id);
-	if (!range)
-		return -ENOENT;
-	if (range->sleds.mode == XP_SLEDS_PATCHED && kind == XP_EVENT_ENTRY_ARGS)
-		processes->hits.args++;
-	else if (range->sleds.mode == XP_SLEDS_PATCHED)
-		++*(thread->process->attaching.inherits_from ? &processes->hits.child : &processes->hits.stub);
-	else if (kind == XP_EVENT_EXIT)
-		processes->hits.stepped++;
-	else
-		processes->hits.emulated++;
-	if (range->budget && !note_call(thread, range, id, arrival))
-		return xp_thread_filter(thread, XP_FILTER_OUTSIDE);
-	/* Sleds are attached and detached one kind after the other. In between, calls would lack their exits. */
-	if (arrival->tsc < range->sleds.begin_tsc || arrival->tsc > processes->stop_tsc)
-		return xp_thread_filter(thread, XP_FILTER_OUTSIDE);
-	call = (struct xp_call){ arrival->tsc, xp_event_word(id + range->fdr_base, kind), event->sp };
-	if (kind > XP_EVENT_TAIL_EXIT)
-		return record_rare(thread, arrival, call);
-	return xp_thread_put(thread, (uint16_t)arrival->cpu, call);
+	if (thread->process->rings)
+		err = xp_thread_take_before(thread, &call);
+	if (!err)
+		err = xp_thread_take(thread, &call);
+	return err == 1 ? -ENOENT : err;
 }
 
 void xp_processes_forget(struct xp_processes *processes, const struct xp_object *object, uint32_t function_id)

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/u64_map.h"
-#include "event/arrival.h"
+#include "event/call.h"
 #include "target/target.h"
 #include "trace/call_account.h"
 #include "trace/functions.h"
@@ -159,13 +159,28 @@ int xp_processes_add(struct xp_processes *processes, struct xp_process **process
 int xp_process_rename(struct xp_process *process, const struct xp_target_info *info, uint64_t tsc);
 
 /*
- * Takes a call, or an event of the program. Returns -ENOENT if the process is not known or has no such function (the
- * caller counts the event as filtered). For other errors, those of the spool or -ENOMEM, the event is accounted for
- * here.
+ * Takes a call, or an event of the program, that came through the kernel, after those that its thread recorded in
+ * memory before. Returns -ENOENT if the process is not known or has no such function (the caller counts the event as
+ * filtered). For other errors, those of the spool or -ENOMEM, the event is accounted for here.
  */
 int xp_processes_record(struct xp_processes *processes, const struct xp_arrival *arrival);
 /* The thread of a process that is known, added if need be. Returns 0, -ENOENT or -ENOMEM. */
 int xp_processes_thread(struct xp_processes *processes, pid_t pid, pid_t tid, struct xp_thread **thread);
+
+/*
+ * Takes a call of the thread: the one way to its log, from the kernel and from call rings. Returns 0, 1 if the process
+ * has no such function (the caller counts the call), or the errors of xp_thread_put().
+ */
+int xp_thread_take(struct xp_thread *thread, const struct xp_call *call);
+
+/* Counts an entry for the budget. What a process says in its memory counts as far as its account goes. */
+static inline void xp_process_count_entry(struct xp_process *process, struct xp_function_budget *budget, bool in_memory)
+{
+	if (!in_memory)
+		budget->calls[process->attaching.inherits_from ? XP_CALLS_CHILD : XP_CALLS_STUB]++;
+	else if (xp_call_account_draw(&process->all->accounts, &process->account, budget->memory_ns))
+		budget->calls[XP_CALLS_MEMORY]++;
+}
 
 /* The process ends, and has taken this much CPU time in total. */
 void xp_process_ran(struct xp_process *process, uint64_t cpu_ns);

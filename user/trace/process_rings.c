@@ -114,60 +114,37 @@ static struct xp_call_range until(uint64_t tsc)
 	    struct xp_call_range){ .until_tsc = tsc, .end = UINT64_MAX, .now_tsc = xp_clock_now_tsc(), .all = true };
 }
 
-/*
- * What was recorded before an event: by number where BPF knows it, which is exact. The records before an event are not
- * taken back any more (`final` in struct xp_call_slot). A time of BPF is too early if the counter has lost ticks
- * (base/clock.h).
- */
-static struct xp_call_range before(const struct xp_thread_ring *ring, xp_event_position position, uint64_t tsc)
-{
-	struct xp_call_range range = until(tsc);
+/* An event, as what splits the records of a ring into those before it and those after it. */
+struct split {
+	xp_event_position position; /* 0: BPF does not know the ring, so only the time tells */
+	uint32_t taken_back;	    /* with a position: calls that had been taken back, as in struct xp_event_thread */
+	uint64_t tsc;
+	bool is_child; /* a child of vfork() began or ended */
+};
 
-	if (position) {
+static uint64_t end_margin(const struct xp_process *process)
+{
+	return xp_clock_ticks(process->all->clock, END_MARGIN_NS);
+}
+
+/*
+ * The records before an event: by number where BPF knows it, which is exact, and which no lost tick of the counter
+ * changes (base/clock.h). They are not taken back any more (`final` in struct xp_call_slot). But the parent of a child
+ * of vfork() may take a call back since, and then a younger record has the number of an older one: the time counts,
+ * too.
+ */
+static struct xp_call_range before(const struct xp_thread_ring *ring, const struct split *split)
+{
+	struct xp_call_range range = until(split->tsc);
+
+	if (!split->position)
+		return range;
+	range.end = xp_call_ring_number(&ring->ring, split->position - 1);
+	range.has_taken_back = true;
+	range.taken_back = split->taken_back;
+	if (!split->is_child || !ring->ring.min_ticks)
 		range.until_tsc = UINT64_MAX;
-		range.end = xp_call_ring_number(&ring->ring, position - 1);
-	}
 	return range;
-}
-
-/*
- * The same before a thread ended, or before the next one with its fs base began, which takes nothing of it back: BPF
- * also knows how many calls had been taken back.
- */
-static struct xp_call_range before_next(const struct xp_thread_ring *ring, xp_event_position position,
-					uint32_t taken_back, uint64_t tsc)
-{
-	struct xp_call_range range = before(ring, position, tsc);
-
-	range.has_taken_back = position;
-	range.taken_back = taken_back;
-	return range;
-}
-
-/*
- * The same before a child of vfork() began or ended. Its parent may take a call back since, and then a younger record
- * has the number of an older one.
- */
-static struct xp_call_range before_task(const struct xp_thread_ring *ring, xp_event_position position,
-					uint32_t taken_back, uint64_t tsc)
-{
-	struct xp_call_range range = before_next(ring, position, taken_back, tsc);
-
-	if (ring->ring.min_ticks)
-		range.until_tsc = tsc;
-	return range;
-}
-
-/* A thread that fell through before it got a ring may have one by now. */
-static void count_fallen(struct xp_fallen_calls *fallen, const struct xp_arrival *arrival)
-{
-	uint32_t fell;
-
-	if (xp_event_kind(arrival->event) > XP_EVENT_TAIL_EXIT || arrival->size < sizeof(struct xp_event_call))
-		return;
-	fell = ((const struct xp_event_call *)arrival->event)->fell_through;
-	fallen->no_ring += fell == XP_FELL_NO_RING;
-	fallen->full += fell == XP_FELL_FULL;
 }
 
 /*
@@ -180,20 +157,14 @@ static bool is_taken_until(const struct xp_call_ring *ring, xp_event_position po
 	       (int64_t)(xp_call_ring_number(ring, position - 1) - ring->next) <= 0;
 }
 
-int xp_processes_take_before(struct xp_processes *processes, const struct xp_arrival *arrival)
+int xp_thread_take_before(struct xp_thread *thread, const struct xp_call *call)
 {
-	const struct xp_event *event = arrival->event;
-	struct xp_process *process = xp_processes_find(processes, (pid_t)event->pid);
-	struct xp_thread_ring *ring =
-	    process && process->rings ? xp_call_rings_of(process->rings, (pid_t)event->tid) : NULL;
-	xp_event_position position;
+	struct xp_process *process = thread->process;
+	struct xp_thread_ring *ring = xp_call_rings_of(process->rings, thread->tid);
 	struct xp_call_range range;
 	int err;
 
-	if (process)
-		count_fallen(&process->fallen, arrival);
-	position = ring ? xp_event_get_position(event, arrival->size) : 0;
-	if (!ring || is_taken_until(&ring->ring, position))
+	if (!ring || is_taken_until(&ring->ring, call->position))
 		return 0;
 	/* The calls of a process that makes too much work come later, as if they had come with this record. */
 	if (xp_ring_turn_is_over(process))
@@ -202,12 +173,12 @@ int xp_processes_take_before(struct xp_processes *processes, const struct xp_arr
 	 * Without a position: BPF has not known the ring yet, so that the ring's records are younger, or could not read
 	 * it. BPF's time is late by this much at most.
 	 */
-	range = before(ring, position,
-		       arrival->tsc - XP_MIN(arrival->tsc, xp_clock_ticks(processes->clock, END_MARGIN_NS)));
+	range = before(ring, &(struct split){ .position = call->position,
+					      .tsc = call->tsc - XP_MIN(call->tsc, end_margin(process)) });
 	/* What was taken back is counted elsewhere: the next thread may have taken back since. */
 	range.has_taken_back = true;
 	range.taken_back = (uint32_t)ring->ring.taken_back;
-	err = xp_ring_calls_take(process, ring, (pid_t)event->tid, &range);
+	err = xp_ring_calls_take(process, ring, thread->tid, &range);
 	judge(process);
 	return err;
 }
@@ -295,7 +266,7 @@ static int take_turn(struct xp_process *process, uint64_t until_tsc, bool *all, 
 /* What the turn was too short for, where there is no other: it is lost. */
 static void drop_calls(struct xp_thread_ring *ring, const struct xp_call_range *range)
 {
-	struct xp_ring_call call;
+	struct xp_call call;
 
 	for (size_t i = 0; i <= ring->ring.mask && xp_call_ring_take(&ring->ring, range, &call, 1); i++)
 		ring->ring.lost++;
@@ -359,22 +330,22 @@ int xp_processes_take_calls(struct xp_processes *processes, uint64_t done_tsc)
 }
 
 /* The thread's part of the ring ends. Not that of a thread that had this tid before. */
-static int end_calls(struct xp_process *process, pid_t tid, xp_event_position position, uint32_t taken_back,
-		     uint64_t tsc)
+static int end_calls(struct xp_process *process, pid_t tid, struct split end)
 {
 	struct xp_thread_ring *ring = xp_call_rings_of(process->rings, tid);
 	struct xp_call_range range;
 	int err;
 
-	if (!ring || tsc < ring->since_tsc)
+	if (!ring || end.tsc < ring->since_tsc)
 		return 0;
-	range = before_next(ring, position, taken_back, tsc + xp_clock_ticks(process->all->clock, END_MARGIN_NS));
+	end.tsc += end_margin(process);
+	range = before(ring, &end);
 	err = xp_ring_calls_take(process, ring, tid, &range);
 	if (xp_ring_turn_is_over(process))
 		drop_calls(ring, &range);
 	count_lost(&process->sums.counts, ring);
 	xp_call_rings_end(process->rings, tid);
-	ring->left_tid = position ? 0 : tid;
+	ring->left_tid = end.position ? 0 : tid;
 	return err;
 }
 
@@ -382,18 +353,17 @@ static int end_calls(struct xp_process *process, pid_t tid, xp_event_position po
  * Takes what comes before a task that began with the fs base of this ring: calls of the thread that has the ring, or of
  * the last one that had it. That one has some left if BPF could not tell their number when it ended.
  */
-static int take_before_task(struct xp_process *process, struct xp_thread_ring *ring,
-			    const struct xp_event_thread *event, bool borrows, uint64_t tsc)
+static int take_before_task(struct xp_process *process, struct xp_thread_ring *ring, struct split birth)
 {
 	pid_t owner = process->rings->tids[ring - process->rings->list];
-	uint64_t margin = event->position ? xp_clock_ticks(process->all->clock, END_MARGIN_NS) : 0;
-	struct xp_call_range range =
-	    (borrows ? before_task : before_next)(ring, event->position, event->taken_back, tsc + margin);
+	struct xp_call_range range;
 	int err;
 
+	birth.tsc += birth.position ? end_margin(process) : 0;
+	range = before(ring, &birth);
 	if (owner)
 		return xp_ring_calls_take(process, ring, owner, &range);
-	if (borrows || !ring->left_tid || !event->position || (int64_t)(range.end - ring->ring.next) <= 0)
+	if (birth.is_child || !ring->left_tid || !birth.position || (int64_t)(range.end - ring->ring.next) <= 0)
 		return 0;
 	err = xp_ring_calls_take(process, ring, ring->left_tid, &range);
 	return xp_processes_end_thread(process->all, ring->left_tid) ?: err;
@@ -402,6 +372,7 @@ static int take_before_task(struct xp_process *process, struct xp_thread_ring *r
 static int begin_task(struct xp_process *process, const struct xp_event_thread *event, uint64_t tsc)
 {
 	bool borrows = event->clone_flags & CLONE_VFORK && !(event->clone_flags & CLONE_THREAD);
+	const struct split birth = { event->position, event->taken_back, tsc, borrows }, lost_end = { .tsc = tsc };
 	struct xp_thread_ring *ring;
 	size_t index;
 	int err = 0;
@@ -417,15 +388,15 @@ static int begin_task(struct xp_process *process, const struct xp_event_thread *
 	if (ring && tsc < ring->since_tsc)
 		return 0;
 	if (ring && ring != xp_call_rings_at(process->rings, event->fs_base))
-		err = end_calls(process, (pid_t)event->head.tid, 0, 0, tsc);
+		err = end_calls(process, (pid_t)event->head.tid, lost_end);
 	ring = xp_call_rings_at(process->rings, event->fs_base);
 	index = ring ? (size_t)(ring - process->rings->list) : 0;
 	if (ring)
-		err = take_before_task(process, ring, event, borrows, tsc) ?: err;
+		err = take_before_task(process, ring, birth) ?: err;
 	/* The end of the one that had it was lost: it would have come first. */
 	if (!borrows && ring && process->rings->tids[index] && process->rings->tids[index] != (pid_t)event->head.tid &&
 	    !xp_target_thread_lives(process->pid, process->rings->tids[index]))
-		err = end_calls(process, process->rings->tids[index], 0, 0, tsc) ?: err;
+		err = end_calls(process, process->rings->tids[index], lost_end) ?: err;
 	if (!borrows)
 		xp_call_rings_begin(process->rings, (pid_t)event->head.tid, event->fs_base, tsc);
 	else if (ring && !ring->borrower)
@@ -460,23 +431,24 @@ int xp_processes_end_task(struct xp_processes *processes, const struct xp_arriva
 {
 	const struct xp_event_thread *event = (const struct xp_event_thread *)arrival->event;
 	struct xp_process *process = xp_processes_find(processes, (pid_t)event->head.pid);
-	uint64_t until_tsc = arrival->tsc + xp_clock_ticks(processes->clock, END_MARGIN_NS);
+	struct split end = { event->position, event->taken_back, arrival->tsc, .is_child = true };
 	int err = 0;
 
 	if (!process || !process->rings)
 		return 0;
+	end.tsc += end_margin(process);
 	for (size_t i = 0; i < process->rings->count; i++) {
 		struct xp_thread_ring *ring = &process->rings->list[i];
 		struct xp_call_range range;
 
 		if (ring->borrower != (pid_t)event->head.tid)
 			continue;
-		range = before_task(ring, event->position, event->taken_back, until_tsc);
+		range = before(ring, &end);
 		err = xp_ring_calls_take(process, ring, process->rings->tids[i], &range) ?: err;
 		ring->borrower = 0;
 	}
 	/* One with TLS of its own has a ring of its own. */
-	return end_calls(process, (pid_t)event->head.tid, 0, 0, arrival->tsc) ?: err;
+	return end_calls(process, (pid_t)event->head.tid, (struct split){ .tsc = arrival->tsc }) ?: err;
 }
 
 void xp_process_explain_end(struct xp_process *process, const struct xp_event_task *event)
@@ -495,11 +467,10 @@ void xp_process_explain_end(struct xp_process *process, const struct xp_event_ta
 int xp_processes_end_calls(struct xp_processes *processes, const struct xp_arrival *arrival)
 {
 	const struct xp_event_task *event = (const struct xp_event_task *)arrival->event;
+	const struct split end = { event->position, event->taken_back, arrival->tsc, .is_child = false };
 	struct xp_process *process = xp_processes_find(processes, (pid_t)event->head.pid);
 
-	return process && process->rings
-		   ? end_calls(process, (pid_t)event->head.tid, event->position, event->taken_back, arrival->tsc)
-		   : 0;
+	return process && process->rings ? end_calls(process, (pid_t)event->head.tid, end) : 0;
 }
 
 int xp_process_end_calls(struct xp_process *process)

@@ -58,13 +58,6 @@ static bool find_plain_times(const struct xp_thread *thread, const struct xp_cal
 	return true;
 }
 
-/* For the budget. */
-static inline void count_entry(struct xp_process *process, struct xp_function_budget *budget)
-{
-	if (xp_call_account_draw(&process->all->accounts, &process->account, budget->memory_ns))
-		budget->calls[XP_CALLS_MEMORY]++;
-}
-
 /*
  * Takes plain calls, up to the first that is not. The process may write anything into the ring at any time: each
  * record's fields were read once, into the cursor. Returns their number. looked_at: functions may have a budget, or be
@@ -105,12 +98,12 @@ static inline __attribute__((always_inline)) size_t take_run(struct xp_thread *t
 				break;
 		}
 		if (!xp_thread_run_put(&run, since_last >> XP_CALL_CPU_BITS, word + functions.to_log,
-				       xp_ring_return_slot((uint32_t)(cursor.word >> 32), kind)))
+				       xp_call_record_slot((uint32_t)(cursor.word >> 32), kind)))
 			break;
 		times.last = cursor.time;
 		xp_call_cursor_take(&cursor, behind);
 		if (budget && kind == XP_EVENT_ENTRY)
-			count_entry(thread->process, budget);
+			xp_process_count_entry(thread->process, budget, true);
 	}
 	run.last_tsc = times.tsc_high | times.last >> XP_CALL_CPU_BITS;
 	xp_thread_run_end(thread, &run);
@@ -123,27 +116,6 @@ static size_t take_plain(struct xp_thread *thread, struct xp_call_ring *ring, co
 	if (thread->process->all->accounts.kept || thread->options->watched)
 		return take_run(thread, ring, range, true);
 	return take_run(thread, ring, range, false);
-}
-
-/*
- * The call as xp_thread_put() takes it. False if it is not to be recorded: the process may write anything into a ring,
- * and only entries and exits belong there.
- */
-static bool convert(struct xp_process *process, const struct xp_ring_call *from, struct xp_call *to)
-{
-	uint32_t kind = from->word >> XP_FN_BITS, id;
-	const struct xp_range *range = xp_functions_find(&process->functions, from->word & XP_FN_MAX, &id);
-
-	if (!range || kind > XP_EVENT_TAIL_EXIT)
-		return false;
-	if (range->budget && kind == XP_EVENT_ENTRY)
-		count_entry(process, &range->budget[id]);
-	if (from->tsc < range->sleds.begin_tsc || from->tsc > process->all->stop_tsc ||
-	    (range->budget && xp_function_is_out(&range->budget[id], from->tsc)))
-		return false;
-	*to = (struct xp_call){ from->tsc, xp_event_word(id + range->fdr_base, (enum xp_event_kind)kind),
-				xp_ring_return_slot(from->sp, kind) };
-	return true;
 }
 
 bool xp_ring_turn_is_over(const struct xp_process *process)
@@ -159,19 +131,16 @@ static void count_reading(struct xp_process *process, uint64_t begin_tsc, size_t
 	process->reading.calls += count;
 }
 
-static int record(struct xp_thread *thread, const struct xp_ring_call *calls, size_t count)
+static int record(struct xp_thread *thread, const struct xp_call *calls, size_t count)
 {
 	const uint64_t frames_before = thread->search.frames;
 	uint64_t frames;
 	int err = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		struct xp_call call;
+		int taken = xp_thread_take(thread, &calls[i]);
 
-		if (convert(thread->process, &calls[i], &call))
-			err = xp_thread_put(thread, calls[i].cpu, call) ?: err;
-		else
-			xp_thread_filter(thread, XP_FILTER_OUTSIDE);
+		err = (taken == 1 ? xp_thread_filter(thread, XP_FILTER_OUTSIDE) : taken) ?: err;
 	}
 	frames = thread->search.frames - frames_before;
 	thread->process->reading.work += frames;
@@ -193,7 +162,7 @@ struct taking {
 static size_t take_any(struct taking *taking, size_t room)
 {
 	struct xp_process *process = taking->process;
-	struct xp_ring_call calls[CALLS_PER_TAKE_MAX];
+	struct xp_call calls[CALLS_PER_TAKE_MAX];
 	uint64_t begin_tsc = xp_clock_now_tsc();
 	size_t count = xp_call_ring_take(&taking->ring->ring, taking->range, calls, room);
 	struct xp_counts *counts;

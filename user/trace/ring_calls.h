@@ -17,22 +17,13 @@
  */
 #define XP_RING_WORK (16u << 20)
 
-/*
- * Where the return address of a record's function is on the stack, in units of 8 bytes. sp: of the record. An exit
- * jumps to the stub; the other sleds have pushed a return address.
- */
-static inline uint32_t xp_ring_return_slot(uint32_t sp, uint32_t kind)
-{
-	return sp + (kind != XP_EVENT_EXIT);
-}
-
 /* Whether the process has had its turn. */
 bool xp_ring_turn_is_over(const struct xp_process *process);
 
 /*
  * Takes calls of that thread, as many as the ring holds at most: the thread may go on for ever. Stops when the turn of
  * the process is over. A borrower's calls are those of another process, and are filtered, as are those of functions
- * that the process lacks. Returns 0 or the errors of xp_processes_thread() and xp_thread_put().
+ * that the process lacks. Returns 0 or the errors of xp_processes_thread() and xp_thread_take().
  */
 int xp_ring_calls_take(struct xp_process *process, struct xp_thread_ring *ring, pid_t tid,
 		       const struct xp_call_range *range);

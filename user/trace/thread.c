@@ -344,29 +344,26 @@ static uint32_t frame_replaced(struct xp_thread *thread, uint32_t slot)
 	return found;
 }
 
-/* Of an entry; NULL: it has none. */
-struct arguments {
-	const uint64_t *list;
-	unsigned int count;
-};
-
-static int put_entry(struct xp_thread *thread, uint16_t cpu, struct xp_call call, const struct arguments *arguments)
+static int put_entry(struct xp_thread *thread, const struct xp_call *call)
 {
-	uint32_t fn_id = xp_call_fn(call);
+	const struct xp_event_args *args = (const struct xp_event_args *)call->event;
+	const uint32_t fn_id = xp_call_fn(call);
+	const uint16_t cpu = call->cpu;
 
-	if (arguments)
-		return PUT(thread, cpu, call.tsc,
-			   xp_fdr_enc_args(&thread->enc, cpu, call.tsc, fn_id, arguments->list, arguments->count));
-	return PUT(thread, cpu, call.tsc, xp_fdr_enc_function(&thread->enc, cpu, call.tsc, fn_id, XP_FDR_ENTER));
+	if (args)
+		return PUT(
+		    thread, cpu, call->tsc,
+		    xp_fdr_enc_args(&thread->enc, cpu, call->tsc, fn_id, (const uint64_t *)args->args, args->count));
+	return PUT(thread, cpu, call->tsc, xp_fdr_enc_function(&thread->enc, cpu, call->tsc, fn_id, XP_FDR_ENTER));
 }
 
-static int enter(struct xp_thread *thread, uint16_t cpu, struct xp_call call, const struct arguments *arguments)
+static int enter(struct xp_thread *thread, const struct xp_call *call)
 {
 	int err = 0;
 
 	/* A deeper call is at a lower address; anything else means a left frame or another stack. */
-	if (thread->depth && (int32_t)(call.slot - thread->frames[thread->depth - 1].slot) >= 0)
-		err = synthesize_exits(thread, frame_replaced(thread, call.slot), cpu, call.tsc);
+	if (thread->depth && (int32_t)(call->slot - thread->frames[thread->depth - 1].slot) >= 0)
+		err = synthesize_exits(thread, frame_replaced(thread, call->slot), call->cpu, call->tsc);
 	if (!err && thread->depth == XP_FRAMES_MAX) {
 		thread->too_deep++;
 		return filtered(thread, XP_FILTER_TOO_DEEP);
@@ -374,24 +371,24 @@ static int enter(struct xp_thread *thread, uint16_t cpu, struct xp_call call, co
 	if (!err && thread->depth == thread->room)
 		err = grow(thread);
 	if (!err && is_watched(thread, xp_call_fn(call)))
-		err = begin_watched(thread, call.tsc);
+		err = begin_watched(thread, call->tsc);
 	if (err)
 		return account(thread, err);
 
 	if (thread->marks)
 		thread->marks[thread->depth] =
-		    (struct xp_open_call_mark){ xp_fdr_enc_mark(&thread->enc), 0, call.tsc, thread->chunk_number };
-	err = put_entry(thread, cpu, call, arguments);
+		    (struct xp_open_call_mark){ xp_fdr_enc_mark(&thread->enc), 0, call->tsc, thread->chunk_number };
+	err = put_entry(thread, call);
 	if (account(thread, err))
 		return err;
 	if (thread->marks)
 		thread->marks[thread->depth].end = thread->enc.len;
-	thread->frames[thread->depth++] = (struct xp_open_call){ xp_call_fn(call), call.slot };
+	thread->frames[thread->depth++] = (struct xp_open_call){ xp_call_fn(call), call->slot };
 	return 0;
 }
 
 /* The frame that this exit ends; depth if there is none. */
-static uint32_t frame_of_exit(struct xp_thread *thread, struct xp_call call)
+static uint32_t frame_of_exit(struct xp_thread *thread, const struct xp_call *call)
 {
 	uint32_t fn_id = xp_call_fn(call);
 	const struct xp_open_call *top;
@@ -400,9 +397,9 @@ static uint32_t frame_of_exit(struct xp_thread *thread, struct xp_call call)
 	if (!thread->depth)
 		return 0;
 	top = &thread->frames[thread->depth - 1];
-	if (top->fn_id == fn_id && top->slot == call.slot)
+	if (top->fn_id == fn_id && top->slot == call->slot)
 		return thread->depth - 1;
-	i = frame_at(thread, call.slot);
+	i = frame_at(thread, call->slot);
 	if (i < thread->depth && thread->frames[i].fn_id == fn_id)
 		return i;
 	/* Calling conventions in which a tail call moves the return address (tailcc, swifttailcc). */
@@ -429,7 +426,7 @@ static bool take_back(struct xp_thread *thread, const struct xp_open_call_mark *
 	return true;
 }
 
-static int leave(struct xp_thread *thread, uint16_t cpu, struct xp_call call)
+static int leave(struct xp_thread *thread, const struct xp_call *call)
 {
 	uint32_t frame = frame_of_exit(thread, call);
 	int err;
@@ -441,17 +438,17 @@ static int leave(struct xp_thread *thread, uint16_t cpu, struct xp_call call)
 		return filtered(thread, XP_FILTER_TOO_DEEP);
 	}
 	thread->too_deep = 0;
-	err = synthesize_exits(thread, frame + 1, cpu, call.tsc);
+	err = synthesize_exits(thread, frame + 1, call->cpu, call->tsc);
 	if (err)
 		return account(thread, err);
 	if (is_watched(thread, xp_call_fn(call)))
-		end_watched(thread, xp_call_fn(call), frame, call.tsc);
-	if (thread->marks && take_back(thread, &thread->marks[frame], call.tsc)) {
+		end_watched(thread, xp_call_fn(call), frame, call->tsc);
+	if (thread->marks && take_back(thread, &thread->marks[frame], call->tsc)) {
 		thread->depth--;
 		return 0;
 	}
-	err = account(thread, put_exit(thread, cpu, call.tsc, xp_call_fn(call), xp_call_fdr_kind(call)));
-	return err ? err : end_forgotten(thread, cpu, call.tsc);
+	err = account(thread, put_exit(thread, call->cpu, call->tsc, xp_call_fn(call), xp_call_fdr_kind(call)));
+	return err ? err : end_forgotten(thread, call->cpu, call->tsc);
 }
 
 /* Counts the record. Returns its TSC, raised to that of the previous record if needed. */
@@ -466,47 +463,45 @@ static uint64_t see(struct xp_thread *thread, uint64_t tsc)
 	return tsc;
 }
 
-/* Any entry or exit, with whatever is needed before it. */
-static __attribute__((noinline)) int put_any(struct xp_thread *thread, uint16_t cpu, struct xp_call call,
-					     const struct arguments *arguments)
+/* A custom or typed event. */
+static int put_event(struct xp_thread *thread, const struct xp_call *call)
 {
-	call.tsc = see(thread, call.tsc);
-	return xp_call_kind(call) == XP_EVENT_ENTRY ? enter(thread, cpu, call, arguments) : leave(thread, cpu, call);
-}
-
-int xp_thread_put(struct xp_thread *thread, uint16_t cpu, struct xp_call call)
-{
-	struct xp_thread_run run;
-	uint64_t ticks;
-
-	if (thread->marks) /* xp_thread_run_begin() would see this too, 2 ns later */
-		return put_any(thread, cpu, call, NULL);
-	run = xp_thread_run_begin(thread, cpu);
-	ticks = call.tsc - run.last_tsc;
-	if (ticks > UINT32_MAX || !xp_thread_run_put(&run, ticks, call.word, call.slot))
-		return put_any(thread, cpu, call, NULL);
-	run.last_tsc = call.tsc;
-	xp_thread_run_end(thread, &run);
-	return 0;
-}
-
-int xp_thread_put_args(struct xp_thread *thread, uint16_t cpu, struct xp_call call, const uint64_t *args,
-		       unsigned int count)
-{
-	const struct arguments arguments = { args, count };
-
-	return put_any(thread, cpu, call, &arguments);
-}
-
-int xp_thread_event(struct xp_thread *thread, const struct xp_event_payload *event, uint16_t cpu, uint64_t tsc)
-{
+	const struct xp_event_payload *event = (const struct xp_event_payload *)call->event;
+	const uint64_t tsc = call->tsc;
+	const uint16_t cpu = call->cpu;
 	int err;
 
-	tsc = see(thread, tsc);
-	if (xp_event_kind(&event->head) == XP_EVENT_TYPED)
+	if (xp_call_kind(call) == XP_EVENT_TYPED)
 		err = PUT(thread, cpu, tsc,
 			  xp_fdr_enc_typed(&thread->enc, cpu, tsc, event->type, event->payload, event->size));
 	else
 		err = PUT(thread, cpu, tsc, xp_fdr_enc_custom(&thread->enc, cpu, tsc, event->payload, event->size));
 	return account(thread, err);
+}
+
+/* Any call, with whatever is needed before it. */
+static __attribute__((noinline)) int put_any(struct xp_thread *thread, const struct xp_call *from)
+{
+	struct xp_call call = *from;
+
+	call.tsc = see(thread, call.tsc);
+	if (xp_call_is_entry(&call))
+		return enter(thread, &call);
+	return call.event ? put_event(thread, &call) : leave(thread, &call);
+}
+
+int xp_thread_put(struct xp_thread *thread, const struct xp_call *call)
+{
+	struct xp_thread_run run;
+	uint64_t ticks;
+
+	if (thread->marks || call->event) /* xp_thread_run_begin() would see marks too, 2 ns later */
+		return put_any(thread, call);
+	run = xp_thread_run_begin(thread, call->cpu);
+	ticks = call->tsc - run.last_tsc;
+	if (ticks > UINT32_MAX || !xp_thread_run_put(&run, ticks, call->word, call->slot))
+		return put_any(thread, call);
+	run.last_tsc = call->tsc;
+	xp_thread_run_end(thread, &run);
+	return 0;
 }

@@ -19,8 +19,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "event/call.h"
 #include "format/fdr.h"
-#include "xprof/event.h"
 
 /* Why a record that was seen is not in the log. */
 enum xp_filter {
@@ -53,16 +53,9 @@ uint64_t xp_counts_filtered(const struct xp_counts *counts);
 
 #define XP_FRAME_FORGOTTEN (1u << 31) /* flag in fn_id, which has 28 bits */
 
-/* The entry or the exit of a call. */
-struct xp_call {
-	uint64_t tsc;
-	uint32_t word; /* xp_event_word() of the function id in the log, and XP_EVENT_ENTRY, _EXIT or _TAIL_EXIT */
-	uint32_t slot; /* xp_event.sp */
-};
-
 struct xp_open_call {
 	uint32_t fn_id;
-	uint32_t slot; /* xp_event.sp at the entry */
+	uint32_t slot; /* of the entry: xp_call.slot */
 };
 
 /* Saved for --min-duration, to take an entry back. */
@@ -149,15 +142,10 @@ int xp_thread_new(struct xp_thread **thread, const struct xp_thread_options *opt
 void xp_thread_free(struct xp_thread *thread);
 
 /*
- * Takes an entry or an exit of this thread. Returns 0, the sink's error or -ENOMEM. The record is accounted for in
- * every case.
+ * Takes a call of this thread, whose word has the function's ID in the log. Returns 0, the sink's error or -ENOMEM. The
+ * call is accounted for in every case.
  */
-int xp_thread_put(struct xp_thread *thread, uint16_t cpu, struct xp_call call);
-/* The same for an entry with arguments, at most XP_ARGS_MAX. */
-int xp_thread_put_args(struct xp_thread *thread, uint16_t cpu, struct xp_call call, const uint64_t *args,
-		       unsigned int count);
-/* The same for a custom or typed event. */
-int xp_thread_event(struct xp_thread *thread, const struct xp_event_payload *event, uint16_t cpu, uint64_t tsc);
+int xp_thread_put(struct xp_thread *thread, const struct xp_call *call);
 
 /* Counts a record that is left out. Returns 0. */
 int xp_thread_filter(struct xp_thread *thread, enum xp_filter filter);

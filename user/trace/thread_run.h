@@ -11,21 +11,11 @@
 #include "trace/functions.h"
 #include "trace/thread.h"
 
-static inline uint32_t xp_call_fn(struct xp_call call)
-{
-	return call.word & XP_FN_MAX;
-}
-
-static inline enum xp_event_kind xp_call_kind(struct xp_call call)
-{
-	return (enum xp_event_kind)(call.word >> XP_FN_BITS);
-}
-
 _Static_assert((int)XP_EVENT_ENTRY == XP_FDR_ENTER && (int)XP_EVENT_EXIT == XP_FDR_EXIT &&
 		   (int)XP_EVENT_TAIL_EXIT == XP_FDR_TAIL_EXIT,
 	       "xp_call_fdr_kind()");
 
-static inline enum xp_fdr_function_kind xp_call_fdr_kind(struct xp_call call)
+static inline enum xp_fdr_function_kind xp_call_fdr_kind(const struct xp_call *call)
 {
 	return (enum xp_fdr_function_kind)xp_call_kind(call);
 }

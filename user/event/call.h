@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A call, whatever recorded it: a probe or the uprobe of the stub, whose events come through the kernel, or the stub
+ * itself, in a call ring (sled/call_ring.h). An event of the program (custom, typed) is one, too.
+ */
+#ifndef XPROF_EVENT_CALL_H
+#define XPROF_EVENT_CALL_H
+
+#include <stdbool.h>
+
+#include "event/arrival.h"
+
+struct xp_call {
+	uint64_t tsc;
+	uint32_t word; /* xp_event_word() of its function and kind */
+	uint32_t slot; /* where its return address is on the stack, in units of 8 bytes: as xp_event.sp */
+	uint16_t cpu;
+	bool in_memory;		    /* from a call ring */
+	uint8_t fell_through;	    /* enum xp_fell_through */
+	xp_event_position position; /* of an event: which calls of the thread's ring come before it */
+	/* Of a kind with more than the above: the event, which is valid until the next one arrives. Otherwise NULL. */
+	const struct xp_event *event;
+};
+
+static inline uint32_t xp_call_fn(const struct xp_call *call)
+{
+	return call->word & XP_FN_MAX;
+}
+
+static inline enum xp_event_kind xp_call_kind(const struct xp_call *call)
+{
+	return (enum xp_event_kind)(call->word >> XP_FN_BITS);
+}
+
+static inline bool xp_call_is_entry(const struct xp_call *call)
+{
+	return xp_call_kind(call) == XP_EVENT_ENTRY || xp_call_kind(call) == XP_EVENT_ENTRY_ARGS;
+}
+
+/* The call of a checked event (kinds.h) that a program made. */
+static inline struct xp_call xp_call_of(const struct xp_arrival *arrival)
+{
+	const struct xp_event *event = arrival->event;
+	struct xp_call call = { arrival->tsc, event->word, event->sp, .cpu = (uint16_t)arrival->cpu };
+
+	if (xp_call_kind(&call) == XP_EVENT_ENTRY_ARGS) {
+		call.position = ((const struct xp_event_args *)event)->position;
+		call.event = event;
+	} else if (xp_call_kind(&call) > XP_EVENT_TAIL_EXIT) {
+		call.position = ((const struct xp_event_payload *)event)->position;
+		call.event = event;
+	} else if (arrival->size >= sizeof(struct xp_event_call)) {
+		call.position = ((const struct xp_event_call *)event)->position;
+		call.fell_through = (uint8_t)((const struct xp_event_call *)event)->fell_through;
+	}
+	return call;
+}
+
+#endif
