@@ -30,7 +30,7 @@ def test_three_faults(xprof, record, waiting, faults):
     assert process.stdout.readline() == "done\n"
     assert process.stdout.readline() == "ready\n"
     recorded = session.stop().adds_up()
-    assert f"    xprof explain {recorded.directory}\n" in recorded.messages
+    assert f"    xprof explain {recorded.directory} " in recorded.messages
     done = xprof("explain", "--json", "--slowest=30", "--function=handle_request", recorded.directory)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

@@ -133,6 +133,7 @@ def test_recording(xprof, running, hostile, tmp_path):
     assert words == {
         "llvm-xray account": ["llvm-xray", "account", str(log), f"-instr_map={out / 'sym' / names}"],
         "xprof report": ["xprof", "report", str(out)],
+        "xprof view": ["xprof", "view", str(out)],
         "go tool": ["go", "tool", "pprof", "-top", str(profile)],
         "perf report": ["perf", "report", "-i", str(out / "perf.data")],
     }

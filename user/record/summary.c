@@ -126,11 +126,10 @@ static void print_profiles(const struct xp_recording *recording)
 		return;
 	xp_sampled_profile_name(name, most, XP_PROFILE_SUFFIX);
 	xp_put_line(stderr, "  %s/%s  %" PRIu64 " sample%s", dir, name, most->samples, xp_plural_s(most->samples));
-	xp_put_line(stderr, "    xprof report %s", xp_shell_path(&path, "%s", dir));
 	xp_put_line(stderr, "    go tool pprof -top %s", xp_shell_path(&path, "%s/%s", dir, name));
 }
 
-/* The profile with the most waits. Calls with waits are what `xprof explain` is for. */
+/* The profile with the most waits. */
 static void print_wait_profile(const struct xp_recording *recording)
 {
 	const struct xp_sampled_processes *processes = &recording->sampling.samples.processes;
@@ -138,10 +137,7 @@ static void print_wait_profile(const struct xp_recording *recording)
 	const struct xp_image *most = NULL;
 	struct xp_shell_path path;
 	char name[XP_FILE_PROFILE_BYTES];
-	bool has_calls = false;
 
-	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next)
-		has_calls |= process->log.name[0] != 0;
 	for (size_t i = 0; i < processes->image_count; i++)
 		if (processes->images[i]->waits && (!most || processes->images[i]->waits > most->waits))
 			most = processes->images[i];
@@ -150,8 +146,28 @@ static void print_wait_profile(const struct xp_recording *recording)
 	xp_sampled_profile_name(name, most, XP_WAIT_PROFILE_SUFFIX);
 	xp_put_line(stderr, "  %s/%s  %" PRIu64 " wait%s", dir, name, most->waits, xp_plural_s(most->waits));
 	xp_put_line(stderr, "    go tool pprof -top %s", xp_shell_path(&path, "%s/%s", dir, name));
-	if (has_calls)
-		xp_put_line(stderr, "    xprof explain %s", xp_shell_path(&path, "%s", dir));
+}
+
+/* What to type next: xprof's own commands, which read all of a recording. */
+static void print_next(const struct xp_recording *recording, const struct xp_totals *totals)
+{
+	const char *dir = recording->outdir.path;
+	uint64_t waits = recording->sampling.samples.waits;
+	struct xp_shell_path path;
+	bool has_calls = false;
+
+	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next)
+		has_calls |= process->log.name[0] != 0;
+	if (!has_calls && !totals->samples && !waits)
+		return;
+	xp_shell_path(&path, "%s", dir);
+	if (strcmp(dir, XP_RECORDING_DEFAULT) == 0) /* which these commands read by default */
+		path.text[0] = 0;
+	xp_put_line(stderr, "  next:");
+	xp_put_line(stderr, "    xprof report %-12s  # tables of functions", path.text);
+	xp_put_line(stderr, "    xprof view %-14s  # a page in the browser", path.text);
+	if (has_calls && waits)
+		xp_put_line(stderr, "    xprof explain %-11s  # why the slowest calls were slow", path.text);
 }
 
 /* Sums up the contents of all jitdumps. */
@@ -313,6 +329,8 @@ static void print_samples(const struct xp_recording *recording, const struct xp_
 			" period%s of the threads' CPU time without a sample: interrupts were off, a hypervisor "
 			"had taken the CPU, or threads were shorter than a period",
 			totals->missed, xp_plural_s(totals->missed));
+	if (!seen && !recording->off_cpu.on)
+		xp_info("no samples: the threads used little CPU time; --off-cpu records where threads wait");
 	if (recording->options->switch_events)
 		xp_info("%" PRIu64 " switch%s of threads seen = %" PRIu64 " written + %" PRIu64 " lost",
 			recording->sampling.switches + totals->switches_lost,
@@ -515,6 +533,7 @@ void xp_summary_print(const struct xp_recording *recording, const struct xp_tota
 	print_busy(recording);
 	print_budget(recording);
 	print_triggers(recording);
+	print_next(recording, totals);
 	print_logs(recording);
 	print_flights(recording);
 	print_profiles(recording);
