@@ -77,7 +77,7 @@ class Sample:
     FRAME = re.compile(r"^\s*([0-9a-f]+) (.*?)(?:\+0x[0-9a-f]+)? \((.*)\)$")
 
     def __init__(self, text):
-        head, *frames = text.strip("\n").splitlines()
+        head, *frames = text.strip("\n").split("\n")  # not splitlines(): names have U+2028
         match = self.HEAD.match(head)
         assert match, head
         comm, pid, tid, cpu, seconds, ns, period, self.event = match.groups()

@@ -14,6 +14,12 @@ def cpu_s(pid):
     return time.clock_gettime((~pid << 3) | 2)  # CPUCLOCK_SCHED, as clock_getcpuclockid(3) has it
 
 
+def wait_for_cpu_time(*pids, seconds=0.05):
+    """Until each process has used so much CPU time. 0.05 s is that of thousands of traced calls."""
+    ends = {pid: cpu_s(pid) + seconds for pid in pids}
+    recording.wait_until(lambda: all(cpu_s(pid) >= end for pid, end in ends.items()), "it gets no CPU time")
+
+
 class Busy:
     """live/programs/victim.c at work."""
 

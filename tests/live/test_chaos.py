@@ -204,7 +204,7 @@ def test_signal_at_the_end_of_the_target(record, busy):
     session = record("-p", target.pid).wait_attached()
     session.process.send_signal(signal.SIGSTOP)
     os.kill(target.pid, signal.SIGKILL)
-    time.sleep(0.1)
+    target.process.wait()
     session.process.send_signal(signal.SIGINT)
     session.process.send_signal(signal.SIGCONT)
     session.finish().ok()

@@ -19,7 +19,7 @@ import targets
 pytestmark = pytest.mark.uprobes
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
-SECONDS = 0.5
+SECONDS = 0.3
 NAMED = 0.9
 OPCACHE = ("-d", "opcache.enable_cli=1", "-d", "opcache.jit_buffer_size=64M", "-d", "opcache.jit=tracing")
 
@@ -64,11 +64,6 @@ def wait_for_text(path, text):
     )
 
 
-def wait_for_cpu_time(pid, seconds):
-    end = targets.cpu_s(pid) + seconds
-    recording.wait_until(lambda: targets.cpu_s(pid) >= end, "it gets no CPU time")
-
-
 class Jit:
     """A finished recording of one process with JIT code."""
 
@@ -107,13 +102,11 @@ class Jit:
 
 @pytest.fixture
 def jit(xprof, record):
-    """Records a process for a while, and for half of that in CPU time: jit(pid, ...) -> Jit."""
+    """Records a process for some of its CPU time: jit(pid, ...) -> Jit."""
 
     def record_one(pid, *args, seconds=SECONDS):
         session = record("-p", pid, "--no-sleds", "-F", "999", *args).wait_attached()
-        end = time.monotonic() + seconds
-        wait_for_cpu_time(pid, seconds / 2)
-        time.sleep(max(end - time.monotonic(), 0))
+        targets.wait_for_cpu_time(pid, seconds=seconds)
         return Jit(xprof, session.stop(), pid)
 
     return record_one
@@ -134,7 +127,7 @@ def test_node_jitdump(run, jit, tmp_path):
     need("node")
     node = run(["node", "--perf-prof", PROGRAMS / "hot.js", "60"])
     wait_for_text(tmp_path / f"jit-{node.pid}.dump", "hotLoop")
-    wait_for_cpu_time(node.pid, 1)
+    targets.wait_for_cpu_time(node.pid, seconds=1)
     jit(node.pid).assert_hot("JS:.*(hotLoop|leaf|main)_")
 
 
@@ -148,7 +141,7 @@ def test_lli(run, jit, tmp_path, version):
     )
     assert made.returncode == 0, made.stderr
     lli = run([f"lli-{version}", code])
-    wait_for_cpu_time(lli.pid, 1)
+    targets.wait_for_cpu_time(lli.pid, seconds=1)
     done = jit(lli.pid)
     done.assert_hot("^hot_loop$")
     assert done.jit["functions"] == 2
@@ -171,7 +164,7 @@ def test_php(run, jit):
         pytest.skip("php has no opcache here")
     php = run(["php", *OPCACHE, "-d", "opcache.jit_debug=16", PROGRAMS / "hot.php", "60"])
     wait_for_text(maps_of(php.pid)[0], "leaf")
-    wait_for_cpu_time(php.pid, 0.5)
+    targets.wait_for_cpu_time(php.pid, seconds=0.5)
     jit(php.pid).assert_hot(r"\$(leaf|hot_loop)\$")
 
 
@@ -246,7 +239,7 @@ def test_erlang(run, jit, tmp_path):
     assert project.run(["erlc", "-o", tmp_path, PROGRAMS / "hot.erl"]).returncode == 0
     erl = run(["erl", "+JPperf", "true", "-noinput", "-pa", tmp_path, "-s", "hot", "start"])
     wait_for_text(maps_of(erl.pid)[0], "hot:loop")
-    wait_for_cpu_time(erl.pid, 1)
+    targets.wait_for_cpu_time(erl.pid, seconds=1)
     jit(erl.pid).assert_hot("hot:loop/2")
 
 
@@ -292,7 +285,7 @@ def two_functions(ours, xprof, record):
     def record_one(way, before, after):
         process = ours(way, after)
         session = record("-p", process.pid, "--no-sleds", "-F", "199").wait_attached()
-        wait_for_cpu_time(process.pid, before)
+        targets.wait_for_cpu_time(process.pid, seconds=before)
         process.send_signal(signal.SIGUSR1)
         return Jit(xprof, session.finish(), process.pid)
 

@@ -5,7 +5,6 @@ import pathlib
 import re
 import shutil
 import subprocess
-import time
 
 import pytest
 
@@ -135,7 +134,7 @@ def test_node_jitdump(run, injected, tmp_path):
     place.mkdir()
     node = run(["node", "--perf-prof", PROGRAMS / "hot.js", "60"], cwd=place)
     recording.wait_until(lambda: (place / f"jit-{node.pid}.dump").exists(), "node writes no jitdump")
-    time.sleep(1)
+    targets.wait_for_cpu_time(node.pid, seconds=0.5)
     found = injected(node.pid)
     found.assert_like_profile(HOT)
     assert not list(place.glob("jitted-*"))

@@ -19,6 +19,7 @@ import pytest
 
 import project
 import recording
+import targets
 from recording import ENTER, ENTER_ARGS, EXIT, TAIL
 
 pytestmark = pytest.mark.uprobes
@@ -182,7 +183,7 @@ def test_pages_are_taken_away(program, start, record):
         assert process.stdout.readline() == "ready\n"
     session = record(MEMORY, "--no-samples", "-p", f"{thief.pid},{other.pid}").wait_attached()
     thief.send_signal(signal.SIGUSR1)
-    time.sleep(1)
+    targets.wait_for_cpu_time(thief.pid)
     other.send_signal(signal.SIGUSR1)
     other.output = other.communicate(timeout=60)[0]
     thief.kill()
@@ -193,12 +194,12 @@ def test_pages_are_taken_away(program, start, record):
 
 
 def test_xprof_is_late(program, waiting, record):
-    """It gets no CPU for half a second: a thread with a full ring goes on through the kernel. Each call is recorded or counted."""
+    """It gets no CPU for a while: a thread with a full ring goes on through the kernel. Each call is recorded or counted."""
     process = waiting(program("live/programs/memory.c", "-O1"), "twice", 400000)
     session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
     session.process.send_signal(signal.SIGSTOP)
     process.send_signal(signal.SIGUSR1)
-    time.sleep(0.5)
+    targets.wait_for_cpu_time(process.pid)
     session.process.send_signal(signal.SIGCONT)
     assert process.stdout.readline() == "ready\n"
     recorded = session.stop().adds_up()

@@ -130,7 +130,7 @@ def test_executes_before_sleds_lead_to_the_stub(record, program, start, tmp_path
     target.assert_works()
     session = record("--no-samples", "-p", target.pid).wait_attached()
     recording.wait_until(lambda: has_patches(target.pid) or target.process.poll(), session.messages)
-    time.sleep(0.3)
+    target.assert_works()
     recorded = session.stop()
     assert recorded.status == 0, recorded.messages
     assert recorded.totals["written"] > 20 and patched(recorded.adds_up()), recorded.messages

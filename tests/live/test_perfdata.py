@@ -17,6 +17,7 @@ import perf_tool
 import profiles
 import project
 import recording
+import targets
 
 pytestmark = pytest.mark.uprobes
 
@@ -114,7 +115,7 @@ def test_whole_machine(perf, record, xprof, start, shares):
     """Each process has as many samples as its profiles; a kernel thread is itself."""
     busy = start([shares, 100])
     session = record("-F", "499", "-a").wait_attached()
-    time.sleep(0.7)
+    targets.wait_for_cpu_time(busy.pid, seconds=0.1)
     recorded = session.stop()
     assert recorded.status == 0, recorded.messages
     samples = perf.script(perf_data(recorded))
@@ -241,7 +242,6 @@ def test_switches_leave_room(record, wakes):
     session.process.send_signal(signal.SIGSTOP)
     enough = switches_by_kernel(process.pid) + 2 * (1 << 20) // 40
     recording.wait_until(lambda: switches_by_kernel(process.pid) > enough, "no switches")
-    time.sleep(0.1)
     session.process.send_signal(signal.SIGCONT)
     recorded = session.stop()
     samples = recorded.manifest["samples"]
@@ -439,7 +439,7 @@ def test_large(record, xprof, deep, start):
     session = record("--no-sleds", "-F", "20000", "-p", process.pid).wait_attached()
     data = session.directory / "perf.data"
     recording.wait_until(lambda: data.exists() and data.stat().st_size > 32 << 20, "no perf.data grows")
-    time.sleep(0.2)
+    targets.wait_for_cpu_time(process.pid)
     recorded = session.stop()
     path = perf_data(recorded)
     assert re.search(r"perf\.data .*, compressed: only perf reads it \(others: --no-compression\)", recorded.messages)

@@ -14,6 +14,7 @@ import pytest
 
 import profiles
 import project
+import recording
 
 pytestmark = pytest.mark.uprobes
 
@@ -258,7 +259,8 @@ def test_jit_code_without_frame_pointers(xprof, sampled, start, tmp_path, versio
     made = project.run([tools[0], "-O1", "-fomit-frame-pointer", "-S", "-emit-llvm", source, "-o", code])
     assert made.returncode == 0, made.stderr
     lli = start([tools[1], f"-jit-kind={kind}", code, 2])
-    time.sleep(1)  # until it is compiled
+    maps = pathlib.Path(f"/proc/{lli.pid}/maps")
+    recording.wait_until(lambda: re.search(r" r-xp 0+ 00:00 0 *$", maps.read_text(), re.M), "nothing is compiled")
     recorded = sampled("-F", "999", "--call-graph", way, "-p", lli.pid)
     assert_whole(recorded, tools[1])
     in_time = recorded.in_time(tools[1])
