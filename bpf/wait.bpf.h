@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What the programs of wait.bpf.c know of a thread, and which of its waits are recorded.
+ * Per-thread state of the programs in wait.bpf.c, and how waits are sampled.
  *
- * Each thread chooses its waits at random when they begin, with a chance that depends on how many it had before, but
- * not on the wait itself: so sums over chosen waits, divided by their chances, are unbiased. A thread saves up time
- * (paid_ns): a wait is worth PRICE_NS. While it has saved CREDIT_NS, each wait is chosen; with less, a part in
- * proportion. So a thread that waits without end has 1 s / PRICE_NS waits a second recorded, and bursts wholly. Long
- * waits, of which there can be only few, are recorded in any case.
+ * The sampling probability of a wait is fixed when the wait starts, and does not depend on the wait itself. So the sum
+ * of the recorded waits, each divided by its probability, is unbiased. A thread accumulates time as credit, up to
+ * 2 << CREDIT_SHIFT ns. A wait costs 1 << PRICE_SHIFT ns times its probability. With at least 1 << CREDIT_SHIFT ns of
+ * credit, all waits are recorded; with less, the probability is proportional. So a thread that waits all the time has
+ * 1 s >> PRICE_SHIFT waits per second recorded, and bursts completely. Waits of long_ns and more are always recorded.
  */
 #ifndef XPROF_WAIT_BPF_H
 #define XPROF_WAIT_BPF_H
@@ -21,7 +21,7 @@
 _Static_assert(XP_WAIT_CHOSEN == 1 << CHANCE_SHIFT, "chances");
 #define FIRST_BYTES_MAX 16384u
 
-/* Of thread.began: only began_ns tells when. No wait begins in the first ns of a clock. */
+/* Value of thread.began: use began_ns instead. No wait begins in the first ns of a clock. */
 #define BEGAN_AT_NS 1
 
 #define PF_EXITING 0x00000004
@@ -31,33 +31,33 @@ struct targets targets SEC(".maps");
 struct stack_sizes stack_sizes SEC(".maps");
 
 struct thread {
-	__u64 began;	/* by clock_of(); BEGAN_AT_NS; 0: it runs */
-	__u64 began_ns; /* by bpf_ktime_get_ns(); 0: unknown, for most of the waits that are not chosen */
-	__u64 woken;	/* by clock_of(), where the scheduler does not tell; else non-zero; 0: not since it ran */
-	__u64 delay;	/* run_delay at the begin of the wait */
+	__u64 began;	/* by clock_of(); BEGAN_AT_NS; 0: the thread runs */
+	__u64 began_ns; /* by bpf_ktime_get_ns(); 0: unknown, for most waits that are not sampled */
+	__u64 woken;	/* time by clock_of() if the scheduler does not record it, else non-zero; 0: not woken */
+	__u64 delay;	/* run_delay at the start of the wait */
 	__u32 state;
-	__u32 chance; /* 0: not chosen */
+	__u32 chance; /* sampling probability; 0: not sampled */
 	__u32 flags;
 	bool has_ended;
-	bool is_new; /* it has not run yet */
+	bool is_new; /* the thread has not run yet */
 	__u64 paid;
-	/* The newest attempt to wake it. */
+	/* The newest attempt to wake the thread. */
 	__u32 waker_pid;
 	__u32 waker_tid;
 	__u32 waker_flags;
 	__u32 random;
 	char waker_comm[16];
-	/* How much longer the wait has become by the record of its begin, and the CPU that wrote it. 0: not longer. */
+	/* How much recording its start delayed the wait, and the CPU that recorded it. 0: no delay. */
 	__u32 delayed_ns;
 	__u32 cpu;
-	/* Sums of the thread's present program. */
+	/* Sums since the thread's last exec. */
 	__u32 tid; /* an exec may give it that of the first thread */
 	__u64 since;
 	__u64 waits;
 	__u64 blocked_ns;
 	__u64 runnable_ns;
-	__u64 missed; /* switches that were not reported to us */
-	/* The kernel's accounts: of switches at the begin of the wait, or else of the last one; of times at first. */
+	__u64 missed; /* context switches that were not reported to the programs */
+	/* The kernel's accounts: switches at the start of the current or last wait; times at the start of the sums. */
 	__u64 switches;
 	__u64 run_delay;
 	__u64 run_ns;
@@ -75,7 +75,7 @@ struct {
 struct end {
 	struct xp_event_wait wait;
 	__u64 frames[XP_SAMPLE_FRAMES_MAX];
-	__u64 behind; /* for the verifier */
+	__u64 behind; /* not used: for the verifier */
 };
 
 struct room {
@@ -83,7 +83,7 @@ struct room {
 	struct end end;
 };
 
-/* One per CPU, for programs that nothing interrupts, and one more for the loader's iterators. */
+/* Scratch buffers: one per CPU, for programs that nothing interrupts, and one for the loader's iterators. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -102,21 +102,20 @@ const volatile __u32 sample_stacks; /* enum xp_sample_stacks */
 const volatile bool all_threads = false;
 const volatile __u32 only_tid = 0;
 const volatile bool follow_children = false;
-const volatile __u32 room_of_iterator = 0; /* its index in wait_rooms */
+const volatile __u32 room_of_iterator = 0; /* index of the iterators' buffer in wait_rooms */
 const volatile __u64 min_ns = 0;
-const volatile __u64 long_ns = 0; /* recorded in any case */
+const volatile __u64 long_ns = 0; /* waits of this length are always recorded */
 
-/* Set by the loader: a wait costs the thread 2^slow times as much, since there are many threads. */
+/* Set by the loader if there are many threads: a wait costs 2^slow times as much credit. */
 __u32 slow = 0;
-/* Set by the loader: the time of the end; open waits end then. 0: not yet. */
+/* Set by the loader: the end of the recording, at which open waits end. 0: not yet. */
 __u64 stopped = 0;
-/* From clock_of() to bpf_ktime_get_ns(), as it was when both were last read. */
+/* bpf_ktime_get_ns() - clock_of(), when both were last read. */
 __u64 clock_offset = 0;
 
 /*
- * Set by the loader: where the kernel counts what interrupts what (preempt_count), from the run queue of the same CPU.
- * Both are per-CPU variables, to whose places BTF has the offsets; kernels without CONFIG_KALLSYMS_ALL have no symbol.
- * 0: not known.
+ * Set by the loader: the address of preempt_count minus the address of the run queue of the same CPU; 0: unknown. Both
+ * are per-CPU variables; BTF has their offsets, while kernels without CONFIG_KALLSYMS_ALL have no symbols of them.
  */
 const volatile __s64 count_from_queue = 0;
 /* Whether the kernel has bpf_rdonly_cast() (Linux 6.2, commit a35b9af4ec2c): it saves a helper, 35 ns of a wake-up. */
@@ -164,7 +163,7 @@ static __always_inline struct room *room_at(__u32 index)
 	return bpf_map_lookup_elem(&wait_rooms, &index);
 }
 
-/* Not atomic: nothing interrupts these programs, and the iterator that counts runs when the others are gone. */
+/* Not atomic: nothing interrupts these programs, and the iterator that counts runs after they are detached. */
 static __always_inline struct xp_wait_counters *counters_here(void)
 {
 	__u32 zero = 0;
@@ -186,7 +185,7 @@ static __always_inline __u32 next_chance(struct thread *thread, __u64 now)
 		chance = CHANCE_MIN;
 	if (chance > XP_WAIT_CHOSEN)
 		chance = XP_WAIT_CHOSEN;
-	/* What is expected is paid, not what is drawn: the chance varies less, and with it the weights. */
+	/* A wait costs its expected price, sampled or not: so probabilities, and weights, vary less. */
 	thread->paid += (__u64)chance << (PRICE_SHIFT - CHANCE_SHIFT + (slow & 31));
 	return chance;
 }
@@ -226,7 +225,7 @@ static __always_inline __u32 preempt_count(struct task_struct *current)
 	return bpf_probe_read_kernel(&count, sizeof(count), (void *)(queue + count_from_queue)) ? 0 : count;
 }
 
-/* The time that the thread was runnable, up to its last wait, by the kernel's account. false: there is none. */
+/* Reads the kernel's account of the thread's runnable time, up to its last wait. Returns false if there is none. */
 static __always_inline bool read_run_delay(struct task_struct *current, __u64 *run_delay)
 {
 	struct task_struct___group *task = (void *)current;
@@ -237,7 +236,7 @@ static __always_inline bool read_run_delay(struct task_struct *current, __u64 *r
 	return true;
 }
 
-/* Whether the scheduler tells when it puts a thread into a queue, and its clock. The loader's relocations decide. */
+/* Whether the scheduler records when it queued a thread, and its clock. The loader's relocations decide. */
 static __always_inline bool has_scheduler_clock(void)
 {
 	struct task_struct___group *task = NULL;
@@ -249,9 +248,9 @@ static __always_inline bool has_scheduler_clock(void)
 }
 
 /*
- * The time of a switch of this thread. The scheduler has just read its clock for this: that saves bpf_ktime_get_ns(),
- * some 70 ns of what a switch costs, and durations are those of the kernel's accounts. Its rate is that of the TSC, not
- * adjusted by NTP (at most 0.05 %).
+ * Returns the time of a switch of this thread. The scheduler has just read this clock, so it saves the 70 ns of
+ * bpf_ktime_get_ns() in each switch, and durations equal those of the kernel's accounts. The clock has the rate of the
+ * TSC, without NTP's adjustment (at most 0.05 %).
  */
 static __always_inline __u64 clock_of(struct task_struct *current)
 {
@@ -260,7 +259,7 @@ static __always_inline __u64 clock_of(struct task_struct *current)
 	return has_scheduler_clock() ? task->se.cfs_rq->rq->clock : bpf_ktime_get_ns();
 }
 
-/* Both clocks at a switch. */
+/* Reads bpf_ktime_get_ns() at a switch, and updates clock_offset. */
 static __always_inline __u64 ktime_at(__u64 clock)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -269,7 +268,7 @@ static __always_inline __u64 ktime_at(__u64 clock)
 	return now;
 }
 
-/* How long a thread that waits has been in a queue, which is not in the kernel's account yet. */
+/* Returns how long a waiting thread has been queued, if the kernel's account does not include it yet. */
 static __always_inline __u64 queued_ns(struct task_struct *current, const struct thread *thread, __u64 clock)
 {
 	struct task_struct___group *task = (void *)current;
@@ -284,7 +283,7 @@ static __always_inline __u64 queued_ns(struct task_struct *current, const struct
 	return since && since < clock ? clock - since : 0;
 }
 
-/* How long a thread was in a queue during its wait. Each change of the queue adds to the account what was before. */
+/* Returns how long a thread was queued during its wait. A change of the queue adds the time before to the account. */
 static __always_inline __u64 delay_of(struct task_struct *current, const struct thread *thread, __u64 clock)
 {
 	struct task_struct___group *task = (void *)current;
@@ -292,7 +291,7 @@ static __always_inline __u64 delay_of(struct task_struct *current, const struct 
 	return task->sched_info.run_delay - thread->delay + queued_ns(current, thread, clock);
 }
 
-/* The duration of a wait that ends at this time. now: by the other clock, or 0. */
+/* Returns the duration of a wait that ends at this time. now: bpf_ktime_get_ns(), or 0. */
 static __always_inline __u64 duration_of(struct task_struct *current, struct thread *thread, __u64 clock, __u64 now)
 {
 	__u64 ns = clock - thread->began;
@@ -305,7 +304,7 @@ static __always_inline __u64 duration_of(struct task_struct *current, struct thr
 	return ns > 1ull << 63 ? 0 : ns; /* the CPUs' clocks are not in step */
 }
 
-/* How long a thread was runnable, of a wait of ns that ends at this time. */
+/* Returns the runnable part of a wait of ns that ends at this time. */
 static __always_inline __u64 runnable_of(struct task_struct *current, const struct thread *thread, __u64 clock,
 					 __u64 ns)
 {
@@ -315,14 +314,14 @@ static __always_inline __u64 runnable_of(struct task_struct *current, const stru
 		return ns;
 	if (has_scheduler_clock())
 		delay = delay_of(current, thread, clock);
-	else /* it may be woken while it is about to leave its CPU */
+	else /* it may have been woken while it was about to leave its CPU */
 		delay = !thread->woken ? 0 : thread->woken < thread->began ? ns : clock - thread->woken;
 	return delay < ns ? delay : ns;
 }
 
 /*
- * How much of this time in a queue the kernel does not add to its account. If a thread is preempted after it has set
- * its state and before it sleeps, the kernel does not count its time until it runs again (sched_info_depart() in
+ * Returns the part of this runnable time that the kernel's account does not include. If a thread is preempted after it
+ * set its state and before it sleeps, the kernel does not count its time until it runs again (sched_info_depart() in
  * kernel/sched/stats.h). With preemption in the kernel (PREEMPT_LAZY, Debian since 6.13) this was 4 to 32 ms in 2 s.
  */
 static __always_inline __u64 uncounted_of(struct task_struct *current, const struct thread *thread, __u64 clock,
@@ -333,7 +332,7 @@ static __always_inline __u64 uncounted_of(struct task_struct *current, const str
 	return counted_ns < runnable_ns ? runnable_ns - counted_ns : 0;
 }
 
-/* How often the thread has left its CPU. */
+/* Returns how often the thread has left its CPU. */
 static __always_inline __u64 switches_of(struct task_struct *current)
 {
 	struct task_struct___group *task = (void *)current;

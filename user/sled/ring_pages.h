@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The pages of call rings go back to the system, while the process keeps its mapping: a thread may still be in the
- * stub. It writes to new pages then, at worst.
+ * Frees the pages of the call rings after a recording. The process keeps the mapping, because a thread may still be in
+ * the stub; at worst it writes to new pages.
  *
- * A process can keep xprof from its file for ever, see take_pages() in call_rings.c. So a child gives the pages back.
- * xprof waits for it, so that the next recording does not lose its records, but for a fifth of a second at most; and a
- * user gets no other child as long as one hangs.
+ * The process can block fallocate() on the file forever (see take_pages() in call_rings.c), so a child process calls
+ * it. xprof waits up to 200 ms: a late child would erase records of the next recording. While a child hangs, xprof
+ * starts no other child for the same user.
  */
 #ifndef XPROF_SLED_RING_PAGES_H
 #define XPROF_SLED_RING_PAGES_H
 
 #include <stddef.h>
 
-/* Limit on the children that hang. */
+/* Maximum number of hanging children. */
 #define XP_RING_PAGES_PENDING 16u
 
-/* fd: the file, of which all but the table goes. Without a child, the pages stay until the process ends. */
+/* Frees the pages of the file, except the table. If no child can be started, they stay until the process ends. */
 void xp_ring_pages_give_back(int fd);
-/* How many children hang. */
+/* Returns the number of hanging children. */
 size_t xp_ring_pages_pending(void);
 
 #endif

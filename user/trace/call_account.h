@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a process may report of its own calls, if there is a budget. The records in its call rings and the counters of
- * its stubs are in its memory: it can make up any number, and would use up the budget that other processes share with
- * it. But calls cost CPU time, so those of a process cannot have cost more than it ran. Its account earns the CPU time
- * that the kernel tells, once a tick, and each call that counts draws what it costs. Calls that do not count are
- * recorded like all others.
+ * CPU-time accounts: they limit how much of the --max-overhead budget a process can use up with forged calls.
  *
- * A tick's calls come before its CPU time is known. So a process may owe what it has run so far, up to the time of one
- * tick, which also is the most that an account holds. A new process has run nothing: it gets a loan out of what there
- * is for all new ones, and pays it back with what it has left at its first tick, or at its end. One that forks all the
- * time gets no more.
+ * Call rings and stub counters are in the memory of the process, so it can forge any number of calls. But a call costs
+ * CPU time: the calls of a process cannot cost more than the CPU time that it used. Once per tick, an account is
+ * credited with that CPU time; each call debits its cost. A call that the account cannot pay is recorded as usual, but
+ * does not count against the budget.
+ *
+ * The CPU time of a tick is known only at its end, so a process may overdraw its account by the CPU time that it has
+ * used so far, at most one tick; the balance has the same limit. New processes get a loan from a common pool and repay
+ * it at their first tick or exit, so a process that forks in a loop gains nothing.
  */
 #ifndef XPROF_TRACE_CALL_ACCOUNT_H
 #define XPROF_TRACE_CALL_ACCOUNT_H
@@ -21,33 +21,32 @@ struct xp_call_accounts {
 	bool kept; /* there is a budget */
 	unsigned int cpus;
 	uint32_t tick_ns; /* CPU time of all CPUs in a tick, 4 s at most */
-	uint32_t lent_ns; /* to new processes, and not paid back */
+	uint32_t lent_ns; /* sum of the open loans to new processes */
 };
 
-/* Of a process. */
+/* The account of a process. */
 struct xp_call_account {
-	int64_t left_ns;  /* below 0: the last call cost more than there was */
-	uint32_t owe_ns;  /* what it may owe, which is part of that */
-	uint32_t loan_ns; /* not paid back, which is, too */
+	int64_t left_ns;  /* balance; below 0: the last call cost more than the rest */
+	uint32_t owe_ns;  /* overdraft limit, included in left_ns */
+	uint32_t loan_ns; /* open loan, included in left_ns */
 };
 
 void xp_call_accounts_keep(struct xp_call_accounts *accounts, unsigned int cpus, uint64_t tick_ns);
-/* So much time has passed: a hundredth of what all CPUs can do in it may be lent again. */
+/* Refills the pool of loans: 1 % of the time of all CPUs in the last ns. */
 void xp_call_accounts_pass(struct xp_call_accounts *accounts, uint64_t ns);
 
-/* Of a new process. */
+/* Opens the account of a new process, with a loan. */
 void xp_call_account_open(struct xp_call_accounts *accounts, struct xp_call_account *account);
-/* The process was named by the user, or is there when the recording begins: it may owe a tick from the start. */
+/* Allows an overdraft of a tick from the start: for processes that the user named, or that ran before the recording. */
 void xp_call_account_trust(const struct xp_call_accounts *accounts, struct xp_call_account *account);
-/* The process has taken CPU time. */
+/* Credits the account with CPU time that the process used. */
 void xp_call_account_earn(struct xp_call_accounts *accounts, struct xp_call_account *account, uint64_t ran_ns);
 
-/* The process has ended, and its calls are counted together with those of another: that one gets what it has not used.
- */
+/* Closes the account of a process that has ended. The process with which it shared counters gets the balance. */
 void xp_call_account_leave(struct xp_call_accounts *accounts, struct xp_call_account *account,
 			   struct xp_call_account *other);
 
-/* Whether a call counts. */
+/* Debits the cost of a call. Returns whether the call counts against the budget. */
 static inline bool xp_call_account_draw(const struct xp_call_accounts *accounts, struct xp_call_account *account,
 					uint32_t call_ns)
 {
@@ -59,7 +58,7 @@ static inline bool xp_call_account_draw(const struct xp_call_accounts *accounts,
 	return true;
 }
 
-/* How many of these calls count. */
+/* Debits the cost of these calls. Returns how many of them count. */
 uint64_t xp_call_account_draw_all(const struct xp_call_accounts *accounts, struct xp_call_account *account,
 				  uint64_t calls, uint32_t call_ns);
 
