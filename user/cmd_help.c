@@ -81,7 +81,9 @@ static void print_overview(void)
 		printf("  %-10s%s\n", xp_command_table[i].name, xp_command_table[i].summary);
 	puts("\nFirst steps:\n"
 	     "  clang -O2 -fxray-instrument -o app app.c    build a program with sleds\n"
-	     "  sudo xprof record -p $(pidof app) -d 10     record it while it runs\n"
+	     "  sudo xprof record -p app -d 10              record it while it runs\n"
+	     "  xprof report                                print tables of its functions\n"
+	     "  xprof view                                  show the recording in a browser\n"
 	     "  sudo xprof doctor                           if that does not work\n\n"
 	     "See 'xprof help COMMAND' for a command, and xprof(1) for the manual.");
 }
@@ -100,5 +102,5 @@ enum xp_exit xp_cmd_help(const struct xp_options *options)
 	}
 	if (fflush(stdout) || ferror(stdout))
 		return xp_fail(XP_EXIT_FAILED, "cannot write to standard output: %s", strerror(errno));
-	return XP_EXIT_OK;
+	return options->bare ? XP_EXIT_USAGE : XP_EXIT_OK;
 }

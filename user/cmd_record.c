@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <grp.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,7 +7,6 @@
 
 #include "base/child.h"
 #include "base/interrupt.h"
-#include "base/own_file.h"
 #include "commands.h"
 #include "export/output.h"
 #include "export/profiles.h"
@@ -41,14 +39,13 @@ static int make_products(void *arg)
 {
 	const struct xp_options *options = arg;
 	enum xp_exit code;
-	uid_t uid;
-	gid_t gid;
+	int err;
 
 	if (dup2(XP_CHILD_FDS, STDERR_FILENO) < 0)
 		return XP_EXIT_FAILED;
-	if (xp_own_file_user(&uid, &gid) && (setgroups(0, NULL) || setgid(gid) || setuid(uid)))
-		return xp_fail(XP_EXIT_FAILED, "cannot export as user %u: %s", uid, strerror(errno));
-	xp_privilege_drop();
+	err = xp_privilege_to_user();
+	if (err)
+		return xp_fail(XP_EXIT_FAILED, "cannot export as the user behind sudo: %s", strerror(-err));
 	signal(SIGTERM, SIG_DFL); /* from end_export() */
 	xp_export_file_end_by_signals();
 	code = xp_export_profiles(options->output_dir) ? XP_EXIT_FAILED : XP_EXIT_OK;
@@ -106,5 +103,7 @@ enum xp_exit xp_cmd_record(const struct xp_options *options)
 		return code;
 	xp_interrupt_tell_next();
 	exported = make_products_at_the_end(options);
+	if (options->open && !exported)
+		xp_view_open(options->output_dir); /* the recording is complete without a browser */
 	return code ? code : exported;
 }

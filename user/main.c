@@ -16,10 +16,10 @@ static bool needs_privilege(enum xp_command command)
 }
 
 static enum xp_exit (*const commands[XP_COMMANDS])(const struct xp_options *) = {
-	[XP_CMD_RECORD] = xp_cmd_record,   [XP_CMD_REPORT] = xp_cmd_report,   [XP_CMD_EXPORT] = xp_cmd_export,
-	[XP_CMD_EXPLAIN] = xp_cmd_explain, [XP_CMD_DIFF] = xp_cmd_diff,	      [XP_CMD_LIST] = xp_cmd_list,
-	[XP_CMD_RECOVER] = xp_cmd_recover, [XP_CMD_RESTORE] = xp_cmd_restore, [XP_CMD_DOCTOR] = xp_cmd_doctor,
-	[XP_CMD_HELP] = xp_cmd_help,	   [XP_CMD_VERSION] = xp_cmd_version,
+	[XP_CMD_RECORD] = xp_cmd_record, [XP_CMD_REPORT] = xp_cmd_report,   [XP_CMD_EXPORT] = xp_cmd_export,
+	[XP_CMD_VIEW] = xp_cmd_view,	 [XP_CMD_EXPLAIN] = xp_cmd_explain, [XP_CMD_DIFF] = xp_cmd_diff,
+	[XP_CMD_LIST] = xp_cmd_list,	 [XP_CMD_RECOVER] = xp_cmd_recover, [XP_CMD_RESTORE] = xp_cmd_restore,
+	[XP_CMD_DOCTOR] = xp_cmd_doctor, [XP_CMD_HELP] = xp_cmd_help,	    [XP_CMD_VERSION] = xp_cmd_version,
 };
 
 int main(int argc, char **argv)

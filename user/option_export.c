@@ -11,7 +11,7 @@
 int xp_option_record_export_check(const struct xp_options *options)
 {
 	if (options->formats && options->dry_run)
-		return xp_fail(-EINVAL, "--export is for a recording, and --dry-run makes none");
+		return xp_fail(-EINVAL, "--export and --open cannot be used with --dry-run, which records nothing");
 	if (options->formats & SAMPLE_FORMATS && (options->no_samples || options->exec_path))
 		return xp_fail(-EINVAL,
 			       "--export of pprof and folded is for samples, and there are none with %s; html and "

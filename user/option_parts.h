@@ -9,6 +9,12 @@
 int xp_option_set(struct xp_options *options, const struct xp_option *option, const char *text);
 
 /*
+ * option_pids.c: adds PIDs, separated by commas. with_names: also the name of a running process, if no other process
+ * has that name.
+ */
+int xp_option_pids_set(struct xp_pid_list *list, const char *text, bool with_names);
+
+/*
  * option_record.c: the options of `xprof record` that exclude or need each other. separated: the command to start
  * follows "--". Its words move from the operands to child_argv.
  */

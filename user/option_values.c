@@ -87,39 +87,6 @@ static int choice_find(const char *choices, const char *text, size_t length)
 	}
 }
 
-static int pid_add(struct xp_pid_list *list, pid_t pid)
-{
-	pid_t *pids;
-
-	for (size_t i = 0; i < list->count; i++)
-		if (list->pids[i] == pid)
-			return 0;
-	pids = reallocarray(list->pids, list->count + 1, sizeof(*pids));
-	if (!pids)
-		return -ENOMEM;
-	pids[list->count] = pid;
-	list->pids = pids;
-	list->count++;
-	return 0;
-}
-
-static int set_pids(struct xp_pid_list *list, const char *text)
-{
-	for (;;) {
-		size_t digits = strspn(text, "0123456789");
-		uint64_t pid;
-		int err;
-
-		if (!digits || (text[digits] && text[digits] != ',') || scaled(text, digits, 1, &pid) || pid < 1 ||
-		    pid > INT_MAX)
-			return xp_fail(-EINVAL, "--pid takes process IDs separated by commas, not '%s'", text);
-		err = pid_add(list, (pid_t)pid);
-		if (err || !text[digits])
-			return err;
-		text += digits + 1;
-	}
-}
-
 static int set_pattern(struct xp_text_list *list, const char *name, const char *text)
 {
 	const char **texts;
@@ -256,7 +223,8 @@ int xp_option_set(struct xp_options *options, const struct xp_option *option, co
 	case XP_OPTION_PERCENT:
 		return set_percent(option->name, to, text);
 	case XP_OPTION_PIDS:
-		return set_pids(to, text);
+	case XP_OPTION_PROCESSES:
+		return xp_option_pids_set(to, text, option->type == XP_OPTION_PROCESSES);
 	case XP_OPTION_PATTERNS:
 		return set_pattern(to, option->name, text);
 	case XP_OPTION_TRIGGERS:

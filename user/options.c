@@ -5,24 +5,27 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/util.h"
 #include "option_parts.h"
+
+#define LONG_NAME_MAX 32 /* bytes of an option's name */
 
 #define ON(command) (1u << XP_CMD_##command)
 #define SETS(member) .offset = offsetof(struct xp_options, member)
 
 #define TALKERS                                                                                                        \
-	(ON(RECORD) | ON(REPORT) | ON(EXPORT) | ON(EXPLAIN) | ON(DIFF) | ON(LIST) |             \
-	 ON(RECOVER) | ON(RESTORE) | ON(DOCTOR))
+	(ON(RECORD) | ON(REPORT) | ON(EXPORT) | ON(VIEW) | ON(EXPLAIN) | ON(DIFF) | ON(LIST) | ON(RECOVER) |           \
+	 ON(RESTORE) | ON(DOCTOR))
 
 /* In the order of enum xp_format_option. */
 #define FORMATS "pprof|folded|html|perfetto"
 
 /* Options of one group are contiguous. */
 const struct xp_option xp_option_table[] = {
-	{ "pid", 'p', "PID", NULL, XP_OPTION_PIDS, ON(RECORD) | ON(RESTORE), SETS(pids), "Target, exactly one",
-	  "Running processes, as a comma-separated list of PIDs." },
+	{ "pid", 'p', "PID", NULL, XP_OPTION_PROCESSES, ON(RECORD) | ON(RESTORE), SETS(pids), "Target, exactly one",
+	  "Running processes, as a comma-separated list of PIDs. A name stands for the one process that has it." },
 	{ "all", 'a', NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(all), "Target, exactly one",
 	  "Sample all processes on all CPUs, and the kernel." },
 	{ "tid", 't', "TID", NULL, XP_OPTION_COUNT, ON(RECORD), SETS(tid), "Target, exactly one",
@@ -164,6 +167,8 @@ const struct xp_option xp_option_table[] = {
 	{ "export", 0, "LIST", FORMATS, XP_OPTION_LIST, ON(RECORD), SETS(formats), "Output",
 	  "At the end, also write the samples, and with html and perfetto the calls, in these formats, as xprof export "
 	  "does: a comma-separated list of pprof, folded, html and perfetto." },
+	{ "open", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(open), "Output",
+	  "At the end, show the recording in a browser, as xprof view does." },
 	{ "compress", 'z', NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(compress), "Output",
 	  "Compress the samples in perf.data from the first one on, to about a 20th. Only perf reads such a file. "
 	  "Default: those after the first 32 MB." },
@@ -262,23 +267,85 @@ static const struct xp_option *option_of_value(enum xp_command command, int valu
 	return NULL;
 }
 
+/* The nearest of some names to a word, to guess what was meant. */
+struct guess {
+	const char *word;
+	const char *name; /* NULL: none is near */
+	unsigned int edits;
+};
+
+#define GUESS(text) ((struct guess){ .word = (text), .edits = 3 }) /* more than two edits away is a different word */
+
+/* Returns the number of single-letter edits between two short words (Levenshtein). */
+static unsigned int edits(const char *a, const char *b)
+{
+	unsigned int row[32];
+	size_t columns = strlen(b);
+
+	if (columns >= XP_ARRAY_SIZE(row))
+		return UINT_MAX;
+	for (size_t j = 0; j <= columns; j++)
+		row[j] = (unsigned int)j;
+	for (size_t i = 0; a[i]; i++) {
+		unsigned int diagonal = row[0];
+
+		row[0]++;
+		for (size_t j = 1; j <= columns; j++) {
+			unsigned int replace = diagonal + (a[i] != b[j - 1]);
+
+			diagonal = row[j];
+			row[j] = XP_MIN(replace, XP_MIN(row[j], row[j - 1]) + 1);
+		}
+	}
+	return row[columns];
+}
+
+static void guess_try(struct guess *guess, const char *name)
+{
+	unsigned int distance = edits(guess->word, name);
+
+	if (distance < guess->edits) {
+		guess->edits = distance;
+		guess->name = name;
+	}
+}
+
+/* A word that begins with "--". */
+static void report_unknown_long(enum xp_command command, const char *word)
+{
+	const char *name = xp_command_table[command].name;
+	size_t length = strcspn(word, "=");
+	char text[LONG_NAME_MAX] = "";
+	struct guess guess = GUESS(text);
+	bool ambiguous = false;
+
+	if (length - 2 < sizeof(text))
+		memcpy(text, word + 2, length - 2);
+	for (size_t i = 0; i < xp_option_count; i++) {
+		if (!(xp_option_table[i].commands & (1u << command)))
+			continue;
+		ambiguous |= *text && strncmp(xp_option_table[i].name, text, length - 2) == 0;
+		guess_try(&guess, xp_option_table[i].name);
+	}
+	if (ambiguous)
+		xp_error("ambiguous option '%.*s'; see 'xprof help %s'", (int)length, word, name);
+	else if (guess.name)
+		xp_error("unknown option '%.*s'; did you mean '--%s'?", (int)length, word, guess.name);
+	else
+		xp_error("unknown option '%.*s'; see 'xprof help %s'", (int)length, word, name);
+}
+
 /* getopt does not know the option: it belongs to another command, to no command, or is a flag with an argument. */
 static void report_unknown(enum xp_command command, const char *word)
 {
-	const char *name = xp_command_table[command].name;
 	const struct xp_option *option = option_of_value(command, optopt);
 
-	if (option && option->commands & (1u << command)) {
+	if (option && option->commands & (1u << command))
 		xp_error("option '--%s' takes no argument", option->name);
-	} else {
-		char shown[] = { '-', (char)optopt, 0 };
-		size_t length = strcspn(word, "=");
-
-		if (!optopt)
-			xp_error("unknown or ambiguous option '%.*s'; see 'xprof help %s'", (int)length, word, name);
-		else
-			xp_error("unknown option '%s'; see 'xprof help %s'", shown, name);
-	}
+	else if (optopt)
+		xp_error("unknown option '-%c'; see 'xprof help %s'", optopt, xp_command_table[command].name);
+	else
+		report_unknown_long(command, word);
 }
 
 static int parse_flags(struct xp_options *options, int argc, char **argv)
@@ -307,10 +374,34 @@ static int parse_flags(struct xp_options *options, int argc, char **argv)
 	}
 }
 
-static int check_operands(const struct xp_options *options)
+/* As perf diff has perf.data.old and perf.data. */
+static int add_recordings(struct xp_options *options, const struct xp_command_info *info)
+{
+	static char *const defaults[XP_RECORDINGS_MAX] = { (char *)XP_RECORDING_DEFAULT ".old",
+							   (char *)XP_RECORDING_DEFAULT };
+	size_t missing = info->operands_min - options->operand_count;
+
+	for (size_t i = 0; i < info->operands_min; i++) {
+		char *name = i < missing ? defaults[XP_RECORDINGS_MAX - missing + i] : options->operands[i - missing];
+
+		if (i < missing && access(name, F_OK))
+			return xp_fail(-EINVAL,
+				       "there is no recording %s here; give the directory of one, or make one with "
+				       "'sudo xprof record'",
+				       name);
+		options->recordings[i] = name;
+	}
+	options->operands = options->recordings;
+	options->operand_count = info->operands_min;
+	return 0;
+}
+
+static int check_operands(struct xp_options *options)
 {
 	const struct xp_command_info *info = &xp_command_table[options->command];
 
+	if (info->reads_recordings && options->operand_count < info->operands_min)
+		return add_recordings(options, info);
 	if (options->operand_count < info->operands_min)
 		return xp_fail(-EINVAL, "'xprof %s' needs %s; see 'xprof help %s'", info->name, info->synopsis,
 			       info->name);
@@ -320,45 +411,14 @@ static int check_operands(const struct xp_options *options)
 	return 0;
 }
 
-/* Returns the number of single-letter edits between two short words (Levenshtein), to guess what was meant. */
-static unsigned int edits(const char *a, const char *b)
-{
-	unsigned int row[32];
-	size_t columns = strlen(b);
-
-	if (columns >= XP_ARRAY_SIZE(row))
-		return UINT_MAX;
-	for (size_t j = 0; j <= columns; j++)
-		row[j] = (unsigned int)j;
-	for (size_t i = 0; a[i]; i++) {
-		unsigned int diagonal = row[0];
-
-		row[0]++;
-		for (size_t j = 1; j <= columns; j++) {
-			unsigned int replace = diagonal + (a[i] != b[j - 1]);
-
-			diagonal = row[j];
-			row[j] = XP_MIN(replace, XP_MIN(row[j], row[j - 1]) + 1);
-		}
-	}
-	return row[columns];
-}
-
 static void report_unknown_command(const char *word)
 {
-	const char *nearest = NULL;
-	unsigned int best = 3; /* a word more than two edits away is a different word */
+	struct guess guess = GUESS(word);
 
-	for (unsigned int i = 0; i < XP_COMMANDS; i++) {
-		unsigned int distance = edits(word, xp_command_table[i].name);
-
-		if (distance < best) {
-			best = distance;
-			nearest = xp_command_table[i].name;
-		}
-	}
-	if (nearest)
-		xp_error("unknown command '%s'; did you mean '%s'?", word, nearest);
+	for (unsigned int i = 0; i < XP_COMMANDS; i++)
+		guess_try(&guess, xp_command_table[i].name);
+	if (guess.name)
+		xp_error("unknown command '%s'; did you mean '%s'?", word, guess.name);
 	else
 		xp_error("unknown command '%s'; see 'xprof help'", word);
 }
@@ -367,10 +427,9 @@ static int parse_command(struct xp_options *options, int argc, char **argv)
 {
 	const char *word = argc > 1 ? argv[1] : NULL;
 
+	options->bare = !word;
 	options->command = XP_COMMANDS;
-	if (!word)
-		xp_error("no command; see 'xprof help'");
-	else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+	if (!word || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
 		options->command = XP_CMD_HELP;
 	else if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0)
 		options->command = XP_CMD_VERSION;
@@ -399,7 +458,7 @@ int xp_options_parse(struct xp_options *options, int argc, char **argv)
 	int err;
 
 	*options = (struct xp_options){
-		.output_dir = "xprof.out",
+		.output_dir = XP_RECORDING_DEFAULT,
 		.fdr_version = 1,
 		.hz = 99,
 		.sled_mode = XP_SLED_MODE_OPTION_AUTO,
@@ -408,7 +467,7 @@ int xp_options_parse(struct xp_options *options, int argc, char **argv)
 		.by = -1,
 	};
 	err = parse_command(options, argc, argv);
-	if (err)
+	if (err || options->bare)
 		return err;
 	err = parse_flags(options, argc - 1, argv + 1);
 	if (err)
@@ -424,6 +483,8 @@ int xp_options_parse(struct xp_options *options, int argc, char **argv)
 	if (options->verbose && options->quiet)
 		return xp_fail(-EINVAL, "--verbose and --quiet exclude each other");
 	if (options->command == XP_CMD_RECORD) {
+		if (options->open)
+			options->formats |= 1u << XP_FORMAT_HTML;
 		err = xp_option_record_export_check(options);
 		return err ? err : xp_option_record_check(options, separated);
 	}

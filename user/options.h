@@ -15,6 +15,7 @@ enum xp_command {
 	XP_CMD_RECORD,
 	XP_CMD_REPORT,
 	XP_CMD_EXPORT,
+	XP_CMD_VIEW,
 	XP_CMD_EXPLAIN,
 	XP_CMD_DIFF,
 	XP_CMD_LIST,
@@ -25,6 +26,10 @@ enum xp_command {
 	XP_CMD_VERSION,
 	XP_COMMANDS, /* their number; during parsing also: no command */
 };
+
+#define XP_RECORDING_DEFAULT "xprof.out"
+/* Operands of a command that reads recordings: of diff. */
+#define XP_RECORDINGS_MAX 2
 
 /* The arguments after the options. */
 enum xp_operand_kind {
@@ -43,6 +48,7 @@ struct xp_command_info {
 	unsigned int operands_min;
 	unsigned int operands_max;
 	enum xp_operand_kind operands;
+	bool reads_recordings; /* a missing first operand is xprof.out; the one before it xprof.out.old */
 };
 
 enum xp_option_type {
@@ -60,6 +66,7 @@ enum xp_option_type {
 	XP_OPTION_DIRECTORY,	     /* const char * */
 	XP_OPTION_TEXT,		     /* const char *, not empty */
 	XP_OPTION_PIDS,		     /* struct xp_pid_list; each use adds to it */
+	XP_OPTION_PROCESSES,	     /* the same; a name stands for the one process that has it */
 	XP_OPTION_PATTERNS,	     /* struct xp_text_list; each use adds to it */
 	XP_OPTION_TRIGGERS,	     /* struct xp_trigger_list; each use adds to it */
 };
@@ -155,6 +162,7 @@ enum xp_diff_sort_option {
 struct xp_options {
 	enum xp_command command;
 	bool help; /* handled by the parser: the command becomes help */
+	bool bare; /* no command was given, which becomes help */
 	bool verbose;
 	bool quiet;
 
@@ -197,6 +205,7 @@ struct xp_options {
 	uint64_t max_bytes;		    /* --max-size of the recording; 0: the default */
 
 	unsigned int formats; /* made at the end: 1u << enum xp_format_option, or'ed */
+	bool open;	      /* show the page in a browser */
 
 	/* report */
 	uint64_t limit; /* rows of a table, default 30 */
@@ -233,9 +242,10 @@ struct xp_options {
 	/* list */
 	bool sleds;
 
-	/* report, export, diff, list, recover, doctor, help */
-	char **operands; /* part of argv */
+	/* report, export, view, explain, diff, list, recover, doctor, help */
+	char **operands; /* part of argv, or recordings */
 	size_t operand_count;
+	char *recordings[XP_RECORDINGS_MAX]; /* the operands with those that were not given */
 };
 
 extern const struct xp_command_info xp_command_table[XP_COMMANDS];

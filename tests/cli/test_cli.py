@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The command line: help, usage errors, exit codes, completion, man pages, README."""
+import os
 import pathlib
 import re
 import shutil
@@ -9,7 +10,7 @@ import pytest
 import project
 
 GOLDEN = pathlib.Path(__file__).with_name("golden")
-COMMANDS = ["record", "report", "export", "explain", "list", "recover", "restore", "doctor", "help", "version"]
+COMMANDS = ["record", "report", "export", "view", "explain", "list", "recover", "restore", "doctor", "help", "version"]
 
 
 def one_line(text):
@@ -66,7 +67,6 @@ def test_version(xprof, args):
 @pytest.mark.parametrize(
     "args, message",
     [
-        ([], "no command; see 'xprof help'"),
         (["recrod"], "unknown command 'recrod'; did you mean 'record'?"),
         (["exprot"], "unknown command 'exprot'; did you mean 'export'?"),
         (["frobnicate"], "unknown command 'frobnicate'; see 'xprof help'"),
@@ -115,10 +115,15 @@ def test_version(xprof, args):
         (["record", "-p", "1", "-C", "0"], "--cpu goes with --all only"),
         (["record", "-p"], "option '-p' needs a value; see 'xprof help record'"),
         (["record", "--args"], "option '--args' needs a value; see 'xprof help record'"),
-        (["record", "--bogus"], "unknown or ambiguous option '--bogus'; see 'xprof help record'"),
+        (["record", "--bogus"], "unknown option '--bogus'; see 'xprof help record'"),
+        (["record", "--bogus" * 50], f"unknown option '{'--bogus' * 50}'; see 'xprof help record'"),
+        (["record", "--of-cpu=1ms"], "unknown option '--of-cpu'; did you mean '--off-cpu'?"),
+        (["explain", "--functions", "f"], "unknown option '--functions'; did you mean '--function'?"),
+        (["record", "--f"], "ambiguous option '--f'; see 'xprof help record'"),
+        (["record", "-p", "no such name"], "no process has the name 'no such name'"),
+        (["record", "-a", "--open", "--dry-run"], "--export and --open cannot be used with --dry-run, which records nothing"),
         (["record", "--strict=1"], "option '--strict' takes no argument"),
         (["record", "-p", "1", "-v", "-q"], "--verbose and --quiet exclude each other"),
-        (["report"], "'xprof report' needs DIR|FILE...; see 'xprof help report'"),
         (["report", "--sort", "name", "x"], "--sort takes one of flat|cum|time, not 'name'"),
         (["list"], "'xprof list' needs PID|FILE...; see 'xprof help list'"),
         (["list", "-d", "1", "x"], "unknown option '-d'; see 'xprof help list'"),
@@ -135,11 +140,76 @@ def test_usage_error(xprof, args, message):
     assert one_line(done.stderr).endswith(message)
 
 
-@pytest.mark.parametrize("text", ["", "0", "-1", "x", "1x", "1,", ",1", "1,,2", " 1", "2147483648", "99999999999999999999", "1 2"])
+def test_without_a_command(xprof):
+    """A script that lost its command fails, and a person sees the usage."""
+    done = xprof()
+    assert (done.returncode, done.stderr) == (2, "")
+    assert done.stdout == (GOLDEN / "help-xprof.txt").read_text()
+
+
+NO_RECORDING = "there is no recording {} here; give the directory of one, or make one with 'sudo xprof record'"
+
+
+@pytest.mark.parametrize("command", [["report"], ["explain"], ["export", "--format", "html"], ["view"], ["diff"]])
+def test_recording_by_default(xprof, tmp_path, command):
+    """xprof.out is read where none is named; perf diff has perf.data.old and perf.data."""
+    missing = ["xprof.out.old", "xprof.out"] if command == ["diff"] else ["xprof.out"]
+    for name in missing:
+        done = xprof(*command, cwd=tmp_path)
+        assert done.returncode == 2
+        assert one_line(done.stderr).endswith(NO_RECORDING.format(name))
+        (tmp_path / name).mkdir()
+    done = xprof(*command, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "xprof.out" in done.stderr and "there is no recording" not in done.stderr
+
+
+def test_diff_with_one_recording(xprof, tmp_path):
+    assert one_line(xprof("diff", "B", cwd=tmp_path).stderr).endswith(NO_RECORDING.format("xprof.out"))
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "1,", ",1", "1,,2", "2147483648", "99999999999999999999"])
 def test_bad_pid(xprof, text):
     done = xprof("record", "-p", text)
     assert done.returncode == 2
-    assert "--pid takes process IDs" in one_line(done.stderr)
+    assert "--pid takes process IDs or names separated by commas" in one_line(done.stderr)
+
+
+def test_export_takes_no_names(xprof, tmp_path):
+    """Its processes have ended."""
+    done = xprof("export", tmp_path, "--format", "html", "-p", "sleep")
+    assert done.returncode == 2
+    assert "--pid takes process IDs separated by commas, not 'sleep'" in one_line(done.stderr)
+
+
+@pytest.fixture
+def named(start, tmp_path):
+    """Starts a process of a name that no other process has: (name, process)."""
+    name = f"xprof-{os.getpid()}"
+    (tmp_path / name).symlink_to(shutil.which("tail"))
+
+    def run(*args):
+        return name, start([tmp_path / name, "-f", "/dev/null", *args])
+
+    return run
+
+
+def test_process_of_a_name(xprof, named):
+    name, _ = named()
+    for text in (name, name[:15]):  # argv[0], and the comm, which has at most 15 bytes
+        done = xprof("record", "-p", text, "--dry-run", "-o", "")
+        assert done.returncode == 2 and "--output" in one_line(done.stderr)
+
+
+def test_name_of_several_processes(xprof, named):
+    """A hostile command line changes no other line of the list."""
+    (name, first), (_, second) = named(), named("\x1b[31m\n9 evil")
+    done = xprof("record", "-p", f"1,{name}")
+    assert done.returncode == 2
+    error, *found = done.stderr.splitlines()
+    assert error.endswith(f"2 processes have the name '{name}'; give the PID of one:")
+    assert [int(line.split()[0]) for line in found] == sorted([first.pid, second.pid])
+    assert "\x1b" not in done.stderr
 
 
 @pytest.mark.parametrize("text", ["", "0", "0s", "x", "10x", "s", ".", "1.", ".5", "1.2.3", "-1", "+1", " 1", "1 s", "1e3", "99999999999999999999", "5124095576030431h"])
@@ -225,6 +295,7 @@ def complete(*words):
         (["xprof", "list", "--s"], ["--sleds"]),
         (["xprof", "report", "test_cl"], ["test_cli.py"]),
         (["xprof", "help", "ver"], ["version"]),
+        (["xprof", "v"], ["view", "version"]),
         (["xprof", "record", "--", "llvm-xr--", "test_cl"], ["test_cli.py"]),
         (["xprof", "version", ""], []),
     ],

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The parsed command line. Messages and exit codes are tested from outside. */
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "unit.h"
 
@@ -62,6 +66,39 @@ TEST(test_everything)
 	assert_int_equal(o.uprobes, XP_UPROBES_SINGLE);
 	assert_int_equal(o.buffer_bytes, 1 << 20);
 	assert_true(o.follow && o.strict && o.dry_run && o.verbose && !o.quiet);
+	xp_options_free(&o);
+}
+
+TEST(test_process_of_a_name)
+{
+	struct xp_options o;
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_NAME, "xprof_named");
+		(void)!write(ready[1], "", 1);
+		for (;;)
+			pause();
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	assert_int_equal(PARSE(&o, "record", "-p", "1,xprof_named"), 0);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	assert_int_equal(o.pids.count, 2);
+	assert_int_equal(o.pids.pids[1], pid);
+	xp_options_free(&o);
+}
+
+TEST(test_open_makes_the_page)
+{
+	struct xp_options o;
+
+	assert_int_equal(PARSE(&o, "record", "-a", "--open", "--export", "pprof"), 0);
+	assert_int_equal(o.formats, 1u << XP_FORMAT_HTML | 1u << XP_FORMAT_PPROF);
 	xp_options_free(&o);
 }
 

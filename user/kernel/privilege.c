@@ -3,12 +3,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/capability.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/own_file.h"
 #include "base/small_file.h"
 #include "base/util.h"
 #include "base/why.h"
@@ -64,6 +66,17 @@ void xp_privilege_drop(void)
 }
 
 /* ---- what a process requires ---- */
+
+int xp_privilege_to_user(void)
+{
+	uid_t uid;
+	gid_t gid;
+
+	if (xp_own_file_user(&uid, &gid) && (setgroups(0, NULL) || setgid(gid) || setuid(uid)))
+		return -errno;
+	xp_privilege_drop();
+	return 0;
+}
 
 /*
  * Explains why the memory of a process cannot be opened, if a missing capability is the reason. Files of other users

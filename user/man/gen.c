@@ -230,6 +230,11 @@ static const char bash_tail[] = "\tesac\n"
 				"\n"
 				"complete -F _xprof xprof\n";
 
+static bool takes_pids(const struct xp_option *option)
+{
+	return option->type == XP_OPTION_PIDS || option->type == XP_OPTION_PROCESSES;
+}
+
 static void put_choices(const char *choices)
 {
 	for (; *choices; choices++)
@@ -246,7 +251,7 @@ static void bash_option_value(const char *command, const struct xp_option *optio
 		fputs("_xprof_words '", stdout);
 		put_choices(option->choices);
 		fputs("'", stdout);
-	} else if (option->type == XP_OPTION_PIDS) {
+	} else if (takes_pids(option)) {
 		fputs("_xprof_pids", stdout);
 	} else if (option->type == XP_OPTION_FILE) {
 		fputs("_xprof_files", stdout);
@@ -317,7 +322,7 @@ static void put_zsh(const char *text)
 
 static void zsh_option(const struct xp_option *option)
 {
-	bool repeated = option->type == XP_OPTION_PIDS || option->type == XP_OPTION_PATTERNS;
+	bool repeated = takes_pids(option) || option->type == XP_OPTION_PATTERNS;
 	bool optional = option->type == XP_OPTION_OPTIONAL_DURATION;
 	const char *equals = optional ? "=-" : option->argument ? "=" : "";
 
@@ -337,7 +342,7 @@ static void zsh_option(const struct xp_option *option)
 		putchar('(');
 		put_choices(option->choices);
 		putchar(')');
-	} else if (option->type == XP_OPTION_PIDS) {
+	} else if (takes_pids(option)) {
 		fputs("_pids", stdout);
 	} else if (option->type == XP_OPTION_FILE) {
 		fputs("_files", stdout);

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The value of --pid: PIDs, and names of running processes. */
+#include "option_parts.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/small_file.h"
+#include "base/util.h"
+
+#define COMMAND_BYTES 4096
+#define SHOWN_MAX 20 /* processes of one name */
+
+static int pid_add(struct xp_pid_list *list, pid_t pid)
+{
+	pid_t *pids;
+
+	for (size_t i = 0; i < list->count; i++)
+		if (list->pids[i] == pid)
+			return 0;
+	pids = reallocarray(list->pids, list->count + 1, sizeof(*pids));
+	if (!pids)
+		return -ENOMEM;
+	pids[list->count] = pid;
+	list->pids = pids;
+	list->count++;
+	return 0;
+}
+
+/*
+ * Reads the command line of a process, its words separated by blanks. Returns whether the process has this name: as its
+ * comm, or as the last part of its argv[0], as pidof(1) has it. Kernel threads and zombies have no command line.
+ */
+static bool has_name(pid_t pid, const char *name, char command[COMMAND_BYTES])
+{
+	ssize_t bytes = xp_small_file_read(command, COMMAND_BYTES, "/proc/%d/cmdline", pid);
+	char comm[32];
+	const char *slash;
+	bool found;
+
+	if (bytes <= 0)
+		return false;
+	slash = strrchr(command, '/');
+	found = strcmp(slash ? slash + 1 : command, name) == 0;
+	if (!found && xp_small_file_read(comm, sizeof(comm), "/proc/%d/comm", pid) > 0) {
+		comm[strcspn(comm, "\n")] = 0;
+		found = strcmp(comm, name) == 0;
+	}
+	for (ssize_t i = 0; i + 1 < bytes; i++)
+		if (!command[i])
+			command[i] = ' ';
+	return found;
+}
+
+/* Returns 0 or -errno. */
+static int find_named(struct xp_pid_list *found, const char *name)
+{
+	DIR *proc = opendir("/proc");
+	char command[COMMAND_BYTES];
+	const struct dirent *entry;
+	int err = proc ? 0 : -errno;
+
+	while (!err && (entry = readdir(proc))) {
+		pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+
+		if (pid > 0 && pid != getpid() && has_name(pid, name, command))
+			err = pid_add(found, pid);
+	}
+	if (proc)
+		closedir(proc);
+	return err;
+}
+
+static int fail_ambiguous(const struct xp_pid_list *found, const char *name)
+{
+	char command[COMMAND_BYTES];
+
+	xp_error("%zu processes have the name '%s'; give the PID of one:", found->count, name);
+	for (size_t i = 0; i < XP_MIN(found->count, (size_t)SHOWN_MAX); i++)
+		if (has_name(found->pids[i], name, command))
+			xp_put_line(stderr, "  %7d  %.70s", found->pids[i], command);
+	if (found->count > SHOWN_MAX)
+		xp_put_line(stderr, "  and %zu more", found->count - SHOWN_MAX);
+	return -EINVAL;
+}
+
+static int name_add(struct xp_pid_list *list, const char *text, size_t length)
+{
+	struct xp_pid_list found = { 0 };
+	char name[NAME_MAX + 1] = "";
+	int err;
+
+	if (length < sizeof(name))
+		memcpy(name, text, length);
+	err = find_named(&found, name);
+	if (!err && found.count == 1)
+		err = pid_add(list, found.pids[0]);
+	else if (!err && found.count)
+		err = fail_ambiguous(&found, name);
+	else if (!err)
+		err = xp_fail(-EINVAL, "no process has the name '%.*s'", (int)length, text);
+	free(found.pids);
+	return err;
+}
+
+int xp_option_pids_set(struct xp_pid_list *list, const char *text, bool with_names)
+{
+	for (;;) {
+		size_t length = strcspn(text, ","), digits = strspn(text, "0123456789");
+		unsigned long pid = strtoul(text, NULL, 10);
+		int err;
+
+		if (with_names && length > digits && *text != '-')
+			err = name_add(list, text, length);
+		else if (!length || length != digits || pid < 1 || pid > INT_MAX)
+			err = xp_fail(-EINVAL, "--pid takes process IDs%s separated by commas, not '%s'",
+				      with_names ? " or names" : "", text);
+		else
+			err = pid_add(list, (pid_t)pid);
+		if (err || !text[length])
+			return err;
+		text += length + 1;
+	}
+}
