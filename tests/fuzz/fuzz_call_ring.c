@@ -4,20 +4,12 @@
  * its memory, and return no more than it was asked for, in the order of time. What the calls make of their thread must
  * be chunks of a log, with each record accounted for.
  */
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "fuzz.h"
 
 #include "sled/call_ring.h"
 #include "trace/ring_calls.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			abort();                                                                                       \
-	} while (0)
 
 #define RECORDS 1024u
 #define ROOM 100u

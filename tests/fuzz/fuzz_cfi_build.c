@@ -5,22 +5,14 @@
  * table that can be opened.
  */
 #include <fcntl.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "fuzz.h"
 
 #include "../unit/cfi_elf.h"
 #include "unwind/cfi_build.h"
 #include "unwind/cfi_table.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			abort();                                                                                       \
-	} while (0)
 
 /* As seed_cfi.py links. */
 enum { TEXT_BYTES = 0x1000, FRAMES = 0x2000, INDEX = 0x8000 };

@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Fuzzes the opening of unwind tables: what is opened answers every question as a search from the front does. */
 #include <fcntl.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "fuzz.h"
+
 #include "unwind/cfi_table.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			abort();                                                                                       \
-	} while (0)
 
 /* rows: those of the table as far as they begin at or before offset. */
 static void check_at(const struct xp_cfi_table *table, const struct xp_cfi_row *row, uint64_t offset)

@@ -6,12 +6,12 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "fuzz.h"
 
 #include "base/util.h"
 #include "base/why.h"
@@ -21,14 +21,6 @@
 #include "target/link_map.h"
 #include "unwind/cfi_build.h"
 #include "unwind/cfi_table.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			abort();                                                                                       \
-	} while (0)
 
 static void check_image(int fd, size_t size)
 {

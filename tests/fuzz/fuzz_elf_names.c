@@ -4,23 +4,15 @@
  * in a child process for files that nobody vouches for; what is looked for here are faults of its caller.
  */
 #include <errno.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "fuzz.h"
+
 #include "elf/names.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			abort();                                                                                       \
-	} while (0)
-
-#define CODE_BYTES 0x3000 /* of the seeds */
+#define CODE_BYTES 0x3000 /* of the seeds, of which one is an ELF file of 32 bits */
 
 static void name_all(struct xp_elf_names *names)
 {

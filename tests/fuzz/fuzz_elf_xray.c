@@ -1,22 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Fuzzes the reader of sled tables, from memory and from a file, and the names that come out of it. */
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "fuzz.h"
+
 #include "base/why.h"
 #include "elf/demangle.h"
 #include "elf/sled_table.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			abort();                                                                                       \
-	} while (0)
 
 static void check_table(const struct xp_sled_table *table, size_t size)
 {

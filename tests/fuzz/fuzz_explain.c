@@ -6,10 +6,10 @@
  */
 #include <errno.h>
 #include <jansson.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "fuzz.h"
 
 #include "base/util.h"
 #include "explain/explain.h"
@@ -18,14 +18,6 @@
 #include "report/report_print.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			abort();                                                                                       \
-	} while (0)
-
 #include "scratch.h"
 
 static const uint64_t profile[] = { 0, 3, 0, 10000, 0, 0, 1, 0 };

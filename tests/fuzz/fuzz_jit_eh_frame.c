@@ -4,13 +4,11 @@
  * the function are such as a table may have. The first 12 bytes say where the function is.
  */
 #include <errno.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "jit/eh_frame.h"
+#include "fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "jit/eh_frame.h"
 
 #define ADDRESS 0x7f0000000000ull
 

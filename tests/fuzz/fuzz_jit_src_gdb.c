@@ -3,20 +3,12 @@
  * Fuzzes the walk through the list of GDB's JIT interface, and all that its entries lead to: the memory of the process
  * is the input. The first byte says at which read it changes, and whether a jitdump is made of it.
  */
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "fuzz.h"
 
 #include "jit/dump_out.h"
 #include "jit/src_gdb.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			abort();                                                                                       \
-	} while (0)
 
 #include "fake_memory.h"
 

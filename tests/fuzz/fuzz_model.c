@@ -4,23 +4,15 @@
  * the differences of a recording and itself.
  */
 #include <errno.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "fuzz.h"
 
 #include "base/util.h"
 #include "diff/diff.h"
 #include "export/export.h"
 #include "model/samples_perf.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			abort();                                                                                       \
-	} while (0)
 
 /* What refers to what exists, and callers come first. */
 static void check_model(const struct xp_model *model)

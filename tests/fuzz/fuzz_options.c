@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Fuzzes the command line: words with a zero byte behind each. */
 #include <errno.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "fuzz.h"
 
 #include "base/util.h"
 #include "options.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			abort();                                                                                       \
-	} while (0)
 
 #define WORDS_MAX 64
 

@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Fuzzes the reader of perf maps, in pieces, and the registry that takes what it finds. */
 #include <stdbool.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "fuzz.h"
 
 #include "jit/code.h"
 #include "jit/perf_map.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			abort();                                                                                       \
-	} while (0)
 
 struct taker {
 	struct xp_jit_code *code;

@@ -1,23 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Fuzzes manifest.json, as `xprof report` reads it beside the files of a recording. */
 #include <errno.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "fuzz.h"
 
 #include "base/file_name.h"
 #include "base/util.h"
 #include "model/recorded.h"
 #include "record/manifest.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			abort();                                                                                       \
-	} while (0)
 
 #include "scratch.h"
 

@@ -5,9 +5,9 @@
  * are right, in which each record is accounted for.
  */
 #include <errno.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "fuzz.h"
 
 #include "event/kinds.h"
 #include "export/logs.h"
@@ -15,14 +15,6 @@
 #include "trace/flight_writer.h"
 #include "trace/process.h"
 #include "trace/process_flight.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			abort();                                                                                       \
-	} while (0)
 
 #include "scratch.h"
 

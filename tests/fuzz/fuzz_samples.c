@@ -5,22 +5,14 @@
  * side-band, whose texts any process can choose. The kernel's answers to questions for names are of the input too.
  */
 #include <dirent.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "fuzz.h"
 
 #include "event/kinds.h"
 #include "export/profiles.h"
 #include "sample/samples.h"
 #include "sample/waits.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			abort();                                                                                       \
-	} while (0)
 
 #include "scratch.h"
 

@@ -3,15 +3,9 @@
  * Fuzzes the reader of the side-band: the kernel's records, whose texts any process can choose, in a buffer of one page
  * that they run around in. The first bytes say where they begin.
  */
+#include "fuzz.h"
+
 #include "kernel/sideband.c" /* for its buffers, which only the kernel can fill otherwise */
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			abort();                                                                                       \
-	} while (0)
 
 #define DATA_BYTES 4096u
 

@@ -1,19 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Fuzzes the readers of machine code: sleds as compilers leave them, and as they are when they are patched. */
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "fuzz.h"
 
 #include "arch/x86_64/patch_bytes.h"
 #include "arch/x86_64/sled_bytes.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			abort();                                                                                       \
-	} while (0)
 
 struct head {
 	uint64_t address;

@@ -1,19 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Fuzzes what a process has in the buffer of a C library's stream: its memory is the input, and changes as it is read.
  */
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "fuzz.h"
+
 #include "jit/stdio_tail.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			abort();                                                                                       \
-	} while (0)
 
 #include "fake_memory.h"
 

@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Fuzzes what the reader of names believes of its child, in which a hostile file may have taken over. */
+#include "fuzz.h"
+
 #include "elf/questions.c" /* for the reader behind the pipe */
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			abort();                                                                                       \
-	} while (0)
 
 #define WANTED 8
 

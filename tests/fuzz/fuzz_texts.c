@@ -4,23 +4,15 @@
  * the names of files, globs on names, lists of CPUs. The first byte says how much room there is.
  */
 #include <errno.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "fuzz.h"
 
 #include "base/cpu.h"
 #include "base/file_name.h"
 #include "base/util.h"
 #include "elf/demangle.h"
 #include "sled/object.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			abort();                                                                                       \
-	} while (0)
 
 /* A buffer of exactly so many bytes: the sanitizer sees what is written beyond. */
 static char *room_of(size_t size)
