@@ -20,7 +20,7 @@ static void give_memory_back(pid_t pid)
 	if (xp_stub_map_read(&stubs, pid))
 		return;
 	for (size_t i = 0; i < stubs.count; i++)
-		if (stubs.list[i].rings >= 0 && !xp_stub_lock(&stubs.list[i], &holder))
+		if (stubs.list[i].rings >= 0 && !xp_stub_lock(&stubs.list[i], pid, &holder))
 			xp_ring_pages_give_back(stubs.list[i].rings);
 	xp_stub_map_free(&stubs);
 }

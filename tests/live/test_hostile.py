@@ -87,6 +87,51 @@ def test_code_exchanged(record, hostile):
         target.end_well()
 
 
+# Stubs that the target has not from xprof.
+
+
+@pytest.fixture
+def forger(program, start, hostile, record, tmp_path):
+    """Starts live/programs/forges.c: forger(count, ...) -> Hostile. Its copy of the stub is one that xprof has left in a process."""
+    path = program("live/programs/forges.c", "-O1", project.no_runtime())
+    stub = tmp_path / "stub"
+    victim = hostile("calm")
+    assert record(PATCH, "--no-samples", "-p", victim.pid, "-d", "10ms").finish().status == 0
+    maps = pathlib.Path(f"/proc/{victim.pid}/maps").read_text()
+    (line,) = [line for line in maps.splitlines() if line.endswith("/memfd:xprof (deleted)") and " r-xp " in line]
+    with open(f"/proc/{victim.pid}/mem", "rb") as memory:
+        memory.seek(int(line.split("-")[0], 16))
+        stub.write_bytes(memory.read(4096))
+
+    def start_one(*args):
+        return Hostile(start([path, stub, *args]))
+
+    return start_one
+
+
+@pytest.mark.parametrize("mode", ["patch", "auto"])
+@pytest.mark.parametrize("what, why", [
+    ((2,), None),
+    ((1, "locked"), "its stub is locked, and not by an xprof"),
+    ((4000,), "has mapped more than 32 stubs of xprof, which xprof did not make"),
+], ids=["twice", "locked", "4000"])
+def test_forged_stubs(record, hostile, forger, what, why, mode):
+    """Only its own calls are left out, and the recording of the others begins and ends as ever."""
+    forging, other = forger(*what), hostile("calm")
+    recorded = record(f"--sled-mode={mode}", "--no-samples", "-p", f"{forging.pid},{other.pid}", "-d", "500ms").finish().adds_up()
+    assert recorded.status == 0, recorded.messages
+    assert ("is locked" in recorded.messages or "has mapped" in recorded.messages) == bool(why), recorded.messages
+    assert not why or why in recorded.messages
+    found = {p["pid"]: [o["sled_mode"] for o in p["objects"]] for p in recorded.manifest["processes"] if p["seen"]}
+    assert found[other.pid] in (["patch"], ["memory"])
+    assert bool(found.get(forging.pid)) == (not why)
+    if why:
+        assert project.run([project.XPROF, "restore", "-p", forging.pid]).returncode != 0
+    forging.process.terminate()
+    assert forging.process.wait(recording.READY_S) == 0
+    other.end_well()
+
+
 # Control groups.
 
 

@@ -18,11 +18,8 @@
 #define PAUSE_NS 20000000
 #define PF_EXITING 0x4 /* include/linux/sched.h */
 
-/*
- * The process that holds the lock; 0: not known. Compares only the file's inode, because the device in /proc/locks is
- * not always the one of stat(2).
- */
-static pid_t find_holder(int fd)
+/* Compares only the file's inode, because the device in /proc/locks is not always the one of stat(2). */
+pid_t xp_file_lock_taker(int fd)
 {
 	FILE *locks = fopen("/proc/locks", "re");
 	pid_t pid, found = 0;
@@ -75,7 +72,7 @@ int xp_file_lock_within(int fd, uint64_t patience_ns, pid_t *holder)
 	while (flock(fd, LOCK_EX | LOCK_NB)) {
 		if (errno != EWOULDBLOCK)
 			return -errno;
-		pid = find_holder(fd);
+		pid = xp_file_lock_taker(fd);
 		if (pid > 0 && !is_alive(pid))
 			pid = 0;
 		if (holder)

@@ -108,8 +108,13 @@ static int find_objects(struct counting *counting)
 		}
 		if (err)
 			break;
-		for (size_t m = 0; m < mappings.count && !err; m++)
-			err = look_at(counting, family->list[i].pid, &mappings.list[m]);
+		for (size_t m = 0; m < mappings.count && !err; m++) {
+			const struct xp_mapping *mapping = &mappings.list[m];
+
+			/* One after the other of one file: a process may have thousands. */
+			if (!m || mapping[-1].inode != mapping->inode || mapping[-1].dev != mapping->dev)
+				err = look_at(counting, family->list[i].pid, mapping);
+		}
 		xp_mappings_free(&mappings);
 	}
 	return err;

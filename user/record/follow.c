@@ -32,6 +32,8 @@ static int put_back_leftovers(struct xp_recording *recording, pid_t pid)
 	if (recording->probes.patch && xp_patch_knows(recording->probes.patch, pid))
 		return 0;
 	err = xp_unpatch_process(pid, false, &unpatched, why, sizeof(why));
+	if (err == -EKEYREJECTED)
+		xp_warn("%s; its calls are not recorded", why);
 	if (err)
 		return xp_why_set(err, "%s", why);
 	if (unpatched.sleds)
@@ -44,12 +46,16 @@ int xp_follow_add(struct xp_recording *recording, struct xp_process **process, p
 {
 	struct xp_target_info info;
 	int err = xp_target_check(pid, &info);
+	bool forges;
 
 	if (err)
 		return err;
 	err = put_back_leftovers(recording, pid);
-	if (!err)
+	forges = err == -EKEYREJECTED;
+	if (!err || forges)
 		err = xp_processes_add(&recording->traced.processes, process, pid, &info, tsc);
+	if (!err)
+		(*process)->attaching.denied = forges;
 	/* This comes first, so that nothing that happens to the process during the scan goes unnoticed. */
 	if (!err && recording->probes.attach)
 		err = xp_programs_add_target(&recording->bpf.programs, pid);

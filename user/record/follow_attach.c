@@ -113,8 +113,9 @@ static void say_late(struct xp_recording *recording, const struct xp_process *pr
 
 /*
  * Patches the object's sleds. Returns 0, 1 if they are to be probed instead (and says why), -EOPNOTSUPP if they may not
- * be probed, because a budget is to be kept, or -ESRCH if the process has ended or executed another program. A process
- * that keeps executing programs is probed: the next program has the same probes.
+ * be probed, because a budget is to be kept, -EKEYREJECTED if the process has forged stubs, or -ESRCH if the process
+ * has ended or executed another program. A process that keeps executing programs is probed: the next program has the
+ * same probes.
  */
 static int patch_object(struct xp_recording *recording, struct xp_process *process, const struct xp_object *object,
 			struct xp_sled_result *sleds)
@@ -141,7 +142,10 @@ static int patch_object(struct xp_recording *recording, struct xp_process *proce
 	}
 	if (!xp_target_start_time(pid))
 		return err;
-	if (recording->options->max_overhead > 0) {
+	if (err == -EKEYREJECTED) {
+		must = process->attaching.left_out = true;
+		remedy = "end that process";
+	} else if (recording->options->max_overhead > 0) {
 		err = -EOPNOTSUPP;
 		must = process->attaching.left_out = true;
 		remedy = "omit --max-overhead, which is for patched sleds only";
@@ -298,6 +302,8 @@ static bool may_be_missing(const struct xp_recording *recording, int err)
 {
 	if (err == -ENOBUFS)
 		return recording->run_tsc;
+	if (err == -EKEYREJECTED)
+		return true;
 	return (err == -EREMOTE || err == -EDQUOT || (err == -EOPNOTSUPP && recording->options->max_overhead > 0)) &&
 	       (recording->run_tsc || recording->plan.samples || recording->plan.all_processes);
 }

@@ -86,7 +86,7 @@ static int look_at_sleds(struct search *search, const struct xp_mapping *mapping
 static bool is_stub(const struct search *search, const struct xp_mapping *mapping)
 {
 	for (size_t i = 0; i < search->stubs.count; i++)
-		if (search->stubs.list[i].inode == mapping->inode && search->stubs.list[i].address == mapping->start)
+		if (search->stubs.list[i].id.inode == mapping->inode && search->stubs.list[i].address == mapping->start)
 			return true;
 	return false;
 }

@@ -231,6 +231,9 @@ int xp_patch_object(struct xp_patch *patch, const struct xp_patch_place *place, 
 	} else if ((err == -ESRCH && !why[0]) || (work.count && is_gone(&work))) {
 		snprintf(why, why_size, "process %d runs another program now, or has unloaded it", place->pid);
 		err = -ESRCH;
+	} else if (!why[0] && err == -EKEYREJECTED) {
+		snprintf(why, why_size, "it has mapped more than %d stubs of xprof, which xprof did not make",
+			 XP_STUBS_MAX);
 	} else if (!why[0]) {
 		snprintf(why, why_size, "%s", strerror(-err));
 	}
@@ -449,15 +452,15 @@ static void restore_process(struct xp_patch *patch, pid_t pid)
 void xp_patch_restore(struct xp_patch *patch)
 {
 	pid_t *done = malloc((patch->count + 1) * sizeof(*done));
-	ino_t *stubs = malloc((patch->stub_count + patch->left_count + 1) * sizeof(*stubs));
+	struct xp_stub_id *stubs = malloc((patch->stub_count + patch->left_count + 1) * sizeof(*stubs));
 	size_t done_count = 0;
 
 	if (!done || !stubs)
 		goto out;
 	for (size_t i = 0; i < patch->stub_count; i++)
-		stubs[i] = patch->stubs[i].place.inode;
+		stubs[i] = patch->stubs[i].place.id;
 	for (size_t i = 0; i < patch->left_count; i++)
-		stubs[patch->stub_count + i] = patch->left[i].place.inode;
+		stubs[patch->stub_count + i] = patch->left[i].place.id;
 	for (size_t i = 0; i < patch->count; i++) {
 		if (done_count && done[done_count - 1] == patch->list[i].pid)
 			continue;

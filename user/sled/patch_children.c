@@ -12,17 +12,17 @@
 /* Groups from here on are of stubs; the budget counts its own up from 1. */
 #define GROUP_FIRST 0x80000000u
 
-static struct xp_patch_stub *find_inode(struct xp_patch_stub *stubs, size_t count, ino_t inode)
+static struct xp_patch_stub *find_file(struct xp_patch_stub *stubs, size_t count, const struct xp_stub_id *id)
 {
 	for (size_t i = 0; i < count; i++)
-		if (stubs[i].place.inode == inode)
+		if (xp_stub_same(&stubs[i].place.id, id))
 			return &stubs[i];
 	return NULL;
 }
 
-struct xp_patch_stub *xp_patch_first_stub(const struct xp_patch *patch, ino_t inode)
+struct xp_patch_stub *xp_patch_first_stub(const struct xp_patch *patch, const struct xp_stub_id *id)
 {
-	return find_inode(patch->stubs, patch->stub_count, inode) ?: find_inode(patch->left, patch->left_count, inode);
+	return find_file(patch->stubs, patch->stub_count, id) ?: find_file(patch->left, patch->left_count, id);
 }
 
 struct xp_patch_stub *xp_patch_inherited_stub(const struct xp_patch_work *work)
@@ -31,7 +31,7 @@ struct xp_patch_stub *xp_patch_inherited_stub(const struct xp_patch_work *work)
 
 	for (size_t i = 0; i < work->stubs.count; i++) {
 		const struct xp_stub_place *place = &work->stubs.list[i];
-		struct xp_patch_stub *stub = xp_patch_first_stub(work->patch, place->inode);
+		struct xp_patch_stub *stub = xp_patch_first_stub(work->patch, &place->id);
 
 		if (stub && stub->group && !place->alive && place->address == stub->place.address &&
 		    xp_patch_reaches(work, place->address) && (!chosen || stub->rings || stub->had_rings))
@@ -55,7 +55,7 @@ static bool leads_to_parent(const struct xp_patch_work *work, const struct xp_te
 		return false;
 	for (size_t i = 0; i < work->stubs.count; i++) {
 		const struct xp_stub_place *place = &work->stubs.list[i];
-		const struct xp_patch_stub *stub = xp_patch_first_stub(work->patch, place->inode);
+		const struct xp_patch_stub *stub = xp_patch_first_stub(work->patch, &place->id);
 
 		if (xp_stub_is_slot(slot - place->address))
 			return !place->alive && stub && stub->group;
@@ -192,7 +192,7 @@ void xp_patch_release(struct xp_patch *patch, const struct xp_patch_heir *heirs,
 
 		for (size_t j = 0; j < count && !used; j++)
 			used = heirs[j].inherits_from == stub->pid ||
-			       xp_unpatch_has_stub(heirs[j].pid, &stub->place.inode, 1);
+			       xp_unpatch_has_stub(heirs[j].pid, &stub->place.id, 1);
 		if (used) {
 			patch->left[kept++] = *stub;
 			continue;
@@ -206,16 +206,16 @@ void xp_patch_release(struct xp_patch *patch, const struct xp_patch_heir *heirs,
 bool xp_patch_knows(const struct xp_patch *patch, pid_t pid)
 {
 	size_t count = patch->stub_count + patch->left_count;
-	ino_t *inodes = count ? malloc(count * sizeof(*inodes)) : NULL;
+	struct xp_stub_id *ids = count ? malloc(count * sizeof(*ids)) : NULL;
 	bool known;
 
-	if (!inodes)
+	if (!ids)
 		return false;
 	for (size_t i = 0; i < patch->stub_count; i++)
-		inodes[i] = patch->stubs[i].place.inode;
+		ids[i] = patch->stubs[i].place.id;
 	for (size_t i = 0; i < patch->left_count; i++)
-		inodes[patch->stub_count + i] = patch->left[i].place.inode;
-	known = xp_unpatch_has_stub(pid, inodes, count);
-	free(inodes);
+		ids[patch->stub_count + i] = patch->left[i].place.id;
+	known = xp_unpatch_has_stub(pid, ids, count);
+	free(ids);
 	return known;
 }

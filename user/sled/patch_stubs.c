@@ -140,15 +140,17 @@ static int own_stub(struct xp_patch_work *work, struct xp_stub_place *place)
 	pid_t holder;
 
 	patch->stubs = stubs ?: patch->stubs;
-	same = xp_patch_first_stub(patch, place->inode);
+	same = xp_patch_first_stub(patch, &place->id);
 	/* A parent and its child share the file: one lock, which ends with the last descriptor. */
 	if (!err && same)
 		err = dup3(same->place.fd, place->fd, O_CLOEXEC) < 0 ? -errno : 0;
 	else if (!err)
-		err = xp_stub_lock(place, &holder);
+		err = xp_stub_lock(place, work->pid, &holder);
 	if (err) {
 		xp_stub_close(place);
-		return err == -EBUSY ? refuse_busy(work, holder) : err;
+		return err == -EBUSY	      ? refuse_busy(work, holder)
+		       : err == -EKEYREJECTED ? xp_patch_refuse(work, err, "its stub is locked, and not by an xprof")
+					      : err;
 	}
 	stubs[patch->stub_count] = (struct xp_patch_stub){ .pid = work->pid,
 							   .rings = get_rings(work, place),
@@ -173,8 +175,7 @@ int xp_patch_own_stubs(struct xp_patch_work *work)
 
 		if (find_stub(work->patch, work->pid, place->address))
 			continue;
-		place->shares_counters =
-		    shares_counters(work->patch) && xp_stub_map_shares_counters(work->pid, place->address);
+		place->shares_counters &= shares_counters(work->patch);
 		err = own_stub(work, place);
 	}
 	return err;

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "base/code_places.h"
-#include "base/file_lock.h"
 #include "base/util.h"
 #include "sled/call_rings.h"
 #include "sled/remote_memfd.h"
@@ -71,38 +70,28 @@ static int open_stub(pid_t pid, const struct xp_mapping *mapping)
 	return -ESTALE;
 }
 
-/* Whether a process has mapped this file (NULL: any) there for itself and others to write. */
-static bool maps_to_write(pid_t pid, uint64_t start, uint64_t end, const struct stat *st)
+/* Whether the mappings have this file (NULL: any) there for the process and others to write. */
+static bool maps_to_write(const char *mappings, uint64_t start, uint64_t end, const struct stat *st)
 {
-	char *text, *rest, *line;
-	bool found = false;
+	unsigned int dev_major, dev_minor;
+	const char *line;
+	uint64_t inode;
+	char wanted[64];
+	int length = snprintf(wanted, sizeof(wanted), "%08" PRIx64 "-%08" PRIx64 " rw-s ", start, end);
 
-	if (xp_mappings_text(&text, pid))
+	/* The kernel escapes newlines in paths. */
+	line = strstr(mappings, wanted);
+	if (!line || (line != mappings && line[-1] != '\n'))
 		return false;
-	rest = text;
-	while (!found && (line = strsep(&rest, "\n"))) {
-		unsigned int dev_major, dev_minor;
-		uint64_t from, to, inode;
-
-		found = sscanf(line, "%" SCNx64 "-%" SCNx64 " rw-s %*x %x:%x %" SCNu64, &from, &to, &dev_major,
-			       &dev_minor, &inode) == 5 &&
-			from == start && to == end &&
-			(!st || (inode == st->st_ino && makedev(dev_major, dev_minor) == st->st_dev));
-	}
-	free(text);
-	return found;
-}
-
-bool xp_stub_map_shares_counters(pid_t pid, uint64_t address)
-{
-	return maps_to_write(pid, address + XP_STUB_COUNTERS, address + XP_STUB_ROOM, NULL);
+	return !st || (sscanf(line + length, "%*x %x:%x %" SCNu64, &dev_major, &dev_minor, &inode) == 3 &&
+		       inode == st->st_ino && makedev(dev_major, dev_minor) == st->st_dev);
 }
 
 /*
  * The file at the place of the call rings, if it looks like one of ours; else -ENOENT, or -errno. xprof will write to
- * it, so the process must be able to, too: it may have mapped somebody else's memfd.
+ * it, so the process must be able to, too: it may have mapped somebody else's memfd. text: its mappings.
  */
-static int open_rings(pid_t pid, uint64_t stub)
+static int open_rings(pid_t pid, const char *text, uint64_t stub)
 {
 	uint64_t address = stub + XP_STUB_SLOTS_TABLE, end = address + XP_CALL_RINGS_BYTES;
 	int place = xp_mapping_open_exact(pid, address, end, 0);
@@ -111,7 +100,7 @@ static int open_rings(pid_t pid, uint64_t stub)
 
 	if (place < 0)
 		return place;
-	if (fcntl(place, F_GET_SEALS) != RINGS_SEALS || fstat(place, &st) || !maps_to_write(pid, address, end, &st) ||
+	if (fcntl(place, F_GET_SEALS) != RINGS_SEALS || fstat(place, &st) || !maps_to_write(text, address, end, &st) ||
 	    (uint64_t)st.st_size != XP_CALL_RINGS_BYTES) {
 		close(place);
 		return -ENOENT;
@@ -121,32 +110,80 @@ static int open_rings(pid_t pid, uint64_t stub)
 	return fd;
 }
 
+/* Opens the file again, or, if an earlier stub is the same file, shares its open file. */
+static int open_once(const struct xp_stub_map *map, struct xp_stub_place *place, pid_t pid,
+		     const struct xp_mapping *mapping)
+{
+	struct stat st;
+	int fd = open_stub(pid, mapping), shared;
+
+	if (fd < 0 || fstat(fd, &st))
+		return fd;
+	place->id = (struct xp_stub_id){ st.st_dev, st.st_ino };
+	for (size_t i = 0; i < map->count; i++)
+		if (xp_stub_same(&map->list[i].id, &place->id)) {
+			shared = fcntl(map->list[i].fd, F_DUPFD_CLOEXEC, 0);
+			close(fd);
+			return shared;
+		}
+	return fd;
+}
+
+/* text: the mappings of the process. */
+static int add_stub(struct xp_stub_map *map, pid_t pid, const struct xp_mapping *mapping, const char *text)
+{
+	struct xp_stub_place place = { .address = mapping->start, .rings = -1 };
+	int err;
+
+	place.fd = open_once(map, &place, pid, mapping);
+	if (place.fd < 0)
+		return 0;
+	if (!xp_stub_verify(place.fd)) {
+		xp_stub_close(&place);
+		return 0;
+	}
+	place.alive = is_alive(pid, place.address);
+	place.rings = XP_MAX(open_rings(pid, text, place.address), -1);
+	place.shares_counters =
+	    maps_to_write(text, place.address + XP_STUB_COUNTERS, place.address + XP_STUB_ROOM, NULL);
+	err = add(map, &place);
+	if (err)
+		xp_stub_close(&place);
+	return err;
+}
+
+static int read_mappings(struct xp_mappings *mappings, char **text, pid_t pid)
+{
+	char *lines = NULL;
+	int err = xp_mappings_text(text, pid);
+
+	if (err)
+		return err;
+	lines = strdup(*text);
+	err = lines ? xp_mappings_parse(mappings, lines, true) : -ENOMEM;
+	free(lines);
+	if (err)
+		free(*text);
+	return err;
+}
+
 int xp_stub_map_read(struct xp_stub_map *map, pid_t pid)
 {
 	struct xp_mappings mappings;
-	int err = xp_mappings_read_all(&mappings, pid);
+	size_t found = 0;
+	char *text;
+	int err = read_mappings(&mappings, &text, pid);
 
 	memset(map, 0, sizeof(*map));
 	if (err)
 		return err;
 	for (size_t i = 0; i < mappings.count && !err; i++) {
-		const struct xp_mapping *mapping = &mappings.list[i];
-		struct xp_stub_place place = { .address = mapping->start, .inode = mapping->inode };
-
-		if (!is_stub(mapping))
+		if (!is_stub(&mappings.list[i]))
 			continue;
-		place.fd = open_stub(pid, mapping);
-		if (place.fd < 0)
-			continue;
-		place.alive = is_alive(pid, place.address);
-		err = xp_stub_verify(place.fd) ? 0 : 1;
-		place.rings = err ? -1 : XP_MAX(open_rings(pid, place.address), -1);
-		err = err ?: add(map, &place);
-		if (err)
-			xp_stub_close(&place);
-		err = XP_MIN(err, 0);
+		err = ++found > XP_STUBS_MAX ? -EKEYREJECTED : add_stub(map, pid, &mappings.list[i], text);
 	}
 	xp_mappings_free(&mappings);
+	free(text);
 	if (err)
 		xp_stub_map_free(map);
 	return err;
@@ -175,11 +212,6 @@ bool xp_stub_map_has(const struct xp_stub_map *map, uint64_t address)
 		if (xp_stub_is_slot(address - map->list[i].address))
 			return true;
 	return false;
-}
-
-int xp_stub_lock(const struct xp_stub_place *place, pid_t *holder)
-{
-	return xp_file_lock(place->fd, holder);
 }
 
 bool xp_stub_map_is_there(struct xp_remote *remote, uint64_t address, bool alive)
@@ -369,7 +401,7 @@ static bool is_mapped(const struct xp_stub_place *place, pid_t pid)
 		return false;
 	for (size_t i = 0; i < mappings.count && !found; i++)
 		found = is_stub(&mappings.list[i]) && mappings.list[i].start == place->address &&
-			mappings.list[i].inode == place->inode;
+			mappings.list[i].inode == place->id.inode && mappings.list[i].dev == place->id.dev;
 	xp_mappings_free(&mappings);
 	return found;
 }
@@ -379,9 +411,14 @@ static bool is_mapped(const struct xp_stub_place *place, pid_t pid)
  */
 static void verify_rings(struct xp_stub_place *place, pid_t pid)
 {
-	int mapped = XP_MAX(open_rings(pid, place->address), -1);
 	struct stat ours, there;
+	int mapped = -1;
+	char *text;
 
+	if (!xp_mappings_text(&text, pid)) {
+		mapped = XP_MAX(open_rings(pid, text, place->address), -1);
+		free(text);
+	}
 	if (place->rings < 0) {
 		/* Mapped once more, or none. */
 		place->rings = mapped;
@@ -440,7 +477,7 @@ int xp_stub_map_new(struct xp_stub_place *place, struct xp_remote *remote, const
 	if (!err)
 		err = fstat(place->fd, &st) ? -errno : 0;
 	if (!err)
-		place->inode = st.st_ino;
+		place->id = (struct xp_stub_id){ st.st_dev, st.st_ino };
 	if (!err && !is_mapped(place, request->pid))
 		err = -EPROTO;
 	if (!err && wanted.rings)

@@ -16,9 +16,23 @@
 #include "arch/x86_64/stub.h"
 #include "target/remote.h"
 
+/* Mappings with the name of a stub that a process may have. Each 2 GiB of text and each way to record needs one. */
+#define XP_STUBS_MAX 32
+
+/* The file of a stub. */
+struct xp_stub_id {
+	dev_t dev;
+	ino_t inode;
+};
+
+static inline bool xp_stub_same(const struct xp_stub_id *a, const struct xp_stub_id *b)
+{
+	return a->inode == b->inode && a->dev == b->dev;
+}
+
 struct xp_stub_place {
 	uint64_t address;
-	ino_t inode;
+	struct xp_stub_id id;
 	bool alive;	      /* its flag is set; not so in a fork() child, where the stub is unusable */
 	bool shares_counters; /* with children of fork() */
 	int fd;		      /* the stub's file, to which uprobes are attached */
@@ -31,8 +45,9 @@ struct xp_stub_map {
 };
 
 /*
- * The stubs that process pid has mapped. Returns 0, -ESRCH or -ENOMEM. The caller frees the map, which closes the
- * files.
+ * The stubs that process pid has mapped. Returns 0, -ESRCH, -ENOMEM, or -EKEYREJECTED if they are more than
+ * XP_STUBS_MAX: the process has forged them. The caller frees the map, which closes the files. Stubs that are one file
+ * share an open file, and so its lock.
  */
 int xp_stub_map_read(struct xp_stub_map *map, pid_t pid);
 void xp_stub_map_free(struct xp_stub_map *map);
@@ -42,19 +57,19 @@ void xp_stub_close(struct xp_stub_place *place);
 bool xp_stub_map_has(const struct xp_stub_map *map, uint64_t address);
 
 /*
- * Locks the stub for this xprof, as xp_file_lock() does. Returns -EBUSY if another xprof has it: leave its sleds to
- * that one. The lock belongs to the open file: it is taken once, and not again through another descriptor of the same
- * inode.
+ * Locks the stub of process pid for this xprof. Waits while an xprof that has ended still holds it, as xp_file_lock()
+ * does. Returns 0 or -errno: -EBUSY if another xprof records the process (*holder, 0: unknown), or -EKEYREJECTED if a
+ * process that cannot be an xprof holds the lock: the process itself, or one without privileges.
  */
-int xp_stub_lock(const struct xp_stub_place *place, pid_t *holder);
+int xp_stub_lock(const struct xp_stub_place *place, pid_t pid, pid_t *holder);
+/* Whether a process that may be an xprof holds the stub of process pid; the same errors, without waiting. */
+int xp_stub_check_lock(const struct xp_stub_place *place, pid_t pid, pid_t *holder);
 
 /*
  * Whether a stopped process has its stub at this address, or one that it has inherited (alive: false). It may have
  * executed another program since.
  */
 bool xp_stub_map_is_there(struct xp_remote *remote, uint64_t address, bool alive);
-/* Whether the process has shared counters behind the stub at this address. */
-bool xp_stub_map_shares_counters(pid_t pid, uint64_t address);
 /* A stub that a stopped process is to map. */
 struct xp_stub_request {
 	pid_t pid;

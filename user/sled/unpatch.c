@@ -11,7 +11,7 @@
 #include "arch/x86_64/patch_bytes.h"
 #include "arch/x86_64/sled_bytes.h"
 #include "base/array.h"
-#include "base/file_lock.h"
+#include "base/interrupt.h"
 #include "base/util.h"
 #include "elf/sled_table.h"
 #include "sled/stub_map.h"
@@ -164,7 +164,7 @@ static int check_owner(const struct xp_stub_map *stubs, pid_t pid, char *why, si
 {
 	for (size_t i = 0; i < stubs->count; i++) {
 		pid_t holder;
-		int err = xp_stub_lock(&stubs->list[i], &holder);
+		int err = xp_stub_lock(&stubs->list[i], pid, &holder);
 
 		if (err == -EBUSY && holder)
 			snprintf(why, why_size,
@@ -174,6 +174,8 @@ static int check_owner(const struct xp_stub_map *stubs, pid_t pid, char *why, si
 			snprintf(why, why_size,
 				 "process %d: an xprof that has ended still holds its stub: try again in a moment",
 				 pid);
+		else if (err == -EKEYREJECTED)
+			snprintf(why, why_size, "process %d: its stub is locked, and not by an xprof", pid);
 		else if (err)
 			snprintf(why, why_size, "process %d: cannot lock its stub: %s", pid, strerror(-err));
 		if (err)
@@ -192,7 +194,7 @@ int xp_unpatch_owner(pid_t pid, pid_t *holder)
 		return err;
 	err = stubs.count ? 0 : -ENOENT;
 	for (size_t i = 0; i < stubs.count && !err; i++)
-		err = xp_file_lock_within(stubs.list[i].fd, 0, holder);
+		err = xp_stub_check_lock(&stubs.list[i], pid, holder);
 	xp_stub_map_free(&stubs);
 	return err;
 }
@@ -229,13 +231,16 @@ int xp_unpatch_process(pid_t pid, bool ours, struct xp_unpatched *unpatched, cha
 		goto out;
 	err = put_back(&search, &stopped, unpatched);
 out:
-	if (err && !why[0])
+	if (err == -EKEYREJECTED && !why[0])
+		snprintf(why, why_size, "process %d has mapped more than %d stubs of xprof, which xprof did not make",
+			 pid, XP_STUBS_MAX);
+	else if (err && !why[0])
 		snprintf(why, why_size, "cannot restore the sleds of process %d: %s", pid, strerror(-err));
 	free_search(&search);
 	return err;
 }
 
-bool xp_unpatch_has_stub(pid_t pid, const ino_t *stubs, size_t count)
+bool xp_unpatch_has_stub(pid_t pid, const struct xp_stub_id *stubs, size_t count)
 {
 	struct xp_mappings mappings;
 	bool found = false;
@@ -244,7 +249,8 @@ bool xp_unpatch_has_stub(pid_t pid, const ino_t *stubs, size_t count)
 		return false;
 	for (size_t i = 0; i < mappings.count && !found; i++)
 		for (size_t j = 0; j < count && !found; j++)
-			found = mappings.list[i].inode == stubs[j] && xp_stub_is_named(mappings.list[i].path);
+			found = mappings.list[i].inode == stubs[j].inode && mappings.list[i].dev == stubs[j].dev &&
+				xp_stub_is_named(mappings.list[i].path);
 	xp_mappings_free(&mappings);
 	return found;
 }
@@ -276,13 +282,13 @@ static void restore_child(pid_t pid)
 }
 
 /* Returns how many children it has found, or -ENOMEM. */
-static int restore_children(const ino_t *stubs, size_t count, struct done *done)
+static int restore_children(const struct xp_stub_id *stubs, size_t count, struct done *done)
 {
 	DIR *list = xp_target_list(0);
 	int found = 0, err = 0;
 	pid_t pid;
 
-	while (list && !err && (pid = xp_target_next(list))) {
+	while (list && !err && !xp_interrupted() && (pid = xp_target_next(list))) {
 		if (is_in(done->pids, done->count, pid) || !xp_unpatch_has_stub(pid, stubs, count))
 			continue;
 		err = XP_ARRAY_RESERVE(done->pids, done->room, done->count + 1);
@@ -297,7 +303,7 @@ static int restore_children(const ino_t *stubs, size_t count, struct done *done)
 	return err ? err : found;
 }
 
-void xp_unpatch_children(const ino_t *stubs, size_t count, const pid_t *done, size_t done_count)
+void xp_unpatch_children(const struct xp_stub_id *stubs, size_t count, const pid_t *done, size_t done_count)
 {
 	struct done all = { 0 };
 	int found = count ? XP_ARRAY_RESERVE(all.pids, all.room, done_count + 1) : -ENOENT;

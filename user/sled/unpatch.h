@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "sled/stub_map.h"
+
 /* Sleds written in one stop of the process, which takes less than 10 ms. */
 #define XP_SLEDS_PER_STOP 4096u
 
@@ -25,7 +27,8 @@ struct xp_unpatched {
 /*
  * Restores the sleds of process pid. ours: also if an xprof is recording the process, because the caller is that xprof.
  * Returns 0, also if there was nothing to do, or -errno with a sentence in `why`: -ESRCH if it has ended, -EBUSY if
- * another xprof is recording it or it cannot be stopped, -EPERM, -ENOMEM.
+ * another xprof is recording it or it cannot be stopped, -EKEYREJECTED if it has forged stubs (stub_map.h), -EPERM,
+ * -ENOMEM.
  */
 int xp_unpatch_process(pid_t pid, bool ours, struct xp_unpatched *unpatched, char *why, size_t why_size);
 
@@ -35,13 +38,13 @@ int xp_unpatch_process(pid_t pid, bool ours, struct xp_unpatched *unpatched, cha
  */
 int xp_unpatch_owner(pid_t pid, pid_t *holder);
 
-/* Whether the process has mapped one of these stubs (by inode). */
-bool xp_unpatch_has_stub(pid_t pid, const ino_t *stubs, size_t count);
+/* Whether the process has mapped one of these stubs. */
+bool xp_unpatch_has_stub(pid_t pid, const struct xp_stub_id *stubs, size_t count);
 
 /*
- * Restores the sleds of all processes that have one of these stubs (by inode) mapped, except those in `done`: children
+ * Restores the sleds of all processes that have one of these stubs mapped, except those in `done`: children
  * that were forked while their parent was patched.
  */
-void xp_unpatch_children(const ino_t *stubs, size_t count, const pid_t *done, size_t done_count);
+void xp_unpatch_children(const struct xp_stub_id *stubs, size_t count, const pid_t *done, size_t done_count);
 
 #endif

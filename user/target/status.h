@@ -18,8 +18,9 @@ struct xp_target_status {
 	uint64_t data_kib;    /* the part of it that RLIMIT_DATA limits */
 	uint64_t pending;     /* signals of the thread and of its process: bit n - 1 for signal n */
 	uint64_t blocked;
-	uint64_t caught;      /* with a handler */
-	unsigned int seccomp; /* SECCOMP_MODE_*; 0: none */
+	uint64_t caught;       /* with a handler */
+	uint64_t capabilities; /* effective ones, in its user namespace: bit n for capability n */
+	unsigned int seccomp;  /* SECCOMP_MODE_*; 0: none */
 	bool has_shadow_stack;
 };
 

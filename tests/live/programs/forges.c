@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * A target without privileges that forges what xprof leaves in a process: copies of the stub, which it has from a file.
+ * It notices when it is harmed: it ends with 0 at SIGTERM, with 1 when a result was wrong. Usage, as root, whose rights
+ * it gives up: forges FILE COUNT [locked].
+ *
+ * It maps one copy of the stub COUNT times, each time with sparse call rings behind it. With "locked", the copy is
+ * locked, too, by a process that has ended and left its descriptor to another one.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NO_SLED __attribute__((xray_never_instrument, noinline))
+#define PAGE 4096ul
+#define TABLE 0xa000ul			 /* XP_STUB_SLOTS_TABLE */
+#define RINGS (0x20000ul + (64ul << 20)) /* XP_CALL_RINGS_BYTES */
+#define NOBODY 65534
+
+static volatile sig_atomic_t ended;
+
+__attribute__((noinline)) int twice(int value)
+{
+	__asm__ volatile("");
+	return 2 * value;
+}
+
+NO_SLED static void end(int number)
+{
+	(void)number;
+	ended = 1;
+}
+
+NO_SLED static void need(int condition, const char *what)
+{
+	if (condition)
+		return;
+	perror(what);
+	exit(2);
+}
+
+NO_SLED static void lock(int file)
+{
+	char path[64];
+	int locked;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+	locked = open(path, O_RDONLY);
+	if (fork() == 0)
+		_exit(flock(locked, LOCK_EX) != 0);
+	wait(NULL);
+	if (fork() == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	close(locked);
+}
+
+NO_SLED static int sealed(const void *bytes, size_t size, size_t file_bytes, int seals)
+{
+	int file = memfd_create("xprof", MFD_ALLOW_SEALING);
+
+	need(file >= 0 && write(file, bytes, size) == (ssize_t)size && !ftruncate(file, (off_t)file_bytes) &&
+		 !fcntl(file, F_ADD_SEALS, seals),
+	     "memfd");
+	return file;
+}
+
+NO_SLED static void map(int copy, int rings, int count)
+{
+	for (int i = 0; i < count; i++) {
+		char *at = mmap(NULL, TABLE + RINGS, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		need(at != MAP_FAILED, "room");
+		need(mmap(at, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, copy, 0) != MAP_FAILED, "copy");
+		need(mmap(at + TABLE, RINGS, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, rings, 0) != MAP_FAILED,
+		     "rings");
+	}
+}
+
+NO_SLED int main(int argc, char **argv)
+{
+	const int fixed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+	char stub[PAGE];
+	int file = argc > 2 ? open(argv[1], O_RDONLY) : -1, copy;
+
+	need(read(file, stub, sizeof(stub)) == sizeof(stub), "stub");
+	need(!setresgid(NOBODY, NOBODY, NOBODY) && !setresuid(NOBODY, NOBODY, NOBODY), "nobody");
+	prctl(PR_SET_DUMPABLE, 1);
+	signal(SIGTERM, end);
+	copy = sealed(stub, sizeof(stub), sizeof(stub), F_SEAL_WRITE | fixed);
+	map(copy, sealed("", 0, RINGS, fixed), atoi(argv[2]));
+	if (argc > 3)
+		lock(copy);
+	printf("%d\n", (int)getpid());
+	fflush(stdout);
+	while (!ended) {
+		if (twice(21) != 42)
+			return 1;
+		usleep(500);
+	}
+	return 0;
+}
