@@ -335,6 +335,40 @@ def test_calls_are_stored_in_a_pause(waiting, program, record):
     session.stop().adds_up()
 
 
+@pytest.mark.parametrize("limit, mode, why", [
+    ("address", "patch", "its address space is limited (`ulimit -v`), and call rings take 64 MiB of it"),
+    ("locked", "patch", "it locks the memory that it maps (mlockall), and call rings are 64 MiB"),
+    ("mappings", "probe", "it is near its limit of mappings"),
+])
+def test_target_gets_what_it_would_get(start, program, record, limit, mode, why):
+    """A recording takes nothing that the target could miss: it records in another way, and says so."""
+    process = start([program("live/programs/spares.c", "-O1", project.no_runtime()), limit])
+    assert process.stdout.readline() == "ready\n"
+    session = record("--sled-mode=auto", "--no-samples", "-p", process.pid).wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    assert process.communicate(timeout=60)[0] == "taken\n"
+    recorded = session.finish().adds_up()
+    assert {o["sled_mode"] for p in recorded.manifest["processes"] for o in p["objects"]} == {mode}
+    assert why in recorded.messages and recorded.totals["written"] > 0
+
+
+def test_no_rings_where_the_kernel_grants_no_memory(waiting, program, record, xprof, tmp_path):
+    """vm.overcommit_memory=2, as a namespace shows it to xprof: rings could make an allocation of any process fail."""
+    process = waiting(program("live/programs/memory.c", "-O1"), "rounds", 200)
+    (tmp_path / "mode").write_text("2\n")
+    for free_kib, mode in ((200000, "patch"), (700000, "memory")):
+        (tmp_path / "meminfo").write_text(f"CommitLimit:    1000000 kB\nCommitted_AS:   {1000000 - free_kib} kB\n")
+        script = (
+            f"mount --bind {tmp_path}/mode /proc/sys/vm/overcommit_memory && mount --bind {tmp_path}/meminfo /proc/meminfo"
+            ' && exec "$@"'
+        )
+        strict = project.wrapped(xprof, tmp_path, "unshare", "-m", "sh", "-c", script, "sh")
+        recorded = record("--sled-mode=auto", "--no-samples", "-p", process.pid, "-d", "10ms", program=strict).finish()
+        assert recorded.status == 0, recorded.messages
+        assert {o["sled_mode"] for p in recorded.manifest["processes"] for o in p["objects"]} == {mode}
+        assert ("(vm.overcommit_memory=2)" in recorded.messages) == (mode == "patch")
+
+
 def test_limit_of_the_address_space(waiting, program, record):
     """A process that cannot map the memory is patched, and says why; the next recording leaves no further stub in it."""
     process = waiting(program("live/programs/memory.c", "-O1"), "rounds", 200)

@@ -41,6 +41,8 @@ static void limits_are_told(void **state)
 		assert_int_equal(setrlimit((enum __rlimit_resource)limits[i].resource, &tight), 0);
 		assert_lacks(1 << 20, 3, NULL);
 		assert_lacks(tight.rlim_cur, 3, limits[i].reason);
+		assert_int_equal(xp_target_lacks_room_for_rings(getpid(), 1, why, sizeof(why)),
+				 limits[i].resource == RLIMIT_AS);
 		assert_lacks(UINT64_MAX, 3, limits[i].reason);
 		assert_int_equal(setrlimit((enum __rlimit_resource)limits[i].resource, &before), 0);
 	}

@@ -19,6 +19,8 @@
 #define ALL_RINGS_SHARE 8
 /* What the control group of xprof must leave it besides: chunks, stacks and buffers of a busy recording. */
 #define OTHER_BYTES (32ull << 20)
+/* The same group may have the targets, which must not run into its limit: the rings have a quarter of what it leaves. */
+#define OTHER_FACTOR 3
 #define ROOM_NS 10000000
 
 /*
@@ -48,7 +50,7 @@ static bool has_room(size_t bytes)
 		room = xp_memory_room();
 		asked_ns = xp_now_ns();
 	}
-	found = room >= bytes + OTHER_BYTES;
+	found = room >= bytes + OTHER_BYTES + OTHER_FACTOR * bytes_of_all;
 	if (found && room != UINT64_MAX)
 		room -= bytes;
 	pthread_mutex_unlock(&lock);

@@ -18,7 +18,7 @@
 #include "target/stopped.h"
 #include "target/target.h"
 
-#define STUB_MAPPINGS 3 /* code, flag, counters */
+#define STUB_MAPPINGS 5 /* code, flag, counters, call rings, the kernel's for uprobes */
 #define REACH_BYTES ((1ull << 31) - (1ull << 16))
 
 static struct xp_patch_stub *find_stub(const struct xp_patch *patch, pid_t pid, uint64_t address)
@@ -347,6 +347,8 @@ int xp_patch_get_stub(struct xp_patch_work *work)
 	work->stub = xp_patch_choose_stub(work);
 	if (work->stub && (work->stub->rings || !work->patch->options.memory || work->stub->no_rings[0]))
 		return 0;
+	if (!work->stub && xp_target_lacks_room(work->pid, XP_STUB_ROOM, STUB_MAPPINGS, work->why, work->why_size))
+		return -EOPNOTSUPP;
 	err = xp_patch_stopped(work, make_stub, work);
 	/* A stub without call rings is better than none. */
 	if (err && work->stub && err != -ESRCH && err != -ENOMEM && err != -ECANCELED) {
@@ -354,9 +356,6 @@ int xp_patch_get_stub(struct xp_patch_work *work)
 		work->why[0] = 0;
 		return 0;
 	}
-	/* It is the process that is out of memory, not xprof. */
-	if (err == -ENOMEM && xp_target_lacks_room(work->pid, XP_STUB_ROOM, STUB_MAPPINGS, work->why, work->why_size))
-		err = -EOPNOTSUPP;
 	if (!err)
 		err = own_stub(work, &work->made);
 	if (!err)

@@ -24,7 +24,6 @@
 #include "target/status.h"
 #include "target/target.h"
 
-#define RINGS_MAPPINGS 1
 #define RINGS_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 static int add(struct xp_stub_map *map, const struct xp_stub_place *place)
@@ -335,23 +334,33 @@ static int map_rings(struct xp_stub_place *place, struct xp_remote *remote, uint
 	return err;
 }
 
-static void explain_no_rings(int err, const struct xp_stub_request *request)
+static uint64_t locked_kib(pid_t pid)
 {
-	char limit[128];
+	struct xp_target_status status;
 
-	if (err == -ENOMEM &&
-	    xp_target_lacks_room(request->pid, XP_CALL_RINGS_BYTES, RINGS_MAPPINGS, limit, sizeof(limit)))
-		snprintf(request->no_rings, request->no_rings_size, "%s", limit);
-	else
-		snprintf(request->no_rings, request->no_rings_size, "it cannot map 64 MiB of shared memory: %s",
-			 strerror(-err));
+	xp_thread_status(&status, pid, pid);
+	return status.locked_kib;
+}
+
+/*
+ * A process that locks all that it will map (mlockall(MCL_FUTURE)) would lock the call rings, too: its own limit and
+ * its control group would pay for 64 MiB. The stub shows it, whose pages are unlocked again.
+ */
+static bool locks_all(const struct xp_stub_place *place, struct xp_remote *remote, uint64_t before_kib, pid_t pid)
+{
+	if (locked_kib(pid) <= before_kib)
+		return false;
+	xp_remote_call(remote, SYS_munlock, (uint64_t[6]){ place->address, XP_STUB_ROOM });
+	return true;
 }
 
 /* name: the address of XP_STUB_NAME in the process. */
 static int make_there(struct xp_stub_place *place, struct xp_remote *remote, uint64_t name,
 		      const struct xp_stub_request *request)
 {
+	const uint64_t before_kib = locked_kib(request->pid);
 	int remote_fd, err;
+	bool locked;
 
 	place->fd = xp_remote_memfd(remote, name, &remote_fd);
 	if (place->fd < 0)
@@ -360,11 +369,16 @@ static int make_there(struct xp_stub_place *place, struct xp_remote *remote, uin
 	if (!err)
 		err = map_all(remote, place->address, remote_fd, request->share_counters);
 	err = xp_remote_close(remote, remote_fd) ?: err;
+	locked = !err && locks_all(place, remote, before_kib, request->pid);
 	if (err || !request->rings)
 		return err;
-	err = map_rings(place, remote, name, request);
-	if (err)
-		explain_no_rings(err, request);
+	err = locked ? -EOPNOTSUPP : map_rings(place, remote, name, request);
+	if (locked)
+		snprintf(request->no_rings, request->no_rings_size,
+			 "it locks the memory that it maps (mlockall), and call rings are 64 MiB");
+	else if (err)
+		snprintf(request->no_rings, request->no_rings_size, "it cannot map 64 MiB of shared memory: %s",
+			 strerror(-err));
 	if (err && place->rings >= 0) {
 		close(place->rings);
 		place->rings = -1;
@@ -436,6 +450,10 @@ static void verify_rings(struct xp_stub_place *place, pid_t pid)
 static void explain(int err, const struct xp_stub_request *request)
 {
 	switch (err) {
+	case -EAGAIN:
+		snprintf(request->why, request->why_size,
+			 "it locks the memory that it maps (mlockall), and is at its limit of that (`ulimit -l`)");
+		break;
 	case -ETIMEDOUT:
 		snprintf(request->why, request->why_size,
 			 "a system call in it did not return in time: it is frozen, or gets no CPU time");
@@ -458,6 +476,12 @@ int xp_stub_map_new(struct xp_stub_place *place, struct xp_remote *remote, const
 	int err;
 
 	*place = (struct xp_stub_place){ .fd = -1, .rings = -1, .shares_counters = request->share_counters };
+	if (wanted.rings &&
+	    xp_target_lacks_room_for_rings(request->pid, XP_CALL_RINGS_BYTES, wanted.no_rings, wanted.no_rings_size)) {
+		if (wanted.rings_only)
+			return -EOPNOTSUPP;
+		wanted.rings = false;
+	}
 	err = find_room(&place->address, &wanted, XP_STUB_ROOM + (wanted.rings ? XP_CALL_RINGS_BYTES : 0));
 	if (err == -ENOSPC && wanted.rings) {
 		wanted.rings = false;
@@ -474,6 +498,10 @@ int xp_stub_map_new(struct xp_stub_place *place, struct xp_remote *remote, const
 		goto out;
 	err = make_there(place, remote, name, &wanted);
 	xp_remote_end_calls(remote);
+	if (err == -EAGAIN) {
+		explain(err, request);
+		err = -EOPNOTSUPP;
+	}
 	if (!err)
 		err = fstat(place->fd, &st) ? -errno : 0;
 	if (!err)

@@ -5,20 +5,33 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "base/memory_room.h"
 #include "base/small_file.h"
+#include "base/util.h"
 #include "target/status.h"
 #include "target/target.h"
 
-/* may_expand_vm(), mm/mmap.c */
-static bool exceeds(pid_t pid, int resource, uint64_t used_kib, uint64_t bytes)
-{
-	struct rlimit limit;
+#define ADDRESS_SPACE "Max address space"
 
-	return !prlimit(pid, (enum __rlimit_resource)resource, NULL, &limit) && limit.rlim_cur != RLIM_INFINITY &&
-	       (limit.rlim_cur < bytes || used_kib << 10 > limit.rlim_cur - bytes);
+/* The soft limit of that name in /proc/PID/limits. prlimit(2) needs CAP_SYS_RESOURCE for other users' processes. */
+static uint64_t limit_of(pid_t pid, const char *name)
+{
+	char text[4096];
+	const char *line;
+	uint64_t limit;
+
+	if (xp_small_file_read(text, sizeof(text), "/proc/%d/limits", pid) < 0)
+		return UINT64_MAX;
+	line = strstr(text, name);
+	/* "unlimited" is no number. */
+	return line && sscanf(line + strlen(name), "%" SCNu64, &limit) == 1 ? limit : UINT64_MAX;
+}
+
+/* may_expand_vm(), mm/mmap.c */
+static bool exceeds(uint64_t limit, uint64_t used_kib, uint64_t bytes)
+{
+	return limit != UINT64_MAX && (limit < bytes || used_kib << 10 > limit - bytes);
 }
 
 static bool exceeds_count(pid_t pid, uint64_t mappings)
@@ -34,23 +47,62 @@ static bool exceeds_count(pid_t pid, uint64_t mappings)
 	return count + mappings > max;
 }
 
+/* A line of /proc/meminfo, in KiB; 0: there is none. */
+static uint64_t memory_kib(const char *text, const char *name)
+{
+	const char *line = strstr(text, name);
+
+	return line ? strtoull(line + strlen(name), NULL, 10) : 0;
+}
+
+/* vm.overcommit_memory = 2: the kernel refuses memory as soon as all that was promised exceeds a limit. */
+static bool exceeds_commitment(uint64_t bytes)
+{
+	uint64_t mode, limit, used;
+	char text[8192];
+
+	if (xp_small_file_number("/proc/sys/vm/overcommit_memory", &mode) || mode != 2 ||
+	    xp_small_file_read(text, sizeof(text), "/proc/meminfo") < 0)
+		return false;
+	limit = memory_kib(text, "CommitLimit:");
+	used = memory_kib(text, "Committed_AS:") + (bytes >> 10);
+	return used > limit - limit / 4;
+}
+
 bool xp_target_lacks_room(pid_t pid, uint64_t bytes, uint64_t mappings, char *why, size_t why_size)
 {
 	struct xp_target_status status;
 
+	bytes = XP_MIN(bytes, UINT64_MAX - XP_ROOM_BYTES) + XP_ROOM_BYTES;
 	xp_thread_status(&status, pid, pid);
-	if (exceeds(pid, RLIMIT_AS, status.address_kib, bytes))
+	if (exceeds(limit_of(pid, ADDRESS_SPACE), status.address_kib, bytes))
 		snprintf(why, why_size,
-			 "its address space is at its limit (`ulimit -v`): raise that with `prlimit --pid %d "
+			 "its address space is near its limit (`ulimit -v`): raise that with `prlimit --pid %d "
 			 "--as=unlimited`",
 			 pid);
-	else if (exceeds(pid, RLIMIT_DATA, status.data_kib, bytes))
+	else if (exceeds(limit_of(pid, "Max data size"), status.data_kib, bytes))
+		snprintf(
+		    why, why_size,
+		    "its data is near its limit (`ulimit -d`): raise that with `prlimit --pid %d --data=unlimited`",
+		    pid);
+	else if (exceeds_count(pid, mappings + XP_ROOM_MAPPINGS))
 		snprintf(why, why_size,
-			 "its data is at its limit (`ulimit -d`): raise that with `prlimit --pid %d --data=unlimited`",
-			 pid);
-	else if (exceeds_count(pid, mappings))
+			 "it is near its limit of mappings: raise that with `sysctl vm.max_map_count=262144`");
+	else
+		return false;
+	return true;
+}
+
+bool xp_target_lacks_room_for_rings(pid_t pid, uint64_t bytes, char *why, size_t why_size)
+{
+	if (limit_of(pid, ADDRESS_SPACE) != UINT64_MAX)
 		snprintf(why, why_size,
-			 "it has reached its limit of mappings: raise that with `sysctl vm.max_map_count=262144`");
+			 "its address space is limited (`ulimit -v`), and call rings take %" PRIu64
+			 " MiB of it: `prlimit --pid %d --as=unlimited` takes the limit away",
+			 bytes >> 20, pid);
+	else if (exceeds_commitment(bytes))
+		snprintf(why, why_size,
+			 "less than a quarter of the memory that the machine grants is free (vm.overcommit_memory=2)");
 	else
 		return false;
 	return true;

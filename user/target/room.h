@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Why the kernel refuses to map more memory in a process: it returns ENOMEM for limits as well as for lack of memory.
+ * Whether a process can spare memory: what a recording maps in it must not make the process itself run into a limit
+ * that it would not reach otherwise.
  */
 #ifndef XPROF_TARGET_ROOM_H
 #define XPROF_TARGET_ROOM_H
@@ -10,11 +11,21 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* What a limit must leave the process beyond the mappings of a recording. */
+#define XP_ROOM_BYTES (4ull << 20)
+#define XP_ROOM_MAPPINGS 1000u
+
 /*
- * True if a limit keeps process pid from mapping this many more bytes in this many more mappings. why then has the
- * limit and the remedy.
+ * Returns true if process pid cannot spare this many more bytes in this many more mappings: then less than
+ * XP_ROOM_BYTES or XP_ROOM_MAPPINGS would be left. why then has the limit and the remedy.
  */
 bool xp_target_lacks_room(pid_t pid, uint64_t bytes, uint64_t mappings, char *why, size_t why_size);
+/*
+ * The same for the call rings: this many bytes of address space, and shared memory that xprof takes. They are too much
+ * for any limit of the address space, and for a machine that grants no more memory than it has, unless a quarter of
+ * that is free.
+ */
+bool xp_target_lacks_room_for_rings(pid_t pid, uint64_t bytes, char *why, size_t why_size);
 
 /*
  * True if the memory limits of the process's control groups leave less than that. Beyond them the kernel does not

@@ -26,19 +26,13 @@ static void parse_line(struct xp_target_status *status, const char *line)
 		const char *format;
 		void *to;
 	} numbers[] = {
-		{ "Tgid", "%d", &status->process },
-		{ "TracerPid", "%d", &status->tracer },
-		{ "Uid", "%*u %u", &status->euid },
-		{ "Uid", "%*u %*u %*u %u", &status->fsuid },
-		{ "Gid", "%*u %u", &status->egid },
-		{ "VmSize", "%" SCNu64, &status->address_kib },
-		{ "VmData", "%" SCNu64, &status->data_kib },
-		{ "SigPnd", "%" SCNx64, &pending },
-		{ "ShdPnd", "%" SCNx64, &pending },
-		{ "SigBlk", "%" SCNx64, &status->blocked },
-		{ "SigCgt", "%" SCNx64, &status->caught },
-		{ "Seccomp", "%u", &status->seccomp },
-		{ "CapEff", "%" SCNx64, &status->capabilities },
+		{ "Tgid", "%d", &status->process },	      { "TracerPid", "%d", &status->tracer },
+		{ "Uid", "%*u %u", &status->euid },	      { "Uid", "%*u %*u %*u %u", &status->fsuid },
+		{ "Gid", "%*u %u", &status->egid },	      { "VmSize", "%" SCNu64, &status->address_kib },
+		{ "VmData", "%" SCNu64, &status->data_kib },  { "SigPnd", "%" SCNx64, &pending },
+		{ "ShdPnd", "%" SCNx64, &pending },	      { "SigBlk", "%" SCNx64, &status->blocked },
+		{ "SigCgt", "%" SCNx64, &status->caught },    { "Seccomp", "%u", &status->seccomp },
+		{ "VmLck", "%" SCNu64, &status->locked_kib }, { "CapEff", "%" SCNx64, &status->capabilities },
 	};
 
 	for (size_t i = 0; i < XP_ARRAY_SIZE(numbers); i++)

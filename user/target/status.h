@@ -16,6 +16,7 @@ struct xp_target_status {
 	uid_t fsuid;
 	uint64_t address_kib; /* the address space of its process */
 	uint64_t data_kib;    /* the part of it that RLIMIT_DATA limits */
+	uint64_t locked_kib;  /* the part of it that it has locked */
 	uint64_t pending;     /* signals of the thread and of its process: bit n - 1 for signal n */
 	uint64_t blocked;
 	uint64_t caught;       /* with a handler */
