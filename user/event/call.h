@@ -18,7 +18,7 @@ struct xp_call {
 	bool in_memory;		    /* from a call ring */
 	uint8_t fell_through;	    /* enum xp_fell_through */
 	xp_event_position position; /* of an event: which calls of the thread's ring come before it */
-	/* Of a kind with more than the above: the event, which is valid until the next one arrives. Otherwise NULL. */
+	/* If the kind has more than the above, the event, which is valid until the next one arrives; otherwise NULL. */
 	const struct xp_event *event;
 };
 
