@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The records of waits (record --off-cpu), beside those of event.h. A wait lasts from the moment at which a thread
- * leaves its CPU until it runs again. The record of its begin has the user's registers and stack, which BPF can read in
- * the thread itself only; that of its end has all the rest, the kernel's frames included, which have not changed
- * meanwhile. Their times are those of CLOCK_MONOTONIC.
+ * Events of waits (record --off-cpu), in addition to those of event.h. A wait lasts from the time when a thread leaves
+ * its CPU until it runs again. The event of its start has the user registers and stack, which BPF can read only in the
+ * thread itself. The event of its end has everything else, including the kernel frames, which have not changed
+ * meanwhile. Times are CLOCK_MONOTONIC.
  */
 #ifndef XPROF_WAIT_H
 #define XPROF_WAIT_H
 
 #include "xprof/event.h"
 
-/* The kernel's states of tasks (include/linux/sched.h), as far as they are told apart. */
+/* Task states of the kernel (include/linux/sched.h) that xprof distinguishes. */
 #define XP_TASK_INTERRUPTIBLE 0x1
 #define XP_TASK_UNINTERRUPTIBLE 0x2
 #define XP_TASK_STOPPED 0x4
@@ -18,7 +18,7 @@
 #define XP_TASK_DEAD 0x80
 #define XP_TASK_NOLOAD 0x400
 
-/* How a wait was chosen: in parts of XP_WAIT_CHOSEN. */
+/* A sampling probability of 1: probabilities are multiples of 1 / XP_WAIT_CHOSEN. */
 #define XP_WAIT_CHOSEN 65536u
 
 /* Flags of a wait, as in a file (user/format/wait_record.h). */
@@ -28,11 +28,11 @@
 #define XP_WAIT_BY_SOFTIRQ 8u
 
 struct xp_event_wait {
-	struct xp_event head; /* the time at which the thread runs again */
-	__u64 began;	      /* as the time in the head of the record of its begin */
+	struct xp_event head; /* time: when the thread runs again */
+	__u64 began;	      /* the time in the event of its start */
 	__u64 blocked_ns;
 	__u64 runnable_ns;
-	__u64 ip;	 /* of the user code */
+	__u64 ip;	 /* user instruction pointer */
 	__s64 syscall;	 /* orig_ax; negative: none */
 	__u32 chance;	 /* 1..XP_WAIT_CHOSEN */
 	__u32 state;	 /* XP_TASK_*, and others; 0: it was preempted */
@@ -46,30 +46,30 @@ struct xp_event_wait {
 };
 _Static_assert(sizeof(struct xp_event_wait) == 120, "xp_event_wait");
 
-/* The flag of a sum: the thread goes on in another program. */
+/* Flag of a sum: the thread executed another program. */
 #define XP_WAIT_SUM_EXEC (1u << 0)
 
-/* A thread has ended, its program, or the recording: all its waits, recorded or not. */
+/* Sums of all waits of a thread, recorded or not, when it exits, executes a program, or the recording ends. */
 struct xp_event_wait_sum {
 	struct xp_event head;
-	__u64 span_ns; /* from the begin of the thread, of its program or of the recording, up to now */
+	__u64 span_ns; /* time since the thread started, its last exec, or the start of the recording */
 	__u64 blocked_ns;
 	__u64 runnable_ns;
 	__u64 waits;
-	__u64 missed; /* those of the waits that the kernel did not report, but counted */
+	__u64 missed; /* waits that the kernel counted, but did not report; included in waits */
 	char comm[16];
 };
 _Static_assert(sizeof(struct xp_event_wait_sum) == 80, "xp_event_wait_sum");
 
-/* What became of the waits, one struct per CPU: seen = sent + brief + passed + lost. */
+/* Counters of waits, one struct per CPU: seen = sent + brief + passed + lost. */
 struct xp_wait_counters {
-	__u64 seen;	 /* that ended, or had to at the end of the recording */
+	__u64 seen;	 /* waits that ended, at the latest at the end of the recording */
 	__u64 sent;	 /* struct xp_event_wait */
-	__u64 brief;	 /* shorter than the minimum */
-	__u64 passed;	 /* not chosen: others stand for them */
-	__u64 lost;	 /* no room in the ring */
-	__u64 no_stack;	 /* begins without room in the ring: their waits have no user stack */
-	__u64 sums_lost; /* struct xp_event_wait_sum without room */
+	__u64 brief;	 /* too short: below the minimum */
+	__u64 passed;	 /* not sampled: recorded waits represent them */
+	__u64 lost;	 /* no space in the ring */
+	__u64 no_stack;	 /* starts without space in the ring: these waits have no user stack */
+	__u64 sums_lost; /* struct xp_event_wait_sum without space */
 };
 
 #endif

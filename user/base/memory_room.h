@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How much memory the control groups of this process leave it. Beyond that the kernel does not refuse memory: it kills
- * (OOM), with SIGKILL. Whoever takes much asks before.
+ * How much memory the cgroups of this process allow it to use. Beyond that, the kernel does not refuse memory, but
+ * kills a process of the cgroup (OOM). Code that needs much memory checks this before.
  */
 #ifndef XPROF_BASE_MEMORY_ROOM_H
 #define XPROF_BASE_MEMORY_ROOM_H
 
 #include <stdint.h>
 
-/* Bytes that may still be charged, the cache of files not counted, which makes room; UINT64_MAX: no limit is known. */
+/* Returns the bytes that can still be charged; the page cache does not count. UINT64_MAX: no limit is known. */
 uint64_t xp_memory_room(void);
-/* The same for a process with these groups, a file as /proc/PID/cgroup, and the hierarchies in this directory. */
+/* The same for the cgroups in a file like /proc/PID/cgroup, and the hierarchies in the directory root. */
 uint64_t xp_memory_room_in(const char *groups_file, const char *root);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Creates all files and directories of a recording: always new, private to their owner from the start whatever the
- * umask is, and never through a link that somebody else placed there. A recording holds addresses, arguments and names
- * of other users' files, which no other user may read.
+ * Creates all files and directories of a recording. They are always new, private to their owner from the start with any
+ * umask, and never created through a link of another user. A recording has addresses, arguments and names of other
+ * users' files, which other users must not read.
  */
 #ifndef XPROF_BASE_OWN_FILE_H
 #define XPROF_BASE_OWN_FILE_H
@@ -32,7 +32,7 @@ int xp_log_file_make(int dir_fd, const char *name, int (*write)(void *arg, int f
  */
 int xp_own_dir_create(int dir_fd, const char *name);
 
-/* The user behind sudo: SUDO_UID and SUDO_GID when xprof runs as root. Returns false if there is none. */
+/* Gets the user who ran sudo: SUDO_UID and SUDO_GID if xprof runs as root. Returns false if there is none. */
 bool xp_own_file_user(uid_t *uid, gid_t *gid);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A line on a terminal that says how far a long step is, such as "reading perf.data: 120.5 of 241.0 MB, 50 %", or, of a
- * file whose size is not known before, "writing: 12.0 MB, 50 %". Nothing is written if stderr is not a terminal, with
- * -q, in the first second, or more often than five times a second. The cursor stays at the start of the line, so that a
+ * A line on a terminal with the progress of a long step, such as "reading perf.data: 120.5 of 241.0 MB, 50 %", or
+ * "writing: 12.0 MB, 50 %" for a file of unknown size. It is not written if stderr is not a terminal, with -q, or in
+ * the first second, and updated at most five times a second. The cursor stays at the start of the line, so that a
  * message, or the shell's prompt after ^C, replaces it.
  */
 #ifndef XPROF_BASE_PROGRESS_LINE_H
@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* XP_PROGRESS_WRITING: the bytes of a file whose size is not known before, and the share of what becomes the file. */
+/* XP_PROGRESS_WRITING: the bytes of a file of unknown size, and the share of its source that has been written. */
 enum xp_progress_unit { XP_PROGRESS_BYTES, XP_PROGRESS_FILES, XP_PROGRESS_WRITING };
 
 struct xp_progress_line {
@@ -28,9 +28,9 @@ struct xp_progress_line {
 
 void xp_progress_line_begin(struct xp_progress_line *line, const char *what, enum xp_progress_unit unit,
 			    uint64_t total);
-/* total: of whatever becomes the file, such as samples. out: a file, not a terminal. */
+/* total: the number of items that are written, such as samples. out: a file, not a terminal. */
 void xp_progress_line_begin_writing(struct xp_progress_line *line, FILE *out, uint64_t total);
-/* Cheap: for each of millions of records. Looks at the clock in every 256th call; of files, in each. */
+/* Call this for each record: it reads the clock only in every 256th call; for files, in each. */
 void xp_progress_line_step(struct xp_progress_line *line, uint64_t done);
 /* Erases the line. */
 void xp_progress_line_end(struct xp_progress_line *line);

@@ -8,12 +8,12 @@
  *
  * The file is valid at any moment (with compressed samples, except for some microseconds per second). Records are
  * written in complete pieces, and the header is updated only after a piece is written. So perf can read a recording
- * that was cut off, or one that filled the disk, up to that point.
+ * that was interrupted, or one that filled the disk, up to that point.
  *
  * Times are given as TSCs and written in ns by the conversion in the file's first record (TIME_CONV). `perf inject
  * --jit` converts the TSCs of jitdumps with it. The event says that its clock is CLOCK_MONOTONIC, so jitdumps with
- * times of that clock are accepted too. TSC 0 means "before everything": perf processes such a record at once, at its
- * place in the file.
+ * times of that clock are accepted too. TSC 0 means "before everything": perf processes such a record
+ * immediately, at its place in the file.
  *
  * Records need not be in time order: perf sorts them. A FINISHED_ROUND is written regularly, so that perf need not keep
  * all of them for sorting (see late_ns).
@@ -64,16 +64,16 @@ static inline uint64_t xp_perfdata_ns(const struct xp_perfdata_conversion *conve
 struct xp_perfdata_options {
 	uint32_t event_type;   /* PERF_TYPE_HARDWARE, PERF_TYPE_SOFTWARE */
 	uint64_t event_config; /* PERF_COUNT_* */
-	uint64_t period;       /* what each sample stands for: cycles, or ns of cpu-clock */
+	uint64_t period;       /* cycles, or ns of cpu-clock, that each sample represents */
 	struct xp_perfdata_conversion conversion;
 	/*
 	 * A record may be this much older than one that was written before it. An even older record gets the earliest
 	 * time that perf still sorts in.
 	 */
 	uint64_t late_ns;
-	bool waits;			/* there is a second event, of which xp_perfdata_wait() writes the samples */
-	bool switches;			/* there will be SWITCH records: perf report --latency looks for this */
-	uint64_t plain_bytes;		/* nothing is compressed before there are so many bytes of records */
+	bool waits;			/* add a second event, for the samples of xp_perfdata_wait() */
+	bool switches;			/* announce SWITCH records: perf report --latency checks this */
+	uint64_t plain_bytes;		/* number of bytes of records before the first compressed one */
 	unsigned int compression_level; /* zstd level of samples: 1 to 22; 0: not compressed */
 };
 
@@ -104,14 +104,14 @@ struct xp_perfdata_map {
 	const char *path;
 };
 
-/* A thread takes a CPU or leaves it: PERF_RECORD_SWITCH. */
+/* A context switch: PERF_RECORD_SWITCH. */
 struct xp_perfdata_switch {
 	uint64_t tsc;
 	pid_t pid;
 	pid_t tid;
 	uint32_t cpu;
-	bool out;
-	bool preempted; /* out: it could go on */
+	bool out;	/* the thread leaves the CPU; otherwise it gets the CPU */
+	bool preempted; /* out: the thread could continue */
 };
 
 struct xp_perfdata;

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a perf.data file of xprof has for a wait, besides what it has for a sample: the raw data (PERF_SAMPLE_RAW) of
- * the samples of the event `offcpu-time`.
+ * The raw data (PERF_SAMPLE_RAW) of a wait in perf.data: each wait is a sample of the event `offcpu-time`.
  *
  * A wait of a thread begins when it leaves its CPU and ends when it runs again. It has a blocked part, until something
  * wakes the thread, and a runnable part, until the thread gets a CPU. A wait of a preempted thread has the second part
- * only. The sample's time is the end of the wait, its CPU the one on which the thread runs again, its call chain the
- * place where the thread waited, and its period the time in ns that it stands for: the duration times the weight.
+ * only. The time of the sample is the end of the wait, its CPU is the one on which the thread runs again, its call
+ * chain is the place where the thread waited, and its period is the duration in ns times the weight.
  *
- * Where there are many waits, only some are recorded, each with a known chance, and stand for the others: sums over
- * waits, each times its weight, are unbiased.
+ * If there are many waits, they are sampled with a known probability: sums of waits times their weights are unbiased.
  *
  * The layout, little-endian: magic 4 bytes, blocked_ns 8, runnable_ns 8, chance 4, state 4, flags 4, syscall 4,
  * waker_pid 4, waker_tid 4, waker_comm 16. In a file, the 8-byte numbers are aligned: the size of raw data, 4 bytes,
@@ -26,7 +24,7 @@
 #define XP_WAIT_RECORD_BYTES 60
 #define XP_WAIT_CHANCE_ONE 65536u
 
-/* What a thread was when it left its CPU: the letters of ps(1) and perf sched, and L. */
+/* State of a thread when it left its CPU: the letters of ps(1) and perf sched, and L. */
 enum xp_wait_state {
 	XP_WAIT_PREEMPTED = 'R', /* it could have gone on */
 	XP_WAIT_SLEEP = 'S',	 /* interruptible: timers, pipes, sockets, ... */
@@ -38,16 +36,16 @@ enum xp_wait_state {
 	XP_WAIT_OTHER = 'X',	 /* such as parked kernel threads */
 };
 
-#define XP_WAIT_FIRST (1u << 0)	   /* it had begun before the recording, and counts from then on */
-#define XP_WAIT_LAST (1u << 1)	   /* it was not over at the end of the recording, and counts until then */
+#define XP_WAIT_FIRST (1u << 0)	   /* began before the recording: counts from the start of the recording */
+#define XP_WAIT_LAST (1u << 1)	   /* not over at the end of the recording: counts until then */
 #define XP_WAIT_HARDIRQ (1u << 2)  /* woken by a device's interrupt or a timer; there is no waker */
-#define XP_WAIT_SOFTIRQ (1u << 3)  /* ... by the kernel's deferred work, while the waker ran, and perhaps for it */
-#define XP_WAIT_NO_STACK (1u << 4) /* the user stack was not read, since there were too many waits: its leaf only */
+#define XP_WAIT_SOFTIRQ (1u << 3)  /* ... by a softirq while the waker ran, perhaps on its behalf */
+#define XP_WAIT_NO_STACK (1u << 4) /* only the leaf of the user stack was read, because there were too many waits */
 
 struct xp_wait_record {
-	uint64_t blocked_ns; /* with a chance below 1: without what the record itself has added to the wait */
+	uint64_t blocked_ns; /* with a chance below 1: without the time that recording added to the wait */
 	uint64_t runnable_ns;
-	uint32_t chance;     /* 1..XP_WAIT_CHANCE_ONE, in parts of it: how likely it was that the wait is recorded */
+	uint32_t chance;     /* probability that this wait was recorded: 1..XP_WAIT_CHANCE_ONE, which is 1 */
 	uint32_t state;	     /* enum xp_wait_state */
 	uint32_t flags;	     /* XP_WAIT_* */
 	int32_t syscall;     /* number of the system call in which it waits; -1: none */
@@ -61,20 +59,20 @@ static inline uint64_t xp_wait_record_ns(const struct xp_wait_record *wait)
 	return wait->blocked_ns + wait->runnable_ns;
 }
 
-/* How many waits it stands for. */
+/* Returns the weight: the number of waits that this one represents. */
 static inline double xp_wait_record_weight(const struct xp_wait_record *wait)
 {
 	return (double)XP_WAIT_CHANCE_ONE / wait->chance;
 }
 
-/* How much time it stands for, as its sample's period says. At most UINT64_MAX. */
+/* Returns the period of its sample: the duration times the weight, at most UINT64_MAX. */
 uint64_t xp_wait_record_period(const struct xp_wait_record *wait);
 
 void xp_wait_record_write(const struct xp_wait_record *wait, uint8_t raw[XP_WAIT_RECORD_BYTES]);
-/* Returns false if this is not a wait: of another program's event, or with a chance of 0 or above 1. */
+/* Returns false if this is not a wait: an event of another program, or a chance of 0 or above 1. */
 bool xp_wait_record_read(struct xp_wait_record *wait, const uint8_t *raw, size_t size);
 
-/* What the state means, for people: "sleeping", ... */
+/* Returns the name of a state for users: "sleeping", ... */
 const char *xp_wait_state_text(uint32_t state);
 
 #endif

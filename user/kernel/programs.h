@@ -21,17 +21,17 @@ struct xp_programs_options {
 	bool stub;	   /* load the programs for the stub of patched sleds */
 	bool threads;	   /* load the programs for tasks that share a process's memory */
 	bool samples;	   /* load the program for sampling events, and that for changes of JIT code */
-	bool switches;	   /* load the program for switches of threads: those of targets, or as said below */
+	bool switches;	   /* load the program for context switches of targets; see switches_of_all */
 	uint32_t counters; /* number of call counters, for the program that counts calls; 0: do not load it */
 	enum xp_sample_stacks stacks;
 	bool uprobe_multi; /* programs for uprobe_multi links; otherwise for perf events */
 	bool only_targets; /* uprobes are on all processes of a binary: record only the targets */
 	bool follow_children;
-	bool births; /* count the threads and children that targets create, and record samples of CPUs while told to */
-	uint64_t exec_inode; /* --exec: processes that run this file become targets; 0: none */
-	unsigned int args;   /* 1..XP_ARGS_MAX */
-	bool switches_of_all;
-	pid_t switches_of_tid; /* 0: no thread in particular */
+	bool births;	       /* count threads and children that targets create; see xp_programs_sample_cpus() */
+	uint64_t exec_inode;   /* --exec: processes that run this file become targets; 0: none */
+	unsigned int args;     /* 1..XP_ARGS_MAX */
+	bool switches_of_all;  /* context switches of all threads */
+	pid_t switches_of_tid; /* context switches of this thread only; 0: not given */
 };
 
 struct xp_programs {
@@ -48,24 +48,25 @@ void xp_programs_close(struct xp_programs *programs);
 /* Attaches to exec, fork and exit of targets, and with `threads` to new tasks that share their memory. */
 int xp_programs_attach_tasks(struct xp_programs *programs);
 
-/* Attaches to the scheduler's switches of threads. Returns 0 or -errno. */
+/* Attaches to context switches. Returns 0 or -errno. */
 int xp_programs_attach_switches(struct xp_programs *programs);
 void xp_programs_detach_switches(struct xp_programs *programs);
 
 int xp_programs_add_target(struct xp_programs *programs, pid_t pid);
 bool xp_programs_is_target(const struct xp_programs *programs, pid_t pid);
-/* How many threads, and with follow_children how many children, targets have created so far, modulo 2^32. */
+/* Returns the number of threads, and with follow_children of children, that targets have created, modulo 2^32. */
 uint32_t xp_programs_births(const struct xp_programs *programs);
-/* Whether the samples of the targets are those of the CPUs' events, not those of their threads' events. */
+/* cpus: record samples of the events of CPUs; otherwise of the events of the targets' threads. */
 void xp_programs_sample_cpus(struct xp_programs *programs, bool cpus);
 /*
- * How many programs a target has executed so far, see struct xp_event_task; also 0 if it has ended, or is not a target.
+ * Returns the number of programs that a target has executed, see struct xp_event_task; 0 also if it is no target (any
+ * more).
  */
 uint32_t xp_programs_execs(const struct xp_programs *programs, pid_t pid);
 
 /*
- * From now on this target (0: no target) gets SIGSTOP, meant for its tracer, whenever its first thread changes the list
- * of loaded objects.
+ * Sends SIGSTOP, for its tracer, to this target whenever its first thread changes the list of loaded objects. 0: to no
+ * target.
  */
 void xp_programs_stop_at_link_map(struct xp_programs *programs, pid_t pid);
 
@@ -77,21 +78,21 @@ int xp_programs_count_fd(const struct xp_programs *programs);
 int xp_programs_counts(const struct xp_programs *programs, uint64_t *counts, uint32_t count);
 /* The program for a slot of the stub (stub.h). */
 int xp_programs_stub_fd(const struct xp_programs *programs, enum xp_stub_slot slot);
-/* Tells where a process has the struct xp_call_slot of the threads with this fs base; 0: nowhere any more. */
+/* Sets the address of the struct xp_call_slot, in the process, of threads with this fs base; 0: there is none. */
 void xp_programs_set_call_slot(const struct xp_programs *programs, pid_t pid, uint64_t fs_base, uint64_t address);
-/* How many records of threads' births and ends were lost so far, for lack of room. */
+/* Returns the counter of lost events of thread starts and exits. */
 const uint64_t *xp_programs_tasks_lost(const struct xp_programs *programs);
-/* Threads that have told that they have no call ring tell it once more. */
+/* Makes the programs report threads without a call ring again. */
 void xp_programs_tell_again(const struct xp_programs *programs);
-/* Whether BPF knows which threads may not execute rdtsc: the others get no call ring. If not, none gets one. */
+/* Returns whether BPF can detect threads that must not execute rdtsc. If it cannot, no thread gets a call ring. */
 bool xp_programs_know_tsc(const struct xp_programs *programs);
-/* The threads that the calling task traces, valid until the next call. Returns their number. */
+/* Lists the threads that the calling task traces; valid until the next call. Returns their number. */
 size_t xp_programs_tracees(const struct xp_programs *programs, const struct xp_bpf_tracee **tracees);
 /* The program for the slots that record calls in memory. */
 int xp_programs_memory_fd(const struct xp_programs *programs);
 int xp_programs_link_map_fd(const struct xp_programs *programs);
 int xp_programs_sample_fd(const struct xp_programs *programs);
-/* Sets how much of this thread's stack is copied from now on. Returns 0 or -errno. */
+/* Sets how much of this thread's stack the programs copy. Returns 0 or -errno. */
 int xp_programs_set_stack(struct xp_programs *programs, pid_t tid, const struct xp_stack_size *size);
 int xp_programs_jit_fd(const struct xp_programs *programs);
 int xp_programs_rings_fd(const struct xp_programs *programs);
@@ -99,7 +100,7 @@ int xp_programs_rings_fd(const struct xp_programs *programs);
 int xp_programs_map_fd(const struct xp_programs *programs, const char *name);
 
 /*
- * The kernel's symbolic names for its addresses; needs options.samples. An xp_ksym_describe; arg is the struct
+ * Gets the kernel's symbolic names for its addresses; requires options.samples. An xp_ksym_describe; arg is the struct
  * xp_programs.
  */
 int xp_programs_describe(void *arg, const uint64_t *addresses, size_t count, char (*texts)[XP_KSYM_TEXT_BYTES]);
@@ -107,8 +108,8 @@ int xp_programs_describe(void *arg, const uint64_t *addresses, size_t count, cha
 /* Reads the counters of all CPUs into counters[programs->cpus]. */
 int xp_programs_counters(const struct xp_programs *programs, struct xp_bpf_counters *counters);
 /*
- * Runs that the kernel skipped because the program was already running on that CPU. These events are lost before any
- * program sees them.
+ * Returns the number of runs that the kernel skipped because the program was already running on that CPU: these events
+ * are lost.
  */
 uint64_t xp_programs_missed(const struct xp_programs *programs);
 

@@ -15,7 +15,7 @@
 #include "xprof/wait.h"
 
 /*
- * Waits of this duration are recorded whatever they cost: a thread has few of them. It doubles for each step of
+ * Waits of this duration are always recorded: a thread has few of them. It doubles with each step of
  * xp_wait_programs_slow().
  */
 #define XP_WAIT_LONG_NS 10000000ull
@@ -29,8 +29,8 @@ struct xp_wait_options {
 	enum xp_sample_stacks stacks;
 	bool all;	 /* threads of all processes, not only of targets */
 	uint32_t tid;	 /* this thread only; 0: not given */
-	bool children;	 /* those of targets, too */
-	uint64_t min_ns; /* only count waits that are shorter */
+	bool children;	 /* also threads of the targets' children */
+	uint64_t min_ns; /* waits that are shorter are only counted */
 };
 
 /* Zeroed: closed. */
@@ -48,24 +48,24 @@ struct xp_wait_programs {
 int xp_wait_programs_open(struct xp_wait_programs *programs, const struct xp_wait_options *options);
 void xp_wait_programs_close(struct xp_wait_programs *programs);
 
-/* From now on, threads that targets create are recorded. Returns 0 or -errno. */
+/* Attaches the programs, which record threads that targets create. Returns 0 or -errno. */
 int xp_wait_programs_attach(struct xp_wait_programs *programs);
 /*
- * Records the threads that were there before: call it when there are new targets. take() gets the begin of the wait of
- * each that waits, without its stack, of which stack_bytes are worth reading; threads whose stack is in a file are left
- * out. Returns 0, -errno, or the error of take(), which ends it.
+ * Records the threads of new targets that already exist. take() gets the start of the wait of each waiting thread,
+ * without the stack; the caller reads stack_bytes of it. Skips threads whose stack is in a file. Returns 0, -errno, or
+ * the error of take(), at which it stops.
  */
 int xp_wait_programs_scan(struct xp_wait_programs *programs,
 			  int (*take)(void *arg, const struct xp_event_sample *begin), void *arg);
 /*
- * Ends all waits that are open, and reports all sums. No record arrives after this. make_room() is called after each
- * few threads, to take records from rings that fill. Returns 0 or -errno.
+ * Ends all open waits, and sends all sums. No event arrives after this. Calls make_room() after every few threads, to
+ * read events from filling rings. Returns 0 or -errno.
  */
 int xp_wait_programs_stop(struct xp_wait_programs *programs, void (*make_room)(void *arg), void *arg);
 
-/* A wait costs its thread 2^steps times as much of what it may have recorded. At most XP_WAIT_SLOW_MAX. */
+/* Sets the price of a wait to 2^steps times the normal credit. steps: at most XP_WAIT_SLOW_MAX. */
 void xp_wait_programs_slow(struct xp_wait_programs *programs, unsigned int steps);
-/* Sums over all CPUs. Returns 0 or -errno. */
+/* Reads the sums of all CPUs' counters. Returns 0 or -errno. */
 int xp_wait_programs_counters(const struct xp_wait_programs *programs, struct xp_wait_counters *counters);
 
 #endif
