@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Numbers in the bytes of a file, in either byte order, at whatever address. */
+/* Reads numbers from the bytes of a file, in either byte order, at unaligned addresses. */
 #ifndef XPROF_BASE_BYTES_H
 #define XPROF_BASE_BYTES_H
 

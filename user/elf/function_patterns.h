@@ -15,7 +15,7 @@
  */
 bool xp_function_matches(const char *pattern, const char *symbol, const char *demangled);
 
-/* What has become of patterns. Leading '!' are not part of them. */
+/* Records which patterns matched something. The patterns have no leading '!'. */
 struct xp_pattern_uses;
 
 /* The patterns are borrowed. Returns NULL if out of memory: then nothing is noted. */

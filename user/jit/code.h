@@ -67,7 +67,7 @@ int xp_jit_code_new(struct xp_jit_code **code, uint64_t *bytes_left, const struc
 void xp_jit_code_free(struct xp_jit_code *code);
 /*
  * Sets the address space of the process; call it when that changes. space outlives the registry. From this call on,
- * code inside a file's mapping is refused (-EINVAL): it belongs to the file, whatever a perf map says.
+ * code inside a file's mapping is refused (-EINVAL): it belongs to the file, even if a perf map contains it.
  */
 void xp_jit_code_bind(struct xp_jit_code *code, const struct xp_address_space *space);
 /* No more code will arrive: reports all deferred code to the observer. */

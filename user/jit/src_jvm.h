@@ -26,7 +26,7 @@ struct xp_jit_src_jvm {
 	pid_t child;	    /* that makes the request; 0: none */
 	bool may_ask;	    /* it is a JVM, and can write maps as far as is known */
 	bool is_wanted;	    /* a frame was not found */
-	uint8_t unready;    /* how often it did not handle the signal yet */
+	uint8_t unready;    /* number of times that it did not handle the signal yet */
 	uint64_t asked_tsc; /* last request */
 	uint64_t known_tsc; /* time of the last answered request */
 };
@@ -40,8 +40,8 @@ void xp_jit_src_jvm_refresh(struct xp_jit_src_jvm *jvm, const struct xp_address_
 /* The code of a frame sampled at this time is unknown. Returns true, and will ask, if the next map may have it. */
 bool xp_jit_src_jvm_want(struct xp_jit_src_jvm *jvm, uint64_t tsc);
 /*
- * Asks a last time for what is still unknown, unless the program is over, and waits for the map: some seconds, and not
- * longer than until end_ns (CLOCK_MONOTONIC).
+ * Sends a last request if functions are still unknown and the program runs, and waits for the map: some seconds, at
+ * most until end_ns (CLOCK_MONOTONIC).
  */
 void xp_jit_src_jvm_finish(struct xp_jit_src_jvm *jvm, bool is_over, uint64_t now_tsc, uint64_t end_ns);
 /* Abandons the request, if there is one. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The BPF programs that the kernel has, of whoever loaded them, and where their code is. */
+/* Lists all BPF programs in the kernel, of any user, with the addresses of their code. */
 #ifndef XPROF_KERNEL_BPF_LIST_H
 #define XPROF_KERNEL_BPF_LIST_H
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The call rings of a process: a memfd that the process maps behind its stubs, and xprof, too. It holds the table of
- * slots and the rings. A slot belongs to the thread whose fs base is its key.
+ * The call rings of a process: a memfd that the process maps after its stubs, and that xprof maps, too. It holds the
+ * table of slots and the rings. The key of a slot is the fs base of the thread that owns it.
  *
- * Who has a ring: the threads that exist when the sleds are patched, and each thread from its birth on, as BPF reports
- * it (XP_EVENT_THREAD). Threads that may not execute rdtsc are left out. A thread may run before
- * that report arrives, or reuse the fs base of one that has ended; so the records of a ring are split between threads
- * by the numbers that BPF reads at births and ends, or by their times where it cannot. A thread without a ring falls
- * through to the uprobe of the stub, which names it.
+ * A ring is given to each thread that exists when the sleds are patched, and to each new thread that BPF reports
+ * (XP_EVENT_THREAD), except threads that must not execute rdtsc. A thread may run before that report arrives, or reuse
+ * the fs base of a thread that has exited. So the records of a ring are divided between threads by the record numbers
+ * that BPF reads when threads start and exit, or by time where BPF cannot read them. A thread without a ring falls back
+ * to the uprobe of the stub, which reports it.
  *
- * Two threads with one fs base (clone() without CLONE_SETTLS) could write to one ring at the same time: their key is
- * taken away for good. A child of vfork() has its parent's fs base, but the parent waits: what the ring gets meanwhile
- * is the child's.
+ * Two threads with one fs base (clone() without CLONE_SETTLS) could write to one ring at the same time, so their key is
+ * removed permanently. A vfork() child has its parent's fs base, but the parent waits: records of that time are the
+ * child's.
  *
- * The memory outlives the process: the last record before SIGKILL is there. A fork()'s child does not get it.
+ * The memory outlives the process, so the last record before SIGKILL is not lost. A fork() child does not inherit it.
  */
 #ifndef XPROF_SLED_CALL_RINGS_H
 #define XPROF_SLED_CALL_RINGS_H
@@ -27,7 +27,8 @@
 #include "kernel/programs.h"
 #include "sled/call_ring.h"
 
-/* 256 KiB a thread: 16 384 records, at full speed the calls of 0.3 ms. Pages are taken when a thread gets its ring. */
+/* 256 KiB per thread: 16 384 records, 0.3 ms of calls at full speed. Pages are allocated when a thread gets its ring.
+ */
 #define XP_CALL_RINGS_MAX 256
 #define XP_CALL_RING_RECORDS 16384u
 #define XP_CALL_RING_BYTES ((size_t)XP_CALL_RING_RECORDS * XP_CALL_RECORD_BYTES)
@@ -38,25 +39,25 @@
 /* The ring of one thread. */
 struct xp_thread_ring {
 	struct xp_call_ring ring;
-	bool told;	      /* BPF knows the slot */
-	uint64_t next_before; /* for the caller: ring.next at an earlier time */
-	uint64_t since_tsc;   /* when it was bound: events from before that change nothing */
-	pid_t left_tid;	      /* set by the caller: a thread that has ended, and may have left calls; 0: none */
-	uint64_t free_tsc;    /* its key was taken away then, to be used for another thread; 0: it has its key */
-	bool shared;	      /* several threads have this fs base: none of them has the key */
-	pid_t borrower;	      /* the child of vfork() that runs in place of the thread; 0: none */
-	uint64_t gone_tsc;    /* the borrower was found to have ended by then; 0: not so */
-	/* The thread was found to have ended by then, and events were lost: nothing more is taken for it. 0: not so. */
+	bool told;	      /* BPF has the address of the slot */
+	uint64_t next_before; /* used by the caller: ring.next at an earlier time */
+	uint64_t since_tsc;   /* when the thread got the ring: earlier events do not change it */
+	pid_t left_tid;	      /* set by the caller: a thread that has exited, and whose calls may remain; 0: none */
+	uint64_t free_tsc;    /* when the key was removed, to reuse the ring; 0: it has its key */
+	bool shared;	      /* several threads have this fs base, so the key was removed */
+	pid_t borrower;	      /* the vfork() child that runs instead of the thread; 0: none */
+	uint64_t gone_tsc;    /* when the borrower was found to have exited; 0: it was not */
+	/* When the thread was found to have exited while events were lost: ignore later records. 0: it was not. */
 	uint64_t ended_tsc;
-	/* How many calls were taken back by then, the low 32 bits. */
+	/* Number of discarded short calls at seen_tsc, the low 32 bits. */
 	uint32_t seen_taken_back;
-	uint64_t seen_tsc; /* 0: nobody has looked */
+	uint64_t seen_tsc; /* 0: never checked */
 };
 
 struct xp_call_rings {
 	/*
-	 * By ring: the thread (0: it has ended, and the records from now on belong to the next one with its fs base),
-	 * and the fs base (0: the ring is free). They are searched, so they are together.
+	 * Thread of each ring (0: it has exited; new records belong to the next thread with this fs base), and its fs
+	 * base (0: the ring is free). Arrays of their own, because they are searched.
 	 */
 	pid_t tids[XP_CALL_RINGS_MAX];
 	uint64_t fs_bases[XP_CALL_RINGS_MAX];
@@ -65,61 +66,61 @@ struct xp_call_rings {
 	unsigned int references;
 	const struct xp_programs *programs;
 	pid_t pid;	       /* set by the caller, if there are programs */
-	uint64_t first_number; /* of the records of the next ring: higher than those of all earlier ones */
+	uint64_t first_number; /* number of the first record of the next ring: higher than those of all earlier rings */
 	uint8_t *memory;
-	struct xp_shared_pages pages; /* the same, guarded: see xp_call_rings_torn() */
-	size_t clean; /* so many of the first rings have their pages, and those that are not used yet are zero */
+	struct xp_shared_pages pages; /* guards the memory: see xp_call_rings_torn() */
+	size_t clean; /* number of rings, from the first on, that have their pages; unused ones are zero */
 	int fd;
-	uint64_t address;   /* of the memory in the process */
-	bool bound;	    /* set by the caller: the threads that existed have their rings */
-	bool refused;	    /* a thread found no room, and tells again when there is some */
-	bool given_up;	    /* set by the caller: no thread gets a ring any more */
-	uint64_t min_ticks; /* set by the caller before the first thread: the stub takes shorter calls back; 0: none */
+	uint64_t address;   /* address of the memory in the process */
+	bool bound;	    /* set by the caller: existing threads have their rings */
+	bool refused;	    /* there was no ring for a thread; it is reported again when one is free */
+	bool given_up;	    /* set by the caller: no more threads get rings */
+	uint64_t min_ticks; /* set by the caller before the first thread: the stub discards shorter calls; 0: none */
 };
 
 /*
- * Maps the memfd here, too. address: where the process has mapped it. Takes over fd. Keys that a killed xprof left are
- * taken away. The programs, which are borrowed (NULL: none), get to know the slots. Returns 0 or -errno. The result has
- * one reference.
+ * Maps the memfd in xprof, and removes keys that a killed xprof left. address: where the process has mapped it. Takes
+ * over fd. programs, which are borrowed, get the addresses of the slots; NULL: there are none. Returns 0 or -errno. The
+ * result has one reference.
  */
 int xp_call_rings_new(struct xp_call_rings **rings, int fd, uint64_t address, const struct xp_programs *programs);
 struct xp_call_rings *xp_call_rings_share(struct xp_call_rings *rings);
-/* Drops a reference. The last one gives the pages back. NULL is allowed. */
+/* Releases a reference. The last one frees the pages. NULL is allowed. */
 void xp_call_rings_free(struct xp_call_rings *rings);
 
 /*
- * Takes the pages of rings for so many more threads, which takes too long while the process is stopped. Fewer rings are
- * not an error.
+ * Allocates the pages of rings for more threads, before the process is stopped, because this takes long. Getting fewer
+ * rings is not an error.
  */
 void xp_call_rings_prepare(struct xp_call_rings *rings, size_t threads);
-/* Whether the process has taken pages away that xprof cannot have back: nothing more is to be read there. */
+/* Returns whether the process has removed pages that xprof cannot replace: do not read the memory any more. */
 static inline bool xp_call_rings_torn(const struct xp_call_rings *rings)
 {
 	return rings->pages.torn;
 }
 
 /*
- * A thread began, or was found at that TSC. It may stay without a ring: too many threads, or no memory. Events from
- * before the ring's thread was bound change nothing.
+ * Gives a ring to a thread that started, or was found, at that TSC, unless there are too many threads or no memory.
+ * Ignores events from before the ring's present thread got it.
  */
 void xp_call_rings_begin(struct xp_call_rings *rings, pid_t tid, uint64_t fs_base, uint64_t tsc);
-/* A child of vfork() runs in place of the ring's thread. */
+/* Records that a vfork() child runs instead of the ring's thread. */
 void xp_call_rings_lend(struct xp_thread_ring *ring, pid_t borrower);
-/* The thread has ended. The caller has taken its records. */
+/* Call this when the thread has exited, after reading its records. */
 void xp_call_rings_end(struct xp_call_rings *rings, pid_t tid);
-/* A thread's ring, and that of an fs base; NULL if there is none. */
+/* Returns the ring of a thread, or of an fs base; NULL if there is none. */
 struct xp_thread_ring *xp_call_rings_of(struct xp_call_rings *rings, pid_t tid);
 struct xp_thread_ring *xp_call_rings_at(struct xp_call_rings *rings, uint64_t fs_base);
 
 /*
- * Prepares the rings of ended threads for other threads. done_tsc: all events and records before it have been taken, so
- * that a thread that found an old key before that is known. before: called for each ring that is freed.
+ * Prepares the rings of exited threads for other threads. done_tsc: all earlier events and records have been read, so
+ * that each thread that used an old key until then is known. Calls before() for each ring that is freed.
  */
 void xp_call_rings_recycle(struct xp_call_rings *rings, uint64_t done_tsc,
 			   void (*before)(void *arg, struct xp_thread_ring *ring), void *arg);
-/* Takes all keys away: no more calls are recorded there, but for those that threads are in the middle of. */
+/* Clears all keys. Threads stop recording in memory, except for calls that are already in the stub. */
 void xp_call_rings_stop(struct xp_call_rings *rings);
-/* BPF forgets the rings: no more events of their threads are handled. */
+/* Removes the rings from BPF: no more events of their threads are handled. */
 void xp_call_rings_forget(struct xp_call_rings *rings);
 
 #endif

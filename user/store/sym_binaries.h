@@ -14,11 +14,11 @@
 #include "store/sym_dir.h"
 #include "target/address_space.h"
 
-/* Limits for all copies of a recording. A binary takes some milliseconds. */
+/* Limits for all copies of a recording. Copying a binary takes some milliseconds. */
 #define XP_SYM_COPIES_BYTES_MAX (1ull << 30)
 #define XP_SYM_COPIES_NS_MAX 20000000000ull
 
-/* What tells whether a file was changed or replaced. */
+/* Identifies the content of a file: it differs if the file was changed or replaced. */
 struct xp_sym_identity {
 	dev_t dev;
 	ino_t inode;
@@ -26,14 +26,14 @@ struct xp_sym_identity {
 	struct timespec modified;
 };
 
-/* Of an open file. Returns false after an error. */
+/* Gets the identity of an open file. Returns false after an error. */
 bool xp_sym_identity_get(struct xp_sym_identity *identity, int fd);
 bool xp_sym_identity_same(const struct xp_sym_identity *a, const struct xp_sym_identity *b);
 
 /* A binary with samples or calls. */
 struct xp_sym_binary {
 	char *path;	/* as the first process saw it, without " (deleted)" */
-	char *sym_path; /* of its names; NULL: they could not be stored */
+	char *sym_path; /* path of its names; NULL: they could not be stored */
 	struct xp_sym_identity identity;
 	struct xp_elf_copied copied;
 };
@@ -43,7 +43,7 @@ struct xp_sym_binaries {
 	struct xp_sym_binary **all;
 	size_t count;
 	size_t room;
-	struct xp_u64_map by_inode; /* of the original: index in `all` */
+	struct xp_u64_map by_inode; /* index in `all` by inode of the original */
 	uint64_t bytes_left;
 	uint64_t ns_left;
 };
@@ -57,7 +57,7 @@ const struct xp_sym_binary *xp_sym_binaries_find(const struct xp_sym_binaries *b
 						 const struct xp_sym_identity *identity);
 /*
  * Stores the names of the binary fd, unless they are stored. *result: NULL if it is not an ELF file. file: the mapped
- * file; NULL if it is not sampled. The only error is -ENOMEM: a message tells others.
+ * file; NULL if it is not sampled. Prints other errors. Returns 0 or -ENOMEM.
  */
 int xp_sym_binaries_store(struct xp_sym_binaries *binaries, int fd, const char *path, const struct xp_file *file,
 			  const struct xp_sym_binary **result);

@@ -20,11 +20,11 @@
 /* The first one of .plt begins with a push, which has this many bytes. */
 #define XP_PLT_FIRST_PUSH_BYTES 6
 
-/* Whether this is the first entry of .plt, to which the lazy ones jump after their push. */
+/* Returns whether this is the first entry of .plt, to which lazy entries jump after their push. */
 bool xp_plt_is_first(const uint8_t code[XP_PLT_ENTRY_BYTES]);
-/* The offset behind the push of a lazy entry; 0 if it is none. */
+/* Returns the offset after the push of a lazy entry; 0 if this is not a lazy entry. */
 uint8_t xp_plt_pushed_at(const uint8_t code[XP_PLT_ENTRY_BYTES]);
-/* Whether the entry only jumps. */
+/* Returns whether the entry only jumps. */
 bool xp_plt_is_jump(const uint8_t code[XP_PLT_ENTRY_BYTES]);
 
 /* ---- nops ---- */
