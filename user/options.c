@@ -25,189 +25,187 @@
 /* Options of one group are contiguous. */
 const struct xp_option xp_option_table[] = {
 	{ "pid", 'p', "PID", NULL, XP_OPTION_PROCESSES, ON(RECORD) | ON(RESTORE), SETS(pids), "Target, exactly one",
-	  "Running processes, as a comma-separated list of PIDs. A name stands for the one process that has it." },
+	  "Select running processes: a comma-separated list of PIDs, or of names that only one process has." },
 	{ "all", 'a', NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(all), "Target, exactly one",
 	  "Sample all processes on all CPUs, and the kernel." },
 	{ "tid", 't', "TID", NULL, XP_OPTION_COUNT, ON(RECORD), SETS(tid), "Target, exactly one",
 	  "Sample this thread." },
 	{ "exec", 0, "PATH", NULL, XP_OPTION_FILE, ON(RECORD), SETS(exec_path), "Target, exactly one",
-	  "Record the sleds of every process that runs this executable or maps this shared object, now or later. "
-	  "Takes no samples." },
+	  "Record the calls of each process that runs this executable or maps this shared library, now or later, "
+	  "for example to record short-lived processes. Takes no samples." },
 	{ "follow", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(follow), "What to record",
 	  "Also record the children of the target." },
 	{ "no-sleds", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(no_sleds), "What to record",
-	  "Take samples only; do not attach to XRay sleds." },
+	  "Record only samples, no calls. Use it if calls cost too much." },
 	{ "no-samples", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(no_samples), "What to record",
-	  "Record XRay sleds only." },
+	  "Record only calls, no samples." },
 	{ "functions", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(RECORD), SETS(functions), "What to record",
-	  "Record only functions whose names match GLOB; !GLOB excludes functions. May be repeated; the last "
-	  "pattern that matches a name decides." },
+	  "Record only calls of functions that match GLOB, such as 'parse_*'; !GLOB excludes functions. Can be "
+	  "repeated; the last pattern that matches a function decides." },
 	{ "args", 0, "N", "1|2|3|4|5|6", XP_OPTION_NUMBER, ON(RECORD), SETS(args), "What to record",
-	  "Record the first N integer arguments of every function." },
+	  "Also record the first N integer arguments of each call. Each entry then enters the kernel." },
 	{ "min-duration", 0, "TIME", NULL, XP_OPTION_DURATION, ON(RECORD), SETS(min_duration_ns), "What to record",
-	  "Drop calls shorter than this, like XRay's func_duration_threshold_us, but count them. Default: 0, all "
-	  "calls." },
+	  "Discard calls that take less than TIME, such as 5us, but count them. Use it to get smaller logs. "
+	  "Default: 0, which keeps all calls." },
 	{ "format", 0, "LIST", FORMATS, XP_OPTION_LIST, ON(EXPORT), SETS(formats), "What to export",
-	  "The formats, a comma-separated list. pprof: for go tool pprof, speedscope, Perfetto, Grafana and Parca; "
-	  "folded: stacks, one a line, for flamegraph.pl, inferno, speedscope and Firefox Profiler; html: a page for a "
-	  "browser, with flame graphs and tables of the samples, the calls and the waits; perfetto: a timeline of "
-	  "calls, events, samples and waits of each thread." },
+	  "Write these formats: a comma-separated list. html: a page with flame graphs and tables; perfetto: a "
+	  "timeline of each thread; pprof: a profile for go tool pprof, speedscope, Grafana and Parca; folded: a "
+	  "line per stack, for flamegraph.pl, inferno and Firefox Profiler." },
 	{ "folded", 0, NULL, NULL, XP_OPTION_FLAG, ON(DIFF), SETS(folded), "Formats",
-	  "Folded stacks with the samples of A and B, or with the ns of calls or waits, for flamegraph.pl and "
-	  "inferno." },
+	  "Write folded stacks for flamegraph.pl and inferno, with the samples of A and B, or the ns of calls or "
+	  "waits." },
 	{ "html", 0, NULL, NULL, XP_OPTION_FLAG, ON(DIFF), SETS(html), "Formats",
-	  "One page for a browser, with a differential flame graph." },
-	{ "json", 0, NULL, NULL, XP_OPTION_FLAG, ON(DIFF), SETS(json), "Formats", "JSON, for programs." },
+	  "Write a page with a differential flame graph." },
+	{ "json", 0, NULL, NULL, XP_OPTION_FLAG, ON(DIFF), SETS(json), "Formats", "Write JSON." },
 	{ "normalize", 0, NULL, NULL, XP_OPTION_FLAG, ON(DIFF), SETS(normalize), "What to compare",
-	  "Compare shares of all CPU time, in percent, instead of ms in each second of CPU time." },
+	  "Compare shares of all CPU time, in percent, instead of ms per second of CPU time." },
 	{ "wall", 0, NULL, NULL, XP_OPTION_FLAG, ON(DIFF), SETS(wall), "What to compare",
-	  "Compare CPU time in each second of the recording: for programs with the same work in each." },
+	  "Compare CPU time per second of the recording. Use it for programs that do the same work in each second." },
 	{ "off-cpu", 0, NULL, NULL, XP_OPTION_FLAG, ON(DIFF), SETS(waits), "What to compare",
-	  "How long functions waited, in ms of each second, instead of samples and calls. Both recordings need "
-	  "--off-cpu." },
+	  "Compare how long functions waited, in ms per second, instead of samples and calls. Both recordings must "
+	  "have been made with --off-cpu." },
 	{ "comm", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(DIFF), SETS(comms), "What to compare",
-	  "Only processes and threads with a name that matches GLOB. May be repeated." },
+	  "Compare only processes and threads with a name that matches GLOB. Can be repeated." },
 	{ "sort", 0, "BY", "flat|cum", XP_OPTION_CHOICE, ON(DIFF), SETS(diff_sort), "What to compare",
 	  "Compare functions themselves (flat), or with their callees (cum). Default: flat." },
 	{ "pid", 'p', "PID", NULL, XP_OPTION_PIDS, ON(EXPORT), SETS(pids), "What to export",
-	  "Only these processes, as a comma-separated list of PIDs." },
-	{ "tid", 't', "TID", NULL, XP_OPTION_COUNT, ON(EXPORT), SETS(tid), "What to export", "Only this thread." },
+	  "Export only these processes: a comma-separated list of PIDs." },
+	{ "tid", 't', "TID", NULL, XP_OPTION_COUNT, ON(EXPORT), SETS(tid), "What to export",
+	  "Export only this thread." },
 	{ "comm", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(EXPORT), SETS(comms), "What to export",
-	  "Only processes and threads with a name that matches GLOB. May be repeated." },
+	  "Export only processes and threads with a name that matches GLOB. Can be repeated." },
 	{ "from", 0, "TIME", NULL, XP_OPTION_DURATION, ON(EXPORT), SETS(from_ns), "What to export",
-	  "Nothing before this time, counted from the start of the recording, such as 2, 2s or 500ms." },
+	  "Skip everything before TIME from the start of the recording, such as 2, 2s or 500ms." },
 	{ "to", 0, "TIME", NULL, XP_OPTION_DURATION, ON(EXPORT), SETS(to_ns), "What to export",
-	  "Nothing from this time on." },
+	  "Skip everything from TIME on." },
 	{ "functions", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(EXPORT), SETS(functions), "What to export",
-	  "Only stacks with a function whose name matches GLOB; !GLOB leaves out stacks with such a function. May be "
+	  "Export only stacks with a function that matches GLOB; !GLOB excludes stacks with such a function. Can be "
 	  "repeated." },
 	{ "calls", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(calls), "What to export",
-	  "The calls that the sleds recorded, with their number and time, instead of the samples." },
+	  "Export the recorded calls, with their number and time, instead of samples." },
 	{ "off-cpu", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(waits), "What to export",
-	  "Where threads waited, with the number of waits and their time, instead of the samples. It needs a recording "
-	  "with --off-cpu." },
+	  "Export where threads waited, with the number of waits and their time, instead of samples. Requires a "
+	  "recording with --off-cpu." },
 	{ "by", 0, "WHAT", "process|thread|comm|cpu|none|cgroup", XP_OPTION_CHOICE, ON(EXPORT), SETS(by),
 	  "What to export",
-	  "Tell stacks apart by process, thread, name of the process, CPU or control group, or not at all. Default: "
-	  "thread for pprof and HTML, otherwise process." },
+	  "Group stacks by process, thread, comm (name of the process), cpu, cgroup or none. Default: thread for "
+	  "pprof and html, otherwise process." },
 	{ "by", 0, "WHAT", "process|thread|comm|cpu|none|cgroup", XP_OPTION_CHOICE, ON(REPORT), SETS(by),
 	  "What to show",
-	  "A table for each process, thread, name of a process, CPU or control group, or one for all. Default: "
-	  "process." },
+	  "Show a table for each process, thread, comm (name of the process), cpu or cgroup, or none: one for all. "
+	  "Default: process." },
 	{ "tree", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT), SETS(tree), "What to show",
-	  "A call tree instead of tables, by default for each program." },
+	  "Show a call tree for each program instead of tables." },
 	{ "callers", 0, "GLOB", NULL, XP_OPTION_TEXT, ON(REPORT), SETS(callers), "What to show",
-	  "Who calls the functions whose name matches GLOB, as a tree from them to the outermost function." },
+	  "Show a tree of the callers of functions that match GLOB, such as '*mutex_lock'." },
 	{ "calls", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT), SETS(calls), "What to show",
-	  "With --tree or --callers: the calls that the sleds recorded, with their number and time, not samples." },
+	  "With --tree or --callers, show the recorded calls, with their number and time, instead of samples." },
 	{ "off-cpu", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT), SETS(waits), "What to show",
-	  "Where threads waited, for how long and who woke them, without samples and calls; with --tree or --callers, "
-	  "as a tree. It needs a recording with --off-cpu." },
+	  "Show only where threads waited, how long, and what woke them; with --tree or --callers, as a tree. "
+	  "Requires a recording with --off-cpu." },
 	{ "function", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(EXPLAIN), SETS(functions), "What to explain",
-	  "Calls of functions whose names match GLOB, or waits with such a function in their stack. May be repeated. "
-	  "Default: the function whose slowest call exceeds its median most." },
+	  "Explain calls of functions that match GLOB, or waits with such a function in their stack. Can be "
+	  "repeated. Default: the function whose slowest call exceeds its median most." },
 	{ "slowest", 0, "N", NULL, XP_OPTION_COUNT, ON(EXPLAIN), SETS(slowest), "What to explain",
-	  "Show this many calls, at most 1000. Default: up to 5 that are slow." },
+	  "Show the N slowest calls, at most 1000. Default: up to 5 slow calls." },
 	{ "above", 0, "TIME", NULL, XP_OPTION_DURATION, ON(EXPLAIN), SETS(above_ns), "What to explain",
-	  "Only calls that took longer than this, such as 10ms." },
+	  "Explain only calls that took more than TIME, such as 10ms." },
 	{ "freq", 'F', "HZ", "max", XP_OPTION_COUNT, ON(RECORD), SETS(hz), "Samples",
-	  "Samples per second of each running thread's CPU time, or max for as many as the kernel allows. Default: "
+	  "Take HZ samples per second of each thread's CPU time; max takes as many as the kernel allows. Default: "
 	  "99." },
 	{ "count", 'c', "PERIOD", NULL, XP_OPTION_COUNT, ON(RECORD), SETS(period), "Samples",
-	  "Sample every PERIOD events instead of --freq: cycles, or ns of CPU time without a PMU." },
+	  "Take a sample every PERIOD cycles, or ns of CPU time without a PMU, instead of --freq." },
 	{ "cpu", 'C', "LIST", NULL, XP_OPTION_TEXT, ON(RECORD), SETS(cpus), "Samples",
 	  "With --all, sample only these CPUs, such as 0-3,7." },
 	{ "call-graph", 0, "METHOD", "auto|fp|dwarf|none", XP_OPTION_CHOICE, ON(RECORD), SETS(call_graph), "Samples",
-	  "How to find callers. dwarf: unwind tables of the binaries (.eh_frame, .debug_frame); fp: frame "
-	  "pointers; auto: tables, and frame pointers for code without tables; none: no callers. Default: auto." },
+	  "Find callers by this method. dwarf: unwind tables of the binaries (.eh_frame, .debug_frame); fp: frame "
+	  "pointers; auto: unwind tables, or frame pointers for code without tables; none: no callers. Default: "
+	  "auto." },
 	{ "off-cpu", 0, "TIME", NULL, XP_OPTION_OPTIONAL_DURATION, ON(RECORD), SETS(off_cpu), "Samples",
-	  "Also record where threads wait, for how long, and who wakes them; with TIME, such as 1ms, only waits of at "
-	  "least that. Of too many waits, some are recorded for all." },
+	  "Also record off-CPU time: where threads wait, how long, and what wakes them. With TIME, such as 1ms, "
+	  "record only waits of at least TIME. If there are too many waits, record a random sample and scale the "
+	  "totals." },
 	{ "switch-events", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(switch_events), "Samples",
-	  "Also write to perf.data when each thread got a CPU and left it, for perf report --latency (perf 6.15). "
-	  "Each switch costs 0.7 us." },
+	  "Also write the context switches of recorded threads to perf.data, for perf report --latency (perf 6.15). "
+	  "A switch costs 0.7 us." },
 	{ "jvm-attach", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(jvm_attach), "Samples",
-	  "Ask each JVM (17 or later) for the names of its compiled methods, as jcmd does. The JVM gets a SIGQUIT." },
+	  "Request the names of compiled methods from each JVM (17 or later), as jcmd does. The JVM gets a SIGQUIT." },
 	{ "duration", 'd', "TIME", NULL, XP_OPTION_DURATION, ON(RECORD), SETS(duration_ns), "How to record",
-	  "Stop after this time, such as 10, 10s, 500ms or 2m. Default: until the target ends or ^C." },
+	  "Stop after TIME, such as 10, 10s, 500ms or 2m. Default: when the target ends, or at ^C." },
 	{ "max-overhead", 0, "PERCENT", NULL, XP_OPTION_PERCENT, ON(RECORD), SETS(max_overhead), "How to record",
-	  "Limit the cost of recorded calls to this share of the target's CPU time, such as 5%. The functions that "
-	  "are called most are taken out, counted if that is cheap enough, and recorded again when they are called "
-	  "less; the manifest and the report name them." },
+	  "Keep the cost of recorded calls below this share of the target's CPU time, such as 5%, by throttling the "
+	  "functions that cost most. The report shows the throttled functions." },
 	/* 1M: some dozens of the pieces that hold records. */
 	{ "flight", 0, "SIZE", "1M", XP_OPTION_SIZE, ON(RECORD), SETS(flight_bytes), "How to record",
-	  "Keep only the newest calls of each process, in this much memory, such as 64M. They are written on "
-	  "SIGUSR2, when a signal kills the process, and at the end of the recording." },
+	  "Keep only the newest calls of each process in SIZE of memory, such as 64M. Write them on SIGUSR2, when a "
+	  "signal kills the process, and at the end of the recording." },
 	{ "trigger", 0, "GLOB>TIME", NULL, XP_OPTION_TRIGGERS, ON(RECORD), SETS(triggers), "How to record",
-	  "With --flight, also write the newest calls as soon as a call of a function that matches GLOB ends that took "
-	  "longer than TIME, such as 'handle_request>50ms'. May be repeated." },
+	  "With --flight, also write a log when a call of a function that matches GLOB took longer than TIME, such "
+	  "as 'handle_request>50ms'. Can be repeated." },
 	{ "trigger-limit", 0, "N", NULL, XP_OPTION_COUNT, ON(RECORD), SETS(trigger_limit), "How to record",
-	  "Write at most N logs a minute because of --trigger; longer calls beyond that are counted. Default: 6." },
+	  "Write at most N logs per minute because of --trigger, and only count further slow calls. Default: 6." },
 	{ "max-size", 0, "SIZE", NULL, XP_OPTION_BYTES, ON(RECORD), SETS(max_bytes), "How to record",
-	  "End the recording when its files have this size, such as 500M; checked once a second. Default: 10G, or half "
-	  "of the free space of the disk if that is less." },
+	  "End the recording when its files use SIZE, such as 500M. Default: 10G, or half of the free disk space if "
+	  "that is less." },
 	{ "buffer", 0, "SIZE", NULL, XP_OPTION_SIZE, ON(RECORD), SETS(buffer_bytes), "How to record",
-	  "Size of each CPU's ring buffer, a power of two. Default: 4M, or less for samples only at a low rate." },
+	  "Use ring buffers of SIZE per CPU, a power of two, such as 16M. Increase it if events are lost. Default: "
+	  "4M; less for samples at a low rate." },
 	{ "uprobes", 0, "METHOD", "auto|multi|single", XP_OPTION_CHOICE, ON(RECORD), SETS(uprobes), "How to record",
-	  "How to attach. multi: one BPF link for many sleds (Linux 6.6); single: one perf event per sled; auto: "
-	  "multi if the kernel has it. Default: auto." },
+	  "Attach uprobes by this method. multi: one BPF link for many sleds (Linux 6.6); single: one perf event "
+	  "per sled; auto: multi if the kernel has it. Default: auto." },
 	{ "sled-mode", 0, "MODE", "probe|patch|memory|auto", XP_OPTION_CHOICE, ON(RECORD), SETS(sled_mode),
 	  "How to record",
-	  "How to record sleds. probe: a uprobe on each sled; patch: a call in each sled, as XRay's runtime writes "
-	  "it, to a stub with the uprobes, which costs the target much less; memory: patch, and the stub records "
-	  "calls in memory that xprof reads, without the kernel, which costs least; auto: memory where possible, "
-	  "else patch, else probe, and print why. Default: auto." },
+	  "Record calls in this mode. probe: a uprobe per sled; patch: sleds call a stub that has uprobes; memory: "
+	  "the stub records without the kernel; auto: the cheapest mode that works, with a message if it is not "
+	  "memory. Default: auto." },
 	{ "strict", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(strict), "How to record",
-	  "Exit with code 4 if any record was lost." },
+	  "Exit with status 4 if an event, sample or wait was lost." },
 	{ "dry-run", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(dry_run), "How to record",
-	  "Check everything, and print what would be attached and what it would cost, from a count of the calls "
-	  "for about 0.2 s. Attaches nothing else." },
+	  "Print what would be attached, and a forecast of its cost, but do not record. Counts calls for about 0.2 "
+	  "s." },
 	{ "output", 'o', "DIR", NULL, XP_OPTION_DIRECTORY, ON(RECORD), SETS(output_dir), "Output",
-	  "Write the files to this directory; an existing one is renamed to DIR.old. Default: xprof.out." },
+	  "Write to this directory. An existing recording is renamed to DIR.old. Default: xprof.out." },
 	{ "export", 0, "LIST", FORMATS, XP_OPTION_LIST, ON(RECORD), SETS(formats), "Output",
-	  "At the end, also write the samples, and with html and perfetto the calls, in these formats, as xprof export "
-	  "does: a comma-separated list of pprof, folded, html and perfetto." },
+	  "After the recording, also write these formats, as xprof export does: a comma-separated list of pprof, "
+	  "folded, html and perfetto." },
 	{ "open", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(open), "Output",
-	  "At the end, show the recording in a browser, as xprof view does." },
+	  "After the recording, show it in a browser, as xprof view does." },
 	{ "compress", 'z', NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(compress), "Output",
-	  "Compress the samples in perf.data from the first one on, to about a 20th. Only perf reads such a file. "
-	  "Default: those after the first 32 MB." },
+	  "Compress all samples in perf.data, to about 5 % of their size. Then only perf can read it. Default: "
+	  "compress only after the first 32 MB." },
 	{ "no-compression", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(no_compression), "Output",
-	  "Never compress the samples in perf.data, for other viewers." },
+	  "Do not compress perf.data, so that viewers other than perf can read it." },
 	{ "fdr-version", 0, "N", "1|5", XP_OPTION_NUMBER, ON(RECORD), SETS(fdr_version), "Output",
-	  "Version of the FDR logs. Default: 1, or 5 if typed events are recorded." },
+	  "Write FDR logs of this version. Default: 1, or 5 if there are typed events." },
 	{ "output", 'o', "FILE", NULL, XP_OPTION_FILE, ON(EXPORT), SETS(export_path), "Output",
-	  "Write to this file; - is the standard output. Default: samples.FORMAT, calls.FORMAT, waits.FORMAT or "
-	  "recording.html in "
-	  "the directory of "
-	  "the "
-	  "recording." },
+	  "Write to this file, or to the standard output if FILE is -. Default: samples.FORMAT, calls.FORMAT, "
+	  "waits.FORMAT or recording.html in the directory of the recording." },
 	{ "json", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT) | ON(EXPLAIN), SETS(json), "Output",
-	  "Print JSON, which xprof-formats(5) describes." },
+	  "Print JSON; xprof-formats(5) describes it." },
 	{ "output", 'o', "FILE", NULL, XP_OPTION_FILE, ON(DIFF), SETS(export_path), "Output",
 	  "Write to this file. Default: the standard output." },
 	{ "debuginfod", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(debuginfod), "Output",
-	  "Fetch missing debug information from the servers in DEBUGINFOD_URLS." },
+	  "Download missing debug information from the servers in DEBUGINFOD_URLS." },
 	{ "limit", 0, "N", "max", XP_OPTION_COUNT, ON(REPORT), SETS(limit), "Output",
-	  "Show this many functions per table and this many tables, or max for all. Default: 30." },
+	  "Show at most N functions per table and N tables, or all if N is max. Default: 30." },
 	{ "limit", 0, "N", "max", XP_OPTION_COUNT, ON(DIFF), SETS(limit), "Output",
-	  "Show this many functions in a table, or max for all. Default: 30." },
+	  "Show at most N functions per table, or all if N is max. Default: 30." },
 	{ "sort", 0, "BY", "flat|cum|time", XP_OPTION_CHOICE, ON(REPORT), SETS(sort), "Output",
 	  "Sort by samples in the function itself (flat), samples that include its callees (cum), or time of its "
 	  "calls (time). Default: flat, or time if there are no samples." },
 	{ "lines", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT), SETS(lines), "Output",
 	  "Show a row for each source line." },
 	{ "no-inlines", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT), SETS(no_inlines), "Output",
-	  "Count inlined code for the function that it is inlined into." },
+	  "Count inlined code for the function that contains it." },
 	{ "full-names", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT) | ON(EXPORT) | ON(EXPLAIN) | ON(DIFF),
-	  SETS(full_names), "Output", "Show C++ function names with their parameters and template arguments." },
+	  SETS(full_names), "Output", "Show C++ names with parameters and template arguments." },
 	{ "instr-map", 0, "FILE", NULL, XP_OPTION_FILE, ON(REPORT) | ON(EXPORT) | ON(EXPLAIN) | ON(DIFF),
 	  SETS(instr_map), "Output",
-	  "Take the names of the functions of FDR logs from this program, library or NAME.xray.so. Default: what the "
-	  "recording knows of them." },
-	{ "sleds", 0, NULL, NULL, XP_OPTION_FLAG, ON(LIST), SETS(sleds), "Output",
-	  "List every sled of each function." },
-	{ "verbose", 'v', NULL, NULL, XP_OPTION_FLAG, TALKERS, SETS(verbose), "Messages", "Print what xprof does." },
+	  "Read the function names of FDR logs from this program, library or NAME.xray.so. Default: the names in "
+	  "the recording." },
+	{ "sleds", 0, NULL, NULL, XP_OPTION_FLAG, ON(LIST), SETS(sleds), "Output", "List each sled of each function." },
+	{ "verbose", 'v', NULL, NULL, XP_OPTION_FLAG, TALKERS, SETS(verbose), "Messages",
+	  "Print details of what xprof does." },
 	{ "quiet", 'q', NULL, NULL, XP_OPTION_FLAG, TALKERS, SETS(quiet), "Messages", "Print errors only." },
 	{ "help", 'h', NULL, NULL, XP_OPTION_FLAG, TALKERS | ON(HELP) | ON(VERSION), SETS(help), "Messages",
 	  "Print this help." },

@@ -38,6 +38,19 @@ static void man_text(const char *text)
 	putchar('\n');
 }
 
+/* Returns whether the help of an option has each of its choices. */
+static bool explains_choices(const struct xp_option *option)
+{
+	for (const char *choice = option->choices; *choice;) {
+		size_t length = strcspn(choice, "|");
+
+		if (!memmem(option->help, strlen(option->help), choice, length))
+			return false;
+		choice += length + (choice[length] == '|');
+	}
+	return true;
+}
+
 /* "a|b|c" as " One of a, b, c." */
 static void man_choices(const char *choices)
 {
@@ -64,7 +77,7 @@ static void man_option(const struct xp_option *option)
 		printf(" \\fI%s\\fR", option->argument);
 	putchar('\n');
 	put_roff(option->help);
-	if (option->choices && strchr(option->choices, '|'))
+	if (option->choices && strchr(option->choices, '|') && !explains_choices(option))
 		man_choices(option->choices);
 	putchar('\n');
 }
