@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The stub's code that records calls in memory, executed here, and the reader of its rings. */
+#include "unit.h"
+
 #include "call_stub.h"
 
 static void records_a_call(bool rdpid, bool neighbor)
@@ -28,20 +30,18 @@ static void records_a_call(bool rdpid, bool neighbor)
 	unmap_stub();
 }
 
-static void test_records_calls(void **state)
+TEST(test_records_calls)
 {
-	(void)state;
 	records_a_call(false, false);
 	records_a_call(false, true);
 	if (xp_instructions_try().rdpid)
 		records_a_call(true, false);
 }
 
-static void test_preserves_registers(void **state)
+TEST(test_preserves_registers)
 {
 	struct xp_call calls[2];
 
-	(void)state;
 	for (int rdpid = 0; rdpid <= xp_instructions_try().rdpid; rdpid++) {
 		map_stub(rdpid, false);
 		assert_int_equal(changed_registers(test.slot, word(XP_EVENT_EXIT)), 0);
@@ -60,12 +60,11 @@ static void test_preserves_registers(void **state)
 	}
 }
 
-static void test_full_ring(void **state)
+TEST(test_full_ring)
 {
 	struct xp_call *calls = calloc(RECORDS, sizeof(*calls));
 	uint64_t last = 0;
 
-	(void)state;
 	assert_non_null(calls);
 	map_stub(false, false);
 	for (unsigned int round = 0; round < 5; round++) {
@@ -84,12 +83,11 @@ static void test_full_ring(void **state)
 	free(calls);
 }
 
-static void test_takes_only_older(void **state)
+TEST(test_takes_only_older)
 {
 	struct xp_call calls[8];
 	uint64_t middle;
 
-	(void)state;
 	map_stub(false, false);
 	call_slot(test.slot, word(XP_EVENT_ENTRY));
 	middle = __rdtsc();
@@ -122,12 +120,11 @@ static void commit(uint64_t number, uint64_t tsc)
 }
 
 /* A record of BPF comes before those from a number on, also if the reader has already seen some of them. */
-static void test_takes_up_to_a_number(void **state)
+TEST(test_takes_up_to_a_number)
 {
 	const uint64_t now = __rdtsc();
 	struct xp_call calls[8];
 
-	(void)state;
 	map_stub(false, false);
 	test.mine->head = 4;
 	/* 0 is not committed yet. The last one is older than the two that it has interrupted. */
@@ -150,12 +147,11 @@ static void test_takes_up_to_a_number(void **state)
 }
 
 /* The reader waits at a hole for so long, and until so much of the ring is full: then it is to go on behind it. */
-static void test_waits_at_a_hole(void **state)
+TEST(test_waits_at_a_hole)
 {
 	struct xp_call calls[RECORDS];
 	struct xp_call_range range = { .until_tsc = UINT64_MAX, .end = UINT64_MAX, .now_tsc = __rdtsc() };
 
-	(void)state;
 	map_stub(false, false);
 	test.mine->head = 3;
 	commit(1, range.now_tsc - 20);
@@ -238,11 +234,10 @@ static size_t count_word(uint32_t wanted)
 }
 
 /* Each call is there once and in the order of time, wherever a handler interrupts the stub. */
-static void test_signal_at_each_instruction(void **state)
+TEST(test_signal_at_each_instruction)
 {
 	unsigned int steps;
 
-	(void)state;
 	catch_traps();
 	map_stub(false, false);
 	steps = interrupted_call(0, false, false);
@@ -268,11 +263,10 @@ static void test_signal_at_each_instruction(void **state)
 }
 
 /* Seen or lost: a handler that leaves by longjmp leaves at most a hole, which is counted when it is given up. */
-static void test_longjmp_at_each_instruction(void **state)
+TEST(test_longjmp_at_each_instruction)
 {
 	unsigned int steps, holes = 0;
 
-	(void)state;
 	catch_traps();
 	map_stub(false, false);
 	steps = interrupted_call(0, false, false);
@@ -302,12 +296,11 @@ static void test_longjmp_at_each_instruction(void **state)
 }
 
 /* A thread without TLS has the key of free slots. */
-static void test_no_fs_base(void **state)
+TEST(test_no_fs_base)
 {
 	struct xp_call calls[2];
 	uint64_t fs_base = fs_base_now();
 
-	(void)state;
 	map_stub(false, false);
 	__asm__ volatile("wrfsbase %0" ::"r"(0ull));
 	call_slot(test.slot, word(XP_EVENT_ENTRY));
@@ -318,11 +311,10 @@ static void test_no_fs_base(void **state)
 }
 
 /* What an earlier recording left behind the writer is not taken. */
-static void test_old_records(void **state)
+TEST(test_old_records)
 {
 	struct xp_call calls[8];
 
-	(void)state;
 	map_stub(false, false);
 	for (unsigned int i = 0; i < RECORDS; i++)
 		test.records[i] = (struct xp_call_record){ __rdtsc() << XP_CALL_CPU_BITS, word(XP_EVENT_ENTRY), 1 };
@@ -334,12 +326,11 @@ static void test_old_records(void **state)
 }
 
 /* Whatever a process writes there, the reader ends, stays in its memory, and returns no more than was asked for. */
-static void test_hostile_ring(void **state)
+TEST(test_hostile_ring)
 {
 	struct xp_call *calls = calloc(RECORDS, sizeof(*calls));
 	unsigned int seed = 1;
 
-	(void)state;
 	assert_non_null(calls);
 	map_stub(false, false);
 	for (unsigned int round = 0; round < 2000; round++) {
@@ -362,25 +353,7 @@ static void test_hostile_ring(void **state)
 	free(calls);
 }
 
-int main(void)
+const char *unit_why_not(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_records_calls),
-		cmocka_unit_test(test_preserves_registers),
-		cmocka_unit_test(test_full_ring),
-		cmocka_unit_test(test_takes_only_older),
-		cmocka_unit_test(test_takes_up_to_a_number),
-		cmocka_unit_test(test_waits_at_a_hole),
-		cmocka_unit_test(test_signal_at_each_instruction),
-		cmocka_unit_test(test_longjmp_at_each_instruction),
-		cmocka_unit_test(test_no_fs_base),
-		cmocka_unit_test(test_old_records),
-		cmocka_unit_test(test_hostile_ring),
-	};
-
-	if (!xp_instructions_try().rdfsbase) {
-		print_message(XP_NO_RDFSBASE "\n");
-		return 77;
-	}
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return xp_instructions_try().rdfsbase ? NULL : XP_NO_RDFSBASE;
 }

@@ -3,17 +3,15 @@
  * Each rule, and each reason for having no rule. The code is in this program, with hand-written unwind tables below; it
  * never runs.
  */
+#include "unit.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/util.h"
 #include "unwind/cfi_build.h"
@@ -278,7 +276,7 @@ static const struct xp_cfi_row *row_at(const char *code)
 	return xp_cfi_find(table, offset_of(code));
 }
 
-static int build_own(void **state)
+int unit_set_up(void **state)
 {
 	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	int to = memfd_create("cfi", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -292,14 +290,14 @@ static int build_own(void **state)
 	return 0;
 }
 
-static int free_own(void **state)
+int unit_tear_down(void **state)
 {
 	(void)state;
 	xp_cfi_table_free(table);
 	return 0;
 }
 
-static void test_plain_rules(void **state)
+TEST(test_plain_rules)
 {
 	static const struct {
 		const char *code;
@@ -371,7 +369,6 @@ static void test_plain_rules(void **state)
 		{ cfi_clone_ret, XP_CFI_NONE, 0, 0 },
 	};
 
-	(void)state;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(expected); i++) {
 		const struct xp_cfi_row *row = row_at(expected[i].code);
 
@@ -380,7 +377,7 @@ static void test_plain_rules(void **state)
 	}
 }
 
-static void test_realigned(void **state)
+TEST(test_realigned)
 {
 	static const struct xp_cfi_deref at_rbp = { .offset = -8,
 						    .base = XP_CFI_BASE_RBP,
@@ -388,7 +385,6 @@ static void test_realigned(void **state)
 	static const struct xp_cfi_deref at_rsp = { .offset = 24, .add = 16, .base = XP_CFI_BASE_RSP };
 	const struct xp_cfi_row *row = row_at(cfi_realigned);
 
-	(void)state;
 	assert_int_equal(row->rule, XP_CFI_DEREF);
 	assert_int_equal(row->rbp, 0);
 	assert_memory_equal(xp_cfi_deref(table, row), &at_rbp, sizeof(at_rbp));
@@ -401,19 +397,17 @@ static void test_realigned(void **state)
 	assert_int_equal(row_at(cfi_realigned_twice)->rule, XP_CFI_NONE);
 }
 
-static void test_neighbours_are_one(void **state)
+TEST(test_neighbours_are_one)
 {
-	(void)state;
 	assert_int_equal(row_at(cfi_twin)->rule, XP_CFI_RSP);
 	assert_ptr_equal(row_at(cfi_twin), row_at(cfi_other_twin));
 }
 
 /* Each instruction has one byte, except the last of a function, which includes its ret. */
-static void test_reasons(void **state)
+TEST(test_reasons)
 {
 	const uint64_t *bytes = xp_cfi_table_header(table)->code_bytes;
 
-	(void)state;
 	assert_int_equal(bytes[XP_CFI_BAD_ENTRY], 1 + 2);    /* broken_here, broken_on */
 	assert_int_equal(bytes[XP_CFI_CFA_REGISTER], 2 + 1); /* xmm0_cfa, realigned_r10 */
 	/* pushed_too_much, odd_cfa, negative_cfa, rax_cfa_too_far */
@@ -424,28 +418,14 @@ static void test_reasons(void **state)
 	assert_true(bytes[XP_CFI_NO_FDE] > 16 && bytes[XP_CFI_KNOWN] > 1000);
 }
 
-static void test_no_elf(void **state)
+TEST(test_no_elf)
 {
 	int fd = memfd_create("text", MFD_CLOEXEC), to = memfd_create("cfi", MFD_CLOEXEC);
 
-	(void)state;
 	assert_int_equal(xp_cfi_build(fd, NULL, XP_CFI_WHOLE_FILE, to), -ENOEXEC);
 	assert_int_equal(write(fd, "#!/bin/sh\n", 10), 10);
 	assert_int_equal(xp_cfi_build(fd, NULL, XP_CFI_WHOLE_FILE, to), -ENOEXEC);
 	assert_int_equal(xp_cfi_build(-1, NULL, XP_CFI_WHOLE_FILE, to), -EBADF);
 	close(fd);
 	close(to);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_plain_rules),
-		cmocka_unit_test(test_realigned),
-		cmocka_unit_test(test_neighbours_are_one),
-		cmocka_unit_test(test_reasons),
-		cmocka_unit_test(test_no_elf),
-	};
-
-	return cmocka_run_group_tests(tests, build_own, free_own);
 }

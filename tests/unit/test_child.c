@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The children of xprof: what they keep, what they lose, and how they end. */
+#include "unit.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +14,6 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/child.h"
 #include "base/util.h"
@@ -80,13 +77,12 @@ static int is_bare(void *inode)
 }
 
 /* No descriptor but those that are given, whatever their numbers; nor signals. Those of the terminal are ignored. */
-static void test_bare(void **state)
+TEST(test_bare)
 {
 	struct xp_child_options options = { .fds = { 0, 999 }, .fd_count = 2 };
 	sigset_t all, before;
 	struct stat st;
 
-	(void)state;
 	options.fds[0] = open("/proc/self/status", O_RDONLY);
 	assert_int_equal(fstat(options.fds[0], &st), 0);
 	signal(SIGUSR1, SIG_IGN);
@@ -127,7 +123,7 @@ static int is_limited(void *arg)
 	return 0;
 }
 
-static void test_limits(void **state)
+TEST(test_limits)
 {
 	static const struct xp_child_options options = {
 		.name = "xprof-test",
@@ -136,7 +132,6 @@ static void test_limits(void **state)
 		.limits = { 10, 7, 1 << 30, 1 << 29, 4096, true },
 	};
 
-	(void)state;
 	if (geteuid())
 		skip();
 	assert_int_equal(run(&options, is_limited, NULL), 0);
@@ -156,13 +151,12 @@ static int maps_its_share(void *arg)
 }
 
 /* The parent's rings are in the child's address space, too. */
-static void test_large_parent(void **state)
+TEST(test_large_parent)
 {
 	static const struct xp_child_options options = { .limits.address_bytes = 256 << 20, .drops_privileges = true };
 	size_t bytes = (size_t)1 << 30;
 	void *ring = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	(void)state;
 	assert_ptr_not_equal(ring, MAP_FAILED);
 	assert_int_equal(run(&options, maps_its_share, NULL), 0);
 	assert_int_equal(munmap(ring, bytes), 0);
@@ -228,20 +222,18 @@ static bool dies_with_parent(bool outlives_parent, int timeout_ms)
 	return is_gone;
 }
 
-static void test_parent_dies(void **state)
+TEST(test_parent_dies)
 {
-	(void)state;
 	assert_true(dies_with_parent(false, 10000));
 	assert_false(dies_with_parent(true, 100));
 }
 
 /* The parent of a child ends before it. */
-static void test_orphan(void **state)
+TEST(test_orphan)
 {
 	struct xp_child_options outer = { .channel = XP_CHILD_PIPE }, inner = { .channel = XP_CHILD_SOCKET };
 	struct xp_child child, orphan = { .fd = -1 };
 
-	(void)state;
 	inner.outlives_parent = true;
 	assert_int_equal(xp_child_start(&child, &outer, start_inner, &inner), 0);
 	assert_int_equal(read(child.fd, &orphan.pid, sizeof(orphan.pid)), sizeof(orphan.pid));
@@ -250,7 +242,7 @@ static void test_orphan(void **state)
 	assert_true(xp_child_kill(&orphan, 10000));
 }
 
-static void test_ends(void **state)
+TEST(test_ends)
 {
 	static const struct xp_child_options quiet = { 0 }, late = { .limits.seconds = 1 };
 	static const struct xp_child_options talking = { .channel = XP_CHILD_PIPE };
@@ -258,7 +250,6 @@ static void test_ends(void **state)
 	uint64_t begin_ns;
 	pid_t pid;
 
-	(void)state;
 	assert_int_equal(xp_child_start(&child, &talking, answer, NULL), 0);
 	assert_int_equal(read(child.fd, &pid, sizeof(pid)), sizeof(pid));
 	assert_int_equal(pid, child.pid);
@@ -275,14 +266,4 @@ static void test_ends(void **state)
 	assert_true(xp_now_ns() - begin_ns >= 50000000);
 	assert_true(xp_child_kill(&child, 10000));
 	assert_int_equal(run(&late, hang, NULL), -EIO);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_bare),	    cmocka_unit_test(test_limits), cmocka_unit_test(test_large_parent),
-		cmocka_unit_test(test_parent_dies), cmocka_unit_test(test_orphan), cmocka_unit_test(test_ends),
-	};
-
-	return cmocka_run_group_tests_name("child", tests, NULL, NULL);
 }

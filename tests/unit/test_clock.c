@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "unit.h"
+
 #include "base/clock.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 /* ---- arithmetic ---- */
 
-static void frequencies(void **state)
+TEST(frequencies)
 {
-	(void)state;
 	assert_int_equal(xp_clock_frequency(2600000000, 1000000000), 2600000000);
 	assert_int_equal(xp_clock_frequency(26000001, 10000000), 2600000100);
 	assert_int_equal(xp_clock_frequency(2, 3), 666666667);
@@ -27,13 +24,12 @@ static void frequencies(void **state)
 	assert_int_equal(xp_clock_frequency_perf(1, 64), 0);
 }
 
-static void cpuinfo_flags(void **state)
+TEST(cpuinfo_flags)
 {
 	const char *both = "processor\t: 0\nflags\t\t: fpu constant_tsc nonstop_tsc\nbugs\t: x\n"
 			   "processor\t: 1\nflags\t\t: nonstop_tsc constant_tsc\n";
 	const char *one = "flags\t: fpu constant_tsc\nflags\t: fpu\n";
 
-	(void)state;
 	assert_true(xp_clock_cpuinfo_has(both, "constant_tsc"));
 	assert_true(xp_clock_cpuinfo_has(both, "nonstop_tsc"));
 	assert_false(xp_clock_cpuinfo_has(both, "fpu"));
@@ -45,7 +41,7 @@ static void cpuinfo_flags(void **state)
 	assert_false(xp_clock_cpuinfo_has("", "constant_tsc"));
 }
 
-static void record_times(void **state)
+TEST(record_times)
 {
 	struct xp_clock clock = {
 		.hz = 3000000000,
@@ -54,7 +50,6 @@ static void record_times(void **state)
 		.real = { .tsc = 900000000000, .ns = 1700000000000000000 },
 	};
 
-	(void)state;
 	assert_int_equal(xp_clock_tsc(&clock, 200000000000), 900000000000);
 	assert_int_equal(xp_clock_tsc(&clock, 200000000007), 900000000021);
 	/* Also before the pair. */
@@ -91,13 +86,12 @@ static uint64_t ktime_now(void)
  * An event that is stamped after a mark is not older, also if the clock's frequency is wrong by what NTP may slew. Near
  * a mark, times are exact.
  */
-static void marks_are_in_order(void **state)
+TEST(marks_are_in_order)
 {
 	struct xp_clock *clock = open_clock();
 	uint64_t error_ticks = xp_clock_ticks(clock, 2000);
 	unsigned int far = 0;
 
-	(void)state;
 	clock->mono_hz += clock->mono_hz / 2000;
 	for (int round = 0; round < 200; round++) {
 		uint64_t first = ktime_now(), mark = xp_clock_mark(clock), second = ktime_now();
@@ -113,11 +107,10 @@ static void marks_are_in_order(void **state)
 	xp_clock_free(clock);
 }
 
-static void ktime_agrees(void **state)
+TEST(ktime_agrees)
 {
 	struct xp_clock *clock = open_clock();
 
-	(void)state;
 	for (int round = 0; round < 4; round++) {
 		struct timespec now;
 		uint64_t before, after, tsc, slack;
@@ -137,14 +130,4 @@ static void ktime_agrees(void **state)
 	}
 	assert_true(clock->error_ns < 1000000);
 	xp_clock_free(clock);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(frequencies),	      cmocka_unit_test(cpuinfo_flags), cmocka_unit_test(record_times),
-		cmocka_unit_test(marks_are_in_order), cmocka_unit_test(ktime_agrees),
-	};
-
-	return cmocka_run_group_tests_name("clock", tests, NULL, NULL);
 }

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The rights of a reader of hostile files, seen from inside and from outside. */
+#include "unit.h"
+
 #include "base/confined.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/util.h"
 
@@ -31,7 +28,7 @@ static const char *in_directory(const char *name)
 	return path;
 }
 
-static int set_up(void **state)
+int unit_set_up(void **state)
 {
 	char command[2 * PATH_MAX];
 	ssize_t bytes = readlink("/proc/self/exe", own_path, sizeof(own_path) - 1);
@@ -47,7 +44,7 @@ static int set_up(void **state)
 	return system(command);
 }
 
-static int tear_down(void **state)
+int unit_tear_down(void **state)
 {
 	char command[PATH_MAX];
 
@@ -105,7 +102,7 @@ static void assert_gone(pid_t pid)
 	assert_int_equal(kill(pid, 0), -1);
 }
 
-static void test_no_privileges(void **state)
+TEST(test_no_privileges)
 {
 	static const char *const any[] = { "CapInh:\t0000000000000000\n", "CapPrm:\t0000000000000000\n",
 					   "CapEff:\t0000000000000000\n", "NoNewPrivs:\t1\n", "Seccomp:\t2\n" };
@@ -114,7 +111,6 @@ static void test_no_privileges(void **state)
 	struct xp_confined *confined;
 	pid_t pid = start_forever(&confined, &usual);
 
-	(void)state;
 	assert_status(pid, any, XP_ARRAY_SIZE(any));
 	if (geteuid() == 0)
 		assert_status(pid, nobody, XP_ARRAY_SIZE(nobody));
@@ -122,25 +118,23 @@ static void test_no_privileges(void **state)
 	assert_gone(pid);
 }
 
-static void test_time(void **state)
+TEST(test_time)
 {
 	const struct xp_confined_limits limits = { .ns = SECOND / 5, .address_bytes = usual.address_bytes };
 	struct xp_confined *confined;
 	pid_t pid = start_forever(&confined, &limits);
 
-	(void)state;
 	assert_int_equal(fgetc(xp_confined_answers(confined)), EOF);
 	assert_int_equal(xp_confined_end(confined), XP_CONFINED_LATE);
 	assert_gone(pid);
 }
 
-static void test_cpu_time(void **state)
+TEST(test_cpu_time)
 {
 	const struct xp_confined_limits limits = { .ns = 30 * SECOND, .cpu_seconds = 1, .address_bytes = 1ull << 30 };
 	struct xp_confined *confined;
 	pid_t pid = start_forever(&confined, &limits);
 
-	(void)state;
 	assert_int_equal(fgetc(xp_confined_answers(confined)), EOF);
 	assert_int_equal(xp_confined_end(confined), XP_CONFINED_FAILED);
 	assert_gone(pid);
@@ -220,21 +214,19 @@ static int make_process(int fd, FILE *out, const void *arg)
 	return answer(out, fork() < 0 ? -errno : 1);
 }
 
-static void test_file(void **state)
+TEST(test_file)
 {
 	struct stat st;
 
-	(void)state;
 	assert_int_equal(stat(own_path, &st), 0);
 	assert_int_equal(answer_of(own_path, count_bytes, NULL), st.st_size);
 }
 
 /* In proportion to the files that the reader reads, up to the limit. */
-static void test_memory(void **state)
+TEST(test_memory)
 {
 	char large[64];
 
-	(void)state;
 	snprintf(large, sizeof(large), "%s", in_directory("large"));
 	assert_in_range(answer_of(in_directory("elf"), take_memory, NULL), 200, 300);
 	assert_in_range(answer_of(large, take_memory, NULL), 700, 800);
@@ -242,11 +234,10 @@ static void test_memory(void **state)
 	assert_in_range(answer_of(large, take_memory, large), 900, 1024);
 }
 
-static void test_opens(void **state)
+TEST(test_opens)
 {
 	char elf[64];
 
-	(void)state;
 	snprintf(elf, sizeof(elf), "%s", in_directory("elf"));
 	assert_int_equal(answer_of(own_path, open_path, elf), 1);
 	assert_int_equal(answer_of(own_path, open_to_write, elf), -EACCES);
@@ -260,11 +251,10 @@ static void test_opens(void **state)
 }
 
 /* The creator of a file must not be able to have other users' files read. */
-static void test_files_of_others(void **state)
+TEST(test_files_of_others)
 {
 	char theirs[64], secret[64];
 
-	(void)state;
 	if (geteuid())
 		skip();
 	snprintf(theirs, sizeof(theirs), "%s", in_directory("elf"));
@@ -277,7 +267,7 @@ static void test_files_of_others(void **state)
 	assert_int_equal(answer_of(theirs, open_path, secret), 1);
 }
 
-static void test_cannot_start(void **state)
+TEST(test_cannot_start)
 {
 	static const struct {
 		const char *path;
@@ -285,21 +275,8 @@ static void test_cannot_start(void **state)
 	} cases[] = { { "/dev/zero", -EINVAL }, { "/", -EISDIR }, { "elf", -ENOENT } };
 	struct xp_confined *confined;
 
-	(void)state;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(cases); i++)
 		assert_int_equal(xp_confined_start(&confined, cases[i].path, count_bytes, NULL, &usual), cases[i].err);
 	assert_int_equal(xp_confined_start(&confined, in_directory("none"), count_bytes, NULL, &usual), -ENOENT);
 	assert_int_equal(xp_confined_start(&confined, in_directory("fifo"), count_bytes, NULL, &usual), -EINVAL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_no_privileges),	cmocka_unit_test(test_time),
-		cmocka_unit_test(test_cpu_time),	cmocka_unit_test(test_file),
-		cmocka_unit_test(test_memory),		cmocka_unit_test(test_opens),
-		cmocka_unit_test(test_files_of_others), cmocka_unit_test(test_cannot_start),
-	};
-
-	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

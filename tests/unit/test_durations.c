@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Percentiles of durations, compared with those of the sorted durations themselves. */
+#include "unit.h"
+
 #include "model/durations.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "base/util.h"
 
@@ -69,7 +65,7 @@ static void check(struct fixture *fixture, const struct xp_durations *durations,
 	}
 }
 
-static void test_none(void **state)
+TEST_WITH(test_none, set_up, tear_down)
 {
 	struct fixture *fixture = *state;
 
@@ -77,7 +73,7 @@ static void test_none(void **state)
 	assert_int_equal(fixture->memory.used, 0);
 }
 
-static void test_few_are_exact(void **state)
+TEST_WITH(test_few_are_exact, set_up, tear_down)
 {
 	struct fixture *fixture = *state;
 
@@ -92,7 +88,7 @@ static void test_few_are_exact(void **state)
 }
 
 /* Lower ones have a bucket of their own. */
-static void test_short_ones_are_exact(void **state)
+TEST_WITH(test_short_ones_are_exact, set_up, tear_down)
 {
 	struct fixture *fixture = *state;
 
@@ -105,7 +101,7 @@ static void test_short_ones_are_exact(void **state)
 }
 
 /* From 1 to 2^63, each power of two as often as another. */
-static void test_many_are_near(void **state)
+TEST_WITH(test_many_are_near, set_up, tear_down)
 {
 	struct fixture *fixture = *state;
 
@@ -120,7 +116,7 @@ static void test_many_are_near(void **state)
 }
 
 /* The worst case: at the edge of a bucket, everywhere. */
-static void test_error_is_reached_nowhere(void **state)
+TEST_WITH(test_error_is_reached_nowhere, set_up, tear_down)
 {
 	struct fixture *fixture = *state;
 	const int64_t steps[] = { -1, 0, 1 };
@@ -141,7 +137,7 @@ static void test_error_is_reached_nowhere(void **state)
 	}
 }
 
-static void test_largest(void **state)
+TEST_WITH(test_largest, set_up, tear_down)
 {
 	struct fixture *fixture = *state;
 
@@ -152,7 +148,7 @@ static void test_largest(void **state)
 	assert_true(xp_durations_percentile(&fixture->durations, 500) > UINT64_MAX / 100 * 99);
 }
 
-static void test_when_the_slowest_was(void **state)
+TEST_WITH(test_when_the_slowest_was, set_up, tear_down)
 {
 	struct fixture *fixture = *state;
 
@@ -164,7 +160,7 @@ static void test_when_the_slowest_was(void **state)
 }
 
 /* Of all sizes: exact ones, buckets, and none. */
-static void test_merge(void **state)
+TEST_WITH(test_merge, set_up, tear_down)
 {
 	static const size_t sizes[] = { 0, 1, XP_DURATIONS_EXACT / 2 + 1, XP_DURATIONS_EXACT, 1000 };
 	struct fixture *fixture = *state;
@@ -199,7 +195,7 @@ static void test_merge(void **state)
 }
 
 /* No percentile is one of only some durations, and what is exact without them stays exact. */
-static void test_limit(void **state)
+TEST_WITH(test_limit, set_up, tear_down)
 {
 	struct fixture *fixture = *state;
 	struct xp_durations other = { 0 };
@@ -220,22 +216,4 @@ static void test_limit(void **state)
 	assert_int_equal(xp_durations_merge(&other, &fixture->memory, &fixture->durations), 0);
 	assert_true(other.lost);
 	assert_int_equal(other.count, COUNT + 1);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-	const struct CMUnitTest tests[] = {
-		TEST(test_none),
-		TEST(test_few_are_exact),
-		TEST(test_short_ones_are_exact),
-		TEST(test_many_are_near),
-		TEST(test_error_is_reached_nowhere),
-		TEST(test_largest),
-		TEST(test_when_the_slowest_was),
-		TEST(test_merge),
-		TEST(test_limit),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "unit.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/file_lock.h"
 #include "base/util.h"
@@ -81,22 +77,20 @@ static void lock_elsewhere(bool lives, unsigned int keep_ms)
 	holder = 0;
 }
 
-static void free_file_is_locked(void **state)
+TEST_WITH(free_file_is_locked, set_up, tear_down)
 {
 	int other = open(path, O_RDWR);
 
-	(void)state;
 	assert_int_equal(xp_file_lock(file, NULL), 0);
 	assert_int_equal(flock(other, LOCK_EX | LOCK_NB), -1);
 	close(other);
 }
 
-static void living_holder_is_named(void **state)
+TEST_WITH(living_holder_is_named, set_up, tear_down)
 {
 	uint64_t begin_ns = xp_now_ns();
 	pid_t told = 0;
 
-	(void)state;
 	lock_elsewhere(true, 0);
 	assert_int_equal(xp_file_lock(file, &told), -EBUSY);
 	assert_int_equal(told, holder);
@@ -104,32 +98,29 @@ static void living_holder_is_named(void **state)
 	assert_true(xp_now_ns() - begin_ns < XP_FILE_LOCK_PATIENCE_NS / 2);
 }
 
-static void killed_holder_is_waited_for(void **state)
+TEST_WITH(killed_holder_is_waited_for, set_up, tear_down)
 {
 	pid_t told;
 
-	(void)state;
 	lock_elsewhere(false, 300);
 	assert_int_equal(xp_file_lock(file, &told), 0);
 }
 
 /* Not reaped yet. */
-static void zombie_is_waited_for(void **state)
+TEST_WITH(zombie_is_waited_for, set_up, tear_down)
 {
-	(void)state;
 	lock_elsewhere(true, 300);
 	kill(holder, SIGKILL);
 	assert_int_equal(xp_file_lock(file, NULL), 0);
 }
 
-static void signal_ends_the_wait(void **state)
+TEST_WITH(signal_ends_the_wait, set_up, tear_down)
 {
 	uint64_t begin_ns = xp_now_ns();
 	sigset_t interrupt, before;
 	pid_t told = 1;
 	int number, err;
 
-	(void)state;
 	lock_elsewhere(false, 60000);
 	sigemptyset(&interrupt);
 	sigaddset(&interrupt, SIGINT);
@@ -141,16 +132,4 @@ static void signal_ends_the_wait(void **state)
 	assert_int_equal(err, -EBUSY);
 	assert_int_equal(told, 0);
 	assert_true(xp_now_ns() - begin_ns < XP_FILE_LOCK_PATIENCE_NS / 2);
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(free_file_is_locked),  TEST(living_holder_is_named), TEST(killed_holder_is_waited_for),
-		TEST(zombie_is_waited_for), TEST(signal_ends_the_wait),
-	};
-
-	return cmocka_run_group_tests_name("file_lock", tests, NULL, NULL);
 }

@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The flight recorder: its logs are always valid and hold the newest records. */
+#include "unit.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/util.h"
 #include "check/formats.h"
@@ -150,7 +146,7 @@ static void write_log(struct world *world, struct xp_flight_result *result)
 }
 
 /* 60000 calls and returns of threads at any depth, in 30 logs: readers accept each of them. */
-static void every_log_is_right(void **state)
+TEST_WITH(every_log_is_right, make_world, drop_world)
 {
 	struct world *world = *state;
 	uint64_t seen = 0, written = 0, made = 0;
@@ -187,7 +183,7 @@ static void every_log_is_right(void **state)
 }
 
 /* Earlier calls: open ones get entries from the stack, ended ones from their exits. */
-static void calls_of_before_have_entries(void **state)
+TEST_WITH(calls_of_before_have_entries, make_world, drop_world)
 {
 	struct world *world = *state;
 	struct xp_flight_result result;
@@ -211,7 +207,7 @@ static void calls_of_before_have_entries(void **state)
 }
 
 /* A stack with more than one chunk of entries, and none if the memory has no room for it. */
-static void deep_stacks_have_entries(void **state)
+TEST_WITH(deep_stacks_have_entries, make_world, drop_world)
 {
 	struct world *world = *state;
 	struct xp_flight_result result;
@@ -240,7 +236,7 @@ static void deep_stacks_have_entries(void **state)
 	free(result.shares);
 }
 
-static void threads_of_one_number_share_it(void **state)
+TEST_WITH(threads_of_one_number_share_it, make_world, drop_world)
 {
 	struct world *world = *state;
 	struct xp_flight_result result;
@@ -257,7 +253,7 @@ static void threads_of_one_number_share_it(void **state)
 	free(result.shares);
 }
 
-static void nothing_is_no_log(void **state)
+TEST_WITH(nothing_is_no_log, make_world, drop_world)
 {
 	struct world *world = *state;
 	struct xp_flight_result result;
@@ -269,7 +265,7 @@ static void nothing_is_no_log(void **state)
 }
 
 /* The file's size limit acts as a full disk: nothing stays, and the loss is known. */
-static void failure_tells_what_is_lost(void **state)
+TEST_WITH(failure_tells_what_is_lost, make_world, drop_world)
 {
 	struct world *world = *state;
 	struct xp_flight_result result;
@@ -294,13 +290,12 @@ static void failure_tells_what_is_lost(void **state)
 }
 
 /* One process that is always slow leaves logs to others; alone, it gets all. A minute later there are as many again. */
-static void one_process_does_not_take_all_logs(void **state)
+TEST(one_process_does_not_take_all_logs)
 {
 	struct xp_triggers triggers;
 	unsigned int logs[4] = { 0 };
 	uint64_t now = 1000;
 
-	(void)state;
 	assert_int_equal(xp_triggers_new(&triggers, 1, 6, 100), 0);
 	for (int i = 0; i < 10; i++)
 		logs[0] += xp_triggers_ask(&triggers, 7, false, now++) == XP_TRIGGER_WRITES;
@@ -325,7 +320,7 @@ static void one_process_does_not_take_all_logs(void **state)
 	xp_triggers_free(&triggers);
 }
 
-static int make_dir(void **state)
+int unit_set_up(void **state)
 {
 	(void)state;
 	signal(SIGXFSZ, SIG_IGN);
@@ -335,24 +330,9 @@ static int make_dir(void **state)
 	return dir < 0;
 }
 
-static int drop_dir(void **state)
+int unit_tear_down(void **state)
 {
 	(void)state;
 	close(dir);
 	return rmdir(place);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(every_log_is_right, make_world, drop_world),
-		cmocka_unit_test_setup_teardown(calls_of_before_have_entries, make_world, drop_world),
-		cmocka_unit_test_setup_teardown(deep_stacks_have_entries, make_world, drop_world),
-		cmocka_unit_test_setup_teardown(threads_of_one_number_share_it, make_world, drop_world),
-		cmocka_unit_test_setup_teardown(nothing_is_no_log, make_world, drop_world),
-		cmocka_unit_test_setup_teardown(failure_tells_what_is_lost, make_world, drop_world),
-		cmocka_unit_test(one_process_does_not_take_all_logs),
-	};
-
-	return cmocka_run_group_tests(tests, make_dir, drop_dir);
 }

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The time that a look at a process's JIT code takes from the recorder. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "unit.h"
+
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/util.h"
 #include "jit/jit.h"
@@ -55,7 +52,7 @@ static void map_program(struct xp_address_space *space, struct xp_file *file, co
 }
 
 /* Attaching a probe waits for the kernel, which is not the process's fault. */
-static void test_watching_is_free(void **state)
+TEST(test_watching_is_free)
 {
 	const struct xp_clock clock = { .hz = 2000000000, .mono_hz = 2000000000 };
 	unsigned int watched = 0;
@@ -65,7 +62,6 @@ static void test_watching_is_free(void **state)
 	struct xp_file file;
 	struct xp_jit *jit;
 
-	(void)state;
 	assert_int_equal(xp_mappings_read(&mappings, getpid()), 0);
 	map_program(&space, &file, &mappings);
 	assert_int_equal(xp_jit_new(&jit, &jits, getpid(), 1), 0);
@@ -76,11 +72,4 @@ static void test_watching_is_free(void **state)
 	xp_jits_free(&jits);
 	xp_address_space_free(&space);
 	xp_mappings_free(&mappings);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_watching_is_free) };
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "unit.h"
+
 #include "base/file_name.h"
 #include "base/util.h"
 #include "budget/throttle_work.h"
@@ -9,9 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +21,6 @@
 #include <unistd.h>
 
 #include <jansson.h>
-
-#include <cmocka.h>
 
 /* An empty one takes 240 bytes. */
 #define MANY_OBJECTS 2000000
@@ -124,14 +122,13 @@ static json_t *written(const struct xp_recording *recording, const struct xp_tot
 	return read_back();
 }
 
-static void head_is_written(void **state)
+TEST_WITH(head_is_written, set_up, tear_down)
 {
 	static const struct xp_options version_3 = { .fdr_version = 3 };
 	struct xp_process process = { .comm = "", .exe = (char *)"", .log = { .name = "a.fdr", .version = 5 } };
 	struct xp_recording recording = minimal();
 	json_t *json;
 
-	(void)state;
 	recording.options = &version_3;
 	recording.traced.processes.first = &process;
 	json = written(&recording, &no_totals);
@@ -160,7 +157,7 @@ static void head_is_written(void **state)
 	json_decref(json);
 }
 
-static void totals_add_up(void **state)
+TEST_WITH(totals_add_up, set_up, tear_down)
 {
 	struct xp_bpf_counters cpus[3] = {
 		[1] = { .lost = { [XP_EVENT_ENTRY] = 5, [XP_EVENT_EXIT] = 2, [XP_EVENT_FORK] = 1 },
@@ -171,7 +168,6 @@ static void totals_add_up(void **state)
 	struct xp_totals totals = { .counts = { .seen = 100, .written = 80, .unstored = 5, .synthesized = 8 } };
 	json_t *json;
 
-	(void)state;
 	recording.bpf.counters = cpus;
 	recording.bpf.programs.cpus = 3;
 	recording.bpf.missed = 10;
@@ -205,7 +201,7 @@ static void totals_add_up(void **state)
 	json_decref(json);
 }
 
-static void flights_and_budget(void **state)
+TEST_WITH(flights_and_budget, set_up, tear_down)
 {
 	struct xp_function functions[5] = { [2].name = "hot", [4].name = "f" };
 	struct xp_sled_table table = { .functions = functions, .function_count = XP_ARRAY_SIZE(functions) };
@@ -252,7 +248,6 @@ static void flights_and_budget(void **state)
 	struct xp_recording recording = minimal();
 	json_t *json;
 
-	(void)state;
 	throttle.all = taken_out;
 	throttle.count = XP_ARRAY_SIZE(taken_out);
 	recording.options = &options;
@@ -312,7 +307,7 @@ static void flights_and_budget(void **state)
 	json_decref(json);
 }
 
-static void processes_and_files(void **state)
+TEST_WITH(processes_and_files, set_up, tear_down)
 {
 	struct xp_sled_table table = { .function_count = 12, .build_id = { 0x01, 0xab, 0xff }, .build_id_bytes = 3 };
 	struct xp_object object = { .path = (char *)"/bin/\x1b[31mx", .table = &table };
@@ -343,7 +338,6 @@ static void processes_and_files(void **state)
 	struct xp_recording recording = minimal();
 	json_t *json;
 
-	(void)state;
 	recording.traced.processes.first = &first;
 	json = written(&recording, &no_totals);
 	assert_int_equal(number(json, "processes.0.pid"), 42);
@@ -382,14 +376,13 @@ static void processes_and_files(void **state)
 	json_decref(json);
 }
 
-static void threads_are_capped(void **state)
+TEST_WITH(threads_are_capped, set_up, tear_down)
 {
 	static struct xp_thread_summary threads[XP_MANIFEST_THREADS_MAX + 1];
 	struct xp_process process = { .comm = "", .exe = (char *)"" };
 	struct xp_recording recording = minimal();
 	json_t *json;
 
-	(void)state;
 	process.sums.summaries = threads;
 	process.sums.summary_count = XP_ARRAY_SIZE(threads);
 	process.sums.thread_count = 5000;
@@ -400,12 +393,11 @@ static void threads_are_capped(void **state)
 	json_decref(json);
 }
 
-static void stale_leftover_is_replaced(void **state)
+TEST_WITH(stale_leftover_is_replaced, set_up, tear_down)
 {
 	struct xp_recording recording = minimal();
 	struct stat st;
 
-	(void)state;
 	/* A link left there must not redirect the write. */
 	assert_int_equal(symlinkat("target", dir_fd, XP_MANIFEST_NAME ".part"), 0);
 	assert_int_equal(xp_manifest_write(&recording, &no_totals, argv_two, -1), 0);
@@ -415,13 +407,12 @@ static void stale_leftover_is_replaced(void **state)
 }
 
 /* RLIMIT_FSIZE acts as a full disk: an error, and neither a torn file nor a leftover. */
-static void write_error_leaves_nothing(void **state)
+TEST_WITH(write_error_leaves_nothing, set_up, tear_down)
 {
 	struct xp_recording recording = minimal();
 	int status;
 	pid_t child;
 
-	(void)state;
 	child = fork();
 	if (!child) {
 		struct rlimit limit = { 100, 100 };
@@ -438,11 +429,10 @@ static void write_error_leaves_nothing(void **state)
 }
 
 /* The reserve of a running recording is skipped, that of a killed one is removed. */
-static void reserve_is_recovered(void **state)
+TEST_WITH(reserve_is_recovered, set_up, tear_down)
 {
 	int fd = xp_manifest_reserve(dir_fd, 1);
 
-	(void)state;
 	assert_true(fd >= 0);
 	xp_manifest_recover(dir_fd);
 	assert_int_equal(faccessat(dir_fd, XP_MANIFEST_NAME ".part", F_OK, 0), 0);
@@ -452,13 +442,12 @@ static void reserve_is_recovered(void **state)
 	xp_manifest_recover(dir_fd);
 }
 
-static void reserved_room_is_used(void **state)
+TEST_WITH(reserved_room_is_used, set_up, tear_down)
 {
 	struct xp_recording recording = minimal();
 	int fd = xp_manifest_reserve(dir_fd, 100000);
 	struct stat st;
 
-	(void)state;
 	assert_true(fd >= 0);
 	assert_int_equal(fstat(fd, &st), 0);
 	assert_int_equal(st.st_size, 100000);
@@ -491,9 +480,8 @@ static int load(const char *text, off_t bytes)
 }
 
 /* What is read is bounded in the file and in memory. The reason tells them from a file that is damaged. */
-static void limits_of_reading(void **state)
+TEST_WITH(limits_of_reading, set_up, tear_down)
 {
-	(void)state;
 	assert_int_equal(load("{}", 0), 0);
 	assert_int_equal(load("{", 0), -EBADMSG);
 	assert_int_equal(load("[[", XP_MANIFEST_BYTES_MAX), -EBADMSG);
@@ -501,11 +489,10 @@ static void limits_of_reading(void **state)
 }
 
 /* 80 times the size of the file. */
-static void memory_of_reading(void **state)
+TEST_WITH(memory_of_reading, set_up, tear_down)
 {
 	char *text = malloc(MANY_OBJECTS * 3 + 1);
 
-	(void)state;
 	assert_non_null(text);
 	for (size_t i = 0; i < MANY_OBJECTS; i++)
 		memcpy(text + 3 * i, i ? ",{}" : "[{}", 3);
@@ -514,37 +501,14 @@ static void memory_of_reading(void **state)
 	free(text);
 }
 
-static void iso_times(void **state)
+TEST(iso_times)
 {
 	char buf[XP_ISO_TIME_BYTES];
 
-	(void)state;
 	xp_iso_time(buf, 0);
 	assert_string_equal(buf, "1970-01-01T00:00:00.000000000Z");
 	xp_iso_time(buf, 951782400000000007);
 	assert_string_equal(buf, "2000-02-29T00:00:00.000000007Z");
 	xp_iso_time(buf, UINT64_MAX);
 	assert_string_equal(buf, "2554-07-21T23:34:33.709551615Z");
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(head_is_written),
-		TEST(totals_add_up),
-		TEST(processes_and_files),
-		TEST(flights_and_budget),
-		TEST(threads_are_capped),
-		TEST(stale_leftover_is_replaced),
-		TEST(write_error_leaves_nothing),
-		TEST(reserved_room_is_used),
-		TEST(reserve_is_recovered),
-		TEST(limits_of_reading),
-		TEST(memory_of_reading),
-		cmocka_unit_test(iso_times),
-	};
-
-	return cmocka_run_group_tests_name("manifest", tests, NULL, NULL);
 }

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "unit.h"
+
 #include "base/own_file.h"
 #include "base/util.h"
 #include "base/why.h"
@@ -7,16 +9,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* Each test runs in a new, empty current directory. */
 static char place[] = "/tmp/xprof-outdir-XXXXXX";
@@ -97,11 +94,10 @@ static void record(const char *path, const char *manifest)
 	assert_int_equal(xp_outdir_close(&dir, true), 0);
 }
 
-static void recordings_follow_each_other(void **state)
+TEST_WITH(recordings_follow_each_other, set_up, tear_down)
 {
 	struct stat st;
 
-	(void)state;
 	umask(022);
 	record("out", "1");
 	assert_int_equal(stat("out", &st), 0);
@@ -113,11 +109,10 @@ static void recordings_follow_each_other(void **state)
 	assert_text("out.old/manifest.json", "2");
 }
 
-static void absolute_and_nested_paths(void **state)
+TEST_WITH(absolute_and_nested_paths, set_up, tear_down)
 {
 	char path[128];
 
-	(void)state;
 	assert_int_equal(mkdir("a", 0755), 0);
 	record("a/out//", "1");
 	assert_text("a/out/manifest.json", "1");
@@ -126,9 +121,8 @@ static void absolute_and_nested_paths(void **state)
 	assert_text("b/manifest.json", "2");
 }
 
-static void cut_off_recordings_count(void **state)
+TEST_WITH(cut_off_recordings_count, set_up, tear_down)
 {
-	(void)state;
 	mkdir("out", 0755);
 	put("out/a.1.fdr.spool", "s");
 	record("out", "1");
@@ -138,9 +132,8 @@ static void cut_off_recordings_count(void **state)
 	assert_text("out.old/manifest.json", "1");
 }
 
-static void foreign_things_stay(void **state)
+TEST_WITH(foreign_things_stay, set_up, tear_down)
 {
-	(void)state;
 	mkdir("out", 0755);
 	put("out/notes.txt", "n");
 	assert_refused("out", -EEXIST, "is not an xprof recording");
@@ -158,9 +151,8 @@ static void foreign_things_stay(void **state)
 	assert_refused("out", -EEXIST, "is not an xprof recording");
 }
 
-static void foreign_things_in_old_stay(void **state)
+TEST_WITH(foreign_things_in_old_stay, set_up, tear_down)
 {
-	(void)state;
 	record("out", "1");
 	record("out", "2");
 	put("out.old/notes.txt", "n");
@@ -189,9 +181,8 @@ static void foreign_things_in_old_stay(void **state)
 	assert_text("out/manifest.json", "2");
 }
 
-static void empty_directory_is_replaced(void **state)
+TEST_WITH(empty_directory_is_replaced, set_up, tear_down)
 {
-	(void)state;
 	mkdir("out", 0700);
 	record("out", "1");
 	assert_false(exists("out.old"));
@@ -200,11 +191,10 @@ static void empty_directory_is_replaced(void **state)
 	assert_text("out.old/manifest.json", "1");
 }
 
-static void failed_recording_leaves_nothing(void **state)
+TEST_WITH(failed_recording_leaves_nothing, set_up, tear_down)
 {
 	struct xp_outdir dir;
 
-	(void)state;
 	assert_int_equal(xp_outdir_open(&dir, "out"), 0);
 	create(&dir, "a.1.fdr.spool");
 	assert_int_equal(xp_outdir_close(&dir, false), 0);
@@ -218,11 +208,10 @@ static void failed_recording_leaves_nothing(void **state)
 	assert_false(exists("out"));
 }
 
-static void failed_recording_puts_the_older_back(void **state)
+TEST_WITH(failed_recording_puts_the_older_back, set_up, tear_down)
 {
 	struct xp_outdir dir;
 
-	(void)state;
 	record("out", "1");
 	assert_int_equal(xp_outdir_open(&dir, "out"), 0);
 	assert_text("out.old/manifest.json", "1");
@@ -232,11 +221,10 @@ static void failed_recording_puts_the_older_back(void **state)
 }
 
 /* Names may change at any time: files go where the descriptor points, and no foreign file is removed. */
-static void swapped_directory(void **state)
+TEST_WITH(swapped_directory, set_up, tear_down)
 {
 	struct xp_outdir dir;
 
-	(void)state;
 	assert_int_equal(xp_outdir_open(&dir, "out"), 0);
 	assert_int_equal(rename("out", "away"), 0);
 	mkdir("out", 0755);
@@ -247,11 +235,10 @@ static void swapped_directory(void **state)
 	assert_text("out/manifest.json", "theirs");
 }
 
-static void bad_names(void **state)
+TEST_WITH(bad_names, set_up, tear_down)
 {
 	char text[PATH_MAX + 2];
 
-	(void)state;
 	assert_refused("", -EINVAL, "empty");
 	assert_refused(".", -EINVAL, "needs a name of its own");
 	assert_refused("a/..", -EINVAL, "needs a name of its own");
@@ -273,9 +260,8 @@ static void bad_names(void **state)
 }
 
 /* Root itself may, even in a directory that others may write to, but must not on their behalf. */
-static void another_users_recording(void **state)
+TEST_WITH(another_users_recording, set_up, tear_down)
 {
-	(void)state;
 	if (geteuid()) {
 		print_message("skipped: only root can give files away\n");
 		skip();
@@ -306,9 +292,8 @@ static void another_users_recording(void **state)
 	assert_text("out.old/manifest.json", "2");
 }
 
-static void not_writable(void **state)
+TEST_WITH(not_writable, set_up, tear_down)
 {
-	(void)state;
 	if (!geteuid()) {
 		/* Root may write everywhere, so this runs as nobody. */
 		assert_int_equal(chmod(place, 0755), 0);
@@ -321,14 +306,13 @@ static void not_writable(void **state)
 	assert_refused("out", -EACCES, "you may not write there");
 }
 
-static void goes_to_the_user_behind_sudo(void **state)
+TEST_WITH(goes_to_the_user_behind_sudo, set_up, tear_down)
 {
 	struct xp_outdir dir;
 	struct stat st;
 	uid_t uid;
 	gid_t gid;
 
-	(void)state;
 	if (geteuid()) {
 		print_message("skipped: only root can give files away\n");
 		skip();
@@ -374,12 +358,11 @@ static void goes_to_the_user_behind_sudo(void **state)
 }
 
 /* A directory with other files, or with an owner, keeps its owner. */
-static void only_recordings_are_given(void **state)
+TEST_WITH(only_recordings_are_given, set_up, tear_down)
 {
 	struct stat st;
 	int fd;
 
-	(void)state;
 	if (geteuid())
 		skip();
 	setenv("SUDO_UID", "12345", 1);
@@ -406,11 +389,10 @@ static void only_recordings_are_given(void **state)
 	close(fd);
 }
 
-static void progress_line(void **state)
+TEST(progress_line)
 {
 	char text[128];
 
-	(void)state;
 	xp_progress_text(text, sizeof(text), 12340000000, 999, 1000000000, 0);
 	assert_string_equal(text, "12.3 s  999 events/s  0 lost");
 	xp_progress_text(text, sizeof(text), 0, 5000, 500000000, 7);
@@ -419,29 +401,4 @@ static void progress_line(void **state)
 	assert_string_equal(text, "1.0 s  2.3 M events/s  18446744073709551615 lost");
 	xp_progress_text(text, sizeof(text), 0, 5, 0, 0);
 	assert_string_equal(text, "0.0 s  0 events/s  0 lost");
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(recordings_follow_each_other),
-		TEST(absolute_and_nested_paths),
-		TEST(cut_off_recordings_count),
-		TEST(foreign_things_stay),
-		TEST(foreign_things_in_old_stay),
-		TEST(empty_directory_is_replaced),
-		TEST(failed_recording_leaves_nothing),
-		TEST(failed_recording_puts_the_older_back),
-		TEST(swapped_directory),
-		TEST(bad_names),
-		TEST(another_users_recording),
-		TEST(not_writable),
-		TEST(goes_to_the_user_behind_sudo),
-		TEST(only_recordings_are_given),
-		cmocka_unit_test(progress_line),
-	};
-
-	return cmocka_run_group_tests_name("outdir", tests, NULL, NULL);
 }

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "unit.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +15,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/own_file.h"
 #include "base/trusted_dir.h"
@@ -53,11 +49,10 @@ static void assert_mode(const char *path, mode_t mode)
 	assert_int_equal(st.st_mode, mode);
 }
 
-static void nobody_else_can_read(void **state)
+TEST_WITH(nobody_else_can_read, set_up, tear_down)
 {
 	static const mode_t masks[] = { 0, 022, 0077, 0777 };
 
-	(void)state;
 	for (size_t i = 0; i < 4; i++) {
 		int fd, dir;
 
@@ -107,12 +102,11 @@ static int use_without_modes(void)
 }
 
 /* Modes that keep others out suffice. */
-static void file_system_without_modes(void **state)
+TEST_WITH(file_system_without_modes, set_up, tear_down)
 {
 	pid_t pid = fork();
 	int status;
 
-	(void)state;
 	if (!pid)
 		_exit(use_without_modes());
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -120,9 +114,8 @@ static void file_system_without_modes(void **state)
 }
 
 /* The kernel gives what a thread creates to its fsuid, as FUSE gives it to another user. */
-static void file_system_that_chooses_owners(void **state)
+TEST_WITH(file_system_that_chooses_owners, set_up, tear_down)
 {
-	(void)state;
 	if (geteuid()) {
 		print_message("skipped: only root can create files of others\n");
 		skip();
@@ -134,9 +127,8 @@ static void file_system_that_chooses_owners(void **state)
 	assert_int_equal(access("dir", F_OK), -1);
 }
 
-static void nothing_there_is_used(void **state)
+TEST_WITH(nothing_there_is_used, set_up, tear_down)
 {
-	(void)state;
 	assert_int_equal(symlink("elsewhere", "link"), 0);
 	assert_int_equal(mkdir("dir", 0777), 0);
 	assert_int_equal(close(open("file", O_CREAT | O_WRONLY, 0666)), 0);
@@ -164,11 +156,10 @@ static void assert_opens(const char *path)
 	close(fd);
 }
 
-static void ways_to_a_directory(void **state)
+TEST_WITH(ways_to_a_directory, set_up, tear_down)
 {
 	char path[128], longer[NAME_MAX + 8];
 
-	(void)state;
 	assert_int_equal(mkdir("there", 0755) | mkdir("a", 0755) | mkdir("a/b", 0755), 0);
 	snprintf(path, sizeof(path), "%s/there", place);
 	assert_int_equal(symlink(path, "a/absolute") | symlink("../../there", "a/b/relative") |
@@ -191,9 +182,8 @@ static void ways_to_a_directory(void **state)
 	assert_int_equal(xp_trusted_dir_open(longer), -ENAMETOOLONG);
 }
 
-static void others_links(void **state)
+TEST_WITH(others_links, set_up, tear_down)
 {
-	(void)state;
 	if (geteuid()) {
 		print_message("skipped: only root can give links away\n");
 		skip();
@@ -213,20 +203,4 @@ static void others_links(void **state)
 	assert_opens("tmp/link");
 	assert_int_equal(chown("tmp", 0, 0) | chmod("tmp", 0755), 0);
 	assert_opens("tmp/link");
-}
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(nobody_else_can_read),
-		TEST(file_system_without_modes),
-		TEST(file_system_that_chooses_owners),
-		TEST(nothing_there_is_used),
-		TEST(ways_to_a_directory),
-		TEST(others_links),
-	};
-
-	return cmocka_run_group_tests_name("own_file", tests, NULL, NULL);
 }

@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "unit.h"
+
 #include "kernel/preflight.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-static void kernel_versions(void **state)
+TEST(kernel_versions)
 {
 	unsigned int major, minor;
 
-	(void)state;
 	assert_true(xp_kernel_version_parse("6.18.44-cloud", &major, &minor));
 	assert_int_equal(major, 6);
 	assert_int_equal(minor, 18);
@@ -26,11 +23,10 @@ static void kernel_versions(void **state)
 	assert_false(xp_kernel_version_parse("", &major, &minor));
 }
 
-static void lockdown_modes(void **state)
+TEST(lockdown_modes)
 {
 	char mode[16];
 
-	(void)state;
 	xp_lockdown_parse("none [integrity] confidentiality", mode, sizeof(mode));
 	assert_string_equal(mode, "integrity");
 	xp_lockdown_parse("none integrity [confidentiality]\n", mode, sizeof(mode));
@@ -50,11 +46,10 @@ static const struct xp_check_result *result_of(const struct xp_preflight *prefli
 	return NULL;
 }
 
-static void results_are_whole(void **state)
+TEST(results_are_whole)
 {
 	struct xp_preflight preflight;
 
-	(void)state;
 	xp_preflight_run(&preflight);
 	assert_true(preflight.count > 10);
 	for (size_t i = 0; i < preflight.count; i++) {
@@ -71,12 +66,11 @@ static void results_are_whole(void **state)
 }
 
 /* No probe leaves a descriptor open. */
-static void no_descriptor_leaks(void **state)
+TEST(no_descriptor_leaks)
 {
 	struct xp_preflight preflight;
 	int before = dup(0), after;
 
-	(void)state;
 	close(before);
 	xp_preflight_run(&preflight);
 	after = dup(0);
@@ -84,12 +78,11 @@ static void no_descriptor_leaks(void **state)
 	assert_int_equal(after, before);
 }
 
-static void kernels_from_6_6_have_uprobe_multi(void **state)
+TEST(kernels_from_6_6_have_uprobe_multi)
 {
 	struct xp_preflight preflight;
 	unsigned int major, minor;
 
-	(void)state;
 	xp_preflight_run(&preflight);
 	if (!preflight.privileged) {
 		print_message("skipped: only root can try\n");
@@ -100,14 +93,13 @@ static void kernels_from_6_6_have_uprobe_multi(void **state)
 }
 
 /* A user without privileges gets one message, which mentions sudo. */
-static void without_privilege(void **state)
+TEST(without_privilege)
 {
 	char text[4096] = "";
 	ssize_t n;
 	int pipe_fds[2], status;
 	pid_t child;
 
-	(void)state;
 	assert_int_equal(pipe(pipe_fds), 0);
 	child = fork();
 	if (!child) {
@@ -134,7 +126,7 @@ static void without_privilege(void **state)
 }
 
 /* Each missing feature is named once, with its remedy; a slower one is not. */
-static void requirements(void **state)
+TEST(requirements)
 {
 	struct xp_preflight preflight = {
 		.results = {
@@ -145,24 +137,8 @@ static void requirements(void **state)
 		.count = 3,
 	};
 
-	(void)state;
 	assert_int_equal(xp_preflight_require(&preflight), XP_EXIT_OK);
 	preflight.results[1].state = XP_CHECK_MISSING;
 	preflight.results[1].remedy = "do it (this line belongs to the test)";
 	assert_int_equal(xp_preflight_require(&preflight), XP_EXIT_ENVIRONMENT);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(kernel_versions),
-		cmocka_unit_test(lockdown_modes),
-		cmocka_unit_test(results_are_whole),
-		cmocka_unit_test(no_descriptor_leaks),
-		cmocka_unit_test(kernels_from_6_6_have_uprobe_multi),
-		cmocka_unit_test(without_privilege),
-		cmocka_unit_test(requirements),
-	};
-
-	return cmocka_run_group_tests_name("preflight", tests, NULL, NULL);
 }

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include "unit.h"
+
 #include "base/progress_line.h"
 
 #include <pty.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/util.h"
 
@@ -60,21 +56,19 @@ static const char *shown(bool on_terminal, bool waited, enum xp_progress_unit un
 }
 
 /* Once, and the next one not before a fifth of a second; then it is erased. */
-static void test_terminal(void **state)
+TEST(test_terminal)
 {
-	(void)state;
 	assert_string_equal(shown(true, true, XP_PROGRESS_BYTES), "reading a?file: 2.0 of 4.0 MB, 50 %\033[K\r\033[K.");
 	assert_string_equal(shown(true, true, XP_PROGRESS_FILES),
 			    "reading a?file: 2000000 of 4000000 files, 50 %\033[K\r\033[K.");
 }
 
 /* The size of a file that is being written is not known before; that of a pipe is not known at all. */
-static void test_writing(void **state)
+TEST(test_writing)
 {
 	struct xp_progress_line line = { .what = "writing", .unit = XP_PROGRESS_WRITING, .total = 8, .enabled = true };
 	int ends[2], saved = dup(STDERR_FILENO);
 
-	(void)state;
 	assert_string_equal(shown(true, true, XP_PROGRESS_WRITING), "writing: 3.5 MB, 50 %\033[K\r\033[K.");
 	assert_string_equal(shown(false, true, XP_PROGRESS_WRITING), ".");
 	assert_int_equal(pipe(ends), 0);
@@ -90,9 +84,8 @@ static void test_writing(void **state)
 	close(ends[0]);
 }
 
-static void test_nothing(void **state)
+TEST(test_nothing)
 {
-	(void)state;
 	assert_string_equal(shown(true, false, XP_PROGRESS_BYTES), ".");
 	assert_string_equal(shown(false, true, XP_PROGRESS_BYTES), ".");
 	xp_log_level = XP_LOG_QUIET;
@@ -102,14 +95,8 @@ static void test_nothing(void **state)
 	assert_string_equal(shown(true, true, XP_PROGRESS_BYTES), ".");
 }
 
-int main(void)
+int unit_set_up(void **state)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_terminal),
-		cmocka_unit_test(test_writing),
-		cmocka_unit_test(test_nothing),
-	};
-
-	setenv("TERM", "xterm", 1);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	(void)state;
+	return setenv("TERM", "xterm", 1);
 }

@@ -4,16 +4,14 @@
  * target continues with its registers, its signal mask and its system calls. The tracer dies before and after each of
  * its requests and each of its writes in turn.
  */
+#include "unit.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -21,7 +19,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 /* The tracer's requests, and the one at which it dies: 2n before, 2n + 1 after the nth. */
 static int steps;
@@ -327,38 +324,33 @@ static void die_at_steps(int (*work)(void), int stride)
 	assert_int_equal(status, 0);
 }
 
-static void test_in_user_code(void **state)
+TEST(test_in_user_code)
 {
-	(void)state;
 	if (!__builtin_cpu_supports("avx2"))
 		skip();
 	die_at_steps(in_user_code, 1);
 }
 
-static void test_in_read(void **state)
+TEST(test_in_read)
 {
-	(void)state;
 	die_at_steps(in_read, 1);
 }
 
 /* The kernel lets nobody write through /proc/TID/mem. */
-static void test_in_read_by_words(void **state)
+TEST(test_in_read_by_words)
 {
-	(void)state;
 	file = REFUSED;
 	die_at_steps(in_read, 23);
 	file = WORKS;
 }
 
-static void test_in_poll(void **state)
+TEST(test_in_poll)
 {
-	(void)state;
 	die_at_steps(in_poll, 1);
 }
 
-static void test_with_threads(void **state)
+TEST(test_with_threads)
 {
-	(void)state;
 	if (!__builtin_cpu_supports("avx2"))
 		skip();
 	die_at_steps(with_threads, 1);
@@ -439,9 +431,8 @@ static void expect(enum trick played, int error)
 	end_well(target);
 }
 
-static void test_interference(void **state)
+TEST(test_interference)
 {
-	(void)state;
 	expect(LOOP, ETIMEDOUT);
 	expect(NOT_MAPPED, EPROTO);
 	expect(OTHER_CALL, EPROTO);
@@ -514,9 +505,8 @@ static void make_text(void)
 	munmap(text_of_target + TEXT_BYTES, PAGE);
 }
 
-static void test_writes(void **state)
+TEST(test_writes)
 {
-	(void)state;
 	make_text();
 	for (file = WORKS; file <= REFUSED; file++) {
 		pid_t target = start_target(in_read);
@@ -543,14 +533,13 @@ static void trace_long_write(pid_t target)
 }
 
 /* A tracer that dies in between leaves each aligned word old or new, and has begun with the last. */
-static void test_dies_between_words(void **state)
+TEST(test_dies_between_words)
 {
 	static const size_t from = 3, size = 61;
 	uint8_t now[64];
 	struct iovec here = { now, sizeof(now) }, there;
 	unsigned int words = 0;
 
-	(void)state;
 	make_text();
 	file = REFUSED;
 	for (dies_at = 0; dies_at < 60; dies_at++) {
@@ -575,39 +564,21 @@ static void test_dies_between_words(void **state)
 }
 
 /* Somebody holds the lock of its memory. */
-static void test_write_has_a_deadline(void **state)
+TEST(test_write_has_a_deadline)
 {
 	pid_t target = start_target(in_read);
 
-	(void)state;
 	file = HANGS;
 	assert_int_equal(run_tracer(trace, target), -1);
 	file = WORKS;
 	end_well(target);
 }
 
-static int set_up(void **state)
+int unit_set_up(void **state)
 {
 	(void)state;
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	for (size_t i = 0; i < sizeof(shared->pattern); i++)
 		((uint8_t *)shared->pattern)[i] = (uint8_t)(i * 37 + 11);
 	return shared == MAP_FAILED ? -1 : 0;
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_in_user_code),
-		cmocka_unit_test(test_in_read),
-		cmocka_unit_test(test_in_poll),
-		cmocka_unit_test(test_with_threads),
-		cmocka_unit_test(test_interference),
-		cmocka_unit_test(test_in_read_by_words),
-		cmocka_unit_test(test_writes),
-		cmocka_unit_test(test_dies_between_words),
-		cmocka_unit_test(test_write_has_a_deadline),
-	};
-
-	return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The rows of a report's tables, up to their limit and beyond. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "unit.h"
+
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "model/symbolize.h"
 #include "report/rows.h"
@@ -61,9 +57,8 @@ static struct xp_report_row *row_of(struct xp_report_table *table, struct xp_rep
 	return row;
 }
 
-static void test_rows(void **state)
+TEST_WITH(test_rows, set_up, tear_down)
 {
-	(void)state;
 	assert_string_equal(row_of(&test.table, &test.index, 0)->function, "f0");
 	assert_string_equal(row_of(&test.table, &test.index, 1)->function, "f1");
 	assert_ptr_equal(row_of(&test.table, &test.index, 0), &test.table.rows[0]);
@@ -74,11 +69,10 @@ static void test_rows(void **state)
 }
 
 /* A table has one row for all functions that come too late; those that it has go on. The table of all has all. */
-static void test_limit(void **state)
+TEST_WITH(test_limit, set_up, tear_down)
 {
 	struct xp_report_row *others;
 
-	(void)state;
 	test.tables.row_count = XP_REPORT_ROWS_MAX - 1;
 	assert_false(row_of(&test.table, &test.index, 0)->is_others);
 	for (int i = 1; i < FUNCTIONS; i++) {
@@ -96,7 +90,7 @@ static void test_limit(void **state)
 }
 
 /* A sample counts once, however many of its functions have no row. */
-static void test_sum_of_others(void **state)
+TEST_WITH(test_sum_of_others, set_up, tear_down)
 {
 	struct xp_model_object object = { .name = "object", .file = 0 };
 	struct xp_model_function functions[2] = { { .name = test.functions[0], .has_name = true },
@@ -115,7 +109,6 @@ static void test_sum_of_others(void **state)
 	const struct xp_report_place place = { &test.table, &test.index };
 	const struct xp_report_options options = { 0 };
 
-	(void)state;
 	assert_int_equal(xp_report_count_stack(&test.tables, &place, &model, &sample, 1, &options), 0);
 	assert_int_equal(test.tables.in_others, 0);
 	test.tables.row_count = XP_REPORT_ROWS_MAX;
@@ -127,15 +120,4 @@ static void test_sum_of_others(void **state)
 	assert_true(test.table.rows[2].is_others);
 	assert_int_equal(test.table.rows[2].flat, 5);
 	assert_int_equal(test.table.rows[2].cum, 5);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_rows, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_limit, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_sum_of_others, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests_name("report_rows", tests, NULL, NULL);
 }

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The pages of call rings, which go back, or of which a process holds the lock. */
+#include "unit.h"
+
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "sled/call_rings.h"
 #include "sled/ring_pages.h"
@@ -37,12 +34,11 @@ static void wait_for_all(void)
 	assert_int_equal(xp_ring_pages_pending(), 0);
 }
 
-static void test_all_go_back(void **state)
+TEST(test_all_go_back)
 {
 	int files[FILES];
 	struct stat st;
 
-	(void)state;
 	for (int i = 0; i < FILES; i++) {
 		files[i] = new_file();
 		xp_ring_pages_give_back(files[i]);
@@ -64,7 +60,7 @@ static void *write_held(void *page)
 	return NULL;
 }
 
-static void test_a_process_that_holds_the_lock(void **state)
+TEST(test_a_process_that_holds_the_lock)
 {
 	struct uffdio_api api = { .api = UFFD_API };
 	int uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
@@ -74,7 +70,6 @@ static void test_a_process_that_holds_the_lock(void **state)
 	uint8_t fault[256];
 	pthread_t thread;
 
-	(void)state;
 	if (uffd < 0) {
 		print_message("skipped: no userfaultfd\n");
 		skip();
@@ -96,14 +91,4 @@ static void test_a_process_that_holds_the_lock(void **state)
 	munmap(page, PAGE);
 	/* It has ended: the next ones work. */
 	test_all_go_back(state);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_all_go_back),
-		cmocka_unit_test(test_a_process_that_holds_the_lock),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The spool: its contents come out as a log, also after a crash and on a full disk. */
+#include "unit.h"
+
 #include "trace/spool.h"
 #include "export/logs.h"
 #include "format/spool_format.h"
@@ -7,9 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +19,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/file_lock.h"
 #include "format/fdr_reader.h"
@@ -50,7 +48,7 @@ static const struct xp_log_info info = {
 
 /* ---- a separate disk ---- */
 
-static int make_disk(void **state)
+int unit_set_up(void **state)
 {
 	char options[32];
 
@@ -65,7 +63,7 @@ static int make_disk(void **state)
 	return 0;
 }
 
-static int drop_disk(void **state)
+int unit_tear_down(void **state)
 {
 	(void)state;
 	if (small_disk)
@@ -204,11 +202,10 @@ static void append_much(struct xp_spool *spool, uint32_t chunks)
 
 /* ---- tests ---- */
 
-static void whole(void **state)
+TEST_WITH(whole, open_dir, empty_dir)
 {
 	struct xp_spool *spool = create(&info);
 
-	(void)state;
 	append_much(spool, 40);
 	finish(spool);
 	assert_int_equal(contents.version, 1);
@@ -219,20 +216,18 @@ static void whole(void **state)
 	assert_int_equal(result.dropped_bytes, 0);
 }
 
-static void nothing_at_all(void **state)
+TEST_WITH(nothing_at_all, open_dir, empty_dir)
 {
-	(void)state;
 	finish(create(&info));
 	assert_int_equal(contents.threads, 1);
 	assert_int_equal(result.threads, 0);
 	assert_int_equal(contents.functions, 0);
 }
 
-static void typed_events_make_it_version_5(void **state)
+TEST_WITH(typed_events_make_it_version_5, open_dir, empty_dir)
 {
 	struct xp_spool *spool = create(&info);
 
-	(void)state;
 	fill(0, 10);
 	assert_int_equal(xp_spool_append(spool, 1, "a", &enc), 0);
 	xp_fdr_enc_begin(&enc, chunk, sizeof(chunk), 1, 3000);
@@ -245,11 +240,10 @@ static void typed_events_make_it_version_5(void **state)
 	assert_int_equal(result.stats.events, 2);
 }
 
-static void one_tid_is_one_thread(void **state)
+TEST_WITH(one_tid_is_one_thread, open_dir, empty_dir)
 {
 	struct xp_spool *spool = create(&info);
 
-	(void)state;
 	for (uint32_t i = 0; i < 100; i++) {
 		fill(10 * i, 10);
 		assert_int_equal(xp_spool_append(spool, 7, i % 2 ? "second" : "first", &enc), 0);
@@ -261,7 +255,7 @@ static void one_tid_is_one_thread(void **state)
 	assert_int_equal(result.stats.functions, 2000);
 }
 
-static void what_cannot_be(void **state)
+TEST_WITH(what_cannot_be, open_dir, empty_dir)
 {
 	static const char *const bad_names[] = {
 		"", ".", "..", "a/b", "/x", NAME, ".fdr", "program.50.fdr", "program.500.fdr.part", NULL
@@ -270,7 +264,6 @@ static void what_cannot_be(void **state)
 	struct xp_spool *spool;
 	char long_name[XP_SPOOL_NAME_MAX + 2];
 
-	(void)state;
 	memset(long_name, 'n', sizeof(long_name));
 	long_name[sizeof(long_name) - 1] = 0;
 	for (size_t i = 0; i < sizeof(bad_names) / sizeof(bad_names[0]); i++) {
@@ -305,11 +298,10 @@ static void what_cannot_be(void **state)
 }
 
 /* The temporary and the final name may be links made by another user. */
-static void links_in_the_way(void **state)
+TEST_WITH(links_in_the_way, open_dir, empty_dir)
 {
 	struct xp_spool *spool = create(&info);
 
-	(void)state;
 	assert_int_equal(symlinkat("x", dir, "program.500.fdr"), 0);
 	assert_int_equal(symlinkat("x", dir, "program.500.fdr.part"), 0);
 	append_much(spool, 1);
@@ -318,13 +310,12 @@ static void links_in_the_way(void **state)
 }
 
 /* A child that was started meanwhile has the descriptor of the spool, until it has closed what is not for it. */
-static void closed_beside_a_child(void **state)
+TEST_WITH(closed_beside_a_child, open_dir, empty_dir)
 {
 	struct xp_spool *spool = create(&info);
 	pid_t child;
 	int err;
 
-	(void)state;
 	append_much(spool, 2);
 	child = fork();
 	assert_true(child >= 0);
@@ -352,9 +343,8 @@ static void leave_spool(uint32_t chunks)
 	assert_true(exists(NAME));
 }
 
-static void recovered(void **state)
+TEST_WITH(recovered, open_dir, empty_dir)
 {
-	(void)state;
 	leave_spool(10);
 	assert_int_equal(xp_fdr_make(dir, NAME, PATIENCE_NS, NULL, &result), 0);
 	assert_false(exists(NAME));
@@ -383,11 +373,10 @@ static void write_at(off_t offset, const void *data, size_t size)
 #define FRAME_BYTES (48 + 16 + 2000 * 8)
 
 /* The last frame is incomplete, at any cut. */
-static void recovered_after_truncation(void **state)
+TEST_WITH(recovered_after_truncation, open_dir, empty_dir)
 {
 	static const int cuts[] = { 1, 8, 15999, 16000, 16001, 16016, 16040, 16063 };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
 		leave_spool(2);
 		cut(XP_SPOOL_HEADER_BYTES + 6 * FRAME_BYTES - cuts[i]);
@@ -398,12 +387,11 @@ static void recovered_after_truncation(void **state)
 	}
 }
 
-static void recovered_with_damage(void **state)
+TEST_WITH(recovered_with_damage, open_dir, empty_dir)
 {
 	/* In the fourth frame: its magic, length, checksum, first record and the TSC there, a record in the middle. */
 	static const int places[] = { 0, 8, 40, 48, 48 + 4, 48 + 16 + 8 * 700 };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
 		leave_spool(2);
 		write_at(XP_SPOOL_HEADER_BYTES + 3 * FRAME_BYTES + places[i], "\xff\xff\xff\xff", 4);
@@ -415,12 +403,11 @@ static void recovered_with_damage(void **state)
 	}
 }
 
-static void not_a_spool(void **state)
+TEST_WITH(not_a_spool, open_dir, empty_dir)
 {
 	struct xp_spool_header header;
 	int fd;
 
-	(void)state;
 	assert_int_equal(xp_fdr_make(dir, NAME, PATIENCE_NS, NULL, &result), -ENOENT);
 	assert_int_equal(mkfifoat(dir, NAME, 0600), 0);
 	assert_int_equal(xp_fdr_make(dir, NAME, PATIENCE_NS, NULL, &result), -EBADMSG);
@@ -456,11 +443,10 @@ static void not_a_spool(void **state)
 }
 
 /* The crash was in xp_fdr_make(). */
-static void recovered_over_a_part(void **state)
+TEST_WITH(recovered_over_a_part, open_dir, empty_dir)
 {
 	int fd;
 
-	(void)state;
 	leave_spool(2);
 	fd = openat(dir, "program.500.fdr.part", O_CREAT | O_WRONLY, 0600);
 	assert_int_equal(write(fd, "rubbish", 7), 7);
@@ -488,13 +474,12 @@ static void fill_disk(size_t leave_bytes)
 }
 
 /* The spool fills the disk: the log gets everything that fits. */
-static void disk_full_while_recording(void **state)
+TEST_WITH(disk_full_while_recording, open_dir, empty_dir)
 {
 	uint64_t accepted = 0;
 	struct xp_spool *spool;
 	int err = 0;
 
-	(void)state;
 	if (!small_disk)
 		skip();
 	for (int version = 1; version <= 5; version += 4) {
@@ -522,9 +507,8 @@ static void disk_full_while_recording(void **state)
 }
 
 /* Other files have filled the disk: nothing is lost, because the log takes over the spool's blocks. */
-static void disk_full_at_the_end(void **state)
+TEST_WITH(disk_full_at_the_end, open_dir, empty_dir)
 {
-	(void)state;
 	if (!small_disk)
 		skip();
 	for (int version = 1; version <= 5; version += 4) {
@@ -545,11 +529,10 @@ static void disk_full_at_the_end(void **state)
 }
 
 /* Not a byte is left: the spool's tail makes room. */
-static void disk_entirely_full_at_the_end(void **state)
+TEST_WITH(disk_entirely_full_at_the_end, open_dir, empty_dir)
 {
 	struct xp_spool *spool;
 
-	(void)state;
 	if (!small_disk)
 		skip();
 	spool = create(&info);
@@ -562,14 +545,13 @@ static void disk_entirely_full_at_the_end(void **state)
 }
 
 /* The file may not grow: the spool keeps what it has, and reports it. */
-static void file_size_limit(void **state)
+TEST_WITH(file_size_limit, open_dir, empty_dir)
 {
 	struct rlimit before, limit;
 	struct xp_spool *spool;
 	uint64_t accepted = 0;
 	int err = 0;
 
-	(void)state;
 	spool = create(&info);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
 	limit = before;
@@ -587,12 +569,11 @@ static void file_size_limit(void **state)
 }
 
 /* The log cannot be created: the spool stays, complete, and can be recovered. */
-static void failed_finish_keeps_the_spool(void **state)
+TEST_WITH(failed_finish_keeps_the_spool, open_dir, empty_dir)
 {
 	struct rlimit before, limit;
 	struct xp_spool *spool = create(&info);
 
-	(void)state;
 	append_much(spool, 10);
 	assert_int_equal(xp_spool_flush(spool), 0);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -638,14 +619,13 @@ static void note(struct xp_spool *spool, const char *path)
 }
 
 /* Notes stand between the chunks, for who recovers the spool, and not in the log. A torn note ends the spool. */
-static void notes(void **state)
+TEST_WITH(notes, open_dir, empty_dir)
 {
 	struct xp_spool *spool = create(&info);
 	char paths[64] = "";
 	const struct xp_spool_taker taker = { write_down, paths };
 	struct stat st;
 
-	(void)state;
 	fill(0, 10);
 	note(spool, "/one");
 	assert_int_equal(xp_spool_append(spool, 1, "worker", &enc), 0);
@@ -663,14 +643,13 @@ static void notes(void **state)
 }
 
 /* A flight recorder that was killed has left the names for its logs: they are taken, and there is no log of its own. */
-static void names_only(void **state)
+TEST_WITH(names_only, open_dir, empty_dir)
 {
 	struct xp_log_info names = info;
 	char paths[64] = "";
 	const struct xp_spool_taker taker = { write_down, paths };
 	struct xp_spool *spool;
 
-	(void)state;
 	names.names_only = true;
 	spool = create(&names);
 	note(spool, "/one");
@@ -680,33 +659,4 @@ static void names_only(void **state)
 	assert_string_equal(paths, "/one ");
 	assert_int_equal(result.file_bytes, 0);
 	assert_false(exists("program.500.fdr") || exists(NAME));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_dir, empty_dir)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(whole),
-		TEST(notes),
-		TEST(names_only),
-		TEST(nothing_at_all),
-		TEST(typed_events_make_it_version_5),
-		TEST(one_tid_is_one_thread),
-		TEST(what_cannot_be),
-		TEST(links_in_the_way),
-		TEST(closed_beside_a_child),
-		TEST(recovered),
-		TEST(recovered_after_truncation),
-		TEST(recovered_with_damage),
-		TEST(not_a_spool),
-		TEST(recovered_over_a_part),
-		TEST(disk_full_while_recording),
-		TEST(disk_full_at_the_end),
-		TEST(disk_entirely_full_at_the_end),
-		TEST(file_size_limit),
-		TEST(failed_finish_keeps_the_spool),
-	};
-
-	return cmocka_run_group_tests(tests, make_disk, drop_disk);
 }

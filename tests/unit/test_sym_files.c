@@ -3,13 +3,11 @@
  * Files next to profiles: created, linked and copied in a separate directory. tests/format/test_profile.py tests that
  * readers accept them.
  */
+#include "unit.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +15,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/file_copy.h"
 #include "base/util.h"
@@ -175,7 +172,7 @@ static size_t files_made(const struct world *world)
 }
 
 /* A binary that is there has a copy too: it may change after the recording. */
-static void test_library(void **state)
+TEST_WITH(test_library, setup, teardown)
 {
 	struct world *world = *state;
 	const struct xp_sym_binary *binary;
@@ -204,7 +201,7 @@ static bool is_zero(const char *path, uint64_t offset)
 }
 
 /* This program: its copy has its build ID as a key, its symbols and no code, once for samples and calls. */
-static void test_executable(void **state)
+TEST_WITH(test_executable, setup, teardown)
 {
 	struct world *world = *state;
 	struct xp_file file = { .kind = XP_FILE_DISK };
@@ -232,7 +229,7 @@ static void test_executable(void **state)
 }
 
 /* A file that was changed in place since it was seen is not the one that was recorded. */
-static void test_changed(void **state)
+TEST_WITH(test_changed, setup, teardown)
 {
 	struct world *world = *state;
 	struct xp_file file;
@@ -246,7 +243,7 @@ static void test_changed(void **state)
 }
 
 /* One that is replaced with the same size, time and inode number has another hash, or another build ID. */
-static void test_key_without_build_id(void **state)
+TEST_WITH(test_key_without_build_id, setup, teardown)
 {
 	static const uint8_t other[] = "\177ELF\2\1\2";
 	static const struct timespec times[2] = { { 1, 0 }, { 1, 0 } };
@@ -266,7 +263,7 @@ static void test_key_without_build_id(void **state)
 	assert_string_not_equal(strrchr(paths[0], '-'), strrchr(paths[1], '-'));
 }
 
-static void test_blanks(void **state)
+TEST_WITH(test_blanks, setup, teardown)
 {
 	static const char *const names[] = { "a b.so", "tab\there.so", "$build.so", "back\\slash.so", "new\nline.so" };
 	struct world *world = *state;
@@ -282,7 +279,7 @@ static void test_blanks(void **state)
 	}
 }
 
-static void test_deleted(void **state)
+TEST_WITH(test_deleted, setup, teardown)
 {
 	struct world *world = *state;
 	struct xp_file file;
@@ -299,7 +296,7 @@ static void test_deleted(void **state)
 }
 
 /* Another file has its name: the executed one is copied, and without a descriptor the other one is not taken for it. */
-static void test_replaced(void **state)
+TEST_WITH(test_replaced, setup, teardown)
 {
 	static const uint8_t other[] = "\177ELF\2\1\1 something else";
 	struct world *world = *state;
@@ -323,7 +320,7 @@ static void test_replaced(void **state)
 }
 
 /* A file that is not on this host has no names, and is not looked for again and again. */
-static void test_unseen(void **state)
+TEST_WITH(test_unseen, setup, teardown)
 {
 	struct world *world = *state;
 	const struct xp_file file = { .kind = XP_FILE_DISK,
@@ -338,7 +335,7 @@ static void test_unseen(void **state)
 	assert_int_equal(files_made(world), 0);
 }
 
-static void test_no_elf(void **state)
+TEST_WITH(test_no_elf, setup, teardown)
 {
 	struct world *world = *state;
 	struct xp_file file;
@@ -362,7 +359,7 @@ static void test_no_elf(void **state)
 }
 
 /* A path that leads to no file here is not opened, whatever a container calls it: opening a device may have effects. */
-static void test_no_file(void **state)
+TEST_WITH(test_no_file, setup, teardown)
 {
 	struct world *world = *state;
 	const struct xp_file relative = { .kind = XP_FILE_DISK, .index = 1, .path = "Makefile" };
@@ -380,7 +377,7 @@ static void test_no_file(void **state)
 	assert_null(keep_and_find(world, &relative));
 }
 
-static void test_labels(void **state)
+TEST_WITH(test_labels, setup, teardown)
 {
 	static const char *const cases[][2] = {
 		{ "/bin/sh", "sh" },
@@ -401,7 +398,6 @@ static void test_labels(void **state)
 	};
 	char label[XP_SYM_LABEL_BYTES], longest[5000];
 
-	(void)state;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(cases); i++) {
 		xp_sym_dir_label(label, cases[i][0]);
 		assert_string_equal(label, cases[i][1]);
@@ -414,7 +410,7 @@ static void test_labels(void **state)
 }
 
 /* More files than descriptors may be held: a file that is not here is copied at once, one that is here waits. */
-static void test_limit(void **state)
+TEST_WITH(test_limit, setup, teardown)
 {
 	struct world *world = *state;
 	const char *path;
@@ -442,7 +438,7 @@ static void test_limit(void **state)
 	check_name(world, find(world, &here), "here.so.");
 }
 
-static void test_no_file_at_all(void **state)
+TEST_WITH(test_no_file_at_all, setup, teardown)
 {
 	struct world *world = *state;
 	const struct xp_file anon = { .kind = XP_FILE_ANON, .path = "//anon" };
@@ -457,7 +453,7 @@ static void test_no_file_at_all(void **state)
 	assert_int_equal(files_made(world), 1);
 }
 
-static void test_kernel(void **state)
+TEST_WITH(test_kernel, setup, teardown)
 {
 	struct world *world = *state;
 	static const uint64_t addresses[] = { 0xffffffff81000010, 0xffffffff81000100, 0xffffffffc0001500,
@@ -480,7 +476,7 @@ static void test_kernel(void **state)
 }
 
 /* Then all kernel code is [kernel]. */
-static void test_no_kernel_names(void **state)
+TEST_WITH(test_no_kernel_names, setup, teardown)
 {
 	struct world *world = *state;
 	int err = -EPERM;
@@ -493,7 +489,7 @@ static void test_no_kernel_names(void **state)
 }
 
 /* Readers end a path at a blank: then the directory is the reader's current one. */
-static void test_blank_directory(void **state)
+TEST_WITH(test_blank_directory, setup, teardown)
 {
 	struct world *world = *state;
 	struct xp_file file;
@@ -506,7 +502,7 @@ static void test_blank_directory(void **state)
 }
 
 /* Nothing is created through a link in the way. */
-static void test_in_the_way(void **state)
+TEST_WITH(test_in_the_way, setup, teardown)
 {
 	struct world *world = *state;
 	struct xp_file file;
@@ -538,7 +534,7 @@ static void test_omitted(int from)
 	close(to);
 }
 
-static void test_copy(void **state)
+TEST_WITH(test_copy, setup, teardown)
 {
 	struct world *world = *state;
 	const struct xp_interval_map none = { 0 };
@@ -566,31 +562,4 @@ static void test_copy(void **state)
 	from = open("/dev/zero", O_RDONLY);
 	assert_int_equal(xp_file_copy(from, to, &none, &left), -EINVAL);
 	close(from);
-}
-
-int main(void)
-{
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(test_library),
-		TEST(test_executable),
-		TEST(test_changed),
-		TEST(test_key_without_build_id),
-		TEST(test_blanks),
-		TEST(test_deleted),
-		TEST(test_replaced),
-		TEST(test_unseen),
-		TEST(test_no_elf),
-		TEST(test_no_file),
-		TEST(test_labels),
-		TEST(test_limit),
-		TEST(test_no_file_at_all),
-		TEST(test_kernel),
-		TEST(test_no_kernel_names),
-		TEST(test_blank_directory),
-		TEST(test_in_the_way),
-		TEST(test_copy),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include "unit.h"
+
 #include "elf/symbol_file.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/util.h"
 #include "elf/build.h"
@@ -77,14 +73,13 @@ static void assert_symbols(const char *expected)
 }
 
 /* The text is where the mapping line says, in the only segment and in the section. */
-static void test_text(void **state)
+TEST(test_text)
 {
 	const struct xp_sym syms[] = { { START, 0x100, "one" } };
 	const Elf64_Ehdr *header;
 	const Elf64_Phdr *segment;
 	const Elf64_Shdr *section;
 
-	(void)state;
 	write_file(START, START + 0x100, syms, 1);
 	header = (const void *)file;
 	assert_memory_equal(header->e_ident, ELFMAG "\2\1\1", 7);
@@ -109,7 +104,7 @@ static void test_text(void **state)
 }
 
 /* Byte for byte from "Go 1.2 Runtime Symbol Information" and debug/gosym: two functions. */
-static void test_go_table(void **state)
+TEST(test_go_table)
 {
 	static const uint8_t
 	    expected
@@ -135,7 +130,6 @@ static void test_go_table(void **state)
 	const struct xp_sym syms[] = { { START, 0x80, "one" }, { START + 0x80, 0x80, "two" } };
 	const Elf64_Shdr *section;
 
-	(void)state;
 	write_file(START, START + 0x100, syms, 2);
 	section = find_section(".gopclntab");
 	assert_int_equal(section->sh_type, SHT_PROGBITS);
@@ -145,7 +139,7 @@ static void test_go_table(void **state)
 }
 
 /* Gaps are filled, long symbols are cut, symbols without a size extend to the next. */
-static void test_symbols(void **state)
+TEST(test_symbols)
 {
 	const struct xp_sym syms[] = {
 		{ START + 0x10, 0x10, "_ZN1a1bEv" }, { START + 0x30, 0, "open" },
@@ -153,7 +147,6 @@ static void test_symbols(void **state)
 		{ START + 0x80, 0x20, "last" },
 	};
 
-	(void)state;
 	write_file(START, START + 0x100, syms, XP_ARRAY_SIZE(syms));
 	assert_symbols("1000+10 [unknown]\n1010+10 _ZN1a1bEv\n1020+10 [unknown]\n1030+20 open\n1050+10 long\n"
 		       "1060+20 longer\n1080+20 last\n10a0+60 [unknown]\n1100+0 [end]\n");
@@ -162,7 +155,7 @@ static void test_symbols(void **state)
 }
 
 /* Names come from the target: readers see no blanks, terminals see no control characters. */
-static void test_names(void **state)
+TEST(test_names)
 {
 	const struct xp_sym syms[] = {
 		{ START, 1, "" },
@@ -174,18 +167,16 @@ static void test_names(void **state)
 		  "6n" },
 	};
 
-	(void)state;
 	write_file(START, START + 5, syms, XP_ARRAY_SIZE(syms));
 	assert_symbols(
 	    "1000+1 [unknown]\n1001+1 a_b__c\n1002+1 ?[2J??\n1003+1 caf\xc3\xa9\n1004+1 ?6n\n1005+0 [end]\n");
 }
 
-static void test_hole(void **state)
+TEST(test_hole)
 {
 	const struct xp_sym syms[] = { { START + 0x3fffff00, 0x10, "far" } };
 	int fd = memfd_create("symbols", 0);
 
-	(void)state;
 	assert_true(fd >= 0);
 	assert_int_equal(xp_symbol_file_write(fd, START, START + 0x40000000, syms, 1), 0);
 	assert_true(lseek(fd, 0, SEEK_END) > 0x40000000);
@@ -198,13 +189,12 @@ static void refuse(int expected, uint64_t start, uint64_t end, const struct xp_s
 	assert_int_equal(xp_symbol_file_write(-1, start, end, syms, count), expected);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
 	const struct xp_sym same[] = { { START, 1, "a" }, { START, 1, "b" } };
 	const struct xp_sym back[] = { { START + 1, 1, "a" }, { START, 1, "b" } };
 	int fd = open("/dev/full", O_WRONLY);
 
-	(void)state;
 	refuse(-EINVAL, START, START, NULL, 0);
 	refuse(-EINVAL, START + 1, START, NULL, 0);
 	refuse(-EINVAL, START, START + 0x10, same, 2);
@@ -218,13 +208,12 @@ static void test_refused(void **state)
 }
 
 /* st_name has 32 bits; an overflow is detected before memory is allocated. */
-static void test_too_long(void **state)
+TEST(test_too_long)
 {
 	enum { NAMES = 4097, NAME_BYTES = 1 << 20 };
 	struct xp_sym *syms = calloc(NAMES, sizeof(*syms));
 	char *name = malloc(NAME_BYTES);
 
-	(void)state;
 	assert_non_null(syms);
 	assert_non_null(name);
 	memset(name, 'a', NAME_BYTES - 1);
@@ -236,24 +225,9 @@ static void test_too_long(void **state)
 	free(syms);
 }
 
-static void test_too_many_sections(void **state)
+TEST(test_too_many_sections)
 {
 	const struct xp_elf_section sections[XP_ELF_SECTIONS_MAX + 1] = { { .name = "a" } };
 
-	(void)state;
 	assert_int_equal(xp_elf_write(-1, sections, XP_ARRAY_SIZE(sections)), -EINVAL);
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_text),	 cmocka_unit_test(test_go_table),
-		cmocka_unit_test(test_symbols),	 cmocka_unit_test(test_names),
-		cmocka_unit_test(test_hole),	 cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_too_long), cmocka_unit_test(test_too_many_sections),
-	};
-	int failed = cmocka_run_group_tests(tests, NULL, NULL);
-
-	free(file);
-	return failed;
 }

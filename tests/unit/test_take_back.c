@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The stub's code that takes short calls back, executed here, and the reader of its rings meanwhile. */
+#include "unit.h"
+
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <libelf.h>
@@ -74,20 +76,18 @@ static void drops_short_calls(bool rdpid, bool neighbor)
 	unmap_stub();
 }
 
-static void test_drops_short_calls(void **state)
+TEST(test_drops_short_calls)
 {
-	(void)state;
 	drops_short_calls(false, false);
 	drops_short_calls(false, true);
 	if (xp_instructions_try().rdpid)
 		drops_short_calls(true, false);
 }
 
-static void test_keeps_other_calls(void **state)
+TEST(test_keeps_other_calls)
 {
 	struct xp_call calls[8];
 
-	(void)state;
 	begin(false, false, LONG_TICKS);
 	/* Another function, another place on the stack, an exit without an entry, a call within the call. */
 	call_slot(test.slot, word_of(1, XP_EVENT_ENTRY));
@@ -120,9 +120,8 @@ static void test_keeps_other_calls(void **state)
 }
 
 /* The limit is exact: a call of as many ticks is long. */
-static void test_limit(void **state)
+TEST(test_limit)
 {
-	(void)state;
 	begin(false, false, 1000000);
 	for (unsigned int i = 0; i < 2000; i++) {
 		struct xp_call calls[2];
@@ -149,11 +148,10 @@ static void test_limit(void **state)
 	unmap_stub();
 }
 
-static void test_preserves_registers(void **state)
+TEST(test_preserves_registers)
 {
 	struct xp_call call;
 
-	(void)state;
 	begin(false, false, LONG_TICKS);
 	/* Records, and thereby shows its stack pointer. */
 	assert_int_equal(changed_registers(leave, word(XP_EVENT_EXIT)), 0);
@@ -177,11 +175,10 @@ static void test_preserves_registers(void **state)
 }
 
 /* The flags may be live at an event. */
-static void test_event_preserves_flags(void **state)
+TEST(test_event_preserves_flags)
 {
 	const uint64_t arithmetic = 0x8d5;
 
-	(void)state;
 	begin(false, false, LONG_TICKS);
 	for (int slot = XP_STUB_CUSTOM; slot <= XP_STUB_TYPED; slot++) {
 		const uint8_t *code = test.stub + xp_stub_memory_event_entry((enum xp_stub_slot)slot);
@@ -203,11 +200,10 @@ static void test_event_preserves_flags(void **state)
 }
 
 /* The reader leaves an entry that may still be taken back, unless it is old, or something is behind it. */
-static void test_reader_leaves_young_entries(void **state)
+TEST(test_reader_leaves_young_entries)
 {
 	struct xp_call calls[8];
 
-	(void)state;
 	begin(false, false, LONG_TICKS);
 	call_slot(test.slot, word_of(1, XP_EVENT_ENTRY));
 	call_slot(test.slot, word_of(2, XP_EVENT_ENTRY));
@@ -234,11 +230,10 @@ static void test_reader_leaves_young_entries(void **state)
 }
 
 /* Not more than can be, whatever the process says. */
-static void test_hostile_count(void **state)
+TEST(test_hostile_count)
 {
 	uint64_t now, before, sum = 0;
 
-	(void)state;
 	begin(false, false, LONG_TICKS);
 	before = test.ring.taken_back_tsc;
 	for (unsigned int i = 0; i < 100; i++) {
@@ -436,12 +431,11 @@ static unsigned int count_steps(bool in_entry, uint64_t min_ticks)
 	return stepping.steps;
 }
 
-static void test_signal_at_each_instruction(void **state)
+TEST(test_signal_at_each_instruction)
 {
 	const uint64_t limits[] = { 1, LONG_TICKS };
 	unsigned int dropped = 0, kept = 0;
 
-	(void)state;
 	catch_traps();
 	stepping.jumps = false;
 	for (int in_entry = 0; in_entry < 2; in_entry++)
@@ -464,11 +458,10 @@ static void test_signal_at_each_instruction(void **state)
 }
 
 /* A handler that leaves by longjmp leaves a hole at most. Entry and exit of the call are taken back together. */
-static void test_longjmp_at_each_instruction(void **state)
+TEST(test_longjmp_at_each_instruction)
 {
 	unsigned int steps, holes = 0, dropped = 0;
 
-	(void)state;
 	catch_traps();
 	stepping.jumps = false;
 	steps = count_steps(false, LONG_TICKS);
@@ -538,11 +531,10 @@ static void *read_beside(void *arg)
 	return NULL;
 }
 
-static void test_reader_beside(void **state)
+TEST(test_reader_beside)
 {
 	pthread_t reader;
 
-	(void)state;
 	memset(&beside, 0, sizeof(beside));
 	begin(false, false, 300);
 	assert_int_equal(pthread_create(&reader, NULL, read_beside, NULL), 0);
@@ -563,24 +555,7 @@ static void test_reader_beside(void **state)
 	unmap_stub();
 }
 
-int main(void)
+const char *unit_why_not(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_drops_short_calls),
-		cmocka_unit_test(test_keeps_other_calls),
-		cmocka_unit_test(test_limit),
-		cmocka_unit_test(test_preserves_registers),
-		cmocka_unit_test(test_event_preserves_flags),
-		cmocka_unit_test(test_reader_leaves_young_entries),
-		cmocka_unit_test(test_hostile_count),
-		cmocka_unit_test(test_signal_at_each_instruction),
-		cmocka_unit_test(test_longjmp_at_each_instruction),
-		cmocka_unit_test(test_reader_beside),
-	};
-
-	if (!xp_instructions_try().rdfsbase) {
-		print_message(XP_NO_RDFSBASE "\n");
-		return 77;
-	}
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return xp_instructions_try().rdfsbase ? NULL : XP_NO_RDFSBASE;
 }

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* How long a process is skipped that blocks its reader. The clock and the processes are simulated. */
+#include "unit.h"
+
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
-#include <cmocka.h>
 
 #include "base/util.h"
 
@@ -53,7 +50,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void test_waits_double(void **state)
+TEST_WITH(test_waits_double, set_up, tear_down)
 {
 	struct xp_target_memory *memory = *state;
 	uint64_t wait_ns = RETRY_NS;
@@ -73,7 +70,7 @@ static void test_waits_double(void **state)
 }
 
 /* While this many are skipped no other process is read, but one that has ended does not count. */
-static void test_many(void **state)
+TEST_WITH(test_many, set_up, tear_down)
 {
 	struct xp_target_memory *memory = *state;
 
@@ -96,7 +93,7 @@ static void test_many(void **state)
 }
 
 /* When a process's time is over its slot may go to another, whose waits continue from there: 16 s each would add up. */
-static void test_places_change_hands(void **state)
+TEST_WITH(test_places_change_hands, set_up, tear_down)
 {
 	struct xp_target_memory *memory = *state;
 
@@ -117,7 +114,7 @@ static void test_places_change_hands(void **state)
 }
 
 /* However many there are, they keep the reader from others for half as long as they are then skipped. */
-static void test_patience(void **state)
+TEST_WITH(test_patience, set_up, tear_down)
 {
 	const int expected[] = { 1000, 500, 250, 125, 100, 100 };
 	struct xp_target_memory *memory = *state;
@@ -134,15 +131,9 @@ static void test_patience(void **state)
 	assert_int_equal(patience_ms(), 1000);
 }
 
-int main(void)
+int unit_set_up(void **state)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_waits_double, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_many, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_places_change_hands, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_patience, set_up, tear_down),
-	};
-
+	(void)state;
 	xp_log_level = XP_LOG_QUIET;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return 0;
 }

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "unit.h"
+
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "target/room.h"
 
@@ -21,14 +17,13 @@ static void assert_lacks(uint64_t bytes, uint64_t mappings, const char *reason)
 		fail_msg("\"%s\" does not say \"%s\"", why, reason);
 }
 
-static void limits_are_told(void **state)
+TEST(limits_are_told)
 {
 	static const struct {
 		int resource;
 		const char *reason;
 	} limits[] = { { RLIMIT_AS, "--as=unlimited" }, { RLIMIT_DATA, "--data=unlimited" } };
 
-	(void)state;
 	assert_lacks(1 << 20, 3, NULL);
 	assert_lacks(1 << 20, UINT32_MAX, "vm.max_map_count");
 	for (int i = 0; i < 2; i++) {
@@ -47,11 +42,4 @@ static void limits_are_told(void **state)
 		assert_int_equal(setrlimit((enum __rlimit_resource)limits[i].resource, &before), 0);
 	}
 	assert_false(xp_target_lacks_room(-1, 1, 1, why, sizeof(why)));
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = { cmocka_unit_test(limits_are_told) };
-
-	return cmocka_run_group_tests_name("target_room", tests, NULL, NULL);
 }

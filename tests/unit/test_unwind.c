@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Hand-written stacks and tables, and the expected frames. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
+#include "unit.h"
+
 #include <string.h>
 
-#include <cmocka.h>
 #include <errno.h>
 
 #include "base/util.h"
@@ -164,11 +162,10 @@ static void check(struct world *world, enum xp_unwind_end end, const uint64_t *a
 
 /* One frame for each rule, each leading to the next; `main` is last. */
 
-static void test_rsp(void **state)
+TEST(test_rsp)
 {
 	struct world *world = new_world(false);
 
-	(void)state;
 	world->thread.ip = CODE + AT_RSP + 4;
 	put(world, SP + 8, CODE + AT_RSP + 0x20);
 	put(world, SP + 24, CODE + AT_PUSHED + 0x20);
@@ -184,11 +181,10 @@ static void test_rsp(void **state)
 	free_world(world);
 }
 
-static void test_rbp(void **state)
+TEST(test_rbp)
 {
 	struct world *world = new_world(false);
 
-	(void)state;
 	world->thread.ip = CODE + AT_RBP + 4;
 	world->thread.bp = SP + 64;
 	put(world, SP + 64, SP + 128); /* the caller's */
@@ -201,12 +197,11 @@ static void test_rbp(void **state)
 }
 
 /* All registers of the sampled function are known; of its caller's registers, those that a callee need not save. */
-static void test_register(void **state)
+TEST(test_register)
 {
 	struct world *world = new_world(false);
 	const __u64 regs[XP_SAMPLE_REGS] = { [9] = SP + 256, [13] = SP + 256 }; /* r11, r15 */
 
-	(void)state;
 	world->thread.ip = CODE + AT_R11 + 4;
 	put(world, SP + 256, SP + 512); /* rbp, saved at CFA - 16 */
 	put(world, SP + 264, CODE + AT_RBP + 0x30);
@@ -227,11 +222,10 @@ static void test_register(void **state)
 }
 
 /* An rbp saved by a frame in between is the one that the outer frame needs. */
-static void test_rbp_through_frames(void **state)
+TEST(test_rbp_through_frames)
 {
 	struct world *world = new_world(false);
 
-	(void)state;
 	world->thread.ip = CODE + AT_PUSHED;
 	world->thread.bp = 0xdeadbeef;
 	put(world, SP + 8, SP + 48);
@@ -243,11 +237,10 @@ static void test_rbp_through_frames(void **state)
 	free_world(world);
 }
 
-static void test_plt(void **state)
+TEST(test_plt)
 {
 	struct world *world = new_world(false);
 
-	(void)state;
 	put(world, SP, CODE + AT_END + 1);
 	put(world, SP + 8, CODE + AT_END + 2);
 	world->thread.ip = CODE + AT_PLT + 0x1a; /* before the push */
@@ -257,11 +250,10 @@ static void test_plt(void **state)
 	free_world(world);
 }
 
-static void test_deref(void **state)
+TEST(test_deref)
 {
 	struct world *world = new_world(false);
 
-	(void)state;
 	world->thread.ip = CODE + AT_DEREF + 5;
 	world->thread.bp = SP + 64;
 	put(world, SP + 56, SP + 112); /* CFA */
@@ -280,12 +272,11 @@ static void test_deref(void **state)
  * The handler returns into the trampoline; the frame below is the interrupted one, at exactly the interrupted
  * instruction.
  */
-static void test_signal(void **state)
+TEST(test_signal)
 {
 	struct world *world = new_world(false);
 	uint64_t context = SP + 16;
 
-	(void)state;
 	world->thread.ip = CODE + AT_RSP;
 	put(world, SP + 8, CODE + AT_SIGNAL + 1);
 	put(world, context + 120, SP + 512);	  /* rbp */
@@ -301,12 +292,11 @@ static void test_signal(void **state)
 }
 
 /* The handler had a separate stack: the interrupted instruction is known, its caller is not. */
-static void test_signal_on_other_stack(void **state)
+TEST(test_signal_on_other_stack)
 {
 	struct world *world = new_world(true);
 	uint64_t context = SP + 16;
 
-	(void)state;
 	world->thread.ip = CODE + AT_RSP;
 	put(world, SP + 8, CODE + AT_SIGNAL + 1);
 	put(world, context + 160, 0x600000);
@@ -320,11 +310,10 @@ static void test_signal_on_other_stack(void **state)
 }
 
 /* A call that is the last instruction of its function returns, according to the table, into the next one. */
-static void test_return_behind_the_end(void **state)
+TEST(test_return_behind_the_end)
 {
 	struct world *world = new_world(false);
 
-	(void)state;
 	world->thread.ip = CODE + AT_RSP;
 	put(world, SP + 8, CODE + AT_PUSHED); /* called at the end of AT_RSP */
 	put(world, SP + 24, CODE + AT_END + 1);
@@ -342,11 +331,10 @@ static void test_return_behind_the_end(void **state)
 	free_world(world);
 }
 
-static void test_frame_pointer(void **state)
+TEST(test_frame_pointer)
 {
 	struct world *world = new_world(true);
 
-	(void)state;
 	world->thread.ip = JIT + 0x10;
 	world->thread.bp = SP + 64;
 	put(world, SP + 64, SP + 96);
@@ -370,12 +358,11 @@ static void test_frame_pointer(void **state)
 }
 
 /* An invalid frame pointer is not followed, and does not count as the end. */
-static void test_no_frame_pointer(void **state)
+TEST(test_no_frame_pointer)
 {
 	struct world *world = new_world(true);
 	static const uint64_t bad[] = { 0, 1, SP - 8, SP + 63, SP + XP_STACK_BYTES_MAX, 1ull << 47, UINT64_MAX - 7 };
 
-	(void)state;
 	put(world, SP + 72, CODE + AT_END + 1);
 	for (size_t i = 0; i < XP_ARRAY_SIZE(bad); i++) {
 		world->thread.bp = bad[i];
@@ -392,11 +379,10 @@ static void test_no_frame_pointer(void **state)
 }
 
 /* A stack that is empty up to its start has no more frames. */
-static void test_empty_stack(void **state)
+TEST(test_empty_stack)
 {
 	struct world *world = new_world(false);
 
-	(void)state;
 	world->thread.ip = CODE + AT_GAP;
 	world->thread.is_whole = true;
 	world->thread.stack_bytes = 0;
@@ -418,11 +404,10 @@ static void test_empty_stack(void **state)
 }
 
 /* The first instruction of a program may have an ordinary rule, and an entry that ends the stack after it. */
-static void test_first_instruction(void **state)
+TEST(test_first_instruction)
 {
 	struct world *world = new_world(true);
 
-	(void)state;
 	world->thread.ip = CODE + AT_RSP;
 	world->thread.is_whole = true;
 	world->thread.stack_bytes = 0;
@@ -433,11 +418,10 @@ static void test_first_instruction(void **state)
 }
 
 /* After the system call of clone3(): in the parent, and in the child on its new stack. */
-static void test_clone(void **state)
+TEST(test_clone)
 {
 	struct world *world = new_world(true);
 
-	(void)state;
 	world->thread.ip = CODE + AT_CLONE;
 	world->thread.bp = SP + 64;
 	put(world, SP, CODE + AT_RBP + 1);
@@ -454,11 +438,10 @@ static void test_clone(void **state)
 }
 
 /* After `pop %rbp` the table still has the old slot: below the stack pointer, where it is no longer valid. */
-static void test_epilogue(void **state)
+TEST(test_epilogue)
 {
 	struct world *world = new_world(false);
 
-	(void)state;
 	world->thread.ip = CODE + AT_POPPED;
 	world->thread.bp = SP + 64;
 	put(world, SP, CODE + AT_RBP + 1);
@@ -468,11 +451,10 @@ static void test_epilogue(void **state)
 }
 
 /* Unusual, but allowed in tables. */
-static void test_saved_above(void **state)
+TEST(test_saved_above)
 {
 	struct world *world = new_world(false);
 
-	(void)state;
 	world->thread.ip = CODE + AT_RSP;
 	put(world, SP + 8, CODE + AT_ABOVE + 1); /* CFA = SP + 32 */
 	put(world, SP + 24, CODE + AT_END + 1);
@@ -483,11 +465,10 @@ static void test_saved_above(void **state)
 
 /* Reasons for the end of walks. */
 
-static void test_truncated(void **state)
+TEST(test_truncated)
 {
 	struct world *world = new_world(false);
 
-	(void)state;
 	world->thread.ip = CODE + AT_BIG;
 	CHECK(world, XP_UNWIND_TRUNCATED, CODE + AT_BIG);
 	world->thread.ip = CODE + AT_RSP;
@@ -508,11 +489,10 @@ static void test_truncated(void **state)
 	free_world(world);
 }
 
-static void test_not_resident(void **state)
+TEST(test_not_resident)
 {
 	struct world *world = new_world(false);
 
-	(void)state;
 	world->thread.sp = SP + 4096 - 16; /* the first piece has two words */
 	world->thread.stack_bytes = 16 + 2 * 4096;
 	world->thread.ip = CODE + AT_RSP;
@@ -533,14 +513,13 @@ static void test_not_resident(void **state)
 }
 
 /* Between the trampoline of a probe and the probed nop, the kernel changes ip and rsp one after the other. */
-static void test_trampoline(void **state)
+TEST(test_trampoline)
 {
 	static struct xp_file trampoline_file = { .index = 2, .kind = XP_FILE_ANON, .path = "[uprobes-trampoline]" };
 	const struct xp_vma trampoline = { JIT + 0x2000, JIT + 0x3000, 0, &trampoline_file };
 	const uint64_t behind_call = JIT + 0x2000 + 0xd;
 	struct world *world = new_world(true);
 
-	(void)state;
 	assert_int_equal(xp_address_space_map(&world->space, &trampoline), 0);
 	/* In the trampoline, with its three words and the return address behind the nop. */
 	world->thread.ip = behind_call;
@@ -559,11 +538,10 @@ static void test_trampoline(void **state)
 	free_world(world);
 }
 
-static void test_other_stack_by_rule(void **state)
+TEST(test_other_stack_by_rule)
 {
 	struct world *world = new_world(true);
 
-	(void)state;
 	world->thread.ip = CODE + AT_RSP;
 	put(world, SP + 8, CODE + AT_SWITCH + 1);
 	put(world, SP + 16, CODE + AT_END + 1);
@@ -571,11 +549,10 @@ static void test_other_stack_by_rule(void **state)
 	free_world(world);
 }
 
-static void test_bad_return(void **state)
+TEST(test_bad_return)
 {
 	struct world *world = new_world(true);
 
-	(void)state;
 	world->thread.ip = CODE + AT_RSP;
 	put(world, SP + 8, 0x41414141);
 	CHECK(world, XP_UNWIND_BAD_RETURN, CODE + AT_RSP);
@@ -591,13 +568,12 @@ static void test_bad_return(void **state)
 	free_world(world);
 }
 
-static void test_32_bit(void **state)
+TEST(test_32_bit)
 {
 	struct xp_file vdso_file = { .index = 2, .kind = XP_FILE_VDSO, .path = "[vdso]" };
 	struct xp_vma vdso = { 0xf7fc7000, 0xf7fc9000, 0, &vdso_file };
 	struct world *world = new_world(true);
 
-	(void)state;
 	world->thread.ip = CODE + AT_RSP;
 	put(world, SP + 8, CODE + AT_RBP + 1);
 	assert_int_equal(xp_address_space_map(&world->space, &vdso), 0);
@@ -613,11 +589,10 @@ static void test_32_bit(void **state)
 	free_world(world);
 }
 
-static void test_loop(void **state)
+TEST(test_loop)
 {
 	struct world *world = new_world(true);
 
-	(void)state;
 	/* CFA below the stack pointer. */
 	world->thread.ip = CODE + AT_RBP;
 	world->thread.bp = SP - 64;
@@ -640,11 +615,10 @@ static void test_loop(void **state)
 	free_world(world);
 }
 
-static void test_deep(void **state)
+TEST(test_deep)
 {
 	struct world *world = new_world(false);
 
-	(void)state;
 	world->thread.ip = CODE + AT_RSP;
 	world->thread.stack_bytes = XP_STACK_BYTES_MAX;
 	for (uint64_t at = 8; at < XP_STACK_BYTES_MAX; at += 16)
@@ -665,7 +639,7 @@ static void test_deep(void **state)
 }
 
 /* Registers at the ends of the address space: sums wrap, and nothing outside the copy is read. */
-static void test_extreme_registers(void **state)
+TEST(test_extreme_registers)
 {
 	static const uint64_t extreme[] = {
 		0, 7, 8, SP, SP + 4088, 1ull << 63, UINT64_MAX - 4096, UINT64_MAX - 8, UINT64_MAX
@@ -674,7 +648,6 @@ static void test_extreme_registers(void **state)
 					   AT_DEREF_CFA, AT_SIGNAL, AT_GAP, AT_BIG };
 	struct world *world = new_world(true);
 
-	(void)state;
 	memset(world->stack, 0xff, sizeof(world->stack));
 	for (size_t sp = 0; sp < XP_ARRAY_SIZE(extreme); sp++)
 		for (size_t bp = 0; bp < XP_ARRAY_SIZE(extreme); bp++)
@@ -691,11 +664,10 @@ static void test_extreme_registers(void **state)
 
 /* Tables that are not ready yet, and cached rules. */
 
-static void test_waits(void **state)
+TEST(test_waits)
 {
 	struct world *world = new_world(true);
 
-	(void)state;
 	world->thread.ip = JIT;
 	world->thread.bp = SP + 64;
 	put(world, SP + 64, SP + 128);
@@ -716,12 +688,11 @@ static void test_waits(void **state)
 	free_world(world);
 }
 
-static void test_rules_are_remembered(void **state)
+TEST(test_rules_are_remembered)
 {
 	struct world *world = new_world(false);
 	unsigned int first;
 
-	(void)state;
 	world->thread.ip = CODE + AT_RSP;
 	put(world, SP + 8, CODE + AT_PUSHED + 1);
 	put(world, SP + 32, CODE + AT_END + 1);
@@ -735,13 +706,12 @@ static void test_rules_are_remembered(void **state)
 }
 
 /* A table whose rules are all cached still counts as used. */
-static void test_tables_are_told_of(void **state)
+TEST(test_tables_are_told_of)
 {
 	enum { WALKS = 1600, FRAMES = 3 };
 	struct world *world = new_world(false);
 	unsigned int first;
 
-	(void)state;
 	world->thread.ip = CODE + AT_RSP;
 	put(world, SP + 8, CODE + AT_PUSHED + 1);
 	put(world, SP + 32, CODE + AT_END + 1);
@@ -783,11 +753,10 @@ static void lay_out_frames(struct world *world)
 }
 #define LAID_OUT_BYTES 656
 
-static void test_same_frames(void **state)
+TEST(test_same_frames)
 {
 	struct world *world = new_world(true);
 
-	(void)state;
 	lay_out_frames(world);
 	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP, CODE + AT_PUSHED + 1, CODE + AT_RBP + 1, JIT + 0x20,
 	      CODE + AT_DEREF + 1, CODE + AT_RSP + 3, CODE + AT_SIGNAL + 1, CODE + AT_PUSHED, CODE + AT_GAP + 1,
@@ -830,11 +799,10 @@ static void test_same_frames(void **state)
 }
 
 /* An instruction that a signal interrupted, and in the next walk the same one after a call. */
-static void test_same_address_otherwise(void **state)
+TEST(test_same_address_otherwise)
 {
 	struct world *world = new_world(true);
 
-	(void)state;
 	world->thread.ip = CODE + AT_SIGNAL;
 	put(world, SP + 160, SP + 200);
 	put(world, SP + 168, CODE + AT_PUSHED);
@@ -850,11 +818,10 @@ static void test_same_address_otherwise(void **state)
 }
 
 /* The interrupted frame is below the copy, where the last walk was. */
-static void test_same_frame_out_of_reach(void **state)
+TEST(test_same_frame_out_of_reach)
 {
 	struct world *world = new_world(true);
 
-	(void)state;
 	world->thread.ip = CODE + AT_SIGNAL;
 	put(world, SP + 160, SP + 200);
 	put(world, SP + 168, CODE + AT_RSP);
@@ -869,12 +836,11 @@ static void test_same_frame_out_of_reach(void **state)
 }
 
 /* The frames of the thread's last walk are meaningless if something else is mapped. */
-static void test_same_frames_of_other_code(void **state)
+TEST(test_same_frames_of_other_code)
 {
 	const struct xp_vma vma = { CODE + AT_END, CODE + AT_GAP, AT_RSP, &file };
 	struct world *world = new_world(true);
 
-	(void)state;
 	lay_out_frames(world);
 	unwind(world);
 	assert_int_equal(xp_address_space_map(&world->space, &vma), 0);
@@ -884,14 +850,13 @@ static void test_same_frames_of_other_code(void **state)
 }
 
 /* Each single difference from the last walk, which is undone in the next one. */
-static void test_one_difference(void **state)
+TEST(test_one_difference)
 {
 	static const uint64_t values[] = { 0,	      CODE + AT_RSP + 1, CODE + AT_END + 1, CODE + AT_SIGNAL, JIT + 1,
 					   SP + 8,    SP + 72,		 SP + 184,	    SP + 520,	      SP + 640,
 					   UINT64_MAX };
 	struct world *world = new_world(true);
 
-	(void)state;
 	lay_out_frames(world);
 	for (uint64_t at = SP; at < SP + LAID_OUT_BYTES; at += 8)
 		for (size_t i = 0; i < XP_ARRAY_SIZE(values); i++) {
@@ -924,11 +889,10 @@ static void test_one_difference(void **state)
 }
 
 /* A table may be ready the next time: a result without it is not reused. */
-static void test_same_frames_without_table(void **state)
+TEST(test_same_frames_without_table)
 {
 	struct world *world = new_world(true);
 
-	(void)state;
 	lay_out_frames(world);
 	put(world, SP + 200, CODE + AT_RSP + 3); /* where AT_DEREF returns to by frame pointer */
 	world->thread.tid = TID;
@@ -983,11 +947,10 @@ static struct world *new_jit_world(bool by_frame_pointer, bool has_any)
 }
 
 /* JIT code with unwinding data, in which the address before a return address counts. */
-static void test_jit_rules(void **state)
+TEST(test_jit_rules)
 {
 	struct world *world = new_jit_world(true, true);
 
-	(void)state;
 	CHECK(world, XP_UNWIND_COMPLETE, JIT + 4, JIT + 0xff, JIT + 0x20, CODE + AT_END + 1);
 	assert_int_equal(world->result.used_bytes, 48);
 	/* The last walk does not say how this one goes. */
@@ -1011,11 +974,10 @@ static void test_jit_rules(void **state)
 }
 
 /* Code that may be known soon is waited for; without time, its frame pointer is used. */
-static void test_jit_rules_later(void **state)
+TEST(test_jit_rules_later)
 {
 	struct world *world = new_jit_world(true, true);
 
-	(void)state;
 	jit.err = -EAGAIN;
 	unwind(world);
 	assert_int_equal(world->result.end, XP_UNWIND_WAITS);
@@ -1029,13 +991,12 @@ static void test_jit_rules_later(void **state)
 }
 
 /* Frame pointers of JIT code are remembered until the process has the first unwinding data. */
-static void test_jit_rules_come(void **state)
+TEST(test_jit_rules_come)
 {
 	struct world *world = new_jit_world(true, false);
 	struct xp_unwind_code some = { find_jit, NULL, true };
 	unsigned int calls;
 
-	(void)state;
 	jit.cfa = 0;
 	world->thread.ip = CODE + AT_RSP;
 	put(world, SP + 8, JIT + 0xff);
@@ -1049,19 +1010,18 @@ static void test_jit_rules_come(void **state)
 	free_world(world);
 }
 
-static int set_up(void **state)
+int unit_set_up(void **state)
 {
 	(void)state;
 	table = make_table(rows, XP_ARRAY_SIZE(rows), derefs, XP_ARRAY_SIZE(derefs));
 	return 0;
 }
 
-static void test_counts_of_ends(void **state)
+TEST(test_counts_of_ends)
 {
 	uint64_t ends[XP_UNWIND_ENDS] = { 0 };
 	char text[XP_UNWIND_ENDS_TEXT_BYTES];
 
-	(void)state;
 	assert_null(xp_unwind_ends_text(text, ends));
 	assert_false(xp_unwind_ends_lack_many(ends));
 	ends[XP_UNWIND_COMPLETE] = 9500;
@@ -1080,55 +1040,9 @@ static void test_counts_of_ends(void **state)
 	assert_true(xp_unwind_ends_lack_many(ends));
 }
 
-static int tear_down(void **state)
+int unit_tear_down(void **state)
 {
 	(void)state;
 	xp_cfi_table_free(table);
 	return 0;
-}
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_rsp),
-		cmocka_unit_test(test_rbp),
-		cmocka_unit_test(test_register),
-		cmocka_unit_test(test_rbp_through_frames),
-		cmocka_unit_test(test_plt),
-		cmocka_unit_test(test_deref),
-		cmocka_unit_test(test_signal),
-		cmocka_unit_test(test_signal_on_other_stack),
-		cmocka_unit_test(test_return_behind_the_end),
-		cmocka_unit_test(test_frame_pointer),
-		cmocka_unit_test(test_no_frame_pointer),
-		cmocka_unit_test(test_empty_stack),
-		cmocka_unit_test(test_first_instruction),
-		cmocka_unit_test(test_clone),
-		cmocka_unit_test(test_epilogue),
-		cmocka_unit_test(test_truncated),
-		cmocka_unit_test(test_not_resident),
-		cmocka_unit_test(test_trampoline),
-		cmocka_unit_test(test_other_stack_by_rule),
-		cmocka_unit_test(test_bad_return),
-		cmocka_unit_test(test_32_bit),
-		cmocka_unit_test(test_loop),
-		cmocka_unit_test(test_deep),
-		cmocka_unit_test(test_extreme_registers),
-		cmocka_unit_test(test_waits),
-		cmocka_unit_test(test_rules_are_remembered),
-		cmocka_unit_test(test_tables_are_told_of),
-		cmocka_unit_test(test_same_frames),
-		cmocka_unit_test(test_saved_above),
-		cmocka_unit_test(test_same_address_otherwise),
-		cmocka_unit_test(test_same_frame_out_of_reach),
-		cmocka_unit_test(test_same_frames_of_other_code),
-		cmocka_unit_test(test_one_difference),
-		cmocka_unit_test(test_same_frames_without_table),
-		cmocka_unit_test(test_jit_rules),
-		cmocka_unit_test(test_jit_rules_later),
-		cmocka_unit_test(test_jit_rules_come),
-		cmocka_unit_test(test_counts_of_ends),
-	};
-
-	return cmocka_run_group_tests(tests, set_up, tear_down);
 }
