@@ -140,9 +140,14 @@ $(O)/libxprof.a: $(filter-out $(O)/user/main.o,$(USER_OBJS)) $(PROTO_OBJS)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) qcs $@ $^
 
-xprof: $(O)/user/main.o $(O)/libxprof.a
+xprof $(O)/xprof: $(O)/user/main.o $(O)/libxprof.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(XP_LDLIBS)
+
+# With AddressSanitizer, beside the other one: tests/live/test_sanitized.py runs it where it is there.
+.PHONY: asan
+asan:
+	$(Q)$(MAKE) O=$(O)/asan CFLAGS="-O1 -g -fsanitize=address -fno-omit-frame-pointer" $(O)/asan/xprof
 
 # Man pages and completions, made from the option table
 

@@ -142,3 +142,15 @@ def runs(pid, path):
         return os.path.samefile(f"/proc/{pid}/exe", path)
     except OSError:
         return False
+
+
+# Holds the lock by which recordings of a file take turns, and releases it after so many seconds: user/sled/sled_lock.c.
+LOCKS = """
+import fcntl, os, struct, sys, time
+os.makedirs("/run/xprof", 0o700, exist_ok=True)
+lock = os.open("/run/xprof/sleds.lock", os.O_RDWR | os.O_CREAT, 0o600)
+F_OFD_SETLKW = 38
+fcntl.fcntl(lock, F_OFD_SETLKW, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, os.stat(sys.argv[1]).st_ino, 1, 0))
+print("locked", flush=True)
+time.sleep(float(sys.argv[2]))
+"""

@@ -245,22 +245,10 @@ def test_others_probes_are_respected(record, busy):
     target.assert_unharmed()
 
 
-# Holds the lock by which recordings of a file take turns, and releases it after so many seconds: user/sled/sled_lock.c.
-LOCKS = """
-import fcntl, os, struct, sys, time
-os.makedirs("/run/xprof", 0o700, exist_ok=True)
-lock = os.open("/run/xprof/sleds.lock", os.O_RDWR | os.O_CREAT, 0o600)
-F_OFD_SETLKW = 38
-fcntl.fcntl(lock, F_OFD_SETLKW, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, os.stat(sys.argv[1]).st_ino, 1, 0))
-print("locked", flush=True)
-time.sleep(float(sys.argv[2]))
-"""
-
-
 def test_turns_of_recordings(record, busy, start):
     """Between the check of the sleds and the last patch no other recording may set probes."""
     target = busy(2, 1000)
-    with start([sys.executable, "-c", LOCKS, target.path, 1]) as other:
+    with start([sys.executable, "-c", targets.LOCKS, target.path, 1]) as other:
         assert other.stdout.readline() == "locked\n"
         session = record("--sled-mode=auto", "-p", target.pid).wait_attached()
         assert other.poll() == 0, "xprof did not wait"
@@ -271,7 +259,7 @@ def test_turns_of_recordings(record, busy, start):
 def test_waiting_for_its_turn_ends(record, busy, start):
     """By ^C, and by the time that attaching may take."""
     target = busy(2, 1000)
-    other = start([sys.executable, "-c", LOCKS, target.path, 100])
+    other = start([sys.executable, "-c", targets.LOCKS, target.path, 100])
     assert other.stdout.readline() == "locked\n"
     session = record(PATCH, "-p", target.pid)
     time.sleep(0.5)
