@@ -18,7 +18,7 @@ import targets
 pytestmark = [pytest.mark.uprobes, pytest.mark.alone("processes that hang keep others waiting", kernel=True)]
 
 # What xprof may take beyond the recording itself: the waits of chosen_file.h, on a busy machine.
-PATIENCE_S = 30
+PATIENCE_S = recording.END_S
 
 
 class Served:
@@ -92,7 +92,7 @@ def test_a_server_that_answers(xprof, target, tmp_path):
     code, out, _ = finish([xprof.path, "list", busy.process.pid])
     assert code == 0 and "tick" in out or "work" in out or "functions" in out
     directory = tmp_path / "out"
-    code, _, err = finish([xprof.path, "record", "-p", busy.process.pid, "-d", "1", "-o", directory])
+    code, _, err = finish([xprof.path, "record", "-p", busy.process.pid, "-d", "200ms", "-o", directory])
     assert code == 0, err
     assert list(directory.glob("*.prof")), err
     busy.assert_works()
@@ -100,7 +100,7 @@ def test_a_server_that_answers(xprof, target, tmp_path):
 
 def probe(xprof, pid, directory):
     """What xprof says if it may not patch the target."""
-    args = ["record", "-p", pid, "-d", "1", "--no-samples", "--sled-mode", "probe", "-o", directory]
+    args = ["record", "-p", pid, "-d", "200ms", "--no-samples", "--sled-mode", "probe", "-o", directory]
     code, _, err = finish([xprof.path, *args])
     assert code == 1 and not directory.exists(), err
     return err
@@ -133,8 +133,8 @@ def test_overlay_of_a_user_namespace(xprof, program, start, tmp_path):
 @pytest.mark.parametrize(
     "args",
     [
-        ["record", "-d", "1", "-p"],
-        ["record", "-d", "1", "--sled-mode", "probe", "-p"],
+        ["record", "-d", "200ms", "-p"],
+        ["record", "-d", "200ms", "--sled-mode", "probe", "-p"],
         ["list"],
         ["doctor"],
         ["restore"],
@@ -151,7 +151,7 @@ def test_a_server_that_stops_answering(xprof, target, tmp_path, args):
 def test_all_processes(xprof, target, tmp_path):
     system, _ = target
     system.silence()
-    code, _, err = finish([xprof.path, "record", "-a", "-d", "1", "--no-sleds", "-o", tmp_path / "out"])
+    code, _, err = finish([xprof.path, "record", "-a", "-d", "200ms", "--no-sleds", "-o", tmp_path / "out"])
     assert code == 0, err
 
 
@@ -177,7 +177,7 @@ def holder(served, program, start, tmp_path):
     return process
 
 
-@pytest.mark.parametrize("args", [["record", "-d", "1", "-p"], ["list"]], ids=" ".join)
+@pytest.mark.parametrize("args", [["record", "-d", "200ms", "-p"], ["list"]], ids=" ".join)
 def test_mappings_held(xprof, holder, tmp_path, args):
     args = [args[0], "-o", tmp_path / "out", *args[1:]] if args[0] == "record" else args
     code, _, err = finish([xprof.path, *args, holder.pid])
@@ -187,7 +187,7 @@ def test_mappings_held(xprof, holder, tmp_path, args):
 
 
 def test_mappings_held_by_a_bystander(xprof, holder, tmp_path):
-    code, out, err = finish([xprof.path, "record", "-a", "-d", "1", "--no-sleds", "-o", tmp_path / "out"])
+    code, out, err = finish([xprof.path, "record", "-a", "-d", "200ms", "--no-sleds", "-o", tmp_path / "out"])
     assert code == 0, err
     # The summary tells of some profiles only.
     assert list((tmp_path / "out").glob(f"*.{holder.pid}.prof")), out + err
