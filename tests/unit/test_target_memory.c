@@ -6,6 +6,8 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/util.h"
 
@@ -27,7 +29,7 @@ static int play_kill(pid_t pid, int number)
 }
 
 #define xp_now_ns play_now
-#define kill play_kill
+#define kill(pid, number) play_kill(pid, number)
 #include "../../user/target/memory.c"
 
 static int set_up(void **state)
@@ -129,6 +131,29 @@ TEST_WITH(test_patience, set_up, tear_down)
 	assert_in_range(waited_ms, 1, RETRY_NS / 2 / 1000000);
 	machine.now_ns += RETRY_NS;
 	assert_int_equal(patience_ms(), 1000);
+}
+
+/* The child sleeps; a thread of the process that it reads may hold the lock for which it waits. */
+TEST(test_slow_machine)
+{
+	struct xp_target_memory memory = { .child.pid = fork() };
+	pid_t busy;
+
+	if (!memory.child.pid)
+		for (;;)
+			pause();
+	busy = fork();
+	if (!busy)
+		for (;;)
+			;
+	for (int i = 0; i < 1000 && is_runnable(memory.child.pid, memory.child.pid); i++)
+		usleep(10000);
+	assert_true(is_machine_slow(&memory, busy, PATIENCE_MS));
+	assert_false(is_machine_slow(&memory, busy, PATIENCE_MS / 2));
+	assert_false(is_machine_slow(&memory, memory.child.pid, PATIENCE_MS));
+	assert_int_equal((kill)(busy, SIGKILL) | (kill)(memory.child.pid, SIGKILL), 0);
+	assert_int_equal(waitpid(busy, NULL, 0), busy);
+	assert_int_equal(waitpid(memory.child.pid, NULL, 0), memory.child.pid);
 }
 
 int unit_set_up(void **state)

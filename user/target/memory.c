@@ -16,6 +16,7 @@
 #include "base/small_file.h"
 #include "base/util.h"
 #include "target/memory_child.h"
+#include "target/target.h"
 
 /*
  * How long a process may make its reader wait: halved for each process that is skipped, so that others get their turn.
@@ -24,7 +25,7 @@
 #define PATIENCE_MS 1000
 #define PATIENCE_MIN_MS 100
 #define PATIENCE_SHIFT_MAX 4
-#define TRIES_MAX 5 /* while the child waits for a CPU */
+#define TRIES_MAX 5 /* while the machine is slow */
 #define END_MS 100
 #define MAPS_ROOM (64u << 10) /* initial size; doubles */
 #define STUCK_MAX 64	      /* processes; while all of them are skipped, others are skipped too */
@@ -217,15 +218,31 @@ static int give_up(struct xp_target_memory *memory, pid_t pid, enum wait_kind ki
 	return -ETIMEDOUT;
 }
 
-/* Whether the child would go on if it had a CPU: then it is this machine that is slow, not the process. */
-static bool waits_for_cpu(pid_t child)
+static bool is_runnable(pid_t pid, pid_t tid)
 {
 	const char *state;
 	char text[256];
 
-	xp_small_file_read(text, sizeof(text), "/proc/%d/stat", child);
+	xp_small_file_read(text, sizeof(text), "/proc/%d/task/%d/stat", pid, tid);
 	state = strrchr(text, ')');
 	return state && state[1] == ' ' && state[2] == 'R';
+}
+
+/*
+ * Whether the child waits for a CPU, or a thread of the process that may hold the lock for which the child waits. The
+ * threads count only until a process is skipped: many hostile ones would make the reader wait.
+ */
+static bool is_machine_slow(const struct xp_target_memory *memory, pid_t pid, int patience)
+{
+	bool found = is_runnable(memory->child.pid, memory->child.pid);
+	DIR *threads = found || patience < PATIENCE_MS ? NULL : xp_target_list(pid);
+	pid_t tid;
+
+	while (threads && !found && (tid = xp_target_next(threads)))
+		found = is_runnable(pid, tid);
+	if (threads)
+		closedir(threads);
+	return found;
 }
 
 /*
@@ -245,7 +262,8 @@ static ssize_t exchange_fds(struct xp_target_memory *memory, const struct xp_mem
 		return give_up(memory, request->pid, kind);
 	do {
 		ready = poll(&answer, 1, ms);
-	} while ((ready < 0 && errno == EINTR) || (!ready && waits_for_cpu(memory->child.pid) && ++tries < TRIES_MAX));
+	} while ((ready < 0 && errno == EINTR) ||
+		 (!ready && is_machine_slow(memory, request->pid, ms) && ++tries < TRIES_MAX));
 	if (ready != 1 || xp_fd_message_receive(memory->child.fd, &n, sizeof(n), answer_fd) != sizeof(n) ||
 	    n > request->size)
 		return give_up(memory, request->pid, kind);
