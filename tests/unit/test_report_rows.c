@@ -21,13 +21,13 @@ static int set_up(void **state)
 {
 	(void)state;
 	test.tables = (struct xp_report_tables){ 0 };
-	if (xp_symbolizer_new(&test.tables.symbolizer, XP_NAMES_FUNCTIONS))
+	if (xp_symbolizer_new(&test.tables.model.symbolizer, XP_NAMES_FUNCTIONS))
 		return -1;
 	for (int i = 0; i < FUNCTIONS; i++) {
 		char name[16];
 
 		snprintf(name, sizeof(name), "f%d", i);
-		test.functions[i] = xp_symbolizer_text(test.tables.symbolizer, name);
+		test.functions[i] = xp_symbolizer_text(test.tables.model.symbolizer, name);
 	}
 	return 0;
 }
@@ -43,7 +43,7 @@ static int tear_down(void **state)
 	free(test.other_table.rows);
 	free(test.tables.all.rows);
 	test.table = test.other_table = (struct xp_report_table){ 0 };
-	xp_symbolizer_free(test.tables.symbolizer);
+	xp_symbolizer_free(test.tables.model.symbolizer);
 	return 0;
 }
 

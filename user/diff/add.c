@@ -10,7 +10,7 @@
 
 #include "base/array.h"
 #include "base/util.h"
-#include "model/shown_name.h"
+#include "elf/demangle.h"
 
 /* What one model becomes in the common one. */
 struct adding {
@@ -89,13 +89,12 @@ static const char *name_of(struct adding *adding, const struct xp_model_function
 {
 	const char *object = adding->from->objects[function->object].name;
 	char name[XP_DEMANGLED_BYTES_MAX + 1];
-	const char *shown = xp_shown_name(name, sizeof(name), function, adding->from->full_names);
 
-	if (!function->has_name || is_made_up(shown, object)) {
+	if (!function->has_name || is_made_up(function->shown, object)) {
 		snprintf(name, sizeof(name), *object == '[' ? "%.400s" : "[%.400s]", *object ? object : "unknown");
 	} else {
-		if (shown != name)
-			snprintf(name, sizeof(name), "%.*s", (int)xp_text_fit(shown, sizeof(name) - 1), shown);
+		snprintf(name, sizeof(name), "%.*s", (int)xp_text_fit(function->shown, sizeof(name) - 1),
+			 function->shown);
 		cut_suffixes(name);
 	}
 	return xp_model_text(&adding->diff->model, name);

@@ -29,7 +29,7 @@ static void enter(struct xp_diff *diff, struct walk *walk, uint32_t index)
 	function = &diff->model.functions[node->function];
 	if (!walk->rows[node->function]) {
 		diff->rows[diff->row_count++] = (struct xp_diff_row){
-			.function = walk->tree->names[node->function],
+			.function = function->shown,
 			.object = diff->model.objects[function->object].name,
 			.kind = function->kind,
 			.p = 1,

@@ -16,10 +16,10 @@ static uint64_t overlap(struct xp_time_range a, struct xp_time_range b)
 	return end > begin ? end - begin : 0;
 }
 
-static void add_wait(struct xp_story *story, const struct xp_thread_times *times, const struct xp_timed_wait *wait,
+static void add_wait(struct xp_story *story, const struct xp_thread_times *times, const struct xp_model_wait *wait,
 		     struct xp_neighbours *neighbours)
 {
-	const struct xp_time_range waited = { xp_timed_wait_blocked_until(wait), wait->end_ns };
+	const struct xp_time_range waited = { xp_model_wait_blocked_until(wait), wait->end_ns };
 	const struct xp_time_range here = { XP_MAX(waited.begin_ns, story->range.begin_ns),
 					    XP_MIN(waited.end_ns, story->range.end_ns) };
 	uint64_t runnable = overlap(story->range, waited);
@@ -87,7 +87,7 @@ static void find_cause(struct xp_story *story, const struct xp_thread_times *tim
 {
 	uint64_t most = XP_MAX(story->on_cpu_ns, XP_MAX(story->runnable_ns, story->blocked_ns));
 
-	if (!times->wait_count || !most)
+	if (!times->model.wait_count || !most)
 		story->cause = XP_CAUSE_UNKNOWN;
 	else if (most == story->blocked_ns)
 		story->cause = XP_CAUSE_BLOCKED;
@@ -110,7 +110,7 @@ static void find_neighbour(struct xp_story *story, const struct xp_neighbours *n
 void xp_story_make(struct xp_story *story, const struct xp_thread_times *times, uint32_t thread,
 		   struct xp_time_range range)
 {
-	const struct xp_timed_wait *waits;
+	const struct xp_model_wait *waits;
 	const struct xp_model_sample *samples;
 	struct xp_neighbours neighbours = { .count = 0 };
 	uint64_t waited;
@@ -134,11 +134,11 @@ void xp_story_make(struct xp_story *story, const struct xp_thread_times *times, 
 }
 
 bool xp_story_look_at_waker(struct xp_story_waker *waker, const struct xp_thread_times *times,
-			    const struct xp_timed_wait *wait)
+			    const struct xp_model_wait *wait)
 {
-	struct xp_time_range range = { wait->begin_ns, xp_timed_wait_blocked_until(wait) };
+	struct xp_time_range range = { wait->begin_ns, xp_model_wait_blocked_until(wait) };
 	uint32_t thread = wait->waker_tid ? xp_thread_times_find(times, 0, wait->waker_tid) : XP_MODEL_NONE;
-	const struct xp_timed_wait *waits;
+	const struct xp_model_wait *waits;
 	struct xp_story story;
 	size_t count;
 

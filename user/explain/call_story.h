@@ -14,7 +14,7 @@
 
 /* Waits with the same functions in their stack, the same state and waker. */
 struct xp_story_wait {
-	const struct xp_timed_wait *longest;
+	const struct xp_model_wait *longest;
 	uint64_t longest_ns;
 	uint64_t count;
 	uint64_t blocked_ns, runnable_ns; /* within the time of the story */
@@ -28,7 +28,7 @@ struct xp_story_stack {
 /* What the thread that has ended a wait did meanwhile. */
 struct xp_story_waker {
 	uint32_t thread;		  /* of the model; XP_MODEL_NONE: it was not recorded */
-	const struct xp_timed_wait *wait; /* its longest one; NULL: none */
+	const struct xp_model_wait *wait; /* its longest one; NULL: none */
 	uint64_t wait_ns;		  /* as far as the other one lasted */
 	uint64_t samples;		  /* of it in that time */
 	uint32_t stack;			  /* the most frequent of them */
@@ -70,6 +70,6 @@ void xp_story_make(struct xp_story *story, const struct xp_thread_times *times, 
  * `wait`.
  */
 bool xp_story_look_at_waker(struct xp_story_waker *waker, const struct xp_thread_times *times,
-			    const struct xp_timed_wait *wait);
+			    const struct xp_model_wait *wait);
 
 #endif

@@ -137,7 +137,7 @@ int xp_commons_add(struct xp_commons *commons, struct xp_thread_times *times, co
 	commons->all_calls++;
 	snprintf(cpu, sizeof(cpu), "CPU %u", call->cpu);
 	err = add(&adding, XP_COMMON_CPU, cpu, 0) ?: add_callees(&adding, functions, call);
-	if (err || story->thread == XP_MODEL_NONE || !times->wait_count)
+	if (err || story->thread == XP_MODEL_NONE || !times->model.wait_count)
 		return err;
 	err = add(&adding, XP_COMMON_ON_CPU, "", story->on_cpu_ns);
 	if (!err && story->runnable_ns)

@@ -79,15 +79,44 @@ static int check_patterns(const struct xp_explanation *explanation)
 	return err ? xp_fail(-EINVAL, "%s", xp_why(err)) : 0;
 }
 
+static int by_longest(const void *a, const void *b)
+{
+	return xp_compare(xp_wait_row_longest_ns(b), xp_wait_row_longest_ns(a));
+}
+
+/* Those that take longer than --above, and have a function in their stack that the selection asks for. */
+static int sum_up_waits(struct xp_explanation *explanation)
+{
+	const struct xp_model *model = &explanation->times.model;
+	uint32_t *some = malloc((model->wait_count + 1) * sizeof(*some));
+	struct xp_wait_table *waits = &explanation->waits;
+	uint8_t *marks = NULL;
+	size_t count = 0;
+	int err = some ? xp_select_mark_stacks(&explanation->select, model, &marks) : -ENOMEM;
+
+	for (size_t i = 0; !err && i < model->wait_count; i++) {
+		const struct xp_model_wait *wait = &model->waits[i];
+
+		if (wait->end_ns - wait->begin_ns > explanation->options->above_ns &&
+		    xp_select_marked(&explanation->select, marks[wait->stack]))
+			some[count++] = (uint32_t)i;
+	}
+	err = err ?: xp_wait_table_make(waits, model, explanation->times.shapes, some, count);
+	if (!err && waits->row_count)
+		qsort(waits->rows, waits->row_count, sizeof(*waits->rows), by_longest);
+	free(some);
+	free(marks);
+	return err;
+}
+
 static int explain_waits(struct xp_explanation *explanation)
 {
-	int err = xp_wait_groups_make(&explanation->waits, &explanation->times, &explanation->select,
-				      explanation->options->above_ns);
+	int err = sum_up_waits(explanation);
 
 	err = err ?: check_patterns(explanation);
-	if (err || explanation->waits.count)
+	if (err || explanation->waits.row_count)
 		return err;
-	if (!explanation->times.wait_count)
+	if (!explanation->times.model.wait_count)
 		xp_error(
 		    "there are neither calls nor waits in the recording; record a program with XRay sleds, or with "
 		    "--off-cpu");
@@ -167,7 +196,7 @@ const char *xp_explained_thread_name(char to[XP_EXPLAINED_NAME_BYTES], const str
 
 void xp_explanation_free(struct xp_explanation *explanation)
 {
-	xp_wait_groups_free(&explanation->waits);
+	xp_wait_table_free(&explanation->waits);
 	xp_commons_free(&explanation->commons);
 	free(explanation->shown);
 	xp_slow_calls_free(&explanation->calls);

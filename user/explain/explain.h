@@ -15,7 +15,7 @@
 #include <stdio.h>
 
 #include "explain/common_causes.h"
-#include "report/wait_groups.h"
+#include "report/wait_table.h"
 
 /* Version of the JSON: increases when a member changes its meaning or is removed. */
 #define XP_EXPLAIN_VERSION 1
@@ -47,8 +47,8 @@ struct xp_explanation {
 	struct xp_explained_call *shown;
 	size_t shown_count;
 	struct xp_commons commons;
-	struct xp_wait_groups waits; /* if there are no calls */
-	bool broken;		     /* a part of the recording is malformed; that is printed */
+	struct xp_wait_table waits; /* if there are no calls; that with the longest wait first */
+	bool broken;		    /* a part of the recording is malformed; that is printed */
 };
 
 /*

@@ -47,10 +47,10 @@ static json_t *thread_value(const struct xp_model *model, uint32_t thread)
 
 /* ---- waits ---- */
 
-static json_t *waker_value(const struct xp_explanation *explanation, const struct xp_timed_wait *wait, int depth);
+static json_t *waker_value(const struct xp_explanation *explanation, const struct xp_model_wait *wait, int depth);
 
 /* depth: of the chain of wakers. */
-static json_t *meanwhile_value(const struct xp_explanation *explanation, const struct xp_timed_wait *wait, int depth)
+static json_t *meanwhile_value(const struct xp_explanation *explanation, const struct xp_model_wait *wait, int depth)
 {
 	const struct xp_model *model = &explanation->times.model;
 	struct xp_story_waker waker;
@@ -64,7 +64,7 @@ static json_t *meanwhile_value(const struct xp_explanation *explanation, const s
 	return json_pack("{s:o, s:o}", "samples", number(waker.samples), "stack", stack_value(model, waker.stack));
 }
 
-static json_t *waker_value(const struct xp_explanation *explanation, const struct xp_timed_wait *wait, int depth)
+static json_t *waker_value(const struct xp_explanation *explanation, const struct xp_model_wait *wait, int depth)
 {
 	if (wait->flags & XP_WAIT_HARDIRQ)
 		return json_pack("{s:b}", "interrupt", 1);
@@ -163,7 +163,7 @@ static json_t *arguments_value(const struct xp_slow_call *call)
 
 static json_t *split_value(const struct xp_explanation *explanation, const struct xp_story *story)
 {
-	if (!explanation->times.wait_count || story->thread == XP_MODEL_NONE)
+	if (!explanation->times.model.wait_count || story->thread == XP_MODEL_NONE)
 		return json_null();
 	return json_pack("{s:o, s:o, s:o}", "on_cpu_ns", number(story->on_cpu_ns), "runnable_ns",
 			 number(story->runnable_ns), "blocked_ns", number(story->blocked_ns));
@@ -216,21 +216,21 @@ static json_t *commons_value(const struct xp_commons *commons)
 
 static json_t *groups_value(const struct xp_explanation *explanation)
 {
-	const struct xp_wait_groups *groups = &explanation->waits;
+	const struct xp_wait_table *waits = &explanation->waits;
 	const struct xp_model *model = &explanation->times.model;
 	json_t *list = json_array();
 
-	for (size_t i = 0; i < XP_MIN(groups->count, explanation->slowest) && list; i++) {
-		const struct xp_wait_group *group = &groups->list[i];
-		const struct xp_timed_wait *wait = group->longest;
+	for (size_t i = 0; i < XP_MIN(waits->row_count, explanation->slowest) && list; i++) {
+		const struct xp_wait_row *row = &waits->rows[i];
+		const struct xp_model_wait *wait = row->longest;
 
-		list = append(list,
-			      json_pack("{s:s, s:f, s:f, s:f, s:o, s:o, s:o, s:o, s:o}", "state",
-					xp_wait_state_text(wait->state), "count", group->count, "blocked_ns",
-					group->blocked_ns, "runnable_ns", group->runnable_ns, "longest_ns",
-					number(wait->end_ns - wait->begin_ns), "longest_start_ns",
-					number(wait->begin_ns), "thread", thread_value(model, wait->thread), "waker",
-					waker_value(explanation, wait, 0), "stack", stack_value(model, wait->stack)));
+		list = append(
+		    list, json_pack("{s:s, s:f, s:f, s:f, s:o, s:o, s:o, s:o, s:o}", "state",
+				    xp_wait_state_text(wait->state), "count", row->count, "blocked_ns",
+				    (double)(row->total_ns - row->runnable_ns), "runnable_ns", (double)row->runnable_ns,
+				    "longest_ns", number(wait->end_ns - wait->begin_ns), "longest_start_ns",
+				    number(wait->begin_ns), "thread", thread_value(model, wait->thread), "waker",
+				    waker_value(explanation, wait, 0), "stack", stack_value(model, wait->stack)));
 	}
 	return list;
 }
@@ -240,10 +240,10 @@ int xp_explanation_write_json(FILE *out, const struct xp_explanation *explanatio
 	const struct xp_commons *commons = &explanation->commons;
 	json_t *json = json_pack(
 	    "{s:i, s:o, s:b, s:b, s:o, s:o, s:o, s:o, s:o}", "explain_version", XP_EXPLAIN_VERSION, "functions",
-	    functions_value(&explanation->calls), "has_waits", explanation->times.wait_count > 0, "waits_are_sampled",
-	    (int)explanation->times.is_partial, "slow_calls", calls_value(explanation), "compared_slow_calls",
-	    number(commons->calls[1]), "compared_usual_calls", number(commons->calls[0]), "in_common",
-	    commons_value(commons), "waits", groups_value(explanation));
+	    functions_value(&explanation->calls), "has_waits", explanation->times.model.wait_count > 0,
+	    "waits_are_sampled", (int)explanation->times.is_partial, "slow_calls", calls_value(explanation),
+	    "compared_slow_calls", number(commons->calls[1]), "compared_usual_calls", number(commons->calls[0]),
+	    "in_common", commons_value(commons), "waits", groups_value(explanation));
 	bool is_out = json && !json_dumpf(json, out, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
 
 	if (is_out)

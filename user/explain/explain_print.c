@@ -107,7 +107,7 @@ static void print_stack(const struct page *page, int indent, uint32_t stack, con
 
 #define WAKER_BYTES (XP_THREAD_TEXT_BYTES + 64)
 
-static const char *waker_text(char to[WAKER_BYTES], const struct xp_timed_wait *wait)
+static const char *waker_text(char to[WAKER_BYTES], const struct xp_model_wait *wait)
 {
 	to[0] = 0;
 	if (wait->flags & XP_WAIT_LAST)
@@ -125,7 +125,7 @@ static const char *waker_text(char to[WAKER_BYTES], const struct xp_timed_wait *
  * What the thread that ended the wait did meanwhile: a lock is held where its holder waits. It may itself have waited
  * for another one, and so on.
  */
-static void print_meanwhile(const struct page *page, const struct xp_timed_wait *wait)
+static void print_meanwhile(const struct page *page, const struct xp_model_wait *wait)
 {
 	const struct xp_explanation *explanation = page->explanation;
 	char name[XP_THREAD_TEXT_BYTES], time[TIME_BYTES], waker_of[WAKER_BYTES];
@@ -201,7 +201,7 @@ static void print_split(const struct page *page, const struct xp_story *story)
 {
 	char on[TIME_BYTES], runnable[TIME_BYTES], blocked[TIME_BYTES];
 
-	if (page->explanation->times.wait_count && story->thread != XP_MODEL_NONE)
+	if (page->explanation->times.model.wait_count && story->thread != XP_MODEL_NONE)
 		xp_put_line(page->out, "   on CPU %s, runnable %s, blocked %s", time_text(on, (double)story->on_cpu_ns),
 			    time_text(runnable, (double)story->runnable_ns),
 			    time_text(blocked, (double)story->blocked_ns));
@@ -271,7 +271,7 @@ static void print_samples(const struct page *page, const struct xp_story *story,
 /* The answer in a line: what took most of the call, and who it was. */
 static void put_cause(struct wrapped *line, const struct xp_explanation *explanation, const struct xp_story *story)
 {
-	const struct xp_timed_wait *wait = story->wait_count ? story->waits[0].longest : NULL;
+	const struct xp_model_wait *wait = story->wait_count ? story->waits[0].longest : NULL;
 	char name[XP_THREAD_TEXT_BYTES], waker[WAKER_BYTES];
 
 	switch (story->cause) {
@@ -404,18 +404,17 @@ static void print_commons(const struct page *page)
 
 /* ---- waits alone ---- */
 
-static void print_wait_group(const struct page *page, size_t number, const struct xp_wait_group *group)
+static void print_wait_group(const struct page *page, size_t number, const struct xp_wait_row *row)
 {
 	const struct xp_explanation *explanation = page->explanation;
-	const struct xp_timed_wait *wait = group->longest;
+	const struct xp_model_wait *wait = row->longest;
 	char time[TIME_BYTES], sum[TIME_BYTES], thread[XP_THREAD_TEXT_BYTES], waker[WAKER_BYTES];
 	struct xp_story story;
 
 	xp_put_line(page->out, "%s", "");
 	xp_put_line(page->out, "%zu. %s %s; %.0f such wait%s, %s in all", number,
 		    time_text(time, (double)(wait->end_ns - wait->begin_ns)), xp_wait_state_text(wait->state),
-		    group->count, xp_plural_s((uint64_t)(group->count + 0.5)),
-		    time_text(sum, group->blocked_ns + group->runnable_ns));
+		    row->count, xp_plural_s((uint64_t)(row->count + 0.5)), time_text(sum, (double)row->total_ns));
 	xp_put_line(page->out, "   at %.6f s in %s%s", (double)wait->begin_ns / 1e9,
 		    xp_story_thread(thread, &explanation->times.model, wait->thread), waker_text(waker, wait));
 	print_stack(page, 5, wait->stack, NULL);
@@ -457,20 +456,20 @@ static void print_stack_ends(const struct page *page)
 void xp_explanation_print(FILE *out, const struct xp_explanation *explanation, int columns)
 {
 	const struct page page = { out, columns, explanation };
-	const struct xp_wait_groups *waits = &explanation->waits;
+	const struct xp_wait_table *waits = &explanation->waits;
 
-	if (waits->count) {
-		xp_put_line(out, "no calls in the recording; its longest waits, of %zu stack%s", waits->count,
-			    xp_plural_s(waits->count));
+	if (waits->row_count) {
+		xp_put_line(out, "no calls in the recording; its longest waits, of %zu stack%s", waits->row_count,
+			    xp_plural_s(waits->row_count));
 		print_wait_counts(&page);
 		print_stack_ends(&page);
 	}
-	for (size_t i = 0; i < XP_MIN(waits->count, explanation->slowest); i++)
-		print_wait_group(&page, i + 1, &waits->list[i]);
+	for (size_t i = 0; i < XP_MIN(waits->row_count, explanation->slowest); i++)
+		print_wait_group(&page, i + 1, &waits->rows[i]);
 	if (!explanation->shown_count)
 		return;
 	print_functions(&page);
-	if (!explanation->times.wait_count)
+	if (!explanation->times.model.wait_count)
 		xp_put_line(out, "no waits in the recording; `xprof record --off-cpu` tells where calls wait");
 	else
 		print_wait_counts(&page);

@@ -15,7 +15,6 @@
 #include "export/output.h"
 #include "model/facts.h"
 #include "model/input.h"
-#include "model/timeline_waits.h"
 
 static const struct {
 	const char *suffix; /* of the file's name beside the recording */
@@ -153,21 +152,16 @@ static bool has_times(const struct exporting *exporting, const struct xp_model_s
 }
 
 /* Samples and waits with times. Waits alone are those of a model without its samples. */
-static int read_timeline(struct exporting *exporting, const struct xp_model_source *source, struct xp_model *model,
-			 struct xp_timeline_waits *waits)
+static int read_timeline(struct exporting *exporting, const struct xp_model_source *source, struct xp_model *model)
 {
-	const struct xp_model_waits taker = { xp_timeline_waits_add, waits };
-	struct xp_model_source with_waits = *source;
-	int err;
+	int err = xp_model_input_read(model, &exporting->input, source, XP_MODEL_SAMPLES, XP_MODEL_KEEP_TIMES);
 
-	with_waits.waits = &taker;
-	err = xp_model_input_read(model, &exporting->input, &with_waits, XP_MODEL_SAMPLES, XP_MODEL_KEEP_TIMES);
 	if (exporting->options->kind == XP_MODEL_WAITS)
 		model->sample_count = 0;
-	if (!err && waits->dropped)
-		xp_warn("%" PRIu64 " wait%s missing: the recording has too many", waits->dropped,
-			xp_plural_s_are(waits->dropped));
-	return err ?: xp_timeline_waits_select(waits, source->select);
+	if (!err && model->dropped_waits)
+		xp_warn("%" PRIu64 " wait%s missing: the recording has too many", model->dropped_waits,
+			xp_plural_s_are(model->dropped_waits));
+	return err;
 }
 
 /* The writer reads the calls. */
@@ -175,15 +169,13 @@ static int export_timeline(struct exporting *exporting, const struct xp_model_so
 {
 	struct xp_export_options options = *exporting->options;
 	struct xp_model model;
-	struct xp_timeline_waits waits = { .model = &model, .from_ns = source->select->from_ns };
 	const struct xp_export_page page = { .models = { &model }, .model_count = 1, .facts = exporting->input.facts };
 	int err;
 
 	options.source = source;
 	options.broken = &exporting->input.broken;
-	options.waits = &waits;
 	if (has_times(exporting, source)) {
-		err = read_timeline(exporting, source, &model, &waits);
+		err = read_timeline(exporting, source, &model);
 	} else {
 		err = xp_model_init(&model, XP_MODEL_SAMPLES);
 		model.keep_times = true;
@@ -194,7 +186,6 @@ static int export_timeline(struct exporting *exporting, const struct xp_model_so
 		err = write_all(&page, 1u << XP_EXPORT_PERFETTO, &options, exporting->input.directory);
 	if (err == -ENODATA)
 		err = check_patterns(exporting) ?: say_nothing(exporting, true);
-	xp_timeline_waits_free(&waits);
 	xp_model_free(&model);
 	return err;
 }
@@ -220,24 +211,24 @@ static int export_model(struct exporting *exporting, const struct xp_model_sourc
 /* Samples, calls and waits, as far as there are any. */
 static int export_page(struct exporting *exporting, const struct xp_model_source *source)
 {
+	static const enum xp_model_kind kinds[] = { XP_MODEL_SAMPLES, XP_MODEL_CALLS, XP_MODEL_WAITS };
 	struct xp_export_page page = { .facts = exporting->input.facts };
-	struct xp_model models[XP_EXPORT_VIEWS];
+	struct xp_model models[XP_ARRAY_SIZE(kinds)];
 	enum xp_model_kind asked = exporting->options->kind;
 	int err = 0;
 
 	memset(models, 0, sizeof(models));
-	for (int kind = XP_MODEL_SAMPLES; !err && kind < XP_EXPORT_VIEWS; kind++) {
-		if (asked != XP_MODEL_SAMPLES ? kind != (int)asked
-					      : kind == XP_MODEL_WAITS && !models[XP_MODEL_SAMPLES].waits)
+	for (size_t i = 0; !err && i < XP_ARRAY_SIZE(kinds); i++) {
+		/* Those of a model of samples are in it. */
+		if (asked == XP_MODEL_SAMPLES ? kinds[i] == XP_MODEL_WAITS : kinds[i] != asked)
 			continue;
 		/* Calls alone can be selected by threads where there are no samples. */
-		if (kind == XP_MODEL_SAMPLES && !xp_facts_summary(exporting->input.facts)->samples &&
+		if (kinds[i] == XP_MODEL_SAMPLES && !xp_facts_summary(exporting->input.facts)->samples &&
 		    xp_select_needs_threads(source->select))
 			continue;
-		err = xp_model_input_read(&models[kind], &exporting->input, source, (enum xp_model_kind)kind,
-					  XP_MODEL_KEEP_SUMS);
-		if (!err && models[kind].sample_count)
-			page.models[page.model_count++] = &models[kind];
+		err = xp_model_input_read(&models[i], &exporting->input, source, kinds[i], XP_MODEL_KEEP_SUMS);
+		if (!err && (models[i].sample_count || models[i].wait_count))
+			page.models[page.model_count++] = &models[i];
 	}
 	err = err ?: check_patterns(exporting);
 	if (!err && !page.model_count)

@@ -20,8 +20,6 @@
 #include "model/select.h"
 #include "model/tree.h"
 
-struct xp_timeline_waits;
-
 enum xp_export_format {
 	XP_EXPORT_PPROF,
 	XP_EXPORT_FOLDED,
@@ -43,7 +41,6 @@ struct xp_export_options {
 	/* Set by xp_export(), for writers that read the calls themselves. */
 	const struct xp_model_source *source;
 	bool *broken;
-	struct xp_timeline_waits *waits; /* of the model's threads, for a timeline */
 };
 
 /*
@@ -56,14 +53,12 @@ int xp_export(const char *recording, const struct xp_export_options *options);
 /* The writers: errors show in ferror(out), or as -ENOMEM. */
 int xp_export_pprof(FILE *out, struct xp_model *model, const struct xp_export_options *options);
 int xp_export_folded(FILE *out, struct xp_model *model, const struct xp_export_options *options);
-/* The model's samples, the waits, and the calls and events of the source. -ENODATA: there are none. */
+/* The model's samples and waits, and the calls and events of the source. -ENODATA: there are none. */
 int xp_export_perfetto(FILE *out, struct xp_model *model, const struct xp_export_options *options);
-
-#define XP_EXPORT_VIEWS 3 /* one for each kind of model */
 
 /* What is on an HTML page. */
 struct xp_export_page {
-	struct xp_model *models[XP_EXPORT_VIEWS]; /* with samples, calls or waits */
+	struct xp_model *models[2]; /* of samples or waits, and of calls; waits of a model of samples come last */
 	size_t model_count;
 	const struct xp_facts *facts;
 };

@@ -13,8 +13,6 @@
 #include "base/u64_map.h"
 #include "base/util.h"
 #include "format/perfetto.h"
-#include "model/shown_name.h"
-#include "model/stack_shapes.h"
 #include "model/timeline.h"
 #include "model/timeline_waits.h"
 
@@ -22,7 +20,6 @@ struct writing {
 	FILE *out;
 	struct xp_perfetto *perfetto;
 	struct xp_model *model;
-	bool full_names;
 	uint64_t start_ns;	   /* of the TSC */
 	uint32_t *order;	   /* of the samples: by time */
 	struct xp_u64_map sources; /* by the address of the text: its id */
@@ -36,14 +33,12 @@ struct writing {
 static int put_functions(struct writing *writing)
 {
 	const struct xp_model *model = writing->model;
-	char shown[XP_DEMANGLED_BYTES_MAX + 1];
 	int err = 0;
 
 	for (size_t i = 0; !err && i < model->function_count; i++) {
 		const struct xp_model_function *function = &model->functions[i];
-		const char *name = xp_shown_name(shown, sizeof(shown), function, writing->full_names);
 
-		err = xp_perfetto_text(writing->perfetto, XP_PERFETTO_FUNCTION, i + 1, name);
+		err = xp_perfetto_text(writing->perfetto, XP_PERFETTO_FUNCTION, i + 1, function->shown);
 		if (err || !function->file || xp_u64_map_find(&writing->sources, (uintptr_t)function->file))
 			continue;
 		if (!xp_u64_map_add(&writing->sources, (uintptr_t)function->file, (uint32_t)writing->sources.count + 1))
@@ -231,20 +226,20 @@ static const char *text_of(struct xp_model *model, const char *text)
 /* Profiles, which are read without a perf.data, have samples without times. */
 static int put_all(struct writing *writing, const struct xp_export_options *options)
 {
-	struct xp_timeline_waits *waits = options->waits;
+	size_t waits = writing->model->wait_count;
 	bool has_samples = writing->model->has_threads && writing->model->sample_count;
 	uint64_t written = 0;
-	int err = has_samples || waits->count ? put_threads(writing) : 0;
+	int err = has_samples || waits ? put_threads(writing) : 0;
 
 	if (!err && has_samples)
 		err = put_samples(writing);
-	if (!err && waits->count)
-		err = xp_stack_shorten_names(writing->model)
-			  ?: xp_timeline_waits_write(waits, writing->perfetto, writing->start_ns);
+	if (!err && waits)
+		err = xp_timeline_waits_write(writing->model, writing->perfetto, writing->start_ns,
+					      options->select.from_ns);
 	if (!err && options->kind != XP_MODEL_WAITS)
 		err = xp_timeline_write_calls(writing->perfetto, options->source, options->full_names, &written,
 					      options->broken);
-	if (!err && !has_samples && !waits->count && !written)
+	if (!err && !has_samples && !waits && !written)
 		return -ENODATA;
 	return err ? err : xp_perfetto_finish(writing->perfetto);
 }
@@ -255,7 +250,6 @@ int xp_export_perfetto(FILE *out, struct xp_model *model, const struct xp_export
 	struct writing writing = {
 		.out = out,
 		.model = model,
-		.full_names = options->full_names,
 		.start_ns = xp_scale(facts->start_tsc, XP_NS_PER_S, facts->tsc_hz),
 	};
 	const struct xp_perfetto_options head = {

@@ -15,14 +15,12 @@
 #include "base/util.h"
 #include "format/pprof.h"
 #include "model/objects.h"
-#include "model/shown_name.h"
 #include "model/read_waits.h"
 
 struct writing {
 	struct xp_pprof *pprof;
 	const struct xp_model *model;
 	enum xp_model_group by;
-	bool full_names;
 	uint64_t *locations; /* of a sample */
 	size_t location_room;
 	uint64_t *mappings; /* of each object: its id */
@@ -124,12 +122,11 @@ static int put_mappings(struct writing *writing)
 static int put_functions(struct writing *writing)
 {
 	const struct xp_model *model = writing->model;
-	char shown[XP_DEMANGLED_BYTES_MAX + 1];
 	int err = 0;
 
 	for (size_t i = 0; !err && i < model->function_count; i++) {
 		const struct xp_pprof_function function = {
-			.name = xp_shown_name(shown, sizeof(shown), &model->functions[i], writing->full_names),
+			.name = model->functions[i].shown,
 			.system_name = model->functions[i].symbol,
 			.filename = model->functions[i].file,
 		};
@@ -257,7 +254,7 @@ static struct xp_pprof_options describe(const struct xp_model *model)
 int xp_export_pprof(FILE *out, struct xp_model *model, const struct xp_export_options *options)
 {
 	const struct xp_pprof_options head = describe(model);
-	struct writing writing = { .model = model, .by = options->by, .full_names = options->full_names };
+	struct writing writing = { .model = model, .by = options->by };
 	struct xp_progress_line line;
 	int err = xp_pprof_new(&writing.pprof, out, &head);
 

@@ -9,6 +9,7 @@
 
 #include "base/util.h"
 #include "export/html_view.h"
+#include "model/input.h"
 #include "model/json_data.h"
 #include "model/read_waits.h"
 
@@ -71,7 +72,7 @@ static int put_states(FILE *out, struct xp_model *model, struct xp_model_tree *t
 	return err;
 }
 
-static int put_view(FILE *out, struct xp_model *model, enum xp_model_group by)
+static int put_view(FILE *out, struct xp_model *model, enum xp_model_group by, bool follows)
 {
 	struct xp_model_tree tree;
 	int err;
@@ -81,8 +82,9 @@ static int put_view(FILE *out, struct xp_model *model, enum xp_model_group by)
 		by = XP_MODEL_BY_THREAD;
 	err = xp_model_tree_make(&tree, model, by);
 	if (!err) {
-		fprintf(out, "{\"kind\":\"%s\",\"by\":\"%s\",\"dropped\":%" PRIu64, xp_model_kind_name(model->kind),
-			xp_model_group_names[by], model->dropped);
+		fprintf(out, "%s{\"kind\":\"%s\",\"by\":\"%s\",\"dropped\":%" PRIu64, follows ? ",\n" : "",
+			xp_model_kind_name(model->kind), xp_model_group_names[by],
+			model->kind == XP_MODEL_WAITS ? model->dropped_waits : model->dropped);
 		err = xp_html_put_view(out, model, &tree, model->period_ns);
 		if (!err && model->kind == XP_MODEL_WAITS)
 			err = put_states(out, model, &tree, by);
@@ -90,6 +92,12 @@ static int put_view(FILE *out, struct xp_model *model, enum xp_model_group by)
 	}
 	xp_model_tree_free(&tree);
 	return err;
+}
+
+/* Afterwards the model is one of waits. */
+static int put_waits(FILE *out, struct xp_model *model, enum xp_model_group by, bool follows)
+{
+	return xp_waits_as_samples(model) ?: xp_model_input_bound(model) ?: put_view(out, model, by, follows);
 }
 
 static void put_facts(FILE *out, const struct xp_facts *facts)
@@ -118,17 +126,18 @@ static void put_facts(FILE *out, const struct xp_facts *facts)
 
 int xp_export_html(FILE *out, const struct xp_export_page *page, const struct xp_export_options *options)
 {
-	int err = 0;
+	int views = 0, err = 0;
 
 	xp_html_put_start(out);
 	putc('{', out);
 	put_facts(out, page->facts);
 	fputs(",\n\"views\":[", out);
-	for (size_t i = 0; !err && i < page->model_count; i++) {
-		if (i)
-			fputs(",\n", out);
-		err = put_view(out, page->models[i], options->by);
-	}
+	for (size_t i = 0; !err && i < page->model_count; i++)
+		if (page->models[i]->sample_count)
+			err = put_view(out, page->models[i], options->by, views++ > 0);
+	for (size_t i = 0; !err && i < page->model_count; i++)
+		if (page->models[i]->kind == XP_MODEL_SAMPLES && page->models[i]->wait_count)
+			err = put_waits(out, page->models[i], options->by, views++ > 0);
 	fputs("]}", out);
 	xp_html_put_end(out);
 	return err;

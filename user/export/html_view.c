@@ -11,7 +11,6 @@
 #include "base/util.h"
 #include "export/html_page.h"
 #include "model/json_data.h"
-#include "model/shown_name.h"
 
 static const char data_mark[] = "@DATA@";
 
@@ -19,7 +18,6 @@ struct view {
 	FILE *out;
 	const struct xp_model *model;
 	const struct xp_model_tree *tree;
-	bool full_names;
 	uint64_t period;     /* by which the second value is expected from the first */
 	uint32_t *numbers;   /* of each function on the page, plus 1; 0: not there */
 	uint32_t *functions; /* of the model, by their numbers on the page */
@@ -49,9 +47,7 @@ static int number_functions(struct view *view)
 /* What put_list() writes of a function. */
 static void put_name(const struct view *view, const struct xp_model_function *function)
 {
-	char shown[XP_DEMANGLED_BYTES_MAX + 1];
-
-	xp_json_text(view->out, xp_shown_name(shown, sizeof(shown), function, view->full_names));
+	xp_json_text(view->out, function->shown);
 }
 
 static void put_kind(const struct view *view, const struct xp_model_function *function)
@@ -159,7 +155,6 @@ int xp_html_put_view(FILE *out, const struct xp_model *model, const struct xp_mo
 		.out = out,
 		.model = model,
 		.tree = tree,
-		.full_names = model->full_names,
 		.period = period,
 	};
 	int err = number_functions(&view);

@@ -72,6 +72,7 @@ static int sort_samples(struct making *making)
 {
 	size_t count = making->model.sample_count;
 
+	free(making->samples);
 	making->samples = malloc(XP_MAX(count, (size_t)1) * sizeof(*making->samples));
 	if (!making->samples)
 		return -ENOMEM;
@@ -257,18 +258,33 @@ static int read_model(struct making *making)
 {
 	const struct xp_select all = { 0 };
 	struct xp_model_source source = xp_model_input_source(making->input);
-	int err = xp_model_init(&making->model, making->is_waits ? XP_MODEL_WAITS : XP_MODEL_SAMPLES);
+	int err = xp_model_init(&making->model, XP_MODEL_SAMPLES);
 
 	source.select = &all;
-	making->model.only_jit_names = true;
-	if (err)
-		return err;
-	return making->is_waits ? xp_waits_read(&making->model, &source, &making->input->broken)
-				: xp_model_read_samples(&making->model, &source, &making->input->broken);
+	making->model.only_jit_names = making->model.keep_waits = true;
+	err = err ?: xp_model_read_samples(&making->model, &source, &making->input->broken);
+	return err ?: xp_model_join_kernel_threads(&making->model, making->input->facts);
 }
 
-/* *waits: how many the recording has. */
-static int make_of_kind(struct xp_model_input *input, int dir_fd, bool is_waits, uint64_t *waits)
+static int make_of_samples(struct making *making)
+{
+	int err;
+
+	making->period_us = XP_MAX((making->model.period_ns + 500) / 1000, (uint64_t)1);
+	err = sort_samples(making) ?: make_profiles(making);
+	if (!err)
+		tell_jit(&making->model);
+	return err;
+}
+
+static int make_of_waits(struct making *making)
+{
+	making->is_waits = true;
+	making->period_us = PERIOD_OF_WAITS_US;
+	return xp_waits_as_samples(&making->model) ?: sort_samples(making) ?: make_profiles(making);
+}
+
+static int make_of_model(struct xp_model_input *input, int dir_fd)
 {
 	struct making *making = calloc(1, sizeof(*making));
 	int err;
@@ -277,18 +293,10 @@ static int make_of_kind(struct xp_model_input *input, int dir_fd, bool is_waits,
 		return -ENOMEM;
 	making->input = input;
 	making->directory = input->directory;
-	making->is_waits = is_waits;
-	err = read_model(making);
-	making->period_us = is_waits ? PERIOD_OF_WAITS_US : XP_MAX((making->model.period_ns + 500) / 1000, (uint64_t)1);
-	if (!err)
-		err = xp_model_join_kernel_threads(&making->model, input->facts) ?: sort_samples(making);
-	if (!err)
-		err = xp_symbol_ranges_make(&making->ranges, &making->model, dir_fd);
-	if (!err)
-		err = make_profiles(making);
-	if (!err && !is_waits)
-		tell_jit(&making->model);
-	*waits = making->model.waits;
+	err = read_model(making) ?: xp_symbol_ranges_make(&making->ranges, &making->model, dir_fd);
+	err = err ?: make_of_samples(making);
+	if (!err && making->model.wait_count)
+		err = make_of_waits(making);
 	xp_symbol_ranges_free(&making->ranges);
 	xp_model_free(&making->model);
 	free(making->samples);
@@ -299,14 +307,11 @@ static int make_of_kind(struct xp_model_input *input, int dir_fd, bool is_waits,
 static int make_all(const char *directory, int dir_fd)
 {
 	struct xp_model_input input = { 0 };
-	uint64_t waits = 0;
 	int err = xp_model_input_open(&input, directory);
 	bool broken;
 
 	if (!err && input.recorded.has_perf_data)
-		err = make_of_kind(&input, dir_fd, false, &waits);
-	if (!err && waits)
-		err = make_of_kind(&input, dir_fd, true, &waits);
+		err = make_of_model(&input, dir_fd);
 	broken = input.broken;
 	xp_model_input_close(&input);
 	return err ? err : broken ? -EBADMSG : 0;

@@ -30,7 +30,7 @@ static void put_node(struct xp_folded *folded, const struct xp_model_node *node)
 		return;
 	}
 	function = &folded->model->functions[node->function];
-	put_name(folded->out, folded->tree->names[node->function]);
+	put_name(folded->out, function->shown);
 	fputs(suffix_of(node, function), folded->out);
 }
 

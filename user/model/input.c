@@ -48,23 +48,29 @@ int xp_model_input_read(struct xp_model *model, struct xp_model_input *input, co
 {
 	bool has_lines = keep == XP_MODEL_KEEP_SUMS || keep == XP_MODEL_KEEP_TIMES;
 	int err = xp_model_init_detail(model, kind, has_lines ? XP_NAMES_LINES : XP_NAMES_FUNCTIONS);
-	const char *what = xp_model_kind_name(kind);
-	struct xp_model_cut cut = { 0 };
 
 	model->keep_times = keep == XP_MODEL_KEEP_TIMES;
+	model->keep_waits |= kind == XP_MODEL_SAMPLES && has_lines;
 	model->keep_durations = keep == XP_MODEL_KEEP_DURATIONS;
 	model->full_names = source->full_names;
 	if (!err && model->kind == XP_MODEL_CALLS)
 		err = xp_model_read_calls(model, source, &input->broken);
-	else if (!err && model->kind == XP_MODEL_WAITS)
-		err = xp_waits_read(model, source, &input->broken);
 	else if (!err)
 		err = xp_model_read_samples(model, source, &input->broken);
-	if (!err)
-		err = xp_model_cut_depth(model, &cut);
-	if (!err && model->dropped)
-		xp_warn("%" PRIu64 " %s are missing: the recording has too many different stacks", model->dropped,
-			what);
+	if (!err && kind == XP_MODEL_WAITS)
+		err = xp_waits_as_samples(model);
+	return err ?: xp_model_input_bound(model);
+}
+
+int xp_model_input_bound(struct xp_model *model)
+{
+	uint64_t dropped = model->kind == XP_MODEL_WAITS ? model->dropped_waits : model->dropped;
+	const char *what = xp_model_kind_name(model->kind);
+	struct xp_model_cut cut = { 0 };
+	int err = xp_model_cut_depth(model, &cut);
+
+	if (!err && dropped)
+		xp_warn("%" PRIu64 " %s are missing: the recording has too many different stacks", dropped, what);
 	if (!err && cut.samples)
 		xp_warn("%" PRIu64 " %s have stacks of more than %" PRIu32 " functions: " XP_MODEL_DEEPER
 			" stands for those between the outermost and the last one",

@@ -39,5 +39,7 @@ enum xp_model_keep {
  */
 int xp_model_input_read(struct xp_model *model, struct xp_model_input *input, const struct xp_model_source *source,
 			enum xp_model_kind kind, enum xp_model_keep keep);
+/* Bounds the depth of a model whose samples were made of its waits, and warns likewise. Returns 0 or -ENOMEM. */
+int xp_model_input_bound(struct xp_model *model);
 
 #endif

@@ -23,16 +23,6 @@ static int want_name(struct xp_model *model, size_t index, uint32_t *place)
 	return err == -E2BIG ? 0 : err;
 }
 
-int xp_model_want_names(struct xp_model *model)
-{
-	uint32_t place;
-	int err = 0;
-
-	for (size_t i = 0; !err && i < model->location_count; i++)
-		err = want_name(model, i, &place);
-	return err;
-}
-
 /* Like the name that `xprof report` gives to code without a symbol. */
 static const char *place_name(struct xp_model *model, const struct xp_model_location *location)
 {

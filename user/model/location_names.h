@@ -13,10 +13,6 @@ struct xp_model_jit_names {
 	void *arg;
 };
 
-/* Requests all names, so that they are found with those of the next model with this symbolizer. Returns 0 or -ENOMEM.
- */
-int xp_model_want_names(struct xp_model *model);
-
 /*
  * Fills in the frames and functions of all locations. Call it once, after the last xp_model_location(). jit may be
  * NULL. Returns 0, -ENOMEM, or an error of xp_symbolizer_run().

@@ -6,6 +6,7 @@
 
 #include "base/array.h"
 #include "base/util.h"
+#include "elf/demangle.h"
 
 const char *xp_model_kind_name(enum xp_model_kind kind)
 {
@@ -71,6 +72,14 @@ static uint64_t sample_key(const void *elements, uint32_t index)
 	return xp_hash_mix(xp_hash_mix(xp_hash_mix(sample->stack, sample->thread), sample->cpu), sample->state);
 }
 
+static uint64_t wait_key(const void *elements, uint32_t index)
+{
+	const struct xp_model_wait *wait = (const struct xp_model_wait *)elements + index;
+	uint64_t key = xp_hash_mix((uint64_t)wait->thread << 32 | wait->stack, (uint64_t)wait->cpu << 32 | wait->state);
+
+	return xp_hash_mix(key, (uint64_t)wait->flags << 32 | wait->waker_tid);
+}
+
 /* ---- equality ---- */
 
 static bool same_process(const void *a, const void *b)
@@ -120,6 +129,14 @@ static bool same_sample(const void *a, const void *b)
 	const struct xp_model_sample *x = a, *y = b;
 
 	return x->stack == y->stack && x->thread == y->thread && x->cpu == y->cpu && x->state == y->state;
+}
+
+static bool same_wait(const void *a, const void *b)
+{
+	const struct xp_model_wait *x = a, *y = b;
+
+	return x->thread == y->thread && x->stack == y->stack && x->cpu == y->cpu && x->state == y->state &&
+	       x->flags == y->flags && x->waker_tid == y->waker_tid;
 }
 
 /* ---- sets ---- */
@@ -222,8 +239,19 @@ int xp_model_stack(struct xp_model *model, uint32_t callers, uint32_t location, 
 int xp_model_function(struct xp_model *model, const struct xp_model_function *function, uint32_t *index)
 {
 	const struct set set = SET(model, functions, function, UINT32_MAX - 1);
+	char shown[XP_DEMANGLED_BYTES_MAX];
+	int err = set_add(&set, function, index);
 
-	return set_add(&set, function, index);
+	if (err || model->functions[*index].shown)
+		return err;
+	/* Only mangled names have anything to shorten. */
+	if (!model->full_names && function->name != function->symbol) {
+		xp_short_name(shown, sizeof(shown), function->name);
+		model->functions[*index].shown = xp_model_text(model, shown);
+	} else {
+		model->functions[*index].shown = function->name;
+	}
+	return model->functions[*index].shown ? 0 : -ENOMEM;
 }
 
 static int append_sample(struct xp_model *model, const struct xp_model_sample *sample)
@@ -256,6 +284,42 @@ int xp_model_sample(struct xp_model *model, const struct xp_model_sample *sample
 	return err;
 }
 
+static int append_wait(struct xp_model *model, const struct xp_model_wait *wait)
+{
+	if (model->wait_count == XP_MODEL_WAITS_MAX)
+		return -E2BIG;
+	if (XP_ARRAY_RESERVE(model->waits, model->wait_room, model->wait_count + 1))
+		return -ENOMEM;
+	model->waits[model->wait_count++] = *wait;
+	return 0;
+}
+
+int xp_model_wait(struct xp_model *model, const struct xp_model_wait *wait)
+{
+	const struct set set = SET(model, waits, wait, XP_MODEL_WAITS_MAX);
+	size_t count = model->wait_count;
+	struct xp_model_wait *known;
+	uint32_t index;
+	int err;
+
+	if (model->keep_times)
+		return append_wait(model, wait);
+	err = set_add(&set, wait, &index);
+	if (err || model->wait_count > count)
+		return err;
+	known = &model->waits[index];
+	known->recorded += wait->recorded;
+	known->count += wait->count;
+	xp_add_capped(&known->total_ns, wait->total_ns);
+	xp_add_capped(&known->total_runnable_ns, wait->total_runnable_ns);
+	if (wait->end_ns - wait->begin_ns > known->end_ns - known->begin_ns) {
+		known->begin_ns = wait->begin_ns;
+		known->end_ns = wait->end_ns;
+		known->runnable_ns = wait->runnable_ns;
+	}
+	return 0;
+}
+
 int xp_model_call(struct xp_model *model, uint32_t location, uint64_t cycles)
 {
 	struct xp_model_call_times *times;
@@ -271,28 +335,18 @@ int xp_model_call(struct xp_model *model, uint32_t location, uint64_t cycles)
 
 /* ---- the model ---- */
 
-int xp_model_init_beside(struct xp_model *model, enum xp_model_kind kind, struct xp_symbolizer *symbolizer)
+int xp_model_init_detail(struct xp_model *model, enum xp_model_kind kind, enum xp_name_detail detail)
 {
 	uint32_t empty;
 
 	*model = (struct xp_model){
 		.kind = kind,
+		.keep_waits = kind == XP_MODEL_WAITS,
 		.durations_memory.max = XP_DURATIONS_BYTES_MAX,
 		.stack_max = XP_MODEL_STACKS_MAX,
-		.symbolizer = symbolizer,
 	};
-	return xp_model_stack(model, XP_MODEL_NONE, XP_MODEL_NONE, &empty);
-}
-
-int xp_model_init_detail(struct xp_model *model, enum xp_model_kind kind, enum xp_name_detail detail)
-{
-	struct xp_symbolizer *symbolizer;
-
-	if (xp_symbolizer_new(&symbolizer, detail)) {
-		*model = (struct xp_model){ .kind = kind };
-		return -ENOMEM;
-	}
-	return xp_model_init_beside(model, kind, symbolizer);
+	return xp_symbolizer_new(&model->symbolizer, detail)
+		   ?: xp_model_stack(model, XP_MODEL_NONE, XP_MODEL_NONE, &empty);
 }
 
 int xp_model_init(struct xp_model *model, enum xp_model_kind kind)
@@ -324,9 +378,9 @@ void xp_model_free(struct xp_model *model)
 {
 	struct xp_hash *const hashes[] = { &model->by_process,	&model->by_thread, &model->by_object,
 					   &model->by_location, &model->by_stack,  &model->by_function,
-					   &model->by_sample };
-	void *const arrays[] = { model->processes, model->threads,   model->objects, model->locations,
-				 model->stacks,	   model->functions, model->frames,  model->samples };
+					   &model->by_sample,	&model->by_wait };
+	void *const arrays[] = { model->processes, model->threads, model->objects, model->locations, model->stacks,
+				 model->functions, model->frames,  model->samples, model->waits };
 
 	for (size_t i = 0; i < model->call_time_count; i++)
 		xp_durations_free(&model->call_times[i].durations, &model->durations_memory);

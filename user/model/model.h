@@ -19,8 +19,8 @@
  * stacks is the empty stack. Functions that add return 0 or -errno: -ENOMEM, or -E2BIG beyond a limit below. What is
  * beyond a limit is counted in `dropped`.
  *
- * Memory: 8 bytes and a slot of 8 a stack, 40 a sample. Samples with the same stack, thread and CPU are added up unless
- * keep_times is set.
+ * Memory: 8 bytes and a slot of 8 a stack, 40 a sample, 96 a wait. Samples with the same stack, thread and CPU are
+ *added up unless keep_times is set.
  *
  * A file may claim any values: each of the two sums over all samples ends at INT64_MAX, so that no sum of some of them
  * can overflow. What a sample has beyond is left out.
@@ -33,12 +33,14 @@
 #include <stdint.h>
 
 #include "base/hash.h"
+#include "format/wait_record.h"
 #include "model/durations.h"
 #include "model/symbolize.h"
 
 #define XP_MODEL_LOCATIONS_MAX (4u << 20)
 #define XP_MODEL_STACKS_MAX (16u << 20)
 #define XP_MODEL_SAMPLES_MAX (64u << 20)
+#define XP_MODEL_WAITS_MAX (4u << 20)
 #define XP_MODEL_THREADS_MAX (4u << 20)
 
 enum xp_model_kind { XP_MODEL_SAMPLES, XP_MODEL_CALLS, XP_MODEL_WAITS };
@@ -84,6 +86,7 @@ struct xp_model_object {
 
 struct xp_model_function {
 	const char *name;   /* clean: demangled; object+0xaddress for code without a name */
+	const char *shown;  /* clean: the same, shortened by xp_short_name() unless full_names is set */
 	const char *symbol; /* clean: as in the file (mangled); the name if there is no other */
 	const char *file;   /* clean: source file; NULL: unknown */
 	uint32_t object;
@@ -122,6 +125,33 @@ struct xp_model_sample {
 	uint64_t values[2];
 };
 
+/*
+ * A wait (format/wait_record.h): blocked at first, then runnable. Unless keep_times is set, waits of a thread with the
+ * same stack, CPU, state and waker are one element.
+ */
+struct xp_model_wait {
+	uint32_t thread;
+	uint32_t stack;		/* 0: unknown */
+	uint32_t cpu;		/* on which it ran again */
+	uint32_t state;		/* one that xp_waits_known_state() returns */
+	uint32_t flags;		/* XP_WAIT_LAST, XP_WAIT_HARDIRQ, XP_WAIT_SOFTIRQ */
+	uint32_t waker_tid;	/* 0: unknown, or none */
+	const char *waker_name; /* clean; "" */
+	int32_t syscall;
+	uint32_t chance;
+	/* Of the longest one, since the start of the recording. */
+	uint64_t begin_ns, end_ns, runnable_ns;
+	/* Of all. The last three are those of all waits that these stand for. */
+	uint64_t recorded;
+	double count;
+	uint64_t total_ns, total_runnable_ns;
+};
+
+static inline uint64_t xp_model_wait_blocked_until(const struct xp_model_wait *wait)
+{
+	return wait->end_ns - wait->runnable_ns;
+}
+
 /* The calls of a function that ended, callees included, in cycles. */
 struct xp_model_call_times {
 	struct xp_durations durations;
@@ -131,6 +161,7 @@ struct xp_model_call_times {
 struct xp_model {
 	enum xp_model_kind kind;
 	bool keep_times;
+	bool keep_waits;     /* always if kind is XP_MODEL_WAITS, which has no samples until xp_waits_as_samples() */
 	bool keep_durations; /* of calls */
 	bool only_jit_names; /* other code gets no names, and no binary is opened for them */
 	bool full_names;     /* names are shown as they are, not shortened by xp_short_name() */
@@ -140,9 +171,9 @@ struct xp_model {
 	uint64_t start_ns;   /* of the recording: CLOCK_REALTIME; 0: unknown */
 	uint64_t length_ns;  /* of the recording; 0: unknown */
 	const char *comment; /* the version and the command that recorded; NULL: unknown */
-	uint64_t dropped;    /* samples, calls or waits beyond a limit */
-	uint64_t waits;	     /* that the source of samples has, too */
-	size_t stack_max;    /* at most XP_MODEL_STACKS_MAX; set before stacks are added */
+	uint64_t dropped;    /* samples or calls beyond a limit */
+	uint64_t dropped_waits;
+	size_t stack_max; /* at most XP_MODEL_STACKS_MAX; set before stacks are added */
 
 	struct xp_model_process *processes;
 	size_t process_count;
@@ -161,6 +192,9 @@ struct xp_model {
 	struct xp_model_sample *samples;
 	size_t sample_count;
 
+	/* With keep_waits. */
+	struct xp_model_wait *waits;
+	size_t wait_count;
 	/* With keep_durations: of the first locations. Others have no calls. */
 	struct xp_model_call_times *call_times;
 	size_t call_time_count;
@@ -171,20 +205,15 @@ struct xp_model {
 
 	/* private */
 	uint64_t totals[2]; /* of the samples that were added */
-	size_t process_room, thread_room, object_room, location_room, stack_room, function_room, frame_room,
+	size_t wait_room, process_room, thread_room, object_room, location_room, stack_room, function_room, frame_room,
 	    sample_room, call_time_room;
-	struct xp_hash by_process, by_thread, by_object, by_location, by_stack, by_function, by_sample;
+	struct xp_hash by_process, by_thread, by_object, by_location, by_stack, by_function, by_sample, by_wait;
 };
 
 /* Makes an empty model. The caller frees it with xp_model_free(), also after an error. Returns 0 or -ENOMEM. */
 int xp_model_init(struct xp_model *model, enum xp_model_kind kind);
 /* The same for names of this detail, instead of all: source lines take the most time to find. */
 int xp_model_init_detail(struct xp_model *model, enum xp_model_kind kind, enum xp_name_detail detail);
-/*
- * The same with the symbolizer of another model, which outlives this one: each binary is read once for both. Take it
- * out (symbolizer = NULL) before xp_model_free().
- */
-int xp_model_init_beside(struct xp_model *model, enum xp_model_kind kind, struct xp_symbolizer *symbolizer);
 void xp_model_free(struct xp_model *model);
 
 /* The only copy of this text, cleaned, which lives as long as the model. NULL: out of memory. */
@@ -211,12 +240,14 @@ int xp_model_object_named(struct xp_model *model, const char *name, const char *
 int xp_model_location(struct xp_model *model, uint32_t object, uint64_t address, uint32_t jit, uint32_t *index);
 /* callers, location. */
 int xp_model_stack(struct xp_model *model, uint32_t callers, uint32_t location, uint32_t *index);
-/* name, symbol, file, object; and the rest. */
+/* name, symbol, file, object; and the rest, of which `shown` is made. */
 int xp_model_function(struct xp_model *model, const struct xp_model_function *function, uint32_t *index);
 
 /* Adds a sample, or its values to a known one. */
 int xp_model_sample(struct xp_model *model, const struct xp_model_sample *sample);
 
+/* Adds a wait, or its sums to a known one. */
+int xp_model_wait(struct xp_model *model, const struct xp_model_wait *wait);
 /* Adds a call of the function of a location. Returns 0 or -ENOMEM. */
 int xp_model_call(struct xp_model *model, uint32_t location, uint64_t cycles);
 

@@ -82,14 +82,11 @@ static int read_samples(struct reading *reading)
 	if (err)
 		return err;
 	if (reading->has_perf) {
-		model->waits = reading->perf.wait_count;
 		model->has_threads = model->has_cpus = true;
 		err = xp_perf_samples_add(&reading->perf, &reading->view, model, reading->source);
 	} else {
 		err = read_profiles(reading);
 	}
-	if (!err && reading->source->read_other)
-		err = xp_model_want_names(model) ?: reading->source->read_other(reading->source->other);
 	return err ? err : xp_model_name(model, &jit);
 }
 

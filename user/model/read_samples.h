@@ -1,25 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Makes a model of the samples of a recording: of its perf.data, which has the thread, the CPU and the time of each
- * sample, with the jitdumps, which have the JIT functions as they were at that time. Gperftools profiles of other
- * makers, or without their recording, tell only processes apart.
+ * Makes a model of the samples and waits of a recording: of its perf.data, which has the thread, the CPU and the time
+ * of each sample, with the jitdumps, which have the JIT functions as they were at that time. Gperftools profiles of
+ * other makers, or without their recording, tell only processes apart.
  */
 #ifndef XPROF_MODEL_READ_SAMPLES_H
 #define XPROF_MODEL_READ_SAMPLES_H
 
-#include "format/wait_record.h"
 #include "model/facts.h"
 #include "model/model.h"
 #include "model/recorded.h"
 #include "model/select.h"
-
-/* What takes the waits in a perf.data (format/wait_record.h), which are no samples of a model. */
-struct xp_model_waits {
-	/* sample->time_ns: the end of the wait; values: as in the file. Returns 0, -ENOMEM, or -E2BIG to have it
-	 * dropped. */
-	int (*add)(void *arg, const struct xp_model_sample *sample, const struct xp_wait_record *wait);
-	void *arg;
-};
 
 /* What is read. */
 struct xp_model_source {
@@ -27,24 +18,17 @@ struct xp_model_source {
 	const char *directory; /* of perf.data, the jitdumps and the manifest; NULL: profiles only */
 	const struct xp_facts *facts;
 	const struct xp_select *select;
-	const char *instr_map;		    /* the file with the functions of every log, see objects.h; NULL: none */
-	const struct xp_model_waits *waits; /* NULL: they are left out */
-	bool full_names;		    /* as in struct xp_model */
-	/*
-	 * Reads another model with the same symbolizer before this one gets its names: that takes most of the time, and
-	 * each file is read once for both. NULL: there is none. Returns 0 or -errno.
-	 */
-	int (*read_other)(void *arg);
-	void *other;
+	const char *instr_map; /* the file with the functions of every log, see objects.h; NULL: none */
+	bool full_names;       /* as in struct xp_model */
 };
 
 /* Fills in what is known of the recording as a whole. */
 void xp_model_describe(struct xp_model *model, const struct xp_model_source *source);
 
 /*
- * Fills an initialized model and names it. A malformed part is reported when it is found, what precedes it counts, and
- * *broken is set. Returns 0 or -errno: -ENOMEM, -EAGAIN, or -ENODATA, after a message, if the selection needs threads
- * or times and there is no perf.data.
+ * Fills an initialized model with samples, and with waits if it keeps them, and names it. A malformed part is reported
+ * when it is found, what precedes it counts, and *broken is set. Returns 0 or -errno: -ENOMEM, -EAGAIN, or -ENODATA,
+ * after a message, if the selection needs threads or times and there is no perf.data.
  */
 int xp_model_read_samples(struct xp_model *model, const struct xp_model_source *source, bool *broken);
 

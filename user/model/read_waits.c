@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "model/read_waits.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/util.h"
-
-struct counting {
-	struct xp_model *model;
-	double owed; /* the part of a wait that the counts so far leave out: a weight is no whole number */
-};
 
 const char *xp_waits_state(uint32_t state)
 {
@@ -29,51 +26,82 @@ uint32_t xp_waits_known_state(const struct xp_wait_record *wait)
 	return XP_WAIT_OTHER;
 }
 
-/* Rounded down, and the rest counts for the next wait, so that a sum of all is rounded to the nearest number. */
-static uint64_t count_of(struct counting *counting, const struct xp_wait_record *wait)
-{
-	double exact = xp_wait_record_weight(wait) + counting->owed;
-	uint64_t count = (uint64_t)exact;
-
-	counting->owed = exact - (double)count;
-	return count;
-}
-
-uint64_t xp_waits_runnable_ns(const struct xp_wait_record *wait)
+/* Of the time that a wait stands for, the part in which the thread was runnable. */
+static uint64_t total_runnable_ns(const struct xp_wait_record *wait)
 {
 	uint64_t ns = xp_wait_record_ns(wait);
 
 	return ns ? (uint64_t)((unsigned __int128)xp_wait_record_period(wait) * wait->runnable_ns / ns) : 0;
 }
 
-static int add(void *arg, const struct xp_model_sample *sample, const struct xp_wait_record *wait)
+int xp_waits_add(struct xp_model *model, const struct xp_model_sample *sample, const struct xp_wait_record *wait)
 {
-	struct counting *counting = arg;
-	struct xp_model_sample blocked = *sample, runnable = *sample;
-	int err = 0;
+	uint64_t end_ns = sample->time_ns, runnable_ns = XP_MIN(wait->runnable_ns, end_ns);
+	const struct xp_model_wait new = {
+		.thread = sample->thread,
+		.stack = sample->stack,
+		.cpu = sample->cpu,
+		.state = xp_waits_known_state(wait),
+		.flags = wait->flags & (XP_WAIT_LAST | XP_WAIT_HARDIRQ | XP_WAIT_SOFTIRQ),
+		.waker_tid = wait->waker_tid > 0 ? (uint32_t)wait->waker_tid : 0,
+		.waker_name = xp_model_text(model, wait->waker_comm),
+		.syscall = wait->syscall,
+		.chance = wait->chance,
+		.begin_ns = end_ns - runnable_ns - XP_MIN(wait->blocked_ns, end_ns - runnable_ns),
+		.end_ns = end_ns,
+		.runnable_ns = runnable_ns,
+		.recorded = 1,
+		.count = xp_wait_record_weight(wait),
+		.total_ns = xp_wait_record_period(wait),
+		.total_runnable_ns = total_runnable_ns(wait),
+	};
 
-	runnable.state = XP_WAIT_PREEMPTED;
-	runnable.values[0] = 0;
-	runnable.values[1] = xp_waits_runnable_ns(wait);
-	blocked.state = xp_waits_known_state(wait);
-	blocked.values[0] = count_of(counting, wait);
-	blocked.values[1] = xp_wait_record_period(wait) - runnable.values[1];
-	if (!wait->blocked_ns) {
-		runnable.values[0] = blocked.values[0];
-		return xp_model_sample(counting->model, &runnable);
-	}
-	err = xp_model_sample(counting->model, &blocked);
-	return err || !wait->runnable_ns ? err : xp_model_sample(counting->model, &runnable);
+	return new.waker_name ? xp_model_wait(model, &new) : -ENOMEM;
 }
 
-int xp_waits_read(struct xp_model *model, const struct xp_model_source *source, bool *broken)
-{
-	struct counting counting = { .model = model, .owed = 0.5 };
-	const struct xp_model_waits waits = { add, &counting };
-	struct xp_model_source of_waits = *source;
+/* ---- as samples ---- */
 
-	of_waits.waits = &waits;
-	return xp_model_read_samples(model, &of_waits, broken);
+/*
+ * The number of waits is rounded down, and the rest counts for the next ones, so that a sum of all is rounded to the
+ * nearest number: a weight is no whole number.
+ */
+static int add_samples(struct xp_model *model, const struct xp_model_wait *wait, double *owed)
+{
+	double exact = wait->count + *owed;
+	struct xp_model_sample blocked = {
+		.stack = wait->stack,
+		.thread = wait->thread,
+		.cpu = wait->cpu,
+		.state = wait->state,
+		.time_ns = model->keep_times ? wait->end_ns : 0,
+		.values = { (uint64_t)exact, wait->total_ns - wait->total_runnable_ns },
+	};
+	struct xp_model_sample runnable = blocked;
+	int err;
+
+	*owed = exact - (double)blocked.values[0];
+	runnable.state = XP_WAIT_PREEMPTED;
+	runnable.values[0] = wait->state == XP_WAIT_PREEMPTED ? blocked.values[0] : 0;
+	runnable.values[1] = wait->total_runnable_ns;
+	if (wait->state == XP_WAIT_PREEMPTED)
+		return xp_model_sample(model, &runnable);
+	err = xp_model_sample(model, &blocked);
+	return err || !runnable.values[1] ? err : xp_model_sample(model, &runnable);
+}
+
+int xp_waits_as_samples(struct xp_model *model)
+{
+	double owed = 0.5;
+	int err = 0;
+
+	model->kind = XP_MODEL_WAITS;
+	model->period_ns = 0;
+	model->sample_count = 0;
+	memset(model->totals, 0, sizeof(model->totals));
+	xp_hash_free(&model->by_sample);
+	for (size_t i = 0; !err && i < model->wait_count; i++)
+		err = add_samples(model, &model->waits[i], &owed);
+	return err;
 }
 
 const char *xp_waits_waker(char to[XP_WAKER_BYTES], uint32_t flags, const char *name, uint32_t tid)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A model of the waits of a recording (model.h): its samples are waits with the stack where the thread waited. Their
- * values are a number of waits and their time in ns, both as many as the recorded ones stand for (wait_record.h), so
- * that sums are those of all waits.
+ * The waits of a model (model.h), and a tree of them: with their stacks as samples. The values of these are a number of
+ * waits and their time in ns, both as many as the recorded ones stand for (wait_record.h), so that sums are those of
+ * all waits.
  *
  * A wait is two samples: the blocked part in the state of the thread, and the part in which it was runnable and had no
  * CPU in state XP_WAIT_PREEMPTED. It counts as one, in the first part that it has.
@@ -12,15 +12,12 @@
 
 #include "model/read_samples.h"
 
-/* As xp_model_read_samples(), for a model of kind XP_MODEL_WAITS. -ENODATA also if there is no perf.data. */
-int xp_waits_read(struct xp_model *model, const struct xp_model_source *source, bool *broken);
-
-/* Of the time that a wait stands for, the part in which the thread was runnable. At most its period. */
-uint64_t xp_waits_runnable_ns(const struct xp_wait_record *wait);
-
+/* Adds a wait that ends with this sample. Returns 0, -ENOMEM or -E2BIG. */
+int xp_waits_add(struct xp_model *model, const struct xp_model_sample *sample, const struct xp_wait_record *wait);
 /* What it waited for: XP_WAIT_PREEMPTED if it was runnable all the time. States that have one name are one. */
 uint32_t xp_waits_known_state(const struct xp_wait_record *wait);
-
+/* Replaces the samples of a model by its waits, and makes it one of XP_MODEL_WAITS. Returns 0 or -ENOMEM. */
+int xp_waits_as_samples(struct xp_model *model);
 /* The state of a sample of such a model, for people: "sleeping", ..., "runnable". */
 const char *xp_waits_state(uint32_t state);
 

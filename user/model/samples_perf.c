@@ -11,6 +11,7 @@
 #include "base/util.h"
 #include "elf/symbol_file.h"
 #include "model/objects.h"
+#include "model/read_waits.h"
 
 #define FOUR_GIB (1ull << 32)
 #define FRAMES_MAX 8192 /* a record has a 16-bit size */
@@ -65,9 +66,7 @@ static int look_at(struct xp_perf_samples *samples, const struct xp_perfdata_rec
 	if (record->type == PERF_RECORD_SAMPLE) {
 		struct xp_wait_record wait;
 
-		if (is_wait(record, &wait))
-			samples->wait_count++;
-		else if (!samples->count++ || record->time_ns < samples->first_ns)
+		if (!is_wait(record, &wait) && (!samples->count++ || record->time_ns < samples->first_ns))
 			samples->first_ns = record->time_ns;
 		xp_perf_tracks_get(&samples->tracks, record->pid);
 		return 0;
@@ -389,7 +388,6 @@ static int add_stack(struct adding *adding, const struct xp_perf_track *track, u
 static int add_sample(struct adding *adding, const struct xp_perfdata_record *record)
 {
 	const struct xp_perf_track *track = xp_perf_tracks_find(&adding->samples->tracks, record->pid);
-	const struct xp_model_waits *waits = adding->source->waits;
 	uint64_t since_ns = record->time_ns - XP_MIN(record->time_ns, adding->start_ns);
 	struct xp_wait_record wait;
 	struct xp_model_sample sample = {
@@ -400,7 +398,7 @@ static int add_sample(struct adding *adding, const struct xp_perfdata_record *re
 	bool waits_here = is_wait(record, &wait);
 	int err;
 
-	if (waits_here ? !waits : adding->model->kind == XP_MODEL_WAITS)
+	if (waits_here ? !adding->model->keep_waits : adding->model->kind == XP_MODEL_WAITS)
 		return 0;
 	if (!track)
 		return -E2BIG;
@@ -412,10 +410,12 @@ static int add_sample(struct adding *adding, const struct xp_perfdata_record *re
 	sample.thread = adding->thread;
 	take_frames(adding, record);
 	err = add_stack(adding, track, record->time_ns, &sample.stack);
-	if (err || !waits_here)
-		return err ? err : xp_model_sample(adding->model, &sample);
-	sample.values[1] = record->sample.period;
-	return waits->add(waits->arg, &sample, &wait);
+	if (!err && !waits_here)
+		return xp_model_sample(adding->model, &sample);
+	err = err ?: xp_waits_add(adding->model, &sample, &wait);
+	if (err == -E2BIG && waits_here)
+		adding->model->dropped_waits++;
+	return err == -E2BIG && waits_here ? 0 : err;
 }
 
 static int add_all(struct adding *adding, const struct xp_file_view *view)

@@ -13,9 +13,8 @@
 struct xp_perf_samples {
 	struct xp_perf_tracks tracks;
 	struct xp_jit_codes jit;
-	uint64_t count;	     /* samples in the file, without waits */
-	uint64_t first_ns;   /* time of the earliest one */
-	uint64_t wait_count; /* waits in the file (format/wait_record.h) */
+	uint64_t count;	   /* samples in the file, without waits */
+	uint64_t first_ns; /* time of the earliest one */
 
 	/* private */
 	struct xp_perfdata_conversion conversion;

@@ -101,8 +101,8 @@ int xp_select_mark_stacks(const struct xp_select *select, const struct xp_model 
 
 int xp_select_stacks(const struct xp_select *select, struct xp_model *model)
 {
+	size_t kept = 0, kept_waits = 0;
 	uint8_t *stacks;
-	size_t kept = 0;
 	int err;
 
 	if (!select->function_count)
@@ -111,8 +111,13 @@ int xp_select_stacks(const struct xp_select *select, struct xp_model *model)
 	for (size_t i = 0; !err && i < model->sample_count; i++)
 		if (xp_select_marked(select, stacks[model->samples[i].stack]))
 			model->samples[kept++] = model->samples[i];
-	if (!err)
+	for (size_t i = 0; !err && i < model->wait_count; i++)
+		if (xp_select_marked(select, stacks[model->waits[i].stack]))
+			model->waits[kept_waits++] = model->waits[i];
+	if (!err) {
 		model->sample_count = kept;
+		model->wait_count = kept_waits;
+	}
 	free(stacks);
 	return err;
 }

@@ -48,7 +48,8 @@ bool xp_select_marked(const struct xp_select *select, uint8_t marks);
  */
 int xp_select_mark_stacks(const struct xp_select *select, const struct xp_model *model, uint8_t **stacks);
 
-/* Removes the samples whose stacks are not selected by `functions`. Call it after naming. Returns 0 or -ENOMEM. */
+/* Removes the samples and waits whose stacks are not selected by `functions`. Call it after naming. Returns 0 or
+ * -ENOMEM. */
 int xp_select_stacks(const struct xp_select *select, struct xp_model *model);
 
 #endif

@@ -5,21 +5,6 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
-#include "model/shown_name.h"
-
-int xp_stack_shorten_names(struct xp_model *model)
-{
-	char shown[XP_DEMANGLED_BYTES_MAX];
-
-	for (size_t i = 0; i < model->function_count; i++) {
-		const char *name = xp_shown_name(shown, sizeof(shown), &model->functions[i], model->full_names);
-
-		model->functions[i].name = xp_model_text(model, name);
-		if (!model->functions[i].name)
-			return -ENOMEM;
-	}
-	return 0;
-}
 
 /* The shape of a stack is made of that of its callers, whose index is lower. Each name has one address. */
 int xp_stack_shapes(const struct xp_model *model, uint64_t **shapes)
@@ -42,7 +27,7 @@ int xp_stack_shapes(const struct xp_model *model, uint64_t **shapes)
 		for (uint32_t i = location->frame_count; i--;)
 			*shape = xp_hash_mix(
 			    *shape,
-			    (uintptr_t)model->functions[model->frames[location->first_frame + i].function].name);
+			    (uintptr_t)model->functions[model->frames[location->first_frame + i].function].shown);
 	}
 	for (size_t s = 1; s < model->stack_count; s++)
 		if (!all[s])
@@ -62,7 +47,8 @@ static size_t frames_of(const struct xp_model *model, uint32_t stack, bool of_ke
 			continue;
 		for (uint32_t i = 0; i < location->frame_count; i++, count++)
 			if (count < max)
-				names[count] = model->functions[model->frames[location->first_frame + i].function].name;
+				names[count] =
+				    model->functions[model->frames[location->first_frame + i].function].shown;
 	}
 	return count;
 }

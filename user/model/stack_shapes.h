@@ -5,16 +5,14 @@
 
 #include "model/model.h"
 
-/* Makes the names of functions those to show: short unless model->full_names. Returns 0 or -ENOMEM. */
-int xp_stack_shorten_names(struct xp_model *model);
-
 /*
  * A number of each stack: the same if the functions are the same, whatever the addresses in them. The caller frees
  * *shapes, also after an error. Returns 0 or -ENOMEM.
  */
 int xp_stack_shapes(const struct xp_model *model, uint64_t **shapes);
 
-/* The names of the functions of a stack, the innermost first. Returns how many there are; at most max are in names[].
+/* The shown names of the functions of a stack, the innermost first. Returns how many there are; at most max are in
+ * names[].
  */
 size_t xp_stack_frames(const struct xp_model *model, uint32_t stack, const char **names, size_t max);
 

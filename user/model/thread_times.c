@@ -9,44 +9,11 @@
 #include "base/util.h"
 #include "model/stack_shapes.h"
 
-static int add_wait(void *arg, const struct xp_model_sample *sample, const struct xp_wait_record *wait)
-{
-	struct xp_thread_times *times = arg;
-	uint64_t end_ns = sample->time_ns, runnable_ns = XP_MIN(wait->runnable_ns, end_ns);
-	uint64_t blocked_ns = XP_MIN(wait->blocked_ns, end_ns - runnable_ns);
-	const char *name = xp_model_text(&times->model, wait->waker_comm);
-
-	if (!name)
-		return -ENOMEM;
-	times->is_partial |= wait->chance < XP_WAIT_CHANCE_ONE;
-	if (times->wait_count == XP_TIMED_WAITS_MAX) {
-		times->dropped++;
-		return 0;
-	}
-	if (XP_ARRAY_RESERVE(times->waits, times->wait_room, times->wait_count + 1))
-		return -ENOMEM;
-	times->waits[times->wait_count++] = (struct xp_timed_wait){
-		.thread = sample->thread,
-		.stack = sample->stack,
-		.begin_ns = end_ns - runnable_ns - blocked_ns,
-		.end_ns = end_ns,
-		.runnable_ns = runnable_ns,
-		.cpu = sample->cpu,
-		.chance = wait->chance,
-		.state = wait->state,
-		.flags = wait->flags,
-		.syscall = wait->syscall,
-		.waker_tid = wait->waker_tid > 0 ? (uint32_t)wait->waker_tid : 0,
-		.waker_name = name,
-	};
-	return 0;
-}
-
 /* ---- orders ---- */
 
 static int by_thread_and_end(const void *a, const void *b)
 {
-	const struct xp_timed_wait *left = a, *right = b;
+	const struct xp_model_wait *left = a, *right = b;
 
 	return xp_compare(left->thread, right->thread) ?: xp_compare(left->end_ns, right->end_ns);
 }
@@ -76,9 +43,9 @@ static int by_cpu_and_time(const void *a, const void *b, void *arg)
 /* What a file says may overlap. A thread waits once at a time: then what one call waited for is looked at once. */
 static void separate_waits(struct xp_thread_times *times)
 {
-	struct xp_timed_wait *waits = times->waits;
+	struct xp_model_wait *waits = times->model.waits;
 
-	for (size_t i = 1; i < times->wait_count; i++) {
+	for (size_t i = 1; i < times->model.wait_count; i++) {
 		if (waits[i].thread != waits[i - 1].thread)
 			continue;
 		waits[i].begin_ns = XP_MAX(waits[i].begin_ns, waits[i - 1].end_ns);
@@ -104,12 +71,12 @@ static void separate_runs(struct xp_thread_times *times)
 
 static int find_runs(struct xp_thread_times *times)
 {
-	const struct xp_timed_wait *waits = times->waits;
+	const struct xp_model_wait *waits = times->model.waits;
 
-	times->runs = malloc((times->wait_count + 1) * sizeof(*times->runs));
+	times->runs = malloc((times->model.wait_count + 1) * sizeof(*times->runs));
 	if (!times->runs)
 		return -ENOMEM;
-	for (size_t i = 1; i < times->wait_count; i++)
+	for (size_t i = 1; i < times->model.wait_count; i++)
 		if (waits[i].thread == waits[i - 1].thread && waits[i].begin_ns > waits[i - 1].end_ns &&
 		    waits[i].chance == XP_WAIT_CHANCE_ONE && waits[i - 1].chance == XP_WAIT_CHANCE_ONE)
 			times->runs[times->run_count++] = (struct xp_timed_run){
@@ -156,10 +123,12 @@ static int sort(struct xp_thread_times *times)
 		return -ENOMEM;
 	if (model->sample_count)
 		qsort(model->samples, model->sample_count, sizeof(*model->samples), by_thread_and_time);
-	if (times->wait_count)
-		qsort(times->waits, times->wait_count, sizeof(*times->waits), by_thread_and_end);
+	if (times->model.wait_count)
+		qsort(times->model.waits, times->model.wait_count, sizeof(*times->model.waits), by_thread_and_end);
 	for (size_t i = 0; i < model->sample_count; i++)
 		times->by_cpu[i] = (uint32_t)i;
+	for (size_t i = 0; i < model->wait_count; i++)
+		times->is_partial |= model->waits[i].chance < XP_WAIT_CHANCE_ONE;
 	qsort_r(times->by_cpu, model->sample_count, sizeof(*times->by_cpu), by_cpu_and_time, model->samples);
 	separate_waits(times);
 	return find_runs(times) ?: find_threads(times);
@@ -168,27 +137,24 @@ static int sort(struct xp_thread_times *times)
 int xp_thread_times_read(struct xp_thread_times *times, const struct xp_model_source *source, bool full_names,
 			 bool *broken)
 {
-	const struct xp_model_waits waits = { add_wait, times };
 	/* The functions that are selected are those of calls. */
 	const struct xp_select everything = { 0 };
 	struct xp_model_source all = *source;
 	int err;
 
 	memset(times, 0, sizeof(*times));
-	all.waits = &waits;
 	all.select = &everything;
 	err = xp_model_init_detail(&times->model, XP_MODEL_SAMPLES, XP_NAMES_FUNCTIONS);
-	times->model.keep_times = true;
+	times->model.keep_times = times->model.keep_waits = true;
 	times->model.full_names = full_names;
 	err = err ?: xp_model_read_samples(&times->model, &all, broken);
-	return err ?: xp_stack_shorten_names(&times->model) ?: xp_stack_shapes(&times->model, &times->shapes) ?: sort(times);
+	return err ?: xp_stack_shapes(&times->model, &times->shapes) ?: sort(times);
 }
 
 void xp_thread_times_free(struct xp_thread_times *times)
 {
 	xp_model_free(&times->model);
 	xp_u64_map_free(&times->by_tid);
-	free(times->waits);
 	free(times->runs);
 	free(times->by_cpu);
 	free(times->shapes);
@@ -209,15 +175,15 @@ static bool is_before(uint32_t a, uint64_t a_ns, uint32_t b, uint64_t b_ns)
 	return a != b ? a < b : a_ns < b_ns;
 }
 
-const struct xp_timed_wait *xp_thread_times_waits(const struct xp_thread_times *times, uint32_t thread,
+const struct xp_model_wait *xp_thread_times_waits(const struct xp_thread_times *times, uint32_t thread,
 						  struct xp_time_range range, size_t *count)
 {
-	const struct xp_timed_wait *waits = times->waits;
-	size_t first =
-	    XP_FIND_FIRST(times->wait_count, i, !is_before(thread, range.begin_ns, waits[i].thread, waits[i].end_ns));
+	const struct xp_model_wait *waits = times->model.waits;
+	size_t first = XP_FIND_FIRST(times->model.wait_count, i,
+				     !is_before(thread, range.begin_ns, waits[i].thread, waits[i].end_ns));
 	size_t end = first;
 
-	while (end < times->wait_count && waits[end].thread == thread && waits[end].begin_ns < range.end_ns)
+	while (end < times->model.wait_count && waits[end].thread == thread && waits[end].begin_ns < range.end_ns)
 		end++;
 	*count = end - first;
 	return *count ? &waits[first] : NULL;

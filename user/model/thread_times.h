@@ -5,7 +5,7 @@
  * Between two waits a thread runs, on the CPU on which the first one ended: that tells who had a CPU while another
  * thread waited for it. Between waits that were chosen at random (wait_record.h), only samples tell.
  *
- * Memory: 96 bytes a wait, up to XP_TIMED_WAITS_MAX, and 44 a sample, beside the model.
+ * Memory: 24 bytes a wait and 4 a sample, beside the model.
  */
 #ifndef XPROF_MODEL_THREAD_TIMES_H
 #define XPROF_MODEL_THREAD_TIMES_H
@@ -14,30 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "format/wait_record.h"
 #include "model/read_samples.h"
-
-#define XP_TIMED_WAITS_MAX (4u << 20)
-
-/* A wait: blocked from begin_ns on, then runnable up to end_ns. Times count from the start of the recording. */
-struct xp_timed_wait {
-	uint32_t thread; /* of the model */
-	uint32_t stack;
-	uint64_t begin_ns, end_ns;
-	uint64_t runnable_ns;
-	uint32_t cpu; /* on which it ran again */
-	uint32_t chance;
-	uint32_t state;
-	uint32_t flags;
-	int32_t syscall;
-	uint32_t waker_tid;	/* 0: unknown, or none */
-	const char *waker_name; /* clean; "" */
-};
-
-static inline uint64_t xp_timed_wait_blocked_until(const struct xp_timed_wait *wait)
-{
-	return wait->end_ns - wait->runnable_ns;
-}
 
 /* A thread ran on a CPU. */
 struct xp_timed_run {
@@ -47,18 +24,15 @@ struct xp_timed_run {
 };
 
 struct xp_thread_times {
-	struct xp_model model; /* its samples are in the order of thread and time, and its names are those to show */
+	/* Its samples are in the order of thread and time, its waits in the order of thread and end. */
+	struct xp_model model;
 	/*
 	 * By stack: the same number if the functions are the same, whatever the addresses in them. Functions of the
 	 * kernel count where there are no others.
 	 */
 	uint64_t *shapes;
-	struct xp_timed_wait *waits; /* in the order of thread and end */
-	size_t wait_count;
-	bool is_partial;  /* some waits were left out: those that are here stand for them, too */
-	uint64_t dropped; /* waits beyond the limit */
+	bool is_partial; /* some waits were left out: those that are here stand for them, too */
 	/* private */
-	size_t wait_room;
 	struct xp_u64_map by_tid;  /* by PID and TID: the thread plus one */
 	struct xp_timed_run *runs; /* in the order of CPU and begin */
 	size_t run_count;
@@ -78,7 +52,7 @@ struct xp_time_range {
 };
 
 /* The waits of a thread that overlap a time; NULL and 0: none. */
-const struct xp_timed_wait *xp_thread_times_waits(const struct xp_thread_times *times, uint32_t thread,
+const struct xp_model_wait *xp_thread_times_waits(const struct xp_thread_times *times, uint32_t thread,
 						  struct xp_time_range range, size_t *count);
 /* Its samples of that time. */
 const struct xp_model_sample *xp_thread_times_samples(const struct xp_thread_times *times, uint32_t thread,

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "base/text.h"
 #include "base/u64_map.h"
 #include "base/util.h"
@@ -23,59 +22,6 @@
 #define STATE_IDS 256
 enum { WAKES_ID = STATE_IDS, WHERE_ID, WOKEN_ID, WEIGHT_ID };
 
-int xp_timeline_waits_add(void *arg, const struct xp_model_sample *sample, const struct xp_wait_record *wait)
-{
-	struct xp_timeline_waits *waits = arg;
-	uint64_t end_ns = sample->time_ns, room_ns = end_ns - XP_MIN(waits->from_ns, end_ns);
-	uint64_t runnable_ns = XP_MIN(wait->runnable_ns, room_ns);
-	const char *name = xp_model_text(waits->model, wait->waker_comm);
-
-	if (!name)
-		return -ENOMEM;
-	if (waits->count == XP_TIMED_WAITS_MAX) {
-		waits->dropped++;
-		return 0;
-	}
-	if (XP_ARRAY_RESERVE(waits->list, waits->room, waits->count + 1))
-		return -ENOMEM;
-	waits->list[waits->count++] = (struct xp_timed_wait){
-		.thread = sample->thread,
-		.stack = sample->stack,
-		.begin_ns = end_ns - runnable_ns - XP_MIN(wait->blocked_ns, room_ns - runnable_ns),
-		.end_ns = end_ns,
-		.runnable_ns = runnable_ns,
-		.chance = wait->chance,
-		.state = xp_waits_known_state(wait),
-		.flags = wait->flags,
-		.waker_tid = wait->waker_tid > 0 ? (uint32_t)wait->waker_tid : 0,
-		.waker_name = name,
-	};
-	return 0;
-}
-
-int xp_timeline_waits_select(struct xp_timeline_waits *waits, const struct xp_select *select)
-{
-	uint8_t *marks;
-	size_t kept = 0;
-	int err;
-
-	if (!select->function_count)
-		return 0;
-	err = xp_select_mark_stacks(select, waits->model, &marks);
-	for (size_t i = 0; !err && i < waits->count; i++)
-		if (xp_select_marked(select, marks[waits->list[i].stack]))
-			waits->list[kept++] = waits->list[i];
-	if (!err)
-		waits->count = kept;
-	free(marks);
-	return err;
-}
-
-void xp_timeline_waits_free(struct xp_timeline_waits *waits)
-{
-	free(waits->list);
-}
-
 /* ---- items: what is on the track of a thread ---- */
 
 /* The beginning of a wait, or the moment at which the thread ended another one's. */
@@ -85,17 +31,17 @@ struct item {
 	uint32_t wait; /* its index, with IS_WAKING or without */
 };
 #define IS_WAKING (1u << 31)
-_Static_assert(XP_TIMED_WAITS_MAX <= IS_WAKING, "indexes have room for the bit");
+_Static_assert(XP_MODEL_WAITS_MAX <= IS_WAKING, "indexes have room for the bit");
 
 struct writing {
-	struct xp_timeline_waits *waits;
+	struct xp_model *model;
 	struct xp_perfetto *perfetto;
 	uint64_t start_ns;
 	struct item *items;
 	size_t item_count;
 	struct xp_u64_map by_tid; /* the thread plus one */
 	uint32_t sequence;
-	const struct xp_timed_wait *open; /* the wait that has an open slice; NULL: none */
+	const struct xp_model_wait *open; /* the wait that has an open slice; NULL: none */
 	bool is_blocked;		  /* that slice ends where something wakes the thread */
 };
 
@@ -106,7 +52,7 @@ static int compare_items(const void *a, const void *b)
 	return xp_compare(x->thread, y->thread) ?: xp_compare(x->time_ns, y->time_ns) ?: xp_compare(x->wait, y->wait);
 }
 
-static uint32_t waker_of(const struct writing *writing, const struct xp_timed_wait *wait)
+static uint32_t waker_of(const struct writing *writing, const struct xp_model_wait *wait)
 {
 	const uint32_t *thread = wait->waker_tid ? xp_u64_map_find(&writing->by_tid, wait->waker_tid) : NULL;
 
@@ -114,15 +60,14 @@ static uint32_t waker_of(const struct writing *writing, const struct xp_timed_wa
 }
 
 /* An arrow needs an event at both ends. */
-static bool has_flow(const struct writing *writing, const struct xp_timed_wait *wait)
+static bool has_flow(const struct writing *writing, const struct xp_model_wait *wait)
 {
 	return wait->state != XP_WAIT_PREEMPTED && wait->runnable_ns && waker_of(writing, wait) != XP_MODEL_NONE;
 }
 
 static int make_items(struct writing *writing)
 {
-	const struct xp_timeline_waits *waits = writing->waits;
-	const struct xp_model *model = waits->model;
+	const struct xp_model *model = writing->model;
 
 	for (size_t i = 0; i < model->thread_count; i++) {
 		uint32_t *thread = xp_u64_map_add(&writing->by_tid, model->threads[i].tid, 0);
@@ -131,11 +76,11 @@ static int make_items(struct writing *writing)
 			return -ENOMEM;
 		*thread = (uint32_t)i + 1; /* the last one with this id */
 	}
-	writing->items = calloc(2 * waits->count + 1, sizeof(*writing->items));
+	writing->items = calloc(2 * model->wait_count + 1, sizeof(*writing->items));
 	if (!writing->items)
 		return -ENOMEM;
-	for (size_t i = 0; i < waits->count; i++) {
-		const struct xp_timed_wait *wait = &waits->list[i];
+	for (size_t i = 0; i < model->wait_count; i++) {
+		const struct xp_model_wait *wait = &model->waits[i];
 		const struct xp_model_thread *thread = &model->threads[wait->thread];
 
 		/* There is no track without an id. */
@@ -144,7 +89,7 @@ static int make_items(struct writing *writing)
 		writing->items[writing->item_count++] = (struct item){ wait->begin_ns, wait->thread, (uint32_t)i };
 		if (has_flow(writing, wait))
 			writing->items[writing->item_count++] = (struct item){
-				xp_timed_wait_blocked_until(wait),
+				xp_model_wait_blocked_until(wait),
 				waker_of(writing, wait),
 				(uint32_t)i | IS_WAKING,
 			};
@@ -174,16 +119,16 @@ static void put_place(char to[PLACE_BYTES], const struct xp_model *model, uint32
 
 static int put_begin(struct writing *writing, bool is_blocked)
 {
-	const struct xp_timed_wait *wait = writing->open;
+	const struct xp_model_wait *wait = writing->open;
 	uint32_t state = is_blocked ? wait->state : XP_WAIT_PREEMPTED;
 	char place[PLACE_BYTES], waker[XP_WAKER_BYTES], weight[32];
 	struct xp_perfetto_event event = {
 		.type = XP_PERFETTO_BEGIN,
-		.time_ns = writing->start_ns + (is_blocked ? wait->begin_ns : xp_timed_wait_blocked_until(wait)),
+		.time_ns = writing->start_ns + (is_blocked ? wait->begin_ns : xp_model_wait_blocked_until(wait)),
 		.name = { state, xp_waits_state(state) },
 	};
 
-	put_place(place, writing->waits->model, wait->stack);
+	put_place(place, writing->model, wait->stack);
 	if (place[0])
 		add_argument(&event, WHERE_ID, "where", place);
 	if (wait->state != XP_WAIT_PREEMPTED)
@@ -193,7 +138,7 @@ static int put_begin(struct writing *writing, bool is_blocked)
 	if (wait->chance < XP_WAIT_CHANCE_ONE)
 		add_argument(&event, WEIGHT_ID, "weight", weight);
 	if (!is_blocked && has_flow(writing, wait))
-		event.flow_end = (uint64_t)(wait - writing->waits->list) + 1;
+		event.flow_end = (uint64_t)(wait - writing->model->waits) + 1;
 	writing->is_blocked = is_blocked;
 	return xp_perfetto_event(writing->perfetto, writing->sequence, &event);
 }
@@ -208,8 +153,8 @@ static int put_end(struct writing *writing, uint64_t at_ns)
 /* What happens on the open slice up to a time. */
 static int go_on(struct writing *writing, uint64_t until_ns)
 {
-	const struct xp_timed_wait *wait = writing->open;
-	uint64_t woken_ns = wait ? xp_timed_wait_blocked_until(wait) : 0;
+	const struct xp_model_wait *wait = writing->open;
+	uint64_t woken_ns = wait ? xp_model_wait_blocked_until(wait) : 0;
 	int err = 0;
 
 	if (wait && writing->is_blocked && woken_ns <= until_ns) {
@@ -226,15 +171,15 @@ static int go_on(struct writing *writing, uint64_t until_ns)
 	return err;
 }
 
-static int put_waking(struct writing *writing, const struct xp_timed_wait *wait)
+static int put_waking(struct writing *writing, const struct xp_model_wait *wait)
 {
-	const struct xp_model_thread *thread = &writing->waits->model->threads[wait->thread];
+	const struct xp_model_thread *thread = &writing->model->threads[wait->thread];
 	char label[XP_MODEL_LABEL_BYTES];
 	struct xp_perfetto_event event = {
 		.type = XP_PERFETTO_INSTANT,
-		.time_ns = writing->start_ns + xp_timed_wait_blocked_until(wait),
+		.time_ns = writing->start_ns + xp_model_wait_blocked_until(wait),
 		.name = { WAKES_ID, "wakes" },
-		.flow_begin = (uint64_t)(wait - writing->waits->list) + 1,
+		.flow_begin = (uint64_t)(wait - writing->model->waits) + 1,
 	};
 
 	add_argument(&event, WAKES_ID, "thread", xp_model_label(label, sizeof(label), thread->name, thread->tid));
@@ -243,7 +188,7 @@ static int put_waking(struct writing *writing, const struct xp_timed_wait *wait)
 
 static int put_item(struct writing *writing, const struct item *item)
 {
-	const struct xp_timed_wait *wait = &writing->waits->list[item->wait & ~IS_WAKING];
+	const struct xp_model_wait *wait = &writing->model->waits[item->wait & ~IS_WAKING];
 	/* Records that contradict each other: the next wait ends the one before. */
 	int err = go_on(writing, item->time_ns) ?: item->wait & IS_WAKING ? 0 : go_on(writing, UINT64_MAX);
 
@@ -257,17 +202,31 @@ static int put_item(struct writing *writing, const struct item *item)
 
 static int begin_thread(struct writing *writing, uint32_t index)
 {
-	const struct xp_model *model = writing->waits->model;
+	const struct xp_model *model = writing->model;
 	const struct xp_model_thread *thread = &model->threads[index];
 	uint32_t pid = (uint32_t)model->processes[thread->process].pid, tid = (uint32_t)thread->tid;
 
 	return xp_perfetto_sequence_beside(writing->perfetto, pid ? pid : tid, tid, TRACK_NAME, &writing->sequence);
 }
 
-int xp_timeline_waits_write(struct xp_timeline_waits *waits, struct xp_perfetto *perfetto, uint64_t start_ns)
+/* What precedes a time is cut off. */
+static void cut_waits(struct xp_model *model, uint64_t from_ns)
 {
-	struct writing writing = { .waits = waits, .perfetto = perfetto, .start_ns = start_ns };
-	int err = make_items(&writing);
+	for (size_t i = 0; i < model->wait_count; i++) {
+		struct xp_model_wait *wait = &model->waits[i];
+
+		wait->begin_ns = XP_MIN(XP_MAX(wait->begin_ns, from_ns), wait->end_ns);
+		wait->runnable_ns = XP_MIN(wait->runnable_ns, wait->end_ns - wait->begin_ns);
+	}
+}
+
+int xp_timeline_waits_write(struct xp_model *model, struct xp_perfetto *perfetto, uint64_t start_ns, uint64_t from_ns)
+{
+	struct writing writing = { .model = model, .perfetto = perfetto, .start_ns = start_ns };
+	int err;
+
+	cut_waits(model, from_ns);
+	err = make_items(&writing);
 
 	for (size_t i = 0; !err && i < writing.item_count; i++) {
 		const struct item *item = &writing.items[i];

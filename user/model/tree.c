@@ -10,7 +10,6 @@
 #include "base/text.h"
 #include "base/util.h"
 #include "elf/function_patterns.h"
-#include "model/shown_name.h"
 
 #define LABEL_NAME_BYTES_MAX 64
 #define KNOWN_STACKS_MAX (1u << 20)
@@ -82,24 +81,19 @@ static void warn_of_others(const struct xp_model_tree *tree, const struct xp_mod
  * Finds the first function with the same shown name in the same object: overloads have one shown name, and a JIT
  * function with code of other source files is a function for each of them.
  */
-static int find_same(struct xp_model_tree *tree, struct xp_model *model)
+static int find_same(struct xp_model_tree *tree, const struct xp_model *model)
 {
 	struct xp_u64_map first = { 0 };
-	char shown[XP_DEMANGLED_BYTES_MAX + 1];
 	int err = 0;
 
 	tree->same_as = calloc(XP_MAX(model->function_count, (size_t)1), sizeof(*tree->same_as));
-	tree->names = calloc(XP_MAX(model->function_count, (size_t)1), sizeof(*tree->names));
-	if (!tree->same_as || !tree->names)
+	if (!tree->same_as)
 		return -ENOMEM;
 	for (uint32_t i = 0; !err && i < model->function_count; i++) {
 		const struct xp_model_function *function = &model->functions[i];
-		const char *name =
-		    xp_model_text(model, xp_shown_name(shown, sizeof(shown), function, model->full_names));
 		/* Each text has one address. */
-		uint32_t *same = name ? xp_u64_map_add(&first, (uintptr_t)name << 14 ^ function->object, i) : NULL;
+		uint32_t *same = xp_u64_map_add(&first, (uintptr_t)function->shown << 14 ^ function->object, i);
 
-		tree->names[i] = name;
 		if (!same)
 			err = -ENOMEM;
 		else
@@ -370,7 +364,6 @@ void xp_model_tree_free(struct xp_model_tree *tree)
 	free(tree->nodes);
 	free(tree->path);
 	free(tree->same_as);
-	free(tree->names);
 	xp_hash_free(&tree->by_node);
 	xp_u64_map_free(&tree->by_stack);
 	memset(tree, 0, sizeof(*tree));

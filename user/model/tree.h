@@ -44,7 +44,6 @@ struct xp_model_node {
 struct xp_model_tree {
 	struct xp_model_node *nodes;
 	size_t count;
-	const char **names; /* of each function of the model, as shown */
 	bool is_of_callers;
 	uint64_t in_others; /* samples, calls or waits that are in the group XP_MODEL_OTHERS, for lack of nodes */
 	/* private */

@@ -26,8 +26,8 @@ int xp_report_groups_names(const struct xp_report_groups *groups, size_t process
 	const char *its = xp_facts_comm(facts, from->pid, from->image);
 	const char *group = xp_facts_cgroup(facts, from->pid, from->image);
 
-	*comm = xp_symbolizer_text(groups->tables->symbolizer, its ? its : from->name);
-	*cgroup = group ? xp_symbolizer_text(groups->tables->symbolizer, group) : NULL;
+	*comm = xp_symbolizer_text(groups->tables->model.symbolizer, its ? its : from->name);
+	*cgroup = group ? xp_symbolizer_text(groups->tables->model.symbolizer, group) : NULL;
 	return *comm && (*cgroup || !group) ? 0 : -ENOMEM;
 }
 
@@ -120,7 +120,7 @@ void xp_report_groups_free(struct xp_report_groups *groups)
 
 int xp_report_groups_process(struct xp_report_groups *groups, size_t process, size_t *table)
 {
-	struct xp_symbolizer *symbolizer = groups->tables->symbolizer;
+	struct xp_symbolizer *symbolizer = groups->tables->model.symbolizer;
 	struct xp_report_table new = { 0 };
 	const char *comm, *cgroup;
 	int err;
@@ -144,7 +144,7 @@ int xp_report_groups_process(struct xp_report_groups *groups, size_t process, si
 int xp_report_groups_model(struct xp_report_groups *groups, const struct xp_model_process *process, uint64_t tid,
 			   const char *thread, size_t *table)
 {
-	struct xp_symbolizer *symbolizer = groups->tables->symbolizer;
+	struct xp_symbolizer *symbolizer = groups->tables->model.symbolizer;
 	struct xp_report_table new = { 0 };
 	char label[XP_MODEL_LABEL_BYTES];
 	uint64_t key;
@@ -179,7 +179,8 @@ int xp_report_groups_thread(struct xp_report_groups *groups, const struct xp_mod
 	uint64_t key = (uint64_t)process->image << 44 | (process->pid & ID_MASK) << 22 | (tid & ID_MASK);
 	char label[XP_MODEL_LABEL_BYTES];
 
-	new.name = xp_symbolizer_text(groups->tables->symbolizer, xp_model_label(label, sizeof(label), thread, tid));
+	new.name =
+	    xp_symbolizer_text(groups->tables->model.symbolizer, xp_model_label(label, sizeof(label), thread, tid));
 	return find_table(groups, key, &new, table);
 }
 
@@ -203,7 +204,7 @@ int xp_report_groups_cpu(struct xp_report_groups *groups, uint32_t cpu, size_t *
 	struct xp_report_table new = { 0 };
 	char label[XP_MODEL_LABEL_BYTES];
 
-	new.name = xp_symbolizer_text(groups->tables->symbolizer, xp_model_cpu_label(label, sizeof(label), cpu));
+	new.name = xp_symbolizer_text(groups->tables->model.symbolizer, xp_model_cpu_label(label, sizeof(label), cpu));
 	return find_table(groups, cpu, &new, table);
 }
 

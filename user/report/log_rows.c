@@ -24,7 +24,7 @@ static int find_functions(struct xp_report_log *log, struct xp_report_groups *gr
 	for (size_t i = 0; i < from->taken_out_count; i++)
 		count = XP_MAX(count, from->taken_out[i].id);
 	return xp_report_functions_find(&log->functions, XP_MIN(count, XP_REPORT_FUNCTIONS_MAX), from, instr_map,
-					groups->tables->symbolizer);
+					groups->tables->model.symbolizer);
 }
 
 int xp_report_log_read(struct xp_report_log *log, struct xp_report_groups *groups, size_t process,
@@ -72,7 +72,7 @@ void xp_report_log_free(struct xp_report_log *log)
 static int describe(const struct xp_report_log *log, const struct xp_report_groups *groups, uint32_t id,
 		    struct xp_report_row *like)
 {
-	struct xp_symbolizer *symbolizer = groups->tables->symbolizer;
+	struct xp_symbolizer *symbolizer = groups->tables->model.symbolizer;
 	const struct xp_report_function *function = id < log->functions.count ? &log->functions.all[id] : NULL;
 	char name[32];
 

@@ -77,7 +77,7 @@ void xp_report_print_waits_left_out(FILE *out, const struct xp_report_tables *ta
 /* And how many others there are: "refresher (17903) +2". */
 static const char *waker_text(char to[WAKER_BYTES], const struct xp_wait_row *row)
 {
-	size_t used = strlen(xp_waits_waker(to, row->waker.flags, row->waker.name, row->waker.tid));
+	size_t used = strlen(xp_waits_waker(to, row->waker->flags, row->waker->waker_name, row->waker->waker_tid));
 
 	if (row->wakers > 1)
 		snprintf(to + used, WAKER_BYTES - used, " +%" PRIu64, row->wakers - 1);
@@ -101,7 +101,8 @@ static void put_place(const struct page *page, const struct xp_wait_row *row)
 	int taken = page->is_wide ? TAKEN_COLUMNS + page->waker_columns : PLACE_INDENT;
 	int columns = style->columns ? XP_MAX((int)style->columns - taken, PLACE_COLUMNS_MIN) : INT32_MAX;
 	const char *names[FRAMES_MAX];
-	size_t known = xp_stack_frames(page->model, row->stack, names, FRAMES_MAX), count = XP_MIN(known, FRAMES_MAX);
+	size_t known = xp_stack_frames(page->model, row->longest->stack, names, FRAMES_MAX),
+	       count = XP_MIN(known, FRAMES_MAX);
 
 	if (!count) {
 		xp_put_line(page->out, "(no stack)");
@@ -123,8 +124,8 @@ static void put_row(const struct page *page, const struct xp_wait_row *row)
 	xp_put(page->out, "%*.0f  %8s  ", page->count_columns, row->count, time_text(total, row->total_ns));
 	xp_put_share(page->out, page->style->colour, xp_percent(row->total_ns, page->waits->total_ns));
 	waker_text(waker, row);
-	xp_put(page->out, "  %8s  %8s  %-9s  ", time_text(runnable, row->runnable_ns), time_text(most, row->longest_ns),
-	       xp_wait_state_text(row->state));
+	xp_put(page->out, "  %8s  %8s  %-9s  ", time_text(runnable, row->runnable_ns),
+	       time_text(most, xp_wait_row_longest_ns(row)), xp_wait_state_text(row->longest->state));
 	xp_put_cut(page->out, waker, page->waker_columns);
 	if (page->is_wide) {
 		xp_put(page->out, "%*s  ", XP_MAX(page->waker_columns - xp_text_columns(waker), 0), "");
@@ -169,7 +170,7 @@ void xp_report_print_waits(FILE *out, const struct xp_report_tables *tables, con
 	char waker[WAKER_BYTES];
 	struct page page = {
 		.out = out,
-		.model = &tables->waits.model,
+		.model = &tables->model,
 		.waits = &table->waits,
 		.seen = table->account.seen,
 		.style = style,

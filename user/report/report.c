@@ -31,10 +31,8 @@ struct making {
 	struct xp_facts *nothing;   /* so that each profile becomes a process of the model of its own */
 	struct xp_report_log *logs; /* of each process of the recording */
 	bool *has_profile;	    /* and whether its profile can be read */
-	struct xp_model model;
-	struct usage *usages;  /* of each process of the model */
-	const char *instr_map; /* NULL: none, or not readable */
-	bool has_read;	       /* the samples */
+	struct usage *usages;	    /* of each process of the model */
+	const char *instr_map;	    /* NULL: none, or not readable */
 	bool broken;
 };
 
@@ -52,7 +50,7 @@ static void check_instr_map(struct making *making)
 
 	if (!path)
 		return;
-	if (xp_report_instr_map_is_good(path, making->model.symbolizer)) {
+	if (xp_report_instr_map_is_good(path, making->tables->model.symbolizer)) {
 		making->instr_map = path;
 		return;
 	}
@@ -105,8 +103,8 @@ static int check_perf(const struct making *making)
 {
 	enum xp_model_group by = making->options->by;
 
-	if ((by != XP_MODEL_BY_THREAD && by != XP_MODEL_BY_CPU) || making->model.has_threads ||
-	    !making->model.sample_count)
+	if ((by != XP_MODEL_BY_THREAD && by != XP_MODEL_BY_CPU) || making->tables->model.has_threads ||
+	    !making->tables->model.sample_count)
 		return 0;
 	xp_error(XP_REPORT_NEEDS_PERF);
 	return -ENODATA;
@@ -119,6 +117,7 @@ static const struct xp_facts *facts_of(const struct making *making)
 	return recorded->directory_count ? recorded->directories[0].facts : making->nothing;
 }
 
+/* Waits are those of one recording. Several together have no common time. */
 static int read_samples(struct making *making)
 {
 	const struct xp_select all = { 0 };
@@ -128,44 +127,19 @@ static int read_samples(struct making *making)
 		.facts = has_perf(making) ? facts_of(making) : making->nothing,
 		.select = &all,
 	};
-	int err = xp_model_read_samples(&making->model, &source, &making->broken);
+	int err;
 
-	making->has_read = true;
-	if (!err && making->model.dropped)
+	if (making->options->directory)
+		xp_report_waits_look(making->tables, facts_of(making), has_perf(making));
+	if (making->options->only_waits && !has_perf(making))
+		return 0;
+	err = xp_model_read_samples(&making->tables->model, &source, &making->broken);
+	if (!err && making->tables->model.dropped)
 		xp_warn("%" PRIu64 " sample%s missing: the recording has too many different stacks",
-			making->model.dropped, xp_plural_s_are(making->model.dropped));
+			making->tables->model.dropped, xp_plural_s_are(making->tables->model.dropped));
 	if (!err && has_perf(making) && making->options->by != XP_MODEL_BY_THREAD)
-		err = xp_model_join_kernel_threads(&making->model, source.facts);
+		err = xp_model_join_kernel_threads(&making->tables->model, source.facts);
 	return err ? err : check_perf(making);
-}
-
-static int read_beside_waits(void *arg)
-{
-	return read_samples(arg);
-}
-
-/* Waits are those of one recording. Several together have no common time. */
-static int read_samples_and_waits(struct making *making)
-{
-	const struct xp_report_options *options = making->options;
-	const struct xp_select all = { 0 };
-	const struct xp_model_source source = {
-		.recorded = making->recorded,
-		.directory = options->directory,
-		.facts = facts_of(making),
-		.select = &all,
-		.full_names = options->full_names,
-		.read_other = options->only_waits ? NULL : read_beside_waits,
-		.other = making,
-	};
-	int err = source.directory ? xp_report_waits_read(making->tables, &source, &making->broken) : 0;
-
-	return err || options->only_waits || making->has_read ? err : read_samples(making);
-}
-
-static int count_waits(struct making *making)
-{
-	return making->options->directory ? xp_report_waits_count(&making->groups, facts_of(making)) : 0;
 }
 
 /* ---- step 2: samples to rows ---- */
@@ -180,8 +154,8 @@ static bool is_kernel(const struct xp_model *model, uint32_t stack)
 /* Without perf.data each profile is a process of the model, whose image is its number from 1. */
 static int find_table(struct making *making, const struct xp_model_sample *sample, size_t *table)
 {
-	const struct xp_model_thread *thread = &making->model.threads[sample->thread];
-	const struct xp_model_process *process = &making->model.processes[thread->process];
+	const struct xp_model_thread *thread = &making->tables->model.threads[sample->thread];
+	const struct xp_model_process *process = &making->tables->model.processes[thread->process];
 
 	if (making->options->by == XP_MODEL_BY_CPU)
 		return xp_report_groups_cpu(&making->groups, sample->cpu, table);
@@ -199,15 +173,15 @@ static void count_share(struct xp_report_share *share, const struct xp_model_sam
 
 static int count_sample(struct making *making, size_t index)
 {
-	const struct xp_model_sample *sample = &making->model.samples[index];
-	bool in_kernel = is_kernel(&making->model, sample->stack);
+	const struct xp_model_sample *sample = &making->tables->model.samples[index];
+	bool in_kernel = is_kernel(&making->tables->model, sample->stack);
 	struct xp_report_place places[2];
 	size_t table, count;
 	int err = find_table(making, sample, &table);
 
 	if (err)
 		return err;
-	count_share(&making->usages[making->model.threads[sample->thread].process].share, sample, in_kernel);
+	count_share(&making->usages[making->tables->model.threads[sample->thread].process].share, sample, in_kernel);
 	count = xp_report_groups_places(&making->groups, table, places);
 	for (size_t i = 0; !err && i < count; i++) {
 		struct xp_report_table *to = places[i].table;
@@ -218,7 +192,7 @@ static int count_sample(struct making *making, size_t index)
 		to->sampled_ns += sample->values[1];
 		if (!to->period_us && sample->values[0])
 			to->period_us = sample->values[1] / sample->values[0] / 1000;
-		err = xp_report_count_stack(making->tables, &places[i], &making->model, sample, index + 1,
+		err = xp_report_count_stack(making->tables, &places[i], &making->tables->model, sample, index + 1,
 					    making->options);
 	}
 	return err;
@@ -226,7 +200,7 @@ static int count_sample(struct making *making, size_t index)
 
 static int name_usage(struct making *making, size_t index)
 {
-	const struct xp_model_process *process = &making->model.processes[index];
+	const struct xp_model_process *process = &making->tables->model.processes[index];
 	struct usage *usage = &making->usages[index];
 
 	usage->share.name = process->name;
@@ -245,7 +219,7 @@ static int make_machine(struct making *making)
 
 	if (making->recorded->directory_count == 1 && making->options->directory)
 		facts = xp_facts_summary(facts_of(making));
-	for (size_t i = 0; !err && i < making->model.process_count; i++) {
+	for (size_t i = 0; !err && i < making->tables->model.process_count; i++) {
 		const struct usage *usage = &making->usages[i];
 
 		err = name_usage(making, i);
@@ -261,10 +235,10 @@ static int count_all(struct making *making)
 {
 	int err = 0;
 
-	making->usages = calloc(XP_MAX(making->model.process_count, (size_t)1), sizeof(*making->usages));
+	making->usages = calloc(XP_MAX(making->tables->model.process_count, (size_t)1), sizeof(*making->usages));
 	if (!making->usages)
 		return -ENOMEM;
-	for (size_t i = 0; !err && i < making->model.sample_count; i++)
+	for (size_t i = 0; !err && i < making->tables->model.sample_count; i++)
 		err = count_sample(making, i);
 	for (size_t i = 0; !err && i < making->recorded->process_count; i++)
 		err = xp_report_log_count(&making->logs[i], &making->groups, i);
@@ -284,11 +258,11 @@ static int compare_tables(const void *a, const void *b)
 static int make(struct making *making)
 {
 	size_t count = XP_MAX(making->recorded->process_count, (size_t)1);
-	int err = xp_model_init_detail(&making->model, XP_MODEL_SAMPLES,
+	int err = xp_model_init_detail(&making->tables->model,
+				       making->options->only_waits ? XP_MODEL_WAITS : XP_MODEL_SAMPLES,
 				       making->options->by_line ? XP_NAMES_LINES : XP_NAMES_FUNCTIONS);
 
-	/* Names outlive the model. */
-	making->tables->symbolizer = making->model.symbolizer;
+	making->tables->model.full_names = making->options->full_names;
 	making->logs = calloc(count, sizeof(*making->logs));
 	making->has_profile = calloc(count, sizeof(*making->has_profile));
 	if (!err && (!making->logs || !making->has_profile))
@@ -299,10 +273,16 @@ static int make(struct making *making)
 		err = xp_report_groups_init(&making->groups, making->tables, making->recorded);
 	if (err)
 		return err;
-	if (making->options->only_waits)
-		return read_samples_and_waits(making) ?: count_waits(making);
-	check_instr_map(making);
-	return read_logs(making) ?: read_samples_and_waits(making) ?: count_all(making) ?: count_waits(making);
+	if (!making->options->only_waits) {
+		check_instr_map(making);
+		err = read_logs(making);
+	}
+	err = err ?: read_samples(making);
+	if (!err && !making->options->only_waits)
+		err = count_all(making);
+	if (err || !making->options->directory)
+		return err;
+	return xp_report_waits_count(&making->groups, facts_of(making));
 }
 
 static void making_free(struct making *making)
@@ -314,8 +294,6 @@ static void making_free(struct making *making)
 	free(making->usages);
 	xp_report_groups_free(&making->groups);
 	xp_facts_free(making->nothing);
-	making->model.symbolizer = NULL;
-	xp_model_free(&making->model);
 }
 
 int xp_report_make(struct xp_report_tables *tables, const struct xp_recorded *recorded,
@@ -358,7 +336,6 @@ void xp_report_free(struct xp_report_tables *tables)
 	table_free(&tables->all, &tables->memory);
 	free(tables->tables);
 	xp_report_machine_free(&tables->machine);
-	xp_wait_places_free(&tables->waits);
-	xp_symbolizer_free(tables->symbolizer);
+	xp_model_free(&tables->model);
 	memset(tables, 0, sizeof(*tables));
 }

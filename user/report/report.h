@@ -2,12 +2,11 @@
 /*
  * Makes tables of functions from a recording: samples, flat and cumulative, and calls. Prints nothing but warnings.
  *
- *	model of the samples (model/read_samples.h)  --\
+ *	model of samples and waits (read_samples.h)  --\
  *						   >--  one table a process, thread, name, ... and one of them all
  *	calls of each log (model/fdr_calls.h)  ---/
  *
- * The samples come from the gperftools profiles, which are complete; only threads and CPUs are told apart by perf.data
- * alone. Calls are not read as a model: a table needs no stacks of them, and so bounded memory for any log.
+ * Calls are not read as a model: a table needs no stacks of them, and so bounded memory for any log.
  */
 #ifndef XPROF_REPORT_REPORT_H
 #define XPROF_REPORT_REPORT_H
@@ -19,7 +18,7 @@
 #include "model/durations.h"
 #include "model/facts.h"
 #include "model/recorded.h"
-#include "model/symbolize.h"
+#include "model/model.h"
 #include "model/tree.h"
 #include "report/machine.h"
 #include "report/wait_table.h"
@@ -76,15 +75,15 @@ struct xp_report_table {
 	struct xp_report_row *rows;
 	size_t row_count;
 	struct xp_report_account account;
-	struct xp_wait_table waits; /* of its threads; their stacks are in tables->waits */
+	struct xp_wait_table waits; /* of its threads; their stacks are in tables->model */
 };
 
 enum xp_report_sort { XP_REPORT_FLAT, XP_REPORT_CUM, XP_REPORT_TIME };
 
 struct xp_report_tables {
 	enum xp_model_group by;
-	struct xp_symbolizer *symbolizer; /* owns the strings */
-	struct xp_report_table *tables;	  /* one per group, most samples first */
+	struct xp_model model;		/* of the samples and waits; owns the strings */
+	struct xp_report_table *tables; /* one per group, most samples first */
 	size_t count;
 	struct xp_report_table all; /* of all groups together; without rows if there is only one */
 	size_t row_count;	    /* of all tables but the last one */
@@ -93,7 +92,6 @@ struct xp_report_tables {
 	struct xp_durations_memory memory; /* of all rows' durations */
 	struct xp_facts_waits wait_facts;
 	bool has_waits; /* the recording has some, or says that there were none */
-	struct xp_wait_places waits;
 };
 
 #define XP_REPORT_NEEDS_PERF                                                                                           \

@@ -146,13 +146,13 @@ static void put_row(FILE *out, const struct xp_report_table *table, const struct
 
 static void put_waker(FILE *out, const struct xp_wait_row *row)
 {
-	const struct xp_wait_waker *waker = &row->waker;
+	const struct xp_model_wait *waker = row->waker;
 
 	fprintf(out, "\"wakers\":%" PRIu64 ",\"waker\":", row->wakers);
-	if (waker->tid) {
+	if (waker->waker_tid) {
 		fputs("{", out);
-		put_number(out, "tid", waker->tid);
-		put_text(out, "name", waker->name);
+		put_number(out, "tid", waker->waker_tid);
+		put_text(out, "name", waker->waker_name);
 		fprintf(out, "\"in_softirq\":%s,\"ns\":%" PRIu64 "},",
 			waker->flags & XP_WAIT_SOFTIRQ ? "true" : "false", row->waker_ns);
 	} else {
@@ -165,15 +165,15 @@ static void put_waker(FILE *out, const struct xp_wait_row *row)
 static void put_wait(FILE *out, const struct xp_model *model, const struct xp_wait_row *row)
 {
 	const char *names[WAIT_FRAMES_MAX];
-	size_t count = xp_stack_frames(model, row->stack, names, WAIT_FRAMES_MAX);
+	size_t count = xp_stack_frames(model, row->longest->stack, names, WAIT_FRAMES_MAX);
 
 	fputc('{', out);
-	put_text(out, "state", xp_wait_state_text(row->state));
+	put_text(out, "state", xp_wait_state_text(row->longest->state));
 	fprintf(out, "\"count\":%.0f,", row->count);
 	put_number(out, "total_ns", row->total_ns);
 	put_number(out, "runnable_ns", row->runnable_ns);
-	put_number(out, "max_ns", row->longest_ns);
-	put_number(out, "longest_start_ns", row->longest_at_ns);
+	put_number(out, "max_ns", xp_wait_row_longest_ns(row));
+	put_number(out, "longest_start_ns", row->longest->begin_ns);
 	put_waker(out, row);
 	fputs("\"stack\":[", out);
 	for (size_t i = 0; i < XP_MIN(count, (size_t)WAIT_FRAMES_MAX); i++) {
@@ -251,7 +251,7 @@ void xp_report_json(FILE *out, const struct xp_report_tables *tables, const stru
 		put_machine(out, &tables->machine);
 	if (tables->count > 1) {
 		fputs("\"all\":", out);
-		put_table(out, &tables->waits.model, &tables->all);
+		put_table(out, &tables->model, &tables->all);
 		fputs(",\n", out);
 	}
 	fputs("\"groups\":[", out);
@@ -260,7 +260,7 @@ void xp_report_json(FILE *out, const struct xp_report_tables *tables, const stru
 		    !xp_report_has_waits(&tables->tables[i]))
 			continue;
 		fputs(first ? "\n  " : ",\n  ", out);
-		put_table(out, &tables->waits.model, &tables->tables[i]);
+		put_table(out, &tables->model, &tables->tables[i]);
 		first = false;
 	}
 	fputs("]}\n", out);
@@ -279,7 +279,7 @@ static void put_node(FILE *out, const struct xp_model *model, const struct xp_mo
 	if (node->group)
 		put_text(out, "group", node->group);
 	if (node->function != XP_MODEL_NONE) {
-		put_text(out, "function", tree->names[node->function]);
+		put_text(out, "function", model->functions[node->function].shown);
 		put_text(out, "object", model->objects[model->functions[node->function].object].name);
 	}
 	if (node->is_inlined)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "model/stack_shapes.h"
 
 /* ---- accounts ---- */
 
@@ -23,7 +24,7 @@ static void count_account(struct xp_report_account *to, const struct xp_facts_ac
 static int add_account(struct xp_report_groups *groups, const struct xp_facts *facts,
 		       const struct xp_facts_account *account)
 {
-	struct xp_symbolizer *symbolizer = groups->tables->symbolizer;
+	struct xp_symbolizer *symbolizer = groups->tables->model.symbolizer;
 	struct xp_model_process process = {
 		.pid = account->pid,
 		.image = (uint32_t)XP_MIN(account->image, (uint64_t)UINT32_MAX),
@@ -68,14 +69,14 @@ static int add_accounts(struct xp_report_groups *groups, const struct xp_facts *
 
 /* ---- waits ---- */
 
-static int find_table(struct xp_report_groups *groups, const struct xp_wait_place *place, uint32_t *found)
+static int find_table(struct xp_report_groups *groups, const struct xp_model_wait *wait, uint32_t *found)
 {
-	const struct xp_model *model = &groups->tables->waits.model;
-	const struct xp_model_thread *thread = &model->threads[place->thread];
+	const struct xp_model *model = &groups->tables->model;
+	const struct xp_model_thread *thread = &model->threads[wait->thread];
 	size_t table;
 	int err =
 	    groups->tables->by == XP_MODEL_BY_CPU
-		? xp_report_groups_cpu(groups, place->cpu, &table)
+		? xp_report_groups_cpu(groups, wait->cpu, &table)
 		: xp_report_groups_model(groups, &model->processes[thread->process], thread->tid, thread->name, &table);
 
 	if (!err)
@@ -90,66 +91,64 @@ static int compare_tables(const void *a, const void *b, void *arg)
 	return xp_compare(tables[*(const uint32_t *)a], tables[*(const uint32_t *)b]);
 }
 
-/* order: of all places; by table it is first made, then used up piece by piece. */
-static int make_tables(struct xp_report_groups *groups, uint32_t *order, uint32_t *table_of)
+/* order: of all waits; by table it is first made, then used up piece by piece. */
+static int make_tables(struct xp_report_groups *groups, const uint64_t *shapes, uint32_t *order, uint32_t *table_of)
 {
 	struct xp_report_tables *tables = groups->tables;
-	const struct xp_wait_places *places = &tables->waits;
+	const struct xp_model *model = &tables->model;
 	int err = 0;
 
-	for (size_t i = 0; !err && i < places->count; i++) {
+	for (size_t i = 0; !err && i < model->wait_count; i++) {
 		order[i] = (uint32_t)i;
-		err = find_table(groups, &places->list[i], &table_of[i]);
+		err = find_table(groups, &model->waits[i], &table_of[i]);
 	}
 	if (!err)
-		qsort_r(order, places->count, sizeof(*order), compare_tables, table_of);
-	for (size_t i = 0, end; !err && i < places->count; i = end) {
+		qsort_r(order, model->wait_count, sizeof(*order), compare_tables, table_of);
+	for (size_t i = 0, end; !err && i < model->wait_count; i = end) {
 		uint32_t table = table_of[order[i]];
 
-		for (end = i + 1; end < places->count && table_of[order[end]] == table;)
+		for (end = i + 1; end < model->wait_count && table_of[order[end]] == table;)
 			end++;
-		err = xp_wait_table_make(&tables->tables[table].waits, places, order + i, end - i);
+		err = xp_wait_table_make(&tables->tables[table].waits, model, shapes, order + i, end - i);
 	}
 	if (!err && groups->has_all)
-		err = xp_wait_table_make(&tables->all.waits, places, order, places->count);
+		err = xp_wait_table_make(&tables->all.waits, model, shapes, order, model->wait_count);
 	return err;
 }
 
-static int add_places(struct xp_report_groups *groups)
+static int add_waits(struct xp_report_groups *groups)
 {
-	struct xp_report_tables *tables = groups->tables;
+	const struct xp_model *model = &groups->tables->model;
 	uint32_t *order = NULL, *table_of = NULL;
+	uint64_t *shapes = NULL;
 	int err;
 
-	if (!tables->waits.count)
+	if (!model->wait_count)
 		return 0;
-	if (tables->waits.model.dropped)
-		xp_warn("%" PRIu64 " wait%s missing: the recording has too many different ones",
-			tables->waits.model.dropped, xp_plural_s_are(tables->waits.model.dropped));
-	tables->has_waits = true;
-	order = calloc(tables->waits.count, sizeof(*order));
-	table_of = calloc(tables->waits.count, sizeof(*table_of));
-	err = order && table_of ? make_tables(groups, order, table_of) : -ENOMEM;
+	if (model->dropped_waits)
+		xp_warn("%" PRIu64 " wait%s missing: the recording has too many different ones", model->dropped_waits,
+			xp_plural_s_are(model->dropped_waits));
+	groups->tables->has_waits = true;
+	order = calloc(model->wait_count, sizeof(*order));
+	table_of = calloc(model->wait_count, sizeof(*table_of));
+	err = order && table_of ? xp_stack_shapes(model, &shapes) : -ENOMEM;
+	err = err ?: make_tables(groups, shapes, order, table_of);
 	free(order);
 	free(table_of);
+	free(shapes);
 	return err;
 }
 
-int xp_report_waits_read(struct xp_report_tables *tables, const struct xp_model_source *source, bool *broken)
+void xp_report_waits_look(struct xp_report_tables *tables, const struct xp_facts *facts, bool has_perf)
 {
-	tables->has_waits = xp_facts_waits(source->facts, &tables->wait_facts);
+	tables->has_waits = xp_facts_waits(facts, &tables->wait_facts);
 	/* A manifest without waits is of a recording without them. */
-	if (!tables->has_waits && xp_facts_summary(source->facts)->started_ns)
-		return 0;
-	if (source->recorded->has_perf_data)
-		return xp_wait_places_read(&tables->waits, source, tables->symbolizer, tables->by == XP_MODEL_BY_CPU,
-					   broken);
-	if (tables->has_waits)
+	tables->model.keep_waits = has_perf && (tables->has_waits || !xp_facts_summary(facts)->started_ns);
+	if (tables->has_waits && !has_perf)
 		xp_warn("only perf.data has the places where threads waited, and there is none");
-	return 0;
 }
 
 int xp_report_waits_count(struct xp_report_groups *groups, const struct xp_facts *facts)
 {
-	return add_accounts(groups, facts) ?: add_places(groups);
+	return add_accounts(groups, facts) ?: add_waits(groups);
 }

@@ -60,7 +60,7 @@ struct xp_report_row *xp_report_row(struct xp_report_tables *tables, const struc
 		tables->row_count++;
 		return add_row(place, like);
 	}
-	others.function = xp_symbolizer_text(tables->symbolizer, XP_MODEL_OTHERS);
+	others.function = xp_symbolizer_text(tables->model.symbolizer, XP_MODEL_OTHERS);
 	if (!others.function)
 		return NULL;
 	row = find_row(place, &others);

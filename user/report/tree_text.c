@@ -115,7 +115,7 @@ static void put_name(const struct page *page, uint32_t index)
 	columns -= node->is_inlined ? (int)strlen(" (inlined)") : 0;
 	put_indent(page);
 	xp_colour_start(page->out, page->style->colour, node->group ? XP_COLOUR_BOLD : NULL);
-	xp_put_cut(page->out, node->group ? node->group : page->tree->names[node->function],
+	xp_put_cut(page->out, node->group ? node->group : page->model->functions[node->function].shown,
 		   page->style->columns ? XP_MAX(columns, NAME_COLUMNS_MIN) : INT32_MAX);
 	xp_colour_end(page->out, page->style->colour, node->group ? XP_COLOUR_BOLD : NULL);
 	if (node->is_inlined)
