@@ -62,8 +62,7 @@ FORMAT_BINS := $(patsubst tests/format/%.c,$(O)/tests/format/%,$(wildcard tests/
 # Without the rooms that no fuzz target links: with the checks they take long to compile.
 FUZZ_OBJS := $(patsubst %.c,$(O)/fuzz/%.o,$(filter-out user/main.c user/cmd_% user/record/% user/budget/%,$(USER_SRCS))) $(CHECK_OBJS:$(O)/%=$(O)/fuzz/%)
 FUZZ_BINS := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
-EXAMPLES := $(patsubst examples/%.c,$(O)/examples/%,$(wildcard examples/*.c)) \
-	    $(patsubst examples/%.cpp,$(O)/examples/%,$(wildcard examples/*.cpp))
+EXAMPLES := $(patsubst examples/%.c,$(O)/examples/%,$(wildcard examples/*.c))
 PAGES := $(patsubst user/man/%.in,$(O)/man/%,$(wildcard user/man/*.in))
 COMPLETIONS := $(O)/man/xprof.bash $(O)/man/xprof.zsh
 DOCS := $(PAGES) $(COMPLETIONS)
@@ -214,7 +213,7 @@ hand_over = $(if $(SUDO_UID),chown -R "$(SUDO_UID):$(SUDO_GID)" $(O) xprof;)
 
 .PHONY: deps
 deps:
-	$(Q)DEPS=$(DEPS) ./packages.sh build demo test
+	$(Q)DEPS=$(DEPS) ./packages.sh build test
 
 # Tools that a package brings are looked for when make starts, so the work is left to a second one. TESTS: arguments
 # of pytest, such as TESTS="tests/cli -k help". WORKERS: of pytest-xdist, where it is here; WORKERS=0: none.
@@ -266,9 +265,11 @@ test-debian13 test-sid:
 	$(Q)tests/debian/run $(if $(filter %sid,$@),sid .sid $(IN_SID),trixie .debian13 $(IN_DEBIAN13)); status=$$?; \
 		$(hand_over) exit $$status
 
+# It prints 40 lines at most, so the build is silent.
 .PHONY: demo run-demo
 demo:
-	$(Q)DEPS=$(DEPS) ./packages.sh build demo
+	$(Q)DEPS=$(DEPS) ./packages.sh build
+	$(Q)$(MAKE) $(all_cpus) say= all $(EXAMPLES)
 	$(Q)$(MAKE) run-demo
 
 run-demo: all $(EXAMPLES)
@@ -355,10 +356,6 @@ run-bench: all $(BENCH_PROGRAMS)
 $(O)/examples/%: examples/%.c | $(O)/examples/
 	$(call say,EXAMPLE,$@)
 	$(Q)$(CLANG) $(EXAMPLE_FLAGS) -o $@ $<
-
-$(O)/examples/%: examples/%.cpp | $(O)/examples/
-	$(call say,EXAMPLE,$@)
-	$(Q)$(subst clang,clang++,$(CLANG)) $(EXAMPLE_FLAGS) -o $@ $<
 
 .PHONY: examples
 examples: $(EXAMPLES)

@@ -22,8 +22,6 @@ build	libzstd-dev
 build	libjansson-dev
 build	libprotobuf-c-dev
 build	protobuf-c-compiler
-demo	g++
-demo	llvm
 test	g++
 test	libcmocka-dev
 test	python3
@@ -131,6 +129,7 @@ if [[ $(id -u) != 0 ]]; then
 	exit 1
 fi
 echo "packages.sh: installing ${packages[*]}"
-DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" ||
+# dpkg prints a few lines for each package; errors go to stderr.
+DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" > /dev/null ||
 	{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
-		apt-get install -y -qq --no-install-recommends "${packages[@]}"; }
+		apt-get install -y -qq --no-install-recommends "${packages[@]}" > /dev/null; }
