@@ -17,6 +17,7 @@ build	libbpf-dev
 build	libelf-dev
 build	libdw-dev
 build	libiberty-dev
+build	libzydis-dev
 build	zlib1g-dev
 build	libzstd-dev
 build	libjansson-dev

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Fuzzes plans for functions without sleds: the input is an ELF file. Whatever it is, windows are whole instructions of
+ * its code and do not overlap, springs are in no other window, and sites are in the windows that they name.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "functions/call_plan.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define CHECK(condition)                                                                                               \
+	do {                                                                                                           \
+		if (!(condition))                                                                                      \
+			abort();                                                                                       \
+	} while (0)
+
+static int by_vaddr(const void *a, const void *b)
+{
+	const struct xp_call_plan_window *left = a, *right = b;
+
+	return left->vaddr < right->vaddr ? -1 : left->vaddr > right->vaddr;
+}
+
+static void check_sites(const struct xp_call_plan *plan, const struct xp_call_plan_function *function)
+{
+	CHECK((function->way == XP_CALL_PLAN_REFUSED) == !function->site_count);
+	CHECK(function->first_site + function->site_count <= plan->site_count);
+	for (size_t i = 0; i < function->site_count; i++) {
+		const struct xp_call_plan_site *site = &plan->sites[function->first_site + i];
+
+		CHECK((site->kind == XP_SITE_ENTRY) == !i);
+		if (site->window == XP_NO_WINDOW)
+			continue;
+		CHECK(site->window < plan->window_count);
+		CHECK(site->vaddr - plan->windows[site->window].vaddr < plan->windows[site->window].bytes);
+	}
+}
+
+/* Sorts the windows. */
+static void check_windows(struct xp_call_plan *plan)
+{
+	if (plan->window_count)
+		qsort(plan->windows, plan->window_count, sizeof(*plan->windows), by_vaddr);
+	for (size_t i = 0; i < plan->window_count; i++) {
+		const struct xp_call_plan_window *window = &plan->windows[i];
+		int64_t distance = (int64_t)(window->spring - (window->vaddr + XP_SPRING_BYTES));
+
+		CHECK(window->bytes >= (window->spring ? XP_SPRING_BYTES : XP_WINDOW_BYTES));
+		CHECK(!window->spring || (distance >= INT8_MIN && distance <= INT8_MAX));
+		CHECK(!i || window->vaddr - window[-1].vaddr >= window[-1].bytes);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct xp_elf_file *file;
+	struct xp_call_plan plan;
+
+	if (!size)
+		return 0;
+	file = calloc(1, sizeof(*file));
+	CHECK(file);
+	if (!xp_elf_file_memory(file, data, size)) {
+		if (!xp_call_plan_make(&plan, file)) {
+			for (size_t i = 0; i < plan.function_count; i++)
+				check_sites(&plan, &plan.functions[i]);
+			check_windows(&plan);
+		}
+		xp_call_plan_free(&plan);
+	}
+	xp_elf_file_close(file);
+	free(file);
+	return 0;
+}

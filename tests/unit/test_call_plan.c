@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Plans of hand-written functions, which are part of this program: the assembler makes their unwind entries. */
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "arch/x86_64/code_decode.h"
+#include "base/why.h"
+#include "functions/call_plan.h"
+#include "tiny_elf.h"
+#include "unit.h"
+
+/* A function without padding on either side; the next one has a target at its first byte. */
+#define FUNCTION(name, body)                                                                                           \
+	extern const uint8_t name[];                                                                                   \
+	__asm__(".pushsection .text.plans,\"ax\",@progbits\n" #name ":\n.cfi_startproc\n" body                         \
+		"\n.cfi_endproc\n.popsection")
+#define PADDING(bytes) __asm__(".pushsection .text.plans,\"ax\",@progbits\n.nops " #bytes "\n.popsection")
+#define BYTES(bytes) __asm__(".pushsection .text.plans,\"ax\",@progbits\n.byte " bytes "\n.popsection")
+#define DATA(text) __asm__(".pushsection .data.rel.ro.plans,\"aw\",@progbits\n" text "\n.popsection")
+#define TABLE(text) __asm__(".pushsection .rodata.plans,\"a\",@progbits\n.p2align 2\n" text "\n.popsection")
+
+FUNCTION(three_bytes, "xor %eax, %eax; ret");
+PADDING(2);
+FUNCTION(three_bytes_packed, "xor %eax, %eax; ret");
+FUNCTION(padded, "mov %edi, %eax; call three_bytes; ret");
+PADDING(4);
+FUNCTION(backwards, "push %rbx; push %rbp; mov %edi, %ebx; call three_bytes; mov %ebx, %eax; pop %rbp; pop %rbx; ret");
+FUNCTION(target_before_return,
+	 "push %rbx; mov %edi, %ebx; call three_bytes; test %ebx, %ebx; js 1f; call three_bytes; 1: pop %rbx; ret");
+FUNCTION(target_is_return, "push %rbx; mov %edi, %ebx; pop %rbx; js 1f; call three_bytes; 1: ret");
+FUNCTION(with_host, "push %rbx; mov %rdi, %rbx; mov %rdi, %rsi; call three_bytes; mov %rbx, %rax;"
+		    "add $100, %rax; add $100, %rax; js 1f; call three_bytes; 1: pop %rbx; ret");
+FUNCTION(tail, "add $1, %rdi; jmp three_bytes");
+FUNCTION(conditional_tail,
+	 "test %edi, %edi; .byte 0x0f, 0x88; .long three_bytes - . - 4; mov %edi, %eax; add $1, %eax; ret");
+FUNCTION(short_conditional_tail, "cmp $100, %edi; js after_it; mov %edi, %eax; add $1, %eax; ret");
+FUNCTION(after_it, "mov %edi, %eax; add $100, %eax; ret");
+FUNCTION(pointer_tail, "mov 8(%rdi), %rax; add $16, %rdi; jmp *%rax");
+FUNCTION(plt_tail, "test %edi, %edi; js 1f; mov %edi, %eax; add $1, %eax; ret; 1: jmp *target_of_tail(%rip)");
+DATA("target_of_tail: .quad three_bytes");
+FUNCTION(loop, "sub $1, %edi; jnz loop; mov %edi, %eax; add $100, %eax; ret");
+FUNCTION(loop_behind_endbr, "endbr64; 1: sub $1, %edi; jnz 1b; mov %edi, %eax; add $100, %eax; ret");
+FUNCTION(endbr, "endbr64; mov %edi, %eax; add $100, %eax; ret");
+FUNCTION(undecoded, "mov %edi, %eax; .byte 0x06; ret");
+FUNCTION(cut, "mov %edi, %eax; ret; .byte 0x48, 0x8b");
+FUNCTION(one_of_two, "call two_of_two; mov %edi, %eax; in_one: add $100, %eax; jmp in_two");
+FUNCTION(two_of_two, "call one_of_two; mov %edi, %eax; in_two: add $100, %eax; jmp in_one");
+FUNCTION(leaves, "mov %edi, %eax; jmp no_entry");
+BYTES("0xc3, 0xc3\nno_entry: .byte 0x31, 0xc0, 0xc3");
+FUNCTION(ambiguous, "mov %edi, %eax; jmp *(%rsi); mov %edi, %eax; 1: add $100, %eax; ret;"
+		    ".pushsection .data.rel.ro.plans,\"aw\"; .quad 1b; .popsection");
+FUNCTION(has_label, "push %rbx; .cfi_adjust_cfa_offset 8; mov %rsi, %rbx; jmp *(%rsi); mov %edi, %eax; 1: add $1, %eax;"
+		    "mov %ebx, %eax; pop %rbx; .cfi_adjust_cfa_offset -8; ret;"
+		    ".pushsection .data.rel.ro.plans,\"aw\"; .quad 1b; .popsection");
+/* The case is the add, and the bound is not looked at. */
+FUNCTION(with_switch, "lea cases(%rip), %rdx; movslq (%rdx,%rdi,4), %rax; add %rdx, %rax; jmp *%rax;"
+		      "mov %edi, %eax; one_case: add $1, %eax; ret");
+TABLE("cases: .long one_case - cases; .long one_case - cases; .long 1");
+/* The same without a table: the row of the jump may be that of the add, but not that of the pop. */
+FUNCTION(unknown_switch, "mov %rdi, %rcx; mov %rsi, %rax; push %rbx; .cfi_adjust_cfa_offset 8; movslq (%rdx,%rdi,4), "
+			 "%rax; add %rdx, %rax; jmp *%rax;"
+			 "mov %edi, %eax; add $1, %eax; pop %rbx; .cfi_adjust_cfa_offset -8; ret");
+FUNCTION(unknown_switch_pops,
+	 "mov %rdi, %rcx; mov %rsi, %rax; push %r12; .cfi_adjust_cfa_offset 8; push %r13; .cfi_adjust_cfa_offset 8;"
+	 "movslq (%rdx,%rdi,4), %rax; add %rdx, %rax; jmp *%rax; mov %edi, %eax;"
+	 "pop %r13; .cfi_adjust_cfa_offset -8; pop %r12; .cfi_adjust_cfa_offset -8; ret");
+FUNCTION(calls_first, "push %rax; call three_bytes; pop %rcx; add $1, %eax; nop; ret");
+FUNCTION(system_call, "syscall; mov %edi, %eax; add $1, %eax; ret");
+FUNCTION(indirect_call, "push %rax; call *%rdi; pop %rcx; add $1, %eax; add $1, %eax; ret");
+FUNCTION(short_loop, "mov %edi, %ecx; 1: loop 1b; mov %edi, %eax; add $1, %eax; ret");
+FUNCTION(has_cold, "push %rbx; .cfi_adjust_cfa_offset 8; test %edi, %edi; js cold; pop %rbx; .cfi_adjust_cfa_offset -8;"
+		   "add $1, %eax; ret");
+FUNCTION(cold, ".cfi_adjust_cfa_offset 8; call three_bytes; pop %rbx; .cfi_adjust_cfa_offset -8; add $1, %eax; ret");
+/* Nothing else has the address of leaf_cold. */
+FUNCTION(leaf_with_cold, "test $1000, %edi; js leaf_cold; 1: add $1000, %eax; ret; back = 1b");
+FUNCTION(leaf_cold, "add $100, %edi; jmp back");
+FUNCTION(last, "ret");
+
+static struct xp_call_plan plan;
+static uint64_t base;
+
+static int find_base(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	(void)size;
+	(void)arg;
+	base = info->dlpi_addr; /* the program comes first */
+	return 1;
+}
+
+static void make_plan(void)
+{
+	static struct xp_elf_file file;
+	int fd;
+
+	if (plan.function_count)
+		return;
+	fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	dl_iterate_phdr(find_base, NULL);
+	assert_int_equal(xp_elf_file_fd(&file, fd), 0);
+	assert_int_equal(xp_call_plan_make(&plan, &file), 0);
+	xp_elf_file_close(&file);
+	close(fd);
+}
+
+static const struct xp_call_plan_function *find(const uint8_t *code)
+{
+	make_plan();
+	for (size_t i = 0; i < plan.function_count; i++)
+		if (plan.functions[i].vaddr + base == (uintptr_t)code)
+			return &plan.functions[i];
+	return NULL;
+}
+
+static const struct xp_call_plan_site *site(const struct xp_call_plan_function *function, size_t index)
+{
+	assert_true(index < function->site_count);
+	return &plan.sites[function->first_site + index];
+}
+
+static const struct xp_call_plan_window *window(const struct xp_call_plan_function *function, size_t index)
+{
+	uint32_t number = site(function, index)->window;
+
+	assert_true(number < plan.window_count);
+	return &plan.windows[number];
+}
+
+static void check(const uint8_t *code, enum xp_call_plan_way way, uint32_t exits, uint32_t probes)
+{
+	const struct xp_call_plan_function *function = find(code);
+
+	assert_non_null(function);
+	assert_int_equal(function->reason, XP_CALL_PLAN_OK);
+	assert_int_equal(function->way, way);
+	assert_int_equal(function->exit_count, exits);
+	assert_int_equal(function->probe_count, probes);
+}
+
+static void check_window(const uint8_t *code, size_t index, size_t offset, size_t bytes)
+{
+	const struct xp_call_plan_function *function = find(code);
+
+	assert_int_equal(window(function, index)->vaddr - function->vaddr, offset);
+	assert_int_equal(window(function, index)->bytes, bytes);
+}
+
+static void check_refused(const uint8_t *code, enum xp_call_plan_reason reason)
+{
+	const struct xp_call_plan_function *function = find(code);
+
+	assert_non_null(function);
+	assert_int_equal(function->way, XP_CALL_PLAN_REFUSED);
+	assert_int_equal(function->reason, reason);
+	assert_int_equal(function->site_count, 0);
+}
+
+TEST(function_of_three_bytes_is_one_window)
+{
+	check(three_bytes, XP_CALL_PLAN_PATCHED, 1, 0);
+	check_window(three_bytes, 0, 0, 5);
+	check_window(three_bytes, 1, 0, 5);
+}
+
+TEST(function_of_three_bytes_without_padding_needs_probes)
+{
+	check(three_bytes_packed, XP_CALL_PLAN_PROBES, 1, 1);
+}
+
+TEST(exit_window_takes_padding_first)
+{
+	check(padded, XP_CALL_PLAN_PATCHED, 1, 0);
+	check_window(padded, 1, 7, 5);
+}
+
+TEST(exit_window_grows_backwards_up_to_the_target)
+{
+	check(backwards, XP_CALL_PLAN_PATCHED, 1, 0);
+	check_window(backwards, 1, find(backwards)->bytes - 5, 5);
+}
+
+TEST(exit_behind_a_target_needs_a_probe)
+{
+	check(target_is_return, XP_CALL_PLAN_PATCHED, 1, 1);
+	assert_int_equal(site(find(target_is_return), 1)->window, XP_NO_WINDOW);
+	check(target_before_return, XP_CALL_PLAN_PATCHED, 1, 1);
+}
+
+TEST(short_jump_to_room_made_in_straight_code)
+{
+	const struct xp_call_plan_window *exit;
+	size_t offset;
+
+	check(with_host, XP_CALL_PLAN_PATCHED, 1, 0);
+	check_window(with_host, 1, find(with_host)->bytes - 2, 2);
+	exit = window(find(with_host), 1);
+	offset = exit->spring - find(with_host)->vaddr;
+	assert_true(offset >= 5 && offset + 5 <= (size_t)(find(with_host)->bytes) - 2);
+	/* The instructions around the spring moved, without a site of their own. */
+	for (size_t i = 0; i < plan.window_count; i++)
+		if (plan.windows[i].vaddr == exit->spring - 5)
+			return;
+	fail();
+}
+
+TEST(tail_calls)
+{
+	check(tail, XP_CALL_PLAN_PATCHED, 1, 0);
+	assert_int_equal(site(find(tail), 1)->kind, XP_SITE_TAIL);
+	check(pointer_tail, XP_CALL_PLAN_PATCHED, 1, 0);
+	assert_int_equal(site(find(pointer_tail), 1)->kind, XP_SITE_TAIL);
+	check(plt_tail, XP_CALL_PLAN_PATCHED, 2, 0);
+	assert_int_equal(site(find(plt_tail), 2)->kind, XP_SITE_TAIL);
+}
+
+TEST(conditional_tail_calls)
+{
+	check(conditional_tail, XP_CALL_PLAN_PATCHED, 2, 0);
+	assert_int_equal(site(find(conditional_tail), 1)->kind, XP_SITE_CONDITIONAL_TAIL);
+	check(short_conditional_tail, XP_CALL_PLAN_PATCHED, 2, 0);
+	assert_int_equal(site(find(short_conditional_tail), 1)->kind, XP_SITE_CONDITIONAL_TAIL);
+	assert_int_equal(site(find(short_conditional_tail), 0)->window, site(find(short_conditional_tail), 1)->window);
+	check(after_it, XP_CALL_PLAN_PATCHED, 1, 0);
+}
+
+TEST(head_of_a_loop_is_refused)
+{
+	check_refused(loop, XP_CALL_PLAN_LOOP);
+	check_refused(loop_behind_endbr, XP_CALL_PLAN_LOOP);
+}
+
+TEST(entry_is_behind_endbr64)
+{
+	check(endbr, XP_CALL_PLAN_PATCHED, 1, 0);
+	check_window(endbr, 0, 4, 6);
+}
+
+TEST(code_that_does_not_decode_is_refused)
+{
+	check_refused(undecoded, XP_CALL_PLAN_UNDECODED);
+	check_refused(cut, XP_CALL_PLAN_UNDECODED);
+}
+
+TEST(shared_code_is_refused)
+{
+	check_refused(one_of_two, XP_CALL_PLAN_SHARED);
+	check_refused(two_of_two, XP_CALL_PLAN_SHARED);
+}
+
+TEST(jump_to_code_without_an_entry_is_refused)
+{
+	check_refused(leaves, XP_CALL_PLAN_LEAVES);
+}
+
+TEST(labels_in_data_are_targets)
+{
+	check_refused(ambiguous, XP_CALL_PLAN_AMBIGUOUS);
+	check(has_label, XP_CALL_PLAN_PATCHED, 1, 0);
+	check_window(has_label, 1, find(has_label)->bytes - 7, 7);
+}
+
+TEST(cases_of_a_switch_are_targets)
+{
+	check(with_switch, XP_CALL_PLAN_PATCHED, 1, 1);
+}
+
+TEST(targets_of_an_unknown_switch_have_its_row)
+{
+	check(unknown_switch, XP_CALL_PLAN_PATCHED, 1, 1);
+	check(unknown_switch_pops, XP_CALL_PLAN_PATCHED, 1, 0);
+	check_window(unknown_switch_pops, 1, find(unknown_switch_pops)->bytes - 5, 5);
+}
+
+TEST(call_ends_a_window)
+{
+	check(calls_first, XP_CALL_PLAN_PATCHED, 1, 0);
+	check_window(calls_first, 0, 0, 6);
+	assert_true(window(find(calls_first), 0)->has_call);
+	check_window(calls_first, 1, 7, 5);
+}
+
+TEST(what_cannot_move_needs_a_probe)
+{
+	check(system_call, XP_CALL_PLAN_PROBES, 1, 0);
+	check(indirect_call, XP_CALL_PLAN_PROBES, 1, 0);
+	check(short_loop, XP_CALL_PLAN_PROBES, 1, 0);
+}
+
+TEST(exits_of_a_fragment_are_those_of_its_function)
+{
+	check(has_cold, XP_CALL_PLAN_PATCHED, 2, 0);
+	assert_null(find(cold));
+	assert_int_equal(site(find(has_cold), 2)->vaddr + base, (uintptr_t)cold + 9);
+	check(leaf_with_cold, XP_CALL_PLAN_PATCHED, 1, 0);
+}
+
+TEST(windows_do_not_overlap_and_are_whole_instructions)
+{
+	uint8_t *taken = calloc(1, 1 << 26);
+	size_t count = 0;
+
+	make_plan();
+	assert_true(plan.window_count > 500);
+	for (size_t i = 0; i < plan.window_count; i++) {
+		const struct xp_call_plan_window *at = &plan.windows[i];
+		const uint8_t *code = (const uint8_t *)(base + at->vaddr);
+		struct xp_code one;
+		size_t bytes = 0;
+
+		assert_true(at->bytes >= (at->spring ? XP_SPRING_BYTES : XP_WINDOW_BYTES));
+		while (bytes < at->bytes) {
+			assert_true(xp_code_decode(code + bytes, XP_CODE_BYTES_MAX, at->vaddr + bytes, &one));
+			bytes += one.bytes;
+		}
+		assert_int_equal(bytes, at->bytes);
+		for (size_t k = 0; k < at->bytes; k++)
+			assert_int_equal(taken[at->vaddr + k]++, 0);
+		count += at->spring != 0;
+	}
+	assert_true(count > 0);
+	free(taken);
+}
+
+TEST(file_without_unwind_entries)
+{
+	static struct xp_elf_file file;
+	static struct tiny_elf elf;
+	struct xp_call_plan none;
+
+	tiny_example(&elf, 1, 2);
+	assert_int_equal(xp_elf_file_memory(&file, elf.bytes, sizeof(elf.bytes)), 0);
+	assert_int_equal(xp_call_plan_make(&none, &file), -ENOENT);
+	assert_string_equal(xp_why(-ENOENT), "has no unwind entries (.eh_frame)");
+	xp_call_plan_free(&none);
+	xp_elf_file_close(&file);
+}

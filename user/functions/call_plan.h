@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A plan to record the calls of functions without sleds: which instructions to replace with jumps to trampolines.
+ *
+ * A function has sites: its entry, and each exit: returns, and jumps to other functions. A site is patched with a jump
+ * of 5 bytes, which replaces the instructions of a window. The trampoline records the call, executes the instructions
+ * of the window and jumps back. Nothing but a thread that was stopped there may ever be in the middle of a window:
+ *
+ * - A window has no target of a jump except its first byte. Only its last instruction may be a call: return addresses
+ *   then point behind the window.
+ * - An exit's window grows forwards over padding, if nothing else follows; then backwards over earlier instructions.
+ * - Where 5 bytes do not fit, 2 bytes may: a short jump to 5 bytes of padding nearby, the spring.
+ * - A site without a window needs a probe.
+ *
+ * Windows of one function that touch become one. Entry and exits of a function of 3 bytes are one window, too.
+ */
+#ifndef XPROF_FUNCTIONS_PLAN_H
+#define XPROF_FUNCTIONS_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "elf/elf_file.h"
+
+#define XP_WINDOW_BYTES 5 /* jmp rel32 */
+#define XP_SPRING_BYTES 2 /* jmp rel8 */
+
+enum xp_site_kind {
+	XP_SITE_ENTRY,
+	XP_SITE_RETURN,
+	XP_SITE_TAIL,		  /* a jump to another function */
+	XP_SITE_CONDITIONAL_TAIL, /* the same, if a condition holds */
+};
+
+#define XP_NO_WINDOW UINT32_MAX
+
+struct xp_call_plan_site {
+	uint64_t vaddr;
+	uint32_t window; /* in windows; XP_NO_WINDOW: the site needs a probe */
+	uint8_t kind;	 /* enum xp_site_kind */
+};
+
+struct xp_call_plan_window {
+	uint64_t vaddr;
+	uint64_t spring; /* where the short jump goes; 0: the window has 5 bytes */
+	uint8_t bytes;	 /* of whole instructions and padding, all of which move */
+	bool has_call;	 /* the last instruction is a call: not for threads with a shadow stack */
+};
+
+enum xp_call_plan_way {
+	XP_CALL_PLAN_PATCHED, /* the entry and at least some exits */
+	XP_CALL_PLAN_PROBES,  /* the entry needs a probe */
+	XP_CALL_PLAN_REFUSED,
+};
+
+enum xp_call_plan_reason {
+	XP_CALL_PLAN_OK,
+	XP_CALL_PLAN_UNDECODED, /* the code does not decode to the end of its unwind entry */
+	XP_CALL_PLAN_LOOP,	/* the first instruction is the head of a loop */
+	XP_CALL_PLAN_SHARED,	/* shares code with another function */
+	XP_CALL_PLAN_LEAVES,	/* jumps to code without an unwind entry */
+	XP_CALL_PLAN_AMBIGUOUS, /* an indirect jump may be a switch or a call */
+	XP_CALL_PLAN_REASONS,
+};
+
+struct xp_call_plan_function {
+	uint64_t vaddr;
+	uint32_t bytes; /* without fragments */
+	uint8_t way;	/* enum xp_call_plan_way */
+	uint8_t reason; /* enum xp_call_plan_reason, if refused */
+	uint32_t first_site;
+	uint32_t site_count;  /* 0 if refused */
+	uint32_t exit_count;  /* of the sites */
+	uint32_t probe_count; /* exits without a window */
+};
+
+struct xp_call_plan {
+	struct xp_call_plan_function *functions; /* by address */
+	size_t function_count;
+	size_t function_room;
+	struct xp_call_plan_site *sites; /* of a function: its entry first */
+	size_t site_count;
+	size_t site_room;
+	struct xp_call_plan_window *windows;
+	size_t window_count;
+	size_t window_room;
+};
+
+/*
+ * Plans all functions of an untrusted file. Time and memory grow with the size of its code. Returns 0 or -errno, with a
+ * sentence (why.h); see xp_code_map_read(). The caller frees the plan on success and on error.
+ */
+int xp_call_plan_make(struct xp_call_plan *plan, struct xp_elf_file *file);
+void xp_call_plan_free(struct xp_call_plan *plan);
+
+/* A word for a table, and a clause for a message. */
+const char *xp_call_plan_reason_word(enum xp_call_plan_reason reason);
+const char *xp_call_plan_reason_text(enum xp_call_plan_reason reason);
+
+#endif

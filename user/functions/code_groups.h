@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Which entries (FDEs) belong to one function. Compilers move code that rarely runs to a fragment with an entry of its
+ * own (.cold): the function jumps there, and the fragment returns from the function or jumps back.
+ *
+ * A fragment is recognized by its first unwind row, which has a frame already; a fragment of a function without a
+ * frame, by its jumps into the middle of that function, if nothing calls it.
+ */
+#ifndef XPROF_FUNCTIONS_CODE_GROUPS_H
+#define XPROF_FUNCTIONS_CODE_GROUPS_H
+
+#include "functions/code_map.h"
+
+#define XP_NO_PART UINT32_MAX
+
+enum xp_part_kind {
+	XP_PART_FUNCTION,
+	XP_PART_FRAGMENT,
+	XP_PART_OTHER, /* procedure linkage table, returns from signal handlers */
+};
+
+/* An entry. */
+struct xp_code_part {
+	uint8_t kind;	/* enum xp_part_kind */
+	bool is_shared; /* its code is also code of another function */
+	bool is_loop;	/* a function: its own code jumps to its first instruction */
+	bool leaves;	/* it jumps to code that no entry covers */
+	uint32_t root;	/* a fragment's function; XP_NO_PART: unknown. A function: itself */
+	uint32_t next;	/* the next part of the function; XP_NO_PART: none */
+};
+
+/*
+ * Fills parts, one for each of map->fdes.all, zeroed by the caller. Fragments follow their function in the list of its
+ * parts.
+ */
+void xp_code_groups_find(const struct xp_code_map *map, struct xp_code_part *parts);
+
+/* Whether a jump to this address leaves the function with this root: the target starts another one. */
+bool xp_code_leaves(const struct xp_code_map *map, const struct xp_code_part *parts, uint32_t root, uint64_t target);
+
+/* The function's first instruction behind endbr64. */
+uint64_t xp_code_entry(const struct xp_code_map *map, const struct xp_cfi_fde *fde);
+
+#endif
