@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* xprof list: the instrumented functions, or all sleds, of processes and files. */
+/* xprof list: the functions of processes and files and how their calls can be recorded, or all sleds. */
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,10 +11,13 @@
 #include <unistd.h>
 
 #include "base/file_view.h"
+#include "base/u64_map.h"
 #include "base/why.h"
 #include "commands.h"
 #include "elf/demangle.h"
 #include "elf/sled_table.h"
+#include "functions/ask.h"
+#include "model/json_data.h"
 #include "target/chosen_file.h"
 #include "target/target.h"
 
@@ -22,10 +25,25 @@
 
 /* State shared by the objects of one operand. */
 struct listing {
-	bool sleds;	  /* one line per sled */
+	bool sleds; /* one line per sled, and nothing about other functions */
+	bool json;
 	uint32_t fn_base; /* ids in a process continue from one object to the next */
 	size_t objects;
 };
+
+/* What is known of an ELF file. */
+struct object {
+	const char *path;
+	struct xp_sled_table *table;  /* NULL: no sleds */
+	struct xp_u64_map with_sleds; /* addresses of its functions */
+	struct xp_planned planned;
+	bool is_planned;
+};
+
+/* How calls of a function can be recorded. */
+enum way { WAY_SLED, WAY_PATCHED, WAY_PARTLY, WAY_PROBES, WAY_REFUSED, WAYS };
+
+static const char *const way_names[WAYS] = { "sled", "patched", "partly", "probes", "refused" };
 
 static const char *const register_names[16] = { "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi",
 						"r8",  "r9",  "r10", "r11", "r12", "r13", "r14", "r15" };
@@ -41,6 +59,24 @@ static void print_name(const char *name)
 	free(demangled);
 }
 
+static enum way way_of(const struct xp_call_plan_function *plan)
+{
+	if (plan->way == XP_CALL_PLAN_PATCHED)
+		return plan->probe_count ? WAY_PARTLY : WAY_PATCHED;
+	return plan->way == XP_CALL_PLAN_PROBES ? WAY_PROBES : WAY_REFUSED;
+}
+
+static bool has_sled(const struct object *object, uint64_t vaddr)
+{
+	return xp_u64_map_find(&object->with_sleds, vaddr);
+}
+
+static void print_build_id(const uint8_t *id, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i++)
+		xp_put(stdout, "%02x", id[i]);
+}
+
 static void print_heading(const struct listing *listing, const char *path, const struct xp_sled_table *table)
 {
 	if (listing->objects)
@@ -50,8 +86,7 @@ static void print_heading(const struct listing *listing, const char *path, const
 	       table->map_version);
 	if (table->build_id_bytes)
 		xp_put(stdout, ", build id ");
-	for (size_t i = 0; i < table->build_id_bytes; i++)
-		xp_put(stdout, "%02x", table->build_id[i]);
+	print_build_id(table->build_id, table->build_id_bytes);
 	putchar('\n');
 }
 
@@ -104,49 +139,198 @@ static void print_sleds(const struct listing *listing, const struct xp_sled_tabl
 	}
 }
 
-static void list_object(struct listing *listing, const char *path, const struct xp_sled_table *table)
+/* ---- functions without sleds ---- */
+
+static void print_planned_heading(const struct listing *listing, const struct object *object, const size_t counts[WAYS])
 {
-	print_heading(listing, path, table);
-	if (listing->sleds)
-		print_sleds(listing, table);
+	size_t count = 0;
+
+	for (size_t way = WAY_PATCHED; way < WAYS; way++)
+		count += counts[way];
+	if (!object->table && listing->objects)
+		putchar('\n');
+	xp_put(stdout, "# ");
+	if (!object->table)
+		xp_put(stdout, "%s: ", object->path);
+	xp_put(stdout, "%zu function%s without sleds: %zu patched, %zu partly, %zu probes, %zu refused", count,
+	       xp_plural_s(count), counts[WAY_PATCHED], counts[WAY_PARTLY], counts[WAY_PROBES], counts[WAY_REFUSED]);
+	if (!object->table && object->planned.build_id_bytes)
+		xp_put(stdout, ", build id ");
+	print_build_id(object->planned.build_id, object->table ? 0 : object->planned.build_id_bytes);
+	xp_put_line(stdout, "%s", "");
+	xp_put_line(stdout, "#%7s %6s %6s  %-18s %s", "calls", "exits", "probes", "address", "name");
+}
+
+static void print_planned(const struct listing *listing, const struct object *object)
+{
+	const struct xp_planned *planned = &object->planned;
+	size_t counts[WAYS] = { 0 };
+
+	for (size_t i = 0; i < planned->count; i++)
+		if (!has_sled(object, planned->functions[i].plan.vaddr))
+			counts[way_of(&planned->functions[i].plan)]++;
+	print_planned_heading(listing, object, counts);
+	for (size_t i = 0; i < planned->count; i++) {
+		const struct xp_call_plan_function *plan = &planned->functions[i].plan;
+		enum way way = way_of(plan);
+
+		if (has_sled(object, plan->vaddr))
+			continue;
+		if (way == WAY_REFUSED)
+			xp_put(stdout, "%8s %13s", way_names[way], xp_call_plan_reason_word(plan->reason));
+		else
+			xp_put(stdout, "%8s %6u %6u", way_names[way], plan->exit_count,
+			       plan->probe_count + (way == WAY_PROBES));
+		xp_put(stdout, "  0x%016" PRIx64 " ", plan->vaddr);
+		print_name(planned->functions[i].name);
+	}
+}
+
+/* ---- JSON ---- */
+
+static void json_function(uint64_t vaddr, const char *name, enum way way)
+{
+	char *demangled = name ? xp_demangle(name) : NULL;
+
+	xp_put(stdout, "{\"address\":%" PRIu64 ",\"calls\":\"%s\",\"name\":", vaddr, way_names[way]);
+	if (name)
+		xp_json_text(stdout, demangled ? demangled : name);
 	else
-		print_functions(listing, table);
-	listing->fn_base += table->function_count;
+		xp_put(stdout, "null");
+	free(demangled);
+}
+
+static void json_sled_functions(const struct listing *listing, const struct xp_sled_table *table)
+{
+	size_t sled = 0;
+
+	for (size_t i = 0; i < table->function_count; i++) {
+		size_t kinds[XP_SLED_KINDS] = { 0 };
+
+		for (; sled < table->sled_count && table->sleds[sled].function_id == i + 1; sled++)
+			kinds[table->sleds[sled].kind]++;
+		xp_put_line(stdout, "%s", i ? "," : "");
+		json_function(table->functions[i].vaddr, table->functions[i].name, WAY_SLED);
+		xp_put(stdout, ",\"id\":%zu", listing->fn_base + i + 1);
+		for (size_t kind = 0; kind < XP_SLED_KINDS; kind++)
+			xp_put(stdout, ",\"%s\":%zu", xp_sled_kind_name(kind), kinds[kind]);
+		putchar('}');
+	}
+}
+
+static void json_planned(const struct object *object, bool is_first)
+{
+	const struct xp_planned *planned = &object->planned;
+
+	for (size_t i = 0; i < planned->count; i++) {
+		const struct xp_call_plan_function *plan = &planned->functions[i].plan;
+		enum way way = way_of(plan);
+
+		if (has_sled(object, plan->vaddr))
+			continue;
+		xp_put_line(stdout, "%s", is_first ? "" : ",");
+		is_first = false;
+		json_function(plan->vaddr, planned->functions[i].name, way);
+		if (way == WAY_REFUSED)
+			xp_put(stdout, ",\"reason\":\"%s\"}", xp_call_plan_reason_text(plan->reason));
+		else
+			xp_put(stdout, ",\"exits\":%u,\"probes\":%u}", plan->exit_count,
+			       plan->probe_count + (way == WAY_PROBES));
+	}
+}
+
+static void json_object(const struct listing *listing, const struct object *object)
+{
+	const struct xp_sled_table *table = object->table;
+
+	xp_put_line(stdout, "%s", listing->objects ? "," : "");
+	xp_put(stdout, "{\"path\":");
+	xp_json_text(stdout, object->path);
+	xp_put(stdout, ",\"build_id\":\"");
+	if (table)
+		print_build_id(table->build_id, table->build_id_bytes);
+	else
+		print_build_id(object->planned.build_id, object->planned.build_id_bytes);
+	xp_put(stdout, "\",\"functions\":[");
+	if (table)
+		json_sled_functions(listing, table);
+	json_planned(object, !table || !table->function_count);
+	xp_put(stdout, "]}");
+}
+
+/* ---- objects ---- */
+
+static void list_object(struct listing *listing, const struct object *object)
+{
+	if (listing->json) {
+		json_object(listing, object);
+	} else {
+		if (object->table)
+			print_heading(listing, object->path, object->table);
+		if (object->table && listing->sleds)
+			print_sleds(listing, object->table);
+		else if (object->table)
+			print_functions(listing, object->table);
+		if (object->is_planned)
+			print_planned(listing, object);
+	}
+	listing->fn_base += object->table ? object->table->function_count : 0;
 	listing->objects++;
 }
 
-/* Closes fd. A file that the user may not read without xprof's capabilities is listed without names. */
-static int open_table(struct xp_sled_table **table, int fd)
+/* A file that the user may not read without xprof's capabilities is listed without names. */
+static int open_table(struct xp_sled_table **table, int fd, bool has_names)
 {
 	int err = xp_sled_table_open(table, fd);
 
-	if (!err && !xp_chosen_user_may_read(fd))
+	if (!err && !has_names)
 		xp_sled_table_forget_names(*table);
+	return err;
+}
+
+/* Lists a file, and closes it. all: also if it has no sleds. Returns 0 or -errno, with a sentence (why.h). */
+static int list_fd(struct listing *listing, const char *path, int fd, bool all)
+{
+	bool has_names = xp_chosen_user_may_read(fd);
+	struct object object = { .path = path };
+	int err = open_table(&object.table, fd, has_names);
+
+	if (!listing->sleds && (!err || (err == -ENOENT && all))) {
+		int its_err = xp_planned_ask(&object.planned, fd, has_names);
+
+		object.is_planned = !its_err;
+		if (its_err && !err)
+			xp_warn("%s: only functions with sleds are listed: %s", path, xp_why(its_err));
+		err = err ? its_err : 0;
+	}
 	close(fd);
+	for (size_t i = 0; !err && object.table && i < object.table->function_count; i++)
+		err = xp_u64_map_add(&object.with_sleds, object.table->functions[i].vaddr, 0) ? 0 : -ENOMEM;
+	if (!err)
+		list_object(listing, &object);
+	xp_u64_map_free(&object.with_sleds);
+	xp_sled_table_free(object.table);
+	xp_planned_free(&object.planned);
 	return err;
 }
 
 static enum xp_exit list_file(struct listing *listing, const char *path)
 {
-	struct xp_sled_table *table;
-	int fd, err;
+	int err, fd = xp_file_open_regular(AT_FDCWD, path);
 
-	fd = xp_file_open_regular(AT_FDCWD, path);
 	if (fd < 0)
 		return xp_fail(XP_EXIT_FAILED, "%s: cannot open it: %s", path,
 			       fd == -EINVAL ? "not a regular file" : strerror(-fd));
-	err = open_table(&table, fd);
+	err = list_fd(listing, path, fd, true);
 	if (err)
-		return xp_fail(XP_EXIT_FAILED, "%s: %s%s", path, xp_why(err), err == -ENOENT ? "; " HOW_TO_BUILD : "");
-	list_object(listing, path, table);
-	xp_sled_table_free(table);
+		return xp_fail(XP_EXIT_FAILED, "%s: %s%s", path, xp_why(err),
+			       err == -ENOENT && listing->sleds ? "; " HOW_TO_BUILD : "");
 	return XP_EXIT_OK;
 }
 
-/* Most mapped files have no sleds, so only broken or hidden ones are reported. */
-static int list_mapping(struct listing *listing, pid_t pid, const struct xp_mapping *mapping)
+/* Lists a mapped file, if it is the executable or has sleds. Others have no sleds, so only broken ones are reported. */
+static int list_mapping(struct listing *listing, pid_t pid, const struct xp_mapping *mapping, bool is_executable)
 {
-	struct xp_sled_table *table;
 	int err, fd = xp_mapping_open(pid, mapping);
 
 	if (fd == -ENOEXEC)
@@ -156,16 +340,12 @@ static int list_mapping(struct listing *listing, pid_t pid, const struct xp_mapp
 			strerror(-fd));
 		return -EACCES;
 	}
-	err = open_table(&table, fd);
+	err = list_fd(listing, mapping->path, fd, is_executable);
 	if (err == -ENOENT || err == -ENOEXEC)
 		return 0;
-	if (err) {
+	if (err)
 		xp_warn("%s: %s", mapping->path, xp_why(err));
-		return err;
-	}
-	list_object(listing, mapping->path, table);
-	xp_sled_table_free(table);
-	return 0;
+	return err;
 }
 
 static bool same_file(const struct xp_mapping *a, const struct xp_mapping *b)
@@ -196,23 +376,25 @@ static size_t find_executable(const struct xp_mappings *mappings, pid_t pid)
 
 static enum xp_exit list_mappings(struct listing *listing, pid_t pid, const struct xp_mappings *mappings)
 {
-	size_t executable = find_executable(mappings, pid);
-	int err = mappings->count ? list_mapping(listing, pid, &mappings->list[executable]) : 0;
+	size_t executable = find_executable(mappings, pid), before = listing->objects;
+	int err = mappings->count ? list_mapping(listing, pid, &mappings->list[executable], true) : 0;
 
 	for (size_t i = 0; i < mappings->count; i++) {
 		int its_err;
 
 		if (same_file(&mappings->list[i], &mappings->list[executable]) || seen_before(mappings, i))
 			continue;
-		its_err = list_mapping(listing, pid, &mappings->list[i]);
+		its_err = list_mapping(listing, pid, &mappings->list[i], false);
 		err = err ? err : its_err;
 	}
-	if (listing->objects)
+	if (listing->objects > before)
 		return err ? XP_EXIT_FAILED : XP_EXIT_OK;
 	if (err == -EACCES)
 		return XP_EXIT_ENVIRONMENT;
 	if (!err)
-		xp_error("process %d: no XRay sleds in its program or its shared objects; " HOW_TO_BUILD, pid);
+		xp_error("process %d: %s", pid,
+			 listing->sleds ? "no XRay sleds in its program or its shared objects; " HOW_TO_BUILD
+					: "its program has no functions that can be listed");
 	return XP_EXIT_FAILED;
 }
 
@@ -254,26 +436,35 @@ static pid_t operand_pid(const char *operand)
 	return errno || !number || number > INT_MAX ? -1 : (pid_t)number;
 }
 
-static enum xp_exit list_operand(const struct xp_options *options, const char *operand, bool first)
+/* listing->objects counts those of all operands. */
+static enum xp_exit list_operand(struct listing *listing, const char *operand)
 {
-	struct listing listing = { .sleds = options->sleds, .objects = !first };
 	pid_t pid = operand_pid(operand);
+
+	listing->fn_base = 0;
 
 	if (pid < 0)
 		return xp_fail(XP_EXIT_FAILED, "'%s' is not a process id (for a file of that name, write ./%s)",
 			       operand, operand);
-	return pid ? list_process(&listing, pid) : list_file(&listing, operand);
+	return pid ? list_process(listing, pid) : list_file(listing, operand);
 }
 
 enum xp_exit xp_cmd_list(const struct xp_options *options)
 {
+	struct listing listing = { .sleds = options->sleds, .json = options->json };
 	enum xp_exit code = XP_EXIT_OK;
 
+	if (options->sleds && options->json)
+		return xp_fail(XP_EXIT_USAGE, "--json cannot be used with --sleds");
+	if (listing.json)
+		xp_put(stdout, "{\"objects\":[");
 	for (size_t i = 0; i < options->operand_count; i++) {
-		enum xp_exit its_code = list_operand(options, options->operands[i], i == 0);
+		enum xp_exit its_code = list_operand(&listing, options->operands[i]);
 
 		code = code ? code : its_code;
 	}
+	if (listing.json)
+		xp_put_line(stdout, "]}");
 	if (fflush(stdout) || ferror(stdout))
 		return xp_fail(XP_EXIT_FAILED, "cannot write to standard output: %s", strerror(errno));
 	return code;

@@ -180,7 +180,7 @@ const struct xp_option xp_option_table[] = {
 	{ "output", 'o', "FILE", NULL, XP_OPTION_FILE, ON(EXPORT), SETS(export_path), "Output",
 	  "Write to this file, or to the standard output if FILE is -. Default: samples.FORMAT, calls.FORMAT, "
 	  "waits.FORMAT or recording.html in the directory of the recording." },
-	{ "json", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT) | ON(EXPLAIN), SETS(json), "Output",
+	{ "json", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT) | ON(EXPLAIN) | ON(LIST), SETS(json), "Output",
 	  "Print JSON; xprof-formats(5) describes it." },
 	{ "output", 'o', "FILE", NULL, XP_OPTION_FILE, ON(DIFF), SETS(export_path), "Output",
 	  "Write to this file. Default: the standard output." },
@@ -203,7 +203,8 @@ const struct xp_option xp_option_table[] = {
 	  SETS(instr_map), "Output",
 	  "Read the function names of FDR logs from this program, library or NAME.xray.so. Default: the names in "
 	  "the recording." },
-	{ "sleds", 0, NULL, NULL, XP_OPTION_FLAG, ON(LIST), SETS(sleds), "Output", "List each sled of each function." },
+	{ "sleds", 0, NULL, NULL, XP_OPTION_FLAG, ON(LIST), SETS(sleds), "Output",
+	  "List each sled of each function, and no other functions." },
 	{ "verbose", 'v', NULL, NULL, XP_OPTION_FLAG, TALKERS, SETS(verbose), "Messages",
 	  "Print details of what xprof does." },
 	{ "quiet", 'q', NULL, NULL, XP_OPTION_FLAG, TALKERS, SETS(quiet), "Messages", "Print errors only." },

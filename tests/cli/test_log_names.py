@@ -26,7 +26,7 @@ def app(program):
 @pytest.fixture
 def log(xprof, tmp_path, app):
     """A log of one call of each function of NAMES."""
-    lines = xprof("list", app).stdout.splitlines()[2:]
+    lines = re.findall(r"^ *\d.*", xprof("list", app).stdout, re.M)
     ids = {line.split(None, 8)[8]: int(line.split()[0]) for line in lines}
     path = tmp_path / "lognames.5.fdr"
     path.write_bytes(hand_made.fdr_log({5: [(kind, ids[name], 10 * ids[name] + kind) for name in NAMES for kind in (0, 1)]}))

@@ -351,7 +351,7 @@ def traced(program):
 
 def function_ids(xprof, app):
     """{name: id}"""
-    lines = xprof("list", app).stdout.splitlines()[2:]
+    lines = re.findall(r"^ *\d.*", xprof("list", app).stdout, re.M)
     return {line.split(None, 8)[8]: int(line.split()[0]) for line in lines}
 
 

@@ -125,8 +125,9 @@ def extract(llvm_xray, path, *flags):
 
 
 def rows(done):
+    """Lines about sleds and functions with sleds."""
     assert done.returncode == 0, done.stderr
-    return [line for line in done.stdout.splitlines() if line and not line.startswith("#")]
+    return [line for line in done.stdout.splitlines() if re.match(r" *\d", line)]
 
 
 def list_sleds(xprof, path):
@@ -293,7 +294,7 @@ def waiter(build, start):
 
 def check_waiter(done, path, library):
     assert (done.returncode, done.stderr) == (0, "")
-    assert re.findall(r"^# (\S+): (\d+) functions", done.stdout, re.M) == [(str(path), "2"), (str(library), "2")]
+    assert re.findall(r"^# (\S+): (\d+) functions, ", done.stdout, re.M) == [(str(path), "2"), (str(library), "2")]
     names = {int(row.split()[0]): row.split()[-1] for row in rows(done)}
     assert names == {1: "work", 2: "main", 3: "helper", 4: "other"}
 
@@ -335,6 +336,9 @@ def test_process_whose_library_was_replaced(xprof, build, start, tmp_path):
 def test_process_without_sleds(xprof, start):
     process = start(["sleep", "60"])
     done = xprof("list", process.pid)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.match(r"# \S*sleep: \d+ functions without sleds: ", done.stdout)
+    done = xprof("list", "--sleds", process.pid)
     assert (done.returncode, done.stdout) == (1, "")
     assert "no XRay sleds" in done.stderr and "-fxray-instrument" in done.stderr
 
@@ -343,7 +347,7 @@ def test_process_without_sleds(xprof, start):
 
 
 def test_file_without_sleds(xprof):
-    done = xprof("list", "/bin/sh")
+    done = xprof("list", "--sleds", "/bin/sh")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.count("\n") == 1
     assert "no XRay sleds" in done.stderr and "-fxray-instruction-threshold=1" in done.stderr
@@ -380,7 +384,7 @@ def test_numbers(xprof, tmp_path):
 
 def test_one_of_several_fails(xprof, build):
     path = build("sleds-pie", SOURCE, *VARIANTS["pie"])
-    done = xprof("list", "/bin/sh", path)
+    done = xprof("list", "--sleds", "/bin/sh", path)
     assert done.returncode == 1
     assert "main" in done.stdout and "/bin/sh" in done.stderr
 

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "functions/ask.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/confined.h"
+#include "base/util.h"
+#include "base/why.h"
+#include "elf/symbols.h"
+
+#define REASON_BYTES 200
+#define NAMES_BYTES_MAX (1ull << 30)
+#define FUNCTIONS_MAX (1u << 24)
+
+/* libLLVM 19, with 118,000 functions and 45 MB of code, takes 5 s and 400 MB. */
+static const struct xp_confined_limits limits = {
+	.ns = 120ull * 1000 * 1000 * 1000,
+	.cpu_seconds = 60,
+	.address_bytes = (rlim_t)8 << 30,
+};
+
+/* The answer: struct head; for each function, struct told and its name. */
+struct head {
+	int32_t err; /* then only the reason follows */
+	char why[REASON_BYTES];
+	uint64_t count;
+	uint32_t build_id_bytes;
+	uint8_t build_id[20];
+};
+
+struct told {
+	struct xp_call_plan_function plan;
+	uint32_t name_bytes; /* 0: unknown */
+};
+
+/* ---- the reader ---- */
+
+static bool tell_function(FILE *out, const struct xp_call_plan_function *plan, const char *name)
+{
+	const struct told told = { *plan, name ? (uint32_t)strlen(name) : 0 };
+
+	return fwrite(&told, sizeof(told), 1, out) == 1 &&
+	       fwrite(name ? name : "", 1, told.name_bytes, out) == told.name_bytes;
+}
+
+/* A file without names is planned all the same. */
+static struct xp_function *name_functions(struct xp_elf_file *file, const struct xp_call_plan *plan)
+{
+	struct xp_function *names = calloc(XP_MAX(plan->function_count, (size_t)1), sizeof(*names));
+	char *pool; /* the process ends before it could be freed */
+
+	for (size_t i = 0; names && i < plan->function_count; i++)
+		names[i].vaddr = plan->functions[i].vaddr;
+	if (names && xp_symbols_name(file, names, plan->function_count, &pool)) {
+		free(names);
+		return NULL;
+	}
+	return names;
+}
+
+static int tell_plan(FILE *out, struct xp_elf_file *file, const struct xp_call_plan *plan, bool with_names)
+{
+	const struct xp_function *names = with_names ? name_functions(file, plan) : NULL;
+	struct head head = { .count = plan->function_count };
+	bool good;
+
+	head.build_id_bytes = (uint32_t)xp_elf_file_build_id(file, head.build_id, sizeof(head.build_id));
+	good = fwrite(&head, sizeof(head), 1, out) == 1;
+	for (size_t i = 0; good && i < plan->function_count; i++)
+		good = tell_function(out, &plan->functions[i], names ? names[i].name : NULL);
+	return good ? 0 : 1;
+}
+
+static int read_plan(int fd, FILE *out, const void *arg)
+{
+	static struct xp_elf_file file;
+	const bool *with_names = arg;
+	struct xp_call_plan plan = { 0 };
+	struct head head = { 0 };
+
+	head.err = xp_elf_file_fd(&file, fd);
+	if (!head.err)
+		head.err = xp_call_plan_make(&plan, &file);
+	if (!head.err)
+		return tell_plan(out, &file, &plan, *with_names);
+	snprintf(head.why, sizeof(head.why), "%s", xp_why(head.err));
+	return fwrite(&head, sizeof(head), 1, out) == 1 ? 0 : 1;
+}
+
+/* ---- the caller ---- */
+
+static bool is_sane(const struct xp_call_plan_function *plan)
+{
+	return plan->way <= XP_CALL_PLAN_REFUSED && plan->reason < XP_CALL_PLAN_REASONS &&
+	       (plan->way == XP_CALL_PLAN_REFUSED) == (plan->reason != XP_CALL_PLAN_OK) &&
+	       plan->probe_count <= plan->exit_count;
+}
+
+static bool hear_function(struct xp_planned *planned, struct xp_planned_function *function, FILE *in)
+{
+	static char name[XP_SYMBOL_BYTES_MAX + 1];
+	struct told told;
+
+	if (fread(&told, sizeof(told), 1, in) != 1 || !is_sane(&told.plan) || told.name_bytes >= sizeof(name) ||
+	    fread(name, 1, told.name_bytes, in) != told.name_bytes)
+		return false;
+	name[told.name_bytes] = 0;
+	function->plan = told.plan;
+	function->name = told.name_bytes ? xp_text_pool_keep(&planned->names, name) : NULL;
+	return true;
+}
+
+static int hear_plan(struct xp_planned *planned, FILE *in)
+{
+	struct head head;
+
+	if (fread(&head, sizeof(head), 1, in) != 1 || head.build_id_bytes > sizeof(head.build_id) ||
+	    head.count > FUNCTIONS_MAX)
+		return -ENOEXEC;
+	head.why[REASON_BYTES - 1] = 0;
+	if (head.err)
+		return xp_why_set(head.err < 0 ? head.err : -ENOEXEC, "%s", head.why);
+	planned->build_id_bytes = head.build_id_bytes;
+	memcpy(planned->build_id, head.build_id, sizeof(head.build_id));
+	planned->functions = calloc(XP_MAX(head.count, (uint64_t)1), sizeof(*planned->functions));
+	if (!planned->functions)
+		return -ENOMEM;
+	for (; planned->count < head.count; planned->count++)
+		if (!hear_function(planned, &planned->functions[planned->count], in))
+			return -ENOEXEC;
+	return 0;
+}
+
+int xp_planned_ask(struct xp_planned *planned, int fd, bool with_names)
+{
+	struct xp_confined *confined;
+	int err;
+
+	*planned = (struct xp_planned){ .names = { .bytes_max = NAMES_BYTES_MAX } };
+	xp_why_clear();
+	err = xp_confined_start_fd(&confined, fd, read_plan, &with_names, &limits);
+	if (err)
+		return err;
+	err = hear_plan(planned, xp_confined_answers(confined));
+	if (xp_confined_end(confined) == XP_CONFINED_LATE)
+		return xp_why_set(-ETIMEDOUT, "its functions were not planned in time");
+	if (err && !xp_why_has(err))
+		return xp_why_set(err, "its functions cannot be planned: the process that reads it failed");
+	return err;
+}
+
+void xp_planned_free(struct xp_planned *planned)
+{
+	free(planned->functions);
+	xp_text_pool_free(&planned->names);
+}
