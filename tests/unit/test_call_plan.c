@@ -1,118 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Plans of hand-written functions, which are part of this program: the assembler makes their unwind entries. */
+/* Plans of hand-written functions. */
 #include <errno.h>
-#include <fcntl.h>
-#include <link.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "arch/x86_64/code_decode.h"
 #include "base/why.h"
-#include "functions/call_plan.h"
+#include "hand_functions.h"
 #include "tiny_elf.h"
-#include "unit.h"
-
-/* A function without padding on either side; the next one has a target at its first byte. */
-#define FUNCTION(name, body)                                                                                           \
-	extern const uint8_t name[];                                                                                   \
-	__asm__(".pushsection .text.plans,\"ax\",@progbits\n" #name ":\n.cfi_startproc\n" body                         \
-		"\n.cfi_endproc\n.popsection")
-#define PADDING(bytes) __asm__(".pushsection .text.plans,\"ax\",@progbits\n.nops " #bytes "\n.popsection")
-#define BYTES(bytes) __asm__(".pushsection .text.plans,\"ax\",@progbits\n.byte " bytes "\n.popsection")
-#define DATA(text) __asm__(".pushsection .data.rel.ro.plans,\"aw\",@progbits\n" text "\n.popsection")
-#define TABLE(text) __asm__(".pushsection .rodata.plans,\"a\",@progbits\n.p2align 2\n" text "\n.popsection")
-
-FUNCTION(three_bytes, "xor %eax, %eax; ret");
-PADDING(2);
-FUNCTION(three_bytes_packed, "xor %eax, %eax; ret");
-FUNCTION(padded, "mov %edi, %eax; call three_bytes; ret");
-PADDING(4);
-FUNCTION(backwards, "push %rbx; push %rbp; mov %edi, %ebx; call three_bytes; mov %ebx, %eax; pop %rbp; pop %rbx; ret");
-FUNCTION(target_before_return,
-	 "push %rbx; mov %edi, %ebx; call three_bytes; test %ebx, %ebx; js 1f; call three_bytes; 1: pop %rbx; ret");
-FUNCTION(target_is_return, "push %rbx; mov %edi, %ebx; pop %rbx; js 1f; call three_bytes; 1: ret");
-FUNCTION(with_host, "push %rbx; mov %rdi, %rbx; mov %rdi, %rsi; call three_bytes; mov %rbx, %rax;"
-		    "add $100, %rax; add $100, %rax; js 1f; call three_bytes; 1: pop %rbx; ret");
-FUNCTION(tail, "add $1, %rdi; jmp three_bytes");
-FUNCTION(conditional_tail,
-	 "test %edi, %edi; .byte 0x0f, 0x88; .long three_bytes - . - 4; mov %edi, %eax; add $1, %eax; ret");
-FUNCTION(short_conditional_tail, "cmp $100, %edi; js after_it; mov %edi, %eax; add $1, %eax; ret");
-FUNCTION(after_it, "mov %edi, %eax; add $100, %eax; ret");
-FUNCTION(pointer_tail, "mov 8(%rdi), %rax; add $16, %rdi; jmp *%rax");
-FUNCTION(plt_tail, "test %edi, %edi; js 1f; mov %edi, %eax; add $1, %eax; ret; 1: jmp *target_of_tail(%rip)");
-DATA("target_of_tail: .quad three_bytes");
-FUNCTION(loop, "sub $1, %edi; jnz loop; mov %edi, %eax; add $100, %eax; ret");
-FUNCTION(loop_behind_endbr, "endbr64; 1: sub $1, %edi; jnz 1b; mov %edi, %eax; add $100, %eax; ret");
-FUNCTION(endbr, "endbr64; mov %edi, %eax; add $100, %eax; ret");
-FUNCTION(undecoded, "mov %edi, %eax; .byte 0x06; ret");
-FUNCTION(cut, "mov %edi, %eax; ret; .byte 0x48, 0x8b");
-FUNCTION(one_of_two, "call two_of_two; mov %edi, %eax; in_one: add $100, %eax; jmp in_two");
-FUNCTION(two_of_two, "call one_of_two; mov %edi, %eax; in_two: add $100, %eax; jmp in_one");
-FUNCTION(leaves, "mov %edi, %eax; jmp no_entry");
-BYTES("0xc3, 0xc3\nno_entry: .byte 0x31, 0xc0, 0xc3");
-FUNCTION(ambiguous, "mov %edi, %eax; jmp *(%rsi); mov %edi, %eax; 1: add $100, %eax; ret;"
-		    ".pushsection .data.rel.ro.plans,\"aw\"; .quad 1b; .popsection");
-FUNCTION(has_label, "push %rbx; .cfi_adjust_cfa_offset 8; mov %rsi, %rbx; jmp *(%rsi); mov %edi, %eax; 1: add $1, %eax;"
-		    "mov %ebx, %eax; pop %rbx; .cfi_adjust_cfa_offset -8; ret;"
-		    ".pushsection .data.rel.ro.plans,\"aw\"; .quad 1b; .popsection");
-/* The case is the add, and the bound is not looked at. */
-FUNCTION(with_switch, "lea cases(%rip), %rdx; movslq (%rdx,%rdi,4), %rax; add %rdx, %rax; jmp *%rax;"
-		      "mov %edi, %eax; one_case: add $1, %eax; ret");
-TABLE("cases: .long one_case - cases; .long one_case - cases; .long 1");
-/* The same without a table: the row of the jump may be that of the add, but not that of the pop. */
-FUNCTION(unknown_switch, "mov %rdi, %rcx; mov %rsi, %rax; push %rbx; .cfi_adjust_cfa_offset 8; movslq (%rdx,%rdi,4), "
-			 "%rax; add %rdx, %rax; jmp *%rax;"
-			 "mov %edi, %eax; add $1, %eax; pop %rbx; .cfi_adjust_cfa_offset -8; ret");
-FUNCTION(unknown_switch_pops,
-	 "mov %rdi, %rcx; mov %rsi, %rax; push %r12; .cfi_adjust_cfa_offset 8; push %r13; .cfi_adjust_cfa_offset 8;"
-	 "movslq (%rdx,%rdi,4), %rax; add %rdx, %rax; jmp *%rax; mov %edi, %eax;"
-	 "pop %r13; .cfi_adjust_cfa_offset -8; pop %r12; .cfi_adjust_cfa_offset -8; ret");
-FUNCTION(calls_first, "push %rax; call three_bytes; pop %rcx; add $1, %eax; nop; ret");
-FUNCTION(system_call, "syscall; mov %edi, %eax; add $1, %eax; ret");
-FUNCTION(indirect_call, "push %rax; call *%rdi; pop %rcx; add $1, %eax; add $1, %eax; ret");
-FUNCTION(short_loop, "mov %edi, %ecx; 1: loop 1b; mov %edi, %eax; add $1, %eax; ret");
-FUNCTION(has_cold, "push %rbx; .cfi_adjust_cfa_offset 8; test %edi, %edi; js cold; pop %rbx; .cfi_adjust_cfa_offset -8;"
-		   "add $1, %eax; ret");
-FUNCTION(cold, ".cfi_adjust_cfa_offset 8; call three_bytes; pop %rbx; .cfi_adjust_cfa_offset -8; add $1, %eax; ret");
-/* Nothing else has the address of leaf_cold. */
-FUNCTION(leaf_with_cold, "test $1000, %edi; js leaf_cold; 1: add $1000, %eax; ret; back = 1b");
-FUNCTION(leaf_cold, "add $100, %edi; jmp back");
-FUNCTION(last, "ret");
-
-static struct xp_call_plan plan;
-static uint64_t base;
-
-static int find_base(struct dl_phdr_info *info, size_t size, void *arg)
-{
-	(void)size;
-	(void)arg;
-	base = info->dlpi_addr; /* the program comes first */
-	return 1;
-}
-
-static void make_plan(void)
-{
-	static struct xp_elf_file file;
-	int fd;
-
-	if (plan.function_count)
-		return;
-	fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	dl_iterate_phdr(find_base, NULL);
-	assert_int_equal(xp_elf_file_fd(&file, fd), 0);
-	assert_int_equal(xp_call_plan_make(&plan, &file), 0);
-	xp_elf_file_close(&file);
-	close(fd);
-}
-
-static const struct xp_call_plan_function *find(const uint8_t *code)
-{
-	make_plan();
-	for (size_t i = 0; i < plan.function_count; i++)
-		if (plan.functions[i].vaddr + base == (uintptr_t)code)
-			return &plan.functions[i];
-	return NULL;
-}
 
 static const struct xp_call_plan_site *site(const struct xp_call_plan_function *function, size_t index)
 {
@@ -217,11 +111,11 @@ TEST(tail_calls)
 
 TEST(conditional_tail_calls)
 {
-	check(conditional_tail, XP_CALL_PLAN_PATCHED, 2, 0);
-	assert_int_equal(site(find(conditional_tail), 1)->kind, XP_SITE_CONDITIONAL_TAIL);
-	check(short_conditional_tail, XP_CALL_PLAN_PATCHED, 2, 0);
-	assert_int_equal(site(find(short_conditional_tail), 1)->kind, XP_SITE_CONDITIONAL_TAIL);
-	assert_int_equal(site(find(short_conditional_tail), 0)->window, site(find(short_conditional_tail), 1)->window);
+	check(taken_tail, XP_CALL_PLAN_PATCHED, 2, 0);
+	assert_int_equal(site(find(taken_tail), 1)->kind, XP_SITE_CONDITIONAL_TAIL);
+	check(short_taken_tail, XP_CALL_PLAN_PATCHED, 2, 0);
+	assert_int_equal(site(find(short_taken_tail), 1)->kind, XP_SITE_CONDITIONAL_TAIL);
+	assert_int_equal(site(find(short_taken_tail), 0)->window, site(find(short_taken_tail), 1)->window);
 	check(after_it, XP_CALL_PLAN_PATCHED, 1, 0);
 }
 

@@ -156,7 +156,9 @@ static int plan_sites(struct work *work)
 		return err;
 	}
 	work->function.site_count = (uint32_t)(plan->site_count - work->function.first_site);
+	work->function.first_window = (uint32_t)plan->window_count;
 	err = find_windows(work);
+	work->function.window_count = (uint32_t)plan->window_count - work->function.first_window;
 	if (!err)
 		count_sites(work);
 	return err;

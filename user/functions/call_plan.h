@@ -21,17 +21,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "arch/x86_64/trampoline.h"
 #include "elf/elf_file.h"
 
 #define XP_WINDOW_BYTES 5 /* jmp rel32 */
 #define XP_SPRING_BYTES 2 /* jmp rel8 */
-
-enum xp_site_kind {
-	XP_SITE_ENTRY,
-	XP_SITE_RETURN,
-	XP_SITE_TAIL,		  /* a jump to another function */
-	XP_SITE_CONDITIONAL_TAIL, /* the same, if a condition holds */
-};
 
 #define XP_NO_WINDOW UINT32_MAX
 
@@ -73,6 +67,8 @@ struct xp_call_plan_function {
 	uint32_t site_count;  /* 0 if refused */
 	uint32_t exit_count;  /* of the sites */
 	uint32_t probe_count; /* exits without a window */
+	uint32_t first_window;
+	uint32_t window_count; /* also those without a site, which make room for springs */
 };
 
 struct xp_call_plan {

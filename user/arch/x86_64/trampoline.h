@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The code that a patched function without sleds jumps to. A trampoline stands for a window of the function (see
+ * call_plan.h): it records the call, executes the instructions of the window and jumps back behind it. Pure functions
+ * of addresses and bytes.
+ *
+ * The function's callers and callees see nothing of it. A call that moved pushes the address behind the original one,
+ * so no return address is ever in a trampoline. All registers and flags are preserved: r10 is the static chain, and gcc
+ * (-fipa-ra) lets callers rely on what a function does not change. They are saved below the stack pointer, where
+ * neither signal handlers nor the stub's slot write, so the slot finds the stack pointer of a sled: one word below that
+ * of the function. The function's own red zone is dead at entries and exits.
+ */
+#ifndef XPROF_ARCH_X86_64_TRAMPOLINE_H
+#define XPROF_ARCH_X86_64_TRAMPOLINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum xp_site_kind {
+	XP_SITE_ENTRY,
+	XP_SITE_RETURN,
+	XP_SITE_TAIL,		  /* a jump to another function */
+	XP_SITE_CONDITIONAL_TAIL, /* the same, if a condition holds */
+};
+
+/* An instruction of a window before which a call is recorded. */
+struct xp_trampoline_site {
+	uint8_t offset; /* in the window */
+	uint8_t kind;	/* enum xp_site_kind */
+	uint32_t word;	/* for the slot, in r10d */
+};
+
+struct xp_trampoline {
+	const uint8_t *code; /* the bytes of the window, before any patch */
+	size_t bytes;
+	uint64_t address;			/* of the window in the process */
+	uint64_t slot;				/* address of the slot that the sites call */
+	const struct xp_trampoline_site *sites; /* in the order of their offsets; an entry before other sites */
+	size_t site_count;
+};
+
+#define XP_TRAMPOLINE_BYTES_MAX 1024
+
+/*
+ * Encodes a trampoline for this address. Returns the number of its bytes; 0 if it does not decode, would be longer, or
+ * if something is out of reach.
+ */
+size_t xp_trampoline_encode(const struct xp_trampoline *trampoline, uint64_t at,
+			    uint8_t bytes[XP_TRAMPOLINE_BYTES_MAX]);
+
+/* The bytes of a jump at `from`, with 32 or 8 bits. They return false if the target is out of reach. */
+bool xp_trampoline_jump(uint64_t from, uint64_t to, uint8_t bytes[5]);
+bool xp_trampoline_short_jump(uint64_t from, uint64_t to, uint8_t bytes[2]);
+
+#endif

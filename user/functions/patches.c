@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "functions/patches.h"
+
+#include <string.h>
+
+#define SITES_MAX 32 /* of a window, which has at most 64 bytes */
+
+/* The sites of a window in the order of its instructions. Returns SITES_MAX + 1 if there are more. */
+static size_t sites_of(const struct xp_patched_function *patched, uint32_t window,
+		       struct xp_trampoline_site sites[SITES_MAX])
+{
+	const struct xp_call_plan *plan = patched->plan;
+	size_t count = 0, at;
+
+	for (size_t i = 0; i < patched->function->site_count; i++) {
+		const struct xp_call_plan_site *site = &plan->sites[patched->function->first_site + i];
+		struct xp_trampoline_site new = {
+			.offset = (uint8_t)(site->vaddr - plan->windows[window].vaddr),
+			.kind = site->kind,
+			.word = patched->words[site->kind],
+		};
+
+		if (site->window != window)
+			continue;
+		if (count == SITES_MAX)
+			return SITES_MAX + 1;
+		for (at = count++; at && sites[at - 1].offset > new.offset; at--)
+			sites[at] = sites[at - 1];
+		sites[at] = new;
+	}
+	return count;
+}
+
+static bool encode_jumps(const struct xp_patched_function *patched, uint32_t window, uint64_t to,
+			 struct xp_code_patch jumps[2])
+{
+	const struct xp_call_plan_window *planned = &patched->plan->windows[window];
+	uint64_t address = planned->vaddr + patched->bias, spring = planned->spring + patched->bias;
+
+	memset(jumps, 0, 2 * sizeof(*jumps));
+	jumps[0] = (struct xp_code_patch){ .address = planned->spring ? spring : address, .count = XP_WINDOW_BYTES };
+	if (planned->spring)
+		jumps[1] = (struct xp_code_patch){ .address = address, .count = XP_SPRING_BYTES };
+	return xp_trampoline_jump(jumps[0].address, to, jumps[0].bytes) &&
+	       (!planned->spring || xp_trampoline_short_jump(address, spring, jumps[1].bytes));
+}
+
+size_t xp_patches_encode(const struct xp_patched_function *patched, uint32_t window, uint64_t at,
+			 uint8_t bytes[XP_TRAMPOLINE_BYTES_MAX], struct xp_code_patch jumps[2])
+{
+	const struct xp_call_plan_window *planned = &patched->plan->windows[window];
+	struct xp_trampoline_site sites[SITES_MAX];
+	const struct xp_trampoline trampoline = {
+		.code = patched->code + (planned->vaddr - patched->code_vaddr),
+		.bytes = planned->bytes,
+		.address = planned->vaddr + patched->bias,
+		.slot = patched->slot,
+		.sites = sites,
+		.site_count = sites_of(patched, window, sites),
+	};
+
+	if (trampoline.site_count > SITES_MAX || !encode_jumps(patched, window, at, jumps))
+		return 0;
+	return xp_trampoline_encode(&trampoline, at, bytes);
+}
