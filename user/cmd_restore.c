@@ -6,21 +6,27 @@
 #include "commands.h"
 #include "kernel/privilege.h"
 #include "sled/breakpoints.h"
+#include "sled/patch.h"
 #include "sled/ring_pages.h"
 #include "sled/stub_map.h"
 #include "sled/unpatch.h"
 #include "target/target.h"
 
-/* The killed xprof has left calls in the process: 256 KiB for each thread. */
+/* The killed xprof has left calls in the process: 256 KiB for each thread. They are unmapped, or at least given back. */
 static void give_memory_back(pid_t pid)
 {
 	struct xp_stub_map stubs;
+	bool ours = true;
 	pid_t holder;
 
 	if (xp_stub_map_read(&stubs, pid))
 		return;
 	for (size_t i = 0; i < stubs.count; i++)
-		if (stubs.list[i].rings >= 0 && !xp_stub_lock(&stubs.list[i], pid, &holder))
+		ours &= !xp_stub_lock(&stubs.list[i], pid, &holder);
+	if (ours)
+		xp_patch_clear_process(pid);
+	for (size_t i = 0; i < stubs.count && ours; i++)
+		if (stubs.list[i].rings >= 0)
 			xp_ring_pages_give_back(stubs.list[i].rings);
 	xp_stub_map_free(&stubs);
 }

@@ -89,7 +89,7 @@ SLED_BYTES = {"custom": 17, "typed": 22}
 
 @functools.lru_cache(maxsize=64)
 def sled_tails(path, inode, changed):
-    """File offsets of the bytes of sleds that are not restored: never executed, as with XRay's own runtime."""
+    """File offsets of the bytes of sleds that may stay changed: they are never executed, as with XRay's own runtime."""
     listed = project.run([project.XPROF, "list", "--sleds", path]).stdout.splitlines()
     tails = set()
     for line in listed:
@@ -105,7 +105,7 @@ def tails_of(map_file):
     return sled_tails(map_file, status.st_ino, status.st_ctime_ns)
 
 
-def compare_code(pid):
+def compare_code(pid, with_tails=False):
     differences = []
     with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
         for line in pathlib.Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape").splitlines():
@@ -122,7 +122,7 @@ def compare_code(pid):
                 there = file.read(end - start)
             if here == there:
                 continue
-            tails = tails_of(f"/proc/{pid}/map_files/{start:x}-{end:x}")
+            tails = () if with_tails else tails_of(f"/proc/{pid}/map_files/{start:x}-{end:x}")
             differences += [
                 (fields[5], start + i, here[i]) for i in differing(here, there) if int(fields[2], 16) + i not in tails
             ]

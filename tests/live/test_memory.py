@@ -213,13 +213,15 @@ def rings(pid):
 
 
 def test_recorded_again_and_again(busy, record):
-    """The next recording uses the memory of the one before. The target goes on all the while."""
+    """The next recording uses the stub of the one before, which has unmapped its rings. The target goes on all the while."""
     target = busy(pause_us=100)
     for _ in range(3):
         recorded = target.works_during(record(MEMORY, "--no-samples", "-p", target.pid)).adds_up()
         assert in_memory(recorded) and recorded.totals["written"] > 100
-        assert rings(target.pid) == 1
+        assert rings(target.pid) == 0
         target.assert_unharmed()
+    maps = pathlib.Path(f"/proc/{target.pid}/maps").read_text()
+    assert len(re.findall(r" r-xp .*/memfd:xprof", maps)) == 1
 
 
 def test_xprof_is_killed(busy, record, xprof):
@@ -307,11 +309,10 @@ def test_recover_and_restore_after_a_kill(waiting, program, record, xprof):
     assert found["work", ENTER] == found["work", EXIT] == found["inner", ENTER] == 1500
     assert found["outer", ENTER] == 1
     assert xprof.check(path).returncode == 0
-    held = ring_file(process.pid).stat().st_blocks * 512
+    assert ring_file(process.pid).stat().st_blocks * 512 >= 2048 * 64 + (256 << 10)
     done = xprof("restore", "-p", process.pid)
     assert done.returncode == 0 and "up to a second of calls before the kill is missing" in done.stderr
-    # 2048 slots stay, and no ring.
-    assert held >= 2048 * 64 + (256 << 10) and ring_file(process.pid).stat().st_blocks * 512 == 2048 * 64
+    assert rings(process.pid) == 0
     for _ in range(5):
         process.send_signal(signal.SIGUSR1)
         process.stdout.readline()
@@ -350,6 +351,28 @@ def test_target_gets_what_it_would_get(start, program, record, limit, mode, why)
     recorded = session.finish().adds_up()
     assert {o["sled_mode"] for p in recorded.manifest["processes"] for o in p["objects"]} == {mode}
     assert why in recorded.messages and recorded.totals["written"] > 0
+
+
+@pytest.mark.parametrize("options", [(), ("--min-duration=1us",)], ids=["calls", "short"])
+def test_rings_are_unmapped(start, program, record, options):
+    """Also if threads return to the stub later, at whatever instruction a signal has interrupted them; the stub serves again."""
+    process = start([program("live/programs/parked.c", "-O2", "-pthread", project.no_runtime()), 12])
+    assert process.stdout.readline() == "ready\n"
+    status = pathlib.Path(f"/proc/{process.pid}/status")
+
+    def address_kib():
+        return int(re.search(r"^VmSize:\s+(\d+)", status.read_text(), re.M)[1])
+
+    before = address_kib()
+    for _ in range(2):
+        recorded = record(MEMORY, *options, "--no-samples", "-p", process.pid, "-d", "500ms", "--flight=1M").finish()
+        assert recorded.status == 0, recorded.messages
+        assert {o["sled_mode"] for p in recorded.manifest["processes"] for o in p["objects"]} == {"memory"}
+        assert address_kib() - before <= 64
+    process.send_signal(signal.SIGUSR1)
+    told = process.communicate(timeout=60)[0]
+    assert process.returncode == 0, told
+    assert "well 12\n" in told and int(re.search(r"parked (\d+)", told)[1]) > 6, told
 
 
 def test_no_rings_where_the_kernel_grants_no_memory(waiting, program, record, xprof, tmp_path):

@@ -155,6 +155,21 @@ def test_executes_all_the_time(record, churn, mode):
     leftovers.assert_nothing_left(target.pid)
 
 
+@pytest.mark.parametrize("mode", ["patch", "memory"])
+def test_every_byte_is_restored(record, busy, xprof, mode):
+    """At the end of a recording, and by hand after a kill, even of a target that is always in a sled or in the stub."""
+    target = busy(4)
+    recorded = record(f"--sled-mode={mode}", "--no-samples", "-p", target.pid, "-d", "100ms", "--flight=1M").finish()
+    assert recorded.status == 0 and patched(recorded), recorded.messages
+    assert not leftovers.compare_code(target.pid, with_tails=True)
+    session = record(f"--sled-mode={mode}", "--no-samples", "-p", target.pid, "--flight=1M").wait_attached()
+    session.process.kill()
+    session.process.wait()
+    assert xprof("restore", "-p", target.pid).returncode == 0
+    assert not leftovers.compare_code(target.pid, with_tails=True)
+    target.assert_works()
+
+
 # When it is not done.
 
 

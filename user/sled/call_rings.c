@@ -19,7 +19,8 @@
 #define ALL_RINGS_SHARE 8
 /* What the control group of xprof must leave it besides: chunks, stacks and buffers of a busy recording. */
 #define OTHER_BYTES (32ull << 20)
-/* The same group may have the targets, which must not run into its limit: the rings have a quarter of what it leaves. */
+/* The same group may have the targets, which must not run into its limit: the rings have a quarter of what it leaves.
+ */
 #define OTHER_FACTOR 3
 #define ROOM_NS 10000000
 

@@ -477,6 +477,18 @@ out:
 	free(stubs);
 }
 
+void xp_patch_clear(struct xp_patch *patch)
+{
+	pid_t last = 0;
+
+	for (size_t i = 0; i < patch->stub_count && !patch->cleared; i++) {
+		if (patch->stubs[i].pid != last)
+			xp_patch_clear_process(patch->stubs[i].pid);
+		last = patch->stubs[i].pid;
+	}
+	patch->cleared = true;
+}
+
 uint64_t xp_patch_stopped_ns(const struct xp_patch *patch, uint64_t *longest_ns)
 {
 	*longest_ns = patch->longest_ns;
@@ -489,6 +501,7 @@ void xp_patch_free(struct xp_patch *patch)
 		return;
 	if (patch->count || patch->left_count)
 		xp_patch_restore(patch);
+	xp_patch_clear(patch);
 	while (patch->stub_count)
 		xp_patch_forget(patch, patch->stubs[0].pid);
 	for (size_t i = 0; i < patch->left_count; i++)

@@ -121,6 +121,13 @@ bool xp_patch_knows(const struct xp_patch *patch, pid_t pid);
  * remedy. Call it before the uprobes are detached.
  */
 void xp_patch_restore(struct xp_patch *patch);
+/*
+ * Restores the rest of the sleds (unpatch.h) and unmaps the call rings in all processes, some time after
+ * xp_patch_restore() and after the uprobes were detached. xprof can still read the rings. xp_patch_free() does it, too.
+ */
+void xp_patch_clear(struct xp_patch *patch);
+/* The same in one process, whether this xprof has patched it or one that was killed. */
+void xp_patch_clear_process(pid_t pid);
 
 /* How long processes were stopped for patching, in ns: the sum, and the longest stop. */
 uint64_t xp_patch_stopped_ns(const struct xp_patch *patch, uint64_t *longest_ns);

@@ -12,13 +12,21 @@
 #include "arch/x86_64/sled_bytes.h"
 #include "base/clock.h"
 #include "base/util.h"
+#include "sled/patch_check.h"
 #include "sled/patch_work.h"
+#include "sled/unpatch.h"
 #include "target/memory.h"
 #include "target/room.h"
 #include "target/stopped.h"
 #include "target/target.h"
 
 #define STUB_MAPPINGS 5 /* code, flag, counters, call rings, the kernel's for uprobes */
+/* The stubs of a process, whose call rings are unmapped. */
+struct unmapping_work {
+	pid_t pid;
+	struct xp_stub_map stubs;
+};
+
 #define REACH_BYTES ((1ull << 31) - (1ull << 16))
 
 static struct xp_patch_stub *find_stub(const struct xp_patch *patch, pid_t pid, uint64_t address)
@@ -286,10 +294,36 @@ static const struct xp_text_patch *find_scratch(const struct xp_text_patches *te
 	return NULL;
 }
 
+static struct xp_stub_request request_of(struct xp_patch_work *work)
+{
+	const struct xp_call_rings *rings = find_rings(work->patch, work->pid);
+
+	return (struct xp_stub_request){ .pid = work->pid,
+					 .start = work->low,
+					 .end = work->high,
+					 .share_counters = shares_counters(work->patch),
+					 .rings = work->patch->options.memory,
+					 .rings_only = work->stub,
+					 .no_rings = work->no_rings,
+					 .no_rings_size = sizeof(work->no_rings),
+					 .rings_at = rings ? rings->address : 0,
+					 .why = work->why,
+					 .why_size = work->why_size };
+}
+
+/* Call rings behind the stub that an earlier recording left. */
+static int map_rings(void *arg, struct xp_remote *remote)
+{
+	struct xp_patch_work *work = arg;
+	const struct xp_stub_request request = request_of(work);
+
+	return xp_stub_map_rings(&work->stub->place, remote, &request);
+}
+
 static int make_stub(void *arg, struct xp_remote *remote)
 {
 	struct xp_patch_work *work = arg;
-	const struct xp_call_rings *rings = find_rings(work->patch, work->pid);
+	struct xp_stub_request request = request_of(work);
 	const struct xp_text_patch *text_patch = NULL;
 	uint8_t now[XP_SLED_BYTES_MAX];
 	int err;
@@ -303,19 +337,8 @@ static int make_stub(void *arg, struct xp_remote *remote)
 		err = xp_patch_refuse(work, -EOPNOTSUPP, "its sleds are patched already");
 	if (err)
 		return err;
-	return xp_stub_map_new(&work->made, remote,
-			       &(struct xp_stub_request){ .pid = work->pid,
-							  .start = work->low,
-							  .end = work->high,
-							  .scratch = text_patch->address + 2,
-							  .share_counters = shares_counters(work->patch),
-							  .rings = work->patch->options.memory,
-							  .rings_only = work->stub,
-							  .no_rings = work->no_rings,
-							  .no_rings_size = sizeof(work->no_rings),
-							  .rings_at = rings ? rings->address : 0,
-							  .why = work->why,
-							  .why_size = work->why_size });
+	request.scratch = text_patch->address + 2;
+	return xp_stub_map_new(&work->made, remote, &request);
 }
 
 int xp_patch_stopped(struct xp_patch_work *work, int (*what)(void *arg, struct xp_remote *remote), void *arg)
@@ -349,7 +372,13 @@ int xp_patch_get_stub(struct xp_patch_work *work)
 		return 0;
 	if (!work->stub && xp_target_lacks_room(work->pid, XP_STUB_ROOM, STUB_MAPPINGS, work->why, work->why_size))
 		return -EOPNOTSUPP;
-	err = xp_patch_stopped(work, make_stub, work);
+	err = work->stub ? xp_patch_stopped(work, map_rings, work) : -EEXIST;
+	if (!err) {
+		work->stub->rings = get_rings(work, &work->stub->place);
+		goto out;
+	}
+	if (err == -EEXIST)
+		err = xp_patch_stopped(work, make_stub, work);
 	/* A stub without call rings is better than none. */
 	if (err && work->stub && err != -ESRCH && err != -ENOMEM && err != -ECANCELED) {
 		note_no_rings(work, work->no_rings[0] ? work->no_rings : work->why);
@@ -360,9 +389,41 @@ int xp_patch_get_stub(struct xp_patch_work *work)
 		err = own_stub(work, &work->made);
 	if (!err)
 		work->stub = xp_patch_choose_stub(work);
+out:
 	if (!err && work->patch->options.memory && !work->stub->rings)
 		note_no_rings(work, work->no_rings);
 	return err;
+}
+
+static int unmap_all(void *arg, struct xp_remote *remote)
+{
+	const struct unmapping_work *unmapping = arg;
+	char why[128];
+	int err = xp_patch_check_sharing(unmapping->pid, why, sizeof(why));
+
+	for (size_t i = 0; i < unmapping->stubs.count && !err; i++)
+		if (unmapping->stubs.list[i].rings >= 0)
+			err = xp_stub_unmap_rings(&unmapping->stubs.list[i], remote);
+	return err;
+}
+
+void xp_patch_clear_process(pid_t pid)
+{
+	struct unmapping_work unmapping = { .pid = pid };
+	char why[256] = "";
+	struct xp_stopped stopped = { .pid = pid, .why = why, .why_size = sizeof(why) };
+	bool has_rings = false;
+	int err;
+
+	xp_unpatch_tails(pid);
+	err = xp_stub_map_read(&unmapping.stubs, pid);
+	for (size_t i = 0; i < unmapping.stubs.count && !err; i++)
+		has_rings |= unmapping.stubs.list[i].rings >= 0;
+	if (has_rings)
+		err = xp_stopped_do(&stopped, unmap_all, &unmapping);
+	if (err)
+		xp_debug("process %d: its call rings stay mapped: %s", pid, why[0] ? why : strerror(-err));
+	xp_stub_map_free(&unmapping.stubs);
 }
 
 /* Uprobes on the slots that these sleds need. See xp_patch_attach() for the conditional sleds. */

@@ -45,6 +45,7 @@ struct xp_patch {
 	struct xp_target_memory *memory; /* for the counters, with a budget */
 	uint64_t stopped_ns;
 	uint64_t longest_ns;
+	bool cleared; /* see xp_patch_clear() */
 };
 
 /* Limit on the sleds of an object in a process, over all its mappings. */

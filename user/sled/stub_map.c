@@ -343,37 +343,30 @@ static uint64_t locked_kib(pid_t pid)
 }
 
 /*
- * A process that locks all that it will map (mlockall(MCL_FUTURE)) would lock the call rings, too: its own limit and
- * its control group would pay for 64 MiB. The stub shows it, whose pages are unlocked again.
+ * Whether the process locks all that it will map (mlockall(MCL_FUTURE)): its own limit and its control group would pay
+ * for the call rings. A page that is mapped at that address for a moment shows it.
  */
-static bool locks_all(const struct xp_stub_place *place, struct xp_remote *remote, uint64_t before_kib, pid_t pid)
+static bool locks_all(struct xp_remote *remote, pid_t pid, uint64_t address)
 {
-	if (locked_kib(pid) <= before_kib)
+	const uint64_t page[6] = { address, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1ull };
+	uint64_t before_kib = locked_kib(pid);
+	bool locks;
+
+	if (xp_remote_map(remote, page))
 		return false;
-	xp_remote_call(remote, SYS_munlock, (uint64_t[6]){ place->address, XP_STUB_ROOM });
-	return true;
+	locks = locked_kib(pid) > before_kib;
+	xp_remote_call(remote, SYS_munmap, (uint64_t[6]){ address, 4096 });
+	return locks;
 }
 
-/* name: the address of XP_STUB_NAME in the process. */
-static int make_there(struct xp_stub_place *place, struct xp_remote *remote, uint64_t name,
-		      const struct xp_stub_request *request)
+/* Maps call rings behind the stub, or says why not. */
+static int add_rings(struct xp_stub_place *place, struct xp_remote *remote, uint64_t name,
+		     const struct xp_stub_request *request)
 {
-	const uint64_t before_kib = locked_kib(request->pid);
-	int remote_fd, err;
-	bool locked;
+	bool locks = locks_all(remote, request->pid, place->address + XP_STUB_SLOTS_TABLE);
+	int err = locks ? -EOPNOTSUPP : map_rings(place, remote, name, request);
 
-	place->fd = xp_remote_memfd(remote, name, &remote_fd);
-	if (place->fd < 0)
-		return place->fd;
-	err = fill(place->fd);
-	if (!err)
-		err = map_all(remote, place->address, remote_fd, request->share_counters);
-	err = xp_remote_close(remote, remote_fd) ?: err;
-	locked = !err && locks_all(place, remote, before_kib, request->pid);
-	if (err || !request->rings)
-		return err;
-	err = locked ? -EOPNOTSUPP : map_rings(place, remote, name, request);
-	if (locked)
+	if (locks)
 		snprintf(request->no_rings, request->no_rings_size,
 			 "it locks the memory that it maps (mlockall), and call rings are 64 MiB");
 	else if (err)
@@ -383,6 +376,28 @@ static int make_there(struct xp_stub_place *place, struct xp_remote *remote, uin
 		close(place->rings);
 		place->rings = -1;
 	}
+	return err;
+}
+
+/* name: the address of XP_STUB_NAME in the process. */
+static int make_there(struct xp_stub_place *place, struct xp_remote *remote, uint64_t name,
+		      const struct xp_stub_request *request)
+{
+	const bool locks = locks_all(remote, request->pid, place->address);
+	int remote_fd, err;
+
+	place->fd = xp_remote_memfd(remote, name, &remote_fd);
+	if (place->fd < 0)
+		return place->fd;
+	err = fill(place->fd);
+	if (!err)
+		err = map_all(remote, place->address, remote_fd, request->share_counters);
+	if (!err && locks)
+		xp_remote_call(remote, SYS_munlock, (uint64_t[6]){ place->address, XP_STUB_ROOM });
+	err = xp_remote_close(remote, remote_fd) ?: err;
+	if (err || !request->rings)
+		return err;
+	err = add_rings(place, remote, name, request);
 	if (err == -ETIMEDOUT || err == -ECANCELED || err == -ESRCH || err == -EPROTO)
 		return err;
 	/* The stub is there all the same. */
@@ -466,6 +481,65 @@ static void explain(int err, const struct xp_stub_request *request)
 	default:
 		snprintf(request->why, request->why_size, "it cannot map the stub: %s", strerror(-err));
 	}
+}
+
+/* Writes the instructions that access call rings: those of the stub, or nops. */
+static int write_accesses(struct xp_remote *remote, uint64_t stub, bool nops)
+{
+	uint8_t page[XP_STUB_BYTES];
+	uint32_t offset;
+	size_t bytes;
+	int err = 0;
+
+	xp_stub_make(page);
+	for (size_t i = 0; !err && (bytes = xp_stub_ring_access(i, &offset)); i++) {
+		if (nops)
+			memset(page + offset, XP_STUB_NOP, bytes);
+		err = xp_remote_write(remote, stub + offset, page + offset, bytes);
+	}
+	return err;
+}
+
+int xp_stub_map_rings(struct xp_stub_place *place, struct xp_remote *remote, const struct xp_stub_request *request)
+{
+	uint64_t name;
+	int err;
+
+	place->rings = -1;
+	if (xp_target_lacks_room_for_rings(request->pid, XP_CALL_RINGS_BYTES, request->no_rings,
+					   request->no_rings_size))
+		return -EOPNOTSUPP;
+	err = xp_remote_begin_calls(remote, place->address + XP_STUB_SCRATCH, XP_STUB_NAME, &name, request->why,
+				    request->why_size);
+	if (err)
+		return err;
+	err = add_rings(place, remote, name, request);
+	xp_remote_end_calls(remote);
+	if (!err)
+		err = write_accesses(remote, place->address, false);
+	if (!err)
+		verify_rings(place, request->pid);
+	return err;
+}
+
+int xp_stub_unmap_rings(const struct xp_stub_place *place, struct xp_remote *remote)
+{
+	char text[XP_REMOTE_TEXT_BYTES] = "", why[128];
+	uint64_t unused;
+	int err;
+
+	if (xp_remote_is_in(remote, place->address + XP_STUB_MEMORY, place->address + XP_STUB_BYTES))
+		return -EAGAIN;
+	err = write_accesses(remote, place->address, true);
+	if (!err)
+		err = xp_remote_begin_calls(remote, place->address + XP_STUB_SCRATCH, text, &unused, why, sizeof(why));
+	if (err)
+		return err;
+	err = XP_MIN((int)xp_remote_call(remote, SYS_munmap,
+					 (uint64_t[6]){ place->address + XP_STUB_SLOTS_TABLE, XP_CALL_RINGS_BYTES }),
+		     0);
+	xp_remote_end_calls(remote);
+	return err;
 }
 
 int xp_stub_map_new(struct xp_stub_place *place, struct xp_remote *remote, const struct xp_stub_request *request)

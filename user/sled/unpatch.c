@@ -17,6 +17,7 @@
 #include "sled/stub_map.h"
 #include "sled/text_patches.h"
 #include "target/memory_window.h"
+#include "target/remote_stacks.h"
 #include "target/stopped.h"
 #include "target/target.h"
 
@@ -29,16 +30,30 @@ struct search {
 	struct xp_text_patches *text_patches; /* one for each mapping with patched sleds */
 	size_t count;
 	size_t written;
+	bool tails; /* searches for sleds that are restored but for the bytes behind the head */
 };
 
-/* Whether these are the bytes of a sled that leads to a stub. */
+/* Whether these are the bytes of a sled that leads to a stub, or with `tails` has led there. */
 static bool is_patched(const void *arg, const struct xp_text_patch *text_patch, const uint8_t *now)
 {
 	const struct search *search = arg;
+	const enum xp_sled_kind kind = (enum xp_sled_kind)text_patch->kind;
 	uint64_t slot;
 
-	return xp_patch_decode((enum xp_sled_kind)text_patch->kind, now, text_patch->address, &slot) &&
+	return (search->tails ? xp_patch_decode_remains : xp_patch_decode)(kind, now, text_patch->address, &slot) &&
 	       xp_stub_map_has(&search->stubs, slot);
+}
+
+/* What is to be written. Returns false if the file has no unpatched sled there. */
+static bool choose_bytes(const struct search *search, struct xp_text_patch *text_patch, int fd, uint64_t file_offset)
+{
+	const enum xp_sled_kind kind = (enum xp_sled_kind)text_patch->kind;
+
+	text_patch->size =
+	    search->tails ? (uint8_t)xp_sled_bytes(kind) : (uint8_t)xp_patch_head(kind, text_patch->bytes);
+	return !search->tails ||
+	       (pread(fd, text_patch->bytes, text_patch->size, (off_t)file_offset) == text_patch->size &&
+		xp_sled_intact(kind, text_patch->bytes));
 }
 
 static int look_at_sleds(struct search *search, struct xp_text_patches *text_patches, const struct xp_mapping *mapping,
@@ -59,8 +74,8 @@ static int look_at_sleds(struct search *search, struct xp_text_patches *text_pat
 					   xp_sled_bytes((enum xp_sled_kind)sled->kind)) ||
 		    !is_patched(search, &text_patch, now))
 			continue;
-		text_patch.size = xp_patch_head((enum xp_sled_kind)sled->kind, text_patch.bytes);
-		err = xp_text_patches_add(text_patches, &text_patch);
+		if (choose_bytes(search, &text_patch, text_patches->file_fd, sled->file_offset))
+			err = xp_text_patches_add(text_patches, &text_patch);
 	}
 	return err;
 }
@@ -114,12 +129,30 @@ static int find_patched(struct search *search, pid_t pid)
 	return err;
 }
 
+/* Leaves out the sleds where a thread may go on behind the head. */
+static int spare_threads(struct xp_text_patches *text_patches, struct xp_remote *remote)
+{
+	struct xp_code_pointers pointers = { .start = text_patches->start, .end = text_patches->end };
+	int err = xp_code_pointers_find(&pointers, remote);
+
+	for (size_t i = 0; i < text_patches->count && !err; i++) {
+		struct xp_text_patch *text_patch = &text_patches->list[i];
+
+		if (xp_code_pointers_are_in(&pointers, text_patch->address, text_patch->address + text_patch->size))
+			text_patch->size = 0;
+	}
+	free(pointers.list);
+	return err;
+}
+
 static int write_all(void *arg, struct xp_remote *remote)
 {
 	struct search *search = arg;
 	int err = 0;
 
 	search->written = 0;
+	for (size_t i = 0; i < search->count && !err && search->tails; i++)
+		err = spare_threads(&search->text_patches[i], remote);
 	for (size_t i = 0; i < search->count && !err; i++)
 		err = xp_text_patches_write(&search->text_patches[i], remote, is_patched, search, &search->written);
 	return err;
@@ -238,6 +271,26 @@ out:
 		snprintf(why, why_size, "cannot restore the sleds of process %d: %s", pid, strerror(-err));
 	free_search(&search);
 	return err;
+}
+
+void xp_unpatch_tails(pid_t pid)
+{
+	char why[256] = "";
+	struct xp_stopped stopped = { .pid = pid, .why = why, .why_size = sizeof(why) };
+	struct search search = { .tails = true };
+	struct xp_unpatched unpatched;
+	int err = xp_stub_map_read(&search.stubs, pid);
+
+	if (!err && search.stubs.count)
+		err = xp_memory_window_open(&search.memory, pid);
+	if (!err && search.stubs.count)
+		err = find_patched(&search, pid);
+	if (!err && search.count)
+		err = put_back(&search, &stopped, &unpatched);
+	if (err)
+		xp_debug("process %d: bytes of sleds that are never executed stay changed: %s", pid,
+			 why[0] ? why : strerror(-err));
+	free_search(&search);
 }
 
 bool xp_unpatch_has_stub(pid_t pid, const struct xp_stub_id *stubs, size_t count)

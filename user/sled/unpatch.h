@@ -33,6 +33,13 @@ struct xp_unpatched {
 int xp_unpatch_process(pid_t pid, bool ours, struct xp_unpatched *unpatched, char *why, size_t why_size);
 
 /*
+ * Restores the bytes behind the heads of sleds that are restored, so that the code is as in the file. Not in the stop
+ * that restores the heads: threads go on behind them for some instructions. Nor where a thread may still go on behind
+ * the head, because a signal handler has interrupted it there.
+ */
+void xp_unpatch_tails(pid_t pid);
+
+/*
  * Which xprof has patched process pid. Returns -EBUSY if it is at work there (*holder, 0: not known), 0 if it has
  * ended, -ENOENT if there never was one, -ESRCH, -ENOMEM or an error of flock(2).
  */

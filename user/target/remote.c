@@ -284,6 +284,18 @@ static void let_late_go(struct xp_remote *remote)
 	}
 }
 
+bool xp_remote_is_in(const struct xp_remote *remote, uint64_t start, uint64_t end)
+{
+	struct user_regs_struct registers;
+
+	for (size_t i = 0; i < remote->count; i++)
+		if (remote->threads[i].state == XP_REMOTE_STANDS &&
+		    !ptrace(PTRACE_GETREGS, remote->threads[i].tid, 0, &registers) && registers.rip >= start &&
+		    registers.rip < end)
+			return true;
+	return false;
+}
+
 uint64_t xp_remote_release(struct xp_remote *remote)
 {
 	uint64_t stood_ns;

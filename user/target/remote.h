@@ -84,6 +84,8 @@ int xp_remote_begin_calls(struct xp_remote *remote, uint64_t scratch, const char
  * (interrupt.h), -EPROTO if something other than a system call happened, -ESRCH.
  */
 int xp_remote_syscall(struct xp_remote *remote, long number, const uint64_t args[6], int64_t *result);
+/* Whether a thread of the stopped process is about to execute an instruction in [start, end). */
+bool xp_remote_is_in(const struct xp_remote *remote, uint64_t start, uint64_t end);
 /* The thread that executes the calls. They work on its files. */
 pid_t xp_remote_caller(const struct xp_remote *remote);
 /* Restores everything, like xp_remote_release(). */

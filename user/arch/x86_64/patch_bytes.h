@@ -8,8 +8,9 @@
  * So an event sled pushes the two words, calls the stub and restores the stack pointer with `lea`, which preserves the
  * flags.
  *
- * Like the runtime, xprof later restores only the first instruction (see xp_sled_intact()). A thread that a signal
- * interrupted inside the sled still finds the rest of the sled and the stub when its handler returns.
+ * Like the runtime, xprof first restores only the first instruction (see xp_sled_intact()). A thread that a signal
+ * interrupted inside the sled still finds the rest of the sled and the stub when its handler returns. Later xprof
+ * restores the other bytes where no thread can return (unpatch.h).
  */
 #ifndef XPROF_ARCH_X86_64_PATCH_BYTES_H
 #define XPROF_ARCH_X86_64_PATCH_BYTES_H

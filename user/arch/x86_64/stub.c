@@ -20,7 +20,7 @@ _Static_assert(XP_STUB_TEXT_BYTES == XP_STUB_MEMORY_EVENT + 2 * XP_STUB_MEMORY_E
 	       "the last slot");
 _Static_assert(XP_STUB_SLOTS_TABLE == XP_STUB_ROOM, "behind the counters");
 
-#define NOP 0x90
+#define NOP XP_STUB_NOP
 #define RET 0xc3
 /* cmpb $0,flag(%rip); je over the nop and the ret, to those of children. */
 #define GUARD_BYTES 9

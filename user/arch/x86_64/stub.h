@@ -82,6 +82,16 @@ uint32_t xp_stub_take_back_entry(bool rdpid);
 /* slot: XP_STUB_CUSTOM or XP_STUB_TYPED. */
 uint32_t xp_stub_memory_event_entry(enum xp_stub_slot slot);
 uint32_t xp_stub_memory_event_probe(enum xp_stub_slot slot);
+/*
+ * The instructions of these slots that access the table or a ring, number 0 and up: returns the bytes of one, and its
+ * offset in the page; 0: there is none. With nops of XP_STUB_NOP in place of all of them, a thread that continues
+ * anywhere in these slots returns as ever, and needs neither table nor rings.
+ */
+#define XP_STUB_NOP 0x90
+#define XP_STUB_ACCESS_BYTES_MAX 8
+size_t xp_stub_ring_access(size_t number, uint32_t *offset);
+/* Offset of bytes at the end of the page that nobody reads or executes, for xp_remote_begin_calls(). */
+#define XP_STUB_SCRATCH 0xff0
 
 /*
  * What these slots write to: a table of slots, one for each thread, and the rings, in memory that the process shares

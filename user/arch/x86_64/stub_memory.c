@@ -28,6 +28,15 @@ __asm__(".pushsection .rodata\n"
 	"xp_stub_memory_code:\n"
 	".set stub, xp_stub_memory_code - " NUMBER(XP_STUB_MEMORY) "\n"
 
+	/* An instruction that accesses the table or a ring: xp_stub_ring_access(). */
+	".macro ring text:vararg\n"
+	"91:	\\text\n"
+	"92:\n"
+	".pushsection .rodata.xp_stub_accesses, \"a\"\n"
+	"	.2byte 91b - xp_stub_memory_code, 92b - 91b\n"
+	".popsection\n"
+	".endm\n"
+
 	/*
 	 * The slot of the thread, in r11. Two slots are possible: the one that the hash of the key says, and its
 	 * neighbor. The caller tests that one if the zero flag is off. Changes rax and rdx.
@@ -39,7 +48,7 @@ __asm__(".pushsection .rodata\n"
 	"	shl $6, %r11\n"
 	"	lea stub + " NUMBER(XP_STUB_SLOTS_TABLE) "(%rip), %rdx\n"
 	"	add %rdx, %r11\n"
-	"	cmp %rax, (%r11)\n"		/* key */
+	"	ring cmp %rax, (%r11)\n"		/* key */
 	".endm\n"
 
 	".macro memory_slot number:req, rdpid:req\n"
@@ -53,14 +62,14 @@ __asm__(".pushsection .rodata\n"
 	"	find_slot\n"
 	"	jne 2f\n"
 	"record_\\number:\n"
-	"1:	mov 16(%r11), %rdx\n"		/* head */
-	"	cmp 8(%r11), %rdx\n"		/* limit */
+	"1:	ring mov 16(%r11), %rdx\n"		/* head */
+	"	ring cmp 8(%r11), %rdx\n"		/* limit */
 	"	jae 3f\n"
 	"	mov $1, %eax\n"
-	"	xadd %rax, 16(%r11)\n"
-	"	and 40(%r11), %rax\n"		/* mask */
+	"	ring xadd %rax, 16(%r11)\n"
+	"	ring and 40(%r11), %rax\n"		/* mask */
 	"	shl $4, %rax\n"
-	"	add 32(%r11), %rax\n"		/* ring */
+	"	ring add 32(%r11), %rax\n"		/* ring */
 	"	mov %rax, %r11\n"
 	"	rdtsc\n"
 	"	shl $32, %rdx\n"
@@ -75,12 +84,12 @@ __asm__(".pushsection .rodata\n"
 	"	.endif\n"
 	"	and $((1 << " NUMBER(XP_CALL_CPU_BITS) ") - 1), %edx\n"
 	"	or %rdx, %rax\n"
-	"	mov %rax, (%r11)\n"
+	"	ring mov %rax, (%r11)\n"
 	"	lea 24(%rsp), %rax\n"
 	"	shr $3, %rax\n"
 	"	shl $32, %rax\n"
 	"	or %r10, %rax\n"
-	"	mov %rax, 8(%r11)\n"
+	"	ring mov %rax, 8(%r11)\n"
 	"6:	pop %rdx\n"
 	"	pop %rax\n"
 	"	pop %r11\n"
@@ -89,7 +98,7 @@ __asm__(".pushsection .rodata\n"
 	"5:	nop\n"
 	"	ret\n"
 	"2:	xor $64, %r11\n"
-	"	cmp %rax, (%r11)\n"
+	"	ring cmp %rax, (%r11)\n"
 	"	je 1b\n"
 	"	xor %edx, %edx\n"
 	"	jmp 8f\n"
@@ -110,8 +119,8 @@ __asm__(".pushsection .rodata\n"
 	 * upper bits of taken_back stops an exit that this one has interrupted.
 	 */
 	".macro make_final head:req\n"
-	"	mov \\head, 48(%r11)\n"
-	"	addl $(1 << (" NUMBER(XP_CALL_TAKEN_BACK_BITS) " - 32)), 28(%r11)\n"
+	"	ring mov \\head, 48(%r11)\n"
+	"	ring addl $(1 << (" NUMBER(XP_CALL_TAKEN_BACK_BITS) " - 32)), 28(%r11)\n"
 	".endm\n"
 
 	/*
@@ -136,14 +145,14 @@ __asm__(".pushsection .rodata\n"
 	"	push %rdi\n"
 	"	find_slot\n"
 	"	jne 2f\n"
-	"1:	mov 16(%r11), %rbx\n"		/* head */
-	"	mov 24(%r11), %rcx\n"		/* taken_back, and after it: */
-	"	cmp 48(%r11), %rbx\n"		/* final */
+	"1:	ring mov 16(%r11), %rbx\n"		/* head */
+	"	ring mov 24(%r11), %rcx\n"		/* taken_back, and after it: */
+	"	ring cmp 48(%r11), %rbx\n"		/* final */
 	"	jbe 3f\n"
 	"	lea -1(%rbx), %rsi\n"
-	"	and 40(%r11), %rsi\n"		/* mask */
+	"	ring and 40(%r11), %rsi\n"		/* mask */
 	"	shl $4, %rsi\n"
-	"	add 32(%r11), %rsi\n"		/* ring */
+	"	ring add 32(%r11), %rsi\n"		/* ring */
 	/* The word of the entry has kind 0. An exit (kind 1) finds the stack one word higher. */
 	"	mov %r10d, %eax\n"
 	"	shr $" NUMBER(XP_FN_BITS) ", %eax\n"
@@ -155,25 +164,25 @@ __asm__(".pushsection .rodata\n"
 	"	mov %r10d, %eax\n"
 	"	and $((1 << " NUMBER(XP_FN_BITS) ") - 1), %eax\n"
 	"	or %rax, %rdi\n"
-	"	cmp %rdi, 8(%rsi)\n"
+	"	ring cmp %rdi, 8(%rsi)\n"
 	"	jne 3f\n"
 	"	rdtsc\n"
 	"	shl $32, %rdx\n"
 	"	or %rdx, %rax\n"
 	"	shl $" NUMBER(XP_CALL_CPU_BITS) ", %rax\n"
 	"	or $((1 << " NUMBER(XP_CALL_CPU_BITS) ") - 1), %rax\n"
-	"	sub (%rsi), %rax\n"
-	"	cmp 56(%r11), %rax\n"		/* min_ticks */
+	"	ring sub (%rsi), %rax\n"
+	"	ring cmp 56(%r11), %rax\n"		/* min_ticks */
 	"	jae 3f\n"
 	"	mov %rdi, %rax\n"
 	"	xor %edx, %edx\n"
-	"	lock cmpxchg %rdx, 8(%rsi)\n"
+	"	ring lock cmpxchg %rdx, 8(%rsi)\n"
 	"	jne 3f\n"
 	"	mov %rbx, %rax\n"
 	"	mov %rcx, %rdx\n"
 	"	dec %rbx\n"
 	"	inc %rcx\n"
-	"	cmpxchg16b 16(%r11)\n"		/* head and taken_back */
+	"	ring cmpxchg16b 16(%r11)\n"		/* head and taken_back */
 	"	jne 4f\n"
 	"6:	pop %rdi\n"
 	"	pop %rsi\n"
@@ -183,14 +192,14 @@ __asm__(".pushsection .rodata\n"
 	"	pop %rax\n"
 	"	pop %r11\n"
 	"	ret\n"
-	"4:	mov %rdi, 8(%rsi)\n"
+	"4:	ring mov %rdi, 8(%rsi)\n"
 	"3:	pop %rdi\n"
 	"	pop %rsi\n"
 	"	pop %rbx\n"
 	"	pop %rcx\n"
 	"	jmp record_\\number\n"
 	"2:	xor $64, %r11\n"
-	"	cmp %rax, (%r11)\n"
+	"	ring cmp %rax, (%r11)\n"
 	"	je 1b\n"
 	"7:	pop %rdi\n"
 	"	pop %rsi\n"
@@ -218,9 +227,9 @@ __asm__(".pushsection .rodata\n"
 	"	find_slot\n"
 	"	je 1f\n"
 	"	xor $64, %r11\n"
-	"	cmp %rax, (%r11)\n"
+	"	ring cmp %rax, (%r11)\n"
 	"	jne 3f\n"
-	"1:	mov 16(%r11), %rax\n"		/* head */
+	"1:	ring mov 16(%r11), %rax\n"		/* head */
 	"	make_final %rax\n"
 	"3:	pop %rdx\n"
 	"	pop %rax\n"
@@ -242,6 +251,9 @@ __asm__(".pushsection .rodata\n"
 	".pushsection .rodata.xp_stub_event_places, \"a\"\n"
 	"xp_stub_event_places:\n"
 	".popsection\n"
+	".pushsection .rodata.xp_stub_accesses, \"a\"\n"
+	"xp_stub_accesses:\n"
+	".popsection\n"
 
 	/* In the order of `rdpid`. */
 	"	memory_slot 0, 0\n"
@@ -253,6 +265,10 @@ __asm__(".pushsection .rodata\n"
 	"	event_slot 1\n"
 	"	.org xp_stub_memory_code + " NUMBER(XP_STUB_MEMORY_EVENT) " - " NUMBER(XP_STUB_MEMORY) " + "
 		"2 * " NUMBER(XP_STUB_MEMORY_EVENT_BYTES) ", 0xcc\n"
+	".pushsection .rodata.xp_stub_accesses, \"a\"\n"
+	"	.2byte 0, 0\n"
+	".popsection\n"
+	".purgem ring\n"
 	".purgem find_slot\n"
 	".purgem memory_slot\n"
 	".purgem make_final\n"
@@ -284,6 +300,17 @@ extern const struct event_places {
 	uint8_t pops;
 	uint8_t probe;
 } xp_stub_event_places[EVENT_SLOTS];
+
+extern const struct access {
+	uint16_t offset; /* in the code */
+	uint16_t bytes;	 /* 0: the end of the list */
+} xp_stub_accesses[];
+
+size_t xp_stub_ring_access(size_t number, uint32_t *offset)
+{
+	*offset = XP_STUB_MEMORY + xp_stub_accesses[number].offset;
+	return xp_stub_accesses[number].bytes;
+}
 
 uint32_t xp_stub_memory_entry(bool rdpid)
 {

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Where the threads of a stopped process may continue in its code: their instruction pointers, and all words of their
+ * stacks that look like such, of callers and of code that a signal interrupted. From the stack pointer to the end of
+ * its mapping: the older stack of a thread that runs a handler on a stack of its own, or a coroutine, is not read.
+ */
+#ifndef XPROF_TARGET_REMOTE_STACKS_H
+#define XPROF_TARGET_REMOTE_STACKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "target/remote.h"
+
+struct xp_code_pointers {
+	uint64_t start; /* only pointers in [start, end) */
+	uint64_t end;
+	uint64_t *list; /* the caller frees it */
+	size_t count;
+	size_t room;
+};
+
+/*
+ * Finds them. Returns 0 or -errno, after which some may be missing: -E2BIG if the stacks are larger than 32 MiB in all,
+ * -EFAULT if a thread has no stack, -ECANCELED (interrupt.h), or an error of reading.
+ */
+int xp_code_pointers_find(struct xp_code_pointers *pointers, struct xp_remote *remote);
+/* Whether one of them is between start and end, and neither of these. */
+bool xp_code_pointers_are_in(const struct xp_code_pointers *pointers, uint64_t start, uint64_t end);
+
+#endif
