@@ -107,12 +107,12 @@ static struct xp_recording minimal(void)
 		.clock = &ns_clock,
 		.outdir.fd = dir_fd,
 		.plan.multi = true,
-		.run_tsc = START_TSC + 750000000,
-		.probes = { .attach_ns = 12500000, .stopped_ns = 7500000, .longest_stop_ns = 5000000 },
+		.targets.run_tsc = START_TSC + 750000000,
+		.targets.probes = { .attach_ns = 12500000, .stopped_ns = 7500000, .longest_stop_ns = 5000000 },
 	};
 
-	recording.traced.processes.start_tsc = START_TSC;
-	recording.traced.processes.stop_tsc = recording.run_tsc + 2500000000;
+	recording.targets.processes.start_tsc = START_TSC;
+	recording.targets.processes.stop_tsc = recording.targets.run_tsc + 2500000000;
 	return recording;
 }
 
@@ -130,7 +130,7 @@ TEST_WITH(head_is_written, set_up, tear_down)
 	json_t *json;
 
 	recording.options = &version_3;
-	recording.traced.processes.first = &process;
+	recording.targets.processes.first = &process;
 	json = written(&recording, &no_totals);
 	assert_int_equal(number(json, "manifest_version"), 1);
 	assert_string_equal(text(json, "xprof_version"), XPROF_VERSION);
@@ -171,7 +171,7 @@ TEST_WITH(totals_add_up, set_up, tear_down)
 	recording.bpf.counters = cpus;
 	recording.bpf.programs.cpus = 3;
 	recording.bpf.missed = 10;
-	recording.traced.other_process = 20;
+	recording.targets.other_process = 20;
 	totals.counts.filtered[XP_FILTER_UNMATCHED_EXIT] = 14;
 	totals.counts.filtered[XP_FILTER_MIN_DURATION] = 1;
 	json = written(&recording, &totals);
@@ -251,13 +251,13 @@ TEST_WITH(flights_and_budget, set_up, tear_down)
 	throttle.all = taken_out;
 	throttle.count = XP_ARRAY_SIZE(taken_out);
 	recording.options = &options;
-	recording.probes.throttle = &throttle;
-	recording.rates.made = true;
-	recording.rates.forecast =
+	recording.targets.probes.throttle = &throttle;
+	recording.targets.rates.made = true;
+	recording.targets.rates.forecast =
 	    (struct xp_forecast){ .calls_per_s = 2.5, .cost_cores = 0.5, .cost_share = 0.25, .slowdown = 1 };
-	recording.rates.probe_cost = (struct xp_probe_cost){ .exit_ns = 900, .stub_ns = 200, .count_ns = 9 };
-	recording.traced.processes.first = &process;
-	recording.traced.processes.triggers = (struct xp_triggers){ .list = &trigger, .count = 1, .limit = 6 };
+	recording.targets.rates.probe_cost = (struct xp_probe_cost){ .exit_ns = 900, .stub_ns = 200, .count_ns = 9 };
+	recording.targets.processes.first = &process;
+	recording.targets.processes.triggers = (struct xp_triggers){ .list = &trigger, .count = 1, .limit = 6 };
 	json = written(&recording, &totals);
 	assert_int_equal(number(json, "totals.overwritten"), 6);
 	assert_int_equal(number(json, "processes.0.overwritten"), 6);
@@ -338,7 +338,7 @@ TEST_WITH(processes_and_files, set_up, tear_down)
 	struct xp_recording recording = minimal();
 	json_t *json;
 
-	recording.traced.processes.first = &first;
+	recording.targets.processes.first = &first;
 	json = written(&recording, &no_totals);
 	assert_int_equal(number(json, "processes.0.pid"), 42);
 	assert_int_equal(number(json, "processes.0.image"), 2);
@@ -386,7 +386,7 @@ TEST_WITH(threads_are_capped, set_up, tear_down)
 	process.sums.summaries = threads;
 	process.sums.summary_count = XP_ARRAY_SIZE(threads);
 	process.sums.thread_count = 5000;
-	recording.traced.processes.first = &process;
+	recording.targets.processes.first = &process;
 	json = written(&recording, &no_totals);
 	assert_int_equal(json_array_size(at(json, "processes.0.threads")), XP_MANIFEST_THREADS_MAX);
 	assert_int_equal(number(json, "processes.0.threads_omitted"), 5000 - XP_MANIFEST_THREADS_MAX);

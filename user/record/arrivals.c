@@ -12,33 +12,33 @@
  * A process may be gone before it could be scanned. Unknown processes matter only with --exec, and with --follow if the
  * event of a fork was lost, since the programs of --follow record only followed processes.
  */
-static int adopt(struct xp_recording *recording, const struct xp_arrival *arrival)
+static int adopt(struct xp_targets *targets, const struct xp_arrival *arrival)
 {
-	const struct xp_options *options = recording->options;
+	const struct xp_options *options = targets->options;
 	pid_t pid = (pid_t)arrival->event->pid;
-	struct xp_process *process = xp_processes_find(&recording->traced.processes, pid);
+	struct xp_process *process = xp_processes_find(&targets->processes, pid);
 
 	if (!process && !options->exec_path && !options->follow)
 		return -ENOENT;
 	/* The PID may have been reused by a process that is not ours. */
-	if (!process && (options->exec_path || xp_programs_is_target(&recording->bpf.programs, arrival->event->pid)))
-		xp_follow_add(recording, &process, pid, arrival->tsc);
+	if (!process && (options->exec_path || xp_programs_is_target(targets->programs, arrival->event->pid)))
+		xp_follow_add(targets, &process, pid, arrival->tsc);
 	/* Needed even if the process was there: it may have unloaded the object of the event. */
-	return xp_follow_adopt(recording, arrival, "unknown");
+	return xp_follow_adopt(targets, arrival, "unknown");
 }
 
-static int take_call(struct xp_recording *recording, const struct xp_arrival *arrival)
+static int take_call(struct xp_targets *targets, const struct xp_arrival *arrival)
 {
-	struct xp_processes *processes = &recording->traced.processes;
+	struct xp_processes *processes = &targets->processes;
 	int err = xp_processes_record(processes, arrival);
 
 	if (err == -ENOENT) {
-		err = adopt(recording, arrival);
+		err = adopt(targets, arrival);
 		if (!err)
 			err = xp_processes_record(processes, arrival);
 	}
 	if (err == -ENOENT) {
-		recording->traced.other_process++;
+		targets->other_process++;
 		return 0;
 	}
 	return err;
@@ -46,14 +46,14 @@ static int take_call(struct xp_recording *recording, const struct xp_arrival *ar
 
 /* ---- threads ---- */
 
-static int begin_thread(struct xp_recording *recording, const struct xp_arrival *arrival)
+static int begin_thread(struct xp_targets *targets, const struct xp_arrival *arrival)
 {
-	return xp_processes_begin_task(&recording->traced.processes, arrival);
+	return xp_processes_begin_task(&targets->processes, arrival);
 }
 
-static int end_thread(struct xp_recording *recording, const struct xp_arrival *arrival)
+static int end_thread(struct xp_targets *targets, const struct xp_arrival *arrival)
 {
-	return xp_processes_end_task(&recording->traced.processes, arrival);
+	return xp_processes_end_task(&targets->processes, arrival);
 }
 
 /* ---- samples, waits, JIT code ---- */
@@ -65,7 +65,7 @@ static int take_jit(struct xp_recording *recording, const struct xp_arrival *arr
 
 static int take_sample(struct xp_recording *recording, const struct xp_arrival *arrival)
 {
-	return arrival->tsc > recording->traced.processes.stop_tsc
+	return arrival->tsc > recording->targets.processes.stop_tsc
 		   ? 0
 		   : xp_samples_record(&recording->sampling.samples, arrival);
 }
@@ -85,35 +85,44 @@ static int take_wait_sum(struct xp_recording *recording, const struct xp_arrival
 	return xp_waits_sum(&recording->off_cpu.waits, arrival);
 }
 
-typedef int handler(struct xp_recording *recording, const struct xp_arrival *arrival);
+/* One of both. */
+struct handler {
+	int (*targets)(struct xp_targets *targets, const struct xp_arrival *arrival);
+	int (*recording)(struct xp_recording *recording, const struct xp_arrival *arrival);
+};
 
-static handler *const handlers[XP_EVENT_KINDS] = {
-	[XP_EVENT_ENTRY] = take_call,
-	[XP_EVENT_EXIT] = take_call,
-	[XP_EVENT_TAIL_EXIT] = take_call,
-	[XP_EVENT_ENTRY_ARGS] = take_call,
-	[XP_EVENT_CUSTOM] = take_call,
-	[XP_EVENT_TYPED] = take_call,
-	[XP_EVENT_THREAD] = begin_thread,
-	[XP_EVENT_THREAD_GONE] = end_thread,
-	[XP_EVENT_EXEC] = xp_follow_exec,
-	[XP_EVENT_FORK] = xp_follow_fork,
-	[XP_EVENT_EXIT_THREAD] = xp_follow_exit_thread,
-	[XP_EVENT_EXIT_PROCESS] = xp_follow_exit_process,
-	[XP_EVENT_LINK_MAP] = xp_follow_link_map,
-	[XP_EVENT_JIT] = take_jit,
-	[XP_EVENT_SAMPLE] = take_sample,
-	[XP_EVENT_SWITCH] = xp_sampling_switch,
-	[XP_EVENT_WAIT_BEGIN] = take_wait_begin,
-	[XP_EVENT_WAIT] = take_wait,
-	[XP_EVENT_WAIT_SUM] = take_wait_sum,
+static const struct handler handlers[XP_EVENT_KINDS] = {
+	[XP_EVENT_ENTRY] = { .targets = take_call },
+	[XP_EVENT_EXIT] = { .targets = take_call },
+	[XP_EVENT_TAIL_EXIT] = { .targets = take_call },
+	[XP_EVENT_ENTRY_ARGS] = { .targets = take_call },
+	[XP_EVENT_CUSTOM] = { .targets = take_call },
+	[XP_EVENT_TYPED] = { .targets = take_call },
+	[XP_EVENT_THREAD] = { .targets = begin_thread },
+	[XP_EVENT_THREAD_GONE] = { .targets = end_thread },
+	[XP_EVENT_EXEC] = { .targets = xp_follow_exec },
+	[XP_EVENT_FORK] = { .targets = xp_follow_fork },
+	[XP_EVENT_EXIT_THREAD] = { .targets = xp_follow_exit_thread },
+	[XP_EVENT_EXIT_PROCESS] = { .targets = xp_follow_exit_process },
+	[XP_EVENT_LINK_MAP] = { .targets = xp_follow_link_map },
+	[XP_EVENT_JIT] = { .recording = take_jit },
+	[XP_EVENT_SAMPLE] = { .recording = take_sample },
+	[XP_EVENT_SWITCH] = { .recording = xp_sampling_switch },
+	[XP_EVENT_WAIT_BEGIN] = { .recording = take_wait_begin },
+	[XP_EVENT_WAIT] = { .recording = take_wait },
+	[XP_EVENT_WAIT_SUM] = { .recording = take_wait_sum },
 };
 
 int xp_arrivals_take(struct xp_recording *recording, const struct xp_arrival *arrival)
 {
+	const struct handler *handler;
 	int err = xp_event_check(arrival);
 
 	if (!err)
 		err = xp_sampling_apply_sideband(&recording->sampling, arrival->tsc);
-	return err ? err : handlers[xp_event_kind(arrival->event)](recording, arrival);
+	if (err)
+		return err;
+	handler = &handlers[xp_event_kind(arrival->event)];
+	return handler->targets ? handler->targets(&recording->targets, arrival)
+				: handler->recording(recording, arrival);
 }

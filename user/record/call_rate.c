@@ -18,7 +18,8 @@
 #include "base/why.h"
 #include "record/family.h"
 #include "record/follow.h"
-#include "record/recording.h"
+#include "record/bpf_side.h"
+#include "record/targets.h"
 #include "target/chosen_file.h"
 
 /* A short look; if it has not seen enough, a longer one follows. */
@@ -37,7 +38,7 @@
 
 /* Owns the programs that count. */
 struct counting {
-	struct xp_recording *recording;
+	struct xp_targets *targets;
 	struct xp_call_rates *rates;
 	struct xp_bpf_side bpf; /* its rings are only for the records made by measuring a hit */
 	struct xp_attach *attach;
@@ -68,7 +69,7 @@ static int add_object(struct counting *counting, struct xp_object *object)
 
 static int look_at(struct counting *counting, pid_t pid, const struct xp_mapping *mapping)
 {
-	struct xp_recording *recording = counting->recording;
+	struct xp_targets *targets = counting->targets;
 	int fd = xp_mapping_open(pid, mapping);
 	const struct xp_object_file file = { fd, mapping->path };
 	struct xp_object *object;
@@ -77,12 +78,12 @@ static int look_at(struct counting *counting, pid_t pid, const struct xp_mapping
 
 	if (fd < 0)
 		return 0;
-	if (recording->options->exec_path &&
-	    (fstat(fd, &st) || (xp_chosen_original(&st), !xp_follow_same_file(&st, &recording->plan.exec_file)))) {
+	if (targets->options->exec_path &&
+	    (fstat(fd, &st) || (xp_chosen_original(&st), !xp_follow_same_file(&st, &targets->plan->exec_file)))) {
 		close(fd);
 		return 0;
 	}
-	err = xp_objects_add(&recording->traced.objects, &object, &file, &refused);
+	err = xp_objects_add(&targets->objects, &object, &file, &refused);
 	close(fd);
 	if (!err && refused == -EINVAL)
 		xp_warn("%s: %s; its sleds are not recorded", mapping->path, xp_why(refused));
@@ -102,7 +103,7 @@ static int find_objects(struct counting *counting)
 		struct xp_mappings mappings;
 
 		err = xp_mappings_read(&mappings, family->list[i].pid);
-		if (err && i >= counting->recording->options->pids.count) {
+		if (err && i >= counting->targets->options->pids.count) {
 			err = 0;
 			continue;
 		}
@@ -122,24 +123,24 @@ static int find_objects(struct counting *counting)
 
 static int prepare(struct counting *counting)
 {
-	struct xp_recording *recording = counting->recording;
+	struct xp_targets *targets = counting->targets;
 	struct xp_programs_options options = {
-		.targets = recording->plan.all_processes ? XP_TARGETS_MAX : recording->options->pids.count + 1,
-		.tasks = recording->plan.all_processes,
+		.targets = targets->plan->all_processes ? XP_TARGETS_MAX : targets->options->pids.count + 1,
+		.tasks = targets->plan->all_processes,
 		/* Those of a program of --exec have its probes, too. */
-		.follow_children = recording->plan.all_processes,
-		.exec_inode = recording->options->exec_path ? recording->plan.exec_file.st_ino : 0,
+		.follow_children = targets->plan->all_processes,
+		.exec_inode = targets->options->exec_path ? targets->plan->exec_file.st_ino : 0,
 		.sleds = true,
-		.stub = recording->plan.may_patch,
+		.stub = targets->plan->may_patch,
 		.uprobe_multi = true,
 		.args = 1,
 		.counters = counting->counters + 1,
 	};
-	int err = xp_bpf_side_open(&counting->bpf, &options, XP_PROBE_COST_RING_BYTES, recording->clock);
+	int err = xp_bpf_side_open(&counting->bpf, &options, XP_PROBE_COST_RING_BYTES, targets->clock);
 
 	if (!err)
 		err = xp_attach_new(&counting->attach, true);
-	if (!err && recording->plan.all_processes)
+	if (!err && targets->plan->all_processes)
 		err = xp_programs_attach_tasks(&counting->bpf.programs);
 	for (size_t i = 0; i < counting->family.count && !err; i++)
 		err = xp_programs_add_target(&counting->bpf.programs, counting->family.list[i].pid);
@@ -159,14 +160,14 @@ static void choose_counted(struct counting *counting)
 	const size_t probes = counting->counters * XP_MAX(counting->family.count, 1u);
 
 	counting->rates->input.every = 1;
-	if (!(counting->recording->options->max_overhead > 0))
+	if (!(counting->targets->options->max_overhead > 0))
 		counting->rates->input.every = (uint32_t)((probes + COUNTED_MAX - 1) / COUNTED_MAX);
 }
 
 static int attach(struct counting *counting)
 {
-	const struct xp_pid_list *pids = &counting->recording->options->pids;
-	bool everywhere = counting->recording->plan.all_processes;
+	const struct xp_pid_list *pids = &counting->targets->options->pids;
+	bool everywhere = counting->targets->plan->all_processes;
 	struct xp_call_rates *rates = counting->rates;
 	uint32_t first = 0;
 	int err = 0;
@@ -206,7 +207,7 @@ static int read_counts(struct counting *counting, uint64_t *total)
 static int begin_count(struct counting *counting)
 {
 	struct xp_family now = { 0 };
-	int err = xp_family_find(&now, counting->recording);
+	int err = xp_family_find(&now, counting->targets);
 
 	if (err) {
 		xp_family_free(&now);
@@ -221,7 +222,7 @@ static int begin_count(struct counting *counting)
 static int read_cpu(const struct counting *counting, uint64_t *cpu_ns)
 {
 	struct xp_family now = { 0 };
-	int err = xp_family_find(&now, counting->recording);
+	int err = xp_family_find(&now, counting->targets);
 
 	*cpu_ns = err ? 0 : xp_family_cpu_ns(&counting->family, &now);
 	xp_family_free(&now);
@@ -252,7 +253,7 @@ static int count_for(struct counting *counting, useconds_t duration_us, uint64_t
 
 static int count_calls(struct counting *counting, struct xp_forecast_input *input)
 {
-	const struct xp_recording *recording = counting->recording;
+	const struct xp_targets *targets = counting->targets;
 	uint64_t *before = calloc(counting->counters, sizeof(*before));
 	uint64_t begin_tsc, begin_calls, calls, cpu_ns;
 	int err = before ? read_counts(counting, &begin_calls) : -ENOMEM;
@@ -269,7 +270,7 @@ static int count_calls(struct counting *counting, struct xp_forecast_input *inpu
 	if (err)
 		goto out;
 	input->cpu_ns = cpu_ns;
-	input->wall_ns = xp_clock_ns(recording->clock, xp_clock_now_tsc() - begin_tsc);
+	input->wall_ns = xp_clock_ns(targets->clock, xp_clock_now_tsc() - begin_tsc);
 	input->calls = (calls - begin_calls) * input->every;
 	keep_counts(counting, before);
 out:
@@ -313,14 +314,14 @@ static int make_rates(struct counting *counting)
 {
 	struct xp_call_rates *rates = counting->rates;
 	struct xp_forecast_input *input = &rates->input;
-	const struct xp_plan *plan = &counting->recording->plan;
+	const struct xp_plan *plan = counting->targets->plan;
 	const struct xp_probe_cost_options options = {
 		.programs = &counting->bpf.programs,
 		.multi = true,
 		.stub = plan->may_patch,
 		.memory = plan->memory,
 		.rdpid = plan->rdpid,
-		.args = counting->recording->options->args,
+		.args = counting->targets->options->args,
 	};
 	int err = prepare(counting);
 
@@ -344,28 +345,26 @@ static int make_rates(struct counting *counting)
 	return 0;
 }
 
-void xp_call_rates_count(struct xp_recording *recording)
+void xp_call_rates_count(struct xp_targets *targets)
 {
-	struct counting counting = { .recording = recording, .rates = &recording->rates };
+	struct counting counting = { .targets = targets, .rates = &targets->rates };
 	bool unseen;
 	int err;
 
-	if (!recording->plan.multi || !recording->plan.sleds)
+	if (!targets->plan->multi || !targets->plan->sleds)
 		return;
 	/* Without objects there is nothing to count, but some may come. */
-	unseen =
-	    recording->options->max_overhead > 0 || recording->plan.all_processes || recording->options->child_argv;
-	err = xp_family_find(&counting.family, recording);
+	unseen = targets->options->max_overhead > 0 || targets->plan->all_processes || targets->options->child_argv;
+	err = xp_family_find(&counting.family, targets);
 	if (!err)
 		err = find_objects(&counting);
 	if (!err && (counting.counters || unseen))
 		err = make_rates(&counting);
 	if (err)
 		xp_debug("no forecast: %s", strerror(-err));
-	recording->rates.processes = counting.family.count;
-	recording->rates.follows = recording->options->follow;
-	recording->rates.has_children =
-	    recording->options->follow && counting.family.count > recording->options->pids.count;
+	targets->rates.processes = counting.family.count;
+	targets->rates.follows = targets->options->follow;
+	targets->rates.has_children = targets->options->follow && counting.family.count > targets->options->pids.count;
 	xp_family_free(&counting.family);
 	free(counting.counts);
 	xp_attach_free(counting.attach);

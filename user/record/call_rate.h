@@ -11,7 +11,7 @@
 #include "sled/object.h"
 
 struct xp_probes;
-struct xp_recording;
+struct xp_targets;
 
 /* An object whose calls were counted. */
 struct xp_call_rate_object {
@@ -42,7 +42,7 @@ struct xp_call_rates {
  * Counts the calls of the running targets for a moment, and estimates the cost of recording them. Needs uprobe_multi.
  * Without it, or after an error, which -v shows, there is no estimate; recording goes on.
  */
-void xp_call_rates_count(struct xp_recording *recording);
+void xp_call_rates_count(struct xp_targets *targets);
 void xp_call_rates_free(struct xp_call_rates *rates);
 /* Makes the forecast, once it is known which sleds are probed and which are patched. */
 void xp_call_rates_forecast(struct xp_call_rates *rates, const struct xp_probes *probes);

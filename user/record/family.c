@@ -8,7 +8,7 @@
 #include "base/array.h"
 #include "base/util.h"
 #include "record/follow.h"
-#include "record/recording.h"
+#include "record/targets.h"
 #include "target/target.h"
 
 /* Of a forest of processes, the nearest to the roots: their number bounds the time that the count takes. */
@@ -85,16 +85,16 @@ static int add_running(struct xp_family *family, const struct processes *all, co
 	return err;
 }
 
-int xp_family_find(struct xp_family *family, const struct xp_recording *recording)
+int xp_family_find(struct xp_family *family, const struct xp_targets *targets)
 {
-	const struct xp_options *options = recording->options;
+	const struct xp_options *options = targets->options;
 	struct processes all = { 0 };
 	int err = options->follow || options->exec_path ? list_processes(&all) : 0;
 
 	for (size_t i = 0; i < options->pids.count && !err; i++)
 		err = add(family, options->pids.pids[i]);
 	if (!err && options->exec_path)
-		err = add_running(family, &all, &recording->plan.exec_file);
+		err = add_running(family, &all, &targets->plan->exec_file);
 	if (!err && options->follow)
 		err = add_children(family, &all);
 	free(all.list);

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct xp_recording;
+struct xp_targets;
 
 struct xp_family_member {
 	pid_t pid;
@@ -23,7 +23,7 @@ struct xp_family {
 };
 
 /* Fills an empty family. Returns 0 or -errno: -ENOMEM, or the error of reading /proc. */
-int xp_family_find(struct xp_family *family, const struct xp_recording *recording);
+int xp_family_find(struct xp_family *family, const struct xp_targets *targets);
 /* The CPU time that the processes of `now` have used since `before`; those that have ended since do not count. */
 uint64_t xp_family_cpu_ns(const struct xp_family *before, const struct xp_family *now);
 /* How many threads they have. */

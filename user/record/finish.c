@@ -15,7 +15,7 @@
 /* XRay's runtime may have patched sleds under our probes, which stops their events. */
 static void check_overwritten(struct xp_recording *recording)
 {
-	for (struct xp_process *process = recording->traced.processes.first; process; process = process->next) {
+	for (struct xp_process *process = recording->targets.processes.first; process; process = process->next) {
 		/* These counts do not apply to a program that it has executed since. */
 		if (!process->live || process->attaching.inherits_from ||
 		    process->attaching.execs != xp_programs_execs(&recording->bpf.programs, process->pid))
@@ -25,7 +25,7 @@ static void check_overwritten(struct xp_recording *recording)
 
 			range->overwritten =
 			    range->sleds.mode == XP_SLEDS_PATCHED
-				? xp_patch_overwritten(recording->probes.patch, range->object, process->pid)
+				? xp_patch_overwritten(recording->targets.probes.patch, range->object, process->pid)
 				: xp_sleds_overwritten(range->object, process->pid);
 			range->overwritten -= XP_MIN(range->overwritten, range->sleds.patched);
 			if (range->overwritten)
@@ -43,20 +43,20 @@ int xp_finish_stop(struct xp_recording *recording)
 	int err;
 
 	/* Losses from here on are not part of the recording, like records: see `outside`. */
-	recording->traced.processes.stop_tsc = begin;
+	recording->targets.processes.stop_tsc = begin;
 	err = xp_off_cpu_stop(recording);
-	recording->probes.stopped = true;
+	recording->targets.probes.stopped = true;
 	xp_bpf_side_read_losses(&recording->bpf);
-	xp_follow_release(recording);
-	if (recording->probes.throttle)
-		xp_throttle_stop(recording->probes.throttle);
+	xp_follow_release(&recording->targets);
+	if (recording->targets.probes.throttle)
+		xp_throttle_stop(recording->targets.probes.throttle);
 	check_overwritten(recording);
-	if (recording->probes.patch) {
-		xp_patch_restore(recording->probes.patch);
-		recording->probes.stopped_ns =
-		    xp_patch_stopped_ns(recording->probes.patch, &recording->probes.longest_stop_ns);
+	if (recording->targets.probes.patch) {
+		xp_patch_restore(recording->targets.probes.patch);
+		recording->targets.probes.stopped_ns =
+		    xp_patch_stopped_ns(recording->targets.probes.patch, &recording->targets.probes.longest_stop_ns);
 	}
-	recording->probes.detach_ns = xp_clock_ns(recording->clock, xp_clock_now_tsc() - begin);
+	recording->targets.probes.detach_ns = xp_clock_ns(recording->clock, xp_clock_now_tsc() - begin);
 	return err;
 }
 
@@ -68,11 +68,11 @@ int xp_finish_detach(struct xp_recording *recording)
 	if (recording->sampling.sampler)
 		xp_sampler_stop(recording->sampling.sampler);
 	xp_programs_detach_switches(&recording->bpf.programs);
-	if (recording->probes.throttle)
-		xp_throttle_end(recording->probes.throttle);
-	xp_attach_detach_all(recording->probes.attach);
+	if (recording->targets.probes.throttle)
+		xp_throttle_end(recording->targets.probes.throttle);
+	xp_attach_detach_all(recording->targets.probes.attach);
 	xp_interrupt_abort_by_next();
-	recording->probes.detach_ns += xp_clock_ns(recording->clock, xp_clock_now_tsc() - begin);
+	recording->targets.probes.detach_ns += xp_clock_ns(recording->clock, xp_clock_now_tsc() - begin);
 	err = xp_run_drain(recording);
 	if (recording->probes.patch)
 		xp_patch_clear(recording->probes.patch);
@@ -83,8 +83,8 @@ int xp_finish_detach(struct xp_recording *recording)
 	 * This comes before the logs are finished: calls of functions that were just taken out would get exits that
 	 * were never seen.
 	 */
-	if (recording->probes.throttle)
-		xp_throttle_drained(recording->probes.throttle);
+	if (recording->targets.probes.throttle)
+		xp_throttle_drained(recording->targets.probes.throttle);
 	return err;
 }
 
@@ -95,7 +95,7 @@ static int finish_flights(struct xp_recording *recording)
 
 	if (!recording->options->flight_bytes)
 		return 0;
-	for (struct xp_process *process = recording->traced.processes.first; process; process = process->next)
+	for (struct xp_process *process = recording->targets.processes.first; process; process = process->next)
 		err = xp_process_finish(process) ?: err;
 	return xp_run_collect_flights(recording, true) ?: err;
 }
@@ -107,7 +107,8 @@ static int store_binaries(struct xp_recording *recording)
 	const struct xp_sym_binary *binary;
 	int err = *sym ? 0 : xp_sym_files_new(sym, recording->outdir.fd);
 
-	for (struct xp_process *process = recording->traced.processes.first; !err && process; process = process->next) {
+	for (struct xp_process *process = recording->targets.processes.first; !err && process;
+	     process = process->next) {
 		if (!process->log.name[0] && !process->flights.count)
 			continue;
 		for (size_t i = 0; !err && i < process->functions.range_count; i++) {
@@ -125,7 +126,7 @@ int xp_finish_files(struct xp_recording *recording)
 
 	xp_clock_update(recording->clock);
 	first = finish_flights(recording);
-	for (struct xp_process *process = recording->traced.processes.first; process; process = process->next) {
+	for (struct xp_process *process = recording->targets.processes.first; process; process = process->next) {
 		struct xp_shell_path dir;
 
 		if (!process->functions.range_count)
@@ -145,13 +146,13 @@ int xp_finish_files(struct xp_recording *recording)
 	first = first ?: err;
 	err = xp_sampling_finish(&recording->sampling);
 	first = first ?: err;
-	err = xp_side_lines_add(recording);
+	err = xp_side_lines_add(&recording->targets);
 	return first ?: err;
 }
 
 void xp_finish_kill(struct xp_recording *recording)
 {
-	struct xp_launch *launch = &recording->command.launch;
+	struct xp_launch *launch = &recording->targets.command.launch;
 
 	if (!launch->pid || launch->ended)
 		return;
@@ -161,7 +162,7 @@ void xp_finish_kill(struct xp_recording *recording)
 
 int xp_finish_command(struct xp_recording *recording, int code)
 {
-	struct xp_launch *launch = &recording->command.launch;
+	struct xp_launch *launch = &recording->targets.command.launch;
 
 	if (!launch->pid)
 		return code;

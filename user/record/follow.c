@@ -20,16 +20,16 @@
 #define LOOK_MARGIN_NS 1000000u
 
 /* Restores sleds that a killed xprof left patched: a probe there would be refused. */
-static int put_back_leftovers(struct xp_recording *recording, pid_t pid)
+static int put_back_leftovers(struct xp_targets *targets, pid_t pid)
 {
 	struct xp_unpatched unpatched;
 	char why[512];
 	int err;
 
-	if (!recording->plan.sleds || !recording->probes.attach || recording->probes.stopped)
+	if (!targets->plan->sleds || !targets->probes.attach || targets->probes.stopped)
 		return 0;
 	/* A child whose fork nobody told of has those of its parent. */
-	if (recording->probes.patch && xp_patch_knows(recording->probes.patch, pid))
+	if (targets->probes.patch && xp_patch_knows(targets->probes.patch, pid))
 		return 0;
 	err = xp_unpatch_process(pid, false, &unpatched, why, sizeof(why));
 	if (err == -EKEYREJECTED)
@@ -42,7 +42,7 @@ static int put_back_leftovers(struct xp_recording *recording, pid_t pid)
 	return 0;
 }
 
-int xp_follow_add(struct xp_recording *recording, struct xp_process **process, pid_t pid, uint64_t tsc)
+int xp_follow_add(struct xp_targets *targets, struct xp_process **process, pid_t pid, uint64_t tsc)
 {
 	struct xp_target_info info;
 	int err = xp_target_check(pid, &info);
@@ -50,44 +50,44 @@ int xp_follow_add(struct xp_recording *recording, struct xp_process **process, p
 
 	if (err)
 		return err;
-	err = put_back_leftovers(recording, pid);
+	err = put_back_leftovers(targets, pid);
 	forges = err == -EKEYREJECTED;
 	if (!err || forges)
-		err = xp_processes_add(&recording->traced.processes, process, pid, &info, tsc);
+		err = xp_processes_add(&targets->processes, process, pid, &info, tsc);
 	if (!err)
 		(*process)->attaching.denied = forges;
 	/* This comes first, so that nothing that happens to the process during the scan goes unnoticed. */
-	if (!err && recording->probes.attach)
-		err = xp_programs_add_target(&recording->bpf.programs, pid);
-	if (!err && recording->probes.attach)
-		(*process)->attaching.execs = xp_programs_execs(&recording->bpf.programs, pid);
+	if (!err && targets->probes.attach)
+		err = xp_programs_add_target(targets->programs, pid);
+	if (!err && targets->probes.attach)
+		(*process)->attaching.execs = xp_programs_execs(targets->programs, pid);
 	if (!err)
-		err = xp_follow_scan(recording, *process);
+		err = xp_follow_scan(targets, *process);
 	return err;
 }
 
-int xp_follow_adopt(struct xp_recording *recording, const struct xp_arrival *arrival, const char *comm)
+int xp_follow_adopt(struct xp_targets *targets, const struct xp_arrival *arrival, const char *comm)
 {
 	pid_t pid = (pid_t)arrival->event->pid;
-	struct xp_process *process = xp_processes_find(&recording->traced.processes, pid);
-	struct xp_object *object = xp_objects_find(&recording->traced.objects, xp_event_fn(arrival->event));
-	const struct xp_attached *attached = object ? xp_probes_find(&recording->probes, object, pid) : NULL;
+	struct xp_process *process = xp_processes_find(&targets->processes, pid);
+	struct xp_object *object = xp_objects_find(&targets->objects, xp_event_fn(arrival->event));
+	const struct xp_attached *attached = object ? xp_probes_find(&targets->probes, object, pid) : NULL;
 	struct xp_target_info info = { 0 };
 	int err = 0;
 
 	/* A child has what its parent had. */
-	if (object && !attached && recording->plan.all_processes)
-		attached = xp_probes_find_any(&recording->probes, object);
+	if (object && !attached && targets->plan->all_processes)
+		attached = xp_probes_find_any(&targets->probes, object);
 	if (!process) {
 		snprintf(info.comm, sizeof(info.comm), "%s", comm);
-		err = xp_processes_add(&recording->traced.processes, &process, pid, &info, arrival->tsc);
+		err = xp_processes_add(&targets->processes, &process, pid, &info, arrival->tsc);
 	}
 	if (!err && attached)
 		err = xp_functions_add(&process->functions, object, &attached->sleds);
 	return XP_MIN(err, 0);
 }
 
-int xp_follow_again(struct xp_recording *recording, struct xp_process *process)
+int xp_follow_again(struct xp_targets *targets, struct xp_process *process)
 {
 	uint64_t tsc = xp_clock_now_tsc();
 	struct xp_target_info info;
@@ -98,22 +98,22 @@ int xp_follow_again(struct xp_recording *recording, struct xp_process *process)
 	if (err)
 		return err;
 	if (process->attaching.flees)
-		xp_probes_drop_process(&recording->probes, process->pid, recording->plan.multi);
+		xp_probes_drop_process(&targets->probes, process->pid, targets->plan->multi);
 	err = xp_process_rename(process, &info, tsc);
 	if (err)
 		return err;
-	if (recording->probes.attach)
-		process->attaching.execs = xp_programs_execs(&recording->bpf.programs, process->pid);
-	return xp_follow_scan(recording, process);
+	if (targets->probes.attach)
+		process->attaching.execs = xp_programs_execs(targets->programs, process->pid);
+	return xp_follow_scan(targets, process);
 }
 
 /* Like xp_patch_since(). */
-static uint64_t patched_since(const struct xp_recording *recording, pid_t pid)
+static uint64_t patched_since(const struct xp_targets *targets, pid_t pid)
 {
-	return recording->probes.patch ? xp_patch_since(recording->probes.patch, pid) : 0;
+	return targets->probes.patch ? xp_patch_since(targets->probes.patch, pid) : 0;
 }
 
-static int add_past_program(struct xp_recording *recording, const struct xp_event_task *task, uint64_t tsc)
+static int add_past_program(struct xp_targets *targets, const struct xp_event_task *task, uint64_t tsc)
 {
 	struct xp_target_info info = { .start_time = xp_target_start_time(task->head.pid) };
 	struct xp_process *process;
@@ -121,7 +121,7 @@ static int add_past_program(struct xp_recording *recording, const struct xp_even
 
 	memcpy(info.comm, task->comm, sizeof(info.comm));
 	xp_debug("process %d (%s) has executed another program since", task->head.pid, info.comm);
-	err = xp_processes_add(&recording->traced.processes, &process, task->head.pid, &info, tsc);
+	err = xp_processes_add(&targets->processes, &process, task->head.pid, &info, tsc);
 	if (!err)
 		process->attaching.execs = task->execs;
 	return err;
@@ -131,14 +131,14 @@ static int add_past_program(struct xp_recording *recording, const struct xp_even
  * Replaces the image of the process by the program that it runs now. Returns -ESRCH if the process is already gone; a
  * process that cannot be traced is no error.
  */
-int xp_follow_begin_image(struct xp_recording *recording, pid_t pid, uint64_t tsc)
+int xp_follow_begin_image(struct xp_targets *targets, pid_t pid, uint64_t tsc)
 {
-	struct xp_process *process = xp_processes_find(&recording->traced.processes, pid);
+	struct xp_process *process = xp_processes_find(&targets->processes, pid);
 	int err = process ? xp_process_end(process) : 0;
 
 	if (err)
 		return err;
-	err = xp_follow_add(recording, &process, pid, tsc);
+	err = xp_follow_add(targets, &process, pid, tsc);
 	if (err == -ENOEXEC || err == -EINVAL) {
 		xp_warn("%s", xp_why(err));
 		return 0;
@@ -150,14 +150,13 @@ int xp_follow_begin_image(struct xp_recording *recording, pid_t pid, uint64_t ts
  * Handles an exec at this TSC: how long the process was recorded tells whether patching was worthwhile. Returns true if
  * the process was probed because it was not, and is to be patched again.
  */
-static bool count_in_vain(const struct xp_recording *recording, struct xp_process *process, uint64_t patched,
-			  uint64_t tsc)
+static bool count_in_vain(const struct xp_targets *targets, struct xp_process *process, uint64_t patched, uint64_t tsc)
 {
-	bool probed = recording->probes.patch && process->attaching.in_vain >= XP_FOLLOW_PATCH_TRIES;
+	bool probed = targets->probes.patch && process->attaching.in_vain >= XP_FOLLOW_PATCH_TRIES;
 
 	if (!process->functions.range_count)
 		return false;
-	if (tsc - XP_MAX(process->begin_tsc, patched) > xp_clock_ticks(recording->clock, SHORT_LIFE_NS))
+	if (tsc - XP_MAX(process->begin_tsc, patched) > xp_clock_ticks(targets->clock, SHORT_LIFE_NS))
 		process->attaching.in_vain = 0;
 	else if (patched)
 		process->attaching.in_vain++;
@@ -165,33 +164,33 @@ static bool count_in_vain(const struct xp_recording *recording, struct xp_proces
 }
 
 /* Handles a followed process that runs a new program. */
-int xp_follow_exec(struct xp_recording *recording, const struct xp_arrival *arrival)
+int xp_follow_exec(struct xp_targets *targets, const struct xp_arrival *arrival)
 {
 	const struct xp_event_task *task = (const struct xp_event_task *)arrival->event;
 	pid_t pid = task->head.pid;
 	uint64_t tsc = arrival->tsc;
-	struct xp_process *process = xp_processes_find(&recording->traced.processes, pid);
-	uint64_t patched = patched_since(recording, pid);
+	struct xp_process *process = xp_processes_find(&targets->processes, pid);
+	uint64_t patched = patched_since(targets, pid);
 	bool drop;
 	int err;
 
-	if (xp_command_traces(&recording->command, pid)) {
+	if (xp_command_traces(&targets->command, pid)) {
 		/* It is or was stopped at this exec, see xp_follow_launch_event(). */
 		if ((pid_t)task->head.tid == pid)
 			return 0;
 		/* Another thread has taken the place of the first one, and xprof does not hold that thread. */
-		xp_launch_lose(&recording->command.launch);
+		xp_launch_lose(&targets->command.launch);
 	}
 	/* The image was added, or patched, when the program was already running: this is the event of its start. */
 	if (process && (process->begin_tsc > tsc || patched > tsc)) {
 		process->attaching.execs = XP_MAX(process->attaching.execs, task->execs);
 		return 0;
 	}
-	drop = ((pid_t)task->head.tid != pid && !recording->plan.all_processes) || patched;
-	if (process && count_in_vain(recording, process, patched, tsc))
+	drop = ((pid_t)task->head.tid != pid && !targets->plan->all_processes) || patched;
+	if (process && count_in_vain(targets, process, patched, tsc))
 		drop = true;
 	if (drop)
-		xp_probes_drop_process(&recording->probes, pid, recording->plan.multi);
+		xp_probes_drop_process(&targets->probes, pid, targets->plan->multi);
 	if (process) {
 		err = xp_process_end(process);
 		if (err)
@@ -201,15 +200,15 @@ int xp_follow_exec(struct xp_recording *recording, const struct xp_arrival *arri
 	 * A program that has already been replaced by another cannot be scanned. To scan what runs now after each event
 	 * of an exec would take longer than the process takes for its next execs, so the recording would never end.
 	 */
-	if (xp_programs_execs(&recording->bpf.programs, pid) != task->execs)
-		return add_past_program(recording, task, tsc);
-	err = xp_follow_begin_image(recording, pid, tsc);
-	process = xp_processes_find(&recording->traced.processes, pid);
+	if (xp_programs_execs(targets->programs, pid) != task->execs)
+		return add_past_program(targets, task, tsc);
+	err = xp_follow_begin_image(targets, pid, tsc);
+	process = xp_processes_find(&targets->processes, pid);
 	/* What was read from /proc is the next program's name if that has begun, but has not been counted yet. */
 	if (!err && process && process->attaching.execs == task->execs)
 		memcpy(process->comm, task->comm, sizeof(process->comm));
 	/* The process is gone, but its events are here. */
-	return err == -ESRCH ? xp_follow_adopt(recording, arrival, task->comm) : err;
+	return err == -ESRCH ? xp_follow_adopt(targets, arrival, task->comm) : err;
 }
 
 /* Whether all sleds that the parent has patched were so at this TSC: then a child has them, too. */
@@ -239,15 +238,15 @@ static int inherit(struct xp_process *child, const struct xp_process *parent)
 	return err;
 }
 
-int xp_follow_fork(struct xp_recording *recording, const struct xp_arrival *arrival)
+int xp_follow_fork(struct xp_targets *targets, const struct xp_arrival *arrival)
 {
 	const struct xp_event_task *task = (const struct xp_event_task *)arrival->event;
-	struct xp_process *parent = xp_processes_find(&recording->traced.processes, task->ppid);
+	struct xp_process *parent = xp_processes_find(&targets->processes, task->ppid);
 	struct xp_target_info info = { 0 };
 	struct xp_process *child;
 	int err;
 
-	child = xp_processes_find(&recording->traced.processes, task->head.pid);
+	child = xp_processes_find(&targets->processes, task->head.pid);
 	info.start_time = xp_target_start_time(task->head.pid);
 	/*
 	 * The child is already known if the event of a call came first, because the ring buffer with the event of the
@@ -257,37 +256,37 @@ int xp_follow_fork(struct xp_recording *recording, const struct xp_arrival *arri
 		return 0;
 	memcpy(info.comm, parent->comm, sizeof(info.comm));
 	snprintf(info.exe, sizeof(info.exe), "%s", parent->exe);
-	err = xp_processes_add(&recording->traced.processes, &child, task->head.pid, &info, arrival->tsc);
+	err = xp_processes_add(&targets->processes, &child, task->head.pid, &info, arrival->tsc);
 	if (err)
 		return err;
 	child->cpu.used_ns = 1; /* next to nothing, but known */
 	child->cpu.running = 1;
 	child->attaching.parent = parent->pid;
 	if (!was_patched(parent, arrival->tsc))
-		return xp_follow_scan(recording, child);
+		return xp_follow_scan(targets, child);
 	child->functions.main_object = parent->functions.main_object;
 	return inherit(child, parent);
 }
 
-int xp_follow_exit_thread(struct xp_recording *recording, const struct xp_arrival *arrival)
+int xp_follow_exit_thread(struct xp_targets *targets, const struct xp_arrival *arrival)
 {
 	const struct xp_event_task *task = (const struct xp_event_task *)arrival->event;
-	struct xp_process *process = xp_processes_find(&recording->traced.processes, task->head.pid);
+	struct xp_process *process = xp_processes_find(&targets->processes, task->head.pid);
 	int err;
 
 	if (process) {
 		xp_process_explain_end(process, task);
 		process->signal = task->exit_code & 0x7f;
 	}
-	err = xp_processes_end_calls(&recording->traced.processes, arrival);
-	return err ? err : xp_processes_end_thread(&recording->traced.processes, task->head.tid);
+	err = xp_processes_end_calls(&targets->processes, arrival);
+	return err ? err : xp_processes_end_thread(&targets->processes, task->head.tid);
 }
 
-int xp_follow_exit_process(struct xp_recording *recording, const struct xp_arrival *arrival)
+int xp_follow_exit_process(struct xp_targets *targets, const struct xp_arrival *arrival)
 {
 	const struct xp_event_task *task = (const struct xp_event_task *)arrival->event;
 	pid_t pid = task->head.pid;
-	struct xp_process *process = xp_processes_find(&recording->traced.processes, pid);
+	struct xp_process *process = xp_processes_find(&targets->processes, pid);
 	int err;
 
 	if (!process)
@@ -297,8 +296,8 @@ int xp_follow_exit_process(struct xp_recording *recording, const struct xp_arriv
 	xp_process_ran(process, task->cpu_ns);
 	err = xp_process_end(process);
 	/* With --follow and --exec, processes come and go. */
-	if (recording->plan.all_processes && patched_since(recording, pid))
-		xp_probes_drop_process(&recording->probes, pid, recording->plan.multi);
+	if (targets->plan->all_processes && patched_since(targets, pid))
+		xp_probes_drop_process(&targets->probes, pid, targets->plan->multi);
 	return err;
 }
 
@@ -306,25 +305,25 @@ int xp_follow_exit_process(struct xp_recording *recording, const struct xp_arriv
  * The process's list of objects has changed. This concerns the current program, unless the process has executed another
  * one since.
  */
-int xp_follow_link_map(struct xp_recording *recording, const struct xp_arrival *arrival)
+int xp_follow_link_map(struct xp_targets *targets, const struct xp_arrival *arrival)
 {
 	const struct xp_event *event = arrival->event;
-	struct xp_process *process = xp_processes_find(&recording->traced.processes, event->pid);
-	uint64_t latest_tsc = arrival->tsc + xp_clock_ticks(recording->clock, LOOK_MARGIN_NS);
+	struct xp_process *process = xp_processes_find(&targets->processes, event->pid);
+	uint64_t latest_tsc = arrival->tsc + xp_clock_ticks(targets->clock, LOOK_MARGIN_NS);
 
 	/* A held process is stopped at this event, and scanned then: xp_follow_launch_event(). */
-	if (xp_command_traces(&recording->command, (pid_t)event->pid) && event->tid == event->pid)
+	if (xp_command_traces(&targets->command, (pid_t)event->pid) && event->tid == event->pid)
 		return 0;
-	if (!process || process->attaching.execs != xp_programs_execs(&recording->bpf.programs, process->pid) ||
+	if (!process || process->attaching.execs != xp_programs_execs(targets->programs, process->pid) ||
 	    process->attaching.looked_tsc > latest_tsc)
 		return 0;
-	return xp_follow_scan(recording, process);
+	return xp_follow_scan(targets, process);
 }
 
 /* The probes of --exec exist before any process, so a process that starts later is recorded from its beginning. */
-static int attach_exec_file(struct xp_recording *recording)
+static int attach_exec_file(struct xp_targets *targets)
 {
-	const char *path = recording->options->exec_path;
+	const char *path = targets->options->exec_path;
 	int fd = xp_file_open_regular(AT_FDCWD, path);
 	const struct xp_object_file file = { fd, path };
 	struct xp_sled_result sleds = { 0 };
@@ -335,9 +334,8 @@ static int attach_exec_file(struct xp_recording *recording)
 	if (fd < 0)
 		return xp_why_set(fd, "--exec %s: %s", xp_short_text(&shown, path),
 				  fd == -EINVAL ? "not a regular file" : strerror(-fd));
-	err = fstat(fd, &recording->plan.exec_file)
-		  ? -errno
-		  : xp_objects_add(&recording->traced.objects, &object, &file, &refused);
+	err =
+	    fstat(fd, &targets->plan->exec_file) ? -errno : xp_objects_add(&targets->objects, &object, &file, &refused);
 	close(fd);
 	if (err)
 		return err;
@@ -347,16 +345,16 @@ static int attach_exec_file(struct xp_recording *recording)
 				  "-fxray-instruction-threshold=1 for short functions too)",
 				  xp_short_text(&shown, path), refused ? xp_why(refused) : "it has no sleds");
 	/* Otherwise in each process, when it executes the file. */
-	if (!recording->probes.patch)
-		err = xp_follow_attach_object(recording, object, NULL, &sleds);
+	if (!targets->probes.patch)
+		err = xp_follow_attach_object(targets, object, NULL, &sleds);
 	if (!err)
 		xp_follow_warn_refused(object, 0, &sleds);
 	return err;
 }
 
-int xp_follow_exec_file(struct xp_recording *recording)
+int xp_follow_exec_file(struct xp_targets *targets)
 {
-	int err = attach_exec_file(recording);
+	int err = attach_exec_file(targets);
 	DIR *list;
 	pid_t pid;
 
@@ -369,9 +367,9 @@ int xp_follow_exec_file(struct xp_recording *recording)
 		struct xp_process *process;
 		struct stat st;
 
-		if (xp_target_stat_exe(pid, &st) || !xp_follow_same_file(&st, &recording->plan.exec_file))
+		if (xp_target_stat_exe(pid, &st) || !xp_follow_same_file(&st, &targets->plan->exec_file))
 			continue;
-		err = xp_follow_add(recording, &process, pid, xp_clock_now_tsc());
+		err = xp_follow_add(targets, &process, pid, xp_clock_now_tsc());
 		if (err == -ESRCH)
 			err = 0;
 	}
@@ -379,62 +377,59 @@ int xp_follow_exec_file(struct xp_recording *recording)
 	return err;
 }
 
-int xp_follow_rescan(struct xp_recording *recording)
+int xp_follow_rescan(struct xp_targets *targets)
 {
 	uint64_t begin_tsc = xp_clock_now_tsc();
 	int err = 0;
 
-	for (struct xp_process *process = recording->traced.processes.first_live; process && !err;
+	for (struct xp_process *process = targets->processes.first_live; process && !err;
 	     process = process->next_live) {
-		uint32_t execs = xp_programs_execs(&recording->bpf.programs, process->pid);
+		uint32_t execs = xp_programs_execs(targets->programs, process->pid);
 
 		/* The processes from here on have just been scanned. */
 		if (process->begin_tsc > begin_tsc)
 			break;
 		/* The event at which it is stopped is handled in xp_follow_launch_event(). */
-		if (xp_command_traces(&recording->command, process->pid))
+		if (xp_command_traces(&targets->command, process->pid))
 			continue;
 		if (!execs || execs == process->attaching.execs) {
-			err = xp_follow_scan(recording, process);
+			err = xp_follow_scan(targets, process);
 			continue;
 		}
 		/* Records of its execs that arrive later are from before the new image begins. */
-		xp_probes_drop_process(&recording->probes, process->pid, recording->plan.multi);
-		err = xp_follow_begin_image(recording, process->pid, xp_clock_now_tsc());
+		xp_probes_drop_process(&targets->probes, process->pid, targets->plan->multi);
+		err = xp_follow_begin_image(targets, process->pid, xp_clock_now_tsc());
 		if (err == -ESRCH)
 			err = 0;
 	}
 	return err;
 }
 
-void xp_follow_release_stubs(struct xp_recording *recording)
+void xp_follow_release_stubs(struct xp_targets *targets)
 {
-	const struct xp_throttle *throttle = recording->probes.throttle;
-	struct xp_patch *patch = recording->probes.patch;
+	const struct xp_throttle *throttle = targets->probes.throttle;
+	struct xp_patch *patch = targets->probes.patch;
 	struct xp_patch_heir *heirs;
 	size_t count = 0;
 
 	/* A change that is being made in a child uses the stub of its parent: the next time will do. */
 	if (!patch || !xp_patch_left(patch) || (throttle && xp_throttle_is_busy(throttle)))
 		return;
-	for (const struct xp_process *process = recording->traced.processes.first_live; process;
-	     process = process->next_live)
+	for (const struct xp_process *process = targets->processes.first_live; process; process = process->next_live)
 		count++;
 	heirs = malloc((count + 1) * sizeof(*heirs));
 	if (!heirs)
 		return;
 	count = 0;
-	for (const struct xp_process *process = recording->traced.processes.first_live; process;
-	     process = process->next_live)
+	for (const struct xp_process *process = targets->processes.first_live; process; process = process->next_live)
 		heirs[count++] = (struct xp_patch_heir){ process->pid, process->attaching.inherits_from };
 	xp_patch_release(patch, heirs, count);
 	free(heirs);
 }
 
-void xp_follow_check(struct xp_recording *recording)
+void xp_follow_check(struct xp_targets *targets)
 {
-	for (struct xp_process *process = recording->traced.processes.first_live; process;
-	     process = process->next_live) {
+	for (struct xp_process *process = targets->processes.first_live; process; process = process->next_live) {
 		uint64_t start_time = xp_target_start_time(process->pid);
 		bool gone = !start_time || start_time != process->start_time;
 

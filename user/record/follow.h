@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the parts of following share: follow.c keeps processes and their images, follow_scan.c finds what they have
- * mapped, follow_attach.c attaches it, follow_launch.c follows the started command. recording.h has what others use.
+ * mapped, follow_attach.c attaches it, follow_launch.c follows the started command. targets.h has what others use.
  */
 #ifndef XPROF_RECORD_FOLLOW_H
 #define XPROF_RECORD_FOLLOW_H
@@ -12,7 +12,7 @@
 #include <sys/types.h>
 
 #include "record/messages.h"
-#include "record/recording.h"
+#include "record/targets.h"
 
 /* Programs that a process executes in a row, each before its sleds are patched or shortly after; then they are probed.
  */
@@ -21,18 +21,18 @@
 /* follow_attach.c */
 
 /* The process that probes are set in: pid, or 0 if they are in all processes. */
-pid_t xp_follow_probe_pid(const struct xp_recording *recording, pid_t pid);
+pid_t xp_follow_probe_pid(const struct xp_targets *targets, pid_t pid);
 /* Whether the recording goes on without probes that the kernel was too busy to attach (-EBUSY). */
-bool xp_follow_may_skip_busy(const struct xp_recording *recording);
+bool xp_follow_may_skip_busy(const struct xp_targets *targets);
 /*
  * Attaches all sleds of the object. process: NULL with --exec, for all processes. *sleds is the outcome. Returns 0 or
  * -errno with a sentence (why.h).
  */
-int xp_follow_attach_object(struct xp_recording *recording, struct xp_object *object, struct xp_process *process,
+int xp_follow_attach_object(struct xp_targets *targets, struct xp_object *object, struct xp_process *process,
 			    struct xp_sled_result *sleds);
 void xp_follow_warn_refused(const struct xp_object *object, pid_t pid, const struct xp_sled_result *sleds);
 /* Adds the object to the process's image and attaches it, unless that was done. Errors as above. */
-int xp_follow_add_object(struct xp_recording *recording, struct xp_process *process, struct xp_object *object,
+int xp_follow_add_object(struct xp_targets *targets, struct xp_process *process, struct xp_object *object,
 			 const struct xp_mapping *mapping, bool main);
 
 /* follow_scan.c */
@@ -45,6 +45,6 @@ static inline bool xp_follow_same_file(const struct stat *a, const struct stat *
 /* follow.c */
 
 /* Replaces the image of the process by the program that it runs now. Returns 0 or -errno, -ESRCH if it is gone. */
-int xp_follow_begin_image(struct xp_recording *recording, pid_t pid, uint64_t tsc);
+int xp_follow_begin_image(struct xp_targets *targets, pid_t pid, uint64_t tsc);
 
 #endif

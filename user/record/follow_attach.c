@@ -21,15 +21,15 @@
 /* Page tables, the stub, a mapping for probes: what attaching takes of a process besides copies of its text. */
 #define ATTACH_BYTES (1u << 20)
 
-pid_t xp_follow_probe_pid(const struct xp_recording *recording, pid_t pid)
+pid_t xp_follow_probe_pid(const struct xp_targets *targets, pid_t pid)
 {
-	return recording->plan.all_processes ? 0 : pid;
+	return targets->plan->all_processes ? 0 : pid;
 }
 
 /* Returns whether the process is stopped and already ours, because it is the program that was just started. */
-static bool is_held(const struct xp_recording *recording, pid_t pid)
+static bool is_held(const struct xp_targets *targets, pid_t pid)
 {
-	return xp_command_traces(&recording->command, pid) && recording->command.launch.standing;
+	return xp_command_traces(&targets->command, pid) && targets->command.launch.standing;
 }
 
 /* NULL if out of memory. */
@@ -42,16 +42,16 @@ static char *clean_copy(const char *why)
 }
 
 /* Says once for each process why its sleds are patched, but their calls not recorded in memory. */
-static void note_no_memory(const struct xp_recording *recording, struct xp_process *process)
+static void note_no_memory(const struct xp_targets *targets, struct xp_process *process)
 {
-	const char *all = recording->plan.no_memory;
-	const char *why = all ?: xp_patch_no_rings(recording->probes.patch, process->pid);
+	const char *all = targets->plan->no_memory;
+	const char *why = all ?: xp_patch_no_rings(targets->probes.patch, process->pid);
 	struct xp_short_text shown;
 
 	if (process->attaching.patched_why || !why[0])
 		return;
 	xp_short_text(&shown, why);
-	if (all && recording->options->sled_mode == XP_SLED_MODE_OPTION_AUTO)
+	if (all && targets->options->sled_mode == XP_SLED_MODE_OPTION_AUTO)
 		xp_debug("the sleds of process %d (%s) are patched, but their calls are not recorded in memory: %s",
 			 process->pid, process->comm, shown.text);
 	else
@@ -61,10 +61,9 @@ static void note_no_memory(const struct xp_recording *recording, struct xp_proce
 }
 
 /* Whether a process has the object's sleds patched. */
-static bool patched_anywhere(const struct xp_recording *recording, const struct xp_object *object)
+static bool patched_anywhere(const struct xp_targets *targets, const struct xp_object *object)
 {
-	for (const struct xp_process *process = recording->traced.processes.first_live; process;
-	     process = process->next_live)
+	for (const struct xp_process *process = targets->processes.first_live; process; process = process->next_live)
 		for (size_t i = 0; i < process->functions.range_count; i++)
 			if (process->functions.ranges[i].object == object &&
 			    process->functions.ranges[i].sleds.mode == XP_SLEDS_PATCHED)
@@ -86,29 +85,29 @@ static bool is_patched(const struct xp_process *process)
  * so the next process that executes it is recorded from its first instruction. That is not possible while another
  * process has it patched, since probes would be in that one, too.
  */
-static bool is_to_patch(const struct xp_recording *recording, const struct xp_process *process,
+static bool is_to_patch(const struct xp_targets *targets, const struct xp_process *process,
 			const struct xp_object *object)
 {
-	if (!recording->probes.patch || !process)
+	if (!targets->probes.patch || !process)
 		return false;
-	if (!recording->plan.all_processes || recording->options->sled_mode != XP_SLED_MODE_OPTION_AUTO ||
-	    recording->options->max_overhead > 0)
+	if (!targets->plan->all_processes || targets->options->sled_mode != XP_SLED_MODE_OPTION_AUTO ||
+	    targets->options->max_overhead > 0)
 		return true;
-	return !recording->run_tsc || is_held(recording, process->pid) || is_patched(process) ||
-	       patched_anywhere(recording, object);
+	return !targets->run_tsc || is_held(targets, process->pid) || is_patched(process) ||
+	       patched_anywhere(targets, object);
 }
 
 /* A program that runs already, and was not patched when it started. */
-static void say_late(struct xp_recording *recording, const struct xp_process *process, const struct xp_object *object)
+static void say_late(struct xp_targets *targets, const struct xp_process *process, const struct xp_object *object)
 {
-	if (recording->probes.told_late || !recording->run_tsc || !recording->plan.all_processes ||
-	    is_held(recording, process->pid) || is_patched(process))
+	if (targets->probes.told_late || !targets->run_tsc || !targets->plan->all_processes ||
+	    is_held(targets, process->pid) || is_patched(process))
 		return;
-	recording->probes.told_late = true;
+	targets->probes.told_late = true;
 	xp_info("process %d has executed %s: its sleds are patched some milliseconds later, and its calls until then "
 		"are not recorded%s",
 		process->pid, object->path,
-		recording->options->max_overhead > 0 ? "" : "; with --sled-mode probe they would be");
+		targets->options->max_overhead > 0 ? "" : "; with --sled-mode probe they would be");
 }
 
 /*
@@ -117,26 +116,26 @@ static void say_late(struct xp_recording *recording, const struct xp_process *pr
  * has ended or executed another program. A process that keeps executing programs is probed: the next program has the
  * same probes.
  */
-static int patch_object(struct xp_recording *recording, struct xp_process *process, const struct xp_object *object,
+static int patch_object(struct xp_targets *targets, struct xp_process *process, const struct xp_object *object,
 			struct xp_sled_result *sleds)
 {
 	pid_t pid = process->pid;
-	const struct xp_patch_place place = { .object = object, .pid = pid, .held = is_held(recording, pid) };
+	const struct xp_patch_place place = { .object = object, .pid = pid, .held = is_held(targets, pid) };
 	/* What others run does not end the recording. */
-	bool must = recording->options->sled_mode == XP_SLED_MODE_OPTION_PATCH &&
-		    !(recording->plan.all_processes && recording->run_tsc);
+	bool must = targets->options->sled_mode == XP_SLED_MODE_OPTION_PATCH &&
+		    !(targets->plan->all_processes && targets->run_tsc);
 	const char *remedy = "--sled-mode auto probes them instead";
 	char why[512] = "it executes programs faster than their sleds can be patched";
 	int err = -ESRCH;
 
 	if (must || process->attaching.in_vain < XP_FOLLOW_PATCH_TRIES) {
-		err = xp_patch_object(recording->probes.patch, &place, sleds, why, sizeof(why));
+		err = xp_patch_object(targets->probes.patch, &place, sleds, why, sizeof(why));
 		if (!err)
-			say_late(recording, process, object);
+			say_late(targets, process, object);
 		if (!err && !process->rings)
-			process->rings = xp_patch_rings(recording->probes.patch, pid);
-		if (!err && !sleds->memory && (recording->plan.memory || recording->plan.no_memory))
-			note_no_memory(recording, process);
+			process->rings = xp_patch_rings(targets->probes.patch, pid);
+		if (!err && !sleds->memory && (targets->plan->memory || targets->plan->no_memory))
+			note_no_memory(targets, process);
 		if (!err || err == -ENOMEM || err == -ESRCH || err == -ECANCELED)
 			return err;
 	}
@@ -145,7 +144,7 @@ static int patch_object(struct xp_recording *recording, struct xp_process *proce
 	if (err == -EKEYREJECTED) {
 		must = process->attaching.left_out = true;
 		remedy = "end that process";
-	} else if (recording->options->max_overhead > 0) {
+	} else if (targets->options->max_overhead > 0) {
 		err = -EOPNOTSUPP;
 		must = process->attaching.left_out = true;
 		remedy = "omit --max-overhead, which is for patched sleds only";
@@ -161,29 +160,29 @@ static int patch_object(struct xp_recording *recording, struct xp_process *proce
 }
 
 /* Returns -ENOBUFS if it has more sleds than can be probed, -EREMOTE if it cannot be probed where it is. */
-static int check_room(const struct xp_recording *recording, const struct xp_object *object)
+static int check_room(const struct xp_targets *targets, const struct xp_object *object)
 {
-	size_t room = xp_attach_max(recording->plan.multi);
+	size_t room = xp_attach_max(targets->plan->multi);
 
 	if (object->original)
 		return -EREMOTE;
-	if (recording->probes.attach)
-		room = xp_attach_room(recording->probes.attach);
+	if (targets->probes.attach)
+		room = xp_attach_room(targets->probes.attach);
 	return object->selected_count > room ? -ENOBUFS : 0;
 }
 
 /* Attaches with a budget. */
-static int attach_throttled(struct xp_recording *recording, struct xp_object *object, struct xp_process *process,
+static int attach_throttled(struct xp_targets *targets, struct xp_object *object, struct xp_process *process,
 			    struct xp_sled_result *sleds)
 {
-	struct xp_throttle *throttle = recording->probes.throttle;
+	struct xp_throttle *throttle = targets->probes.throttle;
 	int err = xp_throttle_add_object(throttle, object, NULL, 0);
 
 	if (err)
 		return err;
 	xp_throttle_wait(throttle);
 	xp_throttle_expect(throttle, object);
-	err = patch_object(recording, process, object, sleds);
+	err = patch_object(targets, process, object, sleds);
 	return err ? err : xp_throttle_attach(throttle, object, process->pid, sleds);
 }
 
@@ -191,36 +190,36 @@ static int attach_throttled(struct xp_recording *recording, struct xp_object *ob
  * Conditional tail exits of an object that is patched, in all processes: the children of those that have it patched are
  * to be recorded, too. Once for each object.
  */
-static int probe_conditional(struct xp_recording *recording, const struct xp_object *object)
+static int probe_conditional(struct xp_targets *targets, const struct xp_object *object)
 {
 	const struct xp_sled_choice conditional = { .object = object, .unpatched = true };
 	struct xp_sled_result sleds;
 	int err;
 
-	if (!recording->probes.attach || xp_probes_has_conditional(&recording->probes, object))
+	if (!targets->probes.attach || xp_probes_has_conditional(&targets->probes, object))
 		return 0;
-	err = xp_sleds_attach(recording->probes.attach, &recording->bpf.programs, &conditional, &sleds);
-	return err ? err : xp_probes_add_conditional(&recording->probes, object);
+	err = xp_sleds_attach(targets->probes.attach, targets->programs, &conditional, &sleds);
+	return err ? err : xp_probes_add_conditional(&targets->probes, object);
 }
 
-static int attach_unthrottled(struct xp_recording *recording, struct xp_object *object, struct xp_process *process,
+static int attach_unthrottled(struct xp_targets *targets, struct xp_object *object, struct xp_process *process,
 			      pid_t pid, struct xp_sled_result *sleds)
 {
-	const struct xp_sled_choice all = { .object = object, .pid = pid, .all_args = recording->options->args };
-	int err = is_to_patch(recording, process, object) ? patch_object(recording, process, object, sleds) : 1;
+	const struct xp_sled_choice all = { .object = object, .pid = pid, .all_args = targets->options->args };
+	int err = is_to_patch(targets, process, object) ? patch_object(targets, process, object, sleds) : 1;
 
-	if (!err && recording->plan.all_processes)
-		return probe_conditional(recording, object);
+	if (!err && targets->plan->all_processes)
+		return probe_conditional(targets, object);
 	if (err != 1)
 		return err;
-	err = check_room(recording, object);
-	return err ? err : xp_sleds_attach(recording->probes.attach, &recording->bpf.programs, &all, sleds);
+	err = check_room(targets, object);
+	return err ? err : xp_sleds_attach(targets->probes.attach, targets->programs, &all, sleds);
 }
 
 /* Uses the costs per probe from XP_ATTACH_MAX; this machine may be slower. */
-static void explain_limit(struct xp_recording *recording, const struct xp_object *object, const char *or_patch)
+static void explain_limit(struct xp_targets *targets, const struct xp_object *object, const char *or_patch)
 {
-	bool multi = recording->plan.multi;
+	bool multi = targets->plan->multi;
 	size_t sleds = object->selected_count;
 
 	xp_why_set(-ENOBUFS,
@@ -233,14 +232,14 @@ static void explain_limit(struct xp_recording *recording, const struct xp_object
 }
 
 /* Turns an error of attaching into a sentence. */
-static void explain(struct xp_recording *recording, const struct xp_object *object, pid_t pid, int err)
+static void explain(struct xp_targets *targets, const struct xp_object *object, pid_t pid, int err)
 {
-	const char *or_patch = recording->plan.may_patch || recording->plan.all_processes ? "" : ": --sled-mode patch";
+	const char *or_patch = targets->plan->may_patch || targets->plan->all_processes ? "" : ": --sled-mode patch";
 
 	if (err == -ESRCH)
 		xp_why_set(err, "process %d ended while it was being attached", pid);
 	else if (err == -ENOBUFS)
-		explain_limit(recording, object, or_patch);
+		explain_limit(targets, object, or_patch);
 	else if (err == -EREMOTE)
 		xp_why_set(
 		    err,
@@ -280,7 +279,7 @@ static int check_group(const struct xp_object *object, pid_t pid)
 }
 
 /* Attaches with the budget if there is one. probe_pid: the process that it is probed in, or 0. */
-static int attach_sleds(struct xp_recording *recording, struct xp_object *object, struct xp_process *process,
+static int attach_sleds(struct xp_targets *targets, struct xp_object *object, struct xp_process *process,
 			pid_t probe_pid, struct xp_sled_result *sleds)
 {
 	uint64_t begin = xp_clock_now_tsc();
@@ -290,43 +289,43 @@ static int attach_sleds(struct xp_recording *recording, struct xp_object *object
 		process->attaching.left_out = true;
 		return err;
 	}
-	err = recording->probes.throttle ? attach_throttled(recording, object, process, sleds)
-					 : attach_unthrottled(recording, object, process, probe_pid, sleds);
+	err = targets->probes.throttle ? attach_throttled(targets, object, process, sleds)
+				       : attach_unthrottled(targets, object, process, probe_pid, sleds);
 
-	recording->probes.attach_ns += xp_clock_ns(recording->clock, xp_clock_now_tsc() - begin);
+	targets->probes.attach_ns += xp_clock_ns(targets->clock, xp_clock_now_tsc() - begin);
 	return err;
 }
 
 /* An object loaded during the recording does not end it, nor do programs that others run. */
-static bool may_be_missing(const struct xp_recording *recording, int err)
+static bool may_be_missing(const struct xp_targets *targets, int err)
 {
 	if (err == -ENOBUFS)
-		return recording->run_tsc;
+		return targets->run_tsc;
 	if (err == -EKEYREJECTED)
 		return true;
-	return (err == -EREMOTE || err == -EDQUOT || (err == -EOPNOTSUPP && recording->options->max_overhead > 0)) &&
-	       (recording->run_tsc || recording->plan.samples || recording->plan.all_processes);
+	return (err == -EREMOTE || err == -EDQUOT || (err == -EOPNOTSUPP && targets->options->max_overhead > 0)) &&
+	       (targets->run_tsc || targets->plan->samples || targets->plan->all_processes);
 }
 
-bool xp_follow_may_skip_busy(const struct xp_recording *recording)
+bool xp_follow_may_skip_busy(const struct xp_targets *targets)
 {
-	return recording->run_tsc || recording->plan.all_processes;
+	return targets->run_tsc || targets->plan->all_processes;
 }
 
 /* Goes on without an object in one process that the kernel refused to probe for a second. Says so once. */
-static void give_up_busy(struct xp_recording *recording, pid_t pid)
+static void give_up_busy(struct xp_targets *targets, pid_t pid)
 {
-	if (!recording->probes.busy++)
+	if (!targets->probes.busy++)
 		xp_warn("%s; its sleds are not recorded in process %d; the summary counts further ones", xp_why(-EBUSY),
 			pid);
 	xp_why_clear();
 }
 
-int xp_follow_attach_object(struct xp_recording *recording, struct xp_object *object, struct xp_process *process,
+int xp_follow_attach_object(struct xp_targets *targets, struct xp_object *object, struct xp_process *process,
 			    struct xp_sled_result *sleds)
 {
 	pid_t pid = process ? process->pid : 0, probe_pid = pid;
-	const struct xp_attached *attached = xp_probes_find(&recording->probes, object, pid);
+	const struct xp_attached *attached = xp_probes_find(&targets->probes, object, pid);
 	int err;
 
 	if (attached) {
@@ -334,23 +333,23 @@ int xp_follow_attach_object(struct xp_recording *recording, struct xp_object *ob
 		return 0;
 	}
 	/* A process that appeared in the last moment still gets its functions, but no probes. */
-	if (recording->probes.stopped)
+	if (targets->probes.stopped)
 		return 0;
 	if (xp_interrupted())
 		return -ECANCELED;
 	/* Probes of all processes would be in those that have it patched, too. */
-	if (recording->plan.all_processes && !patched_anywhere(recording, object))
+	if (targets->plan->all_processes && !patched_anywhere(targets, object))
 		probe_pid = 0;
 	xp_why_clear();
-	err = attach_sleds(recording, object, process, probe_pid, sleds);
+	err = attach_sleds(targets, object, process, probe_pid, sleds);
 	if (err && !xp_why_has(err))
-		explain(recording, object, pid, err);
-	if (err == -EBUSY && process && xp_follow_may_skip_busy(recording)) {
-		give_up_busy(recording, pid);
+		explain(targets, object, pid, err);
+	if (err == -EBUSY && process && xp_follow_may_skip_busy(targets)) {
+		give_up_busy(targets, pid);
 		probe_pid = pid;
 		*sleds = (struct xp_sled_result){ 0 };
 		err = 0;
-	} else if (may_be_missing(recording, err)) {
+	} else if (may_be_missing(targets, err)) {
 		xp_warn("%s; its sleds are not recorded", xp_why(err));
 		xp_why_clear();
 		*sleds = (struct xp_sled_result){ 0 };
@@ -359,7 +358,7 @@ int xp_follow_attach_object(struct xp_recording *recording, struct xp_object *ob
 	if (sleds->mode == XP_SLEDS_PATCHED)
 		probe_pid = pid;
 	if (!err)
-		err = xp_probes_add(&recording->probes, &(struct xp_attached){ object, probe_pid, *sleds });
+		err = xp_probes_add(&targets->probes, &(struct xp_attached){ object, probe_pid, *sleds });
 	if (err)
 		return err;
 	xp_debug("%s: %zu sleds %s in process %d, %zu refused", object->path, sleds->attached,
@@ -401,22 +400,22 @@ void xp_follow_warn_refused(const struct xp_object *object, pid_t pid, const str
 }
 
 /* A patched object may have been unloaded and loaded again; a probe would have come back automatically. */
-static int patch_again(struct xp_recording *recording, struct xp_process *process, struct xp_object *object,
+static int patch_again(struct xp_targets *targets, struct xp_process *process, struct xp_object *object,
 		       const struct xp_mapping *mapping)
 {
 	const struct xp_patch_place place = { .object = object,
 					      .pid = process->pid,
-					      .held = is_held(recording, process->pid) };
+					      .held = is_held(targets, process->pid) };
 	struct xp_sled_result sleds;
 	char why[512];
 	int err;
 
-	if (!recording->probes.attach || recording->probes.stopped ||
-	    xp_patch_has(recording->probes.patch, object, process->pid, mapping))
+	if (!targets->probes.attach || targets->probes.stopped ||
+	    xp_patch_has(targets->probes.patch, object, process->pid, mapping))
 		return 0;
-	if (recording->probes.throttle)
-		xp_throttle_wait(recording->probes.throttle);
-	err = xp_patch_object(recording->probes.patch, &place, &sleds, why, sizeof(why));
+	if (targets->probes.throttle)
+		xp_throttle_wait(targets->probes.throttle);
+	err = xp_patch_object(targets->probes.patch, &place, &sleds, why, sizeof(why));
 	if (err && err != -ESRCH)
 		xp_warn("%s was loaded again by process %d and cannot be patched: %s; its events are missing "
 			"until it can be",
@@ -425,13 +424,13 @@ static int patch_again(struct xp_recording *recording, struct xp_process *proces
 }
 
 /* Returns 1 if its sleds cannot be examined for lack of a capability, but it is sampled. Says so once. */
-static int check_privilege(struct xp_recording *recording, struct xp_process *process)
+static int check_privilege(struct xp_targets *targets, struct xp_process *process)
 {
 	if (process->attaching.denied)
 		return 1;
 	if (xp_privilege_probe(process->pid) != -EACCES)
 		return 0;
-	if (!recording->plan.samples)
+	if (!targets->plan->samples)
 		return xp_why_set(-EACCES, "process %d (%s): %s; run xprof with sudo", process->pid, process->comm,
 				  xp_why(-EACCES));
 	process->attaching.denied = true;
@@ -440,7 +439,7 @@ static int check_privilege(struct xp_recording *recording, struct xp_process *pr
 	return 1;
 }
 
-int xp_follow_add_object(struct xp_recording *recording, struct xp_process *process, struct xp_object *object,
+int xp_follow_add_object(struct xp_targets *targets, struct xp_process *process, struct xp_object *object,
 			 const struct xp_mapping *mapping, bool main)
 {
 	struct xp_sled_result sleds = { 0 };
@@ -450,16 +449,16 @@ int xp_follow_add_object(struct xp_recording *recording, struct xp_process *proc
 		const struct xp_range *range = &process->functions.ranges[i];
 
 		if (range->object == object)
-			return range->sleds.mode == XP_SLEDS_PATCHED ? patch_again(recording, process, object, mapping)
+			return range->sleds.mode == XP_SLEDS_PATCHED ? patch_again(targets, process, object, mapping)
 								     : 0;
 	}
 	/* The executable comes first, whatever --functions says, so that its IDs match its own map. */
 	if (!main && !object->selected_count && !object->patched_in_file)
 		return 0;
-	err = check_privilege(recording, process);
+	err = check_privilege(targets, process);
 	if (err)
 		return XP_MIN(err, 0);
-	err = xp_follow_attach_object(recording, object, process, &sleds);
+	err = xp_follow_attach_object(targets, object, process, &sleds);
 	if (err)
 		return err;
 	xp_follow_warn_refused(object, process->pid, &sleds);

@@ -12,82 +12,80 @@
  * objects, musl only after. A wrapper (env, nice, a shell) without sleds is held for a while, in case it executes the
  * real program, which is then recorded from its first instruction.
  */
-static bool launched(struct xp_recording *recording)
+static bool launched(struct xp_targets *targets)
 {
-	const struct xp_process *process = recording->command.process;
+	const struct xp_process *process = targets->command.process;
 
-	if (recording->command.launch.stops < process->attaching.stops_when_loaded)
+	if (targets->command.launch.stops < process->attaching.stops_when_loaded)
 		return false;
-	if (process->functions.range_count || recording->options->follow || !recording->plan.sleds)
+	if (process->functions.range_count || targets->options->follow || !targets->plan->sleds)
 		return true;
-	if (!recording->command.release_tsc)
-		recording->command.release_tsc =
-		    xp_clock_now_tsc() + xp_clock_ticks(recording->clock, LAUNCH_PATIENCE_NS);
-	return xp_clock_now_tsc() >= recording->command.release_tsc;
+	if (!targets->command.release_tsc)
+		targets->command.release_tsc = xp_clock_now_tsc() + xp_clock_ticks(targets->clock, LAUNCH_PATIENCE_NS);
+	return xp_clock_now_tsc() >= targets->command.release_tsc;
 }
 
-int xp_follow_release(struct xp_recording *recording)
+int xp_follow_release(struct xp_targets *targets)
 {
-	if (!recording->command.launch.traced)
+	if (!targets->command.launch.traced)
 		return 0;
 	/* This comes first: a stop signal that finds no tracer would stop the program permanently. */
-	xp_programs_stop_at_link_map(&recording->bpf.programs, 0);
-	return xp_launch_release(&recording->command.launch);
+	xp_programs_stop_at_link_map(targets->programs, 0);
+	return xp_launch_release(&targets->command.launch);
 }
 
-static int release_or_continue(struct xp_recording *recording)
+static int release_or_continue(struct xp_targets *targets)
 {
-	return launched(recording) ? xp_follow_release(recording) : xp_launch_continue(&recording->command.launch);
+	return launched(targets) ? xp_follow_release(targets) : xp_launch_continue(&targets->command.launch);
 }
 
-int xp_follow_launch(struct xp_recording *recording)
+int xp_follow_launch(struct xp_targets *targets)
 {
 	int err;
 
-	xp_programs_stop_at_link_map(&recording->bpf.programs, recording->command.launch.pid);
-	err = xp_follow_add(recording, &recording->command.process, recording->command.launch.pid, xp_clock_now_tsc());
-	return err ? err : release_or_continue(recording);
+	xp_programs_stop_at_link_map(targets->programs, targets->command.launch.pid);
+	err = xp_follow_add(targets, &targets->command.process, targets->command.launch.pid, xp_clock_now_tsc());
+	return err ? err : release_or_continue(targets);
 }
 
 /*
  * The program has been held long enough. What it does while it is stopped for the release is not seen, nor taken from
  * records before that, so this scans it again.
  */
-static int release_running(struct xp_recording *recording)
+static int release_running(struct xp_targets *targets)
 {
-	struct xp_process *process = recording->command.process;
-	int err = xp_follow_release(recording);
+	struct xp_process *process = targets->command.process;
+	int err = xp_follow_release(targets);
 
-	if (err || !xp_target_start_time(recording->command.launch.pid))
+	if (err || !xp_target_start_time(targets->command.launch.pid))
 		return err;
-	if (process->attaching.execs == xp_programs_execs(&recording->bpf.programs, process->pid))
-		return xp_follow_scan(recording, process);
-	if (recording->probes.patch)
-		xp_probes_drop_process(&recording->probes, process->pid, recording->plan.multi);
-	err = xp_follow_begin_image(recording, process->pid, xp_clock_now_tsc());
+	if (process->attaching.execs == xp_programs_execs(targets->programs, process->pid))
+		return xp_follow_scan(targets, process);
+	if (targets->probes.patch)
+		xp_probes_drop_process(&targets->probes, process->pid, targets->plan->multi);
+	err = xp_follow_begin_image(targets, process->pid, xp_clock_now_tsc());
 	return err == -ESRCH ? 0 : err;
 }
 
-int xp_follow_launch_event(struct xp_recording *recording)
+int xp_follow_launch_event(struct xp_targets *targets)
 {
 	int err = 0;
 
-	switch (xp_launch_poll_event(&recording->command.launch)) {
+	switch (xp_launch_poll_event(&targets->command.launch)) {
 	case XP_LAUNCH_NONE:
-		return recording->command.launch.traced && recording->command.release_tsc && launched(recording)
-			   ? release_running(recording)
+		return targets->command.launch.traced && targets->command.release_tsc && launched(targets)
+			   ? release_running(targets)
 			   : 0;
 	case XP_LAUNCH_EXEC:
-		recording->command.release_tsc = 0;
-		if (recording->probes.patch)
-			xp_probes_drop_process(&recording->probes, recording->command.launch.pid,
-					       recording->plan.multi);
-		err = xp_follow_add(recording, &recording->command.process, recording->command.launch.pid,
-				    xp_clock_now_tsc());
+		targets->command.release_tsc = 0;
+		if (targets->probes.patch)
+			xp_probes_drop_process(&targets->probes, targets->command.launch.pid, targets->plan->multi);
+		err =
+		    xp_follow_add(targets, &targets->command.process, targets->command.launch.pid, xp_clock_now_tsc());
 		break;
 	case XP_LAUNCH_LOADED:
-		err = xp_follow_scan(recording, recording->command.process);
+		err = xp_follow_scan(targets, targets->command.process);
 		break;
 	}
-	return err ? err : release_or_continue(recording);
+	return err ? err : release_or_continue(targets);
 }

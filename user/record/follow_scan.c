@@ -14,24 +14,24 @@
 /* Files opened before checking whether to go on. */
 #define MAPPINGS_PER_LOOK 256
 
-static int watch_linker(struct xp_recording *recording, struct xp_process *process, const struct xp_mapping *mapping)
+static int watch_linker(struct xp_targets *targets, struct xp_process *process, const struct xp_mapping *mapping)
 {
 	struct stat st;
 	int fd, err = 0;
 
-	if (recording->options->exec_path || !xp_link_map_is_linker(mapping->path))
+	if (targets->options->exec_path || !xp_link_map_is_linker(mapping->path))
 		return 0;
 	fd = xp_mapping_open(process->pid, mapping);
 	if (fd < 0) /* unmapped meanwhile */
 		return 0;
 	if (!fstat(fd, &st) && !xp_chosen_original(&st)) {
 		process->attaching.stops_when_loaded = strstr(mapping->path, "musl") ? 1 : 2;
-		err = xp_probes_add_linker(&recording->probes, &recording->bpf.programs, fd, &st,
-					   xp_follow_probe_pid(recording, process->pid));
+		err = xp_probes_add_linker(&targets->probes, targets->programs, fd, &st,
+					   xp_follow_probe_pid(targets, process->pid));
 	}
 	close(fd);
 	/* The objects that are mapped now are recorded without this probe. */
-	if (err == -EBUSY && xp_follow_may_skip_busy(recording))
+	if (err == -EBUSY && xp_follow_may_skip_busy(targets))
 		err = 0;
 	return err;
 }
@@ -40,20 +40,20 @@ static int watch_linker(struct xp_recording *recording, struct xp_process *proce
  * This comes before anything else is attached: attaching takes long enough for the process to load another object. The
  * linker reports each object that appears after the mappings have been read here.
  */
-static int watch_linkers(struct xp_recording *recording, struct xp_process *process, struct xp_mappings *mappings)
+static int watch_linkers(struct xp_targets *targets, struct xp_process *process, struct xp_mappings *mappings)
 {
-	size_t linkers = recording->probes.linker_count;
+	size_t linkers = targets->probes.linker_count;
 	int err = 0;
 
 	for (size_t i = 0; !err && i < mappings->count; i++)
-		err = watch_linker(recording, process, &mappings->list[i]);
-	if (err || linkers == recording->probes.linker_count)
+		err = watch_linker(targets, process, &mappings->list[i]);
+	if (err || linkers == targets->probes.linker_count)
 		return err;
 	xp_mappings_free(mappings);
 	return xp_mappings_read(mappings, process->pid);
 }
 
-static int look_at(struct xp_recording *recording, struct xp_process *process, const struct xp_mapping *mapping,
+static int look_at(struct xp_targets *targets, struct xp_process *process, const struct xp_mapping *mapping,
 		   const struct stat *exe, bool main)
 {
 	struct xp_object *object;
@@ -69,9 +69,9 @@ static int look_at(struct xp_recording *recording, struct xp_process *process, c
 	xp_chosen_original(&st);
 	if (xp_follow_same_file(&st, exe) != main)
 		goto out;
-	if (recording->options->exec_path && !xp_follow_same_file(&st, &recording->plan.exec_file))
+	if (targets->options->exec_path && !xp_follow_same_file(&st, &targets->plan->exec_file))
 		goto out;
-	err = xp_objects_add(&recording->traced.objects, &object, &file, &refused);
+	err = xp_objects_add(&targets->objects, &object, &file, &refused);
 	if (err == -ENOSPC)
 		xp_why_set(err, "more than %u functions in total: record fewer objects", XP_FN_MAX);
 	if (err)
@@ -80,14 +80,14 @@ static int look_at(struct xp_recording *recording, struct xp_process *process, c
 		xp_warn("%s: %s; its sleds are not recorded", mapping->path, xp_why(refused));
 	xp_why_clear();
 	if (object->table)
-		err = xp_follow_add_object(recording, process, object, mapping, main);
+		err = xp_follow_add_object(targets, process, object, mapping, main);
 out:
 	close(fd);
 	return err;
 }
 
 /* -ESRCH for one mapping concerns only that one: it was unloaded meanwhile, while the program stayed the same. */
-static int look_at_all(struct xp_recording *recording, struct xp_process *process, const struct xp_mappings *mappings,
+static int look_at_all(struct xp_targets *targets, struct xp_process *process, const struct xp_mappings *mappings,
 		       const struct xp_memory_window *memory)
 {
 	struct stat exe;
@@ -96,9 +96,8 @@ static int look_at_all(struct xp_recording *recording, struct xp_process *proces
 	for (int main = 1; main >= 0; main--)
 		for (size_t i = 0; i < mappings->count; i++) {
 			bool look = i % MAPPINGS_PER_LOOK == MAPPINGS_PER_LOOK - 1;
-			int err = look && xp_interrupted()
-				      ? -ECANCELED
-				      : look_at(recording, process, &mappings->list[i], &exe, main);
+			int err = look && xp_interrupted() ? -ECANCELED
+							   : look_at(targets, process, &mappings->list[i], &exe, main);
 
 			if (err && (err != -ESRCH || !memory || xp_memory_window_gone(memory)))
 				return err;
@@ -109,7 +108,7 @@ static int look_at_all(struct xp_recording *recording, struct xp_process *proces
 /*
  * Returns -ESRCH if the process ended, has executed another program meanwhile, or is about to: then it has no code yet.
  */
-static int scan_once(struct xp_recording *recording, struct xp_process *process)
+static int scan_once(struct xp_targets *targets, struct xp_process *process)
 {
 	struct xp_memory_window *memory = NULL;
 	struct xp_mappings mappings;
@@ -122,9 +121,9 @@ static int scan_once(struct xp_recording *recording, struct xp_process *process)
 		xp_why_set(err, "cannot read the mappings of process %d: %s", process->pid, strerror(-err));
 		goto out;
 	}
-	err = watch_linkers(recording, process, &mappings);
+	err = watch_linkers(targets, process, &mappings);
 	if (!err)
-		err = look_at_all(recording, process, &mappings, memory);
+		err = look_at_all(targets, process, &mappings, memory);
 	/* The process is gone, so some of the mappings could not be examined. */
 	if (!err && (!mappings.count || (memory && xp_memory_window_gone(memory))))
 		err = -ESRCH;
@@ -134,12 +133,12 @@ out:
 	return err;
 }
 
-int xp_follow_scan(struct xp_recording *recording, struct xp_process *process)
+int xp_follow_scan(struct xp_targets *targets, struct xp_process *process)
 {
 	int err;
 
 	process->attaching.looked_tsc = xp_clock_now_tsc();
-	err = recording->plan.sleds ? scan_once(recording, process) : 0;
+	err = targets->plan->sleds ? scan_once(targets, process) : 0;
 	if (err == -ESRCH)
 		process->attaching.in_vain++;
 	if (process->functions.range_count || !err)

@@ -106,7 +106,7 @@ static struct sums sum_cpus(const struct xp_bpf_side *bpf)
 static json_t *totals_value(const struct xp_recording *recording, const struct xp_totals *totals)
 {
 	const struct xp_counts *counts = &totals->counts;
-	uint64_t missed = recording->bpf.missed, other_process = recording->traced.other_process;
+	uint64_t missed = recording->bpf.missed, other_process = recording->targets.other_process;
 	struct sums sums = sum_cpus(&recording->bpf);
 	struct section section = begin(), lost = begin();
 	uint64_t before = sums.ring + missed; /* lost before xprof saw them */
@@ -151,7 +151,7 @@ static json_t *clock_value(const struct xp_recording *recording)
 	struct section section = begin();
 
 	put_number(&section, "hz", clock->hz);
-	put_number(&section, "start_tsc", recording->traced.processes.start_tsc);
+	put_number(&section, "start_tsc", recording->targets.processes.start_tsc);
 	put_number(&section, "error_ns", clock->error_ns);
 	put_bool(&section, "constant_tsc", clock->constant_tsc);
 	put_bool(&section, "nonstop_tsc", clock->nonstop_tsc);
@@ -161,7 +161,7 @@ static json_t *clock_value(const struct xp_recording *recording)
 /* How sleds were attached, and how long targets were stopped to patch and restore them. */
 static json_t *attach_value(const struct xp_recording *recording)
 {
-	const struct xp_probes *probes = &recording->probes;
+	const struct xp_probes *probes = &recording->targets.probes;
 	struct section section = begin();
 
 	put_text(&section, "method", recording->plan.multi ? "uprobe_multi" : "perf_uprobe");
@@ -201,7 +201,7 @@ static json_t *forecast_value(const struct xp_call_rates *rates)
 /* --max-overhead, as shares of the targets' CPU time. */
 static json_t *budget_value(const struct xp_recording *recording)
 {
-	const struct xp_throttle *throttle = recording->probes.throttle;
+	const struct xp_throttle *throttle = recording->targets.probes.throttle;
 
 	return json_pack("{s:f, s:f, s:f}", "share", recording->options->max_overhead, "spent",
 			 xp_throttle_spent(throttle), "spent_in_stops", xp_throttle_stopped(throttle));
@@ -268,7 +268,7 @@ static json_t *files_value(const struct xp_recording *recording)
 	const struct xp_samples *samples = &recording->sampling.samples;
 	json_t *files = json_array();
 
-	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next)
+	for (const struct xp_process *process = recording->targets.processes.first; process; process = process->next)
 		append_logs(&files, recording, process);
 	for (size_t i = 0; xp_sampling_has_file(&recording->sampling) && i < samples->processes.image_count; i++)
 		append_profiles(&files, samples->processes.images[i]);
@@ -285,7 +285,7 @@ static json_t *notices_value(const struct xp_recording *recording)
 	json_t *notices = json_array();
 	char text[128];
 
-	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next)
+	for (const struct xp_process *process = recording->targets.processes.first; process; process = process->next)
 		has_other_version |= xp_summary_has_other_version(recording, process);
 	if (has_other_version)
 		append(&notices, text_value("Logs with typed events have version 5, because earlier versions have no "
@@ -303,8 +303,8 @@ static json_t *notices_value(const struct xp_recording *recording)
 
 static json_t *manifest_value(const struct xp_recording *recording, const struct xp_totals *totals, char *const *argv)
 {
-	uint64_t start_tsc = recording->traced.processes.start_tsc;
-	const struct xp_triggers *triggers = &recording->traced.processes.triggers;
+	uint64_t start_tsc = recording->targets.processes.start_tsc;
+	const struct xp_triggers *triggers = &recording->targets.processes.triggers;
 	char started[XP_ISO_TIME_BYTES];
 	struct section section = begin();
 	size_t argc = 0;
@@ -317,14 +317,15 @@ static json_t *manifest_value(const struct xp_recording *recording, const struct
 	put(&section, "command", list(argc, text_item, argv));
 	put_text(&section, "started", started);
 	/* From the start until all was attached: then the duration begins. */
-	put_seconds(&section, "attached_after_s", xp_clock_ns(recording->clock, recording->run_tsc - start_tsc));
+	put_seconds(&section, "attached_after_s",
+		    xp_clock_ns(recording->clock, recording->targets.run_tsc - start_tsc));
 	put_seconds(&section, "duration_s", xp_summary_duration_ns(recording));
 	put(&section, "kernel", kernel_value());
 	put(&section, "clock", clock_value(recording));
 	put(&section, "attach", attach_value(recording));
-	if (recording->rates.made)
-		put(&section, "forecast", forecast_value(&recording->rates));
-	if (recording->probes.throttle)
+	if (recording->targets.rates.made)
+		put(&section, "forecast", forecast_value(&recording->targets.rates));
+	if (recording->targets.probes.throttle)
 		put(&section, "budget", budget_value(recording));
 	if (recording->options->flight_bytes)
 		put_number(&section, "flight_bytes", recording->options->flight_bytes);
@@ -351,7 +352,7 @@ uint64_t xp_manifest_bytes(const struct xp_recording *recording)
 	uint64_t bytes =
 	    MANIFEST_BASE_BYTES + recording->sampling.samples.processes.image_count * MANIFEST_PROFILE_BYTES;
 
-	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next) {
+	for (const struct xp_process *process = recording->targets.processes.first; process; process = process->next) {
 		bytes += MANIFEST_PROCESS_BYTES;
 		threads += XP_MIN(process->sums.thread_count, (size_t)XP_MANIFEST_THREADS_MAX);
 	}

@@ -42,7 +42,7 @@ static json_t *slow_call_value(const struct xp_recording *recording, const struc
 {
 	struct section section = begin();
 
-	put_text(&section, "trigger", recording->traced.processes.triggers.list[slow->trigger].text);
+	put_text(&section, "trigger", recording->targets.processes.triggers.list[slow->trigger].text);
 	put_number(&section, "tid", slow->in.tid);
 	put_seconds(&section, "start_s", since_start_ns(recording, slow->begin_tsc));
 	put_seconds(&section, "duration_s", xp_clock_ns(recording->clock, slow->end_tsc - slow->begin_tsc));

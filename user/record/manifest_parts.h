@@ -24,7 +24,7 @@ json_t *xp_manifest_waits_value(const struct xp_off_cpu *off_cpu);
 /* Since the start of the recording. */
 static inline uint64_t since_start_ns(const struct xp_recording *recording, uint64_t tsc)
 {
-	uint64_t start_tsc = recording->traced.processes.start_tsc;
+	uint64_t start_tsc = recording->targets.processes.start_tsc;
 
 	return tsc > start_tsc ? xp_clock_ns(recording->clock, tsc - start_tsc) : 0;
 }

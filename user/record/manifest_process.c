@@ -32,8 +32,8 @@ static void put_taken_out(struct section *section, const struct xp_recording *re
 	json_t *functions = json_array();
 	size_t count = 0;
 
-	if (recording->probes.throttle)
-		all = xp_throttle_list(recording->probes.throttle, &count);
+	if (recording->targets.probes.throttle)
+		all = xp_throttle_list(recording->targets.probes.throttle, &count);
 	for (size_t i = 0; i < count; i++)
 		if (all[i].object == object && all[i].times)
 			append(&functions, taken_out_value(recording, &all[i]));
@@ -143,7 +143,7 @@ json_t *xp_manifest_processes_value(const struct xp_recording *recording)
 {
 	json_t *processes = json_array();
 
-	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next)
+	for (const struct xp_process *process = recording->targets.processes.first; process; process = process->next)
 		append(&processes, process_value(recording, process));
 	return processes;
 }

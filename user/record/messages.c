@@ -58,7 +58,7 @@ void xp_announce_dry_run(const struct xp_recording *recording)
 	size_t objects = 0;
 	char text[256];
 
-	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next) {
+	for (const struct xp_process *process = recording->targets.processes.first; process; process = process->next) {
 		xp_put_line(stdout, "process %d (%s)", process->pid, process->comm);
 		objects += process->functions.range_count;
 		for (size_t i = 0; i < process->functions.range_count; i++) {
@@ -77,7 +77,7 @@ void xp_announce_dry_run(const struct xp_recording *recording)
 		if (process->attaching.patched_why)
 			xp_put_line(stdout, "  patched, not in memory: %s", process->attaching.patched_why);
 	}
-	xp_call_rates_text(&recording->rates, text, sizeof(text));
+	xp_call_rates_text(&recording->targets.rates, text, sizeof(text));
 	if (text[0]) {
 		xp_put_line(stdout, "forecast: %s", text);
 	} else if (objects && !recording->plan.multi) {
@@ -91,14 +91,14 @@ static void say_forecast(const struct xp_recording *recording)
 {
 	char text[256];
 
-	xp_call_rates_text(&recording->rates, text, sizeof(text));
+	xp_call_rates_text(&recording->targets.rates, text, sizeof(text));
 	if (text[0])
 		xp_info("forecast: %s", text);
 }
 
 void xp_announce_cost(const struct xp_recording *recording, const struct xp_cost_seen *seen)
 {
-	const struct xp_hits *hits = &recording->traced.processes.hits;
+	const struct xp_hits *hits = &recording->targets.processes.hits;
 	enum xp_sled_mode_option mode = recording->options->sled_mode;
 	const char *cheaper = "", *limit = hits->stepped ? "" : "limit that with --max-overhead 5%, ";
 	char rate[48], call[32];
@@ -122,9 +122,9 @@ static void say_budget(const struct xp_recording *recording)
 	struct xp_short_text name;
 	size_t count;
 
-	if (!recording->probes.throttle)
+	if (!recording->targets.probes.throttle)
 		return;
-	all = xp_throttle_list(recording->probes.throttle, &count);
+	all = xp_throttle_list(recording->targets.probes.throttle, &count);
 	if (count)
 		xp_info("budget: %s%s not recorded at first because of too many calls",
 			xp_object_function_text(&name, all->object, all->function_id),
@@ -133,7 +133,7 @@ static void say_budget(const struct xp_recording *recording)
 
 static void say_recording(const struct xp_recording *recording)
 {
-	size_t sleds = xp_probes_sum(&recording->probes).attached;
+	size_t sleds = xp_probes_sum(&recording->targets.probes).attached;
 
 	if (recording->sampling.sampler)
 		xp_info("sampling by %s every %.1f us of CPU time", xp_sampler_event(recording->sampling.sampler),
@@ -142,9 +142,9 @@ static void say_recording(const struct xp_recording *recording)
 		xp_info("recording; %s", recording->options->child_argv ? "ends with the command" : "^C stops");
 		return;
 	}
-	if (recording->traced.processes.first && !recording->traced.processes.first->next)
-		xp_info("recording process %d (%s): %zu sled%s; %s", recording->traced.processes.first->pid,
-			recording->traced.processes.first->comm, sleds, xp_plural_s(sleds),
+	if (recording->targets.processes.first && !recording->targets.processes.first->next)
+		xp_info("recording process %d (%s): %zu sled%s; %s", recording->targets.processes.first->pid,
+			recording->targets.processes.first->comm, sleds, xp_plural_s(sleds),
 			recording->options->child_argv ? "ends when it does" : "^C stops");
 	else
 		xp_info("recording: %zu sled%s; ^C stops", sleds, xp_plural_s(sleds));

@@ -27,16 +27,20 @@ static int attach(struct xp_recording *recording)
 	int err = xp_interrupted() ? -ECANCELED : xp_setup_budget(recording);
 
 	xp_progress_begin(&progress);
-	if (recording->probes.attach)
-		xp_attach_on_batch(recording->probes.attach, show_attaching, &progress);
+	if (recording->targets.probes.attach)
+		xp_attach_on_batch(recording->targets.probes.attach, show_attaching, &progress);
 	if (!err)
-		err = xp_targets_attach(recording);
-	if (recording->probes.attach)
-		xp_attach_on_batch(recording->probes.attach, NULL, NULL);
+		err = xp_targets_attach(&recording->targets);
+	if (!err)
+		err = xp_off_cpu_scan(&recording->off_cpu);
+	if (!err)
+		err = xp_sampling_attach(recording);
+	if (recording->targets.probes.attach)
+		xp_attach_on_batch(recording->targets.probes.attach, NULL, NULL);
 	xp_progress_end(&progress);
 	if (err == -ECANCELED)
 		xp_why_set(err, "stopped while attaching: nothing was recorded, and everything attached was detached");
-	return err ? err : xp_targets_check(recording);
+	return err ? err : xp_targets_check(&recording->targets);
 }
 
 static int write_manifest(const struct xp_recording *recording, const struct xp_totals *totals, int reserved_fd)
@@ -62,7 +66,7 @@ static int record_all(struct xp_recording *recording, int signal_fd, bool *store
 
 	if (err)
 		return xp_failure_report(err, "cannot attach");
-	xp_call_rates_forecast(&recording->rates, &recording->probes);
+	xp_call_rates_forecast(&recording->targets.rates, &recording->targets.probes);
 	if (recording->options->dry_run) {
 		xp_announce_dry_run(recording);
 		return XP_EXIT_OK;
@@ -74,7 +78,7 @@ static int record_all(struct xp_recording *recording, int signal_fd, bool *store
 	if (err)
 		code = xp_failure_report(err, "the recording was cut short");
 	stopped = xp_finish_stop(recording);
-	if (recording->plan.sleds && !recording->plan.samples && !recording->probes.any_attached)
+	if (recording->plan.sleds && !recording->plan.samples && !recording->targets.probes.any_attached)
 		xp_warn(
 		    "nothing was recorded: no program with XRay sleds ran; build it with `clang -fxray-instrument`");
 	err = xp_finish_detach(recording) ?: stopped;

@@ -4,12 +4,12 @@
  * what. These are the steps, in order, and the parts that each of them fills or ends:
  *
  *	plan	 recording.c  plan, clock, outdir
- *	setup	 setup.c      traced, bpf, sampling, off_cpu and probes, without touching a target; rates (call_rate.c)
- *	attach	 targets.c    probes, traced and command: what the command line requests, by follow*.c
- *	run	 run.c	      reads bpf into traced and sampling; follow*.c attaches what appears or changes
+ *	setup	 setup.c      targets, bpf, sampling and off_cpu, without touching a target
+ *	attach	 targets.c    targets: what the command line requests, by follow*.c
+ *	run	 run.c	      reads bpf into targets and sampling; follow*.c attaches what appears or changes
  *	stop	 finish.c     restores patched sleds and the command; later events are not part of the recording
  *	detach	 finish.c     ends probes; reads what is left in the rings
- *	files	 finish.c     logs of traced, profiles and perf.data of sampling, in outdir
+ *	files	 finish.c     logs of targets, profiles and perf.data of sampling, in outdir
  *	summary	 summary.c    reads all parts: figures on stderr; manifest*.c: manifest.json
  *	free	 setup.c      all parts; outdir is closed last (recording.c)
  */
@@ -23,14 +23,11 @@
 
 #include "base/clock.h"
 #include "record/bpf_side.h"
-#include "record/call_rate.h"
-#include "record/command.h"
 #include "record/off_cpu.h"
 #include "record/outdir.h"
 #include "record/plan.h"
-#include "record/probes.h"
 #include "record/sampling.h"
-#include "record/traced.h"
+#include "record/targets.h"
 
 struct xp_recording {
 	const struct xp_options *options; /* borrowed */
@@ -38,14 +35,10 @@ struct xp_recording {
 	struct xp_clock *clock;
 	struct xp_outdir outdir;
 	struct xp_bpf_side bpf;
-	struct xp_call_rates rates;
-	struct xp_probes probes;
-	struct xp_traced traced;
+	struct xp_targets targets;
 	struct xp_sampling sampling;
 	struct xp_off_cpu off_cpu;
-	struct xp_started_command command;
-	uint64_t run_tsc; /* when everything was attached; 0 before. traced.processes has the start and the end */
-	int own_nice;	  /* before xprof took the reader's */
+	int own_nice; /* before xprof took the reader's */
 };
 
 /* setup.c */
@@ -58,59 +51,6 @@ int xp_setup(struct xp_recording *recording);
 int xp_setup_budget(struct xp_recording *recording);
 /* Frees everything that the recording owns except its output directory. */
 void xp_setup_free(struct xp_recording *recording);
-
-/* targets.c */
-
-/* Attaches everything that the command line requests, and starts the command. An error has a sentence. */
-int xp_targets_attach(struct xp_recording *recording);
-/*
- * Checks whether there is anything to record. With --exec, processes may start later; a command may execute another
- * program.
- */
-int xp_targets_check(struct xp_recording *recording);
-
-/* follow.c */
-
-/*
- * Adds the program that pid runs as an image to be traced, attaches what it has mapped, and announces the process to
- * BPF. *process is set on success. Returns 0 or -errno: -ENOMEM, or an error of attaching, with a sentence.
- */
-int xp_follow_add(struct xp_recording *recording, struct xp_process **process, pid_t pid, uint64_t tsc);
-/* Attaches objects that the process has mapped since. */
-int xp_follow_scan(struct xp_recording *recording, struct xp_process *process);
-/*
- * Starts over with a process that has nothing attached: it has executed another program meanwhile
- * (process->attaching.flees), or had mapped nothing yet. Errors as above.
- */
-int xp_follow_again(struct xp_recording *recording, struct xp_process *process);
-/* xp_follow_scan() for every live process, if records that could have reported objects were lost. */
-int xp_follow_rescan(struct xp_recording *recording);
-/* Handlers of events of these kinds (arrivals.c). Return 0 or -errno. */
-int xp_follow_exec(struct xp_recording *recording, const struct xp_arrival *arrival);
-int xp_follow_fork(struct xp_recording *recording, const struct xp_arrival *arrival);
-int xp_follow_exit_thread(struct xp_recording *recording, const struct xp_arrival *arrival);
-int xp_follow_exit_process(struct xp_recording *recording, const struct xp_arrival *arrival);
-int xp_follow_link_map(struct xp_recording *recording, const struct xp_arrival *arrival);
-/* Attaches the file of --exec in all processes, and adds those that already run it. */
-int xp_follow_exec_file(struct xp_recording *recording);
-/*
- * Handles an event of an unknown process or function: the process was gone before it could be scanned. Adds the
- * process, and the object that contains the function. comm: the name of the process.
- */
-int xp_follow_adopt(struct xp_recording *recording, const struct xp_arrival *arrival, const char *comm);
-/* Releases what processes that have ended have left for their children, where there are no children either. */
-void xp_follow_release_stubs(struct xp_recording *recording);
-/* Ends processes that are gone although no record said so (it was lost), the second time that they are found gone. */
-void xp_follow_check(struct xp_recording *recording);
-/*
- * Attaches the started program, which is stopped at its first instruction, and lets it run until its objects are
- * mapped.
- */
-int xp_follow_launch(struct xp_recording *recording);
-/* Handles its changes since; to be called after each SIGCHLD while launch.traced. Never waits for the program. */
-int xp_follow_launch_event(struct xp_recording *recording);
-/* Releases the started program permanently, if it is still held or followed by ptrace. */
-int xp_follow_release(struct xp_recording *recording);
 
 /* run.c */
 

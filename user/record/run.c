@@ -123,7 +123,8 @@ static int read_rings(struct xp_recording *recording, uint64_t mark)
 static int pass(struct xp_recording *recording, uint64_t mark, int *calls_fill)
 {
 	/* While this thread holds the command that was started, no other thread can stop it. */
-	struct xp_throttle *throttle = recording->command.launch.traced ? NULL : recording->probes.throttle;
+	struct xp_throttle *throttle =
+	    recording->targets.command.launch.traced ? NULL : recording->targets.probes.throttle;
 	int err = 0, fill;
 
 	if (throttle)
@@ -132,7 +133,7 @@ static int pass(struct xp_recording *recording, uint64_t mark, int *calls_fill)
 	fill = read_rings(recording, mark);
 	if (fill >= 0 && recording->plan.memory) {
 		*calls_fill =
-		    xp_processes_take_calls(&recording->traced.processes, xp_merge_done_tsc(recording->bpf.merge));
+		    xp_processes_take_calls(&recording->targets.processes, xp_merge_done_tsc(recording->bpf.merge));
 		err = XP_MIN(*calls_fill, 0);
 	}
 	if (fill >= 0 && !err)
@@ -158,7 +159,7 @@ int xp_run_drain(struct xp_recording *recording)
 
 int xp_run_collect_flights(struct xp_recording *recording, bool wait)
 {
-	return xp_processes_collect_flights(&recording->traced.processes, wait, xp_announce_flight, recording);
+	return xp_processes_collect_flights(&recording->targets.processes, wait, xp_announce_flight, recording);
 }
 
 static int watch(int epoll_fd, int fd, enum source source, uint32_t events)
@@ -193,7 +194,7 @@ static bool ended(const struct xp_recording *recording)
 		return false;
 	if (recording->options->tid)
 		return !xp_target_start_time(recording->options->tid);
-	return !recording->traced.processes.first_live;
+	return !recording->targets.processes.first_live;
 }
 
 /* What one run of xp_run() owns: its descriptor, its clock and deadlines, and what it is to do next. */
@@ -219,7 +220,7 @@ struct loop {
 
 static int loop_open(struct loop *loop, struct xp_recording *recording, int signal_fd)
 {
-	uint64_t duration_ns = recording->options->duration_ns, begin = recording->run_tsc = xp_clock_now_tsc();
+	uint64_t duration_ns = recording->options->duration_ns, begin = recording->targets.run_tsc = xp_clock_now_tsc();
 
 	*loop = (struct loop){
 		.recording = recording,
@@ -258,7 +259,7 @@ static int repair(struct loop *loop)
 	if (lost == loop->tasks_lost)
 		return 0;
 	loop->tasks_lost = lost;
-	return xp_follow_rescan(loop->recording);
+	return xp_follow_rescan(&loop->recording->targets);
 }
 
 /* A target that was idle at first may have got its load. A budget takes care of that itself. */
@@ -267,9 +268,9 @@ static void watch_cost(struct loop *loop, const struct xp_totals *totals)
 	struct xp_recording *recording = loop->recording;
 	struct xp_cost_seen seen;
 
-	if (loop->cost_told || recording->probes.throttle || !recording->rates.probe_cost.entry_ns)
+	if (loop->cost_told || recording->targets.probes.throttle || !recording->targets.rates.probe_cost.entry_ns)
 		return;
-	xp_cost_watch_look(&loop->cost, &seen, &recording->traced.processes, &recording->rates.probe_cost,
+	xp_cost_watch_look(&loop->cost, &seen, &recording->targets.processes, &recording->targets.rates.probe_cost,
 			   totals->counts.in_memory);
 	loop->cost_told = seen.share > COST_SHARE;
 	if (loop->cost_told)
@@ -280,7 +281,7 @@ static int flush(struct loop *loop)
 {
 	loop->unflushed = false;
 	loop->flushed_tsc = xp_clock_now_tsc();
-	return xp_processes_flush(&loop->recording->traced.processes);
+	return xp_processes_flush(&loop->recording->targets.processes);
 }
 
 /* After a pass. A flight recorder keeps its calls in memory. */
@@ -302,8 +303,8 @@ static int housekeeping(struct loop *loop)
 	int err = 0;
 
 	xp_clock_update(recording->clock);
-	xp_follow_check(recording);
-	xp_follow_release_stubs(recording);
+	xp_follow_check(&recording->targets);
+	xp_follow_release_stubs(&recording->targets);
 	if (!err)
 		err = xp_sampling_tend(&recording->sampling);
 	if (!err)
@@ -334,7 +335,7 @@ static bool may_sleep_long(const struct xp_recording *recording)
 	const struct xp_samples *samples = &recording->sampling.samples;
 
 	if (!recording->sampling.sampler || options->all || options->tid || options->follow || options->child_argv ||
-	    recording->probes.attached_count || samples->waiting.count)
+	    recording->targets.probes.attached_count || samples->waiting.count)
 		return false;
 	for (size_t i = 0; i < samples->processes.image_count; i++)
 		if (samples->processes.images[i]->jit)
@@ -422,7 +423,7 @@ static void take_signals(struct loop *loop, int signal_fd)
 static void write_flights(struct loop *loop)
 {
 	struct xp_recording *recording = loop->recording;
-	int err = xp_processes_write_flights(&recording->traced.processes);
+	int err = xp_processes_write_flights(&recording->targets.processes);
 
 	loop->flights_asked = false;
 	if (err)
@@ -432,7 +433,7 @@ static void write_flights(struct loop *loop)
 /* The same for calls that took longer than a trigger allows. */
 static void write_triggered(const struct loop *loop)
 {
-	struct xp_processes *processes = &loop->recording->traced.processes;
+	struct xp_processes *processes = &loop->recording->targets.processes;
 	int err = processes->triggers.waiting ? xp_processes_write_triggered(processes) : 0;
 
 	if (err)
@@ -450,8 +451,8 @@ static int turn(struct loop *loop, uint64_t now)
 		err = housekeeping(loop);
 		loop->next_housekeeping_tsc = now + xp_clock_ticks(recording->clock, HOUSEKEEPING_NS);
 	}
-	if (!err && recording->command.launch.traced)
-		err = xp_follow_launch_event(recording);
+	if (!err && recording->targets.command.launch.traced)
+		err = xp_follow_launch_event(&recording->targets);
 	if (!err)
 		err = xp_run_collect_flights(recording, false);
 	if (err)

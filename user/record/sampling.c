@@ -84,10 +84,11 @@ static void watch_jit(void *arg, pid_t pid, int fd, uint64_t offset)
 	struct xp_recording *recording = arg;
 	int err;
 
-	if (!recording->probes.attach || recording->sampling.jit_watches == JIT_WATCHES_MAX)
+	if (!recording->targets.probes.attach || recording->sampling.jit_watches == JIT_WATCHES_MAX)
 		return;
 	recording->sampling.jit_watches++;
-	err = xp_attach_uprobe(recording->probes.attach, xp_programs_jit_fd(&recording->bpf.programs), fd, pid, offset);
+	err = xp_attach_uprobe(recording->targets.probes.attach, xp_programs_jit_fd(&recording->bpf.programs), fd, pid,
+			       offset);
 	if (err)
 		xp_debug("process %d: cannot watch for new JIT code: %s", pid, strerror(-err));
 }
@@ -101,7 +102,7 @@ static struct xp_jits jit_options(struct xp_recording *recording)
 		.with_dumps = true,
 		.dump_bytes_left = XP_JIT_DUMP_OUT_ALL_BYTES_MAX,
 		.dir_fd = recording->outdir.fd,
-		.start_tsc = recording->traced.processes.start_tsc,
+		.start_tsc = recording->targets.processes.start_tsc,
 		.watch = watch_jit,
 		.arg = recording,
 	};
@@ -205,6 +206,43 @@ int xp_sampling_add_cpus(struct xp_sampling *sampling)
 	return sampling->samples_cpus ? xp_sampler_add_cpus(sampling->sampler, sampling->cpus, sampling->cpu_count) : 0;
 }
 
+/*
+ * Reads what processes have mapped before the side-band reports mappings: only sampled ones, since hundreds may run
+ * here.
+ */
+static int scan(struct xp_recording *recording)
+{
+	const struct xp_options *options = recording->options;
+	struct xp_sampled_processes *sampled = &recording->sampling.samples.processes;
+	int err = 0;
+
+	if (options->all)
+		return xp_sampled_processes_scan_all(sampled);
+	for (size_t i = 0; i < options->pids.count && !err; i++)
+		err = xp_sampled_processes_scan(sampled, options->pids.pids[i]);
+	if (options->child_argv && !err)
+		err = xp_sampled_processes_scan(sampled, recording->targets.command.launch.pid);
+	if (options->tid && !err)
+		err = xp_sampled_processes_scan(sampled, xp_target_process(options->tid));
+	return err;
+}
+
+int xp_sampling_attach(struct xp_recording *recording)
+{
+	const struct xp_options *options = recording->options;
+	struct xp_sampling *sampling = &recording->sampling;
+	int err = 0;
+
+	if (!sampling->sampler)
+		return 0;
+	if (options->tid)
+		err = xp_sampler_add_thread(sampling->sampler, options->tid);
+	if (options->all && !err)
+		err = xp_sampling_add_cpus(sampling);
+	/* Samples wait in the rings meanwhile; from now on the side-band reports what happens. */
+	return err ? err : scan(recording);
+}
+
 size_t xp_sampling_cpus(const struct xp_sampling *sampling)
 {
 	size_t count = 0;
@@ -237,7 +275,7 @@ static int sample_threads(struct xp_recording *recording)
 	struct xp_sampling *sampling = &recording->sampling;
 	int err = 0;
 
-	for (const struct xp_process *process = recording->traced.processes.first_live; process && !err;
+	for (const struct xp_process *process = recording->targets.processes.first_live; process && !err;
 	     process = process->next_live) {
 		err = xp_sampler_add_process(sampling->sampler, process->pid);
 		err = err == -ESRCH ? 0 : err;
@@ -344,7 +382,7 @@ int xp_sampling_switch(struct xp_recording *recording, const struct xp_arrival *
 {
 	struct xp_sampling *sampling = &recording->sampling;
 
-	if (arrival->tsc > recording->traced.processes.stop_tsc || arrival->cpu >= sampling->cpu_count ||
+	if (arrival->tsc > recording->targets.processes.stop_tsc || arrival->cpu >= sampling->cpu_count ||
 	    !sampling->cpus[arrival->cpu])
 		return 0;
 	sampling->switches++;

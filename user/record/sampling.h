@@ -43,6 +43,8 @@ void xp_sampling_free(struct xp_sampling *sampling);
 
 /* Samples a process, which gets a profile in any case. Returns 0 or -errno, with a sentence (why.h). */
 int xp_sampling_add_process(struct xp_sampling *sampling, pid_t pid);
+/* Samples the thread or the machine that the command line names, and scans the sampled processes. Errors as above. */
+int xp_sampling_attach(struct xp_recording *recording);
 /* Samples the CPUs that are online and not sampled yet, if CPUs are to be sampled. */
 int xp_sampling_add_cpus(struct xp_sampling *sampling);
 /* The number of CPUs that may be sampled and are online now. */

@@ -14,7 +14,7 @@
 static int prepare_patch(struct xp_recording *recording)
 {
 	const struct xp_patch_options patch = {
-		.attach = recording->probes.attach,
+		.attach = recording->targets.probes.attach,
 		.programs = &recording->bpf.programs,
 		.args = recording->options->args,
 		.memory = recording->plan.memory,
@@ -24,14 +24,14 @@ static int prepare_patch(struct xp_recording *recording)
 		.children = recording->plan.all_processes,
 	};
 
-	return recording->plan.may_patch ? xp_patch_new(&recording->probes.patch, &patch) : 0;
+	return recording->plan.may_patch ? xp_patch_new(&recording->targets.probes.patch, &patch) : 0;
 }
 
 static int setup_triggers(struct xp_recording *recording)
 {
 	const struct xp_trigger_list *given = &recording->options->triggers;
-	struct xp_traced *traced = &recording->traced;
-	struct xp_triggers *triggers = &traced->processes.triggers;
+	struct xp_targets *targets = &recording->targets;
+	struct xp_triggers *triggers = &targets->processes.triggers;
 	int err;
 
 	if (!given->count)
@@ -44,9 +44,9 @@ static int setup_triggers(struct xp_recording *recording)
 		triggers->globs[i] = given->list[i].glob;
 	}
 	if (!err) {
-		traced->objects.watched = triggers->globs;
-		traced->objects.watched_count = triggers->count;
-		traced->objects.watched_uses = xp_pattern_uses_new(triggers->globs, triggers->count);
+		targets->objects.watched = triggers->globs;
+		targets->objects.watched_count = triggers->count;
+		targets->objects.watched_uses = xp_pattern_uses_new(triggers->globs, triggers->count);
 	}
 	return err;
 }
@@ -56,16 +56,20 @@ static int make_log(int dir_fd, const char *spool_name, struct xp_spool_result *
 	return xp_fdr_make(dir_fd, spool_name, 0, NULL, result);
 }
 
-static void setup_traced(struct xp_recording *recording)
+static void setup_targets(struct xp_recording *recording)
 {
 	const struct xp_options *options = recording->options;
-	struct xp_traced *traced = &recording->traced;
-	struct xp_processes *processes = &traced->processes;
+	struct xp_targets *targets = &recording->targets;
+	struct xp_processes *processes = &targets->processes;
 
-	traced->objects.patterns = options->functions.texts;
-	traced->objects.pattern_count = options->functions.count;
-	traced->objects.only_patchable = options->max_overhead > 0;
-	traced->objects.pattern_uses = xp_pattern_uses_new(options->functions.texts, options->functions.count);
+	targets->options = options;
+	targets->plan = &recording->plan;
+	targets->clock = recording->clock;
+	targets->programs = &recording->bpf.programs;
+	targets->objects.patterns = options->functions.texts;
+	targets->objects.pattern_count = options->functions.count;
+	targets->objects.only_patchable = options->max_overhead > 0;
+	targets->objects.pattern_uses = xp_pattern_uses_new(options->functions.texts, options->functions.count);
 	processes->clock = recording->clock;
 	processes->dir_fd = recording->outdir.fd;
 	processes->fdr_version = options->fdr_version;
@@ -74,8 +78,8 @@ static void setup_traced(struct xp_recording *recording)
 	processes->make_log = make_log;
 	processes->flight_bytes = options->flight_bytes;
 	if (options->flight_bytes) {
-		xp_flight_writer_init(&traced->flight_writer, recording->outdir.fd, make_log);
-		processes->writer = &traced->flight_writer;
+		xp_flight_writer_init(&targets->flight_writer, recording->outdir.fd, make_log);
+		processes->writer = &targets->flight_writer;
 	}
 	xp_processes_init(processes);
 }
@@ -107,6 +111,18 @@ static int open_bpf_side(struct xp_recording *recording)
 				recording->clock);
 }
 
+static int sample_process(void *sampling, pid_t pid)
+{
+	return xp_sampling_add_process(sampling, pid);
+}
+
+static int setup_sampling(struct xp_recording *recording)
+{
+	recording->targets.sample = sample_process;
+	recording->targets.sample_arg = &recording->sampling;
+	return xp_sampling_setup(recording);
+}
+
 /* Programs, rings, and all that takes events out of them. */
 static int setup_kernel(struct xp_recording *recording)
 {
@@ -119,15 +135,15 @@ static int setup_kernel(struct xp_recording *recording)
 		recording->plan.memory = false;
 	}
 	if (!err && recording->plan.memory)
-		recording->traced.processes.tasks_lost = xp_programs_tasks_lost(&recording->bpf.programs);
+		recording->targets.processes.tasks_lost = xp_programs_tasks_lost(&recording->bpf.programs);
 	if (!err)
-		err = xp_attach_new(&recording->probes.attach, recording->plan.multi);
+		err = xp_attach_new(&recording->targets.probes.attach, recording->plan.multi);
 	if (!err)
 		err = prepare_patch(recording);
 	if (!err && !options->all && !options->tid)
 		err = xp_programs_attach_tasks(&recording->bpf.programs);
 	if (!err && recording->plan.samples)
-		err = xp_sampling_setup(recording);
+		err = setup_sampling(recording);
 	if (!err && xp_plan_switches(&recording->plan, options))
 		err = xp_programs_attach_switches(&recording->bpf.programs);
 	if (!err && options->off_cpu.given)
@@ -145,39 +161,40 @@ int xp_setup(struct xp_recording *recording)
 	int err;
 
 	xp_sampling_look(recording);
-	setup_traced(recording);
+	setup_targets(recording);
 	err = setup_triggers(recording);
 	if (err)
 		return err;
 	/* The counting comes before anything that a kill would leave behind. */
-	xp_call_rates_count(recording);
+	xp_call_rates_count(&recording->targets);
 	return recording->options->dry_run ? prepare_patch(recording) : setup_kernel(recording);
 }
 
 int xp_setup_budget(struct xp_recording *recording)
 {
 	struct xp_throttle_options throttle = {
-		.patch = recording->probes.patch,
-		.processes = &recording->traced.processes,
+		.patch = recording->targets.probes.patch,
+		.processes = &recording->targets.processes,
 		.clock = recording->clock,
-		.by_children = recording->rates.has_children,
-		.probe_cost = recording->rates.probe_cost,
+		.by_children = recording->targets.rates.has_children,
+		.probe_cost = recording->targets.rates.probe_cost,
 		.share = recording->options->max_overhead,
 	};
 	int err;
 
 	if (!(recording->options->max_overhead > 0) || recording->options->dry_run)
 		return 0;
-	if (!recording->rates.probe_cost.entry_ns) {
+	if (!recording->targets.rates.probe_cost.entry_ns) {
 		return xp_why_set(
 		    -EOPNOTSUPP, "--max-overhead needs %s; omit it, and exclude hot functions with --functions '!NAME'",
 		    recording->plan.multi ? "the cost of a probe, which cannot be measured (-v shows why)"
 					  : "uprobe_multi, Linux 6.6");
 	}
-	err = xp_throttle_new(&recording->probes.throttle, &throttle);
-	for (size_t i = 0; i < recording->rates.object_count && !err; i++)
-		err = xp_throttle_add_object(recording->probes.throttle, recording->rates.objects[i].object,
-					     recording->rates.objects[i].calls, recording->rates.own_ns);
+	err = xp_throttle_new(&recording->targets.probes.throttle, &throttle);
+	for (size_t i = 0; i < recording->targets.rates.object_count && !err; i++)
+		err = xp_throttle_add_object(
+		    recording->targets.probes.throttle, recording->targets.rates.objects[i].object,
+		    recording->targets.rates.objects[i].calls, recording->targets.rates.own_ns);
 	return err;
 }
 
@@ -185,11 +202,11 @@ void xp_setup_free(struct xp_recording *recording)
 {
 	xp_off_cpu_free(&recording->off_cpu);
 	xp_sampling_free(&recording->sampling);
-	xp_probes_free(&recording->probes);
+	xp_probes_free(&recording->targets.probes);
 	/* Before the programs: they have the places of the processes' call rings. */
-	xp_processes_free(&recording->traced.processes);
+	xp_processes_free(&recording->targets.processes);
 	xp_bpf_side_close(&recording->bpf);
-	xp_call_rates_free(&recording->rates);
-	xp_objects_free(&recording->traced.objects);
+	xp_call_rates_free(&recording->targets.rates);
+	xp_objects_free(&recording->targets.objects);
 	xp_clock_free(recording->clock);
 }

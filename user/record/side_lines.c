@@ -8,7 +8,7 @@
 #include "base/u64_map.h"
 #include "base/util.h"
 #include "elf/questions.h"
-#include "record/recording.h"
+#include "record/targets.h"
 
 /* For all objects together: functions that would take longer have no lines. */
 #define LINES_NS (3 * 1000000000ull)
@@ -125,7 +125,7 @@ static int add_lines(struct reading *reading, struct xp_process *process)
 	return err;
 }
 
-int xp_side_lines_add(struct xp_recording *recording)
+int xp_side_lines_add(struct xp_targets *targets)
 {
 	struct reading reading = { .deadline_ns = xp_now_ns() + LINES_NS };
 	int err = 0;
@@ -134,7 +134,7 @@ int xp_side_lines_add(struct xp_recording *recording)
 	if (!reading.files)
 		return 0; /* it works without lines */
 	reading.files->bytes_max = FILE_NAMES_BYTES_MAX;
-	for (struct xp_process *process = recording->traced.processes.first; process; process = process->next)
+	for (struct xp_process *process = targets->processes.first; process; process = process->next)
 		if (process->log.side_name[0] && !process->log.error)
 			err = add_lines(&reading, process) ?: err;
 	for (size_t i = 0; i < reading.objects.count; i++)

@@ -7,9 +7,9 @@
 #ifndef XPROF_RECORD_SIDE_LINES_H
 #define XPROF_RECORD_SIDE_LINES_H
 
-struct xp_recording;
+struct xp_targets;
 
 /* Adds them to every side ELF. Returns 0 or -errno: a side ELF could not be written any more. */
-int xp_side_lines_add(struct xp_recording *recording);
+int xp_side_lines_add(struct xp_targets *targets);
 
 #endif

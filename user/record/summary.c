@@ -17,13 +17,13 @@ void xp_recording_totals(const struct xp_recording *recording, struct xp_totals 
 	struct xp_off_cpu_totals waits;
 
 	memset(totals, 0, sizeof(*totals));
-	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next) {
+	for (const struct xp_process *process = recording->targets.processes.first; process; process = process->next) {
 		xp_counts_add(&totals->counts, &process->sums.counts);
 		totals->threads += process->sums.thread_count;
 		totals->processes++;
 	}
-	for (size_t i = 0; i < recording->traced.processes.threads.count; i++) {
-		const struct xp_thread *thread = recording->traced.processes.threads.entries[i].pointer;
+	for (size_t i = 0; i < recording->targets.processes.threads.count; i++) {
+		const struct xp_thread *thread = recording->targets.processes.threads.entries[i].pointer;
 
 		xp_counts_add(&totals->counts, &thread->counts);
 		totals->threads++;
@@ -41,13 +41,13 @@ void xp_recording_totals(const struct xp_recording *recording, struct xp_totals 
 		totals->missed = xp_sampler_periods(recording->sampling.sampler);
 	totals->missed -= XP_MIN(totals->missed, totals->samples + totals->samples_lost + totals->idle);
 	totals->lost = totals->lost_ring + totals->counts.unstored;
-	totals->filtered = xp_counts_filtered(&totals->counts) + recording->traced.other_process;
-	totals->seen = totals->counts.seen + recording->traced.other_process + totals->lost_ring;
+	totals->filtered = xp_counts_filtered(&totals->counts) + recording->targets.other_process;
+	totals->seen = totals->counts.seen + recording->targets.other_process + totals->lost_ring;
 }
 
 uint64_t xp_summary_duration_ns(const struct xp_recording *recording)
 {
-	return xp_clock_ns(recording->clock, recording->traced.processes.stop_tsc - recording->run_tsc);
+	return xp_clock_ns(recording->clock, recording->targets.processes.stop_tsc - recording->targets.run_tsc);
 }
 
 bool xp_summary_has_other_version(const struct xp_recording *recording, const struct xp_process *process)
@@ -94,7 +94,7 @@ static void print_logs(const struct xp_recording *recording)
 	char others[64] = "", size[SIZE_TEXT_BYTES];
 	size_t count = 0;
 
-	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next) {
+	for (const struct xp_process *process = recording->targets.processes.first; process; process = process->next) {
 		count += process->log.name[0] != 0;
 		if (process->log.name[0] && (!most || process->sums.counts.written > most->sums.counts.written))
 			most = process;
@@ -240,7 +240,7 @@ static void print_flights(const struct xp_recording *recording)
 	const char *before = "";
 	size_t count = 0;
 
-	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next)
+	for (const struct xp_process *process = recording->targets.processes.first; process; process = process->next)
 		for (size_t i = 0; i < process->flights.count; i++) {
 			const struct xp_flight_log *other = &process->flights.logs[i];
 
@@ -345,7 +345,7 @@ static void print_fallen(const struct xp_recording *recording, const struct xp_t
 {
 	uint64_t no_ring = 0, full = 0;
 
-	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next) {
+	for (const struct xp_process *process = recording->targets.processes.first; process; process = process->next) {
 		no_ring += process->fallen.no_ring;
 		full += process->fallen.full;
 	}
@@ -368,7 +368,7 @@ static void print_filtered(const struct xp_recording *recording, const struct xp
 
 	for (int i = 0; i < XP_FILTERS; i++)
 		add_reason(reasons, totals->counts.filtered[i], texts[i]);
-	add_reason(reasons, recording->traced.other_process, "of other processes");
+	add_reason(reasons, recording->targets.other_process, "of other processes");
 	if (reasons[0])
 		xp_info("  %" PRIu64 " filtered = %s", totals->filtered, reasons);
 }
@@ -380,7 +380,7 @@ static void print_figures(const struct xp_recording *recording, const struct xp_
 
 	if (recording->options->flight_bytes)
 		snprintf(overwritten, sizeof(overwritten), " + %" PRIu64 " overwritten", totals->counts.overwritten);
-	if (recording->probes.attached_count || totals->seen || !recording->sampling.sampler)
+	if (recording->targets.probes.attached_count || totals->seen || !recording->sampling.sampler)
 		xp_info("%.1f s, %zu process%s, %zu thread%s: %" PRIu64 " event%s seen = %" PRIu64 " written + %" PRIu64
 			" filtered + %" PRIu64 " lost%s",
 			seconds, totals->processes, xp_plural_es(totals->processes), totals->threads,
@@ -397,7 +397,7 @@ static void print_figures(const struct xp_recording *recording, const struct xp_
 /* A budget that was exceeded: when, or by what. */
 static void explain_excess(const struct xp_recording *recording)
 {
-	const struct xp_throttle *throttle = recording->probes.throttle;
+	const struct xp_throttle *throttle = recording->targets.probes.throttle;
 	double share = recording->options->max_overhead, first, rest = xp_throttle_settled(throttle, &first);
 	double excess = 100 * xp_throttle_spent(throttle);
 
@@ -436,7 +436,7 @@ static void print_modes(const struct xp_recording *recording)
 {
 	size_t memory = 0, patched = 0, probed = 0;
 
-	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next) {
+	for (const struct xp_process *process = recording->targets.processes.first; process; process = process->next) {
 		bool in_memory = process->functions.range_count, by_patches = in_memory;
 
 		for (size_t i = 0; i < process->functions.range_count; i++) {
@@ -460,7 +460,7 @@ static void print_unpatchable(const struct xp_recording *recording)
 {
 	size_t count = 0;
 
-	for (const struct xp_object *object = recording->traced.objects.first; object; object = object->next)
+	for (const struct xp_object *object = recording->targets.objects.first; object; object = object->next)
 		count += object->unpatchable;
 	if (count)
 		xp_info("budget: %zu function%s with conditional tail exits %s not recorded, since these take probes",
@@ -475,9 +475,9 @@ static void print_budget(const struct xp_recording *recording)
 	char text[512] = "no function was taken out";
 	struct xp_short_text name;
 
-	if (!recording->probes.throttle)
+	if (!recording->targets.probes.throttle)
 		return;
-	all = xp_throttle_list(recording->probes.throttle, &count);
+	all = xp_throttle_list(recording->targets.probes.throttle, &count);
 	for (size_t i = 0; i < count; i++) {
 		out += all[i].times > 0;
 		if (all[i].times && (!most || all[i].out_ticks > most->out_ticks))
@@ -491,13 +491,14 @@ static void print_budget(const struct xp_recording *recording)
 			 out > 1 ? " (`xprof report` has all)" : "");
 	explain_excess(recording);
 	xp_info("budget %.3g %%: recording took about %.1f %% of the CPU time; %s",
-		100 * recording->options->max_overhead, 100 * xp_throttle_spent(recording->probes.throttle), text);
+		100 * recording->options->max_overhead, 100 * xp_throttle_spent(recording->targets.probes.throttle),
+		text);
 	print_unpatchable(recording);
 }
 
 static void print_triggers(const struct xp_recording *recording)
 {
-	const struct xp_triggers *triggers = &recording->traced.processes.triggers;
+	const struct xp_triggers *triggers = &recording->targets.processes.triggers;
 	struct xp_short_text text;
 	char share[64];
 
@@ -518,10 +519,10 @@ static void print_triggers(const struct xp_recording *recording)
 
 static void print_busy(const struct xp_recording *recording)
 {
-	if (recording->probes.busy > 1)
+	if (recording->targets.probes.busy > 1)
 		xp_warn("%zu times, the sleds of a program in a process are not recorded: the kernel was busy and "
 			"refused the probes",
-			recording->probes.busy);
+			recording->targets.probes.busy);
 }
 
 void xp_summary_print(const struct xp_recording *recording, const struct xp_totals *totals)

@@ -7,8 +7,7 @@
 #include "base/util.h"
 #include "base/why.h"
 #include "elf/function_patterns.h"
-#include "record/messages.h"
-#include "record/recording.h"
+#include "record/follow.h"
 
 /* A process may only be starting to load what has sleds: how often to scan it again, and the pause in between. */
 #define SCAN_TRIES 5
@@ -17,46 +16,25 @@
 #define SCAN_TRIES_MAX 20
 
 /* Starts the command, and holds it until everything is attached. A signal from before that is not for the command. */
-static int start_command(struct xp_recording *recording)
+static int start_command(struct xp_targets *targets)
 {
 	int err =
-	    xp_interrupted() ? -ECANCELED : xp_launch_start(&recording->command.launch, recording->options->child_argv);
+	    xp_interrupted() ? -ECANCELED : xp_launch_start(&targets->command.launch, targets->options->child_argv);
 
-	if (!err && recording->sampling.sampler)
-		err = xp_sampling_add_process(&recording->sampling, recording->command.launch.pid);
-	return err ? err : xp_follow_launch(recording);
-}
-
-/*
- * Reads what processes have mapped before the side-band reports mappings: only sampled ones, since hundreds may run
- * here.
- */
-static int scan_sampled(struct xp_recording *recording)
-{
-	const struct xp_options *options = recording->options;
-	struct xp_sampled_processes *sampled = &recording->sampling.samples.processes;
-	int err = 0;
-
-	if (options->all)
-		return xp_sampled_processes_scan_all(sampled);
-	for (size_t i = 0; i < options->pids.count && !err; i++)
-		err = xp_sampled_processes_scan(sampled, options->pids.pids[i]);
-	if (options->child_argv && !err)
-		err = xp_sampled_processes_scan(sampled, recording->command.launch.pid);
-	if (options->tid && !err)
-		err = xp_sampled_processes_scan(sampled, xp_target_process(options->tid));
-	return err;
+	if (!err && targets->sample)
+		err = targets->sample(targets->sample_arg, targets->command.launch.pid);
+	return err ? err : xp_follow_launch(targets);
 }
 
 /* Scans until sleds are found, or it is certain that there are none. */
-static int look_again(struct xp_recording *recording, struct xp_process *process)
+static int look_again(struct xp_targets *targets, struct xp_process *process)
 {
 	int none = 0, err = 0;
 
 	for (int tries = 0; tries < SCAN_TRIES_MAX && none < SCAN_TRIES && !process->functions.range_count && !err;
 	     tries++) {
 		usleep(SCAN_PAUSE_US);
-		err = xp_follow_again(recording, process);
+		err = xp_follow_again(targets, process);
 		none = process->attaching.flees ? 0 : none + 1;
 	}
 	/* The last scan found none, but the process has executed too many programs to be sure about the next one. */
@@ -65,29 +43,29 @@ static int look_again(struct xp_recording *recording, struct xp_process *process
 	return err;
 }
 
-static int attach_process(struct xp_recording *recording, pid_t pid)
+static int attach_process(struct xp_targets *targets, pid_t pid)
 {
 	struct xp_process *process;
-	int err = xp_follow_add(recording, &process, pid, xp_clock_now_tsc());
+	int err = xp_follow_add(targets, &process, pid, xp_clock_now_tsc());
 
-	if (!err && recording->plan.sleds)
-		err = look_again(recording, process);
-	if (!err && recording->sampling.sampler)
-		err = xp_sampling_add_process(&recording->sampling, pid);
+	if (!err && targets->plan->sleds)
+		err = look_again(targets, process);
+	if (!err && targets->sample)
+		err = targets->sample(targets->sample_arg, pid);
 	return err;
 }
 
 /* A process that ends meanwhile does not prevent recording the others. If it was scanned, a record reports its end. */
-static int attach_processes(struct xp_recording *recording)
+static int attach_processes(struct xp_targets *targets)
 {
-	const struct xp_options *options = recording->options;
+	const struct xp_options *options = targets->options;
 	size_t ended = 0;
 	int err = 0;
 
 	for (size_t i = 0; i < options->pids.count && !err; i++) {
 		pid_t pid = options->pids.pids[i];
 
-		err = attach_process(recording, pid);
+		err = attach_process(targets, pid);
 		if (err != -ESRCH || ++ended == options->pids.count)
 			continue;
 		xp_info("process %d ended while it was being attached", pid);
@@ -97,24 +75,15 @@ static int attach_processes(struct xp_recording *recording)
 	return err;
 }
 
-int xp_targets_attach(struct xp_recording *recording)
+int xp_targets_attach(struct xp_targets *targets)
 {
-	const struct xp_options *options = recording->options;
-	int err = attach_processes(recording);
+	const struct xp_options *options = targets->options;
+	int err = attach_processes(targets);
 
 	if (options->exec_path && !err)
-		err = xp_follow_exec_file(recording);
+		err = xp_follow_exec_file(targets);
 	if (options->child_argv && !err)
-		err = start_command(recording);
-	if (options->tid && recording->sampling.sampler && !err)
-		err = xp_sampler_add_thread(recording->sampling.sampler, options->tid);
-	if (options->all && recording->sampling.sampler && !err)
-		err = xp_sampling_add_cpus(&recording->sampling);
-	if (!err)
-		err = xp_off_cpu_scan(&recording->off_cpu);
-	/* Samples wait in the rings meanwhile; from now on the side-band reports what happens. */
-	if (recording->sampling.sampler && !err)
-		err = scan_sampled(recording);
+		err = start_command(targets);
 	return err;
 }
 
@@ -134,19 +103,19 @@ static bool may_have_more(const struct xp_processes *processes)
 }
 
 /* A mistyped pattern selects, excludes or awaits nothing. But processes to come may have its function. */
-static int check_patterns(struct xp_recording *recording)
+static int check_patterns(struct xp_targets *targets)
 {
-	const struct xp_objects *objects = &recording->traced.objects;
-	const struct xp_options *options = recording->options;
+	const struct xp_objects *objects = &targets->objects;
+	const struct xp_options *options = targets->options;
 	int err;
 
-	if (!recording->probes.attached_count)
+	if (!targets->probes.attached_count)
 		return 0;
 	err = xp_pattern_uses_check(objects->pattern_uses, "--functions")
 		  ?: xp_pattern_uses_check(objects->watched_uses, "--trigger");
 	if (!err)
 		return 0;
-	if (!options->exec_path && !options->follow && !may_have_more(&recording->traced.processes))
+	if (!options->exec_path && !options->follow && !may_have_more(&targets->processes))
 		return err;
 	xp_warn("so far, %s", xp_why(err));
 	return 0;
@@ -166,21 +135,21 @@ static bool has_moved_text(pid_t pid)
 	return found;
 }
 
-int xp_targets_check(struct xp_recording *recording)
+int xp_targets_check(struct xp_targets *targets)
 {
-	const struct xp_options *options = recording->options;
-	const struct xp_probes *probes = &recording->probes;
-	const struct xp_process *first = recording->traced.processes.first;
+	const struct xp_options *options = targets->options;
+	const struct xp_probes *probes = &targets->probes;
+	const struct xp_process *first = targets->processes.first;
 	const struct xp_sled_result sleds = xp_probes_sum(probes);
 	size_t refused = sleds.patched + sleds.unreadable;
-	int err = recording->plan.sleds ? check_patterns(recording) : 0;
+	int err = targets->plan->sleds ? check_patterns(targets) : 0;
 
 	if (err)
 		return err;
-	if (!recording->plan.sleds || sleds.attached || options->exec_path ||
-	    (options->child_argv && !probes->attached_count) || may_have_more(&recording->traced.processes))
+	if (!targets->plan->sleds || sleds.attached || options->exec_path ||
+	    (options->child_argv && !probes->attached_count) || may_have_more(&targets->processes))
 		return 0;
-	if (recording->plan.samples && !options->functions.count) {
+	if (targets->plan->samples && !options->functions.count) {
 		if (refused)
 			xp_warn("all sleds of process %d (%s) were refused (see above); it is only sampled", first->pid,
 				first->comm);

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The targets of a recording: owns the processes whose calls are recorded, with their logs, the objects that they map,
+ * the probes and patched sleds in them, and the command that xprof started. All functions of follow*.c and targets.c
+ * take it, and nothing else of the recording.
+ */
+#ifndef XPROF_RECORD_TARGETS_H
+#define XPROF_RECORD_TARGETS_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "event/arrival.h"
+#include "record/call_rate.h"
+#include "record/command.h"
+#include "record/plan.h"
+#include "record/probes.h"
+#include "sled/object.h"
+#include "trace/flight_writer.h"
+#include "trace/process.h"
+#include "trace/process_flight.h"
+
+struct xp_targets {
+	/* Borrowed from the recording: */
+	const struct xp_options *options;
+	struct xp_plan *plan; /* exec_file is set when the targets are attached */
+	const struct xp_clock *clock;
+	struct xp_programs *programs;
+	/* Samples a process. NULL: nothing is sampled. */
+	int (*sample)(void *arg, pid_t pid);
+	void *sample_arg;
+
+	struct xp_objects objects;
+	struct xp_processes processes;	       /* also has the TSC of the recording's start and end */
+	struct xp_flight_writer flight_writer; /* --flight */
+	uint64_t other_process; /* events of processes that are not targets, or of functions that they do not have */
+	struct xp_probes probes;
+	struct xp_call_rates rates;
+	struct xp_started_command command;
+	uint64_t run_tsc; /* when everything was attached; 0 before */
+};
+
+/* targets.c */
+
+/* Attaches the processes that the command line names, and starts the command. An error has a sentence. */
+int xp_targets_attach(struct xp_targets *targets);
+/*
+ * Checks whether there is anything to record. With --exec, processes may start later; a command may execute another
+ * program.
+ */
+int xp_targets_check(struct xp_targets *targets);
+
+/* follow.c */
+
+/*
+ * Adds the program that pid runs as an image to be traced, attaches what it has mapped, and announces the process to
+ * BPF. *process is set on success. Returns 0 or -errno: -ENOMEM, or an error of attaching, with a sentence.
+ */
+int xp_follow_add(struct xp_targets *targets, struct xp_process **process, pid_t pid, uint64_t tsc);
+/* Attaches objects that the process has mapped since. */
+int xp_follow_scan(struct xp_targets *targets, struct xp_process *process);
+/*
+ * Starts over with a process that has nothing attached: it has executed another program meanwhile
+ * (process->attaching.flees), or had mapped nothing yet. Errors as above.
+ */
+int xp_follow_again(struct xp_targets *targets, struct xp_process *process);
+/* xp_follow_scan() for every live process, if records that could have reported objects were lost. */
+int xp_follow_rescan(struct xp_targets *targets);
+/* Handlers of events of these kinds (arrivals.c). Return 0 or -errno. */
+int xp_follow_exec(struct xp_targets *targets, const struct xp_arrival *arrival);
+int xp_follow_fork(struct xp_targets *targets, const struct xp_arrival *arrival);
+int xp_follow_exit_thread(struct xp_targets *targets, const struct xp_arrival *arrival);
+int xp_follow_exit_process(struct xp_targets *targets, const struct xp_arrival *arrival);
+int xp_follow_link_map(struct xp_targets *targets, const struct xp_arrival *arrival);
+/* Attaches the file of --exec in all processes, and adds those that already run it. */
+int xp_follow_exec_file(struct xp_targets *targets);
+/*
+ * Handles an event of an unknown process or function: the process was gone before it could be scanned. Adds the
+ * process, and the object that contains the function. comm: the name of the process.
+ */
+int xp_follow_adopt(struct xp_targets *targets, const struct xp_arrival *arrival, const char *comm);
+/* Releases what processes that have ended have left for their children, where there are no children either. */
+void xp_follow_release_stubs(struct xp_targets *targets);
+/* Ends processes that are gone although no record said so (it was lost), the second time that they are found gone. */
+void xp_follow_check(struct xp_targets *targets);
+/*
+ * Attaches the started program, which is stopped at its first instruction, and lets it run until its objects are
+ * mapped.
+ */
+int xp_follow_launch(struct xp_targets *targets);
+/* Handles its changes since; to be called after each SIGCHLD while launch.traced. Never waits for the program. */
+int xp_follow_launch_event(struct xp_targets *targets);
+/* Releases the started program permanently, if it is still held or followed by ptrace. */
+int xp_follow_release(struct xp_targets *targets);
+
+#endif
