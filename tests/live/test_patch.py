@@ -340,6 +340,8 @@ def test_loaded_again(record, program, waiting):
     output, _ = process.communicate(timeout=60)
     counted = recording.printed_calls(output)
     recorded = session.finish().ok()
+    assert recorded.messages.count("was loaded again by process") == 1
+    assert "its calls are not recorded until its sleds are patched" in recorded.messages
     assert patched(recorded)
     found = recorded.log().calls()
     assert counted["loaded_entry"] == 20

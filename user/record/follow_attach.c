@@ -416,10 +416,14 @@ static int patch_again(struct xp_targets *targets, struct xp_process *process, s
 	if (targets->probes.throttle)
 		xp_throttle_wait(targets->probes.throttle);
 	err = xp_patch_object(targets->probes.patch, &place, &sleds, why, sizeof(why));
-	if (err && err != -ESRCH)
-		xp_warn("%s was loaded again by process %d and cannot be patched: %s; its events are missing "
-			"until it can be",
-			object->path, process->pid, why);
+	if (!err || err == -ESRCH)
+		snprintf(why, sizeof(why), "it is patched some milliseconds after each load");
+	if (!targets->probes.told_again)
+		xp_warn(
+		    "%s was loaded again by process %d: its calls are not recorded until its sleds are patched (%s); "
+		    "with --sled-mode probe they would be",
+		    object->path, process->pid, why);
+	targets->probes.told_again = true;
 	return err == -ENOMEM ? err : 0;
 }
 

@@ -45,6 +45,7 @@ struct xp_probes {
 	size_t linker_count, linker_room;
 	size_t busy;	    /* objects in a process that the kernel refused to probe with EBUSY */
 	bool any_attached;  /* ever */
+	bool told_again;    /* that an object was loaded again, and calls are missing */
 	bool told_late;	    /* that programs are recorded only some milliseconds after they start */
 	bool stopped;	    /* nothing is attached any more, only the ring buffers are read */
 	uint64_t attach_ns; /* time spent attaching, and detaching */

@@ -235,7 +235,8 @@ int xp_patch_object(struct xp_patch *patch, const struct xp_patch_place *place, 
 		snprintf(why, why_size, "it has mapped more than %d stubs of xprof, which xprof did not make",
 			 XP_STUBS_MAX);
 	} else if (!why[0]) {
-		snprintf(why, why_size, "%s", strerror(-err));
+		snprintf(why, why_size, "%s",
+			 err == -EIO ? "it unloads the file while its sleds are patched" : strerror(-err));
 	}
 	xp_patch_work_free(&work);
 	return err;
