@@ -74,8 +74,8 @@ int xp_finish_detach(struct xp_recording *recording)
 	xp_interrupt_abort_by_next();
 	recording->targets.probes.detach_ns += xp_clock_ns(recording->clock, xp_clock_now_tsc() - begin);
 	err = xp_run_drain(recording);
-	if (recording->probes.patch)
-		xp_patch_clear(recording->probes.patch);
+	if (recording->targets.probes.patch)
+		xp_patch_clear(recording->targets.probes.patch);
 	/* Nothing can be lost any more: the target does not wait until the files are made. */
 	if (setpriority(PRIO_PROCESS, 0, recording->own_nice))
 		xp_debug("xprof keeps the reader's priority: %s", strerror(errno));

@@ -156,7 +156,7 @@ static void print_next(const struct xp_recording *recording, const struct xp_tot
 	struct xp_shell_path path;
 	bool has_calls = false;
 
-	for (const struct xp_process *process = recording->traced.processes.first; process; process = process->next)
+	for (const struct xp_process *process = recording->targets.processes.first; process; process = process->next)
 		has_calls |= process->log.name[0] != 0;
 	if (!has_calls && !totals->samples && !waits)
 		return;
