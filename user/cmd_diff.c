@@ -212,11 +212,11 @@ static int write_diff(const struct xp_diff_pair *pair, const struct xp_options *
 static int check(const struct xp_options *options)
 {
 	if (options->json + options->html + options->folded > 1)
-		return xp_fail(-EINVAL, "--html, --folded and --json exclude each other");
+		return xp_fail(-EINVAL, "use only one of --html, --folded and --json");
 	if (options->normalize && options->wall)
-		return xp_fail(-EINVAL, "--normalize and --wall exclude each other");
+		return xp_fail(-EINVAL, "--normalize cannot be used with --wall");
 	if (options->html && !options->export_path && isatty(STDOUT_FILENO))
-		return xp_fail(-EINVAL, "a page for a browser is no text for a terminal; give -o FILE");
+		return xp_fail(-EINVAL, "--html writes an HTML page, but standard output is a terminal; use -o FILE");
 	return 0;
 }
 

@@ -8,13 +8,15 @@
 static int check_samples(const struct xp_options *options)
 {
 	if (options->cpus && !options->all)
-		return xp_fail(-EINVAL, "--cpu goes with --all only");
+		return xp_fail(-EINVAL, "--cpu requires --all");
 	if (options->off_cpu.given && options->no_samples)
-		return xp_fail(-EINVAL, "--off-cpu records stacks as samples do, which --no-samples omits");
+		return xp_fail(-EINVAL,
+			       "--off-cpu cannot be used with --no-samples: waits are stored with the samples");
 	if (options->no_samples && (options->all || options->tid))
-		return xp_fail(-EINVAL, "--no-samples leaves nothing of --all or --tid, which only sample");
+		return xp_fail(-EINVAL, "--no-samples cannot be used with --all or --tid, which record only samples; "
+					"to record calls, use -p PID");
 	if (options->compress && options->no_compression)
-		return xp_fail(-EINVAL, "--compress and --no-compression exclude each other");
+		return xp_fail(-EINVAL, "--compress cannot be used with --no-compression");
 	return 0;
 }
 
@@ -31,25 +33,24 @@ int xp_option_record_check(struct xp_options *options, bool separated)
 		return xp_fail(-EINVAL, "%s; give exactly one of -p PID, -t TID, -a, --exec PATH or -- CMD [ARG...]",
 			       targets ? "more than one target" : "no target");
 	if (options->dry_run && options->operand_count)
-		return xp_fail(
-		    -EINVAL,
-		    "--dry-run describes what runs, and starts no command: give -p PID, -t TID, -a or --exec PATH");
+		return xp_fail(-EINVAL, "--dry-run cannot be used with CMD, which it does not start; give -p PID, -t "
+					"TID, -a or --exec PATH");
 	if (options->no_sleds && options->no_samples)
-		return xp_fail(-EINVAL, "--no-sleds and --no-samples together leave nothing to record");
+		return xp_fail(-EINVAL, "--no-sleds cannot be used with --no-samples: nothing would be recorded");
 	if (options->no_sleds && options->exec_path)
-		return xp_fail(-EINVAL, "--no-sleds leaves nothing of --exec, which only records sleds");
+		return xp_fail(-EINVAL, "--no-sleds cannot be used with --exec, which records only calls");
 	if (options->max_overhead > 0 && (options->no_sleds || options->all || options->tid))
-		return xp_fail(
-		    -EINVAL,
-		    "--max-overhead is for records of sleds, and there are none with --no-sleds, --all or --tid");
+		return xp_fail(-EINVAL,
+			       "--max-overhead cannot be used with --no-sleds, --all or --tid, which record no calls");
 	if (options->max_overhead > 0 && options->sled_mode == XP_SLED_MODE_OPTION_PROBE)
-		return xp_fail(-EINVAL, "--max-overhead is for patched sleds: omit --sled-mode probe");
+		return xp_fail(-EINVAL,
+			       "--max-overhead cannot be used with --sled-mode probe: it requires patched sleds");
 	if (options->flight_bytes && (options->no_sleds || options->all || options->tid))
 		return xp_fail(-EINVAL,
-			       "--flight keeps records of sleds, and there are none with --no-sleds, --all or --tid");
+			       "--flight cannot be used with --no-sleds, --all or --tid, which record no calls");
 	if (options->min_duration_ns && (options->no_sleds || options->all || options->tid))
-		return xp_fail(-EINVAL, "--min-duration drops calls of sleds, and there are none with --no-sleds, "
-					"--all or --tid");
+		return xp_fail(-EINVAL,
+			       "--min-duration cannot be used with --no-sleds, --all or --tid, which record no calls");
 	if (xp_option_triggers_check(options))
 		return -EINVAL;
 	if (check_samples(options))

@@ -54,9 +54,9 @@ int xp_option_trigger_add(struct xp_trigger_list *triggers, const char *text)
 int xp_option_triggers_check(const struct xp_options *options)
 {
 	if (options->triggers.count && !options->flight_bytes)
-		return xp_fail(-EINVAL, "--trigger goes with --flight, such as --flight 64M");
+		return xp_fail(-EINVAL, "--trigger requires --flight, such as --flight 64M");
 	if (options->triggers.count && options->triggers.list[0].above_ns < options->min_duration_ns)
-		return xp_fail(-EINVAL, "--trigger %s: calls that short are dropped by --min-duration",
+		return xp_fail(-EINVAL, "--trigger %s: --min-duration discards calls of this duration",
 			       options->triggers.list[0].text);
 	if (options->trigger_limit > XP_TRIGGER_LIMIT_MAX)
 		return xp_fail(-EINVAL, "--trigger-limit takes at most %d", XP_TRIGGER_LIMIT_MAX);

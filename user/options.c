@@ -480,7 +480,7 @@ int xp_options_parse(struct xp_options *options, int argc, char **argv)
 		return 0;
 	}
 	if (options->verbose && options->quiet)
-		return xp_fail(-EINVAL, "--verbose and --quiet exclude each other");
+		return xp_fail(-EINVAL, "--verbose cannot be used with --quiet");
 	if (options->command == XP_CMD_RECORD) {
 		if (options->open)
 			options->formats |= 1u << XP_FORMAT_HTML;

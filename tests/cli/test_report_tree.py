@@ -96,10 +96,10 @@ def test_small_branches_are_summed_up(xprof, tmp_path):
 
 
 @pytest.mark.parametrize("args, error", [
-    (["--calls"], "--calls goes with --tree and --callers"),
-    (["--tree", "--lines"], "--lines and --no-inlines are for tables"),
-    (["--tree", "x"], "are for one recording"),
-    (["--tree", "--calls", "--by", "cpu"], "exclude each other"),
+    (["--calls"], "--calls requires --tree or --callers"),
+    (["--tree", "--lines"], "--lines or --no-inlines, which change tables"),
+    (["--tree", "x"], "can be used with only one recording"),
+    (["--tree", "--calls", "--by", "cpu"], "--calls cannot be used with --by cpu"),
 ])
 def test_usage(xprof, app, args, error):
     assert error in report(xprof, *args, app, status=2).stderr

@@ -305,9 +305,9 @@ def test_export_of_a_recording_at_its_end(made, xprof, tmp_path):
     assert done.returncode == 0, done.stderr
     for args, words in (
         (["--export", "pprof,svg", "-p", "1"], "not 'pprof,svg'"),
-        (["--export", "pprof", "--no-samples", "-p", "1"], "there are none with --no-samples; html and perfetto show calls, too"),
-        (["--export", "folded,html", "--exec", "/bin/ls"], "there are none with --exec; html and perfetto show calls, too"),
-        (["--export", "html", "--dry-run", "-p", "1"], "--export is for a recording, and --dry-run makes none"),
+        (["--export", "pprof", "--no-samples", "-p", "1"], "cannot be used with --no-samples, which records no samples; use html or perfetto"),
+        (["--export", "folded,html", "--exec", "/bin/ls"], "cannot be used with --exec, which records no samples; use html or perfetto"),
+        (["--export", "html", "--dry-run", "-p", "1"], "--export and --open cannot be used with --dry-run, which records nothing"),
     ):
         done = xprof("record", *args)
         assert done.returncode == 2 and words in done.stderr

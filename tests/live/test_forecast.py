@@ -64,7 +64,7 @@ def test_dry_run_without_sleds(xprof, start):
         done = xprof("record", "--dry-run", *target)
         assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "samples only"), done.stderr
     done = xprof("record", "--dry-run", "--", "true")
-    assert done.returncode == 2 and "--dry-run describes what runs, and starts no command" in done.stderr
+    assert done.returncode == 2 and "--dry-run cannot be used with CMD" in done.stderr
 
 
 def test_needs_uprobe_multi(xprof, busy):
