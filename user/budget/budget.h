@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The policy of --max-overhead: which functions to take out of a recording, so that it costs at most a given share of
- * the target's CPU time, and when to record them again. Numbers in, decisions out: no probes, no clock, no printing.
+ * The policy of --max-overhead: which functions to throttle, so that a recording costs at most a given share of the
+ * target's CPU time, and when to record them again. It only decides: it sets no probes, reads no clock, prints nothing.
  *
- * A function is recorded, or only counted (at its entries, which is cheaper), or out. The most expensive functions go
- * first: those with the most calls, hence the shortest ones. Functions with few calls go only if what is too expensive
- * is spread over many of them. A counted function comes back after its rate has been low for a while. A function that
- * is out is checked (counted briefly) from time to time; the more a check costs, the rarer it is.
+ * A function is recorded, or only counted (at its entries, which is cheaper), or out. The most expensive functions are
+ * throttled first: those with the most calls, which are the shortest. Functions with few calls are throttled only if
+ * the cost is spread over many of them. A counted function is recorded again after its rate has been low for a while. A
+ * function that is out is checked (counted briefly) from time to time; the more a check costs, the rarer it is.
  *
- * What was spent too much, before the first functions were out or in a burst, is saved in the time that follows.
+ * If the recording exceeds the budget, before the first functions are throttled or in a burst, it stays below the
+ * budget afterwards to compensate.
  *
  * All rates are calls per ns of the target's own CPU time. Tracing slows a busy target down, so calls per ns of its
- * total CPU time would rise as soon as a function is taken out.
+ * total CPU time would rise as soon as a function is throttled.
  */
 #ifndef XPROF_BUDGET_BUDGET_H
 #define XPROF_BUDGET_BUDGET_H
@@ -36,7 +37,7 @@ struct xp_budget_function {
 	double rate;	/* smoothed; if out, the last known rate */
 	double seen;	/* calls per tick, smoothed: a rate from one or two calls means nothing */
 	uint64_t since_ns;
-	uint64_t cool_since_ns; /* counted: since when it is cheap enough to come back; 0: it is not */
+	uint64_t cool_since_ns; /* counted: since when it is cheap enough to be recorded again; 0: it is not */
 	uint64_t look_ns;	/* out: time of the next check */
 	uint32_t looks;		/* unsuccessful checks since it was last recorded */
 };

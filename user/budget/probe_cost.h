@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The cost of a sled hit on this machine, at this moment: measured on a child of xprof that runs test sleds. It varies
- * by a factor of twenty between machines (virtual machines are slow at single-stepping).
- * It also tells what a recording will cost, from a short count of calls.
+ * Measures the cost of a sled hit on this machine, with a child of xprof that runs test sleds. It varies by a factor of
+ * twenty between machines, because virtual machines are slow at single-stepping. Also makes the forecast of a
+ * recording's cost from a short count of calls.
  */
 #ifndef XPROF_BUDGET_PROBE_COST_H
 #define XPROF_BUDGET_PROBE_COST_H
@@ -24,7 +24,7 @@ struct xp_probe_cost {
 	uint64_t args_ns; /* 0: no arguments are recorded, or not known */
 };
 
-/* What a call of a function with an entry and an exit takes; 0: not known. */
+/* Returns the cost of a call with an entry and an exit; 0: not known. */
 double xp_probe_cost_call_ns(const struct xp_probe_cost *cost, enum xp_call_way way);
 
 struct xp_probe_cost_options {
@@ -39,22 +39,23 @@ struct xp_probe_cost_options {
 #define XP_PROBE_COST_RING_BYTES (256u << 10)
 
 /*
- * Takes some 20 ms. Returns 0 or -errno: the errors of attaching, fork and other steps, or -EIO if the child fails.
+ * Measures for about 20 ms. Returns 0 or -errno: the errors of attaching, fork and other steps, or -EIO if the child
+ * fails.
  */
 int xp_probe_cost_measure(struct xp_probe_cost *cost, const struct xp_probe_cost_options *options);
 
 /* Measured while calls were counted, at probe_cost.counting_ns each. */
 struct xp_forecast_input {
 	struct xp_probe_cost probe_cost;
-	uint64_t calls;	       /* of all functions */
-	uint32_t every;	       /* one function in so many was counted, and stands for the others; 0: each */
+	uint64_t calls;	       /* number of calls of all functions */
+	uint32_t every;	       /* every nth function was counted, and represents n functions; 0: all */
 	uint64_t patched;      /* calls of functions with patched sleds, see xp_probe_cost_call_ns() */
-	bool in_children;      /* those are calls of children */
+	bool in_children;      /* `patched` are calls in children */
 	uint64_t in_memory;    /* calls of functions that are recorded in memory, see xp_probe_cost_call_ns() */
 	uint64_t emulated;     /* other calls, of functions that have tail exits only */
 	uint64_t wall_ns;      /* duration of the count */
 	uint64_t cpu_ns;       /* CPU time of the target during the count */
-	unsigned int cpus_max; /* how many CPUs it can use at once: its threads, or the number of CPUs */
+	unsigned int cpus_max; /* number of CPUs that it can use: its threads, at most the CPUs of the machine */
 };
 
 struct xp_forecast {
@@ -66,7 +67,7 @@ struct xp_forecast {
 	double slowdown;
 };
 
-/* Numbers in, numbers out. */
+/* Computes the forecast of a recording from a count. */
 void xp_forecast_make(struct xp_forecast *forecast, const struct xp_forecast_input *input);
 
 #endif
