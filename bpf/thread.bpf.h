@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Tells the loader the fs base of a thread, by which the stub finds the thread's call ring (user/sled/call_rings.h). */
+/* Reports the fs base of threads to the loader: it is the key of a thread's call ring (user/sled/call_rings.h). */
 #ifndef XPROF_THREAD_BPF_H
 #define XPROF_THREAD_BPF_H
 
@@ -16,23 +16,23 @@ struct ring_counts {
 };
 
 /*
- * Set by the loader: the flag in thread_info.flags of threads that may not execute rdtsc (PR_SET_TSC in prctl(2)),
- * which a call ring takes. 0: it is not known.
+ * Set by the loader: the flag in thread_info.flags of threads that must not execute rdtsc (PR_SET_TSC in prctl(2)),
+ * which call rings require. 0: unknown.
  */
 extern __u64 no_tsc_flag;
-/* Records of threads' births and ends that were lost. */
+/* Number of lost events of thread starts and exits. */
 extern __u64 tasks_lost;
-/* Counted up by the loader when call rings are free again: threads that have none are told once more. */
+/* Incremented by the loader when call rings become free: threads without a ring are then reported again. */
 extern __u64 told_round;
-#define TOLD_ROUND_SHIFT 48 /* above a user's address */
+#define TOLD_ROUND_SHIFT 48 /* above user addresses */
 
 /*
- * Threads that fell through to the uprobe -> what the loader was told of them. Each time makes the loader work, and a
- * thread can have another fs base for each call, so it is told once a millisecond at most.
+ * Threads that fell back to the uprobe -> the fs base that was reported to the loader. A report costs the loader time,
+ * and a thread can change its fs base at each call, so a thread is reported at most once per millisecond.
  */
 #define TOLD_PAUSE_NS 1000000
 struct told {
-	__u64 fs_base; /* and in which round */
+	__u64 fs_base; /* and told_round << TOLD_ROUND_SHIFT */
 	__u64 ns;
 };
 extern struct told_threads {
@@ -43,8 +43,8 @@ extern struct told_threads {
 } told_threads SEC(".maps");
 
 /*
- * Call rings -> the address of their struct xp_call_slot in the process. The loader keeps it. By fs base, not by
- * thread: a new thread may use the ring of one that has ended, and end, before the loader knows of it.
+ * Call rings -> the address of their struct xp_call_slot in the process; the loader maintains the map. The key has the
+ * fs base, not the thread: a new thread may use the ring of an exited thread, and exit, before the loader is informed.
  */
 extern struct call_slots {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -53,13 +53,13 @@ extern struct call_slots {
 	__type(key, struct xp_ring_key);
 	__type(value, __u64);
 } call_slots SEC(".maps");
-/* Counted up by the loader after it has added to them. */
+/* Incremented by the loader after it has added call slots. */
 extern __u64 call_slots_round;
 
 /*
- * Threads that have been told and have no call ring fall through at each call: of them, nothing is looked up again
- * until that may have changed. By thread id, so threads may write over each other's words; then both look it up. One
- * word for all that may change: of two words, each could be of another thread. It mixes up two states once in 2^64.
+ * Reported threads without a call ring fall back at each call. This cache avoids lookups for them until their state may
+ * have changed. It is indexed by TID, so threads may overwrite each other's words; then both do the lookups. A state is
+ * one word, because two words could be of two threads. Two states have the same word with a probability of 2^-64.
  */
 #define RINGLESS_THREADS 4096
 #define RINGLESS_MIX 0x9e3779b97f4a7c15ull
@@ -69,8 +69,8 @@ extern __u64 ringless[RINGLESS_THREADS];
 #define PF_USER_WORKER 0x00004000 /* Linux 6.4 */
 
 /*
- * Whether the kernel created the thread for itself, for io_uring or vhost. Such a thread executes no code of the
- * process, and has the fs base of the thread that caused it: a call ring is by fs base, and is for one thread.
+ * Returns whether the kernel created the thread for itself, for io_uring or vhost. Such a thread executes no code of
+ * the process, and has the fs base of the thread that caused it, so it must not get that thread's ring.
  */
 static __always_inline bool is_kernel_worker(struct task_struct *task)
 {
@@ -100,13 +100,14 @@ static __always_inline xp_event_position ring_counts(__u32 pid, __u64 fs_base, _
 	return counts.head + 1;
 }
 
-/* Whether the thread may execute rdtsc, as far as is known. */
+/* Returns whether the thread is known to be allowed to execute rdtsc. */
 static __always_inline bool has_tsc(struct task_struct *task)
 {
 	return no_tsc_flag && !(BPF_CORE_READ(task, thread_info.flags) & no_tsc_flag);
 }
 
-/* task: the new one; NULL: it ends. ring: the fs base of the ring whose position belongs to the record; 0: none. */
+/* Sends an event. task: the new task; NULL: the task exits. ring: fs base of the ring whose position is sent; 0: none.
+ */
 static __always_inline bool record_thread(__u64 pid_tgid, struct task_struct *task, __u64 fs_base, __u64 clone_flags,
 					  __u64 ring, enum xp_event_kind kind)
 {

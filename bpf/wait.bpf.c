@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * The programs of record --off-cpu: what threads wait for, and for how long. An object of its own, which is only loaded
- * then: its programs use types of the whole kernel (tp_btf), so that they read tasks at the cost of a load, and find
- * the data of a thread in its task. With the run queue's lock held, nothing is allocated here: threads get their data
- * when they are created, or when the loader looks for them. Other threads have none, and cost nothing more.
+ * The programs of record --off-cpu: what threads wait for, and how long. They are an object of their own, which is
+ * loaded only for --off-cpu. They use types of the whole kernel (tp_btf), so that reading a task costs only a load, and
+ * store the data of a thread in its task. They run with the run queue's lock held, so they allocate nothing: threads
+ * get their data when they are created, or when the loader scans them. Other threads have no data and no further cost.
  */
 #include "wait.bpf.h"
 
-/* ---- the begin of a wait ---- */
+/* ---- the start of a wait ---- */
 
 /* Copies the next piece of the running thread's stack. Returns non-zero at the end. See copy_piece(). */
 __noinline int copy_own_piece(__u32 number)
@@ -21,7 +21,7 @@ __noinline int copy_own_piece(__u32 number)
 			   !bpf_probe_read_user(&room->sample.rest[piece.at], piece.size, (void *)piece.from));
 }
 
-/* Fills in the begin of a record; the stack comes later. Returns its flags. */
+/* Fills in the head of a start event, without the stack. Returns its flags. */
 static __always_inline __u32 start_sample(struct sample *s, struct task_struct *task, __u64 time)
 {
 	struct registers user;
@@ -46,8 +46,8 @@ static __always_inline __u32 start_sample(struct sample *s, struct task_struct *
 }
 
 /*
- * How much of the stack to copy. Little is copied while the thread was not unwound yet: where many threads wait, their
- * stacks would fill the ring, and those that wait are rarely deep. The unwinder asks for more if it needs more.
+ * Returns how much of the stack to copy: little until the thread has been unwound once. The stacks of many waiting
+ * threads would fill the ring, and stacks of waits are rarely deep. The unwinder requests more if it needs more.
  */
 static __always_inline __u32 bytes_to_wait_for(struct task_struct *task, __u64 sp, __u32 *flags)
 {
@@ -59,7 +59,7 @@ static __always_inline __u32 bytes_to_wait_for(struct task_struct *task, __u64 s
 	return FIRST_BYTES_MAX;
 }
 
-/* Without room for the stack, nothing: the end says all else. */
+/* Sends a start event, if the ring has space for the stack. The end event has everything else. */
 static __always_inline void ship_begin(struct sample *s, void *ring, __u32 flags)
 {
 	__u32 size = sizeof(s->head) + s->frames_bytes + s->head.stack_bytes;
@@ -80,9 +80,9 @@ static __always_inline void ship_begin(struct sample *s, void *ring, __u32 flags
 }
 
 /*
- * While the ring is more than a quarter full, fewer waits are chosen, at chances that say so: half of them, and of the
- * rest again half with each sixteenth of the ring. Nothing is lost, and while the reader is late for a moment only, the
- * weights stay small.
+ * While the ring is more than a quarter full, fewer waits are sampled, and their probabilities include this: half of
+ * them, and half of the rest for each further sixteenth of the ring. So no wait is lost, and if the reader is late only
+ * briefly, the weights stay small.
  */
 static __always_inline bool has_pressure(struct thread *thread, void *ring)
 {
@@ -131,8 +131,8 @@ static __always_inline void send_begin(void *ctx, struct task_struct *task, stru
 }
 
 /*
- * On some virtual machines, the kernel counts switches of a thread (nvcsw, nivcsw) at which these programs were not
- * run, and of which perf's sched_switch events have none either. Returns whether there are as many more as we know.
+ * Compares the kernel's count of switches (nvcsw, nivcsw) with the reported ones. On some virtual machines, it includes
+ * switches for which neither these programs nor perf's sched_switch events ran. Returns whether none is missing.
  */
 static __always_inline bool note_switches(struct task_struct *task, struct thread *thread, __u64 more)
 {
@@ -173,7 +173,7 @@ static __always_inline void begin_wait(void *ctx, struct task_struct *task, stru
 	}
 }
 
-/* ---- its end ---- */
+/* ---- the end of a wait ---- */
 
 static __always_inline bool ship_end(struct end *end, struct task_struct *task, struct thread *thread, bool woken,
 				     __u64 now)
@@ -216,7 +216,7 @@ static __always_inline bool ship_end(struct end *end, struct task_struct *task, 
 	return !bpf_ringbuf_output(ring, &end->wait, size, BPF_RB_NO_WAKEUP);
 }
 
-/* room: the index of one that nobody else uses now. now: 0: at clock. */
+/* room: index of an unused scratch buffer. now: 0: at clock. */
 static __always_inline void end_wait(struct task_struct *task, struct thread *thread, __u64 clock, __u64 now,
 				     __u32 room)
 {
@@ -228,7 +228,7 @@ static __always_inline void end_wait(struct task_struct *task, struct thread *th
 
 	thread->began = 0;
 	thread->woken = 0;
-	/* It ran meanwhile, and this is another wait: one of those missed. */
+	/* The thread ran meanwhile without a report, so this is another wait, which is missed. */
 	if (!note_switches(task, thread, 0)) {
 		thread->missed++;
 		return;
@@ -251,7 +251,8 @@ static __always_inline void end_wait(struct task_struct *task, struct thread *th
 		counters->passed++;
 		return;
 	} else if (woken && thread->chance < XP_WAIT_CHOSEN) {
-		/* It stands for waits that were not delayed. */
+		/* This wait represents waits that were not recorded, and so not delayed by recording: subtract the
+		 * delay. */
 		blocked_ns -= thread->delayed_ns < blocked_ns ? thread->delayed_ns : blocked_ns;
 	}
 	here = room_at(room);
@@ -288,11 +289,12 @@ int BPF_PROG(wait_switch, bool preempt, struct task_struct *prev, struct task_st
 	return 0;
 }
 
-/* ---- who wakes whom ---- */
+/* ---- wakers ---- */
 
 /*
- * By the one who wakes. The thread may not have left its CPU yet: what is noted here counts when it is woken after
- * that. Since when it is runnable the scheduler tells.
+ * Runs in the waker, and stores it in the data of the woken thread. The thread may not have left its CPU yet: then this
+ * is for the wait that follows, unless a later wake-up replaces it. The scheduler records when the thread became
+ * runnable.
  */
 SEC("tp_btf/sched_waking")
 int BPF_PROG(wait_waking, struct task_struct *task)
@@ -308,11 +310,11 @@ int BPF_PROG(wait_waking, struct task_struct *task)
 	waker = bpf_get_current_task_btf();
 	level = preempt_count(waker);
 	thread->waker_flags = 0;
-	/* On another CPU, or by an interrupt, it is not woken any later. */
+	/* Recording does not delay a wake-up on another CPU, or by an interrupt. */
 	if (thread->delayed_ns && (level & (HARDIRQ_MASK | NMI_MASK) || thread->cpu != bpf_get_smp_processor_id()))
 		thread->delayed_ns = 0;
 	if (level & (HARDIRQ_MASK | NMI_MASK)) {
-		/* Of whatever the interrupt has hit. */
+		/* The current thread is unrelated: the interrupt just hit it. */
 		thread->waker_flags = XP_WAIT_BY_HARDIRQ;
 		thread->waker_pid = 0;
 		thread->waker_tid = 0;
@@ -327,7 +329,7 @@ int BPF_PROG(wait_waking, struct task_struct *task)
 	return 0;
 }
 
-/* ---- threads come and go ---- */
+/* ---- start and exit of threads ---- */
 
 static __always_inline bool is_ours(struct task_struct *task)
 {
@@ -336,7 +338,7 @@ static __always_inline bool is_ours(struct task_struct *task)
 	return all_threads || followed(task->tgid);
 }
 
-/* Its first wait is that for a CPU. */
+/* The first wait of a new thread is for a CPU. */
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(wait_fork, struct task_struct *parent, struct task_struct *child)
 {
@@ -357,7 +359,7 @@ int BPF_PROG(wait_fork, struct task_struct *parent, struct task_struct *child)
 	return 0;
 }
 
-/* A process that is followed from now on. */
+/* Starts recording a process that becomes a target by its exec. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(wait_exec, struct task_struct *task)
 {
@@ -372,13 +374,13 @@ int BPF_PROG(wait_exec, struct task_struct *task)
 	return 0;
 }
 
-/* Sums are by the kernel's account, that of /proc/PID/schedstat: it also has the waits that were not reported here. */
+/* Corrects sums by the kernel's account (/proc/PID/schedstat), which includes waits that were not reported here. */
 static __always_inline void correct_sums(struct task_struct *task, struct thread *thread, __u64 now)
 {
 	__u64 off_ns = thread->blocked_ns + thread->runnable_ns, run_delay;
 
 	if (thread->missed) {
-		/* Up to the last tick of a thread that runs. */
+		/* For a running thread, run_ns is up to the last tick. */
 		__u64 run_ns = ((struct task_struct___group *)task)->se.sum_exec_runtime - thread->run_ns;
 		__u64 rest_ns = now - thread->since - run_ns;
 
@@ -389,7 +391,7 @@ static __always_inline void correct_sums(struct task_struct *task, struct thread
 	}
 	if (!read_run_delay(task, &run_delay))
 		return;
-	/* The kernel adds a wait to its account when it is over. */
+	/* The kernel adds a wait to its account when the wait is over. */
 	run_delay += thread->open_ns + thread->uncounted_ns - thread->run_delay;
 	thread->runnable_ns = run_delay < off_ns ? run_delay : off_ns;
 	thread->blocked_ns = off_ns - thread->runnable_ns;

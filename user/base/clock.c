@@ -269,7 +269,7 @@ uint64_t xp_clock_mark(struct xp_clock *clock)
 
 	if (take_narrow_pair(CLOCK_MONOTONIC, MARK_TRIES, 2 * usual_tsc, &now))
 		return before;
-	/* One that is much wider makes nothing more exact. */
+	/* Ignore a pair whose error is more than four times the usual: it cannot improve the estimate. */
 	if (now.error_tsc <= 4 * usual_tsc)
 		follow_monotonic(clock, &now);
 	return XP_MIN(before, xp_clock_tsc(clock, now.ns));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * --trigger: a call of a watched function that takes longer than a given time makes the flight recorder of its process
- * write a log as soon as the call has ended, at most so many times in any minute. Further ones are counted.
+ * --trigger: if a call of a watched function takes longer than a given time, the flight recorder of its process writes
+ * a log when the call returns, at most --trigger-limit times per minute. Further slow calls are only counted.
  *
- * The calls are looked at where all calls are, in thread.c, which has their callers and their times. Leading
- * the sleds of the watched functions through the kernel would not do: a call ring (sled/call_rings.h) would be read up
- * to each such event, to put it in the order of the others.
+ * thread.c checks the calls, where all calls arrive with their callers and times. Recording the watched functions
+ * through the kernel would not work: to order such an event, xprof would read the call ring (sled/call_rings.h) up to
+ * it.
  */
 #ifndef XPROF_TRACE_TRIGGERS_H
 #define XPROF_TRACE_TRIGGERS_H
