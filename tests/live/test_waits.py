@@ -10,7 +10,6 @@ import subprocess
 import pytest
 
 import perf_tool
-import perfetto
 import project
 import recording
 import wait_records
@@ -318,22 +317,6 @@ def test_report(known, xprof):
     for name, waker in WAKERS.items():
         place = next(p for p in groups[known.tid[name]]["places"] if p["state"] == STATES[name] and PLACES[name] in p["stack"])
         assert (place["waker"]["tid"], place["waker"]["name"]) == (known.tid[waker], waker), place
-
-
-def test_timeline(known, xprof, tmp_path):
-    """A slice for each part of each wait, and arrows from those who woke."""
-    done = xprof("export", "--off-cpu", "--format=perfetto", "-o", tmp_path / "trace", known.recorded.directory)
-    assert done.returncode == 0, done.stderr
-    trace = perfetto.Trace((tmp_path / "trace").read_bytes())
-    sums = collections.Counter()
-    for part in trace.waits:
-        sums[part.tid] += part.ns * float(part.arguments.get("weight", 1))
-    for tid, waits in known.waits.items():
-        # Ends of slices are whole ns of another clock than those of waits; weights have six digits.
-        assert sums[tid] == pytest.approx(sum(w.period for w in waits), rel=1e-5, abs=10 * len(waits)), tid
-    taken = [wake for wake in trace.wakes if trace.flow_ends[wake.flow][0] == known.tid["taker"]]
-    assert sum(wake.tid == known.tid["holder"] for wake in taken) > 50
-    assert all(trace.flow_ends[wake.flow][1] == wake.time_ns for wake in trace.wakes)
 
 
 def test_export(known, xprof):
