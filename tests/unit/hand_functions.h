@@ -35,8 +35,7 @@ FUNCTION(target_is_return, "push %rbx; mov %edi, %ebx; pop %rbx; js 1f; call thr
 FUNCTION(with_host, "push %rbx; mov %rdi, %rbx; mov %rdi, %rsi; call three_bytes; mov %rbx, %rax;"
 		    "add $100, %rax; add $100, %rax; js 1f; call three_bytes; 1: pop %rbx; ret");
 FUNCTION(tail, "add $1, %rdi; jmp three_bytes");
-FUNCTION(taken_tail,
-	 "test %edi, %edi; .byte 0x0f, 0x88; .long three_bytes - . - 4; mov %edi, %eax; add $1, %eax; ret");
+FUNCTION(taken_tail, "test %edi, %edi; .byte 0x0f, 0x88; .long three_bytes - . - 4; mov %edi, %eax; add $1, %eax; ret");
 FUNCTION(short_taken_tail, "cmp $100, %edi; js after_it; mov %edi, %eax; add $1, %eax; ret");
 FUNCTION(after_it, "mov %edi, %eax; add $100, %eax; ret");
 FUNCTION(pointer_tail, "mov 8(%rdi), %rax; add $16, %rdi; jmp *%rax");
@@ -53,7 +52,7 @@ FUNCTION(leaves, "mov %edi, %eax; jmp no_entry");
 BYTES("0xc3, 0xc3\nno_entry: .byte 0x31, 0xc0, 0xc3");
 FUNCTION(ambiguous, "mov %edi, %eax; jmp *(%rsi); mov %edi, %eax; 1: add $100, %eax; ret;"
 		    ".pushsection .data.rel.ro.plans,\"aw\"; .quad 1b; .popsection");
-FUNCTION(has_label, "push %rbx; .cfi_adjust_cfa_offset 8; mov %rsi, %rbx; jmp *(%rsi); mov %edi, %eax; 1: add $1, %eax;"
+FUNCTION(has_label, "push %rbx; .cfi_adjust_cfa_offset 8; mov %rsi, %rbx; jmp *(%rsi); 1: add $1, %eax;"
 		    "mov %ebx, %eax; pop %rbx; .cfi_adjust_cfa_offset -8; ret;"
 		    ".pushsection .data.rel.ro.plans,\"aw\"; .quad 1b; .popsection");
 /* The case is the add, and the bound is not looked at. */
@@ -61,13 +60,13 @@ FUNCTION(with_switch, "lea cases(%rip), %rdx; movslq (%rdx,%rdi,4), %rax; add %r
 		      "mov %edi, %eax; one_case: add $1, %eax; ret");
 TABLE("cases: .long one_case - cases; .long one_case - cases; .long 1");
 /* The same without a table: the row of the jump may be that of the add, but not that of the pop. */
-FUNCTION(unknown_switch, "mov %rdi, %rcx; mov %rsi, %rax; push %rbx; .cfi_adjust_cfa_offset 8; movslq (%rdx,%rdi,4), "
-			 "%rax; add %rdx, %rax; jmp *%rax;"
-			 "mov %edi, %eax; add $1, %eax; pop %rbx; .cfi_adjust_cfa_offset -8; ret");
-FUNCTION(unknown_switch_pops,
-	 "mov %rdi, %rcx; mov %rsi, %rax; push %r12; .cfi_adjust_cfa_offset 8; push %r13; .cfi_adjust_cfa_offset 8;"
-	 "movslq (%rdx,%rdi,4), %rax; add %rdx, %rax; jmp *%rax; mov %edi, %eax;"
-	 "pop %r13; .cfi_adjust_cfa_offset -8; pop %r12; .cfi_adjust_cfa_offset -8; ret");
+FUNCTION(unknown_switch, "mov %rdi, %rcx; mov %rsi, %rax; push %rbx; .cfi_adjust_cfa_offset 8; test %edi, %edi; js 1f;"
+			 "movslq (%rdx,%rdi,4), %rax; add %rdx, %rax; jmp *%rax;"
+			 "1: mov %edi, %eax; add $1, %eax; pop %rbx; .cfi_adjust_cfa_offset -8; ret");
+FUNCTION(unknown_switch_pops, "mov %rdi, %rcx; mov %rsi, %rax; push %r12; .cfi_adjust_cfa_offset 8; push %r13;"
+			      ".cfi_adjust_cfa_offset 8; test %edi, %edi; js 1f; movslq (%rdx,%rdi,4), %rax;"
+			      "add %rdx, %rax; jmp *%rax; 1: mov %edi, %eax; pop %r13; .cfi_adjust_cfa_offset -8;"
+			      "pop %r12; .cfi_adjust_cfa_offset -8; ret");
 FUNCTION(calls_first, "push %rax; call three_bytes; pop %rcx; add $1, %eax; nop; ret");
 FUNCTION(system_call, "syscall; mov %edi, %eax; add $1, %eax; ret");
 FUNCTION(indirect_call, "push %rax; call *%rdi; pop %rcx; add $1, %eax; add $1, %eax; ret");
@@ -78,6 +77,17 @@ FUNCTION(cold, ".cfi_adjust_cfa_offset 8; call three_bytes; pop %rbx; .cfi_adjus
 /* Nothing else has the address of leaf_cold. */
 FUNCTION(leaf_with_cold, "test $1000, %edi; js leaf_cold; 1: add $1000, %eax; ret; back = 1b");
 FUNCTION(leaf_cold, "add $100, %edi; jmp back");
+/* Its first case cannot happen: clang's table has the end of the function for it. */
+FUNCTION(switch_with_gap, "lea gap_cases(%rip), %rdx; movslq (%rdx,%rdi,4), %rax; add %rdx, %rax; jmp *%rax;"
+			  "mov %edi, %eax; .Lgap_case: add $1, %eax; ret; .Lgap_end:");
+TABLE("gap_cases: .long .Lgap_end - gap_cases; .long .Lgap_case - gap_cases; .long 1");
+FUNCTION(has_data, "mov %edi, %eax; add $1000, %eax; ret; .byte 0x48, 0xc7, 0xc0, 1, 2, 3, 4, 0xc3");
+/* The second case is in no table. */
+FUNCTION(has_unknown_case, "push %rbx; .cfi_adjust_cfa_offset 8; lea few_cases(%rip), %rdx; movslq (%rdx,%rdi,4), %rax;"
+			   "add %rdx, %rax; jmp *%rax; .Lfew_case: mov %edi, %eax; jmp 1f; mov %esi, %eax; jmp 1f;"
+			   "mov %edx, %eax; 1: mov %edi, %ecx; add $1, %eax; pop %rbx; .cfi_adjust_cfa_offset -8; ret");
+TABLE("few_cases: .long .Lfew_case - few_cases; .long 1");
+FUNCTION(jumps_behind_lock, "test $1000, %edi; je 1f; .byte 0xf0; 1: incl (%rsi); ret");
 FUNCTION(last, "ret");
 
 static struct xp_call_plan plan;

@@ -160,6 +160,23 @@ TEST(cases_of_a_switch_are_targets)
 	check(with_switch, XP_CALL_PLAN_PATCHED, 1, 1);
 }
 
+TEST(case_that_cannot_happen_does_not_end_the_table)
+{
+	check(switch_with_gap, XP_CALL_PLAN_PATCHED, 1, 1);
+}
+
+TEST(code_that_nothing_reaches)
+{
+	check_refused(has_data, XP_CALL_PLAN_UNREACHED);
+	/* What has the row of the jump may be a case: all behind it but the return. */
+	check(has_unknown_case, XP_CALL_PLAN_PROBES, 1, 1);
+}
+
+TEST(target_inside_an_instruction)
+{
+	check(jumps_behind_lock, XP_CALL_PLAN_PATCHED, 1, 1);
+}
+
 TEST(targets_of_an_unknown_switch_have_its_row)
 {
 	check(unknown_switch, XP_CALL_PLAN_PATCHED, 1, 1);

@@ -26,6 +26,7 @@ struct work {
 	struct xp_jump_targets targets;
 	struct xp_call_plan_function function;
 	uint32_t root;
+	bool has_unreached; /* code that nothing reaches */
 };
 
 /* ---- sites ---- */
@@ -83,6 +84,29 @@ static int add_exits(struct work *work, uint32_t part)
 	return err;
 }
 
+/*
+ * Looks for code that nothing reaches, such as data, and the targets of a switch whose table is not understood. Landing
+ * pads of exceptions are not reached, either, but have no exits of their own as a rule.
+ */
+static void check_reach(struct work *work, uint32_t part)
+{
+	const struct xp_code_map *map = &work->planning->map;
+	const struct xp_cfi_fde *fde = &map->fdes.all[part];
+	bool is_reached = true;
+
+	for (uint64_t at = fde->vaddr; at < fde->vaddr + fde->bytes; at = xp_code_map_next(map, at)) {
+		enum xp_code_kind kind = xp_code_map_kind(map, at);
+		bool is_end = kind == XP_CODE_RET || kind == XP_CODE_INDIRECT;
+
+		is_reached |= xp_code_map_is(map, at, XP_MARK_TARGET);
+		if (!is_reached && is_end)
+			work->function.reason = XP_CALL_PLAN_UNREACHED;
+		if (!is_reached && kind != XP_CODE_NOP && kind != XP_CODE_STOP)
+			work->has_unreached = true;
+		is_reached &= !is_end && kind != XP_CODE_JUMP && kind != XP_CODE_STOP;
+	}
+}
+
 static int add_sites(struct work *work)
 {
 	const struct xp_code_map *map = &work->planning->map;
@@ -90,6 +114,10 @@ static int add_sites(struct work *work)
 
 	for (uint32_t part = work->root; !err && part != XP_NO_PART; part = work->planning->parts[part].next)
 		err = add_exits(work, part);
+	for (uint32_t part = work->root; !err && part != XP_NO_PART; part = work->planning->parts[part].next)
+		check_reach(work, part);
+	if (work->has_unreached)
+		xp_jump_targets_doubt(&work->targets);
 	if (work->targets.is_loop)
 		work->function.reason = XP_CALL_PLAN_LOOP;
 	return err;
@@ -227,6 +255,7 @@ const char *xp_call_plan_reason_word(enum xp_call_plan_reason reason)
 		[XP_CALL_PLAN_SHARED] = "shared",
 		[XP_CALL_PLAN_LEAVES] = "no-unwind",
 		[XP_CALL_PLAN_AMBIGUOUS] = "ambiguous",
+		[XP_CALL_PLAN_UNREACHED] = "unreached",
 	};
 
 	return reason < XP_CALL_PLAN_REASONS ? words[reason] : "unknown";
@@ -241,6 +270,7 @@ const char *xp_call_plan_reason_text(enum xp_call_plan_reason reason)
 		[XP_CALL_PLAN_SHARED] = "it shares code with another function",
 		[XP_CALL_PLAN_LEAVES] = "it jumps to code without an unwind entry",
 		[XP_CALL_PLAN_AMBIGUOUS] = "an indirect jump may be a switch or a tail call",
+		[XP_CALL_PLAN_UNREACHED] = "nothing seems to reach one of its exits, so it may be data",
 	};
 
 	return reason < XP_CALL_PLAN_REASONS ? texts[reason] : "unknown";

@@ -55,6 +55,8 @@ enum xp_call_plan_reason {
 	XP_CALL_PLAN_SHARED,	/* shares code with another function */
 	XP_CALL_PLAN_LEAVES,	/* jumps to code without an unwind entry */
 	XP_CALL_PLAN_AMBIGUOUS, /* an indirect jump may be a switch or a call */
+	XP_CALL_PLAN_UNREACHED, /* an exit that nothing seems to reach: it may be data, or an unknown case of a switch
+				 */
 	XP_CALL_PLAN_REASONS,
 };
 

@@ -56,6 +56,15 @@ static bool is_own_instruction(const struct xp_jump_targets *targets, uint64_t v
 	return part != SIZE_MAX && targets->parts[part].root == targets->root && targets->map->is_decodable[part];
 }
 
+/* clang lets cases that cannot happen go to the end of the function, where nothing is. */
+static bool is_own_end(const struct xp_jump_targets *targets, uint64_t vaddr)
+{
+	size_t part = xp_code_map_find(targets->map, vaddr - 1);
+
+	return part != SIZE_MAX && targets->parts[part].root == targets->root &&
+	       vaddr == targets->map->fdes.all[part].vaddr + targets->map->fdes.all[part].bytes;
+}
+
 /* The offset in the file of an address in any segment. Returns false if there is none. */
 static bool file_offset(const struct xp_code_map *map, uint64_t vaddr, uint64_t *offset)
 {
@@ -89,6 +98,8 @@ static void read_table(struct xp_jump_targets *targets, uint64_t table)
 		uint64_t target = table + (uint64_t)(int64_t)distance;
 
 		--*targets->table_budget;
+		if (is_own_end(targets, target))
+			continue;
 		if (!is_own_instruction(targets, target))
 			break;
 		xp_code_map_mark(targets->map, target, XP_MARK_TARGET);
@@ -193,6 +204,14 @@ static enum source source_of(const struct xp_code_map *map, uint64_t first, uint
 	return SOURCE_POINTER;
 }
 
+static enum xp_jump_kind inside(struct xp_jump_targets *targets, const struct xp_code_row *row)
+{
+	if (targets->inside_count < XP_UNKNOWN_ROWS_MAX)
+		targets->inside[targets->inside_count] = *row;
+	targets->inside_count++;
+	return XP_JUMP_INSIDE;
+}
+
 static enum xp_jump_kind unknown(struct xp_jump_targets *targets, const struct xp_code_row *row)
 {
 	if (targets->unknown_count < XP_UNKNOWN_ROWS_MAX)
@@ -218,11 +237,19 @@ enum xp_jump_kind xp_jump_targets_find(struct xp_jump_targets *targets, uint32_t
 	may_be_tail = is_entry_row(&row);
 	if (source == SOURCE_SUM) {
 		read_tables(targets);
-		return targets->has_table ? XP_JUMP_INSIDE : unknown(targets, &row);
+		return targets->has_table ? inside(targets, &row) : unknown(targets, &row);
 	}
 	if (source == SOURCE_ARRAY && table && is_own_table(targets, table))
-		return XP_JUMP_INSIDE;
+		return inside(targets, &row);
 	if (has_labels(targets))
-		return may_be_tail && source == SOURCE_POINTER ? XP_JUMP_AMBIGUOUS : XP_JUMP_INSIDE;
+		return may_be_tail && source == SOURCE_POINTER ? XP_JUMP_AMBIGUOUS : inside(targets, &row);
 	return may_be_tail ? XP_JUMP_TAIL : unknown(targets, &row);
+}
+
+void xp_jump_targets_doubt(struct xp_jump_targets *targets)
+{
+	for (size_t i = 0; i < targets->inside_count && i < XP_UNKNOWN_ROWS_MAX; i++)
+		unknown(targets, &targets->inside[i]);
+	if (targets->inside_count > XP_UNKNOWN_ROWS_MAX)
+		targets->unknown_count = XP_UNKNOWN_ROWS_MAX + 1;
 }

@@ -45,13 +45,18 @@ struct xp_jump_targets {
 	bool is_loop;		/* a table has the function's first instruction */
 	uint64_t *table_budget; /* entries that may still be read, of the whole file */
 	uint64_t *row_budget;	/* unwind rows, the same */
-	/* Of the jumps with unknown targets. */
+	/* Rows of the jumps with unknown targets, and of those with marked ones. The counts may exceed the arrays. */
 	struct xp_code_row unknown[XP_UNKNOWN_ROWS_MAX];
-	size_t unknown_count; /* may exceed XP_UNKNOWN_ROWS_MAX */
+	size_t unknown_count;
+	struct xp_code_row inside[XP_UNKNOWN_ROWS_MAX];
+	size_t inside_count;
 };
 
 /* part: the entry that has the jump. Marks the targets that it finds. */
 enum xp_jump_kind xp_jump_targets_find(struct xp_jump_targets *targets, uint32_t part, uint64_t jump);
+
+/* Not all targets of the jumps inside are marked: nothing reaches some code of the function. */
+void xp_jump_targets_doubt(struct xp_jump_targets *targets);
 
 /* Whether one of the jumps with unknown targets may go to this address, which is in this part. */
 bool xp_jump_targets_may_be(const struct xp_jump_targets *targets, uint32_t part, uint64_t vaddr);

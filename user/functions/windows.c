@@ -146,9 +146,23 @@ static void grow_forwards(const struct xp_windows *windows, uint32_t part, struc
 
 /* ---- windows ---- */
 
+/* Whether something jumps behind the first byte: also into the middle of an instruction, such as behind a lock prefix.
+ */
+static bool has_target_inside(const struct xp_code_map *map, uint64_t start, uint64_t end)
+{
+	for (uint64_t at = start + 1; at < end; at++)
+		if (xp_code_map_is(map, at, XP_MARK_TARGET))
+			return true;
+	return false;
+}
+
 static int add(struct xp_windows *windows, const struct span *span, uint64_t spring, uint32_t *window)
 {
 	struct xp_call_plan *plan = windows->plan;
+
+	if (has_target_inside(windows->map, span->start, span->end) ||
+	    (spring && has_target_inside(windows->map, spring - 1, spring + XP_WINDOW_BYTES)))
+		return 0;
 
 	if (XP_ARRAY_RESERVE(plan->windows, plan->window_room, plan->window_count + 1))
 		return -ENOMEM;
@@ -236,11 +250,17 @@ static int find_spring(struct xp_windows *windows, uint32_t part, const struct s
 	}
 	*spring = 0;
 	for (uint64_t at = start; at < end; at++) {
+		int err;
+
 		if (!map->decoded[at - map->start] || !is_near(from->start, at + XP_WINDOW_BYTES) ||
 		    !find_host(windows, part, at, &host) || (host.start < from->end && from->start < host.end))
 			continue;
-		*spring = at + XP_WINDOW_BYTES;
-		return add(windows, &host, 0, &window);
+		window = XP_NO_WINDOW;
+		err = add(windows, &host, 0, &window);
+		if (err || window != XP_NO_WINDOW) {
+			*spring = at + XP_WINDOW_BYTES;
+			return err;
+		}
 	}
 	return 0;
 }
@@ -297,7 +317,8 @@ static bool take_over(struct xp_windows *windows, uint32_t part, const struct sp
 	struct xp_call_plan_window *window = &windows->plan->windows[index];
 	uint64_t bytes = span->end - span->start + window->bytes;
 
-	if (window->vaddr != span->end || may_be_target(windows, part, window->vaddr) || bytes > WINDOW_BYTES_MAX)
+	if (window->vaddr != span->end || may_be_target(windows, part, window->vaddr) || bytes > WINDOW_BYTES_MAX ||
+	    has_target_inside(windows->map, span->start, span->end))
 		return false;
 	if (bytes < XP_WINDOW_BYTES && !is_near(span->start, window->spring))
 		return false;
