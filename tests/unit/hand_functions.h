@@ -88,6 +88,8 @@ FUNCTION(has_unknown_case, "push %rbx; .cfi_adjust_cfa_offset 8; lea few_cases(%
 			   "mov %edx, %eax; 1: mov %edi, %ecx; add $1, %eax; pop %rbx; .cfi_adjust_cfa_offset -8; ret");
 TABLE("few_cases: .long .Lfew_case - few_cases; .long 1");
 FUNCTION(jumps_behind_lock, "test $1000, %edi; je 1f; .byte 0xf0; 1: incl (%rsi); ret");
+FUNCTION(has_named_cold, "test $1000, %edi; js has_named.cold; add $1000, %eax; ret");
+FUNCTION(named_cold, "has_named.cold: add $1000, %ecx; ret");
 FUNCTION(last, "ret");
 
 static struct xp_call_plan plan;

@@ -205,6 +205,8 @@ TEST(exits_of_a_fragment_are_those_of_its_function)
 	assert_null(find(cold));
 	assert_int_equal(site(find(has_cold), 2)->vaddr + base, (uintptr_t)cold + 9);
 	check(leaf_with_cold, XP_CALL_PLAN_PATCHED, 1, 0);
+	check(has_named_cold, XP_CALL_PLAN_PATCHED, 2, 0);
+	assert_int_equal(site(find(has_named_cold), 1)->kind, XP_SITE_RETURN);
 }
 
 TEST(windows_do_not_overlap_and_are_whole_instructions)

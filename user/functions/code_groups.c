@@ -28,6 +28,9 @@ static enum xp_part_kind kind_of(const struct xp_code_map *map, const struct xp_
 {
 	if (xp_code_map_is(map, fde->vaddr, XP_MARK_PLT) || map->fdes.commons[fde->common].is_signal)
 		return XP_PART_OTHER;
+	if (xp_code_map_is(map, fde->vaddr, XP_MARK_COLD) &&
+	    !xp_code_map_is(map, fde->vaddr, XP_MARK_CALLED | XP_MARK_POINTED))
+		return XP_PART_FRAGMENT;
 	return has_frame_at_start(map, fde) ? XP_PART_FRAGMENT : XP_PART_FUNCTION;
 }
 

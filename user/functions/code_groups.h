@@ -4,7 +4,7 @@
  * own (.cold): the function jumps there, and the fragment returns from the function or jumps back.
  *
  * A fragment is recognized by its first unwind row, which has a frame already; a fragment of a function without a
- * frame, by its jumps into the middle of that function, if nothing calls it.
+ * frame, by its symbol or by its jumps into the middle of that function, if nothing calls it.
  */
 #ifndef XPROF_FUNCTIONS_CODE_GROUPS_H
 #define XPROF_FUNCTIONS_CODE_GROUPS_H

@@ -9,6 +9,8 @@
 #include "base/util.h"
 #include "base/why.h"
 
+#define COLD ".cold"
+#define NAME_BYTES_MAX 4096
 #define WORDS_MAX 512 /* of data that are read at a time */
 
 /* ---- the bytes ---- */
@@ -121,19 +123,45 @@ static void add_relocations(struct xp_code_map *map)
 	}
 }
 
+/* Reads the names of symbols. NULL: none, or out of memory. */
+static char *read_names(const struct xp_code_map *map, const GElf_Shdr *strings)
+{
+	char *names = malloc(strings->sh_size + 1);
+
+	if (names && !xp_elf_file_read(map->file, names, strings->sh_offset, strings->sh_size)) {
+		free(names);
+		return NULL;
+	}
+	if (names)
+		names[strings->sh_size] = 0;
+	return names;
+}
+
+static bool is_cold(const char *name)
+{
+	size_t bytes = strnlen(name, NAME_BYTES_MAX);
+
+	return bytes > strlen(COLD) && !memcmp(name + bytes - strlen(COLD), COLD, strlen(COLD));
+}
+
 static void add_symbols(struct xp_code_map *map, uint32_t type)
 {
 	GElf_Shdr symbols, strings;
 	Elf64_Sym symbol;
+	char *names;
 
 	if (!xp_elf_file_symbols(map->file, type, &symbols, &strings))
 		return;
+	names = read_names(map, &strings);
 	for (uint64_t at = 0; at + sizeof(symbol) <= symbols.sh_size; at += sizeof(symbol)) {
 		if (!xp_elf_file_read(map->file, &symbol, symbols.sh_offset + at, sizeof(symbol)))
 			break;
 		xp_code_map_mark(map, symbol.st_value,
 				 XP_MARK_TARGET | (ELF64_ST_BIND(symbol.st_info) == STB_LOCAL ? 0 : XP_MARK_CALLED));
+		if (names && symbol.st_name < strings.sh_size && is_cold(names + symbol.st_name))
+			xp_code_map_mark(map, symbol.st_value, XP_MARK_COLD);
 	}
+	free(names);
 }
 
 /* Whether data have addresses without relocations of their own. */

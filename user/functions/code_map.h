@@ -30,6 +30,7 @@ enum {
 	XP_MARK_CALLED = 4,  /* a call's target, or a function's global symbol */
 	XP_MARK_TAKEN = 8,   /* the byte is part of a window */
 	XP_MARK_PLT = 16,    /* part of a procedure linkage table */
+	XP_MARK_COLD = 32,   /* a symbol of gcc's for a fragment: NAME.cold */
 };
 
 struct xp_code_map {
