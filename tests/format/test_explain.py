@@ -9,7 +9,7 @@ import pytest
 
 import hand_made
 import project
-from hand_made import ENTER, EXIT
+from hand_made import ENTER, EXIT, TAIL_EXIT
 
 GENERATOR = project.OUTPUT / "tests" / "format" / "perfdata_gen"
 HZ, TSC, NS = 1_000_000_000, 10**12, 10**12  # a tick is a ns
@@ -17,7 +17,7 @@ PROFILE = hand_made.profile([], "")
 US, MS = 1000, 1000000
 
 # Functions of the log, and the addresses of their code. What waits has others.
-SERVE, HANDLE, LOOKUP, PARSE = 1, 2, 3, 4
+SERVE, HANDLE, LOOKUP, PARSE, SPIN_CALL, LAST = 1, 2, 3, 4, 5, 6
 LOCK, SLEEP, READ, SPIN, IDLE = "1011", "1021", "1031", "1040", "1051"
 IN_HANDLE = ("1101", "1201")  # handle < serve
 SERVER, HOLDER, NEIGHBOUR = 7, 8, 9
@@ -141,6 +141,74 @@ def test_each_fault_is_named(explained):
     assert "1. fn_2 80.00 ms: mostly without a CPU: busy (9) had CPU 1\n   at 0.300000 s in worker (7), on CPU 0\n   called by fn_1\n" in text
     assert "77.00 ms without a CPU; busy (9) had CPU 1 for 77.00 ms of that\n" in text
     assert ", woken by holder (8):\n       app+0x11 < app+0x400 < app+0x100 < app+0x200\n       meanwhile holder (8) waited 47.98 ms" in text
+
+
+def test_causes(explained):
+    """Each slow call has a cause, and a sentence says what that is."""
+    lines, calls = three_faults()
+    found, text = explained(lines, calls)
+    (request,) = found["requests"]
+    assert (request["function"], request["calls"], request["outermost_calls"], request["slow_calls"]) == ("fn_2", 53, 53, 3)
+    assert request["is_found"] and not request["is_background"]
+    assert [(cause["kind"], cause["calls"], cause["place"]) for cause in found["causes"]] == [
+        ("no CPU", 1, ""), ("lock", 1, "app+0x11"), ("disk", 1, "app+0x31")]
+    extra = [80 * MS - 10 * US, 50 * MS - 5 * US, 20 * MS - 10 * US]
+    assert [cause["extra_ns"] for cause in found["causes"]] == pytest.approx(extra, rel=0.001)
+    assert [cause["share"] for cause in found["causes"]] == pytest.approx([one / sum(extra) for one in extra], rel=0.001)
+    starved, locked, reading = (cause["text"] for cause in found["causes"])
+    assert starved == "starve while busy/9 runs on CPU 1"
+    assert locked == "wait for holder/8 in app+0x11, which sleeps in app+0x21 while it holds the lock"
+    assert reading == "wait in app+0x31"
+    assert "  no CPU: 1 of 3 slow fn_2 (53 % of the extra time) starve while busy/9" in text
+    (lock,) = found["locks"]
+    assert lock["blocked_ns"] == 49 * MS and lock["waker"]["name"] == "holder"
+
+
+def test_causes_of_many_calls(explained):
+    """Workers that wait for one another have one cause: the thread that none of them waits for."""
+    calls, lines = {}, threads()
+    for tid in (SERVER, 11):
+        calls[tid] = [(ENTER, SERVE, 0), *usual_calls(20), (ENTER, HANDLE, LOCKED), (EXIT, HANDLE, LOCKED + 50 * MS)]
+    lines += [
+        ("comm", TSC + 1, SERVER, 11, "worker"),
+        wait(HOLDER, LOCKED - MS, 47 * MS, 0, "S", SLEEP, "1301"),
+        wait(11, LOCKED, 47 * MS, 0, "L", LOCK, *IN_HANDLE, waker=HOLDER, name="holder"),
+        wait(SERVER, LOCKED + 20 * US, 48 * MS, 0, "L", LOCK, *IN_HANDLE, waker=11, name="worker"),
+    ]
+    found, text = explained(lines, calls)
+    (cause,) = found["causes"]
+    assert (cause["kind"], cause["calls"], cause["thread"], cause["tid"]) == ("lock", 2, "holder", HOLDER)
+    assert len(found["slow_calls"]) == 1 and "lock: 2 of 2 slow fn_2 (100 % of the extra time) wait for holder/8" in text
+
+
+def test_background_work_comes_last(explained):
+    """A function that another thread calls now and then is no request, however long it takes."""
+    refreshes = [r for i in range(20) for r in [(ENTER, LOOKUP, i * 20 * MS), (EXIT, LOOKUP, i * 20 * MS + (i % 4 + 1) * 4 * MS)]]
+    calls = [(ENTER, SERVE, 0), *usual_calls(300), (ENTER, HANDLE, 400 * MS), (EXIT, HANDLE, 430 * MS)]
+    found, text = explained(threads(), {SERVER: calls, HOLDER: refreshes})
+    assert {one["function"]: one["is_background"] for one in found["requests"]} == {"fn_2": False, "fn_3": True}
+    assert [cause["function"] for cause in found["causes"]] == ["fn_2", "fn_3"]
+    assert "requests: calls of fn_2 (outermost, and called most often;" in text and "background work: fn_3\n" in text
+
+
+def test_tail_exits(explained):
+    """A call that jumps to another one lasts as long as that. A jump within a request may be one to a library."""
+    def request(at, took):
+        return [(ENTER, HANDLE, at), (ENTER, LOOKUP, at + US), (TAIL_EXIT, LOOKUP, at + 2 * US), (ENTER, PARSE, at + 3 * US),
+                (EXIT, PARSE, at + 4 * US), (TAIL_EXIT, HANDLE, at + 5 * US), (ENTER, SPIN_CALL, at + 6 * US),
+                (TAIL_EXIT, SPIN_CALL, at + 7 * US), (ENTER, LAST, at + 8 * US), (EXIT, LAST, at + took)]
+
+    calls = [(ENTER, SERVE, 0), *(r for i in range(40) for r in request((i + 1) * MS, 20 * US)), *request(100 * MS, 30 * MS)]
+    # It jumps to code without sleds, and the caller goes on.
+    calls += [(ENTER, HANDLE, 200 * MS), (TAIL_EXIT, HANDLE, 200 * MS + US), (ENTER, HANDLE, 200 * MS + 2 * US), (EXIT, HANDLE, 200 * MS + 4 * US)]
+    found, _ = explained([], {SERVER: calls})
+    (function,) = found["functions"]
+    assert (function["name"], function["calls"], function["max_ns"]) == ("fn_2", 43, 30 * MS)
+    assert function["p50_ns"] == pytest.approx(20 * US, rel=0.008)
+    (call,) = found["slow_calls"]
+    assert {callee["function"]: callee["ns"] for callee in call["callees"]} == {
+        "fn_3": US, "fn_4": US, "fn_5": 30 * MS - 6 * US}
+    assert found["causes"][0]["place"] == "fn_5"
 
 
 def test_a_chain_of_wakers(explained):
@@ -303,7 +371,7 @@ def test_exit_codes(xprof, recorded, tmp_path):
     """2 for what is no command line, 1 for what cannot be read or written."""
     directory = recorded(*three_faults())
     for args, message in ((["--slowest=0", directory], "--slowest takes a whole number above 0, not '0'"),
-                          (["--above=5x", directory], "--above takes a time"), ([], "needs DIR"), ([directory, directory], "unexpected")):
+                          (["--above=5x", directory], "--above takes a time"), ([], "there is no recording xprof.out here"), ([directory, directory], "unexpected")):
         refused = xprof("explain", *args)
         assert refused.returncode == 2 and message in refused.stderr and not refused.stdout
     for form in ([], ["--json"]):

@@ -63,3 +63,39 @@ def test_three_faults(xprof, record, waiting, faults):
 
     common = {(part["kind"], part["what"].split(" (")[0]) for part in found["in_common"]}
     assert {("callee", "compute"), ("runnable", ""), ("neighbour", "busy")} <= common
+
+
+@pytest.fixture(scope="module")
+def slow_server(program):
+    return program("live/programs/slow_server.c", "-O2", "-g", "-D_GNU_SOURCE", "-pthread", project.no_runtime())
+
+
+@pytest.mark.alone("whatever else runs is a neighbour, too")
+def test_causes_of_all_requests(xprof, record, waiting, slow_server):
+    """Without an option: which functions are requests, and how many of them each cause made slow, as the server counts."""
+    process = waiting(slow_server, 2000)
+    session = record("--off-cpu", "-p", process.pid).wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    locked, journaled, starved = map(int, process.stdout.readline().split())
+    assert process.stdout.readline() == "ready\n"
+    recorded = session.stop().adds_up()
+    done = xprof("explain", "--json", recorded.directory)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    (request,) = [function for function in found["requests"] if not function["is_background"]]
+    assert (request["function"], request["calls"]) == ("handle_request", 2000) and request["is_found"]
+    causes = [cause for cause in found["causes"] if cause["function"] == "handle_request"]
+
+    # A call continues in the function that it jumps to.
+    (journal,) = [cause for cause in causes if cause["place"] == "write_journal" and cause["thread"] == "storage"]
+    assert journal["kind"] == "wait" and 0.9 * journaled <= journal["calls"] <= journaled
+    (lock,) = [cause for cause in causes if cause["kind"] == "lock" and cause["thread"] == "refresher"]
+    assert 0.8 * locked <= lock["calls"] <= 1.2 * locked + 2
+    assert (lock["place"], lock["primitive"], lock["does"]) == ("lookup", "pthread_mutex_lock", "sleeps in refresh_cache")
+    no_cpu = sum(cause["calls"] for cause in causes if cause["kind"] == "no CPU")
+    # On a busy machine, other processes have the CPU, and not only the thread busy.
+    assert 0.7 * starved <= no_cpu
+    assert found["locks"] and any("lookup" in row["stack"] for row in found["locks"])
+    text = xprof("explain", recorded.directory).stdout
+    assert "requests: calls of handle_request (outermost, and called most often;" in text
+    assert sum(cause["share"] for cause in causes) == pytest.approx(1)

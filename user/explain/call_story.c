@@ -88,13 +88,13 @@ static void find_cause(struct xp_story *story, const struct xp_thread_times *tim
 	uint64_t most = XP_MAX(story->on_cpu_ns, XP_MAX(story->runnable_ns, story->blocked_ns));
 
 	if (!times->model.wait_count || !most)
-		story->cause = XP_CAUSE_UNKNOWN;
+		story->cause = XP_STORY_UNKNOWN;
 	else if (most == story->blocked_ns)
-		story->cause = XP_CAUSE_BLOCKED;
+		story->cause = XP_STORY_BLOCKED;
 	else if (most == story->runnable_ns)
-		story->cause = XP_CAUSE_RUNNABLE;
+		story->cause = XP_STORY_RUNNABLE;
 	else
-		story->cause = XP_CAUSE_ON_CPU;
+		story->cause = XP_STORY_ON_CPU;
 }
 
 static void find_neighbour(struct xp_story *story, const struct xp_neighbours *neighbours)

@@ -35,10 +35,10 @@ struct xp_story_waker {
 };
 
 enum xp_story_cause {
-	XP_CAUSE_UNKNOWN,
-	XP_CAUSE_ON_CPU,
-	XP_CAUSE_RUNNABLE,
-	XP_CAUSE_BLOCKED, /* by waits[0] */
+	XP_STORY_UNKNOWN,
+	XP_STORY_ON_CPU,
+	XP_STORY_RUNNABLE,
+	XP_STORY_BLOCKED, /* by waits[0] */
 };
 
 struct xp_story {

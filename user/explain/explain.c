@@ -23,34 +23,53 @@ static void tell_story(struct xp_story *story, const struct xp_explanation *expl
 	xp_story_make(story, times, thread, (struct xp_time_range){ call->begin_ns, call->end_ns });
 }
 
-static int compare_calls(struct xp_explanation *explanation)
+static int compare(struct xp_explanation *explanation, const struct xp_slow_call *call, bool is_slow)
 {
-	const struct xp_slow_calls *calls = &explanation->calls;
-	uint64_t shortest = calls->compared ? xp_slow_call_ns(&calls->slow[calls->compared - 1]) : 0;
+	struct xp_slow_calls *calls = &explanation->calls;
+	const struct xp_call_function *function = &calls->functions[call->function];
 	struct xp_story story;
 	int err = 0;
 
-	for (int is_slow = 0; is_slow < 2; is_slow++) {
-		const struct xp_slow_call *list = is_slow ? calls->slow : calls->usual;
-		size_t count = is_slow ? calls->compared : calls->usual_count;
-
-		for (size_t i = 0; !err && i < count; i++) {
-			if (!is_slow && xp_slow_call_ns(&list[i]) >= shortest)
-				continue;
-			tell_story(&story, explanation, &list[i]);
-			err = xp_commons_add(&explanation->commons, &explanation->times, calls->functions, &list[i],
-					     &story, is_slow);
-		}
-	}
-	xp_commons_finish(&explanation->commons);
+	tell_story(&story, explanation, call);
+	if (is_slow)
+		err = xp_causes_add(&explanation->causes, &explanation->times, calls, call, &story);
+	if (!err && !function->is_background)
+		err =
+		    xp_commons_add(&explanation->commons, &explanation->times, calls->functions, call, &story, is_slow);
 	return err;
 }
 
-static int explain_calls(struct xp_explanation *explanation)
+static int compare_calls(struct xp_explanation *explanation)
 {
 	const struct xp_slow_calls *calls = &explanation->calls;
-	size_t found = explanation->options->slowest ? calls->slow_count : calls->compared;
-	size_t count = XP_MIN(found, explanation->slowest);
+	const struct xp_call_heap *const heaps[] = { &calls->slow, &calls->background };
+	int err = xp_causes_init(&explanation->causes, &explanation->times, calls);
+
+	for (size_t i = 0; !err && i < calls->usual_count; i++)
+		if (!xp_slow_call_is_slow(calls, &calls->usual[i]))
+			err = compare(explanation, &calls->usual[i], false);
+	for (size_t h = 0; h < XP_ARRAY_SIZE(heaps); h++)
+		for (size_t i = 0; !err && i < heaps[h]->count; i++)
+			if (xp_slow_call_is_slow(calls, &heaps[h]->list[i]))
+				err = compare(explanation, &heaps[h]->list[i], true);
+	xp_commons_finish(&explanation->commons);
+	xp_causes_sort(&explanation->causes, calls);
+	for (size_t i = 0; i < explanation->causes.count; i++) {
+		const struct xp_cause *cause = &explanation->causes.list[i];
+
+		*(calls->functions[cause->function].is_background ? &explanation->background_ns
+								  : &explanation->slow_ns) += cause->extra_ns;
+	}
+	return err;
+}
+
+/* The slowest calls; or one of each cause. */
+static int show_calls(struct xp_explanation *explanation)
+{
+	const struct xp_call_heap *slow = &explanation->calls.slow;
+	size_t by_cause =
+	    explanation->options->slowest ? 0 : XP_MIN(explanation->causes.count, (size_t)XP_CAUSES_SHOWN);
+	size_t count = by_cause ? by_cause : XP_MIN(slow->count, explanation->slowest);
 
 	explanation->shown = calloc(count + 1, sizeof(*explanation->shown));
 	if (!explanation->shown)
@@ -58,10 +77,11 @@ static int explain_calls(struct xp_explanation *explanation)
 	for (; explanation->shown_count < count; explanation->shown_count++) {
 		struct xp_explained_call *shown = &explanation->shown[explanation->shown_count];
 
-		shown->call = &calls->slow[explanation->shown_count];
+		shown->call = by_cause ? explanation->causes.list[explanation->shown_count].example
+				       : &slow->list[explanation->shown_count];
 		tell_story(&shown->story, explanation, shown->call);
 	}
-	return compare_calls(explanation);
+	return 0;
 }
 
 static bool has_logs(const struct xp_recorded *recorded)
@@ -109,6 +129,32 @@ static int sum_up_waits(struct xp_explanation *explanation)
 	return err;
 }
 
+/* Condition variables and the ends of threads are waited for in the same system call. */
+static bool is_of_lock(const struct xp_explanation *explanation, const struct xp_model_wait *wait)
+{
+	const char *primitive;
+
+	xp_cause_place(&explanation->causes, &explanation->times.model, wait->stack, &primitive);
+	return wait->state == XP_WAIT_LOCK && xp_cause_is_lock(primitive);
+}
+
+static int find_locks(struct xp_explanation *explanation)
+{
+	const struct xp_model *model = &explanation->times.model;
+	uint32_t *some = malloc((model->wait_count + 1) * sizeof(*some));
+	size_t count = 0;
+	int err;
+
+	if (!some)
+		return -ENOMEM;
+	for (size_t i = 0; i < model->wait_count; i++)
+		if (is_of_lock(explanation, &model->waits[i]))
+			some[count++] = (uint32_t)i;
+	err = xp_wait_table_make(&explanation->locks, model, explanation->times.shapes, some, count);
+	free(some);
+	return err;
+}
+
 static int explain_waits(struct xp_explanation *explanation)
 {
 	int err = sum_up_waits(explanation);
@@ -135,17 +181,18 @@ static int explain_all(struct xp_explanation *explanation, const char *directory
 		.select = &explanation->select,
 		.instr_map = options->instr_map,
 	};
-	const struct xp_slow_calls_options slow = { explanation->slowest, options->above_ns, options->full_names };
+	const struct xp_slow_calls_options slow = { options->slowest, options->above_ns, options->full_names };
 	int err = xp_thread_times_read(&explanation->times, &source, options->full_names, &explanation->broken);
 
+	err = err ?: find_locks(explanation);
 	if (err || !has_logs(&explanation->recorded))
 		return err ? err : explain_waits(explanation);
 	err = xp_slow_calls_read(&explanation->calls, &source, &slow, &explanation->broken)
 		  ?: check_patterns(explanation);
 	if (err)
 		return err;
-	if (explanation->calls.slow_count)
-		return explain_calls(explanation);
+	if (explanation->calls.slow.count)
+		return compare_calls(explanation) ?: show_calls(explanation);
 	if (explanation->calls.all.count)
 		xp_error("no call took longer than --above; the slowest took %.3f ms",
 			 explanation->calls.all.max / 1e6);
@@ -197,6 +244,8 @@ const char *xp_explained_thread_name(char to[XP_EXPLAINED_NAME_BYTES], const str
 void xp_explanation_free(struct xp_explanation *explanation)
 {
 	xp_wait_table_free(&explanation->waits);
+	xp_wait_table_free(&explanation->locks);
+	xp_causes_free(&explanation->causes);
 	xp_commons_free(&explanation->commons);
 	free(explanation->shown);
 	xp_slow_calls_free(&explanation->calls);

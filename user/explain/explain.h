@@ -3,8 +3,8 @@
  * Why calls were slow: `xprof explain`.
  *
  *	FDR logs   -->  slow_calls.h	--\
- *					   >-->  call_story.h, common_causes.h  -->  explain_print.c, explain_json.c
- *	perf.data  -->  model/thread_times.h --/
+ *					   >-->  call_story.h, causes.h, common_causes.h  -->  explain_print.c,
+ *explain_json.c perf.data  -->  model/thread_times.h --/
  *
  * Calls, samples and waits have one clock, the TSC. Where no calls are recorded, the waits alone are explained.
  */
@@ -14,17 +14,19 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "explain/causes.h"
 #include "explain/common_causes.h"
 #include "report/wait_table.h"
 
 /* Version of the JSON: increases when a member changes its meaning or is removed. */
 #define XP_EXPLAIN_VERSION 1
 #define XP_EXPLAIN_SLOWEST 5
+#define XP_CAUSES_SHOWN 10u
 
 struct xp_explain_options {
 	const char *const *functions; /* globs; none: one is chosen (slow_calls.h) */
 	size_t function_count;
-	size_t slowest; /* 0: XP_EXPLAIN_SLOWEST of those that are slow enough for a comparison */
+	size_t slowest; /* calls that are shown; 0: one of each cause, and XP_EXPLAIN_SLOWEST waits */
 	uint64_t above_ns;
 	bool full_names;
 	const char *instr_map; /* as in struct xp_model_source */
@@ -47,8 +49,11 @@ struct xp_explanation {
 	struct xp_explained_call *shown;
 	size_t shown_count;
 	struct xp_commons commons;
-	struct xp_wait_table waits; /* if there are no calls; that with the longest wait first */
-	bool broken;		    /* a part of the recording is malformed; that is printed */
+	struct xp_causes causes;
+	uint64_t slow_ns, background_ns; /* extra time of all slow calls with a cause, of requests and of others */
+	struct xp_wait_table locks;	 /* contended ones, by place */
+	struct xp_wait_table waits;	 /* if there are no calls; that with the longest wait first */
+	bool broken;			 /* a part of the recording is malformed; that is printed */
 };
 
 /*

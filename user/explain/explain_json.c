@@ -9,6 +9,7 @@
 #include "model/stack_shapes.h"
 
 #define FRAMES_MAX 256
+#define LOCKS_MAX 100
 
 /* A value that is NULL makes the object fail, and with it what it is in: out of memory. */
 
@@ -198,6 +199,57 @@ static json_t *calls_value(const struct xp_explanation *explanation)
 	return list;
 }
 
+/* ---- causes ---- */
+
+static double share(const struct xp_explanation *explanation, const struct xp_cause *cause)
+{
+	bool is_background = explanation->calls.functions[cause->function].is_background;
+	uint64_t all_ns = is_background ? explanation->background_ns : explanation->slow_ns;
+
+	return all_ns ? (double)cause->extra_ns / (double)all_ns : 0;
+}
+
+static json_t *requests_value(const struct xp_slow_calls *calls)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < calls->function_count && list; i++) {
+		const struct xp_call_function *function = &calls->functions[i];
+
+		if (function->is_wanted && function->durations.count)
+			list = append(list,
+				      json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:b, s:b}", "function", function->name,
+						"calls", number(function->durations.count), "outermost_calls",
+						number(function->outermost), "slow_calls", number(function->slow),
+						"slow_above_ns", number(function->slow_ns - (function->slow_ns > 0)),
+						"extra_ns", number(function->extra_ns), "is_found",
+						(int)calls->is_found, "is_background", (int)function->is_background));
+	}
+	return list;
+}
+
+static json_t *causes_value(const struct xp_explanation *explanation)
+{
+	char text[XP_CAUSE_TEXT_BYTES];
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < explanation->causes.count && list; i++) {
+		const struct xp_cause *cause = &explanation->causes.list[i];
+		const struct xp_call_function *function = &explanation->calls.functions[cause->function];
+
+		list = append(list,
+			      json_pack("{s:s, s:s, s:o, s:o, s:f, s:s, s:s, s:s, s:s, s:o, s:s, s:o, s:o, s:b}",
+					"kind", xp_cause_kind_name(cause->kind), "function", function->name, "calls",
+					number(cause->calls), "extra_ns", number(cause->extra_ns), "share",
+					share(explanation, cause), "text", xp_cause_text(text, cause), "place",
+					cause->place, "primitive", cause->primitive, "thread", cause->other, "tid",
+					cause->other_tid ? number(cause->other_tid) : json_null(), "does", cause->does,
+					"example_start_ns", number(cause->example->begin_ns), "example_tid",
+					number(cause->example->tid), "is_background", (int)function->is_background));
+	}
+	return list;
+}
+
 static json_t *commons_value(const struct xp_commons *commons)
 {
 	json_t *list = json_array();
@@ -214,13 +266,12 @@ static json_t *commons_value(const struct xp_commons *commons)
 	return list;
 }
 
-static json_t *groups_value(const struct xp_explanation *explanation)
+static json_t *rows_value(const struct xp_explanation *explanation, const struct xp_wait_table *waits, size_t max)
 {
-	const struct xp_wait_table *waits = &explanation->waits;
 	const struct xp_model *model = &explanation->times.model;
 	json_t *list = json_array();
 
-	for (size_t i = 0; i < XP_MIN(waits->row_count, explanation->slowest) && list; i++) {
+	for (size_t i = 0; i < XP_MIN(waits->row_count, max) && list; i++) {
 		const struct xp_wait_row *row = &waits->rows[i];
 		const struct xp_model_wait *wait = row->longest;
 
@@ -238,12 +289,15 @@ static json_t *groups_value(const struct xp_explanation *explanation)
 int xp_explanation_write_json(FILE *out, const struct xp_explanation *explanation)
 {
 	const struct xp_commons *commons = &explanation->commons;
-	json_t *json = json_pack(
-	    "{s:i, s:o, s:b, s:b, s:o, s:o, s:o, s:o, s:o}", "explain_version", XP_EXPLAIN_VERSION, "functions",
-	    functions_value(&explanation->calls), "has_waits", explanation->times.model.wait_count > 0,
-	    "waits_are_sampled", (int)explanation->times.is_partial, "slow_calls", calls_value(explanation),
-	    "compared_slow_calls", number(commons->calls[1]), "compared_usual_calls", number(commons->calls[0]),
-	    "in_common", commons_value(commons), "waits", groups_value(explanation));
+	json_t *json =
+	    json_pack("{s:i, s:o, s:o, s:o, s:b, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "explain_version",
+		      XP_EXPLAIN_VERSION, "functions", functions_value(&explanation->calls), "requests",
+		      requests_value(&explanation->calls), "causes", causes_value(explanation), "has_waits",
+		      explanation->times.model.wait_count > 0, "waits_are_sampled", (int)explanation->times.is_partial,
+		      "slow_calls", calls_value(explanation), "compared_slow_calls", number(commons->calls[1]),
+		      "compared_usual_calls", number(commons->calls[0]), "in_common", commons_value(commons), "waits",
+		      rows_value(explanation, &explanation->waits, explanation->slowest), "locks",
+		      rows_value(explanation, &explanation->locks, LOCKS_MAX));
 	bool is_out = json && !json_dumpf(json, out, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
 
 	if (is_out)

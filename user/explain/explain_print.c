@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "base/util.h"
+#include "model/read_waits.h"
 #include "model/stack_shapes.h"
 #include "report/print_text.h"
 
@@ -15,6 +16,7 @@
 #define CALLEES_SHOWN 4
 #define WAITS_SHOWN 3
 #define STACKS_SHOWN 3
+#define LOCKS_SHOWN 5
 #define COMMON_COLUMNS 33 /* before the text of a part */
 
 struct page {
@@ -275,22 +277,22 @@ static void put_cause(struct wrapped *line, const struct xp_explanation *explana
 	char name[XP_THREAD_TEXT_BYTES], waker[WAKER_BYTES];
 
 	switch (story->cause) {
-	case XP_CAUSE_ON_CPU:
+	case XP_STORY_ON_CPU:
 		put_piece(line, "", "mostly on a CPU");
 		break;
-	case XP_CAUSE_RUNNABLE:
+	case XP_STORY_RUNNABLE:
 		put_piece(line, ": ", "mostly without a CPU");
 		if (story->neighbour != XP_MODEL_NONE && story->neighbour_ns * 2 >= story->runnable_ns)
 			put_piece(line, "", "%s had CPU %" PRIu32,
 				  xp_story_thread(name, &explanation->times.model, story->neighbour),
 				  story->starved_cpu);
 		break;
-	case XP_CAUSE_BLOCKED:
+	case XP_STORY_BLOCKED:
 		put_piece(line, ": ", "mostly blocked");
 		if (wait)
 			put_piece(line, "", "%s%s", xp_wait_state_text(wait->state), waker_text(waker, wait));
 		break;
-	case XP_CAUSE_UNKNOWN:
+	case XP_STORY_UNKNOWN:
 		break;
 	}
 }
@@ -343,6 +345,97 @@ static void print_functions(const struct page *page)
 		xp_put_line(page->out, "%" PRIu64 " of %" PRIu64 " call%s took longer than %s", calls->above,
 			    calls->all.count, xp_plural_s(calls->all.count),
 			    time_text(most, (double)page->explanation->options->above_ns));
+}
+
+/* ---- causes ---- */
+
+/* Which functions were taken for those of requests, and why. */
+static void print_requests(const struct page *page)
+{
+	const struct xp_slow_calls *calls = &page->explanation->calls;
+	struct wrapped list = { .page = page };
+	bool any_background = false;
+
+	if (!calls->is_found)
+		return;
+	put_piece(&list, ", ", "requests: calls of ");
+	list.separator = "";
+	for (size_t i = 0; i < calls->function_count; i++) {
+		if (calls->functions[i].is_wanted && !calls->functions[i].is_background)
+			put_piece(&list, ", ", "%s", calls->functions[i].name);
+		any_background |= calls->functions[i].is_background;
+	}
+	list.separator = " ";
+	put_piece(&list, " ", "(outermost, and");
+	put_piece(&list, " ", "called most often;");
+	put_piece(&list, " ", "--function NAME takes another)");
+	end_list(&list);
+	list = (struct wrapped){ .page = page };
+	for (size_t i = 0; any_background && i < calls->function_count; i++)
+		if (calls->functions[i].is_background)
+			put_piece(&list, ", ", "%s%s",
+				  list.column ? "" : "background work: ", calls->functions[i].name);
+	end_list(&list);
+}
+
+static void print_cause(const struct page *page, const struct xp_cause *cause)
+{
+	const struct xp_explanation *explanation = page->explanation;
+	const struct xp_call_function *function = &explanation->calls.functions[cause->function];
+	uint64_t all_ns = function->is_background ? explanation->background_ns : explanation->slow_ns;
+	struct wrapped line = { .page = page, .indent = 2 };
+	char text[XP_CAUSE_TEXT_BYTES], *word, *rest = text;
+
+	xp_cause_text(text, cause);
+	put_piece(&line, " ", "%s:", xp_cause_kind_name(cause->kind));
+	put_piece(&line, " ", "%" PRIu64 " of %" PRIu64 " slow", cause->calls, function->slow);
+	put_piece(&line, " ", "%s", function->name);
+	put_piece(&line, " ", "(%.0f %% of the extra time)",
+		  all_ns ? 100.0 * (double)cause->extra_ns / (double)all_ns : 0);
+	while ((word = strsep(&rest, " ")))
+		put_piece(&line, " ", "%s", word);
+	end_list(&line);
+}
+
+static void print_causes(const struct page *page)
+{
+	const struct xp_explanation *explanation = page->explanation;
+	size_t shown = XP_MIN(explanation->causes.count, (size_t)XP_CAUSES_SHOWN);
+
+	if (!shown)
+		return;
+	xp_put_line(page->out, "%s", "");
+	xp_put_line(page->out, "Causes:");
+	for (size_t i = 0; i < shown; i++)
+		print_cause(page, &explanation->causes.list[i]);
+	if (shown < explanation->causes.count)
+		xp_put_line(page->out, "  and %zu more", explanation->causes.count - shown);
+}
+
+/* Where threads waited for locks, and who held them. */
+static void print_locks(const struct page *page)
+{
+	const struct xp_wait_table *locks = &page->explanation->locks;
+	char time[TIME_BYTES], most[TIME_BYTES], waker[XP_WAKER_BYTES], others[32];
+
+	if (!locks->row_count)
+		return;
+	xp_put_line(page->out, "%s", "");
+	xp_put_line(page->out, "Contended locks:");
+	xp_put_line(page->out, "%9s %10s %10s  %-26s %s", "waits", "time", "longest", "released by", "where");
+	for (size_t i = 0; i < XP_MIN(locks->row_count, (size_t)LOCKS_SHOWN); i++) {
+		const struct xp_wait_row *row = &locks->rows[i];
+		const char *primitive,
+		    *place = xp_cause_place(&page->explanation->causes, &page->explanation->times.model,
+					    row->longest->stack, &primitive);
+
+		xp_waits_waker(waker, row->waker->flags, row->waker->waker_name, row->waker->waker_tid);
+		snprintf(others, sizeof(others), " +%" PRIu64, row->wakers - 1);
+		xp_put_line(page->out, "%9.0f %10s %10s  %s%-*s %s", row->count, time_text(time, (double)row->total_ns),
+			    time_text(most, (double)xp_wait_row_longest_ns(row)), waker,
+			    XP_MAX(26 - xp_text_columns(waker), 0), row->wakers > 1 ? others : "",
+			    place ? place : "(no stack)");
+	}
 }
 
 /* ---- what slow calls have in common ---- */
@@ -463,17 +556,21 @@ void xp_explanation_print(FILE *out, const struct xp_explanation *explanation, i
 			    xp_plural_s(waits->row_count));
 		print_wait_counts(&page);
 		print_stack_ends(&page);
+		print_locks(&page);
 	}
 	for (size_t i = 0; i < XP_MIN(waits->row_count, explanation->slowest); i++)
 		print_wait_group(&page, i + 1, &waits->rows[i]);
 	if (!explanation->shown_count)
 		return;
 	print_functions(&page);
+	print_requests(&page);
 	if (!explanation->times.model.wait_count)
 		xp_put_line(out, "no waits in the recording; `xprof record --off-cpu` tells where calls wait");
 	else
 		print_wait_counts(&page);
 	print_stack_ends(&page);
+	print_causes(&page);
+	print_locks(&page);
 	for (size_t i = 0; i < explanation->shown_count; i++)
 		print_call(&page, i + 1, &explanation->shown[i]);
 	print_commons(&page);

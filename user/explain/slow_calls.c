@@ -10,10 +10,10 @@
 #include "model/log_walk.h"
 #include "model/objects.h"
 
-#define CALLS_MIN 16	/* a function that is called less has no usual calls */
 #define OPEN_MAX 8	/* calls of a thread within each other that may be kept */
-#define SLOW_SHARE 100	/* a call is slow, too, if it took this part of the slowest one */
+#define SLOW_SHARE 100	/* a slow call takes at least twice the median, and this part of the slowest one */
 #define USUAL_SHARE 900 /* in thousandths of the calls of a function, the shortest ones */
+#define NS_MAX 9e18	/* a clock of 1 Hz: more does not fit */
 #define SEED 0x9e3779b97f4a7c15u
 
 /* A call that may be kept, while it is open. */
@@ -35,11 +35,11 @@ struct reading {
 	const struct xp_slow_calls_options *options;
 	struct xp_log_visitor visitor;
 	uint64_t start_tsc;
-	struct xp_u64_map by_number; /* of a name: the function */
-	uint32_t *functions;	     /* of the current log, by id: the function plus one; 0: not known yet */
+	struct xp_u64_map by_id; /* and process: the function */
+	uint32_t *functions;	 /* of the current log, by id: the function plus one; 0: not known yet */
 	size_t function_room;
 	size_t process; /* of the current log */
-	size_t slow_max;
+	double ns_per_cycle;
 	uint64_t usual_seen;
 	uint64_t random;
 };
@@ -49,28 +49,17 @@ struct reading {
 static int add_function(struct reading *reading, uint32_t id, uint32_t *index)
 {
 	struct xp_slow_calls *calls = reading->calls;
-	char room[XP_TIMELINE_UNNAMED_BYTES];
-	const struct xp_select *select = reading->source->select;
-	uint64_t number;
-	uint8_t marks;
-	const char *name = xp_timeline_names_get(&calls->names, reading->process, id, room, &number, &marks);
-	const uint32_t *known = xp_u64_map_find(&reading->by_number, number);
+	uint64_t key = (uint64_t)reading->process << 32 | id;
+	const uint32_t *known = xp_u64_map_find(&reading->by_id, key);
 
-	if (known) {
-		*index = *known;
+	*index = known ? *known : (uint32_t)calls->function_count;
+	if (known)
 		return 0;
-	}
-	if (XP_ARRAY_RESERVE(calls->functions, calls->function_room, calls->function_count + 1))
+	if (XP_ARRAY_RESERVE(calls->functions, calls->function_room, calls->function_count + 1) ||
+	    !xp_u64_map_add(&reading->by_id, key, *index))
 		return -ENOMEM;
-	name = xp_symbolizer_text(calls->names.symbolizer, name);
-	if (!name || !xp_u64_map_add(&reading->by_number, number, (uint32_t)calls->function_count))
-		return -ENOMEM;
-	*index = (uint32_t)calls->function_count;
-	calls->functions[calls->function_count++] = (struct xp_call_function){
-		.name = name,
-		.is_wanted = select->function_count && xp_select_marked(select, marks),
-	};
-	return 0;
+	calls->functions[calls->function_count++] = (struct xp_call_function){ .name = "" };
+	return xp_timeline_names_add(&calls->names, reading->process, id);
 }
 
 static int function_of(struct reading *reading, uint32_t id, uint32_t *index)
@@ -102,9 +91,33 @@ static int function_of(struct reading *reading, uint32_t id, uint32_t *index)
 
 /* ---- the first pass: durations ---- */
 
+static int begin_log(void *arg, struct xp_file_view *view, struct xp_violation *violation)
+{
+	struct reading *reading = arg;
+
+	(void)view;
+	(void)violation;
+	reading->ns_per_cycle = reading->visitor.hz ? (double)XP_NS_PER_S / (double)reading->visitor.hz : 0;
+	return 0;
+}
+
 static uint64_t took_ns(const struct reading *reading, uint64_t begin_tsc, uint64_t end_tsc)
 {
-	return xp_scale(end_tsc - XP_MIN(end_tsc, begin_tsc), XP_NS_PER_S, reading->visitor.hz);
+	double ns = (double)(end_tsc - XP_MIN(end_tsc, begin_tsc)) * reading->ns_per_cycle;
+
+	return (uint64_t)XP_MIN(ns + 0.5, NS_MAX);
+}
+
+/* Within a request, a jump to a library and the next call of the request would look the same. */
+static bool follows_tail(void *arg, const struct xp_walked_thread *thread)
+{
+	const struct xp_walked_call *caller = thread->depth > 1 ? &thread->calls[thread->depth - 2] : NULL;
+	struct reading *reading = arg;
+	uint32_t index;
+
+	return !caller || caller->is_tail ||
+	       (!function_of(reading, caller->function, &index) &&
+		reading->calls->functions[index].durations.count < XP_OFTEN_CALLED);
 }
 
 static int measure(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
@@ -113,49 +126,86 @@ static int measure(void *arg, struct xp_walked_thread *thread, const struct xp_f
 	struct xp_slow_calls *calls = reading->calls;
 	const struct xp_walked_call *call = &thread->calls[thread->depth - 1];
 	uint64_t ns = took_ns(reading, call->tsc, record->tsc);
-	uint32_t index;
+	struct xp_call_function *function;
+	uint32_t index, caller;
 	int err = function_of(reading, call->function, &index);
 
-	if (err || (reading->source->select->function_count && !calls->functions[index].is_wanted))
+	if (!err && thread->depth > 1)
+		err = function_of(reading, call[-1].function, &caller);
+	if (err)
 		return err;
-	return xp_durations_add(&calls->functions[index].durations, &calls->memory, ns, 0, 0);
+	function = &calls->functions[index];
+	function->ns += (double)ns;
+	function->outermost += thread->depth == 1 || calls->functions[caller].durations.count < XP_OFTEN_CALLED;
+	return xp_durations_add(&function->durations, &calls->memory, ns, 0, 0);
 }
 
-static uint64_t excess(const struct xp_durations *durations)
+/* Functions of several logs with one name are one. */
+static int join(struct xp_slow_calls *calls, struct xp_call_function *to, struct xp_call_function *from)
 {
-	return durations->max - XP_MIN(durations->max, xp_durations_percentile(durations, 500));
+	to->ns += from->ns;
+	to->outermost += from->outermost;
+	return xp_durations_take(&to->durations, &calls->memory, &from->durations);
 }
 
-/* A caller's slowest call exceeds its median by more than what it called: the outermost such function is chosen. */
-static void choose(struct xp_slow_calls *calls)
+static int name_functions(struct reading *reading)
 {
-	struct xp_call_function *best = NULL;
-
-	for (int enough = 1; !best && enough >= 0; enough--)
-		for (size_t i = 0; i < calls->function_count; i++) {
-			struct xp_call_function *function = &calls->functions[i];
-
-			if (function->durations.count < (enough ? CALLS_MIN : 1))
-				continue;
-			if (!best || (enough ? excess(&function->durations) > excess(&best->durations)
-					     : function->durations.max > best->durations.max))
-				best = function;
-		}
-	if (best)
-		best->is_wanted = true;
-}
-
-static int sum_up(struct xp_slow_calls *calls)
-{
+	const struct xp_select *select = reading->source->select;
+	struct xp_slow_calls *calls = reading->calls;
+	struct xp_u64_map by_number = { 0 };
+	char room[XP_TIMELINE_UNNAMED_BYTES];
 	int err = 0;
 
+	for (size_t i = 0; !err && i < reading->by_id.count; i++) {
+		uint64_t key = reading->by_id.entries[i].key, number;
+		struct xp_call_function *function = &calls->functions[i];
+		uint32_t *same;
+		uint8_t marks;
+
+		function->name =
+		    xp_timeline_names_get(&calls->names, (size_t)(key >> 32), (uint32_t)key, room, &number, &marks);
+		function->name = xp_symbolizer_text(calls->names.symbolizer, function->name);
+		same = xp_u64_map_add(&by_number, number, (uint32_t)i);
+		if (!function->name || !same) {
+			err = -ENOMEM;
+		} else if (*same != i) {
+			reading->by_id.entries[i].value = *same;
+			err = join(calls, &calls->functions[*same], function);
+		} else {
+			function->is_wanted = select->function_count && xp_select_marked(select, marks);
+		}
+	}
+	xp_u64_map_free(&by_number);
+	return err;
+}
+
+/* ---- limits ---- */
+
+static void set_limits(struct xp_call_function *function, uint64_t above_ns)
+{
+	const struct xp_durations *durations = &function->durations;
+	uint64_t high = xp_durations_percentile(durations, USUAL_SHARE);
+
+	/* Half the calls may take exactly that long, and the percentile may be a little too low. */
+	function->usual_ns = high + (uint64_t)(2 * XP_DURATIONS_ERROR * (double)high);
+	function->slow_ns = XP_MAX(2 * function->median_ns, durations->max / SLOW_SHARE);
+	function->slow_ns = above_ns ? above_ns + 1 : XP_MIN(function->slow_ns, durations->max);
+}
+
+static int sum_up(struct reading *reading)
+{
+	struct xp_slow_calls *calls = reading->calls;
+	int err = 0;
+
+	for (size_t i = 0; i < calls->function_count; i++)
+		calls->functions[i].median_ns = xp_durations_percentile(&calls->functions[i].durations, 500);
+	if (!reading->source->select->function_count)
+		xp_slow_calls_choose(calls);
 	for (size_t i = 0; !err && i < calls->function_count; i++) {
 		struct xp_call_function *function = &calls->functions[i];
-		uint64_t high = xp_durations_percentile(&function->durations, USUAL_SHARE);
 
-		/* Half the calls may take exactly that long, and the percentile may be a little too low. */
-		function->usual_ns = high + (uint64_t)(2 * XP_DURATIONS_ERROR * (double)high);
-		if (function->is_wanted)
+		set_limits(function, reading->options->above_ns);
+		if (function->is_wanted && !function->is_background)
 			err = xp_durations_merge(&calls->all, &calls->memory, &function->durations);
 	}
 	return err;
@@ -172,7 +222,7 @@ static void free_own(void *own)
 
 static uint64_t since_start_ns(const struct reading *reading, uint64_t tsc)
 {
-	return took_ns(reading, reading->start_tsc, tsc);
+	return xp_scale(tsc - XP_MIN(tsc, reading->start_tsc), XP_NS_PER_S, reading->visitor.hz);
 }
 
 static int note_callers(struct reading *reading, const struct xp_walked_thread *thread, struct xp_slow_call *call)
@@ -209,8 +259,9 @@ static int begin_call(void *arg, struct xp_walked_thread *thread, const struct x
 	open = own->open[own->count];
 	if (!open)
 		return -ENOMEM;
-	memset(open, 0, sizeof(*open));
 	open->depth = thread->depth;
+	open->call.callee_count = open->call.arg_count = 0;
+	open->call.further = (struct xp_call_callee){ 0 };
 	open->call.function = index;
 	open->call.process = (uint32_t)reading->process;
 	open->call.pid = thread->pid;
@@ -246,7 +297,7 @@ static void note_callee(struct xp_slow_call *call, uint32_t function, uint64_t n
 			callee = &call->callees[i];
 	if (callee == &call->further && call->callee_count < XP_CALL_CALLEES_MAX) {
 		callee = &call->callees[call->callee_count++];
-		callee->function = function;
+		*callee = (struct xp_call_callee){ .function = function };
 	}
 	callee->calls++;
 	callee->ns += ns;
@@ -277,17 +328,15 @@ static void sift_up(struct xp_slow_call *heap, size_t i)
 	}
 }
 
-/* The slowest calls are a heap with the fastest of them first. */
-static void keep_slow(struct reading *reading, const struct xp_slow_call *call)
+/* While calls are read, the fastest of the slowest ones comes first. */
+static void keep_slow(struct xp_call_heap *heap, const struct xp_slow_call *call)
 {
-	struct xp_slow_calls *calls = reading->calls;
-
-	if (calls->slow_count < reading->slow_max) {
-		calls->slow[calls->slow_count] = *call;
-		sift_up(calls->slow, calls->slow_count++);
-	} else if (xp_slow_call_ns(call) > xp_slow_call_ns(&calls->slow[0])) {
-		calls->slow[0] = *call;
-		sift_down(calls->slow, calls->slow_count);
+	if (heap->count < heap->max) {
+		heap->list[heap->count] = *call;
+		sift_up(heap->list, heap->count++);
+	} else if (xp_slow_call_ns(call) > xp_slow_call_ns(&heap->list[0])) {
+		heap->list[0] = *call;
+		sift_down(heap->list, heap->count);
 	}
 }
 
@@ -318,13 +367,24 @@ static void keep_usual(struct reading *reading, const struct xp_slow_call *call)
 static void keep(struct reading *reading, const struct xp_slow_call *call)
 {
 	uint64_t ns = xp_slow_call_ns(call), above_ns = reading->options->above_ns;
+	struct xp_slow_calls *calls = reading->calls;
+	struct xp_call_function *function = &calls->functions[call->function];
+	bool is_slow = ns >= function->slow_ns;
 
-	if (ns <= reading->calls->functions[call->function].usual_ns && (!above_ns || ns <= above_ns))
+	function->slow += is_slow;
+	function->extra_ns += is_slow ? ns - XP_MIN(ns, function->median_ns) : 0;
+	if (function->is_background) {
+		if (is_slow)
+			keep_slow(&calls->background, call);
+		return;
+	}
+	if (ns <= function->usual_ns && (!above_ns || ns <= above_ns))
 		keep_usual(reading, call);
 	if (above_ns && ns <= above_ns)
 		return;
-	reading->calls->above++;
-	keep_slow(reading, call);
+	calls->above++;
+	if (is_slow || reading->options->slowest)
+		keep_slow(&calls->slow, call);
 }
 
 static int end_call(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
@@ -374,35 +434,32 @@ static int by_call_ns(const void *a, const void *b)
 	return xp_compare(xp_slow_call_ns(b), xp_slow_call_ns(a));
 }
 
-static void sort(struct xp_slow_calls *calls, const struct xp_slow_calls_options *options)
+static void sort(struct xp_call_heap *heap)
 {
-	struct xp_slow_call *slow = calls->slow;
-	uint64_t median = xp_durations_percentile(&calls->all, 500), shortest;
+	qsort(heap->list, heap->count, sizeof(*heap->list), by_call_ns);
+	for (size_t i = 0; i < heap->count; i++)
+		qsort(heap->list[i].callees, heap->list[i].callee_count, sizeof(heap->list[i].callees[0]),
+		      by_callee_ns);
+}
 
-	qsort(slow, calls->slow_count, sizeof(*slow), by_call_ns);
-	for (size_t i = 0; i < calls->slow_count; i++)
-		qsort(slow[i].callees, slow[i].callee_count, sizeof(slow[i].callees[0]), by_callee_ns);
-	calls->compared = calls->slow_count;
-	if (options->above_ns || !calls->slow_count)
-		return;
-	shortest = XP_MAX(2 * median, xp_slow_call_ns(&slow[0]) / SLOW_SHARE);
-	while (calls->compared > 1 && xp_slow_call_ns(&slow[calls->compared - 1]) < shortest)
-		calls->compared--;
-	calls->slow_count = XP_MIN(calls->slow_count, XP_MAX(calls->compared, options->slowest));
+static int heap_make(struct xp_call_heap *heap, size_t max)
+{
+	heap->list = calloc(max, sizeof(*heap->list));
+	heap->max = max;
+	return heap->list ? 0 : -ENOMEM;
 }
 
 static int read_calls(struct reading *reading)
 {
-	const struct xp_slow_calls_options *options = reading->options;
 	struct xp_slow_calls *calls = reading->calls;
-	int err;
+	int err = heap_make(&calls->slow, XP_SLOW_CALLS_MAX) ?: heap_make(&calls->background, XP_SLOW_BACKGROUND_MAX);
 
-	reading->slow_max = options->above_ns ? XP_SLOW_CALLS_MAX : XP_MAX(options->slowest, (size_t)XP_SLOW_COMPARED);
-	calls->slow = calloc(reading->slow_max, sizeof(*calls->slow));
 	calls->usual = calloc(XP_USUAL_CALLS_MAX, sizeof(*calls->usual));
-	if (!calls->slow || !calls->usual)
+	if (err || !calls->usual)
 		return -ENOMEM;
 	reading->visitor = (struct xp_log_visitor){
+		.follows_tail = follows_tail,
+		.begin = begin_log,
 		.enter = begin_call,
 		.argument = note_argument,
 		.leave = end_call,
@@ -410,24 +467,28 @@ static int read_calls(struct reading *reading)
 		.free_own = free_own,
 		.arg = reading,
 	};
+	reading->process = SIZE_MAX;
 	err = xp_log_walk(&reading->visitor, reading->source, NULL);
-	if (!err)
-		sort(calls, options);
+	sort(&calls->slow);
+	sort(&calls->background);
+	/* What is not slow is only wanted to make up their number. */
+	while (calls->slow.count > reading->options->slowest &&
+	       !xp_slow_call_is_slow(calls, &calls->slow.list[calls->slow.count - 1]))
+		calls->slow.count--;
 	return err;
 }
 
 static int read_all(struct reading *reading, bool *broken)
 {
 	struct xp_slow_calls *calls = reading->calls;
-	int err = xp_timeline_names_read(&calls->names, reading->source, reading->options->full_names, broken);
+	int err = xp_timeline_names_init(&calls->names, reading->source, reading->options->full_names);
 
-	if (!err) {
-		reading->visitor = (struct xp_log_visitor){ .leave = measure, .arg = reading };
-		err = xp_log_walk(&reading->visitor, reading->source, broken);
-	}
-	if (!err && !reading->source->select->function_count)
-		choose(calls);
-	err = err ?: sum_up(calls);
+	reading->visitor = (struct xp_log_visitor){
+		.follows_tail = follows_tail, .begin = begin_log, .leave = measure, .arg = reading
+	};
+	err = err ?: xp_log_walk(&reading->visitor, reading->source, broken);
+	err = err ?: xp_timeline_names_find(&calls->names, broken);
+	err = err ?: name_functions(reading) ?: sum_up(reading);
 	return err || !calls->all.count ? err : read_calls(reading);
 }
 
@@ -446,7 +507,7 @@ int xp_slow_calls_read(struct xp_slow_calls *calls, const struct xp_model_source
 
 	*calls = (struct xp_slow_calls){ .memory.max = XP_DURATIONS_BYTES_MAX };
 	err = read_all(&reading, broken);
-	xp_u64_map_free(&reading.by_number);
+	xp_u64_map_free(&reading.by_id);
 	free(reading.functions);
 	return err;
 }
@@ -458,6 +519,7 @@ void xp_slow_calls_free(struct xp_slow_calls *calls)
 	xp_durations_free(&calls->all, &calls->memory);
 	xp_timeline_names_free(&calls->names);
 	free(calls->functions);
-	free(calls->slow);
+	free(calls->slow.list);
+	free(calls->background.list);
 	free(calls->usual);
 }

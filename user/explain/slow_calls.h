@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The slowest calls in the FDR logs of a recording, and some usual ones of the same functions to compare them with. The
- * logs are gone over twice: for the durations of all functions, and for the calls that are kept, with their arguments,
- * callers and callees.
+ * The slow calls in the FDR logs of a recording, and some usual ones of the same functions to compare them with. The
+ * logs are read twice: for the durations of all functions, and for the calls that are kept, with their arguments,
+ * callers and callees. A call that jumps to another function at its end lasts until that returns.
+ *
+ * Unless functions are named, those of requests are found: an outermost function is called 16 times or more, and half
+ * of its calls have no caller that is. Of those with a twentieth of the time by which all their calls exceed the
+ * median, the one with the most calls handles requests, and so do those with a tenth as many. Others are background
+ * work. If there is no outermost function, the one whose slowest call exceeds its median most is taken.
  *
  * Memory: that of log_walk.h and durations.h, 1 KB for each call that is kept and for each open call that may be, 8 of
  * a thread at most.
@@ -19,7 +24,9 @@
 #include "model/timeline_names.h"
 
 #define XP_SLOW_CALLS_MAX 1000 /* that are kept */
-#define XP_SLOW_COMPARED 100   /* slow calls that are looked at for what they have in common, if no limit is given */
+#define XP_OFTEN_CALLED 16     /* calls: a function with fewer has no usual ones */
+#define XP_SLOW_BACKGROUND_MAX 200
+#define XP_SLOW_FUNCTIONS_MAX 4 /* of requests that are found, and of background work */
 #define XP_USUAL_CALLS_MAX 500
 #define XP_CALL_ARGS_MAX 6
 #define XP_CALL_CALLERS_MAX 16
@@ -29,8 +36,15 @@
 struct xp_call_function {
 	const char *name;
 	bool is_wanted;
+	bool is_background;
 	struct xp_durations durations; /* in ns */
-	uint64_t usual_ns;	       /* longer calls are not usual */
+	double ns;		       /* their sum */
+	uint64_t outermost;	       /* calls without a caller that is called often */
+	uint64_t median_ns;
+	uint64_t usual_ns; /* longer calls are not usual */
+	uint64_t slow_ns;  /* calls that take so long are slow */
+	uint64_t slow;	   /* how many are, kept or not */
+	uint64_t extra_ns; /* by which these exceed the median */
 };
 
 /* What the calls of one function took within a call, as far as that called them directly. */
@@ -61,20 +75,25 @@ static inline uint64_t xp_slow_call_ns(const struct xp_slow_call *call)
 }
 
 struct xp_slow_calls_options {
-	size_t slowest;	   /* calls that are shown, at most XP_SLOW_CALLS_MAX */
+	size_t slowest;	   /* calls that are kept even if they are not slow; 0: none */
 	uint64_t above_ns; /* only calls that take longer; 0: all */
 	bool full_names;
+};
+
+/* The slowest calls; the slowest first once all are read. */
+struct xp_call_heap {
+	struct xp_slow_call *list;
+	size_t count, max;
 };
 
 struct xp_slow_calls {
 	struct xp_call_function *functions;
 	size_t function_count;
-	struct xp_durations all;   /* of the wanted functions, in ns */
-	struct xp_slow_call *slow; /* the slowest first */
-	size_t slow_count;	   /* of these, */
-	size_t compared;	   /* those that are slow enough for a comparison */
-	struct xp_slow_call
-	    *usual; /* chosen at random among the 90 % of each function that are shorter than the rest */
+	bool is_found;		 /* functions of requests were found, none was named */
+	struct xp_durations all; /* of the wanted functions but those of background work, in ns */
+	struct xp_call_heap slow, background;
+	/* Chosen at random among the 90 % of each function that are shorter than the rest. */
+	struct xp_slow_call *usual;
 	size_t usual_count;
 	uint64_t above; /* how many calls took longer than above_ns, kept or not */
 	/* private */
@@ -83,13 +102,20 @@ struct xp_slow_calls {
 	size_t function_room;
 };
 
+/* Whether a call is slow; of a function that has no such call, the slowest one is. */
+static inline bool xp_slow_call_is_slow(const struct xp_slow_calls *calls, const struct xp_slow_call *call)
+{
+	return xp_slow_call_ns(call) >= calls->functions[call->function].slow_ns;
+}
+
 /*
- * source->select chooses the functions. If it has none, that of the calls whose slowest one exceeds its median most, of
- * those that were called 16 times or more. The caller calls xp_slow_calls_free(), also after an error. Returns 0 or
- * -errno: -ENOMEM, -EAGAIN.
+ * source->select chooses the functions; if it has none, they are found. The caller calls xp_slow_calls_free(), also
+ * after an error. Returns 0 or -errno: -ENOMEM, -EAGAIN.
  */
 int xp_slow_calls_read(struct xp_slow_calls *calls, const struct xp_model_source *source,
 		       const struct xp_slow_calls_options *options, bool *broken);
+/* Sets is_wanted and is_background of the functions, whose durations and medians are known. */
+void xp_slow_calls_choose(struct xp_slow_calls *calls);
 void xp_slow_calls_free(struct xp_slow_calls *calls);
 
 #endif

@@ -13,6 +13,7 @@
 #include "model/objects.h"
 
 #define LEFT_MAX 4096		/* most calls that one exit can find without exits */
+#define TAILS_PER_S 100000	/* a jump and the entry that follows it are at most 10 us apart */
 #define OPEN_FIRST (256u << 10) /* with this room, that of threads without open calls is taken back */
 
 struct walk {
@@ -183,9 +184,47 @@ static int abandon(struct walk *walk, struct xp_walked_thread *thread, const str
 	return count_refused(walk, err);
 }
 
-static int leave(struct walk *walk, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
+/* And the calls that have jumped to it. */
+static int end_innermost(struct walk *walk, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
 {
 	struct xp_log_visitor *visitor = walk->visitor;
+	int err = 0;
+
+	do {
+		err = visitor->leave ? visitor->leave(visitor->arg, thread, record) : 0;
+		thread->depth--;
+	} while (!err && thread->depth && thread->calls[thread->depth - 1].is_tail);
+	return err;
+}
+
+/* A recursion is taken for a new call: a caller that calls the function once more has the same records. */
+static bool jumps_to(const struct walk *walk, const struct xp_walked_thread *thread, const struct xp_fdr_record *record)
+{
+	if ((record->kind != XP_FDR_ENTER && record->kind != XP_FDR_ENTER_ARGS) ||
+	    record->tsc - thread->tail_tsc > walk->visitor->hz / TAILS_PER_S)
+		return false;
+	for (size_t i = thread->depth; i && (i == thread->depth || thread->calls[i - 1].is_tail); i--)
+		if (thread->calls[i - 1].function == record->function.fn_id)
+			return false;
+	return true;
+}
+
+/* The record after a tail exit; NULL: the log ends. */
+static int end_tail(struct walk *walk, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
+{
+	const struct xp_fdr_record end = { .kind = XP_FDR_TAIL_EXIT, .tsc = thread->tail_tsc };
+
+	if (record && jumps_to(walk, thread, record)) {
+		thread->calls[thread->depth - 1].is_tail = true;
+		thread->tail_tsc = 0;
+		return 0;
+	}
+	thread->tail_tsc = 0;
+	return end_innermost(walk, thread, &end);
+}
+
+static int leave(struct walk *walk, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
+{
 	size_t depth = thread->depth, lowest = depth - XP_MIN(depth, (size_t)LEFT_MAX);
 	int err = 0;
 
@@ -195,10 +234,12 @@ static int leave(struct walk *walk, struct xp_walked_thread *thread, const struc
 		return 0;
 	while (!err && thread->depth > depth)
 		err = abandon(walk, thread, record);
-	if (!err && visitor->leave)
-		err = visitor->leave(visitor->arg, thread, record);
-	thread->depth = depth - 1;
-	return err;
+	if (!err && record->kind == XP_FDR_TAIL_EXIT && walk->visitor->follows_tail &&
+	    walk->visitor->follows_tail(walk->visitor->arg, thread)) {
+		thread->tail_tsc = record->tsc;
+		return 0;
+	}
+	return err ?: end_innermost(walk, thread, record);
 }
 
 /* ---- logs ---- */
@@ -228,9 +269,11 @@ static int take(struct walk *walk, const struct xp_fdr_record *record)
 		visitor->dropped += is_entry || !record->is_function;
 	if (!thread || thread->is_left_out)
 		return 0;
+	if (thread->tail_tsc && record->is_function)
+		err = end_tail(walk, thread, record);
 	if (!record->is_function)
-		err = visitor->event(visitor->arg, thread, record);
-	else
+		err = err ?: visitor->event(visitor->arg, thread, record);
+	else if (!err)
 		err = is_entry ? enter(walk, thread, record) : leave(walk, thread, record);
 	thread->has_records = true;
 	return count_refused(walk, err);
@@ -243,6 +286,8 @@ static int take_all(struct walk *walk, struct xp_log_cursor *cursor, struct xp_v
 
 	while (!err && (more = xp_log_cursor_next(cursor, &record, violation)) > 0)
 		err = take(walk, &record);
+	for (size_t i = 0; !err && i < walk->count; i++)
+		err = walk->threads[i].tail_tsc ? end_tail(walk, &walk->threads[i], NULL) : 0;
 	for (size_t i = 0; i < walk->count; i++)
 		while (!err && walk->threads[i].depth)
 			err = abandon(walk, &walk->threads[i], NULL);

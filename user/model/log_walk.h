@@ -50,18 +50,20 @@ struct xp_log_extent xp_log_extent(struct xp_file_view *view);
 /* ---- calls ---- */
 
 struct xp_walked_call {
-	uint32_t function; /* id in the log */
-	uint32_t mark;	   /* the visitor's; 0 at first */
+	uint32_t function : 31; /* id in the log */
+	uint32_t is_tail : 1;	/* it has jumped to the call within it, and ends with that */
+	uint32_t mark;		/* the visitor's; 0 at first */
 	uint64_t tsc;
 	uint64_t sum; /* the same */
 };
 
 struct xp_walked_thread {
 	uint32_t pid, tid;
-	bool is_left_out; /* set by the visitor: its records are skipped */
-	bool has_records; /* before the current one */
-	uint32_t number;  /* the visitor's; 0 at first */
-	void *own;	  /* the same, with free_own() */
+	bool is_left_out;  /* set by the visitor: its records are skipped */
+	bool has_records;  /* before the current one */
+	uint64_t tail_tsc; /* the innermost call ended with a jump then; 0: it did not, or tails are not followed */
+	uint32_t number;   /* the visitor's; 0 at first */
+	void *own;	   /* the same, with free_own() */
 	/* Those that are open, the innermost last. */
 	struct xp_walked_call *calls;
 	size_t depth, room;
@@ -72,6 +74,12 @@ struct xp_walked_thread {
  * there is no room for the thread or the call, which is dropped.
  */
 struct xp_log_visitor {
+	/*
+	 * Whether the innermost call, which ends with a jump to another function, goes on until that returns. NULL:
+	 * none does. The other function may have no sleds: it has if the thread's next record is its entry, within
+	 * 10 us. If it has not, that may be another call of the caller.
+	 */
+	bool (*follows_tail)(void *arg, const struct xp_walked_thread *thread);
 	/* Before the first record. -EBADMSG with *violation set: the log is none. end() is called also then. */
 	int (*begin)(void *arg, struct xp_file_view *view, struct xp_violation *violation);
 	/* Each call, return and, if there is event(), event, before anything else of it. */

@@ -21,8 +21,15 @@ static uint64_t key_of(size_t process, uint32_t id)
 
 /* ---- which functions there are ---- */
 
-/* Enters the functions of a log. *last: the highest id that may have a name. */
-static int find_ids(struct xp_timeline_names *names, size_t process, struct xp_file_view *view, uint32_t *last)
+int xp_timeline_names_add(struct xp_timeline_names *names, size_t process, uint32_t id)
+{
+	if (id > XP_REPORT_FUNCTIONS_MAX || names->of.count >= XP_TIMELINE_FUNCTIONS_MAX)
+		return 0;
+	return xp_u64_map_add(&names->of, key_of(process, id), 0) ? 0 : -ENOMEM;
+}
+
+/* Enters the functions of a log. */
+static int find_ids(struct xp_timeline_names *names, size_t process, struct xp_file_view *view)
 {
 	struct xp_violation violation;
 	struct xp_fdr_record record;
@@ -30,31 +37,30 @@ static int find_ids(struct xp_timeline_names *names, size_t process, struct xp_f
 	uint32_t previous = 0;
 	int err = xp_log_cursor_open(&cursor, view, &violation);
 
-	*last = 0;
 	while (!err && xp_log_cursor_next(&cursor, &record, &violation) > 0) {
 		uint32_t id = record.is_function ? record.function.fn_id : 0;
 
-		if (!id || id == previous || id > XP_REPORT_FUNCTIONS_MAX ||
-		    names->of.count >= XP_TIMELINE_FUNCTIONS_MAX)
-			continue;
-		if (!xp_u64_map_add(&names->of, key_of(process, id), 0))
-			err = -ENOMEM;
+		if (id && id != previous)
+			err = xp_timeline_names_add(names, process, id);
 		previous = id;
-		*last = XP_MAX(*last, id);
 	}
 	xp_log_cursor_close(&cursor);
 	return err == -EBADMSG ? 0 : err;
 }
 
-/* Keeps the places of the functions that the log has: entries from `first` on. */
-static int find_places(struct xp_timeline_names *names, size_t process, size_t first, uint32_t last,
-		       const char *instr_map)
+/* Keeps the places of the functions of one log: entries from `first` on. Returns 0 or -ENOMEM. *end: of its entries. */
+static int find_places(struct xp_timeline_names *names, size_t first, size_t *end, const char *instr_map)
 {
 	struct xp_report_functions functions = { 0 };
-	int err = xp_report_functions_find(&functions, last, &names->source->recorded->processes[process],
-					   instr_map, names->symbolizer);
+	size_t process = (size_t)(names->of.entries[first].key >> 32);
+	uint32_t last = 0;
+	int err;
 
-	for (size_t i = first; !err && i < names->of.count; i++) {
+	for (*end = first; *end < names->of.count && names->of.entries[*end].key >> 32 == process; ++*end)
+		last = XP_MAX(last, (uint32_t)names->of.entries[*end].key);
+	err = xp_report_functions_find(&functions, last, &names->source->recorded->processes[process], instr_map,
+				       names->symbolizer);
+	for (size_t i = first; !err && i < *end; i++) {
 		uint32_t id = (uint32_t)names->of.entries[i].key;
 
 		if (id >= functions.count || !functions.all[id].has_place)
@@ -68,7 +74,6 @@ static int find_places(struct xp_timeline_names *names, size_t process, size_t f
 
 static int find_functions(struct xp_timeline_names *names, bool *broken)
 {
-	const struct xp_recorded *recorded = names->source->recorded;
 	const char *instr_map = names->source->instr_map;
 	int err = 0;
 
@@ -77,19 +82,8 @@ static int find_functions(struct xp_timeline_names *names, bool *broken)
 		instr_map = NULL;
 		*broken = true;
 	}
-	for (size_t i = 0; !err && i < recorded->process_count; i++) {
-		size_t first = names->of.count;
-		struct xp_file_view view;
-		uint32_t last = 0;
-
-		/* One that cannot be read is reported when its calls are. */
-		if (!recorded->processes[i].log || xp_file_view_open(&view, AT_FDCWD, recorded->processes[i].log))
-			continue;
-		err = find_ids(names, i, &view, &last);
-		xp_file_view_close(&view);
-		if (!err && last)
-			err = find_places(names, i, first, last, instr_map);
-	}
+	for (size_t first = 0, end; !err && first < names->of.count; first = end)
+		err = find_places(names, first, &end, instr_map);
 	return err;
 }
 
@@ -115,17 +109,16 @@ static int name_place(struct xp_timeline_names *names, uint32_t index)
 	return names->shown[index] ? 0 : -ENOMEM;
 }
 
-int xp_timeline_names_read(struct xp_timeline_names *names, const struct xp_model_source *source, bool full_names,
-			   bool *broken)
+int xp_timeline_names_init(struct xp_timeline_names *names, const struct xp_model_source *source, bool full_names)
 {
-	int err;
-
 	*names = (struct xp_timeline_names){ .source = source, .full_names = full_names };
-	err = xp_symbolizer_new(&names->symbolizer, XP_NAMES_FUNCTIONS);
-	if (!err)
-		err = find_functions(names, broken);
-	if (!err)
-		err = xp_symbolizer_run(names->symbolizer);
+	return xp_symbolizer_new(&names->symbolizer, XP_NAMES_FUNCTIONS);
+}
+
+int xp_timeline_names_find(struct xp_timeline_names *names, bool *broken)
+{
+	int err = find_functions(names, broken) ?: xp_symbolizer_run(names->symbolizer);
+
 	if (err)
 		return err;
 	names->shown = calloc(names->place_count + 1, sizeof(*names->shown));
@@ -135,6 +128,24 @@ int xp_timeline_names_read(struct xp_timeline_names *names, const struct xp_mode
 	for (uint32_t i = 0; !err && i < names->place_count; i++)
 		err = name_place(names, i);
 	return err;
+}
+
+int xp_timeline_names_read(struct xp_timeline_names *names, const struct xp_model_source *source, bool full_names,
+			   bool *broken)
+{
+	int err = xp_timeline_names_init(names, source, full_names);
+
+	for (size_t i = 0; !err && i < source->recorded->process_count; i++) {
+		const char *path = source->recorded->processes[i].log;
+		struct xp_file_view view;
+
+		/* One that cannot be read is reported when its calls are. */
+		if (!path || xp_file_view_open(&view, AT_FDCWD, path))
+			continue;
+		err = find_ids(names, i, &view);
+		xp_file_view_close(&view);
+	}
+	return err ?: xp_timeline_names_find(names, broken);
 }
 
 void xp_timeline_names_free(struct xp_timeline_names *names)

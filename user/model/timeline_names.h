@@ -5,7 +5,6 @@
 
 #include "base/u64_map.h"
 #include "model/read_samples.h"
-#include "model/read_samples.h"
 
 /* Functions of all logs; further ones have no names. Their ids in a log end at XP_REPORT_FUNCTIONS_MAX, too. */
 #define XP_TIMELINE_FUNCTIONS_MAX (4u << 20)
@@ -27,6 +26,10 @@ struct xp_timeline_names {
  */
 int xp_timeline_names_read(struct xp_timeline_names *names, const struct xp_model_source *source, bool full_names,
 			   bool *broken);
+/* The same in three steps, for who reads the logs anyway: each function that is in one is added. Logs one by one. */
+int xp_timeline_names_init(struct xp_timeline_names *names, const struct xp_model_source *source, bool full_names);
+int xp_timeline_names_add(struct xp_timeline_names *names, size_t process, uint32_t id);
+int xp_timeline_names_find(struct xp_timeline_names *names, bool *broken);
 void xp_timeline_names_free(struct xp_timeline_names *names);
 
 #define XP_TIMELINE_UNNAMED_BYTES 32

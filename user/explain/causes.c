@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "explain/causes.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/text.h"
+#include "base/util.h"
+
+#define NAME_BYTES 120 /* of a function in a sentence */
+
+const char *xp_cause_kind_name(enum xp_cause_kind kind)
+{
+	static const char *const names[XP_CAUSE_KINDS] = {
+		[XP_CAUSE_LOCK] = "lock",     [XP_CAUSE_DISK] = "disk", [XP_CAUSE_WAIT] = "wait",
+		[XP_CAUSE_NO_CPU] = "no CPU", [XP_CAUSE_CPU] = "CPU",	[XP_CAUSE_CALLEE] = "callee",
+	};
+
+	return names[kind];
+}
+
+/* ---- places ---- */
+
+static bool is_of_system(const struct xp_model_object *object)
+{
+	static const char *const names[] = { "libc.so", "libc-",     "libpthread", "ld-linux", "ld-2",
+					     "ld-musl", "libstdc++", "libm.so",	   "vdso",     "[vdso]" };
+
+	for (size_t i = 0; i < XP_ARRAY_SIZE(names); i++)
+		if (!strncmp(object->name, names[i], strlen(names[i])))
+			return true;
+	return false;
+}
+
+static const char *shown_at(const struct xp_model *model, const struct xp_model_location *location, uint32_t frame)
+{
+	return model->functions[model->frames[location->first_frame + frame].function].shown;
+}
+
+/* The C library's own names: "__GI___libc_read", "___pthread_mutex_lock". */
+static const char *plain_name(const char *name)
+{
+	static const char *const prefixes[] = { "__GI_", "_", "libc_" };
+
+	for (size_t i = 0; i < XP_ARRAY_SIZE(prefixes); i++)
+		while (!strncmp(name, prefixes[i], strlen(prefixes[i])) && name[strlen(prefixes[i])])
+			name += strlen(prefixes[i]);
+	return name;
+}
+
+const char *xp_cause_place(const struct xp_causes *causes, const struct xp_model *model, uint32_t stack,
+			   const char **primitive)
+{
+	const char *own = NULL, *called = NULL;
+
+	for (; stack; stack = model->stacks[stack].callers) {
+		const struct xp_model_location *location = &model->locations[model->stacks[stack].location];
+		const struct xp_model_object *object = &model->objects[location->object];
+
+		if (object->kind == XP_CODE_KERNEL || !location->frame_count)
+			continue;
+		if (is_of_system(object)) {
+			if (!own)
+				called = shown_at(model, location, location->frame_count - 1);
+			continue;
+		}
+		own = own ? own : shown_at(model, location, 0);
+		for (uint32_t i = 0; i < location->frame_count; i++) {
+			const char *name = shown_at(model, location, i);
+
+			/* Each text has one address. */
+			if (xp_u64_map_find(&causes->recorded, (uintptr_t)name)) {
+				*primitive = called ? plain_name(called) : NULL;
+				return name;
+			}
+		}
+	}
+	*primitive = own && called ? plain_name(called) : NULL;
+	return own ? own : called;
+}
+
+/* A name that the C library has not is an address in it. */
+static bool is_named(const char *name)
+{
+	return name && *name && !strstr(name, "+0x");
+}
+
+bool xp_cause_is_lock(const char *primitive)
+{
+	return !is_named(primitive) || strstr(primitive, "mutex") || strstr(primitive, "rwlock") ||
+	       strstr(primitive, "lll_lock");
+}
+
+/* "sleeps in refresh_cache", "waits for fsync in write_journal", "runs in compute". */
+static void put_does(char to[XP_CAUSE_TEXT_BYTES], const struct xp_causes *causes, const struct xp_model *model,
+		     const struct xp_story_waker *waker)
+{
+	const char *primitive,
+	    *place = xp_cause_place(causes, model, waker->wait ? waker->wait->stack : waker->stack, &primitive);
+	bool sleeps = waker->wait && waker->wait->state == XP_WAIT_SLEEP && primitive && strstr(primitive, "sleep");
+
+	to[0] = 0;
+	if (!place)
+		return;
+	if (!waker->wait)
+		snprintf(to, XP_CAUSE_TEXT_BYTES, "runs in %.*s", NAME_BYTES, place);
+	else if (sleeps || !is_named(primitive))
+		snprintf(to, XP_CAUSE_TEXT_BYTES, "%s in %.*s",
+			 waker->wait->state == XP_WAIT_SLEEP ? "sleeps" : "waits", NAME_BYTES, place);
+	else
+		snprintf(to, XP_CAUSE_TEXT_BYTES, "waits for %.*s in %.*s", NAME_BYTES, primitive, NAME_BYTES, place);
+}
+
+/* ---- the cause of a call ---- */
+
+struct adding {
+	const struct xp_causes *causes;
+	struct xp_thread_times *times;
+	const struct xp_slow_calls *calls;
+	struct xp_cause cause;
+	char does[XP_CAUSE_TEXT_BYTES];
+};
+
+/* The thread that a wait ended with, or the one that it waited for in turn. */
+static void find_other(struct adding *adding, const struct xp_model_wait *wait)
+{
+	const struct xp_model *model = &adding->times->model;
+	struct xp_story_waker waker;
+
+	if (!wait->waker_tid || wait->flags & (XP_WAIT_HARDIRQ | XP_WAIT_SOFTIRQ))
+		return;
+	adding->cause.other = wait->waker_name;
+	adding->cause.other_tid = wait->waker_tid;
+	for (int i = 0; i < XP_STORY_WAKERS_MAX && xp_story_look_at_waker(&waker, adding->times, wait); i++) {
+		adding->cause.other = model->threads[waker.thread].name;
+		adding->cause.other_tid = (uint32_t)model->threads[waker.thread].tid;
+		put_does(adding->does, adding->causes, model, &waker);
+		if (!waker.wait || waker.wait->state != XP_WAIT_LOCK || !waker.wait->waker_tid)
+			return;
+		wait = waker.wait;
+	}
+}
+
+static void blame_wait(struct adding *adding, const struct xp_model_wait *wait)
+{
+	struct xp_cause *cause = &adding->cause;
+
+	cause->kind = wait->state == XP_WAIT_LOCK   ? XP_CAUSE_LOCK
+		      : wait->state == XP_WAIT_DISK ? XP_CAUSE_DISK
+						    : XP_CAUSE_WAIT;
+	cause->place = xp_cause_place(adding->causes, &adding->times->model, wait->stack, &cause->primitive);
+	if (cause->kind != XP_CAUSE_DISK)
+		find_other(adding, wait);
+}
+
+static void blame_neighbour(struct adding *adding, const struct xp_story *story)
+{
+	const struct xp_model *model = &adding->times->model;
+
+	adding->cause.kind = XP_CAUSE_NO_CPU;
+	adding->cause.cpu = story->starved_cpu;
+	/* One that had the CPU for less than a quarter of that time is not the reason. */
+	if (story->neighbour == XP_MODEL_NONE || story->neighbour_ns * 4 < story->runnable_ns)
+		return;
+	adding->cause.other = model->threads[story->neighbour].name;
+	adding->cause.other_tid = (uint32_t)model->threads[story->neighbour].tid;
+}
+
+/* What it called for at least half of its time. */
+static void blame_callee(struct adding *adding, const struct xp_slow_call *call, enum xp_cause_kind kind)
+{
+	const struct xp_call_callee *most = NULL;
+
+	for (size_t i = 0; i < call->callee_count; i++)
+		if (!most || call->callees[i].ns > most->ns)
+			most = &call->callees[i];
+	if (most && most->ns * 2 < xp_slow_call_ns(call))
+		most = NULL;
+	adding->cause.kind = kind;
+	adding->cause.place = adding->calls->functions[most ? most->function : call->function].name;
+}
+
+static void find_cause(struct adding *adding, const struct xp_slow_call *call, const struct xp_story *story)
+{
+	switch (story->cause) {
+	case XP_STORY_BLOCKED:
+		/* The longest wait may be the one that it had no CPU in. */
+		for (size_t i = 0; i < story->wait_count; i++)
+			if (story->waits[i].blocked_ns) {
+				blame_wait(adding, story->waits[i].longest);
+				return;
+			}
+		return;
+	case XP_STORY_RUNNABLE:
+		blame_neighbour(adding, story);
+		return;
+	case XP_STORY_ON_CPU:
+		blame_callee(adding, call, XP_CAUSE_CPU);
+		return;
+	case XP_STORY_UNKNOWN:
+		blame_callee(adding, call, XP_CAUSE_CALLEE);
+	}
+}
+
+/* ---- causes ---- */
+
+static int keep_texts(struct adding *adding)
+{
+	const char **const texts[] = { &adding->cause.place, &adding->cause.primitive, &adding->cause.other,
+				       &adding->cause.does };
+	uint64_t key = (uint64_t)adding->cause.kind << 32 | adding->cause.function;
+
+	adding->cause.does = adding->does;
+	for (size_t i = 0; i < XP_ARRAY_SIZE(texts); i++) {
+		/* Each text has one address. */
+		*texts[i] = xp_model_text(&adding->times->model, *texts[i] ? *texts[i] : "");
+		if (!*texts[i])
+			return -ENOMEM;
+		if (texts[i] != &adding->cause.does)
+			key = xp_hash_mix(key, (uintptr_t)*texts[i]);
+	}
+	adding->cause.key = key;
+	return 0;
+}
+
+static void count(struct xp_cause *cause, const struct adding *adding, const struct xp_slow_call *call)
+{
+	uint64_t median_ns = adding->calls->functions[call->function].median_ns, ns = xp_slow_call_ns(call);
+
+	cause->calls++;
+	cause->extra_ns += ns - XP_MIN(ns, median_ns);
+	if (!*cause->does)
+		cause->does = adding->cause.does;
+	if (cause->other_tid != adding->cause.other_tid)
+		cause->other_tid = 0;
+	if (cause->cpu != adding->cause.cpu)
+		cause->cpu = XP_MODEL_CPU_UNKNOWN;
+	if (!cause->example || ns > xp_slow_call_ns(cause->example))
+		cause->example = call;
+}
+
+int xp_causes_init(struct xp_causes *causes, struct xp_thread_times *times, const struct xp_slow_calls *calls)
+{
+	for (size_t i = 0; i < calls->function_count; i++) {
+		const char *name = xp_model_text(&times->model, calls->functions[i].name);
+
+		if (!name || !xp_u64_map_add(&causes->recorded, (uintptr_t)name, 0))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+int xp_causes_add(struct xp_causes *causes, struct xp_thread_times *times, const struct xp_slow_calls *calls,
+		  const struct xp_slow_call *call, const struct xp_story *story)
+{
+	struct adding adding = {
+		.causes = causes,
+		.times = times,
+		.calls = calls,
+		.cause = { .function = call->function },
+	};
+	uint32_t *index;
+
+	find_cause(&adding, call, story);
+	if (keep_texts(&adding))
+		return -ENOMEM;
+	index = xp_u64_map_add(&causes->by_key, adding.cause.key, (uint32_t)causes->count);
+	if (!index || XP_ARRAY_RESERVE(causes->list, causes->room, causes->count + 1))
+		return -ENOMEM;
+	if (*index == causes->count)
+		causes->list[causes->count++] = adding.cause;
+	count(&causes->list[*index], &adding, call);
+	return 0;
+}
+
+static int compare(const void *a, const void *b, void *arg)
+{
+	const struct xp_slow_calls *calls = arg;
+	const struct xp_cause *x = a, *y = b;
+
+	return xp_compare(calls->functions[x->function].is_background, calls->functions[y->function].is_background) ?:
+	       xp_compare(y->extra_ns, x->extra_ns) ?: xp_compare(x->example->begin_ns, y->example->begin_ns);
+}
+
+void xp_causes_sort(struct xp_causes *causes, const struct xp_slow_calls *calls)
+{
+	if (causes->count)
+		qsort_r(causes->list, causes->count, sizeof(*causes->list), compare, (void *)calls);
+}
+
+void xp_causes_free(struct xp_causes *causes)
+{
+	free(causes->list);
+	xp_u64_map_free(&causes->by_key);
+	xp_u64_map_free(&causes->recorded);
+}
+
+/* ---- sentences ---- */
+
+static void add(char to[XP_CAUSE_TEXT_BYTES], const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void add(char to[XP_CAUSE_TEXT_BYTES], const char *format, ...)
+{
+	size_t used = strlen(to);
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(to + used, XP_CAUSE_TEXT_BYTES - used, format, args);
+	va_end(args);
+}
+
+static void add_other(char to[XP_CAUSE_TEXT_BYTES], const struct xp_cause *cause)
+{
+	if (cause->other_tid)
+		add(to, "%s/%" PRIu32, cause->other, cause->other_tid);
+	else
+		add(to, "threads %s", cause->other);
+}
+
+static void add_place(char to[XP_CAUSE_TEXT_BYTES], const struct xp_cause *cause)
+{
+	if (*cause->place)
+		add(to, " in %.*s", NAME_BYTES, cause->place);
+}
+
+static void add_wait(char to[XP_CAUSE_TEXT_BYTES], const struct xp_cause *cause)
+{
+	bool is_lock = cause->kind == XP_CAUSE_LOCK && xp_cause_is_lock(cause->primitive);
+
+	add(to, "wait");
+	if (*cause->other) {
+		add(to, " for ");
+		add_other(to, cause);
+	} else if (is_lock) {
+		add(to, " for a lock");
+	} else if (is_named(cause->primitive)) {
+		add(to, " for %.*s", NAME_BYTES, cause->primitive);
+	}
+	add_place(to, cause);
+	if (*cause->does)
+		add(to, ", %s %s%s", cause->other_tid ? "which" : "one of which", cause->does,
+		    is_lock ? " while it holds the lock" : "");
+}
+
+const char *xp_cause_text(char to[XP_CAUSE_TEXT_BYTES], const struct xp_cause *cause)
+{
+	to[0] = 0;
+	switch (cause->kind) {
+	case XP_CAUSE_LOCK:
+	case XP_CAUSE_DISK:
+	case XP_CAUSE_WAIT:
+		add_wait(to, cause);
+		break;
+	case XP_CAUSE_NO_CPU:
+		add(to, "starve while ");
+		if (*cause->other)
+			add_other(to, cause);
+		else
+			add(to, "threads that are not recorded");
+		add(to, *cause->other && cause->other_tid ? " runs" : " run");
+		if (cause->cpu != XP_MODEL_CPU_UNKNOWN)
+			add(to, " on CPU %" PRIu32, cause->cpu);
+		break;
+	case XP_CAUSE_CPU:
+		add(to, "run");
+		add_place(to, cause);
+		break;
+	case XP_CAUSE_CALLEE:
+		add(to, "spend their time");
+		add_place(to, cause);
+		break;
+	case XP_CAUSE_KINDS:
+		break;
+	}
+	return to;
+}

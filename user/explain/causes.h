@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Groups slow calls by cause: what took most of each call, in which function, and which other thread was involved.
+ *
+ * A lock is followed to its root: the thread that woke the caller may itself have waited for the lock, so the chain of
+ * wakers is followed up to a thread that did not. What that thread did meanwhile is why the lock was held.
+ */
+#ifndef XPROF_EXPLAIN_CAUSES_H
+#define XPROF_EXPLAIN_CAUSES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "explain/call_story.h"
+#include "explain/slow_calls.h"
+
+enum xp_cause_kind {
+	XP_CAUSE_LOCK,
+	XP_CAUSE_DISK,
+	XP_CAUSE_WAIT, /* blocked otherwise: a pipe, a socket, a timer, ... */
+	XP_CAUSE_NO_CPU,
+	XP_CAUSE_CPU,
+	XP_CAUSE_CALLEE, /* without waits: in what it called, or in itself */
+	XP_CAUSE_KINDS,
+};
+
+/* As in JSON: "lock", "disk", ... */
+const char *xp_cause_kind_name(enum xp_cause_kind kind);
+
+/* Texts are clean; "": unknown. Calls with the same texts, but for what the other thread does, have one cause. */
+struct xp_cause {
+	enum xp_cause_kind kind;
+	uint32_t function;     /* of the slow calls */
+	const char *place;     /* the function that waits, or runs */
+	const char *primitive; /* the library's function that it waits in, such as "fsync" */
+	const char *other;     /* the name of the thread that holds the lock, wakes the caller, or has the CPU */
+	const char *does;      /* what that thread does meanwhile, in the slowest call: "sleeps in refresh_cache" */
+	uint32_t other_tid;    /* 0: there are several */
+	uint32_t cpu;	       /* of XP_CAUSE_NO_CPU; XP_MODEL_CPU_UNKNOWN: there are several */
+	uint64_t calls;
+	uint64_t extra_ns;		    /* by which these exceed the median of their function */
+	const struct xp_slow_call *example; /* the slowest of them */
+	uint64_t key;			    /* private */
+};
+
+/* Zeroed: empty. */
+struct xp_causes {
+	struct xp_cause *list; /* that with the most extra time first, after xp_causes_sort(); background work last */
+	size_t count;
+	/* private */
+	size_t room;
+	struct xp_u64_map by_key;
+	struct xp_u64_map recorded; /* names of the functions with calls, by address */
+};
+
+/* Call it first. The caller frees the causes in every case. Returns 0 or -ENOMEM. */
+int xp_causes_init(struct xp_causes *causes, struct xp_thread_times *times, const struct xp_slow_calls *calls);
+/* Adds a slow call with its story, the slowest first. Returns 0 or -ENOMEM. */
+int xp_causes_add(struct xp_causes *causes, struct xp_thread_times *times, const struct xp_slow_calls *calls,
+		  const struct xp_slow_call *call, const struct xp_story *story);
+void xp_causes_sort(struct xp_causes *causes, const struct xp_slow_calls *calls);
+void xp_causes_free(struct xp_causes *causes);
+
+/* The cause as the predicate of a sentence about these calls: "wait for fsync in write_journal". Returns to. */
+#define XP_CAUSE_TEXT_BYTES 1024
+const char *xp_cause_text(char to[XP_CAUSE_TEXT_BYTES], const struct xp_cause *cause);
+
+/* Whether a thread waits for a lock in such a function: condition variables and joins have the same system call. */
+bool xp_cause_is_lock(const char *primitive);
+
+/*
+ * The innermost function of a stack whose calls are recorded, or else the innermost one of the program. *primitive:
+ * what the program has called in a library of the system; NULL: nothing. A stack of only such libraries has its
+ * outermost function.
+ */
+const char *xp_cause_place(const struct xp_causes *causes, const struct xp_model *model, uint32_t stack,
+			   const char **primitive);
+
+#endif
