@@ -275,6 +275,16 @@ demo:
 run-demo: all $(EXAMPLES)
 	$(Q)O=$(O) examples/demo; status=$$?; $(hand_over) exit $$status
 
+# The pictures of README.md, made anew: see docs/pictures.
+.PHONY: pictures run-pictures
+pictures:
+	$(Q)DEPS=$(DEPS) ./packages.sh build pictures
+	$(Q)$(MAKE) run-pictures
+
+run-pictures: all $(EXAMPLES)
+	$(Q)$(PYTHON) -B docs/pictures $(O)/examples/server; status=$$?; \
+		$(if $(SUDO_UID),chown "$(SUDO_UID):$(SUDO_GID)" docs/*;) $(hand_over) exit $$status
+
 # Measurements. BENCH: arguments of tests/bench/run, such as BENCH=--quick.
 
 BENCH_FLAGS = -O2 -g -pthread -fxray-instrument -fxray-instruction-threshold=1000000 -fxray-ignore-loops $(NO_RUNTIME)

@@ -59,6 +59,8 @@ test	php-cli optional
 test	sqlite3 optional
 test	musl-tools optional
 test	chromium optional
+pictures	chromium
+pictures	python3
 kernels	qemu-system-x86
 kernels	busybox-static busybox
 kernels	debian-archive-keyring

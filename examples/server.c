@@ -19,14 +19,14 @@
 
 #define NOINLINE __attribute__((noinline))
 
-#define CONNECTIONS 4
-#define PAUSE_US 5000 /* between the requests of a client */
+#define CONNECTIONS 2
+#define PAUSE_US 3000 /* between the requests of a client */
 #define REFRESH_EVERY_US 900000
-#define REFRESH_US 40000
+#define REFRESH_US 80000
 #define SAVE_EVERY 300 /* requests */
 #define REPORT_EVERY 250
 #define ORDERS (1 << 20)
-#define NEW_ORDERS 14000
+#define NEW_ORDERS 9000
 
 static pthread_mutex_t cache_lock = PTHREAD_MUTEX_INITIALIZER;
 static int prices[1000], order_file;
@@ -73,7 +73,7 @@ NOINLINE static int handle_request(unsigned int request)
 	orders[request % ORDERS] = request;
 	if (request % SAVE_EVERY == 0)
 		save_orders();
-	if (request % REPORT_EVERY == 0)
+	if (request % REPORT_EVERY == 1)
 		report();
 	return price;
 }
