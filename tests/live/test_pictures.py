@@ -14,6 +14,7 @@ import project
 README = (project.REPO / "README.md").read_text()
 DOCS = project.REPO / "docs"
 CAPTION = "lookup waits for a lock, save_orders for the disk, and report for a CPU"
+CAUSE = "in lookup, which sleeps in refresh_cache while it holds the lock"
 PICTURE_MAX, SESSION_MAX = 150_000, 500_000
 
 
@@ -43,11 +44,10 @@ def test_files():
 
 
 def test_session(pictures):
-    """A recording, a slow call, its cause."""
+    """A recording, and why some requests were slow."""
     commands = [line for line in texts() if line.startswith("$ ")]
-    assert commands == [f"$ sudo xprof {' '.join(pictures.RECORD)}", f"$ xprof explain {' '.join(pictures.EXPLAIN)}"]
-    slow = [line for line in texts() if line.startswith("1. handle_request ")]
-    assert len(slow) == 1 and "blocked: lock, woken by refresher" in slow[0]
+    assert commands == [f"$ sudo xprof {' '.join(pictures.RECORD)}", "$ xprof explain"]
+    assert CAUSE in " ".join(line.strip() for line in texts())
 
 
 @pytest.mark.uprobes
@@ -64,6 +64,6 @@ def test_page_and_explanation(xprof, program, start, pictures, tmp_path):
     waits = {row["name"]: row["total"] for row in page.rows}
     assert all(waits[name] > 0 for name in ("handle_request", "lookup", "save_orders", "report"))
     assert all(state in page.texts["legend"] for state in ("lock", "disk", "runnable"))
-    done = xprof("explain", *pictures.EXPLAIN, cwd=tmp_path)
+    done = xprof("explain", cwd=tmp_path)
     assert done.returncode == 0
-    assert re.search(r"lock, woken by refresher", done.stdout)
+    assert CAUSE in " ".join(done.stdout.split())
