@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Fuzzes plans for functions without sleds: the input is an ELF file. Whatever it is, windows are whole instructions of
- * its code and do not overlap, springs are in no other window, and sites are in the windows that they name.
+ * Fuzzes plans for functions without sleds, and their trampolines: the input is an ELF file. Whatever it is, windows do
+ * not overlap, springs are in reach, sites are in the windows that they name, and trampolines decode to their ends.
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "functions/call_plan.h"
+#include "arch/x86_64/code_decode.h"
+#include "functions/patches.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -16,6 +17,29 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 		if (!(condition))                                                                                      \
 			abort();                                                                                       \
 	} while (0)
+
+#define FAR 0x10000000 /* from a window to its trampoline and to the slot */
+
+static void check_trampoline(const struct xp_patched_function *patched, uint32_t window, struct xp_elf_file *file)
+{
+	const struct xp_call_plan_window *planned = &patched->plan->windows[window];
+	const struct xp_elf_segment *segment = xp_elf_file_segment(file, planned->vaddr, planned->bytes);
+	uint8_t code[UINT8_MAX], bytes[XP_TRAMPOLINE_BYTES_MAX];
+	struct xp_patched_function one = *patched;
+	uint64_t at = planned->vaddr + FAR;
+	struct xp_code_patch jumps[2];
+	struct xp_code decoded;
+	size_t count;
+
+	CHECK(segment);
+	CHECK(xp_elf_file_read(file, code, segment->offset + (planned->vaddr - segment->vaddr), planned->bytes));
+	one.code = code;
+	one.code_vaddr = planned->vaddr;
+	one.slot = at + FAR;
+	count = xp_patches_encode(&one, window, at, bytes, jumps);
+	for (size_t i = 0; i < count; i += decoded.bytes)
+		CHECK(xp_code_decode(bytes + i, count - i, at + i, &decoded));
+}
 
 static int by_vaddr(const void *a, const void *b)
 {
@@ -65,8 +89,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CHECK(file);
 	if (!xp_elf_file_memory(file, data, size)) {
 		if (!xp_call_plan_make(&plan, file)) {
-			for (size_t i = 0; i < plan.function_count; i++)
-				check_sites(&plan, &plan.functions[i]);
+			for (size_t i = 0; i < plan.function_count; i++) {
+				const struct xp_call_plan_function *function = &plan.functions[i];
+				const struct xp_patched_function patched = { .plan = &plan, .function = function };
+
+				check_sites(&plan, function);
+				for (uint32_t k = 0; k < function->window_count; k++)
+					check_trampoline(&patched, function->first_window + k, file);
+			}
 			check_windows(&plan);
 		}
 		xp_call_plan_free(&plan);
