@@ -304,8 +304,10 @@ static void count_hit(struct xp_process *process, const struct xp_range *range, 
 	struct xp_hits *hits = &process->all->hits;
 	enum xp_event_kind kind = xp_call_kind(call);
 
-	process->fallen.no_ring += call->fell_through == XP_FELL_NO_RING;
-	process->fallen.full += call->fell_through == XP_FELL_FULL;
+	if (call->fell_through) {
+		process->fallen.no_ring += call->fell_through == XP_FELL_NO_RING;
+		process->fallen.full += call->fell_through == XP_FELL_FULL;
+	}
 	if (range->sleds.mode == XP_SLEDS_PATCHED && kind == XP_EVENT_ENTRY_ARGS)
 		hits->args++;
 	else if (range->sleds.mode == XP_SLEDS_PATCHED)
@@ -316,39 +318,38 @@ static void count_hit(struct xp_process *process, const struct xp_range *range, 
 		hits->emulated++;
 }
 
-int xp_thread_take(struct xp_thread *thread, const struct xp_call *from)
+int xp_thread_take(struct xp_thread *thread, struct xp_call *call)
 {
 	struct xp_process *process = thread->process;
 	struct xp_function_budget *budget;
 	const struct xp_range *range;
-	struct xp_call call = *from;
 	uint32_t id;
 
-	range = xp_functions_find(&process->functions, xp_call_fn(from), &id);
+	range = xp_functions_find(&process->functions, xp_call_fn(call), &id);
 	/* A process may write any kind into its ring. */
-	if (!range || (!call.event && xp_call_kind(from) > XP_EVENT_TAIL_EXIT))
+	if (!range || (!call->event && xp_call_kind(call) > XP_EVENT_TAIL_EXIT))
 		return 1;
 	budget = range->budget ? &range->budget[id] : NULL;
-	if (!call.in_memory)
-		count_hit(process, range, from);
-	if (budget && xp_call_is_entry(from))
-		xp_process_count_entry(process, budget, call.in_memory);
+	if (!call->in_memory)
+		count_hit(process, range, call);
+	if (budget && xp_call_is_entry(call))
+		xp_process_count_entry(process, budget, call->in_memory);
 	/*
 	 * Sleds are attached and detached one kind after the other. In between, calls would lack their exits. A thread
 	 * may have been in a sled when that was restored.
 	 */
-	if (call.tsc < range->sleds.begin_tsc || call.tsc > process->all->stop_tsc ||
-	    (budget && xp_function_is_out(budget, call.tsc)))
+	if (call->tsc < range->sleds.begin_tsc || call->tsc > process->all->stop_tsc ||
+	    (budget && xp_function_is_out(budget, call->tsc)))
 		return xp_thread_filter(thread, XP_FILTER_OUTSIDE);
-	call.word = xp_event_word(id + range->fdr_base, xp_call_kind(from));
-	return xp_thread_put(thread, &call);
+	call->word = xp_event_word(id + range->fdr_base, xp_call_kind(call));
+	return xp_thread_put(thread, call);
 }
 
 int xp_processes_record(struct xp_processes *processes, const struct xp_arrival *arrival)
 {
 	/* Consecutive events of a CPU mostly belong to one thread. */
 	struct xp_thread **recent = &processes->recent[arrival->cpu % XP_ARRAY_SIZE(processes->recent)];
-	const struct xp_call call = xp_call_of(arrival);
+	struct xp_call call = xp_call_of(arrival);
 	const struct xp_event *event = arrival->event;
 	struct xp_thread *thread = *recent;
 	int err = 0;

@@ -131,7 +131,7 @@ static void count_reading(struct xp_process *process, uint64_t begin_tsc, size_t
 	process->reading.calls += count;
 }
 
-static int record(struct xp_thread *thread, const struct xp_call *calls, size_t count)
+static int record(struct xp_thread *thread, struct xp_call *calls, size_t count)
 {
 	const uint64_t frames_before = thread->search.frames;
 	uint64_t frames;
