@@ -58,37 +58,21 @@ static int end_thread(struct xp_targets *targets, const struct xp_arrival *arriv
 
 /* ---- samples, waits, JIT code ---- */
 
-static int take_jit(struct xp_recording *recording, const struct xp_arrival *arrival)
+static int take_jit(struct xp_sampling *sampling, const struct xp_arrival *arrival)
 {
-	return xp_samples_jit_told(&recording->sampling.samples, (pid_t)arrival->event->pid, arrival->tsc);
+	return xp_samples_jit_told(&sampling->samples, (pid_t)arrival->event->pid, arrival->tsc);
 }
 
-static int take_sample(struct xp_recording *recording, const struct xp_arrival *arrival)
+static int take_sample(struct xp_sampling *sampling, const struct xp_arrival *arrival)
 {
-	return arrival->tsc > recording->targets.processes.stop_tsc
-		   ? 0
-		   : xp_samples_record(&recording->sampling.samples, arrival);
+	return arrival->tsc > sampling->targets->stop_tsc ? 0 : xp_samples_record(&sampling->samples, arrival);
 }
 
-static int take_wait_begin(struct xp_recording *recording, const struct xp_arrival *arrival)
-{
-	return xp_waits_begin(&recording->off_cpu.waits, arrival);
-}
-
-static int take_wait(struct xp_recording *recording, const struct xp_arrival *arrival)
-{
-	return xp_waits_end(&recording->off_cpu.waits, arrival);
-}
-
-static int take_wait_sum(struct xp_recording *recording, const struct xp_arrival *arrival)
-{
-	return xp_waits_sum(&recording->off_cpu.waits, arrival);
-}
-
-/* One of both. */
+/* One of them is set. */
 struct handler {
 	int (*targets)(struct xp_targets *targets, const struct xp_arrival *arrival);
-	int (*recording)(struct xp_recording *recording, const struct xp_arrival *arrival);
+	int (*sampling)(struct xp_sampling *sampling, const struct xp_arrival *arrival);
+	int (*waits)(struct xp_waits *waits, const struct xp_arrival *arrival);
 };
 
 static const struct handler handlers[XP_EVENT_KINDS] = {
@@ -105,24 +89,26 @@ static const struct handler handlers[XP_EVENT_KINDS] = {
 	[XP_EVENT_EXIT_THREAD] = { .targets = xp_follow_exit_thread },
 	[XP_EVENT_EXIT_PROCESS] = { .targets = xp_follow_exit_process },
 	[XP_EVENT_LINK_MAP] = { .targets = xp_follow_link_map },
-	[XP_EVENT_JIT] = { .recording = take_jit },
-	[XP_EVENT_SAMPLE] = { .recording = take_sample },
-	[XP_EVENT_SWITCH] = { .recording = xp_sampling_switch },
-	[XP_EVENT_WAIT_BEGIN] = { .recording = take_wait_begin },
-	[XP_EVENT_WAIT] = { .recording = take_wait },
-	[XP_EVENT_WAIT_SUM] = { .recording = take_wait_sum },
+	[XP_EVENT_JIT] = { .sampling = take_jit },
+	[XP_EVENT_SAMPLE] = { .sampling = take_sample },
+	[XP_EVENT_SWITCH] = { .sampling = xp_sampling_switch },
+	[XP_EVENT_WAIT_BEGIN] = { .waits = xp_waits_begin },
+	[XP_EVENT_WAIT] = { .waits = xp_waits_end },
+	[XP_EVENT_WAIT_SUM] = { .waits = xp_waits_sum },
 };
 
-int xp_arrivals_take(struct xp_recording *recording, const struct xp_arrival *arrival)
+int xp_arrivals_take(const struct xp_receivers *receivers, const struct xp_arrival *arrival)
 {
 	const struct handler *handler;
 	int err = xp_event_check(arrival);
 
 	if (!err)
-		err = xp_sampling_apply_sideband(&recording->sampling, arrival->tsc);
+		err = xp_sampling_apply_sideband(receivers->sampling, arrival->tsc);
 	if (err)
 		return err;
 	handler = &handlers[xp_event_kind(arrival->event)];
-	return handler->targets ? handler->targets(&recording->targets, arrival)
-				: handler->recording(recording, arrival);
+	if (handler->targets)
+		return handler->targets(receivers->targets, arrival);
+	return handler->sampling ? handler->sampling(receivers->sampling, arrival)
+				 : handler->waits(receivers->waits, arrival);
 }

@@ -10,22 +10,21 @@
 #include "base/util.h"
 #include "record/messages.h"
 #include "record/recording.h"
-#include "record/side_lines.h"
 
 /* XRay's runtime may have patched sleds under our probes, which stops their events. */
-static void check_overwritten(struct xp_recording *recording)
+static void check_overwritten(struct xp_targets *targets)
 {
-	for (struct xp_process *process = recording->targets.processes.first; process; process = process->next) {
+	for (struct xp_process *process = targets->processes.first; process; process = process->next) {
 		/* These counts do not apply to a program that it has executed since. */
 		if (!process->live || process->attaching.inherits_from ||
-		    process->attaching.execs != xp_programs_execs(&recording->bpf.programs, process->pid))
+		    process->attaching.execs != xp_programs_execs(targets->programs, process->pid))
 			continue;
 		for (size_t i = 0; i < process->functions.range_count; i++) {
 			struct xp_range *range = &process->functions.ranges[i];
 
 			range->overwritten =
 			    range->sleds.mode == XP_SLEDS_PATCHED
-				? xp_patch_overwritten(recording->targets.probes.patch, range->object, process->pid)
+				? xp_patch_overwritten(targets->probes.patch, range->object, process->pid)
 				: xp_sleds_overwritten(range->object, process->pid);
 			range->overwritten -= XP_MIN(range->overwritten, range->sleds.patched);
 			if (range->overwritten)
@@ -37,27 +36,44 @@ static void check_overwritten(struct xp_recording *recording)
 	}
 }
 
+/* How full a ring may get at the end, in percent, before its records are taken. */
+#define ROOM_FILL 25
+
+struct taking {
+	struct xp_recording *recording;
+	int err;
+};
+
+/* Does not keep a second signal waiting, which is to abort xprof: what then finds no room is lost. */
+static void make_room(void *arg)
+{
+	struct taking *taking = arg;
+
+	if (!taking->err && xp_merge_fill(taking->recording->bpf.merge) >= ROOM_FILL && !xp_interrupted())
+		taking->err = xp_run_make_room(taking->recording);
+}
+
 int xp_finish_stop(struct xp_recording *recording)
 {
+	struct taking taking = { .recording = recording };
 	uint64_t begin = xp_clock_now_tsc();
-	int err;
 
 	/* Losses from here on are not part of the recording, like records: see `outside`. */
 	recording->targets.processes.stop_tsc = begin;
-	err = xp_off_cpu_stop(recording);
+	xp_off_cpu_stop(&recording->off_cpu, make_room, &taking);
 	recording->targets.probes.stopped = true;
 	xp_bpf_side_read_losses(&recording->bpf);
 	xp_follow_release(&recording->targets);
 	if (recording->targets.probes.throttle)
 		xp_throttle_stop(recording->targets.probes.throttle);
-	check_overwritten(recording);
+	check_overwritten(&recording->targets);
 	if (recording->targets.probes.patch) {
 		xp_patch_restore(recording->targets.probes.patch);
 		recording->targets.probes.stopped_ns =
 		    xp_patch_stopped_ns(recording->targets.probes.patch, &recording->targets.probes.longest_stop_ns);
 	}
 	recording->targets.probes.detach_ns = xp_clock_ns(recording->clock, xp_clock_now_tsc() - begin);
-	return err;
+	return taking.err;
 }
 
 int xp_finish_detach(struct xp_recording *recording)

@@ -11,7 +11,6 @@
 #include "base/file_name.h"
 #include "event/kinds.h"
 #include "record/manifest_parts.h"
-#include "record/summary.h"
 
 /* Upper limits of the parts of a manifest, except with unusual names. */
 #define MANIFEST_BASE_BYTES 8192u

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "record/manifest_parts.h"
-#include "record/summary.h"
 
 /* A function that the budget took out of the recording. */
 static json_t *taken_out_value(const struct xp_recording *recording, const struct xp_throttled *function)

@@ -87,15 +87,6 @@ void xp_announce_dry_run(const struct xp_recording *recording)
 	}
 }
 
-static void say_forecast(const struct xp_recording *recording)
-{
-	char text[256];
-
-	xp_call_rates_text(&recording->targets.rates, text, sizeof(text));
-	if (text[0])
-		xp_info("forecast: %s", text);
-}
-
 void xp_announce_cost(const struct xp_recording *recording, const struct xp_cost_seen *seen)
 {
 	const struct xp_hits *hits = &recording->targets.processes.hits;
@@ -152,7 +143,11 @@ static void say_recording(const struct xp_recording *recording)
 
 void xp_announce(const struct xp_recording *recording)
 {
-	say_forecast(recording);
+	char forecast[256];
+
+	xp_call_rates_text(&recording->targets.rates, forecast, sizeof(forecast));
+	if (forecast[0])
+		xp_info("forecast: %s", forecast);
 	say_budget(recording);
 	say_recording(recording);
 }

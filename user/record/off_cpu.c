@@ -3,19 +3,13 @@
 
 #include <string.h>
 
-#include "base/interrupt.h"
 #include "base/util.h"
-#include "record/recording.h"
 
-/* How full a ring may get at the end, in percent, before its records are taken. */
-#define ROOM_FILL 25
-
-int xp_off_cpu_setup(struct xp_recording *recording)
+int xp_off_cpu_setup(struct xp_off_cpu *off_cpu, struct xp_sampling *sampling)
 {
-	const struct xp_options *options = recording->options;
-	struct xp_off_cpu *off_cpu = &recording->off_cpu;
+	const struct xp_options *options = sampling->options;
 	const struct xp_wait_options waits = {
-		.programs = &recording->bpf.programs,
+		.programs = sampling->programs,
 		.stacks = xp_plan_stacks(options),
 		.all = options->all,
 		.tid = (uint32_t)options->tid,
@@ -31,7 +25,7 @@ int xp_off_cpu_setup(struct xp_recording *recording)
 	err = xp_first_stacks_new(&off_cpu->waits.first, waits.stacks);
 	if (err)
 		return err;
-	off_cpu->waits.samples = &recording->sampling.samples;
+	off_cpu->waits.samples = &sampling->samples;
 	off_cpu->tended_ns = xp_now_ns();
 	off_cpu->on = true;
 	return 0;
@@ -96,36 +90,19 @@ int xp_off_cpu_tend(struct xp_off_cpu *off_cpu)
 	return 0;
 }
 
-struct taking {
-	struct xp_recording *recording;
-	int err;
-};
-
-/* Does not keep a second signal waiting, which is to abort xprof: what then finds no room is lost. */
-static void make_room(void *arg)
+void xp_off_cpu_stop(struct xp_off_cpu *off_cpu, void (*make_room)(void *arg), void *arg)
 {
-	struct taking *taking = arg;
-
-	if (!taking->err && xp_merge_fill(taking->recording->bpf.merge) >= ROOM_FILL && !xp_interrupted())
-		taking->err = xp_run_make_room(taking->recording);
-}
-
-int xp_off_cpu_stop(struct xp_recording *recording)
-{
-	struct xp_off_cpu *off_cpu = &recording->off_cpu;
-	struct taking taking = { .recording = recording };
 	int err;
 
 	if (!off_cpu->on)
-		return 0;
-	err = xp_wait_programs_stop(&off_cpu->programs, make_room, &taking);
+		return;
+	err = xp_wait_programs_stop(&off_cpu->programs, make_room, arg);
 	if (!err)
 		err = xp_wait_programs_counters(&off_cpu->programs, &off_cpu->counters);
 	if (err)
 		xp_warn(
 		    "the waits that were open at the end, and the sums of threads that had not ended, are missing: %s",
 		    strerror(-err));
-	return taking.err;
 }
 
 void xp_off_cpu_totals(const struct xp_off_cpu *off_cpu, struct xp_off_cpu_totals *totals)

@@ -10,9 +10,8 @@
 #include <stdint.h>
 
 #include "kernel/wait_programs.h"
+#include "record/sampling.h"
 #include "sample/waits.h"
-
-struct xp_recording;
 
 /*
  * How many waits a second may be recorded of all threads together. It bounds what the records cost the threads and the
@@ -32,10 +31,10 @@ struct xp_off_cpu {
 };
 
 /*
- * After the other programs and sampling. From then on, threads that targets create are recorded. Returns 0 or -errno
- * with a sentence (why.h).
+ * After the other programs and sampling, which is borrowed. From then on, threads that targets create are recorded.
+ * Returns 0 or -errno with a sentence (why.h).
  */
-int xp_off_cpu_setup(struct xp_recording *recording);
+int xp_off_cpu_setup(struct xp_off_cpu *off_cpu, struct xp_sampling *sampling);
 void xp_off_cpu_free(struct xp_off_cpu *off_cpu);
 
 /* Records the threads that new targets have. */
@@ -47,8 +46,8 @@ int xp_off_cpu_tend(struct xp_off_cpu *off_cpu);
  * bring the rate below the maximum, and back while there is room for four times as many.
  */
 unsigned int xp_off_cpu_pace(unsigned int slow, uint64_t rate);
-/* Ends the waits that are open, and takes records when a ring fills. Returns 0, or the error of taking them. */
-int xp_off_cpu_stop(struct xp_recording *recording);
+/* Ends the waits that are open. make_room: called now and then, since their records fill the rings. */
+void xp_off_cpu_stop(struct xp_off_cpu *off_cpu, void (*make_room)(void *arg), void *arg);
 
 /* What became of the waits: seen = written + filtered + lost. */
 struct xp_off_cpu_totals {

@@ -34,7 +34,7 @@ static int attach(struct xp_recording *recording)
 	if (!err)
 		err = xp_off_cpu_scan(&recording->off_cpu);
 	if (!err)
-		err = xp_sampling_attach(recording);
+		err = xp_sampling_attach(&recording->sampling, recording->targets.command.launch.pid);
 	if (recording->targets.probes.attach)
 		xp_attach_on_batch(recording->targets.probes.attach, NULL, NULL);
 	xp_progress_end(&progress);

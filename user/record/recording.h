@@ -105,6 +105,10 @@ struct xp_totals {
 	size_t threads;
 };
 void xp_recording_totals(const struct xp_recording *recording, struct xp_totals *totals);
+/* From the attached probes to the end, or to now. */
+uint64_t xp_summary_duration_ns(const struct xp_recording *recording);
+/* Whether the log has another version than requested: that version has no typed events. */
+bool xp_summary_has_other_version(const struct xp_recording *recording, const struct xp_process *process);
 /* Prints to stderr figures, files, and for each the next command to type. */
 void xp_summary_print(const struct xp_recording *recording, const struct xp_totals *totals);
 

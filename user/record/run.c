@@ -59,7 +59,8 @@ enum source {
 static int sink(void *arg, const struct xp_arrival *arrival)
 {
 	struct xp_recording *recording = arg;
-	int err = xp_arrivals_take(recording, arrival);
+	const struct xp_receivers receivers = { &recording->targets, &recording->sampling, &recording->off_cpu.waits };
+	int err = xp_arrivals_take(&receivers, arrival);
 
 	/* A refusal on the way (an object without sleds) does not explain a later error. */
 	if (!err)
@@ -129,7 +130,7 @@ static int pass(struct xp_recording *recording, uint64_t mark, int *calls_fill)
 
 	if (throttle)
 		xp_throttle_mark(throttle, mark);
-	xp_sampling_choose(recording);
+	xp_sampling_choose(&recording->sampling);
 	fill = read_rings(recording, mark);
 	if (fill >= 0 && recording->plan.memory) {
 		*calls_fill =

@@ -11,13 +11,10 @@
 #include "base/util.h"
 #include "base/why.h"
 #include "record/messages.h"
-#include "record/recording.h"
 #include "target/time_slices.h"
 
 /* Per CPU: 1 MiB holds about 6000 mappings, more than a CPU makes between two reads. */
 #define SIDEBAND_PAGES 256
-/* Each takes tens of milliseconds to attach. For further processes, xprof looks for new JIT code every second. */
-#define JIT_WATCHES_MAX 32
 /*
  * All of /proc is read again only after this many times the duration of the last read. Otherwise a process with tens of
  * thousands of mappings, which makes more of them than the side-band can report, would cause a read in every pass.
@@ -71,96 +68,79 @@ static void say_clamped(const struct xp_sampler *sampler, uint64_t wanted_hz)
 
 static void set_stack_size(void *arg, pid_t tid, const struct xp_stack_size *size)
 {
-	struct xp_recording *recording = arg;
-	int err = xp_programs_set_stack(&recording->bpf.programs, tid, size);
+	int err = xp_programs_set_stack(arg, tid, size);
 
 	if (err)
 		xp_debug("cannot set the stack size of thread %d: %s", tid, strerror(-err));
 }
 
-/* JIT compilers call an empty function when their code has changed; the probe on it wakes the reader. */
-static void watch_jit(void *arg, pid_t pid, int fd, uint64_t offset)
-{
-	struct xp_recording *recording = arg;
-	int err;
-
-	if (!recording->targets.probes.attach || recording->sampling.jit_watches == JIT_WATCHES_MAX)
-		return;
-	recording->sampling.jit_watches++;
-	err = xp_attach_uprobe(recording->targets.probes.attach, xp_programs_jit_fd(&recording->bpf.programs), fd, pid,
-			       offset);
-	if (err)
-		xp_debug("process %d: cannot watch for new JIT code: %s", pid, strerror(-err));
-}
-
-static struct xp_jits jit_options(struct xp_recording *recording)
+static struct xp_jits jit_options(struct xp_sampling *sampling)
 {
 	return (struct xp_jits){
-		.clock = recording->clock,
+		.clock = sampling->clock,
 		.bytes_left = XP_JIT_BYTES_LEFT,
-		.jvm_attach = recording->options->jvm_attach,
+		.jvm_attach = sampling->options->jvm_attach,
 		.with_dumps = true,
 		.dump_bytes_left = XP_JIT_DUMP_OUT_ALL_BYTES_MAX,
-		.dir_fd = recording->outdir.fd,
-		.start_tsc = recording->targets.processes.start_tsc,
-		.watch = watch_jit,
-		.arg = recording,
+		.dir_fd = sampling->dir_fd,
+		.start_tsc = sampling->targets->start_tsc,
+		.watch = sampling->watch_jit,
+		.arg = sampling->watch_arg,
 	};
 }
 
-static int setup_perf(struct xp_recording *recording)
+static int setup_perf(struct xp_sampling *sampling)
 {
-	const struct xp_sampler *sampler = recording->sampling.sampler;
-	uint64_t period_ns = xp_sampler_period_ns(sampler, recording->clock->hz);
+	const struct xp_sampler *sampler = sampling->sampler;
+	uint64_t period_ns = xp_sampler_period_ns(sampler, sampling->clock->hz);
 	struct xp_perf_out_options perf = {
-		.dir_fd = recording->outdir.fd,
-		.clock = recording->clock,
-		.processes = &recording->sampling.samples.processes,
+		.dir_fd = sampling->dir_fd,
+		.clock = sampling->clock,
+		.processes = &sampling->samples.processes,
 		.hardware = xp_sampler_hardware(sampler),
 		.event = xp_sampler_event(sampler),
-		.period = recording->options->period,
-		.compression = recording->options->no_compression ? XP_PERF_OUT_NONE
-			       : recording->options->compress	  ? XP_PERF_OUT_ALL
-								  : XP_PERF_OUT_LARGE,
-		.switches = recording->options->switch_events,
-		.waits = recording->options->off_cpu.given,
+		.period = sampling->options->period,
+		.compression = sampling->options->no_compression ? XP_PERF_OUT_NONE
+			       : sampling->options->compress	 ? XP_PERF_OUT_ALL
+								 : XP_PERF_OUT_LARGE,
+		.switches = sampling->options->switch_events,
+		.waits = sampling->options->off_cpu.given,
 		.describe = xp_programs_describe,
-		.describe_arg = &recording->bpf.programs,
+		.describe_arg = sampling->programs,
 		.late_ns = 2 * XP_SAMPLES_WAIT_NS,
 	};
 
 	if (!perf.period)
-		perf.period = perf.hardware ? xp_clock_ticks(recording->clock, period_ns) : period_ns;
-	return xp_perf_out_new(&recording->sampling.samples.perf, &perf);
+		perf.period = perf.hardware ? xp_clock_ticks(sampling->clock, period_ns) : period_ns;
+	return xp_perf_out_new(&sampling->samples.perf, &perf);
 }
 
-int xp_sampling_setup(struct xp_recording *recording)
+int xp_sampling_setup(struct xp_sampling *sampling)
 {
-	const struct xp_options *options = recording->options;
+	const struct xp_options *options = sampling->options;
 	const struct xp_stacks_options stacks = {
 		.by_frame_pointer = options->call_graph == XP_CALL_GRAPH_AUTO,
 		.set_size = set_stack_size,
-		.arg = recording,
+		.arg = sampling->programs,
 	};
 	const struct xp_sampler_options sampler = {
-		.program_fd = xp_programs_sample_fd(&recording->bpf.programs),
+		.program_fd = xp_programs_sample_fd(sampling->programs),
 		.hz = options->period ? 0 : options->hz,
 		.period = options->period,
 		.children = options->follow,
 		.cpu_cookie = options->all ? 0 : XP_SAMPLE_COOKIE_CPU,
 	};
-	struct xp_sampling *sampling = &recording->sampling;
-	int err = choose_cpus(sampling, options->cpus, recording->bpf.programs.cpus);
+	int err = choose_cpus(sampling, options->cpus, sampling->programs->cpus);
 
 	sampling->samples_cpus = options->all;
 	if (!err)
 		err = xp_sampler_new(&sampling->sampler, &sampler);
 	if (!err)
 		err = xp_sideband_open(&sampling->sideband, SIDEBAND_PAGES);
-	sampling->samples.dir_fd = recording->outdir.fd;
+	sampling->samples.dir_fd = sampling->dir_fd;
 	sampling->samples.describe = xp_programs_describe;
-	sampling->samples.describe_arg = &recording->bpf.programs;
-	sampling->samples.jits = jit_options(recording);
+	sampling->samples.describe_arg = sampling->programs;
+	sampling->samples.jits = jit_options(sampling);
 	if (!err)
 		err = xp_samples_init(&sampling->samples, xp_plan_stacks(options) == XP_STACKS_DUMP ? &stacks : NULL);
 	if (err)
@@ -170,8 +150,8 @@ int xp_sampling_setup(struct xp_recording *recording)
 			"disabled");
 	if (xp_sampler_clamped_hz(sampling->sampler))
 		say_clamped(sampling->sampler, options->hz);
-	xp_sampling_choose(recording);
-	return setup_perf(recording);
+	xp_sampling_choose(sampling);
+	return setup_perf(sampling);
 }
 
 void xp_sampling_free(struct xp_sampling *sampling)
@@ -210,27 +190,26 @@ int xp_sampling_add_cpus(struct xp_sampling *sampling)
  * Reads what processes have mapped before the side-band reports mappings: only sampled ones, since hundreds may run
  * here.
  */
-static int scan(struct xp_recording *recording)
+static int scan(struct xp_sampling *sampling, pid_t command)
 {
-	const struct xp_options *options = recording->options;
-	struct xp_sampled_processes *sampled = &recording->sampling.samples.processes;
+	const struct xp_options *options = sampling->options;
+	struct xp_sampled_processes *sampled = &sampling->samples.processes;
 	int err = 0;
 
 	if (options->all)
 		return xp_sampled_processes_scan_all(sampled);
 	for (size_t i = 0; i < options->pids.count && !err; i++)
 		err = xp_sampled_processes_scan(sampled, options->pids.pids[i]);
-	if (options->child_argv && !err)
-		err = xp_sampled_processes_scan(sampled, recording->targets.command.launch.pid);
+	if (command && !err)
+		err = xp_sampled_processes_scan(sampled, command);
 	if (options->tid && !err)
 		err = xp_sampled_processes_scan(sampled, xp_target_process(options->tid));
 	return err;
 }
 
-int xp_sampling_attach(struct xp_recording *recording)
+int xp_sampling_attach(struct xp_sampling *sampling, pid_t command)
 {
-	const struct xp_options *options = recording->options;
-	struct xp_sampling *sampling = &recording->sampling;
+	const struct xp_options *options = sampling->options;
 	int err = 0;
 
 	if (!sampling->sampler)
@@ -240,7 +219,7 @@ int xp_sampling_attach(struct xp_recording *recording)
 	if (options->all && !err)
 		err = xp_sampling_add_cpus(sampling);
 	/* Samples wait in the rings meanwhile; from now on the side-band reports what happens. */
-	return err ? err : scan(recording);
+	return err ? err : scan(sampling, command);
 }
 
 size_t xp_sampling_cpus(const struct xp_sampling *sampling)
@@ -252,9 +231,8 @@ size_t xp_sampling_cpus(const struct xp_sampling *sampling)
 	return count;
 }
 
-static int sample_cpus(struct xp_recording *recording)
+static int sample_cpus(struct xp_sampling *sampling)
 {
-	struct xp_sampling *sampling = &recording->sampling;
 	int err;
 
 	sampling->samples_cpus = true;
@@ -265,17 +243,16 @@ static int sample_cpus(struct xp_recording *recording)
 		return err;
 	}
 	xp_debug("sampling the CPUs on which the targets run");
-	xp_programs_sample_cpus(&recording->bpf.programs, true);
+	xp_programs_sample_cpus(sampling->programs, true);
 	xp_sampler_drop_threads(sampling->sampler);
 	return 0;
 }
 
-static int sample_threads(struct xp_recording *recording)
+static int sample_threads(struct xp_sampling *sampling)
 {
-	struct xp_sampling *sampling = &recording->sampling;
 	int err = 0;
 
-	for (const struct xp_process *process = recording->targets.processes.first_live; process && !err;
+	for (const struct xp_process *process = sampling->targets->first_live; process && !err;
 	     process = process->next_live) {
 		err = xp_sampler_add_process(sampling->sampler, process->pid);
 		err = err == -ESRCH ? 0 : err;
@@ -285,67 +262,64 @@ static int sample_threads(struct xp_recording *recording)
 		return err;
 	}
 	xp_debug("sampling the threads of the targets");
-	xp_programs_sample_cpus(&recording->bpf.programs, false);
+	xp_programs_sample_cpus(sampling->programs, false);
 	xp_sampler_drop_cpus(sampling->sampler);
 	sampling->samples_cpus = false;
 	return 0;
 }
 
 /* Reads how many time slices the targets had. Returns whether that is many. */
-static bool slice_often(struct xp_recording *recording, uint64_t now_tsc)
+static bool slice_often(struct xp_sampling *sampling, uint64_t now_tsc)
 {
-	const struct xp_pid_list *pids = &recording->options->pids;
-	struct xp_sampling *sampling = &recording->sampling;
+	const struct xp_pid_list *pids = &sampling->options->pids;
 	uint64_t slices = 0, before = sampling->slices, since_ns, period_ns;
 
-	since_ns = xp_clock_ns(recording->clock, now_tsc - sampling->slices_tsc);
+	since_ns = xp_clock_ns(sampling->clock, now_tsc - sampling->slices_tsc);
 	for (size_t i = 0; i < pids->count; i++)
 		slices += xp_time_slices(pids->pids[i]);
 	sampling->slices = slices;
 	sampling->slices_tsc = now_tsc;
 	if (!before || slices < before || !sampling->sampler || xp_sampler_hardware(sampling->sampler))
 		return false;
-	period_ns = xp_sampler_period_ns(sampling->sampler, recording->clock->hz);
+	period_ns = xp_sampler_period_ns(sampling->sampler, sampling->clock->hz);
 	return (double)(slices - before) * (double)period_ns >
 	       (double)SLICES_PER_INTERRUPT * (double)sysconf(_SC_NPROCESSORS_ONLN) * (double)since_ns;
 }
 
-void xp_sampling_look(struct xp_recording *recording)
+void xp_sampling_look(struct xp_sampling *sampling)
 {
-	if (xp_plan_chooses_events(&recording->plan, recording->options))
-		slice_often(recording, xp_clock_now_tsc());
+	if (xp_plan_chooses_events(sampling->plan, sampling->options))
+		slice_often(sampling, xp_clock_now_tsc());
 }
 
 /* Whether there is a reason to sample the CPUs. */
-static bool has_reason(struct xp_recording *recording, uint64_t now_tsc)
+static bool has_reason(struct xp_sampling *sampling, uint64_t now_tsc)
 {
-	struct xp_sampling *sampling = &recording->sampling;
-	uint32_t births = xp_programs_births(&recording->bpf.programs);
+	uint32_t births = xp_programs_births(sampling->programs);
 	/* The first child of a command is there before this could be told. */
-	bool reason = births != sampling->births || (!sampling->quiet_tsc && recording->options->follow);
+	bool reason = births != sampling->births || (!sampling->quiet_tsc && sampling->options->follow);
 	uint64_t look_ns = sampling->quiet_tsc ? SLICES_LOOK_NS : SLICES_LOOK_MIN_NS;
 
 	sampling->births = births;
-	if (now_tsc - sampling->slices_tsc >= xp_clock_ticks(recording->clock, look_ns))
-		reason |= slice_often(recording, now_tsc);
+	if (now_tsc - sampling->slices_tsc >= xp_clock_ticks(sampling->clock, look_ns))
+		reason |= slice_often(sampling, now_tsc);
 	return reason;
 }
 
-void xp_sampling_choose(struct xp_recording *recording)
+void xp_sampling_choose(struct xp_sampling *sampling)
 {
-	struct xp_sampling *sampling = &recording->sampling;
 	uint64_t now_tsc = xp_clock_now_tsc();
 	int err = 0;
 
-	if (!sampling->sampler || !xp_plan_chooses_events(&recording->plan, recording->options))
+	if (!sampling->sampler || !xp_plan_chooses_events(sampling->plan, sampling->options))
 		return;
-	if (has_reason(recording, now_tsc)) {
-		sampling->quiet_tsc = now_tsc + xp_clock_ticks(recording->clock, QUIET_NS);
+	if (has_reason(sampling, now_tsc)) {
+		sampling->quiet_tsc = now_tsc + xp_clock_ticks(sampling->clock, QUIET_NS);
 		if (!sampling->samples_cpus)
-			err = sample_cpus(recording);
+			err = sample_cpus(sampling);
 	} else if (sampling->samples_cpus && now_tsc >= sampling->quiet_tsc) {
-		sampling->quiet_tsc = now_tsc + xp_clock_ticks(recording->clock, QUIET_NS);
-		err = sample_threads(recording);
+		sampling->quiet_tsc = now_tsc + xp_clock_ticks(sampling->clock, QUIET_NS);
+		err = sample_threads(sampling);
 	} else if (!sampling->quiet_tsc) {
 		sampling->quiet_tsc = now_tsc;
 	}
@@ -378,11 +352,10 @@ int xp_sampling_apply_sideband(struct xp_sampling *sampling, uint64_t tsc)
 	return err;
 }
 
-int xp_sampling_switch(struct xp_recording *recording, const struct xp_arrival *arrival)
+int xp_sampling_switch(struct xp_sampling *sampling, const struct xp_arrival *arrival)
 {
-	struct xp_sampling *sampling = &recording->sampling;
 
-	if (arrival->tsc > recording->targets.processes.stop_tsc || arrival->cpu >= sampling->cpu_count ||
+	if (arrival->tsc > sampling->targets->stop_tsc || arrival->cpu >= sampling->cpu_count ||
 	    !sampling->cpus[arrival->cpu])
 		return 0;
 	sampling->switches++;

@@ -12,12 +12,24 @@
 #include <sys/types.h>
 
 #include "kernel/attach_samples.h"
+#include "kernel/programs.h"
 #include "kernel/sideband.h"
+#include "record/plan.h"
 #include "sample/samples.h"
-
-struct xp_recording;
+#include "trace/process.h"
 
 struct xp_sampling {
+	/* Borrowed from the recording: */
+	const struct xp_options *options;
+	const struct xp_plan *plan;
+	const struct xp_clock *clock;
+	struct xp_programs *programs;
+	const struct xp_processes *targets; /* whose threads are sampled */
+	int dir_fd;			    /* of the recording's directory */
+	/* Called for a place that a JIT compiler calls when its code has changed. */
+	void (*watch_jit)(void *arg, pid_t pid, int fd, uint64_t offset);
+	void *watch_arg;
+
 	struct xp_sampler *sampler; /* NULL: nothing is sampled */
 	struct xp_sideband *sideband;
 	struct xp_samples samples;
@@ -30,21 +42,18 @@ struct xp_sampling {
 	uint64_t slices;	  /* of the targets, see target/time_slices.h, as last seen */
 	uint64_t slices_tsc;	  /* and when */
 	uint64_t quiet_tsc;	  /* without a reason until then, CPUs are not sampled any more */
-	unsigned int jit_watches; /* probes that report new JIT code */
 	uint64_t next_repair_tsc; /* next repair of what the side-band lost */
 };
 
-/*
- * After the BPF side and the output directory are open. The recording is borrowed until xp_sampling_free(). Returns 0
- * or -errno with a sentence (why.h).
- */
-int xp_sampling_setup(struct xp_recording *recording);
+/* After the BPF side and the output directory are open. Returns 0 or -errno with a sentence (why.h). */
+int xp_sampling_setup(struct xp_sampling *sampling);
 void xp_sampling_free(struct xp_sampling *sampling);
 
 /* Samples a process, which gets a profile in any case. Returns 0 or -errno, with a sentence (why.h). */
 int xp_sampling_add_process(struct xp_sampling *sampling, pid_t pid);
-/* Samples the thread or the machine that the command line names, and scans the sampled processes. Errors as above. */
-int xp_sampling_attach(struct xp_recording *recording);
+/* Samples the thread or the machine that the command line names, and scans the sampled processes. command: the one that
+ * xprof started; 0: none. Errors as above. */
+int xp_sampling_attach(struct xp_sampling *sampling, pid_t command);
 /* Samples the CPUs that are online and not sampled yet, if CPUs are to be sampled. */
 int xp_sampling_add_cpus(struct xp_sampling *sampling);
 /* The number of CPUs that may be sampled and are online now. */
@@ -53,14 +62,14 @@ size_t xp_sampling_cpus(const struct xp_sampling *sampling);
 /* Applies what the side-band reported before this TSC. Does nothing without sampling, as all below. */
 int xp_sampling_apply_sideband(struct xp_sampling *sampling, uint64_t tsc);
 /* Takes a switch of threads, for perf.data (arrivals.c). Returns 0. */
-int xp_sampling_switch(struct xp_recording *recording, const struct xp_arrival *arrival);
+int xp_sampling_switch(struct xp_sampling *sampling, const struct xp_arrival *arrival);
 /* Call it well before xp_sampling_setup(): learns how often the targets are given a CPU meanwhile. */
-void xp_sampling_look(struct xp_recording *recording);
+void xp_sampling_look(struct xp_sampling *sampling);
 /*
  * Samples the CPUs while targets create threads and children, since the events of threads see little of those that live
  * briefly, and while the timers of threads would be set more often than those of CPUs. To be called in every pass.
  */
-void xp_sampling_choose(struct xp_recording *recording);
+void xp_sampling_choose(struct xp_sampling *sampling);
 /*
  * Reads from /proc what the side-band lost. Call it after a pass over the rings: an older fork or exec that is still
  * queued would undo the result.

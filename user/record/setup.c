@@ -116,11 +116,26 @@ static int sample_process(void *sampling, pid_t pid)
 	return xp_sampling_add_process(sampling, pid);
 }
 
+/* Before anything is set up: what it borrows. */
+static void begin_sampling(struct xp_recording *recording)
+{
+	struct xp_sampling *sampling = &recording->sampling;
+
+	sampling->options = recording->options;
+	sampling->plan = &recording->plan;
+	sampling->clock = recording->clock;
+	sampling->programs = &recording->bpf.programs;
+	sampling->targets = &recording->targets.processes;
+	sampling->dir_fd = recording->outdir.fd;
+	sampling->watch_jit = xp_targets_watch_jit;
+	sampling->watch_arg = &recording->targets;
+}
+
 static int setup_sampling(struct xp_recording *recording)
 {
 	recording->targets.sample = sample_process;
 	recording->targets.sample_arg = &recording->sampling;
-	return xp_sampling_setup(recording);
+	return xp_sampling_setup(&recording->sampling);
 }
 
 /* Programs, rings, and all that takes events out of them. */
@@ -147,7 +162,7 @@ static int setup_kernel(struct xp_recording *recording)
 	if (!err && xp_plan_switches(&recording->plan, options))
 		err = xp_programs_attach_switches(&recording->bpf.programs);
 	if (!err && options->off_cpu.given)
-		err = xp_off_cpu_setup(recording);
+		err = xp_off_cpu_setup(&recording->off_cpu, &recording->sampling);
 	if (!err || xp_why_has(err))
 		return err;
 	return xp_why_set(err == -ENOMEM ? err : -EOPNOTSUPP,
@@ -160,7 +175,8 @@ int xp_setup(struct xp_recording *recording)
 {
 	int err;
 
-	xp_sampling_look(recording);
+	begin_sampling(recording);
+	xp_sampling_look(&recording->sampling);
 	setup_targets(recording);
 	err = setup_triggers(recording);
 	if (err)

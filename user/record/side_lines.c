@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "record/side_lines.h"
+#include "record/targets.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,6 @@
 #include "base/u64_map.h"
 #include "base/util.h"
 #include "elf/questions.h"
-#include "record/targets.h"
 
 /* For all objects together: functions that would take longer have no lines. */
 #define LINES_NS (3 * 1000000000ull)

@@ -6,7 +6,7 @@
 
 #include "store/sym_dir.h"
 #include "record/calls_text.h"
-#include "record/summary.h"
+#include "record/recording.h"
 
 /* One missed period in this many is not reported, nor are a few: the periods at both ends of a recording are cut. */
 #define MISSED_WORTH_TELLING 30

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The processes and threads that the command line requests: scans and attaches them, and checks the result. */
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/interrupt.h"
@@ -9,6 +10,8 @@
 #include "elf/function_patterns.h"
 #include "record/follow.h"
 
+/* Each takes tens of milliseconds to attach. For further processes, xprof looks for new JIT code every second. */
+#define JIT_WATCHES_MAX 32
 /* A process may only be starting to load what has sleds: how often to scan it again, and the pause in between. */
 #define SCAN_TRIES 5
 #define SCAN_PAUSE_US 2000
@@ -85,6 +88,20 @@ int xp_targets_attach(struct xp_targets *targets)
 	if (options->child_argv && !err)
 		err = start_command(targets);
 	return err;
+}
+
+/* JIT compilers call an empty function when their code has changed; the probe on it wakes the reader. */
+void xp_targets_watch_jit(void *arg, pid_t pid, int fd, uint64_t offset)
+{
+	struct xp_targets *targets = arg;
+	int err;
+
+	if (!targets->probes.attach || targets->jit_watches == JIT_WATCHES_MAX)
+		return;
+	targets->jit_watches++;
+	err = xp_attach_uprobe(targets->probes.attach, xp_programs_jit_fd(targets->programs), fd, pid, offset);
+	if (err)
+		xp_debug("process %d: cannot watch for new JIT code: %s", pid, strerror(-err));
 }
 
 /* Whether there may be something to record in a process that has no probes. */

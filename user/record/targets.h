@@ -12,13 +12,26 @@
 
 #include "event/arrival.h"
 #include "record/call_rate.h"
-#include "record/command.h"
 #include "record/plan.h"
 #include "record/probes.h"
 #include "sled/object.h"
+#include "target/launch.h"
 #include "trace/flight_writer.h"
 #include "trace/process.h"
 #include "trace/process_flight.h"
+
+/* The command that xprof started (record -- CMD): held by ptrace until its objects are mapped and attached. */
+struct xp_started_command {
+	struct xp_launch launch;    /* owns the child; pid 0 without CMD */
+	struct xp_process *process; /* the image that it runs */
+	uint64_t release_tsc;	    /* when it is released although it has no sleds; 0: not set */
+};
+
+/* Whether xprof holds or follows pid by ptrace, because it is the command. */
+static inline bool xp_command_traces(const struct xp_started_command *command, pid_t pid)
+{
+	return command->launch.traced && command->launch.pid == pid;
+}
 
 struct xp_targets {
 	/* Borrowed from the recording: */
@@ -37,7 +50,8 @@ struct xp_targets {
 	struct xp_probes probes;
 	struct xp_call_rates rates;
 	struct xp_started_command command;
-	uint64_t run_tsc; /* when everything was attached; 0 before */
+	unsigned int jit_watches; /* probes that report new JIT code */
+	uint64_t run_tsc;	  /* when everything was attached; 0 before */
 };
 
 /* targets.c */
@@ -49,6 +63,9 @@ int xp_targets_attach(struct xp_targets *targets);
  * program.
  */
 int xp_targets_check(struct xp_targets *targets);
+
+/* Sets a probe there: struct xp_sampling.watch_jit. arg: the targets. */
+void xp_targets_watch_jit(void *arg, pid_t pid, int fd, uint64_t offset);
 
 /* follow.c */
 
@@ -92,5 +109,13 @@ int xp_follow_launch(struct xp_targets *targets);
 int xp_follow_launch_event(struct xp_targets *targets);
 /* Releases the started program permanently, if it is still held or followed by ptrace. */
 int xp_follow_release(struct xp_targets *targets);
+
+/* side_lines.c */
+
+/*
+ * Adds the source lines of functions to the side ELFs (instr_map.h): read from debug information once all targets are
+ * released and all logs are there, in bounded time. Returns 0 or -errno.
+ */
+int xp_side_lines_add(struct xp_targets *targets);
 
 #endif
