@@ -375,6 +375,19 @@ def test_rings_are_unmapped(start, program, record, options):
     assert "well 12\n" in told and int(re.search(r"parked (\d+)", told)[1]) > 6, told
 
 
+def test_place_of_the_rings_is_taken(start, program, record):
+    """A process maps something else there between two recordings: a few times it gets another stub, and is patched then."""
+    process = start([program("live/programs/spares.c", "-O1", project.no_runtime()), "holes"])
+    assert process.stdout.readline() == "ready\n"
+    for mode in ("memory", "memory", "memory", "memory", "patch", "patch"):
+        recorded = record("--sled-mode=auto", "--no-samples", "-p", process.pid, "-d", "10ms").finish()
+        assert recorded.status == 0, recorded.messages
+        assert {o["sled_mode"] for p in recorded.manifest["processes"] for o in p["objects"]} == {mode}
+        process.send_signal(signal.SIGUSR1)
+        assert process.stdout.readline() == "taken\n"
+    assert pathlib.Path(f"/proc/{process.pid}/maps").read_text().count("/memfd:xprof ") == 4
+
+
 def test_no_rings_where_the_kernel_grants_no_memory(waiting, program, record, xprof, tmp_path):
     """vm.overcommit_memory=2, as a namespace shows it to xprof: rings could make an allocation of any process fail."""
     process = waiting(program("live/programs/memory.c", "-O1"), "rounds", 200)

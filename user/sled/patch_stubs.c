@@ -27,6 +27,8 @@ struct unmapping_work {
 	struct xp_stub_map stubs;
 };
 
+/* A process that has so many gets no further stub because call rings do not fit behind one of them. */
+#define STUBS_ENOUGH 4
 #define REACH_BYTES ((1ull << 31) - (1ull << 16))
 
 static struct xp_patch_stub *find_stub(const struct xp_patch *patch, pid_t pid, uint64_t address)
@@ -377,7 +379,8 @@ int xp_patch_get_stub(struct xp_patch_work *work)
 		work->stub->rings = get_rings(work, &work->stub->place);
 		goto out;
 	}
-	if (err == -EEXIST)
+	/* The process has mapped something else behind the stub. */
+	if (err == -EEXIST && (!work->stub || work->stubs.count < STUBS_ENOUGH))
 		err = xp_patch_stopped(work, make_stub, work);
 	/* A stub without call rings is better than none. */
 	if (err && work->stub && err != -ESRCH && err != -ENOMEM && err != -ECANCELED) {
