@@ -212,7 +212,7 @@ static void find_cause(struct adding *adding, const struct xp_slow_call *call, c
 static int keep_texts(struct adding *adding)
 {
 	const char **const texts[] = { &adding->cause.place, &adding->cause.primitive, &adding->cause.other,
-				       &adding->cause.does };
+				       &adding->cause.waiter, &adding->cause.does };
 	uint64_t key = (uint64_t)adding->cause.kind << 32 | adding->cause.function;
 
 	adding->cause.does = adding->does;
@@ -228,18 +228,23 @@ static int keep_texts(struct adding *adding)
 	return 0;
 }
 
-static void count(struct xp_cause *cause, const struct adding *adding, const struct xp_slow_call *call)
+static void count_thread(struct xp_cause *cause, const struct adding *adding)
 {
-	uint64_t median_ns = adding->calls->functions[call->function].median_ns, ns = xp_slow_call_ns(call);
-
-	cause->calls++;
-	cause->extra_ns += ns - XP_MIN(ns, median_ns);
 	if (!*cause->does)
 		cause->does = adding->cause.does;
 	if (cause->other_tid != adding->cause.other_tid)
 		cause->other_tid = 0;
 	if (cause->cpu != adding->cause.cpu)
 		cause->cpu = XP_MODEL_CPU_UNKNOWN;
+}
+
+static void count(struct xp_cause *cause, const struct adding *adding, const struct xp_slow_call *call)
+{
+	uint64_t median_ns = adding->calls->functions[call->function].median_ns, ns = xp_slow_call_ns(call);
+
+	count_thread(cause, adding);
+	cause->calls++;
+	cause->extra_ns += ns - XP_MIN(ns, median_ns);
 	if (!cause->example || ns > xp_slow_call_ns(cause->example))
 		cause->example = call;
 }
@@ -255,6 +260,21 @@ int xp_causes_init(struct xp_causes *causes, struct xp_thread_times *times, cons
 	return 0;
 }
 
+/* NULL: out of memory. */
+static struct xp_cause *find(struct xp_causes *causes, struct adding *adding)
+{
+	uint32_t *index;
+
+	if (keep_texts(adding))
+		return NULL;
+	index = xp_u64_map_add(&causes->by_key, adding->cause.key, (uint32_t)causes->count);
+	if (!index || XP_ARRAY_RESERVE(causes->list, causes->room, causes->count + 1))
+		return NULL;
+	if (*index == causes->count)
+		causes->list[causes->count++] = adding->cause;
+	return &causes->list[*index];
+}
+
 int xp_causes_add(struct xp_causes *causes, struct xp_thread_times *times, const struct xp_slow_calls *calls,
 		  const struct xp_slow_call *call, const struct xp_story *story)
 {
@@ -264,18 +284,52 @@ int xp_causes_add(struct xp_causes *causes, struct xp_thread_times *times, const
 		.calls = calls,
 		.cause = { .function = call->function },
 	};
-	uint32_t *index;
+	struct xp_cause *cause;
 
 	find_cause(&adding, call, story);
-	if (keep_texts(&adding))
+	cause = find(causes, &adding);
+	if (cause)
+		count(cause, &adding, call);
+	return cause ? 0 : -ENOMEM;
+}
+
+int xp_causes_add_waits(struct xp_causes *causes, struct xp_thread_times *times, const struct xp_wait_row *row)
+{
+	const struct xp_model_wait *wait = row->longest;
+	struct adding adding = {
+		.causes = causes,
+		.times = times,
+		.cause = { .waiter = times->model.threads[wait->thread].name },
+	};
+	struct xp_cause *cause;
+	struct xp_story story;
+
+	if (row->runnable_ns * 2 > row->total_ns) {
+		xp_story_make(&story, times, wait->thread, (struct xp_time_range){ wait->begin_ns, wait->end_ns });
+		blame_neighbour(&adding, &story);
+	} else {
+		blame_wait(&adding, wait);
+	}
+	cause = find(causes, &adding);
+	if (!cause)
 		return -ENOMEM;
-	index = xp_u64_map_add(&causes->by_key, adding.cause.key, (uint32_t)causes->count);
-	if (!index || XP_ARRAY_RESERVE(causes->list, causes->room, causes->count + 1))
-		return -ENOMEM;
-	if (*index == causes->count)
-		causes->list[causes->count++] = adding.cause;
-	count(&causes->list[*index], &adding, call);
+	count_thread(cause, &adding);
+	cause->calls += (uint64_t)(row->count + 0.5);
+	xp_add_capped(&cause->extra_ns, row->total_ns);
 	return 0;
+}
+
+static int compare_waits(const void *a, const void *b)
+{
+	const struct xp_cause *x = a, *y = b;
+
+	return xp_compare(x->kind == XP_CAUSE_WAIT, y->kind == XP_CAUSE_WAIT) ?: xp_compare(y->extra_ns, x->extra_ns);
+}
+
+void xp_causes_sort_waits(struct xp_causes *causes)
+{
+	if (causes->count)
+		qsort(causes->list, causes->count, sizeof(*causes->list), compare_waits);
 }
 
 static int compare(const void *a, const void *b, void *arg)

@@ -13,6 +13,7 @@
 
 #include "explain/call_story.h"
 #include "explain/slow_calls.h"
+#include "report/wait_table.h"
 
 enum xp_cause_kind {
 	XP_CAUSE_LOCK,
@@ -30,16 +31,17 @@ const char *xp_cause_kind_name(enum xp_cause_kind kind);
 /* Texts are clean; "": unknown. Calls with the same texts, but for what the other thread does, have one cause. */
 struct xp_cause {
 	enum xp_cause_kind kind;
-	uint32_t function;     /* of the slow calls */
+	uint32_t function;     /* of the slow calls; 0: of waits without calls */
+	const char *waiter;    /* of waits: the name of the threads that wait */
 	const char *place;     /* the function that waits, or runs */
 	const char *primitive; /* the library's function that it waits in, such as "fsync" */
 	const char *other;     /* the name of the thread that holds the lock, wakes the caller, or has the CPU */
 	const char *does;      /* what that thread does meanwhile, in the slowest call: "sleeps in refresh_cache" */
 	uint32_t other_tid;    /* 0: there are several */
 	uint32_t cpu;	       /* of XP_CAUSE_NO_CPU; XP_MODEL_CPU_UNKNOWN: there are several */
-	uint64_t calls;
-	uint64_t extra_ns;		    /* by which these exceed the median of their function */
-	const struct xp_slow_call *example; /* the slowest of them */
+	uint64_t calls;	       /* or waits */
+	uint64_t extra_ns;     /* by which these exceed the median of their function; or the time of all waits */
+	const struct xp_slow_call *example; /* the slowest of them; NULL: of waits */
 	uint64_t key;			    /* private */
 };
 
@@ -58,6 +60,10 @@ int xp_causes_init(struct xp_causes *causes, struct xp_thread_times *times, cons
 /* Adds a slow call with its story, the slowest first. Returns 0 or -ENOMEM. */
 int xp_causes_add(struct xp_causes *causes, struct xp_thread_times *times, const struct xp_slow_calls *calls,
 		  const struct xp_slow_call *call, const struct xp_story *story);
+/* The same for waits, without calls. */
+int xp_causes_add_waits(struct xp_causes *causes, struct xp_thread_times *times, const struct xp_wait_row *row);
+/* Waits for what may be outside of the program, such as the next request, come last. */
+void xp_causes_sort_waits(struct xp_causes *causes);
 void xp_causes_sort(struct xp_causes *causes, const struct xp_slow_calls *calls);
 void xp_causes_free(struct xp_causes *causes);
 

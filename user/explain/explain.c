@@ -122,6 +122,9 @@ static int sum_up_waits(struct xp_explanation *explanation)
 			some[count++] = (uint32_t)i;
 	}
 	err = err ?: xp_wait_table_make(waits, model, explanation->times.shapes, some, count);
+	for (size_t i = 0; !err && i < waits->row_count; i++)
+		err = xp_causes_add_waits(&explanation->causes, &explanation->times, &waits->rows[i]);
+	xp_causes_sort_waits(&explanation->causes);
 	if (!err && waits->row_count)
 		qsort(waits->rows, waits->row_count, sizeof(*waits->rows), by_longest);
 	free(some);

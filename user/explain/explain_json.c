@@ -228,6 +228,20 @@ static json_t *requests_value(const struct xp_slow_calls *calls)
 	return list;
 }
 
+/* What a cause of calls has, or one of waits. */
+static json_t *cause_value(const struct xp_explanation *explanation, const struct xp_cause *cause)
+{
+	const struct xp_call_function *function = &explanation->calls.functions[cause->function];
+
+	if (!cause->example)
+		return json_pack("{s:s, s:o, s:o}", "waiter", cause->waiter, "waits", number(cause->calls), "total_ns",
+				 number(cause->extra_ns));
+	return json_pack("{s:s, s:o, s:o, s:f, s:o, s:o, s:b}", "function", function->name, "calls",
+			 number(cause->calls), "extra_ns", number(cause->extra_ns), "share", share(explanation, cause),
+			 "example_start_ns", number(cause->example->begin_ns), "example_tid",
+			 number(cause->example->tid), "is_background", (int)function->is_background);
+}
+
 static json_t *causes_value(const struct xp_explanation *explanation)
 {
 	char text[XP_CAUSE_TEXT_BYTES];
@@ -235,17 +249,19 @@ static json_t *causes_value(const struct xp_explanation *explanation)
 
 	for (size_t i = 0; i < explanation->causes.count && list; i++) {
 		const struct xp_cause *cause = &explanation->causes.list[i];
-		const struct xp_call_function *function = &explanation->calls.functions[cause->function];
+		json_t *value =
+		    json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:s}", "kind", xp_cause_kind_name(cause->kind), "text",
+			      xp_cause_text(text, cause), "place", cause->place, "primitive", cause->primitive,
+			      "thread", cause->other, "tid", cause->other_tid ? number(cause->other_tid) : json_null(),
+			      "does", cause->does);
+		json_t *more = cause_value(explanation, cause);
 
-		list = append(list,
-			      json_pack("{s:s, s:s, s:o, s:o, s:f, s:s, s:s, s:s, s:s, s:o, s:s, s:o, s:o, s:b}",
-					"kind", xp_cause_kind_name(cause->kind), "function", function->name, "calls",
-					number(cause->calls), "extra_ns", number(cause->extra_ns), "share",
-					share(explanation, cause), "text", xp_cause_text(text, cause), "place",
-					cause->place, "primitive", cause->primitive, "thread", cause->other, "tid",
-					cause->other_tid ? number(cause->other_tid) : json_null(), "does", cause->does,
-					"example_start_ns", number(cause->example->begin_ns), "example_tid",
-					number(cause->example->tid), "is_background", (int)function->is_background));
+		if (!value || !more || json_object_update(value, more)) {
+			json_decref(value);
+			value = NULL;
+		}
+		json_decref(more);
+		list = append(list, value);
 	}
 	return list;
 }

@@ -378,22 +378,44 @@ static void print_requests(const struct page *page)
 	end_list(&list);
 }
 
+static void put_words(struct wrapped *line, char *words)
+{
+	char *word;
+
+	while ((word = strsep(&words, " ")))
+		put_piece(line, " ", "%s", word);
+}
+
 static void print_cause(const struct page *page, const struct xp_cause *cause)
 {
 	const struct xp_explanation *explanation = page->explanation;
 	const struct xp_call_function *function = &explanation->calls.functions[cause->function];
 	uint64_t all_ns = function->is_background ? explanation->background_ns : explanation->slow_ns;
 	struct wrapped line = { .page = page, .indent = 2 };
-	char text[XP_CAUSE_TEXT_BYTES], *word, *rest = text;
+	char text[XP_CAUSE_TEXT_BYTES];
 
-	xp_cause_text(text, cause);
 	put_piece(&line, " ", "%s:", xp_cause_kind_name(cause->kind));
 	put_piece(&line, " ", "%" PRIu64 " of %" PRIu64 " slow", cause->calls, function->slow);
 	put_piece(&line, " ", "%s", function->name);
 	put_piece(&line, " ", "(%.0f %% of the extra time)",
 		  all_ns ? 100.0 * (double)cause->extra_ns / (double)all_ns : 0);
-	while ((word = strsep(&rest, " ")))
-		put_piece(&line, " ", "%s", word);
+	xp_cause_text(text, cause);
+	put_words(&line, text);
+	end_list(&line);
+}
+
+static void print_cause_of_waits(const struct page *page, const struct xp_cause *cause)
+{
+	struct wrapped line = { .page = page, .indent = 2 };
+	char text[XP_CAUSE_TEXT_BYTES], time[TIME_BYTES];
+
+	put_piece(&line, " ", "%s:", xp_cause_kind_name(cause->kind));
+	put_piece(&line, " ", "threads");
+	put_piece(&line, " ", "%s", cause->waiter);
+	xp_cause_text(text, cause);
+	put_words(&line, text);
+	put_piece(&line, " ", "(%" PRIu64 " time%s,", cause->calls, xp_plural_s(cause->calls));
+	put_piece(&line, " ", "%s in all)", time_text(time, (double)cause->extra_ns));
 	end_list(&line);
 }
 
@@ -407,7 +429,7 @@ static void print_causes(const struct page *page)
 	xp_put_line(page->out, "%s", "");
 	xp_put_line(page->out, "Causes:");
 	for (size_t i = 0; i < shown; i++)
-		print_cause(page, &explanation->causes.list[i]);
+		(explanation->waits.row_count ? print_cause_of_waits : print_cause)(page, &explanation->causes.list[i]);
 	if (shown < explanation->causes.count)
 		xp_put_line(page->out, "  and %zu more", explanation->causes.count - shown);
 }
@@ -556,6 +578,7 @@ void xp_explanation_print(FILE *out, const struct xp_explanation *explanation, i
 			    xp_plural_s(waits->row_count));
 		print_wait_counts(&page);
 		print_stack_ends(&page);
+		print_causes(&page);
 		print_locks(&page);
 	}
 	for (size_t i = 0; i < XP_MIN(waits->row_count, explanation->slowest); i++)
