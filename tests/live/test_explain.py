@@ -89,9 +89,10 @@ def test_causes_of_all_requests(xprof, record, waiting, slow_server):
     # A call continues in the function that it jumps to.
     (journal,) = [cause for cause in causes if cause["place"] == "write_journal" and cause["thread"] == "storage"]
     assert journal["kind"] == "wait" and 0.9 * journaled <= journal["calls"] <= journaled
-    (lock,) = [cause for cause in causes if cause["kind"] == "lock" and cause["thread"] == "refresher"]
+    # Of some waits, the stack ends in the C library.
+    (lock,) = [cause for cause in causes if cause["kind"] == "lock" and cause["thread"] == "refresher" and cause["place"] == "lookup"]
     assert 0.8 * locked <= lock["calls"] <= 1.2 * locked + 2
-    assert (lock["place"], lock["primitive"], lock["does"]) == ("lookup", "pthread_mutex_lock", "sleeps in refresh_cache")
+    assert (lock["primitive"], lock["does"]) == ("pthread_mutex_lock", "sleeps in refresh_cache")
     no_cpu = sum(cause["calls"] for cause in causes if cause["kind"] == "no CPU")
     # On a busy machine, other processes have the CPU, and not only the thread busy.
     assert 0.7 * starved <= no_cpu

@@ -81,7 +81,7 @@ const char *xp_cause_place(const struct xp_causes *causes, const struct xp_model
 		}
 	}
 	*primitive = own && called ? plain_name(called) : NULL;
-	return own ? own : called;
+	return own ? own : called ? plain_name(called) : NULL;
 }
 
 /* A name that the C library has not is an address in it. */
