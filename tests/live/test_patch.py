@@ -170,6 +170,18 @@ def test_every_byte_is_restored(record, busy, xprof, mode):
     target.assert_works()
 
 
+def test_preempted_coroutines(record, program, start):
+    """Some are always behind the head of a sled, with stacks that no thread has."""
+    process = start([program("live/programs/preempted.c", "-O2", project.no_runtime())])
+    assert process.stdout.readline() == "ready\n"
+    for _ in range(8):
+        recorded = record("--sled-mode=auto", "--no-samples", "--flight=1M", "-p", process.pid, "-d", "200ms").finish()
+        assert recorded.status == 0, recorded.messages
+        shutil.rmtree(recorded.directory)
+    process.send_signal(signal.SIGUSR1)
+    assert process.stdout.read() == "well\n" and process.wait() == 0
+
+
 # When it is not done.
 
 

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #include "sled/text_patches.h"
 #include "target/memory_window.h"
 #include "target/remote_stacks.h"
+#include "target/status.h"
 #include "target/stopped.h"
 #include "target/target.h"
 
@@ -127,6 +129,21 @@ static int find_patched(struct search *search, pid_t pid)
 		err = look_at(search, pid, &mappings.list[i]);
 	xp_mappings_free(&mappings);
 	return err;
+}
+
+/*
+ * Whether the process preempts its coroutines by a timer's signal. One that was preempted behind the head of a sled
+ * goes on there, and its stack is not that of a thread: such a program died of SIGSEGV within eight recordings.
+ */
+static bool preempts_coroutines(pid_t pid)
+{
+	static const int timers[] = { SIGALRM, SIGVTALRM, SIGPROF, SIGURG };
+	struct xp_target_status status;
+	uint64_t signals = ~0ull << (SIGRTMIN - 1);
+
+	for (size_t i = 0; i < XP_ARRAY_SIZE(timers); i++)
+		signals |= 1ull << (timers[i] - 1);
+	return !xp_thread_status(&status, pid, pid) && status.caught & signals;
 }
 
 /* Leaves out the sleds where a thread may go on behind the head. */
@@ -281,6 +298,10 @@ void xp_unpatch_tails(pid_t pid)
 	struct xp_unpatched unpatched;
 	int err = xp_stub_map_read(&search.stubs, pid);
 
+	if (!err && search.stubs.count && preempts_coroutines(pid)) {
+		err = -EBUSY;
+		snprintf(why, sizeof(why), "a handler of a timer's signal may switch to another stack");
+	}
 	if (!err && search.stubs.count)
 		err = xp_memory_window_open(&search.memory, pid);
 	if (!err && search.stubs.count)
