@@ -164,6 +164,17 @@ def test_causes(explained):
     assert lock["blocked_ns"] == 49 * MS and lock["waker"]["name"] == "holder"
 
 
+def test_stack_of_only_a_leaf(explained):
+    """Its user stack was not copied: the wait was in what the call called for most of its time."""
+    lines, calls = three_faults()
+    lines = [line[:10] + ("6010",) if line[0] == "waiting" and line[7] == "L" else line for line in lines]
+    lines.insert(4, ("map", TSC + 2, SERVER, SERVER, "6000", "1000", "0", "-", "/gone/libc.so.6"))
+    found, _ = explained(lines, calls)
+    (lock,) = (cause for cause in found["causes"] if cause["kind"] == "lock")
+    assert (lock["place"], lock["primitive"]) == ("fn_3", "")
+    assert lock["text"] == "wait for holder/8 in fn_3, which sleeps in app+0x21 while it holds the lock"
+
+
 def test_causes_of_many_calls(explained):
     """Workers that wait for one another have one cause: the thread that none of them waits for."""
     calls, lines = {}, threads()

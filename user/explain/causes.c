@@ -80,8 +80,8 @@ const char *xp_cause_place(const struct xp_causes *causes, const struct xp_model
 			}
 		}
 	}
-	*primitive = own && called ? plain_name(called) : NULL;
-	return own ? own : called ? plain_name(called) : NULL;
+	*primitive = called ? plain_name(called) : NULL;
+	return own;
 }
 
 /* A name that the C library has not is an address in it. */
@@ -105,6 +105,10 @@ static void put_does(char to[XP_CAUSE_TEXT_BYTES], const struct xp_causes *cause
 	bool sleeps = waker->wait && waker->wait->state == XP_WAIT_SLEEP && primitive && strstr(primitive, "sleep");
 
 	to[0] = 0;
+	if (!place) {
+		place = primitive;
+		primitive = NULL;
+	}
 	if (!place)
 		return;
 	if (!waker->wait)
@@ -146,7 +150,22 @@ static void find_other(struct adding *adding, const struct xp_model_wait *wait)
 	}
 }
 
-static void blame_wait(struct adding *adding, const struct xp_model_wait *wait)
+/* What the call called for at least half of its time; NULL: nothing. */
+static const char *main_callee(const struct adding *adding, const struct xp_slow_call *call)
+{
+	const struct xp_call_callee *most = NULL;
+
+	for (size_t i = 0; i < call->callee_count; i++)
+		if (!most || call->callees[i].ns > most->ns)
+			most = &call->callees[i];
+	return most && most->ns * 2 >= xp_slow_call_ns(call) ? adding->calls->functions[most->function].name : NULL;
+}
+
+/*
+ * Without a function of the program in its stack, which is then only the leaf (waits of 10 ms and more are recorded
+ * though their stack was not copied), the wait was in what the call called. call: NULL: not in a call.
+ */
+static void blame_wait(struct adding *adding, const struct xp_slow_call *call, const struct xp_model_wait *wait)
 {
 	struct xp_cause *cause = &adding->cause;
 
@@ -154,6 +173,15 @@ static void blame_wait(struct adding *adding, const struct xp_model_wait *wait)
 		      : wait->state == XP_WAIT_DISK ? XP_CAUSE_DISK
 						    : XP_CAUSE_WAIT;
 	cause->place = xp_cause_place(adding->causes, &adding->times->model, wait->stack, &cause->primitive);
+	if (!cause->place && call) {
+		cause->place = main_callee(adding, call);
+		if (cause->place && xp_cause_is_lock(cause->primitive))
+			cause->primitive = NULL; /* a part of it, such as lll_lock_wait */
+	}
+	if (!cause->place) {
+		cause->place = cause->primitive;
+		cause->primitive = NULL;
+	}
 	if (cause->kind != XP_CAUSE_DISK)
 		find_other(adding, wait);
 }
@@ -171,18 +199,10 @@ static void blame_neighbour(struct adding *adding, const struct xp_story *story)
 	adding->cause.other_tid = (uint32_t)model->threads[story->neighbour].tid;
 }
 
-/* What it called for at least half of its time. */
 static void blame_callee(struct adding *adding, const struct xp_slow_call *call, enum xp_cause_kind kind)
 {
-	const struct xp_call_callee *most = NULL;
-
-	for (size_t i = 0; i < call->callee_count; i++)
-		if (!most || call->callees[i].ns > most->ns)
-			most = &call->callees[i];
-	if (most && most->ns * 2 < xp_slow_call_ns(call))
-		most = NULL;
 	adding->cause.kind = kind;
-	adding->cause.place = adding->calls->functions[most ? most->function : call->function].name;
+	adding->cause.place = main_callee(adding, call) ?: adding->calls->functions[call->function].name;
 }
 
 static void find_cause(struct adding *adding, const struct xp_slow_call *call, const struct xp_story *story)
@@ -192,7 +212,7 @@ static void find_cause(struct adding *adding, const struct xp_slow_call *call, c
 		/* The longest wait may be the one that it had no CPU in. */
 		for (size_t i = 0; i < story->wait_count; i++)
 			if (story->waits[i].blocked_ns) {
-				blame_wait(adding, story->waits[i].longest);
+				blame_wait(adding, call, story->waits[i].longest);
 				return;
 			}
 		return;
@@ -214,6 +234,7 @@ static int keep_texts(struct adding *adding)
 	const char **const texts[] = { &adding->cause.place, &adding->cause.primitive, &adding->cause.other,
 				       &adding->cause.waiter, &adding->cause.does };
 	uint64_t key = (uint64_t)adding->cause.kind << 32 | adding->cause.function;
+	bool is_lock = adding->cause.kind == XP_CAUSE_LOCK && xp_cause_is_lock(adding->cause.primitive);
 
 	adding->cause.does = adding->does;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(texts); i++) {
@@ -221,7 +242,8 @@ static int keep_texts(struct adding *adding)
 		*texts[i] = xp_model_text(&adding->times->model, *texts[i] ? *texts[i] : "");
 		if (!*texts[i])
 			return -ENOMEM;
-		if (texts[i] != &adding->cause.does)
+		/* A lock is the same lock by whatever function of the library it is taken. */
+		if (texts[i] != &adding->cause.does && (texts[i] != &adding->cause.primitive || !is_lock))
 			key = xp_hash_mix(key, (uintptr_t)*texts[i]);
 	}
 	adding->cause.key = key;
@@ -232,6 +254,8 @@ static void count_thread(struct xp_cause *cause, const struct adding *adding)
 {
 	if (!*cause->does)
 		cause->does = adding->cause.does;
+	if (!*cause->primitive)
+		cause->primitive = adding->cause.primitive;
 	if (cause->other_tid != adding->cause.other_tid)
 		cause->other_tid = 0;
 	if (cause->cpu != adding->cause.cpu)
@@ -308,7 +332,7 @@ int xp_causes_add_waits(struct xp_causes *causes, struct xp_thread_times *times,
 		xp_story_make(&story, times, wait->thread, (struct xp_time_range){ wait->begin_ns, wait->end_ns });
 		blame_neighbour(&adding, &story);
 	} else {
-		blame_wait(&adding, wait);
+		blame_wait(&adding, NULL, wait);
 	}
 	cause = find(causes, &adding);
 	if (!cause)

@@ -75,9 +75,8 @@ const char *xp_cause_text(char to[XP_CAUSE_TEXT_BYTES], const struct xp_cause *c
 bool xp_cause_is_lock(const char *primitive);
 
 /*
- * The innermost function of a stack whose calls are recorded, or else the innermost one of the program. *primitive:
- * what the program has called in a library of the system; NULL: nothing. A stack of only such libraries has its
- * outermost function.
+ * The innermost function of a stack whose calls are recorded, or else the innermost one of the program; NULL: a stack
+ * of only libraries of the system. *primitive: what the program has called in such a library; NULL: nothing.
  */
 const char *xp_cause_place(const struct xp_causes *causes, const struct xp_model *model, uint32_t stack,
 			   const char **primitive);

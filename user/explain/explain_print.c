@@ -456,7 +456,7 @@ static void print_locks(const struct page *page)
 		xp_put_line(page->out, "%9.0f %10s %10s  %s%-*s %s", row->count, time_text(time, (double)row->total_ns),
 			    time_text(most, (double)xp_wait_row_longest_ns(row)), waker,
 			    XP_MAX(26 - xp_text_columns(waker), 0), row->wakers > 1 ? others : "",
-			    place ? place : "(no stack)");
+			    place ?: primitive ?: "(no stack)");
 	}
 }
 
