@@ -30,10 +30,11 @@ def pytest_runtest_setup(item):
 
 
 def pytest_sessionstart(session):
-    # nohup, or a shell without job control, ignores them for all that it starts.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    for number in (signal.SIGHUP, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_DFL)
+    if not hasattr(session.config, "workerinput"):
+        # nohup, or a shell without job control, ignores them for all that it starts. Workers get them from this process.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number in (signal.SIGHUP, signal.SIGQUIT):
+            signal.signal(number, signal.SIG_DFL)
     if os.geteuid() == 0:
         project.mount_kernel_filesystems()
 
