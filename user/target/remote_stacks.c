@@ -2,8 +2,6 @@
 #include "target/remote_stacks.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
@@ -18,15 +16,42 @@
 #define CHUNK_BYTES 65536u
 #define STACKS_BYTES_MAX (32ull << 20)
 
-/* End of the mapping that has the address; 0: there is none. text: /proc/PID/maps. */
-static uint64_t end_of_mapping(const char *text, uint64_t address)
-{
-	uint64_t start, end;
+struct area {
+	uint64_t start;
+	uint64_t end;
+};
 
-	for (const char *line = text; line && *line; line = strchr(line, '\n'), line += line != NULL)
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64, &start, &end) == 2 && address >= start && address < end)
-			return end;
-	return 0;
+/* The mappings of a process, by address. The caller frees the list, also after an error. */
+static int read_areas(struct area **list, size_t *count, pid_t pid)
+{
+	size_t room = 0;
+	char *text, *after;
+	int err = xp_mappings_text(&text, pid);
+
+	*list = NULL;
+	*count = 0;
+	if (err)
+		return err;
+	/* Not by sscanf(), which measures the rest of the text for each line. */
+	for (const char *line = text; !err && line && *line; line = strchr(line, '\n'), line += line != NULL) {
+		uint64_t start = strtoull(line, &after, 16);
+
+		if (*after != '-')
+			continue;
+		err = XP_ARRAY_RESERVE(*list, room, *count + 1) ? -ENOMEM : 0;
+		if (!err)
+			(*list)[(*count)++] = (struct area){ start, strtoull(after + 1, NULL, 16) };
+	}
+	free(text);
+	return err;
+}
+
+/* End of the mapping that has the address; 0: there is none. */
+static uint64_t end_of_mapping(const struct area *areas, size_t count, uint64_t address)
+{
+	size_t i = XP_FIND_FIRST(count, k, areas[k].start <= address);
+
+	return i && address < areas[i - 1].end ? areas[i - 1].end : 0;
 }
 
 static int add(struct xp_code_pointers *pointers, uint64_t value)
@@ -54,36 +79,41 @@ static int scan(struct xp_code_pointers *pointers, struct xp_remote *remote, uin
 	return err;
 }
 
+static int by_value(const void *a, const void *b)
+{
+	return xp_compare(*(const uint64_t *)a, *(const uint64_t *)b);
+}
+
 int xp_code_pointers_find(struct xp_code_pointers *pointers, struct xp_remote *remote)
 {
 	struct user_regs_struct registers;
+	struct area *areas;
 	uint64_t bytes = 0;
-	char *text;
-	int err = xp_mappings_text(&text, remote->pid);
+	size_t area_count;
+	int err = read_areas(&areas, &area_count, remote->pid);
 
-	if (err)
-		return err;
 	for (size_t i = 0; i < remote->count && !err; i++) {
 		uint64_t end;
 
 		if (remote->threads[i].state != XP_REMOTE_STANDS)
 			continue;
 		err = ptrace(PTRACE_GETREGS, remote->threads[i].tid, 0, &registers) ? -errno : 0;
-		end = err ? 0 : end_of_mapping(text, registers.rsp);
+		end = err ? 0 : end_of_mapping(areas, area_count, registers.rsp);
 		bytes += end ? end - registers.rsp : 0;
 		if (!err)
 			err = !end ? -EFAULT : bytes > STACKS_BYTES_MAX ? -E2BIG : add(pointers, registers.rip);
 		if (!err)
 			err = scan(pointers, remote, registers.rsp, end);
 	}
-	free(text);
+	free(areas);
+	if (pointers->count)
+		qsort(pointers->list, pointers->count, sizeof(*pointers->list), by_value);
 	return err;
 }
 
 bool xp_code_pointers_are_in(const struct xp_code_pointers *pointers, uint64_t start, uint64_t end)
 {
-	for (size_t i = 0; i < pointers->count; i++)
-		if (pointers->list[i] > start && pointers->list[i] < end)
-			return true;
-	return false;
+	size_t i = XP_FIND_FIRST(pointers->count, k, pointers->list[k] <= start);
+
+	return i < pointers->count && pointers->list[i] < end;
 }

@@ -16,7 +16,7 @@
 struct xp_code_pointers {
 	uint64_t start; /* only pointers in [start, end) */
 	uint64_t end;
-	uint64_t *list; /* the caller frees it */
+	uint64_t *list; /* ascending; the caller frees it */
 	size_t count;
 	size_t room;
 };
