@@ -406,7 +406,7 @@ static int unmap_all(void *arg, struct xp_remote *remote)
 
 	for (size_t i = 0; i < unmapping->stubs.count && !err; i++)
 		if (unmapping->stubs.list[i].rings >= 0)
-			err = xp_stub_unmap_rings(&unmapping->stubs.list[i], remote);
+			err = xp_stub_unmap_rings(&unmapping->stubs.list[i], remote, unmapping->pid);
 	return err;
 }
 

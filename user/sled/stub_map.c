@@ -3,14 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/code_places.h"
@@ -18,210 +16,9 @@
 #include "sled/call_rings.h"
 #include "sled/remote_memfd.h"
 #include "target/address_gap.h"
-#include "target/chosen_file.h"
-#include "target/memory_window.h"
 #include "target/room.h"
 #include "target/status.h"
 #include "target/target.h"
-
-#define RINGS_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-
-static int add(struct xp_stub_map *map, const struct xp_stub_place *place)
-{
-	struct xp_stub_place *list = realloc(map->list, (map->count + 1) * sizeof(*list));
-
-	if (!list)
-		return -ENOMEM;
-	map->list = list;
-	list[map->count++] = *place;
-	return 0;
-}
-
-static bool is_alive(pid_t pid, uint64_t address)
-{
-	struct xp_memory_window *memory;
-	uint8_t flag = 0;
-
-	if (xp_memory_window_open(&memory, pid))
-		return false;
-	xp_memory_window_set(memory, address + XP_STUB_FLAG, address + XP_STUB_COUNTERS);
-	if (!xp_memory_window_read(memory, &flag, address + XP_STUB_FLAG, sizeof(flag)))
-		flag = 0;
-	xp_memory_window_free(memory);
-	return flag == 1;
-}
-
-static bool is_stub(const struct xp_mapping *mapping)
-{
-	return xp_stub_is_named(mapping->path) && !mapping->shared && !mapping->file_offset &&
-	       mapping->end - mapping->start == XP_STUB_BYTES;
-}
-
-/* If there is a copy (chosen_file.h), the mapping is of another file that only has such a name. */
-static int open_stub(pid_t pid, const struct xp_mapping *mapping)
-{
-	int fd = xp_mapping_open(pid, mapping);
-	struct stat st;
-
-	if (fd < 0 || (!fstat(fd, &st) && !xp_chosen_original(&st)))
-		return fd;
-	close(fd);
-	return -ESTALE;
-}
-
-/* Whether the mappings have this file (NULL: any) there for the process and others to write. */
-static bool maps_to_write(const char *mappings, uint64_t start, uint64_t end, const struct stat *st)
-{
-	unsigned int dev_major, dev_minor;
-	const char *line;
-	uint64_t inode;
-	char wanted[64];
-	int length = snprintf(wanted, sizeof(wanted), "%08" PRIx64 "-%08" PRIx64 " rw-s ", start, end);
-
-	/* The kernel escapes newlines in paths. */
-	line = strstr(mappings, wanted);
-	if (!line || (line != mappings && line[-1] != '\n'))
-		return false;
-	return !st || (sscanf(line + length, "%*x %x:%x %" SCNu64, &dev_major, &dev_minor, &inode) == 3 &&
-		       inode == st->st_ino && makedev(dev_major, dev_minor) == st->st_dev);
-}
-
-/*
- * The file at the place of the call rings, if it looks like one of ours; else -ENOENT, or -errno. xprof will write to
- * it, so the process must be able to, too: it may have mapped somebody else's memfd. text: its mappings.
- */
-static int open_rings(pid_t pid, const char *text, uint64_t stub)
-{
-	uint64_t address = stub + XP_STUB_SLOTS_TABLE, end = address + XP_CALL_RINGS_BYTES;
-	int place = xp_mapping_open_exact(pid, address, end, 0);
-	struct stat st;
-	int fd;
-
-	if (place < 0)
-		return place;
-	if (fcntl(place, F_GET_SEALS) != RINGS_SEALS || fstat(place, &st) || !maps_to_write(text, address, end, &st) ||
-	    (uint64_t)st.st_size != XP_CALL_RINGS_BYTES) {
-		close(place);
-		return -ENOENT;
-	}
-	fd = xp_memfd_reopen(place);
-	close(place);
-	return fd;
-}
-
-/* Opens the file again, or, if an earlier stub is the same file, shares its open file. */
-static int open_once(const struct xp_stub_map *map, struct xp_stub_place *place, pid_t pid,
-		     const struct xp_mapping *mapping)
-{
-	struct stat st;
-	int fd = open_stub(pid, mapping), shared;
-
-	if (fd < 0 || fstat(fd, &st))
-		return fd;
-	place->id = (struct xp_stub_id){ st.st_dev, st.st_ino };
-	for (size_t i = 0; i < map->count; i++)
-		if (xp_stub_same(&map->list[i].id, &place->id)) {
-			shared = fcntl(map->list[i].fd, F_DUPFD_CLOEXEC, 0);
-			close(fd);
-			return shared;
-		}
-	return fd;
-}
-
-/* text: the mappings of the process. */
-static int add_stub(struct xp_stub_map *map, pid_t pid, const struct xp_mapping *mapping, const char *text)
-{
-	struct xp_stub_place place = { .address = mapping->start, .rings = -1 };
-	int err;
-
-	place.fd = open_once(map, &place, pid, mapping);
-	if (place.fd < 0)
-		return 0;
-	if (!xp_stub_verify(place.fd)) {
-		xp_stub_close(&place);
-		return 0;
-	}
-	place.alive = is_alive(pid, place.address);
-	place.rings = XP_MAX(open_rings(pid, text, place.address), -1);
-	place.shares_counters =
-	    maps_to_write(text, place.address + XP_STUB_COUNTERS, place.address + XP_STUB_ROOM, NULL);
-	err = add(map, &place);
-	if (err)
-		xp_stub_close(&place);
-	return err;
-}
-
-static int read_mappings(struct xp_mappings *mappings, char **text, pid_t pid)
-{
-	char *lines = NULL;
-	int err = xp_mappings_text(text, pid);
-
-	if (err)
-		return err;
-	lines = strdup(*text);
-	err = lines ? xp_mappings_parse(mappings, lines, true) : -ENOMEM;
-	free(lines);
-	if (err)
-		free(*text);
-	return err;
-}
-
-int xp_stub_map_read(struct xp_stub_map *map, pid_t pid)
-{
-	struct xp_mappings mappings;
-	size_t found = 0;
-	char *text;
-	int err = read_mappings(&mappings, &text, pid);
-
-	memset(map, 0, sizeof(*map));
-	if (err)
-		return err;
-	for (size_t i = 0; i < mappings.count && !err; i++) {
-		if (!is_stub(&mappings.list[i]))
-			continue;
-		err = ++found > XP_STUBS_MAX ? -EKEYREJECTED : add_stub(map, pid, &mappings.list[i], text);
-	}
-	xp_mappings_free(&mappings);
-	free(text);
-	if (err)
-		xp_stub_map_free(map);
-	return err;
-}
-
-void xp_stub_close(struct xp_stub_place *place)
-{
-	if (place->fd >= 0)
-		close(place->fd);
-	if (place->rings >= 0)
-		close(place->rings);
-	place->fd = place->rings = -1;
-}
-
-void xp_stub_map_free(struct xp_stub_map *map)
-{
-	for (size_t i = 0; i < map->count; i++)
-		xp_stub_close(&map->list[i]);
-	free(map->list);
-	memset(map, 0, sizeof(*map));
-}
-
-bool xp_stub_map_has(const struct xp_stub_map *map, uint64_t address)
-{
-	for (size_t i = 0; i < map->count; i++)
-		if (xp_stub_is_slot(address - map->list[i].address))
-			return true;
-	return false;
-}
-
-bool xp_stub_map_is_there(struct xp_remote *remote, uint64_t address, bool alive)
-{
-	/* The part of the page before the code; the code has probes. */
-	uint8_t page[XP_STUB_BYTES], now[XP_STUB_TEXT], flag = 0;
-
-	xp_stub_make(page);
-	return !xp_remote_read(remote, address, now, sizeof(now)) && !memcmp(now, page, sizeof(now)) &&
-	       !xp_remote_read(remote, address + XP_STUB_FLAG, &flag, sizeof(flag)) && flag == alive;
-}
 
 /* Writes the stub into a new memfd, and seals it. */
 static int fill(int fd)
@@ -297,7 +94,8 @@ static int map_new_rings(struct xp_stub_place *place, struct xp_remote *remote, 
 	place->rings = xp_remote_memfd(remote, name, &remote_fd);
 	if (place->rings < 0)
 		return place->rings;
-	if (ftruncate(place->rings, (off_t)XP_CALL_RINGS_BYTES) || fcntl(place->rings, F_ADD_SEALS, RINGS_SEALS))
+	if (ftruncate(place->rings, (off_t)XP_CALL_RINGS_BYTES) ||
+	    fcntl(place->rings, F_ADD_SEALS, XP_STUB_RINGS_SEALS))
 		err = -errno;
 	args[4] = (uint64_t)remote_fd;
 	if (!err)
@@ -429,7 +227,7 @@ static bool is_mapped(const struct xp_stub_place *place, pid_t pid)
 	if (xp_mappings_read_all(&mappings, pid))
 		return false;
 	for (size_t i = 0; i < mappings.count && !found; i++)
-		found = is_stub(&mappings.list[i]) && mappings.list[i].start == place->address &&
+		found = xp_stub_is_mapping(&mappings.list[i]) && mappings.list[i].start == place->address &&
 			mappings.list[i].inode == place->id.inode && mappings.list[i].dev == place->id.dev;
 	xp_mappings_free(&mappings);
 	return found;
@@ -445,7 +243,7 @@ static void verify_rings(struct xp_stub_place *place, pid_t pid)
 	char *text;
 
 	if (!xp_mappings_text(&text, pid)) {
-		mapped = XP_MAX(open_rings(pid, text, place->address), -1);
+		mapped = XP_MAX(xp_stub_open_rings(pid, text, place->address), -1);
 		free(text);
 	}
 	if (place->rings < 0) {
@@ -506,6 +304,13 @@ int xp_stub_map_rings(struct xp_stub_place *place, struct xp_remote *remote, con
 	int err;
 
 	place->rings = -1;
+	if (!xp_stub_map_is_there(remote, place->address, place->alive))
+		return -ESRCH;
+	/* It may be behind the check of its ring, which it would find without one. */
+	if (xp_remote_is_in(remote, place->address + XP_STUB_MEMORY, place->address + XP_STUB_BYTES)) {
+		snprintf(request->no_rings, request->no_rings_size, "a thread was in the stub at each try");
+		return -EAGAIN;
+	}
 	if (xp_target_lacks_room_for_rings(request->pid, XP_CALL_RINGS_BYTES, request->no_rings,
 					   request->no_rings_size))
 		return -EOPNOTSUPP;
@@ -522,22 +327,50 @@ int xp_stub_map_rings(struct xp_stub_place *place, struct xp_remote *remote, con
 	return err;
 }
 
-int xp_stub_unmap_rings(const struct xp_stub_place *place, struct xp_remote *remote)
+/*
+ * Whether the stopped process still has this stub, and these call rings behind it: it may have executed another
+ * program, and mapped other memory where a first try has unmapped the rings.
+ */
+static bool has_rings(const struct xp_stub_place *place, struct xp_remote *remote, pid_t pid)
+{
+	struct stat ours, there;
+	char *text;
+	bool same;
+	int mapped;
+
+	if (!xp_stub_map_is_there(remote, place->address, place->alive) || xp_mappings_text(&text, pid))
+		return false;
+	mapped = xp_stub_open_rings(pid, text, place->address);
+	free(text);
+	if (mapped < 0)
+		return false;
+	same = !fstat(place->rings, &ours) && !fstat(mapped, &there) && ours.st_ino == there.st_ino &&
+	       ours.st_dev == there.st_dev;
+	close(mapped);
+	return same;
+}
+
+int xp_stub_unmap_rings(const struct xp_stub_place *place, struct xp_remote *remote, pid_t pid)
 {
 	char text[XP_REMOTE_TEXT_BYTES] = "", why[128];
 	uint64_t unused;
 	int err;
 
+	if (!has_rings(place, remote, pid))
+		return 0;
 	if (xp_remote_is_in(remote, place->address + XP_STUB_MEMORY, place->address + XP_STUB_BYTES))
 		return -EAGAIN;
-	err = write_accesses(remote, place->address, true);
-	if (!err)
-		err = xp_remote_begin_calls(remote, place->address + XP_STUB_SCRATCH, text, &unused, why, sizeof(why));
+	err = xp_remote_begin_calls(remote, place->address + XP_STUB_SCRATCH, text, &unused, why, sizeof(why));
 	if (err)
 		return err;
-	err = XP_MIN((int)xp_remote_call(remote, SYS_munmap,
-					 (uint64_t[6]){ place->address + XP_STUB_SLOTS_TABLE, XP_CALL_RINGS_BYTES }),
-		     0);
+	err = write_accesses(remote, place->address, true);
+	if (err)
+		write_accesses(remote, place->address, false);
+	else
+		err = XP_MIN(
+		    (int)xp_remote_call(remote, SYS_munmap,
+					(uint64_t[6]){ place->address + XP_STUB_SLOTS_TABLE, XP_CALL_RINGS_BYTES }),
+		    0);
 	xp_remote_end_calls(remote);
 	return err;
 }

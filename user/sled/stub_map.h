@@ -16,6 +16,8 @@
 #include "arch/x86_64/stub.h"
 #include "target/remote.h"
 
+struct xp_mapping;
+
 /* Mappings with the name of a stub that a process may have. Each 2 GiB of text and each way to record needs one. */
 #define XP_STUBS_MAX 32
 
@@ -70,6 +72,15 @@ int xp_stub_check_lock(const struct xp_stub_place *place, pid_t pid, pid_t *hold
  * executed another program since.
  */
 bool xp_stub_map_is_there(struct xp_remote *remote, uint64_t address, bool alive);
+/* Whether a mapping may be a stub: by its size and name. */
+bool xp_stub_is_mapping(const struct xp_mapping *mapping);
+#define XP_STUB_RINGS_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+/*
+ * Opens the file at the place of the call rings of the stub at this address, if it looks like one of xprof's; otherwise
+ * -ENOENT, or -errno. xprof will write to it, so the process must be able to, too: it may have mapped another's memfd.
+ * text: its mappings.
+ */
+int xp_stub_open_rings(pid_t pid, const char *text, uint64_t stub);
 /* A stub that a stopped process is to map. */
 struct xp_stub_request {
 	pid_t pid;
@@ -97,14 +108,15 @@ int xp_stub_map_new(struct xp_stub_place *place, struct xp_remote *remote, const
 
 /*
  * Maps call rings behind a stub of a stopped process that has none, and sets place->rings. Returns 0 or -errno with a
- * sentence in request->no_rings or request->why: -EEXIST if the process has mapped something else there.
+ * sentence in request->no_rings or request->why: -EEXIST if the process has mapped something else there, -ESRCH if it
+ * has no such stub any more, -EAGAIN if a thread is in the stub: try again.
  */
 int xp_stub_map_rings(struct xp_stub_place *place, struct xp_remote *remote, const struct xp_stub_request *request);
 /*
  * Unmaps the call rings behind a stub of a stopped process to which no sleds lead. A signal handler may have
- * interrupted a thread anywhere in the stub, so the instructions that access the rings become nops. Returns 0 or
- * -errno: -EAGAIN if a thread is in the stub: try again.
+ * interrupted a thread anywhere in the stub, so the instructions that access the rings become nops. Returns 0, also if
+ * the process has not this stub or these rings any more, or -errno: -EAGAIN if a thread is in the stub: try again.
  */
-int xp_stub_unmap_rings(const struct xp_stub_place *place, struct xp_remote *remote);
+int xp_stub_unmap_rings(const struct xp_stub_place *place, struct xp_remote *remote, pid_t pid);
 
 #endif
