@@ -15,6 +15,7 @@
 #include "base/interrupt.h"
 #include "base/util.h"
 #include "elf/sled_table.h"
+#include "sled/patch_check.h"
 #include "sled/stub_map.h"
 #include "sled/text_patches.h"
 #include "target/memory_window.h"
@@ -27,6 +28,7 @@
 #define PASSES_MAX 16
 
 struct search {
+	pid_t pid; /* with `tails` */
 	struct xp_stub_map stubs;
 	struct xp_memory_window *memory;
 	struct xp_text_patches *text_patches; /* one for each mapping with patched sleds */
@@ -165,7 +167,9 @@ static int spare_threads(struct xp_text_patches *text_patches, struct xp_remote 
 static int write_all(void *arg, struct xp_remote *remote)
 {
 	struct search *search = arg;
-	int err = 0;
+	char why[128];
+	/* A process that shares the memory is not stopped. */
+	int err = search->tails ? xp_patch_check_sharing(search->pid, why, sizeof(why)) : 0;
 
 	search->written = 0;
 	for (size_t i = 0; i < search->count && !err && search->tails; i++)
@@ -294,7 +298,7 @@ void xp_unpatch_tails(pid_t pid)
 {
 	char why[256] = "";
 	struct xp_stopped stopped = { .pid = pid, .why = why, .why_size = sizeof(why) };
-	struct search search = { .tails = true };
+	struct search search = { .pid = pid, .tails = true };
 	struct xp_unpatched unpatched;
 	int err = xp_stub_map_read(&search.stubs, pid);
 
