@@ -132,7 +132,7 @@ enum xp_exit xp_view_open(const char *directory)
 	free(absolute);
 	if (access(page, F_OK)) /* nothing was recorded, which xp_cmd_export() has reported */
 		return XP_EXIT_OK;
-	if (!geteuid() && !xp_own_file_user(&uid, &gid)) {
+	if (!geteuid() && (!xp_own_file_user(&uid, &gid) || !uid)) {
 		xp_info("no browser is started as root; open %s in the browser of a user", page);
 		return XP_EXIT_OK;
 	}
