@@ -231,11 +231,12 @@ static json_t *requests_value(const struct xp_slow_calls *calls)
 /* What a cause of calls has, or one of waits. */
 static json_t *cause_value(const struct xp_explanation *explanation, const struct xp_cause *cause)
 {
-	const struct xp_call_function *function = &explanation->calls.functions[cause->function];
+	const struct xp_call_function *function;
 
 	if (!cause->example)
 		return json_pack("{s:s, s:o, s:o}", "waiter", cause->waiter, "waits", number(cause->calls), "total_ns",
 				 number(cause->extra_ns));
+	function = &explanation->calls.functions[cause->function];
 	return json_pack("{s:s, s:o, s:o, s:f, s:o, s:o, s:b}", "function", function->name, "calls",
 			 number(cause->calls), "extra_ns", number(cause->extra_ns), "share", share(explanation, cause),
 			 "example_start_ns", number(cause->example->begin_ns), "example_tid",

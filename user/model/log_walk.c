@@ -14,6 +14,7 @@
 
 #define LEFT_MAX 4096		/* most calls that one exit can find without exits */
 #define TAILS_PER_S 100000	/* a jump and the entry that follows it are at most 10 us apart */
+#define TAILS_MAX 256		/* most calls that jump to one another; more are in no program's log */
 #define OPEN_FIRST (256u << 10) /* with this room, that of threads without open calls is taken back */
 
 struct walk {
@@ -203,8 +204,8 @@ static bool jumps_to(const struct walk *walk, const struct xp_walked_thread *thr
 	if ((record->kind != XP_FDR_ENTER && record->kind != XP_FDR_ENTER_ARGS) ||
 	    record->tsc - thread->tail_tsc > walk->visitor->hz / TAILS_PER_S)
 		return false;
-	for (size_t i = thread->depth; i && (i == thread->depth || thread->calls[i - 1].is_tail); i--)
-		if (thread->calls[i - 1].function == record->function.fn_id)
+	for (size_t n = 0, i = thread->depth; i && (!n || thread->calls[i - 1].is_tail); i--)
+		if (++n > TAILS_MAX || thread->calls[i - 1].function == record->function.fn_id)
 			return false;
 	return true;
 }

@@ -52,8 +52,8 @@ int xp_waits_add(struct xp_model *model, const struct xp_model_sample *sample, c
 		.runnable_ns = runnable_ns,
 		.recorded = 1,
 		.count = xp_wait_record_weight(wait),
-		.total_ns = xp_wait_record_period(wait),
-		.total_runnable_ns = total_runnable_ns(wait),
+		.total_ns = XP_MIN(xp_wait_record_period(wait), (uint64_t)INT64_MAX),
+		.total_runnable_ns = XP_MIN(total_runnable_ns(wait), (uint64_t)INT64_MAX),
 	};
 
 	return new.waker_name ? xp_model_wait(model, &new) : -ENOMEM;
