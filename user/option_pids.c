@@ -31,28 +31,26 @@ static int pid_add(struct xp_pid_list *list, pid_t pid)
 }
 
 /*
- * Reads the command line of a process, its words separated by blanks. Returns whether the process has this name: as its
- * comm, or as the last part of its argv[0], as pidof(1) has it. Kernel threads and zombies have no command line.
+ * Whether the process has this name: as its comm, or as the last part of the path of its program. command: that path,
+ * or comm if the user may not read it. Not by the command line: a process can make those wait for ever who read it.
  */
 static bool has_name(pid_t pid, const char *name, char command[COMMAND_BYTES])
 {
-	ssize_t bytes = xp_small_file_read(command, COMMAND_BYTES, "/proc/%d/cmdline", pid);
-	char comm[32];
+	char path[64], comm[32] = "";
 	const char *slash;
-	bool found;
+	ssize_t bytes;
 
-	if (bytes <= 0)
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	bytes = readlink(path, command, COMMAND_BYTES - 1);
+	if (bytes < 0 && errno != EACCES && errno != EPERM) /* a kernel thread, or a zombie */
 		return false;
-	slash = strrchr(command, '/');
-	found = strcmp(slash ? slash + 1 : command, name) == 0;
-	if (!found && xp_small_file_read(comm, sizeof(comm), "/proc/%d/comm", pid) > 0) {
+	command[XP_MAX(bytes, 0)] = 0;
+	if (xp_small_file_read(comm, sizeof(comm), "/proc/%d/comm", pid) > 0)
 		comm[strcspn(comm, "\n")] = 0;
-		found = strcmp(comm, name) == 0;
-	}
-	for (ssize_t i = 0; i + 1 < bytes; i++)
-		if (!command[i])
-			command[i] = ' ';
-	return found;
+	slash = strrchr(command, '/');
+	if (!command[0])
+		snprintf(command, COMMAND_BYTES, "%s", comm);
+	return !strcmp(comm, name) || (slash && !strcmp(slash + 1, name));
 }
 
 /* Returns 0 or -errno. */
@@ -95,7 +93,7 @@ static int name_add(struct xp_pid_list *list, const char *text, size_t length)
 
 	if (length < sizeof(name))
 		memcpy(name, text, length);
-	err = find_named(&found, name);
+	err = *name ? find_named(&found, name) : 0;
 	if (!err && found.count == 1)
 		err = pid_add(list, found.pids[0]);
 	else if (!err && found.count)

@@ -184,25 +184,26 @@ def test_export_takes_no_names(xprof, tmp_path):
 
 @pytest.fixture
 def named(start, tmp_path):
-    """Starts a process of a name that no other process has: (name, process)."""
-    name = f"xprof-{os.getpid()}"
-    (tmp_path / name).symlink_to(shutil.which("tail"))
+    """Starts a process of a name that no other process has, with its program in a directory: (name, process)."""
+    name = f"{os.getpid()}-is-longer-than-comm"
 
-    def run(*args):
-        return name, start([tmp_path / name, "-f", "/dev/null", *args])
+    def run(directory="."):
+        (tmp_path / directory).mkdir(exist_ok=True)
+        shutil.copy(shutil.which("tail"), tmp_path / directory / name)
+        return name, start([tmp_path / directory / name, "-f", "/dev/null"])
 
     return run
 
 
 def test_process_of_a_name(xprof, named):
     name, _ = named()
-    for text in (name, name[:15]):  # argv[0], and the comm, which has at most 15 bytes
+    for text in (name, name[:15]):  # of the program's path, and the comm, which has at most 15 bytes
         done = xprof("record", "-p", text, "--dry-run", "-o", "")
         assert done.returncode == 2 and "--output" in one_line(done.stderr)
 
 
 def test_name_of_several_processes(xprof, named):
-    """A hostile command line changes no other line of the list."""
+    """A hostile path changes no other line of the list."""
     (name, first), (_, second) = named(), named("\x1b[31m\n9 evil")
     done = xprof("record", "-p", f"1,{name}")
     assert done.returncode == 2
