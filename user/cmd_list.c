@@ -254,7 +254,8 @@ static void json_object(const struct listing *listing, const struct object *obje
 	xp_put(stdout, "\",\"functions\":[");
 	if (table)
 		json_sled_functions(listing, table);
-	json_planned(object, !table || !table->function_count);
+	if (object->is_planned)
+		json_planned(object, !table || !table->function_count);
 	xp_put(stdout, "]}");
 }
 

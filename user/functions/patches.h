@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a plan (call_plan.h) writes for one function: trampolines, and the jumps to them in its code. */
+/*
+ * What a plan (call_plan.h) writes for one function: trampolines, and the jumps to them in its code. Only tests write it
+ * into a process so far (tests/live/programs/patch_self.c); `xprof list` shows plans.
+ */
 #ifndef XPROF_FUNCTIONS_PATCHES_H
 #define XPROF_FUNCTIONS_PATCHES_H
 
