@@ -76,7 +76,7 @@ def test_busy_threads_keep_their_budget(record, load, xprof, mode, hot_calls):
     assert mode == "memory" or recorded.manifest["forecast"]["cost_share"] > 3 * told["share"]
     report = xprof("report", recorded.directory)
     assert report.returncode == 0
-    assert any(" hot" in line and "taken out" in line for line in report.stdout.splitlines()), report.stdout
+    assert any(" hot" in line and "throttled" in line for line in report.stdout.splitlines()), report.stdout
     target.assert_works()
     leftovers.assert_nothing_left(target.pid)
 

@@ -405,25 +405,26 @@ static void explain_excess(const struct xp_recording *recording)
 		return;
 	if (xp_throttle_stuck(throttle))
 		xp_warn(
-		    "the budget of %.3g %% was exceeded: functions could not be taken out of all processes (see above)",
+		    "the budget of %.3g %% was exceeded: functions could not be throttled in all processes (see above)",
 		    100 * share);
 	else if (rest < 0)
-		xp_warn(
-		    "the budget of %.3g %% was exceeded (%.1f %%): the recording ended before what is called most was "
-		    "taken out; record for longer, or fewer functions with --functions",
-		    100 * share, excess);
+		xp_warn("the budget of %.3g %% was exceeded (%.1f %%): the recording ended before the functions that "
+			"are called "
+			"most were throttled; record for longer, or fewer functions with --functions",
+			100 * share, excess);
 	else if (rest <= share)
-		xp_warn(
-		    "the budget of %.3g %% was exceeded in the first %g s (%.1f %%), before what is called most was "
-		    "taken out; after that it was kept (%.1f %%)",
-		    100 * share, XP_THROTTLE_FIRST_NS / 1e9, 100 * first, 100 * rest);
+		xp_warn("the budget of %.3g %% was exceeded in the first %g s (%.1f %%), before the functions that are "
+			"called "
+			"most were throttled; after that it was kept (%.1f %%)",
+			100 * share, XP_THROTTLE_FIRST_NS / 1e9, 100 * first, 100 * rest);
 	else if (xp_throttle_stopped(throttle) > share / 2)
 		xp_warn(
-		    "the budget of %.3g %% was exceeded: to take functions out, the target was stopped for %.1f %% of "
+		    "the budget of %.3g %% was exceeded: to throttle functions, the target was stopped for %.1f %% of "
 		    "its time; record fewer functions with --functions",
 		    100 * share, 100 * xp_throttle_stopped(throttle));
 	else
-		xp_warn("the budget of %.3g %% was exceeded: what is called most changed faster than it was taken out; "
+		xp_warn("the budget of %.3g %% was exceeded: other functions were called most before they could be "
+			"throttled; "
 			"record fewer functions with --functions",
 			100 * share);
 }
@@ -472,7 +473,7 @@ static void print_budget(const struct xp_recording *recording)
 {
 	const struct xp_throttled *all, *most = NULL;
 	size_t count, out = 0;
-	char text[512] = "no function was taken out";
+	char text[512] = "no function was throttled";
 	struct xp_short_text name;
 
 	if (!recording->targets.probes.throttle)
@@ -484,7 +485,7 @@ static void print_budget(const struct xp_recording *recording)
 			most = &all[i];
 	}
 	if (most)
-		snprintf(text, sizeof(text), "%zu function%s taken out, %s for %.1f s%s", out,
+		snprintf(text, sizeof(text), "%zu function%s throttled, %s for %.1f s%s", out,
 			 out == 1 ? " was" : "s were", xp_object_function_text(&name, most->object, most->function_id),
 			 XP_MIN(xp_clock_ns(recording->clock, most->out_ticks), xp_summary_duration_ns(recording)) /
 			     1e9,

@@ -60,7 +60,7 @@ static void print_taken_out(const struct page *page, const struct xp_report_row 
 	if (!out)
 		return;
 	xp_colour_start(page->out, page->style->colour, XP_COLOUR_WARM);
-	xp_put(page->out, "  taken out %.1f s of %.1f s", out->out_s, row->recorded_s);
+	xp_put(page->out, "  throttled %.1f s of %.1f s", out->out_s, row->recorded_s);
 	if (out->counted_s > 0)
 		xp_put(page->out, ", %" PRIu64 " call%s counted in %.1f s of them", out->calls, xp_plural_s(out->calls),
 		       out->counted_s);
