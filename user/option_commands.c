@@ -57,10 +57,10 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 		.name = "explain",
 		.synopsis = "[DIR]",
 		.summary = "show why the slowest calls of a recording were slow",
-		.description = "Shows the slowest calls of a function: their callers and callees, when they ran, "
-			       "and what they waited for. Then shows what slow calls have in common that typical "
-			       "calls do not have. If the recording has no calls, shows the longest waits. DIR is "
-			       "xprof.out by default.",
+		.description = "Finds the functions that handle requests, and groups their slow calls by cause. Then "
+			       "shows contended locks, the slowest calls with callers, callees and waits, and what "
+			       "slow calls have in common. If the recording has no calls, shows the longest waits. "
+			       "DIR is xprof.out by default.",
 		.operands_min = 1,
 		.operands_max = 1,
 		.operands = XP_OPERAND_FILE,

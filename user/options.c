@@ -105,14 +105,14 @@ const struct xp_option xp_option_table[] = {
 	  "Requires a recording with --off-cpu." },
 	{ "function", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(EXPLAIN), SETS(functions), "What to explain",
 	  "Explain calls of functions that match GLOB, or waits with such a function in their stack. Can be "
-	  "repeated. Default: the function whose slowest call exceeds its median most." },
+	  "repeated. Default: the functions that handle requests." },
 	{ "slowest", 0, "N", NULL, XP_OPTION_COUNT, ON(EXPLAIN), SETS(slowest), "What to explain",
 	  "Show the N slowest calls, at most 1000. Default: up to 5 slow calls." },
 	{ "above", 0, "TIME", NULL, XP_OPTION_DURATION, ON(EXPLAIN), SETS(above_ns), "What to explain",
 	  "Explain only calls that took more than TIME, such as 10ms." },
 	{ "freq", 'F', "HZ", "max", XP_OPTION_COUNT, ON(RECORD), SETS(hz), "Samples",
 	  "Take HZ samples per second of each thread's CPU time; max takes as many as the kernel allows. Default: 99. "
-	  "999 cost about 5 % of that time." },
+	  "999 Hz costs about 5 % of that time." },
 	{ "count", 'c', "PERIOD", NULL, XP_OPTION_COUNT, ON(RECORD), SETS(period), "Samples",
 	  "Take a sample every PERIOD cycles, or ns of CPU time without a PMU, instead of --freq." },
 	{ "cpu", 'C', "LIST", NULL, XP_OPTION_TEXT, ON(RECORD), SETS(cpus), "Samples",

@@ -368,7 +368,7 @@ static void print_requests(const struct page *page)
 	list.separator = " ";
 	put_piece(&list, " ", "(outermost, and");
 	put_piece(&list, " ", "called most often;");
-	put_piece(&list, " ", "--function NAME takes another)");
+	put_piece(&list, " ", "--function NAME selects another)");
 	end_list(&list);
 	list = (struct wrapped){ .page = page };
 	for (size_t i = 0; any_background && i < calls->function_count; i++)
