@@ -131,13 +131,15 @@ CROSSING_ROUNDS = 600
 
 @pytest.mark.steps("crossing_{mode}")
 @pytest.mark.parametrize("mode", ["probe", "patch", "memory"])
-def test_preempted_programs(guest, xprof, mode):
+def test_preempted_programs(guest, xprof, programs, mode):
     """Calls, arguments and payloads of eight threads, each with functions and events of its own (crossing.c)."""
     recorded = guest.recording(f"crossing_{mode}").ok()
     assert modes(recorded) == {mode}, recorded.messages
     printed = recording.printed_calls(recorded.output)
     assert printed == {f"own_{t}": CROSSING_ROUNDS for t in range(8)}
-    dump = xprof.dump(recorded.log().path).stdout
+    listed = json.loads(xprof("list", "--json", programs["crossing"]).stdout)["objects"][0]["functions"]
+    names = {str(function["id"]): function["name"] for function in listed if function["calls"] == "sled"}
+    dump = re.sub(r"( function (\d+) delta \d+)$", lambda m: f"{m[1]} {names[m[2]]}", xprof.dump(recorded.log().path).stdout, flags=re.M)
     entered = collections.Counter(re.findall(r" enter-args function \d+ delta \d+ (own_\d)$", dump, re.M))
     left = collections.Counter(re.findall(r" exit function \d+ delta \d+ (own_\d)$", dump, re.M))
     assert entered == left == printed
