@@ -391,7 +391,8 @@ def test_process_that_shares_its_memory(record, load):
     assert not targets.runs(sharer, target.path)
     recorded = session.stop()
     assert recorded.status == 0, recorded.messages
-    assert set(taken_out(recorded.adds_up())) == {"hot"}
+    # The budget was exceeded while nothing could be changed, so warm() may be taken out, too.
+    assert {"hot"} <= set(taken_out(recorded.adds_up())) <= {"hot", "warm"}
     target.assert_works()
     leftovers.assert_nothing_left(target.pid)
 
