@@ -3,20 +3,11 @@
  * Fuzzes plans for functions without sleds, and their trampolines: the input is an ELF file. Whatever it is, windows do
  * not overlap, springs are in reach, sites are in the windows that they name, and trampolines decode to their ends.
  */
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "arch/x86_64/code_decode.h"
 #include "functions/patches.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(condition)                                                                                               \
-	do {                                                                                                           \
-		if (!(condition))                                                                                      \
-			abort();                                                                                       \
-	} while (0)
+#include "fuzz.h"
 
 #define FAR 0x10000000 /* from a window to its trampoline and to the slot */
 
