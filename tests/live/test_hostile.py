@@ -222,17 +222,25 @@ def test_frozen_in_between(record, hostile, freezer):
 
 @pytest.mark.parametrize("version", [1])
 def test_stays_frozen(record, hostile, freezer):
-    """^C ends the recording of what has been frozen while it was attached, and it is unharmed when it is thawed."""
+    """
+    ^C ends the recording of what has been frozen while it was attached, and it is unharmed when it is thawed. The last round
+    freezes it with its sleds patched: these stay patched, and xprof says so.
+    """
     target = hostile("calm")
     freezer.add(target.pid)
     rng = random.Random(SEED)
-    for _ in range(3):
-        session = record("-p", target.pid, "--no-samples")
-        time.sleep(rng.uniform(0.05, 0.6))
+    for is_last in [False, False, True]:
+        session = record("-p", target.pid, "--no-samples", "--sled-mode=patch")
+        if is_last:
+            session.wait_attached()
+        else:
+            time.sleep(rng.uniform(0.05, 0.6))
         freezer.freeze()
         time.sleep(0.1)
         session.process.send_signal(signal.SIGINT)
         session.process.wait(recording.READY_S)
+        if is_last:
+            assert "its control group is frozen" in session.messages()
         freezer.freeze(False)
         assert target.is_alive()
         project.run([project.XPROF, "restore", "-p", target.pid])

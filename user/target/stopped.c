@@ -8,11 +8,14 @@
 
 #include "base/interrupt.h"
 #include "base/shield.h"
+#include "base/util.h"
+#include "target/frozen.h"
 
 #define STOP_TIMEOUT_NS 250000000ull
 #define TASK_S 15
 #define TRIES 3
-#define PATIENT_TRIES 20
+#define PATIENCE_NS (10 * XP_NS_PER_S)
+#define FROZEN_NS XP_NS_PER_S
 #define PAUSE_US 20000 /* doubles after each try, up to: */
 #define PAUSE_MAX_US 320000
 
@@ -53,24 +56,51 @@ static int shielded(void *arg)
 	return getppid() == task->xprof ? do_once(task) : -ECANCELED;
 }
 
+static int try_once(struct task *task)
+{
+	struct xp_stopped *stopped = task->stopped;
+	int err = xp_shielded(shielded, task);
+
+	if (err == -ECHILD)
+		snprintf(stopped->why, stopped->why_size, "it cannot be stopped and released within %d s", TASK_S);
+	return err;
+}
+
+/* Waits a moment for a frozen process to be thawed: until then it does not stop, and a try takes seconds. */
+static int wait_thawed(const struct xp_stopped *stopped)
+{
+	uint64_t begin_ns = xp_now_ns();
+
+	while (xp_target_frozen(stopped->pid)) {
+		if (stopped->once || xp_interrupted() || xp_now_ns() - begin_ns >= FROZEN_NS)
+			return xp_refuse(stopped->why, stopped->why_size, -EBUSY,
+					 "its control group is frozen (cgroup.freeze, docker pause)");
+		usleep(PAUSE_US);
+	}
+	return 0;
+}
+
 int xp_stopped_do(struct xp_stopped *stopped, int (*work)(void *arg, struct xp_remote *remote), void *arg)
 {
 	struct task task = { stopped, work, arg, getpid() };
+	uint64_t begin_ns = xp_now_ns();
 	unsigned int pause_us = PAUSE_US;
-	int err;
 
 	stopped->ns = 0;
 	if (stopped->held)
 		return do_once(&task);
-	for (int tries = stopped->once ? 1 : stopped->patient ? PATIENT_TRIES : TRIES;;) {
-		err = xp_shielded(shielded, &task);
-		if (err == -ECHILD)
-			snprintf(stopped->why, stopped->why_size, "it cannot be stopped and released within %d s",
-				 TASK_S);
-		if ((err != -EBUSY && err != -EAGAIN) || --tries == 0)
+	for (int tries = 1;; tries++) {
+		int err = wait_thawed(stopped);
+
+		if (err)
+			return stopped->patient || !xp_interrupted() ? err : -ECANCELED;
+		err = try_once(&task);
+		if ((err != -EBUSY && err != -EAGAIN) || stopped->once)
 			return err;
 		if (!stopped->patient && xp_interrupted())
 			return -ECANCELED;
+		if (stopped->patient && !xp_interrupted() ? xp_now_ns() - begin_ns >= PATIENCE_NS : tries >= TRIES)
+			return err;
 		usleep(pause_us);
 		pause_us = pause_us < PAUSE_MAX_US ? 2 * pause_us : pause_us;
 	}
