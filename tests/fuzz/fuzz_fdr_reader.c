@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Fuzzes the reader of FDR logs, and the sums of report. */
+/* Fuzzes the reader of FDR logs, and the walk over their calls. */
 #include <errno.h>
-#include <string.h>
 
 #include "fuzz.h"
 
 #include "format/fdr_reader.h"
-#include "model/fdr_calls.h"
+#include "model/durations.h"
+#include "model/log_walk.h"
 
 /* The records follow each other and lie in the file. Returns whether the log is well formed. */
 static bool read_records(const uint8_t *data, size_t size)
@@ -34,32 +34,57 @@ static bool read_records(const uint8_t *data, size_t size)
 	return !more;
 }
 
-/* Every call is one of a function's, and one that ended or not. The durations have room, or too little. */
-static void sum_calls(const uint8_t *data, size_t size, bool good, bool by_thread)
+struct calls {
+	struct xp_durations_memory memory;
+	struct xp_durations durations; /* of the calls that ended */
+	uint64_t entered, ended, abandoned;
+};
+
+static int enter(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
 {
-	struct xp_durations_memory memory = { .max = by_thread ? XP_DURATIONS_BYTES_MAX : 1000 };
-	const struct xp_call_log_options options = { .memory = &memory, .by_thread = by_thread };
-	struct xp_file_view view = { .bytes = data, .size = size };
-	struct xp_violation violation;
-	struct xp_call_log log;
-	uint64_t calls = 0;
+	const struct xp_walked_call *call = &thread->calls[thread->depth - 1];
 
-	CHECK(xp_call_log_read(&log, &view, &options, &violation) == (good ? 0 : -EBADMSG));
-	for (size_t i = 0; i < log.function_count; i++) {
-		const struct xp_durations *durations = &log.functions[i].durations;
-
-		CHECK(log.functions[i].ended <= log.functions[i].calls);
-		CHECK(log.functions[i].ended == durations->count);
-		CHECK(xp_durations_percentile(durations, 500) <= xp_durations_percentile(durations, 990));
-		CHECK(xp_durations_percentile(durations, 990) <= durations->max);
-		calls += log.functions[i].calls;
-	}
-	CHECK(calls <= log.calls && log.open <= log.calls && memory.used <= memory.max);
-	xp_call_log_free(&log);
-	CHECK(!memory.used);
+	CHECK(call->function == record->function.fn_id && call->tsc == record->tsc);
+	((struct calls *)arg)->entered++;
+	return 0;
 }
 
-/* report must agree with the reader. */
+static int leave(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
+{
+	const struct xp_walked_call *call = &thread->calls[thread->depth - 1];
+	struct calls *calls = arg;
+
+	calls->ended++;
+	return xp_durations_add(&calls->durations, &calls->memory, record->tsc - call->tsc, call->tsc, thread->tid);
+}
+
+static int abandon(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
+{
+	(void)record;
+	CHECK(thread->depth);
+	((struct calls *)arg)->abandoned++;
+	return 0;
+}
+
+/* Every call ends or is abandoned, unless the log is malformed. The durations have room, or too little. */
+static void walk_calls(const uint8_t *data, size_t size, bool good, size_t bytes_max)
+{
+	struct calls calls = { .memory.max = bytes_max };
+	struct xp_log_visitor visitor = { .enter = enter, .leave = leave, .abandon = abandon, .arg = &calls };
+	struct xp_file_view view = { .bytes = data, .size = size };
+	struct xp_violation violation;
+
+	CHECK(xp_log_walk_view(&visitor, &view, &violation) == (good ? 0 : -EBADMSG));
+	CHECK(calls.ended + calls.abandoned == calls.entered);
+	CHECK(calls.ended == calls.durations.count);
+	CHECK(xp_durations_percentile(&calls.durations, 500) <= xp_durations_percentile(&calls.durations, 990));
+	CHECK(xp_durations_percentile(&calls.durations, 990) <= calls.durations.max);
+	CHECK(calls.memory.used <= calls.memory.max);
+	xp_durations_free(&calls.durations, &calls.memory);
+	CHECK(!calls.memory.used);
+}
+
+/* The walk must agree with the reader. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	bool good;
@@ -67,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!xp_fdr_probe(data, size))
 		return 0;
 	good = read_records(data, size);
-	sum_calls(data, size, good, false);
-	sum_calls(data, size, good, true);
+	walk_calls(data, size, good, 1000);
+	walk_calls(data, size, good, XP_DURATIONS_BYTES_MAX);
 	return 0;
 }

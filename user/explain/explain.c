@@ -183,8 +183,9 @@ static int explain_all(struct xp_explanation *explanation, const char *directory
 		.facts = explanation->facts,
 		.select = &explanation->select,
 		.instr_map = options->instr_map,
+		.full_names = options->full_names,
 	};
-	const struct xp_slow_calls_options slow = { options->slowest, options->above_ns, options->full_names };
+	const struct xp_slow_calls_options slow = { options->slowest, options->above_ns };
 	int err = xp_thread_times_read(&explanation->times, &source, options->full_names, &explanation->broken);
 
 	err = err ?: find_locks(explanation);

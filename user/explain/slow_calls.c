@@ -8,7 +8,6 @@
 #include "base/array.h"
 #include "base/util.h"
 #include "model/log_walk.h"
-#include "model/objects.h"
 
 #define OPEN_MAX 8	/* calls of a thread within each other that may be kept */
 #define SLOW_SHARE 100	/* a slow call takes at least twice the median, and this part of the slowest one */
@@ -35,10 +34,6 @@ struct reading {
 	const struct xp_slow_calls_options *options;
 	struct xp_log_visitor visitor;
 	uint64_t start_tsc;
-	struct xp_u64_map by_id; /* and process: the function */
-	uint32_t *functions;	 /* of the current log, by id: the function plus one; 0: not known yet */
-	size_t function_room;
-	size_t process; /* of the current log */
 	double ns_per_cycle;
 	uint64_t usual_seen;
 	uint64_t random;
@@ -46,46 +41,15 @@ struct reading {
 
 /* ---- functions ---- */
 
-static int add_function(struct reading *reading, uint32_t id, uint32_t *index)
+/* Makes calls->functions have an element for each function of the logs so far. */
+static int reserve_functions(struct xp_slow_calls *calls)
 {
-	struct xp_slow_calls *calls = reading->calls;
-	uint64_t key = (uint64_t)reading->process << 32 | id;
-	const uint32_t *known = xp_u64_map_find(&reading->by_id, key);
+	size_t count = calls->logged.count;
 
-	*index = known ? *known : (uint32_t)calls->function_count;
-	if (known)
-		return 0;
-	if (XP_ARRAY_RESERVE(calls->functions, calls->function_room, calls->function_count + 1) ||
-	    !xp_u64_map_add(&reading->by_id, key, *index))
+	if (XP_ARRAY_RESERVE(calls->functions, calls->function_room, count))
 		return -ENOMEM;
-	calls->functions[calls->function_count++] = (struct xp_call_function){ .name = "" };
-	return xp_timeline_names_add(&calls->names, reading->process, id);
-}
-
-static int function_of(struct reading *reading, uint32_t id, uint32_t *index)
-{
-	size_t before = reading->function_room;
-	int err;
-
-	if (reading->process != reading->visitor.process) {
-		reading->process = reading->visitor.process;
-		if (before)
-			memset(reading->functions, 0, before * sizeof(*reading->functions));
-	}
-	if (id > XP_REPORT_FUNCTIONS_MAX)
-		return add_function(reading, id, index);
-	if (id >= before) {
-		if (XP_ARRAY_RESERVE(reading->functions, reading->function_room, (size_t)id + 1))
-			return -ENOMEM;
-		memset(reading->functions + before, 0, (reading->function_room - before) * sizeof(*reading->functions));
-	}
-	if (!reading->functions[id]) {
-		err = add_function(reading, id, index);
-		if (err)
-			return err;
-		reading->functions[id] = *index + 1;
-	}
-	*index = reading->functions[id] - 1;
+	while (calls->function_count < count)
+		calls->functions[calls->function_count++] = (struct xp_call_function){ .name = "" };
 	return 0;
 }
 
@@ -112,12 +76,11 @@ static uint64_t took_ns(const struct reading *reading, uint64_t begin_tsc, uint6
 static bool follows_tail(void *arg, const struct xp_walked_thread *thread)
 {
 	const struct xp_walked_call *caller = thread->depth > 1 ? &thread->calls[thread->depth - 2] : NULL;
-	struct reading *reading = arg;
-	uint32_t index;
+	const struct reading *reading = arg;
 
 	return !caller || caller->is_tail ||
-	       (!function_of(reading, caller->function, &index) &&
-		reading->calls->functions[index].durations.count < XP_OFTEN_CALLED);
+	       (!reserve_functions(reading->calls) &&
+		reading->calls->functions[caller->function].durations.count < XP_OFTEN_CALLED);
 }
 
 static int measure(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
@@ -127,55 +90,27 @@ static int measure(void *arg, struct xp_walked_thread *thread, const struct xp_f
 	const struct xp_walked_call *call = &thread->calls[thread->depth - 1];
 	uint64_t ns = took_ns(reading, call->tsc, record->tsc);
 	struct xp_call_function *function;
-	uint32_t index, caller;
-	int err = function_of(reading, call->function, &index);
 
-	if (!err && thread->depth > 1)
-		err = function_of(reading, call[-1].function, &caller);
-	if (err)
-		return err;
-	function = &calls->functions[index];
+	if (reserve_functions(calls))
+		return -ENOMEM;
+	function = &calls->functions[call->function];
 	function->ns += (double)ns;
-	function->outermost += thread->depth == 1 || calls->functions[caller].durations.count < XP_OFTEN_CALLED;
+	function->outermost +=
+	    thread->depth == 1 || calls->functions[call[-1].function].durations.count < XP_OFTEN_CALLED;
 	return xp_durations_add(&function->durations, &calls->memory, ns, 0, 0);
-}
-
-/* Functions of several logs with one name are one. */
-static int join(struct xp_slow_calls *calls, struct xp_call_function *to, struct xp_call_function *from)
-{
-	to->ns += from->ns;
-	to->outermost += from->outermost;
-	return xp_durations_take(&to->durations, &calls->memory, &from->durations);
 }
 
 static int name_functions(struct reading *reading)
 {
 	const struct xp_select *select = reading->source->select;
 	struct xp_slow_calls *calls = reading->calls;
-	struct xp_u64_map by_number = { 0 };
-	char room[XP_TIMELINE_UNNAMED_BYTES];
-	int err = 0;
+	int err = xp_log_functions_name(&calls->logged) ?: reserve_functions(calls);
 
-	for (size_t i = 0; !err && i < reading->by_id.count; i++) {
-		uint64_t key = reading->by_id.entries[i].key, number;
-		struct xp_call_function *function = &calls->functions[i];
-		uint32_t *same;
-		uint8_t marks;
-
-		function->name =
-		    xp_timeline_names_get(&calls->names, (size_t)(key >> 32), (uint32_t)key, room, &number, &marks);
-		function->name = xp_symbolizer_text(calls->names.symbolizer, function->name);
-		same = xp_u64_map_add(&by_number, number, (uint32_t)i);
-		if (!function->name || !same) {
-			err = -ENOMEM;
-		} else if (*same != i) {
-			reading->by_id.entries[i].value = *same;
-			err = join(calls, &calls->functions[*same], function);
-		} else {
-			function->is_wanted = select->function_count && xp_select_marked(select, marks);
-		}
+	for (size_t i = 0; !err && i < calls->function_count; i++) {
+		calls->functions[i].name = calls->logged.all[i].shown;
+		calls->functions[i].is_wanted =
+		    select->function_count && xp_select_marked(select, calls->logged.all[i].marks);
 	}
-	xp_u64_map_free(&by_number);
 	return err;
 }
 
@@ -225,29 +160,28 @@ static uint64_t since_start_ns(const struct reading *reading, uint64_t tsc)
 	return xp_scale(tsc - XP_MIN(tsc, reading->start_tsc), XP_NS_PER_S, reading->visitor.hz);
 }
 
-static int note_callers(struct reading *reading, const struct xp_walked_thread *thread, struct xp_slow_call *call)
+static void note_callers(const struct xp_walked_thread *thread, struct xp_slow_call *call)
 {
 	size_t depth = thread->depth - 1;
-	int err = 0;
 
 	call->caller_count = depth;
-	for (size_t i = 0; !err && i < XP_MIN(depth, (size_t)XP_CALL_CALLERS_MAX); i++)
-		err = function_of(reading, thread->calls[depth - 1 - i].function, &call->callers[i]);
-	return err;
+	for (size_t i = 0; i < XP_MIN(depth, (size_t)XP_CALL_CALLERS_MAX); i++)
+		call->callers[i] = thread->calls[depth - 1 - i].function;
 }
 
 static int begin_call(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
 {
 	struct reading *reading = arg;
 	struct own *own = thread->own;
+	uint32_t function = thread->calls[thread->depth - 1].function;
 	struct open_call *open;
-	uint32_t index;
-	int err = function_of(reading, record->function.fn_id, &index);
 
 	if (own)
 		own->takes_arguments = false;
-	if (err || !reading->calls->functions[index].is_wanted)
-		return err;
+	if (reserve_functions(reading->calls))
+		return -ENOMEM; /* the file may have changed since the first pass */
+	if (!reading->calls->functions[function].is_wanted)
+		return 0;
 	if (!own)
 		own = thread->own = calloc(1, sizeof(*own));
 	if (!own)
@@ -262,15 +196,16 @@ static int begin_call(void *arg, struct xp_walked_thread *thread, const struct x
 	open->depth = thread->depth;
 	open->call.callee_count = open->call.arg_count = 0;
 	open->call.further = (struct xp_call_callee){ 0 };
-	open->call.function = index;
-	open->call.process = (uint32_t)reading->process;
+	open->call.function = function;
+	open->call.process = (uint32_t)reading->visitor.process;
 	open->call.pid = thread->pid;
 	open->call.tid = thread->tid;
 	open->call.begin_ns = since_start_ns(reading, record->tsc);
 	open->call.cpu = record->cpu;
 	own->count++;
 	own->takes_arguments = true;
-	return note_callers(reading, thread, &open->call);
+	note_callers(thread, &open->call);
+	return 0;
 }
 
 static int note_argument(void *arg, struct xp_walked_thread *thread, uint64_t value)
@@ -394,8 +329,6 @@ static int end_call(void *arg, struct xp_walked_thread *thread, const struct xp_
 	const struct xp_walked_call *ended = &thread->calls[thread->depth - 1];
 	uint64_t ns = took_ns(reading, ended->tsc, record->tsc);
 	struct open_call *open = own && own->count ? own->open[own->count - 1] : NULL;
-	uint32_t index;
-	int err;
 
 	if (open && open->depth == thread->depth) {
 		own->count--;
@@ -403,12 +336,9 @@ static int end_call(void *arg, struct xp_walked_thread *thread, const struct xp_
 		keep(reading, &open->call);
 		open = own->count ? own->open[own->count - 1] : NULL;
 	}
-	if (!open || open->depth + 1 != thread->depth)
-		return 0;
-	err = function_of(reading, ended->function, &index);
-	if (!err)
-		note_callee(&open->call, index, ns);
-	return err;
+	if (open && open->depth + 1 == thread->depth)
+		note_callee(&open->call, ended->function, ns);
+	return 0;
 }
 
 static int drop_call(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
@@ -466,8 +396,8 @@ static int read_calls(struct reading *reading)
 		.abandon = drop_call,
 		.free_own = free_own,
 		.arg = reading,
+		.functions = &calls->logged,
 	};
-	reading->process = SIZE_MAX;
 	err = xp_log_walk(&reading->visitor, reading->source, NULL);
 	sort(&calls->slow);
 	sort(&calls->background);
@@ -481,13 +411,16 @@ static int read_calls(struct reading *reading)
 static int read_all(struct reading *reading, bool *broken)
 {
 	struct xp_slow_calls *calls = reading->calls;
-	int err = xp_timeline_names_init(&calls->names, reading->source, reading->options->full_names);
+	int err = xp_log_functions_init(&calls->logged, reading->source, NULL, broken);
 
 	reading->visitor = (struct xp_log_visitor){
-		.follows_tail = follows_tail, .begin = begin_log, .leave = measure, .arg = reading
+		.follows_tail = follows_tail,
+		.begin = begin_log,
+		.leave = measure,
+		.arg = reading,
+		.functions = &calls->logged,
 	};
 	err = err ?: xp_log_walk(&reading->visitor, reading->source, broken);
-	err = err ?: xp_timeline_names_find(&calls->names, broken);
 	err = err ?: name_functions(reading) ?: sum_up(reading);
 	return err || !calls->all.count ? err : read_calls(reading);
 }
@@ -500,16 +433,11 @@ int xp_slow_calls_read(struct xp_slow_calls *calls, const struct xp_model_source
 		.source = source,
 		.options = options,
 		.start_tsc = xp_facts_summary(source->facts)->start_tsc,
-		.process = SIZE_MAX,
 		.random = SEED,
 	};
-	int err;
 
 	*calls = (struct xp_slow_calls){ .memory.max = XP_DURATIONS_BYTES_MAX };
-	err = read_all(&reading, broken);
-	xp_u64_map_free(&reading.by_id);
-	free(reading.functions);
-	return err;
+	return read_all(&reading, broken);
 }
 
 void xp_slow_calls_free(struct xp_slow_calls *calls)
@@ -517,7 +445,7 @@ void xp_slow_calls_free(struct xp_slow_calls *calls)
 	for (size_t i = 0; i < calls->function_count; i++)
 		xp_durations_free(&calls->functions[i].durations, &calls->memory);
 	xp_durations_free(&calls->all, &calls->memory);
-	xp_timeline_names_free(&calls->names);
+	xp_log_functions_free(&calls->logged);
 	free(calls->functions);
 	free(calls->slow.list);
 	free(calls->background.list);

@@ -20,8 +20,7 @@
 #include <stdint.h>
 
 #include "model/durations.h"
-#include "model/read_samples.h"
-#include "model/timeline_names.h"
+#include "model/log_functions.h"
 
 #define XP_SLOW_CALLS_MAX 1000 /* that are kept */
 #define XP_OFTEN_CALLED 16     /* calls: a function with fewer has no usual ones */
@@ -77,7 +76,6 @@ static inline uint64_t xp_slow_call_ns(const struct xp_slow_call *call)
 struct xp_slow_calls_options {
 	size_t slowest;	   /* calls that are kept even if they are not slow; 0: none */
 	uint64_t above_ns; /* only calls that take longer; 0: all */
-	bool full_names;
 };
 
 /* The slowest calls; the slowest first once all are read. */
@@ -97,7 +95,7 @@ struct xp_slow_calls {
 	size_t usual_count;
 	uint64_t above; /* how many calls took longer than above_ns, kept or not */
 	/* private */
-	struct xp_timeline_names names;
+	struct xp_log_functions logged; /* the same functions, at the same indexes */
 	struct xp_durations_memory memory;
 	size_t function_room;
 };

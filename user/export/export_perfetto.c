@@ -237,8 +237,7 @@ static int put_all(struct writing *writing, const struct xp_export_options *opti
 		err = xp_timeline_waits_write(writing->model, writing->perfetto, writing->start_ns,
 					      options->select.from_ns);
 	if (!err && options->kind != XP_MODEL_WAITS)
-		err = xp_timeline_write_calls(writing->perfetto, options->source, options->full_names, &written,
-					      options->broken);
+		err = xp_timeline_write_calls(writing->perfetto, options->source, &written, options->broken);
 	if (!err && !has_samples && !waits && !written)
 		return -ENODATA;
 	return err ? err : xp_perfetto_finish(writing->perfetto);

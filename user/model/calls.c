@@ -7,33 +7,31 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/util.h"
-#include "model/log_walk.h"
-#include "model/objects.h"
 #include "model/location_names.h"
+#include "model/log_walk.h"
 
 struct reading {
 	struct xp_model *model;
 	const struct xp_model_source *source;
-	const char *instr_map;
 	struct xp_log_visitor visitor;
 	uint64_t cycle_hz; /* of the first log: that of all times in the model until the end */
-	/* Of the current log. */
-	struct xp_report_functions functions;
-	uint32_t *locations; /* of each function id; XP_MODEL_NONE: not yet */
-	size_t location_count;
+	struct xp_log_functions functions;
+	uint32_t *locations; /* of the functions; XP_MODEL_NONE: not known yet */
+	size_t location_count, location_room;
 };
 
 /* ---- functions ---- */
 
-static int find_object(struct reading *reading, const struct xp_report_function *function, uint32_t *object)
+static int find_object(struct reading *reading, const struct xp_log_function *function, uint32_t *object)
 {
 	struct xp_model *model = reading->model;
 	struct xp_model_object new = { .kind = XP_CODE_USER, .file = XP_MODEL_NONE };
 
-	new.name = xp_model_text(model, function && function->object ? function->object : "");
+	new.name = xp_model_text(model, function->object ? function->object : "");
 	new.path = new.name;
-	if (function && function->has_place) {
+	if (function->place != XP_MODEL_NONE) {
 		new.file = function->file;
 		new.path = xp_model_text(model, xp_symbolizer_real_path(model->symbolizer, function->file));
 		new.build_id_bytes = xp_symbolizer_build_id(model->symbolizer, function->file, new.build_id);
@@ -42,34 +40,32 @@ static int find_object(struct reading *reading, const struct xp_report_function 
 }
 
 /* A function without a name is fn_<id>, which name_function() makes of the location's `jit`. */
-static int find_location(struct reading *reading, uint32_t id, uint32_t *location)
+static int find_location(struct reading *reading, const struct xp_log_function *function, uint32_t *location)
 {
-	const struct xp_report_function *function = id < reading->functions.count ? &reading->functions.all[id] : NULL;
 	struct xp_model *model = reading->model;
 	uint32_t object;
 	int err = find_object(reading, function, &object);
 
 	if (err)
 		return err;
-	if (!function || !function->has_place)
-		return xp_model_location(model, object, 0, id, location);
+	if (function->place == XP_MODEL_NONE)
+		return xp_model_location(model, object, 0, function->id, location);
 	return xp_model_location(model, object, xp_symbolizer_place(model->symbolizer, function->place)->vaddr,
 				 XP_MODEL_NONE, location);
 }
 
-static int location_of(struct reading *reading, uint32_t id, uint32_t *location)
+static int location_of(struct reading *reading, uint32_t function, uint32_t *location)
 {
-	int err;
+	int err = 0;
 
-	if (id >= reading->location_count)
-		return find_location(reading, id, location);
-	if (reading->locations[id] == XP_MODEL_NONE) {
-		err = find_location(reading, id, &reading->locations[id]);
-		if (err)
-			return err;
-	}
-	*location = reading->locations[id];
-	return 0;
+	if (XP_ARRAY_RESERVE(reading->locations, reading->location_room, (size_t)function + 1))
+		return -ENOMEM;
+	while (reading->location_count <= function)
+		reading->locations[reading->location_count++] = XP_MODEL_NONE;
+	if (reading->locations[function] == XP_MODEL_NONE)
+		err = find_location(reading, &reading->functions.all[function], &reading->locations[function]);
+	*location = reading->locations[function];
+	return err;
 }
 
 static int name_function(void *arg, struct xp_model *model, const struct xp_model_location *location,
@@ -156,8 +152,9 @@ static int enter(void *arg, struct xp_walked_thread *thread, const struct xp_fdr
 {
 	struct reading *reading = arg;
 	uint32_t callers = thread->depth > 1 ? thread->calls[thread->depth - 2].mark : 0, location;
-	int err = location_of(reading, record->function.fn_id, &location);
+	int err = location_of(reading, thread->calls[thread->depth - 1].function, &location);
 
+	(void)record;
 	return err ? err : xp_model_stack(reading->model, callers, location, &thread->calls[thread->depth - 1].mark);
 }
 
@@ -181,35 +178,15 @@ static int leave(void *arg, struct xp_walked_thread *thread, const struct xp_fdr
 static int begin(void *arg, struct xp_file_view *view, struct xp_violation *violation)
 {
 	struct reading *reading = arg;
-	size_t process = reading->visitor.process;
-	uint32_t last = xp_log_extent(view).last_id;
 	uint64_t hz = reading->visitor.hz;
-	int err;
 
+	(void)view;
 	if (!reading->cycle_hz)
 		reading->cycle_hz = hz;
 	if (!xp_log_same_clock(hz, reading->cycle_hz))
 		return xp_violate(violation, 0, "its clock runs at %" PRIu64 " Hz, that of another log at %" PRIu64, hz,
 				  reading->cycle_hz);
-	err = xp_report_functions_find(&reading->functions, last, &reading->source->recorded->processes[process],
-				       reading->instr_map, reading->model->symbolizer);
-	if (err)
-		return err;
-	reading->location_count = (size_t)last + 1;
-	reading->locations = malloc(reading->location_count * sizeof(*reading->locations));
-	if (!reading->locations)
-		return -ENOMEM;
-	memset(reading->locations, 0xff, reading->location_count * sizeof(*reading->locations));
 	return 0;
-}
-
-static void end(void *arg)
-{
-	struct reading *reading = arg;
-
-	free(reading->locations);
-	reading->locations = NULL;
-	xp_report_functions_free(&reading->functions);
 }
 
 static int read_logs(struct xp_model *model, const struct xp_model_source *source, bool *broken)
@@ -217,29 +194,25 @@ static int read_logs(struct xp_model *model, const struct xp_model_source *sourc
 	struct reading reading = {
 		.model = model,
 		.source = source,
-		.instr_map = source->instr_map,
 		.visitor = {
 			.begin = begin,
 			.add_thread = add_thread,
 			.enter = enter,
 			.leave = leave,
 			.abandon = abandon,
-			.end = end,
 			.arg = &reading,
+			.functions = &reading.functions,
 		},
 	};
-	int err;
+	int err = xp_log_functions_init(&reading.functions, source, model->symbolizer, broken);
 
-	if (reading.instr_map && !xp_report_instr_map_is_good(reading.instr_map, model->symbolizer)) {
-		xp_error("%s: " XP_REPORT_NO_INSTR_MAP, reading.instr_map);
-		reading.instr_map = NULL;
-		*broken = true;
-	}
-	err = xp_log_walk(&reading.visitor, source, broken);
+	err = err ?: xp_log_walk(&reading.visitor, source, broken);
 	for (size_t i = 0; i < model->sample_count; i++)
 		model->samples[i].values[1] = xp_scale(model->samples[i].values[1], XP_NS_PER_S, reading.cycle_hz);
 	model->cycle_hz = reading.cycle_hz;
 	model->dropped += reading.visitor.refused;
+	free(reading.locations);
+	xp_log_functions_free(&reading.functions);
 	return err;
 }
 

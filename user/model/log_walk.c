@@ -10,7 +10,6 @@
 #include "base/array.h"
 #include "base/u64_map.h"
 #include "base/util.h"
-#include "model/objects.h"
 
 #define LEFT_MAX 4096		/* most calls that one exit can find without exits */
 #define TAILS_PER_S 100000	/* a jump and the entry that follows it are at most 10 us apart */
@@ -28,6 +27,7 @@ struct walk {
 	uint64_t last_key;   /* of the thread of the record before, */
 	uint32_t last_index; /* and its index plus one; 0: none */
 	size_t entered;	     /* index plus one of the thread whose arguments may follow; 0: none */
+	uint32_t function;   /* of the current record; XP_MODEL_NONE: none */
 };
 
 /* ---- records ---- */
@@ -59,23 +59,35 @@ void xp_log_cursor_close(struct xp_log_cursor *cursor)
 	xp_progress_line_end(&cursor->line);
 }
 
-struct xp_log_extent xp_log_extent(struct xp_file_view *view)
+int xp_log_find_functions(struct xp_log_functions *functions, size_t process, struct xp_file_view *view)
 {
-	struct xp_log_extent extent = { .first_tsc = UINT64_MAX };
 	struct xp_violation violation;
 	struct xp_log_cursor cursor;
 	struct xp_fdr_record record;
+	int err = xp_log_cursor_open(&cursor, view, &violation) ? -E2BIG : 0;
+	uint32_t index;
+
+	while (!err && xp_log_cursor_next(&cursor, &record, &violation) > 0)
+		if (record.is_function)
+			err = xp_log_functions_find(functions, process, record.function.fn_id, &index);
+	xp_log_cursor_close(&cursor);
+	return err == -E2BIG ? 0 : err;
+}
+
+/* The first call or return of a log; UINT64_MAX: none. */
+static uint64_t first_tsc(struct xp_file_view *view)
+{
+	struct xp_violation violation;
+	struct xp_log_cursor cursor;
+	struct xp_fdr_record record;
+	uint64_t first = UINT64_MAX;
 	int err = xp_log_cursor_open(&cursor, view, &violation);
 
-	while (!err && xp_log_cursor_next(&cursor, &record, &violation) > 0) {
-		if (!record.is_function)
-			continue;
-		extent.last_id = XP_MAX(extent.last_id, record.function.fn_id);
-		extent.first_tsc = XP_MIN(extent.first_tsc, record.tsc);
-	}
+	while (!err && xp_log_cursor_next(&cursor, &record, &violation) > 0)
+		if (record.is_function)
+			first = XP_MIN(first, record.tsc);
 	xp_log_cursor_close(&cursor);
-	extent.last_id = XP_MIN(extent.last_id, XP_REPORT_FUNCTIONS_MAX);
-	return extent;
+	return first;
 }
 
 /* ---- threads ---- */
@@ -166,8 +178,7 @@ static int enter(struct walk *walk, struct xp_walked_thread *thread, const struc
 			return -ENOMEM;
 		walk->open += thread->room - room;
 	}
-	thread->calls[thread->depth++] =
-	    (struct xp_walked_call){ .function = record->function.fn_id, .tsc = record->tsc };
+	thread->calls[thread->depth++] = (struct xp_walked_call){ .function = walk->function, .tsc = record->tsc };
 	err = visitor->enter ? visitor->enter(visitor->arg, thread, record) : 0;
 	if (err)
 		thread->depth--;
@@ -205,7 +216,7 @@ static bool jumps_to(const struct walk *walk, const struct xp_walked_thread *thr
 	    record->tsc - thread->tail_tsc > walk->visitor->hz / TAILS_PER_S)
 		return false;
 	for (size_t n = 0, i = thread->depth; i && (!n || thread->calls[i - 1].is_tail); i--)
-		if (++n > TAILS_MAX || thread->calls[i - 1].function == record->function.fn_id)
+		if (++n > TAILS_MAX || thread->calls[i - 1].function == walk->function)
 			return false;
 	return true;
 }
@@ -229,7 +240,7 @@ static int leave(struct walk *walk, struct xp_walked_thread *thread, const struc
 	size_t depth = thread->depth, lowest = depth - XP_MIN(depth, (size_t)LEFT_MAX);
 	int err = 0;
 
-	while (depth > lowest && thread->calls[depth - 1].function != record->function.fn_id)
+	while (depth > lowest && thread->calls[depth - 1].function != walk->function)
 		depth--;
 	if (depth == lowest)
 		return 0;
@@ -245,13 +256,28 @@ static int leave(struct walk *walk, struct xp_walked_thread *thread, const struc
 
 /* ---- logs ---- */
 
+/* Returns 0, -ENOMEM, or -E2BIG beyond the limit of functions. */
+static int find_function(struct walk *walk, const struct xp_fdr_record *record)
+{
+	struct xp_log_visitor *visitor = walk->visitor;
+
+	walk->function = XP_MODEL_NONE;
+	if (!record->is_function)
+		return 0;
+	if (visitor->functions)
+		return xp_log_functions_find(visitor->functions, visitor->process, record->function.fn_id,
+					     &walk->function);
+	walk->function = record->function.fn_id;
+	return 0;
+}
+
 static int take(struct walk *walk, const struct xp_fdr_record *record)
 {
 	struct xp_log_visitor *visitor = walk->visitor;
 	bool is_event = record->kind == XP_FDR_CUSTOM_EVENT || record->kind == XP_FDR_TYPED_EVENT;
 	bool is_entry = record->kind == XP_FDR_ENTER || record->kind == XP_FDR_ENTER_ARGS;
 	struct xp_walked_thread *thread;
-	int err;
+	int err, full;
 
 	if (!record->is_function && !(is_event && visitor->event)) {
 		if (record->kind != XP_FDR_CALL_ARGUMENT || !walk->entered || !visitor->argument)
@@ -260,8 +286,11 @@ static int take(struct walk *walk, const struct xp_fdr_record *record)
 	}
 	walk->entered = 0;
 	visitor->last_tsc = XP_MAX(visitor->last_tsc, record->tsc);
-	err = visitor->record ? visitor->record(visitor->arg, record) : 0;
-	err = err ?: find_thread(walk, record, &thread);
+	full = find_function(walk, record);
+	err = full == -E2BIG ? 0 : full;
+	if (!err && visitor->record)
+		err = visitor->record(visitor->arg, record, walk->function);
+	err = err ?: full ?: find_thread(walk, record, &thread);
 	if (err == -E2BIG && record->is_function && !is_entry)
 		return 0; /* the entry was counted */
 	if (err)
@@ -305,7 +334,10 @@ bool xp_log_same_clock(uint64_t hz, uint64_t other_hz)
 /* The manifest has the last estimate of the frequency, a log the one of its beginning. */
 static uint64_t best_hz(const struct xp_log_visitor *visitor, uint64_t log_hz)
 {
-	uint64_t hz = visitor->source ? xp_facts_summary(visitor->source->facts)->tsc_hz : 0;
+	const struct xp_recorded *recorded = visitor->source ? visitor->source->recorded : NULL;
+	const struct xp_facts *facts =
+	    recorded ? xp_recorded_facts(recorded, recorded->processes[visitor->process].directory) : NULL;
+	uint64_t hz = facts ? xp_facts_summary(facts)->tsc_hz : 0;
 
 	return hz && xp_log_same_clock(log_hz, hz) ? hz : log_hz;
 }
@@ -365,7 +397,7 @@ static uint64_t start_of(const struct xp_model_source *source)
 		/* Reading it shows what is wrong with it. */
 		if (!path || xp_file_view_open(&view, AT_FDCWD, path))
 			continue;
-		first = XP_MIN(first, xp_log_extent(&view).first_tsc);
+		first = XP_MIN(first, first_tsc(&view));
 		xp_file_view_close(&view);
 	}
 	return first == UINT64_MAX ? 0 : first;
@@ -394,17 +426,19 @@ static int walk_log(struct xp_log_visitor *visitor, const char *path, bool *brok
 
 int xp_log_walk(struct xp_log_visitor *visitor, const struct xp_model_source *source, bool *broken)
 {
+	uint64_t untimed;
 	int err = 0;
 
 	visitor->source = source;
 	visitor->start_tsc = start_of(source);
 	for (size_t i = 0; !err && i < source->recorded->process_count; i++) {
 		visitor->process = i;
-		if (source->recorded->processes[i].log)
+		if (source->recorded->processes[i].log && (!visitor->wants || visitor->wants(visitor->arg, i)))
 			err = walk_log(visitor, source->recorded->processes[i].log, broken);
 	}
-	if (!err && broken && visitor->dropped)
-		xp_warn("%" PRIu64 " call%s missing: " XP_LOG_WALK_DROPPED, visitor->dropped,
-			xp_plural_s_are(visitor->dropped));
+	untimed = visitor->dropped + (visitor->counts_all ? visitor->refused : 0);
+	if (!err && broken && untimed)
+		xp_warn("%" PRIu64 " call%s %s: too many calls or threads at the same time", untimed,
+			xp_plural_s_are(untimed), visitor->counts_all ? "counted but not timed" : "missing");
 	return err;
 }

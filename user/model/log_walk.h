@@ -17,11 +17,10 @@
 #include "base/file_view.h"
 #include "base/progress_line.h"
 #include "format/fdr_reader.h"
-#include "model/read_samples.h"
+#include "model/log_functions.h"
 
 #define XP_LOG_WALK_OPEN_MAX (2u << 20)	     /* open calls of all threads of a log: 48 MiB */
 #define XP_LOG_WALK_THREADS_MAX (512u << 10) /* with their table: 44 MiB */
-#define XP_LOG_WALK_DROPPED "too many calls or threads at the same time"
 
 /* ---- records ---- */
 
@@ -39,18 +38,13 @@ int xp_log_cursor_open(struct xp_log_cursor *cursor, struct xp_file_view *view, 
 int xp_log_cursor_next(struct xp_log_cursor *cursor, struct xp_fdr_record *record, struct xp_violation *violation);
 void xp_log_cursor_close(struct xp_log_cursor *cursor);
 
-/* What a log has, up to where it is well formed. */
-struct xp_log_extent {
-	uint32_t last_id;   /* the highest function id that can have a name (objects.h); 0: none */
-	uint64_t first_tsc; /* of calls and returns; UINT64_MAX: none */
-};
-
-struct xp_log_extent xp_log_extent(struct xp_file_view *view);
+/* Finds the functions of a process's log, up to where it is well formed. Returns 0 or -ENOMEM. */
+int xp_log_find_functions(struct xp_log_functions *functions, size_t process, struct xp_file_view *view);
 
 /* ---- calls ---- */
 
 struct xp_walked_call {
-	uint32_t function : 31; /* id in the log */
+	uint32_t function : 31; /* index in visitor->functions */
 	uint32_t is_tail : 1;	/* it has jumped to the call within it, and ends with that */
 	uint32_t mark;		/* the visitor's; 0 at first */
 	uint64_t tsc;
@@ -82,8 +76,11 @@ struct xp_log_visitor {
 	bool (*follows_tail)(void *arg, const struct xp_walked_thread *thread);
 	/* Before the first record. -EBADMSG with *violation set: the log is none. end() is called also then. */
 	int (*begin)(void *arg, struct xp_file_view *view, struct xp_violation *violation);
-	/* Each call, return and, if there is event(), event, before anything else of it. */
-	int (*record)(void *arg, const struct xp_fdr_record *record);
+	/*
+	 * Each call, return and, if there is event(), event, before anything else of it. function: its index, or
+	 * XP_MODEL_NONE: there is no room for it, or it is an event.
+	 */
+	int (*record)(void *arg, const struct xp_fdr_record *record, uint32_t function);
 	/* The first record of a thread. */
 	int (*add_thread)(void *arg, struct xp_walked_thread *thread);
 	/* The call is the thread's innermost one, at its entry and its exit. */
@@ -96,7 +93,11 @@ struct xp_log_visitor {
 	int (*event)(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record);
 	void (*end)(void *arg);
 	void (*free_own)(void *own);
+	/* Whether the log of this process of the recording is read. NULL: all are. */
+	bool (*wants)(void *arg, size_t process);
 	void *arg;
+	struct xp_log_functions *functions; /* NULL: indexes are the log's IDs */
+	bool counts_all;		    /* record() counts also the calls that are dropped */
 
 	/* Of the log: set before begin(). */
 	size_t process; /* of the recording */

@@ -2,6 +2,7 @@
 #include "model/timeline.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,11 +10,10 @@
 #include "base/u64_map.h"
 #include "base/util.h"
 #include "model/log_walk.h"
-#include "model/timeline_names.h"
 
 #define EVENT_BYTES_MAX 1024 /* of an event's data that are shown */
 
-/* Ids of names beside those of functions (xp_timeline_names_get()). */
+/* IDs of names. That of a function is its index plus one. */
 #define CUSTOM_EVENT_ID (1ull << 32 | 1u << 30)
 #define TYPED_EVENT_ID (1ull << 32 | 1u << 31)			     /* and the type */
 enum { DATA_ID = XP_PERFETTO_ARGUMENTS_MAX + 1, BYTES_ID, EXIT_ID }; /* below: the number of the argument */
@@ -27,7 +27,7 @@ enum {
 struct reading {
 	struct xp_perfetto *perfetto;
 	const struct xp_model_source *source;
-	const struct xp_timeline_names *names;
+	struct xp_log_functions functions;
 	uint64_t *written;
 	struct xp_log_visitor visitor;
 	uint64_t start_tsc, start_ns; /* the same time */
@@ -94,21 +94,19 @@ static int add_thread(void *arg, struct xp_walked_thread *thread)
 /* Writes the entry whose arguments are complete. */
 static int write_entry(struct reading *reading)
 {
-	char room[XP_TIMELINE_UNNAMED_BYTES];
-	uint8_t marks;
-
 	if (!reading->has_entry)
 		return 0;
-	reading->entry.name.text = xp_timeline_names_get(
-	    reading->names, reading->visitor.process, reading->entry_function, room, &reading->entry.name.id, &marks);
+	reading->entry.name.text = reading->functions.all[reading->entry_function].shown;
+	reading->entry.name.id = (uint64_t)reading->entry_function + 1;
 	(*reading->written)++;
 	reading->has_entry = false;
 	return xp_perfetto_event(reading->perfetto, reading->entry_sequence, &reading->entry);
 }
 
-static int end_entry(void *arg, const struct xp_fdr_record *record)
+static int end_entry(void *arg, const struct xp_fdr_record *record, uint32_t function)
 {
 	(void)record;
+	(void)function;
 	return write_entry(arg);
 }
 
@@ -143,14 +141,7 @@ static int enter(void *arg, struct xp_walked_thread *thread, const struct xp_fdr
 	struct xp_walked_call *call = &thread->calls[thread->depth - 1];
 	struct reading *reading = arg;
 
-	if (reading->source->select->function_count) {
-		char name[XP_TIMELINE_UNNAMED_BYTES];
-		uint64_t number;
-		uint8_t marks;
-
-		xp_timeline_names_get(reading->names, reading->visitor.process, call->function, name, &number, &marks);
-		call->mark = marks | (thread->depth > 1 ? (uint8_t)call[-1].mark : 0);
-	}
+	call->mark = reading->functions.all[call->function].marks | (thread->depth > 1 ? (uint8_t)call[-1].mark : 0);
 	return record->tsc >= reading->visitor.from_tsc ? show_calls(reading, thread) : 0;
 }
 
@@ -293,15 +284,32 @@ static void end(void *arg)
 	xp_perfetto_end_sequences(((struct reading *)arg)->perfetto);
 }
 
-int xp_timeline_write_calls(struct xp_perfetto *perfetto, const struct xp_model_source *source, bool full_names,
-			    uint64_t *written, bool *broken)
+/* Names are written with the first call of a function, so all functions are named before. */
+static int find_functions(struct reading *reading, bool *broken)
+{
+	const struct xp_recorded *recorded = reading->source->recorded;
+	int err = xp_log_functions_init(&reading->functions, reading->source, NULL, broken);
+
+	for (size_t i = 0; !err && i < recorded->process_count; i++) {
+		const char *path = recorded->processes[i].log;
+		struct xp_file_view view;
+
+		/* One that cannot be read is reported when its calls are. */
+		if (!path || xp_file_view_open(&view, AT_FDCWD, path))
+			continue;
+		err = xp_log_find_functions(&reading->functions, i, &view);
+		xp_file_view_close(&view);
+	}
+	return err ?: xp_log_functions_name(&reading->functions);
+}
+
+int xp_timeline_write_calls(struct xp_perfetto *perfetto, const struct xp_model_source *source, uint64_t *written,
+			    bool *broken)
 {
 	const struct xp_facts_summary *facts = xp_facts_summary(source->facts);
-	struct xp_timeline_names names;
 	struct reading reading = {
 		.perfetto = perfetto,
 		.source = source,
-		.names = &names,
 		.written = written,
 		.start_tsc = facts->start_tsc,
 		.start_ns = xp_scale(facts->start_tsc, XP_NS_PER_S, facts->tsc_hz),
@@ -316,13 +324,14 @@ int xp_timeline_write_calls(struct xp_perfetto *perfetto, const struct xp_model_
 			.event = write_event,
 			.end = end,
 			.arg = &reading,
+			.functions = &reading.functions,
 		},
 	};
-	int err = xp_timeline_names_read(&names, source, full_names, broken);
+	int err = find_functions(&reading, broken);
 
 	*written = 0;
 	err = err ?: find_last(&reading) ?: xp_log_walk(&reading.visitor, source, broken);
-	xp_timeline_names_free(&names);
+	xp_log_functions_free(&reading.functions);
 	xp_u64_map_free(&reading.last);
 	return err;
 }

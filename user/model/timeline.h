@@ -6,7 +6,7 @@
  * caller, or with the program that was replaced by exec, and says so; at the end of the recording it stays open. Of a
  * window of time, calls that began before it begin with it, and those that end after it end with it.
  *
- * Memory: that of log_walk.h, and some dozens of bytes for each function of a log.
+ * Memory: that of log_walk.h and log_functions.h.
  */
 #ifndef XPROF_MODEL_TIMELINE_H
 #define XPROF_MODEL_TIMELINE_H
@@ -17,7 +17,7 @@
 /*
  * As xp_log_walk(). *written: calls and events. Returns 0, -ENOMEM, -EAGAIN, or an error of writing.
  */
-int xp_timeline_write_calls(struct xp_perfetto *perfetto, const struct xp_model_source *source, bool full_names,
-			    uint64_t *written, bool *broken);
+int xp_timeline_write_calls(struct xp_perfetto *perfetto, const struct xp_model_source *source, uint64_t *written,
+			    bool *broken);
 
 #endif

@@ -2,196 +2,286 @@
 #include "report/log_rows.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "base/file_view.h"
+#include "base/array.h"
+#include "base/u64_map.h"
 #include "base/util.h"
 #include "model/log_walk.h"
 
+#define SUMS_MAX (4u << 20)
+#define NS_MAX 9e18 /* a clock of 1 Hz: more does not fit */
+
+/* The calls of a function in a log, of one thread if threads are shown. */
+struct xp_report_call_sum {
+	size_t process;
+	uint32_t function;
+	int32_t tid;		       /* 0: of all threads */
+	uint64_t calls;		       /* entries */
+	uint64_t ended;		       /* calls with an exit in the log */
+	uint64_t cycles;	       /* time of these, callees included */
+	struct xp_durations durations; /* of these; max_at is a TSC, max_where a TID */
+	/* The function was throttled for a while. NULL: it was not. */
+	const struct xp_recorded_taken_out *taken_out;
+};
+
+/* The log of a process. */
+struct xp_report_log {
+	bool is_wanted;
+	bool has_begun; /* first_tsc is known */
+	uint64_t hz;
+	uint64_t first_tsc; /* of the first call or return */
+	/* Calls and open calls that are in no row yet. */
+	uint64_t calls, open;
+};
+
+struct reading {
+	struct xp_report_logs *logs;
+	struct xp_report_log *log; /* the current one */
+	struct xp_log_visitor visitor;
+	double ns_per_cycle;
+	bool by_thread;
+	struct xp_u64_map by_function; /* index of the sum, by function and TID */
+	uint32_t sum;		       /* of the current record */
+};
+
 /* ---- reading ---- */
 
-static int find_functions(struct xp_report_log *log, struct xp_report_groups *groups, size_t process,
-			  const char *instr_map)
+static bool wants(void *arg, size_t process)
 {
-	const struct xp_recorded_process *from = &groups->recorded->processes[process];
-	uint32_t count = 0;
-
-	for (size_t i = 0; i < log->calls.function_count; i++)
-		count = XP_MAX(count, log->calls.functions[i].function_id);
-	for (size_t i = 0; i < from->taken_out_count; i++)
-		count = XP_MAX(count, from->taken_out[i].id);
-	return xp_report_functions_find(&log->functions, XP_MIN(count, XP_REPORT_FUNCTIONS_MAX), from, instr_map,
-					groups->tables->model.symbolizer);
+	return ((const struct reading *)arg)->logs->of[process].is_wanted;
 }
 
-int xp_report_log_read(struct xp_report_log *log, struct xp_report_groups *groups, size_t process,
-		       const char *instr_map, bool *broken)
+static int begin(void *arg, struct xp_file_view *view, struct xp_violation *violation)
 {
-	const struct xp_call_log_options options = {
-		.memory = &groups->tables->memory,
-		.by_thread = groups->tables->by == XP_MODEL_BY_THREAD,
-	};
-	const char *path = groups->recorded->processes[process].log;
-	struct xp_violation violation;
-	struct xp_file_view view;
-	int err = xp_file_view_open(&view, AT_FDCWD, path);
+	struct reading *reading = arg;
+	uint64_t hz = reading->visitor.hz;
 
-	if (err) {
-		xp_error("%s: cannot read it: %s", path, xp_file_view_error(err));
-		*broken = true;
+	(void)view;
+	(void)violation;
+	xp_u64_map_free(&reading->by_function);
+	reading->log = &reading->logs->of[reading->visitor.process];
+	reading->log->hz = hz;
+	reading->ns_per_cycle = hz ? (double)XP_NS_PER_S / (double)hz : 0;
+	return 0;
+}
+
+/* Returns 0, -E2BIG beyond the limit, or -ENOMEM. */
+static int find_sum(struct reading *reading, int32_t tid, uint32_t function)
+{
+	struct xp_report_logs *logs = reading->logs;
+	uint64_t key = (uint64_t)(uint32_t)tid << 32 | function;
+	const uint32_t *known = xp_u64_map_find(&reading->by_function, key);
+
+	reading->sum = known ? *known : (uint32_t)logs->count;
+	if (known)
 		return 0;
-	}
-	err = xp_call_log_read(&log->calls, &view, &options, &violation);
-	xp_file_view_close(&view);
-	if (err == -EBADMSG) {
-		xp_error("%s: 0x%" PRIx64 ": %s", path, violation.offset, violation.text);
-		*broken = true;
-		err = 0;
-	}
-	if (err)
-		return err;
-	if (log->calls.untimed)
-		xp_warn("%s: %" PRIu64 " call%s counted but not timed: " XP_LOG_WALK_DROPPED, path, log->calls.untimed,
-			xp_plural_s_are(log->calls.untimed));
-	log->has_log = true;
-	return find_functions(log, groups, process, instr_map);
+	if (logs->count == SUMS_MAX)
+		return -E2BIG;
+	if (XP_ARRAY_RESERVE(logs->sums, logs->room, logs->count + 1) ||
+	    !xp_u64_map_add(&reading->by_function, key, reading->sum))
+		return -ENOMEM;
+	logs->sums[logs->count++] =
+	    (struct xp_report_call_sum){ .process = reading->visitor.process, .function = function, .tid = tid };
+	return 0;
 }
 
-void xp_report_log_free(struct xp_report_log *log)
+/* Counts a call even if there is no room to find its exit. */
+static int count_record(void *arg, const struct xp_fdr_record *record, uint32_t function)
 {
-	xp_report_functions_free(&log->functions);
-	xp_call_log_free(&log->calls);
+	bool entry = record->kind == XP_FDR_ENTER || record->kind == XP_FDR_ENTER_ARGS;
+	struct reading *reading = arg;
+	int err;
+
+	if (!reading->log->has_begun)
+		reading->log->first_tsc = record->tsc;
+	reading->log->has_begun = true;
+	reading->log->calls += entry;
+	reading->log->open += entry;
+	if (function == XP_MODEL_NONE)
+		return 0;
+	err = find_sum(reading, reading->by_thread ? record->tid : 0, function);
+	if (!err)
+		reading->logs->sums[reading->sum].calls += entry;
+	return err;
+}
+
+static int enter(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
+{
+	(void)record;
+	thread->calls[thread->depth - 1].mark = ((struct reading *)arg)->sum;
+	return 0;
+}
+
+static int leave(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
+{
+	struct reading *reading = arg;
+	uint64_t from_tsc = thread->calls[thread->depth - 1].tsc, cycles = record->tsc - from_tsc;
+	struct xp_report_call_sum *sum = &reading->logs->sums[thread->calls[thread->depth - 1].mark];
+
+	if (record->tsc < from_tsc)
+		return 0;
+	sum->ended++;
+	sum->cycles += cycles;
+	reading->log->open--;
+	return xp_durations_add(&sum->durations, &reading->logs->groups->tables->memory,
+				(uint64_t)XP_MIN((double)cycles * reading->ns_per_cycle + 0.5, NS_MAX), from_tsc,
+				(uint32_t)record->tid);
+}
+
+/* A function that was throttled gets a row even if the log has no call of it, because calls may have happened. */
+static int add_taken_out(struct reading *reading)
+{
+	const struct xp_recorded *recorded = reading->logs->groups->recorded;
+	uint32_t function;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < recorded->process_count; i++) {
+		const struct xp_recorded_process *process = &recorded->processes[i];
+
+		xp_u64_map_free(&reading->by_function);
+		reading->visitor.process = i;
+		for (size_t j = 0; !err && reading->logs->of[i].is_wanted && j < process->taken_out_count; j++) {
+			err = xp_log_functions_find(&reading->logs->functions, i, process->taken_out[j].id, &function)
+				  ?: find_sum(reading, 0, function);
+			if (!err)
+				reading->logs->sums[reading->sum].taken_out = &process->taken_out[j];
+			err = err == -E2BIG ? 0 : err;
+		}
+	}
+	return err;
+}
+
+int xp_report_logs_read(struct xp_report_logs *logs, struct xp_report_groups *groups,
+			const struct xp_model_source *source, const bool *wanted, bool *broken)
+{
+	struct reading reading = {
+		.logs = logs,
+		.by_thread = groups->tables->by == XP_MODEL_BY_THREAD,
+		.visitor = {
+			.wants = wants,
+			.begin = begin,
+			.record = count_record,
+			.enter = enter,
+			.leave = leave,
+			.arg = &reading,
+			.functions = &logs->functions,
+			.counts_all = true,
+		},
+	};
+	int err;
+
+	logs->groups = groups;
+	logs->of = calloc(XP_MAX(source->recorded->process_count, (size_t)1), sizeof(*logs->of));
+	for (size_t i = 0; logs->of && i < source->recorded->process_count; i++)
+		logs->of[i].is_wanted = wanted[i];
+	err = logs->of ? xp_log_functions_init(&logs->functions, source, groups->tables->model.symbolizer, broken)
+		       : -ENOMEM;
+	err = err ?: xp_log_walk(&reading.visitor, source, broken);
+	if (!err && groups->tables->by == XP_MODEL_BY_PROCESS)
+		err = add_taken_out(&reading);
+	xp_u64_map_free(&reading.by_function);
+	return err ?: xp_log_functions_name(&logs->functions);
+}
+
+void xp_report_logs_free(struct xp_report_logs *logs)
+{
+	for (size_t i = 0; i < logs->count; i++)
+		xp_durations_free(&logs->sums[i].durations, &logs->groups->tables->memory);
+	free(logs->sums);
+	free(logs->of);
+	xp_log_functions_free(&logs->functions);
 }
 
 /* ---- counting ---- */
 
-/* The table shows a function under the name that its samples have, if it has any. */
-static int describe(const struct xp_report_log *log, const struct xp_report_groups *groups, uint32_t id,
-		    struct xp_report_row *like)
+/* The table shows a function under the name that its samples have. If its object is unknown, samples may know it. */
+static struct xp_report_row *row_of(const struct xp_report_logs *logs, const struct xp_report_call_sum *sum,
+				    const struct xp_report_place *place)
 {
-	struct xp_symbolizer *symbolizer = groups->tables->model.symbolizer;
-	const struct xp_report_function *function = id < log->functions.count ? &log->functions.all[id] : NULL;
-	char name[32];
-
-	*like = (struct xp_report_row){ .object = function ? function->object : NULL };
-	if (function && function->has_place) {
-		const struct xp_place *place = xp_symbolizer_place(symbolizer, function->place);
-
-		if (place->frame_count)
-			like->function = place->frames[place->frame_count - 1].function;
-	}
-	if (!like->function) {
-		snprintf(name, sizeof(name), "fn_%" PRIu32, id);
-		like->function = xp_symbolizer_text(symbolizer, name);
-	}
-	return like->function ? 0 : -ENOMEM;
-}
-
-/* A function whose object is unknown may be known from samples. */
-static struct xp_report_row *row_of(const struct xp_report_groups *groups, const struct xp_report_place *place,
-				    const struct xp_report_row *like)
-{
+	const struct xp_log_function *function = &logs->functions.all[sum->function];
+	const struct xp_report_row like = { .function = function->name, .object = function->object };
 	struct xp_report_row *known =
-	    like->object ? NULL : xp_report_row_named(place->table, place->index, like->function);
+	    like.object ? NULL : xp_report_row_named(place->table, place->index, like.function);
 
-	return known ? known : xp_report_row(groups->tables, place, like);
+	return known ? known : xp_report_row(logs->groups->tables, place, &like);
 }
 
 /* To ns since the start of the recording: that of the manifest or of the log. */
 static void set_start(struct xp_durations *durations, const struct xp_report_log *log, uint64_t start_tsc)
 {
-	uint64_t start = start_tsc ? start_tsc : log->calls.first_tsc;
+	uint64_t start = start_tsc ? start_tsc : log->first_tsc;
 
-	durations->max_at = xp_scale(durations->max_at - XP_MIN(start, durations->max_at), XP_NS_PER_S,
-				     XP_MAX(log->calls.cycle_hz, UINT64_C(1)));
+	durations->max_at =
+	    xp_scale(durations->max_at - XP_MIN(start, durations->max_at), XP_NS_PER_S, XP_MAX(log->hz, UINT64_C(1)));
 }
 
-static int count_function(struct xp_report_log *log, struct xp_report_groups *groups, size_t process,
-			  struct xp_calls *calls)
+static void count_calls(struct xp_report_table *table, uint64_t calls, uint64_t open)
 {
-	struct xp_report_place places[2];
-	struct xp_report_row like;
-	size_t table, count;
-	int err = describe(log, groups, calls->function_id, &like);
+	table->has_calls = true;
+	table->calls += calls;
+	table->open += open;
+}
 
-	if (!err)
-		err = xp_report_groups_logged(groups, process, (uint32_t)calls->tid, &table);
+static int count_sum(struct xp_report_logs *logs, struct xp_report_call_sum *sum)
+{
+	struct xp_report_tables *tables = logs->groups->tables;
+	struct xp_report_log *log = &logs->of[sum->process];
+	struct xp_report_place places[2];
+	size_t table;
+	int err = xp_report_groups_logged(logs->groups, sum->process, (uint32_t)sum->tid, &table);
+
 	if (err)
 		return err;
-	set_start(&calls->durations, log, xp_report_groups_start_tsc(groups, process));
-	count = xp_report_groups_places(groups, table, places);
+	set_start(&sum->durations, log, xp_report_groups_start_tsc(logs->groups, sum->process));
+	log->calls -= sum->calls;
+	log->open -= sum->calls - sum->ended;
 	/* The table of all comes first: the last one takes the durations over. */
-	for (size_t i = count; !err && i; i--) {
-		struct xp_report_place *place = &places[i - 1];
-		struct xp_report_row *row = row_of(groups, place, &like);
+	for (size_t i = xp_report_groups_places(logs->groups, table, places); !err && i; i--) {
+		struct xp_report_row *row;
 
+		if (i > 1 && sum->taken_out && !sum->calls)
+			continue;
+		row = row_of(logs, sum, &places[i - 1]);
 		if (!row)
 			return -ENOMEM;
-		place->table->has_calls = true;
-		place->table->calls += calls->calls;
-		place->table->open += calls->calls - calls->ended;
-		groups->tables->in_others += row->is_others ? calls->calls : 0;
-		row->calls += calls->calls;
-		row->ended += calls->ended;
-		if (log->calls.cycle_hz)
-			row->total_s += (double)calls->cycles / (double)log->calls.cycle_hz;
-		err = i > 1 ? xp_durations_merge(&row->durations, &groups->tables->memory, &calls->durations)
-			    : xp_durations_take(&row->durations, &groups->tables->memory, &calls->durations);
-	}
-	return err;
-}
-
-/* A function that was taken out gets a row even if the log has no call of it, since calls may have happened. */
-static int mark_taken_out(const struct xp_report_log *log, struct xp_report_groups *groups, size_t process)
-{
-	const struct xp_recorded_process *from = &groups->recorded->processes[process];
-	struct xp_report_place places[2];
-	struct xp_report_row like, *row;
-	int err = 0;
-
-	xp_report_groups_places(groups, process, places);
-	for (size_t i = 0; !err && i < from->taken_out_count; i++) {
-		err = describe(log, groups, from->taken_out[i].id, &like);
-		row = err ? NULL : row_of(groups, &places[0], &like);
-		if (!row)
-			return -ENOMEM;
-		row->taken_out = &from->taken_out[i];
-		row->recorded_s = from->duration_s;
+		count_calls(places[i - 1].table, sum->calls, sum->calls - sum->ended);
+		tables->in_others += row->is_others ? sum->calls : 0;
+		row->calls += sum->calls;
+		row->ended += sum->ended;
+		if (log->hz)
+			row->total_s += (double)sum->cycles / (double)log->hz;
+		if (i == 1 && sum->taken_out) {
+			row->taken_out = sum->taken_out;
+			row->recorded_s = logs->groups->recorded->processes[sum->process].duration_s;
+		}
+		err = i > 1 ? xp_durations_merge(&row->durations, &tables->memory, &sum->durations)
+			    : xp_durations_take(&row->durations, &tables->memory, &sum->durations);
 	}
 	return err;
 }
 
 /* Calls beyond the limits of functions and threads belong to no row. */
-static void count_rest(const struct xp_report_log *log, struct xp_report_groups *groups, size_t process)
+static void count_rest(const struct xp_report_logs *logs, size_t process)
 {
 	struct xp_report_place places[2];
-	uint64_t calls = log->calls.calls, open = log->calls.open;
-	size_t count = xp_report_groups_places(groups, process, places);
+	size_t count = xp_report_groups_places(logs->groups, process, places);
 
-	for (size_t i = 0; i < log->calls.function_count; i++) {
-		calls -= log->calls.functions[i].calls;
-		open -= log->calls.functions[i].calls - log->calls.functions[i].ended;
-	}
-	for (size_t i = 0; i < count; i++) {
-		places[i].table->has_calls = true;
-		places[i].table->calls += calls;
-		places[i].table->open += open;
-	}
+	for (size_t i = 0; i < count; i++)
+		count_calls(places[i].table, logs->of[process].calls, logs->of[process].open);
 }
 
-int xp_report_log_count(struct xp_report_log *log, struct xp_report_groups *groups, size_t process)
+int xp_report_logs_count(struct xp_report_logs *logs)
 {
 	int err = 0;
 
-	if (!log->has_log)
-		return 0;
-	for (size_t i = 0; !err && i < log->calls.function_count; i++)
-		err = count_function(log, groups, process, &log->calls.functions[i]);
-	if (err || groups->tables->by != XP_MODEL_BY_PROCESS)
+	for (size_t i = 0; !err && i < logs->count; i++)
+		err = count_sum(logs, &logs->sums[i]);
+	if (err || logs->groups->tables->by != XP_MODEL_BY_PROCESS)
 		return err;
-	count_rest(log, groups, process);
-	return mark_taken_out(log, groups, process);
+	for (size_t i = 0; i < logs->groups->recorded->process_count; i++)
+		if (logs->of && logs->of[i].is_wanted)
+			count_rest(logs, i);
+	return 0;
 }

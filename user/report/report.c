@@ -28,11 +28,10 @@ struct making {
 	const struct xp_recorded *recorded;
 	const struct xp_report_options *options;
 	struct xp_report_groups groups;
-	struct xp_facts *nothing;   /* so that each profile becomes a process of the model of its own */
-	struct xp_report_log *logs; /* of each process of the recording */
-	bool *has_profile;	    /* and whether its profile can be read */
-	struct usage *usages;	    /* of each process of the model */
-	const char *instr_map;	    /* NULL: none, or not readable */
+	struct xp_facts *nothing; /* so that each profile becomes a process of the model of its own */
+	struct xp_report_logs logs;
+	bool *wants_log;      /* of each process of the recording */
+	struct usage *usages; /* of each process of the model */
 	bool broken;
 };
 
@@ -44,22 +43,8 @@ static bool has_perf(const struct making *making)
 
 /* ---- step 1: read everything ---- */
 
-static void check_instr_map(struct making *making)
-{
-	const char *path = making->options->instr_map;
-
-	if (!path)
-		return;
-	if (xp_report_instr_map_is_good(path, making->tables->model.symbolizer)) {
-		making->instr_map = path;
-		return;
-	}
-	xp_error("%s: " XP_REPORT_NO_INSTR_MAP, path);
-	making->broken = true;
-}
-
-/* A profile shows in the report even if it has no samples. */
-static void look_at_profile(struct making *making, size_t process)
+/* A profile shows in the report even if it has no samples. Returns whether it can be read. */
+static bool look_at_profile(struct making *making, size_t process)
 {
 	const char *path = making->recorded->processes[process].profile;
 	struct xp_violation violation;
@@ -67,8 +52,7 @@ static void look_at_profile(struct making *making, size_t process)
 	struct xp_file_view view;
 
 	if (!path || xp_file_view_open(&view, AT_FDCWD, path))
-		return; /* that is reported when its samples are read */
-	making->has_profile[process] = true;
+		return false; /* that is reported when its samples are read */
 	if (!xp_gperf_reader_init(&reader, view.bytes, view.size, &violation) &&
 	    making->options->by == XP_MODEL_BY_PROCESS) {
 		making->tables->tables[process].has_samples = true;
@@ -76,26 +60,26 @@ static void look_at_profile(struct making *making, size_t process)
 		making->tables->tables[process].is_of_waits = xp_file_ends_with(path, XP_WAIT_PROFILE_SUFFIX);
 	}
 	xp_file_view_close(&view);
+	return true;
 }
 
-/* Those of calls are known by process or thread, not by CPU. */
-static bool wants_log(const struct making *making, size_t process)
-{
-	return making->recorded->processes[process].log && making->options->by != XP_MODEL_BY_CPU &&
-	       !(making->options->by_line && making->has_profile[process]);
-}
-
+/* Calls are known by process or thread, not by CPU. */
 static int read_logs(struct making *making)
 {
-	int err = 0;
+	const struct xp_report_options *options = making->options;
+	const struct xp_select all = { 0 };
+	const struct xp_model_source source = {
+		.recorded = making->recorded,
+		.facts = making->nothing,
+		.select = &all,
+		.instr_map = options->instr_map,
+		.full_names = true,
+	};
 
-	for (size_t i = 0; !err && i < making->recorded->process_count; i++) {
-		look_at_profile(making, i);
-		if (wants_log(making, i))
-			err = xp_report_log_read(&making->logs[i], &making->groups, i, making->instr_map,
-						 &making->broken);
-	}
-	return err;
+	for (size_t i = 0; i < making->recorded->process_count; i++)
+		making->wants_log[i] = !(look_at_profile(making, i) && options->by_line) &&
+				       making->recorded->processes[i].log && options->by != XP_MODEL_BY_CPU;
+	return xp_report_logs_read(&making->logs, &making->groups, &source, making->wants_log, &making->broken);
 }
 
 /* Without perf.data the table of a thread would be that of its process. */
@@ -240,9 +224,7 @@ static int count_all(struct making *making)
 		return -ENOMEM;
 	for (size_t i = 0; !err && i < making->tables->model.sample_count; i++)
 		err = count_sample(making, i);
-	for (size_t i = 0; !err && i < making->recorded->process_count; i++)
-		err = xp_report_log_count(&making->logs[i], &making->groups, i);
-	return err ? err : make_machine(making);
+	return err ?: xp_report_logs_count(&making->logs) ?: make_machine(making);
 }
 
 /* ---- the whole report ---- */
@@ -263,9 +245,8 @@ static int make(struct making *making)
 				       making->options->by_line ? XP_NAMES_LINES : XP_NAMES_FUNCTIONS);
 
 	making->tables->model.full_names = making->options->full_names;
-	making->logs = calloc(count, sizeof(*making->logs));
-	making->has_profile = calloc(count, sizeof(*making->has_profile));
-	if (!err && (!making->logs || !making->has_profile))
+	making->wants_log = calloc(count, sizeof(*making->wants_log));
+	if (!err && !making->wants_log)
 		err = -ENOMEM;
 	if (!err)
 		err = xp_facts_new(&making->nothing, NULL);
@@ -273,10 +254,8 @@ static int make(struct making *making)
 		err = xp_report_groups_init(&making->groups, making->tables, making->recorded);
 	if (err)
 		return err;
-	if (!making->options->only_waits) {
-		check_instr_map(making);
+	if (!making->options->only_waits)
 		err = read_logs(making);
-	}
 	err = err ?: read_samples(making);
 	if (!err && !making->options->only_waits)
 		err = count_all(making);
@@ -287,10 +266,9 @@ static int make(struct making *making)
 
 static void making_free(struct making *making)
 {
-	for (size_t i = 0; making->logs && i < making->recorded->process_count; i++)
-		xp_report_log_free(&making->logs[i]);
-	free(making->logs);
-	free(making->has_profile);
+	if (making->logs.groups)
+		xp_report_logs_free(&making->logs);
+	free(making->wants_log);
 	free(making->usages);
 	xp_report_groups_free(&making->groups);
 	xp_facts_free(making->nothing);

@@ -4,7 +4,7 @@
  *
  *	model of samples and waits (read_samples.h)  --\
  *						   >--  one table a process, thread, name, ... and one of them all
- *	calls of each log (model/fdr_calls.h)  ---/
+ *	calls of each log (log_rows.h)  ------------------/
  *
  * Calls are not read as a model: a table needs no stacks of them, and so bounded memory for any log.
  */
