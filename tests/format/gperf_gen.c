@@ -5,7 +5,7 @@
  *
  *   gperf_gen profile OUT PERIOD_US
  *     chain COUNT PC...             a PC with ! behind it was interrupted
- *     object START END OFFSET PATH LINK [BIAS EXEC_VADDR EXEC_OFFSET]      LINK: - for none
+ *     object START END OFFSET PATH [BIAS EXEC_VADDR EXEC_OFFSET]
  *   gperf_gen symbols OUT START END
  *     ADDRESS SIZE NAME
  */
@@ -87,15 +87,11 @@ static void add_object(void)
 		.start = xp_gperf_kernel_pc(hex(1)),
 		.end = xp_gperf_kernel_pc(hex(2)),
 		.offset = hex(3),
-		.inode = 1234,
-		.dev_major = 8,
-		.dev_minor = 1,
-		.is_elf = field_count > 6,
-		.bias = xp_gperf_kernel_pc(hex(6)),
-		.exec_vaddr = hex(7),
-		.exec_offset = hex(8),
+		.is_elf = field_count > 5,
+		.bias = xp_gperf_kernel_pc(hex(5)),
+		.exec_vaddr = hex(6),
+		.exec_offset = hex(7),
 		.path = fields[4],
-		.link = strcmp(fields[5], "-") ? fields[5] : NULL,
 	};
 }
 
@@ -112,7 +108,7 @@ static int write_profile(int fd, char **argv)
 	while (next_line()) {
 		if (!strcmp(fields[0], "chain") && field_count > 2)
 			add_chain();
-		else if (!strcmp(fields[0], "object") && field_count > 5)
+		else if (!strcmp(fields[0], "object") && field_count > 4)
 			add_object();
 		else
 			return -EBADMSG;

@@ -55,8 +55,8 @@ VARIANTS = {
 class Image:
     """An ELF file as a process maps it: its symbols, and its executable mappings."""
 
-    def __init__(self, path, base, link=None, shown_path=None):
-        self.path, self.link, self.shown_path = path, link, shown_path or path
+    def __init__(self, path, base, shown_path=None):
+        self.path, self.shown_path = path, shown_path or path
         headers = project.run(["readelf", "-hlW", path]).stdout
         self.bias = base if re.search(r"Type:\s+DYN", headers) else 0
         segments = re.findall(r"LOAD\s+(0x\w+) (0x\w+) 0x\w+ (0x\w+) 0x\w+ R E", headers)
@@ -92,12 +92,12 @@ class Image:
 
     def _line(self, start, end, offset):
         exec_offset, exec_vaddr, _ = self.segments[0]
-        fields = ["object", f"{start:x}", f"{end:x}", f"{offset:x}", str(self.shown_path), str(self.link or "-")]
+        fields = ["object", f"{start:x}", f"{end:x}", f"{offset:x}", str(self.shown_path)]
         return "\t".join([*fields, f"{self.bias:x}", f"{exec_vaddr:x}", f"{exec_offset:x}"])
 
 
 def name_line(start, end, name):
-    return start, f"object\t{start:x}\t{end:x}\t0\t{name}\t-"
+    return start, f"object\t{start:x}\t{end:x}\t0\t{name}"
 
 
 class Symbols:
@@ -111,7 +111,7 @@ class Symbols:
 
     def lines(self):
         start, bias = self.start, self.start - SYM_OFFSET
-        fields = ["object", f"{start:x}", f"{self.end:x}", f"{SYM_OFFSET:x}", str(self.path), "-", f"{bias:x}"]
+        fields = ["object", f"{start:x}", f"{self.end:x}", f"{SYM_OFFSET:x}", str(self.path), f"{bias:x}"]
         return [(start, "\t".join([*fields, f"{SYM_OFFSET:x}", f"{SYM_OFFSET:x}"]))]
 
 
@@ -339,15 +339,6 @@ def test_plugin(reader, profile, build, tmp_path):
     chains = [(9, [lib.first("lib_leaf"), lib.last("lib_entry"), main.last("main")]),
               (2, [main.first("hot"), main.last("outer"), main.last("main")])]
     assert_shows(reader(profile(chains, main.lines() + lib.lines()), path), named, reader)
-
-
-@recording.in_turn("shown_path, variant", ["/nowhere/my program", "/nowhere/program (deleted)", "/nowhere/a\tb"], ["pie", "no-pie"])
-def test_blanks(reader, profile, build, tmp_path, variant, shown_path):
-    """The link stands for a path that cannot."""
-    path = build(variant, SOURCE, *VARIANTS[variant])
-    image = Image(path, BASE, linked(tmp_path, path), shown_path.replace("\t", "\v"))
-    shown = reader(profile(addressed(image, CHAINS), image.lines()), "/bin/true")
-    assert_shows(shown, CHAINS, reader)
 
 
 @recording.in_turn("chain, variant", [["hot", "outer", "main"], ["hot", "main"], ["hot"]], ["pie", "no-pie"])

@@ -63,29 +63,15 @@ TEST(test_whole)
 													     */
 		S(0), S(1), S(0), /* trailer */
 	};
-	static const char text[] = "40000000-40015000 r-xp 00000000 03:01 12845071    /lib/ld-2.3.2.so\n"
-				   "7fff00000000-7fff00001000 rw-p 123456789 08:1f 0           [heap]\n"
-				   "00400000-00401000 --xp 00001000 00:00 1           x\n";
+	static const char text[] = "40000000-40015000 r-xp 00000000 00:00 0           /lib/ld-2.3.2.so\n"
+				   "7fff00000000-7fff00001000 r-xp 123456789 00:00 0           [anon]\n"
+				   "00400000-00401000 r-xp 00001000 00:00 0           x\n";
 	static const uint64_t example[] = { 0xa0000, 0xc0000, 0xe0000 };
 	static const uint64_t high[] = { 0x7fa987654321 };
 	struct xp_gperf_map maps[] = {
-		{ .start = 0x40000000,
-		  .end = 0x40015000,
-		  .inode = 12845071,
-		  .dev_major = 3,
-		  .dev_minor = 1,
-		  .readable = true,
-		  .executable = true,
-		  .path = "/lib/ld-2.3.2.so" },
-		{ .start = 0x7fff00000000,
-		  .end = 0x7fff00001000,
-		  .offset = 0x123456789,
-		  .dev_major = 8,
-		  .dev_minor = 31,
-		  .readable = true,
-		  .writable = true,
-		  .path = "[heap]" },
-		{ .start = 0x400000, .end = 0x401000, .offset = 0x1000, .inode = 1, .executable = true, .path = "x" },
+		{ .start = 0x40000000, .end = 0x40015000, .path = "/lib/ld-2.3.2.so" },
+		{ .start = 0x7fff00000000, .end = 0x7fff00001000, .offset = 0x123456789, .path = "[anon]" },
+		{ .start = 0x400000, .end = 0x401000, .offset = 0x1000, .path = "x" },
 	};
 	uint8_t expected[sizeof(binary) + sizeof(text) - 1];
 	struct xp_gperf *gperf;

@@ -105,10 +105,8 @@ int xp_gperf_map(struct xp_gperf *gperf, const struct xp_gperf_map *map)
 	if (!gperf->in_maps && put_trailer(gperf))
 		return gperf->err;
 	errno = 0;
-	if (fprintf(gperf->out, "%08" PRIx64 "-%08" PRIx64 " %c%c%cp %08" PRIx64 " %02x:%02x %-11" PRIu64 " %s\n",
-		    map->start, map->end, map->readable ? 'r' : '-', map->writable ? 'w' : '-',
-		    map->executable ? 'x' : '-', map->offset, map->dev_major, map->dev_minor, map->inode,
-		    map->path) < 0)
+	if (fprintf(gperf->out, "%08" PRIx64 "-%08" PRIx64 " r-xp %08" PRIx64 " 00:00 0           %s\n", map->start,
+		    map->end, map->offset, map->path) < 0)
 		return fail(gperf, errno ? -errno : -EIO);
 	return 0;
 }

@@ -20,17 +20,11 @@
 #define XP_GPERF_CHAIN_MAX 1024		     /* PCs of a record; google-pprof fails above 65536 */
 #define XP_GPERF_PERIOD_US_MAX 0xffffffffull /* google-pprof's limit */
 
-/* A line of the list of mapped objects. Readers use only executable mappings. */
+/* A line of the list of mapped objects: an executable mapping. Readers use only these, and no device or inode. */
 struct xp_gperf_map {
 	uint64_t start;
 	uint64_t end; /* exclusive */
 	uint64_t offset;
-	uint64_t inode;
-	uint32_t dev_major;
-	uint32_t dev_minor;
-	bool readable;
-	bool writable;
-	bool executable;
 	const char *path; /* or a name such as "[heap]"; without spaces and control characters, not empty */
 };
 

@@ -185,20 +185,6 @@ static int put_records(struct profile *profile)
 
 /* ---- mappings ---- */
 
-bool xp_gperf_path_is_library(const char *path)
-{
-	const char *rest = NULL;
-
-	for (const char *at = strstr(path, ".so"); at; at = strstr(at + 1, ".so"))
-		rest = at;
-	if (!rest || rest == path)
-		return false;
-	rest += strlen(".so");
-	while (rest[0] == '.' && isdigit((unsigned char)rest[1]))
-		rest += 1 + strspn(rest + 1, "0123456789");
-	return !*rest;
-}
-
 /* go tool pprof's libRx, `[.]so$|[.]so[._][0-9]+`: paths that are not the program. */
 static bool go_takes_for_library(const char *path)
 {
@@ -208,20 +194,13 @@ static bool go_takes_for_library(const char *path)
 	return false;
 }
 
-static bool link_fits(const struct xp_gperf_object *object)
-{
-	return object->link && xp_gperf_path_fits(object->link);
-}
-
-/* The path of the object's first line. Writes a replacement to `made_up` if its path cannot be written. */
+/* The path of the object's line. Writes a replacement to `made_up` if its path cannot be written. */
 static const char *line_path(const struct xp_gperf_object *object, char *made_up, size_t size)
 {
 	const char *slash = strrchr(object->path, '/');
 
 	if (xp_gperf_path_fits(object->path))
 		return object->path;
-	if (link_fits(object))
-		return object->link;
 	snprintf(made_up, size, "[%s]", slash ? slash + 1 : object->path);
 	for (char *at = made_up; *at; at++)
 		if ((unsigned char)*at <= ' ' || *at == 0x7f)
@@ -229,32 +208,10 @@ static const char *line_path(const struct xp_gperf_object *object, char *made_up
 	return made_up;
 }
 
-static int put_line(struct profile *profile, size_t index, const char *path)
-{
-	const struct xp_gperf_object *object = &profile->objects[index];
-	const struct place *place = &profile->places[index];
-	const struct xp_gperf_map map = {
-		.start = place->line_start,
-		.end = place->end,
-		.offset = place->line_offset,
-		.inode = object->inode,
-		.dev_major = object->dev_major,
-		.dev_minor = object->dev_minor,
-		.readable = true,
-		.writable = object->writable,
-		.executable = true,
-		.path = path,
-	};
-
-	return xp_gperf_map(profile->gperf, &map);
-}
-
 /* Writes a line with the given path at addresses that are never looked up. */
 static int put_decoy(struct profile *profile, const char *path)
 {
-	const struct xp_gperf_map map = {
-		.start = 0x1000, .end = 0x2000, .readable = true, .executable = true, .path = path
-	};
+	const struct xp_gperf_map map = { .start = 0x1000, .end = 0x2000, .path = path };
 
 	return xp_gperf_map(profile->gperf, &map);
 }
@@ -286,14 +243,16 @@ static int put_decoy_if_needed(struct profile *profile)
 
 static int put_object(struct profile *profile, size_t index)
 {
-	const struct xp_gperf_object *object = &profile->objects[index];
+	const struct place *place = &profile->places[index];
 	char made_up[256];
-	const char *path = line_path(object, made_up, sizeof(made_up));
-	int err = put_line(profile, index, path);
+	const struct xp_gperf_map map = {
+		.start = place->line_start,
+		.end = place->end,
+		.offset = place->line_offset,
+		.path = line_path(&profile->objects[index], made_up, sizeof(made_up)),
+	};
 
-	if (err || path != object->path || !link_fits(object) || xp_gperf_path_is_library(path))
-		return err;
-	return put_line(profile, index, object->link);
+	return xp_gperf_map(profile->gperf, &map);
 }
 
 static int put_maps(struct profile *profile)
@@ -301,8 +260,6 @@ static int put_maps(struct profile *profile)
 	const struct xp_gperf_map unknown = {
 		.start = XP_GPERF_UNKNOWN_BASE,
 		.end = XP_GPERF_UNKNOWN_BASE + UNKNOWN_MASK + 1,
-		.readable = true,
-		.executable = true,
 		.path = UNKNOWN_NAME,
 	};
 	int err = put_decoy_if_needed(profile);

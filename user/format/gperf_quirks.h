@@ -21,8 +21,8 @@
  *   starts inside a page. Which address that is differs between versions if it is not aligned (elf/copy.h).
  * - `go tool pprof` takes a first mapping at 0x400000 + offset for a mistake and corrects it. A line before it prevents
  *   that.
- * - google-pprof reads mappings only of paths that end in .so or equal its argument. Other files get another line, with
- *   a link that has such a name. A path with spaces, at which both end it, is replaced by the link.
+ * - google-pprof reads mappings only of paths that end in .so or equal its argument, so the files in sym/ do. Both end
+ * a path at a space; a path that cannot be written is replaced by its name in brackets.
  */
 #ifndef XPROF_FORMAT_GPERF_QUIRKS_H
 #define XPROF_FORMAT_GPERF_QUIRKS_H
@@ -67,20 +67,12 @@ struct xp_gperf_object {
 	uint64_t start; /* as in the chains: kernel addresses are moved */
 	uint64_t end;	/* exclusive */
 	uint64_t offset;
-	uint64_t inode;
-	uint32_t dev_major;
-	uint32_t dev_minor;
-	bool writable;
 	bool is_elf;	      /* the next three are known */
 	uint64_t bias;	      /* address at run time minus address in the file */
 	uint64_t exec_vaddr;  /* p_vaddr of the first executable PT_LOAD, or what readers take for it */
 	uint64_t exec_offset; /* and its p_offset */
 	const char *path;     /* of the file, or a name such as "[anon]" */
-	const char *link;     /* a path to the same file that ends in ".so" and has no spaces; NULL: none */
 };
-
-/* True if google-pprof reads mappings of this path for any program. Otherwise the object needs a link. */
-bool xp_gperf_path_is_library(const char *path);
 
 /*
  * Writes the whole profile. Identical chains must already be merged; the order of the records is kept. The objects are
