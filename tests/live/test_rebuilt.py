@@ -141,6 +141,14 @@ def test_without_the_stored_names(xprof, made, tmp_path):
     assert ("may not be the file that was recorded (without a build id)" in messages) != has_id
 
 
+def test_names_of_stored_files(xprof, program, tmp_path):
+    """Without a build ID, the name of a file in sym/ depends on its contents: pprof and perf may keep it by its name."""
+    app = shutil.copy(built(program, "none"), tmp_path / "app")
+    for which in "first", "second":
+        recorded(xprof, app, tmp_path / which)
+    assert len({next((tmp_path / which).glob("sym/app.*")).name for which in ("first", "second")}) == 1
+
+
 def test_difference_of_builds(xprof, program, tmp_path):
     """diff before and after a rebuild: only what is new is new."""
     app = tmp_path / "app"

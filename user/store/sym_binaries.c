@@ -61,7 +61,7 @@ const struct xp_sym_binary *xp_sym_binaries_find(const struct xp_sym_binaries *b
 	return found && xp_sym_identity_same(&binaries->all[*found]->identity, identity) ? binaries->all[*found] : NULL;
 }
 
-/* A hash of what a copy has. */
+/* A hash of the data of a copy: the same in each recording. */
 static uint64_t hash_contents(int fd)
 {
 	uint64_t words[8192], hash = 0;
@@ -71,7 +71,7 @@ static uint64_t hash_contents(int fd)
 	while ((at = lseek(fd, at, SEEK_DATA)) >= 0 && (got = pread(fd, words, sizeof(words), at)) > 0) {
 		memset((char *)words + got, 0, -got & 7);
 		for (ssize_t i = 0; i < got; i += 8)
-			hash = xp_hash_mix(hash, words[i / 8]);
+			hash = xp_hash_scramble(hash) + words[i / 8];
 		at += got;
 	}
 	return hash;
