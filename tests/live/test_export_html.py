@@ -122,7 +122,7 @@ press("d");
 seen.theme = theme !== document.documentElement.dataset.theme;
 $("search").value = "priced";
 $("search").dispatchEvent(new Event("input"));
-go({ find: "", path: [], reversed: false, scope: "merged" });
+go({ mode: "icicle", find: "", path: [], reversed: false, scope: "merged" });
 const place = $("canvas").getBoundingClientRect();
 $("canvas").dispatchEvent(new MouseEvent("click", { clientX: place.left + 3, clientY: place.top + 30 }));
 put("click");
@@ -146,7 +146,7 @@ document.body.dataset.seen = JSON.stringify(seen);
     assert seen["whole"] == ["", "all"] and seen["icicle"] == ["#mode=icicle", "all"]
     assert seen["down"] == ["#mode=icicle", process]
     assert seen["reversed"][0] == "#mode=icicle&reversed=true" and seen["table"][0] == "#mode=table&reversed=true"
-    assert seen["row"][0].startswith("#mode=icicle&reversed=true&find=") and seen["theme"]
+    assert re.fullmatch(r"#mode=function&reversed=true&function=\d+", seen["row"][0]) and seen["theme"]
     assert re.fullmatch(r"#mode=icicle&scope=merged&path=\d+", seen["click"][0]) and seen["click"][1] != "all"
     threads = {}
     for (_, thread, *_), value in folded(made.export("--format=folded", "-o", "-", "--by", "thread").stdout).items():
@@ -159,20 +159,152 @@ document.body.dataset.seen = JSON.stringify(seen);
     assert flat == {name: row[0] for name, row in made.rows.items() if row[0]}
 
 
-def test_deep_recursion(made, browse, tmp_path):
+def put_view(path, names, tree, script="", lengthNs=0, **members):
+    """Puts a view with these functions and nodes into a page, and a script that may run there."""
+    view = {
+        "kind": "samples", "by": "none", "period": 1000, "dropped": 0, "names": names,
+        "kinds": [0] * len(names), "in": [0] * len(names), "files": [""], "sources": [0] * len(names), "objects": ["deep"], "groups": [],
+        "nodes": (len(tree) + 2) // 4, "tree": base64.b64encode(tree).decode(), **members,
+    }
+    data = json.dumps({"views": [view], "lengthNs": lengthNs})
+    text = re.sub(r'(id="data">).*?(</script>)', lambda m: m[1] + data + m[2], path.read_text(), flags=re.S)
+    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
+    path.write_text(text.replace("</body>", f"<script>{script}</script></body>"))
+
+
+@pytest.fixture(scope="module")
+def page(made, tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    made.export("--format=html", "-o", path)
+    return path
+
+
+# main calls a and b; a calls itself and c; b calls c. (function, parent, samples)
+NAMES = ["main", "a", "b", "c"]
+CALLS = [(0, 0, 1), (1, 1, 2), (1, 2, 4), (3, 3, 8), (2, 1, 16), (3, 5, 32)]
+# How many samples each path of frames from the root has, and how many the last of them itself, with each fragment of the address.
+SHOWN = """
+const flat = (shown, frame, above) => {
+	const name = above + nameOf(frame);
+	shown[name] = [frame.total[0], frame.self[0]];
+	for (const kid of frame.kids)
+		flat(shown, kid, name + "/");
+	return shown;
+};
+document.body.dataset.shown = JSON.stringify(FRAGMENTS.map((fragment) => {
+	state = stateOf(fragment);
+	show();
+	return [flat({}, root, ""), state.mode === "function" ? flat({}, callers.zoomed, "") : {}, $("idle").textContent, document.body.dataset.ns];
+}));
+"""
+
+
+def script_for(*fragments):
+    return f"const FRAGMENTS = {json.dumps(fragments)};{SHOWN}"
+
+
+def nodes_of(calls):
+    tree = bytearray((0, 0))
+    for number, (function, parent, samples) in enumerate(calls, 1):
+        tree += bytes((1 + 2 * function, number - parent, samples, 0))
+    return tree
+
+
+def test_functions_and_what_is_hidden(page, browse, tmp_path):
+    """Exactly one function, with its callers and callees: a call within another counts once. What names no function hides none."""
+    path = tmp_path / "page.html"
+    path.write_text(page.read_text())
+    put_view(path, NAMES, nodes_of(CALLS), script_for("mode=function&function=1", "mode=function&function=3", "", "merge=2", "drop=3",
+                                                      "collapsed=true&drop=2", "merge=4.-1.x&drop=99&function=9&mode=function"))
+    (of_a, _), (_, of_c), *graphs = [
+        [{name.removeprefix("all/"): tuple(values) for name, values in graph.items()} for graph in shown[:2]]
+        for shown in json.loads(browse(path).body["shown"])
+    ]
+    assert of_a == {"a": (14, 2), "a/a": (12, 4), "a/a/c": (8, 8)}
+    assert {name: total for name, (total, _) in of_c.items()} == {
+        "c": 40, "c/b": 32, "c/b/main": 32, "c/a": 8, "c/a/a": 8, "c/a/a/main": 8,
+    }
+    whole, merged, dropped, collapsed, same = (graph for graph, _ in graphs)
+    assert whole == same == {"all": (63, 0), "main": (63, 1), "main/a": (14, 2), "main/a/a": (12, 4), "main/a/a/c": (8, 8),
+                             "main/b": (48, 16), "main/b/c": (32, 32)}
+    assert merged == {"all": (63, 0), "main": (63, 17), "main/c": (32, 32), **{name: whole[name] for name in whole if name.startswith("main/a")}}
+    assert dropped == {"all": (23, 0), "main": (23, 1), "main/a": (6, 2), "main/a/a": (4, 4), "main/b": (16, 16)}
+    assert collapsed == {"all": (15, 0), "main": (15, 1), "main/a": (14, 6), "main/a/c": (8, 8)}
+
+
+def test_idle_threads(page, browse, tmp_path):
+    """A thread that slept for 99 % of the recording may be hidden; one that waited for a lock is not idle."""
+    path = tmp_path / "page.html"
+    path.write_text(page.read_text())
+    tree = bytearray((0, 0))
+    for what, up, ns in ((0, 1, 0), (0, 1, 0), (1, 1, 100), (0, 3, 0), (1, 1, 100), (0, 5, 0), (1, 1, 60)):
+        tree += bytes((what, up, 1 if ns else 0, *((2 * ns % 128 | 128, 2 * ns >> 7) if ns else (0,))))
+    states = base64.b64encode(bytes((100, 0, 0, 100, 60, 0))).decode()
+    put_view(path, NAMES, tree, script_for("", "idle=false&scope=threads"), lengthNs=100, kind="waits", by="thread", period=0, groups=["p", "idle", "locked", "busy"],
+             nodes=8, states=["sleeping", "lock"], byState=states)
+    whole, hidden = json.loads(browse(path).body["shown"])
+    assert whole[2:] == ["Hide 1 idle thread", "260"] and hidden[2:] == ["Show 1 idle thread", "160"]
+    assert {name.split("/")[2] for name in hidden[0] if name.count("/") == 2} == {"locked", "busy"}
+
+
+def test_menu_wheel_and_drag(page, browse, tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text(page.read_text())
+    put_view(path, NAMES, nodes_of(CALLS), """
+const seen = {}, place = $("canvas").getBoundingClientRect(), at = (x, y) => ({ clientX: place.left + x, clientY: place.top + y, bubbles: true, cancelable: true });
+const send = (type, x, y, more) => $("canvas").dispatchEvent(new (type.startsWith("pointer") ? PointerEvent : type === "wheel" ? WheelEvent : MouseEvent)(type, { ...at(x, y), ...more }));
+const choose = (text) => [...$("menu").children].find((item) => item.textContent.startsWith(text)).click();
+go({ mode: "icicle" });
+send("pointermove", 3, 30);
+seen.tip = $("tip").textContent;
+send("contextmenu", 3, 50);
+seen.menu = [...$("menu").children].map((item) => item.textContent);
+choose("Hide");
+seen.hidden = [location.hash, $("unhide").textContent];
+$("unhide").click();
+seen.shown = location.hash;
+send("wheel", 3, 30, { deltaY: -300, ctrlKey: true });
+seen.wide = [graph.from, graph.to];
+send("pointerdown", 300, 30, { button: 0 });
+send("pointermove", 200, 30);
+send("click", 200, 30);
+seen.moved = [graph.from > 0, location.hash];
+send("contextmenu", 3, 30);
+choose("Callers and callees");
+seen.function = location.hash;
+const press = (key) => $("canvas").dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+press("Escape");
+seen.back = location.hash;
+history.back = () => seen.left = true;
+history.replaceState(null, "");
+press("Backspace");
+go({ mode: "icicle" });
+press("Backspace");
+seen.steps = [seen.left, history.state.steps];
+seen.names = shorterNames("ns::Map<int, std::pair<a, b>>::find(long, int) const");
+document.body.dataset.seen = JSON.stringify(seen);
+""")
+    seen = json.loads(browse(path).body["seen"])
+    assert seen["tip"].startswith("main63 samples (100.0 %)")
+    assert seen["menu"][:4] == ["Zoom to it", "Callers and callees of b", "Hide b: its callers get what it used", "Leave out all stacks with b"]
+    assert seen["hidden"] == ["#mode=icicle&merge=2", "Show 1 hidden function"] and seen["shown"] == "#mode=icicle"
+    assert seen["wide"][0] < 0.1 and abs(seen["wide"][1] - seen["wide"][0] - 1 / 2.71828) < 0.01
+    assert seen["moved"] == [True, "#mode=icicle"]
+    assert seen["function"] == "#mode=function&function=0" and seen["back"] == ""
+    # Backspace does not leave the page.
+    assert seen["steps"] == [True, 1]
+    assert seen["names"] == ["ns::Map<int, std::pair<a, b>>::find(long, int) const", "ns::Map<int, std::pair<a, b>>::find(\u2026) const",
+                             "ns::Map<\u2026>::find(\u2026) const", "\u2026::Map<\u2026>::find(\u2026) const", "\u2026::find(\u2026) const"]
+
+
+def test_deep_recursion(page, browse, tmp_path):
     """A stack of 10 000 frames of ten functions: each stack counts once for a function."""
     path = tmp_path / "page.html"
-    made.export("--format=html", "-o", path)
+    path.write_text(page.read_text())
     depth, tree = 10000, bytearray((0, 0))
     for i in range(depth):
         tree += bytes((1 + 2 * (i % 10), 1, 1, 0))
-    view = {
-        "kind": "samples", "by": "none", "period": 1000, "dropped": 0, "names": [f"f{i}" for i in range(10)],
-        "kinds": [0] * 10, "in": [0] * 10, "files": [""], "sources": [0] * 10, "objects": ["deep"], "groups": [],
-        "nodes": depth + 1, "tree": base64.b64encode(tree).decode(),
-    }
-    text = re.sub(r'(id="data">).*?(</script>)', lambda m: m[1] + json.dumps({"views": [view]}) + m[2], path.read_text(), flags=re.S)
-    path.write_text(text)
+    put_view(path, [f"f{i}" for i in range(10)], tree)
     page = browse(path, mode="table")
     assert sums(page, "self", "total") == {f"f{i}": [depth / 10, depth - i] for i in range(10)}
     page = browse(path, path=".".join(str(2 * (i % 10)) for i in range(9000)), reversed="false")

@@ -4,7 +4,7 @@
  *
  *	state  <-->  fragment of the address
  *	  |
- *	  +-->  scope (page_data.js)  -->  graph (page_draw.js) or table (page_table.js)
+ *	  +-->  hidden (page_hide.js)  -->  scope (page_data.js)  -->  graph (page_draw.js) or table (page_table.js)
  *
  * Every control calls go(): it changes the state, puts it into the address, and shows it. Totals of what is shown are
  * in data attributes of the body, for programs.
@@ -12,9 +12,15 @@
 "use strict";
 
 const $ = (id) => document.getElementById(id);
-const START = { view: 0, mode: "flame", reversed: false, scope: "split", threads: "merged", find: "", path: [], sort: "self", width: "b" };
+const START = {
+	view: 0, mode: "flame", reversed: false, scope: "split", threads: "merged", find: "", path: [], sort: "self", width: "b",
+	function: -1, drop: [], merge: [], collapsed: false, idle: true,
+};
+/* What numbers nodes or functions of one view. */
+const OF_VIEW = ["scope", "threads", "function", "drop", "merge"];
 const SORTS = ["self", "total", "calls", "waits", "mean", "change", "totalChange", "selfA", "totalA"];
-const MODES = ["flame", "icicle", "table"];
+const MANY = 12; /* processes that one looks through without a filter */
+const MODES = ["flame", "icicle", "table", "function"];
 
 const recording = JSON.parse($("data").textContent);
 if (recording.sides) {
@@ -23,17 +29,20 @@ if (recording.sides) {
 }
 const views = recording.views.map((raw) => new View(raw));
 const graph = new Graph($("canvas"), $("graph"), $("tall"));
+/* Above the graph of a function: its callers. */
+const callers = new Graph($("callers-canvas"), $("callers"), $("callers-tall"));
+const tip = new Tip($("tip")), menu = new Menu($("menu"));
 const table = new Table($("rows"), $("more"), (change) => go(change));
-let state = { ...START }, scope = null, root = null, rootKey = "";
+let state = { ...START }, scope = null, root = null, rootKey = "", steps = 0;
 
 /* ---- the address ---- */
 
 function fragmentOf(it) {
 	const words = new URLSearchParams();
 	for (const key of Object.keys(START)) {
-		const value = key === "view" ? views[it.view].kind : key === "path" ? it.path.join(".") : `${it[key]}`;
-		if (value !== (key === "view" ? views[0].kind : key === "path" ? "" : `${START[key]}`))
-			words.set(key, value);
+		const text = (of) => key === "view" ? views[of.view].kind : Array.isArray(of[key]) ? of[key].join(".") : `${of[key]}`;
+		if (text(it) !== text(START))
+			words.set(key, text(it));
 	}
 	return `#${words}`;
 }
@@ -51,7 +60,16 @@ function stateOf(fragment) {
 	for (const key of ["scope", "threads"])
 		if (["merged", "split", "threads"].includes(words.get(key)) || isGroup(words.get(key)))
 			it[key] = words.get(key);
-	it.path = (words.get("path") || "").split(".").filter((code) => /^-?[0-9]{1,10}$/.test(code)).map(Number);
+	const numbers = (key) => (words.get(key) || "").split(".").filter((code) => /^-?[0-9]{1,10}$/.test(code)).map(Number);
+	const functions = (key) => numbers(key).filter((number) => number >= 0 && number < views[it.view].names.length);
+	it.path = numbers("path");
+	it.function = functions("function")[0] ?? START.function;
+	it.drop = functions("drop");
+	it.merge = functions("merge");
+	it.collapsed = words.get("collapsed") === "true";
+	it.idle = words.get("idle") !== "false";
+	if (it.mode === "function" && it.function < 0)
+		it.mode = START.mode;
 	it.sort = SORTS.includes(words.get("sort")) ? words.get("sort") : START.sort;
 	it.width = words.get("width") === "a" ? "a" : "b";
 	return it;
@@ -59,16 +77,24 @@ function stateOf(fragment) {
 
 function go(change, isStep = true) {
 	const next = { ...state, ...change };
-	if (change.view !== undefined || change.scope !== undefined || change.threads !== undefined || change.reversed !== undefined)
-		next.path = change.path || [];
-	if (change.view !== undefined && change.view !== state.view)
-		next.scope = START.scope, next.threads = START.threads;
+	if (["view", "scope", "threads", "reversed", "function", "mode"].some((key) => change[key] !== undefined))
+		next.path = change.path || (change.mode === undefined || next.mode === "function" || state.mode === "function" ? [] : state.path);
+	if (change.view !== undefined && change.view !== state.view) {
+		for (const key of OF_VIEW)
+			next[key] = START[key];
+		if (next.mode === "function")
+			next.mode = START.mode;
+	}
+	if (next.mode !== "function")
+		next.function = START.function;
 	if (change.scope !== undefined)
 		next.threads = change.threads || START.threads;
 	state = next;
 	const fragment = fragmentOf(state);
-	if (fragment !== (location.hash || "#"))
-		history[isStep ? "pushState" : "replaceState"](null, "", fragment);
+	if (fragment !== (location.hash || "#")) {
+		steps = (history.state?.steps || 0) + isStep;
+		history[isStep ? "pushState" : "replaceState"]({ steps }, "", fragment);
+	}
 	show();
 }
 
@@ -99,16 +125,29 @@ function amount(view, values) {
 	return view.isTimed ? time(values[1]) : count(values[0], "sample");
 }
 
+/* The view without what is hidden. Making it takes a while: it is kept. */
+function shownView() {
+	const all = views[state.view];
+	if (all.isDiff)
+		all.setWeight(state.width === "a" ? 0 : 1);
+	const key = [state.drop, state.merge, state.collapsed, state.idle, state.width].join("|");
+	if (all.shownKey !== key) {
+		const idle = state.idle ? new Set() : idleThreads(all, recording.lengthNs);
+		Object.assign(all, { shown: new Hiding({ ...state, isCollapsed: state.collapsed, idle }).of(all), shownKey: key });
+	}
+	return all.shown;
+}
+
 function show() {
-	const view = views[state.view], isTable = state.mode === "table";
-	if (view.isDiff)
-		view.setWeight(state.width === "a" ? 0 : 1);
+	const view = shownView(), isTable = state.mode === "table";
 	scope = scopeOf(view);
-	graph.isMatch = codeMatcher(view);
+	graph.isMatch = callers.isMatch = codeMatcher(view);
 	showControls(view);
 	showShare(view);
 	$("graph").hidden = isTable;
+	$("callers").hidden = state.mode !== "function";
 	$("rows").hidden = !isTable;
+	tip.hide();
 	$("message").hidden = scope.whole > 0;
 	$("message").textContent = view.isCalls ? "No call has ended, so there are no times. The table has the calls." : `No ${view.kind}.`;
 	if (isTable) {
@@ -118,7 +157,8 @@ function show() {
 	} else {
 		showGraph();
 		describe(graph.zoomed);
-		$("reset").hidden = graph.zoomed === root;
+		$("reset").hidden = graph.zoomed === root && !root.isFunction;
+		$("reset").textContent = root.isFunction ? "All functions" : "Reset zoom";
 	}
 	Object.assign(document.body.dataset, {
 		a: view.isDiff ? scope.view.total[0][scope.root] : "", b: view.isDiff ? scope.view.total[1][scope.root] : "",
@@ -130,12 +170,15 @@ function show() {
 
 /* Frames that are known stay: zooming and searching make no others. */
 function showGraph() {
-	const key = [state.view, state.scope, state.threads, state.reversed, state.width].join();
+	const isFunction = state.mode === "function", { view } = scope;
+	const key = [state.view, view.shownKey, state.scope, state.threads, isFunction ? state.function : state.reversed].join();
 	if (key !== rootKey) {
-		root = Frame.root(scope, state.reversed);
+		root = isFunction ? Frame.ofFunction(scope, state.function, false) : Frame.root(scope, state.reversed);
 		rootKey = key;
+		if (isFunction)
+			callers.show(Frame.ofFunction(scope, state.function, true), true);
 	}
-	graph.chosen = null;
+	graph.chosen = callers.chosen = null;
 	graph.show(root.find(state.path), state.mode === "flame");
 }
 
@@ -151,7 +194,9 @@ function showControls(view) {
 	for (const button of $("modes").children)
 		button.setAttribute("aria-pressed", button.dataset.mode === state.mode);
 	$("reversed").setAttribute("aria-pressed", state.reversed);
-	$("reversed").disabled = state.mode === "table";
+	$("reversed").disabled = state.mode === "table" || state.mode === "function";
+	$("function").hidden = state.mode !== "function";
+	showHidden(view);
 	$("widths").hidden = !view.isDiff;
 	for (const button of $("widths").children)
 		button.setAttribute("aria-pressed", button.dataset.width === state.width);
@@ -160,6 +205,16 @@ function showControls(view) {
 		$("search").value = state.find;
 	showScopes(view);
 	showLegend(view);
+}
+
+function showHidden(view) {
+	const hidden = state.drop.length + state.merge.length, idle = idleThreads(views[state.view], recording.lengthNs).size;
+	$("unhide").hidden = !hidden && !state.collapsed;
+	$("unhide").textContent = `Show ${[hidden && count(hidden, "hidden function"), state.collapsed && "recursion"].filter(Boolean).join(", ")}`;
+	$("unhide").title = [...state.drop, ...state.merge].map((key) => label(view.names[key])).join("\n");
+	$("idle").hidden = !idle;
+	$("idle").textContent = `${state.idle ? "Hide" : "Show"} ${count(idle, "idle thread")}`;
+	$("idle").title = `They slept for ${share(IDLE, 1)} of the recording`;
 }
 
 function fill(select, choices, value) {
@@ -179,12 +234,14 @@ function groupChoices(view, node) {
 
 function showScopes(view) {
 	const [outer, inner] = { process: ["processes"], thread: ["processes", "threads"], comm: ["names"], cpu: ["CPUs"] }[view.by] || [];
-	const groups = outer ? groupChoices(view, 0) : [];
+	const groupsOfAll = outer ? groupChoices(view, 0) : [], filter = $("filter").value.toLowerCase();
+	const groups = groupsOfAll.filter(([id, text]) => id === state.scope || text.toLowerCase().includes(filter));
+	$("filter").hidden = groupsOfAll.length < MANY;
 	const all = [["split", `All ${outer}, each on its own`], ["merged", `All ${outer}, merged`]];
 	if (inner)
 		all.splice(1, 0, ["threads", "All threads, each on its own"]);
 	fill($("scope"), [...all, ...groups], state.scope);
-	$("scope").hidden = groups.length < 2 && !(inner && groups.some(([id]) => view.groupsOf(Number(id)).length > 1));
+	$("scope").hidden = groupsOfAll.length < 2 && !(inner && groups.some(([id]) => view.groupsOf(Number(id)).length > 1));
 	const threads = inner && /^[0-9]+$/.test(state.scope) ? groupChoices(view, Number(state.scope)) : [];
 	fill($("threads"), [["merged", "All threads, merged"], ["split", "All threads, each on its own"], ...threads], state.threads);
 	$("threads").hidden = threads.length < 2;
@@ -230,13 +287,14 @@ function showLegend(view) {
 
 /* The line at the bottom. */
 function describe(frame) {
-	if (!frame) {
-		$("what").textContent = $("numbers").textContent = "";
-		return;
-	}
+	$("what").textContent = frame ? label(nameOf(frame)) : "";
+	$("numbers").textContent = frame ? numbersOf(frame) : "";
+}
+
+function numbersOf(frame) {
 	const { view } = scope, which = view.weight;
 	const parts = [`${amount(view, frame.total)} (${share(frame.total[which], scope.whole)})`];
-	if (graph.zoomed?.up && frame !== graph.zoomed)
+	if (graph.zoomed?.isNamed && frame !== graph.zoomed && graph.zoomed.isOver(frame))
 		parts.push(`${share(frame.total[which], graph.zoomed.total[which])} of ${short(nameOf(graph.zoomed))}`);
 	if (view.isDiff)
 		parts.push(changeOf(frame.total, view.unit), `A ${amountOf(frame.total[0], view.unit)}`, `B ${amountOf(frame.total[1], view.unit)}`);
@@ -244,7 +302,7 @@ function describe(frame) {
 		parts.push(`self ${changeOf(frame.self, view.unit)}${view.isBeyondNoise(frame.self) ? "" : ", within the noise"}`);
 	else if (frame.self[which])
 		parts.push(`self ${amount(view, frame.self)}`);
-	if (!view.isDiff && view.isCalls && !frame.leaves && frame.up && frame.self[0])
+	if (!view.isDiff && view.isCalls && !frame.leaves && frame.isNamed && frame.self[0])
 		parts.push(count(frame.self[0], "call"), `mean ${time(frame.total[1] / frame.self[0])}`);
 	if (view.states) {
 		parts.push(count(frame.total[0], "wait"));
@@ -253,12 +311,11 @@ function describe(frame) {
 	}
 	if (!view.isDiff && !view.isTimed && view.period)
 		parts.push(`${time(frame.total[1])} of CPU`);
-	if (frame.up) {
+	if (frame.isNamed) {
 		const file = view.fileOf(frame.code), object = view.objectOf(frame.code);
 		parts.push(...[KIND_NAMES[KINDS[view.kindOf(frame.code)]], object, file].filter(Boolean).map(label));
 	}
-	$("what").textContent = label(nameOf(frame));
-	$("numbers").textContent = parts.join(" \u00b7 ");
+	return parts.join(" \u00b7 ");
 }
 
 function short(name) {
@@ -328,129 +385,6 @@ function addTabs() {
 function setTheme(name) {
 	document.documentElement.dataset.theme = name;
 	$("theme").textContent = name === "dark" ? "Light" : "Dark";
-}
-
-function zoomTo(frame) {
-	go({ path: frame.path });
-	graph.chosen = frame;
-	graph.draw();
-}
-
-function back() {
-	if (state.path.length)
-		go({ path: [] });
-	else if (state.find)
-		go({ find: "" });
-}
-
-function moveTo(event) {
-	graph.chosen = graph.neighbour(graph.chosen || graph.zoomed, event.key);
-	graph.reveal(graph.chosen);
-	graph.redraw();
-	describe(graph.chosen);
-	event.preventDefault();
-}
-
-const KEYS = {
-	"/": () => $("search").select(),
-	"?": () => $("help").showModal(),
-	f: () => go({ mode: "flame" }),
-	i: () => go({ mode: "icicle" }),
-	t: () => go({ mode: "table" }),
-	r: () => state.mode !== "table" && go({ reversed: !state.reversed }),
-	d: () => $("theme").click(),
-	Escape: back,
-	Backspace: () => history.back(),
-};
-
-function onKey(event) {
-	const { target } = event;
-	if (event.ctrlKey || event.metaKey || event.altKey || $("help").open)
-		return;
-	if (target === $("search")) {
-		if (event.key === "Escape")
-			$("canvas").focus();
-		return;
-	}
-	if (target.tagName === "SELECT")
-		return;
-	if (event.key.startsWith("Arrow") && state.mode !== "table")
-		moveTo(event);
-	else if (event.key === "Enter" && target === $("canvas") && graph.chosen)
-		zoomTo(graph.chosen);
-	else if (Object.hasOwn(KEYS, event.key)) {
-		event.preventDefault();
-		KEYS[event.key]();
-	}
-}
-
-function listen() {
-	for (const button of $("modes").children)
-		button.addEventListener("click", () => go({ mode: button.dataset.mode }));
-	for (const button of $("widths").children)
-		button.addEventListener("click", () => go({ width: button.dataset.width }));
-	$("reversed").addEventListener("click", () => go({ reversed: !state.reversed }));
-	$("scope").addEventListener("change", () => go({ scope: $("scope").value }));
-	$("threads").addEventListener("change", () => go({ threads: $("threads").value }));
-	let typed = 0;
-	$("search").addEventListener("input", () => {
-		clearTimeout(typed);
-		typed = setTimeout(() => go({ find: $("search").value }, false), 120);
-	});
-	$("reset").addEventListener("click", () => go({ path: [] }));
-	$("help-open").addEventListener("click", () => $("help").showModal());
-	$("theme").addEventListener("click", () => {
-		setTheme(isDark() ? "light" : "dark");
-		show();
-	});
-	document.addEventListener("keydown", onKey);
-	window.addEventListener("popstate", follow);
-	window.addEventListener("hashchange", follow);
-	window.addEventListener("beforeprint", () => print(true));
-	window.addEventListener("afterprint", () => print(false));
-	new ResizeObserver(() => {
-		if (state.mode !== "table" && !graph.whole) {
-			graph.layOut();
-			graph.draw();
-		}
-	}).observe($("graph"));
-	$("graph").addEventListener("scroll", () => graph.redraw(), { passive: true });
-	listenToPointer();
-}
-
-function listenToPointer() {
-	const point = (box) => {
-		if (box === graph.pointed)
-			return;
-		graph.pointed = box;
-		graph.redraw();
-		describe(box || graph.chosen || graph.zoomed);
-	};
-	$("canvas").addEventListener("mousemove", (event) => point(graph.boxAt(event)?.frame || null));
-	$("canvas").addEventListener("mouseleave", () => point(null));
-	$("canvas").addEventListener("click", (event) => {
-		const frame = graph.boxAt(event)?.frame;
-		if (frame)
-			zoomTo(frame);
-	});
-}
-
-function follow() {
-	const next = stateOf(location.hash);
-	if (fragmentOf(next) !== fragmentOf(state)) {
-		state = next;
-		show();
-	}
-}
-
-/* On paper: light, and all rows. */
-function print(isOn) {
-	print.theme ??= document.documentElement.dataset.theme;
-	setTheme(isOn ? "light" : print.theme);
-	if (!isOn)
-		print.theme = undefined;
-	graph.whole = isOn;
-	show();
 }
 
 const prefersDark = matchMedia("(prefers-color-scheme: dark)");

@@ -64,9 +64,9 @@ class View {
 		if (this.isDiff)
 			for (const side of [0, 1])
 				this.self[side] = this.self[side].map((value) => value * raw.scales[side]);
-		this.addUp();
 		if (raw.states)
 			this.decodeStates(new Numbers(bytesOf(raw.byState)));
+		this.addUp();
 		this.setWeight(this.isTimed || this.isDiff ? 1 : 0);
 	}
 	/* What widths stand for: samples or ns; A or B. */
@@ -102,20 +102,21 @@ class View {
 			if (this.self[1][i])
 				for (const of of this.stateSelf)
 					of[i] = numbers.next();
-		this.stateTotal = this.stateSelf.map((of) => Float64Array.from(of));
-		for (let i = this.count - 1; i > 0; i--)
-			for (const of of this.stateTotal)
-				of[this.parent[i]] += of[i];
+		this.stateTotal = this.stateSelf.map((of) => new Float64Array(of.length));
 	}
+	/* Totals, and the lists of children. A node without a parent is not there. */
 	addUp() {
-		for (const which of [0, 1])
-			this.total[which].set(this.self[which]);
+		const { parent, first, next } = this;
+		const totals = [...this.total, ...(this.stateTotal || [])], selves = [...this.self, ...(this.stateSelf || [])];
+		totals.forEach((of, i) => of.set(selves[i]));
 		for (let i = this.count - 1; i > 0; i--) {
-			const up = this.parent[i];
-			this.total[0][up] += this.total[0][i];
-			this.total[1][up] += this.total[1][i];
-			this.next[i] = this.first[up];
-			this.first[up] = i;
+			const up = parent[i];
+			if (up < 0)
+				continue;
+			for (const of of totals)
+				of[up] += of[i];
+			next[i] = first[up];
+			first[up] = i;
 		}
 	}
 	isGroup(node) {
@@ -248,6 +249,7 @@ class Frame {
 		this.depth = up ? up.depth + 1 : 0;
 		this.nodes = [];
 		this.leaves = null;
+		this.isFunction = false;
 		this.total = [0, 0];
 		this.self = [0, 0];
 		this.known = null;
@@ -265,8 +267,40 @@ class Frame {
 			root.add(scope.root);
 		return root;
 	}
+	/* All calls of a function, with what it calls below it, or with its callers. A call within another is a part of that. */
+	static ofFunction(scope, key, isReversed) {
+		const root = new Frame(scope, null, 2 * key), { view } = scope;
+		let depth = 0;
+		root.isFunction = true;
+		if (isReversed)
+			root.leaves = [];
+		scope.walk((node) => {
+			if (node && view.code[node] >> 1 === key && depth++ === 0)
+				root.add(node, isReversed ? node : undefined);
+		}, (node) => {
+			depth -= node && view.code[node] >> 1 === key;
+		});
+		return root;
+	}
+	get root() {
+		return this.up ? this.up.root : this;
+	}
+	get isNamed() {
+		return this.up !== null || this.isFunction;
+	}
+	/* Whether it is the frame, or above it. */
+	isOver(frame) {
+		for (let at = frame; at; at = at.up)
+			if (at === this)
+				return true;
+		return false;
+	}
+	/* Of a leaf, its own values count; of a call of the function, all of it. */
+	get ofLeaves() {
+		return this.root.isFunction;
+	}
 	add(node, leaf) {
-		const { view } = this.scope, of = leaf === undefined ? view.total : view.self;
+		const { view } = this.scope, of = leaf === undefined || this.ofLeaves ? view.total : view.self;
 		this.nodes.push(node);
 		if (leaf !== undefined)
 			this.leaves.push(leaf);
@@ -277,7 +311,7 @@ class Frame {
 	}
 	/* Of waits: the time in each state. */
 	get states() {
-		const { view } = this.scope, of = this.leaves ? view.stateSelf : view.stateTotal;
+		const { view } = this.scope, of = this.leaves && !this.ofLeaves ? view.stateSelf : view.stateTotal;
 		this.knownStates ??= of.map((ns) => (this.leaves || this.nodes).reduce((sum, node) => sum + ns[node], 0));
 		return this.knownStates;
 	}
@@ -317,14 +351,14 @@ class Frame {
 	addCallers(found) {
 		const { view, root } = this.scope;
 		this.nodes.forEach((node, i) => {
-			let up = this.up ? view.parent[node] : node;
+			let up = this.isNamed ? view.parent[node] : node;
 			while (up !== root && this.scope.isMerged(up))
 				up = view.parent[up];
-			if (up !== root && (this.up || node !== root))
+			if (up !== root && (this.isNamed || node !== root))
 				this.kid(found, up).add(up, this.leaves[i]);
 			else
 				for (const which of [0, 1])
-					this.self[which] += view.self[which][this.leaves[i]];
+					this.self[which] += (this.ofLeaves ? view.total : view.self)[which][this.leaves[i]];
 		});
 	}
 	/* Codes from below the root to here. */

@@ -65,10 +65,10 @@ function colourOfChange(view, values) {
 
 function colourOfFrame(frame, name) {
 	const { view } = frame.scope;
-	if (view.states && frame.up && frame.code >= 0)
+	if (view.states && frame.isNamed && frame.code >= 0)
 		return colourOfStates(view, frame.states, name);
 	if (!view.isDiff)
-		return colourOf(frame.up ? view.kindOf(frame.code) : 5, name);
+		return colourOf(frame.isNamed ? view.kindOf(frame.code) : 5, name);
 	/* The change of the function itself, as flamegraph.pl colours it. Reversed, all that is drawn is of one. */
 	return colourOfChange(view, frame.leaves ? frame.total : frame.self);
 }
@@ -83,13 +83,18 @@ class Graph {
 		this.pointed = null;
 		this.chosen = null;
 		this.widths = new Map();
+		this.forms = new Map(); /* shorter forms of names */
 		this.whole = false; /* all rows, to print */
+		this.from = 0; /* the part of the zoomed frame that has all the width: from 0 to 1 */
+		this.to = 1;
 		this.pending = 0;
 	}
 	/* zoomed: the frame that takes all the width. */
 	show(zoomed, isUp) {
 		const isMoved = zoomed !== this.zoomed || isUp !== this.isUp;
 		Object.assign(this, { zoomed, isUp, pointed: null });
+		if (isMoved)
+			Object.assign(this, { from: 0, to: 1 });
 		this.layOut();
 		if (isMoved)
 			this.scrollToZoomed();
@@ -116,7 +121,8 @@ class Graph {
 		this.tall.style.height = `${this.isUp && !this.whole ? Math.max(height, this.area.clientHeight) : height}px`;
 	}
 	place(width) {
-		const scale = width / this.zoomed.width, pending = [{ frame: this.zoomed, x: 0, width }];
+		const whole = width / (this.to - this.from), scale = whole / this.zoomed.width;
+		const pending = [{ frame: this.zoomed, x: -this.from * whole, width: whole }];
 		for (let box = pending.pop(); box; box = pending.pop()) {
 			const { frame } = box;
 			let x = box.x;
@@ -131,7 +137,8 @@ class Graph {
 					this.placeRest(frame, i, x, scale);
 					break;
 				}
-				pending.push({ frame: kid, x, width: its });
+				if (x < width && x + its > 0)
+					pending.push({ frame: kid, x, width: its });
 				x += its;
 			}
 		}
@@ -143,6 +150,25 @@ class Graph {
 		if (width >= 1)
 			(this.rows[frame.depth + 1] ??= []).push({ frame: null, x, width,
 				text: `${count(rest.length, "narrow frame")}` });
+	}
+	/* Widens what is at the pointer; factor: below 1 narrows it. */
+	widen(event, factor) {
+		const place = this.canvas.getBoundingClientRect(), length = Math.min((this.to - this.from) / factor, 1);
+		const x = (event.clientX - place.left) / place.width;
+		if (length < 1e-9)
+			return;
+		this.move(this.from + x * (this.to - this.from - length), length);
+	}
+	/* By a part of the width. */
+	pan(by) {
+		const length = this.to - this.from;
+		this.move(this.from + by * length, length);
+	}
+	move(from, length) {
+		this.from = Math.min(Math.max(from, 0), 1 - length);
+		this.to = this.from + length;
+		this.layOut();
+		this.redraw();
 	}
 	yOf(row) {
 		return this.isUp ? this.tall.offsetHeight - (row + 1) * ROW : row * ROW;
@@ -177,24 +203,25 @@ class Graph {
 	}
 	drawBox(box, y) {
 		const { context } = this, { frame } = box, name = frame ? nameOf(frame) : "";
-		const matches = frame?.up && this.isMatch?.(frame.code);
+		const matches = frame?.isNamed && this.isMatch?.(frame.code);
+		const left = Math.max(box.x, 0), width = Math.min(box.x + box.width, this.area.clientWidth) - left;
 		context.globalAlpha = box.above ? 0.55 : this.isMatch && !matches ? 0.4 : 1;
 		context.fillStyle = matches ? (isDark() ? "#a3256b" : "#f28fc0") :
 			frame ? colourOfFrame(frame, name) :
 			isDark() ? "#3a3f47" : "#e3e3e0";
 		/* A gap between neighbours, where there is space for one. */
-		context.fillRect(box.x, y, Math.max(box.width - (box.width > 3 ? 1 : 0), 0.5), ROW - 1);
+		context.fillRect(left, y, Math.max(width - (width > 3 ? 1 : 0), 0.5), ROW - 1);
 		if (frame && (frame === this.pointed || frame === this.chosen)) {
 			context.globalAlpha = 1;
 			context.strokeStyle = this.ink;
 			context.lineWidth = frame === this.chosen ? 2 : 1;
-			context.strokeRect(box.x + 1, y + 1, Math.max(box.width - 3, 1), ROW - 3);
+			context.strokeRect(left + 1, y + 1, Math.max(width - 3, 1), ROW - 3);
 		}
-		if (box.width > 28)
-			this.drawText(box.text || name, box.x + 5, y + ROW / 2, box.width - 11);
+		if (width > 28)
+			this.drawText(box.text || name, left + 5, y + ROW / 2, width - 11);
 	}
 	drawText(name, x, y, room) {
-		const shown = this.fit(label(name), room);
+		const shown = this.fit(name, room);
 		if (!shown)
 			return;
 		this.context.globalAlpha = Math.max(this.context.globalAlpha, 0.75);
@@ -210,10 +237,20 @@ class Graph {
 		}
 		return width;
 	}
-	fit(text, room) {
-		const width = this.widthOf(text);
-		if (width <= room)
-			return text;
+	formsOf(name) {
+		let forms = this.forms.get(name);
+		if (!forms) {
+			if (this.forms.size > 5000)
+				this.forms.clear();
+			this.forms.set(name, forms = shorterNames(label(name)));
+		}
+		return forms;
+	}
+	fit(name, room) {
+		const forms = this.formsOf(name), found = forms.find((form) => this.widthOf(form) <= room);
+		if (found)
+			return found;
+		const text = forms.at(-1), width = this.widthOf(text);
 		for (let keep = Math.floor(text.length * room / width); keep > 1; keep--) {
 			const cut = `${text.slice(0, keep)}\u2026`;
 			if (this.context.measureText(cut).width <= room)
@@ -226,6 +263,11 @@ class Graph {
 		const x = event.clientX - place.left, y = event.clientY - place.top + this.area.scrollTop;
 		const row = Math.floor((this.isUp ? this.tall.offsetHeight - y : y) / ROW);
 		return (this.rows[row] || []).find((box) => x >= box.x && x < box.x + box.width);
+	}
+	/* Of a frame, in the window. */
+	placeOf(frame) {
+		const place = this.canvas.getBoundingClientRect(), box = (this.rows[frame.depth] || []).find((one) => one.frame === frame);
+		return [place.left + Math.max(box?.x || 0, 0) + 8, place.top + this.yOf(frame.depth) - this.area.scrollTop + ROW];
 	}
 	/* The frame beside another one, in a direction of the screen. */
 	neighbour(frame, key) {
@@ -248,5 +290,5 @@ class Graph {
 }
 
 function nameOf(frame) {
-	return frame.up ? frame.scope.view.nameOf(frame.code) : frame.scope.label;
+	return frame.isNamed ? frame.scope.view.nameOf(frame.code) : frame.scope.label;
 }

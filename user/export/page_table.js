@@ -122,9 +122,10 @@ class Table {
 		object.textContent = label(view.objectOf(code));
 		object.title = object.textContent;
 		line.tabIndex = 0;
-		const search = () => this.open({ mode: "icicle", find: one.name, path: [] });
-		line.addEventListener("click", search);
-		line.addEventListener("keydown", (event) => event.key === "Enter" && search());
+		line.dataset.key = one.key;
+		const open = () => this.open({ mode: "function", function: one.key, path: [] });
+		line.addEventListener("click", open);
+		line.addEventListener("keydown", (event) => event.key === "Enter" && open());
 		return line;
 	}
 }

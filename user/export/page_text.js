@@ -51,6 +51,30 @@ function changeOf([before, after], unit) {
 	return before || after ? `${sign}${amountOf(Math.abs(after - before), unit)} (${ratio})` : "";
 }
 
+/* Replaces what is between the outermost brackets by an ellipsis, but not in "operator()", "operator<" or "(anonymous namespace)". */
+function withoutInner(text, open, close) {
+	let shown = "", depth = 0;
+	for (let i = 0; i < text.length; i++) {
+		const isName = /operator<?$/.test(text.slice(Math.max(i - 9, 0), i)) || text.startsWith("(anonymous", i);
+		if (text[i] === open && (depth || !isName) && depth++ === 0)
+			shown += `${open}\u2026${close}`;
+		else if (text[i] === close && depth)
+			depth--;
+		else if (!depth)
+			shown += text[i];
+	}
+	return depth ? text : shown;
+}
+
+/* Shorter forms of a name of C++ or Rust, the longest first: names of one class differ at their ends. */
+function shorterNames(name) {
+	const withoutParameters = withoutInner(name, "(", ")"), plain = withoutInner(withoutParameters, "<", ">");
+	const forms = [name, withoutParameters, plain];
+	for (let at = plain.indexOf("::"); at >= 0; at = plain.indexOf("::", at + 2))
+		forms.push(`\u2026${plain.slice(at)}`);
+	return forms;
+}
+
 /* A function that says whether a name matches; null: what to search for is not there, or no regular expression. */
 function matcher(text) {
 	if (!text)

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Views with some of their nodes left out. A node keeps its number: what is shown of one view has a place in the other.
+ *
+ *	drop	functions whose stacks are left out
+ *	merge	functions without frames: their callers have their values
+ *	isCollapsed	a function that calls itself is one frame
+ *	idle	nodes of threads that are left out
+ */
+"use strict";
+
+const IDLE = 0.99; /* of the recording */
+
+/* How long the thread did nothing. A thread that waits for a lock may wait for work, or be starved: it is shown. */
+function idleNs(view, node) {
+	return view.states.reduce((sum, state, i) => sum + (state === "sleeping" || state === "idle" ? view.stateTotal[i][node] : 0), 0);
+}
+
+/* The nodes of threads that are idle: those groups that have no groups below them. */
+function idleThreads(view, lengthNs) {
+	const found = new Set();
+	if (!view.states || !lengthNs || view.by !== "thread" && view.by !== "process")
+		return found;
+	for (let node = 1; node < view.count; node++)
+		if (view.isGroup(node) && !view.groupsOf(node).length && idleNs(view, node) >= IDLE * lengthNs)
+			found.add(node);
+	return found;
+}
+
+class Hiding {
+	constructor({ drop, merge, isCollapsed, idle }) {
+		Object.assign(this, { drop: new Set(drop), merge: new Set(merge), isCollapsed, idle });
+	}
+	get isNothing() {
+		return !this.drop.size && !this.merge.size && !this.isCollapsed && !this.idle.size;
+	}
+	isMerged(view, node, up) {
+		const code = view.code[node];
+		return code >= 0 && (this.merge.has(code >> 1) || this.isCollapsed && up > 0 && view.code[up] === code);
+	}
+	/* The view without them. */
+	of(view) {
+		if (this.isNothing)
+			return view;
+		const { count } = view, kept = new Int32Array(count), copy = Object.create(view);
+		const values = (of) => of.map((list) => Float64Array.from(list));
+		Object.assign(copy, { parent: Int32Array.from(view.parent), first: new Int32Array(count), next: new Int32Array(count),
+			self: values(view.self), total: values(view.total) });
+		if (view.states)
+			Object.assign(copy, { stateSelf: values(view.stateSelf), stateTotal: values(view.stateTotal) });
+		/* The calls of a function are not calls of its caller. */
+		const lists = [...copy.self, ...(copy.stateSelf || [])], added = view.isCalls ? [copy.self[1]] : lists;
+		for (let node = 1; node < count; node++) {
+			const up = kept[view.parent[node]], code = view.code[node];
+			const isGone = up < 0 || this.idle.has(node) || code >= 0 && this.drop.has(code >> 1);
+			kept[node] = isGone ? -1 : this.isMerged(view, node, up) ? up : node;
+			copy.parent[node] = kept[node] === node ? up : -1;
+			if (kept[node] === node)
+				continue;
+			if (!isGone)
+				added.forEach((list) => list[up] += list[node]);
+			lists.forEach((list) => list[node] = 0);
+		}
+		copy.addUp();
+		copy.setWeight(view.weight);
+		return copy;
+	}
+}
