@@ -166,7 +166,7 @@ def put_view(path, names, tree, script="", lengthNs=0, **members):
         "kinds": [0] * len(names), "in": [0] * len(names), "files": [""], "sources": [0] * len(names), "objects": ["deep"], "groups": [],
         "nodes": (len(tree) + 2) // 4, "tree": base64.b64encode(tree).decode(), **members,
     }
-    data = json.dumps({"views": [view], "lengthNs": lengthNs})
+    data = json.dumps({"views": [view], "lengthNs": lengthNs, "fromNs": members.get("slotFromNs", 0)})
     text = re.sub(r'(id="data">).*?(</script>)', lambda m: m[1] + data + m[2], path.read_text(), flags=re.S)
     text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
     path.write_text(text.replace("</body>", f"<script>{script}</script></body>"))
@@ -201,6 +201,18 @@ document.body.dataset.shown = JSON.stringify(FRAGMENTS.map((fragment) => {
 
 def script_for(*fragments):
     return f"const FRAGMENTS = {json.dumps(fragments)};{SHOWN}"
+
+
+MS = 1000000
+
+
+def packed(number):
+    """In groups of 7 bits, the lowest first."""
+    groups = bytearray((number & 127,))
+    while number := number >> 7:
+        groups[-1] |= 128
+        groups.append(number & 127)
+    return groups
 
 
 def nodes_of(calls):
@@ -268,7 +280,7 @@ seen.wide = [graph.from, graph.to];
 send("pointerdown", 300, 30, { button: 0 });
 send("pointermove", 200, 30);
 send("click", 200, 30);
-seen.moved = [graph.from > 0, location.hash];
+seen.moved = [graph.from > seen.wide[0], location.hash];
 send("contextmenu", 3, 30);
 choose("Callers and callees");
 seen.function = location.hash;
@@ -295,6 +307,65 @@ document.body.dataset.seen = JSON.stringify(seen);
     assert seen["steps"] == [True, 1]
     assert seen["names"] == ["ns::Map<int, std::pair<a, b>>::find(long, int) const", "ns::Map<int, std::pair<a, b>>::find(\u2026) const",
                              "ns::Map<\u2026>::find(\u2026) const", "\u2026::Map<\u2026>::find(\u2026) const", "\u2026::find(\u2026) const"]
+
+
+def test_times_add_up(page, browse, tmp_path):
+    """The values of a view in all slots are those of its tree, node by node; and those of two parts of the time are, too."""
+    path = tmp_path / "page.html"
+    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text())
+    path.write_text(text.replace("</body>", """<script>
+const sumsOf = (view, range) => view.slots.within(range, view);
+const same = (a, b) => a.every((value, i) => value === b[i]);
+document.body.dataset.seen = JSON.stringify(views.filter((view) => view.slots).map((view) => {
+	const whole = sumsOf(view, [0, Infinity]), middle = view.slots.timeOf(Math.floor(view.slots.end / 2));
+	const [first, second] = [[0, middle], [middle, Infinity]].map((range) => sumsOf(view, range));
+	go({ view: views.indexOf(view), scope: "merged", range: [0, middle] });
+	const shown = scope.whole, parts = first.self.map((of, which) => of.map((value, i) => value + second.self[which][i]));
+	return { kind: view.kind, isWhole: [0, 1].every((which) => same(whole.self[which], view.self[which])),
+		isSum: [0, 1].every((which) => same(parts[which], view.self[which])),
+		isShown: shown === first.self[view.weight].reduce((a, b) => a + b, 0), isPart: shown > 0 && shown < view.whole,
+		states: (view.states || []).every((_, i) => same(whole.stateSelf[i], view.stateSelf[i])) };
+}));
+</script></body>"""))
+    seen = json.loads(browse(path).body["seen"])
+    assert [view.pop("kind") for view in seen][:2] == ["samples", "calls"]
+    assert all(all(view.values()) for view in seen), seen
+
+
+def test_timeline(page, browse, tmp_path):
+    """What a lane says of a slot, a part of the time in the address, and one that is brushed over."""
+    path = tmp_path / "page.html"
+    path.write_text(page.read_text())
+    tree, slots = bytearray((0, 0)), bytearray()
+    for what, up, ms in ((0, 1, 0), (0, 1, 0), (1, 1, 40), (0, 3, 0), (1, 1, 50)):
+        tree += bytes((what, up, 1 if ms else 0)) + packed(2 * MS * ms)
+    # slot, node, state, waits, ms: thread a in node 3, b in node 5
+    for slot, node, state, waits, ms in ((0, 3, 0, 1, 30), (1, 0, 1, 0, 10), (0, 2, 1, 1, 40), (2, 0, 1, 0, 10)):
+        slots += bytes((slot, 2 * node, state, waits)) + packed(2 * MS * ms)
+    put_view(path, NAMES, tree, """
+const lane = (name) => threadLanes.all.find((one) => one.name === name), place = () => $("strip-canvas").getBoundingClientRect();
+const seen = { a: [1.02e9, 1.06e9, 1.12e9].map((at) => lanes.textAt(lane("a"), at)), b: [1.02e9, 1.06e9].map((at) => lanes.textAt(lane("b"), at)),
+	range: [...state.range], shown: document.body.dataset.ns, button: $("range").textContent };
+const send = (type, part) => $("strip-canvas").dispatchEvent(new PointerEvent(type, { clientX: place().left + part * place().width, clientY: place().top + 9, button: 0, bubbles: true }));
+go({ mode: "icicle" });
+send("pointerdown", 0.25);
+send("pointermove", 0.5);
+send("pointerup", 0.5);
+seen.brushed = [location.hash, document.body.dataset.ns];
+send("pointerdown", 0.5);
+send("pointerup", 0.5);
+seen.all = [location.hash, document.body.dataset.ns];
+document.body.dataset.seen = JSON.stringify(seen);
+""", lengthNs=200 * MS, kind="waits", by="thread", period=0, groups=["p", "a", "b"], nodes=6, states=["sleeping", "lock"],
+             byState=base64.b64encode(b"".join(packed(MS * ms) for ms in (30, 10, 0, 50))).decode(),
+             slotNs=50 * MS, slotFromNs=1000 * MS, entries=4,
+             slots=base64.b64encode(slots).decode())
+    seen = json.loads(browse(path, mode="time", **{"from": "1", "to": "1.05"}).body["seen"])
+    assert seen["a"] == ["1 s \u00b7 sleeping", "1.05 s \u00b7 lock 20.0 %", "1.1 s \u00b7 sleeping"]
+    assert seen["b"] == ["1 s \u00b7 sleeping", "1.05 s \u00b7 lock 80.0 %"]
+    assert seen["range"] == [1e9, 1.05e9] and seen["shown"] == f"{30 * MS}" and seen["button"] == "1 to 1.05 s \u00d7"
+    assert re.fullmatch(r"#mode=icicle&from=1\.05\d*&to=1\.[01]\d*", seen["brushed"][0]) and seen["brushed"][1] == f"{50 * MS}"
+    assert seen["all"] == ["#mode=icicle", f"{90 * MS}"]
 
 
 def test_deep_recursion(page, browse, tmp_path):

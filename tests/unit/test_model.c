@@ -121,6 +121,44 @@ TEST_WITH(test_times_keep_samples_apart, set_up, tear_down)
 	assert_int_equal(recording->model.sample_count, 2);
 }
 
+TEST_WITH(test_times_in_slots, set_up, tear_down)
+{
+	struct recording *recording = *state;
+	struct xp_model *model = &recording->model;
+	const struct xp_model_sample sample = { .thread = recording->threads[0], .values = { 1, 100 } };
+	static const uint64_t expected[][2] = { { 0, 25 }, { 0, 50 }, { 1, 25 } };
+
+	model->slot_ns = 10;
+	assert_int_equal(xp_model_sample_over(model, &sample, 5, 25), 0);
+	assert_int_equal(model->sample_count, 3);
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(model->samples[i].time_ns, 10 * i);
+		assert_memory_equal(model->samples[i].values, expected[i], sizeof(expected[i]));
+	}
+	/* In known slots. */
+	assert_int_equal(xp_model_sample_over(model, &sample, 12, 12), 0);
+	assert_int_equal(xp_model_sample_over(model, &sample, 0, 20), 0);
+	assert_int_equal(model->sample_count, 3);
+	assert_int_equal(model->samples[1].values[0], 1);
+	assert_int_equal(model->samples[1].values[1], 50 + 100 + 50);
+}
+
+TEST_WITH(test_slots_are_bounded, set_up, tear_down)
+{
+	struct recording *recording = *state;
+	struct xp_model *model = &recording->model;
+	const struct xp_model_sample centuries = { .thread = recording->threads[0], .values = { 1, 1ull << 62 } };
+	uint64_t totals[2];
+
+	model->slot_ns = 10;
+	assert_int_equal(xp_model_sample_over(model, &centuries, 0, UINT64_MAX), 0);
+	assert_in_range(model->sample_count, XP_MODEL_SLOTTED_MAX, XP_MODEL_SLOTTED_MAX + 2);
+	assert_int_equal(model->slot_ns, 0);
+	xp_model_totals(model, totals);
+	assert_int_equal(totals[0], 1);
+	assert_int_equal(totals[1], 1ull << 62);
+}
+
 TEST_WITH(test_names, set_up, tear_down)
 {
 	struct recording *recording = *state;

@@ -226,7 +226,7 @@ static int export_page(struct exporting *exporting, const struct xp_model_source
 		if (kinds[i] == XP_MODEL_SAMPLES && !xp_facts_summary(exporting->input.facts)->samples &&
 		    xp_select_needs_threads(source->select))
 			continue;
-		err = xp_model_input_read(&models[i], &exporting->input, source, kinds[i], XP_MODEL_KEEP_SUMS);
+		err = xp_model_input_read(&models[i], &exporting->input, source, kinds[i], XP_MODEL_KEEP_SLOTS);
 		if (!err && (models[i].sample_count || models[i].wait_count))
 			page.models[page.model_count++] = &models[i];
 	}

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "export/html_slots.h"
 #include "export/html_view.h"
 #include "model/input.h"
 #include "model/json_data.h"
@@ -49,11 +50,10 @@ static int add_up_states(uint64_t *ns, const uint32_t *states, size_t count, str
 }
 
 /* The states, and the times in them of the nodes that have any. */
-static int put_states(FILE *out, struct xp_model *model, struct xp_model_tree *tree, enum xp_model_group by)
+static int put_states(FILE *out, struct xp_model *model, struct xp_model_tree *tree, enum xp_model_group by,
+		      const uint32_t *states, size_t count)
 {
 	struct xp_json_numbers numbers = { .out = out };
-	uint32_t states[STATES_MAX];
-	size_t count = find_states(model, states);
 	uint64_t *ns = calloc(tree->count * XP_MAX(count, (size_t)1), sizeof(*ns));
 	int err = ns ? add_up_states(ns, states, count, model, tree, by) : -ENOMEM;
 
@@ -74,6 +74,8 @@ static int put_states(FILE *out, struct xp_model *model, struct xp_model_tree *t
 
 static int put_view(FILE *out, struct xp_model *model, enum xp_model_group by, bool follows)
 {
+	uint32_t states[STATES_MAX];
+	size_t state_count = model->kind == XP_MODEL_WAITS ? find_states(model, states) : 0;
 	struct xp_model_tree tree;
 	int err;
 
@@ -87,7 +89,8 @@ static int put_view(FILE *out, struct xp_model *model, enum xp_model_group by, b
 			model->kind == XP_MODEL_WAITS ? model->dropped_waits : model->dropped);
 		err = xp_html_put_view(out, model, &tree, model->period_ns);
 		if (!err && model->kind == XP_MODEL_WAITS)
-			err = put_states(out, model, &tree, by);
+			err = put_states(out, model, &tree, by, states, state_count);
+		err = err ?: xp_html_put_slots(out, model, &tree, by, states, state_count);
 		putc('}', out);
 	}
 	xp_model_tree_free(&tree);
@@ -111,8 +114,8 @@ static void put_facts(FILE *out, const struct xp_facts *facts)
 	xp_json_text(out, command ? command + 2 : NULL);
 	fputs(",\"machine\":", out);
 	xp_json_text(out, machine);
-	fprintf(out, ",\"startedMs\":%" PRIu64 ",\"lengthNs\":%" PRIu64, summary->started_ns / 1000000,
-		summary->length_ns);
+	fprintf(out, ",\"startedMs\":%" PRIu64 ",\"fromNs\":%" PRIu64 ",\"lengthNs\":%" PRIu64,
+		summary->started_ns / 1000000, summary->from_ns, summary->length_ns);
 	if (machine)
 		fprintf(out, ",\"lost\":%" PRIu64, summary->lost);
 	if (xp_unwind_ends_text(stacks, summary->stack_ends)) {

@@ -14,13 +14,15 @@
 const $ = (id) => document.getElementById(id);
 const START = {
 	view: 0, mode: "flame", reversed: false, scope: "split", threads: "merged", find: "", path: [], sort: "self", width: "b",
-	function: -1, drop: [], merge: [], collapsed: false, idle: true,
+	function: -1, drop: [], merge: [], collapsed: false, idle: true, range: [],
 };
 /* What numbers nodes or functions of one view. */
 const OF_VIEW = ["scope", "threads", "function", "drop", "merge"];
 const SORTS = ["self", "total", "calls", "waits", "mean", "change", "totalChange", "selfA", "totalA"];
 const MANY = 12; /* processes that one looks through without a filter */
-const MODES = ["flame", "icicle", "table", "function"];
+const MODES = ["flame", "icicle", "table", "function", "time"];
+/* Those that show a graph of frames. */
+const isGraph = () => state.mode !== "table" && state.mode !== "time";
 
 const recording = JSON.parse($("data").textContent);
 if (recording.sides) {
@@ -31,8 +33,16 @@ const views = recording.views.map((raw) => new View(raw));
 const graph = new Graph($("canvas"), $("graph"), $("tall"));
 /* Above the graph of a function: its callers. */
 const callers = new Graph($("callers-canvas"), $("callers"), $("callers-tall"));
+const brushed = (range) => go({ range });
+const strips = new Strip($("strip-canvas"), $("strip"), null, 0, brushed);
+const lanes = new Lanes($("lanes-canvas"), $("lanes"), $("lanes-tall"), NAMES, brushed);
 const tip = new Tip($("tip")), menu = new Menu($("menu"));
 const table = new Table($("rows"), $("more"), (change) => go(change));
+/* Without threads there are no lanes. */
+const hasLanes = views.some((view) => view.slots && !view.isCalls && view.by === "thread");
+const threadLanes = hasLanes ? lanesOf(views) : null;
+/* From its first to its last moment. */
+const recorded = [recording.fromNs || 0, (recording.fromNs || 0) + Math.max(recording.lengthNs || 0, 1)];
 let state = { ...START }, scope = null, root = null, rootKey = "", steps = 0;
 
 /* ---- the address ---- */
@@ -40,6 +50,10 @@ let state = { ...START }, scope = null, root = null, rootKey = "", steps = 0;
 function fragmentOf(it) {
 	const words = new URLSearchParams();
 	for (const key of Object.keys(START)) {
+		if (key === "range") {
+			["from", "to"].slice(0, it.range.length).forEach((name, i) => words.set(name, seconds(it.range[i])));
+			continue;
+		}
 		const text = (of) => key === "view" ? views[of.view].kind : Array.isArray(of[key]) ? of[key].join(".") : `${of[key]}`;
 		if (text(it) !== text(START))
 			words.set(key, text(it));
@@ -68,7 +82,8 @@ function stateOf(fragment) {
 	it.merge = functions("merge");
 	it.collapsed = words.get("collapsed") === "true";
 	it.idle = words.get("idle") !== "false";
-	if (it.mode === "function" && it.function < 0)
+	it.range = rangeOf(words);
+	if (it.mode === "function" && it.function < 0 || it.mode === "time" && !hasLanes)
 		it.mode = START.mode;
 	it.sort = SORTS.includes(words.get("sort")) ? words.get("sort") : START.sort;
 	it.width = words.get("width") === "a" ? "a" : "b";
@@ -130,7 +145,7 @@ function shownView() {
 	const all = views[state.view];
 	if (all.isDiff)
 		all.setWeight(state.width === "a" ? 0 : 1);
-	const key = [state.drop, state.merge, state.collapsed, state.idle, state.width].join("|");
+	const key = [state.drop, state.merge, state.collapsed, state.idle, state.width, state.range].join("|");
 	if (all.shownKey !== key) {
 		const idle = state.idle ? new Set() : idleThreads(all, recording.lengthNs);
 		Object.assign(all, { shown: new Hiding({ ...state, isCollapsed: state.collapsed, idle }).of(all), shownKey: key });
@@ -139,20 +154,27 @@ function shownView() {
 }
 
 function show() {
-	const view = shownView(), isTable = state.mode === "table";
+	const view = shownView(), isTable = state.mode === "table", isTime = state.mode === "time";
 	scope = scopeOf(view);
 	graph.isMatch = callers.isMatch = codeMatcher(view);
 	showControls(view);
 	showShare(view);
-	$("graph").hidden = isTable;
+	$("graph").hidden = !isGraph();
 	$("callers").hidden = state.mode !== "function";
 	$("rows").hidden = !isTable;
+	$("lanes").hidden = !isTime;
+	$("strip").hidden = isTime || !view.slots;
 	tip.hide();
-	$("message").hidden = scope.whole > 0;
+	if (view.slots && !isTime)
+		strips.show(Object.assign(Object.create(views[state.view]), { weight: view.weight }), scope.root, recorded, state.range);
+	$("message").hidden = isTime || scope.whole > 0;
 	$("message").textContent = view.isCalls ? "No call has ended, so there are no times. The table has the calls." : `No ${view.kind}.`;
 	if (isTable) {
 		table.sort = state.sort;
 		table.show(scope, graph.isMatch);
+		describe(null);
+	} else if (isTime) {
+		lanes.show(threadLanes, recorded, state.range);
 		describe(null);
 	} else {
 		showGraph();
@@ -194,7 +216,10 @@ function showControls(view) {
 	for (const button of $("modes").children)
 		button.setAttribute("aria-pressed", button.dataset.mode === state.mode);
 	$("reversed").setAttribute("aria-pressed", state.reversed);
-	$("reversed").disabled = state.mode === "table" || state.mode === "function";
+	$("reversed").disabled = !isGraph() || state.mode === "function";
+	$("time").hidden = !hasLanes;
+	$("range").hidden = !state.range.length;
+	$("range").textContent = state.range.length ? `${seconds(state.range[0])} to ${seconds(state.range[1])} s \u00d7` : "";
 	$("function").hidden = state.mode !== "function";
 	showHidden(view);
 	$("widths").hidden = !view.isDiff;
@@ -270,6 +295,15 @@ function showStateLegend(view) {
 }
 
 function showLegend(view) {
+	if (state.mode === "time") {
+		$("legend").replaceChildren(...LANE_STATES.map((one) => {
+			const entry = document.createElement("span");
+			entry.append(document.createElement("i"), one);
+			entry.firstChild.style.background = colourOfLane(one);
+			return entry;
+		}), `Each lane is a thread; a sleeping one is empty. Each column is ${time(threadLanes.ns)}.`);
+		return;
+	}
 	if (view.isDiff || view.states) {
 		(view.isDiff ? showChangeLegend : showStateLegend)(view);
 		return;

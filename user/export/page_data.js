@@ -67,6 +67,7 @@ class View {
 		if (raw.states)
 			this.decodeStates(new Numbers(bytesOf(raw.byState)));
 		this.addUp();
+		this.slots = raw.slots === undefined ? null : new Slots(raw);
 		this.setWeight(this.isTimed || this.isDiff ? 1 : 0);
 	}
 	/* What widths stand for: samples or ns; A or B. */

@@ -6,6 +6,7 @@
  *	merge	functions without frames: their callers have their values
  *	isCollapsed	a function that calls itself is one frame
  *	idle	nodes of threads that are left out
+ *	range	times from and to: the rest is left out; empty: nothing is
  */
 "use strict";
 
@@ -28,11 +29,11 @@ function idleThreads(view, lengthNs) {
 }
 
 class Hiding {
-	constructor({ drop, merge, isCollapsed, idle }) {
-		Object.assign(this, { drop: new Set(drop), merge: new Set(merge), isCollapsed, idle });
+	constructor({ drop, merge, isCollapsed, idle, range }) {
+		Object.assign(this, { drop: new Set(drop), merge: new Set(merge), isCollapsed, idle, range });
 	}
 	get isNothing() {
-		return !this.drop.size && !this.merge.size && !this.isCollapsed && !this.idle.size;
+		return !this.drop.size && !this.merge.size && !this.isCollapsed && !this.idle.size && !this.range.length;
 	}
 	isMerged(view, node, up) {
 		const code = view.code[node];
@@ -48,6 +49,8 @@ class Hiding {
 			self: values(view.self), total: values(view.total) });
 		if (view.states)
 			Object.assign(copy, { stateSelf: values(view.stateSelf), stateTotal: values(view.stateTotal) });
+		if (this.range.length && view.slots)
+			Object.assign(copy, view.slots.within(this.range, view));
 		/* The calls of a function are not calls of its caller. */
 		const lists = [...copy.self, ...(copy.stateSelf || [])], added = view.isCalls ? [copy.self[1]] : lists;
 		for (let node = 1; node < count; node++) {

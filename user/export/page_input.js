@@ -37,9 +37,10 @@ const KEYS = {
 	f: () => go({ mode: "flame" }),
 	i: () => go({ mode: "icicle" }),
 	t: () => go({ mode: "table" }),
-	r: () => state.mode !== "table" && go({ reversed: !state.reversed }),
+	l: () => hasLanes && go({ mode: "time" }),
+	r: () => isGraph() && go({ reversed: !state.reversed }),
 	d: () => $("theme").click(),
-	m: () => state.mode !== "table" && openMenu(graph.chosen || graph.zoomed, ...graph.placeOf(graph.chosen || graph.zoomed)),
+	m: () => isGraph() && openMenu(graph.chosen || graph.zoomed, ...graph.placeOf(graph.chosen || graph.zoomed)),
 	Escape: back,
 	/* Not to another page. */
 	Backspace: () => history.state?.steps > 0 && history.back(),
@@ -56,7 +57,7 @@ function onKey(event) {
 	}
 	if (target.tagName === "SELECT")
 		return;
-	if (event.key.startsWith("Arrow") && state.mode !== "table")
+	if (event.key.startsWith("Arrow") && isGraph())
 		moveTo(event);
 	else if (event.key === "Enter" && target === $("canvas") && graph.chosen)
 		zoomTo(graph.chosen);
@@ -94,11 +95,23 @@ function listen() {
 	window.addEventListener("beforeprint", () => print(true));
 	window.addEventListener("afterprint", () => print(false));
 	new ResizeObserver(() => {
-		for (const one of state.mode === "table" || graph.whole ? [] : state.mode === "function" ? [graph, callers] : [graph]) {
+		for (const one of !isGraph() || graph.whole ? [] : state.mode === "function" ? [graph, callers] : [graph]) {
 			one.layOut();
 			one.draw();
 		}
+		strips.draw();
 	}).observe($("graph"));
+	new ResizeObserver(() => lanes.draw()).observe($("lanes"));
+	$("lanes").addEventListener("scroll", () => lanes.redraw(), { passive: true });
+	$("range").addEventListener("click", () => go({ range: [] }));
+	$("lanes-canvas").addEventListener("pointermove", (event) => {
+		const lane = lanes.laneAt(event);
+		if (lane)
+			tip.show(label(`${lane.name}, of ${lane.process}`), lanes.textAt(lane, lanes.timeAt(event)), event);
+		else
+			tip.hide();
+	});
+	$("lanes-canvas").addEventListener("mouseleave", () => tip.hide());
 	listenToPointer(graph);
 	listenToPointer(callers);
 	$("rows").addEventListener("contextmenu", (event) => {
@@ -128,7 +141,7 @@ function listenToPointer(of) {
 	canvas.addEventListener("pointerdown", (event) => drag = event.button === 0 ? { x: event.clientX, y: event.clientY, isMoved: false } : null);
 	canvas.addEventListener("pointermove", (event) => {
 		if (drag && (drag.isMoved ||= Math.hypot(event.clientX - drag.x, event.clientY - drag.y) > 4)) {
-			canvas.setPointerCapture?.(event.pointerId);
+			event.isTrusted && canvas.setPointerCapture(event.pointerId);
 			of.pan((drag.x - event.clientX) / canvas.clientWidth);
 			area.scrollTop += drag.y - event.clientY;
 			Object.assign(drag, { x: event.clientX, y: event.clientY });

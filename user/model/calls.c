@@ -126,7 +126,18 @@ static bool is_counted(const struct reading *reading, const struct xp_walked_cal
 	return call->tsc >= reading->visitor.from_tsc && call->tsc < reading->visitor.to_tsc;
 }
 
-static int count_call(struct reading *reading, const struct xp_walked_thread *thread, uint64_t cycles)
+static uint64_t time_of(const struct reading *reading, uint64_t tsc)
+{
+	uint64_t start = reading->visitor.start_tsc;
+
+	return xp_scale(tsc - XP_MIN(tsc, start), XP_NS_PER_S, reading->visitor.hz);
+}
+
+/*
+ * end: when it ended, or a caller. With slots, the time in a call without its callees is taken to be spread evenly over
+ * the call.
+ */
+static int count_call(struct reading *reading, const struct xp_walked_thread *thread, uint64_t cycles, uint64_t end)
 {
 	const struct xp_walked_call *call = &thread->calls[thread->depth - 1];
 	const struct xp_model_sample sample = {
@@ -136,16 +147,20 @@ static int count_call(struct reading *reading, const struct xp_walked_thread *th
 		.values = { is_counted(reading, call), cycles },
 	};
 
-	return sample.values[0] || cycles ? xp_model_sample(reading->model, &sample) : 0;
+	if (!sample.values[0] && !cycles)
+		return 0;
+	if (!reading->model->slot_ns)
+		return xp_model_sample(reading->model, &sample);
+	return xp_model_sample_over(reading->model, &sample, time_of(reading, in_window(reading, call->tsc)),
+				    time_of(reading, in_window(reading, end)));
 }
 
 /* Its time belongs to nobody, that of its own calls is known. */
 static int abandon(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
 {
-	(void)record;
 	if (thread->depth > 1)
 		thread->calls[thread->depth - 2].sum += thread->calls[thread->depth - 1].sum;
-	return count_call(arg, thread, 0);
+	return count_call(arg, thread, 0, record ? record->tsc : thread->calls[thread->depth - 1].tsc);
 }
 
 static int enter(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
@@ -170,7 +185,7 @@ static int leave(void *arg, struct xp_walked_thread *thread, const struct xp_fdr
 		call[-1].sum += XP_MAX(cycles, call->sum);
 	if (model->keep_durations && is_counted(reading, call))
 		err = xp_model_call(model, model->stacks[call->mark].location, cycles);
-	return err ? err : count_call(reading, thread, cycles - XP_MIN(cycles, call->sum));
+	return err ? err : count_call(reading, thread, cycles - XP_MIN(cycles, call->sum), record->tsc);
 }
 
 /* ---- logs ---- */
@@ -186,6 +201,27 @@ static int begin(void *arg, struct xp_file_view *view, struct xp_violation *viol
 	if (!xp_log_same_clock(hz, reading->cycle_hz))
 		return xp_violate(violation, 0, "its clock runs at %" PRIu64 " Hz, that of another log at %" PRIu64, hz,
 				  reading->cycle_hz);
+	return 0;
+}
+
+/*
+ * From cycles to ns. What is rounded off counts for the next sample of the stack, so that the time of a stack is the
+ * same however many samples it has.
+ */
+static int scale(struct xp_model *model, uint64_t hz)
+{
+	uint64_t *owed = hz ? calloc(model->stack_count, sizeof(*owed)) : NULL;
+
+	if (hz && !owed)
+		return -ENOMEM;
+	for (size_t i = 0; hz && i < model->sample_count; i++) {
+		struct xp_model_sample *sample = &model->samples[i];
+		unsigned __int128 exact = (unsigned __int128)sample->values[1] * XP_NS_PER_S + owed[sample->stack];
+
+		sample->values[1] = (uint64_t)XP_MIN(exact / hz, (unsigned __int128)INT64_MAX);
+		owed[sample->stack] = (uint64_t)(exact % hz);
+	}
+	free(owed);
 	return 0;
 }
 
@@ -207,8 +243,7 @@ static int read_logs(struct xp_model *model, const struct xp_model_source *sourc
 	int err = xp_log_functions_init(&reading.functions, source, model->symbolizer, broken);
 
 	err = err ?: xp_log_walk(&reading.visitor, source, broken);
-	for (size_t i = 0; i < model->sample_count; i++)
-		model->samples[i].values[1] = xp_scale(model->samples[i].values[1], XP_NS_PER_S, reading.cycle_hz);
+	err = err ?: scale(model, reading.cycle_hz);
 	model->cycle_hz = reading.cycle_hz;
 	model->dropped += reading.visitor.refused;
 	free(reading.locations);

@@ -30,7 +30,7 @@ struct xp_facts {
 	struct image *images;
 	size_t image_count, image_room;
 	struct xp_u64_map by_image; /* by pid and number: index of what may be the image */
-	struct xp_u64_map threads; /* by index of the image and tid: the thread's entry */
+	struct xp_u64_map threads;  /* by index of the image and tid: the thread's entry */
 };
 
 static uint64_t image_key(uint64_t pid, uint64_t image)
@@ -129,10 +129,12 @@ static int summarize(struct xp_facts *facts)
 	const json_t *clock = json_object_get(facts->manifest, "clock");
 	const json_t *samples = json_object_get(facts->manifest, "samples");
 	double length_s = json_number_value(json_object_get(facts->manifest, "duration_s"));
+	double from_s = json_number_value(json_object_get(facts->manifest, "attached_after_s"));
 	int err;
 
 	facts->summary = (struct xp_facts_summary){
 		.started_ns = parse_time(xp_manifest_string(facts->manifest, "started")),
+		.from_ns = from_s > 0 && from_s < 1e9 ? (uint64_t)(from_s * 1e9) : 0,
 		.length_ns = length_s > 0 && length_s < 1e9 ? (uint64_t)(length_s * 1e9) : 0,
 		.start_tsc = xp_manifest_number(clock, "start_tsc"),
 		.tsc_hz = xp_manifest_number(clock, "hz"),

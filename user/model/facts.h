@@ -16,6 +16,7 @@ struct xp_facts;
 /* All 0 if unknown. */
 struct xp_facts_summary {
 	uint64_t started_ns; /* CLOCK_REALTIME */
+	uint64_t from_ns;    /* from the start to the first moment that was recorded: sleds were attached by then */
 	uint64_t length_ns;
 	uint64_t start_tsc;
 	uint64_t tsc_hz;

@@ -46,10 +46,15 @@ struct xp_model_source xp_model_input_source(const struct xp_model_input *input)
 int xp_model_input_read(struct xp_model *model, struct xp_model_input *input, const struct xp_model_source *source,
 			enum xp_model_kind kind, enum xp_model_keep keep)
 {
-	bool has_lines = keep == XP_MODEL_KEEP_SUMS || keep == XP_MODEL_KEEP_TIMES;
+	bool has_lines = keep == XP_MODEL_KEEP_SUMS || keep == XP_MODEL_KEEP_TIMES || keep == XP_MODEL_KEEP_SLOTS;
+	const struct xp_facts_summary *summary = source->facts ? xp_facts_summary(source->facts) : NULL;
 	int err = xp_model_init_detail(model, kind, has_lines ? XP_NAMES_LINES : XP_NAMES_FUNCTIONS);
 
 	model->keep_times = keep == XP_MODEL_KEEP_TIMES;
+	if (keep == XP_MODEL_KEEP_SLOTS && summary && summary->length_ns) {
+		model->slot_ns = summary->length_ns / XP_MODEL_SLOTS + 1;
+		model->first_slot = summary->from_ns / model->slot_ns;
+	}
 	model->keep_waits |= kind == XP_MODEL_SAMPLES && has_lines;
 	model->keep_durations = keep == XP_MODEL_KEEP_DURATIONS;
 	model->full_names = source->full_names;

@@ -25,10 +25,14 @@ void xp_model_input_close(struct xp_model_input *input);
 /* What to read of it: all. Valid as long as the input. */
 struct xp_model_source xp_model_input_source(const struct xp_model_input *input);
 
+#define XP_MODEL_SLOTS 500
+
 /* What a model keeps beside sums. Lines take the most time to find. */
 enum xp_model_keep {
-	XP_MODEL_KEEP_SUMS,	 /* and lines */
-	XP_MODEL_KEEP_TIMES,	 /* and lines */
+	XP_MODEL_KEEP_SUMS,  /* and lines */
+	XP_MODEL_KEEP_TIMES, /* and lines */
+	XP_MODEL_KEEP_SLOTS, /* and lines: sums in each of XP_MODEL_SLOTS parts of the recording, if its length is known
+			      */
 	XP_MODEL_KEEP_FUNCTIONS, /* no lines */
 	XP_MODEL_KEEP_DURATIONS, /* no lines */
 };

@@ -107,9 +107,9 @@ struct xp_log_visitor {
 	/* Of all logs. */
 	uint64_t dropped; /* calls and events beyond the limits */
 	uint64_t refused; /* what the visitor had no room for */
+	uint64_t start_tsc; /* what the selected times count from: set before begin() */
 	/* private */
 	const struct xp_model_source *source; /* NULL: none */
-	uint64_t start_tsc;		      /* what the selected times count from */
 };
 
 /*

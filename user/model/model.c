@@ -8,6 +8,8 @@
 #include "base/util.h"
 #include "elf/demangle.h"
 
+#define SLOT_PARTS_MAX (32u << 20)
+
 const char *xp_model_kind_name(enum xp_model_kind kind)
 {
 	static const char *const names[] = {
@@ -69,7 +71,9 @@ static uint64_t sample_key(const void *elements, uint32_t index)
 {
 	const struct xp_model_sample *sample = (const struct xp_model_sample *)elements + index;
 
-	return xp_hash_mix(xp_hash_mix(xp_hash_mix(sample->stack, sample->thread), sample->cpu), sample->state);
+	uint64_t key = xp_hash_mix(xp_hash_mix(xp_hash_mix(sample->stack, sample->thread), sample->cpu), sample->state);
+
+	return sample->time_ns ? xp_hash_mix(key, sample->time_ns) : key;
 }
 
 static uint64_t wait_key(const void *elements, uint32_t index)
@@ -77,7 +81,8 @@ static uint64_t wait_key(const void *elements, uint32_t index)
 	const struct xp_model_wait *wait = (const struct xp_model_wait *)elements + index;
 	uint64_t key = xp_hash_mix((uint64_t)wait->thread << 32 | wait->stack, (uint64_t)wait->cpu << 32 | wait->state);
 
-	return xp_hash_mix(key, (uint64_t)wait->flags << 32 | wait->waker_tid);
+	key = xp_hash_mix(key, (uint64_t)wait->flags << 32 | wait->waker_tid);
+	return xp_hash_mix(key, (uint64_t)wait->first_slot << 32 | wait->last_slot);
 }
 
 /* ---- equality ---- */
@@ -128,7 +133,8 @@ static bool same_sample(const void *a, const void *b)
 {
 	const struct xp_model_sample *x = a, *y = b;
 
-	return x->stack == y->stack && x->thread == y->thread && x->cpu == y->cpu && x->state == y->state;
+	return x->stack == y->stack && x->thread == y->thread && x->cpu == y->cpu && x->state == y->state &&
+	       x->time_ns == y->time_ns;
 }
 
 static bool same_wait(const void *a, const void *b)
@@ -136,7 +142,8 @@ static bool same_wait(const void *a, const void *b)
 	const struct xp_model_wait *x = a, *y = b;
 
 	return x->thread == y->thread && x->stack == y->stack && x->cpu == y->cpu && x->state == y->state &&
-	       x->flags == y->flags && x->waker_tid == y->waker_tid;
+	       x->flags == y->flags && x->waker_tid == y->waker_tid && x->first_slot == y->first_slot &&
+	       x->last_slot == y->last_slot;
 }
 
 /* ---- sets ---- */
@@ -276,12 +283,42 @@ int xp_model_sample(struct xp_model *model, const struct xp_model_sample *sample
 
 	if (model->keep_times)
 		return append_sample(model, sample);
+	if (model->sample_count >= XP_MODEL_SLOTTED_MAX)
+		model->slot_ns = 0;
 	memset(without.values, 0, sizeof(without.values));
-	without.time_ns = 0;
+	without.time_ns = model->slot_ns ? sample->time_ns - sample->time_ns % model->slot_ns : 0;
 	err = set_add(&set, &without, &index);
 	for (size_t i = 0; !err && i < XP_ARRAY_SIZE(sample->values); i++)
 		model->samples[index].values[i] += xp_add_capped(&model->totals[i], sample->values[i]);
 	return err;
+}
+
+int xp_model_sample_over(struct xp_model *model, const struct xp_model_sample *sample, uint64_t begin_ns,
+			 uint64_t end_ns)
+{
+	struct xp_model_sample part = *sample;
+	uint64_t done = 0;
+	int err = 0;
+
+	part.values[0] = 0;
+	for (uint64_t at = begin_ns; !err && model->slot_ns && at / model->slot_ns < end_ns / model->slot_ns;) {
+		/* A file may claim waits of centuries. */
+		if (model->slot_parts++ == SLOT_PARTS_MAX) {
+			model->slot_ns = 0;
+			break;
+		}
+		part.time_ns = at;
+		at = (at / model->slot_ns + 1) * model->slot_ns;
+		part.values[1] =
+		    (uint64_t)((double)sample->values[1] * (double)(at - begin_ns) / (double)(end_ns - begin_ns)) -
+		    done;
+		done += part.values[1];
+		err = part.values[1] ? xp_model_sample(model, &part) : 0;
+	}
+	part.time_ns = end_ns;
+	part.values[0] = sample->values[0];
+	part.values[1] = sample->values[1] - done;
+	return err ?: xp_model_sample(model, &part);
 }
 
 static int append_wait(struct xp_model *model, const struct xp_model_wait *wait)
@@ -304,6 +341,8 @@ int xp_model_wait(struct xp_model *model, const struct xp_model_wait *wait)
 
 	if (model->keep_times)
 		return append_wait(model, wait);
+	if (model->wait_count >= XP_MODEL_SLOTTED_MAX)
+		model->slot_ns = 0;
 	err = set_add(&set, wait, &index);
 	if (err || model->wait_count > count)
 		return err;

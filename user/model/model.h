@@ -19,8 +19,8 @@
  * stacks is the empty stack. Functions that add return 0 or -errno: -ENOMEM, or -E2BIG beyond a limit below. What is
  * beyond a limit is counted in `dropped`.
  *
- * Memory: 8 bytes and a slot of 8 a stack, 40 a sample, 96 a wait. Samples with the same stack, thread and CPU are
- *added up unless keep_times is set.
+ * Memory: 8 bytes and a slot of 8 a stack, 40 a sample, 104 a wait. Samples with the same stack, thread and CPU are
+ * added up unless keep_times is set.
  *
  * A file may claim any values: each of the two sums over all samples ends at INT64_MAX, so that no sum of some of them
  * can overflow. What a sample has beyond is left out.
@@ -42,6 +42,7 @@
 #define XP_MODEL_SAMPLES_MAX (64u << 20)
 #define XP_MODEL_WAITS_MAX (4u << 20)
 #define XP_MODEL_THREADS_MAX (4u << 20)
+#define XP_MODEL_SLOTTED_MAX (2u << 20) /* with more samples or waits than this, slot_ns becomes 0 */
 
 enum xp_model_kind { XP_MODEL_SAMPLES, XP_MODEL_CALLS, XP_MODEL_WAITS };
 
@@ -121,13 +122,13 @@ struct xp_model_sample {
 	uint32_t thread;
 	uint32_t cpu;	  /* XP_MODEL_CPU_UNKNOWN */
 	uint32_t state;	  /* of waits: enum xp_wait_state; otherwise 0 */
-	uint64_t time_ns; /* since the start of the recording; 0 unless keep_times */
+	uint64_t time_ns; /* since the start of the recording; a multiple of slot_ns; 0 unless keep_times or slot_ns */
 	uint64_t values[2];
 };
 
 /*
  * A wait (format/wait_record.h): blocked at first, then runnable. Unless keep_times is set, waits of a thread with the
- * same stack, CPU, state and waker are one element.
+ * same stack, CPU, state and waker are one element, if they begin in one slot and end in one.
  */
 struct xp_model_wait {
 	uint32_t thread;
@@ -139,6 +140,7 @@ struct xp_model_wait {
 	const char *waker_name; /* clean; "" */
 	int32_t syscall;
 	uint32_t chance;
+	uint32_t first_slot, last_slot; /* 0 unless slot_ns */
 	/* Of the longest one, since the start of the recording. */
 	uint64_t begin_ns, end_ns, runnable_ns;
 	/* Of all. The last three are those of all waits that these stand for. */
@@ -161,6 +163,8 @@ struct xp_model_call_times {
 struct xp_model {
 	enum xp_model_kind kind;
 	bool keep_times;
+	uint64_t slot_ns;    /* what happens in different slots of this length is kept apart; 0: nothing is */
+	uint64_t first_slot; /* of the recording: slot_ns times this is when it begins, at the latest */
 	bool keep_waits;     /* always if kind is XP_MODEL_WAITS, which has no samples until xp_waits_as_samples() */
 	bool keep_durations; /* of calls */
 	bool only_jit_names; /* other code gets no names, and no binary is opened for them */
@@ -204,7 +208,8 @@ struct xp_model {
 	struct xp_symbolizer *symbolizer; /* owns all texts */
 
 	/* private */
-	uint64_t totals[2]; /* of the samples that were added */
+	uint64_t totals[2];  /* of the samples that were added */
+	uint64_t slot_parts; /* that values were spread over */
 	size_t wait_room, process_room, thread_room, object_room, location_room, stack_room, function_room, frame_room,
 	    sample_room, call_time_room;
 	struct xp_hash by_process, by_thread, by_object, by_location, by_stack, by_function, by_sample, by_wait;
@@ -245,6 +250,13 @@ int xp_model_function(struct xp_model *model, const struct xp_model_function *fu
 
 /* Adds a sample, or its values to a known one. */
 int xp_model_sample(struct xp_model *model, const struct xp_model_sample *sample);
+
+/*
+ * The same for what happened from begin_ns on, and counts at end_ns: values[1] is spread evenly over the slots in
+ * between.
+ */
+int xp_model_sample_over(struct xp_model *model, const struct xp_model_sample *sample, uint64_t begin_ns,
+			 uint64_t end_ns);
 
 /* Adds a wait, or its sums to a known one. */
 int xp_model_wait(struct xp_model *model, const struct xp_model_wait *wait);

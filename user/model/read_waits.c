@@ -34,6 +34,11 @@ static uint64_t total_runnable_ns(const struct xp_wait_record *wait)
 	return ns ? (uint64_t)((unsigned __int128)xp_wait_record_period(wait) * wait->runnable_ns / ns) : 0;
 }
 
+static uint32_t slot_of(const struct xp_model *model, uint64_t time_ns)
+{
+	return model->slot_ns ? (uint32_t)XP_MIN(time_ns / model->slot_ns, (uint64_t)UINT32_MAX) : 0;
+}
+
 int xp_waits_add(struct xp_model *model, const struct xp_model_sample *sample, const struct xp_wait_record *wait)
 {
 	uint64_t end_ns = sample->time_ns, runnable_ns = XP_MIN(wait->runnable_ns, end_ns);
@@ -50,6 +55,8 @@ int xp_waits_add(struct xp_model *model, const struct xp_model_sample *sample, c
 		.begin_ns = end_ns - runnable_ns - XP_MIN(wait->blocked_ns, end_ns - runnable_ns),
 		.end_ns = end_ns,
 		.runnable_ns = runnable_ns,
+		.first_slot = slot_of(model, end_ns - runnable_ns - XP_MIN(wait->blocked_ns, end_ns - runnable_ns)),
+		.last_slot = slot_of(model, end_ns),
 		.recorded = 1,
 		.count = xp_wait_record_weight(wait),
 		.total_ns = XP_MIN(xp_wait_record_period(wait), (uint64_t)INT64_MAX),
@@ -67,13 +74,13 @@ int xp_waits_add(struct xp_model *model, const struct xp_model_sample *sample, c
  */
 static int add_samples(struct xp_model *model, const struct xp_model_wait *wait, double *owed)
 {
+	uint64_t until_ns = xp_model_wait_blocked_until(wait);
 	double exact = wait->count + *owed;
 	struct xp_model_sample blocked = {
 		.stack = wait->stack,
 		.thread = wait->thread,
 		.cpu = wait->cpu,
 		.state = wait->state,
-		.time_ns = model->keep_times ? wait->end_ns : 0,
 		.values = { (uint64_t)exact, wait->total_ns - wait->total_runnable_ns },
 	};
 	struct xp_model_sample runnable = blocked;
@@ -84,9 +91,9 @@ static int add_samples(struct xp_model *model, const struct xp_model_wait *wait,
 	runnable.values[0] = wait->state == XP_WAIT_PREEMPTED ? blocked.values[0] : 0;
 	runnable.values[1] = wait->total_runnable_ns;
 	if (wait->state == XP_WAIT_PREEMPTED)
-		return xp_model_sample(model, &runnable);
-	err = xp_model_sample(model, &blocked);
-	return err || !runnable.values[1] ? err : xp_model_sample(model, &runnable);
+		return xp_model_sample_over(model, &runnable, until_ns, wait->end_ns);
+	err = xp_model_sample_over(model, &blocked, wait->begin_ns, until_ns);
+	return err || !runnable.values[1] ? err : xp_model_sample_over(model, &runnable, until_ns, wait->end_ns);
 }
 
 int xp_waits_as_samples(struct xp_model *model)

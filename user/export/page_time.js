@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * When it was: values of a view in each part of the recording ("slot"), a strip of them above the picture, and a
+ * timeline with a lane for each thread. A part of the time that is brushed over restricts all that is shown to it.
+ */
+"use strict";
+
+const LANE = 22;
+const NAMES = 210; /* px at the left of the lanes */
+const RUNNING = "running";
+/* From the bottom of a lane up. A thread that sleeps has an empty lane. */
+const LANE_STATES = [RUNNING, "runnable", "lock", "disk", "stopped", "traced", "other"];
+
+/* What html_slots.c writes. */
+class Slots {
+	constructor(raw) {
+		const numbers = new Numbers(bytesOf(raw.slots)), count = raw.entries;
+		Object.assign(this, { count, ns: raw.slotNs, from: raw.slotFromNs, slot: new Int32Array(count), node: new Int32Array(count), state: new Uint8Array(count),
+			values: [new Float64Array(count), new Float64Array(count)] });
+		let slot = 0, node = 0;
+		for (let i = 0; i < count; i++) {
+			this.slot[i] = slot += numbers.next();
+			this.node[i] = node += numbers.nextSigned();
+			if (raw.states)
+				this.state[i] = numbers.next();
+			this.values[0][i] = numbers.next();
+			this.values[1][i] = this.values[0][i] * raw.period + numbers.nextSigned();
+		}
+	}
+	/* Their number. */
+	get end() {
+		return (this.slot[this.count - 1] ?? 0) + 1;
+	}
+	timeOf(slot) {
+		return this.from + slot * this.ns;
+	}
+	/* What each node has itself from one time to another, and in each state. */
+	within([from, to], view) {
+		const lists = (count) => Array.from({ length: count }, () => new Float64Array(view.count));
+		const self = lists(2), stateSelf = lists(view.states?.length || 0);
+		for (let i = 0; i < this.count; i++) {
+			const at = this.timeOf(this.slot[i]);
+			if (at + this.ns <= from || at >= to)
+				continue;
+			self[0][this.node[i]] += this.values[0][i];
+			self[1][this.node[i]] += this.values[1][i];
+			if (stateSelf.length)
+				stateSelf[this.state[i]][this.node[i]] += this.values[1][i];
+		}
+		return { self, stateSelf };
+	}
+}
+
+/* A part of the time, in an address: seconds. */
+function rangeOf(words) {
+	const [from, to] = ["from", "to"].map((key) => /^[0-9]{1,7}(\.[0-9]{1,9})?$/.test(words.get(key)) ? 1e9 * Number(words.get(key)) : NaN);
+	return from < to ? [from, to] : [];
+}
+
+function seconds(ns) {
+	return `${Number((ns / 1e9).toFixed(6))}`;
+}
+
+/* The values of a view in each slot, told apart by colour. */
+function strip(view, root) {
+	const { slots } = view, inside = new Uint8Array(view.count), colours = new Map(), known = new Map();
+	inside[root] = 1;
+	for (let node = root + 1; node < view.count; node++)
+		inside[node] = inside[Math.max(view.parent[node], 0)] && view.parent[node] >= 0;
+	for (let i = 0; i < slots.count; i++) {
+		const node = slots.node[i];
+		if (!inside[node])
+			continue;
+		const what = view.states ? slots.state[i] : view.kindOf(view.code[node]);
+		if (!known.has(what)) {
+			const colour = view.states ? colourOfStates(view, view.states.map((_, state) => Number(state === what)), "") : colourOf(what, "");
+			colours.set(colour, colours.get(colour) || new Float64Array(slots.end));
+			known.set(what, colours.get(colour));
+		}
+		known.get(what)[slots.slot[i]] += slots.values[view.weight][i];
+	}
+	return colours;
+}
+
+/* The lane of a thread, whichever view tells of it; a process has none. */
+function laneOf(lanes, view, node) {
+	const up = view.parent[node];
+	if (!view.isGroup(up))
+		return undefined;
+	const name = view.nameOf(view.code[node]), process = view.nameOf(view.code[up]), key = `${process}\0${name}`;
+	if (!lanes.has(key))
+		lanes.set(key, { name, process, states: new Map(), total: 0 });
+	return lanes.get(key);
+}
+
+/* The lanes of the threads of views: name, and the ns in each state in each slot. */
+function lanesOf(views) {
+	const used = views.filter((view) => view.slots && !view.isCalls), ns = Math.max(...used.map((view) => view.slots.ns));
+	const from = Math.min(...used.map((view) => view.slots.from));
+	const lanes = new Map(), slotCount = Math.max(...used.map((view) => Math.ceil((view.slots.timeOf(view.slots.end) - from) / ns)));
+	for (const view of used) {
+		const laneOfNode = new Array(view.count);
+		for (let node = 1; node < view.count; node++)
+			laneOfNode[node] = view.isGroup(node) ? laneOf(lanes, view, node) : laneOfNode[view.parent[node]];
+		for (let i = 0; i < view.slots.count; i++) {
+			const lane = laneOfNode[view.slots.node[i]], state = view.states ? view.states[view.slots.state[i]] : RUNNING;
+			if (!lane || !LANE_STATES.includes(state))
+				continue;
+			const at = Math.floor((view.slots.timeOf(view.slots.slot[i]) - from) / ns);
+			if (!lane.states.has(state))
+				lane.states.set(state, new Float64Array(slotCount));
+			lane.states.get(state)[at] += view.slots.values[1][i];
+			lane.total += view.slots.values[1][i];
+		}
+	}
+	return { ns, from, slotCount, all: [...lanes.values()].sort((a, b) => b.total - a.total || (a.name < b.name ? -1 : 1)) };
+}
+
+function colourOfLane(state) {
+	return shaded(state === RUNNING ? COLOURS.kernel : STATE_COLOURS[state], "");
+}
+
+/* A canvas with time from left to right, on which a range can be brushed. */
+class TimeGraph {
+	constructor(canvas, area, tall, left, brushed) {
+		Object.assign(this, { canvas, area, tall, left, range: [], from: 0, to: 1, pending: 0 });
+		this.context = canvas.getContext("2d");
+		let from = null;
+		canvas.addEventListener("pointerdown", (event) => from = event.button === 0 && this.timeAt(event) >= this.from ? this.timeAt(event) : null);
+		canvas.addEventListener("pointermove", (event) => {
+			if (from === null)
+				return;
+			event.isTrusted && canvas.setPointerCapture(event.pointerId);
+			this.range = [from, Math.max(this.timeAt(event), this.from)].sort((a, b) => a - b);
+			this.redraw();
+		});
+		canvas.addEventListener("pointerup", (event) => {
+			const isBrushed = from !== null && Math.abs(this.xOf(from) - this.xOf(this.timeAt(event))) > 3;
+			from = null;
+			brushed(isBrushed ? this.range : []);
+		});
+	}
+	get width() {
+		return this.area.clientWidth - this.left;
+	}
+	xOf(ns) {
+		return this.left + (ns - this.from) / (this.to - this.from) * this.width;
+	}
+	timeAt(event) {
+		const x = event.clientX - this.canvas.getBoundingClientRect().left;
+		return this.from + Math.min((x - this.left) / this.width, 1) * (this.to - this.from);
+	}
+	redraw() {
+		this.pending ||= requestAnimationFrame(() => {
+			this.pending = 0;
+			this.draw();
+		});
+	}
+	/* Clears the canvas. Returns its height; 0: it is not visible. */
+	begin(height) {
+		const { context, canvas, area } = this, ratio = window.devicePixelRatio || 1;
+		if (!area.clientWidth || !height)
+			return 0;
+		canvas.width = Math.round(area.clientWidth * ratio);
+		canvas.height = Math.round(height * ratio);
+		canvas.style.height = `${height}px`;
+		context.setTransform(ratio, 0, 0, ratio, 0, 0);
+		context.font = FONT;
+		context.textBaseline = "middle";
+		return height;
+	}
+	drawAxis(y) {
+		const { context } = this, step = niceStep((this.to - this.from) / Math.max(this.width / 110, 1));
+		context.fillStyle = isDark() ? "#9aa1ac" : "#666c75";
+		for (let at = Math.ceil(this.from / step) * step; at <= this.to; at += step) {
+			context.fillRect(this.xOf(at), y - 4, 1, 4);
+			context.fillText(at ? time(at) : "0", this.xOf(at) + 4, y - 2);
+		}
+	}
+	drawRange(height) {
+		const { context, range } = this;
+		if (!range.length)
+			return;
+		context.fillStyle = isDark() ? "rgb(22 24 28 / 0.72)" : "rgb(251 251 250 / 0.78)";
+		context.fillRect(this.left, 0, this.xOf(range[0]) - this.left, height);
+		context.fillRect(this.xOf(range[1]), 0, this.left + this.width - this.xOf(range[1]), height);
+		context.fillStyle = isDark() ? "#7fabf2" : "#2f62b5";
+		context.fillRect(this.xOf(range[0]), 0, 1, height);
+		context.fillRect(this.xOf(range[1]) - 1, 0, 1, height);
+	}
+}
+
+/* 1, 2 or 5 times a power of ten. */
+function niceStep(ns) {
+	const power = 10 ** Math.floor(Math.log10(Math.max(ns, 1)));
+	return power * [1, 2, 5, 10].find((factor) => factor * power >= ns);
+}
+
+/* All of a view, above its picture. */
+class Strip extends TimeGraph {
+	show(view, root, [from, to], range) {
+		const key = [view.kind, view.weight, root, isDark()].join();
+		if (this.key !== key)
+			Object.assign(this, { key, colours: strip(view, root) });
+		Object.assign(this, { slots: view.slots, from, to, range });
+		this.draw();
+	}
+	draw() {
+		const height = this.begin(this.area.clientHeight), { context } = this;
+		if (!height || !this.colours)
+			return;
+		const lists = [...this.colours], slots = lists[0]?.[1].length || 0, tall = height - 12;
+		const sums = Float64Array.from({ length: slots }, (_, i) => lists.reduce((sum, [, of]) => sum + of[i], 0));
+		const most = sums.reduce((a, b) => Math.max(a, b), 0), heights = new Float64Array(slots);
+		for (const [colour, values] of lists) {
+			context.fillStyle = colour;
+			for (let i = 0; i < slots; i++) {
+				const its = values[i] / most * tall, x = this.xOf(this.slots.timeOf(i));
+				if (its)
+					context.fillRect(x, tall - heights[i] - its, Math.max(this.xOf(this.slots.timeOf(i + 1)) - x, 0.5), its);
+				heights[i] += its;
+			}
+		}
+		this.drawAxis(height - 4);
+		this.drawRange(height);
+	}
+}
+
+/* A lane for each thread. */
+class Lanes extends TimeGraph {
+	show(lanes, [from, to], range) {
+		Object.assign(this, { lanes, from, to, range });
+		this.tall.style.height = `${lanes.all.length * LANE + 20}px`;
+		this.draw();
+	}
+	laneAt(event) {
+		const y = event.clientY - this.canvas.getBoundingClientRect().top + this.area.scrollTop;
+		return this.lanes.all[Math.floor(y / LANE)];
+	}
+	/* What a lane says of a time. */
+	textAt(lane, at) {
+		const { from, ns, slotCount } = this.lanes, slot = Math.min(Math.max(Math.floor((at - from) / ns), 0), slotCount - 1);
+		const parts = [...lane.states].map(([state, of]) => [state, of[slot]]).filter(([, its]) => its > 0).sort((a, b) => b[1] - a[1]);
+		return [`${seconds(from + slot * ns)} s`, ...parts.map(([state, its]) => `${state} ${share(its, ns)}`),
+			parts.length ? "" : "sleeping"].filter(Boolean).join(" \u00b7 ");
+	}
+	draw() {
+		const { area, context } = this, height = this.begin(area.clientHeight), top = area.scrollTop;
+		if (!height || !this.lanes)
+			return;
+		const first = Math.floor(top / LANE), last = Math.min(Math.ceil((top + height) / LANE), this.lanes.all.length);
+		for (let i = first; i < last; i++)
+			this.drawLane(this.lanes.all[i], i * LANE - top);
+		this.drawAxis(height - 4);
+		this.drawRange(height);
+	}
+	drawLane(lane, y) {
+		const { context } = this, { slotCount, ns, from } = this.lanes, tall = LANE - 5, wide = this.xOf(from + ns) - this.xOf(from);
+		const heights = new Float64Array(slotCount), bottom = y + LANE - 2;
+		context.fillStyle = isDark() ? "#f1f2f4" : "#1d2024";
+		context.save();
+		context.beginPath();
+		context.rect(0, y, this.left - 8, LANE);
+		context.clip();
+		context.fillText(label(lane.name), 8, y + LANE / 2);
+		context.restore();
+		context.fillStyle = isDark() ? "#343941" : "#dfe1e4";
+		context.fillRect(this.left, bottom, this.width, 1);
+		for (const state of LANE_STATES) {
+			const values = lane.states.get(state);
+			if (!values)
+				continue;
+			context.fillStyle = colourOfLane(state);
+			for (let i = 0; i < slotCount; i++) {
+				const its = Math.min(values[i] / ns, 1) * tall;
+				if (its > 0.05)
+					context.fillRect(this.xOf(from + i * ns), bottom - heights[i] - its, Math.max(wide, 0.6), its);
+				heights[i] = Math.min(heights[i] + its, tall);
+			}
+		}
+	}
+}
