@@ -309,7 +309,7 @@ def test_file_size_limit(xprof, record, tmp_path, busy):
     recorded = session.finish()
     assert "File too large; raise `ulimit -f` or give another -o" in recorded.messages
     assert recorded.status == FAILED
-    assert f"cannot be made: File too large; when that is remedied, run `xprof recover {recorded.directory}`" in recorded.messages
+    assert f"): File too large; remove the cause, then run `xprof recover {recorded.directory}`" in recorded.messages
     recorded.adds_up()
     target.assert_unharmed()
     recovered = xprof("recover", recorded.directory)

@@ -305,7 +305,7 @@ def test_child_executes_a_patched_program(record, waiting, chain):
     go(process)
     recorded = session.finish().ok()
     assert [calls for _, calls in images(recorded)] == [{"work": 10}, {"work": 20}, {"in_child": 20}]
-    assert recorded.messages.count("its sleds are patched some milliseconds later") == 1
+    assert recorded.messages.count("xprof patches its sleds some milliseconds later") == 1
 
 
 def test_exec_path_is_patched_on_request(record, start, waiting, chain):
@@ -386,7 +386,7 @@ def test_follow_beside_patched_sleds(record, waiting, chain):
     session = record(PROBE, "--follow", "-p", process.pid).wait_attached()
     go(process)
     recorded = session.finish().ok()
-    owner = f"patched in process {other.pid}, which another xprof (process {patching.process.pid}) records"
+    owner = f"process {other.pid} has them patched by another xprof (process {patching.process.pid})"
     assert owner in recorded.messages and "XRay's own runtime" not in recorded.messages
     assert f"all sleds of process {process.pid} (chain" in recorded.messages
     (refused,) = [o["sleds_refused"] for p in recorded.manifest["processes"] for o in p["objects"]]

@@ -489,7 +489,7 @@ def test_memory_limit_of_xprof(waiting, program, tmp_path, memory_group):
         limited.send_signal(signal.SIGINT)
         said += limited.communicate(timeout=60)[1]
     assert limited.returncode == 0, said
-    assert "the memory limit of xprof's control group (memory.max) leaves no room for them" in said
+    assert "the memory limit of xprof's cgroup (memory.max) has no space for more call rings" in said
     manifest = json.loads((directory / "manifest.json").read_text())
     (traced,) = manifest["processes"]
     assert {o["sled_mode"] for o in traced["objects"]} == {"patch"}
@@ -535,7 +535,7 @@ def test_thread_that_forbids_itself_the_tsc(memory, program):
         pytest.skip("PR_SET_TSC does not keep programs from rdtsc on this machine")
     process, recorded = memory("forbid_tsc", 100)
     assert process.returncode == -signal.SIGSEGV
-    told = f"its thread {process.pid} forbade itself to read the TSC (PR_SET_TSC in prctl(2)) while its calls were recorded"
+    told = f"its thread {process.pid} disabled its TSC (PR_SET_TSC in prctl(2)) while its calls were recorded"
     assert recorded.messages.count(told) == 1 and "record it with --sled-mode patch" in recorded.messages
     found = recorded.log().calls()
     assert found["work", ENTER] == found["inner", ENTER] == found["work", EXIT] == 100

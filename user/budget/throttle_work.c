@@ -122,8 +122,8 @@ static bool patch_place(struct xp_throttle *throttle, const struct xp_object *ob
 	put_off(throttle, place);
 	throttle->failed |= place->failures >= RETRY_WARN;
 	if (place->failures == RETRY_WARN)
-		xp_warn("budget: cannot take out functions of process %d, or patch them again: %s; xprof keeps trying",
-			place->pid, why);
+		xp_warn("budget: cannot throttle or resume functions of process %d: %s; xprof keeps trying", place->pid,
+			why);
 	return err != -EBUSY && err != -EAGAIN && err != -EPERM;
 }
 

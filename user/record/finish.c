@@ -149,12 +149,12 @@ int xp_finish_files(struct xp_recording *recording)
 			continue;
 		err = xp_process_finish(process);
 		if (err && process->log.spool_name[0] && !process->log.name[0] && !recording->options->flight_bytes)
-			xp_error("the log of process %d (%s) cannot be made: %s; when that is remedied, run "
-				 "`xprof recover %s`",
+			xp_error("cannot write the log of process %d (%s): %s; remove the cause, then run `xprof "
+				 "recover %s`",
 				 process->pid, process->comm, strerror(-err),
 				 xp_shell_path(&dir, "%s", recording->outdir.path));
 		else if (err)
-			xp_error("the log of process %d (%s) is not complete: %s%s", process->pid, process->comm,
+			xp_error("the log of process %d (%s) is incomplete: %s%s", process->pid, process->comm,
 				 strerror(-err), xp_failure_remedy(err));
 		first = first ?: err;
 	}

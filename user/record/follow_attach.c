@@ -104,10 +104,10 @@ static void say_late(struct xp_targets *targets, const struct xp_process *proces
 	    is_held(targets, process->pid) || is_patched(process))
 		return;
 	targets->probes.told_late = true;
-	xp_info("process %d has executed %s: its sleds are patched some milliseconds later, and its calls until then "
-		"are not recorded%s",
+	xp_info("process %d executed %s: xprof patches its sleds some milliseconds later and does not record earlier "
+		"calls%s",
 		process->pid, object->path,
-		targets->options->max_overhead > 0 ? "" : "; with --sled-mode probe they would be");
+		targets->options->max_overhead > 0 ? "" : "; with --sled-mode probe, it would record them");
 }
 
 /*
@@ -316,8 +316,8 @@ bool xp_follow_may_skip_busy(const struct xp_targets *targets)
 static void give_up_busy(struct xp_targets *targets, pid_t pid)
 {
 	if (!targets->probes.busy++)
-		xp_warn("%s; its sleds are not recorded in process %d; the summary counts further ones", xp_why(-EBUSY),
-			pid);
+		xp_warn("%s; its sleds are not recorded in process %d; the summary has the number of such processes",
+			xp_why(-EBUSY), pid);
 	xp_why_clear();
 }
 
@@ -374,19 +374,17 @@ static void warn_patched(const struct xp_object *object, pid_t pid, const struct
 	int err = sleds->patched_pid ? xp_unpatch_owner(sleds->patched_pid, &holder) : -ENOENT;
 
 	if (err == -EBUSY)
-		xp_warn("%s: %zu of %zu sleds are not recorded: they are patched in process %d, which another xprof "
-			"(process %d) records, and --follow and --exec probe all processes of a file, which would "
-			"crash that one; end that recording first, or run it with --sled-mode probe",
+		xp_warn("%s: skipped %zu of %zu sleds: process %d has them patched by another xprof (process %d), and "
+			"a probe would crash it; stop that xprof, or run it with --sled-mode probe",
 			object->path, sleds->patched, all, sleds->patched_pid, holder);
 	else if (!err && sleds->patched_pid != pid)
-		xp_warn(
-		    "%s: %zu of %zu sleds are patched already in process %d and are not recorded, since a probe there "
-		    "would crash it; `xprof restore -p %d` restores what a killed xprof has left",
-		    object->path, sleds->patched, all, sleds->patched_pid, sleds->patched_pid);
+		xp_warn("%s: skipped %zu of %zu sleds: they are patched in process %d, and a probe would crash it; if "
+			"a killed xprof left them patched, `xprof restore -p %d` restores them",
+			object->path, sleds->patched, all, sleds->patched_pid, sleds->patched_pid);
 	else
-		xp_warn("%s: %zu of %zu sleds in process %d are patched already (by XRay's own runtime, or in the file)"
-			" and are not recorded, since a probe there would crash the process; run it without "
-			"XRAY_OPTIONS=patch_premain=true, or have it call __xray_unpatch()",
+		xp_warn("%s: skipped %zu of %zu sleds: they are patched in process %d (by XRay's own runtime, or in "
+			"the file), and a probe would crash it; run it without XRAY_OPTIONS=patch_premain=true, or let "
+			"it call __xray_unpatch()",
 			object->path, sleds->patched, all, sleds->patched_pid ?: pid);
 }
 
@@ -419,10 +417,9 @@ static int patch_again(struct xp_targets *targets, struct xp_process *process, s
 	if (!err || err == -ESRCH)
 		snprintf(why, sizeof(why), "it is patched some milliseconds after each load");
 	if (!targets->probes.told_again)
-		xp_warn(
-		    "%s was loaded again by process %d: its calls are not recorded until its sleds are patched (%s); "
-		    "with --sled-mode probe they would be",
-		    object->path, process->pid, why);
+		xp_warn("process %d loaded %s again: its calls are not recorded until its sleds are patched (%s); with "
+			"--sled-mode probe, all are recorded",
+			process->pid, object->path, why);
 	targets->probes.told_again = true;
 	return err == -ENOMEM ? err : 0;
 }

@@ -73,7 +73,7 @@ static int look_at(struct xp_targets *targets, struct xp_process *process, const
 		goto out;
 	err = xp_objects_add(&targets->objects, &object, &file, &refused);
 	if (err == -ENOSPC)
-		xp_why_set(err, "more than %u functions in total: record fewer objects", XP_FN_MAX);
+		xp_why_set(err, "the binaries have more than %u functions in total: record fewer processes", XP_FN_MAX);
 	if (err)
 		goto out;
 	if (refused == -EINVAL)

@@ -91,7 +91,7 @@ void xp_announce_cost(const struct xp_recording *recording, const struct xp_cost
 {
 	const struct xp_hits *hits = &recording->targets.processes.hits;
 	enum xp_sled_mode_option mode = recording->options->sled_mode;
-	const char *cheaper = "", *limit = hits->stepped ? "" : "limit that with --max-overhead 5%, ";
+	const char *cheaper = "", *limit = hits->stepped ? "" : "limit this with --max-overhead 5%, or ";
 	char rate[48], call[32];
 
 	if (mode == XP_SLED_MODE_OPTION_PROBE && hits->stepped > hits->stub)
@@ -101,9 +101,10 @@ void xp_announce_cost(const struct xp_recording *recording, const struct xp_cost
 	xp_call_rates_format(rate, sizeof(rate), seen->calls_per_s);
 	snprintf(call, sizeof(call), seen->call_ns < 1000 ? "%.0f ns" : "%.1f us",
 		 seen->call_ns < 1000 ? seen->call_ns : seen->call_ns / 1000);
-	xp_warn("recording takes %.0f %% of the target's CPU time (%s calls/s, %s each); %sleave out what is called "
-		"most with --functions '!NAME' (`xprof report` shows its name)%s",
-		100 * seen->share, rate, call, limit, cheaper);
+	xp_warn(
+	    "recording costs %.0f %% of the target's CPU time (%s calls/s, %s each); %sexclude the functions that are "
+	    "called most with --functions '!NAME' (`xprof report` shows them)%s",
+	    100 * seen->share, rate, call, limit, cheaper);
 }
 
 /* Names what the count found too hot for the budget. */

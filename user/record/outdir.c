@@ -335,7 +335,8 @@ static int open_parent(struct xp_outdir *outdir)
 	snprintf(outdir->name, sizeof(outdir->name), "%.*s", NAME_MAX, slash ? slash + 1 : parent);
 	if (!outdir->name[0] || !strcmp(outdir->name, ".") || !strcmp(outdir->name, ".."))
 		return xp_why_set(
-		    -EINVAL, "%s: xprof creates the output directory, which needs a name of its own: try -o xprof.out",
+		    -EINVAL,
+		    "%s is not a name for a new directory, which xprof creates: choose another, such as -o xprof.out",
 		    outdir->path);
 	if (slash)
 		slash[slash == parent] = 0; /* "/name": the root directory */
@@ -380,8 +381,8 @@ static int make(struct xp_outdir *outdir)
 	if (err == -EEXIST || contents.entries)
 		return xp_why_set(
 		    -EEXIST,
-		    "%s: the new directory belongs to another user, who has replaced it or whom the file system makes "
-		    "the owner (FUSE, vfat): choose one with -o, on another file system, that only you can write to",
+		    "%s: the new directory belongs to another user, who replaced it, or its file system sets the owner "
+		    "(FUSE, vfat): use -o with a directory on another file system to which only you can write",
 		    outdir->path);
 	return err ? refuse_mkdir(outdir, err) : 0;
 }

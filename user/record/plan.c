@@ -26,7 +26,7 @@ static int check_sleds(struct xp_plan *plan, const struct xp_options *options, c
 	if (!plan->sleds)
 		return 0;
 	if (single && !xp_privilege_has(CAP_SYS_ADMIN))
-		err = xp_why_set(-EACCES, "sleds take CAP_SYS_ADMIN%s",
+		err = xp_why_set(-EACCES, "recording calls requires CAP_SYS_ADMIN%s",
 				 preflight->has_uprobe_multi ? " with --uprobes single" : " before Linux 6.6");
 	else if (plan->all_processes)
 		err = xp_privilege_probe_all();
@@ -35,7 +35,7 @@ static int check_sleds(struct xp_plan *plan, const struct xp_options *options, c
 	if (!plan->samples)
 		return xp_why_set(err, "%s; run xprof with sudo", xp_why(err));
 	plan->sleds = false;
-	xp_info("sleds are not recorded: %s", xp_why(err));
+	xp_info("calls are not recorded: %s", xp_why(err));
 	return 0;
 }
 

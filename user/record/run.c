@@ -428,7 +428,7 @@ static void write_flights(struct loop *loop)
 
 	loop->flights_asked = false;
 	if (err)
-		xp_error("the newest records cannot be written: %s; send SIGUSR2 again", strerror(-err));
+		xp_error("cannot write the newest calls: %s; send SIGUSR2 again", strerror(-err));
 }
 
 /* The same for calls that took longer than a trigger allows. */
@@ -438,7 +438,7 @@ static void write_triggered(const struct loop *loop)
 	int err = processes->triggers.waiting ? xp_processes_write_triggered(processes) : 0;
 
 	if (err)
-		xp_error("what led to a slow call cannot be written: %s", strerror(-err));
+		xp_error("cannot write the log of a slow call: %s", strerror(-err));
 }
 
 /* Takes what has arrived, and does what is due. Returns the fill of the fullest ring buffer in percent, or -errno. */

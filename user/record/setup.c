@@ -202,7 +202,8 @@ int xp_setup_budget(struct xp_recording *recording)
 		return 0;
 	if (!recording->targets.rates.probe_cost.entry_ns) {
 		return xp_why_set(
-		    -EOPNOTSUPP, "--max-overhead needs %s; omit it, and exclude hot functions with --functions '!NAME'",
+		    -EOPNOTSUPP,
+		    "--max-overhead requires %s; omit it, and exclude hot functions with --functions '!NAME'",
 		    recording->plan.multi ? "the cost of a probe, which cannot be measured (-v shows why)"
 					  : "uprobe_multi, Linux 6.6");
 	}

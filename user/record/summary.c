@@ -198,7 +198,7 @@ static void print_perf(const struct xp_recording *recording)
 	uint64_t samples = perf ? xp_perf_out_samples(perf) : 0, wait_count = recording->sampling.samples.waits;
 
 	if (jit.functions_lost)
-		xp_warn("%" PRIu64 " function%s not in the jitdumps: too large, or there was no room",
+		xp_warn("%" PRIu64 " function%s not in the jitdumps: too large, or the jitdump or the disk was full",
 			jit.functions_lost, xp_plural_s_are(jit.functions_lost));
 	if (jit.bytes)
 		xp_put_line(stderr, "  %s/jit-*.dump  %" PRIu64 " function%s, %s", dir, jit.functions,
@@ -308,7 +308,8 @@ static void print_waits(const struct xp_off_cpu *off_cpu)
 	if (reasons[0])
 		xp_info("  %" PRIu64 " filtered = %s", totals.brief + totals.passed, reasons);
 	if (totals.missed)
-		xp_info("  %" PRIu64 " more not reported by the kernel; the times below have them", totals.missed);
+		xp_info("  %" PRIu64 " more were not reported by the kernel; the times below include them",
+			totals.missed);
 	if (totals.span_ns > 0)
 		xp_info("%zu thread%s: %.1f %% of the time running, %.1f %% runnable, %.1f %% blocked", totals.threads,
 			xp_plural_s(totals.threads), 100 * running / totals.span_ns,
@@ -327,7 +328,7 @@ static void print_samples(const struct xp_recording *recording, const struct xp_
 	if (totals->missed > XP_MAX((seen + totals->missed) / MISSED_WORTH_TELLING, (uint64_t)MISSED_FEW))
 		xp_warn("%" PRIu64
 			" period%s of the threads' CPU time without a sample: interrupts were off, a hypervisor "
-			"had taken the CPU, or threads were shorter than a period",
+			"had the CPU, or threads lived for less than a period",
 			totals->missed, xp_plural_s(totals->missed));
 	if (!seen && !recording->off_cpu.on)
 		xp_info("no samples: the threads used little CPU time; --off-cpu records where threads wait");
@@ -350,7 +351,7 @@ static void print_fallen(const struct xp_recording *recording, const struct xp_t
 		full += process->fallen.full;
 	}
 	if (no_ring + full)
-		xp_info("  %" PRIu64 " of %" PRIu64 " entries and exits through the kernel: %" PRIu64
+		xp_info("  %" PRIu64 " of %" PRIu64 " events were recorded through the kernel: %" PRIu64
 			" of threads without a call ring, %" PRIu64 " with a full one",
 			no_ring + full, totals->counts.in_memory + no_ring + full, no_ring, full);
 }
@@ -464,8 +465,9 @@ static void print_unpatchable(const struct xp_recording *recording)
 	for (const struct xp_object *object = recording->targets.objects.first; object; object = object->next)
 		count += object->unpatchable;
 	if (count)
-		xp_info("budget: %zu function%s with conditional tail exits %s not recorded, since these take probes",
-			count, xp_plural_s(count), count == 1 ? "was" : "were");
+		xp_info(
+		    "budget: %zu function%s with conditional tail exits %s not recorded, because they require probes",
+		    count, xp_plural_s(count), count == 1 ? "was" : "were");
 }
 
 /* Prints the function that was out longest, and how many functions were out. */
@@ -521,8 +523,7 @@ static void print_triggers(const struct xp_recording *recording)
 static void print_busy(const struct xp_recording *recording)
 {
 	if (recording->targets.probes.busy > 1)
-		xp_warn("%zu times, the sleds of a program in a process are not recorded: the kernel was busy and "
-			"refused the probes",
+		xp_warn("the sleds of %zu programs were not recorded: the kernel was busy and refused the probes",
 			recording->targets.probes.busy);
 }
 

@@ -59,8 +59,8 @@ static bool has_room(size_t bytes)
 		return true;
 	if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
 		xp_warn("the calls of further threads are recorded through the kernel, not in memory: the memory limit "
-			"of xprof's control group (memory.max) leaves no room for them; raise it, or run xprof in "
-			"another group");
+			"of xprof's cgroup (memory.max) has no space for more call rings; raise it, or run xprof in "
+			"another cgroup");
 	return false;
 }
 

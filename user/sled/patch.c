@@ -443,8 +443,8 @@ static void restore_process(struct xp_patch *patch, pid_t pid)
 	patch->stopped_ns += unpatched.ns;
 	patch->longest_ns = XP_MAX(patch->longest_ns, unpatched.longest_ns);
 	if (err && err != -ESRCH)
-		xp_warn("the sleds of process %d stay patched, which is harmless but costs a call each: %s; `xprof "
-			"restore -p %d` restores them",
+		xp_warn("cannot restore the sleds of process %d: %s; each call costs some ns more until you run `xprof "
+			"restore -p %d`",
 			pid, why, pid);
 	else
 		xp_debug("process %d: restored %zu sled%s", pid, unpatched.sleds, xp_plural_s(unpatched.sleds));

@@ -354,8 +354,8 @@ static void restore_child(pid_t pid)
 	int err = xp_unpatch_process(pid, true, &unpatched, why, sizeof(why));
 
 	if (err && err != -ESRCH)
-		xp_warn("process %d, forked while its parent was recorded, keeps patched sleds, which are harmless: "
-			"%s; `xprof restore -p %d` restores them",
+		xp_warn("cannot restore the sleds of process %d, which was forked during the recording: %s; each call "
+			"costs some ns more until you run `xprof restore -p %d`",
 			pid, why, pid);
 }
 

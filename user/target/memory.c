@@ -208,12 +208,12 @@ static int give_up(struct xp_target_memory *memory, pid_t pid, enum wait_kind ki
 	if (!note_stuck(pid, kind))
 		return -ETIMEDOUT;
 	if (kind == ITS_MEMORY)
-		xp_warn("process %d: its memory cannot be read in time and is skipped for a while: code that is "
-			"described only there has no names, and calls that are counted there are unknown",
+		xp_warn("process %d: timeout while reading its memory; xprof will retry later; until then, some JIT "
+			"functions have no names, and throttled calls are not counted",
 			pid);
 	else
-		xp_warn("process %d: its mappings cannot be read in time because it holds their lock; they are skipped "
-			"for a while, and code that it maps meanwhile has no names",
+		xp_warn("process %d: timeout while reading its mappings, whose lock it holds; xprof will retry later; "
+			"until then, code that it maps has no names",
 			pid);
 	return -ETIMEDOUT;
 }

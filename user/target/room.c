@@ -97,8 +97,8 @@ bool xp_target_lacks_room_for_rings(pid_t pid, uint64_t bytes, char *why, size_t
 {
 	if (limit_of(pid, ADDRESS_SPACE) != UINT64_MAX)
 		snprintf(why, why_size,
-			 "its address space is limited (`ulimit -v`), and call rings take %" PRIu64
-			 " MiB of it: `prlimit --pid %d --as=unlimited` takes the limit away",
+			 "its address space is limited (`ulimit -v`), and call rings need %" PRIu64
+			 " MiB of it: `prlimit --pid %d --as=unlimited` removes the limit",
 			 bytes >> 20, pid);
 	else if (exceeds_commitment(bytes))
 		snprintf(why, why_size,

@@ -459,8 +459,8 @@ void xp_process_explain_end(struct xp_process *process, const struct xp_event_ta
 	    !process->rings || !xp_call_rings_of(process->rings, tid))
 		return;
 	process->attaching.killed_by_tsc = true;
-	xp_warn("process %d (%s) died because its thread %d forbade itself to read the TSC (PR_SET_TSC in prctl(2)) "
-		"while its calls were recorded in memory; record it with --sled-mode patch",
+	xp_warn("process %d (%s) died because its thread %d disabled its TSC (PR_SET_TSC in prctl(2)) while its calls "
+		"were recorded in memory; record it with --sled-mode patch",
 		process->pid, process->comm, tid);
 }
 
