@@ -27,23 +27,24 @@ const struct xp_option xp_option_table[] = {
 	{ "pid", 'p', "PID", NULL, XP_OPTION_PROCESSES, ON(RECORD) | ON(RESTORE), SETS(pids), "Target, exactly one",
 	  "Select running processes: a comma-separated list of PIDs, or of names that only one process has." },
 	{ "all", 'a', NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(all), "Target, exactly one",
-	  "Sample all processes on all CPUs, and the kernel." },
+	  "Sample all processes on all CPUs, and the kernel. Records no calls." },
 	{ "tid", 't', "TID", NULL, XP_OPTION_COUNT, ON(RECORD), SETS(tid), "Target, exactly one",
-	  "Sample this thread." },
+	  "Sample only this thread; `ps -eL` prints TIDs. Records no calls." },
 	{ "exec", 0, "PATH", NULL, XP_OPTION_FILE, ON(RECORD), SETS(exec_path), "Target, exactly one",
 	  "Record the calls of each process that runs this executable or maps this shared library, now or later, "
 	  "for example to record short-lived processes. Takes no samples." },
 	{ "follow", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(follow), "What to record",
-	  "Also record the children of the target." },
+	  "Also record the children of the target, such as those of a server that forks." },
 	{ "no-sleds", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(no_sleds), "What to record",
-	  "Record only samples, no calls. Use it if calls cost too much." },
+	  "Record only samples, no calls. Use it if recording calls costs too much." },
 	{ "no-samples", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(no_samples), "What to record",
-	  "Record only calls, no samples." },
+	  "Record only calls, no samples. Use it to count calls at the lowest cost." },
 	{ "functions", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(RECORD), SETS(functions), "What to record",
 	  "Record only calls of functions that match GLOB, such as 'parse_*'; !GLOB excludes functions. Can be "
 	  "repeated; the last pattern that matches a function decides." },
 	{ "args", 0, "N", "1|2|3|4|5|6", XP_OPTION_NUMBER, ON(RECORD), SETS(args), "What to record",
-	  "Also record the first N integer arguments of each call. Each entry then enters the kernel." },
+	  "Also record the first N integer arguments of each call, such as 2. Each entry then enters the kernel, "
+	  "which costs more." },
 	{ "min-duration", 0, "TIME", NULL, XP_OPTION_DURATION, ON(RECORD), SETS(min_duration_ns), "What to record",
 	  "Discard calls that take less than TIME, such as 5us, but count them. Use it to get smaller logs. "
 	  "Default: 0, which keeps all calls." },
@@ -55,10 +56,11 @@ const struct xp_option xp_option_table[] = {
 	  "Write folded stacks for flamegraph.pl and inferno, with the samples of A and B, or the ns of calls or "
 	  "waits." },
 	{ "html", 0, NULL, NULL, XP_OPTION_FLAG, ON(DIFF), SETS(html), "Formats",
-	  "Write a page with a differential flame graph." },
-	{ "json", 0, NULL, NULL, XP_OPTION_FLAG, ON(DIFF), SETS(json), "Formats", "Write JSON." },
+	  "Write a page with a differential flame graph, for a browser." },
+	{ "json", 0, NULL, NULL, XP_OPTION_FLAG, ON(DIFF), SETS(json), "Formats", "Write JSON, for scripts." },
 	{ "normalize", 0, NULL, NULL, XP_OPTION_FLAG, ON(DIFF), SETS(normalize), "What to compare",
-	  "Compare shares of all CPU time, in percent, instead of ms per second of CPU time." },
+	  "Compare shares of all CPU time, in percent, instead of ms per second of CPU time. Use it for profiles "
+	  "without their length." },
 	{ "wall", 0, NULL, NULL, XP_OPTION_FLAG, ON(DIFF), SETS(wall), "What to compare",
 	  "Compare CPU time per second of the recording. Use it for programs that do the same work in each second." },
 	{ "off-cpu", 0, NULL, NULL, XP_OPTION_FLAG, ON(DIFF), SETS(waits), "What to compare",
@@ -67,11 +69,11 @@ const struct xp_option xp_option_table[] = {
 	{ "comm", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(DIFF), SETS(comms), "What to compare",
 	  "Compare only processes and threads with a name that matches GLOB. Can be repeated." },
 	{ "sort", 0, "BY", "flat|cum", XP_OPTION_CHOICE, ON(DIFF), SETS(diff_sort), "What to compare",
-	  "Compare functions themselves (flat), or with their callees (cum). Default: flat." },
+	  "Compare the functions themselves (flat), or with their callees (cum). Default: flat." },
 	{ "pid", 'p', "PID", NULL, XP_OPTION_PIDS, ON(EXPORT), SETS(pids), "What to export",
 	  "Export only these processes: a comma-separated list of PIDs." },
 	{ "tid", 't', "TID", NULL, XP_OPTION_COUNT, ON(EXPORT), SETS(tid), "What to export",
-	  "Export only this thread." },
+	  "Export only this thread: its TID, as in report --by thread." },
 	{ "comm", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(EXPORT), SETS(comms), "What to export",
 	  "Export only processes and threads with a name that matches GLOB. Can be repeated." },
 	{ "from", 0, "TIME", NULL, XP_OPTION_DURATION, ON(EXPORT), SETS(from_ns), "What to export",
@@ -95,7 +97,7 @@ const struct xp_option xp_option_table[] = {
 	  "Show a table for each process, thread, comm (name of the process), cpu or cgroup, or none: one for all. "
 	  "Default: process." },
 	{ "tree", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT), SETS(tree), "What to show",
-	  "Show a call tree for each program instead of tables." },
+	  "Show a call tree for each program instead of tables. Use it to see on which paths a function is called." },
 	{ "callers", 0, "GLOB", NULL, XP_OPTION_TEXT, ON(REPORT), SETS(callers), "What to show",
 	  "Show a tree of the callers of functions that match GLOB, such as '*mutex_lock'." },
 	{ "calls", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT), SETS(calls), "What to show",
@@ -109,12 +111,13 @@ const struct xp_option xp_option_table[] = {
 	{ "slowest", 0, "N", NULL, XP_OPTION_COUNT, ON(EXPLAIN), SETS(slowest), "What to explain",
 	  "Show the N slowest calls, at most 1000. Default: up to 5 slow calls." },
 	{ "above", 0, "TIME", NULL, XP_OPTION_DURATION, ON(EXPLAIN), SETS(above_ns), "What to explain",
-	  "Explain only calls that took more than TIME, such as 10ms." },
+	  "Explain only calls that took more than TIME, such as 10ms. Default: at least twice the median." },
 	{ "freq", 'F', "HZ", "max", XP_OPTION_COUNT, ON(RECORD), SETS(hz), "Samples",
 	  "Take HZ samples per second of each thread's CPU time; max takes as many as the kernel allows. Default: 99. "
 	  "999 Hz costs about 5 % of that time." },
 	{ "count", 'c', "PERIOD", NULL, XP_OPTION_COUNT, ON(RECORD), SETS(period), "Samples",
-	  "Take a sample every PERIOD cycles, or ns of CPU time without a PMU, instead of --freq." },
+	  "Instead of --freq, take a sample every PERIOD cycles, such as 1000000; without a PMU, every PERIOD ns of "
+	  "CPU time. Use it to compare recordings of machines with different clocks." },
 	{ "cpu", 'C', "LIST", NULL, XP_OPTION_TEXT, ON(RECORD), SETS(cpus), "Samples",
 	  "With --all, sample only these CPUs, such as 0-3,7." },
 	{ "call-graph", 0, "METHOD", "auto|fp|dwarf|none", XP_OPTION_CHOICE, ON(RECORD), SETS(call_graph), "Samples",
@@ -129,7 +132,8 @@ const struct xp_option xp_option_table[] = {
 	  "Also write the context switches of recorded threads to perf.data, for perf report --latency (perf 6.15). "
 	  "A switch costs 0.7 us." },
 	{ "jvm-attach", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(jvm_attach), "Samples",
-	  "Request the names of compiled methods from each JVM (17 or later), as jcmd does. The JVM gets a SIGQUIT." },
+	  "Request the names of compiled methods from each JVM (17 or later), as jcmd does. Without it, Java code "
+	  "has no names. The JVM gets a SIGQUIT." },
 	{ "duration", 'd', "TIME", NULL, XP_OPTION_DURATION, ON(RECORD), SETS(duration_ns), "How to record",
 	  "Stop after TIME, such as 10, 10s, 500ms or 2m. Default: when the target ends, or at ^C." },
 	{ "max-overhead", 0, "PERCENT", NULL, XP_OPTION_PERCENT, ON(RECORD), SETS(max_overhead), "How to record",
@@ -152,17 +156,18 @@ const struct xp_option xp_option_table[] = {
 	  "4M; less for samples at a low rate." },
 	{ "uprobes", 0, "METHOD", "auto|multi|single", XP_OPTION_CHOICE, ON(RECORD), SETS(uprobes), "How to record",
 	  "Attach uprobes by this method. multi: one BPF link for many sleds (Linux 6.6); single: one perf event "
-	  "per sled; auto: multi if the kernel has it. Default: auto." },
+	  "per sled, which works on older kernels but is slow; auto: multi if the kernel has it. Default: auto." },
 	{ "sled-mode", 0, "MODE", "probe|patch|memory|auto", XP_OPTION_CHOICE, ON(RECORD), SETS(sled_mode),
 	  "How to record",
 	  "Record calls in this mode. probe: a uprobe per sled; patch: sleds call a stub that has uprobes; memory: "
 	  "the stub records without the kernel; auto: the cheapest mode that works, with a message if it is not "
 	  "memory. Default: auto." },
 	{ "strict", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(strict), "How to record",
-	  "Exit with status 4 if an event, sample or wait was lost." },
+	  "Exit with status 4 if an event, sample or wait was lost. Use it in scripts that require complete "
+	  "recordings." },
 	{ "dry-run", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(dry_run), "How to record",
-	  "Print what would be attached, and a forecast of its cost, but do not record. Counts calls for about 0.2 "
-	  "s." },
+	  "Print what would be attached, and a forecast of its cost, but do not record. Use it before you record a "
+	  "production system. Counts calls for up to 0.2 s." },
 	{ "output", 'o', "DIR", NULL, XP_OPTION_DIRECTORY, ON(RECORD), SETS(output_dir), "Output",
 	  "Write to this directory. An existing recording is renamed to DIR.old. Default: xprof.out." },
 	{ "export", 0, "LIST", FORMATS, XP_OPTION_LIST, ON(RECORD), SETS(formats), "Output",
@@ -171,21 +176,23 @@ const struct xp_option xp_option_table[] = {
 	{ "open", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(open), "Output",
 	  "After the recording, show it in a browser, as xprof view does." },
 	{ "compress", 'z', NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(compress), "Output",
-	  "Compress all samples in perf.data, to about 5 % of their size. Then only perf can read it. Default: "
-	  "compress only after the first 32 MB." },
+	  "Compress all samples in perf.data, to about 5 % of their size. Then only perf and xprof can read it. "
+	  "Default: compress only samples after the first 32 MB." },
 	{ "no-compression", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(no_compression), "Output",
-	  "Do not compress perf.data, so that viewers other than perf can read it." },
+	  "Do not compress perf.data. Use it for hotspot and other viewers, which cannot read compressed files." },
 	{ "fdr-version", 0, "N", "1|5", XP_OPTION_NUMBER, ON(RECORD), SETS(fdr_version), "Output",
-	  "Write FDR logs of this version. Default: 1, or 5 if there are typed events." },
+	  "Write FDR logs of this version. Use it if another reader accepts only one of them. Default: 1, or 5 if "
+	  "there are typed events." },
 	{ "output", 'o', "FILE", NULL, XP_OPTION_FILE, ON(EXPORT), SETS(export_path), "Output",
 	  "Write to this file, or to the standard output if FILE is -. Default: samples.FORMAT, calls.FORMAT, "
 	  "waits.FORMAT or recording.html in the directory of the recording." },
 	{ "json", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT) | ON(EXPLAIN) | ON(LIST), SETS(json), "Output",
-	  "Print JSON; xprof-formats(5) describes it." },
+	  "Print JSON, for scripts; the manual pages describe it." },
 	{ "output", 'o', "FILE", NULL, XP_OPTION_FILE, ON(DIFF), SETS(export_path), "Output",
 	  "Write to this file. Default: the standard output." },
 	{ "debuginfod", 0, NULL, NULL, XP_OPTION_FLAG, ON(EXPORT), SETS(debuginfod), "Output",
-	  "Download missing debug information from the servers in DEBUGINFOD_URLS." },
+	  "Download missing debug information from the servers in DEBUGINFOD_URLS. Use it if distribution packages "
+	  "have no symbols." },
 	{ "limit", 0, "N", "max", XP_OPTION_COUNT, ON(REPORT), SETS(limit), "Output",
 	  "Show at most N functions per table and N tables, or all if N is max. Default: 30." },
 	{ "limit", 0, "N", "max", XP_OPTION_COUNT, ON(DIFF), SETS(limit), "Output",
@@ -194,19 +201,21 @@ const struct xp_option xp_option_table[] = {
 	  "Sort by samples in the function itself (flat), samples that include its callees (cum), or time of its "
 	  "calls (time). Default: flat, or time if there are no samples." },
 	{ "lines", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT), SETS(lines), "Output",
-	  "Show a row for each source line." },
+	  "Show a row for each source line. Use it to find the hot lines of a function. Requires debug information "
+	  "(-g)." },
 	{ "no-inlines", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT), SETS(no_inlines), "Output",
-	  "Count inlined code for the function that contains it." },
+	  "Count inlined code for the function that contains it, as tools without debug information do." },
 	{ "full-names", 0, NULL, NULL, XP_OPTION_FLAG, ON(REPORT) | ON(EXPORT) | ON(EXPLAIN) | ON(DIFF),
-	  SETS(full_names), "Output", "Show C++ names with parameters and template arguments." },
+	  SETS(full_names), "Output",
+	  "Show C++ names with parameters and template arguments, to distinguish overloads." },
 	{ "instr-map", 0, "FILE", NULL, XP_OPTION_FILE, ON(REPORT) | ON(EXPORT) | ON(EXPLAIN) | ON(DIFF),
 	  SETS(instr_map), "Output",
-	  "Read the function names of FDR logs from this program, library or NAME.xray.so. Default: the names in "
-	  "the recording." },
+	  "Read the function names of FDR logs from this program, library or NAME.xray.so. Use it for a log of "
+	  "XRay's own runtime. Default: the names in the recording." },
 	{ "sleds", 0, NULL, NULL, XP_OPTION_FLAG, ON(LIST), SETS(sleds), "Output",
-	  "List each sled of each function, and no other functions." },
+	  "List each sled of each function, to check which are patched. Omits functions without sleds." },
 	{ "verbose", 'v', NULL, NULL, XP_OPTION_FLAG, TALKERS, SETS(verbose), "Messages",
-	  "Print details of what xprof does." },
+	  "Print details of what xprof does, such as the messages of the kernel." },
 	{ "quiet", 'q', NULL, NULL, XP_OPTION_FLAG, TALKERS, SETS(quiet), "Messages", "Print errors only." },
 	{ "help", 'h', NULL, NULL, XP_OPTION_FLAG, TALKERS | ON(HELP) | ON(VERSION), SETS(help), "Messages",
 	  "Print this help." },
