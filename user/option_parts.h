@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What option_*.c have for options.c. Each returns 0 or -errno: -EINVAL on a usage error, which is printed; -ENOMEM. */
+/*
+ * The functions of option_*.c that options.c uses. Each returns 0 or -errno: -EINVAL on a usage error, which is
+ * printed; -ENOMEM.
+ */
 #ifndef XPROF_OPTION_PARTS_H
 #define XPROF_OPTION_PARTS_H
 

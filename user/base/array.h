@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Growing arrays: a pointer, the number of elements in use, and the number there is room for. And the binary search in
- * any array.
- */
+/* Growing arrays: a pointer, the number of elements, and the capacity. Also a binary search, for any array. */
 #ifndef XPROF_BASE_ARRAY_H
 #define XPROF_BASE_ARRAY_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * SIGBUS has one handler for all of xprof: what one kind of mapped memory does not know may be of the other. Memory
- * that neither knows ends xprof as if there were no handler.
+ * The only SIGBUS handler of xprof. It asks the owners of mapped memory: shared pages, then file views. If the address
+ * belongs to neither, xprof dies of the signal, as without a handler.
  */
 #ifndef XPROF_BASE_BUS_ERROR_H
 #define XPROF_BASE_BUS_ERROR_H

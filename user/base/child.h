@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Children of xprof: processes that do a job which may hang, which reads untrusted data with a library that trusts it,
- * or which needs other privileges.
+ * Children of xprof: processes for jobs that may hang, that read untrusted data with a library that trusts it, or that
+ * need other privileges.
  *
  * Each child keeps only the descriptors that it is given, handles no signal, ignores those of the terminal, leaves no
  * core file, and dies with the thread that started it. The options add limits. Programs that the user names (launch.h,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where code is that is in no file. The recorder and the readers of a recording must agree about these facts. */
+/* Addresses and paths of code that is in no file. The recorder and the readers of a recording must agree on them. */
 #ifndef XPROF_BASE_CODE_PLACES_H
 #define XPROF_BASE_CODE_PLACES_H
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A hash table over the elements of an array. It holds only their indexes, so an element takes some 8 bytes here; the
- * elements themselves, with their keys, are the caller's. Whoever chooses keys cannot choose their slots, because each
- * process places them by a random number of its own. u64_map.h is for keys that have no array yet.
+ * A hash table over the elements of an array. The table holds only indexes, about 8 bytes for each element; the caller
+ * keeps the elements and their keys. An attacker who chooses keys cannot make them collide, because each process hashes
+ * with a random number of its own. u64_map.h is for keys that are in no array yet.
  *
- * A key of several values, or of a text, is made by xp_hash_mix() and xp_hash_text(): whoever chooses these values
- * cannot make different ones have the same key, which would be one slot.
+ * xp_hash_mix() and xp_hash_text() make a key of several values or of a string. An attacker cannot find different
+ * values with the same key.
  */
 #ifndef XPROF_BASE_HASH_H
 #define XPROF_BASE_HASH_H

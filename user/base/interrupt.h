@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Whether a recording is about to end. For steps that may take long, in xprof itself and in the tasks that it creates
- * (shield.h), which share its memory but not its signals.
+ * Reports whether a recording is about to end, to steps that may take long: in xprof itself, and in the tasks that it
+ * creates (shield.h), which share its memory but not its signals.
  */
 #ifndef XPROF_BASE_INTERRUPT_H
 #define XPROF_BASE_INTERRUPT_H

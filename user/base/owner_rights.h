@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Root works in a directory of another user with that user's rights: whatever the user puts there, links and special
- * files included, leads root to nothing that the user could not reach.
+ * Gives root the rights of a directory's owner while it works there. Links and special files in the directory then lead
+ * root only to files that the owner can access.
  */
 #ifndef XPROF_BASE_OWNER_RIGHTS_H
 #define XPROF_BASE_OWNER_RIGHTS_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory that xprof shares with an untrusted process, such as a sealed memfd. Seals keep the process from making the
- * file shorter, but not from giving its pages back (MADV_REMOVE, fallocate()). The next access makes a new page; if
- * there is none, the kernel sends SIGBUS: with vm.overcommit_memory 2 at its limit, or on a full file system
- * (shmem_inode_acct_blocks() in mm/shmem.c), or for a page of broken memory. Here that page is replaced by one that
- * xprof has for this purpose, and the memory counts as torn: its owner stops using it.
+ * Memory that xprof shares with an untrusted process, such as a sealed memfd. Seals prevent the process from shrinking
+ * the file, but not from freeing its pages (MADV_REMOVE, fallocate()). The next access allocates a page. If that fails,
+ * the kernel sends SIGBUS: with vm.overcommit_memory 2 at its limit, on a full file system (shmem_inode_acct_blocks()
+ * in mm/shmem.c), or for a page of broken memory. The handler then maps a spare page there and marks the memory as
+ * torn, and its owner stops using it.
  */
 #ifndef XPROF_BASE_SHARED_PAGES_H
 #define XPROF_BASE_SHARED_PAGES_H

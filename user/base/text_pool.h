@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Strings that are kept once each, however often they come, within a limit of bytes. */
+/* Interns strings: stores each string once, up to a limit of bytes. */
 #ifndef XPROF_BASE_TEXT_POOL_H
 #define XPROF_BASE_TEXT_POOL_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A directory that a user names and root opens. */
+/* Opens a directory that a user names, for an xprof that runs as root. */
 #ifndef XPROF_BASE_TRUSTED_DIR_H
 #define XPROF_BASE_TRUSTED_DIR_H
 

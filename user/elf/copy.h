@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Copies of what names the code of a binary: the headers, symbol tables, notes, sled tables, Go's function tables, and
- * the debug information that functions, inlined functions and lines need. Everything else, such as code and constants,
- * is a hole of the copy: file offsets stay the same, so readers of the binary read the copy: nm, addr2line, perf,
- * `go tool pprof`, llvm-xray, xprof itself. Disassemblers find nothing in it.
+ * Copies the parts of a binary that name its code: the headers, symbol tables, notes, sled tables, Go's function
+ * tables, and the debug information that functions, inlined functions and lines need. Everything else, such as code and
+ * constants, is a hole in the copy: file offsets stay the same, so readers of the binary read the copy: nm, addr2line,
+ * perf, `go tool pprof`, llvm-xray, xprof itself. Disassemblers find nothing in it.
  *
- * The binary is untrusted: a process without privileges (confined.h) reads it and answers what to copy.
+ * The binary is untrusted: a process without privileges (confined.h) reads it and returns the ranges to copy.
  *
- * `go tool pprof` takes a mapping of a binary to start where the first executable segment does: at its p_vaddr in Go
- * 1.19, at p_vaddr - p_vaddr % p_align in Go 1.24 (cmd/internal/objfile/elf.go, loadAddress()). They differ for what
+ * `go tool pprof` assumes that a mapping of a binary starts where the first executable segment does: at its p_vaddr in
+ * Go 1.19, at p_vaddr - p_vaddr % p_align in Go 1.24 (cmd/internal/objfile/elf.go, loadAddress()). They differ for what
  * lld links. A copy has a p_align of 1 in this case, so that all versions find the names.
  */
 #ifndef XPROF_ELF_COPY_H

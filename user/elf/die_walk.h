@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Walks over the DIEs of a compilation unit, each before its children, in one pass over its bytes. libdw goes from a
- * DIE to its sibling over all that is between, again at each level: clang writes no DW_AT_sibling. Names of 13 000
+ * Walks over the DIEs of a compilation unit, each before its children, in one pass over its bytes. To find the sibling
+ * of a DIE, libdw reads all DIEs between both, once per level, because clang writes no DW_AT_sibling. Names of 13 000
  * addresses in 70 MB of debug information took 1.1 s of CPU time with libdw's way, 0.4 s of them to find the functions.
  *
  * libdw still reads the abbreviations and the attributes of DIEs that matter. A form that is unknown ends the walk.

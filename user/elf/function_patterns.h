@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Patterns of function names, as users give them: --functions, --trigger, --callers. The names that xprof shows are
- * patterns, too. A pattern that matches no function is most likely mistyped, so the names most like it are kept.
+ * patterns, too. A pattern that matches no function is most likely mistyped, so the most similar names are kept for the
+ * message.
  */
 #ifndef XPROF_ELF_FUNCTION_PATTERNS_H
 #define XPROF_ELF_FUNCTION_PATTERNS_H

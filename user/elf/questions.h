@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Questions about an untrusted ELF file, answered by a confined reader (confined.h). The answer is as untrusted as the
+ * Queries about an untrusted ELF file, answered by a confined reader (confined.h). The answer is as untrusted as the
  * file, but has the form described here.
  */
 #ifndef XPROF_ELF_QUESTIONS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An event as the merge hands it on (kernel/merge.h). */
+/* An event as the merge (kernel/merge.h) passes it on, with its size, CPU and time. */
 #ifndef XPROF_EVENT_ARRIVAL_H
 #define XPROF_EVENT_ARRIVAL_H
 

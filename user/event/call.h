@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A call, whatever recorded it: a probe or the uprobe of the stub, whose events come through the kernel, or the stub
- * itself, in a call ring (sled/call_ring.h). An event of the program (custom, typed) is one, too.
+ * An entry or exit of a function. It comes through the kernel, from a probe or from the uprobe of the stub, or in a
+ * call ring (sled/call_ring.h), from the stub itself. XRay's custom and typed events have the same form.
  */
 #ifndef XPROF_EVENT_CALL_H
 #define XPROF_EVENT_CALL_H

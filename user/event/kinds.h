@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the loader knows of each kind of event: its name, its least size, and what makes it valid. */
+/* The table of event kinds: the name, the minimum size and the validity check of each kind. */
 #ifndef XPROF_EVENT_KINDS_H
 #define XPROF_EVENT_KINDS_H
 

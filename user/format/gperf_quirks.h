@@ -10,8 +10,8 @@
  * - google-pprof stops reading at a first PC of 0. It is replaced by an address in no object, as below.
  * - `go tool pprof` moves the start of a mapping if an address below it is in no mapping. So every address gets a named
  *   mapping. Addresses in no object are moved to 0x0000800000000000 and up, where they are "[unknown]". google-pprof
- *   takes such addresses for the program's and finds no symbol.
- * - Both take a second PC that (nearly) all records share for a signal handler's and delete it. So every other such
+ *   assigns such addresses to the program and finds no symbol.
+ * - Both treat a second PC that (nearly) all records share as a signal handler's, and delete it. So every other such
  *   record has it minus one, still inside the call. A single record is split in two. A single sample cannot be split:
  *   readers show only its first PC.
  * - `go tool pprof` deletes a second PC that equals the first (a recursive function that was just returned to). It is
@@ -19,7 +19,7 @@
  * - Go's cmd/pprof knows one address of an ELF file, that of the first executable segment, and takes the mapping to
  *   start there. So the mapping line starts there, even if that address is mapped elsewhere or, with lld, the segment
  *   starts inside a page. Which address that is differs between versions if it is not aligned (elf/copy.h).
- * - `go tool pprof` takes a first mapping at 0x400000 + offset for a mistake and corrects it. A line before it prevents
+ * - `go tool pprof` treats a first mapping at 0x400000 + offset as a mistake and corrects it. A line before it prevents
  *   that.
  * - google-pprof reads mappings only of paths that end in .so or equal its argument, so the files in sym/ do. Both end
  * a path at a space; a path that cannot be written is replaced by its name in brackets.

@@ -9,8 +9,8 @@
  * the surplus. tests/check/jitdump_rules.h checks what perf requires in addition.
  *
  * The file is untrusted: the reader never reads outside its bytes, and its memory use does not depend on them. It reads
- * them once to check them and again to return them, so they must not change meanwhile: copy what another process can
- * write.
+ * them once to check them and again to return them, so they must not change meanwhile: copy bytes that another process
+ * can write.
  */
 #ifndef XPROF_FORMAT_JITDUMP_READER_H
 #define XPROF_FORMAT_JITDUMP_READER_H

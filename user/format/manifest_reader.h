@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reads manifest.json of a recording (xprof-formats(5)). Any of it may be missing, or be something else. */
+/* Reads manifest.json of a recording (xprof-formats(5)). Any member may be missing or have another type. */
 #ifndef XPROF_FORMAT_MANIFEST_READER_H
 #define XPROF_FORMAT_MANIFEST_READER_H
 

@@ -2,8 +2,7 @@
 /*
  * A strict reader of little-endian perf.data files of xprof and perf, record by record. It rejects files written to a
  * pipe and big-endian files with a message. For records and features that are not described below, it reports only
- * number, place and size. A compressed record is followed by the records in it. A file that was cut off is read up to
- * there.
+ * number, place and size. A compressed record is followed by the records in it. A truncated file is read up to its end.
  *
  * Sources of the format: see perfdata.h. tests/check/perfdata_rules.h checks what perf requires in addition.
  *

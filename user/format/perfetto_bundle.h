@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The packets of a Perfetto trace on their way to a file: many of them in one that is compressed. */
+/* Collects the packets of a Perfetto trace, and writes many of them as one compressed packet. */
 #ifndef XPROF_FORMAT_PERFETTO_BUNDLE_H
 #define XPROF_FORMAT_PERFETTO_BUNDLE_H
 

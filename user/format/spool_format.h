@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The byte format of a spool, and what was made of one: shared by its writer and its reader. */
+/* The byte format of a spool, and the log that was made from it; for the writer and the reader of spools. */
 #ifndef XPROF_FORMAT_SPOOL_FORMAT_H
 #define XPROF_FORMAT_SPOOL_FORMAT_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * JIT code from GDB's JIT interface, which LLVM's compilers serve unasked. The interface is a list in the memory of the
- * process; each entry leads to an ELF file that describes code (jit/symfile.h). The process calls the empty function
- * __jit_debug_register_code() after each change of the list.
+ * JIT code from GDB's JIT interface, which LLVM's compilers provide by default. The interface is a list in the memory
+ * of the process; each entry leads to an ELF file that describes code (jit/symfile.h). The process calls the empty
+ * function __jit_debug_register_code() after each change of the list.
  *
  * Source: GDB's manual, "JIT Compilation Interface".
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Asks a running HotSpot JVM (17 or later) to write a perf map (jit/src_map.h), as `jcmd PID Compiler.perfmap` does. A
- * file announces a visitor, SIGQUIT makes the JVM look, and the JVM then listens on a socket. The signal would kill any
- * other program, and the file and the socket are in the target's /tmp. So xprof does this only on the user's request,
- * only to a certain JVM, and in a child process that has become the target's user.
+ * Requests a perf map (jit/src_map.h) from a running HotSpot JVM (17 or later), as `jcmd PID Compiler.perfmap` does.
+ * xprof creates a file in the target's /tmp and sends SIGQUIT; the JVM then finds the file and listens on a socket
+ * there. The signal would kill any other program. So xprof does this only on the user's request, only for a process
+ * that is certainly a JVM, and in a child process with the target's user.
  *
  * Source of the protocol: OpenJDK, src/hotspot/os/linux/attachListener_linux.cpp (posix/attachListener_posix.cpp).
  */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Names of JIT code from a process's perf map: /tmp/perf-PID.map in the process's root, with its pid in its own
- * namespace. The runtime appends to the map as it compiles, or rewrites it. The map has no times, so code counts from
- * the last look that did not find it. The map is as untrusted as the process (target/untrusted_file.h).
+ * Names of JIT code from a process's perf map: /tmp/perf-PID.map in the process's root, with its PID in its own
+ * namespace. The runtime appends to the map as it compiles, or rewrites it. The map has no times, so the start time of
+ * code is the last read of the map that did not contain it. The map is as untrusted as the process
+ * (target/untrusted_file.h).
  */
 #ifndef XPROF_JIT_SRC_MAP_H
 #define XPROF_JIT_SRC_MAP_H

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Uprobes: attaches BPF programs to file offsets and detaches them. Where the kernel has uprobe_multi (6.6), one BPF
- * link covers some thousands of offsets; otherwise each offset takes a perf event. Thread-safe: several threads may
- * call in at once.
+ * Uprobes: attaches BPF programs to file offsets and detaches them. If the kernel has uprobe_multi (6.6), one BPF link
+ * covers some thousands of offsets; otherwise each offset requires a perf event. Thread-safe.
  */
 #ifndef XPROF_KERNEL_ATTACH_H
 #define XPROF_KERNEL_ATTACH_H

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The capabilities that xprof has and lacks. For root none of this matters. A user who was granted only some
- * capabilities gets the name of the missing one.
+ * The capabilities that xprof has. Root has all of them. For other users, error messages name the missing capability.
  */
 #ifndef XPROF_KERNEL_PRIVILEGE_H
 #define XPROF_KERNEL_PRIVILEGE_H

@@ -2,7 +2,7 @@
 /*
  * The BPF ring buffers of a recording, one per CPU, read in place.
  *
- * libbpf's ring_buffer passes each record to a callback and frees it at once. Here, records wait in the ring until
+ * libbpf's ring_buffer passes each record to a callback and frees it immediately. Here, records wait in the ring until
  * merge.h has put those of all CPUs in order: the rings themselves are the memory of the merge, and nothing is copied.
  * The layout of a ring is kernel ABI: one page with the consumer position, one with the producer position, then the
  * data, mapped twice in a row. Each record has a header of 8 bytes (linux/bpf.h, BPF_RINGBUF_BUSY_BIT and others).

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Names of kernel addresses: the kernel's text, its modules and BPF programs. The kernel is asked about each address
- * (programs.h); /proc/kallsyms has the same names, but can only be read in full.
+ * Names of kernel addresses: the kernel's text, its modules and BPF programs. Each address is looked up in the kernel
+ * (programs.h); /proc/kallsyms has the same names, but can be read only as a whole.
  */
 #ifndef XPROF_STORE_KSYM_H
 #define XPROF_STORE_KSYM_H

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The directory sym/ of a recording. It is created along with its first file, unless it is there; files in it get new
- * names. A
+ * The directory sym/ of a recording. It is created with its first file, unless it exists; files in it get new names. A
  * name is <label>.<number>.<token>.so; the token identifies the recording, or a key the contents.
  */
 #ifndef XPROF_STORE_SYM_DIR_H

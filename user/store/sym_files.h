@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What names the code of a recording, in its directory sym/: a recording is complete when it ends, whatever becomes of
- * the recorded binaries.
+ * Writes the names of the recorded code to the directory sym/ of a recording, so that the recording stays readable if
+ * the binaries change.
  *  - The names of each binary with samples or calls (elf/copy.h), keyed by its build ID or, without one, by its size,
  *    the time of its last change, and a hash: LABEL.<number>.<key>.so.
  *  - ELF files with only names (symbol_file.h) for the kernel and the vDSO: LABEL.<number>.<token>.so.

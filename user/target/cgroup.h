@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The control group of a process, as /proc/PID/cgroup names it: the path that containers and services are known by.
+ * The cgroup of a process, as /proc/PID/cgroup names it: the path that containers and services are known by.
  *
  * A sample could carry the group's number (bpf_get_current_cgroup_id(), and PERF_SAMPLE_CGROUP for perf), at 8 bytes
- * and a helper call each. A process rarely moves to another group, so one look at each sampled process is enough.
+ * and a helper call each. A process rarely moves to another group, so it is read once for each sampled process.
  */
 #ifndef XPROF_TARGET_CGROUP_H
 #define XPROF_TARGET_CGROUP_H

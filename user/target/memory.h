@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The memory and the mappings of another process: all reads go through here. The process may change or
- * vanish at any moment. An access may wait for someone who never answers: the process itself, if it handles its own
- * page faults (userfaultfd), or the server of a file that it has mapped (FUSE). Such a wait in the kernel may survive
- * even SIGKILL. So a child process does the reading. It is killed if it takes too long, and abandoned if it
- * survives that. The target process is then skipped for a while, longer each time.
+ * The memory and the mappings of another process: all reads go through here. The process may change or vanish at any
+ * moment. An access may wait forever: the process itself, if it handles its own page faults (userfaultfd), or the
+ * server of a file that it has mapped (FUSE). Such a wait in the kernel may survive even SIGKILL. So a child process
+ * does the reading. It is killed if it takes too long, and abandoned if it survives that. The target process is then
+ * skipped for a while, longer each time.
  *
  * There are two ways to name what is read. By pid: whatever program the process runs now, with no descriptor, for
  * thousands of processes with JIT code. Or one program's memory (struct xp_program_memory): also protected memory, and
- * never that of a program which replaced it, so that sleds are judged and written safely. memory_window.h makes many
+ * never that of a program which replaced it, so that sleds are checked and written safely. memory_window.h makes many
  * small reads of the latter cheap.
  *
  * A child serves one thread and the tasks that this thread waits for (shield.h), even if xprof is killed meanwhile.

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A process whose threads ptrace has all stopped: its memory can be written, and one of its threads can be made to
- * execute system calls. The process notices only the time. Registers, signal masks and pending signals are restored.
- * System calls that the stop interrupted are restarted, even those for which the kernel would return EINTR (signal(7),
- * "Interruption of system calls and library functions by stop signals").
+ * execute system calls. The process loses only the time of the stop. Registers, signal masks and pending signals are
+ * restored. System calls that the stop interrupted are restarted, even those for which the kernel would return EINTR
+ * (signal(7), "Interruption of system calls and library functions by stop signals").
  *
  * Calls that stop a process belong in a separate task (xp_shielded()). A kill of xprof does not reach that task, and
  * its end releases every thread, including threads that could not be stopped in time.

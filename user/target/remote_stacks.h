@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Where the threads of a stopped process may continue in its code: their instruction pointers, and all words of their
- * stacks that look like such, of callers and of code that a signal interrupted. From the stack pointer to the end of
- * its mapping: the older stack of a thread that runs a handler on a stack of its own, or a coroutine, is not read.
+ * Collects the addresses at which the threads of a stopped process may continue: their instruction pointers, and all
+ * words of their stacks that point to code, such as return addresses and code that a signal interrupted. Reads each
+ * stack from the stack pointer to the end of its mapping. Does not read the older stack of a thread that runs a handler
+ * on an alternate stack, or stacks of suspended coroutines.
  */
 #ifndef XPROF_TARGET_REMOTE_STACKS_H
 #define XPROF_TARGET_REMOTE_STACKS_H

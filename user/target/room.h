@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Whether a process can spare memory: what a recording maps in it must not make the process itself run into a limit
- * that it would not reach otherwise.
+ * Checks whether a process has memory to spare, so that the mappings of a recording do not exhaust one of its limits.
  */
 #ifndef XPROF_TARGET_ROOM_H
 #define XPROF_TARGET_ROOM_H

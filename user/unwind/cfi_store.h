@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The tables made for pieces of files, within a memory limit: the least recently used one is evicted first. If even
- * that one is in use, more code runs than fits, and its table would be rebuilt at once, over and over. So the store is
- * then full for a while.
+ * The unwind tables of pieces of files, within a memory limit: the least recently used table is evicted first. If even
+ * that table is in use, the running code needs more tables than fit, and evicted tables would be rebuilt immediately,
+ * over and over. So the store then counts as full for XP_CFI_STORE_USED_NS.
  */
 #ifndef XPROF_UNWIND_CFI_STORE_H
 #define XPROF_UNWIND_CFI_STORE_H

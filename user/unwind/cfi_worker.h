@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The process that makes unwind tables (cfi_build.h), and its protocol. It has no privileges and no descriptors but its
- * socket, and reads nothing but requests. It forks a child, limited in time and memory, for each file: the effects of a
- * hostile file end with that child, and do not reach the table of another file. Only system files, which root alone can
- * change, share a child: a fork takes longer than most of their tables.
+ * The process that makes unwind tables (cfi_build.h), and its protocol. It has no privileges, no descriptors except its
+ * socket, and reads only requests. For each file, it forks a child with limits on time and memory: the effects of a
+ * hostile file end with that child, and do not reach the tables of other files. Only system files, which root alone can
+ * change, share a child, because a fork takes longer than most of their tables.
  *
- * The processes do not keep other programs from running (SCHED_BATCH): samples wait for seconds.
+ * The processes run as SCHED_BATCH, so that they do not delay other programs; samples can wait for seconds.
  */
 #ifndef XPROF_UNWIND_CFI_WORKER_H
 #define XPROF_UNWIND_CFI_WORKER_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The last walk of each thread: which words of the stack led from each frame to its caller. The next walk need not look
- * up in tables what it finds again; see unwind.c. If there are too many threads, or all walks together take too much
- * memory, walks are evicted.
+ * Caches the last walk of each thread: the stack words that led from each frame to its caller. The next walk reuses the
+ * frames that have not changed; see unwind.c. If there are too many threads, or their walks use too much memory, walks
+ * are evicted.
  */
 #ifndef XPROF_UNWIND_UNWIND_CACHE_H
 #define XPROF_UNWIND_UNWIND_CACHE_H

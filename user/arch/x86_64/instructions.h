@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Instructions that the stub's slots in memory need (stub_memory.c), tried out: an AMD guest advertised neither of them
- * (cpuid, AT_HWCAP2), although both can be executed there, and rdpid returned the number of the host's CPU.
+ * Executes the instructions that the stub needs to record in memory (stub_memory.c), to learn whether they work. Flags
+ * are unreliable: an AMD guest advertised neither rdfsbase nor rdpid (cpuid, AT_HWCAP2) but could execute both, and its
+ * rdpid returned the CPU number of the host.
  */
 #ifndef XPROF_ARCH_X86_64_INSTRUCTIONS_H
 #define XPROF_ARCH_X86_64_INSTRUCTIONS_H

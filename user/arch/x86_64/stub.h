@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The stub: code that patched sleds call, with a uprobe site and a `ret` for each way of recording. It is all that a
- * memfd holds. The target itself creates the memfd, so it can map it whatever its root, mounts and privileges
- * are. The file is sealed and is an ordinary inode to uprobes.
+ * The stub: code that patched sleds call, with a uprobe site and a `ret` for each way of recording. The stub is the
+ * only content of a memfd. The target itself creates the memfd, so it can map it with any root, mounts and privileges.
+ * The memfd is sealed; uprobes handle it as any file.
  *
  * Every uprobe of the stub is on a nop of 1 byte, which all kernels emulate (arch/x86/kernel/uprobes.c,
  * branch_setup_xol_ops()). Linux 6.18 replaces a probed nop of 5 bytes with a call, Linux 7.2 one of 10 bytes. That is
@@ -10,7 +10,7 @@
  * recorder is killed. No probe of xprof is on a nop of several bytes.
  *
  * A child of fork() inherits the breakpoints. A call through a breakpoint costs a child that is not recorded 1110 ns
- * instead of 4. So the page behind the stub holds a flag that the kernel clears in children (MADV_WIPEONFORK). If the
+ * instead of 4. So the page after the stub holds a flag that the kernel clears in children (MADV_WIPEONFORK). If the
  * flag is not set, a slot goes to a second nop, which has a uprobe only if children are recorded. Testing the flag
  * changes the CPU's flags. They are dead at the entry and the end of a function, but may be live in its middle, at an
  * event. So the event slots have no guard: parent and child use the same nop.
