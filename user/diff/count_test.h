@@ -2,7 +2,7 @@
 /*
  * Whether two counts of samples differ by more than the noise of sampling. A sample hits a function by chance, in
  * proportion to the CPU time of the function. If that time is the same in two recordings, only chance divides the
- * samples of both between them, and its law is known exactly, however few they are:
+ * samples of both between them, and its distribution is known exactly for any number of samples:
  *
  *	xp_count_test_rates()	the times in which samples were taken are known: binomial, the conditional test of two
  *				Poisson means (Przyborowski and Wilenski, Biometrika 31, 1940)
@@ -12,8 +12,8 @@
  *
  * Of 1000 functions that did not change, ten have a p below 1 %. So the level is divided by the number of functions
  * (Bonferroni), without those that have too few samples to reach it whatever happens (Tarone, Biometrics 46, 1990).
- * xp_count_test_level() does that: the chance that any of the functions that did not change is called changed is at
- * most the level.
+ * xp_count_test_level() does that: if no function changed, the probability that any is reported as changed is at most
+ * the level.
  */
 #ifndef XPROF_DIFF_COUNT_TEST_H
 #define XPROF_DIFF_COUNT_TEST_H

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two recordings, A and B, as one: their functions and their stacks, each with what A and what B has of it.
+ * Compares two recordings, A and B: each function and each stack has a value of A and a value of B.
  *
  *	model of A, model of B (model.h)  -->  comparison  -->  rows of functions, one tree
  *
  * Functions are the same if their shown names and the names of their objects are, without the directory: addresses,
- * directories and build IDs differ from build to build. So do the numbers in the names that compilers give to their
- * copies of a function (".constprop.0", ".llvm.123"), which do not count. Code without a name is one function for each
- * object.
+ * directories and build IDs differ from build to build. Numbers in the names of a compiler's copies of a function
+ * (".constprop.0", ".llvm.123") differ, too, so they are ignored. Code without a name is one function for each object.
  *
- * Samples are compared per second of CPU time: how much of it goes to each function. That depends neither on how long
- * the recordings are, nor on how much CPU time the machine had left for the program. Per second of the recording is
- * for programs that have the same work to do in each second. Calls are compared by their time in each second.
+ * Samples are compared per second of CPU time, which depends neither on the length of the recordings nor on the load of
+ * the machine. For programs that do the same work in each second, they can be compared per second of the recording.
+ * Calls are compared by their time in each second.
  *
- * Recordings are sampled, so that each number of samples has noise: count_test.h tells which functions have changed by
- * more. Calls are all recorded.
+ * Numbers of samples have noise: count_test.h decides which functions changed by more than the noise. All calls are
+ * recorded, so their numbers have no noise of sampling.
  */
 #ifndef XPROF_DIFF_DIFF_H
 #define XPROF_DIFF_DIFF_H

@@ -3,7 +3,7 @@
  * Groups slow calls by cause: what took most of each call, in which function, and which other thread was involved.
  *
  * A lock is followed to its root: the thread that woke the caller may itself have waited for the lock, so the chain of
- * wakers is followed up to a thread that did not. What that thread did meanwhile is why the lock was held.
+ * wakers is followed to the first thread that did not. The activity of that thread explains why the lock was held.
  */
 #ifndef XPROF_EXPLAIN_CAUSES_H
 #define XPROF_EXPLAIN_CAUSES_H

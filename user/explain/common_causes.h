@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What slow calls have in common that usual ones have not: the time of each of their parts, on average, in both. */
+/* Compares slow calls with typical calls: the mean time of each part (callee, wait, CPU, ...) in both. */
 #ifndef XPROF_EXPLAIN_COMMON_CAUSES_H
 #define XPROF_EXPLAIN_COMMON_CAUSES_H
 

@@ -2,11 +2,11 @@
 /*
  * Why calls were slow: `xprof explain`.
  *
- *	FDR logs   -->  slow_calls.h	--\
- *					   >-->  call_story.h, causes.h, common_causes.h  -->  explain_print.c,
- *explain_json.c perf.data  -->  model/thread_times.h --/
+ *	FDR logs   -->  slow_calls.h          --\
+ *						  >--  call_story.h, causes.h, common_causes.h  -->  explain_*.c
+ *	perf.data  -->  model/thread_times.h  --/
  *
- * Calls, samples and waits have one clock, the TSC. Where no calls are recorded, the waits alone are explained.
+ * Calls, samples and waits have one clock, the TSC. If a recording has no calls, only its waits are explained.
  */
 #ifndef XPROF_EXPLAIN_EXPLAIN_H
 #define XPROF_EXPLAIN_EXPLAIN_H

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The slow calls in the FDR logs of a recording, and some usual ones of the same functions to compare them with. The
- * logs are read twice: for the durations of all functions, and for the calls that are kept, with their arguments,
- * callers and callees. A call that jumps to another function at its end lasts until that returns.
+ * The slow calls in the FDR logs of a recording, and typical calls of the same functions for comparison. The logs are
+ * read twice: for the durations of all functions, then for the calls that are kept, with their arguments, callees and
+ * callers. If a call ends with a jump to another function, it lasts until that function returns.
  *
- * Unless functions are named, those of requests are found: an outermost function is called 16 times or more, and half
- * of its calls have no caller that is. Of those with a twentieth of the time by which all their calls exceed the
- * median, the one with the most calls handles requests, and so do those with a tenth as many. Others are background
- * work. If there is no outermost function, the one whose slowest call exceeds its median most is taken.
+ * If no functions are named, those that handle requests are found. A function is outermost if it has at least 16 calls,
+ * and at least half of them have no caller with 16 calls. The extra time of a function is the time by which its calls
+ * exceed the median. Of the outermost functions with at least a twentieth of all extra time, the one with the most
+ * calls handles requests, and so does each with at least a tenth as many calls; the others are background work. If no
+ * function is outermost, the one whose slowest call exceeds its median most is used.
  *
- * Memory: that of log_walk.h and durations.h, 1 KB for each call that is kept and for each open call that may be, 8 of
- * a thread at most.
+ * Memory: that of log_walk.h and durations.h, and 1 KB for each call that is kept and for each open call that may be
+ * kept, at most 8 of a thread.
  */
 #ifndef XPROF_EXPLAIN_SLOW_CALLS_H
 #define XPROF_EXPLAIN_SLOW_CALLS_H

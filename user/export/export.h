@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Writes a recording as files that other programs read, with all names in them: they need neither the binaries nor the
- * recording any more.
+ * Writes a recording as files that other programs read, with all names in them: these programs need neither the
+ * binaries nor the recording.
  *
  *	recording  -->  model (model.h)  -->  one writer a format: xp_export_<format>()
  *

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Makes the FDR log of a process from its spool: the last step of `record`, and what `recover` does for a recording
- * that was cut off. A recording's directory may be another user's, so the spool is checked in both.
+ * Makes the FDR log of a process from its spool: the last step of `record`, and the work of `recover` for an
+ * interrupted recording. The directory of a recording may belong to another user, so both check the spool.
  *
- * On a full disk the log takes over the spool's blocks: the part of the spool that was read into memory is punched out
- * before the log grows. The log may need slightly more room than the spool, since its buffers begin and end within
- * blocks. If the disk has less than that left, the spool's tail is dropped. If another process takes the freed blocks,
- * the data in them is lost.
+ * On a full disk, the log uses the blocks of the spool: each part of the spool that was read into memory is punched out
+ * before the log grows. The log may need slightly more space than the spool, because its buffers begin and end within
+ * blocks. If the disk has less space, the tail of the spool is dropped. If another process uses the freed blocks, their
+ * data is lost.
  */
 #ifndef XPROF_EXPORT_LOGS_H
 #define XPROF_EXPORT_LOGS_H

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Makes the gperftools profiles of a recording, in its directory: one of the samples of each program that a process
- * ran, and one of its waits in us. What they say comes from perf.data and the jitdumps.
+ * ran, and one of its waits in us. The data comes from perf.data and the jitdumps.
  *
- * Addresses in a profile are not those of the process. Each file has a range of its own, in which its addresses are as
- * linked plus a constant, so nothing overlaps: neither two files that were at one address in turn, nor two JIT
- * functions. Its names are in sym/ (store/sym_files.h). Code without such a file, and JIT code, gets a file with only
- * names there, and addresses that number its sampled instructions.
+ * A profile has its own addresses: each file gets a range, and its addresses there are its link-time addresses plus a
+ * constant. So two files, or two JIT functions, that were at the same address at different times do not overlap. The
+ * names of a file are in sym/ (store/sym_files.h). JIT code, and code without such a file, gets a file with only names,
+ * and addresses that number its sampled instructions.
  */
 #ifndef XPROF_EXPORT_PROFILES_H
 #define XPROF_EXPORT_PROFILES_H

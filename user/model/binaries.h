@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The binaries of a recording, as its manifest lists them, and where their names are: in the recording itself, in sym/.
- * A file at the path of a binary may have changed since, so only a build ID tells that it is the same.
+ * The binaries of a recording, as its manifest lists them, and the files with their names: in the recording itself, in
+ * sym/, or at the path of the binary. The file at the path may have changed since, so it is used only if it has the
+ * recorded build ID.
  */
 #ifndef XPROF_MODEL_BINARIES_H
 #define XPROF_MODEL_BINARIES_H

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Makes a model of the calls in the FDR logs of a recording: for each stack of open calls, how often its innermost
- * function was called, and the time that these calls spent in it outside of their own calls.
+ * Makes a model of the calls in the FDR logs of a recording: for each stack of open calls, the number of calls of its
+ * innermost function, and their time without their callees.
  *
- * Calls without an exit are counted, but have no time. With a window of time, calls that begin in it are counted, and
- * of all calls the time in it.
+ * Calls without an exit are counted, but have no time. With a time window, calls that begin in the window are counted,
+ * and the time is that of all calls inside the window.
  *
- * Memory: that of log_walk.h, beside the model, however long the logs are.
+ * Memory: the model and that of log_walk.h, independent of the length of the logs.
  */
 #ifndef XPROF_MODEL_CALLS_H
 #define XPROF_MODEL_CALLS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lines of JIT functions by address. A debug record has them in any order and in any number, and a recording may
- * have many samples in one function: each record is read once, when a line of it is wanted first.
+ * The lines of JIT functions by address. A debug record can have any number of lines in any order, and a recording can
+ * have many samples in one function. So each record is read once, at the first lookup, into a sorted table.
  */
 #ifndef XPROF_MODEL_CODE_LINES_H
 #define XPROF_MODEL_CODE_LINES_H

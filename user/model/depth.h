@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Bounds what is written of a model: formats repeat the callers of each stack, so that a recursion n deep, a log of n
- * records, would become n * n / 2 frames. A stack that is too deep keeps its outermost functions and, below a frame
- * "[deeper]", its innermost one: each value stays with the function that it is of, and with the program's main().
+ * Limits the depth of exported stacks. Formats repeat the callers of each stack, so a recursion of depth n, a log of n
+ * records, would become n * n / 2 frames. A stack beyond the limit keeps its outermost functions, a frame "[deeper]",
+ * and its innermost function. So each value still counts for its function and for main().
  */
 #ifndef XPROF_MODEL_DEPTH_H
 #define XPROF_MODEL_DEPTH_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What manifest.json says of a recording as a whole, and the names of its processes and threads. */
+/* Facts about a whole recording, and the names of its processes and threads, from manifest.json. */
 #ifndef XPROF_MODEL_FACTS_H
 #define XPROF_MODEL_FACTS_H
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Goes over FDR logs: their records one by one, or their calls, for which entries are matched with exits as in
- * `llvm-xray account`. Calls above the one that ends have no exit. An exit without an entry belongs to a call that
- * began before the log.
+ * `llvm-xray account`. If an outer call ends, the calls inside it have no exit. An exit without an entry belongs to a
+ * call that began before the log.
  *
  * Memory: a window of the log, and of each thread some dozens of bytes and 24 for each open call, up to the limits
- * below, whatever the log contains. Calls beyond them are dropped, counted, and told.
+ * below, whatever the log contains. Calls beyond them are dropped, counted and reported.
  */
 #ifndef XPROF_MODEL_LOG_WALK_H
 #define XPROF_MODEL_LOG_WALK_H

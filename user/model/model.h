@@ -16,14 +16,14 @@
  * location once. After that the model does not change, and needs no file but for the texts that it keeps itself.
  *
  * Everything is an index into an array, which grows: keep no pointers to elements while the model is made. Index 0 of
- * stacks is the empty stack. Functions that add return 0 or -errno: -ENOMEM, or -E2BIG beyond a limit below. What is
- * beyond a limit is counted in `dropped`.
+ * stacks is the empty stack. Functions that add return 0 or -errno: -ENOMEM, or -E2BIG beyond a limit below. Values
+ * beyond a limit are counted in `dropped`.
  *
  * Memory: 8 bytes and a slot of 8 a stack, 40 a sample, 104 a wait. Samples with the same stack, thread and CPU are
  * added up unless keep_times is set.
  *
  * A file may claim any values: each of the two sums over all samples ends at INT64_MAX, so that no sum of some of them
- * can overflow. What a sample has beyond is left out.
+ * can overflow. Values beyond that are omitted.
  */
 #ifndef XPROF_MODEL_MODEL_H
 #define XPROF_MODEL_MODEL_H

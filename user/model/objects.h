@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The names of files in tables. */
+/* The names that tables give to files. */
 #ifndef XPROF_MODEL_OBJECTS_H
 #define XPROF_MODEL_OBJECTS_H
 

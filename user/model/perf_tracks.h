@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Processes and threads over the time of a perf.data file: names, mappings, forks and execs. Records need not be in the
- * order of time, and samples may precede records with the same time, so a first pass over the file fills the tracks and
- * a second one asks them.
+ * Processes and threads over the time of a perf.data file: names, mappings, forks and execs. Records may be out of
+ * order, and a sample may precede a record with the same time. So a first pass over the file fills the tracks, and a
+ * second pass looks up in them.
  */
 #ifndef XPROF_MODEL_PERF_TRACKS_H
 #define XPROF_MODEL_PERF_TRACKS_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Makes a model of the samples and waits of a recording: of its perf.data, which has the thread, the CPU and the time
- * of each sample, with the jitdumps, which have the JIT functions as they were at that time. Gperftools profiles of
- * other makers, or without their recording, tell only processes apart.
+ * Makes a model of the samples and waits of a recording. perf.data has the thread, the CPU and the time of each sample;
+ * the jitdumps have the JIT functions as they were at that time. Gperftools profiles without a recording, or of other
+ * programs, distinguish only processes.
  */
 #ifndef XPROF_MODEL_READ_SAMPLES_H
 #define XPROF_MODEL_READ_SAMPLES_H

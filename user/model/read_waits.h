@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The waits of a model (model.h), and a tree of them: with their stacks as samples. The values of these are a number of
- * waits and their time in ns, both as many as the recorded ones stand for (wait_record.h), so that sums are those of
- * all waits.
+ * Reads the waits of a recording into a model (model.h) as samples with their stacks, and makes a tree of them. The
+ * values are the number of waits and their time in ns, multiplied by the weight of each wait (wait_record.h), so sums
+ * are estimates for all waits.
  *
- * A wait is two samples: the blocked part in the state of the thread, and the part in which it was runnable and had no
- * CPU in state XP_WAIT_PREEMPTED. It counts as one, in the first part that it has.
+ * A wait becomes up to two samples: its blocked part, in the state of the thread, and its runnable part without a CPU,
+ * in state XP_WAIT_PREEMPTED. The first of these counts as one wait, the second as none.
  */
 #ifndef XPROF_MODEL_READ_WAITS_H
 #define XPROF_MODEL_READ_WAITS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The samples of gperftools profiles, for a model. They tell processes apart, not threads. */
+/* The samples of gperftools profiles, for a model. They distinguish processes, not threads. */
 #ifndef XPROF_MODEL_SAMPLES_GPERF_H
 #define XPROF_MODEL_SAMPLES_GPERF_H
 

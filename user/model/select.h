@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which part of a recording an export is about. */
+/* The part of a recording that an export selects. */
 #ifndef XPROF_MODEL_SELECT_H
 #define XPROF_MODEL_SELECT_H
 

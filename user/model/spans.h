@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Address ranges that came into use at different times: the mappings of a process, or its JIT functions. At any time
- * the newest range that contains an address is the one that is in use. perf does not record the end of a mapping, so
- * neither does this.
+ * Address ranges that came into use at different times: the mappings of a process, or its JIT functions. At any time,
+ * the newest range that contains an address is in use. perf does not record the end of a mapping, so neither does this.
  *
  * First all ranges are added in any order, then xp_spans_sort() is called once, then they are searched.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Stacks as functions of the program: those of the kernel count where there are no others. */
+/* Reduces a stack to functions of the program. Kernel functions are used only if the stack has no others. */
 #ifndef XPROF_MODEL_STACK_SHAPES_H
 #define XPROF_MODEL_STACK_SHAPES_H
 

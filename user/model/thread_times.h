@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What threads did when: the samples and the waits of a perf.data by thread and by CPU, in the order of time.
+ * The activity of threads over time: the samples and the waits of a perf.data by thread and by CPU, in order of time.
  *
- * Between two waits a thread runs, on the CPU on which the first one ended: that tells who had a CPU while another
- * thread waited for it. Between waits that were chosen at random (wait_record.h), only samples tell.
+ * Between two waits, a thread runs on the CPU on which the first wait ended. So the waits show which thread had a CPU
+ * while another thread waited for it. If the waits were sampled (wait_record.h), only samples show that.
  *
- * Memory: 24 bytes a wait and 4 a sample, beside the model.
+ * Memory: 24 bytes a wait and 4 a sample, in addition to the model.
  */
 #ifndef XPROF_MODEL_THREAD_TIMES_H
 #define XPROF_MODEL_THREAD_TIMES_H

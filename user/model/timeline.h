@@ -2,9 +2,9 @@
 /*
  * Writes the calls and the events in the FDR logs of a recording as the slices and instants of a timeline.
  *
- * The slices of a function last as long together as `llvm-xray account` says. A call without an exit ends with its
- * caller, or with the program that was replaced by exec, and says so; at the end of the recording it stays open. Of a
- * window of time, calls that began before it begin with it, and those that end after it end with it.
+ * The slices of a function have the same total duration as in `llvm-xray account`. A call without an exit ends with its
+ * caller, or when its program was replaced by exec, and its slice is marked; at the end of the recording, it stays
+ * open. With a time window, slices are cut at its start and end.
  *
  * Memory: that of log_walk.h and log_functions.h.
  */

@@ -6,7 +6,7 @@
  *								^ flow
  *	track of the thread that wakes			wakes server (7)
  *
- * Where only some waits were recorded, each has the argument `weight`: how many it stands for.
+ * Where only some waits were recorded, each has the argument `weight`: the number of waits that it represents.
  *
  * Memory: 32 bytes a wait, while they are written.
  */

@@ -3,9 +3,9 @@
  * A model as one call tree of functions: its stacks without addresses and lines, below a node for each process, thread,
  * name or CPU. Make it after xp_model_name().
  *
- * Each thread may have nodes of its own for all stacks of a recording, and a compressed perf.data of 200 KB can have
- * 20 million of these: samples that need nodes beyond XP_MODEL_NODES_MAX are in a group of their own, and a warning
- * tells how many there are.
+ * Each thread may have nodes of its own for all stacks of a recording, and a compressed perf.data of 200 KB can have 20
+ * million of these: samples that need nodes beyond XP_MODEL_NODES_MAX are in a group of their own, and a warning prints
+ * their number.
  *
  * Memory: 56 bytes and a slot of 8 a node; up to 24 MB more while it is made.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The tables of a report while they are made: which group a process, a thread or a CPU belongs to. */
+/* Assigns processes, threads and CPUs to the tables of a report. */
 #ifndef XPROF_REPORT_GROUPS_H
 #define XPROF_REPORT_GROUPS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where the CPU time of a whole recording went: by program and control group, kernel, idle. Knows no functions. */
+/* The CPU time of a whole recording: by program and cgroup, in the kernel, and idle. Without functions. */
 #ifndef XPROF_REPORT_MACHINE_H
 #define XPROF_REPORT_MACHINE_H
 

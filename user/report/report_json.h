@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Writes a report as JSON: xprof-formats(5) documents it. Whatever is in it is there, without a limit of rows. */
+/* Writes all rows of a report as JSON, without a limit; xprof-formats(5) documents it. */
 #ifndef XPROF_REPORT_REPORT_JSON_H
 #define XPROF_REPORT_REPORT_JSON_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Where threads waited, for tables: the waits of a model by stack and state, added up.
+ * The waits of a model by stack and state, for tables.
  *
- * Counts and times are those of all waits that the recorded ones stand for (wait_record.h). Their sums are those of the
- * samples of waits (read_waits.h).
+ * Counts and times are estimates for all waits, which the recorded waits represent (wait_record.h). Their sums are
+ * those of the samples of waits (read_waits.h).
  */
 #ifndef XPROF_REPORT_WAIT_TABLE_H
 #define XPROF_REPORT_WAIT_TABLE_H
