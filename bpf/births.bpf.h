@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * What the sampling program must know of tasks that live briefly. The event of a thread begins its first period with
- * the thread: one that lives for less than a period has no sample. So while followed processes create threads and
- * children, the loader samples all CPUs, whose periods go on from task to task.
+ * Counts the threads and children that followed processes create, so that short-lived ones are sampled. The sampling
+ * event of a thread starts with the thread, so a thread that lives for less than a period has no sample. While followed
+ * processes create threads or children, the loader therefore samples the CPUs: the period of a CPU continues from task
+ * to task.
  */
 #ifndef XPROF_BIRTHS_BPF_H
 #define XPROF_BIRTHS_BPF_H

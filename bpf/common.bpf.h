@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Shared by all BPF programs: the maps, the one way to reserve room in a ring, and the loss counters. Uprobe programs
- * are preemptible: another task may run the same program on the same CPU in the middle of a run. So there is no per-CPU
- * scratch memory here, and counters are incremented atomically. For the same reason, each function of a uprobe program
- * uses at most 48 bytes of stack: since Linux 6.13 (commit a76ab5731e32), a program with a function of 64 bytes or more
- * (rounded up to 16) has one stack per CPU, which the other task overwrites.
+ * Shared by all BPF programs: the maps, the function that reserves space in a ring, and the loss counters. Uprobe
+ * programs are preemptible: another task may run the same program on the same CPU in the middle of a run. So these
+ * programs use no per-CPU scratch memory, and counters are incremented atomically. For the same reason, each function
+ * of a uprobe program uses at most 48 bytes of stack: since Linux 6.13 (commit a76ab5731e32), a program with a function
+ * of 64 bytes or more (rounded up to 16) has one stack per CPU, which the other task overwrites.
  */
 #ifndef XPROF_COMMON_BPF_H
 #define XPROF_COMMON_BPF_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What the programs on samples and on waits share: how a user stack and its registers get into a record. */
+/* Copies a user stack and its registers into a record, for samples and waits. */
 #ifndef XPROF_STACK_BPF_H
 #define XPROF_STACK_BPF_H
 

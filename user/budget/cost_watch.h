@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a recording without a budget costs its targets, from their CPU time and the cost of the hits; and the CPU time
- * itself, for a recording with a budget too. Only one of the two may ask for it.
+ * Measures the CPU time of the recorded processes. For a recording without a budget, also measures the share of it that
+ * recording calls costs. Each call returns the time since the last one, so use either xp_cpu_since() or
+ * xp_cost_watch_look() in a recording, not both.
  */
 #ifndef XPROF_BUDGET_COST_WATCH_H
 #define XPROF_BUDGET_COST_WATCH_H

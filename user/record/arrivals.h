@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where an event of each kind goes. */
+/* The handler of each kind of event. */
 #ifndef XPROF_RECORD_ARRIVALS_H
 #define XPROF_RECORD_ARRIVALS_H
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How often the targets' functions are called, counted for a moment before sleds are attached, and what that costs. */
+/*
+ * Counts the calls of the targets' functions for a moment, before sleds are attached, and computes what recording them
+ * will cost.
+ */
 #ifndef XPROF_RECORD_CALL_RATE_H
 #define XPROF_RECORD_CALL_RATE_H
 

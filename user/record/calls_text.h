@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Functions of a log and calls of a flight recorder, in the words of a message. */
+/* Formats functions of a log, and calls of a flight recorder, for messages. */
 #ifndef XPROF_RECORD_CALLS_TEXT_H
 #define XPROF_RECORD_CALLS_TEXT_H
 

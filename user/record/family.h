@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The processes whose calls are counted before a recording: the listed ones; with --follow those that descend from
- * them, too, since children to come will do what these do; with --exec those that run the file.
+ * The processes whose calls are counted before a recording: the listed processes; with --follow also their descendants,
+ * because future children will do the same work; with --exec the processes that run the file.
  */
 #ifndef XPROF_RECORD_FAMILY_H
 #define XPROF_RECORD_FAMILY_H

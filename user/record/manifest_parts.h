@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Parts of manifest.json. Each is NULL if out of memory. */
+/* Functions that make parts of manifest.json. Each returns NULL if out of memory. */
 #ifndef XPROF_RECORD_MANIFEST_PARTS_H
 #define XPROF_RECORD_MANIFEST_PARTS_H
 

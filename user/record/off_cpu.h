@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The waits of a recording (record --off-cpu): owns the programs on the scheduler's tracepoints, and what becomes of
- * their records before they are samples. All is zero without the option, and the functions then do nothing.
+ * The waits of a recording (record --off-cpu): owns the programs on the scheduler's tracepoints, and the records of
+ * waits until they are samples. Without the option, all is zero and the functions do nothing.
  */
 #ifndef XPROF_RECORD_OFF_CPU_H
 #define XPROF_RECORD_OFF_CPU_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What xprof has put into the targets: owns the probes, the patched sleds, the budget that takes functions out of them,
- * and the list of what has them.
+ * Owns everything that xprof attached to the targets: the probes, the patched sleds, the budget that throttles
+ * functions, and the list of binaries and processes that have them.
  */
 #ifndef XPROF_RECORD_PROBES_H
 #define XPROF_RECORD_PROBES_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * manifest.json of a directory that `xprof recover` has recovered: what the spools tell, which is enough for the names
- * of functions. A manifest that is there already gets the recovered logs.
+ * Writes manifest.json for `xprof recover`, from the spools, which contain enough to name functions. Adds the recovered
+ * logs to an existing manifest.
  */
 #ifndef XPROF_RECORD_RECOVERED_H
 #define XPROF_RECORD_RECOVERED_H

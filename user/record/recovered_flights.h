@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Logs of flight recorders that were written before their recording was cut off, in the manifest that is made later. */
+/*
+ * Adds the logs that a flight recorder wrote before its recording was interrupted to the manifest of `xprof recover`.
+ */
 #ifndef XPROF_RECORD_RECOVERED_FLIGHTS_H
 #define XPROF_RECORD_RECOVERED_FLIGHTS_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The targets of a recording: owns the processes whose calls are recorded, with their logs, the objects that they map,
- * the probes and patched sleds in them, and the command that xprof started. All functions of follow*.c and targets.c
- * take it, and nothing else of the recording.
+ * the probes and patched sleds in them, and the command that xprof started. The functions of follow*.c and targets.c
+ * use only this part of a recording.
  */
 #ifndef XPROF_RECORD_TARGETS_H
 #define XPROF_RECORD_TARGETS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The control groups of sampled processes, each path once. */
+/* The cgroups of sampled processes; each path is stored once. */
 #ifndef XPROF_SAMPLE_CGROUPS_H
 #define XPROF_SAMPLE_CGROUPS_H
 

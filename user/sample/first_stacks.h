@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The user stacks of threads that waited before the recording. BPF cannot read them, since it is not in these threads,
- * and a thread may never run again. So a thread of xprof reads them, through target/memory.h, whose child may wait for
- * a hostile target. A stack counts if it was read before the thread ran again: the record of the wait's end says when
- * that was. Memory is bounded: where there are many threads, each has a share of it.
+ * The user stacks of threads that began to wait before the recording. BPF can read a user stack only in its own thread,
+ * which may never run again. So a thread of xprof reads these stacks, through target/memory.h, which can wait for a
+ * hostile target. A stack is used if it was read before the thread ran again; the record of the end of the wait has
+ * that time. Memory is bounded, and divided between threads if there are many.
  */
 #ifndef XPROF_SAMPLE_FIRST_STACKS_H
 #define XPROF_SAMPLE_FIRST_STACKS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The JIT code (jit.h) that samples hit: when the sources of an image are looked at, and how stacks are unwound from
- * its code. Its names go into jitdumps, which readers use.
+ * The JIT code (jit.h) that samples hit: when the sources of an image are polled, and how stacks are unwound from its
+ * code. Its names are written to jitdumps, for readers.
  */
 #ifndef XPROF_SAMPLE_JIT_SAMPLES_H
 #define XPROF_SAMPLE_JIT_SAMPLES_H
@@ -28,8 +28,8 @@ int xp_jit_samples_hit(struct xp_jits *jits, struct xp_image *image, struct xp_a
  * Finds how to unwind from JIT code at this address, as of the sample's time. Looks for sources of JIT code if there
  * was no sample in that process's JIT code before. Returns as xp_jit_find_rule() does.
  */
-int xp_jit_samples_find_rule(struct xp_jits *jits, struct xp_image *image, struct xp_address_space *space,
-			     uint64_t tsc, uint64_t address, struct xp_cfi_found *found);
+int xp_jit_samples_find_rule(struct xp_jits *jits, struct xp_image *image, struct xp_address_space *space, uint64_t tsc,
+			     uint64_t address, struct xp_cfi_found *found);
 /* Looks at the sources of a process, if the time for that is not used up. now_tsc: the same for all calls of a round.
  */
 int xp_jit_samples_look(struct xp_jits *jits, struct xp_image *image, uint64_t now_tsc);
@@ -39,7 +39,8 @@ int xp_jit_samples_look(struct xp_jits *jits, struct xp_image *image, uint64_t n
  * error.
  */
 int xp_jit_samples_refresh(struct xp_jits *jits, struct xp_image *const *images, size_t image_count);
-/* Ends the jitdumps of processes that have ended, and closes their open files. Call it after xp_jit_samples_refresh(). */
+/* Ends the jitdumps of processes that have ended, and closes their open files. Call it after xp_jit_samples_refresh().
+ */
 void xp_jit_samples_end_gone(struct xp_jits *jits, struct xp_image *const *images, size_t image_count);
 /* At the end: looks at all sources a last time and ends the jitdumps. Returns the first error. */
 int xp_jit_samples_finish(struct xp_image *const *images, size_t image_count);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who has a CPU, as SWITCH records of the perf.data file. From them perf report --latency (perf 6.15) counts how many
- * threads run at a time: it adds one for each switch in, takes one off for each switch out, and begins with one
- * (machine__process_switch_event() in tools/perf/util/machine.c). So for each thread the file has them by turns. Where
- * the scheduler's program saw only one of two (the thread had a CPU when the recording began, or the other record was
- * lost), the missing one is written at the same time.
+ * Context switches, as SWITCH records of perf.data. perf report --latency (perf 6.15) counts from them how many threads
+ * run: it starts with one, adds one for each switch in, and subtracts one for each switch out
+ * (machine__process_switch_event() in tools/perf/util/machine.c). So the records of a thread must alternate. If one is
+ * missing, because the thread had a CPU when the recording began or a record was lost, it is written with the time of
+ * the next one.
  */
 #ifndef XPROF_SAMPLE_PERF_SWITCHES_H
 #define XPROF_SAMPLE_PERF_SWITCHES_H

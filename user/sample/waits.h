@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The path of a wait (record --off-cpu): the record of its begin, with the user stack, is kept until that of its end
- * arrives; both together become a sample (samples.h), with what a file says of a wait (format/wait_record.h). Also the
- * sums of all waits of each thread, which the BPF side counts whatever it records.
+ * The path of a wait (record --off-cpu): the record of its start, with the user stack, is kept until the record of its
+ * end arrives. Both together become a sample (samples.h) with the raw data of a wait (format/wait_record.h). Also the
+ * sums of all waits of each thread, which the BPF side counts, recorded or not.
  */
 #ifndef XPROF_SAMPLE_WAITS_H
 #define XPROF_SAMPLE_WAITS_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Removes breakpoints that the kernel has left in a process: it cannot remove them in a task that is being killed
- * (shield.h). A probe is attached where one is found, and detached: a breakpoint stays if a probe of somebody else is
- * there, and the kernel writes back the byte of the file otherwise.
+ * Removes breakpoints that the kernel left in a process because it cannot remove them in a task that is being killed
+ * (shield.h). A probe is attached to the place of a breakpoint and detached again: the kernel then restores the byte of
+ * the file, unless another tool has a probe there.
  */
 #ifndef XPROF_SLED_BREAKPOINTS_H
 #define XPROF_SLED_BREAKPOINTS_H

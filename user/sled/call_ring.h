@@ -5,19 +5,19 @@
  * work.
  *
  * The writer reserves a record, stores its time, and commits it by its word. The reader takes a committed record,
- * clears its word and then raises the limit up to which the writer may reserve. It does not believe the writer's count:
- * it goes by its own position and by the words.
+ * clears its word and then raises the limit up to which the writer may reserve. It ignores the writer's count, and uses
+ * its own position and the words.
  *
- * A signal handler that interrupts the stub between the reserve and the commit records its own calls behind the
- * interrupted record, which is a hole until the handler returns. An interrupted record may be older or younger than
- * those behind it: records are put in the order of time. So the reader waits at a hole: it must not take the entry of
- * the handler before a record that is older, and its exit after that. If it cannot wait any longer, it goes on behind
- * the hole and comes back to it. If the handler leaves by longjmp, the hole stays; the reader gives it up when it needs
- * the room, and counts it as lost.
+ * A signal handler that interrupts the stub between the reserve and the commit records its own calls after the
+ * interrupted record, which is a hole until the handler returns. An interrupted record may be older or newer than the
+ * records after it, so records are sorted by time. The reader waits at a hole: otherwise it could read the entry of the
+ * handler before an older record, and the exit after it. If it cannot wait any longer, it continues after the hole and
+ * returns to it later. If the handler leaves by longjmp, the hole stays; the reader skips it when it needs the space,
+ * and counts it as lost.
  *
- * With --min-duration, the exit of a short call takes the entry back if that is the last record. Of an entry, only one
- * of the two gets the word, by an exchange. So the reader may take an entry at any time, but leaves those that are
- * young and have nothing behind them: if it takes one, the exit comes, too, and the reader of the calls filters both.
+ * With --min-duration, the exit of a short call discards its entry, if the entry is the last record. The stub and the
+ * reader exchange the word of an entry, so only one of them gets it. The reader can take an entry at any time, but does
+ * not take a young entry that is the last record: the exit would follow, and both would have to be filtered later.
  */
 #ifndef XPROF_SLED_CALL_RING_H
 #define XPROF_SLED_CALL_RING_H

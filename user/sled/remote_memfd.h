@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A memfd that a stopped process is made to create, and system calls of that process. The process itself creates it, so
- * it can map it whatever its root, mounts and privileges are.
+ * it can map it with any root, mounts and privileges.
  *
  * The descriptor number of the new file is untrusted: it comes from the process, and another process that shares its
  * files can put any file there, even one that it may not write to (opened with O_PATH, or read-only). So xprof opens
  * that number with O_PATH, which has no effect on any file. xprof writes to the file only if it looks like the result
  * of memfd_create(2): on the kernel's own mount for such files, unnamed, empty, unsealed, and owned by the user of the
- * thread that was to create it. xprof reopens it through that O_PATH descriptor, so that nobody can swap it in between.
- * The races that remain affect only such files: another empty memfd of the same user takes the place of the new one.
+ * thread that was to create it. xprof reopens it through that O_PATH descriptor, so that no process can replace it in
+ * between. The races that remain affect only such files: another empty memfd of the same user takes the place of the
+ * new one.
  */
 #ifndef XPROF_SLED_REMOTE_MEMFD_H
 #define XPROF_SLED_REMOTE_MEMFD_H

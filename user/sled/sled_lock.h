@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Keeps recordings apart that work on the sleds of one file at the same time. A recording checks the bytes of the
- * sleds, then it probes or patches them. If another one patches a sled in between, a probe lands on the patch. Its
- * breakpoint hides the patch. When the probe is removed, the kernel restores the first byte of the file, but the second
- * byte is the patch's: the program then jumps to a random address. So both hold a lock from the check until the sleds
- * are probed or patched.
+ * Prevents two recordings from changing the sleds of one file at the same time. A recording checks the bytes of the
+ * sleds, then probes or patches them. If another recording patches a sled in between, the probe is set on the patch,
+ * and its breakpoint hides the patch. When the probe is removed, the kernel restores the first byte of the file, but
+ * the second byte belongs to the patch: the program then jumps to a random address. So each recording holds a lock from
+ * the check until the sleds are probed or patched.
  *
- * The lock is in a directory of root's, so that nobody else can hold it: /run/xprof/sleds.lock, a byte for each object.
- * Recordings that do not share /run, and those without root's user, are not kept apart.
+ * The lock file, /run/xprof/sleds.lock with a byte for each object, is in a directory of root's, so only root can lock
+ * it. Recordings that do not share /run, or do not run as root, are not protected from each other.
  */
 #ifndef XPROF_SLED_SLED_LOCK_H
 #define XPROF_SLED_SLED_LOCK_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Restores patched sleds from the process alone: the stubs that it has mapped, the sled tables of its files, and the
- * bytes of its sleds. So the same code serves the end of a recording, a crash of xprof, and a child that was forked
- * meanwhile.
+ * Restores patched sleds, using only the process itself: the stubs that it has mapped, the sled tables of its files,
+ * and the bytes of its sleds. So the same code serves the end of a recording, a crash of xprof, and a child that was
+ * forked meanwhile.
  */
 #ifndef XPROF_SLED_UNPATCH_H
 #define XPROF_SLED_UNPATCH_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The calls that patched sleds record in memory (sled/call_rings.h): takes them out of the rings of a process and gives
- * them to its threads, in one order with the records of BPF. A thread's call in its ring that is older than a record of
- * BPF was committed before that: it is taken first.
+ * Reads the calls that patched sleds record in memory (sled/call_rings.h), and passes them to their threads, ordered by
+ * time with the records of BPF. A call in a ring that is older than a BPF record of the same thread was committed
+ * before that record, so it is read first.
  */
 #ifndef XPROF_TRACE_PROCESS_RINGS_H
 #define XPROF_TRACE_PROCESS_RINGS_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Takes the calls of one call ring into the log of its thread. A loop takes plain calls, which are nearly all, straight
- * from the shared memory into the thread's chunk (call_ring.h, thread_run.h). It leaves to the common way whatever is
- * not plain: the first call of a thread, another CPU, a full chunk, holes, calls that were left.
+ * Copies the calls of one call ring to the log of its thread. A loop copies plain calls, nearly all of them, from the
+ * shared memory directly into the thread's chunk (call_ring.h, thread_run.h). All others use the general path: the
+ * first call of a thread, a call on another CPU, a full chunk, holes, and abandoned calls.
  */
 #ifndef XPROF_TRACE_RING_CALLS_H
 #define XPROF_TRACE_RING_CALLS_H

@@ -4,13 +4,13 @@
  * llvm-xray. Those readers reject an exit without an entry, and exits out of order:
  *   - An exit whose call began before the recording (or whose entry was lost) is dropped and counted.
  *   - If an exit matches deeper in the stack, or a call starts at a stack slot that a call on the shadow stack
- * occupies, a throw or a longjmp left the frames above (or their exits were lost). Exits are synthesized for them, with
- * the same TSC, and counted.
+ * occupies, a throw or a longjmp abandoned the inner frames (or their exits were lost). Exits are synthesized for them,
+ * with the same TSC, and counted.
  *   - Calls that are open at the end stay open.
  * The slot of the return address identifies a call: two live calls cannot share it. A call is matched by equality only.
  * Order and distance of slots only keep callers and other stacks (signal stacks, coroutines) from being mistaken for
- * frames that were left.
- * A process can make up records that match nothing: the search for a call looks at a bounded number of frames.
+ * abandoned frames. A process can make up records that match nothing: the search for a call looks at a bounded number
+ * of frames.
  */
 #ifndef XPROF_TRACE_THREAD_H
 #define XPROF_TRACE_THREAD_H

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The hot path of a thread's calls: a run of plain calls, which need nothing but their records, with the thread's state
- * in registers. The loops that go over calls of BPF and of call rings include it; whatever is not plain is for
- * xp_thread_put().
+ * in registers. The loops over calls of BPF and of call rings include it. All other calls go to xp_thread_put().
  */
 #ifndef XPROF_TRACE_THREAD_RUN_H
 #define XPROF_TRACE_THREAD_RUN_H

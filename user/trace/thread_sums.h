@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the threads of a process did: sums over all that have ended, and figures of the first ones. */
+/* Statistics of the threads of a process: sums of all threads that have ended, and details of the first ones. */
 #ifndef XPROF_TRACE_THREAD_SUMS_H
 #define XPROF_TRACE_THREAD_SUMS_H
 
