@@ -211,10 +211,6 @@ fuzz-long: fuzz
 # What root has built under sudo is handed to the user behind it, whose next `make` must be able to replace it.
 hand_over = $(if $(SUDO_UID),chown -R "$(SUDO_UID):$(SUDO_GID)" $(O) xprof;)
 
-.PHONY: deps
-deps:
-	$(Q)DEPS=$(DEPS) ./packages.sh build test
-
 # Tools that a package brings are looked for when make starts, so the work is left to a second one. TESTS: arguments
 # of pytest, such as TESTS="tests/cli -k help". WORKERS: of pytest-xdist, where it is here; WORKERS=0: none.
 .PHONY: test build-tests run-tests
@@ -269,7 +265,7 @@ test-debian13 test-sid:
 .PHONY: demo run-demo
 demo:
 	$(Q)DEPS=$(DEPS) ./packages.sh build
-	$(Q)$(MAKE) $(all_cpus) say= all $(EXAMPLES)
+	$(Q)$(MAKE) -s $(all_cpus) say= all $(EXAMPLES)
 	$(Q)$(MAKE) run-demo
 
 run-demo: all $(EXAMPLES)

@@ -80,11 +80,12 @@ static void print_overview(void)
 	for (unsigned int i = 0; i < XP_COMMANDS; i++)
 		printf("  %-10s%s\n", xp_command_table[i].name, xp_command_table[i].summary);
 	puts("\nFirst steps:\n"
-	     "  clang -O2 -fxray-instrument -o app app.c    build a program with sleds\n"
-	     "  sudo xprof record -p app -d 10              record it while it runs\n"
-	     "  xprof report                                print tables of its functions\n"
-	     "  xprof view                                  show the recording in a browser\n"
-	     "  sudo xprof doctor                           if that does not work\n\n"
+	     "  clang -O2 -g -fxray-instrument -c app.c    build a program with sleds;\n"
+	     "  clang -o app app.o                         link it without XRay's runtime\n"
+	     "  sudo xprof record -p app -d 10             record it while it runs\n"
+	     "  xprof report                               print tables of its functions\n"
+	     "  xprof view                                 show the recording in a browser\n"
+	     "  sudo xprof doctor                          if that does not work\n\n"
 	     "See 'xprof help COMMAND' for a command, and xprof(1) for the manual.");
 }
 

@@ -24,7 +24,7 @@ def test_the_machine_comes_first(xprof, machine):
     found = parts(report(xprof, machine).stdout)
     assert found[1] == [
         "2 CPUs for 1.0 s: 50.0% busy (1.00 s of CPU time), 50.0% idle (1.00 s); 21.0% of the busy time in the kernel",
-        "10 processes too short to say much of: fewer than 5 samples each, together 100 ms (10.0%)",
+        "10 processes with fewer than 5 samples each: together 100 ms (10.0%)",
     ]
     assert found[2] == [
         "CPU time    Share   Kernel  Processes  Program",

@@ -349,9 +349,7 @@ static void print_few(FILE *out, const struct xp_report_machine *machine)
 
 	xp_format_short(time, sizeof(time), seconds(machine->few.sampled_ns));
 	if (machine->few.processes)
-		xp_put_line(out,
-			    "%" PRIu64 " process%s too short to say much of: fewer than %d samples each, together %s "
-			    "(%.1f%%)",
+		xp_put_line(out, "%" PRIu64 " process%s with fewer than %d samples each: together %s (%.1f%%)",
 			    machine->few.processes, xp_plural_es(machine->few.processes), XP_MACHINE_SHORT_SAMPLES,
 			    time, xp_percent(machine->few.samples, machine->total.samples));
 }
