@@ -355,13 +355,11 @@ static size_t print_objects(pid_t pid, const struct xp_mappings *mappings)
 	for (size_t i = 0; i < mappings->count; i++) {
 		const struct xp_mapping *mapping = &mappings->list[i];
 		struct xp_sled_table *table;
-		int err, fd = xp_mapping_open(pid, mapping);
+		int err, fd;
 
-		if (i && mapping->inode == mapping[-1].inode && mapping->dev == mapping[-1].dev) {
-			if (fd >= 0)
-				close(fd);
+		if (mapping->first != i)
 			continue;
-		}
+		fd = xp_mapping_open(pid, mapping);
 		if (fd < 0) {
 			xp_put_line(stdout, "%-9s %-14s %s: %s", "untested", "object", mapping->path, strerror(-fd));
 			continue;

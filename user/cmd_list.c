@@ -349,19 +349,6 @@ static int list_mapping(struct listing *listing, pid_t pid, const struct xp_mapp
 	return err;
 }
 
-static bool same_file(const struct xp_mapping *a, const struct xp_mapping *b)
-{
-	return a->inode == b->inode && a->dev == b->dev;
-}
-
-static bool seen_before(const struct xp_mappings *mappings, size_t index)
-{
-	for (size_t i = 0; i < index; i++)
-		if (same_file(&mappings->list[i], &mappings->list[index]))
-			return true;
-	return false;
-}
-
 /* The executable comes first, so that its ids match those of llvm-xray. */
 static size_t find_executable(const struct xp_mappings *mappings, pid_t pid)
 {
@@ -383,7 +370,7 @@ static enum xp_exit list_mappings(struct listing *listing, pid_t pid, const stru
 	for (size_t i = 0; i < mappings->count; i++) {
 		int its_err;
 
-		if (same_file(&mappings->list[i], &mappings->list[executable]) || seen_before(mappings, i))
+		if (mappings->list[i].first != i || i == executable)
 			continue;
 		its_err = list_mapping(listing, pid, &mappings->list[i], false);
 		err = err ? err : its_err;

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import random
+import resource
 import signal
 import subprocess
 import time
@@ -118,8 +119,11 @@ def forger(program, start, hostile, record, tmp_path):
 def test_forged_stubs(record, hostile, forger, what, why, mode):
     """Only its own calls are left out, and the recording of the others begins and ends as ever."""
     forging, other = forger(*what), hostile("calm")
+    switches = resource.getrusage(resource.RUSAGE_CHILDREN).ru_nvcsw
     recorded = record(f"--sled-mode={mode}", "--no-samples", "-p", f"{forging.pid},{other.pid}", "-d", "500ms").finish().adds_up()
     assert recorded.status == 0, recorded.messages
+    # For each mapping that it opens, xprof waits for xprof-memory. It opens a file once, not at each of 4000 mappings.
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_nvcsw - switches < 4000
     assert ("is locked" in recorded.messages or "has mapped" in recorded.messages) == bool(why), recorded.messages
     assert not why or why in recorded.messages
     found = {p["pid"]: [o["sled_mode"] for o in p["objects"]] for p in recorded.manifest["processes"] if p["seen"]}

@@ -186,6 +186,16 @@ def test_mappings_held(xprof, holder, tmp_path, args):
     assert not (tmp_path / "out").exists()
 
 
+def test_mappings_held_by_one_of_two(record, holder, busy):
+    """It is left out, and the other one is recorded."""
+    other = busy(pause_us=1000)
+    recorded = record("--no-samples", "-p", f"{holder.pid},{other.process.pid}", "-d", "200ms").finish().adds_up()
+    assert recorded.status == 0, recorded.messages
+    assert f"cannot read the mappings of process {holder.pid}: one of its threads holds their lock" in recorded.messages
+    assert recorded.log().pid == other.process.pid
+    other.assert_works()
+
+
 def test_mappings_held_by_a_bystander(xprof, holder, tmp_path):
     code, out, err = finish([xprof.path, "record", "-a", "-d", "200ms", "--no-sleds", "-o", tmp_path / "out"])
     assert code == 0, err

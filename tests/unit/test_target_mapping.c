@@ -11,6 +11,7 @@
 
 #include "unit.h"
 
+#include "base/util.h"
 #include "target/target.h"
 
 #define PAGES 8
@@ -111,6 +112,25 @@ TEST(test_moved_text)
 	assert_int_equal(xp_mappings_parse(&mappings, copy, false), 0);
 	free(copy);
 	assert_int_equal(mappings.count, 2); /* those with an inode and a path */
+	xp_mappings_free(&mappings);
+}
+
+TEST(test_first_mapping_of_a_file)
+{
+	char text[] = "401000-402000 r-xp 00001000 08:01 7 /app\n"
+		      "402000-403000 r-xp 00000000 00:00 0 \n"
+		      "403000-404000 r-xp 00001000 08:01 8 /lib\n"
+		      "404000-405000 r-xp 00003000 08:01 7 /app\n"
+		      "405000-406000 r-xp 00000000 00:00 0 \n"
+		      "406000-407000 r-xp 00001000 08:02 8 /lib\n" /* of another device */
+		      "407000-408000 r-xp 00003000 08:01 8 /lib\n";
+	static const size_t expected[] = { 0, 1, 2, 0, 4, 5, 2 };
+	struct xp_mappings mappings;
+
+	assert_int_equal(xp_mappings_parse(&mappings, text, true), 0);
+	assert_int_equal(mappings.count, XP_ARRAY_SIZE(expected));
+	for (size_t i = 0; i < mappings.count; i++)
+		assert_int_equal(mappings.list[i].first, expected[i]);
 	xp_mappings_free(&mappings);
 }
 

@@ -103,19 +103,15 @@ static int find_objects(struct counting *counting)
 		struct xp_mappings mappings;
 
 		err = xp_mappings_read(&mappings, family->list[i].pid);
-		if (err && i >= counting->targets->options->pids.count) {
+		if (err == -ETIMEDOUT || (err && i >= counting->targets->options->pids.count)) {
 			err = 0;
 			continue;
 		}
 		if (err)
 			break;
-		for (size_t m = 0; m < mappings.count && !err; m++) {
-			const struct xp_mapping *mapping = &mappings.list[m];
-
-			/* One after the other of one file: a process may have thousands. */
-			if (!m || mapping[-1].inode != mapping->inode || mapping[-1].dev != mapping->dev)
-				err = look_at(counting, family->list[i].pid, mapping);
-		}
+		for (size_t m = 0; m < mappings.count && !err; m++)
+			if (mappings.list[m].first == m)
+				err = look_at(counting, family->list[i].pid, &mappings.list[m]);
 		xp_mappings_free(&mappings);
 	}
 	return err;

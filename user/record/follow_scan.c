@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Finds the objects that a traced process has mapped. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -46,15 +47,15 @@ static int watch_linkers(struct xp_targets *targets, struct xp_process *process,
 	int err = 0;
 
 	for (size_t i = 0; !err && i < mappings->count; i++)
-		err = watch_linker(targets, process, &mappings->list[i]);
+		err = mappings->list[i].first == i ? watch_linker(targets, process, &mappings->list[i]) : 0;
 	if (err || linkers == targets->probes.linker_count)
 		return err;
 	xp_mappings_free(mappings);
 	return xp_mappings_read(mappings, process->pid);
 }
 
-static int look_at(struct xp_targets *targets, struct xp_process *process, const struct xp_mapping *mapping,
-		   const struct stat *exe, bool main)
+/* Returns 1 if no calls can be recorded in this file: its other mappings need not be scanned. */
+static int look_at(struct xp_targets *targets, struct xp_process *process, const struct xp_mapping *mapping, bool main)
 {
 	struct xp_object *object;
 	struct stat st;
@@ -67,10 +68,10 @@ static int look_at(struct xp_targets *targets, struct xp_process *process, const
 	if (fstat(fd, &st))
 		goto out;
 	xp_chosen_original(&st);
-	if (xp_follow_same_file(&st, exe) != main)
+	if (targets->options->exec_path && !xp_follow_same_file(&st, &targets->plan->exec_file)) {
+		err = 1;
 		goto out;
-	if (targets->options->exec_path && !xp_follow_same_file(&st, &targets->plan->exec_file))
-		goto out;
+	}
 	err = xp_objects_add(&targets->objects, &object, &file, &refused);
 	if (err == -ENOSPC)
 		xp_why_set(err, "the binaries have more than %u functions in total: record fewer processes", XP_FN_MAX);
@@ -79,30 +80,63 @@ static int look_at(struct xp_targets *targets, struct xp_process *process, const
 	if (refused == -EINVAL)
 		xp_warn("%s: %s; its sleds are not recorded", mapping->path, xp_why(refused));
 	xp_why_clear();
-	if (object->table)
-		err = xp_follow_add_object(targets, process, object, mapping, main);
+	err = object->table ? xp_follow_add_object(targets, process, object, mapping, main) : 1;
 out:
 	close(fd);
 	return err;
+}
+
+static bool is_program(pid_t pid, const struct xp_mapping *mapping, const struct stat *exe)
+{
+	int fd = xp_mapping_open(pid, mapping);
+	struct stat st;
+	bool same = fd >= 0 && !fstat(fd, &st);
+
+	if (same) {
+		xp_chosen_original(&st);
+		same = xp_follow_same_file(&st, exe);
+	}
+	if (fd >= 0)
+		close(fd);
+	return same;
+}
+
+/* Returns the index of the first mapping of the program's file, or the number of mappings. */
+static size_t find_program(pid_t pid, const struct xp_mappings *mappings)
+{
+	struct stat exe;
+	size_t i = xp_target_stat_exe(pid, &exe) ? mappings->count : 0;
+
+	while (i < mappings->count && (mappings->list[i].first != i || !is_program(pid, &mappings->list[i], &exe)))
+		i++;
+	return i;
 }
 
 /* -ESRCH for one mapping concerns only that one: it was unloaded meanwhile, while the program stayed the same. */
 static int look_at_all(struct xp_targets *targets, struct xp_process *process, const struct xp_mappings *mappings,
 		       const struct xp_memory_window *memory)
 {
-	struct stat exe;
+	size_t program = find_program(process->pid, mappings);
+	uint8_t *passed = calloc(mappings->count + 1, sizeof(*passed)); /* by the first mapping of a file */
+	int err = passed ? 0 : -ENOMEM;
 
-	(void)xp_target_stat_exe(process->pid, &exe);
-	for (int main = 1; main >= 0; main--)
-		for (size_t i = 0; i < mappings->count; i++) {
-			bool look = i % MAPPINGS_PER_LOOK == MAPPINGS_PER_LOOK - 1;
-			int err = look && xp_interrupted() ? -ECANCELED
-							   : look_at(targets, process, &mappings->list[i], &exe, main);
+	for (int main = 1; main >= 0 && !err; main--)
+		for (size_t i = 0; i < mappings->count && !err; i++) {
+			const struct xp_mapping *mapping = &mappings->list[i];
 
-			if (err && (err != -ESRCH || !memory || xp_memory_window_gone(memory)))
-				return err;
+			if ((mapping->first == program) != main || passed[mapping->first])
+				continue;
+			if (i % MAPPINGS_PER_LOOK == MAPPINGS_PER_LOOK - 1 && xp_interrupted())
+				err = -ECANCELED;
+			else
+				err = look_at(targets, process, mapping, main);
+			if (err == 1)
+				passed[mapping->first] = 1;
+			if (err == 1 || (err == -ESRCH && memory && !xp_memory_window_gone(memory)))
+				err = 0;
 		}
-	return 0;
+	free(passed);
+	return err;
 }
 
 /*

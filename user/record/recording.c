@@ -122,6 +122,23 @@ static int record_in(struct xp_recording *recording, int signal_fd)
 	return xp_finish_command(recording, code);
 }
 
+/* Targets that cannot be traced are refused before anything is written. One whose mappings cannot be read is left out.
+ */
+static int check_targets(const struct xp_options *options)
+{
+	size_t left_out = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < options->pids.count && !err; i++) {
+		struct xp_target_info info;
+
+		err = xp_target_check(options->pids.pids[i], &info);
+		if (err == -ETIMEDOUT && ++left_out < options->pids.count)
+			err = 0;
+	}
+	return err;
+}
+
 int xp_record(const struct xp_options *options)
 {
 	struct xp_recording recording = {
@@ -138,14 +155,9 @@ int xp_record(const struct xp_options *options)
 	err = xp_plan_make(&recording.plan, options, &preflight);
 	if (err)
 		return xp_failure_report(err, "cannot trace");
-	/* Targets that cannot be traced are refused before anything is written. */
-	for (size_t i = 0; i < options->pids.count; i++) {
-		struct xp_target_info info;
-
-		err = xp_target_check(options->pids.pids[i], &info);
-		if (err)
-			return xp_failure_report(err, "cannot trace");
-	}
+	err = check_targets(options);
+	if (err)
+		return xp_failure_report(err, "cannot trace");
 	err = xp_clock_open(&recording.clock);
 	if (err)
 		return xp_failure_report(err, "cannot set up the clock");

@@ -51,27 +51,33 @@ static int attach_process(struct xp_targets *targets, pid_t pid)
 	struct xp_process *process;
 	int err = xp_follow_add(targets, &process, pid, xp_clock_now_tsc());
 
-	if (!err && targets->plan->sleds)
+	if (!err && targets->plan->sleds && !process->attaching.denied)
 		err = look_again(targets, process);
 	if (!err && targets->sample)
 		err = targets->sample(targets->sample_arg, pid);
 	return err;
 }
 
-/* A process that ends meanwhile does not prevent recording the others. If it was scanned, a record reports its end. */
+/*
+ * A process that ends meanwhile, or whose mappings cannot be read, does not prevent recording the others. If it was
+ * scanned, a record reports its end.
+ */
 static int attach_processes(struct xp_targets *targets)
 {
 	const struct xp_options *options = targets->options;
-	size_t ended = 0;
+	size_t left_out = 0;
 	int err = 0;
 
 	for (size_t i = 0; i < options->pids.count && !err; i++) {
 		pid_t pid = options->pids.pids[i];
 
 		err = attach_process(targets, pid);
-		if (err != -ESRCH || ++ended == options->pids.count)
+		if ((err != -ESRCH && err != -ETIMEDOUT) || ++left_out == options->pids.count)
 			continue;
-		xp_info("process %d ended while it was being attached", pid);
+		if (err == -ESRCH)
+			xp_info("process %d ended while it was being attached", pid);
+		else
+			xp_warn("%s; it is not recorded", xp_why(err));
 		xp_why_clear();
 		err = 0;
 	}

@@ -25,7 +25,8 @@
 #define PATIENCE_MS 1000
 #define PATIENCE_MIN_MS 100
 #define PATIENCE_SHIFT_MAX 4
-#define TRIES_MAX 5 /* while the machine is slow */
+#define SLICES 20 /* of this time, at whose ends the child is seen to wait for the process */
+#define SLICES_MAX 100 /* including those at whose ends something waits for a CPU */
 #define END_MS 100
 #define MAPS_ROOM (64u << 10) /* initial size; doubles */
 #define STUCK_MAX 64	      /* processes; while all of them are skipped, others are skipped too */
@@ -212,20 +213,10 @@ static int give_up(struct xp_target_memory *memory, pid_t pid, enum wait_kind ki
 			"functions have no names, and throttled calls are not counted",
 			pid);
 	else
-		xp_warn("process %d: timeout while reading its mappings, whose lock it holds; xprof will retry later; "
-			"until then, code that it maps has no names",
+		xp_warn("process %d: timeout while reading its mappings; xprof will retry later; until then, code that "
+			"it maps has no names",
 			pid);
 	return -ETIMEDOUT;
-}
-
-static bool is_runnable(pid_t pid, pid_t tid)
-{
-	const char *state;
-	char text[256];
-
-	xp_small_file_read(text, sizeof(text), "/proc/%d/task/%d/stat", pid, tid);
-	state = strrchr(text, ')');
-	return state && state[1] == ' ' && state[2] == 'R';
 }
 
 /*
@@ -234,15 +225,22 @@ static bool is_runnable(pid_t pid, pid_t tid)
  */
 static bool is_machine_slow(const struct xp_target_memory *memory, pid_t pid, int patience)
 {
-	bool found = is_runnable(memory->child.pid, memory->child.pid);
-	DIR *threads = found || patience < PATIENCE_MS ? NULL : xp_target_list(pid);
-	pid_t tid;
+	return xp_target_has_thread(memory->child.pid, 'R') ||
+	       (patience == PATIENCE_MS && xp_target_has_thread(pid, 'R'));
+}
 
-	while (threads && !found && (tid = xp_target_next(threads)))
-		found = is_runnable(pid, tid);
-	if (threads)
-		closedir(threads);
-	return found;
+/* Returns false if the child has not answered, and was not seen to wait for a CPU, for most of the time. */
+static bool has_answered(const struct xp_target_memory *memory, pid_t pid)
+{
+	struct pollfd answer = { memory->child.fd, POLLIN, 0 };
+	int patience = patience_ms(), blocked = 0, ready = 0;
+
+	for (int slices = 0; ready <= 0 && blocked < SLICES && slices < SLICES_MAX; slices++) {
+		ready = poll(&answer, 1, patience / SLICES);
+		if (!ready && !is_machine_slow(memory, pid, patience))
+			blocked++;
+	}
+	return ready > 0;
 }
 
 /*
@@ -252,19 +250,14 @@ static bool is_machine_slow(const struct xp_target_memory *memory, pid_t pid, in
 static ssize_t exchange_fds(struct xp_target_memory *memory, const struct xp_memory_request *request, int fd,
 			    int *answer_fd)
 {
-	struct pollfd answer = { memory->child.fd, POLLIN, 0 };
 	enum wait_kind kind = kind_of(request->operation);
-	int ready, tries = 0, ms = patience_ms();
 	int64_t n;
 
 	*answer_fd = -1;
 	if (xp_fd_message_send(memory->child.fd, request, sizeof(*request), fd) != sizeof(*request))
 		return give_up(memory, request->pid, kind);
-	do {
-		ready = poll(&answer, 1, ms);
-	} while ((ready < 0 && errno == EINTR) ||
-		 (!ready && is_machine_slow(memory, request->pid, ms) && ++tries < TRIES_MAX));
-	if (ready != 1 || xp_fd_message_receive(memory->child.fd, &n, sizeof(n), answer_fd) != sizeof(n) ||
+	if (!has_answered(memory, request->pid) ||
+	    xp_fd_message_receive(memory->child.fd, &n, sizeof(n), answer_fd) != sizeof(n) ||
 	    n > request->size)
 		return give_up(memory, request->pid, kind);
 	return n;

@@ -17,6 +17,7 @@
 
 #include "base/array.h"
 #include "base/small_file.h"
+#include "base/u64_map.h"
 #include "base/util.h"
 #include "base/why.h"
 #include "target/address_space.h"
@@ -78,6 +79,24 @@ bool xp_target_thread_lives(pid_t pid, pid_t tid)
 
 	return xp_small_file_read(text, sizeof(text), "/proc/%d/task/%d/stat", pid, tid) > 0 &&
 	       !parse_stat(text, &line) && !(line.flags & PF_EXITING);
+}
+
+bool xp_target_has_thread(pid_t pid, char state)
+{
+	DIR *threads = xp_target_list(pid);
+	bool found = false;
+	pid_t tid;
+
+	while (threads && !found && (tid = xp_target_next(threads))) {
+		struct stat_line line;
+		char text[1024];
+
+		found = xp_small_file_read(text, sizeof(text), "/proc/%d/task/%d/stat", pid, tid) > 0 &&
+			!parse_stat(text, &line) && line.state == state;
+	}
+	if (threads)
+		closedir(threads);
+	return found;
 }
 
 uint64_t xp_target_cpu_ns(pid_t pid)
@@ -204,6 +223,8 @@ static int check_mappings(pid_t pid)
 		close(place);
 	if (place != -ETIMEDOUT)
 		return 0;
+	if (!xp_target_has_thread(pid, 'D'))
+		return xp_why_set(-ETIMEDOUT, "cannot read the mappings of process %d in time; try again", pid);
 	return xp_why_set(
 	    -ETIMEDOUT,
 	    "cannot read the mappings of process %d: one of its threads holds their lock and waits for a file "
@@ -325,6 +346,21 @@ static int mark_moved(struct xp_mappings *mappings, size_t first, const struct x
 	return 0;
 }
 
+static void find_first_of_files(struct xp_mappings *mappings)
+{
+	struct xp_u64_map files = { 0 };
+
+	for (size_t i = 0; i < mappings->count; i++) {
+		struct xp_mapping *mapping = &mappings->list[i];
+		const uint32_t *first = NULL;
+
+		if (mapping->inode)
+			first = xp_u64_map_add(&files, xp_hash_mix(mapping->dev, mapping->inode), (uint32_t)i);
+		mapping->first = first ? *first : i;
+	}
+	xp_u64_map_free(&files);
+}
+
 int xp_mappings_parse(struct xp_mappings *mappings, char *text, bool all)
 {
 	struct xp_mapping before = { 0 }; /* the last one of a file, and what was kept until then */
@@ -357,6 +393,7 @@ int xp_mappings_parse(struct xp_mappings *mappings, char *text, bool all)
 			goto no_memory;
 		mappings->list[mappings->count++] = mapping;
 	}
+	find_first_of_files(mappings);
 	return 0;
 
 no_memory:

@@ -52,6 +52,8 @@ unsigned int xp_target_threads(pid_t pid);
 
 /* Whether a thread runs, and has not begun to end. */
 bool xp_target_thread_lives(pid_t pid, pid_t tid);
+/* Whether the process has a thread in this state: 'R' runs or waits for a CPU, 'D' waits in the kernel; see proc(5). */
+bool xp_target_has_thread(pid_t pid, char state);
 /* comm of a thread; "" if it has ended. */
 void xp_target_thread_name(pid_t pid, pid_t tid, char name[16]);
 
@@ -62,6 +64,7 @@ struct xp_mapping {
 	uint64_t file_offset;
 	uint64_t dev;	/* makedev(major, minor) */
 	uint64_t inode; /* 0: no file */
+	size_t first;	/* index of the first mapping of the same file in the list */
 	bool shared;	/* writes to it would go to the file */
 	bool moved; /* memory without a file, in place of this part of the file's text: see xp_mappings_read_all() */
 	char *path; /* as the target sees it, octal escapes undone; without a file: "", or a name such as "[vdso]" or
