@@ -338,7 +338,7 @@ def test_target_dies(xprof, record, busy, number):
 def test_target_gone_at_once(xprof, program, tmp_path):
     """It ends before xprof has looked, while it looks, or soon after: a message, or a recording, and never a crash."""
     path = program("live/programs/victim.c", "-O2", project.no_runtime())
-    for delay_ms in range(0, 100, 5):
+    for delay_ms in range(0, 100, 20):
         process = subprocess.Popen([path, "1", "0", tmp_path / "progress"])
         directory = tmp_path / f"out{delay_ms}"
         session = subprocess.Popen(

@@ -292,15 +292,6 @@ def two_functions(ours, xprof, record):
     return record_one
 
 
-def test_replaced(two_functions):
-    """Two functions in the same place, one after the other."""
-    done = two_functions("replaced", 1.2, 1.5)
-    assert done.unnamed == 0 and done.jit["functions"] == 2
-    for top in done.tops():
-        # What comes up to a second after the last look counts for the newcomer, for the map has no times.
-        assert profiles.share(top, "early") > 0.12 and profiles.share(top, "late") > 0.4, top
-
-
 def test_compiled_while_recording(two_functions):
     """The map grows when the recording runs; its process ends before the recording."""
     done = two_functions("late", 0.5, 3)

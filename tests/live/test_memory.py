@@ -215,7 +215,7 @@ def rings(pid):
 def test_recorded_again_and_again(busy, record):
     """The next recording uses the stub of the one before, which has unmapped its rings. The target goes on all the while."""
     target = busy(pause_us=100)
-    for _ in range(3):
+    for _ in range(2):
         recorded = target.works_during(record(MEMORY, "--no-samples", "-p", target.pid)).adds_up()
         assert in_memory(recorded) and recorded.totals["written"] > 100
         assert rings(target.pid) == 0

@@ -23,7 +23,7 @@ from recording import ENTER, EXIT, TAIL
 pytestmark = pytest.mark.uprobes
 
 SEED = 22
-ROUNDS = 8
+ROUNDS = 4
 PATCH = "--sled-mode=patch"
 
 
@@ -51,7 +51,7 @@ def test_blocked_system_calls_go_on(record, program, start, tmp_path):
     progress = tmp_path / "progress"
     process = start([program("live/programs/blocked.c", "-O1", project.no_runtime()), progress])
     assert process.stdout.readline() == "ready\n"
-    for _ in range(3):
+    for _ in range(2):
         recorded = record(PATCH, "-p", process.pid, "-d", "100ms").finish().adds_up()
         assert recorded.status == 0 and patched(recorded) and recorded.totals["written"] > 100
     time.sleep(2.5)
@@ -82,7 +82,7 @@ def test_restless_target(record, program, waiting):
 def test_rounds(record, busy, options):
     """Of a busy target with many threads. The second round takes the stub that the first has left."""
     target = busy(threads=4)
-    for _ in range(2 if options else 4):
+    for _ in range(2):
         recorded = record(PATCH, "-p", target.pid, "-d", "5ms", "--no-samples", *options).finish().adds_up()
         assert patched(recorded) and recorded.status == 0
         leftovers.assert_nothing_left(target.pid)
@@ -464,7 +464,7 @@ def test_second_signal_aborts(xprof, busy, tmp_path):
     """Whenever it comes, the sleds are restored before xprof ends."""
     chance = random.Random(SEED)
     target = busy()
-    for round_number in range(4):
+    for round_number in range(2):
         number = (signal.SIGINT, signal.SIGTERM)[round_number % 2]
         directory = tmp_path / f"twice{round_number}"
         argv = [xprof.path, "record", PATCH, "-q", "-o", directory, "-p", str(target.pid)]

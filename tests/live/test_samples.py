@@ -127,26 +127,6 @@ def test_cpu_time_and_shares(sampled, shares, threads):
     assert not off, f"never within 3 % of the CPU time used, stolen time allowed for: {off}"
 
 
-def test_shares_as_libprofiler_sees_them(sampled, shares, tmp_path):
-    library = next(pathlib.Path("/usr/lib").glob("*/libprofiler.so.0"), None)
-    if not library:
-        pytest.skip("no libprofiler here")
-    reference = tmp_path / "reference.prof"
-    done = project.run(
-        [shares, 2], env={"LD_PRELOAD": library, "CPUPROFILE": str(reference), "CPUPROFILE_FREQUENCY": "250"}
-    )
-    assert done.returncode == 0, done.stderr
-    path = sampled("-F", "999", "--", shares, 2).one()
-    theirs, ours = tops(reference, shares), tops(path, shares)
-    for reader in ours:
-        for name in ("work_a", "work_b"):
-            counts = [sum(flat for flat, _ in top[reader].values()) for top in (theirs, ours)]
-            found = [profiles.share(top[reader], name) for top in (theirs, ours)]
-            pooled = sum(s * n for s, n in zip(found, counts)) / sum(counts)
-            z = (found[0] - found[1]) / math.sqrt(pooled * (1 - pooled) * sum(1 / n for n in counts))
-            assert abs(found[0] - found[1]) <= 0.01 or abs(z) <= 4, (reader, name, found, z)
-
-
 def test_period(sampled, shares):
     """-c counts ns where there is no PMU."""
     recorded = sampled("-c", "2000000", "--", shares, 0.5)
@@ -348,15 +328,15 @@ def test_no_sample_at_all(xprof, record, start):
 
 def test_storm_of_short_processes(xprof, record, start, shares):
     session = record("-F", "4999", "--buffer=64M", "-a").wait_attached()
-    done = project.run(["sh", "-c", f"i=0; while [ $i -lt 200 ]; do {shares} 0.003; i=$((i+1)); done"])
+    done = project.run(["sh", "-c", f"i=0; while [ $i -lt 60 ]; do {shares} 0.003; i=$((i+1)); done"])
     pids = [int(pid) for pid in re.findall(r"^pid (\d+)$", done.stdout, re.M)]
-    assert len(pids) == len(set(pids)) == 200
+    assert len(pids) == len(set(pids)) == 60
     recorded = Sampled(xprof, session.stop())
     # Others of this name may run on the machine.
     seen = [e for e in recorded.entries if e["comm"].startswith("shares") and e["pid"] in pids]
     missing = set(pids) - {e["pid"] for e in seen}
     assert not missing, [e for e in recorded.entries if e["pid"] in missing]
-    assert len(seen) == 200, collections.Counter(e["pid"] for e in seen).most_common(3)
+    assert len(seen) == 60, collections.Counter(e["pid"] for e in seen).most_common(3)
     if profiles.GO:
         # On a busy machine, unwind tables may come late: such stacks are counted, and end early.
         whole = [e for e in seen if not e["stacks"].get("table_late")][:20]

@@ -53,14 +53,16 @@ def built(program, clang):
     return build
 
 
-@in_turn("name, mode, clang", ["calls", "throws", "jumps", "calls-O1", "throws-O1"] * 3, MODES, CLANGS)
+# test_running_process() has the other pairs of a program and a mode.
+@in_turn("name, mode, clang", ["calls", "calls-O1", "throws", "throws", "throws-O1", "jumps", "jumps"],
+         ["memory", "patch", "probe", "patch", "memory", "memory", "probe"], CLANGS)
 def test_command_from_its_first_instruction(built, record, tmp_path, name):
     path = built(name)
     truth = recording.runtime_records(path, tmp_path)
     assert_truth(record("--", path).finish(), truth, name in LEAVES_FRAMES)
 
 
-@in_turn("name, mode, clang", ["calls", "throws", "jumps"], MODES[::-1], CLANGS)
+@in_turn("name, mode, clang", ["calls", "throws", "jumps"], ["probe", "memory", "patch"], CLANGS)
 def test_running_process(built, record, waiting, tmp_path, name):
     path = built(name)
     truth = recording.runtime_records(path, tmp_path)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A JIT compiler of one function, which counts down: it runs it for so many seconds of CPU time from an anonymous page,
- * and tells of it in the way that its first argument names, honest or not. In two of these ways it compiles another
+ * and tells of it in the way that its first argument names, honest or not. In one of these ways, late, it compiles another
  * function when it gets a SIGUSR1: the seconds begin then.
  *
  * Usage: jit WAY SECONDS
@@ -196,15 +196,6 @@ static int run(const char *way, double seconds)
 	if (!strcmp(way, "named")) {
 		open_map(path);
 		tell(page, "count_down");
-		work(page, seconds);
-	} else if (!strcmp(way, "replaced")) {
-		/* Both in the same place. */
-		open_map(path);
-		tell(page, "early");
-		work_until_told(page);
-		page[4] = 0x8b; /* mov ecx, edi in its other encoding */
-		page[5] = 0xcf;
-		tell(page, "late");
 		work(page, seconds);
 	} else if (!strcmp(way, "late")) {
 		/* Compiled when the recording runs already. */
