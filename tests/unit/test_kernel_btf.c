@@ -61,8 +61,9 @@ TEST(this_kernel)
 
 	if (!whole)
 		skip();
-	fd = xp_kernel_btf_open();
+	fd = xp_kernel_btf_file();
 	assert_true(fd >= 0);
+	assert_int_equal(xp_kernel_btf_file(), fd);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	small = btf__parse(path, NULL);
 	assert_non_null(small);

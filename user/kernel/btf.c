@@ -189,7 +189,7 @@ static struct btf *load_kernel(void)
 	return kernel;
 }
 
-int xp_kernel_btf_open(void)
+static int make_file(void)
 {
 	struct btf *kernel = load_kernel(), *reduced;
 	int err = kernel ? xp_kernel_btf_reduce(&reduced, kernel) : -errno, fd;
@@ -202,5 +202,14 @@ int xp_kernel_btf_open(void)
 	bytes = btf__raw_data(reduced, &size);
 	fd = bytes ? xp_memfd_make("xprof_btf", bytes, size) : -ENOMEM;
 	btf__free(reduced);
+	return fd;
+}
+
+int xp_kernel_btf_file(void)
+{
+	static int fd = -1;
+
+	if (fd < 0)
+		fd = make_file();
 	return fd;
 }

@@ -19,10 +19,11 @@ struct xp_kernel_struct {
 extern const struct xp_kernel_struct xp_kernel_structs[];
 
 /*
- * Returns the descriptor of a file with the running kernel's types in reduced form, for libbpf's btf_custom_path. The
- * caller closes it. Returns -errno if the file cannot be made; libbpf then has to read the kernel's BTF.
+ * Returns the descriptor of a file with the running kernel's types in reduced form, for libbpf's btf_custom_path.
+ * The file is made once and stays open: a recording loads the programs twice, first for the forecast. Returns -errno
+ * if the file cannot be made; libbpf then has to read the kernel's BTF. For one thread.
  */
-int xp_kernel_btf_open(void);
+int xp_kernel_btf_file(void);
 
 /*
  * The same, from the kernel's BTF. Returns 0 or -errno: -ENOENT if a struct or field is missing, -EBADMSG if it uses an

@@ -101,6 +101,10 @@ static int configure(struct xprof_bpf *skeleton, const struct xp_programs_option
 					       XP_MAX(ENDING_TASKS_MIN, ENDING_TASKS_PER_CPU * cpus));
 	if (!err && options->counters)
 		err = bpf_map__set_max_entries(skeleton->maps.call_counts, options->counters);
+	/* Their buckets take 2 MB. Without call rings they stay empty. */
+	if (!err && !options->threads)
+		err = bpf_map__set_max_entries(skeleton->maps.told_threads, 1)
+			  ?: bpf_map__set_max_entries(skeleton->maps.call_slots, 1);
 	bpf_object__for_each_program(program, skeleton->obj)
 	{
 		if (!err && options->uprobe_multi && is_uprobe(program))
@@ -149,7 +153,7 @@ static void find_no_tsc_flag(struct xprof_bpf *skeleton)
 int xp_programs_open(struct xp_programs *programs, const struct xp_programs_options *options)
 {
 	int cpus = libbpf_num_possible_cpus();
-	int btf_fd = cpus < 0 ? cpus : xp_kernel_btf_open();
+	int btf_fd = cpus < 0 ? cpus : xp_kernel_btf_file();
 	LIBBPF_OPTS(bpf_object_open_opts, open);
 	struct xprof_bpf *skeleton;
 	char btf_path[32];
@@ -168,8 +172,6 @@ int xp_programs_open(struct xp_programs *programs, const struct xp_programs_opti
 	err = skeleton ? configure(skeleton, options, cpus) : -errno;
 	if (!err)
 		err = xprof_bpf__load(skeleton);
-	if (btf_fd >= 0)
-		close(btf_fd);
 	if (err) {
 		xprof_bpf__destroy(skeleton);
 		return err;
