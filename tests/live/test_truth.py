@@ -18,6 +18,8 @@ PROGRAMS = {
     "jumps": ("live/programs/jumps.c", "-O2"),
 }
 LEAVES_FRAMES = ("throws", "throws-O1", "jumps")
+# The last handler that jumps out of a stack of its own: its call is open, as far as xprof can know.
+LEFT_OPEN = {"on_signal": 1}
 
 
 def assert_truth(recorded, truth, leaves_frames):
@@ -35,7 +37,8 @@ def assert_truth(recorded, truth, leaves_frames):
     assert recorded.totals["seen"] == recorded.totals["written"] == len(truth)
     # Whatever was entered was left.
     for name in {name for name, _ in found}:
-        assert found[name, ENTER] == found[name, EXIT] + found[name, TAIL], name
+        is_open = found[name, ENTER] - found[name, EXIT] - found[name, TAIL]
+        assert is_open in (0, LEFT_OPEN.get(name, 0)), name
     if not leaves_frames:
         assert recording.calls_by_thread(records) == recording.calls_by_thread(truth)
 

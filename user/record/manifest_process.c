@@ -82,6 +82,8 @@ static json_t *thread_value(const void *arg, size_t index)
 	struct section section = begin();
 
 	put_number(&section, "tid", thread->tid);
+	if (thread->stack_of)
+		put_number(&section, "stack_of", thread->stack_of);
 	put_text(&section, "name", thread->name);
 	xp_manifest_put_counts(&section, &thread->counts);
 	return done(&section);
@@ -134,7 +136,7 @@ static json_t *process_value(const struct xp_recording *recording, const struct 
 	put(&section, "objects", objects_value(recording, &process->functions));
 	put_number(&section, "thread_count", sums->thread_count);
 	put(&section, "threads", list(threads, thread_value, sums->summaries));
-	put_number(&section, "threads_omitted", sums->thread_count > threads ? sums->thread_count - threads : 0);
+	put_number(&section, "threads_omitted", sums->thread_count + sums->stack_count - threads);
 	return done(&section);
 }
 

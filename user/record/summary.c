@@ -26,7 +26,7 @@ void xp_recording_totals(const struct xp_recording *recording, struct xp_totals 
 		const struct xp_thread *thread = recording->targets.processes.threads.entries[i].pointer;
 
 		xp_counts_add(&totals->counts, &thread->counts);
-		totals->threads++;
+		totals->threads += thread->first == thread;
 	}
 	totals->lost_ring = xp_bpf_side_lost(&recording->bpf, 0, XP_EVENT_TYPED) + recording->bpf.missed;
 	totals->samples_lost = xp_bpf_side_lost(&recording->bpf, XP_EVENT_SAMPLE, XP_EVENT_SAMPLE);

@@ -11,11 +11,17 @@
 #include "trace/process_flight.h"
 #include "trace/process_log.h"
 #include "trace/process_rings.h"
+#include "trace/thread_stacks.h"
 
 #define LOG_AT_ONCE_BYTES (1u << 20)
+/* Time for the mappings of a process, to find the stacks of its threads: that much, and that share of its time. */
+#define MAPS_NS 5000000
+#define MAPS_SHARE 100
 
 static int store_chunk(void *arg, struct xp_thread *thread);
 static void count_synthesized(void *arg, uint32_t fn_id);
+static struct xp_thread *new_stack(void *arg, struct xp_thread *first);
+static int find_stack_range(void *arg, uint32_t slot, struct xp_stack_range *range);
 
 void xp_processes_init(struct xp_processes *processes)
 {
@@ -156,6 +162,8 @@ int xp_processes_add(struct xp_processes *processes, struct xp_process **result,
 		.arg = process,
 		.watched = processes->triggers.count ? &process->functions.watched : NULL,
 		.watched_end = xp_process_watched_end,
+		.new_stack = new_stack,
+		.stack_range = find_stack_range,
 	};
 	err = xp_process_rename(process, info, tsc) ?: add_newest(processes, process);
 	if (err) {
@@ -189,6 +197,48 @@ static int add_thread(struct xp_processes *processes, struct xp_process *process
 	return 0;
 }
 
+static struct xp_thread *new_stack(void *arg, struct xp_thread *first)
+{
+	struct xp_process *process = arg;
+	struct xp_processes *processes = process->all;
+	struct xp_thread *stack;
+	pid_t tid = (pid_t)(XP_STACK_TID + processes->next_stack % (INT32_MAX - XP_STACK_TID));
+
+	if (process->stacks.count == XP_STACKS_MAX || xp_thread_new_stack(&stack, first, tid))
+		return NULL;
+	if (xp_u64_map_put(&processes->threads, (uint32_t)tid, stack)) {
+		xp_thread_free(stack);
+		return NULL;
+	}
+	memcpy(stack->name, first->name, sizeof(stack->name));
+	stack->process = process;
+	stack->last_tsc = first->last_tsc;
+	stack->serial = processes->next_serial++;
+	processes->next_stack++;
+	process->stacks.count++;
+	return stack;
+}
+
+static int find_stack_range(void *arg, uint32_t slot, struct xp_stack_range *range)
+{
+	struct xp_process *process = arg;
+	uint64_t begin_tsc = xp_clock_now_tsc(), spent = process->stacks.ticks;
+	const uint64_t allowed = xp_clock_ticks(process->all->clock, MAPS_NS) +
+				 (begin_tsc - XP_MIN(begin_tsc, process->begin_tsc)) / MAPS_SHARE;
+	char *text;
+	int result;
+
+	if (spent > allowed)
+		return -EBUSY;
+	result = xp_mappings_text(&text, process->pid);
+	if (!result) {
+		result = xp_stack_range_find(text, slot, range);
+		free(text);
+	}
+	process->stacks.ticks += xp_clock_now_tsc() - begin_tsc;
+	return result;
+}
+
 static bool is_excluded(const void *arg, uint32_t fn_id)
 {
 	return xp_functions_excluded(arg, fn_id);
@@ -196,9 +246,13 @@ static bool is_excluded(const void *arg, uint32_t fn_id)
 
 static int end_thread(struct xp_processes *processes, struct xp_thread *thread)
 {
-	/* The thread may end before xp_processes_forget() is called for functions that were just taken out. */
-	int err = xp_thread_forget_if(thread, is_excluded, &thread->process->functions);
+	struct xp_stacks *stacks = &thread->stacks;
+	int err = 0;
 
+	while (stacks->count > 1)
+		err = end_thread(processes, stacks->places[stacks->places[0].stack == thread].stack) ?: err;
+	/* The thread may end before xp_processes_forget() is called for functions that were just taken out. */
+	err = xp_thread_forget_if(thread, is_excluded, &thread->process->functions) ?: err;
 	err = xp_thread_flush(thread) ?: err;
 	xp_process_end_flight_thread(thread->process, thread);
 	xp_u64_map_remove(&processes->threads, (uint32_t)thread->tid);
@@ -206,6 +260,10 @@ static int end_thread(struct xp_processes *processes, struct xp_thread *thread)
 		if (processes->recent[i] == thread)
 			processes->recent[i] = NULL;
 	xp_thread_sums_add(&thread->process->sums, thread);
+	if (thread->first != thread) {
+		xp_stacks_remove(thread);
+		thread->process->stacks.count--;
+	}
 	xp_thread_free(thread);
 	return err;
 }
@@ -224,8 +282,11 @@ static int end_threads(struct xp_process *process)
 
 	remove_live(process);
 	for (size_t i = processes->threads.count; i--;) {
-		struct xp_thread *thread = processes->threads.entries[i].pointer;
+		struct xp_thread *thread;
 
+		if (i >= processes->threads.count) /* stacks have ended with their threads */
+			continue;
+		thread = processes->threads.entries[i].pointer;
 		if (thread->process == process)
 			err = end_thread(processes, thread) ?: err;
 	}

@@ -64,6 +64,12 @@ struct xp_ring_reading {
 	uint64_t until_tsc; /* when it ends; 0: when all calls are taken */
 };
 
+/* The further stacks of its threads (thread_stacks.h). */
+struct xp_process_stacks {
+	uint32_t count;
+	uint64_t ticks; /* time that its mappings took */
+};
+
 /* Calls that patched sleds recorded by their uprobe for lack of a call ring, or of room in it. */
 struct xp_fallen_calls {
 	uint64_t no_ring;
@@ -99,6 +105,7 @@ struct xp_process {
 	    *rings; /* calls that its patched sleds record in memory; NULL: none, see process_rings.h */
 	struct xp_ring_reading reading;
 	struct xp_fallen_calls fallen;
+	struct xp_process_stacks stacks;
 };
 
 /* Function records that came through the kernel, by what the hit cost the target. */
@@ -116,7 +123,7 @@ struct xp_processes {
 	struct xp_process *first_live; /* those that still run, in the same order: at each scan, most have ended */
 	struct xp_process **last_live;
 	struct xp_u64_map newest;  /* by pid: the last image of each, live or not */
-	struct xp_u64_map threads; /* by tid, live ones */
+	struct xp_u64_map threads; /* by tid, live ones, and their further stacks */
 
 	/* Set by the caller before the first process. */
 	const struct xp_clock *clock;
@@ -138,6 +145,7 @@ struct xp_processes {
 	struct xp_flight_writer *writer;
 	struct xp_triggers triggers; /* owned from xp_processes_init() on; with flight_bytes only */
 	uint64_t next_serial;	     /* serial of the next thread */
+	uint32_t next_stack;	     /* its thread ID is XP_STACK_TID plus this */
 	uint64_t ended_cpu_ns;	     /* CPU time of ended processes, from the budget's last reading to their end */
 	struct xp_call_accounts accounts;
 

@@ -216,11 +216,12 @@ int xp_ring_calls_take(struct xp_process *process, struct xp_thread_ring *ring, 
 		size_t room = is_plain ? CALLS_PER_TAKE : CALLS_PER_TAKE_MAX, plain = 0;
 
 		if (taking.thread && is_plain) {
+			struct xp_thread *stack = taking.thread->now;
 			uint64_t begin_tsc = xp_clock_now_tsc();
 
-			plain = take_plain(taking.thread, &ring->ring, range);
+			plain = take_plain(stack, &ring->ring, range);
 			count_reading(process, begin_tsc, plain);
-			taking.thread->counts.in_memory += plain;
+			stack->counts.in_memory += plain;
 		}
 		if (plain < CALLS_PER_RUN && take_any(&taking, room) < room)
 			break;

@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "base/util.h"
+#include "trace/thread_stacks.h"
 #include "trace/thread_run.h"
 
 const char *xp_filter_name(enum xp_filter filter)
@@ -56,8 +57,24 @@ int xp_thread_new(struct xp_thread **result, const struct xp_thread_options *opt
 		return -ENOMEM;
 	thread->options = options;
 	thread->tid = tid;
+	thread->first = thread->now = thread;
 	*result = thread;
 	return 0;
+}
+
+static int grow(struct xp_thread *thread);
+
+int xp_thread_new_stack(struct xp_thread **stack, struct xp_thread *first, pid_t tid)
+{
+	int err = xp_thread_new(stack, first->options, tid);
+
+	if (err)
+		return err;
+	(*stack)->first = first;
+	err = grow(*stack);
+	if (err)
+		xp_thread_free(*stack);
+	return err;
 }
 
 void xp_thread_free(struct xp_thread *thread)
@@ -68,6 +85,7 @@ void xp_thread_free(struct xp_thread *thread)
 	free(thread->frames);
 	free(thread->marks);
 	free(thread->watched);
+	free(thread->stacks.places);
 	free(thread);
 }
 
@@ -95,14 +113,17 @@ int xp_thread_flush(struct xp_thread *thread)
 /* Makes sure that there is a chunk. */
 static int chunk_ready(struct xp_thread *thread, uint16_t cpu, uint64_t tsc)
 {
+	bool is_large = thread->first == thread || thread->had_no_room;
+	size_t bytes = is_large ? XP_CHUNK_BYTES : XP_STACK_CHUNK_BYTES;
 	uint8_t *buf;
 
 	if (thread->enc.buf)
 		return 0;
-	buf = malloc(XP_CHUNK_BYTES);
+	buf = malloc(bytes);
 	if (!buf)
 		return -ENOMEM;
-	xp_fdr_enc_begin(&thread->enc, buf, XP_CHUNK_BYTES, cpu, tsc);
+	thread->had_no_room = false;
+	xp_fdr_enc_begin(&thread->enc, buf, bytes, cpu, tsc);
 	thread->chunk_tsc = tsc;
 	return 0;
 }
@@ -116,6 +137,7 @@ static int chunk_ready(struct xp_thread *thread, uint16_t cpu, uint64_t tsc)
 		if (!err_)                                                                                             \
 			err_ = (encode);                                                                               \
 		if (err_ == -ENOSPC) {                                                                                 \
+			(thread)->had_no_room = true;                                                                  \
 			err_ = xp_thread_flush(thread);                                                                \
 			if (!err_)                                                                                     \
 				err_ = chunk_ready(thread, cpu, tsc);                                                  \
@@ -247,9 +269,14 @@ int xp_thread_forget(struct xp_thread *thread, uint32_t fn_id)
 	return xp_thread_forget_if(thread, is_function, &fn_id);
 }
 
+/* Room of a further stack at first, and limit on that of all. */
+#define STACK_FRAMES 16
+#define STACK_FRAMES_MAX (2 * XP_FRAMES_MAX)
+
 static int grow(struct xp_thread *thread)
 {
-	uint32_t room = thread->room ? 2 * thread->room : 64;
+	bool is_first = thread->first == thread;
+	uint32_t room = thread->room ? 2 * thread->room : is_first ? 64 : STACK_FRAMES;
 	struct xp_open_call *frames = realloc(thread->frames, room * sizeof(*frames));
 	struct xp_open_call_mark *marks;
 
@@ -262,8 +289,17 @@ static int grow(struct xp_thread *thread)
 			return -ENOMEM;
 		thread->marks = marks;
 	}
+	if (!is_first)
+		thread->first->stacks.frames += room - thread->room;
 	thread->room = room;
 	return 0;
+}
+
+/* Whether no more calls may be open: the further stacks of a thread share one limit. */
+static bool is_too_deep(const struct xp_thread *thread)
+{
+	return thread->depth == XP_FRAMES_MAX || (thread->depth == thread->room && thread->first != thread &&
+						  thread->first->stacks.frames + thread->room > STACK_FRAMES_MAX);
 }
 
 /*
@@ -308,14 +344,10 @@ static uint32_t frame_at(struct xp_thread *thread, uint32_t slot)
 	return found;
 }
 
-/* Slots farther apart than 8 MiB, the usual stack size, belong to different stacks. */
-#define STACK_SLOTS (1 << 20)
-
+/* Slots farther apart belong to different stacks. */
 static bool far_apart(uint32_t a, uint32_t b)
 {
-	int32_t distance = (int32_t)(a - b);
-
-	return distance > STACK_SLOTS || distance < -STACK_SLOTS;
+	return a - b + XP_STACK_SLOTS > 2 * XP_STACK_SLOTS;
 }
 
 /*
@@ -364,7 +396,7 @@ static int enter(struct xp_thread *thread, const struct xp_call *call)
 	/* A deeper call is at a lower address; anything else means a left frame or another stack. */
 	if (thread->depth && (int32_t)(call->slot - thread->frames[thread->depth - 1].slot) >= 0)
 		err = synthesize_exits(thread, frame_replaced(thread, call->slot), call->cpu, call->tsc);
-	if (!err && thread->depth == XP_FRAMES_MAX) {
+	if (!err && is_too_deep(thread)) {
 		thread->too_deep++;
 		return filtered(thread, XP_FILTER_TOO_DEEP);
 	}
@@ -375,6 +407,7 @@ static int enter(struct xp_thread *thread, const struct xp_call *call)
 	if (err)
 		return account(thread, err);
 
+	thread->frames[thread->depth] = (struct xp_open_call){ xp_call_fn(call), call->slot };
 	if (thread->marks)
 		thread->marks[thread->depth] =
 		    (struct xp_open_call_mark){ xp_fdr_enc_mark(&thread->enc), 0, call->tsc, thread->chunk_number };
@@ -383,7 +416,7 @@ static int enter(struct xp_thread *thread, const struct xp_call *call)
 		return err;
 	if (thread->marks)
 		thread->marks[thread->depth].end = thread->enc.len;
-	thread->frames[thread->depth++] = (struct xp_open_call){ xp_call_fn(call), call->slot };
+	thread->depth++;
 	return 0;
 }
 
@@ -479,15 +512,31 @@ static int put_event(struct xp_thread *thread, const struct xp_call *call)
 	return account(thread, err);
 }
 
-/* Any call, with whatever is needed before it. */
-static __attribute__((noinline)) int put_any(struct xp_thread *thread, const struct xp_call *from)
+static int put_on_stack(struct xp_thread *thread, struct xp_call call)
 {
-	struct xp_call call = *from;
-
 	call.tsc = see(thread, call.tsc);
 	if (xp_call_is_entry(&call))
 		return enter(thread, &call);
 	return call.event ? put_event(thread, &call) : leave(thread, &call);
+}
+
+/* Any call, with whatever is needed before it. */
+static __attribute__((noinline)) int put_any(struct xp_thread *thread, const struct xp_call *call)
+{
+	uint64_t frames;
+	int err;
+
+	if (thread->options->new_stack)
+		xp_stacks_choose(thread, call);
+	if (thread->now == thread)
+		return put_on_stack(thread, *call);
+	/* The caller has counted it for the thread. */
+	thread->counts.in_memory -= call->in_memory;
+	thread->now->counts.in_memory += call->in_memory;
+	frames = thread->now->search.frames;
+	err = put_on_stack(thread->now, *call);
+	thread->search.frames += thread->now->search.frames - frames;
+	return err;
 }
 
 int xp_thread_put(struct xp_thread *thread, const struct xp_call *call)
@@ -495,7 +544,8 @@ int xp_thread_put(struct xp_thread *thread, const struct xp_call *call)
 	struct xp_thread_run run;
 	uint64_t ticks;
 
-	if (thread->marks || call->event) /* xp_thread_run_begin() would see marks too, 2 ns later */
+	if (thread->now != thread || thread->marks ||
+	    call->event) /* xp_thread_run_begin() would see marks too, 2 ns later */
 		return put_any(thread, call);
 	run = xp_thread_run_begin(thread, call->cpu);
 	ticks = call->tsc - run.last_tsc;

@@ -8,9 +8,9 @@
  * with the same TSC, and counted.
  *   - Calls that are open at the end stay open.
  * The slot of the return address identifies a call: two live calls cannot share it. A call is matched by equality only.
- * Order and distance of slots only keep callers and other stacks (signal stacks, coroutines) from being mistaken for
- * abandoned frames. A process can make up records that match nothing: the search for a call looks at a bounded number
- * of frames.
+ * Order and distance of slots only keep callers and other stacks from being mistaken for abandoned frames. A
+ * thread that runs on several stacks has a shadow stack and chunks for each (thread_stacks.h). A process can make up
+ * records that match nothing: the search for a call looks at a bounded number of frames.
  */
 #ifndef XPROF_TRACE_THREAD_H
 #define XPROF_TRACE_THREAD_H
@@ -50,6 +50,13 @@ uint64_t xp_counts_filtered(const struct xp_counts *counts);
 /* 8 bytes per frame and thread, 48 with --min-duration: bounds how much memory a target can make xprof allocate. */
 #define XP_FRAMES_MAX (256u << 10)
 #define XP_CHUNK_BYTES (16u << 10)
+/* Of a further stack (thread_stacks.h); the next one is of XP_CHUNK_BYTES if a record did not fit. */
+#define XP_STACK_CHUNK_BYTES (1u << 10)
+
+/* A call this many slots below another one, or less, is on the same stack. */
+#define XP_STACK_NEAR 256u
+/* Slots of 8 MiB, the usual size of a stack. */
+#define XP_STACK_SLOTS (1u << 20)
 
 #define XP_FRAME_FORGOTTEN (1u << 31) /* flag in fn_id, which has 28 bits */
 
@@ -74,7 +81,17 @@ struct xp_frame_search {
 };
 
 struct xp_thread;
+struct xp_stack_place;
 struct xp_process;
+
+/* Further stacks of a thread (thread_stacks.h); all zero: none so far. */
+struct xp_stacks {
+	struct xp_stack_place *places; /* of all stacks, the first one included, by their outermost calls */
+	size_t count;		       /* 0: there is only the first one */
+	size_t room;
+	size_t hand;	 /* where to look next for a stack without open calls */
+	uint32_t frames; /* room for frames of all further stacks */
+};
 struct xp_watched;
 
 /* A call of a watched function that is open. */
@@ -98,6 +115,12 @@ struct xp_ended_call {
 #define XP_CHUNK_KEPT 1
 typedef int (*xp_chunk_sink)(void *arg, struct xp_thread *thread);
 
+/* Slots of a mapping, modulo 2^32. */
+struct xp_stack_range {
+	uint32_t first;
+	uint32_t count;
+};
+
 struct xp_thread_options {
 	uint64_t min_ticks; /* shorter calls are dropped; 0: keep all */
 	xp_chunk_sink sink;
@@ -107,11 +130,25 @@ struct xp_thread_options {
 	/* Functions for whose calls watched_end() is called when they end (functions.h); NULL: none. */
 	const struct xp_watched *watched;
 	void (*watched_end)(void *arg, const struct xp_thread *thread, const struct xp_ended_call *call);
+	/*
+	 * For threads with several stacks: returns a new one, or NULL. NULL: all calls of a thread are on one shadow
+	 * stack.
+	 */
+	struct xp_thread *(*new_stack)(void *arg, struct xp_thread *first);
+	/* With it: like xp_stack_range_find(), or -errno. */
+	int (*stack_range)(void *arg, uint32_t slot, struct xp_stack_range *range);
 };
 
+/* A thread, or a further stack of one. */
 struct xp_thread {
 	const struct xp_thread_options *options; /* borrowed */
-	pid_t tid;
+	pid_t tid;				 /* of a further stack: XP_STACK_TID or more */
+	struct xp_thread *first;		 /* the thread itself; of a further stack, its thread */
+	struct xp_thread *now;			 /* of a thread: the stack of its last record */
+	struct xp_stacks stacks;		 /* the same: its further stacks */
+	struct xp_stack_range range;		 /* more calls that are on the stack, if they are below its calls */
+	bool has_range;				 /* it was looked for */
+	bool had_no_room;			 /* a record did not fit into the last chunk */
 	char name[16];
 	struct xp_counts counts;
 	uint64_t last_tsc;
@@ -158,6 +195,9 @@ int xp_thread_filter(struct xp_thread *thread, enum xp_filter filter);
 int xp_thread_forget(struct xp_thread *thread, uint32_t fn_id);
 /* The same for all functions for which gone() is true. */
 int xp_thread_forget_if(struct xp_thread *thread, bool (*gone)(const void *arg, uint32_t fn_id), const void *arg);
+
+/* Adds a further stack, with room for frames, to a thread. The caller frees it, before the thread. */
+int xp_thread_new_stack(struct xp_thread **stack, struct xp_thread *first, pid_t tid);
 
 /* Passes the current chunk to the sink and frees its memory: at the end, when idle, or when memory is short. */
 int xp_thread_flush(struct xp_thread *thread);

@@ -19,6 +19,21 @@ static inline enum xp_fdr_function_kind xp_call_fdr_kind(const struct xp_call *c
 	return (enum xp_fdr_function_kind)xp_call_kind(call);
 }
 
+/* Slot of the outermost call of a thread or stack that has had one: the open one, or the last one. */
+static inline uint32_t xp_stack_base(const struct xp_thread *stack)
+{
+	return stack->frames[0].slot;
+}
+
+/*
+ * Whether a call at this slot may be the outermost one of a thread without open calls: anywhere on its stack. If it has
+ * several stacks, the call may be on another one.
+ */
+static inline bool xp_stack_may_begin(const struct xp_thread *thread, uint32_t slot)
+{
+	return !thread->depth && slot - xp_stack_base(thread) + XP_STACK_SLOTS <= 2 * XP_STACK_SLOTS;
+}
+
 /* The part of a thread's state that plain calls change. All zero: there are none now. */
 struct xp_thread_run {
 	uint8_t *to; /* in the chunk */
@@ -26,6 +41,7 @@ struct xp_thread_run {
 	struct xp_open_call *top; /* behind the innermost open call */
 	struct xp_open_call *bottom;
 	struct xp_open_call *roof;
+	uint32_t reach;		/* slots between an outermost call and the last one before it, at most */
 	uint64_t last_tsc;	/* the base of the next record, too */
 	const uint8_t *watched; /* by function id; NULL: none is */
 };
@@ -45,6 +61,7 @@ static inline struct xp_thread_run xp_thread_run_begin(const struct xp_thread *t
 		.top = thread->frames + thread->depth,
 		.bottom = thread->frames,
 		.roof = thread->frames + thread->room,
+		.reach = thread->first->stacks.count ? 0 : XP_STACK_SLOTS,
 		.last_tsc = thread->last_tsc,
 		.watched = thread->options->watched ? thread->options->watched->by_id : NULL,
 	};
@@ -67,9 +84,9 @@ static inline void xp_thread_run_end(struct xp_thread *thread, const struct xp_t
 }
 
 /*
- * Puts a call that needs nothing but its record: it is deeper than all open calls, or the exit of the innermost one,
- * and nobody watches it. ticks: since the last call, at most UINT32_MAX. word and slot: as in struct xp_call. The
- * caller sets run->last_tsc. Returns false, and changes nothing, if this is another call.
+ * Puts a call that needs nothing but its record: it is a little deeper than all open calls, or the exit of the
+ * innermost one, and nobody watches it. ticks: since the last call, at most UINT32_MAX. word and slot: as in struct
+ * xp_call. The caller sets run->last_tsc. Returns false, and changes nothing, if this is another call.
  */
 static inline __attribute__((always_inline)) bool xp_thread_run_put(struct xp_thread_run *run, uint64_t ticks,
 								    uint32_t word, uint32_t slot)
@@ -80,7 +97,8 @@ static inline __attribute__((always_inline)) bool xp_thread_run_put(struct xp_th
 	if (run->end - run->to < XP_FDR_FUNCTION_BYTES || (run->watched && run->watched[fn_id]))
 		return false;
 	if (kind == XP_EVENT_ENTRY) {
-		if (top == run->roof || (top != run->bottom && (int32_t)(slot - top[-1].slot) >= 0))
+		if (top == run->roof || (top != run->bottom ? top[-1].slot - 1 - slot >= XP_STACK_NEAR
+							    : slot - top->slot + run->reach > 2 * run->reach))
 			return false;
 		*top = (struct xp_open_call){ fn_id, slot };
 		run->top = top + 1;

@@ -8,13 +8,18 @@
 
 void xp_thread_sums_add(struct xp_thread_sums *sums, const struct xp_thread *thread)
 {
+	/* Threads have room besides their stacks. */
+	size_t most = thread->first == thread ? XP_THREAD_SUMMARIES_MAX : XP_THREAD_SUMMARIES_MAX / 2;
 	struct xp_thread_summary *summaries;
 
 	xp_counts_add(&sums->counts, &thread->counts);
 	sums->clamped += thread->clamped;
 	sums->ended_tsc = XP_MAX(sums->ended_tsc, thread->last_tsc);
-	sums->thread_count++;
-	if (sums->summary_count == XP_THREAD_SUMMARIES_MAX)
+	if (thread->first == thread)
+		sums->thread_count++;
+	else
+		sums->stack_count++;
+	if (sums->summary_count >= most)
 		return;
 	summaries = realloc(sums->summaries, (sums->summary_count + 1) * sizeof(*summaries));
 	if (!summaries)
@@ -22,6 +27,8 @@ void xp_thread_sums_add(struct xp_thread_sums *sums, const struct xp_thread *thr
 	sums->summaries = summaries;
 	summaries[sums->summary_count] =
 	    (struct xp_thread_summary){ .tid = thread->tid, .serial = thread->serial, .counts = thread->counts };
+	if (thread->first != thread)
+		sums->summaries[sums->summary_count].stack_of = thread->first->tid;
 	memcpy(summaries[sums->summary_count++].name, thread->name, sizeof(thread->name));
 }
 

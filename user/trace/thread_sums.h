@@ -8,6 +8,7 @@
 /* A thread that has ended, for the manifest. */
 struct xp_thread_summary {
 	pid_t tid;
+	pid_t stack_of; /* a further stack of this thread; 0: it is a thread */
 	uint64_t serial;
 	char name[16];
 	struct xp_counts counts;
@@ -17,6 +18,7 @@ struct xp_thread_summary {
 /* All zero: no thread. */
 struct xp_thread_sums {
 	uint32_t thread_count;
+	uint32_t stack_count; /* of further stacks */
 	uint32_t synthesized_room;
 	struct xp_counts counts;
 	uint64_t clamped;
