@@ -308,6 +308,33 @@ def test_child_executes_a_patched_program(record, waiting, chain):
     assert recorded.messages.count("xprof patches its sleds some milliseconds later") == 1
 
 
+def test_no_calls_before_a_program_without_sleds(record, start, program):
+    """Probes were attached, so the summary has the number of calls, even if the program is another one at the end."""
+    path = program.text("execs", """
+        #include <signal.h>
+        #include <stdio.h>
+        #include <unistd.h>
+        int main(void)
+        {
+            sigset_t set;
+            int number;
+            sigemptyset(&set);
+            sigaddset(&set, SIGUSR1);
+            sigprocmask(SIG_BLOCK, &set, NULL);
+            puts("ready");
+            fflush(stdout);
+            sigwait(&set, &number);
+            return execl("/bin/sleep", "sleep", "100", NULL);
+        }
+        """, "-O1", project.no_runtime())
+    process = start([path])
+    assert process.stdout.readline() == "ready\n"
+    session = record("-p", process.pid).wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    recording.wait_until(lambda: targets.runs(process.pid, "/bin/sleep"), "it executes nothing")
+    assert session.stop().ok().totals["seen"] == 0
+
+
 def test_exec_path_is_patched_on_request(record, start, waiting, chain):
     early = waiting(chain, 0, 10)
     session = record("--exec", chain, "--sled-mode=patch").wait_attached()

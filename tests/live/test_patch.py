@@ -149,7 +149,8 @@ def test_executes_all_the_time(record, churn, mode):
     for _ in range(2):
         recorded = record("--no-samples", f"--sled-mode={mode}", "-p", target.pid, "-d", duration).finish().adds_up()
         assert recorded.status == 0, recorded.messages
-        assert mode == "patch" or recorded.totals["written"] > 0
+        # Each new program is checked before it is recorded: on a busy machine, it ends before that.
+        assert mode != "probe" or recorded.totals["written"] > 0
         shutil.rmtree(recorded.directory)
     target.assert_works()
     leftovers.assert_nothing_left(target.pid)

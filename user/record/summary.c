@@ -381,7 +381,7 @@ static void print_figures(const struct xp_recording *recording, const struct xp_
 
 	if (recording->options->flight_bytes)
 		snprintf(overwritten, sizeof(overwritten), " + %" PRIu64 " overwritten", totals->counts.overwritten);
-	if (recording->targets.probes.attached_count || totals->seen || !recording->sampling.sampler)
+	if (recording->targets.probes.any_attached || totals->seen || !recording->sampling.sampler)
 		xp_info("%.1f s, %zu process%s, %zu thread%s: %" PRIu64 " event%s seen = %" PRIu64 " written + %" PRIu64
 			" filtered + %" PRIu64 " lost%s",
 			seconds, totals->processes, xp_plural_es(totals->processes), totals->threads,
