@@ -10,14 +10,17 @@
 
 #include "common.bpf.h"
 
-/* Set by the loader if it samples CPUs while births rises; otherwise all sampling events record whatever they hit. */
+/*
+ * Set by the loader while it samples CPUs because births rises. If not set, sampling events record every task that they
+ * hit.
+ */
 extern const volatile bool watches_births;
 /* The threads and children that followed processes have created. */
 extern __u32 births;
 
 /*
- * Followed tasks that are ending -> their start time, which tells a later task of the same id. They are not in
- * `targets` any more, but have their memory still to free (before Linux 6.16 they have freed it).
+ * Followed tasks that are exiting -> their start time, which distinguishes them from a later task with the same ID.
+ * They are no longer in `targets`, but still have to free their memory (before Linux 6.16, they have freed it).
  */
 extern struct ending_tasks {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);

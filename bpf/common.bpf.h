@@ -82,7 +82,7 @@ static __always_inline void *ring_here(void)
 	return bpf_map_lookup_elem(&rings, &cpu);
 }
 
-/* Reserves size bytes (a constant) in this CPU's ring; NULL, and counted as lost, if there is no room. */
+/* Reserves size bytes (a constant) in this CPU's ring; NULL, and counted as lost, if there is no space. */
 #define reserve(size, kind)                                                                                            \
 	({                                                                                                             \
 		void *ring_ = ring_here();                                                                             \

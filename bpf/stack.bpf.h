@@ -75,7 +75,7 @@ static __always_inline bool next_piece(struct sample *s, struct piece *piece)
 	if (size > s->wanted - s->done)
 		size = s->wanted - s->done;
 	at = s->frames_bytes + s->done;
-	/* clang knows the bound of size; older verifiers do not. */
+	/* clang proves the bound of size and removes the check, which older verifiers need. */
 	barrier_var(size);
 	barrier_var(at);
 	if (at > 2 * FRAMES_BYTES + XP_STACK_BYTES_MAX || size > XP_STACK_PAGE_BYTES)
@@ -86,7 +86,9 @@ static __always_inline bool next_piece(struct sample *s, struct piece *piece)
 	return true;
 }
 
-/* Returns whether to go on. number: of the piece. Bytes that could not be read are zero. */
+/*
+ * Records whether piece `number` was read; bytes that could not be read are zero. Returns false if copying should stop.
+ */
 static __always_inline bool note_piece(struct sample *s, __u32 number, bool was_read)
 {
 	if (was_read) {
@@ -122,7 +124,7 @@ static __always_inline bool has_user_code(struct task_struct *task)
 	return BPF_CORE_READ(task, mm, end_code); /* 0 if it cannot be read */
 }
 
-/* The user code's registers of a thread that is in the kernel, and what a sample's flags say of it. */
+/* Returns the user registers of a thread that is in the kernel, and sets the flags of a sample that describe them. */
 static __always_inline __u32 registers_under_kernel(struct task_struct *task, struct registers *user)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);

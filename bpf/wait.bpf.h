@@ -51,7 +51,7 @@ struct thread {
 	__u32 delayed_ns;
 	__u32 cpu;
 	/* Sums since the thread's last exec. */
-	__u32 tid; /* an exec may give it that of the first thread */
+	__u32 tid; /* exec can change it to the TID of the first thread */
 	__u64 since;
 	__u64 waits;
 	__u64 blocked_ns;

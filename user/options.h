@@ -66,7 +66,7 @@ enum xp_option_type {
 	XP_OPTION_DIRECTORY,	     /* const char * */
 	XP_OPTION_TEXT,		     /* const char *, not empty */
 	XP_OPTION_PIDS,		     /* struct xp_pid_list; each use adds to it */
-	XP_OPTION_PROCESSES,	     /* the same; a name stands for the one process that has it */
+	XP_OPTION_PROCESSES,	     /* the same; a name represents the one process that has it */
 	XP_OPTION_PATTERNS,	     /* struct xp_text_list; each use adds to it */
 	XP_OPTION_TRIGGERS,	     /* struct xp_trigger_list; each use adds to it */
 };
@@ -142,7 +142,7 @@ enum xp_format_option {
 	XP_FORMAT_PERFETTO,
 };
 
-/* What an export or a report tells apart. */
+/* How an export or a report groups samples. */
 enum xp_by_option {
 	XP_BY_OPTION_PROCESS,
 	XP_BY_OPTION_THREAD,
@@ -152,7 +152,7 @@ enum xp_by_option {
 	XP_BY_OPTION_CGROUP,
 };
 
-/* What `xprof diff` compares and sorts by. */
+/* The value that `xprof diff` compares and sorts by. */
 enum xp_diff_sort_option {
 	XP_DIFF_SORT_OPTION_FLAT,
 	XP_DIFF_SORT_OPTION_CUM,
@@ -189,7 +189,7 @@ struct xp_options {
 	uint64_t period;  /* -c: events between samples, instead of hz; 0: not given */
 	const char *cpus; /* -C: with -a, only these; NULL: all */
 	enum xp_call_graph call_graph;
-	bool jvm_attach; /* ask JVMs for perf maps */
+	bool jvm_attach; /* request perf maps from JVMs */
 
 	struct xp_text_list functions; /* --functions: globs in the order given; a leading '!' excludes */
 	unsigned int args;	       /* 0: only those of entry sleds with arguments; 1..6 */

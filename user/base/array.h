@@ -7,12 +7,12 @@
 #include <stddef.h>
 
 /*
- * Returns the array with room for at least `need` elements, or NULL if memory is out: then the array and *room are as
+ * Returns the array with space for at least `need` elements, or NULL if memory is out: then the array and *room are as
  * they were. The room grows by half at least, so that appending n elements moves O(n) of them.
  */
 void *xp_array_grow(void *array, size_t *room, size_t need, size_t element_bytes);
 
-/* The same for an lvalue, whose room is a size_t. 0 or -ENOMEM. */
+/* Like xp_array_grow(), for an lvalue, whose room is a size_t. 0 or -ENOMEM. */
 #define XP_ARRAY_RESERVE(array, room, need)                                                                            \
 	({                                                                                                             \
 		void *grown_ = xp_array_grow(array, &(room), need, sizeof(*(array)));                                  \
@@ -23,7 +23,7 @@ void *xp_array_grow(void *array, size_t *room, size_t need, size_t element_bytes
 
 /*
  * Returns the first of `count` indices for which is_before, an expression of the variable that `index` names, is false;
- * count if there is none. It has to be true for all indices before that one, and false for all behind it.
+ * count if there is none. is_before must be true for all lower indices, and false for all higher ones.
  */
 #define XP_FIND_FIRST(count, index, is_before)                                                                         \
 	({                                                                                                             \

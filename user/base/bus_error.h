@@ -9,16 +9,16 @@
 #include <signal.h>
 #include <stdbool.h>
 
-/* In the order in which they are asked. */
+/* In the order in which their functions are called. */
 enum xp_bus_error_kind {
-	XP_BUS_SHARED_PAGES, /* knows its addresses */
-	XP_BUS_FILE_VIEWS,   /* takes all others */
+	XP_BUS_SHARED_PAGES, /* accepts only its own addresses */
+	XP_BUS_FILE_VIEWS,   /* accepts all other addresses */
 	XP_BUS_KINDS,
 };
 
 /*
- * From now on, asks this function, which runs in the signal handler. It returns true if the access is to be tried
- * again. Returns 0 or -errno.
+ * Registers a function, which the signal handler calls. It returns true if the access must be repeated. Returns 0 or
+ * -errno.
  */
 int xp_bus_error_ask(enum xp_bus_error_kind kind, bool (*repair)(const siginfo_t *info));
 

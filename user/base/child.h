@@ -62,7 +62,8 @@ struct xp_child {
 /* Runs in the child. Returns its exit code. */
 typedef int xp_child_main(void *arg);
 
-/* Starts a child. Returns 0 or -errno. A child that cannot have all of the options ends at once with exit code 1. */
+/* Starts a child. Returns 0 or -errno. A child that cannot have all of the options ends immediately with exit code 1.
+ */
 int xp_child_start(struct xp_child *child, const struct xp_child_options *options, xp_child_main *run, void *arg);
 /*
  * Waits up to timeout_ms for the end of a child; -1: forever. Returns its exit code, -EAGAIN if it has not ended, -EIO

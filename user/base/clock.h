@@ -18,7 +18,7 @@
 
 #include "base/util.h"
 
-/* The same moment on a clock of the kernel and on the TSC, which is accurate to +-error_tsc cycles. */
+/* One moment, on a clock of the kernel and on the TSC, which is accurate to +-error_tsc cycles. */
 struct xp_clock_pair {
 	uint64_t tsc;
 	uint64_t ns;
@@ -33,13 +33,13 @@ struct xp_clock {
 	struct xp_clock_pair real;  /* CLOCK_REALTIME at the start */
 	struct xp_clock_pair raw;   /* CLOCK_MONOTONIC_RAW at the start */
 	uint64_t error_ns;	    /* worst error so far of a converted time */
-	bool hz_from_kernel;	    /* hz comes from the kernel; otherwise it is measured */
+	bool hz_from_kernel;	    /* the kernel reported hz; otherwise hz was measured */
 	bool constant_tsc;	    /* as the clock was opened */
 	bool nonstop_tsc;
 };
 
 /*
- * Takes 20 ms where the kernel does not tell the frequency. Returns 0 or -errno: -ENOMEM, or an error of
+ * Takes 20 ms if the kernel does not report the frequency. Returns 0 or -errno: -ENOMEM, or an error of
  * clock_gettime(2). The caller frees *clock with xp_clock_free().
  */
 int xp_clock_open(struct xp_clock **clock);

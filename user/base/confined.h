@@ -45,8 +45,8 @@ int xp_confined_start(struct xp_confined **confined, const char *path, xp_confin
 		      const struct xp_confined_limits *limits);
 
 /*
- * The same for an open regular file, which stays the caller's. The reader can open no other file, so there is no
- * opener, and no real path.
+ * Like xp_confined_start(), for an open regular file, which stays the caller's. The reader can open no other file, so
+ * there is no opener, and no real path.
  */
 int xp_confined_start_fd(struct xp_confined **confined, int fd, xp_confined_read *read, const void *arg,
 			 const struct xp_confined_limits *limits);

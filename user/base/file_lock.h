@@ -19,7 +19,7 @@
  * not known.
  */
 int xp_file_lock(int fd, pid_t *holder);
-/* The same with another timeout. */
+/* Like xp_file_lock(), with another timeout. */
 int xp_file_lock_within(int fd, uint64_t patience_ns, pid_t *holder);
 /* The process that took the lock, according to /proc/locks, even if it has ended; 0: none, or unknown. */
 pid_t xp_file_lock_taker(int fd);

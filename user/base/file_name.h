@@ -20,7 +20,10 @@ bool xp_file_is_spool(const char *name);
 #define XP_PROFILE_SUFFIX ".prof"	    /* of a profile of CPU time */
 #define XP_WAIT_PROFILE_SUFFIX ".wait.prof" /* of a profile of waits */
 
-/* What `xprof export` makes in the directory of a recording: samples.FORMAT, calls.FORMAT and recording.html. */
+/*
+ * The files that `xprof export` writes to the directory of a recording: samples.FORMAT, calls.FORMAT and
+ * recording.html.
+ */
 #define XP_EXPORT_SAMPLES "samples"
 #define XP_EXPORT_CALLS "calls"
 #define XP_EXPORT_WAITS "waits"

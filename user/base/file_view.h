@@ -19,7 +19,7 @@ struct xp_file_view {
  * an error and exits with 1.
  */
 int xp_file_view_open(struct xp_file_view *view, int dir_fd, const char *name);
-/* What such an error means, for a message. */
+/* Returns the text of such an error, for a message. */
 const char *xp_file_view_error(int err);
 /* Opens the file for reading. Returns the descriptor or the same errors. */
 int xp_file_open_regular(int dir_fd, const char *name);

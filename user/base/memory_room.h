@@ -10,7 +10,7 @@
 
 /* Returns the bytes that can still be charged; the page cache does not count. UINT64_MAX: no limit is known. */
 uint64_t xp_memory_room(void);
-/* The same for the cgroups in a file like /proc/PID/cgroup, and the hierarchies in the directory root. */
+/* Like xp_memory_room(), for the cgroups in a file like /proc/PID/cgroup, and the hierarchies in the directory root. */
 uint64_t xp_memory_room_in(const char *groups_file, const char *root);
 
 #endif

@@ -17,7 +17,7 @@
 struct xp_shared_pages {
 	uint8_t *start;
 	size_t bytes;
-	volatile bool torn; /* pages are missing; what is read from them is zero, or what was written to one of them */
+	volatile bool torn; /* pages are missing: reads return zero, or what was written to the spare page */
 	struct xp_shared_pages *next;
 };
 

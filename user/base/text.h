@@ -25,12 +25,15 @@
  */
 void xp_clean_text(char *to, size_t to_size, const char *from);
 
-/* Length of the beginning of a text that has at most so many bytes, and no part of a character (UTF-8) at its end. */
+/*
+ * Returns the length of the longest prefix of a text that has at most bytes_max bytes and does not end inside a
+ * character (UTF-8).
+ */
 size_t xp_text_fit(const char *text, size_t bytes_max);
 
 /* Writes a piece of a line, cleaned after formatting. The line may have any length. */
 void xp_put(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The same with a newline. */
+/* Like xp_put(), with a newline. */
 void xp_put_line(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* before is not cleaned. */
 void xp_put_line_args(FILE *out, const char *before, const char *format, va_list args)

@@ -12,8 +12,8 @@
 int xp_trusted_dir_open(const char *path);
 
 /*
- * The same for a directory whose files root changes or gives away: root follows only its own links and those of the
- * user behind sudo, wherever they are.
+ * Like xp_trusted_dir_open(), for a directory whose files root changes or gives away: root follows only links that it
+ * owns, or that the user behind sudo owns, in any directory.
  */
 int xp_own_links_dir_open(const char *path);
 

@@ -23,7 +23,7 @@ struct xp_u64_map {
 
 /* A pointer to this key's value, or NULL if the key is missing. Valid until the next add. */
 uint32_t *xp_u64_map_find(const struct xp_u64_map *map, uint64_t key);
-/* The same, but adds a missing key with value. Returns NULL if out of memory. */
+/* Like xp_u64_map_find(), but adds a missing key with value. Returns NULL if out of memory. */
 uint32_t *xp_u64_map_add(struct xp_u64_map *map, uint64_t key, uint32_t value);
 
 /* This key's pointer, or NULL if the key is missing. */

@@ -74,10 +74,7 @@ int xp_budget_add(struct xp_budget *budget, size_t count, size_t *first);
 /* Sets an initial rate: calls in own_ns of the target's own CPU time. */
 void xp_budget_seed(struct xp_budget *budget, size_t function, uint64_t calls, uint64_t own_ns);
 
-/*
- * A tick with less CPU time than this cannot learn anything. The caller then passes 0, and adds the time to that of the
- * next tick.
- */
+/* The minimum CPU time of a tick for the policy. With less, the caller passes 0 and adds the time to the next tick. */
 #define XP_BUDGET_CPU_MIN_NS 20000000
 
 /*

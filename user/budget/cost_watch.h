@@ -15,8 +15,8 @@
 /* CPU time of the live processes since the last call. elapsed_ns: the time since then; 0: not known. */
 uint64_t xp_cpu_since(struct xp_processes *processes, uint64_t elapsed_ns);
 /*
- * The same of processes that have ended. The records of a pass over the rings include their ends, together with their
- * calls.
+ * Like xp_cpu_since(), for processes that have ended. The records of a pass over the rings include their ends, together
+ * with their calls.
  */
 uint64_t xp_cpu_of_ended(struct xp_processes *processes);
 
@@ -28,12 +28,12 @@ struct xp_cost_watch {
 
 /* Of the time between two looks. */
 struct xp_cost_seen {
-	double share; /* of the targets' CPU time, 0..1; 0: too little CPU time to tell */
+	double share; /* of the targets' CPU time, 0..1; 0: unknown, because they used too little CPU time */
 	double calls_per_s;
 	double call_ns;
 };
 
-/* in_memory: how many records came without the kernel so far. Call it some seconds apart. */
+/* in_memory: records without the kernel so far. Call it some seconds apart. */
 void xp_cost_watch_look(struct xp_cost_watch *watch, struct xp_cost_seen *seen, struct xp_processes *processes,
 			const struct xp_probe_cost *cost, uint64_t in_memory);
 

@@ -28,8 +28,8 @@ struct xp_probe_cost {
 double xp_probe_cost_call_ns(const struct xp_probe_cost *cost, enum xp_call_way way);
 
 struct xp_probe_cost_options {
-	struct xp_programs *programs; /* loaded, with a counter, room for a target, and rings of at least this size,
-					 which nobody reads */
+	struct xp_programs *programs; /* loaded, with a counter, space for a target, and rings of at least this size,
+					 which are not read */
 	bool multi;		      /* use uprobe_multi links */
 	bool stub;		      /* sleds may be patched */
 	bool memory;		      /* stub only: calls may be recorded in memory; the CPU and the kernel allow it */

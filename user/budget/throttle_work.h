@@ -62,7 +62,7 @@ struct xp_throttle {
 	/* Of the first XP_THROTTLE_FIRST_NS: CPU time, and what was taken of it. */
 	double first_cpu_ns;
 	double first_taken_ns;
-	bool failed;			    /* a process could not be changed, whatever was tried */
+	bool failed;			    /* the sleds of a process could not be changed */
 	const struct xp_process *last_seen; /* by xp_throttle_find_children() */
 
 	/* Work in progress, or done and not yet applied (busy). */

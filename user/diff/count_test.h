@@ -23,7 +23,7 @@
 
 struct xp_count_test {
 	double p;
-	double least; /* the smallest p that so many samples can have */
+	double least; /* the smallest p that this number of samples can have */
 };
 
 /* exposures: the time of each recording over the time between its samples; above 0. */

@@ -32,7 +32,7 @@ enum xp_diff_basis {
 	XP_DIFF_SHARES,		/* % of all samples, or of all time in calls or waits */
 };
 
-/* The chance that one of all functions is called changed though none has. */
+/* The probability that any function is reported as changed although none has changed. */
 #define XP_DIFF_LEVEL 0.01
 
 enum xp_diff_verdict {
@@ -65,7 +65,7 @@ struct xp_diff_row {
 struct xp_diff_side {
 	const char *path;   /* as the user named it; set by the caller */
 	uint64_t length_ns; /* of the recording; 0: unknown */
-	double period_ns;   /* CPU time that a sample stands for; 0: unknown */
+	double period_ns;   /* CPU time that a sample represents; 0: unknown */
 	uint64_t total;	    /* samples, or ns in calls or waits */
 	double scale;	    /* the unit's value of a sample, or of a ns */
 	uint64_t calls;
@@ -102,12 +102,12 @@ void xp_diff_free(struct xp_diff *diff);
 int xp_diff_add(struct xp_diff *diff, size_t side, const struct xp_model *model);
 
 /*
- * Compares what was added. diff->basis is XP_DIFF_SHARES instead of per second if a recording does not say how long it
- * took, or how much CPU time a sample stands for. Returns 0 or -ENOMEM.
+ * Compares the recordings that were added. diff->basis is XP_DIFF_SHARES instead of per second if the length of a
+ * recording, or the CPU time of a sample, is unknown. Returns 0 or -ENOMEM.
  */
 int xp_diff_make(struct xp_diff *diff, enum xp_diff_basis basis, bool by_total);
 
-/* What the row is compared by, in the unit; of A and B. */
+/* Returns the compared value of a row, of A or B, in the unit. */
 double xp_diff_value(const struct xp_diff *diff, const struct xp_diff_row *row, size_t side);
 /* Half of the width of the interval that has the true change in 95 of 100 cases, in the unit. 0: of calls and waits. */
 double xp_diff_margin(const struct xp_diff *diff, const struct xp_diff_row *row);

@@ -26,7 +26,7 @@
 #define XP_ELF_COPY_BYTES_MAX (128ull << 20)
 #define XP_ELF_COPY_DEBUG_BYTES_MAX (32ull << 20)
 
-/* What is known of a copied binary. */
+/* Facts about a copied binary. */
 struct xp_elf_copied {
 	uint8_t build_id[20];
 	uint8_t build_id_bytes; /* 0: none */

@@ -45,11 +45,11 @@ struct xp_elf_file {
  */
 int xp_elf_file_memory(struct xp_elf_file *image, const void *elf, size_t size);
 int xp_elf_file_fd(struct xp_elf_file *image, int fd);
-/* The same for a file whose code only gets names: 32-bit x86 files are accepted, too. */
+/* Like xp_elf_file_fd(), but also accepts 32-bit x86 files. For files whose code is only named. */
 int xp_elf_file_named(struct xp_elf_file *image, int fd);
 void xp_elf_file_close(struct xp_elf_file *image);
 
-/* Copies bytes of the file. Returns false if some of them are missing. */
+/* Copies bytes of the file. Returns false if the file has fewer bytes. */
 bool xp_elf_file_read(struct xp_elf_file *image, void *to, uint64_t offset, size_t size);
 
 /* The executable segment that contains [vaddr, vaddr + bytes) in its file part, or NULL. */

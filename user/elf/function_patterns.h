@@ -23,13 +23,13 @@ struct xp_pattern_uses;
 struct xp_pattern_uses *xp_pattern_uses_new(const char *const *patterns, size_t count);
 void xp_pattern_uses_free(struct xp_pattern_uses *uses);
 
-/* As xp_function_matches() of a pattern, and notes it. uses: NULL, or of these patterns. */
+/* Like xp_function_matches(), and records that the pattern matched. uses: NULL, or of these patterns. */
 bool xp_pattern_uses_match(struct xp_pattern_uses *uses, const char *const *patterns, size_t index, const char *symbol,
 			   const char *demangled);
 
 /*
- * Returns -EDOM, with a sentence (why.h) and the nearest names in it, if a pattern has matched nothing. what: how the
- * user gave it, such as "--functions". uses may be NULL.
+ * Returns -EDOM, with a sentence (why.h) and the most similar names in it, if a pattern matched no function. what: the
+ * option with the patterns, such as "--functions". uses may be NULL.
  */
 int xp_pattern_uses_check(const struct xp_pattern_uses *uses, const char *what);
 

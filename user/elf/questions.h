@@ -60,7 +60,7 @@ struct xp_source_frame {
 	uint32_t line;	      /* 0: unknown */
 };
 
-/* What becomes of the names. */
+/* The names, and where they are stored. */
 struct xp_elf_named {
 	struct xp_text_pool *texts; /* keeps the strings */
 	/*

@@ -51,8 +51,8 @@ struct xp_sled_table {
  */
 int xp_sled_table_read(struct xp_sled_table **table, const void *elf, size_t size);
 /*
- * The same for a file. It is read with pread(2), so its offset stays unchanged, and it may change or shrink meanwhile.
- * Also returns errors of fstat(2). The caller keeps fd.
+ * Like xp_sled_table_read(), for a file. It is read with pread(2), so its offset stays unchanged, and it may change or
+ * shrink meanwhile. Also returns errors of fstat(2). The caller keeps fd.
  */
 int xp_sled_table_open(struct xp_sled_table **table, int fd);
 /* All functions are unnamed afterwards. */

@@ -17,7 +17,7 @@ struct xp_call {
 	uint16_t cpu;
 	bool in_memory;		    /* from a call ring */
 	uint8_t fell_through;	    /* enum xp_fell_through */
-	xp_event_position position; /* of an event: which calls of the thread's ring come before it */
+	xp_event_position position; /* of an event: the number of calls in the ring of its thread that precede it */
 	/* If the kind has more than the above, the event, which is valid until the next one arrives; otherwise NULL. */
 	const struct xp_event *event;
 };

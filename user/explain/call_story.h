@@ -25,13 +25,13 @@ struct xp_story_stack {
 	uint64_t samples;
 };
 
-/* What the thread that has ended a wait did meanwhile. */
+/* The activity of the waker of a wait, during the wait. */
 struct xp_story_waker {
 	uint32_t thread;		  /* of the model; XP_MODEL_NONE: it was not recorded */
 	const struct xp_model_wait *wait; /* its longest one; NULL: none */
 	uint64_t wait_ns;		  /* as far as the other one lasted */
-	uint64_t samples;		  /* of it in that time */
-	uint32_t stack;			  /* the most frequent of them */
+	uint64_t samples;		  /* of the waker during the wait */
+	uint32_t stack;			  /* the most frequent stack of these samples */
 };
 
 enum xp_story_cause {
@@ -63,7 +63,7 @@ struct xp_story {
 void xp_story_make(struct xp_story *story, const struct xp_thread_times *times, uint32_t thread,
 		   struct xp_time_range range);
 
-#define XP_STORY_WAKERS_MAX 4 /* of a chain that are told: each waited for the next one */
+#define XP_STORY_WAKERS_MAX 4 /* wakers of a chain: each waited for the next one */
 
 /*
  * Returns whether it did anything worth telling: a wait of at least a quarter of that time, or else samples, without

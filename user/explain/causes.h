@@ -41,7 +41,7 @@ struct xp_cause {
 	uint32_t cpu;	       /* of XP_CAUSE_NO_CPU; XP_MODEL_CPU_UNKNOWN: there are several */
 	uint64_t calls;	       /* or waits */
 	uint64_t extra_ns;     /* by which these exceed the median of their function; or the time of all waits */
-	const struct xp_slow_call *example; /* the slowest of them; NULL: of waits */
+	const struct xp_slow_call *example; /* the slowest of these calls; NULL: of waits */
 	uint64_t key;			    /* private */
 };
 
@@ -60,9 +60,9 @@ int xp_causes_init(struct xp_causes *causes, struct xp_thread_times *times, cons
 /* Adds a slow call with its story, the slowest first. Returns 0 or -ENOMEM. */
 int xp_causes_add(struct xp_causes *causes, struct xp_thread_times *times, const struct xp_slow_calls *calls,
 		  const struct xp_slow_call *call, const struct xp_story *story);
-/* The same for waits, without calls. */
+/* Like xp_causes_add(), for waits, without calls. */
 int xp_causes_add_waits(struct xp_causes *causes, struct xp_thread_times *times, const struct xp_wait_row *row);
-/* Waits for what may be outside of the program, such as the next request, come last. */
+/* Sorts waits by time; waits that may be for events outside of the program, such as the next request, come last. */
 void xp_causes_sort_waits(struct xp_causes *causes);
 void xp_causes_sort(struct xp_causes *causes, const struct xp_slow_calls *calls);
 void xp_causes_free(struct xp_causes *causes);

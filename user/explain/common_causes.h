@@ -29,15 +29,15 @@ struct xp_common {
 	enum xp_common_kind kind;
 	const char *text;   /* which one; "" for those without */
 	uint64_t ns[2];	    /* sums: of usual calls, and of slow ones */
-	uint64_t calls[2];  /* in how many of them */
+	uint64_t calls[2];  /* calls of each set that have this part */
 	uint64_t last_call; /* private */
 };
 
 struct xp_commons {
-	struct xp_common *list; /* what makes the greatest difference comes first, after xp_commons_finish() */
+	struct xp_common *list; /* after xp_commons_finish(), sorted by the difference, the largest first */
 	size_t count;
 	uint64_t calls[2];
-	uint64_t ns[2]; /* the durations of all of them */
+	uint64_t ns[2]; /* sum of the durations of the calls of each set */
 	/* private */
 	size_t room;
 	struct xp_u64_map by_key;

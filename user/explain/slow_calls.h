@@ -42,12 +42,12 @@ struct xp_call_function {
 	uint64_t outermost;	       /* calls without a caller that is called often */
 	uint64_t median_ns;
 	uint64_t usual_ns; /* longer calls are not usual */
-	uint64_t slow_ns;  /* calls that take so long are slow */
+	uint64_t slow_ns;  /* the duration from which a call is slow */
 	uint64_t slow;	   /* how many are, kept or not */
 	uint64_t extra_ns; /* by which these exceed the median */
 };
 
-/* What the calls of one function took within a call, as far as that called them directly. */
+/* The time of the calls of one function in a call that calls it directly. */
 struct xp_call_callee {
 	uint32_t function;
 	uint64_t calls;
@@ -63,8 +63,8 @@ struct xp_slow_call {
 	uint64_t args[XP_CALL_ARGS_MAX];
 	unsigned int arg_count;
 	uint32_t callers[XP_CALL_CALLERS_MAX];		    /* the innermost first */
-	size_t caller_count;				    /* of all; the first ones are known */
-	struct xp_call_callee callees[XP_CALL_CALLEES_MAX]; /* what took longest comes first */
+	size_t caller_count;				    /* number of all callers; only the first ones are stored */
+	struct xp_call_callee callees[XP_CALL_CALLEES_MAX]; /* the longest time first */
 	size_t callee_count;
 	struct xp_call_callee further; /* all others */
 };
@@ -89,7 +89,7 @@ struct xp_slow_calls {
 	struct xp_call_function *functions;
 	size_t function_count;
 	bool is_found;		 /* functions of requests were found, none was named */
-	struct xp_durations all; /* of the wanted functions but those of background work, in ns */
+	struct xp_durations all; /* of the selected functions except background work, in ns */
 	struct xp_call_heap slow, background;
 	/* Chosen at random among the 90 % of each function that are shorter than the rest. */
 	struct xp_slow_call *usual;

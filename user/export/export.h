@@ -34,8 +34,8 @@ struct xp_export_options {
 	bool has_by;
 	enum xp_model_group by; /* unless has_by, each format has its own */
 	bool full_names;	/* instead of names shortened by xp_short_name() */
-	const char *output;	/* "-": standard output; NULL: a file beside the recording for each format */
-	const char *instr_map;	/* as in struct xp_model_source */
+	const char *output; /* "-": standard output; NULL: for each format, a file in the directory of the recording */
+	const char *instr_map; /* as in struct xp_model_source */
 	struct xp_select select;
 	bool may_be_empty; /* it is no error if there is nothing to export */
 	/* Set by xp_export(), for writers that read the calls themselves. */
@@ -56,7 +56,7 @@ int xp_export_folded(FILE *out, struct xp_model *model, const struct xp_export_o
 /* The model's samples and waits, and the calls and events of the source. -ENODATA: there are none. */
 int xp_export_perfetto(FILE *out, struct xp_model *model, const struct xp_export_options *options);
 
-/* What is on an HTML page. */
+/* The content of an HTML page. */
 struct xp_export_page {
 	struct xp_model *models[2]; /* of samples or waits, and of calls; waits of a model of samples come last */
 	size_t model_count;

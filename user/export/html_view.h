@@ -14,7 +14,7 @@
 #include "model/model.h"
 #include "model/tree.h"
 
-/* What precedes and follows the data of the page. */
+/* Writes the page before its data, and after it. */
 void xp_html_put_start(FILE *out);
 void xp_html_put_end(FILE *out);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The files that exports and comparisons make. */
+/* Writes the files of exports and comparisons. */
 #ifndef XPROF_EXPORT_OUTPUT_H
 #define XPROF_EXPORT_OUTPUT_H
 
@@ -15,8 +15,8 @@ typedef int xp_export_write(void *arg, FILE *out);
 int xp_export_file_given(const char *path, xp_export_write *write, void *arg);
 
 /*
- * Makes a file beside a recording. Whoever owns the recording can put anything under the name, and root's rights are
- * not theirs: what is there is replaced, never opened, and as the owner. Returns as above.
+ * Makes a file in the directory of a recording. The owner of the directory can put anything under the name, so an
+ * existing file is replaced, never opened, with the rights of the owner. Returns as xp_export_file_given().
  */
 int xp_export_file_made(const char *directory, const char *name, xp_export_write *write, void *arg);
 
@@ -26,7 +26,7 @@ int xp_export_file_made(const char *directory, const char *name, xp_export_write
  */
 void xp_export_file_end_by_signals(void);
 
-/* The text of such an error. */
+/* Returns the text of an error of these functions. */
 const char *xp_export_file_reason(int err);
 
 #endif

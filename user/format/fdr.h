@@ -137,7 +137,7 @@ int xp_fdr_chunk_calls(const uint8_t *chunk, size_t len,
 /* Converts the custom events of a chunk that xp_fdr_chunk_scan() has accepted from version 1's form to version 5's. */
 void xp_fdr_chunk_to_v5(uint8_t *chunk, size_t len);
 
-/* What the layout needs to know about a thread before the first chunk is placed. Each (pid, tid) occurs once. */
+/* The facts about a thread that the layout needs before the first chunk is placed. Each (pid, tid) occurs once. */
 struct xp_fdr_thread {
 	int32_t pid;
 	int32_t tid;

@@ -35,7 +35,7 @@ struct xp_jitdump_header {
 
 /* The order of .eh_frame and .eh_frame_hdr in a record. */
 enum xp_jitdump_order {
-	XP_JITDUMP_ONE_PART,	/* only one of them */
+	XP_JITDUMP_ONE_PART,	/* only one of .eh_frame and .eh_frame_hdr */
 	XP_JITDUMP_FRAME_FIRST, /* as perf expects */
 	XP_JITDUMP_HEADER_FIRST,
 };

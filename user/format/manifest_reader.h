@@ -23,12 +23,12 @@ int xp_manifest_load(json_t **manifest, int dir_fd, const char *name);
  * cannot be read, or -EPROTO for the newer one. The caller ends with json_decref().
  */
 int xp_manifest_read(json_t **manifest, const char *directory);
-/* The same for who adds to it, in a directory that is open. */
+/* Like xp_manifest_read(), for a caller that adds to the manifest of an open directory. */
 int xp_manifest_check(int dir_fd, const char *directory);
 
 /* A member of an object; 0: it has none, or that is no number above 0. */
 uint64_t xp_manifest_number(const json_t *object, const char *key);
-/* The same; NULL: none, or no text. Valid as long as the object. */
+/* Returns the string with this key, or NULL if there is none or it is not a string. Valid as long as the object. */
 const char *xp_manifest_string(const json_t *object, const char *key);
 
 #endif

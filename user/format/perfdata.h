@@ -152,7 +152,7 @@ struct xp_perfdata_birth {
 	pid_t pid;
 	pid_t tid;
 	pid_t ppid;
-	uint64_t tsc; /* may be long before that of the record */
+	uint64_t tsc; /* may be long before the time of the record */
 	bool maps;    /* starts with its parent's mappings, too */
 };
 

@@ -16,7 +16,7 @@ struct xp_perfdata_head_event {
 	struct xp_perfdata_section ids; /* none: with one event, records need no id */
 };
 
-/* With one event, the file's head ends behind the event. */
+/* With one event, the head of the file ends after the event. */
 struct xp_perfdata_head {
 	struct xp_perfdata_header header;
 	struct xp_perfdata_head_event events[XP_PERFDATA_EVENTS_MAX];

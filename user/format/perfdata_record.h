@@ -13,7 +13,7 @@
 
 /* A record. Fields that it does not have are 0 and not in `has`. */
 struct xp_perfdata_record {
-	uint64_t offset;      /* of a record in a compressed record: the offset of the latter */
+	uint64_t offset;      /* of a record inside a compressed record: the offset of the compressed record */
 	bool is_decompressed; /* from a compressed record; its memory is valid until the next read */
 	uint64_t bytes;	      /* including data after it that its size field does not count */
 	uint32_t type;	      /* PERF_RECORD_*, enum xp_perfdata_user_record */
@@ -47,7 +47,7 @@ struct xp_perfdata_record {
 			uint64_t period;
 			uint64_t chain_count;
 			const uint8_t *chain; /* read with xp_perfdata_record_chain() */
-			const uint8_t *raw;   /* of an event that we know: wait_record.h */
+			const uint8_t *raw;   /* of the event `offcpu-time`: see wait_record.h */
 			uint32_t raw_bytes;
 		} sample;
 		struct { /* KSYMBOL */

@@ -38,7 +38,7 @@ void xp_perfdata_compressor_free(struct xp_perfdata_compressor *compressor);
  * first.
  */
 void *xp_perfdata_compressor_room(struct xp_perfdata_compressor *compressor, size_t size);
-/* Compresses the pending records into sink, which must have room for XP_PERFDATA_PACKED_MAX. Returns 0 or -EIO. */
+/* Compresses the pending records into sink, which must have space for XP_PERFDATA_PACKED_MAX. Returns 0 or -EIO. */
 #define XP_PERFDATA_PACKED_MAX (72u << 10)
 int xp_perfdata_pack(struct xp_perfdata_compressor *compressor, struct xp_perfdata_sink *sink);
 /* Describes all records compressed so far. */

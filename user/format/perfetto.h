@@ -61,11 +61,11 @@ struct xp_perfetto_event {
 	struct xp_perfetto_name name; /* not of an end */
 	struct xp_perfetto_argument arguments[XP_PERFETTO_ARGUMENTS_MAX];
 	size_t argument_count;
-	/* An arrow from one event to another, of whatever sequence; both have its id. 0: none. */
+	/* An arrow from one event to another, also of another sequence; both events have its ID. 0: none. */
 	uint64_t flow_begin, flow_end;
 };
 
-/* What frames refer to. Ids are the caller's, from 1, each kind its own. */
+/* The strings that frames refer to. The caller chooses the IDs, from 1, for each kind separately. */
 enum xp_perfetto_text { XP_PERFETTO_FUNCTION, XP_PERFETTO_SOURCE, XP_PERFETTO_PATH };
 
 enum xp_perfetto_kind { XP_PERFETTO_UNKNOWN = 0, XP_PERFETTO_NATIVE = 1, XP_PERFETTO_KERNEL = 2, XP_PERFETTO_JIT = 4 };
@@ -98,7 +98,8 @@ int xp_perfetto_new(struct xp_perfetto **perfetto, FILE *out, const struct xp_pe
 int xp_perfetto_thread(struct xp_perfetto *perfetto, const struct xp_perfetto_thread *thread);
 /* Begins the events of a described thread. *sequence: its number. */
 int xp_perfetto_sequence(struct xp_perfetto *perfetto, uint32_t pid, uint32_t tid, uint32_t *sequence);
-/* The same for events of that thread that have a track of their own, below the thread's. At most one of each thread. */
+/* Like xp_perfetto_sequence(), for events of that thread that have a track of their own, below the thread's. At most
+ * one of each thread. */
 int xp_perfetto_sequence_beside(struct xp_perfetto *perfetto, uint32_t pid, uint32_t tid, const char *name,
 				uint32_t *sequence);
 /* A time before the previous one in the sequence becomes that. */

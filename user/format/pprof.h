@@ -28,7 +28,7 @@ struct xp_pprof_value_type {
 
 /* A member that is 0 or NULL is left out. */
 struct xp_pprof_options {
-	struct xp_pprof_value_type types[XP_PPROF_VALUES]; /* the last one is shown if nobody asks for another */
+	struct xp_pprof_value_type types[XP_PPROF_VALUES]; /* readers show the last one by default */
 	struct xp_pprof_value_type period_type;
 	uint64_t period;
 	uint64_t time_ns; /* CLOCK_REALTIME */
@@ -37,8 +37,8 @@ struct xp_pprof_options {
 };
 
 /*
- * An object. The first one is taken for the program. Its addresses are those of the file: pprof takes a mapping of all
- * addresses for one whose addresses are adjusted already (internal/elfexec, GetBase).
+ * An object. pprof assumes that the first one is the program. Its addresses are those of the file: pprof assumes that a
+ * mapping of all addresses has adjusted addresses already (internal/elfexec, GetBase).
  */
 struct xp_pprof_mapping {
 	const char *filename;

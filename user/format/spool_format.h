@@ -119,7 +119,7 @@ struct xp_spool_result {
 	struct xp_fdr_chunk_stats stats; /* content of the log */
 	uint64_t wall_ns;		 /* start of the recording, CLOCK_REALTIME */
 	uint64_t file_bytes;		 /* size of the log, including holes */
-	/* Bytes of the spool that were dropped: an incomplete frame, or its tail, to make room on a full disk. */
+	/* Bytes of the spool that were dropped: an incomplete frame, or its tail, to make space on a full disk. */
 	uint64_t dropped_bytes;
 };
 

@@ -70,7 +70,7 @@ struct xp_call_plan_function {
 	uint32_t exit_count;  /* of the sites */
 	uint32_t probe_count; /* exits without a window */
 	uint32_t first_window;
-	uint32_t window_count; /* also those without a site, which make room for springs */
+	uint32_t window_count; /* including windows without a site, which make space for springs */
 };
 
 struct xp_call_plan {

@@ -38,7 +38,7 @@ void xp_code_groups_find(const struct xp_code_map *map, struct xp_code_part *par
 /* Whether a jump to this address leaves the function with this root: the target starts another one. */
 bool xp_code_leaves(const struct xp_code_map *map, const struct xp_code_part *parts, uint32_t root, uint64_t target);
 
-/* The function's first instruction behind endbr64. */
+/* Returns the first instruction of the function after endbr64. */
 uint64_t xp_code_entry(const struct xp_code_map *map, const struct xp_cfi_fde *fde);
 
 #endif

@@ -33,7 +33,7 @@ struct xp_code_row {
 
 #define XP_UNKNOWN_ROWS_MAX 8
 
-/* A function whose indirect jumps are asked for. */
+/* A function, for a search of the targets of its indirect jumps. */
 struct xp_jump_targets {
 	struct xp_code_map *map;
 	const struct xp_code_part *parts;

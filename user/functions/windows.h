@@ -21,7 +21,7 @@ struct xp_windows {
  * is none.
  */
 int xp_windows_exit(struct xp_windows *windows, uint32_t part, uint64_t vaddr, uint32_t *window);
-/* The same for the entry, when all exits have theirs. It may take over the window of an exit. */
+/* Like xp_windows_exit(), for the entry, after all exits have windows. It may share the window of an exit. */
 int xp_windows_entry(struct xp_windows *windows, uint32_t part, uint64_t vaddr, uint32_t *window);
 
 #endif

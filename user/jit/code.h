@@ -77,7 +77,7 @@ void xp_jit_code_settle(struct xp_jit_code *code);
 bool xp_jit_code_can_be(const struct xp_jit_code *code, uint64_t start, uint64_t size);
 /*
  * index: of the code, from 0, one more for each; may be NULL. Code that is already there with the same range, name and
- * bytes keeps its index. Returns 0 or -errno: -EINVAL if the range is impossible, -ENOSPC if there is no room for more
+ * bytes keeps its index. Returns 0 or -errno: -EINVAL if the range is impossible, -ENOSPC if there is no space for more
  * (counted as refused), -ENOMEM. On an error nothing has changed.
  */
 int xp_jit_code_load(struct xp_jit_code *code, const struct xp_jit_load *load, uint32_t *index);
@@ -110,9 +110,9 @@ bool xp_jit_code_find_rule(const struct xp_jit_code *code, uint64_t address, uin
 /* Whether some code has unwinding data. */
 bool xp_jit_code_has_rules(const struct xp_jit_code *code);
 
-/* The number of codes, which is also the next index. */
+/* Returns the number of codes, which is also the next index. */
 uint32_t xp_jit_code_count(const struct xp_jit_code *code);
-/* Loads refused for lack of room. */
+/* Loads refused for lack of space. */
 uint64_t xp_jit_code_refused(const struct xp_jit_code *code);
 
 #endif

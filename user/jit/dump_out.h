@@ -44,7 +44,7 @@ struct xp_jit_dump_out_options {
 struct xp_jit_dump_out_counts {
 	uint64_t functions;
 	uint64_t functions_filled; /* included in functions, but written without their bytes */
-	uint64_t functions_lost;   /* not written: too large, or no room in the file, in all files or on disk */
+	uint64_t functions_lost;   /* not written: too large, or no space in the file, in all files or on disk */
 	uint64_t moves;
 	uint64_t bytes; /* size of the file; 0: there is no file */
 };

@@ -26,7 +26,7 @@ struct xp_jits {
 	/* Set by the caller. */
 	const struct xp_clock *clock;
 	uint64_t bytes_left;	  /* XP_JIT_BYTES_LEFT */
-	bool jvm_attach;	  /* ask JVMs for perf maps */
+	bool jvm_attach;	  /* request perf maps from JVMs */
 	bool with_dumps;	  /* also write jitdumps */
 	uint64_t dump_bytes_left; /* XP_JIT_DUMP_OUT_ALL_BYTES_MAX if with_dumps */
 	int dir_fd;		  /* directory of the jitdumps */
@@ -95,7 +95,7 @@ bool xp_jit_has_rules(const struct xp_jit *jit);
 /* Whether the sources have not been looked at since this time, so that newer code may be missing. */
 bool xp_jit_is_behind(const struct xp_jit *jit, uint64_t tsc);
 
-/* Known functions, and functions refused for lack of room. */
+/* Known functions, and functions refused for lack of space. */
 uint32_t xp_jit_functions(const struct xp_jit *jit);
 uint64_t xp_jit_refused(const struct xp_jit *jit);
 

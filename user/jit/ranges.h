@@ -23,7 +23,7 @@ struct xp_jit_range_use {
 	uint64_t from; /* TSC */
 	uint64_t to;   /* exclusive; XP_JIT_ALIVE: the code is still there */
 	uint32_t code;
-	uint32_t before; /* the pieces replaced by this one: before_count of them from old[before] */
+	uint32_t before; /* the pieces that this piece replaced: before_count pieces from old[before] */
 	uint32_t before_count;
 };
 

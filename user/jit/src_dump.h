@@ -31,8 +31,8 @@ bool xp_jit_src_dump_is_marker(const char *path);
  */
 int xp_jit_src_dump_open(struct xp_jit_src_dump **dump, pid_t pid, uint64_t start_time, const char *path);
 /*
- * The same for an open file, which the source takes over. inner_pid: the pid of the process in its own namespace.
- * Returns 0 or -ENOMEM.
+ * Like xp_jit_src_dump_open(), for an open file, which the source takes over. inner_pid: the pid of the process in its
+ * own namespace. Returns 0 or -ENOMEM.
  */
 int xp_jit_src_dump_new(struct xp_jit_src_dump **dump, int fd, pid_t inner_pid);
 /* Sets the means to read the process's memory; memory outlives the source. */

@@ -32,12 +32,15 @@ struct xp_jit_src_jvm {
 };
 
 /*
- * Asks the process if it has a JVM mapped and a map may have something new, and never waits. A JVM that cannot write
- * maps is warned of, and not asked again.
+ * Requests a map if the process has a JVM mapped and a map may have new functions; never waits. If a JVM cannot write
+ * maps, prints a warning and sends no further requests.
  */
 void xp_jit_src_jvm_refresh(struct xp_jit_src_jvm *jvm, const struct xp_address_space *space,
 			    const struct xp_clock *clock, uint64_t now_tsc);
-/* The code of a frame sampled at this time is unknown. Returns true, and will ask, if the next map may have it. */
+/*
+ * Call this if the code of a frame that was sampled at this time is unknown. Returns true, and requests a map, if the
+ * next map may contain the code.
+ */
 bool xp_jit_src_jvm_want(struct xp_jit_src_jvm *jvm, uint64_t tsc);
 /*
  * Sends a last request if functions are still unknown and the program runs, and waits for the map: some seconds, at

@@ -74,8 +74,8 @@ int xp_attach_uprobes(struct xp_attach *attach, const struct xp_uprobe_set *upro
  */
 int xp_attach_uprobe(struct xp_attach *attach, int program_fd, int file_fd, pid_t pid, uint64_t offset);
 /*
- * The same for a process of xprof's own, which stays away from the probe while it is detached, so that an anchor is not
- * needed: such probes are detached at the same time, which takes no longer than one of them.
+ * Like xp_attach_uprobe(), for a process of xprof's own, which stays away from the probe while it is detached, so that
+ * an anchor is not needed: such probes are detached at the same time, which takes no longer than one of them.
  */
 int xp_attach_own_uprobe(struct xp_attach *attach, int program_fd, int file_fd, pid_t pid, uint64_t offset);
 /*

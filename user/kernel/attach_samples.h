@@ -78,7 +78,7 @@ uint64_t xp_sampler_clamped_hz(const struct xp_sampler *sampler);
 /* The values last read from an event; zeroed: none yet. */
 struct xp_perf_event_look {
 	uint64_t enabled_ns;
-	uint64_t lost; /* records lost for lack of room, with PERF_FORMAT_LOST (Linux 6.0) */
+	uint64_t lost; /* records lost for lack of space, with PERF_FORMAT_LOST (Linux 6.0) */
 };
 
 /*

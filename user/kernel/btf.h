@@ -26,8 +26,8 @@ extern const struct xp_kernel_struct xp_kernel_structs[];
 int xp_kernel_btf_file(void);
 
 /*
- * The same, from the kernel's BTF. Returns 0 or -errno: -ENOENT if a struct or field is missing, -EBADMSG if it uses an
- * unknown feature, -ENOMEM. The caller frees with btf__free().
+ * Like xp_kernel_btf_open(), from the given BTF of the kernel. Returns 0 or -errno: -ENOENT if a struct or field is
+ * missing, -EBADMSG if it uses an unknown feature, -ENOMEM. The caller frees with btf__free().
  */
 int xp_kernel_btf_reduce(struct btf **result, const struct btf *kernel);
 

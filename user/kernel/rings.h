@@ -23,7 +23,7 @@ struct xp_ring {
 	uint64_t mask; /* size in bytes - 1 */
 	uint64_t *consumer;
 	const uint64_t *producer;
-	uint64_t position;  /* read up to here; *consumer lags behind it */
+	uint64_t position;  /* read up to here; *consumer can be lower */
 	uint64_t published; /* the value of *consumer */
 	uint64_t end;	    /* the producer position at the last xp_ring_snapshot() */
 };

@@ -58,7 +58,7 @@ int xp_sideband_add_cpus(struct xp_sideband *sideband);
 
 /*
  * Takes the events in the buffers. Returns 0 or -errno, for example -ENOMEM. xp_sideband_lost() increases if the kernel
- * ran out of room.
+ * ran out of space.
  */
 int xp_sideband_read(struct xp_sideband *sideband, const struct xp_clock *clock);
 /* The oldest event read so far, if it is older than tsc, valid until the next call; NULL if there is none. */

@@ -43,7 +43,7 @@ struct xp_recorded_binaries {
 int xp_recorded_binaries_read(struct xp_recorded_binaries **binaries, const char *directory, const json_t *manifest);
 void xp_recorded_binaries_free(struct xp_recorded_binaries *binaries);
 
-/* What the kernel says of a mapped binary. */
+/* The facts that the kernel reports about a mapped binary. */
 struct xp_mapped_binary {
 	const char *path;
 	const uint8_t *build_id;

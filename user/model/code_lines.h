@@ -16,7 +16,7 @@ struct xp_code_line {
 	const char *file; /* in the record */
 };
 
-/* Zeroed: empty. */
+/* Empty if zeroed. */
 struct xp_code_lines {
 	/* private */
 	struct xp_code_line_table *tables;

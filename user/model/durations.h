@@ -27,7 +27,7 @@
 
 #define XP_DURATIONS_BYTES_MAX ((size_t)64 << 20)
 
-/* What all durations of a report may take. Zeroed but for max at first. */
+/* The memory limit of all durations of a report. Zeroed except for max at first. */
 struct xp_durations_memory {
 	size_t max;
 	size_t used;
@@ -39,20 +39,20 @@ struct xp_durations {
 	uint64_t max;
 	uint64_t max_at;    /* when that call began, as the caller gave it; of equal ones the first one */
 	uint32_t max_where; /* and its thread or another number of the caller's */
-	bool lost;	    /* there was no room: percentiles are unknown */
+	bool lost;	    /* there was no space: percentiles are unknown */
 	/* private */
 	uint8_t room;	  /* of values */
 	uint64_t *values; /* the durations themselves, while there are few of them */
 	uint64_t **pages; /* later: the buckets of each power of two; NULL: all 0 */
 };
 
-/* Adds a duration. Returns 0 or -ENOMEM; a lack of room is no error. */
+/* Adds a duration. Returns 0 or -ENOMEM; a lack of space is no error. */
 int xp_durations_add(struct xp_durations *durations, struct xp_durations_memory *memory, uint64_t duration, uint64_t at,
 		     uint32_t where);
-/* Adds all durations of another one, which stays as it is. Returns 0 or -ENOMEM. */
+/* Adds all durations of `other`, which does not change. Returns 0 or -ENOMEM. */
 int xp_durations_merge(struct xp_durations *durations, struct xp_durations_memory *memory,
 		       const struct xp_durations *other);
-/* The same, and makes the other one empty. It takes over the memory of the other one if there are none yet. */
+/* Like xp_durations_merge(), and empties `other`. Takes over the memory of `other` if `durations` is empty. */
 int xp_durations_take(struct xp_durations *durations, struct xp_durations_memory *memory, struct xp_durations *other);
 /* Releases the memory and makes it empty. */
 void xp_durations_free(struct xp_durations *durations, struct xp_durations_memory *memory);

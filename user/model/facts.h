@@ -23,7 +23,7 @@ struct xp_facts_summary {
 	uint64_t period_ns; /* of samples */
 	uint64_t samples;   /* written to profiles */
 	uint64_t lost;	    /* samples and events */
-	uint64_t cpus;	    /* that were sampled, whatever ran on them; 0: only some processes were */
+	uint64_t cpus;	    /* CPUs that were sampled as a whole; 0: only some processes were sampled */
 	/* Of the kernel; NULL: unknown. They may contain anything, and are valid as long as the facts. */
 	const char *release;
 	const char *machine;
@@ -31,11 +31,11 @@ struct xp_facts_summary {
 	uint64_t stack_ends[XP_UNWIND_ENDS];
 };
 
-/* What the recorder knows of all waits (--off-cpu), those without a record of their own included. */
+/* Statistics of all waits (--off-cpu), recorded or not. */
 struct xp_facts_waits {
 	uint64_t seen;	  /* 0: unknown */
-	uint64_t written; /* to perf.data: each represents as many as its weight says */
-	uint64_t shorter; /* than the minimum that was asked for: only counted */
+	uint64_t written; /* written to perf.data; each represents a number of waits, its weight */
+	uint64_t shorter; /* shorter than the requested minimum: only counted */
 	uint64_t lost;
 	uint64_t missed; /* switches that the kernel did not report */
 	uint64_t threads;
@@ -74,7 +74,7 @@ bool xp_facts_sampled(const struct xp_facts *facts, size_t index, uint64_t *pid,
 /* The time of the first sample or wait of an image of a process; 0: it has none. Returns false if there is no image. */
 bool xp_facts_since(const struct xp_facts *facts, uint64_t pid, uint64_t image, uint64_t *tsc);
 /*
- * The names of a process, its control group, or one of its threads in the logs. They may contain anything. NULL:
+ * The names of a process, its cgroup, or one of its threads in the logs. They may contain anything. NULL:
  * unknown.
  */
 const char *xp_facts_comm(const struct xp_facts *facts, uint64_t pid, uint64_t image);

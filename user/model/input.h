@@ -22,12 +22,12 @@ struct xp_model_input {
 int xp_model_input_open(struct xp_model_input *input, const char *path);
 void xp_model_input_close(struct xp_model_input *input);
 
-/* What to read of it: all. Valid as long as the input. */
+/* Returns a source that selects all of the input. Valid as long as the input. */
 struct xp_model_source xp_model_input_source(const struct xp_model_input *input);
 
 #define XP_MODEL_SLOTS 500
 
-/* What a model keeps beside sums. Lines take the most time to find. */
+/* The details that a model keeps in addition to sums. Lines take the most time to find. */
 enum xp_model_keep {
 	XP_MODEL_KEEP_SUMS,  /* and lines */
 	XP_MODEL_KEEP_TIMES, /* and lines */

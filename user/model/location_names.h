@@ -5,7 +5,7 @@
 
 #include "model/model.h"
 
-/* Where the names of JIT functions come from. */
+/* The source of the names of JIT functions. */
 struct xp_model_jit_names {
 	/* Fills in the frame of a location with `jit`. Returns 0 or -ENOMEM. */
 	int (*name)(void *arg, struct xp_model *model, const struct xp_model_location *location,

@@ -64,8 +64,8 @@ struct xp_walked_thread {
 };
 
 /*
- * What a visitor does with a log. Each function may be NULL, and returns 0 or -errno, which ends the walk; -E2BIG:
- * there is no room for the thread or the call, which is dropped.
+ * The functions of a visitor of a log. Each may be NULL, and returns 0 or -errno, which ends the walk. -E2BIG: the
+ * visitor has no space for the thread or the call, which is dropped.
  */
 struct xp_log_visitor {
 	/*
@@ -78,7 +78,7 @@ struct xp_log_visitor {
 	int (*begin)(void *arg, struct xp_file_view *view, struct xp_violation *violation);
 	/*
 	 * Each call, return and, if there is event(), event, before anything else of it. function: its index, or
-	 * XP_MODEL_NONE: there is no room for it, or it is an event.
+	 * XP_MODEL_NONE: there is no space for it, or it is an event.
 	 */
 	int (*record)(void *arg, const struct xp_fdr_record *record, uint32_t function);
 	/* The first record of a thread. */
@@ -106,7 +106,7 @@ struct xp_log_visitor {
 	uint64_t last_tsc;	   /* of the records so far */
 	/* Of all logs. */
 	uint64_t dropped; /* calls and events beyond the limits */
-	uint64_t refused; /* what the visitor had no room for */
+	uint64_t refused; /* calls and events for which the visitor had no space */
 	uint64_t start_tsc; /* what the selected times count from: set before begin() */
 	/* private */
 	const struct xp_model_source *source; /* NULL: none */

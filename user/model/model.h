@@ -6,7 +6,7 @@
  *			samples (XP_MODEL_SAMPLES)	   calls (XP_MODEL_CALLS)
  *	stack		where a sample hit		   the open calls of a thread
  *	values[0]	number of samples		   number of calls of the innermost function
- *	values[1]	ns that they stand for		   ns in it without its callees, of the calls that ended
+ *	values[1]	ns that they represent		   ns in it without its callees, of the calls that ended
  *
  * So the sum of values[1] over all stacks with a function is the time in it, callees included.
  *
@@ -62,7 +62,7 @@ struct xp_model_process {
 	uint64_t pid;	    /* 0: unknown, or all kernel threads together */
 	uint32_t image;	    /* 1, increased by each exec in the recording */
 	const char *name;   /* clean: its comm; "": unknown */
-	const char *cgroup; /* clean: path of its control group; NULL: unknown */
+	const char *cgroup; /* clean: path of its cgroup; NULL: unknown */
 };
 
 struct xp_model_thread {
@@ -143,7 +143,7 @@ struct xp_model_wait {
 	uint32_t first_slot, last_slot; /* 0 unless slot_ns */
 	/* Of the longest one, since the start of the recording. */
 	uint64_t begin_ns, end_ns, runnable_ns;
-	/* Of all. The last three are those of all waits that these stand for. */
+	/* Of all. The last three are those of all waits that these represent. */
 	uint64_t recorded;
 	double count;
 	uint64_t total_ns, total_runnable_ns;
@@ -169,7 +169,7 @@ struct xp_model {
 	bool keep_durations; /* of calls */
 	bool only_jit_names; /* other code gets no names, and no binary is opened for them */
 	bool full_names;     /* names are shown as they are, not shortened by xp_short_name() */
-	bool has_threads;    /* the source tells threads apart */
+	bool has_threads;    /* the source distinguishes threads */
 	bool has_cpus;	     /* and CPUs */
 	uint64_t period_ns;  /* of samples; 0: unknown */
 	uint64_t start_ns;   /* of the recording: CLOCK_REALTIME; 0: unknown */
@@ -217,14 +217,14 @@ struct xp_model {
 
 /* Makes an empty model. The caller frees it with xp_model_free(), also after an error. Returns 0 or -ENOMEM. */
 int xp_model_init(struct xp_model *model, enum xp_model_kind kind);
-/* The same for names of this detail, instead of all: source lines take the most time to find. */
+/* Like xp_model_init(), for names of this detail, instead of all: source lines take the most time to find. */
 int xp_model_init_detail(struct xp_model *model, enum xp_model_kind kind, enum xp_name_detail detail);
 void xp_model_free(struct xp_model *model);
 
 /* The only copy of this text, cleaned, which lives as long as the model. NULL: out of memory. */
 const char *xp_model_text(struct xp_model *model, const char *text);
 
-/* Sets the control group of a process that is to be added; path NULL: unknown. Returns 0 or -ENOMEM. */
+/* Sets the cgroup of a process that is to be added; path NULL: unknown. Returns 0 or -ENOMEM. */
 int xp_model_cgroup(struct xp_model *model, const char *path, struct xp_model_process *process);
 
 /*
@@ -238,7 +238,7 @@ int xp_model_process(struct xp_model *model, const struct xp_model_process *proc
 int xp_model_thread(struct xp_model *model, const struct xp_model_thread *thread, uint32_t *index);
 /* path, file, kind; and the rest. */
 int xp_model_object(struct xp_model *model, const struct xp_model_object *object, uint32_t *index);
-/* The same for code in no file; the texts may be any. */
+/* Like xp_model_object(), for code in no file; the texts may be any. */
 int xp_model_object_named(struct xp_model *model, const char *name, const char *path, enum xp_code_kind kind,
 			  uint32_t *index);
 /* object, address, jit. */

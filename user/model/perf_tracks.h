@@ -67,7 +67,7 @@ struct xp_perf_tracks {
 	struct xp_text_pool *texts;
 };
 
-/* Adds a record; those that say nothing of processes are ignored. Returns 0 or -ENOMEM. */
+/* Adds a record; ignores records that are not about processes. Returns 0 or -ENOMEM. */
 int xp_perf_tracks_add(struct xp_perf_tracks *tracks, const struct xp_perfdata_record *record);
 /* The track of a process, which is added if it is missing. NULL: out of memory, or too many. */
 struct xp_perf_track *xp_perf_tracks_get(struct xp_perf_tracks *tracks, int32_t pid);

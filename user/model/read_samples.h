@@ -12,7 +12,7 @@
 #include "model/recorded.h"
 #include "model/select.h"
 
-/* What is read. */
+/* The selection that is read. */
 struct xp_model_source {
 	const struct xp_recorded *recorded;
 	const char *directory; /* of perf.data, the jitdumps and the manifest; NULL: profiles only */

@@ -14,7 +14,10 @@
 
 /* Adds a wait that ends with this sample. Returns 0, -ENOMEM or -E2BIG. */
 int xp_waits_add(struct xp_model *model, const struct xp_model_sample *sample, const struct xp_wait_record *wait);
-/* What it waited for: XP_WAIT_PREEMPTED if it was runnable all the time. States that have one name are one. */
+/*
+ * Returns the state of a wait: XP_WAIT_PREEMPTED if it was runnable all the time. States with the same name have the
+ * same value.
+ */
 uint32_t xp_waits_known_state(const struct xp_wait_record *wait);
 /* Replaces the samples of a model by its waits, and makes it one of XP_MODEL_WAITS. Returns 0 or -ENOMEM. */
 int xp_waits_as_samples(struct xp_model *model);

@@ -51,7 +51,7 @@ struct xp_recorded_process {
 	double duration_s; /* of the recording; 0: unknown */
 };
 
-/* A directory, and what its manifest says. */
+/* A directory, and the facts from its manifest. */
 struct xp_recorded_directory {
 	struct xp_recorded_binaries *binaries;
 	struct xp_facts *facts;
@@ -80,7 +80,7 @@ struct xp_recorded {
 int xp_recorded_add(struct xp_recorded *recorded, const char *path);
 /* The binaries of the recording in this directory. NULL: it has not been added. */
 const struct xp_recorded_binaries *xp_recorded_binaries_of(const struct xp_recorded *recorded, const char *directory);
-/* What the manifest in this directory says. NULL: it has not been added. */
+/* Returns the facts from the manifest of this directory, or NULL if the directory has not been added. */
 const struct xp_facts *xp_recorded_facts(const struct xp_recorded *recorded, const char *directory);
 void xp_recorded_free(struct xp_recorded *recorded);
 

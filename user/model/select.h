@@ -33,12 +33,12 @@ bool xp_select_thread(const struct xp_select *select, uint64_t pid, uint64_t tid
 bool xp_select_time(const struct xp_select *select, uint64_t time_ns);
 /* Whether there is any criterion. */
 bool xp_select_is_given(const struct xp_select *select);
-/* Whether anything depends on threads or times, which profiles do not tell apart. */
+/* Returns whether the selection depends on threads or times, which profiles do not contain. */
 bool xp_select_needs_threads(const struct xp_select *select);
 
 /*
- * What the `functions` say of a function: a stack has the marks of all its functions, or'ed, and xp_select_marked()
- * tells whether it is selected.
+ * Returns the marks of a function from the patterns `functions`. The marks of a stack are those of all its functions,
+ * or'ed; xp_select_marked() returns whether the stack is selected.
  */
 uint8_t xp_select_marks(const struct xp_select *select, const char *name, const char *symbol);
 bool xp_select_marked(const struct xp_select *select, uint8_t marks);

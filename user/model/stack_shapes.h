@@ -6,8 +6,8 @@
 #include "model/model.h"
 
 /*
- * A number of each stack: the same if the functions are the same, whatever the addresses in them. The caller frees
- * *shapes, also after an error. Returns 0 or -ENOMEM.
+ * Sets a number for each stack, which is the same for stacks with the same functions at different addresses. The caller
+ * frees shapes, also after an error. Returns 0 or -ENOMEM.
  */
 int xp_stack_shapes(const struct xp_model *model, uint64_t **shapes);
 

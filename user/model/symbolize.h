@@ -56,7 +56,7 @@ struct xp_symbolizer_file {
 	enum xp_symbolizer_want_of want;
 };
 int xp_symbolizer_file(struct xp_symbolizer *symbolizer, const struct xp_symbolizer_file *wanted, uint32_t *file);
-/* The same for a binary of a recording: its names in sym/, as those of the file at its path. */
+/* Like xp_symbolizer_file(), for a binary of a recording: its names in sym/, as those of the file at its path. */
 int xp_symbolizer_binary(struct xp_symbolizer *symbolizer, const struct xp_recorded_binary *binary, uint32_t *file);
 
 /* Returns whether it is an ELF file, and the one that was recorded. */

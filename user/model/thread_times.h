@@ -31,7 +31,7 @@ struct xp_thread_times {
 	 * kernel count where there are no others.
 	 */
 	uint64_t *shapes;
-	bool is_partial; /* some waits were left out: those that are here stand for them, too */
+	bool is_partial; /* some waits were left out: those that are here represent them, too */
 	/* private */
 	struct xp_u64_map by_tid;  /* by PID and TID: the thread plus one */
 	struct xp_timed_run *runs; /* in the order of CPU and begin */

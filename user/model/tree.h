@@ -15,7 +15,7 @@
 #include "base/u64_map.h"
 #include "model/model.h"
 
-/* What samples are told apart by: as in enum xp_by_option. */
+/* How samples are grouped: as in enum xp_by_option. */
 enum xp_model_group {
 	XP_MODEL_BY_PROCESS, /* "comm (pid)" */
 	XP_MODEL_BY_THREAD,  /* its process, and below it "comm (tid)" */
@@ -49,7 +49,7 @@ struct xp_model_tree {
 	/* private */
 	uint32_t others; /* the node of that group; 0: none */
 	size_t room;
-	uint32_t *same_as; /* of each function: the first one that is shown as the same */
+	uint32_t *same_as; /* for each function: the first function that is shown as the same */
 	uint32_t *path;
 	size_t path_room;
 	struct xp_hash by_node;
@@ -62,9 +62,9 @@ int xp_model_tree_make(struct xp_model_tree *tree, struct xp_model *model, enum 
 int xp_model_tree_node(struct xp_model_tree *tree, struct xp_model *model, enum xp_model_group by,
 		       const struct xp_model_sample *sample, uint32_t *node);
 /*
- * The tree of who calls the functions whose name matches a glob: a function's children are its callers. Each sample is
- * there once, from the innermost of these functions in its stack. Calls of other functions count with their time only.
- * self is that of stacks that begin here.
+ * Makes the tree of the callers of the functions whose name matches a glob: the children of a function are its callers.
+ * Each sample counts once, from the innermost of these functions in its stack. Calls of other functions count only with
+ * their time. self is that of stacks that begin here.
  */
 int xp_model_tree_callers(struct xp_model_tree *tree, struct xp_model *model, enum xp_model_group by, const char *glob);
 void xp_model_tree_free(struct xp_model_tree *tree);

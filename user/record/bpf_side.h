@@ -31,7 +31,7 @@ void xp_bpf_side_close(struct xp_bpf_side *side);
 
 /* Reads the counters of losses. */
 void xp_bpf_side_read_losses(struct xp_bpf_side *side);
-/* Events of these kinds, from first to last, that no ring had room for, on all CPUs. */
+/* Events of these kinds, from first to last, that no ring had space for, on all CPUs. */
 uint64_t xp_bpf_side_lost(const struct xp_bpf_side *side, enum xp_event_kind first, enum xp_event_kind last);
 
 #endif

@@ -15,7 +15,7 @@
 struct xp_recording;
 struct xp_totals;
 
-/* An upper limit of the file's size, except with unusual names: to reserve room for it. */
+/* An upper limit of the file's size, except with unusual names: to reserve space for it. */
 uint64_t xp_manifest_bytes(const struct xp_recording *recording);
 /*
  * Writes the file into the recording's directory; it appears only when complete. argv: xprof's command, ends with NULL.
@@ -27,7 +27,7 @@ int xp_manifest_write(const struct xp_recording *recording, const struct xp_tota
 /* manifest_file.c */
 
 /*
- * Reserves room for the file before other files fill the disk, or as much as there is. Returns a descriptor for
+ * Reserves space for the file before other files fill the disk, or as much as there is. Returns a descriptor for
  * xp_manifest_write(), xp_manifest_file_write() or xp_manifest_release(), or -errno.
  */
 int xp_manifest_reserve(int dir_fd, uint64_t bytes);

@@ -15,7 +15,7 @@ json_t *xp_manifest_flights_value(const struct xp_recording *recording, const st
 json_t *xp_manifest_triggers_value(const struct xp_triggers *triggers);
 /* manifest_samples.c: the samples and their profiles; only if there is a sampler. */
 json_t *xp_manifest_samples_value(const struct xp_recording *recording, const struct xp_totals *totals);
-/* The same: the binaries with samples or calls, and their files in sym/. */
+/* Returns the binaries with samples or calls, and their files in sym/. */
 json_t *xp_manifest_binaries_value(const struct xp_recording *recording);
 json_t *xp_manifest_symbols_value(const struct xp_recording *recording);
 /* manifest_waits.c: the waits (--off-cpu). */

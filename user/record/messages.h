@@ -16,7 +16,7 @@ struct xp_recording;
 /* Reports a failure once: the sentence about it (why.h) or the errno. Returns the exit code. */
 int xp_failure_report(int err, const char *doing);
 int xp_failure_exit_code(int err);
-/* The remedy for an error of storage, as the end of a sentence: "; make room there ...", or "". */
+/* The remedy for an error of storage, as the end of a sentence: "; make space there ...", or "". */
 const char *xp_failure_remedy(int err);
 
 /* Prints to stdout what would be attached. */

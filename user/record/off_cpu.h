@@ -42,20 +42,20 @@ int xp_off_cpu_scan(struct xp_off_cpu *off_cpu);
 /* Call it every second. */
 int xp_off_cpu_tend(struct xp_off_cpu *off_cpu);
 /*
- * The steps of xp_wait_programs_slow() that are to follow after so many recorded waits a second: at once as many as
- * bring the rate below the maximum, and back while there is room for four times as many.
+ * Returns the new number of steps for xp_wait_programs_slow(), given the recorded waits per second: as many steps more
+ * as bring the rate below the maximum; fewer if the rate is below a quarter of the maximum.
  */
 unsigned int xp_off_cpu_pace(unsigned int slow, uint64_t rate);
 /* Ends the waits that are open. make_room: called now and then, since their records fill the rings. */
 void xp_off_cpu_stop(struct xp_off_cpu *off_cpu, void (*make_room)(void *arg), void *arg);
 
-/* What became of the waits: seen = written + filtered + lost. */
+/* The numbers of waits: seen = written + filtered + lost. */
 struct xp_off_cpu_totals {
 	uint64_t seen;
 	uint64_t written;
-	uint64_t brief;	 /* shorter than the option says */
-	uint64_t passed; /* others stand for them */
-	uint64_t lost;	 /* no room in a ring, or no place on the disk */
+	uint64_t brief;	 /* shorter than the minimum of the option */
+	uint64_t passed; /* not sampled: the written waits represent them */
+	uint64_t lost;	 /* no space in a ring, or no place on the disk */
 	uint64_t missed; /* the kernel counted them, but did not report them; not part of seen */
 	/* The sums of all waits, recorded or not. */
 	size_t threads;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a recording records, and how: decided from the options, the kernel and the privileges before a target is
- * touched, and only read after that.
+ * The plan of a recording: what is recorded, and how. It is made from the options, the kernel and the privileges before
+ * a target is touched, and does not change afterwards.
  */
 #ifndef XPROF_RECORD_PLAN_H
 #define XPROF_RECORD_PLAN_H
@@ -37,7 +37,7 @@ struct xp_plan {
  */
 int xp_plan_make(struct xp_plan *plan, const struct xp_options *options, const struct xp_preflight *preflight);
 
-/* What BPF is to copy of user stacks. */
+/* Returns which parts of user stacks the BPF programs copy. */
 enum xp_sample_stacks xp_plan_stacks(const struct xp_options *options);
 /* Whether the events of threads or those of CPUs sample, as it suits the targets. */
 bool xp_plan_chooses_events(const struct xp_plan *plan, const struct xp_options *options);

@@ -54,9 +54,9 @@ struct xp_probes {
 	uint64_t longest_stop_ns; /* the longest stop */
 };
 
-/* What the object has in the process, or in all processes; NULL if there is nothing. */
+/* Returns the sleds of the object in the process, or in all processes; NULL if there are none. */
 const struct xp_attached *xp_probes_find(const struct xp_probes *probes, const struct xp_object *object, pid_t pid);
-/* What it has in any process. */
+/* Returns the sleds of the object in any process, or NULL. */
 const struct xp_attached *xp_probes_find_any(const struct xp_probes *probes, const struct xp_object *object);
 /* Lists probes that were attached. Returns 0 or -ENOMEM. */
 int xp_probes_add(struct xp_probes *probes, const struct xp_attached *attached);

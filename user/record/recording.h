@@ -74,7 +74,7 @@ int xp_run_collect_flights(struct xp_recording *recording, bool wait);
 int xp_finish_stop(struct xp_recording *recording);
 /*
  * Detaches everything, reads what is left in the ring buffers, and gives up the reader's priority. After the detaching,
- * a second signal ends xprof at once; the spools stay for `xprof recover`.
+ * a second signal ends xprof immediately; the spools stay for `xprof recover`.
  */
 int xp_finish_detach(struct xp_recording *recording);
 /* Makes the files of every image that had sleds. Goes on after an error, so that the other files are kept. */
@@ -82,8 +82,8 @@ int xp_finish_files(struct xp_recording *recording);
 /* If the recording never began: kills the command while xprof holds it, so that it runs none of its instructions. */
 void xp_finish_kill(struct xp_recording *recording);
 /*
- * Waits for the command, which may go on after the recording. Returns the exit code: that of the command if nothing
- * else failed.
+ * Waits for the command, which can outlive the recording. Returns the exit code: that of the command if nothing else
+ * failed.
  */
 int xp_finish_command(struct xp_recording *recording, int code);
 
@@ -93,10 +93,10 @@ struct xp_totals {
 	struct xp_counts counts; /* of all processes; filtered does not include other_process */
 	uint64_t seen;		 /* by the BPF side: counts.seen + other_process + lost_ring */
 	uint64_t filtered;	 /* for all reasons */
-	uint64_t lost_ring;	 /* no room in a ring buffer, or a program skipped by the kernel */
+	uint64_t lost_ring;	 /* no space in a ring buffer, or a program skipped by the kernel */
 	uint64_t lost;		 /* lost_ring + events that could not be stored */
 	uint64_t samples;	 /* in profiles */
-	uint64_t samples_lost;	 /* no room in a ring buffer; samples seen = samples + samples_lost */
+	uint64_t samples_lost;	 /* no space in a ring buffer; samples seen = samples + samples_lost */
 	uint64_t waits_lost;
 	uint64_t switches_lost; /* switches of threads, likewise */
 	uint64_t idle;		/* samples of idle CPUs, which are only counted */

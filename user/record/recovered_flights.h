@@ -13,7 +13,7 @@
 /* Further logs are not named: anybody may have made the directory's files. */
 #define XP_RECOVERED_FLIGHTS_MAX 65536
 
-/* Whether a log of this name is one of them. */
+/* Returns whether a file of this name is a log of a flight recorder. */
 bool xp_recovered_flights_is_log(const char *name);
 /*
  * Adds the logs of a directory that the manifest lacks, each to its process. One that has no process there gets one, of

@@ -34,7 +34,7 @@ struct xp_sampling {
 	struct xp_sideband *sideband;
 	struct xp_samples samples;
 	uint64_t switches; /* events of the scheduler in perf.data */
-	bool *cpus;	   /* that may be sampled: of the machine, or those of --cpu */
+	bool *cpus;	   /* CPUs that may be sampled: all, or those of --cpu */
 	size_t cpu_count;
 	/* Now: always with --all, otherwise while targets create threads and children, or get a CPU often. */
 	bool samples_cpus;

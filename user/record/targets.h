@@ -98,7 +98,10 @@ int xp_follow_exec_file(struct xp_targets *targets);
 int xp_follow_adopt(struct xp_targets *targets, const struct xp_arrival *arrival, const char *comm);
 /* Releases what processes that have ended have left for their children, where there are no children either. */
 void xp_follow_release_stubs(struct xp_targets *targets);
-/* Ends processes that are gone although no record said so (it was lost), the second time that they are found gone. */
+/*
+ * Ends processes that are gone although no record reported their exit, because it was lost. Such a process is ended
+ * when it is found gone for the second time.
+ */
 void xp_follow_check(struct xp_targets *targets);
 /*
  * Attaches the started program, which is stopped at its first instruction, and lets it run until its objects are

@@ -32,9 +32,9 @@ uint64_t xp_report_groups_start_tsc(const struct xp_report_groups *groups, size_
 
 /* These find the number of a table or add it, and return 0 or -ENOMEM. */
 
-/* That of a process of the recording, unless threads or CPUs are told apart. */
+/* Sets *table to the table of a process of the recording, unless the report is by thread or CPU. */
 int xp_report_groups_process(struct xp_report_groups *groups, size_t process, size_t *table);
-/* That of a thread in a log, unless CPUs are told apart. */
+/* Sets *table to the table of a thread in a log, unless the report is by CPU. */
 int xp_report_groups_logged(struct xp_report_groups *groups, size_t process, uint64_t tid, size_t *table);
 /* thread: its name, which is cleaned. */
 int xp_report_groups_thread(struct xp_report_groups *groups, const struct xp_model_process *process, uint64_t tid,

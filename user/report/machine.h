@@ -9,16 +9,16 @@
 #include "base/u64_map.h"
 #include "unwind/unwind.h"
 
-/* A process with fewer samples than this says nothing about its time: the error of 5 samples is as large as 45 %. */
+/* Processes with fewer samples are listed together: the error of 5 samples is 45 %. */
 #define XP_MACHINE_SHORT_SAMPLES 5
 
-/* What samples hit. */
+/* The samples of the machine, or of a part of it. */
 struct xp_report_share {
 	const char *name; /* clean; NULL: unknown */
 	uint64_t processes;
 	uint64_t samples;
 	uint64_t kernel_samples; /* of these, in the kernel */
-	uint64_t sampled_ns;	 /* CPU time that the samples stand for */
+	uint64_t sampled_ns;	 /* CPU time that the samples represent */
 };
 
 struct xp_report_shares {

@@ -14,7 +14,7 @@ struct xp_terminal {
 	unsigned int columns; /* 0: unknown, or not a terminal */
 };
 
-/* What is printed. On a terminal it is kept until it is shown as a whole. */
+/* A page of output. On a terminal, it is kept until it is shown as a whole. */
 struct xp_page {
 	struct xp_terminal terminal;
 	FILE *out; /* to print to */
@@ -32,8 +32,8 @@ int xp_page_begin(struct xp_page *page, bool is_data);
 
 /*
  * Shows what was printed, unless err is an error of printing it, which is returned. The pager is $PAGER or else less,
- * which exits at once if the text fits on the screen. No pager is used if PAGER is empty or "cat", or if it does not
- * start. Returns 0, -ENOMEM or an error of writing; leaving the pager early is no error.
+ * which exits immediately if the text fits on the screen. No pager is used if PAGER is empty or "cat", or if it does
+ * not start. Returns 0, -ENOMEM or an error of writing; leaving the pager early is no error.
  */
 int xp_page_end(struct xp_page *page, int err);
 

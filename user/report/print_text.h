@@ -21,7 +21,7 @@ void xp_put_share(FILE *out, bool coloured, double percent);
 
 /* With three decimals, for columns: "1.234 ms". */
 void xp_format_time(char *to, size_t size, double seconds);
-/* With two, for sentences: "1.23 ms". */
+/* Formats a time with two decimals, for sentences: "1.23 ms". */
 void xp_format_brief(char *to, size_t size, double seconds);
 /* With three digits: "1.23 ms". */
 void xp_format_short(char *to, size_t size, double seconds);
@@ -29,7 +29,10 @@ void xp_format_short(char *to, size_t size, double seconds);
 int xp_digits(uint64_t number);
 /* Characters of a text in UTF-8. */
 int xp_text_columns(const char *text);
-/* Prints a text. What is longer than so many columns loses its middle, since both ends say more. */
+/*
+ * Prints a text in at most `columns` columns. A longer text loses its middle, because its start and end are more
+ * informative.
+ */
 void xp_put_cut(FILE *out, const char *text, int columns);
 
 #endif

@@ -8,7 +8,7 @@
 /* "6 threads: 136 ms on a CPU, 612 ms runnable, 16.2 s blocked"; nothing if nothing is known of waits. */
 void xp_report_print_account(FILE *out, const struct xp_report_table *table);
 
-/* What is not in the tables of waits: shorter ones, lost ones; one line, or none. */
+/* Prints one line about waits that are not in the tables (too short, or lost), or nothing. */
 void xp_report_print_waits_left_out(FILE *out, const struct xp_report_tables *tables);
 
 /* The places where the threads of a table waited, after its functions. Nothing if there are none. */

@@ -68,7 +68,7 @@ struct xp_report_table {
 	bool has_calls;
 	uint64_t samples;
 	uint64_t kernel_samples; /* of these, in the kernel */
-	uint64_t sampled_ns;	 /* CPU time that they stand for */
+	uint64_t sampled_ns;	 /* CPU time that they represent */
 	uint64_t period_us;
 	uint64_t calls;
 	uint64_t open; /* calls that had not returned at the end */

@@ -5,7 +5,7 @@
 
 #include "report/groups.h"
 
-/* Finds out whether there are any, before the model is read. Reports it if they have no places. */
+/* Determines whether the recording has waits, before the model is read. Prints a message if they have no stacks. */
 void xp_report_waits_look(struct xp_report_tables *tables, const struct xp_facts *facts, bool has_perf);
 /* Puts what was read into tables, after samples and calls. Tables are added for threads that only waited. */
 int xp_report_waits_count(struct xp_report_groups *groups, const struct xp_facts *facts);

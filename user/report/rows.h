@@ -8,7 +8,7 @@
 #include "model/model.h"
 #include "report/report.h"
 
-/* What finds the rows of one table. Zeroed: it has none. */
+/* An index of the rows of one table. Empty if zeroed. */
 struct xp_report_row_index {
 	size_t room;
 	struct xp_hash rows;	       /* by the members that distinguish rows */
@@ -36,7 +36,7 @@ struct xp_report_row *xp_report_row(struct xp_report_tables *tables, const struc
 				    const struct xp_report_row *like);
 /* Tells how much is in the rows of other functions, if anything is. */
 void xp_report_warn_of_others(const struct xp_report_tables *tables);
-/* The first row with this function, in whatever object. NULL: none. */
+/* Returns the first row with this function in any object, or NULL. */
 struct xp_report_row *xp_report_row_named(struct xp_report_table *table, const struct xp_report_row_index *index,
 					  const char *function);
 

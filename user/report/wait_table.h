@@ -16,7 +16,7 @@
 /* Waits with the same functions in their stack and the same state. */
 struct xp_wait_row {
 	const struct xp_model_wait *longest;
-	const struct xp_model_wait *waker; /* one of those with the waker that ended most of the time */
+	const struct xp_model_wait *waker; /* a wait whose waker ended most of the time */
 	double count;
 	uint64_t total_ns;
 	uint64_t runnable_ns; /* of these, without a CPU */
@@ -32,7 +32,7 @@ static inline uint64_t xp_wait_row_longest_ns(const struct xp_wait_row *row)
 struct xp_wait_table {
 	struct xp_wait_row *rows; /* the longest time first */
 	size_t row_count;
-	uint64_t recorded; /* waits, which stand for: */
+	uint64_t recorded; /* waits, which represent: */
 	double count;
 	uint64_t total_ns, runnable_ns;
 };

@@ -20,7 +20,7 @@ struct xp_cgroups {
 };
 
 /*
- * The group that the process is in now (target/cgroup.h), valid until xp_cgroups_free(). pid 0 stands for kernel
+ * The group that the process is in now (target/cgroup.h), valid until xp_cgroups_free(). pid 0 represents kernel
  * threads, which are in the root. NULL: the process is gone, or the path is not kept.
  */
 const char *xp_cgroups_of(struct xp_cgroups *cgroups, pid_t pid);

@@ -36,7 +36,7 @@ struct xp_pending_sample {
 	struct xp_event_sample record; /* size bytes in all */
 };
 
-/* A zeroed list is empty. */
+/* Empty if zeroed. */
 struct xp_pending_samples {
 	struct xp_pending_sample *first; /* the oldest */
 	struct xp_pending_sample *last;

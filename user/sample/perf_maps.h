@@ -15,7 +15,7 @@
 #include "sample/perf_build_ids.h"
 #include "target/address_space.h"
 
-/* Mappings written per process, at most: a process that has more of them does not make the file larger. */
+/* The maximum number of mappings written per process. Further mappings of a process are not written. */
 #define XP_PERF_MAPS_MAX 8192
 
 /* Where the records are written. */
@@ -31,7 +31,7 @@ struct xp_perf_maps {
 const char *xp_perf_maps_path(const struct xp_file *file, bool has_build_id, char *path, size_t size);
 
 /*
- * These functions return the writer's error. A mapping that perf cannot or must not be told (xp_perfdata_map()) is no
+ * These functions return the writer's error. Mappings that perf cannot read (xp_perfdata_map()) are skipped without an
  * error.
  */
 

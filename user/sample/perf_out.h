@@ -88,7 +88,7 @@ void xp_perf_out_before(struct xp_perf_out *out, const struct xp_sideband_event 
 			const struct xp_address_space *before);
 void xp_perf_out_event(struct xp_perf_out *out, const struct xp_sideband_event *event,
 		       const struct xp_address_space *behind);
-/* Events were lost: what perf knows about mappings and names may be wrong, so it is written again. */
+/* Call this after events were lost: mappings and names in the file may be wrong, so they are written again. */
 void xp_perf_out_forget(struct xp_perf_out *out);
 /* Writes the records so far, in case xprof is killed. Call it every second. */
 void xp_perf_out_flush(struct xp_perf_out *out);
@@ -97,7 +97,7 @@ void xp_perf_out_jit(struct xp_perf_out *out, const char *path);
 
 /* Ends the file. Returns 0 or the first error; no record was written after it. */
 int xp_perf_out_finish(struct xp_perf_out *out);
-/* Samples and waits in the file. After an error of write(2) a few of them may be missing. */
+/* Returns the number of samples and waits in the file. After an error of write(2), a few of them may be missing. */
 uint64_t xp_perf_out_samples(const struct xp_perf_out *out);
 uint64_t xp_perf_out_waits(const struct xp_perf_out *out);
 /* The size of the ended file. */

@@ -9,7 +9,7 @@
 
 #include "base/u64_map.h"
 
-/* Whether a thread has a CPU, as the file says. */
+/* Whether a thread has a CPU, according to the records in the file. */
 enum xp_perf_running {
 	XP_PERF_RUNNING_UNKNOWN,
 	XP_PERF_RUNNING,

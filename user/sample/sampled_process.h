@@ -42,7 +42,7 @@ struct xp_sampled_process {
 	pid_t pid;
 	unsigned int image_number;
 	char comm[16];
-	const char *cgroup; /* as last seen, or that of the parent; NULL: unknown */
+	const char *cgroup; /* the last known cgroup, or that of the parent; NULL: unknown */
 	struct xp_address_space *space;
 	bool mapped;		/* space has been read from /proc or filled by the side-band */
 	uint8_t over;		/* 1: the first thread has ended; 2: the process was also gone at the last check */

@@ -73,8 +73,8 @@ int xp_samples_refresh(struct xp_samples *samples);
 int xp_samples_jit_told(struct xp_samples *samples, pid_t pid, uint64_t tsc);
 
 /*
- * After the last record: waits, within a bound, for the tables and names that samples need, and ends the jitdumps.
- * Returns the first error.
+ * Call this after the last record. Waits, within a limit, for the tables and names that samples need, and ends the
+ * jitdumps. Returns the first error.
  */
 int xp_samples_drain(struct xp_samples *samples);
 /* After xp_samples_drain(): stores what names the code of the samples. Returns as xp_sym_files_write() does. */

@@ -36,7 +36,7 @@ struct xp_wait_sum {
 	uint64_t blocked_ns;
 	uint64_t runnable_ns;
 	uint64_t waits;
-	uint64_t missed; /* those of the waits that the kernel counted, but did not report */
+	uint64_t missed; /* waits that the kernel counted, but did not report */
 };
 
 /* Zeroed: empty. */
@@ -47,7 +47,7 @@ struct xp_waits {
 	struct xp_wait_sum *sums;
 	size_t sum_count;
 	size_t sum_room;
-	/* The kinds of what was recorded; with weights, since they stand for others. */
+	/* The kinds of the recorded waits, with weights. */
 	double blocked_ns;
 	double runnable_ns;
 

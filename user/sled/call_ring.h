@@ -37,7 +37,7 @@
 /* Limit on the holes of a ring, and on the records that wait for older ones: the depth of nested signal handlers. */
 #define XP_CALL_RING_HOLES 64u
 
-/* One that waits for older ones, or for its turn: a record of BPF comes first. */
+/* A call that waits for older calls, or for an older record of BPF. */
 struct xp_pending_call {
 	struct xp_call call; /* its word is what the process has written */
 	uint64_t number;     /* in the ring */
@@ -66,15 +66,15 @@ void xp_call_ring_begin(struct xp_call_ring *ring, struct xp_call_slot *slot, st
 			uint64_t count);
 /* Counts the records from this number on, not from 0. Before a thread uses the ring. */
 void xp_call_ring_number_from(struct xp_call_ring *ring, uint64_t first);
-/* Lets the writer take back calls that are shorter. Before a thread uses the ring. */
+/* Lets the writer discard calls that are shorter. Call it before a thread uses the ring. */
 void xp_call_ring_drop_short(struct xp_call_ring *ring, uint64_t min_ticks);
 
 /* Which records to take: those that are older than a TSC and whose number in the ring is less than `end`. */
 struct xp_call_range {
-	uint64_t until_tsc; /* UINT64_MAX: whatever their time */
-	uint64_t end;	    /* UINT64_MAX: whatever their number */
+	uint64_t until_tsc; /* UINT64_MAX: of any time */
+	uint64_t end;	    /* UINT64_MAX: of any number */
 	uint64_t now_tsc;   /* a TSC that was read before, for the upper bits of the records' times */
-	bool all;	    /* also entries that the writer may still take back, and what is behind a hole */
+	bool all;	    /* also read entries that the writer may still discard, and records after a hole */
 	/* The calls that were taken back: those up to this count, of which the low 32 bits are known, or all. */
 	bool has_taken_back;
 	uint32_t taken_back;
@@ -168,10 +168,10 @@ static inline struct xp_call_cursor xp_call_cursor_begin(const struct xp_call_ri
 	};
 }
 
-/* Gives the writer the room of the records before `next`. */
+/* Returns the space of the records before `next` to the writer. */
 void xp_call_ring_advance(struct xp_call_ring *ring, uint64_t next);
 
-/* What is behind the next record, read once. */
+/* The record after the next one, read once. */
 struct xp_call_behind {
 	uint64_t time;
 	uint64_t word;
@@ -220,16 +220,20 @@ static inline bool xp_call_ring_is_empty(const struct xp_call_ring *ring)
 	return !xp_call_ring_is_disordered(ring) && __atomic_load_n(&ring->slot->head, __ATOMIC_ACQUIRE) == ring->next;
 }
 
-/* How many calls the writer says that it has taken back so far, the low 32 bits. */
+/* Returns the number of discarded calls that the writer reports, the low 32 bits. */
 uint32_t xp_call_ring_told_taken_back(const struct xp_call_ring *ring);
 /*
- * How many calls the writer has taken back since the last time: not more than it can have by now, whatever it says.
+ * Returns the number of calls that the writer discarded since the last time. It is at most the number that is possible,
+ * even if the writer reports more.
  */
 uint64_t xp_call_ring_taken_back(struct xp_call_ring *ring, const struct xp_call_range *range);
 /* The number of a record of which the low 32 bits are known: the one that is closest to the next one to take. */
 uint64_t xp_call_ring_number(const struct xp_call_ring *ring, uint32_t low);
 
-/* How many records the thread says that it has reserved, but which were not returned: at most what fits. */
+/*
+ * Returns the number of records that the thread reserved, as it reports, but that were not returned: at most the
+ * capacity.
+ */
 uint64_t xp_call_ring_left(const struct xp_call_ring *ring);
 /* No thread writes any more: gives up the holes. */
 void xp_call_ring_end(struct xp_call_ring *ring);

@@ -35,7 +35,7 @@ enum xp_call_way {
 #define XP_EXCLUDED_NOT 0
 #define XP_EXCLUDED_OUT 255
 
-/* What a budget (budget/throttle.h) has made of a function, and what it needs to know about it. */
+/* The state of a function in a budget (budget/throttle.h). */
 struct xp_function_budget {
 	uint64_t out_tsc;	      /* since when its sleds have been restored (atomic; UINT64_MAX: they have not) */
 	uint32_t calls[XP_CALL_WAYS]; /* entries recorded since the last reading */
@@ -82,7 +82,7 @@ struct xp_objects {
 	struct xp_pattern_uses *watched_uses;
 };
 
-/* An open file, owned by the caller, and the name by which the user knows it. */
+/* An open file, owned by the caller, and its name for messages. */
 struct xp_object_file {
 	int fd;
 	const char *path;

@@ -87,7 +87,7 @@ int xp_patch_functions(struct xp_patch *patch, const struct xp_patch_place *plac
  * xp_target_memory_read(), in which case some calls may be missing.
  */
 int xp_patch_counts(struct xp_patch *patch, pid_t pid, uint64_t counts[XP_STUB_COUNTERS_MAX]);
-/* The same of a process that was forgotten, read in one of its children. */
+/* Like xp_patch_counts(), for a process that was forgotten, read in one of its children. */
 int xp_patch_counts_left(struct xp_patch *patch, pid_t pid, pid_t child, uint64_t counts[XP_STUB_COUNTERS_MAX]);
 
 /*
@@ -126,7 +126,7 @@ void xp_patch_restore(struct xp_patch *patch);
  * xp_patch_restore() and after the uprobes were detached. xprof can still read the rings. xp_patch_free() does it, too.
  */
 void xp_patch_clear(struct xp_patch *patch);
-/* The same in one process, whether this xprof has patched it or one that was killed. */
+/* Like xp_patch_clear(), in one process, whether this xprof has patched it or one that was killed. */
 void xp_patch_clear_process(pid_t pid);
 
 /* How long processes were stopped for patching, in ns: the sum, and the longest stop. */

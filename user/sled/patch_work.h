@@ -19,11 +19,11 @@ struct xp_patch_stub {
 	struct xp_stub_place place;		/* the file is locked */
 	unsigned int probed;			/* 1u << enum xp_stub_slot */
 	uint32_t counted[XP_STUB_COUNTERS_MAX]; /* the counters when they were last read */
-	bool unread;				/* not readable so far; the values may be an earlier recording's */
+	bool unread;				/* could not be read yet; the values may be of an earlier recording */
 	struct xp_call_rings *rings;		/* shared by the stubs of a process; NULL: it records by the uprobe */
 	bool had_rings;	    /* of a forgotten process; its children's sleds lead to the same slots */
 	uint32_t group;	    /* of its uprobes for children (attach.h); 0: there are none */
-	char no_rings[160]; /* why they could not be made; "": they are there, or nobody has tried */
+	char no_rings[160]; /* why there are no rings; "": there are, or none were requested */
 };
 
 /* An object that is patched in a process. */
@@ -83,7 +83,7 @@ int xp_patch_refuse(struct xp_patch_work *work, int err, const char *text);
 
 /* Finds the sleds of these functions (sorted ids; NULL: all functions) in all mappings of the object. */
 int xp_patch_find_sites(struct xp_patch_work *work, const uint32_t *ids, size_t id_count);
-/* The same for one mapping. */
+/* Like xp_patch_find_sites(), for one mapping. */
 int xp_patch_add_sites(struct xp_patch_work *work, const struct xp_mapping *mapping, const uint32_t *ids,
 		       size_t id_count);
 size_t xp_patch_count_sites(const struct xp_patch_work *work);

@@ -32,7 +32,10 @@ int xp_remote_map(struct xp_remote *remote, const uint64_t args[6]);
 int xp_remote_memfd(struct xp_remote *remote, uint64_t name, int *remote_fd);
 int xp_remote_close(struct xp_remote *remote, int remote_fd);
 
-/* Opens the regular file behind our own descriptor for writing: nobody can redirect that. Returns it or -errno. */
+/*
+ * Opens the regular file of our own descriptor for writing; no other process can redirect this. Returns a descriptor or
+ * -errno.
+ */
 int xp_memfd_reopen(int fd);
 
 #endif

@@ -27,7 +27,7 @@ struct xp_sled_result {
 	size_t patched;	    /* refused: other bytes, in the file or in the memory of a process */
 	pid_t patched_pid;  /* a process in whose memory they have other bytes; 0: only in the file */
 	size_t unreadable;  /* refused: the memory could not be read */
-	uint64_t begin_tsc; /* TSC from which all of them were attached */
+	uint64_t begin_tsc; /* TSC from which all sleds were attached */
 };
 
 /* The mode as the command line and the manifest name it: "probe", "patch" or "memory". */

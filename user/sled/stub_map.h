@@ -38,7 +38,7 @@ struct xp_stub_place {
 	bool alive;	      /* its flag is set; not so in a fork() child, where the stub is unusable */
 	bool shares_counters; /* with children of fork() */
 	int fd;		      /* the stub's file, to which uprobes are attached */
-	int rings;	      /* the file of the call rings behind it (call_rings.h); -1: there are none */
+	int rings; /* the file of the call rings that are mapped after it (call_rings.h); -1: there are none */
 };
 
 struct xp_stub_map {
@@ -92,14 +92,14 @@ struct xp_stub_request {
 	bool rings_only;     /* no stub without call rings */
 	char *no_rings;	     /* out: a sentence, if call rings are not possible */
 	size_t no_rings_size;
-	uint64_t rings_at; /* address of the call rings that the process has behind another stub; 0: new ones */
+	uint64_t rings_at; /* address of the call rings that the process has mapped after another stub; 0: new ones */
 	char *why;	   /* out: a sentence for an error */
 	size_t why_size;
 };
 
 /*
  * Makes a stopped process map a new stub, in a memfd that it creates (remote_memfd.h) and that xprof seals and reads
- * back before use. Returns 0 or -errno with a sentence: the errors of the calls, -ENOSPC if there is no room within
+ * back before use. Returns 0 or -errno with a sentence: the errors of the calls, -ENOSPC if there is no space within
  * reach, -EPERM or -EPROTO if another process interferes. A stub that cannot have call rings is made without. xprof
  * checks the mapping after the last call. A process that maps something else there later misleads only the process
  * itself.

@@ -19,7 +19,7 @@
 #define XP_KSYM_MAX (1u << 20)
 
 struct xp_kallsym {
-	uint64_t address; /* the address that was asked for */
+	uint64_t address; /* the address that was looked up */
 	uint64_t start;	  /* of the symbol that contains it */
 	uint64_t end;	  /* start of the next symbol, but at most start + XP_KALLSYM_BYTES_MAX */
 	char *name;	  /* NULL: unknown */

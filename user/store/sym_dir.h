@@ -34,9 +34,11 @@ void xp_sym_dir_label(char label[XP_SYM_LABEL_BYTES], const char *path);
  * or -errno.
  */
 int xp_sym_dir_create(struct xp_sym_dir *dir, const char *label, uint32_t number, char **path);
-/* The same path for a file that is there. NULL: out of memory, or there is no such directory. */
+/* Returns the path of an existing file in the directory. NULL: out of memory, or there is no such directory. */
 char *xp_sym_dir_path(struct xp_sym_dir *dir, const char *name);
-/* Closes that file. err: of writing it: the file is removed then, and *path is NULL. Returns err, or that of close(2).
+/*
+ * Closes the file. err: an error of writing it; the file is then removed, and *path is NULL. Returns err, or the error
+ * of close(2).
  */
 int xp_sym_dir_finish(struct xp_sym_dir *dir, int fd, char **path, int err);
 /* Gives a file made by xp_sym_dir_create() a key in place of the token. Returns 0 or -errno. */

@@ -23,7 +23,8 @@
 #include "target/address_space.h"
 
 /*
- * At most this many descriptors hold binaries open. Beyond that, binaries that the host cannot see are copied at once.
+ * At most this many descriptors hold binaries open. Beyond that, binaries that the host cannot see are copied
+ * immediately.
  */
 #define XP_SYM_FDS_MAX 256
 
@@ -51,9 +52,9 @@ int xp_sym_files_keep(struct xp_sym_files *sym, int fd, const struct xp_file *fi
  * else it lives as long as sym. The only error is -ENOMEM: a warning tells others.
  */
 int xp_sym_files_store(struct xp_sym_files *sym, int fd, const char *path, const struct xp_sym_binary **binary);
-/* The same for one that has been stored. NULL: it has not. */
+/* Returns a binary that has been stored, or NULL if it has not. */
 const struct xp_sym_binary *xp_sym_files_stored(const struct xp_sym_files *sym, int fd);
-/* The binaries so far, also those that could not be stored. */
+/* The number of binaries so far, including those that could not be stored. */
 size_t xp_sym_files_count(const struct xp_sym_files *sym);
 const struct xp_sym_binary *xp_sym_files_get(const struct xp_sym_files *sym, size_t index);
 
@@ -69,7 +70,7 @@ int xp_sym_files_write(struct xp_sym_files *sym, xp_ksym_describe *describe, voi
 
 /* The file name in sym/ of the names of a part of the kernel's code, from 0 on. NULL: none of it was requested. */
 const char *xp_sym_files_kernel(const struct xp_sym_files *sym, unsigned int window);
-/* The same for the vDSO. */
+/* Like xp_sym_files_kernel(), for the vDSO. */
 const char *xp_sym_files_vdso(const struct xp_sym_files *sym);
 
 #endif

@@ -21,7 +21,7 @@
  */
 int xp_target_cgroup(pid_t pid, char path[XP_CGROUP_BYTES]);
 
-/* The same from the text of such a file, which it modifies. */
+/* Like xp_target_cgroup(), from the text of such a file, which it modifies. */
 int xp_cgroup_parse(char *text, char path[XP_CGROUP_BYTES]);
 
 #endif

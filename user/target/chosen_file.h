@@ -34,7 +34,8 @@ int xp_chosen_stat_link(const char *link, struct stat *st);
  */
 int xp_chosen_open_link(const char *link, pid_t pid, ino_t inode);
 
-/* The same for a path below a root directory (O_PATH; -1: xprof's root). Looking up the path may wait as well. */
+/* Like xp_chosen_open_link(), for a path below a root directory (O_PATH; -1: xprof's root). Looking up the path may
+ * wait as well. */
 int xp_chosen_open_path(int root, const char *path, pid_t pid, ino_t inode);
 
 /* Returns the O_PATH descriptor of a path, for xp_chosen_stat() and xp_chosen_open_place(), or -errno as above. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Whether a process is frozen with its control group: by cgroup.freeze (version 2), or by the freezer of version 1, as
+ * Whether a process is frozen with its cgroup: by cgroup.freeze (version 2), or by the freezer of version 1, as
  * `docker pause` does. It takes no signal and executes nothing until it is thawed.
  */
 #ifndef XPROF_TARGET_FROZEN_H
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Returns false if control groups are not mounted, because the state is unknown then. */
+/* Returns false if cgroups are not mounted, because the state is unknown then. */
 bool xp_target_frozen(pid_t pid);
 
 #endif

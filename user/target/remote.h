@@ -32,8 +32,8 @@ struct xp_remote;
  */
 int xp_remote_stop(struct xp_remote **remote, pid_t pid, uint64_t timeout_ns, char *why, size_t why_size);
 /*
- * The same for a process with one thread that the caller traces and holds (launch.h). It stays stopped after the
- * release.
+ * Like xp_remote_stop(), for a process with one thread that the caller traces and holds (launch.h). It stays stopped
+ * after the release.
  */
 int xp_remote_hold(struct xp_remote **remote, pid_t pid, char *why, size_t why_size);
 /* Resumes the threads. NULL is allowed. Returns how long the process was stopped, in ns. */

@@ -27,7 +27,7 @@ struct xp_code_pointers {
  * -EFAULT if a thread has no stack, -ECANCELED (interrupt.h), or an error of reading.
  */
 int xp_code_pointers_find(struct xp_code_pointers *pointers, struct xp_remote *remote);
-/* Whether one of them is between start and end, and neither of these. */
+/* Returns whether a pointer is greater than start and less than end. */
 bool xp_code_pointers_are_in(const struct xp_code_pointers *pointers, uint64_t start, uint64_t end);
 
 #endif

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* What a limit must leave the process beyond the mappings of a recording. */
+/* Memory that a limit must leave to the process in addition to the mappings of a recording. */
 #define XP_ROOM_BYTES (4ull << 20)
 #define XP_ROOM_MAPPINGS 1000u
 
@@ -20,14 +20,14 @@
  */
 bool xp_target_lacks_room(pid_t pid, uint64_t bytes, uint64_t mappings, char *why, size_t why_size);
 /*
- * The same for the call rings: this many bytes of address space, and shared memory that xprof takes. They are too much
- * for any limit of the address space, and for a machine that grants no more memory than it has, unless a quarter of
- * that is free.
+ * Like xp_target_lacks_room(), for the call rings: this many bytes of address space, and shared memory that xprof
+ * takes. They are too much for any limit of the address space, and for a machine that grants no more memory than it
+ * has, unless a quarter of that is free.
  */
 bool xp_target_lacks_room_for_rings(pid_t pid, uint64_t bytes, char *why, size_t why_size);
 
 /*
- * True if the memory limits of the process's control groups leave less than that. Beyond them the kernel does not
+ * True if the memory limits of the process's cgroups leave less than that. Beyond them the kernel does not
  * refuse memory: it kills the process, or another one of the group. why then has the reason and the remedy.
  */
 bool xp_target_group_lacks_room(pid_t pid, uint64_t bytes, char *why, size_t why_size);

@@ -103,7 +103,7 @@ void xp_mappings_free(struct xp_mappings *mappings);
  * serves the file system, see chosen_file.h) or -errno: -ENOEXEC if it is not a regular file.
  */
 int xp_mapping_open(pid_t pid, const struct xp_mapping *mapping);
-/* The same without these fallbacks. inode 0: whatever is mapped from start to end. */
+/* Like xp_mapping_open(), without these fallbacks. inode 0: whatever is mapped from start to end. */
 int xp_mapping_open_exact(pid_t pid, uint64_t start, uint64_t end, uint64_t inode);
 
 /* Opens a path in the root directory of the process, if it has this inode (0: any). See chosen_file.h. */

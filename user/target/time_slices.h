@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Reading costs a file a thread: with more threads than this, the others count like the average of these. */
+/* Each thread costs the reading of a file, so at most this many threads are read. All others count as their average. */
 #define XP_TIME_SLICES_THREADS_MAX 64
 
 /* The sum over the threads that live; 0 if the process has ended, or the kernel does not count (CONFIG_SCHED_INFO). */

@@ -58,7 +58,7 @@ static inline bool xp_call_account_draw(const struct xp_call_accounts *accounts,
 	return true;
 }
 
-/* Debits the cost of these calls. Returns how many of them count. */
+/* Debits the cost of these calls. Returns the number of calls that count against the budget. */
 uint64_t xp_call_account_draw_all(const struct xp_call_accounts *accounts, struct xp_call_account *account,
 				  uint64_t calls, uint32_t call_ns);
 

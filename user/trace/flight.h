@@ -50,7 +50,7 @@ struct xp_flight_result {
 	uint64_t file_bytes; /* including holes */
 	uint64_t first_tsc;  /* TSC of the oldest record */
 	uint64_t records;    /* in the log */
-	uint64_t entries;    /* added ahead of them, for calls that began before */
+	uint64_t entries;    /* entries added ahead of the chunks, for calls that began before */
 	uint64_t exits;	     /* synthesized, for calls that were left without one */
 	struct xp_flight_share *shares;
 	size_t share_count;

@@ -32,7 +32,7 @@ struct xp_process_attaching {
 	pid_t inherits_from;  /* its patched sleds lead to a stub of this one, of which it descends; 0: to its own */
 	pid_t parent;	      /* it was forked by this one; 0: that was not seen */
 	bool denied;	      /* its sleds are skipped for lack of a capability, or because it has forged stubs */
-	bool left_out;	      /* the same, of an object: its control group lacks memory, or a budget cannot be kept */
+	bool left_out;	      /* the same, of an object: its cgroup lacks memory, or a budget cannot be kept */
 	bool has_no_tsc;      /* some of its threads cannot have a call ring */
 	bool killed_by_tsc;   /* the stub's rdtsc has killed one of its threads */
 	/* xp_follow_check() found that it no longer runs, though no record has reported its end. */
@@ -58,7 +58,7 @@ struct xp_ring_reading {
 	uint64_t frames;    /* frames that were looked at for them */
 	/* As in struct xp_processes, when it was last looked at, the low 32 bits. */
 	uint32_t tasks_lost;
-	uint32_t told_us; /* time for rings of threads that were told of, and not born */
+	uint32_t told_us; /* time spent on ring requests of threads that were reported, not created */
 	/* In this turn: */
 	uint64_t work;	    /* frames that were looked at */
 	uint64_t until_tsc; /* when it ends; 0: when all calls are taken */
@@ -137,7 +137,7 @@ struct xp_processes {
 	 */
 	uint64_t cycle_hz;
 	uint64_t min_ticks; /* --min-duration */
-	/* How many records of threads' births and ends the BPF side has lost so far; NULL: it is not asked. */
+	/* The number of lost records of thread creations and exits so far; NULL: unknown. */
 	const uint64_t *tasks_lost;
 	uint64_t stop_tsc; /* end of the recording: later records are filtered; UINT64_MAX while it runs */
 	/* --flight: bytes of memory per process, instead of a spool, and the writer of its logs. Both 0 otherwise. */
@@ -176,13 +176,15 @@ int xp_processes_record(struct xp_processes *processes, const struct xp_arrival 
 int xp_processes_thread(struct xp_processes *processes, pid_t pid, pid_t tid, struct xp_thread **thread);
 
 /*
- * Takes a call of the thread: the one way to its log, from the kernel and from call rings. Changes its word to that of
- * the log: a copy takes 10 ns, more than all else. Returns 0, 1 if the process has no such function (the caller counts
- * the call), or the errors of xp_thread_put().
+ * Adds a call of the thread to its log, from the kernel or from a call ring. Changes its word to that of the log,
+ * because a copy takes 10 ns, more than all other work.
  */
 int xp_thread_take(struct xp_thread *thread, struct xp_call *call);
 
-/* Counts an entry for the budget. What a process says in its memory counts as far as its account goes. */
+/*
+ * Counts an entry for the budget. An entry from the memory of a process counts only if the account of the process can
+ * pay for it.
+ */
 static inline void xp_process_count_entry(struct xp_process *process, struct xp_function_budget *budget, bool in_memory)
 {
 	if (!in_memory)

@@ -38,7 +38,7 @@ struct xp_flight_threads {
 	size_t count; /* of all */
 };
 
-/* A call that took longer than its trigger allows: the first one since the log before. */
+/* The first call since the previous log that took longer than its trigger allows. */
 struct xp_flight_slow_call {
 	uint64_t calls;		    /* of such calls in the log; 0: there is none */
 	size_t trigger;		    /* index */
@@ -75,7 +75,7 @@ struct xp_process_flights {
 
 /* Passes the flight recorders of all processes to the writer. Returns 0 or -ENOMEM. */
 int xp_processes_write_flights(struct xp_processes *processes);
-/* The same for processes with a call that took longer than its trigger allows. */
+/* Like xp_processes_write_flights(), for processes with a call that took longer than its trigger allows. */
 int xp_processes_write_triggered(struct xp_processes *processes);
 /* Collects the finished logs; with `wait`, until the writer is idle. Calls `done` for each log. */
 typedef void (*xp_flight_done)(void *arg, const struct xp_process *process, const struct xp_flight_log *log);

@@ -26,8 +26,8 @@ int xp_processes_begin_task(struct xp_processes *processes, const struct xp_arri
 int xp_processes_end_task(struct xp_processes *processes, const struct xp_arrival *arrival);
 
 /*
- * A thread has ended. If it had a ring and forbade itself to read the TSC, the stub's next rdtsc killed it: says so,
- * once for a process.
+ * Call this when a thread has ended. If the thread had a ring and disabled its TSC, the next rdtsc of the stub killed
+ * it: prints a message, once per process.
  */
 void xp_process_explain_end(struct xp_process *process, const struct xp_event_task *event);
 /* A thread has ended (struct xp_event_task): takes its last calls. Its ring is for the next thread. */

@@ -12,8 +12,8 @@
 
 /*
  * What xprof does for one process before it is the turn of the others, in frames that it looks at: some 10 ms. Frames
- * are looked at for calls that are not at the top of the stack, which honest processes have few of. A limit on time
- * alone would lose calls of honest processes when xprof has to wait for a CPU.
+ * are looked at for calls that are not at the top of the stack, which well-behaved processes have few of. A limit on
+ * time alone would lose calls of well-behaved processes when xprof has to wait for a CPU.
  */
 #define XP_RING_WORK (16u << 20)
 

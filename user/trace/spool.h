@@ -45,7 +45,7 @@ uint64_t xp_spool_bytes(const struct xp_spool *spool);
 
 /* Closes the spool, without what was not flushed. NULL is allowed. */
 void xp_spool_free(struct xp_spool *spool);
-/* The same, and removes the file. */
+/* Like xp_spool_free(), and removes the file. */
 void xp_spool_drop(struct xp_spool *spool);
 
 #endif

@@ -125,7 +125,7 @@ struct xp_thread_options {
 	uint64_t min_ticks; /* shorter calls are dropped; 0: keep all */
 	xp_chunk_sink sink;
 	void *arg;
-	/* Called for each synthesized exit, for the per-function statistics; NULL: nobody wants them. */
+	/* Called for each synthesized exit, for the statistics by function; NULL: none. */
 	void (*synthesized)(void *arg, uint32_t fn_id);
 	/* Functions for whose calls watched_end() is called when they end (functions.h); NULL: none. */
 	const struct xp_watched *watched;
@@ -193,7 +193,7 @@ int xp_thread_filter(struct xp_thread *thread, enum xp_filter filter);
  * call of the function does not match one of them.
  */
 int xp_thread_forget(struct xp_thread *thread, uint32_t fn_id);
-/* The same for all functions for which gone() is true. */
+/* Like xp_thread_forget(), for all functions for which gone() is true. */
 int xp_thread_forget_if(struct xp_thread *thread, bool (*gone)(const void *arg, uint32_t fn_id), const void *arg);
 
 /* Adds a further stack, with room for frames, to a thread. The caller frees it, before the thread. */

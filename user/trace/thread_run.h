@@ -38,7 +38,7 @@ static inline bool xp_stack_may_begin(const struct xp_thread *thread, uint32_t s
 struct xp_thread_run {
 	uint8_t *to; /* in the chunk */
 	uint8_t *end;
-	struct xp_open_call *top; /* behind the innermost open call */
+	struct xp_open_call *top; /* after the innermost open call */
 	struct xp_open_call *bottom;
 	struct xp_open_call *roof;
 	uint32_t reach;		/* slots between an outermost call and the last one before it, at most */

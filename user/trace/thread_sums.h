@@ -30,7 +30,7 @@ struct xp_thread_sums {
 
 /* A thread ends. */
 void xp_thread_sums_add(struct xp_thread_sums *sums, const struct xp_thread *thread);
-/* Counts an exit that was made up. function_count: the highest function id so far. */
+/* Counts a synthesized exit. function_count: the highest function ID so far. */
 void xp_thread_sums_synthesized(struct xp_thread_sums *sums, uint32_t fn_id, uint32_t function_count);
 void xp_thread_sums_free(struct xp_thread_sums *sums);
 

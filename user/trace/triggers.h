@@ -18,15 +18,15 @@ struct xp_trigger {
 	const char *text; /* as given, borrowed */
 	uint64_t above_ticks;
 	uint64_t calls; /* that took longer */
-	uint64_t logs;	/* that were asked for because of them */
+	uint64_t logs;	/* logs that these calls caused */
 	/* Calls without a log of their own: they are in the log that an earlier one of the same pass has asked for...
 	 */
 	uint64_t shared;
-	uint64_t beyond;       /* ... or there had been too many logs in that minute, */
-	uint64_t beyond_share; /* or the process had had its share of them */
+	uint64_t beyond;       /* ... or the limit of logs in this minute was reached, */
+	uint64_t beyond_share; /* or the process had used its share of the logs */
 };
 
-/* A log that a trigger asked for. */
+/* A log that a trigger caused. */
 struct xp_trigger_log {
 	uint64_t asked_tsc; /* 0: never */
 	int pid;
@@ -44,7 +44,7 @@ struct xp_triggers {
 	size_t waiting; /* processes whose log is to be written */
 };
 
-/* Room for `count` triggers, which the caller fills in. Returns 0 or -ENOMEM; the caller frees in both cases. */
+/* Allocates `count` triggers, which the caller fills in. Returns 0 or -ENOMEM; the caller frees in both cases. */
 int xp_triggers_new(struct xp_triggers *triggers, size_t count, size_t limit, uint64_t minute_ticks);
 void xp_triggers_free(struct xp_triggers *triggers);
 

@@ -63,10 +63,7 @@ int xp_cfi_fdes_read_indexed(struct xp_cfi_fdes *fdes, const struct xp_cfi_secti
  * have some of its code in one section, some in the other and some in both.
  */
 void xp_cfi_fdes_sort(struct xp_cfi_fdes *fdes);
-/*
- * Starts the program of one of these entries. common->is_signal says whether its code is what signal handlers return
- * to.
- */
+/* Starts the program of one of these entries. common->is_signal: its code is the return from a signal handler. */
 void xp_cfi_fdes_start(const struct xp_cfi_fdes *fdes, const struct xp_cfi_fde *fde, struct xp_cfi_program *program);
 void xp_cfi_fdes_free(struct xp_cfi_fdes *fdes);
 

@@ -35,7 +35,7 @@ struct xp_rule {
 	struct xp_cfi_found found; /* its rule is XP_CFI_NONE if there is none */
 	bool has_table;		   /* the mapping's file has a table, but perhaps no rule for the address */
 	bool is_late;		   /* the file's table is being made */
-	bool is_code;		   /* it comes from code, and may change */
+	bool is_code;		   /* the rule comes from the code itself, which may change */
 	bool is_code_late;	   /* code may have one soon */
 };
 

@@ -24,7 +24,7 @@ enum xp_unwind_end {
 	XP_UNWIND_COMPLETE,	/* at the outermost frame */
 	XP_UNWIND_TRUNCATED,	/* needs more of the stack than was copied */
 	XP_UNWIND_NOT_RESIDENT, /* a page of the stack was not in memory */
-	XP_UNWIND_NO_DUMP,	/* no stack was copied: the ring buffer had no room for it */
+	XP_UNWIND_NO_DUMP,	/* no stack was copied: the ring buffer had no space for it */
 	XP_UNWIND_NO_TABLE,	/* code without unwind tables, and no usable frame pointer */
 	XP_UNWIND_NO_RULE,	/* code that its file's tables omit or describe in an unsupported way */
 	XP_UNWIND_TABLE_LATE,	/* a table was not ready in time */
@@ -64,7 +64,7 @@ struct xp_unwind_thread {
 	const uint8_t *stack; /* a copy of [sp, sp + stack_bytes) */
 	uint32_t stack_bytes;
 	uint32_t stack_missing;		   /* as in struct xp_event_sample */
-	bool in_syscall;		   /* ip is behind a syscall instruction */
+	bool in_syscall;		   /* ip is after a syscall instruction */
 	bool is_whole;			   /* the stack does not extend above the copy */
 	bool is_to_top;			   /* the copy goes as far as earlier walks of the thread */
 	const struct xp_unwind_code *code; /* NULL: none */
@@ -76,7 +76,7 @@ struct xp_unwind_result {
 	uint32_t used_bytes; /* of the stack, from sp on */
 	/* XP_UNWIND_WAITS: the file with the missing table; NULL: it is for the data of code that belongs to no file */
 	const struct xp_file *file;
-	uint64_t file_offset;	    /* and the offset that it is needed for */
+	uint64_t file_offset; /* and the offset that it is needed for */
 };
 
 /*

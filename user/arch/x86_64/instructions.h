@@ -14,7 +14,9 @@ struct xp_instructions {
 	bool rdpid;    /* the same, and its low bits are the number of the CPU */
 };
 
-/* Executes each instruction in a child, which takes some 0.3 ms. A child that cannot be started has none of them. */
+/*
+ * Executes each instruction in a child, which takes about 0.3 ms. If the child cannot be started, no instruction works.
+ */
 struct xp_instructions xp_instructions_try(void);
 
 /* Why a program without rdfsbase cannot record calls in memory, with the remedy. */

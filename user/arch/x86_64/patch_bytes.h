@@ -42,7 +42,7 @@ enum xp_stub_slot xp_patch_slot(enum xp_sled_kind kind, bool args);
 size_t xp_patch_encode(const struct xp_sled *sled, uint32_t fn, uint64_t address, uint64_t slot,
 		       uint8_t bytes[XP_SLED_BYTES_MAX]);
 
-/* The same for an entry sled whose calls are only counted, by this counter of the stub at `stub`. */
+/* Like xp_patch_encode(), for an entry sled whose calls are only counted, by this counter of the stub at `stub`. */
 size_t xp_patch_encode_count(const struct xp_sled *sled, uint32_t counter, uint64_t address, uint64_t stub,
 			     uint8_t bytes[XP_SLED_BYTES_MAX]);
 

@@ -30,7 +30,8 @@
 #define XP_STUB_BYTES 4096 /* size of the file */
 #define XP_STUB_FLAG 4096  /* offset of the flag, one byte: 1 in the process that the stub was made in */
 /*
- * Offset of the counters. They have 32 bits and wrap around. Each of XP_STUB_SHARDS has XP_STUB_COUNTERS_MAX of them.
+ * Offset of the counters, which have 32 bits and wrap around. There are XP_STUB_SHARDS sets of XP_STUB_COUNTERS_MAX
+ * counters.
  */
 #define XP_STUB_COUNTERS 8192
 #define XP_STUB_COUNTERS_MAX 128
@@ -90,7 +91,7 @@ uint32_t xp_stub_memory_event_probe(enum xp_stub_slot slot);
 #define XP_STUB_NOP 0x90
 #define XP_STUB_ACCESS_BYTES_MAX 8
 size_t xp_stub_ring_access(size_t number, uint32_t *offset);
-/* Offset of bytes at the end of the page that nobody reads or executes, for xp_remote_begin_calls(). */
+/* Offset of unused bytes at the end of the page, for xp_remote_begin_calls(). */
 #define XP_STUB_SCRATCH 0xff0
 
 /*
@@ -110,8 +111,8 @@ size_t xp_stub_ring_access(size_t number, uint32_t *offset);
 struct xp_call_slot {
 	uint64_t key;	/* fs base of the thread; 0: no thread has the slot */
 	uint64_t limit; /* the thread reserves while head < limit; xprof counts up */
-	uint64_t head;	/* records reserved so far, without those that were taken back; the thread counts */
-	/* Short calls that the thread has taken back so far. The other bits change with `final`. */
+	uint64_t head;	/* records reserved so far, without discarded ones; the thread counts them */
+	/* Short calls that the thread has discarded so far. The other bits change with `final`. */
 	uint64_t taken_back;
 	uint64_t ring;	    /* address of the ring in the process */
 	uint64_t mask;	    /* number of its records - 1 */

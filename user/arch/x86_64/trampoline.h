@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The code that a patched function without sleds jumps to. A trampoline stands for a window of the function (see
+ * The code that a patched function without sleds jumps to. A trampoline represents a window of the function (see
  * call_plan.h): it records the call, executes the instructions of the window and jumps back behind it. Pure functions
  * of addresses and bytes.
  *
