@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Zeroed: empty. */
+/* Empty if zeroed. */
 struct xp_hash {
 	uint32_t *slots; /* index plus one; 0: free */
 	uint32_t room;	 /* a power of two, or 0 */

@@ -13,7 +13,7 @@ struct xp_interval {
 	uint32_t index; /* defined by the caller */
 };
 
-/* Zeroed: empty. */
+/* Empty if zeroed. */
 struct xp_interval_map {
 	struct xp_interval *all;
 	size_t count;

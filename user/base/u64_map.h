@@ -13,7 +13,7 @@ struct xp_u64_entry {
 	};
 };
 
-/* Zeroed: empty. */
+/* Empty if zeroed. */
 struct xp_u64_map {
 	struct xp_u64_entry *entries; /* in the order of their additions, until one is removed */
 	size_t count;

@@ -45,7 +45,7 @@ struct xp_cause {
 	uint64_t key;			    /* private */
 };
 
-/* Zeroed: empty. */
+/* Empty if zeroed. */
 struct xp_causes {
 	struct xp_cause *list; /* that with the most extra time first, after xp_causes_sort(); background work last */
 	size_t count;

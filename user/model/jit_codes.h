@@ -13,7 +13,7 @@
 
 struct xp_jit_dump_view;
 
-/* Zeroed: empty. */
+/* Empty if zeroed. */
 struct xp_jit_codes {
 	struct xp_jit_code *all;
 	size_t count;

@@ -105,8 +105,8 @@ struct xp_log_visitor {
 	uint64_t from_tsc, to_tsc; /* the selected times */
 	uint64_t last_tsc;	   /* of the records so far */
 	/* Of all logs. */
-	uint64_t dropped; /* calls and events beyond the limits */
-	uint64_t refused; /* calls and events for which the visitor had no space */
+	uint64_t dropped;   /* calls and events beyond the limits */
+	uint64_t refused;   /* calls and events for which the visitor had no space */
 	uint64_t start_tsc; /* what the selected times count from: set before begin() */
 	/* private */
 	const struct xp_model_source *source; /* NULL: none */

@@ -50,7 +50,7 @@ struct xp_perf_name {
 	const char *name; /* may contain anything */
 };
 
-/* Zeroed: empty. */
+/* Empty if zeroed. */
 struct xp_perf_tracks {
 	struct xp_perf_track *all;
 	size_t count;

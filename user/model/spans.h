@@ -18,7 +18,7 @@ struct xp_span {
 	uint32_t index; /* defined by the caller */
 };
 
-/* Zeroed: empty. */
+/* Empty if zeroed. */
 struct xp_spans {
 	struct xp_span *all;
 	size_t count;

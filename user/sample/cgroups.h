@@ -11,7 +11,7 @@
 /* Users make groups: processes in further ones have an unknown group. With paths, 4 MiB at most. */
 #define XP_CGROUPS_MAX 8192
 
-/* Zeroed: empty. */
+/* Empty if zeroed. */
 struct xp_cgroups {
 	char **paths;
 	size_t count;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The end of a perf.data file: what describes the recording, the machine and the files that were mapped. */
+/* Writes the end of a perf.data file, which describes the recording, the machine and the mapped files. */
 #ifndef XPROF_SAMPLE_PERF_FEATURES_H
 #define XPROF_SAMPLE_PERF_FEATURES_H
 

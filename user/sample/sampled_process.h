@@ -49,7 +49,7 @@ struct xp_sampled_process {
 	struct xp_image *image; /* NULL: no sample yet */
 };
 
-/* Zeroed: empty. */
+/* Empty if zeroed. */
 struct xp_sampled_processes {
 	struct xp_files files;
 	struct xp_cgroups cgroups;

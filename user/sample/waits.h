@@ -39,7 +39,7 @@ struct xp_wait_sum {
 	uint64_t missed; /* waits that the kernel counted, but did not report */
 };
 
-/* Zeroed: empty. */
+/* Empty if zeroed. */
 struct xp_waits {
 	struct xp_samples *samples;    /* set by the caller */
 	struct xp_first_stacks *first; /* likewise; owned; NULL: none */

@@ -46,7 +46,7 @@ bool xp_file_is_trampoline(const struct xp_file *file);
 bool xp_file_may_be_jit(const struct xp_file *file);
 
 /*
- * All files of a recording. Zeroed: empty. Files live as long as it. Any process can add files, with paths of any
+ * All files of a recording. Empty if zeroed. Files live as long as it. Any process can add files, with paths of any
  * length. Beyond these limits, all new files become a single one of kind XP_FILE_UNKNOWN.
  */
 #define XP_FILES_MAX (1u << 17)
