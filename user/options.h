@@ -198,7 +198,7 @@ struct xp_options {
 	double max_overhead;	       /* share of the target's CPU time; 0: no limit */
 	uint64_t flight_bytes; /* --flight: memory for each process's newest records; 0: all records go to disk */
 	struct xp_trigger_list triggers; /* --trigger, with --flight only */
-	uint64_t trigger_limit;		 /* logs a minute because of them, default 6, at most XP_TRIGGER_LIMIT_MAX */
+	uint64_t trigger_limit; /* logs per minute that triggers cause, default 6, at most XP_TRIGGER_LIMIT_MAX */
 	enum xp_uprobes uprobes;
 	enum xp_sled_mode_option sled_mode; /* default: auto */
 	uint64_t buffer_bytes;		    /* ring buffer of each CPU; 0: not given */
@@ -220,7 +220,7 @@ struct xp_options {
 	/* export; pids, tid, functions, formats and full_names, too */
 	bool calls;		   /* of the logs instead of the samples */
 	bool waits;		   /* --off-cpu of export: those instead of the samples */
-	const char *export_path;   /* -o; "-": standard output; NULL: a file beside the recording */
+	const char *export_path;   /* -o; "-": standard output; NULL: a file in the directory of the recording */
 	struct xp_text_list comms; /* --comm: globs */
 	uint64_t from_ns;	   /* since the start of the recording */
 	uint64_t to_ns;		   /* 0: to the end */

@@ -52,7 +52,7 @@ struct xp_throttle {
 	uint64_t begin_tsc; /* of the first tick */
 	uint64_t last_tick_tsc;
 	uint64_t mark_tsc; /* mark of the pass in progress */
-	bool due;	   /* a tick is due for that pass */
+	bool due;	   /* a tick must follow that pass */
 	uint64_t cpu_tsc;  /* the mark at which the CPU time was last read */
 	uint64_t cpu_ns;   /* not yet passed to the budget */
 	double cpu_sum_ns; /* sum over all ticks, for xp_throttle_spent() */

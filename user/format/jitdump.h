@@ -69,7 +69,7 @@ struct xp_jitdump_line {
 };
 
 /*
- * perf puts the code at an address A, .eh_frame at A + the code size rounded up to 8, and .eh_frame_hdr directly behind
+ * perf puts the code at an address A, .eh_frame at A + the code size rounded up to 8, and .eh_frame_hdr directly after
  * it. Relative addresses in both must be relative to these places.
  */
 struct xp_jitdump_unwinding {

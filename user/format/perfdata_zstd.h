@@ -34,7 +34,7 @@ struct xp_perfdata_compressor;
 int xp_perfdata_compressor_new(struct xp_perfdata_compressor **compressor, unsigned int level);
 void xp_perfdata_compressor_free(struct xp_perfdata_compressor *compressor);
 /*
- * Reserves space for a record of at most 64 KiB behind the pending ones. Returns NULL if those must be compressed
+ * Reserves space for a record of at most 64 KiB after the pending records. Returns NULL if these must be compressed
  * first.
  */
 void *xp_perfdata_compressor_room(struct xp_perfdata_compressor *compressor, size_t size);

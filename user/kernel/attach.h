@@ -69,7 +69,7 @@ struct xp_uprobe_set {
  */
 int xp_attach_uprobes(struct xp_attach *attach, const struct xp_uprobe_set *uprobes);
 /*
- * Attaches one probe, with cookie 0, in group 0. If the offset has nops of several bytes, the probe is placed behind
+ * Attaches one probe, with cookie 0, in group 0. If the offset has nops of several bytes, the probe is placed after
  * them: the kernel may replace such a nop (arch/x86_64/stub.h). Returns -EOPNOTSUPP if it finds no other instruction.
  */
 int xp_attach_uprobe(struct xp_attach *attach, int program_fd, int file_fd, pid_t pid, uint64_t offset);

@@ -46,7 +46,7 @@ int xp_merge_pass(struct xp_merge *merge, uint64_t mark, xp_merge_sink sink, voi
 
 /*
  * The mark of the last pass that no busy event ended: all older events were emitted, except late ones. Do not report
- * anything that happened after this mark yet: events that wait behind the busy one would arrive too late for it.
+ * anything that happened after this mark yet: events that wait for the busy event would arrive too late for it.
  */
 uint64_t xp_merge_done_tsc(const struct xp_merge *merge);
 

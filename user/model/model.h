@@ -258,7 +258,7 @@ int xp_model_sample(struct xp_model *model, const struct xp_model_sample *sample
 int xp_model_sample_over(struct xp_model *model, const struct xp_model_sample *sample, uint64_t begin_ns,
 			 uint64_t end_ns);
 
-/* Adds a wait, or its sums to a known one. */
+/* Adds a wait. If the model has the same wait, adds to its sums. */
 int xp_model_wait(struct xp_model *model, const struct xp_model_wait *wait);
 /* Adds a call of the function of a location. Returns 0 or -ENOMEM. */
 int xp_model_call(struct xp_model *model, uint32_t location, uint64_t cycles);

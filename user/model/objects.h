@@ -5,7 +5,7 @@
 
 #include "model/symbolize.h"
 
-/* The path's part behind its last slash; the path itself if nothing is there. */
+/* Returns the part of the path after its last slash, or the path itself if it ends with a slash. */
 const char *xp_object_base_name(const char *path);
 
 /*

@@ -46,8 +46,8 @@ enum xp_symbolizer_want_of {
 
 /*
  * Returns a number for the file with this path in *file, the same for the same path. build_id_bytes not 0: the file
- * must have this build ID. A file that is not the recorded one gets no names, and a warning says so. A file that cannot
- * be read gets no names either, nor does anything without an absolute path ("[vdso]"). Returns 0 or -ENOMEM.
+ * must have this build ID. A file that is not the recorded one gets no names, and a warning is printed. A file that
+ * cannot be read gets no names either, nor does anything without an absolute path ("[vdso]"). Returns 0 or -ENOMEM.
  */
 struct xp_symbolizer_file {
 	const char *path;

@@ -44,7 +44,9 @@ int xp_thread_times_read(struct xp_thread_times *times, const struct xp_model_so
 			 bool *broken);
 void xp_thread_times_free(struct xp_thread_times *times);
 
-/* The thread of the model; XP_MODEL_NONE: it has neither samples nor waits. pid 0: whatever its process. */
+/*
+ * Returns the index of the thread in the model; XP_MODEL_NONE: it has neither samples nor waits. pid 0: of any process.
+ */
 uint32_t xp_thread_times_find(const struct xp_thread_times *times, uint64_t pid, uint64_t tid);
 
 struct xp_time_range {

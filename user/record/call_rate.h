@@ -42,8 +42,8 @@ struct xp_call_rates {
 };
 
 /*
- * Counts the calls of the running targets for a moment, and estimates the cost of recording them. Needs uprobe_multi.
- * Without it, or after an error, which -v shows, there is no estimate; recording goes on.
+ * Counts the calls of the running targets for a moment, and estimates the cost of recording them. Requires
+ * uprobe_multi. Without it, or after an error, which -v shows, there is no estimate, and the recording continues.
  */
 void xp_call_rates_count(struct xp_targets *targets);
 void xp_call_rates_free(struct xp_call_rates *rates);

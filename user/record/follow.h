@@ -22,7 +22,7 @@
 
 /* The process that probes are set in: pid, or 0 if they are in all processes. */
 pid_t xp_follow_probe_pid(const struct xp_targets *targets, pid_t pid);
-/* Whether the recording goes on without probes that the kernel was too busy to attach (-EBUSY). */
+/* Returns whether the recording continues without probes that the kernel was too busy to attach (-EBUSY). */
 bool xp_follow_may_skip_busy(const struct xp_targets *targets);
 /*
  * Attaches all sleds of the object. process: NULL with --exec, for all processes. *sleds is the outcome. Returns 0 or

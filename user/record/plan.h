@@ -39,7 +39,7 @@ int xp_plan_make(struct xp_plan *plan, const struct xp_options *options, const s
 
 /* Returns which parts of user stacks the BPF programs copy. */
 enum xp_sample_stacks xp_plan_stacks(const struct xp_options *options);
-/* Whether the events of threads or those of CPUs sample, as it suits the targets. */
+/* Returns whether xprof may choose between the sampling events of threads and those of CPUs, by the targets. */
 bool xp_plan_chooses_events(const struct xp_plan *plan, const struct xp_options *options);
 /* Whether switches of threads are recorded, for perf.data. */
 bool xp_plan_switches(const struct xp_plan *plan, const struct xp_options *options);

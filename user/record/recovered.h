@@ -34,8 +34,8 @@ void xp_recovered_free(struct xp_recovered *recovered);
 /* Limit on object_bytes: further objects have no names. */
 #define XP_RECOVERED_OBJECT_BYTES_MAX (64u << 20)
 /*
- * For struct xp_spool_taker; arg is a struct xp_recovered_log. A note that is longer than those of xprof is not taken,
- * nor are more of them than fit in memory: a spool may have been made by anybody, and its holes take no space on disk.
+ * For struct xp_spool_taker; arg is a struct xp_recovered_log. Ignores notes that are longer than those of xprof, and
+ * notes that exceed the memory limit: the spool is untrusted, and holes in it use no disk space.
  */
 int xp_recovered_take_note(void *arg, const uint8_t *bytes, size_t size);
 

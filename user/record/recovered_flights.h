@@ -16,8 +16,8 @@
 /* Returns whether a file of this name is a log of a flight recorder. */
 bool xp_recovered_flights_is_log(const char *name);
 /*
- * Adds the logs of a directory that the manifest lacks, each to its process. One that has no process there gets one, of
- * which only the name of the log tells. *added: how many. Returns 0 or -errno.
+ * Adds the logs of a directory that the manifest lacks, each to its process. If the manifest lacks the process, adds a
+ * process with the facts in the name of the log. *added: the number of logs. Returns 0 or -errno.
  */
 int xp_recovered_flights_add(json_t *manifest, int dir_fd, size_t *added);
 

@@ -42,7 +42,9 @@ int xp_report_groups_thread(struct xp_report_groups *groups, const struct xp_mod
 /* XP_MODEL_CPU_UNKNOWN is one, too. */
 int xp_report_groups_cpu(struct xp_report_groups *groups, uint32_t cpu, size_t *table);
 
-/* That of a thread of a model of this recording, unless CPUs are told apart. Texts: from the symbolizer of the tables.
+/*
+ * Sets *table to the table of a thread of a model of this recording, unless the report is by CPU. Texts: from the
+ * symbolizer of the tables.
  */
 int xp_report_groups_model(struct xp_report_groups *groups, const struct xp_model_process *process, uint64_t tid,
 			   const char *thread, size_t *table);

@@ -36,7 +36,7 @@ struct xp_report_machine {
 	struct xp_report_shares cgroups;  /* none if all are unknown */
 	struct xp_report_share few;	  /* the processes with fewer than XP_MACHINE_SHORT_SAMPLES samples */
 	uint64_t length_ns;		  /* of the recording; 0: unknown */
-	uint64_t cpus; /* that were sampled, whatever ran on them; 0: unknown, or only some processes */
+	uint64_t cpus;			  /* CPUs that were sampled as a whole; 0: unknown, or only some processes */
 	/*
 	 * CPU time without a sample of a process, lost ones included: the CPUs' time less sampled_ns. Not negative.
 	 * Only with cpus.

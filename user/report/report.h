@@ -91,7 +91,7 @@ struct xp_report_tables {
 	struct xp_report_machine machine;
 	struct xp_durations_memory memory; /* of all rows' durations */
 	struct xp_facts_waits wait_facts;
-	bool has_waits; /* the recording has some, or says that there were none */
+	bool has_waits; /* the recording has waits, or was made with --off-cpu */
 };
 
 #define XP_REPORT_NEEDS_PERF                                                                                           \

@@ -12,8 +12,8 @@
 #include "target/address_space.h"
 
 /*
- * xprof opens at most BURST files at once, and at most HZ files a second in the long run. Opening a file and reading
- * its notes takes some 30 us, and processes that map many files must not keep xprof from its rings.
+ * xprof opens at most BURST files in a burst, and at most HZ files a second on average. Opening a file and reading its
+ * notes takes some 30 us, and processes that map many files must not keep xprof from its rings.
  */
 #define XP_PERF_BUILD_IDS_BURST 4096
 #define XP_PERF_BUILD_IDS_HZ 1000
@@ -32,9 +32,7 @@ struct xp_perf_build_ids {
 	size_t room;
 };
 
-/*
- * The build id of the file behind a mapping of pid. Returns NULL if it is not available now. Valid until the next call.
- */
+/* Returns the build ID of the mapped file. Returns NULL if it is not available now. Valid until the next call. */
 const struct xp_perf_build_id *xp_perf_build_ids_get(struct xp_perf_build_ids *ids, pid_t pid, const struct xp_vma *vma,
 						     uint64_t tsc);
 void xp_perf_build_ids_free(struct xp_perf_build_ids *ids);

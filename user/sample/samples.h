@@ -23,7 +23,7 @@
 #include "xprof/event.h"
 
 /*
- * How long a sample waits for a table at most, and how long the drain at the end waits for all of them. Building a
+ * The longest time that a sample waits for a table, and that the drain at the end waits for all tables. Building a
  * table takes some milliseconds, ten times that on a busy machine, and other tables may be queued before it.
  */
 #define XP_SAMPLES_WAIT_NS 5000000000ull

@@ -20,8 +20,8 @@
 /* Bytes of the begins that are kept: one for each thread that waits. Beyond, their stacks are left out. */
 #define XP_WAITS_BYTES_MAX (16u << 20)
 /*
- * Of sums of threads: later threads of a program are summed up as one, with tid 0. Beyond twice as many, all are, with
- * pid 0, too: a machine has up to 4 million ids, and short-lived processes use all of them.
+ * The limit of sums of threads. Further threads of a program share one sum, with TID 0. Beyond twice the limit, all
+ * threads share one sum, with PID 0, too: a machine has up to 4 million ids, and short-lived processes use all of them.
  */
 #define XP_WAIT_SUMS_MAX 65536u
 

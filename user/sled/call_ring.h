@@ -90,14 +90,15 @@ static inline uint32_t xp_call_record_slot(uint32_t sp, uint32_t kind)
 }
 
 /*
- * Takes up to `room` records, oldest first. Returns their number; less than `room` means that there are no more for
- * now. The writer gets the room back.
+ * Takes up to `room` records, oldest first. Returns their number; less than `room`: there are no more records now.
+ * Returns the space to the writer.
  */
 size_t xp_call_ring_take(struct xp_call_ring *ring, const struct xp_call_range *range, struct xp_call *calls,
 			 size_t room);
 /*
  * The usual case of xp_call_ring_take(), for the caller's loop: committed records, none of which is followed by an
- * older one. Looks at each, takes those that the caller wants, and gives the writer their room at the end.
+ * older one. The caller examines each record, takes the ones it wants, and returns their space to the writer at the
+ * end.
  */
 struct xp_call_cursor {
 	struct xp_call_record *records;
@@ -110,8 +111,8 @@ struct xp_call_cursor {
 };
 
 /*
- * The writer's CPU has the lines of the ring, and the reader writes to them, too: it asks for a line so many records
- * before it gets there, if the writer is farther ahead. Without that, it waits for each line twice.
+ * The writer's CPU has the lines of the ring, and the reader writes to them, too: it prefetches a line this many
+ * records ahead, if the writer is farther ahead. Without that, it waits for each line twice.
  */
 #define XP_CALL_RING_AHEAD 64u
 
@@ -150,7 +151,7 @@ static inline uint64_t xp_call_ring_end_of(const struct xp_call_ring *ring, cons
 	return range->end < end ? range->end : end;
 }
 
-/* Up to `room` records, up to range->end. The caller looks at range->until_tsc. */
+/* Begins to read up to `room` records, up to range->end. The caller checks range->until_tsc. */
 static inline struct xp_call_cursor xp_call_cursor_begin(const struct xp_call_ring *ring,
 							 const struct xp_call_range *range, size_t room)
 {
@@ -185,7 +186,10 @@ xp_call_cursor_behind(const struct xp_call_cursor *cursor)
 	return (struct xp_call_behind){ .word = xp_call_record_word(record), .time = xp_call_record_time(record) };
 }
 
-/* Whether it is not older than the next record. It may be said to be, of two CPUs at the same time. */
+/*
+ * Returns whether the record is not older than the next one. For records of two CPUs at the same time, the result may
+ * be false.
+ */
 static inline bool xp_call_cursor_is_ordered(const struct xp_call_cursor *cursor, struct xp_call_behind behind)
 {
 	return !behind.word || behind.time >= cursor->time;

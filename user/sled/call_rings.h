@@ -33,7 +33,7 @@
 #define XP_CALL_RING_RECORDS 16384u
 #define XP_CALL_RING_BYTES ((size_t)XP_CALL_RING_RECORDS * XP_CALL_RECORD_BYTES)
 #define XP_CALL_TABLE_BYTES ((size_t)XP_CALL_SLOTS * XP_CALL_SLOT_BYTES)
-/* Size of the memfd and its mappings, at XP_STUB_SLOTS_TABLE behind a stub. */
+/* Size of the memfd and its mappings, at XP_STUB_SLOTS_TABLE after a stub. */
 #define XP_CALL_RINGS_BYTES (XP_CALL_TABLE_BYTES + XP_CALL_RINGS_MAX * XP_CALL_RING_BYTES)
 
 /* The ring of one thread. */

@@ -96,8 +96,8 @@ int xp_patch_counts_left(struct xp_patch *patch, pid_t pid, pid_t child, uint64_
 size_t xp_patch_overwritten(struct xp_patch *patch, const struct xp_object *object, pid_t pid);
 
 /*
- * The process runs another program, or has ended: none of its sleds is patched any more. The caller closes its links.
- * Its children that are recorded through its stub go on.
+ * Call this when the process runs another program or has ended: none of its sleds is patched any more. The caller
+ * closes its links. Its children that are recorded through its stub are still recorded.
  */
 void xp_patch_forget(struct xp_patch *patch, pid_t pid);
 /* A process that is recorded, and may have the stub of another. */

@@ -64,7 +64,7 @@ int xp_sleds_attach_counters(struct xp_attach *attach, int program_fd, const str
 			     uint32_t first_index, size_t *sleds);
 
 /*
- * How many of the object's selected sleds in process pid have bytes other than those of a probed, unpatched sled:
+ * Returns the number of the object's selected sleds in process pid that are no longer unpatched sleds with a probe:
  * XRay's runtime has patched them since, and their events have stopped.
  */
 size_t xp_sleds_overwritten(const struct xp_object *object, pid_t pid);

@@ -107,15 +107,15 @@ struct xp_stub_request {
 int xp_stub_map_new(struct xp_stub_place *place, struct xp_remote *remote, const struct xp_stub_request *request);
 
 /*
- * Maps call rings behind a stub of a stopped process that has none, and sets place->rings. Returns 0 or -errno with a
+ * Maps call rings after a stub of a stopped process that has none, and sets place->rings. Returns 0 or -errno with a
  * sentence in request->no_rings or request->why: -EEXIST if the process has mapped something else there, -ESRCH if it
  * has no such stub any more, -EAGAIN if a thread is in the stub: try again.
  */
 int xp_stub_map_rings(struct xp_stub_place *place, struct xp_remote *remote, const struct xp_stub_request *request);
 /*
- * Unmaps the call rings behind a stub of a stopped process to which no sleds lead. A signal handler may have
- * interrupted a thread anywhere in the stub, so the instructions that access the rings become nops. Returns 0, also if
- * the process has not this stub or these rings any more, or -errno: -EAGAIN if a thread is in the stub: try again.
+ * Unmaps the call rings after a stub of a stopped process to which no sleds lead. A signal handler may have interrupted
+ * a thread anywhere in the stub, so the instructions that access the rings become nops. Returns 0, also if the process
+ * has not this stub or these rings any more, or -errno: -EAGAIN if a thread is in the stub: try again.
  */
 int xp_stub_unmap_rings(const struct xp_stub_place *place, struct xp_remote *remote, pid_t pid);
 

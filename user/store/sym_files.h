@@ -63,8 +63,8 @@ int xp_sym_files_want_kernel(struct xp_sym_files *sym, uint64_t address);
 /* Requests the names of the vDSO. */
 void xp_sym_files_want_vdso(struct xp_sym_files *sym);
 /*
- * At the end, while all kernel code is still loaded: stores the names of all that was kept and requested. A warning
- * tells what could not be stored. Returns 0, -ENOMEM, or the error of describe().
+ * At the end, while all kernel code is still loaded: stores all names that were kept and requested, and prints a
+ * warning about names that could not be stored. Returns 0, -ENOMEM, or the error of describe().
  */
 int xp_sym_files_write(struct xp_sym_files *sym, xp_ksym_describe *describe, void *arg);
 

@@ -40,8 +40,8 @@ enum xp_file_kind xp_file_kind_of(const char *path);
 /* True for the page that the kernel maps for probes on nops. */
 bool xp_file_is_trampoline(const struct xp_file *file);
 /*
- * True if code in the file may come from a JIT compiler: memory without a file, or a memfd, which some map twice to
- * write to it.
+ * True if code in the file may come from a JIT compiler: memory without a file, or a memfd, which some compilers map a
+ * second time to write to it.
  */
 bool xp_file_may_be_jit(const struct xp_file *file);
 

@@ -52,8 +52,8 @@ void xp_launch_poll(struct xp_launch *launch);
 /* Waits for its end. */
 void xp_launch_wait(struct xp_launch *launch);
 /*
- * xprof's exit code for the program's status: its exit code, or 128 + signal as in a shell; that of a shell and of
- * env(1) for a program that cannot be executed: 127 if there is none, otherwise 126.
+ * xprof's exit code for the program's status: its exit code, or 128 + signal as in a shell; for a program that cannot
+ * be executed, as in a shell and env(1), 127 if it does not exist, otherwise 126.
  */
 int xp_launch_exit_code(const struct xp_launch *launch);
 

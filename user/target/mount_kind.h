@@ -10,8 +10,8 @@
 #include <sys/types.h>
 
 /*
- * st must have STATX_MNT_ID. pid is a process whose mount namespace contains the file's mount; 0: xprof. Does not ask
- * the file system. Returns false if the kind is unknown.
+ * st must have STATX_MNT_ID. pid is a process whose mount namespace contains the file's mount; 0: xprof. Sends no
+ * request to the file system. Returns false if the kind is unknown.
  */
 bool xp_mount_is_local(const struct statx *st, pid_t pid);
 

@@ -15,7 +15,7 @@
 #define XP_REMOTE_POLL_NS 500000
 
 enum xp_remote_state {
-	XP_REMOTE_RUNS, /* seized, asked to stop */
+	XP_REMOTE_RUNS, /* seized, and requested to stop */
 	XP_REMOTE_STANDS,
 	XP_REMOTE_GONE,
 };
@@ -38,7 +38,7 @@ struct xp_remote {
 	struct xp_target_memory *memory;
 	struct xp_program_memory program;
 	pid_t program_tid; /* the thread through which it was opened */
-	bool pokes;	   /* the kernel lets nobody write to the text through that file */
+	bool pokes;	   /* the kernel does not allow writes to the text through that file */
 	struct xp_remote_thread *threads;
 	size_t count;
 	size_t room;

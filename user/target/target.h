@@ -97,13 +97,13 @@ int xp_mappings_parse(struct xp_mappings *mappings, char *text, bool all);
 void xp_mappings_free(struct xp_mappings *mappings);
 
 /*
- * Opens the file behind a mapping: exactly that inode, whatever the path means now or in another mount namespace. If
- * there is no mapping with these bounds any more, uses another mapping of its inode (not with inode 0). If permissions
- * do not allow that, uses the path, if it leads to a file with that inode. Returns a descriptor (of a copy if a process
- * serves the file system, see chosen_file.h) or -errno: -ENOEXEC if it is not a regular file.
+ * Opens the file of a mapping by its inode, even if its path now leads to another file, or is in another mount
+ * namespace. If there is no mapping with these bounds any more, uses another mapping of its inode (not with inode 0).
+ * If permissions do not allow that, uses the path, if it leads to a file with that inode. Returns a descriptor (of a
+ * copy if a process serves the file system, see chosen_file.h) or -errno: -ENOEXEC if it is not a regular file.
  */
 int xp_mapping_open(pid_t pid, const struct xp_mapping *mapping);
-/* Like xp_mapping_open(), without these fallbacks. inode 0: whatever is mapped from start to end. */
+/* Like xp_mapping_open(), without these fallbacks. inode 0: any file that is mapped from start to end. */
 int xp_mapping_open_exact(pid_t pid, uint64_t start, uint64_t end, uint64_t inode);
 
 /* Opens a path in the root directory of the process, if it has this inode (0: any). See chosen_file.h. */

@@ -70,7 +70,7 @@ struct xp_process_stacks {
 	uint64_t ticks; /* time that its mappings took */
 };
 
-/* Calls that patched sleds recorded by their uprobe for lack of a call ring, or of room in it. */
+/* Calls that patched sleds recorded by their uprobe because there was no call ring, or no space in it. */
 struct xp_fallen_calls {
 	uint64_t no_ring;
 	uint64_t full;
@@ -112,7 +112,7 @@ struct xp_process {
 struct xp_hits {
 	uint64_t emulated; /* probed entries and tail exits */
 	uint64_t stepped;  /* probed exits */
-	uint64_t stub;	   /* the stub's uprobe, whatever the sled, but for: */
+	uint64_t stub;	   /* the stub's uprobe of any sled, except: */
 	uint64_t child;	   /* the same in children of fork() */
 	uint64_t args;	   /* the same for entries with arguments, in any process */
 };

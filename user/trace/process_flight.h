@@ -66,7 +66,7 @@ struct xp_flight_log {
 
 struct xp_process_flights {
 	struct xp_flight *memory;	  /* the records since the last log */
-	unsigned int begun;		  /* logs that were asked for */
+	unsigned int begun;		  /* logs that were requested */
 	unsigned int count;		  /* of logs */
 	struct xp_flight_log *logs;	  /* those that were written, or failed */
 	struct xp_flight_threads threads; /* for the next log */

@@ -11,9 +11,9 @@
 #include "trace/process.h"
 
 /*
- * What xprof does for one process before it is the turn of the others, in frames that it looks at: some 10 ms. Frames
- * are looked at for calls that are not at the top of the stack, which well-behaved processes have few of. A limit on
- * time alone would lose calls of well-behaved processes when xprof has to wait for a CPU.
+ * The work for one process in a turn, in frames that xprof searches: about 10 ms. Frames are searched for calls that
+ * are not at the top of the stack, which well-behaved processes have few of. A limit on time alone would lose calls of
+ * well-behaved processes when xprof has to wait for a CPU.
  */
 #define XP_RING_WORK (16u << 20)
 

@@ -188,8 +188,8 @@ int xp_thread_put(struct xp_thread *thread, const struct xp_call *call);
 int xp_thread_filter(struct xp_thread *thread, enum xp_filter filter);
 
 /*
- * The function was taken out of the recording: the exits of its open calls will not be seen. These calls end no later
- * than the call below them on the stack, so their exits are synthesized then, or at once if they are on top. A later
+ * Call this when a function is throttled: the exits of its open calls will not be seen. These calls end no later than
+ * the call below them on the stack, so their exits are synthesized then, or immediately if they are on top. A later
  * call of the function does not match one of them.
  */
 int xp_thread_forget(struct xp_thread *thread, uint32_t fn_id);

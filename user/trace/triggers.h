@@ -19,8 +19,7 @@ struct xp_trigger {
 	uint64_t above_ticks;
 	uint64_t calls; /* that took longer */
 	uint64_t logs;	/* logs that these calls caused */
-	/* Calls without a log of their own: they are in the log that an earlier one of the same pass has asked for...
-	 */
+	/* Calls without a log of their own: they are in the log that an earlier slow call of the same pass caused... */
 	uint64_t shared;
 	uint64_t beyond;       /* ... or the limit of logs in this minute was reached, */
 	uint64_t beyond_share; /* or the process had used its share of the logs */
@@ -38,7 +37,7 @@ struct xp_triggers {
 	const char **globs; /* of the functions, by trigger: xp_objects.watched. Borrowed */
 	size_t count;
 	uint64_t minute_ticks;
-	struct xp_trigger_log *logs; /* that were asked for last, as many as there may be in a minute: a circle */
+	struct xp_trigger_log *logs; /* a circular buffer of the newest logs, as many as are allowed in a minute */
 	size_t limit;
 	size_t next;
 	size_t waiting; /* processes whose log is to be written */

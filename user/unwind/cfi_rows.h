@@ -33,7 +33,7 @@ int xp_cfi_rows_add(struct xp_cfi_rows *rows, uint32_t offset, const struct xp_c
  */
 int xp_cfi_rows_run(struct xp_cfi_rows *rows, struct xp_cfi_program *program, uint64_t start, uint64_t end,
 		    uint64_t to_offset);
-/* The rule for this offset; that of no code if no row holds there. O(log n). */
+/* Finds the rule for this offset; without a row there, the rule of no code. O(log n). */
 void xp_cfi_rows_find(const struct xp_cfi_rows *rows, uint32_t offset, struct xp_cfi_found *found);
 /* Memory that the rows take. */
 size_t xp_cfi_rows_bytes(const struct xp_cfi_rows *rows);

@@ -55,11 +55,11 @@ void xp_cfi_tables_free(struct xp_cfi_tables *tables);
 enum xp_cfi_state xp_cfi_tables_get(struct xp_cfi_tables *tables, const struct xp_file *file, uint64_t offset,
 				    const struct xp_cfi_table **table);
 /*
- * Requests the table of a piece that is XP_CFI_UNASKED; does nothing for other pieces. fd: the file,
- * open for reading, so that the process can read it whatever its owner and mode; it stays the caller's. A negative fd
- * means that the file cannot be opened: the whole file becomes XP_CFI_ABSENT at once, but the first few times it
- * becomes XP_CFI_UNASKED again after XP_CFI_AGAIN_NS. Returns 0 or -errno: -EAGAIN if too many pieces are waiting
- * (retry later), -ENOMEM, or an error of dup(2) or fstat(2).
+ * Requests the table of a piece that is XP_CFI_UNASKED; does nothing for other pieces. fd: the file, open for reading,
+ * so that the process can read it with any owner and mode; it stays the caller's. A negative fd means that the file
+ * cannot be opened: the whole file becomes XP_CFI_ABSENT at once, but the first few times it becomes XP_CFI_UNASKED
+ * again after XP_CFI_AGAIN_NS. Returns 0 or -errno: -EAGAIN if too many pieces are waiting (retry later), -ENOMEM, or
+ * an error of dup(2) or fstat(2).
  */
 int xp_cfi_tables_ask(struct xp_cfi_tables *tables, const struct xp_file *file, uint64_t offset, int fd);
 /*

@@ -94,7 +94,7 @@ void xp_unwinder_free(struct xp_unwinder *unwinder);
 
 /*
  * Fills in frames[XP_UNWIND_FRAMES_MAX]; their mappings are those of space. has_time: a table that is being made ends
- * the walk with XP_UNWIND_WAITS. Otherwise the walk goes on as if there were no such table, and ends with
+ * the walk with XP_UNWIND_WAITS. Otherwise the walk continues as if there were no such table, and ends with
  * XP_UNWIND_TABLE_LATE. In the same way it waits for the data of code, but does not end as late without it.
  */
 void xp_unwind(struct xp_unwinder *unwinder, const struct xp_address_space *space,

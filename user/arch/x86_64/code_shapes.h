@@ -74,7 +74,7 @@ struct xp_go_switch {
 	size_t end;
 	bool is_for_good; /* runtime.mcall: the goroutine does not wait for the call; Go's own traces end here, too */
 };
-/* Finds the first switch to g.sched.sp of g0 with a call behind it. Returns false if there is none. */
+/* Finds the first switch to g.sched.sp of g0 with a call after it. Returns false if there is none. */
 bool xp_go_switch_find(const uint8_t *code, size_t bytes, struct xp_go_switch *found);
 
 /*

@@ -24,7 +24,7 @@
 #include "xprof/event.h"
 
 /*
- * A conditional tail exit sled cannot be patched. If the jump behind it is not taken, the function continues, and the
+ * A conditional tail exit sled cannot be patched. If the jump after it is not taken, the function continues, and the
  * call would have overwritten its red zone and r10.
  */
 static inline bool xp_patch_possible(const struct xp_sled *sled)
@@ -56,7 +56,7 @@ bool xp_patch_decode(enum xp_sled_kind kind, const uint8_t *bytes, uint64_t addr
 size_t xp_patch_head(enum xp_sled_kind kind, uint8_t bytes[2]);
 
 /*
- * Decodes the former branch target of an unpatched sled from the bytes behind its head. Returns false if there is none.
+ * Decodes the former branch target of an unpatched sled from the bytes after its head. Returns false if there is none.
  */
 bool xp_patch_decode_remains(enum xp_sled_kind kind, const uint8_t *bytes, uint64_t address, uint64_t *slot);
 

@@ -36,7 +36,7 @@ struct xp_sled {
 	uint8_t operands[3];  /* events: the registers, in x86 numbering, of (ptr, size) or (type, ptr, size) */
 };
 
-/* A sled and the opcode of the longest conditional jump behind it. */
+/* A sled and the opcode of the longest conditional jump after it. */
 #define XP_SLED_WINDOW_BYTES (XP_SLED_BYTES_MAX + 2)
 
 /* Length of a sled of this kind: 11, 17 or 22. */
@@ -49,15 +49,15 @@ size_t xp_sled_bytes(enum xp_sled_kind kind);
 bool xp_sled_operands(enum xp_sled_kind kind, const uint8_t *bytes, uint8_t registers[3]);
 
 /*
- * Checks for a conditional jump behind a tail exit sled. Clang before 19 puts such sleds before a conditional tail
- * call, and they run whether it is taken or not. Returns true if there is one and sets *condition to its condition
- * code, 0..15. bytes has XP_SLED_WINDOW_BYTES bytes from the sled's first.
+ * Checks for a conditional jump after a tail exit sled. Clang before 19 puts such sleds before a conditional tail call,
+ * and they run whether it is taken or not. Returns true if there is one and sets *condition to its condition code,
+ * 0..15. bytes has XP_SLED_WINDOW_BYTES bytes from the sled's first.
  */
 bool xp_sled_condition(const uint8_t *bytes, uint8_t *condition);
 
 /*
  * True if bytes (XP_SLED_BYTES_MAX, from file or memory) begin like an unpatched sled of this kind. The runtime
- * restores only the first instruction when it unpatches, so nothing behind it counts.
+ * restores only the first instruction when it unpatches, so only that instruction is compared.
  */
 bool xp_sled_intact(enum xp_sled_kind kind, const uint8_t *bytes);
 /*

@@ -95,9 +95,10 @@ size_t xp_stub_ring_access(size_t number, uint32_t *offset);
 #define XP_STUB_SCRATCH 0xff0
 
 /*
- * What these slots write to: a table of slots, one for each thread, and the rings, in memory that the process shares
- * with xprof (call_rings.h). The table lies behind the counters. A thread has the slot that XP_CALL_SLOT_OF() of its fs
- * base says, or the neighbor of that slot. Numbers without casts and suffixes: they are in the code.
+ * The memory to which these slots write: a table of slots, one for each thread, and the rings, in memory that the
+ * process shares with xprof (call_rings.h). The table follows the counters. A thread has the slot that
+ * XP_CALL_SLOT_OF() of its fs base says, or the neighbor of that slot. Numbers without casts and suffixes: they are in
+ * the code.
  */
 #define XP_STUB_SLOTS_TABLE 0xa000
 #define XP_CALL_SLOT_BITS 11
