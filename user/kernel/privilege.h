@@ -37,10 +37,7 @@ int xp_privilege_probe_all(void);
  */
 void xp_privilege_drop(void);
 
-/*
- * Like xp_privilege_drop(), and root becomes the user behind sudo, if there is one, without supplementary groups.
- * Returns 0 or -errno.
- */
+/* Also makes root the user behind sudo, if there is one, without supplementary groups. Returns 0 or -errno. */
 int xp_privilege_to_user(void);
 
 #endif

@@ -6,13 +6,11 @@
  * counted in buckets: each power of two has XP_DURATIONS_BUCKETS of the same width, and a percentile is the middle of
  * its bucket. That is the layout of an HDR histogram. It is at most XP_DURATIONS_ERROR away from the exact one, and
  * exact below 2 * XP_DURATIONS_BUCKETS. The number of durations and the slowest one are always exact. Two of these can
- * be merged in any order without a further error, unlike t-digests and samples.
+ * be merged in any order without a further error.
  *
  * Memory: up to 256 bytes while exact, then 512 bytes for each power of two that occurs, and 512 for their table: some
  * 4 KB for a function whose calls take between 1 us and 100 us. All durations with the same struct xp_durations_memory
- * share its limit; durations beyond the limit are not in the percentiles.
- *
- * The unit is the caller's: cycles, or ns.
+ * share its limit; durations beyond the limit are not in the percentiles. The caller chooses the unit: cycles, or ns.
  */
 #ifndef XPROF_MODEL_DURATIONS_H
 #define XPROF_MODEL_DURATIONS_H

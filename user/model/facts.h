@@ -73,10 +73,7 @@ bool xp_facts_sampled(const struct xp_facts *facts, size_t index, uint64_t *pid,
 
 /* The time of the first sample or wait of an image of a process; 0: it has none. Returns false if there is no image. */
 bool xp_facts_since(const struct xp_facts *facts, uint64_t pid, uint64_t image, uint64_t *tsc);
-/*
- * The names of a process, its cgroup, or one of its threads in the logs. They may contain anything. NULL:
- * unknown.
- */
+/* Names of a process, its cgroup, or a thread in the logs; they may contain anything. NULL: unknown. */
 const char *xp_facts_comm(const struct xp_facts *facts, uint64_t pid, uint64_t image);
 const char *xp_facts_cgroup(const struct xp_facts *facts, uint64_t pid, uint64_t image);
 const char *xp_facts_thread(const struct xp_facts *facts, uint64_t pid, uint64_t image, uint64_t tid);

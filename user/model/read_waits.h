@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reads the waits of a recording into a model (model.h) as samples with their stacks, and makes a tree of them. The
- * values are the number of waits and their time in ns, multiplied by the weight of each wait (wait_record.h), so sums
- * are estimates for all waits.
+ * Reads the waits of a recording into a model (model.h) as samples, and makes a tree of them. Their values are the
+ * number of waits and their time in ns, multiplied by the weight of each wait (wait_record.h).
  *
  * A wait becomes up to two samples: its blocked part, in the state of the thread, and its runnable part without a CPU,
  * in state XP_WAIT_PREEMPTED. The first of these counts as one wait, the second as none.

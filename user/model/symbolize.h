@@ -3,9 +3,7 @@
  * Converts addresses in many ELF files to demangled functions and lines, for humans. The files may be hostile:
  * elf/names.h reads each in a confined process (confined.h). If that process dies, a second one tries the symbol tables
  * alone; if that dies, too, the addresses stay without names. All processes together have XP_NAMES_SECONDS: names found
- * in that time are used, and a warning reports the rest.
- *
- * First all addresses are requested, then they are named together, then the names are read.
+ * in that time are used, and a warning reports the rest. First all addresses are requested, then named, then read.
  */
 #ifndef XPROF_MODEL_SYMBOLIZE_H
 #define XPROF_MODEL_SYMBOLIZE_H

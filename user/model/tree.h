@@ -4,8 +4,7 @@
  * name or CPU. Make it after xp_model_name().
  *
  * Each thread may have nodes of its own for all stacks of a recording, and a compressed perf.data of 200 KB can have 20
- * million of these: samples that need nodes beyond XP_MODEL_NODES_MAX are in a group of their own, and a warning prints
- * their number.
+ * million of these: samples that need nodes beyond XP_MODEL_NODES_MAX are in a group of their own, with a warning.
  *
  * Memory: 56 bytes and a slot of 8 a node; up to 24 MB more while it is made.
  */
