@@ -166,12 +166,12 @@ static void print_planned(const struct listing *listing, const struct object *ob
 	const struct xp_planned *planned = &object->planned;
 	size_t counts[WAYS] = { 0 };
 
-	for (size_t i = 0; i < planned->count; i++)
-		if (!has_sled(object, planned->functions[i].plan.vaddr))
-			counts[way_of(&planned->functions[i].plan)]++;
+	for (size_t i = 0; i < planned->plan.function_count; i++)
+		if (!has_sled(object, planned->plan.functions[i].vaddr))
+			counts[way_of(&planned->plan.functions[i])]++;
 	print_planned_heading(listing, object, counts);
-	for (size_t i = 0; i < planned->count; i++) {
-		const struct xp_call_plan_function *plan = &planned->functions[i].plan;
+	for (size_t i = 0; i < planned->plan.function_count; i++) {
+		const struct xp_call_plan_function *plan = &planned->plan.functions[i];
 		enum way way = way_of(plan);
 
 		if (has_sled(object, plan->vaddr))
@@ -182,7 +182,7 @@ static void print_planned(const struct listing *listing, const struct object *ob
 			xp_put(stdout, "%8s %6u %6u", way_names[way], plan->exit_count,
 			       plan->probe_count + (way == WAY_PROBES));
 		xp_put(stdout, "  0x%016" PRIx64 " ", plan->vaddr);
-		print_name(planned->functions[i].name);
+		print_name(planned->names[i]);
 	}
 }
 
@@ -222,15 +222,15 @@ static void json_planned(const struct object *object, bool is_first)
 {
 	const struct xp_planned *planned = &object->planned;
 
-	for (size_t i = 0; i < planned->count; i++) {
-		const struct xp_call_plan_function *plan = &planned->functions[i].plan;
+	for (size_t i = 0; i < planned->plan.function_count; i++) {
+		const struct xp_call_plan_function *plan = &planned->plan.functions[i];
 		enum way way = way_of(plan);
 
 		if (has_sled(object, plan->vaddr))
 			continue;
 		xp_put_line(stdout, "%s", is_first ? "" : ",");
 		is_first = false;
-		json_function(plan->vaddr, planned->functions[i].name, way);
+		json_function(plan->vaddr, planned->names[i], way);
 		if (way == WAY_REFUSED)
 			xp_put(stdout, ",\"reason\":\"%s\"}", xp_call_plan_reason_text(plan->reason));
 		else

@@ -26,7 +26,7 @@ static void check_trampoline(const struct xp_patched_function *patched, uint32_t
 	CHECK(xp_elf_file_read(file, code, segment->offset + (planned->vaddr - segment->vaddr), planned->bytes));
 	one.code = code;
 	one.code_vaddr = planned->vaddr;
-	one.slot = at + FAR;
+	one.slots[0] = one.slots[1] = at + FAR;
 	count = xp_patches_encode(&one, window, at, bytes, jumps);
 	for (size_t i = 0; i < count; i += decoded.bytes)
 		CHECK(xp_code_decode(bytes + i, count - i, at + i, &decoded));

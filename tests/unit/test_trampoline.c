@@ -141,7 +141,7 @@ static void prepare(void)
 		.code = text_copy,
 		.code_vaddr = start - base,
 		.bias = base,
-		.slot = (uintptr_t)count_slot,
+		.slots = { (uintptr_t)count_slot, (uintptr_t)count_slot },
 	};
 }
 
@@ -200,13 +200,13 @@ TEST(what_is_out_of_reach_or_cannot_move)
 	uint8_t bytes[XP_TRAMPOLINE_BYTES_MAX], jump[5];
 	const uint8_t code[] = { 0x8b, 0x05, 0, 0, 0, 0, 0x0f, 0x05, 0x90, 0xc3 };
 	const struct xp_trampoline_site site = { .kind = XP_SITE_ENTRY };
-	struct xp_trampoline trampoline = { code, 6, 1ul << 40, 1ul << 40, &site, 1 };
+	struct xp_trampoline trampoline = { code, 6, 1ul << 40, { 1ul << 40, 1ul << 40 }, &site, 1 };
 
 	assert_true(xp_trampoline_encode(&trampoline, (1ul << 40) + 0x1000, bytes));
 	assert_false(xp_trampoline_encode(&trampoline, (1ul << 40) + (1ul << 31), bytes));
-	trampoline.slot = 0;
+	trampoline.slots[0] = 0;
 	assert_false(xp_trampoline_encode(&trampoline, (1ul << 40) + 0x1000, bytes));
-	trampoline.slot = 1ul << 40;
+	trampoline.slots[0] = 1ul << 40;
 	trampoline.bytes = 8; /* with a system call */
 	assert_false(xp_trampoline_encode(&trampoline, (1ul << 40) + 0x1000, bytes));
 	trampoline.bytes = 5; /* cut */

@@ -226,6 +226,14 @@ static bool is_in_file(const struct xp_elf_file *image, const GElf_Shdr *header)
 	return header->sh_offset <= image->size && header->sh_size <= image->size - header->sh_offset;
 }
 
+bool xp_elf_file_is_go(struct xp_elf_file *image)
+{
+	GElf_Shdr header;
+
+	return xp_elf_file_section(image, ".gopclntab", 0, &header) ||
+	       xp_elf_file_section(image, ".data.rel.ro.gopclntab", 0, &header); /* position-independent */
+}
+
 bool xp_elf_file_symbols(struct xp_elf_file *image, uint32_t type, GElf_Shdr *symbols, GElf_Shdr *strings)
 {
 	return xp_elf_file_section(image, NULL, type, symbols) && symbols->sh_entsize == sizeof(Elf64_Sym) &&

@@ -58,6 +58,9 @@ const struct xp_elf_segment *xp_elf_file_segment(const struct xp_elf_file *image
 /* The first section of this name or, if name is NULL, of this type, and its header. Returns NULL if there is none. */
 Elf_Scn *xp_elf_file_section(struct xp_elf_file *image, const char *name, uint32_t type, GElf_Shdr *header);
 
+/* Whether Go's linker made the file: it has the tables of Go's runtime, which are never stripped. */
+bool xp_elf_file_is_go(struct xp_elf_file *image);
+
 /*
  * The headers of the first symbol table of this type and of its strings. Returns false if there is none, or if they are
  * not whole and those of a 64-bit file.

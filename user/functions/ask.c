@@ -13,6 +13,7 @@
 #define REASON_BYTES 200
 #define NAMES_BYTES_MAX (1ull << 30)
 #define FUNCTIONS_MAX (1u << 24)
+#define SITES_MAX (1u << 27) /* each has 16 bytes */
 
 /* libLLVM 19, with 118,000 functions and 45 MB of code, takes 5 s and 290 MB. */
 static const struct xp_confined_limits limits = {
@@ -21,11 +22,15 @@ static const struct xp_confined_limits limits = {
 	.address_bytes = (rlim_t)8 << 30,
 };
 
-/* The answer: struct head; for each function, struct told and its name. */
+/* The answer: struct head; sites; windows; for each function, struct told and its name. */
 struct head {
 	int32_t err; /* then only the reason follows */
 	char why[REASON_BYTES];
 	uint64_t count;
+	uint64_t site_count;
+	uint64_t window_count;
+	struct xp_elf_segment code;
+	bool is_go;
 	uint32_t build_id_bytes;
 	uint8_t build_id[20];
 };
@@ -63,11 +68,18 @@ static struct xp_function *name_functions(struct xp_elf_file *file, const struct
 static int tell_plan(FILE *out, struct xp_elf_file *file, const struct xp_call_plan *plan, bool with_names)
 {
 	const struct xp_function *names = with_names ? name_functions(file, plan) : NULL;
-	struct head head = { .count = plan->function_count };
+	struct head head = { .count = plan->function_count,
+			     .site_count = plan->site_count,
+			     .window_count = plan->window_count,
+			     .is_go = xp_elf_file_is_go(file) };
 	bool good;
 
+	if (file->segment_count == 1)
+		head.code = file->segments[0];
 	head.build_id_bytes = (uint32_t)xp_elf_file_build_id(file, head.build_id, sizeof(head.build_id));
-	good = fwrite(&head, sizeof(head), 1, out) == 1;
+	good = fwrite(&head, sizeof(head), 1, out) == 1 &&
+	       fwrite(plan->sites, sizeof(*plan->sites), plan->site_count, out) == plan->site_count &&
+	       fwrite(plan->windows, sizeof(*plan->windows), plan->window_count, out) == plan->window_count;
 	for (size_t i = 0; good && i < plan->function_count; i++)
 		good = tell_function(out, &plan->functions[i], names ? names[i].name : NULL);
 	return good ? 0 : 1;
@@ -91,46 +103,107 @@ static int read_plan(int fd, FILE *out, const void *arg)
 
 /* ---- the caller ---- */
 
-static bool is_sane(const struct xp_call_plan_function *plan)
+/* The part [first, first + count) of an array. */
+static bool is_part(uint64_t first, uint64_t count, uint64_t all)
 {
-	return plan->way <= XP_CALL_PLAN_REFUSED && plan->reason < XP_CALL_PLAN_REASONS &&
-	       (plan->way == XP_CALL_PLAN_REFUSED) == (plan->reason != XP_CALL_PLAN_OK) &&
-	       plan->probe_count <= plan->exit_count;
+	return !count || (first < all && count <= all - first);
 }
 
-static bool hear_function(struct xp_planned *planned, struct xp_planned_function *function, FILE *in)
+static bool has_sane_windows(const struct xp_planned *planned, const struct xp_call_plan_function *function)
+{
+	const struct xp_elf_segment *code = &planned->code;
+
+	for (uint32_t i = 0; i < function->window_count && code->bytes; i++) {
+		const struct xp_call_plan_window *window = &planned->plan.windows[function->first_window + i];
+
+		if (window->bytes < (window->spring ? XP_SPRING_BYTES : XP_WINDOW_BYTES) ||
+		    window->bytes > XP_WINDOW_BYTES_MAX ||
+		    !is_part(window->vaddr - code->vaddr, window->bytes, code->bytes) ||
+		    (window->spring && !is_part(window->spring - code->vaddr, XP_WINDOW_BYTES, code->bytes)))
+			return false;
+	}
+	return true;
+}
+
+static bool has_sane_sites(const struct xp_planned *planned, const struct xp_call_plan_function *function)
+{
+	const struct xp_call_plan_site *sites = planned->plan.sites + function->first_site;
+
+	for (uint32_t i = 0; i < function->site_count; i++) {
+		if ((sites[i].kind == XP_SITE_ENTRY) != !i || sites[i].kind > XP_SITE_CONDITIONAL_TAIL)
+			return false;
+		if (sites[i].window == XP_NO_WINDOW
+			? !i && function->way == XP_CALL_PLAN_PATCHED
+			: sites[i].window - function->first_window >= function->window_count)
+			return false;
+	}
+	return true;
+}
+
+static bool is_sane(const struct xp_planned *planned, const struct xp_call_plan_function *function)
+{
+	return function->way <= XP_CALL_PLAN_REFUSED && function->reason < XP_CALL_PLAN_REASONS &&
+	       (function->way == XP_CALL_PLAN_REFUSED) == (function->reason != XP_CALL_PLAN_OK) &&
+	       (function->way == XP_CALL_PLAN_REFUSED) == !function->site_count &&
+	       function->exit_count + (function->site_count > 0) == function->site_count &&
+	       function->probe_count <= function->exit_count &&
+	       is_part(function->first_site, function->site_count, planned->plan.site_count) &&
+	       is_part(function->first_window, function->window_count, planned->plan.window_count) &&
+	       has_sane_windows(planned, function) && has_sane_sites(planned, function);
+}
+
+static bool hear_function(struct xp_planned *planned, size_t index, FILE *in)
 {
 	static char name[XP_SYMBOL_BYTES_MAX + 1];
 	struct told told;
 
-	if (fread(&told, sizeof(told), 1, in) != 1 || !is_sane(&told.plan) || told.name_bytes >= sizeof(name) ||
-	    fread(name, 1, told.name_bytes, in) != told.name_bytes)
+	if (fread(&told, sizeof(told), 1, in) != 1 || !is_sane(planned, &told.plan) ||
+	    told.name_bytes >= sizeof(name) || fread(name, 1, told.name_bytes, in) != told.name_bytes)
 		return false;
 	name[told.name_bytes] = 0;
-	function->plan = told.plan;
-	function->name = told.name_bytes ? xp_text_pool_keep(&planned->names, name) : NULL;
+	planned->plan.functions[index] = told.plan;
+	planned->names[index] = told.name_bytes ? xp_text_pool_keep(&planned->text, name) : NULL;
 	return true;
+}
+
+static int hear_arrays(struct xp_planned *planned, const struct head *head, FILE *in)
+{
+	struct xp_call_plan *plan = &planned->plan;
+
+	plan->functions = calloc(XP_MAX(head->count, (uint64_t)1), sizeof(*plan->functions));
+	planned->names = calloc(XP_MAX(head->count, (uint64_t)1), sizeof(*planned->names));
+	plan->sites = calloc(XP_MAX(head->site_count, (uint64_t)1), sizeof(*plan->sites));
+	plan->windows = calloc(XP_MAX(head->window_count, (uint64_t)1), sizeof(*plan->windows));
+	if (!plan->functions || !planned->names || !plan->sites || !plan->windows)
+		return -ENOMEM;
+	plan->site_count = head->site_count;
+	plan->window_count = head->window_count;
+	return fread(plan->sites, sizeof(*plan->sites), plan->site_count, in) == plan->site_count &&
+		       fread(plan->windows, sizeof(*plan->windows), plan->window_count, in) == plan->window_count
+		   ? 0
+		   : -ENOEXEC;
 }
 
 static int hear_plan(struct xp_planned *planned, FILE *in)
 {
 	struct head head;
+	int err;
 
 	if (fread(&head, sizeof(head), 1, in) != 1 || head.build_id_bytes > sizeof(head.build_id) ||
-	    head.count > FUNCTIONS_MAX)
+	    head.count > FUNCTIONS_MAX || head.site_count > SITES_MAX || head.window_count > SITES_MAX)
 		return -ENOEXEC;
 	head.why[REASON_BYTES - 1] = 0;
 	if (head.err)
 		return xp_why_set(head.err < 0 ? head.err : -ENOEXEC, "%s", head.why);
+	planned->code = head.code;
+	planned->is_go = head.is_go;
 	planned->build_id_bytes = head.build_id_bytes;
 	memcpy(planned->build_id, head.build_id, sizeof(head.build_id));
-	planned->functions = calloc(XP_MAX(head.count, (uint64_t)1), sizeof(*planned->functions));
-	if (!planned->functions)
-		return -ENOMEM;
-	for (; planned->count < head.count; planned->count++)
-		if (!hear_function(planned, &planned->functions[planned->count], in))
+	err = hear_arrays(planned, &head, in);
+	for (; !err && planned->plan.function_count < head.count; planned->plan.function_count++)
+		if (!hear_function(planned, planned->plan.function_count, in))
 			return -ENOEXEC;
-	return 0;
+	return err;
 }
 
 int xp_planned_ask(struct xp_planned *planned, int fd, bool with_names)
@@ -138,7 +211,7 @@ int xp_planned_ask(struct xp_planned *planned, int fd, bool with_names)
 	struct xp_confined *confined;
 	int err;
 
-	*planned = (struct xp_planned){ .names = { .bytes_max = NAMES_BYTES_MAX } };
+	*planned = (struct xp_planned){ .text = { .bytes_max = NAMES_BYTES_MAX } };
 	xp_why_clear();
 	err = xp_confined_start_fd(&confined, fd, read_plan, &with_names, &limits);
 	if (err)
@@ -153,6 +226,7 @@ int xp_planned_ask(struct xp_planned *planned, int fd, bool with_names)
 
 void xp_planned_free(struct xp_planned *planned)
 {
-	free(planned->functions);
-	xp_text_pool_free(&planned->names);
+	xp_call_plan_free(&planned->plan);
+	free(planned->names);
+	xp_text_pool_free(&planned->text);
 }

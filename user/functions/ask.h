@@ -8,17 +8,14 @@
 #include "base/text_pool.h"
 #include "functions/call_plan.h"
 
-struct xp_planned_function {
-	struct xp_call_plan_function plan;
-	const char *name; /* as in the symbol table (mangled), neither clean nor demangled; NULL: unknown */
-};
-
 struct xp_planned {
-	struct xp_planned_function *functions; /* by address */
-	size_t count;
+	struct xp_call_plan plan;   /* functions, sites and windows refer to each other as call_plan.h says */
+	const char **names;	    /* of each function, as in the symbol table (mangled), not clean; NULL: unknown */
+	struct xp_elf_segment code; /* has all windows, if not bytes == 0: code in several segments, or none */
+	bool is_go;
 	uint8_t build_id[20];
 	uint32_t build_id_bytes; /* 0: none */
-	struct xp_text_pool names;
+	struct xp_text_pool text;
 };
 
 /*

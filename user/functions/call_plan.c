@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/util.h"
 #include "functions/windows.h"
 
 /* Of a whole file, so that the time is bounded. libLLVM 19 (45 MB of code) uses a hundredth. */
@@ -172,6 +173,13 @@ static void count_sites(struct work *work)
 	function->way = sites[0].window == XP_NO_WINDOW ? XP_CALL_PLAN_PROBES : XP_CALL_PLAN_PATCHED;
 }
 
+static int by_window(const void *a, const void *b)
+{
+	const struct xp_call_plan_site *left = a, *right = b;
+
+	return xp_compare(left->window, right->window) ?: xp_compare(left->vaddr, right->vaddr);
+}
+
 static int plan_sites(struct work *work)
 {
 	struct xp_call_plan *plan = work->planning->plan;
@@ -187,9 +195,12 @@ static int plan_sites(struct work *work)
 	work->function.first_window = (uint32_t)plan->window_count;
 	err = find_windows(work);
 	work->function.window_count = (uint32_t)plan->window_count - work->function.first_window;
-	if (!err)
-		count_sites(work);
-	return err;
+	if (err)
+		return err;
+	count_sites(work);
+	qsort(plan->sites + work->function.first_site + 1, work->function.site_count - 1, sizeof(*plan->sites),
+	      by_window);
+	return 0;
 }
 
 static int plan_function(struct planning *planning, uint32_t root)

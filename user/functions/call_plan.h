@@ -24,8 +24,9 @@
 #include "arch/x86_64/trampoline.h"
 #include "elf/elf_file.h"
 
-#define XP_WINDOW_BYTES 5 /* jmp rel32 */
-#define XP_SPRING_BYTES 2 /* jmp rel8 */
+#define XP_WINDOW_BYTES 5      /* jmp rel32 */
+#define XP_SPRING_BYTES 2      /* jmp rel8 */
+#define XP_WINDOW_BYTES_MAX 64 /* of the instructions that move */
 
 #define XP_NO_WINDOW UINT32_MAX
 
@@ -77,7 +78,7 @@ struct xp_call_plan {
 	struct xp_call_plan_function *functions; /* by address */
 	size_t function_count;
 	size_t function_room;
-	struct xp_call_plan_site *sites; /* of a function: its entry first */
+	struct xp_call_plan_site *sites; /* of a function: its entry first, then its exits by window and address */
 	size_t site_count;
 	size_t site_room;
 	struct xp_call_plan_window *windows;

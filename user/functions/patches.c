@@ -3,30 +3,27 @@
 
 #include <string.h>
 
+#include "base/array.h"
+
 #define SITES_MAX 32 /* of a window, which has at most 64 bytes */
 
 /* The sites of a window in the order of its instructions. Returns SITES_MAX + 1 if there are more. */
 static size_t sites_of(const struct xp_patched_function *patched, uint32_t window,
 		       struct xp_trampoline_site sites[SITES_MAX])
 {
-	const struct xp_call_plan *plan = patched->plan;
-	size_t count = 0, at;
+	const struct xp_call_plan_site *all = patched->plan->sites + patched->function->first_site;
+	const uint32_t site_count = patched->function->site_count;
+	size_t first = 1 + XP_FIND_FIRST(site_count - 1, i, all[1 + i].window < window), count = 0;
 
-	for (size_t i = 0; i < patched->function->site_count; i++) {
-		const struct xp_call_plan_site *site = &plan->sites[patched->function->first_site + i];
-		struct xp_trampoline_site new = {
-			.offset = (uint8_t)(site->vaddr - plan->windows[window].vaddr),
-			.kind = site->kind,
-			.word = patched->words[site->kind],
-		};
-
-		if (site->window != window)
-			continue;
+	for (size_t i = all[0].window == window ? 0 : first; i < site_count && all[i].window == window;
+	     i = i ? i + 1 : first) {
 		if (count == SITES_MAX)
 			return SITES_MAX + 1;
-		for (at = count++; at && sites[at - 1].offset > new.offset; at--)
-			sites[at] = sites[at - 1];
-		sites[at] = new;
+		sites[count++] = (struct xp_trampoline_site){
+			.offset = (uint8_t)(all[i].vaddr - patched->plan->windows[window].vaddr),
+			.kind = all[i].kind,
+			.word = patched->words[all[i].kind],
+		};
 	}
 	return count;
 }
@@ -54,7 +51,7 @@ size_t xp_patches_encode(const struct xp_patched_function *patched, uint32_t win
 		.code = patched->code + (planned->vaddr - patched->code_vaddr),
 		.bytes = planned->bytes,
 		.address = planned->vaddr + patched->bias,
-		.slot = patched->slot,
+		.slots = { patched->slots[0], patched->slots[1] },
 		.sites = sites,
 		.site_count = sites_of(patched, window, sites),
 	};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a plan (call_plan.h) writes for one function: trampolines, and the jumps to them in its code. Only tests write it
- * into a process so far (tests/live/programs/patch_self.c); `xprof list` shows plans.
+ * What a plan (call_plan.h) writes for one function: trampolines, and the jumps to them in its code. Only tests write
+ * it into a process so far (tests/live/programs/patch_self.c); `xprof list` shows plans.
  */
 #ifndef XPROF_FUNCTIONS_PATCHES_H
 #define XPROF_FUNCTIONS_PATCHES_H
@@ -15,7 +15,7 @@ struct xp_patched_function {
 	const uint8_t *code; /* the original bytes of the object's code */
 	uint64_t code_vaddr; /* address of its first byte in the file */
 	uint64_t bias;	     /* address in the process - address in the file */
-	uint64_t slot;	     /* address of the slot that records calls */
+	uint64_t slots[2];   /* addresses of the slots that record entries and exits */
 	uint32_t words[4];   /* what is passed to it, for each enum xp_site_kind */
 };
 

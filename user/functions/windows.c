@@ -7,7 +7,6 @@
 #include "base/util.h"
 
 #define SHORT_REACH 127
-#define WINDOW_BYTES_MAX 64 /* of the instructions that move */
 #define HOST_BYTES (2 * XP_WINDOW_BYTES)
 #define RECENT_WINDOWS 8 /* windows of a function that a site may share */
 
@@ -63,13 +62,13 @@ static uint64_t padding_end(const struct xp_code_map *map, uint32_t part, uint64
 	bool is_behind = vaddr >= fde->vaddr + fde->bytes;
 	struct xp_code code;
 
-	while (at < limit && at - vaddr < WINDOW_BYTES_MAX &&
+	while (at < limit && at - vaddr < XP_WINDOW_BYTES_MAX &&
 	       !xp_code_map_is(map, at, XP_MARK_TARGET | XP_MARK_TAKEN)) {
 		if (!xp_code_decode(map->code + (at - map->start), limit - at, at, &code) || !is_padding(&code))
 			break;
 		at += code.bytes;
 	}
-	if (!is_behind || at == limit || at - vaddr >= WINDOW_BYTES_MAX)
+	if (!is_behind || at == limit || at - vaddr >= XP_WINDOW_BYTES_MAX)
 		return at;
 	return vaddr;
 }
@@ -191,7 +190,7 @@ static uint64_t spring_behind(const struct xp_windows *windows, uint32_t part, u
 		return 0;
 	at = xp_code_map_next(map, vaddr);
 	/* Behind what a window has taken. */
-	while (xp_code_map_is(map, at, XP_MARK_TAKEN) && at - vaddr < WINDOW_BYTES_MAX) {
+	while (xp_code_map_is(map, at, XP_MARK_TAKEN) && at - vaddr < XP_WINDOW_BYTES_MAX) {
 		if (xp_code_map_is(map, at, XP_MARK_TARGET))
 			return 0;
 		at++;
@@ -272,7 +271,7 @@ static int add_span(struct xp_windows *windows, uint32_t part, const struct span
 	int err = 0;
 
 	*window = XP_NO_WINDOW;
-	if (bytes > WINDOW_BYTES_MAX || bytes < XP_SPRING_BYTES)
+	if (bytes > XP_WINDOW_BYTES_MAX || bytes < XP_SPRING_BYTES)
 		return 0;
 	if (bytes >= XP_WINDOW_BYTES)
 		return add(windows, span, 0, window);
@@ -317,7 +316,7 @@ static bool take_over(struct xp_windows *windows, uint32_t part, const struct sp
 	struct xp_call_plan_window *window = &windows->plan->windows[index];
 	uint64_t bytes = span->end - span->start + window->bytes;
 
-	if (window->vaddr != span->end || may_be_target(windows, part, window->vaddr) || bytes > WINDOW_BYTES_MAX ||
+	if (window->vaddr != span->end || may_be_target(windows, part, window->vaddr) || bytes > XP_WINDOW_BYTES_MAX ||
 	    has_target_inside(windows->map, span->start, span->end))
 		return false;
 	if (bytes < XP_WINDOW_BYTES && !is_near(span->start, window->spring))

@@ -9,14 +9,6 @@
 
 static const struct xp_cfi_row none;
 
-static bool is_go(struct xp_elf_file *image)
-{
-	GElf_Shdr header;
-
-	return xp_elf_file_section(image, ".gopclntab", 0, &header) ||
-	       xp_elf_file_section(image, ".data.rel.ro.gopclntab", 0, &header); /* position-independent */
-}
-
 /* ---- stubs ---- */
 
 void xp_cfi_synthetic_init(struct xp_cfi_synthetic *synthetic, struct xp_elf_file *image, uint64_t start, uint64_t end,
@@ -33,7 +25,7 @@ void xp_cfi_synthetic_init(struct xp_cfi_synthetic *synthetic, struct xp_elf_fil
 	synthetic->image = image;
 	synthetic->rows = rows;
 	synthetic->stubs_count = 0;
-	synthetic->is_go = is_go(image);
+	synthetic->is_go = xp_elf_file_is_go(image);
 	for (size_t i = 0; i < XP_CFI_STUBS_MAX; i++) {
 		bool is_init = sections[i].kind == XP_CFI_STUBS_INIT;
 		GElf_Shdr header;

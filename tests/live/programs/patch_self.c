@@ -151,12 +151,11 @@ __attribute__((constructor)) static void start(void)
 		.code = copy,
 		.code_vaddr = object.start,
 		.bias = object.base,
-		.slot = (uintptr_t)patch_self_slot,
 	};
 	/* The slot is in reach, too. */
 	memcpy(room, (uint8_t[]){ 0xff, 0x25, 0, 0, 0, 0 }, 6);
-	memcpy(room + 6, &patched.slot, sizeof(patched.slot));
-	patched.slot = (uintptr_t)room;
+	memcpy(room + 6, &(uint64_t){ (uintptr_t)patch_self_slot }, sizeof(uint64_t));
+	patched.slots[0] = patched.slots[1] = (uintptr_t)room;
 	used = 16;
 	for (size_t i = 0; i < plan.function_count && i < COUNTERS_MAX / 2; i++)
 		if (plan.functions[i].way == XP_CALL_PLAN_PATCHED)

@@ -160,13 +160,14 @@ size_t xp_trampoline_encode(const struct xp_trampoline *trampoline, uint64_t at,
 			return 0;
 		for (; site < trampoline->site_count && trampoline->sites[site].offset == offset; site++) {
 			const struct xp_trampoline_site *one = &trampoline->sites[site];
+			uint64_t slot = trampoline->slots[one->kind != XP_SITE_ENTRY];
 
 			is_conditional = one->kind == XP_SITE_CONDITIONAL_TAIL;
 			if (is_conditional)
-				put_conditional_tail(&output, trampoline->slot, one->word, condition_of(code, &decoded),
+				put_conditional_tail(&output, slot, one->word, condition_of(code, &decoded),
 						     decoded.target);
 			else
-				put_record(&output, trampoline->slot, one->word);
+				put_record(&output, slot, one->word);
 		}
 		if (!is_conditional)
 			put_instruction(&output, code, &decoded, address + decoded.bytes);
