@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "base/text.h"
 #include "base/util.h"
 
 static int check_samples(const struct xp_options *options)
@@ -17,6 +18,21 @@ static int check_samples(const struct xp_options *options)
 					"to record calls, use -p PID");
 	if (options->compress && options->no_compression)
 		return xp_fail(-EINVAL, "--compress cannot be used with --no-compression");
+	return 0;
+}
+
+/* Functions without sleds are recorded in one process, where they are patched, and not in its children. */
+static int check_functions(const struct xp_options *options)
+{
+	bool names_object = false;
+
+	for (size_t i = 0; i < options->functions.count; i++)
+		names_object |=
+		    xp_text_object_end(options->functions.texts[i] + (options->functions.texts[i][0] == '!')) != NULL;
+	if (names_object && (options->pids.count != 1 || options->follow || options->no_sleds ||
+			     options->max_overhead > 0 || options->sled_mode == XP_SLED_MODE_OPTION_PROBE))
+		return xp_fail(-EINVAL, "--functions OBJECT:GLOB requires -p with one PID, and cannot be used with "
+					"--follow, --no-sleds, --max-overhead or --sled-mode probe");
 	return 0;
 }
 
@@ -53,7 +69,7 @@ int xp_option_record_check(struct xp_options *options, bool separated)
 			       "--min-duration cannot be used with --no-sleds, --all or --tid, which record no calls");
 	if (xp_option_triggers_check(options))
 		return -EINVAL;
-	if (check_samples(options))
+	if (check_samples(options) || check_functions(options))
 		return -EINVAL;
 	if (options->operand_count) {
 		options->child_argv = options->operands;

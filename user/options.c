@@ -39,9 +39,10 @@ const struct xp_option xp_option_table[] = {
 	  "Record only samples, no calls. Use it if recording calls costs too much." },
 	{ "no-samples", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(no_samples), "What to record",
 	  "Record only calls, no samples. Use it to count calls at the lowest cost." },
-	{ "functions", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(RECORD), SETS(functions), "What to record",
-	  "Record only calls of functions that match GLOB, such as 'parse_*'; !GLOB excludes functions. Can be "
-	  "repeated; the last pattern that matches a function decides." },
+	{ "functions", 0, "[OBJECT:]GLOB", NULL, XP_OPTION_PATTERNS, ON(RECORD), SETS(functions), "What to record",
+	  "Record only calls of functions that match GLOB, such as 'parse_*'; !GLOB excludes functions. With -p, "
+	  "functions of the program need no sleds; neither do those of a library OBJECT, such as 'libpq*:PQ*'. Can "
+	  "be repeated; the last pattern that matches a function decides." },
 	{ "args", 0, "N", "1|2|3|4|5|6", XP_OPTION_NUMBER, ON(RECORD), SETS(args), "What to record",
 	  "Also record the first N integer arguments of each call, such as 2. Each entry then enters the kernel, "
 	  "which costs more." },

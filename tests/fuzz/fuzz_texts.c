@@ -62,8 +62,14 @@ static void check_patterns(char *text)
 	while (count < XP_ARRAY_SIZE(patterns) && (line = strsep(&text, "\n")))
 		patterns[count++] = line;
 	/* A star is tried at each place of the name, once for each star behind it. */
-	if (count > 1 && strlen(patterns[count - 1]) < 64)
-		xp_function_wanted(patterns, count - 1, NULL, patterns[count - 1]);
+	if (count > 1 && strlen(patterns[count - 1]) < 64) {
+		struct xp_object object = { .path = (char *)patterns[count - 1], .is_main = true };
+		struct xp_objects objects = { 0 };
+
+		CHECK(!xp_objects_select(&objects, patterns, count - 1));
+		xp_function_wanted(&objects, &object, patterns[count - 1]);
+		xp_objects_free(&objects);
+	}
 }
 
 static void check_cpus(const char *text)

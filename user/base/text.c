@@ -73,6 +73,14 @@ void xp_clean_text(char *to, size_t to_size, const char *from)
 	clean(to, to_size, from, false);
 }
 
+const char *xp_text_object_end(const char *pattern)
+{
+	for (const char *colon = strchr(pattern, ':'); colon; colon = strchr(colon + strspn(colon, ":"), ':'))
+		if (colon > pattern && colon[1] != ':')
+			return colon;
+	return NULL;
+}
+
 size_t xp_text_fit(const char *text, size_t bytes_max)
 {
 	size_t length = strnlen(text, bytes_max), start = length;

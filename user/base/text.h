@@ -31,6 +31,9 @@ void xp_clean_text(char *to, size_t to_size, const char *from);
  */
 size_t xp_text_fit(const char *text, size_t bytes_max);
 
+/* The colon behind OBJECT in a pattern OBJECT:GLOB; NULL: it has none. The "::" in names is no such colon. */
+const char *xp_text_object_end(const char *pattern);
+
 /* Writes a piece of a line, cleaned after formatting. The line may have any length. */
 void xp_put(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Like xp_put(), with a newline. */

@@ -295,6 +295,17 @@ int xp_sled_table_open(struct xp_sled_table **table, int fd)
 	return finish_read(table, &image, err);
 }
 
+struct xp_sled_table *xp_sled_table_new(size_t sleds, size_t functions)
+{
+	struct table *built = calloc(1, sizeof(*built));
+
+	if (!built || allocate_table(&built->public, XP_MAX(sleds, functions) + 1)) {
+		xp_sled_table_free(built ? &built->public : NULL);
+		return NULL;
+	}
+	return &built->public;
+}
+
 void xp_sled_table_forget_names(struct xp_sled_table *table)
 {
 	for (size_t i = 0; i < table->function_count; i++)

@@ -55,6 +55,8 @@ int xp_sled_table_read(struct xp_sled_table **table, const void *elf, size_t siz
  * shrink meanwhile. Also returns errors of fstat(2). The caller keeps fd.
  */
 int xp_sled_table_open(struct xp_sled_table **table, int fd);
+/* An empty table with room for these. NULL: out of memory. The names of functions that are added are borrowed. */
+struct xp_sled_table *xp_sled_table_new(size_t sleds, size_t functions);
 /* All functions are unnamed afterwards. */
 void xp_sled_table_forget_names(struct xp_sled_table *table);
 void xp_sled_table_free(struct xp_sled_table *table);

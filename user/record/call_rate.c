@@ -88,7 +88,7 @@ static int look_at(struct counting *counting, pid_t pid, const struct xp_mapping
 	if (!err && refused == -EINVAL)
 		xp_warn("%s: %s; its sleds are not recorded", mapping->path, xp_why(refused));
 	xp_why_clear();
-	if (!err && object->table && object->selected_count)
+	if (!err && object->table && !object->plan && object->selected_count)
 		err = add_object(counting, object);
 	return err;
 }

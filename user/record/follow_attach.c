@@ -9,6 +9,7 @@
 #include "base/why.h"
 #include "kernel/privilege.h"
 #include "record/follow.h"
+#include "sled/plan_table.h"
 #include "sled/unpatch.h"
 #include "target/room.h"
 
@@ -141,6 +142,9 @@ static int patch_object(struct xp_targets *targets, struct xp_process *process, 
 	}
 	if (!xp_target_start_time(pid))
 		return err;
+	if (object->plan)
+		return xp_why_set(err, "the functions of %s in process %d cannot be patched: %s", object->path, pid,
+				  why);
 	if (err == -EKEYREJECTED) {
 		must = process->attaching.left_out = true;
 		remedy = "end that process";
@@ -388,8 +392,26 @@ static void warn_patched(const struct xp_object *object, pid_t pid, const struct
 			object->path, sleds->patched, all, sleds->patched_pid ?: pid);
 }
 
+/* Of an object without sleds. */
+static void warn_functions(const struct xp_object *object, pid_t pid, const struct xp_sled_result *sleds)
+{
+	if (object->plan->left_out)
+		xp_info("%s: %zu function%s that match%s cannot be patched and %s not recorded; `xprof list FILE` "
+			"shows why",
+			object->path, object->plan->left_out, xp_plural_s(object->plan->left_out),
+			object->plan->left_out == 1 ? "es" : "", object->plan->left_out == 1 ? "is" : "are");
+	if (sleds->patched)
+		xp_warn("%s: %zu of %zu entries and exits in process %d are not recorded: their code is modified, or a "
+			"thread may continue in the middle of what would change",
+			object->path, sleds->patched, object->selected_count, pid);
+}
+
 void xp_follow_warn_refused(const struct xp_object *object, pid_t pid, const struct xp_sled_result *sleds)
 {
+	if (object->plan) {
+		warn_functions(object, pid, sleds);
+		return;
+	}
 	if (sleds->patched)
 		warn_patched(object, pid, sleds);
 	if (sleds->unreadable)

@@ -65,10 +65,11 @@ void xp_announce_dry_run(const struct xp_recording *recording)
 			const struct xp_range *range = &process->functions.ranges[i];
 			const struct xp_object *object = range->object;
 
-			xp_put_line(stdout, "  %s: %zu function%s, %zu sled%s, %zu to %s%s, %zu refused", object->path,
+			xp_put_line(stdout, "  %s: %zu function%s, %zu %s%s, %zu to %s%s, %zu refused", object->path,
 				    object->table->function_count, xp_plural_s(object->table->function_count),
-				    object->table->sled_count, xp_plural_s(object->table->sled_count),
-				    range->sleds.attached, range->sleds.mode == XP_SLEDS_PATCHED ? "patch" : "probe",
+				    object->table->sled_count, object->plan ? "entries and exit" : "sled",
+				    xp_plural_s(object->table->sled_count), range->sleds.attached,
+				    range->sleds.mode == XP_SLEDS_PATCHED ? "patch" : "probe",
 				    range->sleds.memory ? " (calls in memory)" : "",
 				    range->sleds.patched + range->sleds.unreadable);
 		}
@@ -123,6 +124,15 @@ static void say_budget(const struct xp_recording *recording)
 			count > 1 ? " and others are" : " is");
 }
 
+/* What calls are recorded through: functions without sleds have none. */
+static const char *place_noun(const struct xp_recording *recording)
+{
+	for (const struct xp_object *object = recording->targets.objects.first; object; object = object->next)
+		if (object->plan && object->selected_count)
+			return "entries and exit";
+	return "sled";
+}
+
 static void say_recording(const struct xp_recording *recording)
 {
 	size_t sleds = xp_probes_sum(&recording->targets.probes).attached;
@@ -135,8 +145,8 @@ static void say_recording(const struct xp_recording *recording)
 		return;
 	}
 	if (recording->targets.processes.first && !recording->targets.processes.first->next)
-		xp_info("recording process %d (%s): %zu sled%s; %s", recording->targets.processes.first->pid,
-			recording->targets.processes.first->comm, sleds, xp_plural_s(sleds),
+		xp_info("recording process %d (%s): %zu %s%s; %s", recording->targets.processes.first->pid,
+			recording->targets.processes.first->comm, sleds, place_noun(recording), xp_plural_s(sleds),
 			recording->options->child_argv ? "ends when it does" : "^C stops");
 	else
 		xp_info("recording: %zu sled%s; ^C stops", sleds, xp_plural_s(sleds));

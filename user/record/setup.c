@@ -56,6 +56,23 @@ static int make_log(int dir_fd, const char *spool_name, struct xp_spool_result *
 	return xp_fdr_make(dir_fd, spool_name, 0, NULL, result);
 }
 
+/* The functions to record. Those without sleds, in one process that runs already. */
+static int select_functions(struct xp_targets *targets)
+{
+	const struct xp_options *options = targets->options;
+	struct xp_objects *objects = &targets->objects;
+	struct stat exe;
+
+	objects->plans = options->functions.count && options->pids.count == 1 && targets->plan->may_patch &&
+			 !targets->plan->all_processes && options->max_overhead <= 0 &&
+			 !xp_target_stat_exe(options->pids.pids[0], &exe);
+	if (objects->plans) {
+		objects->exe_dev = exe.st_dev;
+		objects->exe_inode = exe.st_ino;
+	}
+	return xp_objects_select(objects, options->functions.texts, options->functions.count);
+}
+
 static void setup_targets(struct xp_recording *recording)
 {
 	const struct xp_options *options = recording->options;
@@ -66,10 +83,7 @@ static void setup_targets(struct xp_recording *recording)
 	targets->plan = &recording->plan;
 	targets->clock = recording->clock;
 	targets->programs = &recording->bpf.programs;
-	targets->objects.patterns = options->functions.texts;
-	targets->objects.pattern_count = options->functions.count;
 	targets->objects.only_patchable = options->max_overhead > 0;
-	targets->objects.pattern_uses = xp_pattern_uses_new(options->functions.texts, options->functions.count);
 	processes->clock = recording->clock;
 	processes->dir_fd = recording->outdir.fd;
 	processes->fdr_version = options->fdr_version;
@@ -178,7 +192,7 @@ int xp_setup(struct xp_recording *recording)
 	begin_sampling(recording);
 	xp_sampling_look(&recording->sampling);
 	setup_targets(recording);
-	err = setup_triggers(recording);
+	err = select_functions(&recording->targets) ?: setup_triggers(recording);
 	if (err)
 		return err;
 	/* The counting comes before anything that a kill would leave behind. */

@@ -132,7 +132,7 @@ static int check_patterns(struct xp_targets *targets)
 	const struct xp_options *options = targets->options;
 	int err;
 
-	if (!targets->probes.attached_count)
+	if (!targets->probes.attached_count && !objects->plans)
 		return 0;
 	err = xp_pattern_uses_check(objects->pattern_uses, "--functions")
 		  ?: xp_pattern_uses_check(objects->watched_uses, "--trigger");

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,10 +12,14 @@
 #include "arch/x86_64/patch_bytes.h"
 #include "base/array.h"
 #include "base/interrupt.h"
+#include "base/text.h"
 #include "base/util.h"
+#include "base/why.h"
 #include "elf/demangle.h"
 #include "elf/function_patterns.h"
+#include "sled/plan_table.h"
 #include "target/chosen_file.h"
+#include "target/link_map.h"
 #include "xprof/event.h"
 
 /*
@@ -22,17 +28,63 @@
  */
 #define FUNCTIONS_PER_LOOK 4096
 
-bool xp_function_wanted(const char *const *patterns, size_t count, struct xp_pattern_uses *uses, const char *name)
+/* Both in one allocation: the glob of the object, and the pattern without it. */
+static int split_pattern(struct xp_objects *objects, size_t index, const char *text)
 {
-	bool wanted = !count || patterns[0][0] == '!';
+	bool excludes = *text == '!';
+	const char *colon = xp_text_object_end(text + excludes);
+	size_t length = colon ? (size_t)(colon - (text + excludes)) : 0;
+	char *copy;
+
+	objects->patterns[index] = text;
+	if (!colon)
+		return 0;
+	copy = malloc(strlen(text) + 2);
+	if (!copy)
+		return -ENOMEM;
+	memcpy(copy, text + excludes, length);
+	copy[length] = 0;
+	sprintf(copy + length + 1, "%s%s", excludes ? "!" : "", colon + 1);
+	objects->pattern_objects[index] = copy;
+	objects->patterns[index] = copy + length + 1;
+	return 0;
+}
+
+int xp_objects_select(struct xp_objects *objects, const char *const *texts, size_t count)
+{
+	int err = 0;
+
+	objects->patterns = calloc(count + 1, sizeof(*objects->patterns));
+	objects->pattern_objects = calloc(count + 1, sizeof(*objects->pattern_objects));
+	if (!objects->patterns || !objects->pattern_objects)
+		return -ENOMEM;
+	for (size_t i = 0; i < count && !err; i++)
+		err = split_pattern(objects, objects->pattern_count++, texts[i]);
+	objects->pattern_uses = xp_pattern_uses_new(objects->patterns, objects->pattern_count);
+	return err;
+}
+
+static bool applies(const struct xp_objects *objects, size_t index, const struct xp_object *object)
+{
+	const char *glob = objects->pattern_objects[index], *slash = strrchr(object->path, '/');
+
+	if (!glob)
+		return object->is_main || (object->table && !object->plan);
+	return !fnmatch(glob, slash ? slash + 1 : object->path, 0) || !fnmatch(glob, object->path, 0);
+}
+
+bool xp_function_wanted(const struct xp_objects *objects, const struct xp_object *object, const char *name)
+{
+	bool wanted = !objects->pattern_count || (objects->patterns[0][0] == '!' && object->table);
 	char *demangled;
 
-	if (!count || !name)
+	if (!objects->pattern_count || !name)
 		return wanted;
 	demangled = xp_demangle(name);
-	for (size_t i = 0; i < count; i++)
-		if (xp_pattern_uses_match(uses, patterns, i, name, demangled))
-			wanted = patterns[i][0] != '!';
+	for (size_t i = 0; i < objects->pattern_count; i++)
+		if (applies(objects, i, object) &&
+		    xp_pattern_uses_match(objects->pattern_uses, objects->patterns, i, name, demangled))
+			wanted = objects->patterns[i][0] != '!';
 	free(demangled);
 	return wanted;
 }
@@ -126,8 +178,8 @@ static int select_sleds(const struct xp_objects *objects, struct xp_object *obje
 			decided = sled->function_id;
 			if (decided % FUNCTIONS_PER_LOOK == 0 && xp_interrupted())
 				return -ECANCELED;
-			wanted = xp_function_wanted(objects->patterns, objects->pattern_count, objects->pattern_uses,
-						    table->functions[decided - 1].name);
+			wanted =
+			    object->plan || xp_function_wanted(objects, object, table->functions[decided - 1].name);
 			if (wanted && objects->only_patchable && !is_patchable(table, i)) {
 				wanted = false;
 				object->unpatchable++;
@@ -142,7 +194,10 @@ static int select_sleds(const struct xp_objects *objects, struct xp_object *obje
 		else
 			object->patched_in_file++;
 	}
-	sort_selected(object);
+	if (object->plan)
+		qsort_r(object->selected, object->selected_count, sizeof(*object->selected), by_offset, object->table);
+	else
+		sort_selected(object);
 	return 0;
 }
 
@@ -162,16 +217,55 @@ static void object_free(struct xp_object *object)
 	if (object->fd >= 0)
 		close(object->fd);
 	xp_sled_table_free(object->table);
+	xp_plan_table_free(object->plan);
 	free(object->selected);
 	free(object->watched);
 	free(object->path);
 	free(object);
 }
 
+/* What is wanted of an object without sleds. */
+struct wanting {
+	const struct xp_objects *objects;
+	const struct xp_object *object;
+};
+
+static bool is_wanted(const void *arg, const char *name)
+{
+	const struct wanting *wanting = arg;
+
+	return xp_function_wanted(wanting->objects, wanting->object, name);
+}
+
+/* Whether a pattern may select functions without sleds in the object. */
+static bool may_plan(const struct xp_objects *objects, const struct xp_object *object)
+{
+	for (size_t i = 0; i < objects->pattern_count && objects->plans; i++)
+		if (objects->patterns[i][0] != '!' && applies(objects, i, object))
+			return true;
+	return false;
+}
+
+/* The table of an object without sleds. */
+static int plan_table(const struct xp_objects *objects, struct xp_object *object, int fd)
+{
+	const struct wanting wanting = { objects, object };
+	int err;
+
+	if (xp_link_map_is_linker(object->path))
+		return xp_why_set(-EINVAL, "the calls of the dynamic linker cannot be recorded");
+	err = xp_plan_table_make(&object->plan, &object->table, fd, is_wanted, &wanting);
+	return err == -EOPNOTSUPP || err == -ENOENT || err == -ETIMEDOUT || err == -ENOEXEC
+		   ? xp_why_set(-EINVAL, "its functions have no sleds and cannot be patched: %s", xp_why(err))
+		   : err;
+}
+
 static int read_table(struct xp_objects *objects, struct xp_object *object, int fd, int *refused)
 {
 	int err = xp_sled_table_open(&object->table, fd);
 
+	if (err == -ENOENT && may_plan(objects, object))
+		err = plan_table(objects, object, fd);
 	if (err == -ENOMEM || err == -ECANCELED)
 		return err;
 	if (err) {
@@ -179,7 +273,7 @@ static int read_table(struct xp_objects *objects, struct xp_object *object, int 
 		*refused = err;
 		return 0;
 	}
-	if (!xp_chosen_user_may_read(fd))
+	if (!object->plan && !xp_chosen_user_may_read(fd))
 		xp_sled_table_forget_names(object->table);
 	if (object->table->function_count > XP_FN_MAX - objects->fn_end)
 		return -ENOSPC;
@@ -215,6 +309,7 @@ int xp_objects_add(struct xp_objects *objects, struct xp_object **result, const 
 	object->inode = st.st_ino;
 	object->size = st.st_size;
 	object->changed = st.st_ctim;
+	object->is_main = objects->plans && st.st_ino == objects->exe_inode && st.st_dev == objects->exe_dev;
 	object->path = strdup(file->path);
 	if (!object->path)
 		goto fail;
@@ -248,6 +343,10 @@ void xp_objects_free(struct xp_objects *objects)
 		object_free(object);
 	}
 	objects->first = NULL;
+	for (size_t i = 0; i < objects->pattern_count; i++)
+		free(objects->pattern_objects[i]);
+	free(objects->pattern_objects);
+	free(objects->patterns);
 	xp_pattern_uses_free(objects->pattern_uses);
 	xp_pattern_uses_free(objects->watched_uses);
 }

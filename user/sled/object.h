@@ -58,11 +58,14 @@ struct xp_object {
 	 */
 	const char *original;
 	struct xp_sled_table *table; /* NULL: not instrumented, or malformed */
-	uint32_t fn_base;	     /* function id i of the table has the number fn_base + i */
+	/* How to patch its functions, which have no sleds: the table has their sites. NULL: they have sleds. */
+	struct xp_plan_table *plan;
+	uint32_t fn_base; /* function id i of the table has the number fn_base + i */
 	/* Indices of the sleds to attach, by file offset: those that match --functions and are intact in the file. */
 	uint32_t *selected;
 	size_t selected_count;
 	size_t patched_in_file;		   /* selected, but the file does not have the bytes of an unpatched sled */
+	bool is_main;			   /* the executable, see xp_objects.plans */
 	uint32_t unpatchable;		   /* functions left out by xp_objects.only_patchable */
 	struct xp_function_budget *budget; /* by function id; owned by the budget, NULL without one */
 	/* By function id, for its calls to be watched: 1 plus the index in xp_objects.watched, or 0; NULL: none is. */
@@ -70,10 +73,16 @@ struct xp_object {
 };
 
 struct xp_objects {
-	struct xp_object *first;     /* newest first */
-	uint32_t fn_end;	     /* fn_base of the next object */
-	const char *const *patterns; /* --functions, borrowed */
+	struct xp_object *first; /* newest first */
+	uint32_t fn_end;	 /* fn_base of the next object */
+	const char **patterns;	 /* --functions, without their objects, borrowed; see xp_objects_select() */
+	char **pattern_objects;	 /* the globs of their objects; NULL: the executable, and objects with sleds */
 	size_t pattern_count;
+	/* The executable. Functions without sleds are recorded in it and in objects that patterns name, if plans is
+	 * set. */
+	dev_t exe_dev;
+	ino_t exe_inode;
+	bool plans;
 	bool only_patchable;		      /* leave out functions with a sled that cannot be patched */
 	struct xp_pattern_uses *pattern_uses; /* NULL: not noted; freed with the objects, as is the other */
 	/* Globs of functions to watch, borrowed; the first that matches counts. At most 255. */
@@ -109,10 +118,15 @@ void xp_objects_free(struct xp_objects *objects);
 
 struct xp_pattern_uses;
 /*
- * Whether a function is selected by patterns (elf/function_patterns.h), whose uses are noted unless that is NULL. The
- * last pattern that matches decides; a leading '!' excludes. If the first pattern excludes, functions that match no
- * pattern are selected; otherwise they are not.
+ * Sets the patterns, [!][OBJECT:]GLOB: OBJECT is a glob of the name of a file, or of its path. The texts are borrowed.
+ * Returns 0 or -ENOMEM.
  */
-bool xp_function_wanted(const char *const *patterns, size_t count, struct xp_pattern_uses *uses, const char *name);
+int xp_objects_select(struct xp_objects *objects, const char *const *texts, size_t count);
+/*
+ * Whether a function of the object is selected by patterns (elf/function_patterns.h). The last pattern that matches
+ * decides; a leading '!' excludes. If the first pattern excludes, functions with sleds that match no pattern are
+ * selected; others are not.
+ */
+bool xp_function_wanted(const struct xp_objects *objects, const struct xp_object *object, const char *name);
 
 #endif

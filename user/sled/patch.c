@@ -130,6 +130,20 @@ static int write_stopped(struct xp_patch_work *work, int (*what)(void *arg, stru
 	return err;
 }
 
+/* Functions without sleds are compared with the file: first restores what an xprof that was killed has left. */
+static int restore_left(struct xp_patch_work *work)
+{
+	const struct xp_patch *patch = work->patch;
+	struct xp_unpatched unpatched;
+
+	if (!work->object->plan)
+		return 0;
+	for (size_t i = 0; i < patch->count; i++)
+		if (patch->list[i].pid == work->pid)
+			return 0;
+	return xp_unpatch_process(work->pid, true, &unpatched, work->why, work->why_size);
+}
+
 static int patch_sleds(struct xp_patch_work *work)
 {
 	uint64_t before;
@@ -139,17 +153,24 @@ static int patch_sleds(struct xp_patch_work *work)
 		xp_patch_prepare_rings(work);
 	if (!err)
 		err = xp_patch_attach(work);
-	if (!err)
+	if (!err && !work->object->plan)
 		err = xp_patch_encode_all(work);
+	if (!err)
+		err = restore_left(work);
 	if (!err)
 		err = remember(work);
 	if (err)
 		return err;
 	before = xp_clock_now_tsc();
-	err = write_stopped(work, xp_patch_write, false);
+	err = work->object->plan ? xp_patch_write_jumps(work) : write_stopped(work, xp_patch_write, false);
 	if (!err)
 		note_patched(work, before);
-	if (err && work->written) {
+	if (err && work->written && work->object->plan) {
+		struct xp_unpatched unpatched;
+		char why[256];
+
+		xp_unpatch_process(work->pid, true, &unpatched, why, sizeof(why));
+	} else if (err && work->written) {
 		char why[256];
 
 		snprintf(why, sizeof(why), "%s", work->why);
@@ -213,7 +234,7 @@ int xp_patch_object(struct xp_patch *patch, const struct xp_patch_place *place, 
 		err = xp_patch_find_sites(&work, NULL, 0);
 	if (!err && !work.count)
 		err = -ESRCH;
-	if (!err)
+	if (!err && !place->object->plan)
 		err = xp_patch_check_bytes(&work);
 	if (!err && patch->options.attach)
 		err = xp_patch_own_stubs(&work);
@@ -261,9 +282,9 @@ bool xp_patch_has(struct xp_patch *patch, const struct xp_object *object, pid_t 
 	struct xp_patch_work work = { .patch = patch, .object = object, .pid = pid, .low = UINT64_MAX };
 	struct xp_memory_window *memory = NULL;
 	uint8_t now[XP_SLED_BYTES_MAX];
-	bool has = true; /* unreadable: assume that it is */
+	bool has = true; /* unreadable, or without sleds: assume that it is */
 
-	if (xp_patch_add_sites(&work, mapping, NULL, 0) || !work.text_patches[0].count ||
+	if (object->plan || xp_patch_add_sites(&work, mapping, NULL, 0) || !work.text_patches[0].count ||
 	    xp_memory_window_open(&memory, pid))
 		goto out;
 	has = false;
@@ -398,7 +419,7 @@ size_t xp_patch_overwritten(struct xp_patch *patch, const struct xp_object *obje
 	uint8_t now[XP_SLED_BYTES_MAX];
 	size_t overwritten = 0;
 
-	if (xp_patch_find_sites(&work, NULL, 0) || xp_memory_window_open(&memory, pid))
+	if (object->plan || xp_patch_find_sites(&work, NULL, 0) || xp_memory_window_open(&memory, pid))
 		goto out;
 	for (size_t i = 0; i < work.count; i++) {
 		xp_memory_window_set(memory, work.text_patches[i].start, work.text_patches[i].end);

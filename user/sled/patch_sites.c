@@ -104,7 +104,8 @@ int xp_patch_find_sites(struct xp_patch_work *work, const uint32_t *ids, size_t 
 					      : xp_patch_add_sites(work, &mappings.list[i], ids, id_count);
 	}
 	xp_mappings_free(&mappings);
-	for (size_t i = 0; i < work->count && !err; i++)
+	/* Sites of functions without sleds are instructions. */
+	for (size_t i = 0; i < work->count && !err && !work->object->plan; i++)
 		if (xp_text_patches_sort(&work->text_patches[i]))
 			err = xp_patch_refuse(work, -EOPNOTSUPP, "sleds overlap");
 	return err;

@@ -14,6 +14,8 @@
 #include "base/util.h"
 #include "sled/patch_check.h"
 #include "sled/patch_work.h"
+#include "sled/plan_table.h"
+#include "sled/trampolines.h"
 #include "sled/unpatch.h"
 #include "target/memory.h"
 #include "target/room.h"
@@ -25,6 +27,7 @@
 struct unmapping_work {
 	pid_t pid;
 	struct xp_stub_map stubs;
+	struct xp_trampolines_list trampolines; /* to which no jump leads */
 };
 
 /* A process that has so many gets no further stub because call rings do not fit behind one of them. */
@@ -322,25 +325,47 @@ static int map_rings(void *arg, struct xp_remote *remote)
 	return xp_stub_map_rings(&work->stub->place, remote, &request);
 }
 
-static int make_stub(void *arg, struct xp_remote *remote)
+/* Behind the code of its segment, the last page of a file's text is mapped, but never executed. */
+static uint64_t scratch_behind_code(const struct xp_patch_work *work)
 {
-	struct xp_patch_work *work = arg;
-	struct xp_stub_request request = request_of(work);
+	const struct xp_elf_segment *code = &work->object->plan->planned.code;
+	uint64_t end = work->text_patches[0].file_start + code->offset + code->bytes;
+
+	return end >= work->text_patches[0].start && end <= work->text_patches[0].end &&
+		       work->text_patches[0].end - end >= XP_REMOTE_SCRATCH_BYTES
+		   ? end
+		   : 0;
+}
+
+/* Text that no thread executes. Returns 0 or -errno. */
+static int get_scratch(struct xp_patch_work *work, struct xp_remote *remote, uint64_t *scratch)
+{
 	const struct xp_text_patch *text_patch = NULL;
 	uint8_t now[XP_SLED_BYTES_MAX];
 	int err;
 
+	if (work->object->plan) {
+		*scratch = work->count ? scratch_behind_code(work) : 0;
+		return *scratch ? 0 : xp_patch_refuse(work, -EOPNOTSUPP, "no room behind its code");
+	}
 	for (size_t i = 0; i < work->count && !text_patch; i++)
 		text_patch = find_scratch(&work->text_patches[i]);
 	if (!text_patch)
 		return xp_patch_refuse(work, -EOPNOTSUPP, "it has only sleds of events");
+	*scratch = text_patch->address + 2;
 	err = xp_remote_read(remote, text_patch->address, now, xp_sled_bytes((enum xp_sled_kind)text_patch->kind));
 	if (!err && !xp_sled_intact((enum xp_sled_kind)text_patch->kind, now))
 		err = xp_patch_refuse(work, -EOPNOTSUPP, "its sleds are patched already");
-	if (err)
-		return err;
-	request.scratch = text_patch->address + 2;
-	return xp_stub_map_new(&work->made, remote, &request);
+	return err;
+}
+
+static int make_stub(void *arg, struct xp_remote *remote)
+{
+	struct xp_patch_work *work = arg;
+	struct xp_stub_request request = request_of(work);
+	int err = get_scratch(work, remote, &request.scratch);
+
+	return err ? err : xp_stub_map_new(&work->made, remote, &request);
 }
 
 int xp_patch_stopped(struct xp_patch_work *work, int (*what)(void *arg, struct xp_remote *remote), void *arg)
@@ -407,6 +432,8 @@ static int unmap_all(void *arg, struct xp_remote *remote)
 	for (size_t i = 0; i < unmapping->stubs.count && !err; i++)
 		if (unmapping->stubs.list[i].rings >= 0)
 			err = xp_stub_unmap_rings(&unmapping->stubs.list[i], remote, unmapping->pid);
+	if (!err && unmapping->trampolines.count)
+		err = xp_trampolines_unmap(&unmapping->trampolines, remote, unmapping->pid, &unmapping->stubs);
 	return err;
 }
 
@@ -420,12 +447,16 @@ void xp_patch_clear_process(pid_t pid)
 
 	xp_unpatch_tails(pid);
 	err = xp_stub_map_read(&unmapping.stubs, pid);
+	if (!err && !xp_patch_preempts_coroutines(pid))
+		err = xp_trampolines_read_idle(&unmapping.trampolines, pid);
 	for (size_t i = 0; i < unmapping.stubs.count && !err; i++)
 		has_rings |= unmapping.stubs.list[i].rings >= 0;
-	if (has_rings)
+	if (!err && (has_rings || unmapping.trampolines.count))
 		err = xp_stopped_do(&stopped, unmap_all, &unmapping);
 	if (err)
-		xp_debug("process %d: its call rings stay mapped: %s", pid, why[0] ? why : strerror(-err));
+		xp_debug("process %d: its call rings or trampolines stay mapped: %s", pid,
+			 why[0] ? why : strerror(-err));
+	xp_trampolines_free(&unmapping.trampolines);
 	xp_stub_map_free(&unmapping.stubs);
 }
 

@@ -99,6 +99,11 @@ int xp_patch_write(void *work, struct xp_remote *remote);
 int xp_patch_write_ours(void *work, struct xp_remote *remote); /* where there was one of our patches before */
 int xp_patch_write_back(void *work, struct xp_remote *remote);
 
+/* patch_jumps.c */
+
+/* Patches the functions of an object that has no sleds. Sets work->written to the number of their sites. */
+int xp_patch_write_jumps(struct xp_patch_work *work);
+
 /* patch_children.c */
 
 /*

@@ -15,6 +15,13 @@
 #define STRETCH_BYTES (15 * PAGE_BYTES)
 #define WINDOW_BYTES (STRETCH_BYTES + XP_SLED_BYTES_MAX)
 
+size_t xp_text_patch_bytes(const struct xp_text_patch *text_patch)
+{
+	if (text_patch->kind < XP_JUMP_WINDOW)
+		return xp_sled_bytes((enum xp_sled_kind)text_patch->kind);
+	return text_patch->kind == XP_JUMP_SHORT ? 2 : XP_JUMP_BYTES;
+}
+
 int xp_text_patches_add(struct xp_text_patches *text_patches, const struct xp_text_patch *text_patch)
 {
 	if (XP_ARRAY_RESERVE(text_patches->list, text_patches->room, text_patches->count + 1))
@@ -36,7 +43,7 @@ int xp_text_patches_sort(struct xp_text_patches *text_patches)
 		qsort(text_patches->list, text_patches->count, sizeof(*text_patches->list), by_address);
 	for (size_t i = 1; i < text_patches->count; i++)
 		if (text_patches->list[i].address - text_patches->list[i - 1].address <
-		    xp_sled_bytes((enum xp_sled_kind)text_patches->list[i - 1].kind))
+		    xp_text_patch_bytes(&text_patches->list[i - 1]))
 			return -EINVAL;
 	return 0;
 }
@@ -76,8 +83,7 @@ static struct stretch next_stretch(struct xp_text_patches *text_patches, size_t 
 		if (text_patch->address - stretch.start >= STRETCH_BYTES ||
 		    text_patch->address / PAGE_BYTES > last_page + 1)
 			break;
-		stretch.bytes =
-		    text_patch->address - stretch.start + xp_sled_bytes((enum xp_sled_kind)text_patch->kind);
+		stretch.bytes = text_patch->address - stretch.start + xp_text_patch_bytes(text_patch);
 		stretch.count++;
 	}
 	return stretch;
@@ -98,7 +104,7 @@ static void bare_texts(const struct xp_text_patches *text_patches, const struct 
 	memcpy(texts->bare, texts->now, stretch->bytes);
 	for (size_t i = 0; i < stretch->count; i++) {
 		const struct xp_text_patch *text_patch = &stretch->text_patches[i];
-		size_t size = xp_sled_bytes((enum xp_sled_kind)text_patch->kind);
+		size_t size = xp_text_patch_bytes(text_patch);
 
 		memset(texts->file + (text_patch->address - stretch->start), 0, size);
 		memset(texts->bare + (text_patch->address - stretch->start), 0, size);
@@ -114,7 +120,7 @@ static int write_part(const struct stretch *stretch, size_t first, size_t end, c
 {
 	const struct xp_text_patch *text_patch = &stretch->text_patches[first], *last = &stretch->text_patches[end - 1];
 	size_t from = text_patch->address - stretch->start, middle = first + (end - first) / 2;
-	size_t bytes = last->address + xp_sled_bytes((enum xp_sled_kind)last->kind) - text_patch->address;
+	size_t bytes = last->address + xp_text_patch_bytes(last) - text_patch->address;
 	int err;
 
 	if (end - first == 1)

@@ -15,13 +15,32 @@
 #include "elf/sled_table.h"
 #include "target/remote.h"
 
+/* Jumps to trampolines, in the order in which they are written; they are restored in the opposite order. */
+enum xp_jump_place {
+	XP_JUMP_WINDOW = XP_SLED_KINDS, /* 5 bytes */
+	XP_JUMP_SPRING,			/* 5 bytes, to which only a short jump leads */
+	XP_JUMP_SHORT,			/* 2 bytes */
+	XP_TEXT_PATCH_KINDS,
+};
+#define XP_JUMP_PLACES (XP_TEXT_PATCH_KINDS - XP_JUMP_WINDOW)
+#define XP_JUMP_BYTES 5
+
 struct xp_text_patch {
 	uint64_t address;
-	uint32_t sled; /* index in the table of its object */
-	uint8_t kind;  /* enum xp_sled_kind */
+	uint32_t sled; /* index in the table of its object; of a jump: its function */
+	uint8_t kind;  /* enum xp_sled_kind or enum xp_jump_place */
 	uint8_t size;  /* bytes to write; 0: nothing */
-	uint8_t bytes[XP_SLED_BYTES_MAX];
+	union {
+		uint8_t bytes[XP_SLED_BYTES_MAX];
+		struct {
+			uint8_t to[XP_JUMP_BYTES];
+			uint8_t from[XP_JUMP_BYTES]; /* the bytes that must be there */
+		} jump;
+	};
 };
+
+/* The bytes that it may change. */
+size_t xp_text_patch_bytes(const struct xp_text_patch *text_patch);
 
 /* The changes in one mapping of a file. */
 struct xp_text_patches {
@@ -41,7 +60,7 @@ int xp_text_patches_sort(struct xp_text_patches *text_patches);
 void xp_text_patches_free(struct xp_text_patches *text_patches);
 
 /*
- * Writes the changes for which `fits` accepts the bytes present at the moment of writing (xp_sled_bytes() of them).
+ * Writes the changes for which `fits` accepts the bytes present at the moment of writing (xp_text_patch_bytes()).
  * Skips the others, and sets their size to 0. Adds the number of changes written to *written. Returns 0 or the error of
  * xp_remote_write(), after which some changes may be written.
  */

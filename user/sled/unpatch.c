@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 #include "sled/patch_check.h"
 #include "sled/stub_map.h"
 #include "sled/text_patches.h"
+#include "sled/trampolines.h"
 #include "target/memory_window.h"
 #include "target/remote_stacks.h"
 #include "target/status.h"
@@ -30,6 +32,7 @@
 struct search {
 	pid_t pid; /* with `tails` */
 	struct xp_stub_map stubs;
+	struct xp_trampolines_list trampolines;
 	struct xp_memory_window *memory;
 	struct xp_text_patches *text_patches; /* one for each mapping with patched sleds */
 	size_t count;
@@ -37,13 +40,16 @@ struct search {
 	bool tails; /* searches for sleds that are restored but for the bytes behind the head */
 };
 
-/* Whether these are the bytes of a sled that leads to a stub, or with `tails` has led there. */
+/* Whether these are the bytes of a sled or a jump that leads to a stub, or with `tails` of a sled that has led there.
+ */
 static bool is_patched(const void *arg, const struct xp_text_patch *text_patch, const uint8_t *now)
 {
 	const struct search *search = arg;
 	const enum xp_sled_kind kind = (enum xp_sled_kind)text_patch->kind;
 	uint64_t slot;
 
+	if (text_patch->kind >= XP_JUMP_WINDOW)
+		return !memcmp(now, text_patch->jump.from, xp_text_patch_bytes(text_patch));
 	return (search->tails ? xp_patch_decode_remains : xp_patch_decode)(kind, now, text_patch->address, &slot) &&
 	       xp_stub_map_has(&search->stubs, slot);
 }
@@ -120,6 +126,50 @@ static int look_at(struct search *search, pid_t pid, const struct xp_mapping *ma
 	return 0;
 }
 
+/* Takes over the lists that are not empty. */
+static int keep_jumps(struct search *search, struct xp_text_patches lists[XP_JUMP_PLACES])
+{
+	struct xp_text_patches *all =
+	    realloc(search->text_patches, (search->count + XP_JUMP_PLACES) * sizeof(*search->text_patches));
+	int err = all ? 0 : -ENOMEM;
+
+	search->text_patches = all ?: search->text_patches;
+	for (size_t i = 0; i < XP_JUMP_PLACES; i++) {
+		int fd = err || !lists[i].count ? -1 : fcntl(lists[i].file_fd, F_DUPFD_CLOEXEC, 0);
+
+		if (fd >= 0 && !xp_text_patches_sort(&lists[i])) {
+			lists[i].file_fd = fd;
+			all[search->count++] = lists[i];
+			continue;
+		}
+		if (fd >= 0)
+			close(fd);
+		err = err ?: lists[i].count ? -EUCLEAN : 0;
+		xp_text_patches_free(&lists[i]);
+	}
+	return err;
+}
+
+/* Finds the jumps of one mapping that lead to trampolines. */
+static int look_at_jumps(struct search *search, pid_t pid, const struct xp_mapping *mapping)
+{
+	struct xp_text_patches lists[XP_JUMP_PLACES];
+	int err = 0, fd = mapping->shared || search->tails ? -1 : xp_mapping_open(pid, mapping);
+
+	if (fd < 0)
+		return 0;
+	for (size_t i = 0; i < XP_JUMP_PLACES; i++)
+		lists[i] = (struct xp_text_patches){ .start = mapping->start,
+						     .end = mapping->end,
+						     .file_fd = fd,
+						     .file_start = mapping->start - mapping->file_offset };
+	for (size_t i = 0; i < search->trampolines.count && !err; i++)
+		err = xp_trampolines_find_jumps(&search->trampolines.all[i], pid, lists);
+	err = keep_jumps(search, lists) ?: err;
+	close(fd);
+	return err;
+}
+
 static int find_patched(struct search *search, pid_t pid)
 {
 	struct xp_mappings mappings;
@@ -129,23 +179,10 @@ static int find_patched(struct search *search, pid_t pid)
 		return err;
 	for (size_t i = 0; i < mappings.count && !err; i++)
 		err = look_at(search, pid, &mappings.list[i]);
+	for (size_t i = 0; i < mappings.count && !err && search->trampolines.count; i++)
+		err = look_at_jumps(search, pid, &mappings.list[i]);
 	xp_mappings_free(&mappings);
 	return err;
-}
-
-/*
- * Whether the process preempts its coroutines by a timer's signal. One that was preempted behind the head of a sled
- * goes on there, and its stack is not that of a thread: such a program died of SIGSEGV within eight recordings.
- */
-static bool preempts_coroutines(pid_t pid)
-{
-	static const int timers[] = { SIGALRM, SIGVTALRM, SIGPROF, SIGURG };
-	struct xp_target_status status;
-	uint64_t signals = ~0ull << (SIGRTMIN - 1);
-
-	for (size_t i = 0; i < XP_ARRAY_SIZE(timers); i++)
-		signals |= 1ull << (timers[i] - 1);
-	return !xp_thread_status(&status, pid, pid) && status.caught & signals;
 }
 
 /* Leaves out the sleds where a thread may go on behind the head. */
@@ -164,6 +201,20 @@ static int spare_threads(struct xp_text_patches *text_patches, struct xp_remote 
 	return err;
 }
 
+/* A thread that is between a short jump and its spring would find the original bytes there, which are of other code. */
+static int check_springs(const struct xp_text_patches *text_patches, struct xp_remote *remote)
+{
+	struct xp_code_pointers pointers = { .start = text_patches->start, .end = text_patches->end };
+	int err = xp_code_pointers_find(&pointers, remote);
+
+	for (size_t i = 0; i < text_patches->count && !err; i++)
+		if (xp_code_pointers_are_in(&pointers, text_patches->list[i].address - 1,
+					    text_patches->list[i].address + XP_JUMP_BYTES))
+			err = -EAGAIN;
+	free(pointers.list);
+	return err;
+}
+
 static int write_all(void *arg, struct xp_remote *remote)
 {
 	struct search *search = arg;
@@ -174,6 +225,9 @@ static int write_all(void *arg, struct xp_remote *remote)
 	search->written = 0;
 	for (size_t i = 0; i < search->count && !err && search->tails; i++)
 		err = spare_threads(&search->text_patches[i], remote);
+	for (size_t i = 0; i < search->count && !err; i++)
+		if (search->text_patches[i].list[0].kind == XP_JUMP_SPRING)
+			err = check_springs(&search->text_patches[i], remote);
 	for (size_t i = 0; i < search->count && !err; i++)
 		err = xp_text_patches_write(&search->text_patches[i], remote, is_patched, search, &search->written);
 	return err;
@@ -261,6 +315,7 @@ static void free_search(struct search *search)
 	}
 	free(search->text_patches);
 	xp_memory_window_free(search->memory);
+	xp_trampolines_free(&search->trampolines);
 	xp_stub_map_free(&search->stubs);
 }
 
@@ -275,7 +330,8 @@ int xp_unpatch_process(pid_t pid, bool ours, struct xp_unpatched *unpatched, cha
 	err = xp_stub_map_read(&search.stubs, pid);
 	if (err || !search.stubs.count)
 		goto out;
-	if (!ours)
+	err = xp_trampolines_read(&search.trampolines, pid);
+	if (!err && !ours)
 		err = check_owner(&search.stubs, pid, why, why_size);
 	if (!err)
 		err = xp_memory_window_open(&search.memory, pid);
@@ -302,7 +358,7 @@ void xp_unpatch_tails(pid_t pid)
 	struct xp_unpatched unpatched;
 	int err = xp_stub_map_read(&search.stubs, pid);
 
-	if (!err && search.stubs.count && preempts_coroutines(pid)) {
+	if (!err && search.stubs.count && xp_patch_preempts_coroutines(pid)) {
 		err = -EBUSY;
 		snprintf(why, sizeof(why), "a handler of a timer's signal may switch to another stack");
 	}

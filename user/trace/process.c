@@ -384,6 +384,7 @@ int xp_thread_take(struct xp_thread *thread, struct xp_call *call)
 	struct xp_process *process = thread->process;
 	struct xp_function_budget *budget;
 	const struct xp_range *range;
+	enum xp_event_kind kind;
 	uint32_t id;
 
 	range = xp_functions_find(&process->functions, xp_call_fn(call), &id);
@@ -402,7 +403,11 @@ int xp_thread_take(struct xp_thread *thread, struct xp_call *call)
 	if (call->tsc < range->sleds.begin_tsc || call->tsc > process->all->stop_tsc ||
 	    (budget && xp_function_is_out(budget, call->tsc)))
 		return xp_thread_filter(thread, XP_FILTER_OUTSIDE);
-	call->word = xp_event_word(id + range->fdr_base, xp_call_kind(call));
+	kind = xp_call_kind(call);
+	/* Every exit of a function without sleds looks like a tail exit (plan_table.h). */
+	if (range->object->plan && kind == XP_EVENT_TAIL_EXIT)
+		kind = XP_EVENT_EXIT;
+	call->word = xp_event_word(id + range->fdr_base, kind);
 	return xp_thread_put(thread, call);
 }
 

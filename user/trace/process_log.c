@@ -152,6 +152,7 @@ static bool needs_instr_map(const struct xp_process *process)
 {
 	return process->functions.range_count &&
 	       (process->functions.range_count > 1 || process->functions.has_typed || !process->functions.main_object ||
+		process->functions.main_object->plan ||
 		process->functions.ranges[0].object != process->functions.main_object);
 }
 

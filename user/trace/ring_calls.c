@@ -12,8 +12,9 @@
 struct plain_functions {
 	uint32_t first; /* their numbers */
 	uint32_t count;
-	uint32_t to_log;    /* their ids in the log are this much more, modulo 2^32 */
-	uint64_t begin_tsc; /* when their sleds were attached */
+	uint32_t to_log;     /* their ids in the log are this much more, modulo 2^32 */
+	uint64_t begin_tsc;  /* when their sleds were attached */
+	uint32_t tail_exits; /* XP_EVENT_TAIL_EXIT if these become exits: see xp_thread_take() */
 	struct xp_function_budget *budget;
 };
 
@@ -29,6 +30,7 @@ static bool find_plain_functions(const struct xp_process *process, uint32_t fn, 
 		.count = range->function_count,
 		.to_log = range->fdr_base - range->fn_base,
 		.begin_tsc = range->sleds.begin_tsc,
+		.tail_exits = range->object->plan ? XP_EVENT_TAIL_EXIT : 0,
 		.budget = range->budget,
 	};
 	return true;
@@ -97,6 +99,7 @@ static inline __attribute__((always_inline)) size_t take_run(struct xp_thread *t
 			if (xp_function_is_out(budget, times.tsc_high | cursor.time >> XP_CALL_CPU_BITS))
 				break;
 		}
+		word -= (kind & functions.tail_exits) / 2 << XP_FN_BITS;
 		if (!xp_thread_run_put(&run, since_last >> XP_CALL_CPU_BITS, word + functions.to_log,
 				       xp_call_record_slot((uint32_t)(cursor.word >> 32), kind)))
 			break;

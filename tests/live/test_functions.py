@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Functions without sleds, patched from outside: exact counts, a target that goes on, and code that is restored."""
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+import leftovers
+import project
+import recording
+from recording import ENTER, EXIT
+
+pytestmark = pytest.mark.uprobes
+
+COMPILERS = ["gcc", *(f"clang-{version}" for version in project.clang_versions())]
+SEED = 34
+ROUNDS = 8
+
+
+@pytest.fixture
+def functions(program, start):
+    """Starts programs/functions.c: functions("gcc", "-O2") -> Popen, which is ready."""
+
+    def start_one(compiler="gcc", *flags):
+        if not shutil.which(compiler):
+            pytest.skip(f"no {compiler} here")
+        path = program("live/programs/functions.c", "-pthread", *(flags or ["-O2"]), clang=compiler, instrument=False)
+        process = start([path], stdin=subprocess.PIPE)
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    return start_one
+
+
+def work(process, threads, loops):
+    """Returns the calls that the program itself has counted."""
+    process.stdin.write(f"{threads} {loops}\n")
+    process.stdin.flush()
+    return counted(process)
+
+
+def counted(process):
+    lines = "".join(iter(process.stdout.readline, "ready\n"))
+    assert "sum" in lines, (lines, process.poll())
+    return {name: count for name, count in recording.printed_calls(lines).items() if count}
+
+
+def assert_as_in_files(pid):
+    """Every byte of code; no trampoline stays mapped."""
+    recording.wait_until(lambda: not leftovers.left_code(pid), lambda: f"changed: {leftovers.changed_code(pid)}")
+    assert not leftovers.compare_code(pid, with_tails=True)
+
+
+def trampolines(pid):
+    with open(f"/proc/{pid}/maps") as maps:
+        found = re.findall(r"^(\w+)-(\w+) r-xp \S+ \S+ \d+ +/memfd:xprof ", maps.read(), re.M)
+    return [area for area in found if int(area[1], 16) - int(area[0], 16) > 4096]
+
+
+def recorded_calls(recorded, kind=ENTER):
+    return {name: count for (name, its_kind), count in recorded.log().calls().items() if its_kind == kind}
+
+
+FLAGS = (["-O2"], ["-O0"], ["-O2", "-fno-pie", "-no-pie"], ["-O3", "-fcf-protection=full"])
+
+
+@recording.in_turn("compiler, flags, mode, threads", COMPILERS, FLAGS, ["memory", "patch"], [4, 1])
+def test_counts(record, functions, compiler, flags, mode, threads):
+    """As many calls as the program has counted, in each function, with threads, signals on other stacks, and longjmp."""
+    process = functions(compiler, *flags)
+    session = record("-p", process.pid, "--functions", "*", "--sled-mode", mode, "--no-samples").wait_attached()
+    own = work(process, threads, 10)
+    recorded = session.stop().ok()
+    assert {o["sled_mode"] for p in recorded.manifest["processes"] for o in p["objects"]} == {mode}
+    seen, exits = recorded_calls(recorded), recorded_calls(recorded, EXIT)
+    if flags != ["-O0"]:
+        own.pop("recursive")  # gcc inlines a part of it, or makes it a loop
+    assert {name: seen[name] for name in own} == own == {name: exits[name] for name in own}
+    assert_as_in_files(process.pid)
+    assert not trampolines(process.pid)
+    process.stdin.write("end\n")
+    process.stdin.flush()
+    assert process.wait(10) == 0
+
+
+def test_names(xprof, record, functions):
+    """report, explain and llvm-xray show the names."""
+    process = functions()
+    session = record("-p", process.pid, "--functions", "s*", "--functions", "tail", "--functions", "!leaf", "--no-samples")
+    session.wait_attached()
+    own = work(process, 2, 10)
+    recorded = session.stop().ok()
+    assert recorded_calls(recorded) == {name: own[name] for name in ("switched", "tail")}
+    shown = xprof("report", recorded.directory).stdout
+    assert re.search(rf"^ +{own['tail']} .* tail +functions", shown, re.M), shown
+    assert "switched" in xprof("explain", recorded.directory, "--function", "switched").stdout
+
+
+LIBRARY = """
+__attribute__((noinline)) int in_library(int a) { __asm__ volatile(""); return a + 1; }
+int twice(int a) { return in_library(a) + in_library(a + 1); }
+"""
+USES_LIBRARY = r"""
+#include <stdio.h>
+#include <stdlib.h>
+int twice(int a);
+__attribute__((noinline)) int in_library(int a);
+__attribute__((noinline)) int own(int a) { __asm__ volatile(""); return twice(a); }
+int (*volatile number)(const char *) = atoi;
+int main(void)
+{
+	char line[64];
+	puts("ready");
+	fflush(stdout);
+	while (fgets(line, sizeof(line), stdin)) {
+		int sum = 0;
+		for (int i = 0; i < number(line); i++)
+			sum += own(i);
+		printf("%d\n", sum);
+		fflush(stdout);
+	}
+}
+"""
+
+
+def test_library(record, program, start, tmp_path):
+    """OBJECT: selects a library by its file name; without it, only functions of the program are selected."""
+    library = tmp_path / "libplain.so.1"
+    library.write_bytes(program.text("plain_library", LIBRARY, "-O2", "-fPIC", "-shared", instrument=False, clang="gcc").read_bytes())
+    path = program.text("uses_library", USES_LIBRARY, "-O2", "-rdynamic", library, instrument=False, clang="gcc")
+    process = start([path], stdin=subprocess.PIPE, env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path)})
+    assert process.stdout.readline() == "ready\n"
+
+    def calls(*patterns):
+        session = record("-p", process.pid, *(f"--functions={pattern}" for pattern in patterns)).wait_attached()
+        process.stdin.write("1000\n")
+        process.stdin.flush()
+        assert int(process.stdout.readline()) == 1002000
+        recorded = session.stop().ok()
+        assert_as_in_files(process.pid)
+        return recorded_calls(recorded)
+
+    assert calls("libplain*:*library", "libc.so*:atoi") == {"in_library": 2000, "atoi": 1001}
+    assert calls("own") == {"own": 1000}
+    assert calls("own", "libplain*:*", "!libplain*:twice") == {"own": 1000, "in_library": 2000}
+    done = record("-p", process.pid, "--functions", "no_such:*").finish()
+    assert done.status == 2 and "no function" in done.messages, done.messages
+
+
+def test_target_goes_on(record, functions):
+    """Attached and detached at random moments, under load, with threads and signals."""
+    process = functions()
+    randomness = random.Random(SEED)
+    process.stdin.write("4 0\n")
+    process.stdin.flush()
+    total = 0
+    for turn in range(int(os.environ.get("XPROF_ROUNDS", ROUNDS))):
+        mode = randomness.choice(["memory", "memory", "patch"])
+        session = record("-p", process.pid, "--functions", "*", "--sled-mode", mode, "--no-samples")
+        if randomness.random() < 0.7:
+            session.wait_attached()
+        time.sleep(randomness.random() / 4)
+        kill = randomness.random() < 0.3
+        session.process.send_signal(signal.SIGKILL if kill else signal.SIGINT)
+        session.process.communicate(timeout=recording.END_S)
+        assert process.poll() is None, f"the target died in turn {turn}"
+        if kill:
+            restored = project.run([project.XPROF, "restore", "-p", process.pid])
+            assert restored.returncode == 0, restored.stderr
+        assert_as_in_files(process.pid)
+        total += 1
+    assert process.poll() is None and len(trampolines(process.pid)) <= 2
+    process.stdin.write("\n")
+    process.stdin.flush()
+    counted(process)
+
+
+def test_restore(record, functions):
+    """What a killed xprof leaves is restored by `xprof restore`, or by the next recording."""
+    for way in ("restore", "record"):
+        process = functions()
+        session = record("-p", process.pid, "--functions", "*", "--no-samples").wait_attached()
+        session.process.kill()
+        session.process.wait()
+        assert leftovers.code_differences(process.pid)
+        work(process, 2, 5)
+        if way == "restore":
+            done = project.run([project.XPROF, "restore", "-p", process.pid])
+            assert done.returncode == 0 and re.search(r"restored \d+", done.stderr), done.stderr
+        else:
+            session = record("-p", process.pid, "--functions", "*", "--no-samples").wait_attached()
+            own = work(process, 2, 5)
+            recorded = session.stop().ok()
+            assert recorded_calls(recorded)["leaf"] == own["leaf"]
+        assert_as_in_files(process.pid)
+        work(process, 2, 5)
+
+
+def test_refused(xprof, record, functions, start):
+    """Modified code, a process that preempts coroutines, modes and options that need sleds."""
+    process = functions()
+    symbols = project.run(["nm", f"/proc/{process.pid}/exe"]).stdout
+    offset = int(re.search(r"^(\w+) T zero$", symbols, re.M)[1], 16)
+    with open(f"/proc/{process.pid}/maps") as maps:
+        base = int(maps.readline().split("-")[0], 16)
+    with open(f"/proc/{process.pid}/mem", "r+b", buffering=0) as memory:
+        memory.seek(base + offset)
+        byte = memory.read(1)
+        memory.seek(base + offset)
+        memory.write(b"\x90" if byte != b"\x90" else b"\xcc")
+        session = record("-p", process.pid, "--functions", "*", "--no-samples").wait_attached()
+        recorded = session.stop()
+        assert recorded.status == 0
+        (changed,) = leftovers.compare_code(process.pid, with_tails=True)
+        assert changed[1] == base + offset
+        memory.seek(base + offset)
+        memory.write(byte)
+    assert {o["sleds_refused"]["patched"] for p in recorded.manifest["processes"] for o in p["objects"]} == {2}
+    assert "are not recorded: their code is modified" in recorded.messages
+    for options in (["--sled-mode", "probe"], ["--max-overhead", "5%"], ["--follow"]):
+        done = record("-p", process.pid, "--functions", "x:*", *options).finish()
+        assert done.status == 2, done.messages
+    sleeper = start(["/usr/bin/python3", "-c", "import signal, time; signal.signal(signal.SIGALRM, print); print(1, flush=True); time.sleep(99)"])
+    assert sleeper.stdout.readline() == "1\n"
+    done = record("-p", sleeper.pid, "--functions", "PyObject_*", "--no-samples").finish()
+    assert done.status == 3 and "coroutines" in done.messages, done.messages
+    assert_as_in_files(sleeper.pid)
+
+
+def test_two_recordings(record, functions):
+    """Two recordings of one process take turns."""
+    process = functions()
+    first = record("-p", process.pid, "--functions", "*", "--no-samples").wait_attached()
+    second = record("-p", process.pid, "--functions", "*", "--no-samples").finish()
+    assert second.status != 0 and "another xprof" in second.messages, second.messages
+    own = work(process, 1, 5)
+    recorded = first.stop().ok()
+    assert recorded_calls(recorded)["leaf"] == own["leaf"]
+    assert_as_in_files(process.pid)

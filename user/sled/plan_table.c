@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "sled/plan_table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/interrupt.h"
+#include "base/util.h"
+#include "base/why.h"
+#include "target/chosen_file.h"
+
+/* See FUNCTIONS_PER_LOOK in object.c. */
+#define FUNCTIONS_PER_LOOK 4096
+
+/* Runtimes call it when code changes, and xprof, gdb and others have probes on it. */
+static bool is_probed(const char *name)
+{
+	return name && !strcmp(name, "__jit_debug_register_code");
+}
+
+static bool can_patch(const struct xp_call_plan_function *function, const char *name)
+{
+	return function->way == XP_CALL_PLAN_PATCHED && !function->probe_count && !is_probed(name);
+}
+
+/* Selects functions. Returns the number of their sites, or -errno. */
+static int64_t select_functions(struct xp_plan_table *plan, size_t *count,
+				bool (*wanted)(const void *arg, const char *name), const void *arg)
+{
+	const struct xp_call_plan *all = &plan->planned.plan;
+	int64_t sites = 0;
+
+	plan->functions = calloc(all->function_count + 1, sizeof(*plan->functions));
+	if (!plan->functions)
+		return -ENOMEM;
+	for (size_t i = 0; i < all->function_count; i++) {
+		const char *name = plan->planned.names[i];
+
+		if (i % FUNCTIONS_PER_LOOK == FUNCTIONS_PER_LOOK - 1 && xp_interrupted())
+			return -ECANCELED;
+		if (!name || !wanted(arg, name))
+			continue;
+		if (!can_patch(&all->functions[i], name)) {
+			plan->left_out++;
+			continue;
+		}
+		plan->functions[(*count)++] = (uint32_t)i;
+		sites += all->functions[i].site_count;
+	}
+	return sites > XP_SLEDS_MAX ? -E2BIG : sites;
+}
+
+static void fill(struct xp_sled_table *table, const struct xp_plan_table *plan, size_t count)
+{
+	const struct xp_planned *planned = &plan->planned;
+
+	table->function_count = count;
+	for (size_t i = 0; i < count; i++) {
+		const struct xp_call_plan_function *function = &planned->plan.functions[plan->functions[i]];
+
+		table->functions[i] = (struct xp_function){ function->vaddr, planned->names[plan->functions[i]] };
+		for (uint32_t k = 0; k < function->site_count; k++) {
+			const struct xp_call_plan_site *site = &planned->plan.sites[function->first_site + k];
+
+			table->sleds[table->sled_count++] = (struct xp_sled){
+				.vaddr = site->vaddr,
+				.file_offset = site->vaddr - planned->code.vaddr + planned->code.offset,
+				.function_id = (uint32_t)i + 1,
+				.kind = site->kind == XP_SITE_ENTRY ? XP_SLED_ENTRY : XP_SLED_TAIL_EXIT,
+				.intact = true,
+			};
+		}
+	}
+	table->build_id_bytes = (uint8_t)planned->build_id_bytes;
+	memcpy(table->build_id, planned->build_id, sizeof(table->build_id));
+}
+
+static int make(struct xp_plan_table *plan, struct xp_sled_table **table, int fd,
+		bool (*wanted)(const void *arg, const char *name), const void *arg)
+{
+	size_t count = 0;
+	int64_t sites;
+	int err = xp_planned_ask(&plan->planned, fd, xp_chosen_user_may_read(fd));
+
+	if (err)
+		return err;
+	if (plan->planned.is_go)
+		return xp_why_set(-EOPNOTSUPP, "it is a Go program, and Go's runtime inspects its own code");
+	if (!plan->planned.code.bytes)
+		return xp_why_set(-EOPNOTSUPP, "its code is in more than one segment");
+	sites = select_functions(plan, &count, wanted, arg);
+	if (sites < 0)
+		return xp_why_set((int)sites, "%s",
+				  sites == -E2BIG ? "too many functions are selected" : strerror((int)-sites));
+	*table = xp_sled_table_new((size_t)sites, count);
+	if (!*table)
+		return -ENOMEM;
+	fill(*table, plan, count);
+	return 0;
+}
+
+int xp_plan_table_make(struct xp_plan_table **result, struct xp_sled_table **table, int fd,
+		       bool (*wanted)(const void *arg, const char *name), const void *arg)
+{
+	struct xp_plan_table *plan = calloc(1, sizeof(*plan));
+	int err = plan ? make(plan, table, fd, wanted, arg) : -ENOMEM;
+
+	if (err) {
+		xp_plan_table_free(plan);
+		return err;
+	}
+	*result = plan;
+	return 0;
+}
+
+void xp_plan_table_free(struct xp_plan_table *plan)
+{
+	if (!plan)
+		return;
+	xp_planned_free(&plan->planned);
+	free(plan->functions);
+	free(plan);
+}

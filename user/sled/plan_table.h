@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The sled table of a file without sleds: its functions are those that are selected and can be patched completely, its
+ * sleds are their sites. A return is a tail exit: its trampoline calls the stub as the code of such a sled does.
+ */
+#ifndef XPROF_SLED_PLAN_TABLE_H
+#define XPROF_SLED_PLAN_TABLE_H
+
+#include <stdbool.h>
+
+#include "elf/sled_table.h"
+#include "functions/ask.h"
+
+struct xp_plan_table {
+	struct xp_planned planned;
+	uint32_t *functions; /* index in the plan of each function of the table */
+	size_t left_out;     /* selected functions that cannot be patched */
+};
+
+/*
+ * Plans an open file with the functions that are wanted. *table borrows names from *plan. Returns 0 or -errno, with a
+ * sentence (why.h): -EOPNOTSUPP if the file's functions cannot be patched, or an error of xp_planned_ask(). The caller
+ * frees *plan and *table on success; on error they are NULL.
+ */
+int xp_plan_table_make(struct xp_plan_table **plan, struct xp_sled_table **table, int fd,
+		       bool (*wanted)(const void *arg, const char *name), const void *arg);
+void xp_plan_table_free(struct xp_plan_table *plan);
+
+#endif

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "sled/trampolines.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "arch/x86_64/stub.h"
+#include "base/code_places.h"
+#include "base/util.h"
+#include "sled/remote_memfd.h"
+#include "sled/stub_map.h"
+#include "target/memory_window.h"
+#include "target/remote_stacks.h"
+#include "target/target.h"
+
+#define PAGE_BYTES 4096u
+#define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define JUMPS_MAX (1u << 24)
+
+struct header {
+	char magic[16];
+	uint64_t mapped_bytes;
+	uint64_t jump_count;
+	uint8_t zero[XP_TRAMPOLINES_CODE - 32];
+};
+_Static_assert(sizeof(struct header) == XP_TRAMPOLINES_CODE, "the code follows it");
+
+static const char magic[16] = "xprof jumps 1\n";
+
+/* A stub has one page. */
+uint64_t xp_trampolines_room(uint64_t code_bytes)
+{
+	return XP_MAX((XP_TRAMPOLINES_CODE + code_bytes + PAGE_BYTES - 1) / PAGE_BYTES, (uint64_t)2) * PAGE_BYTES;
+}
+
+/* ---- finding them ---- */
+
+static bool may_be(const struct xp_mapping *mapping)
+{
+	return xp_stub_is_named(mapping->path) && !mapping->shared && !mapping->file_offset &&
+	       mapping->end - mapping->start >= 2 * PAGE_BYTES;
+}
+
+static bool read_at(int fd, void *to, size_t bytes, uint64_t offset)
+{
+	return pread(fd, to, bytes, (off_t)offset) == (ssize_t)bytes;
+}
+
+/* Returns 0, -ENOMEM, or -ENOENT if the mapping is of another file. */
+static int read_file(struct xp_trampolines *trampolines, int fd, const struct xp_mapping *mapping)
+{
+	struct header header;
+	struct stat st;
+
+	*trampolines = (struct xp_trampolines){ .start = mapping->start, .end = mapping->end };
+	if (fstat(fd, &st) || fcntl(fd, F_GET_SEALS) != SEALS || !read_at(fd, &header, sizeof(header), 0) ||
+	    memcmp(header.magic, magic, sizeof(magic)) != 0 || header.mapped_bytes != mapping->end - mapping->start ||
+	    header.jump_count > JUMPS_MAX)
+		return -ENOENT;
+	trampolines->inode = st.st_ino;
+	trampolines->jumps = malloc((header.jump_count + 1) * sizeof(*trampolines->jumps));
+	if (!trampolines->jumps)
+		return -ENOMEM;
+	trampolines->count = header.jump_count;
+	if (read_at(fd, trampolines->jumps, header.jump_count * sizeof(*trampolines->jumps), header.mapped_bytes))
+		return 0;
+	free(trampolines->jumps);
+	return -ENOENT;
+}
+
+static int add(struct xp_trampolines_list *list, pid_t pid, const struct xp_mapping *mapping)
+{
+	struct xp_trampolines one, *all;
+	int err, fd = xp_mapping_open(pid, mapping);
+
+	if (fd < 0)
+		return 0;
+	err = read_file(&one, fd, mapping);
+	close(fd);
+	if (err)
+		return err == -ENOENT ? 0 : err;
+	all = realloc(list->all, (list->count + 1) * sizeof(*all));
+	if (!all) {
+		free(one.jumps);
+		return -ENOMEM;
+	}
+	list->all = all;
+	all[list->count++] = one;
+	return 0;
+}
+
+int xp_trampolines_read(struct xp_trampolines_list *list, pid_t pid)
+{
+	struct xp_mappings mappings;
+	size_t found = 0;
+	int err = xp_mappings_read_all(&mappings, pid);
+
+	*list = (struct xp_trampolines_list){ 0 };
+	if (err)
+		return err;
+	for (size_t i = 0; i < mappings.count && !err; i++)
+		if (may_be(&mappings.list[i]))
+			err = ++found > XP_TRAMPOLINES_MAX ? -EKEYREJECTED : add(list, pid, &mappings.list[i]);
+	xp_mappings_free(&mappings);
+	return err;
+}
+
+void xp_trampolines_free(struct xp_trampolines_list *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		free(list->all[i].jumps);
+	free(list->all);
+}
+
+/* ---- mapping them ---- */
+
+static int fill(int fd, const struct xp_trampolines *trampolines, const struct xp_trampolines_code *code)
+{
+	struct header header = { .mapped_bytes = xp_trampolines_room(code->count), .jump_count = trampolines->count };
+	int err;
+
+	memcpy(header.magic, magic, sizeof(magic));
+	err = xp_pwrite_all(fd, &header, sizeof(header), 0);
+	if (!err)
+		err = xp_pwrite_all(fd, code->bytes, code->count, XP_TRAMPOLINES_CODE);
+	if (!err)
+		err = xp_pwrite_all(fd, trampolines->jumps, trampolines->count * sizeof(*trampolines->jumps),
+				    header.mapped_bytes);
+	return err || !fcntl(fd, F_ADD_SEALS, SEALS) ? err : -errno;
+}
+
+static int map(struct xp_trampolines *trampolines, struct xp_remote *remote, uint64_t name,
+	       const struct xp_trampolines_code *code)
+{
+	uint64_t args[6] = { trampolines->start, xp_trampolines_room(code->count), PROT_READ | PROT_EXEC,
+			     MAP_PRIVATE | MAP_FIXED_NOREPLACE };
+	int remote_fd, err, fd = xp_remote_memfd(remote, name, &remote_fd);
+	struct stat st;
+
+	if (fd < 0)
+		return fd;
+	err = fill(fd, trampolines, code);
+	args[4] = (uint64_t)remote_fd;
+	if (!err)
+		err = fstat(fd, &st) ? -errno : xp_remote_map(remote, args);
+	if (!err) {
+		trampolines->end = trampolines->start + args[1];
+		trampolines->inode = st.st_ino;
+	}
+	close(fd);
+	return xp_remote_close(remote, remote_fd) ?: err;
+}
+
+int xp_trampolines_map(struct xp_trampolines *trampolines, struct xp_remote *remote,
+		       const struct xp_trampolines_code *code, char *why, size_t why_size)
+{
+	uint64_t name;
+	int err = xp_remote_begin_calls(remote, code->scratch, XP_STUB_NAME, &name, why, why_size);
+
+	if (err)
+		return err;
+	err = map(trampolines, remote, name, code);
+	xp_remote_end_calls(remote);
+	if (err && !why[0])
+		snprintf(why, why_size, "it cannot map the trampolines: %s", strerror(-err));
+	return err;
+}
+
+/* ---- restoring ---- */
+
+static int add_jump(struct xp_text_patches lists[XP_JUMP_PLACES], const struct xp_trampoline_jump *jump)
+{
+	struct xp_text_patches *list = &lists[XP_JUMP_SHORT - jump->kind];
+	struct xp_text_patch text_patch = { .address = jump->address, .kind = jump->kind };
+
+	text_patch.size = (uint8_t)xp_text_patch_bytes(&text_patch);
+	memcpy(text_patch.jump.from, jump->bytes, sizeof(jump->bytes));
+	if (!read_at(list->file_fd, text_patch.jump.to, text_patch.size, jump->address - list->file_start))
+		return 0;
+	return xp_text_patches_add(list, &text_patch);
+}
+
+int xp_trampolines_find_jumps(const struct xp_trampolines *trampolines, pid_t pid,
+			      struct xp_text_patches lists[XP_JUMP_PLACES])
+{
+	const uint64_t start = lists[0].start, bytes = lists[0].end - start;
+	struct xp_memory_window *memory;
+	int err = xp_memory_window_open(&memory, pid);
+
+	if (err)
+		return err;
+	xp_memory_window_set(memory, start, lists[0].end);
+	for (size_t i = 0; i < trampolines->count && !err; i++) {
+		const struct xp_trampoline_jump *jump = &trampolines->jumps[i];
+		const struct xp_text_patch like = { .kind = jump->kind };
+		uint8_t now[XP_JUMP_BYTES];
+
+		if (jump->kind < XP_JUMP_WINDOW || jump->kind >= XP_TEXT_PATCH_KINDS ||
+		    jump->address - start > bytes - xp_text_patch_bytes(&like) || jump->address < start)
+			continue;
+		if (xp_memory_window_read(memory, now, jump->address, xp_text_patch_bytes(&like)) &&
+		    !memcmp(now, jump->bytes, xp_text_patch_bytes(&like)))
+			err = add_jump(lists, jump);
+	}
+	xp_memory_window_free(memory);
+	return err;
+}
+
+/* ---- unmapping ---- */
+
+static bool read_jump(struct xp_memory_window *memory, uint64_t address, uint8_t now[XP_JUMP_BYTES])
+{
+	uint64_t page = address / PAGE_BYTES * PAGE_BYTES;
+
+	/* No other mapping is read than that of the jump. */
+	if (address + XP_JUMP_BYTES > page + PAGE_BYTES)
+		xp_memory_window_set(memory, address, address + XP_JUMP_BYTES);
+	else
+		xp_memory_window_set(memory, page, page + PAGE_BYTES);
+	return xp_memory_window_read(memory, now, address, XP_JUMP_BYTES);
+}
+
+/*
+ * Whether a jump still leads there. Its first byte may be another tool's breakpoint, so the others decide. What cannot
+ * be read is no code any more.
+ */
+static bool has_jumps(const struct xp_trampolines *trampolines, struct xp_memory_window *memory)
+{
+	uint8_t now[XP_JUMP_BYTES];
+
+	for (size_t i = 0; i < trampolines->count; i++) {
+		const struct xp_trampoline_jump *jump = &trampolines->jumps[i];
+
+		if (jump->kind != XP_JUMP_SHORT && read_jump(memory, jump->address, now) &&
+		    !memcmp(now + 1, jump->bytes + 1, sizeof(now) - 1))
+			return true;
+	}
+	return false;
+}
+
+int xp_trampolines_read_idle(struct xp_trampolines_list *list, pid_t pid)
+{
+	struct xp_memory_window *memory;
+	int err = xp_trampolines_read(list, pid);
+	size_t kept = 0;
+
+	if (err || !list->count)
+		return err;
+	err = xp_memory_window_open(&memory, pid);
+	if (err)
+		return err;
+	for (size_t i = 0; i < list->count; i++)
+		if (has_jumps(&list->all[i], memory))
+			free(list->all[i].jumps);
+		else
+			list->all[kept++] = list->all[i];
+	list->count = kept;
+	xp_memory_window_free(memory);
+	return 0;
+}
+
+/* Whether a thread may continue in [start, end). */
+static bool is_used(struct xp_remote *remote, uint64_t start, uint64_t end)
+{
+	struct xp_code_pointers pointers = { .start = start, .end = end };
+	bool used = xp_code_pointers_find(&pointers, remote) || pointers.count;
+
+	free(pointers.list);
+	return used;
+}
+
+/* The process may have executed another program since. */
+static bool is_mapped(const struct xp_trampolines *one, const struct xp_mappings *mappings)
+{
+	for (size_t i = 0; i < mappings->count; i++)
+		if (may_be(&mappings->list[i]) && mappings->list[i].start == one->start &&
+		    mappings->list[i].end == one->end && mappings->list[i].inode == one->inode)
+			return true;
+	return false;
+}
+
+/* The stubs that the process still has. A thread in a stub returns to a trampoline. Returns 0 or -EAGAIN. */
+static int check_stubs(const struct xp_stub_map *stubs, struct xp_remote *remote, uint64_t *scratch)
+{
+	*scratch = 0;
+	for (size_t i = 0; i < stubs->count; i++) {
+		uint64_t stub = stubs->list[i].address;
+
+		if (!xp_stub_map_is_there(remote, stub, stubs->list[i].alive))
+			continue;
+		*scratch = stub + XP_STUB_SCRATCH;
+		if (is_used(remote, stub, stub + XP_STUB_BYTES))
+			return -EAGAIN;
+	}
+	return 0;
+}
+
+int xp_trampolines_unmap(const struct xp_trampolines_list *list, struct xp_remote *remote, pid_t pid,
+			 const struct xp_stub_map *stubs)
+{
+	char text[XP_REMOTE_TEXT_BYTES] = "", why[128];
+	struct xp_mappings mappings;
+	uint64_t scratch, unused;
+	int err = xp_mappings_read_all(&mappings, pid);
+
+	if (err)
+		return err;
+	err = check_stubs(stubs, remote, &scratch);
+	for (size_t i = 0; i < list->count && !err && scratch; i++) {
+		const struct xp_trampolines *one = &list->all[i];
+
+		if (!is_mapped(one, &mappings) || is_used(remote, one->start, one->end))
+			continue;
+		err = xp_remote_begin_calls(remote, scratch, text, &unused, why, sizeof(why));
+		if (err)
+			break;
+		err = XP_MIN(
+		    (int)xp_remote_call(remote, SYS_munmap, (uint64_t[6]){ one->start, one->end - one->start }), 0);
+		xp_remote_end_calls(remote);
+	}
+	xp_mappings_free(&mappings);
+	return err;
+}
