@@ -16,6 +16,7 @@
 #include "trace/process.h"
 #include "trace/process_rings.h"
 #include "trace/ring_calls.h"
+#include "trace/thread_run.h"
 #include "xprof/event.h"
 
 #define PID 'p'

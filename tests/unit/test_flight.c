@@ -17,6 +17,7 @@
 #include "export/logs.h"
 #include "trace/flight.h"
 #include "trace/triggers.h"
+#include "trace/thread_run.h"
 
 #define RING_BYTES (128u << 10)
 #define THREADS 3

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/util.h"
 #include "trace/ring_calls.h"
+#include "trace/thread_run.h"
 
 #define PID 7
 #define TID 8

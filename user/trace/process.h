@@ -176,10 +176,10 @@ int xp_processes_record(struct xp_processes *processes, const struct xp_arrival 
 int xp_processes_thread(struct xp_processes *processes, pid_t pid, pid_t tid, struct xp_thread **thread);
 
 /*
- * Adds a call of the thread to its log, from the kernel or from a call ring. Changes its word to that of the log,
- * because a copy takes 10 ns, more than all other work.
+ * Adds a call of the thread to its log, from the kernel or from a call ring. Returns 0, 1 if the process has no such
+ * function (the caller counts the call), or the errors of xp_thread_put().
  */
-int xp_thread_take(struct xp_thread *thread, struct xp_call *call);
+int xp_thread_take(struct xp_thread *thread, const struct xp_call *call);
 
 /*
  * Counts an entry for the budget. An entry from the memory of a process counts only if the account of the process can

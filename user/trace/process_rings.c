@@ -157,14 +157,14 @@ static bool is_taken_until(const struct xp_call_ring *ring, xp_event_position po
 	       (int64_t)(xp_call_ring_number(ring, position - 1) - ring->next) <= 0;
 }
 
-int xp_thread_take_before(struct xp_thread *thread, const struct xp_call *call)
+int xp_thread_take_before(struct xp_thread *thread, struct xp_call call)
 {
 	struct xp_process *process = thread->process;
 	struct xp_thread_ring *ring = xp_call_rings_of(process->rings, thread->tid);
 	struct xp_call_range range;
 	int err;
 
-	if (!ring || is_taken_until(&ring->ring, call->position))
+	if (!ring || is_taken_until(&ring->ring, call.position))
 		return 0;
 	/* The calls of a process that makes too much work come later, as if they had come with this record. */
 	if (xp_ring_turn_is_over(process))
@@ -173,8 +173,8 @@ int xp_thread_take_before(struct xp_thread *thread, const struct xp_call *call)
 	 * Without a position: BPF has not known the ring yet, so that the ring's records are younger, or could not read
 	 * it. BPF's time is late by this much at most.
 	 */
-	range = before(ring, &(struct split){ .position = call->position,
-					      .tsc = call->tsc - XP_MIN(call->tsc, end_margin(process)) });
+	range = before(ring, &(struct split){ .position = call.position,
+					      .tsc = call.tsc - XP_MIN(call.tsc, end_margin(process)) });
 	/* What was taken back is counted elsewhere: the next thread may have taken back since. */
 	range.has_taken_back = true;
 	range.taken_back = (uint32_t)ring->ring.taken_back;

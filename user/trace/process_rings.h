@@ -13,7 +13,7 @@
  * Takes the calls that a thread, whose process has rings, recorded before this one, which came through the kernel.
  * Returns 0 or the errors of xp_thread_put().
  */
-int xp_thread_take_before(struct xp_thread *thread, const struct xp_call *call);
+int xp_thread_take_before(struct xp_thread *thread, struct xp_call call);
 /*
  * Takes the calls of all threads of all live processes, after all records of BPF before done_tsc. Returns how many were
  * taken from the fullest ring since the last time, in percent of what a ring holds when its thread finds it full, at

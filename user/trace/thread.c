@@ -520,38 +520,20 @@ static int put_on_stack(struct xp_thread *thread, struct xp_call call)
 	return call.event ? put_event(thread, &call) : leave(thread, &call);
 }
 
-/* Any call, with whatever is needed before it. */
-static __attribute__((noinline)) int put_any(struct xp_thread *thread, const struct xp_call *call)
+int xp_thread_put_any(struct xp_thread *thread, struct xp_call call)
 {
 	uint64_t frames;
 	int err;
 
 	if (thread->options->new_stack)
-		xp_stacks_choose(thread, call);
+		xp_stacks_choose(thread, &call);
 	if (thread->now == thread)
-		return put_on_stack(thread, *call);
+		return put_on_stack(thread, call);
 	/* The caller has counted it for the thread. */
-	thread->counts.in_memory -= call->in_memory;
-	thread->now->counts.in_memory += call->in_memory;
+	thread->counts.in_memory -= call.in_memory;
+	thread->now->counts.in_memory += call.in_memory;
 	frames = thread->now->search.frames;
-	err = put_on_stack(thread->now, *call);
+	err = put_on_stack(thread->now, call);
 	thread->search.frames += thread->now->search.frames - frames;
 	return err;
-}
-
-int xp_thread_put(struct xp_thread *thread, const struct xp_call *call)
-{
-	struct xp_thread_run run;
-	uint64_t ticks;
-
-	if (thread->now != thread || thread->marks ||
-	    call->event) /* xp_thread_run_begin() would see marks too, 2 ns later */
-		return put_any(thread, call);
-	run = xp_thread_run_begin(thread, call->cpu);
-	ticks = call->tsc - run.last_tsc;
-	if (ticks > UINT32_MAX || !xp_thread_run_put(&run, ticks, call->word, call->slot))
-		return put_any(thread, call);
-	run.last_tsc = call->tsc;
-	xp_thread_run_end(thread, &run);
-	return 0;
 }

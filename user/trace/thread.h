@@ -178,11 +178,8 @@ struct xp_thread {
 int xp_thread_new(struct xp_thread **thread, const struct xp_thread_options *options, pid_t tid);
 void xp_thread_free(struct xp_thread *thread);
 
-/*
- * Takes a call of this thread, whose word has the function's ID in the log. Returns 0, the sink's error or -ENOMEM. The
- * call is accounted for in every case.
- */
-int xp_thread_put(struct xp_thread *thread, const struct xp_call *call);
+/* The same as xp_thread_put() (thread_run.h), for any call. By value: a caller's copy stays in registers. */
+int xp_thread_put_any(struct xp_thread *thread, struct xp_call call);
 
 /* Counts a record that is left out. Returns 0. */
 int xp_thread_filter(struct xp_thread *thread, enum xp_filter filter);

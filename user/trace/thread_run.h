@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The hot path of a thread's calls: a run of plain calls, which need nothing but their records, with the thread's state
- * in registers. The loops over calls of BPF and of call rings include it. All other calls go to xp_thread_put().
+ * in registers. The loops over calls of BPF and of call rings include it. All other calls go to xp_thread_put_any().
  */
 #ifndef XPROF_TRACE_THREAD_RUN_H
 #define XPROF_TRACE_THREAD_RUN_H
@@ -113,6 +113,27 @@ static inline __attribute__((always_inline)) bool xp_thread_run_put(struct xp_th
 	xp_fdr_put_function(run->to, ticks, fn_id, (enum xp_fdr_function_kind)kind);
 	run->to += XP_FDR_FUNCTION_BYTES;
 	return true;
+}
+
+/*
+ * Takes a call of this thread, whose word has the function's ID in the log. Returns 0, the sink's error or -ENOMEM. The
+ * call is accounted for in every case.
+ */
+static inline __attribute__((always_inline)) int xp_thread_put(struct xp_thread *thread, const struct xp_call *call)
+{
+	struct xp_thread_run run;
+	uint64_t ticks;
+
+	/* xp_thread_run_begin() would see marks too, 2 ns later. */
+	if (thread->now != thread || thread->marks || call->event)
+		return xp_thread_put_any(thread, *call);
+	run = xp_thread_run_begin(thread, call->cpu);
+	ticks = call->tsc - run.last_tsc;
+	if (ticks > UINT32_MAX || !xp_thread_run_put(&run, ticks, call->word, call->slot))
+		return xp_thread_put_any(thread, *call);
+	run.last_tsc = call->tsc;
+	xp_thread_run_end(thread, &run);
+	return 0;
 }
 
 #endif
