@@ -41,6 +41,16 @@ def test_fibers(program, record, switch, memory, mode, clang):
     assert recorded.manifest["processes"][0]["thread_count"] == 2
 
 
+@in_turn("switch, memory", ["own", "ucontext"], ["heap", "mapped", "guard"])
+def test_recording_that_begins_in_fibers(program, record, start, switch, memory):
+    """Each of 60 fibers was in 9 calls at most when the recording began: only their exits have no entry."""
+    process = start([built(program, switch, memory), "30", "200000000"])
+    recorded = record("-p", process.pid, "-d", "0.3").finish().ok()
+    assert recorded.totals["filtered"]["unmatched_exit"] <= 2 * 30 * 9
+    assert recorded.totals["synthesized_exits"] <= 2 * 30 * 9
+    assert recorded.totals["written"] > 10000
+
+
 def test_callers_of_large_frames(program, record):
     """Where a mapping has one stack only, a function with large variables is on it: its calls have a caller."""
     recorded = record("--", built(program, "own", "guard"), "3", "9").finish()

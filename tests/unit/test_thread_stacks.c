@@ -149,8 +149,7 @@ TEST_WITH(calls_far_below_on_the_stack_of_a_thread, setup, teardown)
 {
 	struct world *world = *state;
 
-	world->found = 1;
-	world->range = (struct xp_stack_range){ MAIN - 0x10000, 0x20000 };
+	world->range = (struct xp_stack_range){ MAIN - 0x10000, 0x20000, true };
 	enter(world, 1, MAIN);
 	enter(world, 2, MAIN - 0xf000);
 	assert_int_equal(world->thread->depth, 2);
@@ -173,6 +172,25 @@ TEST_WITH(keeps_one_stack_where_nothing_is_known, setup, teardown)
 	leave(world, 2, MAIN - 0xf000);
 	leave(world, 1, MAIN);
 	assert_int_equal(world->count, 0);
+	assert_all_written(world);
+}
+
+/* A recording may begin in a fiber: the thread's stack is then that one, and later, when no call is open, another. */
+TEST_WITH(begins_in_a_fiber, setup, teardown)
+{
+	struct world *world = *state;
+
+	world->range = (struct xp_stack_range){ HEAP - APART, APART + 1, true };
+	enter(world, 1, HEAP);
+	enter(world, 2, HEAP - 0x700);
+	leave(world, 2, HEAP - 0x700);
+	leave(world, 1, HEAP);
+	world->range = (struct xp_stack_range){ HEAP + APART, APART + 1, true };
+	enter(world, 1, HEAP + 2 * APART);
+	enter(world, 2, HEAP);
+	leave(world, 1, HEAP + 2 * APART);
+	leave(world, 2, HEAP);
+	assert_int_equal(world->count, 1);
 	assert_all_written(world);
 }
 
@@ -202,6 +220,8 @@ static const char maps[] = "00400000-00500000 rw-p 00000000 00:00 0             
 			   "7f0000001000-7f0000101000 rw-p 00000000 00:00 0 \n"
 			   "7f0000200000-7f0000201000 ---p 00000000 00:00 0 \n"
 			   "7f0000201000-7f0001201000 rw-p 00000000 00:00 0 \n"
+			   "7f1000000000-7f1002000000 ---p 00000000 00:00 0 \n"
+			   "7f1002000000-7f1002100000 rw-p 00000000 00:00 0 \n"
 			   "7ffc00000000-7ffc00100000 rw-p 00000000 00:00 0                          [stack]\n";
 
 static int range_of(uint64_t address, struct xp_stack_range *range)
@@ -217,11 +237,17 @@ TEST(finds_the_stacks_of_threads)
 	struct xp_stack_range range;
 
 	assert_int_equal(range_of(0x401000, &range), 0);
-	assert_int_equal(range_of(0x7f0000081000, &range), 1);
+	assert_false(range.is_stack);
+	assert_int_equal(range_of(0x7f0000081000, &range), 0);
+	assert_true(range.is_stack);
 	assert_int_equal(range.first, 0x7f0000001000 >> 3 & UINT32_MAX);
-	assert_int_equal(range.count, 0x80000 >> 3);	       /* what is above may be another's */
-	assert_int_equal(range_of(0x7f0000500000, &range), 0); /* too large for one stack */
-	assert_int_equal(range_of(0x7ffc000ff000, &range), 1);
+	assert_int_equal(range.count, (0x80000 >> 3) + 1); /* what is above may be another's */
+	assert_int_equal(range_of(0x7f0000500000, &range), 0);
+	assert_false(range.is_stack); /* too large for one stack */
+	assert_int_equal(range_of(0x7f1002000000, &range), 0);
+	assert_false(range.is_stack); /* what is below is too large for a guard page */
+	assert_int_equal(range_of(0x7ffc000ff000, &range), 0);
+	assert_true(range.is_stack);
 	assert_int_equal(range.count, 0x100000 >> 3);
 	assert_int_equal(range_of(0x7f0000150000, &range), -ENOENT);
 	assert_int_equal(xp_stack_range_find((char[]){ "" }, 1, &range), -ENOENT); /* of a process that has ended */

@@ -16,7 +16,7 @@
 
 #define LOG_AT_ONCE_BYTES (1u << 20)
 /* Time for the mappings of a process, to find the stacks of its threads: that much, and that share of its time. */
-#define MAPS_NS 5000000
+#define MAPS_NS 20000000
 #define MAPS_SHARE 100
 
 static int store_chunk(void *arg, struct xp_thread *thread);

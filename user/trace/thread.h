@@ -119,6 +119,7 @@ typedef int (*xp_chunk_sink)(void *arg, struct xp_thread *thread);
 struct xp_stack_range {
 	uint32_t first;
 	uint32_t count;
+	bool is_stack; /* they are of one stack, that of a thread */
 };
 
 struct xp_thread_options {
@@ -135,7 +136,7 @@ struct xp_thread_options {
 	 * stack.
 	 */
 	struct xp_thread *(*new_stack)(void *arg, struct xp_thread *first);
-	/* With it: like xp_stack_range_find(), or -errno. */
+	/* With it: finds the mapping of a slot, as xp_stack_range_find() does. Returns 0 or -errno. */
 	int (*stack_range)(void *arg, uint32_t slot, struct xp_stack_range *range);
 };
 
@@ -146,8 +147,7 @@ struct xp_thread {
 	struct xp_thread *first;		 /* the thread itself; of a further stack, its thread */
 	struct xp_thread *now;			 /* of a thread: the stack of its last record */
 	struct xp_stacks stacks;		 /* the same: its further stacks */
-	struct xp_stack_range range;		 /* more calls that are on the stack, if they are below its calls */
-	bool has_range;				 /* it was looked for */
+	struct xp_stack_range range;		 /* mapping of its calls, when that was last looked for */
 	bool had_no_room;			 /* a record did not fit into the last chunk */
 	char name[16];
 	struct xp_counts counts;

@@ -18,6 +18,7 @@
 #define PLACES_PER_FRAME 64
 /* A thread's stack is not larger, unless it is the main thread's: the usual limit of its size (ulimit -s). */
 #define STACK_BYTES_MAX (8ull << 20)
+#define GUARD_BYTES_MAX (64ull << 10)
 
 int xp_stack_range_find(char *maps_text, uint32_t slot, struct xp_stack_range *range)
 {
@@ -27,17 +28,20 @@ int xp_stack_range_find(char *maps_text, uint32_t slot, struct xp_stack_range *r
 
 	while ((line = strsep(&rest, "\n"))) {
 		int fields = sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %*s %*s %*s %15s", &start, &end, access, name);
+		uint32_t first = (uint32_t)(start >> 3), count = (uint32_t)((end - start) >> 3);
 		bool is_main = fields == 4 && !strcmp(name, "[stack]");
 
 		if (fields < 3)
 			continue;
-		if (slot - (uint32_t)(start >> 3) < (end - start) >> 3 && access[1] == 'w') {
+		if (slot - first < count && access[1] == 'w') {
+			*range = (struct xp_stack_range){ first, count, is_main };
 			/* Other memory may follow the stack of a thread directly. */
-			range->first = (uint32_t)(start >> 3);
-			range->count = is_main ? (uint32_t)((end - start) >> 3) : slot - range->first;
-			return is_main || (guard_end == start && end - start <= STACK_BYTES_MAX);
+			if (guard_end == start && end - start <= STACK_BYTES_MAX && !is_main)
+				*range = (struct xp_stack_range){ first, slot - first + 1, true };
+			return 0;
 		}
-		if (!strncmp(access, "---", 3))
+		/* Memory that malloc() has reserved for a thread is larger. */
+		if (!strncmp(access, "---", 3) && end - start <= GUARD_BYTES_MAX)
 			guard_end = end;
 	}
 	return -ENOENT;
@@ -134,17 +138,13 @@ static bool is_in_range(struct xp_thread *thread, struct xp_thread *stack, uint3
 {
 	const struct xp_thread_options *options = thread->options;
 	uint32_t top = stack->frames[stack->depth - 1].slot;
-	int found;
 
-	if (!stack->has_range) {
-		found = options->stack_range(options->arg, top, &stack->range);
-		stack->has_range = found >= 0;
-		if (found <= 0)
-			stack->range = (struct xp_stack_range){ 0 };
-		if (found < 0 && stack == thread)
-			stack->range = (struct xp_stack_range){ top - XP_STACK_SLOTS, XP_STACK_SLOTS };
-	}
-	return slot - stack->range.first < stack->range.count && !is_shared(thread, stack);
+	/* A thread without open calls may go on on another stack. */
+	if (top - stack->range.first >= stack->range.count && options->stack_range(options->arg, top, &stack->range))
+		stack->range = stack == thread && !thread->stacks.count
+				   ? (struct xp_stack_range){ top - XP_STACK_SLOTS, XP_STACK_SLOTS + 1, true }
+				   : (struct xp_stack_range){ 0 };
+	return stack->range.is_stack && slot - stack->range.first < stack->range.count && !is_shared(thread, stack);
 }
 
 static bool has_entry(struct xp_thread *thread, struct xp_thread *stack, uint32_t slot)
@@ -231,12 +231,9 @@ static struct xp_thread *begin_stack(struct xp_thread *thread, uint32_t slot)
 {
 	struct xp_thread *stack = thread->stacks.count >= STACKS_MANY ? find_unused(thread) : NULL;
 
-	if (stack)
-		rebase(thread, stack, slot);
-	else
-		stack = add_stack(thread, slot);
-	if (stack)
-		stack->has_range = false;
+	if (!stack)
+		return add_stack(thread, slot);
+	rebase(thread, stack, slot);
 	return stack;
 }
 

@@ -34,8 +34,8 @@ void xp_stacks_choose(struct xp_thread *thread, const struct xp_call *call);
 void xp_stacks_remove(struct xp_thread *stack);
 
 /*
- * Finds the mapping of that slot in the text of /proc/PID/maps. Returns 1, and slots that are on the same stack, if it
- * is the stack of a thread; 0 if it is not; or -ENOENT if there is no such mapping: the process may have ended.
+ * Finds the mapping of that slot in the text of /proc/PID/maps. Returns 0, or -ENOENT if there is none: the process may
+ * have ended.
  */
 int xp_stack_range_find(char *maps_text, uint32_t slot, struct xp_stack_range *range);
 
