@@ -19,8 +19,8 @@ struct xp_confined_reading {
 };
 
 /*
- * Starts a reader of fd, with a socket as its channel. The reader can open no file once our end of that is closed.
- * Returns 0 or -errno.
+ * Starts a reader of fd, with a socket as its channel. The reader can open no file after our end of the socket is
+ * closed. Returns 0 or -errno.
  */
 int xp_confined_reader_start(struct xp_child *reader, const struct xp_confined_reading *reading, int fd, int answers);
 

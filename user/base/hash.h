@@ -25,7 +25,7 @@ struct xp_hash {
 uint64_t xp_hash_mix(uint64_t key, uint64_t value);
 uint64_t xp_hash_text(const char *text);
 
-/* The key of an element: the same number for elements that are equal, and mostly another one for others. */
+/* Returns the key of an element. Equal elements must have equal keys; different elements should have different keys. */
 typedef uint64_t xp_hash_key_of(const void *elements, uint32_t index);
 
 /* splitmix64's finalizer. */

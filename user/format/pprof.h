@@ -43,7 +43,7 @@ struct xp_pprof_options {
 struct xp_pprof_mapping {
 	const char *filename;
 	const char *build_id; /* hexadecimal; NULL: unknown */
-	/* Only if it is true of all locations: pprof does not look for what is missing then. */
+	/* Set this only if all locations have functions: pprof then does not look up missing ones. */
 	bool has_functions;
 	bool has_filenames;
 	bool has_line_numbers;

@@ -82,7 +82,7 @@ static inline void xp_code_map_mark(struct xp_code_map *map, uint64_t vaddr, uin
 uint64_t xp_code_map_before(const struct xp_code_map *map, uint64_t vaddr, uint64_t first);
 /* Decodes the instruction at vaddr, which was decoded before. */
 void xp_code_map_decode(const struct xp_code_map *map, uint64_t vaddr, struct xp_code *code);
-/* The index in fdes.all of the one that has this address; SIZE_MAX: none. */
+/* Returns the index in fdes.all of the entry that contains this address; SIZE_MAX: none. */
 size_t xp_code_map_find(const struct xp_code_map *map, uint64_t vaddr);
 
 #endif

@@ -20,7 +20,7 @@
 #define XP_JIT_SIZE_MAX (256ull << 20) /* of one function */
 #define XP_JIT_NAME_BYTES_MAX 4096     /* a longer name is cut */
 
-/* Applies from this address to that of the next line. */
+/* The line of the code from this address to the next entry. */
 struct xp_jit_line {
 	uint64_t address; /* in the process */
 	uint32_t line;

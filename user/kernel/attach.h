@@ -89,7 +89,7 @@ int xp_attach_anchor(struct xp_attach *attach, int program_fd, int file_fd, pid_
  * probes attached so far. NULL: no callback.
  */
 void xp_attach_on_batch(struct xp_attach *attach, void (*tell)(void *arg, size_t probes), void *arg);
-/* How many more probes fit; at most xp_attach_max(). */
+/* Returns how many more probes can be attached, at most xp_attach_max(). */
 size_t xp_attach_room(struct xp_attach *attach);
 size_t xp_attach_max(bool multi);
 /* The size of the next batch, given the size of the last one and the time that it took. */

@@ -28,7 +28,7 @@ bool xp_privilege_has(unsigned int capability);
  */
 int xp_privilege_probe(pid_t pid);
 int xp_privilege_patch(pid_t pid);
-/* Probes on every process that runs a file require that xprof may read the sleds of other users' processes. */
+/* Like xp_privilege_probe(), for probes on all processes that run a file, also other users'. */
 int xp_privilege_probe_all(void);
 
 /*

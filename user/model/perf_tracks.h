@@ -71,7 +71,7 @@ struct xp_perf_tracks {
 int xp_perf_tracks_add(struct xp_perf_tracks *tracks, const struct xp_perfdata_record *record);
 /* The track of a process, which is added if it is missing. NULL: out of memory, or too many. */
 struct xp_perf_track *xp_perf_tracks_get(struct xp_perf_tracks *tracks, int32_t pid);
-/* Call it after the last record, before the functions below. Returns 0 or -ENOMEM. */
+/* Call this after the last record, before the functions below. Returns 0 or -ENOMEM. */
 int xp_perf_tracks_sort(struct xp_perf_tracks *tracks);
 void xp_perf_tracks_free(struct xp_perf_tracks *tracks);
 

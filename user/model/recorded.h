@@ -69,7 +69,7 @@ struct xp_recorded {
 	size_t directory_room;
 	size_t process_room, heading_room;
 	struct xp_u64_map by_stem, by_pid; /* the newest process of each */
-	size_t bytes;			   /* size of what is kept from the manifests */
+	size_t bytes;			   /* size of the data that is kept from the manifests */
 	bool is_full;
 };
 

@@ -22,7 +22,7 @@ struct xp_family {
 	size_t count, room;
 };
 
-/* Fills an empty family. Returns 0 or -errno: -ENOMEM, or the error of reading /proc. */
+/* Finds the processes. The family must be empty. Returns 0 or -errno: -ENOMEM, or the error of reading /proc. */
 int xp_family_find(struct xp_family *family, const struct xp_targets *targets);
 /* The CPU time that the processes of `now` have used since `before`; those that have ended since do not count. */
 uint64_t xp_family_cpu_ns(const struct xp_family *before, const struct xp_family *now);

@@ -94,7 +94,7 @@ static inline void put_seconds(struct section *section, const char *key, double 
 	put(section, key, json_real(ns / XP_NS_PER_S));
 }
 
-/* Adds to a list, and takes ownership of the value. After a failure the list is NULL, and stays so. */
+/* Appends a value to a list, and takes ownership of the value. After a failure, the list is NULL, and remains NULL. */
 static inline void append(json_t **list, json_t *value)
 {
 	if (!json_array_append_new(*list, value))

@@ -112,7 +112,7 @@ bool xp_summary_has_other_version(const struct xp_recording *recording, const st
 /* Prints to stderr figures, files, and for each the next command to type. */
 void xp_summary_print(const struct xp_recording *recording, const struct xp_totals *totals);
 
-/* recording.c: the whole recording. Returns an exit code. */
+/* recording.c: makes a recording, from start to end. Returns an exit code. */
 int xp_record(const struct xp_options *options);
 
 #endif

@@ -100,7 +100,7 @@ size_t xp_patch_overwritten(struct xp_patch *patch, const struct xp_object *obje
  * closes its links. Its children that are recorded through its stub are still recorded.
  */
 void xp_patch_forget(struct xp_patch *patch, pid_t pid);
-/* A process that is recorded, and may have the stub of another. */
+/* A recorded process, which may have the stub of another process. */
 struct xp_patch_heir {
 	pid_t pid;
 	pid_t inherits_from; /* 0: not known */

@@ -107,8 +107,8 @@ int xp_patch_write_jumps(struct xp_patch_work *work);
 /* patch_children.c */
 
 /*
- * Whether all sleds of the object lead to a stub that the process has inherited, through which children are recorded:
- * then nothing is left to do in it.
+ * Returns whether all sleds of the object call a stub that the process inherited, and through which children are
+ * recorded. Such a process needs no patching.
  */
 bool xp_patch_inherited(struct xp_patch *patch, const struct xp_patch_place *place, struct xp_sled_result *result);
 /* The stub that was made for this file, whose uprobes for children serve all that have it; NULL: there is none. */

@@ -46,7 +46,7 @@ int xp_sym_dir_rename(struct xp_sym_dir *dir, const char *label, uint32_t number
 /* Removes a file made by xp_sym_dir_create(), and frees path. */
 void xp_sym_dir_remove(struct xp_sym_dir *dir, char *path);
 
-/* The path that a file had before it was deleted, for the caller to free. NULL: out of memory. */
+/* Returns the path that a file had before it was deleted; the caller frees it. NULL: out of memory. */
 char *xp_sym_dir_original(const char *path);
 
 #endif

@@ -16,7 +16,7 @@ struct xp_launch {
 	bool traced;   /* still held or followed by ptrace */
 	bool standing; /* stopped, waiting for xprof */
 	bool ended;
-	bool not_executed; /* it has ended because the program cannot be executed */
+	bool not_executed; /* the child ended because the program cannot be executed */
 	int status;	   /* as in wait(2), valid once ended */
 	int stops;	   /* number of stops of this program at changes of its list of loaded objects */
 };
@@ -52,8 +52,8 @@ void xp_launch_poll(struct xp_launch *launch);
 /* Waits for its end. */
 void xp_launch_wait(struct xp_launch *launch);
 /*
- * xprof's exit code for the program's status: its exit code, or 128 + signal as in a shell; for a program that cannot
- * be executed, as in a shell and env(1), 127 if it does not exist, otherwise 126.
+ * Returns xprof's exit code for a program that ended: the exit code of the program, or 128 + signal as in a shell. If
+ * the program could not be executed, 127 if it does not exist, otherwise 126, as in env(1).
  */
 int xp_launch_exit_code(const struct xp_launch *launch);
 

@@ -63,7 +63,8 @@ int xp_remote_write(struct xp_remote *remote, uint64_t address, const void *from
 /* Whether a write needed PTRACE_POKETEXT. */
 bool xp_remote_pokes(const struct xp_remote *remote);
 /*
- * Tries it on a child of xprof. Returns 0 and whether that needed PTRACE_POKETEXT, or -errno with a sentence in why.
+ * Tries to stop a child of xprof and to write its code. Returns 0 and whether that needed PTRACE_POKETEXT, or -errno
+ * with a sentence in why.
  */
 int xp_remote_try(bool *pokes, char *why, size_t why_size);
 

@@ -23,8 +23,8 @@ struct xp_code_pointers {
 };
 
 /*
- * Finds them. Returns 0 or -errno, after which some may be missing: -E2BIG if the stacks are larger than 32 MiB in all,
- * -EFAULT if a thread has no stack, -ECANCELED (interrupt.h), or an error of reading.
+ * Finds the code pointers of all threads. Returns 0 or -errno, after which some may be missing: -E2BIG if the stacks
+ * are larger than 32 MiB in all, -EFAULT if a thread has no stack, -ECANCELED (interrupt.h), or an error of reading.
  */
 int xp_code_pointers_find(struct xp_code_pointers *pointers, struct xp_remote *remote);
 /* Returns whether a pointer is greater than start and less than end. */

@@ -40,7 +40,7 @@ pid_t xp_target_next(DIR *list);
 /* The process (thread group) of a thread, or 0 if it is unknown. */
 pid_t xp_target_process(pid_t tid);
 
-/* The start time only; 0 if there is no such process or only a zombie, and for any error. */
+/* Returns only the start time; 0 for any error, and if the process does not exist or is a zombie. */
 uint64_t xp_target_start_time(pid_t pid);
 
 /* CPU time of all threads of the process; 0 if it has ended. */

@@ -200,7 +200,8 @@ void xp_processes_forget(struct xp_processes *processes, const struct xp_object 
 /* A thread has ended. */
 int xp_processes_end_thread(struct xp_processes *processes, pid_t tid);
 /*
- * The image has ended: flushes its threads' chunks to its spool and writes the spool. A small log is made immediately.
+ * Call this when the image has ended. Writes its threads' chunks to its spool, and the spool to the disk. Makes a small
+ * log immediately.
  */
 int xp_process_end(struct xp_process *process);
 /*

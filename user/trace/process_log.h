@@ -19,8 +19,8 @@ struct xp_process_log {
 };
 
 /*
- * For a flight recorder, before it writes a log: stores whose functions have which IDs, for `recover` if xprof is
- * killed. The spool has nothing else, and goes at the end. An error is kept in process->log.error.
+ * Call this for a flight recorder before it writes a log. Stores the functions and their IDs, for `recover` if xprof is
+ * killed. The spool contains nothing else, and is removed at the end. An error is kept in process->log.error.
  */
 void xp_process_spool_names(struct xp_process *process);
 /* Stores a thread's chunk. Returns 0 or the first error, which is kept in process->log.error. */

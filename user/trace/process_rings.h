@@ -21,7 +21,7 @@ int xp_thread_take_before(struct xp_thread *thread, struct xp_call call);
  */
 int xp_processes_take_calls(struct xp_processes *processes, uint64_t done_tsc);
 
-/* A task that shares the memory of a process began, or ended sharing it (struct xp_event_thread). */
+/* Call this when a task that shares the memory of a process starts, or stops sharing it (struct xp_event_thread). */
 int xp_processes_begin_task(struct xp_processes *processes, const struct xp_arrival *arrival);
 int xp_processes_end_task(struct xp_processes *processes, const struct xp_arrival *arrival);
 

@@ -118,7 +118,7 @@ struct xp_call_slot {
 	uint64_t ring;	    /* address of the ring in the process */
 	uint64_t mask;	    /* number of its records - 1 */
 	uint64_t final;	    /* records before that are not taken back: BPF has records of the thread that follow them */
-	uint64_t min_ticks; /* shorter calls are taken back; << XP_CALL_CPU_BITS, as the time of a record */
+	uint64_t min_ticks; /* shorter calls are discarded; << XP_CALL_CPU_BITS, as the time of a record */
 };
 _Static_assert(sizeof(struct xp_call_slot) == XP_CALL_SLOT_BYTES, "xp_call_slot");
 #define XP_CALL_TAKEN_BACK_BITS 52
