@@ -108,9 +108,10 @@ def test_threads_when_xprof_is_late(program, record, start, options):
     records = [r for r in recorded.log().records() if r.kind in recording.FUNCTION_KINDS]
     entered = collections.Counter(r.thread for r in records if r.kind in (ENTER, ENTER_ARGS))
     assert collections.Counter(entered.values()) == {6: 300, 4: 100}
-    # A time that is too early is raised to the one before.
+    # A time that is too early is raised to the one before. That of a probe is converted, with an error
+    # that now and then exceeds what the probe takes.
     raised = [(r.tsc, r.kind, last.kind) for last, r in itertools.pairwise(records) if (r.thread, r.tsc) == (last.thread, last.tsc)]
-    assert not raised
+    assert len(raised) <= len(records) / 100, raised
 
 
 def test_child_of_vfork(memory):

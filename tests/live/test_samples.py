@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Sampling: the CPU time is all there, in the right functions of the right processes, however those live and die."""
 import collections
+import contextlib
 import math
 import os
 import pathlib
@@ -113,18 +114,20 @@ def go(process):
 @alone
 @pytest.mark.parametrize("threads", [1, 4])
 def test_cpu_time_and_shares(sampled, shares, threads):
+    """A pause by a hypervisor takes samples from the function that it hits, so that both are tried again."""
     off = []
     for _ in range(4):
         before = stolen_s()
         recorded = sampled("-F", "999", "--", shares, 2 / threads, threads)
         path = recorded.one()
-        assert_work(path, shares)
         used = cpu_of(recorded.output)
         stolen = (stolen_s() - before) / used
         off.append((profiles.Profile(path).seconds / used - 1, stolen))
-        if -0.03 <= off[-1][0] <= 0.03 + stolen:
-            return
-    assert not off, f"never within 3 % of the CPU time used, stolen time allowed for: {off}"
+        if -0.03 <= off[-1][0] <= 0.03 + stolen and len(off) < 4:
+            with contextlib.suppress(AssertionError):
+                return assert_work(path, shares)
+    assert_work(path, shares)
+    assert -0.03 <= off[-1][0] <= 0.03 + stolen, f"never within 3 % of the CPU time used, stolen time allowed for: {off}"
 
 
 def test_period(sampled, shares):
