@@ -101,6 +101,20 @@ def test_names(xprof, record, functions):
     assert "switched" in xprof("explain", recorded.directory, "--function", "switched").stdout
 
 
+def test_samples(xprof, record, functions):
+    """Stacks of samples in trampolines are complete, and name their functions."""
+    process = functions()
+    process.stdin.write("2 0\n")
+    process.stdin.flush()
+    recorded = record("-p", process.pid, "--functions", "*", "-F", "500", "-d", "1").finish()
+    assert recorded.status == 0, recorded.messages
+    incomplete = re.search(r"([\d.]+) % of \d+ user stacks are complete", recorded.messages)
+    assert not incomplete or float(incomplete[1]) > 90, recorded.messages
+    shown = xprof("report", recorded.directory).stdout
+    assert re.search(r" leaf +memfd:xprof$", shown, re.M) and re.search(r" work +functions", shown, re.M), shown
+    assert_as_in_files(process.pid)
+
+
 LIBRARY = """
 __attribute__((noinline)) int in_library(int a) { __asm__ volatile(""); return a + 1; }
 int twice(int a) { return in_library(a) + in_library(a + 1); }

@@ -148,6 +148,7 @@ static int hear_function(struct xp_made_patches *made, const struct xp_patches_r
 			return -ENOEXEC;
 	made->bytes += head.bytes;
 	made->first_jump[index + 1] = (uint32_t)made->jump_count;
+	made->first_byte[index + 1] = made->bytes;
 	return 0;
 }
 
@@ -156,9 +157,10 @@ int xp_patches_ask(struct xp_made_patches *made, int fd, const struct xp_patches
 	struct xp_confined *confined;
 	int err;
 
-	*made = (struct xp_made_patches){ .first_jump = calloc(request->count + 1, sizeof(*made->first_jump)) };
+	*made = (struct xp_made_patches){ .first_jump = calloc(request->count + 1, sizeof(*made->first_jump)),
+					  .first_byte = calloc(request->count + 1, sizeof(*made->first_byte)) };
 	xp_why_clear();
-	if (!made->first_jump)
+	if (!made->first_jump || !made->first_byte)
 		return -ENOMEM;
 	err = xp_confined_start_fd(&confined, fd, make_patches, request, &limits);
 	if (err)
@@ -180,4 +182,5 @@ void xp_made_patches_free(struct xp_made_patches *made)
 	free(made->code);
 	free(made->jumps);
 	free(made->first_jump);
+	free(made->first_byte);
 }

@@ -28,6 +28,7 @@ struct xp_made_patches {
 	size_t jump_count;
 	size_t jump_room;
 	uint32_t *first_jump;
+	uint64_t *first_byte; /* of the trampolines, likewise */
 };
 
 /* At most this many bytes of trampolines are made for a request. */

@@ -44,6 +44,7 @@ struct jumping {
 	struct xp_made_patches made;
 	uint8_t *states; /* enum state of each function of the request */
 	struct xp_trampolines trampolines;
+	struct xp_elf_symbols symbols; /* of the trampolines: the names of their functions */
 	/* The functions that one stop writes. */
 	size_t first;
 	size_t end;
@@ -197,6 +198,22 @@ static int list_jumps(struct jumping *jumping)
 	return 0;
 }
 
+static int name_trampolines(struct jumping *jumping)
+{
+	const struct xp_function *functions = jumping->work->object->table->functions;
+	const uint64_t *first = jumping->made.first_byte;
+	uint64_t name_bytes = 0;
+	int err;
+
+	for (size_t i = 0; i < jumping->request.count; i++)
+		name_bytes += strlen(functions[i].name) + 1;
+	err = xp_elf_symbols_init(&jumping->symbols, jumping->request.count, name_bytes);
+	for (size_t i = 0; i < jumping->request.count && !err; i++)
+		xp_elf_symbols_add(&jumping->symbols, functions[i].name, STT_FUNC, 1, XP_TRAMPOLINES_CODE + first[i],
+				   first[i + 1] - first[i]);
+	return err;
+}
+
 static int make_patches(struct jumping *jumping)
 {
 	struct xp_patch_work *work = jumping->work;
@@ -207,7 +224,9 @@ static int make_patches(struct jumping *jumping)
 	for (size_t i = 0; i < jumping->request.count && !err; i++)
 		if (jumping->made.first_jump[i] == jumping->made.first_jump[i + 1])
 			jumping->states[i] = STATE_REFUSED;
-	return err ? err : list_jumps(jumping);
+	if (!err)
+		err = list_jumps(jumping);
+	return err ? err : name_trampolines(jumping);
 }
 
 /* ---- in the stopped process ---- */
@@ -226,7 +245,7 @@ static int map_stopped(void *arg, struct xp_remote *remote)
 {
 	struct jumping *jumping = arg;
 	struct xp_patch_work *work = jumping->work;
-	const struct xp_trampolines_code code = { jumping->made.code, jumping->made.bytes,
+	const struct xp_trampolines_code code = { jumping->made.code, jumping->made.bytes, &jumping->symbols,
 						  work->stub->place.address + XP_STUB_SCRATCH };
 	int err = check_stopped(jumping, remote);
 
@@ -435,6 +454,7 @@ int xp_patch_write_jumps(struct xp_patch_work *work)
 	if (!err)
 		work->written = count_sites(&jumping);
 	xp_made_patches_free(&jumping.made);
+	xp_elf_symbols_free(&jumping.symbols);
 	free(jumping.trampolines.jumps);
 	free(jumping.states);
 	return err;

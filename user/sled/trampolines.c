@@ -24,13 +24,25 @@
 #define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 #define JUMPS_MAX (1u << 24)
 
+/*
+ * The sections behind the mapped part: .eh_frame, with the mapped bytes in its entry, and the list of jumps. CFA =
+ * rsp + 8, and the return address is at CFA - 8: see stub.c.
+ */
+#define EH_FRAME_BYTES 56
+/* clang-format off */
+static const uint8_t eh_frame[EH_FRAME_BYTES] = {
+	0x14, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, /* pcrel, sdata4 */
+	0x0c, 7, 8, 0x90, 1, 0, 0, /* CFA, the return address */
+	0x10, 0, 0, 0, 0x1c, 0, 0, 0, /* the entry: its start and size follow */
+};
+/* clang-format on */
+#define FDE_START 32 /* of the start */
+
 struct header {
 	char magic[16];
 	uint64_t mapped_bytes;
 	uint64_t jump_count;
-	uint8_t zero[XP_TRAMPOLINES_CODE - 32];
 };
-_Static_assert(sizeof(struct header) == XP_TRAMPOLINES_CODE, "the code follows it");
 
 static const char magic[16] = "xprof jumps 1\n";
 
@@ -56,11 +68,12 @@ static bool read_at(int fd, void *to, size_t bytes, uint64_t offset)
 /* Returns 0, -ENOMEM, or -ENOENT if the mapping is of another file. */
 static int read_file(struct xp_trampolines *trampolines, int fd, const struct xp_mapping *mapping)
 {
+	const uint64_t header_at = mapping->end - mapping->start + EH_FRAME_BYTES;
 	struct header header;
 	struct stat st;
 
 	*trampolines = (struct xp_trampolines){ .start = mapping->start, .end = mapping->end };
-	if (fstat(fd, &st) || fcntl(fd, F_GET_SEALS) != SEALS || !read_at(fd, &header, sizeof(header), 0) ||
+	if (fstat(fd, &st) || fcntl(fd, F_GET_SEALS) != SEALS || !read_at(fd, &header, sizeof(header), header_at) ||
 	    memcmp(header.magic, magic, sizeof(magic)) != 0 || header.mapped_bytes != mapping->end - mapping->start ||
 	    header.jump_count > JUMPS_MAX)
 		return -ENOENT;
@@ -69,7 +82,8 @@ static int read_file(struct xp_trampolines *trampolines, int fd, const struct xp
 	if (!trampolines->jumps)
 		return -ENOMEM;
 	trampolines->count = header.jump_count;
-	if (read_at(fd, trampolines->jumps, header.jump_count * sizeof(*trampolines->jumps), header.mapped_bytes))
+	if (read_at(fd, trampolines->jumps, header.jump_count * sizeof(*trampolines->jumps),
+		    header_at + sizeof(header)))
 		return 0;
 	free(trampolines->jumps);
 	return -ENOENT;
@@ -121,18 +135,70 @@ void xp_trampolines_free(struct xp_trampolines_list *list)
 
 /* ---- mapping them ---- */
 
+/* The header and the jumps, for the caller to free. */
+static uint8_t *list_section(const struct xp_trampolines *trampolines, uint64_t mapped_bytes, size_t *bytes)
+{
+	struct header header = { .mapped_bytes = mapped_bytes, .jump_count = trampolines->count };
+	size_t jump_bytes = trampolines->count * sizeof(*trampolines->jumps);
+	uint8_t *list = malloc(sizeof(header) + jump_bytes);
+
+	if (!list)
+		return NULL;
+	memcpy(header.magic, magic, sizeof(magic));
+	memcpy(list, &header, sizeof(header));
+	memcpy(list + sizeof(header), trampolines->jumps, jump_bytes);
+	*bytes = sizeof(header) + jump_bytes;
+	return list;
+}
+
+static int write_elf(int fd, const struct xp_trampolines_code *code, const uint8_t *text, const uint8_t *list,
+		     size_t list_bytes)
+{
+	const uint64_t mapped = xp_trampolines_room(code->count);
+	const uint32_t size = (uint32_t)(mapped - XP_TRAMPOLINES_CODE);
+	const int32_t start = (int32_t)(XP_TRAMPOLINES_CODE - (mapped + FDE_START));
+	uint8_t frame[EH_FRAME_BYTES];
+	const struct xp_elf_section sections[] = {
+		{ .name = ".text",
+		  .type = SHT_PROGBITS,
+		  .flags = SHF_ALLOC | SHF_EXECINSTR,
+		  .addr = XP_TRAMPOLINES_CODE,
+		  .size = size,
+		  .align = XP_TRAMPOLINES_CODE,
+		  .bytes = text,
+		  .is_loaded = true },
+		{ .name = ".eh_frame",
+		  .type = SHT_PROGBITS,
+		  .flags = SHF_ALLOC,
+		  .addr = mapped,
+		  .size = sizeof(frame),
+		  .align = 8,
+		  .bytes = frame },
+		{ .name = ".xprof.jumps", .type = SHT_PROGBITS, .size = list_bytes, .align = 8, .bytes = list },
+		xp_elf_symtab_section(code->symbols, 5),
+		xp_elf_strtab_section(code->symbols),
+	};
+
+	memcpy(frame, eh_frame, sizeof(frame));
+	memcpy(frame + FDE_START, &start, sizeof(start));
+	memcpy(frame + FDE_START + sizeof(start), &size, sizeof(size));
+	return xp_elf_write(fd, sections, XP_ARRAY_SIZE(sections));
+}
+
 static int fill(int fd, const struct xp_trampolines *trampolines, const struct xp_trampolines_code *code)
 {
-	struct header header = { .mapped_bytes = xp_trampolines_room(code->count), .jump_count = trampolines->count };
-	int err;
+	const uint64_t mapped = xp_trampolines_room(code->count);
+	size_t list_bytes = 0;
+	uint8_t *text = malloc(mapped), *list = list_section(trampolines, mapped, &list_bytes);
+	int err = -ENOMEM;
 
-	memcpy(header.magic, magic, sizeof(magic));
-	err = xp_pwrite_all(fd, &header, sizeof(header), 0);
-	if (!err)
-		err = xp_pwrite_all(fd, code->bytes, code->count, XP_TRAMPOLINES_CODE);
-	if (!err)
-		err = xp_pwrite_all(fd, trampolines->jumps, trampolines->count * sizeof(*trampolines->jumps),
-				    header.mapped_bytes);
+	if (text && list) {
+		memset(text, 0xcc, mapped); /* int3 */
+		memcpy(text, code->bytes, code->count);
+		err = write_elf(fd, code, text, list, list_bytes);
+	}
+	free(text);
+	free(list);
 	return err || !fcntl(fd, F_ADD_SEALS, SEALS) ? err : -errno;
 }
 
