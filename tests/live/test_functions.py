@@ -239,11 +239,13 @@ def test_refused(xprof, record, functions, start):
     for options in (["--sled-mode", "probe"], ["--max-overhead", "5%"], ["--follow"]):
         done = record("-p", process.pid, "--functions", "x:*", *options).finish()
         assert done.status == 2, done.messages
-    sleeper = start(["/usr/bin/python3", "-c", "import signal, time; signal.signal(signal.SIGALRM, print); print(1, flush=True); time.sleep(99)"])
-    assert sleeper.stdout.readline() == "1\n"
-    done = record("-p", sleeper.pid, "--functions", "PyObject_*", "--no-samples").finish()
-    assert done.status == 3 and "coroutines" in done.messages, done.messages
-    assert_as_in_files(sleeper.pid)
+    for number, why in (("SIGALRM", "coroutines"), ("SIGSEGV", "addresses of instructions")):
+        code = f"import signal, time; signal.signal(signal.{number}, print); print(1, flush=True); time.sleep(99)"
+        sleeper = start(["/usr/bin/python3", "-c", code])
+        assert sleeper.stdout.readline() == "1\n"
+        done = record("-p", sleeper.pid, "--functions", "PyObject_*", "--no-samples").finish()
+        assert done.status == 3 and why in done.messages, done.messages
+        assert_as_in_files(sleeper.pid)
 
 
 def test_two_recordings(record, functions):

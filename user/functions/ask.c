@@ -31,6 +31,7 @@ struct head {
 	uint64_t window_count;
 	struct xp_elf_segment code;
 	bool is_go;
+	bool has_rseq;
 	uint32_t build_id_bytes;
 	uint8_t build_id[20];
 };
@@ -72,8 +73,10 @@ static int tell_plan(FILE *out, struct xp_elf_file *file, const struct xp_call_p
 			     .site_count = plan->site_count,
 			     .window_count = plan->window_count,
 			     .is_go = xp_elf_file_is_go(file) };
+	GElf_Shdr header;
 	bool good;
 
+	head.has_rseq = xp_elf_file_section(file, "__rseq_cs", 0, &header);
 	if (file->segment_count == 1)
 		head.code = file->segments[0];
 	head.build_id_bytes = (uint32_t)xp_elf_file_build_id(file, head.build_id, sizeof(head.build_id));
@@ -197,6 +200,7 @@ static int hear_plan(struct xp_planned *planned, FILE *in)
 		return xp_why_set(head.err < 0 ? head.err : -ENOEXEC, "%s", head.why);
 	planned->code = head.code;
 	planned->is_go = head.is_go;
+	planned->has_rseq = head.has_rseq;
 	planned->build_id_bytes = head.build_id_bytes;
 	memcpy(planned->build_id, head.build_id, sizeof(head.build_id));
 	err = hear_arrays(planned, &head, in);

@@ -13,6 +13,7 @@ struct xp_planned {
 	const char **names;	    /* of each function, as in the symbol table (mangled), not clean; NULL: unknown */
 	struct xp_elf_segment code; /* has all windows, if not bytes == 0: code in several segments, or none */
 	bool is_go;
+	bool has_rseq; /* restartable sequences (rseq(2)), which end where a jump leaves them */
 	uint8_t build_id[20];
 	uint32_t build_id_bytes; /* 0: none */
 	struct xp_text_pool text;

@@ -9,6 +9,7 @@
  * written after its spring.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,7 @@
 
 #define ROUNDS 4
 #define ROUND_PAUSE_US 2000
+#define PAGE_BYTES 4096u
 #define PIECE_BYTES 16u /* at most, that a memory window reads */
 
 enum state { STATE_OPEN, STATE_PATCHED, STATE_REFUSED };
@@ -64,6 +66,16 @@ static bool has_shadow_stack(pid_t pid)
 	return !xp_thread_status(&status, pid, pid) && status.has_shadow_stack;
 }
 
+/* A handler may compare the address of the instruction that has faulted, as that of a JVM does; it may have moved. */
+static bool handles_faults(pid_t pid)
+{
+	const uint64_t faults =
+	    1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1) | 1ull << (SIGFPE - 1) | 1ull << (SIGILL - 1);
+	struct xp_target_status status;
+
+	return !xp_thread_status(&status, pid, pid) && status.caught & faults;
+}
+
 static int check(const struct jumping *jumping)
 {
 	struct xp_patch_work *work = jumping->work;
@@ -75,6 +87,10 @@ static int check(const struct jumping *jumping)
 		return xp_patch_refuse(work, -EOPNOTSUPP, "its code is mapped more than once, or in parts");
 	if (has_shadow_stack(work->pid))
 		return xp_patch_refuse(work, -EOPNOTSUPP, "it has a shadow stack");
+	if (handles_faults(work->pid))
+		return xp_patch_refuse(work, -EOPNOTSUPP,
+				       "it handles SIGSEGV, SIGBUS, SIGFPE or SIGILL, and may compare the addresses of "
+				       "instructions, which move");
 	if (xp_patch_preempts_coroutines(work->pid))
 		return xp_patch_refuse(
 		    work, -EOPNOTSUPP,
@@ -198,6 +214,20 @@ static int list_jumps(struct jumping *jumping)
 	return 0;
 }
 
+/*
+ * A jump across pages would be written in two parts. If the task that writes were killed in between, a thread could
+ * execute one of them.
+ */
+static bool crosses_page(const struct jumping *jumping, size_t function)
+{
+	const struct xp_made_patches *made = &jumping->made;
+
+	for (size_t k = made->first_jump[function]; k < made->first_jump[function + 1]; k++)
+		if (made->jumps[k].address % PAGE_BYTES + made->jumps[k].count > PAGE_BYTES)
+			return true;
+	return false;
+}
+
 static int name_trampolines(struct jumping *jumping)
 {
 	const struct xp_function *functions = jumping->work->object->table->functions;
@@ -222,7 +252,7 @@ static int make_patches(struct jumping *jumping)
 	if (err == -ENOEXEC || err == -ETIMEDOUT)
 		err = xp_patch_refuse(work, -EOPNOTSUPP, xp_why(err));
 	for (size_t i = 0; i < jumping->request.count && !err; i++)
-		if (jumping->made.first_jump[i] == jumping->made.first_jump[i + 1])
+		if (jumping->made.first_jump[i] == jumping->made.first_jump[i + 1] || crosses_page(jumping, i))
 			jumping->states[i] = STATE_REFUSED;
 	if (!err)
 		err = list_jumps(jumping);
@@ -249,7 +279,12 @@ static int map_stopped(void *arg, struct xp_remote *remote)
 						  work->stub->place.address + XP_STUB_SCRATCH };
 	int err = check_stopped(jumping, remote);
 
-	return err ? err : xp_trampolines_map(&jumping->trampolines, remote, &code, work->why, work->why_size);
+	if (!err)
+		err = xp_trampolines_map(&jumping->trampolines, remote, &code, work->why, work->why_size);
+	/* By words: most jumps would be written in two parts. */
+	if (!err && xp_remote_pokes(remote))
+		err = xp_patch_refuse(work, -EOPNOTSUPP, XP_REMOTE_NO_WRITES);
+	return err;
 }
 
 /* Whether the process has mapped what it was to map: its descriptors are untrusted. */

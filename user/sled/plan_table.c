@@ -87,6 +87,8 @@ static int make(struct xp_plan_table *plan, struct xp_sled_table **table, int fd
 		return err;
 	if (plan->planned.is_go)
 		return xp_why_set(-EOPNOTSUPP, "it is a Go program, and Go's runtime inspects its own code");
+	if (plan->planned.has_rseq)
+		return xp_why_set(-EOPNOTSUPP, "it has restartable sequences (rseq)");
 	if (!plan->planned.code.bytes)
 		return xp_why_set(-EOPNOTSUPP, "its code is in more than one segment");
 	sites = select_functions(plan, &count, wanted, arg);
