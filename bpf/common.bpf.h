@@ -43,14 +43,6 @@ extern struct targets {
 	__type(value, __u32);
 } targets SEC(".maps");
 
-/* Calls counted without a record. The loader sets max_entries. */
-extern struct call_counts {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} call_counts SEC(".maps");
-
 /* Adds one to a member of this CPU's struct xp_bpf_counters. */
 #define COUNT(member)                                                                                                  \
 	do {                                                                                                           \

@@ -7,7 +7,6 @@
 struct rings rings SEC(".maps");
 struct counters counters SEC(".maps");
 struct targets targets SEC(".maps");
-struct call_counts call_counts SEC(".maps");
 struct told_threads told_threads SEC(".maps");
 struct call_slots call_slots SEC(".maps");
 struct ending_tasks ending_tasks SEC(".maps");

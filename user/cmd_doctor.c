@@ -205,7 +205,6 @@ static const struct {
 	    .stub = true,
 	    .threads = true,
 	    .args = XP_ARGS_MAX,
-	    .counters = 1,
 	    .only_targets = true,
 	    .follow_children = true },
 	  attach_calls },

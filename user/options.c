@@ -167,8 +167,8 @@ const struct xp_option xp_option_table[] = {
 	  "Exit with status 4 if an event, sample or wait was lost. Use it in scripts that require complete "
 	  "recordings." },
 	{ "dry-run", 0, NULL, NULL, XP_OPTION_FLAG, ON(RECORD), SETS(dry_run), "How to record",
-	  "Print what would be attached, and a forecast of its cost, but do not record. Use it before you record a "
-	  "production system. Counts calls for up to 0.2 s." },
+	  "Print what would be attached, and a forecast of its cost. Use it before you record a production system. "
+	  "Records calls for 0.25 to 1 s, in patched sleds only, and stores nothing." },
 	{ "output", 'o', "DIR", NULL, XP_OPTION_DIRECTORY, ON(RECORD), SETS(output_dir), "Output",
 	  "Write to this directory. An existing recording is renamed to DIR.old. Default: xprof.out." },
 	{ "export", 0, "LIST", FORMATS, XP_OPTION_LIST, ON(RECORD), SETS(formats), "Output",

@@ -290,19 +290,6 @@ TEST_WITH(a_great_share, make, drop)
 	assert_int_equal(world->changes[1], 0);
 }
 
-/* Rates known in advance are applied before anything is attached. */
-TEST_WITH(seeds, make, drop)
-{
-	struct world *world = *state;
-	struct xp_budget_change changes[FUNCTIONS];
-
-	xp_budget_seed(&world->budget, 3, 50000, 1000000000);
-	xp_budget_seed(&world->budget, 4, 500, 1000000000);
-	assert_int_equal(xp_budget_tick(&world->budget, world->now_ns, 0, changes, FUNCTIONS), 1);
-	assert_int_equal(changes[0].function, 3);
-	assert_int_not_equal(changes[0].state, XP_BUDGET_RECORDED);
-}
-
 /* Each is called once in a tick of little CPU time: expensive, but nothing helps. */
 TEST_WITH(rare_calls_are_no_reason, make, drop)
 {
@@ -336,8 +323,10 @@ TEST_WITH(no_more_than_asked_for, make, drop)
 	struct world *world = *state;
 	struct xp_budget_change changes[2];
 
-	for (int i = 0; i < FUNCTIONS; i++)
-		xp_budget_seed(&world->budget, i, 1000 * (i + 1), 1000000);
+	for (int i = 0; i < FUNCTIONS; i++) {
+		world->budget.functions[i].rate = 1e-3 * (i + 1);
+		world->budget.functions[i].seen = 1000 * (i + 1);
+	}
 	assert_int_equal(xp_budget_tick(&world->budget, world->now_ns, 0, changes, 2), 2);
 	assert_int_equal(changes[0].function, FUNCTIONS - 1);
 	assert_int_equal(changes[1].function, FUNCTIONS - 2);
@@ -351,7 +340,8 @@ TEST_WITH(unread_counters, make, drop)
 	struct xp_budget_change change = { .function = FUNCTIONS };
 	double rate;
 
-	xp_budget_seed(&world->budget, 0, 10000, 1000000000);
+	function->rate = 1e-5;
+	function->seen = 10000;
 	xp_budget_set(&world->budget, 0, XP_BUDGET_COUNTED, world->now_ns);
 	rate = function->rate;
 	for (int tick = 0; tick < 50; tick++) {

@@ -1,117 +1,54 @@
-/* SPDX-License-Identifier: BSD-2-Clause */
-/* The arithmetic of the forecast. */
-#include <math.h>
+// SPDX-License-Identifier: BSD-2-Clause
+/* What is printed of a forecast. */
+#include <string.h>
 
+#include "record/forecast.h"
 #include "unit.h"
 
-#include "budget/probe_cost.h"
-
-#define SECOND 1000000000ull
-
-static void assert_near(double value, double wanted)
+static const char *text_of(const struct xp_forecast *forecast)
 {
-	if (fabs(value - wanted) > 1e-3 * wanted)
-		fail_msg("%g instead of %g", value, wanted);
+	static char text[256];
+
+	xp_forecast_text(forecast, text, sizeof(text));
+	return text;
 }
 
-static struct xp_forecast make(struct xp_forecast_input input)
+TEST(nothing_is_known)
 {
-	struct xp_forecast forecast;
-
-	input.probe_cost = (struct xp_probe_cost){ .entry_ns = 500, .counting_ns = 500, .exit_ns = 1500 };
-	xp_forecast_make(&forecast, &input);
-	return forecast;
+	assert_string_equal(text_of(&(struct xp_forecast){ .sleds = 3 }), "");
+	assert_string_equal(text_of(&(struct xp_forecast){ .call_ns = 84 }), "");
 }
 
-TEST(with_time_to_spare)
+TEST(calls_that_were_recorded)
 {
-	/* 100000 calls at 500 ns took 50 ms of the 250 ms used in half a second; with exits they take 200 ms. */
-	struct xp_forecast forecast = make(
-	    (struct xp_forecast_input){ .calls = 100000, .wall_ns = SECOND / 2, .cpu_ns = SECOND / 4, .cpus_max = 1 });
-
-	assert_near(forecast.calls_per_s, 200000);
-	assert_near(forecast.cost_cores, 0.4);
-	assert_near(forecast.cost_share, 0.5);
-	assert_near(forecast.slowdown, 1);
-}
-
-TEST(without)
-{
-	/*
-	 * Two busy threads. Of 2 s of CPU time 0.5 s went into counting, and recording needs 2 s: 3.5 s where 2 s are
-	 * available.
-	 */
-	struct xp_forecast forecast = make(
-	    (struct xp_forecast_input){ .calls = 1000000, .wall_ns = SECOND, .cpu_ns = 2 * SECOND, .cpus_max = 2 });
-
-	assert_near(forecast.cost_share, 2 / 3.5);
-	assert_near(forecast.cost_cores, 4 / 3.5);
-	assert_near(forecast.slowdown, 1.75);
-}
-
-TEST(tail_exits_are_cheap)
-{
-	struct xp_forecast forecast = make((struct xp_forecast_input){
-	    .calls = 1000, .emulated = 400, .wall_ns = SECOND, .cpu_ns = SECOND, .cpus_max = 4 });
-
-	assert_near(forecast.cost_cores, (1000 * 500 + 400 * 500 + 600 * 1500) / 1e9);
-}
-
-/* Counted at 500 ns each beforehand; recorded at 200 ns for each entry and each exit. */
-TEST(patched_sleds_cost_what_the_stub_does)
-{
-	struct xp_forecast_input input = { .calls = 1900,
-					   .patched = 700,
-					   .in_memory = 900,
-					   .emulated = 100,
-					   .wall_ns = SECOND,
-					   .cpu_ns = SECOND,
-					   .cpus_max = 4 };
-	struct xp_forecast forecast;
-
-	input.probe_cost = (struct xp_probe_cost){
-		.entry_ns = 500, .counting_ns = 500, .exit_ns = 1500, .stub_ns = 200, .memory_ns = 20
+	struct xp_forecast forecast = {
+		.sleds = 4812,
+		.made = true,
+		.call_ns = 1,
+		.seen = { .calls_per_s = 309700, .call_ns = 84, .share = 0.2 },
 	};
-	xp_forecast_make(&forecast, &input);
-	assert_near(forecast.cost_cores, (300 * 500 + 100 * 500 + 200 * 1500 + 700 * 400 + 900 * 40) / 1e9);
+
+	assert_string_equal(text_of(&forecast),
+			    "4812 sleds, about 310 000 calls/s: the target uses 25 % more CPU time; "
+			    "1 000 calls/s take 0.0084 % of a core, 12 000 000 a whole one");
+	forecast.seen.share = 0.02;
+	assert_non_null(strstr(text_of(&forecast), ": the target uses 2.0 % more CPU time;"));
+	forecast.seen.share = 0.75;
+	assert_non_null(strstr(text_of(&forecast), ": the target uses 4.0 times the CPU time;"));
+	/* No more than the cost of a call is exact. */
+	forecast.seen.share = 1;
+	assert_non_null(strstr(text_of(&forecast), ": the target uses 20.0 times the CPU time;"));
+	/* Too little CPU time to tell. */
+	forecast.seen.share = 0;
+	assert_non_null(strstr(text_of(&forecast), "about 310 000 calls/s; 1 000 calls/s take"));
 }
 
-/*
- * The kernel reads the arguments of an entry, which costs more than another call of the stub. Only the exit is recorded
- * in memory, if that is possible.
- */
-TEST(entries_with_arguments_cost_what_the_kernel_does)
+TEST(no_calls)
 {
-	struct xp_forecast_input input = {
-		.calls = 1000, .in_memory = 1000, .wall_ns = SECOND, .cpu_ns = SECOND, .cpus_max = 4
-	};
-	struct xp_forecast forecast;
+	struct xp_forecast forecast = { .sleds = 1, .call_ns = 84, .child_ns = 2500 };
 
-	input.probe_cost = (struct xp_probe_cost){
-		.entry_ns = 500, .counting_ns = 500, .exit_ns = 1500, .stub_ns = 1000, .memory_ns = 20, .args_ns = 1300
-	};
-	xp_forecast_make(&forecast, &input);
-	assert_near(forecast.call_ns, 1320);
-	assert_near(xp_probe_cost_call_ns(&input.probe_cost, XP_CALLS_MEMORY), 1320);
-	assert_near(xp_probe_cost_call_ns(&input.probe_cost, XP_CALLS_STUB), 1320);
-	input.probe_cost.memory_ns = 0;
-	assert_near(xp_probe_cost_call_ns(&input.probe_cost, XP_CALLS_STUB), 2300);
-}
-
-TEST(idle)
-{
-	struct xp_forecast forecast = make((struct xp_forecast_input){ .wall_ns = SECOND, .cpus_max = 1 });
-
-	assert_true(forecast.calls_per_s == 0 && forecast.cost_cores == 0 && forecast.cost_share == 0);
-	assert_true(forecast.slowdown == 1);
-}
-
-/* More calls than possible, because some CPU clock is coarse. There is no division by zero. */
-TEST(counting_took_longer_than_there_was)
-{
-	struct xp_forecast forecast =
-	    make((struct xp_forecast_input){ .calls = 1000000, .wall_ns = SECOND, .cpu_ns = 1000, .cpus_max = 1 });
-
-	assert_true(forecast.cost_share > 0.99 && forecast.cost_share <= 1);
-	assert_true(isfinite(forecast.slowdown) && isfinite(forecast.cost_cores));
+	assert_string_equal(text_of(&forecast), "1 sled, calls not counted; 1 000 calls/s take 0.0084 % of a core, "
+						"12 000 000 a whole one; in children of the target 0.25 %");
+	forecast.made = true;
+	assert_non_null(strstr(text_of(&forecast), "1 sled, no calls now; "));
 }

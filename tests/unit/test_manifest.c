@@ -252,10 +252,11 @@ TEST_WITH(flights_and_budget, set_up, tear_down)
 	throttle.count = XP_ARRAY_SIZE(taken_out);
 	recording.options = &options;
 	recording.targets.probes.throttle = &throttle;
-	recording.targets.rates.made = true;
-	recording.targets.rates.forecast =
-	    (struct xp_forecast){ .calls_per_s = 2.5, .cost_cores = 0.5, .cost_share = 0.25, .slowdown = 1 };
-	recording.targets.rates.probe_cost = (struct xp_probe_cost){ .exit_ns = 900, .stub_ns = 200, .count_ns = 9 };
+	recording.targets.forecast = (struct xp_forecast){
+		.probe_cost = { .exit_ns = 900, .stub_ns = 200, .count_ns = 9 },
+		.made = true,
+		.seen = { .calls_per_s = 2.5, .cores = 0.5, .share = 0.25 },
+	};
 	recording.targets.processes.first = &process;
 	recording.targets.processes.triggers = (struct xp_triggers){ .list = &trigger, .count = 1, .limit = 6 };
 	json = written(&recording, &totals);

@@ -77,12 +77,6 @@ int xp_budget_add(struct xp_budget *budget, size_t count, size_t *first)
 	return 0;
 }
 
-void xp_budget_seed(struct xp_budget *budget, size_t function, uint64_t calls, uint64_t own_ns)
-{
-	budget->functions[function].rate = (double)calls / (double)own_ns;
-	budget->functions[function].seen = (double)calls;
-}
-
 void xp_budget_stopped(struct xp_budget *budget, uint64_t stopped_ns, double threads_ns)
 {
 	budget->change_ns += RISE * ((double)stopped_ns - budget->change_ns);

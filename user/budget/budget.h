@@ -71,8 +71,6 @@ void xp_budget_free(struct xp_budget *budget);
  * one. Returns 0 or -ENOMEM.
  */
 int xp_budget_add(struct xp_budget *budget, size_t count, size_t *first);
-/* Sets an initial rate: calls in own_ns of the target's own CPU time. */
-void xp_budget_seed(struct xp_budget *budget, size_t function, uint64_t calls, uint64_t own_ns);
 
 /* The minimum CPU time of a tick for the policy. With less, the caller passes 0 and adds the time to the next tick. */
 #define XP_BUDGET_CPU_MIN_NS 20000000

@@ -7,6 +7,7 @@
 #ifndef XPROF_BUDGET_COST_WATCH_H
 #define XPROF_BUDGET_COST_WATCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "budget/probe_cost.h"
@@ -24,17 +25,26 @@ struct xp_cost_watch {
 	struct xp_hits hits; /* at the last look */
 	uint64_t in_memory;
 	uint64_t look_ns; /* time of that; 0: none */
+	uint64_t cpu_ns;  /* CPU time since, as of read_ns */
+	uint64_t read_ns;
 };
 
 /* Of the time between two looks. */
 struct xp_cost_seen {
-	double share; /* of the targets' CPU time, 0..1; 0: unknown, because they used too little CPU time */
 	double calls_per_s;
-	double call_ns;
+	double call_ns; /* average cost of a call; 0: there was none */
+	double cores;	/* CPU time that the calls took, in cores: 0.19 is 19 % of one */
+	double share;	/* the same as a share of the targets' CPU time, 0..1; 0: too little CPU time to tell */
 };
 
-/* in_memory: records without the kernel so far. Call it some seconds apart. */
-void xp_cost_watch_look(struct xp_cost_watch *watch, struct xp_cost_seen *seen, struct xp_processes *processes,
+/*
+ * Looks at what has arrived since the last look. in_memory: how many records came without the kernel so far. Returns
+ * false, with *seen empty, if it is too early: at the first call, and until XP_COST_LOOK_NS and enough CPU time for
+ * `share` have passed, or XP_COST_LOOK_MAX_NS.
+ */
+#define XP_COST_LOOK_NS 250000000ull
+#define XP_COST_LOOK_MAX_NS 1000000000ull
+bool xp_cost_watch_look(struct xp_cost_watch *watch, struct xp_cost_seen *seen, struct xp_processes *processes,
 			const struct xp_probe_cost *cost, uint64_t in_memory);
 
 #endif

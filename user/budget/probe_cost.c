@@ -13,13 +13,8 @@
 #include "kernel/attach.h"
 #include "target/target.h"
 
-/*
- * The minimum share of the CPU time that counts as the target's own: the cost of counting is known to some percent
- * only.
- */
-#define OWN_SHARE_MIN 0.02
-
 #define BATCHES 9
+#define PAUSE_US 500
 #define ENTRIES 100 /* per batch */
 #define EXITS 10
 #define STUB_HITS 100
@@ -45,11 +40,9 @@ _Static_assert(BATCHES *((ENTRIES + EXITS + 2 * STUB_HITS) * RECORD_BYTES + STUB
 #define EXIT_SLED 11 /* offset from the entry sled */
 void xp_probe_cost_entry(const uint8_t *slot, uint32_t word);
 void xp_probe_cost_exit(const uint8_t *slot, uint32_t word);
-void xp_probe_cost_counted(const uint8_t *slot, uint32_t word);
 void xp_probe_cost_slot(const uint8_t *slot, uint32_t word);
 __asm__(SLEDS("xp_probe_cost_entry"));
 __asm__(SLEDS("xp_probe_cost_exit"));
-__asm__(SLEDS("xp_probe_cost_counted"));
 __asm__(".pushsection .text, \"ax\", @progbits\n"
 	"xp_probe_cost_slot:\n"
 	"	mov %esi,%r10d\n"
@@ -57,7 +50,7 @@ __asm__(".pushsection .text, \"ax\", @progbits\n"
 	".popsection\n");
 
 /* What the child is to call, and how often. */
-enum call { CALL_ENTRY, CALL_EXIT, CALL_COUNTED, CALL_STUB, CALL_ARGS, CALL_MEMORY, CALL_COUNTER };
+enum call { CALL_ENTRY, CALL_EXIT, CALL_STUB, CALL_ARGS, CALL_MEMORY, CALL_COUNTER };
 
 struct request {
 	enum call what;
@@ -87,8 +80,6 @@ static void (*function_of(enum call what))(const uint8_t *slot, uint32_t word)
 		return xp_probe_cost_entry;
 	case CALL_EXIT:
 		return xp_probe_cost_exit;
-	case CALL_COUNTED:
-		return xp_probe_cost_counted;
 	default:
 		return xp_probe_cost_slot;
 	}
@@ -110,8 +101,11 @@ static uint64_t measure_call(const struct request *request, const uint8_t *stub)
 	else if (request->what == CALL_COUNTER)
 		stub += XP_STUB_COUNT;
 	for (int batch = 0; batch < BATCHES; batch++) {
-		uint64_t begin = cpu_ns();
+		uint64_t begin;
 
+		/* Not all batches are in the same moment, in which the machine may do something else. */
+		usleep(PAUSE_US);
+		begin = cpu_ns();
 		for (unsigned int i = 0; i < request->calls; i++)
 			function(stub, word);
 		ns[batch] = (cpu_ns() - begin) / request->calls;
@@ -218,23 +212,11 @@ static int attach_all(const struct bench *bench)
 
 	if (!err)
 		err = attach_sled(bench, xp_programs_sled_fd(programs, XP_EVENT_EXIT, false), exit_sled);
-	if (!err)
-		err =
-		    attach_sled(bench, xp_programs_count_fd(programs), (const void *)(uintptr_t)xp_probe_cost_counted);
 	if (!err && bench->options->stub)
 		err = attach_stub(bench, XP_STUB_CALL);
 	if (!err && bench->options->stub && bench->options->args)
 		err = attach_stub(bench, XP_STUB_ARGS);
 	return err;
-}
-
-/* Only targets are counted. The probe's cookie is 0, the first counter. */
-static int measure_counting(struct bench *bench, struct xp_probe_cost *cost)
-{
-	const struct request request = { .what = CALL_COUNTED, .calls = ENTRIES };
-	int err = xp_programs_add_target(bench->options->programs, bench->child.pid);
-
-	return err ? err : ask(bench, &request, &cost->counting_ns);
 }
 
 static int measure_stub(struct bench *bench, struct xp_probe_cost *cost)
@@ -266,8 +248,6 @@ static int measure(struct bench *bench, struct xp_probe_cost *cost)
 		err = ask(bench, &entry, &cost->entry_ns);
 	if (!err)
 		err = ask(bench, &exit, &cost->exit_ns);
-	if (!err)
-		err = measure_counting(bench, cost);
 	return err || !bench->options->stub ? err : measure_stub(bench, cost);
 }
 
@@ -327,31 +307,4 @@ double xp_probe_cost_call_ns(const struct xp_probe_cost *cost, enum xp_call_way 
 	default:
 		return (double)(cost->entry_ns + cost->exit_ns);
 	}
-}
-
-void xp_forecast_make(struct xp_forecast *forecast, const struct xp_forecast_input *input)
-{
-	double wall_ns = (double)XP_MAX(input->wall_ns, 1u);
-	double counting_ns = (double)input->calls / XP_MAX(input->every, 1u) * (double)input->probe_cost.counting_ns;
-	enum xp_call_way patched = input->in_children ? XP_CALLS_CHILD : XP_CALLS_STUB;
-	double own_ns = XP_MAX((double)input->cpu_ns - counting_ns, (double)input->cpu_ns * OWN_SHARE_MIN);
-	uint64_t probed = input->calls - input->patched - input->in_memory;
-	double cost_ns = (double)(probed + input->emulated) * (double)input->probe_cost.entry_ns +
-			 (double)(probed - input->emulated) * (double)input->probe_cost.exit_ns +
-			 (double)input->patched * xp_probe_cost_call_ns(&input->probe_cost, patched) +
-			 (double)input->in_memory * xp_probe_cost_call_ns(&input->probe_cost, XP_CALLS_MEMORY);
-	double cores = (own_ns + cost_ns) / wall_ns; /* demand at this rate of calls */
-
-	*forecast = (struct xp_forecast){
-		.calls_per_s = (double)input->calls * 1e9 / wall_ns,
-		.cost_cores = cost_ns / wall_ns,
-		.call_ns = input->calls ? cost_ns / (double)input->calls : 0,
-		.cost_share = cost_ns > 0 ? cost_ns / (own_ns + cost_ns) : 0,
-		.slowdown = 1,
-	};
-	if (cores <= input->cpus_max)
-		return;
-	/* More than it can get: it does less work. */
-	forecast->cost_cores = forecast->cost_share * input->cpus_max;
-	forecast->slowdown = cores / input->cpus_max;
 }

@@ -101,10 +101,7 @@ static void set_cost(struct xp_throttle *throttle, const struct xp_throttle_memb
 static void set_costs(struct xp_throttle *throttle, const struct xp_throttle_member *member)
 {
 	const struct xp_probe_cost *cost = &throttle->options.probe_cost;
-	enum xp_call_way way = throttle->options.by_children ? XP_CALLS_CHILD
-			       : cost->memory_ns	     ? XP_CALLS_MEMORY
-							     : XP_CALLS_STUB;
-	const double record_ns = xp_probe_cost_call_ns(cost, way);
+	const double record_ns = xp_probe_cost_call_ns(cost, cost->memory_ns ? XP_CALLS_MEMORY : XP_CALLS_STUB);
 	const double memory_ns = xp_probe_cost_call_ns(cost, XP_CALLS_MEMORY);
 
 	for (size_t id = 1; id <= member->object->table->function_count; id++) {
@@ -116,8 +113,7 @@ static void set_costs(struct xp_throttle *throttle, const struct xp_throttle_mem
 	}
 }
 
-int xp_throttle_add_object(struct xp_throttle *throttle, struct xp_object *object, const uint64_t *calls,
-			   uint64_t own_ns)
+int xp_throttle_add_object(struct xp_throttle *throttle, struct xp_object *object)
 {
 	size_t functions = object->table->function_count;
 	struct xp_throttle_member *members, *member;
@@ -144,8 +140,6 @@ int xp_throttle_add_object(struct xp_throttle *throttle, struct xp_object *objec
 		return -ENOMEM;
 	throttle->changes = changes;
 	set_costs(throttle, member);
-	for (size_t id = 1; id <= functions && calls && own_ns; id++)
-		xp_budget_seed(&throttle->budget, member->first + id - 1, calls[id], own_ns);
 	return 0;
 }
 
@@ -219,35 +213,6 @@ static void add_changed(struct xp_throttle *throttle)
 		throttle->changes[kept++] = change;
 	}
 	throttle->change_count = kept;
-}
-
-/* For objects that are not attached anywhere. The loop decides about the others when it begins. */
-static void decide_beforehand(struct xp_throttle *throttle)
-{
-	throttle->change_count = xp_budget_tick(&throttle->budget, 0, 0, throttle->changes, throttle->budget.count);
-	add_changed(throttle);
-	for (size_t i = 0; i < throttle->change_count; i++) {
-		const struct xp_budget_change *change = &throttle->changes[i];
-		const struct xp_throttle_member *member = xp_throttle_member_of(throttle, change->function);
-		struct xp_throttled *one = xp_throttle_find(throttle, change->function);
-
-		if (member->place_count)
-			continue;
-		one->state = change->state;
-		one->since_tsc = xp_clock_now_tsc();
-		one->times = 1;
-		xp_throttle_set_excluded(one, one->state);
-		xp_budget_set(&throttle->budget, change->function, change->state, 0);
-	}
-	throttle->change_count = 0;
-}
-
-void xp_throttle_expect(struct xp_throttle *throttle, const struct xp_object *object)
-{
-	const struct xp_throttle_member *member = xp_throttle_member(throttle, object);
-
-	if (!member->place_count && !throttle->last_tick_tsc)
-		decide_beforehand(throttle);
 }
 
 /* ---- work ---- */

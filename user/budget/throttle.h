@@ -48,7 +48,6 @@ struct xp_throttle_options {
 	struct xp_patch *patch; /* with options.budget; borrowed, as all members here */
 	struct xp_processes *processes;
 	const struct xp_clock *clock;
-	bool by_children; /* most calls are expected in children, which are recorded with inherited sleds */
 	struct xp_probe_cost probe_cost; /* memory_ns 0: no call is recorded in memory */
 	double share;			 /* budget as a share of the targets' CPU time, 0..1 */
 };
@@ -59,23 +58,16 @@ int xp_throttle_new(struct xp_throttle **throttle, const struct xp_throttle_opti
 void xp_throttle_free(struct xp_throttle *throttle);
 
 /*
- * Adds an object, before its sleds are attached. calls: how often its functions were called ([function count + 1],
- * indexed by id) in own_ns of the targets' own CPU time; NULL: not known. Waits for work in progress. Returns 0, also
- * if the object is known already, or -ENOMEM.
+ * Adds an object, before its sleds are attached. Waits for work in progress. Returns 0, also if the object is known
+ * already, or -ENOMEM.
  */
-int xp_throttle_add_object(struct xp_throttle *throttle, struct xp_object *object, const uint64_t *calls,
-			   uint64_t own_ns);
+int xp_throttle_add_object(struct xp_throttle *throttle, struct xp_object *object);
 /* Waits for work in progress. Only after this may the caller use options.patch, or read patched sleds. */
 void xp_throttle_wait(struct xp_throttle *throttle);
 /* Returns whether work is in progress, without waiting for it. */
 bool xp_throttle_is_busy(const struct xp_throttle *throttle);
 /* Call this when the recording ends: cancels work in progress and waits for it. Nothing changes after this. */
 void xp_throttle_stop(struct xp_throttle *throttle);
-/*
- * Call this before the object's sleds are patched in the first of its processes. Throttles functions whose known rate
- * is too high.
- */
-void xp_throttle_expect(struct xp_throttle *throttle, const struct xp_object *object);
 /* Call this after an object was patched in a process, with the result of xp_patch_object(). No work is in progress. */
 int xp_throttle_attach(struct xp_throttle *throttle, const struct xp_object *object, pid_t pid,
 		       const struct xp_sled_result *result);

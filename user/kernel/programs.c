@@ -23,8 +23,6 @@
 #define STACKS_MIN 16384u
 #define STACKS_PER_CPU 256u
 
-#define COUNTS_BATCH 4096u
-
 /* Tasks that are ending at a time, and the entries that each CPU reserves. */
 #define ENDING_TASKS_MIN 1024u
 #define ENDING_TASKS_PER_CPU 256u
@@ -56,8 +54,6 @@ static bool is_wanted(const struct xprof_bpf *skeleton, const struct bpf_program
 	if (program == skeleton->progs.stub_call || program == skeleton->progs.stub_args ||
 	    program == skeleton->progs.stub_custom_event || program == skeleton->progs.stub_typed_event)
 		return options->stub;
-	if (program == skeleton->progs.sled_count)
-		return options->counters;
 	if (program == skeleton->progs.switch_threads)
 		return options->switches;
 	if (program == skeleton->progs.sample || program == skeleton->progs.name_ksyms ||
@@ -99,8 +95,6 @@ static int configure(struct xprof_bpf *skeleton, const struct xp_programs_option
 	if (!err && options->births)
 		err = bpf_map__set_max_entries(skeleton->maps.ending_tasks,
 					       XP_MAX(ENDING_TASKS_MIN, ENDING_TASKS_PER_CPU * cpus));
-	if (!err && options->counters)
-		err = bpf_map__set_max_entries(skeleton->maps.call_counts, options->counters);
 	/* Their buckets take 2 MB. Without call rings they stay empty. */
 	if (!err && !options->threads)
 		err = bpf_map__set_max_entries(skeleton->maps.told_threads, 1)
@@ -303,39 +297,6 @@ int xp_programs_sled_fd(const struct xp_programs *programs, enum xp_event_kind k
 		return -EINVAL;
 	}
 	return bpf_program__fd(program);
-}
-
-int xp_programs_count_fd(const struct xp_programs *programs)
-{
-	return bpf_program__fd(programs->skeleton->progs.sled_count);
-}
-
-/* Reads in batches: one system call for each of a million counters takes seconds. */
-int xp_programs_counts(const struct xp_programs *programs, uint64_t *counts, uint32_t count)
-{
-	int fd = bpf_map__fd(programs->skeleton->maps.call_counts), err = 0;
-	uint64_t *of_cpus = calloc((size_t)COUNTS_BATCH * programs->cpus, sizeof(*of_cpus));
-	uint32_t *keys = calloc(COUNTS_BATCH, sizeof(*keys));
-	uint32_t some, at = 0;
-
-	if (!of_cpus || !keys)
-		err = -ENOMEM;
-	for (uint32_t done = 0; done < count && !err; done += some) {
-		some = XP_MIN(count - done, COUNTS_BATCH);
-		/* -ENOENT marks the last batch. */
-		if (bpf_map_lookup_batch(fd, done ? &at : NULL, &at, keys, of_cpus, &some, NULL) && errno != ENOENT)
-			err = -errno;
-		else if (!some)
-			err = -ENOENT;
-		for (uint32_t i = 0; i < some && !err; i++) {
-			counts[done + i] = 0;
-			for (unsigned int cpu = 0; cpu < programs->cpus; cpu++)
-				counts[done + i] += of_cpus[(size_t)i * programs->cpus + cpu];
-		}
-	}
-	free(of_cpus);
-	free(keys);
-	return err;
 }
 
 int xp_programs_stub_fd(const struct xp_programs *programs, enum xp_stub_slot slot)

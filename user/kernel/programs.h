@@ -15,14 +15,13 @@
 struct xprof_bpf; /* bpftool's skeleton */
 
 struct xp_programs_options {
-	uint32_t targets;  /* limit on the processes that are followed at a time */
-	bool tasks;	   /* load the programs for task events: exec, fork, exit */
-	bool sleds;	   /* load the programs for sleds */
-	bool stub;	   /* load the programs for the stub of patched sleds */
-	bool threads;	   /* load the programs for tasks that share a process's memory */
-	bool samples;	   /* load the program for sampling events, and that for changes of JIT code */
-	bool switches;	   /* load the program for context switches of targets; see switches_of_all */
-	uint32_t counters; /* number of call counters, for the program that counts calls; 0: do not load it */
+	uint32_t targets; /* limit on the processes that are followed at a time */
+	bool tasks;	  /* load the programs for task events: exec, fork, exit */
+	bool sleds;	  /* load the programs for sleds */
+	bool stub;	  /* load the programs for the stub of patched sleds */
+	bool threads;	  /* load the programs for tasks that share a process's memory */
+	bool samples;	  /* load the program for sampling events, and that for changes of JIT code */
+	bool switches;	  /* load the program for context switches of targets; see switches_of_all */
 	enum xp_sample_stacks stacks;
 	bool uprobe_multi; /* programs for uprobe_multi links; otherwise for perf events */
 	bool only_targets; /* uprobes are on all processes of a binary: record only the targets */
@@ -72,10 +71,6 @@ void xp_programs_stop_at_link_map(struct xp_programs *programs, pid_t pid);
 
 /* The program for a sled; the descriptor remains owned by the programs. */
 int xp_programs_sled_fd(const struct xp_programs *programs, enum xp_event_kind kind, bool conditional);
-/* The program that counts calls. Its cookies are counter indices. */
-int xp_programs_count_fd(const struct xp_programs *programs);
-/* Reads counters, summed over all CPUs. Returns 0 or -errno, for example -ENOMEM. */
-int xp_programs_counts(const struct xp_programs *programs, uint64_t *counts, uint32_t count);
 /* The program for a slot of the stub (stub.h). */
 int xp_programs_stub_fd(const struct xp_programs *programs, enum xp_stub_slot slot);
 /* Sets the address of the struct xp_call_slot, in the process, of threads with this fs base; 0: there is none. */

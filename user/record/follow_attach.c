@@ -180,12 +180,11 @@ static int attach_throttled(struct xp_targets *targets, struct xp_object *object
 			    struct xp_sled_result *sleds)
 {
 	struct xp_throttle *throttle = targets->probes.throttle;
-	int err = xp_throttle_add_object(throttle, object, NULL, 0);
+	int err = xp_throttle_add_object(throttle, object);
 
 	if (err)
 		return err;
 	xp_throttle_wait(throttle);
-	xp_throttle_expect(throttle, object);
 	err = patch_object(targets, process, object, sleds);
 	return err ? err : xp_throttle_attach(throttle, object, process->pid, sleds);
 }
@@ -217,7 +216,10 @@ static int attach_unthrottled(struct xp_targets *targets, struct xp_object *obje
 	if (err != 1)
 		return err;
 	err = check_room(targets, object);
-	return err ? err : xp_sleds_attach(targets->probes.attach, targets->programs, &all, sleds);
+	/* A dry run only patches: calls through probes are too expensive to be tried out. */
+	return err ? err
+		   : xp_sleds_attach(targets->options->dry_run ? NULL : targets->probes.attach, targets->programs, &all,
+				     sleds);
 }
 
 /* Uses the costs per probe from XP_ATTACH_MAX; this machine may be slower. */

@@ -171,15 +171,14 @@ static json_t *attach_value(const struct xp_recording *recording)
 	return done(&section);
 }
 
-static json_t *forecast_value(const struct xp_call_rates *rates)
+static json_t *forecast_value(const struct xp_forecast *forecast)
 {
-	const struct xp_forecast *forecast = &rates->forecast;
-	const struct xp_probe_cost *cost = &rates->probe_cost;
+	const struct xp_probe_cost *cost = &forecast->probe_cost;
+	const struct xp_cost_seen *seen = &forecast->seen;
 	struct section section = begin(), hit = begin();
 
 	put_number(&hit, "entry", cost->entry_ns);
 	put_number(&hit, "exit", cost->exit_ns);
-	put_number(&hit, "entry_counted", cost->counting_ns);
 	if (cost->stub_ns) {
 		put_number(&hit, "patched", cost->stub_ns);
 		put_number(&hit, "counted", cost->count_ns);
@@ -188,11 +187,10 @@ static json_t *forecast_value(const struct xp_call_rates *rates)
 		if (cost->args_ns)
 			put_number(&hit, "arguments", cost->args_ns);
 	}
-	put(&section, "calls_per_s", json_real(forecast->calls_per_s));
-	put(&section, "call_ns", json_real(forecast->call_ns));
-	put(&section, "cost_cores", json_real(forecast->cost_cores));
-	put(&section, "cost_share", json_real(forecast->cost_share));
-	put(&section, "slowdown", json_real(forecast->slowdown));
+	put(&section, "calls_per_s", json_real(seen->calls_per_s));
+	put(&section, "call_ns", json_real(seen->call_ns));
+	put(&section, "cost_cores", json_real(seen->cores));
+	put(&section, "cost_share", json_real(seen->share));
 	put(&section, "hit_ns", done(&hit));
 	return done(&section);
 }
@@ -322,8 +320,8 @@ static json_t *manifest_value(const struct xp_recording *recording, const struct
 	put(&section, "kernel", kernel_value());
 	put(&section, "clock", clock_value(recording));
 	put(&section, "attach", attach_value(recording));
-	if (recording->targets.rates.made)
-		put(&section, "forecast", forecast_value(&recording->targets.rates));
+	if (recording->targets.forecast.made)
+		put(&section, "forecast", forecast_value(&recording->targets.forecast));
 	if (recording->targets.probes.throttle)
 		put(&section, "budget", budget_value(recording));
 	if (recording->options->flight_bytes)

@@ -78,7 +78,7 @@ void xp_announce_dry_run(const struct xp_recording *recording)
 		if (process->attaching.patched_why)
 			xp_put_line(stdout, "  patched, not in memory: %s", process->attaching.patched_why);
 	}
-	xp_call_rates_text(&recording->targets.rates, text, sizeof(text));
+	xp_forecast_text(&recording->targets.forecast, text, sizeof(text));
 	if (text[0]) {
 		xp_put_line(stdout, "forecast: %s", text);
 	} else if (objects && !recording->plan.multi) {
@@ -99,29 +99,13 @@ void xp_announce_cost(const struct xp_recording *recording, const struct xp_cost
 		cheaper = ", or omit --sled-mode probe";
 	else if (mode == XP_SLED_MODE_OPTION_PATCH && hits->stub > hits->stepped)
 		cheaper = ", or omit --sled-mode patch";
-	xp_call_rates_format(rate, sizeof(rate), seen->calls_per_s);
+	xp_forecast_format(rate, sizeof(rate), seen->calls_per_s);
 	snprintf(call, sizeof(call), seen->call_ns < 1000 ? "%.0f ns" : "%.1f us",
 		 seen->call_ns < 1000 ? seen->call_ns : seen->call_ns / 1000);
 	xp_warn(
 	    "recording costs %.0f %% of the target's CPU time (%s calls/s, %s each); %sexclude the functions that are "
 	    "called most with --functions '!NAME' (`xprof report` shows them)%s",
 	    100 * seen->share, rate, call, limit, cheaper);
-}
-
-/* Names what the count found too hot for the budget. */
-static void say_budget(const struct xp_recording *recording)
-{
-	const struct xp_throttled *all;
-	struct xp_short_text name;
-	size_t count;
-
-	if (!recording->targets.probes.throttle)
-		return;
-	all = xp_throttle_list(recording->targets.probes.throttle, &count);
-	if (count)
-		xp_info("budget: %s%s not recorded at first because of too many calls",
-			xp_object_function_text(&name, all->object, all->function_id),
-			count > 1 ? " and others are" : " is");
 }
 
 /* What calls are recorded through: functions without sleds have none. */
@@ -133,7 +117,7 @@ static const char *place_noun(const struct xp_recording *recording)
 	return "sled";
 }
 
-static void say_recording(const struct xp_recording *recording)
+void xp_announce(const struct xp_recording *recording)
 {
 	size_t sleds = xp_probes_sum(&recording->targets.probes).attached;
 
@@ -152,15 +136,13 @@ static void say_recording(const struct xp_recording *recording)
 		xp_info("recording: %zu sled%s; ^C stops", sleds, xp_plural_s(sleds));
 }
 
-void xp_announce(const struct xp_recording *recording)
+void xp_announce_forecast(const struct xp_recording *recording)
 {
-	char forecast[256];
+	char text[256];
 
-	xp_call_rates_text(&recording->targets.rates, forecast, sizeof(forecast));
-	if (forecast[0])
-		xp_info("forecast: %s", forecast);
-	say_budget(recording);
-	say_recording(recording);
+	xp_forecast_text(&recording->targets.forecast, text, sizeof(text));
+	if (text[0])
+		xp_info("forecast: %s", text);
 }
 
 void xp_announce_flight(void *arg, const struct xp_process *process, const struct xp_flight_log *log)

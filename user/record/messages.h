@@ -21,11 +21,12 @@ const char *xp_failure_remedy(int err);
 
 /* Prints to stdout what would be attached. */
 void xp_announce_dry_run(const struct xp_recording *recording);
+void xp_announce_forecast(const struct xp_recording *recording);
 /* Warns that recording costs the targets much, with the remedy. */
 void xp_announce_cost(const struct xp_recording *recording, const struct xp_cost_seen *seen);
 /* Reports a log of the flight recorder. arg: the recording. */
 void xp_announce_flight(void *arg, const struct xp_process *process, const struct xp_flight_log *log);
-/* Prints to stderr the forecast, what the budget leaves out, what is recorded, and until when. */
+/* Prints to stderr what is recorded, and until when. */
 void xp_announce(const struct xp_recording *recording);
 
 #endif

@@ -97,20 +97,6 @@ void xp_probes_drop_process(struct xp_probes *probes, pid_t pid, bool multi)
 	probes->linker_count = kept;
 }
 
-const struct xp_sled_result *xp_probes_cheapest(const struct xp_probes *probes, const struct xp_object *object)
-{
-	const struct xp_sled_result *best = NULL;
-
-	for (size_t i = 0; i < probes->attached_count; i++) {
-		const struct xp_sled_result *sleds = &probes->attached[i].sleds;
-
-		if (probes->attached[i].object == object &&
-		    (!best || sleds->mode > best->mode || sleds->memory > best->memory))
-			best = sleds;
-	}
-	return best;
-}
-
 struct xp_sled_result xp_probes_sum(const struct xp_probes *probes)
 {
 	struct xp_sled_result sum = { 0 };

@@ -73,8 +73,6 @@ int xp_probes_add_linker(struct xp_probes *probes, const struct xp_programs *pro
 /* Detaches all probes that belong to the process. multi: they are uprobe_multi links. */
 void xp_probes_drop_process(struct xp_probes *probes, pid_t pid, bool multi);
 
-/* The object's sleds in the process where a call costs least; NULL if there are none in any. */
-const struct xp_sled_result *xp_probes_cheapest(const struct xp_probes *probes, const struct xp_object *object);
 /* The sum over all objects and processes; its mode means nothing. */
 struct xp_sled_result xp_probes_sum(const struct xp_probes *probes);
 

@@ -56,6 +56,22 @@ static int write_manifest(const struct xp_recording *recording, const struct xp_
 	return err;
 }
 
+/* Dry run: records for a moment, and stores nothing. Calls of sleds that would be probed are too expensive for that. */
+static int try_out(struct xp_recording *recording, int signal_fd)
+{
+	const struct xp_forecast *forecast = &recording->targets.forecast;
+	int err = 0;
+
+	if (forecast->sleds && !forecast->probed && forecast->probe_cost.entry_ns)
+		err = xp_run(recording, signal_fd);
+	if (recording->targets.probes.attach)
+		err = xp_finish_stop(recording) ?: xp_finish_detach(recording) ?: err;
+	if (err)
+		return xp_failure_report(err, "cannot count calls");
+	xp_announce_dry_run(recording);
+	return XP_EXIT_OK;
+}
+
 /* Records from the first probe to the last file. Sets *stored if the output directory has something to keep. */
 static int record_all(struct xp_recording *recording, int signal_fd, bool *stored)
 {
@@ -66,11 +82,9 @@ static int record_all(struct xp_recording *recording, int signal_fd, bool *store
 
 	if (err)
 		return xp_failure_report(err, "cannot attach");
-	xp_call_rates_forecast(&recording->targets.rates, &recording->targets.probes);
-	if (recording->options->dry_run) {
-		xp_announce_dry_run(recording);
-		return XP_EXIT_OK;
-	}
+	xp_forecast_expect(&recording->targets);
+	if (recording->options->dry_run)
+		return try_out(recording, signal_fd);
 	xp_announce(recording);
 	xp_why_clear();
 	*stored = true;

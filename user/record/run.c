@@ -188,9 +188,11 @@ static int open_epoll(const struct xp_bpf_side *bpf, int signal_fd)
 	return epoll_fd;
 }
 
-/* Returns whether all targets are gone. */
+/* Returns whether all targets are gone, or a dry run knows what it is for. */
 static bool ended(const struct xp_recording *recording)
 {
+	if (recording->options->dry_run && recording->targets.forecast.made)
+		return true;
 	if (recording->options->all || recording->options->exec_path)
 		return false;
 	if (recording->options->tid)
@@ -221,7 +223,9 @@ struct loop {
 
 static int loop_open(struct loop *loop, struct xp_recording *recording, int signal_fd)
 {
-	uint64_t duration_ns = recording->options->duration_ns, begin = recording->targets.run_tsc = xp_clock_now_tsc();
+	const struct xp_options *options = recording->options;
+	uint64_t duration_ns = options->dry_run ? 2 * XP_COST_LOOK_MAX_NS : options->duration_ns;
+	uint64_t begin = recording->targets.run_tsc = xp_clock_now_tsc();
 
 	*loop = (struct loop){
 		.recording = recording,
@@ -263,19 +267,43 @@ static int repair(struct loop *loop)
 	return xp_follow_rescan(&loop->recording->targets);
 }
 
-/* A target that was idle at first may have got its load. A budget takes care of that itself. */
-static void watch_cost(struct loop *loop, const struct xp_totals *totals)
+static bool look_at_cost(struct loop *loop, struct xp_cost_seen *seen)
 {
 	struct xp_recording *recording = loop->recording;
+	struct xp_totals totals;
+
+	xp_recording_totals(recording, &totals);
+	return xp_cost_watch_look(&loop->cost, seen, &recording->targets.processes,
+				  &recording->targets.forecast.probe_cost, totals.counts.in_memory);
+}
+
+/*
+ * After a pass, once: from the calls of the first moments. Those that the first pass has read are not part of it: they
+ * began when the sleds were attached.
+ */
+static void make_forecast(struct loop *loop)
+{
+	struct xp_recording *recording = loop->recording;
+	struct xp_forecast *forecast = &recording->targets.forecast;
+
+	if (forecast->made || recording->targets.probes.throttle || !forecast->probe_cost.entry_ns ||
+	    xp_now_ns() - loop->cost.look_ns < XP_COST_LOOK_NS)
+		return;
+	forecast->made = look_at_cost(loop, &forecast->seen);
+	if (forecast->made && !recording->options->dry_run)
+		xp_announce_forecast(recording);
+}
+
+/* A target that was idle at first may have got its load. A budget takes care of that itself. */
+static void watch_cost(struct loop *loop)
+{
 	struct xp_cost_seen seen;
 
-	if (loop->cost_told || recording->targets.probes.throttle || !recording->targets.rates.probe_cost.entry_ns)
+	if (loop->cost_told || !loop->recording->targets.forecast.made)
 		return;
-	xp_cost_watch_look(&loop->cost, &seen, &recording->targets.processes, &recording->targets.rates.probe_cost,
-			   totals->counts.in_memory);
-	loop->cost_told = seen.share > COST_SHARE;
+	loop->cost_told = look_at_cost(loop, &seen) && seen.share > COST_SHARE;
 	if (loop->cost_told)
-		xp_announce_cost(recording, &seen);
+		xp_announce_cost(loop->recording, &seen);
 }
 
 static int flush(struct loop *loop)
@@ -319,7 +347,7 @@ static int housekeeping(struct loop *loop)
 	if (xp_outdir_is_full(&recording->outdir))
 		loop->end_tsc = 0;
 	xp_recording_totals(recording, &totals);
-	watch_cost(loop, &totals);
+	watch_cost(loop);
 	xp_progress_show(&loop->progress, totals.seen + totals.samples, totals.lost + totals.samples_lost);
 	return err;
 }
@@ -462,6 +490,8 @@ static int turn(struct loop *loop, uint64_t now)
 	loop->pass_interval_tsc = now - loop->pass_tsc;
 	loop->pass_tsc = now;
 	fill = pass(recording, now, &loop->calls_fill);
+	if (fill >= 0)
+		make_forecast(loop);
 	err = fill < 0 ? 0 : flush_in_pause(loop);
 	if (fill >= 0 && !err && is_due)
 		err = xp_sampling_repair(&recording->sampling);

@@ -101,14 +101,15 @@ static void setup_targets(struct xp_recording *recording)
 static int open_bpf_side(struct xp_recording *recording)
 {
 	const struct xp_options *options = recording->options;
+	const bool samples = recording->plan.samples && !options->dry_run;
 	const struct xp_programs_options programs = {
 		.tasks = !options->all && !options->tid,
 		.sleds = recording->plan.sleds,
-		.samples = recording->plan.samples,
+		.samples = samples,
 		.stacks = xp_plan_stacks(options),
 		.only_targets = options->follow && !options->exec_path,
 		.follow_children = options->follow,
-		.births = xp_plan_chooses_events(&recording->plan, options),
+		.births = samples && xp_plan_chooses_events(&recording->plan, options),
 		.exec_inode = options->exec_path ? recording->plan.exec_file.st_ino : 0,
 		.args = options->args ? options->args : 1,
 		/* A command is one more than the listed pids. */
@@ -116,7 +117,7 @@ static int open_bpf_side(struct xp_recording *recording)
 		.stub = recording->plan.may_patch,
 		.threads = recording->plan.memory,
 		.uprobe_multi = recording->plan.multi,
-		.switches = xp_plan_switches(&recording->plan, options),
+		.switches = samples && xp_plan_switches(&recording->plan, options),
 		.switches_of_all = options->all,
 		.switches_of_tid = (pid_t)options->tid,
 	};
@@ -152,6 +153,18 @@ static int setup_sampling(struct xp_recording *recording)
 	return xp_sampling_setup(&recording->sampling);
 }
 
+static int setup_samples(struct xp_recording *recording)
+{
+	const struct xp_options *options = recording->options;
+	int err = recording->plan.samples ? setup_sampling(recording) : 0;
+
+	if (!err && xp_plan_switches(&recording->plan, options))
+		err = xp_programs_attach_switches(&recording->bpf.programs);
+	if (!err && options->off_cpu.given)
+		err = xp_off_cpu_setup(&recording->off_cpu, &recording->sampling);
+	return err;
+}
+
 /* Programs, rings, and all that takes events out of them. */
 static int setup_kernel(struct xp_recording *recording)
 {
@@ -171,12 +184,8 @@ static int setup_kernel(struct xp_recording *recording)
 		err = prepare_patch(recording);
 	if (!err && !options->all && !options->tid)
 		err = xp_programs_attach_tasks(&recording->bpf.programs);
-	if (!err && recording->plan.samples)
-		err = setup_sampling(recording);
-	if (!err && xp_plan_switches(&recording->plan, options))
-		err = xp_programs_attach_switches(&recording->bpf.programs);
-	if (!err && options->off_cpu.given)
-		err = xp_off_cpu_setup(&recording->off_cpu, &recording->sampling);
+	if (!err && !options->dry_run)
+		err = setup_samples(recording);
 	if (!err || xp_why_has(err))
 		return err;
 	return xp_why_set(err == -ENOMEM ? err : -EOPNOTSUPP,
@@ -195,9 +204,9 @@ int xp_setup(struct xp_recording *recording)
 	err = select_functions(&recording->targets) ?: setup_triggers(recording);
 	if (err)
 		return err;
-	/* The counting comes before anything that a kill would leave behind. */
-	xp_call_rates_count(&recording->targets);
-	return recording->options->dry_run ? prepare_patch(recording) : setup_kernel(recording);
+	/* The measurement comes before anything that a kill would leave behind. */
+	xp_forecast_measure(&recording->targets);
+	return recording->options->dry_run && !recording->plan.sleds ? 0 : setup_kernel(recording);
 }
 
 int xp_setup_budget(struct xp_recording *recording)
@@ -206,27 +215,20 @@ int xp_setup_budget(struct xp_recording *recording)
 		.patch = recording->targets.probes.patch,
 		.processes = &recording->targets.processes,
 		.clock = recording->clock,
-		.by_children = recording->targets.rates.has_children,
-		.probe_cost = recording->targets.rates.probe_cost,
+		.probe_cost = recording->targets.forecast.probe_cost,
 		.share = recording->options->max_overhead,
 	};
-	int err;
 
 	if (!(recording->options->max_overhead > 0) || recording->options->dry_run)
 		return 0;
-	if (!recording->targets.rates.probe_cost.entry_ns) {
+	if (!recording->targets.forecast.probe_cost.entry_ns) {
 		return xp_why_set(
 		    -EOPNOTSUPP,
 		    "--max-overhead requires %s; omit it, and exclude hot functions with --functions '!NAME'",
 		    recording->plan.multi ? "the cost of a probe, which cannot be measured (-v shows why)"
 					  : "uprobe_multi, Linux 6.6");
 	}
-	err = xp_throttle_new(&recording->targets.probes.throttle, &throttle);
-	for (size_t i = 0; i < recording->targets.rates.object_count && !err; i++)
-		err = xp_throttle_add_object(
-		    recording->targets.probes.throttle, recording->targets.rates.objects[i].object,
-		    recording->targets.rates.objects[i].calls, recording->targets.rates.own_ns);
-	return err;
+	return xp_throttle_new(&recording->targets.probes.throttle, &throttle);
 }
 
 void xp_setup_free(struct xp_recording *recording)
@@ -237,7 +239,6 @@ void xp_setup_free(struct xp_recording *recording)
 	/* Before the programs: they have the places of the processes' call rings. */
 	xp_processes_free(&recording->targets.processes);
 	xp_bpf_side_close(&recording->bpf);
-	xp_call_rates_free(&recording->targets.rates);
 	xp_objects_free(&recording->targets.objects);
 	xp_clock_free(recording->clock);
 }

@@ -11,7 +11,7 @@
 #include <sys/types.h>
 
 #include "event/arrival.h"
-#include "record/call_rate.h"
+#include "record/forecast.h"
 #include "record/plan.h"
 #include "record/probes.h"
 #include "sled/object.h"
@@ -48,7 +48,7 @@ struct xp_targets {
 	struct xp_flight_writer flight_writer; /* --flight */
 	uint64_t other_process; /* events of processes that are not targets, or of functions that they do not have */
 	struct xp_probes probes;
-	struct xp_call_rates rates;
+	struct xp_forecast forecast;
 	struct xp_started_command command;
 	unsigned int jit_watches; /* probes that report new JIT code */
 	uint64_t run_tsc;	  /* when everything was attached; 0 before */

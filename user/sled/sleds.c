@@ -73,8 +73,7 @@ bool xp_sleds_mapped(const struct xp_object *object, pid_t pid, const struct xp_
 
 static bool is_chosen(const struct xp_sled_choice *choice, const struct xp_sled *sled)
 {
-	return (!choice->wanted || choice->wanted(choice->arg, sled->function_id)) &&
-	       (!choice->unpatched || !xp_patch_possible(sled));
+	return !choice->unpatched || !xp_patch_possible(sled);
 }
 
 /* Raises the verdicts to the worst that a mapping of the object shows. */
@@ -353,33 +352,6 @@ int xp_sleds_attach(struct xp_attach *attach, const struct xp_programs *programs
 	for (int i = 0; i < GROUPS && !err; i++)
 		err = attach_group(&work, programs, attach_order[i], &result->attached);
 	result->begin_tsc = xp_clock_now_tsc();
-	end(&work);
-	return err;
-}
-
-int xp_sleds_attach_counters(struct xp_attach *attach, int program_fd, const struct xp_sled_choice *choice,
-			     uint32_t first_index, size_t *sleds)
-{
-	const struct xp_object *object = choice->object;
-	struct work work;
-	size_t count = 0;
-	int err = begin(&work, attach, choice);
-
-	*sleds = 0;
-	for (size_t i = 0; i < object->selected_count && !err; i++) {
-		const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
-
-		if (!may_attach(&work, i))
-			continue;
-		(*sleds)++;
-		if (sled->kind == XP_SLED_ENTRY || sled->kind == XP_SLED_ENTRY_ARGS)
-			work.probes[count++] =
-			    (struct xp_uprobe){ sled->file_offset, (uint32_t)(first_index + sled->function_id) };
-	}
-	if (!err && count) {
-		anchor(&work, program_fd);
-		err = attach_probes(&work, program_fd, count);
-	}
 	end(&work);
 	return err;
 }

@@ -38,9 +38,6 @@ struct xp_sled_choice {
 	const struct xp_object *object;
 	pid_t pid;     /* 0: every process */
 	bool all_args; /* entry sleds record arguments (--args) */
-	/* A subset of the functions; NULL: all. */
-	bool (*wanted)(const void *arg, uint32_t function_id);
-	const void *arg;
 	bool unpatched; /* only sleds that cannot be patched, in a process whose other sleds are patched */
 };
 
@@ -55,13 +52,6 @@ int xp_sleds_attach(struct xp_attach *attach, const struct xp_programs *programs
 bool xp_sleds_mapped(const struct xp_object *object, pid_t pid, const struct xp_mapping *mapping);
 /* The uprobe on a sled. */
 struct xp_uprobe xp_sled_uprobe(const struct xp_object *object, const struct xp_sled *sled);
-
-/*
- * Attaches a counting program to the entry sleds instead. The cookie is first_index plus the function id, in 32 bits
- * with wraparound. *sleds: the total number of sleds of these functions, except refused ones.
- */
-int xp_sleds_attach_counters(struct xp_attach *attach, int program_fd, const struct xp_sled_choice *choice,
-			     uint32_t first_index, size_t *sleds);
 
 /*
  * Returns the number of the object's selected sleds in process pid that are no longer unpatched sleds with a probe:

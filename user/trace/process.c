@@ -462,6 +462,9 @@ static int store_chunk(void *arg, struct xp_thread *thread)
 {
 	struct xp_process *process = arg;
 
+	/* A dry run has no directory. */
+	if (process->all->dir_fd < 0)
+		return 0;
 	return process->all->flight_bytes ? xp_process_keep_chunk(process, thread)
 					  : xp_process_spool_chunk(process, thread);
 }
@@ -472,5 +475,7 @@ int xp_process_finish(struct xp_process *process)
 		xp_process_end_calls(process);
 		end_threads(process);
 	}
+	if (process->all->dir_fd < 0)
+		return 0;
 	return process->all->flight_bytes ? xp_process_finish_flight(process) : xp_process_finish_log(process);
 }
