@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/interrupt.h"
 #include "base/why.h"
 #include "kernel/privilege.h"
 #include "target/frozen.h"
@@ -40,7 +41,7 @@ static int check_threads(pid_t pid, pid_t tracer, char *why, size_t why_size)
 	if (!list)
 		return xp_refuse(why, why_size, -ESRCH, "process %d has ended", pid);
 	while (!err && (tid = xp_target_next(list)))
-		err = check_thread(pid, tid, tracer, why, why_size);
+		err = xp_interrupted() ? -ECANCELED : check_thread(pid, tid, tracer, why, why_size);
 	closedir(list);
 	return err;
 }
