@@ -290,6 +290,26 @@ TEST_WITH(failure_tells_what_is_lost, make_world, drop_world)
 	free(result.shares);
 }
 
+/* Delays of a few ticks use half of the logs; the others are for calls that are slower than those before. */
+TEST(slower_calls_find_logs_left)
+{
+	struct xp_triggers triggers;
+	unsigned int logs = 0;
+
+	assert_int_equal(xp_triggers_new(&triggers, 1, 6, 100), 0);
+	for (uint64_t now = 1000; now < 1050; now++)
+		logs += xp_triggers_ask(&triggers, 7, true, 5, now) == XP_TRIGGER_WRITES;
+	assert_int_equal(logs, 3);
+	assert_int_equal(xp_triggers_ask(&triggers, 7, true, 60, 1050), XP_TRIGGER_WRITES);
+	assert_int_equal(xp_triggers_ask(&triggers, 7, true, 59, 1051), XP_TRIGGER_BEYOND_LIMIT);
+	assert_int_equal(xp_triggers_ask(&triggers, 7, true, 61, 1052), XP_TRIGGER_WRITES);
+	assert_int_equal(xp_triggers_ask(&triggers, 7, true, 62, 1053), XP_TRIGGER_WRITES);
+	assert_int_equal(xp_triggers_ask(&triggers, 7, true, 63, 1054), XP_TRIGGER_BEYOND_LIMIT);
+	/* Two minutes later there is nothing to compare with. */
+	assert_int_equal(xp_triggers_ask(&triggers, 7, true, 1, 1200), XP_TRIGGER_WRITES);
+	xp_triggers_free(&triggers);
+}
+
 /* One process that is always slow leaves logs to others; alone, it gets all. A minute later there are as many again. */
 TEST(one_process_does_not_take_all_logs)
 {
@@ -297,27 +317,28 @@ TEST(one_process_does_not_take_all_logs)
 	unsigned int logs[4] = { 0 };
 	uint64_t now = 1000;
 
+	/* Each call takes longer than those before. */
 	assert_int_equal(xp_triggers_new(&triggers, 1, 6, 100), 0);
-	for (int i = 0; i < 10; i++)
-		logs[0] += xp_triggers_ask(&triggers, 7, false, now++) == XP_TRIGGER_WRITES;
-	assert_int_equal(xp_triggers_ask(&triggers, 7, false, now++), XP_TRIGGER_BEYOND_SHARE);
+	for (int i = 0; i < 10; i++, now++)
+		logs[0] += xp_triggers_ask(&triggers, 7, false, now, now) == XP_TRIGGER_WRITES;
+	assert_int_equal(xp_triggers_ask(&triggers, 7, false, now, now), XP_TRIGGER_BEYOND_SHARE);
 	for (int pid = 8; pid < 11; pid++)
-		for (int i = 0; i < 10; i++)
-			logs[pid - 7] += xp_triggers_ask(&triggers, pid, false, now++) == XP_TRIGGER_WRITES;
+		for (int i = 0; i < 10; i++, now++)
+			logs[pid - 7] += xp_triggers_ask(&triggers, pid, false, now, now) == XP_TRIGGER_WRITES;
 	assert_int_equal(logs[0], 3);
 	assert_int_equal(logs[1], 2);
 	assert_int_equal(logs[2], 1);
 	assert_int_equal(logs[3], 0);
-	assert_int_equal(xp_triggers_ask(&triggers, 11, false, now), XP_TRIGGER_BEYOND_LIMIT);
+	assert_int_equal(xp_triggers_ask(&triggers, 11, false, 5, now), XP_TRIGGER_BEYOND_LIMIT);
 	/* The three of the first have just become old. */
-	assert_int_equal(xp_triggers_ask(&triggers, 7, false, 1103), XP_TRIGGER_WRITES);
+	assert_int_equal(xp_triggers_ask(&triggers, 7, false, 1103, 1103), XP_TRIGGER_WRITES);
 	xp_triggers_free(&triggers);
 
 	assert_int_equal(xp_triggers_new(&triggers, 1, 2, 100), 0);
-	assert_int_equal(xp_triggers_ask(&triggers, 7, true, 1), XP_TRIGGER_WRITES);
-	assert_int_equal(xp_triggers_ask(&triggers, 7, true, 2), XP_TRIGGER_WRITES);
-	assert_int_equal(xp_triggers_ask(&triggers, 7, true, 3), XP_TRIGGER_BEYOND_LIMIT);
-	assert_int_equal(xp_triggers_ask(&triggers, 7, true, 101), XP_TRIGGER_WRITES);
+	assert_int_equal(xp_triggers_ask(&triggers, 7, true, 5, 1), XP_TRIGGER_WRITES);
+	assert_int_equal(xp_triggers_ask(&triggers, 7, true, 5, 2), XP_TRIGGER_WRITES);
+	assert_int_equal(xp_triggers_ask(&triggers, 7, true, 5, 3), XP_TRIGGER_BEYOND_LIMIT);
+	assert_int_equal(xp_triggers_ask(&triggers, 7, true, 5, 101), XP_TRIGGER_WRITES);
 	xp_triggers_free(&triggers);
 }
 

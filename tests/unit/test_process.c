@@ -264,7 +264,7 @@ TEST(test_watched_functions)
 
 static bool may_write(struct xp_triggers *triggers, uint64_t now_tsc)
 {
-	return xp_triggers_ask(triggers, 1, true, now_tsc) == XP_TRIGGER_WRITES;
+	return xp_triggers_ask(triggers, 1, true, 5, now_tsc) == XP_TRIGGER_WRITES;
 }
 
 /* As many logs as the limit says in any minute, not more in two halves of one. */

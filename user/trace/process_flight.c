@@ -147,19 +147,24 @@ void xp_process_watched_end(void *arg, const struct xp_thread *thread, const str
 	size_t index = process->functions.watched.by_id[call->fn_id] - 1u;
 	struct xp_flight_slow_call *slow = process->flights.slow;
 	struct xp_trigger *trigger = &triggers->list[index];
+	const uint64_t took_ticks = call->end_tsc - call->begin_tsc;
 	enum xp_trigger_answer answer;
 
-	if (call->end_tsc - call->begin_tsc <= trigger->above_ticks)
+	if (took_ticks <= trigger->above_ticks)
 		return;
 	trigger->calls++;
 	if (slow) {
 		slow->calls++;
 		trigger->shared++;
+		/* The log names the slowest call in it. */
+		if (took_ticks > slow->end_tsc - slow->begin_tsc)
+			*slow = (struct xp_flight_slow_call){ slow->calls, index, innermost(thread, call->frame + 1),
+							      call->begin_tsc, call->end_tsc };
 		return;
 	}
 	slow = calloc(1, sizeof(*slow));
 	answer = !slow ? XP_TRIGGER_BEYOND_LIMIT
-		       : xp_triggers_ask(triggers, process->pid, is_only_live(process), xp_clock_now_tsc());
+		       : xp_triggers_ask(triggers, process->pid, is_only_live(process), took_ticks, xp_clock_now_tsc());
 	if (answer != XP_TRIGGER_WRITES) {
 		trigger->beyond += answer == XP_TRIGGER_BEYOND_LIMIT;
 		trigger->beyond_share += answer == XP_TRIGGER_BEYOND_SHARE;

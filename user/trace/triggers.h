@@ -27,7 +27,8 @@ struct xp_trigger {
 
 /* A log that a trigger caused. */
 struct xp_trigger_log {
-	uint64_t asked_tsc; /* 0: never */
+	uint64_t asked_tsc;  /* 0: never */
+	uint64_t took_ticks; /* by the call */
 	int pid;
 };
 
@@ -50,9 +51,13 @@ void xp_triggers_free(struct xp_triggers *triggers);
 enum xp_trigger_answer { XP_TRIGGER_WRITES, XP_TRIGGER_BEYOND_LIMIT, XP_TRIGGER_BEYOND_SHARE };
 
 /*
- * Whether one more log of a process may be written now; it counts then. Beside others, a process gets one only if it
- * had fewer in the last minute than may still be written: one that is slow all the time has half of them.
+ * Whether one more log of a process may be written now, because of a call that took so long; it counts then. Half of
+ * the logs of a minute (of a limit below XP_TRIGGER_LIMIT_HALVED: none) are for calls that took longer than those of
+ * all logs before in the minute: short delays do not use up the logs. Beside others, a process gets one only if it had
+ * fewer in the last minute than may still be written: one that is slow all the time has half of them.
  */
-enum xp_trigger_answer xp_triggers_ask(struct xp_triggers *triggers, int pid, bool is_only_process, uint64_t now_tsc);
+#define XP_TRIGGER_LIMIT_HALVED 4
+enum xp_trigger_answer xp_triggers_ask(struct xp_triggers *triggers, int pid, bool is_only_process, uint64_t took_ticks,
+				       uint64_t now_tsc);
 
 #endif
