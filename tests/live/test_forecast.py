@@ -170,7 +170,7 @@ def test_children_and_programs(xprof, program, start, tmp_path):
     assert process.wait(20) == 0
 
 
-WARNING = re.compile(r"warning: recording takes (\d+) % of the target's CPU time \(([\d ]+) calls/s, ([\d.]+) (us|ns) each\);")
+WARNING = re.compile(r"warning: recording costs (\d+) % of the target's CPU time \(([\d ]+) calls/s, ([\d.]+) (us|ns) each\);")
 
 
 @pytest.mark.parametrize("mode", ["probe", "patch"])
@@ -181,9 +181,9 @@ def test_load_that_comes_later_is_told(record, load, mode):
     target.wait_without_hot()
     session = record("--no-samples", f"--sled-mode={mode}", "-p", target.pid).wait_attached()
     time.sleep(1.2)
-    assert "warning: recording takes" not in session.messages()
+    assert "warning: recording costs" not in session.messages()
     target.process.send_signal(signal.SIGUSR2)
-    recording.wait_until(lambda: "warning: recording takes" in session.messages(), "no warning")
+    recording.wait_until(lambda: "warning: recording costs" in session.messages(), "no warning")
     time.sleep(1.2)
     recorded = session.stop().adds_up()
     (found,) = WARNING.findall(recorded.messages)
