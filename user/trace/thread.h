@@ -8,9 +8,9 @@
  * with the same TSC, and counted.
  *   - Calls that are open at the end stay open.
  * The slot of the return address identifies a call: two live calls cannot share it. A call is matched by equality only.
- * Order and distance of slots only keep callers and other stacks from being mistaken for abandoned frames. A
- * thread that runs on several stacks has a shadow stack and chunks for each (thread_stacks.h). A process can make up
- * records that match nothing: the search for a call looks at a bounded number of frames.
+ * Order and distance of slots only keep callers and other stacks from being mistaken for abandoned frames. A thread on
+ * several stacks has a shadow stack and chunks for each (thread_stacks.h). The search for a call is bounded, because a
+ * process can forge records that match nothing.
  */
 #ifndef XPROF_TRACE_THREAD_H
 #define XPROF_TRACE_THREAD_H

@@ -9,8 +9,7 @@
  * function with large variables calls farther below: on the stack of a thread, which has a guard page below it and no
  * other stack in its mapping, any distance is near. Elsewhere, for example in memory of malloc(), a call that is not
  * near any stack begins another one. If that was not true, the call has no caller in the log, but all counts are right.
- *
- * A stack without open calls is used again for the next stack if there are many.
+ * If there are many stacks, one without open calls is used again for the next stack.
  */
 #ifndef XPROF_TRACE_THREAD_STACKS_H
 #define XPROF_TRACE_THREAD_STACKS_H
@@ -33,10 +32,7 @@ void xp_stacks_choose(struct xp_thread *thread, const struct xp_call *call);
 /* Removes a further stack, before it is freed. */
 void xp_stacks_remove(struct xp_thread *stack);
 
-/*
- * Finds the mapping of that slot in the text of /proc/PID/maps. Returns 0, or -ENOENT if there is none: the process may
- * have ended.
- */
+/* Finds the mapping of a slot in the text of /proc/PID/maps. Returns 0, or -ENOENT: the process may have ended. */
 int xp_stack_range_find(char *maps_text, uint32_t slot, struct xp_stack_range *range);
 
 #endif
