@@ -6,6 +6,7 @@
 
 #include "unit.h"
 
+#include "trace/thread_run.h"
 #include "trace/thread_stacks.h"
 
 #define STACKS 16
