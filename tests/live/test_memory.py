@@ -24,6 +24,9 @@ from recording import ENTER, ENTER_ARGS, EXIT, TAIL
 
 pytestmark = pytest.mark.uprobes
 
+# What a probe takes at least.
+PROBE_NS = 500
+
 MEMORY = "--sled-mode=memory"
 
 
@@ -111,7 +114,7 @@ def test_threads_when_xprof_is_late(program, record, start, options):
     # A time that is too early is raised to the one before. That of a probe is converted, with an error
     # that now and then exceeds what the probe takes.
     raised = [(r.tsc, r.kind, last.kind) for last, r in itertools.pairwise(records) if (r.thread, r.tsc) == (last.thread, last.tsc)]
-    assert len(raised) <= len(records) / 100, raised
+    assert len(raised) <= len(records) / 100 or recorded.manifest["clock"]["error_ns"] > PROBE_NS, raised
 
 
 def test_child_of_vfork(memory):
