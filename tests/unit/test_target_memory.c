@@ -146,7 +146,7 @@ TEST(test_slow_machine)
 	if (!busy)
 		for (;;)
 			;
-	for (int i = 0; i < 1000 && is_runnable(memory.child.pid, memory.child.pid); i++)
+	for (int i = 0; i < 1000 && xp_target_has_thread(memory.child.pid, 'R'); i++)
 		usleep(10000);
 	assert_true(is_machine_slow(&memory, busy, PATIENCE_MS));
 	assert_false(is_machine_slow(&memory, busy, PATIENCE_MS / 2));
