@@ -114,7 +114,8 @@ def forger(program, start, hostile, record, tmp_path):
     ((2,), None),
     ((1, "locked"), "its stub is locked, and not by an xprof"),
     ((4000,), "has mapped more than 32 stubs of xprof, which xprof did not make"),
-], ids=["twice", "locked", "4000"])
+    ((1, "jumps"), "has mapped more trampolines of xprof than xprof makes"),
+], ids=["twice", "locked", "4000", "jumps"])
 def test_forged_stubs(record, hostile, forger, what, why, mode):
     """Only its own calls are left out, and the recording of the others begins and ends as ever."""
     forging, other = forger(*what), hostile("calm")

@@ -271,6 +271,19 @@ static int check_stopped(const struct jumping *jumping, struct xp_remote *remote
 	return err;
 }
 
+/* What is left of earlier recordings counts, too: what cannot be read again cannot be restored. */
+static int check_limits(struct jumping *jumping)
+{
+	struct xp_trampolines_list list;
+	int err = xp_trampolines_read(&list, jumping->work->pid);
+
+	if (err == -EKEYREJECTED || (!err && !xp_trampolines_may_add(&list, &jumping->trampolines)))
+		err = xp_patch_refuse(jumping->work, -EOPNOTSUPP,
+				      "it would have too many trampolines: select fewer functions");
+	xp_trampolines_free(&list);
+	return err;
+}
+
 static int map_stopped(void *arg, struct xp_remote *remote)
 {
 	struct jumping *jumping = arg;
@@ -451,6 +464,8 @@ static int write_jumps(struct jumping *jumping)
 	jumping->request.at = jumping->trampolines.start + XP_TRAMPOLINES_CODE;
 	if (!err)
 		err = make_patches(jumping);
+	if (!err)
+		err = check_limits(jumping);
 	if (!err)
 		err = xp_patch_stopped(jumping->work, map_stopped, jumping);
 	if (!err)

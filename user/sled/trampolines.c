@@ -22,7 +22,6 @@
 
 #define PAGE_BYTES 4096u
 #define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-#define JUMPS_MAX (1u << 24)
 
 /*
  * The sections behind the mapped part: .eh_frame, with the mapped bytes in its entry, and the list of jumps. CFA =
@@ -65,6 +64,34 @@ static bool read_at(int fd, void *to, size_t bytes, uint64_t offset)
 	return pread(fd, to, bytes, (off_t)offset) == (ssize_t)bytes;
 }
 
+/* Counts the pages of the jumps. Returns false if they are not sorted. */
+static bool count_pages(struct xp_trampolines *trampolines)
+{
+	trampolines->pages = 0;
+	for (size_t i = 0; i < trampolines->count; i++) {
+		uint64_t address = trampolines->jumps[i].address, before = i ? trampolines->jumps[i - 1].address : 0;
+
+		if (i && address <= before)
+			return false;
+		trampolines->pages += !i || address / PAGE_BYTES != before / PAGE_BYTES;
+	}
+	return true;
+}
+
+bool xp_trampolines_may_add(const struct xp_trampolines_list *list, const struct xp_trampolines *more)
+{
+	struct xp_trampolines sum = *more;
+
+	if (!count_pages(&sum))
+		return false;
+	for (size_t i = 0; i < list->count; i++) {
+		sum.count += list->all[i].count;
+		sum.pages += list->all[i].pages;
+	}
+	return list->count < XP_TRAMPOLINES_MAX && sum.count <= XP_TRAMPOLINES_JUMPS_MAX &&
+	       sum.pages <= XP_TRAMPOLINES_PAGES_MAX;
+}
+
 /* Returns 0, -ENOMEM, or -ENOENT if the mapping is of another file. */
 static int read_file(struct xp_trampolines *trampolines, int fd, const struct xp_mapping *mapping)
 {
@@ -75,7 +102,7 @@ static int read_file(struct xp_trampolines *trampolines, int fd, const struct xp
 	*trampolines = (struct xp_trampolines){ .start = mapping->start, .end = mapping->end };
 	if (fstat(fd, &st) || fcntl(fd, F_GET_SEALS) != SEALS || !read_at(fd, &header, sizeof(header), header_at) ||
 	    memcmp(header.magic, magic, sizeof(magic)) != 0 || header.mapped_bytes != mapping->end - mapping->start ||
-	    header.jump_count > JUMPS_MAX)
+	    header.jump_count > XP_TRAMPOLINES_JUMPS_MAX)
 		return -ENOENT;
 	trampolines->inode = st.st_ino;
 	trampolines->jumps = malloc((header.jump_count + 1) * sizeof(*trampolines->jumps));
@@ -83,7 +110,8 @@ static int read_file(struct xp_trampolines *trampolines, int fd, const struct xp
 		return -ENOMEM;
 	trampolines->count = header.jump_count;
 	if (read_at(fd, trampolines->jumps, header.jump_count * sizeof(*trampolines->jumps),
-		    header_at + sizeof(header)))
+		    header_at + sizeof(header)) &&
+	    count_pages(trampolines))
 		return 0;
 	free(trampolines->jumps);
 	return -ENOENT;
@@ -100,6 +128,10 @@ static int add(struct xp_trampolines_list *list, pid_t pid, const struct xp_mapp
 	close(fd);
 	if (err)
 		return err == -ENOENT ? 0 : err;
+	if (!xp_trampolines_may_add(list, &one)) {
+		free(one.jumps);
+		return -EKEYREJECTED;
+	}
 	all = realloc(list->all, (list->count + 1) * sizeof(*all));
 	if (!all) {
 		free(one.jumps);
@@ -113,13 +145,12 @@ static int add(struct xp_trampolines_list *list, pid_t pid, const struct xp_mapp
 int xp_trampolines_read(struct xp_trampolines_list *list, pid_t pid)
 {
 	struct xp_mappings mappings;
-	size_t found = 0;
 	int err = xp_mappings_read_all(&mappings, pid);
 
 	*list = (struct xp_trampolines_list){ 0 };
 	if (err)
 		return err;
-	for (size_t i = 0; i < mappings.count && !err; i++)
+	for (size_t i = 0, found = 0; i < mappings.count && !err; i++)
 		if (may_be(&mappings.list[i]))
 			err = ++found > XP_TRAMPOLINES_MAX ? -EKEYREJECTED : add(list, pid, &mappings.list[i]);
 	xp_mappings_free(&mappings);
@@ -253,6 +284,33 @@ static int add_jump(struct xp_text_patches lists[XP_JUMP_PLACES], const struct x
 	return xp_text_patches_add(list, &text_patch);
 }
 
+/* The first jump at this address or above. */
+static size_t first_from(const struct xp_trampolines *trampolines, uint64_t address)
+{
+	size_t low = 0, high = trampolines->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (trampolines->jumps[middle].address < address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+bool xp_trampolines_have_jumps(const struct xp_trampolines_list *list, uint64_t start, uint64_t end)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		size_t first = first_from(&list->all[i], start);
+
+		if (first < list->all[i].count && list->all[i].jumps[first].address < end)
+			return true;
+	}
+	return false;
+}
+
 int xp_trampolines_find_jumps(const struct xp_trampolines *trampolines, pid_t pid,
 			      struct xp_text_patches lists[XP_JUMP_PLACES])
 {
@@ -263,13 +321,15 @@ int xp_trampolines_find_jumps(const struct xp_trampolines *trampolines, pid_t pi
 	if (err)
 		return err;
 	xp_memory_window_set(memory, start, lists[0].end);
-	for (size_t i = 0; i < trampolines->count && !err; i++) {
+	for (size_t i = first_from(trampolines, start); i < trampolines->count && !err; i++) {
 		const struct xp_trampoline_jump *jump = &trampolines->jumps[i];
 		const struct xp_text_patch like = { .kind = jump->kind };
 		uint8_t now[XP_JUMP_BYTES];
 
+		if (jump->address - start >= bytes)
+			break;
 		if (jump->kind < XP_JUMP_WINDOW || jump->kind >= XP_TEXT_PATCH_KINDS ||
-		    jump->address - start > bytes - xp_text_patch_bytes(&like) || jump->address < start)
+		    jump->address - start > bytes - xp_text_patch_bytes(&like))
 			continue;
 		if (xp_memory_window_read(memory, now, jump->address, xp_text_patch_bytes(&like)) &&
 		    !memcmp(now, jump->bytes, xp_text_patch_bytes(&like)))

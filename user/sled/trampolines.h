@@ -13,6 +13,7 @@
 #ifndef XPROF_SLED_TRAMPOLINES_H
 #define XPROF_SLED_TRAMPOLINES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -41,8 +42,9 @@ struct xp_trampolines {
 	uint64_t start; /* where the process has mapped it */
 	uint64_t end;
 	ino_t inode;
-	struct xp_trampoline_jump *jumps;
+	struct xp_trampoline_jump *jumps; /* by address, no two at the same one */
 	size_t count;
+	size_t pages; /* on which they are */
 };
 
 struct xp_trampolines_list {
@@ -50,12 +52,20 @@ struct xp_trampolines_list {
 	size_t count;
 };
 
-/* A process that has more mappings is refused. */
-#define XP_TRAMPOLINES_MAX 64
+/*
+ * A process with more is refused: it has forged them, and each takes time. libLLVM's 118 000 functions have half of
+ * these jumps.
+ */
+#define XP_TRAMPOLINES_MAX 64		     /* mappings */
+#define XP_TRAMPOLINES_JUMPS_MAX (1u << 20)  /* in all of them */
+#define XP_TRAMPOLINES_PAGES_MAX (64u << 10) /* on which these are */
+
+/* Whether the process may have further trampolines with these jumps, sorted by address. */
+bool xp_trampolines_may_add(const struct xp_trampolines_list *list, const struct xp_trampolines *more);
 
 /*
- * Finds the trampolines of a process. Returns 0, -ESRCH, -ENOMEM, or -EKEYREJECTED for more than XP_TRAMPOLINES_MAX.
- * The caller frees the list on success and on error.
+ * Finds the trampolines of a process. Returns 0, -ESRCH, -ENOMEM, or -EKEYREJECTED for more than the limits. The caller
+ * frees the list on success and on error.
  */
 int xp_trampolines_read(struct xp_trampolines_list *list, pid_t pid);
 void xp_trampolines_free(struct xp_trampolines_list *list);
@@ -75,6 +85,9 @@ struct xp_trampolines_code {
 };
 int xp_trampolines_map(struct xp_trampolines *trampolines, struct xp_remote *remote,
 		       const struct xp_trampolines_code *code, char *why, size_t why_size);
+
+/* Whether the lists have jumps at these addresses. */
+bool xp_trampolines_have_jumps(const struct xp_trampolines_list *list, uint64_t start, uint64_t end);
 
 /*
  * Adds the jumps in a mapping of the process that are as in the file of trampolines, for them to be restored: to

@@ -154,8 +154,12 @@ static int keep_jumps(struct search *search, struct xp_text_patches lists[XP_JUM
 static int look_at_jumps(struct search *search, pid_t pid, const struct xp_mapping *mapping)
 {
 	struct xp_text_patches lists[XP_JUMP_PLACES];
-	int err = 0, fd = mapping->shared || search->tails ? -1 : xp_mapping_open(pid, mapping);
+	int err = 0, fd;
 
+	if (mapping->shared || search->tails ||
+	    !xp_trampolines_have_jumps(&search->trampolines, mapping->start, mapping->end))
+		return 0;
+	fd = xp_mapping_open(pid, mapping);
 	if (fd < 0)
 		return 0;
 	for (size_t i = 0; i < XP_JUMP_PLACES; i++)
@@ -331,6 +335,8 @@ int xp_unpatch_process(pid_t pid, bool ours, struct xp_unpatched *unpatched, cha
 	if (err || !search.stubs.count)
 		goto out;
 	err = xp_trampolines_read(&search.trampolines, pid);
+	if (err == -EKEYREJECTED)
+		snprintf(why, why_size, "process %d has mapped more trampolines of xprof than xprof makes", pid);
 	if (!err && !ours)
 		err = check_owner(&search.stubs, pid, why, why_size);
 	if (!err)

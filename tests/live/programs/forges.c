@@ -2,10 +2,11 @@
 /*
  * A target without privileges that forges what xprof leaves in a process: copies of the stub, which it has from a file.
  * It notices when it is harmed: it ends with 0 at SIGTERM, with 1 when a result was wrong. Usage, as root, whose rights
- * it gives up: forges FILE COUNT [locked].
+ * it gives up: forges FILE COUNT [locked|jumps].
  *
  * It maps one copy of the stub COUNT times, each time with sparse call rings behind it. With "locked", the copy is
- * locked, too, by a process that has ended and left its descriptor to another one.
+ * locked, too, by a process that has ended and left its descriptor to another one. With "jumps", it has mapped files as
+ * xprof makes them for functions without sleds, with two million jumps, each in another page.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -24,6 +25,9 @@
 #define TABLE 0xa000ul			 /* XP_STUB_SLOTS_TABLE */
 #define RINGS (0x20000ul + (64ul << 20)) /* XP_CALL_RINGS_BYTES */
 #define NOBODY 65534
+#define FILES 8
+#define JUMPS (256ul << 10)
+#define FRAME 56 /* .eh_frame, between the mapped part and the list of jumps: user/sled/trampolines.c */
 
 static volatile sig_atomic_t ended;
 
@@ -87,6 +91,30 @@ NO_SLED static void map(int copy, int rings, int count)
 	}
 }
 
+struct jump {
+	unsigned long address;
+	unsigned char kind, bytes[7];
+};
+
+NO_SLED static void map_jumps(int seals)
+{
+	const size_t bytes = 2 * PAGE + FRAME + 32 + JUMPS * sizeof(struct jump);
+	char *file = calloc(1, bytes), *header = file + 2 * PAGE + FRAME;
+	struct jump *jumps = (struct jump *)(header + 32);
+
+	need(!!file, "memory");
+	strcpy(header, "xprof jumps 1\n");
+	memcpy(header + 16, (unsigned long[]){ 2 * PAGE, JUMPS }, 16);
+	for (int i = 0; i < FILES; i++) {
+		for (size_t k = 0; k < JUMPS; k++)
+			jumps[k] = (struct jump){ (1 + i * JUMPS + k) * PAGE, 100, { 0xe9 } };
+		need(mmap(NULL, 2 * PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, sealed(file, bytes, bytes, seals), 0) !=
+			 MAP_FAILED,
+		     "jumps");
+	}
+	free(file);
+}
+
 NO_SLED int main(int argc, char **argv)
 {
 	const int fixed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
@@ -99,7 +127,9 @@ NO_SLED int main(int argc, char **argv)
 	signal(SIGTERM, end);
 	copy = sealed(stub, sizeof(stub), sizeof(stub), F_SEAL_WRITE | fixed);
 	map(copy, sealed("", 0, RINGS, fixed), atoi(argv[2]));
-	if (argc > 3)
+	if (argc > 3 && !strcmp(argv[3], "jumps"))
+		map_jumps(F_SEAL_WRITE | fixed);
+	else if (argc > 3)
 		lock(copy);
 	printf("%d\n", (int)getpid());
 	fflush(stdout);
