@@ -323,7 +323,7 @@ def test_dry_run_tells(xprof, busy):
     target = busy(1, 1000)
     done = xprof("record", PATCH, "--dry-run", "-p", target.pid)
     assert done.returncode == 0 and "9 to patch, 0 refused" in done.stdout, done.stdout + done.stderr
-    assert stubs(target.pid) == 0
+    leftovers.assert_nothing_left(target.pid)
     target.assert_unharmed()
 
 
@@ -353,7 +353,7 @@ def test_loaded_again(record, program, waiting):
     output, _ = process.communicate(timeout=60)
     counted = recording.printed_calls(output)
     recorded = session.finish().ok()
-    assert recorded.messages.count("was loaded again by process") == 1
+    assert len(re.findall(r"process \d+ loaded .* again: ", recorded.messages)) == 1
     assert "its calls are not recorded until its sleds are patched" in recorded.messages
     assert patched(recorded)
     found = recorded.log().calls()
