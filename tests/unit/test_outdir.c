@@ -240,9 +240,9 @@ TEST_WITH(bad_names, set_up, tear_down)
 	char text[PATH_MAX + 2];
 
 	assert_refused("", -EINVAL, "empty");
-	assert_refused(".", -EINVAL, "needs a name of its own");
-	assert_refused("a/..", -EINVAL, "needs a name of its own");
-	assert_refused("/", -EINVAL, "needs a name of its own");
+	assert_refused(".", -EINVAL, "is not a name for a new directory");
+	assert_refused("a/..", -EINVAL, "is not a name for a new directory");
+	assert_refused("/", -EINVAL, "is not a name for a new directory");
 	assert_refused("a/out", -ENOENT, "a does not exist");
 	put("file", "f");
 	assert_refused("file/out", -ENOTDIR, "file: cannot create a directory there: Not a directory");
