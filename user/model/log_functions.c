@@ -151,7 +151,8 @@ static int begin_log(struct xp_log_functions *functions, size_t index)
 	functions->process = index;
 	functions->side_file = XP_MODEL_NONE;
 	functions->range_count = 0;
-	memset(functions->by_id, 0, functions->id_room * sizeof(*functions->by_id));
+	if (functions->by_id)
+		memset(functions->by_id, 0, functions->id_room * sizeof(*functions->by_id));
 	free(functions->ranges);
 	functions->ranges = calloc(process->object_count + 1, sizeof(*functions->ranges));
 	if (!functions->ranges)
