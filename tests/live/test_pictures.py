@@ -14,6 +14,7 @@ import project
 README = (project.REPO / "README.md").read_text()
 DOCS = project.REPO / "docs"
 CAPTION = "lookup waits for a lock, save_orders for the disk, and report for a CPU"
+TIMELINE = "both workers wait for the lock at once"
 CAUSE = "in lookup, which sleeps in refresh_cache while it holds the lock"
 PICTURE_MAX, SESSION_MAX = 150_000, 500_000
 
@@ -35,8 +36,8 @@ def texts():
 def test_files():
     shown = re.findall(r'(?:src|srcset)="(docs/[^"]+)"|\]\((docs/[^)]+)\)', README)
     names = {name or other for name, other in shown}
-    assert names == {"docs/recording-light.png", "docs/recording-dark.png", "docs/session.svg"}
-    assert README.count(CAPTION) == 1
+    assert names == {"docs/recording-light.png", "docs/recording-dark.png", "docs/session.svg", "docs/timeline.png"}
+    assert README.count(CAPTION) == README.count(TIMELINE) == 1
     for name in names:
         path = project.REPO / name
         assert path.stat().st_size < (SESSION_MAX if path.suffix == ".svg" else PICTURE_MAX)
@@ -48,6 +49,19 @@ def test_session(pictures):
     commands = [line for line in texts() if line.startswith("$ ")]
     assert commands == [f"$ sudo xprof {' '.join(pictures.RECORD)}", "$ xprof explain"]
     assert CAUSE in " ".join(line.strip() for line in texts())
+
+
+def assert_both_wait(xprof, pictures, directory):
+    """The lanes of both workers are full of a lock somewhere: in a copy of the page that is allowed to say so."""
+    path = directory / "timeline.html"
+    assert xprof("export", "--format", "html", "-o", path, cwd=directory).returncode == 0
+    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", path.read_text())
+    path.write_text(text.replace("</body>", """<script>
+const locks = threadLanes.all.filter((lane) => lane.name.startsWith("worker")).map((lane) => lane.states.get("lock"));
+document.body.dataset.both = locks.length === 2 && locks[0].some((ns, i) => Math.min(ns, locks[1][i]) > 0.9 * threadLanes.ns);
+</script></body>"""))
+    page = browser.Browser(directory)(path, **dict(urllib.parse.parse_qsl(pictures.TIMELINE)))
+    assert page.body["both"] == "true"
 
 
 @pytest.mark.uprobes
@@ -64,6 +78,7 @@ def test_page_and_explanation(xprof, program, start, pictures, tmp_path):
     waits = {row["name"]: row["total"] for row in page.rows}
     assert all(waits[name] > 0 for name in ("handle_request", "lookup", "save_orders", "report"))
     assert all(state in page.texts["legend"] for state in ("lock", "disk", "runnable"))
+    assert_both_wait(xprof, pictures, tmp_path)
     done = xprof("explain", cwd=tmp_path)
     assert done.returncode == 0
     assert CAUSE in " ".join(done.stdout.split())
