@@ -38,10 +38,8 @@ static int add_up_states(uint64_t *ns, const uint32_t *states, size_t count, str
 	int err = 0;
 
 	for (size_t i = 0; !err && i < model->sample_count; i++) {
-		size_t s = 0;
+		uint32_t s = xp_html_state_index(model->samples[i].state, states, count);
 
-		while (s + 1 < count && states[s] != model->samples[i].state)
-			s++;
 		err = xp_model_tree_node(tree, model, by, &model->samples[i], &node);
 		if (!err)
 			ns[node * count + s] += model->samples[i].values[1];

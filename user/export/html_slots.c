@@ -41,7 +41,7 @@ static size_t add_up(struct entry *entries, size_t count)
 	return kept;
 }
 
-static uint32_t index_of(uint32_t state, const uint32_t *states, size_t count)
+uint32_t xp_html_state_index(uint32_t state, const uint32_t *states, size_t count)
 {
 	uint32_t index = 0;
 
@@ -87,7 +87,7 @@ int xp_html_put_slots(FILE *out, struct xp_model *model, struct xp_model_tree *t
 
 		entries[i].slot =
 		    (uint32_t)XP_MIN((XP_MAX(sample->time_ns, from_ns) - from_ns) / slot_ns, (uint64_t)XP_MODEL_SLOTS);
-		entries[i].state = index_of(sample->state, states, state_count);
+		entries[i].state = xp_html_state_index(sample->state, states, state_count);
 		entries[i].values[0] = sample->values[0];
 		entries[i].values[1] = sample->values[1];
 		err = xp_model_tree_node(tree, model, by, sample, &entries[i].node);

@@ -13,6 +13,9 @@
 
 #define XP_HTML_SLOT_ENTRIES_MAX 60000 /* of 6 to 12 bytes */
 
+/* The index of a state; that of the last one if it is another. */
+uint32_t xp_html_state_index(uint32_t state, const uint32_t *states, size_t count);
+
 /*
  * Writes members of an object of JSON, from a comma on: slotNs, slotFromNs (when the first slot begins), entries, and
  *slots, in which each entry is
@@ -20,8 +23,7 @@
  *	slot - that of the entry before; node - that of the entry before, signed; index of the state, if there are
  *states; value[0]; value[1] - value[0] * period, signed
  *
- * Writes nothing if the model keeps no slots. states: of the model's samples; a further state counts as the last one.
- * Returns 0 or -ENOMEM.
+ * Writes nothing if the model keeps no slots. states: of the model's samples. Returns 0 or -ENOMEM.
  */
 int xp_html_put_slots(FILE *out, struct xp_model *model, struct xp_model_tree *tree, enum xp_model_group by,
 		      const uint32_t *states, size_t state_count);

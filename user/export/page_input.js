@@ -140,6 +140,8 @@ function listenToPointer(of) {
 	area.addEventListener("scroll", () => of.redraw(), { passive: true });
 	canvas.addEventListener("pointerdown", (event) => drag = event.button === 0 ? { x: event.clientX, y: event.clientY, isMoved: false } : null);
 	canvas.addEventListener("pointermove", (event) => {
+		if (event.isTrusted && !event.buttons)
+			drag = null; /* the button was released outside of the window */
 		if (drag && (drag.isMoved ||= Math.hypot(event.clientX - drag.x, event.clientY - drag.y) > 4)) {
 			event.isTrusted && canvas.setPointerCapture(event.pointerId);
 			of.pan((drag.x - event.clientX) / canvas.clientWidth);

@@ -128,6 +128,8 @@ class TimeGraph {
 		let from = null;
 		canvas.addEventListener("pointerdown", (event) => from = event.button === 0 && this.timeAt(event) >= this.from ? this.timeAt(event) : null);
 		canvas.addEventListener("pointermove", (event) => {
+			if (event.isTrusted && !event.buttons)
+				from = null; /* the button was released outside of the window */
 			if (from === null)
 				return;
 			event.isTrusted && canvas.setPointerCapture(event.pointerId);
