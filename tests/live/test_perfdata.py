@@ -191,13 +191,14 @@ def test_programs_of_bpf(perf, record, start, shares):
     assert numbers and other.stop().status == 0
     # The kernel tells of a program's end before it takes the number away, which may be later.
     recording.wait_until(lambda: not any(map(is_loaded, numbers)), "the kernel does not free programs")
-    path = perf_data(session.stop())
+    recorded = session.stop()
+    path = perf_data(recorded)
     text = "\n".join(line for line in perf("script", "-i", path, "--show-bpf-events").splitlines() if "PERF_RECORD_" in line)
     names = re.findall(r"([0-9.]+): PERF_RECORD_KSYMBOL addr [0-9a-f]+ len [1-9]\d* type 1 flags 0x(\d) name bpf_prog_[0-9a-f]+_(\w+)", text)
     assert ("0.000000", "0", "sample") in names and ("0.000000", "0", "copy_piece") in names, text[:3000]
     for flags in "01":
-        assert [at for at, flag, name in names if (flag, name) == (flags, "sample") and float(at)], text[-3000:]
-    assert re.search(r"[1-9]\d*\.\d+: PERF_RECORD_BPF_EVENT type 1, flags 0, id [1-9]", text)
+        assert [at for at, flag, name in names if (flag, name) == (flags, "sample") and float(at)], (text[-3000:], recorded.stderr)
+    assert re.search(r"[1-9]\d*\.\d+: PERF_RECORD_BPF_EVENT type 1, flags 0, id [1-9]", text), recorded.manifest["clock"]
 
 
 def switches_by_kernel(pid):

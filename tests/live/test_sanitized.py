@@ -2,6 +2,7 @@
 """xprof with AddressSanitizer (`make asan`): every error that can come when the first of several targets is patched."""
 import signal
 import sys
+import time
 
 import pytest
 
@@ -26,10 +27,10 @@ def sanitized(record, two, monkeypatch, tmp_path):
     """sanitized(option...) -> recording.Session of both targets."""
     monkeypatch.setenv("ASAN_OPTIONS", "exitcode=99:detect_leaks=0")
 
-    def start(*options, limits=(), directory=None):
+    def start(*options, limits=(), directory=None, selected=None):
         program = project.wrapped(project.Xprof(ASAN), tmp_path, *limits) if limits else project.Xprof(ASAN)
-        pids = ",".join(str(target.pid) for target in two)
-        return record("--no-samples", *options, "-p", pids, program=program, directory=directory)
+        selected = selected or ["--no-samples", "-p", ",".join(str(target.pid) for target in two)]
+        return record(*options, *selected, program=program, directory=directory)
 
     yield start
     for target in two:
@@ -90,3 +91,22 @@ def test_too_few_descriptors(sanitized, mode):
 @pytest.mark.parametrize("size", ["32k", "128k", "1m"])
 def test_full_disk(sanitized, tmpfs, size):
     finish(sanitized("-d", "200ms", directory=tmpfs(f"size={size}") / "out"))
+
+
+@pytest.mark.parametrize("way", ["exec", "machine", "thread", "children"])
+def test_other_targets(sanitized, two, tmpfs, way):
+    """^C at once, too few descriptors, a full disk, and a recording that ends as it should."""
+    selected = {
+        "exec": ["--exec", two[0].path],
+        "machine": ["-a", "--off-cpu", "--switch-events"],
+        "thread": ["--off-cpu", "--tid", two[0].pid],
+        "children": ["--off-cpu", "--follow", "-p", two[0].pid],
+    }[way]
+    interrupted = sanitized("--export=html", selected=selected)
+    time.sleep(0.3)
+    interrupted.process.send_signal(signal.SIGINT)
+    finish(interrupted)
+    for limit in range(30, 110, 26):
+        finish(sanitized("-d", "10ms", limits=("prlimit", f"--nofile={limit}"), selected=selected))
+    finish(sanitized("-d", "200ms", directory=tmpfs("size=64k") / "out", selected=selected))
+    assert finish(sanitized("-d", "200ms", "--export=html", selected=selected)).status == 0
