@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/why.h"
 #include "commands.h"
 #include "explain/explain.h"
 #include "report/pager.h"
@@ -38,7 +39,9 @@ enum xp_exit xp_cmd_explain(const struct xp_options *options)
 
 	if (!err)
 		err = print(&explanation, options->json);
-	if (err && err != -ENODATA && err != -ENOENT && err != -EINVAL)
+	if (err == -ENODATA)
+		xp_error("%s", xp_why(err));
+	else if (err && err != -ENOENT && err != -EINVAL)
 		xp_error("cannot explain %s: %s", options->operands[0], strerror(-err));
 	if (explanation.broken)
 		err = err ? err : -EBADMSG;

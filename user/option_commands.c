@@ -59,7 +59,8 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 		.summary = "show why the slowest calls of a recording were slow",
 		.description = "Finds the functions that handle requests, and groups their slow calls by cause. Then "
 			       "shows contended locks, the slowest calls with callers, callees and waits, and what "
-			       "slow calls have in common. If the recording has no calls, shows the longest waits. "
+			       "slow calls have in common. If the recording has no calls, explains threads by "
+			       "their waits and samples. "
 			       "DIR is xprof.out by default.",
 		.operands_min = 1,
 		.operands_max = 1,

@@ -328,15 +328,20 @@ def test_waits_without_calls(explained, xprof, recorded):
     locked = found["waits"][1]
     assert locked["thread"] == {"tid": SERVER, "name": "worker"} and locked["longest_start_ns"] == LOCKED + 20 * US
     assert locked["waker"]["meanwhile"]["stack"] == ["app+0x21", "app+0x300"]
-    causes = [(cause["kind"], cause["waiter"], cause["waits"], cause["total_ns"], cause["text"]) for cause in found["causes"]]
+    causes = [(cause["kind"], cause["waiter"], cause.get("waits") or cause["samples"], cause["total_ns"], cause["text"])
+              for cause in found["causes"]]
     assert causes == [
         ("no CPU", "worker", 1, 77 * MS, "starve while busy/9 runs on CPU 1"),
         ("lock", "worker", 1, 49 * MS + 100 * US, "wait for holder/8 in app+0x11, which sleeps in app+0x21 while it holds the lock"),
         ("disk", "worker", 1, 18 * MS, "wait in app+0x31"),
         ("no CPU", "busy", 2, 7 * MS, "starve while threads that are not recorded run on CPU 1"),
+        ("CPU", "worker", 1, MS, "run in app+0x500"),
         ("wait", "holder", 1, 49 * MS, "wait in app+0x21"),
     ]
-    assert "no CPU: threads worker starve while busy/9 runs on CPU 1 (1 time, 77.00 ms in all)" in " ".join(text.split())
+    assert [found["causes"][i]["sentence"] for i in (0, 4)] == [
+        "no CPU: threads worker starve while busy/9 runs on CPU 1 (1 time, 77.00 ms in all)",
+        "CPU: threads worker run in app+0x500 (1 sample, 1.00 ms in all)"]
+    assert all(cause["sentence"] in " ".join(text.split()) for cause in found["causes"])
     assert "77.00 ms without a CPU; busy (9) had CPU 1" in text
 
 
@@ -351,7 +356,7 @@ def test_waits_of_a_function(xprof, recorded):
 
 def test_nothing_to_explain(xprof, recorded, tmp_path):
     directory = recorded(threads())
-    assert "neither calls nor waits" in xprof("explain", directory).stderr
+    assert "no calls, waits or samples" in xprof("explain", directory).stderr
     assert "not the directory of a recording" in xprof("explain", directory / "manifest.json").stderr
     assert xprof("explain", tmp_path / "none").returncode == 1
 

@@ -2,8 +2,6 @@
 #include "explain/causes.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +10,7 @@
 #include "base/text.h"
 #include "base/util.h"
 
-#define NAME_BYTES 120 /* of a function in a sentence */
+#define SAMPLED_SHARE 20 /* of the time of all samples: functions with less explain nothing */
 
 const char *xp_cause_kind_name(enum xp_cause_kind kind)
 {
@@ -84,15 +82,14 @@ const char *xp_cause_place(const struct xp_causes *causes, const struct xp_model
 	return own;
 }
 
-/* A name that the C library has not is an address in it. */
-static bool is_named(const char *name)
+bool xp_cause_is_named(const char *name)
 {
 	return name && *name && !strstr(name, "+0x");
 }
 
 bool xp_cause_is_lock(const char *primitive)
 {
-	return !is_named(primitive) || strstr(primitive, "mutex") || strstr(primitive, "rwlock") ||
+	return !xp_cause_is_named(primitive) || strstr(primitive, "mutex") || strstr(primitive, "rwlock") ||
 	       strstr(primitive, "lll_lock");
 }
 
@@ -112,12 +109,13 @@ static void put_does(char to[XP_CAUSE_TEXT_BYTES], const struct xp_causes *cause
 	if (!place)
 		return;
 	if (!waker->wait)
-		snprintf(to, XP_CAUSE_TEXT_BYTES, "runs in %.*s", NAME_BYTES, place);
-	else if (sleeps || !is_named(primitive))
+		snprintf(to, XP_CAUSE_TEXT_BYTES, "runs in %.*s", XP_CAUSE_NAME_BYTES, place);
+	else if (sleeps || !xp_cause_is_named(primitive))
 		snprintf(to, XP_CAUSE_TEXT_BYTES, "%s in %.*s",
-			 waker->wait->state == XP_WAIT_SLEEP ? "sleeps" : "waits", NAME_BYTES, place);
+			 waker->wait->state == XP_WAIT_SLEEP ? "sleeps" : "waits", XP_CAUSE_NAME_BYTES, place);
 	else
-		snprintf(to, XP_CAUSE_TEXT_BYTES, "waits for %.*s in %.*s", NAME_BYTES, primitive, NAME_BYTES, place);
+		snprintf(to, XP_CAUSE_TEXT_BYTES, "waits for %.*s in %.*s", XP_CAUSE_NAME_BYTES, primitive,
+			 XP_CAUSE_NAME_BYTES, place);
 }
 
 /* ---- the cause of a call ---- */
@@ -343,17 +341,46 @@ int xp_causes_add_waits(struct xp_causes *causes, struct xp_thread_times *times,
 	return 0;
 }
 
-static int compare_waits(const void *a, const void *b)
+int xp_causes_add_sample(struct xp_causes *causes, struct xp_thread_times *times, const struct xp_model_sample *sample)
+{
+	struct adding adding = {
+		.causes = causes,
+		.times = times,
+		.cause = { .kind = XP_CAUSE_CPU, .waiter = times->model.threads[sample->thread].name },
+	};
+	const char *primitive;
+	struct xp_cause *cause;
+
+	adding.cause.place = xp_cause_place(causes, &times->model, sample->stack, &primitive) ?: primitive;
+	cause = find(causes, &adding);
+	if (!cause)
+		return -ENOMEM;
+	cause->calls += sample->values[0];
+	xp_add_capped(&cause->extra_ns, sample->values[1]);
+	return 0;
+}
+
+static int compare_threads(const void *a, const void *b)
 {
 	const struct xp_cause *x = a, *y = b;
 
 	return xp_compare(x->kind == XP_CAUSE_WAIT, y->kind == XP_CAUSE_WAIT) ?: xp_compare(y->extra_ns, x->extra_ns);
 }
 
-void xp_causes_sort_waits(struct xp_causes *causes)
+void xp_causes_sort_threads(struct xp_causes *causes)
 {
-	if (causes->count)
-		qsort(causes->list, causes->count, sizeof(*causes->list), compare_waits);
+	uint64_t sampled_ns = 0;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < causes->count; i++)
+		if (causes->list[i].kind == XP_CAUSE_CPU)
+			xp_add_capped(&sampled_ns, causes->list[i].extra_ns);
+	for (size_t i = 0; i < causes->count; i++)
+		if (causes->list[i].kind != XP_CAUSE_CPU || causes->list[i].extra_ns >= sampled_ns / SAMPLED_SHARE)
+			causes->list[kept++] = causes->list[i];
+	causes->count = kept;
+	if (kept)
+		qsort(causes->list, kept, sizeof(*causes->list), compare_threads);
 }
 
 static int compare(const void *a, const void *b, void *arg)
@@ -376,84 +403,4 @@ void xp_causes_free(struct xp_causes *causes)
 	free(causes->list);
 	xp_u64_map_free(&causes->by_key);
 	xp_u64_map_free(&causes->recorded);
-}
-
-/* ---- sentences ---- */
-
-static void add(char to[XP_CAUSE_TEXT_BYTES], const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void add(char to[XP_CAUSE_TEXT_BYTES], const char *format, ...)
-{
-	size_t used = strlen(to);
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(to + used, XP_CAUSE_TEXT_BYTES - used, format, args);
-	va_end(args);
-}
-
-static void add_other(char to[XP_CAUSE_TEXT_BYTES], const struct xp_cause *cause)
-{
-	if (cause->other_tid)
-		add(to, "%s/%" PRIu32, cause->other, cause->other_tid);
-	else
-		add(to, "threads %s", cause->other);
-}
-
-static void add_place(char to[XP_CAUSE_TEXT_BYTES], const struct xp_cause *cause)
-{
-	if (*cause->place)
-		add(to, " in %.*s", NAME_BYTES, cause->place);
-}
-
-static void add_wait(char to[XP_CAUSE_TEXT_BYTES], const struct xp_cause *cause)
-{
-	bool is_lock = cause->kind == XP_CAUSE_LOCK && xp_cause_is_lock(cause->primitive);
-
-	add(to, "wait");
-	if (*cause->other) {
-		add(to, " for ");
-		add_other(to, cause);
-	} else if (is_lock) {
-		add(to, " for a lock");
-	} else if (is_named(cause->primitive)) {
-		add(to, " for %.*s", NAME_BYTES, cause->primitive);
-	}
-	add_place(to, cause);
-	if (*cause->does)
-		add(to, ", %s %s%s", cause->other_tid ? "which" : "one of which", cause->does,
-		    is_lock ? " while it holds the lock" : "");
-}
-
-const char *xp_cause_text(char to[XP_CAUSE_TEXT_BYTES], const struct xp_cause *cause)
-{
-	to[0] = 0;
-	switch (cause->kind) {
-	case XP_CAUSE_LOCK:
-	case XP_CAUSE_DISK:
-	case XP_CAUSE_WAIT:
-		add_wait(to, cause);
-		break;
-	case XP_CAUSE_NO_CPU:
-		add(to, "starve while ");
-		if (*cause->other)
-			add_other(to, cause);
-		else
-			add(to, "threads that are not recorded");
-		add(to, *cause->other && cause->other_tid ? " runs" : " run");
-		if (cause->cpu != XP_MODEL_CPU_UNKNOWN)
-			add(to, " on CPU %" PRIu32, cause->cpu);
-		break;
-	case XP_CAUSE_CPU:
-		add(to, "run");
-		add_place(to, cause);
-		break;
-	case XP_CAUSE_CALLEE:
-		add(to, "spend their time");
-		add_place(to, cause);
-		break;
-	case XP_CAUSE_KINDS:
-		break;
-	}
-	return to;
 }

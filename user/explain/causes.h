@@ -8,6 +8,7 @@
 #ifndef XPROF_EXPLAIN_CAUSES_H
 #define XPROF_EXPLAIN_CAUSES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,17 +32,17 @@ const char *xp_cause_kind_name(enum xp_cause_kind kind);
 /* Texts are clean; "": unknown. Calls with the same texts, but for what the other thread does, have one cause. */
 struct xp_cause {
 	enum xp_cause_kind kind;
-	uint32_t function;     /* of the slow calls; 0: of waits without calls */
-	const char *waiter;    /* of waits: the name of the threads that wait */
+	uint32_t function;     /* of the slow calls; 0: of waits and samples without calls */
+	const char *waiter;    /* without calls: the name of the threads that wait or run */
 	const char *place;     /* the function that waits, or runs */
 	const char *primitive; /* the library's function that it waits in, such as "fsync" */
 	const char *other;     /* the name of the thread that holds the lock, wakes the caller, or has the CPU */
 	const char *does;      /* what that thread does meanwhile, in the slowest call: "sleeps in refresh_cache" */
 	uint32_t other_tid;    /* 0: there are several */
 	uint32_t cpu;	       /* of XP_CAUSE_NO_CPU; XP_MODEL_CPU_UNKNOWN: there are several */
-	uint64_t calls;	       /* or waits */
-	uint64_t extra_ns;     /* by which these exceed the median of their function; or the time of all waits */
-	const struct xp_slow_call *example; /* the slowest of these calls; NULL: of waits */
+	uint64_t calls;	       /* or waits, or samples */
+	uint64_t extra_ns; /* by which these exceed the median of their function; or the time of all waits or samples */
+	const struct xp_slow_call *example; /* the slowest of these calls; NULL: of waits or samples */
 	uint64_t key;			    /* private */
 };
 
@@ -62,15 +63,23 @@ int xp_causes_add(struct xp_causes *causes, struct xp_thread_times *times, const
 		  const struct xp_slow_call *call, const struct xp_story *story);
 /* Like xp_causes_add(), for waits, without calls. */
 int xp_causes_add_waits(struct xp_causes *causes, struct xp_thread_times *times, const struct xp_wait_row *row);
-/* Sorts waits by time; waits that may be for events outside of the program, such as the next request, come last. */
-void xp_causes_sort_waits(struct xp_causes *causes);
+/* Adds a sample of a thread, without calls. Returns 0 or -ENOMEM. */
+int xp_causes_add_sample(struct xp_causes *causes, struct xp_thread_times *times, const struct xp_model_sample *sample);
+/*
+ * Sorts causes of waits and samples by time; waits that may be for events outside of the program, such as the next
+ * request, come last. Removes functions with less than a twentieth of the time of all samples.
+ */
+void xp_causes_sort_threads(struct xp_causes *causes);
 void xp_causes_sort(struct xp_causes *causes, const struct xp_slow_calls *calls);
 void xp_causes_free(struct xp_causes *causes);
 
-/* The cause as the predicate of a sentence about these calls: "wait for fsync in write_journal". Returns to. */
+#define XP_CAUSE_NAME_BYTES 120 /* of a function in a sentence */
 #define XP_CAUSE_TEXT_BYTES 1024
+/* The cause as the predicate of a sentence about these calls: "wait for fsync in write_journal". Returns to. */
 const char *xp_cause_text(char to[XP_CAUSE_TEXT_BYTES], const struct xp_cause *cause);
 
+/* Returns whether it is a name: a function without one is an address in the C library. */
+bool xp_cause_is_named(const char *name);
 /* Whether a thread waits for a lock in such a function: condition variables and joins have the same system call. */
 bool xp_cause_is_lock(const char *primitive);
 

@@ -12,8 +12,8 @@
 #include "elf/function_patterns.h"
 
 /* Those of the call: it may have waited before it began, and after. */
-static void tell_story(struct xp_story *story, const struct xp_explanation *explanation,
-		       const struct xp_slow_call *call)
+void xp_explanation_story(struct xp_story *story, const struct xp_explanation *explanation,
+			  const struct xp_slow_call *call)
 {
 	const struct xp_thread_times *times = &explanation->times;
 	/* Without the manifest, calls and samples have no time in common. */
@@ -30,7 +30,7 @@ static int compare(struct xp_explanation *explanation, const struct xp_slow_call
 	struct xp_story story;
 	int err = 0;
 
-	tell_story(&story, explanation, call);
+	xp_explanation_story(&story, explanation, call);
 	if (is_slow)
 		err = xp_causes_add(&explanation->causes, &explanation->times, calls, call, &story);
 	if (!err && !function->is_background)
@@ -79,7 +79,7 @@ static int show_calls(struct xp_explanation *explanation)
 
 		shown->call = by_cause ? explanation->causes.list[explanation->shown_count].example
 				       : &slow->list[explanation->shown_count];
-		tell_story(&shown->story, explanation, shown->call);
+		xp_explanation_story(&shown->story, explanation, shown->call);
 	}
 	return 0;
 }
@@ -105,14 +105,13 @@ static int by_longest(const void *a, const void *b)
 }
 
 /* Those that take longer than --above, and have a function in their stack that the selection asks for. */
-static int sum_up_waits(struct xp_explanation *explanation)
+static int sum_up_waits(struct xp_explanation *explanation, const uint8_t *marks)
 {
 	const struct xp_model *model = &explanation->times.model;
 	uint32_t *some = malloc((model->wait_count + 1) * sizeof(*some));
 	struct xp_wait_table *waits = &explanation->waits;
-	uint8_t *marks = NULL;
 	size_t count = 0;
-	int err = some ? xp_select_mark_stacks(&explanation->select, model, &marks) : -ENOMEM;
+	int err = some ? 0 : -ENOMEM;
 
 	for (size_t i = 0; !err && i < model->wait_count; i++) {
 		const struct xp_model_wait *wait = &model->waits[i];
@@ -124,11 +123,21 @@ static int sum_up_waits(struct xp_explanation *explanation)
 	err = err ?: xp_wait_table_make(waits, model, explanation->times.shapes, some, count);
 	for (size_t i = 0; !err && i < waits->row_count; i++)
 		err = xp_causes_add_waits(&explanation->causes, &explanation->times, &waits->rows[i]);
-	xp_causes_sort_waits(&explanation->causes);
 	if (!err && waits->row_count)
 		qsort(waits->rows, waits->row_count, sizeof(*waits->rows), by_longest);
 	free(some);
-	free(marks);
+	return err;
+}
+
+/* A sample has no length that --above could compare. */
+static int sum_up_samples(struct xp_explanation *explanation, const uint8_t *marks)
+{
+	const struct xp_model *model = &explanation->times.model;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < model->sample_count && !explanation->options->above_ns; i++)
+		if (xp_select_marked(&explanation->select, marks[model->samples[i].stack]))
+			err = xp_causes_add_sample(&explanation->causes, &explanation->times, &model->samples[i]);
 	return err;
 }
 
@@ -158,20 +167,21 @@ static int find_locks(struct xp_explanation *explanation)
 	return err;
 }
 
-static int explain_waits(struct xp_explanation *explanation)
+static int explain_threads(struct xp_explanation *explanation)
 {
-	int err = sum_up_waits(explanation);
+	const struct xp_model *model = &explanation->times.model;
+	uint8_t *marks = NULL;
+	int err = xp_select_mark_stacks(&explanation->select, model, &marks) ?: sum_up_waits(explanation, marks);
 
-	err = err ?: check_patterns(explanation);
-	if (err || explanation->waits.row_count)
+	err = err ?: sum_up_samples(explanation, marks) ?: check_patterns(explanation);
+	free(marks);
+	xp_causes_sort_threads(&explanation->causes);
+	if (err || explanation->causes.count)
 		return err;
-	if (!explanation->times.model.wait_count)
-		xp_error(
-		    "there are neither calls nor waits in the recording; record a program with XRay sleds, or with "
-		    "--off-cpu");
-	else
-		xp_error("no wait is longer than --above, or has such a --function in its stack");
-	return -ENODATA;
+	if (!model->wait_count && !model->sample_count)
+		return xp_why_set(-ENODATA, "there are no calls, waits or samples in the recording");
+	return xp_why_set(-ENODATA,
+			  "no wait is longer than --above, or no wait or sample has such a --function in its stack");
 }
 
 static int explain_all(struct xp_explanation *explanation, const char *directory)
@@ -190,7 +200,7 @@ static int explain_all(struct xp_explanation *explanation, const char *directory
 
 	err = err ?: find_locks(explanation);
 	if (err || !has_logs(&explanation->recorded))
-		return err ? err : explain_waits(explanation);
+		return err ? err : explain_threads(explanation);
 	err = xp_slow_calls_read(&explanation->calls, &source, &slow, &explanation->broken)
 		  ?: check_patterns(explanation);
 	if (err)
@@ -198,13 +208,13 @@ static int explain_all(struct xp_explanation *explanation, const char *directory
 	if (explanation->calls.slow.count)
 		return compare_calls(explanation) ?: show_calls(explanation);
 	if (explanation->calls.all.count)
-		xp_error("no call took longer than --above; the slowest took %.3f ms",
-			 explanation->calls.all.max / 1e6);
-	else if (options->function_count)
-		xp_error("no call of such a --function has ended in the recording; `xprof report` shows their names");
-	else
-		xp_error("no call has ended in the recording");
-	return -ENODATA;
+		return xp_why_set(-ENODATA, "no call took longer than --above; the slowest took %.3f ms",
+				  explanation->calls.all.max / 1e6);
+	if (options->function_count)
+		return xp_why_set(
+		    -ENODATA,
+		    "no call of such a --function has ended in the recording; `xprof report` shows their names");
+	return xp_why_set(-ENODATA, "no call has ended in the recording");
 }
 
 int xp_explain(struct xp_explanation *explanation, const char *directory, const struct xp_explain_options *options)

@@ -6,7 +6,8 @@
  *						  >--  call_story.h, causes.h, common_causes.h  -->  explain_*.c
  *	perf.data  -->  model/thread_times.h  --/
  *
- * Calls, samples and waits have one clock, the TSC. If a recording has no calls, only its waits are explained.
+ * Calls, samples and waits have one clock, the TSC. If a recording has no calls, the waits and samples of its threads
+ * are explained.
  */
 #ifndef XPROF_EXPLAIN_EXPLAIN_H
 #define XPROF_EXPLAIN_EXPLAIN_H
@@ -58,10 +59,23 @@ struct xp_explanation {
 
 /*
  * Explains the recording in a directory. Prints errors. The caller frees it in every case. Returns 0 or -errno: -ENOENT
- * if there is no recording, -ENODATA if nothing in it is to be explained.
+ * if there is no recording, -ENODATA if nothing in it is to be explained, for the reason of xp_why(), which is not
+ * printed.
  */
 int xp_explain(struct xp_explanation *explanation, const char *directory, const struct xp_explain_options *options);
 void xp_explanation_free(struct xp_explanation *explanation);
+
+/* The story of a slow call: what its thread waited for, and where it ran. */
+void xp_explanation_story(struct xp_story *story, const struct xp_explanation *explanation,
+			  const struct xp_slow_call *call);
+
+/* The part of the extra time of all requests, or of all background work, that a cause of calls has. */
+double xp_explanation_share(const struct xp_explanation *explanation, const struct xp_cause *cause);
+/* "lock: 20 of 60 slow handle_request (77 % of the extra time) wait for ..." Returns to. */
+const char *xp_cause_sentence(char to[XP_CAUSE_TEXT_BYTES], const struct xp_explanation *explanation,
+			      const struct xp_cause *cause);
+/* Which functions were found to handle requests, or to do background work, and why. Returns to; "": none. */
+const char *xp_requests_sentence(char to[XP_CAUSE_TEXT_BYTES], const struct xp_slow_calls *calls, bool is_background);
 
 /* The thread's name, clean; "": unknown. Returns to. */
 #define XP_EXPLAINED_NAME_BYTES 64

@@ -201,14 +201,6 @@ static json_t *calls_value(const struct xp_explanation *explanation)
 
 /* ---- causes ---- */
 
-static double share(const struct xp_explanation *explanation, const struct xp_cause *cause)
-{
-	bool is_background = explanation->calls.functions[cause->function].is_background;
-	uint64_t all_ns = is_background ? explanation->background_ns : explanation->slow_ns;
-
-	return all_ns ? (double)cause->extra_ns / (double)all_ns : 0;
-}
-
 static json_t *requests_value(const struct xp_slow_calls *calls)
 {
 	json_t *list = json_array();
@@ -228,33 +220,34 @@ static json_t *requests_value(const struct xp_slow_calls *calls)
 	return list;
 }
 
-/* What a cause of calls has, or one of waits. */
+/* What a cause of calls has, or one of waits or samples. */
 static json_t *cause_value(const struct xp_explanation *explanation, const struct xp_cause *cause)
 {
 	const struct xp_call_function *function;
 
 	if (!cause->example)
-		return json_pack("{s:s, s:o, s:o}", "waiter", cause->waiter, "waits", number(cause->calls), "total_ns",
+		return json_pack("{s:s, s:o, s:o}", "waiter", cause->waiter,
+				 cause->kind == XP_CAUSE_CPU ? "samples" : "waits", number(cause->calls), "total_ns",
 				 number(cause->extra_ns));
 	function = &explanation->calls.functions[cause->function];
 	return json_pack("{s:s, s:o, s:o, s:f, s:o, s:o, s:b}", "function", function->name, "calls",
-			 number(cause->calls), "extra_ns", number(cause->extra_ns), "share", share(explanation, cause),
-			 "example_start_ns", number(cause->example->begin_ns), "example_tid",
-			 number(cause->example->tid), "is_background", (int)function->is_background);
+			 number(cause->calls), "extra_ns", number(cause->extra_ns), "share",
+			 xp_explanation_share(explanation, cause), "example_start_ns", number(cause->example->begin_ns),
+			 "example_tid", number(cause->example->tid), "is_background", (int)function->is_background);
 }
 
 static json_t *causes_value(const struct xp_explanation *explanation)
 {
-	char text[XP_CAUSE_TEXT_BYTES];
+	char text[XP_CAUSE_TEXT_BYTES], sentence[XP_CAUSE_TEXT_BYTES];
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < explanation->causes.count && list; i++) {
 		const struct xp_cause *cause = &explanation->causes.list[i];
-		json_t *value =
-		    json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:s}", "kind", xp_cause_kind_name(cause->kind), "text",
-			      xp_cause_text(text, cause), "place", cause->place, "primitive", cause->primitive,
-			      "thread", cause->other, "tid", cause->other_tid ? number(cause->other_tid) : json_null(),
-			      "does", cause->does);
+		json_t *value = json_pack(
+		    "{s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:s}", "kind", xp_cause_kind_name(cause->kind), "sentence",
+		    xp_cause_sentence(sentence, explanation, cause), "text", xp_cause_text(text, cause), "place",
+		    cause->place, "primitive", cause->primitive, "thread", cause->other, "tid",
+		    cause->other_tid ? number(cause->other_tid) : json_null(), "does", cause->does);
 		json_t *more = cause_value(explanation, cause);
 
 		if (!value || !more || json_object_update(value, more)) {

@@ -349,87 +349,38 @@ static void print_functions(const struct page *page)
 
 /* ---- causes ---- */
 
+static void print_sentence(const struct page *page, int indent, const char *sentence)
+{
+	struct wrapped line = { .page = page, .indent = indent };
+
+	for (size_t length; *sentence; sentence += length + (sentence[length] == ' ')) {
+		length = strcspn(sentence, " ");
+		put_piece(&line, " ", "%.*s", (int)length, sentence);
+	}
+	end_list(&line);
+}
+
 /* Which functions were taken for those of requests, and why. */
 static void print_requests(const struct page *page)
 {
-	const struct xp_slow_calls *calls = &page->explanation->calls;
-	struct wrapped list = { .page = page };
-	bool any_background = false;
+	char sentence[XP_CAUSE_TEXT_BYTES];
 
-	if (!calls->is_found)
-		return;
-	put_piece(&list, ", ", "requests: calls of ");
-	list.separator = "";
-	for (size_t i = 0; i < calls->function_count; i++) {
-		if (calls->functions[i].is_wanted && !calls->functions[i].is_background)
-			put_piece(&list, ", ", "%s", calls->functions[i].name);
-		any_background |= calls->functions[i].is_background;
-	}
-	list.separator = " ";
-	put_piece(&list, " ", "(outermost, and");
-	put_piece(&list, " ", "called most often;");
-	put_piece(&list, " ", "--function NAME selects another)");
-	end_list(&list);
-	list = (struct wrapped){ .page = page };
-	for (size_t i = 0; any_background && i < calls->function_count; i++)
-		if (calls->functions[i].is_background)
-			put_piece(&list, ", ", "%s%s",
-				  list.column ? "" : "background work: ", calls->functions[i].name);
-	end_list(&list);
-}
-
-static void put_words(struct wrapped *line, char *words)
-{
-	char *word;
-
-	while ((word = strsep(&words, " ")))
-		put_piece(line, " ", "%s", word);
-}
-
-static void print_cause(const struct page *page, const struct xp_cause *cause)
-{
-	const struct xp_explanation *explanation = page->explanation;
-	const struct xp_call_function *function = &explanation->calls.functions[cause->function];
-	uint64_t all_ns = function->is_background ? explanation->background_ns : explanation->slow_ns;
-	struct wrapped line = { .page = page, .indent = 2 };
-	char text[XP_CAUSE_TEXT_BYTES];
-
-	put_piece(&line, " ", "%s:", xp_cause_kind_name(cause->kind));
-	put_piece(&line, " ", "%" PRIu64 " of %" PRIu64 " slow", cause->calls, function->slow);
-	put_piece(&line, " ", "%s", function->name);
-	put_piece(&line, " ", "(%.0f %% of the extra time)",
-		  all_ns ? 100.0 * (double)cause->extra_ns / (double)all_ns : 0);
-	xp_cause_text(text, cause);
-	put_words(&line, text);
-	end_list(&line);
-}
-
-static void print_cause_of_waits(const struct page *page, const struct xp_cause *cause)
-{
-	struct wrapped line = { .page = page, .indent = 2 };
-	char text[XP_CAUSE_TEXT_BYTES], time[TIME_BYTES];
-
-	put_piece(&line, " ", "%s:", xp_cause_kind_name(cause->kind));
-	put_piece(&line, " ", "threads");
-	put_piece(&line, " ", "%s", cause->waiter);
-	xp_cause_text(text, cause);
-	put_words(&line, text);
-	put_piece(&line, " ", "(%" PRIu64 " time%s,", cause->calls, xp_plural_s(cause->calls));
-	put_piece(&line, " ", "%s in all)", time_text(time, (double)cause->extra_ns));
-	end_list(&line);
+	for (int is_background = 0; is_background <= 1; is_background++)
+		print_sentence(page, 0, xp_requests_sentence(sentence, &page->explanation->calls, is_background));
 }
 
 static void print_causes(const struct page *page)
 {
 	const struct xp_explanation *explanation = page->explanation;
 	size_t shown = XP_MIN(explanation->causes.count, (size_t)XP_CAUSES_SHOWN);
+	char sentence[XP_CAUSE_TEXT_BYTES];
 
 	if (!shown)
 		return;
 	xp_put_line(page->out, "%s", "");
 	xp_put_line(page->out, "Causes:");
 	for (size_t i = 0; i < shown; i++)
-		(explanation->waits.row_count ? print_cause_of_waits : print_cause)(page, &explanation->causes.list[i]);
+		print_sentence(page, 2, xp_cause_sentence(sentence, explanation, &explanation->causes.list[i]));
 	if (shown < explanation->causes.count)
 		xp_put_line(page->out, "  and %zu more", explanation->causes.count - shown);
 }
@@ -573,9 +524,10 @@ void xp_explanation_print(FILE *out, const struct xp_explanation *explanation, i
 	const struct page page = { out, columns, explanation };
 	const struct xp_wait_table *waits = &explanation->waits;
 
-	if (waits->row_count) {
-		xp_put_line(out, "no calls in the recording; its longest waits, of %zu stack%s", waits->row_count,
-			    xp_plural_s(waits->row_count));
+	if (!explanation->shown_count) {
+		xp_put_line(out, "no calls in the recording, only waits of %zu stack%s and %zu sample%s",
+			    waits->row_count, xp_plural_s(waits->row_count), explanation->times.model.sample_count,
+			    xp_plural_s(explanation->times.model.sample_count));
 		print_wait_counts(&page);
 		print_stack_ends(&page);
 		print_causes(&page);
