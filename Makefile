@@ -115,7 +115,7 @@ $(O)/proto/%.pb-c.o: $(O)/proto/%.pb-c.c $(O)/flags
 # The page of `export --format html`: style and script in it, and their checksums for its policy, as numbers for C.
 # The page lets nothing else run.
 
-PAGE_SCRIPTS := $(addprefix user/export/page_,text.js data.js time.js hide.js draw.js table.js menu.js input.js) user/export/page.js
+PAGE_SCRIPTS := $(addprefix user/export/page_,text.js data.js why.js time.js hide.js draw.js table.js menu.js input.js) user/export/page.js
 
 $(O)/export/page.inc: user/export/page.html user/export/page.css $(PAGE_SCRIPTS) $(O)/flags
 	$(call say,PAGE,$@)

@@ -26,16 +26,16 @@ MAY_INCLUDE = {
     "sample": "base arch/x86_64 elf format target event kernel unwind jit store",
     "model": "base elf format unwind",
     "report": "base elf format unwind model",
-    "export": "base elf format store model",
+    "explain": "base elf format model report",
+    "export": "base elf format store model report explain",
     "record": "base arch/x86_64 elf format target event kernel sled trace budget unwind jit store sample export",
     "diff": "base elf format model report export",
-    "explain": "base elf format model report",
 }
 # Lines of a folder, at most.
 CEILINGS = {
     "base": 4460, "arch/x86_64": 2400, "format": 7550, "elf": 4750, "target": 5330, "event": 205, "kernel": 4010, "sled":
     7490, "trace": 4760, "budget": 2150, "unwind": 4800, "functions": 2280, "jit": 4650, "store": 1200, "sample": 3500, "model": 8620,
-    "report": 3350, "export": 2850, "record": 7800, "diff": 1500, "explain": 3050
+    "report": 3350, "export": 3050, "record": 7800, "diff": 1500, "explain": 3100
 }
 # The option table is the one header of user/ itself that a folder may include.
 ALSO = {("record/plan.h", "options.h")}

@@ -164,6 +164,25 @@ def test_causes(explained):
     assert lock["blocked_ns"] == 49 * MS and lock["waker"]["name"] == "holder"
 
 
+def test_page(xprof, recorded, tmp_path):
+    """The page has the same sentences, and the slow calls with the threads that ended their waits; of a selection there is none."""
+    directory = recorded(*three_faults())
+
+    def exported(*args):
+        made = xprof("export", "--format=html", "-o", tmp_path / "page.html", *args, directory)
+        assert made.returncode == 0, made.stderr
+        return json.loads(re.search(r'id="data">(.*?)</script>', (tmp_path / "page.html").read_text(), re.S)[1])
+
+    why, found = exported()["why"], json.loads(xprof("explain", "--json", directory).stdout)
+    assert why["causes"] == [cause["sentence"] for cause in found["causes"]] and why["more"] == 0
+    assert why["requests"] == ["requests: calls of fn_2 (outermost, and called most often; --function NAME selects another)", ""]
+    assert why["locks"] == [[1, 49 * MS + 100 * US, 49 * MS + 100 * US, "holder (8)", "app+0x11"]]
+    assert why["slow"] == [[0, STARVED, STARVED + 80 * MS, "worker (7)", "", 0],
+                           [1, LOCKED, LOCKED + 50 * MS + 5 * US, "worker (7)", "holder (8)", LOCKED + 49 * MS + 20 * US],
+                           [2, READING, READING + 20 * MS, "worker (7)", "", 0]]
+    assert "why" not in exported("--functions=app+0x11")
+
+
 def test_stack_of_only_a_leaf(explained):
     """Its user stack was not copied: the wait was in what the call called for most of its time."""
     lines, calls = three_faults()

@@ -159,14 +159,14 @@ document.body.dataset.seen = JSON.stringify(seen);
     assert flat == {name: row[0] for name, row in made.rows.items() if row[0]}
 
 
-def put_view(path, names, tree, script="", lengthNs=0, **members):
+def put_view(path, names, tree, script="", lengthNs=0, why=None, **members):
     """Puts a view with these functions and nodes into a page, and a script that may run there."""
     view = {
         "kind": "samples", "by": "none", "period": 1000, "dropped": 0, "names": names,
         "kinds": [0] * len(names), "in": [0] * len(names), "files": [""], "sources": [0] * len(names), "objects": ["deep"], "groups": [],
         "nodes": (len(tree) + 2) // 4, "tree": base64.b64encode(tree).decode(), **members,
     }
-    data = json.dumps({"views": [view], "lengthNs": lengthNs, "fromNs": members.get("slotFromNs", 0)})
+    data = json.dumps({"views": [view], "lengthNs": lengthNs, "fromNs": members.get("slotFromNs", 0), **({"why": why} if why else {})})
     text = re.sub(r'(id="data">).*?(</script>)', lambda m: m[1] + data + m[2], path.read_text(), flags=re.S)
     text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
     path.write_text(text.replace("</body>", f"<script>{script}</script></body>"))
@@ -333,7 +333,7 @@ document.body.dataset.seen = JSON.stringify(views.filter((view) => view.slots).m
 
 
 def test_timeline(page, browse, tmp_path):
-    """What a lane says of a slot, a part of the time in the address, and one that is brushed over."""
+    """What a lane says of a slot, a part of the time in the address, and one that is brushed over. Slow calls, and their causes."""
     path = tmp_path / "page.html"
     path.write_text(page.read_text())
     tree, slots = bytearray((0, 0)), bytearray()
@@ -355,14 +355,26 @@ seen.brushed = [location.hash, document.body.dataset.ns];
 send("pointerdown", 0.5);
 send("pointerup", 0.5);
 seen.all = [location.hash, document.body.dataset.ns];
+go({ mode: "why", range: [1.0e9, 1.05e9] });
+const texts = (selector) => [...$("why").querySelectorAll(selector)].map((one) => one.textContent);
+seen.why = [texts("p"), texts("li"), texts("td"), texts("button:disabled")];
+go({ range: [] });
+$("why").querySelector("button").click();
+seen.slowest = location.hash;
 document.body.dataset.seen = JSON.stringify(seen);
-""", lengthNs=200 * MS, kind="waits", by="thread", period=0, groups=["p", "a", "b"], nodes=6, states=["sleeping", "lock"],
+""", lengthNs=200 * MS, why={
+                 "requests": ["requests: calls of <b>", ""], "causes": ["lock: 2 of 2", "CPU: 1 of 2"], "more": 0, "locks": [[2, 90 * MS, 50 * MS, "b", "f"]],
+                 "slow": [[0, 1060 * MS, 1090 * MS, "b", "", 0], [0, 1010 * MS, 1020 * MS, "a", "b", 1015 * MS], [1, 1100 * MS, 1105 * MS, "gone", "", 0]]},
+             kind="waits", by="thread", period=0, groups=["p", "a", "b"], nodes=6, states=["sleeping", "lock"],
              byState=base64.b64encode(b"".join(packed(MS * ms) for ms in (30, 10, 0, 50))).decode(),
              slotNs=50 * MS, slotFromNs=1000 * MS, entries=4,
              slots=base64.b64encode(slots).decode())
     seen = json.loads(browse(path, mode="time", **{"from": "1", "to": "1.05"}).body["seen"])
-    assert seen["a"] == ["1 s \u00b7 sleeping", "1.05 s \u00b7 lock 20.0 %", "1.1 s \u00b7 sleeping"]
-    assert seen["b"] == ["1 s \u00b7 sleeping", "1.05 s \u00b7 lock 80.0 %"]
+    assert seen["a"] == ["1 s \u00b7 sleeping \u00b7 slow call of 10.0 ms: lock: 2 of 2", "1.05 s \u00b7 lock 20.0 %", "1.1 s \u00b7 sleeping"]
+    assert seen["b"] == ["1 s \u00b7 sleeping", "1.05 s \u00b7 lock 80.0 % \u00b7 slow call of 30.0 ms: lock: 2 of 2"]
+    assert seen["why"] == [["requests: calls of <b>"], ["lock: 2 of 21 of 2 such calls in this part of the time", "CPU: 1 of 20 of 1 such call in this part of the time"],
+                           ["2", "90.0 ms", "50.0 ms", "b", "f"], ["CPU: 1 of 2"]]
+    assert seen["slowest"] == "#mode=time&from=1.06&to=1.09"
     assert seen["range"] == [1e9, 1.05e9] and seen["shown"] == f"{30 * MS}" and seen["button"] == "1 to 1.05 s \u00d7"
     assert re.fullmatch(r"#mode=icicle&from=1\.05\d*&to=1\.[01]\d*", seen["brushed"][0]) and seen["brushed"][1] == f"{50 * MS}"
     assert seen["all"] == ["#mode=icicle", f"{90 * MS}"]

@@ -146,3 +146,15 @@ const char *xp_requests_sentence(char to[XP_CAUSE_TEXT_BYTES], const struct xp_s
 		add(to, " (outermost, and called most often; --function NAME selects another)");
 	return to;
 }
+
+void xp_lock_text(struct xp_lock_text *text, const struct xp_explanation *explanation, const struct xp_wait_row *row)
+{
+	const char *primitive,
+	    *place = xp_cause_place(&explanation->causes, &explanation->times.model, row->longest->stack, &primitive);
+	char waker[XP_WAKER_BYTES], others[24];
+
+	xp_waits_waker(waker, row->waker->flags, row->waker->waker_name, row->waker->waker_tid);
+	snprintf(others, sizeof(others), " +%" PRIu64, row->wakers - 1);
+	snprintf(text->holder, sizeof(text->holder), "%s%s", waker, row->wakers > 1 ? others : "");
+	text->place = place ?: primitive ?: "(no stack)";
+}

@@ -298,7 +298,7 @@ static struct xp_cause *find(struct xp_causes *causes, struct adding *adding)
 }
 
 int xp_causes_add(struct xp_causes *causes, struct xp_thread_times *times, const struct xp_slow_calls *calls,
-		  const struct xp_slow_call *call, const struct xp_story *story)
+		  struct xp_slow_call *call, const struct xp_story *story)
 {
 	struct adding adding = {
 		.causes = causes,
@@ -310,9 +310,11 @@ int xp_causes_add(struct xp_causes *causes, struct xp_thread_times *times, const
 
 	find_cause(&adding, call, story);
 	cause = find(causes, &adding);
-	if (cause)
-		count(cause, &adding, call);
-	return cause ? 0 : -ENOMEM;
+	if (!cause)
+		return -ENOMEM;
+	call->cause = cause->key;
+	count(cause, &adding, call);
+	return 0;
 }
 
 int xp_causes_add_waits(struct xp_causes *causes, struct xp_thread_times *times, const struct xp_wait_row *row)

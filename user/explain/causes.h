@@ -43,7 +43,7 @@ struct xp_cause {
 	uint64_t calls;	       /* or waits, or samples */
 	uint64_t extra_ns; /* by which these exceed the median of their function; or the time of all waits or samples */
 	const struct xp_slow_call *example; /* the slowest of these calls; NULL: of waits or samples */
-	uint64_t key;			    /* private */
+	uint64_t key;			    /* of its kind, function, threads and places */
 };
 
 /* Empty if zeroed. */
@@ -60,7 +60,7 @@ struct xp_causes {
 int xp_causes_init(struct xp_causes *causes, struct xp_thread_times *times, const struct xp_slow_calls *calls);
 /* Adds a slow call with its story, the slowest first. Returns 0 or -ENOMEM. */
 int xp_causes_add(struct xp_causes *causes, struct xp_thread_times *times, const struct xp_slow_calls *calls,
-		  const struct xp_slow_call *call, const struct xp_story *story);
+		  struct xp_slow_call *call, const struct xp_story *story);
 /* Like xp_causes_add(), for waits, without calls. */
 int xp_causes_add_waits(struct xp_causes *causes, struct xp_thread_times *times, const struct xp_wait_row *row);
 /* Adds a sample of a thread, without calls. Returns 0 or -ENOMEM. */

@@ -23,7 +23,7 @@ void xp_explanation_story(struct xp_story *story, const struct xp_explanation *e
 	xp_story_make(story, times, thread, (struct xp_time_range){ call->begin_ns, call->end_ns });
 }
 
-static int compare(struct xp_explanation *explanation, const struct xp_slow_call *call, bool is_slow)
+static int compare(struct xp_explanation *explanation, struct xp_slow_call *call, bool is_slow)
 {
 	struct xp_slow_calls *calls = &explanation->calls;
 	const struct xp_call_function *function = &calls->functions[call->function];

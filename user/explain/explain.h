@@ -17,6 +17,7 @@
 
 #include "explain/causes.h"
 #include "explain/common_causes.h"
+#include "model/read_waits.h"
 #include "report/wait_table.h"
 
 /* Version of the JSON: increases when a member changes its meaning or is removed. */
@@ -76,6 +77,13 @@ const char *xp_cause_sentence(char to[XP_CAUSE_TEXT_BYTES], const struct xp_expl
 			      const struct xp_cause *cause);
 /* Which functions were found to handle requests, or to do background work, and why. Returns to; "": none. */
 const char *xp_requests_sentence(char to[XP_CAUSE_TEXT_BYTES], const struct xp_slow_calls *calls, bool is_background);
+
+/* A contended lock, for tables: the thread that released it most often, and where it was waited for. */
+struct xp_lock_text {
+	char holder[XP_WAKER_BYTES + 24];
+	const char *place;
+};
+void xp_lock_text(struct xp_lock_text *text, const struct xp_explanation *explanation, const struct xp_wait_row *row);
 
 /* The thread's name, clean; "": unknown. Returns to. */
 #define XP_EXPLAINED_NAME_BYTES 64

@@ -389,7 +389,8 @@ static void print_causes(const struct page *page)
 static void print_locks(const struct page *page)
 {
 	const struct xp_wait_table *locks = &page->explanation->locks;
-	char time[TIME_BYTES], most[TIME_BYTES], waker[XP_WAKER_BYTES], others[32];
+	char time[TIME_BYTES], most[TIME_BYTES];
+	struct xp_lock_text text;
 
 	if (!locks->row_count)
 		return;
@@ -398,16 +399,11 @@ static void print_locks(const struct page *page)
 	xp_put_line(page->out, "%9s %10s %10s  %-26s %s", "waits", "time", "longest", "released by", "where");
 	for (size_t i = 0; i < XP_MIN(locks->row_count, (size_t)LOCKS_SHOWN); i++) {
 		const struct xp_wait_row *row = &locks->rows[i];
-		const char *primitive,
-		    *place = xp_cause_place(&page->explanation->causes, &page->explanation->times.model,
-					    row->longest->stack, &primitive);
 
-		xp_waits_waker(waker, row->waker->flags, row->waker->waker_name, row->waker->waker_tid);
-		snprintf(others, sizeof(others), " +%" PRIu64, row->wakers - 1);
-		xp_put_line(page->out, "%9.0f %10s %10s  %s%-*s %s", row->count, time_text(time, (double)row->total_ns),
-			    time_text(most, (double)xp_wait_row_longest_ns(row)), waker,
-			    XP_MAX(26 - xp_text_columns(waker), 0), row->wakers > 1 ? others : "",
-			    place ?: primitive ?: "(no stack)");
+		xp_lock_text(&text, page->explanation, row);
+		xp_put_line(page->out, "%9.0f %10s %10s  %s%*s %s", row->count, time_text(time, (double)row->total_ns),
+			    time_text(most, (double)xp_wait_row_longest_ns(row)), text.holder,
+			    XP_MAX(26 - xp_text_columns(text.holder), 0), "", text.place);
 	}
 }
 

@@ -67,6 +67,7 @@ struct xp_slow_call {
 	struct xp_call_callee callees[XP_CALL_CALLEES_MAX]; /* the longest time first */
 	size_t callee_count;
 	struct xp_call_callee further; /* all others */
+	uint64_t cause;		       /* of a slow call: the key of its cause, once xp_causes_add() has been called */
 };
 
 static inline uint64_t xp_slow_call_ns(const struct xp_slow_call *call)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include "base/util.h"
 #include "base/why.h"
 #include "elf/function_patterns.h"
+#include "explain/explain.h"
 #include "export/output.h"
 #include "model/facts.h"
 #include "model/input.h"
@@ -208,6 +210,27 @@ static int export_model(struct exporting *exporting, const struct xp_model_sourc
 	return err;
 }
 
+/* Writes the page of models that have been read. Only a whole recording is explained. */
+static int write_page(struct exporting *exporting, struct xp_export_page *page, const struct xp_model_source *source)
+{
+	const struct xp_explain_options all = { .full_names = source->full_names, .instr_map = source->instr_map };
+	struct xp_explanation *why = NULL;
+	int err = 0;
+
+	if (exporting->options->kind == XP_MODEL_SAMPLES && source->directory && !exporting->input.broken &&
+	    !xp_select_is_given(source->select)) {
+		why = calloc(1, sizeof(*why));
+		err = why ? xp_explain(why, source->directory, &all) : -ENOMEM;
+		page->why = err ? NULL : why;
+	}
+	if (!err || err == -ENODATA)
+		err = write_all(page, 1u << XP_EXPORT_HTML, exporting->options, exporting->input.directory);
+	if (why)
+		xp_explanation_free(why);
+	free(why);
+	return err;
+}
+
 /* Samples, calls and waits, as far as there are any. */
 static int export_page(struct exporting *exporting, const struct xp_model_source *source)
 {
@@ -234,7 +257,7 @@ static int export_page(struct exporting *exporting, const struct xp_model_source
 	if (!err && !page.model_count)
 		err = say_nothing(exporting, true);
 	else if (!err)
-		err = write_all(&page, 1u << XP_EXPORT_HTML, exporting->options, exporting->input.directory);
+		err = write_page(exporting, &page, source);
 	for (size_t i = 0; i < XP_ARRAY_SIZE(models); i++)
 		xp_model_free(&models[i]);
 	return err;

@@ -56,11 +56,15 @@ int xp_export_folded(FILE *out, struct xp_model *model, const struct xp_export_o
 /* The model's samples and waits, and the calls and events of the source. -ENODATA: there are none. */
 int xp_export_perfetto(FILE *out, struct xp_model *model, const struct xp_export_options *options);
 
+struct xp_explanation;
+
 /* The content of an HTML page. */
 struct xp_export_page {
 	struct xp_model *models[2]; /* of samples or waits, and of calls; waits of a model of samples come last */
 	size_t model_count;
 	const struct xp_facts *facts;
+	const struct xp_explanation
+	    *why; /* NULL: there is nothing to explain, or a part of the recording is selected */
 };
 int xp_export_html(FILE *out, const struct xp_export_page *page, const struct xp_export_options *options);
 

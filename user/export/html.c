@@ -10,6 +10,7 @@
 #include "base/util.h"
 #include "export/html_slots.h"
 #include "export/html_view.h"
+#include "export/html_why.h"
 #include "model/input.h"
 #include "model/json_data.h"
 #include "model/read_waits.h"
@@ -139,7 +140,10 @@ int xp_export_html(FILE *out, const struct xp_export_page *page, const struct xp
 	for (size_t i = 0; !err && i < page->model_count; i++)
 		if (page->models[i]->kind == XP_MODEL_SAMPLES && page->models[i]->wait_count)
 			err = put_waits(out, page->models[i], options->by, views++ > 0);
-	fputs("]}", out);
+	putc(']', out);
+	if (page->why)
+		xp_html_put_why(out, page->why);
+	putc('}', out);
 	xp_html_put_end(out);
 	return err;
 }

@@ -20,9 +20,9 @@ const START = {
 const OF_VIEW = ["scope", "threads", "function", "drop", "merge"];
 const SORTS = ["self", "total", "calls", "waits", "mean", "change", "totalChange", "selfA", "totalA"];
 const MANY = 12; /* processes that one looks through without a filter */
-const MODES = ["flame", "icicle", "table", "function", "time"];
+const MODES = ["flame", "icicle", "table", "function", "time", "why"];
 /* Those that show a graph of frames. */
-const isGraph = () => state.mode !== "table" && state.mode !== "time";
+const isGraph = () => !["table", "time", "why"].includes(state.mode);
 
 const recording = JSON.parse($("data").textContent);
 if (recording.sides) {
@@ -35,6 +35,7 @@ const graph = new Graph($("canvas"), $("graph"), $("tall"));
 const callers = new Graph($("callers-canvas"), $("callers"), $("callers-tall"));
 const brushed = (range) => go({ range });
 const strips = new Strip($("strip-canvas"), $("strip"), null, 0, brushed);
+const why = new Why($("why"), recording.why, (call) => go({ range: [call.from, call.to], ...hasLanes && { mode: "time" } }));
 const lanes = new Lanes($("lanes-canvas"), $("lanes"), $("lanes-tall"), NAMES, brushed);
 const tip = new Tip($("tip")), menu = new Menu($("menu"));
 const table = new Table($("rows"), $("more"), (change) => go(change));
@@ -83,7 +84,7 @@ function stateOf(fragment) {
 	it.collapsed = words.get("collapsed") === "true";
 	it.idle = words.get("idle") !== "false";
 	it.range = rangeOf(words);
-	if (it.mode === "function" && it.function < 0 || it.mode === "time" && !hasLanes)
+	if (it.mode === "function" && it.function < 0 || it.mode === "time" && !hasLanes || it.mode === "why" && !recording.why)
 		it.mode = START.mode;
 	it.sort = SORTS.includes(words.get("sort")) ? words.get("sort") : START.sort;
 	it.width = words.get("width") === "a" ? "a" : "b";
@@ -162,19 +163,23 @@ function show() {
 	$("graph").hidden = !isGraph();
 	$("callers").hidden = state.mode !== "function";
 	$("rows").hidden = !isTable;
+	$("why").hidden = state.mode !== "why";
 	$("lanes").hidden = !isTime;
 	$("strip").hidden = isTime || !view.slots;
 	tip.hide();
 	if (view.slots && !isTime)
 		strips.show(Object.assign(Object.create(views[state.view]), { weight: view.weight }), scope.root, recorded, state.range);
-	$("message").hidden = isTime || scope.whole > 0;
+	$("message").hidden = isTime || state.mode === "why" || scope.whole > 0;
 	$("message").textContent = view.isCalls ? "No call has ended, so there are no times. The table has the calls." : `No ${view.kind}.`;
 	if (isTable) {
 		table.sort = state.sort;
 		table.show(scope, graph.isMatch);
 		describe(null);
+	} else if (state.mode === "why") {
+		why.show(state.range);
+		describe(null);
 	} else if (isTime) {
-		lanes.show(threadLanes, recorded, state.range);
+		lanes.show(threadLanes, recorded, state.range, why.slow);
 		describe(null);
 	} else {
 		showGraph();
@@ -218,6 +223,7 @@ function showControls(view) {
 	$("reversed").setAttribute("aria-pressed", state.reversed);
 	$("reversed").disabled = !isGraph() || state.mode === "function";
 	$("time").hidden = !hasLanes;
+	$("why-mode").hidden = !recording.why;
 	$("range").hidden = !state.range.length;
 	$("range").textContent = state.range.length ? `${seconds(state.range[0])} to ${seconds(state.range[1])} s \u00d7` : "";
 	$("function").hidden = state.mode !== "function";
@@ -301,7 +307,8 @@ function showLegend(view) {
 			entry.append(document.createElement("i"), one);
 			entry.firstChild.style.background = colourOfLane(one);
 			return entry;
-		}), `Each lane is a thread; a sleeping one is empty. Each column is ${time(threadLanes.ns)}.`);
+		}), `Each lane is a thread; a sleeping one is empty. Each column is ${time(threadLanes.ns)}.` +
+			(why.slow.length ? " A bar above a lane is a slow call, and a line comes from the thread that woke it." : ""));
 		return;
 	}
 	if (view.isDiff || view.states) {

@@ -38,6 +38,7 @@ const KEYS = {
 	i: () => go({ mode: "icicle" }),
 	t: () => go({ mode: "table" }),
 	l: () => hasLanes && go({ mode: "time" }),
+	w: () => recording.why && go({ mode: "why" }),
 	r: () => isGraph() && go({ reversed: !state.reversed }),
 	d: () => $("theme").click(),
 	m: () => isGraph() && openMenu(graph.chosen || graph.zoomed, ...graph.placeOf(graph.chosen || graph.zoomed)),

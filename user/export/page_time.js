@@ -230,8 +230,8 @@ class Strip extends TimeGraph {
 
 /* A lane for each thread. */
 class Lanes extends TimeGraph {
-	show(lanes, [from, to], range) {
-		Object.assign(this, { lanes, from, to, range });
+	show(lanes, [from, to], range, slow) {
+		Object.assign(this, { lanes, from, to, range, slow, at: new Map(lanes.all.map((lane, i) => [lane.name, i])) });
 		this.tall.style.height = `${lanes.all.length * LANE + 20}px`;
 		this.draw();
 	}
@@ -243,8 +243,10 @@ class Lanes extends TimeGraph {
 	textAt(lane, at) {
 		const { from, ns, slotCount } = this.lanes, slot = Math.min(Math.max(Math.floor((at - from) / ns), 0), slotCount - 1);
 		const parts = [...lane.states].map(([state, of]) => [state, of[slot]]).filter(([, its]) => its > 0).sort((a, b) => b[1] - a[1]);
+		const slow = this.slow.find((one) => one.thread === lane.name && one.to > from + slot * ns && one.from < from + (slot + 1) * ns);
 		return [`${seconds(from + slot * ns)} s`, ...parts.map(([state, its]) => `${state} ${share(its, ns)}`),
-			parts.length ? "" : "sleeping"].filter(Boolean).join(" \u00b7 ");
+			parts.length ? "" : "sleeping", slow && `slow call of ${time(slow.to - slow.from)}: ${label(recording.why.causes[slow.cause])}`]
+			.filter(Boolean).join(" \u00b7 ");
 	}
 	draw() {
 		const { area, context } = this, height = this.begin(area.clientHeight), top = area.scrollTop;
@@ -255,6 +257,24 @@ class Lanes extends TimeGraph {
 			this.drawLane(this.lanes.all[i], i * LANE - top);
 		this.drawAxis(height - 4);
 		this.drawRange(height);
+		for (const call of this.slow.filter((one) => this.at.has(one.thread) && one.isIn(this.range)))
+			this.drawSlow(call, top);
+	}
+	/* A slow call, and the wake-up that ended its longest wait. */
+	drawSlow({ thread, waker, from, to, woken }, top) {
+		const { context } = this, y = this.at.get(thread) * LANE - top, x = this.xOf(from);
+		context.fillStyle = context.strokeStyle = isDark() ? "#ff7fbd" : "#c2185b";
+		context.fillRect(x, y + 1, Math.max(this.xOf(to) - x, 2), 2);
+		if (!this.at.has(waker))
+			return;
+		const below = this.at.get(waker) * LANE - top, head = below > y ? y + LANE : y, away = below > y ? 4 : -4;
+		context.beginPath();
+		context.moveTo(this.xOf(woken), below + LANE / 2);
+		context.lineTo(this.xOf(woken), head);
+		context.moveTo(this.xOf(woken) - 3, head + away);
+		context.lineTo(this.xOf(woken), head);
+		context.lineTo(this.xOf(woken) + 3, head + away);
+		context.stroke();
 	}
 	drawLane(lane, y) {
 		const { context } = this, { slotCount, ns, from } = this.lanes, tall = LANE - 5, wide = this.xOf(from + ns) - this.xOf(from);
