@@ -195,6 +195,7 @@ static __always_inline bool ship_end(struct end *end, struct task_struct *task, 
 	end->wait.head.word = xp_event_word(flags, XP_EVENT_WAIT);
 	end->wait.ip = flags & XP_SAMPLE_NO_USER ? 0 : BPF_CORE_READ(regs, ip);
 	end->wait.syscall = flags & XP_SAMPLE_NO_USER ? -1 : (__s64)BPF_CORE_READ(regs, orig_ax);
+	end->wait.argument = flags & XP_SAMPLE_NO_USER ? 0 : BPF_CORE_READ(regs, di);
 	end->wait.chance = thread->chance;
 	end->wait.state = thread->state;
 	end->wait.flags = thread->flags;

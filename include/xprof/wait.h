@@ -34,6 +34,7 @@ struct xp_event_wait {
 	__u64 runnable_ns;
 	__u64 ip;	 /* user instruction pointer */
 	__s64 syscall;	 /* orig_ax; negative: none */
+	__u64 argument;	 /* the first one of the system call; 0: unknown */
 	__u32 chance;	 /* 1..XP_WAIT_CHOSEN */
 	__u32 state;	 /* XP_TASK_*, and others; 0: it was preempted */
 	__u32 flags;	 /* XP_WAIT_* */
@@ -44,7 +45,7 @@ struct xp_event_wait {
 	char waker_comm[16];
 	/* __u64 frames[kernel_frames] */
 };
-_Static_assert(sizeof(struct xp_event_wait) == 120, "xp_event_wait");
+_Static_assert(sizeof(struct xp_event_wait) == 128, "xp_event_wait");
 
 /* Flag of a sum: the thread executed another program. */
 #define XP_WAIT_SUM_EXEC (1u << 0)

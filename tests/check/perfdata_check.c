@@ -61,6 +61,8 @@ static void dump_raw(FILE *out, const struct xp_perfdata_record *record)
 		wait.blocked_ns, wait.runnable_ns, wait.chance, XP_WAIT_CHANCE_ONE);
 	if (wait.syscall >= 0)
 		fprintf(out, " syscall %d", wait.syscall);
+	if (wait.lock)
+		fprintf(out, " lock 0x%" PRIx64, wait.lock);
 	if (wait.waker_pid) {
 		fprintf(out, " waker %d/%d ", wait.waker_pid, wait.waker_tid);
 		xp_put_quoted(out, wait.waker_comm, strlen(wait.waker_comm));

@@ -144,6 +144,7 @@ static int put_waiting(struct xp_perfdata *perfdata)
 		.syscall = -1,
 		.waker_pid = number(8),
 		.waker_tid = number(8),
+		.lock = strtoull(fields[7] + 1, NULL, 16),
 	};
 
 	snprintf(wait.waker_comm, sizeof(wait.waker_comm), "%s", fields[9]);

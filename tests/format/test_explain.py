@@ -176,11 +176,24 @@ def test_page(xprof, recorded, tmp_path):
     why, found = exported()["why"], json.loads(xprof("explain", "--json", directory).stdout)
     assert why["causes"] == [cause["sentence"] for cause in found["causes"]] and why["more"] == 0
     assert why["requests"] == ["requests: calls of fn_2 (outermost, and called most often; --function NAME selects another)", ""]
-    assert why["locks"] == [[1, 49 * MS + 100 * US, 49 * MS + 100 * US, "holder (8)", "app+0x11"]]
+    assert why["locks"] == [[1, 49 * MS + 100 * US, 49 * MS + 100 * US, "", "holder (8)", "app+0x11"]]
     assert why["slow"] == [[0, STARVED, STARVED + 80 * MS, "worker (7)", "", 0],
                            [1, LOCKED, LOCKED + 50 * MS + 5 * US, "worker (7)", "holder (8)", LOCKED + 49 * MS + 20 * US],
                            [2, READING, READING + 20 * MS, "worker (7)", "", 0]]
     assert "why" not in exported("--functions=app+0x11")
+
+
+def test_contended_locks(explained):
+    """A lock is its address, wherever threads wait for it; its holder is the thread that the waits took longest for."""
+    lines = [*threads()]
+    for at, ms, state, place, waker, name in ((10, 5, "L7f0000001000", "1401", HOLDER, "holder"), (20, 7, "L7f0000002000", "1401", HOLDER, "holder"),
+                                              (30, 4, "L7f0000001000", "1501", NEIGHBOUR, "busy"), (40, 2, "L", "1401", HOLDER, "holder")):
+        lines.append(wait(SERVER, at * MS, ms * MS, 0, state, LOCK, place, waker=waker, name=name))
+    found, text = explained(lines)
+    assert [(row["lock"], row["count"], row["blocked_ns"], row["holder"], row["holder_ns"]) for row in found["locks"]] == [
+        ("0x7f0000001000", 2, 9 * MS, {"tid": HOLDER, "name": "holder"}, 5 * MS),
+        ("0x7f0000002000", 1, 7 * MS, {"tid": HOLDER, "name": "holder"}, 7 * MS), (None, 1, 2 * MS, {"tid": HOLDER, "name": "holder"}, 2 * MS)]
+    assert "     2    9.00 ms    5.00 ms  0x7f0000001000 holder (8) +1        app+0x11\n" in text
 
 
 def test_stack_of_only_a_leaf(explained):

@@ -6,7 +6,7 @@ import re
 Wait = collections.namedtuple("Wait", "pid tid state blocked runnable chance waker waker_name flags period")
 
 DUMPED = re.compile(r"^\S+ +(\d+) +(\d+) .* SAMPLE ip \S+ period (\d+).*? (\w+) blocked (\d+) runnable (\d+) chance (\d+)/65536"
-                    r"(?: syscall \d+)?(?: waker \d+/(\d+) \"(.*?)\")?((?: [a-z-]+)*)$", re.M)
+                    r"(?: syscall \d+)?(?: lock \S+)?(?: waker \d+/(\d+) \"(.*?)\")?((?: [a-z-]+)*)$", re.M)
 
 
 def read(xprof, directory):

@@ -363,7 +363,7 @@ $("why").querySelector("button").click();
 seen.slowest = location.hash;
 document.body.dataset.seen = JSON.stringify(seen);
 """, lengthNs=200 * MS, why={
-                 "requests": ["requests: calls of <b>", ""], "causes": ["lock: 2 of 2", "CPU: 1 of 2"], "more": 0, "locks": [[2, 90 * MS, 50 * MS, "b", "f"]],
+                 "requests": ["requests: calls of <b>", ""], "causes": ["lock: 2 of 2", "CPU: 1 of 2"], "more": 0, "locks": [[2, 90 * MS, 50 * MS, "0x7f0012345678", "b", "f"]],
                  "slow": [[0, 1060 * MS, 1090 * MS, "b", "", 0], [0, 1010 * MS, 1020 * MS, "a", "b", 1015 * MS], [1, 1100 * MS, 1105 * MS, "gone", "", 0]]},
              kind="waits", by="thread", period=0, groups=["p", "a", "b"], nodes=6, states=["sleeping", "lock"],
              byState=base64.b64encode(b"".join(packed(MS * ms) for ms in (30, 10, 0, 50))).decode(),
@@ -373,7 +373,7 @@ document.body.dataset.seen = JSON.stringify(seen);
     assert seen["a"] == ["1 s \u00b7 sleeping \u00b7 slow call of 10.0 ms: lock: 2 of 2", "1.05 s \u00b7 lock 20.0 %", "1.1 s \u00b7 sleeping"]
     assert seen["b"] == ["1 s \u00b7 sleeping", "1.05 s \u00b7 lock 80.0 % \u00b7 slow call of 30.0 ms: lock: 2 of 2"]
     assert seen["why"] == [["requests: calls of <b>"], ["lock: 2 of 21 of 2 such calls in this part of the time", "CPU: 1 of 20 of 1 such call in this part of the time"],
-                           ["2", "90.0 ms", "50.0 ms", "b", "f"], ["CPU: 1 of 2"]]
+                           ["2", "90.0 ms", "50.0 ms", "0x7f0012345678", "b", "f"], ["CPU: 1 of 2"]]
     assert seen["slowest"] == "#mode=time&from=1.06&to=1.09"
     assert seen["range"] == [1e9, 1.05e9] and seen["shown"] == f"{30 * MS}" and seen["button"] == "1 to 1.05 s \u00d7"
     assert re.fullmatch(r"#mode=icicle&from=1\.05\d*&to=1\.[01]\d*", seen["brushed"][0]) and seen["brushed"][1] == f"{50 * MS}"

@@ -225,7 +225,7 @@ TEST(test_waits)
 		/* SAMPLE */
 		U32(9),
 		U16(1),
-		U16(8 + 8 + 48 + 4 * 8 + 64),
+		U16(8 + 8 + 48 + 4 * 8 + 72),
 		/* id, ip, pid, tid, time, cpu, period, chain */
 		U64(2),
 		U64(0xffffffff81000000),
@@ -241,7 +241,7 @@ TEST(test_waits)
 		U64(-512),
 		U64(0x401000),
 		/* raw */
-		U32(60),
+		U32(68),
 		'x',
 		'p',
 		'w',
@@ -255,6 +255,7 @@ TEST(test_waits)
 		U32(9),
 		U32(10),
 		TEXT16('w', 'a', 'k', 'e', 'r', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+		U64(0x7f0012345678),
 		/* COMM with the first event's id */
 		U32(3),
 		U16(0),
@@ -285,7 +286,7 @@ TEST(test_waits)
 							  .user = &user,
 							  .user_count = 1 };
 	static const struct xp_wait_record wait = {
-		5000000000, 500000000, 16384, XP_WAIT_LOCK, XP_WAIT_FIRST | XP_WAIT_HARDIRQ, 202, 9, 10, "waker"
+		5000000000, 500000000, 16384, XP_WAIT_LOCK, XP_WAIT_FIRST | XP_WAIT_HARDIRQ, 202, 9, 10, "waker", 0x7f0012345678
 	};
 	struct xp_perfdata_features features = { .event = "cpu-clock" };
 	struct xp_perfdata_reader reader;
@@ -322,8 +323,9 @@ TEST(test_waits)
 	assert_true(record.has & PERF_SAMPLE_RAW && record.sample.period == 4 * 5500000000);
 	assert_true(xp_wait_record_read(&read, record.sample.raw, record.sample.raw_bytes));
 	assert_memory_equal(&read, &wait, sizeof(wait));
-	/* What is not ours, or cannot be, is no wait. */
-	assert_false(xp_wait_record_read(&read, record.sample.raw, record.sample.raw_bytes - 1));
+	/* A file of an older version has no lock. What is not ours, or cannot be, is no wait. */
+	assert_true(xp_wait_record_read(&read, record.sample.raw, XP_WAIT_RECORD_OLD_BYTES) && !read.lock);
+	assert_false(xp_wait_record_read(&read, record.sample.raw, XP_WAIT_RECORD_OLD_BYTES - 1));
 	memset(bytes + (record.sample.raw + 20 - bytes), 0, 4);
 	assert_false(xp_wait_record_read(&read, record.sample.raw, record.sample.raw_bytes));
 	memset(bytes + (record.sample.raw + 20 - bytes), 1, 4);

@@ -155,6 +155,9 @@ void xp_lock_text(struct xp_lock_text *text, const struct xp_explanation *explan
 
 	xp_waits_waker(waker, row->waker->flags, row->waker->waker_name, row->waker->waker_tid);
 	snprintf(others, sizeof(others), " +%" PRIu64, row->wakers - 1);
+	text->address[0] = 0;
+	if (row->longest->lock)
+		snprintf(text->address, sizeof(text->address), "0x%" PRIx64, row->longest->lock);
 	snprintf(text->holder, sizeof(text->holder), "%s%s", waker, row->wakers > 1 ? others : "");
 	text->place = place ?: primitive ?: "(no stack)";
 }

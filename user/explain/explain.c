@@ -120,7 +120,7 @@ static int sum_up_waits(struct xp_explanation *explanation, const uint8_t *marks
 		    xp_select_marked(&explanation->select, marks[wait->stack]))
 			some[count++] = (uint32_t)i;
 	}
-	err = err ?: xp_wait_table_make(waits, model, explanation->times.shapes, some, count);
+	err = err ?: xp_wait_table_make(waits, model, explanation->times.shapes, some, count, false);
 	for (size_t i = 0; !err && i < waits->row_count; i++)
 		err = xp_causes_add_waits(&explanation->causes, &explanation->times, &waits->rows[i]);
 	if (!err && waits->row_count)
@@ -162,7 +162,7 @@ static int find_locks(struct xp_explanation *explanation)
 	for (size_t i = 0; i < model->wait_count; i++)
 		if (is_of_lock(explanation, &model->waits[i]))
 			some[count++] = (uint32_t)i;
-	err = xp_wait_table_make(&explanation->locks, model, explanation->times.shapes, some, count);
+	err = xp_wait_table_make(&explanation->locks, model, explanation->times.shapes, some, count, true);
 	free(some);
 	return err;
 }

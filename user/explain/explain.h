@@ -53,7 +53,7 @@ struct xp_explanation {
 	struct xp_commons commons;
 	struct xp_causes causes;
 	uint64_t slow_ns, background_ns; /* extra time of all slow calls with a cause, of requests and of others */
-	struct xp_wait_table locks;	 /* contended ones, by place */
+	struct xp_wait_table locks;	 /* contended ones, by address; by place where it is unknown */
 	struct xp_wait_table waits;	 /* if there are no calls; that with the longest wait first */
 	bool broken;			 /* a part of the recording is malformed; that is printed */
 };
@@ -80,6 +80,7 @@ const char *xp_requests_sentence(char to[XP_CAUSE_TEXT_BYTES], const struct xp_s
 
 /* A contended lock, for tables: the thread that released it most often, and where it was waited for. */
 struct xp_lock_text {
+	char address[20]; /* "": unknown */
 	char holder[XP_WAKER_BYTES + 24];
 	const char *place;
 };

@@ -276,6 +276,22 @@ static json_t *commons_value(const struct xp_commons *commons)
 	return list;
 }
 
+/* Hexadecimal: JSON's numbers have fewer bits. */
+static json_t *lock_value(const struct xp_model_wait *wait)
+{
+	return wait->lock ? json_sprintf("0x%llx", (unsigned long long)wait->lock) : json_null();
+}
+
+/* The thread that ended most of the time. */
+static json_t *holder_value(const struct xp_wait_row *row)
+{
+	const struct xp_model_wait *wait = row->waker;
+
+	if (!wait->waker_tid)
+		return json_null();
+	return json_pack("{s:o, s:s}", "tid", number(wait->waker_tid), "name", wait->waker_name);
+}
+
 static json_t *rows_value(const struct xp_explanation *explanation, const struct xp_wait_table *waits, size_t max)
 {
 	const struct xp_model *model = &explanation->times.model;
@@ -285,13 +301,15 @@ static json_t *rows_value(const struct xp_explanation *explanation, const struct
 		const struct xp_wait_row *row = &waits->rows[i];
 		const struct xp_model_wait *wait = row->longest;
 
-		list = append(
-		    list, json_pack("{s:s, s:f, s:f, s:f, s:o, s:o, s:o, s:o, s:o}", "state",
-				    xp_wait_state_text(wait->state), "count", row->count, "blocked_ns",
-				    (double)(row->total_ns - row->runnable_ns), "runnable_ns", (double)row->runnable_ns,
-				    "longest_ns", number(wait->end_ns - wait->begin_ns), "longest_start_ns",
-				    number(wait->begin_ns), "thread", thread_value(model, wait->thread), "waker",
-				    waker_value(explanation, wait, 0), "stack", stack_value(model, wait->stack)));
+		list = append(list,
+			      json_pack("{s:s, s:o, s:o, s:o, s:f, s:f, s:f, s:o, s:o, s:o, s:o, s:o}", "state",
+					xp_wait_state_text(wait->state), "lock", lock_value(wait), "holder",
+					holder_value(row), "holder_ns", number(row->waker_ns), "count", row->count,
+					"blocked_ns", (double)(row->total_ns - row->runnable_ns), "runnable_ns",
+					(double)row->runnable_ns, "longest_ns", number(wait->end_ns - wait->begin_ns),
+					"longest_start_ns", number(wait->begin_ns), "thread",
+					thread_value(model, wait->thread), "waker", waker_value(explanation, wait, 0),
+					"stack", stack_value(model, wait->stack)));
 	}
 	return list;
 }

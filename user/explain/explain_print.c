@@ -396,14 +396,15 @@ static void print_locks(const struct page *page)
 		return;
 	xp_put_line(page->out, "%s", "");
 	xp_put_line(page->out, "Contended locks:");
-	xp_put_line(page->out, "%9s %10s %10s  %-26s %s", "waits", "time", "longest", "released by", "where");
+	xp_put_line(page->out, "%6s %10s %10s  %-14s %-20s %s", "waits", "time", "longest", "lock", "held by", "where");
 	for (size_t i = 0; i < XP_MIN(locks->row_count, (size_t)LOCKS_SHOWN); i++) {
 		const struct xp_wait_row *row = &locks->rows[i];
 
 		xp_lock_text(&text, page->explanation, row);
-		xp_put_line(page->out, "%9.0f %10s %10s  %s%*s %s", row->count, time_text(time, (double)row->total_ns),
-			    time_text(most, (double)xp_wait_row_longest_ns(row)), text.holder,
-			    XP_MAX(26 - xp_text_columns(text.holder), 0), "", text.place);
+		xp_put_line(page->out, "%6.0f %10s %10s  %-14s %s%*s %s", row->count,
+			    time_text(time, (double)row->total_ns),
+			    time_text(most, (double)xp_wait_row_longest_ns(row)), text.address, text.holder,
+			    XP_MAX(20 - xp_text_columns(text.holder), 0), "", text.place);
 	}
 }
 

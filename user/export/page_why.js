@@ -50,10 +50,10 @@ class Why {
 		this.add("h2", "Contended locks");
 		const table = this.add("table", ""), head = this.add("tr", "", this.add("thead", "", table)), body = this.add("tbody", "", table);
 		const look = (cell, i) => cell.className = i < 3 ? "" : "text";
-		["Waits", "Time", "Longest", "Released by", "Where"].forEach((text, i) => look(this.add("th", text, head), i));
-		for (const [waits, ns, longest, holder, place] of this.raw.locks) {
+		["Waits", "Time", "Longest", "Lock", "Held by", "Where"].forEach((text, i) => look(this.add("th", text, head), i));
+		for (const [waits, ns, longest, address, holder, place] of this.raw.locks) {
 			const row = this.add("tr", "", body);
-			[count(waits), time(ns), time(longest), label(holder), label(place)].forEach((text, i) => look(this.add("td", text, row), i));
+			[count(waits), time(ns), time(longest), label(address), label(holder), label(place)].forEach((text, i) => look(this.add("td", text, row), i));
 		}
 	}
 }

@@ -17,7 +17,8 @@
 	do_field((wait)->syscall);                                                                                     \
 	do_field((wait)->waker_pid);                                                                                   \
 	do_field((wait)->waker_tid);                                                                                   \
-	do_field((wait)->waker_comm)
+	do_field((wait)->waker_comm);                                                                                  \
+	do_field((wait)->lock)
 
 uint64_t xp_wait_record_period(const struct xp_wait_record *wait)
 {
@@ -39,10 +40,12 @@ void xp_wait_record_write(const struct xp_wait_record *wait, uint8_t raw[XP_WAIT
 
 bool xp_wait_record_read(struct xp_wait_record *wait, const uint8_t *raw, size_t size)
 {
-	const uint8_t *from = raw + sizeof(MAGIC) - 1;
+	uint8_t whole[XP_WAIT_RECORD_BYTES] = { 0 };
+	const uint8_t *from = whole + sizeof(MAGIC) - 1;
 
-	if (size < XP_WAIT_RECORD_BYTES || memcmp(raw, MAGIC, sizeof(MAGIC) - 1))
+	if (size < XP_WAIT_RECORD_OLD_BYTES || memcmp(raw, MAGIC, sizeof(MAGIC) - 1))
 		return false;
+	memcpy(whole, raw, XP_MIN(size, sizeof(whole)));
 #define GET(field)                                                                                                     \
 	do {                                                                                                           \
 		memcpy(&(field), from, sizeof(field));                                                                 \

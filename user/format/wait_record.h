@@ -10,8 +10,8 @@
  * If there are many waits, they are sampled with a known probability: sums of waits times their weights are unbiased.
  *
  * The layout, little-endian: magic 4 bytes, blocked_ns 8, runnable_ns 8, chance 4, state 4, flags 4, syscall 4,
- * waker_pid 4, waker_tid 4, waker_comm 16. In a file, the 8-byte numbers are aligned: the size of raw data, 4 bytes,
- * precedes them.
+ * waker_pid 4, waker_tid 4, waker_comm 16, lock 8. In a file, the 8-byte numbers are aligned: the size of raw data,
+ * 4 bytes, precedes them. Files of older versions do not have the lock.
  */
 #ifndef XPROF_FORMAT_WAIT_RECORD_H
 #define XPROF_FORMAT_WAIT_RECORD_H
@@ -21,7 +21,8 @@
 #include <stdint.h>
 
 #define XP_WAIT_EVENT "offcpu-time" /* as perf record --off-cpu names it */
-#define XP_WAIT_RECORD_BYTES 60
+#define XP_WAIT_RECORD_BYTES 68
+#define XP_WAIT_RECORD_OLD_BYTES 60
 #define XP_WAIT_CHANCE_ONE 65536u
 
 /* State of a thread when it left its CPU: the letters of ps(1) and perf sched, and L. */
@@ -52,6 +53,7 @@ struct xp_wait_record {
 	int32_t waker_pid;   /* 0: unknown, or none */
 	int32_t waker_tid;   /* 0: unknown, none, or an idle CPU */
 	char waker_comm[16]; /* terminated; the kernel's bytes, not cleaned */
+	uint64_t lock;	     /* address of the futex of a wait for a lock; 0: unknown, or several */
 };
 
 static inline uint64_t xp_wait_record_ns(const struct xp_wait_record *wait)

@@ -50,6 +50,7 @@ int xp_waits_add(struct xp_model *model, const struct xp_model_sample *sample, c
 		.flags = wait->flags & (XP_WAIT_LAST | XP_WAIT_HARDIRQ | XP_WAIT_SOFTIRQ),
 		.waker_tid = wait->waker_tid > 0 ? (uint32_t)wait->waker_tid : 0,
 		.waker_name = xp_model_text(model, wait->waker_comm),
+		.lock = wait->state == XP_WAIT_LOCK ? wait->lock : 0,
 		.syscall = wait->syscall,
 		.chance = wait->chance,
 		.begin_ns = end_ns - runnable_ns - XP_MIN(wait->blocked_ns, end_ns - runnable_ns),

@@ -109,10 +109,10 @@ static int make_tables(struct xp_report_groups *groups, const uint64_t *shapes, 
 
 		for (end = i + 1; end < model->wait_count && table_of[order[end]] == table;)
 			end++;
-		err = xp_wait_table_make(&tables->tables[table].waits, model, shapes, order + i, end - i);
+		err = xp_wait_table_make(&tables->tables[table].waits, model, shapes, order + i, end - i, false);
 	}
 	if (!err && groups->has_all)
-		err = xp_wait_table_make(&tables->all.waits, model, shapes, order, model->wait_count);
+		err = xp_wait_table_make(&tables->all.waits, model, shapes, order, model->wait_count, false);
 	return err;
 }
 

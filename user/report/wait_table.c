@@ -5,12 +5,22 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "base/hash.h"
 #include "base/util.h"
 
 struct making {
 	const struct xp_model *model;
 	const uint64_t *shapes;
+	bool by_lock;
 };
+
+/* Waits with the same key are in one row. */
+static uint64_t key_of(const struct making *making, const struct xp_model_wait *wait)
+{
+	if (making->by_lock && wait->lock)
+		return xp_hash_mix(wait->lock, making->model->threads[wait->thread].process);
+	return making->shapes[wait->stack];
+}
 
 /* Those of a row together, and among them those of a waker. */
 static int compare_waits(const void *a, const void *b, void *arg)
@@ -19,7 +29,7 @@ static int compare_waits(const void *a, const void *b, void *arg)
 	const struct xp_model_wait *x = &making->model->waits[*(const uint32_t *)a];
 	const struct xp_model_wait *y = &making->model->waits[*(const uint32_t *)b];
 
-	return xp_compare(making->shapes[x->stack], making->shapes[y->stack]) ?:
+	return xp_compare(key_of(making, x), key_of(making, y)) ?:
 	       xp_compare(x->state, y->state) ?:
 	       xp_compare(x->flags, y->flags) ?:
 	       xp_compare(x->waker_tid, y->waker_tid) ?:
@@ -48,9 +58,9 @@ static void add(struct xp_wait_table *table, struct xp_wait_row *row, const stru
 }
 
 int xp_wait_table_make(struct xp_wait_table *table, const struct xp_model *model, const uint64_t *shapes,
-		       uint32_t *some, size_t count)
+		       uint32_t *some, size_t count, bool by_lock)
 {
-	struct making making = { model, shapes };
+	struct making making = { model, shapes, by_lock };
 	const struct xp_model_wait *last = NULL;
 	struct xp_wait_row *row = NULL;
 	uint64_t by_one_ns = 0;
@@ -62,7 +72,7 @@ int xp_wait_table_make(struct xp_wait_table *table, const struct xp_model *model
 	qsort_r(some, count, sizeof(*some), compare_waits, &making);
 	for (size_t i = 0; i < count; i++) {
 		const struct xp_model_wait *wait = &model->waits[some[i]];
-		bool is_same = last && last->state == wait->state && shapes[last->stack] == shapes[wait->stack];
+		bool is_same = last && last->state == wait->state && key_of(&making, last) == key_of(&making, wait);
 
 		if (!is_same) {
 			if (XP_ARRAY_RESERVE(table->rows, room, table->row_count + 1))

@@ -8,12 +8,13 @@
 #ifndef XPROF_REPORT_WAIT_TABLE_H
 #define XPROF_REPORT_WAIT_TABLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "model/model.h"
 
-/* Waits with the same functions in their stack and the same state. */
+/* Waits with the same functions in their stack and the same state; or for the same lock of a process. */
 struct xp_wait_row {
 	const struct xp_model_wait *longest;
 	const struct xp_model_wait *waker; /* a wait whose waker ended most of the time */
@@ -38,11 +39,11 @@ struct xp_wait_table {
 };
 
 /*
- * Makes a table of some waits of a model, whose order changes. shapes: of its stacks (stack_shapes.h). The caller frees
- * the table, also after an error. Returns 0 or -ENOMEM.
+ * Makes a table of some waits of a model, whose order changes. shapes: of its stacks (stack_shapes.h). by_lock: a row
+ * for each lock whose address is known. The caller frees the table, also after an error. Returns 0 or -ENOMEM.
  */
 int xp_wait_table_make(struct xp_wait_table *table, const struct xp_model *model, const uint64_t *shapes,
-		       uint32_t *some, size_t count);
+		       uint32_t *some, size_t count, bool by_lock);
 void xp_wait_table_free(struct xp_wait_table *table);
 
 #endif

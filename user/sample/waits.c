@@ -105,6 +105,8 @@ static struct xp_wait_record describe(const struct xp_event_wait *end, bool has_
 		.waker_tid = (int32_t)end->waker_tid,
 	};
 
+	if (wait.state == XP_WAIT_LOCK && end->syscall != SYSCALL_FUTEX_WAITV)
+		wait.lock = end->argument;
 	memcpy(wait.waker_comm, end->waker_comm, sizeof(wait.waker_comm));
 	return wait;
 }

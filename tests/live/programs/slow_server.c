@@ -5,7 +5,7 @@
  *  - refresher holds the lock of the cache while it sleeps;
  *  - some requests end in write_journal(), to which handle_request() jumps, and which waits for storage to answer;
  *  - some requests compute with the lowest priority on the CPU that busy keeps.
- * Arguments: wait, requests. It prints how many requests each cause made slow.
+ * Arguments: wait, requests. It prints how many requests each cause made slow, and the address of the lock.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -198,7 +198,7 @@ UNTRACED int main(int argc, char **argv)
 	for (int i = 0; i < WORKERS; i++)
 		pthread_join(threads[2 + i], NULL);
 	is_over = 1;
-	printf("%u %u %u\n", locked, journaled, starved);
+	printf("%u %u %u %p\n", locked, journaled, starved, (void *)&cache_lock);
 	fflush(stdout);
 	wait_for_go(argc, argv);
 	return 0;
