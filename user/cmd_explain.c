@@ -26,16 +26,23 @@ static int print(const struct xp_explanation *explanation, bool is_json)
 
 enum xp_exit xp_cmd_explain(const struct xp_options *options)
 {
+	bool compares = options->tail > 0 || options->against > 0;
 	const struct xp_explain_options how = {
 		.functions = options->functions.texts,
 		.function_count = options->functions.count,
 		.slowest = XP_MIN((size_t)options->slowest, (size_t)XP_SLOW_CALLS_MAX),
 		.above_ns = options->above_ns,
+		.tail = compares ? options->tail ?: 0.01 : 0,
+		.against = options->against ?: 0.5,
 		.full_names = options->full_names,
 		.instr_map = options->instr_map,
 	};
 	struct xp_explanation explanation;
-	int err = xp_explain(&explanation, options->operands[0], &how);
+	int err;
+
+	if (compares && (options->above_ns || options->slowest))
+		return xp_fail(XP_EXIT_USAGE, "--tail and --against cannot be used with --above or --slowest");
+	err = xp_explain(&explanation, options->operands[0], &how);
 
 	if (!err)
 		err = print(&explanation, options->json);

@@ -113,6 +113,11 @@ const struct xp_option xp_option_table[] = {
 	  "Show the N slowest calls, at most 1000. Default: up to 5 slow calls." },
 	{ "above", 0, "TIME", NULL, XP_OPTION_DURATION, ON(EXPLAIN), SETS(above_ns), "What to explain",
 	  "Explain only calls that took more than TIME, such as 10ms. Default: at least twice the median." },
+	{ "tail", 0, "PERCENT", NULL, XP_OPTION_PERCENT, ON(EXPLAIN), SETS(tail), "What to explain",
+	  "Compare the slowest PERCENT of the calls with the fastest ones (--against), as a tree of mean times. "
+	  "Default: 1%." },
+	{ "against", 0, "PERCENT", NULL, XP_OPTION_PERCENT, ON(EXPLAIN), SETS(against), "What to explain",
+	  "With --tail, the part of the fastest calls to compare with. Default: 50%." },
 	{ "freq", 'F', "HZ", "max", XP_OPTION_COUNT, ON(RECORD), SETS(hz), "Samples",
 	  "Take HZ samples per second of each thread's CPU time; max takes as many as the kernel allows. Default: 99. "
 	  "999 Hz costs about 5 % of that time." },

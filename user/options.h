@@ -230,7 +230,9 @@ struct xp_options {
 	/* explain; functions, full_names and instr_map, too */
 	uint64_t slowest;  /* calls that are shown; 0: not given */
 	uint64_t above_ns; /* only those that take longer; 0: all */
-	bool json;	   /* diff, too */
+	double tail;	   /* shares of calls; 0: not given */
+	double against;
+	bool json; /* diff, too */
 
 	/* diff; comms, export_path, limit, full_names and instr_map, too */
 	bool folded;

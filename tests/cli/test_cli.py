@@ -98,6 +98,7 @@ def test_version(xprof, args):
         (["record", "-p", "1", "--max-overhead", "5s"], "--max-overhead takes a percentage such as 5% or 0.5%, below 100%, not '5s'"),
         (["record", "-a", "--max-size", "1000"], "--max-size takes a size from 1M on, such as 500M or 20G, not '1000'"),
         (["record", "-p", "1", "--max-overhead", "5", "--sled-mode", "probe"], "--max-overhead cannot be used with --sled-mode probe: it requires patched sleds"),
+        (["explain", "--tail", "1%", "--above", "1ms", "x"], "--tail and --against cannot be used with --above or --slowest"),
         (["record", "-a", "--max-overhead", "5"], "--max-overhead cannot be used with --no-sleds, --all or --tid, which record no calls"),
         (["record", "-p", "1", "--flight", "64K"], "--flight takes a power of two from 1M to 1G, such as 4M, not '64K'"),
         (["record", "-p", "1", "--trigger", "f>1ms"], "--trigger requires --flight, such as --flight 64M"),

@@ -183,6 +183,29 @@ def test_page(xprof, recorded, tmp_path):
     assert "why" not in exported("--functions=app+0x11")
 
 
+def test_tail(explained):
+    """The slowest calls against the fastest: all time of a call is in its parts; one call of three may be chance, all of them are not."""
+    found, text = explained(*three_faults(), "--tail=5.5%", "--against=50%")
+    assert (found["compared_slow_calls"], found["compared_usual_calls"]) == (3, 50)
+    nodes = found["tree"]
+
+    def path(node):
+        return (*path(nodes[node["parent"]]), node["name"]) if node["parent"] is not None else ()
+
+    shown = {path(node)[1:]: (round(3 * node["slow_mean_ns"]), round(node["usual_mean_ns"]), node["is_beyond_noise"]) for node in nodes[1:]}
+    # The callee, the stacks of its waits and samples below it, and the states at their ends.
+    starved, locked = ("fn_4", "app+0x200", "app+0x100", "app+0x500"), ("fn_3", "app+0x200", "app+0x100", "app+0x400", "app+0x11")
+    assert {parts: value for parts, value in shown.items() if not parts or parts[-1].startswith("[")} == {
+        (): (150 * MS + 5 * US, 10 * US, True),
+        ("[on a CPU]",): (3016 * US, 8 * US, False), ("fn_4", "[on a CPU]"): (0, 2 * US, True),
+        (*starved, "[runnable]"): (77 * MS, 0, False), (*starved, "[on a CPU]"): (1999 * US, 0, False),
+        (*locked, "[lock, woken by holder (8)]"): (49 * MS, 0, False), (*locked, "[runnable]"): (100 * US, 0, False),
+        ("fn_3", "[on a CPU]"): (890 * US, 0, False), ("app+0x200", "app+0x100", "app+0x31", "[disk]"): (18 * MS, 0, False),
+    }
+    assert shown["fn_4",] == (79 * MS - US, 2 * US, False)
+    assert "  50.00 ms   10.00 us +  49.99 ms   fn_2\n  26.33 ms    2.00 us +  26.33 ms ~  fn_4\n" in text
+
+
 def test_contended_locks(explained):
     """A lock is its address, wherever threads wait for it; its holder is the thread that the waits took longest for."""
     lines = [*threads()]

@@ -63,9 +63,13 @@ static void check_text(const char *text, size_t bytes)
 		CHECK((unsigned char)text[i] >= ' ' || text[i] == '\n');
 }
 
-static void explain(const char *directory, uint64_t above_ns)
+static void explain(const char *directory, uint8_t how)
 {
-	const struct xp_explain_options options = { .above_ns = above_ns };
+	const struct xp_explain_options options = {
+		.above_ns = how & 1 ? 1000000 : 0,
+		.tail = how & 32 ? 0.1 : 0,
+		.against = 0.5,
+	};
 	struct xp_explanation explanation;
 	size_t bytes;
 	char *text;
@@ -164,7 +168,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	write_part(scratch.fd, "manifest.json", &data, &size, sizes[0]);
 	write_part(scratch.fd, "server.7.fdr", &data, &size, sizes[1]);
 	write_part(scratch.fd, "perf.data", &data, &size, size);
-	explain(scratch.path, how & 1 ? 1000000 : 0);
+	explain(scratch.path, how);
 	report(scratch.path, (enum xp_model_group)(how % XP_MODEL_GROUPS));
 	export_one(scratch.path, how / 2 % XP_EXPORT_FORMATS, how & 64 ? XP_MODEL_WAITS : XP_MODEL_SAMPLES);
 	scratch_remove(&scratch);

@@ -293,6 +293,8 @@ press("Backspace");
 go({ mode: "icicle" });
 press("Backspace");
 seen.steps = [seen.left, history.state.steps];
+const tail = new View({ ...recording.views[0], kind: "tail", unit: "ns", sides: ["typical", "slow"], scales: [1, 0.5], certain: [1, 1, 0, 0, 0, 0, 0] });
+seen.tail = [amount(tail, tail.total.map((of) => of[0])), tail.isBeyondNoise([1, 2], { nodes: [1] }), tail.isBeyondNoise([1, 2], { nodes: [2, 3] })];
 seen.names = shorterNames("ns::Map<int, std::pair<a, b>>::find(long, int) const");
 document.body.dataset.seen = JSON.stringify(seen);
 """)
@@ -303,6 +305,8 @@ document.body.dataset.seen = JSON.stringify(seen);
     assert seen["wide"][0] < 0.1 and abs(seen["wide"][1] - seen["wide"][0] - 1 / 2.71828) < 0.01
     assert seen["moved"] == [True, "#mode=icicle"]
     assert seen["function"] == "#mode=function&function=0" and seen["back"] == ""
+    # Of slow calls against typical ones: a time of a call, and whether a frame differs by more than chance.
+    assert seen["tail"] == ["31.5 \u00b5s", True, False]
     # Backspace does not leave the page.
     assert seen["steps"] == [True, 1]
     assert seen["names"] == ["ns::Map<int, std::pair<a, b>>::find(long, int) const", "ns::Map<int, std::pair<a, b>>::find(\u2026) const",

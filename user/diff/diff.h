@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "diff/count_test.h"
+#include "model/count_test.h"
 #include "model/model.h"
 #include "model/tree.h"
 

@@ -148,15 +148,12 @@ static void find_other(struct adding *adding, const struct xp_model_wait *wait)
 	}
 }
 
-/* What the call called for at least half of its time; NULL: nothing. */
+/* NULL: nothing. */
 static const char *main_callee(const struct adding *adding, const struct xp_slow_call *call)
 {
-	const struct xp_call_callee *most = NULL;
+	const struct xp_call_function *callee = xp_slow_call_main_callee(adding->calls, call);
 
-	for (size_t i = 0; i < call->callee_count; i++)
-		if (!most || call->callees[i].ns > most->ns)
-			most = &call->callees[i];
-	return most && most->ns * 2 >= xp_slow_call_ns(call) ? adding->calls->functions[most->function].name : NULL;
+	return callee ? callee->name : NULL;
 }
 
 /*

@@ -33,10 +33,10 @@ static int compare(struct xp_explanation *explanation, struct xp_slow_call *call
 	xp_explanation_story(&story, explanation, call);
 	if (is_slow)
 		err = xp_causes_add(&explanation->causes, &explanation->times, calls, call, &story);
-	if (!err && !function->is_background)
-		err =
-		    xp_commons_add(&explanation->commons, &explanation->times, calls->functions, call, &story, is_slow);
-	return err;
+	if (err || function->is_background)
+		return err;
+	return xp_commons_add(&explanation->commons, &explanation->times, calls->functions, call, &story, is_slow)
+		   ?: xp_call_tree_add(&explanation->tree, &explanation->times, calls, call, &story, is_slow);
 }
 
 static int compare_calls(struct xp_explanation *explanation)
@@ -52,6 +52,7 @@ static int compare_calls(struct xp_explanation *explanation)
 		for (size_t i = 0; !err && i < heaps[h]->count; i++)
 			if (xp_slow_call_is_slow(calls, &heaps[h]->list[i]))
 				err = compare(explanation, &heaps[h]->list[i], true);
+	err = err ?: xp_call_tree_finish(&explanation->tree);
 	xp_commons_finish(&explanation->commons);
 	xp_causes_sort(&explanation->causes, calls);
 	for (size_t i = 0; i < explanation->causes.count; i++) {
@@ -195,7 +196,8 @@ static int explain_all(struct xp_explanation *explanation, const char *directory
 		.instr_map = options->instr_map,
 		.full_names = options->full_names,
 	};
-	const struct xp_slow_calls_options slow = { options->slowest, options->above_ns };
+	const struct xp_slow_calls_options slow = { options->slowest, options->above_ns, options->tail,
+						    options->against };
 	int err = xp_thread_times_read(&explanation->times, &source, options->full_names, &explanation->broken);
 
 	err = err ?: find_locks(explanation);
@@ -261,6 +263,7 @@ void xp_explanation_free(struct xp_explanation *explanation)
 	xp_wait_table_free(&explanation->locks);
 	xp_causes_free(&explanation->causes);
 	xp_commons_free(&explanation->commons);
+	xp_call_tree_free(&explanation->tree);
 	free(explanation->shown);
 	xp_slow_calls_free(&explanation->calls);
 	xp_thread_times_free(&explanation->times);

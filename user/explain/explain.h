@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "explain/call_tree.h"
 #include "explain/causes.h"
 #include "explain/common_causes.h"
 #include "model/read_waits.h"
@@ -30,6 +31,8 @@ struct xp_explain_options {
 	size_t function_count;
 	size_t slowest; /* calls that are shown; 0: one of each cause, and XP_EXPLAIN_SLOWEST waits */
 	uint64_t above_ns;
+	double tail;	/* share of calls that are slow, the slowest ones; 0: see slow_calls.h */
+	double against; /* with tail: share of calls that are typical, the fastest ones */
 	bool full_names;
 	const char *instr_map; /* as in struct xp_model_source */
 };
@@ -51,6 +54,7 @@ struct xp_explanation {
 	struct xp_explained_call *shown;
 	size_t shown_count;
 	struct xp_commons commons;
+	struct xp_call_tree tree; /* of the same calls */
 	struct xp_causes causes;
 	uint64_t slow_ns, background_ns; /* extra time of all slow calls with a cause, of requests and of others */
 	struct xp_wait_table locks;	 /* contended ones, by address; by place where it is unknown */
@@ -85,6 +89,8 @@ struct xp_lock_text {
 	const char *place;
 };
 void xp_lock_text(struct xp_lock_text *text, const struct xp_explanation *explanation, const struct xp_wait_row *row);
+
+void xp_call_tree_print(FILE *out, const struct xp_call_tree *tree, int columns);
 
 /* The thread's name, clean; "": unknown. Returns to. */
 #define XP_EXPLAINED_NAME_BYTES 64

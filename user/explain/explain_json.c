@@ -276,6 +276,23 @@ static json_t *commons_value(const struct xp_commons *commons)
 	return list;
 }
 
+static json_t *tree_value(const struct xp_call_tree *tree)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < tree->count && list; i++) {
+		const struct xp_call_node *node = &tree->nodes[i];
+
+		list =
+		    append(list, json_pack("{s:o, s:s, s:b, s:f, s:f, s:f, s:b}", "parent",
+					   i ? number(node->parent) : json_null(), "name", node->text, "is_state",
+					   (int)node->is_state, "slow_mean_ns", xp_call_node_mean_ns(tree, node, true),
+					   "usual_mean_ns", xp_call_node_mean_ns(tree, node, false), "p", node->p,
+					   "is_beyond_noise", (int)node->is_certain));
+	}
+	return list;
+}
+
 /* Hexadecimal: JSON's numbers have fewer bits. */
 static json_t *lock_value(const struct xp_model_wait *wait)
 {
@@ -317,15 +334,15 @@ static json_t *rows_value(const struct xp_explanation *explanation, const struct
 int xp_explanation_write_json(FILE *out, const struct xp_explanation *explanation)
 {
 	const struct xp_commons *commons = &explanation->commons;
-	json_t *json =
-	    json_pack("{s:i, s:o, s:o, s:o, s:b, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "explain_version",
-		      XP_EXPLAIN_VERSION, "functions", functions_value(&explanation->calls), "requests",
-		      requests_value(&explanation->calls), "causes", causes_value(explanation), "has_waits",
-		      explanation->times.model.wait_count > 0, "waits_are_sampled", (int)explanation->times.is_partial,
-		      "slow_calls", calls_value(explanation), "compared_slow_calls", number(commons->calls[1]),
-		      "compared_usual_calls", number(commons->calls[0]), "in_common", commons_value(commons), "waits",
-		      rows_value(explanation, &explanation->waits, explanation->slowest), "locks",
-		      rows_value(explanation, &explanation->locks, LOCKS_MAX));
+	json_t *json = json_pack(
+	    "{s:i, s:o, s:o, s:o, s:b, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "explain_version", XP_EXPLAIN_VERSION,
+	    "functions", functions_value(&explanation->calls), "requests", requests_value(&explanation->calls),
+	    "causes", causes_value(explanation), "has_waits", explanation->times.model.wait_count > 0,
+	    "waits_are_sampled", (int)explanation->times.is_partial, "slow_calls", calls_value(explanation),
+	    "compared_slow_calls", number(commons->calls[1]), "compared_usual_calls", number(commons->calls[0]),
+	    "in_common", commons_value(commons), "tree", tree_value(&explanation->tree), "waits",
+	    rows_value(explanation, &explanation->waits, explanation->slowest), "locks",
+	    rows_value(explanation, &explanation->locks, LOCKS_MAX));
 	bool is_out = json && !json_dumpf(json, out, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
 
 	if (is_out)

@@ -545,5 +545,8 @@ void xp_explanation_print(FILE *out, const struct xp_explanation *explanation, i
 	print_locks(&page);
 	for (size_t i = 0; i < explanation->shown_count; i++)
 		print_call(&page, i + 1, &explanation->shown[i]);
-	print_commons(&page);
+	if (explanation->options->tail > 0)
+		xp_call_tree_print(out, &explanation->tree, columns);
+	else
+		print_commons(&page);
 }

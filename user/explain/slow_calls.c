@@ -116,14 +116,28 @@ static int name_functions(struct reading *reading)
 
 /* ---- limits ---- */
 
-static void set_limits(struct xp_call_function *function, uint64_t above_ns)
+static unsigned int thousandths(double share)
+{
+	return (unsigned int)XP_MIN(XP_MAX(1000 * share + 0.5, 1.0), 999.0);
+}
+
+static uint64_t margin(uint64_t percentile)
+{
+	return (uint64_t)(2 * XP_DURATIONS_ERROR * (double)percentile);
+}
+
+static void set_limits(struct xp_call_function *function, const struct xp_slow_calls_options *options)
 {
 	const struct xp_durations *durations = &function->durations;
-	uint64_t high = xp_durations_percentile(durations, USUAL_SHARE);
+	unsigned int usual = options->tail > 0 ? thousandths(options->against) : USUAL_SHARE;
+	uint64_t high = xp_durations_percentile(durations, usual), above_ns = options->above_ns;
+	uint64_t tail = xp_durations_percentile(durations, 1000 - thousandths(options->tail));
 
-	/* Half the calls may take exactly that long, and the percentile may be a little too low. */
-	function->usual_ns = high + (uint64_t)(2 * XP_DURATIONS_ERROR * (double)high);
+	/* Half the calls may take exactly that long, and a percentile may be a little too low or too high. */
+	function->usual_ns = high + margin(high);
 	function->slow_ns = XP_MAX(2 * function->median_ns, durations->max / SLOW_SHARE);
+	if (options->tail > 0)
+		function->slow_ns = tail - margin(tail);
 	function->slow_ns = above_ns ? above_ns + 1 : XP_MIN(function->slow_ns, durations->max);
 }
 
@@ -139,7 +153,7 @@ static int sum_up(struct reading *reading)
 	for (size_t i = 0; !err && i < calls->function_count; i++) {
 		struct xp_call_function *function = &calls->functions[i];
 
-		set_limits(function, reading->options->above_ns);
+		set_limits(function, reading->options);
 		if (function->is_wanted && !function->is_background)
 			err = xp_durations_merge(&calls->all, &calls->memory, &function->durations);
 	}

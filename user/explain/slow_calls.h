@@ -10,6 +10,8 @@
  * calls handles requests, and so does each with at least a tenth as many calls; the others are background work. If no
  * function is outermost, the one whose slowest call exceeds its median most is used.
  *
+ * With a tail, the slowest calls of each function are slow, and the fastest ones are typical.
+ *
  * Memory: that of log_walk.h and durations.h, and 1 KB for each call that is kept and for each open call that may be
  * kept, at most 8 of a thread.
  */
@@ -78,6 +80,8 @@ static inline uint64_t xp_slow_call_ns(const struct xp_slow_call *call)
 struct xp_slow_calls_options {
 	size_t slowest;	   /* calls that are kept even if they are not slow; 0: none */
 	uint64_t above_ns; /* only calls that take longer; 0: all */
+	double tail;	/* share of the calls of each function that are slow; 0: those of at least twice the median */
+	double against; /* with tail: share of these calls that are typical, the fastest ones */
 };
 
 /* The slowest calls; the slowest first once all are read. */
@@ -92,7 +96,8 @@ struct xp_slow_calls {
 	bool is_found;		 /* functions of requests were found, none was named */
 	struct xp_durations all; /* of the selected functions except background work, in ns */
 	struct xp_call_heap slow, background;
-	/* Chosen at random among the 90 % of each function that are shorter than the rest. */
+	/* Chosen at random among the 90 % of each function that are shorter than the rest, or among the fastest ones.
+	 */
 	struct xp_slow_call *usual;
 	size_t usual_count;
 	uint64_t above; /* how many calls took longer than above_ns, kept or not */
@@ -101,6 +106,18 @@ struct xp_slow_calls {
 	struct xp_durations_memory memory;
 	size_t function_room;
 };
+
+/* The function that a call called for at least half of its time, after the call has been read; NULL: none. */
+static inline const struct xp_call_function *xp_slow_call_main_callee(const struct xp_slow_calls *calls,
+								      const struct xp_slow_call *call)
+{
+	const struct xp_call_callee *most = NULL;
+
+	for (size_t i = 0; i < call->callee_count; i++)
+		if (!most || call->callees[i].ns > most->ns)
+			most = &call->callees[i];
+	return most && most->ns * 2 >= xp_slow_call_ns(call) ? &calls->functions[most->function] : NULL;
+}
 
 /* Whether a call is slow; of a function that has no such call, the slowest one is. */
 static inline bool xp_slow_call_is_slow(const struct xp_slow_calls *calls, const struct xp_slow_call *call)

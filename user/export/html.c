@@ -140,6 +140,10 @@ int xp_export_html(FILE *out, const struct xp_export_page *page, const struct xp
 	for (size_t i = 0; !err && i < page->model_count; i++)
 		if (page->models[i]->kind == XP_MODEL_SAMPLES && page->models[i]->wait_count)
 			err = put_waits(out, page->models[i], options->by, views++ > 0);
+	if (!err && page->why && page->why->tree.calls[0] && page->why->tree.calls[1]) {
+		fputs(views ? ",\n" : "", out);
+		err = xp_html_put_tail(out, &page->why->tree);
+	}
 	putc(']', out);
 	if (page->why)
 		xp_html_put_why(out, page->why);

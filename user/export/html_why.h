@@ -11,4 +11,7 @@
 /* Writes a member of an object of JSON, from a comma on. Errors show in ferror(out). */
 void xp_html_put_why(FILE *out, const struct xp_explanation *why);
 
+/* Writes a view: the tree of typical calls and slow ones, both of which there are. Returns 0 or -ENOMEM. */
+int xp_html_put_tail(FILE *out, const struct xp_call_tree *tree);
+
 #endif

@@ -229,8 +229,10 @@ function showControls(view) {
 	$("function").hidden = state.mode !== "function";
 	showHidden(view);
 	$("widths").hidden = !view.isDiff;
-	for (const button of $("widths").children)
+	[...$("widths").children].forEach((button, i) => {
+		button.textContent = view.sides[i];
 		button.setAttribute("aria-pressed", button.dataset.width === state.width);
+	});
 	$("reset").hidden = true;
 	if ($("search").value !== state.find)
 		$("search").value = state.find;
@@ -281,11 +283,11 @@ function showScopes(view) {
 const KIND_NAMES = { user: "user", kernel: "kernel", jit: "JIT", unknown: "no object", inlined: "inlined", group: "process, thread" };
 
 function showChangeLegend(view) {
-	const entries = [["grew", [0, 1e9]], ["shrank", [1e9, 0]], ["within the noise of sampling", [0, 0]]];
-	$("legend").replaceChildren(...entries.slice(0, view.isTimed ? 2 : 3).map(([text, values]) => {
+	const entries = [["grew", [0, 1e9]], ["shrank", [1e9, 0]], [view.certain ? "may be chance" : "within the noise of sampling", [0, 0], { nodes: [] }]];
+	$("legend").replaceChildren(...entries.slice(0, view.isTimed ? 2 : 3).map(([text, values, frame]) => {
 		const entry = document.createElement("span");
 		entry.append(document.createElement("i"), text);
-		entry.firstChild.style.background = colourOfChange(view, values);
+		entry.firstChild.style.background = colourOfChange(view, values, frame);
 		return entry;
 	}));
 }
@@ -338,8 +340,10 @@ function numbersOf(frame) {
 	if (graph.zoomed?.isNamed && frame !== graph.zoomed && graph.zoomed.isOver(frame))
 		parts.push(`${share(frame.total[which], graph.zoomed.total[which])} of ${short(nameOf(graph.zoomed))}`);
 	if (view.isDiff)
-		parts.push(changeOf(frame.total, view.unit), `A ${amountOf(frame.total[0], view.unit)}`, `B ${amountOf(frame.total[1], view.unit)}`);
-	if (view.isDiff && !frame.leaves && (frame.self[0] || frame.self[1]))
+		parts.push(changeOf(frame.total, view.unit), ...view.sides.map((side, i) => `${side} ${amountOf(frame.total[i], view.unit)}`));
+	if (view.certain && !view.isBeyondNoise(frame.total, frame))
+		parts.push("may be chance");
+	if (view.isDiff && !view.certain && !frame.leaves && (frame.self[0] || frame.self[1]))
 		parts.push(`self ${changeOf(frame.self, view.unit)}${view.isBeyondNoise(frame.self) ? "" : ", within the noise"}`);
 	else if (frame.self[which])
 		parts.push(`self ${amount(view, frame.self)}`);
@@ -392,7 +396,7 @@ function showHead() {
 		add(new Date(of.startedMs).toISOString().replace("T", " ").replace(/\.\d+Z$/, " UTC"));
 	if (of.lengthNs)
 		add(time(of.lengthNs));
-	for (const view of views) {
+	for (const view of views.filter((one) => !one.isDiff)) {
 		add(`${count(view.total[0][0], view.one)}` +
 			`${!view.isTimed && view.period ? `, one every ${time(view.period)}` : ""}`);
 		if (view.dropped)
@@ -414,7 +418,7 @@ function addTabs() {
 		const tab = document.createElement("button");
 		tab.type = "button";
 		tab.setAttribute("role", "tab");
-		tab.textContent = { samples: "CPU", calls: "Calls", waits: "Waits" }[view.kind];
+		tab.textContent = { samples: "CPU", calls: "Calls", waits: "Waits", tail: "Slow calls" }[view.kind];
 		tab.addEventListener("click", () => go({ view: i }));
 		$("views").append(tab);
 		view.kindsUsed = new Set();

@@ -61,6 +61,7 @@ class View {
 		this.decode(numbers);
 		/* Of a comparison, the values are A's and B's, in its unit. */
 		this.isDiff = raw.scales !== undefined;
+		this.sides ??= ["A", "B"];
 		if (this.isDiff)
 			for (const side of [0, 1])
 				this.self[side] = this.self[side].map((value) => value * raw.scales[side]);
@@ -76,7 +77,9 @@ class View {
 		this.whole = this.total[which][0];
 	}
 	/* Whether samples of A and B differ by more than chance lets 3 of 1000 differ. Calls and waits are no samples. */
-	isBeyondNoise(values) {
+	isBeyondNoise(values, frame) {
+		if (this.certain)
+			return !frame?.nodes || frame.nodes.some((node) => this.certain[node]);
 		if (this.isTimed)
 			return values[0] !== values[1];
 		/* Of samples that are all of one total, what is not here is elsewhere. */

@@ -54,9 +54,9 @@ function shaded([hue, saturation, light, dark], name) {
 }
 
 /* Red grew, blue shrank: the more, the stronger; without a colour if it may be noise. */
-function colourOfChange(view, values) {
+function colourOfChange(view, values, frame) {
 	const [before, after] = values, grey = isDark() ? "hsl(215 6% 30%)" : "hsl(40 10% 88%)";
-	if (!view.isBeyondNoise(values))
+	if (!view.isBeyondNoise(values, frame))
 		return grey;
 	const strength = before && after ? Math.min(Math.abs(Math.log2(after / before)), 1) : 1;
 	const light = isDark() ? 32 + 6 * strength : 86 - 22 * strength;
@@ -69,8 +69,8 @@ function colourOfFrame(frame, name) {
 		return colourOfStates(view, frame.states, name);
 	if (!view.isDiff)
 		return colourOf(frame.isNamed ? view.kindOf(frame.code) : 5, name);
-	/* The change of the function itself, as flamegraph.pl colours it. Reversed, all that is drawn is of one. */
-	return colourOfChange(view, frame.leaves ? frame.total : frame.self);
+	/* The change of the function itself, as flamegraph.pl colours it; of slow calls, with its callees. Reversed, all that is drawn is of one. */
+	return colourOfChange(view, frame.leaves || view.certain ? frame.total : frame.self, frame);
 }
 
 class Graph {

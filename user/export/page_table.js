@@ -13,15 +13,16 @@ class Table {
 		more.addEventListener("click", () => this.add(10 * ROWS));
 	}
 	diffColumns(view) {
-		const unit = ` ${view.unit}`, show = (value) => amountOf(value), of = (what, side) => (row) => row[what][side];
+		const isTime = view.unit === "ns", unit = isTime ? " per call" : ` ${view.unit}`, own = isTime ? "ns" : "", [a, b] = view.sides;
+		const show = (value) => amountOf(value, own), of = (what, side) => (row) => row[what][side];
 		const change = (what) => (row) => Math.abs(row[what][1] - row[what][0]);
 		return [
-			{ id: "change", title: "Change", unit, value: change("self"), text: (row) => changeOf(row.self), look: "number wide" },
-			{ id: "selfA", title: "Self A", value: of("self", 0), show, look: "share" },
-			{ id: "self", title: "Self B", value: of("self", 1), show, look: "number" },
-			{ id: "totalChange", title: "Total change", value: change("total"), text: (row) => changeOf(row.total), look: "number wide mean" },
-			{ id: "totalA", title: "Total A", value: of("total", 0), show, look: "share" },
-			{ id: "total", title: "Total B", value: of("total", 1), show, look: "number mean" },
+			{ id: "change", title: "Change", unit, value: change("self"), text: (row) => changeOf(row.self, own), look: "number wide" },
+			{ id: "selfA", title: `Self ${a}`, value: of("self", 0), show, look: "share" },
+			{ id: "self", title: `Self ${b}`, value: of("self", 1), show, look: "number" },
+			{ id: "totalChange", title: "Total change", value: change("total"), text: (row) => changeOf(row.total, own), look: "number wide mean" },
+			{ id: "totalA", title: `Total ${a}`, value: of("total", 0), show, look: "share" },
+			{ id: "total", title: `Total ${b}`, value: of("total", 1), show, look: "number mean" },
 		];
 	}
 	columns(view) {

@@ -38,8 +38,10 @@ function time(ns) {
 	return `${ns < 10 && ns % 1 ? ns.toFixed(1) : Math.round(ns)} ns`;
 }
 
-/* A value of a comparison, in ms in each second or in percent. */
+/* A value of a comparison: a time of a call, or ms in each second, or percent. */
 function amountOf(value, unit) {
+	if (unit === "ns")
+		return time(value);
 	return `${value.toFixed(value < 10 ? 2 : 1)}${unit ? ` ${unit}` : ""}`;
 }
 

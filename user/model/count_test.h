@@ -15,8 +15,8 @@
  * xp_count_test_level() does that: if no function changed, the probability that any is reported as changed is at most
  * the level.
  */
-#ifndef XPROF_DIFF_COUNT_TEST_H
-#define XPROF_DIFF_COUNT_TEST_H
+#ifndef XPROF_MODEL_COUNT_TEST_H
+#define XPROF_MODEL_COUNT_TEST_H
 
 #include <stddef.h>
 #include <stdint.h>

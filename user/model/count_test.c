@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "diff/count_test.h"
+#include "model/count_test.h"
 
 #include <math.h>
 #include <stdlib.h>
