@@ -52,6 +52,9 @@ int xp_export(const char *recording, const struct xp_export_options *options);
 
 /* The writers: errors show in ferror(out), or as -ENOMEM. */
 int xp_export_pprof(FILE *out, struct xp_model *model, const struct xp_export_options *options);
+/* Writes some samples of the model: only these, and the code in their stacks. */
+int xp_export_pprof_samples(FILE *out, const struct xp_model *model, enum xp_model_group by,
+			    const struct xp_model_sample *samples, size_t count);
 int xp_export_folded(FILE *out, struct xp_model *model, const struct xp_export_options *options);
 /* The model's samples and waits, and the calls and events of the source. -ENODATA: there are none. */
 int xp_export_perfetto(FILE *out, struct xp_model *model, const struct xp_export_options *options);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * pprof's own profiles (format/pprof.h). Each location has its functions and lines, so pprof looks for no binary.
- * Labels have the names of perf_data_converter. They are texts: a number 0, such as that of a CPU, would vanish.
+ * Labels have the names of perf_data_converter. They are texts: a number 0, such as that of a CPU, would vanish. A
+ * profile contains only the code of its own samples.
  */
 #include "export/export.h"
 
@@ -20,11 +21,41 @@
 struct writing {
 	struct xp_pprof *pprof;
 	const struct xp_model *model;
+	const struct xp_model_sample *samples;
+	size_t sample_count;
 	enum xp_model_group by;
 	uint64_t *locations; /* of a sample */
 	size_t location_room;
-	uint64_t *mappings; /* of each object: its id */
+	/* The id of each object, function and location in the profile; 0: no sample has it. */
+	uint32_t *objects, *functions, *code;
 };
+
+/* ---- the code that the samples use ---- */
+
+#define USED UINT32_MAX /* before it has an id */
+
+static int mark_used(struct writing *writing)
+{
+	const struct xp_model *model = writing->model;
+
+	writing->objects = calloc(model->object_count + 1, sizeof(*writing->objects));
+	writing->functions = calloc(model->function_count + 1, sizeof(*writing->functions));
+	writing->code = calloc(model->location_count + 1, sizeof(*writing->code));
+	if (!writing->objects || !writing->functions || !writing->code)
+		return -ENOMEM;
+	for (size_t i = 0; i < writing->sample_count; i++)
+		for (uint32_t s = writing->samples[i].stack; s; s = model->stacks[s].callers)
+			writing->code[model->stacks[s].location] = USED;
+	for (size_t i = 0; i < model->location_count; i++) {
+		const struct xp_model_location *location = &model->locations[i];
+
+		for (uint32_t j = 0; writing->code[i] && j < location->frame_count; j++)
+			writing->functions[model->frames[location->first_frame + j].function] = USED;
+		if (writing->code[i])
+			writing->objects[location->object] = USED;
+	}
+	return 0;
+}
 
 /* ---- objects: the program first ---- */
 
@@ -38,13 +69,14 @@ static bool is_program(const struct xp_model *model, const struct xp_model_objec
 }
 
 /* The object with most samples of those that are programs, or of all. */
-static uint32_t main_object(const struct xp_model *model)
+static uint32_t main_object(const struct writing *writing)
 {
+	const struct xp_model *model = writing->model;
 	uint64_t *weights = calloc(XP_MAX(model->object_count, (size_t)1), sizeof(*weights));
 	uint32_t best = 0;
 
-	for (size_t i = 0; weights && i < model->sample_count; i++) {
-		const struct xp_model_sample *sample = &model->samples[i];
+	for (size_t i = 0; weights && i < writing->sample_count; i++) {
+		const struct xp_model_sample *sample = &writing->samples[i];
 		uint32_t process = model->threads[sample->thread].process;
 
 		for (uint32_t s = sample->stack; s; s = model->stacks[s].callers) {
@@ -57,22 +89,24 @@ static uint32_t main_object(const struct xp_model *model)
 		}
 	}
 	for (uint32_t i = 1; weights && i < model->object_count; i++)
-		if (weights[i] > weights[best])
+		if (weights[i] > weights[best] || !writing->objects[best])
 			best = i;
 	free(weights);
 	return best;
 }
 
 /* What is true of all locations of an object. */
-static void describe_locations(const struct xp_model *model, struct xp_pprof_mapping *all)
+static void describe_locations(const struct writing *writing, struct xp_pprof_mapping *all)
 {
+	const struct xp_model *model = writing->model;
+
 	for (size_t i = 0; i < model->object_count; i++)
 		all[i].has_functions = all[i].has_filenames = all[i].has_line_numbers = all[i].has_inline_frames = true;
 	for (size_t i = 0; i < model->location_count; i++) {
 		const struct xp_model_location *location = &model->locations[i];
 		struct xp_pprof_mapping *mapping = &all[location->object];
 
-		for (uint32_t j = 0; j < location->frame_count; j++) {
+		for (uint32_t j = 0; writing->code[i] && j < location->frame_count; j++) {
 			const struct xp_model_frame *frame = &model->frames[location->first_frame + j];
 
 			mapping->has_filenames &= model->functions[frame->function].file != NULL;
@@ -99,18 +133,17 @@ static int put_mappings(struct writing *writing)
 {
 	const struct xp_model *model = writing->model;
 	struct xp_pprof_mapping *all = calloc(XP_MAX(model->object_count, (size_t)1), sizeof(*all));
-	uint32_t first = main_object(model);
+	uint32_t first = main_object(writing), ids = 0;
 	int err = all ? 0 : -ENOMEM;
 
-	writing->mappings = calloc(XP_MAX(model->object_count, (size_t)1), sizeof(*writing->mappings));
-	if (!writing->mappings)
-		err = -ENOMEM;
 	if (!err)
-		describe_locations(model, all);
+		describe_locations(writing, all);
 	for (uint32_t i = 0; !err && i < model->object_count; i++) {
 		uint32_t object = !i ? first : i <= first ? i - 1 : i;
 
-		writing->mappings[object] = i + 1;
+		if (!writing->objects[object])
+			continue;
+		writing->objects[object] = ++ids;
 		err = put_mapping(writing, object, &all[object]);
 	}
 	free(all);
@@ -122,6 +155,7 @@ static int put_mappings(struct writing *writing)
 static int put_functions(struct writing *writing)
 {
 	const struct xp_model *model = writing->model;
+	uint32_t ids = 0;
 	int err = 0;
 
 	for (size_t i = 0; !err && i < model->function_count; i++) {
@@ -131,6 +165,9 @@ static int put_functions(struct writing *writing)
 			.filename = model->functions[i].file,
 		};
 
+		if (!writing->functions[i])
+			continue;
+		writing->functions[i] = ++ids;
 		err = xp_pprof_function(writing->pprof, &function);
 	}
 	return err;
@@ -141,7 +178,7 @@ static int put_location(struct writing *writing, const struct xp_model_location 
 	const struct xp_model *model = writing->model;
 	struct xp_pprof_line lines[XP_NAME_FRAMES_MAX];
 	struct xp_pprof_location location = {
-		.mapping = writing->mappings[from->object],
+		.mapping = writing->objects[from->object],
 		.lines = lines,
 		.line_count = from->frame_count,
 	};
@@ -152,19 +189,22 @@ static int put_location(struct writing *writing, const struct xp_model_location 
 	for (uint32_t i = 0; i < from->frame_count; i++) {
 		const struct xp_model_frame *frame = &model->frames[from->first_frame + i];
 
-		lines[i] = (struct xp_pprof_line){ frame->function + 1, frame->line };
+		lines[i] = (struct xp_pprof_line){ writing->functions[frame->function], frame->line };
 	}
 	return xp_pprof_location(writing->pprof, &location);
 }
 
 static int put_code(struct writing *writing)
 {
-	int err = put_mappings(writing);
+	int err = mark_used(writing) ?: put_mappings(writing) ?: put_functions(writing);
+	uint32_t ids = 0;
 
-	if (!err)
-		err = put_functions(writing);
-	for (size_t i = 0; !err && i < writing->model->location_count; i++)
+	for (size_t i = 0; !err && i < writing->model->location_count; i++) {
+		if (!writing->code[i])
+			continue;
+		writing->code[i] = ++ids;
 		err = put_location(writing, &writing->model->locations[i]);
+	}
 	return err;
 }
 
@@ -223,7 +263,7 @@ static int put_sample(struct writing *writing, const struct xp_model_sample *fro
 	for (uint32_t s = from->stack; s; s = model->stacks[s].callers) {
 		if (XP_ARRAY_RESERVE(writing->locations, writing->location_room, sample.location_count + 1))
 			return -ENOMEM;
-		writing->locations[sample.location_count++] = model->stacks[s].location + 1;
+		writing->locations[sample.location_count++] = writing->code[model->stacks[s].location];
 	}
 	sample.locations = writing->locations;
 	add_labels(writing, from, &sample, &numbers);
@@ -251,25 +291,33 @@ static struct xp_pprof_options describe(const struct xp_model *model)
 	return options;
 }
 
-int xp_export_pprof(FILE *out, struct xp_model *model, const struct xp_export_options *options)
+int xp_export_pprof_samples(FILE *out, const struct xp_model *model, enum xp_model_group by,
+			    const struct xp_model_sample *samples, size_t count)
 {
 	const struct xp_pprof_options head = describe(model);
-	struct writing writing = { .model = model, .by = options->by };
+	struct writing writing = { .model = model, .samples = samples, .sample_count = count, .by = by };
 	struct xp_progress_line line;
 	int err = xp_pprof_new(&writing.pprof, out, &head);
 
 	if (!err)
 		err = put_code(&writing);
-	xp_progress_line_begin_writing(&line, out, model->sample_count);
-	for (size_t i = 0; !err && i < model->sample_count; i++) {
+	xp_progress_line_begin_writing(&line, out, count);
+	for (size_t i = 0; !err && i < count; i++) {
 		xp_progress_line_step(&line, i);
-		err = put_sample(&writing, &model->samples[i]);
+		err = put_sample(&writing, &samples[i]);
 	}
 	xp_progress_line_end(&line);
 	if (!err)
 		err = xp_pprof_finish(writing.pprof);
 	xp_pprof_free(writing.pprof);
 	free(writing.locations);
-	free(writing.mappings);
+	free(writing.objects);
+	free(writing.functions);
+	free(writing.code);
 	return err;
+}
+
+int xp_export_pprof(FILE *out, struct xp_model *model, const struct xp_export_options *options)
+{
+	return xp_export_pprof_samples(out, model, options->by, model->samples, model->sample_count);
 }
