@@ -33,9 +33,27 @@ MAY_INCLUDE = {
 }
 # Lines of a folder, at most.
 CEILINGS = {
-    "base": 4460, "arch/x86_64": 2400, "format": 7550, "elf": 4750, "target": 5330, "event": 205, "kernel": 4010, "sled":
-    7490, "trace": 4760, "budget": 2150, "unwind": 4800, "functions": 2280, "jit": 4650, "store": 1200, "sample": 3500, "model": 8820,
-    "report": 3370, "export": 3150, "record": 7800, "diff": 1330, "explain": 3600
+    "base": 4550,
+    "arch/x86_64": 2400,
+    "format": 7550,
+    "elf": 4750,
+    "target": 5330,
+    "unwind": 4800,
+    "functions": 2280,
+    "event": 205,
+    "kernel": 4010,
+    "sled": 7490,
+    "trace": 4760,
+    "budget": 2150,
+    "jit": 4650,
+    "store": 1200,
+    "sample": 3500,
+    "model": 8820,
+    "report": 3370,
+    "explain": 3600,
+    "export": 3180,
+    "record": 7800,
+    "diff": 1330,
 }
 # The option table is the one header of user/ itself that a folder may include.
 ALSO = {("record/plan.h", "options.h")}

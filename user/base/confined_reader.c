@@ -3,14 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -19,6 +14,7 @@
 
 #include "base/child.h"
 #include "base/fd_message.h"
+#include "base/syscall_filter.h"
 #include "base/util.h"
 
 enum { OPENER_FD = XP_CHILD_CHANNEL, FILE_FD = XP_CHILD_FDS, ANSWERS_FD };
@@ -110,35 +106,17 @@ static const unsigned int allowed[] = {
 	SYS_setrlimit,
 };
 
-#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
-#define UNLESS(value, skipped) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, skipped, 0)
-#define IF(value) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1)
-#define RETURN(action) BPF_STMT(BPF_RET | BPF_K, action)
+static const struct xp_syscall_rule trapped_calls[] = {
+	{ .number = SYS_openat, .kind = XP_SYSCALL_TRAP },
+	{ .number = SYS_open, .kind = XP_SYSCALL_TRAP },
+};
 
-/* All other numbers, also those of the x32 ABI, fail with EPERM. */
 static int confine(void)
 {
-	static const struct sock_filter head[] = {
-		LOAD(arch),
-		UNLESS(AUDIT_ARCH_X86_64, 1),
-		RETURN(SECCOMP_RET_KILL_PROCESS),
-		LOAD(nr),
-		IF(SYS_openat),
-		RETURN(SECCOMP_RET_TRAP),
-		IF(SYS_open),
-		RETURN(SECCOMP_RET_TRAP),
-	};
-	struct sock_filter filter[XP_ARRAY_SIZE(head) + 2 * XP_ARRAY_SIZE(allowed) + 1], *at = filter;
-	struct sock_fprog program = { .len = XP_ARRAY_SIZE(filter), .filter = filter };
+	const struct xp_syscall_list list = { trapped_calls, XP_ARRAY_SIZE(trapped_calls), allowed,
+					      XP_ARRAY_SIZE(allowed) };
 
-	memcpy(filter, head, sizeof(head));
-	at += XP_ARRAY_SIZE(head);
-	for (size_t i = 0; i < XP_ARRAY_SIZE(allowed); i++) {
-		*at++ = (struct sock_filter)IF(allowed[i]);
-		*at++ = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
-	}
-	*at = (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | EPERM);
-	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) ? -errno : 0;
+	return xp_syscall_filter(&list);
 }
 
 /* ---- the process ---- */
