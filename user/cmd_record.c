@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,6 +12,7 @@
 #include "export/output.h"
 #include "export/profiles.h"
 #include "kernel/privilege.h"
+#include "push/pusher.h"
 #include "record/recording.h"
 
 #define EXPORT_SECONDS 600
@@ -78,9 +80,8 @@ static enum xp_exit make_products_at_the_end(const struct xp_options *options)
 			end_export(&child);
 	if (code < 0)
 		xp_error("the %s ended before %s complete; `xprof recover %s` makes the profiles%s",
-			 options->formats ? "export was" : "profiles were",
-			 options->formats ? "it was" : "they were", options->output_dir,
-			 options->formats ? ", `xprof export` the rest" : "");
+			 options->formats ? "export was" : "profiles were", options->formats ? "it was" : "they were",
+			 options->output_dir, options->formats ? ", `xprof export` the rest" : "");
 	return code ? XP_EXIT_FAILED : XP_EXIT_OK;
 }
 
@@ -92,7 +93,8 @@ static bool is_new(const char *path, const struct stat *before)
 	return !stat(path, &now) && (now.st_dev != before->st_dev || now.st_ino != before->st_ino);
 }
 
-enum xp_exit xp_cmd_record(const struct xp_options *options)
+/* The recording, and what is made of it. */
+static enum xp_exit record(const struct xp_options *options, struct xp_pusher *pusher)
 {
 	struct stat before = { 0 };
 	enum xp_exit code, exported;
@@ -103,7 +105,47 @@ enum xp_exit xp_cmd_record(const struct xp_options *options)
 		return code;
 	xp_interrupt_tell_next();
 	exported = make_products_at_the_end(options);
+	if (pusher)
+		xp_pusher_add(pusher, options->output_dir);
 	if (options->open && !exported)
 		xp_view_open(options->output_dir); /* the recording is complete without a browser */
 	return code ? code : exported;
+}
+
+/* The queue is not in the recording's directory, which the next recording replaces. */
+static int start_pusher(struct xp_pusher **pusher, struct xp_push_config *config, const struct xp_options *options)
+{
+	const struct xp_push_options how = {
+		.to = options->push,
+		.auth = options->push_auth,
+		.labels = options->labels.texts,
+		.label_count = options->labels.count,
+	};
+	size_t length = strlen(options->output_dir);
+	char queue[PATH_MAX];
+	int err = xp_push_config_make(config, &how);
+
+	if (err)
+		return err;
+	while (length > 1 && options->output_dir[length - 1] == '/')
+		length--;
+	if (snprintf(queue, sizeof(queue), "%.*s.push", (int)length, options->output_dir) >= (int)sizeof(queue))
+		return xp_fail(-ENAMETOOLONG, "--output: the path is too long");
+	return xp_pusher_start(pusher, config, queue, xp_privilege_to_user);
+}
+
+enum xp_exit xp_cmd_record(const struct xp_options *options)
+{
+	struct xp_push_config config = { 0 };
+	struct xp_pusher *pusher = NULL;
+	enum xp_exit code;
+	int err = 0;
+
+	if (options->push)
+		err = start_pusher(&pusher, &config, options);
+	code = err == -EINVAL ? XP_EXIT_USAGE : err ? XP_EXIT_FAILED : record(options, pusher);
+	if (pusher)
+		xp_pusher_finish(pusher, xp_interrupted);
+	xp_push_config_free(&config);
+	return code;
 }

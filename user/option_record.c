@@ -21,6 +21,15 @@ static int check_samples(const struct xp_options *options)
 	return 0;
 }
 
+static int check_push(const struct xp_options *options)
+{
+	if (!options->push && (options->push_auth || options->labels.count))
+		return xp_fail(-EINVAL, "--%s requires --push", options->push_auth ? "push-auth" : "label");
+	if (options->push && options->dry_run)
+		return xp_fail(-EINVAL, "--push cannot be used with --dry-run, which records nothing");
+	return 0;
+}
+
 /* Functions without sleds are recorded in one process, where they are patched, and not in its children. */
 static int check_functions(const struct xp_options *options)
 {
@@ -69,7 +78,7 @@ int xp_option_record_check(struct xp_options *options, bool separated)
 			       "--min-duration cannot be used with --no-sleds, --all or --tid, which record no calls");
 	if (xp_option_triggers_check(options))
 		return -EINVAL;
-	if (check_samples(options) || check_functions(options))
+	if (check_samples(options) || check_functions(options) || check_push(options))
 		return -EINVAL;
 	if (options->operand_count) {
 		options->child_argv = options->operands;

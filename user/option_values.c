@@ -87,19 +87,23 @@ static int choice_find(const char *choices, const char *text, size_t length)
 	}
 }
 
-static int set_pattern(struct xp_text_list *list, const char *name, const char *text)
+static int add_text(struct xp_text_list *list, const char *text)
 {
-	const char **texts;
+	const char **texts = reallocarray(list->texts, list->count + 1, sizeof(*texts));
 
-	if (!*text || strcmp(text, "!") == 0)
-		return xp_fail(-EINVAL, "--%s takes a pattern such as 'parse_*' or '!*::operator*', not '%s'", name,
-			       text);
-	texts = reallocarray(list->texts, list->count + 1, sizeof(*texts));
 	if (!texts)
 		return -ENOMEM;
 	texts[list->count++] = text;
 	list->texts = texts;
 	return 0;
+}
+
+static int set_pattern(struct xp_text_list *list, const char *name, const char *text)
+{
+	if (!*text || strcmp(text, "!") == 0)
+		return xp_fail(-EINVAL, "--%s takes a pattern such as 'parse_*' or '!*::operator*', not '%s'", name,
+			       text);
+	return add_text(list, text);
 }
 
 static int set_duration(const char *name, uint64_t *ns, const char *text)
@@ -227,6 +231,8 @@ int xp_option_set(struct xp_options *options, const struct xp_option *option, co
 		return xp_option_pids_set(to, text, option->type == XP_OPTION_PROCESSES);
 	case XP_OPTION_PATTERNS:
 		return set_pattern(to, option->name, text);
+	case XP_OPTION_TEXTS:
+		return add_text(to, text);
 	case XP_OPTION_TRIGGERS:
 		return xp_option_trigger_add(to, text);
 	case XP_OPTION_FILE:

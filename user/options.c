@@ -220,6 +220,14 @@ const struct xp_option xp_option_table[] = {
 	  "XRay's own runtime. Default: the names in the recording." },
 	{ "sleds", 0, NULL, NULL, XP_OPTION_FLAG, ON(LIST), SETS(sleds), "Output",
 	  "List each sled of each function, to check which are patched. Omits functions without sleds." },
+	{ "push", 0, "ENGINE=URL", NULL, XP_OPTION_TEXT, ON(RECORD), SETS(push), "Push",
+	  "When the recording is complete, send its profiles to a profiling engine, such as "
+	  "pyroscope=https://HOST:4040 or parca=http://HOST:7070. xprof-continuous(7) describes the profiles." },
+	{ "push-auth", 0, "FILE", NULL, XP_OPTION_FILE, ON(RECORD), SETS(push_auth), "Push",
+	  "Authenticate to the engine with the first line of FILE: 'bearer TOKEN' or 'USER:PASSWORD'. No other user "
+	  "may be able to access the file." },
+	{ "label", 0, "NAME=VALUE", NULL, XP_OPTION_TEXTS, ON(RECORD), SETS(labels), "Push",
+	  "Add this label to all profiles, such as region=eu-1. Can be repeated." },
 	{ "verbose", 'v', NULL, NULL, XP_OPTION_FLAG, TALKERS, SETS(verbose), "Messages",
 	  "Print details of what xprof does, such as the messages of the kernel." },
 	{ "quiet", 'q', NULL, NULL, XP_OPTION_FLAG, TALKERS, SETS(quiet), "Messages", "Print errors only." },
@@ -517,7 +525,9 @@ void xp_options_free(struct xp_options *options)
 	free(options->pids.pids);
 	free(options->functions.texts);
 	free(options->comms.texts);
+	free(options->labels.texts);
 	options->pids = (struct xp_pid_list){ 0 };
 	options->functions = (struct xp_text_list){ 0 };
 	options->comms = (struct xp_text_list){ 0 };
+	options->labels = (struct xp_text_list){ 0 };
 }

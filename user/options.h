@@ -68,6 +68,7 @@ enum xp_option_type {
 	XP_OPTION_PIDS,		     /* struct xp_pid_list; each use adds to it */
 	XP_OPTION_PROCESSES,	     /* the same; a name represents the one process that has it */
 	XP_OPTION_PATTERNS,	     /* struct xp_text_list; each use adds to it */
+	XP_OPTION_TEXTS,	     /* struct xp_text_list; each use adds to it */
 	XP_OPTION_TRIGGERS,	     /* struct xp_trigger_list; each use adds to it */
 };
 
@@ -206,6 +207,10 @@ struct xp_options {
 
 	unsigned int formats; /* made at the end: 1u << enum xp_format_option, or'ed */
 	bool open;	      /* show the page in a browser */
+
+	const char *push;	    /* ENGINE=URL, not checked; NULL: not given */
+	const char *push_auth;	    /* NULL: not given */
+	struct xp_text_list labels; /* NAME=VALUE, not checked */
 
 	/* report */
 	uint64_t limit; /* rows of a table, default 30 */

@@ -28,6 +28,7 @@ MAY_INCLUDE = {
     "report": "base elf format unwind model",
     "explain": "base elf format model report",
     "export": "base elf format store model report explain",
+    "push": "base elf format model export",
     "record": "base arch/x86_64 elf format target event kernel sled trace budget unwind jit store sample export",
     "diff": "base elf format model report export",
 }
@@ -52,6 +53,7 @@ CEILINGS = {
     "report": 3370,
     "explain": 3600,
     "export": 3180,
+    "push": 2350,
     "record": 7800,
     "diff": 1330,
 }

@@ -26,7 +26,7 @@ RUN_S = 400
 def run(argv, timeout=RUN_S, **options):
     """Runs a command with text output and input from /dev/null, and returns the finished process."""
     options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-    return subprocess.run([str(a) for a in argv], text=True, errors="replace", timeout=timeout, check=False, **options)
+    return subprocess.run([a if isinstance(a, bytes) else str(a) for a in argv], text=True, errors="replace", timeout=timeout, check=False, **options)
 
 
 class Xprof:

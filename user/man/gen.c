@@ -335,7 +335,7 @@ static void put_zsh(const char *text)
 
 static void zsh_option(const struct xp_option *option)
 {
-	bool repeated = takes_pids(option) || option->type == XP_OPTION_PATTERNS;
+	bool repeated = takes_pids(option) || option->type == XP_OPTION_PATTERNS || option->type == XP_OPTION_TEXTS;
 	bool optional = option->type == XP_OPTION_OPTIONAL_DURATION;
 	const char *equals = optional ? "=-" : option->argument ? "=" : "";
 

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "push/push_pack.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/util.h"
+#include "export/export.h"
+#include "model/input.h"
+#include "model/read_waits.h"
+#include "push/push_body.h"
+#include "push/push_labels.h"
+#include "push/push_queue.h"
+
+struct service {
+	const char *name; /* the model's: there is one copy of each text */
+	uint64_t weight;
+	bool is_other;
+};
+
+struct packing {
+	const struct xp_push_config *config;
+	int queue_fd;
+	uint64_t *dropped;
+	int dropped_why;
+	unsigned int number; /* of profiles */
+	char host[XP_PUSH_VALUE_BYTES_MAX + 1];
+	struct xp_model *model;
+	struct service *services; /* by name */
+	size_t service_count;
+	const char **names;		 /* of each process: its service */
+	struct xp_model_sample *samples; /* by service and stack */
+	size_t sample_count;
+};
+
+/* ---- services ---- */
+
+static int by_name(const void *a, const void *b)
+{
+	return xp_compare((uintptr_t)((const struct service *)a)->name, (uintptr_t)((const struct service *)b)->name);
+}
+
+static int by_weight(const void *a, const void *b)
+{
+	return xp_compare(((const struct service *)b)->weight, ((const struct service *)a)->weight);
+}
+
+static int name_services(struct packing *packing)
+{
+	struct xp_model *model = packing->model;
+	const char *given = xp_push_config_label(packing->config, "service_name");
+	char name[XP_PUSH_VALUE_BYTES_MAX + 1];
+
+	packing->names = calloc(model->process_count + 1, sizeof(*packing->names));
+	packing->services = calloc(model->process_count + 1, sizeof(*packing->services));
+	if (!packing->names || !packing->services)
+		return -ENOMEM;
+	for (size_t i = 0; i < model->process_count; i++) {
+		if (given)
+			xp_push_label_value(name, given);
+		else
+			xp_push_service(name, model->processes[i].cgroup, model->processes[i].name);
+		packing->names[i] = xp_model_text(model, name);
+		if (!packing->names[i])
+			return -ENOMEM;
+		packing->services[i].name = packing->names[i];
+	}
+	qsort(packing->services, model->process_count, sizeof(*packing->services), by_name);
+	for (size_t i = 0; i < model->process_count; i++)
+		if (!i || packing->services[i].name != packing->services[i - 1].name)
+			packing->services[packing->service_count++].name = packing->services[i].name;
+	return 0;
+}
+
+static struct service *find_service(const struct packing *packing, const char *name)
+{
+	const struct service key = { .name = name };
+
+	return bsearch(&key, packing->services, packing->service_count, sizeof(key), by_name);
+}
+
+static const char *name_of(const struct packing *packing, const struct xp_model_sample *sample)
+{
+	return packing->names[packing->model->threads[sample->thread].process];
+}
+
+/* The services with the least time get the same name. */
+static int bound_services(struct packing *packing)
+{
+	const char *other = xp_model_text(packing->model, XP_PUSH_OTHER);
+
+	if (packing->service_count <= XP_PUSH_SERVICES_MAX)
+		return 0;
+	if (!other)
+		return -ENOMEM;
+	for (size_t i = 0; i < packing->model->sample_count; i++) {
+		const struct xp_model_sample *sample = &packing->model->samples[i];
+
+		xp_add_capped(&find_service(packing, name_of(packing, sample))->weight, sample->values[1]);
+	}
+	qsort(packing->services, packing->service_count, sizeof(*packing->services), by_weight);
+	for (size_t i = 0; i < packing->service_count; i++)
+		packing->services[i].is_other = i >= XP_PUSH_SERVICES_MAX - 1;
+	qsort(packing->services, packing->service_count, sizeof(*packing->services), by_name);
+	for (size_t i = 0; i < packing->model->process_count; i++)
+		if (find_service(packing, packing->names[i])->is_other)
+			packing->names[i] = other;
+	return 0;
+}
+
+/* ---- samples ---- */
+
+static int by_service_and_stack(const void *a, const void *b, void *arg)
+{
+	const struct packing *packing = arg;
+	const struct xp_model_sample *x = a, *y = b;
+
+	return xp_compare((uintptr_t)name_of(packing, x), (uintptr_t)name_of(packing, y))
+		   ?: xp_compare(x->stack, y->stack)
+		   ?: xp_compare(x->state, y->state);
+}
+
+static int add_up(struct packing *packing)
+{
+	const struct xp_model *model = packing->model;
+	struct xp_model_sample *samples = malloc((model->sample_count + 1) * sizeof(*samples)), *last = NULL;
+
+	packing->samples = samples;
+	if (!samples)
+		return -ENOMEM;
+	memcpy(samples, model->samples, model->sample_count * sizeof(*samples));
+	qsort_r(samples, model->sample_count, sizeof(*samples), by_service_and_stack, packing);
+	for (size_t i = 0; i < model->sample_count; i++) {
+		if (!last || by_service_and_stack(last, &samples[i], packing)) {
+			last = &samples[packing->sample_count++];
+			*last = samples[i];
+			continue;
+		}
+		xp_add_capped(&last->values[0], samples[i].values[0]);
+		xp_add_capped(&last->values[1], samples[i].values[1]);
+	}
+	return 0;
+}
+
+/* ---- profiles ---- */
+
+static int write_body(void *arg, int fd)
+{
+	return xp_push_body_write(arg, fd);
+}
+
+/* A profile that cannot be stored is dropped: the disk may be full. */
+static int put_profile(struct packing *packing, const struct xp_model_sample *samples, size_t count)
+{
+	struct xp_push_body body = {
+		.config = packing->config,
+		.kind = packing->model->kind,
+		.service = name_of(packing, samples),
+		.host = packing->host,
+	};
+	char *profile = NULL;
+	size_t bytes = 0;
+	FILE *out = open_memstream(&profile, &bytes);
+	int err;
+
+	if (!out)
+		return -ENOMEM;
+	err = xp_export_pprof_samples(out, packing->model, XP_MODEL_BY_NONE, samples, count);
+	if (fclose(out) && !err)
+		err = -ENOMEM;
+	if (!err) {
+		body.profile = profile;
+		body.profile_bytes = bytes;
+		err = xp_push_queue_put(packing->queue_fd, packing->config->engine, packing->number++ % 1000000,
+					write_body, &body);
+		if (err)
+			packing->dropped_why = err;
+		*packing->dropped += !!err;
+		err = err == -ENOMEM ? err : 0;
+	}
+	free(profile);
+	return err;
+}
+
+static int put_profiles(struct packing *packing)
+{
+	int err = 0;
+
+	for (size_t first = 0, end; !err && first < packing->sample_count; first = end) {
+		const struct xp_model_sample *samples = packing->samples;
+
+		for (end = first + 1; end < packing->sample_count && end - first < XP_PUSH_SAMPLES_MAX; end++)
+			if (name_of(packing, &samples[end]) != name_of(packing, &samples[first]))
+				break;
+		err = put_profile(packing, &samples[first], end - first);
+	}
+	return err;
+}
+
+static int pack_model(struct packing *packing, struct xp_model *model)
+{
+	int err;
+
+	packing->model = model;
+	model->comment = NULL; /* the command line, which may contain secrets */
+	err = name_services(packing) ?: bound_services(packing) ?: add_up(packing) ?: put_profiles(packing);
+	free(packing->names);
+	free(packing->services);
+	free(packing->samples);
+	packing->names = NULL;
+	packing->services = NULL;
+	packing->samples = NULL;
+	packing->service_count = packing->sample_count = 0;
+	return err;
+}
+
+/* ---- a recording ---- */
+
+/* Waits are in the model of the samples. */
+static int pack_kind(struct packing *packing, struct xp_model_input *input, enum xp_model_kind kind)
+{
+	const struct xp_select all = { 0 };
+	struct xp_model_source source = xp_model_input_source(input);
+	struct xp_model model;
+	int err;
+
+	source.select = &all;
+	err = xp_model_input_read(&model, input, &source, kind, XP_MODEL_KEEP_SUMS);
+	if (!err && kind == XP_MODEL_SAMPLES)
+		err = xp_model_join_kernel_threads(&model, input->facts);
+	err = err ?: pack_model(packing, &model);
+	if (!err && model.wait_count)
+		err = xp_waits_as_samples(&model) ?: xp_model_input_bound(&model) ?: pack_model(packing, &model);
+	xp_model_free(&model);
+	return err;
+}
+
+static bool has_logs(const struct xp_recorded *recorded)
+{
+	for (size_t i = 0; i < recorded->process_count; i++)
+		if (recorded->processes[i].log)
+			return true;
+	return false;
+}
+
+int xp_push_pack(const char *directory, int queue_fd, const struct xp_push_config *config, uint64_t *dropped)
+{
+	struct packing packing = { .config = config, .queue_fd = queue_fd, .dropped = dropped };
+	struct xp_model_input input = { 0 };
+	char host[256] = "";
+	int err;
+
+	gethostname(host, sizeof(host) - 1);
+	xp_push_label_value(packing.host, *host ? host : "unknown");
+	err = xp_model_input_open(&input, directory);
+	if (!err && input.recorded.has_perf_data)
+		err = pack_kind(&packing, &input, XP_MODEL_SAMPLES);
+	if (!err && has_logs(&input.recorded))
+		err = pack_kind(&packing, &input, XP_MODEL_CALLS);
+	xp_model_input_close(&input);
+	if (packing.dropped_why)
+		xp_error("cannot queue profiles of %s: %s; they are dropped", directory,
+			 strerror(-packing.dropped_why));
+	if (err && err != -ENOENT)
+		xp_error("cannot make the profiles of %s: %s", directory, strerror(-err));
+	return err;
+}
