@@ -195,6 +195,60 @@ def test_target_goes_on(record, functions):
     counted(process)
 
 
+def test_preempted_coroutines(record, program, start):
+    """A timer's signal stops coroutines anywhere in patched code; they continue on stacks that no thread has."""
+    process = start([program("live/programs/preempted.c", "-O2", clang="gcc", instrument=False)])
+    assert process.stdout.readline() == "ready\n"
+    for _ in range(ROUNDS // 2):
+        recorded = record("-p", process.pid, "--functions", "*", "--no-samples", "--flight=1M", "-d", "100ms").finish()
+        assert recorded.status == 0 and recorded.totals["seen"] > 0, recorded.messages
+        assert_as_in_files(process.pid)
+    process.send_signal(signal.SIGUSR1)
+    assert process.stdout.read() == "well\n" and process.wait() == 0
+
+
+FAULTS = r"""
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <ucontext.h>
+int fetch(const int *from);
+__asm__(".globl fetch\n.type fetch, @function\nfetch: .cfi_startproc\nmov (%rdi), %eax\nadd $1, %eax\nsub $1, %eax\nret\n"
+	"nop\nnop\nnop\nnop\n.cfi_endproc\n.size fetch, . - fetch");
+__attribute__((noinline)) int own(const int *from) { __asm__ volatile("" ::: "memory"); return fetch(from) + 1; }
+static void handle(int number, siginfo_t *info, void *context)
+{
+	ucontext_t *interrupted = context;
+	(void)number, (void)info;
+	if (interrupted->uc_mcontext.gregs[REG_RIP] != (long)fetch)
+		signal(SIGSEGV, SIG_DFL);
+	interrupted->uc_mcontext.gregs[REG_RIP] += 2;
+	interrupted->uc_mcontext.gregs[REG_RAX] = -2;
+}
+int main(void)
+{
+	sigaction(SIGSEGV, &(struct sigaction){ .sa_sigaction = handle, .sa_flags = SA_SIGINFO }, NULL);
+	puts("ready");
+	fflush(stdout);
+	for (char line[64]; fgets(line, sizeof(line), stdin); fflush(stdout))
+		printf("%d\n", own((int *)8));
+}
+"""
+
+
+def test_faults(record, program, start):
+    """A handler that knows the instruction that may fault: this one stays, and other functions are recorded."""
+    process = start([program.text("faults", FAULTS, "-O2", instrument=False, clang="gcc")], stdin=subprocess.PIPE)
+    assert process.stdout.readline() == "ready\n"
+    session = record("-p", process.pid, "--functions", "own", "--functions", "fetch", "--no-samples").wait_attached()
+    process.stdin.write("\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "-1\n"
+    recorded = session.stop().ok()
+    assert recorded_calls(recorded) == {"own": 1} and "may fault would move" in recorded.messages
+    assert {o["sleds_refused"]["faulting"] for p in recorded.manifest["processes"] for o in p["objects"]} == {2}
+
+
 def test_restore(record, functions):
     """What a killed xprof leaves is restored by `xprof restore`, or by the next recording."""
     for way in ("restore", "record"):
@@ -216,8 +270,8 @@ def test_restore(record, functions):
         work(process, 2, 5)
 
 
-def test_refused(xprof, record, functions, start):
-    """Modified code, a process that preempts coroutines, modes and options that need sleds."""
+def test_refused(record, functions):
+    """Modified code, modes and options that need sleds."""
     process = functions()
     symbols = project.run(["nm", f"/proc/{process.pid}/exe"]).stdout
     offset = int(re.search(r"^(\w+) T zero$", symbols, re.M)[1], 16)
@@ -240,13 +294,6 @@ def test_refused(xprof, record, functions, start):
     for options in (["--sled-mode", "probe"], ["--max-overhead", "5%"], ["--follow"]):
         done = record("-p", process.pid, "--functions", "x:*", *options).finish()
         assert done.status == 2, done.messages
-    for number, why in (("SIGALRM", "coroutines"), ("SIGSEGV", "addresses of instructions")):
-        code = f"import signal, time; signal.signal(signal.{number}, print); print(1, flush=True); time.sleep(99)"
-        sleeper = start(["/usr/bin/python3", "-c", code])
-        assert sleeper.stdout.readline() == "1\n"
-        done = record("-p", sleeper.pid, "--functions", "PyObject_*", "--no-samples").finish()
-        assert done.status == 3 and why in done.messages, done.messages
-        assert_as_in_files(sleeper.pid)
 
 
 def test_two_recordings(record, functions):

@@ -34,6 +34,27 @@ FUNCTION(target_before_return,
 FUNCTION(target_is_return, "push %rbx; mov %edi, %ebx; pop %rbx; js 1f; call three_bytes; 1: ret");
 FUNCTION(with_host, "push %rbx; mov %rdi, %rbx; mov %rdi, %rsi; call three_bytes; mov %rbx, %rax;"
 		    "add $100, %rax; add $100, %rax; js 1f; call three_bytes; 1: pop %rbx; ret");
+FUNCTION(pushed, "push %rbx; mov %rdi, %rbx; call three_bytes; add $100, %eax; pop %rbx; ret");
+FUNCTION(loads_from_stack, "mov 8(%rsp), %eax; push %rcx; pop %rcx; ret");
+PADDING(4);
+FUNCTION(loads_variable, "mov target_of_tail(%rip), %eax; ret");
+PADDING(4);
+FUNCTION(loads_thread_variable, "mov %fs:40, %rax; ret");
+PADDING(4);
+FUNCTION(computes_address, "lea 8(%rdi,%rsi,4), %rax; ret");
+PADDING(4);
+FUNCTION(loads_through_frame, "mov 8(%rbp), %rax; nop; ret");
+PADDING(4);
+FUNCTION(loads_through_r12, "mov (%r12), %rax; nop; ret");
+PADDING(4);
+FUNCTION(divides, "mov %edi, %eax; div %esi; nop; ret");
+PADDING(4);
+FUNCTION(adds_floats, "addsd %xmm1, %xmm0; nop; ret");
+PADDING(4);
+FUNCTION(copies_string, "mov %edx, %ecx; rep movsb; nop; ret");
+PADDING(4);
+FUNCTION(loads_at_index, "mov (%rsp,%rdi), %eax; nop; nop; ret");
+PADDING(4);
 FUNCTION(tail, "add $1, %rdi; jmp three_bytes");
 FUNCTION(taken_tail, "test %edi, %edi; .byte 0x0f, 0x88; .long three_bytes - . - 4; mov %edi, %eax; add $1, %eax; ret");
 FUNCTION(short_taken_tail, "cmp $100, %edi; js after_it; mov %edi, %eax; add $1, %eax; ret");

@@ -99,6 +99,33 @@ TEST(short_jump_to_room_made_in_straight_code)
 	fail();
 }
 
+static void check_faults(const uint8_t *code, bool may_fault)
+{
+	const struct xp_call_plan_function *function = find(code);
+	bool found = false;
+
+	for (uint32_t i = 0; i < function->window_count; i++)
+		found |= plan.windows[function->first_window + i].may_fault;
+	assert_int_equal(found, may_fault);
+}
+
+TEST(instructions_that_may_fault)
+{
+	check_faults(padded, false);
+	check_faults(pushed, false);
+	check_faults(loads_from_stack, false);
+	check_faults(loads_variable, false);
+	check_faults(loads_thread_variable, false);
+	check_faults(computes_address, false);
+	check_faults(pointer_tail, true);
+	check_faults(loads_through_frame, true);
+	check_faults(loads_through_r12, true);
+	check_faults(divides, true);
+	check_faults(adds_floats, true);
+	check_faults(copies_string, true);
+	check_faults(loads_at_index, true);
+}
+
 TEST(tail_calls)
 {
 	check(tail, XP_CALL_PLAN_PATCHED, 1, 0);

@@ -173,6 +173,24 @@ static void count_sites(struct work *work)
 	function->way = sites[0].window == XP_NO_WINDOW ? XP_CALL_PLAN_PROBES : XP_CALL_PLAN_PATCHED;
 }
 
+/* Padding has no effect. */
+static void find_faults(struct work *work)
+{
+	const struct xp_code_map *map = &work->planning->map;
+
+	for (uint32_t i = 0; i < work->function.window_count; i++) {
+		struct xp_call_plan_window *window = &work->planning->plan->windows[work->function.first_window + i];
+
+		for (uint64_t at = window->vaddr, end = at + window->bytes;
+		     at < end && xp_code_map_kind(map, at) != XP_CODE_NONE; at = xp_code_map_next(map, at)) {
+			struct xp_code code;
+
+			xp_code_map_decode(map, at, &code);
+			window->may_fault |= code.may_fault && code.kind != XP_CODE_STOP;
+		}
+	}
+}
+
 static int by_window(const void *a, const void *b)
 {
 	const struct xp_call_plan_site *left = a, *right = b;
@@ -198,6 +216,7 @@ static int plan_sites(struct work *work)
 	if (err)
 		return err;
 	count_sites(work);
+	find_faults(work);
 	qsort(plan->sites + work->function.first_site + 1, work->function.site_count - 1, sizeof(*plan->sites),
 	      by_window);
 	return 0;

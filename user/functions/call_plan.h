@@ -41,6 +41,7 @@ struct xp_call_plan_window {
 	uint64_t spring; /* where the short jump goes; 0: the window has 5 bytes */
 	uint8_t bytes;	 /* of whole instructions and padding, all of which move */
 	bool has_call;	 /* the last instruction is a call: not for threads with a shadow stack */
+	bool may_fault;	 /* an instruction may raise SIGSEGV, SIGBUS, SIGFPE or SIGILL (code_decode.h) */
 };
 
 enum xp_call_plan_way {

@@ -402,6 +402,11 @@ static void warn_functions(const struct xp_object *object, pid_t pid, const stru
 			"shows why",
 			object->path, object->plan->left_out, xp_plural_s(object->plan->left_out),
 			object->plan->left_out == 1 ? "es" : "", object->plan->left_out == 1 ? "is" : "are");
+	if (sleds->faulting)
+		xp_info("%s: %zu of %zu entries and exits in process %d are not recorded: instructions of their "
+			"functions that may fault would move, and the process handles SIGSEGV, SIGBUS, SIGFPE or "
+			"SIGILL, perhaps by the address of the instruction",
+			object->path, sleds->faulting, object->selected_count, pid);
 	if (sleds->patched)
 		xp_warn("%s: %zu of %zu entries and exits in process %d are not recorded: their code is modified, or a "
 			"thread may continue in the middle of what would change",

@@ -51,6 +51,8 @@ static json_t *object_value(const struct xp_recording *recording, const struct x
 
 	put_number(&refused, "patched", range->sleds.patched);
 	put_number(&refused, "unreadable", range->sleds.unreadable);
+	if (range->object->plan)
+		put_number(&refused, "faulting", range->sleds.faulting);
 
 	put_text(&section, "path", range->object->path);
 	if (table->build_id_bytes)

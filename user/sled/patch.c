@@ -243,11 +243,17 @@ int xp_patch_object(struct xp_patch *patch, const struct xp_patch_place *place, 
 		err = patch_sleds(&work);
 	xp_sled_unlock(place->object, lock);
 	if (!err) {
-		size_t written = patch->options.attach ? work.written : sites;
+		size_t written;
 
+		if (!patch->options.attach) {
+			work.faulting = xp_patch_count_faulting(place->object, place->pid);
+			work.written = sites - work.faulting;
+		}
+		written = work.written;
 		result->memory = patch->options.attach ? work.stub && work.stub->rings : patch->options.memory;
 		result->attached = written + work.conditional;
-		result->patched += sites - written;
+		result->patched += sites - written - work.faulting;
+		result->faulting = work.faulting;
 		result->begin_tsc = xp_clock_now_tsc();
 	} else if ((err == -ESRCH && !why[0]) || (work.count && is_gone(&work))) {
 		snprintf(why, why_size, "process %d runs another program now, or has unloaded it", place->pid);

@@ -4,16 +4,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <linux/kcmp.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/interrupt.h"
+#include "base/util.h"
 #include "base/why.h"
 #include "kernel/privilege.h"
 #include "target/frozen.h"
-#include "base/util.h"
 #include "target/status.h"
 #include "target/target.h"
 
@@ -61,17 +60,6 @@ int xp_patch_check_sharing(pid_t pid, char *why, size_t why_size)
 		}
 	closedir(list);
 	return err;
-}
-
-bool xp_patch_preempts_coroutines(pid_t pid)
-{
-	static const int timers[] = { SIGALRM, SIGVTALRM, SIGPROF, SIGURG };
-	struct xp_target_status status;
-	uint64_t signals = ~0ull << (SIGRTMIN - 1);
-
-	for (size_t i = 0; i < XP_ARRAY_SIZE(timers); i++)
-		signals |= 1ull << (timers[i] - 1);
-	return !xp_thread_status(&status, pid, pid) && status.caught & signals;
 }
 
 int xp_patch_check(pid_t pid, pid_t tracer, char *why, size_t why_size)

@@ -7,7 +7,6 @@
 #define XPROF_SLED_PATCH_CHECK_H
 
 #include <stddef.h>
-#include <stdbool.h>
 #include <sys/types.h>
 
 /*
@@ -21,10 +20,5 @@ int xp_patch_check(pid_t pid, pid_t tracer, char *why, size_t why_size);
  * stopped, the process cannot create a new one either.
  */
 int xp_patch_check_sharing(pid_t pid, char *why, size_t why_size);
-/*
- * Whether the process preempts its coroutines by a timer's signal. One that was preempted in the middle of patched
- * code goes on there, and its stack is not that of a thread: such a program died of SIGSEGV within eight recordings.
- */
-bool xp_patch_preempts_coroutines(pid_t pid);
 
 #endif

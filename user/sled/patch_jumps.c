@@ -66,7 +66,10 @@ static bool has_shadow_stack(pid_t pid)
 	return !xp_thread_status(&status, pid, pid) && status.has_shadow_stack;
 }
 
-/* A handler may compare the address of the instruction that has faulted, as that of a JVM does; it may have moved. */
+/*
+ * A handler may compare the address of the instruction that has faulted with those that it knows, as that of a JVM
+ * does. Such an instruction must not move.
+ */
 static bool handles_faults(pid_t pid)
 {
 	const uint64_t faults =
@@ -87,15 +90,6 @@ static int check(const struct jumping *jumping)
 		return xp_patch_refuse(work, -EOPNOTSUPP, "its code is mapped more than once, or in parts");
 	if (has_shadow_stack(work->pid))
 		return xp_patch_refuse(work, -EOPNOTSUPP, "it has a shadow stack");
-	if (handles_faults(work->pid))
-		return xp_patch_refuse(work, -EOPNOTSUPP,
-				       "it handles SIGSEGV, SIGBUS, SIGFPE or SIGILL, and may compare the addresses of "
-				       "instructions, which move");
-	if (xp_patch_preempts_coroutines(work->pid))
-		return xp_patch_refuse(
-		    work, -EOPNOTSUPP,
-		    "it handles a timer's signal, and may so preempt coroutines, whose stacks are not "
-		    "known");
 	return 0;
 }
 
@@ -170,6 +164,41 @@ static int find_room(struct jumping *jumping)
 	return jumping->trampolines.start
 		   ? 0
 		   : xp_patch_refuse(work, -ENOSPC, "no room for trampolines within 2 GiB of it");
+}
+
+/* ---- functions that stay as they are ---- */
+
+static bool may_fault(const struct xp_call_plan *plan, const struct xp_call_plan_function *function)
+{
+	for (uint32_t i = 0; i < function->window_count; i++)
+		if (plan->windows[function->first_window + i].may_fault)
+			return true;
+	return false;
+}
+
+/* Sets states, if it is not NULL. */
+static size_t find_faulting(const struct xp_plan_table *table, size_t count, pid_t pid, uint8_t *states)
+{
+	const struct xp_call_plan *plan = &table->planned.plan;
+	size_t sites = 0;
+
+	if (!handles_faults(pid))
+		return 0;
+	for (size_t i = 0; i < count; i++) {
+		const struct xp_call_plan_function *function = &plan->functions[table->functions[i]];
+
+		if (!may_fault(plan, function))
+			continue;
+		sites += function->site_count;
+		if (states)
+			states[i] = STATE_REFUSED;
+	}
+	return sites;
+}
+
+size_t xp_patch_count_faulting(const struct xp_object *object, pid_t pid)
+{
+	return object->plan ? find_faulting(object->plan, object->table->function_count, pid, NULL) : 0;
 }
 
 /* ---- the list of jumps ---- */
@@ -389,6 +418,10 @@ static int choose(const struct jumping *jumping, struct xp_remote *remote, bool 
 	for (size_t i = jumping->first; i < jumping->end && !err; i++)
 		chosen[i - jumping->first] = jumping->states[i] == STATE_OPEN && !is_in_use(jumping, i, &pointers);
 	free(pointers.list);
+	if (err == -E2BIG)
+		err = xp_patch_refuse(jumping->work, -EOPNOTSUPP,
+				      "its stacks are too large to be searched for code that a signal interrupted; if "
+				      "it handles the signal of a timer, that is all its memory");
 	return err;
 }
 
@@ -455,10 +488,12 @@ static size_t count_sites(const struct jumping *jumping)
 
 static int write_jumps(struct jumping *jumping)
 {
+	struct xp_patch_work *work = jumping->work;
 	int err = check(jumping);
 
 	if (!err)
 		err = compare_with_file(jumping);
+	work->faulting = find_faulting(work->object->plan, jumping->request.count, work->pid, jumping->states);
 	if (!err)
 		err = find_room(jumping);
 	jumping->request.at = jumping->trampolines.start + XP_TRAMPOLINES_CODE;

@@ -447,7 +447,7 @@ void xp_patch_clear_process(pid_t pid)
 
 	xp_unpatch_tails(pid);
 	err = xp_stub_map_read(&unmapping.stubs, pid);
-	if (!err && !xp_patch_preempts_coroutines(pid))
+	if (!err)
 		err = xp_trampolines_read_idle(&unmapping.trampolines, pid);
 	for (size_t i = 0; i < unmapping.stubs.count && !err; i++)
 		has_rings |= unmapping.stubs.list[i].rings >= 0;

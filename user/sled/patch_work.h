@@ -73,6 +73,7 @@ struct xp_patch_work {
 	char no_rings[160]; /* why it has no call rings */
 	size_t conditional;
 	size_t written;
+	size_t faulting; /* sites of functions without sleds that stay as they are: see struct xp_sled_result */
 };
 
 void xp_patch_work_free(struct xp_patch_work *work);
@@ -103,6 +104,8 @@ int xp_patch_write_back(void *work, struct xp_remote *remote);
 
 /* Patches the functions of an object that has no sleds. Sets work->written to the number of their sites. */
 int xp_patch_write_jumps(struct xp_patch_work *work);
+/* How many sites it would leave out in a process that handles faults. */
+size_t xp_patch_count_faulting(const struct xp_object *object, pid_t pid);
 
 /* patch_children.c */
 

@@ -27,6 +27,8 @@ struct xp_sled_result {
 	size_t patched;	    /* refused: other bytes, in the file or in the memory of a process */
 	pid_t patched_pid;  /* a process in whose memory they have other bytes; 0: only in the file */
 	size_t unreadable;  /* refused: the memory could not be read */
+	size_t faulting;    /* refused, of functions without sleds: an instruction that may fault would move, and the
+			     * process handles faults */
 	uint64_t begin_tsc; /* TSC from which all sleds were attached */
 };
 
@@ -36,8 +38,8 @@ const char *xp_sled_mode_name(const struct xp_sled_result *sleds);
 /* Selected sleds of an object, and what to attach to them. */
 struct xp_sled_choice {
 	const struct xp_object *object;
-	pid_t pid;     /* 0: every process */
-	bool all_args; /* entry sleds record arguments (--args) */
+	pid_t pid;	/* 0: every process */
+	bool all_args;	/* entry sleds record arguments (--args) */
 	bool unpatched; /* only sleds that cannot be patched, in a process whose other sleds are patched */
 };
 

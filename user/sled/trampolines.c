@@ -392,14 +392,25 @@ int xp_trampolines_read_idle(struct xp_trampolines_list *list, pid_t pid)
 	return 0;
 }
 
-/* Whether a thread may continue in [start, end). */
-static bool is_used(struct xp_remote *remote, uint64_t start, uint64_t end)
+/* Finds the threads that may continue in these trampolines or stubs. */
+static int find_users(struct xp_code_pointers *pointers, struct xp_remote *remote,
+		      const struct xp_trampolines_list *list, const struct xp_stub_map *stubs)
 {
-	struct xp_code_pointers pointers = { .start = start, .end = end };
-	bool used = xp_code_pointers_find(&pointers, remote) || pointers.count;
+	*pointers = (struct xp_code_pointers){ .start = UINT64_MAX };
+	for (size_t i = 0; i < list->count; i++) {
+		pointers->start = XP_MIN(pointers->start, list->all[i].start);
+		pointers->end = XP_MAX(pointers->end, list->all[i].end);
+	}
+	for (size_t i = 0; i < stubs->count; i++) {
+		pointers->start = XP_MIN(pointers->start, stubs->list[i].address);
+		pointers->end = XP_MAX(pointers->end, stubs->list[i].address + XP_STUB_BYTES);
+	}
+	return xp_code_pointers_find(pointers, remote);
+}
 
-	free(pointers.list);
-	return used;
+static bool is_used(const struct xp_code_pointers *pointers, uint64_t start, uint64_t end)
+{
+	return xp_code_pointers_are_in(pointers, start - 1, end);
 }
 
 /* The process may have executed another program since. */
@@ -413,7 +424,8 @@ static bool is_mapped(const struct xp_trampolines *one, const struct xp_mappings
 }
 
 /* The stubs that the process still has. A thread in a stub returns to a trampoline. Returns 0 or -EAGAIN. */
-static int check_stubs(const struct xp_stub_map *stubs, struct xp_remote *remote, uint64_t *scratch)
+static int check_stubs(const struct xp_stub_map *stubs, struct xp_remote *remote,
+		       const struct xp_code_pointers *pointers, uint64_t *scratch)
 {
 	*scratch = 0;
 	for (size_t i = 0; i < stubs->count; i++) {
@@ -422,7 +434,7 @@ static int check_stubs(const struct xp_stub_map *stubs, struct xp_remote *remote
 		if (!xp_stub_map_is_there(remote, stub, stubs->list[i].alive))
 			continue;
 		*scratch = stub + XP_STUB_SCRATCH;
-		if (is_used(remote, stub, stub + XP_STUB_BYTES))
+		if (is_used(pointers, stub, stub + XP_STUB_BYTES))
 			return -EAGAIN;
 	}
 	return 0;
@@ -432,17 +444,18 @@ int xp_trampolines_unmap(const struct xp_trampolines_list *list, struct xp_remot
 			 const struct xp_stub_map *stubs)
 {
 	char text[XP_REMOTE_TEXT_BYTES] = "", why[128];
+	struct xp_code_pointers pointers;
 	struct xp_mappings mappings;
 	uint64_t scratch, unused;
 	int err = xp_mappings_read_all(&mappings, pid);
 
 	if (err)
 		return err;
-	err = check_stubs(stubs, remote, &scratch);
+	err = find_users(&pointers, remote, list, stubs) ?: check_stubs(stubs, remote, &pointers, &scratch);
 	for (size_t i = 0; i < list->count && !err && scratch; i++) {
 		const struct xp_trampolines *one = &list->all[i];
 
-		if (!is_mapped(one, &mappings) || is_used(remote, one->start, one->end))
+		if (!is_mapped(one, &mappings) || is_used(&pointers, one->start, one->end))
 			continue;
 		err = xp_remote_begin_calls(remote, scratch, text, &unused, why, sizeof(why));
 		if (err)
@@ -451,6 +464,7 @@ int xp_trampolines_unmap(const struct xp_trampolines_list *list, struct xp_remot
 		    (int)xp_remote_call(remote, SYS_munmap, (uint64_t[6]){ one->start, one->end - one->start }), 0);
 		xp_remote_end_calls(remote);
 	}
+	free(pointers.list);
 	xp_mappings_free(&mappings);
 	return err;
 }

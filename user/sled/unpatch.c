@@ -208,7 +208,9 @@ static int spare_threads(struct xp_text_patches *text_patches, struct xp_remote 
 /* A thread that is between a short jump and its spring would find the original bytes there, which are of other code. */
 static int check_springs(const struct xp_text_patches *text_patches, struct xp_remote *remote)
 {
-	struct xp_code_pointers pointers = { .start = text_patches->start, .end = text_patches->end };
+	struct xp_code_pointers pointers = { .start = text_patches->start,
+					     .end = text_patches->end,
+					     .bytes_max = UINT64_MAX };
 	int err = xp_code_pointers_find(&pointers, remote);
 
 	for (size_t i = 0; i < text_patches->count && !err; i++)
@@ -364,10 +366,6 @@ void xp_unpatch_tails(pid_t pid)
 	struct xp_unpatched unpatched;
 	int err = xp_stub_map_read(&search.stubs, pid);
 
-	if (!err && search.stubs.count && xp_patch_preempts_coroutines(pid)) {
-		err = -EBUSY;
-		snprintf(why, sizeof(why), "a handler of a timer's signal may switch to another stack");
-	}
 	if (!err && search.stubs.count)
 		err = xp_memory_window_open(&search.memory, pid);
 	if (!err && search.stubs.count)

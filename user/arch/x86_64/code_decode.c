@@ -4,7 +4,12 @@
 #include <Zydis/Zydis.h>
 #include <string.h>
 
+#define REGISTER_MOD 3
 #define RIP_RELATIVE_RM 5
+#define SIB_FOLLOWS_RM 4
+#define SIB_RSP 4
+#define SIB_NO_INDEX 4
+#define SIB_NO_BASE 5
 
 static void make_decoder(ZydisDecoder *decoder)
 {
@@ -77,6 +82,52 @@ static bool is_rip_relative(const ZydisDecodedInstruction *from)
 	       from->raw.modrm.rm == RIP_RELATIVE_RM && from->raw.disp.size == 32;
 }
 
+/* Whether the instruction has an operand in memory that a wrong address, or the end of a file, makes unreadable. */
+static bool has_unsafe_memory(const ZydisDecodedInstruction *from)
+{
+	bool is_stack = from->raw.modrm.rm == SIB_FOLLOWS_RM && from->raw.sib.base == SIB_RSP && !from->raw.rex.B &&
+			from->raw.sib.index == SIB_NO_INDEX && !from->raw.rex.X;
+	/* %fs:offset is a variable of the thread. */
+	bool is_thread = from->attributes & ZYDIS_ATTRIB_HAS_SEGMENT_FS && from->raw.modrm.mod == 0 &&
+			 from->raw.modrm.rm == SIB_FOLLOWS_RM && from->raw.sib.base == SIB_NO_BASE &&
+			 from->raw.sib.index == SIB_NO_INDEX && !from->raw.rex.X;
+
+	return from->attributes & ZYDIS_ATTRIB_HAS_MODRM && from->raw.modrm.mod != REGISTER_MOD && !is_stack &&
+	       !is_thread && !is_rip_relative(from) && from->mnemonic != ZYDIS_MNEMONIC_LEA;
+}
+
+/* Only what compilers put into the first and last instructions of functions is known not to. */
+static bool may_fault(const ZydisDecodedInstruction *from)
+{
+	switch (from->meta.category) {
+	case ZYDIS_CATEGORY_BINARY:
+		return from->mnemonic == ZYDIS_MNEMONIC_DIV || from->mnemonic == ZYDIS_MNEMONIC_IDIV ||
+		       has_unsafe_memory(from);
+	case ZYDIS_CATEGORY_NOP:
+	case ZYDIS_CATEGORY_WIDENOP:
+		return false;
+	case ZYDIS_CATEGORY_BITBYTE:
+	case ZYDIS_CATEGORY_CALL:
+	case ZYDIS_CATEGORY_CET:
+	case ZYDIS_CATEGORY_CMOV:
+	case ZYDIS_CATEGORY_COND_BR:
+	case ZYDIS_CATEGORY_DATAXFER:
+	case ZYDIS_CATEGORY_LOGICAL:
+	case ZYDIS_CATEGORY_LOGICAL_FP:
+	case ZYDIS_CATEGORY_MISC:
+	case ZYDIS_CATEGORY_POP:
+	case ZYDIS_CATEGORY_PUSH:
+	case ZYDIS_CATEGORY_RET:
+	case ZYDIS_CATEGORY_ROTATE:
+	case ZYDIS_CATEGORY_SETCC:
+	case ZYDIS_CATEGORY_SHIFT:
+	case ZYDIS_CATEGORY_UNCOND_BR:
+		return has_unsafe_memory(from);
+	default:
+		return true;
+	}
+}
+
 bool xp_code_decode(const uint8_t *code, size_t size, uint64_t at, struct xp_code *decoded)
 {
 	ZydisDecodedInstruction from;
@@ -89,6 +140,7 @@ bool xp_code_decode(const uint8_t *code, size_t size, uint64_t at, struct xp_cod
 		return false;
 	decoded->kind = kind_of(&from);
 	decoded->bytes = from.length;
+	decoded->may_fault = may_fault(&from);
 	next = at + from.length;
 	if (from.raw.imm[0].is_relative) {
 		decoded->has_target = true;

@@ -36,6 +36,8 @@ struct xp_code {
 	uint8_t rip_at; /* offset of the displacement of a RIP-relative operand; 0: none */
 	bool is_lea;	/* of a RIP-relative operand */
 	bool has_target;
+	bool may_fault;	   /* raises SIGSEGV, SIGBUS, SIGFPE or SIGILL with some operands; not for the stack and
+			    * RIP-relative    memory */
 	uint64_t target;   /* of a direct jump or call */
 	uint64_t address;  /* of the RIP-relative operand */
 	uint64_t constant; /* an immediate operand that is no target; 0: none */
