@@ -182,7 +182,7 @@ static void print_planned(const struct listing *listing, const struct object *ob
 			xp_put(stdout, "%8s %6u %6u", way_names[way], plan->exit_count,
 			       plan->probe_count + (way == WAY_PROBES));
 		xp_put(stdout, "  0x%016" PRIx64 " ", plan->vaddr);
-		print_name(planned->names[i]);
+		print_name(xp_planned_name(planned, i));
 	}
 }
 
@@ -230,7 +230,7 @@ static void json_planned(const struct object *object, bool is_first)
 			continue;
 		xp_put_line(stdout, "%s", is_first ? "" : ",");
 		is_first = false;
-		json_function(plan->vaddr, planned->names[i], way);
+		json_function(plan->vaddr, xp_planned_name(planned, i), way);
 		if (way == WAY_REFUSED)
 			xp_put(stdout, ",\"reason\":\"%s\"}", xp_call_plan_reason_text(plan->reason));
 		else

@@ -67,7 +67,7 @@ static void check_patterns(char *text)
 		struct xp_objects objects = { 0 };
 
 		CHECK(!xp_objects_select(&objects, patterns, count - 1));
-		xp_function_wanted(&objects, &object, patterns[count - 1]);
+		xp_function_wanted(&objects, &object, &patterns[count - 1], 1);
 		xp_objects_free(&objects);
 	}
 }

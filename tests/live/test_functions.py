@@ -118,6 +118,7 @@ def test_samples(xprof, record, functions):
 
 LIBRARY = """
 __attribute__((noinline)) int in_library(int a) { __asm__ volatile(""); return a + 1; }
+int __in_library(int a) __attribute__((alias("in_library")));
 int twice(int a) { return in_library(a) + in_library(a + 1); }
 """
 USES_LIBRARY = r"""
@@ -161,7 +162,7 @@ def test_library(record, program, start, tmp_path):
         return recorded_calls(recorded)
 
     assert calls("libplain*:*library", "libc.so*:atoi") == {"in_library": 2000, "atoi": 1001}
-    assert calls("own") == {"own": 1000}
+    assert calls("libplain*:__in_*", "libplain*:twice", "!libplain*:twi?e") == {"in_library": 2000}
     assert calls("own", "libplain*:*", "!libplain*:twice") == {"own": 1000, "in_library": 2000}
     done = record("-p", process.pid, "--functions", "no_such:*").finish()
     assert done.status == 2 and "no function" in done.messages, done.messages

@@ -79,7 +79,7 @@ static int add_symbol(struct xp_elf_names *names, int index)
 
 	if (!name || !*name)
 		return 0;
-	interval.rank = xp_symbol_rank(&symbol);
+	interval.rank = xp_symbol_name_rank(xp_symbol_rank(&symbol), name);
 	interval.start = address;
 	if (!interval.rank)
 		return 0;

@@ -65,21 +65,46 @@ uint32_t xp_symbol_rank(const GElf_Sym *symbol)
 	return rank;
 }
 
+uint32_t xp_symbol_name_rank(uint32_t rank, const char *name)
+{
+	return rank * (XP_SYMBOL_PREFIX_BYTES + 1) -
+	       (rank ? (uint32_t)XP_MIN(strspn(name, "_"), (size_t)XP_SYMBOL_PREFIX_BYTES) : 0);
+}
+
+static uint32_t name_rank(struct xp_elf_file *image, uint64_t offset, uint64_t limit)
+{
+	char prefix[XP_SYMBOL_PREFIX_BYTES + 1] = "";
+
+	xp_elf_file_read(image, prefix, offset, XP_MIN(limit, (uint64_t)XP_SYMBOL_PREFIX_BYTES));
+	return xp_symbol_name_rank(1, prefix);
+}
+
+/* Whether this symbol with the same rank has the better name. */
+static bool has_better_name(struct xp_elf_file *image, const struct wanted *wanted, const Elf64_Sym *symbol,
+			    const GElf_Shdr *strings)
+{
+	return name_rank(image, strings->sh_offset + symbol->st_name, strings->sh_size - symbol->st_name) >
+	       name_rank(image, wanted->name_offset, wanted->name_limit);
+}
+
 /*
  * A symbol can name only the first wanted address at or after its start: a function nearer to a later address starts
  * there. This limits the work to one search per symbol, however large the symbols claim to be.
  */
-static void offer_symbol(const struct wanted_list *list, const Elf64_Sym *symbol, const GElf_Shdr *strings)
+static void offer_symbol(const struct wanted_list *list, struct xp_elf_file *image, const Elf64_Sym *symbol,
+			 const GElf_Shdr *strings)
 {
 	uint32_t rank = xp_symbol_rank(symbol);
 	struct wanted *wanted = rank ? find_wanted(list, symbol->st_value) : NULL;
 
-	if (!wanted || wanted->settled || wanted->vaddr - symbol->st_value >= XP_MAX(symbol->st_size, 1ul))
+	if (!wanted || wanted->settled || wanted->vaddr - symbol->st_value >= XP_MAX(symbol->st_size, 1ul) ||
+	    symbol->st_name >= strings->sh_size)
 		return;
 	if (wanted->rank && (wanted->symbol_vaddr > symbol->st_value ||
-			     (wanted->symbol_vaddr == symbol->st_value && wanted->rank >= rank)))
+			     (wanted->symbol_vaddr == symbol->st_value && wanted->rank > rank)))
 		return;
-	if (symbol->st_name >= strings->sh_size)
+	if (wanted->symbol_vaddr == symbol->st_value && wanted->rank == rank &&
+	    !has_better_name(image, wanted, symbol, strings))
 		return;
 	wanted->symbol_vaddr = symbol->st_value;
 	wanted->rank = rank;
@@ -98,7 +123,7 @@ static void search_table(struct xp_elf_file *image, uint32_t type, struct wanted
 	for (uint64_t at = 0; symbols.sh_size - at >= sizeof(symbol); at += sizeof(symbol)) {
 		if (!xp_elf_file_read(image, &symbol, symbols.sh_offset + at, sizeof(symbol)))
 			break;
-		offer_symbol(list, &symbol, &strings);
+		offer_symbol(list, image, &symbol, &strings);
 	}
 	list->strings_bytes += strings.sh_size;
 	for (size_t i = 0; i < list->count; i++)
@@ -113,21 +138,21 @@ struct pool {
 };
 
 /*
- * Appends the name piece by piece up to its NUL. Returns 0 or -errno: -ENOENT, with nothing appended, if it has no NUL
- * or is empty or too long; -ENOMEM.
+ * Appends the name, which ends within limit bytes, piece by piece up to its NUL. Returns 0 or -errno: -ENOENT, with
+ * nothing appended, if it has no NUL or is empty or too long; -ENOMEM.
  */
-static int pool_add_name(struct pool *pool, struct xp_elf_file *image, const struct wanted *wanted)
+static int pool_add_name(struct pool *pool, struct xp_elf_file *image, uint64_t offset, uint64_t limit)
 {
-	uint64_t limit = XP_MIN(XP_MIN(wanted->name_limit, pool->budget), (uint64_t)XP_SYMBOL_BYTES_MAX);
 	size_t start = pool->used, done = 0;
 
+	limit = XP_MIN(XP_MIN(limit, pool->budget), (uint64_t)XP_SYMBOL_BYTES_MAX);
 	while (done < limit) {
 		size_t piece = XP_MIN(limit - done, (uint64_t)NAME_PIECE_BYTES);
 		const char *end;
 
 		if (XP_ARRAY_RESERVE(pool->text, pool->capacity, start + done + piece))
 			return -ENOMEM;
-		if (!xp_elf_file_read(image, pool->text + start + done, wanted->name_offset + done, piece))
+		if (!xp_elf_file_read(image, pool->text + start + done, offset + done, piece))
 			break;
 		end = memchr(pool->text + start + done, 0, piece);
 		if (end) {
@@ -156,7 +181,7 @@ static int fill_pool(struct pool *pool, struct xp_elf_file *image, struct wanted
 		if (!wanted->rank)
 			continue;
 		wanted->pool_offset = pool->used;
-		err = pool_add_name(pool, image, wanted);
+		err = pool_add_name(pool, image, wanted->name_offset, wanted->name_limit);
 		if (err == -ENOENT)
 			wanted->rank = 0;
 		else if (err)
@@ -204,5 +229,75 @@ int xp_symbols_name(struct xp_elf_file *image, struct xp_function *functions, si
 		names.text = NULL;
 	}
 	*pool = names.text;
+	return err;
+}
+
+/* ---- all names ---- */
+
+/* A symbol at the first byte of a function. */
+struct found {
+	uint32_t function;
+	uint64_t name_offset;
+	uint64_t name_limit;
+};
+
+struct found_list {
+	struct found *all;
+	size_t count;
+	size_t room;
+	uint64_t strings_bytes;
+};
+
+static int find_aliases(struct found_list *list, struct xp_elf_file *image, uint32_t type,
+			const struct xp_function *functions, size_t count)
+{
+	GElf_Shdr symbols, strings;
+	Elf64_Sym symbol;
+
+	if (!xp_elf_file_symbols(image, type, &symbols, &strings))
+		return 0;
+	list->strings_bytes += strings.sh_size;
+	for (uint64_t at = 0; symbols.sh_size - at >= sizeof(symbol); at += sizeof(symbol)) {
+		size_t i;
+
+		if (!xp_elf_file_read(image, &symbol, symbols.sh_offset + at, sizeof(symbol)))
+			break;
+		i = XP_FIND_FIRST(count, k, functions[k].vaddr < symbol.st_value);
+		if (i == count || functions[i].vaddr != symbol.st_value || !xp_symbol_rank(&symbol) ||
+		    symbol.st_name >= strings.sh_size)
+			continue;
+		if (XP_ARRAY_RESERVE(list->all, list->room, list->count + 1))
+			return -ENOMEM;
+		list->all[list->count++] =
+		    (struct found){ (uint32_t)i, strings.sh_offset + symbol.st_name, strings.sh_size - symbol.st_name };
+	}
+	return 0;
+}
+
+int xp_symbols_aliases(struct xp_elf_file *image, const struct xp_function *functions, size_t count,
+		       struct xp_symbol_alias **aliases, size_t *alias_count, char **pool)
+{
+	struct found_list list = { 0 };
+	struct pool names = { 0 };
+	int err = find_aliases(&list, image, SHT_SYMTAB, functions, count)
+		      ?: find_aliases(&list, image, SHT_DYNSYM, functions, count);
+
+	*alias_count = 0;
+	*aliases = err ? NULL : calloc(list.count + 1, sizeof(**aliases));
+	if (!err && !*aliases)
+		err = -ENOMEM;
+	/* As in fill_pool(). */
+	if (__builtin_mul_overflow(list.strings_bytes, 2, &names.budget))
+		names.budget = 0;
+	for (size_t i = 0; i < list.count && !err; i++) {
+		err = pool_add_name(&names, image, list.all[i].name_offset, list.all[i].name_limit);
+		if (!err)
+			(*aliases)[(*alias_count)++].function = list.all[i].function;
+		err = err == -ENOENT ? 0 : err;
+	}
+	*pool = names.text;
+	for (size_t i = 0, at = 0; i < *alias_count; i++, at += strlen(names.text + at) + 1)
+		(*aliases)[i].name = names.text + at;
+	free(list.all);
 	return err;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/confined.h"
 #include "base/util.h"
 #include "base/why.h"
@@ -13,6 +14,7 @@
 #define REASON_BYTES 200
 #define NAMES_BYTES_MAX (1ull << 30)
 #define FUNCTIONS_MAX (1u << 24)
+#define NAMES_MAX (1u << 25)
 #define SITES_MAX (1u << 27) /* each has 16 bytes */
 
 /* libLLVM 19, with 118,000 functions and 45 MB of code, takes 5 s and 290 MB. */
@@ -22,7 +24,8 @@ static const struct xp_confined_limits limits = {
 	.address_bytes = (rlim_t)8 << 30,
 };
 
-/* The answer: struct head; sites; windows; for each function, struct told and its name. */
+/* The answer: struct head; sites; windows; for each function, struct told and its names, each
+ * with the number of its bytes. */
 struct head {
 	int32_t err; /* then only the reason follows */
 	char why[REASON_BYTES];
@@ -38,37 +41,76 @@ struct head {
 
 struct told {
 	struct xp_call_plan_function plan;
-	uint32_t name_bytes; /* 0: unknown */
+	uint32_t name_count;
+};
+
+/* The names of all functions, from one pool each. */
+struct all_names {
+	struct xp_function *shown;
+	struct xp_symbol_alias *aliases; /* by function */
+	size_t alias_count;
 };
 
 /* ---- the reader ---- */
 
-static bool tell_function(FILE *out, const struct xp_call_plan_function *plan, const char *name)
+static bool tell_name(FILE *out, const char *name)
 {
-	const struct told told = { *plan, name ? (uint32_t)strlen(name) : 0 };
+	const uint32_t bytes = (uint32_t)strlen(name);
 
-	return fwrite(&told, sizeof(told), 1, out) == 1 &&
-	       fwrite(name ? name : "", 1, told.name_bytes, out) == told.name_bytes;
+	return fwrite(&bytes, sizeof(bytes), 1, out) == 1 && fwrite(name, 1, bytes, out) == bytes;
 }
 
-/* A file without names is planned all the same. */
-static struct xp_function *name_functions(struct xp_elf_file *file, const struct xp_call_plan *plan)
+static bool is_other_name(const struct all_names *names, size_t alias, size_t function)
 {
-	struct xp_function *names = calloc(XP_MAX(plan->function_count, (size_t)1), sizeof(*names));
-	char *pool; /* the process ends before it could be freed */
+	return names->aliases[alias].function == function &&
+	       strcmp(names->aliases[alias].name, names->shown[function].name) != 0;
+}
 
-	for (size_t i = 0; names && i < plan->function_count; i++)
-		names[i].vaddr = plan->functions[i].vaddr;
-	if (names && xp_symbols_name(file, names, plan->function_count, &pool)) {
-		free(names);
-		return NULL;
-	}
+/* *alias: the first one of the function, and afterwards of the next. */
+static bool tell_function(FILE *out, const struct xp_call_plan_function *plan, const struct all_names *names,
+			  size_t function, size_t *alias)
+{
+	struct told told = { .plan = *plan };
+	size_t first = *alias;
+	bool good;
+
+	told.name_count = names->shown && names->shown[function].name;
+	for (; *alias < names->alias_count && names->aliases[*alias].function == function; ++*alias)
+		told.name_count += told.name_count && is_other_name(names, *alias, function);
+	good = fwrite(&told, sizeof(told), 1, out) == 1;
+	if (told.name_count)
+		good = good && tell_name(out, names->shown[function].name);
+	for (size_t i = first; i < *alias && told.name_count; i++)
+		good = good && (!is_other_name(names, i, function) || tell_name(out, names->aliases[i].name));
+	return good;
+}
+
+static int by_function(const void *a, const void *b)
+{
+	const struct xp_symbol_alias *left = a, *right = b;
+
+	return xp_compare(left->function, right->function) ?: strcmp(left->name, right->name);
+}
+
+/* A file without names is planned all the same. The process ends before the names could be freed. */
+static struct all_names name_functions(struct xp_elf_file *file, const struct xp_call_plan *plan)
+{
+	struct all_names names = { .shown = calloc(XP_MAX(plan->function_count, (size_t)1), sizeof(*names.shown)) };
+	char *pool;
+
+	for (size_t i = 0; names.shown && i < plan->function_count; i++)
+		names.shown[i].vaddr = plan->functions[i].vaddr;
+	if (!names.shown || xp_symbols_name(file, names.shown, plan->function_count, &pool) ||
+	    xp_symbols_aliases(file, names.shown, plan->function_count, &names.aliases, &names.alias_count, &pool))
+		return (struct all_names){ 0 };
+	qsort(names.aliases, names.alias_count, sizeof(*names.aliases), by_function);
 	return names;
 }
 
 static int tell_plan(FILE *out, struct xp_elf_file *file, const struct xp_call_plan *plan, bool with_names)
 {
-	const struct xp_function *names = with_names ? name_functions(file, plan) : NULL;
+	const struct all_names names = with_names ? name_functions(file, plan) : (struct all_names){ 0 };
+	size_t alias = 0;
 	struct head head = { .count = plan->function_count,
 			     .site_count = plan->site_count,
 			     .window_count = plan->window_count,
@@ -84,7 +126,7 @@ static int tell_plan(FILE *out, struct xp_elf_file *file, const struct xp_call_p
 	       fwrite(plan->sites, sizeof(*plan->sites), plan->site_count, out) == plan->site_count &&
 	       fwrite(plan->windows, sizeof(*plan->windows), plan->window_count, out) == plan->window_count;
 	for (size_t i = 0; good && i < plan->function_count; i++)
-		good = tell_function(out, &plan->functions[i], names ? names[i].name : NULL);
+		good = tell_function(out, &plan->functions[i], &names, i, &alias);
 	return good ? 0 : 1;
 }
 
@@ -155,18 +197,35 @@ static bool is_sane(const struct xp_planned *planned, const struct xp_call_plan_
 	       has_sane_windows(planned, function) && has_sane_sites(planned, function);
 }
 
-static bool hear_function(struct xp_planned *planned, size_t index, FILE *in)
+static int hear_name(struct xp_planned *planned, FILE *in)
 {
 	static char name[XP_SYMBOL_BYTES_MAX + 1];
-	struct told told;
+	const char *kept;
+	uint32_t bytes;
 
-	if (fread(&told, sizeof(told), 1, in) != 1 || !is_sane(planned, &told.plan) ||
-	    told.name_bytes >= sizeof(name) || fread(name, 1, told.name_bytes, in) != told.name_bytes)
-		return false;
-	name[told.name_bytes] = 0;
+	if (fread(&bytes, sizeof(bytes), 1, in) != 1 || !bytes || bytes >= sizeof(name) ||
+	    fread(name, 1, bytes, in) != bytes || planned->name_count == NAMES_MAX)
+		return -ENOEXEC;
+	name[bytes] = 0;
+	kept = xp_text_pool_keep(&planned->text, name);
+	if (!kept || XP_ARRAY_RESERVE(planned->names, planned->name_room, planned->name_count + 1))
+		return -ENOMEM;
+	planned->names[planned->name_count++] = kept;
+	return 0;
+}
+
+static int hear_function(struct xp_planned *planned, size_t index, FILE *in)
+{
+	struct told told;
+	int err = 0;
+
+	if (fread(&told, sizeof(told), 1, in) != 1 || !is_sane(planned, &told.plan))
+		return -ENOEXEC;
 	planned->plan.functions[index] = told.plan;
-	planned->names[index] = told.name_bytes ? xp_text_pool_keep(&planned->text, name) : NULL;
-	return true;
+	for (uint32_t i = 0; i < told.name_count && !err; i++)
+		err = hear_name(planned, in);
+	planned->first_name[index + 1] = (uint32_t)planned->name_count;
+	return err;
 }
 
 static int hear_arrays(struct xp_planned *planned, const struct head *head, FILE *in)
@@ -174,10 +233,10 @@ static int hear_arrays(struct xp_planned *planned, const struct head *head, FILE
 	struct xp_call_plan *plan = &planned->plan;
 
 	plan->functions = calloc(XP_MAX(head->count, (uint64_t)1), sizeof(*plan->functions));
-	planned->names = calloc(XP_MAX(head->count, (uint64_t)1), sizeof(*planned->names));
+	planned->first_name = calloc(head->count + 1, sizeof(*planned->first_name));
 	plan->sites = calloc(XP_MAX(head->site_count, (uint64_t)1), sizeof(*plan->sites));
 	plan->windows = calloc(XP_MAX(head->window_count, (uint64_t)1), sizeof(*plan->windows));
-	if (!plan->functions || !planned->names || !plan->sites || !plan->windows)
+	if (!plan->functions || !planned->first_name || !plan->sites || !plan->windows)
 		return -ENOMEM;
 	plan->site_count = head->site_count;
 	plan->window_count = head->window_count;
@@ -205,8 +264,7 @@ static int hear_plan(struct xp_planned *planned, FILE *in)
 	memcpy(planned->build_id, head.build_id, sizeof(head.build_id));
 	err = hear_arrays(planned, &head, in);
 	for (; !err && planned->plan.function_count < head.count; planned->plan.function_count++)
-		if (!hear_function(planned, planned->plan.function_count, in))
-			return -ENOEXEC;
+		err = hear_function(planned, planned->plan.function_count, in);
 	return err;
 }
 
@@ -228,9 +286,17 @@ int xp_planned_ask(struct xp_planned *planned, int fd, bool with_names)
 	return err;
 }
 
+const char *xp_planned_name(const struct xp_planned *planned, size_t function)
+{
+	uint32_t first = planned->first_name[function];
+
+	return first < planned->first_name[function + 1] ? planned->names[first] : NULL;
+}
+
 void xp_planned_free(struct xp_planned *planned)
 {
 	xp_call_plan_free(&planned->plan);
 	free(planned->names);
+	free(planned->first_name);
 	xp_text_pool_free(&planned->text);
 }

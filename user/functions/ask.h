@@ -9,8 +9,11 @@
 #include "functions/call_plan.h"
 
 struct xp_planned {
-	struct xp_call_plan plan;   /* functions, sites and windows refer to each other as call_plan.h says */
-	const char **names;	    /* of each function, as in the symbol table (mangled), not clean; NULL: unknown */
+	struct xp_call_plan plan; /* functions, sites and windows refer to each other as call_plan.h says */
+	const char **names;	  /* as in the symbol table (mangled), not clean; those of a function together */
+	size_t name_count;
+	size_t name_room;
+	uint32_t *first_name;	    /* in names, of each function and of one more; the first one is shown */
 	struct xp_elf_segment code; /* has all windows, if not bytes == 0: code in several segments, or none */
 	bool is_go;
 	bool has_rseq; /* restartable sequences (rseq(2)), which end where a jump leaves them */
@@ -25,6 +28,8 @@ struct xp_planned {
  * success and on error.
  */
 int xp_planned_ask(struct xp_planned *planned, int fd, bool with_names);
+/* The name of a function that is shown; NULL: unknown. */
+const char *xp_planned_name(const struct xp_planned *planned, size_t function);
 void xp_planned_free(struct xp_planned *planned);
 
 #endif

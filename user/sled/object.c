@@ -73,20 +73,30 @@ static bool applies(const struct xp_objects *objects, size_t index, const struct
 	return !fnmatch(glob, slash ? slash + 1 : object->path, 0) || !fnmatch(glob, object->path, 0);
 }
 
-bool xp_function_wanted(const struct xp_objects *objects, const struct xp_object *object, const char *name)
+/* Returns the last pattern that matches the name, or this index if it is higher. index 0: none; n: pattern n - 1. */
+static size_t last_match(const struct xp_objects *objects, const struct xp_object *object, const char *name,
+			 size_t index)
 {
-	bool wanted = !objects->pattern_count || (objects->patterns[0][0] == '!' && object->table);
-	char *demangled;
+	char *demangled = xp_demangle(name);
 
-	if (!objects->pattern_count || !name)
-		return wanted;
-	demangled = xp_demangle(name);
 	for (size_t i = 0; i < objects->pattern_count; i++)
 		if (applies(objects, i, object) &&
 		    xp_pattern_uses_match(objects->pattern_uses, objects->patterns, i, name, demangled))
-			wanted = objects->patterns[i][0] != '!';
+			index = XP_MAX(index, i + 1);
 	free(demangled);
-	return wanted;
+	return index;
+}
+
+bool xp_function_wanted(const struct xp_objects *objects, const struct xp_object *object, const char *const *names,
+			size_t count)
+{
+	size_t match = 0;
+
+	for (size_t i = 0; i < count && objects->pattern_count; i++)
+		match = last_match(objects, object, names[i], match);
+	if (match)
+		return objects->patterns[match - 1][0] != '!';
+	return !objects->pattern_count || (objects->patterns[0][0] == '!' && object->table);
 }
 
 static int by_offset(const void *a, const void *b, void *table)
@@ -166,6 +176,7 @@ static int select_sleds(const struct xp_objects *objects, struct xp_object *obje
 {
 	const struct xp_sled_table *table = object->table;
 	uint32_t decided = 0; /* function id of the previous sled */
+	const char *name;
 	bool wanted = false;
 
 	object->selected = malloc(table->sled_count * sizeof(*object->selected));
@@ -178,8 +189,8 @@ static int select_sleds(const struct xp_objects *objects, struct xp_object *obje
 			decided = sled->function_id;
 			if (decided % FUNCTIONS_PER_LOOK == 0 && xp_interrupted())
 				return -ECANCELED;
-			wanted =
-			    object->plan || xp_function_wanted(objects, object, table->functions[decided - 1].name);
+			name = table->functions[decided - 1].name;
+			wanted = object->plan || xp_function_wanted(objects, object, &name, name != NULL);
 			if (wanted && objects->only_patchable && !is_patchable(table, i)) {
 				wanted = false;
 				object->unpatchable++;
@@ -230,11 +241,11 @@ struct wanting {
 	const struct xp_object *object;
 };
 
-static bool is_wanted(const void *arg, const char *name)
+static bool is_wanted(const void *arg, const char *const *names, size_t count)
 {
 	const struct wanting *wanting = arg;
 
-	return xp_function_wanted(wanting->objects, wanting->object, name);
+	return xp_function_wanted(wanting->objects, wanting->object, names, count);
 }
 
 /* Whether a pattern may select functions without sleds in the object. */

@@ -123,10 +123,11 @@ struct xp_pattern_uses;
  */
 int xp_objects_select(struct xp_objects *objects, const char *const *texts, size_t count);
 /*
- * Whether a function of the object is selected by patterns (elf/function_patterns.h). The last pattern that matches
- * decides; a leading '!' excludes. If the first pattern excludes, functions with sleds that match no pattern are
- * selected; others are not.
+ * Whether a function of the object is selected by patterns (elf/function_patterns.h). The last pattern that matches one
+ * of its names decides; a leading '!' excludes. If the first pattern excludes, functions with sleds that match no
+ * pattern are selected; others are not.
  */
-bool xp_function_wanted(const struct xp_objects *objects, const struct xp_object *object, const char *name);
+bool xp_function_wanted(const struct xp_objects *objects, const struct xp_object *object, const char *const *names,
+			size_t count);
 
 #endif

@@ -25,8 +25,7 @@ static bool can_patch(const struct xp_call_plan_function *function, const char *
 }
 
 /* Selects functions. Returns the number of their sites, or -errno. */
-static int64_t select_functions(struct xp_plan_table *plan, size_t *count,
-				bool (*wanted)(const void *arg, const char *name), const void *arg)
+static int64_t select_functions(struct xp_plan_table *plan, size_t *count, xp_wanted wanted, const void *arg)
 {
 	const struct xp_call_plan *all = &plan->planned.plan;
 	int64_t sites = 0;
@@ -35,11 +34,12 @@ static int64_t select_functions(struct xp_plan_table *plan, size_t *count,
 	if (!plan->functions)
 		return -ENOMEM;
 	for (size_t i = 0; i < all->function_count; i++) {
-		const char *name = plan->planned.names[i];
+		const uint32_t *first = &plan->planned.first_name[i];
+		const char *name = xp_planned_name(&plan->planned, i);
 
 		if (i % FUNCTIONS_PER_LOOK == FUNCTIONS_PER_LOOK - 1 && xp_interrupted())
 			return -ECANCELED;
-		if (!name || !wanted(arg, name))
+		if (!name || !wanted(arg, plan->planned.names + first[0], first[1] - first[0]))
 			continue;
 		if (!can_patch(&all->functions[i], name)) {
 			plan->left_out++;
@@ -59,7 +59,8 @@ static void fill(struct xp_sled_table *table, const struct xp_plan_table *plan, 
 	for (size_t i = 0; i < count; i++) {
 		const struct xp_call_plan_function *function = &planned->plan.functions[plan->functions[i]];
 
-		table->functions[i] = (struct xp_function){ function->vaddr, planned->names[plan->functions[i]] };
+		table->functions[i] =
+		    (struct xp_function){ function->vaddr, xp_planned_name(planned, plan->functions[i]) };
 		for (uint32_t k = 0; k < function->site_count; k++) {
 			const struct xp_call_plan_site *site = &planned->plan.sites[function->first_site + k];
 
@@ -76,8 +77,7 @@ static void fill(struct xp_sled_table *table, const struct xp_plan_table *plan, 
 	memcpy(table->build_id, planned->build_id, sizeof(table->build_id));
 }
 
-static int make(struct xp_plan_table *plan, struct xp_sled_table **table, int fd,
-		bool (*wanted)(const void *arg, const char *name), const void *arg)
+static int make(struct xp_plan_table *plan, struct xp_sled_table **table, int fd, xp_wanted wanted, const void *arg)
 {
 	size_t count = 0;
 	int64_t sites;
@@ -102,8 +102,8 @@ static int make(struct xp_plan_table *plan, struct xp_sled_table **table, int fd
 	return 0;
 }
 
-int xp_plan_table_make(struct xp_plan_table **result, struct xp_sled_table **table, int fd,
-		       bool (*wanted)(const void *arg, const char *name), const void *arg)
+int xp_plan_table_make(struct xp_plan_table **result, struct xp_sled_table **table, int fd, xp_wanted wanted,
+		       const void *arg)
 {
 	struct xp_plan_table *plan = calloc(1, sizeof(*plan));
 	int err = plan ? make(plan, table, fd, wanted, arg) : -ENOMEM;

@@ -17,13 +17,16 @@ struct xp_plan_table {
 	size_t left_out;     /* selected functions that cannot be patched */
 };
 
+/* Whether a function with these names is wanted. */
+typedef bool (*xp_wanted)(const void *arg, const char *const *names, size_t count);
+
 /*
  * Plans an open file with the functions that are wanted. *table borrows names from *plan. Returns 0 or -errno, with a
  * sentence (why.h): -EOPNOTSUPP if the file's functions cannot be patched, or an error of xp_planned_ask(). The caller
  * frees *plan and *table on success; on error they are NULL.
  */
-int xp_plan_table_make(struct xp_plan_table **plan, struct xp_sled_table **table, int fd,
-		       bool (*wanted)(const void *arg, const char *name), const void *arg);
+int xp_plan_table_make(struct xp_plan_table **plan, struct xp_sled_table **table, int fd, xp_wanted wanted,
+		       const void *arg);
 void xp_plan_table_free(struct xp_plan_table *plan);
 
 #endif
