@@ -29,7 +29,7 @@ CFLAGS ?= -O2 -g
 XP_WARNINGS := -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes
 XP_CFLAGS = -std=gnu11 $(XP_WARNINGS) -Iinclude -Iuser -I$(O) -I$(O)/proto -D_GNU_SOURCE -DXPROF_VERSION='"$(VERSION)"' \
 	    -pthread $(CFLAGS)
-XP_LDLIBS := -lcurl -lbpf -ldw -lelf -lZydis -lz -lzstd -ljansson -lprotobuf-c -liberty -lm -pthread $(LDLIBS)
+XP_LDLIBS := -lbpf -ldw -lelf -lZydis -lz -lzstd -ljansson -lprotobuf-c -liberty -lm -pthread $(LDLIBS)
 BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Wno-unused-parameter -Iinclude -Ivmlinux -Ibpf -D__TARGET_ARCH_x86
 FUZZ_CFLAGS = $(XP_CFLAGS) -O1 -gline-tables-only -Wno-missing-prototypes -fno-omit-frame-pointer
 FUZZ_CHECKS := address,undefined -fno-sanitize-recover=undefined

@@ -21,7 +21,7 @@ build	libzydis-dev
 build	zlib1g-dev
 build	libzstd-dev
 build	libjansson-dev
-build	libcurl4-openssl-dev libcurl4-gnutls-dev
+build	libcurl4-openssl-dev
 build	libprotobuf-c-dev
 build	protobuf-c-compiler
 test	g++
@@ -48,7 +48,6 @@ test	libgoogle-perftools-dev
 test	golang-go
 test	golang-github-google-pprof-dev
 test	openssl
-test	npm optional
 test	lld optional
 test	strace
 test	gdb

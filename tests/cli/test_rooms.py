@@ -53,7 +53,7 @@ CEILINGS = {
     "report": 3370,
     "explain": 3600,
     "export": 3180,
-    "push": 2350,
+    "push": 2450,
     "record": 7800,
     "diff": 1330,
 }

@@ -360,10 +360,13 @@ def test_interrupt_ends_the_wait(recorded, queue):
 
 @pytest.mark.parametrize("to, why", [
     ("https://host", "neither pyroscope= nor parca="), ("loki=https://host", "neither pyroscope= nor parca="),
-    ("parca=", "[Ss]cheme"), ("parca=host:7070", "scheme"), ("parca=ftp://host", "neither http nor https"), ("parca=file:///etc/passwd", "neither http nor https"),
-    ("parca=https://me:pass@host", "--push-auth"), ("parca=https://host/?a", "path"), ("parca=https://host/#a", "path"),
-    ("parca=https://ho st", "host"), ("parca=https://host:99999", "[Pp]ort"), ("parca=https://", "host"),
-])
+    *[(f"parca={url}", why) for why, urls in {
+        "neither http:// nor https://": ["", "host:7070", "ftp://host", "file:///etc/passwd", "HTTPS//host"],
+        "--push-auth": ["https://me:pass@host", "https://me@host/"],
+        "the path": ["https://host/?a", "https://host/#a", "https://host/a b", "https://host/\t"],
+        "host or port": ["https://", "https:///a", "https://ho st", "https://host:99999", "https://host:0", "https://host:", "https://host:7x",
+                         "https://host?a", "https://[::1", "https://[x]", "https://\u00e4", "https://-o", "https://a\\b"],
+    }.items() for url in urls]])
 def test_wrong_urls(xprof, to, why):
     done = xprof("record", "--push", to, "-p", "1")
     assert done.returncode == 2 and re.search(f"--push takes an engine and its URL.*: .*{why}", done.stderr), done.stderr

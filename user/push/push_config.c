@@ -9,8 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <curl/curl.h>
-
 #include "base/file_view.h"
 #include "base/util.h"
 #include "push/base64.h"
@@ -42,63 +40,58 @@ static int refuse_url(const char *to, const char *why)
 		       to, why);
 }
 
-/* Returns whether the part is missing. */
-static bool lacks(CURLU *url, CURLUPart part)
+/* A host name, an address, or an address of IPv6 in brackets; and a port. Returns the rest, or NULL. */
+static const char *skip_host(const char *at)
 {
-	char *text = NULL;
-	CURLUcode code = curl_url_get(url, part, &text, 0);
+	size_t length = *at == '[' ? strspn(at + 1, "0123456789abcdefABCDEF:.") + 1
+				   : strspn(at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._");
+	size_t digits;
 
-	curl_free(text);
-	return code != CURLUE_OK;
+	if (*at == '[' && at[length++] != ']')
+		return NULL;
+	if (!length || at[0] == '-')
+		return NULL;
+	at += length;
+	if (*at != ':')
+		return at;
+	digits = strspn(at + 1, "0123456789");
+	if (!digits || digits > 5 || atoi(at + 1) < 1 || atoi(at + 1) > 65535)
+		return NULL;
+	return at + 1 + digits;
 }
 
-static const char *find_fault(CURLU *url, const char *text)
+static const char *find_fault(const char *url)
 {
-	CURLUcode code = curl_url_set(url, CURLUPART_URL, text, CURLU_DISALLOW_USER);
-	char *scheme = NULL;
-	bool is_http;
+	const char *at = !strncmp(url, "https://", 8) ? url + 8 : !strncmp(url, "http://", 7) ? url + 7 : NULL;
 
-	if (code == CURLUE_USER_NOT_ALLOWED)
+	if (!at)
+		return "it begins with neither http:// nor https://";
+	if (strchr(at, '@'))
 		return "other users can read the command line; put user and password into the file of --push-auth";
-	if (code)
-		return curl_url_strerror(code);
-	if (curl_url_get(url, CURLUPART_SCHEME, &scheme, 0))
-		return "it has no scheme";
-	is_http = !strcmp(scheme, "http") || !strcmp(scheme, "https");
-	curl_free(scheme);
-	if (!is_http)
-		return "the scheme is neither http nor https";
-	if (!lacks(url, CURLUPART_QUERY) || !lacks(url, CURLUPART_FRAGMENT))
-		return "it must end with the path";
+	at = skip_host(at);
+	if (!at || (*at && *at != '/'))
+		return "the host or port is invalid";
+	for (; *at; at++)
+		if (*at <= ' ' || *at == 0x7f || strchr("?#\"<>\\^`{|}", *at))
+			return "it must end with the path, and have no special characters";
 	return NULL;
 }
 
-/* base: without a slash at its end. */
-static int set_url(struct xp_push_config *config, const char *to, const char *text)
+static int set_url(struct xp_push_config *config, const char *to, const char *url)
 {
-	CURLU *url = curl_url();
-	const char *fault = url ? find_fault(url, text) : NULL;
-	char *base = NULL;
-	int err = 0;
+	const char *fault = find_fault(url);
+	size_t length = strlen(url);
 
-	if (!url)
-		return -ENOMEM;
 	if (fault)
-		err = refuse_url(strchr(to, '@') ? "..." : to, fault);
-	else if (curl_url_get(url, CURLUPART_URL, &base, 0))
-		err = -ENOMEM;
-	curl_url_cleanup(url);
-	if (err)
-		return err;
-	while (*base && base[strlen(base) - 1] == '/')
-		base[strlen(base) - 1] = 0;
-	config->base = strdup(base);
-	if (!config->base || asprintf(&config->url, "%s%s", base, engines[config->engine].path) < 0) {
+		return refuse_url(strchr(to, '@') ? "..." : to, fault);
+	while (url[length - 1] == '/')
+		length--;
+	config->base = strndup(url, length);
+	if (!config->base || asprintf(&config->url, "%s%s", config->base, engines[config->engine].path) < 0) {
 		config->url = NULL;
-		err = -ENOMEM;
+		return -ENOMEM;
 	}
-	curl_free(base);
-	return err;
+	return 0;
 }
 
 static int set_engine(struct xp_push_config *config, const char *to)

@@ -14,6 +14,7 @@
 #include "base/child.h"
 #include "base/fd_message.h"
 #include "base/util.h"
+#include "push/push_curl.h"
 #include "push/push_note.h"
 #include "push/push_pack.h"
 #include "push/push_queue.h"
@@ -324,7 +325,8 @@ int xp_push_loop(int channel, const struct xp_push_loop_options *options)
 		.packer = { .fd = -1 },
 		.sender = { .fd = -1 },
 	};
-	int err = xp_push_queue_open(&loop.queue, options->queue, options->config->engine);
+	struct xp_push_curl curl;
+	int err = xp_push_curl_load(&curl) ?: xp_push_queue_open(&loop.queue, options->queue, options->config->engine);
 
 	if (xp_fd_message_send(channel, &err, sizeof(err), -1) < 0 || err)
 		return 1;

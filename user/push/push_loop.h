@@ -36,7 +36,7 @@ struct xp_push_loop_options {
 /*
  * Runs until the end of file on the channel, and then until the queue is empty, a request fails, or times.end_ms have
  * passed. Each message on the channel is the path of a finished recording. Its first action is to answer with an int,
- * 0 or -errno: whether the queue could be opened. Returns an exit code.
+ * 0 or -errno: whether libcurl and the queue could be opened. Returns an exit code.
  */
 int xp_push_loop(int channel, const struct xp_push_loop_options *options);
 

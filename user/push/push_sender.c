@@ -9,14 +9,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <curl/curl.h>
-
 #include "base/fd_message.h"
 #include "base/util.h"
+#include "push/push_curl.h"
 #include "push/push_rights.h"
 
 #define ANSWER_BYTES_MAX (64u << 10)
 #define DATA_BYTES_MAX ((rlim_t)256 << 20)
+
+struct sender {
+	struct xp_push_curl curl;
+	CURL *handle;
+};
 
 /* One request. */
 struct exchange {
@@ -52,79 +56,84 @@ static size_t ignore_answer(char *data, size_t size, size_t count, void *arg)
 	return exchange->answer_bytes > ANSWER_BYTES_MAX ? 0 : size * count;
 }
 
-static struct curl_slist *make_headers(const struct xp_push_config *config)
+static struct curl_slist *make_headers(const struct xp_push_curl *curl, const struct xp_push_config *config)
 {
-	struct curl_slist *headers = curl_slist_append(NULL, "Content-Type: application/json"), *more = headers;
+	struct curl_slist *headers = curl->slist_append(NULL, "Content-Type: application/json"), *more = headers;
 
 	if (more && config->engine == XP_PUSH_PYROSCOPE)
-		more = curl_slist_append(headers, "Connect-Protocol-Version: 1");
+		more = curl->slist_append(headers, "Connect-Protocol-Version: 1");
 	if (more && config->authorization)
-		more = curl_slist_append(headers, config->authorization);
+		more = curl->slist_append(headers, config->authorization);
 	if (more)
 		return headers;
-	curl_slist_free_all(headers);
+	curl->slist_free_all(headers);
 	return NULL;
 }
 
-static CURLcode set_up(CURL *curl, const struct xp_push_config *config, struct curl_slist *headers)
+static CURLcode set_up(const struct sender *sender, const struct xp_push_config *config, struct curl_slist *headers)
 {
 	struct curl_blob authorities = { config->authorities, config->authorities_bytes, CURL_BLOB_NOCOPY };
-	CURLcode code = curl_easy_setopt(curl, CURLOPT_URL, config->url);
+	__typeof__(sender->curl.easy_setopt) set = sender->curl.easy_setopt;
+	CURL *handle = sender->handle;
+	CURLcode code = set(handle, CURLOPT_URL, config->url);
 
-	code = code ?: curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-	code = code ?: curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
-	code = code ?: curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 1L);
-	code = code ?: curl_easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 2L);
-	code = code ?: curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-	code = code ?: curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-	code = code ?: curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L);
-	code = code ?: curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)config->times.connect_ms);
-	code = code ?: curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)config->times.request_ms);
-	code = code ?: curl_easy_setopt(curl, CURLOPT_USERAGENT, "xprof/" XPROF_VERSION);
-	code = code ?: curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
-	code = code ?: curl_easy_setopt(curl, CURLOPT_POST, 1L);
-	code = code ?: curl_easy_setopt(curl, CURLOPT_READFUNCTION, read_body);
-	code = code ?: curl_easy_setopt(curl, CURLOPT_SEEKFUNCTION, rewind_body);
-	code = code ?: curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, ignore_answer);
+	code = code ?: set(handle, CURLOPT_PROTOCOLS_STR, "http,https");
+	code = code ?: set(handle, CURLOPT_FOLLOWLOCATION, 0L);
+	code = code ?: set(handle, CURLOPT_SSL_VERIFYPEER, 1L);
+	code = code ?: set(handle, CURLOPT_SSL_VERIFYHOST, 2L);
+	code = code ?: set(handle, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+	code = code ?: set(handle, CURLOPT_NOSIGNAL, 1L);
+	code = code ?: set(handle, CURLOPT_QUICK_EXIT, 1L);
+	code = code ?: set(handle, CURLOPT_CONNECTTIMEOUT_MS, (long)config->times.connect_ms);
+	code = code ?: set(handle, CURLOPT_TIMEOUT_MS, (long)config->times.request_ms);
+	code = code ?: set(handle, CURLOPT_USERAGENT, "xprof/" XPROF_VERSION);
+	code = code ?: set(handle, CURLOPT_HTTPHEADER, headers);
+	code = code ?: set(handle, CURLOPT_POST, 1L);
+	code = code ?: set(handle, CURLOPT_READFUNCTION, read_body);
+	code = code ?: set(handle, CURLOPT_SEEKFUNCTION, rewind_body);
+	code = code ?: set(handle, CURLOPT_WRITEFUNCTION, ignore_answer);
 	if (config->authorities)
-		code = code ?: curl_easy_setopt(curl, CURLOPT_CAINFO_BLOB, &authorities);
+		code = code ?: set(handle, CURLOPT_CAINFO_BLOB, &authorities);
 	return code;
 }
 
-static CURLcode set_body(CURL *curl, struct exchange *exchange, char *why)
+static CURLcode set_body(const struct sender *sender, struct exchange *exchange, char *why)
 {
+	__typeof__(sender->curl.easy_setopt) set = sender->curl.easy_setopt;
+	CURL *handle = sender->handle;
 	struct stat st;
 	CURLcode code = fstat(exchange->fd, &st) ? CURLE_READ_ERROR : CURLE_OK;
 
-	code = code ?: curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)st.st_size);
-	code = code ?: curl_easy_setopt(curl, CURLOPT_READDATA, exchange);
-	code = code ?: curl_easy_setopt(curl, CURLOPT_SEEKDATA, exchange);
-	code = code ?: curl_easy_setopt(curl, CURLOPT_WRITEDATA, exchange);
-	return code ?: curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, why);
+	code = code ?: set(handle, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)st.st_size);
+	code = code ?: set(handle, CURLOPT_READDATA, exchange);
+	code = code ?: set(handle, CURLOPT_SEEKDATA, exchange);
+	code = code ?: set(handle, CURLOPT_WRITEDATA, exchange);
+	return code ?: set(handle, CURLOPT_ERRORBUFFER, why);
 }
 
 /* The status counts even if the rest of the answer is missing or too long, but a success must be complete. */
-static void exchange_one(CURL *curl, int fd, struct xp_push_reply *reply)
+static void exchange_one(const struct sender *sender, int fd, struct xp_push_reply *reply)
 {
+	const struct xp_push_curl *curl = &sender->curl;
 	struct exchange exchange = { .fd = fd };
 	char why[CURL_ERROR_SIZE] = "";
-	CURLcode code = set_body(curl, &exchange, why);
+	CURLcode code = set_body(sender, &exchange, why);
 	curl_off_t retry_after_s = 0;
 	char *type = NULL;
 	long status = 0;
 
-	code = code ?: curl_easy_perform(curl);
-	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-	curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &retry_after_s);
-	if (!code && !curl_easy_getinfo(curl, CURLINFO_CONTENT_TYPE, &type) && type)
+	code = code ?: curl->easy_perform(sender->handle);
+	curl->easy_getinfo(sender->handle, CURLINFO_RESPONSE_CODE, &status);
+	curl->easy_getinfo(sender->handle, CURLINFO_RETRY_AFTER, &retry_after_s);
+	if (!code && !curl->easy_getinfo(sender->handle, CURLINFO_CONTENT_TYPE, &type) && type)
 		reply->is_json = !strncasecmp(type, "application/json", strlen("application/json"));
 	reply->status = code && status < 300 ? 0 : (int32_t)status;
 	reply->retry_after_s = (uint32_t)XP_MIN(XP_MAX(retry_after_s, (curl_off_t)0), (curl_off_t)UINT32_MAX);
-	snprintf(reply->why, sizeof(reply->why), "%s", *why ? why : curl_easy_strerror(code));
-	curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, NULL);
+	snprintf(reply->why, sizeof(reply->why), "%s", *why ? why : curl->easy_strerror(code));
+	curl->easy_setopt(sender->handle, CURLOPT_ERRORBUFFER, NULL);
 }
 
-static int serve(CURL *curl)
+static int serve(const struct sender *sender)
 {
 	struct xp_push_reply reply;
 	char request;
@@ -132,7 +141,7 @@ static int serve(CURL *curl)
 
 	while (xp_fd_message_receive(XP_CHILD_CHANNEL, &request, sizeof(request), &fd) > 0) {
 		memset(&reply, 0, sizeof(reply));
-		exchange_one(curl, fd, &reply);
+		exchange_one(sender, fd, &reply);
 		if (fd >= 0)
 			close(fd);
 		if (xp_fd_message_send(XP_CHILD_CHANNEL, &reply, sizeof(reply), -1) < 0)
@@ -144,16 +153,17 @@ static int serve(CURL *curl)
 static int run(void *arg)
 {
 	const struct xp_push_config *config = arg;
-	struct curl_slist *headers = make_headers(config);
-	CURL *curl;
+	struct curl_slist *headers;
+	struct sender sender;
 
 	signal(SIGPIPE, SIG_IGN);
-	if (!headers || curl_global_init(CURL_GLOBAL_DEFAULT))
+	if (xp_push_curl_load(&sender.curl) || sender.curl.global_init(CURL_GLOBAL_DEFAULT))
 		return 1;
-	curl = curl_easy_init();
-	if (!curl || set_up(curl, config, headers) || xp_push_rights_drop())
+	headers = make_headers(&sender.curl, config);
+	sender.handle = sender.curl.easy_init();
+	if (!headers || !sender.handle || set_up(&sender, config, headers) || xp_push_rights_drop())
 		return 1;
-	return serve(curl);
+	return serve(&sender);
 }
 
 /* ---- the caller ---- */

@@ -82,7 +82,9 @@ static int get_ready(const struct xp_pusher *pusher)
 
 static void report_start(const struct xp_pusher *pusher, int err)
 {
-	if (err == -EBUSY)
+	if (err == -ELIBACC)
+		xp_error("--push requires libcurl.so.4; install libcurl4");
+	else if (err == -EBUSY)
 		xp_error("--push: another xprof uses the queue %s; choose another directory with --output",
 			 pusher->queue);
 	else if (err == -EPERM)
