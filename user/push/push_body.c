@@ -74,7 +74,7 @@ static json_t *body_of(const struct xp_push_body *body, const char *profile, con
 
 int xp_push_body_write(const struct xp_push_body *body, int fd)
 {
-	char uuid[37], *profile;
+	char uuid[37], *profile, *text = NULL;
 	json_t *json = NULL;
 	int err = make_uuid(uuid);
 
@@ -83,12 +83,11 @@ int xp_push_body_write(const struct xp_push_body *body, int fd)
 	profile = xp_base64(body->profile, body->profile_bytes);
 	if (profile)
 		json = body_of(body, profile, uuid);
-	errno = 0;
-	if (!json)
-		err = -ENOMEM;
-	else if (json_dumpfd(json, fd, JSON_COMPACT))
-		err = errno ? -errno : -EIO;
+	if (json)
+		text = json_dumps(json, JSON_COMPACT);
+	err = text ? xp_write_all(fd, text, strlen(text)) : -ENOMEM;
 	json_decref(json);
 	free(profile);
+	free(text);
 	return err;
 }
