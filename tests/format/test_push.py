@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -275,6 +276,71 @@ def test_failures(recorded, queue, tmp_path, name):
         assert not dropped or "1 profile was dropped" in messages
         push(server.to, queue)
     assert len(server.pushes) == WHOLE - dropped and not queue.exists() and not server.faults
+
+
+def test_path_and_proxy(recorded, queue, tmp_path):
+    """The path of the URL is kept. The proxy is that of the environment; it never gets the secret for an https server."""
+    with engine.Engine("pyroscope") as server:
+        server.path = "http://engine.invalid:4040/base" + server.path
+        proxy = f"http://127.0.0.1:{server.port}"
+        push("pyroscope=http://engine.invalid:4040/base/", queue, [recorded], env={"http_proxy": proxy})
+        assert len(server.pushes) == WHOLE and not server.faults
+        server.requests.clear()
+        options = {"auth": secret(tmp_path, "bearer s3cr3t"), "env": {"https_proxy": proxy}}
+        messages = push("pyroscope=https://engine.invalid:4040", queue, [recorded], **options)
+        path, headers = server.requests.pop()
+        assert path == "CONNECT engine.invalid:4040" and "s3cr3t" not in str(headers) and "502" in messages, messages
+        options["env"]["no_proxy"] = "engine.invalid"
+        assert "resolve" in push("pyroscope=https://engine.invalid:4040", queue, **options) and not server.requests
+
+
+@pytest.mark.root
+def test_queue_belongs_to_one_user_and_one_xprof(queue, tmp_path):
+    to = "parca=http://127.0.0.1:1"
+    first = Pusher(to, queue, [])
+    recording.wait_until(lambda: queue.exists() and f":{queue.stat().st_ino} " in pathlib.Path("/proc/locks").read_text(), "no lock")
+    assert f"another xprof uses the queue {queue}" in push(to, queue, status=1)
+    first.finish()
+    queue.mkdir(0o700)
+    os.chown(queue, 65534, 65534)
+    assert "must belong to the user" in push(to, queue, status=1)
+    os.chown(queue, 0, 0)
+    queue.chmod(0o770)
+    assert "no other user may write" in push(to, queue, status=1)
+    queue.rmdir()
+    queue.symlink_to(tmp_path)
+    assert "cannot open the queue" in push(to, queue, status=1)
+
+
+NODE_SOURCE = """
+const { Profile } = require("pprof-format");
+const total = (path) => {
+  const profile = Profile.decode(require("zlib").gunzipSync(require("fs").readFileSync(path)));
+  return [0, 1].map((i) => profile.sample.reduce((sum, one) => sum + Number(one.value[i]), 0));
+};
+console.log(JSON.stringify(process.argv.slice(2).map(total)));
+"""
+
+
+def test_npm_reads_what_is_sent(recorded, queue, tmp_path):
+    """pprof-format, as Datadog and Pyroscope use it in Node.js, reads the same sums."""
+    modules = project.OUTPUT.resolve() / "npm"
+    if not shutil.which("node"):
+        pytest.skip("no node here")
+    if not (modules / "node_modules" / "pprof-format").exists():
+        if not shutil.which("npm") or project.run(["npm", "install", "--silent", "--prefix", modules, "pprof-format@2.2.1"], timeout=60).returncode:
+            pytest.skip("npm cannot install pprof-format")
+    with engine.Engine("parca") as server:
+        push(server.to, queue, [recorded])
+    paths = []
+    for i, sent in enumerate(server.pushes):
+        paths.append(tmp_path / str(i))
+        paths[-1].write_bytes(sent.profile)
+    (tmp_path / "read.js").write_text(NODE_SOURCE)
+    done = project.run(["node", tmp_path / "read.js", *paths], env={**os.environ, "NODE_PATH": str(modules / "node_modules")})
+    assert done.returncode == 0, done.stderr
+    cpu = [total for total, sent in zip(json.loads(done.stdout), server.pushes) if sent.labels["__name__"] == "process_cpu"]
+    assert sorted(cpu) == [[count, count * MS] for count in (1, 2, 4, 8)]
 
 
 @pytest.mark.parametrize("listens", [False, True])

@@ -73,7 +73,7 @@ class Engine:
     """
 
     def __init__(self, kind, authorization=None, certificate=None, port=0):
-        self.kind, self.authorization = kind, authorization
+        self.kind, self.authorization, self.path = kind, authorization, PATHS[kind]
         self.pushes, self.answers, self.requests, self.faults = [], [], [], []
         engine = self
 
@@ -82,6 +82,11 @@ class Engine:
 
             def do_POST(self):
                 engine.serve(self)
+
+            def do_CONNECT(self):
+                """As a proxy that is asked for a tunnel, and refuses."""
+                engine.requests.append((f"CONNECT {self.path}", dict(self.headers)))
+                reply(self, 502, {}, b"")
 
             def log_message(self, *_):
                 pass
@@ -121,7 +126,7 @@ class Engine:
         if self.authorization and handler.headers["Authorization"] != self.authorization:
             return 401, {}, b""
         try:
-            if handler.path != PATHS[self.kind] or handler.headers["Content-Type"] != "application/json":
+            if handler.path != self.path or handler.headers["Content-Type"] != "application/json":
                 raise Invalid(f"{handler.path} {handler.headers['Content-Type']}")
             self.pushes.append(Push(self.kind, body))
         except (Invalid, ValueError) as fault:

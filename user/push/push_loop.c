@@ -26,6 +26,7 @@
 #define SENDER_EXTRA_MS 5000 /* after the request's deadline */
 #define REAP_MS 1000
 #define SAID_MAX 8
+#define SAID_NS (3600 * XP_NS_PER_S)
 
 struct loop {
 	const struct xp_push_loop_options *options;
@@ -44,7 +45,8 @@ struct loop {
 	uint64_t deadline_ns;	       /* of the answer */
 	uint64_t next_ns;	       /* no request before */
 	unsigned int failures;	       /* in a row */
-	int said[SAID_MAX];	       /* statuses that were reported */
+	int said[SAID_MAX];	       /* statuses that were reported since said_ns */
+	uint64_t said_ns;
 	size_t said_count;
 };
 
@@ -72,10 +74,16 @@ static const char *explain(int status)
 	}
 }
 
-/* Reports each status once: an engine may be down for hours. */
+/* Reports each status once per hour: an engine may be down for days. */
 static void say(struct loop *loop, const struct xp_push_reply *reply)
 {
 	const struct xp_push_config *config = loop->options->config;
+	uint64_t now_ns = xp_now_ns();
+
+	if (now_ns - loop->said_ns > SAID_NS) {
+		loop->said_ns = now_ns;
+		loop->said_count = 0;
+	}
 
 	for (size_t i = 0; i < loop->said_count; i++)
 		if (loop->said[i] == reply->status)
@@ -136,8 +144,6 @@ static void handle_reply(struct loop *loop, const struct xp_push_reply *reply)
 	++*(is_pushed ? &loop->options->counts->pushed : &loop->options->counts->dropped);
 	xp_push_queue_remove(&loop->queue, loop->sent);
 	loop->failures = 0;
-	if (is_pushed)
-		loop->said_count = 0; /* a later failure is news */
 }
 
 static void receive_reply(struct loop *loop)
@@ -219,7 +225,7 @@ static int pack(void *arg)
 	unsetenv("DEBUGINFOD_URLS");
 	if (xp_log_level == XP_LOG_NORMAL)
 		xp_log_level = XP_LOG_QUIET; /* record has printed the warnings of this recording */
-	return xp_push_pack(loop->recording, XP_CHILD_FDS + 1, loop->options->config, &counts->dropped) ? 1 : 0;
+	return xp_push_pack(loop->recording, XP_CHILD_FDS + 1, loop->options->config, &counts->unstored) ? 1 : 0;
 }
 
 static void start_packing(struct loop *loop)

@@ -42,7 +42,7 @@ void xp_push_note(const char *directory, const struct xp_push_config *config, co
 {
 	json_t *push = json_pack("{sssssIsIsI}", "engine", xp_push_engine_name(config->engine), "url", config->base,
 				 "pushed", (json_int_t)counts->pushed, "queued", (json_int_t)counts->queued, "dropped",
-				 (json_int_t)counts->dropped);
+				 (json_int_t)(counts->dropped + counts->unstored));
 	int dir_fd = xp_own_links_dir_open(directory), err = dir_fd < 0 ? dir_fd : 0, own_err;
 	struct stat st;
 

@@ -24,8 +24,8 @@ struct service {
 struct packing {
 	const struct xp_push_config *config;
 	int queue_fd;
-	uint64_t *dropped;
-	int dropped_why;
+	uint64_t *unstored;
+	int unstored_why;
 	unsigned int number; /* of profiles */
 	char host[XP_PUSH_VALUE_BYTES_MAX + 1];
 	struct xp_model *model;
@@ -177,8 +177,8 @@ static int put_profile(struct packing *packing, const struct xp_model_sample *sa
 		err = xp_push_queue_put(packing->queue_fd, packing->config->engine, packing->number++ % 1000000,
 					write_body, &body);
 		if (err)
-			packing->dropped_why = err;
-		*packing->dropped += !!err;
+			packing->unstored_why = err;
+		*packing->unstored += !!err;
 		err = err == -ENOMEM ? err : 0;
 	}
 	free(profile);
@@ -246,9 +246,9 @@ static bool has_logs(const struct xp_recorded *recorded)
 	return false;
 }
 
-int xp_push_pack(const char *directory, int queue_fd, const struct xp_push_config *config, uint64_t *dropped)
+int xp_push_pack(const char *directory, int queue_fd, const struct xp_push_config *config, uint64_t *unstored)
 {
-	struct packing packing = { .config = config, .queue_fd = queue_fd, .dropped = dropped };
+	struct packing packing = { .config = config, .queue_fd = queue_fd, .unstored = unstored };
 	struct xp_model_input input = { 0 };
 	char host[256] = "";
 	int err;
@@ -261,9 +261,9 @@ int xp_push_pack(const char *directory, int queue_fd, const struct xp_push_confi
 	if (!err && has_logs(&input.recorded))
 		err = pack_kind(&packing, &input, XP_MODEL_CALLS);
 	xp_model_input_close(&input);
-	if (packing.dropped_why)
+	if (packing.unstored_why)
 		xp_error("cannot queue profiles of %s: %s; they are dropped", directory,
-			 strerror(-packing.dropped_why));
+			 strerror(-packing.unstored_why));
 	if (err && err != -ENOENT)
 		xp_error("cannot make the profiles of %s: %s", directory, strerror(-err));
 	return err;

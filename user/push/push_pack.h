@@ -20,9 +20,9 @@
 #define XP_PUSH_OTHER "other"
 
 /*
- * Adds the profiles of the recording in a directory to the queue in queue_fd. *dropped grows by the number of those
+ * Adds the profiles of the recording in a directory to the queue in queue_fd. *unstored grows by the number of those
  * that could not be stored. Prints errors. Returns 0 or -errno.
  */
-int xp_push_pack(const char *directory, int queue_fd, const struct xp_push_config *config, uint64_t *dropped);
+int xp_push_pack(const char *directory, int queue_fd, const struct xp_push_config *config, uint64_t *unstored);
 
 #endif

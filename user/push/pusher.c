@@ -20,6 +20,7 @@
 #define START_MS 10000
 #define POLL_MS 100
 #define STOP_MS 2000
+#define SAY_AFTER_NS (2 * XP_NS_PER_S)
 
 struct xp_pusher {
 	struct xp_child process;
@@ -151,24 +152,31 @@ static void report(const struct xp_pusher *pusher)
 {
 	const struct xp_push_config *config = pusher->config;
 	const struct xp_push_counts *counts = pusher->counts;
+	uint64_t dropped = counts->dropped + counts->unstored;
 
 	xp_info("pushed %" PRIu64 " profile%s to %s at %s", counts->pushed, xp_plural_s(counts->pushed),
 		xp_push_engine_name(config->engine), config->base);
 	if (counts->queued)
 		xp_warn("%" PRIu64 " profile%s in %s; the next 'xprof record --push' with this output sends them",
 			counts->queued, counts->queued == 1 ? " remains" : "s remain", pusher->queue);
-	if (counts->dropped)
-		xp_warn("%" PRIu64 " profile%s dropped: rejected by the engine, or beyond the limits of the queue",
-			counts->dropped, counts->dropped == 1 ? " was" : "s were");
+	if (dropped)
+		xp_warn("%" PRIu64
+			" profile%s dropped: rejected by the engine, beyond the limits of the queue, or not stored",
+			dropped, dropped == 1 ? " was" : "s were");
 }
 
 void xp_pusher_finish(struct xp_pusher *pusher, bool (*is_interrupted)(void))
 {
+	uint64_t say_ns = xp_now_ns() + SAY_AFTER_NS;
 	bool is_stopped = false;
 	int code;
 
 	shutdown(pusher->process.fd, SHUT_WR);
 	while ((code = xp_child_wait(pusher->process.pid, is_stopped ? STOP_MS : POLL_MS)) == -EAGAIN) {
+		if (xp_now_ns() >= say_ns) {
+			xp_info("pushing the profiles; ^C ends this");
+			say_ns = UINT64_MAX;
+		}
 		if (is_stopped) {
 			xp_child_kill(&pusher->process, STOP_MS);
 			break;
