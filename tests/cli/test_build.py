@@ -140,3 +140,14 @@ def test_every_source_names_its_licence():
 def head(path: pathlib.Path):
     with path.open(encoding="utf-8") as file:
         return [file.readline() for _ in range(2)]
+
+
+def test_recorder_is_known():
+    """The model names what the recording costs: each BPF program that runs in targets is in its list."""
+    found = set()
+    for path in (project.REPO / "bpf").glob("*.bpf.c"):
+        for section, name in re.findall(r'^SEC\("([^"]+)"\)\nint (?:BPF_PROG\()?(\w+)', path.read_text(), re.M):
+            if not section.startswith(("iter", "syscall", "socket")):
+                found.add(name)
+    known = set(re.findall(r'"(\w+)"', (project.REPO / "user/model/recorder.c").read_text().split("is_own_program")[1].split("};")[0]))
+    assert found and found == known

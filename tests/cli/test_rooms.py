@@ -49,7 +49,7 @@ CEILINGS = {
     "jit": 4650,
     "store": 1200,
     "sample": 3500,
-    "model": 8820,
+    "model": 8980,
     "report": 3370,
     "explain": 3600,
     "export": 3180,

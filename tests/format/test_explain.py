@@ -437,14 +437,20 @@ def test_neighbour_that_has_little(explained):
     assert "77.00 ms without a CPU; no recorded thread had CPU 1 for a tenth of that" in text
 
 
-def test_code_of_no_file(explained):
-    """The kernel's code in each process, and what sleds call, are told from other memory."""
+def test_code_of_no_file(explained, xprof, tmp_path):
+    """The kernel's code in each process is told from other memory; what sleds call, and all above it, is the recording's."""
     lines = [*threads(), ("map", TSC + 3, SERVER, SERVER, "5000", "1000", "0", "-", "[vdso]"),
              ("map", TSC + 3, SERVER, SERVER, "7000", "1000", "0", "-", "/memfd:xprof (deleted)"),
              ("map", TSC + 3, SERVER, SERVER, "9000", "1000", "0", "-", "//anon"),
-             wait(SERVER, MS, 5 * MS, 0, "S", "5010", "7101", "9101")]
+             wait(SERVER, MS, 5 * MS, 0, "S", "5010", "9101"), wait(SERVER, 9 * MS, 4 * MS, 0, "S", "5010", "7101", "9101")]
     found, _ = explained(lines)
-    assert found["waits"][0]["stack"] == ["[vdso]", "[xprof]", "[anon]"]
+    assert [wait["stack"] for wait in found["waits"]] == [["[vdso]", "[anon]"], ["xprof's recording", "[anon]"]]
+    # It has a colour of its own on the page, and a name that can be left out.
+    folded = xprof("export", "--off-cpu", "--format=folded", "--functions=!xprof's recording", "-o", "-", tmp_path / "recording")
+    assert "[vdso]" in folded.stdout and "recording" not in folded.stdout
+    page = xprof("export", "--format=html", "-o", "-", tmp_path / "recording").stdout
+    (view,) = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])["views"]
+    assert view["kinds"][view["names"].index("xprof's recording")] == 6 and '"inlined", "group", "recorder"]' in page
 
 
 def test_exit_codes(xprof, recorded, tmp_path):

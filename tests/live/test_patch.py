@@ -118,7 +118,8 @@ def test_stacks_through_the_stub(record, program, waiting):
     assert stacks["seen"] > 100 and stacks["complete"] >= 0.95 * stacks["seen"], stacks
     # Nearly all time goes into the probes, and so through the stub.
     report = project.run([project.XPROF, "report", "--limit=max", recorded.directory]).stdout
-    assert "xprof_stub_8" in report, report
+    (share,) = re.findall(r"([\d.]+)% +\d+ +[\d.]+% .* xprof's recording ", report)
+    assert float(share) > 50 and "xprof_stub" not in report, report
 
 
 @pytest.mark.parametrize("times", [1, 3])

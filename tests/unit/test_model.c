@@ -11,6 +11,7 @@
 #include "base/util.h"
 #include "model/depth.h"
 #include "model/location_names.h"
+#include "model/recorder.h"
 #include "model/select.h"
 #include "model/tree.h"
 
@@ -226,6 +227,55 @@ TEST_WITH(test_tree, set_up, tear_down)
 }
 
 /* A cut text is valid JSON, too. */
+/* A sample of a stack of named kernel functions, the outermost first. */
+static void add_named(struct recording *recording, uint64_t count, const char *const *names)
+{
+	struct xp_model_sample sample = { .thread = recording->threads[0], .values = { count, count * 10 } };
+	uint32_t location;
+
+	for (; *names; names++) {
+		assert_int_equal(xp_model_location_named(&recording->model, *names, XP_CODE_KERNEL, &location), 0);
+		assert_int_equal(xp_model_stack(&recording->model, sample.stack, location, &sample.stack), 0);
+	}
+	assert_int_equal(xp_model_sample(&recording->model, &sample), 0);
+}
+
+static const char *function_of(const struct xp_model *model, uint32_t stack)
+{
+	const struct xp_model_location *location = &model->locations[model->stacks[stack].location];
+
+	return model->functions[model->frames[location->first_frame].function].shown;
+}
+
+/* All above the trap of a uprobe, or a BPF program of xprof's, is one frame. Another tool's program is not xprof's. */
+TEST_WITH(test_recorder_is_one_frame, set_up, tear_down)
+{
+	struct recording *recording = *state;
+	const struct xp_model *model = &recording->model;
+	uint64_t totals[2];
+
+	add_named(recording, 1, (const char *[]){ "work", "asm_exc_int3", "uprobe_notify_resume", "deep", NULL });
+	add_named(recording, 2, (const char *[]){ "work", "asm_exc_int3", NULL });
+	add_named(recording, 4, (const char *[]){ "switch", "bpf_prog_0123456789abcdef_wait_switch", "deep", NULL });
+	add_named(recording, 8, (const char *[]){ "switch", "bpf_prog_0123456789abcdef_other", NULL });
+	add_named(recording, 16, (const char *[]){ "work", NULL });
+	assert_int_equal(xp_model_join_recorder(&recording->model), 0);
+	assert_int_equal(model->sample_count, 4);
+	for (size_t i = 0; i < 2; i++) {
+		const struct xp_model_sample *sample = &model->samples[i];
+		uint32_t callers = model->stacks[sample->stack].callers;
+
+		assert_int_equal(sample->values[0], i ? 4 : 3);
+		assert_string_equal(function_of(model, sample->stack), XP_RECORDER_NAME);
+		assert_string_equal(function_of(model, callers), i ? "switch" : "work");
+		assert_int_equal(model->stacks[callers].callers, 0);
+	}
+	assert_string_equal(function_of(model, model->samples[2].stack), "bpf_prog_0123456789abcdef_other");
+	xp_model_totals(model, totals);
+	assert_int_equal(totals[0], 31);
+	assert_int_equal(totals[1], 310);
+}
+
 TEST_WITH(test_labels_have_whole_characters, set_up, tear_down)
 {
 	char name[3 * 34 + 2] = "a", label[XP_MODEL_LABEL_BYTES];

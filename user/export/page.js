@@ -280,7 +280,7 @@ function showScopes(view) {
 	$("threads").hidden = threads.length < 2;
 }
 
-const KIND_NAMES = { user: "user", kernel: "kernel", jit: "JIT", unknown: "no object", inlined: "inlined", group: "process, thread" };
+const KIND_NAMES = { user: "user", kernel: "kernel", jit: "JIT", unknown: "no object", inlined: "inlined", group: "process, thread", recorder: "xprof's recording" };
 
 function showChangeLegend(view) {
 	const entries = [["grew", [0, 1e9]], ["shrank", [1e9, 0]], [view.certain ? "may be chance" : "within the noise of sampling", [0, 0], { nodes: [] }]];

@@ -10,7 +10,7 @@
  */
 "use strict";
 
-const KINDS = ["user", "kernel", "jit", "unknown", "inlined", "group"];
+const KINDS = ["user", "kernel", "jit", "unknown", "inlined", "group", "recorder"];
 
 function bytesOf(base64) {
 	const text = atob(base64), bytes = new Uint8Array(text.length);

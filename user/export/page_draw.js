@@ -17,6 +17,7 @@ const COLOURS = {
 	unknown: [40, 6, 80, 33],
 	inlined: [276, 46, 82, 39],
 	group: [215, 16, 87, 26],
+	recorder: [338, 64, 78, 38],
 };
 
 /* The same of each state of waits. */

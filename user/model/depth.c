@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "base/util.h"
+#include "model/location_names.h"
 
 struct cutting {
 	struct xp_model *model;
@@ -53,28 +53,6 @@ static bool is_cut(const struct cutting *cutting, uint32_t stack)
 	return stack && cutting->depths[cutting->model->stacks[stack].callers] > cutting->cut->depth;
 }
 
-static int add_location(struct cutting *cutting)
-{
-	struct xp_model *model = cutting->model;
-	const char *name = xp_model_text(model, XP_MODEL_DEEPER);
-	struct xp_model_function function = { .name = name, .symbol = name, .kind = XP_CODE_UNKNOWN };
-	struct xp_model_frame frame = { 0 };
-	int err = name ? xp_model_object_named(model, name, name, XP_CODE_UNKNOWN, &function.object) : -ENOMEM;
-
-	if (!err)
-		err = xp_model_function(model, &function, &frame.function);
-	if (!err)
-		err = xp_model_location(model, function.object, 0, XP_MODEL_NONE, &cutting->location);
-	if (!err && XP_ARRAY_RESERVE(model->frames, model->frame_room, model->frame_count + 1))
-		err = -ENOMEM;
-	if (err)
-		return err;
-	model->locations[cutting->location].first_frame = (uint32_t)model->frame_count;
-	model->locations[cutting->location].frame_count = 1;
-	model->frames[model->frame_count++] = frame;
-	return 0;
-}
-
 static int cut_stack(struct cutting *cutting, struct xp_model_sample *sample)
 {
 	const struct xp_model_stack whole = cutting->model->stacks[sample->stack];
@@ -118,7 +96,7 @@ static int cut_samples(struct cutting *cutting)
 	struct xp_model *model = cutting->model;
 	struct xp_model_sample *samples = model->samples;
 	size_t count = model->sample_count;
-	int err = add_location(cutting);
+	int err = xp_model_location_named(model, XP_MODEL_DEEPER, XP_CODE_UNKNOWN, &cutting->location);
 
 	model->samples = NULL;
 	model->sample_count = model->sample_room = 0;

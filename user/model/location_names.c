@@ -107,3 +107,24 @@ int xp_model_name(struct xp_model *model, const struct xp_model_jit_names *jit)
 	free(places);
 	return err;
 }
+
+int xp_model_location_named(struct xp_model *model, const char *name, enum xp_code_kind kind, uint32_t *location)
+{
+	const char *text = xp_model_text(model, name);
+	struct xp_model_function function = { .name = text, .symbol = text, .kind = kind };
+	struct xp_model_frame frame = { 0 };
+	int err = text ? xp_model_object_named(model, text, text, kind, &function.object) : -ENOMEM;
+
+	if (!err)
+		err = xp_model_function(model, &function, &frame.function);
+	if (!err)
+		err = xp_model_location(model, function.object, 0, XP_MODEL_NONE, location);
+	if (!err && XP_ARRAY_RESERVE(model->frames, model->frame_room, model->frame_count + 1))
+		err = -ENOMEM;
+	if (err)
+		return err;
+	model->locations[*location].first_frame = (uint32_t)model->frame_count;
+	model->locations[*location].frame_count = 1;
+	model->frames[model->frame_count++] = frame;
+	return 0;
+}

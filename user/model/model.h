@@ -53,7 +53,8 @@ enum xp_code_kind {
 	XP_CODE_USER,
 	XP_CODE_KERNEL,
 	XP_CODE_JIT,
-	XP_CODE_UNKNOWN, /* in no object */
+	XP_CODE_UNKNOWN,  /* in no object */
+	XP_CODE_RECORDER, /* what the recording costs (recorder.h) */
 	XP_CODE_KINDS,
 };
 
@@ -138,7 +139,7 @@ struct xp_model_wait {
 	uint32_t flags;		/* XP_WAIT_LAST, XP_WAIT_HARDIRQ, XP_WAIT_SOFTIRQ */
 	uint32_t waker_tid;	/* 0: unknown, or none */
 	const char *waker_name; /* clean; "" */
-	uint64_t lock; /* address of the futex; 0: unknown, or none */
+	uint64_t lock;		/* address of the futex; 0: unknown, or none */
 	int32_t syscall;
 	uint32_t chance;
 	uint32_t first_slot, last_slot; /* 0 unless slot_ns */

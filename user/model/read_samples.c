@@ -11,6 +11,7 @@
 
 #include "base/file_name.h"
 #include "base/util.h"
+#include "model/recorder.h"
 #include "model/samples_gperf.h"
 #include "model/samples_perf.h"
 
@@ -87,7 +88,7 @@ static int read_samples(struct reading *reading)
 	} else {
 		err = read_profiles(reading);
 	}
-	return err ? err : xp_model_name(model, &jit);
+	return err ? err : xp_model_name(model, &jit) ?: xp_model_join_recorder(model);
 }
 
 int xp_model_read_samples(struct xp_model *model, const struct xp_model_source *source, bool *broken)
