@@ -39,9 +39,9 @@ static int check_functions(const struct xp_options *options)
 		names_object |=
 		    xp_text_object_end(options->functions.texts[i] + (options->functions.texts[i][0] == '!')) != NULL;
 	if (names_object && (options->pids.count != 1 || options->follow || options->no_sleds ||
-			     options->max_overhead > 0 || options->sled_mode == XP_SLED_MODE_OPTION_PROBE))
+			     options->max_overhead > 0 || options->call_mode == XP_CALL_MODE_OPTION_PROBE))
 		return xp_fail(-EINVAL, "--functions OBJECT:GLOB requires -p with one PID, and cannot be used with "
-					"--follow, --no-sleds, --max-overhead or --sled-mode probe");
+					"--follow, --no-sleds, --max-overhead or --call-mode probe");
 	return 0;
 }
 
@@ -67,9 +67,9 @@ int xp_option_record_check(struct xp_options *options, bool separated)
 	if (options->max_overhead > 0 && (options->no_sleds || options->all || options->tid))
 		return xp_fail(-EINVAL,
 			       "--max-overhead cannot be used with --no-sleds, --all or --tid, which record no calls");
-	if (options->max_overhead > 0 && options->sled_mode == XP_SLED_MODE_OPTION_PROBE)
+	if (options->max_overhead > 0 && options->call_mode == XP_CALL_MODE_OPTION_PROBE)
 		return xp_fail(-EINVAL,
-			       "--max-overhead cannot be used with --sled-mode probe: it requires patched sleds");
+			       "--max-overhead cannot be used with --call-mode probe: it requires patched sleds");
 	if (options->flight_bytes && (options->no_sleds || options->all || options->tid))
 		return xp_fail(-EINVAL,
 			       "--flight cannot be used with --no-sleds, --all or --tid, which record no calls");

@@ -163,7 +163,7 @@ const struct xp_option xp_option_table[] = {
 	{ "uprobes", 0, "METHOD", "auto|multi|single", XP_OPTION_CHOICE, ON(RECORD), SETS(uprobes), "How to record",
 	  "Attach uprobes by this method. multi: one BPF link for many sleds (Linux 6.6); single: one perf event "
 	  "per sled, which works on older kernels but is slow; auto: multi if the kernel has it. Default: auto." },
-	{ "sled-mode", 0, "MODE", "probe|patch|memory|auto", XP_OPTION_CHOICE, ON(RECORD), SETS(sled_mode),
+	{ "call-mode", 0, "MODE", "probe|patch|memory|auto", XP_OPTION_CHOICE, ON(RECORD), SETS(call_mode),
 	  "How to record",
 	  "Record calls in this mode. probe: a uprobe per sled; patch: sleds call a stub that has uprobes; memory: "
 	  "the stub records without the kernel; auto: the cheapest mode that works, with a message if it is not "
@@ -483,7 +483,7 @@ int xp_options_parse(struct xp_options *options, int argc, char **argv)
 		.output_dir = XP_RECORDING_DEFAULT,
 		.fdr_version = 1,
 		.hz = 99,
-		.sled_mode = XP_SLED_MODE_OPTION_AUTO,
+		.call_mode = XP_CALL_MODE_OPTION_AUTO,
 		.trigger_limit = 6,
 		.limit = 30,
 		.by = -1,

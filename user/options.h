@@ -128,11 +128,11 @@ enum xp_call_graph {
 	XP_CALL_GRAPH_NONE,  /* not at all */
 };
 
-enum xp_sled_mode_option {
-	XP_SLED_MODE_OPTION_PROBE,  /* a uprobe on each sled */
-	XP_SLED_MODE_OPTION_PATCH,  /* sleds patched from outside, uprobes on a stub */
-	XP_SLED_MODE_OPTION_MEMORY, /* patched, and their calls recorded in memory, if possible */
-	XP_SLED_MODE_OPTION_AUTO,   /* the cheapest for which everything needed is available */
+enum xp_call_mode_option {
+	XP_CALL_MODE_OPTION_PROBE,  /* a uprobe on each sled */
+	XP_CALL_MODE_OPTION_PATCH,  /* sleds patched from outside, uprobes on a stub */
+	XP_CALL_MODE_OPTION_MEMORY, /* patched, and their calls recorded in memory, if possible */
+	XP_CALL_MODE_OPTION_AUTO,   /* the cheapest for which everything needed is available */
 };
 
 /* In the order of enum xp_export_format. */
@@ -201,7 +201,7 @@ struct xp_options {
 	struct xp_trigger_list triggers; /* --trigger, with --flight only */
 	uint64_t trigger_limit; /* logs per minute that triggers cause, default 6, at most XP_TRIGGER_LIMIT_MAX */
 	enum xp_uprobes uprobes;
-	enum xp_sled_mode_option sled_mode; /* default: auto */
+	enum xp_call_mode_option call_mode; /* default: auto */
 	uint64_t buffer_bytes;		    /* ring buffer of each CPU; 0: not given */
 	uint64_t max_bytes;		    /* --max-size of the recording; 0: the default */
 

@@ -127,10 +127,10 @@ def bench(table, quick):
     for calls, mode in ((64, "patch"), (6400, "memory")):
         with running("graded", THREADS, calls) as target:
             for _ in range(rounds):
-                options = [f"--max-overhead={100 * SHARE:g}%", f"--sled-mode={mode}"]
+                options = [f"--max-overhead={100 * SHARE:g}%", f"--call-mode={mode}"]
                 modes[mode].append(cost(target, options, seconds))
     for mode, measured in modes.items():
-        found = measured[0].manifest["processes"][0]["objects"][0]["sled_mode"]
+        found = measured[0].manifest["processes"][0]["objects"][0]["call_mode"]
         add_budget(table, found, measured)
 
     with running("load", "run", THREADS, 0, FORECAST_HOT_CALLS) as target:

@@ -19,21 +19,21 @@ GUARD_BYTES = 9  # before the place of the probe, see user/arch/x86_64/stub.h
 
 @contextlib.contextmanager
 def probe(target, *options):
-    """xprof record --sled-mode probe"""
+    """xprof record --call-mode probe"""
     with tracers.xprof(target, "probe", *options) as recording:
         yield recording
 
 
 @contextlib.contextmanager
 def patch(target, *options):
-    """xprof record --sled-mode patch"""
+    """xprof record --call-mode patch"""
     with tracers.xprof(target, "patch", *options) as recording:
         yield recording
 
 
 @contextlib.contextmanager
 def memory(target, *options):
-    """xprof record --sled-mode memory"""
+    """xprof record --call-mode memory"""
     with tracers.xprof(target, "memory", *options) as recording:
         yield recording
 
@@ -57,7 +57,7 @@ def leave_patched(target):
     """A killed xprof leaves sleds patched, and no probe on the stub."""
     directory, messages = DIR / "xprof.out", DIR / "xprof.err"
     with open(messages, "w", encoding="utf-8") as errors:
-        argv = [project.XPROF, "record", "--sled-mode=patch", "--no-samples", "-p", target.pid, "-o", directory]
+        argv = [project.XPROF, "record", "--call-mode=patch", "--no-samples", "-p", target.pid, "-o", directory]
         process = subprocess.Popen([str(a) for a in argv], stderr=errors)
         try:
             tracers.wait_until(lambda: "recording process" in messages.read_text(), "xprof record")

@@ -193,7 +193,7 @@ def xprof(traced, mode="probe", *options):
     shutil.rmtree(directory, ignore_errors=True)
     recording = Recording()
     try:
-        argv = [project.XPROF, "record", f"--sled-mode={mode}", "-p", traced.pid, "-o", directory, *options]
+        argv = [project.XPROF, "record", f"--call-mode={mode}", "-p", traced.pid, "-o", directory, *options]
         with running(argv, signal.SIGINT) as process:
             recording.process = process
             # It says when it is ready; the first breakpoint is there a little earlier.

@@ -26,7 +26,7 @@ def has_multi(guest):
 
 
 def modes(recorded):
-    return {o["sled_mode"] for p in recorded.manifest["processes"] for o in p["objects"]}
+    return {o["call_mode"] for p in recorded.manifest["processes"] for o in p["objects"]}
 
 
 def calls_of(recorded, log, program):

@@ -86,7 +86,7 @@ def middle_of_calls(scene):
 
 
 def lost_on_purpose(scene):
-    recorded = scene.command(HOT, 2, 10000, options=["--buffer=4096", "--sled-mode=patch"]).adds_up()
+    recorded = scene.command(HOT, 2, 10000, options=["--buffer=4096", "--call-mode=patch"]).adds_up()
     assert recorded.status == 0
     assert recorded.totals["lost"]["ring"] > 0, "nothing was lost: the test proves nothing"
     assert recorded.totals["written"] > 0

@@ -407,7 +407,7 @@ def test_sleds_patched_during_the_recording(record, busy, patching, pause_us, wa
 
 def test_losses_under_strict(record, busy, xprof):
     target = busy()
-    recorded = record("-p", target.pid, "--sled-mode=patch", "--buffer=4096", "-d", "1", "--strict").finish()
+    recorded = record("-p", target.pid, "--call-mode=patch", "--buffer=4096", "-d", "1", "--strict").finish()
     lost = recorded.adds_up().totals["lost"]["total"]
     assert lost > 0 and recorded.status == LOST, recorded.messages
     assert f"lost (--strict): {lost} events" in recorded.messages

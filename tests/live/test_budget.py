@@ -26,14 +26,14 @@ alone = pytest.mark.alone("measures what calls cost")
 # How sleds are recorded, and with what calls of hot() in a round that is far too dear.
 HOT_CALLS = [("patch", 2000), ("memory", 60000)]
 MODES = pytest.mark.parametrize("mode, hot_calls", HOT_CALLS, ids=["patch", "memory"])
-PATCHED = ({"patch"}, {"memory"})  # by --sled-mode auto
+PATCHED = ({"patch"}, {"memory"})  # by --call-mode auto
 COUNTED = 15  # the kind in the word of a patched sled whose calls are only counted
 RECORDED = 0  # that of entries that are recorded
 SLEDS = 6  # of live/programs/load.c
 
 
-def sled_modes(recorded):
-    return {process["pid"]: {o["sled_mode"] for o in process["objects"]} for process in recorded.manifest["processes"]}
+def call_modes(recorded):
+    return {process["pid"]: {o["call_mode"] for o in process["objects"]} for process in recorded.manifest["processes"]}
 
 
 def taken_out(recorded, pid=None):
@@ -58,7 +58,7 @@ def test_busy_threads_keep_their_budget(record, load, xprof, mode, hot_calls):
     # take is not taken each time, what xprof takes is.
     while not costs or costs[-1] >= 0.35 and len(costs) < 3:
         before = [target.work_rate(0.25) for _ in range(3)]
-        session = record("--no-samples", f"--sled-mode={mode}", "--max-overhead=5%", "-p", target.pid).wait_attached()
+        session = record("--no-samples", f"--call-mode={mode}", "--max-overhead=5%", "-p", target.pid).wait_attached()
         during = [target.work_rate(0.5) for _ in range(6)]
         recorded = session.stop().ok()
         after = [target.work_rate(0.25) for _ in range(3)]
@@ -67,7 +67,7 @@ def test_busy_threads_keep_their_budget(record, load, xprof, mode, hot_calls):
     told = recorded.manifest["budget"]
     out = taken_out(recorded)
     print(f"costs {costs}, {100 * told['spent']:.1f} % by xprof's own account, taken out: {out}")
-    assert sled_modes(recorded) == {target.pid: {mode}}
+    assert call_modes(recorded) == {target.pid: {mode}}
     # A machine that is away for a moment lengthens what it meets, also the stops in which functions are taken out.
     stopped = recorded.manifest["attach"]["stopped_ms"] / 1000 / recorded.manifest["duration_s"]
     assert told["share"] == 0.05 and told["spent"] < 0.08 + stopped
@@ -85,7 +85,7 @@ def test_no_other_function_misses_a_call(record, load, mode, hot_calls, hot_when
     """Of hot() what was seen is told; of the others every call is recorded, also while hot() goes and comes back."""
     threads, rounds = 2, 300 if hot_when == "from-the-start" else 0
     target = load(threads=threads, hot_calls=hot_calls, rounds=rounds, wait=True)
-    options = ("--no-samples", "--buffer=16M", f"--sled-mode={mode}", "--max-overhead=25%")
+    options = ("--no-samples", "--buffer=16M", f"--call-mode={mode}", "--max-overhead=25%")
     session = record(*options, "-p", target.pid).wait_attached()
     if hot_when == "later":
         before = list(entry_words(target.pid, target.path))
@@ -120,7 +120,7 @@ def test_thread_that_ends_while_a_function_goes_out(record, program, start):
     """It is in hot() when that is taken out, and ends before xprof knows: its call ends then."""
     process = start([program("live/programs/leaves.c", "-O1", project.no_runtime()), "wait"])
     assert process.stdout.readline() == "ready\n"
-    options = ("--no-samples", "--buffer=16M", "--sled-mode=patch", "--max-overhead=10%")
+    options = ("--no-samples", "--buffer=16M", "--call-mode=patch", "--max-overhead=10%")
     session = record(*options, "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)
     assert process.wait(60) == 0
@@ -135,7 +135,7 @@ def test_thread_that_ends_while_a_function_goes_out(record, program, start):
 def test_cooled_functions_come_back(record, load):
     """hot() is called no more after a while: it is recorded again."""
     target = load(threads=1, hot_calls=2000)
-    session = record("--no-samples", "--sled-mode=patch", "--max-overhead=25%", "-p", target.pid).wait_attached()
+    session = record("--no-samples", "--call-mode=patch", "--max-overhead=25%", "-p", target.pid).wait_attached()
 
     def is_out():
         # It is counted, or restored where even that is too dear.
@@ -168,13 +168,13 @@ def test_from_the_start_of_a_command(program, record, tmp_path, mode, hot_calls)
     """Nothing is known of a command beforehand."""
     path = program("live/programs/load.c", "-O2", project.no_runtime())
     counters = tmp_path / "counters"
-    options = ("--no-samples", "--buffer=16M", f"--sled-mode={mode}", "--max-overhead=25%")
+    options = ("--no-samples", "--buffer=16M", f"--call-mode={mode}", "--max-overhead=25%")
     recorded = record(*options, "--", path, "run", 2, 400, hot_calls, counters).finish().ok()
     _, hot, warm, cold = targets.Load(type("", (), {"pid": 0}), path, counters).counters()
     entered, left = log_calls(recorded)
     assert (entered["warm"], entered["cold"]) == (warm, cold) and entered == left
     assert set(taken_out(recorded)) == {"hot"} and entered["hot"] < hot
-    assert [modes for modes in sled_modes(recorded).values()] == [{mode}]
+    assert [modes for modes in call_modes(recorded).values()] == [{mode}]
 
 
 @pytest.mark.together("kills")
@@ -182,7 +182,7 @@ def test_killed_while_functions_go_and_come(xprof, busy, tmp_path):
     """xprof is killed at any moment of the first second, in which it takes functions out and looks at them again."""
     chance = random.Random(7)
     target = busy(threads=2)
-    arguments = [xprof.path, "record", "-q", "--no-samples", "--sled-mode=patch", "--max-overhead=1%", "-p", target.pid]
+    arguments = [xprof.path, "record", "-q", "--no-samples", "--call-mode=patch", "--max-overhead=1%", "-p", target.pid]
     for number in range(3):
         process = subprocess.Popen([str(a) for a in (*arguments, "-o", tmp_path / f"killed{number}")])
         time.sleep(chance.uniform(0.2, 1.6))
@@ -199,7 +199,7 @@ def test_calls_are_counted(record, load):
     """Of patched sleds that are taken out the calls go on being counted, all but those that are under way just then."""
     threads = 2
     target = load(threads=threads, hot_calls=1000, wait=True)
-    options = ("--no-samples", "--buffer=16M", "--sled-mode=patch", "--max-overhead=25%")
+    options = ("--no-samples", "--buffer=16M", "--call-mode=patch", "--max-overhead=25%")
     session = record(*options, "-p", target.pid).wait_attached()
     target.process.send_signal(signal.SIGUSR1)
     recording.wait_until(lambda: COUNTED in entry_kinds(target), "hot() is not taken out")
@@ -272,7 +272,7 @@ def test_workers_of_a_server(record, program, start, tmp_path):
     assert {f["name"] for f in out} == {"hot"} and entered["warm"] == warm
     counted = max(f["calls_counted"] for f in out)
     assert 0 < entered["hot"] < hot and 0 < counted <= hot - entered["hot"], (entered, out, hot)
-    modes = sled_modes(recorded)
+    modes = call_modes(recorded)
     assert modes.pop(process.pid) == {"memory"} and all(mode == {"patch"} for mode in modes.values()), modes
     assert len(modes) == 3
 
@@ -289,7 +289,7 @@ def test_restless_threads(record, program, waiting):
     recorded = session.finish().ok()
     entered, left = log_calls(recorded)
     out = taken_out(recorded)
-    assert entered == left and out and sled_modes(recorded)[process.pid] in PATCHED
+    assert entered == left and out and call_modes(recorded)[process.pid] in PATCHED
     for name, calls in truth.items():
         if name in out:
             assert entered.get(name, 0) + out[name].get("calls_counted", 0) <= calls, (name, out, truth)
@@ -302,7 +302,7 @@ def test_restless_threads(record, program, waiting):
 def test_process_that_cannot_be_patched(record, xprof, load, tmp_path, samples, options):
     """On its sleds are somebody else's probes: no budget can be kept, so its calls are not recorded."""
     target = load(threads=1)
-    other = record("--no-samples", "--sled-mode=probe", "--functions=cold", "-p", target.pid).wait_attached()
+    other = record("--no-samples", "--call-mode=probe", "--functions=cold", "-p", target.pid).wait_attached()
     which = [*options, *([] if samples else ["--no-samples"])]
     done = xprof("record", *which, "--max-overhead=25%", "-d", "200ms", "-o", tmp_path / "out", "-p", target.pid)
     assert re.search(rf"the sleds of .* in process {target.pid} cannot be patched: .*; omit --max-overhead", done.stderr)
@@ -320,20 +320,20 @@ def test_programs_of_children(record, program, tmp_path):
     path = program("live/programs/load.c", "-O2", project.no_runtime())
     command = f"{path} run 1 600 2000 {tmp_path}/counters; :"
     recorded = record("--no-samples", "--follow", "--max-overhead=25%", "--", "sh", "-c", command).finish().ok()
-    assert set().union(*sled_modes(recorded).values()) in PATCHED
+    assert set().union(*call_modes(recorded).values()) in PATCHED
     (log,) = recorded.logs
     assert log.calls()["warm", ENTER]
-    assert "does not record earlier calls" in recorded.messages and "--sled-mode probe" not in recorded.messages
+    assert "does not record earlier calls" in recorded.messages and "--call-mode probe" not in recorded.messages
 
 
 @pytest.mark.parametrize("mode", ["auto", "memory"])
 def test_all_processes_of_a_program(record, load, mode):
     target = load(threads=1, hot_calls=2000)
-    options = ["--no-samples", f"--sled-mode={mode}", "--max-overhead=10%"]
+    options = ["--no-samples", f"--call-mode={mode}", "--max-overhead=10%"]
     session = record(*options, "--exec", target.path).wait_attached()
     recording.wait_until(lambda: COUNTED in entry_kinds(target) or len(entry_kinds(target)) > 1, "hot() is not taken out")
     recorded = session.stop().adds_up()
-    assert "hot" in taken_out(recorded) and sled_modes(recorded)[target.pid] in PATCHED
+    assert "hot" in taken_out(recorded) and call_modes(recorded)[target.pid] in PATCHED
     target.assert_works()
     leftovers.assert_nothing_left(target.pid)
 
@@ -346,7 +346,7 @@ def test_process_that_cannot_be_stopped(record, load, start, tmp_path):
     target.process.send_signal(signal.SIGUSR2)
     target.process.send_signal(signal.SIGUSR1)
     # Calls in memory cost too little for this budget.
-    session = record("--no-samples", "--max-overhead=10%", "--sled-mode=patch", "-p", target.pid).wait_attached()
+    session = record("--no-samples", "--max-overhead=10%", "--call-mode=patch", "-p", target.pid).wait_attached()
     tracer = start(["strace", "-f", "-o", tmp_path / "trace", "-p", target.pid])
     status = pathlib.Path(f"/proc/{target.pid}/status")
     recording.wait_until(lambda: "TracerPid:\t0\n" not in status.read_text(), "strace does not attach")
@@ -375,7 +375,7 @@ def test_process_that_shares_its_memory(record, load):
     target.process.send_signal(signal.SIGUSR2)
     target.process.send_signal(signal.SIGUSR1)
     # Calls in memory cost too little for this budget.
-    session = record("--no-samples", "--max-overhead=10%", "--sled-mode=patch", "-p", target.pid).wait_attached()
+    session = record("--no-samples", "--max-overhead=10%", "--call-mode=patch", "-p", target.pid).wait_attached()
     words = list(entry_words(target.pid, target.path))
     target.process.send_signal(signal.SIGHUP)
     recording.wait_until(lambda: targets.children(target.pid), "no process shares its memory")
@@ -402,7 +402,7 @@ def test_nothing_is_missed_while_memory_is_shared(record, load):
     target.process.send_signal(signal.SIGUSR1)
     # Rings for all of it: on a busy machine the reader may be late.
     # In memory, the first calls of the process that shares it are taken for the target's.
-    options = ["--no-samples", "--buffer=16M", "--max-overhead=10%", "--sled-mode=patch"]
+    options = ["--no-samples", "--buffer=16M", "--max-overhead=10%", "--call-mode=patch"]
     session = record(*options, "-p", target.pid).wait_attached()
     target.process.send_signal(signal.SIGHUP)
     recording.wait_until(lambda: targets.children(target.pid), "no process shares its memory")

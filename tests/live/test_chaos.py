@@ -24,7 +24,7 @@ kills = pytest.mark.together("kills")
 SEED = 20
 ROUNDS = {"multi": 5, "single": 3}
 # test_patch.py has the like for patched sleds.
-PROBE = "--sled-mode=probe"
+PROBE = "--call-mode=probe"
 # Of those that are killed: a perf.data of compressed samples cannot be read for some microseconds in a second.
 WHOLE = "--no-compression"
 # At least, of live/programs/victim.c.
@@ -101,7 +101,7 @@ def test_probes_have_an_anchor(program, start, tmp_path, xprof, linked, mode):
     """
     path = program("live/programs/victim.c", "-O2", project.no_runtime(), "-fPIE", linked)
     target = start([path, "2", "1000", tmp_path / "progress"])
-    session = recording.Session(xprof, tmp_path / "out", ["--no-samples", f"--sled-mode={mode}", "-p", target.pid])
+    session = recording.Session(xprof, tmp_path / "out", ["--no-samples", f"--call-mode={mode}", "-p", target.pid])
     links = leftovers.uprobe_links(session.wait_attached().process.pid)
     assert len(links) > 1
     assert [name for _, name in links].index("link_map_changed"[: len(links[0][1])]) == 0, links

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.uprobes
 
 @pytest.fixture
 def record(record, mode):
-    return lambda *args, **options: record("--sled-mode", mode, *args, **options)
+    return lambda *args, **options: record("--call-mode", mode, *args, **options)
 
 
 SIZES = (0, 1, 64, 65, 512, 513, 4095, 4096, 4097, 5000)

@@ -32,7 +32,7 @@ def built(program, switch, memory, clang=None):
          ["memory", "memory", "patch", "probe"], CLANGS)
 def test_fibers(program, record, switch, memory, mode, clang):
     path = built(program, switch, memory, clang)
-    recorded = record("--sled-mode", mode, "--", path, "20", "30" if mode != "probe" else "5").finish()
+    recorded = record("--call-mode", mode, "--", path, "20", "30" if mode != "probe" else "5").finish()
     assert_counted(recorded)
     # Each stack is well nested: llvm-xray accepts it. The manifest tells whose it is.
     assert {r.name for r in function_records(recorded) if r.thread < FIRST_STACK} == {"resume"}
@@ -77,4 +77,4 @@ def test_ten_thousand_fibers(program, record):
 def test_coroutines_without_stacks(program, record, mode, clang):
     flags = ["-std=c++20", "-O1"] + (["-fcoroutines-ts"] if clang == "clang-14" else [])
     path = program("live/programs/coroutines20.cpp", *flags, clang=clang)
-    assert_counted(record("--sled-mode", mode, "--", path).finish())
+    assert_counted(record("--call-mode", mode, "--", path).finish())

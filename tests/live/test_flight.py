@@ -83,7 +83,7 @@ MODES = pytest.mark.parametrize("mode", ["patch", "memory"])
 
 
 def have_mode(recorded, mode):
-    return all(o["sled_mode"] == mode for p in recorded.manifest["processes"] for o in p["objects"])
+    return all(o["call_mode"] == mode for p in recorded.manifest["processes"] for o in p["objects"])
 
 
 @MODES
@@ -92,7 +92,7 @@ def test_killed_by_a_signal(xprof, record, rounds, mode):
     count = 12000
     process = rounds(count, "crash")
     # Rings for all of it: on a busy machine the reader may be late.
-    session = record("--no-samples", f"--sled-mode={mode}", "--flight=1M", "--buffer=16M", "-p", process.pid)
+    session = record("--no-samples", f"--call-mode={mode}", "--flight=1M", "--buffer=16M", "-p", process.pid)
     session.wait_attached()
     process.send_signal(signal.SIGUSR1)
     assert process.wait(60) == -signal.SIGSEGV
@@ -124,7 +124,7 @@ def test_asked_twice(xprof, record, rounds, mode):
     """Each log has what came since the one before; the recording goes on, and its end writes the rest."""
     count = 500
     process = rounds(count, "again")
-    session = record("--no-samples", f"--sled-mode={mode}", "--flight=1M", "-p", process.pid).wait_attached()
+    session = record("--no-samples", f"--call-mode={mode}", "--flight=1M", "-p", process.pid).wait_attached()
     for turn in range(1, 4):
         process.send_signal(signal.SIGUSR1)
         assert process.stdout.readline() == "ready\n"
@@ -172,7 +172,7 @@ def test_memory_is_bounded(program, record, waiting, mode, calls):
     """8 MB of records, or 256, pass through 1 MiB, and xprof stays small, also while logs are written."""
     threads = 2
     process = waiting(program("live/programs/hot.c", "-O2", project.no_runtime()), threads, calls)
-    session = record("--no-samples", f"--sled-mode={mode}", "--flight=1M", "-p", process.pid).wait_attached()
+    session = record("--no-samples", f"--call-mode={mode}", "--flight=1M", "-p", process.pid).wait_attached()
     before_kib = peak_kib = anonymous_kib(session.process.pid)
     process.send_signal(signal.SIGUSR1)
     asked = written = 0
@@ -227,7 +227,7 @@ def test_children_have_their_own(record, program):
 def test_busy_until_the_end(record, program, waiting, mode):
     """The recording ends by itself while the threads go on: what they did last is there."""
     process = waiting(program("live/programs/hot.c", "-O2", project.no_runtime()), 2, 1000000000)
-    session = record("--no-samples", f"--sled-mode={mode}", "--flight=1M", "-d", "1", "-p", process.pid).wait_attached()
+    session = record("--no-samples", f"--call-mode={mode}", "--flight=1M", "-d", "1", "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)
     recorded = session.finish().adds_up()
     process.kill()
@@ -265,7 +265,7 @@ def test_recover_when_xprof_was_killed(xprof, record, rounds):
 def test_threads_that_ended(xprof, record, program, waiting):
     """Their last calls are in the log, also if another thread has their ring since."""
     process = waiting(program("live/programs/gone.c", "-O1", project.no_runtime()))
-    session = record("--no-samples", "--sled-mode=memory", "--flight=16M", "-p", process.pid).wait_attached()
+    session = record("--no-samples", "--call-mode=memory", "--flight=16M", "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)
     assert process.stdout.readline() == "ready\n"
     session.process.send_signal(signal.SIGUSR2)
@@ -316,14 +316,14 @@ def test_slow_call_is_written(xprof, record, slow_calls, mode):
     """One call in thousands takes long: the log that is written then ends after it, and has it with its callers."""
     # On a busy machine, any call may wait for a CPU for a quarter of a second.
     process = slow_calls("2000:1100")
-    options = ["--no-samples", "--flight=1M", f"--sled-mode={mode}"]
+    options = ["--no-samples", "--flight=1M", f"--call-mode={mode}"]
     session = record(*options, "--trigger", "handle_*>900ms", "--trigger=parse > 900ms", "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)
     assert process.stdout.readline() == "ready\n"
     wait_written(session, 1)
     recorded = session.stop().adds_up()
     slow, *rest = flights(recorded)
-    assert all(o["sled_mode"] == mode for p in recorded.manifest["processes"] for o in p["objects"])
+    assert all(o["call_mode"] == mode for p in recorded.manifest["processes"] for o in p["objects"])
     assert slow.flight["cause"] == "trigger" and all(log.flight["cause"] == "end" for log in rest)
     call = slow.flight["slow_call"]
     assert call["trigger"] == "handle_*>900ms" and call["duration_s"] >= 1.1 and call["further_calls"] == 0

@@ -24,7 +24,7 @@ CALLS = ("live/programs/calls.c", "-O2")
 # Time for xprof to hear of a program and to attach to it, at most: who is recorded waits no longer.
 NOTICED_MS = 20000
 # What is loaded or executed again has its probes at once; patched sleds come some milliseconds later.
-PROBE = "--sled-mode=probe"
+PROBE = "--call-mode=probe"
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_exec_of_itself(record, waiting, chain):
 def test_past_programs_are_not_looked_for(record, churn):
     """What a process has executed while xprof did not run is not looked at one by one, and its calls count."""
     target = churn("exec")
-    session = record("-v", "--no-samples", "--sled-mode=probe", "-p", target.pid).wait_attached()
+    session = record("-v", "--no-samples", "--call-mode=probe", "-p", target.pid).wait_attached()
     session.process.send_signal(signal.SIGSTOP)
     before = target.generations()
     recording.wait_until(lambda: target.generations() > before + 200, "the target makes no progress")
@@ -201,7 +201,7 @@ def test_fork_whose_record_was_lost(record, start, program):
     """The rings are full when the child is born. What it calls after that is its own."""
     parent = start([program("live/programs/parent.c", "-O1", project.no_runtime())])
     assert parent.stdout.readline() == "ready\n"
-    session = record("--no-samples", "--sled-mode=patch", "--follow", "--buffer=64K", "-p", parent.pid).wait_attached()
+    session = record("--no-samples", "--call-mode=patch", "--follow", "--buffer=64K", "-p", parent.pid).wait_attached()
     session.process.send_signal(signal.SIGSTOP)
     enough = calls_of(parent) + 2 * os.cpu_count() * (64 << 10) // 32  # twice what all rings take
     recording.wait_until(lambda: calls_of(parent) > enough, "no calls")
@@ -262,7 +262,7 @@ def test_children_of_a_patched_program(record, program, waiting, library, mode):
     """They inherit the patched sleds, and so does one that outlives the program; what it loads is patched in it."""
     children, calls = 6, 100
     process = waiting(program("live/programs/forks.c", "-O1", "-ldl", "-pthread"), children, calls, library)
-    session = record("--no-samples", f"--sled-mode={mode}", "--follow", "-p", process.pid).wait_attached()
+    session = record("--no-samples", f"--call-mode={mode}", "--follow", "-p", process.pid).wait_attached()
     go(process)
     recorded = session.finish().ok()
     found = [called(log) for log in recorded.logs]
@@ -270,7 +270,7 @@ def test_children_of_a_patched_program(record, program, waiting, library, mode):
     assert (last["work"], last["loaded_entry"]) == (calls, calls)
     found.remove(last)
     assert sorted(calls_of["work"] for calls_of in found) == [calls] * (children + 1) + [2 * calls] * children
-    modes = [o["sled_mode"] for p in recorded.manifest["processes"] for o in p["objects"] if o["sleds_attached"]]
+    modes = [o["call_mode"] for p in recorded.manifest["processes"] for o in p["objects"] if o["sleds_attached"]]
     # The parent, its library's copy in the last child, and the children: these record through the kernel.
     assert modes[0] == mode and set(modes[1:]) <= {"patch", mode} and modes.count("patch") >= 2 * children
     assert recorded.totals["seen"] == 2 * calls * (3 * children + 1 + 1) + 2 * (sum(last.values()) - calls)
@@ -280,14 +280,14 @@ def test_live_child_is_restored(xprof, record, start, program):
     """At the end of the recording, and by `xprof restore` when that was killed; the child goes on in any case."""
     parent = start([program("live/programs/parent.c", "-O1", project.no_runtime())])
     assert parent.stdout.readline() == "ready\n"
-    session = record("--no-samples", "--sled-mode=patch", "--follow", "-p", parent.pid).wait_attached()
+    session = record("--no-samples", "--call-mode=patch", "--follow", "-p", parent.pid).wait_attached()
     parent.send_signal(signal.SIGUSR1)
     child = int(parent.stdout.readline())
     targets.wait_for_cpu_time(parent.pid, child)
     recorded = session.stop().ok()
     assert {log.pid: log.calls()["leaf", ENTER] > 10 for log in recorded.logs} == {parent.pid: True, child: True}
     leftovers.assert_nothing_left(child)
-    session = record("--no-samples", "--sled-mode=patch", "--follow", "-p", f"{parent.pid},{child}").wait_attached()
+    session = record("--no-samples", "--call-mode=patch", "--follow", "-p", f"{parent.pid},{child}").wait_attached()
     session.process.kill()
     session.finish()
     assert os.path.exists(f"/proc/{child}/exe") and leftovers.left_code(child)
@@ -337,7 +337,7 @@ def test_no_calls_before_a_program_without_sleds(record, start, program):
 
 def test_exec_path_is_patched_on_request(record, start, waiting, chain):
     early = waiting(chain, 0, 10)
-    session = record("--exec", chain, "--sled-mode=patch").wait_attached()
+    session = record("--exec", chain, "--call-mode=patch").wait_attached()
     late = start([chain, NOTICED_MS, 20, "fork"])
     go(early)
     assert late.wait(recording.READY_S) == 0
@@ -345,7 +345,7 @@ def test_exec_path_is_patched_on_request(record, start, waiting, chain):
     assert sorted(map(str, (calls for _, calls in images(recorded)))) == sorted(
         map(str, [{"work": 10}, {"work": 20}, {"in_child": 20}])
     )
-    modes = {o["sled_mode"] for p in recorded.manifest["processes"] for o in p["objects"]}
+    modes = {o["call_mode"] for p in recorded.manifest["processes"] for o in p["objects"]}
     assert modes == {"patch"}
 
 
@@ -409,7 +409,7 @@ def test_two_recordings_at_once(record, program, waiting, tmp_path):
 def test_follow_beside_patched_sleds(record, waiting, chain):
     """Probes of --follow are in all processes of a file; one of them has patched sleds, and must not get any."""
     other, process, late = waiting(chain, 0, 70), waiting(chain, 0, 50), waiting(chain, 0, 30)
-    patching = record("--sled-mode=patch", "-p", other.pid).wait_attached()
+    patching = record("--call-mode=patch", "-p", other.pid).wait_attached()
     session = record(PROBE, "--follow", "-p", process.pid).wait_attached()
     go(process)
     recorded = session.finish().ok()
@@ -543,7 +543,7 @@ def test_unloaded_at_the_first_look(record, program, start, library, tmp_path):
         recorded = session.stop().ok()
         assert target.poll() is None
         (process,) = recorded.manifest["processes"]
-        modes = [o["sled_mode"] for o in process["objects"]]
+        modes = [o["call_mode"] for o in process["objects"]]
         # Where it is late to notice the stub, the object is patched first, and unloaded then.
         assert len(set(modes)) == 1 and modes[0] != "probe" and len(modes) in (2, 3)
         assert recorded.log().calls()["loaded_entry", ENTER] > 50

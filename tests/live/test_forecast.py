@@ -96,7 +96,7 @@ def test_dry_run_tells_the_rate(xprof, load):
 def test_forecast_is_what_was_recorded(record, load, mode):
     """Of the first moments, by the same clock and the same costs: in each mode, and as its words say."""
     target = load(threads=2, hot_calls=60)
-    session = record("--no-samples", "--sled-mode", mode, "-p", target.pid).wait_attached()
+    session = record("--no-samples", "--call-mode", mode, "-p", target.pid).wait_attached()
     recording.wait_until(lambda: "forecast: " in session.messages(), "no forecast")
     before, cpu_s, begin = target.counters(), target.cpu_s(), time.monotonic()
     target.work_rate(1)
@@ -117,7 +117,7 @@ def test_forecast_is_what_was_recorded(record, load, mode):
 
 def test_dry_run_of_probes_counts_nothing(xprof, busy):
     """Probes would cost the target what they would in a recording."""
-    done = xprof("record", "--dry-run", "--sled-mode=probe", "-p", busy(pause_us=1000).pid)
+    done = xprof("record", "--dry-run", "--call-mode=probe", "-p", busy(pause_us=1000).pid)
     assert re.search(r"^forecast: \d+ sleds, calls not counted; ", done.stdout, re.M), done.stdout
 
 
@@ -128,7 +128,7 @@ def test_idle_target(xprof, start, program, tmp_path):
     assert process.stdout.readline() == "ready\n"
     shares = {}
     for mode in ("probe", "patch"):
-        done = xprof("record", "--dry-run", "--sled-mode", mode, "-p", process.pid)
+        done = xprof("record", "--dry-run", "--call-mode", mode, "-p", process.pid)
         sleds, rate, said, shares[mode] = forecast(done.stdout)
         assert (sleds, rate, said) == (6, 0, None), done.stdout
     assert shares["patch"] < shares["probe"]
@@ -146,7 +146,7 @@ def test_what_calls_of_children_cost(xprof, busy):
     """They are not recorded in memory."""
     target = busy(pause_us=1000)
     told = {}
-    for options in ([], ["--follow"], ["--follow", "--sled-mode=patch"]):
+    for options in ([], ["--follow"], ["--follow", "--call-mode=patch"]):
         done = xprof("record", "--dry-run", *options, "-p", target.pid)
         told[len(options)] = forecast(done.stdout)[3], FORECAST.search(done.stdout)[6], done.stdout
     assert told[0][1] is None, told
@@ -179,7 +179,7 @@ def test_load_that_comes_later_is_told(record, load, mode):
     target = load(threads=1, hot_calls=2000)
     target.process.send_signal(signal.SIGUSR2)
     target.wait_without_hot()
-    session = record("--no-samples", f"--sled-mode={mode}", "-p", target.pid).wait_attached()
+    session = record("--no-samples", f"--call-mode={mode}", "-p", target.pid).wait_attached()
     time.sleep(1.2)
     assert "warning: recording costs" not in session.messages()
     target.process.send_signal(signal.SIGUSR2)
@@ -189,6 +189,6 @@ def test_load_that_comes_later_is_told(record, load, mode):
     (found,) = WARNING.findall(recorded.messages)
     share, rate, call, unit = int(found[0]) / 100, number(found[1]), float(found[2]), {"us": 1e-6, "ns": 1e-9}[found[3]]
     assert 0.25 <= share <= 1 and rate * call * unit <= 1.1
-    for remedy in ("--functions '!NAME'", f"omit --sled-mode {mode}"):
+    for remedy in ("--functions '!NAME'", f"omit --call-mode {mode}"):
         assert remedy in recorded.messages
     assert ("--max-overhead 5%" in recorded.messages) == (mode != "probe")

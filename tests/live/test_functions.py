@@ -74,10 +74,10 @@ FLAGS = (["-O2"], ["-O0"], ["-O2", "-fno-pie", "-no-pie"], ["-O3", "-fcf-protect
 def test_counts(record, functions, compiler, flags, mode, threads):
     """As many calls as the program has counted, in each function, with threads, signals on other stacks, and longjmp."""
     process = functions(compiler, *flags)
-    session = record("-p", process.pid, "--functions", "*", "--sled-mode", mode, "--no-samples").wait_attached()
+    session = record("-p", process.pid, "--functions", "*", "--call-mode", mode, "--no-samples").wait_attached()
     own = work(process, threads, 10)
     recorded = session.stop().ok()
-    assert {o["sled_mode"] for p in recorded.manifest["processes"] for o in p["objects"]} == {mode}
+    assert {o["call_mode"] for p in recorded.manifest["processes"] for o in p["objects"]} == {mode}
     seen, exits = recorded_calls(recorded), recorded_calls(recorded, EXIT)
     if flags != ["-O0"]:
         own.pop("recursive")  # gcc inlines a part of it, or makes it a loop
@@ -177,7 +177,7 @@ def test_target_goes_on(record, functions):
     total = 0
     for turn in range(int(os.environ.get("XPROF_ROUNDS", ROUNDS))):
         mode = randomness.choice(["memory", "memory", "patch"])
-        session = record("-p", process.pid, "--functions", "*", "--sled-mode", mode, "--no-samples")
+        session = record("-p", process.pid, "--functions", "*", "--call-mode", mode, "--no-samples")
         if randomness.random() < 0.7:
             session.wait_attached()
         time.sleep(randomness.random() / 4)
@@ -292,7 +292,7 @@ def test_refused(record, functions):
         memory.write(byte)
     assert {o["sleds_refused"]["patched"] for p in recorded.manifest["processes"] for o in p["objects"]} == {2}
     assert "are not recorded: their code is modified" in recorded.messages
-    for options in (["--sled-mode", "probe"], ["--max-overhead", "5%"], ["--follow"]):
+    for options in (["--call-mode", "probe"], ["--max-overhead", "5%"], ["--follow"]):
         done = record("-p", process.pid, "--functions", "x:*", *options).finish()
         assert done.status == 2, done.messages
 

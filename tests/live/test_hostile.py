@@ -18,7 +18,7 @@ pytestmark = pytest.mark.uprobes
 
 SEED = 11
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-PATCH = "--sled-mode=patch"
+PATCH = "--call-mode=patch"
 SECRET = "root's own\n"
 
 
@@ -120,13 +120,13 @@ def test_forged_stubs(record, hostile, forger, what, why, mode):
     """Only its own calls are left out, and the recording of the others begins and ends as ever."""
     forging, other = forger(*what), hostile("calm")
     switches = resource.getrusage(resource.RUSAGE_CHILDREN).ru_nvcsw
-    recorded = record(f"--sled-mode={mode}", "--no-samples", "-p", f"{forging.pid},{other.pid}", "-d", "500ms").finish().adds_up()
+    recorded = record(f"--call-mode={mode}", "--no-samples", "-p", f"{forging.pid},{other.pid}", "-d", "500ms").finish().adds_up()
     assert recorded.status == 0, recorded.messages
     # For each mapping that it opens, xprof waits for xprof-memory. It opens a file once, not at each of 4000 mappings.
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_nvcsw - switches < 4000
     assert ("is locked" in recorded.messages or "has mapped" in recorded.messages) == bool(why), recorded.messages
     assert not why or why in recorded.messages
-    found = {p["pid"]: [o["sled_mode"] for o in p["objects"]] for p in recorded.manifest["processes"] if p["seen"]}
+    found = {p["pid"]: [o["call_mode"] for o in p["objects"]] for p in recorded.manifest["processes"] if p["seen"]}
     assert found[other.pid] in (["patch"], ["memory"])
     assert bool(found.get(forging.pid)) == (not why)
     if why:
@@ -199,7 +199,7 @@ def test_frozen_target(record, hostile, freezer):
     recorded = record("-p", f"{frozen.pid},{other.pid}", "-d", "300ms", "--no-samples").finish().adds_up()
     assert recorded.status == 0, recorded.messages
     assert "control group is frozen" in recorded.messages
-    modes = {p["pid"]: p["objects"][0]["sled_mode"] for p in recorded.manifest["processes"]}
+    modes = {p["pid"]: p["objects"][0]["call_mode"] for p in recorded.manifest["processes"]}
     assert modes[frozen.pid] == "probe" and modes[other.pid] in ("patch", "memory")
     freezer.freeze(False)
     frozen.end_well()
@@ -234,7 +234,7 @@ def test_stays_frozen(record, hostile, freezer):
     freezer.add(target.pid)
     rng = random.Random(SEED)
     for is_last in [False, False, True]:
-        session = record("-p", target.pid, "--no-samples", "--sled-mode=patch")
+        session = record("-p", target.pid, "--no-samples", "--call-mode=patch")
         if is_last:
             session.wait_attached()
         else:

@@ -61,7 +61,7 @@ def wait_for_work(session, tmp_path):
 @recording.in_turn("mode, way", ["probe", "memory", "none"], list(WAYS))
 def test_command(xprof, held, program, tmp_path, mode, way):
     """^C is for the command, too. It ends, and so the recording, with its status."""
-    session = held("--no-sleds" if mode == "none" else f"--sled-mode={mode}", "--", *command(program, tmp_path))
+    session = held("--no-sleds" if mode == "none" else f"--call-mode={mode}", "--", *command(program, tmp_path))
     wait_for_work(session, tmp_path)
     WAYS[way](session)
     recorded = session.finish()
@@ -233,7 +233,7 @@ def test_export_is_stopped(xprof, held, busy, program):
 def test_later_target_is_refused(record, busy):
     """Another xprof records it. What the first target has already got is taken back."""
     first, second = busy(pause_us=1000), busy(pause_us=1000)
-    other = record("--no-samples", "--sled-mode=memory", "-p", second.pid).wait_attached()
+    other = record("--no-samples", "--call-mode=memory", "-p", second.pid).wait_attached()
     refused = record("--no-samples", "-p", f"{first.pid},{second.pid}").finish()
     assert refused.status == 1, refused.messages
     assert f"process {second.pid} is being recorded by another xprof" in refused.messages
@@ -253,7 +253,7 @@ def test_error_after_the_first_target(record, busy, monkeypatch, mode, options):
     """These errors are found when all targets are patched. Freed memory is overwritten (MALLOC_PERTURB_)."""
     monkeypatch.setenv("MALLOC_PERTURB_", "165")
     both = [busy(threads=1, pause_us=1000), busy(threads=1, pause_us=1000)]
-    refused = record("--no-samples", f"--sled-mode={mode}", *options, "-p", f"{both[0].pid},{both[1].pid}").finish()
+    refused = record("--no-samples", f"--call-mode={mode}", *options, "-p", f"{both[0].pid},{both[1].pid}").finish()
     assert refused.status == 2 and "no_such_function" in refused.messages, refused.messages
     for target in both:
         target.assert_unharmed()

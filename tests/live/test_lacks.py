@@ -14,7 +14,7 @@ from recording import ENTER, EXIT, TAIL
 pytestmark = pytest.mark.uprobes
 
 ENVIRONMENT = 3
-PATCH = "--sled-mode=patch"
+PATCH = "--call-mode=patch"
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def assert_refused(xprof, directory, args, *texts):
 
 
 def modes(recorded):
-    return {o["sled_mode"] for p in recorded.manifest["processes"] for o in p["objects"]}
+    return {o["call_mode"] for p in recorded.manifest["processes"] for o in p["objects"]}
 
 
 def test_all_calls_if_ptrace_writes(lacking, record, program, waiting):

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.uprobes
 
 alone = pytest.mark.alone("the kernel lets nobody else probe or fork while it sets so many", kernel=True)
 
-PROBE = ("--sled-mode=probe", "--no-samples", "--uprobes=multi")
+PROBE = ("--call-mode=probe", "--no-samples", "--uprobes=multi")
 # Some tenths of a second in several links, and more than may be probed.
 SOME, TOO_MANY = 100_000, 130_000
 # BATCH_MAX of user/kernel/attach.c.
@@ -119,7 +119,7 @@ def test_limit(sleds, xprof, tmp_path, dry):
     done = xprof("record", *PROBE, *dry, "-d", "1", "-o", tmp_path / "out", "-p", target.pid)
     assert done.returncode == 1, done.stderr
     assert f"has {2 * TOO_MANY} sleds to probe, but xprof attaches at most 250000 probes" in done.stderr
-    assert "--functions GLOB" in done.stderr and "--sled-mode patch" in done.stderr
+    assert "--functions GLOB" in done.stderr and "--call-mode patch" in done.stderr
     assert not (tmp_path / "out").exists()
     target.assert_unharmed()
 
@@ -154,7 +154,7 @@ def test_limit_of_a_command(program, xprof, tmp_path):
 def test_patched_in_short_stops(sleds, record):
     """Beyond the limit of probes: the process stands still some sixty times, not once for all of them."""
     target = sleds(TOO_MANY)
-    done = record("--sled-mode=patch", "--no-samples", "-p", target.pid).wait_attached().stop().ok()
+    done = record("--call-mode=patch", "--no-samples", "-p", target.pid).wait_attached().stop().ok()
     recorded = done.manifest["attach"]
     assert recorded["longest_stop_ms"] < recorded["stopped_ms"] / 4
     assert done.manifest["processes"][0]["objects"][0]["sleds_attached"] == 2 * TOO_MANY

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.uprobes
 # What a probe takes at least.
 PROBE_NS = 500
 
-MEMORY = "--sled-mode=memory"
+MEMORY = "--call-mode=memory"
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def memory(program, record, start):
 
 
 def in_memory(recorded):
-    return all(o["sled_mode"] == "memory" for p in recorded.manifest["processes"] for o in p["objects"])
+    return all(o["call_mode"] == "memory" for p in recorded.manifest["processes"] for o in p["objects"])
 
 
 def assert_all_calls(process, recorded, names=("work", "inner", "handler")):
@@ -349,11 +349,11 @@ def test_target_gets_what_it_would_get(start, program, record, limit, mode, why)
     """A recording takes nothing that the target could miss: it records in another way, and says so."""
     process = start([program("live/programs/spares.c", "-O1", project.no_runtime()), limit])
     assert process.stdout.readline() == "ready\n"
-    session = record("--sled-mode=auto", "--no-samples", "-p", process.pid).wait_attached()
+    session = record("--call-mode=auto", "--no-samples", "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)
     assert process.communicate(timeout=60)[0] == "taken\n"
     recorded = session.finish().adds_up()
-    assert {o["sled_mode"] for p in recorded.manifest["processes"] for o in p["objects"]} == {mode}
+    assert {o["call_mode"] for p in recorded.manifest["processes"] for o in p["objects"]} == {mode}
     assert why in recorded.messages and recorded.totals["written"] > 0
 
 
@@ -371,7 +371,7 @@ def test_rings_are_unmapped(start, program, record, options):
     for _ in range(2):
         recorded = record(MEMORY, *options, "--no-samples", "-p", process.pid, "-d", "500ms", "--flight=1M").finish()
         assert recorded.status == 0, recorded.messages
-        assert {o["sled_mode"] for p in recorded.manifest["processes"] for o in p["objects"]} == {"memory"}
+        assert {o["call_mode"] for p in recorded.manifest["processes"] for o in p["objects"]} == {"memory"}
         assert address_kib() - before <= 64
     process.send_signal(signal.SIGUSR1)
     told = process.communicate(timeout=60)[0]
@@ -384,9 +384,9 @@ def test_place_of_the_rings_is_taken(start, program, record):
     process = start([program("live/programs/spares.c", "-O1", project.no_runtime()), "holes"])
     assert process.stdout.readline() == "ready\n"
     for mode in ("memory", "memory", "memory", "memory", "patch", "patch"):
-        recorded = record("--sled-mode=auto", "--no-samples", "-p", process.pid, "-d", "10ms").finish()
+        recorded = record("--call-mode=auto", "--no-samples", "-p", process.pid, "-d", "10ms").finish()
         assert recorded.status == 0, recorded.messages
-        assert {o["sled_mode"] for p in recorded.manifest["processes"] for o in p["objects"]} == {mode}
+        assert {o["call_mode"] for p in recorded.manifest["processes"] for o in p["objects"]} == {mode}
         process.send_signal(signal.SIGUSR1)
         assert process.stdout.readline() == "taken\n"
     assert pathlib.Path(f"/proc/{process.pid}/maps").read_text().count("/memfd:xprof ") == 4
@@ -403,9 +403,9 @@ def test_no_rings_where_the_kernel_grants_no_memory(waiting, program, record, xp
             ' && exec "$@"'
         )
         strict = project.wrapped(xprof, tmp_path, "unshare", "-m", "sh", "-c", script, "sh")
-        recorded = record("--sled-mode=auto", "--no-samples", "-p", process.pid, "-d", "10ms", program=strict).finish()
+        recorded = record("--call-mode=auto", "--no-samples", "-p", process.pid, "-d", "10ms", program=strict).finish()
         assert recorded.status == 0, recorded.messages
-        assert {o["sled_mode"] for p in recorded.manifest["processes"] for o in p["objects"]} == {mode}
+        assert {o["call_mode"] for p in recorded.manifest["processes"] for o in p["objects"]} == {mode}
         assert ("(vm.overcommit_memory=2)" in recorded.messages) == (mode == "patch")
 
 
@@ -419,7 +419,7 @@ def test_limit_of_the_address_space(waiting, program, record):
         process.send_signal(signal.SIGUSR1)
         assert process.stdout.readline() == "ready\n"
         recorded = session.stop().ok()
-        assert {o["sled_mode"] for p in recorded.manifest["processes"] for o in p["objects"]} == {"patch"}
+        assert {o["call_mode"] for p in recorded.manifest["processes"] for o in p["objects"]} == {"patch"}
         assert recorded.messages.count("are patched, but their calls are not recorded in memory: ") == 1
         assert "address space" in recorded.messages or "RLIMIT_AS" in recorded.messages or "ulimit -v" in recorded.messages
         found = recorded.log().calls()
@@ -463,15 +463,15 @@ def test_memory_limit_of_the_target(waiting, program, record, xprof, tmp_path, m
     process = waiting(program("live/programs/memory.c", "-O1"), "rounds", 200)
     group = memory_group(512 << 10)
     (group / "cgroup.procs").write_text(str(process.pid))
-    options = ["record", f"--sled-mode={mode}", "--no-samples", "-p", process.pid, "-o", tmp_path / "out"]
+    options = ["record", f"--call-mode={mode}", "--no-samples", "-p", process.pid, "-o", tmp_path / "out"]
     refused = xprof(*options)
     assert refused.returncode == 1 and not (tmp_path / "out").exists()
     said = r"the memory limit of its control group \(memory\.max\) leaves it \d+ KiB, of up to \d+ KiB that it may need"
     assert re.search(said, refused.stderr)
-    sampled = record(f"--sled-mode={mode}", "-p", process.pid, "-d", "100ms").finish().ok()
+    sampled = record(f"--call-mode={mode}", "-p", process.pid, "-d", "100ms").finish().ok()
     assert re.search(said + ".*; its sleds are not recorded", sampled.messages) and "has no XRay sleds" not in sampled.messages
     memory_group(64 << 20)
-    session = record(f"--sled-mode={mode}", "--no-samples", "-p", process.pid).wait_attached()
+    session = record(f"--call-mode={mode}", "--no-samples", "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)
     assert process.stdout.readline() == "ready\n"
     assert session.stop().adds_up().log().calls()["work", ENTER] == 200
@@ -482,7 +482,7 @@ def test_memory_limit_of_xprof(waiting, program, tmp_path, memory_group):
     process = waiting(program("live/programs/memory.c", "-O1"), "rounds", 200)
     group = memory_group(40 << 20)
     directory = tmp_path / "out"
-    argv = [project.XPROF, "record", "--sled-mode=auto", "--no-samples", "-p", str(process.pid), "-o", directory]
+    argv = [project.XPROF, "record", "--call-mode=auto", "--no-samples", "-p", str(process.pid), "-o", directory]
     join = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]
     with subprocess.Popen(join + argv, stderr=subprocess.PIPE, text=True) as limited:
         said = ""
@@ -496,7 +496,7 @@ def test_memory_limit_of_xprof(waiting, program, tmp_path, memory_group):
     assert "the memory limit of xprof's cgroup (memory.max) has no space for more call rings" in said
     manifest = json.loads((directory / "manifest.json").read_text())
     (traced,) = manifest["processes"]
-    assert {o["sled_mode"] for o in traced["objects"]} == {"patch"}
+    assert {o["call_mode"] for o in traced["objects"]} == {"patch"}
     assert manifest["totals"]["lost"]["total"] == 0
     assert recording.Log(directory, traced).calls()["work", ENTER] == 200
 
@@ -513,7 +513,7 @@ def test_debugger_takes_another_mode(waiting, program, record):
     process.send_signal(signal.SIGUSR1)
     assert process.stdout.readline() == "ready\n"
     recorded = session.stop().ok()
-    assert {o["sled_mode"] for p in recorded.manifest["processes"] for o in p["objects"]} == {"probe"}
+    assert {o["call_mode"] for p in recorded.manifest["processes"] for o in p["objects"]} == {"probe"}
     # The thread that traces it: a worker may run tests in another one than its first.
     assert f"are probed, not patched: process {threading.get_native_id()} is attached to it" in recorded.messages
     assert recorded.log().calls()["work", ENTER] == 200
@@ -540,7 +540,7 @@ def test_thread_that_forbids_itself_the_tsc(memory, program):
     process, recorded = memory("forbid_tsc", 100)
     assert process.returncode == -signal.SIGSEGV
     told = f"its thread {process.pid} disabled its TSC (PR_SET_TSC in prctl(2)) while its calls were recorded"
-    assert recorded.messages.count(told) == 1 and "record it with --sled-mode patch" in recorded.messages
+    assert recorded.messages.count(told) == 1 and "record it with --call-mode patch" in recorded.messages
     found = recorded.log().calls()
     assert found["work", ENTER] == found["inner", ENTER] == found["work", EXIT] == 100
     # The entry that killed it was reserved.
@@ -571,7 +571,7 @@ def test_flood_of_fs_bases(program, record, start):
     for mode in ("patch", "memory"):
         process = start([program("live/programs/memory.c", "-O1"), "wait", "flood", 20000])
         assert process.stdout.readline() == "ready\n"
-        session = record(f"--sled-mode={mode}", "--no-samples", "-p", process.pid).wait_attached()
+        session = record(f"--call-mode={mode}", "--no-samples", "-p", process.pid).wait_attached()
         before = cpu_s(session.process)
         process.send_signal(signal.SIGUSR1)
         assert process.stdout.readline() == "ready\n"
@@ -585,7 +585,7 @@ def test_flood_of_fs_bases(program, record, start):
     assert spent["memory"] < 2 * spent["patch"] + 0.1, spent
 
 
-@pytest.mark.parametrize("mode", [MEMORY, "--sled-mode=auto"])
+@pytest.mark.parametrize("mode", [MEMORY, "--call-mode=auto"])
 def test_budget_keeps_the_mode(busy, record, mode):
     target = busy(pause_us=100)
     recorded = target.works_during(record(mode, "--no-samples", "--max-overhead=50%", "-p", target.pid)).adds_up()
@@ -612,7 +612,7 @@ def test_without_rdfsbase(busy, xprof, tmp_path, mode):
         return done
 
     why = "programs cannot execute rdfsbase here"
-    record = ("record", f"--sled-mode={mode}", "--no-samples", "-p", target.pid)
+    record = ("record", f"--call-mode={mode}", "--no-samples", "-p", target.pid)
     doctor = run("doctor", target.pid).stdout.splitlines()
     assert any(line.startswith("degraded  memory sleds") and why in line for line in doctor)
     assert any(line.endswith("its sleds can be patched") for line in doctor)
@@ -621,7 +621,7 @@ def test_without_rdfsbase(busy, xprof, tmp_path, mode):
     assert why in run(*record, "-d", "100ms", "-o", directory, *["-v"] * (mode == "auto")).stderr
     manifest = json.loads((directory / "manifest.json").read_text())
     assert why in manifest["processes"][0]["patched_because"]
-    assert manifest["processes"][0]["objects"][0]["sled_mode"] == "patch"
+    assert manifest["processes"][0]["objects"][0]["call_mode"] == "patch"
     assert manifest["totals"]["in_memory"] == 0 < manifest["totals"]["written"]
 
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.uprobes
 
 @pytest.fixture
 def record(record, mode):
-    return lambda *args, **options: record("--sled-mode", mode, *args, **options)
+    return lambda *args, **options: record("--call-mode", mode, *args, **options)
 
 
 LENGTHS = ("live/programs/lengths.c", "-O1")
@@ -84,7 +84,7 @@ def test_sum_with_losses(program, record):
     # Many times what a probe costs, which a call in it takes at least.
     recorded = record("--buffer=4096", "--min-duration=20us", "--", path, 2, 20000).finish().adds_up()
     totals = recorded.totals
-    in_memory = recorded.manifest["processes"][0]["objects"][0]["sled_mode"] == "memory"
+    in_memory = recorded.manifest["processes"][0]["objects"][0]["call_mode"] == "memory"
     # There, short calls do not fill anything.
     assert in_memory or totals["lost"]["ring"] > 0, "the test proves nothing"
     assert totals["filtered"]["min_duration"] > 0

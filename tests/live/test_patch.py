@@ -24,14 +24,14 @@ pytestmark = pytest.mark.uprobes
 
 SEED = 22
 ROUNDS = 4
-PATCH = "--sled-mode=patch"
+PATCH = "--call-mode=patch"
 
 
 def patched(recorded):
     """Whether the sleds of every object of the recording were patched, with calls in memory or not."""
     objects = [o for p in recorded.manifest["processes"] for o in p["objects"]]
     assert objects
-    return all(o["sled_mode"] in ("patch", "memory") for o in objects)
+    return all(o["call_mode"] in ("patch", "memory") for o in objects)
 
 
 def has_patches(pid):
@@ -148,7 +148,7 @@ def test_executes_all_the_time(record, churn, mode):
     # What cannot be patched is probed after some tries, each of which waits for the target to stand still.
     duration = "2s" if mode == "auto" else "300ms"
     for _ in range(2):
-        recorded = record("--no-samples", f"--sled-mode={mode}", "-p", target.pid, "-d", duration).finish().adds_up()
+        recorded = record("--no-samples", f"--call-mode={mode}", "-p", target.pid, "-d", duration).finish().adds_up()
         assert recorded.status == 0, recorded.messages
         # Each new program is checked before it is recorded: on a busy machine, it ends before that.
         assert mode != "probe" or recorded.totals["written"] > 0
@@ -161,10 +161,10 @@ def test_executes_all_the_time(record, churn, mode):
 def test_every_byte_is_restored(record, busy, xprof, mode):
     """At the end of a recording, and by hand after a kill, even of a target that is always in a sled or in the stub."""
     target = busy(4)
-    recorded = record(f"--sled-mode={mode}", "--no-samples", "-p", target.pid, "-d", "100ms", "--flight=1M").finish()
+    recorded = record(f"--call-mode={mode}", "--no-samples", "-p", target.pid, "-d", "100ms", "--flight=1M").finish()
     assert recorded.status == 0 and patched(recorded), recorded.messages
     assert not leftovers.compare_code(target.pid, with_tails=True)
-    session = record(f"--sled-mode={mode}", "--no-samples", "-p", target.pid, "--flight=1M").wait_attached()
+    session = record(f"--call-mode={mode}", "--no-samples", "-p", target.pid, "--flight=1M").wait_attached()
     session.process.kill()
     session.process.wait()
     assert xprof("restore", "-p", target.pid).returncode == 0
@@ -177,7 +177,7 @@ def test_preempted_coroutines(record, program, start):
     process = start([program("live/programs/preempted.c", "-O2", project.no_runtime())])
     assert process.stdout.readline() == "ready\n"
     for _ in range(8):
-        recorded = record("--sled-mode=auto", "--no-samples", "--flight=1M", "-p", process.pid, "-d", "200ms").finish()
+        recorded = record("--call-mode=auto", "--no-samples", "--flight=1M", "-p", process.pid, "-d", "200ms").finish()
         assert recorded.status == 0, recorded.messages
         shutil.rmtree(recorded.directory)
     process.send_signal(signal.SIGUSR1)
@@ -194,7 +194,7 @@ def test_seccomp_is_left_alone(record, program, start):
     refused = record(PATCH, "-p", process.pid, "-d", "100ms").finish()
     assert refused.status == 3 and "cannot be patched: it is under seccomp" in refused.messages
     for mode in ("auto", "memory"):
-        recorded = record(f"--sled-mode={mode}", "-p", process.pid, "-d", "200ms").finish().ok()
+        recorded = record(f"--call-mode={mode}", "-p", process.pid, "-d", "200ms").finish().ok()
         assert not patched(recorded) and recorded.totals["written"] > 0
         assert "are probed, not patched: it is under seccomp" in recorded.messages
         assert "seccomp" in recorded.manifest["processes"][0]["probed_because"]
@@ -213,7 +213,7 @@ def test_target_at_its_limit(record, busy, limit, remedy):
     refused = record(PATCH, "--no-samples", "-p", target.pid, "-d", "100ms").finish()
     assert refused.status == 3 and "cannot be patched: its" in refused.messages, refused.messages
     assert f"`prlimit --pid {target.pid} {remedy}`" in refused.messages
-    recorded = target.works_during(record("--sled-mode=auto", "--no-samples", "-p", target.pid)).ok()
+    recorded = target.works_during(record("--call-mode=auto", "--no-samples", "-p", target.pid)).ok()
     assert not patched(recorded) and recorded.totals["written"] > 0
     assert "are probed, not patched: its" in recorded.messages
     resource.prlimit(target.pid, kind, before)
@@ -230,7 +230,7 @@ def test_debugger_is_respected(record, busy, start, tmp_path):
     recording.wait_until(lambda: "TracerPid:\t0\n" not in status.read_text(), "strace does not attach")
     refused = record(PATCH, "-p", target.pid, "-d", "100ms").finish()
     assert refused.status == 3 and f"process {tracer.pid} is attached to it" in refused.messages
-    recorded = target.works_during(record("--sled-mode=auto", "-p", target.pid)).ok()
+    recorded = target.works_during(record("--call-mode=auto", "-p", target.pid)).ok()
     assert not patched(recorded) and recorded.totals["written"] > 0
     tracer.terminate()
     tracer.wait(60)
@@ -266,10 +266,10 @@ def test_runtime_that_patches_meanwhile(record, program, busy):
 def test_others_probes_are_respected(record, busy):
     """A recording with probes on the sleds, and one that would patch them."""
     target = busy(2, 1000)
-    probing = record("--sled-mode=probe", "-p", target.pid).wait_attached()
+    probing = record("--call-mode=probe", "-p", target.pid).wait_attached()
     refused = record(PATCH, "-p", target.pid, "-d", "100ms").finish()
     assert refused.status == 3 and "probes or breakpoints on its sleds" in refused.messages
-    assert target.works_during(record("--sled-mode=auto", "-p", target.pid)).ok().totals["written"] > 100
+    assert target.works_during(record("--call-mode=auto", "-p", target.pid)).ok().totals["written"] > 100
     probing.stop().ok()
     target.assert_unharmed()
 
@@ -279,7 +279,7 @@ def test_turns_of_recordings(record, busy, start):
     target = busy(2, 1000)
     with start([sys.executable, "-c", targets.LOCKS, target.path, 1]) as other:
         assert other.stdout.readline() == "locked\n"
-        session = record("--sled-mode=auto", "-p", target.pid).wait_attached()
+        session = record("--call-mode=auto", "-p", target.pid).wait_attached()
         assert other.poll() == 0, "xprof did not wait"
     assert patched(session.stop().ok())
     target.assert_unharmed()
@@ -334,10 +334,10 @@ def test_dry_run_tells(xprof, busy):
 @pytest.mark.parametrize("what", ["exec", "fork", "threads", "load"])
 def test_churning_target(xprof, record, churn, what):
     target = churn(what)
-    recorded = record("--sled-mode=auto", "-p", target.pid, "-d", "1ms").finish().ok()
+    recorded = record("--call-mode=auto", "-p", target.pid, "-d", "1ms").finish().ok()
     assert xprof.check(recorded.directory).returncode == 0
     target.assert_works()
-    session = record("--sled-mode=auto", "-p", target.pid).wait_attached()
+    session = record("--call-mode=auto", "-p", target.pid).wait_attached()
     target.assert_works()
     recorded = session.stop().ok()
     assert what == "exec" or recorded.totals["written"] > 0  # of that test_executes_all_the_time has all
@@ -422,7 +422,7 @@ def test_next_recording_notices(record, busy, mode):
     target.assert_works()
     assert leftovers.changed_code(target.pid)
     leftovers.assert_no_orphans()
-    recorded = target.works_during(record(f"--sled-mode={mode}", "-p", target.pid)).ok()
+    recorded = target.works_during(record(f"--call-mode={mode}", "-p", target.pid)).ok()
     assert "restored 9 sleds that a killed xprof had left patched" in recorded.messages
     assert recorded.totals["written"] > 0
     target.assert_unharmed()
@@ -534,7 +534,7 @@ def test_restore_removes_breakpoints(xprof, busy):
 def test_restore_keeps_probes(record, xprof, busy):
     """Breakpoints with a probe stay, and so do the calls of a recording."""
     target = busy(2, 1000)
-    recorded = record("--sled-mode=probe", "-p", target.pid).wait_attached()
+    recorded = record("--call-mode=probe", "-p", target.pid).wait_attached()
     before = leftovers.code_differences(target.pid)
     assert before
     done = xprof("restore", "-p", target.pid)

@@ -91,7 +91,7 @@ def test_own_process(desk, target, xprof):
     assert done.returncode == 0, done.stderr
     assert "probed, not patched: xprof lacks CAP_CHECKPOINT_RESTORE" in done.stderr, done.stderr
     assert written(desk) > 0
-    refused = desk.record(THREE, "-d", "0.3", "--sled-mode", "patch", "-p", own.pid)
+    refused = desk.record(THREE, "-d", "0.3", "--call-mode", "patch", "-p", own.pid)
     assert refused.returncode == ENVIRONMENT and "CAP_CHECKPOINT_RESTORE" in refused.stderr, refused.stderr
     assert "no sleds patched" in xprof("restore", "-p", own.pid).stderr
     own.assert_works()
@@ -99,7 +99,7 @@ def test_own_process(desk, target, xprof):
 
 def test_own_process_patched(desk, target, xprof):
     own = target(USER)
-    done = desk.record([*THREE, FILES], "-d", "0.3", "--sled-mode", "patch", "-p", own.pid)
+    done = desk.record([*THREE, FILES], "-d", "0.3", "--call-mode", "patch", "-p", own.pid)
     assert done.returncode == 0, done.stderr
     assert written(desk) > 0
     assert "no sleds patched" in xprof("restore", "-p", own.pid).stderr

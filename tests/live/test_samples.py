@@ -495,7 +495,7 @@ def test_single_steps(xprof, record, program):
         "-fxray-instruction-threshold=100000",
         project.no_runtime(),
     )
-    recorded = Sampled(xprof, record("-F", "9999", "--buffer=64M", "--sled-mode=probe", "--", path).finish().ok())
+    recorded = Sampled(xprof, record("-F", "9999", "--buffer=64M", "--call-mode=probe", "--", path).finish().ok())
     entry = max(recorded.entries, key=lambda e: e["samples"])
     assert entry["samples"] > 200, recorded.entries
     assert "jit" not in entry, entry

@@ -49,14 +49,14 @@ def finish(session):
     ("probe", ["--functions", "no_such_function"]),
 ])
 def test_pattern_without_a_function(sanitized, mode, options):
-    refused = finish(sanitized(f"--sled-mode={mode}", *options))
+    refused = finish(sanitized(f"--call-mode={mode}", *options))
     assert refused.status in (1, 2) and "no_such_function" in refused.messages, refused.messages
 
 
 @pytest.mark.parametrize("mode", recording.MODES)
 def test_recorded_by_another(sanitized, record, two, mode):
-    other = record("--no-samples", "--sled-mode=memory", "-p", two[1].pid).wait_attached()
-    refused = finish(sanitized(f"--sled-mode={mode}"))
+    other = record("--no-samples", "--call-mode=memory", "-p", two[1].pid).wait_attached()
+    refused = finish(sanitized(f"--call-mode={mode}"))
     assert refused.status in (1, 3), refused.messages
     assert other.stop().status == 0
 
@@ -66,7 +66,7 @@ def test_held_back(sanitized, start, two, event):
     """The second target is attached when another program releases a lock. Meanwhile ^C comes, or that target ends."""
     other = start([sys.executable, "-c", targets.LOCKS, two[1].path, 100])
     assert other.stdout.readline() == "locked\n"
-    session = sanitized("--sled-mode=memory")
+    session = sanitized("--call-mode=memory")
     recording.wait_until(lambda: "memfd:xprof" in open(f"/proc/{two[0].pid}/maps").read(), session.messages)
     if event == "interrupted":
         session.process.send_signal(signal.SIGINT)
@@ -83,7 +83,7 @@ def test_held_back(sanitized, start, two, event):
 @pytest.mark.parametrize("mode", recording.MODES)
 def test_too_few_descriptors(sanitized, mode):
     """Each limit ends the recording elsewhere, up to one that suffices."""
-    statuses = [finish(sanitized(f"--sled-mode={mode}", "-d", "10ms", limits=("prlimit", f"--nofile={limit}"))).status
+    statuses = [finish(sanitized(f"--call-mode={mode}", "-d", "10ms", limits=("prlimit", f"--nofile={limit}"))).status
                 for limit in range(10, 130, 24)]
     assert statuses[0] != 0 == statuses[-1], statuses
 

@@ -100,7 +100,7 @@ def test_a_server_that_answers(xprof, target, tmp_path):
 
 def probe(xprof, pid, directory):
     """What xprof says if it may not patch the target."""
-    args = ["record", "-p", pid, "-d", "200ms", "--no-samples", "--sled-mode", "probe", "-o", directory]
+    args = ["record", "-p", pid, "-d", "200ms", "--no-samples", "--call-mode", "probe", "-o", directory]
     code, _, err = finish([xprof.path, *args])
     assert code == 1 and not directory.exists(), err
     return err
@@ -134,7 +134,7 @@ def test_overlay_of_a_user_namespace(xprof, program, start, tmp_path):
     "args",
     [
         ["record", "-d", "200ms", "-p"],
-        ["record", "-d", "200ms", "--sled-mode", "probe", "-p"],
+        ["record", "-d", "200ms", "--call-mode", "probe", "-p"],
         ["list"],
         ["doctor"],
         ["restore"],

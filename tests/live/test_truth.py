@@ -45,7 +45,7 @@ def assert_truth(recorded, truth, leaves_frames):
 
 @pytest.fixture
 def record(record, mode):
-    return lambda *args, **options: record("--sled-mode", mode, *args, **options)
+    return lambda *args, **options: record("--call-mode", mode, *args, **options)
 
 
 @pytest.fixture

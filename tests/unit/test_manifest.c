@@ -352,7 +352,7 @@ TEST_WITH(processes_and_files, set_up, tear_down)
 	assert_int_equal(number(json, "processes.0.objects.0.functions"), 12);
 	assert_int_equal(number(json, "processes.0.objects.0.first_id"), 1);
 	assert_int_equal(number(json, "processes.0.objects.0.sleds_attached"), 30);
-	assert_string_equal(text(json, "processes.0.objects.0.sled_mode"), "patch");
+	assert_string_equal(text(json, "processes.0.objects.0.call_mode"), "patch");
 	assert_int_equal(number(json, "processes.0.objects.0.sleds_refused.patched"), 2);
 	assert_int_equal(number(json, "processes.0.objects.0.sleds_refused.unreadable"), 1);
 	assert_int_equal(number(json, "processes.0.objects.0.sleds_overwritten"), 3);

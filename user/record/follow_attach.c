@@ -52,7 +52,7 @@ static void note_no_memory(const struct xp_targets *targets, struct xp_process *
 	if (process->attaching.patched_why || !why[0])
 		return;
 	xp_short_text(&shown, why);
-	if (all && targets->options->sled_mode == XP_SLED_MODE_OPTION_AUTO)
+	if (all && targets->options->call_mode == XP_CALL_MODE_OPTION_AUTO)
 		xp_debug("the sleds of process %d (%s) are patched, but their calls are not recorded in memory: %s",
 			 process->pid, process->comm, shown.text);
 	else
@@ -91,7 +91,7 @@ static bool is_to_patch(const struct xp_targets *targets, const struct xp_proces
 {
 	if (!targets->probes.patch || !process)
 		return false;
-	if (!targets->plan->all_processes || targets->options->sled_mode != XP_SLED_MODE_OPTION_AUTO ||
+	if (!targets->plan->all_processes || targets->options->call_mode != XP_CALL_MODE_OPTION_AUTO ||
 	    targets->options->max_overhead > 0)
 		return true;
 	return !targets->run_tsc || is_held(targets, process->pid) || is_patched(process) ||
@@ -108,7 +108,7 @@ static void say_late(struct xp_targets *targets, const struct xp_process *proces
 	xp_info("process %d executed %s: xprof patches its sleds some milliseconds later and does not record earlier "
 		"calls%s",
 		process->pid, object->path,
-		targets->options->max_overhead > 0 ? "" : "; with --sled-mode probe, it would record them");
+		targets->options->max_overhead > 0 ? "" : "; with --call-mode probe, it would record them");
 }
 
 /*
@@ -123,9 +123,9 @@ static int patch_object(struct xp_targets *targets, struct xp_process *process, 
 	pid_t pid = process->pid;
 	const struct xp_patch_place place = { .object = object, .pid = pid, .held = is_held(targets, pid) };
 	/* What others run does not end the recording. */
-	bool must = targets->options->sled_mode == XP_SLED_MODE_OPTION_PATCH &&
+	bool must = targets->options->call_mode == XP_CALL_MODE_OPTION_PATCH &&
 		    !(targets->plan->all_processes && targets->run_tsc);
-	const char *remedy = "--sled-mode auto probes them instead";
+	const char *remedy = "--call-mode auto probes them instead";
 	char why[512] = "it executes programs faster than their sleds can be patched";
 	int err = -ESRCH;
 
@@ -240,7 +240,7 @@ static void explain_limit(struct xp_targets *targets, const struct xp_object *ob
 /* Turns an error of attaching into a sentence. */
 static void explain(struct xp_targets *targets, const struct xp_object *object, pid_t pid, int err)
 {
-	const char *or_patch = targets->plan->may_patch || targets->plan->all_processes ? "" : ": --sled-mode patch";
+	const char *or_patch = targets->plan->may_patch || targets->plan->all_processes ? "" : ": --call-mode patch";
 
 	if (err == -ESRCH)
 		xp_why_set(err, "process %d ended while it was being attached", pid);
@@ -381,7 +381,7 @@ static void warn_patched(const struct xp_object *object, pid_t pid, const struct
 
 	if (err == -EBUSY)
 		xp_warn("%s: skipped %zu of %zu sleds: process %d has them patched by another xprof (process %d), and "
-			"a probe would crash it; stop that xprof, or run it with --sled-mode probe",
+			"a probe would crash it; stop that xprof, or run it with --call-mode probe",
 			object->path, sleds->patched, all, sleds->patched_pid, holder);
 	else if (!err && sleds->patched_pid != pid)
 		xp_warn("%s: skipped %zu of %zu sleds: they are patched in process %d, and a probe would crash it; if "
@@ -447,7 +447,7 @@ static int patch_again(struct xp_targets *targets, struct xp_process *process, s
 		snprintf(why, sizeof(why), "it is patched some milliseconds after each load");
 	if (!targets->probes.told_again)
 		xp_warn("process %d loaded %s again: its calls are not recorded until its sleds are patched (%s); with "
-			"--sled-mode probe, all are recorded",
+			"--call-mode probe, all are recorded",
 			process->pid, object->path, why);
 	targets->probes.told_again = true;
 	return err == -ENOMEM ? err : 0;

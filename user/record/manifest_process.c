@@ -61,7 +61,7 @@ static json_t *object_value(const struct xp_recording *recording, const struct x
 		put_text(&section, "names", names);
 	put_number(&section, "functions", table->function_count);
 	put_number(&section, "first_id", range->fdr_base + 1);
-	put_text(&section, "sled_mode", xp_sled_mode_name(&range->sleds));
+	put_text(&section, "call_mode", xp_call_mode_name(&range->sleds));
 	put_number(&section, "sleds_attached", range->sleds.attached);
 	put(&section, "sleds_refused", done(&refused));
 	put_number(&section, "sleds_overwritten", range->overwritten);

@@ -91,14 +91,14 @@ void xp_announce_dry_run(const struct xp_recording *recording)
 void xp_announce_cost(const struct xp_recording *recording, const struct xp_cost_seen *seen)
 {
 	const struct xp_hits *hits = &recording->targets.processes.hits;
-	enum xp_sled_mode_option mode = recording->options->sled_mode;
+	enum xp_call_mode_option mode = recording->options->call_mode;
 	const char *cheaper = "", *limit = hits->stepped ? "" : "limit this with --max-overhead 5%, or ";
 	char rate[48], call[32];
 
-	if (mode == XP_SLED_MODE_OPTION_PROBE && hits->stepped > hits->stub)
-		cheaper = ", or omit --sled-mode probe";
-	else if (mode == XP_SLED_MODE_OPTION_PATCH && hits->stub > hits->stepped)
-		cheaper = ", or omit --sled-mode patch";
+	if (mode == XP_CALL_MODE_OPTION_PROBE && hits->stepped > hits->stub)
+		cheaper = ", or omit --call-mode probe";
+	else if (mode == XP_CALL_MODE_OPTION_PATCH && hits->stub > hits->stepped)
+		cheaper = ", or omit --call-mode patch";
 	xp_forecast_format(rate, sizeof(rate), seen->calls_per_s);
 	snprintf(call, sizeof(call), seen->call_ns < 1000 ? "%.0f ns" : "%.1f us",
 		 seen->call_ns < 1000 ? seen->call_ns : seen->call_ns / 1000);

@@ -45,8 +45,8 @@ static int check_sleds(struct xp_plan *plan, const struct xp_options *options, c
  */
 static bool may_patch(const struct xp_options *options)
 {
-	return options->sled_mode == XP_SLED_MODE_OPTION_AUTO ? !options->exec_path || options->max_overhead > 0
-							      : options->sled_mode != XP_SLED_MODE_OPTION_PROBE;
+	return options->call_mode == XP_CALL_MODE_OPTION_AUTO ? !options->exec_path || options->max_overhead > 0
+							      : options->call_mode != XP_CALL_MODE_OPTION_PROBE;
 }
 
 /* Returns why no process can record calls in memory; NULL: it can, and plan->rdpid is set. */
@@ -74,7 +74,7 @@ int xp_plan_make(struct xp_plan *plan, const struct xp_options *options, const s
 	if (err)
 		return err;
 	plan->may_patch = plan->sleds && may_patch(options);
-	plan->memory = plan->may_patch && options->sled_mode != XP_SLED_MODE_OPTION_PATCH;
+	plan->memory = plan->may_patch && options->call_mode != XP_CALL_MODE_OPTION_PATCH;
 	plan->no_memory = plan->memory ? why_no_memory(plan) : NULL;
 	if (plan->no_memory)
 		plan->memory = false;

@@ -431,7 +431,7 @@ static void explain_excess(const struct xp_recording *recording)
 }
 
 /*
- * Prints how calls were recorded: by mode, if not all in memory though they could have been. With --sled-mode auto,
+ * Prints how calls were recorded: by mode, if not all in memory though they could have been. With --call-mode auto,
  * those that cannot are told by process.
  */
 static void print_modes(const struct xp_recording *recording)
@@ -452,7 +452,7 @@ static void print_modes(const struct xp_recording *recording)
 		probed += process->functions.range_count && !by_patches;
 	}
 	if (recording->plan.memory && patched + probed &&
-	    (memory || recording->options->sled_mode == XP_SLED_MODE_OPTION_MEMORY))
+	    (memory || recording->options->call_mode == XP_CALL_MODE_OPTION_MEMORY))
 		xp_info("calls recorded in memory: of %zu processes; by patched sleds: of %zu; by probes: of %zu",
 			memory, patched, probed);
 }

@@ -14,7 +14,7 @@
 
 #include "elf/sled_table.h"
 
-enum xp_sled_mode {
+enum xp_call_mode {
 	XP_SLEDS_PROBED,  /* a uprobe on each sled */
 	XP_SLEDS_PATCHED, /* sleds lead to a stub, see patch.h */
 };

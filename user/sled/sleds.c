@@ -23,7 +23,7 @@
 /* Retries if a process executes programs faster than their sleds can be checked. */
 #define IMAGE_TRIES 5
 
-const char *xp_sled_mode_name(const struct xp_sled_result *sleds)
+const char *xp_call_mode_name(const struct xp_sled_result *sleds)
 {
 	return sleds->memory ? "memory" : sleds->mode == XP_SLEDS_PATCHED ? "patch" : "probe";
 }

@@ -20,7 +20,7 @@
 #include "target/target.h"
 
 struct xp_sled_result {
-	enum xp_sled_mode mode;
+	enum xp_call_mode mode;
 	bool memory;	      /* patched, and calls are recorded in memory (call_rings.h) */
 	pid_t inherited_from; /* patched in this process, of which it descends, whose stub it has; 0: in itself */
 	size_t attached;
@@ -33,7 +33,7 @@ struct xp_sled_result {
 };
 
 /* The mode as the command line and the manifest name it: "probe", "patch" or "memory". */
-const char *xp_sled_mode_name(const struct xp_sled_result *sleds);
+const char *xp_call_mode_name(const struct xp_sled_result *sleds);
 
 /* Selected sleds of an object, and what to attach to them. */
 struct xp_sled_choice {

@@ -460,7 +460,7 @@ void xp_process_explain_end(struct xp_process *process, const struct xp_event_ta
 		return;
 	process->attaching.killed_by_tsc = true;
 	xp_warn("process %d (%s) died because its thread %d disabled its TSC (PR_SET_TSC in prctl(2)) while its calls "
-		"were recorded in memory; record it with --sled-mode patch",
+		"were recorded in memory; record it with --call-mode patch",
 		process->pid, process->comm, tid);
 }
 
