@@ -43,6 +43,15 @@ TEST(calls_that_were_recorded)
 	assert_non_null(strstr(text_of(&forecast), "about 310 000 calls/s; 1 000 calls/s take"));
 }
 
+TEST(functions_without_sleds)
+{
+	struct xp_forecast forecast = { .sites = 177, .call_ns = 84 };
+
+	assert_int_equal(strncmp(text_of(&forecast), "177 entries and exits, ", 23), 0);
+	forecast.sleds = 1;
+	assert_int_equal(strncmp(text_of(&forecast), "1 sled and 177 entries and exits, ", 34), 0);
+}
+
 TEST(no_calls)
 {
 	struct xp_forecast forecast = { .sleds = 1, .call_ns = 84, .child_ns = 2500 };

@@ -102,7 +102,10 @@ void xp_forecast_expect(struct xp_targets *targets)
 	for (size_t i = 0; i < probes->attached_count; i++) {
 		const struct xp_sled_result *sleds = &probes->attached[i].sleds;
 
-		forecast->sleds += sleds->attached;
+		if (probes->attached[i].object->plan)
+			forecast->sites += sleds->attached;
+		else
+			forecast->sleds += sleds->attached;
 		forecast->probed |= sleds->mode == XP_SLEDS_PROBED && sleds->attached;
 		if (!most || sleds->attached > most->attached)
 			most = sleds;
@@ -149,15 +152,29 @@ static void format_cost(const struct xp_cost_seen *seen, char *text, size_t size
 			 100 * (factor - 1));
 }
 
+void xp_places_text(char *text, size_t size, size_t sleds, size_t sites)
+{
+	char of_functions[48];
+
+	snprintf(of_functions, sizeof(of_functions), "%zu entr%s and exit%s", sites, sites == 1 ? "y" : "ies",
+		 xp_plural_s(sites));
+	if (sleds || !sites)
+		snprintf(text, size, "%zu sled%s%s%s", sleds, xp_plural_s(sleds), sites ? " and " : "",
+			 sites ? of_functions : "");
+	else
+		snprintf(text, size, "%s", of_functions);
+}
+
 void xp_forecast_text(const struct xp_forecast *forecast, char *text, size_t size)
 {
 	const struct xp_cost_seen *seen = &forecast->seen;
 	const double call_ns = seen->call_ns > 0 ? seen->call_ns : forecast->call_ns;
-	char rate[48], calls[64], full[48], cost[96] = "", children[64] = "";
+	char places[96], rate[48], calls[64], full[48], cost[96] = "", children[64] = "";
 
 	*text = 0;
-	if (!(call_ns > 0) || !forecast->sleds)
+	if (!(call_ns > 0) || !(forecast->sleds + forecast->sites))
 		return;
+	xp_places_text(places, sizeof(places), forecast->sleds, forecast->sites);
 	xp_forecast_format(rate, sizeof(rate), seen->calls_per_s);
 	if (seen->calls_per_s >= 1)
 		snprintf(calls, sizeof(calls), "about %s calls/s", rate);
@@ -169,6 +186,6 @@ void xp_forecast_text(const struct xp_forecast *forecast, char *text, size_t siz
 	/* 1 000 calls of 10 us are 1 % of a second. */
 	if (forecast->child_ns > 0)
 		snprintf(children, sizeof(children), "; in children of the target %.2g %%", forecast->child_ns / 1e4);
-	snprintf(text, size, "%zu sled%s, %s%s; 1 000 calls/s take %.2g %% of a core, %s a whole one%s",
-		 forecast->sleds, xp_plural_s(forecast->sleds), calls, cost, call_ns / 1e4, full, children);
+	snprintf(text, size, "%s, %s%s; 1 000 calls/s take %.2g %% of a core, %s a whole one%s", places, calls, cost,
+		 call_ns / 1e4, full, children);
 }

@@ -21,6 +21,7 @@ struct xp_forecast {
 	struct xp_probe_cost probe_cost; /* entry_ns 0: not known */
 	/* After xp_forecast_expect(): */
 	size_t sleds;
+	size_t sites;	 /* entries and exits of functions without sleds */
 	bool probed;	 /* some of them have uprobes, so that a dry run records no calls */
 	double call_ns;	 /* cost of a call of the object with most sleds; 0: not known */
 	double child_ns; /* of a call in children to come, where it costs more; otherwise 0 */
@@ -38,6 +39,8 @@ void xp_forecast_measure(struct xp_targets *targets);
 void xp_forecast_expect(struct xp_targets *targets);
 /* "4812 sleds, about 310 000 calls/s: ..." Empty if not even the cost of a call is known. */
 void xp_forecast_text(const struct xp_forecast *forecast, char *text, size_t size);
+/* "4812 sleds and 177 entries and exits" */
+void xp_places_text(char *text, size_t size, size_t sleds, size_t sites);
 /* Two significant digits, and groups of three digits: "310 000". */
 void xp_forecast_format(char *to, size_t size, double rate);
 

@@ -108,32 +108,25 @@ void xp_announce_cost(const struct xp_recording *recording, const struct xp_cost
 	    100 * seen->share, rate, call, limit, cheaper);
 }
 
-/* What calls are recorded through: functions without sleds have none. */
-static const char *place_noun(const struct xp_recording *recording)
-{
-	for (const struct xp_object *object = recording->targets.objects.first; object; object = object->next)
-		if (object->plan && object->selected_count)
-			return "entries and exit";
-	return "sled";
-}
-
 void xp_announce(const struct xp_recording *recording)
 {
-	size_t sleds = xp_probes_sum(&recording->targets.probes).attached;
+	const struct xp_forecast *forecast = &recording->targets.forecast;
+	char places[96];
 
 	if (recording->sampling.sampler)
 		xp_info("sampling by %s every %.1f us of CPU time", xp_sampler_event(recording->sampling.sampler),
 			xp_sampler_period_ns(recording->sampling.sampler, recording->clock->hz) / 1e3);
-	if (!sleds) {
+	xp_places_text(places, sizeof(places), forecast->sleds, forecast->sites);
+	if (!forecast->sleds && !forecast->sites) {
 		xp_info("recording; %s", recording->options->child_argv ? "ends with the command" : "^C stops");
 		return;
 	}
 	if (recording->targets.processes.first && !recording->targets.processes.first->next)
-		xp_info("recording process %d (%s): %zu %s%s; %s", recording->targets.processes.first->pid,
-			recording->targets.processes.first->comm, sleds, place_noun(recording), xp_plural_s(sleds),
+		xp_info("recording process %d (%s): %s; %s", recording->targets.processes.first->pid,
+			recording->targets.processes.first->comm, places,
 			recording->options->child_argv ? "ends when it does" : "^C stops");
 	else
-		xp_info("recording: %zu sled%s; ^C stops", sleds, xp_plural_s(sleds));
+		xp_info("recording: %s; ^C stops", places);
 }
 
 void xp_announce_forecast(const struct xp_recording *recording)

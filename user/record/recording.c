@@ -62,7 +62,7 @@ static int try_out(struct xp_recording *recording, int signal_fd)
 	const struct xp_forecast *forecast = &recording->targets.forecast;
 	int err = 0;
 
-	if (forecast->sleds && !forecast->probed && forecast->probe_cost.entry_ns)
+	if (forecast->sleds + forecast->sites && !forecast->probed && forecast->probe_cost.entry_ns)
 		err = xp_run(recording, signal_fd);
 	if (recording->targets.probes.attach)
 		err = xp_finish_stop(recording) ?: xp_finish_detach(recording) ?: err;
