@@ -30,7 +30,7 @@ static int check_push(const struct xp_options *options)
 	return 0;
 }
 
-/* Functions without sleds are recorded in one process, where they are patched, and not in its children. */
+/* Functions without sleds are recorded where they are patched: in targets, but not in their children. */
 static int check_functions(const struct xp_options *options)
 {
 	bool names_object = false;
@@ -38,10 +38,10 @@ static int check_functions(const struct xp_options *options)
 	for (size_t i = 0; i < options->functions.count; i++)
 		names_object |=
 		    xp_text_object_end(options->functions.texts[i] + (options->functions.texts[i][0] == '!')) != NULL;
-	if (names_object && (options->pids.count != 1 || options->follow || options->no_sleds ||
-			     options->max_overhead > 0 || options->call_mode == XP_CALL_MODE_OPTION_PROBE))
-		return xp_fail(-EINVAL, "--functions OBJECT:GLOB requires -p with one PID, and cannot be used with "
-					"--follow, --no-sleds, --max-overhead or --call-mode probe");
+	if (names_object && (options->exec_path || options->follow || options->no_sleds || options->max_overhead > 0 ||
+			     options->call_mode == XP_CALL_MODE_OPTION_PROBE))
+		return xp_fail(-EINVAL, "--functions OBJECT:GLOB cannot be used with --follow, --exec, --no-sleds, "
+					"--max-overhead or --call-mode probe");
 	return 0;
 }
 

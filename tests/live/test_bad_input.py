@@ -118,7 +118,7 @@ def test_32_bit_program(refuse, start, tmp_path):
 def test_no_sleds(refuse, start):
     process = start(["sleep", "60"])
     refuse(
-        ["--no-samples", "-p", process.pid], FAILED, "(sleep) has no XRay sleds", "clang -fxray-instrument", "omit --no-samples to sample it"
+        ["--no-samples", "-p", process.pid], FAILED, "(sleep) has no XRay sleds", "select functions with --functions", "clang -fxray-instrument", "omit --no-samples to sample it"
     )
     assert process.poll() is None
 

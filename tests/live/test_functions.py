@@ -168,6 +168,54 @@ def test_library(record, program, start, tmp_path):
     assert done.status == 2 and "no function" in done.messages, done.messages
 
 
+def test_command(record, program, tmp_path):
+    """Functions of a program from its start, and of its libraries from when they are loaded."""
+    path = program("live/programs/functions.c", "-O2", "-pthread", clang="gcc", instrument=False)
+    patterns = ["--functions", "*", "--functions", "libc.so*:printf", "--functions", "libc.so*:prantf"]
+    (tmp_path / "work").write_text("2 10\nend\n")
+    recorded = record(*patterns, "--no-samples", "--", path, tmp_path / "work").finish().ok()
+    own = {name: count for name, count in recording.printed_calls(recorded.output).items() if count}
+    own.pop("recursive")
+    seen = recorded_calls(recorded)
+    assert {name: seen[name] for name in own} == own and seen["main"] == 1 and seen["printf"] == 13
+    assert "prantf' matches no function; the nearest names are printf" in recorded.messages
+
+
+TEXT_RELOCATION = r"""
+#include <stdio.h>
+int data = 7;
+int *fetch(void);
+__asm__(".globl fetch\n.type fetch, @function\nfetch: .cfi_startproc\nmovabs $data, %rax\nret\nnop\nnop\nnop\nnop\n"
+	".cfi_endproc\n.size fetch, . - fetch");
+int main(void) { return *fetch() != 7; }
+"""
+
+
+def test_code_that_the_linker_writes(record, program):
+    """It is relocated after the program was patched."""
+    path = program.text("text_relocation", TEXT_RELOCATION, "-O2", "-pie", "-Wl,-z,notext", instrument=False, clang="gcc")
+    assert "TEXTREL" in project.run(["readelf", "-d", path]).stdout
+    recorded = record("--functions", "main", "--functions", "fetch", "--no-samples", "--", path).finish().ok()
+    assert recorded_calls(recorded) == {"main": 1}
+
+
+def test_two_processes(record, functions):
+    """Each has its own calls."""
+    both = [functions(), functions()]
+    session = record("-p", ",".join(str(p.pid) for p in both), "--functions", "leaf", "--no-samples").wait_attached()
+    own = [work(process, 1, loops) for process, loops in zip(both, (3, 5))]
+    recorded = session.stop().ok()
+    logs = {log.pid: log for log in recorded.logs}
+    assert [logs[p.pid].calls()["leaf", ENTER] for p in both] == [counts["leaf"] for counts in own]
+
+
+def test_suggestion(record):
+    """A program without sleds."""
+    recorded = record("--", "/bin/true").finish()
+    assert recorded.status == 0 and "--functions records selected functions" in recorded.messages
+    assert "--functions records" not in record("--functions", "*", "--", "/bin/true").finish().messages
+
+
 def test_target_goes_on(record, functions):
     """Attached and detached at random moments, under load, with threads and signals."""
     process = functions()

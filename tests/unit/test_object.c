@@ -24,7 +24,7 @@ TEST(test_each_place_once)
 	}
 	tiny_section_bytes(&elf, TINY_S_MAP, 32 * elf.sleds);
 	assert_int_equal(write(fd, elf.bytes, sizeof(elf.bytes)), sizeof(elf.bytes));
-	assert_int_equal(xp_objects_add(&objects, &object, &(struct xp_object_file){ fd, "tiny" }, &refused), 0);
+	assert_int_equal(xp_objects_add(&objects, &object, &(struct xp_object_file){ fd, "tiny", 0 }, &refused), 0);
 	assert_non_null(object->table);
 	assert_int_equal(object->table->sled_count, 5);
 	assert_int_equal(object->selected_count, 3);

@@ -106,6 +106,8 @@ static bool decode_function(struct xp_code_map *map, const struct xp_cfi_fde *fd
 
 /* ---- addresses of code in data ---- */
 
+#define RELOCATED_BYTES 8
+
 static void add_relocations(struct xp_code_map *map)
 {
 	Elf_Scn *section = NULL;
@@ -119,6 +121,9 @@ static void add_relocations(struct xp_code_map *map)
 			if (!xp_elf_file_read(map->file, &relocation, header.sh_offset + at, sizeof(relocation)))
 				break;
 			xp_code_map_mark(map, (uint64_t)relocation.r_addend, XP_MARK_TARGET | XP_MARK_POINTED);
+			/* The dynamic linker may still have to write it: no window is there. */
+			for (uint64_t i = 0; i < RELOCATED_BYTES; i++)
+				xp_code_map_mark(map, relocation.r_offset + i, XP_MARK_TAKEN);
 		}
 	}
 }

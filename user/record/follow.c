@@ -325,7 +325,7 @@ static int attach_exec_file(struct xp_targets *targets)
 {
 	const char *path = targets->options->exec_path;
 	int fd = xp_file_open_regular(AT_FDCWD, path);
-	const struct xp_object_file file = { fd, path };
+	const struct xp_object_file file = { fd, path, 0 };
 	struct xp_sled_result sleds = { 0 };
 	struct xp_short_text shown;
 	struct xp_object *object;

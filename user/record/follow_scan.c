@@ -60,7 +60,7 @@ static int look_at(struct xp_targets *targets, struct xp_process *process, const
 	struct xp_object *object;
 	struct stat st;
 	int fd = xp_mapping_open(process->pid, mapping);
-	const struct xp_object_file file = { fd, mapping->path };
+	const struct xp_object_file file = { fd, mapping->path, process->pid };
 	int err = 0, refused;
 
 	if (fd < 0) /* unmapped meanwhile */

@@ -19,7 +19,7 @@
 static int look_at(struct xp_targets *targets, pid_t pid, const struct xp_mapping *mapping, bool *found)
 {
 	int fd = xp_mapping_open(pid, mapping);
-	const struct xp_object_file file = { fd, mapping->path };
+	const struct xp_object_file file = { fd, mapping->path, pid };
 	struct xp_object *object;
 	int err, refused;
 

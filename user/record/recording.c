@@ -93,8 +93,9 @@ static int record_all(struct xp_recording *recording, int signal_fd, bool *store
 		code = xp_failure_report(err, "the recording was cut short");
 	stopped = xp_finish_stop(recording);
 	if (recording->plan.sleds && !recording->plan.samples && !recording->targets.probes.any_attached)
-		xp_warn(
-		    "nothing was recorded: no program with XRay sleds ran; build it with `clang -fxray-instrument`");
+		xp_warn("nothing was recorded: no program with XRay sleds ran; select functions with --functions, or "
+			"build it with `clang -fxray-instrument`");
+	xp_targets_check_libraries(&recording->targets);
 	err = xp_finish_detach(recording) ?: stopped;
 	if (err && code == XP_EXIT_OK)
 		code = xp_failure_report(err, "the last records could not be read");

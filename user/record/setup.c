@@ -56,20 +56,14 @@ static int make_log(int dir_fd, const char *spool_name, struct xp_spool_result *
 	return xp_fdr_make(dir_fd, spool_name, 0, NULL, result);
 }
 
-/* The functions to record. Those without sleds, in one process that runs already. */
+/* The functions to record. Those without sleds, in processes that are known. */
 static int select_functions(struct xp_targets *targets)
 {
 	const struct xp_options *options = targets->options;
 	struct xp_objects *objects = &targets->objects;
-	struct stat exe;
 
-	objects->plans = options->functions.count && options->pids.count == 1 && targets->plan->may_patch &&
-			 !targets->plan->all_processes && options->max_overhead <= 0 &&
-			 !xp_target_stat_exe(options->pids.pids[0], &exe);
-	if (objects->plans) {
-		objects->exe_dev = exe.st_dev;
-		objects->exe_inode = exe.st_ino;
-	}
+	objects->plans = options->functions.count && targets->plan->may_patch && !targets->plan->all_processes &&
+			 !options->follow && options->max_overhead <= 0;
 	return xp_objects_select(objects, options->functions.texts, options->functions.count);
 }
 

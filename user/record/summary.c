@@ -527,12 +527,24 @@ static void print_busy(const struct xp_recording *recording)
 			recording->targets.probes.busy);
 }
 
+/* Whether --functions would have recorded calls, and nothing else has. */
+static void suggest_functions(const struct xp_recording *recording)
+{
+	const struct xp_options *options = recording->options;
+
+	if (recording->plan.sleds && recording->plan.samples && !recording->targets.probes.any_attached &&
+	    !options->functions.count && !recording->plan.all_processes)
+		xp_info("no calls were recorded: no program with XRay sleds ran; --functions records selected "
+			"functions of any program");
+}
+
 void xp_summary_print(const struct xp_recording *recording, const struct xp_totals *totals)
 {
 	if (xp_log_level < XP_LOG_NORMAL)
 		return;
 	print_figures(recording, totals);
 	print_modes(recording);
+	suggest_functions(recording);
 	print_busy(recording);
 	print_budget(recording);
 	print_triggers(recording);

@@ -125,6 +125,30 @@ static bool may_have_more(const struct xp_processes *processes)
 	return false;
 }
 
+static int check_uses(const struct xp_objects *objects)
+{
+	return xp_pattern_uses_check(objects->pattern_uses, "--functions")
+		   ?: xp_pattern_uses_check(objects->watched_uses, "--trigger");
+}
+
+/* Whether patterns select functions of libraries that a command has not loaded yet. */
+static bool awaits_libraries(const struct xp_targets *targets)
+{
+	for (size_t i = 0; i < targets->objects.pattern_count && targets->options->child_argv; i++)
+		if (targets->objects.pattern_objects[i])
+			return true;
+	return false;
+}
+
+void xp_targets_check_libraries(const struct xp_targets *targets)
+{
+	int err = awaits_libraries(targets) ? check_uses(&targets->objects) : 0;
+
+	if (err)
+		xp_warn("%s", xp_why(err));
+	xp_why_clear();
+}
+
 /* A mistyped pattern selects, excludes or awaits nothing. But processes to come may have its function. */
 static int check_patterns(struct xp_targets *targets)
 {
@@ -132,10 +156,9 @@ static int check_patterns(struct xp_targets *targets)
 	const struct xp_options *options = targets->options;
 	int err;
 
-	if (!targets->probes.attached_count && !objects->plans)
+	if ((!targets->probes.attached_count && !objects->plans) || awaits_libraries(targets))
 		return 0;
-	err = xp_pattern_uses_check(objects->pattern_uses, "--functions")
-		  ?: xp_pattern_uses_check(objects->watched_uses, "--trigger");
+	err = check_uses(objects);
 	if (!err)
 		return 0;
 	if (!options->exec_path && !options->follow && !may_have_more(&targets->processes))
@@ -181,9 +204,7 @@ int xp_targets_check(struct xp_targets *targets)
 				"can be recorded; it is only sampled",
 				first->pid, first->comm);
 		else
-			xp_info("process %d (%s) has no XRay sleds and is sampled only; to record its calls, build it "
-				"with `clang -fxray-instrument`",
-				first->pid, first->comm);
+			xp_info("process %d (%s) has no XRay sleds and is sampled only", first->pid, first->comm);
 		return 0;
 	}
 	if (refused)
@@ -202,7 +223,7 @@ int xp_targets_check(struct xp_targets *targets)
 		    "can be recorded; omit --no-samples to sample it",
 		    first->pid, first->comm);
 	return xp_why_set(-ENOENT,
-			  "process %d (%s) has no XRay sleds; build it with `clang -fxray-instrument` (and "
-			  "-fxray-instruction-threshold=1 for short functions too), or omit --no-samples to sample it",
+			  "process %d (%s) has no XRay sleds; select functions with --functions, build it with `clang "
+			  "-fxray-instrument`, or omit --no-samples to sample it",
 			  first->pid, first->comm);
 }

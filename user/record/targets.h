@@ -63,6 +63,8 @@ int xp_targets_attach(struct xp_targets *targets);
  * program.
  */
 int xp_targets_check(struct xp_targets *targets);
+/* Warns after a command has ended, if a pattern for functions of libraries has matched nothing. */
+void xp_targets_check_libraries(const struct xp_targets *targets);
 
 /* Sets a probe there: struct xp_sampling.watch_jit. arg: the targets. */
 void xp_targets_watch_jit(void *arg, pid_t pid, int fd, uint64_t offset);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "arch/x86_64/patch_bytes.h"
@@ -20,6 +21,7 @@
 #include "sled/plan_table.h"
 #include "target/chosen_file.h"
 #include "target/link_map.h"
+#include "target/target.h"
 #include "xprof/event.h"
 
 /*
@@ -296,6 +298,13 @@ static int read_table(struct xp_objects *objects, struct xp_object *object, int 
 	return select_sleds(objects, object);
 }
 
+static bool is_executable(const struct stat *st, pid_t pid)
+{
+	struct stat exe;
+
+	return pid && !xp_target_stat_exe(pid, &exe) && st->st_ino == exe.st_ino && st->st_dev == exe.st_dev;
+}
+
 int xp_objects_add(struct xp_objects *objects, struct xp_object **result, const struct xp_object_file *file,
 		   int *refused)
 {
@@ -320,7 +329,7 @@ int xp_objects_add(struct xp_objects *objects, struct xp_object **result, const 
 	object->inode = st.st_ino;
 	object->size = st.st_size;
 	object->changed = st.st_ctim;
-	object->is_main = objects->plans && st.st_ino == objects->exe_inode && st.st_dev == objects->exe_dev;
+	object->is_main = objects->plans && is_executable(&st, file->pid);
 	object->path = strdup(file->path);
 	if (!object->path)
 		goto fail;

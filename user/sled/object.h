@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <sys/stat.h>
 
 #include "elf/sled_table.h"
@@ -65,7 +66,7 @@ struct xp_object {
 	uint32_t *selected;
 	size_t selected_count;
 	size_t patched_in_file;		   /* selected, but the file does not have the bytes of an unpatched sled */
-	bool is_main;			   /* the executable, see xp_objects.plans */
+	bool is_main;			   /* the executable of a process, see xp_objects.plans */
 	uint32_t unpatchable;		   /* functions left out by xp_objects.only_patchable */
 	struct xp_function_budget *budget; /* by function id; owned by the budget, NULL without one */
 	/* By function id, for its calls to be watched: 1 plus the index in xp_objects.watched, or 0; NULL: none is. */
@@ -78,12 +79,8 @@ struct xp_objects {
 	const char **patterns;	 /* --functions, without their objects, borrowed; see xp_objects_select() */
 	char **pattern_objects;	 /* the globs of their objects; NULL: the executable, and objects with sleds */
 	size_t pattern_count;
-	/* The executable. Functions without sleds are recorded in it and in objects that patterns name, if plans is
-	 * set. */
-	dev_t exe_dev;
-	ino_t exe_inode;
-	bool plans;
-	bool only_patchable;		      /* leave out functions with a sled that cannot be patched */
+	bool plans;	     /* functions without sleds are recorded in executables and in objects that patterns name */
+	bool only_patchable; /* leave out functions with a sled that cannot be patched */
 	struct xp_pattern_uses *pattern_uses; /* NULL: not noted; freed with the objects, as is the other */
 	/* Globs of functions to watch, borrowed; the first that matches counts. At most 255. */
 	const char *const *watched;
@@ -91,10 +88,11 @@ struct xp_objects {
 	struct xp_pattern_uses *watched_uses;
 };
 
-/* An open file, owned by the caller, and its name for messages. */
+/* An open file, owned by the caller, its name for messages, and a process that has mapped it (0: none). */
 struct xp_object_file {
 	int fd;
 	const char *path;
+	pid_t pid;
 };
 
 /*

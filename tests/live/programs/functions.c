@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Functions without sleds that count their own calls. For each line "THREADS LOOPS" on stdin, the threads run, with
- * signals if there are several; then the sum of their results and the counts are printed. LOOPS 0: until the next line.
+ * Functions without sleds that count their own calls. For each line "THREADS LOOPS" on stdin or in a file, the threads
+ * run, with signals if there are several; then the sum of their results and the counts are printed. LOOPS 0: until the
+ * next line.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -12,8 +13,9 @@
 #include <unistd.h>
 
 #define FUNCTIONS                                                                                                      \
-	X(leaf) X(zero) X(tail) X(conditional) X(pointer) X(recursive) X(unlikely) X(switched) X(jumper) X(compare)    \
-	X(work) X(handled)
+	X(leaf)                                                                                                        \
+	X(zero) X(tail) X(conditional) X(pointer) X(recursive) X(unlikely) X(switched) X(jumper) X(compare) X(work)    \
+	    X(handled)
 #define X(name) N_##name,
 enum { FUNCTIONS COUNT };
 #undef X
@@ -187,7 +189,7 @@ static void *wait_for_line(void *arg)
 	return NULL;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	struct sigaction action = { .sa_handler = handled, .sa_flags = SA_ONSTACK | SA_RESTART };
 	struct worker workers[THREADS_MAX];
@@ -195,6 +197,8 @@ int main(void)
 	pthread_t waiter;
 	char line[64];
 
+	if (argc > 1 && !freopen(argv[1], "r", stdin))
+		return 1;
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	sigaction(SIGUSR1, &action, NULL);
 	puts("ready");
