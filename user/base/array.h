@@ -7,12 +7,15 @@
 #include <stddef.h>
 
 /*
- * Returns the array with space for at least `need` elements, or NULL if memory is out: then the array and *room are as
- * they were. The room grows by half at least, so that appending n elements moves O(n) of them.
+ * Returns the array with space for at least `need` elements. If out of memory, returns NULL and leaves the array and
+ * *room unchanged. The capacity grows by at least half, so that appending n elements moves O(n) of them.
  */
 void *xp_array_grow(void *array, size_t *room, size_t need, size_t element_bytes);
 
-/* Like xp_array_grow(), for an lvalue, whose room is a size_t. 0 or -ENOMEM. */
+/*
+ * Like xp_array_grow(), but updates `array`, which must be an lvalue. `room` must be a size_t lvalue. Returns 0 or
+ * -ENOMEM.
+ */
 #define XP_ARRAY_RESERVE(array, room, need)                                                                            \
 	({                                                                                                             \
 		void *grown_ = xp_array_grow(array, &(room), need, sizeof(*(array)));                                  \
@@ -22,8 +25,9 @@ void *xp_array_grow(void *array, size_t *room, size_t need, size_t element_bytes
 	})
 
 /*
- * Returns the first of `count` indices for which is_before, an expression of the variable that `index` names, is false;
- * count if there is none. is_before must be true for all lower indices, and false for all higher ones.
+ * Returns the lowest of `count` indices for which is_before is false, or `count` if it is true for all. is_before is an
+ * expression of the variable that `index` names. It must be true for all indices before that one, and false from there
+ * on.
  */
 #define XP_FIND_FIRST(count, index, is_before)                                                                         \
 	({                                                                                                             \

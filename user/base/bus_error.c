@@ -14,7 +14,7 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
 	(void)context;
 	for (int kind = 0; kind < XP_BUS_KINDS && !repaired; kind++)
 		repaired = repairs[kind] && repairs[kind](info);
-	/* The access is tried again, and ends xprof. */
+	/* The access is repeated, and the second SIGBUS ends xprof. */
 	if (!repaired)
 		signal(number, SIG_DFL);
 	errno = saved_errno;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The only SIGBUS handler of xprof. It asks the owners of mapped memory: shared pages, then file views. If the address
- * belongs to neither, xprof dies of the signal, as without a handler.
+ * The only SIGBUS handler of xprof. It calls the registered functions in the order of enum xp_bus_error_kind. If none
+ * returns true, xprof dies of the signal, as without a handler.
  */
 #ifndef XPROF_BASE_BUS_ERROR_H
 #define XPROF_BASE_BUS_ERROR_H
@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <stdbool.h>
 
-/* In the order in which their functions are called. */
+/* The handler calls the functions in this order. */
 enum xp_bus_error_kind {
 	XP_BUS_SHARED_PAGES, /* accepts only its own addresses */
 	XP_BUS_FILE_VIEWS,   /* accepts all other addresses */
@@ -17,8 +17,8 @@ enum xp_bus_error_kind {
 };
 
 /*
- * Registers a function, which the signal handler calls. It returns true if the access must be repeated. Returns 0 or
- * -errno.
+ * Registers repair() for this kind of memory, and installs the handler. repair() returns true if the handler must
+ * repeat the access. Returns 0 or -errno.
  */
 int xp_bus_error_ask(enum xp_bus_error_kind kind, bool (*repair)(const siginfo_t *info));
 

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A number of 1 to 8 bytes. With a constant size, this is one load. */
+/* Returns the number in 1 to 8 bytes. With a constant size, this compiles to one load. */
 static inline uint64_t xp_bytes_get(const uint8_t *from, size_t bytes, bool big_endian)
 {
 	uint64_t value = 0;

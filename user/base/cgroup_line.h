@@ -6,13 +6,13 @@
 #include <stdbool.h>
 
 struct xp_cgroup_line {
-	const char *controllers; /* of version 1, with commas between them; "": this is version 2 */
-	const char *path;	 /* below the root of the hierarchy; begins with a slash, and may contain anything */
+	const char *controllers; /* comma-separated controllers of cgroup v1; "": cgroup v2 */
+	const char *path;	 /* starts at the root of the hierarchy, with a slash; any bytes may follow */
 };
 
-/* Takes a line apart, which it modifies; line->path ends where it does, before a newline. Returns false for others. */
+/* Parses a line and modifies it. line->path ends before the newline. Returns false if the line is malformed. */
 bool xp_cgroup_line_parse(struct xp_cgroup_line *line, char *text);
-/* Whether a list with commas has this word. */
+/* Returns whether the comma-separated list contains this word. */
 bool xp_cgroup_list_has(const char *list, const char *word);
 
 #endif

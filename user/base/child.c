@@ -22,8 +22,8 @@
 /* ---- the child ---- */
 
 /*
- * As at the start of a program: default actions, nothing blocked. The signals of the terminal are for xprof, which
- * needs the child until it has finished.
+ * Resets signals to the state of a new program: default actions, none blocked. Ignores the signals that end xprof,
+ * because a terminal sends them to the child, too, and xprof needs the child until xprof has finished.
  */
 static void reset_signals(void)
 {
@@ -82,7 +82,10 @@ static int drop_privileges(void)
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { 0 };
 
-	/* A user namespace may not map nobody. The steps below are the ones that matter. */
+	/*
+	 * Fails in a user namespace that does not map nobody. The child is confined anyway: it loses its capabilities
+	 * below.
+	 */
 	if (geteuid() == 0)
 		(void)become_nobody();
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || syscall(SYS_capset, &header, none) ||
@@ -106,7 +109,7 @@ static void limit(int resource, rlim_t soft, rlim_t hard)
 		setrlimit((enum __rlimit_resource)resource, &limits);
 }
 
-/* The size of the address space, which begins as a copy of the parent's. 0: unknown. */
+/* Returns the size of the address space that fork() copied from the parent, in bytes. 0: unknown. */
 static rlim_t inherited_bytes(void)
 {
 	uint64_t pages;
@@ -149,7 +152,7 @@ static __attribute__((noreturn)) void be_child(pid_t parent, const struct xp_chi
 
 /* ---- the parent ---- */
 
-/* ends: ours, the child's. */
+/* ends[0] belongs to the parent, ends[1] to the child. */
 static int open_channel(enum xp_child_channel channel, int ends[2])
 {
 	ends[0] = ends[1] = -1;
@@ -187,8 +190,8 @@ int xp_child_start(struct xp_child *child, const struct xp_child_options *option
 }
 
 /*
- * Works for children of the task that shares our memory too (shield.h), also after that task has ended. Returns whether
- * the child is known to run still.
+ * Waits until the process ends, or timeout_ms pass. Returns true if the process is still running. Uses a pidfd:
+ * waitpid(2) does not find a child that a task of shield.h created.
  */
 static bool outlasts(pid_t pid, int timeout_ms)
 {

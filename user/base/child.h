@@ -18,13 +18,13 @@
 struct xp_child_limits {
 	unsigned int seconds; /* wall-clock time */
 	unsigned int cpu_seconds;
-	rlim_t address_bytes; /* on top of those that it has from its parent */
+	rlim_t address_bytes; /* in addition to the address space of the parent */
 	rlim_t data_bytes;    /* private writable memory (RLIMIT_DATA) */
-	rlim_t file_bytes;    /* size of a file that it writes */
+	rlim_t file_bytes;    /* maximum size of a file that the child writes */
 	bool no_children;
 };
 
-/* Between parent and child. */
+/* The connection between parent and child. */
 enum xp_child_channel {
 	XP_CHILD_NO_CHANNEL,
 	XP_CHILD_SOCKET, /* SOCK_SEQPACKET, see fd_message.h */
@@ -36,11 +36,11 @@ enum xp_child_channel {
 struct xp_child_options {
 	const char *name; /* as in /proc/PID/comm; NULL: the parent's */
 	enum xp_child_channel channel;
-	int fds[XP_CHILD_FDS_MAX]; /* descriptors to keep; /dev/null in place of those that are not open */
+	int fds[XP_CHILD_FDS_MAX]; /* descriptors to keep; the child gets /dev/null for a closed one */
 	int fd_count;
 	/*
-	 * Drops all capabilities, also those that exec(2) would grant. Root becomes nobody, and no other user can trace
-	 * the child. The user stays the same in a user namespace that does not map nobody.
+	 * Drops all capabilities, and prevents exec(2) from granting any. Root becomes nobody, except in a user
+	 * namespace that does not map nobody. Other users cannot trace the child.
 	 */
 	bool drops_privileges;
 	bool is_oom_victim; /* the OOM killer's first choice */
@@ -56,30 +56,29 @@ enum {
 
 struct xp_child {
 	pid_t pid; /* 0: not started */
-	int fd;	   /* our end of the channel; -1: none */
+	int fd;	   /* the parent's end of the channel; -1: none */
 };
 
 /* Runs in the child. Returns its exit code. */
 typedef int xp_child_main(void *arg);
 
-/* Starts a child. Returns 0 or -errno. A child that cannot have all of the options ends immediately with exit code 1.
- */
+/* Starts a child. Returns 0 or -errno. If an option cannot be applied, the child exits immediately with code 1. */
 int xp_child_start(struct xp_child *child, const struct xp_child_options *options, xp_child_main *run, void *arg);
 /*
- * Waits up to timeout_ms for the end of a child; -1: forever. Returns its exit code, -EAGAIN if it has not ended, -EIO
- * if a signal has killed it, or an error of waitpid(2): -ECHILD if it was the child of a task that has ended (shield.h)
- * and was not seen to run any longer.
+ * Waits up to timeout_ms for a child to end; -1: forever. Returns its exit code, -EAGAIN if the child is still running,
+ * -EIO if a signal killed it, or an error of waitpid(2). -ECHILD: a task of shield.h created the child, and the child
+ * is not known to run.
  */
 int xp_child_wait(pid_t pid, int timeout_ms);
 /*
- * Kills a child that has not been waited for, closes our end of its channel, and waits up to timeout_ms. Returns false
- * if the child has not ended: a wait in the kernel may survive SIGKILL.
+ * Kills a child that has not been waited for, closes the parent's end of the channel, and waits up to timeout_ms.
+ * Returns false if the child is still running: it may be blocked in the kernel, where SIGKILL has no effect yet.
  */
 bool xp_child_kill(struct xp_child *child, int timeout_ms);
 
 /*
- * In a child: makes it die with its parent again. The kernel forgets that when the process changes its user. Exits if
- * the parent has died meanwhile.
+ * Call this in a child after it changes its user: the kernel then clears the parent-death signal, and this sets it
+ * again. Exits if the parent has died meanwhile.
  */
 void xp_child_die_with(pid_t parent);
 

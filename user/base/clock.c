@@ -72,8 +72,8 @@ static int sleep_ns(uint64_t ns)
 }
 
 /*
- * The kernel's frequency, from the mmap page of any event (linux/perf_event.h, cap_user_time). Returns 0 if it does not
- * tell.
+ * Returns the kernel's TSC frequency from the mmap page of a perf event (linux/perf_event.h, cap_user_time). 0:
+ * unknown.
  */
 static uint64_t kernel_frequency(void)
 {
@@ -106,7 +106,7 @@ static uint64_t kernel_frequency(void)
 
 /* ---- the clock ---- */
 
-/* All of a file without NULs, for the caller to free. */
+/* Returns the contents of a file up to the first NUL. The caller frees the string. */
 static char *read_text(const char *path)
 {
 	FILE *file = fopen(path, "re");
@@ -148,7 +148,7 @@ static int read_clock(clockid_t id, uint64_t *ns)
 	return 0;
 }
 
-/* With at most `tries` brackets. Ends at one that is as narrow as enough_tsc. */
+/* Reads both clocks up to `tries` times and keeps the pair with the smallest error. Stops at an error of enough_tsc. */
 static int take_narrow_pair(clockid_t id, int tries, uint64_t enough_tsc, struct xp_clock_pair *pair)
 {
 	struct xp_clock_pair best = { .error_tsc = UINT64_MAX };
@@ -174,7 +174,7 @@ static int take_narrow_pair(clockid_t id, int tries, uint64_t enough_tsc, struct
 }
 
 /*
- * Reads the TSC before and after the clock, and takes the narrowest of several brackets: an interrupt or a preemption
+ * Reads the TSC before and after the other clock. Keeps the narrowest of several tries: an interrupt or a preemption
  * widens some of them. Returns 0, -ERANGE, or an error of clock_gettime(2).
  */
 static int take_pair(clockid_t id, struct xp_clock_pair *pair)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The clock of a recording is the TSC: call rings have it, and FDR logs need it. BPF programs time their events by
- * CLOCK_MONOTONIC; this module converts those times. It also knows the TSC's frequency and the wall time.
+ * The clock of a recording. It is the TSC, because call rings and FDR logs contain TSC values. BPF programs read
+ * CLOCK_MONOTONIC; this module converts that to TSC. It also knows the frequency of the TSC and the wall time.
  *
- * A pair of both clocks, taken before each pass over the rings, converts the times of recent events: 99 of 100 within
- * 170 ns, none in another order, with passes 1 to 100 ms apart on two busy CPUs of a virtual machine.
+ * A pair of both clocks is read before each pass over the rings, and converts the times of recent events. With passes 1
+ * to 100 ms apart on two busy CPUs of a virtual machine, 99 of 100 times were within 170 ns, and no events changed
+ * their order.
  *
  * Not thread-safe: xp_clock_update() and xp_clock_mark() must not run concurrently with another call on the same clock.
  */
@@ -18,7 +19,7 @@
 
 #include "base/util.h"
 
-/* One moment, on a clock of the kernel and on the TSC, which is accurate to +-error_tsc cycles. */
+/* The same moment on a kernel clock and on the TSC. The TSC value is accurate to +-error_tsc cycles. */
 struct xp_clock_pair {
 	uint64_t tsc;
 	uint64_t ns;
@@ -39,24 +40,26 @@ struct xp_clock {
 };
 
 /*
- * Takes 20 ms if the kernel does not report the frequency. Returns 0 or -errno: -ENOMEM, or an error of
- * clock_gettime(2). The caller frees *clock with xp_clock_free().
+ * Opens the clock. If the kernel does not report the TSC frequency, this takes 20 ms. Returns 0 or -errno: -ENOMEM, or
+ * an error of clock_gettime(2). The caller frees *clock with xp_clock_free().
  */
 int xp_clock_open(struct xp_clock **clock);
 void xp_clock_free(struct xp_clock *clock);
 
 /*
- * Call this about once a second, and at the end: takes a new pair, and refines the frequencies. Returns 0 or -errno,
- * which leaves the clock unchanged.
+ * Reads a new pair and refines the frequencies. Call this about once a second, and at the end. Returns 0, or -errno and
+ * leaves the clock unchanged.
  */
 int xp_clock_update(struct xp_clock *clock);
 
-/* The TSC now, for a pass over events: those that are stamped later are not older. Takes a new pair. */
+/*
+ * Reads a new pair and returns the current TSC. Events that are recorded after this call have this TSC or a later one.
+ */
 uint64_t xp_clock_mark(struct xp_clock *clock);
 
 /*
- * Converts CLOCK_MONOTONIC, as in xp_event.time, to TSC, also for times before the pair. 128 bits hold the product of
- * any two values.
+ * Converts CLOCK_MONOTONIC, as in xp_event.time, to TSC. Times before the pair are valid, too. 128 bits hold the
+ * product of any two values.
  */
 static inline uint64_t xp_clock_tsc(const struct xp_clock *clock, uint64_t ns)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Addresses and paths of code that is in no file. The recorder and the readers of a recording must agree on them. */
+/*
+ * Addresses and paths of code that no file contains. The recorder and the readers of a recording must use the same
+ * ones.
+ */
 #ifndef XPROF_BASE_CODE_PLACES_H
 #define XPROF_BASE_CODE_PLACES_H
 
@@ -12,11 +15,13 @@
 #define XP_KERNEL_WINDOW_BYTES (128ull << 20)
 #define XP_KERNEL_WINDOWS 16
 
-/* The stub, which patched sleds call, is a memfd with this name, and mapped from this path. */
+/* Patched sleds call the stub. The stub is in a memfd with this name, and /proc/PID/maps shows it with this path. */
 #define XP_STUB_NAME "xprof"
 #define XP_STUB_PATH "/memfd:" XP_STUB_NAME " (deleted)"
 
-/* Returns whether /proc/PID/maps and the side-band print this path for a file: for some memory they print others. */
+/*
+ * Returns whether /proc/PID/maps and the side-band use this path for a file. Mappings without a file have other texts.
+ */
 static inline bool xp_path_is_of_file(const char *path)
 {
 	static const char *const of_memory[] = { "/dev/zero", "/SYSV", "/anon_hugepage", "//" };

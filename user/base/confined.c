@@ -23,7 +23,7 @@
 #define END_MS 200
 
 struct xp_confined {
-	struct xp_child opener; /* or a reader without one; its channel is the pipe of the answers */
+	struct xp_child opener; /* or the reader, if there is no opener; its channel is the pipe of the answers */
 	bool is_late;
 	uint64_t deadline_ns;
 	FILE *answers;
@@ -38,14 +38,14 @@ struct greeting {
 
 /* ---- the opener ---- */
 
-/* What the opener opens, for the reader. */
+/* Arguments of the opener. */
 struct job {
 	pid_t parent; /* of the opener */
 	const char *path;
 	struct xp_confined_reading reading;
 };
 
-/* Changes user and group for file access only. */
+/* Changes the user and group for file access only. */
 static void act_as(uid_t user, gid_t group, pid_t parent)
 {
 	setfsgid(group);
@@ -53,7 +53,10 @@ static void act_as(uid_t user, gid_t group, pid_t parent)
 	xp_child_die_with(parent);
 }
 
-/* Checks access as the owner of the file: otherwise anyone could make a file that has xprof read any other file. */
+/*
+ * Opens a path with the rights of the first file's owner. With root's rights, anyone could make a file that names a
+ * secret file, and xprof would read it.
+ */
 static int open_as(uid_t owner, pid_t parent, const char *path)
 {
 	bool is_root = geteuid() == 0;
@@ -73,7 +76,10 @@ static int open_as(uid_t owner, pid_t parent, const char *path)
 	return fd;
 }
 
-/* The build id of the debug file that this path names. Returns its size, or 0 if the path names no such file. */
+/*
+ * Parses the path of a debug file, and gets the build ID from it. Returns the size of the ID, or 0 if the path is not
+ * one of a debug file.
+ */
 static int build_id_of(const char *path, uint8_t id[64])
 {
 	static const char place[] = "/usr/lib/debug/.build-id/";
@@ -167,7 +173,7 @@ static int opener(void *arg)
 	const struct job *job = arg;
 	int fd, err;
 
-	dup2(XP_CHILD_FDS, STDERR_FILENO); /* libdebuginfod reports its progress if the user wants it to */
+	dup2(XP_CHILD_FDS, STDERR_FILENO); /* libdebuginfod prints its progress if the user enables that */
 	if (geteuid() == 0)
 		(void)setgroups(0, NULL); /* a user namespace may forbid it */
 	fd = *job->path == '/' ? xp_file_open_regular(AT_FDCWD, job->path) : -ENOENT;
@@ -212,7 +218,10 @@ static int start_opener(struct xp_confined *confined, struct job *job)
 		.channel = XP_CHILD_PIPE,
 		.fds = { STDERR_FILENO },
 		.fd_count = 1,
-		/* What a user gets to see must not depend on xprof's capabilities. Root's opener changes its user. */
+		/*
+		 * Other users may see only files that they can read without xprof's capabilities. Root's opener changes
+		 * its user instead.
+		 */
 		.drops_privileges = geteuid() != 0,
 	};
 
@@ -296,15 +305,16 @@ const char *xp_confined_real_path(const struct xp_confined *confined)
 }
 
 /*
- * The reader dies with the opener. The opener reports the reader's exit code if it gets the time to. An opener that
- * hangs in a file system and ignores signals is abandoned. Returns whether the reader has succeeded.
+ * Waits for the opener, whose death also kills the reader. The opener exits with the reader's exit code, unless it is
+ * killed before. Abandons an opener that hangs in a file system and ignores signals. Returns whether the reader
+ * succeeded.
  */
 static bool end_opener(struct xp_confined *confined)
 {
 	struct pollfd answers = { .fd = confined->opener.fd, .events = POLLIN };
 	int code = -EAGAIN;
 
-	/* A caller that has read all answers may not have seen EOF, which is imminent. */
+	/* If the caller stopped after the last answer, EOF is not read yet but arrives soon. */
 	if (!confined->is_late && !feof(confined->answers) && poll(&answers, 1, END_MS) > 0)
 		(void)fgetc(confined->answers);
 	if (feof(confined->answers) && !confined->is_late)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reads an untrusted file with libraries that trust it. The reader is a process without privileges, with no descriptors
- * but the file and the pipe for its answers, and with limits on time and memory.
+ * Reads an untrusted file with libraries that trust their input. The reader is a process without privileges. It has two
+ * descriptors, the file and the pipe for its answers, and limits on time and memory.
  *
  * libdw opens files that the file names: separate debug files, .dwo files. The reader cannot open any file. When a
  * library in it tries to, seccomp traps the system call and a second process, the opener, opens the file instead. The
- * opener opens only regular ELF files with an absolute path that the owner of the first file may read. The opener reads
- * only paths. It keeps the privileges of root, but not the capabilities of another user. It may hang in a file system,
- * so both processes end at the deadline.
+ * opener opens only regular ELF files with an absolute path that the owner of the first file may read. The opener
+ * parses only paths. Root's opener keeps its privileges; another user's opener drops its capabilities. It may hang in a
+ * file system, so both processes end at the deadline.
  *
- *	caller  <--- answers ----  reader (nobody)
- *	   `---- starts --->  opener  <--- paths, files ---^
+ *     caller <--- answers ---- reader (nobody)
+ *       `---- starts ---> opener <--- paths, files ---^
  */
 #ifndef XPROF_BASE_CONFINED_H
 #define XPROF_BASE_CONFINED_H
@@ -22,8 +22,8 @@
 #include <sys/resource.h>
 
 /*
- * Of CPU time and memory the reader has 10 s and 256 MiB, and 1 s and 512 MiB more for each 32 MiB of the files that it
- * reads, up to these limits.
+ * The reader starts with limits of 10 s of CPU time and 256 MiB of memory. Each 32 MiB of files that it reads adds 1 s
+ * and 512 MiB, up to these limits.
  */
 struct xp_confined_limits {
 	uint64_t ns; /* wall-clock time for the whole read */
@@ -45,15 +45,15 @@ int xp_confined_start(struct xp_confined **confined, const char *path, xp_confin
 		      const struct xp_confined_limits *limits);
 
 /*
- * Like xp_confined_start(), for an open regular file, which stays the caller's. The reader can open no other file, so
- * there is no opener, and no real path.
+ * Like xp_confined_start(), for an open regular file. The caller keeps the descriptor. The reader can open no other
+ * file, so there is no opener and no real path.
  */
 int xp_confined_start_fd(struct xp_confined **confined, int fd, xp_confined_read *read, const void *arg,
 			 const struct xp_confined_limits *limits);
 
-/* The answers hit EOF early at the deadline. */
+/* Returns the stream of the answers. At the deadline it returns EOF. */
 FILE *xp_confined_answers(const struct xp_confined *confined);
-/* The path of the file with symbolic links resolved. */
+/* Returns the path of the file with symbolic links resolved. */
 const char *xp_confined_real_path(const struct xp_confined *confined);
 
 enum xp_confined_end {

@@ -22,8 +22,8 @@ enum { OPENER_FD = XP_CHILD_CHANNEL, FILE_FD = XP_CHILD_FDS, ANSWERS_FD };
 /* ---- limits in proportion to the files ---- */
 
 /*
- * libdw expands compressed sections and symbol tables completely. Sections of compilers expand 2 to 8 times, sections
- * that are made to expand, 1000 times. The lines of a library whose sections are compressed to 0.5 GB take 1.7 GB.
+ * libdw expands compressed sections and symbol tables completely. Sections that a compiler wrote expand 2 to 8 times; a
+ * hostile section expands 1000 times. The line tables of a library with 0.5 GB of compressed sections need 1.7 GB.
  */
 #define START_BYTES ((rlim_t)256 << 20)
 #define BYTES_PER_BYTE 16
@@ -32,7 +32,10 @@ enum { OPENER_FD = XP_CHILD_CHANNEL, FILE_FD = XP_CHILD_FDS, ANSWERS_FD };
 
 static struct rlimit memory, cpu;
 
-/* The process starts with the highest limits. seccomp forbids prlimit(2), which the C library's setrlimit() calls. */
+/*
+ * Lowers the limits at the start. The process begins with the highest limits, because seccomp forbids prlimit(2), which
+ * the C library's setrlimit() calls.
+ */
 static void set_room(const struct xp_confined_limits *limits)
 {
 	if (getrlimit(RLIMIT_AS, &memory) || getrlimit(RLIMIT_CPU, &cpu) || memory.rlim_max < limits->address_bytes)

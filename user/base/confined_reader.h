@@ -19,8 +19,8 @@ struct xp_confined_reading {
 };
 
 /*
- * Starts a reader of fd, with a socket as its channel. The reader can open no file after our end of the socket is
- * closed. Returns 0 or -errno.
+ * Starts a reader of fd, with a socket as its channel. When the parent closes its end of the socket, the reader can
+ * open no more files. Returns 0 or -errno.
  */
 int xp_confined_reader_start(struct xp_child *reader, const struct xp_confined_reading *reading, int fd, int answers);
 

@@ -18,7 +18,7 @@
 #define PAUSE_NS 20000000
 #define PF_EXITING 0x4 /* include/linux/sched.h */
 
-/* Compares only the file's inode, because the device in /proc/locks is not always the one of stat(2). */
+/* Compares only the inode of the file: on some file systems, the device in /proc/locks differs from that of stat(2). */
 pid_t xp_file_lock_taker(int fd)
 {
 	FILE *locks = fopen("/proc/locks", "re");
@@ -37,7 +37,7 @@ pid_t xp_file_lock_taker(int fd)
 	return found;
 }
 
-/* True if the process runs and nothing is about to end it. */
+/* Returns true if the process runs, is not exiting, and has no fatal signal pending. */
 static bool is_alive(pid_t pid)
 {
 	char text[1024], state = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Locks that show whether the xprof that made a file is still running. The kernel drops a lock with the last descriptor
- * of the file. After a kill this takes a while, because the kernel releases other resources first (uprobes are slow).
+ * File locks that show whether the xprof that created a file is still running. The kernel releases a lock when the last
+ * descriptor of the file is closed. After a kill this can take seconds, because the kernel releases uprobes first.
  */
 #ifndef XPROF_BASE_FILE_LOCK_H
 #define XPROF_BASE_FILE_LOCK_H
@@ -15,13 +15,15 @@
 /*
  * Locks the open file. If the holder has ended, is about to end or is unknown, waits until XP_FILE_LOCK_PATIENCE_NS
  * have passed or SIGINT or SIGTERM is pending. Returns 0 or -errno: -EBUSY if another process holds the lock, or an
- * error of flock(2). With -EBUSY, *holder (NULL: not wanted) is that process according to /proc/locks, or 0 if it is
- * not known.
+ * error of flock(2). With -EBUSY, sets *holder to the PID of that process from /proc/locks, or to 0 if it is unknown.
+ * holder may be NULL.
  */
 int xp_file_lock(int fd, pid_t *holder);
 /* Like xp_file_lock(), with another timeout. */
 int xp_file_lock_within(int fd, uint64_t patience_ns, pid_t *holder);
-/* The process that took the lock, according to /proc/locks, even if it has ended; 0: none, or unknown. */
+/*
+ * Returns the PID in /proc/locks of the process that locked the file, even if it has ended. 0: not locked, or unknown.
+ */
 pid_t xp_file_lock_taker(int fd);
 
 #endif

@@ -9,16 +9,16 @@
 
 #define XP_MANIFEST_NAME "manifest.json"
 #define XP_PERF_DATA_NAME "perf.data"
-/* Version of its layout: increases when a member changes its meaning or is removed. */
+/* Version of the layout of the manifest. It increases when a member changes its meaning or is removed. */
 #define XP_MANIFEST_VERSION 1
-/* Whether a name, or a path, has the suffix and something before it. */
+/* Returns whether the name or path ends with the suffix and is longer than it. */
 bool xp_file_ends_with(const char *name, const char *suffix);
 #define XP_SPOOL_SUFFIX ".spool" /* suffix of every spool's name, for `xprof recover` */
 bool xp_file_is_spool(const char *name);
 #define XP_FILE_BASE_BYTES 48
 #define XP_FILE_PROFILE_BYTES (XP_FILE_BASE_BYTES + sizeof(XP_WAIT_PROFILE_SUFFIX))
-#define XP_PROFILE_SUFFIX ".prof"	    /* of a profile of CPU time */
-#define XP_WAIT_PROFILE_SUFFIX ".wait.prof" /* of a profile of waits */
+#define XP_PROFILE_SUFFIX ".prof"	    /* suffix of a CPU-time profile */
+#define XP_WAIT_PROFILE_SUFFIX ".wait.prof" /* suffix of a profile of waits */
 
 /*
  * The files that `xprof export` writes to the directory of a recording: samples.FORMAT, calls.FORMAT and
@@ -35,7 +35,7 @@ bool xp_file_is_export(const char *name);
  * The target chooses comm, so characters that are unsafe in a file name become '_'.
  */
 void xp_file_base_name(char *name, size_t size, const char *comm, pid_t pid, unsigned int image);
-/* Whether a prefix has only characters that such a one may have. */
+/* Returns whether the name has only characters that xp_file_base_name() writes. */
 bool xp_file_is_base_name(const char *name);
 
 #endif

@@ -14,7 +14,7 @@
 #include "base/small_file.h"
 #include "base/util.h"
 
-/* Another process has truncated a mapped file: what was read from it so far is invalid. */
+/* Ends xprof: another process has truncated a mapped file, so the data read from it so far is invalid. */
 static bool cut_off(const siginfo_t *info)
 {
 	static const char message[] =
@@ -44,7 +44,7 @@ static int map(struct xp_file_view *view, int fd)
 	bytes = mmap(NULL, view->size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (bytes == MAP_FAILED)
 		return -errno;
-	madvise(bytes, view->size, MADV_SEQUENTIAL); /* advice only */
+	madvise(bytes, view->size, MADV_SEQUENTIAL); /* a hint: its failure is harmless */
 	view->bytes = bytes;
 	view->is_mapped = true;
 	return 0;
@@ -55,10 +55,7 @@ const char *xp_file_view_error(int err)
 	return err == -EINVAL ? "not a regular file" : strerror(-err);
 }
 
-/*
- * Opening a device may have side effects, and opening a FIFO would block until it has a writer. So the type is checked
- * first.
- */
+/* Checks the type first: opening a device may have side effects, and opening a FIFO blocks until it has a writer. */
 int xp_file_open_regular(int dir_fd, const char *name)
 {
 	int place = openat(dir_fd, name, O_PATH | O_CLOEXEC), fd;
@@ -106,10 +103,10 @@ void xp_file_view_release(struct xp_file_view *view, uint64_t offset)
 	uint64_t end = XP_MIN(offset, view->size) / XP_FILE_VIEW_WINDOW * XP_FILE_VIEW_WINDOW;
 
 	if (end < view->released)
-		view->released = 0; /* it is read once more */
+		view->released = 0; /* the caller has started to read the file again */
 	if (!view->is_mapped || end == view->released)
 		return;
-	/* Advice only: where it fails, the memory stays. */
+	/* A hint: if it fails, the memory stays mapped. */
 	madvise((uint8_t *)view->bytes + view->released, end - view->released, MADV_DONTNEED);
 	view->released = end;
 }

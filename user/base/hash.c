@@ -8,7 +8,7 @@
 
 #define ROOM_MIN 16
 
-/* The slot with this content; with 0, the free slot where a new element with this key belongs. */
+/* Returns the slot that holds `content`. content 0: returns the free slot for a new element with this key. */
 static uint32_t *slot_of(const struct xp_hash *hash, uint64_t key, uint32_t content)
 {
 	size_t place = xp_hash_place(hash, key);
@@ -18,7 +18,10 @@ static uint32_t *slot_of(const struct xp_hash *hash, uint64_t key, uint32_t cont
 	return &hash->slots[place];
 }
 
-/* The kernel gives each program 16 random bytes. The C library takes secrets of its own from them as they are. */
+/*
+ * Returns 64 bits made from the 16 random bytes that the kernel passes to a new program. The C library uses the same
+ * bytes unchanged for its own secrets.
+ */
 static uint64_t seed(void)
 {
 	uint64_t bytes[2];
@@ -27,7 +30,10 @@ static uint64_t seed(void)
 	return bytes[0] * 0x9e3779b97f4a7c15u + bytes[1];
 }
 
-/* Of all keys. Keys are made often, and the kernel's bytes are found by a search. */
+/*
+ * Returns the secret that all keys depend on. It is cached, because getauxval() searches a list and keys are made
+ * often.
+ */
 static uint64_t secret(void)
 {
 	static uint64_t known;
@@ -97,7 +103,7 @@ void xp_hash_remove(struct xp_hash *hash, uint64_t key, uint32_t index, xp_hash_
 {
 	size_t mask = hash->room - 1, hole = (size_t)(slot_of(hash, key, index + 1) - hash->slots);
 
-	/* A free slot ends each search: elements behind it that belong at it, or before it, move up. */
+	/* A free slot ends a search. So move a later element into the free slot if its search would stop there. */
 	for (size_t at = (hole + 1) & mask; hash->slots[at]; at = (at + 1) & mask) {
 		size_t place = xp_hash_place(hash, key_of(elements, hash->slots[at] - 1));
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A hash table over the elements of an array. The table holds only indexes, about 8 bytes for each element; the caller
- * keeps the elements and their keys. An attacker who chooses keys cannot make them collide, because each process hashes
- * with a random number of its own. u64_map.h is for keys that are in no array yet.
+ * A hash table over the elements of an array. The table stores only indexes, about 8 bytes per element; the caller
+ * stores the elements and their keys. Each process uses its own random seed, so an attacker who chooses the keys cannot
+ * make them collide. If the keys are not in an array yet, use u64_map.h.
  *
- * xp_hash_mix() and xp_hash_text() make a key of several values or of a string. An attacker cannot find different
+ * xp_hash_mix() and xp_hash_text() make a key from several values or from a string. An attacker cannot find different
  * values with the same key.
  */
 #ifndef XPROF_BASE_HASH_H
@@ -21,7 +21,7 @@ struct xp_hash {
 	uint64_t seed;
 };
 
-/* The key of some values and one more. */
+/* Combines the key of earlier values with one more value. */
 uint64_t xp_hash_mix(uint64_t key, uint64_t value);
 uint64_t xp_hash_text(const char *text);
 
@@ -36,16 +36,17 @@ static inline uint64_t xp_hash_scramble(uint64_t key)
 	return key ^ key >> 31;
 }
 
-/* The low bits of addresses and ids repeat. */
+/* Returns the first slot for a key. Scrambles the key, because the low bits of addresses and IDs repeat. */
 static inline size_t xp_hash_place(const struct xp_hash *hash, uint64_t key)
 {
 	return xp_hash_scramble(key ^ hash->seed) & (hash->room - 1);
 }
 
 /*
- * The elements that may have this key. Others can be among them:
- *	for (const uint32_t *slot = xp_hash_first(hash, key); *slot; slot = xp_hash_next(hash, slot))
- *		if (elements[*slot - 1] is the one)
+ * Iterates over the elements that may have this key. Check each one, because elements with other keys can be among
+ * them:
+ *   for (const uint32_t *slot = xp_hash_first(hash, key); *slot; slot = xp_hash_next(hash, slot))
+ *           if (elements[*slot - 1] is the one)
  */
 static inline const uint32_t *xp_hash_first(const struct xp_hash *hash, uint64_t key)
 {
@@ -59,11 +60,11 @@ static inline const uint32_t *xp_hash_next(const struct xp_hash *hash, const uin
 	return ++slot == hash->slots + hash->room ? hash->slots : slot;
 }
 
-/* Adds the element, which need not be in the array yet. The others must be. Returns 0 or -ENOMEM. */
+/* Adds an element. All other elements must be in the array already. Returns 0 or -ENOMEM. */
 int xp_hash_add(struct xp_hash *hash, uint64_t key, uint32_t index, xp_hash_key_of *key_of, const void *elements);
-/* The element with this key is now at another index, or another element with the same key takes its place. */
+/* Replaces the index `from` of the element with this key by the index `to`. */
 void xp_hash_move(struct xp_hash *hash, uint64_t key, uint32_t from, uint32_t to);
-/* Removes the element, which must still be in the array, like all others. */
+/* Removes an element. It and all other elements must still be in the array. */
 void xp_hash_remove(struct xp_hash *hash, uint64_t key, uint32_t index, xp_hash_key_of *key_of, const void *elements);
 void xp_hash_free(struct xp_hash *hash);
 

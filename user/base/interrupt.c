@@ -12,24 +12,24 @@
 
 #define STATUS_BYTES 4096
 
-/* /proc/PID/status of xprof: shows the pending signals to all tasks of xprof. */
+/* /proc/PID/status of xprof. All tasks of xprof read its pending signals from this file. */
 static int status_fd = -1;
 static uint64_t ending_signals;
 static uint64_t deadline_ns;
 
-/* What a signal does that is not the first. */
+/* The effect of a second signal, or of a later one. */
 enum further {
 	FURTHER_WAITS, /* ends xprof as soon as that is allowed */
 	FURTHER_ABORTS,
 	FURTHER_TELLS,
 };
 
-/* The signals after the end of the recording. */
+/* Signals that arrive after the end of the recording. */
 static struct {
 	pthread_mutex_t lock; /* protects all */
 	enum further further;
-	uint64_t counted_ns; /* when the last one that counts arrived; 0: none did */
-	int taken;	     /* the further one; 0: none. Also read without the lock. */
+	uint64_t counted_ns; /* CLOCK_MONOTONIC of the last signal that counts; 0: none */
+	int taken;	     /* the second signal; 0: none. Also read without the lock. */
 } after = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static uint64_t bit(int number)
@@ -57,7 +57,7 @@ static bool has_timed_out(void)
 	return at_ns && xp_now_ns() >= at_ns;
 }
 
-/* Ends xprof as the signal would have done. */
+/* Ends xprof as the default action of the signal would. */
 static void die_of(int number)
 {
 	sigset_t one;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reports whether a recording is about to end, to steps that may take long: in xprof itself, and in the tasks that it
- * creates (shield.h), which share its memory but not its signals.
+ * Reports to long steps whether the recording is about to end. Works in xprof and in the tasks of shield.h, which share
+ * its memory but not its signals.
  */
 #ifndef XPROF_BASE_INTERRUPT_H
 #define XPROF_BASE_INTERRUPT_H
@@ -9,7 +9,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* timeout(1) signals its child, then the group of the child. Signals that arrive within this time count as one. */
+/*
+ * Signals that arrive within this time count as one: timeout(1) signals its child, and then the process group of the
+ * child.
+ */
 #define XP_INTERRUPT_APART_NS 1000000000ull
 
 /*
@@ -18,24 +21,27 @@
  */
 void xp_interrupt_init(bool with_sigint);
 /*
- * Call this when the recording has ended. From then on, a thread takes the signals, so that they interrupt no system
- * call. asked_ns: when a signal ended the recording (CLOCK_MONOTONIC); 0: something else ended it, so that the next
- * signal is the first one. A further signal makes xp_interrupted() return true. Where no thread can be created, the
- * signals stay pending.
+ * Call this when the recording has ended. It starts a thread that receives the signals, so that they interrupt no
+ * system call. asked_ns: CLOCK_MONOTONIC of the signal that ended the recording, or 0 if no signal did. After that
+ * first signal, a further one makes xp_interrupted() return true. If the thread cannot be created, the signals stay
+ * pending.
  */
 void xp_interrupt_watch(uint64_t asked_ns);
-/* After xp_interrupt_watch(): a further signal ends xprof, as does one that has arrived already. */
+/* After xp_interrupt_watch(): makes a further signal end xprof, including one that has arrived already. */
 void xp_interrupt_abort_by_next(void);
-/* After xp_interrupt_abort_by_next(): the next signal, or the first, only makes xp_interrupted() return true. */
+/*
+ * After xp_interrupt_abort_by_next(): the next signal, even if it is the first one, does not end xprof, but makes
+ * xp_interrupted() return true.
+ */
 void xp_interrupt_tell_next(void);
 
 /* Sets the time (CLOCK_MONOTONIC, ns) at which the recording ends as if interrupted; 0: never. */
 void xp_interrupt_set_deadline(uint64_t deadline_ns);
 
 /*
- * True if one of these signals is pending, if xp_interrupt_watch() says so, if the deadline has passed, or if xprof was
- * killed and this is a task that outlived it. Takes about 5 us, so do not call it once for each of a million items. May
- * be called from any thread or task.
+ * Returns true if one of these signals is pending, if a further signal has arrived after xp_interrupt_watch(), or if
+ * the deadline has passed. Also returns true in a task whose xprof was killed. Costs about 5 us: do not call it per
+ * item in a loop over a million items. Thread-safe.
  */
 bool xp_interrupted(void);
 

@@ -8,7 +8,9 @@
 #include "base/array.h"
 #include "base/util.h"
 
-/* Spans of real programs hardly overlap. The limit keeps a hostile file from turning each search into a linear scan. */
+/*
+ * Intervals of real programs hardly overlap. The limit prevents a hostile file from making each search a linear scan.
+ */
 #define STEPS_MAX 64
 
 int xp_interval_map_add(struct xp_interval_map *intervals, struct xp_interval interval)

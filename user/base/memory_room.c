@@ -11,12 +11,12 @@
 #include "base/cgroup_line.h"
 #include "base/util.h"
 
-/* The files of a version (Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst). */
+/* The files of a cgroup version (Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst). */
 struct version {
-	const char *hierarchy; /* below the root */
+	const char *hierarchy; /* path below the root */
 	const char *limit;
 	const char *usage;
-	const char *stat_prefix; /* of the sums over the group and those below it */
+	const char *stat_prefix; /* prefix of the sums over the cgroup and its descendants */
 };
 static const struct version v1 = { "/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_" };
 static const struct version v2 = { "", "memory.max", "memory.current", "" };
@@ -29,7 +29,7 @@ static FILE *open_file(const char *directory, const char *name)
 	return length < 0 || (size_t)length >= sizeof(path) ? NULL : fopen(path, "re");
 }
 
-/* Returns false if there is no number: no such file, or "max". */
+/* Returns false if the file does not exist or contains no number, such as "max". */
 static bool read_number(const char *directory, const char *name, uint64_t *number)
 {
 	FILE *file = open_file(directory, name);
@@ -67,7 +67,10 @@ static uint64_t room_of(const char *directory, const struct version *version)
 	return limit - XP_MIN(limit, usage);
 }
 
-/* Of a group and all above it. In a container, the first ones may not be visible: its own is the top. */
+/*
+ * Returns the space in a cgroup and all its ancestors. In a container, ancestors may be invisible: the container's
+ * cgroup is then the root.
+ */
 static uint64_t room_up(const char *root, const char *group, const struct version *version)
 {
 	const size_t top = strlen(root) + strlen(version->hierarchy);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How much memory the cgroups of this process allow it to use. Beyond that, the kernel does not refuse memory, but
- * kills a process of the cgroup (OOM). Code that needs much memory checks this before.
+ * The memory that this process can still use within the limits of its cgroups. If a cgroup exceeds its limit, the
+ * kernel kills one of its processes (OOM). Code that needs much memory checks this first.
  */
 #ifndef XPROF_BASE_MEMORY_ROOM_H
 #define XPROF_BASE_MEMORY_ROOM_H

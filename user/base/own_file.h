@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Creates all files and directories of a recording. They are always new, private to their owner from the start with any
- * umask, and never created through a link of another user. A recording has addresses, arguments and names of other
- * users' files, which other users must not read.
+ * Creates all files and directories of a recording. They are new, private to their owner from the start with any umask,
+ * and never created through a symbolic link. A recording contains addresses, arguments and file names of other users,
+ * which must stay private.
  */
 #ifndef XPROF_BASE_OWN_FILE_H
 #define XPROF_BASE_OWN_FILE_H
@@ -21,13 +21,13 @@ int xp_own_file_create(int dir_fd, const char *name, int access);
 #define XP_LOG_NAME_MAX 240 /* keeps the temporary name within NAME_MAX */
 
 /*
- * Makes the log NAME in a directory. It appears under this name once it is complete. write(arg, fd) fills an empty file
- * that is open for reading and writing. On an error, either write's or -errno, no file is left.
+ * Creates the log NAME in a directory. The name appears when the log is complete. write(arg, fd) fills an empty file
+ * that is open for reading and writing. On an error of write() or another -errno, no file remains.
  */
 int xp_log_file_make(int dir_fd, const char *name, int (*write)(void *arg, int fd), void *arg);
 
 /*
- * Creates a new directory and opens it for reading. Also returns -EEXIST if the new directory belongs to another user:
+ * Creates a new directory and opens it for reading. Returns -EEXIST also if the new directory belongs to another user:
  * that user has replaced it, or the file system chooses the owners.
  */
 int xp_own_dir_create(int dir_fd, const char *name);

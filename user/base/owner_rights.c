@@ -5,7 +5,7 @@
 #include <grp.h>
 #include <unistd.h>
 
-static unsigned int depth; /* of the calls of xp_owner_rights_take() that have not been returned */
+static unsigned int depth; /* calls of xp_owner_rights_take() without xp_owner_rights_return() */
 
 int xp_owner_rights_take(const struct stat *dir)
 {

@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 
 /*
- * Root takes the rights of the directory's owner, and gives up its supplementary groups for good. Other users keep
- * theirs. Returns 0 or -errno; -ENOTUNIQ if the directory is root's, but others may write to it. In any case the caller
- * calls xp_owner_rights_return(). Such pairs nest: the rights of the outermost one count.
+ * Root takes the rights of the directory's owner, and drops its supplementary groups permanently. Does nothing for
+ * other users. Returns 0 or -errno; -ENOTUNIQ if root owns the directory but others may write to it. Call
+ * xp_owner_rights_return() even after an error. Calls can be nested: the rights of the outermost call apply.
  */
 int xp_owner_rights_take(const struct stat *dir);
 

@@ -35,7 +35,7 @@ void xp_progress_line_begin_writing(struct xp_progress_line *line, FILE *out, ui
 	line->enabled &= !isatty(fileno(out));
 }
 
-/* A pipe does not tell how many bytes it got. */
+/* ftello() fails for a pipe: then only the percentage is printed. */
 static void put_written(const struct xp_progress_line *line, double percent)
 {
 	off_t bytes = ftello(line->out);

@@ -6,7 +6,7 @@
 
 static void fill(struct xp_rate_limit *allowance, uint64_t now_ns)
 {
-	/* A long pause saves up no more than one second's allowance. A debt is paid back in full. */
+	/* A long pause adds at most one second's allowance. A debt is repaid in full. */
 	uint64_t passed_ns = allowance->filled_ns ? now_ns - allowance->filled_ns : XP_NS_PER_S;
 	uint64_t fill_ns = passed_ns / (XP_NS_PER_S / XP_ALLOWANCE_NS_PER_S);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Limits the time that the recorder's loop spends on work that any process of the machine can cause without bound, such
- * as opening the files that it maps and reading what it reports about its code. Meanwhile the samples of all other
- * processes wait in the rings.
+ * Limits the time that xprof's main loop spends on work that any process can cause without bound, such as opening the
+ * files that it maps and reading its JIT code. During that work, the samples of all other processes wait in the rings.
  */
 #ifndef XPROF_BASE_RATE_LIMIT_H
 #define XPROF_BASE_RATE_LIMIT_H
@@ -10,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The allowance per second, and the most that is saved up. Work that exceeds it is paid back later. */
+/* The allowance per second, which is also its maximum. Work that exceeds the allowance delays later work. */
 #define XP_ALLOWANCE_NS_PER_S 200000000ull
 
 /* Zeroed: nothing was spent. */

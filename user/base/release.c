@@ -14,17 +14,19 @@
 #include "base/util.h"
 
 #define STACK_BYTES (64u << 10)
-/* For a holder that is stopped or gets no CPU: it closes the file later. */
+/* A holder that is stopped or gets no CPU closes its file later. */
 #define READY_MS 5000
 
-/* A task that holds one file until the caller closes `ours`, or has ended. It shuts `its` down when it is ready. */
+/*
+ * A task that keeps one file open until the caller closes `ours` or ends. The task shuts down `its` when it is ready.
+ */
 struct holder {
 	int fd;
 	int ours, its; /* a socket pair */
 	pid_t pid;
 };
 
-/* Makes system calls only: the task shares memory with the caller. */
+/* Runs in the holder, which shares memory with the caller: makes only system calls. */
 static int hold(void *arg)
 {
 	const struct holder *holder = arg;
@@ -32,7 +34,7 @@ static int hold(void *arg)
 	unsigned int low = (unsigned int)XP_MIN(holder->fd, holder->its);
 	unsigned int high = (unsigned int)XP_MAX(holder->fd, holder->its);
 
-	/* Keeps out of reach of signals to xprof's process group or to all processes of that name. */
+	/* Avoids signals to xprof's process group or to all processes named xprof. */
 	setsid();
 	prctl(PR_SET_NAME, "probes");
 	if (close_range(high + 1, ~0u, 0) || (high > low + 1 && close_range(low + 1, high - 1, 0)) ||
@@ -43,7 +45,7 @@ static int hold(void *arg)
 	return 0;
 }
 
-/* Creates the task, or none. */
+/* Creates the task. On failure, holder->pid stays -1. */
 static void start(struct holder *holder, char *stack, int fd)
 {
 	int ends[2];
@@ -59,7 +61,7 @@ static void start(struct holder *holder, char *stack, int fd)
 		close(ends[0]);
 }
 
-/* Until the holder has no other descriptor of the caller, or has ended. */
+/* Waits until the holder has closed all other descriptors of the caller, or has ended. */
 static void wait_until_ready(const struct holder *holder)
 {
 	struct pollfd ready = { .fd = holder->ours, .events = POLLIN };
@@ -76,7 +78,7 @@ static void finish(const struct holder *holder)
 		;
 }
 
-/* The memory begins with the holders. Their stacks are above. */
+/* `memory` contains the array of holders, followed by their stacks. */
 static void release(const int *fds, size_t count, char *memory)
 {
 	struct holder *holders = (struct holder *)memory;
@@ -112,9 +114,9 @@ void xp_release_files(const int *fds, size_t count)
 {
 	sigset_t all, before;
 
-	/* A holder that handled a signal would do so in the caller's memory. */
+	/* A holder would run a signal handler in the caller's memory. */
 	sigfillset(&all);
-	sigdelset(&all, SIGBUS); /* shared_pages.h */
+	sigdelset(&all, SIGBUS); /* shared_pages.h handles SIGBUS */
 	sigprocmask(SIG_SETMASK, &all, &before);
 	for (size_t i = 0; i < count; i += XP_RELEASED_TOGETHER)
 		release_some(fds + i, XP_MIN(count - i, (size_t)XP_RELEASED_TOGETHER));

@@ -11,7 +11,7 @@
 
 #define PAGE_BYTES 4096ul
 
-/* A signal handler has no argument: the memory that it knows, and the file of the page that stands in. */
+/* The guarded memory, and the file of the spare page. Both are global, because a signal handler has no argument. */
 static struct xp_shared_pages *guarded;
 static int page_fd = -1;
 
@@ -23,7 +23,7 @@ static struct xp_shared_pages *find(const uint8_t *address)
 	return NULL;
 }
 
-/* The page takes no new memory: there may be none. The access is then tried again. */
+/* Maps the spare page, which needs no new memory. Returns true, so that the access is repeated. */
 static bool put_page(const siginfo_t *info)
 {
 	struct xp_shared_pages *pages = info->si_code > 0 ? find(info->si_addr) : NULL;
@@ -31,7 +31,7 @@ static bool put_page(const siginfo_t *info)
 
 	if (!pages || mmap(page, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, page_fd, 0) == MAP_FAILED)
 		return false;
-	memset(page, 0, PAGE_BYTES); /* what was written to it in place of another page is no content of this one */
+	memset(page, 0, PAGE_BYTES); /* removes data that was written to the spare page for an earlier missing page */
 	pages->torn = true;
 	return true;
 }

@@ -20,7 +20,7 @@ static int task(void *arg)
 {
 	struct shielded *shielded = arg;
 
-	/* Keeps out of reach of signals to xprof's process group or to all processes of that name. */
+	/* Avoids signals to xprof's process group or to all processes named xprof. */
 	setsid();
 	prctl(PR_SET_NAME, "probes");
 	shielded->result = shielded->work(shielded->arg);
@@ -38,10 +38,11 @@ int xp_shielded(int (*work)(void *arg), void *arg)
 	if (stack == MAP_FAILED)
 		return -errno;
 	sigfillset(&all);
-	sigdelset(&all, SIGBUS); /* shared_pages.h */
+	sigdelset(&all, SIGBUS); /* shared_pages.h handles SIGBUS */
 	sigprocmask(SIG_SETMASK, &all, &before);
 	/*
-	 * The task sends no signal when it ends: SIGCHLD is for the command. CLONE_VFORK: the caller sleeps until then.
+	 * The task sends no signal when it ends, because xprof uses SIGCHLD for the command. With CLONE_VFORK, the
+	 * caller sleeps until the task ends.
 	 */
 	pid = clone(task, stack + STACK_BYTES, CLONE_VM | CLONE_FILES | CLONE_VFORK, &shielded);
 	if (pid < 0)

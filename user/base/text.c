@@ -18,7 +18,7 @@ static const struct {
 	{ 0x1d173, 0x1d17a }, { 0xe0000, 0xe0fff },
 };
 
-/* Reads a character in UTF-8, of at most `left` bytes. Returns their number; 0: it is none. */
+/* Decodes a UTF-8 character of at most `left` bytes. Returns its length in bytes, or 0 if it is invalid. */
 static size_t next_utf8(const unsigned char *at, size_t left, uint32_t *code)
 {
 	static const uint32_t lowest[] = { 0, 0x80, 0x800, 0x10000 };
@@ -43,7 +43,7 @@ static bool is_unseen(uint32_t code)
 	return false;
 }
 
-/* to may equal from: the result is never longer. */
+/* to may equal from, because the result is never longer. */
 static void clean(char *to, size_t to_size, const char *from, bool for_people)
 {
 	const unsigned char *s = (const unsigned char *)from;
@@ -51,7 +51,7 @@ static void clean(char *to, size_t to_size, const char *from, bool for_people)
 
 	while (*s) {
 		uint32_t code;
-		size_t n = next_utf8(s, SIZE_MAX, &code); /* the terminator continues no character */
+		size_t n = next_utf8(s, SIZE_MAX, &code); /* a NUL is not a continuation byte, so it ends the scan */
 		/* C1 controls, U+0080 to U+009F, drive a terminal just like the ASCII controls. */
 		bool bad = !n || code < 0x20 || (code >= 0x7f && code < 0xa0) || (for_people && is_unseen(code));
 
@@ -87,7 +87,10 @@ size_t xp_text_fit(const char *text, size_t bytes_max)
 
 	if (length < bytes_max)
 		return length;
-	/* A character has up to three bytes after its first one. Where there are more, this is not UTF-8. */
+	/*
+	 * A UTF-8 character has at most three continuation bytes. With more than three, the text is not UTF-8: do not
+	 * shorten it.
+	 */
 	while (start && length - start < 3 && (text[start] & 0xc0) == 0x80)
 		start--;
 	return (text[start] & 0xc0) == 0x80 ? length : start;
@@ -151,7 +154,7 @@ const char *xp_short_text(struct xp_short_text *to, const char *text)
 
 /* ---- commands ---- */
 
-/* No shell gives these characters a meaning. */
+/* No shell treats these characters specially. */
 static bool is_plain(char byte)
 {
 	return (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z') ||
@@ -173,7 +176,7 @@ static bool can_be_shown(const char *text, size_t size)
 	return size < sizeof(shown) && !strcmp(text, shown);
 }
 
-/* Always three digits, so that a digit of the text cannot join them. */
+/* Writes three octal digits: with fewer, a digit that follows in the text would be read as part of the escape. */
 static size_t escape(char *to, char byte)
 {
 	if (is_plain(byte)) {

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Text that a target, a file or the environment chose, on its way to a person. xp_put() and xp_put_line() write every
- * line that may be shown on a terminal, and so do the messages of util.h. So callers need not check what a name
- * contains.
+ * Prints untrusted text to a terminal: names that a target, a file or the environment chose. xp_put() and xp_put_line()
+ * write every line that may appear on a terminal, and so do the messages of util.h. So callers need not check names.
  *
- * These become '?' in such a line: control characters, which drive a terminal; newlines, which would forge a line;
- * bytes that are not UTF-8; invisible characters (Unicode's Default_Ignorable_Code_Point: bidirectional controls, zero
- * widths, tags, variation selectors); and line separators (U+2028, U+2029). They could make one name look like another
- * or reverse the rest of the line. The price is that Persian names and joined emoji lose a character. It is lost on the
- * screen, not in files.
+ * The functions replace these characters by '?': control characters, which drive a terminal; newlines, which would
+ * forge a line; bytes that are not UTF-8; invisible characters (Unicode's Default_Ignorable_Code_Point: bidirectional
+ * controls, zero widths, tags, variation selectors); and line separators (U+2028, U+2029). Invisible characters could
+ * make two names look equal or reverse the rest of the line. A drawback: Persian names and joined emoji lose a
+ * character, on the screen but not in files.
  */
 #ifndef XPROF_BASE_TEXT_H
 #define XPROF_BASE_TEXT_H
@@ -31,10 +30,10 @@ void xp_clean_text(char *to, size_t to_size, const char *from);
  */
 size_t xp_text_fit(const char *text, size_t bytes_max);
 
-/* The colon behind OBJECT in a pattern OBJECT:GLOB; NULL: it has none. The "::" in names is no such colon. */
+/* Returns the colon after OBJECT in a pattern OBJECT:GLOB, or NULL if there is none. Ignores the "::" in C++ names. */
 const char *xp_text_object_end(const char *pattern);
 
-/* Writes a piece of a line, cleaned after formatting. The line may have any length. */
+/* Writes a part of a line: formats it, then cleans the result. The line may have any length. */
 void xp_put(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Like xp_put(), with a newline. */
 void xp_put_line(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -42,7 +41,7 @@ void xp_put_line(FILE *out, const char *format, ...) __attribute__((format(print
 void xp_put_line_args(FILE *out, const char *before, const char *format, va_list args)
     __attribute__((format(printf, 3, 0)));
 
-/* Function names can take 64 KiB. In a sentence, both ends of a long name are enough. */
+/* A function name can have 64 KiB. A message shows only the start and the end of a long name. */
 #define XP_SHORT_TEXT_BYTES 256
 struct xp_short_text {
 	char text[XP_SHORT_TEXT_BYTES];
@@ -51,9 +50,9 @@ struct xp_short_text {
 const char *xp_short_text(struct xp_short_text *to, const char *text);
 
 /*
- * A path as one word of a shell command. bash, zsh, ksh and POSIX.1-2024's sh read it as exactly these bytes: it is
- * bare, in '...', or in $'...' if it contains characters that must not be shown. It is never an option, nor LLVM's
- * @FILE.
+ * Quotes a path as one word of a shell command. bash, zsh, ksh and POSIX.1-2024's sh read the word as exactly the bytes
+ * of the path. The word is bare, in '...', or in $'...' if it has characters that must not be shown. It cannot be
+ * mistaken for an option or for LLVM's @FILE.
  */
 struct xp_shell_path {
 	char text[4 * (PATH_MAX + NAME_MAX) + sizeof("./$''")];

@@ -7,7 +7,7 @@
 
 #include "base/hash.h"
 
-/* All 0 but bytes_max: an empty pool. */
+/* An empty pool has bytes_max set and all other members 0. */
 struct xp_text_pool {
 	char **texts;
 	size_t count;
@@ -17,7 +17,10 @@ struct xp_text_pool {
 	size_t bytes_max;
 };
 
-/* The pool's copy of the string, valid until the pool is freed. NULL: out of memory, or beyond bytes_max. */
+/*
+ * Returns the pool's copy of the string, valid until the pool is freed. Returns NULL if out of memory or if the pool
+ * would exceed bytes_max.
+ */
 const char *xp_text_pool_keep(struct xp_text_pool *pool, const char *text);
 void xp_text_pool_free(struct xp_text_pool *pool);
 

@@ -15,24 +15,28 @@ struct xp_u64_entry {
 
 /* Empty if zeroed. */
 struct xp_u64_map {
-	struct xp_u64_entry *entries; /* in the order of their additions, until one is removed */
+	struct xp_u64_entry *entries; /* in order of addition, until an entry is removed */
 	size_t count;
 	size_t room;
 	struct xp_hash hash;
 };
 
-/* A pointer to this key's value, or NULL if the key is missing. Valid until the next add. */
+/*
+ * Returns a pointer to the value of this key, or NULL if the key is missing. The pointer is valid until the next add.
+ */
 uint32_t *xp_u64_map_find(const struct xp_u64_map *map, uint64_t key);
 /* Like xp_u64_map_find(), but adds a missing key with value. Returns NULL if out of memory. */
 uint32_t *xp_u64_map_add(struct xp_u64_map *map, uint64_t key, uint32_t value);
 
-/* This key's pointer, or NULL if the key is missing. */
+/* Returns the pointer of this key, or NULL if the key is missing. */
 void *xp_u64_map_get(const struct xp_u64_map *map, uint64_t key);
 /* Sets the pointer of a new or a known key. Returns 0 or -ENOMEM. */
 int xp_u64_map_put(struct xp_u64_map *map, uint64_t key, void *pointer);
 
-/* Removes the key if it is there. The last entry takes its place, so that a walk from the last to the first misses
- * none. */
+/*
+ * Removes the key if it exists. The last entry moves to the index of the removed one, so a loop from the last entry to
+ * the first may remove entries.
+ */
 void xp_u64_map_remove(struct xp_u64_map *map, uint64_t key);
 void xp_u64_map_free(struct xp_u64_map *map);
 

@@ -49,7 +49,7 @@ uint64_t xp_now_ns(void)
 	return (uint64_t)now.tv_sec * XP_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/* offset -1: at the position of the descriptor, for pipes as well. */
+/* offset -1: writes at the position of the descriptor, which also works for pipes */
 static int write_at(int fd, const void *data, size_t size, off_t offset)
 {
 	const char *p = data;

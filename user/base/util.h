@@ -31,31 +31,31 @@ enum xp_log_level {
 };
 extern enum xp_log_level xp_log_level;
 
-/* Prints one line to stderr from a log level on. Untrusted names in it are cleaned (text.h). */
+/* Prints one line to stderr if xp_log_level is at least `level`. Cleans untrusted names in it (text.h). */
 void xp_log(enum xp_log_level level, const char *prefix, const char *format, ...) __attribute__((format(printf, 3, 4)));
 #define xp_error(...) xp_log(XP_LOG_QUIET, "xprof: error: ", __VA_ARGS__)
 #define xp_warn(...) xp_log(XP_LOG_NORMAL, "xprof: warning: ", __VA_ARGS__)
 #define xp_info(...) xp_log(XP_LOG_NORMAL, "xprof: ", __VA_ARGS__)
 #define xp_debug(...) xp_log(XP_LOG_VERBOSE, "xprof: ", __VA_ARGS__)
 
-/* As xp_error(). Returns the code. */
+/* Like xp_error(). Returns code. */
 int xp_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Puts a sentence about a failure into why. Returns the error. */
+/* Writes a sentence about a failure into why. Returns err. */
 int xp_refuse(char *why, size_t why_size, int err, const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* Below, equal to or above 0, as qsort(3) wants it. Of several keys, the first one counts: by_this ?: by_that. */
+/* Returns a value below, equal to or above 0, for qsort(3). To compare by several keys, use by_first ?: by_second. */
 static inline int xp_compare(uint64_t a, uint64_t b)
 {
 	return (a > b) - (a < b);
 }
 
-/* The order of numbers of 64 bits in an array, for qsort(3). */
+/* A qsort(3) comparison function for uint64_t elements. */
 static inline int xp_compare_u64(const void *a, const void *b)
 {
 	return xp_compare(*(const uint64_t *)a, *(const uint64_t *)b);
 }
 
-/* The ending of a noun after a number, and the verb after that. */
+/* Return the plural ending of a noun after a number; the last one also returns the verb. */
 static inline const char *xp_plural_s(uint64_t number)
 {
 	return number == 1 ? "" : "s";
@@ -69,7 +69,7 @@ static inline const char *xp_plural_s_are(uint64_t number)
 	return number == 1 ? " is" : "s are";
 }
 
-/* number * to / from, or UINT64_MAX if it is more. from 0: unknown, returns number. */
+/* Returns number * to / from, at most UINT64_MAX. from 0: unknown, returns number. */
 static inline uint64_t xp_scale(uint64_t number, uint64_t to, uint64_t from)
 {
 	unsigned __int128 scaled = from ? (unsigned __int128)number * to / from : number;
@@ -77,7 +77,7 @@ static inline uint64_t xp_scale(uint64_t number, uint64_t to, uint64_t from)
 	return scaled > UINT64_MAX ? UINT64_MAX : (uint64_t)scaled;
 }
 
-/* Adds as much of value to the sum as keeps it within the integers of JSON, INT64_MAX. Returns how much that is. */
+/* Adds value to the sum, but limits the sum to INT64_MAX, the largest integer in our JSON. Returns the amount added. */
 static inline uint64_t xp_add_capped(uint64_t *sum, uint64_t value)
 {
 	uint64_t added = XP_MIN(value, (uint64_t)INT64_MAX - *sum);
@@ -86,7 +86,7 @@ static inline uint64_t xp_add_capped(uint64_t *sum, uint64_t value)
 	return added;
 }
 
-/* CLOCK_MONOTONIC, ns. */
+/* Returns CLOCK_MONOTONIC in ns. */
 uint64_t xp_now_ns(void);
 
 /* Write all bytes. Return 0 or -errno. */

@@ -8,7 +8,7 @@
 
 static _Thread_local struct {
 	int err;
-	char text[2 * PATH_MAX]; /* room for a path and its remedy */
+	char text[2 * PATH_MAX]; /* large enough for a path and a remedy */
 } newest;
 
 int xp_why_set(int err, const char *format, ...)
