@@ -24,28 +24,29 @@
 #include "target/target.h"
 
 /*
- * Nothing can interrupt the kernel while it makes a link, so a link should take about this long. Fewer links are
- * better: to detach one, the kernel waits some 10 ms for programs to end, however few probes it has.
+ * The time that the kernel should need for one link, because nothing can interrupt it meanwhile. Larger links are
+ * better otherwise: detaching a link takes about 10 ms, however few probes it has, because the kernel waits for running
+ * programs.
  */
 #define BATCH_NS 100000000u
 #define BATCH_MIN 256u
 #define BATCH_FIRST 4096u
 #define BATCH_MAX 16384u
-/* Perf events are single probes: interrupts are checked once per this many. */
+/* Each perf event is a single probe: checks for an interrupt only once per this many. */
 #define SINGLES_BATCH 16u
-/* Functions begin with one or two of at most 15 bytes. */
+/* A function begins with one or two nops of at most 15 bytes. */
 #define LONG_NOPS_MAX 64
 /*
- * The kernel refuses probes with EBUSY for a moment: 2 of 10 recordings with --follow of a program that vforks and
- * executes itself met that.
+ * The kernel sometimes refuses probes with EBUSY for a short time: this happened in 2 of 10 recordings with --follow of
+ * a program that calls vfork() and executes itself.
  */
 #define BUSY_NS XP_NS_PER_S
 #define BUSY_PAUSE_US 2000
 
 /*
- * An exiting task closes its files in the order of their numbers, and releases the last one first (task_work_run(),
- * kernel/task_work.c). So if xprof is killed, links numbered from here on are released before the anchors, which have
- * lower numbers.
+ * An exiting task closes its files in ascending order, but the kernel releases the last one first (task_work_run(),
+ * kernel/task_work.c). So links use descriptors from this number on, and anchors lower ones. If xprof is killed, the
+ * links are then released before the anchors.
  */
 #define LINK_FD_MIN 512
 
@@ -55,7 +56,7 @@ struct link {
 	uint32_t group;
 	uint32_t probes;
 	bool anchor;
-	bool extra; /* an anchor that stands for no process */
+	bool extra; /* an anchor that is not the one of a process */
 };
 
 struct xp_attach {
@@ -71,8 +72,8 @@ struct xp_attach {
 };
 
 /*
- * Makes the table of descriptors long enough for move_up(). While tasks share the table, as under the shield, the
- * kernel waits for an RCU grace period to make it longer (expand_fdtable(), fs/file.c).
+ * Grows the descriptor table so that move_up() does not have to. If tasks share the table, as under the shield, the
+ * kernel waits for an RCU grace period to grow it (expand_fdtable(), fs/file.c).
  */
 static void make_room_for_links(void)
 {
@@ -111,7 +112,7 @@ static bool has_anchor(struct xp_attach *attach, pid_t pid)
 	return found;
 }
 
-/* Moves the file to a descriptor from LINK_FD_MIN on, if there is one. */
+/* Moves the file to a descriptor of LINK_FD_MIN or more, if one is free. */
 static int move_up(int fd)
 {
 	int moved = fcntl(fd, F_DUPFD_CLOEXEC, LINK_FD_MIN);
@@ -185,7 +186,10 @@ out:
 	return fd;
 }
 
-/* One file descriptor per offset is a lot: raises the hard limit too, as far as permitted. */
+/*
+ * Raises the limit of open files, because each offset needs a descriptor. Raises the hard limit too, as far as
+ * permitted.
+ */
 static void raise_file_limit(size_t wanted)
 {
 	struct rlimit limit;
@@ -211,7 +215,10 @@ static int link_single(uint32_t perf_type, int program_fd, const char *path, pid
 		.config2 = probe->offset,
 	};
 	LIBBPF_OPTS(bpf_link_create_opts, opts, .perf_event.bpf_cookie = probe->cookie);
-	/* An event of a process takes no CPU. One of all processes takes a CPU, and sees the hits on all CPUs. */
+	/*
+	 * An event of one process covers all CPUs. An event of all processes must name a CPU, but sees the hits on all
+	 * CPUs.
+	 */
 	int event = syscall(__NR_perf_event_open, &attr, pid ? pid : -1, pid ? -1 : 0, -1, PERF_FLAG_FD_CLOEXEC);
 	int fd;
 
@@ -220,19 +227,22 @@ static int link_single(uint32_t perf_type, int program_fd, const char *path, pid
 	fd = bpf_link_create(program_fd, event, BPF_PERF_EVENT, &opts);
 	if (fd < 0)
 		fd = -errno;
-	close(event); /* the link holds it */
+	close(event); /* the link keeps it open */
 	return fd;
 }
 
-/* In which of three turns the link is closed: anchors come after all others, those of no process before the rest. */
+/*
+ * Returns the pass in which a link is closed: links that are not anchors first, then the anchors that are not of a
+ * process, then the anchors of processes.
+ */
 static int turn_of(const struct link *link)
 {
 	return !link->anchor ? 0 : link->extra ? 1 : 2;
 }
 
 /*
- * To close a link takes 20 to 80 ms, nearly all of it waiting for RCU grace periods. Links that are closed at the same
- * time share them.
+ * Closing a link takes 20 to 80 ms, mostly for RCU grace periods. Links that are closed at the same time share the
+ * grace periods.
  */
 static void close_turn(struct link *links, size_t count, int turn)
 {
@@ -266,8 +276,8 @@ static int close_in_order(void *arg)
 		anchors += departure->links[i].anchor;
 	close_turn(departure->links, count, 0);
 	/*
-	 * Same as synchronize_rcu(). Where membarrier is off, for CPUs without a tick, closing a link waits for
-	 * something similar.
+	 * Does the same as synchronize_rcu(). With nohz_full, membarrier fails; closing a link then waits for a similar
+	 * event.
 	 */
 	if (anchors && anchors < count)
 		syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
@@ -277,8 +287,8 @@ static int close_in_order(void *arg)
 }
 
 /*
- * The shield keeps the order if xprof is killed. If the task at work is killed, the links that it was closing stay open
- * until xprof ends.
+ * Closes the links in a shielded task, which keeps the order even if xprof is killed. If that task is killed, the links
+ * that it was closing stay open until xprof ends.
  */
 static void close_links(struct link *links, size_t count)
 {
@@ -304,13 +314,13 @@ struct request {
 	struct xp_attach *attach;
 	const struct xp_uprobe_set *uprobes;
 	const char *path;
-	struct link *links; /* out: that were made */
+	struct link *links; /* out: the new links */
 	size_t links_made;
 	size_t done; /* probes */
 	bool anchored;
 };
 
-/* Between two batches. */
+/* Runs between two batches: reports progress, and returns an error if the recording or the process has ended. */
 static int may_go_on(const struct request *request, size_t done)
 {
 	if (request->attach->tell)
@@ -330,7 +340,7 @@ static int try_link(const struct request *request, const struct xp_uprobe *probe
 			     : link_single(attach->perf_type, uprobes->program_fd, request->path, uprobes->pid, probes);
 }
 
-/* Makes one link, for as many probes as it takes. */
+/* Makes one link for the next batch of probes. */
 static int attach_link(const struct request *request, struct link *link)
 {
 	struct xp_attach *attach = request->attach;
@@ -387,7 +397,7 @@ static int attach_request(void *arg)
 	return err;
 }
 
-/* Attaches all of the probes or none. */
+/* Attaches all probes or none. */
 static int attach_all(struct request *request)
 {
 	const struct xp_uprobe_set *uprobes = request->uprobes;
@@ -400,8 +410,8 @@ static int attach_all(struct request *request)
 	request->anchored = !uprobes->anchor && has_anchor(request->attach, uprobes->pid);
 	err = xp_shielded(attach_request, request);
 	/*
-	 * The task was killed, and the kernel may have left breakpoints. A new link for the same probes takes the
-	 * breakpoints over; closing the link removes them.
+	 * The task was killed, and the kernel may have left breakpoints. A new link for the same probes adopts the
+	 * breakpoints, and closing that link removes them.
 	 */
 	if (err == -ECHILD) {
 		if (request->done < uprobes->count)
@@ -446,13 +456,13 @@ int xp_attach_uprobes(struct xp_attach *attach, const struct xp_uprobe_set *upro
 
 	if (uprobes->count > xp_attach_room(attach))
 		return -ENOBUFS;
-	/* The kernel requires a path. This one names the inode, even if the file was renamed or deleted. */
+	/* The kernel requires a path. This path names the inode, even if the file was renamed or deleted. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", uprobes->file_fd);
 	if (!attach->multi) {
 		if (xp_small_file_number("/sys/bus/event_source/devices/uprobe/type", &perf_type))
 			return -EOPNOTSUPP;
 		attach->perf_type = (uint32_t)perf_type;
-		/* Approximate: attaching from another thread at the same time changes little. */
+		/* Only an estimate: another thread may attach probes at the same time. */
 		raise_file_limit(attach->count + uprobes->count + 1024);
 	}
 	return attach_all(&request);
@@ -509,7 +519,7 @@ static bool of_group(const struct link *link, uint32_t group)
 	return link->group == group;
 }
 
-/* Detaches the links that belong to `what`, one after the other. */
+/* Detaches the links for which belongs() is true. */
 static void detach(struct xp_attach *attach, bool (*belongs)(const struct link *link, uint32_t what), uint32_t what)
 {
 	size_t kept = 0, gone = 0;

@@ -67,7 +67,7 @@ static void set_rate(struct xp_sampler *sampler)
 		hz = max;
 	}
 	if (attr->type == PERF_TYPE_SOFTWARE) {
-		/* cpu-clock is a timer: a period is exact, and the kernel converts a frequency to one anyway. */
+		/* cpu-clock is a timer: a period is exact, and the kernel would convert a frequency to a period. */
 		attr->sample_period = XP_NS_PER_S / hz;
 		return;
 	}
@@ -75,7 +75,7 @@ static void set_rate(struct xp_sampler *sampler)
 	attr->sample_freq = hz;
 }
 
-/* Tries the event on this thread. */
+/* Opens the event on the calling thread, to find out whether the kernel supports it. */
 static int try_event(struct xp_sampler *sampler, uint32_t type, uint64_t config)
 {
 	int fd;
@@ -120,7 +120,7 @@ int xp_sampler_new(struct xp_sampler **result, const struct xp_sampler_options *
 	return err;
 }
 
-/* Adds up what a thread's event has counted, including all that inherited it, and closes the event. */
+/* Adds the count of a thread's event, including all threads that inherited it, to the sum, and closes the event. */
 static void close_event(struct xp_sampler *sampler, const struct event *event)
 {
 	uint64_t values[2]; /* count, time enabled */
@@ -153,7 +153,7 @@ static int make_room(struct xp_sampler *sampler)
 	return XP_ARRAY_RESERVE(sampler->events, sampler->room, sampler->count + 1);
 }
 
-/* Gives the program to the event, with the cookie if there is one. */
+/* Attaches the program to the event, with the cookie if it is not 0. */
 static int set_program(const struct xp_sampler *sampler, struct event *event, uint64_t cookie)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts, .perf_event.bpf_cookie = cookie);
@@ -224,7 +224,7 @@ int xp_sampler_add_process(struct xp_sampler *sampler, pid_t pid)
 	return sampler->count > before ? 0 : -ESRCH;
 }
 
-/* Whether the event of this CPU still samples. Closes it otherwise. */
+/* Returns whether the event of this CPU still samples. Otherwise closes it. */
 static bool has_live(struct xp_sampler *sampler, pid_t id)
 {
 	for (size_t i = 0; i < sampler->count; i++) {

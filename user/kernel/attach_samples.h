@@ -13,9 +13,9 @@
 #include <sys/types.h>
 
 /*
- * The kernel accepts a timer of 10 us, but a sample costs a good part of that. At 10 us, a program made no progress for
- * seconds and two thirds of the samples were lost. At 20 us, on the same guest, the program took 1 % longer and no
- * sample was lost.
+ * The highest frequency of cpu-clock. The kernel accepts a period of 10 us, but a sample costs several us: with 10 us,
+ * a program made no progress for seconds, and two thirds of the samples were lost. With 20 us on the same guest, the
+ * program ran 1 % longer and no sample was lost.
  */
 #define XP_SAMPLER_CPU_CLOCK_HZ_MAX 50000ull
 
@@ -49,17 +49,17 @@ int xp_sampler_add_thread(struct xp_sampler *sampler, pid_t tid);
  * Samples the CPUs in cpus[0..count) that are online and not yet sampled. Call it again to add CPUs that come online.
  */
 int xp_sampler_add_cpus(struct xp_sampler *sampler, const bool *cpus, size_t count);
-/* Ends what xp_sampler_add_cpus() began. */
+/* Undoes xp_sampler_add_cpus(). */
 void xp_sampler_drop_cpus(struct xp_sampler *sampler);
-/* Ends what xp_sampler_add_process() and xp_sampler_add_thread() began. */
+/* Undoes xp_sampler_add_process() and xp_sampler_add_thread(). */
 void xp_sampler_drop_threads(struct xp_sampler *sampler);
-/* No samples arrive after this. */
+/* Stops all events. No sample arrives after this call. */
 void xp_sampler_stop(struct xp_sampler *sampler);
 
 /* "cycles" or "cpu-clock". */
 const char *xp_sampler_event(const struct xp_sampler *sampler);
 bool xp_sampler_hardware(const struct xp_sampler *sampler);
-/* The CPU time that a sample represents, in ns; tsc_hz converts cycles to time. */
+/* Returns the CPU time that a sample represents, in ns. tsc_hz is used to convert cycles to time. */
 uint64_t xp_sampler_period_ns(const struct xp_sampler *sampler, uint64_t tsc_hz);
 /*
  * Valid after xp_sampler_stop(): the number of periods that the sampled threads ran, by the counts of the events. 0 if

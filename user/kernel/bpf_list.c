@@ -8,7 +8,7 @@
 
 #include "base/util.h"
 
-/* As the verifier limits them (BPF_MAX_SUBPROGS, and the program itself). */
+/* The verifier's limit: BPF_MAX_SUBPROGS, plus the program itself. */
 #define FUNCTIONS_MAX 257
 
 struct functions {
@@ -16,7 +16,7 @@ struct functions {
 	uint32_t bytes[FUNCTIONS_MAX];
 };
 
-/* Of one program. A program that has gone meanwhile is none. */
+/* Reports one program to take(). Ignores a program that was unloaded meanwhile. */
 static int list_one(uint32_t id, struct functions *functions,
 		    int (*take)(void *arg, const struct xp_bpf_listed *program), void *arg)
 {

@@ -49,8 +49,8 @@ static const char *name_of(const struct btf *kernel, uint32_t offset)
 static int copy_type(struct btf *result, const struct btf *kernel, uint32_t number, unsigned int depth);
 
 /*
- * A nested struct: a copy of the listed struct if it is listed earlier; otherwise all of it, if it has few fields
- * (atomic_t).
+ * Copies a nested struct and returns its number. Uses the copy of a listed struct if it is listed earlier. Copies other
+ * structs completely, if they have few fields (atomic_t).
  */
 static int copy_inner(struct btf *result, const struct btf *kernel, const struct btf_type *type, unsigned int depth)
 {
@@ -174,8 +174,8 @@ int xp_kernel_btf_reduce(struct btf **result, const struct btf *kernel)
 }
 
 /*
- * Before Linux 6.16 (commit a539e2a6d51d), the file cannot be mapped: libbpf reads it, which takes 7 ms of CPU time
- * more.
+ * Maps the kernel's BTF. Before Linux 6.16 (commit a539e2a6d51d) the file cannot be mapped; libbpf then reads it, which
+ * takes 7 ms more CPU time.
  */
 static struct btf *load_kernel(void)
 {

@@ -17,9 +17,9 @@ struct xp_kernel_struct {
 extern const struct xp_kernel_struct xp_kernel_structs[];
 
 /*
- * Returns the descriptor of a file with the running kernel's types in reduced form, for libbpf's btf_custom_path.
- * The file is made once and stays open: a recording loads the programs twice, first for the forecast. Returns -errno
- * if the file cannot be made; libbpf then has to read the kernel's BTF. For one thread.
+ * Returns the descriptor of a file with the reduced BTF of the running kernel, for libbpf's btf_custom_path. The file
+ * is made once and stays open, because a recording loads the BPF programs twice: first for the forecast. Returns -errno
+ * if the file cannot be made; libbpf then reads the full BTF. Not thread-safe.
  */
 int xp_kernel_btf_file(void);
 

@@ -7,9 +7,15 @@
 
 #include "base/interrupt.h"
 
-/* How often a pass polls a busy record before it gives up: some microseconds. The program needs tens of ns. */
+/*
+ * Number of times that a pass polls a busy record before it gives up. This takes some us; the BPF program needs tens of
+ * ns.
+ */
 #define BUSY_SPINS 200
-/* A pass that takes longer looks so often whether the recording is to end, each time after some records. */
+/*
+ * In a long pass, the time between two checks whether the recording has ended, and the number of records between two
+ * readings of the clock.
+ */
 #define LOOK_NS 10000000
 #define LOOK_RECORDS 16
 
@@ -17,13 +23,16 @@ struct xp_merge {
 	struct xp_rings *rings;
 	const struct xp_clock *clock;
 	struct xp_arrival *heads; /* the next event of each ring: [rings->count] */
-	/* Heads of rings that have an event, the oldest first; pointers, since they are moved. */
+	/*
+	 * The rings that have an event, as a heap with the oldest event first. They are pointers, because they are
+	 * moved.
+	 */
 	struct xp_arrival **heap;
 	unsigned int heap_count;
 	uint64_t blocked_since; /* TSC at which a busy record first ended a pass; 0: the last pass was not blocked */
 	uint64_t done_tsc;
-	uint64_t next_look; /* TSC at which to look whether the recording is to end */
-	bool drains;	    /* the recording has ended: nothing is left out */
+	uint64_t next_look; /* TSC of the next check whether the recording has ended */
+	bool drains;	    /* the recording has ended: emit everything */
 };
 
 int xp_merge_new(struct xp_merge **result, struct xp_rings *rings, const struct xp_clock *clock)
@@ -106,7 +115,7 @@ static enum xp_ring_state next_head(struct xp_merge *merge, struct xp_arrival *h
 	return state;
 }
 
-/* Takes a snapshot of all rings. */
+/* Takes a snapshot of all rings. Returns how full the fullest one is, in percent. */
 unsigned int xp_merge_fill(struct xp_merge *merge)
 {
 	unsigned int fullest = 0;
@@ -123,7 +132,7 @@ unsigned int xp_merge_fill(struct xp_merge *merge)
 	return fullest;
 }
 
-/* Whether this pass may continue past a ring whose next record is not submitted. */
+/* Returns whether this pass may continue without a ring whose next record is busy. */
 static bool out_of_patience(struct xp_merge *merge, unsigned int fullest)
 {
 	uint64_t now = xp_clock_now_tsc();
@@ -133,7 +142,7 @@ static bool out_of_patience(struct xp_merge *merge, unsigned int fullest)
 	return fullest > 50 || now - merge->blocked_since > xp_clock_ticks(merge->clock, XP_MERGE_PATIENCE_NS);
 }
 
-/* Whether this pass is to end early, after so many records: the recording ends, and the pass takes long. */
+/* Returns whether this pass ends early, after this many records: the recording has ended and the pass is long. */
 static bool ends_early(struct xp_merge *merge, uint64_t records)
 {
 	uint64_t now;

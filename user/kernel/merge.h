@@ -36,21 +36,20 @@ void xp_merge_free(struct xp_merge *merge);
 unsigned int xp_merge_fill(struct xp_merge *merge);
 
 /*
- * One pass. mark: the TSC at the start of the pass, read before the call. The caller reads sources that must keep step
- * with the rings (the side-band) between taking the mark and this call: they then hold everything older than the mark.
- * A pass that takes long ends early when the recording is to end (interrupt.h): the rest is for xp_merge_drain().
- * Returns how full the fullest ring was at the start, in percent, or -errno: the sink's error, or -EBADMSG if a ring is
- * corrupt.
+ * Runs one pass. mark: the TSC at the start of the pass. Other sources that must stay in step with the rings, such as
+ * the side-band, are read after the mark and before this call: they then contain everything older than the mark. A long
+ * pass ends early when the recording is to end (interrupt.h); xp_merge_drain() emits the rest. Returns how full the
+ * fullest ring was at the start, in percent, or -errno: the sink's error, or -EBADMSG if a ring is corrupt.
  */
 int xp_merge_pass(struct xp_merge *merge, uint64_t mark, xp_merge_sink sink, void *arg);
 
 /*
- * The mark of the last pass that no busy event ended: all older events were emitted, except late ones. Do not report
- * anything that happened after this mark yet: events that wait for the busy event would arrive too late for it.
+ * Returns the mark of the last pass that was not ended by a busy event: all older events were emitted, except late
+ * ones. Do not report anything later than this mark yet: events that wait for the busy event would arrive too late.
  */
 uint64_t xp_merge_done_tsc(const struct xp_merge *merge);
 
-/* Emits all that is left, after all programs are detached. Returns 0 or -errno. */
+/* Emits all remaining events. Call this after all programs are detached. Returns 0 or -errno. */
 int xp_merge_drain(struct xp_merge *merge, xp_merge_sink sink, void *arg);
 
 #endif

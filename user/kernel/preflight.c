@@ -22,7 +22,7 @@
 
 #define KERNEL_MAJOR_MIN 5
 #define KERNEL_MINOR_MIN 15
-/* Without uprobe_multi, each sled takes a file descriptor. */
+/* Without uprobe_multi, each sled requires a file descriptor. */
 #define SINGLE_FILES_WANTED 65536
 #define PID_NS_INITIAL "pid:[4026531836]" /* PROC_PID_INIT_INO, include/linux/proc_ns.h */
 
@@ -45,7 +45,7 @@ static void __attribute__((format(printf, 2, 3))) say(struct xp_check_result *re
 	va_end(args);
 }
 
-/* The first line of a small file. */
+/* Reads the first line of a small file. */
 static int read_line(const char *path, char *line, size_t size)
 {
 	ssize_t bytes = xp_small_file_read(line, size, "%s", path);
@@ -79,11 +79,11 @@ static enum xp_check_state probe_machine(struct xp_preflight *preflight, struct 
 	if (uname(&names))
 		return XP_CHECK_UNTESTED;
 	say(result, "%s", names.machine);
-	/* "i686" is a 32-bit kernel, or setarch. */
+	/* uname(2) reports "i686" on a 32-bit kernel, and under setarch(8). */
 	return strcmp(names.machine, "x86_64") ? XP_CHECK_MISSING : XP_CHECK_OK;
 }
 
-/* 5.15 is the first with bpf_get_attach_cookie(), commit 7adfc6c9b315. */
+/* Linux 5.15 is the first with bpf_get_attach_cookie(), commit 7adfc6c9b315. */
 static enum xp_check_state probe_kernel(struct xp_preflight *preflight, struct xp_check_result *result)
 {
 	unsigned int major, minor;
@@ -156,7 +156,7 @@ static enum xp_check_state probe_lockdown(struct xp_preflight *preflight, struct
 
 /* ---- BPF ---- */
 
-/* 5.4, commit 341dfcf8d78e, with CONFIG_DEBUG_INFO_BTF. */
+/* BTF of the kernel: Linux 5.4, commit 341dfcf8d78e, with CONFIG_DEBUG_INFO_BTF. */
 static enum xp_check_state probe_btf(struct xp_preflight *preflight, struct xp_check_result *result)
 {
 	const char *path = "/sys/kernel/btf/vmlinux";
@@ -170,7 +170,7 @@ static enum xp_check_state probe_btf(struct xp_preflight *preflight, struct xp_c
 	return XP_CHECK_OK;
 }
 
-/* 5.8, commit 457f44363a88. */
+/* BPF ring buffers: Linux 5.8, commit 457f44363a88. */
 static enum xp_check_state probe_ring(struct xp_preflight *preflight, struct xp_check_result *result)
 {
 	int fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "xprof_probe", 0, 0, sysconf(_SC_PAGESIZE), NULL);
@@ -198,9 +198,9 @@ int xp_load_nothing(enum bpf_prog_type type, unsigned int attach_type)
 }
 
 /*
- * Raw tracepoints: 4.17, commit c4f6699dfcb8; like all programs on events, they depend on CONFIG_BPF_EVENTS
- * (linux/bpf_types.h). The probe loads a program that names no tracepoint: to find the number of one, libbpf reads all
- * of the kernel's BTF, which takes longer than all other probes together.
+ * Raw tracepoints: Linux 4.17, commit c4f6699dfcb8. Like all BPF programs on events, they depend on CONFIG_BPF_EVENTS
+ * (linux/bpf_types.h). This check loads a program that names no tracepoint: to look up a name, libbpf reads all of the
+ * kernel's BTF, which takes longer than all other checks together.
  */
 static enum xp_check_state probe_tracepoints(struct xp_preflight *preflight, struct xp_check_result *result)
 {
@@ -218,7 +218,7 @@ static enum xp_check_state probe_tracepoints(struct xp_preflight *preflight, str
 
 /* ---- uprobes ---- */
 
-/* The uprobe PMU: 4.17, commit 33ea4b24277b. */
+/* The uprobe PMU: Linux 4.17, commit 33ea4b24277b. */
 static enum xp_check_state probe_uprobe(struct xp_preflight *preflight, struct xp_check_result *result)
 {
 	char line[32];
@@ -240,8 +240,9 @@ static enum xp_check_state probe_uprobe(struct xp_preflight *preflight, struct x
 }
 
 /*
- * 6.6, commit 89ae89f53d20. Found by trying: "/" is not a regular file. The kernel returns EBADF if it understood all
- * arguments before that one (bpf_uprobe_multi_link_attach()), and EINVAL if it does not know such links.
+ * uprobe_multi: Linux 6.6, commit 89ae89f53d20. Checks this by an attempt on "/", which is not a regular file. The
+ * kernel returns EBADF if it accepts all earlier arguments (bpf_uprobe_multi_link_attach()), and EINVAL if it does not
+ * know such links.
  */
 static enum xp_check_state probe_uprobe_multi(struct xp_preflight *preflight, struct xp_check_result *result)
 {
@@ -285,7 +286,7 @@ static enum xp_check_state probe_files(struct xp_preflight *preflight, struct xp
 	return preflight->has_uprobe_multi || limit.rlim_max >= SINGLE_FILES_WANTED ? XP_CHECK_OK : XP_CHECK_DEGRADED;
 }
 
-/* Levels up to 2 are the kernel's; Debian and Ubuntu add 3 and 4. CAP_PERFMON overrides all of them. */
+/* The kernel defines levels up to 2; Debian and Ubuntu add 3 and 4. CAP_PERFMON overrides all levels. */
 static enum xp_check_state probe_paranoid(struct xp_preflight *preflight, struct xp_check_result *result)
 {
 	char line[32];
@@ -311,7 +312,7 @@ static enum xp_check_state probe_tsc_flags(struct xp_preflight *preflight, struc
 	return constant && nonstop ? XP_CHECK_OK : XP_CHECK_DEGRADED;
 }
 
-/* In order of dependence: the first failure may explain later ones. */
+/* Each check depends only on earlier ones: the first failure may explain later ones. */
 static const struct check checks[] = {
 	{ "machine", "sleds of x86-64", "run xprof on a 64-bit x86 kernel, without setarch", false, probe_machine },
 	{ "kernel", "probes that know their sled", "boot Linux 5.15 or newer", false, probe_kernel },

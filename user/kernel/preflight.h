@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What this machine supports, found by trying where possible, before a target is touched. `xprof record` refuses to run
- * and names the remedy; `xprof doctor` prints every check.
+ * Checks what this machine supports, by an attempt where possible, before xprof touches a target. `xprof record`
+ * refuses to run if a required feature is missing, and prints the remedy. `xprof doctor` prints all checks.
  */
 #ifndef XPROF_KERNEL_PREFLIGHT_H
 #define XPROF_KERNEL_PREFLIGHT_H
@@ -23,7 +23,7 @@ enum xp_check_state {
 struct xp_check_result {
 	const char *name;
 	const char *need;   /* what requires it */
-	const char *remedy; /* a sentence; NULL if there is nothing to do, or nothing helps */
+	const char *remedy; /* a sentence; NULL if there is nothing to do or no remedy */
 	enum xp_check_state state;
 	char detail[160]; /* what the check found */
 };
@@ -38,13 +38,13 @@ struct xp_preflight {
 	bool has_uprobe;       /* perf events of the uprobe PMU, one per probe */
 };
 
-/* Runs all checks, which takes some milliseconds. Cannot fail. Leaves nothing open. */
+/* Runs all checks, which takes a few milliseconds. Always succeeds, and leaves no file open. */
 void xp_preflight_run(struct xp_preflight *preflight);
 
 /* Prints each missing feature once, with its remedy. Returns XP_EXIT_OK or XP_EXIT_ENVIRONMENT. */
 enum xp_exit xp_preflight_require(const struct xp_preflight *preflight);
 
-/* Loads a program that is just `return 0`. Returns a descriptor or -errno. */
+/* Loads a program that only returns 0. Returns a descriptor or -errno. */
 int xp_load_nothing(enum bpf_prog_type type, unsigned int attach_type);
 
 /* "ok", "degraded", "missing", "untested". */

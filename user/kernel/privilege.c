@@ -39,7 +39,7 @@ static bool is_effective(const struct __user_cap_data_struct *data, unsigned int
 	return data[capability / 32].effective & 1u << capability % 32;
 }
 
-/* Split off from CAP_SYS_ADMIN in 5.8 (commits a17b53c4a4b5, 980737282232) and 5.9. */
+/* Linux 5.8 (commits a17b53c4a4b5, 980737282232) and 5.9 split these off from CAP_SYS_ADMIN. */
 static bool is_part_of_admin(unsigned int capability)
 {
 	return capability == CAP_BPF || capability == CAP_PERFMON || capability == CAP_CHECKPOINT_RESTORE;
@@ -79,9 +79,9 @@ int xp_privilege_to_user(void)
 }
 
 /*
- * Explains why the memory of a process cannot be opened, if a missing capability is the reason. Files of other users
- * take the capability to read any file, or the one to write any file. Other obstacles, such as
- * kernel.yama.ptrace_scope, are reported where the access fails.
+ * Sets the error message if a missing capability is the reason why the memory of a process cannot be opened. Files of
+ * other users require CAP_DAC_READ_SEARCH for reading, CAP_DAC_OVERRIDE for writing. Other obstacles, such as
+ * kernel.yama.ptrace_scope, are reported when the access fails.
  */
 static int say_missing(pid_t pid, bool write)
 {
@@ -102,7 +102,7 @@ int xp_privilege_probe(pid_t pid)
 	struct xp_memory_window *window;
 	int err;
 
-	/* The shortcut for root: some targets end before their memory could be opened. */
+	/* Returns early for root: a target may end before its memory could be opened. */
 	if (xp_privilege_has(CAP_DAC_READ_SEARCH) || xp_privilege_has(CAP_DAC_OVERRIDE))
 		return 0;
 	err = xp_memory_window_open(&window, pid);
@@ -134,7 +134,10 @@ int xp_privilege_patch(pid_t pid)
 		return -EACCES;
 	if (fd >= 0)
 		close(fd);
-	/* proc_map_files_get_link(), fs/proc/base.c: the stub has no path by which a later recording could find it. */
+	/*
+	 * The stub has no path: a later recording could find it only through map_files/ (proc_map_files_get_link(),
+	 * fs/proc/base.c).
+	 */
 	if (xp_privilege_has(CAP_CHECKPOINT_RESTORE))
 		return 0;
 	return xp_why_set(-EACCES, "xprof lacks CAP_CHECKPOINT_RESTORE, which it needs to restore them");

@@ -19,25 +19,28 @@ struct xp_privilege {
 extern const struct xp_privilege xp_privileges[];
 extern const size_t xp_privilege_count;
 
-/* Whether the capability is effective. CAP_SYS_ADMIN implies those that were split off from it. */
+/* Returns whether the capability is effective. CAP_SYS_ADMIN implies the capabilities that were split off from it. */
 bool xp_privilege_has(unsigned int capability);
 
 /*
- * Whether xprof may read the sleds of process pid (for probes) or write them (for patching). Returns 0 or -errno:
- * -ESRCH if the process has ended, -EACCES with a sentence (why.h) that names the missing capability.
+ * Return whether xprof may read the sleds of process pid (for probes) or write them (for patching): 0 or -errno. -ESRCH
+ * if the process has ended, -EACCES with a sentence (why.h) that names the missing capability.
  */
 int xp_privilege_probe(pid_t pid);
 int xp_privilege_patch(pid_t pid);
-/* Like xp_privilege_probe(), for probes on all processes that run a file, also other users'. */
+/* Like xp_privilege_probe(), for probes on all processes that run a file, including other users' processes. */
 int xp_privilege_probe_all(void);
 
 /*
- * Permanently drops all capabilities, also for children: for commands that need none. Root keeps its capabilities: it
- * has them by its uid and needs them to read its files.
+ * Permanently drops all capabilities, also for children. Commands that need no capability call this. Root keeps its
+ * capabilities, because it needs them to read its files.
  */
 void xp_privilege_drop(void);
 
-/* Also makes root the user behind sudo, if there is one, without supplementary groups. Returns 0 or -errno. */
+/*
+ * Like xp_privilege_drop(). Root also becomes the user who ran sudo, if there is one, without supplementary groups.
+ * Returns 0 or -errno.
+ */
 int xp_privilege_to_user(void);
 
 #endif

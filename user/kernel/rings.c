@@ -49,9 +49,9 @@ static int ring_open(struct xp_ring *ring, uint64_t bytes)
 }
 
 /*
- * After each update of an array of maps, the kernel waits for an RCU grace period, some 10 ms
- * (maybe_wait_bpf_programs(), kernel/bpf/syscall.c). After a batch, it waits once for all CPUs. Linux before 5.16 has
- * no batches for arrays of maps.
+ * Updates the array of maps in one batch. After each single update, the kernel waits for an RCU grace period of about
+ * 10 ms (maybe_wait_bpf_programs(), kernel/bpf/syscall.c); after a batch, it waits once for all CPUs. Before Linux
+ * 5.16, arrays of maps do not support batches.
  */
 static int insert_rings(const struct xp_rings *rings, int outer_fd)
 {

@@ -2,10 +2,10 @@
 /*
  * The BPF ring buffers of a recording, one per CPU, read in place.
  *
- * libbpf's ring_buffer passes each record to a callback and frees it immediately. Here, records wait in the ring until
- * merge.h has put those of all CPUs in order: the rings themselves are the memory of the merge, and nothing is copied.
- * The layout of a ring is kernel ABI: one page with the consumer position, one with the producer position, then the
- * data, mapped twice in a row. Each record has a header of 8 bytes (linux/bpf.h, BPF_RINGBUF_BUSY_BIT and others).
+ * libbpf's ring_buffer passes each record to a callback and frees it immediately. Here, records stay in the ring until
+ * merge.h has sorted the records of all CPUs: so the merge needs no other memory, and copies nothing. The layout of a
+ * ring is kernel ABI: one page with the consumer position, one with the producer position, then the data, mapped twice
+ * in a row. Each record has a header of 8 bytes (linux/bpf.h, BPF_RINGBUF_BUSY_BIT and others).
  */
 #ifndef XPROF_KERNEL_RINGS_H
 #define XPROF_KERNEL_RINGS_H
@@ -43,7 +43,7 @@ void xp_rings_free(struct xp_rings *rings);
 
 enum xp_ring_state {
 	XP_RING_RECORD, /* there is a record */
-	XP_RING_EMPTY,	/* nothing more up to the snapshot */
+	XP_RING_EMPTY,	/* no more records before the snapshot */
 	XP_RING_BUSY,	/* the next record is reserved but not yet submitted */
 	XP_RING_BROKEN, /* an impossible length: the memory was overwritten */
 };
@@ -61,7 +61,7 @@ static inline uint64_t xp_ring_room(uint32_t size)
 	return ((uint64_t)size + BPF_RINGBUF_HDR_SZ + 7) & ~7ull;
 }
 
-/* The next record, which stays in the ring until xp_ring_consume(). */
+/* Gets the next record, which stays in the ring until xp_ring_consume(). */
 static inline enum xp_ring_state xp_ring_peek(struct xp_ring *ring, const struct xp_event **event, size_t *size)
 {
 	while (ring->position < ring->end) {

@@ -71,7 +71,8 @@ static int open_buffer(struct xp_sideband *sideband, unsigned int cpu)
 	void *map;
 
 	buffer->fd = syscall(__NR_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
-	if (buffer->fd < 0 && errno == EINVAL) { /* before Linux 6.0: losses show only in the next record */
+	if (buffer->fd < 0 &&
+	    errno == EINVAL) { /* before Linux 6.0, the kernel reports losses only with the next record */
 		attr.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED;
 		buffer->fd = syscall(__NR_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	}
@@ -134,13 +135,16 @@ int xp_sideband_add_cpus(struct xp_sideband *sideband)
 
 		if (buffer->fd >= 0 && !xp_perf_event_lives(buffer->fd, &buffer->look) && is_empty(buffer))
 			close_buffer(sideband, buffer);
-		/* The kernel reports a loss only with the next record that finds room, which may never arrive. */
+		/*
+		 * The kernel reports a loss only with the next record that fits into the buffer, which may never
+		 * arrive.
+		 */
 		sideband->lost += buffer->look.lost > lost;
 	}
 	opened = open_missing(sideband);
 	if (opened < 0)
 		return opened;
-	sideband->lost += opened; /* events on that CPU since it came online */
+	sideband->lost += opened; /* events on these CPUs before their buffers were opened */
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * System-wide mappings, names, forks and exits, from perf's side-band: one dummy event per CPU (PERF_COUNT_SW_DUMMY),
- * whose mmap'ed buffer is polled. Times are CLOCK_MONOTONIC, converted to TSC. Record layouts: linux/perf_event.h, enum
+ * System-wide mappings, names, forks and exits, from perf's side-band: one dummy event per CPU (PERF_COUNT_SW_DUMMY)
+ * whose mmap'ed buffer is polled. Converts times from CLOCK_MONOTONIC to TSC. Record layouts: linux/perf_event.h, enum
  * perf_event_type.
  */
 #ifndef XPROF_KERNEL_SIDEBAND_H
@@ -17,10 +17,10 @@
 enum xp_sideband_kind {
 	XP_SIDEBAND_MMAP, /* an executable mapping was made */
 	XP_SIDEBAND_COMM, /* a thread has a new name */
-	XP_SIDEBAND_EXEC, /* ... because its process runs a new program */
+	XP_SIDEBAND_EXEC, /* the same, because its process executed a new program */
 	XP_SIDEBAND_FORK, /* a process (tid == pid) or a thread was created */
 	XP_SIDEBAND_EXIT,
-	XP_SIDEBAND_SYMBOL, /* the kernel has new code, or has less */
+	XP_SIDEBAND_SYMBOL, /* the kernel added or removed code */
 	XP_SIDEBAND_BPF,    /* a BPF program was loaded or unloaded */
 };
 
@@ -52,16 +52,17 @@ struct xp_sideband;
 int xp_sideband_open(struct xp_sideband **sideband, unsigned int buffer_pages);
 void xp_sideband_free(struct xp_sideband *sideband);
 /*
- * Adds CPUs that came online since; call it now and then. Their events up to then count as lost. Returns 0 or -errno.
+ * Adds CPUs that came online since the last call: call it about once a second. Events of these CPUs before the call
+ * count as lost. Returns 0 or -errno.
  */
 int xp_sideband_add_cpus(struct xp_sideband *sideband);
 
 /*
- * Takes the events in the buffers. Returns 0 or -errno, for example -ENOMEM. xp_sideband_lost() increases if the kernel
- * ran out of space.
+ * Reads the events from the buffers. Returns 0 or -errno, for example -ENOMEM. If the kernel ran out of space,
+ * xp_sideband_lost() increases.
  */
 int xp_sideband_read(struct xp_sideband *sideband, const struct xp_clock *clock);
-/* The oldest event read so far, if it is older than tsc, valid until the next call; NULL if there is none. */
+/* Returns the oldest event read so far if it is older than tsc, or NULL. The event is valid until the next call. */
 const struct xp_sideband_event *xp_sideband_next(struct xp_sideband *sideband, uint64_t tsc);
 uint64_t xp_sideband_lost(const struct xp_sideband *sideband);
 

@@ -14,12 +14,15 @@
 #include "base/why.h"
 #include "wait.skel.h"
 
-/* Threads whose last records go to a ring before room is made: at most 20 KiB, the fourth part of the smallest ring. */
+/*
+ * Number of threads that an iterator ends between two calls of make_room(): their last records need at most 20 KiB, a
+ * quarter of the smallest ring.
+ */
 #define FINISHED_PER_READ 16
 
 /* ---- what the kernel has ---- */
 
-/* The tracepoints that the programs are attached to, as BTF names them. */
+/* The tracepoints of the programs, as BTF names them. */
 static const char *const tracepoints[] = { "sched_switch",	 "sched_waking",       "sched_process_fork",
 					   "sched_process_exec", "sched_process_exit", "task_rename" };
 
@@ -37,7 +40,7 @@ static int check_tracepoints(const struct btf *btf)
 	return 0;
 }
 
-/* Finds a per-CPU variable among its like. Returns false if there is none. */
+/* Finds a per-CPU variable of the kernel by its name. Returns false if it does not exist. */
 static bool find_per_cpu(const struct btf *btf, const struct btf_type *section, const char *name, int64_t *offset,
 			 uint32_t *type)
 {
@@ -55,7 +58,7 @@ static bool find_per_cpu(const struct btf *btf, const struct btf_type *section, 
 	return false;
 }
 
-/* Linux 6.2 to 6.14 has the count in struct pcpu_hot, between these others have a variable. */
+/* Finds the preemption count. Linux 6.2 to 6.14 has it in struct pcpu_hot; other versions have a variable. */
 static bool find_count(const struct btf *btf, const struct btf_type *section, int64_t *offset)
 {
 	const struct btf_type *hot;
@@ -103,7 +106,7 @@ static int64_t count_from_queue(const struct btf *btf)
 
 /* ---- loading ---- */
 
-/* What constants of the programs are set to. */
+/* Values for constants of the programs. */
 struct kernel {
 	int64_t count_from_queue;
 	bool has_cast;
@@ -226,7 +229,10 @@ int xp_wait_programs_attach(struct xp_wait_programs *programs)
 
 /* ---- iterators ---- */
 
-/* A read runs the programs until they have printed enough, or for all tasks; after an interruption, for the rest. */
+/*
+ * Reads until the iterator has visited all tasks. Each read fills at most the buffer; a read that was interrupted is
+ * continued.
+ */
 static int iterate(const struct bpf_link *link, int (*take)(void *arg, const struct xp_event_sample *begin), void *arg)
 {
 	int fd = bpf_iter_create(bpf_link__fd(link)), err = 0;
@@ -256,7 +262,7 @@ int xp_wait_programs_scan(struct xp_wait_programs *programs,
 	return iterate(programs->scan, take, arg);
 }
 
-/* A read ends the waits of a few threads: it prints a byte for each. */
+/* Each read ends the waits of up to FINISHED_PER_READ threads, because the iterator prints a byte per thread. */
 static int finish(const struct bpf_link *link, void (*make_room)(void *arg), void *arg)
 {
 	int fd = bpf_iter_create(bpf_link__fd(link)), err = 0;
@@ -281,7 +287,7 @@ int xp_wait_programs_stop(struct xp_wait_programs *programs, void (*make_room)(v
 
 	if (!programs->finish)
 		return 0;
-	/* A program that runs now is over long before the iterator begins. */
+	/* A BPF program that is running now ends long before the iterator starts. */
 	__atomic_store_n(&skeleton->bss->stopped, xp_now_ns(), __ATOMIC_SEQ_CST);
 	wait_bpf__detach(skeleton);
 	return finish(programs->finish, make_room, arg);

@@ -9,12 +9,12 @@
 #include "base/util.h"
 
 #define PAGE_BYTES 4096ull
-/* A call reaches 2 GiB. The difference leaves room for the sled and the stub themselves. */
+/* A call reaches 2 GiB. This is less, to leave room for the sled and the stub themselves. */
 #define REACH_BYTES ((1ull << 31) - (1ull << 16))
 #define LOWEST (1ull << 20)	    /* well above vm.mmap_min_addr */
 #define HIGHEST 0x7ffffffff000ull   /* TASK_SIZE_MAX of four-level page tables */
 #define GROWTH_BYTES (1ull << 30)   /* kept free above a heap and below a stack */
-#define DISTANCE_BYTES (1ull << 20) /* distance to neighbours, if there is room, so that they can grow */
+#define DISTANCE_BYTES (1ull << 20) /* distance to the next mappings, if there is space, so that they can grow */
 
 struct area {
 	uint64_t start;
@@ -39,7 +39,7 @@ static uint64_t distance(uint64_t a, uint64_t b)
 	return a < b ? b - a : a - b;
 }
 
-/* The place in the gap [low, high) that is nearest to [start, end), or 0 if none is in reach. */
+/* Returns the address in the gap [low, high) that is nearest to [start, end), or 0 if none is in reach. */
 static uint64_t place_in(uint64_t low, uint64_t high, uint64_t start, uint64_t end, uint64_t bytes)
 {
 	uint64_t margin, place;
@@ -55,7 +55,7 @@ static uint64_t place_in(uint64_t low, uint64_t high, uint64_t start, uint64_t e
 	return place;
 }
 
-/* The end of the usable gap below an area. */
+/* Returns the end of the usable gap below an area. */
 static uint64_t top_of_gap(const struct area *area)
 {
 	if (!area->stack)

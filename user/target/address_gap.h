@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 /*
- * Finds an address for `bytes` (whole pages). Every byte there is within reach of a call from every byte of [start,
- * end) and back. The address is as near as possible but away from areas that may grow (heap, stack); below is
- * preferred, because a program's heap lies above it. Returns 0 if there is none. Modifies the text.
+ * Finds an address for `bytes` (whole pages), so that a call from any byte of [start, end) reaches any byte there, and
+ * back. Chooses the nearest such address that is away from areas that may grow (heap, stack). Prefers addresses below,
+ * because the heap of a program is above it. Returns 0 if there is none. Modifies the text.
  */
 uint64_t xp_address_gap_find(char *maps_text, uint64_t start, uint64_t end, uint64_t bytes);
 

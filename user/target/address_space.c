@@ -23,7 +23,7 @@ static bool same_place(const struct xp_file *a, const struct xp_file *b)
 	return a->kind == b->kind && a->dev == b->dev && a->inode == b->inode && !strcmp(a->path, b->path);
 }
 
-/* True if b, at the same place as a, is the same file as far as is known. */
+/* Returns true unless the build IDs of a and b, which have the same path and inode, differ. */
 static bool same_file(const struct xp_file *a, const struct xp_file *b)
 {
 	return !a->build_id_bytes || !b->build_id_bytes ||
@@ -43,7 +43,7 @@ static uint64_t key_of(const void *files, uint32_t index)
 	return ((struct xp_file *const *)files)[index]->place_key;
 }
 
-/* The last file at this place, or NULL. */
+/* Returns the last file with this kind, device, inode and path, or NULL. */
 static struct xp_file *find_file(const struct xp_files *files, const struct xp_file *file, uint64_t key)
 {
 	const struct xp_hash *hash = &files->by_place;
@@ -152,7 +152,7 @@ void xp_files_free(struct xp_files *files)
 
 /* ---- mappings ---- */
 
-/* Index of the first mapping that ends above address; count if there is none. */
+/* Returns the index of the first mapping that ends above address, or count if there is none. */
 static size_t first_above(const struct xp_address_space *space, uint64_t address)
 {
 	return XP_FIND_FIRST(space->count, i, space->vmas[i].end <= address);
@@ -181,7 +181,7 @@ static int replace(struct xp_address_space *space, size_t first, size_t last, co
 		   size_t piece_count)
 {
 	size_t count = space->count - (last - first) + piece_count;
-	/* A change that makes the space smaller needs no memory and must not fail if the space is full. */
+	/* A change that shrinks the list needs no memory, so it must not fail when the list is full. */
 	int err = count > space->count ? reserve_vmas(space, count) : 0;
 
 	if (err)
@@ -214,7 +214,7 @@ int xp_address_space_map(struct xp_address_space *space, const struct xp_vma *vm
 	first = first_above(space, vma->start);
 	for (last = first; last < space->count && space->vmas[last].start < vma->end; last++)
 		;
-	/* The remaining part of the first mapping, or the preceding neighbour, which vma may continue. */
+	/* Adds the part of the first mapping before vma, or the mapping directly before vma, which vma may extend. */
 	if (first < last && space->vmas[first].start < vma->start) {
 		pieces[count] = space->vmas[first];
 		pieces[count++].end = vma->start;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The executable mappings of processes over time: address spaces, and the files behind their mappings. Pure: the caller
- * feeds it from the side-band (sideband.h) and from /proc, in time order.
+ * passes changes from the side-band (sideband.h) and from /proc, in time order.
  */
 #ifndef XPROF_TARGET_ADDRESS_SPACE_H
 #define XPROF_TARGET_ADDRESS_SPACE_H
@@ -13,11 +13,11 @@
 
 #include "base/hash.h"
 
-/* A file, or something similar to one. There is one for all processes that map it. */
+/* A mapped file, or memory that is treated like a file. All processes that map it share one struct xp_file. */
 enum xp_file_kind {
 	XP_FILE_DISK,	 /* a file with device and inode; it may be deleted, or in another mount namespace */
 	XP_FILE_ANON,	 /* executable memory without a file: JIT code, "//anon", "[heap]", "[stack]" */
-	XP_FILE_JIT,	 /* the part of it that is functions with known names; not in address spaces */
+	XP_FILE_JIT,	 /* a part of XP_FILE_ANON with functions of known names; not in address spaces */
 	XP_FILE_VDSO,	 /* [vdso] */
 	XP_FILE_KERNEL,	 /* all of the kernel's text and modules */
 	XP_FILE_UNKNOWN, /* addresses in no known mapping */
@@ -37,17 +37,17 @@ struct xp_file {
 
 /* Derives the kind of a mapping from its path, as /proc and the side-band print it. */
 enum xp_file_kind xp_file_kind_of(const char *path);
-/* True for the page that the kernel maps for probes on nops. */
+/* Returns true for the page that the kernel maps for probes on nops. */
 bool xp_file_is_trampoline(const struct xp_file *file);
 /*
- * True if code in the file may come from a JIT compiler: memory without a file, or a memfd, which some compilers map a
- * second time to write to it.
+ * Returns true if the file may contain code of a JIT compiler: memory without a file, or a memfd. Some compilers map a
+ * memfd a second time to write to it.
  */
 bool xp_file_may_be_jit(const struct xp_file *file);
 
 /*
- * All files of a recording. Empty if zeroed. Files live as long as it. Any process can add files, with paths of any
- * length. Beyond these limits, all new files become a single one of kind XP_FILE_UNKNOWN.
+ * All files of a recording. Empty if zeroed; the files are freed with it. Any process can add files with long paths.
+ * Beyond these limits, all new files become a single file of kind XP_FILE_UNKNOWN.
  */
 #define XP_FILES_MAX (1u << 17)
 #define XP_FILES_PATHS_BYTES_MAX (64u << 20)
@@ -59,7 +59,7 @@ struct xp_files {
 	size_t paths_bytes;
 	struct xp_file *unknown; /* NULL: not needed yet */
 };
-/* The file with this identity. Creates it if it is new (from is copied). Returns NULL if out of memory. */
+/* Returns the file with this identity. Creates it as a copy of `from` if it is new. Returns NULL if out of memory. */
 struct xp_file *xp_files_intern(struct xp_files *files, const struct xp_file *from);
 void xp_files_free(struct xp_files *files);
 
@@ -70,13 +70,13 @@ struct xp_vma {
 	struct xp_file *file; /* in struct xp_files */
 };
 
-/* A part of memory that may hold JIT code (xp_file_may_be_jit()), and the time from which it may. */
+/* A range of memory that may contain JIT code (xp_file_may_be_jit()), and the time from which it may. */
 struct xp_address_space_jit {
 	uint64_t start;
 	uint64_t end;
 	uint64_t tsc;
 };
-/* The number of such parts that are kept: the most recent ones. */
+/* The maximum number of such ranges per process; older ones are dropped. */
 #define XP_SPACE_JIT_MAX 1024
 
 /* The executable mappings of a process, in address order, without overlap. Zeroed: empty and not shared. */
@@ -85,8 +85,8 @@ struct xp_address_space {
 	size_t count;
 	size_t room;
 	uint64_t changed;		  /* TSC of the last change: identifies the state of the mappings */
-	unsigned int sharers;		  /* for xp_address_space_new(): number of holders minus one */
-	size_t waiters;			  /* for pending_samples.h: samples that hold it */
+	unsigned int sharers;		  /* for xp_address_space_new(): number of references minus one */
+	size_t waiters;			  /* for pending_samples.h: number of samples with a reference */
 	struct xp_address_space_jit *jit; /* in time order */
 	size_t jit_count;
 };
@@ -100,13 +100,13 @@ struct xp_address_space {
  */
 int xp_address_space_map(struct xp_address_space *space, const struct xp_vma *vma);
 /*
- * Call this before xp_address_space_map() maps memory that may hold JIT code from a known time on. Parts that could not
- * hold JIT code before are recorded with that time. Returns 0 or -ENOMEM.
+ * Call this before xp_address_space_map() maps memory that may contain JIT code from a known time on. Records this time
+ * for the parts of the range that could not contain JIT code before. Returns 0 or -ENOMEM.
  */
 int xp_address_space_map_jit(struct xp_address_space *space, uint64_t start, uint64_t end, uint64_t tsc);
-/* The time from which this address may hold JIT code; 0: unknown. */
+/* Returns the time from which this address may contain JIT code; 0: unknown. */
 uint64_t xp_address_space_jit_since(const struct xp_address_space *space, uint64_t address);
-/* The mapping that contains address, or NULL. O(log n). */
+/* Returns the mapping that contains address, or NULL. O(log n). */
 const struct xp_vma *xp_address_space_find(const struct xp_address_space *space, uint64_t address);
 /* Returns whether this is a 32-bit process: its vDSO is below 4 GiB. */
 bool xp_address_space_is_32_bit(const struct xp_address_space *space);
@@ -115,8 +115,8 @@ void xp_address_space_clear(struct xp_address_space *space);
 void xp_address_space_free(struct xp_address_space *space);
 
 /*
- * Spaces that several holders share. A child shares its parent's space until one of them changes it, and a sample holds
- * the space of its time. xp_address_space_new() returns NULL if out of memory.
+ * Reference-counted spaces. A child shares its parent's space until either of them changes it, and a sample keeps the
+ * space of its time. xp_address_space_new() returns NULL if out of memory.
  */
 struct xp_address_space *xp_address_space_new(void);
 struct xp_address_space *xp_address_space_share(struct xp_address_space *space);

@@ -8,7 +8,7 @@
 #include "base/cgroup_line.h"
 #include "base/small_file.h"
 
-/* A line for each of the 13 hierarchies that Linux has at most. */
+/* Linux has at most 13 hierarchies, with one line each. */
 #define FILE_BYTES (16 * (XP_CGROUP_BYTES + 64))
 
 int xp_cgroup_parse(char *text, char path[XP_CGROUP_BYTES])

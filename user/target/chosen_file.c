@@ -25,16 +25,16 @@
 
 #define COPIES_MAX 256
 #define COPIES_BYTES_MAX (1ull << 30)
-#define CHILD_SECONDS 5 /* in case no process is left to kill it */
+#define CHILD_SECONDS 5 /* the child ends after this time even if no xprof is left to kill it */
 #define END_MS 20
-#define STUCK_MAX 16 /* file systems; while all of them are skipped, other slow ones are skipped too */
+#define STUCK_MAX 16 /* skipped file systems; if the list is full, other slow ones are skipped, too */
 #define RETRY_NS (16 * XP_NS_PER_S)
 #define RETRY_SHIFT_MAX 8u
-/* Limit for waiting on slow servers: this much at the start, then a tenth of the time. */
+/* Limit for waiting on slow servers: this much at the start, then a tenth of the elapsed time. */
 #define WAITS_BURST_NS (8 * XP_NS_PER_S)
 #define WAITS_SHARE 10
 
-/* The file may change while its copy stays: the copy has what its process started with. */
+/* A copy of a file. The file may change later, but the copy keeps the contents with which its process started. */
 struct copy {
 	dev_t dev; /* these four identify the file */
 	ino_t inode;
@@ -66,7 +66,7 @@ static struct {
 	uint64_t waited_ns;
 } chosen = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* ---- queries that do not ask the file system ---- */
+/* ---- queries that send no request to the file system ---- */
 
 static int look(int dir, const char *path, int flags, struct statx *st)
 {
@@ -110,7 +110,7 @@ static struct stuck *find_stuck(dev_t dev)
 	return NULL;
 }
 
-/* A slot to use: a free one, or the one that became due first. Returns NULL if none is due. */
+/* Returns a free slot, or the slot whose retry time is the earliest. Returns NULL if no slot is due. */
 static struct stuck *find_place(uint64_t now_ns)
 {
 	struct stuck *due = &chosen.stuck[0];
@@ -192,7 +192,9 @@ static int copy_bytes(int from_fd, const struct job *job, uint64_t *bytes)
 	return got < 0 ? -errno : 0;
 }
 
-/* faccessat() checks the real user without capabilities. It may ask the file system. */
+/*
+ * Returns whether the real user may read the file without capabilities. faccessat() may send a request to the server.
+ */
 static bool user_may_read(int fd)
 {
 	return !faccessat(fd, "", R_OK, AT_EMPTY_PATH);
@@ -203,7 +205,9 @@ static int reopen(int place)
 	return xp_open_format(O_RDONLY | O_NONBLOCK | O_NOCTTY, "/proc/self/fd/%d", place);
 }
 
-/* If the mount is unknown, the file system itself may be known. */
+/*
+ * Opens the file, or copies it if a process serves its file system. The mount may be unknown here, but fstatfs() works.
+ */
 static struct answer open_or_copy(const struct job *job)
 {
 	struct answer answer = { 0 };
@@ -241,7 +245,7 @@ static int do_job(void *arg)
 	return xp_fd_message_send(XP_CHILD_CHANNEL, &answer, sizeof(answer), found) == sizeof(answer) ? 0 : 1;
 }
 
-/* Closing the file after the answer may wait too. */
+/* Waits for the child to end, because it may be blocked in closing the file after its answer. */
 static bool end_child(struct xp_child *child, bool is_late)
 {
 	bool has_ended = !is_late && xp_child_wait(child->pid, END_MS) != -EAGAIN;
@@ -251,7 +255,10 @@ static bool end_child(struct xp_child *child, bool is_late)
 	return has_ended || xp_child_kill(child, is_late ? 2 * END_MS : END_MS);
 }
 
-/* Sets *found to a descriptor, or -1. Returns the child's result, or -ETIMEDOUT if the child is to be abandoned. */
+/*
+ * Waits for the child's answer. Sets *found to a descriptor, or -1. Returns the child's result, or -ETIMEDOUT: the
+ * caller must abandon the child.
+ */
 static int get_answer(int socket, struct answer *answer, int *found)
 {
 	struct pollfd ready = { .fd = socket, .events = POLLIN };
@@ -268,7 +275,7 @@ static int get_answer(int socket, struct answer *answer, int *found)
 
 static int run(struct job *job, dev_t dev, struct answer *answer, int *found)
 {
-	/* The child may be abandoned, and then must hold no descriptors of the recording. */
+	/* The child may be abandoned, so it must not keep descriptors of the recording open. */
 	const struct xp_child_options options = {
 		.name = "xprof-file",
 		.channel = XP_CHILD_SOCKET,
@@ -377,7 +384,7 @@ static int open_served(int place, const struct statx *st)
 	return fd;
 }
 
-/* Returns the copy that st belongs to. It stays valid and unchanged. */
+/* Returns the copy that st describes. The copy stays valid and unchanged. */
 static const struct copy *copy_of(const struct stat *st)
 {
 	const struct copy *copy = NULL;
@@ -439,7 +446,7 @@ int xp_chosen_open_link(const char *link, pid_t pid, ino_t inode)
 	return fd;
 }
 
-/* Looks up the path in a child: parts of it that are not cached may require asking the server. */
+/* Looks up the path in a child, because directories that are not cached may require a request to the server. */
 static int find_slowly(int dir, const char *path)
 {
 	struct job job = { .path = path, .dir = dir };

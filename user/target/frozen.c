@@ -12,14 +12,14 @@
 
 #include "base/cgroup_line.h"
 
-/* of a line: paths of a control group and of its mount, and options */
+/* for a line of mountinfo: paths of a cgroup and of its mount, and options */
 #define LINE_BYTES (4 * PATH_MAX)
 #define STATE_BYTES 256
 
 /*
- * The path of the group's directory below the mount, from a line of /proc/self/mountinfo, which it modifies: ID parent
- * major:minor root mount options [fields] - type source super-options, proc(5). Returns NULL if the mount is of another
- * hierarchy or does not contain it.
+ * Returns the path of the cgroup's directory below the mount, from a line of /proc/self/mountinfo, which it modifies:
+ * ID parent major:minor root mount options [fields] - type source super-options, proc(5). Returns NULL if the mount
+ * belongs to another hierarchy or does not contain the cgroup.
  */
 static const char *find_group(const struct xp_cgroup_line *group, char *line, const char **mount)
 {
@@ -47,8 +47,8 @@ static const char *find_group(const struct xp_cgroup_line *group, char *line, co
 }
 
 /*
- * True if a file of the group contains the word. The path is untrusted, because users create groups: the lookup cannot
- * leave the mount.
+ * Returns true if a file of the cgroup contains the word. The path is untrusted, because users can create cgroups: the
+ * lookup cannot leave the mount.
  */
 static bool says(const char *mount, const char *group, const char *file, const char *word)
 {
@@ -83,7 +83,7 @@ static bool is_frozen(const struct xp_cgroup_line *group)
 
 		if (!path)
 			continue;
-		/* A group that its parent has frozen reports this too. */
+		/* A cgroup whose parent is frozen also reports this. */
 		frozen = *group->controllers ? says(mount, path, "freezer.state", "FR")
 					     : says(mount, path, "cgroup.events", "frozen 1");
 	}
@@ -105,7 +105,7 @@ bool xp_target_frozen(pid_t pid)
 	while (file && line && !frozen && fgets(line, LINE_BYTES, file)) {
 		struct xp_cgroup_line group;
 
-		/* Of version 1, only one hierarchy freezes. */
+		/* In cgroup v1, only the freezer hierarchy can freeze. */
 		frozen = xp_cgroup_line_parse(&group, line) &&
 			 (!*group.controllers || xp_cgroup_list_has(group.controllers, "freezer")) && is_frozen(&group);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Whether a process is frozen with its cgroup: by cgroup.freeze (version 2), or by the freezer of version 1, as
- * `docker pause` does. It takes no signal and executes nothing until it is thawed.
+ * Returns whether a process is frozen with its cgroup: by cgroup.freeze (v2) or by the freezer of v1, which `docker
+ * pause` uses. A frozen process handles no signal and executes nothing until it is thawed.
  */
 #ifndef XPROF_TARGET_FROZEN_H
 #define XPROF_TARGET_FROZEN_H

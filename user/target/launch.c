@@ -14,16 +14,16 @@
 #include "base/text.h"
 #include "base/why.h"
 
-/* the most pending signals of a process that are checked */
+/* maximum number of pending signals that are checked */
 #define PENDING_MAX 64
 
-/* as the shell and env(1) have them */
+/* the exit codes of the shell and env(1) */
 #define EXIT_NOT_EXECUTABLE 126
 #define EXIT_NOT_FOUND 127
 
 /*
- * Not a child as in base/child.h: the program keeps the descriptors, the terminal and the limits of the user, and may
- * outlive xprof.
+ * Runs in the new process. It is not a child of base/child.h, because the program keeps the descriptors, the terminal
+ * and the limits of the user, and may outlive xprof.
  */
 static void child(char **argv, int go_fd, int error_fd)
 {
@@ -33,16 +33,19 @@ static void child(char **argv, int go_fd, int error_fd)
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	/* read() returns when xprof has seized this process, or has died. */
+	/* read() returns when xprof has seized this process, or has ended. */
 	if (read(go_fd, &byte, 1) != 1)
 		_exit(EXIT_NOT_FOUND);
 	execvp(argv[0], argv);
 	err = errno;
-	(void)!write(error_fd, &err, sizeof(err)); /* without it, the exit code still tells */
+	(void)!write(error_fd, &err, sizeof(err)); /* if this fails, the exit code still contains the reason */
 	_exit(err == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE);
 }
 
-/* Returns its next stop, 0 if it has ended, or -ECANCELED if xprof is asked to stop. ^C is for the process, too. */
+/*
+ * Waits for the next stop of the process. Returns the stop, 0 if the process has ended, or -ECANCELED if xprof must
+ * stop. ^C goes to the process, too.
+ */
 static int wait_stop(struct xp_launch *launch)
 {
 	sigset_t signals;
@@ -92,7 +95,7 @@ static int reach_exec(struct xp_launch *launch, int error_fd, const char *name)
 		if (status < 0)
 			return status;
 		if (!status) {
-			if (xp_interrupted()) /* ^C has ended the new process, too */
+			if (xp_interrupted()) /* ^C also ended the new process */
 				return -ECANCELED;
 			if (read(error_fd, &err, sizeof(err)) != sizeof(err))
 				err = ECHILD;
@@ -166,7 +169,7 @@ static enum xp_launch_event event_of(struct xp_launch *launch, int status)
 		launch->stops++;
 		return XP_LAUNCH_LOADED;
 	}
-	/* Stopped by its terminal or its shell: it stays stopped until it is continued. */
+	/* A terminal or shell stopped the program: it stays stopped until SIGCONT. */
 	if (event == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP)
 		ptrace(PTRACE_LISTEN, launch->pid, 0, 0);
 	else
@@ -192,7 +195,7 @@ enum xp_launch_event xp_launch_poll_event(struct xp_launch *launch)
 	return event;
 }
 
-/* Waits like wait(2). Returns -ESRCH if it has ended. */
+/* Waits for the next stop like wait(2). Returns -ESRCH if the program has ended. */
 static int wait_for_stop(struct xp_launch *launch)
 {
 	int status;
@@ -207,7 +210,7 @@ static int wait_for_stop(struct xp_launch *launch)
 	return -ESRCH;
 }
 
-/* True if a SIGSTOP is pending: without a tracer it would stop the program permanently. */
+/* Returns true if a SIGSTOP is pending: after the release it would stop the program permanently. */
 static bool stop_is_pending(const struct xp_launch *launch)
 {
 	static const bool of_process[] = { false, true };
@@ -228,8 +231,8 @@ static bool stop_is_pending(const struct xp_launch *launch)
 }
 
 /*
- * Stops a running tracee. Returns the signal that it stopped with, which must be passed on, or -errno; -ESRCH if it has
- * ended.
+ * Stops a running tracee. Returns the signal that stopped it, which the caller must pass on, or -errno; -ESRCH if it
+ * has ended.
  */
 static int interrupt(struct xp_launch *launch)
 {

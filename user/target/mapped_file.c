@@ -24,6 +24,6 @@ int xp_mapped_file_open(pid_t pid, const struct xp_vma *vma)
 		fd = xp_target_open_path(pid, file->path, file->inode);
 	if (fd < 0)
 		fd = xp_chosen_open_path(-1, file->path, 0, file->inode);
-	/* Deleted, and now mapped with other bounds. */
+	/* The file was deleted, and the bounds of its mapping have changed. */
 	return fd < 0 ? xp_mapping_open(pid, &mapping) : fd;
 }
