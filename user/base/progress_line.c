@@ -48,7 +48,7 @@ static void put_written(const struct xp_progress_line *line, double percent)
 
 void xp_progress_line_step(struct xp_progress_line *line, uint64_t done)
 {
-	double percent = 100 * (double)XP_MIN(done, line->total) / (double)XP_MAX(line->total, (uint64_t)1);
+	double percent;
 	uint64_t now;
 
 	if (!line->enabled || (line->unit != XP_PROGRESS_FILES && line->steps++ % STEPS))
@@ -58,6 +58,7 @@ void xp_progress_line_step(struct xp_progress_line *line, uint64_t done)
 		return;
 	line->next_ns = now + PAUSE_NS;
 	line->shown = true;
+	percent = 100 * (double)XP_MIN(done, line->total) / (double)XP_MAX(line->total, (uint64_t)1);
 	if (line->unit == XP_PROGRESS_WRITING)
 		put_written(line, percent);
 	else if (line->unit == XP_PROGRESS_BYTES)

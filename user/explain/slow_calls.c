@@ -46,6 +46,8 @@ static int reserve_functions(struct xp_slow_calls *calls)
 {
 	size_t count = calls->logged.count;
 
+	if (calls->function_count == count)
+		return 0;
 	if (XP_ARRAY_RESERVE(calls->functions, calls->function_room, count))
 		return -ENOMEM;
 	while (calls->function_count < count)
