@@ -51,7 +51,7 @@ CEILINGS = {
     "sample": 3500,
     "model": 8980,
     "report": 3370,
-    "explain": 3600,
+    "explain": 3680,
     "export": 3180,
     "push": 2450,
     "record": 7840,

@@ -158,7 +158,7 @@ def test_causes(explained):
     starved, locked, reading = (cause["text"] for cause in found["causes"])
     assert starved == "starve while busy/9 runs on CPU 1"
     assert locked == "wait for holder/8 in app+0x11, which sleeps in app+0x21 while it holds the lock"
-    assert reading == "wait in app+0x31"
+    assert reading == "wait for a page in app+0x31"
     assert "  no CPU: 1 of 3 slow fn_2 (53 % of the extra time) starve while busy/9" in text
     (lock,) = found["locks"]
     assert lock["blocked_ns"] == 49 * MS and lock["waker"]["name"] == "holder"
@@ -181,6 +181,32 @@ def test_page(xprof, recorded, tmp_path):
                            [1, LOCKED, LOCKED + 50 * MS + 5 * US, "worker (7)", "holder (8)", LOCKED + 49 * MS + 20 * US],
                            [2, READING, READING + 20 * MS, "worker (7)", "", 0]]
     assert "why" not in exported("--functions=app+0x11")
+
+
+def test_three_other_faults(explained):
+    """A server with a priority inversion, page faults, and a full pipe whose reader waits for a disk: each is named, with its thread."""
+    low, journal = HOLDER, 12
+    calls, lines = [(ENTER, SERVE, 0), *usual_calls(50)], [*threads(), ("comm", TSC + 1, SERVER, journal, "journal")]
+    lines.insert(4, ("map", TSC + 2, SERVER, SERVER, "6000", "1000", "0", "-", "/gone/libc.so.6"))
+    for i in range(4):
+        inverted, faulted, piped = ((100 + 30 * i + 400 * j) * MS for j in range(3))
+        for at, ms in ((inverted, 20), (faulted, 10), (piped, 5)):
+            calls += [(ENTER, HANDLE, at), (EXIT, HANDLE, at + ms * MS)]
+        # The holder of the lock, of the lowest priority, has no CPU while the thread busy runs.
+        lines += [
+            wait(NEIGHBOUR, inverted - 2 * MS, MS, 0, "S", IDLE, cpu=1), wait(low, inverted, 0, 19 * MS, "R", "1302", cpu=1),
+            wait(NEIGHBOUR, inverted + 19 * MS, MS, 0, "S", IDLE, cpu=1),
+            wait(SERVER, inverted, 19 * MS + 500 * US, 0, "L", LOCK, "1401", *IN_HANDLE, waker=low, name="holder"),
+            wait(SERVER, faulted, 9 * MS, 0, "D", "6020", "1602", *IN_HANDLE),
+            wait(journal, piped, 4 * MS, 0, "D", "6030", "1702"),
+            wait(SERVER, piped, 4 * MS + 500 * US, 0, "S", "6040", "1802", *IN_HANDLE, waker=journal, name="journal"),
+        ]
+    found, _ = explained(sorted(lines, key=lambda line: line[1]), {SERVER: sorted(calls, key=lambda call: call[2])})
+    assert [(cause["kind"], cause["calls"], cause["text"]) for cause in found["causes"]] == [
+        ("lock", 4, "wait for holder/8 in app+0x11, which starves in app+0x302 (busy/9 runs) while it holds the lock"),
+        ("disk", 4, "wait for a page in app+0x601"),
+        ("wait", 4, "wait for journal/12 in app+0x801, which waits for a page in app+0x701"),
+    ]
 
 
 def test_tail(explained):
@@ -388,7 +414,7 @@ def test_waits_without_calls(explained, xprof, recorded):
     assert causes == [
         ("no CPU", "worker", 1, 77 * MS, "starve while busy/9 runs on CPU 1"),
         ("lock", "worker", 1, 49 * MS + 100 * US, "wait for holder/8 in app+0x11, which sleeps in app+0x21 while it holds the lock"),
-        ("disk", "worker", 1, 18 * MS, "wait in app+0x31"),
+        ("disk", "worker", 1, 18 * MS, "wait for a page in app+0x31"),
         ("no CPU", "busy", 2, 7 * MS, "starve while threads that are not recorded run on CPU 1"),
         ("CPU", "worker", 1, MS, "run in app+0x500"),
         ("wait", "holder", 1, 49 * MS, "wait in app+0x21"),

@@ -142,12 +142,14 @@ bool xp_story_look_at_waker(struct xp_story_waker *waker, const struct xp_thread
 	struct xp_story story;
 	size_t count;
 
-	*waker = (struct xp_story_waker){ .thread = thread };
+	*waker = (struct xp_story_waker){ .thread = thread, .neighbour = XP_MODEL_NONE };
 	if (thread == XP_MODEL_NONE || thread == wait->thread)
 		return false;
 	xp_story_make(&story, times, thread, range);
 	waker->samples = story.samples;
 	waker->stack = story.stack_count ? story.stacks[0].stack : 0;
+	if (xp_story_has_neighbour(&story))
+		waker->neighbour = story.neighbour;
 	waits = xp_thread_times_waits(times, thread, range, &count);
 	for (size_t i = 0; i < count; i++) {
 		uint64_t ns = overlap(range, (struct xp_time_range){ waits[i].begin_ns, waits[i].end_ns });

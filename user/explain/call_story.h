@@ -32,6 +32,7 @@ struct xp_story_waker {
 	uint64_t wait_ns;		  /* as far as the other one lasted */
 	uint64_t samples;		  /* of the waker during the wait */
 	uint32_t stack;			  /* the most frequent stack of these samples */
+	uint32_t neighbour; /* the thread that had the CPU while the waker was runnable; XP_MODEL_NONE: unknown */
 };
 
 enum xp_story_cause {
@@ -59,6 +60,12 @@ struct xp_story {
 	uint64_t starved_ns;	   /* that longest time; 0: none */
 	enum xp_story_cause cause; /* what took most of the time */
 };
+
+/* Whether it had the CPU for at least a quarter of the runnable time: one with less is not the reason. */
+static inline bool xp_story_has_neighbour(const struct xp_story *story)
+{
+	return story->neighbour != XP_MODEL_NONE && story->neighbour_ns * 4 >= story->runnable_ns;
+}
 
 void xp_story_make(struct xp_story *story, const struct xp_thread_times *times, uint32_t thread,
 		   struct xp_time_range range);

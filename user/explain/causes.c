@@ -2,6 +2,7 @@
 #include "explain/causes.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "base/text.h"
 #include "base/util.h"
 
+#define PAGE "a page"	 /* that page faults wait for */
 #define SAMPLED_SHARE 20 /* of the time of all samples: functions with less explain nothing */
 
 const char *xp_cause_kind_name(enum xp_cause_kind kind)
@@ -93,6 +95,23 @@ bool xp_cause_is_lock(const char *primitive)
 	       strstr(primitive, "lll_lock");
 }
 
+/* Outside of system calls, only page faults wait for a disk. */
+static bool is_page_fault(const struct xp_model_wait *wait)
+{
+	return wait->state == XP_WAIT_DISK && wait->syscall < 0;
+}
+
+/* "starves in compute (busy/9 runs)" */
+static void put_starves(char to[XP_CAUSE_TEXT_BYTES], const struct xp_model *model, const char *place,
+			uint32_t neighbour)
+{
+	int used = snprintf(to, XP_CAUSE_TEXT_BYTES, "starves in %.*s", XP_CAUSE_NAME_BYTES, place);
+
+	if (neighbour != XP_MODEL_NONE)
+		snprintf(to + used, XP_CAUSE_TEXT_BYTES - (size_t)used, " (%s/%" PRIu64 " runs)",
+			 model->threads[neighbour].name, model->threads[neighbour].tid);
+}
+
 /* "sleeps in refresh_cache", "waits for fsync in write_journal", "runs in compute". */
 static void put_does(char to[XP_CAUSE_TEXT_BYTES], const struct xp_causes *causes, const struct xp_model *model,
 		     const struct xp_story_waker *waker)
@@ -108,7 +127,11 @@ static void put_does(char to[XP_CAUSE_TEXT_BYTES], const struct xp_causes *cause
 	}
 	if (!place)
 		return;
-	if (!waker->wait)
+	if (waker->wait && is_page_fault(waker->wait))
+		primitive = PAGE;
+	if (waker->wait && waker->wait->state == XP_WAIT_PREEMPTED)
+		put_starves(to, model, place, waker->neighbour);
+	else if (!waker->wait)
 		snprintf(to, XP_CAUSE_TEXT_BYTES, "runs in %.*s", XP_CAUSE_NAME_BYTES, place);
 	else if (sleeps || !xp_cause_is_named(primitive))
 		snprintf(to, XP_CAUSE_TEXT_BYTES, "%s in %.*s",
@@ -177,6 +200,8 @@ static void blame_wait(struct adding *adding, const struct xp_slow_call *call, c
 		cause->place = cause->primitive;
 		cause->primitive = NULL;
 	}
+	if (is_page_fault(wait))
+		cause->primitive = PAGE;
 	if (cause->kind != XP_CAUSE_DISK)
 		find_other(adding, wait);
 }
@@ -187,8 +212,7 @@ static void blame_neighbour(struct adding *adding, const struct xp_story *story)
 
 	adding->cause.kind = XP_CAUSE_NO_CPU;
 	adding->cause.cpu = story->starved_cpu;
-	/* One that had the CPU for less than a quarter of that time is not the reason. */
-	if (story->neighbour == XP_MODEL_NONE || story->neighbour_ns * 4 < story->runnable_ns)
+	if (!xp_story_has_neighbour(story))
 		return;
 	adding->cause.other = model->threads[story->neighbour].name;
 	adding->cause.other_tid = (uint32_t)model->threads[story->neighbour].tid;
