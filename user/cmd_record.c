@@ -62,7 +62,7 @@ static void end_export(struct xp_child *child)
 		xp_child_kill(child, POLL_MS);
 }
 
-static enum xp_exit make_products_at_the_end(const struct xp_options *options)
+static int make_products_at_the_end(const struct xp_options *options)
 {
 	const struct xp_child_options how = {
 		.name = "xprof-export",
@@ -82,6 +82,8 @@ static enum xp_exit make_products_at_the_end(const struct xp_options *options)
 		xp_error("the %s ended before %s complete; `xprof recover %s` makes the profiles%s",
 			 options->formats ? "export was" : "profiles were", options->formats ? "it was" : "they were",
 			 options->output_dir, options->formats ? ", `xprof export` the rest" : "");
+	if (options->open && !code)
+		xp_view_open(options->output_dir); /* the recording is complete without a browser */
 	return code ? XP_EXIT_FAILED : XP_EXIT_OK;
 }
 
@@ -93,23 +95,16 @@ static bool is_new(const char *path, const struct stat *before)
 	return !stat(path, &now) && (now.st_dev != before->st_dev || now.st_ino != before->st_ino);
 }
 
-/* The recording, and what is made of it. */
 static enum xp_exit record(const struct xp_options *options, struct xp_pusher *pusher)
 {
 	struct stat before = { 0 };
-	enum xp_exit code, exported;
+	enum xp_exit code;
 
 	stat(options->output_dir, &before);
-	code = xp_record(options);
-	if (options->dry_run || !is_new(options->output_dir, &before))
-		return code;
-	xp_interrupt_tell_next();
-	exported = make_products_at_the_end(options);
-	if (pusher)
+	code = (enum xp_exit)xp_record(options, make_products_at_the_end);
+	if (pusher && !options->dry_run && is_new(options->output_dir, &before))
 		xp_pusher_add(pusher, options->output_dir);
-	if (options->open && !exported)
-		xp_view_open(options->output_dir); /* the recording is complete without a browser */
-	return code ? code : exported;
+	return code;
 }
 
 /* The queue is not in the recording's directory, which the next recording replaces. */

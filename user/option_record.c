@@ -45,6 +45,19 @@ static int check_functions(const struct xp_options *options)
 	return 0;
 }
 
+static int check_rotate(const struct xp_options *options)
+{
+	if (!options->rotate.given)
+		return 0;
+	if (options->rotate.bytes)
+		return xp_fail(-EINVAL, "--rotate takes a time such as 60s");
+	if (!options->no_sleds && !options->all && !options->tid)
+		return xp_fail(-EINVAL, "--rotate records no calls yet: it requires --no-sleds, --all or --tid");
+	if (options->max_bytes || options->dry_run || options->open)
+		return xp_fail(-EINVAL, "--rotate cannot be used with --max-size, --dry-run or --open");
+	return 0;
+}
+
 int xp_option_record_check(struct xp_options *options, bool separated)
 {
 	int targets =
@@ -76,7 +89,7 @@ int xp_option_record_check(struct xp_options *options, bool separated)
 	if (options->min_duration_ns && (options->no_sleds || options->all || options->tid))
 		return xp_fail(-EINVAL,
 			       "--min-duration cannot be used with --no-sleds, --all or --tid, which record no calls");
-	if (xp_option_triggers_check(options))
+	if (xp_option_triggers_check(options) || check_rotate(options))
 		return -EINVAL;
 	if (check_samples(options) || check_functions(options) || check_push(options))
 		return -EINVAL;

@@ -142,6 +142,19 @@ static int set_bytes(const char *name, uint64_t *bytes, const char *text)
 	return 0;
 }
 
+/* 10m are minutes, 10M are bytes. */
+static int set_time_or_bytes(const char *name, struct xp_time_or_bytes *value, const char *text)
+{
+	*value = (struct xp_time_or_bytes){ .given = true };
+	if (!xp_duration_parse(text, &value->ns) && value->ns)
+		return 0;
+	value->ns = 0;
+	if (!xp_size_parse(text, &value->bytes) && value->bytes >= BYTES_MIN)
+		return 0;
+	return xp_fail(-EINVAL, "--%s takes a time such as 60s or 24h, or a size from 1M on, such as 200M, not '%s'",
+		       name, text);
+}
+
 static int set_count(const struct xp_option *option, uint64_t *count, const char *text)
 {
 	size_t digits = strspn(text, "0123456789");
@@ -213,6 +226,8 @@ int xp_option_set(struct xp_options *options, const struct xp_option *option, co
 		((struct xp_optional_duration *)to)->given = true;
 		((struct xp_optional_duration *)to)->ns = 0;
 		return text ? set_duration(option->name, &((struct xp_optional_duration *)to)->ns, text) : 0;
+	case XP_OPTION_TIME_OR_BYTES:
+		return set_time_or_bytes(option->name, to, text);
 	case XP_OPTION_SIZE:
 		return set_size(option, to, text);
 	case XP_OPTION_BYTES:

@@ -142,6 +142,10 @@ const struct xp_option xp_option_table[] = {
 	  "has no names. The JVM gets a SIGQUIT." },
 	{ "duration", 'd', "TIME", NULL, XP_OPTION_DURATION, ON(RECORD), SETS(duration_ns), "How to record",
 	  "Stop after TIME, such as 10, 10s, 500ms or 2m. Default: when the target ends, or at ^C." },
+	{ "rotate", 0, "TIME", NULL, XP_OPTION_TIME_OR_BYTES, ON(RECORD), SETS(rotate), "How to record",
+	  "Begin a new recording every TIME, such as 60s, without a gap, and go on until stopped. -o is the directory "
+	  "of "
+	  "these recordings; each is named by its start in UTC." },
 	{ "max-overhead", 0, "PERCENT", NULL, XP_OPTION_PERCENT, ON(RECORD), SETS(max_overhead), "How to record",
 	  "Keep the cost of recorded calls below this share of the target's CPU time, such as 5%, by throttling the "
 	  "functions that cost most. The report shows the throttled functions." },

@@ -55,6 +55,7 @@ enum xp_option_type {
 	XP_OPTION_FLAG,		     /* bool */
 	XP_OPTION_DURATION,	     /* uint64_t in ns; a number without a unit is in seconds */
 	XP_OPTION_OPTIONAL_DURATION, /* struct xp_optional_duration; the value may be omitted */
+	XP_OPTION_TIME_OR_BYTES,     /* struct xp_time_or_bytes: a duration, or a size from 1M on */
 	XP_OPTION_SIZE,		     /* uint64_t in bytes, a power of two, at least a page */
 	XP_OPTION_BYTES,	     /* uint64_t, at least 1M */
 	XP_OPTION_NUMBER,	     /* unsigned int, one of the choices */
@@ -92,6 +93,13 @@ struct xp_pid_list {
 struct xp_optional_duration {
 	bool given;
 	uint64_t ns; /* 0: without a value */
+};
+
+/* An amount of time or of data. */
+struct xp_time_or_bytes {
+	bool given;
+	uint64_t ns;	/* 0: it is one of data */
+	uint64_t bytes; /* 0: it is one of time */
 };
 
 struct xp_text_list {
@@ -175,8 +183,9 @@ struct xp_options {
 	uint64_t tid;		 /* -t: sample this thread only; 0: not given */
 	bool follow;
 
-	uint64_t duration_ns;	/* 0: until stopped */
-	const char *output_dir; /* default xprof.out */
+	uint64_t duration_ns;		/* 0: until stopped */
+	const char *output_dir;		/* default xprof.out; with rotate, the directory of the parts */
+	struct xp_time_or_bytes rotate; /* --rotate: when a part ends */
 	bool dry_run;
 	bool strict;
 

@@ -119,6 +119,15 @@ TEST(test_child)
 	xp_options_free(&o);
 }
 
+TEST(test_time_or_bytes)
+{
+	struct xp_options o;
+
+	assert_int_equal(PARSE(&o, "record", "-a", "--rotate", "1.5m"), 0);
+	assert_true(o.rotate.given && o.rotate.ns == 90000000000 && !o.rotate.bytes);
+	xp_options_free(&o);
+}
+
 TEST(test_operands)
 {
 	struct xp_options o;

@@ -138,7 +138,8 @@ static __attribute__((noreturn)) void be_child(pid_t parent, const struct xp_chi
 	reset_signals();
 	if (options->is_oom_victim)
 		become_oom_victim();
-	if (keep_fds(channel, options->fds, options->fd_count) || (options->drops_privileges && drop_privileges()))
+	if ((!options->keeps_fds && keep_fds(channel, options->fds, options->fd_count)) ||
+	    (options->drops_privileges && drop_privileges()))
 		_exit(1);
 	if (options->outlives_parent)
 		setsid();

@@ -295,6 +295,16 @@ int xp_clock_update(struct xp_clock *clock)
 	return 0;
 }
 
+int xp_clock_new_wall(struct xp_clock *clock)
+{
+	struct xp_clock_pair real;
+	int err = take_pair(CLOCK_REALTIME, &real);
+
+	if (!err)
+		clock->real = real;
+	return err;
+}
+
 uint64_t xp_clock_wall_ns(const struct xp_clock *clock, uint64_t tsc)
 {
 	int64_t delta = (int64_t)(tsc - clock->real.tsc);

@@ -31,7 +31,7 @@ struct xp_clock {
 	uint64_t mono_hz;	    /* TSC ticks per second of CLOCK_MONOTONIC, which NTP slews */
 	struct xp_clock_pair mono;  /* CLOCK_MONOTONIC, the newest pair */
 	struct xp_clock_pair paced; /* the one from which mono_hz is measured next */
-	struct xp_clock_pair real;  /* CLOCK_REALTIME at the start */
+	struct xp_clock_pair real;  /* CLOCK_REALTIME at the start, or at the last xp_clock_new_wall() */
 	struct xp_clock_pair raw;   /* CLOCK_MONOTONIC_RAW at the start */
 	uint64_t error_ns;	    /* worst error so far of a converted time */
 	bool hz_from_kernel;	    /* the kernel reported hz; otherwise hz was measured */
@@ -80,7 +80,12 @@ static inline uint64_t xp_clock_now_tsc(void)
 	return tsc;
 }
 
-/* CLOCK_REALTIME at that TSC, ns since 1970. Steps of the wall clock during the recording have no effect. */
+/*
+ * Takes the wall time anew: from now on, times count from here. In days, the error of hz adds up, and the wall clock is
+ * set. Returns 0 or -errno, which leaves the clock unchanged.
+ */
+int xp_clock_new_wall(struct xp_clock *clock);
+/* CLOCK_REALTIME at that TSC, ns since 1970. Steps of the wall clock since it was taken have no effect. */
 uint64_t xp_clock_wall_ns(const struct xp_clock *clock, uint64_t tsc);
 /* Converts TSC ticks to ns. */
 uint64_t xp_clock_ns(const struct xp_clock *clock, uint64_t tsc_delta);

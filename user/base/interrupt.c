@@ -45,6 +45,15 @@ void xp_interrupt_init(bool with_sigint)
 		status_fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
 }
 
+void xp_interrupt_leave(void)
+{
+	if (status_fd >= 0)
+		close(status_fd);
+	status_fd = -1;
+	after.taken = 0;
+	deadline_ns = 0;
+}
+
 void xp_interrupt_set_deadline(uint64_t at_ns)
 {
 	__atomic_store_n(&deadline_ns, at_ns, __ATOMIC_RELAXED);

@@ -35,6 +35,12 @@ void xp_interrupt_abort_by_next(void);
  */
 void xp_interrupt_tell_next(void);
 
+/*
+ * In a child process that fork(2) made: the signals and the deadline of its parent are not its own, and none of its own
+ * makes xp_interrupted() return true.
+ */
+void xp_interrupt_leave(void);
+
 /* Sets the time (CLOCK_MONOTONIC, ns) at which the recording ends as if interrupted; 0: never. */
 void xp_interrupt_set_deadline(uint64_t deadline_ns);
 

@@ -306,6 +306,11 @@ uint64_t xp_sampler_periods(const struct xp_sampler *sampler)
 	return sampler->has_dropped ? 0 : sampler->periods;
 }
 
+void xp_sampler_begin_part(struct xp_sampler *sampler)
+{
+	sampler->has_dropped = true;
+}
+
 uint64_t xp_sampler_clamped_hz(const struct xp_sampler *sampler)
 {
 	return sampler->clamped_hz;

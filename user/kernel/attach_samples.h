@@ -72,6 +72,8 @@ uint64_t xp_sampler_period_ns(const struct xp_sampler *sampler, uint64_t tsc_hz)
  * within a period.
  */
 uint64_t xp_sampler_periods(const struct xp_sampler *sampler);
+/* A new part of the recording begins: the events count on, so the number is not known any more. */
+void xp_sampler_begin_part(struct xp_sampler *sampler);
 /* The limit (the kernel's, or that of cpu-clock) to which the requested frequency was lowered; 0 if it was not. */
 uint64_t xp_sampler_clamped_hz(const struct xp_sampler *sampler);
 

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -144,6 +145,22 @@ static void find_no_tsc_flag(struct xprof_bpf *skeleton)
 	skeleton->bss->no_tsc_flag = flag && !(flag & (flag - 1)) ? flag : 0;
 }
 
+/* Of processes that fork() makes, too. If one of them is killed, another one gets it. NULL: out of memory. */
+static pthread_mutex_t *new_shared_lock(void)
+{
+	pthread_mutex_t *lock = mmap(NULL, sizeof(*lock), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pthread_mutexattr_t attr;
+
+	if (lock == MAP_FAILED)
+		return NULL;
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+	pthread_mutex_init(lock, &attr);
+	pthread_mutexattr_destroy(&attr);
+	return lock;
+}
+
 int xp_programs_open(struct xp_programs *programs, const struct xp_programs_options *options)
 {
 	int cpus = libbpf_num_possible_cpus();
@@ -173,6 +190,9 @@ int xp_programs_open(struct xp_programs *programs, const struct xp_programs_opti
 	programs->skeleton = skeleton;
 	programs->cpus = cpus;
 	programs->threads = options->threads;
+	programs->naming = new_shared_lock();
+	if (!programs->naming)
+		return -ENOMEM;
 	if (options->threads)
 		find_no_tsc_flag(skeleton);
 	return 0;
@@ -182,6 +202,9 @@ void xp_programs_close(struct xp_programs *programs)
 {
 	xprof_bpf__destroy(programs->skeleton);
 	programs->skeleton = NULL;
+	if (programs->naming)
+		munmap(programs->naming, sizeof(*programs->naming));
+	programs->naming = NULL;
 }
 
 static int attach(struct bpf_program *program, struct bpf_link **link)
@@ -387,11 +410,14 @@ int xp_programs_describe(void *arg, const uint64_t *addresses, size_t count, cha
 
 	if (count > XP_KSYM_BATCH)
 		return -E2BIG;
+	if (pthread_mutex_lock(programs->naming) == EOWNERDEAD)
+		pthread_mutex_consistent(programs->naming);
 	memset(batch, 0, sizeof(*batch));
 	memcpy(batch->addresses, addresses, count * sizeof(*addresses));
 	err = bpf_prog_test_run_opts(bpf_program__fd(programs->skeleton->progs.name_ksyms), &options);
 	if (!err)
 		memcpy(texts, batch->texts, count * sizeof(*texts));
+	pthread_mutex_unlock(programs->naming);
 	return err;
 }
 

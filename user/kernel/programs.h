@@ -3,6 +3,7 @@
 #ifndef XPROF_KERNEL_PROGRAMS_H
 #define XPROF_KERNEL_PROGRAMS_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -37,6 +38,8 @@ struct xp_programs {
 	struct xprof_bpf *skeleton;
 	unsigned int cpus; /* possible CPUs */
 	bool threads;	   /* as in the options */
+	/* Protects the memory in which name_ksyms() answers: child processes ask, too. Shared with them. */
+	pthread_mutex_t *naming;
 };
 
 /* Loads the programs. Returns 0 or libbpf's -errno; libbpf's messages appear with -v. The caller frees. */

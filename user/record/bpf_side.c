@@ -18,7 +18,8 @@ int xp_bpf_side_open(struct xp_bpf_side *side, const struct xp_programs_options 
 	if (err)
 		return err;
 	side->counters = calloc(side->programs.cpus, sizeof(*side->counters));
-	return side->counters ? 0 : -ENOMEM;
+	side->counters_before = calloc(side->programs.cpus, sizeof(*side->counters_before));
+	return side->counters && side->counters_before ? 0 : -ENOMEM;
 }
 
 void xp_bpf_side_close(struct xp_bpf_side *side)
@@ -27,13 +28,40 @@ void xp_bpf_side_close(struct xp_bpf_side *side)
 	xp_programs_close(&side->programs);
 	xp_rings_free(side->rings);
 	free(side->counters);
+	free(side->counters_before);
+}
+
+/* All counters of all CPUs, one after the other. */
+static __u64 *counts_of(struct xp_bpf_counters *counters)
+{
+	_Static_assert(sizeof(*counters) % sizeof(__u64) == 0, "counters are 64-bit numbers");
+	return (__u64 *)counters;
+}
+
+static size_t count_of(const struct xp_bpf_side *side)
+{
+	return side->programs.cpus * sizeof(*side->counters) / sizeof(__u64);
 }
 
 void xp_bpf_side_read_losses(struct xp_bpf_side *side)
 {
-	side->missed = xp_programs_missed(&side->programs);
-	if (xp_programs_counters(&side->programs, side->counters))
+	side->missed = xp_programs_missed(&side->programs) - side->missed_before;
+	if (xp_programs_counters(&side->programs, side->counters)) {
 		xp_debug("cannot read the BPF side's counters");
+		return;
+	}
+	for (size_t i = 0; i < count_of(side); i++)
+		counts_of(side->counters)[i] -= counts_of(side->counters_before)[i];
+}
+
+void xp_bpf_side_begin_part(struct xp_bpf_side *side)
+{
+	for (size_t i = 0; i < count_of(side); i++) {
+		counts_of(side->counters_before)[i] += counts_of(side->counters)[i];
+		counts_of(side->counters)[i] = 0;
+	}
+	side->missed_before += side->missed;
+	side->missed = 0;
 }
 
 uint64_t xp_bpf_side_lost(const struct xp_bpf_side *side, enum xp_event_kind first, enum xp_event_kind last)

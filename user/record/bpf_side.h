@@ -17,8 +17,12 @@ struct xp_bpf_side {
 	struct xp_programs programs;
 	struct xp_rings *rings;
 	struct xp_merge *merge;
-	struct xp_bpf_counters *counters; /* [programs.cpus], as of the last xp_bpf_side_read_losses() */
-	uint64_t missed;		  /* runs of programs that the kernel skipped, likewise */
+	/* Of this part of the recording, as of the last xp_bpf_side_read_losses(): */
+	struct xp_bpf_counters *counters; /* [programs.cpus] */
+	uint64_t missed;		  /* runs of programs that the kernel skipped */
+	/* Before it began: */
+	struct xp_bpf_counters *counters_before;
+	uint64_t missed_before;
 };
 
 /*
@@ -31,6 +35,8 @@ void xp_bpf_side_close(struct xp_bpf_side *side);
 
 /* Reads the counters of losses. */
 void xp_bpf_side_read_losses(struct xp_bpf_side *side);
+/* A new part of the recording begins, right after xp_bpf_side_read_losses(): all counts are zero. */
+void xp_bpf_side_begin_part(struct xp_bpf_side *side);
 /* Events of these kinds, from first to last, that no ring had space for, on all CPUs. */
 uint64_t xp_bpf_side_lost(const struct xp_bpf_side *side, enum xp_event_kind first, enum xp_event_kind last);
 

@@ -3,11 +3,14 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/command_line.h"
 #include "base/interrupt.h"
 #include "base/util.h"
+#include "record/manifest.h"
 #include "record/messages.h"
 #include "record/recording.h"
 
@@ -136,7 +139,7 @@ static int store_binaries(struct xp_recording *recording)
 	return err;
 }
 
-int xp_finish_files(struct xp_recording *recording)
+static int make_files(struct xp_recording *recording)
 {
 	int first, err;
 
@@ -164,6 +167,53 @@ int xp_finish_files(struct xp_recording *recording)
 	first = first ?: err;
 	err = xp_side_lines_add(&recording->targets);
 	return first ?: err;
+}
+
+static int write_manifest(const struct xp_recording *recording, const struct xp_totals *totals, int reserved_fd)
+{
+	char **argv = xp_command_line_read();
+	int err = -ENOMEM;
+
+	if (argv)
+		err = xp_manifest_write(recording, totals, argv, reserved_fd);
+	else
+		xp_manifest_release(recording->outdir.fd, reserved_fd);
+	free(argv);
+	return err;
+}
+
+/* --strict */
+static int refuse_losses(const struct xp_totals *totals)
+{
+	if (!(totals->lost + totals->samples_lost + totals->switches_lost + totals->waits_lost))
+		return XP_EXIT_OK;
+	xp_error("lost (--strict): %" PRIu64 " event%s, %" PRIu64 " sample%s, %" PRIu64 " switch%s and %" PRIu64
+		 " wait%s of threads",
+		 totals->lost, xp_plural_s(totals->lost), totals->samples_lost, xp_plural_s(totals->samples_lost),
+		 totals->switches_lost, xp_plural_es(totals->switches_lost), totals->waits_lost,
+		 xp_plural_s(totals->waits_lost));
+	return XP_EXIT_LOST;
+}
+
+int xp_finish_store(struct xp_recording *recording, int code)
+{
+	struct xp_totals totals;
+	int reserved_fd = xp_manifest_reserve(recording->outdir.fd, xp_manifest_bytes(recording));
+	int err = make_files(recording);
+
+	if (err && code == XP_EXIT_OK)
+		code = xp_failure_exit_code(err);
+	xp_recording_totals(recording, &totals);
+	err = write_manifest(recording, &totals, reserved_fd);
+	if (err) {
+		xp_error("cannot write manifest.json: %s%s", strerror(-err), xp_failure_remedy(err));
+		code = code == XP_EXIT_OK ? XP_EXIT_FAILED : code;
+	}
+	if (recording->options->rotate.given)
+		xp_summary_print_part(recording, &totals);
+	else
+		xp_summary_print(recording, &totals);
+	return code == XP_EXIT_OK && recording->options->strict ? refuse_losses(&totals) : code;
 }
 
 void xp_finish_kill(struct xp_recording *recording)

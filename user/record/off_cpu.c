@@ -76,6 +76,33 @@ static void pace(struct xp_off_cpu *off_cpu, uint64_t sent)
 	xp_wait_programs_slow(&off_cpu->programs, off_cpu->slow);
 }
 
+static void add(struct xp_wait_counters *sum, const struct xp_wait_counters *counters, int64_t sign)
+{
+	sum->seen += sign * counters->seen;
+	sum->sent += sign * counters->sent;
+	sum->brief += sign * counters->brief;
+	sum->passed += sign * counters->passed;
+	sum->lost += sign * counters->lost;
+	sum->no_stack += sign * counters->no_stack;
+	sum->sums_lost += sign * counters->sums_lost;
+}
+
+static int read_counters(struct xp_off_cpu *off_cpu)
+{
+	int err = xp_wait_programs_counters(&off_cpu->programs, &off_cpu->counters);
+
+	if (!err)
+		add(&off_cpu->counters, &off_cpu->counters_before, -1);
+	return err;
+}
+
+void xp_off_cpu_begin_part(struct xp_off_cpu *off_cpu)
+{
+	add(&off_cpu->counters_before, &off_cpu->counters, 1);
+	off_cpu->counters = (struct xp_wait_counters){ 0 };
+	xp_waits_begin_part(&off_cpu->waits);
+}
+
 int xp_off_cpu_tend(struct xp_off_cpu *off_cpu)
 {
 	uint64_t sent = off_cpu->counters.sent;
@@ -83,7 +110,7 @@ int xp_off_cpu_tend(struct xp_off_cpu *off_cpu)
 
 	if (!off_cpu->on)
 		return 0;
-	err = xp_wait_programs_counters(&off_cpu->programs, &off_cpu->counters);
+	err = read_counters(off_cpu);
 	if (err)
 		return err;
 	pace(off_cpu, off_cpu->counters.sent - sent);
@@ -98,7 +125,7 @@ void xp_off_cpu_stop(struct xp_off_cpu *off_cpu, void (*make_room)(void *arg), v
 		return;
 	err = xp_wait_programs_stop(&off_cpu->programs, make_room, arg);
 	if (!err)
-		err = xp_wait_programs_counters(&off_cpu->programs, &off_cpu->counters);
+		err = read_counters(off_cpu);
 	if (err)
 		xp_warn(
 		    "the waits that were open at the end, and the sums of threads that had not ended, are missing: %s",
@@ -109,14 +136,16 @@ void xp_off_cpu_totals(const struct xp_off_cpu *off_cpu, struct xp_off_cpu_total
 {
 	const struct xp_wait_counters *counters = &off_cpu->counters;
 	const struct xp_waits *waits = &off_cpu->waits;
-	uint64_t unstored = waits->samples ? waits->samples->waits - xp_perf_out_waits(waits->samples->perf) : 0;
+	/* Not counters->sent: when a part of a recording ends, some may be on their way, which the next part has. */
+	uint64_t arrived = waits->samples ? waits->samples->waits : 0;
+	uint64_t written = waits->samples ? xp_perf_out_waits(waits->samples->perf) : 0;
 
 	*totals = (struct xp_off_cpu_totals){
-		.seen = counters->seen,
-		.written = counters->sent - XP_MIN(unstored, counters->sent),
+		.seen = counters->seen - counters->sent + arrived,
+		.written = written,
 		.brief = counters->brief,
 		.passed = counters->passed,
-		.lost = counters->lost + unstored,
+		.lost = counters->lost + arrived - written,
 	};
 	for (size_t i = 0; i < waits->sum_count; i++) {
 		totals->span_ns += (double)waits->sums[i].span_ns;

@@ -25,8 +25,9 @@ struct xp_off_cpu {
 	bool on;
 	struct xp_wait_programs programs;
 	struct xp_waits waits;
-	struct xp_wait_counters counters; /* as of the last xp_off_cpu_tend(), or the end */
-	unsigned int slow;		  /* see xp_wait_programs_slow() */
+	/* Of this part of the recording, as of the last xp_off_cpu_tend(), or the end; and before this part. */
+	struct xp_wait_counters counters, counters_before;
+	unsigned int slow; /* see xp_wait_programs_slow() */
 	uint64_t tended_ns;
 };
 
@@ -36,6 +37,9 @@ struct xp_off_cpu {
  */
 int xp_off_cpu_setup(struct xp_off_cpu *off_cpu, struct xp_sampling *sampling);
 void xp_off_cpu_free(struct xp_off_cpu *off_cpu);
+
+/* A new part of the recording begins, right after xp_off_cpu_tend(). */
+void xp_off_cpu_begin_part(struct xp_off_cpu *off_cpu);
 
 /* Records the threads that new targets have. */
 int xp_off_cpu_scan(struct xp_off_cpu *off_cpu);

@@ -100,6 +100,11 @@ bool xp_outdir_is_full(const struct xp_outdir *outdir)
 	return true;
 }
 
+struct owner {
+	uid_t uid;
+	gid_t gid;
+};
+
 struct contents {
 	size_t entries;
 	size_t marks;
@@ -394,7 +399,7 @@ static void put_older_back(struct xp_outdir *outdir)
 	outdir->older[0] = 0;
 }
 
-static void close_fds(struct xp_outdir *outdir)
+void xp_outdir_leave(struct xp_outdir *outdir)
 {
 	if (outdir->fd >= 0)
 		close(outdir->fd);
@@ -404,23 +409,27 @@ static void close_fds(struct xp_outdir *outdir)
 	outdir->parent_fd = -1;
 }
 
-int xp_outdir_open(struct xp_outdir *outdir, const char *path)
+static int begin(struct xp_outdir *outdir, const char *path)
 {
-	int err;
-
 	*outdir = (struct xp_outdir){ .fd = -1, .parent_fd = -1 };
 	xp_why_clear();
 	if (strlen(path) >= sizeof(outdir->path))
 		return xp_why_set(-ENAMETOOLONG, "the output directory's name is too long");
 	strcpy(outdir->path, path);
-	err = open_parent(outdir);
+	return open_parent(outdir);
+}
+
+int xp_outdir_open(struct xp_outdir *outdir, const char *path)
+{
+	int err = begin(outdir, path);
+
 	if (!err)
 		err = clear_place(outdir);
 	if (!err)
 		err = make(outdir);
 	if (err) {
 		put_older_back(outdir);
-		close_fds(outdir);
+		xp_outdir_leave(outdir);
 		return err;
 	}
 	/* Shows `xprof recover` that the recording is running, if the file system can lock directories. */
@@ -428,12 +437,69 @@ int xp_outdir_open(struct xp_outdir *outdir, const char *path)
 	return 0;
 }
 
-/* ---- closing ---- */
+/* ---- parts ---- */
 
-struct owner {
-	uid_t uid;
-	gid_t gid;
-};
+#define PARTS_IN_A_SECOND_MAX 1000
+
+/* The directory that is there, or a new one, which the user behind sudo owns: its parts are that user's. */
+static int open_or_make(struct xp_outdir *outdir)
+{
+	struct occupant occupant = { .name = outdir->name, .shown = outdir->path };
+	struct owner owner;
+	int err = look_at(outdir->parent_fd, &occupant);
+
+	if (err > 0) {
+		err = make(outdir);
+		if (!err && xp_own_file_user(&owner.uid, &owner.gid) && fchown(outdir->fd, owner.uid, owner.gid))
+			err = xp_why_set(-errno, "%s: cannot give it to user %u: %s", outdir->path, owner.uid,
+					 strerror(errno));
+		return err;
+	}
+	if (err)
+		return err;
+	outdir->fd = occupant.fd;
+	if (!occupant.contents.marks)
+		return 0;
+	return xp_why_set(-EEXIST,
+			  "%s is a recording, not a directory of the parts of one: choose another directory with -o",
+			  outdir->path);
+}
+
+int xp_outdir_open_parts(struct xp_outdir *outdir, const char *path)
+{
+	int err = begin(outdir, path) ?: open_or_make(outdir);
+
+	if (!err && flock(outdir->fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+		err = xp_why_set(-EBUSY, "another xprof makes parts in %s: choose another directory with -o",
+				 outdir->path);
+	if (err)
+		xp_outdir_leave(outdir);
+	return err;
+}
+
+int xp_outdir_open_part(struct xp_outdir *part, const struct xp_outdir *parts, const char *name)
+{
+	int length, err = -EEXIST;
+
+	*part = (struct xp_outdir){ .fd = -1, .parent_fd = fcntl(parts->fd, F_DUPFD_CLOEXEC, 0) };
+	if (part->parent_fd < 0)
+		return -errno;
+	for (unsigned int i = 0; i < PARTS_IN_A_SECOND_MAX && err == -EEXIST; i++) {
+		snprintf(part->name, sizeof(part->name), i ? "%s-%03u" : "%s", name, i);
+		length = snprintf(part->path, sizeof(part->path), "%s/%s", parts->path, part->name);
+		if (length >= (int)sizeof(part->path))
+			err = xp_why_set(-ENAMETOOLONG, "the output directory's name is too long");
+		else
+			err = faccessat(part->parent_fd, part->name, F_OK, AT_SYMLINK_NOFOLLOW) ? make(part) : -EEXIST;
+	}
+	if (err)
+		xp_outdir_leave(part);
+	else
+		flock(part->fd, LOCK_EX | LOCK_NB);
+	return err;
+}
+
+/* ---- closing ---- */
 
 static int give_file(int dir_fd, const char *name, void *arg)
 {
@@ -498,7 +564,8 @@ int xp_outdir_close(struct xp_outdir *outdir, bool keep)
 		xp_error("%s: cannot remove the directory of this failed recording: %s", outdir->path, strerror(-err));
 	else
 		put_older_back(outdir);
+	err = err ?: 1;
 out:
-	close_fds(outdir);
+	xp_outdir_leave(outdir);
 	return err;
 }

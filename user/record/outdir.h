@@ -32,6 +32,17 @@ struct xp_outdir {
  */
 int xp_outdir_open(struct xp_outdir *outdir, const char *path);
 
+/*
+ * Opens the directory of the parts of a recording, or creates it, and locks it: *outdir has no older recording. Returns
+ * 0 or -errno with a sentence: -EEXIST also for a recording, -EBUSY while another xprof makes parts there.
+ */
+int xp_outdir_open_parts(struct xp_outdir *outdir, const char *path);
+/*
+ * Creates the directory of a part in the directory of parts, with the first of these names that is free: name, name-001
+ * and so on. Returns 0 or -errno, likewise.
+ */
+int xp_outdir_open_part(struct xp_outdir *part, const struct xp_outdir *parts, const char *name);
+
 /* Limits the disk space of the files. 0: to XP_OUTDIR_BYTES_MAX, or to half of what is free now if that is less. */
 #define XP_OUTDIR_BYTES_MAX (10ull << 30)
 void xp_outdir_limit(struct xp_outdir *outdir, uint64_t max_bytes);
@@ -40,10 +51,12 @@ bool xp_outdir_is_full(const struct xp_outdir *outdir);
 
 /*
  * keep: gives the directory and its files to the user behind sudo. If not keep, or if the directory is empty: removes
- * it and moves the older recording back. Returns 0, or -errno after printing what failed; everything is closed in any
- * case.
+ * it and moves the older recording back. Returns 0, 1 if it has removed it, or -errno after printing what failed;
+ * everything is closed in any case.
  */
 int xp_outdir_close(struct xp_outdir *outdir, bool keep);
+/* Closes it, whose lock a child process keeps that ends the recording. */
+void xp_outdir_leave(struct xp_outdir *outdir);
 
 /*
  * Gives a recording's directory and everything in it to the user behind sudo, if there is one. A directory that is not

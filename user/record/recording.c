@@ -2,17 +2,13 @@
 #include "record/recording.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/command_line.h"
 #include "base/interrupt.h"
 #include "base/util.h"
 #include "base/why.h"
-#include "record/manifest.h"
 #include "record/messages.h"
 #include "record/progress.h"
 
@@ -43,19 +39,6 @@ static int attach(struct xp_recording *recording)
 	return err ? err : xp_targets_check(&recording->targets);
 }
 
-static int write_manifest(const struct xp_recording *recording, const struct xp_totals *totals, int reserved_fd)
-{
-	char **argv = xp_command_line_read();
-	int err = -ENOMEM;
-
-	if (argv)
-		err = xp_manifest_write(recording, totals, argv, reserved_fd);
-	else
-		xp_manifest_release(recording->outdir.fd, reserved_fd);
-	free(argv);
-	return err;
-}
-
 /* Dry run: records for a moment, and stores nothing. Calls of sleds that would be probed are too expensive for that. */
 static int try_out(struct xp_recording *recording, int signal_fd)
 {
@@ -75,9 +58,7 @@ static int try_out(struct xp_recording *recording, int signal_fd)
 /* Records from the first probe to the last file. Sets *stored if the output directory has something to keep. */
 static int record_all(struct xp_recording *recording, int signal_fd, bool *stored)
 {
-	struct xp_totals totals;
-	int code = XP_EXIT_OK;
-	int reserved_fd, stopped;
+	int code = XP_EXIT_OK, stopped;
 	int err = attach(recording);
 
 	if (err)
@@ -99,30 +80,11 @@ static int record_all(struct xp_recording *recording, int signal_fd, bool *store
 	err = xp_finish_detach(recording) ?: stopped;
 	if (err && code == XP_EXIT_OK)
 		code = xp_failure_report(err, "the last records could not be read");
-	reserved_fd = xp_manifest_reserve(recording->outdir.fd, xp_manifest_bytes(recording));
-	err = xp_finish_files(recording);
-	if (err && code == XP_EXIT_OK)
-		code = xp_failure_exit_code(err);
-	xp_recording_totals(recording, &totals);
-	err = write_manifest(recording, &totals, reserved_fd);
-	if (err) {
-		xp_error("cannot write manifest.json: %s%s", strerror(-err), xp_failure_remedy(err));
-		code = code == XP_EXIT_OK ? XP_EXIT_FAILED : code;
-	}
-	xp_summary_print(recording, &totals);
-	if (code == XP_EXIT_OK && totals.lost + totals.samples_lost + totals.switches_lost + totals.waits_lost &&
-	    recording->options->strict) {
-		xp_error("lost (--strict): %" PRIu64 " event%s, %" PRIu64 " sample%s, %" PRIu64 " switch%s and %" PRIu64
-			 " wait%s of threads",
-			 totals.lost, xp_plural_s(totals.lost), totals.samples_lost, xp_plural_s(totals.samples_lost),
-			 totals.switches_lost, xp_plural_es(totals.switches_lost), totals.waits_lost,
-			 xp_plural_s(totals.waits_lost));
-		code = XP_EXIT_LOST;
-	}
-	return code;
+	return xp_finish_store(recording, code);
 }
 
-static int record_in(struct xp_recording *recording, int signal_fd)
+/* Sets *kept if there is a recording then. */
+static int record_in(struct xp_recording *recording, int signal_fd, bool *kept)
 {
 	bool stored = false;
 	int err, code;
@@ -132,9 +94,40 @@ static int record_in(struct xp_recording *recording, int signal_fd)
 	if (!stored)
 		xp_finish_kill(recording);
 	xp_setup_free(recording);
-	if (!recording->options->dry_run && xp_outdir_close(&recording->outdir, stored) && code == XP_EXIT_OK)
-		code = XP_EXIT_FAILED;
+	if (!recording->options->dry_run) {
+		err = xp_outdir_close(&recording->outdir, stored);
+		*kept = !err;
+		if (err < 0 && code == XP_EXIT_OK)
+			code = XP_EXIT_FAILED;
+	}
 	return xp_finish_command(recording, code);
+}
+
+/* Its first part, or all of it. */
+static int open_outdir(struct xp_recording *recording)
+{
+	const struct xp_options *options = recording->options;
+	int err;
+
+	if (options->dry_run)
+		return 0;
+	if (options->rotate.given)
+		return xp_rotation_open(&recording->rotation, recording->clock, options, &recording->outdir);
+	err = xp_outdir_open(&recording->outdir, options->output_dir);
+	if (!err)
+		xp_outdir_limit(&recording->outdir, options->max_bytes);
+	return err;
+}
+
+/* The last part, or all of it, and what earlier parts ended with. */
+static int make_products(struct xp_recording *recording, bool kept, int code)
+{
+	int made = XP_EXIT_OK;
+
+	xp_interrupt_tell_next();
+	if (kept)
+		made = xp_rotation_products(&recording->rotation, recording->outdir.path);
+	return code ?: xp_rotation_end(&recording->rotation) ?: made;
 }
 
 /* Targets that cannot be traced are refused before anything is written. One whose mappings cannot be read is left out.
@@ -154,12 +147,14 @@ static int check_targets(const struct xp_options *options)
 	return err;
 }
 
-int xp_record(const struct xp_options *options)
+int xp_record(const struct xp_options *options, xp_record_products *products)
 {
 	struct xp_recording recording = {
 		.options = options,
 		.outdir.fd = -1,
+		.rotation = { .options = options, .products = products, .parts.fd = -1 },
 	};
+	bool kept = false;
 	struct xp_preflight preflight;
 	int code, signal_fd, err;
 
@@ -179,15 +174,13 @@ int xp_record(const struct xp_options *options)
 	/* From here on, a signal leaves no empty directory behind. */
 	signal_fd = xp_run_block_signals(options);
 	err = signal_fd < 0 ? signal_fd : 0;
-	if (!err && !options->dry_run)
-		err = xp_outdir_open(&recording.outdir, options->output_dir);
-	if (!err && !options->dry_run)
-		xp_outdir_limit(&recording.outdir, options->max_bytes);
+	err = err ?: open_outdir(&recording);
 	if (err) {
 		xp_clock_free(recording.clock);
 		code = xp_failure_report(err, "cannot create the output directory");
 	} else {
-		code = record_in(&recording, signal_fd);
+		code = record_in(&recording, signal_fd, &kept);
+		code = make_products(&recording, kept, code);
 	}
 	if (signal_fd >= 0)
 		close(signal_fd);

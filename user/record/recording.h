@@ -7,10 +7,11 @@
  *	setup	 setup.c      targets, bpf, sampling and off_cpu, without touching a target
  *	attach	 targets.c    targets: what the command line requests, by follow*.c
  *	run	 run.c	      reads bpf into targets and sampling; follow*.c attaches what appears or changes
+ *		 rotate.c     --rotate: another part of the recording begins, and a child process ends the one before
  *	stop	 finish.c     restores patched sleds and the command; later events are not part of the recording
  *	detach	 finish.c     ends probes; reads what is left in the rings
  *	files	 finish.c     logs of targets, profiles and perf.data of sampling, in outdir
- *	summary	 summary.c    reads all parts: figures on stderr; manifest*.c: manifest.json
+ *	summary	 finish.c, summary.c    reads all parts: figures on stderr; manifest*.c: manifest.json
  *	free	 setup.c      all parts; outdir is closed last (recording.c)
  */
 #ifndef XPROF_RECORD_RECORDING_H
@@ -26,6 +27,7 @@
 #include "record/off_cpu.h"
 #include "record/outdir.h"
 #include "record/plan.h"
+#include "record/rotate.h"
 #include "record/sampling.h"
 #include "record/targets.h"
 
@@ -38,6 +40,7 @@ struct xp_recording {
 	struct xp_targets targets;
 	struct xp_sampling sampling;
 	struct xp_off_cpu off_cpu;
+	struct xp_rotation rotation;
 	int own_nice; /* before xprof took the reader's */
 };
 
@@ -77,8 +80,11 @@ int xp_finish_stop(struct xp_recording *recording);
  * a second signal ends xprof immediately; the spools stay for `xprof recover`.
  */
 int xp_finish_detach(struct xp_recording *recording);
-/* Makes the files of every image that had sleds. Goes on after an error, so that the other files are kept. */
-int xp_finish_files(struct xp_recording *recording);
+/*
+ * Makes the files, manifest.json, and the summary on stderr. code: of what went before. Returns the exit code, which is
+ * that of a failure if there was any.
+ */
+int xp_finish_store(struct xp_recording *recording, int code);
 /* If the recording never began: kills the command while xprof holds it, so that it runs none of its instructions. */
 void xp_finish_kill(struct xp_recording *recording);
 /*
@@ -109,10 +115,15 @@ void xp_recording_totals(const struct xp_recording *recording, struct xp_totals 
 uint64_t xp_summary_duration_ns(const struct xp_recording *recording);
 /* Whether the log has another version than requested: that version has no typed events. */
 bool xp_summary_has_other_version(const struct xp_recording *recording, const struct xp_process *process);
+/* Prints to stderr one line: what this part of a recording has. */
+void xp_summary_print_part(const struct xp_recording *recording, const struct xp_totals *totals);
 /* Prints to stderr figures, files, and for each the next command to type. */
 void xp_summary_print(const struct xp_recording *recording, const struct xp_totals *totals);
 
+/* What happens at the end of a recording: makes what others read, of the one in options->output_dir. An exit code. */
+typedef int xp_record_products(const struct xp_options *options);
+
 /* recording.c: makes a recording, from start to end. Returns an exit code. */
-int xp_record(const struct xp_options *options);
+int xp_record(const struct xp_options *options, xp_record_products *products);
 
 #endif

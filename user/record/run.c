@@ -235,6 +235,7 @@ static int loop_open(struct loop *loop, struct xp_recording *recording, int sign
 		.poll_ns = POLL_MAX_NS,
 		.pass_tsc = begin,
 	};
+	xp_rotation_begin(&recording->rotation, recording->clock, begin);
 	recording->own_nice = getpriority(PRIO_PROCESS, 0);
 	if (loop->epoll_fd < 0)
 		return loop->epoll_fd;
@@ -390,7 +391,7 @@ static uint64_t calls_poll_ns(const struct loop *loop, uint64_t now)
 /* How long to sleep after a pass that found the fullest ring buffer `fill` percent full. */
 static uint64_t next_poll_ns(struct loop *loop, int fill)
 {
-	uint64_t max_ns = may_sleep_long(loop->recording) ? POLL_LONG_NS : POLL_MAX_NS, now, poll_ns;
+	uint64_t max_ns = may_sleep_long(loop->recording) ? POLL_LONG_NS : POLL_MAX_NS, now, poll_ns, due_tsc;
 
 	if (fill > 20)
 		loop->poll_ns = XP_MAX(loop->poll_ns / 2, POLL_MIN_NS);
@@ -399,11 +400,10 @@ static uint64_t next_poll_ns(struct loop *loop, int fill)
 	loop->poll_ns = XP_MIN(loop->poll_ns, max_ns);
 	now = xp_clock_now_tsc();
 	poll_ns = XP_MIN(loop->poll_ns, calls_poll_ns(loop, now));
-	if (loop->end_tsc != UINT64_MAX)
-		poll_ns = XP_MIN(poll_ns, loop->end_tsc > now
-					      ? xp_clock_ns(loop->recording->clock, loop->end_tsc - now) + NS_PER_MS
-					      : 0);
-	return poll_ns;
+	due_tsc = XP_MIN(loop->end_tsc, loop->recording->rotation.next_tsc);
+	if (due_tsc > now && due_tsc != UINT64_MAX)
+		poll_ns = XP_MIN(poll_ns, xp_clock_ns(loop->recording->clock, due_tsc - now) + NS_PER_MS);
+	return due_tsc > now || loop->recording->rotation.has_waited ? poll_ns : 0;
 }
 
 /* Waits for a signal or a ring, at most so long. Returns whether there is something. */
@@ -499,6 +499,8 @@ static int turn(struct loop *loop, uint64_t now)
 		write_flights(loop);
 	if (fill >= 0 && !err)
 		write_triggered(loop);
+	if (fill >= 0 && !err && recording->options->rotate.given && xp_merge_done_tsc(recording->bpf.merge) == now)
+		err = xp_rotate(recording, now);
 	return err ? err : fill;
 }
 

@@ -163,6 +163,25 @@ void xp_sampling_free(struct xp_sampling *sampling)
 	free(sampling->cpus);
 }
 
+int xp_sampling_begin_part(struct xp_sampling *sampling, int dir_fd, uint64_t tsc)
+{
+	const struct xp_pid_list *pids = &sampling->options->pids;
+	int err;
+
+	sampling->dir_fd = dir_fd;
+	if (!sampling->sampler)
+		return 0;
+	sampling->switches = 0;
+	xp_sampler_begin_part(sampling->sampler);
+	err = xp_samples_begin_part(&sampling->samples, dir_fd, tsc);
+	for (size_t i = 0; i < pids->count && !err; i++)
+		if (xp_sampled_processes_find(&sampling->samples.processes, pids->pids[i]))
+			err = xp_sampled_processes_expect(&sampling->samples.processes, pids->pids[i]);
+	xp_perf_out_free(sampling->samples.perf);
+	sampling->samples.perf = NULL;
+	return err ? err : setup_perf(sampling);
+}
+
 /* ---- attaching ---- */
 
 int xp_sampling_add_process(struct xp_sampling *sampling, pid_t pid)

@@ -49,6 +49,9 @@ struct xp_sampling {
 int xp_sampling_setup(struct xp_sampling *sampling);
 void xp_sampling_free(struct xp_sampling *sampling);
 
+/* A new part of the recording begins at this time, in this directory. Returns 0 or -ENOMEM. */
+int xp_sampling_begin_part(struct xp_sampling *sampling, int dir_fd, uint64_t tsc);
+
 /* Samples a process, which gets a profile in any case. Returns 0 or -errno, with a sentence (why.h). */
 int xp_sampling_add_process(struct xp_sampling *sampling, pid_t pid);
 /* Samples the thread or the machine that the command line names, and scans the sampled processes. command: the one that

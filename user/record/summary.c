@@ -538,6 +538,15 @@ static void suggest_functions(const struct xp_recording *recording)
 			"functions of any program");
 }
 
+void xp_summary_print_part(const struct xp_recording *recording, const struct xp_totals *totals)
+{
+	uint64_t lost = totals->lost + totals->samples_lost + totals->switches_lost + totals->waits_lost;
+
+	xp_info("%s: %.1f s, %" PRIu64 " sample%s, %" PRIu64 " event%s, %" PRIu64 " lost", recording->outdir.path,
+		xp_summary_duration_ns(recording) / 1e9, totals->samples, xp_plural_s(totals->samples),
+		totals->counts.written, xp_plural_s(totals->counts.written), lost);
+}
+
 void xp_summary_print(const struct xp_recording *recording, const struct xp_totals *totals)
 {
 	if (xp_log_level < XP_LOG_NORMAL)

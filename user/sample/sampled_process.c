@@ -19,15 +19,21 @@ static void process_free(struct xp_sampled_process *process)
 	free(process);
 }
 
-void xp_sampled_processes_free(struct xp_sampled_processes *processes)
+static void free_images(struct xp_sampled_processes *processes)
 {
-	for (size_t i = 0; i < processes->by_pid.count; i++)
-		process_free(processes->by_pid.entries[i].pointer);
 	for (size_t i = 0; i < processes->image_count; i++) {
 		xp_jit_free(processes->images[i]->jit);
 		xp_address_space_release(processes->images[i]->jit_space);
 		free(processes->images[i]);
 	}
+	processes->image_count = 0;
+}
+
+void xp_sampled_processes_free(struct xp_sampled_processes *processes)
+{
+	for (size_t i = 0; i < processes->by_pid.count; i++)
+		process_free(processes->by_pid.entries[i].pointer);
+	free_images(processes);
 	xp_u64_map_free(&processes->by_pid);
 	xp_cgroups_free(&processes->cgroups);
 	free(processes->images);
@@ -356,6 +362,21 @@ void xp_sampled_processes_forget_gone(struct xp_sampled_processes *processes)
 
 		if (process->over)
 			forget_gone(process);
+	}
+}
+
+void xp_sampled_processes_begin_part(struct xp_sampled_processes *processes)
+{
+	free_images(processes);
+	for (size_t i = processes->by_pid.count; i--;) {
+		struct xp_sampled_process *process = processes->by_pid.entries[i].pointer;
+
+		process->image = NULL;
+		/* It stayed only for the number of its image. What follows a removed entry is in its place. */
+		if (process->pid && !process->mapped && !process->space->count) {
+			xp_u64_map_remove(&processes->by_pid, (uint32_t)process->pid);
+			process_free(process);
+		}
 	}
 }
 

@@ -91,6 +91,12 @@ int xp_sampled_processes_expect(struct xp_sampled_processes *processes, pid_t pi
 /* The name of an image's gperftools profile. Returns name. */
 const char *xp_sampled_profile_name(char name[XP_FILE_PROFILE_BYTES], const struct xp_image *image, const char *suffix);
 
+/*
+ * A new part of the recording begins: there are no images. The processes that live and what they map stay, those that
+ * are gone are forgotten.
+ */
+void xp_sampled_processes_begin_part(struct xp_sampled_processes *processes);
+
 /* Ends the images of processes that are gone, and drops their address spaces. Call it every second. */
 void xp_sampled_processes_forget_gone(struct xp_sampled_processes *processes);
 

@@ -15,6 +15,7 @@
 #include "base/own_file.h"
 #include "base/util.h"
 #include "target/mapped_file.h"
+#include "target/memory.h"
 
 #define FOUR_GIB (1ull << 32)
 
@@ -34,6 +35,28 @@ void xp_samples_free(struct xp_samples *samples)
 	xp_sym_files_free(samples->sym_files);
 	xp_sampled_processes_free(&samples->processes);
 	xp_jits_free(&samples->jits);
+}
+
+int xp_samples_begin_part(struct xp_samples *samples, int dir_fd, uint64_t tsc)
+{
+	xp_pending_samples_free(&samples->waiting);
+	samples->waiting = (struct xp_pending_samples){ 0 };
+	xp_sampled_processes_begin_part(&samples->processes);
+	samples->jits.dir_fd = samples->dir_fd = dir_fd;
+	samples->jits.start_tsc = tsc;
+	samples->jits.dump_bytes_left = XP_JIT_DUMP_OUT_ALL_BYTES_MAX;
+	samples->samples = samples->kernel_samples = samples->waits = 0;
+	xp_sym_files_free(samples->sym_files);
+	samples->sym_files = NULL;
+	return xp_sym_files_new(&samples->sym_files, dir_fd);
+}
+
+void xp_samples_forked(struct xp_samples *samples)
+{
+	if (samples->stacks)
+		xp_stacks_forked(samples->stacks);
+	if (samples->jits.memory)
+		xp_target_memory_forked(samples->jits.memory);
 }
 
 /* ---- a sample with all of its frames ---- */

@@ -51,6 +51,13 @@ struct xp_samples {
 /* stacks: NULL if samples have no stack dumps. Returns 0, -ENOMEM or the errors of xp_stacks_new(). */
 int xp_samples_init(struct xp_samples *samples, const struct xp_stacks_options *stacks);
 void xp_samples_free(struct xp_samples *samples);
+/*
+ * A new part of the recording begins, in this directory: without samples, images and names. Samples that wait belong to
+ * the part before. The caller replaces `perf`. tsc: its start. Returns 0 or -ENOMEM.
+ */
+int xp_samples_begin_part(struct xp_samples *samples, int dir_fd, uint64_t tsc);
+/* In a child process that fork(2) made: leaves the processes that serve the parent to the parent. */
+void xp_samples_forked(struct xp_samples *samples);
 
 /* Takes an event of kind XP_EVENT_SAMPLE. Returns 0 or -ENOMEM. */
 int xp_samples_record(struct xp_samples *samples, const struct xp_arrival *arrival);

@@ -28,6 +28,16 @@ void xp_waits_free(struct xp_waits *waits)
 	free(waits->together);
 }
 
+void xp_waits_begin_part(struct xp_waits *waits)
+{
+	xp_u64_map_free(&waits->sums_by_thread);
+	waits->sums_by_thread = (struct xp_u64_map){ 0 };
+	free(waits->sums);
+	waits->sums = NULL;
+	waits->sum_count = waits->sum_room = 0;
+	waits->blocked_ns = waits->runnable_ns = 0;
+}
+
 /* ---- begins ---- */
 
 static void forget(struct xp_waits *waits, uint32_t tid)

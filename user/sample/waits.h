@@ -60,6 +60,12 @@ struct xp_waits {
 
 void xp_waits_free(struct xp_waits *waits);
 
+/*
+ * A new part of the recording begins: without sums. A wait that goes on is one of the part in which it ends, and the
+ * sums of a thread are in the one in which it ends.
+ */
+void xp_waits_begin_part(struct xp_waits *waits);
+
 /* Take events of kind XP_EVENT_WAIT_BEGIN, XP_EVENT_WAIT, and XP_EVENT_WAIT_SUM. Return 0 or -ENOMEM. */
 int xp_waits_begin(struct xp_waits *waits, const struct xp_arrival *arrival);
 int xp_waits_end(struct xp_waits *waits, const struct xp_arrival *arrival);

@@ -25,7 +25,7 @@
 #define PATIENCE_MS 1000
 #define PATIENCE_MIN_MS 100
 #define PATIENCE_SHIFT_MAX 4
-#define SLICES 20 /* of this time, at whose ends the child is seen to wait for the process */
+#define SLICES 20      /* of this time, at whose ends the child is seen to wait for the process */
 #define SLICES_MAX 100 /* including those at whose ends something waits for a CPU */
 #define END_MS 100
 #define MAPS_ROOM (64u << 10) /* initial size; doubles */
@@ -97,12 +97,21 @@ void xp_target_memory_free(struct xp_target_memory *memory)
 	free(memory);
 }
 
+void xp_target_memory_forked(struct xp_target_memory *memory)
+{
+	if (memory->child.pid)
+		close(memory->child.fd);
+	if (memory->piece)
+		munmap(memory->piece, XP_MEMORY_PIECE_BYTES);
+	*memory = (struct xp_target_memory){ 0 };
+}
+
 int xp_target_memory_start(struct xp_target_memory *memory)
 {
 	/* It must outlive xprof, which may be killed while one of its tasks is at work: see the header. */
-	static const struct xp_child_options options = {
-		.name = "xprof-memory", .channel = XP_CHILD_SOCKET, .outlives_parent = true
-	};
+	static const struct xp_child_options options = { .name = "xprof-memory",
+							 .channel = XP_CHILD_SOCKET,
+							 .outlives_parent = true };
 
 	if (memory->child.pid)
 		return 0;
@@ -257,8 +266,7 @@ static ssize_t exchange_fds(struct xp_target_memory *memory, const struct xp_mem
 	if (xp_fd_message_send(memory->child.fd, request, sizeof(*request), fd) != sizeof(*request))
 		return give_up(memory, request->pid, kind);
 	if (!has_answered(memory, request->pid) ||
-	    xp_fd_message_receive(memory->child.fd, &n, sizeof(n), answer_fd) != sizeof(n) ||
-	    n > request->size)
+	    xp_fd_message_receive(memory->child.fd, &n, sizeof(n), answer_fd) != sizeof(n) || n > request->size)
 		return give_up(memory, request->pid, kind);
 	return n;
 }

@@ -64,6 +64,12 @@ void xp_processes_free(struct xp_processes *processes)
 	}
 }
 
+void xp_processes_begin_part(struct xp_processes *processes, int dir_fd, uint64_t tsc)
+{
+	processes->dir_fd = dir_fd;
+	processes->start_tsc = tsc;
+}
+
 struct xp_process *xp_processes_find(struct xp_processes *processes, pid_t pid)
 {
 	struct xp_process *process = xp_u64_map_get(&processes->newest, (uint32_t)pid);

@@ -158,6 +158,9 @@ struct xp_processes {
 void xp_processes_init(struct xp_processes *processes);
 void xp_processes_free(struct xp_processes *processes);
 
+/* A new part of the recording begins at this time, in this directory. */
+void xp_processes_begin_part(struct xp_processes *processes, int dir_fd, uint64_t tsc);
+
 /* The running image of pid; NULL if it is not known. */
 struct xp_process *xp_processes_find(struct xp_processes *processes, pid_t pid);
 /* Adds an image, and ends the previous image of the same pid. Returns 0 or -ENOMEM. */

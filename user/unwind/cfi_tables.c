@@ -393,6 +393,17 @@ void xp_cfi_tables_free(struct xp_cfi_tables *tables)
 	free(tables);
 }
 
+void xp_cfi_tables_forked(struct xp_cfi_tables *tables)
+{
+	/* The epoll instance is the parent's, too: a descriptor that is closed here stays in it. */
+	close(tables->epoll_fd);
+	tables->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (tables->socket >= 0)
+		close(tables->socket);
+	tables->socket = -1;
+	tables->sent_count = 0;
+}
+
 enum xp_cfi_state xp_cfi_tables_get(struct xp_cfi_tables *tables, const struct xp_file *file, uint64_t offset,
 				    const struct xp_cfi_table **table)
 {

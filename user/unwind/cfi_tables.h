@@ -49,6 +49,12 @@ int xp_cfi_tables_new(struct xp_cfi_tables **tables);
 void xp_cfi_tables_free(struct xp_cfi_tables *tables);
 
 /*
+ * In a child process that fork(2) made: leaves the process to the parent, which it serves. The next request or
+ * xp_cfi_tables_collect() starts another one, which makes also what the parent's had not made yet.
+ */
+void xp_cfi_tables_forked(struct xp_cfi_tables *tables);
+
+/*
  * The state of the piece that contains this offset. *table: NULL unless XP_CFI_READY; valid until the next
  * xp_cfi_tables_collect(). O(1).
  */

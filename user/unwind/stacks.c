@@ -125,6 +125,11 @@ void xp_stacks_free(struct xp_stacks *stacks)
 	free(stacks);
 }
 
+void xp_stacks_forked(struct xp_stacks *stacks)
+{
+	xp_cfi_tables_forked(stacks->tables);
+}
+
 static bool may_ask(struct xp_stacks *stacks, const struct xp_file *file)
 {
 	return xp_cfi_tables_have_room(stacks->tables, file) && xp_rate_limit_is_left(&stacks->opening, xp_now_ns());

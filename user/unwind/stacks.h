@@ -26,6 +26,9 @@ struct xp_stacks;
 int xp_stacks_new(struct xp_stacks **stacks, const struct xp_stacks_options *options);
 void xp_stacks_free(struct xp_stacks *stacks);
 
+/* In a child process that fork(2) made, see xp_cfi_tables_forked(). */
+void xp_stacks_forked(struct xp_stacks *stacks);
+
 /*
  * Like xp_unwind(). Requests a missing table, and holds the files open whose tables this stack may need next: its
  * process may end meanwhile. The data of code without a file is the caller's task. Returns 0 or -ENOMEM.

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""record --rotate: the parts of a recording add up to one recording."""
+import json
+import signal
+
+import pytest
+
+import recording
+
+pytestmark = [pytest.mark.uprobes, pytest.mark.together("rotate")]
+
+
+@pytest.fixture
+def shares(program):
+    return program("live/programs/shares.c", "-O1", "-g", "-fno-omit-frame-pointer", instrument=False)
+
+
+def parts_of(directory):
+    return sorted(path for path in directory.iterdir() if path.name[0] == "2")
+
+
+def manifest_of(part):
+    return json.loads((part / "manifest.json").read_text())
+
+
+def assert_consecutive(manifests):
+    """Without gap or overlap: each begins where the one before ends."""
+    for before, after in zip(manifests, manifests[1:]):
+        clock = before["clock"]
+        end = clock["start_tsc"] + (before["duration_s"] + before["attached_after_s"]) * clock["hz"]
+        assert abs(after["clock"]["start_tsc"] - end) < 2e-6 * clock["hz"]
+
+
+def test_samples_and_waits(xprof, record, shares):
+    """The kernel's sums of the waits of threads, which come when these end, are the waits of all parts."""
+    session = record("--no-sleds", "--off-cpu", "--buffer=16M", "-F", "999", "--rotate=250ms", "--", shares, "1", "2")
+    recorded = session.finish()
+    assert recorded.status == 0, recorded.messages
+    parts = parts_of(recorded.directory)
+    manifests = [manifest_of(part) for part in parts]
+    assert len(parts) >= 4
+    assert_consecutive(manifests)
+    for part, manifest in zip(parts, manifests):
+        waits, samples = manifest["waits"], manifest["samples"]
+        assert waits["seen"] == waits["written"] + sum(waits["filtered"].values()) + waits["lost"], waits
+        assert samples["seen"] == samples["written"] + samples["lost"]
+        assert samples["written"] == sum(e["samples"] for e in samples["profiles"])
+        checked = xprof.check(part)
+        assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert sum(m["waits"]["lost"] for m in manifests) == 0
+    threads = [thread for m in manifests for thread in m["waits"]["threads"]]
+    assert sum(m["waits"]["seen"] for m in manifests) == sum(t["waits"] - t["missed"] for t in threads)
+    cpu_s = float(recorded.output.split("cpu ")[1].split()[0])
+    assert sum(m["samples"]["written"] for m in manifests) / 999 == pytest.approx(cpu_s, rel=0.05)
+
+
+def test_a_kill_leaves_parts_that_are_complete_or_can_be_recovered(xprof, record, shares, start):
+    session = record("--no-sleds", "--rotate=300ms", "-p", start([shares, "60"]).pid)
+    recording.wait_until(lambda: session.messages().count(" 0 lost") >= 2, session.messages)
+    session.process.send_signal(signal.SIGKILL)
+    session.finish()
+    *before, last = parts_of(session.directory)
+    for part in (*before, last):
+        recording.wait_until(lambda part=part: "running" not in xprof("recover", part).stderr, f"{part}: does not end")
+    assert (before[0] / "manifest.json").exists() and (before[1] / "manifest.json").exists()
+    again = record("--no-sleds", "--rotate=10s", "-d", "0.3", "-a", directory=session.directory).finish()
+    assert again.status == 0, again.messages
+    assert parts_of(session.directory)[-1] > last
+    for part in parts_of(session.directory):
+        if (part / "perf.data").exists():  # xprof was killed before the first sample
+            assert xprof.check(part).returncode == 0

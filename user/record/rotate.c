@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "record/rotate.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/child.h"
+#include "base/interrupt.h"
+#include "base/util.h"
+#include "base/why.h"
+#include "record/manifest.h"
+#include "record/messages.h"
+#include "record/recording.h"
+#include "target/memory.h"
+
+/* The end of a part takes seconds. One that hangs is killed, and `xprof recover` ends its part. */
+#define PART_END_SECONDS 900
+#define POLL_MS 100
+
+/* ---- the parts ---- */
+
+/* By the time of their start, so that they sort. */
+static int open_part(const struct xp_rotation *rotation, const struct xp_clock *clock, uint64_t tsc,
+		     struct xp_outdir *part)
+{
+	time_t seconds = (time_t)(xp_clock_wall_ns(clock, tsc) / XP_NS_PER_S);
+	char name[XP_ISO_TIME_BYTES];
+	struct tm tm;
+
+	gmtime_r(&seconds, &tm);
+	strftime(name, sizeof(name), "%Y%m%dT%H%M%SZ", &tm);
+	return xp_outdir_open_part(part, &rotation->parts, name);
+}
+
+int xp_rotation_open(struct xp_rotation *rotation, const struct xp_clock *clock, const struct xp_options *options,
+		     struct xp_outdir *first)
+{
+	int err = xp_outdir_open_parts(&rotation->parts, options->output_dir);
+
+	if (!err)
+		err = open_part(rotation, clock, xp_clock_now_tsc(), first);
+	if (err)
+		xp_outdir_leave(&rotation->parts);
+	return err;
+}
+
+static void set_next(struct xp_rotation *rotation, const struct xp_clock *clock, uint64_t tsc)
+{
+	uint64_t ticks = xp_clock_ticks(clock, rotation->options->rotate.ns);
+
+	rotation->has_waited = false;
+	rotation->next_tsc = ticks ? tsc + ticks : UINT64_MAX;
+}
+
+void xp_rotation_begin(struct xp_rotation *rotation, const struct xp_clock *clock, uint64_t tsc)
+{
+	set_next(rotation, clock, tsc);
+}
+
+/* A part is complete, in this directory: from here it is handed on. code: what its end ended with. */
+static void part_is_complete(struct xp_rotation *rotation, const char *path, int code)
+{
+	xp_debug("%s is complete", path);
+	rotation->code = rotation->code ?: code;
+}
+
+int xp_rotation_products(const struct xp_rotation *rotation, const char *path)
+{
+	struct xp_options of_part = *rotation->options;
+
+	of_part.output_dir = path;
+	return rotation->products(&of_part);
+}
+
+/* ---- children that end parts ---- */
+
+/* Takes those that have ended. timeout_ms: how long to wait for the first one. */
+static void take_ended(struct xp_rotation *rotation, int timeout_ms)
+{
+	for (size_t i = 0; i < rotation->end_count;) {
+		struct xp_part_end *end = &rotation->ends[i];
+		int code = xp_child_wait(end->pid, timeout_ms);
+
+		timeout_ms = 0;
+		if (code == -EAGAIN) {
+			i++;
+			continue;
+		}
+		if (code < 0) {
+			struct xp_shell_path dir;
+
+			xp_error("the process that ended %s has died; `xprof recover %s` makes its files", end->path,
+				 xp_shell_path(&dir, "%s", end->path));
+			code = XP_EXIT_FAILED;
+		}
+		part_is_complete(rotation, end->path, code);
+		*end = rotation->ends[--rotation->end_count];
+	}
+}
+
+int xp_rotation_end(struct xp_rotation *rotation)
+{
+	if (rotation->parts.fd < 0)
+		return XP_EXIT_OK;
+	while (rotation->end_count && !xp_interrupted())
+		take_ended(rotation, POLL_MS);
+	if (rotation->end_count)
+		xp_warn("%zu part%s are ending in the background", rotation->end_count,
+			xp_plural_s(rotation->end_count));
+	if (rotation->postponed)
+		xp_info("%" PRIu64 " part%s began later than requested, because those before had not ended",
+			rotation->postponed, xp_plural_s(rotation->postponed));
+	xp_outdir_leave(&rotation->parts);
+	return rotation->code;
+}
+
+/*
+ * What keeps probes and sampling events attached when xprof is gone: links and perf events. What answers questions,
+ * maps and programs, stays.
+ */
+static void close_attached(void)
+{
+	DIR *fds = opendir("/proc/self/fd");
+	char path[64], target[64];
+	struct dirent *entry;
+
+	while (fds && (entry = readdir(fds))) {
+		ssize_t length;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%.32s", entry->d_name);
+		length = readlink(path, target, sizeof(target) - 1);
+		target[XP_MAX(length, 0)] = 0;
+		if (!strcmp(target, "anon_inode:bpf_link") || !strcmp(target, "anon_inode:[perf_event]") ||
+		    !strcmp(target, "anon_inode:bpf-link"))
+			close(atoi(entry->d_name));
+	}
+	if (fds)
+		closedir(fds);
+}
+
+/* Runs in the child. Returns its exit code. */
+static int end_part(void *arg)
+{
+	struct xp_recording *recording = arg;
+	int code, made;
+
+	xp_interrupt_leave();
+	close_attached();
+	xp_outdir_leave(&recording->rotation.parts);
+	if (setpriority(PRIO_PROCESS, 0, recording->own_nice))
+		xp_debug("the end of a part keeps the reader's priority: %s", strerror(errno));
+	xp_samples_forked(&recording->sampling.samples);
+	if (xp_target_memory_own())
+		xp_target_memory_forked(xp_target_memory_own());
+	code = xp_finish_store(recording, XP_EXIT_OK);
+	if (xp_outdir_close(&recording->outdir, true))
+		return code ?: XP_EXIT_FAILED;
+	made = xp_rotation_products(&recording->rotation, recording->outdir.path);
+	return code ?: made;
+}
+
+/* The child has everything as it is now. */
+static int start_end(struct xp_recording *recording, uint64_t tsc)
+{
+	static const struct xp_child_options options = {
+		.name = "xprof-part",
+		.keeps_fds = true,
+		.outlives_parent = true,
+		.limits = { .seconds = PART_END_SECONDS },
+	};
+	struct xp_rotation *rotation = &recording->rotation;
+	struct xp_part_end *end = &rotation->ends[rotation->end_count];
+	uint64_t *stop_tsc = &recording->targets.processes.stop_tsc;
+	struct xp_child child;
+	int err;
+
+	*stop_tsc = tsc;
+	err = xp_child_start(&child, &options, end_part, recording);
+	*stop_tsc = UINT64_MAX;
+	if (err)
+		return err;
+	end->pid = child.pid;
+	memcpy(end->path, recording->outdir.path, sizeof(end->path));
+	rotation->end_count++;
+	return 0;
+}
+
+/* ---- the next part ---- */
+
+/* What belongs to a part begins anew. */
+static int begin_part(struct xp_recording *recording, const struct xp_outdir *part, uint64_t tsc)
+{
+	struct xp_targets *targets = &recording->targets;
+
+	xp_outdir_leave(&recording->outdir);
+	recording->outdir = *part;
+	targets->run_tsc = tsc;
+	targets->other_process = 0;
+	xp_processes_begin_part(&targets->processes, part->fd, tsc);
+	xp_bpf_side_begin_part(&recording->bpf);
+	xp_off_cpu_begin_part(&recording->off_cpu);
+	return xp_sampling_begin_part(&recording->sampling, part->fd, tsc);
+}
+
+/* The counts of what was lost are part of the part that ends. */
+static int read_counts(struct xp_recording *recording)
+{
+	xp_bpf_side_read_losses(&recording->bpf);
+	return xp_off_cpu_tend(&recording->off_cpu);
+}
+
+static bool may_begin(struct xp_rotation *rotation, uint64_t done_tsc)
+{
+	if (done_tsc < rotation->next_tsc)
+		return false;
+	if (rotation->end_count < XP_PART_ENDS_MAX)
+		return true;
+	rotation->postponed += !rotation->has_waited;
+	rotation->has_waited = true;
+	return false;
+}
+
+int xp_rotate(struct xp_recording *recording, uint64_t done_tsc)
+{
+	struct xp_rotation *rotation = &recording->rotation;
+	struct xp_outdir part;
+	int err;
+
+	take_ended(rotation, 0);
+	if (!may_begin(rotation, done_tsc))
+		return 0;
+	xp_clock_new_wall(recording->clock);
+	set_next(rotation, recording->clock, done_tsc);
+	err = read_counts(recording);
+	if (err)
+		return err;
+	err = open_part(rotation, recording->clock, done_tsc, &part);
+	if (!err) {
+		err = start_end(recording, done_tsc);
+		if (!err)
+			return begin_part(recording, &part, done_tsc);
+		xp_outdir_close(&part, false);
+	}
+	xp_warn("cannot begin another part: %s; %s goes on", xp_why(err), recording->outdir.path);
+	xp_why_clear();
+	return 0;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * `record --rotate`: a recording as parts that follow each other without gap or overlap. Each part is a recording like
+ * any other, in a directory of its own that is named by the time of its start.
+ *
+ *	 rings, side-band, call rings
+ *		    |
+ *		  merge		one order of time
+ *		    |
+ *   events before T|events from T on			T: the mark of a pass of the merge, after which all older events
+ *	  |	    |	    |				were taken
+ *	part N	  fork	 part N+1
+ *	  |		    `-- goes on in xprof: what is attached, and what is known of processes and threads, stays;
+ *	  |			what belongs to a part begins anew: each owner has a function xp_<owner>_begin_part()
+ *	  `-- ends in a child process, which has a copy of everything as of T: it does what the end of a recording does
+ *	      (finish.c, products) at its own pace, and touches no target
+ *
+ * What is open at T: a wait belongs to the part in which it ends. Samples that wait for an unwind table end in the
+ *child.
+ *
+ * So xprof reads the rings on: a rotation takes it the time of a fork. At most XP_PART_ENDS_MAX children run; a part
+ *goes on until one of them has ended. If xprof is killed, its children end their parts, and `xprof recover` ends the
+ *last one.
+ */
+#ifndef XPROF_RECORD_ROTATE_H
+#define XPROF_RECORD_ROTATE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/clock.h"
+#include "record/outdir.h"
+#include "record/plan.h"
+
+struct xp_recording;
+
+#define XP_PART_ENDS_MAX 2
+
+/* A part that a child process ends. */
+struct xp_part_end {
+	pid_t pid;
+	char path[PATH_MAX];
+};
+
+/* Without --rotate, parts.fd is -1, and there is only what ends a recording. */
+struct xp_rotation {
+	/* Set by the caller: */
+	const struct xp_options *options;
+	int (*products)(const struct xp_options *options);
+
+	struct xp_outdir parts; /* the directory of the parts */
+	uint64_t next_tsc;	/* when the next part begins; UINT64_MAX: not by time */
+	struct xp_part_end ends[XP_PART_ENDS_MAX];
+	size_t end_count;
+	bool has_waited;    /* the next part is due, but too many are ending */
+	uint64_t postponed; /* parts that began later for that */
+	int code;	    /* what the first part ended with that did not end well */
+};
+
+/* Opens the directory of the parts, and in it the first part. Returns 0 or -errno with a sentence (why.h). */
+int xp_rotation_open(struct xp_rotation *rotation, const struct xp_clock *clock, const struct xp_options *options,
+		     struct xp_outdir *first);
+/* The recording begins: the time of its parts counts from here. */
+void xp_rotation_begin(struct xp_rotation *rotation, const struct xp_clock *clock, uint64_t tsc);
+/*
+ * To be called after a pass. done_tsc: all older events were taken. Begins another part if one is due. Returns 0, or
+ * the error that ends the recording.
+ */
+int xp_rotate(struct xp_recording *recording, uint64_t done_tsc);
+/* Makes the products of a part or a recording. Returns an exit code. */
+int xp_rotation_products(const struct xp_rotation *rotation, const char *path);
+/* After the last part: waits for those that are ending. A signal ends the wait. Returns an exit code. */
+int xp_rotation_end(struct xp_rotation *rotation);
+
+#endif
