@@ -12,7 +12,8 @@
 #include "sled/unpatch.h"
 #include "target/target.h"
 
-/* The killed xprof has left calls in the process: 256 KiB for each thread. They are unmapped, or at least given back. */
+/* The killed xprof has left calls in the process: 256 KiB for each thread. They are unmapped, or at least given back.
+ */
 static void give_memory_back(pid_t pid)
 {
 	struct xp_stub_map stubs;

@@ -48,9 +48,7 @@ static int check_functions(const struct xp_options *options)
 static int check_rotate(const struct xp_options *options)
 {
 	if (!options->rotate.given)
-		return 0;
-	if (options->rotate.bytes)
-		return xp_fail(-EINVAL, "--rotate takes a time such as 60s");
+		return options->keep.given ? xp_fail(-EINVAL, "--keep requires --rotate") : 0;
 	if (!options->no_sleds && !options->all && !options->tid)
 		return xp_fail(-EINVAL, "--rotate records no calls yet: it requires --no-sleds, --all or --tid");
 	if (options->max_bytes || options->dry_run || options->open)

@@ -142,10 +142,12 @@ const struct xp_option xp_option_table[] = {
 	  "has no names. The JVM gets a SIGQUIT." },
 	{ "duration", 'd', "TIME", NULL, XP_OPTION_DURATION, ON(RECORD), SETS(duration_ns), "How to record",
 	  "Stop after TIME, such as 10, 10s, 500ms or 2m. Default: when the target ends, or at ^C." },
-	{ "rotate", 0, "TIME", NULL, XP_OPTION_TIME_OR_BYTES, ON(RECORD), SETS(rotate), "How to record",
-	  "Begin a new recording every TIME, such as 60s, without a gap, and go on until stopped. -o is the directory "
-	  "of "
-	  "these recordings; each is named by its start in UTC." },
+	{ "rotate", 0, "TIME|SIZE", NULL, XP_OPTION_TIME_OR_BYTES, ON(RECORD), SETS(rotate), "How to record",
+	  "Begin a new recording every TIME, such as 60s, or whenever the files use SIZE, such as 200M, without a gap, "
+	  "and on SIGHUP. -o is the directory of these recordings; each is named by its start in UTC." },
+	{ "keep", 0, "TIME|SIZE", NULL, XP_OPTION_TIME_OR_BYTES, ON(RECORD), SETS(keep), "How to record",
+	  "With --rotate, keep the recordings of the last TIME, such as 24h, or up to SIZE, such as 10G, and delete "
+	  "older ones. Default: delete none unless the disk is full." },
 	{ "max-overhead", 0, "PERCENT", NULL, XP_OPTION_PERCENT, ON(RECORD), SETS(max_overhead), "How to record",
 	  "Keep the cost of recorded calls below this share of the target's CPU time, such as 5%, by throttling the "
 	  "functions that cost most. The report shows the throttled functions." },

@@ -186,6 +186,7 @@ struct xp_options {
 	uint64_t duration_ns;		/* 0: until stopped */
 	const char *output_dir;		/* default xprof.out; with rotate, the directory of the parts */
 	struct xp_time_or_bytes rotate; /* --rotate: when a part ends */
+	struct xp_time_or_bytes keep;	/* --keep: older parts are deleted */
 	bool dry_run;
 	bool strict;
 

@@ -97,6 +97,7 @@ def test_version(xprof, args):
         (["record", "-p", "1", "--max-overhead", "-1"], "--max-overhead takes a percentage such as 5% or 0.5%, below 100%, not '-1'"),
         (["record", "-p", "1", "--max-overhead", "5s"], "--max-overhead takes a percentage such as 5% or 0.5%, below 100%, not '5s'"),
         (["record", "-a", "--rotate", "0"], "--rotate takes a time such as 60s or 24h, or a size from 1M on, such as 200M, not '0'"),
+        (["record", "-a", "--keep", "60s"], "--keep requires --rotate"),
         (["record", "-a", "--rotate", "60s", "--open"], "--rotate cannot be used with --max-size, --dry-run or --open"),
         (["record", "-a", "--max-size", "1000"], "--max-size takes a size from 1M on, such as 500M or 20G, not '1000'"),
         (["record", "-p", "1", "--max-overhead", "5", "--call-mode", "probe"], "--max-overhead cannot be used with --call-mode probe: it requires patched sleds"),

@@ -34,7 +34,7 @@ MAY_INCLUDE = {
 }
 # Lines of a folder, at most.
 CEILINGS = {
-    "base": 4640,
+    "base": 4670,
     "arch/x86_64": 2460,
     "format": 7550,
     "elf": 4840,
@@ -47,14 +47,14 @@ CEILINGS = {
     "trace": 4770,
     "budget": 2150,
     "jit": 4650,
-    "store": 1200,
+    "store": 1390,
     "sample": 3560,
     "model": 8980,
     "report": 3370,
     "explain": 3680,
     "export": 3180,
     "push": 2450,
-    "record": 8410,
+    "record": 8690,
     "diff": 1330,
 }
 # The option table is the one header of user/ itself that a folder may include.

@@ -221,7 +221,7 @@ int main(int argc, char **argv)
 	int fd = openat(dir_fd, "perf.data", O_RDWR | O_CREAT | O_EXCL, 0644), err;
 
 	xp_log_level = XP_LOG_QUIET;
-	if (fd < 0 || xp_sym_files_new(&sym, dir_fd))
+	if (fd < 0 || xp_sym_files_new(&sym, dir_fd, -1))
 		return 2;
 	err = write_all(fd, dir_fd, strtoull(argv[2], NULL, 10));
 	xp_perfdata_free(perfdata);

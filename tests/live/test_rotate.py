@@ -69,3 +69,37 @@ def test_a_kill_leaves_parts_that_are_complete_or_can_be_recovered(xprof, record
     for part in parts_of(session.directory):
         if (part / "perf.data").exists():  # xprof was killed before the first sample
             assert xprof.check(part).returncode == 0
+
+
+def test_hangup_begins_a_part_and_parts_share_names(xprof, record, shares, start):
+    session = record("--no-sleds", "--rotate=1h", "-F", "999", "-p", start([shares, "60"]).pid).wait_attached()
+    for count in (1, 2):
+        recording.wait_until(
+            lambda: (parts_of(session.directory)[-1] / "perf.data").exists(), lambda: session.messages()
+        )
+        session.process.send_signal(signal.SIGHUP)
+        recording.wait_until(lambda n=count: len(parts_of(session.directory)) > n, lambda: session.messages())
+    recorded = session.stop()
+    assert recorded.status == 0, recorded.messages
+    parts = parts_of(session.directory)
+    assert len(parts) == 3
+    assert_consecutive([manifest_of(part) for part in parts])
+    stored = {path.stat().st_ino for path in (session.directory / "sym").iterdir()}
+    first, second = ({p.stat().st_ino for p in (part / "sym").glob("shares.*")} for part in parts[:2])
+    assert first == second and first <= stored
+
+
+def test_a_full_disk_is_a_pause(record, shares, start, tmpfs):
+    """Without older parts, samples are lost and counted until there is room."""
+    place = tmpfs("size=48m")
+    ballast = place / "ballast"
+    ballast.write_bytes(bytes(44 << 20))
+    target = start([shares, "60"])
+    session = record("--no-sleds", "--rotate=1h", "-F", "9999", "-p", target.pid, directory=place / "out")
+    recording.wait_until(lambda: "the disk is full" in session.messages(), session.messages)
+    ballast.unlink()
+    recording.wait_until(lambda: "the disk has room again" in session.messages(), session.messages)
+    session.stop()
+    full, after = (manifest_of(part)["samples"] for part in parts_of(session.directory))
+    assert full["lost"] and after["lost"] == 0
+    assert full["seen"] == full["written"] + full["lost"]

@@ -33,6 +33,7 @@ static int setup(void **state)
 	};
 
 	world->samples.dir_fd = -1;
+	world->samples.shared_fd = -1;
 	assert_int_equal(xp_samples_init(&world->samples, NULL), 0);
 	assert_int_equal(xp_perf_out_new(&world->samples.perf, &perf), 0); /* has no directory to write to */
 	assert_int_equal(pipe(pipes), 0);

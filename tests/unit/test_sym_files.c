@@ -37,7 +37,7 @@ static void start(struct world *world, const char *name)
 	assert_int_equal(mkdir(world->out, 0700), 0);
 	world->out_fd = open(world->out, O_RDONLY | O_DIRECTORY);
 	assert_true(world->out_fd >= 0);
-	assert_int_equal(xp_sym_files_new(&world->sym, world->out_fd), 0);
+	assert_int_equal(xp_sym_files_new(&world->sym, world->out_fd, -1), 0);
 }
 
 static int setup(void **state)

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 static bool is_safe(char character)
 {
@@ -43,6 +44,21 @@ bool xp_file_ends_with(const char *name, const char *suffix)
 bool xp_file_is_spool(const char *name)
 {
 	return xp_file_ends_with(name, XP_SPOOL_SUFFIX);
+}
+
+bool xp_file_is_part(const char *name, uint64_t *start_s)
+{
+	struct tm tm = { 0 };
+	const char *end = strptime(name, XP_FILE_PART_FORMAT, &tm);
+	char again[XP_FILE_PART_BYTES];
+
+	if (!end || !strftime(again, sizeof(again), XP_FILE_PART_FORMAT, &tm) ||
+	    strncmp(name, again, (size_t)(end - name)) || strlen(again) != (size_t)(end - name))
+		return false;
+	if (*end && (*end != '-' || strspn(end + 1, "0123456789") != 3 || end[4]))
+		return false;
+	*start_s = (uint64_t)timegm(&tm);
+	return true;
 }
 
 bool xp_file_is_export(const char *name)

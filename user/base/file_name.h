@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #define XP_MANIFEST_NAME "manifest.json"
@@ -29,6 +30,15 @@ bool xp_file_is_spool(const char *name);
 #define XP_EXPORT_WAITS "waits"
 #define XP_EXPORT_RECORDING "recording"
 bool xp_file_is_export(const char *name);
+
+/*
+ * The directory of a part of a recording (record --rotate): 20261127T231500Z, its start in UTC, and -001 and so on after
+ * it if another part began in the same second. The names sort by time.
+ */
+#define XP_FILE_PART_FORMAT "%Y%m%dT%H%M%SZ"
+#define XP_FILE_PART_BYTES 32
+/* start_s: since 1970. */
+bool xp_file_is_part(const char *name, uint64_t *start_s);
 
 /*
  * The prefix of the file names of one image of a process: <comm>.<pid>, and <comm>.<pid>.<image> after the first image.

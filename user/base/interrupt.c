@@ -37,9 +37,9 @@ static uint64_t bit(int number)
 	return 1ull << (number - 1);
 }
 
-void xp_interrupt_init(bool with_sigint)
+void xp_interrupt_init(bool with_sigint, bool with_sighup)
 {
-	ending_signals = bit(SIGTERM) | bit(SIGHUP) | (with_sigint ? bit(SIGINT) : 0);
+	ending_signals = bit(SIGTERM) | (with_sighup ? bit(SIGHUP) : 0) | (with_sigint ? bit(SIGINT) : 0);
 	deadline_ns = 0;
 	if (status_fd < 0)
 		status_fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
@@ -104,7 +104,8 @@ static void *watch(void *unused)
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGHUP);
+	if (ending_signals & bit(SIGHUP))
+		sigaddset(&signals, SIGHUP);
 	for (;;)
 		if (!sigwait(&signals, &number))
 			take(number);

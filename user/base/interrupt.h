@@ -16,10 +16,11 @@
 #define XP_INTERRUPT_APART_NS 1000000000ull
 
 /*
- * Call this once, after blocking the signals that end a recording: SIGTERM, SIGHUP, and SIGINT unless SIGINT is for the
- * started command. Before this call, and where /proc cannot be read, xp_interrupted() returns false.
+ * Call this once, after blocking the signals that end a recording: SIGTERM; SIGINT, unless it is for the started
+ * command; SIGHUP, unless it has another meaning. Before this call, and where /proc cannot be read, xp_interrupted()
+ * returns false.
  */
-void xp_interrupt_init(bool with_sigint);
+void xp_interrupt_init(bool with_sigint, bool with_sighup);
 /*
  * Call this when the recording has ended. It starts a thread that receives the signals, so that they interrupt no
  * system call. asked_ns: CLOCK_MONOTONIC of the signal that ended the recording, or 0 if no signal did. After that

@@ -124,7 +124,7 @@ static int store_binaries(struct xp_recording *recording)
 {
 	struct xp_sym_files **sym = &recording->sampling.samples.sym_files;
 	const struct xp_sym_binary *binary;
-	int err = *sym ? 0 : xp_sym_files_new(sym, recording->outdir.fd);
+	int err = *sym ? 0 : xp_sym_files_new(sym, recording->outdir.fd, recording->rotation.shared_fd);
 
 	for (struct xp_process *process = recording->targets.processes.first; !err && process;
 	     process = process->next) {

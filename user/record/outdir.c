@@ -20,6 +20,7 @@
 #include "record/messages.h"
 
 #define OLD_SUFFIX ".old"
+#define PARTS_IN_A_SECOND_MAX 1000
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
 /* ---- the contents of a directory ---- */
@@ -69,37 +70,6 @@ static int each_entry(int dir_fd, int (*visit)(int dir_fd, const char *name, voi
 	return ret;
 }
 
-static int add_bytes(int dir_fd, const char *name, void *arg)
-{
-	uint64_t *bytes = arg;
-	struct stat st;
-
-	if (!fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW))
-		*bytes += (uint64_t)st.st_blocks * 512; /* stat(2) */
-	return 0;
-}
-
-void xp_outdir_limit(struct xp_outdir *outdir, uint64_t max_bytes)
-{
-	struct statvfs fs;
-
-	outdir->max_bytes = max_bytes ?: XP_OUTDIR_BYTES_MAX;
-	if (!max_bytes && !fstatvfs(outdir->fd, &fs))
-		outdir->max_bytes = XP_MIN((uint64_t)fs.f_bavail * fs.f_frsize / 2, XP_OUTDIR_BYTES_MAX);
-}
-
-bool xp_outdir_is_full(const struct xp_outdir *outdir)
-{
-	uint64_t bytes = 0;
-
-	if (!outdir->max_bytes || each_entry(outdir->fd, add_bytes, &bytes) || bytes < outdir->max_bytes)
-		return false;
-	xp_warn("the recording ends: its files have reached %.0f MiB; --max-size SIZE sets the limit, and --functions, "
-		"--min-duration and --flight record less",
-		(double)bytes / (1 << 20));
-	return true;
-}
-
 struct owner {
 	uid_t uid;
 	gid_t gid;
@@ -121,6 +91,51 @@ static int open_sym(int dir_fd, const char *name)
 	int fd = strcmp(name, SYM_DIR) ? -1 : openat(dir_fd, name, DIR_FLAGS);
 
 	return fd < 0 ? -ENOTDIR : fd;
+}
+
+/* Files that have no other name, outside of the recording. */
+static int add_bytes(int dir_fd, const char *name, void *arg)
+{
+	int sym_fd = open_sym(dir_fd, name);
+	uint64_t *bytes = arg;
+	struct stat st;
+
+	if (sym_fd >= 0) {
+		each_entry(sym_fd, add_bytes, arg);
+		close(sym_fd);
+	} else if (!fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) && st.st_nlink == 1) {
+		*bytes += (uint64_t)st.st_blocks * 512; /* stat(2) */
+	}
+	return 0;
+}
+
+uint64_t xp_outdir_bytes(int dir_fd)
+{
+	uint64_t bytes = 0;
+
+	each_entry(dir_fd, add_bytes, &bytes);
+	return bytes;
+}
+
+void xp_outdir_limit(struct xp_outdir *outdir, uint64_t max_bytes)
+{
+	struct statvfs fs;
+
+	outdir->max_bytes = max_bytes ?: XP_OUTDIR_BYTES_MAX;
+	if (!max_bytes && !fstatvfs(outdir->fd, &fs))
+		outdir->max_bytes = XP_MIN((uint64_t)fs.f_bavail * fs.f_frsize / 2, XP_OUTDIR_BYTES_MAX);
+}
+
+bool xp_outdir_is_full(const struct xp_outdir *outdir)
+{
+	uint64_t bytes = outdir->max_bytes ? xp_outdir_bytes(outdir->fd) : 0;
+
+	if (!outdir->max_bytes || bytes < outdir->max_bytes)
+		return false;
+	xp_warn("the recording ends: its files have reached %.0f MiB; --max-size SIZE sets the limit, and --functions, "
+		"--min-duration and --flight record less",
+		(double)bytes / (1 << 20));
+	return true;
 }
 
 static void count_foreign(struct contents *contents, const char *name)
@@ -439,8 +454,6 @@ int xp_outdir_open(struct xp_outdir *outdir, const char *path)
 
 /* ---- parts ---- */
 
-#define PARTS_IN_A_SECOND_MAX 1000
-
 /* The directory that is there, or a new one, which the user behind sudo owns: its parts are that user's. */
 static int open_or_make(struct xp_outdir *outdir)
 {
@@ -487,15 +500,31 @@ int xp_outdir_open_part(struct xp_outdir *part, const struct xp_outdir *parts, c
 	for (unsigned int i = 0; i < PARTS_IN_A_SECOND_MAX && err == -EEXIST; i++) {
 		snprintf(part->name, sizeof(part->name), i ? "%s-%03u" : "%s", name, i);
 		length = snprintf(part->path, sizeof(part->path), "%s/%s", parts->path, part->name);
-		if (length >= (int)sizeof(part->path))
-			err = xp_why_set(-ENAMETOOLONG, "the output directory's name is too long");
-		else
-			err = faccessat(part->parent_fd, part->name, F_OK, AT_SYMLINK_NOFOLLOW) ? make(part) : -EEXIST;
+		if (faccessat(part->parent_fd, part->name, F_OK, AT_SYMLINK_NOFOLLOW))
+			err = length < (int)sizeof(part->path) ? make(part) : -ENAMETOOLONG;
 	}
 	if (err)
 		xp_outdir_leave(part);
 	else
 		flock(part->fd, LOCK_EX | LOCK_NB);
+	return err;
+}
+
+int xp_outdir_remove(int parent_fd, const char *name)
+{
+	struct occupant occupant = { .name = name, .shown = name };
+	int err = look_at(parent_fd, &occupant);
+
+	if (err)
+		return XP_MIN(err, 0);
+	if (occupant.contents.foreign)
+		err = xp_why_set(-EEXIST, "%s has something that is not xprof's: %s", name,
+				 occupant.contents.foreign_name);
+	else
+		err = flock(occupant.fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK
+			  ? -EBUSY
+			  : remove_recording(parent_fd, name, occupant.fd);
+	close(occupant.fd);
 	return err;
 }
 

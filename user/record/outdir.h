@@ -43,6 +43,14 @@ int xp_outdir_open_parts(struct xp_outdir *outdir, const char *path);
  */
 int xp_outdir_open_part(struct xp_outdir *part, const struct xp_outdir *parts, const char *name);
 
+/*
+ * Removes the recording of this name. Returns 0, or -errno: -EBUSY while it is recorded or ended; -EEXIST, with a
+ * sentence, if it has what xprof did not make, or is another user's.
+ */
+int xp_outdir_remove(int parent_fd, const char *name);
+/* The disk space that the files of a recording alone use. */
+uint64_t xp_outdir_bytes(int dir_fd);
+
 /* Limits the disk space of the files. 0: to XP_OUTDIR_BYTES_MAX, or to half of what is free now if that is less. */
 #define XP_OUTDIR_BYTES_MAX (10ull << 30)
 void xp_outdir_limit(struct xp_outdir *outdir, uint64_t max_bytes);

@@ -152,7 +152,7 @@ int xp_record(const struct xp_options *options, xp_record_products *products)
 	struct xp_recording recording = {
 		.options = options,
 		.outdir.fd = -1,
-		.rotation = { .options = options, .products = products, .parts.fd = -1 },
+		.rotation = { .options = options, .products = products, .parts.fd = -1, .shared_fd = -1 },
 	};
 	bool kept = false;
 	struct xp_preflight preflight;

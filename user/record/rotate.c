@@ -19,12 +19,17 @@
 #include "base/why.h"
 #include "record/manifest.h"
 #include "record/messages.h"
+#include "record/parts.h"
 #include "record/recording.h"
+#include "store/sym_dir.h"
+#include "store/sym_shared.h"
 #include "target/memory.h"
 
 /* The end of a part takes seconds. One that hangs is killed, and `xprof recover` ends its part. */
 #define PART_END_SECONDS 900
 #define POLL_MS 100
+#define CLEAN_SECONDS 60
+#define TELL_NS (60 * XP_NS_PER_S) /* between two messages about a full disk */
 
 /* ---- the parts ---- */
 
@@ -48,16 +53,22 @@ int xp_rotation_open(struct xp_rotation *rotation, const struct xp_clock *clock,
 
 	if (!err)
 		err = open_part(rotation, clock, xp_clock_now_tsc(), first);
-	if (err)
+	if (err) {
 		xp_outdir_leave(&rotation->parts);
-	return err;
+		return err;
+	}
+	rotation->shared_fd = xp_sym_shared_open(rotation->parts.fd);
+	if (rotation->shared_fd < 0)
+		xp_warn("%s/" XP_SYM_DIR_NAME ": the parts do not share names: %s", rotation->parts.path,
+			strerror(-rotation->shared_fd));
+	return 0;
 }
 
 static void set_next(struct xp_rotation *rotation, const struct xp_clock *clock, uint64_t tsc)
 {
 	uint64_t ticks = xp_clock_ticks(clock, rotation->options->rotate.ns);
 
-	rotation->has_waited = false;
+	rotation->has_waited = rotation->is_asked = false;
 	rotation->next_tsc = ticks ? tsc + ticks : UINT64_MAX;
 }
 
@@ -66,11 +77,95 @@ void xp_rotation_begin(struct xp_rotation *rotation, const struct xp_clock *cloc
 	set_next(rotation, clock, tsc);
 }
 
+/* ---- what is deleted ---- */
+
+static int clean(void *arg)
+{
+	const struct xp_rotation *rotation = arg;
+	const struct xp_time_or_bytes *keep = &rotation->options->keep;
+	const struct xp_parts_limits limits = {
+		.now_ns = (uint64_t)time(NULL) * XP_NS_PER_S,
+		.keep_ns = keep->ns,
+		.max_bytes = keep->bytes,
+		.is_full = true,
+	};
+
+	if (xp_parts_clean(XP_CHILD_FDS, &limits) > 0)
+		xp_sym_shared_clean(XP_CHILD_FDS + 1);
+	return 0;
+}
+
+/* A child does it: to delete large files takes long. */
+static void start_cleaning(struct xp_rotation *rotation)
+{
+	const struct xp_child_options options = {
+		.name = "xprof-clean",
+		.fds = { rotation->parts.fd, rotation->shared_fd },
+		.fd_count = 2,
+		.limits = { .seconds = CLEAN_SECONDS },
+	};
+
+	if (rotation->cleaner.pid && xp_child_wait(rotation->cleaner.pid, 0) == -EAGAIN)
+		return;
+	if (xp_child_start(&rotation->cleaner, &options, clean, rotation))
+		rotation->cleaner.pid = 0;
+}
+
 /* A part is complete, in this directory: from here it is handed on. code: what its end ended with. */
 static void part_is_complete(struct xp_rotation *rotation, const char *path, int code)
 {
 	xp_debug("%s is complete", path);
 	rotation->code = rotation->code ?: code;
+	start_cleaning(rotation);
+}
+
+/* ---- a full disk ---- */
+
+static bool is_full(int err)
+{
+	return err == -ENOSPC || err == -EDQUOT;
+}
+
+/* Whether a file of the part has ended because there is no room on the disk. */
+static bool has_no_room(const struct xp_recording *recording)
+{
+	const struct xp_perf_out *perf = recording->sampling.samples.perf;
+	const struct xp_process *process = recording->targets.processes.first_live;
+
+	while (process && !is_full(process->log.error))
+		process = process->next_live;
+	return process || (perf && is_full(xp_perf_out_error(perf)));
+}
+
+static void tell_pause(struct xp_rotation *rotation)
+{
+	uint64_t now_ns = xp_now_ns();
+
+	if (!rotation->told_ns || now_ns - rotation->told_ns >= TELL_NS)
+		xp_warn(
+		    "the disk is full: the oldest parts in %s are deleted; until there is room, nothing is written, "
+		    "and what is lost is counted",
+		    rotation->parts.path);
+	rotation->told_ns = now_ns;
+}
+
+void xp_rotation_tend(struct xp_recording *recording)
+{
+	struct xp_rotation *rotation = &recording->rotation;
+	uint64_t bytes = rotation->options->rotate.bytes;
+
+	if (rotation->parts.fd < 0)
+		return;
+	rotation->is_asked |= bytes && xp_outdir_bytes(recording->outdir.fd) >= bytes;
+	if (!has_no_room(recording))
+		return;
+	if (!rotation->is_paused)
+		tell_pause(rotation);
+	rotation->is_paused = true;
+	if (xp_parts_have_room(rotation->parts.fd))
+		rotation->is_asked = true;
+	else
+		start_cleaning(rotation);
 }
 
 int xp_rotation_products(const struct xp_rotation *rotation, const char *path)
@@ -220,7 +315,10 @@ static int read_counts(struct xp_recording *recording)
 
 static bool may_begin(struct xp_rotation *rotation, uint64_t done_tsc)
 {
-	if (done_tsc < rotation->next_tsc)
+	if (done_tsc < rotation->next_tsc && !rotation->is_asked)
+		return false;
+	/* Without room, another part would end at once. */
+	if (rotation->is_paused && !xp_parts_have_room(rotation->parts.fd))
 		return false;
 	if (rotation->end_count < XP_PART_ENDS_MAX)
 		return true;
@@ -246,8 +344,12 @@ int xp_rotate(struct xp_recording *recording, uint64_t done_tsc)
 	err = open_part(rotation, recording->clock, done_tsc, &part);
 	if (!err) {
 		err = start_end(recording, done_tsc);
-		if (!err)
+		if (!err) {
+			if (rotation->is_paused)
+				xp_info("the disk has room again: the recording goes on in %s", part.path);
+			rotation->is_paused = false;
 			return begin_part(recording, &part, done_tsc);
+		}
 		xp_outdir_close(&part, false);
 	}
 	xp_warn("cannot begin another part: %s; %s goes on", xp_why(err), recording->outdir.path);

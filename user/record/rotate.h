@@ -15,6 +15,9 @@
  *	  `-- ends in a child process, which has a copy of everything as of T: it does what the end of a recording does
  *	      (finish.c, products) at its own pace, and touches no target
  *
+ * After each part, another child deletes the oldest parts (parts.h). Where the disk is full, the part has ended early,
+ *and what arrives is counted as lost, until there is room for the next part.
+ *
  * What is open at T: a wait belongs to the part in which it ends. Samples that wait for an unwind table end in the
  *child.
  *
@@ -31,6 +34,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/child.h"
 #include "base/clock.h"
 #include "record/outdir.h"
 #include "record/plan.h"
@@ -45,19 +49,24 @@ struct xp_part_end {
 	char path[PATH_MAX];
 };
 
-/* Without --rotate, parts.fd is -1, and there is only what ends a recording. */
+/* Without --rotate, parts.fd and shared_fd are -1, and there is only what ends a recording. */
 struct xp_rotation {
 	/* Set by the caller: */
 	const struct xp_options *options;
 	int (*products)(const struct xp_options *options);
 
 	struct xp_outdir parts; /* the directory of the parts */
+	int shared_fd;		/* of the names that they share (store/sym_shared.h); -1: they share none */
 	uint64_t next_tsc;	/* when the next part begins; UINT64_MAX: not by time */
 	struct xp_part_end ends[XP_PART_ENDS_MAX];
 	size_t end_count;
-	bool has_waited;    /* the next part is due, but too many are ending */
-	uint64_t postponed; /* parts that began later for that */
-	int code;	    /* what the first part ended with that did not end well */
+	struct xp_child cleaner; /* deletes old parts; pid 0: none runs */
+	bool is_asked;		 /* by SIGHUP, or the size of the part: the next part begins now */
+	bool is_paused;		 /* the disk is full, and the part has ended early: events are only counted */
+	uint64_t told_ns;	 /* when a message about that was last printed (CLOCK_MONOTONIC) */
+	bool has_waited;	 /* the next part is due, but too many are ending */
+	uint64_t postponed;	 /* parts that began later for that */
+	int code;		 /* what the first part ended with that did not end well */
 };
 
 /* Opens the directory of the parts, and in it the first part. Returns 0 or -errno with a sentence (why.h). */
@@ -70,6 +79,8 @@ void xp_rotation_begin(struct xp_rotation *rotation, const struct xp_clock *cloc
  * the error that ends the recording.
  */
 int xp_rotate(struct xp_recording *recording, uint64_t done_tsc);
+/* To be called every second: whether the part is large, and the disk full. */
+void xp_rotation_tend(struct xp_recording *recording);
 /* Makes the products of a part or a recording. Returns an exit code. */
 int xp_rotation_products(const struct xp_rotation *rotation, const char *path);
 /* After the last part: waits for those that are ending. A signal ends the wait. Returns an exit code. */

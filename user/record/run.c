@@ -83,7 +83,7 @@ int xp_run_block_signals(const struct xp_options *options)
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGCHLD);
-	if (!is_ignored(SIGHUP)) /* nohup(1) */
+	if (options->rotate.given || !is_ignored(SIGHUP)) /* nohup(1) */
 		sigaddset(&signals, SIGHUP);
 	if (options->flight_bytes)
 		sigaddset(&signals, SIGUSR2);
@@ -102,7 +102,7 @@ int xp_run_block_signals(const struct xp_options *options)
 	if (sigprocmask(SIG_BLOCK, &unread, NULL))
 		return -errno;
 	/* Until the command runs, ^C is for both. */
-	xp_interrupt_init(true);
+	xp_interrupt_init(true, !options->rotate.given);
 	return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
@@ -239,7 +239,7 @@ static int loop_open(struct loop *loop, struct xp_recording *recording, int sign
 	recording->own_nice = getpriority(PRIO_PROCESS, 0);
 	if (loop->epoll_fd < 0)
 		return loop->epoll_fd;
-	xp_interrupt_init(!recording->options->child_argv);
+	xp_interrupt_init(!recording->options->child_argv, !recording->options->rotate.given);
 	if (duration_ns)
 		xp_interrupt_set_deadline(xp_now_ns() + duration_ns);
 	if (setpriority(PRIO_PROCESS, 0, READER_NICE))
@@ -347,6 +347,7 @@ static int housekeeping(struct loop *loop)
 		err = repair(loop);
 	if (xp_outdir_is_full(&recording->outdir))
 		loop->end_tsc = 0;
+	xp_rotation_tend(recording);
 	xp_recording_totals(recording, &totals);
 	watch_cost(loop);
 	xp_progress_show(&loop->progress, totals.seen + totals.samples, totals.lost + totals.samples_lost);
@@ -403,7 +404,7 @@ static uint64_t next_poll_ns(struct loop *loop, int fill)
 	due_tsc = XP_MIN(loop->end_tsc, loop->recording->rotation.next_tsc);
 	if (due_tsc > now && due_tsc != UINT64_MAX)
 		poll_ns = XP_MIN(poll_ns, xp_clock_ns(loop->recording->clock, due_tsc - now) + NS_PER_MS);
-	return due_tsc > now || loop->recording->rotation.has_waited ? poll_ns : 0;
+	return now < loop->end_tsc ? poll_ns : 0;
 }
 
 /* Waits for a signal or a ring, at most so long. Returns whether there is something. */
@@ -443,6 +444,8 @@ static void take_signals(struct loop *loop, int signal_fd)
 	while (read(signal_fd, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGUSR2)
 			loop->flights_asked = true;
+		else if (info.ssi_signo == SIGHUP && loop->recording->options->rotate.given)
+			loop->recording->rotation.is_asked = true;
 		else if (info.ssi_signo != SIGCHLD && (info.ssi_signo != SIGINT || !is_for_command(loop, now_ns)))
 			loop->asked_ns = now_ns;
 	}

@@ -138,6 +138,7 @@ int xp_sampling_setup(struct xp_sampling *sampling)
 	if (!err)
 		err = xp_sideband_open(&sampling->sideband, SIDEBAND_PAGES);
 	sampling->samples.dir_fd = sampling->dir_fd;
+	sampling->samples.shared_fd = sampling->shared_fd;
 	sampling->samples.describe = xp_programs_describe;
 	sampling->samples.describe_arg = sampling->programs;
 	sampling->samples.jits = jit_options(sampling);

@@ -26,6 +26,7 @@ struct xp_sampling {
 	struct xp_programs *programs;
 	const struct xp_processes *targets; /* whose threads are sampled */
 	int dir_fd;			    /* of the recording's directory */
+	int shared_fd;			    /* of what its parts share; -1: nothing */
 	/* Called with the address of a function that a JIT compiler calls after it changed its code. */
 	void (*watch_jit)(void *arg, pid_t pid, int fd, uint64_t offset);
 	void *watch_arg;

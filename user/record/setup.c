@@ -136,6 +136,7 @@ static void begin_sampling(struct xp_recording *recording)
 	sampling->programs = &recording->bpf.programs;
 	sampling->targets = &recording->targets.processes;
 	sampling->dir_fd = recording->outdir.fd;
+	sampling->shared_fd = recording->rotation.shared_fd;
 	sampling->watch_jit = xp_targets_watch_jit;
 	sampling->watch_arg = &recording->targets;
 }

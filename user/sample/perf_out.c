@@ -541,6 +541,11 @@ uint64_t xp_perf_out_waits(const struct xp_perf_out *out)
 	return out->waits;
 }
 
+int xp_perf_out_error(const struct xp_perf_out *out)
+{
+	return out->err;
+}
+
 uint64_t xp_perf_out_bytes(const struct xp_perf_out *out)
 {
 	return out->bytes;

@@ -100,6 +100,8 @@ int xp_perf_out_finish(struct xp_perf_out *out);
 /* Returns the number of samples and waits in the file. After an error of write(2), a few of them may be missing. */
 uint64_t xp_perf_out_samples(const struct xp_perf_out *out);
 uint64_t xp_perf_out_waits(const struct xp_perf_out *out);
+/* Why the file has ended before xp_perf_out_finish(): -errno; 0: it has not. */
+int xp_perf_out_error(const struct xp_perf_out *out);
 /* The size of the ended file. */
 uint64_t xp_perf_out_bytes(const struct xp_perf_out *out);
 /* Whether only perf and xprof read it. */

@@ -21,7 +21,7 @@
 
 int xp_samples_init(struct xp_samples *samples, const struct xp_stacks_options *stacks)
 {
-	int err = xp_sym_files_new(&samples->sym_files, samples->dir_fd);
+	int err = xp_sym_files_new(&samples->sym_files, samples->dir_fd, samples->shared_fd);
 
 	if (!err && stacks)
 		err = xp_stacks_new(&samples->stacks, stacks);
@@ -48,7 +48,7 @@ int xp_samples_begin_part(struct xp_samples *samples, int dir_fd, uint64_t tsc)
 	samples->samples = samples->kernel_samples = samples->waits = 0;
 	xp_sym_files_free(samples->sym_files);
 	samples->sym_files = NULL;
-	return xp_sym_files_new(&samples->sym_files, dir_fd);
+	return xp_sym_files_new(&samples->sym_files, dir_fd, samples->shared_fd);
 }
 
 void xp_samples_forked(struct xp_samples *samples)

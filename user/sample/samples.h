@@ -32,6 +32,7 @@
 /* The BPF side counts the samples that were lost earlier; perf_out.h has the number of those in the file. */
 struct xp_samples {
 	int dir_fd;		    /* set by the caller */
+	int shared_fd;		    /* likewise: as for xp_sym_files_new() */
 	xp_ksym_describe *describe; /* names kernel code; set by the caller */
 	void *describe_arg;
 	struct xp_jits jits;	  /* has a part for the caller to fill in too */

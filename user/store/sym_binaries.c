@@ -2,16 +2,19 @@
 #include "store/sym_binaries.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "base/file_view.h"
 #include "base/hash.h"
 #include "base/util.h"
+#include "store/sym_shared.h"
 #include "target/chosen_file.h"
 
 void xp_sym_binaries_init(struct xp_sym_binaries *binaries, struct xp_sym_dir *dir)
@@ -104,26 +107,55 @@ static int copy_readable(struct xp_sym_binaries *binaries, int from, int to, str
 	return -EACCES;
 }
 
+static bool is_another(const struct xp_file *file, const struct xp_elf_copied *copied)
+{
+	return file && file->build_id_bytes && copied->build_id_bytes &&
+	       (file->build_id_bytes != copied->build_id_bytes ||
+		memcmp(file->build_id, copied->build_id, copied->build_id_bytes));
+}
+
+/* Takes the copy that another part has made. Returns whether there is one that may be taken. */
+static bool take_shared(struct xp_sym_binaries *binaries, struct xp_sym_binary *stored, const char *label, int from)
+{
+	struct xp_sym_shared shared;
+	struct stat st;
+
+	if (!xp_sym_shared_find(binaries->dir->shared_fd, &stored->identity, &shared) ||
+	    fstatat(binaries->dir->shared_fd, shared.name, &st, AT_SYMLINK_NOFOLLOW) ||
+	    !xp_chosen_user_may_read(from) || (uint64_t)st.st_blocks * 512 > binaries->bytes_left ||
+	    xp_sym_dir_link(binaries->dir, shared.name, label, (uint32_t)binaries->count, shared.key,
+			    &stored->sym_path))
+		return false;
+	stored->copied = shared.copied;
+	return true;
+}
+
 /* Makes the copy. build_id: the expected one; bytes 0: unknown. */
 static int copy(struct xp_sym_binaries *binaries, struct xp_sym_binary *stored, int from, const struct xp_file *file)
 {
-	struct xp_elf_copied *copied = &stored->copied;
-	char label[XP_SYM_LABEL_BYTES], key[XP_SYM_KEY_BYTES];
+	char label[XP_SYM_LABEL_BYTES];
+	struct xp_sym_shared shared;
 	int fd, err;
 
 	xp_sym_dir_label(label, stored->path);
+	if (take_shared(binaries, stored, label, from))
+		return 0;
 	fd = xp_sym_dir_create(binaries->dir, label, (uint32_t)binaries->count, &stored->sym_path);
 	if (fd < 0)
 		return fd;
-	err = copy_readable(binaries, from, fd, copied);
-	if (!err && file && file->build_id_bytes && copied->build_id_bytes &&
-	    (file->build_id_bytes != copied->build_id_bytes ||
-	     memcmp(file->build_id, copied->build_id, copied->build_id_bytes)))
+	err = copy_readable(binaries, from, fd, &stored->copied);
+	if (!err && is_another(file, &stored->copied))
 		err = -ESTALE;
 	if (!err)
-		make_key(key, stored, fd);
+		make_key(shared.key, stored, fd);
 	err = xp_sym_dir_finish(binaries->dir, fd, &stored->sym_path, err);
-	return err ?: xp_sym_dir_rename(binaries->dir, label, (uint32_t)binaries->count, key, &stored->sym_path);
+	if (!err)
+		err = xp_sym_dir_rename(binaries->dir, label, (uint32_t)binaries->count, shared.key, &stored->sym_path);
+	shared.copied = stored->copied;
+	if (!err)
+		xp_sym_shared_add(binaries->dir->shared_fd, &stored->identity, &shared, binaries->dir->fd,
+				  xp_sym_binary_name(stored));
+	return err;
 }
 
 static void tell_copy(const struct xp_sym_binary *stored, int err)

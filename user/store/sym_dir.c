@@ -26,7 +26,7 @@ void xp_sym_dir_init(struct xp_sym_dir *dir, int parent_fd)
 	if (getrandom(&token, sizeof(token), GRND_NONBLOCK) != sizeof(token))
 		token = time(NULL) ^ getpid() << 16;
 	dir->parent_fd = parent_fd;
-	dir->fd = -1;
+	dir->fd = dir->shared_fd = -1;
 	snprintf(dir->token, sizeof(dir->token), "%06x", token & 0xffffff);
 }
 
@@ -49,7 +49,7 @@ static int open_existing(const struct xp_sym_dir *dir)
 	return -EEXIST;
 }
 
-static int open_dir(struct xp_sym_dir *dir)
+int xp_sym_dir_open(struct xp_sym_dir *dir)
 {
 	if (dir->fd >= 0)
 		return 0;
@@ -110,12 +110,12 @@ static char *path_of(const struct xp_sym_dir *dir, const char *name)
 
 char *xp_sym_dir_path(struct xp_sym_dir *dir, const char *name)
 {
-	return open_dir(dir) ? NULL : path_of(dir, name);
+	return xp_sym_dir_open(dir) ? NULL : path_of(dir, name);
 }
 
 static int make_name(struct xp_sym_dir *dir, const char *label, uint32_t number, char name[NAME_MAX + 1], char **path)
 {
-	int err = open_dir(dir);
+	int err = xp_sym_dir_open(dir);
 
 	if (err)
 		return err;
@@ -165,6 +165,26 @@ int xp_sym_dir_rename(struct xp_sym_dir *dir, const char *label, uint32_t number
 	free(*path);
 	*path = renamed;
 	return 0;
+}
+
+int xp_sym_dir_link(struct xp_sym_dir *dir, const char *shared, const char *label, uint32_t number, const char *key,
+		    char **path)
+{
+	char name[NAME_MAX + 1];
+	int err = xp_sym_dir_open(dir);
+
+	if (err)
+		return err;
+	snprintf(name, sizeof(name), "%s.%u.%s.so", label, number, key);
+	*path = path_of(dir, name);
+	if (!*path)
+		return -ENOMEM;
+	if (!linkat(dir->shared_fd, shared, dir->fd, name, 0))
+		return 0;
+	err = -errno;
+	free(*path);
+	*path = NULL;
+	return err;
 }
 
 char *xp_sym_dir_original(const char *path)

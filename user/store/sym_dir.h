@@ -15,12 +15,16 @@
 
 struct xp_sym_dir {
 	int parent_fd; /* owned by the caller */
+	int shared_fd; /* likewise: what parts share, see sym_shared.h; -1: nothing, as set by xp_sym_dir_init() */
 	int fd;	       /* -1: not created yet */
 	char token[8];
 };
 
 void xp_sym_dir_init(struct xp_sym_dir *dir, int parent_fd);
 void xp_sym_dir_close(struct xp_sym_dir *dir);
+
+/* Creates or opens the directory, unless it is open. Returns 0 or -errno. */
+int xp_sym_dir_open(struct xp_sym_dir *dir);
 
 /*
  * Makes a label of the last part of a path: without unusual characters, limited in length, and none of jit, kernel,
@@ -43,6 +47,9 @@ char *xp_sym_dir_path(struct xp_sym_dir *dir, const char *name);
 int xp_sym_dir_finish(struct xp_sym_dir *dir, int fd, char **path, int err);
 /* Gives a file made by xp_sym_dir_create() a key in place of the token. Returns 0 or -errno. */
 int xp_sym_dir_rename(struct xp_sym_dir *dir, const char *label, uint32_t number, const char *key, char **path);
+/* Makes a link to a shared file, as if it was made by xp_sym_dir_create() and had this key. Returns 0 or -errno. */
+int xp_sym_dir_link(struct xp_sym_dir *dir, const char *shared, const char *label, uint32_t number, const char *key,
+		    char **path);
 /* Removes a file made by xp_sym_dir_create(), and frees path. */
 void xp_sym_dir_remove(struct xp_sym_dir *dir, char *path);
 

@@ -41,12 +41,13 @@ struct xp_sym_files {
 	char *vdso;
 };
 
-int xp_sym_files_new(struct xp_sym_files **sym, int dir_fd)
+int xp_sym_files_new(struct xp_sym_files **sym, int dir_fd, int shared_fd)
 {
 	*sym = calloc(1, sizeof(**sym));
 	if (!*sym)
 		return -ENOMEM;
 	xp_sym_dir_init(&(*sym)->dir, dir_fd);
+	(*sym)->dir.shared_fd = shared_fd;
 	xp_sym_binaries_init(&(*sym)->stored, &(*sym)->dir);
 	return 0;
 }

@@ -31,9 +31,10 @@
 struct xp_sym_files;
 
 /*
- * dir_fd: the directory of the recording, which no one else may write to; it stays the caller's. Returns 0 or -ENOMEM.
+ * dir_fd: the directory of the recording, which no one else may write to; it stays the caller's, as does shared_fd: of
+ * xp_sym_shared_open(), or -1. Returns 0 or -ENOMEM.
  */
-int xp_sym_files_new(struct xp_sym_files **sym, int dir_fd);
+int xp_sym_files_new(struct xp_sym_files **sym, int dir_fd, int shared_fd);
 void xp_sym_files_free(struct xp_sym_files *sym);
 
 /*
