@@ -49,8 +49,8 @@ static int check_rotate(const struct xp_options *options)
 {
 	if (!options->rotate.given)
 		return options->keep.given ? xp_fail(-EINVAL, "--keep requires --rotate") : 0;
-	if (!options->no_sleds && !options->all && !options->tid)
-		return xp_fail(-EINVAL, "--rotate records no calls yet: it requires --no-sleds, --all or --tid");
+	if (options->flight_bytes || options->max_overhead > 0)
+		return xp_fail(-EINVAL, "--rotate cannot be used with --flight or --max-overhead");
 	if (options->max_bytes || options->dry_run || options->open)
 		return xp_fail(-EINVAL, "--rotate cannot be used with --max-size, --dry-run or --open");
 	return 0;

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """record --rotate: the parts of a recording add up to one recording."""
+import collections
+import csv
 import json
+import re
 import signal
 
 import pytest
 
+import project
 import recording
 
 pytestmark = [pytest.mark.uprobes, pytest.mark.together("rotate")]
@@ -103,3 +107,46 @@ def test_a_full_disk_is_a_pause(record, shares, start, tmpfs):
     full, after = (manifest_of(part)["samples"] for part in parts_of(session.directory))
     assert full["lost"] and after["lost"] == 0
     assert full["seen"] == full["written"] + full["lost"]
+
+
+def account(version, log):
+    """{function: (calls, seconds)} by llvm-xray."""
+    done = project.LlvmXray(version)("account", "-f", "csv", f"-instr_map={log.instr_map}", log.path)
+    assert done.returncode == 0, done.stderr
+    return {row["function"]: (int(row["count"]), float(row["sum"])) for row in csv.DictReader(done.stdout.splitlines())}
+
+
+@pytest.mark.skipif(not project.LLVM_VERSIONS, reason="no llvm-xray here")
+@pytest.mark.parametrize("mode", ["memory", "probe"])
+def test_calls_count_once(xprof, record, program, mode):
+    """In the part in which they end, for llvm-xray and for xprof; their time adds up to what the program measured."""
+    path = program("live/programs/nested.c", "-O1", "-pthread")
+    session = record("--no-samples", f"--sled-mode={mode}", "--rotate=150ms", "--", path, "1.5")
+    recorded = session.finish()
+    assert recorded.status == 0, recorded.messages
+    truth = {name: int(count) for name, count in re.findall(r"^calls (\w+) (\d+)$", recorded.output, re.M)}
+    outer_ns = int(re.search(r"outer_ns (\d+)", recorded.output)[1])
+    parts = parts_of(recorded.directory)
+    assert len(parts) >= 3
+    assert_consecutive([manifest_of(part) for part in parts])
+    counted, ns, carried = collections.defaultdict(collections.Counter), collections.Counter(), 0
+    for part in parts:
+        one = recording.Recording(part, 0, "", "")
+        totals = one.totals
+        assert totals["seen"] == totals["written"] + totals["filtered"]["total"] and totals["lost"]["total"] == 0
+        carried += totals["carried_entries"]
+        checked = xprof.check(part)
+        assert checked.returncode == 0, checked.stdout + checked.stderr
+        for version in project.LLVM_VERSIONS:
+            for name, (calls, seconds) in account(version, one.log()).items():
+                counted[version][name] += calls
+                ns[version] += seconds * 1e9 if name == "outer" else 0
+        for group in json.loads(xprof("report", "--json", part).stdout)["groups"]:
+            for row in group["functions"]:
+                counted["xprof"][row["function"]] += row.get("calls", 0)
+        for node in json.loads(xprof("report", "--json", "--tree", "--calls", part).stdout)["nodes"]:
+            ns["xprof"] += node["total_ns"] if node.get("function") == "outer" else 0
+    assert carried >= 2 * (len(parts) - 2)  # all() and outer() in two threads
+    for reader in counted:
+        assert {**counted[reader]} == truth
+        assert ns[reader] == pytest.approx(outer_ns, rel=0.02)

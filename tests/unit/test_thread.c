@@ -500,7 +500,8 @@ static int put_run(struct xp_thread *thread, const struct xp_call *calls, size_t
 		for (; i < count; i++) {
 			uint64_t ticks = calls[i].tsc - run.last_tsc;
 
-			if (ticks > UINT32_MAX || !xp_thread_run_put(&run, ticks, calls[i].word, calls[i].slot))
+			if (ticks > UINT32_MAX ||
+			    !xp_thread_run_put(&run, ticks, calls[i].word, calls[i].slot, calls[i].tsc))
 				break;
 			run.last_tsc = calls[i].tsc;
 		}

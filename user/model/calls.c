@@ -118,7 +118,9 @@ static int add_thread(void *arg, struct xp_walked_thread *thread)
 
 static uint64_t in_window(const struct reading *reading, uint64_t tsc)
 {
-	return XP_MIN(XP_MAX(tsc, reading->visitor.from_tsc), reading->visitor.to_tsc);
+	uint64_t from_tsc = XP_MAX(reading->visitor.from_tsc, reading->visitor.part_tsc);
+
+	return XP_MIN(XP_MAX(tsc, from_tsc), reading->visitor.to_tsc);
 }
 
 static bool is_counted(const struct reading *reading, const struct xp_walked_call *call)
@@ -140,11 +142,12 @@ static uint64_t time_of(const struct reading *reading, uint64_t tsc)
 static int count_call(struct reading *reading, const struct xp_walked_thread *thread, uint64_t cycles, uint64_t end)
 {
 	const struct xp_walked_call *call = &thread->calls[thread->depth - 1];
+	const bool goes_on = reading->visitor.goes_on_tsc && end == reading->visitor.goes_on_tsc;
 	const struct xp_model_sample sample = {
 		.stack = call->mark,
 		.thread = thread->number,
 		.cpu = XP_MODEL_CPU_UNKNOWN,
-		.values = { is_counted(reading, call), cycles },
+		.values = { !goes_on && is_counted(reading, call), cycles },
 	};
 
 	if (!sample.values[0] && !cycles)
@@ -155,9 +158,28 @@ static int count_call(struct reading *reading, const struct xp_walked_thread *th
 				    time_of(reading, in_window(reading, end)));
 }
 
-/* Its time belongs to nobody, that of its own calls is known. */
+static uint64_t cycles_until(const struct reading *reading, const struct xp_walked_call *call, uint64_t end)
+{
+	uint64_t begin = in_window(reading, call->tsc);
+
+	end = in_window(reading, end);
+	return end - XP_MIN(begin, end);
+}
+
+/* Its time belongs to nobody, that of its own calls is known. If it goes on in the next part, it has its time so far.
+ */
 static int abandon(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
 {
+	struct reading *reading = arg;
+	struct xp_walked_call *call = &thread->calls[thread->depth - 1];
+	uint64_t cycles;
+
+	if (!record && reading->visitor.goes_on_tsc) {
+		cycles = cycles_until(reading, call, reading->visitor.goes_on_tsc);
+		if (thread->depth > 1)
+			call[-1].sum += XP_MAX(cycles, call->sum);
+		return count_call(reading, thread, cycles - XP_MIN(cycles, call->sum), reading->visitor.goes_on_tsc);
+	}
 	if (thread->depth > 1)
 		thread->calls[thread->depth - 2].sum += thread->calls[thread->depth - 1].sum;
 	return count_call(arg, thread, 0, record ? record->tsc : thread->calls[thread->depth - 1].tsc);
@@ -178,13 +200,15 @@ static int leave(void *arg, struct xp_walked_thread *thread, const struct xp_fdr
 	struct reading *reading = arg;
 	struct xp_model *model = reading->model;
 	struct xp_walked_call *call = &thread->calls[thread->depth - 1];
-	uint64_t end = in_window(reading, record->tsc), cycles = end - XP_MIN(end, in_window(reading, call->tsc));
+	uint64_t cycles = cycles_until(reading, call, record->tsc), all;
 	int err = 0;
 
 	if (thread->depth > 1)
 		call[-1].sum += XP_MAX(cycles, call->sum);
+	/* All of a call that began in an earlier part. */
+	all = call->tsc < reading->visitor.part_tsc ? record->tsc - XP_MIN(record->tsc, call->tsc) : cycles;
 	if (model->keep_durations && is_counted(reading, call))
-		err = xp_model_call(model, model->stacks[call->mark].location, cycles);
+		err = xp_model_call(model, model->stacks[call->mark].location, all);
 	return err ? err : count_call(reading, thread, cycles - XP_MIN(cycles, call->sum), record->tsc);
 }
 

@@ -137,6 +137,7 @@ static int summarize(struct xp_facts *facts)
 		.from_ns = from_s > 0 && from_s < 1e9 ? (uint64_t)(from_s * 1e9) : 0,
 		.length_ns = length_s > 0 && length_s < 1e9 ? (uint64_t)(length_s * 1e9) : 0,
 		.start_tsc = xp_manifest_number(clock, "start_tsc"),
+		.goes_on_tsc = xp_manifest_number(clock, "goes_on_tsc"),
 		.tsc_hz = xp_manifest_number(clock, "hz"),
 		.period_ns = xp_manifest_number(samples, "period_ns"),
 		.samples = xp_manifest_number(samples, "written"),

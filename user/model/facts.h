@@ -19,6 +19,7 @@ struct xp_facts_summary {
 	uint64_t from_ns;    /* from the start to the first moment that was recorded: sleds were attached by then */
 	uint64_t length_ns;
 	uint64_t start_tsc;
+	uint64_t goes_on_tsc; /* when the next part of the recording began; 0: there is none */
 	uint64_t tsc_hz;
 	uint64_t period_ns; /* of samples */
 	uint64_t samples;   /* written to profiles */

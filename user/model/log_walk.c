@@ -331,13 +331,20 @@ bool xp_log_same_clock(uint64_t hz, uint64_t other_hz)
 	return difference <= hz / XP_LOG_CLOCK_ERROR;
 }
 
-/* The manifest has the last estimate of the frequency, a log the one of its beginning. */
-static uint64_t best_hz(const struct xp_log_visitor *visitor, uint64_t log_hz)
+/* What the manifest says about the recording of this log. */
+static struct xp_facts_summary summary_of(const struct xp_log_visitor *visitor)
 {
 	const struct xp_recorded *recorded = visitor->source ? visitor->source->recorded : NULL;
 	const struct xp_facts *facts =
 	    recorded ? xp_recorded_facts(recorded, recorded->processes[visitor->process].directory) : NULL;
-	uint64_t hz = facts ? xp_facts_summary(facts)->tsc_hz : 0;
+
+	return facts ? *xp_facts_summary(facts) : (struct xp_facts_summary){ 0 };
+}
+
+/* The manifest has the last estimate of the frequency, a log the one of its beginning. */
+static uint64_t best_hz(const struct xp_log_visitor *visitor, uint64_t log_hz)
+{
+	uint64_t hz = summary_of(visitor).tsc_hz;
 
 	return hz && xp_log_same_clock(log_hz, hz) ? hz : log_hz;
 }
@@ -347,7 +354,10 @@ static void set_window(struct xp_log_visitor *visitor)
 	const struct xp_select none = { 0 }, *select = visitor->source ? visitor->source->select : &none;
 	uint64_t from = xp_scale(select->from_ns, visitor->hz, XP_NS_PER_S);
 	uint64_t to = xp_scale(select->to_ns, visitor->hz, XP_NS_PER_S);
+	const struct xp_facts_summary summary = summary_of(visitor);
 
+	visitor->part_tsc = summary.start_tsc;
+	visitor->goes_on_tsc = summary.goes_on_tsc;
 	visitor->from_tsc = select->from_ns ? visitor->start_tsc + from : 0;
 	visitor->to_tsc = select->to_ns ? visitor->start_tsc + to : UINT64_MAX;
 	visitor->last_tsc = 0;

@@ -104,6 +104,11 @@ struct xp_log_visitor {
 	uint64_t hz;
 	uint64_t from_tsc, to_tsc; /* the selected times */
 	uint64_t last_tsc;	   /* of the records so far */
+	/*
+	 * Of a part of a recording: its start, before which calls may have begun, and its end, after which calls
+	 * without an exit go on in the next part, where they count. 0: none.
+	 */
+	uint64_t part_tsc, goes_on_tsc;
 	/* Of all logs. */
 	uint64_t dropped;   /* calls and events beyond the limits */
 	uint64_t refused;   /* calls and events for which the visitor had no space */

@@ -45,6 +45,7 @@ void xp_manifest_put_counts(struct section *section, const struct xp_counts *cou
 	put(section, "lost", done(&lost));
 	put_number(section, "overwritten", counts->overwritten);
 	put_number(section, "synthesized_exits", counts->synthesized);
+	put_number(section, "carried_entries", counts->carried);
 	put_number(section, "in_memory", counts->in_memory);
 }
 
@@ -125,6 +126,7 @@ static json_t *totals_value(const struct xp_recording *recording, const struct x
 	put_number(&section, "faulted", sums.faulted);
 	put_number(&section, "not_taken", sums.not_taken);
 	put_number(&section, "synthesized_exits", counts->synthesized);
+	put_number(&section, "carried_entries", counts->carried);
 	put_number(&section, "in_memory", counts->in_memory);
 	return done(&section);
 }
@@ -151,6 +153,9 @@ static json_t *clock_value(const struct xp_recording *recording)
 
 	put_number(&section, "hz", clock->hz);
 	put_number(&section, "start_tsc", recording->targets.processes.start_tsc);
+	/* Of a part: the next one begins then, with the calls that are open. */
+	if (recording->rotation.goes_on)
+		put_number(&section, "goes_on_tsc", recording->targets.processes.stop_tsc);
 	put_number(&section, "error_ns", clock->error_ns);
 	put_bool(&section, "constant_tsc", clock->constant_tsc);
 	put_bool(&section, "nonstop_tsc", clock->nonstop_tsc);

@@ -137,6 +137,11 @@ static bool has_no_room(const struct xp_recording *recording)
 	return process || (perf && is_full(xp_perf_out_error(perf)));
 }
 
+int xp_rotation_forgives(int err)
+{
+	return is_full(err) ? 0 : err;
+}
+
 static void tell_pause(struct xp_rotation *rotation)
 {
 	uint64_t now_ns = xp_now_ns();
@@ -253,6 +258,8 @@ static int end_part(void *arg)
 	xp_outdir_leave(&recording->rotation.parts);
 	if (setpriority(PRIO_PROCESS, 0, recording->own_nice))
 		xp_debug("the end of a part keeps the reader's priority: %s", strerror(errno));
+	recording->rotation.goes_on = true;
+	xp_processes_forked(&recording->targets.processes);
 	xp_samples_forked(&recording->sampling.samples);
 	if (xp_target_memory_own())
 		xp_target_memory_forked(xp_target_memory_own());
@@ -295,15 +302,16 @@ static int start_end(struct xp_recording *recording, uint64_t tsc)
 static int begin_part(struct xp_recording *recording, const struct xp_outdir *part, uint64_t tsc)
 {
 	struct xp_targets *targets = &recording->targets;
+	int err;
 
 	xp_outdir_leave(&recording->outdir);
 	recording->outdir = *part;
 	targets->run_tsc = tsc;
 	targets->other_process = 0;
-	xp_processes_begin_part(&targets->processes, part->fd, tsc);
 	xp_bpf_side_begin_part(&recording->bpf);
 	xp_off_cpu_begin_part(&recording->off_cpu);
-	return xp_sampling_begin_part(&recording->sampling, part->fd, tsc);
+	err = xp_processes_begin_part(&targets->processes, part->fd, tsc);
+	return xp_rotation_forgives(err) ?: xp_sampling_begin_part(&recording->sampling, part->fd, tsc);
 }
 
 /* The counts of what was lost are part of the part that ends. */
@@ -348,7 +356,7 @@ int xp_rotate(struct xp_recording *recording, uint64_t done_tsc)
 			if (rotation->is_paused)
 				xp_info("the disk has room again: the recording goes on in %s", part.path);
 			rotation->is_paused = false;
-			return begin_part(recording, &part, done_tsc);
+			return begin_part(recording, &part, done_tsc) ?: 1;
 		}
 		xp_outdir_close(&part, false);
 	}

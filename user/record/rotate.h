@@ -15,15 +15,18 @@
  *	  `-- ends in a child process, which has a copy of everything as of T: it does what the end of a recording does
  *	      (finish.c, products) at its own pace, and touches no target
  *
- * After each part, another child deletes the oldest parts (parts.h). Where the disk is full, the part has ended early,
- *and what arrives is counted as lost, until there is room for the next part.
+ * After each part, another child deletes the oldest parts (parts.h). Where the disk is full, the part has ended
+ * early, and what arrives is counted as lost, until there is room for the next part.
  *
- * What is open at T: a wait belongs to the part in which it ends. Samples that wait for an unwind table end in the
- *child.
+ * What is open at T: a wait and a call belong to the part in which they end. The logs of part N+1 begin with the
+ * entries of the calls that are open at T, at their times, so that its readers find the whole call; in the logs of
+ * part N, these calls have no exit, as at the end of any recording. The manifest of part N says that it goes on:
+ * readers of xprof take these calls for calls of the next part, but the time that they took until T is in part N.
+ * Samples that wait for an unwind table end in the child.
  *
  * So xprof reads the rings on: a rotation takes it the time of a fork. At most XP_PART_ENDS_MAX children run; a part
- *goes on until one of them has ended. If xprof is killed, its children end their parts, and `xprof recover` ends the
- *last one.
+ * goes on until one of them has ended. If xprof is killed, its children end their parts, and `xprof recover` ends the
+ * last one.
  */
 #ifndef XPROF_RECORD_ROTATE_H
 #define XPROF_RECORD_ROTATE_H
@@ -62,6 +65,7 @@ struct xp_rotation {
 	size_t end_count;
 	struct xp_child cleaner; /* deletes old parts; pid 0: none runs */
 	bool is_asked;		 /* by SIGHUP, or the size of the part: the next part begins now */
+	bool goes_on;		 /* another part follows this one, which a child ends */
 	bool is_paused;		 /* the disk is full, and the part has ended early: events are only counted */
 	uint64_t told_ns;	 /* when a message about that was last printed (CLOCK_MONOTONIC) */
 	bool has_waited;	 /* the next part is due, but too many are ending */
@@ -75,10 +79,13 @@ int xp_rotation_open(struct xp_rotation *rotation, const struct xp_clock *clock,
 /* The recording begins: the time of its parts counts from here. */
 void xp_rotation_begin(struct xp_rotation *rotation, const struct xp_clock *clock, uint64_t tsc);
 /*
- * To be called after a pass. done_tsc: all older events were taken. Begins another part if one is due. Returns 0, or
+ * To be called after a pass. done_tsc: all older events were taken. Begins another part if one is due. Returns 1 then,
+ * 0, or
  * the error that ends the recording.
  */
 int xp_rotate(struct xp_recording *recording, uint64_t done_tsc);
+/* A full disk is no error that ends the recording: what is not stored is counted. Returns 0 for that, and err else. */
+int xp_rotation_forgives(int err);
 /* To be called every second: whether the part is large, and the disk full. */
 void xp_rotation_tend(struct xp_recording *recording);
 /* Makes the products of a part or a recording. Returns an exit code. */

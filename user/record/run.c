@@ -56,11 +56,17 @@ enum source {
 	SOURCE_RING,
 };
 
+/* Without --rotate, the recording ends where the disk is full. */
+static int forgive(const struct xp_recording *recording, int err)
+{
+	return err && recording->options->rotate.given ? xp_rotation_forgives(err) : err;
+}
+
 static int sink(void *arg, const struct xp_arrival *arrival)
 {
 	struct xp_recording *recording = arg;
 	const struct xp_receivers receivers = { &recording->targets, &recording->sampling, &recording->off_cpu.waits };
-	int err = xp_arrivals_take(&receivers, arrival);
+	int err = forgive(recording, xp_arrivals_take(&receivers, arrival));
 
 	/* A refusal on the way (an object without sleds) does not explain a later error. */
 	if (!err)
@@ -135,7 +141,7 @@ static int pass(struct xp_recording *recording, uint64_t mark, int *calls_fill)
 	if (fill >= 0 && recording->plan.memory) {
 		*calls_fill =
 		    xp_processes_take_calls(&recording->targets.processes, xp_merge_done_tsc(recording->bpf.merge));
-		err = XP_MIN(*calls_fill, 0);
+		err = forgive(recording, XP_MIN(*calls_fill, 0));
 	}
 	if (fill >= 0 && !err)
 		err = xp_sampling_apply_sideband(&recording->sampling, xp_merge_done_tsc(recording->bpf.merge));
@@ -311,7 +317,7 @@ static int flush(struct loop *loop)
 {
 	loop->unflushed = false;
 	loop->flushed_tsc = xp_clock_now_tsc();
-	return xp_processes_flush(&loop->recording->targets.processes);
+	return forgive(loop->recording, xp_processes_flush(&loop->recording->targets.processes));
 }
 
 /* After a pass. A flight recorder keeps its calls in memory. */
@@ -472,6 +478,18 @@ static void write_triggered(const struct loop *loop)
 		xp_error("cannot write the log of a slow call: %s", strerror(-err));
 }
 
+/* What was counted before the next part is not part of its counts. */
+static int rotate(struct loop *loop, uint64_t done_tsc)
+{
+	int began = xp_rotate(loop->recording, done_tsc);
+
+	if (began > 0) {
+		loop->tasks_lost = 0;
+		loop->cost.in_memory = 0;
+	}
+	return XP_MIN(began, 0);
+}
+
 /* Takes what has arrived, and does what is due. Returns the fill of the fullest ring buffer in percent, or -errno. */
 static int turn(struct loop *loop, uint64_t now)
 {
@@ -503,7 +521,7 @@ static int turn(struct loop *loop, uint64_t now)
 	if (fill >= 0 && !err)
 		write_triggered(loop);
 	if (fill >= 0 && !err && recording->options->rotate.given && xp_merge_done_tsc(recording->bpf.merge) == now)
-		err = xp_rotate(recording, now);
+		err = rotate(loop, now);
 	return err ? err : fill;
 }
 

@@ -130,6 +130,19 @@ static int leave(void *arg, struct xp_walked_thread *thread, const struct xp_fdr
 				(uint32_t)record->tid);
 }
 
+/* A call that goes on in the next part of the recording is one of that. */
+static int abandon(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
+{
+	struct reading *reading = arg;
+
+	if (record || !reading->visitor.goes_on_tsc)
+		return 0;
+	reading->logs->sums[thread->calls[thread->depth - 1].mark].calls--;
+	reading->log->calls--;
+	reading->log->open--;
+	return 0;
+}
+
 /* A function that was throttled gets a row even if the log has no call of it, because calls may have happened. */
 static int add_taken_out(struct reading *reading)
 {
@@ -165,6 +178,7 @@ int xp_report_logs_read(struct xp_report_logs *logs, struct xp_report_groups *gr
 			.record = count_record,
 			.enter = enter,
 			.leave = leave,
+			.abandon = abandon,
 			.arg = &reading,
 			.functions = &logs->functions,
 			.counts_all = true,

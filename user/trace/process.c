@@ -49,6 +49,61 @@ static void process_free(struct xp_process *process)
 	free(process);
 }
 
+/* Those that have ended. A later process with the pid of one is another one. */
+static void forget_ended(struct xp_processes *processes)
+{
+	struct xp_process **link = &processes->first, *process;
+
+	while ((process = *link)) {
+		if (process->live) {
+			link = &process->next;
+			continue;
+		}
+		*link = process->next;
+		if (xp_u64_map_get(&processes->newest, (uint32_t)process->pid) == process)
+			xp_u64_map_remove(&processes->newest, (uint32_t)process->pid);
+		xp_spool_leave(process->log.spool);
+		process->log.spool = NULL;
+		process_free(process);
+	}
+	processes->last = link;
+}
+
+static void note_open_calls(const struct xp_thread *thread)
+{
+	uint64_t *open_tsc = &thread->process->log.open_tsc;
+
+	if (thread->depth && (!*open_tsc || thread->frames[0].tsc < *open_tsc))
+		*open_tsc = thread->frames[0].tsc;
+}
+
+int xp_processes_begin_part(struct xp_processes *processes, int dir_fd, uint64_t tsc)
+{
+	int err = 0;
+
+	processes->dir_fd = dir_fd;
+	processes->start_tsc = tsc;
+	forget_ended(processes);
+	for (struct xp_process *process = processes->first_live; process; process = process->next_live) {
+		xp_spool_leave(process->log.spool);
+		process->log = (struct xp_process_log){ 0 };
+		process->fallen = (struct xp_fallen_calls){ 0 };
+		xp_thread_sums_begin_part(&process->sums);
+	}
+	/* Before the first chunk of a log. */
+	for (size_t i = 0; i < processes->threads.count; i++)
+		note_open_calls(processes->threads.entries[i].pointer);
+	for (size_t i = 0; i < processes->threads.count; i++)
+		err = xp_thread_begin_part(processes->threads.entries[i].pointer) ?: err;
+	return err;
+}
+
+void xp_processes_forked(struct xp_processes *processes)
+{
+	for (struct xp_process *process = processes->first_live; process; process = process->next_live)
+		process->rings = NULL;
+}
+
 void xp_processes_free(struct xp_processes *processes)
 {
 	struct xp_process *process, *next;
@@ -62,12 +117,6 @@ void xp_processes_free(struct xp_processes *processes)
 		next = process->next;
 		process_free(process);
 	}
-}
-
-void xp_processes_begin_part(struct xp_processes *processes, int dir_fd, uint64_t tsc)
-{
-	processes->dir_fd = dir_fd;
-	processes->start_tsc = tsc;
 }
 
 struct xp_process *xp_processes_find(struct xp_processes *processes, pid_t pid)

@@ -158,8 +158,13 @@ struct xp_processes {
 void xp_processes_init(struct xp_processes *processes);
 void xp_processes_free(struct xp_processes *processes);
 
-/* A new part of the recording begins at this time, in this directory. */
-void xp_processes_begin_part(struct xp_processes *processes, int dir_fd, uint64_t tsc);
+/*
+ * A new part of the recording begins at this time, in this directory, which has all events from then on. Processes that
+ * have ended are forgotten. Returns 0, or the errors of xp_thread_put().
+ */
+int xp_processes_begin_part(struct xp_processes *processes, int dir_fd, uint64_t tsc);
+/* In a child process that fork(2) made: what the processes record from now on belongs to the parent. */
+void xp_processes_forked(struct xp_processes *processes);
 
 /* The running image of pid; NULL if it is not known. */
 struct xp_process *xp_processes_find(struct xp_processes *processes, pid_t pid);

@@ -18,6 +18,8 @@
 struct xp_log_info xp_process_log_info(const struct xp_process *process)
 {
 	struct xp_processes *processes = process->all;
+	/* llvm-xray wants no earlier record. */
+	uint64_t start_tsc = process->log.open_tsc ?: processes->start_tsc;
 
 	if (!processes->cycle_hz)
 		processes->cycle_hz = processes->clock->hz;
@@ -27,8 +29,8 @@ struct xp_log_info xp_process_log_info(const struct xp_process *process)
 		.constant_tsc = processes->clock->constant_tsc,
 		.nonstop_tsc = processes->clock->nonstop_tsc,
 		.cycle_hz = processes->cycle_hz,
-		.start_tsc = processes->start_tsc,
-		.wall_ns = xp_clock_wall_ns(processes->clock, processes->start_tsc),
+		.start_tsc = start_tsc,
+		.wall_ns = xp_clock_wall_ns(processes->clock, start_tsc),
 		.comm = process->comm,
 		.exe = process->exe,
 	};
@@ -165,7 +167,8 @@ int xp_process_name_functions(struct xp_process *process)
 static void reconcile(struct xp_process *process, const struct xp_spool_result *result)
 {
 	uint64_t in_log = result->stats.functions + result->stats.events;
-	uint64_t expected = process->sums.counts.written + process->sums.counts.synthesized;
+	uint64_t expected =
+	    process->sums.counts.written + process->sums.counts.synthesized + process->sums.counts.carried;
 
 	if (in_log >= expected)
 		return;

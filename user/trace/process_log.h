@@ -15,6 +15,7 @@ struct xp_process_log {
 	unsigned int version;
 	int error;	      /* error of the spool or the files: the log is incomplete */
 	char side_name[64];   /* name of the side ELF; "" if none is needed */
+	uint64_t open_tsc;    /* when the first of the calls began that were open when the part began; 0: none was */
 	size_t noted_objects; /* ranges whose objects the spool has notes of */
 };
 

@@ -101,7 +101,8 @@ static inline __attribute__((always_inline)) size_t take_run(struct xp_thread *t
 		}
 		word -= (kind & functions.tail_exits) / 2 << XP_FN_BITS;
 		if (!xp_thread_run_put(&run, since_last >> XP_CALL_CPU_BITS, word + functions.to_log,
-				       xp_call_record_slot((uint32_t)(cursor.word >> 32), kind)))
+				       xp_call_record_slot((uint32_t)(cursor.word >> 32), kind),
+				       times.tsc_high | cursor.time >> XP_CALL_CPU_BITS))
 			break;
 		times.last = cursor.time;
 		xp_call_cursor_take(&cursor, behind);

@@ -207,13 +207,18 @@ void xp_spool_drop(struct xp_spool *spool)
 
 void xp_spool_free(struct xp_spool *spool)
 {
+	/* A child that was just started may have the descriptor for a moment longer. */
+	if (spool && spool->fd >= 0)
+		flock(spool->fd, LOCK_UN);
+	xp_spool_leave(spool);
+}
+
+void xp_spool_leave(struct xp_spool *spool)
+{
 	if (!spool)
 		return;
-	if (spool->fd >= 0) {
-		/* A child that was just started may have the descriptor for a moment longer. */
-		flock(spool->fd, LOCK_UN);
+	if (spool->fd >= 0)
 		close(spool->fd);
-	}
 	if (spool->dir_fd >= 0)
 		close(spool->dir_fd);
 	free(spool->name);

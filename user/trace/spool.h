@@ -45,6 +45,8 @@ uint64_t xp_spool_bytes(const struct xp_spool *spool);
 
 /* Closes the spool, without what was not flushed. NULL is allowed. */
 void xp_spool_free(struct xp_spool *spool);
+/* Like xp_spool_free(), for one that a child process goes on with, which fork(2) made: it keeps the lock. */
+void xp_spool_leave(struct xp_spool *spool);
 /* Like xp_spool_free(), and removes the file. */
 void xp_spool_drop(struct xp_spool *spool);
 

@@ -31,6 +31,7 @@ void xp_counts_add(struct xp_counts *sum, const struct xp_counts *counts)
 	sum->unstored += counts->unstored;
 	sum->overwritten += counts->overwritten;
 	sum->synthesized += counts->synthesized;
+	sum->carried += counts->carried;
 	sum->in_memory += counts->in_memory;
 }
 
@@ -89,13 +90,21 @@ void xp_thread_free(struct xp_thread *thread)
 	free(thread);
 }
 
+static void drop_chunk(struct xp_thread *thread)
+{
+	free(thread->enc.buf);
+	memset(&thread->enc, 0, sizeof(thread->enc));
+	thread->chunk_number++;
+	thread->chunk_written = thread->chunk_carried = 0;
+}
+
 int xp_thread_flush(struct xp_thread *thread)
 {
 	int err = 0;
 
 	if (!thread->enc.buf)
 		return 0;
-	if (thread->chunk_written)
+	if (thread->chunk_written || thread->chunk_carried)
 		err = thread->options->sink(thread->options->arg, thread);
 	if (err) {
 		uint64_t *instead = err == XP_CHUNK_KEPT ? &thread->counts.overwritten : &thread->counts.unstored;
@@ -103,10 +112,7 @@ int xp_thread_flush(struct xp_thread *thread)
 		thread->counts.written -= thread->chunk_written;
 		*instead += thread->chunk_written;
 	}
-	free(thread->enc.buf);
-	memset(&thread->enc, 0, sizeof(thread->enc));
-	thread->chunk_number++;
-	thread->chunk_written = 0;
+	drop_chunk(thread);
 	return err == XP_CHUNK_KEPT ? 0 : err;
 }
 
@@ -407,10 +413,10 @@ static int enter(struct xp_thread *thread, const struct xp_call *call)
 	if (err)
 		return account(thread, err);
 
-	thread->frames[thread->depth] = (struct xp_open_call){ xp_call_fn(call), call->slot };
+	thread->frames[thread->depth] = (struct xp_open_call){ xp_call_fn(call), call->slot, call->tsc };
 	if (thread->marks)
 		thread->marks[thread->depth] =
-		    (struct xp_open_call_mark){ xp_fdr_enc_mark(&thread->enc), 0, call->tsc, thread->chunk_number };
+		    (struct xp_open_call_mark){ xp_fdr_enc_mark(&thread->enc), 0, thread->chunk_number };
 	err = put_entry(thread, call);
 	if (account(thread, err))
 		return err;
@@ -418,6 +424,27 @@ static int enter(struct xp_thread *thread, const struct xp_call *call)
 		thread->marks[thread->depth].end = thread->enc.len;
 	thread->depth++;
 	return 0;
+}
+
+int xp_thread_begin_part(struct xp_thread *thread)
+{
+	int err = 0;
+
+	drop_chunk(thread);
+	thread->counts = (struct xp_counts){ 0 };
+	thread->clamped = 0;
+	thread->search.seen = 0;
+	for (uint32_t i = 0; i < thread->depth && !err; i++) {
+		const struct xp_open_call *call = &thread->frames[i];
+		const uint16_t cpu = thread->enc.cpu;
+
+		err = PUT(
+		    thread, cpu, call->tsc,
+		    xp_fdr_enc_function(&thread->enc, cpu, call->tsc, call->fn_id & ~XP_FRAME_FORGOTTEN, XP_FDR_ENTER));
+		thread->counts.carried += !err;
+		thread->chunk_carried += !err;
+	}
+	return err;
 }
 
 /* The frame that this exit ends; depth if there is none. */
@@ -442,9 +469,11 @@ static uint32_t frame_of_exit(struct xp_thread *thread, const struct xp_call *ca
 }
 
 /* Takes back the entry of a call that was too short, if nothing was written since. */
-static bool take_back(struct xp_thread *thread, const struct xp_open_call_mark *mark, uint64_t tsc)
+static bool take_back(struct xp_thread *thread, uint32_t frame, uint64_t tsc)
 {
-	if (tsc - mark->tsc >= thread->options->min_ticks || mark->chunk != thread->chunk_number ||
+	const struct xp_open_call_mark *mark = &thread->marks[frame];
+
+	if (tsc - thread->frames[frame].tsc >= thread->options->min_ticks || mark->chunk != thread->chunk_number ||
 	    mark->end != thread->enc.len)
 		return false;
 	if (mark->before.len) {
@@ -476,7 +505,7 @@ static int leave(struct xp_thread *thread, const struct xp_call *call)
 		return account(thread, err);
 	if (is_watched(thread, xp_call_fn(call)))
 		end_watched(thread, xp_call_fn(call), frame, call->tsc);
-	if (thread->marks && take_back(thread, &thread->marks[frame], call->tsc)) {
+	if (thread->marks && take_back(thread, frame, call->tsc)) {
 		thread->depth--;
 		return 0;
 	}

@@ -40,6 +40,7 @@ struct xp_counts {
 	uint64_t unstored;    /* could not be written to disk: lost */
 	uint64_t overwritten; /* --flight: evicted by newer ones, or still in memory */
 	uint64_t synthesized; /* exits in the log that correspond to no record */
+	uint64_t carried;     /* entries likewise: of calls that began before this part of a recording */
 	uint64_t in_memory;   /* of those seen: recorded without the kernel, see sled/call_ring.h */
 };
 void xp_counts_add(struct xp_counts *sum, const struct xp_counts *counts);
@@ -47,7 +48,7 @@ void xp_counts_add(struct xp_counts *sum, const struct xp_counts *counts);
 void xp_counts_filter(struct xp_counts *counts, enum xp_filter filter, uint64_t records);
 uint64_t xp_counts_filtered(const struct xp_counts *counts);
 
-/* 8 bytes per frame and thread, 48 with --min-duration: bounds how much memory a target can make xprof allocate. */
+/* 16 bytes per frame and thread, 48 with --min-duration: bounds how much memory a target can make xprof allocate. */
 #define XP_FRAMES_MAX (256u << 10)
 #define XP_CHUNK_BYTES (16u << 10)
 /* Of a further stack (thread_stacks.h); the next one is of XP_CHUNK_BYTES if a record did not fit. */
@@ -63,14 +64,14 @@ uint64_t xp_counts_filtered(const struct xp_counts *counts);
 struct xp_open_call {
 	uint32_t fn_id;
 	uint32_t slot; /* of the entry: xp_call.slot */
+	uint64_t tsc;  /* likewise */
 };
 
 /* Saved for --min-duration, to take an entry back. */
 struct xp_open_call_mark {
 	struct xp_fdr_mark before; /* the encoder before the entry */
 	size_t end;		   /* its length after the entry; unchanged if nothing was written since */
-	uint64_t tsc;
-	uint64_t chunk; /* the chunk that holds the entry */
+	uint64_t chunk;		   /* the chunk that holds the entry */
 };
 
 /* The search for the frame of a call. */
@@ -159,6 +160,7 @@ struct xp_thread {
 	uint64_t chunk_tsc;	/* its first TSC */
 	uint64_t chunk_number;	/* counts up */
 	uint64_t chunk_written; /* records in it */
+	uint64_t chunk_carried; /* entries in it that xp_thread_begin_part() put there */
 
 	struct xp_open_call *frames;
 	struct xp_open_call_mark *marks; /* only with min_ticks */
@@ -196,6 +198,12 @@ int xp_thread_forget_if(struct xp_thread *thread, bool (*gone)(const void *arg, 
 /* Adds a further stack, with room for frames, to a thread. The caller frees it, before the thread. */
 int xp_thread_new_stack(struct xp_thread **stack, struct xp_thread *first, pid_t tid);
 
+/*
+ * A new part of the recording begins. All counts are zero, and the current chunk belongs to the part before. The log of
+ * the part begins with the entries of the calls that are open, at their times, so that it has the whole call when that
+ * ends. Returns 0, or the errors of xp_thread_put().
+ */
+int xp_thread_begin_part(struct xp_thread *thread);
 /* Passes the current chunk to the sink and frees its memory: at the end, when idle, or when memory is short. */
 int xp_thread_flush(struct xp_thread *thread);
 

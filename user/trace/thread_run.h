@@ -85,11 +85,11 @@ static inline void xp_thread_run_end(struct xp_thread *thread, const struct xp_t
 
 /*
  * Puts a call that needs nothing but its record: it is a little deeper than all open calls, or the exit of the
- * innermost one, and nobody watches it. ticks: since the last call, at most UINT32_MAX. word and slot: as in struct
- * xp_call. The caller sets run->last_tsc. Returns false, and changes nothing, if this is another call.
+ * innermost one, and nobody watches it. ticks: since the last call, at most UINT32_MAX. word, slot and tsc: as in
+ * struct xp_call. The caller sets run->last_tsc. Returns false, and changes nothing, if this is another call.
  */
 static inline __attribute__((always_inline)) bool xp_thread_run_put(struct xp_thread_run *run, uint64_t ticks,
-								    uint32_t word, uint32_t slot)
+								    uint32_t word, uint32_t slot, uint64_t tsc)
 {
 	uint32_t fn_id = word & XP_FN_MAX, kind = word >> XP_FN_BITS;
 	struct xp_open_call *top = run->top;
@@ -100,7 +100,7 @@ static inline __attribute__((always_inline)) bool xp_thread_run_put(struct xp_th
 		if (top == run->roof || (top != run->bottom ? top[-1].slot - 1 - slot >= XP_STACK_NEAR
 							    : slot - top->slot + run->reach > 2 * run->reach))
 			return false;
-		*top = (struct xp_open_call){ fn_id, slot };
+		*top = (struct xp_open_call){ fn_id, slot, tsc };
 		run->top = top + 1;
 	} else {
 		if (top == run->bottom || top[-1].fn_id != fn_id || top[-1].slot != slot)
@@ -129,7 +129,7 @@ static inline __attribute__((always_inline)) int xp_thread_put(struct xp_thread 
 		return xp_thread_put_any(thread, *call);
 	run = xp_thread_run_begin(thread, call->cpu);
 	ticks = call->tsc - run.last_tsc;
-	if (ticks > UINT32_MAX || !xp_thread_run_put(&run, ticks, call->word, call->slot))
+	if (ticks > UINT32_MAX || !xp_thread_run_put(&run, ticks, call->word, call->slot, call->tsc))
 		return xp_thread_put_any(thread, *call);
 	run.last_tsc = call->tsc;
 	xp_thread_run_end(thread, &run);

@@ -53,3 +53,11 @@ void xp_thread_sums_free(struct xp_thread_sums *sums)
 	free(sums->synthesized);
 	free(sums->summaries);
 }
+
+void xp_thread_sums_begin_part(struct xp_thread_sums *sums)
+{
+	uint64_t ended_tsc = sums->ended_tsc;
+
+	xp_thread_sums_free(sums);
+	*sums = (struct xp_thread_sums){ .ended_tsc = ended_tsc };
+}

@@ -32,6 +32,8 @@ struct xp_thread_sums {
 void xp_thread_sums_add(struct xp_thread_sums *sums, const struct xp_thread *thread);
 /* Counts a synthesized exit. function_count: the highest function ID so far. */
 void xp_thread_sums_synthesized(struct xp_thread_sums *sums, uint32_t fn_id, uint32_t function_count);
+/* A new part of the recording begins: no thread has ended in it. */
+void xp_thread_sums_begin_part(struct xp_thread_sums *sums);
 void xp_thread_sums_free(struct xp_thread_sums *sums);
 
 #endif
