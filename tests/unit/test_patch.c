@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The code of patched sleds and of the stub, byte for byte, and the addresses with room for the stub. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "arch/x86_64/code_shapes.h"
 #include "arch/x86_64/patch_bytes.h"
 #include "arch/x86_64/sled_bytes.h"
+#include "sled/text_patches.h"
 #include "target/address_gap.h"
 
 #define ADDRESS 0x401000ull
@@ -399,4 +401,33 @@ TEST(test_no_room)
 	assert_true(find(LINE("100000000000-100088000000", "") LINE("100088001000-100090010000", "/bin/a")
 			     LINE("100090010000-100120000000", ""),
 			 0x100090000000, 0x100090010000) == 0x100088000000);
+}
+
+static int sort_jumps(const uint64_t *addresses, const uint8_t *targets, size_t count, size_t *kept)
+{
+	struct xp_text_patches patches = { 0 };
+	int err;
+
+	for (size_t i = 0; i < count; i++) {
+		struct xp_text_patch jump = { .address = addresses[i], .kind = XP_JUMP_SHORT, .size = 2 };
+
+		jump.jump.from[0] = 0xeb;
+		jump.jump.from[1] = targets[i];
+		jump.jump.from[2] = (uint8_t)i; /* not part of it */
+		assert_int_equal(xp_text_patches_add(&patches, &jump), 0);
+	}
+	err = xp_text_patches_sort(&patches);
+	*kept = patches.count;
+	xp_text_patches_free(&patches);
+	return err;
+}
+
+TEST(short_jumps_of_two_recordings)
+{
+	size_t kept;
+
+	assert_int_equal(sort_jumps((uint64_t[]){ 16, 8, 16 }, (uint8_t[]){ 1, 1, 1 }, 3, &kept), 0);
+	assert_int_equal(kept, 2);
+	assert_int_equal(sort_jumps((uint64_t[]){ 16, 8, 16 }, (uint8_t[]){ 1, 1, 2 }, 3, &kept), -EINVAL);
+	assert_int_equal(sort_jumps((uint64_t[]){ 16, 17 }, (uint8_t[]){ 1, 1 }, 2, &kept), -EINVAL);
 }

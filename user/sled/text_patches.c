@@ -37,14 +37,28 @@ static int by_address(const void *a, const void *b)
 	return (left->address > right->address) - (left->address < right->address);
 }
 
+static bool is_same_jump(const struct xp_text_patch *a, const struct xp_text_patch *b)
+{
+	return a->kind >= XP_JUMP_WINDOW && a->address == b->address && a->kind == b->kind && a->size == b->size &&
+	       !memcmp(a->jump.from, b->jump.from, a->size) && !memcmp(a->jump.to, b->jump.to, a->size);
+}
+
 int xp_text_patches_sort(struct xp_text_patches *text_patches)
 {
+	size_t kept = 0;
+
 	if (text_patches->count)
 		qsort(text_patches->list, text_patches->count, sizeof(*text_patches->list), by_address);
-	for (size_t i = 1; i < text_patches->count; i++)
-		if (text_patches->list[i].address - text_patches->list[i - 1].address <
-		    xp_text_patch_bytes(&text_patches->list[i - 1]))
+	for (size_t i = 0; i < text_patches->count; i++) {
+		const struct xp_text_patch *before = kept ? &text_patches->list[kept - 1] : NULL;
+
+		if (before && is_same_jump(before, &text_patches->list[i]))
+			continue;
+		if (before && text_patches->list[i].address - before->address < xp_text_patch_bytes(before))
 			return -EINVAL;
+		text_patches->list[kept++] = text_patches->list[i];
+	}
+	text_patches->count = kept;
 	return 0;
 }
 

@@ -55,7 +55,10 @@ struct xp_text_patches {
 
 /* Returns 0 or -ENOMEM. */
 int xp_text_patches_add(struct xp_text_patches *text_patches, const struct xp_text_patch *text_patch);
-/* Call it before writing. Returns -EINVAL if two changes overlap, which no compiler produces. */
+/*
+ * Call it before writing. Keeps one of equal jumps: a short jump is in the lists of all trampolines of its function,
+ * also of those that an earlier recording has left. Returns -EINVAL if others overlap.
+ */
 int xp_text_patches_sort(struct xp_text_patches *text_patches);
 void xp_text_patches_free(struct xp_text_patches *text_patches);
 
