@@ -85,10 +85,13 @@ static pid_t begin(void)
 }
 
 /* Returns how many pointers to spin() there are, or -errno; and ends the process. */
+static bool is_restoring;
+
 static int find(pid_t pid, uint64_t bytes_max)
 {
 	struct xp_code_pointers pointers = { .start = (uintptr_t)spin,
 					     .end = (uintptr_t)spin + SPIN_BYTES,
+					     .is_restoring = is_restoring,
 					     .bytes_max = bytes_max };
 	struct xp_remote *remote;
 	char why[256];
@@ -135,4 +138,7 @@ TEST(memory_of_a_process_that_handles_timers)
 	assert_true(find_preempted(SIGRTMIN + 3, 0) > 0);
 	assert_int_equal(find_preempted(0, 0), 0);
 	assert_int_equal(find_preempted(SIGPROF, 65536), -E2BIG);
+	is_restoring = true;
+	assert_true(find_preempted(SIGPROF, 65536) > 0);
+	is_restoring = false;
 }

@@ -210,7 +210,7 @@ static int check_springs(const struct xp_text_patches *text_patches, struct xp_r
 {
 	struct xp_code_pointers pointers = { .start = text_patches->start,
 					     .end = text_patches->end,
-					     .bytes_max = UINT64_MAX };
+					     .is_restoring = true };
 	int err = xp_code_pointers_find(&pointers, remote);
 
 	for (size_t i = 0; i < text_patches->count && !err; i++)

@@ -124,6 +124,8 @@ static int add_stack(struct search *search, uint64_t sp)
 
 static int spend(struct search *search, uint64_t bytes)
 {
+	if (search->pointers->is_restoring)
+		return 0;
 	search->bytes += bytes;
 	if (search->bytes > search->pointers->bytes_max)
 		return -E2BIG;

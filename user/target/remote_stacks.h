@@ -21,6 +21,7 @@
 struct xp_code_pointers {
 	uint64_t start; /* only pointers in [start, end) */
 	uint64_t end;
+	bool is_restoring;  /* neither a limit nor an interruption ends the search */
 	uint64_t bytes_max; /* to be read; 0: 128 MiB, which take some 50 ms */
 	uint64_t *list; /* ascending; the caller frees it */
 	size_t count;
