@@ -18,6 +18,7 @@
 #include "elf/sled_table.h"
 #include "functions/ask.h"
 #include "model/json_data.h"
+#include "option_parts.h"
 #include "target/chosen_file.h"
 #include "target/target.h"
 
@@ -161,14 +162,22 @@ static void print_planned_heading(const struct listing *listing, const struct ob
 	xp_put_line(stdout, "#%7s %6s %6s  %-18s %s", "calls", "exits", "probes", "address", "name");
 }
 
+static void count_ways(const struct object *object, size_t counts[WAYS])
+{
+	const struct xp_planned *planned = &object->planned;
+
+	counts[WAY_SLED] = object->table ? object->table->function_count : 0;
+	for (size_t i = 0; i < planned->plan.function_count; i++)
+		if (!has_sled(object, planned->plan.functions[i].vaddr))
+			counts[way_of(&planned->plan.functions[i])]++;
+}
+
 static void print_planned(const struct listing *listing, const struct object *object)
 {
 	const struct xp_planned *planned = &object->planned;
 	size_t counts[WAYS] = { 0 };
 
-	for (size_t i = 0; i < planned->plan.function_count; i++)
-		if (!has_sled(object, planned->plan.functions[i].vaddr))
-			counts[way_of(&planned->plan.functions[i])]++;
+	count_ways(object, counts);
 	print_planned_heading(listing, object, counts);
 	for (size_t i = 0; i < planned->plan.function_count; i++) {
 		const struct xp_call_plan_function *plan = &planned->plan.functions[i];
@@ -239,6 +248,17 @@ static void json_planned(const struct object *object, bool is_first)
 	}
 }
 
+static void json_totals(const struct object *object)
+{
+	size_t counts[WAYS] = { 0 };
+
+	count_ways(object, counts);
+	xp_put(stdout, "\"totals\":{");
+	for (size_t way = 0; way < WAYS; way++)
+		xp_put(stdout, "%s\"%s\":%zu", way ? "," : "", way_names[way], counts[way]);
+	putchar('}');
+}
+
 static void json_object(const struct listing *listing, const struct object *object)
 {
 	const struct xp_sled_table *table = object->table;
@@ -251,7 +271,9 @@ static void json_object(const struct listing *listing, const struct object *obje
 		print_build_id(table->build_id, table->build_id_bytes);
 	else
 		print_build_id(object->planned.build_id, object->planned.build_id_bytes);
-	xp_put(stdout, "\",\"functions\":[");
+	xp_put(stdout, "\",");
+	json_totals(object);
+	xp_put(stdout, ",\"functions\":[");
 	if (table)
 		json_sled_functions(listing, table);
 	if (object->is_planned)
@@ -424,6 +446,20 @@ static pid_t operand_pid(const char *operand)
 	return errno || !number || number > INT_MAX ? -1 : (pid_t)number;
 }
 
+/* Lists the only process that has this name, if it is no file's. */
+static enum xp_exit list_named(struct listing *listing, const char *name)
+{
+	struct xp_pid_list found = { 0 };
+	enum xp_exit code = XP_EXIT_FAILED;
+
+	if (strpbrk(name, "/,") || !access(name, F_OK) || errno != ENOENT)
+		return list_file(listing, name);
+	if (!xp_option_pids_set(&found, name, true))
+		code = list_process(listing, found.pids[0]);
+	free(found.pids);
+	return code;
+}
+
 /* listing->objects counts those of all operands. */
 static enum xp_exit list_operand(struct listing *listing, const char *operand)
 {
@@ -434,7 +470,7 @@ static enum xp_exit list_operand(struct listing *listing, const char *operand)
 	if (pid < 0)
 		return xp_fail(XP_EXIT_FAILED, "'%s' is not a process id (for a file of that name, write ./%s)",
 			       operand, operand);
-	return pid ? list_process(listing, pid) : list_file(listing, operand);
+	return pid ? list_process(listing, pid) : list_named(listing, operand);
 }
 
 enum xp_exit xp_cmd_list(const struct xp_options *options)

@@ -132,7 +132,7 @@ def test_version(xprof, args):
         (["record", "--strict=1"], "option '--strict' takes no argument"),
         (["record", "-p", "1", "-v", "-q"], "--verbose cannot be used with --quiet"),
         (["report", "--sort", "name", "x"], "--sort takes one of flat|cum|time, not 'name'"),
-        (["list"], "'xprof list' needs PID|FILE...; see 'xprof help list'"),
+        (["list"], "'xprof list' needs PID|NAME|FILE...; see 'xprof help list'"),
         (["list", "-d", "1", "x"], "unknown option '-d'; see 'xprof help list'"),
         (["recover"], "'xprof recover' needs DIR...; see 'xprof help recover'"),
         (["recover", "-p", "1"], "unknown option '-p'; see 'xprof help recover'"),

@@ -124,13 +124,28 @@ def test_stripped(xprof, program, tmp_path):
 
 def test_text_and_json_agree(xprof):
     lines = xprof("list", "/bin/sh").stdout.splitlines()
-    functions = json.loads(xprof("list", "--json", "/bin/sh").stdout)["objects"][0]["functions"]
+    listed = json.loads(xprof("list", "--json", "/bin/sh").stdout)["objects"][0]
+    functions = listed["functions"]
     count, *kinds = map(int, re.match(r"# /bin/sh: (\d+) functions without sleds: (\d+) patched, (\d+) partly, (\d+) probes, (\d+) refused", lines[0]).groups())
     assert count == len(functions) == len(lines) - 2 == sum(kinds)
+    assert list(listed["totals"].values()) == [0, *kinds]
     assert kinds == [sum(function["calls"] == way for function in functions) for way in ("patched", "partly", "probes", "refused")]
     assert [line.split()[0] for line in lines[2:]] == [function["calls"] for function in functions]
     # Debian's dash: 97 of 100 functions without a probe.
     assert kinds[0] > 0.97 * count
+
+
+def test_process_by_name(xprof, start, tmp_path):
+    """As with -p of record: the process, if there is no such file."""
+    path = tmp_path / "xp-test-named"
+    shutil.copy("/bin/sleep", path)
+    start([path, "60"])
+    assert xprof("list", path.name).stdout.splitlines()[0].startswith(f"# {path}: ")
+    (tmp_path / "xp-test-none").touch()
+    done = project.run([project.XPROF, "list", "xp-test-none"], cwd=tmp_path)
+    assert done.returncode == 1 and "xp-test-none: " in done.stderr
+    done = project.run([project.XPROF, "list", "xp-test-absent"])
+    assert done.returncode == 1 and "no process has the name 'xp-test-absent'" in done.stderr
 
 
 def test_json_of_sleds(xprof, program):
