@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * The ABI between the BPF programs and the loader: the events in the ring buffers, the content of a uprobe's cookie,
- * and the loss counters. Both sides include this file, so it uses only the __uNN types that both have.
+ * and the loss counters. Both sides include this file, so it uses only __uNN types, which both sides define.
  *
  * Every event starts with struct xp_event. Sizes are fixed, padding is explicit, and all multi-byte fields are in
- * native byte order: events never leave the machine.
+ * native byte order, because events never leave the machine.
  */
 #ifndef XPROF_EVENT_H
 #define XPROF_EVENT_H
 
-#ifndef __bpf__ /* there, vmlinux.h defines them */
+#ifndef __bpf__ /* vmlinux.h defines these types for BPF */
 #include <linux/types.h>
 #endif
 
 /*
- * 0 to 5 are the kinds of sleds in the XRay instrumentation map (LLVM, XRayFunctionSledKind). user/event/kinds.c has
- * what the loader knows of each kind.
+ * 0 to 5 are the kinds of sleds in the XRay instrumentation map (LLVM, XRayFunctionSledKind). user/event/kinds.c
+ * describes each kind for the loader.
  */
 enum xp_event_kind {
 	XP_EVENT_ENTRY,
@@ -38,13 +38,13 @@ enum xp_event_kind {
 	XP_EVENT_WAIT,	       /* struct xp_event_wait: it ended */
 	XP_EVENT_WAIT_SUM,     /* struct xp_event_wait_sum */
 	XP_EVENT_KINDS,
-	XP_EVENT_NONE = 255, /* no event: the word that a sled leaves if its calls are only counted */
+	XP_EVENT_NONE = 255, /* no event: the kind of a sled whose calls are only counted */
 };
 #define XP_EVENT_KINDS_ROOM 32 /* a power of two, at least XP_EVENT_KINDS: BPF bounds indices with it */
 
 /*
- * A function number: unique in a recording over all instrumented objects. An FDR log has room for 28 bits, the word of
- * an event for 24, beside its kind.
+ * A function ID, unique in a recording. An FDR log has space for 28 bits; the word of an event has 24, and 8 for the
+ * kind.
  */
 #define XP_FN_BITS 24
 #define XP_FN_MAX ((1u << XP_FN_BITS) - 1)
@@ -77,8 +77,8 @@ static inline enum xp_event_kind xp_event_kind(const struct xp_event *event)
 }
 
 /*
- * How many calls the thread had recorded in its call ring before this record (user/sled/call_rings.h), modulo 2^32,
- * plus one: which of them come first. 0: the thread has none, or BPF does not know it.
+ * The number of calls that the thread had recorded in its call ring before this record (user/sled/call_rings.h), modulo
+ * 2^32, plus one. It orders these calls and this record. 0: no call ring, or unknown to BPF.
  */
 typedef __u32 xp_event_position;
 
@@ -106,9 +106,9 @@ struct xp_event_args {
 _Static_assert(sizeof(struct xp_event_args) == 80, "xp_event_args");
 
 /*
- * A custom or typed event. The payload follows the head. The record in the ring has one of a few sizes (room_of() in
- * sled.bpf.c), so it may be longer than head + size. The part of the payload that did not fit or could not be read is
- * missing: size < size_user.
+ * A custom or typed event. The payload follows the head. A ring record has one of a few sizes (room_of() in
+ * sled.bpf.c), so it may be longer than head + size. If a part of the payload did not fit or could not be read, size <
+ * size_user.
  */
 struct xp_event_payload {
 	struct xp_event head;
@@ -131,8 +131,8 @@ struct xp_event_task {
 	xp_event_position position; /* EXIT_THREAD */
 	__u32 taken_back;	    /* EXIT_THREAD: as in struct xp_event_thread */
 	/*
-	 * EXIT_PROCESS: CPU time of its threads, except a first thread that ended before the others; that of the last
-	 * thread up to its last clock tick.
+	 * EXIT_PROCESS: CPU time of its threads, without a first thread that ended before the others. The time of the
+	 * last thread is as of its last clock tick.
 	 */
 	__u64 cpu_ns;
 	char comm[16];

@@ -3,7 +3,7 @@
 #ifndef XPROF_KSYM_H
 #define XPROF_KSYM_H
 
-#ifndef __bpf__ /* there, vmlinux.h defines them */
+#ifndef __bpf__ /* vmlinux.h defines these types for BPF */
 #include <linux/types.h>
 #endif
 

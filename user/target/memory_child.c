@@ -35,7 +35,7 @@ int xp_memory_open_maps(pid_t pid)
 	return xp_open_format(O_RDONLY, "/proc/%d/maps", pid);
 }
 
-/* The kernel returns a page of the text at a time. */
+/* Reads until EOF or until `to` is full, because the kernel returns one page of the text per read. */
 ssize_t xp_memory_read_text(int fd, uint8_t *to, size_t size)
 {
 	size_t used = 0;
@@ -66,7 +66,7 @@ struct child_files {
 	int maps;
 };
 
-/* *answer_fd is sent with the answer. */
+/* Executes a request. Sets *answer_fd to a descriptor to send with the answer, or -1. */
 static int64_t carry_out(const struct xp_memory_request *request, struct child_files *files, uint8_t *piece,
 			 int *answer_fd)
 {
@@ -102,7 +102,7 @@ int xp_memory_serve(void *piece)
 			close(files.held);
 			files.held = request_fd;
 		}
-		/* In case no process is left to kill it. */
+		/* Ends the child even if no xprof is left to kill it. */
 		alarm(ALONE_S);
 		n = carry_out(&request, &files, piece, &answer_fd);
 		alarm(0);

@@ -31,10 +31,10 @@ struct xp_memory_request {
  */
 int xp_memory_serve(void *piece);
 
-/* Functions that xprof may use for its own process, without the child. All return -errno. */
+/* xprof also calls these functions for its own process, without the child. All return -errno on error. */
 ssize_t xp_memory_read_process(pid_t pid, uint64_t address, void *to, size_t size);
 int xp_memory_open_maps(pid_t pid);
-/* Reads to the end of the file or of the space; the kernel returns a page of it at a time. */
+/* Reads until EOF or until `to` is full: the kernel returns one page of the text per read. */
 ssize_t xp_memory_read_text(int fd, uint8_t *to, size_t size);
 
 #endif

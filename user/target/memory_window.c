@@ -77,7 +77,7 @@ bool xp_memory_window_read(struct xp_memory_window *window, void *to, uint64_t a
 	return true;
 }
 
-/* mem_rw(), fs/proc/base.c: a read returns 0 if the memory has no users left; otherwise reading address 0 fails. */
+/* mem_rw() in fs/proc/base.c: a read returns 0 if the memory has no users left; otherwise a read of address 0 fails. */
 bool xp_memory_window_gone(const struct xp_memory_window *window)
 {
 	uint8_t byte;

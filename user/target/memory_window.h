@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A window on one mapping of a running process at a time: reads large pieces for many small accesses at rising
- * addresses.
+ * A window on one mapping of a running process. It reads large pieces, so that many small accesses at ascending
+ * addresses are cheap.
  */
 #ifndef XPROF_TARGET_MEMORY_WINDOW_H
 #define XPROF_TARGET_MEMORY_WINDOW_H
@@ -20,15 +20,15 @@ struct xp_memory_window;
 int xp_memory_window_open(struct xp_memory_window **window, pid_t pid);
 void xp_memory_window_free(struct xp_memory_window *window);
 /*
- * Selects a mapping: nothing outside [start, end) is read from now on. A neighbouring mapping may belong to anything
- * and hang its reader.
+ * Selects a mapping: later reads outside [start, end) fail. Other mappings may be on any file, and reading them could
+ * block forever.
  */
 void xp_memory_window_set(struct xp_memory_window *window, uint64_t start, uint64_t end);
-/* Copies size bytes, at most a sled's. Returns false if they cannot be read, or not in time. */
+/* Copies size bytes, at most the size of a sled. Returns false if they cannot be read in time. */
 bool xp_memory_window_read(struct xp_memory_window *window, void *to, uint64_t address, size_t size);
 /*
- * True if the process has ended or executed another program since the window was opened: a failed read means nothing
- * then. (A process that shares its memory, as by vfork(), keeps it alive.)
+ * Returns true if the process has ended or executed another program since the window was opened: ignore failed reads
+ * then. If another process shares the memory, as after vfork(), the memory still exists.
  */
 bool xp_memory_window_gone(const struct xp_memory_window *window);
 

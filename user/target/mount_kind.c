@@ -14,7 +14,9 @@
 
 #include "base/small_file.h"
 
-/* of mountinfo: a process can have 100 000 mounts (fs.mount-max), and all of them are read for each of its files */
+/*
+ * maximum lines of mountinfo: a process can have 100 000 mounts (fs.mount-max), and they are read for each of its files
+ */
 #define LINES_MAX 4096
 
 enum kind {
@@ -24,12 +26,12 @@ enum kind {
 	SERVED,
 };
 
-/* ---- devices that exist as long as xprof, so no other file system gets their numbers ---- */
+/* ---- devices that exist as long as xprof: no other file system gets their numbers ---- */
 
 static pthread_once_t devices_once = PTHREAD_ONCE_INIT;
 static dev_t root_device, memory_device;
 
-/* Both are 0 if unknown. The root may itself be a served file system, as everything is then. */
+/* Sets both devices; 0: unknown. The root may itself be on a served file system, but then everything is. */
 static void learn_devices(void)
 {
 	int memory = memfd_create("xprof", MFD_CLOEXEC);
@@ -43,7 +45,7 @@ static void learn_devices(void)
 		close(memory);
 }
 
-/* True for a disk or a known device: unprivileged users can mount only file systems without a disk. */
+/* Returns true for a disk or a known device. Unprivileged users can mount only file systems without a disk. */
 static bool has_known_device(const struct statx *st)
 {
 	dev_t device = makedev(st->stx_dev_major, st->stx_dev_minor);
@@ -98,7 +100,7 @@ static int open_namespace(pid_t pid, struct stat *st)
 	return -1;
 }
 
-/* True if it belongs to xprof's user namespace: a user with privileges here made its mounts. */
+/* Returns true if the mount namespace belongs to xprof's user namespace: then a privileged user made its mounts. */
 static bool is_privileged(int namespace)
 {
 	int owner = ioctl(namespace, NS_GET_USERNS);
@@ -112,8 +114,9 @@ static bool is_privileged(int namespace)
 }
 
 /*
- * An overlay that a user namespace mounted may have served layers. The mounts must be those of the namespace that was
- * checked: a process that leaves a namespace with a privileged owner for its own cannot come back.
+ * Returns whether all layers of an overlay are local: an overlay that a user namespace mounted may have served layers.
+ * Checks before and after that the process is in the same mount namespace, because the answer is about the mounts of
+ * that namespace.
  */
 static bool overlay_is_local(pid_t pid, unsigned long long mount)
 {
@@ -136,7 +139,7 @@ bool xp_mount_is_local(const struct statx *st, pid_t pid)
 
 	if (has_known_device(st))
 		return true;
-	if (!(st->stx_mask & STATX_MNT_ID)) /* Linux 5.8 */
+	if (!(st->stx_mask & STATX_MNT_ID)) /* before Linux 5.8 */
 		return false;
 	kind = find_kind(pid, st->stx_mnt_id);
 	if (kind == UNKNOWN && pid)

@@ -22,7 +22,7 @@
 #include "target/target.h"
 
 #define LATE_NS (3 * XP_NS_PER_S)
-#define HOLD_NS (10 * XP_NS_PER_S) /* a started program only needs to get the CPU */
+#define HOLD_NS (10 * XP_NS_PER_S) /* a program that xprof started only needs to get a CPU */
 
 static bool is_known(const struct xp_remote *remote, pid_t tid)
 {
@@ -32,7 +32,7 @@ static bool is_known(const struct xp_remote *remote, pid_t tid)
 	return false;
 }
 
-/* True if a thread that cannot be traced is ending. */
+/* Returns true if a thread is exiting, which is why it cannot be traced. */
 static bool is_ending(const struct xp_remote *remote, pid_t tid)
 {
 	const char *paren;
@@ -64,7 +64,7 @@ static int seize(struct xp_remote *remote, pid_t tid, char *why, size_t why_size
 	    strerror(err));
 }
 
-/* Seizes the threads that are not seized yet. Returns their number, or -errno. */
+/* Seizes all threads that are not seized yet. Returns their number, or -errno. */
 static int seize_new(struct xp_remote *remote, char *why, size_t why_size)
 {
 	DIR *list = xp_target_list(remote->pid);
@@ -103,7 +103,7 @@ static int wait_all(struct xp_remote *remote, uint64_t deadline_ns, char *why, s
 	return 0;
 }
 
-/* Opens the memory through a stopped thread: the first thread may have ended, and its memory with it. */
+/* Opens the memory through a stopped thread, because the first thread may have ended, and its memory with it. */
 static int open_memory(struct xp_remote *remote)
 {
 	for (size_t i = 0; i < remote->count; i++)
@@ -186,8 +186,8 @@ int xp_remote_hold(struct xp_remote **result, pid_t pid, char *why, size_t why_s
 }
 
 /*
- * System calls that return EINTR on any interruption, even if no handler runs, while the kernel restarts other calls:
- * those in signal(7)'s list, and socket calls with a timeout.
+ * Returns true for system calls that return EINTR after any interruption, even if no handler runs. These are the calls
+ * in the list of signal(7), and socket calls with a timeout. The kernel restarts all other calls.
  */
 static bool answers_eintr(uint64_t number)
 {
@@ -219,7 +219,7 @@ static bool answers_eintr(uint64_t number)
 	}
 }
 
-/* True if the thread is about to handle a signal: EINTR is the correct result then. */
+/* Returns true if the thread is about to handle a signal: then EINTR is the correct result. */
 static bool has_signal(const struct xp_remote *remote, pid_t tid)
 {
 	struct xp_target_status status;
@@ -252,8 +252,8 @@ static void let_go(struct xp_remote *remote, const struct xp_remote_thread *thre
 }
 
 /*
- * Releases threads that did not stop in time: each resumes, with its system call, as soon as it stops. A thread that
- * still does not stop sleeps in an uninterruptible call; it is released when this task ends.
+ * Releases threads that did not stop in time. Each thread continues its system call as soon as it stops. A thread that
+ * still does not stop is in an uninterruptible sleep; the end of this task releases it.
  */
 static void let_late_go(struct xp_remote *remote)
 {

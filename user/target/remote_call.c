@@ -23,10 +23,10 @@
 #define USER_CODE_64 0x33 /* the code segment of 64-bit programs, __USER_CS */
 #define SYSCALL_STOP (SIGTRAP | 0x80)
 #define TRAP_FLAG 0x100ull
-#define RED_ZONE_BYTES 128 /* below the stack pointer, in use: System V ABI, AMD64, 3.2.2 */
+#define RED_ZONE_BYTES 128 /* below the stack pointer, may be in use: System V ABI, AMD64, 3.2.2 */
 
-#define CALLS_NS (2 * XP_NS_PER_S)  /* all calls together; one takes microseconds */
-#define SETTLE_NS (1 * XP_NS_PER_S) /* to stop a thread that should have stopped by itself */
+#define CALLS_NS (2 * XP_NS_PER_S)  /* for all calls together; one call takes microseconds */
+#define SETTLE_NS (1 * XP_NS_PER_S) /* timeout for stopping the worker thread */
 #define INTERRUPT_LOOK_NS 20000000ull
 
 /* Executes the system call that the registers specify, then rt_sigreturn(2). */
@@ -35,7 +35,7 @@ static const uint8_t call_code[XP_REMOTE_SCRATCH_BYTES] = {
 	0xb8, 15,   0, 0, 0, /* mov $__NR_rt_sigreturn,%eax */
 	0x0f, 0x05,	     /* syscall */
 };
-#define CALL_END 2 /* after the first one */
+#define CALL_END 2 /* offset after the first syscall instruction */
 
 struct rseq_configuration {
 	uint64_t area;
@@ -53,8 +53,8 @@ struct dispatch_configuration {
 };
 
 /*
- * True if the thread may be in a restartable sequence, which must be aborted when it continues. The kernel would check
- * the borrowed registers and forget the sequence.
+ * Returns true if the thread may be in a restartable sequence, which must be aborted when the thread continues. The
+ * kernel would check the borrowed registers instead, and forget the sequence.
  */
 static bool in_sequence(struct xp_remote *remote, pid_t tid)
 {
@@ -75,7 +75,7 @@ static bool redirects_calls(pid_t tid)
 	       dispatch.mode;
 }
 
-/* With a shadow stack, rt_sigreturn(2) needs a token on that stack. */
+/* Returns true if the thread has a shadow stack: rt_sigreturn(2) would need a token on that stack. */
 static bool has_shadow_stack(const struct xp_remote *remote, pid_t tid)
 {
 	struct xp_target_status status;
@@ -126,7 +126,7 @@ static uint64_t bit(int number)
 	return 1ull << (number - 1);
 }
 
-/* These must stay unblocked: if a fault raises a blocked signal, the kernel resets the program's handler. */
+/* The signals that must stay unblocked: if a fault raises a blocked signal, the kernel resets the program's handler. */
 static uint64_t fault_signals(void)
 {
 	return bit(SIGSEGV) | bit(SIGBUS) | bit(SIGILL) | bit(SIGFPE) | bit(SIGTRAP) | bit(SIGSYS);
@@ -144,7 +144,7 @@ static int read_state(struct xp_sigframe_state *state, pid_t tid)
 	return xp_sigframe_bytes(state) ? 0 : -EOPNOTSUPP;
 }
 
-/* Puts the frame on the thread's stack, where a signal frame would be, and the text below it. */
+/* Writes the frame to the thread's stack, at the address of a signal frame, and the text below it. */
 static int lend_frame(struct xp_remote *remote, const struct xp_sigframe_state *state, const char *text)
 {
 	uint8_t bytes[XP_SIGFRAME_ALIGN + XP_SIGFRAME_BYTES_MAX] = { 0 };
@@ -160,7 +160,10 @@ static int lend_frame(struct xp_remote *remote, const struct xp_sigframe_state *
 	return lend(remote, &remote->frame, address, bytes, size);
 }
 
-/* Makes this thread the worker if it can execute calls now. A thread in a system call continues that call later. */
+/*
+ * Makes this thread the worker if it can execute calls now. A thread that is in a system call continues that call
+ * later.
+ */
 static int try_thread(struct xp_remote *remote, struct xp_remote_thread *thread, bool in_call, const char *text)
 {
 	struct xp_sigframe_state state;
@@ -183,7 +186,7 @@ static int try_thread(struct xp_remote *remote, struct xp_remote_thread *thread,
 	return 0;
 }
 
-/* Prefers a thread in user code. */
+/* Chooses the worker. Prefers a thread in user code. */
 static int choose(struct xp_remote *remote, const char *text)
 {
 	for (int in_call = 0; in_call < 2; in_call++)
@@ -196,7 +199,10 @@ static int choose(struct xp_remote *remote, const char *text)
 	return -EAGAIN;
 }
 
-/* The registers between two calls: if the thread continues, rt_sigreturn(2) restores its own registers. */
+/*
+ * Returns the registers between two calls. If the thread continues with them, rt_sigreturn(2) restores its own
+ * registers.
+ */
 static struct user_regs_struct resting(const struct xp_remote *remote)
 {
 	struct user_regs_struct registers = remote->registers;
@@ -235,8 +241,8 @@ int xp_remote_begin_calls(struct xp_remote *remote, uint64_t scratch, const char
 	remote->error = 0;
 	registers = resting(remote);
 	/*
-	 * From the first request on, the thread continues by itself if any task dies. Then no handler may run in
-	 * between.
+	 * After this, the thread continues by itself if any task dies. The mask blocks signals, because a handler must
+	 * not run in between.
 	 */
 	if (ptrace(PTRACE_SETREGS, remote->worker->tid, 0, &registers) ||
 	    ptrace(PTRACE_SETSIGMASK, remote->worker->tid, sizeof(mask), &mask))
@@ -247,8 +253,8 @@ int xp_remote_begin_calls(struct xp_remote *remote, uint64_t scratch, const char
 }
 
 /*
- * Postpones a signal that was sent: it is sent again later. Returns false for other stops. A signal that the borrowed
- * code has caused, because somebody has made its page unreadable, is not the program's.
+ * Postpones a signal from outside: xprof sends it again later. Returns false for other stops, also for a signal that
+ * the borrowed code caused because another process made its page unreadable.
  */
 static bool put_off(struct xp_remote *remote, int status)
 {
@@ -261,7 +267,7 @@ static bool put_off(struct xp_remote *remote, int status)
 	return true;
 }
 
-/* Waits for the worker's next stop. After -ETIMEDOUT and -ECANCELED it still runs. */
+/* Waits for the worker's next stop. After -ETIMEDOUT and -ECANCELED the worker still runs. */
 static int wait_worker(struct xp_remote *remote, int *status)
 {
 	struct xp_remote_thread *worker = remote->worker;
@@ -283,8 +289,8 @@ static int wait_worker(struct xp_remote *remote, int *status)
 }
 
 /*
- * Lets the worker run to the start or the end of a system call. An earlier interrupt or stop of its whole process may
- * still be reported on the way.
+ * Lets the worker run to the start or the end of a system call. Ignores reports of an earlier interrupt or of a stop of
+ * the whole process.
  */
 static int run_to_call(struct xp_remote *remote)
 {
@@ -300,7 +306,7 @@ static int run_to_call(struct xp_remote *remote)
 	return err;
 }
 
-/* Checks that the worker has stopped at the code's first call. */
+/* Checks that the worker has stopped at the first system call of the code. */
 static int read_call(const struct xp_remote *remote, struct user_regs_struct *registers)
 {
 	if (ptrace(PTRACE_GETREGS, remote->worker->tid, 0, registers))
@@ -349,8 +355,9 @@ pid_t xp_remote_caller(const struct xp_remote *remote)
 }
 
 /*
- * Brings the worker from any state to the stop of an interrupt, where the kernel checks for calls to restart. A signal
- * that the borrowed code has caused is not delivered. Returns -EBUSY if it does not stop because it is frozen.
+ * Brings the worker from any state to the stop of an interrupt, where the kernel checks whether a call must be
+ * restarted. Discards a signal that the borrowed code caused. Returns -EBUSY if the worker does not stop because it is
+ * frozen.
  */
 static int settle(struct xp_remote *remote)
 {
@@ -360,7 +367,7 @@ static int settle(struct xp_remote *remote)
 	int status, err;
 
 	do {
-		/* At the start of a call, these registers cancel it. */
+		/* If the worker is at the start of a call, these registers cancel the call. */
 		if (worker->state == XP_REMOTE_STANDS)
 			ptrace(PTRACE_SETREGS, worker->tid, 0, &registers);
 		if (ptrace(PTRACE_INTERRUPT, worker->tid, 0, 0) ||
@@ -377,8 +384,8 @@ static int settle(struct xp_remote *remote)
 }
 
 /*
- * Restores the registers and the signal mask of the worker, which has stopped after a PTRACE_INTERRUPT. The order
- * matters: if this task dies in between, the thread continues through the frame, or with its own registers.
+ * Restores the registers and the signal mask of the worker, which PTRACE_INTERRUPT has stopped. The order matters: if
+ * this task dies in between, the thread must continue through the frame or with its own registers.
  */
 static void put_back(struct xp_remote *remote)
 {
@@ -394,7 +401,7 @@ static void put_back(struct xp_remote *remote)
 
 void xp_remote_end_calls(struct xp_remote *remote)
 {
-	/* A worker that does not stop is watched until this task ends; then it continues by itself. */
+	/* A worker that does not stop stays traced until this task ends. Then the worker continues by itself. */
 	if (remote->worker && !settle(remote))
 		put_back(remote);
 }

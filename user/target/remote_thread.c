@@ -15,7 +15,7 @@
 
 #define PAGE_BYTES 4096ull
 
-/* Checks for a new status of the thread. Does not reap it: its parent must see its end. */
+/* Checks for a new status of the thread. Does not reap the thread, because its parent must do that. */
 static int poll_status(struct xp_remote_thread *thread, int *status)
 {
 	siginfo_t info = { 0 };
@@ -63,7 +63,10 @@ int xp_remote_wait_stop(struct xp_remote_thread *thread, uint64_t deadline_ns)
 			thread->state = XP_REMOTE_STANDS;
 			return 0;
 		}
-		/* It is about to take a signal. Any stop consumes the interrupt, so it needs another one. */
+		/*
+		 * The thread is about to handle a signal. Any stop consumes the interrupt, so interrupt the thread
+		 * again.
+		 */
 		if (ptrace(PTRACE_INTERRUPT, thread->tid, 0, 0) ||
 		    ptrace(PTRACE_CONT, thread->tid, 0, status >> 16 ? 0 : WSTOPSIG(status)))
 			return -errno;
@@ -95,7 +98,10 @@ static int poke_word(const struct xp_remote *remote, uint64_t address, const uin
 	return ptrace(PTRACE_POKETEXT, remote->program_tid, address, word) ? -errno : 0;
 }
 
-/* Less than a word: together with its neighbours in the same page, which are after it if possible. */
+/*
+ * Writes less than a word: reads a whole word of the same page, changes it and writes it back. The other bytes of the
+ * word are those after the address, or before it at the end of a page.
+ */
 static int poke_part(const struct xp_remote *remote, uint64_t address, const uint8_t *from, size_t size)
 {
 	uint64_t page_end = ((address + size - 1) | (PAGE_BYTES - 1)) + 1;
@@ -111,8 +117,8 @@ static int poke_part(const struct xp_remote *remote, uint64_t address, const uin
 }
 
 /*
- * Writes aligned words, of which a sled's head never lies in two. The last word and the first may overlap others: bytes
- * outside are not written, because another tool may just be changing them.
+ * Writes aligned words; the head of a sled never crosses two of them. The last and the first word may overlap others
+ * instead of covering bytes outside the range, because another tool may be changing those bytes.
  */
 static int poke(const struct xp_remote *remote, uint64_t address, const uint8_t *from, size_t size)
 {
@@ -148,7 +154,7 @@ int xp_remote_write(struct xp_remote *remote, uint64_t address, const void *from
 	int err = 0;
 
 	setitimer(ITIMER_REAL, &limit, &before);
-	/* The last page first. */
+	/* Write the last page first. */
 	for (size_t left = size; left && !err;) {
 		uint64_t last_page = (address + left - 1) & ~(PAGE_BYTES - 1);
 		size_t begin = last_page > address ? last_page - address : 0;

@@ -11,11 +11,11 @@
 
 #include "target/memory.h"
 
-/* SIGCHLD reports a stop, unless the program that started xprof has set it to be ignored. */
+/* Polling interval, because SIGCHLD is not reliable: the program that started xprof may have set it to be ignored. */
 #define XP_REMOTE_POLL_NS 500000
 
 enum xp_remote_state {
-	XP_REMOTE_RUNS, /* seized, and requested to stop */
+	XP_REMOTE_RUNS, /* seized, with a pending request to stop */
 	XP_REMOTE_STANDS,
 	XP_REMOTE_GONE,
 };
@@ -25,7 +25,7 @@ struct xp_remote_thread {
 	enum xp_remote_state state;
 };
 
-/* Borrowed memory of the process. */
+/* Memory of the process that xprof uses temporarily. */
 struct xp_remote_loan {
 	uint64_t address;
 	size_t bytes;	 /* 0: nothing is borrowed */
@@ -34,11 +34,11 @@ struct xp_remote_loan {
 
 struct xp_remote {
 	pid_t pid;
-	bool held; /* by the caller, also after the release */
+	bool held; /* the caller holds the process, also after the release */
 	struct xp_target_memory *memory;
 	struct xp_program_memory program;
-	pid_t program_tid; /* the thread through which it was opened */
-	bool pokes;	   /* the kernel does not allow writes to the text through that file */
+	pid_t program_tid; /* the thread through which the memory was opened */
+	bool pokes;	   /* the kernel refuses writes to the text through /proc/TID/mem */
 	struct xp_remote_thread *threads;
 	size_t count;
 	size_t room;
@@ -46,23 +46,23 @@ struct xp_remote {
 
 	/* The thread that executes system calls. */
 	struct xp_remote_thread *worker;
-	struct user_regs_struct registers; /* its saved registers */
-	uint64_t mask;			   /* its blocked signals */
-	uint64_t late_signals; /* signals that arrived meanwhile and are sent again later: bit n - 1 for signal n */
-	uint64_t deadline_ns;  /* of all of its calls */
-	int error;	       /* of its last call: no more calls are possible */
+	struct user_regs_struct registers; /* the worker's own registers */
+	uint64_t mask;			   /* the worker's own signal mask */
+	uint64_t late_signals;		   /* signals to send again after the calls: bit n - 1 for signal n */
+	uint64_t deadline_ns;		   /* deadline for all calls together */
+	int error;			   /* error of the last call: no more calls are possible */
 	struct xp_remote_loan code;
 	struct xp_remote_loan frame;
 };
 
 /*
- * Waits until deadline_ns (CLOCK_MONOTONIC) for a thread's next status, as in wait(2). Returns 0 or -errno: -ESRCH if
- * it has ended (it is not reaped), -EBUSY at the deadline.
+ * Waits until deadline_ns (CLOCK_MONOTONIC) for the next status of a thread, as from wait(2). Returns 0 or -errno:
+ * -ESRCH if the thread has ended (it is not reaped), -EBUSY at the deadline.
  */
 int xp_remote_wait(struct xp_remote_thread *thread, uint64_t deadline_ns, int *status);
 /*
- * Waits until the thread has stopped after a PTRACE_INTERRUPT. Lets it take its signals on the way. Returns errors as
- * above.
+ * Waits until the thread has stopped after a PTRACE_INTERRUPT. Before that stop, delivers the signals of the thread.
+ * Returns the same errors as xp_remote_wait().
  */
 int xp_remote_wait_stop(struct xp_remote_thread *thread, uint64_t deadline_ns);
 /* Frees the saved contents without writing them back. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Tries to write code, of a child of xprof. */
+/* Tests on a child of xprof whether the kernel allows writes to code. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static int idle(void *unused)
 	return pause();
 }
 
-/* The child does not execute this function: its copy of the text may have any bytes there. */
+/* Overwrites this function in the child, which does not execute it. */
 static int write_code(void *pokes, struct xp_remote *remote)
 {
 	const uint64_t address = (uintptr_t)write_code;

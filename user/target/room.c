@@ -14,7 +14,10 @@
 
 #define ADDRESS_SPACE "Max address space"
 
-/* The soft limit of that name in /proc/PID/limits. prlimit(2) needs CAP_SYS_RESOURCE for other users' processes. */
+/*
+ * Returns the soft limit with this name from /proc/PID/limits. prlimit(2) requires CAP_SYS_RESOURCE for other users'
+ * processes.
+ */
 static uint64_t limit_of(pid_t pid, const char *name)
 {
 	char text[4096];
@@ -24,11 +27,11 @@ static uint64_t limit_of(pid_t pid, const char *name)
 	if (xp_small_file_read(text, sizeof(text), "/proc/%d/limits", pid) < 0)
 		return UINT64_MAX;
 	line = strstr(text, name);
-	/* "unlimited" is no number. */
+	/* The value can be "unlimited". */
 	return line && sscanf(line + strlen(name), "%" SCNu64, &limit) == 1 ? limit : UINT64_MAX;
 }
 
-/* may_expand_vm(), mm/mmap.c */
+/* Does the same check as may_expand_vm() in mm/mmap.c. */
 static bool exceeds(uint64_t limit, uint64_t used_kib, uint64_t bytes)
 {
 	return limit != UINT64_MAX && (limit < bytes || used_kib << 10 > limit - bytes);
@@ -47,7 +50,7 @@ static bool exceeds_count(pid_t pid, uint64_t mappings)
 	return count + mappings > max;
 }
 
-/* A line of /proc/meminfo, in KiB; 0: there is none. */
+/* Returns a value of /proc/meminfo in KiB; 0: unknown. */
 static uint64_t memory_kib(const char *text, const char *name)
 {
 	const char *line = strstr(text, name);
@@ -55,7 +58,10 @@ static uint64_t memory_kib(const char *text, const char *name)
 	return line ? strtoull(line + strlen(name), NULL, 10) : 0;
 }
 
-/* vm.overcommit_memory = 2: the kernel refuses memory as soon as all that was promised exceeds a limit. */
+/*
+ * Returns true if vm.overcommit_memory is 2 and this many more bytes would leave less than a quarter of CommitLimit
+ * free.
+ */
 static bool exceeds_commitment(uint64_t bytes)
 {
 	uint64_t mode, limit, used;

@@ -15,20 +15,20 @@
 #define XP_ROOM_MAPPINGS 1000u
 
 /*
- * Returns true if process pid cannot spare this many more bytes in this many more mappings: then less than
- * XP_ROOM_BYTES or XP_ROOM_MAPPINGS would be left. why then has the limit and the remedy.
+ * Returns true if process pid lacks room for this many more bytes in this many more mappings, because less than
+ * XP_ROOM_BYTES or XP_ROOM_MAPPINGS would remain. Sets why to the limit and the remedy.
  */
 bool xp_target_lacks_room(pid_t pid, uint64_t bytes, uint64_t mappings, char *why, size_t why_size);
 /*
- * Like xp_target_lacks_room(), for the call rings: this many bytes of address space, and shared memory that xprof
- * takes. They are too much for any limit of the address space, and for a machine that grants no more memory than it
- * has, unless a quarter of that is free.
+ * Like xp_target_lacks_room(), for the call rings: `bytes` of address space and of shared memory, which xprof
+ * allocates. Returns true if the process has any limit of address space, or if vm.overcommit_memory is 2 and the rings
+ * would leave less than a quarter of CommitLimit free.
  */
 bool xp_target_lacks_room_for_rings(pid_t pid, uint64_t bytes, char *why, size_t why_size);
 
 /*
- * True if the memory limits of the process's cgroups leave less than that. Beyond them the kernel does not
- * refuse memory: it kills the process, or another one of the group. why then has the reason and the remedy.
+ * Returns true if the memory limits of the process's cgroups leave fewer than `bytes` bytes. A cgroup that exceeds its
+ * limit gets no error: the kernel kills one of its processes. Sets why to the reason and the remedy.
  */
 bool xp_target_group_lacks_room(pid_t pid, uint64_t bytes, char *why, size_t why_size);
 

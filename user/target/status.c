@@ -9,7 +9,7 @@
 #include "base/util.h"
 #include "target/target.h"
 
-/* Returns what follows the name of the field, or NULL for another field. */
+/* Returns the value if the line has this field, otherwise NULL. */
 static const char *value_of(const char *line, const char *name)
 {
 	size_t length = strlen(name);
@@ -39,7 +39,7 @@ static void parse_line(struct xp_target_status *status, const char *line)
 		if ((value = value_of(line, numbers[i].name)))
 			sscanf(value, numbers[i].format, numbers[i].to);
 	status->pending |= pending;
-	/* from the outermost namespace to the innermost */
+	/* The list starts with the outermost namespace and ends with the innermost. */
 	if (value_of(line, "NSpid") && (value = strrchr(line, '\t')))
 		sscanf(value, "%d", &status->inner_pid);
 	if ((value = value_of(line, "x86_Thread_features")))
@@ -61,7 +61,7 @@ int xp_thread_status(struct xp_target_status *status, pid_t pid, pid_t tid)
 	fclose(file);
 	if (!status->process)
 		return -ESRCH;
-	/* A kernel without pid namespaces has no such field. */
+	/* A kernel without PID namespaces does not have the field NSpid. */
 	if (!status->inner_pid)
 		status->inner_pid = tid;
 	return 0;

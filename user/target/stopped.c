@@ -16,7 +16,7 @@
 #define TRIES 3
 #define PATIENCE_NS (10 * XP_NS_PER_S)
 #define FROZEN_NS XP_NS_PER_S
-#define PAUSE_US 20000 /* doubles after each try, up to: */
+#define PAUSE_US 20000 /* doubles after each try, up to PAUSE_MAX_US */
 #define PAUSE_MAX_US 320000
 
 struct task {
@@ -47,7 +47,10 @@ static int shielded(void *arg)
 	struct task *task = arg;
 	sigset_t alarms;
 
-	/* Limits any hang, such as ptrace() on a process that executes a file whose server does not answer. */
+	/*
+	 * The alarm ends a hang, for example ptrace() on a process that executes a file on a server that does not
+	 * answer.
+	 */
 	signal(SIGALRM, SIG_DFL);
 	sigemptyset(&alarms);
 	sigaddset(&alarms, SIGALRM);
@@ -66,7 +69,7 @@ static int try_once(struct task *task)
 	return err;
 }
 
-/* Waits a moment for a frozen process to be thawed: until then it does not stop, and a try takes seconds. */
+/* Waits up to FROZEN_NS for a frozen process to be thawed: it does not stop before that, and a try takes seconds. */
 static int wait_thawed(const struct xp_stopped *stopped)
 {
 	uint64_t begin_ns = xp_now_ns();

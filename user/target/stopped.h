@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Runs work on a process while all its threads are stopped. A kill does not interrupt it. Retries if a thread does not
- * stop.
+ * Runs work on a process while all its threads are stopped. A kill of xprof does not interrupt the work. Retries if a
+ * thread does not stop.
  */
 #ifndef XPROF_TARGET_STOPPED_H
 #define XPROF_TARGET_STOPPED_H
@@ -15,16 +15,17 @@
 
 struct xp_stopped {
 	pid_t pid;
-	bool held;    /* the caller traces and holds it: xp_remote_hold() */
+	bool held;    /* the caller traces and holds the process: xp_remote_hold() */
 	bool patient; /* retry for several seconds instead of some tenths */
 	bool once;    /* one try: the caller retries itself */
-	uint64_t ns;  /* out: total time that it was stopped */
+	uint64_t ns;  /* out: total time that the process was stopped */
 	char *why;    /* out: a sentence for an error, always terminated */
 	size_t why_size;
 };
 
 /*
- * Returns 0 or errors of work, of xp_remote_stop(), and of xp_shielded(). -ECANCELED: xprof is to end, or was killed.
+ * Calls work() while the process is stopped. Returns 0 or an error of work(), xp_remote_stop() or xp_shielded().
+ * -ECANCELED: xprof is to end, or was killed.
  */
 int xp_stopped_do(struct xp_stopped *stopped, int (*work)(void *arg, struct xp_remote *remote), void *arg);
 

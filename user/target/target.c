@@ -25,7 +25,7 @@
 #include "target/memory.h"
 #include "target/status.h"
 
-#define MAPS_TEXT_MAX (64u << 20) /* of /proc/PID/maps: 65 530 mappings with paths of 1000 characters */
+#define MAPS_TEXT_MAX (64u << 20) /* maximum size of /proc/PID/maps: 65 530 mappings with paths of 1000 characters */
 #define KERNEL_THREAD 0x00200000  /* PF_KTHREAD, linux/sched.h */
 
 struct stat_line {
@@ -64,7 +64,7 @@ uint64_t xp_target_start_time(pid_t pid)
 {
 	struct stat_line line;
 
-	/* A zombie that waits for its parent has ended too, unless only its first thread has ended. */
+	/* A zombie process has ended, too. A zombie with several threads has not: only its first thread has ended. */
 	if (read_stat(pid, &line) || (line.state == 'Z' && line.threads <= 1))
 		return 0;
 	return line.start_time;
@@ -128,7 +128,7 @@ void xp_target_thread_name(pid_t pid, pid_t tid, char name[16])
 	char text[64];
 	ssize_t n = xp_small_file_read(text, sizeof(text), "/proc/%d/task/%d/comm", pid, tid);
 
-	if (n > 0 && text[n - 1] == '\n') /* a newline in the name itself stays */
+	if (n > 0 && text[n - 1] == '\n') /* remove only the newline after the name; a newline in the name stays */
 		text[n - 1] = 0;
 	xp_clean_text(name, 16, text);
 }
@@ -159,8 +159,9 @@ pid_t xp_target_process(pid_t tid)
 }
 
 /*
- * Whether the kernel lets xprof access the process at all. Nothing but ptrace's permissions decides whether this link
- * can be read, no file system and no mode of a file. Root is denied them by what surrounds xprof, not by the process.
+ * Checks whether the kernel lets xprof access the process. Reading this link requires only ptrace's permissions, no
+ * permission of a file or file system. If root is denied, a container or security module is the reason, not the
+ * process.
  */
 static int check_access(pid_t pid)
 {
@@ -179,7 +180,7 @@ static int check_access(pid_t pid)
 	    pid);
 }
 
-/* Opens the program of the process, if it has this inode (0: any). */
+/* Opens the executable of the process, if it has this inode (0: any). */
 static int open_exe(pid_t pid, uint64_t inode)
 {
 	char path[64];
@@ -195,7 +196,9 @@ static int check_class(pid_t pid)
 	int fd = open_exe(pid, 0);
 	ssize_t n;
 
-	/* Root cannot learn more if the file system does not answer, or answers only its user. */
+	/*
+	 * If root cannot open the file, its file system does not answer, or answers only its owner. Do not fail then.
+	 */
 	if (fd < 0 && fd != -ENOENT && fd != -ESRCH && geteuid() == 0)
 		return 0;
 	if (fd < 0)
@@ -212,8 +215,9 @@ static int check_class(pid_t pid)
 }
 
 /*
- * A probe on a file that the process has mapped would wait for the lock of its mappings. Meanwhile the kernel lets no
- * process of the machine fork. There is no mapping at 0, but looking for it takes the lock.
+ * Checks that the process's mappings can be read in time. Otherwise attaching a probe to a mapped file would wait for
+ * the lock of the mappings, and meanwhile no process on the machine could fork. Nothing is mapped at address 0, but the
+ * lookup takes the lock.
  */
 static int check_mappings(pid_t pid)
 {
@@ -288,7 +292,7 @@ static void unescape(char *path)
 	*to = 0;
 }
 
-/* Returns whether the line is a mapping. */
+/* Returns whether the line describes a mapping. */
 static bool parse_line(struct xp_mapping *mapping, char *line, bool *executable)
 {
 	unsigned int major_nr, minor_nr;
@@ -315,8 +319,8 @@ static bool has_file(const struct xp_mapping *mapping)
 }
 
 /*
- * Gives the mappings from index first on, which lie between two mappings, the identity of the file that both map.
- * Returns 0 or -ENOMEM.
+ * Treats the mappings from index first on as parts of the file that is mapped before and after them. Does nothing if
+ * before and after are not parts of the same file with the same load address. Returns 0 or -ENOMEM.
  */
 static int mark_moved(struct xp_mappings *mappings, size_t first, const struct xp_mapping *before,
 		      const struct xp_mapping *after)
@@ -363,7 +367,7 @@ static void find_first_of_files(struct xp_mappings *mappings)
 
 int xp_mappings_parse(struct xp_mappings *mappings, char *text, bool all)
 {
-	struct xp_mapping before = { 0 }; /* the last one of a file, and what was kept until then */
+	struct xp_mapping before = { 0 }; /* the last mapping of a file, and the number of mappings up to it */
 	size_t room = 0, kept = 0;
 	char *line, *rest = text;
 
@@ -450,7 +454,7 @@ int xp_mapping_open_exact(pid_t pid, uint64_t start, uint64_t end, uint64_t inod
 	return fd;
 }
 
-/* Opens the file through any executable mapping of it. */
+/* Opens the file through any executable mapping with this inode. */
 static int open_by_inode(pid_t pid, uint64_t inode)
 {
 	struct xp_mappings mappings;
@@ -484,7 +488,10 @@ int xp_target_open_path(pid_t pid, const char *path, uint64_t inode)
 	return fd;
 }
 
-/* Finds the process's program without a path, which xprof may not have permission to walk. */
+/*
+ * Opens the file by its path, or if it is the executable, through /proc/PID/exe: xprof may lack permission for the
+ * directories of the path.
+ */
 static int open_by_path(pid_t pid, const struct xp_mapping *mapping)
 {
 	int fd = open_exe(pid, mapping->inode);
@@ -496,10 +503,13 @@ int xp_mapping_open(pid_t pid, const struct xp_mapping *mapping)
 {
 	int fd = xp_mapping_open_exact(pid, mapping->start, mapping->end, 0);
 
-	/* Only exact bounds match, and mprotect(2) or munmap(2) of a part of the mapping may have changed them. */
+	/* The kernel looks up exact bounds. mprotect(2) or munmap(2) of a part of the mapping may have changed them. */
 	if (fd == -ENOENT && mapping->inode)
 		fd = open_by_inode(pid, mapping->inode);
-	/* Another user's map_files/ requires CAP_DAC_READ_SEARCH, and its links CAP_CHECKPOINT_RESTORE. */
+	/*
+	 * map_files/ of another user's process requires CAP_DAC_READ_SEARCH, and opening its links
+	 * CAP_CHECKPOINT_RESTORE.
+	 */
 	if ((fd == -EACCES || fd == -EPERM) && mapping->inode && mapping->path) {
 		int by_path = open_by_path(pid, mapping);
 

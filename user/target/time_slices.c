@@ -7,7 +7,7 @@
 #include "base/small_file.h"
 #include "target/target.h"
 
-/* The file is: time on a CPU, time waiting for one, time slices. */
+/* The file contains three numbers: time on a CPU, time waiting for a CPU, number of time slices. */
 static uint64_t slices_of(pid_t pid, pid_t tid)
 {
 	uint64_t slices;

@@ -14,7 +14,7 @@
 #include "base/small_file.h"
 #include "target/status.h"
 
-#ifndef FUSE_SUPER_MAGIC /* linux/magic.h has it since 5.11 */
+#ifndef FUSE_SUPER_MAGIC /* in linux/magic.h since Linux 5.11 */
 #define FUSE_SUPER_MAGIC 0x65735546
 #endif
 
@@ -47,10 +47,16 @@ static int judge(int fd, const struct xp_target_status *status, uint64_t bytes_m
 		return -ELOOP;
 	if (!S_ISREG(st.st_mode) || fs.f_type == FUSE_SUPER_MAGIC)
 		return -EINVAL;
-	/* Accept only those files of root that the target could read: it may have bind-mounted any of them there. */
+	/*
+	 * Accept root's files only if the target could read them, because it may have bind-mounted any file of root
+	 * there.
+	 */
 	if (st.st_nlink != 1 || (st.st_uid != status->euid && (st.st_uid != 0 || !(st.st_mode & S_IROTH))))
 		return -EPERM;
-	/* The recording, which belongs to xprof's user, gets the contents. This checks without capabilities. */
+	/*
+	 * Check access without capabilities, because the recording, which xprof's user can read, will contain the
+	 * contents.
+	 */
 	if (faccessat(fd, "", R_OK, AT_EMPTY_PATH))
 		return -EACCES;
 	return (uint64_t)st.st_size > bytes_max ? -EFBIG : 0;
@@ -63,7 +69,7 @@ int xp_target_file_open(pid_t pid, uint64_t start_time, const char *path, uint64
 
 	if (place < 0)
 		return place;
-	/* After the lookup: confirms that the path was found in this process's root. */
+	/* Check the process after the lookup: this confirms that the path was looked up in the root of this process. */
 	err = xp_target_status(&status, pid, start_time);
 	if (!err)
 		err = judge(place, &status, bytes_max);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Opens files as root whose path, kind, owner and content a target controls. Never opens a link that the target placed,
- * a FIFO, a device or another user's file, and never waits.
+ * Opens, as root, files whose path, kind, owner and content a target controls. Does not follow a link of the target,
+ * does not open a FIFO, a device or another user's file, and never blocks.
  */
 #ifndef XPROF_TARGET_UNTRUSTED_FILE_H
 #define XPROF_TARGET_UNTRUSTED_FILE_H
