@@ -42,7 +42,7 @@ static inline void add_function(struct xp_fdr_enc *enc, uint64_t delta, uint32_t
 	enc->len += XP_FDR_FUNCTION_BYTES;
 }
 
-/* A record needs a base before it unless its own fields can express cpu and delta. */
+/* Returns whether a record needs a base record before it, because its own fields cannot express cpu and delta. */
 static inline bool needs_base(const struct xp_fdr_enc *enc, uint16_t cpu, uint64_t tsc)
 {
 	/* A tsc below the base wraps around to a huge difference. */

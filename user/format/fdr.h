@@ -56,13 +56,14 @@ struct xp_fdr_header {
 };
 
 /*
- * The encoder of one thread. It owns nothing: the caller lends buf and takes the chunk when it is full. Each call that
- * adds a record returns -ENOSPC and changes nothing if the record does not fit. The caller then stores the chunk (buf,
- * len) and begins a new one.
+ * The encoder of one thread. It owns no memory: the caller provides buf, and stores the chunk when it is full. Each
+ * call that adds a record returns -ENOSPC and changes nothing if the record does not fit. The caller then stores the
+ * chunk (buf, len) and begins a new one.
  *
  * Each event is preceded by a record that sets the base to the event's own TSC: TSCWrap, or NewCPUId if the CPU
- * changed. So the event means the same in version 1, where events do not advance the base of the delta, and in version
- * 5, where they do. Chunks hold version 1's custom events; the layout converts them when it writes version 5.
+ * changed. So the event has the same meaning in version 1, where events do not advance the base of the delta, and in
+ * version 5, where they do. Chunks contain version 1's custom events; the layout converts them when it writes version
+ * 5.
  */
 struct xp_fdr_enc {
 	uint8_t *buf;
@@ -70,7 +71,7 @@ struct xp_fdr_enc {
 	size_t len;
 	uint64_t base_tsc; /* base of the next delta */
 	uint16_t cpu;
-	bool has_typed; /* since xp_fdr_enc_begin(): such a chunk requires version 5 */
+	bool has_typed; /* true: the chunk contains a typed event and requires version 5 */
 };
 
 /* Minimum size of a chunk, so that every single record fits: see xp_fdr_enc_custom() for the largest. */
@@ -95,7 +96,10 @@ int xp_fdr_enc_custom(struct xp_fdr_enc *enc, uint16_t cpu, uint64_t tsc, const 
 int xp_fdr_enc_typed(struct xp_fdr_enc *enc, uint16_t cpu, uint64_t tsc, uint16_t type, const void *data,
 		     uint32_t size);
 
-/* The state to return to if a call turns out too short to keep (XRay's func_duration_threshold_us). */
+/*
+ * A state of the encoder. xprof returns to it if a call is shorter than --min-duration (XRay's
+ * func_duration_threshold_us).
+ */
 struct xp_fdr_mark {
 	size_t len;
 	uint64_t base_tsc;
@@ -124,9 +128,9 @@ struct xp_fdr_chunk_stats {
  * only complete records that may occur inside a buffer. Adds to stats if it is not NULL.
  */
 int xp_fdr_chunk_scan(const uint8_t *chunk, size_t len, struct xp_fdr_chunk_stats *stats);
-/* TSC of the NewCPUId record at the start of a chunk. The chunk has at least 16 bytes. */
+/* Returns the TSC of the NewCPUId record at the start of a chunk of at least 16 bytes. */
 uint64_t xp_fdr_chunk_tsc(const uint8_t *chunk);
-/* The CPU of that record. */
+/* Returns the CPU of the NewCPUId record at the start of a chunk. */
 uint16_t xp_fdr_chunk_cpu(const uint8_t *chunk);
 /*
  * Calls visit for each function record of a chunk that xp_fdr_chunk_scan() has accepted. Stops when visit returns
@@ -144,13 +148,13 @@ struct xp_fdr_thread {
 	uint64_t chunk_bytes;	  /* sum of the chunks' lengths */
 	uint32_t chunk_bytes_max; /* longest chunk */
 	const char *name;	  /* payload of the custom event at the start of the thread's first buffer */
-	uint64_t first_tsc;	  /* of its first record: the TSCWrap after that event */
+	uint64_t first_tsc;	  /* TSC of its first record: of the TSCWrap after that event */
 };
 
 /*
  * The final file. Each thread's first buffer begins NewBuffer WallClock [Pid] NewCPUId(start_tsc) CustomEvent(name)
- * TSCWrap(first_tsc). `llvm-xray account` takes the first TSC that it reads for the lowest; this makes it the start of
- * the recording. A recording without threads gets one empty buffer for `pid`, because a log without blocks is
+ * TSCWrap(first_tsc). `llvm-xray account` assumes that the first TSC in the file is the lowest; start_tsc, the start of
+ * the recording, is. A recording without threads gets one empty buffer for `pid`, because a log without blocks is
  * unreadable.
  */
 struct xp_fdr_layout;
@@ -160,13 +164,13 @@ struct xp_fdr_layout_options {
 	int32_t pid;	    /* the process, for the version 5 Pid record and for an empty log */
 	uint64_t start_tsc; /* start of the recording: T0 */
 	uint64_t wall_ns;   /* CLOCK_REALTIME at start_tsc */
-	/* Called on ENOSPC: may free space and return 0 to try again, or return the error. NULL: does not. */
+	/* Called on ENOSPC: may free space and return 0 to try again, or return the error. NULL: no retries. */
 	int (*retry)(void *arg);
 	void *retry_arg;
 };
 
 /*
- * fd is an empty regular file, open for reading and writing; the caller keeps it. threads and their names are copied.
+ * fd is an empty regular file, open for reading and writing; the caller keeps it open. Copies threads and their names.
  */
 int xp_fdr_layout_new(struct xp_fdr_layout **layout, int fd, const struct xp_fdr_layout_options *options,
 		      const struct xp_fdr_thread *threads, size_t count);

@@ -3,12 +3,12 @@
  * The layout of an FDR log: places the chunks of all threads in the final file, in their order of arrival.
  *
  * Version 1. The file is a sequence of buffers of one size S. A buffer is opened when a thread needs one. llvm-xray
- * does not skip the bytes behind EndOfBuffer but reads them as records. So one custom event covers the rest of each
- * buffer; its payload is a hole in the file. A thread's chunks are packed whole and in order. A buffer is closed when
- * the next chunk, of at most C bytes, does not fit into its P bytes, so it holds more than P - C bytes then. With P >=
- * B / 16 + C, 16 buffers hold more than the thread's B bytes, and no thread ever opens a 17th.
+ * does not skip the bytes after EndOfBuffer but reads them as records. So one custom event covers the rest of each
+ * buffer; its payload is a hole in the file. A thread's chunks are packed whole and in order. If the next chunk, of at
+ * most C bytes, does not fit into the P bytes of a buffer, the buffer contains more than P - C bytes and is closed.
+ * With P >= B / 16 + C, 16 buffers contain more than the thread's B bytes, so no thread opens a 17th buffer.
  *
- * Version 5. The file is a sequence of blocks, one per thread. Their places follow from the announced sums.
+ * Version 5. The file is a sequence of blocks, one per thread. Their offsets follow from the announced sums.
  */
 #include "format/fdr.h"
 
@@ -22,7 +22,7 @@
 #define BUFFERS_PER_THREAD_MAX 16
 /* The shortest custom event: its header and one byte. */
 #define PADDING_BYTES_MIN (XP_FDR_METADATA_BYTES + 1)
-/* The size of an event is an int32; larger padding takes several events. */
+/* The size of an event is an int32; larger padding requires several events. */
 #define PADDING_BYTES_MAX (1u << 30)
 /* The longest start of a buffer: 7 metadata records and the name. */
 #define HEAD_BYTES_MAX (7 * XP_FDR_METADATA_BYTES + XP_FDR_NAME_BYTES_MAX)
@@ -33,14 +33,14 @@ struct thread {
 	uint64_t first_tsc;
 	char *name;
 	size_t name_bytes;
-	uint64_t bytes_left; /* announced and not yet placed */
+	uint64_t bytes_left; /* announced bytes that are not placed yet */
 	uint32_t chunk_bytes_max;
 	bool open;
 	bool begun;
 	uint64_t block;	  /* version 5: start of the thread's block */
 	uint64_t pos;	  /* place of the next chunk in the file */
 	uint64_t limit;	  /* end of the chunks in the open buffer */
-	uint64_t wall_ns; /* of the last buffer, so that no later buffer appears older */
+	uint64_t wall_ns; /* wall time of the last buffer, so that no later buffer appears older */
 };
 
 struct xp_fdr_layout {
@@ -117,7 +117,7 @@ static uint8_t *put_first_records(const struct xp_fdr_layout *layout, const stru
 	return p + XP_FDR_METADATA_BYTES;
 }
 
-/* tsc: of the next chunk. A thread's first buffer begins with the recording. */
+/* Opens a buffer. tsc: TSC of the next chunk. A thread's first buffer has the start of the recording instead. */
 static int buffer_open(struct xp_fdr_layout *layout, struct thread *thread, uint64_t tsc)
 {
 	uint64_t buffer_bytes = layout->options.header.buffer_bytes;
@@ -149,7 +149,7 @@ static int buffer_open(struct xp_fdr_layout *layout, struct thread *thread, uint
 	return 0;
 }
 
-/* Places custom events from `from` to `to`. Their payload is never written. */
+/* Fills the range from `from` to `to` with custom events. Their payload is not written, so it is a hole. */
 static int place_padding(struct xp_fdr_layout *layout, uint64_t from, uint64_t to)
 {
 	uint8_t record[XP_FDR_METADATA_BYTES];
@@ -158,7 +158,8 @@ static int place_padding(struct xp_fdr_layout *layout, uint64_t from, uint64_t t
 		uint64_t bytes = to - from;
 		int err;
 
-		if (bytes > PADDING_BYTES_MAX) /* the rest, more than PADDING_BYTES_MIN, is the next event */
+		if (bytes >
+		    PADDING_BYTES_MAX) /* the next event gets the rest, which has more than PADDING_BYTES_MIN bytes */
 			bytes = PADDING_BYTES_MAX - PADDING_BYTES_MIN;
 		xp_fdr_put_custom_v1(record, bytes - XP_FDR_METADATA_BYTES, layout->options.start_tsc);
 		err = place(layout, record, sizeof(record), from);
@@ -194,7 +195,9 @@ static int plan_buffers(struct xp_fdr_layout *layout)
 
 	for (size_t i = 0; i < layout->count; i++) {
 		const struct thread *thread = &layout->threads[i];
-		/* Only the first buffer has the longer head, but all buffers have the same size. */
+		/*
+		 * Only the first buffer has the longer head, but all buffers have the same size, so it counts for all.
+		 */
 		uint64_t bytes = first_head_bytes(layout, thread) + XP_FDR_METADATA_BYTES + PADDING_BYTES_MIN +
 				 thread->bytes_left / BUFFERS_PER_THREAD_MAX + 1 +
 				 XP_MIN(thread->bytes_left, thread->chunk_bytes_max);
@@ -247,7 +250,7 @@ static int thread_init(struct thread *thread, const struct xp_fdr_thread *from)
 {
 	const char *name = from->name ? from->name : "";
 
-	/* An event's payload has at least one byte: for an empty name, the terminating zero. */
+	/* An event's payload must have at least one byte. For an empty name, write the terminating zero. */
 	thread->name_bytes = XP_MAX(strnlen(name, XP_FDR_NAME_BYTES_MAX), (size_t)1);
 	thread->name = malloc(thread->name_bytes);
 	if (!thread->name)

@@ -32,7 +32,7 @@ static inline void xp_fdr_put64(uint8_t *to, uint64_t value)
 	memcpy(to, &value, sizeof(value));
 }
 
-/* XP_FDR_FUNCTION_BYTES. delta has 32 bits, fn_id 28. */
+/* Writes XP_FDR_FUNCTION_BYTES. delta may have 32 bits, fn_id 28. */
 static inline void xp_fdr_put_function(uint8_t *to, uint64_t delta, uint32_t fn_id, enum xp_fdr_function_kind kind)
 {
 	xp_fdr_put64(to, delta << 32 | fn_id << 4 | (uint32_t)kind << 1);
@@ -44,7 +44,7 @@ static inline void xp_fdr_put_metadata(uint8_t *to, enum xp_fdr_metadata_kind ki
 	to[0] = kind << 1 | 1;
 }
 
-/* The specification gives the tid two bytes. llvm-xray reads four, the low half of which is the specified field. */
+/* In the specification, the TID has two bytes. llvm-xray reads four; the low half of them is the specified field. */
 static inline void xp_fdr_put_new_buffer(uint8_t *to, int32_t tid)
 {
 	xp_fdr_put_metadata(to, XP_FDR_NEW_BUFFER);

@@ -11,8 +11,8 @@
 #define VERSION_MAX 5
 #define TYPE_FDR 1
 /*
- * Zeros read as records of function 0, which does not exist. Some occur where a buffer of version 1 was not filled, but
- * a hole may have gigabytes of them.
+ * Limit for records of function 0, which does not exist. Zeros read as such records. A buffer of version 1 may contain
+ * some where it was not filled, but a hole in the file could contain gigabytes of zeros.
  */
 #define NOBODYS_MAX (4u << 20)
 #define TYPED_REMARK " (XRay's runtime makes it too short in a log with typed events)"
@@ -26,7 +26,7 @@ const char *xp_fdr_record_name(const struct xp_fdr_record *record)
 	return record->is_function ? function_names[record->kind] : metadata_names[record->kind];
 }
 
-/* The first version that has a metadata kind. The specification of version 1 does not have kinds 7 to 9. */
+/* Returns the first version that has a metadata kind. Version 1 is the specification, without kinds 7 to 9. */
 static unsigned int first_version(enum xp_fdr_metadata_kind kind)
 {
 	switch (kind) {
@@ -95,8 +95,8 @@ int xp_fdr_reader_init(struct xp_fdr_reader *reader, const uint8_t *bytes, uint6
 	reader->pos = XP_FDR_HEADER_BYTES;
 	reader->header.version = xp_bytes_get(bytes, 2, big);
 	/*
-	 * Bit fields start at the least significant bit on little-endian machines, at the most significant on
-	 * big-endian ones.
+	 * The compiler of the writer allocated bit fields from the least significant bit on little-endian machines,
+	 * from the most significant bit on big-endian ones.
 	 */
 	reader->header.constant_tsc = bits >> (big ? 31 : 0) & 1;
 	reader->header.nonstop_tsc = bits >> (big ? 30 : 1) & 1;
@@ -105,7 +105,7 @@ int xp_fdr_reader_init(struct xp_fdr_reader *reader, const uint8_t *bytes, uint6
 	return reader->header.version == 1 ? check_buffer_bytes(reader, violation) : 0;
 }
 
-/* "... expected, but here is ..." */
+/* Reports a record of the wrong kind. */
 static int unexpected(const struct xp_fdr_record *record, const char *expected, struct xp_violation *violation)
 {
 	return xp_violate(violation, record->offset, "%s expected, not a record %s", expected,
@@ -201,7 +201,7 @@ static int read_function(struct xp_fdr_reader *reader, const uint8_t *p, struct 
 	return add_to_tsc(reader, record->offset, record->function.delta, violation);
 }
 
-/* Determines the end of the records of the buffer that starts here. */
+/* Determines where the records of the buffer that starts here end. */
 static int begin_buffer(struct xp_fdr_reader *reader, const struct xp_fdr_record *record,
 			struct xp_violation *violation)
 {
@@ -350,7 +350,7 @@ static int read_metadata(struct xp_fdr_reader *reader, const uint8_t *p, struct 
 	return 0;
 }
 
-/* At the end of a block of versions 2 to 5. The buffers of version 1 end with EndOfBuffer. */
+/* Ends a block of versions 2 to 5. Buffers of version 1 end with EndOfBuffer instead. */
 static int end_block(struct xp_fdr_reader *reader, struct xp_violation *violation)
 {
 	const uint8_t *p = reader->bytes + reader->pos;
@@ -372,7 +372,7 @@ static int end_block(struct xp_fdr_reader *reader, struct xp_violation *violatio
 	return 0;
 }
 
-/* A record of which only `left` bytes fit before the end of the file or of the buffer. */
+/* Reports an incomplete record: only `left` bytes remain in the file or the buffer. */
 static int cut_off(const struct xp_fdr_reader *reader, const char *what, uint64_t left, struct xp_violation *violation)
 {
 	if (reader->state == XP_FDR_AT_BUFFER || reader->end == reader->size)

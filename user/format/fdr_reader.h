@@ -2,9 +2,9 @@
 /*
  * A strict reader of XRay FDR logs, record by record: versions 1 to 5, either byte order.
  *
- * It requires what the format requires: the grammar and the fields of LLVM's "XRay Flight Data Recorder Trace Format"
- * for version 1, and what XRay's runtime (compiler-rt/lib/xray/xray_fdr_log_*.h, xray_fdr_controller.h) writes for the
- * other versions. tests/check/fdr_rules.h checks what the tools reject in addition.
+ * For version 1, it requires the grammar and the fields of LLVM's "XRay Flight Data Recorder Trace Format". For the
+ * other versions, it requires what XRay's runtime writes (compiler-rt/lib/xray/xray_fdr_log_*.h,
+ * xray_fdr_controller.h). tests/check/fdr_rules.h checks the additional requirements of the tools.
  *
  * The file is untrusted: the reader never reads outside its bytes, and its memory use does not depend on them.
  */
@@ -17,7 +17,7 @@
 #include "format/fdr.h"
 #include "format/violation.h"
 
-/* pid, tid, cpu and tsc are the values after the record. For an event, tsc is the event's. */
+/* A record. pid, tid, cpu and tsc are the values after the record; for an event, tsc is the TSC of the event. */
 struct xp_fdr_record {
 	uint64_t offset;
 	bool is_function;

@@ -12,15 +12,15 @@
 
 #include "base/util.h"
 
-#define HEADER_WORDS 3 /* header slots after this one */
+#define HEADER_WORDS 3 /* header slots after the first two */
 #define FORMAT_VERSION 0
 #define BUFFER_BYTES (64u << 10)
 
 struct xp_gperf {
 	FILE *out;
-	int err; /* the first one; permanent */
+	int err; /* the first error; permanent */
 	bool in_maps;
-	char buffer[BUFFER_BYTES]; /* of out: the C library would take one of 4 KiB, whatever size it is told */
+	char buffer[BUFFER_BYTES]; /* buffer of `out`: without it, the C library would use 4 KiB */
 };
 
 static int fail(struct xp_gperf *gperf, int err)

@@ -5,8 +5,8 @@
  * Source of the format: gperftools' "CPU Profile Data File Structure" (docs/cpuprofile-fileformat.html); for the
  * mapping lines, ProcMapsIterator::FormatLine() (src/base/sysinfo.cc).
  *
- * This module writes its input unchanged and rejects what the format or its readers forbid. gperf_quirks.h makes
- * google-pprof and `go tool pprof` interpret a profile correctly.
+ * This module writes its input unchanged and rejects input that the format or its readers forbid. gperf_quirks.h adapts
+ * a profile so that google-pprof and `go tool pprof` interpret it correctly.
  *
  * Functions return 0 or -errno. After an error, the writer does nothing more and returns the same error again.
  */
@@ -17,10 +17,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define XP_GPERF_CHAIN_MAX 1024		     /* PCs of a record; google-pprof fails above 65536 */
+#define XP_GPERF_CHAIN_MAX 1024		     /* maximum PCs of a record; google-pprof fails above 65536 */
 #define XP_GPERF_PERIOD_US_MAX 0xffffffffull /* google-pprof's limit */
 
-/* A line of the list of mapped objects: an executable mapping. Readers use only these, and no device or inode. */
+/* A line of the list of mapped files: an executable mapping. Readers ignore other mappings, devices and inodes. */
 struct xp_gperf_map {
 	uint64_t start;
 	uint64_t end; /* exclusive */
@@ -42,16 +42,16 @@ int xp_gperf_new(struct xp_gperf **gperf, int fd, uint64_t period_us);
  */
 int xp_gperf_record(struct xp_gperf *gperf, uint64_t count, const uint64_t *pcs, size_t pc_count);
 /*
- * Writes a mapped object, after all records. It is written as private, because `go tool pprof` does not know the `s` of
- * a shared mapping. Returns 0 or -errno: -EINVAL for an empty or inverted range, and for a path that breaks the rule
- * above: readers end it at a space.
+ * Writes a mapped file, after all records. Writes it as private, because `go tool pprof` does not know the `s` of a
+ * shared mapping. Returns 0 or -errno: -EINVAL for an empty or inverted range, and for a path that xp_gperf_path_fits()
+ * rejects, because readers end the path at a space.
  */
 int xp_gperf_map(struct xp_gperf *gperf, const struct xp_gperf_map *map);
-/* Writes the rest of the file, which is incomplete until then. */
+/* Writes the rest of the file. The file is incomplete before this call. */
 int xp_gperf_finish(struct xp_gperf *gperf);
 void xp_gperf_free(struct xp_gperf *gperf);
 
-/* True if this can be the path of a mapping line. */
+/* Returns true if the path can be written in a mapping line. */
 bool xp_gperf_path_fits(const char *path);
 
 #endif

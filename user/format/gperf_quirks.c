@@ -17,7 +17,7 @@
 /* go tool pprof, cpuProfile(): similarSamples */
 #define GO_SIMILAR 32
 
-/* The mapping line of an object, and its addresses that the line covers. */
+/* The mapping line of a binary, and the addresses that the line covers. */
 struct place {
 	uint64_t start;
 	uint64_t end;
@@ -64,7 +64,7 @@ static int find_places(struct profile *profile)
 	return 0;
 }
 
-/* The place that covers an address, or NULL. */
+/* Returns the line that covers an address, or NULL. */
 static const struct place *place_of(const struct profile *profile, uint64_t address)
 {
 	size_t low = XP_FIND_FIRST(profile->object_count, i, address >= profile->places[i].end);
@@ -74,7 +74,7 @@ static const struct place *place_of(const struct profile *profile, uint64_t addr
 	return &profile->places[low];
 }
 
-/* The PC to write. Readers look up caller PCs at the byte before. */
+/* Returns the PC to write. Readers look up the byte before the PC of a caller. */
 static uint64_t settle(struct profile *profile, uint64_t pc, bool is_caller)
 {
 	uint64_t address = pc - is_caller;
@@ -85,7 +85,9 @@ static uint64_t settle(struct profile *profile, uint64_t pc, bool is_caller)
 	return ((address & UNKNOWN_MASK) | XP_GPERF_UNKNOWN_BASE) + is_caller;
 }
 
-/* Another PC in the same call. Minus one stays in the instruction, because no call is shorter than two bytes. */
+/*
+ * Returns another PC in the same call. PC - 1 is still in the instruction, because no call is shorter than two bytes.
+ */
 static uint64_t variant(const struct profile *profile, uint64_t pc)
 {
 	bool is_first = pc - 1 == XP_GPERF_UNKNOWN_BASE || place_of(profile, pc - 2) != place_of(profile, pc - 1);
@@ -109,8 +111,8 @@ static int check_record(const struct xp_gperf_record *record)
 }
 
 /*
- * The second PC that readers would delete, or 0. A majority vote that cancels unequal PCs (Boyer and Moore) finds the
- * PC that occurs in more than half of the records; then it is counted.
+ * Returns the second PC that readers would delete, or 0. A majority vote that cancels unequal PCs (Boyer and Moore)
+ * finds the PC that occurs in more than half of the records. Then its occurrences are counted.
  */
 static uint64_t suspicious_second(const struct profile *profile)
 {
@@ -144,7 +146,8 @@ static int put_record(struct profile *profile, const struct xp_gperf_record *rec
 
 static int put_all(struct profile *profile, uint64_t suspicious)
 {
-	size_t plain = 0, varied = 0; /* records with the suspicious PC: about as many of each kind */
+	size_t plain = 0,
+	       varied = 0; /* records with the suspicious PC, unchanged and changed: keep both numbers about equal */
 	int err = 0;
 
 	for (size_t i = 0; i < profile->records->count && !err; i++) {
@@ -185,7 +188,7 @@ static int put_records(struct profile *profile)
 
 /* ---- mappings ---- */
 
-/* go tool pprof's libRx, `[.]so$|[.]so[._][0-9]+`: paths that are not the program. */
+/* Returns whether go tool pprof treats the path as a library: its libRx is `[.]so$|[.]so[._][0-9]+`. */
 static bool go_takes_for_library(const char *path)
 {
 	for (const char *at = strstr(path, ".so"); at; at = strstr(at + 1, ".so"))
@@ -194,7 +197,7 @@ static bool go_takes_for_library(const char *path)
 	return false;
 }
 
-/* The path of the object's line. Writes a replacement to `made_up` if its path cannot be written. */
+/* Returns the path for the line. If the path cannot be written, writes a replacement to `made_up`. */
 static const char *line_path(const struct xp_gperf_object *object, char *made_up, size_t size)
 {
 	const char *slash = strrchr(object->path, '/');
@@ -208,7 +211,7 @@ static const char *line_path(const struct xp_gperf_object *object, char *made_up
 	return made_up;
 }
 
-/* Writes a line with the given path at addresses that are never looked up. */
+/* Writes a line with the given path at addresses that are not looked up. */
 static int put_decoy(struct profile *profile, const char *path)
 {
 	const struct xp_gperf_map map = { .start = 0x1000, .end = 0x2000, .path = path };
@@ -216,7 +219,10 @@ static int put_decoy(struct profile *profile, const char *path)
 	return xp_gperf_map(profile->gperf, &map);
 }
 
-/* The object whose mapping go tool pprof puts first: the first one that is not a library, or else the first of all. */
+/*
+ * Returns the index of the binary whose mapping go tool pprof puts first: the first that is not a library, otherwise
+ * the first.
+ */
 static size_t find_program(const struct profile *profile)
 {
 	char made_up[256];

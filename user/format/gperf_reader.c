@@ -17,7 +17,7 @@ static uint64_t slot_at(const struct xp_gperf_reader *reader, uint64_t offset)
 	return xp_gperf_reader_pc(reader, &at, 0);
 }
 
-/* Slots between the position and the end of the file. */
+/* Returns the number of slots between the position and the end of the file. */
 static uint64_t slots_left(const struct xp_gperf_reader *reader)
 {
 	return (reader->size - reader->pos) / reader->slot_bytes;
@@ -33,7 +33,7 @@ static bool probe_layout(struct xp_gperf_reader *reader, unsigned int slot_bytes
 	return reader->header_words >= HEADER_WORDS_MIN && reader->header_words <= HEADER_WORDS_MAX;
 }
 
-/* A first slot of 0 and a small second slot determine the size and the byte order of the slots. */
+/* Finds the size and the byte order of the slots: the first slot must be 0, and the second one small. */
 static bool find_layout(struct xp_gperf_reader *reader)
 {
 	return probe_layout(reader, 8, false) || probe_layout(reader, 8, true) || probe_layout(reader, 4, false) ||
@@ -100,7 +100,7 @@ int xp_gperf_reader_next(struct xp_gperf_reader *reader, struct xp_gperf_sample 
 	return sample->count ? 1 : 0;
 }
 
-/* ---- text: a cursor takes known parts off the line; on anything else it sets `bad` and stays ---- */
+/* ---- text: a cursor reads known parts of a line; at any other text it sets `bad` and does not advance ---- */
 
 struct cursor {
 	const char *at;
@@ -130,7 +130,7 @@ static unsigned int digit_value(char c)
 	return isdigit((unsigned char)c) ? c - '0' : isxdigit((unsigned char)c) ? tolower(c) - 'a' + 10 : 16;
 }
 
-/* At most 64 bits. */
+/* Reads a number of at most 64 bits. */
 static uint64_t take_number(struct cursor *cursor, unsigned int base)
 {
 	const char *at = cursor->at;
@@ -164,7 +164,7 @@ static void take_perms(struct cursor *cursor, char perms[5])
 	perms[4] = 0;
 }
 
-/* Takes "HEX-HEX ". Returns false if the line is not a mapping. */
+/* Reads "HEX-HEX ". Returns false if the line is not a mapping. */
 static bool take_range(struct cursor *cursor, struct xp_gperf_line *line)
 {
 	line->start = take_number(cursor, 16);

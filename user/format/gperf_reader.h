@@ -17,9 +17,9 @@
 #include "format/violation.h"
 
 /*
- * Limits for a record, and for a line after the records. The format has none, but no writer comes near these
- * (gperftools: 254 PCs), and google-pprof fails on more PCs. Without limits, a file with a hole would keep its readers
- * busy in proportion to the size of the hole.
+ * Limits for a record, and for a line after the records. The format has no limits, but writers stay far below these
+ * (gperftools: 254 PCs), and google-pprof fails above 65536 PCs. Without limits, reading a file with a hole would take
+ * time in proportion to the size of the hole.
  */
 #define XP_GPERF_PCS_MAX 65536
 #define XP_GPERF_LINE_BYTES_MAX 65536
@@ -27,7 +27,7 @@
 struct xp_gperf_reader {
 	unsigned int slot_bytes; /* 4 or 8 */
 	bool big_endian;
-	uint64_t header_words; /* header slots after the second one: 3, or more, which are undefined */
+	uint64_t header_words; /* header slots after the second one: 3, or more with undefined contents */
 	uint64_t period_us;
 	uint64_t padding; /* the slot after the period */
 
@@ -69,7 +69,7 @@ struct xp_gperf_line {
 	uint64_t path_bytes;
 };
 
-/* True if the bytes begin like a profile. */
+/* Returns true if the bytes begin like a profile. */
 bool xp_gperf_probe(const uint8_t *bytes, uint64_t size);
 
 /* The caller keeps the bytes, which must outlive the reader. Returns 0, or -EBADMSG and sets *violation. */
@@ -77,7 +77,8 @@ int xp_gperf_reader_init(struct xp_gperf_reader *reader, const uint8_t *bytes, u
 			 struct xp_violation *violation);
 
 /*
- * Returns 1 and the next record, 0 at the trailer, or -EBADMSG and sets *violation; do not call the reader again then.
+ * Returns 1 and the next record, 0 at the trailer, or -EBADMSG and sets *violation. Do not call the reader after an
+ * error.
  */
 int xp_gperf_reader_next(struct xp_gperf_reader *reader, struct xp_gperf_sample *sample,
 			 struct xp_violation *violation);

@@ -18,12 +18,12 @@
 
 struct xp_jitdump {
 	int fd;
-	int err; /* the first one; permanent */
+	int err; /* the first error; permanent */
 	bool closed;
 	bool awaits_load; /* debug or unwinding information was written, which is meaningless without its load */
 	uint64_t begun;	  /* start of the last record, or of the first record that belongs to the same load */
-	uint64_t written; /* bytes that have left the buffer */
-	uint64_t whole;	  /* the part of them that was before `begun` at that time */
+	uint64_t written; /* bytes already written to the file */
+	uint64_t whole;	  /* the part of `written` that preceded `begun` at the time of the write */
 	size_t used;
 	uint8_t buf[64 << 10];
 };
@@ -32,7 +32,7 @@ static int fail(struct xp_jitdump *dump, int err)
 {
 	dump->err = err;
 	if (ftruncate(dump->fd, dump->whole))
-		return err; /* the file then ends in a partial record, which readers tolerate */
+		return err; /* if this fails, the file ends in a partial record, which readers tolerate */
 	return err;
 }
 
@@ -127,7 +127,7 @@ int xp_jitdump_new(struct xp_jitdump **out, int fd, const struct xp_jitdump_opti
 	put32(&header, options->pid);
 	put64(&header, options->timestamp);
 	put64(&header, options->arch_timestamp ? XP_JITDUMP_FLAG_ARCH_TIMESTAMP : 0);
-	return put(dump, header.bytes, header.size); /* only fills the buffer, so it cannot fail yet */
+	return put(dump, header.bytes, header.size); /* only fills the buffer, so it cannot fail */
 }
 
 int xp_jitdump_load(struct xp_jitdump *dump, uint64_t timestamp, const struct xp_jitdump_load *load)

@@ -3,15 +3,15 @@
  * Writes jitdump files: little-endian, for x86-64.
  *
  * Source of the format: "JITDUMP specification version 2" (tools/perf/Documentation/jitdump-specification.txt). Its
- * only relevant reader, `perf inject --jit` (tools/perf/util/jitdump.c, genelf.c), deviates from the specification in
- * two points: it accepts no version above 1, though with unwinding records, and it expects .eh_frame before
+ * most important reader, `perf inject --jit` (tools/perf/util/jitdump.c, genelf.c), deviates from the specification in
+ * two points: it requires version 1, also for files with unwinding records, and it expects .eh_frame before
  * .eh_frame_hdr. The writer follows perf.
  *
- * Files only grow, record by record. If a write fails, the file is truncated after a complete record, so it stays
- * readable.
+ * A file is only appended to, record by record. If a write fails, the file is truncated after a complete record, so it
+ * stays readable.
  *
- * Functions return 0 or -errno. -EINVAL, for a record that the format cannot hold, changes nothing. After any other
- * error the writer does nothing more and returns the same error again.
+ * Functions return 0 or -errno. -EINVAL, for a record that does not fit into the format, changes nothing. After any
+ * other error the writer does nothing more and returns the same error again.
  */
 #ifndef XPROF_FORMAT_JITDUMP_H
 #define XPROF_FORMAT_JITDUMP_H
@@ -69,15 +69,15 @@ struct xp_jitdump_line {
 };
 
 /*
- * perf puts the code at an address A, .eh_frame at A + the code size rounded up to 8, and .eh_frame_hdr directly after
- * it. Relative addresses in both must be relative to these places.
+ * Unwinding data of a function. perf places the code at an address A, .eh_frame at A + the code size rounded up to 8,
+ * and .eh_frame_hdr directly after it. Relative addresses in both must assume these addresses.
  */
 struct xp_jitdump_unwinding {
 	const uint8_t *eh_frame;
 	size_t eh_frame_bytes;
-	const uint8_t *eh_frame_hdr; /* never empty: without it perf keeps the data for the next function */
+	const uint8_t *eh_frame_hdr; /* never empty: otherwise perf uses the data for the next function */
 	size_t eh_frame_hdr_bytes;
-	uint64_t mapped_bytes; /* total size of both: perf uses them; 0: only the header is to be used */
+	uint64_t mapped_bytes; /* total size of both, if perf must use both; 0: perf uses only the header */
 };
 
 struct xp_jitdump;
@@ -93,14 +93,14 @@ int xp_jitdump_debug_info(struct xp_jitdump *dump, uint64_t timestamp, uint64_t 
 /* Unwinding data for the function of the next load. */
 int xp_jitdump_unwinding_info(struct xp_jitdump *dump, uint64_t timestamp,
 			      const struct xp_jitdump_unwinding *unwinding);
-/* The end of the runtime. Only a flush may follow. */
+/* Marks the end of the runtime. Only a flush may follow. */
 int xp_jitdump_close(struct xp_jitdump *dump, uint64_t timestamp);
 
 /* Writes the contents of the buffer. */
 int xp_jitdump_flush(struct xp_jitdump *dump);
-/* Bytes so far, including the buffer; after an error, the size of the truncated file. */
+/* Returns the bytes so far, including the buffer; after an error, the size of the truncated file. */
 uint64_t xp_jitdump_bytes(const struct xp_jitdump *dump);
-/* Size up to which the file stays complete in any case: an error truncates the records after it. */
+/* Returns the size up to which the file stays complete even if a later write fails. */
 uint64_t xp_jitdump_whole_bytes(const struct xp_jitdump *dump);
 void xp_jitdump_free(struct xp_jitdump *dump);
 

@@ -99,7 +99,7 @@ static uint64_t take(struct cursor *cursor, size_t bytes)
 	return value;
 }
 
-/* Takes a terminated text. Returns NULL if it is not terminated. */
+/* Reads a NUL-terminated string. Returns NULL if it is not terminated. */
 static const char *take_text(struct cursor *cursor)
 {
 	const uint8_t *from = cursor->at, *zero = memchr(from, 0, cursor->left);
@@ -152,7 +152,7 @@ static int read_load(struct cursor *cursor, struct xp_jitdump_record *record, st
 		return xp_violate(violation, record->offset,
 				  "A load record has %" PRIu64 " of the %" PRIu64 " bytes of its code", cursor->left,
 				  record->load.code_size);
-	/* Padding, if any, precedes the code: perf uses the last bytes as the code. */
+	/* Padding may precede the code: perf uses the last bytes as the code. */
 	cursor->left -= record->load.code_size;
 	record->load.code = cursor->at + cursor->left;
 	return check_padding(cursor, record, violation);
@@ -193,8 +193,8 @@ static int read_debug(struct cursor *cursor, struct xp_jitdump_record *record, s
 }
 
 /*
- * .eh_frame starts with a common information entry: its length, which is not 0, then an id of 0. The header starts with
- * its version, 1, and three encodings, which are almost always 1b 03 3b.
+ * .eh_frame starts with a common information entry: its length, which is not 0, then an ID of 0. The header starts with
+ * its version, 1, and three encodings, which are 1b 03 3b in nearly all files.
  */
 static bool begins_with_frame(const uint8_t *data, uint64_t bytes)
 {

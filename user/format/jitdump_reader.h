@@ -2,15 +2,15 @@
 /*
  * A strict reader of jitdump files, record by record: versions 1 and 2, either byte order.
  *
- * It requires "JITDUMP specification version 2", as far as the runtimes that write such files (V8, LLVM, PHP, CPython,
- * Mono, .NET, Erlang, QEMU, perf's JVM agent) agree with it. They pad records to a multiple of 8 bytes with arbitrary
- * bytes. They put .eh_frame before or after its header. A file name of one byte 0xff means the previous name. V8 11
- * (Node.js 20) writes zero bytes inside file names, so a debug record has more bytes than its lines: the reader reports
- * the surplus. tests/check/jitdump_rules.h checks what perf requires in addition.
+ * It requires "JITDUMP specification version 2", except where the runtimes that write such files deviate from it (V8,
+ * LLVM, PHP, CPython, Mono, .NET, Erlang, QEMU, perf's JVM agent). They pad records to a multiple of 8 bytes with
+ * arbitrary bytes. They write .eh_frame before or after its header. A file name of one byte 0xff means the previous
+ * name. V8 11 (Node.js 20) writes zero bytes inside file names, so a debug record has more bytes than its lines: the
+ * reader reports the surplus. tests/check/jitdump_rules.h checks what perf requires in addition.
  *
  * The file is untrusted: the reader never reads outside its bytes, and its memory use does not depend on them. It reads
- * them once to check them and again to return them, so they must not change meanwhile: copy bytes that another process
- * can write.
+ * them once to check them and again to return them, so they must not change meanwhile. If another process can write to
+ * the bytes, copy them first.
  */
 #ifndef XPROF_FORMAT_JITDUMP_READER_H
 #define XPROF_FORMAT_JITDUMP_READER_H
@@ -26,7 +26,7 @@
 struct xp_jitdump_header {
 	bool big_endian;
 	uint32_t version;
-	uint32_t bytes;	   /* header size: 40, or more, which is undefined */
+	uint32_t bytes;	   /* size of the header: 40, or more with undefined contents */
 	uint32_t elf_mach; /* EM_* */
 	uint32_t pid;
 	uint64_t timestamp;
@@ -43,7 +43,7 @@ enum xp_jitdump_order {
 /* Pointers are into the file's bytes. */
 struct xp_jitdump_record {
 	uint64_t offset;
-	uint64_t bytes; /* of the whole record */
+	uint64_t bytes; /* size of the whole record */
 	uint32_t kind;	/* enum xp_jitdump_kind, or an undefined kind, which readers skip */
 	uint64_t timestamp;
 	union {
@@ -70,7 +70,8 @@ struct xp_jitdump_record {
 			uint64_t code_addr;
 			uint64_t line_count;
 			const uint8_t *lines;	/* read with xp_jitdump_lines_next() */
-			uint64_t surplus_bytes; /* after the lines: above XP_JITDUMP_PADDING_BYTES_MAX, trust no line */
+			uint64_t surplus_bytes; /* after the lines; if it exceeds XP_JITDUMP_PADDING_BYTES_MAX, all
+						   lines are untrustworthy */
 		} debug;
 		struct {
 			const uint8_t *eh_frame;
@@ -90,17 +91,20 @@ bool xp_jitdump_probe(const uint8_t *bytes, uint64_t size);
 int xp_jitdump_read_header(const uint8_t *bytes, uint64_t size, struct xp_jitdump_header *header,
 			   struct xp_violation *violation);
 /*
- * The size of a record, of which at least XP_JITDUMP_PREFIX_BYTES are present: for readers of a file that grows. offset
- * is its offset in the file. Returns 0, or -EBADMSG and sets *violation.
+ * For readers of a file that grows: returns the size of a record. At least XP_JITDUMP_PREFIX_BYTES of the record must
+ * be present. offset is its offset in the file. Returns 0, or -EBADMSG and sets *violation.
  */
 int xp_jitdump_record_bytes(const struct xp_jitdump_header *header, const uint8_t *record, uint64_t offset,
 			    uint32_t *bytes, struct xp_violation *violation);
-/* Reads a whole record, of which xp_jitdump_record_bytes() are present. Returns 0, or -EBADMSG and sets *violation. */
+/*
+ * Reads a whole record. `bytes` must contain as many bytes as xp_jitdump_record_bytes() returns. Returns 0, or -EBADMSG
+ * and sets *violation.
+ */
 int xp_jitdump_read_record(const struct xp_jitdump_header *header, const uint8_t *bytes, uint64_t offset,
 			   struct xp_jitdump_record *record, struct xp_violation *violation);
 /*
- * Reads the fields and the name of a load record that is too long to keep from its first bytes. code is NULL. Returns
- * 0, or -EBADMSG and sets *violation; also if the name does not end in these bytes.
+ * Reads the fields and the name of a load record from its first bytes, for a record that is too long to keep. code is
+ * NULL. Returns 0, or -EBADMSG and sets *violation; also if the name is not terminated in these bytes.
  */
 int xp_jitdump_read_load_head(const struct xp_jitdump_header *header, const uint8_t *bytes, uint64_t size,
 			      uint64_t offset, struct xp_jitdump_record *record, struct xp_violation *violation);

@@ -13,12 +13,12 @@
 #include "base/util.h"
 
 /*
- * What a manifest may take in memory. The longest ones of xprof take 5 times their size; an array of empty objects
- * would take 80 times.
+ * Limit for the memory of a manifest. The longest manifests of xprof need 5 times their file size; an array of empty
+ * objects would need 80 times.
  */
 #define MEMORY_BYTES_MAX ((size_t)384 << 20)
 
-/* ---- what jansson allocates ---- */
+/* ---- limits the memory that jansson allocates ---- */
 
 static _Thread_local bool is_reading;
 static _Thread_local size_t left_bytes;
@@ -71,7 +71,7 @@ int xp_manifest_load(json_t **manifest, int dir_fd, const char *name)
 	return err;
 }
 
-/* Why a manifest that is there is not read. */
+/* Prints why an existing manifest cannot be read. */
 static void tell_unread(const char *path, int err)
 {
 	char why[64] = "it is not JSON";

@@ -16,14 +16,16 @@
 #define COMM_BYTES 16	 /* the kernel's TASK_COMM_LEN */
 #define SYMBOL_BYTES 512 /* KSYM_NAME_LEN of the kernel */
 /*
- * Flag of a FORK: the process does not have its parent's mappings (tools/perf/util/event.h:
+ * Flag of a FORK: the process does not inherit the mappings of its parent (tools/perf/util/event.h:
  * PERF_RECORD_MISC_FORK_EXEC).
  */
 #define MISC_FORK_EXEC (1 << 13)
 #define MISC_MMAP_BUILD_ID (1 << 14)
 
-/* Follows each kernel record except samples: PERF_SAMPLE_TID, TIME, CPU and with several events IDENTIFIER
- * (sample_id_all). */
+/*
+ * The trailer of each kernel record except samples: PERF_SAMPLE_TID, TIME, CPU and with several events IDENTIFIER
+ * (sample_id_all).
+ */
 struct trailer {
 	uint32_t pid, tid;
 	uint64_t time;
@@ -35,11 +37,11 @@ struct xp_perfdata {
 	struct xp_perfdata_options options;
 	struct xp_perfdata_head head;
 	struct xp_perfdata_span span;
-	uint64_t newest_ns; /* of all records */
+	uint64_t newest_ns; /* time of the newest record */
 	uint64_t round_ns;  /* newest_ns at the last FINISHED_ROUND; 0: none yet */
-	uint64_t floor_ns;  /* perf sorts in nothing older: newest_ns at the FINISHED_ROUND before the last */
-	struct xp_perfdata_compressor *compressor; /* of samples; NULL: they are never compressed */
-	bool compresses;			   /* from now on */
+	uint64_t floor_ns;  /* newest_ns at the FINISHED_ROUND before the last: perf cannot sort older records */
+	struct xp_perfdata_compressor *compressor; /* compressor of samples; NULL: samples are never compressed */
+	bool compresses;			   /* samples are compressed from now on */
 	struct xp_perfdata_sink sink;
 };
 
@@ -82,8 +84,8 @@ static int put_header(struct xp_perfdata *perfdata)
 }
 
 /*
- * What perf must know about compressed records stands after the records. To keep it there at all times, except for the
- * moment between the last two writes, the new end is written first, and the data that overwrites the old end last.
+ * The description of the compressed records follows the records. To keep it complete at all times, except between the
+ * last two writes, this writes the new end first, and the data that overwrites the old end last.
  */
 static int write_compressed(struct xp_perfdata *perfdata)
 {
@@ -129,7 +131,7 @@ static int pack(struct xp_perfdata *perfdata)
 	return sink->err;
 }
 
-/* Starts a record; everything but its header follows. After an error nothing is written any more. */
+/* Starts a record. The caller appends everything after its header. After an error, nothing is written. */
 static void begin(struct xp_perfdata *perfdata, uint32_t type, uint16_t misc, size_t size)
 {
 	const struct perf_event_header header = { .type = type, .misc = misc, .size = size };
@@ -145,15 +147,16 @@ static void put(struct xp_perfdata *perfdata, const void *data, size_t size)
 	xp_perfdata_put(&perfdata->sink, data, size, size);
 }
 
-/* The time of a record, limited to times that perf can still sort in. */
+/* Returns the time of a record, raised to the earliest time that perf can still sort. */
 static uint64_t time_of(const struct xp_perfdata *perfdata, uint64_t tsc)
 {
 	return tsc ? XP_MAX(xp_perfdata_ns(&perfdata->options.conversion, tsc), perfdata->floor_ns) : 0;
 }
 
 /*
- * At a FINISHED_ROUND, perf passes on all records that are not newer than the newest record before the previous
- * FINISHED_ROUND (tools/perf/util/ordered-events.c). Two of them are late_ns apart, so no older record can follow.
+ * Ends a record, and writes a FINISHED_ROUND if late_ns have passed since the last one. At a FINISHED_ROUND, perf
+ * processes all records that are not newer than the newest record before the previous FINISHED_ROUND
+ * (tools/perf/util/ordered-events.c). Two of them are late_ns apart, so no older record can follow.
  */
 static int end(struct xp_perfdata *perfdata, uint64_t ns)
 {
@@ -193,7 +196,7 @@ static void put_time_conv(struct xp_perfdata *perfdata)
 	put(perfdata, &record, sizeof(record));
 }
 
-/* Whether samples are compressed; from some size of the file on. */
+/* Returns whether to compress samples. Starts compression when the file has plain_bytes. */
 static bool may_compress(struct xp_perfdata *perfdata)
 {
 	if (perfdata->compresses || !perfdata->compressor ||
@@ -254,7 +257,7 @@ static int put_kernel_map(struct xp_perfdata *perfdata, uint64_t start, uint64_t
 int xp_perfdata_kernel(struct xp_perfdata *perfdata, uint64_t start, uint64_t bytes)
 {
 	/*
-	 * After the name comes the symbol whose address is `offset`: perf computes from it how far the kernel was
+	 * The name ends with the symbol whose address is `offset`: perf uses it to compute how far the kernel was
 	 * relocated.
 	 */
 	return put_kernel_map(perfdata, start, bytes, start, "[kernel.kallsyms]_text");
@@ -265,7 +268,7 @@ int xp_perfdata_module(struct xp_perfdata *perfdata, uint64_t start, uint64_t by
 	return put_kernel_map(perfdata, start, bytes, 0, path);
 }
 
-/* Follows the range of an MMAP2: identifies the mapped file. */
+/* Identifies the mapped file. Follows the range of an MMAP2. */
 struct identity {
 	union {
 		struct {
@@ -330,7 +333,7 @@ int xp_perfdata_comm(struct xp_perfdata *perfdata, uint64_t tsc, pid_t pid, pid_
 	return end_with_trailer(perfdata, tsc, pid, tid);
 }
 
-/* ptid, the creating thread, is unknown; its process is written instead. */
+/* Writes a FORK or EXIT. ptid, the creating thread, is unknown; the PID of its process is written instead. */
 static int put_task(struct xp_perfdata *perfdata, uint64_t tsc, uint64_t then_tsc, uint32_t type, uint16_t misc,
 		    const pid_t ids[4])
 {
@@ -355,7 +358,7 @@ int xp_perfdata_exit(struct xp_perfdata *perfdata, uint64_t tsc, pid_t pid, pid_
 }
 
 /*
- * Reserves space for a sample, or another record that is compressed when samples are: it then stays in memory for now.
+ * Reserves space for a sample, or for another record that is compressed like samples and then stays in memory for now.
  * Returns NULL on error.
  */
 static uint8_t *sample_room(struct xp_perfdata *perfdata, size_t size)
@@ -371,7 +374,10 @@ static uint8_t *sample_room(struct xp_perfdata *perfdata, size_t size)
 	return room || pack(perfdata) ? room : xp_perfdata_compressor_room(perfdata->compressor, size);
 }
 
-/* What names BPF programs may be compressed: there may be thousands of records, and perf inject needs none of them. */
+/*
+ * Writes a record that names a BPF program, compressed if samples are: there may be thousands of such records, and perf
+ * inject does not need them.
+ */
 static int put_bpf(struct xp_perfdata *perfdata, uint64_t tsc, uint32_t type, const void *fields, size_t bytes)
 {
 	const struct trailer trailer = { .time = time_of(perfdata, tsc), .id = XP_PERFDATA_EVENT_SAMPLES + 1 };
@@ -425,7 +431,7 @@ static uint8_t *put_chain(uint8_t *to, uint64_t context, const uint64_t *address
 	return to + sizeof(context) + count * sizeof(*addresses);
 }
 
-/* A sample of an event; raw: its PERF_SAMPLE_RAW, of a size that with its own size is a multiple of 8. */
+/* A sample of an event. raw: its PERF_SAMPLE_RAW. The size of raw plus 4 must be a multiple of 8. */
 struct event_sample {
 	const struct xp_perfdata_sample *sample;
 	uint64_t id;
@@ -540,8 +546,8 @@ int xp_perfdata_jit(struct xp_perfdata *perfdata, uint64_t tsc, const char *path
 	if (path[0] != '/' || !xp_perfdata_is_jit(path))
 		return -EINVAL;
 	/*
-	 * The number in the name, cut to 32 bits as perf cuts it. perf skips the file unless this is the number of a
-	 * process in its own PID namespace, or of none; perf 7.2 crashes without a number.
+	 * Gets the number from the name, truncated to 32 bits as in perf. perf skips the file unless the number is a
+	 * PID in perf's PID namespace, or no PID at all; perf 7.2 crashes without a number.
 	 */
 	map.pid = map.tid = (pid_t)strtoull(strrchr(path, '/') + strlen("/jit-"), NULL, 10);
 	return put_map(perfdata, tsc, &map);
