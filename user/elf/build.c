@@ -169,7 +169,7 @@ struct xp_elf_section xp_elf_symtab_section(const struct xp_elf_symbols *symbols
 		.size = symbols->count * sizeof(Elf64_Sym),
 		.align = 8,
 		.link = strings_index,
-		.info = 1, /* first symbol that is not local */
+		.info = 1, /* index of the first symbol that is not local */
 		.entry_bytes = sizeof(Elf64_Sym),
 		.bytes = symbols->symbols,
 	};

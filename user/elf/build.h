@@ -25,7 +25,7 @@ struct xp_elf_section {
 	uint32_t link;
 	uint32_t info;
 	uint64_t entry_bytes;
-	const void *bytes; /* the caller's; NULL: a hole, zeros that take no disk space */
+	const void *bytes; /* owned by the caller; NULL: a hole, zeros that use no disk space */
 	bool is_loaded;	   /* covered by a PT_LOAD with read and execute permission */
 };
 

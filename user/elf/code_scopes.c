@@ -25,17 +25,17 @@ static int add_scope(struct xp_code_scopes *scopes, const struct xp_die_walk *wa
 	return 0;
 }
 
-/* Sets where the scopes end that are not around a DIE at this depth. */
+/* Ends the open scopes that do not contain a DIE at this depth. */
 static void close_scopes(struct xp_code_scopes *scopes, size_t *open, unsigned int *open_count, unsigned int depth)
 {
 	while (*open_count >= depth)
 		scopes->all[open[--*open_count]].next = scopes->count;
 }
 
-/* Lists the scopes that lie in the function itself or in scopes. */
+/* Lists the scopes of the function: those directly in it, and nested ones. */
 static int read_scopes(struct xp_code_scopes *scopes, const struct xp_die_shapes *shapes, const Dwarf_Die *function)
 {
-	size_t open[SCOPE_DEPTH_MAX]; /* around the walk; their depths are 1, 2 and so on */
+	size_t open[SCOPE_DEPTH_MAX]; /* the scopes that contain the current DIE; their depths are 1, 2 and so on */
 	unsigned int open_count = 0;
 	struct xp_die_walk walk;
 	int err = 0;

@@ -18,7 +18,7 @@
 /* Only this much of a section name is compared. */
 #define SECTION_NAME_BYTES 64
 #define RANGES_MAX (1u << 20)
-/* Reading the headers takes milliseconds, unless the file is made to take long. */
+/* Timeout for the reader. Headers take milliseconds, except in a hostile file. */
 #define READER_NS (5 * 1000000000ull)
 #define READER_BYTES ((rlim_t)1 << 30)
 
@@ -57,7 +57,7 @@ static bool is_debug(const char *name)
 	return !strncmp(name, ".debug_", 7) || !strncmp(name, ".zdebug_", 8) || !strcmp(name, ".gdb_index");
 }
 
-/* Debug information that names functions, inlined functions and lines. */
+/* Returns whether a section is debug information that names functions, inlined functions and lines. */
 static bool is_debug_of_code(const char *name)
 {
 	static const char *const parts[] = { "info", "abbrev", "line",	 "str",	     "line_str", "str_offsets",
@@ -70,7 +70,9 @@ static bool is_debug_of_code(const char *name)
 	return false;
 }
 
-/* Relocations may hold the addresses of sleds, see sled_table.h. */
+/*
+ * Returns whether a section is copied. Relocations are, because they may contain the addresses of sleds (sled_table.h).
+ */
 static bool is_kept(const struct plan *plan, const GElf_Shdr *section, const char *name)
 {
 	switch (section->sh_type) {
@@ -143,7 +145,7 @@ static void keep_section(struct plan *plan, size_t index, const GElf_Shdr *secti
 		keep(plan, section->sh_offset, section->sh_size);
 }
 
-/* Readers of debug information skip empty sections, and trust those that have contents. */
+/* Marks an omitted debug section as empty, because readers skip empty sections, but trust the contents of others. */
 static void empty_section(struct plan *plan, size_t index, const GElf_Shdr *section, const char *name)
 {
 	if (section->sh_type == SHT_PROGBITS && is_debug(name) && !is_kept(plan, section, name))
@@ -235,7 +237,10 @@ int xp_elf_copy_plan(int fd, FILE *out, const void *arg)
 
 /* ---- the copy ---- */
 
-/* The ranges in between. Those of the answer may overlap, and lie anywhere. */
+/*
+ * Adds the ranges between the kept ones. The kept ranges come from the reader's answer: they may overlap, and can be
+ * anywhere.
+ */
 static int omit_others(struct xp_interval_map *omitted, const struct xp_interval_map *kept)
 {
 	uint64_t end = 0;
@@ -283,7 +288,7 @@ static int get_patches(int to_fd, FILE *in, uint32_t count, uint64_t size)
 	return err;
 }
 
-/* -ENOEXEC: not a binary for this machine. */
+/* Returns -ENOEXEC if the file is not a binary for this machine. */
 static int copy_planned(int from_fd, int to_fd, FILE *in, struct xp_elf_copied *copied, uint64_t *bytes)
 {
 	struct xp_interval_map omitted = { 0 };

@@ -11,7 +11,7 @@
 
 #include "base/util.h"
 
-/* The demangler's stack use grows with the length of the name. */
+/* Limit for mangled names: the demangler's stack use grows with their length. */
 #define SYMBOL_BYTES_MAX 16384
 
 struct output {
@@ -21,9 +21,9 @@ struct output {
 };
 
 /*
- * With back-references, a name of a hundred bytes can stand for more text than fits in memory. The demanglers cannot be
- * asked to stop, so this callback leaves them with longjmp() once the buffer is full. They own no memory at this point
- * except the few bytes of a Rust identifier in Punycode.
+ * Receives demangled text. A name of a hundred bytes with back-references can expand to more text than memory can hold.
+ * The demanglers cannot be stopped, so this callback leaves them with longjmp() when the buffer is full. They own no
+ * memory at that point, except a few bytes for a Rust identifier in Punycode.
  */
 static void receive(const char *text, size_t bytes, void *arg)
 {
@@ -37,7 +37,7 @@ static void receive(const char *text, size_t bytes, void *arg)
 		longjmp(output->full, 1);
 }
 
-/* Rust first: its legacy names are also valid C++ names, with a hash at the end. */
+/* Tries Rust first: its legacy names are also valid C++ names, with a hash at the end. */
 static bool demangle(struct output *output, const char *symbol)
 {
 	if (setjmp(output->full)) {
@@ -56,7 +56,7 @@ static bool demangle(struct output *output, const char *symbol)
 #define ANONYMOUS "(anonymous namespace)"
 #define OPERATOR "operator"
 #define DECLTYPE "decltype"
-#define BRACKETS_MAX 256 /* deepest nesting that is followed */
+#define BRACKETS_MAX 256 /* limit of nested brackets */
 
 struct text {
 	char *to;
@@ -82,7 +82,10 @@ static bool ends(const char *whole, const char *at, const char *with)
 	return (size_t)(at - whole) >= bytes && !memcmp(at - bytes, with, bytes);
 }
 
-/* Length of "operator()", "operator<<", "operator new" up to its template arguments or parameters. */
+/*
+ * Returns the length of an operator's name, such as "operator()" or "operator new", without template arguments and
+ * parameters.
+ */
 static size_t operator_bytes(const char *name)
 {
 	static const char *const symbols[] = {
@@ -108,13 +111,15 @@ static bool begins_operator(const char *name, const char *whole)
 	return !isalnum((unsigned char)after) && after != '_';
 }
 
-/* Whether '>' at this place closes what is open: it may also be part of "->", or compare or shift in parentheses. */
+/* Returns whether '>' closes the innermost bracket. It may also be part of "->", or an operator in parentheses. */
 static bool closes_angle(const char *at, char open)
 {
 	return open == '<' && at[-1] != '-';
 }
 
-/* Length of the bracket that starts here, including its contents; the whole rest if it is never closed. */
+/*
+ * Returns the length of the bracket that starts here, with its contents, or the length of the rest if it is not closed.
+ */
 static size_t bracket_bytes(const char *name, const char *whole)
 {
 	char open[BRACKETS_MAX];
@@ -130,7 +135,7 @@ static size_t bracket_bytes(const char *name, const char *whole)
 		} else if (name[at] == '>') {
 			depth -= closes_angle(name + at, open[depth - 1]);
 		} else if (name[at] == ')' || name[at] == '}') {
-			/* What '<' seemed to open was a comparison or a shift. */
+			/* The open '<' were comparisons or shifts, not brackets. */
 			while (depth > 1 && open[depth - 1] == '<')
 				depth--;
 			depth--;
@@ -157,14 +162,14 @@ static size_t take_piece(struct text *text, const char *at, const char *whole)
 	} else if (*at == '<') {
 		return bracket_bytes(at, whole);
 	} else if (*at == ' ') {
-		text->used = 0; /* it was the return type */
+		text->used = 0; /* the text so far was the return type */
 		return bytes;
 	}
 	put(text, at, bytes);
 	return bytes;
 }
 
-/* The text after what may follow the parameters of a method. In a name without spaces, '_' stands for them. */
+/* Skips the qualifiers that may follow the parameters of a method. In a name without spaces, '_' replaces them. */
 static const char *skip_qualifiers(const char *at)
 {
 	static const char *const qualifiers[] = { "const", "volatile", "&&", "&", "noexcept" };
@@ -181,21 +186,23 @@ static const char *skip_qualifiers(const char *at)
 	return at;
 }
 
-/* Whether this can follow the parameters and qualifiers of a C++ function: "::" if other functions are local to it. */
+/*
+ * Returns whether this text can follow the parameters and qualifiers of a C++ function. "::" precedes a local function.
+ */
 static bool follows_parameters(const char *at)
 {
 	return !*at || begins(at, "::") || begins(at, " [clone ") || begins(at, " requires ");
 }
 
 /*
- * Shortens a C++ function's name. Returns false if this is none. What distinguishes it from names of other languages,
- * which contain parentheses elsewhere ("regexp.(*Regexp).Match" in Go, "(i32, u8)" in Rust, "to!(int)" in D), is the
- * list of parameters and what follows it.
+ * Shortens the name of a C++ function. Returns false if the name is not one. A C++ name has a list of parameters, and
+ * only certain text after it. Names of other languages contain parentheses elsewhere: "regexp.(*Regexp).Match" in Go,
+ * "(i32, u8)" in Rust, "to!(int)" in D.
  */
 static bool shorten(struct text *text, const char *name)
 {
 	const char *at = name;
-	bool declarator = false; /* of a function that returns a pointer to a function, or a reference to an array */
+	bool declarator = false; /* the function returns a pointer to a function, or a reference to an array */
 
 	for (;;) {
 		if (begins(at, ANONYMOUS)) {
@@ -242,7 +249,10 @@ void xp_short_name(char *to, size_t to_size, const char *name)
 
 #define NEWER_BYTES_MAX 1024
 
-/* Length of the digits and capitals that number a substitution ("S1_"), a parameter ("T0_") or a size ("DB77_"). */
+/*
+ * Returns the length of the digits and capitals that number a substitution ("S1_"), a parameter ("T0_") or a size
+ * ("DB77_").
+ */
 static size_t number_bytes(const char *at)
 {
 	size_t bytes = strspn(at, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ");
@@ -250,7 +260,7 @@ static size_t number_bytes(const char *at)
 	return at[bytes] == '_' ? bytes + 1 : 0;
 }
 
-/* Length of the token that starts here: an identifier, a literal such as "Lin1E", or letters with their number. */
+/* Returns the length of a token: an identifier, a literal such as "Lin1E", or letters with their number. */
 static size_t token_bytes(const char *at)
 {
 	size_t digits = strspn(at, "0123456789"), bytes;
@@ -271,10 +281,10 @@ static size_t token_bytes(const char *at)
 }
 
 /*
- * Writes a symbol with what C++20 and C++23 have added replaced by older manglings. A constraint ("Tk") and the type of
- * a template parameter ("Tn") become further template arguments, _BitInt becomes int, and an explicit object parameter
- * ("H") becomes a usual one. So the name of the function stays, but its arguments do not. Returns the first requires
- * clause ("Q") in to, which has the size of the symbol, or NULL.
+ * Writes a symbol with the additions of C++20 and C++23 replaced by older manglings. A constraint ("Tk") and the type
+ * of a template parameter ("Tn") become further template arguments, _BitInt becomes int, and an explicit object
+ * parameter ("H") becomes a normal one. So the function's name is right, but its arguments are not. `to` has the size
+ * of the symbol. Returns the first requires clause ("Q") in it, or NULL.
  */
 static char *make_older(char *to, const char *symbol)
 {
@@ -298,8 +308,8 @@ static char *make_older(char *to, const char *symbol)
 }
 
 /*
- * Demangles a symbol up to its requires clause: what follows may refer to types in the clause. The clause is at the
- * end, or ends the template arguments of the function itself.
+ * Demangles a symbol up to its requires clause, because the text after it may refer to types in the clause. The clause
+ * is at the end of the symbol, or at the end of the function's template arguments.
  */
 static bool demangle_up_to(struct output *output, char *clause, const char *symbol)
 {
@@ -313,7 +323,10 @@ static bool demangle_up_to(struct output *output, char *clause, const char *symb
 	return false;
 }
 
-/* Returns only the function's name: its parameters and template arguments may be wrong. */
+/*
+ * Demangles with replacements, and returns only the function's name, because parameters and template arguments may be
+ * wrong.
+ */
 static char *demangle_newer(struct output *output, const char *symbol)
 {
 	char older[NEWER_BYTES_MAX + 4], *clause, *name;

@@ -12,8 +12,9 @@
 #define XP_DEMANGLED_BYTES_MAX 8192
 
 /*
- * Returns the demangled form of a symbol, which the caller frees, or NULL if it is not a mangled name (or out of
- * memory). Of a mangling that libiberty does not know (C++20, C++23), it is the function's name alone. A symbol from a hostile file may demangle to any bytes (see xp_clean_text()).
+ * Returns the demangled form of a symbol, which the caller frees, or NULL if the symbol is not mangled (or out of
+ * memory). If libiberty does not know the mangling (C++20, C++23), returns only the function's name. A hostile symbol
+ * may demangle to any bytes (see xp_clean_text()).
  */
 char *xp_demangle(const char *symbol);
 

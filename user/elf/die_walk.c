@@ -8,12 +8,12 @@
 
 #include "base/array.h"
 
-/* Compilers number abbreviations from 1; large units of Rust have some thousands. */
+/* Limit of abbreviation codes. Compilers number them from 1; large units of Rust have some thousands. */
 #define CODE_MAX (1u << 20)
 
 /* ---- abbreviations ---- */
 
-/* Returns false for a form whose values have no fixed size. */
+/* Sets *bytes to the size of a form's values. Returns false if the size is not fixed. */
 static bool fixed_bytes(const struct xp_die_shapes *shapes, unsigned int form, uint32_t *bytes)
 {
 	switch (form) {
@@ -104,7 +104,10 @@ static int add_shape(struct xp_die_shapes *shapes, Dwarf_Abbrev *abbrev)
 		return -ENOMEM;
 	for (; shapes->count <= code; shapes->count++)
 		shapes->all[shapes->count] = (struct xp_die_shape){ 0 };
-	/* Not dwarf_getattrcnt(): elfutils 0.188 miscounts after DW_FORM_implicit_const. */
+	/*
+	 * dwarf_getattrcnt() of elfutils 0.188 miscounts after DW_FORM_implicit_const, so this uses
+	 * dwarf_getabbrevattr().
+	 */
 	for (size_t i = 0; !dwarf_getabbrevattr(abbrev, i, &name, &form, NULL); i++) {
 		int err = add_step(shapes, &shape, form);
 
@@ -127,7 +130,10 @@ static int find_unit(struct xp_die_shapes *shapes, Dwarf_Die *unit)
 	if (dwarf_next_unit(dwarf, begin, &next, &head, &version, NULL, &shapes->address_bytes, &shapes->offset_bytes,
 			    NULL, NULL))
 		return -EINVAL;
-	/* Its length may reach beyond the section, which only libdw knows. */
+	/*
+	 * The length in the header may exceed the section. Only libdw knows the section, so this asks it for the last
+	 * DIE.
+	 */
 	if (!dwarf_offdie(dwarf, next - 1, &last) || last.cu != unit->cu)
 		return -EINVAL;
 	shapes->cu = unit->cu;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reads DWARF's numbers and texts, little-endian, from untrusted bytes of a target. */
+/* Reads the numbers and strings of DWARF, little-endian, from untrusted bytes of a target. */
 #ifndef XPROF_ELF_DWARF_CURSOR_H
 #define XPROF_ELF_DWARF_CURSOR_H
 
@@ -12,10 +12,10 @@
 #include "base/bytes.h"
 #include "base/util.h"
 
-/* A longer text is invalid. This bounds the time that many references to one long text take. */
+/* Longer strings are invalid. The limit bounds the time for many references to one long string. */
 #define XP_DWARF_TEXT_BYTES_MAX 4096
 
-/* Reads until the bytes run out. Then it stays bad, and returns zeros. */
+/* A cursor. After the end of the bytes, it is bad and returns zeros. */
 struct xp_dwarf_cursor {
 	const uint8_t *at;
 	const uint8_t *end;
@@ -67,7 +67,7 @@ static inline int64_t xp_dwarf_sleb(struct xp_dwarf_cursor *cursor)
 	return (int64_t)value;
 }
 
-/* The size of a pointer in this encoding, DW_EH_PE_*; 0: unknown. The low four bits are the format. */
+/* Returns the size of a pointer with this encoding, DW_EH_PE_*; 0: unknown. The low four bits are the format. */
 static inline unsigned int xp_dwarf_pointer_bytes(uint8_t encoding)
 {
 	switch (encoding & 0x0f) {
@@ -86,7 +86,7 @@ static inline unsigned int xp_dwarf_pointer_bytes(uint8_t encoding)
 	}
 }
 
-/* Without what the encoding adds to it. */
+/* Reads a pointer, without adding the base of its encoding. */
 static inline uint64_t xp_dwarf_pointer(struct xp_dwarf_cursor *cursor, uint8_t encoding)
 {
 	unsigned int bytes = xp_dwarf_pointer_bytes(encoding);

@@ -14,7 +14,8 @@
 
 #define PAGE_MASK 4095ull
 /*
- * Far above what any linker writes. Without these limits, many headers could each request a copy of the same megabytes.
+ * Limits far above the output of any linker. Without them, a file with many headers could request a copy of the same
+ * megabytes for each.
  */
 #define NOTES_BYTES_MAX (1u << 16)
 #define NOTES_MAX 16
@@ -88,7 +89,7 @@ static int check_header(struct xp_elf_file *image, bool may_be_32_bit)
 
 static void image_init(struct xp_elf_file *image)
 {
-	/* The window stays uninitialized: window_bytes says that it is empty. */
+	/* window stays uninitialized: window_bytes is 0 */
 	memset(image, 0, offsetof(struct xp_elf_file, window));
 	image->fd = -1;
 	elf_version(EV_CURRENT);
@@ -99,7 +100,7 @@ int xp_elf_file_memory(struct xp_elf_file *image, const void *elf, size_t size)
 	image_init(image);
 	image->memory = elf;
 	image->size = size;
-	/* libelf takes a char * but does not modify memory that it was not asked to update. */
+	/* libelf requires a char *, but modifies the memory only if asked to update it. */
 	image->elf = elf_memory((char *)elf, size);
 	if (!image->elf)
 		return xp_why_set(-ENOEXEC, "not an ELF file");
@@ -171,7 +172,7 @@ bool xp_elf_file_read(struct xp_elf_file *image, void *to, uint64_t offset, size
 		image->window_bytes = read_fd(image->fd, image->window, offset, sizeof(image->window));
 	}
 	if (size > image->window_bytes - (offset - image->window_offset))
-		return false; /* truncated since */
+		return false; /* the file was truncated meanwhile */
 	memcpy(to, image->window + (offset - image->window_offset), size);
 	return true;
 }
@@ -189,8 +190,8 @@ const struct xp_elf_segment *xp_elf_file_segment(const struct xp_elf_file *image
 }
 
 /*
- * Compares in the file. elf_strptr() would search the end of the table for a NUL on every call: a file with many
- * sections and a table without a NUL could keep it busy for hours.
+ * Returns whether the section has this name. Reads only the bytes of the name: elf_strptr() searches the table for a
+ * NUL on every call, which takes hours for a file with many sections and a table without a NUL.
  */
 static bool section_is_named(struct xp_elf_file *image, const GElf_Shdr *names, const GElf_Shdr *header,
 			     const char *name)

@@ -24,8 +24,8 @@ struct xp_elf_segment {
 
 struct xp_elf_file {
 	Elf *elf;
-	int fd;		       /* -1: memory */
-	const uint8_t *memory; /* NULL: fd */
+	int fd;		       /* -1: the file is in memory */
+	const uint8_t *memory; /* NULL: the file is in fd */
 	uint64_t size;
 	bool dynamic; /* ET_DYN */
 
@@ -52,29 +52,32 @@ void xp_elf_file_close(struct xp_elf_file *image);
 /* Copies bytes of the file. Returns false if the file has fewer bytes. */
 bool xp_elf_file_read(struct xp_elf_file *image, void *to, uint64_t offset, size_t size);
 
-/* The executable segment that contains [vaddr, vaddr + bytes) in its file part, or NULL. */
+/* Returns the executable segment whose file part contains [vaddr, vaddr + bytes), or NULL. */
 const struct xp_elf_segment *xp_elf_file_segment(const struct xp_elf_file *image, uint64_t vaddr, uint64_t bytes);
 
-/* The first section of this name or, if name is NULL, of this type, and its header. Returns NULL if there is none. */
+/*
+ * Finds the first section with this name or, if name is NULL, with this type. Sets *header. Returns NULL if there is
+ * none.
+ */
 Elf_Scn *xp_elf_file_section(struct xp_elf_file *image, const char *name, uint32_t type, GElf_Shdr *header);
 
-/* Whether Go's linker made the file: it has the tables of Go's runtime, which are never stripped. */
+/* Returns whether Go's linker made the file: it then has the tables of Go's runtime, which are never stripped. */
 bool xp_elf_file_is_go(struct xp_elf_file *image);
 
 /*
- * The headers of the first symbol table of this type and of its strings. Returns false if there is none, or if they are
- * not whole and those of a 64-bit file.
+ * Gets the headers of the first symbol table with this type and of its strings. Returns false if there is none, or if
+ * they are incomplete or 32-bit.
  */
 bool xp_elf_file_symbols(struct xp_elf_file *image, uint32_t type, GElf_Shdr *symbols, GElf_Shdr *strings);
 
 /*
- * The name of a section, truncated to size. names is the header of their string table. This takes one short read,
- * unlike elf_strptr(), which searches the whole table.
+ * Gets the name of a section, truncated to size. names is the header of the string table. Reads only the name, while
+ * elf_strptr() searches the whole table.
  */
 bool xp_elf_file_section_name(struct xp_elf_file *image, const GElf_Shdr *names, const GElf_Shdr *header, char *to,
 			      size_t size);
 
-/* The first build id in the PT_NOTEs, truncated to size bytes. Returns its length, or 0 if there is none. */
+/* Gets the first build ID in the PT_NOTEs, truncated to size bytes. Returns its length, or 0 if there is none. */
 size_t xp_elf_file_build_id(struct xp_elf_file *image, uint8_t *to, size_t size);
 
 #endif

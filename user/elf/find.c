@@ -10,7 +10,7 @@
 #define PIECE_BYTES 65536
 #define NAME_BYTES_MAX 64
 #define TABLE_BYTES_MAX (1ull << 30)
-#define PLACES_MAX 4 /* per name: the name may also be the suffix of another one */
+#define PLACES_MAX 4 /* per name, because the name may also be the suffix of other names */
 
 struct search {
 	struct xp_elf_file *image;
@@ -22,7 +22,7 @@ struct search {
 	uint8_t piece[PIECE_BYTES];
 };
 
-/* Pieces overlap: the places of a name in the overlap are known from the piece before. */
+/* Adds a place, unless it is known: pieces overlap, so the previous piece may have contained it. */
 static void add_place(struct search *search, size_t name, uint64_t place)
 {
 	size_t count = search->place_count[name];

@@ -14,7 +14,7 @@
 #include "elf/demangle.h"
 
 #define NEAR_NAMES 3
-/* What is compared of a name: the end has what tells it from others of its namespace. */
+/* The last bytes of a name are compared, because the start is often a namespace that many names share. */
 #define NEAR_BYTES 64
 
 struct near_name {
@@ -75,7 +75,7 @@ void xp_pattern_uses_free(struct xp_pattern_uses *uses)
 
 /* ---- names like a pattern ---- */
 
-/* The last bytes of a text in lower case, without '*' and '?'. Returns their number. */
+/* Copies the last bytes of a text in lower case, without '*' and '?'. Returns their number. */
 static unsigned int reduce(char to[NEAR_BYTES], const char *text)
 {
 	size_t bytes = strlen(text);
@@ -87,7 +87,7 @@ static unsigned int reduce(char to[NEAR_BYTES], const char *text)
 	return count;
 }
 
-/* How many characters are to be inserted, removed or replaced to make b of a (Levenshtein); `limit` if it is more. */
+/* Returns the Levenshtein distance of a and b, at most `limit`: how many characters to insert, remove or replace. */
 static unsigned int distance_of(const char *a, unsigned int a_bytes, const char *b, unsigned int b_bytes,
 				unsigned int limit)
 {
@@ -111,7 +111,7 @@ static unsigned int distance_of(const char *a, unsigned int a_bytes, const char 
 	return XP_MIN(row[b_bytes], limit);
 }
 
-/* Keeps a name if it is nearer than others. A name that contains the pattern is nearer than any that does not. */
+/* Keeps the name if it is among the nearest. Names that contain the pattern come before others. */
 static void note_near(struct use *use, const char *name)
 {
 	char wanted[NEAR_BYTES], found[NEAR_BYTES];

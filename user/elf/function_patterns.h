@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Patterns of function names, as users give them: --functions, --trigger, --callers. The names that xprof shows are
- * patterns, too. A pattern that matches no function is most likely mistyped, so the most similar names are kept for the
+ * Patterns of function names, as users write them: --functions, --trigger, --callers. A name that xprof prints is also
+ * a pattern. A pattern that matches no function is probably mistyped, so the most similar names are kept for the
  * message.
  */
 #ifndef XPROF_ELF_FUNCTION_PATTERNS_H
@@ -11,25 +11,26 @@
 #include <stddef.h>
 
 /*
- * Whether a pattern matches the symbol, its demangled form, or the short name (xp_short_name()). A pattern is a glob; a
- * name with the characters of globs, such as "operator[]", matches itself. demangled: symbol or NULL if there is none.
+ * Returns whether a pattern matches the symbol, its demangled form, or its short name (xp_short_name()). A pattern is a
+ * glob; a name with glob characters, such as "operator[]", matches itself. demangled: equals symbol, or is NULL, if
+ * there is no demangled form.
  */
 bool xp_function_matches(const char *pattern, const char *symbol, const char *demangled);
 
-/* Records which patterns matched something. The patterns have no leading '!'. */
+/* Records which patterns matched a function. The patterns have no leading '!'. */
 struct xp_pattern_uses;
 
-/* The patterns are borrowed. Returns NULL if out of memory: then nothing is noted. */
+/* The caller keeps the patterns. Returns NULL if out of memory; the other functions accept that. */
 struct xp_pattern_uses *xp_pattern_uses_new(const char *const *patterns, size_t count);
 void xp_pattern_uses_free(struct xp_pattern_uses *uses);
 
-/* Like xp_function_matches(), and records that the pattern matched. uses: NULL, or of these patterns. */
+/* Like xp_function_matches(), and records that the pattern matched. uses: made from the same patterns, or NULL. */
 bool xp_pattern_uses_match(struct xp_pattern_uses *uses, const char *const *patterns, size_t index, const char *symbol,
 			   const char *demangled);
 
 /*
- * Returns -EDOM, with a sentence (why.h) and the most similar names in it, if a pattern matched no function. what: the
- * option with the patterns, such as "--functions". uses may be NULL.
+ * Returns -EDOM, with a sentence (why.h) that contains the most similar names, if a pattern matched no function. what:
+ * the option with the patterns, such as "--functions". uses may be NULL.
  */
 int xp_pattern_uses_check(const struct xp_pattern_uses *uses, const char *what);
 

@@ -13,7 +13,7 @@
 #include "elf/sled_table.h"
 
 #define TEXT_VADDR 0x1000ull
-#define FUNCTION_BYTES 16ull /* address range of each function: room for the sled that the map claims */
+#define FUNCTION_BYTES 16ull /* address range of each function, large enough for its sled */
 #define MAP_ENTRY_BYTES 32
 #define MAP_VERSION 2
 
@@ -24,7 +24,7 @@ static bool named(const char *name)
 	return name && *name;
 }
 
-/* The placeholder name of an unnamed function. Returns its length. */
+/* Writes the name of an unnamed function. Returns its length. */
 static int made_up_name(char text[16], size_t index)
 {
 	return snprintf(text, 16, "fn_%zu", index + 1);
@@ -47,7 +47,7 @@ uint64_t xp_instr_map_vaddr(uint32_t function_id)
 	return function_vaddr(function_id - 1);
 }
 
-/* Both fields are relative to their own address. */
+/* Fills in address and function of each entry, relative to the address of the field. */
 static void fill_map(uint8_t *map, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -93,7 +93,7 @@ static struct xp_elf_section debug_section(const char *name, const uint8_t *byte
 	};
 }
 
-/* The map follows the text in memory; the text takes no room in the file. */
+/* Writes the file. In memory, the map follows the text; in the file, the text is empty. */
 static int write_file(int fd, const struct xp_elf_symbols *symbols, const struct xp_line_table *table,
 		      const uint8_t *map, size_t count)
 {

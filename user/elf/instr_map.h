@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The side ELF: a small shared object without code from which `llvm-xray -instr_map=` takes the function names of an
- * FDR log. It is needed where the program itself does not work: llvm-xray rejects maps with typed events, and the
- * functions of shared objects are not in a single map. It has one entry sled per function, at made-up addresses, the
- * symbols, and a line table if lines are known.
+ * The side ELF: a small shared object without code, from which `llvm-xray -instr_map=` reads the function names of an
+ * FDR log. It replaces the program, because llvm-xray rejects maps with typed events, and because no single map
+ * contains the functions of several binaries. It has one entry sled per function, at made-up addresses, the symbols,
+ * and a line table if lines are known.
  *
  * Source of the format: the ELF64 specification; for the map see sled_table.h.
  */
@@ -22,7 +22,7 @@
  */
 int xp_instr_map_write(int fd, const char *const *names, const struct xp_source_line *lines, size_t count);
 
-/* The address of function function_id (1 or more) in such a file. */
+/* Returns the address of a function in such a file. function_id: 1 or more. */
 uint64_t xp_instr_map_vaddr(uint32_t function_id);
 
 #endif

@@ -28,13 +28,13 @@ static const uint8_t abbrev[] = { ABBREV_CODE,
 				  0,
 				  0,
 				  0 };
-/* How many LEB128 operands the standard opcodes have. */
+/* Numbers of LEB128 operands of the standard opcodes. */
 static const uint8_t opcode_operands[] = { 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1 };
 
 struct making {
 	FILE *out;
 	struct xp_text_pool files; /* equal strings have equal addresses */
-	struct xp_u64_map numbers; /* their numbers in the table, by address */
+	struct xp_u64_map numbers; /* their numbers in the table, by the address of the string */
 };
 
 static void put(FILE *out, uint64_t value, size_t bytes)
@@ -61,7 +61,7 @@ static void put_signed(FILE *out, int64_t value)
 
 /* ---- the header, with the names of the files ---- */
 
-/* The number of a file; 0 if it is not in the table. */
+/* Returns the number of a file, or 0 if it is not in the table. */
 static uint32_t number_of(struct making *making, const char *file)
 {
 	const char *kept = file ? xp_text_pool_keep(&making->files, file) : NULL;
@@ -83,13 +83,13 @@ static int add_files(struct making *making, const struct xp_source_line *lines, 
 		if (!xp_u64_map_add(&making->numbers, (uintptr_t)kept, (uint32_t)making->numbers.count + 1))
 			return -ENOMEM;
 		fputs(kept, out);
-		put(out, 0, 4); /* the end of the name; no directory, time and length */
+		put(out, 0, 4); /* ends the name; directory, time and length are 0 */
 	}
 	putc(0, out);
 	return making->numbers.count ? 0 : -ENODATA;
 }
 
-/* What follows header_length. */
+/* Writes the part after header_length. */
 static int put_header(struct making *making, const struct xp_source_line *lines, size_t count, FILE *out)
 {
 	putc(1, out); /* minimum_instruction_length */
@@ -157,7 +157,7 @@ static void put_program(struct making *making, const struct xp_source_line *line
 
 /* ---- the sections ---- */
 
-/* Returns 0 or -errno; what was written to the stream is in *text in either case. */
+/* Closes the stream. Its *text is valid even after an error. Returns 0 or -errno. */
 static int finish(FILE *stream, int err)
 {
 	if (!err && ferror(stream))

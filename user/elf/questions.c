@@ -14,13 +14,13 @@
 
 #define SOURCE_BYTES_MAX 4096
 
-/* The error of a reader that has started. */
+/* Returns the error for a reader that has started but failed. */
 static int error_of(enum xp_confined_end end)
 {
 	return end == XP_CONFINED_LATE ? -ETIMEDOUT : -ENOEXEC;
 }
 
-/* ---- facts: the bytes of struct xp_elf_facts; its path is not the child's to tell ---- */
+/* ---- facts: the bytes of struct xp_elf_facts, except its path, which does not come from the child ---- */
 
 static int tell_facts(int fd, FILE *out, const void *arg)
 {
@@ -142,17 +142,17 @@ struct named {
 
 struct named_frame {
 	uint32_t line;
-	uint32_t name; /* of texts, from 1; 0: unknown; one more than there were: new, told next */
+	uint32_t name; /* number of the string, from 1; 0: unknown; the next free number: new, and follows */
 	uint32_t file;
 };
 
-/* Before its strings. */
+/* Precedes the strings of a new text. */
 struct told_text {
 	uint32_t bytes;	       /* 0: unknown */
 	uint32_t symbol_bytes; /* of a demangled name's symbol; 0: the same text, or a file */
 };
 
-/* What the reader has told, by the address of the string, which libdw keeps. */
+/* The texts sent so far, by the address of the string. libdw keeps the strings. */
 struct telling {
 	FILE *out;
 	struct xp_u64_map texts;
@@ -163,7 +163,7 @@ static size_t bounded_length(const char *text, size_t max)
 	return text ? strnlen(text, max) : 0;
 }
 
-/* Sets *number, and *is_new if the text is to be told. */
+/* Sets *number, and *is_new if the text must be sent. */
 static bool number_text(struct telling *telling, const char *text, uint32_t *number, bool *is_new)
 {
 	uint32_t next = (uint32_t)telling->texts.count + 1;
@@ -216,7 +216,7 @@ static bool tell_frames(struct telling *telling, uint64_t vaddr, const struct xp
 	return good;
 }
 
-/* Handles files with only names. libdw rejects them, since they have no segments. */
+/* Names the addresses of a file with only symbols. libdw rejects such files, because they have no segments. */
 static int tell_symbols(int fd, struct telling *telling, const struct xp_elf_addresses *addresses)
 {
 	struct xp_function *functions = calloc(XP_MAX(addresses->count, (size_t)1), sizeof(*functions));
@@ -254,7 +254,7 @@ static int tell_names(int fd, FILE *out, const void *arg)
 	return good && putc(xp_elf_names_lack(names), out) != EOF ? 0 : 1;
 }
 
-/* A text that was heard. */
+/* A text that was received. */
 struct heard_text {
 	const char *text;   /* NULL: unknown */
 	const char *symbol; /* NULL: the text itself */
@@ -282,7 +282,7 @@ static bool hear_string(struct hearing *hearing, uint32_t bytes, const char **ke
 	return true;
 }
 
-/* Sets *text to the one with this number, which may follow. */
+/* Sets *text to the text with this number, which may follow in the stream. */
 static bool hear_text(struct hearing *hearing, uint32_t number, struct heard_text *text)
 {
 	struct told_text head;
@@ -328,7 +328,7 @@ static bool hear_frames(struct hearing *hearing, uint64_t vaddr, struct xp_sourc
 	return true;
 }
 
-/* The reader of a file with only names does not send it. */
+/* Reads the reason for missing names. The reader of a file with only symbols does not send one. */
 static int hear_lack(FILE *in)
 {
 	int lack = getc(in);

@@ -28,18 +28,18 @@ struct xp_elf_facts {
  */
 int xp_elf_ask_facts(struct xp_elf_facts *facts, const char *path, const struct xp_confined_limits *limits);
 
-/* The functions that have sleds. */
+/* The functions with sleds. */
 struct xp_elf_functions {
 	size_t count;
-	uint64_t *vaddrs; /* of the first `listed` ones */
+	uint64_t *vaddrs; /* addresses of the first `listed` functions */
 	size_t listed;
 	uint8_t build_id[20];
 	size_t build_id_bytes;
 };
 
 /*
- * Lists at most max functions. Returns 0 or an error as above, and -ENOEXEC for a file without sleds, too. The caller
- * frees vaddrs with free().
+ * Lists at most max functions. Returns 0 or an error as above; -ENOEXEC also for a file without sleds. The caller frees
+ * vaddrs with free().
  */
 int xp_elf_ask_functions(struct xp_elf_functions *functions, const char *path, size_t max,
 			 const struct xp_confined_limits *limits);
@@ -52,7 +52,7 @@ struct xp_elf_addresses {
 	size_t count;
 };
 
-/* A function at an address, or one that is inlined there. */
+/* A function at an address: the function itself, or an inlined one. */
 struct xp_source_frame {
 	const char *function; /* demangled and clean (xp_clean_text); NULL: unknown */
 	const char *symbol;   /* clean: as in the file (mangled); NULL: the function itself */
@@ -64,16 +64,16 @@ struct xp_source_frame {
 struct xp_elf_named {
 	struct xp_text_pool *texts; /* keeps the strings */
 	/*
-	 * Takes the frames at an address, the innermost first; the last one is not inlined. count 0: nothing is known.
-	 * Returns 0 or -errno, which ends the reading.
+	 * Receives the frames at an address, the innermost first; the last one is not inlined. count 0: unknown.
+	 * Returns 0, or -errno to stop.
 	 */
 	int (*add)(void *arg, uint64_t vaddr, const struct xp_source_frame *frames, uint32_t count);
 	void *arg;
 };
 
 /*
- * Names the addresses in their order, until the reader ends. Returns 0, also if it ended early; enum xp_names_lack;
- * -ETIMEDOUT; an error of named->add(), or one of starting the reader: -ENOMEM, -EAGAIN.
+ * Names the addresses in their order, until the reader ends, even if it ends early. Returns enum xp_names_lack (0:
+ * complete) or -errno: -ETIMEDOUT, an error of named->add(), or an error of starting the reader: -ENOMEM, -EAGAIN.
  */
 int xp_elf_ask_names(const char *path, const struct xp_elf_addresses *addresses,
 		     const struct xp_confined_limits *limits, const struct xp_elf_named *named);

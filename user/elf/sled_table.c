@@ -15,7 +15,7 @@
 
 #define MAP_SECTION "xray_instr_map"
 #define MAP_VERSION_NEWEST 2
-/* Reading this many takes less than 0.1 s; then xp_interrupted() is checked. */
+/* Number of sleds between two checks of xp_interrupted(): reading them takes less than 0.1 s. */
 #define SLEDS_PER_LOOK 65536
 
 /* One entry of the map in the file. */
@@ -69,7 +69,7 @@ static int find_map(struct xp_elf_file *image, struct map *map)
 
 static int apply_relocation(struct map *map, const Elf64_Rela *relocation)
 {
-	uint64_t at = relocation->r_offset - map->header.sh_addr; /* huge if below */
+	uint64_t at = relocation->r_offset - map->header.sh_addr; /* huge if it is below the map */
 	struct map_entry *entry;
 
 	if (relocation->r_offset < map->header.sh_addr || at >= map->header.sh_size)
@@ -108,9 +108,10 @@ static int apply_relocations(struct xp_elf_file *image, struct map *map, const G
 }
 
 /*
- * Map versions 0 and 1 hold absolute addresses. In position-independent files these are relocations, whose result is in
- * the addend (DT_RELA) or already in place (DT_RELR, and DT_RELA with --apply-dynamic-relocs). Relocation sections that
- * are not loaded are what the linker kept of its input (--emit-relocs).
+ * Applies relocations. Map versions 0 and 1 contain absolute addresses. In position-independent files these are
+ * relocations: the result is in the addend (DT_RELA) or already in place (DT_RELR, and DT_RELA with
+ * --apply-dynamic-relocs). Ignores relocation sections that are not loaded: the linker has copied them from its input
+ * (--emit-relocs).
  */
 static int relocate_map(struct xp_elf_file *image, struct map *map)
 {
@@ -150,7 +151,7 @@ static int read_map(struct xp_elf_file *image, struct map *map)
 	return image->dynamic ? relocate_map(image, map) : 0;
 }
 
-/* From version 2 on, the fields are relative to their own address. Unsigned arithmetic wraps like the addresses. */
+/* Converts the relative fields of versions 2 and later to addresses. Unsigned arithmetic wraps as the addresses do. */
 static void resolve_entry(const struct map *map, size_t index, uint64_t *address, uint64_t *function)
 {
 	const struct map_entry *entry = &map->entries[index];
@@ -164,7 +165,7 @@ static void resolve_entry(const struct map *map, size_t index, uint64_t *address
 	*function += place + offsetof(struct map_entry, function);
 }
 
-/* Derives properties from the sled's code. window has XP_SLED_WINDOW_BYTES bytes. */
+/* Sets the members that depend on the sled's code. window has XP_SLED_WINDOW_BYTES bytes. */
 static void inspect_sled(struct xp_sled *sled, const uint8_t *window)
 {
 	sled->intact = xp_sled_intact(sled->kind, window);

@@ -20,7 +20,7 @@
 #include "arch/x86_64/sled_bytes.h"
 
 #define XP_FUNCTION_ID_MAX 0x0fffffffu /* FDR logs have 28 bits for it */
-#define XP_SLEDS_MAX (1u << 22)	       /* per object: that many take a few hundred megabytes and a few seconds */
+#define XP_SLEDS_MAX (1u << 22)	       /* per binary: this many need hundreds of MB and take seconds */
 
 struct xp_function {
 	uint64_t vaddr;
@@ -55,9 +55,12 @@ int xp_sled_table_read(struct xp_sled_table **table, const void *elf, size_t siz
  * shrink meanwhile. Also returns errors of fstat(2). The caller keeps fd.
  */
 int xp_sled_table_open(struct xp_sled_table **table, int fd);
-/* An empty table with room for these. NULL: out of memory. The names of functions that are added are borrowed. */
+/*
+ * Returns an empty table with space for this many, or NULL if out of memory. The caller keeps the names of functions
+ * that it adds.
+ */
 struct xp_sled_table *xp_sled_table_new(size_t sleds, size_t functions);
-/* All functions are unnamed afterwards. */
+/* Removes the names of all functions. */
 void xp_sled_table_forget_names(struct xp_sled_table *table);
 void xp_sled_table_free(struct xp_sled_table *table);
 

@@ -48,7 +48,7 @@ static int check(uint64_t start, uint64_t end, const struct xp_sym *syms, size_t
 	return 0;
 }
 
-/* The end of the i-th symbol. */
+/* Returns the end of the i-th symbol. */
 static uint64_t sym_end(uint64_t end, const struct xp_sym *syms, size_t count, size_t i)
 {
 	uint64_t limit = i + 1 < count ? syms[i + 1].address : end;
@@ -65,7 +65,7 @@ static uint64_t names_bytes(const struct xp_sym *syms, size_t count)
 	return bytes;
 }
 
-/* Adds [address, end) of the range. name is in the form in which it is written. */
+/* Adds a symbol for [address, end). name is already clean. */
 static void add(struct xp_elf_symbols *symbols, uint64_t start, uint64_t address, uint64_t end, const char *name)
 {
 	if (address < end)
@@ -73,7 +73,7 @@ static void add(struct xp_elf_symbols *symbols, uint64_t start, uint64_t address
 				   end - address);
 }
 
-/* Cleans a name, which may come from the target. */
+/* Cleans a name, because the target may have chosen it. */
 static const char *clean(char *to, const char *name)
 {
 	if (!*name)
@@ -85,7 +85,7 @@ static const char *clean(char *to, const char *name)
 	return to;
 }
 
-/* Adds symbols without gaps: every byte of the range belongs to one. text has room for the longest name. */
+/* Adds symbols for the range without gaps. text has space for the longest name. */
 static void add_symbols(struct xp_elf_symbols *symbols, uint64_t start, uint64_t end, const struct xp_sym *syms,
 			size_t count, char *text)
 {
@@ -97,7 +97,7 @@ static void add_symbols(struct xp_elf_symbols *symbols, uint64_t start, uint64_t
 		add(symbols, start, syms[i].address, at, clean(text, syms[i].name));
 	}
 	add(symbols, start, at, end, UNKNOWN_NAME);
-	/* Without it, google-pprof gives the last function no end. */
+	/* google-pprof needs this symbol as the end of the last function. */
 	xp_elf_symbols_add(symbols, END_NAME, STT_NOTYPE, SECTION_TEXT, XP_SYM_ELF_OFFSET + (end - start), 0);
 }
 
@@ -186,7 +186,10 @@ static int make_go_table(struct table *table, const struct xp_elf_symbols *symbo
 	return 0;
 }
 
-/* The text is a hole, but its section type has contents: readers distrust the addresses of other types. */
+/*
+ * Writes the file. The text is a hole, but its section type is one with contents, because readers distrust addresses in
+ * other types.
+ */
 static int write_file(int fd, uint64_t range_bytes, const struct xp_elf_symbols *symbols, const struct table *go_table)
 {
 	const struct xp_elf_section sections[] = {

@@ -23,13 +23,14 @@
 struct build {
 	int fd;
 	void *bytes;	/* the mapped file; NULL: not mapped yet */
-	uint64_t start; /* the piece, as offsets in the file */
+	uint64_t start; /* the piece: [start, end) of the file */
 	uint64_t end;
-	bool has_entries; /* the file has entries, for whatever code */
-	bool is_indexed;  /* by an .eh_frame_hdr */
+	bool has_entries; /* the file has entries, even if for other code */
+	bool is_indexed;  /* true: by an .eh_frame_hdr */
 	struct xp_elf_file image;
 	struct xp_cfi_fdes fdes;
-	Elf *debug_elf; /* the ELF with .debug_frame; not mapped, since uncompressing a section changes it */
+	Elf *debug_elf; /* the ELF file with .debug_frame; read into memory, because uncompressing a section changes it
+			 */
 	int debug_fd;	/* of a separate file, or -1 */
 	struct xp_cfi_rows rows;
 	struct xp_cfi_synthetic synthetic;
@@ -55,7 +56,7 @@ static bool get_section(Elf *elf, Elf_Scn *scn, const GElf_Shdr *header, struct 
 	return section->data && section->data->d_buf;
 }
 
-/* The part of a segment that lies in the piece; 0 bytes if none does. */
+/* Returns the part of a segment that is in the piece; 0 bytes if there is none. */
 static struct xp_elf_segment clip(const struct build *build, const struct xp_elf_segment *segment)
 {
 	uint64_t start = XP_MAX(segment->offset, build->start);
@@ -130,7 +131,10 @@ static Elf_Scn *find_debug_frame(Elf *elf, GElf_Shdr *header, bool *is_old)
 	return NULL;
 }
 
-/* Uncompresses only this section: libdw's Dwarf would uncompress all sections of the file, hundreds of megabytes. */
+/*
+ * Uncompresses one section. libdw's Dwarf would uncompress all sections of the file, which can be hundreds of
+ * megabytes.
+ */
 static bool uncompress(Elf_Scn *scn, const GElf_Shdr *header, bool is_old)
 {
 	if (is_old)
@@ -171,9 +175,9 @@ static int find_separate(Dwfl_Module *module, const char *path)
 }
 
 /*
- * Whether a file is where the search for a separate file looks: under the build id, and beside the file, in .debug or
- * under /usr/lib/debug by the name in .gnu_debuglink, there with or without the first parts of the path. The search
- * itself takes milliseconds: elfutils 0.188 loads libdebuginfod with all its libraries at its end.
+ * Returns whether there may be a separate debug file. It can be named by the build ID, or by .gnu_debuglink: next to
+ * the file, in .debug, or under /usr/lib/debug with or without the first parts of the path. This check avoids the real
+ * search, which takes milliseconds: elfutils 0.188 loads libdebuginfod with all its libraries.
  */
 static bool may_have_separate(Elf *elf, const char *path)
 {
@@ -209,7 +213,7 @@ static bool may_have_separate(Elf *elf, const char *path)
 	return false;
 }
 
-/* Opens the file with what was stripped from this one; -1 if there is none. */
+/* Opens the separate debug file. Returns a descriptor, or -1 if there is none. */
 static int open_separate(const struct build *build, const char *path)
 {
 	int own = fcntl(build->fd, F_DUPFD_CLOEXEC, 0), fd = -1; /* libdwfl takes ownership */
@@ -231,7 +235,7 @@ static int open_separate(const struct build *build, const char *path)
 	return fd;
 }
 
-/* Bytes of executable code in the piece. */
+/* Returns the number of bytes of executable code in the piece. */
 static uint64_t executable_bytes(struct build *build)
 {
 	uint64_t sections = 0, segments = 0;
@@ -257,7 +261,7 @@ static uint64_t executable_bytes(struct build *build)
 	return sections && sections <= segments ? sections : segments;
 }
 
-/* Returns whether .eh_frame covers most of the code. If so, no other file is needed. */
+/* Returns whether .eh_frame covers most of the code: then no other file is needed. */
 static bool has_most(const struct build *build, uint64_t code_bytes)
 {
 	uint64_t covered = 0;
@@ -282,7 +286,7 @@ static enum frames find_frames(struct build *build, const char *path, uint64_t c
 												 : FRAMES_HERE;
 }
 
-/* From now on builds the wide range. Returns whether that is more. */
+/* Switches to the wide range. Returns false if the range is already that wide. */
 static bool widen(struct build *build, const struct xp_cfi_range *range)
 {
 	if (build->start == range->wide_start && build->end == range->wide_end)
@@ -324,7 +328,7 @@ static int read_fdes(struct build *build, const char *path, const struct xp_cfi_
 
 /* ---- rows ---- */
 
-/* The first entry that may have code at or above vaddr. */
+/* Returns the first entry that may contain code at or above vaddr. */
 static size_t first_fde(const struct xp_cfi_fdes *fdes, uint64_t vaddr)
 {
 	size_t low = XP_FIND_FIRST(fdes->count, i, fdes->all[i].vaddr < vaddr);
@@ -332,7 +336,7 @@ static size_t first_fde(const struct xp_cfi_fdes *fdes, uint64_t vaddr)
 	return low ? low - 1 : 0;
 }
 
-/* Adds the rows of an entry for [start, end), except where a synthetic row holds instead. */
+/* Adds the rows of an entry for [start, end), except where a synthetic row replaces them. */
 static int add_fde(struct build *build, const struct xp_cfi_fde *fde, uint64_t start, uint64_t end, uint64_t to_offset)
 {
 	struct xp_cfi_exception exception = { end + to_offset, end + to_offset, { 0 } };
@@ -385,7 +389,10 @@ static int by_offset(const void *a, const void *b)
 	return left->offset < right->offset ? -1 : left->offset > right->offset;
 }
 
-/* If segments overlap in the file, the later one gets what lies after the other. */
+/*
+ * Adds the rows of all segments. If segments overlap in the file, the later one gets only the part after the earlier
+ * one.
+ */
 static int add_segments(struct build *build)
 {
 	static const struct xp_cfi_row none;

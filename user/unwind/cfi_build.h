@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Builds the unwind table (cfi_table.h) of a piece of an ELF file from its .eh_frame. Code without an entry there is
- * looked up in .debug_frame, which may be compressed or in a separate file; that file is found as libdw finds it, by
- * build ID or by .gnu_debuglink. libelf and libdw parse the file, its sections and its entries; the programs of the
- * entries run here (cfi_program.h).
+ * Builds the unwind table (cfi_table.h) of a piece of an ELF file from its .eh_frame. If .eh_frame has no entry for
+ * some code, uses .debug_frame, which may be compressed or in a separate file. libdw's rules find that file, by build
+ * ID or by .gnu_debuglink. libelf and libdw parse the file, its sections and its entries; cfi_program.h runs the
+ * programs of the entries.
  *
- * libelf and libdw trust their input, and a hostile file can make them run without end. So this code runs in a separate
+ * libelf and libdw trust their input, and a hostile file can make them loop forever. So this code runs in a separate
  * process (cfi_tables.h).
  */
 #ifndef XPROF_UNWIND_CFI_BUILD_H
@@ -23,11 +23,11 @@ struct xp_cfi_range {
 #define XP_CFI_WHOLE_FILE (&(const struct xp_cfi_range){ 0, UINT32_MAX, 0, UINT32_MAX })
 
 /*
- * Builds the table of a part of the file: of the narrow range if all that is known of it is in an .eh_frame with an
- * index (.eh_frame_hdr), since the cost depends on the range then. Otherwise all entries of the file have to be read,
- * and the table is that of the wide range. fd: the ELF file, open for reading. It is mapped: if someone truncates
- * the file meanwhile, the process gets SIGBUS. path: where the search for a separate file starts; NULL: no search.
- * to_fd: an empty file that receives the table.
+ * Builds the table of a part of the file. If an .eh_frame with an index (.eh_frame_hdr) describes all of the code, the
+ * table is that of the narrow range, because the cost then depends on the range. Otherwise all entries of the file must
+ * be read, and the table is that of the wide range. fd: the ELF file, open for reading. It is mapped: if another
+ * process truncates the file meanwhile, this process gets SIGBUS. path: where the search for a separate file starts;
+ * NULL: no search. to_fd: an empty file that receives the table.
  *
  * Returns 0 or -errno: -ENOENT if nothing is known about the piece and the file has no entries, -ENOEXEC or -EINVAL if
  * it is not an ELF file or is malformed, -EFBIG if the table has more than XP_CFI_ROWS_MAX rows, -ENOMEM, or an error
