@@ -3,7 +3,6 @@
 #include <limits.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/child.h"
@@ -87,24 +86,10 @@ static int make_products_at_the_end(const struct xp_options *options)
 	return code ? XP_EXIT_FAILED : XP_EXIT_OK;
 }
 
-/* Whether there is another directory than before. */
-static bool is_new(const char *path, const struct stat *before)
+static void push(void *pusher, const char *directory)
 {
-	struct stat now;
-
-	return !stat(path, &now) && (now.st_dev != before->st_dev || now.st_ino != before->st_ino);
-}
-
-static enum xp_exit record(const struct xp_options *options, struct xp_pusher *pusher)
-{
-	struct stat before = { 0 };
-	enum xp_exit code;
-
-	stat(options->output_dir, &before);
-	code = (enum xp_exit)xp_record(options, make_products_at_the_end);
-	if (pusher && !options->dry_run && is_new(options->output_dir, &before))
-		xp_pusher_add(pusher, options->output_dir);
-	return code;
+	if (pusher)
+		xp_pusher_add(pusher, directory);
 }
 
 /* The queue is not in the recording's directory, which the next recording replaces. */
@@ -132,13 +117,15 @@ static int start_pusher(struct xp_pusher **pusher, struct xp_push_config *config
 enum xp_exit xp_cmd_record(const struct xp_options *options)
 {
 	struct xp_push_config config = { 0 };
+	struct xp_record_after after = { .products = make_products_at_the_end, .complete = push };
 	struct xp_pusher *pusher = NULL;
 	enum xp_exit code;
 	int err = 0;
 
 	if (options->push)
 		err = start_pusher(&pusher, &config, options);
-	code = err == -EINVAL ? XP_EXIT_USAGE : err ? XP_EXIT_FAILED : record(options, pusher);
+	after.arg = pusher;
+	code = err == -EINVAL ? XP_EXIT_USAGE : err ? XP_EXIT_FAILED : (enum xp_exit)xp_record(options, &after);
 	if (pusher)
 		xp_pusher_finish(pusher, xp_interrupted);
 	xp_push_config_free(&config);

@@ -122,11 +122,14 @@ static int open_outdir(struct xp_recording *recording)
 /* The last part, or all of it, and what earlier parts ended with. */
 static int make_products(struct xp_recording *recording, bool kept, int code)
 {
+	const struct xp_record_after *after = recording->rotation.after;
 	int made = XP_EXIT_OK;
 
 	xp_interrupt_tell_next();
-	if (kept)
+	if (kept) {
 		made = xp_rotation_products(&recording->rotation, recording->outdir.path);
+		after->complete(after->arg, recording->outdir.path);
+	}
 	return code ?: xp_rotation_end(&recording->rotation) ?: made;
 }
 
@@ -147,12 +150,12 @@ static int check_targets(const struct xp_options *options)
 	return err;
 }
 
-int xp_record(const struct xp_options *options, xp_record_products *products)
+int xp_record(const struct xp_options *options, const struct xp_record_after *after)
 {
 	struct xp_recording recording = {
 		.options = options,
 		.outdir.fd = -1,
-		.rotation = { .options = options, .products = products, .parts.fd = -1, .shared_fd = -1 },
+		.rotation = { .options = options, .after = after, .parts.fd = -1, .shared_fd = -1 },
 	};
 	bool kept = false;
 	struct xp_preflight preflight;

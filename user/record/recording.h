@@ -120,10 +120,7 @@ void xp_summary_print_part(const struct xp_recording *recording, const struct xp
 /* Prints to stderr figures, files, and for each the next command to type. */
 void xp_summary_print(const struct xp_recording *recording, const struct xp_totals *totals);
 
-/* What happens at the end of a recording: makes what others read, of the one in options->output_dir. An exit code. */
-typedef int xp_record_products(const struct xp_options *options);
-
 /* recording.c: makes a recording, from start to end. Returns an exit code. */
-int xp_record(const struct xp_options *options, xp_record_products *products);
+int xp_record(const struct xp_options *options, const struct xp_record_after *after);
 
 #endif

@@ -111,10 +111,10 @@ static void start_cleaning(struct xp_rotation *rotation)
 		rotation->cleaner.pid = 0;
 }
 
-/* A part is complete, in this directory: from here it is handed on. code: what its end ended with. */
+/* code: the exit code of the process that ended the part. */
 static void part_is_complete(struct xp_rotation *rotation, const char *path, int code)
 {
-	xp_debug("%s is complete", path);
+	rotation->after->complete(rotation->after->arg, path);
 	rotation->code = rotation->code ?: code;
 	start_cleaning(rotation);
 }
@@ -178,7 +178,7 @@ int xp_rotation_products(const struct xp_rotation *rotation, const char *path)
 	struct xp_options of_part = *rotation->options;
 
 	of_part.output_dir = path;
-	return rotation->products(&of_part);
+	return rotation->after->products(&of_part);
 }
 
 /* ---- children that end parts ---- */

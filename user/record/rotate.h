@@ -44,6 +44,15 @@
 
 struct xp_recording;
 
+/* What follows when the files of a recording, or of one of its parts, are written. */
+struct xp_record_after {
+	/* Makes what others read, of the recording in options->output_dir. Returns an exit code. */
+	int (*products)(const struct xp_options *options);
+	/* The recording in this directory is complete. */
+	void (*complete)(void *arg, const char *directory);
+	void *arg;
+};
+
 #define XP_PART_ENDS_MAX 2
 
 /* A part that a child process ends. */
@@ -56,7 +65,7 @@ struct xp_part_end {
 struct xp_rotation {
 	/* Set by the caller: */
 	const struct xp_options *options;
-	int (*products)(const struct xp_options *options);
+	const struct xp_record_after *after;
 
 	struct xp_outdir parts; /* the directory of the parts */
 	int shared_fd;		/* of the names that they share (store/sym_shared.h); -1: they share none */
