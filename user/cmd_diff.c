@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/util.h"
@@ -11,6 +12,7 @@
 #include "diff/out.h"
 #include "export/output.h"
 #include "model/input.h"
+#include "model/part_list.h"
 #include "model/select.h"
 #include "report/pager.h"
 
@@ -20,7 +22,8 @@ struct reading {
 	struct xp_diff diffs[3]; /* by what is compared: enum xp_model_kind */
 	struct xp_diff_pair pair;
 	char *names[2]; /* of A and B, clean */
-	bool broken;	/* a part of one cannot be read, which was reported */
+	struct xp_part_list parts[2];
+	bool broken; /* a part of one cannot be read, which was reported */
 };
 
 static struct xp_select select_of(const struct xp_options *options)
@@ -39,21 +42,35 @@ static int add_model(struct reading *reading, size_t side, const struct xp_model
 	return err;
 }
 
-static int read_recording(struct reading *reading, size_t side, const char *path, const struct xp_options *options)
+/* The part of a recording's length that is selected. */
+static void clip_length(struct xp_model *model, const struct xp_select *select)
 {
-	const struct xp_select select = select_of(options);
+	uint64_t end_ns = select->to_ns ? XP_MIN(select->to_ns, model->length_ns) : model->length_ns;
+
+	model->length_ns = end_ns - XP_MIN(end_ns, select->from_ns);
+}
+
+static int read_recording(struct reading *reading, size_t side, size_t part, const struct xp_options *options)
+{
+	const char *path = reading->parts[side].paths[part];
+	struct xp_select select = select_of(options);
 	struct xp_model_input input = { 0 };
 	int err = xp_model_input_open(&input, path);
 
+	xp_part_list_select(&reading->parts[side], input.facts, &select);
 	for (int kind = options->waits ? XP_MODEL_WAITS : XP_MODEL_SAMPLES;
 	     !err && kind <= (options->waits ? XP_MODEL_WAITS : XP_MODEL_CALLS); kind++) {
 		struct xp_model_source source = xp_model_input_source(&input);
 		struct xp_model model;
 
+		/* Without samples, a time selects only calls. */
+		if (kind != XP_MODEL_CALLS && (select.from_ns || select.to_ns) && !input.recorded.has_perf_data)
+			continue;
 		source.select = &select;
 		source.instr_map = options->instr_map;
 		source.full_names = options->full_names;
 		err = xp_model_input_read(&model, &input, &source, (enum xp_model_kind)kind, XP_MODEL_KEEP_DURATIONS);
+		clip_length(&model, &select);
 		if (!err)
 			err = add_model(reading, side, &model, path);
 		xp_model_free(&model);
@@ -75,12 +92,17 @@ static char *clean_name(const char *path)
 
 static int read_side(struct reading *reading, size_t side, const char *path, const struct xp_options *options)
 {
+	int err;
+
 	reading->names[side] = clean_name(path);
 	if (!reading->names[side])
 		return -ENOMEM;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(reading->diffs); i++)
 		reading->diffs[i].sides[side].path = reading->names[side];
-	return read_recording(reading, side, path, options);
+	err = xp_part_list_make(&reading->parts[side], path, (uint64_t)time(NULL));
+	for (size_t i = 0; !err && i < reading->parts[side].count; i++)
+		err = read_recording(reading, side, i, options);
+	return err;
 }
 
 static bool has_any(const struct xp_diff *diff)
@@ -150,8 +172,10 @@ static void free_reading(struct reading *reading)
 {
 	for (size_t i = 0; i < XP_ARRAY_SIZE(reading->diffs); i++)
 		xp_diff_free(&reading->diffs[i]);
-	for (size_t i = 0; i < 2; i++)
+	for (size_t i = 0; i < 2; i++) {
 		free(reading->names[i]);
+		xp_part_list_free(&reading->parts[i]);
+	}
 }
 
 /* ---- the output ---- */

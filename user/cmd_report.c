@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "base/why.h"
 #include "commands.h"
 #include "elf/function_patterns.h"
 #include "model/input.h"
+#include "model/part_list.h"
 #include "report/report_json.h"
 #include "report/pager.h"
 #include "report/report_print.h"
@@ -58,6 +60,22 @@ static int say_no_waits(void)
 	return xp_fail(-ENODATA, "no waits in this recording; `xprof record --off-cpu` records where threads wait");
 }
 
+/* A recording, or all of its parts. *failed: one could not be read, and the error is printed. */
+static int add_parts(struct xp_recorded *recorded, const char *name, bool *failed)
+{
+	struct xp_part_list parts = { 0 };
+	int err = xp_part_list_make(&parts, name, (uint64_t)time(NULL));
+
+	*failed |= err == -EINVAL;
+	for (size_t i = 0; !err && i < parts.count; i++) {
+		err = xp_recorded_add(recorded, parts.paths[i]);
+		*failed |= err == -ENOENT;
+		err = err == -ENOENT ? 0 : err;
+	}
+	xp_part_list_free(&parts);
+	return err == -EINVAL ? 0 : err;
+}
+
 /* *failed: a part of it could not be read, and the error is printed. */
 static int report(const struct xp_options *options, struct xp_recorded *recorded, bool *failed)
 {
@@ -75,10 +93,8 @@ static int report(const struct xp_options *options, struct xp_recorded *recorded
 	int err;
 
 	for (size_t i = 0; i < options->operand_count; i++) {
-		err = xp_recorded_add(recorded, options->operands[i]);
-		if (err == -ENOENT)
-			*failed = true;
-		else if (err)
+		err = add_parts(recorded, options->operands[i], failed);
+		if (err)
 			return err;
 	}
 	if (!recorded->process_count && !recorded->has_perf_data)

@@ -23,7 +23,8 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 		.description = "Prints a table of functions for each process: samples in the function itself "
 			       "(Flat), samples that include its callees (Cum), and its recorded calls with their "
 			       "time, callees included. Reads a recording, by default xprof.out, gperftools "
-			       "profiles and FDR logs.",
+			       "profiles and FDR logs; of a directory of record --rotate, all recordings, or those "
+			       "of a time in UTC: DIR@14:00..14:10.",
 		.operands_min = 1,
 		.operands_max = UINT_MAX,
 		.operands = XP_OPERAND_FILE,
@@ -73,8 +74,9 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 		.summary = "show what changed between two recordings",
 		.description = "Prints which functions grew or shrank from A to B, in ms per second of CPU time, "
 			       "and which of these changes are within the noise of sampling. Reads directories of "
-			       "recordings, or their files. Without A, compares xprof.out with B; without both, "
-			       "xprof.out.old with xprof.out.",
+			       "recordings, or their files; of a directory of record --rotate, all recordings, or "
+			       "those of a time in UTC: DIR@yesterdayT14:00..14:10. Without A, compares xprof.out "
+			       "with B; without both, xprof.out.old with xprof.out.",
 		.operands_min = 2,
 		.operands_max = XP_RECORDINGS_MAX,
 		.operands = XP_OPERAND_FILE,

@@ -146,6 +146,9 @@ def test_calls_count_once(xprof, record, program, mode):
                 counted["xprof"][row["function"]] += row.get("calls", 0)
         for node in json.loads(xprof("report", "--json", "--tree", "--calls", part).stdout)["nodes"]:
             ns["xprof"] += node["total_ns"] if node.get("function") == "outer" else 0
+    diff = json.loads(xprof("diff", "--json", f"{recorded.directory}@today", recorded.directory).stdout)
+    (view,) = diff["views"]
+    assert {row["function"]: row["calls"] for row in view["functions"]} == {f: [n, n] for f, n in truth.items()}
     assert carried >= 2 * (len(parts) - 2)  # all() and outer() in two threads
     for reader in counted:
         assert {**counted[reader]} == truth

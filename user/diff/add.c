@@ -20,6 +20,7 @@ struct adding {
 	/* Indexes in the common model, by those in `from`. */
 	uint32_t *objects, *functions, *locations, *stacks, *threads;
 	struct xp_u64_map comms; /* names of its processes */
+	uint64_t first;		 /* number of its first location among those of all models */
 };
 
 /* ---- names that do not depend on the build ---- */
@@ -142,7 +143,8 @@ static int add_location(struct adding *adding, size_t index)
 	const struct xp_model_location *from = &adding->from->locations[index];
 	struct xp_model *model = &adding->diff->model;
 	uint32_t *to = &adding->locations[index];
-	int err = xp_model_location(model, adding->objects[from->object], index, (uint32_t)adding->side, to);
+	int err =
+	    xp_model_location(model, adding->objects[from->object], adding->first + index, (uint32_t)adding->side, to);
 
 	if (err)
 		return err;
@@ -178,6 +180,17 @@ static int add_thread(struct adding *adding, size_t index)
 	return err ? err : xp_model_thread(model, &thread, &adding->threads[index]);
 }
 
+/* The mean of all samples of the side. */
+static void add_period(struct xp_diff_side *side, const struct xp_model *from, const uint64_t totals[2])
+{
+	double before = from->kind == XP_MODEL_SAMPLES ? (double)side->total : 0;
+
+	if (totals[0])
+		side->period_ns = (side->period_ns * before + (double)totals[1]) / (before + (double)totals[0]);
+	else if (!side->period_ns)
+		side->period_ns = (double)from->period_ns;
+}
+
 static int add_samples(struct adding *adding)
 {
 	size_t value = adding->from->kind != XP_MODEL_SAMPLES;
@@ -197,10 +210,10 @@ static int add_samples(struct adding *adding)
 		err = xp_model_sample(&adding->diff->model, &sample);
 	}
 	xp_model_totals(adding->from, totals);
-	side->total = totals[value];
-	side->length_ns = adding->from->length_ns;
-	side->period_ns = totals[0] ? (double)totals[1] / (double)totals[0] : (double)adding->from->period_ns;
-	side->many_processes = adding->comms.count > 1;
+	add_period(side, adding->from, totals);
+	side->total += totals[value];
+	side->length_ns += adding->from->length_ns;
+	side->many_processes |= adding->comms.count > 1;
 	return err;
 }
 
@@ -276,7 +289,7 @@ static int add_all(struct adding *adding)
 
 int xp_diff_add(struct xp_diff *diff, size_t side, const struct xp_model *model)
 {
-	struct adding adding = { .diff = diff, .side = side, .from = model };
+	struct adding adding = { .diff = diff, .side = side, .from = model, .first = diff->locations };
 	const struct {
 		uint32_t **to;
 		size_t count;
@@ -296,6 +309,7 @@ int xp_diff_add(struct xp_diff *diff, size_t side, const struct xp_model *model)
 		err = add_all(&adding);
 	for (size_t i = 0; i < XP_ARRAY_SIZE(arrays); i++)
 		free(*arrays[i].to);
+	diff->locations += model->location_count;
 	xp_u64_map_free(&adding.comms);
 	return err;
 }

@@ -89,6 +89,7 @@ struct xp_diff {
 
 	/* private */
 	struct xp_u64_map comms;     /* names of processes and their numbers */
+	uint64_t locations;	     /* of all models so far */
 	struct xp_diff_calls *calls; /* of each function */
 	size_t calls_count, calls_room;
 	struct xp_durations_memory durations_memory;
@@ -98,7 +99,8 @@ struct xp_diff {
 int xp_diff_init(struct xp_diff *diff, enum xp_model_kind kind);
 void xp_diff_free(struct xp_diff *diff);
 
-/* Adds the model of A (0) or B (1), whose stacks are bounded (model/depth.h). It is not needed any more then. */
+/* Adds a model of A (0) or B (1), which may have several, one after the other in time, and whose stacks are bounded
+ * (model/depth.h). It is not needed any more then. */
 int xp_diff_add(struct xp_diff *diff, size_t side, const struct xp_model *model);
 
 /*

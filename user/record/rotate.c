@@ -251,7 +251,7 @@ static void close_attached(void)
 static int end_part(void *arg)
 {
 	struct xp_recording *recording = arg;
-	int code, made;
+	int code, made, lock_fd;
 
 	xp_interrupt_leave();
 	close_attached();
@@ -264,9 +264,13 @@ static int end_part(void *arg)
 	if (xp_target_memory_own())
 		xp_target_memory_forked(xp_target_memory_own());
 	code = xp_finish_store(recording, XP_EXIT_OK);
+	/* Another descriptor keeps the lock: nobody deletes the part before it is complete. */
+	lock_fd = fcntl(recording->outdir.fd, F_DUPFD_CLOEXEC, 0);
 	if (xp_outdir_close(&recording->outdir, true))
 		return code ?: XP_EXIT_FAILED;
 	made = xp_rotation_products(&recording->rotation, recording->outdir.path);
+	if (lock_fd >= 0)
+		close(lock_fd);
 	return code ?: made;
 }
 
