@@ -160,7 +160,7 @@ void xp_part_list_select(const struct xp_part_list *list, const struct xp_facts 
 
 	if (!start_ns)
 		return;
-	/* Of a part that is selected as a whole, no times are needed. */
+	/* A part that is selected as a whole needs no times. */
 	if (from_ns > start_ns)
 		select->from_ns = from_ns - start_ns;
 	if (to_ns < end_ns)
