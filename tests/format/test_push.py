@@ -162,6 +162,31 @@ def test_what_is_sent(xprof, recorded, queue, tmp_path, sums, kind):
     assert manifest["samples"]["written"] == 15
 
 
+def test_many_services_and_stacks(tmp_path, queue, sums):
+    """Processes that choose their names create no more than 256 services; a profile has at most 5000 stacks."""
+    directory = tmp_path / "recording"
+    directory.mkdir()
+    pids = range(1000, 1300)
+    lines = [("map", TSC + 2, pid, pid, "1000", "100000", "0", "-", "/gone/app") for pid in pids]
+    lines += [("comm", TSC + 1, pid, pid, f"p{pid}") for pid in pids]
+    lines += [("sample", TSC + MS + pid, pid, pid, 0, 0, "1010", "1201") for pid in pids for _ in range(1 + (pid < 1255))]
+    lines += [("sample", TSC + 2 * MS + i, 1000, 1000, 0, 0, f"{0x1000 + 16 * i:x}") for i in range(5500)]
+    found = [{"pid": pid, "image": 1, "comm": f"p{pid}", "file": f"p.{pid}.prof"} for pid in pids]
+    (directory / "p.1000.prof").write_bytes(hand_made.profile([], ""))
+    (directory / "manifest.json").write_text(json.dumps({"clock": {"start_tsc": TSC, "hz": HZ}, "samples": {"profiles": found}}))
+    text = "".join("\t".join(map(str, line)) + "\n" for line in lines)
+    assert project.run([GENERATOR, directory / "perf.data", 10**9, HZ, TSC, NS, 0], stdin=None, input=text).returncode == 0
+    with engine.Engine("parca") as server:
+        push(server.to, queue, [directory], end_ms=60000)
+    found = [(sent.labels["service_name"], read) for sent, read in zip(server.pushes, sums([sent.profile for sent in server.pushes]))]
+    services = {name for name, _ in found}
+    assert services == {"other", *(f"p{pid}" for pid in range(1000, 1255))} and not server.faults
+    assert sum(read["Total"][0] for name, read in found if name == "other") == 45
+    large = [read for name, read in found if name == "p1000"]
+    assert [read["Samples"] for read in large] == [5000, 501] and sum(read["Total"][0] for read in large) == 5502
+    assert sum(read["Total"][0] for _, read in found) == 300 + 255 + 5500
+
+
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory):
     """(CA, {name: certificate with its key}): of localhost, of another host, and of localhost by nobody's CA."""
@@ -230,6 +255,7 @@ def raw(*pieces, pause_s=0.0):
         try:
             for piece in pieces:
                 handler.wfile.write(piece)
+                handler.wfile.flush()
                 time.sleep(pause_s)
         except OSError:
             pass
@@ -370,7 +396,7 @@ def test_killed_pusher_loses_nothing(recorded, queue):
         server.answers += [(503, {}, b"")] * 100
         pusher = Pusher(server.to, queue, [recorded], pause_ms=60000)
         pusher.add()
-        recording.wait_until(lambda: len(queued(queue)) == WHOLE and server.requests, "not queued")
+        recording.wait_until(lambda: len(queued(queue)) == WHOLE and len(server.answers) < 100, "not queued")
         pusher.process.kill()
         pusher.process.communicate()
         (queue / "x.part").touch()

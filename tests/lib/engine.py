@@ -79,6 +79,7 @@ class Engine:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            wbufsize = -1  # an answer is one packet: a second one would wait for an acknowledgement
 
             def do_POST(self):
                 engine.serve(self)

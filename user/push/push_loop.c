@@ -332,7 +332,10 @@ int xp_push_loop(int channel, const struct xp_push_loop_options *options)
 		.sender = { .fd = -1 },
 	};
 	struct xp_push_curl curl;
-	int err = xp_push_curl_load(&curl) ?: xp_push_queue_open(&loop.queue, options->queue, options->config->engine);
+	int err;
+
+	signal(SIGPIPE, SIG_IGN); /* whoever reads the messages may be gone */
+	err = xp_push_curl_load(&curl) ?: xp_push_queue_open(&loop.queue, options->queue, options->config->engine);
 
 	if (xp_fd_message_send(channel, &err, sizeof(err), -1) < 0 || err)
 		return 1;
