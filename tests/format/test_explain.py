@@ -173,7 +173,10 @@ def test_page(xprof, recorded, tmp_path):
         assert made.returncode == 0, made.stderr
         return json.loads(re.search(r'id="data">(.*?)</script>', (tmp_path / "page.html").read_text(), re.S)[1])
 
-    why, found = exported()["why"], json.loads(xprof("explain", "--json", directory).stdout)
+    recording = exported()
+    (waits,) = [view for view in recording["views"] if view["kind"] == "waits"]
+    assert waits["kinds"][waits["names"].index("woken by holder")] == 7
+    why, found = recording["why"], json.loads(xprof("explain", "--json", directory).stdout)
     assert why["causes"] == [cause["sentence"] for cause in found["causes"]] and why["more"] == 0
     assert why["requests"] == ["requests: calls of fn_2 (outermost, and called most often; --function NAME selects another)", ""]
     assert why["locks"] == [[1, 49 * MS + 100 * US, 49 * MS + 100 * US, "", "holder (8)", "app+0x11"]]
@@ -476,7 +479,7 @@ def test_code_of_no_file(explained, xprof, tmp_path):
     assert "[vdso]" in folded.stdout and "recording" not in folded.stdout
     page = xprof("export", "--format=html", "-o", "-", tmp_path / "recording").stdout
     (view,) = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])["views"]
-    assert view["kinds"][view["names"].index("xprof's recording")] == 6 and '"inlined", "group", "recorder"]' in page
+    assert view["kinds"][view["names"].index("xprof's recording")] == 6 and '"group", "recorder", "waker"]' in page
 
 
 def test_exit_codes(xprof, recorded, tmp_path):

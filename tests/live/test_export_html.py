@@ -245,17 +245,18 @@ def test_functions_and_what_is_hidden(page, browse, tmp_path):
 
 
 def test_idle_threads(page, browse, tmp_path):
-    """A thread that slept for 99 % of the recording may be hidden; one that waited for a lock is not idle."""
+    """A thread that slept for 99 % of the recording may be hidden; one that waited for a lock is not idle. Wakers are shown on demand."""
     path = tmp_path / "page.html"
     path.write_text(page.read_text())
     tree = bytearray((0, 0))
-    for what, up, ns in ((0, 1, 0), (0, 1, 0), (1, 1, 100), (0, 3, 0), (1, 1, 100), (0, 5, 0), (1, 1, 60)):
+    for what, up, ns in ((0, 1, 0), (0, 1, 0), (1, 1, 100), (0, 3, 0), (1, 1, 100), (0, 5, 0), (1, 1, 0), (5, 1, 60)):
         tree += bytes((what, up, 1 if ns else 0, *((2 * ns % 128 | 128, 2 * ns >> 7) if ns else (0,))))
     states = base64.b64encode(bytes((100, 0, 0, 100, 60, 0))).decode()
-    put_view(path, NAMES, tree, script_for("", "idle=false&scope=threads"), lengthNs=100, kind="waits", by="thread", period=0, groups=["p", "idle", "locked", "busy"],
-             nodes=8, states=["sleeping", "lock"], byState=states)
-    whole, hidden = json.loads(browse(path).body["shown"])
+    put_view(path, NAMES, tree, script_for("", "idle=false&scope=threads", "wakers=true&scope=merged"), lengthNs=100, kinds=[0, 0, 7, 0], kind="waits", by="thread", period=0, groups=["p", "idle", "locked", "busy"],
+             nodes=9, states=["sleeping", "lock"], byState=states)
+    whole, hidden, wakers = json.loads(browse(path).body["shown"])
     assert whole[2:] == ["Hide 1 idle thread", "260"] and hidden[2:] == ["Show 1 idle thread", "160"]
+    assert wakers[0] == {"all": [3, 0], "all/main": [3, 2], "all/main/b": [1, 1]} and not any(name.endswith("/b") for name in whole[0])
     assert {name.split("/")[2] for name in hidden[0] if name.count("/") == 2} == {"locked", "busy"}
 
 

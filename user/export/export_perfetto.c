@@ -69,7 +69,7 @@ static int put_location(struct writing *writing, const struct xp_model_location 
 	static const enum xp_perfetto_kind kinds[XP_CODE_KINDS] = {
 		[XP_CODE_USER] = XP_PERFETTO_NATIVE,	  [XP_CODE_KERNEL] = XP_PERFETTO_KERNEL,
 		[XP_CODE_JIT] = XP_PERFETTO_JIT,	  [XP_CODE_UNKNOWN] = XP_PERFETTO_UNKNOWN,
-		[XP_CODE_RECORDER] = XP_PERFETTO_UNKNOWN,
+		[XP_CODE_RECORDER] = XP_PERFETTO_UNKNOWN, [XP_CODE_WAKER] = XP_PERFETTO_UNKNOWN,
 	};
 	const struct xp_model *model = writing->model;
 	int err = 0;

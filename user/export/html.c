@@ -96,10 +96,10 @@ static int put_view(FILE *out, struct xp_model *model, enum xp_model_group by, b
 	return err;
 }
 
-/* Afterwards the model is one of waits. */
+/* Afterwards the model is one of waits, which have their wakers as innermost frames. */
 static int put_waits(FILE *out, struct xp_model *model, enum xp_model_group by, bool follows)
 {
-	return xp_waits_as_samples(model) ?: xp_model_input_bound(model) ?: put_view(out, model, by, follows);
+	return xp_waits_add_wakers(model) ?: xp_waits_as_samples(model) ?: xp_model_input_bound(model) ?: put_view(out, model, by, follows);
 }
 
 static void put_facts(FILE *out, const struct xp_facts *facts)
@@ -135,10 +135,10 @@ int xp_export_html(FILE *out, const struct xp_export_page *page, const struct xp
 	put_facts(out, page->facts);
 	fputs(",\n\"views\":[", out);
 	for (size_t i = 0; !err && i < page->model_count; i++)
-		if (page->models[i]->sample_count)
+		if (page->models[i]->sample_count && page->models[i]->kind != XP_MODEL_WAITS)
 			err = put_view(out, page->models[i], options->by, views++ > 0);
 	for (size_t i = 0; !err && i < page->model_count; i++)
-		if (page->models[i]->kind == XP_MODEL_SAMPLES && page->models[i]->wait_count)
+		if (page->models[i]->wait_count)
 			err = put_waits(out, page->models[i], options->by, views++ > 0);
 	if (!err && page->why && page->why->tree.calls[0] && page->why->tree.calls[1]) {
 		fputs(views ? ",\n" : "", out);

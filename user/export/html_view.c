@@ -52,8 +52,8 @@ static void put_name(const struct view *view, const struct xp_model_function *fu
 
 static void put_kind(const struct view *view, const struct xp_model_function *function)
 {
-	/* In page_data.js, two kinds of frames precede the last kind of code. */
-	fprintf(view->out, "%d", function->kind == XP_CODE_RECORDER ? XP_CODE_RECORDER + 2 : (int)function->kind);
+	/* In page_data.js, two kinds of frames precede these. */
+	fprintf(view->out, "%d", (int)function->kind + (function->kind >= XP_CODE_RECORDER ? 2 : 0));
 }
 
 static void put_object(const struct view *view, const struct xp_model_function *function)

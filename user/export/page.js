@@ -14,7 +14,7 @@
 const $ = (id) => document.getElementById(id);
 const START = {
 	view: 0, mode: "flame", reversed: false, scope: "split", threads: "merged", find: "", path: [], sort: "self", width: "b",
-	function: -1, drop: [], merge: [], collapsed: false, idle: true, range: [],
+	function: -1, drop: [], merge: [], collapsed: false, idle: true, wakers: false, range: [],
 };
 /* What numbers nodes or functions of one view. */
 const OF_VIEW = ["scope", "threads", "function", "drop", "merge"];
@@ -83,6 +83,7 @@ function stateOf(fragment) {
 	it.merge = functions("merge");
 	it.collapsed = words.get("collapsed") === "true";
 	it.idle = words.get("idle") !== "false";
+	it.wakers = words.get("wakers") === "true";
 	it.range = rangeOf(words);
 	if (it.mode === "function" && it.function < 0 || it.mode === "time" && !hasLanes || it.mode === "why" && !recording.why)
 		it.mode = START.mode;
@@ -146,7 +147,7 @@ function shownView() {
 	const all = views[state.view];
 	if (all.isDiff)
 		all.setWeight(state.width === "a" ? 0 : 1);
-	const key = [state.drop, state.merge, state.collapsed, state.idle, state.width, state.range].join("|");
+	const key = [state.drop, state.merge, state.collapsed, state.idle, state.wakers, state.width, state.range].join("|");
 	if (all.shownKey !== key) {
 		const idle = state.idle ? new Set() : idleThreads(all, recording.lengthNs);
 		Object.assign(all, { shown: new Hiding({ ...state, isCollapsed: state.collapsed, idle }).of(all), shownKey: key });
@@ -245,6 +246,8 @@ function showHidden(view) {
 	$("unhide").hidden = !hidden && !state.collapsed;
 	$("unhide").textContent = `Show ${[hidden && count(hidden, "hidden function"), state.collapsed && "recursion"].filter(Boolean).join(", ")}`;
 	$("unhide").title = [...state.drop, ...state.merge].map((key) => label(view.names[key])).join("\n");
+	$("wakers").hidden = !views[state.view].hasWakers;
+	$("wakers").setAttribute("aria-pressed", state.wakers);
 	$("idle").hidden = !idle;
 	$("idle").textContent = `${state.idle ? "Hide" : "Show"} ${count(idle, "idle thread")}`;
 	$("idle").title = `They slept for ${share(IDLE, 1)} of the recording`;
@@ -280,7 +283,7 @@ function showScopes(view) {
 	$("threads").hidden = threads.length < 2;
 }
 
-const KIND_NAMES = { user: "user", kernel: "kernel", jit: "JIT", unknown: "no object", inlined: "inlined", group: "process, thread", recorder: "xprof's recording" };
+const KIND_NAMES = { user: "user", kernel: "kernel", jit: "JIT", unknown: "no object", inlined: "inlined", group: "process, thread", recorder: "xprof's recording", waker: "waker" };
 
 function showChangeLegend(view) {
 	const entries = [["grew", [0, 1e9]], ["shrank", [1e9, 0]], [view.certain ? "may be chance" : "within the noise of sampling", [0, 0], { nodes: [] }]];

@@ -10,7 +10,8 @@
  */
 "use strict";
 
-const KINDS = ["user", "kernel", "jit", "unknown", "inlined", "group", "recorder"];
+const KINDS = ["user", "kernel", "jit", "unknown", "inlined", "group", "recorder", "waker"];
+const WAKER = KINDS.indexOf("waker");
 
 function bytesOf(base64) {
 	const text = atob(base64), bytes = new Uint8Array(text.length);
@@ -62,6 +63,7 @@ class View {
 		/* Of a comparison, the values are A's and B's, in its unit. */
 		this.isDiff = raw.scales !== undefined;
 		this.sides ??= ["A", "B"];
+		this.hasWakers = raw.kinds.includes(WAKER);
 		if (this.isDiff)
 			for (const side of [0, 1])
 				this.self[side] = this.self[side].map((value) => value * raw.scales[side]);

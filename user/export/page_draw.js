@@ -18,6 +18,7 @@ const COLOURS = {
 	inlined: [276, 46, 82, 39],
 	group: [215, 16, 87, 26],
 	recorder: [338, 64, 78, 38],
+	waker: [176, 44, 74, 32],
 };
 
 /* The same of each state of waits. */

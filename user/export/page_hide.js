@@ -6,6 +6,7 @@
  *	merge	functions without frames: their callers have their values
  *	isCollapsed	a function that calls itself is one frame
  *	idle	nodes of threads that are left out
+ *	wakers	whether what ended a wait has a frame
  *	range	times from and to: the rest is left out; empty: nothing is
  */
 "use strict";
@@ -29,19 +30,19 @@ function idleThreads(view, lengthNs) {
 }
 
 class Hiding {
-	constructor({ drop, merge, isCollapsed, idle, range }) {
-		Object.assign(this, { drop: new Set(drop), merge: new Set(merge), isCollapsed, idle, range });
+	constructor({ drop, merge, isCollapsed, idle, wakers, range }) {
+		Object.assign(this, { drop: new Set(drop), merge: new Set(merge), isCollapsed, idle, wakers, range });
 	}
-	get isNothing() {
-		return !this.drop.size && !this.merge.size && !this.isCollapsed && !this.idle.size && !this.range.length;
+	isNothing(view) {
+		return (this.wakers || !view.hasWakers) && !this.drop.size && !this.merge.size && !this.isCollapsed && !this.idle.size && !this.range.length;
 	}
 	isMerged(view, node, up) {
 		const code = view.code[node];
-		return code >= 0 && (this.merge.has(code >> 1) || this.isCollapsed && up > 0 && view.code[up] === code);
+		return code >= 0 && (this.merge.has(code >> 1) || !this.wakers && view.kinds[code >> 1] === WAKER || this.isCollapsed && up > 0 && view.code[up] === code);
 	}
 	/* The view without them. */
 	of(view) {
-		if (this.isNothing)
+		if (this.isNothing(view))
 			return view;
 		const { count } = view, kept = new Int32Array(count), copy = Object.create(view);
 		const values = (of) => of.map((list) => Float64Array.from(list));

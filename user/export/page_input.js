@@ -72,6 +72,7 @@ function listen() {
 	for (const button of $("modes").children)
 		button.addEventListener("click", () => button.dataset.mode !== state.mode && go({ mode: button.dataset.mode }));
 	$("unhide").addEventListener("click", () => go({ drop: [], merge: [], collapsed: false }));
+	$("wakers").addEventListener("click", () => go({ wakers: !state.wakers }));
 	$("idle").addEventListener("click", () => go({ idle: !state.idle }));
 	$("filter").addEventListener("input", () => showScopes(shownView()));
 	for (const button of $("widths").children)

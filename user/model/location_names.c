@@ -119,6 +119,8 @@ int xp_model_location_named(struct xp_model *model, const char *name, enum xp_co
 		err = xp_model_function(model, &function, &frame.function);
 	if (!err)
 		err = xp_model_location(model, function.object, 0, XP_MODEL_NONE, location);
+	if (!err && model->locations[*location].frame_count)
+		return 0;
 	if (!err && XP_ARRAY_RESERVE(model->frames, model->frame_room, model->frame_count + 1))
 		err = -ENOMEM;
 	if (err)

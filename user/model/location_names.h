@@ -19,7 +19,8 @@ struct xp_model_jit_names {
  */
 int xp_model_name(struct xp_model *model, const struct xp_model_jit_names *jit);
 
-/* Adds a location with a frame of this name, that is no code, in an object of this name. Returns 0, -ENOMEM or -E2BIG.
+/* Finds or adds a location with a frame of this name, that is no code, in an object of this name. Returns 0, -ENOMEM or
+ * -E2BIG.
  */
 int xp_model_location_named(struct xp_model *model, const char *name, enum xp_code_kind kind, uint32_t *location);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "model/location_names.h"
 
 const char *xp_waits_state(uint32_t state)
 {
@@ -109,6 +110,40 @@ int xp_waits_as_samples(struct xp_model *model)
 	xp_hash_free(&model->by_sample);
 	for (size_t i = 0; !err && i < model->wait_count; i++)
 		err = add_samples(model, &model->waits[i], &owed);
+	return err;
+}
+
+/* ---- wakers ---- */
+
+/* Threads of one name are one waker. NULL: unknown, or none. */
+static const char *waker_frame(char to[XP_WAKER_BYTES], const struct xp_model_wait *wait)
+{
+	if (wait->state == XP_WAIT_PREEMPTED || wait->flags & XP_WAIT_LAST)
+		return NULL;
+	if (wait->flags & XP_WAIT_HARDIRQ)
+		return "woken by a timer or an interrupt";
+	if (wait->flags & XP_WAIT_SOFTIRQ)
+		return "woken by the kernel";
+	snprintf(to, XP_WAKER_BYTES, "woken by %.40s", wait->waker_name);
+	return wait->waker_tid ? to : NULL;
+}
+
+int xp_waits_add_wakers(struct xp_model *model)
+{
+	char text[XP_WAKER_BYTES];
+	int err = 0;
+
+	for (size_t i = 0; !err && i < model->wait_count; i++) {
+		struct xp_model_wait *wait = &model->waits[i];
+		const char *waker = waker_frame(text, wait);
+		uint32_t location;
+
+		if (!waker)
+			continue;
+		err = xp_model_location_named(model, waker, XP_CODE_WAKER, &location)
+			  ?: xp_model_stack(model, wait->stack, location, &wait->stack);
+		err = err == -E2BIG ? 0 : err; /* without it */
+	}
 	return err;
 }
 

@@ -18,6 +18,11 @@ int xp_waits_add(struct xp_model *model, const struct xp_model_sample *sample, c
  * same value.
  */
 uint32_t xp_waits_known_state(const struct xp_wait_record *wait);
+/*
+ * Adds what ended each wait to its stack, as innermost frame: "woken by refresher", "woken by a timer or an interrupt".
+ * Call it after naming. Returns 0 or -ENOMEM.
+ */
+int xp_waits_add_wakers(struct xp_model *model);
 /* Replaces the samples of a model by its waits, and makes it one of XP_MODEL_WAITS. Returns 0 or -ENOMEM. */
 int xp_waits_as_samples(struct xp_model *model);
 /* The state of a sample of such a model, for people: "sleeping", ..., "runnable". */
