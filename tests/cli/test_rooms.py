@@ -52,7 +52,7 @@ CEILINGS = {
     "model": 9250,
     "report": 3370,
     "explain": 3680,
-    "export": 3180,
+    "export": 3240,
     "push": 2450,
     "record": 8740,
     "diff": 1330,

@@ -91,6 +91,9 @@ def path_to(page, name):
 def test_search_and_link_to_a_frame(made, browse, tmp_path):
     path = tmp_path / "page.html"
     made.export("--format=html", "--by", "none", "-o", path)
+    (view, *_) = json.loads(re.search(r'id="data">(.*?)</script>', path.read_text(), re.S)[1])["views"]
+    lines = {view["lines"][i] for i, name in enumerate(view["names"]) if PRICE in name}
+    assert lines == {1 + next(i for i, line in enumerate(SOURCE.split("\n")) if " price(" in line)}
     frames = path_to(path, "main")
     page = browse(path, find=PRICE.upper(), path=".".join(map(str, frames)))
     stacks = folded(made.export("--format=folded", "-o", "-", "--by", "none").stdout)
@@ -272,6 +275,7 @@ send("pointermove", 3, 30);
 seen.tip = $("tip").textContent;
 send("contextmenu", 3, 50);
 seen.menu = [...$("menu").children].map((item) => item.textContent);
+seen.line = views[0].lineOf(4);
 choose("Hide");
 seen.hidden = [location.hash, $("unhide").textContent];
 $("unhide").click();
@@ -298,8 +302,9 @@ const tail = new View({ ...recording.views[0], kind: "tail", unit: "ns", sides: 
 seen.tail = [amount(tail, tail.total.map((of) => of[0])), tail.isBeyondNoise([1, 2], { nodes: [1] }), tail.isBeyondNoise([1, 2], { nodes: [2, 3] })];
 seen.names = shorterNames("ns::Map<int, std::pair<a, b>>::find(long, int) const");
 document.body.dataset.seen = JSON.stringify(seen);
-""")
+""", files=["", "app.c"], sources=[1, 1, 1, 1], lines=[3, 5, 7, 9])
     seen = json.loads(browse(path).body["seen"])
+    assert seen["menu"][-1] == "Copy the line with most samples" and seen["line"] == "app.c:7"
     assert seen["tip"].startswith("main63 samples (100.0 %)")
     assert seen["menu"][:4] == ["Zoom to it", "Callers and callees of b", "Hide b: its callers get what it used", "Leave out all stacks with b"]
     assert seen["hidden"] == ["#mode=icicle&merge=2", "Show 1 hidden function"] and seen["shown"] == "#mode=icicle"

@@ -103,6 +103,45 @@ static int put_sources(const struct view *view)
 	return err;
 }
 
+/* How much of the values each location has, as itself or as a caller. The caller frees the weights. */
+static uint64_t *weigh_locations(const struct xp_model *model)
+{
+	uint64_t *weights = calloc(XP_MAX(model->location_count, (size_t)1), sizeof(*weights));
+
+	for (size_t i = 0; weights && i < model->sample_count; i++)
+		for (uint32_t s = model->samples[i].stack; s; s = model->stacks[s].callers)
+			xp_add_capped(&weights[model->stacks[s].location], model->samples[i].values[1]);
+	return weights;
+}
+
+/* The line of each function that most of its values are at; 0: unknown. */
+static int put_lines(const struct view *view)
+{
+	const struct xp_model *model = view->model;
+	uint64_t *weights = weigh_locations(model), *most = calloc(view->function_count + 1, sizeof(*most));
+	uint32_t *lines = calloc(view->function_count + 1, sizeof(*lines));
+	int err = weights && most && lines ? 0 : -ENOMEM;
+
+	for (size_t i = 0; !err && i < model->location_count; i++)
+		for (uint32_t f = 0; f < model->locations[i].frame_count; f++) {
+			const struct xp_model_frame *frame = &model->frames[model->locations[i].first_frame + f];
+			uint32_t number = view->numbers[frame->function];
+
+			if (!number || !frame->line || weights[i] <= most[number])
+				continue;
+			most[number] = weights[i];
+			lines[number] = frame->line;
+		}
+	fputs(",\n\"lines\":[", view->out);
+	for (uint32_t i = 1; !err && i <= view->function_count; i++)
+		fprintf(view->out, i > 1 ? ",%" PRIu32 : "%" PRIu32, lines[i]);
+	putc(']', view->out);
+	free(weights);
+	free(most);
+	free(lines);
+	return err;
+}
+
 static void put_texts(const struct view *view)
 {
 	bool is_first = true;
@@ -165,7 +204,7 @@ int xp_html_put_view(FILE *out, const struct xp_model *model, const struct xp_mo
 		put_list(&view, "names", put_name);
 		put_list(&view, "kinds", put_kind);
 		put_list(&view, "in", put_object);
-		err = put_sources(&view);
+		err = put_sources(&view) ?: put_lines(&view);
 	}
 	if (!err) {
 		put_texts(&view);

@@ -144,6 +144,11 @@ class View {
 	objectOf(code) {
 		return code < 0 ? "" : this.objects[this.in[code >> 1]];
 	}
+	/* Of the instruction with the most samples. */
+	lineOf(code) {
+		const line = this.lines?.[code >> 1];
+		return code >= 0 && line ? `${this.fileOf(code)}:${line}` : "";
+	}
 	fileOf(code) {
 		return code < 0 ? "" : this.files[this.sources[code >> 1]] || "";
 	}

@@ -202,6 +202,8 @@ function openMenu(frame, x, y) {
 		choices.push(["Copy the stack", () => copy(stackOf(frame))]);
 	if (isFunction && view.fileOf(frame.code))
 		choices.push(["Copy the source file", () => copy(view.fileOf(frame.code))]);
+	if (isFunction && view.lineOf(frame.code))
+		choices.push([`Copy the line with most ${view.kind}`, () => copy(view.lineOf(frame.code))]);
 	tip.hide();
 	menu.open(choices, x, y);
 }
