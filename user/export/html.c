@@ -99,7 +99,9 @@ static int put_view(FILE *out, struct xp_model *model, enum xp_model_group by, b
 /* Afterwards the model is one of waits, which have their wakers as innermost frames. */
 static int put_waits(FILE *out, struct xp_model *model, enum xp_model_group by, bool follows)
 {
-	return xp_waits_add_wakers(model) ?: xp_waits_as_samples(model) ?: xp_model_input_bound(model) ?: put_view(out, model, by, follows);
+	int err = xp_waits_add_wakers(model) ?: xp_waits_as_samples(model) ?: xp_model_input_bound(model);
+
+	return err ?: put_view(out, model, by, follows);
 }
 
 static void put_facts(FILE *out, const struct xp_facts *facts)

@@ -111,7 +111,7 @@ int xp_model_name(struct xp_model *model, const struct xp_model_jit_names *jit)
 int xp_model_location_named(struct xp_model *model, const char *name, enum xp_code_kind kind, uint32_t *location)
 {
 	const char *text = xp_model_text(model, name);
-	struct xp_model_function function = { .name = text, .symbol = text, .kind = kind };
+	struct xp_model_function function = { .name = text, .symbol = text, .kind = kind, .has_name = true };
 	struct xp_model_frame frame = { 0 };
 	int err = text ? xp_model_object_named(model, text, text, kind, &function.object) : -ENOMEM;
 

@@ -88,7 +88,9 @@ static int read_samples(struct reading *reading)
 	} else {
 		err = read_profiles(reading);
 	}
-	return err ? err : xp_model_name(model, &jit) ?: xp_model_join_recorder(model);
+	err = err ?: xp_model_name(model, &jit);
+	/* What reads the file that is made of these places will name them. */
+	return err || model->only_jit_names ? err : xp_model_join_recorder(model);
 }
 
 int xp_model_read_samples(struct xp_model *model, const struct xp_model_source *source, bool *broken)
