@@ -216,6 +216,45 @@ def test_suggestion(record):
     assert "--functions records" not in record("--functions", "*", "--", "/bin/true").finish().messages
 
 
+PARTLY = r"""
+#include <stdio.h>
+int partly(int a);
+__asm__(".text\n.globl partly\n.type partly, @function\npartly: .cfi_startproc\ntest %edi, %edi\njs 1f\njz 2f\nlea 1(%rdi), %eax\n"
+	"1: js .Lother\n2: ret\n.cfi_endproc\n.size partly, . - partly\n"
+	".globl other\n.type other, @function\nother: .Lother: .cfi_startproc\nmov %edi, %eax\nadd $100, %eax\nret\n"
+	".cfi_endproc\n.size other, . - other");
+int main(void)
+{
+	puts("ready");
+	fflush(stdout);
+	for (char line[64]; fgets(line, sizeof(line), stdin); fflush(stdout)) {
+		int sum = 0;
+		for (int i = -300; i < 700; i++)
+			sum += i ? partly(i) : 0;
+		printf("%d\n", sum);
+	}
+}
+"""
+
+
+@pytest.mark.parametrize("mode", ["memory", "patch"])
+def test_exits_with_probes(record, xprof, program, start, mode):
+    """A return, and a conditional jump to another function, where no jump fits."""
+    path = program.text("partly", PARTLY, "-O2", instrument=False, clang="gcc")
+    assert re.search(r"^ +partly +2 +2 .* partly$", xprof("list", path).stdout, re.M)
+    process = start([path], stdin=subprocess.PIPE)
+    assert process.stdout.readline() == "ready\n"
+    session = record("-p", process.pid, "--functions", "*", "--call-mode", mode, "--no-samples").wait_attached()
+    process.stdin.write("\n")
+    process.stdin.flush()
+    assert int(process.stdout.readline()) == sum(i + 1 for i in range(1, 700)) + sum(i + 100 for i in range(-300, 0))
+    recorded = session.stop().ok()
+    for kind in (ENTER, EXIT):
+        assert recorded_calls(recorded, kind) == {"partly": 999, "other": 300}
+    assert recorded.totals["synthesized_exits"] == recorded.totals["filtered"]["total"] == 0
+    assert_as_in_files(process.pid)
+
+
 def test_target_goes_on(record, functions):
     """Attached and detached at random moments, under load, with threads and signals."""
     process = functions()

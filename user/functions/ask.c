@@ -175,7 +175,8 @@ static bool has_sane_sites(const struct xp_planned *planned, const struct xp_cal
 	const struct xp_call_plan_site *sites = planned->plan.sites + function->first_site;
 
 	for (uint32_t i = 0; i < function->site_count; i++) {
-		if ((sites[i].kind == XP_SITE_ENTRY) != !i || sites[i].kind > XP_SITE_CONDITIONAL_TAIL)
+		if ((sites[i].kind == XP_SITE_ENTRY) != !i || sites[i].kind > XP_SITE_CONDITIONAL_TAIL ||
+		    sites[i].condition > 15)
 			return false;
 		if (sites[i].window == XP_NO_WINDOW
 			? !i && function->way == XP_CALL_PLAN_PATCHED

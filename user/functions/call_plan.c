@@ -38,7 +38,8 @@ static int add_site(struct work *work, uint64_t vaddr, enum xp_site_kind kind)
 
 	if (XP_ARRAY_RESERVE(plan->sites, plan->site_room, plan->site_count + 1))
 		return -ENOMEM;
-	plan->sites[plan->site_count++] = (struct xp_call_plan_site){ vaddr, XP_NO_WINDOW, (uint8_t)kind };
+	plan->sites[plan->site_count++] =
+	    (struct xp_call_plan_site){ .vaddr = vaddr, .window = XP_NO_WINDOW, .kind = (uint8_t)kind };
 	return 0;
 }
 
@@ -162,14 +163,33 @@ static enum xp_call_plan_reason refusal(const struct planning *planning, uint32_
 	return planning->parts[root].leaves ? XP_CALL_PLAN_LEAVES : XP_CALL_PLAN_OK;
 }
 
+/*
+ * A uprobe on a return or a jump. The kernel accepts no prefix of a segment or lock (arch/x86/kernel/uprobes.c), such
+ * as notrack; of the others, compilers use none here but rep, bnd and REX.
+ */
+static void prepare_probe(const struct work *work, struct xp_call_plan_site *site)
+{
+	const struct xp_code_map *map = &work->planning->map;
+	const uint8_t *code = map->code + (site->vaddr - map->start),
+		      *end = code + (xp_code_map_next(map, site->vaddr) - site->vaddr);
+
+	site->can_probe = !memchr("\x26\x2e\x36\x3e\x64\x65\x66\x67\xf0", *code, 9);
+	if (site->kind == XP_SITE_CONDITIONAL_TAIL)
+		site->condition = (end - code >= 6 ? end[-5] : end[-2]) & 15;
+}
+
 static void count_sites(struct work *work)
 {
-	const struct xp_call_plan_site *sites = work->planning->plan->sites + work->function.first_site;
+	struct xp_call_plan_site *sites = work->planning->plan->sites + work->function.first_site;
 	struct xp_call_plan_function *function = &work->function;
 
 	function->exit_count = function->site_count - 1;
-	for (size_t i = 1; i < function->site_count; i++)
-		function->probe_count += sites[i].window == XP_NO_WINDOW;
+	for (size_t i = 1; i < function->site_count; i++) {
+		if (sites[i].window != XP_NO_WINDOW)
+			continue;
+		function->probe_count++;
+		prepare_probe(work, &sites[i]);
+	}
 	function->way = sites[0].window == XP_NO_WINDOW ? XP_CALL_PLAN_PROBES : XP_CALL_PLAN_PATCHED;
 }
 

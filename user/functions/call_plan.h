@@ -32,8 +32,10 @@
 
 struct xp_call_plan_site {
 	uint64_t vaddr;
-	uint32_t window; /* in windows; XP_NO_WINDOW: the site needs a probe */
-	uint8_t kind;	 /* enum xp_site_kind */
+	uint32_t window;   /* in windows; XP_NO_WINDOW: the site needs a probe */
+	uint8_t kind;	   /* enum xp_site_kind */
+	bool can_probe;	   /* an exit without a window: the kernel accepts a uprobe there */
+	uint8_t condition; /* of a conditional tail exit: the low nibble of its opcode */
 };
 
 struct xp_call_plan_window {

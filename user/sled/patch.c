@@ -251,7 +251,7 @@ int xp_patch_object(struct xp_patch *patch, const struct xp_patch_place *place, 
 		}
 		written = work.written;
 		result->memory = patch->options.attach ? work.stub && work.stub->rings : patch->options.memory;
-		result->attached = written + work.conditional;
+		result->attached = written + work.probed;
 		result->patched += sites - written - work.faulting;
 		result->faulting = work.faulting;
 		result->begin_tsc = xp_clock_now_tsc();

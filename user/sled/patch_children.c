@@ -99,7 +99,7 @@ bool xp_patch_inherited(struct xp_patch *patch, const struct xp_patch_place *pla
 	sites = xp_patch_count_sites(&work);
 	if (stub) {
 		result->inherited_from = stub->pid;
-		result->attached = sites + work.conditional;
+		result->attached = sites + work.probed;
 		result->begin_tsc = xp_clock_now_tsc();
 	}
 	xp_memory_window_free(memory);

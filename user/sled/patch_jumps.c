@@ -189,11 +189,19 @@ static size_t find_faulting(const struct xp_plan_table *table, size_t count, pid
 
 		if (!may_fault(plan, function))
 			continue;
-		sites += function->site_count;
+		sites += function->site_count - function->probe_count;
 		if (states)
 			states[i] = STATE_REFUSED;
 	}
 	return sites;
+}
+
+bool xp_patch_leaves_out(const struct xp_object *object, pid_t pid, uint32_t function_id)
+{
+	const struct xp_call_plan *plan = object->plan ? &object->plan->planned.plan : NULL;
+
+	return plan && may_fault(plan, &plan->functions[object->plan->functions[function_id - 1]]) &&
+	       handles_faults(pid);
 }
 
 size_t xp_patch_count_faulting(const struct xp_object *object, pid_t pid)
@@ -482,7 +490,8 @@ static size_t count_sites(const struct jumping *jumping)
 
 	for (size_t i = 0; i < jumping->request.count; i++)
 		if (jumping->states[i] == STATE_PATCHED)
-			sites += plan->functions[jumping->request.functions[i]].site_count;
+			sites += plan->functions[jumping->request.functions[i]].site_count -
+				 plan->functions[jumping->request.functions[i]].probe_count;
 	return sites;
 }
 

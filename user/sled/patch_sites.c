@@ -75,7 +75,7 @@ int xp_patch_add_sites(struct xp_patch_work *work, const struct xp_mapping *mapp
 		if (!wants(ids, id_count, sled->function_id))
 			continue;
 		if (!xp_patch_possible(sled)) {
-			work->conditional++;
+			work->probed++;
 			continue;
 		}
 		if (++work->sites > XP_PATCH_MAX)

@@ -460,7 +460,7 @@ void xp_patch_clear_process(pid_t pid)
 	xp_stub_map_free(&unmapping.stubs);
 }
 
-/* Uprobes on the slots that these sleds need. See xp_patch_attach() for the conditional sleds. */
+/* Uprobes on the slots that these sleds need. See xp_patch_attach() for the others. */
 static int attach_slots(struct xp_patch_work *work)
 {
 	const struct xp_patch_options *options = &work->patch->options;
@@ -487,32 +487,32 @@ static int attach_slots(struct xp_patch_work *work)
 	return err;
 }
 
-static int attach_conditional(struct xp_patch_work *work)
+/* Attaches uprobes to the sites that cannot be patched, conditional ones or others. */
+static int attach_probed(struct xp_patch_work *work, bool conditional)
 {
 	const struct xp_patch_options *options = &work->patch->options;
 	const struct xp_object *object = work->object;
 	struct xp_uprobe_set uprobes = {
-		.program_fd = xp_programs_sled_fd(options->programs, XP_EVENT_TAIL_EXIT, true),
+		.program_fd = xp_programs_sled_fd(options->programs, XP_EVENT_TAIL_EXIT, conditional),
 		.file_fd = object->fd,
 		.pid = work->pid,
 	};
-	struct xp_uprobe *probes;
+	struct xp_uprobe *probes = malloc(object->selected_count * sizeof(*probes));
 	int err;
 
-	if (!work->conditional || options->children)
-		return 0;
-	probes = malloc(object->selected_count * sizeof(*probes));
 	if (!probes)
 		return -ENOMEM;
 	for (size_t i = 0; i < object->selected_count; i++) {
 		const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
 
-		if (!xp_patch_possible(sled))
+		if (!xp_patch_possible(sled) && sled->conditional == conditional &&
+		    !xp_patch_leaves_out(object, work->pid, sled->function_id))
 			probes[uprobes.count++] = xp_sled_uprobe(object, sled);
 	}
 	uprobes.list = probes;
-	err = xp_attach_uprobes(options->attach, &uprobes);
+	err = uprobes.count ? xp_attach_uprobes(options->attach, &uprobes) : 0;
 	free(probes);
+	work->probed += uprobes.count;
 	return err;
 }
 
@@ -520,5 +520,8 @@ int xp_patch_attach(struct xp_patch_work *work)
 {
 	int err = attach_slots(work);
 
-	return err ? err : attach_conditional(work);
+	if (err || !work->probed || work->patch->options.children)
+		return err;
+	work->probed = 0;
+	return attach_probed(work, true) ?: attach_probed(work, false);
 }

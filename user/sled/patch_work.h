@@ -71,7 +71,7 @@ struct xp_patch_work {
 	struct xp_patch_stub *stub; /* the stub that the sleds will call */
 	struct xp_stub_place made;
 	char no_rings[160]; /* why it has no call rings */
-	size_t conditional;
+	size_t probed;	    /* sites that cannot be patched: conditional sleds, exits of functions without sleds */
 	size_t written;
 	size_t faulting; /* sites of functions without sleds that stay as they are: see struct xp_sled_result */
 };
@@ -104,7 +104,8 @@ int xp_patch_write_back(void *work, struct xp_remote *remote);
 
 /* Patches the functions of an object that has no sleds. Sets work->written to the number of their sites. */
 int xp_patch_write_jumps(struct xp_patch_work *work);
-/* How many sites it would leave out in a process that handles faults. */
+/* Whether it would leave out this function because the process handles faults, and how many sites in all. */
+bool xp_patch_leaves_out(const struct xp_object *object, pid_t pid, uint32_t function_id);
 size_t xp_patch_count_faulting(const struct xp_object *object, pid_t pid);
 
 /* patch_children.c */
@@ -146,7 +147,7 @@ bool xp_patch_in_memory(const struct xp_patch_work *work, enum xp_stub_slot slot
 bool xp_patch_final_event(const struct xp_patch_work *work, enum xp_stub_slot slot);
 /* Offset in the stub of the slot for a sled of this kind. */
 uint32_t xp_patch_entry(const struct xp_patch_work *work, enum xp_sled_kind kind);
-/* Attaches uprobes to the slots that the sites need, and to the conditional sleds themselves. */
+/* Attaches uprobes to the slots that the sites need, and to the sites that cannot be patched. */
 int xp_patch_attach(struct xp_patch_work *work);
 /* Calls `what` while the process is stopped, and adds up the time that it was stopped. */
 int xp_patch_stopped(struct xp_patch_work *work, int (*what)(void *arg, struct xp_remote *remote), void *arg);

@@ -19,9 +19,16 @@ static bool is_probed(const char *name)
 	return name && !strcmp(name, "__jit_debug_register_code");
 }
 
-static bool can_patch(const struct xp_call_plan_function *function, const char *name)
+static bool can_record(const struct xp_call_plan *plan, const struct xp_call_plan_function *function, const char *name)
 {
-	return function->way == XP_CALL_PLAN_PATCHED && !function->probe_count && !is_probed(name);
+	const struct xp_call_plan_site *sites = plan->sites + function->first_site;
+
+	if (function->way != XP_CALL_PLAN_PATCHED || is_probed(name))
+		return false;
+	for (uint32_t i = 0; i < function->site_count; i++)
+		if (sites[i].window == XP_NO_WINDOW && !sites[i].can_probe)
+			return false;
+	return true;
 }
 
 /* Selects functions. Returns the number of their sites, or -errno. */
@@ -41,7 +48,7 @@ static int64_t select_functions(struct xp_plan_table *plan, size_t *count, xp_wa
 			return -ECANCELED;
 		if (!name || !wanted(arg, plan->planned.names + first[0], first[1] - first[0]))
 			continue;
-		if (!can_patch(&all->functions[i], name)) {
+		if (!can_record(all, &all->functions[i], name)) {
 			plan->left_out++;
 			continue;
 		}
@@ -70,6 +77,9 @@ static void fill(struct xp_sled_table *table, const struct xp_plan_table *plan, 
 				.function_id = (uint32_t)i + 1,
 				.kind = site->kind == XP_SITE_ENTRY ? XP_SLED_ENTRY : XP_SLED_TAIL_EXIT,
 				.intact = true,
+				.is_probed = site->window == XP_NO_WINDOW,
+				.conditional = site->window == XP_NO_WINDOW && site->kind == XP_SITE_CONDITIONAL_TAIL,
+				.condition = site->condition,
 			};
 		}
 	}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The sled table of a file without sleds: its functions are those that are selected and can be patched completely, its
- * sleds are their sites. A return is a tail exit: its trampoline calls the stub as the code of such a sled does.
+ * The sled table of a file without sleds: its functions are those that are selected and can be patched, except for
+ * exits that take a probe; its sleds are their sites. A return is a tail exit: its trampoline calls the stub as the
+ * code of such a sled does.
  */
 #ifndef XPROF_SLED_PLAN_TABLE_H
 #define XPROF_SLED_PLAN_TABLE_H
@@ -14,7 +15,7 @@
 struct xp_plan_table {
 	struct xp_planned planned;
 	uint32_t *functions; /* index in the plan of each function of the table */
-	size_t left_out;     /* selected functions that cannot be patched */
+	size_t left_out;     /* selected functions that cannot be recorded */
 };
 
 /* Whether a function with these names is wanted. */

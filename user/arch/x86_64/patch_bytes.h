@@ -29,7 +29,7 @@
  */
 static inline bool xp_patch_possible(const struct xp_sled *sled)
 {
-	return !sled->conditional;
+	return !sled->conditional && !sled->is_probed;
 }
 
 /* The stub slot that serves a sled. args: entries record arguments (--args). */
