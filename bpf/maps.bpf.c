@@ -8,7 +8,7 @@ struct rings rings SEC(".maps");
 struct counters counters SEC(".maps");
 struct targets targets SEC(".maps");
 struct told_threads told_threads SEC(".maps");
-struct call_slots call_slots SEC(".maps");
+struct call_headers call_headers SEC(".maps");
 struct ending_tasks ending_tasks SEC(".maps");
 
 const volatile bool has_call_rings = false;
@@ -16,7 +16,7 @@ const volatile bool watches_births = false;
 __u32 births = 0;
 
 __u64 told_round = 0;
-__u64 call_slots_round = 0;
+__u64 call_headers_round = 0;
 __u64 ringless[RINGLESS_THREADS] = {};
 __u64 no_tsc_flag = 0;
 __u64 tasks_lost = 0;

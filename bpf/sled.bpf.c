@@ -326,15 +326,15 @@ static __always_inline bool tell_thread(__u64 pid_tgid, __u64 fs_base)
 static __noinline xp_event_position position_without_ring(__u64 pid_tgid, __u64 fs_base)
 {
 	__u64 *known = &ringless[(__u32)pid_tgid % RINGLESS_THREADS];
-	/* Read before the slots are: what the loader adds meanwhile makes another word. */
-	__u64 word = told_value(fs_base) * RINGLESS_MIX + (pid_tgid << 32 | (__u32)call_slots_round);
+	/* Read before the headers are: what the loader adds meanwhile makes another word. */
+	__u64 word = told_value(fs_base) * RINGLESS_MIX + (pid_tgid << 32 | (__u32)call_headers_round);
 	xp_event_position position;
 
 	if (*known == word)
 		return 0;
 	/* Without a key now, it may have had that of an earlier thread for its first calls. */
 	position = ring_position(pid_tgid, fs_base);
-	if (tell_thread(pid_tgid, fs_base) && !find_call_slot(pid_tgid >> 32, fs_base))
+	if (tell_thread(pid_tgid, fs_base) && !find_call_header(pid_tgid >> 32, fs_base))
 		*known = word;
 	return position;
 }
@@ -354,7 +354,7 @@ int stub_memory_call(struct pt_regs *ctx)
 	__u32 kind = word >> XP_FN_BITS;
 	xp_event_position position;
 
-	if (kind > XP_EVENT_TAIL_EXIT)
+	if (kind > XP_EVENT_TAIL_EXIT || !wanted(pid_tgid >> 32))
 		return 0;
 	if (kind != XP_EVENT_EXIT)
 		sp += RETURN_BYTES;

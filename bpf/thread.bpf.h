@@ -8,8 +8,8 @@
 #define CLONE_VM 0x100
 #define CLONE_THREAD 0x10000
 
-/* A part of struct xp_call_slot (user/arch/x86_64/stub.h), and its offset there. */
-#define CALL_SLOT_COUNTS 16
+/* A part of struct xp_call_header (user/arch/x86_64/stub.h), and its offset there. */
+#define CALL_HEADER_COUNTS 16
 struct ring_counts {
 	__u64 head;
 	__u64 taken_back;
@@ -43,18 +43,19 @@ extern struct told_threads {
 } told_threads SEC(".maps");
 
 /*
- * Call rings -> the address of their struct xp_call_slot in the process; the loader maintains the map. The key has the
- * fs base, not the thread: a new thread may use the ring of an exited thread, and exit, before the loader is informed.
+ * Call rings -> the address of their struct xp_call_header in the process; the loader maintains the map. The key has
+ * the fs base, not the thread: a new thread may use the ring of an exited thread, and exit, before the loader is
+ * informed.
  */
-extern struct call_slots {
+extern struct call_headers {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct xp_ring_key);
 	__type(value, __u64);
-} call_slots SEC(".maps");
-/* Incremented by the loader after it has added call slots. */
-extern __u64 call_slots_round;
+} call_headers SEC(".maps");
+/* Incremented by the loader after it has added headers. */
+extern __u64 call_headers_round;
 
 /*
  * Reported threads without a call ring fall back at each call. This cache avoids lookups for them until their state may
@@ -82,19 +83,19 @@ static __always_inline __u64 fs_base_of(struct task_struct *task)
 	return BPF_CORE_READ(task, thread.fsbase);
 }
 
-static __always_inline const __u64 *find_call_slot(__u32 pid, __u64 fs_base)
+static __always_inline const __u64 *find_call_header(__u32 pid, __u64 fs_base)
 {
 	struct xp_ring_key key = { .fs_base = fs_base, .pid = pid };
 
-	return bpf_map_lookup_elem(&call_slots, &key);
+	return bpf_map_lookup_elem(&call_headers, &key);
 }
 
 static __always_inline xp_event_position ring_counts(__u32 pid, __u64 fs_base, __u32 *taken_back)
 {
-	const __u64 *slot = find_call_slot(pid, fs_base);
+	const __u64 *header = find_call_header(pid, fs_base);
 	struct ring_counts counts;
 
-	if (!slot || bpf_probe_read_user(&counts, sizeof(counts), (const void *)(*slot + CALL_SLOT_COUNTS)))
+	if (!header || bpf_probe_read_user(&counts, sizeof(counts), (const void *)(*header + CALL_HEADER_COUNTS)))
 		return 0;
 	*taken_back = counts.taken_back;
 	return counts.head + 1;

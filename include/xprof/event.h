@@ -153,7 +153,7 @@ struct xp_event_thread {
 };
 _Static_assert(sizeof(struct xp_event_thread) == 48, "xp_event_thread");
 
-/* The key of a call ring in the BPF map `call_slots`. */
+/* The key of a call ring in the BPF map `call_headers`. */
 struct xp_ring_key {
 	__u64 fs_base;
 	__u64 pid; /* the process whose memory it is */

@@ -48,7 +48,7 @@ static void take(struct xp_call_ring *ring, const struct xp_call_range *range, s
 	CHECK(ring->lost - lost <= XP_CALL_RING_HOLES);
 	CHECK(ring->hole_count <= XP_CALL_RING_HOLES && ring->pending_count <= XP_CALL_RING_HOLES);
 	/* The writer never gets room that is not read. */
-	CHECK(ring->slot->limit <= ring->next + RECORDS - XP_CALL_RING_MARGIN);
+	CHECK(ring->header->limit <= ring->next + RECORDS - XP_CALL_RING_MARGIN);
 	for (size_t i = 0; i < count; i++)
 		CHECK(calls[i].tsc < range->until_tsc && calls[i].word);
 }
@@ -129,7 +129,7 @@ static void do_step(struct xp_process *process, struct xp_thread_ring *thread_ri
 		record->sp = step->room;
 		break;
 	case STEP_HEAD:
-		ring->slot->head = ring->next + (uint64_t)step->where;
+		ring->header->head = ring->next + (uint64_t)step->where;
 		break;
 	case STEP_TAKE:
 		range.until_tsc = step->time;
@@ -138,13 +138,13 @@ static void do_step(struct xp_process *process, struct xp_thread_ring *thread_ri
 		break;
 	case STEP_TAKE_BACK:
 		xp_call_ring_drop_short(ring, step->time);
-		ring->slot->final = step->word;
+		ring->header->final = step->word;
 		break;
 	case STEP_LOG:
 		log_calls(process, thread_ring, step);
 		break;
 	case STEP_COUNT:
-		ring->slot->taken_back = step->time;
+		ring->header->taken_back = step->time;
 		range.now_tsc = ring->taken_back_tsc + step->word;
 		/* Not more than was possible since the last time. */
 		CHECK(xp_call_ring_taken_back(ring, &range) <= step->word);
@@ -159,14 +159,14 @@ static void do_step(struct xp_process *process, struct xp_thread_ring *thread_ri
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct xp_call_record records[RECORDS];
-	struct xp_call_slot slot = { 0 };
+	struct xp_call_header header = { 0 };
 	struct xp_thread_ring ring = { 0 };
 	struct xp_processes processes = { 0 };
 	struct xp_process *process = begin_process(&processes);
 	struct step step;
 
 	memset(records, 0, sizeof(records));
-	xp_call_ring_begin(&ring.ring, &slot, records, RECORDS);
+	xp_call_ring_begin(&ring.ring, &header, records, RECORDS);
 	for (; size >= sizeof(step); data += sizeof(step), size -= sizeof(step)) {
 		memcpy(&step, data, sizeof(step));
 		do_step(process, &ring, &step);

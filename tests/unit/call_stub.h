@@ -22,7 +22,8 @@
 #include "sled/call_ring.h"
 #include "xprof/event.h"
 
-#define RECORDS 1024u
+#define RECORDS XP_CALL_RING_RECORDS
+#define RING 5u /* its number */
 #define USABLE (RECORDS - XP_CALL_RING_MARGIN)
 #define FN 7u
 
@@ -82,8 +83,8 @@ __asm__(".text\n"
 static struct test {
 	uint8_t *stub;
 	const uint8_t *slot;
-	struct xp_call_slot *table;
-	struct xp_call_slot *mine;
+	uint64_t *key; /* in the table */
+	struct xp_call_header *mine;
 	struct xp_call_record *records;
 	struct xp_call_ring ring;
 } test;
@@ -101,12 +102,11 @@ static inline uint64_t fs_base_now(void)
 	return fs_base;
 }
 
-/* The stub, its flag and counters, the table, and one ring. */
+/* The stub, its flag and counters, the rings, and the table. */
 static inline void map_stub(bool rdpid, bool neighbor)
 {
-	const size_t size = XP_STUB_SLOTS_TABLE + XP_CALL_SLOTS * sizeof(struct xp_call_slot);
-	uint8_t *stub = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	uint64_t key = fs_base_now();
+	uint8_t *stub = mmap(NULL, XP_STUB_MAP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t *table = (uint64_t *)(stub + XP_STUB_RINGS + XP_CALL_TABLES), fs_base = fs_base_now();
 
 	assert_ptr_not_equal(stub, MAP_FAILED);
 	xp_stub_make(stub);
@@ -114,19 +114,17 @@ static inline void map_stub(bool rdpid, bool neighbor)
 	stub[XP_STUB_FLAG] = 1;
 	test.stub = stub;
 	test.slot = stub + xp_stub_memory_entry(rdpid);
-	test.table = (struct xp_call_slot *)(stub + XP_STUB_SLOTS_TABLE);
-	test.mine = &test.table[XP_CALL_SLOT_OF(key) ^ neighbor];
-	test.records = calloc(RECORDS, sizeof(*test.records));
-	assert_non_null(test.records);
+	*(uint64_t *)(stub + XP_STUB_TABLE) = (uintptr_t)table;
+	test.key = &table[XP_CALL_ENTRY_OF(fs_base) ^ neighbor];
+	test.mine = (struct xp_call_header *)(stub + XP_STUB_RINGS + RING * XP_CALL_RING_BYTES);
+	test.records = (struct xp_call_record *)((uint8_t *)test.mine + XP_CALL_HEADER_BYTES);
 	xp_call_ring_begin(&test.ring, test.mine, test.records, RECORDS);
-	test.mine->ring = (uintptr_t)test.records;
-	test.mine->key = key;
+	*test.key = XP_CALL_KEY(fs_base, RING);
 }
 
 static inline void unmap_stub(void)
 {
-	munmap(test.stub, XP_STUB_SLOTS_TABLE + XP_CALL_SLOTS * sizeof(struct xp_call_slot));
-	free(test.records);
+	munmap(test.stub, XP_STUB_MAP_BYTES);
 }
 
 static inline size_t take(struct xp_call *calls, size_t room)

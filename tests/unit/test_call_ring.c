@@ -41,21 +41,30 @@ TEST(test_records_calls)
 TEST(test_preserves_registers)
 {
 	struct xp_call calls[2];
+	uint64_t table;
 
 	for (int rdpid = 0; rdpid <= xp_instructions_try().rdpid; rdpid++) {
 		map_stub(rdpid, false);
 		assert_int_equal(changed_registers(test.slot, word(XP_EVENT_EXIT)), 0);
+		table = *(uint64_t *)(test.stub + XP_STUB_TABLE);
 		assert_int_equal(take(calls, 2), 1);
-		/* Falls through: no key, no room, not the process. */
-		test.mine->key++;
-		assert_int_equal(changed_registers(test.slot, word(XP_EVENT_EXIT)), 0);
-		test.mine->key--;
-		test.mine->limit = 0;
-		assert_int_equal(changed_registers(test.slot, word(XP_EVENT_EXIT)), 0);
-		take_until(UINT64_MAX, calls, 2);
-		test.stub[XP_STUB_FLAG] = 0;
-		assert_int_equal(changed_registers(test.slot, word(XP_EVENT_EXIT)), 0);
+		/* Falls through, to the nop of a child, too: no key, no room, no table. */
+		for (int is_child = 0; is_child < 2; is_child++) {
+			test.stub[XP_STUB_FLAG] = !is_child;
+			*test.key += 256;
+			assert_int_equal(changed_registers(test.slot, word(XP_EVENT_EXIT)), 0);
+			*test.key -= 256;
+			test.mine->limit = 0;
+			assert_int_equal(changed_registers(test.slot, word(XP_EVENT_EXIT)), 0);
+			take_until(UINT64_MAX, calls, 2);
+			*(uint64_t *)(test.stub + XP_STUB_TABLE) ^= table;
+			assert_int_equal(changed_registers(test.slot, word(XP_EVENT_EXIT)), 0);
+			*(uint64_t *)(test.stub + XP_STUB_TABLE) ^= table;
+		}
 		assert_int_equal(take(calls, 2), 0);
+		/* A child that has a table records. */
+		assert_int_equal(changed_registers(test.slot, word(XP_EVENT_EXIT)), 0);
+		assert_int_equal(take(calls, 2), 1);
 		unmap_stub();
 	}
 }
@@ -295,7 +304,7 @@ TEST(test_longjmp_at_each_instruction)
 	unmap_stub();
 }
 
-/* A thread without TLS has the key of free slots. */
+/* A thread without TLS takes a free entry for its own: that of ring 0, which has no space. */
 TEST(test_no_fs_base)
 {
 	struct xp_call calls[2];
@@ -305,7 +314,7 @@ TEST(test_no_fs_base)
 	__asm__ volatile("wrfsbase %0" ::"r"(0ull));
 	call_slot(test.slot, word(XP_EVENT_ENTRY));
 	__asm__ volatile("wrfsbase %0" ::"r"(fs_base));
-	assert_int_equal(test.table[0].head, 0);
+	assert_int_equal(*(uint64_t *)(test.stub + XP_STUB_RINGS + offsetof(struct xp_call_header, head)), 0);
 	assert_int_equal(take(calls, 2), 0);
 	unmap_stub();
 }
@@ -343,7 +352,6 @@ TEST(test_hostile_ring)
 		}
 		test.mine->head = rand_r(&seed) % 2 ? (uint64_t)rand_r(&seed) << rand_r(&seed) % 33
 						    : test.ring.next + rand_r(&seed) % 300;
-		test.mine->mask = (uint64_t)rand_r(&seed) << 20;
 		assert_in_range(take_until(__rdtsc() - rand_r(&seed), calls, 100), 0, 100);
 		assert_true(test.ring.hole_count <= XP_CALL_RING_HOLES);
 		assert_true(test.ring.pending_count <= XP_CALL_RING_HOLES);

@@ -45,7 +45,7 @@ static void begin(void **state)
 	test.fd = memfd_create("rings", MFD_CLOEXEC);
 	assert_true(test.fd >= 0);
 	assert_int_equal(ftruncate(test.fd, XP_CALL_RINGS_BYTES), 0);
-	assert_int_equal(xp_call_rings_new(&test.rings, dup(test.fd), 0x10000, NULL), 0);
+	assert_int_equal(xp_call_rings_new(&test.rings, PID, dup(test.fd), 0x10000, NULL), 0);
 	test.process->rings = xp_call_rings_share(test.rings);
 }
 
@@ -60,20 +60,20 @@ static void end(void **state)
 
 static void bind(void)
 {
-	xp_call_rings_begin(test.rings, TID, FS_BASE, 1);
-	assert_non_null(xp_call_rings_of(test.rings, TID));
+	xp_call_rings_begin(test.rings, test.process->pid, TID, FS_BASE, 1);
+	assert_non_null(xp_call_rings_of(test.rings, test.process->pid, TID));
 }
 
 /* The thread reserves records, and commits the first of them. */
 static void write_records(uint64_t reserved, uint64_t committed)
 {
-	struct xp_call_ring *ring = &xp_call_rings_of(test.rings, TID)->ring;
+	struct xp_call_ring *ring = &xp_call_rings_of(test.rings, test.process->pid, TID)->ring;
 
 	for (uint64_t i = 0; i < committed; i++) {
 		ring->records[i].time = xp_clock_now_tsc() << XP_CALL_CPU_BITS;
 		ring->records[i].word = xp_event_word(1, XP_EVENT_ENTRY);
 	}
-	ring->slot->head = reserved;
+	ring->header->head = reserved;
 }
 
 /* The process gives the pages of this file back, behind so many calls of madvise(). */
@@ -102,7 +102,7 @@ TEST(test_pages_that_go_at_first)
 	gives_back.calls = 1;
 	assert_true(gives_back.fd >= 0);
 	assert_int_equal(ftruncate(gives_back.fd, XP_CALL_RINGS_BYTES), 0);
-	assert_true(xp_call_rings_new(&rings, dup(gives_back.fd), 0x10000, NULL) < 0);
+	assert_true(xp_call_rings_new(&rings, PID, dup(gives_back.fd), 0x10000, NULL) < 0);
 	assert_int_equal(gives_back.calls, 0);
 	close(gives_back.fd);
 	end(state);
@@ -110,21 +110,21 @@ TEST(test_pages_that_go_at_first)
 
 TEST(test_pages_that_cannot_be_had)
 {
-	struct xp_call_slot *slot;
+	const uint64_t *entry;
 
 	begin(state);
 	bind();
-	slot = xp_call_rings_of(test.rings, TID)->ring.slot;
+	entry = xp_call_rings_of(test.rings, test.process->pid, TID)->entry;
 	write_records(100, 100);
-	assert_int_equal(ftruncate(test.fd, XP_CALL_TABLE_BYTES), 0);
+	assert_int_equal(ftruncate(test.fd, XP_CALL_RING_BYTES + XP_CALL_HEADER_BYTES), 0);
 	assert_true(xp_processes_take_calls(&test.processes, xp_clock_now_tsc()) >= 0);
 	assert_null(test.process->rings);
-	assert_int_equal(slot->key, 0);
+	assert_int_equal(*entry, 0);
 	assert_int_equal(test.process->sums.counts.seen, 100);
 	assert_int_equal(test.process->sums.counts.unstored, 100);
 	/* Nor does another thread get a ring. */
-	xp_call_rings_begin(test.rings, TID + 1, 2 * FS_BASE, 2);
-	assert_null(xp_call_rings_of(test.rings, TID + 1));
+	xp_call_rings_begin(test.rings, test.process->pid, TID + 1, 2 * FS_BASE, 2);
+	assert_null(xp_call_rings_of(test.rings, test.process->pid, TID + 1));
 	end(state);
 }
 
@@ -191,22 +191,23 @@ TEST(test_lost_ends)
 
 	begin(state);
 	test.process->pid = getpid();
+	test.rings->tables[0] = getpid();
 	test.processes.tasks_lost = &tasks_lost;
 	test.processes.dir_fd = -1;
 	bind();
-	xp_call_rings_begin(test.rings, getpid(), 3 * FS_BASE, 1);
+	xp_call_rings_begin(test.rings, test.process->pid, getpid(), 3 * FS_BASE, 1);
 	assert_true(xp_processes_take_calls(&test.processes, xp_clock_now_tsc()) >= 0);
-	assert_non_null(xp_call_rings_of(test.rings, TID));
+	assert_non_null(xp_call_rings_of(test.rings, test.process->pid, TID));
 	tasks_lost = 1;
 	write_records(50, 50);
 	assert_true(xp_processes_take_calls(&test.processes, xp_clock_now_tsc()) >= 0);
 	/* The record of its end may still be on its way. */
-	assert_non_null(xp_call_rings_of(test.rings, TID));
+	assert_non_null(xp_call_rings_of(test.rings, test.process->pid, TID));
 	assert_int_equal(test.process->sums.counts.seen, 0);
 	for (int i = 0; i < 3; i++)
 		assert_true(xp_processes_take_calls(&test.processes, xp_clock_now_tsc()) >= 0);
-	assert_null(xp_call_rings_of(test.rings, TID));
-	assert_non_null(xp_call_rings_of(test.rings, getpid()));
+	assert_null(xp_call_rings_of(test.rings, test.process->pid, TID));
+	assert_non_null(xp_call_rings_of(test.rings, test.process->pid, getpid()));
 	assert_int_equal(test.process->sums.counts.seen, 50);
 	assert_int_equal(test.process->sums.counts.unstored, 50);
 	end(state);
@@ -221,12 +222,13 @@ TEST(test_birth_after_a_lost_end)
 
 	begin(state);
 	test.process->pid = getpid();
+	test.rings->tables[0] = getpid();
 	assert_int_equal(xp_u64_map_put(&test.processes.newest, (uint32_t)getpid(), test.process), 0);
 	bind();
 	assert_int_equal(xp_processes_begin_task(&test.processes, ARRIVAL(birth, xp_clock_now_tsc())), 0);
-	assert_null(xp_call_rings_of(test.rings, TID));
-	assert_non_null(xp_call_rings_of(test.rings, getpid()));
-	assert_int_equal(xp_call_rings_of(test.rings, getpid())->ring.slot->key, FS_BASE);
+	assert_null(xp_call_rings_of(test.rings, test.process->pid, TID));
+	assert_non_null(xp_call_rings_of(test.rings, test.process->pid, getpid()));
+	assert_int_equal(*xp_call_rings_of(test.rings, test.process->pid, getpid())->entry >> 8, FS_BASE);
 	end(state);
 }
 
@@ -268,15 +270,15 @@ TEST(test_memory_of_all_rings)
 
 	begin(state);
 	/* For the tables of two processes, and ten rings. */
-	physical_pages = 8 * (11 * XP_CALL_RING_BYTES + XP_CALL_RING_BYTES / 4) / 4096;
-	assert_int_equal(xp_call_rings_new(&other, dup(test.fd), 0x10000, NULL), 0);
+	physical_pages = 8 * (10 * XP_CALL_RING_BYTES + XP_CALL_RING_BYTES / 2) / 4096;
+	assert_int_equal(xp_call_rings_new(&other, PID, dup(test.fd), 0x10000, NULL), 0);
 	xp_call_rings_prepare(other, 8);
-	assert_int_equal(other->clean, 8);
+	assert_int_equal(other->clean, 1 + 8);
 	xp_call_rings_prepare(test.rings, 8);
-	assert_int_equal(test.rings->clean, 2);
+	assert_int_equal(test.rings->clean, 1 + 2);
 	xp_call_rings_free(other);
 	xp_call_rings_prepare(test.rings, XP_CALL_RINGS_MAX);
-	assert_int_equal(test.rings->clean, 10);
+	assert_int_equal(test.rings->clean, 1 + 10);
 	physical_pages = 0;
 	end(state);
 }
@@ -290,7 +292,7 @@ static struct {
 uint64_t xp_memory_room(void)
 {
 	group.asked++;
-	return group.bytes ? group.bytes - test.rings->clean * XP_CALL_RING_BYTES : UINT64_MAX;
+	return group.bytes ? group.bytes - (test.rings->clean - 1) * XP_CALL_RING_BYTES : UINT64_MAX;
 }
 
 /*
@@ -307,12 +309,12 @@ TEST(test_room_in_the_control_group)
 	group.asked = 0;
 	begin_ns = xp_now_ns();
 	xp_call_rings_prepare(test.rings, 8);
-	assert_int_equal(test.rings->clean, 5);
+	assert_int_equal(test.rings->clean, 1 + 5);
 	assert_in_range(group.asked, 1, 1 + (xp_now_ns() - begin_ns) / 10000000);
 	group.bytes = 0;
 	usleep(20000);
 	xp_call_rings_prepare(test.rings, 8);
-	assert_int_equal(test.rings->clean, 8);
+	assert_int_equal(test.rings->clean, 1 + 8);
 	end(state);
 }
 
@@ -377,7 +379,7 @@ static struct xp_call_ring *begin_made_up(void **state)
 		assert_int_equal(xp_thread_put(thread, &(struct xp_call){ i, xp_event_word(1, XP_EVENT_ENTRY),
 									  0x40000000 - i, .cpu = 0 }),
 				 0);
-	return &xp_call_rings_of(test.rings, TID)->ring;
+	return &xp_call_rings_of(test.rings, test.process->pid, TID)->ring;
 }
 
 /* Fills so much of a ring with exits of calls that did not begin. Returns their number. */
@@ -385,8 +387,8 @@ static uint64_t make_up(struct xp_call_ring *ring, uint64_t room)
 {
 	uint64_t now_tsc = xp_clock_now_tsc() & (UINT64_MAX >> XP_CALL_CPU_BITS), count = 0;
 
-	for (; ring->slot->head - ring->next < room; ring->slot->head++, count++) {
-		struct xp_call_record *record = &ring->records[ring->slot->head & ring->mask];
+	for (; ring->header->head - ring->next < room; ring->header->head++, count++) {
+		struct xp_call_record *record = &ring->records[ring->header->head & ring->mask];
 
 		*record = (struct xp_call_record){ now_tsc << XP_CALL_CPU_BITS, xp_event_word(FUNCTION, XP_EVENT_EXIT),
 						   0x70000000 };

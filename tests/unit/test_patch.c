@@ -153,9 +153,9 @@ TEST(test_probes_are_on_nops_of_one_byte)
 		assert_memory_equal(page + xp_stub_child_probe((enum xp_stub_slot)slot), "\x90\xc3", 2);
 	}
 	for (int rdpid = 0; rdpid < 2; rdpid++) {
-		/* nop; pop %rdx */
+		/* nop; pop %rdx. nop; jmp to that */
 		assert_memory_equal(page + xp_stub_memory_probe(rdpid), "\x90\x5a", 2);
-		assert_memory_equal(page + xp_stub_memory_child_probe(rdpid), "\x90\xc3", 2);
+		assert_memory_equal(page + xp_stub_memory_child_probe(rdpid), "\x90\xeb\x01\x90", 4);
 	}
 	for (int slot = XP_STUB_CUSTOM; slot <= XP_STUB_TYPED; slot++)
 		assert_memory_equal(page + xp_stub_memory_event_probe((enum xp_stub_slot)slot), "\x90\xc3", 2);
@@ -216,7 +216,7 @@ static unsigned int pushed_bytes(const uint8_t *page, uint64_t pc)
 {
 	static const uint8_t pushes[] = { 0x41, 0x53, 0x50, 0x52 }, pops[] = { 0x5a, 0x58, 0x41, 0x5b };
 	static const uint8_t bytes_before_pop[] = { 24, 16, 8, 8 };
-	uint64_t slot = XP_STUB_MEMORY + (pc - XP_STUB_MEMORY) / 256 * 256, begin = slot + 13;
+	uint64_t slot = XP_STUB_MEMORY + (pc - XP_STUB_MEMORY) / 256 * 256, begin = slot;
 
 	assert_memory_equal(page + begin, pushes, sizeof(pushes));
 	if (pc < begin + 2)
@@ -230,8 +230,8 @@ static unsigned int pushed_bytes(const uint8_t *page, uint64_t pc)
 			return 24;
 		if (pc < i + sizeof(pops))
 			return bytes_before_pop[pc - i];
-		/* The ret, and behind the first one the nop and the ret of children; then the other path. */
-		if (pc <= i + sizeof(pops) + (begin == slot + 13 ? 2 : 0))
+		/* The ret; then the other path. */
+		if (pc <= i + sizeof(pops))
 			return 0;
 		begin = i;
 	}
@@ -258,8 +258,8 @@ TEST(test_stub_elf)
 		;
 	assert_non_null(section);
 	assert_non_null(gelf_getsym(elf_getdata(section, NULL), 1, &symbol));
-	assert_string_equal(elf_strptr(elf, header.sh_link, symbol.st_name), "xprof_stub_8");
-	assert_true(symbol.st_value == 0x100 && symbol.st_size == 0x680);
+	assert_string_equal(elf_strptr(elf, header.sh_link, symbol.st_name), "xprof_stub_9");
+	assert_true(symbol.st_value == 0x100 && symbol.st_size == 0x700);
 	cfi = dwarf_getcfi_elf(elf);
 	assert_non_null(cfi);
 	/* test_take_back.c steps through the slots behind these. */
@@ -275,7 +275,7 @@ TEST(test_stub_elf)
 			assert_int_equal(ops[0].number2, 8 + pushed_bytes(page, pc));
 		free(frame);
 	}
-	assert_int_not_equal(dwarf_cfi_addrframe(cfi, 0x780, &frame), 0);
+	assert_int_not_equal(dwarf_cfi_addrframe(cfi, 0x800, &frame), 0);
 	dwarf_cfi_end(cfi);
 	elf_end(elf);
 }
@@ -299,7 +299,7 @@ TEST(test_event_slots)
 TEST(test_child_nops)
 {
 	uint8_t page[XP_STUB_BYTES];
-	uint32_t jump;
+	uint32_t distance;
 
 	xp_stub_make(page);
 	for (int slot = 0; slot <= XP_STUB_ARGS; slot++) {
@@ -311,13 +311,14 @@ TEST(test_child_nops)
 		assert_memory_equal(page + child - 1, "\xc3\x90\xc3\xcc", 4);
 	}
 	for (int rdpid = 0; rdpid < 2; rdpid++) {
-		uint32_t entry = xp_stub_memory_entry(rdpid);
 		uint32_t child = xp_stub_memory_child_probe(rdpid);
 
-		assert_memory_equal(page + entry + 7, "\x0f\x84", 2);
-		memcpy(&jump, page + entry + 9, sizeof(jump));
-		assert_int_equal(entry + 13 + jump, child);
-		assert_memory_equal(page + child - 1, "\xc3\x90\xc3", 3);
+		/* cmpb $0, flag; jne over the nop of children */
+		memcpy(&distance, page + child - 7, sizeof(distance));
+		assert_memory_equal(page + child - 9, "\x80\x3d", 2);
+		assert_int_equal(child - 2 + distance, XP_STUB_FLAG);
+		assert_memory_equal(page + child - 3, "\x00\x75\x03", 3);
+		assert_int_equal(child + 3, xp_stub_memory_probe(rdpid));
 	}
 }
 

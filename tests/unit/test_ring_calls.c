@@ -142,11 +142,11 @@ static void put_one_by_one(struct made *made, const struct xp_call *calls, uint6
 static void put_by_ring(struct made *made, const struct xp_call *calls)
 {
 	struct xp_call_record *records = calloc(XP_CALL_RING_RECORDS, sizeof(*records));
-	struct xp_call_slot slot = { 0 };
+	struct xp_call_header header = { 0 };
 	struct xp_thread_ring ring = { 0 };
 
 	assert_non_null(records);
-	xp_call_ring_begin(&ring.ring, &slot, records, XP_CALL_RING_RECORDS);
+	xp_call_ring_begin(&ring.ring, &header, records, XP_CALL_RING_RECORDS);
 	for (size_t done = 0; done < CALLS;) {
 		size_t room = (size_t)random() % (random() % 2 ? 30 : 9000) + 1;
 		size_t count = XP_MIN(room, CALLS - done);
@@ -157,9 +157,9 @@ static void put_by_ring(struct made *made, const struct xp_call *calls)
 
 			for (size_t j = 0; j < 1u + swapped; j++) {
 				const struct xp_call *call = &calls[done + i + (swapped ? !j : 0)];
-				struct xp_call_record *record = &records[slot.head++ % XP_CALL_RING_RECORDS];
+				struct xp_call_record *record = &records[header.head++ % XP_CALL_RING_RECORDS];
 
-				assert_true(slot.head <= slot.limit);
+				assert_true(header.head <= header.limit);
 				assert_int_equal(record->word, 0);
 				record->time = call->tsc << XP_CALL_CPU_BITS | call->cpu;
 				record->sp = call->slot - (xp_call_kind(call) != XP_EVENT_EXIT);
@@ -231,19 +231,19 @@ TEST(test_limits)
 {
 	struct xp_call_record *records = calloc(XP_CALL_RING_RECORDS, sizeof(*records));
 	struct xp_thread_ring ring = { 0 };
-	struct xp_call_slot slot = { 0 };
+	struct xp_call_header header = { 0 };
 	struct made made;
 	struct xp_call_range range = { .until_tsc = 2050, .end = UINT64_MAX, .now_tsc = 9000 };
 
 	assert_non_null(records);
 	begin(&made, 0, 1000);
-	xp_call_ring_begin(&ring.ring, &slot, records, XP_CALL_RING_RECORDS);
+	xp_call_ring_begin(&ring.ring, &header, records, XP_CALL_RING_RECORDS);
 	/* From 900 on: the first hundred are from before the sleds were attached. */
 	for (uint64_t i = 0; i < 2000; i++)
 		records[i] = (struct xp_call_record){ (900 + i) << XP_CALL_CPU_BITS,
 						      xp_event_word(101, i % 2 ? XP_EVENT_EXIT : XP_EVENT_ENTRY),
 						      5000 - !(i % 2) };
-	slot.head = 2000;
+	header.head = 2000;
 	assert_int_equal(xp_ring_calls_take(made.process, &ring, TID, &range), 0);
 	assert_int_equal(ring.ring.next, 1150);
 	range = (struct xp_call_range){ .until_tsc = UINT64_MAX, .end = 1500, .now_tsc = 9000 };
@@ -267,7 +267,7 @@ TEST(test_made_up_calls)
 	enum { TICK_NS = 100000, CALL_NS = 100, RECORDS = 16000, ROUNDS = 10 };
 	struct xp_call_record *records = calloc(XP_CALL_RING_RECORDS, sizeof(*records));
 	struct xp_thread_ring ring = { 0 };
-	struct xp_call_slot slot = { 0 };
+	struct xp_call_header header = { 0 };
 	struct made made;
 
 	assert_non_null(records);
@@ -275,13 +275,13 @@ TEST(test_made_up_calls)
 	budget[1].memory_ns = CALL_NS;
 	xp_call_accounts_keep(&made.processes.accounts, 1, TICK_NS);
 	xp_call_account_trust(&made.processes.accounts, &made.process->account);
-	xp_call_ring_begin(&ring.ring, &slot, records, XP_CALL_RING_RECORDS);
+	xp_call_ring_begin(&ring.ring, &header, records, XP_CALL_RING_RECORDS);
 	for (uint64_t round = 0; round < ROUNDS; round++) {
 		const uint64_t first_tsc = 2000 + round * RECORDS;
 		const struct xp_call_range range = { .until_tsc = UINT64_MAX, .end = UINT64_MAX, .now_tsc = 1 << 20 };
 
 		for (uint64_t i = 0; i < RECORDS; i++)
-			records[slot.head++ % XP_CALL_RING_RECORDS] =
+			records[header.head++ % XP_CALL_RING_RECORDS] =
 			    (struct xp_call_record){ (first_tsc + i) << XP_CALL_CPU_BITS,
 						     xp_event_word(1001, i % 2 ? XP_EVENT_EXIT : XP_EVENT_ENTRY),
 						     5000 - !(i % 2) };

@@ -67,7 +67,7 @@ static void begin(bool drops_short)
 	test.process->thread_options.synthesized = ignore;
 	assert_int_equal(xp_functions_add(&test.process->functions, &object, &sleds), 0);
 	assert_int_equal(ftruncate(fd, XP_CALL_RINGS_BYTES), 0);
-	assert_int_equal(xp_call_rings_new(&test.rings, fd, 0x10000, NULL), 0);
+	assert_int_equal(xp_call_rings_new(&test.rings, PID, fd, 0x10000, NULL), 0);
 	test.rings->min_ticks = test.processes.min_ticks;
 	test.process->rings = xp_call_rings_share(test.rings);
 }
@@ -81,13 +81,13 @@ static void end(void)
 
 static struct xp_call_ring *ring(void)
 {
-	return &xp_call_rings_at(test.rings, FS_BASE)->ring;
+	return &xp_call_rings_at(test.rings, PID, FS_BASE)->ring;
 }
 
 static void write_call(enum xp_event_kind kind)
 {
 	struct xp_call_ring *to = ring();
-	struct xp_call_record *record = &to->records[to->slot->head++ & to->mask];
+	struct xp_call_record *record = &to->records[to->header->head++ & to->mask];
 
 	record->time = xp_clock_now_tsc() << XP_CALL_CPU_BITS;
 	record->sp = kind == XP_EVENT_ENTRY ? 0x1000 : 0x1001;
@@ -112,8 +112,8 @@ struct moment {
 static struct moment now(bool is_known)
 {
 	return (struct moment){ .tsc = xp_clock_now_tsc() - test.lag,
-				.position = is_known ? (uint32_t)ring()->slot->head + 1 : 0,
-				.taken_back = is_known ? (uint32_t)ring()->slot->taken_back : 0 };
+				.position = is_known ? (uint32_t)ring()->header->head + 1 : 0,
+				.taken_back = is_known ? (uint32_t)ring()->header->taken_back : 0 };
 }
 
 static void tell_birth(pid_t tid, struct moment at)
@@ -240,7 +240,7 @@ TEST(test_number_of_an_earlier_ring)
 	gone = now(true);
 	for (int i = 0; i < 3; i++)
 		assert_true(xp_processes_take_calls(&test.processes, xp_clock_now_tsc()) >= 0);
-	assert_null(xp_call_rings_at(test.rings, FS_BASE));
+	assert_null(xp_call_rings_at(test.rings, PID, FS_BASE));
 	tell_birth(TID + 1, birth);
 	write_calls(4); /* of the one after it */
 	tell_end(TID + 1, gone);
@@ -263,10 +263,10 @@ TEST(test_taken_back_by_the_next)
 	for (pid_t tid = TID; tid <= TID + 1; tid++)
 		assert_int_equal(xp_processes_thread(&test.processes, PID, tid, &thread), 0);
 	ring()->taken_back_tsc = 1;
-	ring()->slot->taken_back = 3;
+	ring()->header->taken_back = 3;
 	gone = now(true);
 	birth = now(true);
-	ring()->slot->taken_back = 3 + 40;
+	ring()->header->taken_back = 3 + 40;
 	write_calls(1);
 	call.position = gone.position;
 	assert_int_equal(xp_processes_record(&test.processes, ARRIVAL(call, gone.tsc)), -ENOENT);

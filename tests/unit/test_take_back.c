@@ -162,12 +162,12 @@ TEST(test_preserves_registers)
 	assert_int_equal(changed_registers(leave, word(XP_EVENT_EXIT)), 0);
 	assert_int_equal(taken_back(), 1);
 	assert_int_equal(test.mine->head, 1);
-	/* No room, no ring, not the process. */
+	/* No room, no ring, no table. */
 	test.mine->limit = 0;
 	assert_int_equal(changed_registers(leave, word(XP_EVENT_EXIT)), 0);
-	test.mine->key++;
+	*test.key += 256;
 	assert_int_equal(changed_registers(leave, word(XP_EVENT_EXIT)), 0);
-	test.stub[XP_STUB_FLAG] = 0;
+	*(uint64_t *)(test.stub + XP_STUB_TABLE) = 0;
 	assert_int_equal(changed_registers(leave, word(XP_EVENT_EXIT)), 0);
 	assert_int_equal(changed_registers(test.stub + xp_stub_memory_event_entry(XP_STUB_CUSTOM), 1), 0);
 	assert_int_equal(test.mine->head, 1);

@@ -19,7 +19,6 @@
 #define EXITS 10
 #define STUB_HITS 100
 #define COUNTS 2000 /* per batch of calls that are only counted, or recorded in memory */
-#define RING_RECORDS 4096
 /* With the header of the ring. */
 #define RECORD_BYTES (sizeof(struct xp_event_call) + 8)
 #define ARGS_RECORD_BYTES (sizeof(struct xp_event_args) + 8)
@@ -117,18 +116,14 @@ static uint64_t measure_call(const struct request *request, const uint8_t *stub)
 /* Gives this thread a ring that is never full, and that nobody reads. */
 static void begin_ring(uint8_t *stub)
 {
-	static struct xp_call_record records[RING_RECORDS];
-	struct xp_call_slot *slots = (struct xp_call_slot *)(void *)(stub + XP_STUB_SLOTS_TABLE);
+	struct xp_call_header *header = (void *)(stub + XP_STUB_RINGS + XP_CALL_RING_BYTES);
+	uint64_t *table = (void *)(stub + XP_STUB_RINGS + XP_CALL_TABLES);
 	uint64_t fs_base;
 
 	/* The C library keeps the fs base there (System V ABI, x86-64 supplement: thread-local storage). */
 	__asm__("mov %%fs:0, %0" : "=r"(fs_base));
-	slots[XP_CALL_SLOT_OF(fs_base)] = (struct xp_call_slot){
-		.key = fs_base,
-		.limit = UINT64_MAX,
-		.ring = (uintptr_t)records,
-		.mask = RING_RECORDS - 1,
-	};
+	header->limit = UINT64_MAX;
+	table[XP_CALL_ENTRY_OF(fs_base)] = XP_CALL_KEY(fs_base, 1);
 }
 
 /* Serves requests in a loop. Nothing here may wait for a lock of the parent. */

@@ -99,7 +99,7 @@ static int configure(struct xprof_bpf *skeleton, const struct xp_programs_option
 	/* Their buckets take 2 MB. Without call rings they stay empty. */
 	if (!err && !options->threads)
 		err = bpf_map__set_max_entries(skeleton->maps.told_threads, 1)
-			  ?: bpf_map__set_max_entries(skeleton->maps.call_slots, 1);
+			  ?: bpf_map__set_max_entries(skeleton->maps.call_headers, 1);
 	bpf_object__for_each_program(program, skeleton->obj)
 	{
 		if (!err && options->uprobe_multi && is_uprobe(program))
@@ -340,17 +340,17 @@ int xp_programs_stub_fd(const struct xp_programs *programs, enum xp_stub_slot sl
 	}
 }
 
-void xp_programs_set_call_slot(const struct xp_programs *programs, pid_t pid, uint64_t fs_base, uint64_t address)
+void xp_programs_set_call_header(const struct xp_programs *programs, pid_t pid, uint64_t fs_base, uint64_t address)
 {
 	const struct xp_ring_key key = { .fs_base = fs_base, .pid = (uint32_t)pid };
-	int map = bpf_map__fd(programs->skeleton->maps.call_slots);
+	int map = bpf_map__fd(programs->skeleton->maps.call_headers);
 
 	if (!address)
 		bpf_map_delete_elem(map, &key);
 	else if (bpf_map_update_elem(map, &key, &address, BPF_ANY))
 		xp_debug("a call ring of process %d is not known to BPF: %s", pid, strerror(errno));
 	else
-		__atomic_fetch_add(&programs->skeleton->bss->call_slots_round, 1, __ATOMIC_SEQ_CST);
+		__atomic_fetch_add(&programs->skeleton->bss->call_headers_round, 1, __ATOMIC_SEQ_CST);
 }
 
 const uint64_t *xp_programs_tasks_lost(const struct xp_programs *programs)

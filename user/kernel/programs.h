@@ -76,8 +76,8 @@ void xp_programs_stop_at_link_map(struct xp_programs *programs, pid_t pid);
 int xp_programs_sled_fd(const struct xp_programs *programs, enum xp_event_kind kind, bool conditional);
 /* The program for a slot of the stub (stub.h). */
 int xp_programs_stub_fd(const struct xp_programs *programs, enum xp_stub_slot slot);
-/* Sets the address of the struct xp_call_slot, in the process, of threads with this fs base; 0: there is none. */
-void xp_programs_set_call_slot(const struct xp_programs *programs, pid_t pid, uint64_t fs_base, uint64_t address);
+/* Sets the address of the struct xp_call_header, in the process, of threads with this fs base; 0: there is none. */
+void xp_programs_set_call_header(const struct xp_programs *programs, pid_t pid, uint64_t fs_base, uint64_t address);
 /* Returns the counter of lost events of thread starts and exits. */
 const uint64_t *xp_programs_tasks_lost(const struct xp_programs *programs);
 /* Makes the programs report threads without a call ring again. */

@@ -17,29 +17,28 @@ static void publish(struct xp_call_ring *ring)
 {
 	uint64_t first = ring->hole_count ? ring->holes[0] : ring->next;
 
-	__atomic_store_n(&ring->slot->limit, first + ring->mask + 1 - XP_CALL_RING_MARGIN, __ATOMIC_RELEASE);
+	__atomic_store_n(&ring->header->limit, first + ring->mask + 1 - XP_CALL_RING_MARGIN, __ATOMIC_RELEASE);
 }
 
-void xp_call_ring_begin(struct xp_call_ring *ring, struct xp_call_slot *slot, struct xp_call_record *records,
+void xp_call_ring_begin(struct xp_call_ring *ring, struct xp_call_header *header, struct xp_call_record *records,
 			uint64_t count)
 {
 	memset(ring, 0, sizeof(*ring));
-	ring->slot = slot;
+	ring->header = header;
 	ring->records = records;
 	ring->mask = count - 1;
-	__atomic_store_n(&slot->mask, ring->mask, __ATOMIC_RELAXED);
-	__atomic_store_n(&slot->min_ticks, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&slot->taken_back, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&slot->final, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&slot->head, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&slot->limit, count - XP_CALL_RING_MARGIN, __ATOMIC_RELEASE);
+	__atomic_store_n(&header->min_ticks, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&header->taken_back, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&header->final, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&header->head, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&header->limit, count - XP_CALL_RING_MARGIN, __ATOMIC_RELEASE);
 }
 
 void xp_call_ring_number_from(struct xp_call_ring *ring, uint64_t first)
 {
 	ring->next = first;
-	__atomic_store_n(&ring->slot->final, first, __ATOMIC_RELAXED);
-	__atomic_store_n(&ring->slot->head, first, __ATOMIC_RELAXED);
+	__atomic_store_n(&ring->header->final, first, __ATOMIC_RELAXED);
+	__atomic_store_n(&ring->header->head, first, __ATOMIC_RELAXED);
 	publish(ring);
 }
 
@@ -47,7 +46,7 @@ void xp_call_ring_drop_short(struct xp_call_ring *ring, uint64_t min_ticks)
 {
 	ring->min_ticks = XP_MIN(min_ticks, (1ull << TIME_BITS) - 1);
 	ring->taken_back_tsc = xp_clock_now_tsc();
-	__atomic_store_n(&ring->slot->min_ticks, ring->min_ticks << XP_CALL_CPU_BITS, __ATOMIC_RELEASE);
+	__atomic_store_n(&ring->header->min_ticks, ring->min_ticks << XP_CALL_CPU_BITS, __ATOMIC_RELEASE);
 }
 
 /* The record has the low bits of the TSC: completes them to the value that is closest to now. */
@@ -165,7 +164,7 @@ static struct young find_young(const struct xp_call_ring *ring, const struct xp_
 	if (!ring->min_ticks || range->all)
 		return young;
 	young.begin = ring->next + XP_MIN(xp_call_ring_reserved(ring), ring->mask + 1);
-	final = __atomic_load_n(&ring->slot->final, __ATOMIC_RELAXED);
+	final = __atomic_load_n(&ring->header->final, __ATOMIC_RELAXED);
 	while (young.begin != ring->next && young.begin != final) {
 		uint32_t word = (uint32_t)xp_call_record_word(&ring->records[(young.begin - 1) & ring->mask]);
 
@@ -322,13 +321,13 @@ size_t xp_call_ring_take(struct xp_call_ring *ring, const struct xp_call_range *
 
 uint32_t xp_call_ring_told_taken_back(const struct xp_call_ring *ring)
 {
-	return (uint32_t)__atomic_load_n(&ring->slot->taken_back, __ATOMIC_RELAXED);
+	return (uint32_t)__atomic_load_n(&ring->header->taken_back, __ATOMIC_RELAXED);
 }
 
 uint64_t xp_call_ring_taken_back(struct xp_call_ring *ring, const struct xp_call_range *range)
 {
 	const uint64_t mask = (1ull << XP_CALL_TAKEN_BACK_BITS) - 1;
-	uint64_t told = __atomic_load_n(&ring->slot->taken_back, __ATOMIC_RELAXED) & mask;
+	uint64_t told = __atomic_load_n(&ring->header->taken_back, __ATOMIC_RELAXED) & mask;
 	uint64_t count = (told - ring->taken_back) & mask, ticks = range->now_tsc - ring->taken_back_tsc;
 
 	if (range->has_taken_back)

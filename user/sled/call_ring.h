@@ -44,7 +44,7 @@ struct xp_pending_call {
 };
 
 struct xp_call_ring {
-	struct xp_call_slot *slot;	/* shared */
+	struct xp_call_header *header;	/* shared */
 	struct xp_call_record *records; /* shared */
 	uint64_t mask;			/* number of records - 1 */
 	uint64_t next;			/* the next record to take */
@@ -62,7 +62,7 @@ struct xp_call_ring {
 };
 
 /* Begins an empty ring of a power of two of records, more than 2 * XP_CALL_RING_MARGIN. No thread uses it yet. */
-void xp_call_ring_begin(struct xp_call_ring *ring, struct xp_call_slot *slot, struct xp_call_record *records,
+void xp_call_ring_begin(struct xp_call_ring *ring, struct xp_call_header *header, struct xp_call_record *records,
 			uint64_t count);
 /* Counts the records from this number on, not from 0. Before a thread uses the ring. */
 void xp_call_ring_number_from(struct xp_call_ring *ring, uint64_t first);
@@ -134,7 +134,7 @@ static inline uint64_t xp_call_record_time(const struct xp_call_record *record)
 /* How many records were reserved and not taken. None if the process lies. */
 static inline uint64_t xp_call_ring_reserved(const struct xp_call_ring *ring)
 {
-	uint64_t reserved = __atomic_load_n(&ring->slot->head, __ATOMIC_ACQUIRE) - ring->next;
+	uint64_t reserved = __atomic_load_n(&ring->header->head, __ATOMIC_ACQUIRE) - ring->next;
 
 	return reserved > INT64_MAX ? 0 : reserved;
 }
@@ -221,7 +221,8 @@ static inline bool xp_call_ring_is_disordered(const struct xp_call_ring *ring)
 /* Whether there is nothing to take. */
 static inline bool xp_call_ring_is_empty(const struct xp_call_ring *ring)
 {
-	return !xp_call_ring_is_disordered(ring) && __atomic_load_n(&ring->slot->head, __ATOMIC_ACQUIRE) == ring->next;
+	return !xp_call_ring_is_disordered(ring) &&
+	       __atomic_load_n(&ring->header->head, __ATOMIC_ACQUIRE) == ring->next;
 }
 
 /* Returns the number of discarded calls that the writer reports, the low 32 bits. */

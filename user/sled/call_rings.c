@@ -82,15 +82,14 @@ static bool may_take(size_t bytes)
 	return false;
 }
 
-static struct xp_call_slot *table(const struct xp_call_rings *rings)
+static uint8_t *ring_memory(const struct xp_call_rings *rings, size_t index)
 {
-	return (struct xp_call_slot *)rings->memory;
+	return rings->memory + index * XP_CALL_RING_BYTES;
 }
 
-/* Offset of a ring in the memory. */
-static size_t ring_offset(size_t index)
+static uint64_t *table_memory(const struct xp_call_rings *rings, size_t number)
 {
-	return XP_CALL_TABLE_BYTES + index * XP_CALL_RING_BYTES;
+	return (uint64_t *)(void *)(rings->memory + XP_CALL_TABLES + number * XP_CALL_TABLE_BYTES);
 }
 
 /*
@@ -104,18 +103,6 @@ static int take_pages(uint8_t *start, size_t bytes)
 	return errno == EFAULT ? -ENOMEM : -errno;
 }
 
-/*
- * Only what lets threads in: one that stands in the stub since an earlier recording goes on with the ring and the mask
- * that it finds.
- */
-static void close_slots(const struct xp_call_rings *rings)
-{
-	for (size_t i = 0; i < XP_CALL_SLOTS; i++) {
-		__atomic_store_n(&table(rings)[i].key, 0, __ATOMIC_RELAXED);
-		__atomic_store_n(&table(rings)[i].limit, 0, __ATOMIC_RELEASE);
-	}
-}
-
 /* The process may take the pages away at any time: nothing is read or written there before they are guarded. */
 static int begin_guarded(struct xp_call_rings *rings)
 {
@@ -126,9 +113,10 @@ static int begin_guarded(struct xp_call_rings *rings)
 		return -ENOMEM;
 	err = xp_shared_pages_guard(&rings->pages);
 	if (!err)
-		err = take_pages(rings->memory, XP_CALL_TABLE_BYTES);
+		err = take_pages((uint8_t *)table_memory(rings, 0), XP_CALL_TABLE_BYTES);
+	/* One that stands in the stub since an earlier recording goes on with the ring that it finds. */
 	if (!err)
-		close_slots(rings);
+		memset(table_memory(rings, 0), 0, XP_CALL_TABLE_BYTES);
 	if (!err && xp_call_rings_torn(rings))
 		err = -ENOMEM;
 	if (err) {
@@ -138,7 +126,8 @@ static int begin_guarded(struct xp_call_rings *rings)
 	return err;
 }
 
-int xp_call_rings_new(struct xp_call_rings **result, int fd, uint64_t address, const struct xp_programs *programs)
+int xp_call_rings_new(struct xp_call_rings **result, pid_t pid, int fd, uint64_t address,
+		      const struct xp_programs *programs)
 {
 	struct xp_call_rings *rings = calloc(1, sizeof(*rings));
 	int err = rings ? 0 : -ENOMEM;
@@ -161,6 +150,8 @@ int xp_call_rings_new(struct xp_call_rings **result, int fd, uint64_t address, c
 	rings->address = address;
 	rings->programs = programs;
 	rings->references = 1;
+	rings->tables[0] = pid;
+	rings->count = rings->clean = 1;
 	*result = rings;
 	return 0;
 }
@@ -175,28 +166,39 @@ void xp_call_rings_free(struct xp_call_rings *rings)
 {
 	if (!rings || --rings->references)
 		return;
-	xp_call_rings_stop(rings);
-	xp_call_rings_forget(rings);
+	for (size_t number = 0; number < XP_CALL_RINGS_MAX; number++)
+		if (rings->tables[number]) {
+			xp_call_rings_stop(rings, rings->tables[number]);
+			xp_call_rings_forget(rings, rings->tables[number]);
+		}
 	xp_shared_pages_forget(&rings->pages);
 	munmap(rings->memory, XP_CALL_RINGS_BYTES);
 	xp_ring_pages_give_back(rings->fd);
-	give_up_bytes(XP_CALL_TABLE_BYTES + rings->clean * XP_CALL_RING_BYTES);
+	give_up_bytes(XP_CALL_TABLE_BYTES + (rings->clean - 1) * XP_CALL_RING_BYTES);
 	close(rings->fd);
 	free(rings);
 }
 
-struct xp_thread_ring *xp_call_rings_of(struct xp_call_rings *rings, pid_t tid)
+struct xp_thread_ring *xp_call_rings_of(struct xp_call_rings *rings, pid_t pid, pid_t tid)
 {
 	for (size_t i = 0; i < rings->count; i++)
-		if (rings->tids[i] == tid)
+		if (rings->tids[i] == tid && rings->pids[i] == pid)
 			return &rings->list[i];
 	return NULL;
 }
 
-struct xp_thread_ring *xp_call_rings_at(struct xp_call_rings *rings, uint64_t fs_base)
+struct xp_thread_ring *xp_call_rings_at(struct xp_call_rings *rings, pid_t pid, uint64_t fs_base)
 {
 	for (size_t i = 0; i < rings->count; i++)
-		if (rings->fs_bases[i] == fs_base)
+		if (rings->fs_bases[i] == fs_base && rings->pids[i] == pid)
+			return &rings->list[i];
+	return NULL;
+}
+
+struct xp_thread_ring *xp_call_rings_next(struct xp_call_rings *rings, pid_t pid, struct xp_thread_ring *ring)
+{
+	for (size_t i = ring ? (size_t)(ring - rings->list) + 1 : 1; i < rings->count; i++)
+		if (rings->fs_bases[i] && rings->pids[i] == pid)
 			return &rings->list[i];
 	return NULL;
 }
@@ -206,36 +208,36 @@ static size_t index_of(const struct xp_call_rings *rings, const struct xp_thread
 	return (size_t)(ring - rings->list);
 }
 
-/* Address of a slot in the process. */
-static uint64_t slot_address(const struct xp_call_rings *rings, const struct xp_call_slot *slot)
+/* Address of a ring's header in the process. */
+static uint64_t header_address(const struct xp_call_rings *rings, size_t index)
 {
-	return rings->address + (uint64_t)((const uint8_t *)slot - rings->memory);
+	return rings->address + (uint64_t)(ring_memory(rings, index) - rings->memory);
 }
 
 static void tell_programs(struct xp_call_rings *rings, size_t index)
 {
 	if (rings->programs)
-		xp_programs_set_call_slot(rings->programs, rings->pid, rings->fs_bases[index],
-					  slot_address(rings, rings->list[index].ring.slot));
+		xp_programs_set_call_header(rings->programs, rings->pids[index], rings->fs_bases[index],
+					    header_address(rings, index));
 	rings->list[index].told = true;
 }
 
 static void forget_ring(struct xp_call_rings *rings, size_t index)
 {
 	if (rings->list[index].told && rings->programs)
-		xp_programs_set_call_slot(rings->programs, rings->pid, rings->fs_bases[index], 0);
+		xp_programs_set_call_header(rings->programs, rings->pids[index], rings->fs_bases[index], 0);
 	rings->list[index].told = false;
 }
 
-void xp_call_rings_forget(struct xp_call_rings *rings)
+void xp_call_rings_forget(struct xp_call_rings *rings, pid_t pid)
 {
-	for (size_t i = 0; i < rings->count; i++)
-		forget_ring(rings, i);
+	for (struct xp_thread_ring *ring = NULL; (ring = xp_call_rings_next(rings, pid, ring));)
+		forget_ring(rings, index_of(rings, ring));
 }
 
 static void set_key(struct xp_call_rings *rings, size_t index)
 {
-	__atomic_store_n(&rings->list[index].ring.slot->key, rings->fs_bases[index], __ATOMIC_RELEASE);
+	__atomic_store_n(rings->list[index].entry, XP_CALL_KEY(rings->fs_bases[index], index), __ATOMIC_RELEASE);
 	rings->list[index].free_tsc = 0;
 }
 
@@ -243,35 +245,28 @@ static void clear_key(struct xp_thread_ring *ring)
 {
 	if (ring->free_tsc)
 		return;
-	__atomic_store_n(&ring->ring.slot->key, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(ring->entry, 0, __ATOMIC_RELEASE);
 	ring->free_tsc = xp_clock_now_tsc();
 }
 
-/*
- * A free slot for this fs base; NULL if other threads have both. Threads without TLS find the key of free slots in the
- * first two, which therefore stay free: their limit of 0 says that there is no room.
- */
-static struct xp_call_slot *find_slot(const struct xp_call_rings *rings, uint64_t fs_base)
+/* A free entry for this fs base in the table of the process; NULL if other threads have both, or it has no table. */
+static uint64_t *find_entry(const struct xp_call_rings *rings, pid_t pid, uint64_t fs_base)
 {
-	uint64_t place = XP_CALL_SLOT_OF(fs_base);
+	uint32_t place = XP_CALL_ENTRY_OF(fs_base);
+	size_t number = 0;
 
-	if (place < 2)
-		return NULL;
-	for (uint64_t neighbor = 0; neighbor < 2; neighbor++) {
-		struct xp_call_slot *slot = &table(rings)[place ^ neighbor];
+	while (number < XP_CALL_RINGS_MAX && rings->tables[number] != pid)
+		number++;
+	for (uint32_t neighbor = 0; neighbor < 2 && number < XP_CALL_RINGS_MAX; neighbor++) {
+		uint64_t *entry = &table_memory(rings, number)[place ^ neighbor];
 		bool used = false;
 
 		for (size_t i = 0; i < rings->count && !used; i++)
-			used = rings->fs_bases[i] && rings->list[i].ring.slot == slot;
+			used = rings->fs_bases[i] && rings->list[i].entry == entry;
 		if (!used)
-			return slot;
+			return entry;
 	}
 	return NULL;
-}
-
-static uint8_t *ring_memory(const struct xp_call_rings *rings, size_t index)
-{
-	return rings->memory + ring_offset(index);
 }
 
 /* The pages are charged to xprof, not to the process. What an xprof that was killed left there goes. */
@@ -300,7 +295,7 @@ void xp_call_rings_prepare(struct xp_call_rings *rings, size_t threads)
 /* A ring that no thread has. */
 static struct xp_thread_ring *find_ring(struct xp_call_rings *rings)
 {
-	for (size_t i = 0; i < rings->count; i++)
+	for (size_t i = 1; i < rings->count; i++)
 		if (!rings->fs_bases[i]) {
 			memset(ring_memory(rings, i), 0, XP_CALL_RING_BYTES); /* records of an earlier thread */
 			return &rings->list[i];
@@ -310,11 +305,12 @@ static struct xp_thread_ring *find_ring(struct xp_call_rings *rings)
 	return &rings->list[rings->count++];
 }
 
-static void bind_ring(struct xp_call_rings *rings, pid_t tid, uint64_t fs_base, uint64_t tsc)
+static void bind_ring(struct xp_call_rings *rings, pid_t pid, pid_t tid, uint64_t fs_base, uint64_t tsc)
 {
-	struct xp_call_slot *slot = find_slot(rings, fs_base);
-	struct xp_thread_ring *ring = slot ? find_ring(rings) : NULL;
-	size_t index, offset;
+	uint64_t *entry = find_entry(rings, pid, fs_base);
+	struct xp_thread_ring *ring = entry ? find_ring(rings) : NULL;
+	uint8_t *memory;
+	size_t index;
 
 	if (!ring) {
 		xp_debug("thread %d gets no call ring", tid);
@@ -322,29 +318,30 @@ static void bind_ring(struct xp_call_rings *rings, pid_t tid, uint64_t fs_base, 
 		return;
 	}
 	index = index_of(rings, ring);
-	offset = ring_offset(index);
-	__atomic_store_n(&slot->ring, rings->address + offset, __ATOMIC_RELAXED);
-	*ring = (struct xp_thread_ring){ .since_tsc = tsc };
-	xp_call_ring_begin(&ring->ring, slot, (struct xp_call_record *)(rings->memory + offset), XP_CALL_RING_RECORDS);
+	memory = ring_memory(rings, index);
+	*ring = (struct xp_thread_ring){ .since_tsc = tsc, .entry = entry };
+	xp_call_ring_begin(&ring->ring, (struct xp_call_header *)(void *)memory,
+			   (struct xp_call_record *)(void *)(memory + XP_CALL_HEADER_BYTES), XP_CALL_RING_RECORDS);
 	xp_call_ring_number_from(&ring->ring, rings->first_number);
 	if (rings->min_ticks)
 		xp_call_ring_drop_short(&ring->ring, rings->min_ticks);
 	rings->tids[index] = tid;
 	rings->fs_bases[index] = fs_base;
+	rings->pids[index] = pid;
 	/* Before the thread records there. */
 	tell_programs(rings, index);
 	set_key(rings, index);
 }
 
-void xp_call_rings_begin(struct xp_call_rings *rings, pid_t tid, uint64_t fs_base, uint64_t tsc)
+void xp_call_rings_begin(struct xp_call_rings *rings, pid_t pid, pid_t tid, uint64_t fs_base, uint64_t tsc)
 {
-	struct xp_thread_ring *ring = fs_base ? xp_call_rings_at(rings, fs_base) : NULL;
+	struct xp_thread_ring *ring = fs_base ? xp_call_rings_at(rings, pid, fs_base) : NULL;
 	size_t index = ring ? index_of(rings, ring) : 0;
 
 	if (!fs_base || rings->given_up || (ring && (rings->tids[index] == tid || tsc < ring->since_tsc)))
 		return;
 	if (!ring) {
-		bind_ring(rings, tid, fs_base, tsc);
+		bind_ring(rings, pid, tid, fs_base, tsc);
 	} else if (rings->tids[index]) {
 		/* Its records from now on may be of both. */
 		ring->shared = true;
@@ -362,9 +359,9 @@ void xp_call_rings_lend(struct xp_thread_ring *ring, pid_t borrower)
 	ring->gone_tsc = 0;
 }
 
-void xp_call_rings_end(struct xp_call_rings *rings, pid_t tid)
+void xp_call_rings_end(struct xp_call_rings *rings, pid_t pid, pid_t tid)
 {
-	struct xp_thread_ring *ring = xp_call_rings_of(rings, tid);
+	struct xp_thread_ring *ring = xp_call_rings_of(rings, pid, tid);
 
 	if (!ring)
 		return;
@@ -374,32 +371,48 @@ void xp_call_rings_end(struct xp_call_rings *rings, pid_t tid)
 	ring->ended_tsc = 0;
 }
 
-void xp_call_rings_recycle(struct xp_call_rings *rings, uint64_t done_tsc,
+/* Frees a ring without a key. */
+static void free_ring(struct xp_call_rings *rings, struct xp_thread_ring *ring)
+{
+	size_t index = index_of(rings, ring);
+
+	forget_ring(rings, index);
+	/* A number that BPF has read in this ring comes before all numbers of a later one. */
+	rings->first_number = XP_MAX(rings->first_number, ring->ring.next);
+	rings->fs_bases[index] = 0;
+	rings->tids[index] = 0;
+	if (rings->refused && rings->programs)
+		xp_programs_tell_again(rings->programs);
+	rings->refused = false;
+}
+
+void xp_call_rings_recycle(struct xp_call_rings *rings, pid_t pid, uint64_t done_tsc,
 			   void (*before)(void *arg, struct xp_thread_ring *ring), void *arg)
 {
-	for (size_t i = 0; i < rings->count; i++) {
-		struct xp_thread_ring *ring = &rings->list[i];
-
-		if (!rings->fs_bases[i] || rings->tids[i])
+	for (struct xp_thread_ring *ring = NULL; (ring = xp_call_rings_next(rings, pid, ring));) {
+		if (xp_call_rings_owner(rings, ring))
 			continue;
 		if (!ring->free_tsc) {
 			clear_key(ring);
 		} else if (ring->free_tsc < done_tsc) {
 			before(arg, ring);
-			forget_ring(rings, i);
-			/* A number that BPF has read in this ring comes before all numbers of a later one. */
-			rings->first_number = XP_MAX(rings->first_number, ring->ring.next);
-			rings->fs_bases[i] = 0;
-			if (rings->refused && rings->programs)
-				xp_programs_tell_again(rings->programs);
-			rings->refused = false;
+			free_ring(rings, ring);
 		}
 	}
 }
 
-void xp_call_rings_stop(struct xp_call_rings *rings)
+void xp_call_rings_stop(struct xp_call_rings *rings, pid_t pid)
 {
-	for (size_t i = 0; i < rings->count; i++)
-		if (rings->fs_bases[i])
-			clear_key(&rings->list[i]);
+	for (struct xp_thread_ring *ring = NULL; (ring = xp_call_rings_next(rings, pid, ring));)
+		clear_key(ring);
+}
+
+void xp_call_rings_leave(struct xp_call_rings *rings, pid_t pid)
+{
+	xp_call_rings_stop(rings, pid);
+	for (struct xp_thread_ring *ring = NULL; (ring = xp_call_rings_next(rings, pid, ring));)
+		free_ring(rings, ring);
+	for (size_t number = 0; number < XP_CALL_RINGS_MAX; number++)
+		if (rings->tables[number] == pid)
+			rings->tables[number] = 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The call rings of a process: a memfd that the process maps after its stubs, and that xprof maps, too. It holds the
- * table of slots and the rings. The key of a slot is the fs base of the thread that owns it.
+ * The call rings of a process and of its children: a memfd that the process maps after its stubs, and that xprof maps,
+ * too. It holds the rings, and a table for each process (stub.h). An entry of a table has the fs base of a thread and
+ * the number of its ring.
  *
  * A ring is given to each thread that exists when the sleds are patched, and to each new thread that BPF reports
  * (XP_EVENT_THREAD), except threads that must not execute rdtsc. A thread may run before that report arrives, or reuse
@@ -13,7 +14,7 @@
  * removed permanently. A vfork() child has its parent's fs base, but the parent waits: records of that time are the
  * child's.
  *
- * The memory outlives the process, so the last record before SIGKILL is not lost. A fork() child does not inherit it.
+ * The memory outlives the process, so the last record before SIGKILL is not lost.
  */
 #ifndef XPROF_SLED_CALL_RINGS_H
 #define XPROF_SLED_CALL_RINGS_H
@@ -27,19 +28,14 @@
 #include "kernel/programs.h"
 #include "sled/call_ring.h"
 
-/* 256 KiB per thread: 16 384 records, 0.3 ms of calls at full speed. Pages are allocated when a thread gets its ring.
+/*
+ * The ring of one thread: 256 KiB, which are 0.3 ms of calls at full speed. Pages are allocated when a thread gets its
+ * ring.
  */
-#define XP_CALL_RINGS_MAX 256
-#define XP_CALL_RING_RECORDS 16384u
-#define XP_CALL_RING_BYTES ((size_t)XP_CALL_RING_RECORDS * XP_CALL_RECORD_BYTES)
-#define XP_CALL_TABLE_BYTES ((size_t)XP_CALL_SLOTS * XP_CALL_SLOT_BYTES)
-/* Size of the memfd and its mappings, at XP_STUB_SLOTS_TABLE after a stub. */
-#define XP_CALL_RINGS_BYTES (XP_CALL_TABLE_BYTES + XP_CALL_RINGS_MAX * XP_CALL_RING_BYTES)
-
-/* The ring of one thread. */
 struct xp_thread_ring {
 	struct xp_call_ring ring;
-	bool told;	      /* BPF has the address of the slot */
+	uint64_t *entry;      /* in the table of the process; shared */
+	bool told;	      /* BPF has the address of the header */
 	uint64_t next_before; /* used by the caller: ring.next at an earlier time */
 	uint64_t since_tsc;   /* when the thread got the ring: earlier events do not change it */
 	pid_t left_tid;	      /* set by the caller: a thread that has exited, and whose calls may remain; 0: none */
@@ -61,15 +57,16 @@ struct xp_call_rings {
 	 */
 	pid_t tids[XP_CALL_RINGS_MAX];
 	uint64_t fs_bases[XP_CALL_RINGS_MAX];
+	pid_t pids[XP_CALL_RINGS_MAX]; /* the process that a ring belongs to, if it is not free */
 	struct xp_thread_ring list[XP_CALL_RINGS_MAX];
-	size_t count;
+	size_t count;			 /* with ring 0, which is nobody's */
+	pid_t tables[XP_CALL_RINGS_MAX]; /* the process that has each table; 0: it is free */
 	unsigned int references;
 	const struct xp_programs *programs;
-	pid_t pid;	       /* set by the caller, if there are programs */
 	uint64_t first_number; /* number of the first record of the next ring: higher than those of all earlier rings */
 	uint8_t *memory;
 	struct xp_shared_pages pages; /* guards the memory: see xp_call_rings_torn() */
-	size_t clean; /* number of rings, from the first on, that have their pages; unused ones are zero */
+	size_t clean;		      /* number of rings, from ring 0 on, that have their pages; unused ones are zero */
 	int fd;
 	uint64_t address;   /* address of the memory in the process */
 	bool bound;	    /* set by the caller: existing threads have their rings */
@@ -79,11 +76,12 @@ struct xp_call_rings {
 };
 
 /*
- * Maps the memfd in xprof, and removes keys that a killed xprof left. address: where the process has mapped it. Takes
- * over fd. programs, which are borrowed, get the addresses of the slots; NULL: there are none. Returns 0 or -errno. The
- * result has one reference.
+ * Maps the memfd in xprof, and removes keys that a killed xprof left. The first table is that of process pid. address:
+ * where the process has mapped the memfd. Takes over fd. programs, which are borrowed, get the addresses of the
+ * headers; NULL: there are none. Returns 0 or -errno. The result has one reference.
  */
-int xp_call_rings_new(struct xp_call_rings **rings, int fd, uint64_t address, const struct xp_programs *programs);
+int xp_call_rings_new(struct xp_call_rings **rings, pid_t pid, int fd, uint64_t address,
+		      const struct xp_programs *programs);
 struct xp_call_rings *xp_call_rings_share(struct xp_call_rings *rings);
 /* Releases a reference. The last one frees the pages. NULL is allowed. */
 void xp_call_rings_free(struct xp_call_rings *rings);
@@ -103,24 +101,38 @@ static inline bool xp_call_rings_torn(const struct xp_call_rings *rings)
  * Gives a ring to a thread that started, or was found, at that TSC, unless there are too many threads or no memory.
  * Ignores events from before the ring's present thread got it.
  */
-void xp_call_rings_begin(struct xp_call_rings *rings, pid_t tid, uint64_t fs_base, uint64_t tsc);
+void xp_call_rings_begin(struct xp_call_rings *rings, pid_t pid, pid_t tid, uint64_t fs_base, uint64_t tsc);
 /* Records that a vfork() child runs instead of the ring's thread. */
 void xp_call_rings_lend(struct xp_thread_ring *ring, pid_t borrower);
 /* Call this when the thread has exited, after reading its records. */
-void xp_call_rings_end(struct xp_call_rings *rings, pid_t tid);
-/* Returns the ring of a thread, or of an fs base; NULL if there is none. */
-struct xp_thread_ring *xp_call_rings_of(struct xp_call_rings *rings, pid_t tid);
-struct xp_thread_ring *xp_call_rings_at(struct xp_call_rings *rings, uint64_t fs_base);
+void xp_call_rings_end(struct xp_call_rings *rings, pid_t pid, pid_t tid);
+/* Returns the ring of a thread, or of an fs base, of the process; NULL if there is none. */
+struct xp_thread_ring *xp_call_rings_of(struct xp_call_rings *rings, pid_t pid, pid_t tid);
+struct xp_thread_ring *xp_call_rings_at(struct xp_call_rings *rings, pid_t pid, uint64_t fs_base);
 
 /*
- * Prepares the rings of exited threads for other threads. done_tsc: all earlier events and records have been read, so
- * that each thread that used an old key until then is known. Calls before() for each ring that is freed.
+ * Returns the next ring of the process after this one (NULL: the first one), whether its thread has exited or not; NULL
+ * if there is none.
  */
-void xp_call_rings_recycle(struct xp_call_rings *rings, uint64_t done_tsc,
+struct xp_thread_ring *xp_call_rings_next(struct xp_call_rings *rings, pid_t pid, struct xp_thread_ring *ring);
+/* The thread of a ring; 0: it has exited. */
+static inline pid_t xp_call_rings_owner(const struct xp_call_rings *rings, const struct xp_thread_ring *ring)
+{
+	return rings->tids[ring - rings->list];
+}
+
+/*
+ * Prepares the rings of the process's exited threads for other threads. done_tsc: all earlier events and records have
+ * been read, so that each thread that used an old key until then is known. Calls before() for each ring that is freed.
+ */
+void xp_call_rings_recycle(struct xp_call_rings *rings, pid_t pid, uint64_t done_tsc,
 			   void (*before)(void *arg, struct xp_thread_ring *ring), void *arg);
-/* Clears all keys. Threads stop recording in memory, except for calls that are already in the stub. */
-void xp_call_rings_stop(struct xp_call_rings *rings);
-/* Removes the rings from BPF: no more events of their threads are handled. */
-void xp_call_rings_forget(struct xp_call_rings *rings);
+/* Clears all keys of the process. Its threads stop recording in memory, except for calls that are already in the stub.
+ */
+void xp_call_rings_stop(struct xp_call_rings *rings, pid_t pid);
+/* Removes the rings of the process from BPF: no more events of their threads are handled. */
+void xp_call_rings_forget(struct xp_call_rings *rings, pid_t pid);
+/* The same, and frees the rings and the table for other processes, since the process has ended. */
+void xp_call_rings_leave(struct xp_call_rings *rings, pid_t pid);
 
 #endif

@@ -498,7 +498,7 @@ void xp_patch_restore(struct xp_patch *patch)
 	xp_unpatch_children(stubs, patch->stub_count + patch->left_count, done, done_count);
 	for (size_t i = 0; i < patch->stub_count; i++)
 		if (patch->stubs[i].rings)
-			xp_call_rings_stop(patch->stubs[i].rings);
+			xp_call_rings_stop(patch->stubs[i].rings, patch->stubs[i].pid);
 	patch->count = 0;
 out:
 	free(done);

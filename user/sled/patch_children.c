@@ -109,17 +109,18 @@ bool xp_patch_inherited(struct xp_patch *patch, const struct xp_patch_place *pla
 
 static uint32_t child_probe(const struct xp_patch_work *work, enum xp_stub_slot slot)
 {
-	if (xp_patch_in_memory(work, slot))
-		return xp_stub_memory_child_probe(work->patch->options.rdpid);
 	return xp_patch_final_event(work, slot) ? xp_stub_memory_event_probe(slot) : xp_stub_child_probe(slot);
 }
 
 static int attach_child_slot(const struct xp_patch_work *work, enum xp_stub_slot slot)
 {
 	const struct xp_patch_options *options = &work->patch->options;
-	const struct xp_uprobe probe = { .offset = child_probe(work, slot) };
+	const bool in_memory = xp_patch_in_memory(work, slot);
+	const struct xp_uprobe probe = { .offset = in_memory ? xp_stub_memory_child_probe(options->rdpid)
+							     : child_probe(work, slot) };
 	const struct xp_uprobe_set uprobes = {
-		.program_fd = xp_programs_stub_fd(options->programs, slot),
+		.program_fd = in_memory ? xp_programs_memory_fd(options->programs)
+					: xp_programs_stub_fd(options->programs, slot),
 		.file_fd = work->stub->place.fd,
 		.group = work->stub->group,
 		.list = &probe,

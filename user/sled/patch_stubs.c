@@ -127,11 +127,10 @@ static struct xp_call_rings *get_rings(struct xp_patch_work *work, struct xp_stu
 		xp_call_rings_free(rings);
 		rings = NULL;
 	} else if (!rings) {
-		int err =
-		    xp_call_rings_new(&rings, fd, place->address + XP_STUB_SLOTS_TABLE, work->patch->options.programs);
+		int err = xp_call_rings_new(&rings, work->pid, fd, place->address + XP_STUB_RINGS,
+					    work->patch->options.programs);
 
 		if (!err) {
-			rings->pid = work->pid;
 			rings->min_ticks = takes_back(work->patch) ? work->patch->options.min_ticks : 0;
 			return rings;
 		}
@@ -283,7 +282,8 @@ void xp_patch_bind_threads(struct xp_patch_work *work)
 	count = xp_programs_tracees(work->patch->options.programs, &tracees);
 	for (size_t i = 0; i < count; i++)
 		if (!tracees[i].no_tsc)
-			xp_call_rings_begin(rings, (pid_t)tracees[i].tid, tracees[i].fs_base, xp_clock_now_tsc());
+			xp_call_rings_begin(rings, work->pid, (pid_t)tracees[i].tid, tracees[i].fs_base,
+					    xp_clock_now_tsc());
 }
 
 /*

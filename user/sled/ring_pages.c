@@ -23,10 +23,7 @@ static size_t pending_count;
 static int punch_hole(void *arg)
 {
 	(void)arg;
-	return fallocate(XP_CHILD_FDS, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)XP_CALL_TABLE_BYTES,
-			 (off_t)(XP_CALL_RINGS_BYTES - XP_CALL_TABLE_BYTES))
-		   ? 1
-		   : 0;
+	return fallocate(XP_CHILD_FDS, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, XP_CALL_RINGS_BYTES) ? 1 : 0;
 }
 
 size_t xp_ring_pages_pending(void)

@@ -81,7 +81,7 @@ static bool maps_to_write(const char *mappings, uint64_t start, uint64_t end, co
 
 int xp_stub_open_rings(pid_t pid, const char *text, uint64_t stub)
 {
-	uint64_t address = stub + XP_STUB_SLOTS_TABLE, end = address + XP_CALL_RINGS_BYTES;
+	uint64_t address = stub + XP_STUB_RINGS, end = address + XP_CALL_RINGS_BYTES;
 	int place = xp_mapping_open_exact(pid, address, end, 0);
 	struct stat st;
 	int fd;

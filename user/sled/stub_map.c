@@ -116,7 +116,7 @@ static int map_same_rings(struct xp_remote *remote, uint64_t from, uint64_t addr
 static int map_rings(struct xp_stub_place *place, struct xp_remote *remote, uint64_t name,
 		     const struct xp_stub_request *request)
 {
-	uint64_t address = place->address + XP_STUB_SLOTS_TABLE;
+	uint64_t address = place->address + XP_STUB_RINGS;
 	const uint64_t keep[6] = { address, XP_CALL_RINGS_BYTES, MADV_DONTFORK };
 	const uint64_t no_dump[6] = { address, XP_CALL_RINGS_BYTES, MADV_DONTDUMP };
 	int err = request->rings_at ? map_same_rings(remote, request->rings_at, address)
@@ -127,8 +127,13 @@ static int map_rings(struct xp_stub_place *place, struct xp_remote *remote, uint
 	err = XP_MIN((int)xp_remote_call(remote, SYS_madvise, keep), 0);
 	if (!err)
 		err = XP_MIN((int)xp_remote_call(remote, SYS_madvise, no_dump), 0);
+	/* The first table is that of the process. */
+	address += XP_CALL_TABLES;
+	if (!err)
+		err = xp_remote_write(remote, place->address + XP_STUB_TABLE, &address, sizeof(address));
 	if (err)
-		xp_remote_call(remote, SYS_munmap, (uint64_t[6]){ address, XP_CALL_RINGS_BYTES });
+		xp_remote_call(remote, SYS_munmap,
+			       (uint64_t[6]){ place->address + XP_STUB_RINGS, XP_CALL_RINGS_BYTES });
 	return err;
 }
 
@@ -161,14 +166,14 @@ static bool locks_all(struct xp_remote *remote, pid_t pid, uint64_t address)
 static int add_rings(struct xp_stub_place *place, struct xp_remote *remote, uint64_t name,
 		     const struct xp_stub_request *request)
 {
-	bool locks = locks_all(remote, request->pid, place->address + XP_STUB_SLOTS_TABLE);
+	bool locks = locks_all(remote, request->pid, place->address + XP_STUB_RINGS);
 	int err = locks ? -EOPNOTSUPP : map_rings(place, remote, name, request);
 
 	if (locks)
 		snprintf(request->no_rings, request->no_rings_size,
-			 "it locks the memory that it maps (mlockall), and call rings are 64 MiB");
+			 "it locks the memory that it maps (mlockall), and call rings are 69 MiB");
 	else if (err)
-		snprintf(request->no_rings, request->no_rings_size, "it cannot map 64 MiB of shared memory: %s",
+		snprintf(request->no_rings, request->no_rings_size, "it cannot map 69 MiB of shared memory: %s",
 			 strerror(-err));
 	if (err && place->rings >= 0) {
 		close(place->rings);
@@ -367,10 +372,9 @@ int xp_stub_unmap_rings(const struct xp_stub_place *place, struct xp_remote *rem
 	if (err)
 		write_accesses(remote, place->address, false);
 	else
-		err = XP_MIN(
-		    (int)xp_remote_call(remote, SYS_munmap,
-					(uint64_t[6]){ place->address + XP_STUB_SLOTS_TABLE, XP_CALL_RINGS_BYTES }),
-		    0);
+		err = XP_MIN((int)xp_remote_call(remote, SYS_munmap,
+						 (uint64_t[6]){ place->address + XP_STUB_RINGS, XP_CALL_RINGS_BYTES }),
+			     0);
 	xp_remote_end_calls(remote);
 	return err;
 }
@@ -392,7 +396,7 @@ int xp_stub_map_new(struct xp_stub_place *place, struct xp_remote *remote, const
 	err = find_room(&place->address, &wanted, XP_STUB_ROOM + (wanted.rings ? XP_CALL_RINGS_BYTES : 0));
 	if (err == -ENOSPC && wanted.rings) {
 		wanted.rings = false;
-		snprintf(wanted.no_rings, wanted.no_rings_size, "no room for 64 MiB within 2 GiB of its text");
+		snprintf(wanted.no_rings, wanted.no_rings_size, "no room for 69 MiB within 2 GiB of its text");
 		err = find_room(&place->address, &wanted, XP_STUB_ROOM);
 		request->why[0] = err ? request->why[0] : 0;
 		if (!err && wanted.rings_only)

@@ -63,15 +63,13 @@ static void give_up(struct xp_process *process, const char *why)
 
 	xp_warn("process %d (%s): its calls are no longer recorded in memory: %s", process->pid, process->comm, why);
 	rings->given_up = true;
-	xp_call_rings_stop(rings);
-	for (size_t i = 0; i < rings->count; i++) {
-		if (rings->fs_bases[i])
-			count_left(process, &rings->list[i]);
-		if (rings->tids[i])
-			xp_call_rings_end(rings, rings->tids[i]);
+	xp_call_rings_stop(rings, process->pid);
+	for (struct xp_thread_ring *ring = NULL; (ring = xp_call_rings_next(rings, process->pid, ring));) {
+		count_left(process, ring);
+		xp_call_rings_end(rings, process->pid, xp_call_rings_owner(rings, ring));
 	}
 	process->rings = NULL;
-	xp_call_rings_forget(rings);
+	xp_call_rings_forget(rings, process->pid);
 	xp_call_rings_free(rings);
 }
 
@@ -129,9 +127,9 @@ static uint64_t end_margin(const struct xp_process *process)
 
 /*
  * The records before an event: by number where BPF knows it, which is exact, and which no lost tick of the counter
- * changes (base/clock.h). They are not taken back any more (`final` in struct xp_call_slot). But the parent of a child
- * of vfork() may take a call back since, and then a younger record has the number of an older one: the time counts,
- * too.
+ * changes (base/clock.h). They are not taken back any more (`final` in struct xp_call_header). But the parent of a
+ * child of vfork() may take a call back since, and then a younger record has the number of an older one: the time
+ * counts, too.
  */
 static struct xp_call_range before(const struct xp_thread_ring *ring, const struct split *split)
 {
@@ -160,7 +158,7 @@ static bool is_taken_until(const struct xp_call_ring *ring, xp_event_position po
 int xp_thread_take_before(struct xp_thread *thread, struct xp_call call)
 {
 	struct xp_process *process = thread->process;
-	struct xp_thread_ring *ring = xp_call_rings_of(process->rings, thread->tid);
+	struct xp_thread_ring *ring = xp_call_rings_of(process->rings, process->pid, thread->tid);
 	struct xp_call_range range;
 	int err;
 
@@ -197,10 +195,12 @@ static void suspect(struct xp_process *process)
 	if (lost == process->reading.tasks_lost)
 		return;
 	process->reading.tasks_lost = lost;
-	for (size_t i = 0; i < rings->count; i++)
-		if (rings->tids[i] && !rings->list[i].ended_tsc &&
-		    !xp_target_thread_lives(process->pid, rings->tids[i]))
-			rings->list[i].ended_tsc = xp_clock_now_tsc();
+	for (struct xp_thread_ring *ring = NULL; (ring = xp_call_rings_next(rings, process->pid, ring));) {
+		pid_t tid = xp_call_rings_owner(rings, ring);
+
+		if (tid && !ring->ended_tsc && !xp_target_thread_lives(process->pid, tid))
+			ring->ended_tsc = xp_clock_now_tsc();
+	}
 }
 
 /* The records of their ends were lost, if all records of BPF from before that have been handled. */
@@ -209,12 +209,12 @@ static int end_suspects(struct xp_process *process, uint64_t done_tsc)
 	struct xp_call_rings *rings = process->rings;
 	int err = 0;
 
-	for (size_t i = 0; i < rings->count; i++) {
-		pid_t tid = rings->tids[i];
+	for (struct xp_thread_ring *ring = NULL; (ring = xp_call_rings_next(rings, process->pid, ring));) {
+		pid_t tid = xp_call_rings_owner(rings, ring);
 
-		if (!tid || !rings->list[i].ended_tsc || rings->list[i].ended_tsc >= done_tsc)
+		if (!tid || !ring->ended_tsc || ring->ended_tsc >= done_tsc)
 			continue;
-		xp_call_rings_end(rings, tid);
+		xp_call_rings_end(rings, process->pid, tid);
 		err = xp_processes_end_thread(process->all, tid) ?: err;
 	}
 	return err;
@@ -252,6 +252,8 @@ static int take_turn(struct xp_process *process, uint64_t until_tsc, bool *all, 
 		size_t i = process->reading.next++ % rings->count;
 		struct xp_thread_ring *ring = &rings->list[i];
 
+		if (!rings->fs_bases[i] || rings->pids[i] != process->pid)
+			continue;
 		count_taken_back_until(ring, done_tsc, &range);
 		if (rings->tids[i] && !ring->ended_tsc)
 			err = xp_ring_calls_take(process, ring, rings->tids[i], &range) ?: err;
@@ -288,11 +290,9 @@ static void count_unowned(void *arg, struct xp_thread_ring *ring)
 }
 
 /* Borrowers that are gone though all records of BPF from before that have been handled: that of their end was lost. */
-static void end_borrowing(struct xp_call_rings *rings, uint64_t done_tsc)
+static void end_borrowing(const struct xp_process *process, uint64_t done_tsc)
 {
-	for (size_t i = 0; i < rings->count; i++) {
-		struct xp_thread_ring *ring = &rings->list[i];
-
+	for (struct xp_thread_ring *ring = NULL; (ring = xp_call_rings_next(process->rings, process->pid, ring));) {
 		if (!ring->borrower || !kill(ring->borrower, 0) || errno != ESRCH)
 			continue;
 		if (!ring->gone_tsc)
@@ -319,8 +319,8 @@ int xp_processes_take_calls(struct xp_processes *processes, uint64_t done_tsc)
 		err = take_turn(process, until_tsc, &its_all, &most) ?: err;
 		all &= its_all;
 		process->reading.work = 0;
-		end_borrowing(process->rings, done_tsc);
-		xp_call_rings_recycle(process->rings, done_tsc, count_unowned, process);
+		end_borrowing(process, done_tsc);
+		xp_call_rings_recycle(process->rings, process->pid, done_tsc, count_unowned, process);
 		judge(process);
 	}
 	if (err)
@@ -332,7 +332,7 @@ int xp_processes_take_calls(struct xp_processes *processes, uint64_t done_tsc)
 /* The thread's part of the ring ends. Not that of a thread that had this tid before. */
 static int end_calls(struct xp_process *process, pid_t tid, struct split end)
 {
-	struct xp_thread_ring *ring = xp_call_rings_of(process->rings, tid);
+	struct xp_thread_ring *ring = xp_call_rings_of(process->rings, process->pid, tid);
 	struct xp_call_range range;
 	int err;
 
@@ -344,7 +344,7 @@ static int end_calls(struct xp_process *process, pid_t tid, struct split end)
 	if (xp_ring_turn_is_over(process))
 		drop_calls(ring, &range);
 	count_lost(&process->sums.counts, ring);
-	xp_call_rings_end(process->rings, tid);
+	xp_call_rings_end(process->rings, process->pid, tid);
 	ring->left_tid = end.position ? 0 : tid;
 	return err;
 }
@@ -355,7 +355,7 @@ static int end_calls(struct xp_process *process, pid_t tid, struct split end)
  */
 static int take_before_task(struct xp_process *process, struct xp_thread_ring *ring, struct split birth)
 {
-	pid_t owner = process->rings->tids[ring - process->rings->list];
+	pid_t owner = xp_call_rings_owner(process->rings, ring);
 	struct xp_call_range range;
 	int err;
 
@@ -371,10 +371,11 @@ static int take_before_task(struct xp_process *process, struct xp_thread_ring *r
 
 static int begin_task(struct xp_process *process, const struct xp_event_thread *event, uint64_t tsc)
 {
+	const pid_t pid = process->pid, tid = (pid_t)event->head.tid;
 	bool borrows = event->clone_flags & CLONE_VFORK && !(event->clone_flags & CLONE_THREAD);
 	const struct split birth = { event->position, event->taken_back, tsc, borrows }, lost_end = { .tsc = tsc };
 	struct xp_thread_ring *ring;
-	size_t index;
+	pid_t owner;
 	int err = 0;
 
 	if (event->clone_flags & XP_TASK_NO_TSC && !process->attaching.has_no_tsc) {
@@ -384,23 +385,22 @@ static int begin_task(struct xp_process *process, const struct xp_event_thread *
 		process->attaching.has_no_tsc = true;
 	}
 	/* The thread has set up its TLS, or has changed it. */
-	ring = xp_call_rings_of(process->rings, (pid_t)event->head.tid);
+	ring = xp_call_rings_of(process->rings, pid, tid);
 	if (ring && tsc < ring->since_tsc)
 		return 0;
-	if (ring && ring != xp_call_rings_at(process->rings, event->fs_base))
-		err = end_calls(process, (pid_t)event->head.tid, lost_end);
-	ring = xp_call_rings_at(process->rings, event->fs_base);
-	index = ring ? (size_t)(ring - process->rings->list) : 0;
+	if (ring && ring != xp_call_rings_at(process->rings, pid, event->fs_base))
+		err = end_calls(process, tid, lost_end);
+	ring = xp_call_rings_at(process->rings, pid, event->fs_base);
+	owner = ring ? xp_call_rings_owner(process->rings, ring) : 0;
 	if (ring)
 		err = take_before_task(process, ring, birth) ?: err;
 	/* The end of the one that had it was lost: it would have come first. */
-	if (!borrows && ring && process->rings->tids[index] && process->rings->tids[index] != (pid_t)event->head.tid &&
-	    !xp_target_thread_lives(process->pid, process->rings->tids[index]))
-		err = end_calls(process, process->rings->tids[index], lost_end) ?: err;
+	if (!borrows && owner && owner != tid && !xp_target_thread_lives(pid, owner))
+		err = end_calls(process, owner, lost_end) ?: err;
 	if (!borrows)
-		xp_call_rings_begin(process->rings, (pid_t)event->head.tid, event->fs_base, tsc);
+		xp_call_rings_begin(process->rings, pid, tid, event->fs_base, tsc);
 	else if (ring && !ring->borrower)
-		xp_call_rings_lend(ring, (pid_t)event->head.tid);
+		xp_call_rings_lend(ring, tid);
 	return err;
 }
 
@@ -437,14 +437,13 @@ int xp_processes_end_task(struct xp_processes *processes, const struct xp_arriva
 	if (!process || !process->rings)
 		return 0;
 	end.tsc += end_margin(process);
-	for (size_t i = 0; i < process->rings->count; i++) {
-		struct xp_thread_ring *ring = &process->rings->list[i];
+	for (struct xp_thread_ring *ring = NULL; (ring = xp_call_rings_next(process->rings, process->pid, ring));) {
 		struct xp_call_range range;
 
 		if (ring->borrower != (pid_t)event->head.tid)
 			continue;
 		range = before(ring, &end);
-		err = xp_ring_calls_take(process, ring, process->rings->tids[i], &range) ?: err;
+		err = xp_ring_calls_take(process, ring, xp_call_rings_owner(process->rings, ring), &range) ?: err;
 		ring->borrower = 0;
 	}
 	/* One with TLS of its own has a ring of its own. */
@@ -456,7 +455,7 @@ void xp_process_explain_end(struct xp_process *process, const struct xp_event_ta
 	const pid_t tid = (pid_t)event->head.tid;
 
 	if (!event->no_tsc || (event->exit_code & 0x7f) != SIGSEGV || process->attaching.killed_by_tsc ||
-	    !process->rings || !xp_call_rings_of(process->rings, tid))
+	    !process->rings || !xp_call_rings_of(process->rings, process->pid, tid))
 		return;
 	process->attaching.killed_by_tsc = true;
 	xp_warn("process %d (%s) died because its thread %d disabled its TSC (PR_SET_TSC in prctl(2)) while its calls "
@@ -481,22 +480,20 @@ int xp_process_end_calls(struct xp_process *process)
 
 	if (!rings)
 		return 0;
-	xp_call_rings_stop(rings);
+	xp_call_rings_stop(rings, process->pid);
 	process->reading.work = 0;
-	for (size_t i = 0; i < rings->count; i++) {
-		struct xp_thread_ring *ring = &rings->list[i];
+	for (struct xp_thread_ring *ring = NULL; (ring = xp_call_rings_next(rings, process->pid, ring));) {
+		pid_t tid = xp_call_rings_owner(rings, ring);
 
-		if (rings->tids[i] && !is_slow(process))
-			err = xp_ring_calls_take(process, ring, rings->tids[i], &all) ?: err;
-		if (rings->fs_bases[i] && is_slow(process))
+		if (tid && !is_slow(process))
+			err = xp_ring_calls_take(process, ring, tid, &all) ?: err;
+		if (is_slow(process))
 			count_left(process, ring);
-		else if (rings->fs_bases[i])
+		else
 			count_unowned(process, ring);
-		if (rings->tids[i])
-			xp_call_rings_end(rings, rings->tids[i]);
 	}
 	process->rings = NULL;
-	xp_call_rings_forget(rings);
+	xp_call_rings_leave(rings, process->pid);
 	xp_call_rings_free(rings);
 	return err;
 }

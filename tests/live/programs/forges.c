@@ -22,8 +22,8 @@
 
 #define NO_SLED __attribute__((xray_never_instrument, noinline))
 #define PAGE 4096ul
-#define TABLE 0xa000ul			 /* XP_STUB_SLOTS_TABLE */
-#define RINGS (0x20000ul + (64ul << 20)) /* XP_CALL_RINGS_BYTES */
+#define TABLE 0xa000ul  /* XP_STUB_RINGS */
+#define RINGS (69ul << 20) /* XP_CALL_RINGS_BYTES */
 #define NOBODY 65534
 #define FILES 8
 #define JUMPS (256ul << 10)

@@ -18,7 +18,7 @@ _Static_assert(XP_STUB_ANCHOR == XP_STUB_COUNT + SLOT_BYTES, "behind the countin
 _Static_assert(XP_STUB_MEMORY == XP_STUB_ANCHOR + SLOT_BYTES, "behind the anchor");
 _Static_assert(XP_STUB_TEXT_BYTES == XP_STUB_MEMORY_EVENT + 2 * XP_STUB_MEMORY_EVENT_BYTES - XP_STUB_TEXT,
 	       "the last slot");
-_Static_assert(XP_STUB_SLOTS_TABLE == XP_STUB_ROOM, "behind the counters");
+_Static_assert(XP_STUB_RINGS == XP_STUB_ROOM, "behind the counters");
 
 #define NOP XP_STUB_NOP
 #define RET 0xc3
@@ -123,15 +123,15 @@ static void make_counting_slot(uint8_t *code)
  *
  * Source of the format: the ELF64 specification; .eh_frame: Linux Standard Base, Core, chapter 10.6, and DWARF 4, 6.4.
  */
-#define EH_FRAME 0x780u
-#define SYMBOLS 0x980u
-#define NAMES 0x9c0u
-#define SECTION_NAMES 0x9e0u
-#define SECTIONS 0xa40u
+#define EH_FRAME 0x800u
+#define SYMBOLS 0xa00u
+#define NAMES 0xa40u
+#define SECTION_NAMES 0xa60u
+#define SECTIONS 0xac0u
 #define EH_FRAME_BYTES (SYMBOLS - EH_FRAME)
 
 /* Also the stub's version: a stub with other bytes belongs to another version of xprof. */
-static const char names[] = "\0xprof_stub_8";
+static const char names[] = "\0xprof_stub_9";
 static const char section_names[] = "\0.text\0.eh_frame\0.symtab\0.strtab\0.shstrtab";
 
 #define LENGTH 0, 0, 0, 0
@@ -276,6 +276,7 @@ uint8_t *xp_stub_map(int fd)
 	if (room == MAP_FAILED)
 		return NULL;
 	room[XP_STUB_FLAG] = 1;
+	*(uint64_t *)(void *)(room + XP_STUB_TABLE) = (uintptr_t)room + XP_STUB_RINGS + XP_CALL_TABLES;
 	if (madvise(room + XP_STUB_FLAG, XP_STUB_MAP_BYTES - XP_STUB_FLAG, MADV_WIPEONFORK) ||
 	    mmap(room, XP_STUB_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd, 0) == MAP_FAILED) {
 		munmap(room, XP_STUB_MAP_BYTES);

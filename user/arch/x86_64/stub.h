@@ -29,6 +29,7 @@
 
 #define XP_STUB_BYTES 4096 /* size of the file */
 #define XP_STUB_FLAG 4096  /* offset of the flag, one byte: 1 in the process that the stub was made in */
+#define XP_STUB_TABLE 4160 /* offset of the address of the process's table of call rings; 0: it has none */
 /*
  * Offset of the counters, which have 32 bits and wrap around. There are XP_STUB_SHARDS sets of XP_STUB_COUNTERS_MAX
  * counters.
@@ -69,14 +70,14 @@ bool xp_stub_is_slot(uint64_t offset);
 #define XP_STUB_MEMORY_BYTES 256
 uint32_t xp_stub_memory_entry(bool rdpid);
 uint32_t xp_stub_memory_probe(bool rdpid);
-/* The uprobe for children, with the registers and the stack of XP_STUB_CALL: they do not have their parent's rings. */
+/* The uprobe for children of fork(), with the same registers and the same stack. */
 uint32_t xp_stub_memory_child_probe(bool rdpid);
 /*
  * For --min-duration: the slots of exits, which take the entry of a short call back, and go on in the slots above if
  * they cannot; and those of events, in whose calls nothing is taken back.
  */
 #define XP_STUB_TAKE_BACK (XP_STUB_MEMORY + 2 * XP_STUB_MEMORY_BYTES)
-#define XP_STUB_TAKE_BACK_BYTES 256
+#define XP_STUB_TAKE_BACK_BYTES 320
 #define XP_STUB_MEMORY_EVENT (XP_STUB_TAKE_BACK + 2 * XP_STUB_TAKE_BACK_BYTES)
 #define XP_STUB_MEMORY_EVENT_BYTES 128
 uint32_t xp_stub_take_back_entry(bool rdpid);
@@ -95,32 +96,42 @@ size_t xp_stub_ring_access(size_t number, uint32_t *offset);
 #define XP_STUB_SCRATCH 0xff0
 
 /*
- * The memory to which these slots write: a table of slots, one for each thread, and the rings, in memory that the
- * process shares with xprof (call_rings.h). The table follows the counters. A thread has the slot that
- * XP_CALL_SLOT_OF() of its fs base says, or the neighbor of that slot. Numbers without casts and suffixes: they are in
- * the code.
+ * The memory to which these slots write, which follows the counters. The process shares it with xprof (call_rings.h).
+ * First come the rings, each after a page with its header; then one table for each process that shares the memory.
+ * XP_STUB_TABLE, which no other process can write, chooses the table.
+ *
+ * An entry of a table is XP_CALL_KEY() of a thread's fs base and the number of its ring. The thread has the entry that
+ * XP_CALL_ENTRY_OF() of its fs base says, or the neighbor of that entry. Ring 0 is nobody's, and has no space: a thread
+ * without TLS takes a free entry for its own.
+ *
+ * Whatever a process writes there, the stub writes only to headers and rings: the address of a ring, and the mask of
+ * its positions, are in the code. Numbers without casts and suffixes: they are in the code.
  */
-#define XP_STUB_SLOTS_TABLE 0xa000
-#define XP_CALL_SLOT_BITS 11
-#define XP_CALL_SLOTS (1u << XP_CALL_SLOT_BITS)
-#define XP_CALL_SLOT_BYTES 64
-#define XP_CALL_SLOT_FACTOR 0x9e3779b1
-#define XP_CALL_SLOT_OF(fs_base) ((uint32_t)(fs_base)*XP_CALL_SLOT_FACTOR >> (32 - XP_CALL_SLOT_BITS))
+#define XP_STUB_RINGS 0xa000
+#define XP_CALL_RINGS_MAX 256 /* with ring 0 */
+#define XP_CALL_RING_RECORDS 16384
+#define XP_CALL_HEADER_BYTES 4096
+#define XP_CALL_RING_BYTES (XP_CALL_HEADER_BYTES + 16 * XP_CALL_RING_RECORDS)
+#define XP_CALL_ENTRY_BITS 11
+#define XP_CALL_TABLE_BYTES (8 << XP_CALL_ENTRY_BITS)
+#define XP_CALL_TABLES (XP_CALL_RINGS_MAX * XP_CALL_RING_BYTES) /* their offset in the memory */
+#define XP_CALL_RINGS_BYTES (XP_CALL_TABLES + XP_CALL_RINGS_MAX * XP_CALL_TABLE_BYTES)
+#define XP_CALL_ENTRY_FACTOR 0x9e3779b1
+#define XP_CALL_ENTRY_OF(fs_base) ((uint32_t)(fs_base)*XP_CALL_ENTRY_FACTOR >> (32 - XP_CALL_ENTRY_BITS))
+#define XP_CALL_KEY(fs_base, ring) ((uint64_t)(fs_base) << 8 | (ring))
 #define XP_CALL_RECORD_BYTES 16
 #define XP_CALL_CPU_BITS 12
 
-struct xp_call_slot {
-	uint64_t key;	/* fs base of the thread; 0: no thread has the slot */
+/* The first 40 bytes of a ring. */
+struct xp_call_header {
 	uint64_t limit; /* the thread reserves while head < limit; xprof counts up */
+	uint64_t final; /* records before that are not discarded: BPF has records of the thread that follow them */
 	uint64_t head;	/* records reserved so far, without discarded ones; the thread counts them */
 	/* Short calls that the thread has discarded so far. The other bits change with `final`. */
 	uint64_t taken_back;
-	uint64_t ring;	    /* address of the ring in the process */
-	uint64_t mask;	    /* number of its records - 1 */
-	uint64_t final;	    /* records before that are not taken back: BPF has records of the thread that follow them */
 	uint64_t min_ticks; /* shorter calls are discarded; << XP_CALL_CPU_BITS, as the time of a record */
 };
-_Static_assert(sizeof(struct xp_call_slot) == XP_CALL_SLOT_BYTES, "xp_call_slot");
+_Static_assert(offsetof(struct xp_call_header, head) == 16, "cmpxchg16b takes head and taken_back");
 #define XP_CALL_TAKEN_BACK_BITS 52
 
 struct xp_call_record {
@@ -132,7 +143,7 @@ _Static_assert(sizeof(struct xp_call_record) == XP_CALL_RECORD_BYTES, "xp_call_r
 
 /* Makes the content of the file: an ELF file with one section of code, from XP_STUB_TEXT on. */
 #define XP_STUB_TEXT 0x100
-#define XP_STUB_TEXT_BYTES 0x680
+#define XP_STUB_TEXT_BYTES 0x700
 void xp_stub_make(uint8_t page[XP_STUB_BYTES]);
 
 /*
@@ -140,16 +151,16 @@ void xp_stub_make(uint8_t page[XP_STUB_BYTES]);
  * `location`; at most XP_STUB_MEMORY_CFI_BYTES. Returns the end of the rows.
  */
 void xp_stub_make_memory(uint8_t page[XP_STUB_BYTES]);
-#define XP_STUB_MEMORY_CFI_BYTES (2 * (40 + 108) + 2 * 36)
+#define XP_STUB_MEMORY_CFI_BYTES (2 * (40 + 100) + 2 * 36)
 uint8_t *xp_stub_put_memory_cfi(uint8_t *to, uint32_t location);
 
 /*
  * Creates a file with a stub in this process. Returns the descriptor or -errno.
  *
- * xp_stub_map() maps it together with its flag, its counters and the table of call rings, XP_STUB_MAP_BYTES in all.
- * Returns NULL with errno set on failure.
+ * xp_stub_map() maps it together with its flag, its counters and empty call rings, XP_STUB_MAP_BYTES in all. Returns
+ * NULL with errno set on failure.
  */
-#define XP_STUB_MAP_BYTES (XP_STUB_SLOTS_TABLE + XP_CALL_SLOTS * XP_CALL_SLOT_BYTES)
+#define XP_STUB_MAP_BYTES (XP_STUB_ROOM + XP_CALL_RINGS_BYTES)
 int xp_stub_open(void);
 uint8_t *xp_stub_map(int fd);
 

@@ -3,7 +3,7 @@
  * The slots of the stub that record a call in memory, without the kernel (call_ring.h). A slot ends in a nop with a
  * uprobe, as XP_STUB_CALL has it: a thread without a ring, or with a full one, falls through to it. The BPF program
  * finds the fs base of the thread in rax, and three registers on the stack (stub_memory_call in bpf/sled.bpf.c). A
- * child of fork() goes to another nop before anything is pushed, as in XP_STUB_CALL: it has no rings (MADV_DONTFORK).
+ * child of fork() falls through to another nop: it has no table until xprof gives it one (call_rings.h).
  *
  * The code preserves all registers but r10 and the flags, even r11: some calling conventions pass arguments in it. It
  * reserves a record with xadd, without a lock prefix: that is one instruction, so no signal handler of the thread, the
@@ -20,7 +20,8 @@
 #define TEXT(number) #number
 #define NUMBER(number) TEXT(number)
 
-_Static_assert(XP_CALL_SLOT_BYTES == 1 << 6 && XP_CALL_RECORD_BYTES == 1 << 4, "as in the code");
+_Static_assert(XP_CALL_RINGS_MAX == 1 << 8 && XP_CALL_RECORD_BYTES == 1 << 4, "as in the code");
+_Static_assert(XP_CALL_RING_BYTES == 0x41000 && XP_CALL_TABLES == 0x4100000, "in parentheses, for the assembler, too");
 
 /* clang-format off */
 __asm__(".pushsection .rodata\n"
@@ -38,39 +39,54 @@ __asm__(".pushsection .rodata\n"
 	".endm\n"
 
 	/*
-	 * The slot of the thread, in r11. Two slots are possible: the one that the hash of the key says, and its
-	 * neighbor. The caller tests that one if the zero flag is off. Changes rax and rdx.
+	 * The number of the thread's ring, in rax. Two entries are possible: the one that the hash of the fs base says,
+	 * and its neighbor, for which the caller calls next_entry if the result is above 255. r11: the entry. Changes
+	 * rdx. Goes to 9 if the process has no table.
 	 */
-	".macro find_slot\n"
+	".macro find_entry\n"
+	"	mov stub + " NUMBER(XP_STUB_TABLE) "(%rip), %r11\n"
+	"	test %r11, %r11\n"
+	"	je 9f\n"
 	"	rdfsbase %rax\n"
-	"	imul $" NUMBER(XP_CALL_SLOT_FACTOR) ", %eax, %r11d\n"
-	"	shr $(32 - " NUMBER(XP_CALL_SLOT_BITS) "), %r11d\n"
-	"	shl $6, %r11\n"
-	"	lea stub + " NUMBER(XP_STUB_SLOTS_TABLE) "(%rip), %rdx\n"
-	"	add %rdx, %r11\n"
-	"	ring cmp %rax, (%r11)\n"		/* key */
+	"	imul $" NUMBER(XP_CALL_ENTRY_FACTOR) ", %eax, %edx\n"
+	"	shr $(32 - " NUMBER(XP_CALL_ENTRY_BITS) "), %edx\n"
+	"	lea (%r11,%rdx,8), %r11\n"
+	"	shl $8, %rax\n"
+	"	ring xor (%r11), %rax\n"
+	"	cmp $255, %rax\n"
+	".endm\n"
+	".macro next_entry\n"
+	"	xor $8, %r11\n"
+	"	rdfsbase %rax\n"
+	"	shl $8, %rax\n"
+	"	ring xor (%r11), %rax\n"
+	"	cmp $255, %rax\n"
+	".endm\n"
+
+	/* The header of the ring with the number in rax, in r11. */
+	".macro find_header\n"
+	"	imul $" NUMBER(XP_CALL_RING_BYTES) ", %eax, %eax\n"
+	"	lea stub + " NUMBER(XP_STUB_RINGS) "(%rip), %r11\n"
+	"	add %rax, %r11\n"
 	".endm\n"
 
 	".macro memory_slot number:req, rdpid:req\n"
 	"	.org xp_stub_memory_code + \\number * " NUMBER(XP_STUB_MEMORY_BYTES) ", 0xcc\n"
-	"begin_\\number:\n"
-	"0:	cmpb $0, stub + " NUMBER(XP_STUB_FLAG) "(%rip)\n"
-	"	je 5f\n"
-	"	push %r11\n"
+	"0:	push %r11\n"
 	"	push %rax\n"
 	"	push %rdx\n"
-	"	find_slot\n"
-	"	jne 2f\n"
+	"	find_entry\n"
+	"	ja 2f\n"
+	"1:	find_header\n"
 	"record_\\number:\n"
-	"1:	ring mov 16(%r11), %rdx\n"		/* head */
-	"	ring cmp 8(%r11), %rdx\n"		/* limit */
+	"	ring mov 16(%r11), %rdx\n"		/* head */
+	"	ring cmp (%r11), %rdx\n"		/* limit */
 	"	jae 3f\n"
 	"	mov $1, %eax\n"
 	"	ring xadd %rax, 16(%r11)\n"
-	"	ring and 40(%r11), %rax\n"		/* mask */
-	"	shl $4, %rax\n"
-	"	ring add 32(%r11), %rax\n"		/* ring */
-	"	mov %rax, %r11\n"
+	"	and $(" NUMBER(XP_CALL_RING_RECORDS) " - 1), %eax\n"
+	"	shl $4, %eax\n"
+	"	lea " NUMBER(XP_CALL_HEADER_BYTES) "(%r11,%rax), %r11\n"
 	"	rdtsc\n"
 	"	shl $32, %rdx\n"
 	"	or %rdx, %rax\n"
@@ -94,16 +110,17 @@ __asm__(".pushsection .rodata\n"
 	"	pop %rax\n"
 	"	pop %r11\n"
 	"	ret\n"
-	"child_\\number:\n"
-	"5:	nop\n"
-	"	ret\n"
-	"2:	xor $64, %r11\n"
-	"	ring cmp %rax, (%r11)\n"
-	"	je 1b\n"
-	"	xor %edx, %edx\n"
+	"2:	next_entry\n"
+	"	jbe 1b\n"
+	"fall_\\number:\n"
+	"9:	xor %edx, %edx\n"
 	"	jmp 8f\n"
 	"3:	make_final %rdx\n"
 	"8:	rdfsbase %rax\n"
+	"	cmpb $0, stub + " NUMBER(XP_STUB_FLAG) "(%rip)\n"
+	"	jne 4f\n"
+	"5:	nop\n"				/* of a child */
+	"	jmp 7f\n"
 	"4:	nop\n"
 	"7:	pop %rdx\n"
 	"	pop %rax\n"
@@ -119,7 +136,7 @@ __asm__(".pushsection .rodata\n"
 	 * upper bits of taken_back stops an exit that this one has interrupted.
 	 */
 	".macro make_final head:req\n"
-	"	ring mov \\head, 48(%r11)\n"
+	"	ring mov \\head, 8(%r11)\n"
 	"	ring addl $(1 << (" NUMBER(XP_CALL_TAKEN_BACK_BITS) " - 32)), 28(%r11)\n"
 	".endm\n"
 
@@ -134,25 +151,24 @@ __asm__(".pushsection .rodata\n"
 	".macro take_back_slot number:req\n"
 	"	.org xp_stub_memory_code + " NUMBER(XP_STUB_TAKE_BACK) " - " NUMBER(XP_STUB_MEMORY) " + "
 		"\\number * " NUMBER(XP_STUB_TAKE_BACK_BYTES) ", 0xcc\n"
-	"0:	cmpb $0, stub + " NUMBER(XP_STUB_FLAG) "(%rip)\n"
-	"	je child_\\number\n"
-	"9:	push %r11\n"
+	"0:	push %r11\n"
 	"	push %rax\n"
 	"	push %rdx\n"
 	"	push %rcx\n"
 	"	push %rbx\n"
 	"	push %rsi\n"
 	"	push %rdi\n"
-	"	find_slot\n"
-	"	jne 2f\n"
-	"1:	ring mov 16(%r11), %rbx\n"		/* head */
+	"	find_entry\n"
+	"	ja 2f\n"
+	"1:	find_header\n"
+	"	ring mov 16(%r11), %rbx\n"		/* head */
 	"	ring mov 24(%r11), %rcx\n"		/* taken_back, and after it: */
-	"	ring cmp 48(%r11), %rbx\n"		/* final */
+	"	ring cmp 8(%r11), %rbx\n"		/* final */
 	"	jbe 3f\n"
-	"	lea -1(%rbx), %rsi\n"
-	"	ring and 40(%r11), %rsi\n"		/* mask */
-	"	shl $4, %rsi\n"
-	"	ring add 32(%r11), %rsi\n"		/* ring */
+	"	lea -1(%rbx), %esi\n"
+	"	and $(" NUMBER(XP_CALL_RING_RECORDS) " - 1), %esi\n"
+	"	shl $4, %esi\n"
+	"	lea " NUMBER(XP_CALL_HEADER_BYTES) "(%r11,%rsi), %rsi\n"
 	/* The word of the entry has kind 0. An exit (kind 1) finds the stack one word higher. */
 	"	mov %r10d, %eax\n"
 	"	shr $" NUMBER(XP_FN_BITS) ", %eax\n"
@@ -172,7 +188,7 @@ __asm__(".pushsection .rodata\n"
 	"	shl $" NUMBER(XP_CALL_CPU_BITS) ", %rax\n"
 	"	or $((1 << " NUMBER(XP_CALL_CPU_BITS) ") - 1), %rax\n"
 	"	ring sub (%rsi), %rax\n"
-	"	ring cmp 56(%r11), %rax\n"		/* min_ticks */
+	"	ring cmp 32(%r11), %rax\n"		/* min_ticks */
 	"	jae 3f\n"
 	"	mov %rdi, %rax\n"
 	"	xor %edx, %edx\n"
@@ -198,19 +214,15 @@ __asm__(".pushsection .rodata\n"
 	"	pop %rbx\n"
 	"	pop %rcx\n"
 	"	jmp record_\\number\n"
-	"2:	xor $64, %r11\n"
-	"	ring cmp %rax, (%r11)\n"
-	"	je 1b\n"
-	"7:	pop %rdi\n"
+	"2:	next_entry\n"
+	"	jbe 1b\n"
+	"9:	pop %rdi\n"
 	"	pop %rsi\n"
 	"	pop %rbx\n"
 	"	pop %rcx\n"
-	"	pop %rdx\n"
-	"	pop %rax\n"
-	"	pop %r11\n"
-	"	jmp begin_\\number\n"
+	"	jmp fall_\\number\n"
 	".pushsection .rodata.xp_stub_take_back_places, \"a\"\n"
-	"	.byte 9b - 0b, 6b - 0b, 4b - 0b, 3b - 0b, 2b - 0b, 7b - 0b\n"
+	"	.2byte 6b - 0b, 4b - 0b, 3b - 0b, 2b - 0b, 9b - 0b\n"
 	".popsection\n"
 	".endm\n"
 
@@ -222,23 +234,21 @@ __asm__(".pushsection .rodata\n"
 	"	push %r11\n"
 	"	push %rax\n"
 	"	push %rdx\n"
-	"	cmpb $0, stub + " NUMBER(XP_STUB_FLAG) "(%rip)\n"
-	"	je 3f\n"
-	"	find_slot\n"
-	"	je 1f\n"
-	"	xor $64, %r11\n"
-	"	ring cmp %rax, (%r11)\n"
-	"	jne 3f\n"
-	"1:	ring mov 16(%r11), %rax\n"		/* head */
+	"	find_entry\n"
+	"	jbe 1f\n"
+	"	next_entry\n"
+	"	ja 9f\n"
+	"1:	find_header\n"
+	"	ring mov 16(%r11), %rax\n"		/* head */
 	"	make_final %rax\n"
-	"3:	pop %rdx\n"
+	"9:	pop %rdx\n"
 	"	pop %rax\n"
 	"	pop %r11\n"
 	"	popfq\n"
 	"4:	nop\n"
 	"	ret\n"
 	".pushsection .rodata.xp_stub_event_places, \"a\"\n"
-	"	.byte 3b - 0b, 4b - 0b\n"
+	"	.byte 9b - 0b, 4b - 0b\n"
 	".popsection\n"
 	".endm\n"
 
@@ -269,7 +279,9 @@ __asm__(".pushsection .rodata\n"
 	"	.2byte 0, 0\n"
 	".popsection\n"
 	".purgem ring\n"
-	".purgem find_slot\n"
+	".purgem find_entry\n"
+	".purgem next_entry\n"
+	".purgem find_header\n"
 	".purgem memory_slot\n"
 	".purgem make_final\n"
 	".purgem take_back_slot\n"
@@ -289,12 +301,11 @@ extern const struct places {
 	uint8_t child_probe;
 } xp_stub_memory_places[MEMORY_SLOTS];
 extern const struct take_back_places {
-	uint8_t pushes;
-	uint8_t pops; /* of the path that takes a call back */
-	uint8_t other;
-	uint8_t record_pops; /* those that the slot that records does not pop */
-	uint8_t neighbor;    /* another one */
-	uint8_t other_pops;
+	uint16_t pops; /* of the path that takes a call back */
+	uint16_t other;
+	uint16_t record_pops; /* those that the slot that records does not pop */
+	uint16_t neighbor;    /* another one */
+	uint16_t other_pops;  /* the same */
 } xp_stub_take_back_places[MEMORY_SLOTS];
 extern const struct event_places {
 	uint8_t pops;
@@ -342,8 +353,8 @@ uint32_t xp_stub_memory_event_probe(enum xp_stub_slot slot)
 	return xp_stub_memory_event_entry(slot) + xp_stub_event_places[slot == XP_STUB_TYPED].probe;
 }
 
-/* Behind the three pushes of the guarded slot. */
-#define PUSHED 17u
+/* Behind the three pushes of a slot; the first one has two bytes. */
+#define PUSHED 4u
 
 /* The rows of the unwind table so far. */
 struct rows {
@@ -387,16 +398,15 @@ static void put_memory_slot(struct rows *rows, uint32_t slot, const struct place
 
 static void put_take_back_slot(struct rows *rows, uint32_t slot, const struct take_back_places *places)
 {
-	/* The push of r11 has two bytes. */
 	for (unsigned int i = 0; i < 7; i++)
-		put_row(rows, slot + places->pushes + 2 + i, (uint8_t)(16 + 8 * i));
+		put_row(rows, slot + PUSHED - 2 + i, (uint8_t)(16 + 8 * i));
 	put_pops(rows, slot + places->pops, 4, 4);
 	put_last_pops(rows, slot + places->pops + 4, 1);
 	put_row(rows, slot + places->other, 64);
 	put_pops(rows, slot + places->record_pops, 4, 4);
 	put_row(rows, slot + places->neighbor, 64);
 	put_pops(rows, slot + places->other_pops, 4, 4);
-	put_last_pops(rows, slot + places->other_pops + 4, 1);
+	put_row(rows, slot + XP_STUB_TAKE_BACK_BYTES, 8);
 }
 
 static void put_event_slot(struct rows *rows, uint32_t slot, const struct event_places *places)
