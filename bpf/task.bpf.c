@@ -96,6 +96,10 @@ int BPF_PROG(task_fork, struct task_struct *parent, struct task_struct *child)
 		return 0;
 	follow(pid, BPF_ANY);
 	record_task(child, BPF_CORE_READ(child, pid), ppid, 0, XP_EVENT_FORK);
+	/* Its first thread, unless the child runs in the memory of its parent. */
+	if (has_call_rings && BPF_CORE_READ(parent, mm) != BPF_CORE_READ(child, mm))
+		record_thread((__u64)pid << 32 | BPF_CORE_READ(child, pid), child, fs_base_of(child), 0, 0,
+			      XP_EVENT_THREAD);
 	return 0;
 }
 

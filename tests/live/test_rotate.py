@@ -121,7 +121,7 @@ def account(version, log):
 def test_calls_count_once(xprof, record, program, mode):
     """In the part in which they end, for llvm-xray and for xprof; their time adds up to what the program measured."""
     path = program("live/programs/nested.c", "-O1", "-pthread")
-    session = record("--no-samples", f"--sled-mode={mode}", "--rotate=150ms", "--", path, "1.5")
+    session = record("--no-samples", f"--call-mode={mode}", "--rotate=150ms", "--", path, "1.5")
     recorded = session.finish()
     assert recorded.status == 0, recorded.messages
     truth = {name: int(count) for name, count in re.findall(r"^calls (\w+) (\d+)$", recorded.output, re.M)}

@@ -13,6 +13,7 @@
 #include "base/memory_room.h"
 #include "base/util.h"
 #include "sled/ring_pages.h"
+#include "target/memory.h"
 
 /* The most that the rings of all processes have: of memory, and of the machine's. */
 #define ALL_RINGS_BYTES (1ull << 30)
@@ -151,7 +152,7 @@ int xp_call_rings_new(struct xp_call_rings **result, pid_t pid, int fd, uint64_t
 	rings->programs = programs;
 	rings->references = 1;
 	rings->tables[0] = pid;
-	rings->count = rings->clean = 1;
+	rings->count = rings->clean = rings->clean_tables = 1;
 	*result = rings;
 	return 0;
 }
@@ -174,7 +175,7 @@ void xp_call_rings_free(struct xp_call_rings *rings)
 	xp_shared_pages_forget(&rings->pages);
 	munmap(rings->memory, XP_CALL_RINGS_BYTES);
 	xp_ring_pages_give_back(rings->fd);
-	give_up_bytes(XP_CALL_TABLE_BYTES + (rings->clean - 1) * XP_CALL_RING_BYTES);
+	give_up_bytes(rings->clean_tables * XP_CALL_TABLE_BYTES + (rings->clean - 1) * XP_CALL_RING_BYTES);
 	close(rings->fd);
 	free(rings);
 }
@@ -249,16 +250,22 @@ static void clear_key(struct xp_thread_ring *ring)
 	ring->free_tsc = xp_clock_now_tsc();
 }
 
+int xp_call_rings_table(const struct xp_call_rings *rings, pid_t pid)
+{
+	for (int number = 0; number < XP_CALL_RINGS_MAX; number++)
+		if (rings->tables[number] == pid)
+			return number;
+	return -ENOENT;
+}
+
 /* A free entry for this fs base in the table of the process; NULL if other threads have both, or it has no table. */
 static uint64_t *find_entry(const struct xp_call_rings *rings, pid_t pid, uint64_t fs_base)
 {
 	uint32_t place = XP_CALL_ENTRY_OF(fs_base);
-	size_t number = 0;
+	int number = xp_call_rings_table(rings, pid);
 
-	while (number < XP_CALL_RINGS_MAX && rings->tables[number] != pid)
-		number++;
-	for (uint32_t neighbor = 0; neighbor < 2 && number < XP_CALL_RINGS_MAX; neighbor++) {
-		uint64_t *entry = &table_memory(rings, number)[place ^ neighbor];
+	for (uint32_t neighbor = 0; neighbor < 2 && number >= 0; neighbor++) {
+		uint64_t *entry = &table_memory(rings, (size_t)number)[place ^ neighbor];
 		bool used = false;
 
 		for (size_t i = 0; i < rings->count && !used; i++)
@@ -412,7 +419,75 @@ void xp_call_rings_leave(struct xp_call_rings *rings, pid_t pid)
 	xp_call_rings_stop(rings, pid);
 	for (struct xp_thread_ring *ring = NULL; (ring = xp_call_rings_next(rings, pid, ring));)
 		free_ring(rings, ring);
-	for (size_t number = 0; number < XP_CALL_RINGS_MAX; number++)
-		if (rings->tables[number] == pid)
-			rings->tables[number] = 0;
+	if (xp_call_rings_table(rings, pid) >= 0)
+		rings->tables[xp_call_rings_table(rings, pid)] = 0;
+}
+
+/* A free table, which is empty. The first one is that of the process that has mapped the memory. */
+static int take_table(struct xp_call_rings *rings, pid_t pid)
+{
+	size_t number = 1;
+
+	while (number < XP_CALL_RINGS_MAX && rings->tables[number])
+		number++;
+	if (number == XP_CALL_RINGS_MAX)
+		return -ENOSPC;
+	if (number == rings->clean_tables) {
+		if (!may_take(XP_CALL_TABLE_BYTES))
+			return -ENOSPC;
+		rings->clean_tables++;
+	}
+	memset(table_memory(rings, number), 0, XP_CALL_TABLE_BYTES);
+	rings->tables[number] = pid;
+	return (int)number;
+}
+
+/*
+ * Writes the address of a table into a stub, if the program has inherited it and has no table: it may be another
+ * program by now, with other memory there.
+ */
+static int write_table(const struct xp_program_memory *program, uint64_t stub, size_t number)
+{
+	const uint64_t address = stub + XP_STUB_RINGS + XP_CALL_TABLES + number * XP_CALL_TABLE_BYTES;
+	struct xp_target_memory *memory = xp_target_memory_own();
+	uint8_t page[XP_STUB_BYTES], now[XP_STUB_TABLE + sizeof(address)] = { 0 };
+	uint64_t table;
+	ssize_t n = memory ? xp_program_memory_read(memory, program, stub, now, sizeof(now)) : -ENOMEM;
+
+	if (n < 0)
+		return (int)n;
+	xp_stub_make(page);
+	memcpy(&table, now + XP_STUB_TABLE, sizeof(table));
+	/* The code has probes. */
+	if ((size_t)n != sizeof(now) || memcmp(now, page, XP_STUB_TEXT) != 0 || now[XP_STUB_FLAG] || table)
+		return -ESRCH;
+	return xp_program_memory_write(memory, program, stub + XP_STUB_TABLE, &address, sizeof(address));
+}
+
+/* Writes it into all stubs. One that the child has not is no error: it was mapped after the fork. */
+static int write_tables(const struct xp_call_rings *rings, pid_t child, size_t number)
+{
+	struct xp_program_memory program;
+	int err = xp_program_memory_open(&program, child, child, true), written = -ESRCH;
+
+	for (size_t i = 0; i < rings->stub_count && (!err || err == -ESRCH || err == -EIO); i++) {
+		err = write_table(&program, rings->stubs[i], number);
+		written = err ? written : 0;
+	}
+	xp_program_memory_close(&program);
+	return written ? err : 0;
+}
+
+int xp_call_rings_adopt(struct xp_call_rings *rings, pid_t child, uint64_t fs_base, uint64_t tsc)
+{
+	int number = rings->stub_count && !rings->given_up ? take_table(rings, child) : -EOPNOTSUPP, err;
+
+	if (number < 0)
+		return number;
+	/* The thread records as soon as the address is there. */
+	xp_call_rings_begin(rings, child, child, fs_base, tsc);
+	err = write_tables(rings, child, (size_t)number);
+	if (err)
+		xp_call_rings_leave(rings, child);
+	return err;
 }

@@ -10,6 +10,12 @@
  * that BPF reads when threads start and exit, or by time where BPF cannot read them. A thread without a ring falls back
  * to the uprobe of the stub, which reports it.
  *
+ * A child of fork() inherits the mapping, if children are recorded, but not the address of a table: that is in memory
+ * that fork() wipes. xprof takes a free table and a ring for its first thread, and writes the address of the table into
+ * the child, which goes on meanwhile. Until then, the child falls back to the uprobe. Rings and table of a process that
+ * has ended are for other children. A process can write into the rings of its parent and of its other relatives: it can
+ * forge their calls, and nothing else.
+ *
  * Two threads with one fs base (clone() without CLONE_SETTLS) could write to one ring at the same time, so their key is
  * removed permanently. A vfork() child has its parent's fs base, but the parent waits: records of that time are the
  * child's.
@@ -27,6 +33,7 @@
 #include "base/shared_pages.h"
 #include "kernel/programs.h"
 #include "sled/call_ring.h"
+#include "sled/stub_map.h"
 
 /*
  * The ring of one thread: 256 KiB, which are 0.3 ms of calls at full speed. Pages are allocated when a thread gets its
@@ -61,6 +68,10 @@ struct xp_call_rings {
 	struct xp_thread_ring list[XP_CALL_RINGS_MAX];
 	size_t count;			 /* with ring 0, which is nobody's */
 	pid_t tables[XP_CALL_RINGS_MAX]; /* the process that has each table; 0: it is free */
+	size_t clean_tables;		 /* number of tables, from the first on, that have their pages */
+	/* Addresses of stubs whose call rings children of fork() inherit; set by the caller. */
+	uint64_t stubs[XP_STUBS_MAX];
+	size_t stub_count;
 	unsigned int references;
 	const struct xp_programs *programs;
 	uint64_t first_number; /* number of the first record of the next ring: higher than those of all earlier rings */
@@ -132,7 +143,15 @@ void xp_call_rings_recycle(struct xp_call_rings *rings, pid_t pid, uint64_t done
 void xp_call_rings_stop(struct xp_call_rings *rings, pid_t pid);
 /* Removes the rings of the process from BPF: no more events of their threads are handled. */
 void xp_call_rings_forget(struct xp_call_rings *rings, pid_t pid);
-/* The same, and frees the rings and the table for other processes, since the process has ended. */
+/* The number of the table of a process; -ENOENT: it has none. */
+int xp_call_rings_table(const struct xp_call_rings *rings, pid_t pid);
+/*
+ * Gives a table and a first ring to a child of fork(), which shares the rings; its first thread has this fs base.
+ * Returns 0 or -errno: -EOPNOTSUPP if it has not inherited them, -ENOSPC if there is no table or no memory, -ESRCH if
+ * it has ended or runs another program, or the errors of xp_program_memory_write().
+ */
+int xp_call_rings_adopt(struct xp_call_rings *rings, pid_t child, uint64_t fs_base, uint64_t tsc);
+/* As xp_call_rings_forget(), and frees the rings and the table for other processes, since the process has ended. */
 void xp_call_rings_leave(struct xp_call_rings *rings, pid_t pid);
 
 #endif

@@ -495,7 +495,9 @@ void xp_patch_restore(struct xp_patch *patch)
 		done[done_count++] = patch->list[i].pid;
 		restore_process(patch, patch->list[i].pid);
 	}
-	xp_unpatch_children(stubs, patch->stub_count + patch->left_count, done, done_count);
+	free(patch->children);
+	patch->children =
+	    xp_unpatch_children(stubs, patch->stub_count + patch->left_count, done, done_count, &patch->child_count);
 	for (size_t i = 0; i < patch->stub_count; i++)
 		if (patch->stubs[i].rings)
 			xp_call_rings_stop(patch->stubs[i].rings, patch->stubs[i].pid);
@@ -514,6 +516,8 @@ void xp_patch_clear(struct xp_patch *patch)
 			xp_patch_clear_process(patch->stubs[i].pid);
 		last = patch->stubs[i].pid;
 	}
+	for (size_t i = 0; i < patch->child_count && !patch->cleared; i++)
+		xp_patch_clear_process(patch->children[i]);
 	patch->cleared = true;
 }
 
@@ -532,9 +536,12 @@ void xp_patch_free(struct xp_patch *patch)
 	xp_patch_clear(patch);
 	while (patch->stub_count)
 		xp_patch_forget(patch, patch->stubs[0].pid);
-	for (size_t i = 0; i < patch->left_count; i++)
+	for (size_t i = 0; i < patch->left_count; i++) {
+		xp_call_rings_free(patch->left[i].rings);
 		xp_stub_close(&patch->left[i].place);
+	}
 	free(patch->left);
+	free(patch->children);
 	free(patch->stubs);
 	free(patch->list);
 	xp_target_memory_free(patch->memory);

@@ -119,8 +119,8 @@ static int attach_child_slot(const struct xp_patch_work *work, enum xp_stub_slot
 	const struct xp_uprobe probe = { .offset = in_memory ? xp_stub_memory_child_probe(options->rdpid)
 							     : child_probe(work, slot) };
 	const struct xp_uprobe_set uprobes = {
-		.program_fd = in_memory ? xp_programs_memory_fd(options->programs)
-					: xp_programs_stub_fd(options->programs, slot),
+		.program_fd =
+		    in_memory ? xp_programs_memory_fd(options->programs) : xp_programs_stub_fd(options->programs, slot),
 		.file_fd = work->stub->place.fd,
 		.group = work->stub->group,
 		.list = &probe,
@@ -165,12 +165,10 @@ void xp_patch_leave_stub(struct xp_patch *patch, struct xp_patch_stub *stub)
 {
 	struct xp_patch_stub *left = NULL;
 
-	stub->had_rings = stub->rings;
-	xp_call_rings_free(stub->rings);
-	stub->rings = NULL;
 	if (stub->group && stub->place.alive)
 		left = realloc(patch->left, (patch->left_count + 1) * sizeof(*left));
 	if (!left) {
+		xp_call_rings_free(stub->rings);
 		xp_stub_close(&stub->place);
 		return;
 	}
@@ -199,6 +197,7 @@ void xp_patch_release(struct xp_patch *patch, const struct xp_patch_heir *heirs,
 			continue;
 		}
 		xp_attach_detach_group(patch->options.attach, stub->group);
+		xp_call_rings_free(stub->rings);
 		xp_stub_close(&stub->place);
 	}
 	patch->left_count = kept;

@@ -115,7 +115,7 @@ static bool takes_back(const struct xp_patch *patch)
 }
 
 /* The call rings behind a stub: those that the process has behind another one, or the first. NULL: none. */
-static struct xp_call_rings *get_rings(struct xp_patch_work *work, struct xp_stub_place *place)
+static struct xp_call_rings *open_rings(struct xp_patch_work *work, struct xp_stub_place *place)
 {
 	const struct xp_call_rings *others = find_rings(work->patch, work->pid);
 	struct xp_call_rings *rings = xp_patch_rings(work->patch, work->pid);
@@ -139,6 +139,28 @@ static struct xp_call_rings *get_rings(struct xp_patch_work *work, struct xp_stu
 	}
 	if (fd >= 0)
 		close(fd);
+	return rings;
+}
+
+/* Those of its parent, behind the stub that a child has inherited. NULL: it has no table there. */
+static struct xp_call_rings *inherited_rings(const struct xp_patch_work *work, const struct xp_stub_place *place)
+{
+	const struct xp_patch_stub *first = place->alive ? NULL : xp_patch_first_stub(work->patch, &place->id);
+
+	if (!first || !first->rings || place->rings < 0 || !same_file(place->rings, first->rings->fd) ||
+	    xp_call_rings_table(first->rings, work->pid) < 0)
+		return NULL;
+	return xp_call_rings_share(first->rings);
+}
+
+static struct xp_call_rings *get_rings(struct xp_patch_work *work, struct xp_stub_place *place)
+{
+	struct xp_call_rings *inherited = inherited_rings(work, place), *rings = open_rings(work, place);
+
+	if (inherited)
+		return inherited;
+	if (rings && place->rings_inherited && rings->stub_count < XP_STUBS_MAX)
+		rings->stubs[rings->stub_count++] = place->address;
 	return rings;
 }
 
@@ -308,10 +330,12 @@ static struct xp_stub_request request_of(struct xp_patch_work *work)
 					 .end = work->high,
 					 .share_counters = shares_counters(work->patch),
 					 .rings = work->patch->options.memory,
+					 .inherit_rings = work->patch->options.children,
 					 .rings_only = work->stub,
 					 .no_rings = work->no_rings,
 					 .no_rings_size = sizeof(work->no_rings),
 					 .rings_at = rings ? rings->address : 0,
+					 .table = rings ? (size_t)XP_MAX(xp_call_rings_table(rings, work->pid), 0) : 0,
 					 .why = work->why,
 					 .why_size = work->why_size };
 }

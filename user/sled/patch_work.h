@@ -21,7 +21,7 @@ struct xp_patch_stub {
 	uint32_t counted[XP_STUB_COUNTERS_MAX]; /* the counters when they were last read */
 	bool unread;				/* could not be read yet; the values may be of an earlier recording */
 	struct xp_call_rings *rings;		/* shared by the stubs of a process; NULL: it records by the uprobe */
-	bool had_rings;	    /* of a forgotten process; its children's sleds lead to the same slots */
+	bool had_rings;	    /* of another process that has its stub, to whose slots its sleds lead, too */
 	uint32_t group;	    /* of its uprobes for children (attach.h); 0: there are none */
 	char no_rings[160]; /* why there are no rings; "": there are, or none were requested */
 };
@@ -39,6 +39,8 @@ struct xp_patch {
 	size_t stub_count;
 	struct xp_patch_stub *left; /* of processes that are forgotten, for their children */
 	size_t left_count;
+	pid_t *children; /* whose sleds xp_patch_restore() has restored */
+	size_t child_count;
 	uint32_t last_group;
 	struct patched *list;
 	size_t count;

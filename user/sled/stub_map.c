@@ -112,7 +112,7 @@ static int map_same_rings(struct xp_remote *remote, uint64_t from, uint64_t addr
 	return mapped < 0 ? (int)mapped : (uint64_t)mapped == address ? 0 : -EPROTO;
 }
 
-/* The call rings behind a new stub. A fork()'s child must not write to them. */
+/* The call rings behind a new stub. A child of fork() that is not recorded must not write to them. */
 static int map_rings(struct xp_stub_place *place, struct xp_remote *remote, uint64_t name,
 		     const struct xp_stub_request *request)
 {
@@ -124,16 +124,17 @@ static int map_rings(struct xp_stub_place *place, struct xp_remote *remote, uint
 
 	if (err)
 		return err;
-	err = XP_MIN((int)xp_remote_call(remote, SYS_madvise, keep), 0);
+	if (!request->inherit_rings)
+		err = XP_MIN((int)xp_remote_call(remote, SYS_madvise, keep), 0);
 	if (!err)
 		err = XP_MIN((int)xp_remote_call(remote, SYS_madvise, no_dump), 0);
-	/* The first table is that of the process. */
-	address += XP_CALL_TABLES;
+	address += XP_CALL_TABLES + request->table * XP_CALL_TABLE_BYTES;
 	if (!err)
 		err = xp_remote_write(remote, place->address + XP_STUB_TABLE, &address, sizeof(address));
 	if (err)
 		xp_remote_call(remote, SYS_munmap,
 			       (uint64_t[6]){ place->address + XP_STUB_RINGS, XP_CALL_RINGS_BYTES });
+	place->rings_inherited = !err && request->inherit_rings;
 	return err;
 }
 

@@ -37,6 +37,7 @@ struct xp_stub_place {
 	struct xp_stub_id id;
 	bool alive;	      /* its flag is set; not so in a fork() child, where the stub is unusable */
 	bool shares_counters; /* with children of fork() */
+	bool rings_inherited; /* by children of fork(): this recording has mapped them so */
 	int fd;		      /* the stub's file, to which uprobes are attached */
 	int rings; /* the file of the call rings that are mapped after it (call_rings.h); -1: there are none */
 };
@@ -89,10 +90,12 @@ struct xp_stub_request {
 	uint64_t scratch;    /* see xp_remote_begin_calls() */
 	bool share_counters; /* with children of fork() */
 	bool rings;	     /* with call rings, if possible */
+	bool inherit_rings;  /* for children of fork(), too */
 	bool rings_only;     /* no stub without call rings */
 	char *no_rings;	     /* out: a sentence, if call rings are not possible */
 	size_t no_rings_size;
 	uint64_t rings_at; /* address of the call rings that the process has mapped after another stub; 0: new ones */
+	size_t table;	   /* number of its table there */
 	char *why;	   /* out: a sentence for an error */
 	size_t why_size;
 };

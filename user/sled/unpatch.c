@@ -441,7 +441,8 @@ static int restore_children(const struct xp_stub_id *stubs, size_t count, struct
 	return err ? err : found;
 }
 
-void xp_unpatch_children(const struct xp_stub_id *stubs, size_t count, const pid_t *done, size_t done_count)
+pid_t *xp_unpatch_children(const struct xp_stub_id *stubs, size_t count, const pid_t *done, size_t done_count,
+			   size_t *child_count)
 {
 	struct done all = { 0 };
 	int found = count ? XP_ARRAY_RESERVE(all.pids, all.room, done_count + 1) : -ENOENT;
@@ -455,5 +456,8 @@ void xp_unpatch_children(const struct xp_stub_id *stubs, size_t count, const pid
 	 */
 	for (int pass = 0; pass < PASSES_MAX && found > 0; pass++)
 		found = restore_children(stubs, count, &all);
-	free(all.pids);
+	*child_count = all.count - XP_MIN(done_count, all.count);
+	if (*child_count)
+		memmove(all.pids, all.pids + done_count, *child_count * sizeof(*all.pids));
+	return all.pids;
 }

@@ -49,9 +49,11 @@ int xp_unpatch_owner(pid_t pid, pid_t *holder);
 bool xp_unpatch_has_stub(pid_t pid, const struct xp_stub_id *stubs, size_t count);
 
 /*
- * Restores the sleds of all processes that have one of these stubs mapped, except those in `done`: children
- * that were forked while their parent was patched.
+ * Restores the sleds of all processes that have one of these stubs mapped, except those in `done`: children that were
+ * forked while their parent was patched. Returns these children, and their number in *child_count; NULL: there are
+ * none, or there is no memory. The caller frees them.
  */
-void xp_unpatch_children(const struct xp_stub_id *stubs, size_t count, const pid_t *done, size_t done_count);
+pid_t *xp_unpatch_children(const struct xp_stub_id *stubs, size_t count, const pid_t *done, size_t done_count,
+			   size_t *child_count);
 
 #endif

@@ -487,3 +487,18 @@ ssize_t xp_program_memory_read(struct xp_target_memory *memory, const struct xp_
 
 	return n ? n : fetch(memory, &request, to);
 }
+
+int xp_program_memory_write(struct xp_target_memory *memory, const struct xp_program_memory *program, uint64_t address,
+			    const void *from, size_t size)
+{
+	const struct xp_memory_request request = {
+		.operation = XP_MEMORY_WRITE_HELD, .pid = program->pid, .size = (uint32_t)size, .address = address
+	};
+	ssize_t n = hold(memory, program);
+
+	if (n)
+		return (int)n;
+	memcpy(memory->piece, from, size);
+	n = exchange(memory, &request, -1);
+	return n < 0 ? (int)n : (size_t)n == size ? 0 : -ESRCH;
+}

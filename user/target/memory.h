@@ -74,4 +74,10 @@ void xp_program_memory_close(struct xp_program_memory *program);
  */
 ssize_t xp_program_memory_read(struct xp_target_memory *memory, const struct xp_program_memory *program,
 			       uint64_t address, void *to, size_t size);
+/*
+ * Writes size bytes, at most a page, to memory that was opened as writable. Returns 0 or -errno: -ESRCH if the program
+ * is gone, others as above.
+ */
+int xp_program_memory_write(struct xp_target_memory *memory, const struct xp_program_memory *program, uint64_t address,
+			    const void *from, size_t size);
 #endif

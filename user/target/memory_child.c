@@ -35,6 +35,13 @@ int xp_memory_open_maps(pid_t pid)
 	return xp_open_format(O_RDONLY, "/proc/%d/maps", pid);
 }
 
+static ssize_t write_held(int held_fd, uint64_t address, const void *from, size_t size)
+{
+	ssize_t n = pwrite(held_fd, from, size, (off_t)address);
+
+	return n < 0 ? -errno : n;
+}
+
 /* Reads until EOF or until `to` is full, because the kernel returns one page of the text per read. */
 ssize_t xp_memory_read_text(int fd, uint8_t *to, size_t size)
 {
@@ -77,6 +84,8 @@ static int64_t carry_out(const struct xp_memory_request *request, struct child_f
 		return xp_memory_read_process(request->pid, request->address, piece, request->size);
 	case XP_MEMORY_READ_HELD:
 		return read_held(files->held, request->address, piece, request->size);
+	case XP_MEMORY_WRITE_HELD:
+		return write_held(files->held, request->address, piece, request->size);
 	case XP_MEMORY_READ_MAPS:
 		return read_maps(request, &files->maps, piece);
 	case XP_MEMORY_MAPPED_FILE:

@@ -13,6 +13,7 @@ enum xp_memory_operation {
 	XP_MEMORY_READ, /* from process pid */
 	XP_MEMORY_HOLD, /* with a descriptor of /proc/PID/mem */
 	XP_MEMORY_READ_HELD,
+	XP_MEMORY_WRITE_HELD,
 	XP_MEMORY_READ_MAPS,   /* the next piece of /proc/PID/maps; address: bytes read so far */
 	XP_MEMORY_MAPPED_FILE, /* returns an O_PATH descriptor of the file mapped from address to end */
 };

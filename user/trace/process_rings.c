@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <linux/sched.h>
 #include <signal.h>
+#include <string.h>
 
 #include "base/util.h"
 #include "sled/call_rings.h"
@@ -62,7 +63,7 @@ static void give_up(struct xp_process *process, const char *why)
 	struct xp_call_rings *rings = process->rings;
 
 	xp_warn("process %d (%s): its calls are no longer recorded in memory: %s", process->pid, process->comm, why);
-	rings->given_up = true;
+	rings->given_up |= rings->tables[0] == process->pid;
 	xp_call_rings_stop(rings, process->pid);
 	for (struct xp_thread_ring *ring = NULL; (ring = xp_call_rings_next(rings, process->pid, ring));) {
 		count_left(process, ring);
@@ -404,6 +405,25 @@ static int begin_task(struct xp_process *process, const struct xp_event_thread *
 	return err;
 }
 
+/* A child of fork() shares the rings of its parent, if there is a table for it. */
+static void share_rings(struct xp_process *child, const struct xp_event_thread *event, uint64_t tsc)
+{
+	struct xp_process *parent = xp_processes_find(child->all, child->attaching.parent);
+	int err;
+
+	if (child->rings || !parent || !parent->rings || !child->attaching.inherits_from || !event->fs_base)
+		return;
+	err = xp_call_rings_adopt(parent->rings, child->pid, event->fs_base, tsc);
+	if (err) {
+		xp_debug("process %d, a child, gets no call rings: %s", child->pid, strerror(-err));
+		return;
+	}
+	child->rings = xp_call_rings_share(parent->rings);
+	for (size_t i = 0; i < child->functions.range_count; i++)
+		if (child->functions.ranges[i].sleds.mode == XP_SLEDS_PATCHED)
+			child->functions.ranges[i].sleds.memory = true;
+}
+
 int xp_processes_begin_task(struct xp_processes *processes, const struct xp_arrival *arrival)
 {
 	const struct xp_event_thread *event = (const struct xp_event_thread *)arrival->event;
@@ -412,7 +432,9 @@ int xp_processes_begin_task(struct xp_processes *processes, const struct xp_arri
 	uint64_t told_us;
 	int err;
 
-	if (!process || !process->rings)
+	if (process && !(event->clone_flags & CLONE_VM))
+		share_rings(process, event, arrival->tsc);
+	if (!process || !process->rings || !(event->clone_flags & CLONE_VM))
 		return 0;
 	if (!(event->clone_flags & XP_TASK_TOLD))
 		return begin_task(process, event, arrival->tsc);
