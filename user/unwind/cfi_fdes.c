@@ -11,20 +11,20 @@
 #include "base/util.h"
 #include "elf/dwarf_cursor.h"
 
-#define PE_FORMAT 0x0f /* of a pointer encoding; the next three bits say what is added */
+#define PE_FORMAT 0x0f /* format of a pointer encoding; the next three bits are the base that is added */
 
 /* The state of reading a section. */
 struct reader {
 	struct xp_cfi_fdes *fdes;
 	const struct xp_cfi_section *from;
 	const unsigned char *ident;
-	/* The CIE that was read last. */
+	/* The last CIE. */
 	Dwarf_Off cie;
 	uint8_t encoding;
 	bool has_data; /* entries have augmentation data */
 };
 
-/* The encoding of addresses in the entries of a CIE; DW_EH_PE_omit if it is not supported. */
+/* Returns the encoding of addresses in the entries of a CIE; DW_EH_PE_omit if it is not supported. */
 static uint8_t encoding_of(const Dwarf_CIE *cie)
 {
 	const uint8_t *data = cie->augmentation_data, *end = data + cie->augmentation_data_size;
@@ -96,7 +96,7 @@ static bool decode(const struct reader *reader, const Dwarf_FDE *from, struct xp
 		fde->vaddr += place;
 	size = xp_dwarf_pointer(&at, reader->encoding);
 	if (xp_dwarf_pointer_bytes(reader->encoding) == 4)
-		size = (uint32_t)size; /* a size is unsigned, whatever its encoding says */
+		size = (uint32_t)size; /* a size is unsigned, even if its encoding is signed */
 	if (at.bad || !size || size > UINT32_MAX || __builtin_add_overflow(fde->vaddr, size, &end))
 		return false;
 	fde->bytes = (uint32_t)size;
@@ -152,7 +152,7 @@ int xp_cfi_fdes_read(struct xp_cfi_fdes *fdes, const struct xp_cfi_section *from
 
 /* ---- the index (.eh_frame_hdr) ---- */
 
-/* Both are relative to the index. */
+/* Both fields are relative to the index. */
 struct index_entry {
 	int32_t code;
 	int32_t fde;
@@ -167,7 +167,7 @@ struct index_header {
 	uint32_t count;
 };
 
-/* Linkers align the entries; a file that someone else made need not. */
+/* Copies an entry, because a hostile file may not align its entries. */
 static struct index_entry entry_at(const uint8_t *entries, size_t i)
 {
 	struct index_entry entry;
@@ -176,7 +176,7 @@ static struct index_entry entry_at(const uint8_t *entries, size_t i)
 	return entry;
 }
 
-/* The first entry that may have code at or above vaddr. */
+/* Returns the first entry that may contain code at or above vaddr. */
 static size_t first_indexed(const uint8_t *entries, size_t count, uint64_t base, uint64_t vaddr)
 {
 	size_t low = XP_FIND_FIRST(count, i, base + (uint64_t)(int64_t)entry_at(entries, i).code <= vaddr);

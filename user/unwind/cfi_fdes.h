@@ -18,7 +18,7 @@
 
 struct xp_cfi_fde {
 	uint64_t vaddr;
-	uint32_t bytes; /* not 0; vaddr + bytes does not wrap around */
+	uint32_t bytes; /* not 0; vaddr + bytes does not overflow */
 	bool is_debug;	/* from .debug_frame */
 	uint32_t common;
 	uint32_t program_bytes;
@@ -37,9 +37,7 @@ struct xp_cfi_fdes {
 	size_t common_room;
 };
 
-/*
- * A section that has entries, or the index of such a section. Its bytes must outlive everything that is read from them.
- */
+/* A section with entries, or the index of such a section. The section's bytes must outlive all entries read from it. */
 struct xp_cfi_section {
 	Elf *elf;
 	Elf_Data *data;
@@ -48,22 +46,24 @@ struct xp_cfi_section {
 };
 
 /*
- * Adds the section's entries that have code in [fdes->start, fdes->end), in the order of the section. Malformed entries
- * are skipped. Returns 0 or -ENOMEM.
+ * Adds the section's entries that contain code in [fdes->start, fdes->end), in the order of the section. Skips
+ * malformed entries. Returns 0 or -ENOMEM.
  */
 int xp_cfi_fdes_read(struct xp_cfi_fdes *fdes, const struct xp_cfi_section *from);
 /*
- * Does the same with the help of .eh_frame_hdr; the cost depends on the entries added, not on all entries. Returns 0, 1
- * if no linker makes such an index (nothing was added), or -ENOMEM.
+ * Like xp_cfi_fdes_read(), but uses .eh_frame_hdr: the cost depends on the entries that are added, not on all entries.
+ * Returns 0; 1 if the index is not one that a linker makes, and nothing was added; or -ENOMEM.
  */
 int xp_cfi_fdes_read_indexed(struct xp_cfi_fdes *fdes, const struct xp_cfi_section *from,
 			     const struct xp_cfi_section *index);
 /*
- * Sorts the entries by address. An entry of .debug_frame stays only if it overlaps no entry of .eh_frame: a program may
- * have some of its code in one section, some in the other and some in both.
+ * Sorts the entries by address. Removes entries of .debug_frame that overlap an entry of .eh_frame: a program may
+ * describe some code in one section, some in the other, and some in both.
  */
 void xp_cfi_fdes_sort(struct xp_cfi_fdes *fdes);
-/* Starts the program of one of these entries. common->is_signal: its code is the return from a signal handler. */
+/*
+ * Starts the program of one of these entries. common->is_signal: the code of the entry returns from a signal handler.
+ */
 void xp_cfi_fdes_start(const struct xp_cfi_fdes *fdes, const struct xp_cfi_fde *fde, struct xp_cfi_program *program);
 void xp_cfi_fdes_free(struct xp_cfi_fdes *fdes);
 

@@ -100,7 +100,10 @@ static uint64_t unsigned_operand(struct xp_cfi_program *program)
 	return value;
 }
 
-/* A signed operand is always multiplied by the data factor; of the unsigned ones, only that of DW_CFA_offset is. */
+/*
+ * Reads an operand and multiplies it by the data factor. That applies to all signed operands, but of the unsigned ones
+ * only to DW_CFA_offset.
+ */
 static int64_t factored_operand(struct xp_cfi_program *program, bool is_signed)
 {
 	struct xp_cfi_expression rest = { program->at, program->end };
@@ -147,7 +150,10 @@ static void restore(struct xp_cfi_program *program, uint64_t reg)
 	save(program, reg, reg == XP_CFI_REG_RBP ? first->rbp : first->ra);
 }
 
-/* DW_CFA_expression computes an address. The CFA is on the DWARF stack at the start, and may stay there. */
+/*
+ * Returns the location from a DW_CFA_expression, which computes an address. The CFA is on the DWARF stack at the start,
+ * and may remain there.
+ */
 static struct xp_cfi_saved saved_by(struct xp_cfi_expression place)
 {
 	struct xp_cfi_saved saved = { .how = XP_CFI_SAVED_AT_CFA };
@@ -169,7 +175,7 @@ static void define_cfa(struct xp_cfi_program *program, uint8_t code)
 	struct xp_cfi_registers *now = &program->now;
 	bool has_reg = code == DW_CFA_def_cfa || code == DW_CFA_def_cfa_sf || code == DW_CFA_def_cfa_register;
 
-	/* Instructions that change one half keep the other. */
+	/* An instruction that changes only the register or only the offset keeps the other. */
 	if (code != DW_CFA_def_cfa && code != DW_CFA_def_cfa_sf && (!now->has_cfa || now->cfa.at))
 		bad(program);
 	if (has_reg)
@@ -230,7 +236,7 @@ static void recall(struct xp_cfi_program *program)
 		bad(program);
 }
 
-/* Executes an instruction without an operand in its first byte. Returns the distance to the next row. */
+/* Executes an instruction that has no operand in its first byte. Returns the distance to the next row. */
 static uint64_t execute(struct xp_cfi_program *program, uint8_t code)
 {
 	switch (code) {

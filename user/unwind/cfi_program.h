@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Runs the program of an unwind entry: turns its instructions into the locations of the caller's registers, row by row,
- * in one pass. (libdw's dwarf_cfi_addrframe() starts at the beginning of the entry for each row, and keeps a tree of
- * all entries: ten times the work for all rows of a file.) Only registers that tables describe are followed.
+ * Runs the program of an unwind entry: converts its instructions to the locations of the caller's registers, row by
+ * row, in one pass. (libdw's dwarf_cfi_addrframe() starts at the beginning of the entry for each row, and keeps a tree
+ * of all entries: for all rows of a file, that is ten times the work.) Follows only the registers that tables describe.
  *
  * Sources: DWARF 5, sections 6.4.2, 2.5.1, 7.7.1 and 7.24; System V ABI for x86-64, figure 3.36 (register numbers).
  */
@@ -47,11 +47,11 @@ struct xp_cfi_registers {
 
 /* The part that entries share (CIE). */
 struct xp_cfi_common {
-	bool is_bad; /* then all its entries are bad, too */
+	bool is_bad; /* true: all its entries are malformed, too */
 	bool is_signal;
 	uint64_t code_factor;
 	int64_t data_factor;
-	struct xp_cfi_registers registers; /* at the beginning of each entry */
+	struct xp_cfi_registers registers; /* at the start of each entry */
 };
 
 void xp_cfi_common_read(struct xp_cfi_common *common, const Dwarf_CIE *cie);
@@ -73,8 +73,8 @@ struct xp_cfi_program {
 void xp_cfi_program_start(struct xp_cfi_program *program, const struct xp_cfi_common *common, const uint8_t *at,
 			  const uint8_t *end, uint64_t place);
 /*
- * Goes on to the next row. Its code goes from the old place to the new one, and now holds its rules. Returns false if
- * the row is the last one; it extends to the end of the entry's code.
+ * Moves to the next row. `now` then contains the rules of the code from the old place to the new one. Returns false at
+ * the last row, which extends to the end of the entry's code.
  */
 bool xp_cfi_program_next(struct xp_cfi_program *program);
 

@@ -40,7 +40,7 @@ static enum xp_cfi_reason sum_rule(uint64_t reg, int64_t offset, struct xp_cfi_r
 	return XP_CFI_KNOWN;
 }
 
-/* Recognizes the linker's one entry for all stubs through which a program calls into libraries. */
+/* Recognizes the only entry that the linker makes for all stubs through which a program calls libraries. */
 static bool is_plt(const struct xp_cfi_expression *cfa, struct xp_cfi_row *row)
 {
 	static const uint8_t expected[] = { DW_OP_breg7, 8,	   DW_OP_breg16, 0,	    DW_OP_lit15, DW_OP_and,
@@ -141,7 +141,8 @@ static bool rbp_rule(const struct xp_cfi_saved *rbp, struct xp_cfi_row *row, str
 }
 
 /*
- * Recognizes the C library's signal return: its entry finds the CFA, the interrupted rsp, in the kernel's ucontext_t.
+ * Recognizes the signal return of the C library: its entry reads the CFA, the interrupted rsp, from the kernel's
+ * ucontext_t.
  */
 static bool is_signal_return(const struct xp_cfi_row *row, const struct xp_cfi_deref *deref)
 {
@@ -150,8 +151,8 @@ static bool is_signal_return(const struct xp_cfi_row *row, const struct xp_cfi_d
 }
 
 /*
- * Fills in row except its pc; for a row of rule XP_CFI_DEREF, fills in deref instead of the row's cfa. is_signal:
- * signal handlers return to this code. Returns XP_CFI_KNOWN, or the reason why the row is XP_CFI_NONE.
+ * Sets all of row except its pc. If the rule is XP_CFI_DEREF, sets deref instead of the row's cfa. is_signal: signal
+ * handlers return to this code. Returns XP_CFI_KNOWN, or the reason why the row is XP_CFI_NONE.
  */
 static enum xp_cfi_reason rule_of(const struct xp_cfi_registers *registers, bool is_signal, struct xp_cfi_row *row,
 				  struct xp_cfi_deref *deref)
@@ -182,8 +183,8 @@ static enum xp_cfi_reason rule_of(const struct xp_cfi_registers *registers, bool
 /* ---- rows ---- */
 
 /*
- * Sets *index to the index of this deref. Equal ones share an index, if they are not too far apart: a program has only
- * a few, and a hostile one must not make this slow.
+ * Sets *index to the index of this deref. Equal derefs share an index if they are close: a program has only a few of
+ * them, and the search must stay fast for a hostile program.
  */
 static int intern_deref(struct xp_cfi_rows *rows, const struct xp_cfi_deref *deref, uint16_t *index)
 {

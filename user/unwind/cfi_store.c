@@ -8,7 +8,7 @@ static struct xp_cfi_piece **bucket_of(struct xp_cfi_store *store, uint64_t key)
 	return &store->buckets[(key * 0x9e3779b97f4a7c15ull >> 32) % XP_CFI_STORE_BUCKETS];
 }
 
-/* What a piece takes in addition to its table, rounded up so that the buckets do not get too many pieces. */
+/* Memory of a piece in addition to its table, rounded up to limit the number of pieces per bucket. */
 #define PIECE_BYTES 1024
 
 static size_t bytes_of(const struct xp_cfi_piece *piece)
@@ -77,7 +77,7 @@ void xp_cfi_store_remove(struct xp_cfi_store *store, struct xp_cfi_piece *piece)
 	free(piece);
 }
 
-/* Evicts others to make room for a new piece, which stays. */
+/* Evicts other pieces to make space for a new piece. */
 static void make_room(struct xp_cfi_store *store, const struct xp_cfi_piece *new, uint64_t now_ns)
 {
 	while (store->bytes > XP_CFI_STORE_BYTES_MAX && store->oldest != new) {

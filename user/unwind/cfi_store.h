@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The unwind tables of pieces of files, within a memory limit: the least recently used table is evicted first. If even
- * that table is in use, the running code needs more tables than fit, and evicted tables would be rebuilt immediately,
- * over and over. So the store then counts as full for XP_CFI_STORE_USED_NS.
+ * that table is in use, the running code needs more tables than fit, and evicted tables would be rebuilt over and over.
+ * So the store then counts as full for XP_CFI_STORE_USED_NS.
  */
 #ifndef XPROF_UNWIND_CFI_STORE_H
 #define XPROF_UNWIND_CFI_STORE_H
@@ -14,7 +14,7 @@
 #include "unwind/cfi_table.h"
 
 #define XP_CFI_STORE_BYTES_MAX (16u << 20)
-/* A table used within this time is in use. The store also stays full for this time. */
+/* A table that was used within this time is in use. A full store also stays full for this time. */
 #define XP_CFI_STORE_USED_NS 2000000000ull
 #define XP_CFI_STORE_BUCKETS 1024
 
@@ -25,7 +25,7 @@ struct xp_cfi_piece {
 	struct xp_cfi_piece *newer;
 	uint64_t key; /* chosen by the caller */
 	uint64_t used_ns;
-	bool is_made;		    /* until then it is not in the LRU list */
+	bool is_made;		    /* false: the table is being made, and the piece is not in the LRU list */
 	struct xp_cfi_table *table; /* NULL: the piece has no table */
 };
 
@@ -38,11 +38,11 @@ struct xp_cfi_store {
 	uint64_t full_until_ns;
 };
 
-/* Returns NULL if there is no such piece. now_ns: CLOCK_MONOTONIC; becomes the piece's time of last use. */
+/* Returns the piece, or NULL if there is none. now_ns: CLOCK_MONOTONIC; becomes the time of last use of the piece. */
 struct xp_cfi_piece *xp_cfi_store_find(struct xp_cfi_store *store, uint64_t key, uint64_t now_ns);
-/* Adds a piece with a table still to be made. Returns NULL if out of memory. */
+/* Adds a piece whose table is not made yet. Returns NULL if out of memory. */
 struct xp_cfi_piece *xp_cfi_store_add(struct xp_cfi_store *store, uint64_t key);
-/* Hands a finished table over to the store; NULL: the piece has none. May evict others. */
+/* Gives a finished table to the store; NULL: the piece has no table. May evict other pieces. */
 void xp_cfi_store_insert(struct xp_cfi_store *store, struct xp_cfi_piece *piece, struct xp_cfi_table *table,
 			 uint64_t now_ns);
 void xp_cfi_store_remove(struct xp_cfi_store *store, struct xp_cfi_piece *piece);

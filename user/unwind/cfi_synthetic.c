@@ -4,7 +4,10 @@
 #include "arch/x86_64/code_shapes.h"
 #include "base/util.h"
 
-/* Longer functions of Go's runtime do not switch stacks: asmcgocall(), the longest, has 174 bytes in Go 1.19. */
+/*
+ * Limit for the size of a function that switches stacks in Go's runtime: the longest, asmcgocall(), has 174 bytes in Go
+ * 1.19.
+ */
 #define GO_SWITCH_FUNCTION_MAX 512
 
 static const struct xp_cfi_row none;
@@ -34,7 +37,9 @@ void xp_cfi_synthetic_init(struct xp_cfi_synthetic *synthetic, struct xp_elf_fil
 		    (!is_init && header.sh_addr % XP_PLT_ENTRY_BYTES) || header.sh_size > UINT32_MAX ||
 		    header.sh_offset > UINT32_MAX)
 			continue;
-		/* Only both of its ends together identify it. */
+		/*
+		 * .init and .fini are identified by their start and their end together, so both must be in the range.
+		 */
 		if (is_init && (header.sh_offset < start || header.sh_offset + header.sh_size > end))
 			continue;
 		synthetic->stubs[synthetic->stubs_count++] = (struct xp_cfi_stubs){
@@ -46,7 +51,7 @@ void xp_cfi_synthetic_init(struct xp_cfi_synthetic *synthetic, struct xp_elf_fil
 	}
 }
 
-/* The first section that lies in [start, end); NULL: none. */
+/* Returns the first section in [start, end), or NULL. */
 static const struct xp_cfi_stubs *next_stubs(const struct xp_cfi_synthetic *synthetic, uint64_t start, uint64_t end)
 {
 	const struct xp_cfi_stubs *first = NULL;
@@ -81,7 +86,10 @@ static int add_stubs(struct xp_cfi_synthetic *synthetic, const struct xp_cfi_stu
 	uint8_t code[XP_PLT_ENTRY_BYTES];
 	int err = 0;
 
-	/* The first lazy stub pushes a word for all others; the word pushed before it is already on the stack. */
+	/*
+	 * The first lazy stub pushes a word for all others. At its start, the word that another stub pushed is already
+	 * on the stack.
+	 */
 	if (is_lazy && stubs->has_first && stubs->end - start > XP_PLT_ENTRY_BYTES &&
 	    xp_elf_file_read(synthetic->image, code, start, sizeof(code)) && xp_plt_is_first(code)) {
 		err = xp_cfi_rows_add(synthetic->rows, (uint32_t)start, &row, NULL);
@@ -103,7 +111,7 @@ static int add_stubs(struct xp_cfi_synthetic *synthetic, const struct xp_cfi_stu
 
 /* ---- .init and .fini ---- */
 
-/* Returns how many bytes come before the word is reserved; 0 if this is another function. */
+/* Returns the number of bytes before the instruction that reserves the word; 0 if this is another function. */
 static uint64_t init_head(const struct xp_cfi_synthetic *synthetic, uint64_t start, uint64_t bytes)
 {
 	uint8_t first[XP_INIT_FIRST_BYTES] = { 0 }, last[XP_INIT_LAST_BYTES] = { 0 };
@@ -136,7 +144,7 @@ static int add_init(struct xp_cfi_synthetic *synthetic, uint64_t start, uint64_t
 
 /* ---- signal returns ---- */
 
-/* Returns the offset of the first signal return in [start, end) of the file; end if there is none. */
+/* Returns the offset of the first signal return in [start, end) of the file, or end if there is none. */
 static uint64_t find_signal_return(struct xp_cfi_synthetic *synthetic, uint64_t start, uint64_t end)
 {
 	while (end - start >= XP_SIGNAL_RETURN_BYTES) {
@@ -158,7 +166,10 @@ bool xp_cfi_synthetic_has_signal_return(struct xp_cfi_synthetic *synthetic, uint
 	return find_signal_return(synthetic, start, end) != end;
 }
 
-/* The return address is the signal return's first byte, and lookups use the byte before it. So the row begins there. */
+/*
+ * The return address is the first byte of the signal return, and lookups use the byte before it. So the row begins one
+ * byte earlier.
+ */
 static int add_plain(struct xp_cfi_synthetic *synthetic, uint64_t start, uint64_t end)
 {
 	static const struct xp_cfi_row signal = { .rule = XP_CFI_SIGNAL };
@@ -181,7 +192,7 @@ static int add_plain(struct xp_cfi_synthetic *synthetic, uint64_t start, uint64_
 
 /* ---- clone3() ---- */
 
-/* Returns how many bytes of clone3() from its system call on have no entry, or 0. */
+/* Returns the number of bytes of clone3() after its system call that have no entry, or 0. */
 static uint64_t clone_bytes(const struct xp_cfi_synthetic *synthetic, uint64_t start)
 {
 	uint8_t code[XP_CLONE3_BYTES];

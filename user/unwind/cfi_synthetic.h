@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Synthetic CFI: rows for code that has no entry in the unwind tables, where its bytes are unambiguous
- * (arch/x86_64/code_shapes.h): returns from signal handlers in musl and Go; stubs through which a program calls into
- * libraries, if the linker made no entry (lld); .init and .fini; and the code after the system call in glibc's
- * clone3(), where the entry ends: the entry holds for the parent, but the child has a new, empty stack. And for where
- * the entries of Go's runtime are wrong: they know neither the end of a goroutine's stack nor the way to another stack.
+ * Synthetic CFI: rows for code without an entry in the unwind tables, if the bytes of the code are unambiguous
+ * (arch/x86_64/code_shapes.h):
+ * - returns from signal handlers in musl and Go;
+ * - stubs through which a program calls libraries, if the linker made no entry (lld);
+ * - .init and .fini;
+ * - the code after the system call in glibc's clone3(): its entry describes the parent, but the child has a new, empty
+ *   stack.
+ *
+ * Also replaces entries of Go's runtime that are wrong: they describe neither the end of a goroutine's stack nor a
+ * switch to another stack.
  */
 #ifndef XPROF_UNWIND_CFI_SYNTHETIC_H
 #define XPROF_UNWIND_CFI_SYNTHETIC_H
@@ -48,8 +53,8 @@ void xp_cfi_synthetic_init(struct xp_cfi_synthetic *synthetic, struct xp_elf_fil
 /* Adds rows for [start, end) of the file, at most 4 GiB. Returns 0 or an error of xp_cfi_rows_add(). */
 int xp_cfi_synthetic_add(struct xp_cfi_synthetic *synthetic, uint64_t start, uint64_t end);
 /*
- * The part of the function [start, end) of the file for which its entry does not hold, and the row that does. Returns
- * false if there is none.
+ * The part of the function [start, end) of the file for which its entry is wrong, and the row that replaces it. Returns
+ * false if the entry is right.
  */
 struct xp_cfi_exception {
 	uint64_t start;
@@ -58,7 +63,10 @@ struct xp_cfi_exception {
 };
 bool xp_cfi_synthetic_except(struct xp_cfi_synthetic *synthetic, uint64_t start, uint64_t end,
 			     struct xp_cfi_exception *exception);
-/* Returns whether [start, end) contains a signal return. An entry that covers one without saying so is best ignored. */
+/*
+ * Returns whether [start, end) contains a signal return. Ignore an entry for such code that is not marked as a signal
+ * frame.
+ */
 bool xp_cfi_synthetic_has_signal_return(struct xp_cfi_synthetic *synthetic, uint64_t start, uint64_t end);
 
 #endif

@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <sys/stat.h>
 
-/* The rows of a bucket lie in one or two cache lines, and the index takes a sixteenth of the memory of the rows. */
+/* The rows of a bucket are in one or two cache lines. The index needs a sixteenth of the memory of the rows. */
 #define ROWS_PER_BUCKET 8
 
 struct xp_cfi_table {
@@ -160,8 +160,8 @@ void xp_cfi_table_free(struct xp_cfi_table *table)
 }
 
 /*
- * What the kernel needs for a memfd and its mapping in addition to the pages. Without it, thousands of empty tables
- * would count as nothing.
+ * Kernel memory of a memfd and its mapping, in addition to the pages. Without this, thousands of empty tables would
+ * count as 0 bytes.
  */
 #define KERNEL_BYTES 1024
 

@@ -21,7 +21,7 @@
 /* Register numbers. */
 enum { XP_CFI_REG_RBX = 3, XP_CFI_REG_RBP = 6, XP_CFI_REG_RSP = 7, XP_CFI_REG_R12 = 12, XP_CFI_REG_RA = 16 };
 
-/* One row for 8 bytes of a piece's code (cfi_tables.h). Compilers make one for 30 to 80 bytes. */
+/* Maximum: one row per 8 bytes of a piece's code (cfi_tables.h). Compilers need one per 30 to 80 bytes. */
 #define XP_CFI_ROWS_MAX (1u << 19)
 
 enum xp_cfi_rule {
@@ -38,16 +38,16 @@ enum xp_cfi_rule {
 	XP_CFI_RULES,
 };
 
-/* The number of the register (0 to 15 except rsp and rbp), and the offset in words. */
+/* The cfa of XP_CFI_REG: the number of the register (0 to 15 except rsp and rbp), and the offset in words. */
 #define XP_CFI_REG_WORDS_MAX 4095
 #define XP_CFI_REG_CFA(reg, words) ((uint16_t)((reg) << 12 | (words)))
 #define XP_CFI_REG_OF(cfa) ((cfa) >> 12)
 #define XP_CFI_REG_WORDS(cfa) ((cfa)&XP_CFI_REG_WORDS_MAX)
 
-/* For rbp of struct xp_cfi_row: the caller's rbp is still in rbp. */
+/* Value of rbp in struct xp_cfi_row: the caller's rbp is still in rbp. */
 #define XP_CFI_RBP_SAME (-128)
 
-/* Holds from pc to the pc of the next row. */
+/* A row is valid from its pc to the pc of the next row. */
 struct xp_cfi_row {
 	uint32_t pc;  /* offset in the file */
 	uint16_t cfa; /* 0 for rules that do not use it */
@@ -64,7 +64,7 @@ enum xp_cfi_base {
 };
 
 /*
- * CFA = *(base + offset) + add, used after code has realigned the stack. If rbp_base is XP_CFI_BASE_CFA, the rbp of the
+ * CFA = *(base + offset) + add: for code that has realigned the stack. If rbp_base is XP_CFI_BASE_CFA, the rbp of the
  * row describes the caller's rbp. Otherwise the caller's rbp is at rbp_base + rbp_offset, and the rbp of the row is 0.
  */
 struct xp_cfi_deref {
@@ -83,7 +83,7 @@ struct xp_cfi_found {
 	struct xp_cfi_deref deref; /* if the row's rule is XP_CFI_DEREF */
 };
 
-/* Whether a byte of code has a rule, and why not. */
+/* Why a byte of code has no rule; XP_CFI_KNOWN: it has one. */
 enum xp_cfi_reason {
 	XP_CFI_KNOWN,
 	XP_CFI_NO_FDE,	       /* no entry covers it */
@@ -100,7 +100,7 @@ struct xp_cfi_header {
 	uint64_t magic;
 	uint32_t row_count;   /* at least 1; the last row is XP_CFI_NONE */
 	uint32_t deref_count; /* at most 65536 */
-	uint32_t is_wide;     /* 1: of the wide range of struct xp_cfi_range */
+	uint32_t is_wide;     /* 1: the table is that of the wide range of struct xp_cfi_range */
 	uint32_t pad;
 	uint64_t build_ns;		     /* time it took to build the table */
 	uint64_t code_bytes[XP_CFI_REASONS]; /* bytes of the piece's executable sections, by reason */
@@ -110,17 +110,20 @@ struct xp_cfi_header {
 struct xp_cfi_table;
 
 /*
- * Maps and checks a memfd that is sealed against writing, growing and shrinking; later lookups need no checks. fd stays
- * the caller's. Returns 0 or -errno: -EPERM if it is not sealed, -EBADMSG if it is malformed, -ENOMEM, or an error of
- * fstat(2) or mmap(2).
+ * Maps and checks a memfd that is sealed against writing, growing and shrinking, so that later lookups need no checks.
+ * The caller keeps fd. Returns 0 or -errno: -EPERM if it is not sealed, -EBADMSG if it is malformed, -ENOMEM, or an
+ * error of fstat(2) or mmap(2).
  */
 int xp_cfi_table_open(struct xp_cfi_table **table, int fd);
 void xp_cfi_table_free(struct xp_cfi_table *table);
-/* All memory that the table takes. */
+/* Returns the memory of the table, including that of the kernel. */
 size_t xp_cfi_table_bytes(const struct xp_cfi_table *table);
 const struct xp_cfi_header *xp_cfi_table_header(const struct xp_cfi_table *table);
 
-/* The rule for the code at this offset. Never NULL: where no rule is known, the row's rule is XP_CFI_NONE. O(log n). */
+/*
+ * Finds the row for the code at this offset. If no rule is known, returns a row with the rule XP_CFI_NONE, never NULL.
+ * O(log n).
+ */
 const struct xp_cfi_row *xp_cfi_find(const struct xp_cfi_table *table, uint64_t file_offset);
 /* row: a row of this table with rule XP_CFI_DEREF. */
 const struct xp_cfi_deref *xp_cfi_deref(const struct xp_cfi_table *table, const struct xp_cfi_row *row);

@@ -20,7 +20,7 @@
 
 #define TABLE_BYTES_MAX ((rlim_t)XP_CFI_ROWS_MAX * sizeof(struct xp_cfi_row) + (2u << 20))
 
-/* A child for system files is replaced after this CPU time, so that no file gets less than most of its limit. */
+/* A child for system files is replaced after this CPU time, so that each file gets most of its time limit. */
 #define SERIES_CPU_SECONDS 1
 
 #define END_MS 100
@@ -39,7 +39,7 @@ static int new_table(void)
 	return table < 0 ? -errno : table;
 }
 
-/* Seals a table that is finished: no one can change it any more, with whatever descriptor. */
+/* Seals a finished table: then no descriptor can change it. */
 static int finish_table(int table, int err)
 {
 	if (!err && fcntl(table, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL))
@@ -55,7 +55,7 @@ static size_t bytes_of(const struct xp_cfi_request *request)
 	return offsetof(struct xp_cfi_request, path) + strlen(request->path) + 1;
 }
 
-/* Answers requests until there are no more, there is an error, or the process has used this CPU time (0: any). */
+/* Answers requests until there are no more, an error occurs, or the process has used cpu_seconds (0: no limit). */
 static int serve(make_table *make, struct worker *worker, time_t cpu_seconds)
 {
 	static struct xp_cfi_request request;
@@ -146,7 +146,7 @@ static int make_in_series(struct worker *worker, struct xp_cfi_request *request,
 
 static int series(void *arg)
 {
-	alarm(0); /* a file has this limit, waiting for one has none */
+	alarm(0); /* no limit while waiting for a file */
 	return serve(make_in_series, arg, SERIES_CPU_SECONDS);
 }
 
@@ -190,7 +190,7 @@ static void end_series(struct worker *worker)
 	worker->series = (struct xp_child){ .fd = -1 };
 }
 
-/* If the child is at its limits, or this file is too much for it, the file gets one of its own. */
+/* Uses the shared child. If that child is at its limits, or the file is too much for it, uses a separate child. */
 static int make(struct worker *worker, struct xp_cfi_request *request, int fd)
 {
 	int table = -1;
@@ -213,7 +213,7 @@ static int work(void *arg)
 
 	(void)arg;
 	(void)sched_setscheduler(0, SCHED_BATCH, &none);
-	unsetenv("DEBUGINFOD_URLS"); /* no table is worth a download */
+	unsetenv("DEBUGINFOD_URLS"); /* tables are not worth a download */
 	if (chdir("/"))
 		return 1;
 	code = serve(make, &worker, 0);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The process that makes unwind tables (cfi_build.h), and its protocol. It has no privileges, no descriptors except its
- * socket, and reads only requests. For each file, it forks a child with limits on time and memory: the effects of a
- * hostile file end with that child, and do not reach the tables of other files. Only system files, which root alone can
- * change, share a child, because a fork takes longer than most of their tables.
+ * socket, and reads only requests. For each file, it forks a child with limits on time and memory: so a hostile file
+ * can harm only its own table. System files, which only root can change, share a child, because a fork takes longer
+ * than most of their tables.
  *
  * The processes run as SCHED_BATCH, so that they do not delay other programs; samples can wait for seconds.
  */
@@ -17,7 +17,7 @@
 
 #include "unwind/cfi_build.h"
 
-/* Time limits for one piece of a file. Files made by compilers take some milliseconds. */
+/* Time limits for one piece of a file. Files from compilers take a few milliseconds. */
 #define XP_CFI_BUILD_SECONDS 20
 #define XP_CFI_BUILD_CPU_SECONDS 5
 
@@ -25,7 +25,7 @@
 struct xp_cfi_request {
 	uint64_t id;
 	struct xp_cfi_range range;
-	bool is_system;	     /* shares a process with others */
+	bool is_system;	     /* only root can change the file: use the shared child */
 	char path[PATH_MAX]; /* sent up to its terminator; "": none */
 };
 
@@ -38,8 +38,8 @@ struct xp_cfi_answer {
 };
 
 /*
- * Starts the worker. Returns our end of the socket, which is non-blocking, or -errno. The worker ends when that is
- * closed or when the calling thread ends. The caller kills and reaps it.
+ * Starts the worker. Returns the caller's end of the socket, which is non-blocking, or -errno. The worker ends when the
+ * socket is closed or when the calling thread ends. The caller kills and reaps it.
  */
 int xp_cfi_worker_start(pid_t *pid);
 

@@ -12,7 +12,10 @@
 struct xp_frame {
 	uint64_t address;
 	const struct xp_vma *vma; /* a copy; NULL: kernel if address is in the upper half, unknown otherwise */
-	/* Not a return address, although not the leaf: for example, the user ip below the kernel's frames. */
+	/*
+	 * true for a frame that is neither the leaf nor a return address, for example the user ip below the kernel's
+	 * frames.
+	 */
 	bool interrupted;
 };
 

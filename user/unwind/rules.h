@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Finds the rule for an instruction: in the table of its file, or in the unwinding data of JIT code. What was found in
- * tables is cached.
+ * Finds the rule for an instruction: in the table of its file, or in the unwinding data of JIT code. Caches the rules
+ * of tables.
  */
 #ifndef XPROF_UNWIND_RULES_H
 #define XPROF_UNWIND_RULES_H
@@ -13,10 +13,7 @@
 #include "unwind/cfi_table.h"
 #include "unwind/unwind.h"
 
-/*
- * Cache of looked-up rules, by file and offset; direct-mapped. The rules of a file never change, so entries never
- * become stale.
- */
+/* Cache of rules by file and offset; direct-mapped. The rules of a file never change, so entries never become stale. */
 #define XP_RULES_CACHE_BITS 14
 
 struct xp_cached_rule {
@@ -32,11 +29,11 @@ struct xp_rules {
 };
 
 struct xp_rule {
-	struct xp_cfi_found found; /* its rule is XP_CFI_NONE if there is none */
+	struct xp_cfi_found found; /* its rule is XP_CFI_NONE if none was found */
 	bool has_table;		   /* the mapping's file has a table, but perhaps no rule for the address */
 	bool is_late;		   /* the file's table is being made */
-	bool is_code;		   /* the rule comes from the code itself, which may change */
-	bool is_code_late;	   /* code may have one soon */
+	bool is_code;		   /* true: the rule is from JIT code, which may change */
+	bool is_code_late;	   /* true: JIT code may get a rule soon */
 };
 
 /* Finds the rule for an address in this mapping. code: as in struct xp_unwind_thread. */

@@ -10,20 +10,20 @@
 #define SIZE_MIN 4096u
 #define SAMPLES_MIN 32u
 #define SAMPLES_MAX (1u << 15)
-/* A thread with this many different stack ends is assumed to switch stacks. */
+/* A thread with this many different stack ends probably switches stacks. */
 #define TOPS_MAX 8
 
 struct thread {
 	pid_t tid; /* 0: unused */
 	struct xp_stack_size size;
-	uint32_t largest;    /* upper limit of its size */
-	uint32_t tops;	     /* stack ends seen */
-	uint32_t most;	     /* used by any sample of this run */
+	uint32_t largest;    /* maximum for size.bytes */
+	uint32_t tops;	     /* number of different stack ends */
+	uint32_t most;	     /* maximum use by a sample of this run */
 	uint32_t seen;	     /* samples in this run */
 	uint32_t run_length; /* samples before the size may shrink */
 };
 
-/* Indexed by tid modulo THREADS: threads with the same index evict each other, which only costs larger copies. */
+/* Indexed by TID modulo THREADS: threads with the same index evict each other, at the cost of larger copies. */
 struct xp_stack_sizes {
 	struct thread threads[THREADS];
 };
@@ -39,7 +39,7 @@ void xp_stack_sizes_free(struct xp_stack_sizes *sizes)
 	free(sizes);
 }
 
-/* Leaves a quarter to spare, since the next sample may be a little deeper. */
+/* Returns a size with a quarter to spare, because the next sample may be a little deeper. */
 static uint32_t size_for(uint32_t used_bytes)
 {
 	uint32_t size = SIZE_MIN;

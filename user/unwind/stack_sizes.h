@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Chooses how much of a thread's stack its samples copy, based on how much recent walks used. Does no I/O.
+ * Chooses how much of a thread's stack its samples copy, from the use of recent walks. Does no I/O.
  *
- * A complete walk ends at the same address each time, the end of the outermost frame. Once that is known, everything
- * below it is copied, however deep the thread goes. Some threads have no such end (they switch stacks, as coroutines
- * do), or their walks do not reach it. Such a thread gets one of the sizes 4, 8, 16, 32 and 64 KiB: the largest as soon
- * as one was too small, and a smaller one after a number of samples in a row that would have fit. That number doubles
- * each time the smaller size proves too small. A thread for which 64 KiB was too little may get 124 KiB afterwards. If
- * there are too many threads, the oldest ones are forgotten and start over.
+ * A complete walk of a thread always ends at the same address, the end of the outermost frame. If that address is
+ * known, samples copy the stack up to it, however deep it is. For some threads it is unknown: they switch stacks, as
+ * coroutines do, or their walks do not reach it. Such a thread gets one of the sizes 4, 8, 16, 32 and 64 KiB. It gets
+ * the largest as soon as one was too small, and a smaller one after a number of consecutive samples that would have
+ * fit. That number doubles each time the smaller size proves too small. A thread for which 64 KiB was too little may
+ * get 124 KiB afterwards. If there are too many threads, the oldest ones are forgotten and start over.
  */
 #ifndef XPROF_UNWIND_STACK_SIZES_H
 #define XPROF_UNWIND_STACK_SIZES_H
@@ -27,14 +27,14 @@ struct xp_stack_walk {
 	uint32_t used_bytes;
 	bool has_end; /* the copy reached the start of the stack, or struct xp_stack_size.top */
 	bool is_complete;
-	bool is_truncated; /* it ended at the end of the copy */
+	bool is_truncated; /* the walk ended at the end of the copy */
 };
 
 /* Returns 0 or -ENOMEM. */
 int xp_stack_sizes_new(struct xp_stack_sizes **sizes);
 void xp_stack_sizes_free(struct xp_stack_sizes *sizes);
 
-/* Returns whether the thread's size changed; *size is the new one. */
+/* Learns from a walk. Returns whether the thread's size changed; *size is the new size. */
 bool xp_stack_sizes_learn(struct xp_stack_sizes *sizes, pid_t tid, const struct xp_stack_walk *walk,
 			  struct xp_stack_size *size);
 

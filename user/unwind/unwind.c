@@ -10,7 +10,7 @@
 #include "unwind/unwind_cache.h"
 #include "xprof/event.h"
 
-/* One walk in this many reports which tables it used. */
+/* One of this many walks reports which tables it used. */
 #define TELL_EVERY 16
 
 struct xp_unwinder {
@@ -34,16 +34,16 @@ struct walk {
 	const struct xp_vma *vma;
 	bool is_return;	   /* ip is a return address: the call comes before it */
 	bool has_table;	   /* the mapping's file has a table, but perhaps no rule for ip */
-	bool is_late;	   /* some table on the way was late */
-	bool is_elsewhere; /* sp is beyond the reach of the copy */
+	bool is_late;	   /* a table that the walk needed was late */
+	bool is_elsewhere; /* sp is outside of the copy */
 	uint32_t used_bytes;
 	const struct xp_file *file;
 	uint64_t file_offset;
 	enum xp_unwind_end end;
-	/* The thread's last walk, in which this one looks for its frames; NULL: none is cached. */
+	/* The thread's last walk, to which this one is compared; NULL: not cached. */
 	struct xp_cached_chain *chain;
-	size_t ahead; /* its frames that this walk may still reach */
-	/* How many of the last frames of this walk are consecutive frames of the cached walk, too. */
+	size_t ahead; /* the number of its frames that this walk may still reach */
+	/* Number of this walk's last frames that are consecutive in the cached walk, too. */
 	size_t run;
 	struct xp_cached_step *step; /* of the current frame */
 };
@@ -108,7 +108,7 @@ static bool read_word(struct walk *walk, uint64_t address, uint64_t *value)
 	return true;
 }
 
-/* read_word() without the bookkeeping, for a stack that lacks no page. */
+/* Like read_word(), but does not record the read. Only for a stack without missing pages. */
 static bool peek(const struct xp_unwind_thread *thread, uint64_t address, uint64_t *value)
 {
 	uint64_t offset = address - thread->sp;
@@ -121,7 +121,10 @@ static bool peek(const struct xp_unwind_thread *thread, uint64_t address, uint64
 
 /* ---- rules ---- */
 
-/* A system call may be the last instruction of its function, as in __restore_rt of glibc: ip is behind its end. */
+/*
+ * Returns whether ip is after the end of its function: a system call may be the last instruction, as in __restore_rt of
+ * glibc.
+ */
 static bool is_behind_end(const struct walk *walk, const struct xp_rule *rule)
 {
 	return walk->ip == walk->thread->ip && walk->thread->in_syscall && rule->has_table && !rule->is_late &&
@@ -176,13 +179,19 @@ static bool go_to(struct walk *walk, uint64_t ip, uint64_t sp, uint64_t bp)
 	return true;
 }
 
-/* Code without a table may get one later. Memory without a file never does, nor does JIT code without data. */
+/*
+ * Returns whether the code will never have rules: memory without a file, if the process has no JIT code with unwinding
+ * data. Code of a file may get its table later.
+ */
 static bool never_has_rules(const struct walk *walk)
 {
 	return walk->vma->file->kind == XP_FILE_ANON && !has_code(walk->thread);
 }
 
-/* The frame has no rule, for the reason in why. Its frame pointer, if it has one, may lead to its caller. */
+/*
+ * Goes to the caller by the frame pointer, because the frame has no rule. why: the reason, which ends the walk if the
+ * frame has no frame pointer.
+ */
 static bool by_frame_pointer(struct walk *walk, enum xp_unwind_end why)
 {
 	const struct xp_unwind_thread *thread = walk->thread;
@@ -219,15 +228,15 @@ static bool by_cfa(struct walk *walk, uint64_t cfa, uint64_t saved)
 		return ends(walk, XP_UNWIND_LOOP);
 	if (!read_word(walk, cfa - 8, &ip))
 		return false;
-	/* The outermost frame has no caller. A sampled function has one, unless it is just leaving its frame. */
+	/* The outermost frame has no caller. A sampled function has a caller, unless it is just leaving its frame. */
 	if (!ip && !walk->is_return)
 		return ends(walk, XP_UNWIND_BAD_RETURN);
-	/* In an epilogue, the tables still name the slot from which rbp was already popped: memory below sp is free. */
+	/* In an epilogue, rbp has already been popped, but the tables still name its slot: memory below sp is free. */
 	if (ip && saved && saved >= walk->sp) {
 		if (!read_word(walk, saved, &bp))
 			return false;
 		walk->step->saved = (int16_t)(saved - cfa);
-		if (saved >= cfa) /* where no code saves it */
+		if (saved >= cfa) /* no compiler saves it there */
 			walk->step->method = XP_STEP_OTHER;
 	}
 	return go_to(walk, ip, cfa, bp);
@@ -257,9 +266,9 @@ static bool by_deref(struct walk *walk, const struct xp_cfi_found *rule)
 }
 
 /*
- * Hand-written loops that realign the stack keep the old stack pointer in some register. The functions they call, at
- * most a helper, leave that register unchanged: it must be intact on return, and by the ABI it is not saved by the
- * callee.
+ * Returns whether a register still has the caller's value. Hand-written loops that realign the stack keep the old stack
+ * pointer in a register. The functions that they call, at most a helper, do not change that register: by the ABI, the
+ * callee does not save it, and it must be intact on return.
  */
 static bool is_known_register(const struct walk *walk, unsigned int reg)
 {
@@ -280,9 +289,7 @@ static bool by_register(struct walk *walk, const struct xp_cfi_found *rule)
 	return by_cfa(walk, cfa, saved_bp(&rule->row, cfa));
 }
 
-/*
- * Goes to the code that a signal interrupted. Its stack may differ from the handler's, but its instruction is certain.
- */
+/* Goes to the code that a signal interrupted. Its stack may differ from the handler's stack, but its ip is certain. */
 static bool by_ucontext(struct walk *walk)
 {
 	uint64_t ip, sp, bp;
@@ -303,8 +310,8 @@ static bool by_ucontext(struct walk *walk)
 }
 
 /*
- * Returns whether this is the entry point of a program or of the dynamic linker: it has no caller, whatever the tables
- * say.
+ * Returns whether this is the entry point of a program or of the dynamic linker. It has no caller, even if the tables
+ * describe one.
  */
 static bool is_at_start(const struct walk *walk)
 {
@@ -313,7 +320,7 @@ static bool is_at_start(const struct walk *walk)
 	return thread->is_whole && !thread->stack_missing && walk->sp - thread->sp == thread->stack_bytes;
 }
 
-/* After the system call of clone3(), the child's stack is new and holds no return address. */
+/* Ends the walk after the system call of clone3() in the child: its stack is new and contains no return address. */
 static bool by_clone(struct walk *walk)
 {
 	uint64_t ip;
@@ -358,8 +365,9 @@ static bool by_rule(struct walk *walk, const struct xp_cfi_found *rule)
 }
 
 /*
- * At a probed nop, Linux 6.18 runs the system call of its trampoline, which pops what that pushed, moves to the nop and
- * later undoes both (sys_uprobe(), arch/x86/kernel/uprobes.c). A sample in between has the one without the other.
+ * Number of words that the trampoline of a probed nop pushes. In Linux 6.18, the trampoline makes a system call, which
+ * pops these words, moves ip to the nop, and later undoes both (sys_uprobe(), arch/x86/kernel/uprobes.c). A sample in
+ * between sees only one of the two changes.
  */
 #define TRAMPOLINE_WORDS 4
 #define CALL_BYTES 5
@@ -369,7 +377,7 @@ static bool word_at(const struct walk *walk, unsigned int words, uint64_t *value
 	return peek(walk->thread, walk->sp + 8 * words, value);
 }
 
-/* Sampled at the nop, with the stack of the trampoline: corrects the stack pointer. */
+/* Corrects the stack pointer of a sample at the nop that still has the stack of the trampoline. */
 static void leave_trampoline(struct walk *walk)
 {
 	uint64_t ip;
@@ -378,7 +386,7 @@ static void leave_trampoline(struct walk *walk)
 		walk->sp += 8 * TRAMPOLINE_WORDS;
 }
 
-/* Sampled in the trampoline, with the stack at the nop: corrects the rule. */
+/* Corrects the rule of a sample in the trampoline that already has the stack of the nop. */
 static void correct_trampoline(const struct walk *walk, struct xp_cfi_row *row)
 {
 	uint64_t ip;
@@ -389,7 +397,7 @@ static void correct_trampoline(const struct walk *walk, struct xp_cfi_row *row)
 		row->cfa = 1;
 }
 
-/* Goes from a frame to its caller. Returns false if there is none; walk->end says why. */
+/* Goes from a frame to its caller. Returns false if there is none; walk->end is the reason. */
 static bool step(struct walk *walk)
 {
 	struct xp_rule rule;
@@ -416,10 +424,10 @@ static bool step(struct walk *walk)
 /* ---- the cached walk of the thread ---- */
 
 /*
- * A step to a caller depends on the frame's registers, on the words that it reads, and on rules that do not change
- * while the mappings stay the same, except for those of JIT code. So if a walk reaches a frame of the thread's last
- * walk, and the words read there are unchanged, the callers are the same. Most samples of a thread differ only in their
- * innermost frames. The other frames then need no rule lookups, and no frame must be read before the next one can be.
+ * Reuses frames of the thread's last walk. A step to a caller depends on the frame's registers, on the words that it
+ * reads, and on rules. Rules do not change while the mappings stay the same, except for rules of JIT code. So if a walk
+ * reaches a frame of the last walk, and the words read there are unchanged, the callers are the same. Most samples of a
+ * thread differ only in their innermost frames. The other frames then need no rule lookups.
  */
 
 static struct xp_frame frame_of(const struct walk *walk)
@@ -427,7 +435,7 @@ static struct xp_frame frame_of(const struct walk *walk)
 	return (struct xp_frame){ .address = walk->ip, .vma = walk->vma };
 }
 
-/* Starts to record what the step from this frame to its caller depends on. */
+/* Starts to record the inputs of the step from this frame to its caller. */
 static void begin_step(struct walk *walk, size_t count)
 {
 	walk->step = &walk->unwinder->steps[count - 1];
@@ -443,8 +451,8 @@ static void begin_step(struct walk *walk, size_t count)
 }
 
 /*
- * The run ends before the outermost frame. Records its frames, the last ones of count, like new ones; the very last one
- * is recorded already.
+ * Ends the run before the outermost frame. Records the frames of the run, the last ones of count, like new ones; the
+ * very last one is recorded already.
  */
 static void end_run(struct walk *walk, size_t count)
 {
@@ -454,8 +462,8 @@ static void end_run(struct walk *walk, size_t count)
 }
 
 /*
- * Returns whether the current frame, the last one of count, is one of the last walk; if so, that is
- * chain->steps[walk->ahead].
+ * Returns whether the current frame, the last one of count, is in the last walk. If so, sets walk->ahead to its index
+ * in chain->steps.
  */
 static bool is_known(struct walk *walk, size_t count)
 {
@@ -475,7 +483,7 @@ static bool is_known(struct walk *walk, size_t count)
 }
 
 /*
- * Returns whether a frame of the last walk, left with this rbp, has the same caller again; if so, *bp becomes the
+ * Returns whether a frame of the last walk has the same caller again, if its rbp is *bp. If so, sets *bp to the
  * caller's rbp.
  */
 static bool returns_again(const struct xp_unwind_thread *thread, const struct xp_cached_step *step, uint64_t *bp)
@@ -494,8 +502,7 @@ static bool returns_again(const struct xp_unwind_thread *thread, const struct xp
 }
 
 /*
- * Goes from a known frame to its callers, as long as they are the same as in the last walk. Returns the new number of
- * frames.
+ * Goes from a known frame to its callers while they are the same as in the last walk. Returns the new number of frames.
  */
 static size_t follow(struct walk *walk, struct xp_frame *frames, size_t count)
 {
@@ -533,8 +540,9 @@ static void remember(struct walk *walk, size_t count)
 }
 
 /*
- * Cached rules do not touch their table in the unwind cache, so it would age as if unused. Reports the tables of a
- * random walk: with a fixed pattern, threads that take turns could always pick the same one.
+ * Reports the tables of one random walk in TELL_EVERY: a cached rule does not touch its table in the store, where the
+ * table would age as if unused. The choice is random, because a fixed pattern could always select the same one of
+ * several threads.
  */
 static void tell_tables(struct xp_unwinder *unwinder, const struct xp_frame *frames, size_t count)
 {
@@ -580,7 +588,7 @@ void xp_unwind(struct xp_unwinder *unwinder, const struct xp_address_space *spac
 		frames[count] = frame_of(&walk);
 		frames[count].interrupted = count && !walk.is_return;
 		begin_step(&walk, ++count);
-		/* Not for the leaf: a profile may show it as it shows no other frame. */
+		/* Do not reuse the leaf, because a profile shows it differently. */
 		if (count > 1 && (walk.ahead || walk.run) && is_known(&walk, count))
 			count = follow(&walk, frames, count);
 	} while (step(&walk));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Unwinds from the registers of a thread and its stack dump to its frames. Does no I/O: it sees only what was copied
- * from the process, its mappings at that time, and the tables of the mapped files (cfi_table.h). Registers and stack
- * are untrusted: every step reads within the copy, and either raises the stack pointer or ends the walk.
+ * Unwinds from the registers of a thread and its stack dump to its frames. Does no I/O: its inputs are the copy of the
+ * stack, the mappings at that time, and the tables of the mapped files (cfi_table.h). Registers and stack are
+ * untrusted: every step reads within the copy, and either raises the stack pointer or ends the walk.
  *
- * Code without a table, or without a rule in it (gaps), can be walked by frame pointer. So can JIT code for which the
- * caller knows no rule.
+ * Code without a table, or without a rule in it, can be walked by frame pointer. So can JIT code for which the caller
+ * knows no rule.
  */
 #ifndef XPROF_UNWIND_UNWIND_H
 #define XPROF_UNWIND_UNWIND_H
@@ -26,7 +26,7 @@ enum xp_unwind_end {
 	XP_UNWIND_NOT_RESIDENT, /* a page of the stack was not in memory */
 	XP_UNWIND_NO_DUMP,	/* no stack was copied: the ring buffer had no space for it */
 	XP_UNWIND_NO_TABLE,	/* code without unwind tables, and no usable frame pointer */
-	XP_UNWIND_NO_RULE,	/* code that its file's tables omit or describe in an unsupported way */
+	XP_UNWIND_NO_RULE,	/* code that the tables omit or describe in an unsupported way */
 	XP_UNWIND_TABLE_LATE,	/* a table was not ready in time */
 	XP_UNWIND_OTHER_STACK,	/* continues on another stack: a signal handler's alternate stack, a coroutine's */
 	XP_UNWIND_LOOP,		/* the stack pointer did not grow */
@@ -39,18 +39,15 @@ enum xp_unwind_end {
 
 #define XP_UNWIND_FRAMES_MAX 1024
 
-/*
- * The unwinding data of code that belongs to no file. It may change at any time; the caller finds what held when the
- * sample was taken.
- */
+/* The unwinding data of JIT code. It may change at any time; the caller returns the data at the time of the sample. */
 struct xp_unwind_code {
 	/*
-	 * Finds the rule for the code at this address. Returns 0 or -errno: -ENOENT if there is none, -EAGAIN if there
-	 * may be one soon.
+	 * Finds the rule for the code at this address. Returns 0 or -errno: -ENOENT if there is none, -EAGAIN if one
+	 * may arrive soon.
 	 */
 	int (*find)(void *arg, uint64_t address, struct xp_cfi_found *found);
 	void *arg;
-	bool has_any; /* some code of the process has such data; if not, its frame pointers hold for good */
+	bool has_any; /* some code of the process has unwinding data; false: frame pointers are used permanently */
 };
 
 /* A sampled thread. */
@@ -65,54 +62,54 @@ struct xp_unwind_thread {
 	uint32_t stack_bytes;
 	uint32_t stack_missing;		   /* as in struct xp_event_sample */
 	bool in_syscall;		   /* ip is after a syscall instruction */
-	bool is_whole;			   /* the stack does not extend above the copy */
-	bool is_to_top;			   /* the copy goes as far as earlier walks of the thread */
+	bool is_whole;			   /* the stack ends within the copy */
+	bool is_to_top;			   /* the copy ends where earlier walks of the thread ended */
 	const struct xp_unwind_code *code; /* NULL: none */
 };
 
 struct xp_unwind_result {
 	enum xp_unwind_end end;
 	size_t count;	     /* number of frames, leaf first; at least 1 */
-	uint32_t used_bytes; /* of the stack, from sp on */
-	/* XP_UNWIND_WAITS: the file with the missing table; NULL: it is for the data of code that belongs to no file */
+	uint32_t used_bytes; /* bytes of the stack that the walk used, from sp on */
+	/* XP_UNWIND_WAITS: the file whose table is missing; NULL: unwinding data of JIT code is missing */
 	const struct xp_file *file;
-	uint64_t file_offset; /* and the offset that it is needed for */
+	uint64_t file_offset; /* the offset of the code in that file */
 };
 
 /*
- * Looks up the table for this offset of a file. Returns 0 and the table, valid until the next call, or NULL if there is
- * none; -EAGAIN if it is being made.
+ * Gets the table for this offset of a file. Returns 0 and the table, valid until the next call, or 0 and NULL if there
+ * is no table; -EAGAIN if the table is being made.
  */
 typedef int (*xp_unwind_table)(void *arg, const struct xp_file *file, uint64_t offset,
 			       const struct xp_cfi_table **table);
 
 struct xp_unwinder;
 
-/* by_frame_pointer: use the frame pointer where there is no rule. Returns 0 or -ENOMEM. */
+/* by_frame_pointer: use the frame pointer of code without a rule. Returns 0 or -ENOMEM. */
 int xp_unwinder_new(struct xp_unwinder **unwinder, xp_unwind_table table, void *arg, bool by_frame_pointer);
 void xp_unwinder_free(struct xp_unwinder *unwinder);
 
 /*
- * Fills in frames[XP_UNWIND_FRAMES_MAX]; their mappings are those of space. has_time: a table that is being made ends
- * the walk with XP_UNWIND_WAITS. Otherwise the walk continues as if there were no such table, and ends with
- * XP_UNWIND_TABLE_LATE. In the same way it waits for the data of code, but does not end as late without it.
+ * Sets frames[XP_UNWIND_FRAMES_MAX]; their mappings are those of space. has_time: the walk may wait: it ends with
+ * XP_UNWIND_WAITS at a table that is being made. Otherwise the walk continues as if there were no table, and ends with
+ * XP_UNWIND_TABLE_LATE. Missing unwinding data of JIT code is handled in the same way, but does not end a walk as late.
  */
 void xp_unwind(struct xp_unwinder *unwinder, const struct xp_address_space *space,
 	       const struct xp_unwind_thread *thread, bool has_time, struct xp_frame *frames,
 	       struct xp_unwind_result *result);
 
-/* As a key in the manifest ("truncated"). */
+/* Returns the key in the manifest ("truncated"). */
 const char *xp_unwind_end_key(enum xp_unwind_end end);
 
 /* Counts of stacks by end. */
 
 /*
- * A sentence for people: how many stacks are complete, then "; " and the number for each reason why others are not, the
- * most frequent reason first. Returns to, or NULL if all stacks are complete.
+ * Writes a sentence for users: how many stacks are complete, then "; " and the number for each reason why others are
+ * not, the most frequent reason first. Returns `to`, or NULL if all stacks are complete.
  */
 #define XP_UNWIND_ENDS_TEXT_BYTES 1024
 const char *xp_unwind_ends_text(char to[XP_UNWIND_ENDS_TEXT_BYTES], const uint64_t ends[XP_UNWIND_ENDS]);
-/* Returns whether more than XP_UNWIND_LACK_MANY of the stacks are incomplete, which deserves a warning. */
+/* Returns whether more than XP_UNWIND_LACK_MANY of the stacks are incomplete: then print a warning. */
 #define XP_UNWIND_LACK_MANY 0.05
 bool xp_unwind_ends_lack_many(const uint64_t ends[XP_UNWIND_ENDS]);
 

@@ -16,11 +16,13 @@
 
 #define XP_UNWIND_CACHE_BYTES_MAX (8u << 20)
 
-/* Besides the frame's ip and sp and the words it read, what the step from a frame to its caller depends on. */
+/*
+ * The inputs of the step from a frame to its caller, in addition to the frame's ip and sp and the words that it reads.
+ */
 enum xp_step_needs {
-	XP_STEP_OTHER, /* more than the following */
-	XP_STEP_BY_SP, /* nothing else */
-	XP_STEP_BY_BP, /* the frame's rbp */
+	XP_STEP_OTHER, /* other inputs, too */
+	XP_STEP_BY_SP, /* no other input */
+	XP_STEP_BY_BP, /* the frame's rbp, too */
 };
 
 #define XP_STEP_NOT_SAVED INT16_MIN
@@ -29,7 +31,7 @@ enum xp_step_needs {
 struct xp_cached_step {
 	uint64_t ip;
 	uint64_t sp;
-	uint64_t bp;		  /* may have changed since, unless method is XP_STEP_BY_BP */
+	uint64_t bp;		  /* may have changed since, except with XP_STEP_BY_BP */
 	const struct xp_vma *vma; /* contains ip */
 	/* Offset of the caller's saved rbp from the caller's sp; XP_STEP_NOT_SAVED: still in rbp. */
 	int16_t saved;
@@ -39,7 +41,7 @@ struct xp_cached_step {
 
 struct xp_cached_chain {
 	pid_t tid; /* 0: unused */
-	/* The mappings, and what else the steps are valid for. */
+	/* The state for which the steps are valid: the mappings. */
 	const struct xp_address_space *space;
 	uint64_t space_changed;
 	bool has_code;		      /* some JIT code of the process has unwinding data */
@@ -56,12 +58,12 @@ struct xp_unwind_cache {
 	size_t bytes;
 };
 
-/* The thread's last walk; without steps if none is valid for this space and has_code. */
+/* Returns the thread's last walk. It has no steps if it is not valid for this space and has_code. */
 struct xp_cached_chain *xp_unwind_cache_get(struct xp_unwind_cache *chains, pid_t tid,
 					    const struct xp_address_space *space, bool has_code);
 /*
- * Replaces the last walk by a new one. Its outermost `same` steps are already there; steps has the others in the order
- * of the walk, preceded by the leaf's step. count: all steps without the leaf's. If out of memory, the cached walk
+ * Replaces the last walk by a new one. The outermost `same` steps are already stored; `steps` contains the leaf's step
+ * and then the others in the order of the walk. count: all steps without the leaf's. If out of memory, the cached walk
  * becomes empty.
  */
 void xp_unwind_cache_store(struct xp_unwind_cache *chains, struct xp_cached_chain *chain, size_t same,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The names of the ends of stack walks, in files and for people. */
+/* The names of the ends of stack walks, in files and for users. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -30,14 +30,14 @@ const char *xp_unwind_end_key(enum xp_unwind_end end)
 
 static double sum_of(const uint64_t ends[XP_UNWIND_ENDS])
 {
-	double sum = 0; /* a manifest may say anything: no overflow */
+	double sum = 0; /* a double, because the numbers of a hostile manifest could overflow an integer */
 
 	for (int end = 0; end < XP_UNWIND_ENDS; end++)
 		sum += (double)ends[end];
 	return sum;
 }
 
-/* The most frequent incomplete end that is not yet told, or XP_UNWIND_COMPLETE. */
+/* Returns the most frequent incomplete end that is not yet reported, or XP_UNWIND_COMPLETE. */
 static enum xp_unwind_end most_frequent(const uint64_t ends[XP_UNWIND_ENDS], const bool told[XP_UNWIND_ENDS])
 {
 	int most = XP_UNWIND_COMPLETE;
