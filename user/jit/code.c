@@ -10,23 +10,23 @@
 #include "jit/eh_frame.h"
 #include "jit/ranges.h"
 
-#define LATE_MAX (1u << 16) /* deferred loads; each bind looks at them */
-#define MOMENT 1000	    /* TSC ticks: more than a nanosecond, the precision with which perf orders events */
+#define LATE_MAX (1u << 16) /* maximum number of deferred loads; each bind scans them */
+#define MOMENT 1000	    /* TSC ticks of more than a nanosecond, the precision of perf's order */
 
 struct entry {
 	uint64_t start; /* the latest address */
 	uint64_t size;
 	uint64_t hash; /* of its bytes; 0: unknown */
 	char *name;
-	struct xp_cfi_rows *rules; /* by the distance from its start; NULL: no unwinding data */
-	bool has_others_rules;	   /* the rules are those of another entry */
+	struct xp_cfi_rows *rules; /* by the distance from the start of the code; NULL: no unwinding data */
+	bool has_others_rules;	   /* true: another entry owns the rules */
 };
 
-/* A load that the observer receives later, with a copy of what it points to, in one allocation. */
+/* A load that the observer receives later, with a copy of all its data, in one allocation. */
 struct deferred {
 	struct deferred *next;
 	uint32_t index;
-	size_t bytes;		 /* memory that it takes */
+	size_t bytes;		 /* size of the allocation */
 	struct xp_jit_load load; /* without the name */
 };
 
@@ -99,7 +99,8 @@ void xp_jit_code_free(struct xp_jit_code *code)
 /* ---- room ---- */
 
 /*
- * A process takes no more than it leaves for the others: none can take everything, and the next one always gets some.
+ * Takes memory from the budget of all processes. A process may not take more than it leaves to the others, so no
+ * process can take everything.
  */
 static bool take_bytes(struct xp_jit_code *code, uint64_t bytes)
 {
@@ -127,7 +128,7 @@ static int charge(struct xp_jit_code *code, uint64_t bytes)
 
 /* ---- code ---- */
 
-/* Returns the alive piece of the code, or NULL if it is gone. */
+/* Returns the piece of the code that is still in memory, or NULL if there is none. */
 static struct xp_jit_range_use *alive(const struct xp_jit_code *code, uint32_t index)
 {
 	struct xp_jit_range_use *piece =
@@ -164,7 +165,7 @@ static uint64_t hash_of(const uint8_t *bytes, uint64_t size)
 	return bytes ? hash | 1 : 0;
 }
 
-/* Returns the code of this name that is already there, or NULL. Its bytes may differ. */
+/* Returns the loaded code with the same range and name, or NULL. Its bytes may differ. */
 static struct entry *find_present(const struct xp_jit_code *code, const struct entry *from)
 {
 	const struct xp_jit_range_use *piece = xp_jit_ranges_alive(&code->pieces, from->start);
@@ -173,7 +174,7 @@ static struct entry *find_present(const struct xp_jit_code *code, const struct e
 	return entry && piece->end == from->start + from->size && !strcmp(entry->name, from->name) ? entry : NULL;
 }
 
-/* Unknown bytes count as equal. */
+/* Returns whether the bytes are equal. Unknown bytes equal all others. */
 static bool is_same(const struct entry *entry, const struct entry *from)
 {
 	return !entry->hash || !from->hash || entry->hash == from->hash;
@@ -191,7 +192,7 @@ static char *clean_name(const char *name)
 	return shorter ? shorter : clean;
 }
 
-/* Makes the rules of a load. Without unwinding data that can be used, *rules is NULL. Returns 0 or -ENOMEM. */
+/* Makes the rules of a load. Sets *rules to NULL without usable unwinding data. Returns 0 or -ENOMEM. */
 static int make_rules(struct xp_cfi_rows **rules, const struct xp_jit_load *load)
 {
 	struct xp_cfi_rows *made = load->eh_frame ? calloc(1, sizeof(*made)) : NULL;
@@ -222,7 +223,7 @@ static uint64_t rules_bytes(const struct entry *entry)
 
 /* ---- deferred loads ---- */
 
-/* Usually all lines of a function have the same file. */
+/* Returns whether the line has the same file as the line before, as nearly all lines of a function have. */
 static bool has_file_of_last(const struct xp_jit_load *load, size_t line)
 {
 	return line && !strcmp(load->lines[line].file, load->lines[line - 1].file);
@@ -285,20 +286,20 @@ static void tell(struct xp_jit_code *code, uint32_t index, const struct xp_jit_l
 	struct xp_jit_load kept = *load;
 	uint64_t since = code->space ? xp_address_space_jit_since(code->space, load->start) : 0;
 
-	/* Code with an unknown time is newer than its memory. */
+	/* Code with an unknown time is newer than the mapping of its memory. */
 	if (since && (load->is_bound || !load->tsc))
 		kept.tsc = XP_MAX(load->tsc, since + MOMENT);
 	kept.name = code->entries[index].name;
 	code->observer.load(code->observer.arg, index, &kept);
 }
 
-/* Whether the address space, if any, has the memory of the code. */
+/* Returns whether the memory of the code is mapped in the address space, or there is no address space. */
 static bool is_mapped(const struct xp_jit_code *code, const struct xp_jit_load *load)
 {
 	return !code->space || xp_address_space_find(code->space, load->start);
 }
 
-/* Returns false if there is no room. */
+/* Defers a load. Returns false if there is no space. */
 static bool tell_later(struct xp_jit_code *code, uint32_t index, const struct xp_jit_load *load)
 {
 	size_t bytes = deferred_bytes(load);
@@ -318,8 +319,9 @@ static bool tell_later(struct xp_jit_code *code, uint32_t index, const struct xp
 }
 
 /*
- * A source has the present state, but the address space is older. Memory that it lacks is newer, and the code
- * in that memory must not appear older than it.
+ * Reports a load, or defers it. A source has the present state, but the address space may be older. If it lacks the
+ * memory of the code, that memory is newer than the address space, and the code must not get an earlier time than its
+ * memory.
  */
 static void tell_load(struct xp_jit_code *code, uint32_t index, const struct xp_jit_load *load, uint64_t from)
 {
@@ -389,7 +391,7 @@ static int add(struct xp_jit_code *code, const struct xp_jit_load *load, const s
 	return 0;
 }
 
-/* The same code is reported again, perhaps with data that it did not have. */
+/* Adds new data to known code that is reported again. */
 static void complete(struct xp_jit_code *code, struct entry *present, struct entry *from)
 {
 	if (!present->hash)
@@ -418,8 +420,9 @@ int xp_jit_code_load(struct xp_jit_code *code, const struct xp_jit_load *load, u
 		complete(code, present, &entry);
 		free_entry(&entry);
 	} else if (!err) {
-		/* LLVM reports each function twice; in its jitdump with the bytes before relocation and without
-		 * rules.
+		/*
+		 * LLVM reports each function twice. In its jitdump, the function has no rules, and its bytes are from
+		 * before the relocation.
 		 */
 		entry.has_others_rules = present && present->rules && !entry.rules;
 		if (entry.has_others_rules)

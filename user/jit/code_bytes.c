@@ -5,7 +5,7 @@
 
 #include "base/util.h"
 
-/* The distance after the last function within which the next one starts a read-ahead, and the size of that. */
+/* If a function starts within this distance after the last one, a read fetches this many bytes ahead. */
 #define AHEAD_BYTES (64u << 10)
 
 void xp_jit_bytes_begin(struct xp_jit_bytes *bytes, uint64_t left)

@@ -14,7 +14,7 @@
 #include "base/util.h"
 #include "format/jitdump.h"
 
-#define FILL_BYTE 0xcc /* int3: disassembles into one row per address, and no compiler generates such code */
+#define FILL_BYTE 0xcc /* int3: a disassembler prints one row per address, and compilers do not generate such code */
 #define PATH_BYTES 4096
 /* Bytes of a function besides its name, code and unwinding data. */
 #define RECORD_BYTES 200
@@ -30,10 +30,10 @@ struct xp_jit_dump_out {
 	int err;
 	struct xp_jitdump *dump;
 	struct xp_jit_dump_out_counts counts;
-	struct xp_jit_dump_out_counts unsafe; /* part of counts: what an error would take back */
-	uint64_t charged_bytes;		      /* bytes of the file that were taken from options.bytes_left */
-	uint64_t granted_bytes;		      /* size that the disk has room for */
-	uint64_t whole_bytes;		      /* complete records in the file at the last look */
+	struct xp_jit_dump_out_counts unsafe; /* part of counts: records that an error would remove */
+	uint64_t charged_bytes;		      /* bytes of the file that were subtracted from options.bytes_left */
+	uint64_t granted_bytes;		      /* size up to which the disk has space */
+	uint64_t whole_bytes;		      /* bytes of complete records at the last check */
 	uint8_t *lost;			      /* bitmap: code that was not written; its moves are not written either */
 	uint8_t *fill;
 };
@@ -47,8 +47,8 @@ int xp_jit_dump_out_new(struct xp_jit_dump_out **out, const struct xp_jit_dump_o
 	made->options = *options;
 	made->fd = -1;
 	/*
-	 * A later image adds its number. perf accepts any number in the name if the marker has no process, and no pid
-	 * has that many digits.
+	 * The number of a later image is part of the file name. perf accepts any number if the marker has no process,
+	 * and no PID has this many digits.
 	 */
 	if (options->image)
 		snprintf(made->name, sizeof(made->name), "jit-%d%09u.dump", options->pid, options->image);
@@ -85,7 +85,7 @@ static uint64_t timestamp_of(const struct xp_jit_dump_out *out, uint64_t tsc)
 	return XP_MAX(tsc, out->options.start_tsc);
 }
 
-/* perf names an image by pid and index, whichever file it comes from. */
+/* Returns the index for perf, which names images by PID and index, even if they come from several files. */
 static uint64_t code_index(const struct xp_jit_dump_out *out, uint32_t index)
 {
 	return (uint64_t)out->options.image * XP_JIT_CODES_MAX + index;
@@ -123,8 +123,8 @@ static void free_texts(struct texts *texts)
 }
 
 /*
- * perf ends its table at the last line, which would then cover no address. So the last line is repeated at the code's
- * end.
+ * Writes the lines of a function. perf ends its table at the last line, which would cover no address. So the last line
+ * is repeated at the end of the code.
  */
 static int put_lines(struct xp_jit_dump_out *out, const struct xp_jit_load *load)
 {
@@ -155,8 +155,8 @@ static int put_lines(struct xp_jit_dump_out *out, const struct xp_jit_load *load
 }
 
 /*
- * Writes the data as unmapped: perf would map mapped data after the code, over the functions that are there. perf needs
- * the data for no sample of a recording, because their chains are already unwound.
+ * Writes unwinding data as unmapped. perf would map mapped data after the code, over other functions. perf does not
+ * need the data for the samples of a recording, because their chains are already unwound.
  */
 static int put_unwinding(struct xp_jit_dump_out *out, const struct xp_jit_load *load)
 {
@@ -174,7 +174,7 @@ static int put_unwinding(struct xp_jit_dump_out *out, const struct xp_jit_load *
 
 /* ---- code ---- */
 
-/* Enough int3s for the largest code. */
+/* Returns a buffer of int3s for the largest code. */
 static const uint8_t *fill(struct xp_jit_dump_out *out)
 {
 	if (!out->fill) {
@@ -185,7 +185,10 @@ static const uint8_t *fill(struct xp_jit_dump_out *out)
 	return out->fill;
 }
 
-/* Keeps the last space on disk for the essential files: profiles, logs, the manifest. */
+/*
+ * Returns whether the disk has space for the bytes. The last space is reserved for the essential files: profiles, logs,
+ * the manifest.
+ */
 static bool disk_has_room(struct xp_jit_dump_out *out, uint64_t bytes)
 {
 	struct statvfs fs;
@@ -202,7 +205,7 @@ static bool disk_has_room(struct xp_jit_dump_out *out, uint64_t bytes)
 	return true;
 }
 
-/* Takes the bytes written since the last call from the budget of all files. */
+/* Subtracts the bytes written since the last call from the budget of all files. */
 static void charge(struct xp_jit_dump_out *out)
 {
 	uint64_t bytes = xp_jitdump_bytes(out->dump), more;
@@ -214,7 +217,10 @@ static void charge(struct xp_jit_dump_out *out)
 	out->charged_bytes += more;
 }
 
-/* Whether this file, and all files together, have room. The file takes no more than it leaves for the others. */
+/*
+ * Returns whether this file, and all files together, have space. The file may not take more than it leaves to the
+ * others.
+ */
 static bool files_have_room(const struct xp_jit_dump_out *out, uint64_t bytes)
 {
 	uint64_t left = *out->options.bytes_left, after = xp_jitdump_bytes(out->dump) + bytes;
@@ -247,7 +253,7 @@ static int put_code(struct xp_jit_dump_out *out, uint32_t index, const struct xp
 	return xp_jitdump_load(out->dump, timestamp_of(out, load->tsc), &record);
 }
 
-/* Records before the last complete state of the file are safe. Call it before the next record is counted. */
+/* Marks records before the last complete state of the file as safe. Call it before the next record is counted. */
 static void see_whole(struct xp_jit_dump_out *out)
 {
 	uint64_t whole_bytes = xp_jitdump_whole_bytes(out->dump);
@@ -257,7 +263,7 @@ static void see_whole(struct xp_jit_dump_out *out)
 	out->whole_bytes = whole_bytes;
 }
 
-/* Takes back the counts of records that did not reach the file. */
+/* Subtracts the records that did not reach the file from the counts. */
 static void fail(struct xp_jit_dump_out *out, int err)
 {
 	if (out->dump)
@@ -364,7 +370,7 @@ int xp_jit_dump_out_close(struct xp_jit_dump_out *out, uint64_t tsc, struct xp_j
 	out->counts.bytes = out->counts.functions ? xp_jitdump_bytes(out->dump) : 0;
 	*counts = out->counts;
 	if (out->fd >= 0 && !out->counts.bytes) {
-		unlinkat(out->options.dir_fd, out->name, 0); /* no function fitted on the disk */
+		unlinkat(out->options.dir_fd, out->name, 0); /* not one function fitted on the disk */
 		*out->options.bytes_left += out->charged_bytes;
 	}
 	if (out->fd >= 0 && close(out->fd) && !err)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The jitdump that a recording writes for the JIT code of one process image (jit-<pid>.dump). `perf inject --jit`
- * merges it with the perf.data of the same recording. It has what the registry reports to its observer, in that order,
- * with TSC times.
+ * merges it with the perf.data of the same recording. It contains the reports of the registry to its observer, in the
+ * same order, with TSC times.
  *
- * The file is created at the first code and only grows, so it has its final name from the start and is readable
- * wherever it is cut off. On a full disk its complete records remain; the code that did not fit is counted.
+ * The first code creates the file, with its final name. The file is only appended to, so it is readable even if it is
+ * incomplete. On a full disk its complete records remain; the code that did not fit is counted.
  */
 #ifndef XPROF_JIT_DUMP_OUT_H
 #define XPROF_JIT_DUMP_OUT_H
@@ -16,13 +16,13 @@
 
 #include "jit/code.h"
 
-/* The size of the file at most: the target decides how much code it makes. */
+/* Maximum size of the file, because the target decides how much code it makes. */
 #define XP_JIT_DUMP_OUT_BYTES_MAX (1ull << 30)
-/* The size of all files of a recording at most, however many processes there are. */
+/* Maximum size of all files of a recording together. */
 #define XP_JIT_DUMP_OUT_ALL_BYTES_MAX (4ull << 30)
 /*
- * Code with unknown bytes is written as int3s, because perf requires all bytes of a function. Larger code is not
- * written.
+ * Limit for code with unknown bytes. It is written as int3s, because perf requires all bytes of a function. Larger code
+ * is not written.
  */
 #define XP_JIT_DUMP_OUT_FILL_BYTES_MAX (1u << 20)
 
@@ -36,7 +36,7 @@ struct xp_jit_dump_out_options {
 	uint64_t start_tsc; /* start of the recording; older code gets this time */
 	/*
 	 * The bytes by which all files may still grow, initially XP_JIT_DUMP_OUT_ALL_BYTES_MAX. It outlives this
-	 * object, which takes no more than it leaves for the others.
+	 * object. The object may not take more than it leaves to the others.
 	 */
 	uint64_t *bytes_left;
 };
@@ -55,9 +55,14 @@ int xp_jit_dump_out_new(struct xp_jit_dump_out **out, const struct xp_jit_dump_o
 void xp_jit_dump_out_load(void *arg, uint32_t index, const struct xp_jit_load *load);
 void xp_jit_dump_out_move(void *arg, uint32_t index, uint64_t tsc, uint64_t old_start, uint64_t new_start,
 			  uint64_t size);
-/* Ends the file. Returns 0 or the first error; the counts are right either way. After one call only free is allowed. */
+/*
+ * Ends the file. Returns 0 or the first error; sets *counts in both cases. After this, only call
+ * xp_jit_dump_out_free().
+ */
 int xp_jit_dump_out_close(struct xp_jit_dump_out *out, uint64_t tsc, struct xp_jit_dump_out_counts *counts);
-/* The file's name in the directory; the marker in perf.data must end in it. Valid from the start. */
+/*
+ * Returns the name of the file in the directory. The marker in perf.data must end in this name. Valid from the start.
+ */
 const char *xp_jit_dump_out_name(const struct xp_jit_dump_out *out);
 void xp_jit_dump_out_free(struct xp_jit_dump_out *out);
 

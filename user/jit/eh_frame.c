@@ -13,7 +13,7 @@
 #define PCREL_SDATA4 0x1b
 #define TABLE_ENTRY_BYTES 8
 #define HEADER_BYTES 12
-#define CIE_BYTES_MAX 256 /* instructions that each entry executes first; compilers need 6 */
+#define CIE_BYTES_MAX 256 /* instructions that each entry executes first; compilers need 6 bytes */
 
 struct instructions {
 	const uint8_t *bytes;
@@ -45,7 +45,7 @@ struct reader {
 	uint64_t address;
 	struct xp_jit_eh_frames *frames;
 	size_t room;
-	/* the last one, which most entries share */
+	/* the last CIE, which most entries share */
 	struct cie cie;
 	uint64_t cie_offset;
 	bool has_cie;
@@ -80,7 +80,7 @@ static void take_augmentation(struct xp_dwarf_cursor *cursor, struct cie *cie, c
 			xp_dwarf_pointer(&data, xp_dwarf_fixed(&data, 1));
 		else if (*augmentation == 'S')
 			cie->is_signal = true;
-		else if (*augmentation != 'B') /* signed return addresses, of another architecture */
+		else if (*augmentation != 'B') /* signed return addresses of another architecture */
 			data.bad = true;
 	}
 	cursor->bad |= data.bad;
@@ -138,7 +138,7 @@ static int add(struct reader *reader, const struct xp_jit_fde *fde)
 	return 0;
 }
 
-/* pointer: the field after the entry's length, the distance to its CIE. */
+/* Reads an FDE. The first field, pointer, is the distance to its CIE. */
 static int read_fde(struct reader *reader, struct xp_dwarf_cursor *cursor)
 {
 	uint64_t place = cursor->at - reader->bytes, pointer = xp_dwarf_fixed(cursor, 4), at;
@@ -230,7 +230,10 @@ static void put_sleb(struct writer *writer, int64_t value)
 	put8(writer, value & 0x7f);
 }
 
-/* Pads the entry, so that its length, which stands at its start, is a multiple of 8 with the length field. */
+/*
+ * Pads the entry so that its length, including the length field, is a multiple of 8, and writes the length to its
+ * start.
+ */
 static void end_entry(struct writer *writer, size_t begin)
 {
 	struct writer length = { writer->bytes, begin };
@@ -257,7 +260,7 @@ static void put_cie(struct writer *writer, const struct cie *cie)
 	end_entry(writer, begin);
 }
 
-/* address: of the frame. */
+/* Writes an FDE. address: of the section. */
 static void put_fde(struct writer *writer, const struct xp_jit_fde *fde, size_t cie, uint64_t address)
 {
 	size_t begin = writer->size;
@@ -299,7 +302,7 @@ static void put_header(struct writer *writer, const struct xp_jit_fde *fdes, siz
 	}
 }
 
-/* Returns the entries inside the function. */
+/* Returns the entries in the function. */
 static const struct xp_jit_fde *find(const struct xp_jit_eh_frames *frames, uint64_t start, uint64_t size,
 				     size_t *count)
 {
@@ -371,7 +374,7 @@ void xp_jit_eh_frame_free(struct xp_jit_eh_frame *made)
 
 /* ---- rows ---- */
 
-/* Starts the program of an entry. Returns false if it has none that can be followed. */
+/* Starts the program of an entry. Returns false if the program is not usable. */
 static bool start_program(struct xp_cfi_program *program, struct xp_cfi_common *common, const struct xp_jit_fde *fde)
 {
 	const struct instructions *first = &fde->cie.instructions, *then = &fde->instructions;
@@ -399,7 +402,7 @@ int xp_jit_eh_frame_rows(struct xp_cfi_rows *rows, const struct xp_jit_eh_frames
 	const struct xp_jit_fde *fde = find(frames, start, size, &count);
 	int err = count && size <= INT32_MAX ? 0 : -ENOENT;
 
-	/* Where entries overlap, the first one holds. */
+	/* If entries overlap, the first one applies. */
 	for (; !err && count; fde++, count--) {
 		uint64_t from = XP_MAX(at, fde->start), to = fde->start + fde->size;
 		struct xp_cfi_common common;

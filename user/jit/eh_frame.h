@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The .eh_frame of JIT code: read at the address where the runtime has it, rebuilt for a single function as in
- * jitdumps, and made into rows for the unwinder. Pure. The bytes are an untrusted copy of the target's, and are read
- * once, within their bounds.
+ * The .eh_frame of JIT code: reads it at its address in the process, rebuilds it for a single function as in jitdumps,
+ * and converts it to rows for the unwinder. Pure. The bytes are an untrusted copy; each is read once, within bounds.
  *
  * Source of the format: "Linux Standard Base Core Specification", 10.6 Exception Frames. The unwinding rows are kept;
  * personality routines and their data are dropped.
@@ -26,8 +25,8 @@ struct xp_jit_eh_frames {
 };
 
 /*
- * bytes: a section at this address in the process; they must live as long as the result. A malformed entry ends the
- * reading, an entry of an unknown kind is left out. The caller frees. Returns 0 or -ENOMEM.
+ * Reads a section. bytes: the section at this address in the process; they must live as long as the result. Stops at a
+ * malformed entry, and skips entries of an unknown kind. The caller frees the result. Returns 0 or -ENOMEM.
  */
 int xp_jit_eh_frames_read(struct xp_jit_eh_frames *frames, const uint8_t *bytes, size_t size, uint64_t address);
 void xp_jit_eh_frames_free(struct xp_jit_eh_frames *frames);
@@ -49,9 +48,9 @@ int xp_jit_eh_frame_make(struct xp_jit_eh_frame *made, const struct xp_jit_eh_fr
 void xp_jit_eh_frame_free(struct xp_jit_eh_frame *made);
 
 /*
- * Makes the rows of the function [start, start + size), by the distance from start. The time that this takes depends on
- * the bytes of its entries. rows: empty; the caller frees them. Returns 0 or -errno: -ENOENT if the section has nothing
- * for the function, -EFBIG if there are too many rows, -ENOMEM.
+ * Makes the rows of the function [start, start + size), by the distance from start. The time depends on the size of its
+ * entries. rows: empty; the caller frees them. Returns 0 or -errno: -ENOENT if the section has no entry for the
+ * function, -EFBIG if there are too many rows, -ENOMEM.
  */
 int xp_jit_eh_frame_rows(struct xp_cfi_rows *rows, const struct xp_jit_eh_frames *frames, uint64_t start,
 			 uint64_t size);

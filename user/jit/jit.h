@@ -18,7 +18,7 @@
 #include "jit/src_gdb.h"
 #include "target/address_space.h"
 
-/* Memory of all registries of a recording, at most. */
+/* Maximum memory of all registries of a recording. */
 #define XP_JIT_BYTES_LEFT (512ull << 20)
 
 /* State that all processes of a recording share. Zeroed except for what the caller sets. */
