@@ -281,7 +281,7 @@ def test_children_in_memory(record, program, waiting):
     """Children that come and go share rings one after the other: each call is counted once, for its own process."""
     children, calls = 200, 400
     process = waiting(program("live/programs/storm.c", "-O1", "-pthread"), children, calls)
-    session = record("--no-samples", "--sled-mode=memory", "--follow", "-p", process.pid).wait_attached()
+    session = record("--no-samples", "--call-mode=memory", "--follow", "-p", process.pid).wait_attached()
     go(process)
     recorded = session.finish().ok()
     counted = recording.printed_calls(process.stdout.read())["work"]
