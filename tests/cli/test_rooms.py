@@ -47,7 +47,7 @@ CEILINGS = {
     "trace": 4910,
     "budget": 2150,
     "jit": 4650,
-    "store": 1390,
+    "store": 1400,
     "sample": 3560,
     "model": 9260,
     "report": 3370,

@@ -144,13 +144,19 @@ TEST_WITH(shared_names, set_up, tear_down)
 		.copied = { .has_code = true, .lacks_debug = true, .exec_vaddr = 0x401000, .exec_offset = 0x1000 },
 	};
 	struct xp_sym_shared found;
+	struct stat st;
 	int fd = xp_sym_shared_open(parts_fd);
 
 	assert_true(fd >= 0);
 	put("copy", 1);
 	put("sym/nonsense,", 1);
 	assert_false(xp_sym_shared_find(fd, &identity, &found));
+	setenv("SUDO_UID", "1234", 1);
+	setenv("SUDO_GID", "1234", 1);
 	xp_sym_shared_add(fd, &identity, &copy, parts_fd, "copy");
+	unsetenv("SUDO_UID");
+	assert_int_equal(stat("copy", &st), 0);
+	assert_int_equal(st.st_uid, geteuid() ? geteuid() : 1234);
 	assert_false(xp_sym_shared_find(fd, &other, &found));
 	assert_true(xp_sym_shared_find(fd, &identity, &found));
 	assert_string_equal(found.key, "00ff12");

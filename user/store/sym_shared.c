@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/own_file.h"
 #include "base/util.h"
 #include "store/sym_binaries.h"
 
@@ -121,12 +122,17 @@ void xp_sym_shared_add(int shared_fd, const struct xp_sym_identity *identity, co
 	const struct xp_elf_copied *copied = &copy->copied;
 	char shared[NAME_MAX + 1];
 	int length;
+	uid_t uid;
+	gid_t gid;
 
 	if (shared_fd < 0)
 		return;
 	length = put_identity(shared, identity);
 	snprintf(shared + length, sizeof(shared) - (size_t)length, "%s,%u,%u,%" PRIx64 ",%" PRIx64 ".so", copy->key,
 		 copied->has_code, copied->lacks_debug, copied->exec_vaddr, copied->exec_offset);
+	/* Now: what has a second name is not given to a user later. */
+	if (xp_own_file_user(&uid, &gid) && fchownat(dir_fd, name, uid, gid, AT_SYMLINK_NOFOLLOW))
+		return;
 	if (linkat(dir_fd, name, shared_fd, shared, 0))
 		xp_debug("%s is not shared with other parts: %s", name, strerror(errno));
 }
