@@ -3,6 +3,8 @@
 import collections
 import csv
 import json
+import os
+import pathlib
 import re
 import signal
 
@@ -153,3 +155,34 @@ def test_calls_count_once(xprof, record, program, mode):
     for reader in counted:
         assert {**counted[reader]} == truth
         assert ns[reader] == pytest.approx(outer_ns, rel=0.02)
+
+
+def resources(pid):
+    """Of xprof: KiB of private memory, descriptors, mappings, and what is attached."""
+    status = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
+    links = [os.readlink(fd) for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir() if fd.is_symlink()]
+    attached = sum("bpf_link" in link or "bpf-link" in link or "perf_event" in link for link in links)
+    mappings = len(pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines())
+    return int(status["RssAnon"].split()[0]), len(links), mappings, attached
+
+
+@pytest.mark.time_limit(60 + 2 * int(os.environ.get("XPROF_ROTATIONS", "0")))
+def test_nothing_grows(record, program, start):
+    """While processes come and go. XPROF_ROTATIONS=2000 makes that many parts."""
+    rotations = int(os.environ.get("XPROF_ROTATIONS", "12"))
+    path = program("live/programs/nested.c", "-O1", "-pthread")
+    loop = f"while :; do {path} 0.02 >/dev/null; done"
+    shell = start(["sh", "-c", loop])
+    session = record("--follow", "--rotate=1h", "--keep=1s", "-p", shell.pid).wait_attached()
+    seen = []
+    for count in range(1, rotations + 1):
+        session.process.send_signal(signal.SIGHUP)
+        recording.wait_until(lambda n=count: session.messages().count(" lost\n") >= n, session.messages)
+        seen.append(resources(session.process.pid))
+    recorded = session.stop()
+    assert recorded.status == 0, recorded.messages
+    half = len(seen) // 2
+    for value, room in zip(range(4), (4096, 16, 32, 8)):
+        first, second = (max(one[value] for one in part) for part in (seen[2:half], seen[half:]))
+        assert second <= first + room, seen
+    assert len(parts_of(session.directory)) < rotations
