@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/interrupt.h"
 #include "target/remote.h"
 #include "target/remote_stacks.h"
 
@@ -138,7 +139,15 @@ TEST(memory_of_a_process_that_handles_timers)
 	assert_true(find_preempted(SIGRTMIN + 3, 0) > 0);
 	assert_int_equal(find_preempted(0, 0), 0);
 	assert_int_equal(find_preempted(SIGPROF, 65536), -E2BIG);
+}
+
+TEST(interruption_ends_no_search_before_restoring)
+{
+	xp_interrupt_init(false, false);
+	xp_interrupt_set_deadline(1);
+	assert_int_equal(find_preempted(SIGPROF, 0), -ECANCELED);
 	is_restoring = true;
-	assert_true(find_preempted(SIGPROF, 65536) > 0);
+	assert_true(find_preempted(SIGPROF, 0) > 0);
 	is_restoring = false;
+	xp_interrupt_set_deadline(0);
 }

@@ -23,6 +23,8 @@
 #define PAGE_BYTES 4096u
 #define PAGES_PER_READ 4096
 #define BYTES_MAX_DEFAULT (128ull << 20)
+#define BYTES_MAX_RESTORING (2ull << 30) /* takes about a second */
+#define POINTERS_MAX (8u << 20)
 
 /* Of struct sigcontext_64: the word with cs, gs, fs and ss of 64-bit code, and where sp is (sources: sigframe.h). */
 #define SIGFRAME_SEGMENTS 0x002b000000000033ull
@@ -108,6 +110,8 @@ static int add_pointer(struct xp_code_pointers *pointers, uint64_t value)
 {
 	if (value < pointers->start || value >= pointers->end)
 		return 0;
+	if (pointers->count == POINTERS_MAX)
+		return -E2BIG;
 	if (XP_ARRAY_RESERVE(pointers->list, pointers->room, pointers->count + 1))
 		return -ENOMEM;
 	pointers->list[pointers->count++] = value;
@@ -116,6 +120,8 @@ static int add_pointer(struct xp_code_pointers *pointers, uint64_t value)
 
 static int add_stack(struct search *search, uint64_t sp)
 {
+	if (search->stack_count == POINTERS_MAX)
+		return -E2BIG;
 	if (XP_ARRAY_RESERVE(search->stacks, search->stack_room, search->stack_count + 1))
 		return -ENOMEM;
 	search->stacks[search->stack_count++] = sp;
@@ -124,12 +130,10 @@ static int add_stack(struct search *search, uint64_t sp)
 
 static int spend(struct search *search, uint64_t bytes)
 {
-	if (search->pointers->is_restoring)
-		return 0;
 	search->bytes += bytes;
 	if (search->bytes > search->pointers->bytes_max)
 		return -E2BIG;
-	return xp_interrupted() ? -ECANCELED : 0;
+	return xp_interrupted() && !search->pointers->is_restoring ? -ECANCELED : 0;
 }
 
 static int scan(struct search *search, uint64_t from, uint64_t end)
@@ -259,7 +263,7 @@ int xp_code_pointers_find(struct xp_code_pointers *pointers, struct xp_remote *r
 	int err = read_areas(&search);
 
 	if (!pointers->bytes_max)
-		pointers->bytes_max = BYTES_MAX_DEFAULT;
+		pointers->bytes_max = pointers->is_restoring ? BYTES_MAX_RESTORING : BYTES_MAX_DEFAULT;
 	for (size_t i = 0; i < remote->count && !err; i++)
 		if (remote->threads[i].state == XP_REMOTE_STANDS)
 			err = scan_thread(&search, remote->threads[i].tid);
