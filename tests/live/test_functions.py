@@ -50,11 +50,15 @@ def counted(process):
     return {name: count for name, count in recording.printed_calls(lines).items() if count}
 
 
+def code_changes(pid):
+    """Without the probes that whoever follows children has in the dynamic linker of all processes."""
+    return [place for place in leftovers.compare_code(pid, with_tails=True) if not leftovers.is_linker_probe(place)]
+
+
 def assert_as_in_files(pid):
     """Every byte of code; no trampoline stays mapped."""
     recording.wait_until(lambda: not leftovers.left_code(pid), lambda: f"changed: {leftovers.changed_code(pid)}")
-    # Whoever follows children has probes in the dynamic linker of all processes.
-    assert not [place for place in leftovers.compare_code(pid, with_tails=True) if not leftovers.is_linker_probe(place)]
+    assert not code_changes(pid)
 
 
 def trampolines(pid):
@@ -373,7 +377,7 @@ def test_refused(record, functions):
         session = record("-p", process.pid, "--functions", "*", "--no-samples").wait_attached()
         recorded = session.stop()
         assert recorded.status == 0
-        (changed,) = leftovers.compare_code(process.pid, with_tails=True)
+        (changed,) = code_changes(process.pid)
         assert changed[1] == base + offset
         memory.seek(base + offset)
         memory.write(byte)
