@@ -110,20 +110,17 @@ static int add_pointer(struct xp_code_pointers *pointers, uint64_t value)
 {
 	if (value < pointers->start || value >= pointers->end)
 		return 0;
-	if (pointers->count == POINTERS_MAX)
+	if (pointers->count == POINTERS_MAX || XP_ARRAY_RESERVE(pointers->list, pointers->room, pointers->count + 1))
 		return -E2BIG;
-	if (XP_ARRAY_RESERVE(pointers->list, pointers->room, pointers->count + 1))
-		return -ENOMEM;
 	pointers->list[pointers->count++] = value;
 	return 0;
 }
 
 static int add_stack(struct search *search, uint64_t sp)
 {
-	if (search->stack_count == POINTERS_MAX)
+	if (search->stack_count == POINTERS_MAX ||
+	    XP_ARRAY_RESERVE(search->stacks, search->stack_room, search->stack_count + 1))
 		return -E2BIG;
-	if (XP_ARRAY_RESERVE(search->stacks, search->stack_room, search->stack_count + 1))
-		return -ENOMEM;
 	search->stacks[search->stack_count++] = sp;
 	return 0;
 }
