@@ -251,15 +251,18 @@ run-test-kernels: all $(O)/tests/check/xprof-check
 	$(Q)mkdir -p $(O)/kernels && tests/kernels/fetch $(O)/kernels $(kernel_versions) > $(O)/kernels/releases
 	$(Q)KERNELS=$(O)/kernels MACHINES="$(MACHINES)" $(pytest) tests/kernels; status=$$?; $(hand_over) exit $$status
 
-# In a Debian 13 root, on this kernel: some 20 minutes at first. In one of Debian sid: the newest compilers, perf and
-# llvm-xray. IN_DEBIAN13, IN_SID: what is made there.
-.PHONY: test-debian13 test-sid
-IN_DEBIAN13 ?= demo test
+# In roots of other Debians, on this kernel; some 20 minutes at first. Debian sid has the newest compilers, perf and
+# llvm-xray. IN_DEBIAN12, IN_DEBIAN13, IN_SID: what is made there.
+.PHONY: test-debian12 test-debian13 test-sid
+IN_DEBIAN12 ?= test-deb
+IN_DEBIAN13 ?= demo test-deb test
 IN_SID ?= test TESTS="tests/format tests/live/test_printed_commands.py tests/live/test_perfdata.py tests/live/test_analyzers.py"
-test-debian13 test-sid:
-	$(Q)DEPS=$(DEPS) ./packages.sh debian13
-	$(Q)tests/debian/run $(if $(filter %sid,$@),sid .sid $(IN_SID),trixie .debian13 $(IN_DEBIAN13)); status=$$?; \
-		$(hand_over) exit $$status
+test-debian12: in_root = bookworm .debian12 $(IN_DEBIAN12)
+test-debian13: in_root = trixie .debian13 $(IN_DEBIAN13)
+test-sid: in_root = sid .sid $(IN_SID)
+test-debian12 test-debian13 test-sid:
+	$(Q)DEPS=$(DEPS) ./packages.sh debootstrap
+	$(Q)tests/debian/run $(in_root); status=$$?; $(hand_over) exit $$status
 
 # It prints 40 lines at most, so the build is silent.
 .PHONY: demo run-demo
@@ -387,6 +390,25 @@ install: all
 uninstall:
 	$(Q)rm -f "$(DESTDIR)$(bindir)/xprof" "$(DESTDIR)$(bashdir)/xprof" "$(DESTDIR)$(zshdir)/_xprof"
 	$(Q)for page in $(page_paths); do rm -f "$(DESTDIR)$(mandir)/$$page"; done
+
+# Packages
+
+# dpkg-buildpackage wants the package's files in debian/ of a tree of the source.
+deb_tree := $(O)/deb/xprof-$(VERSION)
+
+.PHONY: deb test-deb
+deb:
+	$(Q)DEPS=$(DEPS) ./packages.sh build package
+	$(Q)rm -rf $(O)/deb && mkdir -p $(deb_tree)
+	$(Q)tar -c --exclude=./.git --exclude=./.output --exclude='./.[ds]*' --exclude=./xprof --exclude='./xprof.out*' . | tar -x -C $(deb_tree)
+	$(Q)mv $(deb_tree)/packaging/debian $(deb_tree)/debian
+	$(Q)cd $(deb_tree) && env -u MAKEFLAGS -u MAKELEVEL dpkg-buildpackage --build=binary --unsigned-changes --no-pre-clean
+	$(Q)$(hand_over) ls $(O)/deb/*.deb
+
+# Installs and removes the package: for a root of its own, such as tests/debian/run makes.
+test-deb: deb
+	$(Q)DEPS=$(DEPS) ./packages.sh package-test
+	$(Q)tests/debian/package $(O)/deb
 
 .PHONY: clean
 clean:

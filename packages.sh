@@ -67,7 +67,14 @@ pictures	python3
 kernels	qemu-system-x86
 kernels	busybox-static busybox
 kernels	debian-archive-keyring
-debian13	debootstrap
+debootstrap	debootstrap
+package	build-essential
+package	debhelper
+package	dpkg-dev
+package-test	lintian
+package-test	procps
+package-test	systemd
+package-test	man-db
 bench	linux-perf linux-tools-generic optional
 bench	bpftrace optional
 bench	uftrace optional

@@ -57,6 +57,11 @@ def test_objects_follow_the_version():
     assert "user/cmd_version.c" in done.stdout
 
 
+def test_package_has_the_version(repo):
+    version = re.search(r"^VERSION := (.*)", (repo / "Makefile").read_text(), re.M).group(1)
+    assert (repo / "packaging/debian/changelog").read_text().startswith(f"xprof ({version}) ")
+
+
 def test_packages_are_all_here_or_named(tmp_path):
     """DEPS=0 installs nothing and names what is missing: with an empty dpkg database that is everything."""
     for tool in ("dpkg-query", "apt-get"):
