@@ -511,7 +511,7 @@ static int attach_slots(struct xp_patch_work *work)
 	return err;
 }
 
-/* Attaches uprobes to the sites that cannot be patched, conditional ones or others. */
+/* Attaches uprobes to the sites that cannot be patched, conditional ones or others, and once to each offset. */
 static int attach_probed(struct xp_patch_work *work, bool conditional)
 {
 	const struct xp_patch_options *options = &work->patch->options;
@@ -528,10 +528,9 @@ static int attach_probed(struct xp_patch_work *work, bool conditional)
 		return -ENOMEM;
 	for (size_t i = 0; i < object->selected_count; i++) {
 		const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
-		/* By offset. Many probes of one offset would keep the kernel busy. */
-		bool is_same = uprobes.count && probes[uprobes.count - 1].offset == sled->file_offset;
+		bool is_twice = uprobes.count && probes[uprobes.count - 1].offset == sled->file_offset;
 
-		if (!is_same && !xp_patch_possible(sled) && sled->conditional == conditional &&
+		if (!is_twice && !xp_patch_possible(sled) && sled->conditional == conditional &&
 		    !xp_patch_leaves_out(object, work->pid, sled->function_id))
 			probes[uprobes.count++] = xp_sled_uprobe(object, sled);
 	}

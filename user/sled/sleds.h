@@ -27,8 +27,7 @@ struct xp_sled_result {
 	size_t patched;	    /* refused: other bytes, in the file or in the memory of a process */
 	pid_t patched_pid;  /* a process in whose memory they have other bytes; 0: only in the file */
 	size_t unreadable;  /* refused: the memory could not be read */
-	size_t faulting;    /* refused, of functions without sleds: an instruction that may fault would move, and the
-			     * process handles faults */
+	size_t faulting;    /* refused: the process handles faults, and an instruction that may fault would move */
 	uint64_t begin_tsc; /* TSC from which all sleds were attached */
 };
 
