@@ -14,7 +14,10 @@ from exported import made  # noqa: F401 (a fixture)
 
 @pytest.fixture
 def record(xprof, tmp_path):
-    """Starts recordings that end with the test: record("-p", pid) -> recording.Session. program: in place of xprof."""
+    """
+    Starts recordings that end with the test: record("-p", pid) -> recording.Session. program: run this instead of
+    xprof.
+    """
     sessions = []
     numbers = itertools.count(1)
 
@@ -56,16 +59,16 @@ def clang(request):
 
 def yielding():
     """
-    For targets that would keep a CPU or two from other tests while theirs waits for the kernel, as attaching mostly does:
-    whoever has something to do goes before them. Not for load.c, whose calls in a second are measured, nor for churn.c,
-    which others may wait for while it changes its mappings.
+    Lowers the priority of targets that would otherwise use one or two CPUs while another test waits for the kernel to
+    attach probes. Not for load.c, whose calls per second are measured, nor for churn.c, whose progress other tests may
+    wait for.
     """
     os.nice(10)
 
 
 @pytest.fixture
 def busy(program, start, tmp_path):
-    """Starts live/programs/victim.c: busy(threads=2, pause_us=0) -> targets.Busy that works already."""
+    """Starts live/programs/victim.c: busy(threads=2, pause_us=0) -> targets.Busy. Returns when the program works."""
     numbers = itertools.count(1)
 
     def start_one(threads=2, pause_us=0, path=None, *args):
@@ -82,7 +85,7 @@ def busy(program, start, tmp_path):
 
 @pytest.fixture
 def load(program, start, tmp_path):
-    """Starts live/programs/load.c: load(threads=2, hot_calls=10) -> targets.Load that works already."""
+    """Starts live/programs/load.c: load(threads=2, hot_calls=10) -> targets.Load. Returns when the program works."""
     numbers = itertools.count(1)
 
     def start_one(threads=2, hot_calls=10, rounds=0, wait=False):
@@ -102,7 +105,10 @@ def load(program, start, tmp_path):
 
 @pytest.fixture
 def wakes(program, start):
-    """Starts live/programs/wakes.c: wakes() -> Popen. It goes before all but xprof: others would have a CPU at each wake."""
+    """
+    Starts live/programs/wakes.c: wakes() -> Popen. It has a higher priority than all processes except xprof, because
+    other processes would get a CPU at each wake-up.
+    """
 
     def start_one():
         path = program("live/programs/wakes.c", "-O1", "-g", "-fno-omit-frame-pointer", "-pthread", instrument=False)
@@ -115,7 +121,7 @@ def wakes(program, start):
 
 @pytest.fixture
 def churn(program, start, tmp_path):
-    """Starts live/programs/churn.c: churn("fork") -> targets.Churn that works already."""
+    """Starts live/programs/churn.c: churn("fork") -> targets.Churn. Returns when the program works."""
 
     def start_one(what):
         path = program("live/programs/churn.c", "-O2", project.no_runtime(), "-ldl")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-Run by gdb: stops the program at random moments and writes down what gdb makes of each stop, then what unwind_stops does.
-gdb -batch -x gdb_stops.py --args PROGRAM...; the environment has STOPS, TOOL and DIRECTORY.
+Run by gdb: stops the program at random moments, and writes gdb's backtrace of each stop and then the result of
+unwind_stops. gdb -batch -x gdb_stops.py --args PROGRAM...; the environment contains STOPS, TOOL and DIRECTORY.
 """
 import json
 import os
@@ -17,7 +17,7 @@ OTHERS = ["rax", "rdx", "rcx", "rbx", "rsi", "rdi", *(f"r{n}" for n in range(8, 
 
 
 def stack_above(sp):
-    """As much of it as can be read."""
+    """Returns as many bytes of the stack as can be read."""
     memory = gdb.selected_inferior()
     size = STACK_BYTES
     while size:
@@ -30,8 +30,8 @@ def stack_above(sp):
 
 def frames():
     """
-    Addresses from the innermost frame outwards. What was inlined shares the frame of its caller; what gdb concludes of
-    tail calls from debug information has none.
+    Returns the addresses of the frames, innermost first. Omits inlined functions, which share the frame of their
+    caller, and tail calls that gdb derives from debug information.
     """
     found = []
     frame = gdb.newest_frame()
@@ -43,7 +43,7 @@ def frames():
 
 
 def code_of(pid):
-    """Where code is mapped, [start, end)."""
+    """Returns the address range [start, end) of mapped code."""
     with open(f"/proc/{pid}/maps") as maps:
         lines = [line.split() for line in maps]
     return [[int(end, 16) for end in fields[0].split("-")] for fields in lines if "x" in fields[1]]

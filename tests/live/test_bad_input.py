@@ -23,7 +23,7 @@ PF_KTHREAD = 0x00200000  # linux/sched.h
 
 
 def assert_refused(done, directory, status, *texts):
-    """It ends with the status and one error that has all the texts; nothing is left where the output would be."""
+    """Checks that xprof ends with the status and one error that contains all texts, and that it leaves no output."""
     assert done.returncode == status, f"status {done.returncode}:\n{done.stderr}"
     errors = [line for line in done.stderr.splitlines() if line.startswith("xprof: error: ")]
     assert len(errors) == 1, done.stderr
@@ -34,7 +34,7 @@ def assert_refused(done, directory, status, *texts):
 
 @pytest.fixture
 def refuse(xprof, tmp_path):
-    """refuse(args, status, texts...): `xprof record` with these arguments is refused."""
+    """Checks that `xprof record` with these arguments is refused: refuse(args, status, texts...)."""
 
     def check(args, status, *texts, program=xprof, **options):
         directory = tmp_path / "refused"
@@ -93,7 +93,7 @@ def test_xprof_itself(xprof, tmp_path):
 
 
 def elf_32_bit():
-    """An i386 program that sleeps: pause() over and over."""
+    """Returns an i386 program that calls pause() in a loop."""
     code = b"\xb8\x1d\x00\x00\x00" + b"\xcd\x80" + b"\xeb\xf7"  # mov eax, 29; int 0x80; jmp to the beginning
     base, headers = 0x10000, 52 + 32
     size = headers + len(code)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The BPF programs that every clang makes: they pass this kernel's verifier, and use little stack."""
+"""The BPF programs of every installed clang pass this kernel's verifier and use little stack."""
 import re
 import shutil
 
@@ -13,7 +13,7 @@ VERSIONS = range(14, 20)
 
 
 def programs():
-    """The names of all programs, as their sources have them."""
+    """Returns the names of all BPF programs from their sources."""
     sources = "".join(path.read_text() for path in (project.REPO / "bpf").glob("*.bpf.c"))
     return set(re.findall(r'^SEC\("[a-z_./]+"\)\nint (?:BPF_PROG\()?(\w+)', sources, re.M))
 
@@ -34,7 +34,7 @@ def version(request):
 
 @pytest.fixture(scope="module")
 def objects(version, tmp_path_factory):
-    """Those of a compiler."""
+    """Returns the object files of a compiler."""
     out = tmp_path_factory.mktemp("out")
     targets = [out / "xprof.bpf.o", out / "bpf" / "wait.bpf.o"]
     made = project.run(["make", "-C", project.REPO, f"O={out}", f"CLANG=clang-{version}", *targets])

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
 Plans for functions without sleds and their trampolines, on whole programs: a preloaded library (programs/patch_self.c)
-patches every function of one object of its process. The program does the same as without, and each call is counted.
+patches every function of one binary of its process. The program must behave as without the library, and each call must
+be counted.
 """
 import os
 import re
@@ -30,7 +31,10 @@ def patch_self(tmp_path_factory):
 
 
 def patched(patch_self, tmp_path, name, argv, **options):
-    """Runs a program while all functions of the object with this name are patched: (process, counts, line of totals)."""
+    """
+    Runs a program while all functions of the binary with this name are patched. Returns (process, counts, line of
+    totals).
+    """
     out = tmp_path / "counts"
     environment = {**os.environ, "LD_PRELOAD": str(patch_self), "PATCH_SELF": name, "PATCH_SELF_OUT": str(out)}
     done = subprocess.run(argv, capture_output=True, env=environment, timeout=100, **options)
@@ -170,7 +174,7 @@ int main(void)
 
 @pytest.mark.parametrize("compiler", ["gcc", *(f"clang-{version}" for version in project.clang_versions())])
 def test_counts(patch_self, tmp_path, program, compiler):
-    """Counts equal the program's own, for each function that can be patched."""
+    """The counts equal the program's own counts, for each function that can be patched."""
     if not shutil.which(compiler):
         pytest.skip(f"no {compiler} here")
     outputs = set()

@@ -10,7 +10,9 @@ pytestmark = pytest.mark.uprobes
 
 
 def test_recordings(xprof, program, tmp_path):
-    """Samples by CPU time, and calls: each of hot() and rest() is called once a turn, of 100 ms of CPU time."""
+    """
+    Compares samples by CPU time, and calls: the program calls hot() and rest() once per round of 100 ms of CPU time.
+    """
     two_parts = program("live/programs/two_parts.c", "-O1", "-g")
     for name, share in ("a", 30), ("b", 60):
         binary = shutil.copy(two_parts, tmp_path / "two_parts")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-The TSC of an entry lies between one that the program took before the call and one that it took in the function, that of
-an exit between one in the function and one after the call, with no more than the error of the manifest; on every CPU, and when a call begins on one and ends on another.
+The TSC of an entry is between a TSC that the program read before the call and one that it read in the function. The TSC
+of an exit is between one in the function and one after the call. The error is at most that in the manifest, on every
+CPU, and also if a call begins on one CPU and ends on another.
 """
 import csv
 import io
@@ -65,7 +66,7 @@ def test_tsc_in_a_running_process(program, record, waiting):
 
 
 def test_seconds_of_account(program, record):
-    """The frequency in the log's header turns ticks into the system's seconds."""
+    """The frequency in the header of the log converts ticks to the seconds of the system clock."""
     recorded = record("--", program("live/programs/stamps.c", "-O1")).finish().ok()
     log = recorded.log()
     seconds = float(re.search(r"^slept ([\d.]+)$", recorded.output, re.M)[1])

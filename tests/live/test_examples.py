@@ -17,7 +17,7 @@ def server(program):
 
 
 def test_demo(tmp_path, server):
-    """It shows why requests were slow, and the page."""
+    """The demo prints why requests were slow, and the path of the page."""
     (tmp_path / "examples").mkdir()
     (tmp_path / "examples" / "server").symlink_to(server)
     directory = tmp_path / "out"
@@ -31,7 +31,7 @@ def test_demo(tmp_path, server):
 
 
 def test_faults(xprof, record, start, server):
-    """Of the slow requests, some wait for the lock that the refresher holds, some for the disk, and some compute."""
+    """Some slow requests wait for the lock that the refresher holds, some for the disk, and some compute."""
     process = start([server])
     assert int(process.stdout.readline()) == process.pid
     recorded = record("--off-cpu", "-p", process.pid, "-d", "4").finish()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Signals end a recording and lose nothing of it: from a terminal, to a process group, of timeout(1), at whatever time."""
+"""A signal ends a recording without losses: from a terminal, to a process group, from timeout(1), at any time."""
 import os
 import pathlib
 import random
@@ -38,7 +38,7 @@ def held(xprof, tmp_path):
 
 
 def assert_whole(xprof, recorded, status):
-    """It ended as it should, with all its files."""
+    """Checks that the recording ended normally, with all its files."""
     assert recorded.status == status, recorded.messages
     assert not recorded.manifest.get("recovered")
     assert not [x for x in recorded.directory.iterdir() if x.suffix in (".part", ".spool")]
@@ -48,7 +48,7 @@ def assert_whole(xprof, recorded, status):
 
 
 def command(program, tmp_path):
-    """A command that works until it is ended."""
+    """Returns a command that works until it is killed."""
     return [program("live/programs/victim.c", "-O2", project.no_runtime()), "1", "1000", tmp_path / "progress"]
 
 
@@ -60,7 +60,7 @@ def wait_for_work(session, tmp_path):
 
 @recording.in_turn("mode, way", ["probe", "memory", "none"], list(WAYS))
 def test_command(xprof, held, program, tmp_path, mode, way):
-    """^C is for the command, too. It ends, and so the recording, with its status."""
+    """^C also goes to the command. The command ends, and the recording ends with the command's status."""
     session = held("--no-sleds" if mode == "none" else f"--call-mode={mode}", "--", *command(program, tmp_path))
     wait_for_work(session, tmp_path)
     WAYS[way](session)
@@ -82,7 +82,10 @@ def test_target(xprof, held, busy, what, way):
 
 @pytest.mark.parametrize("what", ["command", "-p"])
 def test_every_phase(xprof, held, busy, program, tmp_path, what):
-    """Before, during and after the attaching, and again while it writes: there is all or, before the start, nothing."""
+    """
+    A signal before, during and after attaching, and while files are written: the recording is complete or, before its
+    start, empty.
+    """
     chance = random.Random(SEED)
     target = busy(threads=1, pause_us=1000) if what == "-p" else None
     args = ["-p", target.pid] if target else ["--", *command(program, tmp_path)]
@@ -138,7 +141,10 @@ IGNORES = ["sh", "-c", "trap '' INT; echo deaf; exec sleep 120"]
 
 
 def test_command_ignores_it(xprof, held):
-    """The recording goes on. A second ^C ends it, and a third one xprof, which then only waits for the command."""
+    """
+    The command ignores ^C, so the recording continues. A second ^C ends the recording. A third one ends xprof, which
+    then only waits for the command.
+    """
     session = held("--", *IGNORES).wait_for(STARTED).wait_for("deaf")
     session.press(INT)
     time.sleep(APART_S)
@@ -151,7 +157,10 @@ def test_command_ignores_it(xprof, held):
 
 
 def test_command_uses_it(xprof, held):
-    """An interpreter: ^C ends what it does, and it goes on. Those that are far apart, or close together, are its own."""
+    """
+    The command is an interpreter: ^C ends its current statement, and it continues. It handles each ^C, whether they are
+    close together or far apart.
+    """
     # Bash forgets a signal that arrives during its trap, so that a trap only counts.
     script = """trap 'count=${count}I' INT; echo asks; while :; do sleep 0.1
                 [[ $count == $told ]] || { told=$count; echo got:$told; }; [[ $count != III* ]] || exit 7; done"""
@@ -176,7 +185,7 @@ def test_command_uses_it(xprof, held):
 
 @recording.in_turn("what, number", ["command", "-p"], ["INT", "TERM"])
 def test_timeout(xprof, busy, program, tmp_path, what, number):
-    """timeout(1) signals xprof, and then its process group: that is no second signal."""
+    """timeout(1) signals xprof, and then its process group: xprof counts both as one signal."""
     target = busy(threads=1, pause_us=1000) if what == "-p" else None
     directory = tmp_path / "limited"
     args = ["-p", str(target.pid)] if target else ["--", *command(program, tmp_path)]
@@ -219,7 +228,7 @@ def is_stopped(pid):
 
 
 def test_export_is_stopped(xprof, held, busy, program):
-    """A signal in the last part of `record --export` ends that part: the recording is there."""
+    """A signal in the last part of `record --export` ends that part, but the recording is complete."""
     target = busy(threads=1, pause_us=1000)
     preload = program.text("stops", STOPS, "-shared", "-fPIC", "-ldl", instrument=False)
     session = held("--export=html", "-d", "300ms", "-p", target.pid, before=["env", f"LD_PRELOAD={preload}"]).wait_for(STARTED)
@@ -231,7 +240,7 @@ def test_export_is_stopped(xprof, held, busy, program):
 
 
 def test_later_target_is_refused(record, busy):
-    """Another xprof records it. What the first target has already got is taken back."""
+    """Another xprof records the second target. xprof undoes its changes to the first target."""
     first, second = busy(pause_us=1000), busy(pause_us=1000)
     other = record("--no-samples", "--call-mode=memory", "-p", second.pid).wait_attached()
     refused = record("--no-samples", "-p", f"{first.pid},{second.pid}").finish()
@@ -260,7 +269,7 @@ def test_error_after_the_first_target(record, busy, monkeypatch, mode, options):
 
 
 def test_attaching_takes_long(record, busy):
-    """On a machine that is busy: a recording begins when everything is attached."""
+    """On a busy machine, the recording begins when everything is attached."""
     target = busy(threads=1, pause_us=1000)
     session = record("--no-samples", "-d", "200ms", "-p", target.pid)
     recording.wait_until(session.directory.exists, session.messages)

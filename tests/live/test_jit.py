@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""JIT code: its functions have names, from whatever the runtime offers, and no target leads the recorder astray."""
+"""
+Functions of JIT code have names, from any source that the runtime offers, and a hostile target cannot confuse xprof.
+"""
 import os
 import pathlib
 import re
@@ -35,13 +37,13 @@ def maps_of(pid):
 
 
 def left_by(pid):
-    """What the programs of these tests leave in /tmp when they are killed."""
+    """Returns the files that the programs of these tests leave in /tmp when they are killed."""
     return [*maps_of(pid), pathlib.Path(f"/tmp/.java_pid{pid}"), *pathlib.Path("/tmp").glob(f"hsperfdata_*/{pid}")]
 
 
 @pytest.fixture
 def run(start, tmp_path):
-    """Starts a program whose perf map goes with it."""
+    """Starts a program and removes its perf map with it."""
     started = []
 
     def start_one(argv, **options):
@@ -86,7 +88,10 @@ class Jit:
             yield profiles.perl_top(path, "/bin/true")
 
     def assert_hot(self, pattern, share=0.8):
-        """The hot function has its name, in every reader, and nearly all samples in JIT code have one."""
+        """
+        Checks that every reader shows the name of the hot function, and that nearly all samples in JIT code have a
+        name.
+        """
         samples = self.named + self.unnamed
         assert samples >= 20, (self.entry, self.messages)
         assert self.named >= NAMED * samples, (self.entry, self.messages)
@@ -123,7 +128,7 @@ def test_node_perf_map(run, jit):
 
 
 def test_node_jitdump(run, jit, tmp_path):
-    """Its own jitdump, which lies where it was started; the perf map is not there."""
+    """Node writes its own jitdump, in the directory where it was started, and no perf map."""
     need("node")
     node = run(["node", "--perf-prof", PROGRAMS / "hot.js", "60"])
     wait_for_text(tmp_path / f"jit-{node.pid}.dump", "hotLoop")
@@ -133,7 +138,7 @@ def test_node_jitdump(run, jit, tmp_path):
 
 @pytest.mark.parametrize("version", [14, 19])
 def test_lli(run, jit, tmp_path, version):
-    """GDB's interface: the program does nothing for it."""
+    """lli provides GDB's interface without an option."""
     need(f"lli-{version}", f"clang-{version}")
     code = tmp_path / "interpreted.ll"
     made = project.run(
@@ -149,7 +154,7 @@ def test_lli(run, jit, tmp_path, version):
 
 
 def test_lli_from_its_start(xprof, record, tmp_path):
-    """The code is compiled when the recording runs: the compiler's call tells of it."""
+    """The code is compiled during the recording: the compiler's call of __jit_debug_register_code() reports it."""
     need("lli-14", "clang-14")
     code = tmp_path / "interpreted.ll"
     assert project.run(["clang-14", "-O1", "-S", "-emit-llvm", PROGRAMS / "interpreted.c", "-o", code]).returncode == 0
@@ -184,7 +189,7 @@ def handles(pid, number):
 
 @pytest.fixture
 def java(run, java_classes):
-    """Starts a JVM that can be asked; with -Xrs it never can."""
+    """Starts a JVM that accepts attach requests, or with -Xrs one that never does."""
 
     def start_one(*options):
         process = run(["java", *options, "-cp", java_classes, "Hot", "60"])
@@ -199,7 +204,7 @@ def java(run, java_classes):
 
 
 def test_jvm(java, jit):
-    """It writes its perf map when it is asked to."""
+    """The JVM writes its perf map when xprof requests it."""
     jvm = java()
     assert not maps_of(jvm.pid)[0].exists()
     jit(jvm.pid, "--jvm-attach").assert_hot(r"Hot\.(hotLoop|leaf)")
@@ -208,7 +213,7 @@ def test_jvm(java, jit):
 
 
 def test_jvm_not_asked(java, jit):
-    """Without the option nothing is written, and nothing is signalled."""
+    """Without the option, xprof writes no file and sends no signal."""
     jvm = java()
     done = jit(jvm.pid)
     assert done.unnamed > 20 and not done.named, done.entry
@@ -216,7 +221,7 @@ def test_jvm_not_asked(java, jit):
 
 
 def test_jvm_without_a_handler(java, jit):
-    """With -Xrs a SIGQUIT would end it."""
+    """With -Xrs, SIGQUIT would kill the JVM, so xprof does not send it."""
     jvm = java("-Xrs")
     done = jit(jvm.pid, "--jvm-attach")
     assert jvm.poll() is None
@@ -224,7 +229,7 @@ def test_jvm_without_a_handler(java, jit):
 
 
 def test_no_jvm(run, program, jit):
-    """Other programs are not signalled."""
+    """xprof does not send the signal to other programs."""
     victim_path = program("live/programs/jit.c", "-O1", "-pthread", "-rdynamic", instrument=False)
     other = run([victim_path, "none", "60"])
     assert not jit(other.pid, "--jvm-attach").named
@@ -244,7 +249,7 @@ def test_erlang(run, jit, tmp_path):
 
 
 def test_container(run, jit, tmp_path):
-    """Its own /tmp, and its own number of itself."""
+    """The process has its own /tmp and another PID in its namespace."""
     need("node", "unshare")
     unshare = run(
         ["unshare", "-m", "-p", "-f", "sh", "-c",
@@ -280,7 +285,10 @@ def ours(run, program):
 
 @pytest.fixture
 def two_functions(ours, xprof, record):
-    """two_functions(way, before, after) -> Jit: so many seconds of CPU time with the first one and the second."""
+    """
+    Records a program that runs a first and then a second JIT function, for `before` and `after` seconds of CPU time:
+    two_functions(way, before, after) -> Jit.
+    """
 
     def record_one(way, before, after):
         process = ours(way, after)
@@ -293,7 +301,7 @@ def two_functions(ours, xprof, record):
 
 
 def test_compiled_while_recording(two_functions):
-    """The map grows when the recording runs; its process ends before the recording."""
+    """The map grows during the recording, and its process ends before the recording does."""
     done = two_functions("late", 0.5, 3)
     for top in done.tops():
         assert profiles.share(top, "newcomer") > 0.6, top
@@ -301,7 +309,7 @@ def test_compiled_while_recording(two_functions):
 
 
 def test_brief(ours, jit):
-    """Code that is registered, runs for a tenth of a second and is forgotten: the call that registers it is noticed."""
+    """Code is registered, runs for a tenth of a second and is unregistered. The call that registers it is noticed."""
     process = ours("brief")
     done = jit(process.pid, seconds=2)
     functions = set()
@@ -313,7 +321,7 @@ def test_brief(ours, jit):
 
 
 def test_samples_are_all_there(ours, jit):
-    """Those that waited for a name too."""
+    """No sample is lost, including samples that waited for a name."""
     process = ours("named")
     done = jit(process.pid)
     # A few hit the program itself, and the vDSO that it asks for the time.
@@ -327,7 +335,7 @@ def test_samples_are_all_there(ours, jit):
 
 @pytest.mark.parametrize("way", ["none", "fifo", "symlink", "hardlink", "foreign", "huge", "list", "trap"])
 def test_hostile(ours, jit, way):
-    """What is no honest map or list names nothing, and keeps nobody waiting."""
+    """A malformed map or list provides no names, and does not block xprof."""
     process = ours(way)
     before = time.monotonic()
     done = jit(process.pid)
@@ -338,7 +346,7 @@ def test_hostile(ours, jit, way):
 
 
 def test_control_characters(ours, jit):
-    """A name cannot drive a terminal, or end a line of a file."""
+    """A name cannot send control characters to a terminal, or end a line of a file."""
     done = jit(ours("control").pid)
     assert done.named >= 20
     assert "?]0;title??[31mred?<script>" in done.report

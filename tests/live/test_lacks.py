@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Kernels that lack or refuse something, by live/programs/lacks.c: another way, or one sentence with the remedy."""
+"""
+Kernels that lack or refuse a feature, simulated by live/programs/lacks.c: xprof uses another method, or prints one
+sentence with the remedy.
+"""
 import os
 import re
 import signal
@@ -19,7 +22,7 @@ PATCH = "--call-mode=patch"
 
 @pytest.fixture
 def lacking(xprof, program, tmp_path):
-    """lacking("writes pokes"): xprof on such a kernel."""
+    """Runs xprof on such a kernel: lacking("writes pokes")."""
     library = program("live/programs/lacks.c", "-O1", "-shared", "-fPIC", instrument=False)
 
     def wrap(words):
@@ -41,7 +44,7 @@ def doctor(lacking):
 
 
 def assert_refused(xprof, directory, args, *texts):
-    """It ends with status 3 and one sentence that has all the texts, and leaves nothing."""
+    """Checks that xprof ends with status 3 and one sentence that contains all texts, and leaves no files."""
     done = xprof("record", "-o", directory, *args)
     errors = [line for line in done.stderr.splitlines() if line.startswith("xprof: error: ")]
     assert done.returncode == ENVIRONMENT and len(errors) == 1, done.stderr
@@ -68,7 +71,7 @@ def test_all_calls_if_ptrace_writes(lacking, record, program, waiting):
 
 @pytest.mark.together("kills")
 def test_restored_if_ptrace_writes(lacking, record, busy):
-    """After a recording, and by hand after a kill."""
+    """Sleds are restored after a recording, and by `xprof restore` after a kill."""
     target, without = busy(threads=4), lacking("writes")
     recorded = record(PATCH, "--no-samples", "-p", target.pid, "-d", "50ms", program=without).finish().adds_up()
     assert recorded.status == 0 and modes(recorded) == {"patch"}
@@ -89,7 +92,7 @@ def test_doctor_writes_code(doctor, words, way):
 
 
 def test_no_writes_of_code(lacking, doctor, record, busy, tmp_path):
-    """Sleds are probed, unless they have to be patched."""
+    """Sleds are probed, unless the options require patching."""
     target, remedy = busy(), "boot with proc_mem.force_override=ptrace"
     status, lines = doctor("writes pokes")
     assert status == 0 and remedy in lines["patched sleds"] and lines["patched sleds"].startswith("degraded "), lines
@@ -109,7 +112,7 @@ def test_no_writes_of_code(lacking, doctor, record, busy, tmp_path):
     ("scan_waits", "waits", "degraded", ["--off-cpu"]),
 ])
 def test_refused_program(lacking, doctor, busy, tmp_path, name, check, state, options):
-    """doctor does not say "ok" for what record refuses."""
+    """doctor does not print "ok" for a feature that record refuses."""
     target = busy(pause_us=1000)
     status, lines = doctor(name)
     assert lines[check].startswith(f"{state} ") and "-v shows the kernel's messages" in lines[check], lines

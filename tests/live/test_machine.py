@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A recording of the whole machine, with many short processes in a control group of their own."""
+"""A recording of the whole machine, with many short processes in a cgroup of their own."""
 import json
 import os
 import pathlib
@@ -20,7 +20,7 @@ MOUNTS = [pathlib.Path(path) for path in ("/sys/fs/cgroup", "/sys/fs/cgroup/unif
 
 @pytest.fixture(scope="module")
 def group():
-    """The directory of a new control group of version 2."""
+    """Creates a cgroup (v2) and returns its directory."""
     path = next((m / f"xprof-test-{os.getpid()}.scope" for m in MOUNTS if (m / "cgroup.controllers").exists()), None)
     if os.geteuid() or not path:
         pytest.skip("no control group of version 2 can be made here")
@@ -45,7 +45,7 @@ def machine(xprof, program, group, tmp_path_factory):
 
 
 def test_control_groups_and_cpus(machine, group):
-    """Also of processes that are gone before anybody could look at them: they inherit it."""
+    """Also correct for processes that ended before xprof could read their cgroup: they inherit it from their parent."""
     said = machine.manifest["samples"]
     entries = [e for e in said["profiles"] if e["comm"] == BRIEF]
     assert len(entries) == SHORT
@@ -64,7 +64,7 @@ def reported(machine, xprof):
 
 
 def test_report_of_the_machine(reported, machine, group):
-    """All samples are there once, however they are told apart."""
+    """Each way to group the samples contains all samples once."""
     said, found = machine.manifest["samples"], reported["machine"]
     assert (found["samples"], found["kernel_samples"], found["cpus"]) == (said["written"], said["kernel"], said["cpus"])
     assert found["idle_ns"] == max(found["cpus"] * found["length_ns"] - found["cpu_ns"], 0)
@@ -97,7 +97,7 @@ def test_tree_has_all_samples(xprof, machine, reported):
 
 
 def test_exports_by_control_group(xprof, machine, reported, group):
-    """As a line of folded stacks, and as the label that perf_data_converter has."""
+    """The cgroup is a line of folded stacks, and the label that perf_data_converter uses."""
     (its,) = [p for p in reported["machine"]["cgroups"] if p["name"] == "/" + group.name]
     done = xprof("export", "--format=folded", "--by", "cgroup", "-o", "-", machine.directory)
     lines = [line.rpartition(" ") for line in done.stdout.splitlines() if line.startswith(f"/{group.name};")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Programs with very many sleds: attaching them ends when it is told to, and has limits."""
+"""Programs with a very large number of sleds: attaching can be interrupted, and has limits."""
 import os
 import pathlib
 import signal
@@ -21,7 +21,9 @@ LINK_MAX = 16384
 
 
 def build(program, functions):
-    """live/programs/sleds.c, of so many functions, which takes seconds. Its first instruction creates its file."""
+    """
+    Builds live/programs/sleds.c with this many functions, which takes seconds. Its first instruction creates its file.
+    """
     return program(
         "live/programs/sleds.c", "-O1", "-fno-xray-instrument", f"-DFUNCTIONS={functions}", "-Wl,-e,early"
     )
@@ -43,7 +45,7 @@ def sleds(program, start, tmp_path):
 
 
 def links(pid):
-    """How many uprobe_multi links a process has."""
+    """Returns the number of uprobe_multi links of a process."""
     count = 0
     for info in pathlib.Path(f"/proc/{pid}/fdinfo").glob("*"):
         try:
@@ -94,7 +96,7 @@ def test_signal_stops_attaching_a_command(program, record, tmp_path):
 
 @alone
 def test_kill_stops_attaching(sleds, record):
-    """The task that attaches goes on without xprof, to the end of its batch."""
+    """The task that attaches continues without xprof, up to the end of its batch."""
     target = sleds(SOME)
     session = record(*PROBE, "-p", target.pid)
     wait_attaching(session)
@@ -152,7 +154,9 @@ def test_limit_of_a_command(program, xprof, tmp_path):
 
 @pytest.mark.alone("measures stops")
 def test_patched_in_short_stops(sleds, record):
-    """Beyond the limit of probes: the process stands still some sixty times, not once for all of them."""
+    """
+    Above the limit of probes, sleds are patched in about sixty short stops of the process instead of one long stop.
+    """
     target = sleds(TOO_MANY)
     done = record("--call-mode=patch", "--no-samples", "-p", target.pid).wait_attached().stop().ok()
     recorded = done.manifest["attach"]

@@ -24,7 +24,7 @@ LIMIT_US = 1000
 
 
 def kept_calls(log):
-    """{function: [ticks of each call in the log]}"""
+    """Returns the ticks of each call in the log: {function: [ticks]}."""
     found = collections.defaultdict(list)
     stack = []
     for one in log.records():
@@ -79,7 +79,7 @@ def test_same_calls_as_the_runtime_keeps(program, record, tmp_path, clang):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_sum_with_losses(program, record):
-    """Dropped, lost and written calls make up all that were made."""
+    """The numbers of dropped, lost and written calls add up to all calls."""
     path = program("live/programs/hot.c", "-O2")
     # Many times what a probe costs, which a call in it takes at least.
     recorded = record("--buffer=4096", "--min-duration=20us", "--", path, 2, 20000).finish().adds_up()
@@ -95,7 +95,7 @@ def test_sum_with_losses(program, record):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_calls_with_an_event_are_kept(program, record):
-    """However short they are: the event belongs to the call."""
+    """A call with an event is kept even if it is short, because the event belongs to the call."""
     source = """
     static volatile long sink;
     __attribute__((noinline)) void quick(long n) { sink += n; }

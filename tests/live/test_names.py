@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-Names that a target chose are only ever text: they drive no terminal, forge no line, and a command that is pasted into a
-shell runs what it says.
+Names that a target chose are printed as text: they cannot control a terminal or forge a line. A printed command, pasted
+into a shell, does what it shows.
 """
 import json
 import os
@@ -62,7 +62,7 @@ def c_text(text):
 
 @pytest.fixture
 def hostile(program, tmp_path):
-    """The path of a program with such names, which is itself one."""
+    """Returns the path of a program with such names; its own path is one, too."""
     built = program.text("names", SOURCE % c_text(FUNCTION), "-O2", project.no_runtime())
     # A name has no slash; the last byte is no UTF-8.
     path = tmp_path / f"-p{EVIL}\udcff"
@@ -82,7 +82,7 @@ def is_unseen(character):
 
 
 def assert_clean(output):
-    """Its lines."""
+    """Checks output for control characters and returns its lines."""
     text = output.decode()  # strict
     bad = {c for c in text if c != "\n" and is_unseen(c)}
     assert not bad, f"{bad} in {text!r}"
@@ -100,13 +100,13 @@ def run(xprof, *args, status=0):
 
 
 def assert_messages(lines):
-    """They are xprof's, files of the recording, or commands."""
+    """Checks that all lines are messages of xprof, files of the recording, or commands."""
     assert lines
     assert not [line for line in lines if not line.startswith(("xprof: ", "  "))], lines
 
 
 def words_in_bash(command, directory):
-    """What bash gives to the tool: [the tool, its arguments...]."""
+    """Returns the words that bash passes to the tool: [the tool, its arguments...]."""
     functions = "".join(f"{tool}() {{ printf '%s\\0' {tool} \"$@\"; }}; " for tool in TOOLS)
     done = subprocess.run(["bash", "-c", functions + command], capture_output=True, cwd=directory, check=True)
     assert not done.stderr, done.stderr
@@ -198,7 +198,7 @@ def test_command(xprof, hostile, tmp_path):
 
 
 def test_recovered(xprof, record, running, hostile, tmp_path):
-    """The command that `xprof recover` tells."""
+    """The command that `xprof recover` prints."""
     session = record("-p", running.pid, "--no-samples", directory=tmp_path / f"cut off{EVIL}").wait_attached()
     recording.wait_until(lambda: any(p.stat().st_size > 1 << 20 for p in session.directory.glob("*.spool")), "no events")
     session.process.kill()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Whose a recording is, and who may read it: the user behind sudo, and nobody else at any time."""
+"""A recording belongs to the user who ran sudo, and no other user can read it at any time."""
 import os
 import pathlib
 import shutil
@@ -23,7 +23,7 @@ SUDO = {"SUDO_UID": str(USER), "SUDO_GID": str(USER)}
 
 @pytest.fixture
 def place():
-    """A directory that every user reaches, as those of the tests are not."""
+    """Returns a directory that every user can reach; the directories of the tests are private."""
     directory = pathlib.Path(tempfile.mkdtemp(prefix="xprof-owner-", dir="/tmp"))
     directory.chmod(0o755)
     yield directory
@@ -32,7 +32,7 @@ def place():
 
 @pytest.fixture
 def sudo(monkeypatch):
-    """As sudo runs xprof, under a umask that takes nothing away."""
+    """Runs xprof as sudo does, under a umask of 0."""
     for name, value in SUDO.items():
         monkeypatch.setenv(name, value)
     before = os.umask(0)
@@ -56,7 +56,7 @@ def run_as_user(place, *command):
 
 
 def readers(directory, program):
-    """What the summary says to type."""
+    """Returns the commands that the summary prints."""
     log = next(directory.glob("*.fdr"))
     profile = next(directory.glob("*.prof"))
     yield [project.XPROF, "report", directory]
@@ -103,7 +103,9 @@ def test_killed_recording_is_its_users(xprof, record, busy, place, sudo):
 
 
 def test_recovery_in_anothers_directory(xprof, record, busy, place):
-    """What lies there may be anything: root makes, reads and removes no more there than its owner could."""
+    """
+    The directory may contain anything: root creates, reads and removes only files that the directory's owner could.
+    """
     target = busy(2, 1000)
     session = record("--no-samples", "-p", target.pid, directory=place / "out").wait_attached()
     recording.wait_until(lambda: list((place / "out").glob("*.spool")), "there is no spool")
@@ -128,7 +130,7 @@ def test_recovery_in_anothers_directory(xprof, record, busy, place):
 
 
 def test_recovery_through_anothers_link(xprof, place, sudo):
-    """It would lead to a directory of root's that looks like a recording, whose files root would give away."""
+    """The link leads to a directory of root that looks like a recording. Root must not give its files away."""
     roots = place / "roots"
     roots.mkdir(mode=0o700)
     (roots / "db.dump").write_text("secret")
