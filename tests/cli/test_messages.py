@@ -82,12 +82,16 @@ def test_usage_errors(xprof, args):
     assert (status, printed, len(messages)) == (2, [], 1)
 
 
-@pytest.mark.parametrize("command", ["list", "report", "recover"])
+@pytest.mark.parametrize("command", ["report", "recover"])
 def test_no_such_file(xprof, command):
     status, printed, messages = run(xprof, command, EVIL)
     assert (status, printed) == (1, [])
     (message,) = messages
     assert message.startswith(f"xprof: error: {SHOWN}: ") and message.endswith("No such file or directory")
+
+
+def test_no_such_file_or_process(xprof):
+    assert run(xprof, "list", EVIL) == (1, [], [f"xprof: error: no process has the name '{SHOWN}'"])
 
 
 def test_long_name_leaves_the_reason(xprof):

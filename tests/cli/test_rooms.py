@@ -39,7 +39,7 @@ CEILINGS = {
     "format": 7550,
     "elf": 4880,
     "target": 5600,
-    "unwind": 4810,
+    "unwind": 4850,
     "functions": 2400,
     "event": 205,
     "kernel": 4030,

@@ -267,7 +267,7 @@ static int give_up(int (*end)(void), pid_t pid)
 	memset(&kernel, 0, sizeof(kernel));
 	kernel.end_after = 2;
 	kernel.end = end;
-	xp_interrupt_init(true);
+	xp_interrupt_init(true, true);
 	files = open_files();
 	xp_attach_new(&attach, true);
 	err = attach_many(attach, pid, PROBES);

@@ -39,7 +39,7 @@ static int in_child(int (*check)(void))
 
 static int by_signal(int number, bool with_sigint)
 {
-	xp_interrupt_init(with_sigint);
+	xp_interrupt_init(with_sigint, true);
 	if (xp_interrupted())
 		return 2;
 	kill(getpid(), number);
@@ -77,7 +77,7 @@ TEST(signals)
 
 static int by_deadline(void)
 {
-	xp_interrupt_init(true);
+	xp_interrupt_init(true, true);
 	xp_interrupt_set_deadline(xp_now_ns() + 3600 * XP_NS_PER_S);
 	if (xp_interrupted())
 		return 2;
@@ -107,7 +107,7 @@ static int outlive(void *unused)
 
 static int killed(void)
 {
-	xp_interrupt_init(true);
+	xp_interrupt_init(true, true);
 	return xp_shielded(outlive, NULL);
 }
 
@@ -137,7 +137,7 @@ static bool is_pending(int number)
 /* A signal arrives after one that ended the recording so long ago; 0: none did. Returns whether xprof is to end. */
 static int signal_after(uint64_t since_ns, enum then then)
 {
-	xp_interrupt_init(true);
+	xp_interrupt_init(true, true);
 	xp_interrupt_watch(since_ns ? xp_now_ns() - since_ns : 0);
 	if (then != NOTHING)
 		xp_interrupt_abort_by_next();

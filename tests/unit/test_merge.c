@@ -240,7 +240,7 @@ TEST_WITH(ends_early_when_interrupted, setup, teardown)
 {
 	struct world *world = *state;
 
-	xp_interrupt_init(false);
+	xp_interrupt_init(false, true);
 	for (uint64_t i = 0; i < 40; i++)
 		put(world, (int)(i % CPUS), 10 + i, (uint32_t)i, 0);
 	xp_interrupt_set_deadline(1);

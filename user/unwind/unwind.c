@@ -121,10 +121,7 @@ static bool peek(const struct xp_unwind_thread *thread, uint64_t address, uint64
 
 /* ---- rules ---- */
 
-/*
- * Returns whether ip is after the end of its function: a system call may be the last instruction, as in __restore_rt of
- * glibc.
- */
+/* Returns whether ip is after the end of its function, which may end with a system call, as glibc's __restore_rt. */
 static bool is_behind_end(const struct walk *walk, const struct xp_rule *rule)
 {
 	return walk->ip == walk->thread->ip && walk->thread->in_syscall && rule->has_table && !rule->is_late &&
@@ -179,10 +176,7 @@ static bool go_to(struct walk *walk, uint64_t ip, uint64_t sp, uint64_t bp)
 	return true;
 }
 
-/*
- * Returns whether the code will never have rules: memory without a file, if the process has no JIT code with unwinding
- * data. Code of a file may get its table later.
- */
+/* Memory without a file never has rules, unless the process has JIT code with unwinding data. */
 static bool never_has_rules(const struct walk *walk)
 {
 	return walk->vma->file->kind == XP_FILE_ANON && !has_code(walk->thread);
@@ -309,10 +303,7 @@ static bool by_ucontext(struct walk *walk)
 	return true;
 }
 
-/*
- * Returns whether this is the entry point of a program or of the dynamic linker. It has no caller, even if the tables
- * describe one.
- */
+/* Returns whether this is the entry point of a program or of the dynamic linker, which has no caller. */
 static bool is_at_start(const struct walk *walk)
 {
 	const struct xp_unwind_thread *thread = walk->thread;
