@@ -2,10 +2,12 @@
 /* `xprof explain DIR`: tells why the slowest calls of a recording were slow. */
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/why.h"
 #include "commands.h"
 #include "explain/explain.h"
+#include "model/part_list.h"
 #include "report/pager.h"
 
 #define COLUMNS 80
@@ -37,13 +39,15 @@ enum xp_exit xp_cmd_explain(const struct xp_options *options)
 		.full_names = options->full_names,
 		.instr_map = options->instr_map,
 	};
-	struct xp_explanation explanation;
+	struct xp_explanation explanation = { 0 };
+	struct xp_part_list part = { 0 };
 	int err;
 
 	if (compares && (options->above_ns || options->slowest))
 		return xp_fail(XP_EXIT_USAGE, "--tail and --against cannot be used with --above or --slowest");
-	err = xp_explain(&explanation, options->operands[0], &how);
-
+	err = xp_part_list_one(&part, options->operands[0], (uint64_t)time(NULL));
+	if (!err)
+		err = xp_explain(&explanation, part.paths[0], &how);
 	if (!err)
 		err = print(&explanation, options->json);
 	if (err == -ENODATA)
@@ -53,5 +57,6 @@ enum xp_exit xp_cmd_explain(const struct xp_options *options)
 	if (explanation.broken)
 		err = err ? err : -EBADMSG;
 	xp_explanation_free(&explanation);
+	xp_part_list_free(&part);
 	return err == -EINVAL ? XP_EXIT_USAGE : err ? XP_EXIT_FAILED : XP_EXIT_OK;
 }

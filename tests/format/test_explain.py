@@ -4,6 +4,7 @@ import json
 import os
 import re
 import resource
+import shutil
 
 import pytest
 
@@ -246,6 +247,20 @@ def test_contended_locks(explained):
         ("0x7f0000001000", 2, 9 * MS, {"tid": HOLDER, "name": "holder"}, 5 * MS),
         ("0x7f0000002000", 1, 7 * MS, {"tid": HOLDER, "name": "holder"}, 7 * MS), (None, 1, 2 * MS, {"tid": HOLDER, "name": "holder"}, 2 * MS)]
     assert "     2    9.00 ms    5.00 ms  0x7f0000001000 holder (8) +1        app+0x11\n" in text
+
+
+def test_one_of_the_recordings_of_rotate(xprof, recorded, tmp_path):
+    """explain and export read one; of several, the message names the newest."""
+    old, new = (tmp_path / "parts" / name for name in ("20261127T140000Z", "20261127T150000Z"))
+    shutil.copytree(recorded([*threads(), wait(SERVER, 10 * MS, 5 * MS, 0, "S", "1401")]), old)
+    shutil.copytree(old, new)
+    alone, selected = xprof("explain", new), xprof("explain", f"{new.parent}@2026-11-27T15:01")
+    assert selected.returncode == 0 and selected.stdout == alone.stdout
+    for command in (["explain"], ["export", "--off-cpu", "--format", "folded"]):
+        refused = xprof(*command, new.parent)
+        assert (refused.returncode, refused.stderr) == (2, f"xprof: error: {new.parent} has 2 recordings; name one, such as {new}\n")
+    assert xprof("export", "--off-cpu", "--format", "folded", f"{new.parent}@2026-11-27T15:01").returncode == 0
+    assert (new / "waits.folded").exists() and not (old / "waits.folded").exists()
 
 
 def test_stack_of_only_a_leaf(explained):

@@ -143,6 +143,16 @@ int xp_part_list_make(struct xp_part_list *list, const char *name, uint64_t now_
 	return err;
 }
 
+int xp_part_list_one(struct xp_part_list *list, const char *name, uint64_t now_s)
+{
+	int err = xp_part_list_make(list, name, now_s);
+
+	if (!err && list->count > 1)
+		err = xp_fail(-EINVAL, "%s has %zu recordings; name one, such as %s", name, list->count,
+			      list->paths[list->count - 1]);
+	return err;
+}
+
 void xp_part_list_free(struct xp_part_list *list)
 {
 	for (size_t i = 0; i < list->count; i++)

@@ -31,6 +31,8 @@ struct xp_part_list {
  * message: the time is none, or there is no part of that time.
  */
 int xp_part_list_make(struct xp_part_list *list, const char *name, uint64_t now_s);
+/* The same for a command that reads a single part: -EINVAL, with a message that names one, if there are more. */
+int xp_part_list_one(struct xp_part_list *list, const char *name, uint64_t now_s);
 void xp_part_list_free(struct xp_part_list *list);
 /* Sets the times of a part that are selected. facts: of the part; NULL: its times are not known. */
 void xp_part_list_select(const struct xp_part_list *list, const struct xp_facts *facts, struct xp_select *select);
