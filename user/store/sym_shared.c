@@ -116,6 +116,15 @@ bool xp_sym_shared_find(int shared_fd, const struct xp_sym_identity *identity, s
 	return search.is_found;
 }
 
+/* Another part, which ended at the same time, has shared its copy first. */
+static int take_first(int shared_fd, const char *shared, int dir_fd, const char *name)
+{
+	char linked[NAME_MAX + 1];
+
+	snprintf(linked, sizeof(linked), "%.*s.first", NAME_MAX - 6, name);
+	return linkat(shared_fd, shared, dir_fd, linked, 0) ?: renameat(dir_fd, linked, dir_fd, name);
+}
+
 void xp_sym_shared_add(int shared_fd, const struct xp_sym_identity *identity, const struct xp_sym_shared *copy,
 		       int dir_fd, const char *name)
 {
@@ -133,6 +142,7 @@ void xp_sym_shared_add(int shared_fd, const struct xp_sym_identity *identity, co
 	/* Now: what has a second name is not given to a user later. */
 	if (xp_own_file_user(&uid, &gid) && fchownat(dir_fd, name, uid, gid, AT_SYMLINK_NOFOLLOW))
 		return;
-	if (linkat(dir_fd, name, shared_fd, shared, 0))
+	if (linkat(dir_fd, name, shared_fd, shared, 0) &&
+	    (errno != EEXIST || take_first(shared_fd, shared, dir_fd, name)))
 		xp_debug("%s is not shared with other parts: %s", name, strerror(errno));
 }
