@@ -103,7 +103,7 @@ TEST(test_child_gets_a_ring)
 		assert_int_equal(head_of(getpid()), round + 1);
 		end_child(child);
 		/* The next one has the same ring and the same table. */
-		xp_call_rings_leave(family.rings, child);
+		xp_call_rings_leave(family.rings, child, false);
 		assert_int_equal(family.rings->count, 3);
 		assert_int_equal(family.rings->clean_tables, 2);
 	}
@@ -119,11 +119,11 @@ TEST(test_others_get_none)
 	begin_family();
 	child = begin_child();
 	assert_int_equal(xp_call_rings_adopt(family.rings, child, fs_base_now(), 1), 0);
-	xp_call_rings_leave(family.rings, child);
+	xp_call_rings_leave(family.rings, child, false);
 	assert_int_equal(xp_call_rings_adopt(family.rings, child, fs_base_now(), 1), -ESRCH);
 	assert_int_equal(xp_call_rings_table(family.rings, child), -ENOENT);
 	end_child(child);
-	xp_call_rings_leave(family.rings, getpid());
+	xp_call_rings_leave(family.rings, getpid(), false);
 	assert_int_equal(xp_call_rings_adopt(family.rings, getpid(), fs_base_now(), 1), -ESRCH);
 	sleeper = fork();
 	if (!sleeper) {

@@ -223,7 +223,7 @@ static bool was_patched(const struct xp_process *parent, uint64_t tsc)
 	return true;
 }
 
-/* A child of fork() is recorded through the sleds of its parent, and does not have its parent's rings. */
+/* A child of fork() is recorded through the sleds of its parent, and through the kernel until it gets a ring. */
 static int inherit(struct xp_process *child, const struct xp_process *parent)
 {
 	int err = xp_functions_copy(&child->functions, &parent->functions);

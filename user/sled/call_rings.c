@@ -104,8 +104,26 @@ static int take_pages(uint8_t *start, size_t bytes)
 	return errno == EFAULT ? -ENOMEM : -errno;
 }
 
+/*
+ * Children of a recording that was killed still know their tables, whose entries would let them write into rings that
+ * now belong to others. Reading the file allocates no pages.
+ */
+static void clear_other_tables(const struct xp_call_rings *rings, int fd)
+{
+	static const uint8_t zeros[XP_CALL_TABLE_BYTES];
+	uint8_t table[XP_CALL_TABLE_BYTES];
+
+	for (size_t number = 1; number < XP_CALL_RINGS_MAX; number++) {
+		off_t at = (off_t)(XP_CALL_TABLES + number * sizeof(table));
+
+		if (pread(fd, table, sizeof(table), at) != (ssize_t)sizeof(table) ||
+		    memcmp(table, zeros, sizeof(table)) != 0)
+			memset(table_memory(rings, number), 0, sizeof(table));
+	}
+}
+
 /* The process may take the pages away at any time: nothing is read or written there before they are guarded. */
-static int begin_guarded(struct xp_call_rings *rings)
+static int begin_guarded(struct xp_call_rings *rings, int fd)
 {
 	int err;
 
@@ -118,6 +136,8 @@ static int begin_guarded(struct xp_call_rings *rings)
 	/* One that stands in the stub since an earlier recording goes on with the ring that it finds. */
 	if (!err)
 		memset(table_memory(rings, 0), 0, XP_CALL_TABLE_BYTES);
+	if (!err)
+		clear_other_tables(rings, fd);
 	if (!err && xp_call_rings_torn(rings))
 		err = -ENOMEM;
 	if (err) {
@@ -138,7 +158,7 @@ int xp_call_rings_new(struct xp_call_rings **result, pid_t pid, int fd, uint64_t
 		err = rings->memory == MAP_FAILED ? -errno : 0;
 	}
 	if (!err) {
-		err = begin_guarded(rings);
+		err = begin_guarded(rings, fd);
 		if (err)
 			munmap(rings->memory, XP_CALL_RINGS_BYTES);
 	}
@@ -414,13 +434,13 @@ void xp_call_rings_stop(struct xp_call_rings *rings, pid_t pid)
 		clear_key(ring);
 }
 
-void xp_call_rings_leave(struct xp_call_rings *rings, pid_t pid)
+void xp_call_rings_leave(struct xp_call_rings *rings, pid_t pid, bool is_used)
 {
 	xp_call_rings_stop(rings, pid);
 	for (struct xp_thread_ring *ring = NULL; (ring = xp_call_rings_next(rings, pid, ring));)
 		free_ring(rings, ring);
 	if (xp_call_rings_table(rings, pid) >= 0)
-		rings->tables[xp_call_rings_table(rings, pid)] = 0;
+		rings->tables[xp_call_rings_table(rings, pid)] = is_used ? -1 : 0;
 }
 
 /* A free table, which is empty. The first one is that of the process that has mapped the memory. */
@@ -480,7 +500,8 @@ static int write_tables(const struct xp_call_rings *rings, pid_t child, size_t n
 
 int xp_call_rings_adopt(struct xp_call_rings *rings, pid_t child, uint64_t fs_base, uint64_t tsc)
 {
-	int number = rings->stub_count && !rings->given_up ? take_table(rings, child) : -EOPNOTSUPP, err;
+	bool may = rings->stub_count && !rings->given_up && !rings->no_children;
+	int number = may ? take_table(rings, child) : -EOPNOTSUPP, err;
 
 	if (number < 0)
 		return number;
@@ -488,6 +509,6 @@ int xp_call_rings_adopt(struct xp_call_rings *rings, pid_t child, uint64_t fs_ba
 	xp_call_rings_begin(rings, child, child, fs_base, tsc);
 	err = write_tables(rings, child, (size_t)number);
 	if (err)
-		xp_call_rings_leave(rings, child);
+		xp_call_rings_leave(rings, child, err == -ETIMEDOUT); /* the address may still be written */
 	return err;
 }

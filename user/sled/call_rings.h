@@ -67,7 +67,7 @@ struct xp_call_rings {
 	pid_t pids[XP_CALL_RINGS_MAX]; /* the process that a ring belongs to, if it is not free */
 	struct xp_thread_ring list[XP_CALL_RINGS_MAX];
 	size_t count;			 /* with ring 0, which is nobody's */
-	pid_t tables[XP_CALL_RINGS_MAX]; /* the process that has each table; 0: it is free */
+	pid_t tables[XP_CALL_RINGS_MAX]; /* the process that has each table; 0: it is free; -1: it stays empty */
 	size_t clean_tables;		 /* number of tables, from the first on, that have their pages */
 	/* Addresses of stubs whose call rings children of fork() inherit; set by the caller. */
 	uint64_t stubs[XP_STUBS_MAX];
@@ -83,6 +83,7 @@ struct xp_call_rings {
 	bool bound;	    /* set by the caller: existing threads have their rings */
 	bool refused;	    /* there was no ring for a thread; it is reported again when one is free */
 	bool given_up;	    /* set by the caller: no more threads get rings */
+	bool no_children;   /* set by the caller: no more children get tables */
 	uint64_t min_ticks; /* set by the caller before the first thread: the stub discards shorter calls; 0: none */
 };
 
@@ -151,7 +152,10 @@ int xp_call_rings_table(const struct xp_call_rings *rings, pid_t pid);
  * it has ended or runs another program, or the errors of xp_program_memory_write().
  */
 int xp_call_rings_adopt(struct xp_call_rings *rings, pid_t child, uint64_t fs_base, uint64_t tsc);
-/* As xp_call_rings_forget(), and frees the rings and the table for other processes, since the process has ended. */
-void xp_call_rings_leave(struct xp_call_rings *rings, pid_t pid);
+/*
+ * As xp_call_rings_forget(), and frees the rings and the table for other processes, since the process has ended.
+ * is_used: a task may still know the table, which therefore stays empty.
+ */
+void xp_call_rings_leave(struct xp_call_rings *rings, pid_t pid, bool is_used);
 
 #endif

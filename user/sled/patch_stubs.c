@@ -159,6 +159,9 @@ static struct xp_call_rings *get_rings(struct xp_patch_work *work, struct xp_stu
 
 	if (inherited)
 		return inherited;
+	for (size_t i = 0; rings && i < rings->stub_count; i++)
+		if (rings->stubs[i] == place->address)
+			return rings;
 	if (rings && place->rings_inherited && rings->stub_count < XP_STUBS_MAX)
 		rings->stubs[rings->stub_count++] = place->address;
 	return rings;

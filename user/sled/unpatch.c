@@ -438,6 +438,9 @@ static int restore_children(const struct xp_stub_id *stubs, size_t count, struct
 	}
 	if (list)
 		closedir(list);
+	if (xp_interrupted())
+		xp_warn("interrupted: sleds of children that were forked during the recording may stay patched until "
+			"you run `xprof restore -p PID`");
 	return err ? err : found;
 }
 

@@ -31,6 +31,7 @@ struct xp_process_attaching {
 	unsigned int in_vain; /* the same, or soon after its sleds were patched */
 	pid_t inherits_from;  /* its patched sleds lead to a stub of this one, of which it descends; 0: to its own */
 	pid_t parent;	      /* it was forked by this one; 0: that was not seen */
+	unsigned int sharers; /* other processes that run in its memory: vfork(), CLONE_VM */
 	bool denied;	      /* its sleds are skipped for lack of a capability, or because it has forged stubs */
 	bool left_out;	      /* the same, of an object: its cgroup lacks memory, or a budget cannot be kept */
 	bool has_no_tsc;      /* some of its threads cannot have a call ring */

@@ -64,6 +64,7 @@ static void give_up(struct xp_process *process, const char *why)
 
 	xp_warn("process %d (%s): its calls are no longer recorded in memory: %s", process->pid, process->comm, why);
 	rings->given_up |= rings->tables[0] == process->pid;
+	rings->no_children = true; /* each could cost as much */
 	xp_call_rings_stop(rings, process->pid);
 	for (struct xp_thread_ring *ring = NULL; (ring = xp_call_rings_next(rings, process->pid, ring));) {
 		count_left(process, ring);
@@ -415,6 +416,7 @@ static void share_rings(struct xp_process *child, const struct xp_event_thread *
 		return;
 	err = xp_call_rings_adopt(parent->rings, child->pid, event->fs_base, tsc);
 	if (err) {
+		parent->rings->no_children |= err == -ETIMEDOUT; /* the next one would make xprof wait, too */
 		xp_debug("process %d, a child, gets no call rings: %s", child->pid, strerror(-err));
 		return;
 	}
@@ -436,6 +438,7 @@ int xp_processes_begin_task(struct xp_processes *processes, const struct xp_arri
 		share_rings(process, event, arrival->tsc);
 	if (!process || !process->rings || !(event->clone_flags & CLONE_VM))
 		return 0;
+	process->attaching.sharers += !(event->clone_flags & CLONE_THREAD);
 	if (!(event->clone_flags & XP_TASK_TOLD))
 		return begin_task(process, event, arrival->tsc);
 	if (process->reading.told_us > TOLD_US) {
@@ -458,6 +461,7 @@ int xp_processes_end_task(struct xp_processes *processes, const struct xp_arriva
 
 	if (!process || !process->rings)
 		return 0;
+	process->attaching.sharers -= process->attaching.sharers > 0;
 	end.tsc += end_margin(process);
 	for (struct xp_thread_ring *ring = NULL; (ring = xp_call_rings_next(process->rings, process->pid, ring));) {
 		struct xp_call_range range;
@@ -515,7 +519,7 @@ int xp_process_end_calls(struct xp_process *process)
 			count_unowned(process, ring);
 	}
 	process->rings = NULL;
-	xp_call_rings_leave(rings, process->pid);
+	xp_call_rings_leave(rings, process->pid, process->attaching.sharers > 0);
 	xp_call_rings_free(rings);
 	return err;
 }
