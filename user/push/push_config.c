@@ -181,7 +181,7 @@ static int set_auth(struct xp_push_config *config, const char *path)
 		text[strcspn(text, "\r\n")] = 0;
 		err = make_header(config, path, text);
 	}
-	erase(text);
+	explicit_bzero(text, AUTH_BYTES_MAX + 1); /* also what follows the first line */
 	free(text);
 	if (!err && !strncmp(config->base, "http:", 5))
 		xp_warn("--push-auth sends the secret without encryption, because the URL is not https");

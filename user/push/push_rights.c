@@ -83,12 +83,13 @@ static const struct xp_syscall_rule rules[] = {
 	{ SYS_socket, XP_SYSCALL_ALLOW_IF_EQUAL, 0, AF_INET },
 	{ SYS_socket, XP_SYSCALL_ALLOW_IF_EQUAL, 0, AF_INET6 },
 	{ SYS_socket, XP_SYSCALL_ALLOW_IF_EQUAL, 0, AF_NETLINK },
+	/* Only streams: a datagram socket can be connected to other UNIX sockets. The types are 1 to 3, and 5. */
+	{ SYS_socketpair, XP_SYSCALL_ALLOW_IF_CLEAR, 1, SOCK_DGRAM | 4 },
 	{ SYS_clone, XP_SYSCALL_ALLOW_IF_SET, 0, CLONE_THREAD },
 	{ SYS_clone3, XP_SYSCALL_FAIL, 0, ENOSYS },
 };
 
 static const unsigned int allowed[] = {
-	SYS_socketpair,
 	SYS_connect,
 	SYS_bind,
 	SYS_getsockname,

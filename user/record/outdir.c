@@ -44,28 +44,18 @@ static int each_entry(int dir_fd, int (*visit)(int dir_fd, const char *name, voi
 {
 	/* This needs a separate descriptor: fdopendir() takes ownership, and moves the position in the directory. */
 	int fd = openat(dir_fd, ".", DIR_FLAGS);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	int ret = dir ? 0 : -errno;
 	struct dirent *entry;
-	DIR *dir;
-	int ret = 0;
 
-	if (fd < 0)
-		return -errno;
-	dir = fdopendir(fd);
-	if (!dir) {
-		ret = -errno;
+	if (!dir && fd >= 0)
 		close(fd);
+	if (!dir)
 		return ret;
-	}
-	while (!ret) {
-		errno = 0;
-		entry = readdir(dir);
-		if (!entry) {
-			ret = -errno;
-			break;
-		}
+	for (errno = 0; !ret && (entry = readdir(dir)); errno = 0)
 		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
 			ret = visit(dir_fd, entry->d_name, arg);
-	}
+	ret = ret ? ret : -errno;
 	closedir(dir);
 	return ret;
 }
@@ -459,6 +449,7 @@ static int open_or_make(struct xp_outdir *outdir)
 {
 	struct occupant occupant = { .name = outdir->name, .shown = outdir->path };
 	struct owner owner;
+	struct stat st;
 	int err = look_at(outdir->parent_fd, &occupant);
 
 	if (err > 0) {
@@ -471,6 +462,10 @@ static int open_or_make(struct xp_outdir *outdir)
 	if (err)
 		return err;
 	outdir->fd = occupant.fd;
+	if (fstat(outdir->fd, &st) || st.st_mode & (S_IWGRP | S_IWOTH))
+		return xp_why_set(
+		    -EPERM, "%s: other users may write there; run chmod go-w, or choose another directory with -o",
+		    outdir->path);
 	if (!occupant.contents.marks)
 		return 0;
 	return xp_why_set(-EEXIST,
@@ -494,7 +489,8 @@ int xp_outdir_open_part(struct xp_outdir *part, const struct xp_outdir *parts, c
 {
 	int length, err = -EEXIST;
 
-	*part = (struct xp_outdir){ .fd = -1, .parent_fd = fcntl(parts->fd, F_DUPFD_CLOEXEC, 0) };
+	/* Not a duplicate: that would share the lock of the parts, which a child that ends this part must not keep. */
+	*part = (struct xp_outdir){ .fd = -1, .parent_fd = openat(parts->fd, ".", DIR_FLAGS) };
 	if (part->parent_fd < 0)
 		return -errno;
 	for (unsigned int i = 0; i < PARTS_IN_A_SECOND_MAX && err == -EEXIST; i++) {
@@ -520,6 +516,9 @@ int xp_outdir_remove(int parent_fd, const char *name)
 	if (occupant.contents.foreign)
 		err = xp_why_set(-EEXIST, "%s has something that is not xprof's: %s", name,
 				 occupant.contents.foreign_name);
+	else if (occupant.contents.entries && !occupant.contents.marks &&
+		 faccessat(occupant.fd, "perf.data", F_OK, AT_SYMLINK_NOFOLLOW))
+		err = xp_why_set(-EEXIST, "%s is not a recording", name);
 	else
 		err = flock(occupant.fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK
 			  ? -EBUSY

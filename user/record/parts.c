@@ -13,6 +13,7 @@
 #include "base/util.h"
 #include "base/why.h"
 #include "record/outdir.h"
+#include "store/sym_shared.h"
 
 static int is_part(const struct dirent *entry)
 {
@@ -53,7 +54,8 @@ static bool is_due(int parts_fd, const char *next, uint64_t bytes, const struct 
 
 static int clean(int parts_fd, struct dirent *const *parts, size_t count, const struct xp_parts_limits *limits)
 {
-	uint64_t bytes = 0, *sizes = calloc(count + 1, sizeof(*sizes));
+	uint64_t shared = limits->max_bytes ? xp_sym_shared_bytes(limits->shared_fd) : 0;
+	uint64_t bytes = shared, *sizes = calloc(count + 1, sizeof(*sizes));
 	int deleted = 0, refused = 0;
 
 	if (!sizes)
@@ -69,7 +71,12 @@ static int clean(int parts_fd, struct dirent *const *parts, size_t count, const 
 		if (err)
 			continue;
 		xp_debug("deleted the old part %s", parts[i]->d_name);
-		bytes -= sizes[i];
+		bytes -= sizes[i] + shared;
+		if (limits->max_bytes) {
+			xp_sym_shared_clean(limits->shared_fd);
+			shared = xp_sym_shared_bytes(limits->shared_fd);
+		}
+		bytes += shared;
 		deleted++;
 	}
 	free(sizes);

@@ -18,6 +18,7 @@
 struct xp_parts_limits {
 	uint64_t now_ns;    /* CLOCK_REALTIME */
 	uint64_t keep_ns;   /* parts that ended earlier are deleted; 0: no limit */
+	int shared_fd;	    /* the names that the parts share (sym_shared.h), which count once */
 	uint64_t max_bytes; /* of all parts together; 0: no limit */
 	bool is_full;	    /* the disk: the oldest parts are deleted until XP_PARTS_FREE_BYTES are free */
 };

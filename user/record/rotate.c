@@ -87,6 +87,7 @@ static int clean(void *arg)
 		.now_ns = (uint64_t)time(NULL) * XP_NS_PER_S,
 		.keep_ns = keep->ns,
 		.max_bytes = keep->bytes,
+		.shared_fd = XP_CHILD_FDS + 1,
 		.is_full = true,
 	};
 
@@ -123,7 +124,7 @@ static void part_is_complete(struct xp_rotation *rotation, const char *path, int
 
 static bool is_full(int err)
 {
-	return err == -ENOSPC || err == -EDQUOT;
+	return err == -ENOSPC;
 }
 
 /* Whether a file of the part has ended because there is no room on the disk. */
@@ -254,8 +255,8 @@ static int end_part(void *arg)
 	int code, made, lock_fd;
 
 	xp_interrupt_leave();
-	close_attached();
 	xp_outdir_leave(&recording->rotation.parts);
+	close_attached();
 	if (setpriority(PRIO_PROCESS, 0, recording->own_nice))
 		xp_debug("the end of a part keeps the reader's priority: %s", strerror(errno));
 	recording->rotation.goes_on = true;

@@ -44,7 +44,7 @@ bool xp_sym_identity_get(struct xp_sym_identity *identity, int fd)
 	if (fstat(fd, &st))
 		return false;
 	xp_chosen_original(&st);
-	*identity = (struct xp_sym_identity){ st.st_dev, st.st_ino, st.st_size, st.st_mtim };
+	*identity = (struct xp_sym_identity){ st.st_dev, st.st_ino, st.st_size, st.st_mtim, st.st_ctim };
 	return true;
 }
 
@@ -115,12 +115,14 @@ static bool is_another(const struct xp_file *file, const struct xp_elf_copied *c
 }
 
 /* Takes the copy that another part has made. Returns whether there is one that may be taken. */
-static bool take_shared(struct xp_sym_binaries *binaries, struct xp_sym_binary *stored, const char *label, int from)
+static bool take_shared(struct xp_sym_binaries *binaries, struct xp_sym_binary *stored, const char *label, int from,
+			const struct xp_file *file)
 {
 	struct xp_sym_shared shared;
 	struct stat st;
 
 	if (!xp_sym_shared_find(binaries->dir->shared_fd, &stored->identity, &shared) ||
+	    is_another(file, &shared.copied) ||
 	    fstatat(binaries->dir->shared_fd, shared.name, &st, AT_SYMLINK_NOFOLLOW) ||
 	    !xp_chosen_user_may_read(from) || (uint64_t)st.st_blocks * 512 > binaries->bytes_left ||
 	    xp_sym_dir_link(binaries->dir, shared.name, label, (uint32_t)binaries->count, shared.key,
@@ -138,7 +140,7 @@ static int copy(struct xp_sym_binaries *binaries, struct xp_sym_binary *stored, 
 	int fd, err;
 
 	xp_sym_dir_label(label, stored->path);
-	if (take_shared(binaries, stored, label, from))
+	if (take_shared(binaries, stored, label, from, file))
 		return 0;
 	fd = xp_sym_dir_create(binaries->dir, label, (uint32_t)binaries->count, &stored->sym_path);
 	if (fd < 0)

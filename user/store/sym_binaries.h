@@ -24,6 +24,7 @@ struct xp_sym_identity {
 	ino_t inode;
 	off_t size;
 	struct timespec modified;
+	struct timespec changed; /* for names that parts share: no user can choose it */
 };
 
 /* Gets the identity of an open file. Returns false after an error. */

@@ -50,6 +50,24 @@ static bool delete_if_unused(int shared_fd, const char *name, void *arg)
 	return true;
 }
 
+static bool add_size(int shared_fd, const char *name, void *arg)
+{
+	uint64_t *bytes = arg;
+	struct stat st;
+
+	if (!fstatat(shared_fd, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode))
+		*bytes += (uint64_t)st.st_blocks * 512;
+	return true;
+}
+
+uint64_t xp_sym_shared_bytes(int shared_fd)
+{
+	uint64_t bytes = 0;
+
+	each(shared_fd, add_size, &bytes);
+	return bytes;
+}
+
 void xp_sym_shared_clean(int shared_fd)
 {
 	each(shared_fd, delete_if_unused, NULL);
@@ -58,9 +76,10 @@ void xp_sym_shared_clean(int shared_fd)
 /* The first part of a name, with the comma. Returns its length. */
 static int put_identity(char name[NAME_MAX + 1], const struct xp_sym_identity *identity)
 {
-	return snprintf(name, NAME_MAX + 1, "%llx-%llx-%llx-%llx-%lx,", (unsigned long long)identity->dev,
+	return snprintf(name, NAME_MAX + 1, "%llx-%llx-%llx-%llx-%lx-%llx-%lx,", (unsigned long long)identity->dev,
 			(unsigned long long)identity->inode, (unsigned long long)identity->size,
-			(unsigned long long)identity->modified.tv_sec, (unsigned long)identity->modified.tv_nsec);
+			(unsigned long long)identity->modified.tv_sec, (unsigned long)identity->modified.tv_nsec,
+			(unsigned long long)identity->changed.tv_sec, (unsigned long)identity->changed.tv_nsec);
 }
 
 struct search {

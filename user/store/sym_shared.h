@@ -6,15 +6,17 @@
  *
  * The name of a shared file says of which binary it is, and what was learned of it:
  *
- *	DEVICE-INODE-SIZE-SECONDS-NANOSECONDS,KEY,HAS_CODE,LACKS_DEBUG,EXEC_VADDR,EXEC_OFFSET.so
+ *	DEVICE-INODE-SIZE-MODIFIED-CHANGED,KEY,HAS_CODE,LACKS_DEBUG,EXEC_VADDR,EXEC_OFFSET.so
  *
- * KEY is that of sym_dir.h. The directory is root's, whoever gets the parts: what it says is trusted.
+ * MODIFIED and CHANGED are seconds-nanoseconds; a user can choose the former, not the latter. KEY is that of sym_dir.h.
+ *The directory is root's, whoever gets the parts: what it says is trusted.
  */
 #ifndef XPROF_STORE_SYM_SHARED_H
 #define XPROF_STORE_SYM_SHARED_H
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "elf/copy.h"
 #include "store/sym_dir.h"
@@ -23,6 +25,8 @@ struct xp_sym_identity;
 
 /* Opens the directory in the directory of the parts, or creates it. Returns a descriptor or -errno. */
 int xp_sym_shared_open(int parts_fd);
+/* Returns the disk space of what is shared. */
+uint64_t xp_sym_shared_bytes(int shared_fd);
 /* Deletes what no part has. */
 void xp_sym_shared_clean(int shared_fd);
 
