@@ -72,8 +72,7 @@ struct contents {
 	char foreign_name[NAME_MAX + 1]; /* the name of one of them */
 };
 
-/* The only subdirectory of a recording, see sym_files.h. It holds files and links. */
-#define SYM_DIR "sym"
+#define SYM_DIR "sym" /* the only subdirectory of a recording, see sym_files.h; it holds files and links */
 
 /* Opens SYM_DIR. Returns -ENOTDIR if the entry is something else. */
 static int open_sym(int dir_fd, const char *name)
@@ -485,8 +484,9 @@ int xp_outdir_open_parts(struct xp_outdir *outdir, const char *path)
 	return err;
 }
 
-int xp_outdir_open_part(struct xp_outdir *part, const struct xp_outdir *parts, const char *name)
+int xp_outdir_open_part(struct xp_outdir *part, const struct xp_outdir *parts, const char *name, const char *before)
 {
+	const bool same_second = !strncmp(before, name, strlen(name));
 	int length, err = -EEXIST;
 
 	/* Not a duplicate: that would share the lock of the parts, which a child that ends this part must not keep. */
@@ -496,13 +496,14 @@ int xp_outdir_open_part(struct xp_outdir *part, const struct xp_outdir *parts, c
 	for (unsigned int i = 0; i < PARTS_IN_A_SECOND_MAX && err == -EEXIST; i++) {
 		snprintf(part->name, sizeof(part->name), i ? "%s-%03u" : "%s", name, i);
 		length = snprintf(part->path, sizeof(part->path), "%s/%s", parts->path, part->name);
-		if (faccessat(part->parent_fd, part->name, F_OK, AT_SYMLINK_NOFOLLOW))
+		if ((!same_second || strcmp(part->name, before) > 0) &&
+		    faccessat(part->parent_fd, part->name, F_OK, AT_SYMLINK_NOFOLLOW))
 			err = length < (int)sizeof(part->path) ? make(part) : -ENAMETOOLONG;
 	}
-	if (err)
-		xp_outdir_leave(part);
-	else
+	if (!err)
 		flock(part->fd, LOCK_EX | LOCK_NB);
+	else
+		xp_outdir_leave(part);
 	return err;
 }
 

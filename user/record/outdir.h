@@ -39,9 +39,10 @@ int xp_outdir_open(struct xp_outdir *outdir, const char *path);
 int xp_outdir_open_parts(struct xp_outdir *outdir, const char *path);
 /*
  * Creates the directory of a part in the directory of parts, with the first of these names that is free: name, name-001
- * and so on. Returns 0 or -errno, likewise.
+ * and so on. before: the name of the part before, or ""; a part of the same second comes after it, also if names in
+ * between are free again. Returns 0 or -errno, likewise.
  */
-int xp_outdir_open_part(struct xp_outdir *part, const struct xp_outdir *parts, const char *name);
+int xp_outdir_open_part(struct xp_outdir *part, const struct xp_outdir *parts, const char *name, const char *before);
 
 /*
  * Removes the recording of this name. Returns 0, or -errno: -EBUSY while it is recorded or ended; -EEXIST, with a

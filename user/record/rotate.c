@@ -34,16 +34,19 @@
 /* ---- the parts ---- */
 
 /* By the time of their start, so that they sort. */
-static int open_part(const struct xp_rotation *rotation, const struct xp_clock *clock, uint64_t tsc,
-		     struct xp_outdir *part)
+static int open_part(struct xp_rotation *rotation, const struct xp_clock *clock, uint64_t tsc, struct xp_outdir *part)
 {
 	time_t seconds = (time_t)(xp_clock_wall_ns(clock, tsc) / XP_NS_PER_S);
 	char name[XP_ISO_TIME_BYTES];
 	struct tm tm;
+	int err;
 
 	gmtime_r(&seconds, &tm);
 	strftime(name, sizeof(name), "%Y%m%dT%H%M%SZ", &tm);
-	return xp_outdir_open_part(part, &rotation->parts, name);
+	err = xp_outdir_open_part(part, &rotation->parts, name, rotation->newest);
+	if (!err)
+		snprintf(rotation->newest, sizeof(rotation->newest), "%s", part->name);
+	return err;
 }
 
 int xp_rotation_open(struct xp_rotation *rotation, const struct xp_clock *clock, const struct xp_options *options,

@@ -67,9 +67,10 @@ struct xp_rotation {
 	const struct xp_options *options;
 	const struct xp_record_after *after;
 
-	struct xp_outdir parts; /* the directory of the parts */
-	int shared_fd;		/* of the names that they share (store/sym_shared.h); -1: they share none */
-	uint64_t next_tsc;	/* when the next part begins; UINT64_MAX: not by time */
+	struct xp_outdir parts;	   /* the directory of the parts */
+	char newest[NAME_MAX + 1]; /* the name of the newest part; "": there is none */
+	int shared_fd;		   /* of the names that they share (store/sym_shared.h); -1: they share none */
+	uint64_t next_tsc;	   /* when the next part begins; UINT64_MAX: not by time */
 	struct xp_part_end ends[XP_PART_ENDS_MAX];
 	size_t end_count;
 	struct xp_child cleaner; /* deletes old parts; pid 0: none runs */
