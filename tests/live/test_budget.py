@@ -271,10 +271,11 @@ def test_workers_of_a_server(record, program, start, tmp_path):
     out = [f for p in recorded.manifest["processes"] for o in p["objects"] for f in o.get("taken_out", [])]
     assert {f["name"] for f in out} == {"hot"} and entered["warm"] == warm
     counted = max(f["calls_counted"] for f in out)
-    # Known defect: children that record in memory often count nothing while a function is out.
-    assert 0 < entered["hot"] < hot and 0 <= counted <= hot - entered["hot"], (entered, out, hot)
+    assert 0 < entered["hot"] < hot and counted <= hot - entered["hot"], (entered, out, hot)
     modes = call_modes(recorded)
     assert len(modes) == 4 and all(mode == {"memory"} for mode in modes.values()), modes
+    if not counted:
+        pytest.xfail("children that record in memory often count no call while a function is out")
 
 
 def test_restless_threads(record, program, waiting):
