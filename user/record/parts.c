@@ -55,28 +55,30 @@ static bool is_due(int parts_fd, const char *next, uint64_t bytes, const struct 
 static int clean(int parts_fd, struct dirent *const *parts, size_t count, const struct xp_parts_limits *limits)
 {
 	uint64_t shared = limits->max_bytes ? xp_sym_shared_bytes(limits->shared_fd) : 0;
-	uint64_t bytes = shared, *sizes = calloc(count + 1, sizeof(*sizes));
+	uint64_t bytes = 0, *sizes = calloc(count + 1, sizeof(*sizes));
 	int deleted = 0, refused = 0;
 
 	if (!sizes)
 		return -ENOMEM;
 	for (size_t i = 0; limits->max_bytes && i < count; i++)
 		bytes += sizes[i] = bytes_of(parts_fd, parts[i]->d_name);
-	for (size_t i = 0; i + XP_PARTS_KEPT < count && is_due(parts_fd, parts[i + 1]->d_name, bytes, limits); i++) {
-		int err = xp_outdir_remove(parts_fd, parts[i]->d_name);
+	for (size_t i = 0; i + XP_PARTS_KEPT < count; i++) {
+		int err;
 
+		if (!is_due(parts_fd, parts[i + 1]->d_name, bytes + shared, limits))
+			break;
+		err = xp_outdir_remove(parts_fd, parts[i]->d_name);
 		if (err && err != -EBUSY && !refused++)
 			xp_warn("cannot delete the old part %s: %s", parts[i]->d_name, xp_why(err));
 		xp_why_clear();
 		if (err)
 			continue;
 		xp_debug("deleted the old part %s", parts[i]->d_name);
-		bytes -= sizes[i] + shared;
+		bytes -= sizes[i];
 		if (limits->max_bytes) {
 			xp_sym_shared_clean(limits->shared_fd);
 			shared = xp_sym_shared_bytes(limits->shared_fd);
 		}
-		bytes += shared;
 		deleted++;
 	}
 	free(sizes);
