@@ -66,7 +66,10 @@ def reported(machine, xprof):
 def test_report_of_the_machine(reported, machine, group):
     """Each way to group the samples contains all samples once."""
     said, found = machine.manifest["samples"], reported["machine"]
-    assert (found["samples"], found["kernel_samples"], found["cpus"]) == (said["written"], said["kernel"], said["cpus"])
+    assert (found["samples"], found["cpus"]) == (said["written"], said["cpus"])
+    # Another xprof may record beside this one. Its traps are in the kernel, but belong to the frame of recorders.
+    traps = sum(f["flat"] for f in reported["all"]["functions"] if f["function"] == "xprof's recording")
+    assert found["kernel_samples"] <= said["kernel"] <= found["kernel_samples"] + traps
     assert found["idle_ns"] == max(found["cpus"] * found["length_ns"] - found["cpu_ns"], 0)
     for shares in (found["programs"], found["cgroups"]):
         assert sum(s["samples"] for s in shares) == said["written"]
