@@ -98,7 +98,7 @@ static int report(const struct xp_options *options, struct xp_recorded *recorded
 			return err;
 	}
 	if (!recorded->process_count && !recorded->has_perf_data)
-		return 0;
+		return *failed ? 0 : xp_fail(-ENODATA, "nothing to report: no sample, call or wait was recorded");
 	err = xp_report_make(&tables, recorded, &how, &broken);
 	*failed |= broken;
 	if (!err && options->waits && !tables.has_waits)

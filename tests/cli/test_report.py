@@ -528,6 +528,17 @@ def test_nothing_to_report(xprof, tmp_path, make, message):
     assert message in done.stderr
 
 
+def test_part_without_events(xprof, tmp_path):
+    """Of a program that slept for the whole part, for one: it is complete, and the others are shown."""
+    first, second = (tmp_path / f"20261128T10000{n}Z-00{n}" for n in (1, 2))
+    for part in (first, second):
+        part.mkdir()
+        (part / "manifest.json").write_text('{"format": 1}')
+    assert "no sample, call or wait was recorded" in report(xprof, second, status=1).stderr
+    (first / "app.prof").write_bytes(hand_made.profile([(1, [16])], "0-1000 r-xp 00000000 00:00 0 [x]\n"))
+    assert samples(report(xprof, tmp_path).stdout) == {"[x]+0x10": (1, 1)}
+
+
 def test_broken_profile(xprof, tmp_path):
     """What stands before the damage is shown; the exit code tells."""
     path = tmp_path / "x.prof"

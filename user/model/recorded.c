@@ -422,6 +422,8 @@ static int add_directory(struct xp_recorded *recorded, struct place *place, int 
 	if (added && place->cut_off)
 		xp_warn("%s: the recording was cut off, or goes on: a part is missing that `xprof recover` writes",
 			place->path);
+	/* A complete recording of nothing has no files: a part in which its target slept, for one. */
+	added |= place->manifest && !place->cut_off;
 	if (!err && place->manifest && added)
 		err = add_heading(recorded, place);
 	return err || added ? err : -ENOENT;
