@@ -432,6 +432,7 @@ TEST_WITH(test_limit, setup, teardown)
 	close(fd);
 	assert_int_equal(files_made(world), 1);
 	path = find(world, &file);
+	assert_non_null(path);
 	check_name(world, path, "bin256.0.");
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_size, sizeof(elf_start));

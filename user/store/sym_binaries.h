@@ -14,9 +14,13 @@
 #include "store/sym_dir.h"
 #include "target/address_space.h"
 
-/* Limits for all copies of a recording. Copying a binary takes some milliseconds. */
+/*
+ * Limits for all copies of a recording. Copying a binary takes some milliseconds of CPU time. While a copy waits for a
+ * disk or for a CPU, an eighth of the time counts: with 20 threads for 2 CPUs, a whole machine took longer than 20 s.
+ */
 #define XP_SYM_COPIES_BYTES_MAX (1ull << 30)
 #define XP_SYM_COPIES_NS_MAX 20000000000ull
+#define XP_SYM_COPIES_WAIT_SHARE 8
 
 /* Identifies the content of a file: it differs if the file was changed or replaced. */
 struct xp_sym_identity {
