@@ -419,7 +419,7 @@ def deep(program):
 
 def test_disk_full(perf, record, xprof, tmpfs, deep):
     """What is in perf.data is whole, its header too; the rest counts as lost."""
-    recorded = record("--no-sleds", "--no-compression", "--buffer=32m", "-F", "20000", "--call-graph", "fp", "--", deep,
+    recorded = record("--no-sleds", "--no-compression", "--buffer=32m", "-F", "20000", "--call-graph", "fp", "--max-size=1g", "--", deep,
                       directory=tmpfs("size=3m") / "out").finish()
     assert recorded.status == FAILED, recorded.messages
     found = re.search(r"perf.data has (\d+) of (\d+) samples: No space left on device; make room there", recorded.messages)

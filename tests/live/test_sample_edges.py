@@ -315,6 +315,9 @@ int main(int argc, char **argv)
 	puts("loaded");
 	fflush(stdout);
 	run();
+	puts("worked");
+	fflush(stdout);
+	getchar();
 	return 0;
 }
 """
@@ -338,8 +341,9 @@ def test_side_band_that_overflows(xprof, record, start, program):
         assert process.stdout.readline() == "loaded\n"
     finally:
         session.process.send_signal(signal.SIGCONT)
-    process.communicate(timeout=60)
+    assert process.stdout.readline() == "worked\n"
     recorded = checked(xprof, session.stop())
+    process.communicate(timeout=60)
     assert recorded.manifest["samples"]["sideband_lost"] > 0
     (entry,) = [e for e in entries_of(recorded, pid=process.pid) if e["comm"] == "renamed-unheard"]
     profile = profiles.Profile(recorded.directory / entry["file"])
