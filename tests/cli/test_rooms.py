@@ -47,7 +47,7 @@ CEILINGS = {
     "trace": 4910,
     "budget": 2150,
     "jit": 4650,
-    "store": 1430,
+    "store": 1460,
     "sample": 3560,
     "model": 9270,
     "report": 3370,

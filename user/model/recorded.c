@@ -409,8 +409,7 @@ static int add_directory(struct xp_recorded *recorded, struct place *place, int 
 		/* The us of a profile of waits are no samples of CPU time. */
 		bool is_left_out = err == -ENOMEM || xp_file_ends_with(entries[i]->d_name, XP_WAIT_PROFILE_SUFFIX);
 		bool is_perf = !strcmp(entries[i]->d_name, XP_PERF_DATA_NAME);
-		int its_err = is_left_out || is_perf ? -ENOENT
-						     : add_entry(recorded, place, dir_fd, entries[i]->d_name);
+		int its_err = is_left_out || is_perf ? -ENOENT : add_entry(recorded, place, dir_fd, entries[i]->d_name);
 
 		recorded->has_perf_data |= is_perf;
 		if (its_err == -ENOMEM)
