@@ -95,7 +95,7 @@ int main(int argc, char **argv)
 
 	if (fd < 0 || to < 0 || (vdso && save(fd, "vdso.so")))
 		return 2;
-	err = xp_cfi_build(fd, vdso ? NULL : argv[1], &(const struct xp_cfi_range){ start, end, start, end }, to);
+	err = xp_cfi_build(fd, &(const struct xp_cfi_range){ start, end, start, end }, to);
 	if (!err && fcntl(to, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK))
 		return 2;
 	if (!err)

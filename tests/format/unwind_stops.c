@@ -43,7 +43,7 @@ static struct xp_cfi_table *make_table(const struct xp_file *file)
 	int to = memfd_create("table", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	struct xp_cfi_table *table = NULL;
 
-	if (fd < 0 || to < 0 || xp_cfi_build(fd, file->path, XP_CFI_WHOLE_FILE, to) ||
+	if (fd < 0 || to < 0 || xp_cfi_build(fd, XP_CFI_WHOLE_FILE, to) ||
 	    fcntl(to, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW) || xp_cfi_table_open(&table, to))
 		fprintf(stderr, "%s has no table\n", file->path);
 	close(fd);

@@ -48,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fd = elf_of(data, size);
 	to = memfd_create("table", MFD_ALLOW_SEALING);
 	CHECK(to >= 0);
-	if (!xp_cfi_build(fd, NULL, XP_CFI_WHOLE_FILE, to)) {
+	if (!xp_cfi_build(fd, XP_CFI_WHOLE_FILE, to)) {
 		CHECK(!fcntl(to, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK));
 		CHECK(!xp_cfi_table_open(&table, to));
 		CHECK(xp_cfi_table_header(table)->code_bytes[XP_CFI_KNOWN] <= TEXT_BYTES);

@@ -66,7 +66,7 @@ static void check_table(int fd)
 	struct xp_cfi_table *table;
 
 	CHECK(to >= 0);
-	if (!xp_cfi_build(fd, NULL, XP_CFI_WHOLE_FILE, to)) {
+	if (!xp_cfi_build(fd, XP_CFI_WHOLE_FILE, to)) {
 		CHECK(!fcntl(to, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK));
 		CHECK(!xp_cfi_table_open(&table, to));
 		xp_cfi_table_free(table);

@@ -282,7 +282,7 @@ int unit_set_up(void **state)
 	int to = memfd_create("cfi", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	(void)state;
-	assert_int_equal(xp_cfi_build(fd, NULL, XP_CFI_WHOLE_FILE, to), 0);
+	assert_int_equal(xp_cfi_build(fd, XP_CFI_WHOLE_FILE, to), 0);
 	assert_int_equal(fcntl(to, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK), 0);
 	assert_int_equal(xp_cfi_table_open(&table, to), 0);
 	close(to);
@@ -422,10 +422,10 @@ TEST(test_no_elf)
 {
 	int fd = memfd_create("text", MFD_CLOEXEC), to = memfd_create("cfi", MFD_CLOEXEC);
 
-	assert_int_equal(xp_cfi_build(fd, NULL, XP_CFI_WHOLE_FILE, to), -ENOEXEC);
+	assert_int_equal(xp_cfi_build(fd, XP_CFI_WHOLE_FILE, to), -ENOEXEC);
 	assert_int_equal(write(fd, "#!/bin/sh\n", 10), 10);
-	assert_int_equal(xp_cfi_build(fd, NULL, XP_CFI_WHOLE_FILE, to), -ENOEXEC);
-	assert_int_equal(xp_cfi_build(-1, NULL, XP_CFI_WHOLE_FILE, to), -EBADF);
+	assert_int_equal(xp_cfi_build(fd, XP_CFI_WHOLE_FILE, to), -ENOEXEC);
+	assert_int_equal(xp_cfi_build(-1, XP_CFI_WHOLE_FILE, to), -EBADF);
 	close(fd);
 	close(to);
 }

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "unwind/cfi_build.h"
 
-#include <elfutils/libdwelf.h>
-#include <elfutils/libdwfl.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/array.h"
 #include "base/util.h"
@@ -29,21 +23,12 @@ struct build {
 	bool is_indexed;  /* true: by an .eh_frame_hdr */
 	struct xp_elf_file image;
 	struct xp_cfi_fdes fdes;
-	Elf *debug_elf; /* the ELF file with .debug_frame; read into memory, because uncompressing a section changes it
+	Elf *debug_elf; /* the same file, if it has .debug_frame; not mapped, because uncompressing a section changes it
 			 */
-	int debug_fd;	/* of a separate file, or -1 */
 	struct xp_cfi_rows rows;
 	struct xp_cfi_synthetic synthetic;
 	struct xp_cfi_header header;
 };
-
-static const Dwfl_Callbacks callbacks = {
-	.find_elf = dwfl_build_id_find_elf,
-	.find_debuginfo = dwfl_standard_find_debuginfo,
-	.section_address = dwfl_offline_section_address,
-};
-
-#define DEBUG_DIR "/usr/lib/debug"
 
 static const char *const debug_frame_names[] = { ".debug_frame", ".zdebug_frame" };
 
@@ -101,32 +86,15 @@ static int read_eh_frame(struct build *build)
 	return ret == 1 ? xp_cfi_fdes_read(&build->fdes, &section) : ret;
 }
 
-static bool has_own_debug_frame(struct build *build)
+/* Finds .debug_frame. *is_old: with the old form of compression, which Go used until 1.18. */
+static Elf_Scn *find_debug_frame(struct build *build, GElf_Shdr *header, bool *is_old)
 {
-	GElf_Shdr header;
+	for (size_t i = 0; i < XP_ARRAY_SIZE(debug_frame_names); i++) {
+		Elf_Scn *scn = xp_elf_file_section(&build->image, debug_frame_names[i], 0, header);
 
-	for (size_t i = 0; i < XP_ARRAY_SIZE(debug_frame_names); i++)
-		if (xp_elf_file_section(&build->image, debug_frame_names[i], 0, &header) &&
-		    header.sh_type != SHT_NOBITS)
-			return true;
-	return false;
-}
-
-static Elf_Scn *find_debug_frame(Elf *elf, GElf_Shdr *header, bool *is_old)
-{
-	Elf_Scn *section = NULL;
-	size_t names;
-
-	if (elf_getshdrstrndx(elf, &names))
-		return NULL;
-	while ((section = elf_nextscn(elf, section))) {
-		const char *name = gelf_getshdr(section, header) ? elf_strptr(elf, names, header->sh_name) : NULL;
-
-		for (size_t i = 0; name && i < XP_ARRAY_SIZE(debug_frame_names); i++)
-			if (!strcmp(name, debug_frame_names[i])) {
-				*is_old = i == 1;
-				return section;
-			}
+		*is_old = i == 1;
+		if (scn && header->sh_type != SHT_NOBITS)
+			return scn;
 	}
 	return NULL;
 }
@@ -142,97 +110,18 @@ static bool uncompress(Elf_Scn *scn, const GElf_Shdr *header, bool is_old)
 	return !(header->sh_flags & SHF_COMPRESSED) || elf_compress(scn, 0, 0) >= 0;
 }
 
-static int read_debug_frame(struct build *build, int fd)
+static int read_debug_frame(struct build *build, size_t index, const GElf_Shdr *header, bool is_old)
 {
 	struct xp_cfi_section section;
-	GElf_Shdr header;
 	Elf_Scn *scn;
-	bool is_old;
 
-	build->debug_elf = elf_begin(fd, ELF_C_READ, NULL);
-	scn = build->debug_elf ? find_debug_frame(build->debug_elf, &header, &is_old) : NULL;
-	if (!scn || header.sh_type == SHT_NOBITS || !uncompress(scn, &header, is_old) ||
-	    !get_section(build->debug_elf, scn, &header, &section))
+	build->debug_elf = elf_begin(build->fd, ELF_C_READ, NULL);
+	scn = build->debug_elf ? elf_getscn(build->debug_elf, index) : NULL;
+	if (!scn || !uncompress(scn, header, is_old) || !get_section(build->debug_elf, scn, header, &section))
 		return 0;
 	build->has_entries = true;
 	section.is_debug = true;
 	return xp_cfi_fdes_read(&build->fdes, &section);
-}
-
-static int find_separate(Dwfl_Module *module, const char *path)
-{
-	GElf_Addr bias, start;
-	Elf *elf = dwfl_module_getelf(module, &bias);
-	GElf_Word checksum = 0;
-	const char *link = elf ? dwelf_elf_gnu_debuglink(elf, &checksum) : NULL;
-	char *found = NULL;
-	void **userdata;
-	const char *name = dwfl_module_info(module, &userdata, &start, NULL, NULL, NULL, NULL, NULL);
-	int fd = elf ? dwfl_standard_find_debuginfo(module, userdata, name, start, path, link, checksum, &found) : -1;
-
-	free(found);
-	return fd;
-}
-
-/*
- * Returns whether there may be a separate debug file. It can be named by the build ID, or by .gnu_debuglink: next to
- * the file, in .debug, or under /usr/lib/debug with or without the first parts of the path. This check avoids the real
- * search, which takes milliseconds: elfutils 0.188 loads libdebuginfod with all its libraries.
- */
-static bool may_have_separate(Elf *elf, const char *path)
-{
-	static const char *const places[] = { "", ".debug/" };
-	size_t dir = strrchr(path, '/') ? (size_t)(strrchr(path, '/') + 1 - path) : 0;
-	GElf_Word checksum;
-	const char *link = dwelf_elf_gnu_debuglink(elf, &checksum), *part = path;
-	const uint8_t *id = NULL;
-	ssize_t id_bytes = dwelf_elf_gnu_build_id(elf, (const void **)&id);
-	char name[PATH_MAX + NAME_MAX];
-	int used;
-
-	if (id_bytes > 1 && id_bytes <= 64) {
-		used = snprintf(name, sizeof(name), DEBUG_DIR "/.build-id/%02x/", id[0]);
-		for (ssize_t i = 1; i < id_bytes; i++)
-			used += snprintf(name + used, sizeof(name) - (size_t)used, "%02x", id[i]);
-		snprintf(name + used, sizeof(name) - (size_t)used, ".debug");
-		if (!access(name, F_OK))
-			return true;
-	}
-	if (!link || strchr(link, '/') || strlen(link) >= NAME_MAX)
-		return link;
-	for (size_t i = 0; i < XP_ARRAY_SIZE(places); i++) {
-		snprintf(name, sizeof(name), "%.*s%s%s", (int)dir, path, places[i], link);
-		if (strcmp(name, path) && !access(name, F_OK))
-			return true;
-	}
-	for (; part && part < path + dir; part = strchr(part + 1, '/')) {
-		snprintf(name, sizeof(name), DEBUG_DIR "%.*s%s", (int)(path + dir - part), part, link);
-		if (!access(name, F_OK))
-			return true;
-	}
-	return false;
-}
-
-/* Opens the separate debug file. Returns a descriptor, or -1 if there is none. */
-static int open_separate(const struct build *build, const char *path)
-{
-	int own = fcntl(build->fd, F_DUPFD_CLOEXEC, 0), fd = -1; /* libdwfl takes ownership */
-	Dwfl *dwfl = own >= 0 ? dwfl_begin(&callbacks) : NULL;
-	Dwfl_Module *module;
-
-	if (!dwfl) {
-		if (own >= 0)
-			close(own);
-		return -1;
-	}
-	dwfl_report_begin(dwfl);
-	module = dwfl_report_elf(dwfl, path, path, own, 0, true);
-	if (!module)
-		close(own);
-	else if (!dwfl_report_end(dwfl, NULL, NULL))
-		fd = find_separate(module, path);
-	dwfl_end(dwfl);
-	return fd;
 }
 
 /* Returns the number of bytes of executable code in the piece. */
@@ -261,31 +150,6 @@ static uint64_t executable_bytes(struct build *build)
 	return sections && sections <= segments ? sections : segments;
 }
 
-/* Returns whether .eh_frame covers most of the code: then no other file is needed. */
-static bool has_most(const struct build *build, uint64_t code_bytes)
-{
-	uint64_t covered = 0;
-
-	for (size_t i = 0; i < build->fdes.count; i++)
-		covered += XP_MIN(build->fdes.all[i].vaddr + build->fdes.all[i].bytes, build->fdes.end) -
-			   XP_MAX(build->fdes.all[i].vaddr, build->fdes.start);
-	return covered >= code_bytes / 2;
-}
-
-enum frames {
-	FRAMES_HERE,	 /* .eh_frame has most, or all that there is */
-	FRAMES_ALSO_OWN, /* .debug_frame, too */
-	FRAMES_SEPARATE, /* perhaps in a separate file */
-};
-
-static enum frames find_frames(struct build *build, const char *path, uint64_t code_bytes)
-{
-	if (has_own_debug_frame(build))
-		return FRAMES_ALSO_OWN;
-	return path && !has_most(build, code_bytes) && may_have_separate(build->image.elf, path) ? FRAMES_SEPARATE
-												 : FRAMES_HERE;
-}
-
 /* Switches to the wide range. Returns false if the range is already that wide. */
 static bool widen(struct build *build, const struct xp_cfi_range *range)
 {
@@ -300,28 +164,20 @@ static bool widen(struct build *build, const struct xp_cfi_range *range)
 	return true;
 }
 
-static int read_fdes(struct build *build, const char *path, const struct xp_cfi_range *range, uint64_t *code_bytes)
+static int read_fdes(struct build *build, const struct xp_cfi_range *range, uint64_t *code_bytes)
 {
-	enum frames frames;
+	bool is_old;
+	GElf_Shdr header;
+	Elf_Scn *debug_frame = find_debug_frame(build, &header, &is_old);
 	int err;
 
 	find_addresses(build);
-	*code_bytes = executable_bytes(build);
 	err = read_eh_frame(build);
-	if (err)
-		return err;
-	frames = find_frames(build, path, *code_bytes);
-	if ((frames != FRAMES_HERE || (build->has_entries && !build->is_indexed)) && widen(build, range)) {
-		*code_bytes = executable_bytes(build);
+	if (!err && (debug_frame || (build->has_entries && !build->is_indexed)) && widen(build, range))
 		err = read_eh_frame(build);
-	}
-	if (!err && frames == FRAMES_ALSO_OWN)
-		err = read_debug_frame(build, build->fd);
-	if (!err && frames == FRAMES_SEPARATE) {
-		build->debug_fd = open_separate(build, path);
-		if (build->debug_fd >= 0)
-			err = read_debug_frame(build, build->debug_fd);
-	}
+	*code_bytes = executable_bytes(build);
+	if (!err && debug_frame)
+		err = read_debug_frame(build, elf_ndxscn(debug_frame), &header, is_old);
 	xp_cfi_fdes_sort(&build->fdes);
 	return err;
 }
@@ -442,14 +298,14 @@ static int map_file(struct build *build)
 	return xp_elf_file_memory(&build->image, build->bytes, (size_t)st.st_size);
 }
 
-static int make(struct build *build, const char *path, const struct xp_cfi_range *range, int to_fd)
+static int make(struct build *build, const struct xp_cfi_range *range, int to_fd)
 {
 	uint64_t start_ns = xp_now_ns(), code_bytes;
 	int err = map_file(build);
 
 	if (err)
 		return err;
-	err = read_fdes(build, path, range, &code_bytes);
+	err = read_fdes(build, range, &code_bytes);
 	xp_cfi_synthetic_init(&build->synthetic, &build->image, build->start, build->end, &build->rows);
 	if (!err)
 		err = add_segments(build);
@@ -462,7 +318,7 @@ static int make(struct build *build, const char *path, const struct xp_cfi_range
 	return xp_cfi_rows_write(&build->rows, &build->header, to_fd);
 }
 
-int xp_cfi_build(int fd, const char *path, const struct xp_cfi_range *range, int to_fd)
+int xp_cfi_build(int fd, const struct xp_cfi_range *range, int to_fd)
 {
 	struct build *build = calloc(1, sizeof(*build));
 	int err;
@@ -470,15 +326,12 @@ int xp_cfi_build(int fd, const char *path, const struct xp_cfi_range *range, int
 	if (!build)
 		return -ENOMEM;
 	build->fd = fd;
-	build->debug_fd = -1;
 	build->start = range->start;
 	build->end = range->end;
-	err = make(build, path, range, to_fd);
+	err = make(build, range, to_fd);
 	xp_cfi_rows_free(&build->rows);
 	xp_cfi_fdes_free(&build->fdes);
 	elf_end(build->debug_elf);
-	if (build->debug_fd >= 0)
-		close(build->debug_fd);
 	xp_elf_file_close(&build->image);
 	if (build->bytes)
 		munmap(build->bytes, build->image.size);

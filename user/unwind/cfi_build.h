@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Builds the unwind table (cfi_table.h) of a piece of an ELF file from its .eh_frame. If .eh_frame has no entry for
- * some code, uses .debug_frame, which may be compressed or in a separate file. libdw's rules find that file, by build
- * ID or by .gnu_debuglink. libelf and libdw parse the file, its sections and its entries; cfi_program.h runs the
- * programs of the entries.
+ * some code, uses .debug_frame, which may be compressed. libelf and libdw parse the file, its sections and its entries;
+ * cfi_program.h runs the programs of the entries.
  *
  * libelf and libdw trust their input, and a hostile file can make them loop forever. So this code runs in a separate
  * process (cfi_tables.h).
@@ -26,13 +25,12 @@ struct xp_cfi_range {
  * Builds the table of a part of the file. If an .eh_frame with an index (.eh_frame_hdr) describes all of the code, the
  * table is that of the narrow range, because the cost then depends on the range. Otherwise all entries of the file must
  * be read, and the table is that of the wide range. fd: the ELF file, open for reading. It is mapped: if another
- * process truncates the file meanwhile, this process gets SIGBUS. path: where the search for a separate file starts;
- * NULL: no search. to_fd: an empty file that receives the table.
+ * process truncates the file meanwhile, this process gets SIGBUS. to_fd: an empty file that receives the table.
  *
  * Returns 0 or -errno: -ENOENT if nothing is known about the piece and the file has no entries, -ENOEXEC or -EINVAL if
  * it is not an ELF file or is malformed, -EFBIG if the table has more than XP_CFI_ROWS_MAX rows, -ENOMEM, or an error
  * of write(2).
  */
-int xp_cfi_build(int fd, const char *path, const struct xp_cfi_range *range, int to_fd);
+int xp_cfi_build(int fd, const struct xp_cfi_range *range, int to_fd);
 
 #endif

@@ -323,10 +323,8 @@ static int send_jobs(struct xp_cfi_tables *tables)
 		sent_bytes += sent_weight(job);
 	while (!err && job && may_send(tables, job, sent_bytes)) {
 		struct xp_cfi_request request = { .id = job->id, .range = job->range, .is_system = job->is_system };
-		size_t bytes = offsetof(struct xp_cfi_request, path) + strlen(job->path) + 1;
 
-		memcpy(request.path, job->path, strlen(job->path) + 1);
-		if (xp_fd_message_send(tables->socket, &request, bytes, job->fd) < 0)
+		if (xp_fd_message_send(tables->socket, &request, sizeof(request), job->fd) < 0)
 			break;
 		tables->sent_count++;
 		sent_bytes += sent_weight(job);
@@ -430,8 +428,7 @@ enum xp_cfi_state xp_cfi_tables_get(struct xp_cfi_tables *tables, const struct x
 
 static int ask(struct xp_cfi_tables *tables, const struct xp_file *file, uint64_t offset, int fd)
 {
-	const char *path = file->path && *file->path == '/' && strlen(file->path) < PATH_MAX ? file->path : "";
-	struct job *job = new_job(path, offset, piece_bytes(&tables->entries[file->index]), fd);
+	struct job *job = new_job(file->path ?: "", offset, piece_bytes(&tables->entries[file->index]), fd);
 	int err;
 
 	if (!job)

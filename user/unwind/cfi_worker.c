@@ -4,9 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -50,26 +47,19 @@ static int finish_table(int table, int err)
 	return err;
 }
 
-static size_t bytes_of(const struct xp_cfi_request *request)
-{
-	return offsetof(struct xp_cfi_request, path) + strlen(request->path) + 1;
-}
-
 /* Answers requests until there are no more, an error occurs, or the process has used cpu_seconds (0: no limit). */
 static int serve(make_table *make, struct worker *worker, time_t cpu_seconds)
 {
-	static struct xp_cfi_request request;
+	struct xp_cfi_request request;
 	struct timespec used = { 0 };
-	ssize_t got, sent = 0;
+	ssize_t sent = 0;
 	int fd;
 
 	while (sent >= 0 && (!cpu_seconds || used.tv_sec < cpu_seconds) &&
-	       (got = xp_fd_message_receive(XP_CHILD_CHANNEL, &request, sizeof(request) - 1, &fd)) >
-		   (ssize_t)offsetof(struct xp_cfi_request, path)) {
+	       xp_fd_message_receive(XP_CHILD_CHANNEL, &request, sizeof(request), &fd) == sizeof(request)) {
 		struct xp_cfi_answer answer = { .id = request.id };
 		int table = -EBADF;
 
-		((char *)&request)[got] = 0;
 		if (fd >= 0)
 			table = make(worker, &request, fd);
 		answer.err = table < 0 ? table : 0;
@@ -88,23 +78,20 @@ static int serve(make_table *make, struct worker *worker, time_t cpu_seconds)
 static const struct xp_child_limits limits = {
 	.seconds = XP_CFI_BUILD_SECONDS,
 	.cpu_seconds = XP_CFI_BUILD_CPU_SECONDS,
-	.address_bytes = (rlim_t)8 << 30, /* a separate debug file is mapped in full */
+	.address_bytes = (rlim_t)8 << 30, /* the file is mapped in full */
 	.data_bytes = (rlim_t)512 << 20,
 	.file_bytes = TABLE_BYTES_MAX,
 	.no_children = true,
 };
-
-static int build_file(int fd, const struct xp_cfi_request *request, int table)
-{
-	return xp_cfi_build(fd, *request->path ? request->path : NULL, &request->range, table);
-}
 
 /* The descriptors of a child that builds a table. */
 enum { FILE_FD = XP_CHILD_FDS, TABLE_FD };
 
 static int build_alone(void *arg)
 {
-	return -build_file(FILE_FD, arg, TABLE_FD);
+	const struct xp_cfi_request *request = arg;
+
+	return -xp_cfi_build(FILE_FD, &request->range, TABLE_FD);
 }
 
 static int make_alone(struct worker *worker, struct xp_cfi_request *request, int fd)
@@ -139,7 +126,7 @@ static int make_in_series(struct worker *worker, struct xp_cfi_request *request,
 	if (table < 0)
 		return table;
 	alarm(XP_CFI_BUILD_SECONDS);
-	table = finish_table(table, build_file(fd, request, table));
+	table = finish_table(table, xp_cfi_build(fd, &request->range, table));
 	alarm(0);
 	return table;
 }
@@ -171,7 +158,7 @@ static bool ask_series(struct worker *worker, const struct xp_cfi_request *reque
 
 	if (!worker->series.pid && start_series(worker))
 		return false;
-	if (xp_fd_message_send(worker->series.fd, request, bytes_of(request), fd) < 0)
+	if (xp_fd_message_send(worker->series.fd, request, sizeof(*request), fd) < 0)
 		return false;
 	if (xp_fd_message_receive(worker->series.fd, &answer, sizeof(answer), table) == sizeof(answer) &&
 	    answer.id == request->id && answer.err <= 0 && !answer.err == (*table >= 0)) {
@@ -213,9 +200,6 @@ static int work(void *arg)
 
 	(void)arg;
 	(void)sched_setscheduler(0, SCHED_BATCH, &none);
-	unsetenv("DEBUGINFOD_URLS"); /* tables are not worth a download */
-	if (chdir("/"))
-		return 1;
 	code = serve(make, &worker, 0);
 	end_series(&worker);
 	return code;

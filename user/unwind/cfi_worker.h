@@ -10,7 +10,6 @@
 #ifndef XPROF_UNWIND_CFI_WORKER_H
 #define XPROF_UNWIND_CFI_WORKER_H
 
-#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -25,8 +24,8 @@
 struct xp_cfi_request {
 	uint64_t id;
 	struct xp_cfi_range range;
-	bool is_system;	     /* only root can change the file: use the shared child */
-	char path[PATH_MAX]; /* sent up to its terminator; "": none */
+	uint32_t is_system; /* 1: only root can change the file: use the shared child */
+	uint32_t pad;
 };
 
 /* Answers arrive in the order of requests. */
