@@ -96,19 +96,6 @@ static int put_debug(struct xp_jitdump *dump)
 	return xp_jitdump_debug_info(dump, hex(1), hex(2), lines, count);
 }
 
-static int put_unwinding(struct xp_jitdump *dump)
-{
-	struct xp_jitdump_unwinding unwinding = {
-		.eh_frame = (const uint8_t *)fields[3],
-		.eh_frame_bytes = unhex(fields[3]),
-		.eh_frame_hdr = (const uint8_t *)fields[4],
-		.eh_frame_hdr_bytes = unhex(fields[4]),
-		.mapped_bytes = hex(2),
-	};
-
-	return xp_jitdump_unwinding_info(dump, hex(1), &unwinding);
-}
-
 static int put(struct xp_jitdump *dump, uint32_t pid)
 {
 	if (!strcmp(fields[0], "load") && field_count == 6)
@@ -117,8 +104,6 @@ static int put(struct xp_jitdump *dump, uint32_t pid)
 		return put_move(dump, pid);
 	if (!strcmp(fields[0], "debug") && field_count > 5)
 		return put_debug(dump);
-	if (!strcmp(fields[0], "unwind") && field_count == 5)
-		return put_unwinding(dump);
 	if (!strcmp(fields[0], "close") && field_count == 2)
 		return xp_jitdump_close(dump, hex(1));
 	return -EBADMSG;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""jitdumps written by us give perf names, lines and unwinding tables; what JIT runtimes write is read rightly."""
+"""jitdumps written by us give perf names and lines; what JIT runtimes write is read rightly."""
 import os
 import pathlib
 import re
@@ -133,88 +133,6 @@ def test_lines(injected, perf, tmp_path):
     assert hot == [f"hot.js:{n}" for n in (10, 10, 20, 20, 30, 30)] and "hot.js" not in cold
     annotated = perf("annotate", "-i", "out.data", "--stdio", "-l", "-s", "hot")
     assert re.search(r"hot\.js:10\b", annotated) and re.search(r"\bret\b", annotated), annotated
-
-
-def eh_frame(size):
-    """.eh_frame and its header for code of so many bytes, at the places at which perf puts them. push; ...; pop; ret."""
-    at = (size + 7) & -8
-    cie = struct.pack("<IIB3sBBBBB", 20, 0, 1, b"zR\0", 1, 0x78, 16, 1, 0x1B) + b"\x0c\x07\x08\x90\x01" + bytes(2)
-    program = b"\x41\x0e\x10\x86\x02" + b"\x7d\x0c\x07\x08"
-    fde_at = at + len(cie)
-    fde = struct.pack("<IIiIB", 24, len(cie) + 4, -(fde_at + 8), size, 0) + program
-    fde += bytes(28 - len(fde))
-    frame = cie + fde + bytes(4)
-    header_at = at + len(frame)
-    return frame, b"\x01\x1b\x03\x3b" + struct.pack("<iIii", at - (header_at + 4), 1, -header_at, fde_at - header_at)
-
-
-def test_unwinding_info(injected, tmp_path):
-    frame, header = eh_frame(len(CODE))
-    rows = [("unwind", 1000, len(frame + header), frame, header), ("load", 1000, 1, BASE, "hot", CODE),
-            ("load", 1000, 2, BASE + 0x1000, "cold", CODE)]
-    assert [[name for name, _, _ in chain] for chain in injected(rows, [sample(2000, BASE + 5), sample(2001, BASE + 0x1005)])] == [["hot"], ["cold"]]
-    image = tmp_path / f"jitted-{PID}-1.so"
-    ((text_at, text_bytes),) = re.findall(r"\.text +PROGBITS +(\w+) \w+ (\w+)", project.run(["readelf", "-SW", image]).stdout)
-    text_at, text_bytes = int(text_at, 16), int(text_bytes, 16)
-    assert text_bytes == len(CODE)
-    # readelf and gdb's way, and the lookup table that perf's unwinders use
-    frames = project.run(["readelf", "--debug-dump=frames-interp", image])
-    assert frames.stderr == "" and f"pc={text_at:016x}..{text_at + len(CODE):016x}" in frames.stdout
-    assert re.search(rf"^{text_at + 1:016x} rsp\+16 +c-16 +c-8", frames.stdout, re.M), frames.stdout
-    sections = dict(re.findall(r"\] (\.eh_frame\w*) +PROGBITS +(\w+)", project.run(["readelf", "-SW", image]).stdout))
-    frame_at, header_at = int(sections[".eh_frame"], 16), int(sections[".eh_frame_hdr"], 16)
-    data = image.read_bytes()
-    pointer, count, location, entry = struct.unpack_from("<iIii", data, header_at + 4)
-    assert (header_at + 4 + pointer, count, header_at + location, header_at + entry) == (frame_at, 1, text_at, frame_at + 24)
-    assert ".eh_frame" not in project.run(["readelf", "-SW", tmp_path / f"jitted-{PID}-2.so"]).stdout
-
-
-FUNCTIONS = r"""
-#include <string>
-#include <vector>
-struct Guard { std::vector<int> &v; ~Guard() { v.clear(); } };
-extern "C" __attribute__((noinline)) int thrower(int n) { if (n > 3) throw n; return n; }
-extern "C" __attribute__((noinline)) int catcher(int n) { std::vector<int> v(n); Guard g{v}; try { return thrower(n); } catch (int e) { return e; } }
-extern "C" __attribute__((noinline)) int aligned(int n) { alignas(64) char a[256]; for (auto &c : a) c = n++; __builtin_memset(a + n % 9, 1, n % 7); return a[n % 256]; }
-extern "C" __attribute__((noinline)) int variable(int n) { char *a = (char *)__builtin_alloca(n); __builtin_memset(a, n, n); return a[n / 2] + catcher(n); }
-extern "C" __attribute__((noinline)) int leaf(int n) { return n * 3; }
-"""
-
-
-def rows_of(text, start):
-    """{offset in the function: rules} of the entry of `readelf --debug-dump=frames-interp` for the function there."""
-    for entry in re.split(r"\n\n", text):
-        if f"pc={start:016x}.." in entry:
-            lines = [line.split() for line in entry.splitlines()]
-            names = next(line for line in lines if line[:1] == ["LOC"] or line is lines[-1])[1:]
-            return {int(line[0], 16) - start: dict(zip(names, line[1:])) for line in lines if re.fullmatch(r"[0-9a-f]{16}", line[0] if line else "")}
-    return None
-
-
-def test_unwinding_of_compilers(injected, tmp_path):
-    """What gcc has in .eh_frame, laid out for single functions: each of perf's images unwinds as the library does."""
-    (tmp_path / "functions.cpp").write_text(FUNCTIONS)
-    library = tmp_path / "functions.so"
-    made = project.run(["g++", "-O2", "-shared", "-fPIC", tmp_path / "functions.cpp", "-o", library])
-    assert made.returncode == 0, made.stderr
-    names = ("thrower", "catcher", "aligned", "variable", "leaf")
-    found = {name: (int(at, 16), int(size, 16)) for at, size, name in re.findall(r"^(\w+) (\w+) T (\w+)$", project.run(["nm", "-S", library]).stdout, re.M) if name in names}
-    assert set(found) == set(names)
-    at, = re.findall(r"\] \.eh_frame +PROGBITS +(\w+)", project.run(["readelf", "-SW", library]).stdout)
-    for name in (".eh_frame", ".text"):
-        project.run(["objcopy", "-O", "binary", "-j", name, library, tmp_path / name[1:]])
-    laid = project.run([project.OUTPUT / "tests" / "format" / "eh_frame_gen", tmp_path / "eh_frame", at], stdin=None,
-                     input="".join(f"{start:x} {size:x}\n" for start, size in found.values())).stdout.splitlines()
-    rows = []
-    for index, ((name, (start, size)), line) in enumerate(zip(found.items(), laid)):
-        frame, header = line.split()
-        rows += [("unwind", 1000, 0, frame, header), ("load", 1000, index, BASE + start, name, b"\x90" * size)]
-    injected(rows, [sample(2000, BASE + found["leaf"][0])])
-    wanted = project.run(["readelf", "--debug-dump=frames-interp", library]).stdout
-    for index, (name, (start, size)) in enumerate(found.items()):
-        done = project.run(["readelf", "--debug-dump=frames-interp", tmp_path / f"jitted-{PID}-{index}.so"])
-        rows = rows_of(done.stdout, 0x80)
-        assert rows == rows_of(wanted, start) and done.stderr == "" and (rows or name == "leaf"), name
 
 
 def test_code_bytes(injected, tmp_path):

@@ -38,8 +38,8 @@ static void hear_load(void *arg, uint32_t index, const struct xp_jit_load *load)
 		last = load->lines[i].address;
 		hear(arg, load->lines[i].file, strlen(load->lines[i].file));
 	}
-	hear(arg, load->eh_frame, load->eh_frame_bytes);
-	hear(arg, load->eh_frame_hdr, load->eh_frame_hdr_bytes);
+	for (size_t i = 0; load->unwinding && i < load->unwinding->count; i++)
+		hear(arg, load->unwinding->all[i].program, load->unwinding->all[i].program_bytes);
 }
 
 static void hear_move(void *arg, uint32_t index, uint64_t tsc, uint64_t old_start, uint64_t new_start, uint64_t size)

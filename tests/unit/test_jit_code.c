@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "jit/eh_frame.h"
 #include "unit.h"
 
 #include "base/util.h"
@@ -238,6 +239,7 @@ static void make_eh_frame(uint8_t bytes[44], uint8_t words)
 
 static uint32_t load_with_rules(struct fixture *f, uint64_t tsc, uint8_t words, const char *code)
 {
+	struct xp_cfi_fdes fdes = { 0 };
 	uint8_t eh_frame[44];
 	struct xp_jit_load what = {
 		.tsc = tsc,
@@ -250,10 +252,11 @@ static uint32_t load_with_rules(struct fixture *f, uint64_t tsc, uint8_t words, 
 
 	if (words) {
 		make_eh_frame(eh_frame, words);
-		what.eh_frame = eh_frame;
-		what.eh_frame_bytes = sizeof(eh_frame);
+		assert_int_equal(xp_jit_eh_frame_read(&fdes, eh_frame, sizeof(eh_frame), 0x1010), 0);
+		what.unwinding = &fdes;
 	}
 	assert_int_equal(xp_jit_code_load(f->code, &what, &index), 0);
+	xp_cfi_fdes_free(&fdes);
 	return index;
 }
 
@@ -440,7 +443,7 @@ TEST_WITH(test_since, setup, teardown)
 /* All data of a load, valid during the call only. */
 static int load_with_lines(struct fixture *f, uint64_t start, const char *name)
 {
-	char files[2][8] = { "a.c", "b.c" }, code[] = "code", frame[] = "frame", header[] = "header";
+	char files[2][8] = { "a.c", "b.c" }, code[] = "code";
 	struct xp_jit_line lines[] = { { start, 1, 0, files[0] },
 				       { start + 1, 2, 0, files[0] },
 				       { start + 2, 3, 0, files[1] } };
@@ -452,17 +455,11 @@ static int load_with_lines(struct fixture *f, uint64_t start, const char *name)
 		.code = (const uint8_t *)code,
 		.lines = lines,
 		.line_count = XP_ARRAY_SIZE(lines),
-		.eh_frame = (const uint8_t *)frame,
-		.eh_frame_bytes = sizeof(frame),
-		.eh_frame_hdr = (const uint8_t *)header,
-		.eh_frame_hdr_bytes = sizeof(header),
 	};
 	int err = xp_jit_code_load(f->code, &what, NULL);
 
 	memset(files, 'x', sizeof(files));
 	memset(code, 'x', sizeof(code));
-	memset(frame, 'x', sizeof(frame));
-	memset(header, 'x', sizeof(header));
 	memset(lines, 0, sizeof(lines));
 	return err;
 }
@@ -473,8 +470,6 @@ static void hear_all(void *arg, uint32_t index, const struct xp_jit_load *load)
 
 	hear_load(f, index, load);
 	assert_string_equal((const char *)load->code, "code");
-	assert_string_equal((const char *)load->eh_frame, "frame");
-	assert_string_equal((const char *)load->eh_frame_hdr, "header");
 	assert_int_equal(load->line_count, 3);
 	assert_string_equal(load->lines[0].file, "a.c");
 	assert_string_equal(load->lines[1].file, "a.c");

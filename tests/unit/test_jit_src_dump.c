@@ -31,7 +31,6 @@ struct fixture {
 	char heard[4096]; /* reported to the observer, a line each */
 	/* of the last load */
 	uint8_t code_bytes[64];
-	uint8_t unwinding[64];
 };
 
 /* TSC = 2 * ns, exactly. */
@@ -63,12 +62,9 @@ static void hear_load(void *arg, uint32_t index, const struct xp_jit_load *load)
 		say(f, "no code\n");
 	else
 		memcpy(f->code_bytes, load->code, load->size < 64 ? load->size : 64);
-	if (load->eh_frame_hdr_bytes)
-		say(f, "unwinding %zu %zu\n", load->eh_frame_bytes, load->eh_frame_hdr_bytes);
-	if (load->eh_frame_bytes)
-		memcpy(f->unwinding, load->eh_frame, load->eh_frame_bytes);
-	if (load->eh_frame_hdr_bytes)
-		memcpy(f->unwinding + load->eh_frame_bytes, load->eh_frame_hdr, load->eh_frame_hdr_bytes);
+	if (load->unwinding && load->unwinding->count)
+		say(f, "unwinding of %#lx+%u\n", (unsigned long)load->unwinding->all[0].vaddr,
+		    load->unwinding->all[0].bytes);
 }
 
 static void hear_move(void *arg, uint32_t index, uint64_t tsc, uint64_t old_start, uint64_t new_start, uint64_t size)
@@ -227,17 +223,33 @@ TEST_WITH(test_biased_lines, setup, teardown)
 	       "load 2 plain, too 0x7000200+128 at 10000\na.js:10 at 0x7000240\nb.js:20 at 0x7000248\n");
 }
 
+/* A record of a runtime: .eh_frame for 128 bytes of code that is directly before it, then an .eh_frame_hdr. */
+static const uint8_t unwinding[] = {
+	4,  0,	  0, 0,	   88, 0, 0, 0, 1,    0,    0,	  0,	0,    0,    0,	0, 48,	 0,  0, 0, 0,	 0, 0, 0, 4,
+	0,  0,	  0, 0,	   0,  0, 0, 0, 0,    0,    0,	  0,	0,    0,    0, /* prefix, sizes of the data and the
+										  header, mapped */
+	20, 0,	  0, 0,	   0,  0, 0, 0, 1,    'z',  'R',  0,	1,    0x78, 16, 1, 0x1b, 12, 7, 8, 0x90, 1, 0, 0, /* CIE
+														   */
+	16, 0,	  0, 0,	   28, 0, 0, 0, 0x60, 0xff, 0xff, 0xff, 0x80, 0,    0,	0, 0,	 0,  0, 0, /* FDE */
+	1,  0x1b, 3, 0x3b,
+};
+
 TEST_WITH(test_unwinding, setup, teardown)
 {
-	const struct xp_jitdump_unwinding unwinding = { (const uint8_t *)"\x14\0\0\0\0\0\0\0frame", 13,
-							(const uint8_t *)"\1\33\3\x3bhdr", 7, 20 };
 	struct fixture *f = *state;
 
-	assert_int_equal(xp_jitdump_unwinding_info(f->writer, 1, &unwinding), 0);
+	const off_t at = 40; /* the end of the header */
+	uint8_t loads[1000];
+	ssize_t size;
+
 	put_load(f, 5000, 1, BASE, "hot");
 	put_load(f, 5000, 2, BASE + 0x100, "cold");
-	expect(f, "load 0 hot 0x7000000+128 at 10000\nunwinding 13 7\nload 1 cold 0x7000100+128 at 10000\n");
-	assert_memory_equal(f->unwinding, "\x14\0\0\0\0\0\0\0frame\1\33\3\x3bhdr", 20);
+	assert_int_equal(xp_jitdump_flush(f->writer), 0);
+	size = pread(f->fd, loads, sizeof(loads), at);
+	assert_int_equal(pwrite(f->fd, unwinding, sizeof(unwinding), at), sizeof(unwinding));
+	assert_int_equal(pwrite(f->fd, loads, (size_t)size, at + (off_t)sizeof(unwinding)), size);
+	expect(f,
+	       "load 0 hot 0x7000000+128 at 10000\nunwinding of 0x7000000+128\nload 1 cold 0x7000100+128 at 10000\n");
 }
 
 /* Byte by byte, because a runtime may be interrupted anywhere. */

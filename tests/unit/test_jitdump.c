@@ -133,42 +133,17 @@ TEST(test_close)
 	end(dump, expected, sizeof(expected));
 }
 
-static const struct xp_jitdump_unwinding unwinding = {
-	.eh_frame = (const uint8_t *)"frame",
-	.eh_frame_bytes = 5,
-	.eh_frame_hdr = (const uint8_t *)"hdr",
-	.eh_frame_hdr_bytes = 3,
-	.mapped_bytes = 8,
-};
-
-TEST(test_unwinding_info)
-{
-	static const uint8_t perf[] = {
-		HEADER(1, 1), W(4), W(48), Q(0x1234), Q(8), Q(3), Q(8), 'f', 'r', 'a', 'm', 'e', 'h', 'd', 'r',
-	};
-	struct xp_jitdump_unwinding headless = unwinding;
-	struct xp_jitdump *dump = begin(&options);
-
-	headless.eh_frame_hdr_bytes = 0;
-	assert_int_equal(xp_jitdump_unwinding_info(dump, 0x1234, &unwinding), 0);
-	assert_int_equal(xp_jitdump_unwinding_info(dump, 0x1234, &headless), -EINVAL);
-	end(dump, perf, sizeof(perf));
-}
-
 /* Sizes that do not fit into the record's 32 bits; the bytes are not read. */
 TEST(test_too_long)
 {
 	static const uint8_t expected[] = { HEADER(1, 1) };
 	struct xp_jitdump *dump = begin(&options);
-	struct xp_jitdump_unwinding long_unwinding = unwinding;
 	struct xp_jitdump_load long_load = load;
 
 	long_load.code_size = UINT32_MAX - 56 - 4 + 1;
 	assert_int_equal(xp_jitdump_load(dump, 1, &long_load), -EINVAL);
 	long_load.code_size = UINT64_MAX;
 	assert_int_equal(xp_jitdump_load(dump, 1, &long_load), -EINVAL);
-	long_unwinding.eh_frame_bytes = SIZE_MAX;
-	assert_int_equal(xp_jitdump_unwinding_info(dump, 1, &long_unwinding), -EINVAL);
 	end(dump, expected, sizeof(expected));
 }
 

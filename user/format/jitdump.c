@@ -14,13 +14,12 @@
 #define MOVE_BYTES 64u
 #define DEBUG_INFO_BYTES 32u
 #define LINE_BYTES 16u
-#define UNWINDING_INFO_BYTES 40u
 
 struct xp_jitdump {
 	int fd;
 	int err; /* the first error; permanent */
 	bool closed;
-	bool awaits_load; /* debug or unwinding information was written, which is meaningless without its load */
+	bool awaits_load; /* debug information was written, which is meaningless without its load */
 	uint64_t begun;	  /* start of the last record, or of the first record that belongs to the same load */
 	uint64_t written; /* bytes already written to the file */
 	uint64_t whole;	  /* the part of `written` that preceded `begun` at the time of the write */
@@ -204,32 +203,6 @@ int xp_jitdump_debug_info(struct xp_jitdump *dump, uint64_t timestamp, uint64_t 
 	err = put(dump, fields.bytes, fields.size);
 	for (size_t i = 0; i < line_count && !err; i++)
 		err = put_line(dump, &lines[i]);
-	return err;
-}
-
-int xp_jitdump_unwinding_info(struct xp_jitdump *dump, uint64_t timestamp, const struct xp_jitdump_unwinding *unwinding)
-{
-	uint64_t data_bytes, bytes;
-	struct fields fields;
-	int err;
-
-	if (!unwinding->eh_frame_hdr_bytes ||
-	    __builtin_add_overflow(unwinding->eh_frame_bytes, unwinding->eh_frame_hdr_bytes, &data_bytes) ||
-	    __builtin_add_overflow(data_bytes, UNWINDING_INFO_BYTES, &bytes))
-		return -EINVAL;
-	err = begin_record(dump, bytes);
-	if (err)
-		return err;
-	dump->awaits_load = true;
-	fields = prefix(XP_JITDUMP_UNWINDING_INFO, bytes, timestamp);
-	put64(&fields, data_bytes);
-	put64(&fields, unwinding->eh_frame_hdr_bytes);
-	put64(&fields, unwinding->mapped_bytes);
-	err = put(dump, fields.bytes, fields.size);
-	if (!err)
-		err = put(dump, unwinding->eh_frame, unwinding->eh_frame_bytes);
-	if (!err)
-		err = put(dump, unwinding->eh_frame_hdr, unwinding->eh_frame_hdr_bytes);
 	return err;
 }
 

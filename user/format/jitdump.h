@@ -68,18 +68,6 @@ struct xp_jitdump_line {
 	const char *file;
 };
 
-/*
- * Unwinding data of a function. perf places the code at an address A, .eh_frame at A + the code size rounded up to 8,
- * and .eh_frame_hdr directly after it. Relative addresses in both must assume these addresses.
- */
-struct xp_jitdump_unwinding {
-	const uint8_t *eh_frame;
-	size_t eh_frame_bytes;
-	const uint8_t *eh_frame_hdr; /* never empty: otherwise perf uses the data for the next function */
-	size_t eh_frame_hdr_bytes;
-	uint64_t mapped_bytes; /* total size of both, if perf must use both; 0: perf uses only the header */
-};
-
 struct xp_jitdump;
 
 /* fd is an empty regular file, which the caller keeps. Puts the header into the buffer. Returns 0 or -ENOMEM. */
@@ -90,9 +78,6 @@ int xp_jitdump_move(struct xp_jitdump *dump, uint64_t timestamp, const struct xp
 /* Debug information for the function of the next load. Returns -EINVAL without lines. */
 int xp_jitdump_debug_info(struct xp_jitdump *dump, uint64_t timestamp, uint64_t code_addr,
 			  const struct xp_jitdump_line *lines, size_t line_count);
-/* Unwinding data for the function of the next load. */
-int xp_jitdump_unwinding_info(struct xp_jitdump *dump, uint64_t timestamp,
-			      const struct xp_jitdump_unwinding *unwinding);
 /* Marks the end of the runtime. Only a flush may follow. */
 int xp_jitdump_close(struct xp_jitdump *dump, uint64_t timestamp);
 

@@ -20,7 +20,7 @@ static bool has_frame_at_start(const struct xp_code_map *map, const struct xp_cf
 
 	xp_cfi_fdes_start(&map->fdes, fde, &program);
 	xp_cfi_program_next(&program);
-	return program.is_bad || !program.now.has_cfa || program.now.cfa.at || program.now.cfa_reg != XP_CFI_REG_RSP ||
+	return program.code.bad || !program.now.has_cfa || program.now.cfa.at || program.now.cfa_reg != XP_CFI_REG_RSP ||
 	       program.now.cfa_offset != 8;
 }
 

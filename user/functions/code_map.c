@@ -46,18 +46,20 @@ static int read_code(struct xp_code_map *map)
 
 static int read_fdes(struct xp_code_map *map)
 {
-	struct xp_cfi_section section = { .elf = map->file->elf };
+	struct xp_cfi_section section = { 0 };
+	const Elf_Data *data;
 	struct xp_cfi_fdes *fdes = &map->fdes;
 	GElf_Shdr header;
 	Elf_Scn *scn = xp_elf_file_section(map->file, ".eh_frame", 0, &header);
 	size_t kept = 0;
 	int err;
 
-	section.data = scn && header.sh_type != SHT_NOBITS ? elf_getdata(scn, NULL) : NULL;
-	section.vaddr = header.sh_addr;
+	data = scn && header.sh_type != SHT_NOBITS ? elf_getdata(scn, NULL) : NULL;
+	if (data && data->d_buf)
+		section = (struct xp_cfi_section){ .bytes = data->d_buf, .size = data->d_size, .vaddr = header.sh_addr };
 	fdes->start = map->start;
 	fdes->end = map->end;
-	err = section.data && section.data->d_buf ? xp_cfi_fdes_read(fdes, &section) : 0;
+	err = section.bytes ? xp_cfi_fdes_read(fdes, &section) : 0;
 	if (err)
 		return err;
 	xp_cfi_fdes_sort(fdes);

@@ -17,7 +17,7 @@ static struct xp_code_row row_at(const struct xp_jump_targets *targets, uint32_t
 	xp_cfi_fdes_start(fdes, &fdes->all[part], &program);
 	while (*targets->row_budget && xp_cfi_program_next(&program) && program.place <= vaddr)
 		--*targets->row_budget;
-	if (!*targets->row_budget || program.is_bad || !program.now.has_cfa || program.now.cfa.at)
+	if (!*targets->row_budget || program.code.bad || !program.now.has_cfa || program.now.cfa.at)
 		return row;
 	row = (struct xp_code_row){ true, program.now.cfa_reg, program.now.cfa_offset };
 	return row;

@@ -22,12 +22,12 @@ struct entry {
 	bool has_others_rules;	   /* true: another entry owns the rules */
 };
 
-/* A load that the observer receives later, with a copy of all its data, in one allocation. */
+/* A load that the observer receives later, with a copy of its code and its lines, in one allocation. */
 struct deferred {
 	struct deferred *next;
 	uint32_t index;
 	size_t bytes;		 /* size of the allocation */
-	struct xp_jit_load load; /* without the name */
+	struct xp_jit_load load; /* without the name and the unwinding data */
 };
 
 struct xp_jit_code {
@@ -195,19 +195,17 @@ static char *clean_name(const char *name)
 /* Makes the rules of a load. Sets *rules to NULL without usable unwinding data. Returns 0 or -ENOMEM. */
 static int make_rules(struct xp_cfi_rows **rules, const struct xp_jit_load *load)
 {
-	struct xp_cfi_rows *made = load->eh_frame ? calloc(1, sizeof(*made)) : NULL;
-	struct xp_jit_eh_frames frames;
-	int err = made || !load->eh_frame ? 0 : -ENOMEM;
+	struct xp_cfi_rows *made;
+	int err;
 
 	*rules = NULL;
-	if (made)
-		err = xp_jit_eh_frames_read(&frames, load->eh_frame, load->eh_frame_bytes,
-					    load->start + ((load->size + 7) & ~7ull));
-	if (made && !err) {
-		err = xp_jit_eh_frame_rows(made, &frames, load->start, load->size);
-		xp_jit_eh_frames_free(&frames);
-	}
-	if (made && !err && made->count)
+	if (!load->unwinding)
+		return 0;
+	made = calloc(1, sizeof(*made));
+	if (!made)
+		return -ENOMEM;
+	err = xp_jit_eh_frame_rows(made, load->unwinding, load->start, load->size);
+	if (!err && made->count)
 		*rules = made;
 	else
 		free_rules(made);
@@ -232,8 +230,8 @@ static bool has_file_of_last(const struct xp_jit_load *load, size_t line)
 /* The memory that a copy of the load takes. */
 static size_t deferred_bytes(const struct xp_jit_load *load)
 {
-	size_t bytes = sizeof(struct deferred) + load->line_count * sizeof(*load->lines) +
-		       (load->code ? load->size : 0) + load->eh_frame_bytes + load->eh_frame_hdr_bytes;
+	size_t bytes =
+	    sizeof(struct deferred) + load->line_count * sizeof(*load->lines) + (load->code ? load->size : 0);
 
 	for (size_t i = 0; i < load->line_count; i++)
 		if (!has_file_of_last(load, i))
@@ -274,8 +272,7 @@ static struct deferred *deferred_new(uint32_t index, const struct xp_jit_load *l
 	late->load.name = NULL;
 	late->load.lines = lines;
 	late->load.code = put(&end, load->code, load->size);
-	late->load.eh_frame = put(&end, load->eh_frame, load->eh_frame_bytes);
-	late->load.eh_frame_hdr = put(&end, load->eh_frame_hdr, load->eh_frame_hdr_bytes);
+	late->load.unwinding = NULL;
 	return late;
 }
 

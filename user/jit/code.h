@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "target/address_space.h"
-#include "unwind/cfi_table.h"
+#include "unwind/cfi_fdes.h"
 
 #define XP_JIT_CODES_MAX (1u << 20)    /* maximum number of loads of a process */
 #define XP_JIT_SIZE_MAX (256ull << 20) /* maximum size of a function */
@@ -42,10 +42,7 @@ struct xp_jit_load {
 	const uint8_t *code;		 /* size bytes; NULL: unknown */
 	const struct xp_jit_line *lines; /* in address order */
 	size_t line_count;
-	const uint8_t *eh_frame; /* its addresses assume that it is at start + size rounded up to 8; NULL: none */
-	size_t eh_frame_bytes;
-	const uint8_t *eh_frame_hdr; /* its addresses assume that it is directly after .eh_frame; NULL: none */
-	size_t eh_frame_hdr_bytes;
+	const struct xp_cfi_fdes *unwinding; /* unwind entries, perhaps also of other code; NULL: none */
 };
 
 /*

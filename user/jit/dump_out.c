@@ -16,7 +16,7 @@
 
 #define FILL_BYTE 0xcc /* int3: a disassembler prints one row per address, and compilers do not generate such code */
 #define PATH_BYTES 4096
-/* Bytes of a function besides its name, code and unwinding data. */
+/* Bytes of a function in addition to its name and code. */
 #define RECORD_BYTES 200
 /* Space left free on disk: this fraction of the disk, at most SPARE_BYTES_MAX. */
 #define SPARE_SHARE 20
@@ -154,24 +154,6 @@ static int put_lines(struct xp_jit_dump_out *out, const struct xp_jit_load *load
 	return err;
 }
 
-/*
- * Writes unwinding data as unmapped. perf would map mapped data after the code, over other functions. perf does not
- * need the data for the samples of a recording, because their chains are already unwound.
- */
-static int put_unwinding(struct xp_jit_dump_out *out, const struct xp_jit_load *load)
-{
-	const struct xp_jitdump_unwinding unwinding = {
-		.eh_frame = load->eh_frame,
-		.eh_frame_bytes = load->eh_frame_bytes,
-		.eh_frame_hdr = load->eh_frame_hdr,
-		.eh_frame_hdr_bytes = load->eh_frame_hdr_bytes,
-	};
-
-	if (!load->eh_frame_hdr_bytes)
-		return 0;
-	return xp_jitdump_unwinding_info(out->dump, timestamp_of(out, load->tsc), &unwinding);
-}
-
 /* ---- code ---- */
 
 /* Returns a buffer of int3s for the largest code. */
@@ -230,7 +212,7 @@ static bool files_have_room(const struct xp_jit_dump_out *out, uint64_t bytes)
 
 static bool has_room(struct xp_jit_dump_out *out, const struct xp_jit_load *load)
 {
-	uint64_t bytes = load->size + load->eh_frame_bytes + load->eh_frame_hdr_bytes + strlen(load->name);
+	uint64_t bytes = load->size + strlen(load->name);
 
 	for (size_t i = 0; i < load->line_count; i++)
 		bytes += RECORD_BYTES + strlen(load->lines[i].file);
@@ -315,8 +297,6 @@ void xp_jit_dump_out_load(void *arg, uint32_t index, const struct xp_jit_load *l
 		lose(out, index);
 		return;
 	}
-	if (!err)
-		err = put_unwinding(out, load);
 	if (!err)
 		err = put_code(out, index, load);
 	charge(out);

@@ -2,7 +2,7 @@
 /*
  * The jitdump that a recording writes for the JIT code of one process image (jit-<pid>.dump). `perf inject --jit`
  * merges it with the perf.data of the same recording. It contains the reports of the registry to its observer, in the
- * same order, with TSC times.
+ * same order, with TSC times. It contains no unwinding data, because the chains in perf.data are already unwound.
  *
  * The first code creates the file, with its final name. The file is only appended to, so it is readable even if it is
  * incomplete. On a full disk its complete records remain; the code that did not fit is counted.

@@ -12,6 +12,7 @@
 #include "base/u64_map.h"
 #include "base/util.h"
 #include "format/jitdump_reader.h"
+#include "jit/eh_frame.h"
 #include "jit/stdio_tail.h"
 #include "target/untrusted_file.h"
 #include "target/status.h"
@@ -244,18 +245,17 @@ static int take_lines(struct xp_jit_src_dump *dump, struct xp_jit_load *load)
 	return 0;
 }
 
-static void take_unwinding(const struct xp_jit_src_dump *dump, struct xp_jit_load *load)
+/* Reads the entries of the unwinding data, whose addresses assume that it is after the code. Returns 0 or -ENOMEM. */
+static int take_unwinding(const struct xp_jit_src_dump *dump, const struct xp_jit_load *load, struct xp_cfi_fdes *fdes)
 {
 	struct xp_violation violation;
 	struct xp_jitdump_record record;
 
 	if (!dump->unwinding.size)
-		return;
+		return 0;
 	xp_jitdump_read_record(&dump->header, dump->unwinding.bytes, 0, &record, &violation);
-	load->eh_frame = record.unwinding.eh_frame;
-	load->eh_frame_bytes = record.unwinding.eh_frame_bytes;
-	load->eh_frame_hdr = record.unwinding.eh_frame_hdr;
-	load->eh_frame_hdr_bytes = record.unwinding.eh_frame_hdr_bytes;
+	return xp_jit_eh_frame_read(fdes, record.unwinding.eh_frame, record.unwinding.eh_frame_bytes,
+				    load->start + ((load->size + 7) & ~7ull));
 }
 
 static int take_load(struct taker *taker, const struct xp_jitdump_record *record)
@@ -268,16 +268,20 @@ static int take_load(struct taker *taker, const struct xp_jitdump_record *record
 		.name = record->load.name,
 		.code = record->load.code,
 	};
+	struct xp_cfi_fdes fdes = { 0 };
 	uint32_t index, *place;
+	bool is_other = !is_of_process(dump, record->load.pid);
 	int err = take_lines(dump, &load);
 
-	take_unwinding(dump, &load);
+	if (!err && !is_other)
+		err = take_unwinding(dump, &load, &fdes);
+	load.unwinding = &fdes;
+	if (!err && !is_other)
+		err = xp_jit_code_load(taker->code, &load, &index);
+	xp_cfi_fdes_free(&fdes);
 	dump->debug.size = 0;
 	dump->unwinding.size = 0;
-	if (err || !is_of_process(dump, record->load.pid))
-		return err;
-	err = xp_jit_code_load(taker->code, &load, &index);
-	if (err)
+	if (err || is_other)
 		return err == -ENOMEM ? err : 0; /* invalid code, and code without room, is left out */
 	place = xp_u64_map_add(&dump->codes, record->load.code_index, index);
 	if (!place)

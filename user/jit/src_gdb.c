@@ -164,13 +164,13 @@ struct walk {
 struct symfile {
 	struct xp_jit_symfile functions;
 	uint8_t *eh_frame; /* NULL: none */
-	struct xp_jit_eh_frames eh_frames;
+	struct xp_cfi_fdes fdes;
 };
 
 static void free_symfile(struct symfile *symfile)
 {
 	xp_jit_symfile_free(&symfile->functions);
-	xp_jit_eh_frames_free(&symfile->eh_frames);
+	xp_cfi_fdes_free(&symfile->fdes);
 	free(symfile->eh_frame);
 }
 
@@ -185,19 +185,11 @@ static int load_function(const struct walk *walk, struct known *known, const str
 		.size = function->size,
 		.name = function->name,
 		.code = xp_jit_bytes_read(walk->bytes, function->address, function->size),
+		.unwinding = &symfile->fdes,
 	};
-	struct xp_jit_eh_frame eh_frame = { 0 };
-	int err;
+	int err = xp_jit_code_load(walk->code, &load, &known->codes[known->code_count]);
 
-	if (!xp_jit_eh_frame_make(&eh_frame, &symfile->eh_frames, function->address, function->size)) {
-		load.eh_frame = eh_frame.frame;
-		load.eh_frame_bytes = eh_frame.frame_bytes;
-		load.eh_frame_hdr = eh_frame.header;
-		load.eh_frame_hdr_bytes = eh_frame.header_bytes;
-	}
-	err = xp_jit_code_load(walk->code, &load, &known->codes[known->code_count]);
 	known->code_count += !err;
-	xp_jit_eh_frame_free(&eh_frame);
 	return err;
 }
 
@@ -236,7 +228,7 @@ static int read_eh_frame(struct walk *walk, struct symfile *symfile)
 				    bytes);
 	if (err)
 		return err == -ETIMEDOUT ? err : 0;
-	return xp_jit_eh_frames_read(&symfile->eh_frames, symfile->eh_frame, bytes, symfile->functions.eh_frame);
+	return xp_jit_eh_frame_read(&symfile->fdes, symfile->eh_frame, bytes, symfile->functions.eh_frame);
 }
 
 /* Unwinding data is read only if the bytes are wanted too. */

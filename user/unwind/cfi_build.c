@@ -34,11 +34,16 @@ static const char *const debug_frame_names[] = { ".debug_frame", ".zdebug_frame"
 
 /* ---- the code that has entries ---- */
 
-static bool get_section(Elf *elf, Elf_Scn *scn, const GElf_Shdr *header, struct xp_cfi_section *section)
+static bool get_section(Elf_Scn *scn, const GElf_Shdr *header, struct xp_cfi_section *section)
 {
-	*section = (struct xp_cfi_section){ .elf = elf, .vaddr = header->sh_addr };
-	section->data = scn && header->sh_type != SHT_NOBITS ? elf_getdata(scn, NULL) : NULL;
-	return section->data && section->data->d_buf;
+	const Elf_Data *data = scn && header->sh_type != SHT_NOBITS ? elf_getdata(scn, NULL) : NULL;
+
+	*section = (struct xp_cfi_section){ .vaddr = header->sh_addr };
+	if (data && data->d_buf) {
+		section->bytes = data->d_buf;
+		section->size = data->d_size;
+	}
+	return section->bytes;
 }
 
 /* Returns the part of a segment that is in the piece; 0 bytes if there is none. */
@@ -72,15 +77,14 @@ static void find_addresses(struct build *build)
 
 static int read_eh_frame(struct build *build)
 {
-	Elf *elf = build->image.elf;
 	struct xp_cfi_section section, index;
 	GElf_Shdr header;
 	int ret = 1;
 
-	if (!get_section(elf, xp_elf_file_section(&build->image, ".eh_frame", 0, &header), &header, &section))
+	if (!get_section(xp_elf_file_section(&build->image, ".eh_frame", 0, &header), &header, &section))
 		return 0;
 	build->has_entries = true;
-	if (get_section(elf, xp_elf_file_section(&build->image, ".eh_frame_hdr", 0, &header), &header, &index))
+	if (get_section(xp_elf_file_section(&build->image, ".eh_frame_hdr", 0, &header), &header, &index))
 		ret = xp_cfi_fdes_read_indexed(&build->fdes, &section, &index);
 	build->is_indexed = ret != 1;
 	return ret == 1 ? xp_cfi_fdes_read(&build->fdes, &section) : ret;
@@ -117,7 +121,7 @@ static int read_debug_frame(struct build *build, size_t index, const GElf_Shdr *
 
 	build->debug_elf = elf_begin(build->fd, ELF_C_READ, NULL);
 	scn = build->debug_elf ? elf_getscn(build->debug_elf, index) : NULL;
-	if (!scn || !uncompress(scn, header, is_old) || !get_section(build->debug_elf, scn, header, &section))
+	if (!scn || !uncompress(scn, header, is_old) || !get_section(scn, header, &section))
 		return 0;
 	build->has_entries = true;
 	section.is_debug = true;

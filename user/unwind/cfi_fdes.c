@@ -2,59 +2,94 @@
 #include "unwind/cfi_fdes.h"
 
 #include <dwarf.h>
-#include <elfutils/libdw.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "base/util.h"
-#include "elf/dwarf_cursor.h"
 
 #define PE_FORMAT 0x0f /* format of a pointer encoding; the next three bits are the base that is added */
+#define NO_CIE UINT64_MAX
 
 /* The state of reading a section. */
 struct reader {
 	struct xp_cfi_fdes *fdes;
 	const struct xp_cfi_section *from;
-	const unsigned char *ident;
 	/* The last CIE. */
-	Dwarf_Off cie;
+	uint64_t cie; /* its offset; NO_CIE: none yet */
 	uint8_t encoding;
 	bool has_data; /* entries have augmentation data */
 };
 
-/* Returns the encoding of addresses in the entries of a CIE; DW_EH_PE_omit if it is not supported. */
-static uint8_t encoding_of(const Dwarf_CIE *cie)
+/*
+ * Opens the entry at this offset: moves the cursor to the bytes after its CIE pointer. Sets *cie to the offset of its
+ * CIE, or to NO_CIE if the entry is itself a CIE. Returns false if there is no whole entry.
+ */
+static bool open_entry(const struct xp_cfi_section *from, uint64_t offset, struct xp_dwarf_cursor *entry, uint64_t *cie)
 {
-	const uint8_t *data = cie->augmentation_data, *end = data + cie->augmentation_data_size;
-	const char *letter = cie->augmentation;
+	uint64_t length, place, id;
+	bool is_64_bit;
 
-	if (!*letter)
-		return DW_EH_PE_absptr;
-	if (*letter != 'z')
-		return DW_EH_PE_omit;
-	while (*++letter) {
-		if (*letter == 'S' || *letter == 'B')
-			continue;
-		if (!data || data >= end)
-			return DW_EH_PE_omit;
-		if (*letter == 'R')
-			return *data;
-		if (*letter == 'P')
-			data += xp_dwarf_pointer_bytes(*data);
-		else if (*letter != 'L')
-			return DW_EH_PE_omit;
-		data++;
-	}
-	return DW_EH_PE_absptr;
+	if (offset >= from->size)
+		return false;
+	*entry = (struct xp_dwarf_cursor){ from->bytes + offset, from->bytes + from->size, false };
+	length = xp_dwarf_fixed(entry, 4);
+	is_64_bit = length == UINT32_MAX;
+	if (is_64_bit)
+		length = xp_dwarf_fixed(entry, 8);
+	if (!length || !xp_dwarf_has(entry, length))
+		return false;
+	entry->end = entry->at + length;
+	place = (uint64_t)(entry->at - from->bytes);
+	id = xp_dwarf_fixed(entry, is_64_bit && from->is_debug ? 8 : 4);
+	if (from->is_debug)
+		*cie = !is_64_bit && id == UINT32_MAX ? NO_CIE : id;
+	else
+		*cie = id ? place - id : NO_CIE; /* a pointer before the section gives an offset after it */
+	return true;
 }
 
-static int look_at_cie(struct reader *reader, Dwarf_Off offset)
+/* Reads the augmentation and its data. Returns the encoding of addresses in the entries; DW_EH_PE_omit: unsupported. */
+static uint8_t read_augmentation(struct xp_dwarf_cursor *at, const char *letter, bool *is_signal)
+{
+	struct xp_dwarf_cursor data = *at;
+	uint8_t encoding = DW_EH_PE_absptr;
+
+	if (!*letter)
+		return encoding;
+	data.end = data.at;
+	if (*letter == 'z') {
+		uint64_t bytes = xp_dwarf_uleb(at);
+
+		data.at = data.end = at->at;
+		xp_dwarf_skip(at, bytes);
+		data.end = at->at;
+	}
+	data.bad = at->bad || *letter != 'z';
+	while (*++letter && !data.bad) {
+		if (*letter == 'R')
+			encoding = (uint8_t)xp_dwarf_fixed(&data, 1);
+		else if (*letter == 'P')
+			xp_dwarf_pointer(&data, (uint8_t)xp_dwarf_fixed(&data, 1));
+		else if (*letter == 'L')
+			xp_dwarf_fixed(&data, 1);
+		else if (*letter == 'S')
+			*is_signal = true;
+		else
+			data.bad |= *letter != 'B'; /* signed return addresses of another architecture */
+	}
+	return data.bad ? DW_EH_PE_omit : encoding;
+}
+
+/* Reads the CIE at this offset, if it is not the last one read. An unusable one has the encoding DW_EH_PE_omit. */
+static int read_cie(struct reader *reader, uint64_t offset)
 {
 	struct xp_cfi_fdes *fdes = reader->fdes;
-	Dwarf_CFI_Entry entry;
-	Dwarf_Off next;
+	struct xp_cfi_cie cie = { 0 };
+	struct xp_dwarf_cursor at;
+	const char *augmentation;
+	uint64_t version, other;
 
 	if (reader->cie == offset)
 		return 0;
@@ -62,56 +97,55 @@ static int look_at_cie(struct reader *reader, Dwarf_Off offset)
 		return -ENOMEM;
 	reader->cie = offset;
 	reader->encoding = DW_EH_PE_omit;
-	if (dwarf_next_cfi(reader->ident, reader->from->data, !reader->from->is_debug, offset, &next, &entry) ||
-	    !dwarf_cfi_cie_p(&entry))
+	if (!open_entry(reader->from, offset, &at, &other) || other != NO_CIE)
 		return 0;
-	reader->encoding = encoding_of(&entry.cie);
-	reader->has_data = *entry.cie.augmentation == 'z';
-	xp_cfi_common_read(&fdes->commons[fdes->common_count++], &entry.cie);
+	version = xp_dwarf_fixed(&at, 1);
+	augmentation = xp_dwarf_text(&at);
+	if (version == 4)
+		xp_dwarf_skip(&at, 2); /* address_size and segment_selector_size: 8 and 0 on x86-64 */
+	cie.code_factor = xp_dwarf_uleb(&at);
+	cie.data_factor = xp_dwarf_sleb(&at);
+	cie.return_register = version == 1 ? xp_dwarf_fixed(&at, 1) : xp_dwarf_uleb(&at);
+	reader->has_data = *augmentation == 'z';
+	reader->encoding = read_augmentation(&at, augmentation, &cie.is_signal);
+	if (at.bad || (version != 1 && version != 3 && version != 4))
+		reader->encoding = DW_EH_PE_omit;
+	cie.at = at.at;
+	cie.end = at.end;
+	xp_cfi_common_read(&fdes->commons[fdes->common_count++], &cie);
 	return 0;
 }
 
-/* Finds the program, which follows the addresses. */
-static bool find_program(const struct reader *reader, struct xp_dwarf_cursor *at, struct xp_cfi_fde *fde)
+/* Reads the addresses of an entry and finds its program, which follows them. Returns false if it is malformed. */
+static bool decode(const struct reader *reader, struct xp_dwarf_cursor *at, struct xp_cfi_fde *fde)
 {
-	if (reader->has_data)
-		xp_dwarf_skip(at, xp_dwarf_uleb(at));
-	if (at->bad || at->end - at->at > UINT32_MAX)
-		return false;
-	fde->program = at->at;
-	fde->program_bytes = (uint32_t)(at->end - at->at);
-	return true;
-}
-
-static bool decode(const struct reader *reader, const Dwarf_FDE *from, struct xp_cfi_fde *fde)
-{
-	uint64_t place = reader->from->vaddr + (uint64_t)(from->start - (const uint8_t *)reader->from->data->d_buf);
-	struct xp_dwarf_cursor at = { from->start, from->end, false };
-	uint64_t size, end;
+	uint64_t place = reader->from->vaddr + (uint64_t)(at->at - reader->from->bytes), size, end;
 
 	if (reader->encoding & ~PE_FORMAT & ~DW_EH_PE_pcrel)
 		return false;
-	fde->vaddr = xp_dwarf_pointer(&at, reader->encoding);
+	fde->vaddr = xp_dwarf_pointer(at, reader->encoding);
 	if (reader->encoding & DW_EH_PE_pcrel)
 		fde->vaddr += place;
-	size = xp_dwarf_pointer(&at, reader->encoding);
-	if (xp_dwarf_pointer_bytes(reader->encoding) == 4)
-		size = (uint32_t)size; /* a size is unsigned, even if its encoding is signed */
-	if (at.bad || !size || size > UINT32_MAX || __builtin_add_overflow(fde->vaddr, size, &end))
+	size = xp_dwarf_pointer(at, reader->encoding & 0x07); /* unsigned */
+	if (at->bad || !size || size > UINT32_MAX || __builtin_add_overflow(fde->vaddr, size, &end))
 		return false;
 	fde->bytes = (uint32_t)size;
 	fde->is_debug = reader->from->is_debug;
 	fde->common = (uint32_t)reader->fdes->common_count - 1;
-	return find_program(reader, &at, fde);
+	if (reader->has_data)
+		xp_dwarf_skip(at, xp_dwarf_uleb(at));
+	fde->program = at->at;
+	fde->program_bytes = (uint32_t)XP_MIN(at->end - at->at, (ptrdiff_t)UINT32_MAX);
+	return !at->bad;
 }
 
-static int add(struct reader *reader, const Dwarf_FDE *from)
+static int add(struct reader *reader, struct xp_dwarf_cursor *entry, uint64_t cie)
 {
 	struct xp_cfi_fdes *fdes = reader->fdes;
 	struct xp_cfi_fde fde;
-	int err = look_at_cie(reader, from->CIE_pointer);
+	int err = read_cie(reader, cie);
 
-	if (err || !decode(reader, from, &fde) || fde.vaddr >= fdes->end || fde.vaddr + fde.bytes <= fdes->start)
+	if (err || !decode(reader, entry, &fde) || fde.vaddr >= fdes->end || fde.vaddr + fde.bytes <= fdes->start)
 		return err;
 	if (XP_ARRAY_RESERVE(fdes->all, fdes->room, fdes->count + 1))
 		return -ENOMEM;
@@ -119,33 +153,17 @@ static int add(struct reader *reader, const Dwarf_FDE *from)
 	return 0;
 }
 
-static struct reader reader_of(struct xp_cfi_fdes *fdes, const struct xp_cfi_section *from)
-{
-	return (struct reader){
-		.fdes = fdes,
-		.from = from,
-		.ident = (const unsigned char *)elf_getident(from->elf, NULL),
-		.cie = (Dwarf_Off)-1,
-	};
-}
-
 int xp_cfi_fdes_read(struct xp_cfi_fdes *fdes, const struct xp_cfi_section *from)
 {
-	struct reader reader = reader_of(fdes, from);
-	Dwarf_Off offset = 0, next;
+	struct reader reader = { .fdes = fdes, .from = from, .cie = NO_CIE };
+	struct xp_dwarf_cursor entry;
+	uint64_t offset = 0, cie;
 	int err = 0;
 
-	while (!err && offset < from->data->d_size) {
-		Dwarf_CFI_Entry entry;
-		int status;
-
-		next = offset;
-		status = dwarf_next_cfi(reader.ident, from->data, !from->is_debug, offset, &next, &entry);
-		if (status > 0 || next <= offset)
-			break;
-		if (!status && !dwarf_cfi_cie_p(&entry))
-			err = add(&reader, &entry.fde);
-		offset = next;
+	while (!err && open_entry(from, offset, &entry, &cie)) {
+		offset = (uint64_t)(entry.end - from->bytes);
+		if (cie != NO_CIE)
+			err = add(&reader, &entry, cie);
 	}
 	return err;
 }
@@ -188,31 +206,30 @@ int xp_cfi_fdes_read_indexed(struct xp_cfi_fdes *fdes, const struct xp_cfi_secti
 			     const struct xp_cfi_section *index)
 {
 	const uint8_t *entries;
-	struct reader reader = reader_of(fdes, from);
-	size_t bytes = index->data->d_size, i;
+	struct reader reader = { .fdes = fdes, .from = from, .cie = NO_CIE };
+	size_t i;
 	struct index_header header;
 	int err = 0;
 
-	if (bytes < sizeof(header))
+	if (index->size < sizeof(header))
 		return 1;
-	memcpy(&header, index->data->d_buf, sizeof(header));
+	memcpy(&header, index->bytes, sizeof(header));
 	if (header.version != 1 || header.frame_encoding != (DW_EH_PE_pcrel | DW_EH_PE_sdata4) ||
 	    header.count_encoding != DW_EH_PE_udata4 || header.table_encoding != (DW_EH_PE_datarel | DW_EH_PE_sdata4) ||
-	    !header.count || header.count > (bytes - sizeof(header)) / sizeof(struct index_entry))
+	    !header.count || header.count > (index->size - sizeof(header)) / sizeof(struct index_entry))
 		return 1;
-	entries = (const uint8_t *)index->data->d_buf + sizeof(header);
+	entries = index->bytes + sizeof(header);
 	i = first_indexed(entries, header.count, index->vaddr, fdes->start);
 	for (; !err && i < header.count; i++) {
 		struct index_entry at = entry_at(entries, i);
 		uint64_t offset = index->vaddr + (uint64_t)(int64_t)at.fde - from->vaddr;
-		Dwarf_CFI_Entry entry;
-		Dwarf_Off next;
+		struct xp_dwarf_cursor entry;
+		uint64_t cie;
 
 		if (index->vaddr + (uint64_t)(int64_t)at.code >= fdes->end)
 			break;
-		if (offset < from->data->d_size &&
-		    !dwarf_next_cfi(reader.ident, from->data, true, offset, &next, &entry) && !dwarf_cfi_cie_p(&entry))
-			err = add(&reader, &entry.fde);
+		if (open_entry(from, offset, &entry, &cie) && cie != NO_CIE)
+			err = add(&reader, &entry, cie);
 	}
 	return err;
 }

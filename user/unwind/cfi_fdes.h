@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The entries (FDEs) of .eh_frame and .debug_frame: the code ranges they cover, and their programs. libdw finds the
- * entry for an address, but does not list the addresses that have one.
+ * The entries (FDEs) of .eh_frame and .debug_frame: the code ranges they cover, and their programs. The bytes are
+ * untrusted: each is read within bounds. Also reads the .eh_frame of JIT code in xprof itself, where libdw may not be
+ * used. Does not keep personality routines and their data.
  *
  * Sources: Linux Standard Base Core 5.0, section 10.6 (.eh_frame, .eh_frame_hdr, pointer encodings); DWARF 5, section
  * 6.4.1.
@@ -9,7 +10,6 @@
 #ifndef XPROF_UNWIND_CFI_FDES_H
 #define XPROF_UNWIND_CFI_FDES_H
 
-#include <libelf.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -39,8 +39,8 @@ struct xp_cfi_fdes {
 
 /* A section with entries, or the index of such a section. The section's bytes must outlive all entries read from it. */
 struct xp_cfi_section {
-	Elf *elf;
-	Elf_Data *data;
+	const uint8_t *bytes;
+	size_t size;
 	uint64_t vaddr;
 	bool is_debug;
 };

@@ -4,65 +4,36 @@
 #include <dwarf.h>
 #include <string.h>
 
-/* ---- numbers ---- */
+/* A hostile section may alternate between CIEs, so that each entry runs these again. Compilers write 6 bytes. */
+#define CIE_BYTES_MAX 256
 
-static bool take_unsigned(struct xp_cfi_expression *from, uint64_t *value)
+/* ---- expressions ---- */
+
+bool xp_cfi_parse_sum(struct xp_dwarf_cursor *expression, uint64_t *reg, int64_t *offset)
 {
-	unsigned int shift = 0;
+	struct xp_dwarf_cursor rest = *expression;
+	uint8_t operation = (uint8_t)xp_dwarf_fixed(&rest, 1);
 
-	*value = 0;
-	while (from->at < from->end) {
-		uint8_t byte = *from->at++;
-
-		if (shift < 64)
-			*value |= (uint64_t)(byte & 0x7f) << shift;
-		shift += 7;
-		if (!(byte & 0x80))
-			return true;
-	}
-	return false;
-}
-
-static bool take_signed(struct xp_cfi_expression *from, int64_t *value)
-{
-	const uint8_t *start = from->at;
-	uint64_t bits;
-	size_t bit_count;
-
-	if (!take_unsigned(from, &bits))
-		return false;
-	bit_count = 7 * (size_t)(from->at - start);
-	if (bit_count < 64 && from->at[-1] & 0x40)
-		bits |= ~0ull << bit_count;
-	*value = (int64_t)bits;
-	return true;
-}
-
-bool xp_cfi_parse_sum(struct xp_cfi_expression *expression, uint64_t *reg, int64_t *offset)
-{
-	struct xp_cfi_expression rest = *expression;
-	uint8_t operation;
-
-	if (rest.at >= rest.end)
-		return false;
-	operation = *rest.at++;
 	if (operation >= DW_OP_breg0 && operation <= DW_OP_breg31)
 		*reg = operation - DW_OP_breg0;
-	else if (operation != DW_OP_bregx || !take_unsigned(&rest, reg))
+	else if (operation == DW_OP_bregx)
+		*reg = xp_dwarf_uleb(&rest);
+	else
 		return false;
-	if (!take_signed(&rest, offset))
+	*offset = xp_dwarf_sleb(&rest);
+	if (rest.bad)
 		return false;
 	*expression = rest;
 	return true;
 }
 
-bool xp_cfi_parse_plus(struct xp_cfi_expression *expression, int64_t *offset)
+bool xp_cfi_parse_plus(struct xp_dwarf_cursor *expression, int64_t *offset)
 {
-	struct xp_cfi_expression rest = *expression;
-	uint64_t value;
+	struct xp_dwarf_cursor rest = *expression;
+	bool is_plus = xp_dwarf_fixed(&rest, 1) == DW_OP_plus_uconst;
+	uint64_t value = xp_dwarf_uleb(&rest);
 
-	if (rest.at >= rest.end || *rest.at++ != DW_OP_plus_uconst || !take_unsigned(&rest, &value) ||
-	    value > INT32_MAX)
+	if (!is_plus || rest.bad || value > INT32_MAX)
 		return false;
 	*offset = (int64_t)value;
 	*expression = rest;
@@ -71,33 +42,9 @@ bool xp_cfi_parse_plus(struct xp_cfi_expression *expression, int64_t *offset)
 
 /* ---- operands ---- */
 
-static uint64_t bad(struct xp_cfi_program *program)
+static void bad(struct xp_cfi_program *program)
 {
-	program->is_bad = true;
-	program->at = program->end;
-	return 0;
-}
-
-static uint64_t fixed_operand(struct xp_cfi_program *program, size_t bytes)
-{
-	uint64_t value = 0;
-
-	if ((size_t)(program->end - program->at) < bytes)
-		return bad(program);
-	memcpy(&value, program->at, bytes);
-	program->at += bytes;
-	return value;
-}
-
-static uint64_t unsigned_operand(struct xp_cfi_program *program)
-{
-	struct xp_cfi_expression rest = { program->at, program->end };
-	uint64_t value;
-
-	if (!take_unsigned(&rest, &value))
-		return bad(program);
-	program->at = rest.at;
-	return value;
+	program->code.bad = true;
 }
 
 /*
@@ -106,25 +53,18 @@ static uint64_t unsigned_operand(struct xp_cfi_program *program)
  */
 static int64_t factored_operand(struct xp_cfi_program *program, bool is_signed)
 {
-	struct xp_cfi_expression rest = { program->at, program->end };
-	uint64_t bits;
-	int64_t value;
+	uint64_t value = is_signed ? (uint64_t)xp_dwarf_sleb(&program->code) : xp_dwarf_uleb(&program->code);
 
-	if (is_signed ? !take_signed(&rest, &value) : !take_unsigned(&rest, &bits))
-		return (int64_t)bad(program);
-	program->at = rest.at;
-	return (int64_t)((is_signed ? (uint64_t)value : bits) * (uint64_t)program->common->data_factor);
+	return (int64_t)(value * (uint64_t)program->common->data_factor);
 }
 
-static struct xp_cfi_expression block_operand(struct xp_cfi_program *program)
+static struct xp_dwarf_cursor block_operand(struct xp_cfi_program *program)
 {
-	uint64_t bytes = unsigned_operand(program);
-	struct xp_cfi_expression block = { program->at, program->at };
+	uint64_t bytes = xp_dwarf_uleb(&program->code);
+	struct xp_dwarf_cursor block = program->code;
 
-	if (bytes > (uint64_t)(program->end - program->at))
-		bad(program);
-	else
-		program->at = block.end = block.at + bytes;
+	xp_dwarf_skip(&program->code, bytes);
+	block.end = program->code.at;
 	return block;
 }
 
@@ -154,7 +94,7 @@ static void restore(struct xp_cfi_program *program, uint64_t reg)
  * Returns the location from a DW_CFA_expression, which computes an address. The CFA is on the DWARF stack at the start,
  * and may remain there.
  */
-static struct xp_cfi_saved saved_by(struct xp_cfi_expression place)
+static struct xp_cfi_saved saved_by(struct xp_dwarf_cursor place)
 {
 	struct xp_cfi_saved saved = { .how = XP_CFI_SAVED_AT_CFA };
 
@@ -179,19 +119,19 @@ static void define_cfa(struct xp_cfi_program *program, uint8_t code)
 	if (code != DW_CFA_def_cfa && code != DW_CFA_def_cfa_sf && (!now->has_cfa || now->cfa.at))
 		bad(program);
 	if (has_reg)
-		now->cfa_reg = unsigned_operand(program);
+		now->cfa_reg = xp_dwarf_uleb(&program->code);
 	if (code == DW_CFA_def_cfa || code == DW_CFA_def_cfa_offset)
-		now->cfa_offset = (int64_t)unsigned_operand(program);
+		now->cfa_offset = (int64_t)xp_dwarf_uleb(&program->code);
 	else if (code != DW_CFA_def_cfa_register)
 		now->cfa_offset = factored_operand(program, true);
 	now->has_cfa = true;
-	now->cfa = (struct xp_cfi_expression){ 0 };
+	now->cfa = (struct xp_dwarf_cursor){ 0 };
 }
 
 /* Executes an instruction about one register, which is its first operand. */
 static void define_register(struct xp_cfi_program *program, uint8_t code)
 {
-	uint64_t reg = unsigned_operand(program);
+	uint64_t reg = xp_dwarf_uleb(&program->code);
 
 	switch (code) {
 	case DW_CFA_offset_extended:
@@ -215,7 +155,7 @@ static void define_register(struct xp_cfi_program *program, uint8_t code)
 		save(program, reg, (struct xp_cfi_saved){ .how = XP_CFI_SAVED_ELSE });
 		break;
 	default: /* DW_CFA_register, DW_CFA_val_offset, DW_CFA_val_offset_sf */
-		unsigned_operand(program);
+		xp_dwarf_uleb(&program->code);
 		save(program, reg, (struct xp_cfi_saved){ .how = XP_CFI_SAVED_ELSE });
 	}
 }
@@ -243,11 +183,11 @@ static uint64_t execute(struct xp_cfi_program *program, uint8_t code)
 	case DW_CFA_nop:
 		return 0;
 	case DW_CFA_advance_loc1:
-		return fixed_operand(program, 1);
+		return xp_dwarf_fixed(&program->code, 1);
 	case DW_CFA_advance_loc2:
-		return fixed_operand(program, 2);
+		return xp_dwarf_fixed(&program->code, 2);
 	case DW_CFA_advance_loc4:
-		return fixed_operand(program, 4);
+		return xp_dwarf_fixed(&program->code, 4);
 	case DW_CFA_remember_state:
 		remember(program);
 		return 0;
@@ -259,7 +199,8 @@ static uint64_t execute(struct xp_cfi_program *program, uint8_t code)
 		program->now.has_cfa = true;
 		return 0;
 	case DW_CFA_GNU_args_size:
-		return unsigned_operand(program), 0;
+		xp_dwarf_uleb(&program->code);
+		return 0;
 	case DW_CFA_def_cfa:
 	case DW_CFA_def_cfa_sf:
 	case DW_CFA_def_cfa_register:
@@ -280,17 +221,16 @@ static uint64_t execute(struct xp_cfi_program *program, uint8_t code)
 		define_register(program, code);
 		return 0;
 	}
-	return bad(program);
+	bad(program);
+	return 0;
 }
 
 void xp_cfi_program_start(struct xp_cfi_program *program, const struct xp_cfi_common *common, const uint8_t *at,
 			  const uint8_t *end, uint64_t place)
 {
 	program->common = common;
-	program->at = at;
-	program->end = end;
+	program->code = (struct xp_dwarf_cursor){ at, end, common->is_bad };
 	program->place = place;
-	program->is_bad = common->is_bad;
 	program->depth = 0;
 	program->now = common->registers;
 }
@@ -299,8 +239,8 @@ bool xp_cfi_program_next(struct xp_cfi_program *program)
 {
 	uint64_t distance = 0;
 
-	while (!distance && program->at < program->end) {
-		uint8_t code = *program->at++, operand = code & 0x3f;
+	while (!distance && !program->code.bad && program->code.at < program->code.end) {
+		uint8_t code = *program->code.at++, operand = code & 0x3f;
 
 		switch (code & 0xc0) {
 		case DW_CFA_advance_loc:
@@ -322,17 +262,19 @@ bool xp_cfi_program_next(struct xp_cfi_program *program)
 
 /* ---- what entries share ---- */
 
-void xp_cfi_common_read(struct xp_cfi_common *common, const Dwarf_CIE *cie)
+void xp_cfi_common_read(struct xp_cfi_common *common, const struct xp_cfi_cie *cie)
 {
 	struct xp_cfi_program program;
 
 	memset(common, 0, sizeof(*common));
-	common->code_factor = cie->code_alignment_factor;
-	common->data_factor = cie->data_alignment_factor;
-	common->is_signal = cie->augmentation[0] == 'z' && strchr(cie->augmentation, 'S');
-	xp_cfi_program_start(&program, common, cie->initial_instructions, cie->initial_instructions_end, 0);
-	common->is_bad = xp_cfi_program_next(&program) || program.is_bad ||
-			 cie->return_address_register != XP_CFI_REG_RA || !common->code_factor ||
-			 common->code_factor > UINT16_MAX;
+	common->code_factor = cie->code_factor;
+	common->data_factor = cie->data_factor;
+	common->is_signal = cie->is_signal;
+	common->is_bad = cie->return_register != XP_CFI_REG_RA || !cie->code_factor || cie->code_factor > UINT16_MAX ||
+			 cie->end - cie->at > CIE_BYTES_MAX;
+	if (common->is_bad)
+		return;
+	xp_cfi_program_start(&program, common, cie->at, cie->end, 0);
+	common->is_bad = xp_cfi_program_next(&program) || program.code.bad;
 	common->registers = program.now;
 }

@@ -9,17 +9,11 @@
 #ifndef XPROF_UNWIND_CFI_PROGRAM_H
 #define XPROF_UNWIND_CFI_PROGRAM_H
 
-#include <elfutils/libdw.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "elf/dwarf_cursor.h"
 #include "unwind/cfi_table.h"
-
-/* The bytes of a DWARF expression. */
-struct xp_cfi_expression {
-	const uint8_t *at;
-	const uint8_t *end;
-};
 
 enum xp_cfi_how {
 	XP_CFI_SAVED_SAME,    /* unchanged */
@@ -38,7 +32,7 @@ struct xp_cfi_saved {
 /* The rules for one range of code. */
 struct xp_cfi_registers {
 	bool has_cfa;
-	struct xp_cfi_expression cfa; /* if at is NULL: CFA = cfa_reg + cfa_offset */
+	struct xp_dwarf_cursor cfa; /* if at is NULL: CFA = cfa_reg + cfa_offset */
 	uint64_t cfa_reg;
 	int64_t cfa_offset;
 	struct xp_cfi_saved rbp;
@@ -54,17 +48,26 @@ struct xp_cfi_common {
 	struct xp_cfi_registers registers; /* at the start of each entry */
 };
 
-void xp_cfi_common_read(struct xp_cfi_common *common, const Dwarf_CIE *cie);
+/* A CIE as it is in the file. */
+struct xp_cfi_cie {
+	uint64_t code_factor;
+	int64_t data_factor;
+	uint64_t return_register;
+	bool is_signal;
+	const uint8_t *at; /* the instructions at the start of each entry */
+	const uint8_t *end;
+};
+
+void xp_cfi_common_read(struct xp_cfi_common *common, const struct xp_cfi_cie *cie);
 
 #define XP_CFI_REMEMBERED_MAX 16 /* depth of .cfi_remember_state; compilers nest it once */
 
-/* The caller sets common, at, end and place, and zeroes the rest. common must outlive the program. */
+/* common must outlive the program. */
 struct xp_cfi_program {
 	const struct xp_cfi_common *common;
-	const uint8_t *at; /* the next instruction */
-	const uint8_t *end;
+	struct xp_dwarf_cursor
+	    code;	/* at the next instruction; bad: the current row and all later ones have no rules */
 	uint64_t place; /* address of the next row; at first, the start of the entry's code */
-	bool is_bad;	/* an instruction is malformed; the current row and all later ones have no rules */
 	unsigned int depth;
 	struct xp_cfi_registers now;
 	struct xp_cfi_registers remembered[XP_CFI_REMEMBERED_MAX];
@@ -79,8 +82,8 @@ void xp_cfi_program_start(struct xp_cfi_program *program, const struct xp_cfi_co
 bool xp_cfi_program_next(struct xp_cfi_program *program);
 
 /* Parses a register plus an offset (DW_OP_breg*) at the front of an expression. Returns false if there is none. */
-bool xp_cfi_parse_sum(struct xp_cfi_expression *expression, uint64_t *reg, int64_t *offset);
+bool xp_cfi_parse_sum(struct xp_dwarf_cursor *expression, uint64_t *reg, int64_t *offset);
 /* Parses DW_OP_plus_uconst, up to INT32_MAX, in the same way. */
-bool xp_cfi_parse_plus(struct xp_cfi_expression *expression, int64_t *offset);
+bool xp_cfi_parse_plus(struct xp_dwarf_cursor *expression, int64_t *offset);
 
 #endif

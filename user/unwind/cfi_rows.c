@@ -41,7 +41,7 @@ static enum xp_cfi_reason sum_rule(uint64_t reg, int64_t offset, struct xp_cfi_r
 }
 
 /* Recognizes the only entry that the linker makes for all stubs through which a program calls libraries. */
-static bool is_plt(const struct xp_cfi_expression *cfa, struct xp_cfi_row *row)
+static bool is_plt(const struct xp_dwarf_cursor *cfa, struct xp_cfi_row *row)
 {
 	static const uint8_t expected[] = { DW_OP_breg7, 8,	   DW_OP_breg16, 0,	    DW_OP_lit15, DW_OP_and,
 					    0,		 DW_OP_ge, DW_OP_lit3,	 DW_OP_shl, DW_OP_plus };
@@ -62,7 +62,7 @@ static bool fits(int64_t offset)
 	return offset >= INT32_MIN && offset <= INT32_MAX;
 }
 
-static enum xp_cfi_reason expression_rule(struct xp_cfi_expression cfa, struct xp_cfi_row *row,
+static enum xp_cfi_reason expression_rule(struct xp_dwarf_cursor cfa, struct xp_cfi_row *row,
 					  struct xp_cfi_deref *deref)
 {
 	int64_t offset, add = 0;
@@ -247,7 +247,7 @@ int xp_cfi_rows_run(struct xp_cfi_rows *rows, struct xp_cfi_program *program, ui
 
 		if (row_end <= start)
 			continue;
-		if (!program->is_bad)
+		if (!program->code.bad)
 			reason = rule_of(&program->now, program->common->is_signal, &row, &deref);
 		err = xp_cfi_rows_add(rows, (uint32_t)(start + to_offset), &row, &deref);
 		rows->code_bytes[reason] += row_end - start;

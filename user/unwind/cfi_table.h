@@ -87,7 +87,7 @@ struct xp_cfi_found {
 enum xp_cfi_reason {
 	XP_CFI_KNOWN,
 	XP_CFI_NO_FDE,	       /* no entry covers it */
-	XP_CFI_BAD_ENTRY,      /* libdw rejects the entry */
+	XP_CFI_BAD_ENTRY,      /* the entry is malformed */
 	XP_CFI_CFA_REGISTER,   /* CFA from a register that rules do not support */
 	XP_CFI_CFA_RANGE,      /* CFA offset is not a multiple of 8, is negative or is too large */
 	XP_CFI_CFA_EXPRESSION, /* CFA by an unsupported expression */
