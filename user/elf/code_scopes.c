@@ -11,49 +11,40 @@
 
 #define SCOPE_DEPTH_MAX 256
 
-static bool is_code_scope(const struct xp_die_shape *shape)
+static bool is_code_scope(Dwarf_Die *die, int tag)
 {
-	return shape->has_code && (shape->tag == DW_TAG_inlined_subroutine || shape->tag == DW_TAG_lexical_block);
+	return (tag == DW_TAG_inlined_subroutine || tag == DW_TAG_lexical_block) && xp_die_has_code(die);
 }
 
-static int add_scope(struct xp_code_scopes *scopes, const struct xp_die_walk *walk)
+/* Lists the scopes in a DIE: those directly in it, each followed by the scopes in it. */
+static int add_scopes(struct xp_code_scopes *scopes, Dwarf_Die *parent, unsigned int depth)
 {
-	if (XP_ARRAY_RESERVE(scopes->all, scopes->room, scopes->count + 1))
-		return -ENOMEM;
-	scopes->all[scopes->count++] =
-	    (struct xp_code_scope){ .die = walk->die, .inlined = walk->shape->tag == DW_TAG_inlined_subroutine };
-	return 0;
+	int err = 0, end;
+	Dwarf_Die die;
+
+	for (end = dwarf_child(parent, &die); !err && !end && depth < SCOPE_DEPTH_MAX;
+	     end = dwarf_siblingof(&die, &die)) {
+		size_t index = scopes->count;
+		int tag = dwarf_tag(&die);
+
+		if (!is_code_scope(&die, tag))
+			continue;
+		if (XP_ARRAY_RESERVE(scopes->all, scopes->room, index + 1))
+			return -ENOMEM;
+		scopes->all[scopes->count++] =
+		    (struct xp_code_scope){ .die = die, .inlined = tag == DW_TAG_inlined_subroutine };
+		err = add_scopes(scopes, &die, depth + 1);
+		scopes->all[index].next = scopes->count;
+	}
+	return err;
 }
 
-/* Ends the open scopes that do not contain a DIE at this depth. */
-static void close_scopes(struct xp_code_scopes *scopes, size_t *open, unsigned int *open_count, unsigned int depth)
+static int read_scopes(struct xp_code_scopes *scopes, Dwarf_Die *function)
 {
-	while (*open_count >= depth)
-		scopes->all[open[--*open_count]].next = scopes->count;
-}
-
-/* Lists the scopes of the function: those directly in it, and nested ones. */
-static int read_scopes(struct xp_code_scopes *scopes, const struct xp_die_shapes *shapes, const Dwarf_Die *function)
-{
-	size_t open[SCOPE_DEPTH_MAX]; /* the scopes that contain the current DIE; their depths are 1, 2 and so on */
-	unsigned int open_count = 0;
-	struct xp_die_walk walk;
-	int err = 0;
-
 	scopes->function = function->addr;
 	scopes->count = 0;
 	scopes->range_count = 0;
-	xp_die_walk_begin(&walk, shapes, function);
-	while (!err && xp_die_walk_next(&walk)) {
-		close_scopes(scopes, open, &open_count, XP_MAX(walk.depth, 1u));
-		if (walk.depth != open_count + 1 || walk.depth > SCOPE_DEPTH_MAX || !is_code_scope(walk.shape))
-			continue;
-		err = add_scope(scopes, &walk);
-		if (!err)
-			open[open_count++] = scopes->count - 1;
-	}
-	close_scopes(scopes, open, &open_count, 1);
-	return err;
+	return add_scopes(scopes, function, 0);
 }
 
 static int read_ranges(struct xp_code_scopes *scopes, struct xp_code_scope *scope)
@@ -85,12 +76,12 @@ static bool has_address(struct xp_code_scopes *scopes, struct xp_code_scope *sco
 	return false;
 }
 
-size_t xp_code_scopes_inlined(struct xp_code_scopes *scopes, const struct xp_die_shapes *shapes,
-			      const Dwarf_Die *function, uint64_t address, struct xp_code_scope **inlined, size_t room)
+size_t xp_code_scopes_inlined(struct xp_code_scopes *scopes, Dwarf_Die *function, uint64_t address,
+			      struct xp_code_scope **inlined, size_t room)
 {
 	size_t count = 0, end;
 
-	if (scopes->function != function->addr && read_scopes(scopes, shapes, function))
+	if (scopes->function != function->addr && read_scopes(scopes, function))
 		scopes->count = 0;
 	end = scopes->count;
 	for (size_t i = 0; i < end && count < room;) {
@@ -106,6 +97,11 @@ size_t xp_code_scopes_inlined(struct xp_code_scopes *scopes, const struct xp_die
 		i++;
 	}
 	return count;
+}
+
+bool xp_die_has_code(Dwarf_Die *die)
+{
+	return dwarf_hasattr(die, DW_AT_low_pc) || dwarf_hasattr(die, DW_AT_ranges);
 }
 
 void xp_code_scopes_free(struct xp_code_scopes *scopes)

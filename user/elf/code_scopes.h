@@ -12,8 +12,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "elf/die_walk.h"
-
 struct xp_code_scope {
 	Dwarf_Die die;
 	bool inlined;	    /* a function; otherwise a block */
@@ -41,11 +39,13 @@ struct xp_code_scopes {
 };
 
 /*
- * Finds the functions inlined at address, at most `room`, the outermost first. function: a DIE of the unit of shapes.
- * The result is valid until the next call for another function. Returns the number of functions.
+ * Finds the functions inlined at address, at most `room`, the outermost first. The result is valid until the next call
+ * for another function. Returns the number of functions.
  */
-size_t xp_code_scopes_inlined(struct xp_code_scopes *scopes, const struct xp_die_shapes *shapes,
-			      const Dwarf_Die *function, uint64_t address, struct xp_code_scope **inlined, size_t room);
+size_t xp_code_scopes_inlined(struct xp_code_scopes *scopes, Dwarf_Die *function, uint64_t address,
+			      struct xp_code_scope **inlined, size_t room);
+/* Returns whether a DIE has DW_AT_low_pc or DW_AT_ranges. */
+bool xp_die_has_code(Dwarf_Die *die);
 void xp_code_scopes_free(struct xp_code_scopes *scopes);
 
 #endif

@@ -14,7 +14,7 @@
 
 struct xp_source_line {
 	const char *file; /* NULL: unknown */
-	uint32_t line; /* 0: code without a line */
+	uint32_t line;	  /* 0: code without a line */
 };
 
 struct xp_line_table {

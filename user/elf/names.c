@@ -15,18 +15,17 @@
 #include "base/u64_map.h"
 #include "base/util.h"
 #include "elf/code_scopes.h"
-#include "elf/die_walk.h"
 #include "elf/symbols.h"
 
 #define QUALIFIED_BYTES_MAX 4096
+#define DIE_DEPTH_MAX 256
 
 /* A compilation unit. */
 struct unit {
 	Dwarf_Die die;	/* has the line table */
 	Dwarf_Die code; /* has the functions: the same DIE, or its counterpart in a .dwo file */
 	bool indexed;
-	bool is_split; /* libdw has not found its functions */
-	struct xp_die_shapes shapes;
+	bool is_split;			  /* libdw has not found its functions */
 	struct xp_interval_map functions; /* index: in dies */
 	Dwarf_Die *dies;
 	size_t die_count;
@@ -235,18 +234,35 @@ static int add_function(struct unit *unit, const Dwarf_Die *die)
 	return add_ranges(&unit->functions, &unit->dies[index], index);
 }
 
-/* Functions occur in namespaces, in types and, in some languages, in functions. */
-static int add_functions(struct unit *unit)
+static bool may_have_functions(Dwarf_Die *die)
 {
-	struct xp_die_walk walk;
-	int err = xp_die_shapes_read(&unit->shapes, &unit->code);
+	switch (dwarf_tag(die)) {
+	case DW_TAG_namespace:
+	case DW_TAG_module:
+	case DW_TAG_class_type:
+	case DW_TAG_structure_type:
+	case DW_TAG_union_type:
+	case DW_TAG_enumeration_type:
+	case DW_TAG_subprogram:
+	case DW_TAG_lexical_block:
+		return dwarf_haschildren(die) > 0;
+	}
+	return false;
+}
 
-	if (err)
-		return err;
-	xp_die_walk_begin(&walk, &unit->shapes, &unit->code);
-	while (!err && xp_die_walk_next(&walk))
-		if (walk.shape->tag == DW_TAG_subprogram && walk.shape->has_code)
-			err = add_function(unit, &walk.die);
+/* Adds the functions in a DIE. Functions occur in namespaces, in types and, in some languages, in functions. */
+static int add_functions(struct unit *unit, Dwarf_Die *parent, unsigned int depth)
+{
+	int err = 0, end;
+	Dwarf_Die die;
+
+	for (end = dwarf_child(parent, &die); !err && !end && depth < DIE_DEPTH_MAX;
+	     end = dwarf_siblingof(&die, &die)) {
+		if (dwarf_tag(&die) == DW_TAG_subprogram && xp_die_has_code(&die))
+			err = add_function(unit, &die);
+		if (!err && may_have_functions(&die))
+			err = add_functions(unit, &die, depth + 1);
+	}
 	return err;
 }
 
@@ -256,7 +272,7 @@ static Dwarf_Die *function_at(struct unit *unit, uint64_t address)
 
 	if (!unit->indexed) {
 		unit->indexed = true;
-		if (add_functions(unit))
+		if (add_functions(unit, &unit->code, 0))
 			return NULL;
 		xp_interval_map_sort(&unit->functions);
 	}
@@ -429,8 +445,7 @@ static size_t name_frames(struct xp_elf_names *names, struct unit *unit, uint64_
 			set_line(unit, address, &frames[0]);
 		return symbol || frames[0].file ? 1 : 0;
 	}
-	count =
-	    xp_code_scopes_inlined(&names->scopes, &unit->shapes, function, address, inlined, XP_ARRAY_SIZE(inlined));
+	count = xp_code_scopes_inlined(&names->scopes, function, address, inlined, XP_ARRAY_SIZE(inlined));
 	for (size_t i = 0; i < count; i++) {
 		frames[i].symbol = inlined_name(names, unit, inlined[count - 1 - i]);
 		if (names->detail == XP_NAMES_LINES)
@@ -508,7 +523,6 @@ void xp_elf_names_free(struct xp_elf_names *names)
 		return;
 	for (size_t i = 0; i < names->unit_count; i++) {
 		xp_interval_map_free(&names->units[i].functions);
-		xp_die_shapes_free(&names->units[i].shapes);
 		free(names->units[i].dies);
 	}
 	for (size_t i = 0; i < names->qualified.count; i++)

@@ -8,8 +8,8 @@
 
 /*
  * The rank of a symbol. Among symbols at one address, the one with the highest rank gives the name: functions before
- * other types, then global before weak before local; then, as in perf, the name with fewer leading underscores. 0: not a
- * name for code.
+ * other types, then global before weak before local; then, as in perf, the name with fewer leading underscores. 0: not
+ * a name for code.
  */
 uint32_t xp_symbol_rank(const GElf_Sym *symbol);
 /* The rank of a symbol with this name among those of the same rank. It depends on XP_SYMBOL_PREFIX_BYTES bytes. */
