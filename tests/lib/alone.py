@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-Several workers (pytest -n), and tests that need the machine for themselves. Those marked `alone` come when the others that
-record have ended, all in one worker. Tests that need a CPU and nothing else of the machine go on in the other workers
-beside those that only disturb recordings (kernel=True). What measures comes last.
+Distributes tests among the workers of pytest -n. Tests marked `alone` run after the other tests that record, all in one
+worker. While a test marked alone(kernel=True) runs, other workers continue with tests that only use a CPU. Tests that
+measure run last.
 """
 import contextlib
 import fcntl
@@ -11,7 +11,7 @@ import pytest
 
 import project
 
-# Of the tests that record, and of those that do not.
+# # The first lock is for tests that record, the second for tests that do not.
 LOCK, QUIET_LOCK = (project.OUTPUT / "tests" / name for name in ("alone.lock", "alone-quiet.lock"))
 QUIET = ("cli", "format", "fuzz")
 
@@ -21,7 +21,7 @@ def is_worker(config):
 
 
 def group_of(item):
-    """Tests that share what is made once, in one worker."""
+    """Returns the group of tests that share an expensive fixture, and so run in one worker, or None."""
     if item.get_closest_marker("alone"):
         return "alone"
     together = item.get_closest_marker("together")
@@ -39,9 +39,9 @@ def measures(item):
 
 def order(items):
     """
-    The key by which tests are sorted. First those that one worker runs together, the longest chains. Then live tests,
-    which mostly wait for the kernel, evenly mixed with unit tests, which need a CPU. Then those that run alone, while
-    the other workers run the quiet ones.
+    Returns the sort key of tests. Groups that one worker runs come first, longest group first. Then live tests, which
+    mostly wait for the kernel, alternate with unit tests, which use a CPU. Tests that run alone come last, while the
+    other workers run the quiet tests.
     """
     parts = {True: [], False: []}
     for item in items:
@@ -75,7 +75,7 @@ def lock(path, how):
         yield
 
 
-# The lock is taken around all phases of a test: no time limit runs while it is waited for.
+# The lock covers all phases of a test: no time limit runs while a worker waits for the lock.
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item):
     if not is_worker(item.config):

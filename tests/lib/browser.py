@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Pages of xprof in a browser without a screen."""
+"""Shows pages of xprof in a headless browser."""
 import html.parser
 import os
 import shutil
@@ -10,7 +10,7 @@ PATH = shutil.which("chromium")
 
 
 class Page(html.parser.HTMLParser):
-    """What a browser has made of a page."""
+    """The document that a browser made from a page."""
 
     def __init__(self, text):
         super().__init__()
@@ -44,7 +44,7 @@ class Browser:
         self.home = home
 
     def __call__(self, file, **fragment):
-        """The page after its script has run, with this fragment of its address."""
+        """Returns the page after its script has run. fragment: the part of the address after #."""
         url = f"file://{urllib.parse.quote(str(file))}#{urllib.parse.urlencode(fragment)}"
         done = subprocess.run(
             [PATH, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={self.home}",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-Shows each test of each cmocka binary to pytest. What tests a binary has its source tells; the binary runs, once, with
-the first of them that is wanted.
+Shows each test of each cmocka binary to pytest. The list of tests comes from the source of the binary. The binary runs
+once, when the first of its selected tests runs.
 """
 import collections
 import functools
@@ -44,7 +44,7 @@ class UnitFile(pytest.File):
 
     @functools.cached_property
     def done(self):
-        """({name: outcome}, what is wrong with the run as a whole or "", all that it printed)"""
+        """Returns ({name: outcome}, the failure of the whole run or "", the output)."""
         binary = project.OUTPUT / "tests" / "unit" / self.path.stem
         if not binary.exists():
             return {}, f"{binary} is not built: run make unit", ""
@@ -58,13 +58,13 @@ class UnitFile(pytest.File):
 class UnitItem(pytest.Item):
     def __init__(self, **kw):
         super().__init__(**kw)
-        # Those of one binary go to one worker, where it runs once.
+        # All tests of a binary go to one worker, which runs the binary once.
         self.worker_group = self.parent.path.stem
 
     def runtest(self):
         results, trouble, text = self.parent.done
         outcome = results.get(self.name)
-        # What is wrong with the whole is shown by the tests that it kept from running, or else by all.
+        # The tests that did not run report a failure of the whole run; if all ran, each test reports it.
         told = "failed" in results.values() or not set(results) >= set(self.parent.names)
         if outcome is None or trouble and not told:
             raise UnitFailure(f"{trouble or 'it did not run'}\n{text}")
@@ -81,7 +81,7 @@ class UnitItem(pytest.Item):
 
 
 def output_of(process, limit):
-    """(all that it printed, whether it was killed at the limit)"""
+    """Returns (the output, whether the time limit killed the process)."""
     try:
         while True:
             try:
@@ -90,14 +90,14 @@ def output_of(process, limit):
                 if limit.left_s() <= 0:
                     return (late.output or b"").decode(errors="replace"), True
     finally:
-        # Only its own end is waited for: its children may hold the pipe.
+        # Wait only for the process itself: its children may keep the pipe open.
         process.kill()
         process.wait()
         process.stdout.close()
 
 
 def run_binary(binary):
-    """({name: outcome}, what is wrong with the run as a whole or "", all that it printed)"""
+    """Returns ({name: outcome}, the failure of the whole run or "", the output)."""
     process = subprocess.Popen(
         [binary], cwd=project.REPO, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True, errors="replace",
@@ -118,7 +118,7 @@ def run_binary(binary):
 
 
 def numbered(names):
-    """A name that comes again gets a number."""
+    """Appends a number to names that occur again."""
     counts = collections.Counter()
     found = []
     for name in names:

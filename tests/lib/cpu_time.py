@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The CPU time that a program has used, for comparison with its samples."""
+"""The CPU time of a program, to compare with its samples."""
 import os
 import pathlib
 import re
@@ -12,23 +12,24 @@ def printed(name, output):
 
 
 def charged_of(output):
-    """The CPU time that the kernel charged to the program, as the program prints it."""
+    """Returns the CPU time that the kernel charged to the program, from the program's output."""
     return printed("cpu", output)
 
 
 def cpu_of(output):
     """
-    The charged time without the pauses that the program noticed. In a pause a hypervisor took the CPU, sometimes for
-    hundreds of milliseconds, without reporting it. The kernel charges the whole pause to the process, but there is a
-    single sample of it.
+    Returns the charged time without the pauses that the program noticed. In a pause, a hypervisor takes the CPU for up
+    to hundreds of milliseconds without reporting it. The kernel charges the whole pause to the process, but takes only
+    one sample.
     """
     return charged_of(output) - printed("paused", output)
 
 
 def stolen_s():
     """
-    Time that the hypervisor took from all CPUs since boot, as far as it reports that. A process is not charged for it,
-    but cpu-clock events count the parts that are shorter than their period, because these only delay the events.
+    Returns the time that the hypervisor took from all CPUs since boot, as far as it reports that time. The kernel does
+    not charge stolen time to a process. But cpu-clock events count stolen times shorter than their period, because
+    these only delay the events.
     """
     return int(pathlib.Path("/proc/stat").read_text().split(None, 9)[8]) / os.sysconf("SC_CLK_TCK")
 
@@ -38,13 +39,13 @@ STOLEN = {"before": 0.0}
 
 @pytest.fixture
 def stolen_before(monkeypatch):
-    """The time stolen before the test, for assert_cpu_time()."""
+    """Stores the stolen time at the start of the test, for assert_cpu_time()."""
     monkeypatch.setitem(STOLEN, "before", stolen_s())
 
 
-# For time that a hypervisor takes for longer, or does not report, it is the other way round: recordings here were up to
-# 8 % short of the kernel's accounting. Tests of which process is sampled tolerate that; the test of the time itself
-# may try again.
+# If the hypervisor takes a CPU for longer, or does not report it, there are too few samples: recordings were up to 8 %
+# short of the kernel's accounting. Tests of which process is sampled tolerate that; the test of the time itself may run
+# again.
 TOLERANCE = 0.12
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-A strict receiver of profiles, as the published protocols of Pyroscope (api/push/v1/push.proto) and Parca
-(parca/profilestore/v1alpha1/profilestore.proto) describe it: it accepts no unknown member, and requires what they require.
+A strict receiver of profiles, for the published protocols of Pyroscope (api/push/v1/push.proto) and Parca
+(parca/profilestore/v1alpha1/profilestore.proto): rejects unknown members and requires those that the protocols require.
 """
 import base64
 import gzip
@@ -20,7 +20,7 @@ class Invalid(Exception):
 
 
 def members(value, *names):
-    """The members of a message, all of which must be there, and no others."""
+    """Returns the members of a message, after checking that it has exactly these members."""
     if not isinstance(value, dict) or sorted(value) != sorted(names):
         raise Invalid(f"{value if not isinstance(value, dict) else sorted(value)} instead of {names}")
     return [value[name] for name in names]
@@ -45,7 +45,7 @@ def labels_of(pairs):
 
 
 class Push:
-    """What one request brought."""
+    """The content of one request."""
 
     def __init__(self, engine, body):
         if engine == "pyroscope":
@@ -68,8 +68,8 @@ class Push:
 
 class Engine:
     """
-    Engine("parca"): serves until the `with` ends. `answers` are used up first, one a request: a status with headers and
-    body, or a function of the handler. Then what is valid is accepted.
+    Engine("parca") serves until its `with` block ends. Each request uses up one of `answers`: a status with headers and
+    body, or a function of the handler. When no answers remain, the engine accepts valid requests.
     """
 
     def __init__(self, kind, authorization=None, certificate=None, port=0):
@@ -79,13 +79,13 @@ class Engine:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
-            wbufsize = -1  # an answer is one packet: a second one would wait for an acknowledgement
+            wbufsize = -1  # send the answer as one packet: a second packet would wait for an acknowledgement
 
             def do_POST(self):
                 engine.serve(self)
 
             def do_CONNECT(self):
-                """As a proxy that is asked for a tunnel, and refuses."""
+                """Answers as a proxy that refuses a tunnel."""
                 engine.requests.append((f"CONNECT {self.path}", dict(self.headers)))
                 reply(self, 502, {}, b"")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A recording that the tests of exports share, and what `xprof report` says of it."""
+"""A recording shared by the tests of exports, and the output of `xprof report` for it."""
 import collections
 import re
 import shutil
@@ -69,7 +69,7 @@ PRICE = "shop::Order::price"
 
 
 class Made:
-    """A recording, and the program it is of."""
+    """A recording and the program that was recorded."""
 
     def __init__(self, xprof, directory, program):
         self.xprof, self.directory, self.program = xprof, directory, program
@@ -80,13 +80,15 @@ class Made:
             int(found[1]) if (found := re.search(rf"(\d+) {what}", self.report)) else 0 for what in ("samples,", "calls")
         )
         self.rows = collections.defaultdict(lambda: [0, 0, 0])
-        # Flat, cum, calls of each name; overloads have the same one.
+        # Flat, cum and calls of each function name. Overloads share a name.
         for row in reported.rows(self.report):
             for i, column in enumerate(("Flat", "Cum", "Calls")):
                 self.rows[row["Function"]][i] += int(row.get(column) or 0)
 
     def callers(self):
-        """{function that calls others: its samples}; the C library's only where that has names of its own."""
+        """
+        Returns {calling function: its samples}. Includes functions of the C library only if the library has symbols.
+        """
         names = ["main", "priced", "random_numbers", *({"__libc_start_call_main"} & self.rows.keys())]
         return {name: self.rows[name][1] for name in names}
 
@@ -108,6 +110,6 @@ def made(xprof, program, tmp_path_factory):
 
 
 def folded(text):
-    """{stack: value}; each stack is there once."""
+    """Returns {stack: value}, after checking that each stack occurs once."""
     assert len({line.rsplit(" ", 1)[0] for line in text.splitlines()}) == len(text.splitlines())
     return {tuple(line.rsplit(" ", 1)[0].split(";")): int(line.rsplit(" ", 1)[1]) for line in text.splitlines()}

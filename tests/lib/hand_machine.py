@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A hand-made recording of many processes, with samples in a function of each program and in the kernel."""
+"""A hand-made recording of many processes: each has samples in a function of its program and in the kernel."""
 import json
 
 import hand_made
 
-# (comm, pid, control group, samples in a user's function, samples in the kernel)
+# (comm, PID, cgroup, samples in a user function, samples in the kernel)
 PROCESSES = [
     ("cc1", 100, "/build.slice", 40, 10), ("cc1", 101, "/build.slice", 30, 0), ("server", 102, "/pod/server", 8, 2),
     *(("sh", 200 + i, "/build.slice", 0, 1) for i in range(9)), ("gone", 300, None, 1, 0),

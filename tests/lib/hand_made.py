@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Profiles, logs and manifests built byte by byte, and the addresses in programs that they refer to."""
+"""Builds profiles, logs and manifests byte by byte, and finds the addresses in programs that they contain."""
 import re
 import struct
 
 import project
 
-# In a program MARK(7) is an instruction of one byte. marks() finds its address, whatever function it ends up in.
+# MARK(7) in a program is an instruction of one byte. marks() finds its address, even if the compiler moved it to
+# another function.
 MARK = r"""
 #define MARK(id) __asm__ volatile("1:\tnop\n\t.pushsection marks,\"a\"\n\t.quad " #id ", 1b - .\n\t.popsection")
 """
 
 
 def marks(path):
-    """{id: address as linked} of the MARKs of a program."""
+    """Returns {id: address as linked} of the MARKs of a program."""
     (section,) = re.findall(r" marks +PROGBITS +(\w+) (\w+) (\w+)", project.run(["readelf", "-SW", path]).stdout)
     address, offset, size = (int(field, 16) for field in section)
     data = path.read_bytes()[offset:offset + size]
@@ -21,12 +22,12 @@ def marks(path):
 
 
 def symbols(path):
-    """{name: address as linked} of the functions of a program."""
+    """Returns {name: address as linked} of the functions of a program."""
     return {name: int(address, 16) for address, name in re.findall(r"^(\w+) [tTwW] (\S+)$", project.run(["nm", path]).stdout, re.M)}
 
 
 def mappings(path, base, name=None):
-    """Lines of the executable segments of a program at an address, as the kernel would map them."""
+    """Returns lines of /proc/PID/maps for the executable segments of a program that is mapped at `address`."""
     lines = []
     for offset, vaddr, size in re.findall(r"LOAD +(\w+) (\w+) \w+ (\w+) \w+ R E", project.run(["readelf", "-lW", path]).stdout):
         offset, vaddr, size = int(offset, 16), int(vaddr, 16), int(size, 16)
@@ -36,7 +37,7 @@ def mappings(path, base, name=None):
 
 
 def profile(records, text, period_us=10000):
-    """A gperftools profile of 64 bits. records: [(count, [pc, ...])]; text: the list of mapped objects."""
+    """Returns a 64-bit gperftools profile. records: [(count, [pc, ...])]; text: the list of mapped objects."""
     slots = [0, 3, 0, period_us, 0]
     for count, pcs in records:
         slots += [count, len(pcs), *pcs]
@@ -48,7 +49,9 @@ ENTER, EXIT, TAIL_EXIT = range(3)
 
 
 def fdr_log(threads, hz=1000000000):
-    """An XRay FDR log of version 1, a buffer for each thread. threads: {tid: [(kind, function id, tsc), ...]}."""
+    """
+    Returns an XRay FDR log of version 1 with a buffer per thread. threads: {tid: [(kind, function id, tsc), ...]}.
+    """
     size = 16 * 4 + 16 + 8 * max(map(len, threads.values()))
     log = struct.pack("<HHIQQ8x", 1, 1, 3, hz, size)
     for tid, calls in threads.items():

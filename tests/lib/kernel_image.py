@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The type information (BTF) in a compressed kernel image, Documentation/arch/x86/boot.rst."""
+"""Reads the type information (BTF) in a compressed kernel image: Documentation/arch/x86/boot.rst."""
 import struct
 import subprocess
 
@@ -7,7 +7,7 @@ TOOLS = {b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"\x1f\x8b": "gzip", 
 
 
 def vmlinux(path):
-    """The ELF file in an image, as bytes. After the compressed stream, the image has the size of that file."""
+    """Returns the ELF file in an image, as bytes. The size of the ELF file follows the compressed stream."""
     image = path.read_bytes()
     offset, length = struct.unpack_from("<II", image, 0x248)
     begin = (image[0x1F1] + 1) * 512 + offset
@@ -18,7 +18,7 @@ def vmlinux(path):
 
 
 def section(elf, name):
-    """The bytes of a section."""
+    """Returns the bytes of a section."""
     at, size, count, names = struct.unpack_from("<40xQ10xHHH", elf, 0)
     headers = [struct.unpack_from("<II16xQQ", elf, at + i * size) for i in range(count)]
     strings = headers[names][2]

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What must not remain of a recording: changed code and breakpoints in a process, BPF programs that nobody holds."""
+"""
+Finds what a recording must remove: changed code and breakpoints in a process, and BPF programs that no process holds.
+"""
 import functools
 import glob
 import json
@@ -13,20 +15,25 @@ import recording
 
 OUR_PROGRAMS = re.compile(r"(sled_|stub_|task_((exec|fork|exit|new)$|prepare_ex|leave_by_e)|link_map_chan|jit_changed)")
 
-# So long others' recordings may follow one another: less than a test may take, which would fail without telling of what.
+# The longest wait for recordings of other workers. It is shorter than the time limit of a test, which would fail
+# without naming a reason.
 OTHERS_S = 80
 
 
 def assert_nothing_left(pid):
-    """No breakpoint in the process, and no BPF program without a process. When xprof was killed, that takes a moment."""
+    """
+    Checks that the process has no breakpoint, and that no BPF program is without a process. Waits, because the kernel
+    removes these a moment after a kill of xprof.
+    """
     wait_until(lambda: not left_code(pid), lambda: f"left behind: {changed_code(pid)}")
     assert_no_orphans()
 
 
 def left_code(pid):
     """
-    What is left of our recordings. While others record, breakpoints in the dynamic linker are theirs: whoever follows
-    children has them in all processes, and two workers that spin could wait for each other's until the time is up.
+    Returns the code changed by recordings of this worker. While other workers record, ignores breakpoints in the
+    dynamic linker: with --follow they are in all processes, so two workers could wait for each other until the time
+    limit.
     """
     places = code_differences(pid)
     if any(not is_linker_probe(place) for place in places):
@@ -40,7 +47,10 @@ def is_linker_probe(place):
 
 
 def wait_until(condition, message):
-    """Children that are followed have probes in the dynamic linker: all processes have them, until that recording ends."""
+    """
+    Polls condition() until it is true. Waits longer while another xprof runs: with --follow, its probes in the dynamic
+    linker are in all processes.
+    """
     last = time.monotonic() + OTHERS_S
     end = time.monotonic() + recording.READY_S
     while not condition():
@@ -51,14 +61,14 @@ def wait_until(condition, message):
 
 
 def others_record():
-    """Whether xprof runs that these tests (of this worker) have not started."""
+    """Returns whether an xprof runs that this worker has not started."""
     found = False
     for comm in glob.glob("/proc/[0-9]*/comm"):
         try:
             name = pathlib.Path(comm).read_text(errors="replace")
             found = found or name == "xprof\n" and os.getpid() not in ancestors(int(comm.split("/")[2]))
         except OSError:
-            pass  # it has ended
+            pass  # the process has ended
     return found
 
 
@@ -69,18 +79,21 @@ def ancestors(pid):
 
 
 def assert_no_orphans():
-    """What no process holds now goes, in a moment. Not what comes meanwhile: others may be killed on this machine."""
+    """
+    Waits until all BPF programs that no process holds now are freed. Ignores later ones: another test may kill an xprof
+    meanwhile.
+    """
     left = orphans()
     recording.wait_until(lambda: not left & orphans(), lambda: f"left behind: {left & orphans()}")
 
 
 def code_differences(pid):
-    """Where the code in a process's memory differs from that in its files: (path, address, byte in memory)."""
+    """Returns where the code in a process's memory differs from that in its files: (path, address, byte in memory)."""
     for _ in range(100):
         try:
             return compare_code(pid)
         except OSError:
-            pass  # it has executed something else meanwhile
+            pass  # the process has executed another program meanwhile
     raise AssertionError(f"process {pid} cannot be read")
 
 
@@ -89,7 +102,10 @@ SLED_BYTES = {"custom": 17, "typed": 22}
 
 @functools.lru_cache(maxsize=64)
 def sled_tails(path, inode, changed):
-    """File offsets of the bytes of sleds that may stay changed: they are never executed, as with XRay's own runtime."""
+    """
+    Returns the file offsets of the bytes of sleds that may stay changed. No thread executes them, as with XRay's own
+    runtime.
+    """
     listed = project.run([project.XPROF, "list", "--sleds", path]).stdout.splitlines()
     tails = set()
     for line in listed:
@@ -113,7 +129,7 @@ def compare_code(pid, with_tails=False):
             if "x" not in fields[1] or len(fields) < 6 or not fields[5].startswith("/"):
                 continue
             if fields[5].startswith("/memfd:xprof "):
-                continue  # xprof's own, which stays; in a child it is as its parent's was
+                continue  # xprof's trampoline, which stays; a child has a copy of its parent's
             start, end = (int(part, 16) for part in fields[0].split("-"))
             memory.seek(start)
             here = memory.read(end - start)
@@ -133,36 +149,36 @@ BLOCK = 4096
 
 
 def differing(here, there):
-    """The indices of different bytes; most blocks are the same."""
+    """Returns the indices of different bytes. Compares blocks first, because most blocks are equal."""
     for block in range(0, len(here), BLOCK):
         if here[block : block + BLOCK] != there[block : block + BLOCK]:
             yield from (i for i in range(block, min(block + BLOCK, len(here), len(there))) if here[i] != there[i])
 
 
 def changed_code(pid):
-    """The first places of those, as text."""
+    """Returns the first differences of code_differences(), as text."""
     return [f"{path} {address:#x}: {byte:#x}" for path, address, byte in code_differences(pid)[:5]]
 
 
 def breakpoints(pid):
-    """Those of them where a breakpoint stands."""
+    """Returns the places where a breakpoint is."""
     return [place for place in code_differences(pid) if place[2] == 0xCC]
 
 
 def restore(xprof, pid):
-    """It waits until the last of a killed xprof is gone."""
+    """Runs `xprof restore`, which waits until all tasks of a killed xprof have ended."""
     return xprof("restore", "-p", pid)
 
 
 def held_programs():
-    """Ids of the BPF programs that processes hold."""
+    """Returns the IDs of the BPF programs that processes hold."""
     held = set()
-    # Unlike pathlib's, this glob passes over a process that ends while it looks.
+    # Unlike pathlib's glob, this one skips a process that ends during the search.
     for descriptor in glob.glob("/proc/[0-9]*/fd/*"):
         try:
             if not os.readlink(descriptor).startswith("anon_inode:bpf"):
                 continue
-            # The link of a probe tells its file, whose name may be any bytes.
+            # The link of a probe contains the name of its file, which may have any bytes.
             text = pathlib.Path(descriptor.replace("/fd/", "/fdinfo/")).read_text(errors="replace")
             held.update(int(m) for m in re.findall(r"^prog_id:\s*(\d+)", text, re.M))
         except OSError:
@@ -171,7 +187,7 @@ def held_programs():
 
 
 def orphans():
-    """BPF programs of xprof that no process holds any more."""
+    """Returns xprof's BPF programs that no process holds."""
     if not project.bpftool():
         return set()
     listed = json.loads(project.run([project.bpftool(), "-j", "prog", "show"]).stdout or "[]")
@@ -181,7 +197,7 @@ def orphans():
 
 
 def uprobe_links(pid):
-    """The links of uprobes that a process holds: (descriptor, name of the program), as many as there are."""
+    """Returns the uprobe links that a process holds: a (descriptor, name of the program) per link."""
     names = {p["id"]: p.get("name", "") for p in json.loads(project.run([project.bpftool(), "-j", "prog", "show"]).stdout)}
     found = []
     for info in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir():
@@ -192,5 +208,8 @@ def uprobe_links(pid):
 
 
 def probe_areas(pid):
-    """The number of [uprobes] areas of a process: what a recording leaves, and a mark that it was probed."""
+    """
+    Returns the number of [uprobes] areas of a process. They show that a process was probed, and remain after a
+    recording.
+    """
     return pathlib.Path(f"/proc/{pid}/maps").read_text().count("[uprobes]")

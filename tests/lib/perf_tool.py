@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""perf, as users run it: its output for a perf.data, and the absence of any other output."""
+"""Runs perf as users do: returns its output for a perf.data, and checks that perf prints no warnings."""
 import os
 import pathlib
 import re
@@ -11,7 +11,7 @@ import project
 
 
 def paths():
-    """The machine's perf, and those of XPROF_PERFS (separated by colons)."""
+    """Returns the paths of the machine's perf and of those in XPROF_PERFS (separated by colons)."""
     found = [shutil.which("perf"), *os.environ.get("XPROF_PERFS", "").split(":")]
     return [path for path in found if path and project.run([path, "--version"]).returncode == 0]
 
@@ -24,12 +24,12 @@ def version_of(path):
 
 
 def fixture_params():
-    """For pytest.fixture(params=...): each perf, or None."""
+    """Returns the parameters for pytest.fixture(params=...): each perf, or None."""
     return {"params": PATHS or [None], "ids": [f"perf-{version_of(path)}" for path in PATHS] or ["perf"]}
 
 
 class Perf:
-    """home: the directory of its cache of binaries (~/.debug), initially empty."""
+    """perf with its cache of binaries (~/.debug) in `home`. The cache is initially empty."""
 
     def __init__(self, path, home):
         if path is None:
@@ -37,18 +37,18 @@ class Perf:
         self.path, self.home = path, home
 
     def __call__(self, *args, warnings=False, **options):
-        """Returns its output. Any output on standard error fails the test, unless `warnings`."""
+        """Returns perf's output. Any output on standard error fails the test, unless `warnings`."""
         environment = {**os.environ, "HOME": str(self.home), "PERF_CONFIG": "/dev/null", "PAGER": "cat", "LC_ALL": "C"}
         environment.pop("DEBUGINFOD_URLS", None)
         done = project.run([self.path, "--no-pager", *args], env=environment, **options)
         assert done.returncode == 0, f"perf {args}: {done.stdout[-2000:]}{done.stderr}"
-        # perf 7.2 says this of each file that was cut off, and takes the machine's largest number of CPUs.
+        # perf 7.2 prints this for each incomplete file, and then uses the machine's maximum number of CPUs.
         complaints = re.sub(r"^WARNING: perf\.data is missing HEADER_NRCPUS, .*\n", "", done.stderr, flags=re.M)
         assert warnings or not complaints.strip(), f"perf {args}: {done.stderr}"
         return done.stdout
 
     def report(self, path, *keys, children=False, args=()):
-        """{(key, ...): samples}, or with children {(key, ...): share of the period}. keys: comm, dso, sym..."""
+        """Returns {(key, ...): samples}, or with children {(key, ...): share of the period}. keys: comm, dso, sym..."""
         first = "overhead_children" if children else "sample"
         text = self("report", "-i", path, "--stdio", "-g", "none", "--percent-limit", "0", "--no-inline", "-t", "\x01",
                     "--children" if children else "--no-children", "-F", ",".join([first, *keys]), *args)
@@ -58,17 +58,17 @@ class Perf:
                 continue
             number, *names = [field.strip() for field in line.split("\x01")]
             names = tuple(re.sub(r"^\[.\] ", "", name) for name in names)
-            value = float(number.rstrip("%")) / 100 if children else sum(map(int, number.split()))  # one of each event
+            value = float(number.rstrip("%")) / 100 if children else sum(map(int, number.split()))  # one per event
             rows[names] = rows.get(names, 0) + value
         return rows
 
     def script(self, path, *args):
-        """[Sample]"""
+        """Returns [Sample]."""
         text = self("script", "-i", path, "--no-inline", "--ns", "-F", "comm,pid,tid,cpu,time,period,event,ip,sym,dso", *args)
         return [Sample(block) for block in text.split("\n\n") if block.strip()]
 
     def cache(self, *args):
-        """perf buildid-cache, in this home directory."""
+        """Runs perf buildid-cache in this home directory."""
         return self("buildid-cache", *args)
 
 
@@ -77,7 +77,7 @@ class Sample:
     FRAME = re.compile(r"^\s*([0-9a-f]+) (.*?)(?:\+0x[0-9a-f]+)? \((.*)\)$")
 
     def __init__(self, text):
-        head, *frames = text.strip("\n").split("\n")  # not splitlines(): names have U+2028
+        head, *frames = text.strip("\n").split("\n")  # splitlines() would also split names at U+2028
         match = self.HEAD.match(head)
         assert match, head
         comm, pid, tid, cpu, seconds, ns, period, self.event = match.groups()
@@ -90,7 +90,7 @@ class Sample:
 
 
 def kernel_build_id():
-    """The build id of the running kernel in hex, or None."""
+    """Returns the build ID of the running kernel in hex, or None."""
     notes = pathlib.Path("/sys/kernel/notes")
     if not notes.exists():
         return None
@@ -105,13 +105,13 @@ def kernel_build_id():
 
 
 def build_id(path):
-    """Of an ELF file, in hex; None where it has none."""
+    """Returns the build ID of an ELF file in hex, or None."""
     found = re.search(r"Build ID: (\w+)", project.run(["readelf", "-n", path]).stdout)
     return found and found.group(1)
 
 
 def kernel_symbols():
-    """{name: address} of the kernel's text; empty if the addresses are hidden."""
+    """Returns {name: address} of the kernel's code; empty if the kernel hides addresses."""
     symbols = {}
     for line in pathlib.Path("/proc/kallsyms").open():
         address, kind, name = line.split()[:3]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-Reads Perfetto's traces, without xprof: a packet as {field: [values]}, messages as bytes. What an event, a frame or a stack
-refers to must be there before it, a text keeps its id, each end has a beginning.
+Reads Perfetto traces: a packet is {field: [values]}, with messages as bytes. Checks that all referenced IDs were
+defined before, that an interned string keeps its ID, and that each slice end has a begin.
 """
 import collections
 import zlib
@@ -19,7 +19,7 @@ def varint(data, at):
 
 
 def fields(data):
-    """{number: [value, ...]} of a message of numbers and bytes."""
+    """Returns {number: [value, ...]} of a message of numbers and bytes."""
     found, at = collections.defaultdict(list), 0
     while at < len(data):
         key, at = varint(data, at)
@@ -56,8 +56,8 @@ Sample = collections.namedtuple("Sample", "time_ns pid tid frames weight_ns")
 
 class Trace:
     """
-    slices that ended, instants, samples with the names of frames (outermost first), threads {tid: (pid, name)}; on the
-    tracks of waits: waits (slices), wakes, and flows that end {id: (tid, when)}.
+    A trace: slices that ended, instants, samples with the names of frames (outermost first), threads {tid: (pid,
+    name)}. From the tracks of waits: waits (slices), wakes, and flows that end {id: (tid, when)}.
     """
 
     def __init__(self, data):

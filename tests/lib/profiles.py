@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""gperftools CPU profiles, read by hand following the specification, and by the users' tools."""
+"""Reads gperftools CPU profiles: by hand following the specification, and with google-pprof and go tool pprof."""
 import re
 import shutil
 import struct
@@ -38,7 +38,7 @@ GOOGLE_PPROF = shutil.which("google-pprof")
 
 
 def go_top(path, program=None, index="samples"):
-    """{function: (flat, cumulative)} in samples or calls, of `go tool pprof`."""
+    """Returns {function: (flat, cumulative)} of `go tool pprof`, in samples or calls."""
     done = project.run(
         [GO, "tool", "pprof", "-top", "-nodecount=0", "-nodefraction=0", "-edgefraction=0", f"-sample_index={index}"]
         + ([program] if program else [])
@@ -51,7 +51,7 @@ def go_top(path, program=None, index="samples"):
 
 
 def perl_top(path, program):
-    """The same of google-pprof."""
+    """Returns {function: (flat, cumulative)} of google-pprof."""
     done = project.run([GOOGLE_PPROF, "--text", program, path])
     assert done.returncode == 0, done.stderr
     rows = re.findall(r"^\s*(\d+)\s+[\d.]+%\s+[\d.]+%\s+(\d+)\s+[\d.]+%\s+(.+)$", done.stdout, re.M)
@@ -59,7 +59,7 @@ def perl_top(path, program):
 
 
 def jit_samples(messages):
-    """The samples in JIT code that `record` tells of: in a known function, and without a name."""
+    """Returns the samples in JIT code that `record` prints: in functions with a name, and without."""
     found = re.search(r"samples? in JIT code = (\d+) in a known function \+ (\d+) without a name", messages)
     return tuple(map(int, found.groups())) if found else (0, 0)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the tests know of the project and the machine."""
+"""Facts about the project and the machine that tests use."""
 import fcntl
 import functools
 import hashlib
@@ -19,12 +19,12 @@ CHECK = OUTPUT / "tests" / "check" / "xprof-check"
 CLANG = os.environ.get("CLANG", "clang")
 
 
-# More than a test may take by its time limit, which spares what waits for a CPU.
+# Longer than the time limit of a test, which excludes time spent waiting for a CPU.
 RUN_S = 400
 
 
 def run(argv, timeout=RUN_S, **options):
-    """Runs a command with text output and input from /dev/null, and returns the finished process."""
+    """Runs a command with text output and input from /dev/null. Returns the finished process."""
     options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     return subprocess.run([a if isinstance(a, bytes) else str(a) for a in argv], text=True, errors="replace", timeout=timeout, check=False, **options)
 
@@ -38,7 +38,7 @@ class Xprof:
 
     @staticmethod
     def check(*args, **options):
-        """Checks files by the strict rules of tests/check."""
+        """Checks files with the strict checkers of tests/check."""
         return run([CHECK, *args], **options)
 
     @staticmethod
@@ -48,7 +48,7 @@ class Xprof:
 
 
 def wrapped(xprof, tmp_path, *before):
-    """xprof run by another program: wrapped(xprof, tmp_path, "prlimit", "--fsize=1000")."""
+    """Returns a script that runs xprof through another program: wrapped(xprof, tmp_path, "prlimit", "--fsize=1000")."""
     path = tmp_path / f"xprof-by-{os.path.basename(before[0])}"
     path.write_text(f"#!/bin/sh\nexec {shlex.join(map(str, before))} {shlex.quote(str(xprof.path))} \"$@\"\n")
     path.chmod(0o755)
@@ -56,7 +56,7 @@ def wrapped(xprof, tmp_path, *before):
 
 
 def llvm_versions():
-    """LLVM versions with an installed llvm-xray, as numbers."""
+    """Returns the LLVM versions with an installed llvm-xray, as numbers."""
     found = {int(m.group(1)) for p in pathlib.Path("/usr/bin").glob("llvm-xray-*") if (m := re.search(r"-(\d+)$", p.name))}
     return sorted(found)
 
@@ -65,7 +65,7 @@ LLVM_VERSIONS = llvm_versions()
 
 
 def clang_versions():
-    """Installed versions of clang that have an llvm-xray of the same version."""
+    """Returns the installed clang versions that have an llvm-xray of the same version."""
     return [v for v in LLVM_VERSIONS if shutil.which(f"clang-{v}")]
 
 
@@ -89,7 +89,7 @@ class LlvmXray:
 
 
 class Programs:
-    """Programs with sleds, built once and kept under the output directory."""
+    """Builds programs with sleds once, and keeps them in the output directory."""
 
     FLAGS = ("-g", "-fxray-instrument", "-fxray-instruction-threshold=1", "-pthread")
 
@@ -97,7 +97,7 @@ class Programs:
         self.directory = directory
 
     def __call__(self, source, *flags, clang=None, instrument=True):
-        """Builds a file, relative to tests/. flags come after the standard ones."""
+        """Builds a file, relative to tests/, and returns the program. flags follow the standard flags."""
         path = REPO / "tests" / source
         return self._build(path.stem, path.read_text(), path.suffix, flags, clang, instrument, path.parent)
 
@@ -118,7 +118,7 @@ class Programs:
         return self._own_copy(path)
 
     def _own_copy(self, path):
-        """Of this worker: a probe is in a file, and so in all processes that run it."""
+        """Returns a copy for this worker: a probe is in a file, so it is in all processes that run this file."""
         worker = os.environ.get("PYTEST_XDIST_WORKER")
         if not worker:
             return path
@@ -132,14 +132,14 @@ class Programs:
         self.directory.mkdir(parents=True, exist_ok=True)
         with open(path.with_name(path.name + ".lock"), "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if not path.exists():  # another worker has made it meanwhile
+            if not path.exists():  # another worker has built it meanwhile
                 self._compile(path, text, suffix, flags, clang)
 
     def _compile(self, path, text, suffix, flags, clang):
         source = path.with_name(path.name + suffix)
         source.write_text(text)
         new = path.with_name(path.name + ".new")
-        # Sources first: libraries among the flags must follow them.
+        # Sources first: libraries among the flags must follow the sources.
         made = run([clang, source, *flags, "-o", new])
         if made.returncode:
             raise AssertionError(f"{clang} {' '.join(flags)}\n{made.stderr}")
@@ -153,7 +153,7 @@ def version_of(tool):
 
 @functools.lru_cache(maxsize=None)
 def no_runtime(clang=None):
-    """The flag that keeps XRay's runtime out of the link; older versions of clang spell it differently."""
+    """Returns the flag that keeps XRay's runtime out of the link. Older versions of clang spell it differently."""
     new = "-fno-xray-link-deps"
     known = run([clang or CLANG, new, "-E", "-x", "c", "/dev/null"]).returncode == 0
     return new if known else "-fnoxray-link-deps"
@@ -168,7 +168,7 @@ def mount_kernel_filesystems():
 
 @functools.lru_cache(maxsize=None)
 def why_no_uprobes():
-    """The reason why no process can be probed here, or an empty string."""
+    """Returns the reason why no process can be probed here, or an empty string."""
     for path, what in (
         ("/sys/bus/event_source/devices/uprobe/type", "this kernel has no uprobes"),
         ("/sys/kernel/btf/vmlinux", "this kernel has no BTF"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Recordings made by the tests: to run them, and to read what they left with the tools that users have."""
+"""Runs recordings, and reads their files with the tools that users have."""
 import array
 import collections
 import functools
@@ -15,12 +15,12 @@ import pytest
 
 import project
 
-# Of what comes in a moment, where a process gets a CPU. The time limit of a test is longer.
+# Seconds to wait for events that occur immediately if the process gets a CPU. Shorter than the time limit of a test.
 READY_S = 60
 END_S = 100
 
 ENTER, EXIT, TAIL, ENTER_ARGS = "function-enter", "function-exit", "function-tail-exit", "function-enter-arg"
-BASIC_KINDS = (ENTER, EXIT, TAIL)  # entries with arguments are entries
+BASIC_KINDS = (ENTER, EXIT, TAIL)  # count entries with arguments as entries
 FUNCTION_KINDS = {ENTER, EXIT, TAIL, ENTER_ARGS}
 
 RECORD = re.compile(
@@ -33,7 +33,7 @@ RECORDING = re.compile(r"^xprof: recording\b", re.M)
 SEEN = re.compile(r"(\d+) events? seen = (\d+) written \+ (\d+) filtered \+ (\d+) lost(?: \+ (\d+) overwritten)?$", re.M)
 
 FILTERED = re.compile(r"\nxprof:   (\d+) filtered = (\d+ .*)$", re.M)
-# Members of totals.filtered in the manifest, and what the summary prints.
+# Members of totals.filtered in the manifest, and their labels in the summary.
 REASONS = {
     "unmatched_exit": "exits without an entry", "min_duration": "of calls shorter than --min-duration",
     "too_deep": "of too deep calls", "outside": "while sleds were attached or detached",
@@ -55,7 +55,7 @@ class Record:
 
 
 def filtered(messages, at):
-    """{reason: number} of the line after the one that ends at `at`; empty if that line is about something else."""
+    """Returns {reason: number} of the line after the line that ends at `at`. Empty if that line lists no reasons."""
     found = FILTERED.match(messages, at)
     if not found:
         return {}
@@ -65,7 +65,10 @@ def filtered(messages, at):
 
 
 def signal_twice(process, number, pause_s):
-    """Two signals are two if they are a second apart. Stopped meanwhile, xprof does the rest after the second one."""
+    """
+    Sends a signal twice, more than a second apart: xprof counts signals with less than a second between them as one.
+    Stops xprof in between, so that the second signal arrives before xprof reacts further.
+    """
     process.send_signal(number)
     time.sleep(pause_s)
     process.send_signal(signal.SIGSTOP)
@@ -75,7 +78,7 @@ def signal_twice(process, number, pause_s):
 
 
 def assert_ended_by(process, number, messages, directory):
-    """Two signals ended the recording, xprof itself, or the attaching, which leaves nothing."""
+    """Checks that two signals ended the recording: xprof itself, or the attaching, which leaves no files."""
     if process.returncode == 1:
         assert "stopped while attaching: nothing was recorded" in messages, messages
         assert not directory.exists()
@@ -84,7 +87,7 @@ def assert_ended_by(process, number, messages, directory):
 
 
 def read_log(path, instr_map=None, version=None):
-    """The records of an XRay log of any mode, as llvm-xray reads it."""
+    """Returns the records of an XRay log of any mode, as llvm-xray prints them."""
     tool = project.LlvmXray(version or project.LLVM_VERSIONS[-1])
     names = ["-symbolize", f"-instr_map={instr_map}"] if instr_map else []
     done = tool("convert", "-f", "yaml", *names, path)
@@ -96,7 +99,7 @@ def read_log(path, instr_map=None, version=None):
 
 
 def basic_records(path, version=None, timeout=project.RUN_S):
-    """All records in the form of XRay's basic mode, 32 bytes each: of a large log llvm-xray makes it fastest."""
+    """Converts all records to XRay's basic mode, 32 bytes each: llvm-xray's fastest output for a large log."""
     tool = project.LlvmXray(version or project.LLVM_VERSIONS[-1])
     raw = path.with_suffix(".raw")
     done = tool("convert", "-f", "raw", "-o", raw, path, timeout=timeout)
@@ -109,7 +112,7 @@ def basic_records(path, version=None, timeout=project.RUN_S):
 
 @functools.lru_cache(maxsize=16)
 def function_names(instr_map, changed):
-    """{function id: name}"""
+    """Returns {function ID: name}."""
     done = project.LlvmXray(project.LLVM_VERSIONS[-1])("extract", "-symbolize", instr_map)
     assert done.returncode == 0, done.stderr
     found = re.findall(r"^- \{ id: (\d+), .* function-name: ('?)(.*?)\2, version: \d+ \}$", done.stdout, re.M)
@@ -117,12 +120,12 @@ def function_names(instr_map, changed):
 
 
 def calls(records):
-    """How often each function was entered and left: {(function, kind): count}."""
+    """Returns how often each function was entered and left: {(function, kind): count}."""
     return collections.Counter((r.name, r.kind) for r in records if r.kind in FUNCTION_KINDS)
 
 
 def calls_by_thread(records):
-    """The same for each thread, without thread ids, which differ from run to run."""
+    """Returns calls() of each thread, without thread IDs, which differ from run to run."""
     threads = collections.defaultdict(list)
     for record in records:
         threads[record.thread].append(record)
@@ -130,7 +133,7 @@ def calls_by_thread(records):
 
 
 def runtime_records(program, directory, *args, threshold_us=0):
-    """What XRay's own runtime records of the program, in its basic mode, which forgets no call."""
+    """Runs the program with XRay's own runtime in basic mode, which loses no call, and returns its records."""
     done = project.run(
         [program, *args],
         cwd=directory,
@@ -147,7 +150,7 @@ def runtime_records(program, directory, *args, threshold_us=0):
 
 
 def printed_calls(output):
-    """The calls that the program itself counted: {function: calls}."""
+    """Returns the calls that the program itself counted: {function: calls}."""
     return {m[1]: int(m[2]) for m in re.finditer(r"^calls (.+) (\d+)$", output, re.M)}
 
 
@@ -156,7 +159,10 @@ CLANGS = [f"clang-{v}" for v in project.clang_versions()] or [None]
 
 
 def in_turn(names, *values):
-    """A mark: the test runs with each value of each list, but not with each combination; shorter lists begin anew."""
+    """
+    Returns a mark that runs the test with each value of each list, but not with each combination. Shorter lists start
+    again.
+    """
     rows = [[of_name[i % len(of_name)] for of_name in values] for i in range(max(map(len, values)))]
     return pytest.mark.parametrize(names, rows, indirect=[name for name in names.split(", ") if name == "clang"])
 
@@ -176,7 +182,7 @@ class Log:
         return read_log(self.path, self.instr_map, version)
 
     def calls(self):
-        """calls(self.records()), of which a large log has too many for that; an entry with arguments is an entry."""
+        """Returns calls(self.records()) faster, for large logs. Counts an entry with arguments as an entry."""
         names = function_names(self.instr_map, os.stat(self.instr_map).st_mtime_ns)
         data = basic_records(self.path)
         ids = array.array("I", data)[1::8]
@@ -187,13 +193,13 @@ class Log:
         return found
 
     def synthesized(self, records):
-        """Exits in the log that have no record: {function: count}."""
+        """Returns {function: count} of exits in the log that xprof synthesized."""
         names = {r.id: r.name for r in records}
         return {names[one["id"]]: one["exits"] for one in self.entry["synthesized_by_function"]}
 
 
 class Recording:
-    """A finished recording: xprof's status and messages, and the command's output with `-- CMD`."""
+    """A finished recording: xprof's status and messages, and the output of the command with `-- CMD`."""
 
     def __init__(self, directory, status, messages, output):
         self.directory = directory
@@ -216,20 +222,23 @@ class Recording:
         return [Log(self.directory, p) for p in self.manifest["processes"] if p.get("log")]
 
     def log(self):
-        """The only log."""
+        """Returns the log of a recording that has one log."""
         logs = self.logs
         assert len(logs) == 1, f"{len(logs)} logs instead of one:\n{self.messages}"
         return logs[0]
 
     def ok(self):
-        """Returns itself. It must have succeeded and lost nothing, and its numbers must add up."""
+        """Checks that the recording succeeded, lost no events, and that its numbers add up. Returns itself."""
         assert self.status == 0, f"xprof ended with status {self.status}:\n{self.messages}"
         self.adds_up()
         assert self.totals["lost"]["total"] == 0, f"records were lost:\n{self.totals}\n{self.messages}"
         return self
 
     def adds_up(self):
-        """seen = written + filtered + lost + overwritten: in total, for each process and thread, and in the summary."""
+        """
+        Checks that seen = written + filtered + lost + overwritten: in total, for each process and thread, and in the
+        summary.
+        """
         processes = self.manifest["processes"]
         for part in [self.totals, *processes, *(t for p in processes for t in p["threads"])]:
             elsewhere = part["filtered"]["total"] + part["lost"]["total"] + part["overwritten"]
@@ -273,7 +282,7 @@ class Session:
         return self
 
     def stop(self):
-        """Sends SIGINT, as ^C does."""
+        """Sends SIGINT, as ^C does, and returns the recording."""
         self.process.send_signal(signal.SIGINT)
         return self.finish()
 

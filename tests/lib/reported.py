@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What `xprof report` prints, on a terminal or not."""
+"""Reads the output of `xprof report`, for a terminal or not."""
 import os
 import re
 import shutil
@@ -10,12 +10,12 @@ import project
 
 
 def table(text):
-    """{function: {column: cell}} of the last table."""
+    """Returns {function: {column: cell}} of the last table."""
     return {row["Function"]: row for row in rows(text)}
 
 
 def rows(text):
-    """[{column: cell}] of the last table."""
+    """Returns [{column: cell}] of the last table."""
     found, header = [], None
     for line in text.splitlines():
         if line.endswith("Object"):
@@ -23,7 +23,7 @@ def rows(text):
         elif header and (not line.strip() or line.startswith("...")):
             header = None
         elif header:
-            # Numbers end where their heading ends, texts begin where theirs does.
+            # Numbers end where their heading ends; texts start where their heading starts.
             start = header.index("Function")
             row = {m.group(): line[:m.end()].split("  ")[-1].strip() for m in re.finditer(r"\S+", header[:start])}
             row["Function"], *rest = re.split(r"  +", line[start:])
@@ -39,7 +39,7 @@ def report(xprof, *args, status=0, short=False, **options):
 
 
 def on_terminal(xprof, path, columns=100, **environment):
-    """What a terminal of this width gets to see."""
+    """Returns the output on a terminal of this width."""
     if not shutil.which("script"):
         pytest.skip("script is not installed")
     inherited = {k: v for k, v in os.environ.items() if k not in ("PAGER", "LESS", "NO_COLOR")}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Targets that notice when they are harmed."""
+"""Target programs that check themselves for damage."""
 import os
 import pathlib
 import struct
@@ -10,18 +10,18 @@ import recording
 
 
 def cpu_s(pid):
-    """The CPU time of a process."""
-    return time.clock_gettime((~pid << 3) | 2)  # CPUCLOCK_SCHED, as clock_getcpuclockid(3) has it
+    """Returns the CPU time of a process."""
+    return time.clock_gettime((~pid << 3) | 2)  # CPUCLOCK_SCHED, as in clock_getcpuclockid(3)
 
 
 def wait_for_cpu_time(*pids, seconds=0.05):
-    """Until each process has used so much CPU time. 0.05 s is that of thousands of traced calls."""
+    """Waits until each process has used this much more CPU time. 0.05 s are enough for thousands of traced calls."""
     ends = {pid: cpu_s(pid) + seconds for pid in pids}
     recording.wait_until(lambda: all(cpu_s(pid) >= end for pid, end in ends.items()), "it gets no CPU time")
 
 
 class Busy:
-    """live/programs/victim.c at work."""
+    """A running live/programs/victim.c."""
 
     def __init__(self, process, path, progress):
         self.process = process
@@ -35,7 +35,7 @@ class Busy:
         return int(fields[0]) if fields else 0
 
     def assert_works(self):
-        """It lives, goes on, and what it computes is right."""
+        """Checks that the program lives, makes progress, and computes right results."""
         before = self.rounds()
         recording.wait_until(
             lambda: self.process.poll() is not None or self.rounds() > before + 20, "the target makes no progress"
@@ -43,20 +43,23 @@ class Busy:
         assert self.process.poll() is None, f"the target ended with status {self.process.returncode}"
 
     def works_during(self, session):
-        """The recording that the session has made when the target has worked, for which a busy machine needs a while."""
+        """
+        Ends the session after the program has made progress, and returns the recording. On a busy machine, progress
+        takes a while.
+        """
         session.wait_attached()
         self.assert_works()
         return session.stop()
 
     def assert_unharmed(self):
-        """What has to be true after every recording of it, however that ended."""
+        """Checks what must be true after every recording of the program, even after a crash of xprof."""
         self.assert_works()
         leftovers.assert_nothing_left(self.pid)
         self.assert_works()
 
 
 class Load:
-    """live/programs/load.c at work."""
+    """A running live/programs/load.c."""
 
     ROUNDS, HOT, WARM, COLD = range(4)
 
@@ -67,14 +70,14 @@ class Load:
         self.progress = progress
 
     def words(self):
-        """The four counters, and the rounds of each thread."""
+        """Returns the four counters, and the rounds of each thread."""
         return [word for (word,) in struct.iter_unpack("=Q", self.progress.read_bytes())]
 
     def counters(self):
         return self.words()[:4]
 
     def wait_without_hot(self):
-        """Until no thread calls hot() any more, also none that was put aside in the middle of its calls."""
+        """Waits until no thread calls hot(), including threads that were preempted during their calls."""
         since = self.words()
 
         def each_had_a_round():
@@ -82,7 +85,7 @@ class Load:
             now = self.words()
             if now[self.HOT] != since[self.HOT]:
                 since = now
-            # The first may have begun, and had its calls counted, before.
+            # The first round may have started, and counted its calls, earlier.
             return all(done >= before + 2 for done, before in zip(now[4:], since[4:]))
 
         recording.wait_until(each_had_a_round, "no rounds without hot()", 60)
@@ -91,7 +94,7 @@ class Load:
         return cpu_s(self.pid)
 
     def work_rate(self, seconds):
-        """Rounds in a second of its CPU time."""
+        """Returns the number of rounds per second of CPU time."""
         rounds, cpu_s = self.counters()[self.ROUNDS], self.cpu_s()
         time.sleep(seconds)
         return (self.counters()[self.ROUNDS] - rounds) / (self.cpu_s() - cpu_s)
@@ -105,7 +108,7 @@ class Load:
 
 
 class Churn:
-    """live/programs/churn.c at work."""
+    """A running live/programs/churn.c."""
 
     def __init__(self, process, path, progress):
         self.process = process
@@ -125,7 +128,7 @@ class Churn:
 
 
 def children(pid):
-    """The process ids of its children."""
+    """Returns the PIDs of its children."""
     found = []
     for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -137,14 +140,14 @@ def children(pid):
 
 
 def runs(pid, path):
-    """Does the process run this program?"""
+    """Returns whether the process runs this program."""
     try:
         return os.path.samefile(f"/proc/{pid}/exe", path)
     except OSError:
         return False
 
 
-# Holds the lock by which recordings of a file take turns, and releases it after so many seconds: user/sled/sled_lock.c.
+# Holds the lock that serializes recordings of a file, and releases it after this many seconds: user/sled/sled_lock.c.
 LOCKS = """
 import fcntl, os, struct, sys, time
 os.makedirs("/run/xprof", 0o700, exist_ok=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""xprof in the foreground of a terminal of its own."""
+"""Runs xprof in the foreground of a new terminal."""
 import fcntl
 import os
 import pty
@@ -13,7 +13,7 @@ import recording
 
 
 class Terminal:
-    """A recording in a session whose controlling terminal is `master`. Its output is the terminal's."""
+    """A recording in a session whose controlling terminal is `master`. Its output goes to the terminal."""
 
     def __init__(self, xprof, directory, args, before=()):
         self.directory = directory
@@ -31,11 +31,11 @@ class Terminal:
         os.close(slave)
 
     def read(self):
-        """What was shown so far."""
+        """Returns the output so far."""
         while self.master >= 0 and select.select([self.master], [], [], 0)[0]:
             try:
                 data = os.read(self.master, 4096)
-            except OSError:  # nobody holds the terminal any more
+            except OSError:  # no process holds the terminal any more
                 data = b""
             if not data:
                 break
@@ -69,7 +69,7 @@ class Terminal:
         return recording.Recording(self.directory, self.process.returncode, self.read(), None)
 
     def close(self):
-        """Ends what the session still has."""
+        """Ends the processes of the session."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             try:
                 self.signal_group(number)

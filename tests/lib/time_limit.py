@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-A time limit for each phase of each test, so that a test that hangs fails instead of blocking the whole run. On a machine
-that is busy with other work, the time in which something waited for a CPU does not count, up to twice the limit.
+A time limit for each phase of each test: a test that hangs fails instead of blocking the whole run. Time spent waiting
+for a CPU does not count, up to twice the limit.
 """
 import contextlib
 import math
@@ -20,7 +20,7 @@ class TimeLimit(Exception):
 
 
 def stalled_s():
-    """How long something that could run has waited for a CPU, since the machine started; 0 where the kernel does not tell."""
+    """Returns how long runnable tasks have waited for a CPU since boot; 0 if the kernel does not report that."""
     with contextlib.suppress(OSError):
         return int(pathlib.Path("/proc/pressure/cpu").read_text().partition("total=")[2].split()[0]) / 1e6
     return 0
@@ -32,14 +32,14 @@ class Limit:
         self.begin_s, self.stalled_s = time.monotonic(), stalled_s()
 
     def left_s(self):
-        """Not above 0: it is over."""
+        """Returns the remaining time; 0 or less: the limit is exceeded."""
         spared_s = min(stalled_s() - self.stalled_s, 2 * self.limit_s)
         return self.limit_s + spared_s - (time.monotonic() - self.begin_s)
 
 
 @contextlib.contextmanager
 def alarm(item):
-    # A worker of pytest-xdist whose main thread starts late runs its tests in another one, which gets no signals.
+    # A worker of pytest-xdist whose main thread starts late runs its tests in another thread, which gets no signals.
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-Virtual machines without hardware support: qemu, a kernel, and an initial RAM disk with busybox, xprof, the libraries of
-both, and programs to record. The init, tests/kernels/guest, writes the results to a disk, as a tar file.
+Virtual machines without hardware support: qemu, a kernel, and an initial RAM disk with busybox, xprof, their libraries,
+and programs to record. The init, tests/kernels/guest, writes the results to a disk as a tar file.
 """
 import gzip
 import os
@@ -18,27 +18,27 @@ import recording
 
 QEMU = "qemu-system-x86_64"
 BUSYBOX = "/bin/busybox"
-# Time limits. On two idle CPUs, two machines side by side start in 3 s, and all steps take 2 minutes; with other load, a
-# multiple of that. A dead machine is noticed earlier, by its console.
+# Time limits in seconds. On two idle CPUs, two machines at a time start in 3 s, and all steps take 2 minutes; on a busy
+# machine, much longer. The console shows a dead machine earlier.
 BOOT_S = 120
 STEP_S = 300
 SILENCE_S = STEP_S + 60
 DEADLINE_S = 900
 LIMIT_S = DEADLINE_S + SILENCE_S
-# After these lines of its console, a machine has this much time to end by itself.
+# After these lines on the console, the machine has this much time to end.
 FATAL = re.compile(r"Oops|Kernel panic|BUG: |soft lockup|hard LOCKUP")
 FATAL_S = 20
 ATTACHING_KILLED = re.compile(r": (first-guard|attaching|attaching-late): (guard|both)$")
 COMPLAINT = re.compile(r"Oops|BUG:|WARNING:|Call Trace|RIP:|soft lockup|hard LOCKUP|rcu: INFO|uprobe|blocked for more than")
 POLL_S = 0.5
-# The kernel restarts the machine after an oops or a lock-up, and qemu ends instead (-no-reboot). Warnings are shown.
+# The kernel restarts the machine after an oops or a lock-up; with -no-reboot, qemu then exits. Warnings are only shown.
 PANIC = "panic=-1 oops=panic softlockup_panic=1 hung_task_panic=1 sysctl.kernel.hung_task_timeout_secs=60 loglevel=5"
 DISK_BYTES = 1 << 30
 CONSOLE_LINES = 60
 
 
 def why_not():
-    """The reason why virtual machines cannot run here, or an empty string."""
+    """Returns the reason why virtual machines cannot run here, or an empty string."""
     if not shutil.which(QEMU) or not pathlib.Path(BUSYBOX).exists():
         return f"no {QEMU} or no busybox here: `sudo make test-kernels` installs them"
     return ""
@@ -83,8 +83,8 @@ class Archive:
 
 class Machine:
     """
-    A virtual machine, in one thread. With a thread for each CPU, qemu's own translation may let one CPU execute a
-    breakpoint that another has just removed from the kernel's code, and the kernel crashes.
+    A virtual machine, emulated in one thread. With a thread per CPU, qemu's translation may let one CPU execute a
+    breakpoint that another CPU has just removed from the kernel's code, which crashes the kernel.
     """
 
     def __init__(self, kernel, initrd, directory, parameters, steps):
@@ -102,7 +102,7 @@ class Machine:
         )
 
     def run(self):
-        """Starts it, waits until it ends and returns a Guest."""
+        """Starts the machine, waits until it ends, and returns a Guest."""
         self.console.touch()
         self.disk.touch()
         os.truncate(self.disk, DISK_BYTES)
@@ -122,14 +122,14 @@ class Machine:
         return Guest(self, out, failure)
 
     def text(self):
-        """What its console shows."""
+        """Returns the text on the console."""
         return self.console.read_text(errors="replace")
 
     def tail(self):
         return "\n".join(["The end of its console:", *self.text().splitlines()[-CONSOLE_LINES:]])
 
     def _watch(self):
-        """Waits until it ends. Returns an empty string, or why it must be ended."""
+        """Waits until the machine ends. Returns an empty string, or why it must be killed."""
         begun = changed = time.monotonic()
         fatal, size = None, 0
         while not self._wait(POLL_S):
@@ -149,12 +149,12 @@ class Machine:
         return ""
 
     def _has_archive(self):
-        """For Python a disk full of zeros is an archive without members."""
+        """Returns whether the disk holds an archive. Python accepts a disk of zeros as an empty archive."""
         with self.disk.open("rb") as disk:
             return disk.read(512)[257:262] == b"ustar"
 
     def _wait(self, timeout_s):
-        """Whether it ended."""
+        """Returns whether the machine ended."""
         try:
             self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -189,8 +189,8 @@ class Guest:
 
     def complaints(self):
         """
-        The lines of the kernel's log that tell of a fault of its own. After the kill of a guard that attaches (kills.c),
-        some uprobes leak (shield.h).
+        Returns the lines of the kernel's log that report a fault of the kernel. After the kill of a guard that attaches
+        (kills.c), some uprobes leak (shield.h).
         """
         found, killed = [], ""
         for line in self.text("kernel-log").splitlines():
@@ -201,7 +201,7 @@ class Guest:
         return "\n".join(found)
 
     def steps(self):
-        """The steps that failed, as text."""
+        """Returns the steps that failed, as text."""
         lines = (self.directory / "steps").read_text().splitlines()
         bad = [line for line in lines if not line.endswith("with status 0")]
         hangs = [f"--- {path.name}\n{path.read_text(errors='replace')}" for path in self.directory.glob("*.hang")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The waits of a recording with --off-cpu, as the strict reader shows them."""
+"""Returns the waits of a recording with --off-cpu, from the output of the strict dumper."""
 import collections
 import re
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Preloaded into a dynamically linked program: runs it many times, but loads it once. Before main(), the program waits
- * for requests on socket 3 and forks for each: arguments and files of the child are those of the request. See
- * warm_start.py.
+ * Preloaded into a dynamically linked program, to load the program once and run it many times. Before main(), the
+ * program waits for requests on socket 3 and forks for each request. The child uses the arguments and files of the
+ * request. See warm_start.py.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -19,7 +19,7 @@ typedef int main_function(int, char **, char **);
 
 static main_function *program_main;
 
-/* Texts, each with its terminating zero: seconds, working directory, arguments. The files are stdout and stderr. */
+/* Strings, each with its terminating zero: seconds, working directory, arguments. The files are stdout and stderr. */
 static char request[65536];
 static int files[2];
 

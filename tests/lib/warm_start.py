@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-Programs that tests run often, and that take longer to load than to run: the linker relocates 340 000 places in libLLVM,
-0.13 s of CPU time. They are loaded once, and forked for each run (warm_start.c).
+Loads a program once and forks it for each run (warm_start.c), for programs that take longer to load than to run: the
+linker relocates 340 000 places in libLLVM, 0.13 s of CPU time.
 """
 import os
 import socket
@@ -19,7 +19,7 @@ class WarmProgram:
             )
 
     def run(self, args, timeout, cwd):
-        """As subprocess.run(). After an exception the program is of no use any more."""
+        """Like subprocess.run(). After an exception, the program cannot be used any more."""
         argv = [self.path, *map(str, args)]
         texts = [str(int(timeout)), os.path.abspath(cwd or "."), *argv]
         files = [os.memfd_create("output") for _ in range(2)]
