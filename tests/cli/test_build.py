@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The Makefile, the list of packages, the generated kernel types."""
+"""Checks the Makefile, the list of packages, and the generated kernel types."""
 import os
 import pathlib
 import re
@@ -51,7 +51,7 @@ def test_verbose_make_shows_commands():
 
 
 def test_objects_follow_the_version():
-    """An object that holds the version is made anew when the version changes, though no source did."""
+    """When the version changes, objects that contain the version are rebuilt, although no source changed."""
     assert "-DXPROF_VERSION" in (project.OUTPUT / "flags").read_text()
     done = make("-n", "-W", os.environ.get("O", ".output") + "/flags")
     assert "user/cmd_version.c" in done.stdout
@@ -63,7 +63,10 @@ def test_package_has_the_version(repo):
 
 
 def test_packages_are_all_here_or_named(tmp_path):
-    """DEPS=0 installs nothing and names what is missing: with an empty dpkg database that is everything."""
+    """
+    With DEPS=0, make names the missing packages and installs none. With an empty dpkg database, all packages are
+    missing.
+    """
     for tool in ("dpkg-query", "apt-get"):
         script = tmp_path / tool
         script.write_text(f"#!/bin/sh\ntouch {tmp_path}/{tool}.called\nexit 1\n")
@@ -84,7 +87,10 @@ def test_packages_install_nothing_when_all_is_here(tmp_path):
 
 
 def test_packages_chosen_by_what_apt_knows(tmp_path):
-    """Of alternatives the first that apt knows is installed; optional ones that it does not know are left out."""
+    """
+    Of alternative packages, the first one that apt knows is installed. Optional packages that apt does not know are
+    omitted.
+    """
     fakes = {
         "id": "echo 0",
         "dpkg-query": '[ "$3" = gcc ] && echo installed',
@@ -106,7 +112,7 @@ def test_packages_chosen_by_what_apt_knows(tmp_path):
 
 
 def test_kernel_types_regenerate():
-    """The script gives the file that is in the tree, from this kernel's BTF."""
+    """The script generates the committed file from this kernel's BTF."""
     if not os.path.exists("/sys/kernel/btf/vmlinux"):
         pytest.skip("this kernel has no BTF")
     if not shutil.which("bpftool"):
@@ -117,7 +123,7 @@ def test_kernel_types_regenerate():
 
 
 def test_kernel_types_of_the_extract():
-    """The loader's extract of the kernel's BTF has the structs that types.txt lists, with all their fields."""
+    """The loader's extract of the kernel's BTF has the structs of types.txt with all their fields."""
     listed = {}
     for line in (project.REPO / "vmlinux" / "types.txt").read_text().splitlines():
         if line.startswith("struct "):
@@ -148,7 +154,10 @@ def head(path: pathlib.Path):
 
 
 def test_recorder_is_known():
-    """The model names what the recording costs: each BPF program that runs in targets is in its list."""
+    """
+    The list of BPF programs in the model, by which it recognizes xprof's own cost, has each program that runs in
+    targets.
+    """
     found = set()
     for path in (project.REPO / "bpf").glob("*.bpf.c"):
         for section, name in re.findall(r'^SEC\("([^"]+)"\)\nint (?:BPF_PROG\()?(\w+)', path.read_text(), re.M):

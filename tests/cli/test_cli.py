@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The command line: help, usage errors, exit codes, completion, man pages, README."""
+"""Checks the command line: help, usage errors, exit codes, completion, man pages, README."""
 import os
 import pathlib
 import re
@@ -51,7 +51,7 @@ def test_help_width(xprof):
 
 
 def test_child_keeps_its_own_help(xprof):
-    """What follows -- is the command's: its --help and its -d are none of ours."""
+    """Options after -- belong to the command, such as its --help and -d."""
     done = xprof("record", "--output", "", "--", "ls", "--help")
     assert done.returncode == 2
     assert "--output" in done.stderr
@@ -148,7 +148,7 @@ def test_usage_error(xprof, args, message):
 
 
 def test_without_a_command(xprof):
-    """A script that lost its command fails, and a person sees the usage."""
+    """Bare xprof fails in a script, and prints the usage on a terminal."""
     done = xprof()
     assert (done.returncode, done.stderr) == (2, "")
     assert done.stdout == (GOLDEN / "help-xprof.txt").read_text()
@@ -159,7 +159,9 @@ NO_RECORDING = "there is no recording {} here; give the directory of one, or mak
 
 @pytest.mark.parametrize("command", [["report"], ["explain"], ["export", "--format", "html"], ["view"], ["diff"]])
 def test_recording_by_default(xprof, tmp_path, command):
-    """xprof.out is read where none is named; perf diff has perf.data.old and perf.data."""
+    """
+    Without a directory, commands read xprof.out. Without operands, perf diff compares perf.data.old with perf.data.
+    """
     missing = ["xprof.out.old", "xprof.out"] if command == ["diff"] else ["xprof.out"]
     for name in missing:
         done = xprof(*command, cwd=tmp_path)
@@ -183,7 +185,7 @@ def test_bad_pid(xprof, text):
 
 
 def test_export_takes_no_names(xprof, tmp_path):
-    """Its processes have ended."""
+    """export accepts no process names, because the recorded processes have ended."""
     done = xprof("export", tmp_path, "--format", "html", "-p", "sleep")
     assert done.returncode == 2
     assert "--pid takes process IDs separated by commas, not 'sleep'" in one_line(done.stderr)
@@ -191,7 +193,7 @@ def test_export_takes_no_names(xprof, tmp_path):
 
 @pytest.fixture
 def named(start, tmp_path):
-    """Starts a process of a name that no other process has, with its program in a directory: (name, process)."""
+    """Starts a process with a unique name, whose program is in a directory: returns (name, process)."""
     name = f"{os.getpid()}-is-longer-than-comm"
 
     def run(directory="."):
@@ -204,13 +206,13 @@ def named(start, tmp_path):
 
 def test_process_of_a_name(xprof, named):
     name, _ = named()
-    for text in (name, name[:15]):  # of the program's path, and the comm, which has at most 15 bytes
+    for text in (name, name[:15]):  # the name of the file, and the comm, which has at most 15 bytes
         done = xprof("record", "-p", text, "--dry-run", "-o", "")
         assert done.returncode == 2 and "--output" in one_line(done.stderr)
 
 
 def test_name_of_several_processes(xprof, named):
-    """A hostile path changes no other line of the list."""
+    """Candidates are listed one per line, even if a path contains a line break."""
     (name, first), (_, second) = named(), named("\x1b[31m\n9 evil")
     done = xprof("record", "-p", f"1,{name}")
     assert done.returncode == 2
@@ -278,7 +280,7 @@ def test_output_full(xprof):
 
 
 def complete(*words):
-    """What bash offers for the last of the words."""
+    """Returns bash's completions of the last word."""
     script = project.OUTPUT / "man" / "xprof.bash"
     quoted = " ".join(f"'{w}'" for w in words)
     return project.run(
@@ -333,7 +335,7 @@ def test_zsh_completion(xprof):
 # Man pages
 
 PAGES = sorted(path.stem for path in (project.REPO / "user" / "man").glob("*.in"))
-# xprof(1) explains these; each other command has a page.
+# xprof(1) describes these; each other command has a page.
 WITHOUT_PAGE = ["help", "version"]
 
 
@@ -385,7 +387,7 @@ def test_man_page_has_every_option(xprof, name):
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name not in WITHOUT_PAGE])
 def test_man_page_of_a_command_has_no_other_option(xprof, name):
-    """What the page lists as an option, the command takes."""
+    """The command accepts each option that its page lists."""
     listed = re.findall(r"^\.TP\n(?:\\fB-.\\fR, )?\\fB(--[a-z-]+)\\fR", man_page(f"xprof-{name}.1"), re.M)
     assert sorted(listed) == sorted(options_in_help(xprof, name))
 
@@ -394,7 +396,7 @@ def test_man_page_of_a_command_has_no_other_option(xprof, name):
 
 
 def test_readme_is_short():
-    """Words, rooms and details are in CONTRIBUTING.md and the man pages."""
+    """The README stays short: definitions and details are in CONTRIBUTING.md and the man pages."""
     assert len((project.REPO / "README.md").read_text().splitlines()) <= 150
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What `xprof diff` says of profiles with known numbers, in its texts and in its page."""
+"""Checks the text and the page of `xprof diff` for profiles with known numbers."""
 import json
 import re
 
@@ -8,7 +8,7 @@ import pytest
 import browser
 import hand_made
 
-# Samples of hot() and rest() on each side. Those of "same" differ by noise, those of "b" do not.
+# Samples of hot() and rest() on each side. In "same" they differ only by noise, in "b" by more.
 SAMPLES = {"a": (3000, 7000), "same": (3040, 6960), "b": (3300, 6700)}
 
 
@@ -19,7 +19,9 @@ def two_parts(program):
 
 @pytest.fixture
 def diff(xprof, two_parts, tmp_path):
-    """Runs it where those profiles are. Each is of other addresses, as of another build."""
+    """
+    Runs `xprof diff` in the directory of the profiles. Each profile has different addresses, as if from another build.
+    """
     at = hand_made.symbols(two_parts)
     for number, (name, counts) in enumerate(SAMPLES.items()):
         base = 0x555555554000 + number * 0x10000
@@ -49,7 +51,7 @@ def test_noise(diff, options):
 
 
 def test_a_change_is_found_and_sized(diff):
-    """In ms of a second of CPU time, and in percent."""
+    """A change is printed in ms per second of CPU time, and in percent."""
     view, found = rows(diff("--json", "a.prof", "b.prof"))
     hot, rest = found["hot"], found["rest"]
     assert (hot["verdict"], rest["verdict"]) == ("grew", "shrank") and hot["p"] < view["test"]["p_limit"]
@@ -74,7 +76,7 @@ def test_cum(diff):
 
 @pytest.mark.skipif(not browser.PATH, reason="no chromium here")
 def test_page(diff, tmp_path):
-    """The page in a browser has the values that the JSON has, and its names are text only."""
+    """The HTML page has the values of the JSON. Names in it are text, not markup."""
     hostile = "x--><img src=x onerror=alert(1)>.prof"
     (tmp_path / hostile).symlink_to("a.prof")
     diff("--html", "-o", "d.html", hostile, "b.prof")

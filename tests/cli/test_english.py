@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-Phrases that do not belong in comments, messages and pages: each has a plainer word beside it. A comment is read by
-people in a hurry, most of whom learned English as a second language.
+Rejects phrases that have a plainer word, in comments, messages and pages. Many readers learned English as a second
+language.
 """
 import functools
 import re
@@ -32,7 +32,7 @@ PLAINER = {
     r"(^|[.:*] )(?-i:Of) (the|a|an|each|all|every|what) [^,.;:]{1,50} (is|are|has|have|was|were|the|what) ": "subject first",
     r"(^|[.*] )(?-i:Not) [a-z]+ (is|are) (the|those|what|who)\b": "subject first",
 }
-# Words that are quoted or are names.
+# Words that are quoted, or are names.
 NAMES = {"dear_ns", "dearest_half_ns"}
 
 
@@ -43,7 +43,7 @@ def sources():
 
 
 def prose(path):
-    """The comments and strings of a C file, or a page, with the number of the line that each begins in."""
+    """Returns the comments and strings of a C file, or a whole page, each with its first line number."""
     text = path.read_text()
     if path.suffix not in (".c", ".h"):
         return [(1, text)]
@@ -53,7 +53,7 @@ def prose(path):
 
 @functools.lru_cache(maxsize=None)
 def texts():
-    """All prose: (path, line, text). Lines of a block comment are one text, as are strings in a row."""
+    """Returns all prose: (path, line, text). The lines of a block comment, and adjacent strings, are one text."""
 
     def joined(text):
         return re.sub(r"\"\s+\"|\n\s*\*? ?", lambda m: " " if "\n" in m[0] and '"' not in m[0] else "", text)

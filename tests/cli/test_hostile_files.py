@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Recordings and programs made to keep their reader busy, waiting, or reading what it should not."""
+"""Recordings and programs made to keep their reader busy or waiting, or to make it read other files."""
 import json
 import os
 import pathlib
@@ -19,14 +19,14 @@ import project
 
 HUGE = 64 << 30
 MAPPED = "1000-2000 r-xp 00000000 00:00 0 /x\n"
-CPU_SECONDS = 5  # to read the 64 GB takes a minute
+CPU_SECONDS = 5  # a minute is enough to read the 64 GB
 
 
 def metadata(kind, payload):
     return bytes([kind << 1 | 1]) + payload.ljust(15, b"\0")
 
 
-# What the readers accept at first, each with the rest of its 64 GB a hole.
+# Starts of files that the readers accept. The rest of each 64 GB is a hole.
 SPARSE = {
     "zeros.prof": b"",
     "records.prof": struct.pack("<5Q", 0, 3, 0, 10000, 0),
@@ -57,7 +57,7 @@ def test_sparse_files(xprof, tmp_path, name):
 
 @pytest.mark.parametrize("name", ["app.7.prof", "app.7.fdr", "manifest.json", "x"])
 def test_no_regular_files(xprof, tmp_path, name):
-    """Of a directory they are passed over, as operands refused."""
+    """Only regular files are read: other files of a directory are skipped; other operands are refused."""
     (tmp_path / "good.1.prof").write_bytes(hand_made.profile([(1, [0x1010])], MAPPED))
     path = tmp_path / name
     os.mkfifo(path)
@@ -70,7 +70,7 @@ def test_no_regular_files(xprof, tmp_path, name):
 
 
 def test_sockets_are_not_opened(xprof, tmp_path):
-    """Nor devices, whose opening may do something: a watchdog's starts it."""
+    """Sockets and devices are not opened, because opening may have an effect: it starts a watchdog."""
     path = tmp_path / "app"
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
@@ -83,14 +83,14 @@ def test_file_becomes_shorter_while_it_is_read(tmp_path):
     path = tmp_path / "app.7.prof"
     path.write_bytes(hand_made.profile([(1, [0x1000 + at]) for at in range(100000)], MAPPED))
     process = subprocess.Popen([project.CHECK, "--dump", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    process.stdout.read(100)  # it waits for a reader of the rest
+    process.stdout.read(100)  # the process waits for a reader of the rest
     os.truncate(path, 0)
     _, messages = process.communicate(timeout=20)
     assert process.returncode == 1 and messages.startswith("xprof: error: a file became shorter"), messages
 
 
 def leave_flights(tmp_path, count, comm="app", objects=1):
-    """The logs of one process's flight recorder, all of them one file."""
+    """Makes the logs of a process's flight recorder: all are links to one file."""
     first = tmp_path / "0.fdr"
     first.write_bytes(hand_made.fdr_log({7: [(hand_made.ENTER, 1, 1000), (hand_made.EXIT, 1, 2000)]}))
     for number in range(1, count):
@@ -101,7 +101,7 @@ def leave_flights(tmp_path, count, comm="app", objects=1):
 
 
 def test_manifest_is_kept_for_each_of_many_logs(xprof, tmp_path):
-    """A megabyte of it took gigabytes."""
+    """A manifest of 1 MB is not copied for each log: it took gigabytes."""
     leave_flights(tmp_path, 300, "c" * 100000, 60000)
     done = xprof("report", "--limit", "max", tmp_path,
                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)))
@@ -126,7 +126,10 @@ print(os.fork() or time.sleep(100), flush=True)
 
 
 def test_held_locks_are_waited_for_once(xprof, tmp_path):
-    """The locker is gone and a child of it has its files, so that nothing tells whether somebody will unlock them."""
+    """
+    Locks that nobody will release are waited for once. Their owner has ended, but a child holds the files, so xprof
+    cannot detect that.
+    """
     spools = [tmp_path / f"{number}.spool" for number in range(4)]
     for spool in spools:
         spool.write_text("x")
@@ -134,7 +137,7 @@ def test_held_locks_are_waited_for_once(xprof, tmp_path):
         child = int(locker.stdout.readline())
         try:
             locker.wait()
-            done = xprof("recover", tmp_path, timeout=60)  # once is 20 s
+            done = xprof("recover", tmp_path, timeout=60)  # one wait takes 20 s
         finally:
             os.kill(child, signal.SIGKILL)
     assert done.returncode == 1 and done.stderr.count("its recording is still running") == 4, done.stderr
@@ -163,7 +166,7 @@ def build(tmp_path, *flags):
 
 @pytest.fixture
 def fifo():
-    """Makes one, with the directories that it needs, and removes what it made."""
+    """Makes a FIFO and its directories, and removes what it made."""
     made = []
 
     def make(path):
@@ -181,7 +184,7 @@ def fifo():
 
 @pytest.mark.parametrize("where", ["debuglink", "build-id", "dwo", "dwz"])
 def test_debug_file_is_a_fifo(xprof, tmp_path, fifo, where):
-    """Nobody waits for its writer, and names are those of the rest."""
+    """A debug file that is a FIFO does not block the report; names come from the other files."""
     app, profile = build(tmp_path, *(["-gsplit-dwarf"] if where == "dwo" else []))
     if where == "debuglink":
         debug = tmp_path / "app.debug"
@@ -209,7 +212,7 @@ def test_debug_file_is_a_fifo(xprof, tmp_path, fifo, where):
 
 
 def test_debug_file_of_another_user(xprof, tmp_path):
-    """Root reads for a program what its owner could read."""
+    """When root reads a program, debug files must be readable by the program's owner."""
     if os.geteuid():
         pytest.skip("needs root, to give a file to another user")
     app, profile = build(tmp_path)
@@ -224,7 +227,7 @@ def test_debug_file_of_another_user(xprof, tmp_path):
     assert done.returncode == 0 and "app+0x" in done.stdout and "hidden" not in done.stdout
 
 
-# Prints the peak of the memory, in KiB, of a command and of the processes that it waits for.
+# Prints the peak memory, in KiB, of a command and of the processes that it waits for.
 PEAK = """
 import os, sys
 pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
@@ -233,7 +236,7 @@ print(os.wait4(pid, 0)[2].ru_maxrss, file=sys.stderr)
 
 
 def test_debug_section_that_expands(tmp_path):
-    """It is not expanded, and functions have names from the symbol table."""
+    """A debug section that expands too much is not expanded. Names of functions come from the symbol table."""
     app, profile = build(tmp_path)
     zeros = bytes(1 << 20)
     packer = zlib.compressobj(1)
@@ -254,7 +257,7 @@ def test_debug_section_that_expands(tmp_path):
 
 @pytest.mark.parametrize("form", ["zstd", "split", "separate"])
 def test_debug_information_that_cannot_be_read(xprof, tmp_path, form):
-    """Inlined calls have names, or a message tells why not; older versions of libdw do not read zstd."""
+    """Inlined calls have names, or a message gives the reason why not. Older versions of libdw cannot read zstd."""
     app, profile = build(tmp_path, *(["-gsplit-dwarf"] if form == "split" else []))
     compressed = ["--compress-debug-sections=zstd"]
     if form == "split":
@@ -275,7 +278,10 @@ def test_debug_information_that_cannot_be_read(xprof, tmp_path, form):
 
 @pytest.mark.parametrize("order", [("good", "bad"), ("bad", "good")])
 def test_manifest_speaks_of_its_own_recording(xprof, tmp_path, order):
-    """That one knows another build of the program takes no names from the next one."""
+    """
+    The manifest of one recording does not remove names from the next report, which may know another build of the
+    program.
+    """
     app, profile = build(tmp_path)
     for name in order:
         (tmp_path / name).mkdir()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A signal ends an export: with a message and the status of the signal, and without an incomplete file."""
+"""A signal ends an export with a message, the exit status of the signal, and no incomplete file."""
 import os
 import signal
 import subprocess
@@ -10,7 +10,7 @@ import project
 import recording
 from hand_machine import make
 
-# Stays where the file is complete and does not have its name yet.
+# Blocks when the file is complete, before it gets its final name.
 STAYS = """
 #include <unistd.h>
 int renameat(int from_fd, const char *from, int to_fd, const char *to) { for (;;) pause(); }
@@ -20,7 +20,7 @@ MESSAGE = "xprof: error: interrupted: the output is incomplete; no file of it is
 
 @pytest.fixture
 def start(xprof, tmp_path):
-    """Starts an xprof that stays before it renames a file. ignored: a signal that its parent ignores."""
+    """Starts an xprof that blocks before it renames a file. ignored: a signal that its parent ignores."""
     library = tmp_path / "stays.so"
     built = project.run(["cc", "-shared", "-fPIC", "-xc", "-", "-o", library], stdin=None, input=STAYS)
     assert built.returncode == 0, built.stderr
@@ -76,7 +76,7 @@ def test_diff(start, tmp_path):
 
 
 def test_ignored_signal(start, tmp_path):
-    """As by nohup(1)."""
+    """xprof ignores a signal that its parent ignores, as with nohup(1)."""
     make(tmp_path)
     process = start("export", "--format=folded", "-o", tmp_path / "output", tmp_path, ignored=signal.SIGHUP)
     recording.wait_until((tmp_path / "output.part").exists, "no export began")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-The fields that BPF programs read are in the kernel that runs, and in each kernel that `make test-kernels` has fetched.
-A field that some kernel lacks must be guarded by bpf_core_field_exists().
+Checks that the fields that BPF programs read exist in the running kernel and in each kernel of `make test-kernels`. The
+programs must guard a field that a kernel lacks with bpf_core_field_exists().
 """
 import importlib.machinery
 import importlib.util
@@ -36,7 +36,7 @@ def bpf_text():
 
 
 def listed():
-    """{struct: [field]} of types.txt."""
+    """Returns {struct: [field]} of types.txt."""
     found = {}
     for line in (project.REPO / "vmlinux" / "types.txt").read_text().splitlines():
         if line.startswith("struct "):
@@ -46,7 +46,7 @@ def listed():
 
 
 def wanted():
-    """The same, with the structs that the programs declare themselves."""
+    """Returns {struct: [field]} of types.txt and of the structs that the programs declare."""
     found = listed()
     for name, body in re.findall(r"^struct (\w+) \{([^}]*)\} __attribute__\(\(preserve_access_index\)\);", bpf_text(), re.M):
         fields = re.findall(r"(\w+)(?: : \d+)?;", body)
@@ -55,12 +55,12 @@ def wanted():
 
 
 def guarded():
-    """The names of fields whose existence the programs check."""
+    """Returns the names of fields whose existence the programs check."""
     return {m.split(".")[-1] for m in re.findall(r"bpf_core_field_exists\(([\w>.-]+)\)", bpf_text().replace("->", "."))}
 
 
 def sizes(btf):
-    """{(struct, field): bytes} of the integers in types.txt, whose size the programs take for granted."""
+    """Returns {(struct, field): bytes} of the integers in types.txt. The programs assume these sizes."""
     found = {}
     for name, fields in listed().items():
         known = dict(regenerate.Header(btf).members(btf.find("STRUCT", name)))

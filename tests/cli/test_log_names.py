@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Where `xprof report` takes the names of a log's functions from."""
+"""Checks the sources of function names for a log in `xprof report`."""
 import json
 import re
 
@@ -25,7 +25,7 @@ def app(program):
 
 @pytest.fixture
 def log(xprof, tmp_path, app):
-    """A log of one call of each function of NAMES."""
+    """Makes a log of one call of each function of NAMES."""
     lines = re.findall(r"^ *\d.*", xprof("list", app).stdout, re.M)
     ids = {line.split(None, 8)[8]: int(line.split()[0]) for line in lines}
     path = tmp_path / "lognames.5.fdr"
@@ -42,7 +42,7 @@ def side(tmp_path, app):
 
 
 def reported(xprof, *args):
-    """{function: object}"""
+    """Returns {function: object}."""
     done = xprof("report", "--full-names", *args)
     return {name: row["Object"] or None for name, row in table(done.stdout).items()}
 
@@ -56,12 +56,12 @@ def test_given_program(xprof, log, app):
 
 
 def test_given_side_elf(xprof, log, side):
-    """It has no code, so no object either."""
+    """A side ELF on the command line gives names; it has no code, so no object."""
     assert reported(xprof, "--instr-map", side, log) == dict.fromkeys(NAMES)
 
 
 def test_given_program_is_believed(xprof, log, app, tmp_path):
-    """What the recording knows does not mix with it."""
+    """Names come only from the program on the command line, not from the recording."""
     objects = [{"path": "/bin/true", "functions": 3, "first_id": 1}]
     (tmp_path / "manifest.json").write_text(json.dumps({"processes": [{"pid": 5, "log": log.name, "objects": objects}]}))
     assert reported(xprof, "--instr-map", app, log) == dict.fromkeys(NAMES, app.name)
@@ -73,7 +73,7 @@ def build_id(path):
 
 @pytest.mark.parametrize("known", [True, False])
 def test_known_by_the_manifest(xprof, log, app, tmp_path, known):
-    """A program at a path gives names only if its build ID is the recorded one."""
+    """A program gives names only if it has the build ID that the manifest recorded."""
     objects = [{"path": str(app), "build_id": build_id(app if known else "/bin/true"), "functions": 3, "first_id": 1}]
     (tmp_path / "manifest.json").write_text(json.dumps({"processes": [{"pid": 5, "log": log.name, "objects": objects}]}))
 

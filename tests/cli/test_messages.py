@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What names of files, and texts in them, do to what xprof prints: nothing."""
+"""Checks that names of files, and strings in files, cannot disturb xprof's output."""
 import json
 import os
 import re
@@ -24,13 +24,13 @@ def clean_lines(output):
 
 
 def run(xprof, *args, **options):
-    """(status, lines of stdout, lines of stderr)"""
+    """Returns (status, lines of stdout, lines of stderr)."""
     argv = [os.fspath(xprof.path), *map(str, args)]
     done = subprocess.run(argv, capture_output=True, timeout=60, stdin=subprocess.DEVNULL, check=False, **options)
     return done.returncode, clean_lines(done.stdout), clean_lines(done.stderr)
 
 
-# Text goes to a terminal by text.c alone, which cleans it. These write only what is their own.
+# Only text.c, which removes control characters, prints text on a terminal. These files print only their own text.
 OWN = {"text.c", "progress.c", "progress_line.c", "cmd_help.c", "gen.c"}
 WRITES = re.compile(r"(?<!\w)(?:v?printf|puts|perror|psignal)\(|(?<!\w)(?:v?fprintf|fputs|fputc|putc|fwrite)\([^;]*?std(?:out|err)\b")
 
@@ -46,13 +46,13 @@ def test_one_place_writes(repo):
 
 NUMBERED = re.compile(
     r'(?:%zu|%u|%" PRIu64\s*") (?:of [%\w]+ )?(?:threads|samples|calls|functions|waits|records|files|stacks|logs|processes|switches)\b')
-# Printed only if the number is above 1, or nothing else is.
+# Printed only if the number is above 1, or with no other number.
 ABOVE_ONE = r"ne of %zu logs|\" in %|of %zu processes"
 
 
 @pytest.mark.parametrize("where", ["report", "explain", "diff", "record/summary.c", "record/messages.c", "cmd_recover.c", "cmd_list.c"])
 def test_numbers_have_the_form_of_their_noun(repo, where):
-    """Not "1 threads": the ending depends on the number (base/util.h)."""
+    """The form of a noun depends on its number: "1 thread", "2 threads" (base/util.h)."""
     place = repo / "user" / where
     code = {path.name: path.read_text() for path in (place.rglob("*.c") if place.is_dir() else [place])}
     found = [text[m.start() - 6 : m.end()] for text in code.values() for m in NUMBERED.finditer(text)]
@@ -95,7 +95,7 @@ def test_no_such_file_or_process(xprof):
 
 
 def test_long_name_leaves_the_reason(xprof):
-    """And the whole name."""
+    """A long name is printed completely, and the reason after it."""
     name = "\033" * 5000
     status, _, messages = run(xprof, "list", name)
     assert (status, messages) == (1, [f"xprof: error: {'?' * 5000}: cannot open it: File name too long"])
@@ -111,7 +111,7 @@ def test_not_ours(xprof, tmp_path):
 
 
 def test_report(xprof, tmp_path):
-    """Of a directory whose manifest, profile and own name are hostile."""
+    """The manifest, the profile and the name of the directory are hostile."""
     directory = tmp_path / EVIL
     directory.mkdir()
     text = "555555554000-555555555000 r-xp 00000000 08:01 7 /bin/" + EVIL.replace("\n", "").replace("\r", "") + "\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""xprof report: names and numbers of hand-made profiles and logs, what pprof says of the same, terminals."""
+"""Checks `xprof report` with hand-made profiles and logs, against pprof, and on terminals."""
 import json
 import os
 import re
@@ -52,7 +52,7 @@ def build(tmp_path, compiler, *flags, source=SOURCE, name="app"):
 
 
 def chain(marks, base, *ids):
-    """PCs: the sampled instruction, then return addresses right behind the calls, here behind the marks."""
+    """Returns PCs: the sampled instruction, then return addresses directly after the calls, which are at the marks."""
     return [base + marks[ids[0]], *(base + marks[i] + 1 for i in ids[1:])]
 
 
@@ -64,7 +64,7 @@ def records(marks, base=BASE):
         (10, chain(marks, base, 7, 9, 11)),
         (5, chain(marks, base, 5, 9, 11)),
         (1, chain(marks, base, 10)),
-        # twice itself again: recursion counts once
+        # the function again, twice: recursion counts once
         (10, chain(marks, base, 5, 6, 6, 9, 11)),
     ]
 
@@ -109,7 +109,7 @@ def test_inlined_functions(xprof, tmp_path, compiler, flags):
     done = report(xprof, write_profile(tmp_path, app))
     found = samples(done.stdout)
     if compiler == "g++":
-        # gcc tells no linkage name of a function in a class or namespace that has no code, when it is static
+        # gcc writes no linkage name for a static function of a class or namespace that has no code
         found = {OUTER if name == "shapes::outer" else name: numbers for name, numbers in found.items()}
     assert found == EXPECTED
     assert done.stderr == ""
@@ -137,7 +137,7 @@ def test_lines(xprof, tmp_path, compiler):
     found = samples(report(xprof, "--lines", write_profile(tmp_path, app)).stdout)
     source = f"{app}.cpp"
     assert found[f"{AREA} {source}:{LINES['area']}"] == (50, 50)
-    # The line of the sample, and that of the call of outer().
+    # The line of the sample, and the line of the call of outer().
     assert found[f"{VOLUME} {source}:{LINES['volume']}"] == (20, 74)
     assert found[f"plain {source}:{LINES['plain']}"] == (0, 99)
     assert found[f"main {source}:{LINES['main']}"] == (1, 100)
@@ -158,7 +158,7 @@ def test_symbols_without_debug_information(xprof, tmp_path):
 
 
 def test_dynamic_symbols_alone(xprof, tmp_path):
-    """What a stripped library exports has a name; the rest is object+0xaddress."""
+    """Exported functions of a stripped library have names; the others are object+0xaddress."""
     lib = build(tmp_path, "g++", "-shared", "-fPIC", name="lib work.so")
     marks = hand_made.marks(lib)
     project.run(["strip", lib])
@@ -171,7 +171,7 @@ def test_dynamic_symbols_alone(xprof, tmp_path):
     assert found == {
         VOLUME: (74, 74), TWICE: (15, 89), "plain": (0, 99), "main": (1, 100), f"lib work.so+{marks[7]:#x}": (10, 10)
     }
-    # A link is shown as what it leads to.
+    # A link is shown as its target.
     assert "  lib work.so\n" in done.stdout
 
 
@@ -206,7 +206,7 @@ def test_separate_debug_file(xprof, tmp_path, where):
 
 
 def test_library_beside_program(xprof, tmp_path):
-    """Functions of one name in two objects are two."""
+    """Functions with the same name in two objects are two functions."""
     source = hand_made.MARK + 'extern "C" __attribute__((noinline)) int work(int x) { MARK(1); return x; }\n'
     lib = build(tmp_path, "g++", "-shared", "-fPIC", source=source, name="libwork.so")
     app = build(tmp_path, "g++", source=source + "int main(int c, char **) { MARK(2); return work(c); }", name="app")
@@ -238,7 +238,10 @@ def test_addresses_without_names(xprof, tmp_path):
 
 @pytest.mark.parametrize("absolute", [True, False])
 def test_recording_that_was_moved(xprof, tmp_path, absolute):
-    """Files of sym/ are those beside the profile, wherever the recording is now and whatever is where it was."""
+    """
+    Files of sym/ are found next to the profile after the recording was moved, even if other files are at its former
+    path.
+    """
     old, new = tmp_path / "xprof.out", tmp_path / "elsewhere"
     (new / "sym").mkdir(parents=True)
     (old / "sym").mkdir(parents=True)
@@ -272,7 +275,7 @@ def test_empty_profile(xprof, tmp_path):
 
 
 def test_profile_of_waits(xprof, tmp_path):
-    """Its microseconds are no samples."""
+    """The microseconds of a profile of waits are not samples."""
     path = tmp_path / "app.7.wait.prof"
     text = "00001000-00002000 r-xp 00000000 00:00 0 /gone/app\n"
     path.write_bytes(hand_made.profile([(1500, [0x1500])], text, period_us=1))
@@ -284,12 +287,12 @@ def test_profile_of_waits(xprof, tmp_path):
 
 
 def short_name(name):
-    """Without parameters and the type of the result, which the tools leave out or not."""
+    """Returns the name without parameters and result type, which not all tools print."""
     return re.sub(r"<.*>", "", name.split("(")[0]).split()[-1]
 
 
 def pprof_top(text, columns):
-    """{name: (flat, cum)} of lines with these columns: flat, flat%, sum%, cum, cum%, name."""
+    """Returns {name: (flat, cum)} of lines with these columns: flat, flat%, sum%, cum, cum%, name."""
     found = {}
     for line in text.splitlines():
         fields = line.split(None, columns - 1)
@@ -350,7 +353,7 @@ def traced(program):
 
 
 def function_ids(xprof, app):
-    """{name: id}"""
+    """Returns {name: ID}."""
     lines = re.findall(r"^ *\d.*", xprof("list", app).stdout, re.M)
     return {line.split(None, 8)[8]: int(line.split()[0]) for line in lines}
 
@@ -417,7 +420,7 @@ def test_calls_beside_samples(xprof, tmp_path, traced):
 
 
 def test_process_that_changed_its_name(xprof, tmp_path, traced):
-    """The manifest tells which profile and which log are of one process and one program of it."""
+    """The manifest lists the profile and the log of each program that a process executed."""
     said = manifest(traced)
     said["processes"][0]["log"] = "late.71.fdr"
     said["samples"]["profiles"] += [
@@ -431,7 +434,7 @@ def test_process_that_changed_its_name(xprof, tmp_path, traced):
 
 
 def test_names_from_the_instr_map(xprof, tmp_path, traced):
-    """Without a manifest."""
+    """Names come from the instr_map if there is no manifest."""
     names = tmp_path / "app.9.xray.so"
     done = project.run([project.OUTPUT / "tests" / "format" / "instr_map_gen", names, traced])
     assert done.returncode == 0, done.stderr
@@ -446,7 +449,7 @@ def test_names_from_the_instr_map(xprof, tmp_path, traced):
 
 
 def test_another_build(xprof, tmp_path, traced):
-    """Ids and addresses of one build must not be read with the names of another."""
+    """IDs and addresses of one build are not read with the names of another build."""
     said = manifest(traced)
     said["processes"][0]["objects"][0]["build_id"] = "00" * 20
     (tmp_path / "calls.71.fdr").write_bytes(log_of(function_ids(xprof, traced)))
@@ -457,7 +460,7 @@ def test_another_build(xprof, tmp_path, traced):
 
 
 def test_like_llvm_xray(xprof, llvm_xray, tmp_path, traced):
-    """Calls, sums and means of a log in which all calls end."""
+    """Calls, sums and means are those of llvm-xray, for a log in which all calls end."""
     ids = function_ids(xprof, traced)
     main, leaf = ids["main"], ids["leaf"]
     log = tmp_path / "calls.71.fdr"
@@ -487,7 +490,7 @@ def seconds(text):
 
 
 def test_calls_left_without_an_exit(xprof, tmp_path):
-    """As longjmp leaves them; and a thread's calls are its own."""
+    """Calls may have no exit, as after longjmp. Calls of different threads are independent."""
     (tmp_path / "x.fdr").write_bytes(hand_made.fdr_log({
         1: [(0, 1, 0), (0, 2, 10), (0, 3, 20), (1, 1, 1000), (1, 2, 2000)],
         2: [(1, 3, 0), (0, 3, 5), (1, 3, 12)],
@@ -540,7 +543,7 @@ def test_part_without_events(xprof, tmp_path):
 
 
 def test_broken_profile(xprof, tmp_path):
-    """What stands before the damage is shown; the exit code tells."""
+    """Records before the damage are shown; the exit code reports the damage."""
     path = tmp_path / "x.prof"
     path.write_bytes(hand_made.profile([(1, [16]), (2, [32])], "")[:-32])
     done = report(xprof, path, status=1)
@@ -549,7 +552,7 @@ def test_broken_profile(xprof, tmp_path):
 
 
 def test_hostile_names(xprof, tmp_path):
-    """Nothing that a terminal obeys comes out, whatever the names of files and functions are."""
+    """Names of files and functions send no escape sequence to the terminal."""
     source = hand_made.MARK + 'extern "C" __attribute__((noinline)) int name_of_a_symbol(int x) { MARK(1); return x; }\n' \
         "int main(int c, char **) { return name_of_a_symbol(c); }"
     app = build(tmp_path, "g++", "-g0", source=source, name="evil\x1b]0;")
@@ -562,7 +565,7 @@ def test_hostile_names(xprof, tmp_path):
 
 
 def test_hostile_debug_information(xprof, tmp_path):
-    """A file that libdw dies of costs its names, not the report."""
+    """A file that crashes libdw loses its names, but does not break the report."""
     app = build(tmp_path, "g++", "-gdwarf-4")
     path = write_profile(tmp_path, app)
     whole = app.read_bytes()
@@ -578,7 +581,7 @@ def test_hostile_debug_information(xprof, tmp_path):
 
 
 def test_32_bit_program(xprof, tmp_path):
-    """It has the names of its symbol table and its debug information."""
+    """Names of a 32-bit program come from its symbol table and debug information."""
     (tmp_path / "app.c").write_text("""
 static inline __attribute__((always_inline)) void inner(void) { __asm__ volatile("nop"); }
 __attribute__((noinline)) void outer(void) { inner(); }
@@ -594,7 +597,7 @@ void _start(void) { for (;;) outer(); }
 
 
 def test_libdw_that_dies(xprof, tmp_path):
-    """A crash in it costs inlined functions and lines, not the report."""
+    """A crash in libdw loses inlined functions and lines, but does not break the report."""
     app = build(tmp_path, "g++")
     path = write_profile(tmp_path, app)
     crash = tmp_path / "crash.c"
@@ -630,7 +633,7 @@ def test_bad_manifest(xprof, tmp_path, text):
 
 @pytest.mark.parametrize("command", [["report"], ["export", "--format=folded", "-o", "-"], ["explain"], ["diff", "old"]])
 def test_newer_manifest(xprof, tmp_path, command):
-    """Its members may mean something else: nothing is told rather than something false."""
+    """A manifest of a newer version is not read, because its members may have another meaning."""
     for name, version in (("old", 1), ("new", 2)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "x.prof").write_bytes(hand_made.profile([(1, [16])], ""))
@@ -645,7 +648,7 @@ def test_newer_manifest(xprof, tmp_path, command):
 
 @pytest.mark.parametrize("command", [["report"], ["export", "--format=folded", "-o", "-"], ["diff", "whole"]])
 def test_recording_that_was_cut_off(xprof, tmp_path, command):
-    """What is there counts, but is not taken for the whole."""
+    """An interrupted recording is reported, with a note that it is incomplete."""
     for name in ("whole", "cut"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "x.prof").write_bytes(hand_made.profile([(1, [16])], ""))
@@ -680,7 +683,7 @@ def test_terminal_colours(xprof, profile_path):
 
 
 def test_names_drive_no_terminal(xprof, tmp_path):
-    """Nor do they pass for what `less -R` lets through: colours and links."""
+    """Names produce no sequence that `less -R` passes to the terminal, such as colours and links."""
     path = tmp_path / "x.prof"
     name = "\033]8;;x\033\\\033[31m\u202e\u2028end"
     path.write_bytes(hand_made.profile([(1, [16])], f"0-1000 r-xp 00000000 00:00 0 /{name}\n"))
@@ -720,7 +723,7 @@ def test_less_shows_a_short_report_and_ends(xprof, profile_path):
 
 
 def test_names_are_cut_to_the_terminal(xprof, profile_path):
-    """Both ends are left."""
+    """Long names are shortened in the middle."""
     text = on_terminal(xprof, profile_path, columns=100, PAGER="", NO_COLOR="1")
     (line,) = [line for line in text.splitlines() if "99.00%" in line]
     assert re.search(r" n+\.\.n+\+0x10  n+$", line)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Percentiles of calls in `xprof report`, against those of `llvm-xray account` and of the durations themselves."""
+"""Compares percentiles of calls in `xprof report` with `llvm-xray account` and with the exact durations."""
 import csv
 import io
 import random
@@ -11,13 +11,13 @@ from reported import on_terminal, report, table
 
 HZ = 1000
 UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
-# Beyond 32 calls of a function: durations.h. Three digits are shown.
+# With more than 32 calls of a function, percentiles are approximate: durations.h. Three digits are printed.
 ERROR, DIGITS = 0.5 / 64, 0.005
 FEW, MANY, MORE = 1, 2, 3
 
 
 def durations():
-    """{function: durations}, at 1000 Hz: from 1 ms to a quarter of an hour, and most of them short."""
+    """Returns {function: durations} at 1000 Hz: from 1 ms to a quarter of an hour, most of them short."""
     rng = random.Random(7)
     return {
         FEW: [rng.randrange(1, 5000) for _ in range(31)],
@@ -27,7 +27,10 @@ def durations():
 
 
 def log(path, of=None):
-    """Two threads have half of the calls each. Returns {function: (start of the slowest call in s, its duration in s)}."""
+    """
+    Makes a log with half of the calls in each of two threads. Returns {function: (start of the slowest call in s, its
+    duration in s)}.
+    """
     threads, slowest = {11: [], 12: []}, {}
     for tid, calls in threads.items():
         now = 1000

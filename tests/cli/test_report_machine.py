@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`xprof report` of many processes: the machine first, and groups other than processes."""
+"""Checks `xprof report` of many processes: the summary of the machine, and groups other than processes."""
 import json
 import re
 
@@ -16,7 +16,7 @@ def machine(tmp_path):
 
 
 def parts(text):
-    """The parts between empty lines."""
+    """Returns the paragraphs of the output."""
     return [part.splitlines() for part in text.split("\n\n")]
 
 
@@ -80,7 +80,7 @@ def test_groups(xprof, machine, by, titles):
 
 
 def test_few_processes_are_listed_as_before(xprof, tmp_path):
-    """A report of some processes is no longer than it was."""
+    """A report of few processes lists each process, without groups."""
     found = parts(report(xprof, make(tmp_path, PROCESSES[:3])).stdout)
     assert [part[0].split()[0] for part in found[1:]] == ["Samples", "cc1", "cc1", "server"]
     many = parts(report(xprof, make(tmp_path)).stdout)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`xprof report --tree`, `--callers` and `--json`: hand-made recordings with known sums."""
+"""Checks `xprof report --tree`, `--callers` and `--json` with hand-made recordings of known sums."""
 import json
 
 import pytest
@@ -9,7 +9,7 @@ from hand_machine import PROCESSES, make
 from reported import report
 
 MAPS = "1000-9000 r-xp 00000000 00:00 0 /bin/app\na000-b000 r-xp 00000000 00:00 0 {}/sym/kernel.1.x.so\n"
-# The innermost function first. Return addresses are one behind the call.
+# The innermost function comes first. A return address is one byte after the call instruction's address.
 MAIN, RUN, PARSE, READ, SYSCALL = 0x1010, 0x1020, 0x1030, 0x1040, 0xa010
 STACKS = [(60, [PARSE, RUN + 1, MAIN + 1]), (20, [SYSCALL, READ + 1, PARSE + 1, RUN + 1, MAIN + 1]), (19, [READ, RUN + 1, MAIN + 1]),
           (1, [RUN, MAIN + 1])]
@@ -24,7 +24,7 @@ def app(tmp_path):
 
 @pytest.fixture
 def log(tmp_path):
-    """1 calls 2 twice, and one of these calls 3, at 1000 Hz."""
+    """Makes a log in which 1 calls 2 twice, and one of these calls 3, at 1000 Hz."""
     path = tmp_path / "calls.fdr"
     path.write_bytes(hand_made.fdr_log(
         {7: [(0, 1, 0), (0, 2, 10), (1, 2, 20), (0, 2, 30), (0, 3, 40), (1, 3, 60), (1, 2, 70), (1, 1, 100)]}, hz=1000))
@@ -105,7 +105,7 @@ def test_usage(xprof, app, args, error):
     assert error in report(xprof, *args, app, status=2).stderr
 
 
-# JSON. Each object: its members with their types; those with a '?' may be missing.
+# JSON. The members of each object with their types; members with a '?' are optional.
 
 NUMBER, TEXT, NAME = int, str, (str, type(None))
 SHARE = {"processes": NUMBER, "samples": NUMBER, "kernel_samples": NUMBER, "cpu_ns": NUMBER}

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""user/ has a folder for each duty, and a module includes only what its folder may. CONTRIBUTING.md has the same table."""
+"""
+Checks the folders of user/: a module includes only headers that its folder may use. CONTRIBUTING.md has the same table.
+"""
 import collections
 import re
 
@@ -7,7 +9,7 @@ import project
 
 USER = project.REPO / "user"
 
-# Folder: folders whose headers it may include, beside its own. In the order in which they build upon each other.
+# Folder: folders whose headers it may include, in addition to its own. Each folder builds on the folders above it.
 MAY_INCLUDE = {
     "base": "",
     "arch/x86_64": "base",
@@ -32,7 +34,7 @@ MAY_INCLUDE = {
     "record": "base arch/x86_64 elf format target event kernel sled trace budget unwind jit store sample export",
     "diff": "base elf format model report export",
 }
-# Lines of a folder, at most.
+# Maximum number of lines per folder.
 CEILINGS = {
     "base": 4670,
     "arch/x86_64": 2480,
@@ -57,7 +59,7 @@ CEILINGS = {
     "record": 8760,
     "diff": 1330,
 }
-# The option table is the one header of user/ itself that a folder may include.
+# The only header of user/ itself that folders may include is the option table.
 ALSO = {("record/plan.h", "options.h")}
 
 
@@ -66,7 +68,7 @@ def folder_of(name):
 
 
 def includes():
-    """(file, included header), both relative to user/."""
+    """Returns pairs (file, included header), relative to user/."""
     for path in sorted(USER.rglob("*.[ch]")):
         name = str(path.relative_to(USER))
         for header in re.findall(r'^#include "([^"]+)"', path.read_text(), re.M):
@@ -85,7 +87,7 @@ def test_no_two_files_share_a_name():
 
 
 def test_rooms_have_ceilings():
-    """Whoever raises one does so in a line of a commit that others read."""
+    """Each folder has a maximum size. A commit that raises the maximum shows that in its diff."""
     found = {
         folder: sum(len(path.read_text().splitlines()) for path in (USER / folder).glob("*.[ch]")) for folder in CEILINGS
     }
@@ -130,7 +132,7 @@ FUNCTION_LINES_MAX = 60
 
 
 def test_sizes():
-    """A file or a function that grows beyond this does more than one thing."""
+    """A larger file or function does more than one thing."""
     found = []
     for path in [*USER.rglob("*.[ch]"), *(project.REPO / "bpf").glob("*")]:
         lines = path.read_text().split("\n")
@@ -148,14 +150,14 @@ PARAMETERS_MAX = 6
 
 
 def functions(text):
-    """(name, its parameters) of each function that the text of a C file defines."""
+    """Returns (name, parameters) of each function that a C file defines."""
     text = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.S)
     for name, parameters in re.findall(r"^\w[^;{}()]*\b(\w+)\(((?:[^()]|\([^()]*\))*)\)\n\{", text, re.M):
         yield name, re.sub(r"\([^()]*\)", "", parameters).split(",")
 
 
 def test_parameters():
-    """More than this belong into a struct that means something."""
+    """A function with more parameters should take a struct."""
     paths = [*USER.rglob("*.[ch]"), *(project.REPO / "bpf").glob("*.[ch]")]
     found = [(path.name, name, parameters) for path in paths for name, parameters in functions(path.read_text())]
     assert len(found) > 2000

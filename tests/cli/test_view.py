@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`xprof view` opens the page of a recording as the user behind sudo, with that user's display, and never as root."""
+"""`xprof view` opens the page of a recording as the user who ran sudo, with that user's display, and never as root."""
 import json
 import os
 import pathlib
@@ -22,7 +22,7 @@ printf '{"uid": %s, "groups": "%s", "page": "%s", "display": "%s"}' $(id -u) "$(
 mv PLACE/part PLACE/opened
 """
 
-# A shell of the user, which sudo's xprof descends from: it is executed after xprof has been forked off.
+# A shell of the user that is the ancestor of sudo's xprof: the shell is executed after xprof was forked.
 SHELL = """
 import os, sys
 (ready, go), (ended, alive) = os.pipe(), os.pipe()
@@ -45,7 +45,7 @@ os.execve("/bin/sh", ["sh", "-c", f"exec {go}>&-; read line <&{ended}"],
 
 @pytest.fixture
 def place():
-    """A directory of the user, which is reached by every user, with a recording and an xdg-open."""
+    """Makes a directory of the user, which all users can reach, with a recording and an xdg-open."""
     directory = pathlib.Path(tempfile.mkdtemp(prefix="xprof-view-", dir="/tmp"))
     (directory / "out").mkdir()
     (directory / "out" / "a.1.prof").write_bytes(hand_made.profile([(1, [0x1000])], ""))
@@ -71,7 +71,7 @@ def environment(place, **more):
 
 
 def view(xprof, place, **more):
-    """As the user: (status, the last message)."""
+    """Runs `xprof view` as the user: returns (status, the last message)."""
     as_user = [shutil.which("setpriv"), "--reuid", str(USER), "--regid", str(USER), "--clear-groups"] if os.geteuid() == 0 else []
     done = project.run([*as_user, xprof.path, "view", place / "out"], env=environment(place, **more))
     assert (place / "out" / "recording.html").exists(), done.stderr
@@ -127,7 +127,10 @@ def test_root(xprof, place):
 @pytest.mark.root
 @pytest.mark.parametrize("shell", [False, True], ids=["sudo kept DISPLAY", "the shell has WAYLAND_DISPLAY"])
 def test_sudo(xprof, place, shell):
-    """The environment of the user's shell, which has more than sudo passes on; without one, that of sudo."""
+    """
+    The browser gets the environment of the user's shell, which has more variables than sudo passes. Without a shell, it
+    gets sudo's.
+    """
     command = [xprof.path, "view", place / "out"]
     if shell:
         done = project.run([sys.executable, "-c", SHELL, USER, *command], env=environment(place))
