@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Prints the unwind table of a file as we make it, for tests that compare it with what others read there:
- * `cfi_rows FILE [START END]`, of a piece of it, or `cfi_rows --vdso` for that of the vDSO, whose bytes go to the file
- * vdso.so first. The first line
- * is what there is of the table and the memory that this took, as "name value", each other one a row: offset, rule,
- * cfa, rbp, and of exotic ones what else they have.
+ * Prints xprof's unwind table of a file, for tests that compare the table with other readers: `cfi_rows FILE [START
+ * END]`, with START and END for a part of the file, or `cfi_rows --vdso` for the vDSO, which it first writes to the
+ * file vdso.so.
+ *
+ * The first line has sizes of the table and the memory used, as "name value". Each other line is a row: offset, rule,
+ * CFA, rbp, and the further members of an exotic rule.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -31,7 +32,7 @@ static const char *const reasons[] = {
 	[XP_CFI_RA_RULE] = "ra_rule",	  [XP_CFI_RBP_RULE] = "rbp_rule",
 };
 
-/* Not getrusage(2)'s, which knows of whoever started this too. */
+/* getrusage(2) would include the peak of the parent process. */
 static unsigned long peak_kib(void)
 {
 	FILE *file = fopen("/proc/self/status", "r");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Writes FDR logs of many shapes, through the encoder, the spool and the layout, for the real readers to read:
- * fdr_gen SHAPE VERSION DIR makes DIR/log.fdr and prints, as JSON, what it should hold.
+ * Writes FDR logs of many shapes, through the encoder, the spool and the layout, for the readers of other tools:
+ * fdr_gen SHAPE VERSION DIR writes DIR/log.fdr and prints its expected content as JSON.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #include "export/logs.h"
 #include "trace/spool.h"
 
-#define FUNCTIONS 4 /* ids 1..4, which the instrumentation map of the tests has */
+#define FUNCTIONS 4 /* IDs 1..4, which are in the instrumentation map of the tests */
 #define CHUNK_BYTES (8u << 10)
 #define START_TSC 1000000000ull
 #define HZ 2000000000ull
@@ -107,7 +107,7 @@ static struct thread *threads_new(int count)
 	if (!threads)
 		die("threads", -ENOMEM);
 	for (int i = 0; i < count; i++) {
-		threads[i].tid = 70000 + i; /* more than the two bytes that the specification has for it */
+		threads[i].tid = 70000 + i; /* more than the two bytes of the specification's field */
 		threads[i].tsc = START_TSC + 1000 * (count - i);
 	}
 	return threads;
@@ -139,7 +139,7 @@ static void shape_threads(void)
 	free(threads);
 }
 
-/* One thread far longer than the others: mostly holes in version 1. */
+/* One thread is far longer than the others: version 1 is mostly holes. */
 static void shape_uneven(void)
 {
 	struct thread *threads = threads_new(24);
@@ -196,7 +196,7 @@ static void shape_args(void)
 	free(threads);
 }
 
-/* Payloads of odd lengths, so that what follows is unaligned. */
+/* Payloads have odd lengths, so that the next record is unaligned. */
 static void events_put(bool typed)
 {
 	struct thread *threads = threads_new(3);
@@ -232,7 +232,7 @@ static void shape_typed(void)
 	events_put(true);
 }
 
-/* The recording stops in the middle of calls. */
+/* The recording stops during calls. */
 static void shape_open(void)
 {
 	struct thread *threads = threads_new(5);
@@ -247,7 +247,7 @@ static void shape_open(void)
 	free(threads);
 }
 
-/* Every record its own chunk. */
+/* Each record is a separate chunk. */
 static void shape_chunks(void)
 {
 	struct thread *threads = threads_new(2);
@@ -265,7 +265,7 @@ static void shape_chunks(void)
 	free(threads);
 }
 
-/* Dies as xprof does when it is killed in the middle of a recording. */
+/* Exits as xprof does when it is killed during a recording. */
 static void shape_killed(void)
 {
 	struct thread *threads = threads_new(1);
@@ -308,14 +308,14 @@ static void report(const struct xp_spool_result *result)
 int main(int argc, char **argv)
 {
 	struct xp_log_info info = { .pid = 70000,
-				      .constant_tsc = true,
-				      .nonstop_tsc = true,
-				      .cycle_hz = HZ,
-				      .start_tsc = START_TSC,
-				      .wall_ns = 1700000000000000000ull,
-				      .comm = "fdr_gen",
-				      .exe = "/bin/true",
-				      .final_name = "log.fdr" };
+				    .constant_tsc = true,
+				    .nonstop_tsc = true,
+				    .cycle_hz = HZ,
+				    .start_tsc = START_TSC,
+				    .wall_ns = 1700000000000000000ull,
+				    .comm = "fdr_gen",
+				    .exe = "/bin/true",
+				    .final_name = "log.fdr" };
 	static struct xp_spool_result result;
 	int dir, err;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Writes profiles and their side files, from a description on standard input with tabs between the fields. Numbers are
- * hexadecimal, counts decimal.
+ * Writes profiles and their side files, from a description on standard input with tabs between the fields. Counts are
+ * decimal, all other numbers hexadecimal.
  *
  *   gperf_gen profile OUT PERIOD_US
- *     chain COUNT PC...             a PC with ! behind it was interrupted
+ *     chain COUNT PC...             a PC followed by ! was interrupted
  *     object START END OFFSET PATH [BIAS EXEC_VADDR EXEC_OFFSET]
  *   gperf_gen symbols OUT START END
  *     ADDRESS SIZE NAME
@@ -54,7 +54,7 @@ static int next_line(void)
 		return 0;
 	if (line[length - 1] == '\n')
 		line[length - 1] = 0;
-	rest = line; /* kept to the end: the fields point into it */
+	rest = line; /* kept until the end: the fields point into it */
 	for (field_count = 0; field_count < FIELDS_MAX && (fields[field_count] = strsep(&rest, "\t")); field_count++)
 		;
 	return 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Writes the side ELF of instrumented files, in which their functions have consecutive ids: instr_map_gen OUT FILE... */
+/* Writes a side ELF that numbers the functions of instrumented files consecutively: instr_map_gen OUT FILE... */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 static const char **names;
 static size_t count;
 
-/* The table is kept to the end, since it owns the names. */
+/* The table is kept until the end, because it owns the names. */
 static int add_file(const char *path)
 {
 	struct xp_sled_table *table;

@@ -28,7 +28,7 @@ static uint64_t hex(size_t field)
 	return strtoull(fields[field], NULL, 16);
 }
 
-/* Turns the digits into the bytes in their place; how many. */
+/* Replaces hex digits by the bytes that they stand for. Returns the number of bytes. */
 static size_t unhex(char *digits)
 {
 	size_t count = strlen(digits) / 2;

@@ -5,7 +5,8 @@
  *
  * map START END OFFSET KIND INODE FILE PATH	a mapping, numbered from 0; KIND: enum xp_file_kind's number; FILE: what
  *						is behind it, opened as through /proc/PID/map_files; - for nothing
- * sample COUNT FRAME...			frames, the leaf first: MAPPING:ADDRESS, or ADDRESS of none; COUNT is decimal
+ * sample COUNT FRAME...			frames, the leaf first: MAPPING:ADDRESS, or ADDRESS of none; COUNT is
+ *decimal
  *
  * A file may be removed when a line "ready" has been written to standard output, before its standard input ends. The
  * profile is that of process 1, "test".
@@ -122,7 +123,7 @@ static int read_all(void)
 	return err;
 }
 
-/* From /proc/kallsyms: the last function before each address, and the next. */
+/* From /proc/kallsyms: the last function before each address, and the next function. */
 static int describe(void *arg, const uint64_t *addresses, size_t count, char (*texts)[XP_KSYM_TEXT_BYTES])
 {
 	uint64_t starts[XP_KSYM_BATCH] = { 0 }, ends[XP_KSYM_BATCH] = { 0 }, start;
@@ -186,10 +187,10 @@ static json_t *symbols(void)
 
 static int write_manifest(int dir_fd, uint64_t period_ns)
 {
-	json_t *manifest = json_pack("{s:i, s:{s:I, s:[{s:i, s:i, s:s, s:i, s:I}]}, s:o, s:o}", "version", 1, "samples",
-				     "period_ns", (json_int_t)period_ns, "profiles", "pid", PID, "image", 1, "comm",
-				     "test", "since_tsc", 1, "samples", (json_int_t)samples, "binaries", binaries(),
-				     "symbols", symbols());
+	json_t *manifest =
+	    json_pack("{s:i, s:{s:I, s:[{s:i, s:i, s:s, s:i, s:I}]}, s:o, s:o}", "version", 1, "samples", "period_ns",
+		      (json_int_t)period_ns, "profiles", "pid", PID, "image", 1, "comm", "test", "since_tsc", 1,
+		      "samples", (json_int_t)samples, "binaries", binaries(), "symbols", symbols());
 	int fd = openat(dir_fd, "manifest.json", O_WRONLY | O_CREAT | O_EXCL, 0644);
 	int err = !manifest || json_dumpfd(manifest, fd, 0);
 

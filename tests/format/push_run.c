@@ -4,8 +4,8 @@
  *
  *   push_run ENGINE=URL QUEUE AUTH CONNECT_MS REQUEST_MS PAUSE_MS END_MS [NAME=VALUE ...] [/DIRECTORY ...]
  *
- * AUTH: path of a file; -: none. A line on the standard input hands over the next DIRECTORY; "end" ends the pusher, and
- * SIGINT its wait for the engine.
+ * AUTH: path of a file, or - for none. Each line on standard input adds a DIRECTORY; "end" ends the pusher. SIGINT ends
+ * its wait for the engine.
  */
 #include <signal.h>
 #include <stdbool.h>

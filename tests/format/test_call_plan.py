@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""xprof list on functions without sleds, of real compilers: the exits that it finds are those that objdump shows."""
+"""Checks `xprof list` for functions without sleds of real compilers, against the exits that objdump shows."""
 import collections
 import json
 import re
@@ -74,7 +74,7 @@ VARIANTS = [["-O0"], ["-O1"], ["-O2"], ["-O3"], ["-Os"], ["-O2", "-fno-pie", "-n
 
 
 def listed(xprof, path):
-    """{name: function} of the program's own functions."""
+    """Returns {name: function} of the program's own functions."""
     done = xprof("list", "--json", path)
     assert (done.returncode, done.stderr) == (0, "")
     (described,) = json.loads(done.stdout)["objects"]
@@ -82,7 +82,7 @@ def listed(xprof, path):
 
 
 def disassembled(path):
-    """{name: exits}: returns, and jumps to other functions, or through a pointer where it is not a switch."""
+    """Returns {name: exits}: returns, jumps to other functions, and jumps through pointers that are not switches."""
     exits = collections.Counter({name: 0 for name in NAMES})
     current = None
     for line in project.run(["objdump", "-d", "--no-show-raw-insn", path]).stdout.splitlines():
@@ -106,12 +106,12 @@ def test_exits(xprof, program, compiler):
         functions = listed(xprof, path)
         assert {name: function.get("exits") for name, function in functions.items()} == disassembled(path), flags
         ways = {function["calls"] for function in functions.values()}
-        # Without alignment, functions of 3 and 4 bytes have no room.
+        # Without alignment, functions of 3 and 4 bytes have no space for a patch.
         assert ways <= ({"patched", "partly"} if flags[0] in ("-O0", "-O2", "-O3") else {"patched", "partly", "probes"}), flags
 
 
 def test_stripped(xprof, program, tmp_path):
-    """Without names the same plan."""
+    """Without names the plan is the same."""
     path = program.text("call-plan", SOURCE, "-O2", clang="gcc", instrument=False)
     bare = tmp_path / "stripped"
     project.run(["strip", "-o", bare, path])
@@ -131,12 +131,12 @@ def test_text_and_json_agree(xprof):
     assert list(listed["totals"].values()) == [0, *kinds]
     assert kinds == [sum(function["calls"] == way for function in functions) for way in ("patched", "partly", "probes", "refused")]
     assert [line.split()[0] for line in lines[2:]] == [function["calls"] for function in functions]
-    # Debian's dash: 97 of 100 functions without a probe.
+    # Debian's dash: 97 of 100 functions need no probe.
     assert kinds[0] > 0.97 * count
 
 
 def test_process_by_name(xprof, start, tmp_path):
-    """As with -p of record: the process, if there is no such file."""
+    """Like -p of record: a name is a process if there is no such file."""
     path = tmp_path / "xp-test-named"
     shutil.copy("/bin/sleep", path)
     start([path, "60"])
@@ -149,7 +149,7 @@ def test_process_by_name(xprof, start, tmp_path):
 
 
 def test_json_of_sleds(xprof, program):
-    """Functions with sleds come first, with their ids."""
+    """Functions with sleds come first, with their IDs."""
     path = program.text("call-plan", SOURCE, "-O2", project.no_runtime())
     functions = json.loads(xprof("list", "--json", path).stdout)["objects"][0]["functions"]
     sleds = [function for function in functions if function["calls"] == "sled"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Unwind tables of real files: each row that readelf shows must be the one that is found at its address."""
+"""Checks unwind tables of real files: at the address of each row of readelf, xprof must find the same row."""
 import bisect
 import pathlib
 import re
@@ -59,21 +59,21 @@ class Table:
         return self.rows[i][1:] if i >= 0 else ("none", 0, 0)
 
     def known(self):
-        """Of the code that has an entry, the part that has a rule."""
+        """Returns the share of code with a rule, of the code that has an entry."""
         covered = sum(self.head[name] for name in (
             "known", "bad_entry", "cfa_register", "cfa_range", "cfa_expression", "ra_rule", "rbp_rule"))
         return self.head["known"] / covered
 
 
 def segments(path):
-    """[(address, bytes in the file, offset)] of the code"""
+    """Returns [(address, bytes in the file, offset)] of the code segments."""
     text = project.run(["readelf", "-lW", path]).stdout
     return [(int(m[2], 16), int(m[3], 16), int(m[1], 16)) for m in re.finditer(
         r"^\s*LOAD\s+(\S+)\s+(\S+)\s+\S+\s+(\S+)\s+\S+\s+[RW ]*E", text, re.M)]
 
 
 def readelf_rows(path, section):
-    """[(start, end, {column: text})] of each row of each entry, as binutils interpret it"""
+    """Returns [(start, end, {column: text})] of each row of each entry, as binutils interprets it."""
     text = project.run(["readelf", "--debug-dump=frames-interp", path], timeout=120).stdout
     found, inside, cies = [], False, {}
     for block in re.split(r"\n\n", text):
@@ -105,7 +105,7 @@ def table_rows(lines):
 
 
 def agrees(columns, row):
-    """Does our row say what readelf says? Where it shows an expression it does not show which."""
+    """Returns whether our row equals readelf's. readelf shows that there is an expression, but not which one."""
     rule, cfa, rbp = row[:3]
     if columns["ra"] == "u":
         return rule == "end"
@@ -118,7 +118,7 @@ def agrees(columns, row):
     if columns["ra"] != "c-8" or not sayable:
         return rule == "none"
     if saved == "exp" and rule == "none":
-        return True  # of a register that the CFA does not go by
+        return True  # a register other than the CFA's
     expected = ("reg", REGISTERS.index(register) << 12 | int(offset) // 8) if other else (register, int(offset) // 8)
     if (rule, cfa) != expected:
         return False
@@ -126,7 +126,7 @@ def agrees(columns, row):
 
 
 def compare(path, table, section=".eh_frame", tables_of=None, but=()):
-    """Each row, at its first and its last byte. Returns how many rows agree."""
+    """Compares each row at its first and last byte. Returns the number of equal rows."""
     code = segments(path)
     rows = readelf_rows(tables_of or path, section)
     agreed, wrong = 0, []
@@ -149,7 +149,7 @@ def report(path, table, agreed):
 
 
 def library(name):
-    """The path of a shared library as the linker of programs finds it."""
+    """Returns the path of a shared library, as the linker finds it."""
     m = re.search(rf"{re.escape(name)} \(.*x86-64.*\) => (\S+)", project.run(["/sbin/ldconfig", "-p"]).stdout)
     return m[1] if m else None
 
@@ -176,7 +176,7 @@ def test_real_file(name):
 
 
 def test_pieces():
-    """Those of a large file, wherever it is cut, are together the whole."""
+    """The tables of parts of a large file, cut anywhere, are together the table of the file."""
     path = shutil.which("gdb", path="/usr/bin:/bin") or shutil.which("python3", path="/usr/bin:/bin")
     path = pathlib.Path(path).resolve()
     whole, size = Table(path), path.stat().st_size
@@ -193,7 +193,7 @@ def test_pieces():
 
 
 def known(table, offset):
-    """Exotic rows are numbered table by table."""
+    """Exotic rows have numbers per table."""
     row = table.at(offset)
     return row[:1] + row[3:] if row[0] == "deref" else row
 
@@ -252,7 +252,7 @@ def test_stripped(tmp_path):
 
 
 def test_without_the_search_table(tmp_path):
-    """.eh_frame_hdr is for the run-time's search; old linkers made none."""
+    """.eh_frame_hdr, the search table of the C++ runtime, is optional: old linkers did not write it."""
     program = build(tmp_path, "-O2", "-Wl,--no-eh-frame-hdr")
     table = Table(program)
     assert "GNU_EH_FRAME" not in project.run(["readelf", "-lW", program]).stdout
@@ -260,7 +260,7 @@ def test_without_the_search_table(tmp_path):
 
 
 def plt_rules(program):
-    """Our rows of .plt: its first stub at its start and behind its push, and the others"""
+    """Returns our rows of .plt: the first stub at its start and after its push, and the other stubs."""
     m = re.search(r"\] \.plt\s+PROGBITS\s+\S+ (\S+)", project.run(["readelf", "-SW", program]).stdout)
     table, start = Table(program), int(m[1], 16)
     return [table.at(start + at)[:2] for at in (0, 6, 16, 31, 32)]
@@ -274,7 +274,7 @@ def test_calls_of_libraries(tmp_path, flags, threshold):
 
 @pytest.mark.parametrize("flags, threshold", [([], 11), (["-fcf-protection", "-Wl,-z,force-ibt"], 9)])
 def test_calls_of_libraries_without_entries(tmp_path, flags, threshold):
-    """lld makes no entries for them."""
+    """lld writes no unwind entries for the PLT."""
     if not shutil.which("ld.lld"):
         pytest.skip("no lld here")
     program = build(tmp_path, "-O2", "-fuse-ld=lld", "-Wl,-z,lazy", *flags, compiler=project.CLANG)
@@ -287,7 +287,7 @@ def test_calls_of_libraries_without_entries(tmp_path, flags, threshold):
 
 @pytest.mark.parametrize("compiler", ["gcc", "musl-gcc"])
 def test_start_and_end_of_a_program(tmp_path, compiler):
-    """.init and .fini have no entries."""
+    """.init and .fini have no unwind entries."""
     if not shutil.which(compiler):
         pytest.skip(f"no {compiler} here")
     program = build(tmp_path, "-O2", compiler=compiler)
@@ -338,7 +338,8 @@ def test_go(tmp_path):
         return [table.at(pc - address + offset)[0] for pc in code]
 
     assert rules(sigreturn)[0] == "signal"
-    # The stack of a goroutine ends there, and Go's entries do not say so, nor where its runtime takes another stack.
+    # The stack of a goroutine ends there. Go's entries mark neither this end nor the places where its runtime switches
+    # stacks.
     assert rules(goexit)[:8] == ["end"] * 7 + ["none"]
     for code, expected in zip(switching, ("end", "switch", "switch", "switch")):
         found = rules(code)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""xprof explain of recordings made by hand: calls, samples and waits of which every ns is known."""
+"""Checks xprof explain with hand-made recordings, in which each ns of calls, samples and waits is known."""
 import json
 import os
 import re
@@ -13,11 +13,11 @@ import project
 from hand_made import ENTER, EXIT, TAIL_EXIT
 
 GENERATOR = project.OUTPUT / "tests" / "format" / "perfdata_gen"
-HZ, TSC, NS = 1_000_000_000, 10**12, 10**12  # a tick is a ns
+HZ, TSC, NS = 1_000_000_000, 10**12, 10**12  # a tick is 1 ns
 PROFILE = hand_made.profile([], "")
 US, MS = 1000, 1000000
 
-# Functions of the log, and the addresses of their code. What waits has others.
+# Functions of the log, and the addresses of their code. Waits have other addresses.
 SERVE, HANDLE, LOOKUP, PARSE, SPIN_CALL, LAST = 1, 2, 3, 4, 5, 6
 LOCK, SLEEP, READ, SPIN, IDLE = "1011", "1021", "1031", "1040", "1051"
 IN_HANDLE = ("1101", "1201")  # handle < serve
@@ -26,7 +26,9 @@ SERVER, HOLDER, NEIGHBOUR = 7, 8, 9
 
 @pytest.fixture
 def recorded(tmp_path):
-    """recorded(lines, calls): the directory of a recording. calls: {tid: [(kind, function, ns since the start)]}"""
+    """
+    Makes recordings: recorded(lines, calls) -> the directory. calls: {tid: [(kind, function, ns since the start)]}
+    """
 
     def make(lines, calls=None, **clock):
         directory = tmp_path / "recording"
@@ -51,7 +53,7 @@ def recorded(tmp_path):
 
 @pytest.fixture
 def explained(xprof, recorded):
-    """explained(lines, calls, *args): (the JSON, the text)."""
+    """Runs explain: explained(lines, calls, *args) -> (the JSON, the text)."""
 
     def explain(lines, calls=None, *args, **clock):
         directory = recorded(lines, calls, **clock)
@@ -81,7 +83,7 @@ def sample(at, tid, cpu, *stack):
 
 
 def usual_calls(count):
-    """From 1 ms on, one each ms, of 10 us: 2 in parse()."""
+    """Returns one call per ms from 1 ms on, each of 10 us with 2 us in parse()."""
     for i in range(count):
         at = (i + 1) * MS
         yield from [(ENTER, HANDLE, at), (ENTER, PARSE, at + US), (EXIT, PARSE, at + 3 * US), (EXIT, HANDLE, at + 10 * US)]
@@ -91,7 +93,7 @@ LOCKED, READING, STARVED = 100 * MS, 200 * MS, 300 * MS
 
 
 def three_faults():
-    """Calls of worker (7): 50 usual ones, one that waits for a lock, one for a disk, one for a CPU."""
+    """Returns calls of worker (7): 50 usual calls, and one that waits for each of a lock, a disk and a CPU."""
     calls = [
         (ENTER, SERVE, 0), *usual_calls(50),
         (ENTER, HANDLE, LOCKED), (ENTER, LOOKUP, LOCKED + 10 * US),
@@ -102,7 +104,7 @@ def three_faults():
     lines = [
         *threads(),
         wait(NEIGHBOUR, 90 * MS, 0, 5 * MS, "R", SPIN, cpu=1),
-        # The holder sleeps with the lock: until shortly before it lets the worker go.
+        # The holder sleeps with the lock until shortly before it wakes the worker.
         wait(HOLDER, LOCKED - MS, 49 * MS, 0, "S", SLEEP, "1301"),
         wait(SERVER, LOCKED + 20 * US, 49 * MS, 100 * US, "L", LOCK, "1401", *IN_HANDLE, waker=HOLDER, name="holder"),
         wait(SERVER, READING + MS, 18 * MS, 0, "D", READ, *IN_HANDLE, cpu=1),
@@ -117,14 +119,14 @@ def test_each_fault_is_named(explained):
     found, text = explained(*three_faults())
     (function,) = found["functions"]
     assert (function["name"], function["calls"], function["max_ns"]) == ("fn_2", 53, 80 * MS)
-    # Of more than 32 durations: within 0.8 %.
+    # With more than 32 durations, percentiles are within 0.8 %.
     assert function["p50_ns"] == function["p90_ns"] == pytest.approx(10 * US, rel=0.008)
     assert len(found["slow_calls"]) == 3
     starved, locked, reading = found["slow_calls"][:3]
     assert [call["cause"] for call in (starved, locked, reading)] == ["runnable", "blocked", "blocked"]
     assert [call["start_ns"] for call in (starved, locked, reading)] == [STARVED, LOCKED, READING]
     assert all(call["thread"] == "worker" and call["callers"] == ["fn_1"] for call in found["slow_calls"])
-    # The parts of each call are its whole.
+    # The parts of each call add up to the call.
     assert starved["time"] == {"on_cpu_ns": 3 * MS, "runnable_ns": 77 * MS, "blocked_ns": 0}
     assert locked["time"] == {"on_cpu_ns": 905 * US, "runnable_ns": 100 * US, "blocked_ns": 49 * MS}
     assert reading["time"] == {"on_cpu_ns": 2 * MS, "runnable_ns": 0, "blocked_ns": 18 * MS}
@@ -135,7 +137,7 @@ def test_each_fault_is_named(explained):
     assert lock["stack"] == ["app+0x11", "app+0x400", "app+0x100", "app+0x200"] and lock["count"] == 1
     waker = lock["waker"]
     assert (waker["tid"], waker["name"]) == (HOLDER, "holder")
-    # It held the lock over this: as far as the worker waited meanwhile.
+    # The wait of the lock's holder counts as far as the worker waited at the same time.
     assert waker["meanwhile"]["wait_ns"] == 48 * MS - 20 * US and waker["meanwhile"]["stack"] == ["app+0x21", "app+0x300"]
     (disk,) = reading["waits"]
     assert disk["waker"] is None and disk["stack"][0] == "app+0x31" and disk["blocked_ns"] == 18 * MS
@@ -145,7 +147,7 @@ def test_each_fault_is_named(explained):
 
 
 def test_causes(explained):
-    """Each slow call has a cause, and a sentence says what that is."""
+    """Each slow call has a cause, which a sentence describes."""
     lines, calls = three_faults()
     found, text = explained(lines, calls)
     (request,) = found["requests"]
@@ -166,7 +168,10 @@ def test_causes(explained):
 
 
 def test_page(xprof, recorded, tmp_path):
-    """The page has the same sentences, and the slow calls with the threads that ended their waits; of a selection there is none."""
+    """
+    The page has the same sentences, and the slow calls with the threads that ended their waits. A page of selected
+    functions has neither.
+    """
     directory = recorded(*three_faults())
 
     def exported(*args):
@@ -188,7 +193,10 @@ def test_page(xprof, recorded, tmp_path):
 
 
 def test_three_other_faults(explained):
-    """A server with a priority inversion, page faults, and a full pipe whose reader waits for a disk: each is named, with its thread."""
+    """
+    Each fault of a server is named, with its thread: a priority inversion, page faults, and a full pipe whose reader
+    waits for a disk.
+    """
     low, journal = HOLDER, 12
     calls, lines = [(ENTER, SERVE, 0), *usual_calls(50)], [*threads(), ("comm", TSC + 1, SERVER, journal, "journal")]
     lines.insert(4, ("map", TSC + 2, SERVER, SERVER, "6000", "1000", "0", "-", "/gone/libc.so.6"))
@@ -196,7 +204,7 @@ def test_three_other_faults(explained):
         inverted, faulted, piped = ((100 + 30 * i + 400 * j) * MS for j in range(3))
         for at, ms in ((inverted, 20), (faulted, 10), (piped, 5)):
             calls += [(ENTER, HANDLE, at), (EXIT, HANDLE, at + ms * MS)]
-        # The holder of the lock, of the lowest priority, has no CPU while the thread busy runs.
+        # The lock's holder has the lowest priority: it gets no CPU while the thread busy runs.
         lines += [
             wait(NEIGHBOUR, inverted - 2 * MS, MS, 0, "S", IDLE, cpu=1), wait(low, inverted, 0, 19 * MS, "R", "1302", cpu=1),
             wait(NEIGHBOUR, inverted + 19 * MS, MS, 0, "S", IDLE, cpu=1),
@@ -214,7 +222,10 @@ def test_three_other_faults(explained):
 
 
 def test_tail(explained):
-    """The slowest calls against the fastest: all time of a call is in its parts; one call of three may be chance, all of them are not."""
+    """
+    Compares the slowest calls with the fastest. The parts of a call add up to its time. A part that only one of three
+    calls has may be noise; a part that all have is not.
+    """
     found, text = explained(*three_faults(), "--tail=5.5%", "--against=50%")
     assert (found["compared_slow_calls"], found["compared_usual_calls"]) == (3, 50)
     nodes = found["tree"]
@@ -223,7 +234,7 @@ def test_tail(explained):
         return (*path(nodes[node["parent"]]), node["name"]) if node["parent"] is not None else ()
 
     shown = {path(node)[1:]: (round(3 * node["slow_mean_ns"]), round(node["usual_mean_ns"]), node["is_beyond_noise"]) for node in nodes[1:]}
-    # The callee, the stacks of its waits and samples below it, and the states at their ends.
+    # The callee, the stacks of its waits and samples, and the states at the ends of the stacks.
     starved, locked = ("fn_4", "app+0x200", "app+0x100", "app+0x500"), ("fn_3", "app+0x200", "app+0x100", "app+0x400", "app+0x11")
     assert {parts: value for parts, value in shown.items() if not parts or parts[-1].startswith("[")} == {
         (): (150 * MS + 5 * US, 10 * US, True),
@@ -237,7 +248,10 @@ def test_tail(explained):
 
 
 def test_contended_locks(explained):
-    """A lock is its address, wherever threads wait for it; its holder is the thread that the waits took longest for."""
+    """
+    A lock is identified by its address in all threads. Its holder is the thread that ended the largest part of its
+    waits.
+    """
     lines = [*threads()]
     for at, ms, state, place, waker, name in ((10, 5, "L7f0000001000", "1401", HOLDER, "holder"), (20, 7, "L7f0000002000", "1401", HOLDER, "holder"),
                                               (30, 4, "L7f0000001000", "1501", NEIGHBOUR, "busy"), (40, 2, "L", "1401", HOLDER, "holder")):
@@ -250,7 +264,7 @@ def test_contended_locks(explained):
 
 
 def test_one_of_the_recordings_of_rotate(xprof, recorded, tmp_path):
-    """explain and export read one; of several, the message names the newest."""
+    """explain and export read one recording. For a directory of --rotate, the message names the newest part."""
     old, new = (tmp_path / "parts" / name for name in ("20261127T140000Z", "20261127T150000Z"))
     shutil.copytree(recorded([*threads(), wait(SERVER, 10 * MS, 5 * MS, 0, "S", "1401")]), old)
     shutil.copytree(old, new)
@@ -264,7 +278,7 @@ def test_one_of_the_recordings_of_rotate(xprof, recorded, tmp_path):
 
 
 def test_stack_of_only_a_leaf(explained):
-    """Its user stack was not copied: the wait was in what the call called for most of its time."""
+    """Without a copied user stack, the wait belongs to the callee that took most of the call's time."""
     lines, calls = three_faults()
     lines = [line[:10] + ("6010",) if line[0] == "waiting" and line[7] == "L" else line for line in lines]
     lines.insert(4, ("map", TSC + 2, SERVER, SERVER, "6000", "1000", "0", "-", "/gone/libc.so.6"))
@@ -275,7 +289,7 @@ def test_stack_of_only_a_leaf(explained):
 
 
 def test_causes_of_many_calls(explained):
-    """Workers that wait for one another have one cause: the thread that none of them waits for."""
+    """Workers that wait for one another have one cause: the thread that waits for none of them."""
     calls, lines = {}, threads()
     for tid in (SERVER, 11):
         calls[tid] = [(ENTER, SERVE, 0), *usual_calls(20), (ENTER, HANDLE, LOCKED), (EXIT, HANDLE, LOCKED + 50 * MS)]
@@ -292,7 +306,7 @@ def test_causes_of_many_calls(explained):
 
 
 def test_background_work_comes_last(explained):
-    """A function that another thread calls now and then is no request, however long it takes."""
+    """A function that another thread calls now and then is background work, not a request, even if it takes long."""
     refreshes = [r for i in range(20) for r in [(ENTER, LOOKUP, i * 20 * MS), (EXIT, LOOKUP, i * 20 * MS + (i % 4 + 1) * 4 * MS)]]
     calls = [(ENTER, SERVE, 0), *usual_calls(300), (ENTER, HANDLE, 400 * MS), (EXIT, HANDLE, 430 * MS)]
     found, text = explained(threads(), {SERVER: calls, HOLDER: refreshes})
@@ -302,14 +316,17 @@ def test_background_work_comes_last(explained):
 
 
 def test_tail_exits(explained):
-    """A call that jumps to another one lasts as long as that. A jump within a request may be one to a library."""
+    """
+    A call that ends with a tail call lasts until the tail-called function returns. Within a request, the tail-called
+    function may be in a library without sleds.
+    """
     def request(at, took):
         return [(ENTER, HANDLE, at), (ENTER, LOOKUP, at + US), (TAIL_EXIT, LOOKUP, at + 2 * US), (ENTER, PARSE, at + 3 * US),
                 (EXIT, PARSE, at + 4 * US), (TAIL_EXIT, HANDLE, at + 5 * US), (ENTER, SPIN_CALL, at + 6 * US),
                 (TAIL_EXIT, SPIN_CALL, at + 7 * US), (ENTER, LAST, at + 8 * US), (EXIT, LAST, at + took)]
 
     calls = [(ENTER, SERVE, 0), *(r for i in range(40) for r in request((i + 1) * MS, 20 * US)), *request(100 * MS, 30 * MS)]
-    # It jumps to code without sleds, and the caller goes on.
+    # The tail call goes to code without sleds, and the caller continues.
     calls += [(ENTER, HANDLE, 200 * MS), (TAIL_EXIT, HANDLE, 200 * MS + US), (ENTER, HANDLE, 200 * MS + 2 * US), (EXIT, HANDLE, 200 * MS + 4 * US)]
     found, _ = explained([], {SERVER: calls})
     (function,) = found["functions"]
@@ -322,7 +339,9 @@ def test_tail_exits(explained):
 
 
 def test_a_chain_of_wakers(explained):
-    """The lock came from a thread that had waited for it, too: down to the one that kept it."""
+    """
+    If the thread that released the lock had itself waited, explain follows the wakers to the thread that kept the lock.
+    """
     calls = [(ENTER, SERVE, 0), *usual_calls(50), (ENTER, HANDLE, LOCKED), (EXIT, HANDLE, LOCKED + 50 * MS)]
     lines = [
         *threads(),
@@ -340,7 +359,7 @@ def test_a_chain_of_wakers(explained):
 
 
 def test_threads_that_wake_each_other(explained):
-    """A chain that is a circle ends."""
+    """The search stops when threads woke each other in a circle."""
     calls = [(ENTER, SERVE, 0), *usual_calls(50), (ENTER, HANDLE, LOCKED), (EXIT, HANDLE, LOCKED + 50 * MS)]
     lines = [
         *threads(),
@@ -396,9 +415,9 @@ def test_above_and_slowest(xprof, recorded):
 
 
 def test_slowest_of_many(explained):
-    """Of thousands of calls, the heap has exactly the slowest, and usual ones are from all over the recording."""
+    """Of thousands of calls, the heap contains exactly the slowest, and typical calls come from the whole recording."""
     count = 3000
-    took = [10 + (i * 7919) % count for i in range(count)]  # each time once, in no order
+    took = [10 + (i * 7919) % count for i in range(count)]  # each duration once, in random order
     calls = [r for i, us in enumerate(took) for r in [(ENTER, HANDLE, i * 10 * MS), (EXIT, HANDLE, i * 10 * MS + us * US)]]
     found, _ = explained([], {SERVER: calls}, "--slowest=20")
     assert [c["duration_ns"] // US for c in found["slow_calls"]] == sorted(took, reverse=True)[:20]
@@ -406,7 +425,9 @@ def test_slowest_of_many(explained):
 
 
 def test_recursion_and_calls_without_an_exit(explained):
-    """A call within a call of the same function is a callee of it; what a throw left has no time."""
+    """
+    A recursive call is a callee of the outer call of the same function. Calls that a throw left open have no duration.
+    """
     calls = [
         (ENTER, HANDLE, MS), (ENTER, HANDLE, 2 * MS), (EXIT, HANDLE, 4 * MS), (EXIT, HANDLE, 6 * MS),
         (ENTER, HANDLE, 7 * MS), (ENTER, PARSE, 8 * MS), (ENTER, LOOKUP, 9 * MS), (EXIT, HANDLE, 10 * MS),
@@ -419,7 +440,7 @@ def test_recursion_and_calls_without_an_exit(explained):
 
 
 def test_waits_without_calls(explained, xprof, recorded):
-    """The longest wait of each stack, its waker and what that did."""
+    """Without calls, explain prints the longest wait of each stack, its waker, and what the waker did."""
     lines, _ = three_faults()
     found, text = explained(lines)
     assert found["slow_calls"] == [] and found["functions"] == []
@@ -461,7 +482,7 @@ def test_nothing_to_explain(xprof, recorded, tmp_path):
 
 
 def test_last_name_of_a_thread(xprof, recorded):
-    """A thread gets its name after its first call; other places show the last one, too."""
+    """A thread may get its name after its first call; the last name is used everywhere."""
     directory = recorded(*three_faults())
     manifest = json.loads((directory / "manifest.json").read_text())
     manifest["processes"][0]["threads"][0]["name"] = "early"
@@ -473,7 +494,7 @@ def test_last_name_of_a_thread(xprof, recorded):
 
 
 def test_neighbour_that_has_little(explained):
-    """A thread that has the CPU for a fortieth of the time is no reason."""
+    """A thread that had the CPU for a fortieth of the runnable time is not named as the reason."""
     lines, calls = three_faults()
     lines = [line for line in lines if line[3] != NEIGHBOUR or line[0] != "waiting"]
     lines += [wait(NEIGHBOUR, STARVED + MS, 0, MS, "R", SPIN, cpu=1), wait(NEIGHBOUR, STARVED + 4 * MS, 0, MS, "R", SPIN, cpu=1)]
@@ -482,14 +503,17 @@ def test_neighbour_that_has_little(explained):
 
 
 def test_code_of_no_file(explained, xprof, tmp_path):
-    """The kernel's code in each process is told from other memory; what sleds call, and all above it, is the recording's."""
+    """
+    Kernel code is distinguished from other memory without a file. Functions that sleds call, and their callees, belong
+    to the recording.
+    """
     lines = [*threads(), ("map", TSC + 3, SERVER, SERVER, "5000", "1000", "0", "-", "[vdso]"),
              ("map", TSC + 3, SERVER, SERVER, "7000", "1000", "0", "-", "/memfd:xprof (deleted)"),
              ("map", TSC + 3, SERVER, SERVER, "9000", "1000", "0", "-", "//anon"),
              wait(SERVER, MS, 5 * MS, 0, "S", "5010", "9101"), wait(SERVER, 9 * MS, 4 * MS, 0, "S", "5010", "7101", "9101")]
     found, _ = explained(lines)
     assert [wait["stack"] for wait in found["waits"]] == [["[vdso]", "[anon]"], ["xprof's recording", "[anon]"]]
-    # It has a colour of its own on the page, and a name that can be left out.
+    # The page shows it in its own colour, and can hide its name.
     folded = xprof("export", "--off-cpu", "--format=folded", "--functions=!xprof's recording", "-o", "-", tmp_path / "recording")
     assert "[vdso]" in folded.stdout and "recording" not in folded.stdout
     page = xprof("export", "--format=html", "-o", "-", tmp_path / "recording").stdout
@@ -498,7 +522,7 @@ def test_code_of_no_file(explained, xprof, tmp_path):
 
 
 def test_exit_codes(xprof, recorded, tmp_path):
-    """2 for what is no command line, 1 for what cannot be read or written."""
+    """Exit code 2 for a wrong command line, 1 for files that cannot be read or written."""
     directory = recorded(*three_faults())
     for args, message in ((["--slowest=0", directory], "--slowest takes a whole number above 0, not '0'"),
                           (["--above=5x", directory], "--above takes a time"), ([], "there is no recording xprof.out here"), ([directory, directory], "unexpected")):
@@ -516,7 +540,7 @@ def test_exit_codes(xprof, recorded, tmp_path):
 
 
 def test_times_that_do_not_fit(explained):
-    """Calls and samples without a common start are not crossed."""
+    """Calls and samples without a common start are not combined."""
     lines, calls = three_faults()
     found, _ = explained(lines, calls, start_tsc=0)
     assert all(call["time"] is None and call["waits"] == [] for call in found["slow_calls"])
@@ -527,7 +551,10 @@ def limit_cpu():
 
 
 def test_times_that_overlap(xprof, recorded):
-    """No thread waits twice at once and no CPU runs two threads. It takes 0.05 s, and over 5 s where each wait is looked at with each run."""
+    """
+    Hostile records may overlap: a thread that waits twice at a time, a CPU that runs two threads. The analysis takes
+    0.05 s; comparing each wait with each run would take over 5 s.
+    """
     count, end = 40000, 500 * MS
     lines = threads()
     for i in range(1, count + 1):

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Exports of perf.data files made by hand: who ran what when, over forks, execs and changes of mappings."""
+"""
+Checks exports of hand-made perf.data files: which thread ran what and when, across forks, execs and changed mappings.
+"""
 import json
 import os
 import pathlib
@@ -20,15 +22,15 @@ import project
 
 GENERATOR = project.OUTPUT / "tests" / "format" / "perfdata_gen"
 NOBODY = 65534
-HZ, TSC, NS = 1_000_000_000, 10**12, 10**12  # a tick is a ns
+HZ, TSC, NS = 1_000_000_000, 10**12, 10**12  # a tick is 1 ns
 
-# The smallest gperftools profile: a recording has one, and it lists no object.
+# The smallest gperftools profile, which lists no object: a recording contains one.
 PROFILE = struct.pack("<8Q", 0, 3, 0, 1000, 0, 0, 1, 0)
 
 
 @pytest.fixture
 def recorded(tmp_path):
-    """recorded(lines): the directory of a recording whose perf.data is described so."""
+    """Makes a recording with this perf.data: recorded(lines) -> its directory."""
 
     def make(lines, level=0):
         directory = tmp_path / "recording"
@@ -44,7 +46,7 @@ def recorded(tmp_path):
 
 @pytest.fixture
 def exported(xprof, recorded):
-    """exported(lines, *args): the folded stacks of such a recording."""
+    """Returns the folded stacks of such a recording: exported(lines, *args)."""
 
     def export(lines, *args, level=0, status=0):
         done = xprof("export", "--format=folded", "-o", "-", *args, recorded(lines, level))
@@ -64,7 +66,9 @@ def sample(at, pid, tid, cpu, *addresses, kernel=0):
 
 @pytest.mark.root
 def test_recover_has_the_rights_of_the_owner(xprof, recorded):
-    """Root makes no profile of what the directory's owner cannot read, and that of the rest belongs to the owner."""
+    """
+    Root makes no profile from files that the directory's owner cannot read. The other profiles belong to the owner.
+    """
     directory = recorded([("comm", TSC, 7, 7, "own"), sample(1, 7, 7, 0, "1000")])
     with tempfile.TemporaryDirectory() as made:
         secret, own = pathlib.Path(made, "secret"), pathlib.Path(made, "own")
@@ -85,7 +89,7 @@ def test_recover_has_the_rights_of_the_owner(xprof, recorded):
 
 
 def test_recover_twice(xprof, recorded):
-    """Names of code without a file have one file in sym/, however often they are made."""
+    """Code without a file has one file of names in sym/, even after several recoveries."""
     directory = recorded([("comm", TSC, 7, 7, "own"), mapping(0, 7, "1000", "//anon"), sample(1, 7, 7, 0, "1008"),
                           sample(2, 7, 7, 0, "ffffffff81000008", kernel=1)])
     found = []
@@ -97,7 +101,7 @@ def test_recover_twice(xprof, recorded):
 
 
 def test_cut_off(xprof, recorded):
-    """Wherever a perf.data ends, the records before are read; only a whole one is no error."""
+    """A perf.data may end anywhere: complete records are read, and an incomplete file gives an error."""
     directory = recorded([("comm", TSC, 7, 7, "cut"), *(sample(i, 7, 7, 0, f"{0x1000 + 16 * i:x}") for i in range(200))])
     data = (directory / "perf.data").read_bytes()
     end = sum(struct.unpack_from("<QQ", data, 40))
@@ -111,7 +115,7 @@ def test_cut_off(xprof, recorded):
 
 
 def test_names_of_processes_and_threads(exported):
-    """The last name of an exec's image is its name, and a fork's child begins with that of its parent."""
+    """The name of a program is the last name after its exec. A forked child starts with the name of its parent."""
     lines = [
         ("comm", TSC + 1, 7, 7, "sh"),
         mapping(2, 7, "1000", "/gone/sh"),
@@ -136,7 +140,9 @@ def test_names_of_processes_and_threads(exported):
 
 @pytest.mark.parametrize("level", [0, 3])
 def test_mappings_change_over_time(exported, level):
-    """A later mapping covers an earlier one from its time on; compressed samples may come behind it in the file."""
+    """
+    A later mapping replaces an earlier one from its time on. Compressed samples may follow the mapping in the file.
+    """
     lines = [
         ("comm", TSC + 1, 7, 7, "app"),
         mapping(2, 7, "1000", "/gone/one"),
@@ -151,7 +157,10 @@ def test_mappings_change_over_time(exported, level):
 
 
 def test_kernel_and_user_frames(exported):
-    """A return address is looked up inside of its call, but neither the sampled one nor what the kernel interrupted."""
+    """
+    Return addresses are reduced by one, to be inside the call. The sampled address, and the one that the kernel
+    interrupted, are not.
+    """
     lines = [
         ("kernel", "ffffffff81000000", "1000"),
         ("comm", TSC + 1, 7, 7, "app"),
@@ -162,7 +171,7 @@ def test_kernel_and_user_frames(exported):
 
 
 def test_selection(exported):
-    """Times count from the first sample where no manifest tells the beginning."""
+    """Without a manifest, times count from the first sample."""
     lines = [
         ("comm", TSC + 1, 7, 7, "app"),
         ("comm", TSC + 1, 8, 8, "other"),
@@ -182,7 +191,7 @@ def test_nothing_is_left(exported):
 
 
 def test_what_is_missing_is_told(xprof, tmp_path):
-    """Nothing is called selected that was not."""
+    """The message names the missing data, and blames a selection only if there was one."""
 
     def refused(*args):
         done = xprof("export", "--format=folded", "-o", "-", *args)
@@ -204,7 +213,7 @@ def test_what_is_missing_is_told(xprof, tmp_path):
 
 
 def test_callers_of_a_profile(xprof, tmp_path):
-    """A second PC that is one less than the first was equal to it: the function has just been returned to."""
+    """If the second PC is one less than the first, it was equal before: the function has just returned."""
     path = tmp_path / "app.prof"
     records = [(2, [0x1011, 0x1010, 0x1011, 0x1050]), (3, [0x1020, 0x1011, 0x1050])]
     path.write_bytes(hand_made.profile(records, "00001000-00002000 r-xp 00000000 00:00 0 /gone/app\n"))
@@ -216,7 +225,7 @@ def test_callers_of_a_profile(xprof, tmp_path):
     }
 
 
-# Two threads, the second a second later: a ns a tick.
+# Two threads, the second starts 1 s later. A tick is 1 ns.
 CALLS = hand_made.fdr_log({
     1: [(hand_made.ENTER, 1, TSC), (hand_made.EXIT, 1, TSC + 10**9 // 2)],
     2: [(hand_made.ENTER, 2, TSC + 10**9), (hand_made.EXIT, 2, TSC + 10**9 + 5)],
@@ -250,7 +259,9 @@ OTHER_USER = 65534
 
 @pytest.mark.parametrize("form", ["pprof", "folded", "html"])
 def test_root_opens_nothing_that_the_owner_of_a_recording_named(xprof, recorded, tmp_path, form):
-    """What has the name of an export is replaced by a file of the owner, and its reader gets no byte."""
+    """
+    A file with the name of an export is replaced by a new file of the owner. If it is a pipe, its reader gets no data.
+    """
     directory = recorded(ONE)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -269,7 +280,7 @@ def test_root_opens_nothing_that_the_owner_of_a_recording_named(xprof, recorded,
             os.read(reader, 1)
         found = made.lstat()
         assert stat.S_ISREG(found.st_mode) and (found.st_uid, found.st_gid) == (OTHER_USER, OTHER_USER)
-        # The one that the caller names is written as it is.
+        # A file that the caller names is written even if it exists.
         assert xprof("export", "--format=folded", "-o", pipe, directory).returncode == 0
         assert os.read(reader, 100).decode() == STACK
     finally:
@@ -291,7 +302,10 @@ def test_root_makes_no_file_where_others_lead_it(xprof, recorded, tmp_path):
 
 
 def test_deep_recursion(xprof, tmp_path):
-    """A small log makes no large file: stacks are cut, which the file and a message tell, and all time is there."""
+    """
+    Deep stacks are shortened, so a small log gives no large file. The file and a message report that, and all time
+    remains.
+    """
     depth, log = 20000, tmp_path / "deep.5.fdr"
     calls = [(kind, 2 if at == depth else 1, 10 * (depth + depth + 1 - at if kind else at))
              for kind in (hand_made.ENTER, hand_made.EXIT)
@@ -317,7 +331,10 @@ def test_deep_recursion(xprof, tmp_path):
 @pytest.mark.parametrize("off_hz, is_same", [(14, True), (HZ // 20000, True), (HZ // 100, False)])
 @pytest.mark.parametrize("manifest", [False, True])
 def test_estimates_of_one_clock(xprof, tmp_path, off_hz, is_same, manifest):
-    """Logs of a recording with other estimates of the frequency are of one clock; the manifest has the best one."""
+    """
+    Logs of one recording may have different estimates of the frequency. They share a clock; the manifest has the best
+    estimate.
+    """
     for pid in (5, 6):
         calls = {pid: [(hand_made.ENTER, 1, TSC + 1000), (hand_made.EXIT, 1, TSC + 2000)]}
         (tmp_path / f"a.{pid}.fdr").write_bytes(hand_made.fdr_log(calls, HZ + (off_hz if pid == 6 else 0)))
@@ -333,8 +350,8 @@ def limit_cpu():
 
 
 def test_process_of_many_programs(xprof, tmp_path):
-    """That a process has run many programs does not slow down the search for each."""
-    count = 60000  # the square of it takes over 100 s
+    """A process that executed many programs does not slow down the search for each sample."""
+    count = 60000  # quadratic time takes over 100 s
     images = [{"pid": 7, "image": i, "comm": f"p{i}", "file": "a.7.prof", "since_tsc": TSC + 1000 * i + 1} for i in range(1, count + 1)]
     (tmp_path / "a.7.prof").write_bytes(hand_made.profile([], ""))
     (tmp_path / "manifest.json").write_text(json.dumps({"clock": {"start_tsc": TSC, "hz": HZ}, "samples": {"profiles": images, "written": count}}))
@@ -351,7 +368,9 @@ def limit_memory():
 
 
 def test_memory_of_a_file_that_expands(xprof, recorded):
-    """65 KB are 1.8 million different stacks, each with a function of its own: 680 MB. The first ones are read."""
+    """
+    65 KB expand to 1.8 million different stacks, each with its own function: 680 MB. Only the first stacks are read.
+    """
     addresses = [f"{0x100000 + 8 * number:x}" for number in range(4096)]
     lines = [("map", TSC + pid, pid, pid, "100000", "1000000", f"{pid << 24:x}", "-", "/x") for pid in range(1, 451)]
     lines += [sample(1000 + pid, pid, pid, 0, *addresses) for pid in range(1, 451)]

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""FDR logs: what the encoder, the spool and the layout make is what llvm-xray reads, by every subcommand and without -k
-or -d; and what XRay's own runtime makes is what xprof reads."""
+"""
+Checks FDR logs: llvm-xray reads the output of the encoder, the spool and the layout with every subcommand, without -k
+or -d; xprof reads the logs of XRay's own runtime.
+"""
 import collections
 import fcntl
 import json
@@ -37,7 +39,7 @@ def instr_map(program):
 
 
 class Made:
-    """A log of the generator and what it should hold."""
+    """A log of the generator, and its expected content."""
 
     def __init__(self, shape, version, directory):
         done = project.run([GENERATOR, shape, version, directory])
@@ -50,7 +52,7 @@ class Made:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """made(shape, version) -> Made, once for each."""
+    """Runs the generator, once for each shape and version: made(shape, version) -> Made."""
     logs = {}
 
     def make(shape, version):
@@ -81,7 +83,10 @@ def good(done):
 
 @pytest.fixture
 def reader(request):
-    """One of the installed versions: each reads each shape, in one of the two versions of FDR logs, and both of those."""
+    """
+    One of the installed versions of llvm-xray. Each reads each shape in one of the two versions of FDR logs; across the
+    shapes, it reads both.
+    """
     if not project.LLVM_VERSIONS:
         pytest.skip("no llvm-xray here")
     params = request.node.callspec.params
@@ -90,7 +95,7 @@ def reader(request):
 
 
 def test_account(log, reader, instr_map):
-    """Counts of closed calls."""
+    """Checks the counts of closed calls."""
     rows = good(reader("account", f"-instr_map={instr_map}", "-f", "csv", log.path)).splitlines()
     found = {int(row.split(",")[0]): (int(row.split(",")[1]), row) for row in rows[1:]}
     assert {fn_id: count for fn_id, (count, _) in found.items()} == log.exits
@@ -101,7 +106,7 @@ def test_account(log, reader, instr_map):
 def test_stack(log, reader, instr_map):
     done = reader("stack", f"-instr_map={instr_map}", log.path)
     if not log.entries:
-        assert "No instrumented calls were accounted" in done.stderr  # nothing to show is an error to it
+        assert "No instrumented calls were accounted" in done.stderr  # llvm-xray treats an empty result as an error
         return
     assert "Unique Stacks" in good(done)
 
@@ -128,7 +133,7 @@ def test_convert_yaml(log, reader):
             events += 1
     assert found["entries"] == log.entries
     assert found["exits"] == log.exits
-    assert events == log.truth["events"] + max(log.truth["threads"], 1)  # and the threads' names
+    assert events == log.truth["events"] + max(log.truth["threads"], 1)  # with the names of the threads
     assert sum(len(m.split(",")) for m in ARGUMENTS.findall(out)) == log.truth["arguments"]
 
 
@@ -146,7 +151,7 @@ def test_fdr_dump(log, reader):
 
 
 def test_dump_agrees_with_llvm(log, reader, xprof):
-    """Every function record's thread, id, kind and TSC."""
+    """Compares thread, ID, kind and TSC of every function record."""
     path = log.path
     theirs = collections.Counter(
         (int(tid), int(fn_id), kind.removeprefix("function-").replace("enter-arg", "enter-args"), int(tsc))
@@ -161,7 +166,7 @@ def test_dump_agrees_with_llvm(log, reader, xprof):
     assert bool(ours) == bool(log.entries)
 
 
-# A thread of 400 000 records. The tools take long: each is called once, of one version only.
+# A thread with 400 000 records. llvm-xray is slow, so each subcommand runs once, with one version.
 
 LONG_CALLS = 200_000
 
@@ -194,7 +199,7 @@ def long_graph(llvm_xray, log, instr_map):
 
 
 def long_convert(llvm_xray, log, _):
-    """To one form: what the others need of a log is the same."""
+    """The log is converted to one form: for the other forms, reading the log is the same."""
     data = recording.basic_records(log, llvm_xray.version)
     kinds, functions = (collections.Counter(data[at::32]) for at in (3, 4))
     assert kinds[0] == LONG_CALLS == kinds[1] + kinds[2]  # entries; exits and tail exits
@@ -286,7 +291,10 @@ def test_recover(xprof, llvm_xray, instr_map, tmp_path):
 
 
 def test_recover_beside_the_manifest_of_a_newer_xprof(xprof, tmp_path):
-    """What this one does not know might be lost: the manifest and the spool stay as they are."""
+    """
+    recover leaves the manifest and the spool of a newer xprof unchanged: rewriting may lose what this version does not
+    know.
+    """
     assert project.run([GENERATOR, "killed", 1, tmp_path]).returncode == -signal.SIGKILL
     manifest = tmp_path / "manifest.json"
     newer = json.dumps({"manifest_version": 2, "xprof_version": "9.1", "processes": [], "files": [], "of_the_future": 1})
@@ -302,7 +310,7 @@ def test_recover_beside_the_manifest_of_a_newer_xprof(xprof, tmp_path):
 
 
 def test_recover_of_nothing(xprof, tmp_path):
-    """A recording that was killed before its first sample, unless it runs still."""
+    """recover succeeds for a recording that was killed before its first sample, and refuses a running one."""
     samples = tmp_path / "perf.data"
     with samples.open("w") as running:
         fcntl.flock(running, fcntl.LOCK_EX)
@@ -322,7 +330,7 @@ def test_recover_of_something_else(xprof, tmp_path):
 
 
 def test_large_file_takes_little_memory(xprof, tmp_path):
-    """5 GiB, mostly a hole."""
+    """The file has 5 GiB, mostly a hole."""
     event = 1 << 30
     head = (struct.pack("<BI11x", 1, 5) + struct.pack("<BQI3x", 9, 0, 0) + struct.pack("<BHQ5x", 5, 0, 1)
             + b"\x03".ljust(16, b"\0"))
@@ -339,7 +347,7 @@ def test_large_file_takes_little_memory(xprof, tmp_path):
     pid = os.posix_spawn(project.CHECK, [str(project.CHECK), str(path)], os.environ, file_actions=quiet)
     _, status, usage = os.wait4(pid, 0)
     assert os.waitstatus_to_exitcode(status) == 0
-    # Across its exec, a child's largest size begins with its parent's.
+    # After exec, the peak of a child starts at the peak of its parent.
     assert usage.ru_maxrss < resource.getrusage(resource.RUSAGE_SELF).ru_maxrss + (32 << 10)
 
 
@@ -384,7 +392,7 @@ N int main(int argc, char **argv) {
 
 @pytest.fixture(params=project.clang_versions() or [None], ids=lambda v: f"clang-{v}")
 def runtime_log(request, program, tmp_path):
-    """runtime_log("-DCUSTOM", threads=3) -> the log that XRay's own runtime writes."""
+    """Runs a program with XRay's own runtime: runtime_log("-DCUSTOM", threads=3) -> its log."""
     if request.param is None:
         pytest.skip("no clang with an llvm-xray of its version here")
 
@@ -421,7 +429,7 @@ def test_log_of_the_runtime_with_custom_events(runtime_log, xprof):
 
 
 def test_log_of_the_runtime_with_typed_events(runtime_log, xprof):
-    """Its extents are too short."""
+    """XRay's runtime writes too small extents for typed events."""
     path = runtime_log("-DTYPED")
     done = xprof.check(path)
     assert done.returncode == 1
@@ -430,7 +438,7 @@ def test_log_of_the_runtime_with_typed_events(runtime_log, xprof):
 
 
 def test_log_of_the_runtime_with_threads(runtime_log, xprof):
-    """llvm-xray account rejects it, and so does check; the format is right, so that dump reads all of it."""
+    """llvm-xray account rejects this log, and so does check. The format is valid, so dump reads all of it."""
     path = runtime_log(threads=3)
     done = xprof.check(path)
     assert done.returncode == 1

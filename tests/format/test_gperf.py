@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""gperftools profiles: addresses of real programs, written by us, come out of google-pprof and go tool pprof with the
-right names, numbers and calls; and libprofiler's own files are read rightly by xprof."""
+"""
+Checks gperftools profiles: google-pprof and go tool pprof show xprof's addresses of real programs with the right names,
+numbers and calls; xprof reads libprofiler's files.
+"""
 import collections
 import os
 import pathlib
@@ -53,7 +55,7 @@ VARIANTS = {
 
 
 class Image:
-    """An ELF file as a process maps it: its symbols, and its executable mappings."""
+    """An ELF file as a process maps it: its symbols and executable mappings."""
 
     def __init__(self, path, base, shown_path=None):
         self.path, self.shown_path = path, shown_path or path
@@ -69,18 +71,18 @@ class Image:
                 self.symbols[fields[3]] = (int(fields[0], 16), int(fields[1], 16))
 
     def first(self, name):
-        """The function's first instruction: the byte before is another function's."""
+        """Returns the first instruction of a function. The byte before belongs to another function."""
         return self.bias + self.symbols[name][0]
 
     def last(self, name):
-        """The address behind its last byte, as the return address of a call that does not return."""
+        """Returns the address after the last byte: the return address of a call that does not return."""
         return self.bias + sum(self.symbols[name])
 
     def middle(self, name):
         return self.bias + self.symbols[name][0] + self.symbols[name][1] // 2
 
     def lines(self, cut=None):
-        """(start, line) of each mapping; cut: an address at which the kernel holds two mappings for one."""
+        """Returns (start, line) of each mapping. cut: an address that splits a mapping."""
         found = []
         for offset, vaddr, size in self.segments:
             start = (self.bias + vaddr) & -PAGE
@@ -101,7 +103,7 @@ def name_line(start, end, name):
 
 
 class Symbols:
-    """Names for code without a file."""
+    """Names of code without a file."""
 
     def __init__(self, path, start, end, symbols):
         self.path, self.start, self.end = path, start, end
@@ -123,7 +125,7 @@ def generate(args, text, source):
 
 @pytest.fixture
 def profile(tmp_path, xprof):
-    """profile([(count, [pc, ...])], lines) -> the path; pcs are numbers or texts with a ! behind them."""
+    """Writes a profile: profile([(count, [pc, ...])], lines) -> its path. PCs are numbers, or strings followed by !."""
 
     def write(chains, lines):
         moved = lambda start: start & 0xFFFFFFFFFFFF | 1 << 48 if start >> 63 else start
@@ -142,13 +144,17 @@ def profile(tmp_path, xprof):
     return write
 
 
-# The readers: what each shows of a profile, as {name: samples}, {name: samples} and {(caller, callee): samples}.
+# The readers: each returns the content of a profile as {name: samples}, {name: samples} and {(caller, callee):
+# samples}.
 
 Shown = collections.namedtuple("Shown", "flat cum calls errors")
 
 
 class Perl:
-    """google-pprof names by the program and by libraries; it leaves a chain's outermost call out of callgrind files."""
+    """
+    google-pprof takes names from the program and from libraries. Its callgrind output lacks the outermost call of a
+    chain.
+    """
 
     def __init__(self):
         self.path = shutil.which("google-pprof")
@@ -192,7 +198,7 @@ def callgrind_calls(text):
 
 
 class Go:
-    """go tool pprof names by DWARF and Go's own table, whatever the program's name."""
+    """go tool pprof takes names from DWARF and Go's own table; it ignores the program's name."""
 
     OPTIONS = ["-nodecount=0", "-nodefraction=0", "-edgefraction=0", "-sample_index=samples"]
 
@@ -229,7 +235,7 @@ def reader(request):
 
 
 def expected(chains):
-    """flat, cum and calls of named chains, the innermost name first."""
+    """Returns flat, cum and calls of chains of names, the innermost first."""
     flat, cum, calls = collections.Counter(), collections.Counter(), collections.Counter()
     for count, names in chains:
         flat[names[0]] += count
@@ -245,13 +251,13 @@ def assert_shows(shown, chains, reader):
     assert shown.cum == dict(cum)
     assert {name: count for name, count in shown.flat.items() if count} == dict(flat)
     if isinstance(reader, Perl):
-        # Its loop ends one call early.
+        # Its loop ends one call too early.
         calls = expected([(count, names[:-1]) for count, names in chains if names[1:]])[2]
     assert shown.calls == dict(calls)
 
 
 def unalign_text(path):
-    """What xprof does to its copy of a binary whose text starts inside a page: p_align of 1 (elf/copy.h)."""
+    """Sets p_align to 1, as xprof does in its copy of a binary whose code starts inside a page (elf/copy.h)."""
     data = bytearray(path.read_bytes())
     (table,), (count,) = struct.unpack_from("<Q", data, 32), struct.unpack_from("<H", data, 56)
     for at in range(table, table + 56 * count, 56):
@@ -280,7 +286,8 @@ def linked(tmp_path, target, name="link.so"):
 
 BASE = 0x555555554000
 
-# Functions innermost first. Callers are at the end of their functions, where a PC not reduced by one is another's.
+# Functions, innermost first. Callers are at the end of their functions, where a return address that is not reduced by
+# one belongs to the next function.
 CHAINS = [(500, ["hot", "outer", "main"]), (300, ["cold", "outer", "main"]), (7, ["before", "main"])]
 
 
@@ -291,7 +298,7 @@ def addressed(image, chains):
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("argument", ["own", "other"])
 def test_programs(reader, profile, build, tmp_path, variant, argument):
-    """With the program as google-pprof's argument, and with another one: then it has nothing but the mappings."""
+    """google-pprof gets the right program, or another one; then it can only use the mappings."""
     if "lld" in variant and not shutil.which("ld.lld"):
         pytest.skip("no ld.lld here")
     path = build(variant, SOURCE, *VARIANTS[variant])
@@ -302,7 +309,7 @@ def test_programs(reader, profile, build, tmp_path, variant, argument):
 
 @pytest.mark.parametrize("variant", ["pie", "no-pie", "pie-lld"])
 def test_split_mapping(reader, profile, build, tmp_path, variant):
-    """A page in the middle was remapped (mprotect): the second mapping is named no worse."""
+    """mprotect() has remapped a page in the middle: names are also found in the second mapping."""
     if "lld" in variant and not shutil.which("ld.lld"):
         pytest.skip("no ld.lld here")
     text = SOURCE.replace("F int outer", f"F __attribute__((aligned({PAGE}))) int outer")
@@ -330,7 +337,7 @@ def test_library(reader, profile, build, tmp_path, linker):
 
 
 def test_plugin(reader, profile, build, tmp_path):
-    """A shared object without .so in its name."""
+    """The shared object has a name without .so."""
     path = build("pie", SOURCE, *VARIANTS["pie"])
     plugin = shutil.copy(build("lib-bfd", LIBRARY, "-shared", "-fPIC"), tmp_path / "work.plugin")
     main = Image(path, BASE, linked(tmp_path, path))
@@ -343,7 +350,7 @@ def test_plugin(reader, profile, build, tmp_path):
 
 @recording.in_turn("chain, variant", [["hot", "outer", "main"], ["hot", "main"], ["hot"]], ["pie", "no-pie"])
 def test_single_chain(reader, profile, build, tmp_path, variant, chain):
-    """Both readers take the caller of all samples for a signal handler's frame."""
+    """A caller of all samples stays: both readers would remove it as the frame of a signal handler."""
     path = build(variant, SOURCE, *VARIANTS[variant])
     image = Image(path, BASE, linked(tmp_path, path))
     for count in 2, 1001:
@@ -355,7 +362,7 @@ def test_single_chain(reader, profile, build, tmp_path, variant, chain):
 
 @pytest.mark.parametrize("others", [0, 1, 3])
 def test_shared_caller(reader, profile, build, tmp_path, others):
-    """The same when the samples are many and a few have another caller: Go's reader allows one in 32."""
+    """A caller of nearly all samples stays: Go's reader would remove it if at most one sample in 32 has another caller."""
     path = build("pie", SOURCE, *VARIANTS["pie"])
     image = Image(path, BASE, linked(tmp_path, path))
     records = 100 - others
@@ -367,7 +374,7 @@ def test_shared_caller(reader, profile, build, tmp_path, others):
 
 
 def test_interrupted(reader, profile, build, tmp_path):
-    """The user's PC under kernel functions and a signal handler is no return address."""
+    """The user PC below kernel functions, or below a signal handler, is not a return address."""
     path = build("pie", SOURCE, *VARIANTS["pie"])
     image = Image(path, BASE, linked(tmp_path, path))
     kernel = kernel_symbols(tmp_path)
@@ -378,7 +385,7 @@ def test_interrupted(reader, profile, build, tmp_path):
 
 
 def test_recursion(reader, profile, build, tmp_path):
-    """A function that has just been called by itself stands where its caller will go on."""
+    """A function that has just been called by itself has a PC equal to the return address of its caller."""
     path = build("pie", SOURCE, *VARIANTS["pie"])
     image = Image(path, BASE, linked(tmp_path, path))
     inside = image.middle("recursive")
@@ -388,7 +395,7 @@ def test_recursion(reader, profile, build, tmp_path):
     flat, cum, _ = expected(named)
     assert (shown.flat["recursive"], shown.cum) == (flat["recursive"], dict(cum))
     if isinstance(reader, Go):
-        # Its graph has no edges from a function to itself.
+        # Go's graph has no edges from a function to itself.
         assert re.search(r"6 +recursive\n +recursive\n +main\n", reader.run(["-traces"], tmp_path / "a.prof").stdout)
     else:
         assert shown.calls["recursive", "recursive"] == 6
@@ -411,7 +418,7 @@ def test_kernel(reader, profile, build, tmp_path):
              (30, ["vfs_write", *entry, "outer", "main"]),
              (2, ["[unknown]", *entry, "main"])]
     calls = [KERNEL + 0x280, KERNEL + 0x140]
-    # vfs_write has no size and reaches to the next symbol; behind do_syscall_64 there is nobody.
+    # vfs_write has no size, so it extends to the next symbol. After do_syscall_64 there is no symbol.
     chains = [(50, [KERNEL + 0x91FF, KERNEL + 0x700, *calls, image.last("outer"), image.last("main")]),
               (30, [KERNEL + 0x6FF, *calls, image.last("outer"), image.last("main")]),
               (2, [KERNEL + 0x280, *calls, image.last("main")])]
@@ -457,7 +464,7 @@ def test_jit_without_names(reader, profile, build, tmp_path):
 
 
 def vdso(tmp_path):
-    """This process's own, as a file; the functions that it exports."""
+    """Writes this process's vDSO to a file, with the functions that it exports."""
     for line in pathlib.Path("/proc/self/maps").read_text().splitlines():
         if line.endswith("[vdso]"):
             start, end = (int(n, 16) for n in line.split()[0].split("-"))
@@ -490,7 +497,7 @@ def test_vdso(reader, profile, build, tmp_path):
 
 @pytest.mark.parametrize("address", [0, 1, 0x1234, 0x7FFF12345678, 0x4141414141414141, BASE - 8, 0x7FFFFFFFFFFF])
 def test_no_mapping(reader, profile, build, tmp_path, address):
-    """As a sampled address, and as one that an unwinder took for a caller. All that the others show stays right."""
+    """An address without a mapping, sampled or found by the unwinder as a caller, does not disturb the other names."""
     path = build("pie", SOURCE, *VARIANTS["pie"])
     image = Image(path, BASE, linked(tmp_path, path))
     chains = [(3, [address, image.last("outer"), image.last("main")]), (2, [image.first("hot"), image.last("outer")])]
@@ -508,7 +515,7 @@ def test_no_mapping(reader, profile, build, tmp_path, address):
 
 
 def test_deep(reader, profile, build, tmp_path):
-    """What is too deep loses its outermost functions."""
+    """Too deep stacks lose their outermost functions."""
     path = build("pie", SOURCE, *VARIANTS["pie"])
     image = Image(path, BASE, linked(tmp_path, path))
     deep = [image.first("hot"), *[image.middle("recursive")] * 1500, image.last("main")]
@@ -517,7 +524,7 @@ def test_deep(reader, profile, build, tmp_path):
 
 
 def test_empty(reader, profile, build, tmp_path):
-    """No sample, no mapping."""
+    """A profile without samples and mappings is valid."""
     path = build("pie", SOURCE, *VARIANTS["pie"])
     assert reader(profile([], []), path)[:3] == ({}, {}, {})
 
@@ -529,7 +536,7 @@ Truth = collections.namedtuple("Truth", "content samples records")
 
 @pytest.fixture(scope="module")
 def libprofiler(program, tmp_path_factory):
-    """A profile of a program that profiles itself, read here."""
+    """Makes a profile of a program that profiles itself."""
     text = SOURCE.replace("return outer(argc)", "for (int i = 0; i < 20000; i++) outer(20000); return outer(argc)")
     try:
         flags = ["-g", "-O1", "-Wl,--no-as-needed", "-lprofiler"]
@@ -556,12 +563,12 @@ def trailer_end(truth):
 
 
 def mask(slot):
-    """32 bits hold no address of x86-64: what the records' PCs are cut to."""
+    """Cuts PCs to 32 bits, which cannot hold addresses of x86-64."""
     return (1 << 64) - 1 if slot == "Q" else 0x3FFFFFFF
 
 
 def converted(truth, slot, order):
-    """The same with other slots."""
+    """Converts a profile to another size of words."""
     pack = lambda *slots: struct.pack(f"{order}{len(slots)}{slot}", *slots)
     made = pack(0, 3, 0, struct.unpack_from("<Q", truth.content, 24)[0], 0)
     for count, pcs in truth.records:
@@ -590,7 +597,7 @@ def test_libprofiler(xprof, libprofiler, tmp_path, slot, order):
 
 
 def test_cut_off(xprof, libprofiler, tmp_path):
-    """Wherever the records or the trailer are cut off, it is said."""
+    """Records or a trailer that end anywhere are reported."""
     path = tmp_path / "cut.prof"
     for size in range(16, trailer_end(libprofiler), 8):
         path.write_bytes(libprofiler.content[:size])

@@ -16,7 +16,7 @@ PID = 4711
 BASE = 0x7F0000000000
 CODE = b"\x55" + b"\x90" * 60 + b"\x5d\xc3\x90"
 
-# A recording by hand, as small as perf takes it. Its clock: ns = 5000000 + TSC / 2.
+# A hand-made recording, as small as perf accepts. Its clock: ns = 5000000 + TSC / 2.
 MULT, SHIFT, ZERO = 1 << 20, 21, 5000000
 IDS = "<IIQII"
 
@@ -37,12 +37,12 @@ def sample(tsc, *addresses):
 
 
 def number(path):
-    """Of the process of this jitdump: that in its name, cut to 32 bits as perf cuts it."""
+    """Returns the process of a jitdump: the number in its name, cut to 32 bits as in perf."""
     return int(re.search(r"jit-(\d+)\.dump$", str(path))[1]) & 0xFFFFFFFF
 
 
 def perf_data(path, markers, samples):
-    """markers: jitdumps, as the processes of the numbers in their names have mapped them."""
+    """Makes a perf.data. markers: jitdumps, mapped by the processes in their names."""
     records = [record(79, 0, "5Q8B", SHIFT, MULT, ZERO, 0, (1 << 64) - 1, 1, *[0] * 7),
                record(3, 0, "II", PID, PID, name="jitted", tsc=0),
                *(record(10, 2, "IIQQQIIQQII", number(m), number(m), 0, 4096, 0, 0, 0, 0, 0, 4, 2, name=m, tsc=10000)
@@ -65,7 +65,7 @@ def perf(request, tmp_path):
     run = perf_tool.Perf(request.param, tmp_path / "home")
 
     def run_here(*args):
-        # Recordings by hand have no kernel, of which perf warns.
+        # Hand-made recordings have no kernel mapping, so perf prints a warning.
         return run(*args, cwd=tmp_path, warnings=args[0] == "report")
 
     run_here.path = run.path
@@ -74,7 +74,10 @@ def perf(request, tmp_path):
 
 @pytest.fixture
 def injected(perf, tmp_path):
-    """injected(rows, samples) -> frames of `perf script` of the samples, a list of (function, offset, line) for each."""
+    """
+    Runs perf inject: injected(rows, samples) -> for each sample the frames of `perf script` as [(function, offset,
+    line)].
+    """
     def inject(rows, samples, images=()):
         dumps = [tmp_path / f"jit-{PID}.dump", *(tmp_path / f"jit-{PID}{number:09}.dump" for number in range(1, len(images) + 1))]
         for dump, of_image in zip(dumps, [rows, *images]):
@@ -82,7 +85,7 @@ def injected(perf, tmp_path):
         perf_data(tmp_path / "perf.data", dumps, samples)
         assert perf("inject", "--jit", "-i", "perf.data", "-o", "out.data") == ""
         text = perf("script", "-i", "out.data", "-F", "time,ip,sym,symoff,srcline")
-        # "  85 hot+0x5" and, where there is one, "  hot.js:20" below
+        # "  85 hot+0x5", sometimes followed by "  hot.js:20"
         chains = []
         for block in text.strip().split("\n\n"):
             chains.append([])
@@ -97,7 +100,9 @@ def injected(perf, tmp_path):
 
 
 def test_names(injected, perf):
-    """The function that was at an address when the sample was taken; a move, and other code at the old place."""
+    """
+    A sample gets the function that was at its address at its time, also after a move, and after other code replaced it.
+    """
     rows = [("load", 1000, 1, BASE, "LazyCompile:*first /x.js:1:1", CODE),
             ("load", 1000, 2, BASE + 0x100, "Größe", CODE),
             ("move", 3000, 1, BASE, BASE + 0x1000, len(CODE)),
@@ -114,7 +119,7 @@ def test_names(injected, perf):
 
 
 def test_images(injected):
-    """Programs that ran one after the other under one number: a file for each, whose codes have numbers of their own."""
+    """Programs that ran one after the other with the same PID have a file each, with their own code indexes."""
     first = [("load", 1000, 0, BASE, "first", CODE), ("close", 2900)]
     second = [("load", 3000, 1 << 20, BASE, "second", CODE), ("close", 9000)]
     chains = injected(first, [sample(2000, BASE + 5), sample(5000, BASE + 7)], [second])
@@ -122,7 +127,7 @@ def test_images(injected):
 
 
 def test_lines(injected, perf, tmp_path):
-    """Lines hold from their address on; the entry at the function's end gives the last one its extent."""
+    """A line applies from its address on. The entry at the end of the function ends the last line."""
     source = tmp_path / "hot.js"
     source.write_text("".join(f"line {i}\n" for i in range(1, 40)))
     rows = [("debug", 1000, BASE, *(v for address, number in ((0, 10), (16, 20), (32, 30), (len(CODE), 30)) for v in (BASE + address, number, str(source)))),
@@ -136,7 +141,7 @@ def test_lines(injected, perf, tmp_path):
 
 
 def test_code_bytes(injected, tmp_path):
-    """The code that perf annotates is the code that was dumped, also of one function that fills pages."""
+    """perf annotates the code that was dumped, also a function that fills pages."""
     long = bytes(range(256)) * 1000
     injected([("load", 1000, 1, BASE, "hot", CODE), ("load", 1000, 2, BASE + 0x1000, "long", long)], [sample(2000, BASE + 5)])
     for index, code in ((1, CODE), (2, long)):
@@ -146,7 +151,7 @@ def test_code_bytes(injected, tmp_path):
 
 
 def test_version_of_the_specification(xprof, perf, tmp_path):
-    """perf rejects version 2, and check says so."""
+    """perf rejects version 2, and check reports that."""
     dump = tmp_path / f"jit-{PID}.dump"
     describe(dump, ("load", 1000, 1, BASE, "hot", CODE))
     data = dump.read_bytes()
@@ -158,7 +163,7 @@ def test_version_of_the_specification(xprof, perf, tmp_path):
     assert "wrong jitdump version 2" in done.stderr
 
 
-# What runtimes write themselves.
+# Jitdumps written by runtimes.
 
 JS = """
 function hot(n) { let s = 0; for (let i = 0; i < n; i++) { s = (s * 31 + i) % 1000003; } return s; }
@@ -172,7 +177,7 @@ PYTHON = "def hot(n): return sum(i * i for i in range(n))\nfor _ in range(10): h
 
 
 def runtime_dump(start, argv, cwd, places, **environment):
-    """The jitdump that a process leaves, None when it leaves none. It is removed where it is not ours."""
+    """Returns the jitdump that a process writes, or None. Removes a jitdump outside of the test's directory."""
     process = start(argv, cwd=cwd, env={**os.environ, **environment})
     out, err = process.communicate(timeout=60)
     assert process.returncode == 0, out + err
@@ -188,7 +193,7 @@ def runtime_dump(start, argv, cwd, places, **environment):
 
 
 def loads(xprof, dump):
-    """{name: (address, size)} of what the strict reader prints, which must be all of the file."""
+    """Returns {name: (address, size)} from the output of the strict dumper, which must cover the whole file."""
     done = xprof.dump(dump)
     assert done.returncode == 0, done.stderr
     content, last = dump.read_bytes(), re.findall(r"^0x(\w+) +\d+ \w+", done.stdout, re.M)[-1]
@@ -207,7 +212,7 @@ def test_node(xprof, start, tmp_path):
     assert "the header last, " in printed
     assert re.search(r" debug of 0x\w+, \d+ lines\n +0x\w+ node:internal/\S+:\d+", printed)
     checked = xprof.check(dump)
-    # The names of scripts have zero bytes in them in some versions of V8, which perf cannot know either.
+    # Some versions of V8 put zero bytes into names of scripts; perf cannot read these, either.
     assert checked.returncode == 0 or "bytes after its lines" in checked.stdout, checked.stdout
 
 
@@ -230,7 +235,7 @@ def test_llvm(xprof, start, tmp_path, version):
     (tmp_path / "hot.c").write_text(LLVM)
     made = project.run([f"clang-{version}", "-O1", "-g", "-S", "-emit-llvm", "hot.c", "-o", "hot.ll"], cwd=tmp_path)
     assert made.returncode == 0, made.stderr
-    # The older engine of LLVM, which tells perf of its code where the listener was built.
+    # LLVM's older engine, which writes jitdumps if it was built with perf's listener.
     dump = runtime_dump(start, [f"lli-{version}", "-jit-kind=mcjit", "hot.ll"], tmp_path, [tmp_path], JITDUMPDIR=str(tmp_path))
     if not dump:
         pytest.skip(f"this LLVM {version} was built without its listener for perf")
@@ -238,7 +243,7 @@ def test_llvm(xprof, start, tmp_path, version):
     assert set(found) == {"hot", "main"}
     checked = xprof.check(dump)
     assert checked.returncode == 0 and "2 functions of " in checked.stdout and " 2 with lines" in checked.stdout, checked.stdout
-    # LLVM's addresses of lines are those of perf's images of the time, whose code was behind 64 bytes.
+    # LLVM's line addresses are for older perf, whose images had the code after 64 bytes.
     assert f"0x{found['hot'][0] + 64:x} {tmp_path}/hot.c:4\n" in xprof.dump(dump).stdout
 
 
@@ -254,7 +259,7 @@ def test_php(xprof, start, tmp_path):
 
 
 def pythons():
-    """Pythons that can write jitdumps: 3.13 or later, on a machine of which they know how."""
+    """Returns the Pythons that can write jitdumps: 3.13 or later, on a supported machine."""
     knows = "import sys, sysconfig; sys.exit(not (sys.version_info >= (3, 13) and sysconfig.get_config_var('PY_HAVE_PERF_TRAMPOLINE')))"
     found = [path for path in map(shutil.which, ("python3.14", "python3.13", "python3")) if path]
     return [path for path in found if project.run([path, "-c", knows]).returncode == 0]
@@ -272,7 +277,7 @@ def test_cpython(xprof, start, tmp_path):
 
 
 def test_cut_off(xprof, tmp_path):
-    """A file that its runtime is still writing: what is whole is printed, and then said what is not."""
+    """A runtime is still writing the file: complete records are printed, then a message reports the incomplete one."""
     dump = tmp_path / "jit-1.dump"
     describe(dump, ("load", 1000, 1, BASE, "hot", CODE), ("load", 2000, 2, BASE, "cold", CODE))
     whole = dump.read_bytes()

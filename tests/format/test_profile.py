@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Profiles and the files beside them: samples in programs that this host can open, and in those that it cannot, come
-out of google-pprof and go tool pprof under the right names."""
+"""
+Checks profiles and the files next to them: google-pprof and go tool pprof find the right names, also in programs that
+this host cannot open.
+"""
 import collections
 import os
 import re
@@ -36,7 +38,7 @@ F int %(n)s_entry(int a) { return %(n)s_leaf(a) + 2; }
 
 
 class Elf:
-    """What is needed of an ELF file to say where its functions are when it is mapped."""
+    """Finds where the functions of an ELF file are when it is mapped."""
 
     def __init__(self, path):
         text = project.run(["nm", "-S", path]).stdout
@@ -68,7 +70,7 @@ class Recording:
         return len(self.maps) - 1
 
     def map_elf(self, elf, base, path, behind="-", inode=None):
-        """behind: the file itself while the process lives; path: what the process calls it."""
+        """Maps a file. behind: the file itself while the process lives; path: its name in the process."""
         if inode is None:
             inode = os.stat(behind if behind != "-" else path).st_ino
         start = (0 if elf.is_fixed else base) + elf.vaddr - elf.vaddr % PAGE
@@ -83,7 +85,7 @@ class Recording:
         return frame
 
     def sample(self, count, *frames):
-        """frames: pairs of the generator's frame and the name that a reader must give it, the leaf first."""
+        """Adds a sample. frames: pairs of the generator's frame and the expected name, the leaf first."""
         self.lines.append("\t".join(["sample", str(count), *(frame for frame, _ in frames)]))
         self.expected[frames[0][1]] += count
         for name in {name for _, name in frames}:
@@ -144,7 +146,7 @@ def recording(tmp_path):
 
 @pytest.fixture
 def build(program):
-    """A program or a library, with symbols and DWARF."""
+    """Builds a program or a library, with symbols and DWARF."""
 
     def build_one(name, source, *flags):
         return program.text(name, source, "-g", "-O1", *flags, instrument=False)
@@ -200,7 +202,7 @@ def test_deleted_program(kind, recording, reader, build, tmp_path):
 
 
 def test_replaced_library(recording, reader, build, library, tmp_path):
-    """The new one at its place has other functions there."""
+    """The new library at the same path has other functions at these addresses."""
     path = tmp_path / "libx.so"
     shutil.copy(library("old"), path)
     frame = recording.map_elf(Elf(path), 0x7F0000000000, path, path)
@@ -227,7 +229,7 @@ def test_strange_paths(recording, reader, library, tmp_path):
 
 
 def test_other_mount_namespace(recording, reader, build, library, tmp_path):
-    """A container's files are other files here, or none."""
+    """Paths of a container are other files here, or do not exist."""
     own, host = tmp_path / "own", tmp_path / "host"
     own.mkdir()
     host.mkdir()
@@ -243,7 +245,7 @@ def test_other_mount_namespace(recording, reader, build, library, tmp_path):
 
 
 def test_gone_too_soon(recording, reader, build, tmp_path):
-    """What could not be opened while it lived is not taken for another file of its name."""
+    """If a file was gone before xprof opened it, another file at its path gives no names."""
     path = tmp_path / "short-lived"
     shutil.copy(build("program", PROGRAM, "-fPIE", "-pie"), path)
     frame = recording.map_elf(Elf(path), 0x555555554000, path, inode=path.stat().st_ino + 1)
@@ -253,7 +255,7 @@ def test_gone_too_soon(recording, reader, build, tmp_path):
 
 
 def test_reused_addresses(recording, reader, library):
-    """dlclose() and dlopen(): the second library is where the first one was."""
+    """After dlclose() and dlopen(), the second library is at the address of the first."""
     for count, name in ((8, "one"), (4, "two")):
         path = library(name)
         frame = recording.map_elf(Elf(path), 0x7F0000000000, path, path)
@@ -263,7 +265,10 @@ def test_reused_addresses(recording, reader, library):
 
 
 def test_part_of_a_segment(recording, reader, build):
-    """The rest was mapped anew, on large pages, say: what is left of the file's mapping does not begin at its start."""
+    """
+    A part of the segment was remapped, for example on huge pages: the rest of the file's mapping does not start at the
+    segment's start.
+    """
     path = build("padded", '__asm__(".text; .skip 16384");' + PROGRAM, "-fPIE", "-pie")
     elf = Elf(path)
     frame = recording.map_elf(elf, 0x555555554000, path, path)
@@ -295,7 +300,7 @@ def test_code_without_names(recording, reader, build, tmp_path):
 
 
 def vdso_functions(path):
-    """The vDSO's functions: {offset: names}. path: where a copy of it is made."""
+    """Returns the vDSO's functions {offset: names}. path: where to write a copy of the vDSO."""
     with open("/proc/self/maps", encoding="ascii", errors="replace") as maps:
         area = re.search(r"^(\w+)-(\w+) .*\[vdso\]$", maps.read(), re.M)
     if not area:
@@ -329,7 +334,9 @@ def kernel_functions(*names):
 
 
 def test_kernel(recording, reader, build):
-    """Under system calls and faults: the user's function was interrupted there, at its very first instruction."""
+    """
+    Kernel frames below system calls and faults: the user function was interrupted there, at its first instruction.
+    """
     read, write, fault = kernel_functions("vfs_read", "vfs_write", "handle_mm_fault")
     path = build("program", PROGRAM, "-fPIE", "-pie")
     frame = recording.map_elf(Elf(path), 0x555555554000, path, path)
@@ -363,7 +370,7 @@ def test_directory_with_a_blank(reader, tmp_path, build):
 
 
 def test_renamed_directory(recording, reader, build, tmp_path):
-    """The next recording, in a directory of the same name, is not taken for this one."""
+    """A new recording in a directory of the same name is not mistaken for the renamed one."""
     for out in (recording, Recording(tmp_path / "next")):
         path = tmp_path / "lib.so"
         source = LIBRARY % {"n": "first" if out is recording else "second"}
@@ -391,5 +398,5 @@ def test_callgrind(command, recording, build):
     made = list(recording.directory.glob("*callgrind*"))
     text = made[0].read_text() if made else done.stdout
     named = set(re.findall(r"^c?fn=(?:\(\d+\) )?([^\s(]+)$", text, re.M))
-    # google-pprof leaves a chain's outermost call out.
+    # google-pprof omits the outermost call of a chain.
     assert named | {"main"} == {"hot", "cold", "outer", "main", "first", "[anon]"}

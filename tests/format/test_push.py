@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What --push sends of stored recordings, to a strict receiver, and what it does when the engine fails."""
+"""Checks what --push sends of stored recordings to a strict receiver, and what it does when the engine fails."""
 import base64
 import json
 import os
@@ -24,7 +24,7 @@ PUSH = project.OUTPUT / "tests" / "format" / "push_run"
 GENERATOR = project.OUTPUT / "tests" / "format" / "perfdata_gen"
 GO_SOURCE = pathlib.Path(__file__).with_name("pprof_sums.go")
 GO_PATH = pathlib.Path("/usr/share/gocode")
-HZ, TSC, NS = 1_000_000_000, 10**12, 10**12  # a tick is a ns
+HZ, TSC, NS = 1_000_000_000, 10**12, 10**12  # a tick is 1 ns
 MS = 1000000
 STARTED, STARTED_NS = "2026-11-27T20:00:00Z", 1795809600 * 10**9
 ID = "0123456789abcdef" * 4
@@ -41,7 +41,7 @@ PROCESSES = {
 
 
 def record(directory):
-    """A recording of these processes, with two waits and two calls of the server."""
+    """Makes a recording of these processes, with two waits and two calls of the server."""
     directory.mkdir()
     lines, found = [("map", TSC + 2, pid, pid, "1000", "9000", "0", "-", "/gone/app") for pid in PROCESSES], []
     for pid, (comm, cgroup, count) in PROCESSES.items():
@@ -64,7 +64,7 @@ def record(directory):
     return directory
 
 
-WHOLE = 6  # profiles of such a recording: CPU of four services, waits and calls of one
+WHOLE = 6  # profiles of such a recording: CPU of four services, waits and calls of one service
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def recorded(tmp_path):
 
 
 class Pusher:
-    """Runs push_run, with deadlines that are short."""
+    """Runs push_run with short deadlines."""
 
     def __init__(self, to, queue, directories, *labels, auth="-", end_ms=5000, request_ms=5000, pause_ms=20, env=()):
         times = [2000, request_ms, pause_ms, end_ms]
@@ -108,7 +108,7 @@ def queue(tmp_path):
 
 @pytest.fixture(scope="module")
 def sums(tmp_path_factory):
-    """sums([profile, ...]): what google/pprof's own parser reads of each."""
+    """Returns the content of profiles as google/pprof's own parser reads it: sums([profile, ...])."""
     if not profiles.GO or not (GO_PATH / "src/github.com/google/pprof").exists():
         pytest.skip("needs go and golang-github-google-pprof-dev")
     directory = tmp_path_factory.mktemp("go")
@@ -130,7 +130,7 @@ def sums(tmp_path_factory):
 
 @pytest.mark.parametrize("kind", engine.PATHS)
 def test_what_is_sent(xprof, recorded, queue, tmp_path, sums, kind):
-    """A profile of each service and type, with the numbers of the report; nothing stays in the queue."""
+    """Each service and type has a profile with the numbers of the report; the queue is empty afterwards."""
     with engine.Engine(kind) as server:
         messages = push(server.to, queue, [recorded], "region=eu-1", "host=h1")
     assert not server.faults and not queue.exists()
@@ -163,7 +163,7 @@ def test_what_is_sent(xprof, recorded, queue, tmp_path, sums, kind):
 
 
 def test_many_services_and_stacks(tmp_path, queue, sums):
-    """Processes that choose their names create no more than 256 services; a profile has at most 5000 stacks."""
+    """Processes choose their names, so there are at most 256 services. A profile has at most 5000 stacks."""
     directory = tmp_path / "recording"
     directory.mkdir()
     pids = range(1000, 1300)
@@ -189,7 +189,9 @@ def test_many_services_and_stacks(tmp_path, queue, sums):
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory):
-    """(CA, {name: certificate with its key}): of localhost, of another host, and of localhost by nobody's CA."""
+    """
+    Makes (CA, {name: certificate with its key}): for localhost, for another host, and for localhost from an unknown CA.
+    """
     directory = tmp_path_factory.mktemp("tls")
 
     def openssl(*args):
@@ -225,7 +227,7 @@ def secret(tmp_path, text, mode=0o600):
 
 @pytest.mark.parametrize("text, header", [("bearer s3cr3t\n", "Bearer s3cr3t"), ("me:pass:word", "Basic " + base64.b64encode(b"me:pass:word").decode())])
 def test_tls_and_authorization(recorded, queue, tmp_path, certificates, text, header):
-    """The secret reaches the engine, over a verified connection, and nothing else."""
+    """The secret reaches only the engine, over a verified connection."""
     authority, made = certificates
     with engine.Engine("pyroscope", authorization=header, certificate=made["good"]) as server:
         messages = push(server.to, queue, [recorded], auth=secret(tmp_path, text), env={"SSL_CERT_FILE": str(authority)})
@@ -243,7 +245,7 @@ def test_certificates_are_verified(recorded, queue, tmp_path, certificates, name
 
 
 def no_profile(handler):
-    """Reads the body, and answers nothing."""
+    """Reads the body and sends no answer."""
     handler.rfile.read(int(handler.headers["Content-Length"]))
     handler.close_connection = True
 
@@ -265,8 +267,8 @@ def raw(*pieces, pause_s=0.0):
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 JSON = {"Content-Type": "application/json"}
-# What the engine answers to the first request; then it works. The message, and how many profiles are then in the queue,
-# and how many dropped: after a failure, the end is not delayed.
+# The engine's answer to the first request; then it works. The message, the number of profiles then in the queue, and
+# the number dropped. A failure does not delay the end.
 FAILURES = {
     "401": ((401, {}, b""), "status 401: the engine rejects the user; check --push-auth", 0),
     "403": ((403, {}, b""), "status 403: the engine rejects the user", 0),
@@ -291,7 +293,10 @@ FAILURES = {
 
 @pytest.mark.parametrize("name", FAILURES)
 def test_failures(recorded, queue, tmp_path, name):
-    """Each is reported once, and the rest is sent by the next run; only what the engine rejects for good is dropped."""
+    """
+    Each failure is reported once, and the next run sends the rest. Only profiles that the engine rejects permanently
+    are dropped.
+    """
     answer, message, dropped = FAILURES[name]
     with engine.Engine("pyroscope") as server:
         server.answers.append(answer)
@@ -305,7 +310,9 @@ def test_failures(recorded, queue, tmp_path, name):
 
 
 def test_path_and_proxy(recorded, queue, tmp_path):
-    """The path of the URL is kept. The proxy is that of the environment; it never gets the secret for an https server."""
+    """
+    The path of the URL is kept. The proxy comes from the environment; for an https server it never gets the secret.
+    """
     with engine.Engine("pyroscope") as server:
         server.path = "http://engine.invalid:4040/base" + server.path
         proxy = f"http://127.0.0.1:{server.port}"
@@ -349,7 +356,7 @@ console.log(JSON.stringify(process.argv.slice(2).map(total)));
 
 
 def test_npm_reads_what_is_sent(recorded, queue, tmp_path):
-    """pprof-format, as Datadog and Pyroscope use it in Node.js, reads the same sums."""
+    """pprof-format, which Datadog and Pyroscope use in Node.js, reads the same sums."""
     modules = project.OUTPUT.resolve() / "npm"
     if not shutil.which("node"):
         pytest.skip("no node here")
@@ -371,7 +378,10 @@ def test_npm_reads_what_is_sent(recorded, queue, tmp_path):
 
 @pytest.mark.parametrize("listens", [False, True])
 def test_engine_down_then_up(recorded, queue, tmp_path, listens):
-    """While no engine answers, profiles of further recordings wait; once it works, all arrive in the same run."""
+    """
+    While no engine answers, profiles of further recordings wait. When the engine works again, all arrive in the same
+    run.
+    """
     with socket.socket() as held:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(("127.0.0.1", 0))
@@ -391,7 +401,7 @@ def test_engine_down_then_up(recorded, queue, tmp_path, listens):
 
 
 def test_killed_pusher_loses_nothing(recorded, queue):
-    """A queue survives a kill; the next run repeats the same requests, and removes what is incomplete."""
+    """The queue survives a kill. The next run repeats the same requests, and removes incomplete files."""
     with engine.Engine("pyroscope") as server:
         server.answers += [(503, {}, b"")] * 100
         pusher = Pusher(server.to, queue, [recorded], pause_ms=60000)
@@ -408,7 +418,10 @@ def test_killed_pusher_loses_nothing(recorded, queue):
 
 
 def test_queue_is_bounded_and_ignores_what_is_not_its_own(queue):
-    """The oldest profiles are dropped by age, bytes and number; other names, links and other engines' files are not sent."""
+    """
+    The oldest profiles are dropped, limited by age, bytes and number. Other names, links and files of other engines are
+    not sent.
+    """
     now = time.time_ns()
 
     def put(age_s, number, size=0, kind="parca"):
@@ -436,7 +449,7 @@ def test_queue_is_bounded_and_ignores_what_is_not_its_own(queue):
 
 
 def test_interrupt_ends_the_wait(recorded, queue):
-    """^C while an engine is silent: at once, with all in the queue."""
+    """^C while an engine is silent ends the push immediately, with all profiles in the queue."""
     with engine.Engine("pyroscope") as server:
         server.answers.append(lambda handler: time.sleep(2))
         pusher = Pusher(server.to, queue, [recorded], end_ms=60000, request_ms=60000)

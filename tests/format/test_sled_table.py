@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Sled tables of real compilers' programs: xprof list against llvm-xray extract; and the side ELF that names functions
-where llvm-xray cannot."""
+"""
+Compares `xprof list` with `llvm-xray extract` for programs of real compilers, and checks the side ELF that gives
+llvm-xray names that it cannot find itself.
+"""
 import collections
 import os
 import re
@@ -111,7 +113,7 @@ def build(program, clang):
 
 
 def extract(llvm_xray, path, *flags):
-    """What llvm-xray reads: sleds with their functions' addresses and, with -symbolize, names."""
+    """Returns the sleds that llvm-xray reads, with the addresses of their functions and, with -symbolize, names."""
     done = llvm_xray("extract", *flags, path)
     assert done.returncode == 0, done.stderr
     pattern = (
@@ -125,13 +127,13 @@ def extract(llvm_xray, path, *flags):
 
 
 def rows(done):
-    """Lines about sleds and functions with sleds."""
+    """Returns the lines about sleds, and about functions with sleds."""
     assert done.returncode == 0, done.stderr
     return [line for line in done.stdout.splitlines() if re.match(r" *\d", line)]
 
 
 def list_sleds(xprof, path):
-    """Each sled and the rest of its line: offset, state of its bytes, details, name."""
+    """Returns each sled and the rest of its line: offset, state of its bytes, details, name."""
     sleds = []
     for row in rows(xprof("list", "--sleds", path)):
         number, kind, address, offset, state, rest = row.split(maxsplit=5)
@@ -140,7 +142,7 @@ def list_sleds(xprof, path):
 
 
 def list_functions(xprof, operand):
-    """id -> (counts by kind, address, name)"""
+    """Returns {ID: (counts by kind, address, name)}."""
     functions = {}
     for row in rows(xprof("list", operand)):
         number, *counts, address, name = row.split(maxsplit=8)
@@ -152,7 +154,7 @@ def list_functions(xprof, operand):
 def assert_like_llvm(xprof, llvm_xray, path):
     theirs = extract(llvm_xray, path)
     ours = list_sleds(xprof, path)
-    # llvm-xray sorts by nothing: both are in the order of the map.
+    # llvm-xray does not sort: both lists have the order of the map.
     assert [sled for sled, *_ in ours] == [sled for sled, *_ in theirs]
     functions = list_functions(xprof, path)
     assert {i: address for i, (_, address, _) in functions.items()} == {s.id: f for s, f, _ in theirs}
@@ -162,7 +164,7 @@ def assert_like_llvm(xprof, llvm_xray, path):
 
 
 def assert_bytes(path, sleds):
-    """The file has at each offset what a sled of the kind begins with."""
+    """Checks that the file has the first bytes of a sled of this kind at each offset."""
     first = {"exit": b"\xc3", "custom": b"\xeb\x0f", "typed": b"\xeb\x14"}
     content = path.read_bytes()
     for sled, offset, state, _ in sleds:
@@ -190,7 +192,7 @@ def test_stripped(xprof, llvm_xray, build, tmp_path, variant):
     assert_bytes(stripped, sleds)
     assert [s for s, *_ in sleds] == [s for s, *_ in list_sleds(xprof, whole)]
     names = {name for _, _, name in list_functions(xprof, stripped).values()}
-    # What a shared object exports is in .dynsym and stays.
+    # Exports of a shared object are in .dynsym, which strip keeps.
     assert ("shapes::Square::area() const" in names) == (variant == "shared")
     assert "-" in names
 
@@ -205,14 +207,14 @@ def test_names(xprof, build, variant):
     by_name = {name: (number, kinds) for number, (kinds, _, name) in functions.items()}
     assert by_name["forever()"][1] == dict(entry=1, exit=0, tail=0, args=0, custom=0, typed=0)
     assert by_name["logged(int)"][1]["args"] == 1
-    # Against nm, whose addresses are those of the symbol table.
+    # Compares with nm, whose addresses come from the symbol table.
     symbols = project.run(["nm", "-C", path]).stdout
     for number, (_, address, name) in functions.items():
         assert re.search(rf"^0*{address:x} [tTwW] {re.escape(name)}$", symbols, re.M), (number, name)
 
 
 def test_endbr_is_before_the_sled(xprof, build):
-    """In all functions but those that only direct calls reach, which have none."""
+    """endbr64 precedes the sled, except in functions that only direct calls reach, which have no endbr64."""
     path = build("sleds-endbr", SOURCE, *VARIANTS["endbr"])
     content = path.read_bytes()
     functions = list_functions(xprof, path)
@@ -227,7 +229,9 @@ def test_endbr_is_before_the_sled(xprof, build):
 
 
 def test_conditional_tail(xprof, build, clang):
-    """Before version 19 clang puts a sled before a conditional tail call, which it makes when it optimizes for size."""
+    """
+    Before version 19, clang puts a sled before a conditional tail call, which it generates when it optimizes for size.
+    """
     path = build("sleds-Os", SOURCE, *VARIANTS["Os"])
     disassembly = project.run(["objdump", "-d", "--no-show-raw-insn", path]).stdout
     conditional = 0
@@ -242,7 +246,7 @@ def test_conditional_tail(xprof, build, clang):
 
 @pytest.fixture
 def event_level(clang):
-    """clang 14 crashes on most events when it optimizes."""
+    """Returns the optimization level: clang 14 crashes on most events when it optimizes."""
     return "-O0" if clang == "clang-14" else "-O2"
 
 
@@ -259,7 +263,7 @@ def test_custom_events(xprof, llvm_xray, build, event_level):
 
 def test_typed_events(xprof, llvm_xray, build, event_level):
     path = build("typed", TYPED, event_level, *NO_EVENT_RUNTIME, suffix=".c")
-    # This is why there are side ELFs: should llvm-xray ever learn it, they are needed for shared objects alone.
+    # llvm-xray lacks these names, so side ELFs exist. If it learns them, only shared objects need side ELFs.
     assert llvm_xray("extract", path).returncode != 0
     sleds = list_sleds(xprof, path)
     assert_bytes(path, sleds)
@@ -307,7 +311,7 @@ def test_process(xprof, waiter):
 
 @pytest.mark.root
 def test_process_without_map_files(xprof, waiter):
-    """The owner of a process has no right to map_files/; the files' paths do as well."""
+    """The owner of a process may not read map_files/; xprof uses the paths of the files instead."""
     process, path, library = waiter
     if not shutil.which("setpriv"):
         pytest.skip("no setpriv here")
@@ -318,7 +322,7 @@ def test_process_without_map_files(xprof, waiter):
 
 @pytest.mark.root
 def test_process_whose_library_was_replaced(xprof, build, start, tmp_path):
-    """What the process has mapped counts, not what has its name now."""
+    """The mapped library is listed, not the new file at its path."""
     library = build("sleds-library", LIBRARY, "-O0", "-fPIC", "-shared", "-nostartfiles", suffix=".c")
     path = build("sleds-waiter", WAITER, "-O0", library, f"-Wl,-rpath,{library.parent}", suffix=".c")
     copy = tmp_path / library.name
@@ -408,7 +412,7 @@ def make_instr_map(tmp_path, *files):
 
 
 def make_log(path, ids):
-    """An FDR log of version 1, by the specification: one thread that calls each function once."""
+    """Makes an FDR log of version 1, by the specification: one thread calls each function once."""
     metadata = lambda kind, payload: struct.pack("<B15s", kind << 1 | 1, payload)
     records = metadata(0, struct.pack("<i", 77)) + metadata(4, struct.pack("<QI", 1700000000, 0))
     records += metadata(2, struct.pack("<HQ", 0, 1000000))
@@ -435,7 +439,7 @@ def test_instr_map_of_typed_events(llvm_xray, build, event_level, tmp_path):
 
 
 def test_instr_map_of_several_objects(llvm_xray, build, tmp_path):
-    """The ids of the second object follow those of the first, and every name is demangled."""
+    """IDs of the second object follow those of the first. Every name is demangled."""
     first = build("sleds-pie", SOURCE, *VARIANTS["pie"])
     second = build("sleds-shared", SOURCE, *VARIANTS["shared"])
     names = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Exports and reports of the waits in recordings made by hand, of which every ns is known."""
+"""Checks exports and reports of waits with hand-made recordings, in which every ns is known."""
 import collections
 import json
 import re
@@ -14,7 +14,7 @@ import profiles
 import project
 
 GENERATOR = project.OUTPUT / "tests" / "format" / "perfdata_gen"
-HZ, TSC, NS = 1_000_000_000, 10**12, 10**12  # a tick is a ns
+HZ, TSC, NS = 1_000_000_000, 10**12, 10**12  # a tick is 1 ns
 US, MS = 1000, 1000000
 SERVER, HOLDER = 7, 8
 
@@ -23,12 +23,12 @@ LINES = [
     ("comm", TSC + 1, SERVER, HOLDER, "holder"),
     ("map", TSC + 2, SERVER, SERVER, "1000", "1000", "0", "-", "/gone/app"),
     ("sample", TSC + MS, SERVER, SERVER, 0, 0, "1500", "1201"),
-    # 3 ms for a lock, and 1 ms more for a CPU.
+    # 3 ms for a lock, and then 1 ms for a CPU.
     ("waiting", TSC + 10 * MS, SERVER, SERVER, 0, 3 * MS, MS, "L", HOLDER, "holder", "1011", "1201"),
     ("waiting", TSC + 20 * MS, SERVER, SERVER, 1, 5 * MS, 0, "L", HOLDER, "holder", "1011", "1201"),
-    # Preempted: runnable all the time.
+    # Preempted: runnable for the whole wait.
     ("waiting", TSC + 30 * MS, SERVER, HOLDER, 1, 0, 7 * MS, "R", 0, "", "1040"),
-    # One of four was recorded: 1.5 ms for a lock, 0.5 ms for a CPU.
+    # One of four waits was recorded: 1.5 ms for a lock, 0.5 ms for a CPU.
     ("wait", TSC + 40 * MS, SERVER, HOLDER, 1, 0, "1050", "1301"),
 ]
 WHOLE = 4 * MS + 5 * MS + 7 * MS + 4 * 2 * MS
@@ -52,7 +52,7 @@ def made(directory, lines, **manifest):
 
 
 def test_folded(xprof, directory):
-    """The time of each stack, each wait times its weight; samples are not among them."""
+    """A stack has the time of its waits, each multiplied by its weight. Samples are not included."""
     done = xprof("export", "--off-cpu", "--format=folded", "-o", "-", "--by=thread", directory)
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == [
@@ -65,7 +65,7 @@ def test_folded(xprof, directory):
 
 
 def test_pprof(xprof, directory, tmp_path):
-    """Waits and their ns, in a profile of their own; what a thread waited for is a label."""
+    """Waits and their ns are in a separate profile. The reason of the wait is a label."""
     path = tmp_path / "waits.pb.gz"
     done = xprof("export", "--off-cpu", "--format=pprof", "-o", path, directory)
     assert done.returncode == 0, done.stderr
@@ -75,7 +75,7 @@ def test_pprof(xprof, directory, tmp_path):
     assert "waits/count off_cpu/nanoseconds" in raw.stdout, raw.stdout + raw.stderr
     rows = re.findall(r"^ +(\d+) +(\d+): ([\d ]+)\n.*\bstate:\[(\w+)\].*\bthread_comm:\[(\w+)\]", raw.stdout, re.M)
     sums = collections.defaultdict(lambda: [0, 0])
-    for count, ns, stack, state, thread in rows:  # Go 1.24 prints equal ones one by one
+    for count, ns, stack, state, thread in rows:  # Go 1.24 prints equal entries separately
         of_stack = sums[thread, state, stack]
         of_stack[0] += int(count)
         of_stack[1] += int(ns)
@@ -106,7 +106,7 @@ ACCOUNTS = {"seen": 12, "written": 4, "filtered": {"shorter": 5, "not_chosen": 3
 
 
 def test_sums_do_not_wrap(xprof, tmp_path):
-    """Of waits of 292 years each, which only a file can claim."""
+    """A file can claim waits of 292 years each."""
     ever = ("waiting", TSC + MS, SERVER, SERVER, 0, 2**63 - 1, 2**63 - 1, "L", HOLDER, "holder", "1011", "1201")
     directory = made(tmp_path / "recording", [*LINES, *[ever] * 3])
     (process,) = json.loads(reported(xprof, "--json", directory))["groups"]
@@ -115,7 +115,10 @@ def test_sums_do_not_wrap(xprof, tmp_path):
 
 
 def test_sums_of_accounts_and_models_do_not_wrap(xprof, tmp_path):
-    """Of threads that ran for 31 years each, and of a tree, an export and a page of such waits."""
+    """
+    A file can claim threads that ran for 31 years each: sums of a report, a tree, an export and a page stop at the
+    maximum.
+    """
     ever = ("waiting", TSC + MS, SERVER, SERVER, 0, 2**63 - 1, 10, "L", HOLDER, "holder", "1011", "1201")
     threads = [{"pid": SERVER, "tid": SERVER + i, "image": 1, "name": "x", "running_s": 1e9, "runnable_s": 1e9, "blocked_s": 1e9} for i in range(30)]
     directory = made(tmp_path / "recording", [*LINES, *[ever] * 3], waits={**ACCOUNTS, "threads": threads})
@@ -128,7 +131,10 @@ def test_sums_of_accounts_and_models_do_not_wrap(xprof, tmp_path):
 
 
 def test_rows_of_all_tables_are_bounded(xprof, tmp_path):
-    """Each of 1100 threads has 1000 functions: what finds no row is told, and is in the table of all."""
+    """
+    Each of 1100 threads has 1000 functions. Functions without a row are counted as [others]; the table of all threads
+    has all functions.
+    """
     stack = [f"{0x1500 + 16 * i:x}" for i in range(1000)]
     lines = [("map", TSC + 2, SERVER, SERVER, "1000", "10000000", "0", "-", "/gone/app")]
     lines += [("sample", TSC + MS + 1000 * i, SERVER, SERVER + i, 0, 0, *stack) for i in range(1100)]
@@ -148,7 +154,10 @@ def reported(xprof, *args):
 
 
 def test_report(xprof, tmp_path):
-    """Beside the samples: how threads spent their time, and where they waited, each wait times its weight."""
+    """
+    The report shows, in addition to samples, how threads spent their time and where they waited. Each wait is
+    multiplied by its weight.
+    """
     directory = made(tmp_path / "recording", LINES, waits=ACCOUNTS)
     (process,) = json.loads(reported(xprof, "--json", directory))["groups"]
     assert process["waits"]["account"] == {"threads": 2, "seen": 12, "running_ns": 500 * MS, "runnable_ns": 13 * MS, "blocked_ns": 20 * MS}
@@ -169,7 +178,9 @@ def test_report(xprof, tmp_path):
 
 
 def test_report_reads_a_file_once(xprof, tmp_path):
-    """For the names of samples and of waits together: beside that, only to look what file it is."""
+    """
+    A binary is read once, for names of samples and waits together. A second open only checks the type of the file.
+    """
     if not shutil.which("strace"):
         pytest.skip("no strace here")
     build_id = re.search(r"Build ID: (\w+)", project.run(["readelf", "-n", GENERATOR]).stdout)[1]
@@ -196,7 +207,7 @@ def test_report_of_groups(xprof, tmp_path):
 
 
 def test_report_without_accounts(xprof, directory):
-    """Of a manifest that is lost, or of a wait that nothing else is known of, the records tell."""
+    """Without a manifest, the times come from the records."""
     (directory / "manifest.json").unlink()
     assert "waits: 10.0 ms runnable, 14.0 ms blocked\n" in reported(xprof, directory)
 
@@ -208,7 +219,7 @@ def test_report_of_a_thread_that_only_waits(xprof, tmp_path):
 
 
 def test_tree(xprof, directory):
-    """In times, with the number of waits; from the outermost function, and from a function to its callers."""
+    """The tree shows times and numbers of waits, from the outermost function, and from a function to its callers."""
     tree = reported(xprof, "--off-cpu", "--tree", directory)
     assert tree.startswith("  Total     Self         Waits      Time  Function\n100.00%    0.00%             0   24.0 ms  server\n")
     assert re.search(r"^ 37.50%   37.50%             2   9.00 ms .* app\+0x11$", tree, re.M)
@@ -230,7 +241,7 @@ def test_report_that_has_no_waits(xprof, tmp_path):
 
 
 def views(xprof, directory, *args):
-    """{kind: the data of the view} of the HTML page."""
+    """Returns {kind: the data of the view} of the HTML page."""
     done = xprof("export", "--format=html", "-o", "-", *args, directory)
     assert done.returncode == 0, done.stderr
     data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', done.stdout, re.S)[1])
@@ -238,7 +249,7 @@ def views(xprof, directory, *args):
 
 
 def test_html(xprof, directory):
-    """Waits are beside the samples, and alone if they are asked for."""
+    """The page shows waits in addition to samples, or alone with --off-cpu."""
     both, alone = views(xprof, directory), views(xprof, directory, "--off-cpu")
     assert list(both) == ["samples", "waits"] and list(alone) == ["waits"]
     assert both["waits"] == alone["waits"] and both["waits"]["period"] == 0
@@ -247,7 +258,7 @@ def test_html(xprof, directory):
 
 
 def timeline(xprof, directory, *args):
-    """{(thread, name, start, ns): arguments} of the waits, and the trace."""
+    """Returns {(thread, name, start, ns): arguments} of the waits, and the trace."""
     path = directory / "trace.pftrace"
     done = xprof("export", "--format=perfetto", "-o", path, *args, directory)
     assert done.returncode == 0, done.stderr
@@ -257,7 +268,9 @@ def timeline(xprof, directory, *args):
 
 
 def test_perfetto(xprof, directory):
-    """A slice until the thread is woken, one until it runs, and an arrow from the thread that woke it."""
+    """
+    A wait has a slice until the thread is woken, a slice until it runs, and an arrow from the thread that woke it.
+    """
     waits, trace = timeline(xprof, directory)
     lock, lone = {"where": "app+0x11 < app+0x200", "woken by": "holder (8)"}, {"where": "app+0x40"}
     of_many = {"where": "app+0x50 < app+0x300", "woken by": "a waker (10)", "weight": "4"}
@@ -266,7 +279,7 @@ def test_perfetto(xprof, directory):
         (HOLDER, "runnable", 23 * MS, 7 * MS): lone,
         (HOLDER, "lock", 38 * MS, 3 * MS // 2): of_many, (HOLDER, "runnable", 79 * MS // 2, MS // 2): of_many,
     }
-    (wake,) = trace.wakes  # the other wait ends with a thread that runs at once
+    (wake,) = trace.wakes  # the other wait ends with a thread that runs immediately
     start = trace.clocks[3]
     assert (wake.tid, wake.time_ns - start, wake.arguments) == (HOLDER, 9 * MS, {"thread": "server (7)"})
     assert trace.flow_ends == {wake.flow: (SERVER, start + 9 * MS)}
@@ -274,7 +287,7 @@ def test_perfetto(xprof, directory):
 
 
 def test_perfetto_of_a_selection(xprof, directory):
-    """Waits alone; by thread, by function, and by their end, with what precedes --from cut off."""
+    """Waits can be selected by thread, by function, and by time; --from cuts off the part before."""
     alone, trace = timeline(xprof, directory, "--off-cpu")
     assert len(alone) == 6 and not trace.samples
     of_holder, trace = timeline(xprof, directory, "--tid=8")
@@ -286,7 +299,7 @@ def test_perfetto_of_a_selection(xprof, directory):
 
 
 def test_perfetto_of_records_that_contradict_each_other(xprof, tmp_path):
-    """Waits of a thread at the same time, or from before the recording: all slices end, in the order of time."""
+    """Waits of a thread may overlap, or start before the recording: all slices end, in order of time."""
     lines = [*LINES[:3], ("waiting", TSC + 10 * MS, SERVER, SERVER, 0, 8 * MS, MS, "S", HOLDER, "holder", "1011"),
              ("waiting", TSC + 9 * MS, SERVER, SERVER, 0, 5 * MS, 2 * MS, "S", HOLDER, "holder", "1011"),
              ("waiting", TSC + 20 * MS, SERVER, SERVER, 0, 2**63, 2**62, "S", SERVER, "server", "1011")]
@@ -302,7 +315,7 @@ def browse(tmp_path_factory):
 
 
 def test_page(xprof, tmp_path, browse):
-    """In a browser: sums of the report, by function and by state; names are only text."""
+    """A browser shows the sums of the report, by function and by state. Names are only text."""
     lines = [line if line[0] != "comm" or line[3] == SERVER else (*line[:4], "<img src=x>") for line in LINES]
     directory = made(tmp_path / "recording", lines)
     path = tmp_path / "page.html"
@@ -331,7 +344,7 @@ def test_page_tells_of_stacks_that_are_cut_short(xprof, tmp_path, browse, late, 
 
 
 def test_diff(xprof, tmp_path):
-    """Time waited in each second, of A and B, by function and by what it is called from."""
+    """The diff shows the time waited per second, in A and B, by function and by caller."""
     longer = [line if line[0] != "waiting" or line[5] != 5 * MS else (*line[:5], 25 * MS, *line[6:]) for line in LINES]
     before = made(tmp_path / "a", LINES, duration_s=1.0, started="2026-01-01T00:00:00Z")
     after = made(tmp_path / "b", longer, duration_s=2.0, started="2026-01-01T00:00:00Z")

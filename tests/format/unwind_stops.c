@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Unwinds stops of a process that a debugger has written down: unwind_stops PID FILE, while the process is still there.
- * FILE: for each stop rip, rsp, rbp, the number of bytes of its stack, the other registers as a sample has them, as
- * 64-bit words, and those bytes. Prints for
- * each stop how the walk ended, and the addresses, leaf first.
+ * Unwinds stops of a process that a debugger has written to a file: unwind_stops PID FILE. The process must still
+ * exist.
+ *
+ * FILE has for each stop, as 64-bit words: rip, rsp, rbp, the number of bytes of its stack, the other registers as in a
+ * sample, and then the stack bytes. unwind_stops prints for each stop how the walk ended, and the addresses, leaf
+ * first.
  */
 #include <errno.h>
 #include <fcntl.h>
