@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The virtual machines of the table `machines`, and which tests each is for: those whose steps it takes."""
+"""Starts the virtual machines of the table `machines`, and selects for each the tests whose steps it runs."""
 import concurrent.futures
 import os
 import pathlib
@@ -12,7 +12,7 @@ import recording
 import virtual_machines
 
 HERE = pathlib.Path(__file__).parent
-# Of tests/kernels/guest.
+# Names of steps in tests/kernels/guest.
 ESSENTIAL = """doctor command arguments running running_probed single patched crossing_memory events
     shares_fp waits restore""".split()
 KILLS = [f"kills_{mode}" for mode in ("probe", "patch", "memory", "follow", "all", "off_cpu")]
@@ -26,14 +26,14 @@ STEP_SETS = {
 }
 AT_ONCE = 2
 
-# What `make test-kernels` has fetched: a directory with the kernels and "releases", lines of "VERSION RELEASE".
+# Set by `make test-kernels`: a directory with the kernels and a file "releases" with lines "VERSION RELEASE".
 KERNELS = os.environ.get("KERNELS")
-# The machines that are wanted; all, if there are none.
+# The selected machines; empty: all.
 WANTED = os.environ.get("MACHINES", "").split()
 
 
 def table():
-    """{machine: steps}"""
+    """Returns {machine: steps}."""
     lines = [line.split() for line in (HERE / "machines").read_text().splitlines() if not line.startswith("#")]
     return {name: [step for steps in sets for step in STEP_SETS.get(steps, [steps])] for name, *sets in lines}
 
@@ -42,7 +42,7 @@ MACHINES = {name: steps for name, steps in table().items() if not WANTED or name
 
 
 def why_not():
-    """Why this cannot run, before programs and a disk are made for it."""
+    """Returns the reason why the machines cannot run, before programs and a disk are built for them."""
     if not KERNELS:
         return "takes minutes: `make test-kernels` runs it"
     return virtual_machines.why_not()
@@ -56,7 +56,10 @@ def is_wanted(item):
 
 
 def pytest_collection_modifyitems(config, items):
-    """The first test of each machine waits for it. No machine gets tests of steps that it does not take."""
+    """
+    Sets the time limit, because the first test of each machine waits for the machine. Deselects tests whose steps the
+    machine does not run.
+    """
     ours = [item for item in items if item.path.parent == HERE]
     reason = why_not()
     for item in ours:
@@ -71,14 +74,14 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(scope="session", params=MACHINES if KERNELS else [None], ids=lambda name: name or "none")
 def machine(request):
-    """The name of a machine."""
+    """Returns the name of a machine."""
     return request.param
 
 
 @pytest.fixture(scope="session")
 def programs(program):
-    # Two with XRay's runtime, which tells the truth about their calls on the machine that runs the tests. clang 14
-    # crashes on events when it optimizes.
+    # Two programs have XRay's runtime, which counts their calls on the machine that runs the tests. clang 14 crashes on
+    # events when it optimizes.
     no_events = "-Wl,--defsym=__xray_CustomEvent=0,--defsym=__xray_TypedEvent=0"
     forks = """
     #include <sys/wait.h>
@@ -112,7 +115,7 @@ def programs(program):
 
 @pytest.fixture(scope="session")
 def disk(xprof, programs, tmp_path_factory):
-    """The initial RAM disk."""
+    """Returns the initial RAM disk."""
     archive = virtual_machines.Archive()
     archive.add("init", HERE / "guest")
     archive.add("bin/busybox", virtual_machines.BUSYBOX)
@@ -135,7 +138,7 @@ def disk(xprof, programs, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def results(disk, tmp_path_factory):
-    """{name of a machine: a future Guest}. The machines run in the order of the table."""
+    """Returns {name of a machine: a future Guest}. The machines run in the order of the table."""
     releases = dict(line.split() for line in (project.REPO / KERNELS / "releases").read_text().splitlines())
     made = {}
     for name, steps in MACHINES.items():
@@ -151,7 +154,7 @@ def results(disk, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def left(machine, results):
-    """What the machine has left, if only a failure."""
+    """Returns the results of the machine, or fails if it failed."""
     return results[machine].result()
 
 
@@ -164,7 +167,7 @@ def guest(left, machine):
 
 @pytest.fixture(scope="session")
 def truth(programs, tmp_path_factory):
-    """What XRay's runtime counts: truth("calls") -> {(function, kind): count}."""
+    """Returns the counts of XRay's runtime: truth("calls") -> {(function, kind): count}."""
     known = {}
 
     def of(name):

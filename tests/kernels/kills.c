@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * kills PID PROGRESS OUTPUT OPTIONS...: records process PID again and again with these options of `xprof record`. In
- * each recording, SIGKILL hits xprof, its guard (user/base/shield.h) or both, at one moment of moments[]. After each
- * kill, kills waits until all tasks of xprof have ended, runs `xprof restore` if there are breakpoints, and prints one
- * line: "MOMENT VICTIM ok", or what is wrong in place of ok. PROGRESS is the file of live/programs/victim.c. Each kill
- * also writes a line to the kernel's log, for the console.
+ * kills PID PROGRESS OUTPUT OPTIONS...: records process PID repeatedly with these options of `xprof record`. In each
+ * recording, SIGKILL hits xprof, its guard (user/base/shield.h) or both, at one moment of moments[]. After each kill,
+ * kills waits until all tasks of xprof have ended, runs `xprof restore` if there are breakpoints, and prints one line:
+ * "MOMENT VICTIM ok", or the fault instead of ok. PROGRESS is the file of live/programs/victim.c. Each kill also writes
+ * a line to the kernel's log, for the console.
  */
 #include <bpf/bpf.h>
 #include <dirent.h>
@@ -26,10 +26,10 @@
 /* Machines without hardware support are slow, and may share their CPU. */
 #define PATIENCE_S 40
 
-/* What must have happened before the kill. */
+/* The kill comes after these events. */
 static const struct moment {
 	const char *name;
-	unsigned int guards; /* number of guards that have begun, since the request to end if `end` is set */
+	unsigned int guards; /* number of guards that have started; after the request to end, if `end` is set */
 	bool gone;	     /* the last of these guards has ended */
 	bool recording;	     /* xprof has printed that it records */
 	bool end;	     /* xprof has been asked to end */
@@ -51,9 +51,9 @@ enum victim { RECORDER, GUARD, BOTH, VICTIMS };
 static const char *const victims[] = { "recorder", "guard", "both" };
 
 struct run {
-	pid_t pid;    /* of the recorder; 0: it has ended */
-	pid_t guard;  /* the last one seen */
-	bool guarded; /* it is alive */
+	pid_t pid;    /* PID of the recorder; 0: it has ended */
+	pid_t guard;  /* the last guard seen */
+	bool guarded; /* the last guard is alive */
 	unsigned int guards;
 	double begun_s;
 };
@@ -138,7 +138,7 @@ static void start(struct run *run, char **args)
 	close(fd);
 }
 
-/* Returns false if xprof ends first. */
+/* Returns false if xprof ends before the moment. */
 static bool wait_for(struct run *run, const struct moment *moment)
 {
 	bool asked = !moment->end, recording;
@@ -148,7 +148,7 @@ static bool wait_for(struct run *run, const struct moment *moment)
 		look_for_guard(run);
 		recording = is_recording();
 		if (recording && !moment->recording)
-			return true; /* it was missed, or there are no guards */
+			return true; /* the moment was missed, or there are no guards */
 		if (!recording && moment->recording)
 			continue;
 		if (!asked) {
@@ -166,7 +166,7 @@ static bool wait_for(struct run *run, const struct moment *moment)
 	return false;
 }
 
-/* The guards, and all other tasks of xprof. */
+/* The guards and all other tasks of xprof. */
 static bool any_xprof(void)
 {
 	DIR *proc = opendir("/proc");
@@ -183,7 +183,7 @@ static bool any_xprof(void)
 	return found;
 }
 
-/* The code in memory that differs from its file in a breakpoint. */
+/* Returns whether the code in memory differs from its file by a breakpoint. */
 static unsigned int breakpoints_in(int memory, pid_t pid, unsigned long start, unsigned long end, unsigned long offset)
 {
 	unsigned char here[4096], there[sizeof(here)];
@@ -250,7 +250,7 @@ static long progress(const char *path, long *wrong)
 	return rounds;
 }
 
-/* Returns the number of breakpoints before. */
+/* Returns the number of breakpoints before the restore. */
 static unsigned int restore(pid_t target)
 {
 	unsigned int found = breakpoints(target);
@@ -271,7 +271,9 @@ static unsigned int restore(pid_t target)
 	return found;
 }
 
-/* Prints " ok", or what the kill has left. The kernel frees probes and programs a moment after the last task. */
+/*
+ * Prints " ok", or what the kill has left. The kernel frees probes and programs shortly after the last task has exited.
+ */
 static void check(struct run *run, pid_t target, const char *progress_path)
 {
 	double end_s = now_s() + PATIENCE_S;
@@ -349,7 +351,7 @@ int main(int argc, char **argv)
 	args[count++] = "-o";
 	args[count++] = output;
 	for (size_t i = 0; i < MOMENTS; i++) {
-		/* Whole machines have no sleds, and so no guard. */
+		/* Recordings of the whole machine attach no sleds, so they have no guard. */
 		bool guarded = moments[i].guards && !moments[i].gone && strcmp(argv[4], "-a");
 
 		for (enum victim victim = RECORDER; victim < (guarded ? VICTIMS : GUARD); victim++) {

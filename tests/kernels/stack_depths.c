@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Prints, for each uprobe program of a BPF object, its name and the stack bytes of each of its functions, as the
- * verifier states them: "sled_entry 32+40".
+ * verifier reports them: "sled_entry 32+40".
  *
- * The verifier only counts the code that it explores, and it does not explore code behind an option that is off. So the
- * map of the options is writable here: the verifier then does not know their values, and explores all code.
+ * The verifier only counts code that it explores, and it does not explore code of an option that is off. So this
+ * program makes the map of the options writable: the verifier then does not know their values, and explores all code.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static bool is_uprobe(const struct bpf_program *program)
 	return !strncmp(bpf_program__section_name(program), "uprobe", 6);
 }
 
-/* What is to be loaded, and how. The logs live as long as this program. */
+/* What to load, and how. The logs must live as long as this program. */
 static bool prepare(struct bpf_object *object)
 {
 	struct bpf_program *program;
@@ -46,9 +46,9 @@ static bool prepare(struct bpf_object *object)
 }
 
 /*
- * Prints the numbers of a log, "24+16": those of the line "stack depth 24+16". Linux 7.3 has the sum there, "stack
+ * Prints the numbers of a log, such as "24+16" of the line "stack depth 24+16". Linux 7.3 prints the sum there, "stack
  * depth max 48", and a line for each function: "subprog 1 (ring_position) static insns_self 23 insns_total 23 stack
- * 16". Returns how many there are.
+ * 16". Returns how many numbers there are.
  */
 static unsigned int print_depth(const char *log)
 {

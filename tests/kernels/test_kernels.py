@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-What xprof promises, on other kernels than this one: each runs in a virtual machine, as the table `machines` says. At most
-two machines run at a time. The tests read what the machines have left.
+Checks xprof on other kernels: each runs in a virtual machine, as the table `machines` says, at most two at a time. The
+tests read the results of the machines.
 """
 import collections
 import json
@@ -30,7 +30,7 @@ def modes(recorded):
 
 
 def calls_of(recorded, log, program):
-    """{(function, kind): count}, entries with arguments among the others."""
+    """Returns {(function, kind): count}. Entries with arguments count as entries."""
     counts = collections.Counter()
     for (name, kind), count in recording.calls(recording.read_log(recorded.directory / log, program)).items():
         counts[name, ENTER if kind == ENTER_ARGS else kind] += count
@@ -77,7 +77,7 @@ VERIFIED_MAX = 50000
 
 
 def verified(guest, name):
-    """{program: instructions that the verifier went through}."""
+    """Returns {program: instructions that the verifier processed}."""
     return {program: int(count) for program, count in map(str.split, guest.text(f"{name}.verified").splitlines())}
 
 
@@ -132,7 +132,7 @@ CROSSING_ROUNDS = 600
 @pytest.mark.steps("crossing_{mode}")
 @pytest.mark.parametrize("mode", ["probe", "patch", "memory"])
 def test_preempted_programs(guest, xprof, programs, mode):
-    """Calls, arguments and payloads of eight threads, each with functions and events of its own (crossing.c)."""
+    """Checks calls, arguments and payloads of eight threads, each with its own functions and events (crossing.c)."""
     recorded = guest.recording(f"crossing_{mode}").ok()
     assert modes(recorded) == {mode}, recorded.messages
     printed = recording.printed_calls(recorded.output)
@@ -170,7 +170,7 @@ def test_events(guest, xprof):
     recorded = guest.recording("events").ok()
     assert_checked(xprof, recorded)
     dump = xprof.dump(recorded.log().path).stdout
-    # Three sizes, through five functions and six; the log has some custom events of its own.
+    # Three sizes, through five functions and six functions; the log has some custom events of its own.
     assert dump.count("TypedEvent") == 18 and dump.count("CustomEvent") >= 15
 
 
@@ -201,13 +201,13 @@ def assert_samples(recorded, count):
 
 
 def reported(text):
-    """{function: (flat, cumulative)} of `xprof report`."""
+    """Returns {function: (flat, cumulative)} of `xprof report`."""
     rows = re.findall(r"^ +(\d+) +[\d.]+% +(\d+) +[\d.]+%(?: +\d+ .*?s)? {2,}(\S+) ", text, re.M)
     return {name: (int(flat), int(cum)) for flat, cum, name in rows}
 
 
 def assert_shares(report):
-    """Of the time of live/programs/shares.c: three quarters, and one."""
+    """Checks the shares of live/programs/shares.c: three quarters and one quarter of the time."""
     top = reported(report)
     a, b = top["work_a"][1], top["work_b"][1]
     assert 0.65 < a / (a + b) < 0.85, report
@@ -215,7 +215,7 @@ def assert_shares(report):
 
 @pytest.mark.steps("stacks")
 def test_whole_stacks(guest, xprof):
-    """Of a program without frame pointers."""
+    """Checks the stacks of a program without frame pointers."""
     recorded = guest.recording("stacks")
     stacks = assert_samples(recorded, 50)["stacks"]
     assert_checked(xprof, recorded)
@@ -253,7 +253,7 @@ def test_whole_machine(guest, xprof):
 
 @pytest.mark.steps("shares_fp")
 def test_perf_data(guest, programs, tmp_path):
-    """As perf reads it, with the program where --symfs says."""
+    """perf reads the file, with the program in the directory of --symfs."""
     if not perf_tool.PATHS:
         pytest.skip("no perf here (Debian's linux-perf)")
     recorded = guest.recording("shares_fp")
@@ -269,7 +269,7 @@ def test_perf_data(guest, programs, tmp_path):
 
 @pytest.mark.steps("waits")
 def test_waits(guest, xprof):
-    """Each thread's times are those of the kernel's accounts, of which waits.c prints its own."""
+    """Compares each thread's times with the kernel's accounts, which waits.c prints of itself."""
     recorded = guest.recording("waits")
     assert recorded.status == 0, recorded.messages
     assert_checked(xprof, recorded)
@@ -286,25 +286,25 @@ def test_waits(guest, xprof):
         tid, waited_ns, switches, run_delay_ns, *_ = map(int, numbers)
         thread = threads[tid]
         off_s = thread["blocked_s"] + thread["runnable_s"]
-        # With one CPU for all, a thread waits some time more from what it has printed until it has ended.
+        # With one CPU, a thread waits again between its last output and its exit.
         assert switches + 1 <= thread["waits"] <= switches + 12, (name, thread)
         assert thread["runnable_s"] > 0.99 * run_delay_ns / 1e9 - 0.003, (name, thread)
         if name in ("sleeper", "reader", "addressee", "starved"):
-            # The program's clock has its system calls in it, too, which are slow in an emulated CPU.
+            # The program's clock includes its system calls, which are slow in an emulated CPU.
             assert off_s + thread["running_s"] > 0.98 * waited_ns / 1e9 - 0.003, (name, thread)
-        if thread["waits"] == len(records[tid]):  # by our own account, too
+        if thread["waits"] == len(records[tid]):  # compared with xprof's own account, too
             runnable_s = sum(wait.runnable for wait in records[tid]) / 1e9
             assert runnable_s == pytest.approx(thread["runnable_s"], rel=0.01, abs=0.003), (name, thread)
             assert sum(wait.period for wait in records[tid]) / 1e9 == pytest.approx(off_s, rel=0.01, abs=0.003)
     assert any(threads[int(line[1])]["waits"] == len(records[int(line[1])]) for line in truths)
     (row,) = re.findall(r"^.* lock .*\bhanging\b.*$", guest.text("open_waits.report"), re.M)
-    assert row.count(" < ") >= 3, row  # up to the thread's begin, whose functions have no names here
+    assert row.count(" < ") >= 3, row  # up to the thread's start function, which has no name here
 
 
 @pytest.mark.steps("jit_{way}")
 @pytest.mark.parametrize("way, function", [("map", "count_down"), ("list", "brief_")])
 def test_jit(guest, xprof, way, function):
-    """The names of JIT code, from a perf map and from GDB's interface, behind a probe."""
+    """Checks the names of JIT code, from a perf map and from GDB's interface (a probe)."""
     recorded = guest.recording(f"jit_{way}")
     (entry,) = assert_samples(recorded, 20)["profiles"]
     assert_checked(xprof, recorded)
@@ -312,7 +312,7 @@ def test_jit(guest, xprof, way, function):
     assert any(name.startswith(function) for name in reported(guest.text(f"jit_{way}.report")))
 
 
-# What needs uprobe_multi says so without
+# steps that need uprobe_multi report that it is missing
 
 
 @pytest.mark.steps("dry_run")
@@ -346,7 +346,7 @@ def test_budget(guest, xprof, programs):
 
 
 def flights(recorded, program):
-    """[(what the manifest says, calls)] of the only process."""
+    """Returns [(entry in the manifest, calls)] of the only process."""
     (process,) = recorded.manifest["processes"]
     return [(flight, calls_of(recorded, flight["log"], program)) for flight in process["flights"]]
 
@@ -376,7 +376,9 @@ def test_flight_on_request(guest, xprof, programs):
 
 
 def differences(guest, name, program):
-    """Where the code that the guest has saved differs from the program, but for what stays of patched sleds."""
+    """
+    Returns where the code that the guest saved differs from the program, except bytes of patched sleds that may stay.
+    """
     offset = int(guest.text(f"{name}.code.offset"), 16)
     here, there = guest.path(f"{name}.code").read_bytes(), pathlib.Path(program).read_bytes()[offset:]
     tails = leftovers.tails_of(program)
@@ -398,7 +400,7 @@ def test_probes_go_with_a_killed_recorder(guest, programs, moment):
 
 @pytest.mark.steps("restore")
 def test_patched_sleds_are_put_back(guest, programs):
-    """By `xprof restore`, and by the next recording."""
+    """`xprof restore` and the next recording both restore sleds."""
     path = programs["victim"]
     assert differences(guest, "killed", path)
     assert guest.status("restore") == 0, guest.text("restore.output")
@@ -419,14 +421,16 @@ def test_recover(guest, xprof):
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-# The kernel cannot remove breakpoints in a task that is killed while it attaches (shield.h).
+# The kernel cannot remove breakpoints of a task that is killed while it attaches (shield.h).
 RESTORED = re.compile(r"(first-guard|attaching|attaching-late) both( \(ended first\))? \d+ breakpoints until xprof restore;")
 
 
 @pytest.mark.steps("kills_{mode}")
 @pytest.mark.parametrize("mode", ["probe", "patch", "memory", "follow", "off_cpu", "all"])
 def test_kills(guest, mode):
-    """Of xprof, its guard, and both: the target goes on, and the kernel keeps neither BPF programs nor breakpoints."""
+    """
+    Kills xprof, its guard, and both: the target continues, and the kernel keeps neither BPF programs nor breakpoints.
+    """
     lines = guest.text(f"kills_{mode}").splitlines()
     assert len(lines) == (7 if mode == "all" else 15), "\n".join(lines)
     assert all(line.endswith(" ok") or RESTORED.fullmatch(line) for line in lines), "\n".join(lines)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Prints, for each BPF program of this kernel: its name, and how many instructions the verifier went through. */
+/* Prints the name of each BPF program of this kernel, and how many instructions the verifier processed. */
 #include <stdio.h>
 #include <unistd.h>
 
