@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-Every subcommand of llvm-xray reads the logs of every kind of recording without -k or -d, and its numbers are right; the
-strict rules, too, find nothing. That each version reads each record is for the format tests.
+Checks that every subcommand of llvm-xray reads the logs of every kind of recording without -k or -d, with the right
+numbers, and that the strict checkers find no violation. The format tests check each llvm-xray with each kind of record.
 """
 import collections
 import csv
@@ -32,7 +32,7 @@ ENTRIES_ONLY = "-fxray-instrumentation-bundle=function-entry"
 
 
 class Scene:
-    """What a recording is made with."""
+    """How to make a recording."""
 
     def __init__(self, xprof, program, directory):
         self.xprof = xprof
@@ -46,7 +46,7 @@ class Scene:
         return self.record(*options, "--", self.program(*source), *args).finish()
 
     def of_running(self, source, *args, options=()):
-        """Of a program that is in the middle of its work."""
+        """Records a program that is already running."""
         with subprocess.Popen(
             [self.program(*source), *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
         ) as process:
@@ -90,7 +90,7 @@ def lost_on_purpose(scene):
     assert recorded.status == 0
     assert recorded.totals["lost"]["ring"] > 0, "nothing was lost: the test proves nothing"
     assert recorded.totals["written"] > 0
-    # What was lost is counted exactly: an entry and an exit of each call.
+    # Lost calls are counted exactly: an entry and an exit per call.
     assert recorded.totals["seen"] == 2 * sum(recording.printed_calls(recorded.output).values())
     return recorded
 
@@ -115,8 +115,8 @@ SCENES = (
 
 
 def expected_numbers(log):
-    """From the log itself, paired here: calls are entries and exits that belong together."""
-    calls = collections.Counter()  # closed ones, by function id
+    """Returns the expected numbers of the log, from entries and exits that this function pairs."""
+    calls = collections.Counter()  # closed calls, by function ID
     edges = set()
     kinds = collections.Counter()
     stacks = collections.defaultdict(list)
@@ -161,7 +161,7 @@ STACKS = ("-all-stacks", "-stack-format=flame", "-aggregation-type=count")
 
 def check_stack(llvm_xray, log, numbers):
     if not numbers[0]:
-        # Of no call at all it makes no stack: not a fault of the log.
+        # Without any call, llvm-xray stack fails; the log is still valid.
         done = llvm_xray("stack", log.path, f"-instr_map={log.instr_map}")
         assert "No instrumented calls were accounted" in done.stderr
         return
@@ -197,7 +197,7 @@ CHECKS = (check_account, check_graph, check_stack, check_trace_event, check_yaml
 
 @pytest.mark.parametrize("make", SCENES, ids=lambda make: make.__name__)
 def test_every_reader(xprof, program, tmp_path, make):
-    """Each subcommand, of one of the installed versions: those of the other read another scene."""
+    """Runs each subcommand of one installed version. The other versions read other scenes."""
     if not project.LLVM_VERSIONS:
         pytest.skip("no llvm-xray here")
     log = make(Scene(xprof, program, tmp_path)).log()
@@ -211,16 +211,18 @@ def test_every_reader(xprof, program, tmp_path, make):
 
 
 def assert_agrees_with_manifest(log, kinds):
-    """What was written is in the log, and beside it only exits that were added."""
+    """
+    Checks that the log has the records that the manifest counts as written, and in addition only synthesized exits.
+    """
     threads = log.entry["thread_count"]
-    names = kinds["custom-event"] - threads  # each thread's log begins with its name
+    names = kinds["custom-event"] - threads  # each thread's log starts with its name
     functions = sum(kinds[kind] for kind in recording.FUNCTION_KINDS)
     events = names + kinds["typed-event"] if threads else 0
     assert functions + events == log.entry["written"] + log.entry["synthesized_exits"]
 
 
-# The ring takes them all (32 bytes each), should the machine have no CPU for the recorder meanwhile. The format tests let
-# every subcommand read 400 000 of a thread.
+# The ring has space for all records (32 bytes each), if xprof gets no CPU meanwhile. In the format tests, every
+# subcommand reads 400 000 records of a thread.
 
 LONG_CALLS = 100_000
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""--max-overhead: the recording takes no more than its share; what is taken out is named, and nothing else is missed."""
+"""
+Checks --max-overhead: the recording stays within its share, reports throttled functions, and misses no other call.
+"""
 import collections
 import pathlib
 import random
@@ -23,12 +25,12 @@ pytestmark = pytest.mark.uprobes
 
 alone = pytest.mark.alone("measures what calls cost")
 
-# How sleds are recorded, and with what calls of hot() in a round that is far too dear.
+# Ways to record sleds, each with a number of calls of hot() per round that exceeds the budget by far.
 HOT_CALLS = [("patch", 2000), ("memory", 60000)]
 MODES = pytest.mark.parametrize("mode, hot_calls", HOT_CALLS, ids=["patch", "memory"])
 PATCHED = ({"patch"}, {"memory"})  # by --call-mode auto
-COUNTED = 15  # the kind in the word of a patched sled whose calls are only counted
-RECORDED = 0  # that of entries that are recorded
+COUNTED = 15  # the kind in the word of a patched sled that only counts calls
+RECORDED = 0  # the kind of entries that are recorded
 SLEDS = 6  # of live/programs/load.c
 
 
@@ -51,11 +53,11 @@ def log_calls(recorded, pid=None):
 @alone
 @MODES
 def test_busy_threads_keep_their_budget(record, load, xprof, mode, hot_calls):
-    """4 threads at full speed, which a recording of hot() would keep from most of their work."""
+    """4 busy threads keep most of their work, although recording all calls of hot() would use most of their time."""
     target = load(threads=4, hot_calls=hot_calls)
     costs = []
-    # How much work neighbours leave to this machine in a second of CPU time differs from moment to moment: what they
-    # take is not taken each time, what xprof takes is.
+    # The work that other loads leave to this machine per second of CPU time varies, so their share is measured again.
+    # xprof's share must always be within the budget.
     while not costs or costs[-1] >= 0.35 and len(costs) < 3:
         before = [target.work_rate(0.25) for _ in range(3)]
         session = record("--no-samples", f"--call-mode={mode}", "--max-overhead=5%", "-p", target.pid).wait_attached()
@@ -68,7 +70,8 @@ def test_busy_threads_keep_their_budget(record, load, xprof, mode, hot_calls):
     out = taken_out(recorded)
     print(f"costs {costs}, {100 * told['spent']:.1f} % by xprof's own account, taken out: {out}")
     assert call_modes(recorded) == {target.pid: {mode}}
-    # A machine that is away for a moment lengthens what it meets, also the stops in which functions are taken out.
+    # If a hypervisor pauses the machine, the pause lengthens an operation, such as a stop in which functions are
+    # throttled.
     stopped = recorded.manifest["attach"]["stopped_ms"] / 1000 / recorded.manifest["duration_s"]
     assert told["share"] == 0.05 and told["spent"] < 0.08 + stopped
     assert 2 < out["hot"]["out_s"] <= recorded.manifest["duration_s"] and out["hot"]["times"] >= 1
@@ -82,7 +85,10 @@ def test_busy_threads_keep_their_budget(record, load, xprof, mode, hot_calls):
 @pytest.mark.parametrize("hot_when", ["from-the-start", "later"])
 @MODES
 def test_no_other_function_misses_a_call(record, load, mode, hot_calls, hot_when):
-    """Of hot() what was seen is told; of the others every call is recorded, also while hot() goes and comes back."""
+    """
+    Calls of hot() are counted. Every call of the other functions is recorded, also while hot() is throttled and
+    resumed.
+    """
     threads, rounds = 2, 300 if hot_when == "from-the-start" else 0
     target = load(threads=threads, hot_calls=hot_calls, rounds=rounds, wait=True)
     options = ("--no-samples", "--buffer=16M", f"--call-mode={mode}", "--max-overhead=25%")
@@ -104,11 +110,11 @@ def test_no_other_function_misses_a_call(record, load, mode, hot_calls, hot_when
     out = taken_out(recorded)
     entered, left = log_calls(recorded)
     assert out["hot"]["times"] >= (2 if hot_when == "later" else 1)
-    # On a busy machine, warm() may cost too much, too.
+    # On a busy machine, warm() may also exceed the budget.
     assert set(out) <= {"hot", "warm"}
     assert all(entered[name] == truth[name] for name in ("warm", "cold") if name not in out), (entered, truth)
     assert entered == left
-    # Of threads that stood in a sled of hot() when that was restored.
+    # Calls of threads that were in a sled of hot() when the sled was restored.
     assert recorded.totals["filtered"]["outside"] <= threads * out["hot"]["times"]
     known = entered.get("hot", 0) + out["hot"].get("calls_counted", 0)
     assert 0 < known <= truth["hot"], (entered, out, truth)
@@ -117,7 +123,7 @@ def test_no_other_function_misses_a_call(record, load, mode, hot_calls, hot_when
 
 
 def test_thread_that_ends_while_a_function_goes_out(record, program, start):
-    """It is in hot() when that is taken out, and ends before xprof knows: its call ends then."""
+    """If a thread ends after hot() was throttled, before xprof knows, its open call ends then."""
     process = start([program("live/programs/leaves.c", "-O1", project.no_runtime()), "wait"])
     assert process.stdout.readline() == "ready\n"
     options = ("--no-samples", "--buffer=16M", "--call-mode=patch", "--max-overhead=10%")
@@ -128,24 +134,24 @@ def test_thread_that_ends_while_a_function_goes_out(record, program, start):
     assert set(taken_out(recorded)) == {"hot"}
     entered, left = log_calls(recorded)
     assert entered["hot"] > 0 and entered == left
-    # The other thread may have been in it, too.
+    # The other thread may have been in hot(), too.
     assert [one["exits"] for one in recorded.log().entry["synthesized_by_function"]] in ([1], [2])
 
 
 def test_cooled_functions_come_back(record, load):
-    """hot() is called no more after a while: it is recorded again."""
+    """When hot() is no longer called, it is recorded again."""
     target = load(threads=1, hot_calls=2000)
     session = record("--no-samples", "--call-mode=patch", "--max-overhead=25%", "-p", target.pid).wait_attached()
 
     def is_out():
-        # It is counted, or restored where even that is too dear.
+        # A throttled function is counted, or its sled is restored if even counting costs too much.
         return sum(word[0] >> 4 == RECORDED for word in entry_words(target.pid, target.path)) < SLEDS // 2
 
     recording.wait_until(is_out, "hot() is not taken out")
     time.sleep(0.6)
     target.process.send_signal(signal.SIGUSR2)
     recording.wait_until(lambda: not is_out(), "hot() is still out")
-    time.sleep(1)  # it is patched a moment before it counts as recorded
+    time.sleep(1)  # the sled is patched shortly before hot() counts as recorded
     calls = target.counters()[target.HOT]
     recorded = session.stop().ok()
     out = taken_out(recorded)["hot"]
@@ -154,7 +160,7 @@ def test_cooled_functions_come_back(record, load):
 
 
 def test_needs_uprobe_multi(xprof, load, tmp_path):
-    """Without it nothing is known of what calls cost."""
+    """Without uprobe_multi, --max-overhead is refused: xprof cannot measure the cost of calls."""
     target = load(threads=1)
     done = xprof("record", "--uprobes=single", "--max-overhead=5%", "-p", target.pid, "-o", tmp_path / "out")
     assert done.returncode == 3 and "requires uprobe_multi, Linux 6.6" in done.stderr and "--functions" in done.stderr
@@ -165,7 +171,7 @@ def test_needs_uprobe_multi(xprof, load, tmp_path):
 
 @MODES
 def test_from_the_start_of_a_command(program, record, tmp_path, mode, hot_calls):
-    """Nothing is known of a command beforehand."""
+    """The budget holds from the start of a command, whose rates are not known before."""
     path = program("live/programs/load.c", "-O2", project.no_runtime())
     counters = tmp_path / "counters"
     options = ("--no-samples", "--buffer=16M", f"--call-mode={mode}", "--max-overhead=25%")
@@ -179,7 +185,10 @@ def test_from_the_start_of_a_command(program, record, tmp_path, mode, hot_calls)
 
 @pytest.mark.together("kills")
 def test_killed_while_functions_go_and_come(xprof, busy, tmp_path):
-    """xprof is killed at any moment of the first second, in which it takes functions out and looks at them again."""
+    """
+    The target survives a kill of xprof at any moment of the first second, in which xprof throttles functions and checks
+    them again.
+    """
     chance = random.Random(7)
     target = busy(threads=2)
     arguments = [xprof.path, "record", "-q", "--no-samples", "--call-mode=patch", "--max-overhead=1%", "-p", target.pid]
@@ -196,7 +205,10 @@ def test_killed_while_functions_go_and_come(xprof, busy, tmp_path):
 
 
 def test_calls_are_counted(record, load):
-    """Of patched sleds that are taken out the calls go on being counted, all but those that are under way just then."""
+    """
+    With patched sleds, calls of a throttled function are still counted, except calls in progress while the sleds
+    change.
+    """
     threads = 2
     target = load(threads=threads, hot_calls=1000, wait=True)
     options = ("--no-samples", "--buffer=16M", "--call-mode=patch", "--max-overhead=25%")
@@ -216,7 +228,7 @@ def test_calls_are_counted(record, load):
 
 
 def test_short_processes(record, program, waiting):
-    """None of them lives from one look at its CPU time to the next: that is known from their ends."""
+    """Short processes end before their CPU time is read twice. The budget uses the CPU time at their exit."""
     processes = 40
     process = waiting(program("live/programs/relay.c", "-O2", project.no_runtime()), processes)
     session = record("--no-samples", "--follow", "--max-overhead=10%", "-p", process.pid).wait_attached()
@@ -233,7 +245,10 @@ def test_short_processes(record, program, waiting):
 
 
 def test_workers_of_a_server(record, program, start, tmp_path):
-    """What is called in children goes out of those that live, and comes back there; later ones have what those have."""
+    """
+    A function that children call is throttled in all living processes, and resumed there. New children inherit the
+    state.
+    """
     path = program("live/programs/workers.c", "-O2", project.no_runtime())
     file = tmp_path / "numbers"
     process = start([path, "wait", file])
@@ -279,8 +294,11 @@ def test_workers_of_a_server(record, program, start, tmp_path):
 
 
 def test_restless_threads(record, program, waiting):
-    """Functions go and come under threads at full speed and short-lived ones, signals wherever they hit, and vfork()."""
-    # Long enough for functions to go: it is looked at ten times in a second.
+    """
+    Functions are throttled and resumed while busy and short-lived threads run, signals arrive anywhere, and vfork()
+    children exist.
+    """
+    # Long enough to throttle functions: the budget is checked ten times per second.
     process = waiting(program("live/programs/restless.c", "-O2", project.no_runtime()), 40000)
     session = record("--no-samples", "--buffer=16M", "--max-overhead=1%", "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)
@@ -301,7 +319,7 @@ def test_restless_threads(record, program, waiting):
 @pytest.mark.parametrize("samples", [False, True], ids=["calls", "samples-too"])
 @pytest.mark.parametrize("options", [[], ["--dry-run"]], ids=["record", "dry-run"])
 def test_process_that_cannot_be_patched(record, xprof, load, tmp_path, samples, options):
-    """On its sleds are somebody else's probes: no budget can be kept, so its calls are not recorded."""
+    """If another tool's probes are on the sleds of a process, no budget can be kept, so its calls are not recorded."""
     target = load(threads=1)
     other = record("--no-samples", "--call-mode=probe", "--functions=cold", "-p", target.pid).wait_attached()
     which = [*options, *([] if samples else ["--no-samples"])]
@@ -317,7 +335,10 @@ def test_process_that_cannot_be_patched(record, xprof, load, tmp_path, samples, 
 
 
 def test_programs_of_children(record, program, tmp_path):
-    """Without a budget these are probed; with one they are patched after their exec, and nothing is probed."""
+    """
+    Without a budget, the programs that children execute are probed. With a budget, they are patched after the exec, and
+    not probed.
+    """
     path = program("live/programs/load.c", "-O2", project.no_runtime())
     command = f"{path} run 1 600 2000 {tmp_path}/counters; :"
     recorded = record("--no-samples", "--follow", "--max-overhead=25%", "--", "sh", "-c", command).finish().ok()
@@ -340,13 +361,13 @@ def test_all_processes_of_a_program(record, load, mode):
 
 
 def test_process_that_cannot_be_stopped(record, load, start, tmp_path):
-    """A debugger has it when a function gets hot: it is taken out when the debugger is gone."""
+    """While a debugger holds the process, hot() cannot be throttled; it is throttled when the debugger detaches."""
     if not shutil.which("strace"):
         pytest.skip("no strace here")
     target = load(threads=2, hot_calls=2000, wait=True)
     target.process.send_signal(signal.SIGUSR2)
     target.process.send_signal(signal.SIGUSR1)
-    # Calls in memory cost too little for this budget.
+    # Calls recorded in user space cost too little for this budget.
     session = record("--no-samples", "--max-overhead=10%", "--call-mode=patch", "-p", target.pid).wait_attached()
     tracer = start(["strace", "-f", "-o", tmp_path / "trace", "-p", target.pid])
     status = pathlib.Path(f"/proc/{target.pid}/status")
@@ -362,27 +383,30 @@ def test_process_that_cannot_be_stopped(record, load, start, tmp_path):
     recorded = session.stop()
     assert recorded.status == 0, recorded.messages
     out = taken_out(recorded.adds_up())
-    # On a busy machine, warm() may be taken out, too.
+    # On a busy machine, warm() may be throttled, too.
     assert "hot" in out
-    # While it was traced hot() was recorded, and is not told to have been out.
+    # While the process was traced, hot() was recorded and not reported as throttled.
     assert 0 < out["hot"]["out_s"] <= time.monotonic() - begin
     target.assert_works()
     leftovers.assert_nothing_left(target.pid)
 
 
 def test_process_that_shares_its_memory(record, load):
-    """It does not stand still with the target: nothing is changed under it, and hot() is taken out when it is over."""
+    """
+    A process that shares the target's memory does not stop with the target: no code is changed meanwhile, and hot() is
+    throttled after that process has ended.
+    """
     target = load(threads=2, hot_calls=2000, wait=True)
     target.process.send_signal(signal.SIGUSR2)
     target.process.send_signal(signal.SIGUSR1)
-    # Calls in memory cost too little for this budget.
+    # Calls recorded in user space cost too little for this budget.
     session = record("--no-samples", "--max-overhead=10%", "--call-mode=patch", "-p", target.pid).wait_attached()
     words = list(entry_words(target.pid, target.path))
     target.process.send_signal(signal.SIGHUP)
     recording.wait_until(lambda: targets.children(target.pid), "no process shares its memory")
     (sharer,) = targets.children(target.pid)
     target.process.send_signal(signal.SIGUSR2)
-    # For half a second of CPU time: a tenth of that is enough where nobody shares it.
+    # For half a second of CPU time; a tenth is enough if no process shares the memory.
     recording.wait_until(lambda: target.counters()[target.HOT] > 100 * 2000, "hot() is not called")
     assert list(entry_words(target.pid, target.path)) == words
     target.process.send_signal(signal.SIGHUP)
@@ -390,19 +414,19 @@ def test_process_that_shares_its_memory(record, load):
     assert not targets.runs(sharer, target.path)
     recorded = session.stop()
     assert recorded.status == 0, recorded.messages
-    # The budget was exceeded while nothing could be changed, so warm() may be taken out, too.
+    # The budget was exceeded while no code could be changed, so warm() may be throttled, too.
     assert {"hot"} <= set(taken_out(recorded.adds_up())) <= {"hot", "warm"}
     target.assert_works()
     leftovers.assert_nothing_left(target.pid)
 
 
 def test_nothing_is_missed_while_memory_is_shared(record, load):
-    """What cannot be taken out is recorded, each call of it."""
+    """Each call of a function that cannot be throttled is recorded."""
     target = load(threads=2, hot_calls=2000, wait=True)
     target.process.send_signal(signal.SIGUSR2)
     target.process.send_signal(signal.SIGUSR1)
-    # Rings for all of it: on a busy machine the reader may be late.
-    # In memory, the first calls of the process that shares it are taken for the target's.
+    # Rings for all calls: on a busy machine the reader may be late.
+    # In memory mode, the first calls of the process that shares the memory count as the target's.
     options = ["--no-samples", "--buffer=16M", "--max-overhead=10%", "--call-mode=patch"]
     session = record(*options, "-p", target.pid).wait_attached()
     target.process.send_signal(signal.SIGHUP)
@@ -413,7 +437,7 @@ def test_nothing_is_missed_while_memory_is_shared(record, load):
     target.wait_without_hot()
     recorded = session.stop().adds_up()
     assert recorded.status == 0, recorded.messages
-    # It is called neither when the recording begins nor when it ends: none of its records is filtered for that.
+    # hot() is called neither at the start nor at the end of the recording, so none of its records is filtered for that.
     assert log_calls(recorded)[0]["hot"] == target.counters()[target.HOT]
     assert taken_out(recorded) == {}
     target.assert_works()
@@ -421,7 +445,7 @@ def test_nothing_is_missed_while_memory_is_shared(record, load):
 
 
 def entry_kinds(target):
-    """The kinds in the words of its patched entry sleds."""
+    """Returns the kinds in the words of the patched entry sleds."""
     return {word[0] >> 4 for word in entry_words(target.pid, target.path)}
 
 
@@ -449,7 +473,10 @@ def probes(pid, path):
 @pytest.mark.parametrize("clang", ["clang-14"])
 @pytest.mark.parametrize("options", [[], ["--follow"]], ids=["one", "follow"])
 def test_conditional_tail_exits_are_left_out(record, program, waiting, clang, options):
-    """These are probed beside patched sleds. With a budget the functions that have them are not recorded."""
+    """
+    Conditional tail exits are probed even if other sleds are patched. With a budget, functions that have them are not
+    recorded.
+    """
     if clang not in [f"clang-{v}" for v in project.clang_versions()]:
         pytest.skip(f"no {clang} here, which makes such sleds")
     path = program("live/programs/conditional.c", "-Os", project.no_runtime(clang), clang=clang)
@@ -466,10 +493,10 @@ def test_conditional_tail_exits_are_left_out(record, program, waiting, clang, op
 
 @pytest.mark.parametrize("what, options", [("load", []), ("exec", ["--follow"]), ("fork", ["--follow"])])
 def test_restless_target(xprof, record, churn, what, options):
-    """Objects and processes come and go while functions are taken out."""
+    """Objects and processes come and go while functions are throttled."""
     target = churn(what)
     session = record("--no-samples", "--max-overhead=1%", *options, "-p", target.pid).wait_attached()
-    time.sleep(1.2)  # it is looked at ten times in a second
+    time.sleep(1.2)  # the budget is checked ten times per second
     target.assert_works()
     recorded = session.stop().adds_up()
     assert recorded.status == 0, recorded.messages
@@ -480,7 +507,7 @@ def test_restless_target(xprof, record, churn, what, options):
 
 
 def test_thousands_of_functions(record, program, start, tmp_path):
-    """3 000 functions that are all too hot go at once, in the first moments, also if children call them."""
+    """3 000 functions that all exceed the budget are throttled in the first moments, also if children call them."""
     path = program("live/programs/crowd.c", "-O1", project.no_runtime(), "-g0")
     process = start([path, "fork", tmp_path / "counters"])
     recording.wait_until(lambda: targets.children(process.pid), "no child")

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Whatever happens to xprof or its target: the target goes on and computes the same, and nothing of xprof remains."""
+"""
+Checks that the target continues and computes the same after any failure of xprof or of the target, and that nothing of
+xprof remains.
+"""
 import json
 import os
 import random
@@ -17,17 +20,19 @@ import targets
 
 pytestmark = pytest.mark.uprobes
 
-# The kernel takes its time for what a killed xprof had, and lets nobody else probe meanwhile: one at a time.
+# The kernel needs time to clean up after a killed xprof, and refuses other probes meanwhile: run these tests one at a
+# time.
 kills = pytest.mark.together("kills")
 
-# For what a test leaves to chance: the same in every run, and in the name of a test that fails.
+# Seed of random choices: the same in every run, and part of the name of a failing test.
 SEED = 20
 ROUNDS = {"multi": 5, "single": 3}
-# test_patch.py has the like for patched sleds.
+# test_patch.py has similar tests for patched sleds.
 PROBE = "--call-mode=probe"
-# Of those that are killed: a perf.data of compressed samples cannot be read for some microseconds in a second.
+# Options of recordings that are killed: a perf.data of compressed samples is unreadable for some microseconds per
+# second.
 WHOLE = "--no-compression"
-# At least, of live/programs/victim.c.
+# Minimum, of live/programs/victim.c.
 CALLS_OF_ROUND = 3
 
 
@@ -37,7 +42,9 @@ def record(record):
 
 
 def assert_readable(xprof, directory, instr_map):
-    """Every file of the recording is as it must be, and llvm-xray reads the logs (some of very many)."""
+    """
+    Checks that every file of the recording is valid, and that llvm-xray reads the logs (a sample, if there are many).
+    """
     checked = xprof.check(directory)
     assert checked.returncode == 0, checked.stderr
     for log in sorted(directory.glob("*.fdr"))[:5]:
@@ -48,7 +55,7 @@ def assert_readable(xprof, directory, instr_map):
 
 
 def assert_recovers(xprof, directory, instr_map):
-    """What a killed xprof has left becomes files: recover waits until the last of it is gone."""
+    """Checks that recover makes files from what a killed xprof left: recover waits until the killed xprof is gone."""
     if not directory.exists():
         return 0
     spools = len(list(directory.glob("*.spool")))
@@ -66,7 +73,7 @@ def assert_recovers(xprof, directory, instr_map):
 @kills
 @pytest.mark.parametrize("way, pause_us", [("multi", 0), ("single", 1000)], ids=["multi-load", "single-idle"])
 def test_kill_in_every_state(xprof, busy, tmp_path, way, pause_us):
-    """While it checks, attaches, records, detaches and writes, all of which takes some tenths of a second here."""
+    """Kills xprof while it checks, attaches, records, detaches and writes, which takes some tenths of a second here."""
     chance = random.Random(SEED)
     target = busy(pause_us=pause_us)
     arguments = [xprof.path, "record", PROBE, WHOLE, "-q", f"--uprobes={way}", "-d", "100ms", "-p", str(target.pid), "-o"]
@@ -79,9 +86,9 @@ def test_kill_in_every_state(xprof, busy, tmp_path, way, pause_us):
         begin = time.monotonic()
         process = subprocess.Popen([*arguments, directory])
         try:
-            # One in each part of the time that it takes.
+            # One kill in each part of that time.
             process.wait(whole_s * (number + chance.uniform(0.1, 1)) / ROUNDS[way])
-            # Later recordings are faster than the first, or the machine is calmer by now.
+            # Later recordings are faster than the first, or the machine is less busy.
             whole_s = time.monotonic() - begin
         except subprocess.TimeoutExpired:
             killed += 1
@@ -96,8 +103,9 @@ def test_kill_in_every_state(xprof, busy, tmp_path, way, pause_us):
 @recording.in_turn("mode, linked", recording.MODES, ["-static", "-pie"])
 def test_probes_have_an_anchor(program, start, tmp_path, xprof, linked, mode):
     """
-    The one that is hardly ever hit goes last, also when xprof is killed, which closes its files from the highest
-    descriptor down: a thread that hits another just before that is not killed for it.
+    The last probe to be removed is one that is hardly ever hit, also after a kill, when the kernel closes files from
+    the highest descriptor down. Otherwise, the kernel would kill a thread that hits another probe just before its
+    removal.
     """
     path = program("live/programs/victim.c", "-O2", project.no_runtime(), "-fPIE", linked)
     target = start([path, "2", "1000", tmp_path / "progress"])
@@ -113,7 +121,7 @@ def test_probes_have_an_anchor(program, start, tmp_path, xprof, linked, mode):
 
 @kills
 def test_killed_recording_is_recovered(xprof, record, busy):
-    """What was recorded until two seconds before is there: mostly, all but the last second."""
+    """recover restores all records up to two seconds before the kill; usually, up to one second."""
     target = busy(pause_us=1000)
     session = record(WHOLE, "-p", target.pid).wait_attached()
     first = target.rounds()
@@ -126,7 +134,7 @@ def test_killed_recording_is_recovered(xprof, record, busy):
     assert assert_recovers(xprof, recorded.directory, target.path) == 1
     records = xprof.dump(*recorded.directory.glob("*.fdr")).stdout
     assert records.count("enter function") > CALLS_OF_ROUND * rounds > 0
-    # The manifest says whose functions these are.
+    # The manifest names the objects of these functions.
     manifest = json.loads((recorded.directory / "manifest.json").read_text())
     (process,) = manifest["processes"]
     assert manifest["recovered"] and process["pid"] == target.pid
@@ -139,7 +147,7 @@ def test_killed_recording_is_recovered(xprof, record, busy):
 
 @kills
 def test_killed_with_its_command(xprof, program, tmp_path):
-    """A command outlives a killed xprof, even one that is held by it, and runs without probes."""
+    """A command survives a kill of xprof, even while xprof holds it, and runs without probes."""
     path = program("live/programs/victim.c", "-O2", project.no_runtime())
     chance = random.Random(SEED)
     for number in range(4):
@@ -164,7 +172,7 @@ def test_killed_with_its_command(xprof, program, tmp_path):
 
 
 def test_signal_ends_well(xprof, record, busy):
-    """^C does in nearly all tests."""
+    """A signal ends a recording. Nearly all other tests use ^C."""
     target = busy(pause_us=1000)
     for number in (signal.SIGTERM, signal.SIGHUP):
         session = record("-p", target.pid).wait_attached()
@@ -177,7 +185,10 @@ def test_signal_ends_well(xprof, record, busy):
 
 @kills
 def test_second_signal_aborts(xprof, busy, tmp_path):
-    """In whatever state the first one was taken: it has ended soon, and its files can be made. test_interrupt.py has the end."""
+    """
+    A second signal ends the recording soon, whatever xprof does, and its files can be recovered. test_interrupt.py
+    tests the end.
+    """
     chance = random.Random(SEED)
     target = busy(threads=1)
     for round_number in range(3):
@@ -194,7 +205,7 @@ def test_second_signal_aborts(xprof, busy, tmp_path):
 
 
 def test_signal_at_the_end_of_the_target(record, busy):
-    """Both have come when xprof looks: whichever it sees first, the signal is no second one."""
+    """If the target ends and a signal arrives together, the signal does not count as a second one."""
     target = busy(threads=1)
     session = record("-p", target.pid).wait_attached()
     session.process.send_signal(signal.SIGSTOP)
@@ -211,7 +222,7 @@ def test_signal_at_the_end_of_the_target(record, busy):
 @recording.in_turn("what, options", ["exec", "fork", "threads", "load"] * 2,
                    [[], ["--follow"], ["--uprobes=single"], [], ["--follow"], ["--uprobes=single"], ["--follow"], []])
 def test_restless_target(xprof, record, churn, what, options):
-    """It executes, forks, starts threads, loads and unloads objects, whatever xprof does just then."""
+    """The target executes programs, forks, starts threads, and loads and unloads objects throughout the recording."""
     target = churn(what)
     recorded = record("-p", target.pid, "-d", "1ms", *options).finish().ok()
     assert_readable(xprof, recorded.directory, target.path)
@@ -225,7 +236,7 @@ def test_restless_target(xprof, record, churn, what, options):
 
 
 def test_more_children_than_descriptors(xprof, record, churn, tmp_path):
-    """What is over does not hold files and memory until the end of the recording."""
+    """Processes that have ended do not keep files and memory until the end of the recording."""
     target = churn("fork")
     limited = project.wrapped(xprof, tmp_path, "prlimit", "--nofile=128")
     session = record("-p", target.pid, "--follow", "--buffer=16M", program=limited).wait_attached()
@@ -267,7 +278,9 @@ def test_kill_beside_restless_target(xprof, churn, tmp_path, what):
 
 
 def test_stopped_target(record, busy):
-    """Attached and detached while the target is stopped, and while it is stopped and continued."""
+    """
+    xprof attaches to a stopped target and detaches from it; in other cases the target stops and continues meanwhile.
+    """
     target = busy(pause_us=1000)
     target.process.send_signal(signal.SIGSTOP)
     recorded = record("-p", target.pid, "-d", "300ms").finish()
@@ -328,7 +341,7 @@ def test_under_strace(xprof, record, busy, start, tmp_path):
 
 
 def test_under_gdb(record, busy, start):
-    """A debugger holds the target while xprof attaches, and lets it go while xprof records."""
+    """A debugger holds the target while xprof attaches, and detaches while xprof records."""
     if not shutil.which("gdb"):
         pytest.skip("no gdb here")
     target = busy(2, 1000)
@@ -353,7 +366,7 @@ def traced(pid):
 
 @pytest.mark.parametrize("options", [[], ["--uprobes=single"], ["--min-duration=20us"], ["--args=6"]], ids=lambda o: "-".join(o) or "plain")
 def test_ring_overflow(xprof, record, busy, options):
-    """Rings of one page hold less than what comes while xprof sleeps: what is lost is counted, what is there is right."""
+    """Rings of one page overflow while xprof sleeps: lost records are counted, the other records are right."""
     target = busy()
     recorded = record("-p", target.pid, "--buffer=4096", "-d", "1", *options).finish().adds_up()
     assert recorded.status == 0, recorded.messages

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Custom and typed events byte for byte, and the arguments of calls."""
+"""Checks custom and typed events byte for byte, and the arguments of calls."""
 import collections
 import os
 import re
@@ -30,18 +30,21 @@ TYPED = re.compile(rb"<Typed Event: delta = \+\d+, type = (\d+), size = (\d+), d
 
 
 def payload(size):
-    """As the program makes it; what is longer than the limit is cut, and an empty one is a zero byte in the log."""
+    """
+    Returns the payload that the program writes. Longer payloads are cut at the limit; an empty payload is a zero byte
+    in the log.
+    """
     return bytes((31 * size + 7 * i) & 0xFF for i in range(min(size, LIMIT))) or b"\0"
 
 
 def logged_events(llvm_xray, path):
-    """[(type or None, payload)] of the log, without the thread's name, with which it begins."""
+    """Returns [(type or None, payload)] of the log, without the thread's name at its start."""
     text = subprocess.run([llvm_xray.path, "fdr-dump", path], stdout=subprocess.PIPE, timeout=60, check=True).stdout
     events = []
     padding = False
     for match in re.finditer(rb"^<(Custom|Typed|Thread|End)\b", text, re.M):
         if match[1] in (b"Thread", b"End"):
-            padding = match[1] == b"End"  # what stands between two buffers
+            padding = match[1] == b"End"  # records between two buffers
             continue
         custom = CUSTOM.match(text, match.start())
         typed = TYPED.match(text, match.start())
@@ -55,7 +58,10 @@ def logged_events(llvm_xray, path):
 
 @pytest.fixture
 def events_program(program, clang):
-    """With typed events or not; clang 14 crashes on events when it optimizes, and XRay's runtime is left out."""
+    """
+    Builds a program with or without typed events. Does not link XRay's runtime; clang 14 crashes on events when it
+    optimizes.
+    """
 
     def build(*flags):
         return program(
@@ -71,7 +77,7 @@ def events_program(program, clang):
 
 
 def read_by_all(path):
-    """The events of a log, of which every installed llvm-xray reads the same."""
+    """Returns the events of a log, after checking that every installed llvm-xray reads the same events."""
     found = [logged_events(project.LlvmXray(version), path) for version in project.LLVM_VERSIONS]
     assert all(events == found[0] for events in found)
     return found[0]
@@ -95,7 +101,7 @@ def test_custom_events(events_program, record):
 
 
 def lines_of(program, functions):
-    """What llvm-xray would print of the program, if it could: {"ev": "e.c:5:0"}."""
+    """Returns the source lines of the events, {"ev": "e.c:5:0"}, as llvm-xray would print them if it could."""
     addresses = hand_made.symbols(program)
     done = project.run(["llvm-symbolizer", f"--obj={program}", "--no-inlines", *(hex(addresses[name]) for name in functions)])
     places = [lines.splitlines()[1] for lines in done.stdout.strip().split("\n\n")]
@@ -104,7 +110,7 @@ def lines_of(program, functions):
 
 @in_turn("mode, clang", MODES, CLANGS[::-1])
 def test_typed_events(events_program, record):
-    """They need version 5, of which xprof tells."""
+    """Typed events require version 5, which xprof reports."""
     program = events_program("-DTYPED_EVENTS", "-g")
     recorded = record("--", program, *SIZES).finish().ok()
     log = recorded.log()
@@ -114,7 +120,7 @@ def test_typed_events(events_program, record):
     assert read_by_all(log.path) == expected_typed(SIZES)
     assert recorded.totals["truncated"] == 11 * sum(size > LIMIT for size in SIZES)
     assert log.side, "llvm-xray cannot read the program's own map, so a side ELF is needed"
-    # Its lines are those of the program.
+    # Its source lines are those of the program.
     for version in project.LLVM_VERSIONS:
         account = project.LlvmXray(version)("account", log.path, f"-instr_map={log.side}").stdout
         told = {name: place for place, name in re.findall(r" (\S+:\d+:0): (\w+)$", account, re.M)}
@@ -141,7 +147,7 @@ def test_events_of_a_running_process(events_program, record, waiting, way):
 
 @in_turn("mode, clang", MODES, CLANGS)
 def test_unreadable_payload(events_program, record):
-    """It is missing, and counted; the program does not notice."""
+    """An unreadable payload is omitted and counted; the program is not affected."""
     recorded = record("--", events_program(), "unmapped").finish().ok()
     assert recorded.output == "survived\n"
     assert recorded.totals["faulted"] == 5
@@ -158,7 +164,7 @@ SIX = [
 
 
 def arguments(record, program, clang, *options):
-    """({function: [its arguments in each call]}, address of the object whose method is called)"""
+    """Returns ({function: [its arguments in each call]}, address of the object whose method is called)."""
     path = program("live/programs/arguments.cpp", "-O1", clang=clang)
     recorded = record(*options, "--", path).finish().ok()
     found = collections.defaultdict(list)
@@ -185,7 +191,7 @@ def test_arguments_of_every_function(record, program, clang, count):
 
 @in_turn("mode, clang", MODES, CLANGS)
 def test_arguments_that_the_program_wants_logged(record, program, clang):
-    """xray_log_args(1): without --args only these."""
+    """With xray_log_args(1), the first argument is recorded without --args."""
     found, _ = arguments(record, program, clang)
     assert found["logged"] == [(42,), (U64 - 1,)]
     assert {name for name, calls in found.items() if any(calls)} == {"logged"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""xprof explain of a server whose faults are known: it names the cause of each slow request."""
+"""Checks xprof explain with servers whose faults are known: it names the cause of each slow request."""
 import json
 import signal
 
@@ -23,7 +23,9 @@ def names(wait):
 
 @pytest.mark.alone("whatever else runs is a neighbour, too")
 def test_three_faults(xprof, record, waiting, faults):
-    """A lock held across a sleep, a slow answer of a storage, a thread beside a busy neighbour."""
+    """
+    The faults: a lock held while sleeping, a slow answer of a storage, a thread with a competing thread on its CPU.
+    """
     process = waiting(faults, 4000)
     session = record("--off-cpu", "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)
@@ -46,7 +48,7 @@ def test_three_faults(xprof, record, waiting, faults):
     assert answer["state"] == "sleeping" and "load_block handle_request " in names(answer)
     assert answer["waker"]["name"] == "storage" and "sleep_ms storage " in names(answer["waker"]["meanwhile"])
 
-    # Of both workers, which may wait for the lock one behind the other, the first to get it.
+    # The worker that gets the lock first: both may wait for the lock, one after the other.
     locked = [(call, wait) for call in calls for wait in call["waits"]
               if wait["state"] == "lock" and wait["waker"] and wait["waker"]["name"] == "refresher"]
     assert locked
@@ -72,7 +74,10 @@ def slow_server(program):
 
 @pytest.mark.alone("whatever else runs is a neighbour, too")
 def test_causes_of_all_requests(xprof, record, waiting, slow_server):
-    """Without an option: which functions are requests, and how many of them each cause made slow, as the server counts."""
+    """
+    Without options, explain finds the functions that are requests, and how many requests each cause made slow. The
+    numbers are those of the server.
+    """
     process = waiting(slow_server, 2000)
     session = record("--off-cpu", "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)
@@ -87,15 +92,15 @@ def test_causes_of_all_requests(xprof, record, waiting, slow_server):
     assert (request["function"], request["calls"]) == ("handle_request", 2000) and request["is_found"]
     causes = [cause for cause in found["causes"] if cause["function"] == "handle_request"]
 
-    # A call continues in the function that it jumps to.
+    # A tail call continues the call.
     (journal,) = [cause for cause in causes if cause["place"] == "write_journal" and cause["thread"] == "storage"]
     assert journal["kind"] == "wait" and 0.9 * journaled <= journal["calls"] <= journaled
-    # Of some waits, the stack ends in the C library.
+    # The stacks of some waits end in the C library.
     (lock,) = [cause for cause in causes if cause["kind"] == "lock" and cause["thread"] == "refresher" and cause["place"] == "lookup"]
     assert 0.8 * locked <= lock["calls"] <= 1.2 * locked + 2
     assert (lock["primitive"], lock["does"]) == ("pthread_mutex_lock", "sleeps in refresh_cache")
     no_cpu = sum(cause["calls"] for cause in causes if cause["kind"] == "no CPU")
-    # On a busy machine, other processes have the CPU, and not only the thread busy.
+    # On a busy machine, processes other than busy also use the CPU.
     assert 0.7 * starved <= no_cpu
     (row,) = [row for row in found["locks"] if row["lock"] == address]
     assert row["holder"]["name"] == "refresher" and 0.8 * locked <= row["count"]

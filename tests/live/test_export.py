@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What `xprof export` writes of a recording says what `xprof report` says, and needs nothing but itself."""
+"""Checks that the files of `xprof export` agree with `xprof report` for the same recording, and need no other file."""
 import collections
 import json
 import re
@@ -24,7 +24,7 @@ def plain(frame):
 
 
 def test_report_is_as_expected(made):
-    """What the other tests compare with has something to compare."""
+    """The recording has samples and calls, which the other tests compare."""
     assert made.samples > 300 and made.calls > 100
     assert made.rows[PRICE][0] > made.samples / 3
     assert made.rows["random_numbers"][1] > made.samples / 8
@@ -40,7 +40,7 @@ def test_folded(made):
         for name in {plain(frame) for frame in frames}:
             cum[name] += value
     assert dict(flat) == {name: row[0] for name, row in made.rows.items() if row[0]}
-    # In two rows of the same name, a stack counts twice.
+    # With two rows of the same name, a stack counts twice.
     assert cum["main"] == made.rows["main"][1] and cum["priced"] == made.rows["priced"][1]
     ends = [frames for frames in stacks if frames[-1] == PRICE]
     assert ends and all(frames[-3:] == ("priced", "quick_[i]", PRICE) for frames in ends)
@@ -49,7 +49,7 @@ def test_folded(made):
 @pytest.mark.skipif(not profiles.GO, reason="no go here")
 @pytest.mark.parametrize("source", ["perf.data", "profiles"])
 def test_pprof_without_anything_else(made, tmp_path, source):
-    """Neither the binary nor the recording is there, and the names are."""
+    """The exported profile has all names without the binary and the recording."""
     directory = tmp_path / "copy"
     shutil.copytree(made.directory, directory, symlinks=True)
     if source == "profiles":
@@ -108,7 +108,10 @@ int main()
 @pytest.mark.skipif(not profiles.GO, reason="no go here")
 @pytest.mark.skipif(not shutil.which("g++"), reason="no g++ here")
 def test_pprof_beyond_dwarf(xprof, tmp_path):
-    """Names with blanks, gcc's main and a C library without debug information: go's own symbolizer has none of them."""
+    """
+    Finds names with spaces, gcc's main, and a C library without debug information; go's own symbolizer finds none of
+    them.
+    """
     program, directory, profile = (tmp_path / name for name in ("boxes", "recording", "p.pb.gz"))
     (tmp_path / "boxes.cc").write_text(GCC_SOURCE)
     assert project.run(["g++", "-O2", "-g", "-o", program, tmp_path / "boxes.cc"]).returncode == 0
@@ -121,7 +124,7 @@ def test_pprof_beyond_dwarf(xprof, tmp_path):
     rows = {row["Function"]: (int(row["Flat"]), int(row["Cum"])) for row in reported.rows(shown)}
     assert rows["weigh(Box const&, unsigned long)"][0] > 1 and rows["main"][0] > 1
     assert sum(flat for name, (flat, _) in rows.items() if name.startswith("libc.so.6+0x")) > 1
-    # A system call without a name: the address behind it in perf.data is one of the call itself in the gperftools profile.
+    # A system call without a name: its return address in perf.data is reduced by one in the gperftools profile.
     assert all_but_calls_without_names(rows) == all_but_calls_without_names(profiles.go_top(profile))
 
 
@@ -138,7 +141,7 @@ def test_pprof_details(made, tmp_path):
     period = int(re.search(r"^Period: (\d+)$", raw, re.M)[1])
     values = re.findall(r"^ *(\d+) +(\d+): [\d ]+$", raw, re.M)
     assert sum(int(n) for n, _ in values) == made.samples and all(int(ns) == int(n) * period for n, ns in values)
-    # pprof looks for no further names: each location has its own.
+    # pprof does not search for names, because each location has one.
     locations = re.findall(r"^ *\d+: 0x\w+ (.*)$", raw.partition("\nLocations\n")[2].partition("\nMappings\n")[0], re.M)
     assert locations and not [line for line in locations if not re.match(r"M=\d+ \S", line)]
     # The mangled name, and the line of the inlined call.
@@ -176,7 +179,10 @@ PRINTED = 1e-6  # llvm-xray prints seven digits
 
 
 def account(made):
-    """What llvm-xray says of functions whose names have nothing to shorten: ({number: name}, {number: seconds})."""
+    """
+    Returns llvm-xray's account of functions with names that report does not shorten: ({number: name}, {number:
+    seconds}).
+    """
     log = next(made.directory.glob("*.fdr"))
     done = project.LlvmXray(project.LLVM_VERSIONS[-1])("account", log, "-instr_map", made.program, "-format=csv")
     assert done.returncode == 0, done.stderr
@@ -188,9 +194,9 @@ def account(made):
 
 
 def test_calls(made):
-    """The tree of calls is exact: the numbers are those of the report, and times add up to those of llvm-xray."""
+    """The tree of calls is exact: its numbers are those of the report, and its times those of llvm-xray."""
     stacks = folded(made.export("--calls", "--format=folded", "-o", "-", "--by", "none").stdout)
-    # Sleds are those of whole functions.
+    # Only functions that are not inlined have sleds.
     assert not [frame for frames in stacks for frame in frames if frame.endswith("_[i]")]
     names, sums = account(made)
     for number in sums.keys() & names.keys():
@@ -216,12 +222,12 @@ def trace(made, *args, **how):
 
 @pytest.fixture(scope="module")
 def whole(made):
-    """All of it, which is not cheap to read."""
+    """Returns the whole trace, which is expensive to read."""
     return trace(made)
 
 
 def test_perfetto(made, whole):
-    """Calls are those of the report and llvm-xray to the ns a call, samples those of the folded stacks."""
+    """Calls agree with the report and with llvm-xray to the ns per call; samples agree with the folded stacks."""
     names, sums = account(made)
     count, ns = collections.Counter(), collections.Counter()
     for call in whole.slices:
@@ -245,7 +251,7 @@ def test_perfetto(made, whole):
 
 
 def test_selection_of_a_timeline(made, whole):
-    """Calls that cross an end of the window are cut there; a function is shown with what it calls."""
+    """--from and --to cut calls at the ends of the window. A selected function is shown with its callees."""
     start, helper = whole.clocks[3], next(tid for tid, (pid, name) in whole.threads.items() if name == "the helper")
     quarter = len(whole.samples) // 4
     from_ms, to_ms = ((whole.samples[i * quarter].time_ns - start) // 10**6 for i in (1, 3))
@@ -256,7 +262,7 @@ def test_selection_of_a_timeline(made, whole):
         (c.tid, c.name, max(c.start, first) // 100, (min(c.start + c.ns, last) - max(c.start, first)) // 100) for c in inside
     )
     shown = collections.Counter((c.tid, c.name, c.start // 100, c.ns // 100) for c in part.slices)
-    # One that was open at the end of the recording is not in the whole.
+    # A call that was open at the end of the recording is not in the whole.
     assert sum((cut - shown).values()) <= 4 and sum((shown - cut).values()) <= 4 + whole.open and len(inside) > 100
     assert [s for s in whole.samples if first <= s.time_ns < last] == part.samples and part.samples
     one = trace(made, "--tid", str(helper))
@@ -285,14 +291,14 @@ def test_timeline_of_a_log_that_is_broken(made, whole, tmp_path):
 
 
 def test_export_of_an_idle_recording_at_its_end(xprof, tmp_path):
-    """The target owes nobody a sample: that is told, and no failure."""
+    """A target that was idle has no samples: export reports that without failing."""
     done = xprof("record", "-o", tmp_path / "recording", "-F", "1", "--export", "folded,perfetto,html", "--", "sleep", "0.01")
     assert done.returncode == 0, done.stderr
     assert "nothing to export: no sample was recorded" in done.stderr
 
 
 def test_export_of_a_recording_at_its_end(made, xprof, tmp_path):
-    """The files are those that `xprof export` makes; the next recording takes the directory over."""
+    """record --export writes the same files as `xprof export`. The next recording reuses the directory."""
     directory = tmp_path / "recording"
     args = ["record", "-F", "997", "-o", directory, "--export", "pprof,folded", "--", made.program]
     for _ in range(2):
@@ -326,7 +332,7 @@ def test_files_beside_the_recording(made, tmp_path):
 
 
 def test_changed_binary(made, tmp_path, program):
-    """Another build of the program gives no names where the recording lost its own, and the export says so."""
+    """If the recording has no names, another build of the program gives none, and export reports that."""
     directory = tmp_path / "copy"
     shutil.copytree(made.directory, directory, symlinks=True)
     (names,) = [b["names"] for b in json.loads((directory / "manifest.json").read_text())["binaries"] if b["path"] == str(made.program)]
@@ -359,7 +365,7 @@ def test_output_that_fails(made, tmp_path):
 
 
 def test_recording_that_was_cut_off(made, tmp_path):
-    """The part of perf.data that is there is exported, and the exit status tells."""
+    """export reads the existing part of an incomplete perf.data, and its exit status reports the incomplete file."""
     directory = tmp_path / "copy"
     shutil.copytree(made.directory, directory, symlinks=True)
     data = (directory / "perf.data").read_bytes()
@@ -379,7 +385,7 @@ while (Date.now() < end) sum += price(5000);
 
 @pytest.mark.skipif(not shutil.which("node"), reason="no node here")
 def test_jit(xprof, tmp_path):
-    """The names of JIT functions come from the jitdump, with their blanks."""
+    """Names of JIT functions come from the jitdump, with their spaces."""
     (tmp_path / "price.js").write_text(SCRIPT)
     command = ["node", "--perf-prof", "--no-always-sparkplug", "price.js"]
     done = xprof("record", "-F", "499", "-o", "recording", "--", *command, cwd=tmp_path)

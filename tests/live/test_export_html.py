@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The page of `xprof export --format html` in a browser: its numbers are those of `xprof report`, names are only ever text,
-and it fetches nothing."""
+"""
+Checks the page of `xprof export --format html` in a browser: its numbers are those of `xprof report`, names are only
+text, and the page fetches nothing.
+"""
 import base64
 import http.server
 import json
@@ -16,7 +18,7 @@ from exported import PRICE, SOURCE, folded
 
 pytestmark = [pytest.mark.uprobes, pytest.mark.together("exports"), pytest.mark.skipif(not browser.PATH, reason="no chromium here")]
 
-# New names of functions. Without debug information, these are what the symbol table says.
+# New names of functions, which the symbol table has. There is no debug information.
 HOSTILE = {
     "_Z14random_numbersl": '</script><img src=x onerror="document.title=1"><!--<script>\u202e',
     "_ZL6pricedl": "\"'\\\n\u2028</style>&lt;",
@@ -63,13 +65,13 @@ def test_calls_equal_those_of_the_report(made, browse, tmp_path):
     }
     stacks = folded(made.export("--calls", "--format=folded", "-o", "-").stdout)
     assert int(page.body["ns"]) == sum(stacks.values())
-    # With --calls, nothing else is there.
+    # With --calls, the page has only calls.
     made.export("--format=html", "--calls", "-o", path)
     assert '"kind":"samples"' not in path.read_text()
 
 
 def path_to(page, name):
-    """The codes of the frames from the root to the first one of a name."""
+    """Returns the codes of the frames from the root to the first frame of this name."""
     view = json.loads(re.search(r'id="data">(.*?)</script>', page.read_text(), re.S)[1])["views"][0]
     numbers, value, shift = [], 0, 0
     for byte in base64.b64decode(view["tree"]):
@@ -105,7 +107,7 @@ def test_search_and_link_to_a_frame(made, browse, tmp_path):
 
 
 def test_keys_and_clicks(made, browse, tmp_path):
-    """A copy of the page that is allowed to run this as well."""
+    """Tests keys and clicks in a copy of the page whose policy allows this script."""
     path = tmp_path / "page.html"
     made.export("--format=html", "-o", path)
     text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", path.read_text())
@@ -185,7 +187,7 @@ def page(made, tmp_path_factory):
 # main calls a and b; a calls itself and c; b calls c. (function, parent, samples)
 NAMES = ["main", "a", "b", "c"]
 CALLS = [(0, 0, 1), (1, 1, 2), (1, 2, 4), (3, 3, 8), (2, 1, 16), (3, 5, 32)]
-# How many samples each path of frames from the root has, and how many the last of them itself, with each fragment of the address.
+# The samples of each path of frames from the root, and those of its last frame alone, for each fragment of the address.
 SHOWN = """
 const flat = (shown, frame, above) => {
 	const name = above + nameOf(frame);
@@ -210,7 +212,7 @@ MS = 1000000
 
 
 def packed(number):
-    """In groups of 7 bits, the lowest first."""
+    """Encodes a number in groups of 7 bits, the lowest first."""
     groups = bytearray((number & 127,))
     while number := number >> 7:
         groups[-1] |= 128
@@ -226,7 +228,10 @@ def nodes_of(calls):
 
 
 def test_functions_and_what_is_hidden(page, browse, tmp_path):
-    """Exactly one function, with its callers and callees: a call within another counts once. What names no function hides none."""
+    """
+    Shows one function with its callers and callees: a recursive call counts once. A pattern that matches no function
+    hides none.
+    """
     path = tmp_path / "page.html"
     path.write_text(page.read_text())
     put_view(path, NAMES, nodes_of(CALLS), script_for("mode=function&function=1", "mode=function&function=3", "", "merge=2", "drop=3",
@@ -248,7 +253,10 @@ def test_functions_and_what_is_hidden(page, browse, tmp_path):
 
 
 def test_idle_threads(page, browse, tmp_path):
-    """A thread that slept for 99 % of the recording may be hidden; one that waited for a lock is not idle. Wakers are shown on demand."""
+    """
+    A thread that slept for 99 % of the recording can be hidden as idle; one that waited for a lock cannot. Wakers are
+    shown on demand.
+    """
     path = tmp_path / "page.html"
     path.write_text(page.read_text())
     tree = bytearray((0, 0))
@@ -311,7 +319,7 @@ document.body.dataset.seen = JSON.stringify(seen);
     assert seen["wide"][0] < 0.1 and abs(seen["wide"][1] - seen["wide"][0] - 1 / 2.71828) < 0.01
     assert seen["moved"] == [True, "#mode=icicle"]
     assert seen["function"] == "#mode=function&function=0" and seen["back"] == ""
-    # Of slow calls against typical ones: a time of a call, and whether a frame differs by more than chance.
+    # Slow calls against typical calls: the time per call, and whether a frame differs by more than chance.
     assert seen["tail"] == ["31.5 \u00b5s", True, False]
     # Backspace does not leave the page.
     assert seen["steps"] == [True, 1]
@@ -320,7 +328,9 @@ document.body.dataset.seen = JSON.stringify(seen);
 
 
 def test_times_add_up(page, browse, tmp_path):
-    """The values of a view in all slots are those of its tree, node by node; and those of two parts of the time are, too."""
+    """
+    The values of a view over all slots add up to its tree, node by node, and so do the values of two parts of the time.
+    """
     path = tmp_path / "page.html"
     text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text())
     path.write_text(text.replace("</body>", """<script>
@@ -343,7 +353,10 @@ document.body.dataset.seen = JSON.stringify(views.filter((view) => view.slots).m
 
 
 def test_timeline(page, browse, tmp_path):
-    """What a lane says of a slot, a part of the time in the address, and one that is brushed over. Slow calls, and their causes."""
+    """
+    Checks the values of a slot of a lane, a time range in the address, and a range selected with the mouse. Shows slow
+    calls and their causes.
+    """
     path = tmp_path / "page.html"
     path.write_text(page.read_text())
     tree, slots = bytearray((0, 0)), bytearray()
@@ -391,7 +404,7 @@ document.body.dataset.seen = JSON.stringify(seen);
 
 
 def test_deep_recursion(page, browse, tmp_path):
-    """A stack of 10 000 frames of ten functions: each stack counts once for a function."""
+    """A stack of 10 000 frames of ten functions counts once per function."""
     path = tmp_path / "page.html"
     path.write_text(page.read_text())
     depth, tree = 10000, bytearray((0, 0))
@@ -406,7 +419,7 @@ def test_deep_recursion(page, browse, tmp_path):
 
 @pytest.fixture(scope="module")
 def hostile(xprof, tmp_path_factory):
-    """A recording of a program whose names are markup."""
+    """Records a program whose names are markup."""
     directory = tmp_path_factory.mktemp("hostile")
     source, plain, renamed = (directory / name for name in ("a.cpp", "a.o", "b.o"))
     source.write_text(SOURCE.replace('"the helper"', r'"<img src=y>\xe2\x80\xae"').replace("0.8", "0.2").replace("0.4", "0.2"))
@@ -436,7 +449,7 @@ def test_hostile_names_are_text(hostile, browse, tmp_path):
 
 
 def test_nothing_but_the_own_script_runs(hostile, browse, tmp_path):
-    """What is put into the page fetches nothing and does not run."""
+    """Markup in names fetches nothing and does not run."""
     asked = []
 
     class Server(http.server.BaseHTTPRequestHandler):

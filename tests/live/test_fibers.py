@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Calls on other stacks than that of their thread: coroutines and fibers are in calls while others run."""
+"""Checks calls on other stacks than the thread's: coroutines and fibers are in calls while others run."""
 import collections
 
 import pytest
@@ -34,7 +34,7 @@ def test_fibers(program, record, switch, memory, mode, clang):
     path = built(program, switch, memory, clang)
     recorded = record("--call-mode", mode, "--", path, "20", "30" if mode != "probe" else "5").finish()
     assert_counted(recorded)
-    # Each stack is well nested: llvm-xray accepts it. The manifest tells whose it is.
+    # Each stack is well nested: llvm-xray accepts it. The manifest names its thread.
     assert {r.name for r in function_records(recorded) if r.thread < FIRST_STACK} == {"resume"}
     threads = recorded.manifest["processes"][0]["threads"]
     assert {t["stack_of"] for t in threads if t["tid"] >= FIRST_STACK} <= {t["tid"] for t in threads if t["tid"] < FIRST_STACK}
@@ -43,7 +43,7 @@ def test_fibers(program, record, switch, memory, mode, clang):
 
 @in_turn("switch, memory", ["own", "ucontext"], ["heap", "mapped", "guard"])
 def test_recording_that_begins_in_fibers(program, record, start, switch, memory):
-    """Each of 60 fibers was in 9 calls at most when the recording began: only their exits have no entry."""
+    """Each of 60 fibers was in at most 9 calls when the recording started: only exits of these calls have no entry."""
     process = start([built(program, switch, memory), "30", "200000000"])
     recorded = record("-p", process.pid, "-d", "0.3").finish().ok()
     assert recorded.totals["filtered"]["unmatched_exit"] <= 2 * 30 * 9
@@ -52,7 +52,7 @@ def test_recording_that_begins_in_fibers(program, record, start, switch, memory)
 
 
 def test_callers_of_large_frames(program, record):
-    """Where a mapping has one stack only, a function with large variables is on it: its calls have a caller."""
+    """If a mapping holds one stack, a function with large variables is on this stack: its calls have a caller."""
     recorded = record("--", built(program, "own", "guard"), "3", "9").finish()
     callers = collections.defaultdict(set)
     stacks = collections.defaultdict(list)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The flight recorder: the newest records in bounded memory, written when they are wanted."""
+"""Checks the flight recorder: it keeps the newest records in bounded memory and writes them on request."""
 import collections
 import json
 import pathlib
@@ -19,7 +19,7 @@ BITS = 16
 
 
 def truth(first, rounds):
-    """The calls of live/programs/rounds.c, from the first round on."""
+    """Returns the calls of live/programs/rounds.c, from the first round on."""
     for i in range(first, first + rounds):
         yield "round_of", ENTER
         for bit in range(BITS):
@@ -34,7 +34,7 @@ PER_ROUND = 2 * BITS + 2
 
 @pytest.fixture
 def rounds(program, waiting):
-    """Starts the program: rounds(count, "crash") -> Popen; it waits for SIGUSR1."""
+    """Starts the program, which waits for SIGUSR1: rounds(count, "crash") -> Popen."""
     path = program("live/programs/rounds.c", "-O2", project.no_runtime())
     return lambda count, what: waiting(path, count, what)
 
@@ -49,7 +49,7 @@ class FlightLog:
         assert len(self.calls) == flight["records"] + self.entries + flight["synthesized_exits"]
 
     def lead(self):
-        """The entries of calls that had begun before, which bear the time of the first record."""
+        """Returns the entries of calls that were open at the first record, whose time they have."""
         assert {r.tsc for r in self.records[: self.entries + 1]} == {self.records[0].tsc}
         return self.calls[: self.entries]
 
@@ -88,10 +88,13 @@ def have_mode(recorded, mode):
 
 @MODES
 def test_killed_by_a_signal(xprof, record, rounds, mode):
-    """What it did last is there, up to the crash, with the calls that it was in; the rest is counted as overwritten."""
+    """
+    After a crash, the log has the last calls up to the crash, and the calls that were open. The other records are
+    counted as overwritten.
+    """
     count = 12000
     process = rounds(count, "crash")
-    # Rings for all of it: on a busy machine the reader may be late.
+    # Rings for all calls: on a busy machine the reader may be late.
     session = record("--no-samples", f"--call-mode={mode}", "--flight=1M", "--buffer=16M", "-p", process.pid)
     session.wait_attached()
     process.send_signal(signal.SIGUSR1)
@@ -100,7 +103,7 @@ def test_killed_by_a_signal(xprof, record, rounds, mode):
     (log,) = flights(recorded)
     assert have_mode(recorded, mode)
     assert log.flight["cause"] == "killed" and log.flight["signal"] == signal.SIGSEGV
-    # It stood in last(), which all_rounds() had called, which main() had called before the recording began.
+    # The program crashed in last(), called by all_rounds(), called by main() before the recording.
     said = "in last, called by all_rounds"
     assert f"which was killed by signal 11 (SEGV) {said}\n" in recorded.messages
     assert re.search(rf"{re.escape(log.path.name)}  [\d.]+ [KM]B, killed by SIGSEGV {said}\n", recorded.messages)
@@ -121,7 +124,7 @@ def test_killed_by_a_signal(xprof, record, rounds, mode):
 
 @MODES
 def test_asked_twice(xprof, record, rounds, mode):
-    """Each log has what came since the one before; the recording goes on, and its end writes the rest."""
+    """Each log has the records since the previous log. The recording continues, and its end writes the rest."""
     count = 500
     process = rounds(count, "again")
     session = record("--no-samples", f"--call-mode={mode}", "--flight=1M", "-p", process.pid).wait_attached()
@@ -162,14 +165,14 @@ def test_normal_end_leaves_nothing(record, rounds):
 
 
 def anonymous_kib(pid):
-    """The memory of a process that neither a file nor a ring buffer is."""
+    """Returns the anonymous memory of a process, without files and ring buffers."""
     found = re.search(r"RssAnon:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())
     return int(found[1]) if found else 0
 
 
 @pytest.mark.parametrize("mode,calls", [("patch", 250000), ("memory", 8000000)])
 def test_memory_is_bounded(program, record, waiting, mode, calls):
-    """8 MB of records, or 256, pass through 1 MiB, and xprof stays small, also while logs are written."""
+    """8 MB or 256 MB of records pass through 1 MiB, and xprof's memory stays small, also while it writes logs."""
     threads = 2
     process = waiting(program("live/programs/hot.c", "-O2", project.no_runtime()), threads, calls)
     session = record("--no-samples", f"--call-mode={mode}", "--flight=1M", "-p", process.pid).wait_attached()
@@ -181,7 +184,7 @@ def test_memory_is_bounded(program, record, waiting, mode, calls):
             process.wait(0.1)
         except subprocess.TimeoutExpired:
             pass
-        # The second time when the first log is there: a signal that is pending already would be one with it.
+        # Send the second signal after the first log exists: two pending signals would be one.
         written = logs_written(session)
         if asked == written < 2:
             session.process.send_signal(signal.SIGUSR2)
@@ -190,15 +193,15 @@ def test_memory_is_bounded(program, record, waiting, mode, calls):
     recorded = session.finish().adds_up()
     totals = recorded.totals
     assert recorded.status == 0 and totals["seen"] == 2 * threads * calls
-    # The last may be asked for when the process has ended.
+    # The process may end before the last request.
     assert max(written, 1) <= len(flights(recorded)) <= asked
     assert totals["overwritten"] + totals["lost"]["total"] > 0.8 * totals["seen"]
-    # What fills, what is written, and what the writing itself needs.
+    # The buffer that fills, the buffer that is written, and the memory of the writer.
     assert peak_kib - before_kib < 6 * 1024, f"{before_kib} KiB before, {peak_kib} KiB then"
 
 
 def test_children_have_their_own(record, program):
-    """--follow: a child that is killed leaves a log, its parent, which ends well, none."""
+    """With --follow, a killed child has a log; its parent, which exits normally, has none."""
     source = """
     #include <signal.h>
     #include <stdlib.h>
@@ -225,7 +228,7 @@ def test_children_have_their_own(record, program):
 
 @MODES
 def test_busy_until_the_end(record, program, waiting, mode):
-    """The recording ends by itself while the threads go on: what they did last is there."""
+    """When the recording ends, the log has the last calls of the running threads."""
     process = waiting(program("live/programs/hot.c", "-O2", project.no_runtime()), 2, 1000000000)
     session = record("--no-samples", f"--call-mode={mode}", "--flight=1M", "-d", "1", "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)
@@ -238,7 +241,9 @@ def test_busy_until_the_end(record, program, waiting, mode):
 
 
 def test_recover_when_xprof_was_killed(xprof, record, rounds):
-    """The log that was written before has its place in the manifest, and its functions. The calls since then are lost."""
+    """
+    A log written before a kill of xprof is in the manifest after recover, with its functions. Later calls are lost.
+    """
     process = rounds(500, "again")
     session = record("--no-samples", "--flight=16M", "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)
@@ -263,7 +268,7 @@ def test_recover_when_xprof_was_killed(xprof, record, rounds):
 
 
 def test_threads_that_ended(xprof, record, program, waiting):
-    """Their last calls are in the log, also if another thread has their ring since."""
+    """The log has the last calls of threads that have ended, even if another thread has reused their ring."""
     process = waiting(program("live/programs/gone.c", "-O1", project.no_runtime()))
     session = record("--no-samples", "--call-mode=memory", "--flight=16M", "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)
@@ -282,20 +287,25 @@ def test_threads_that_ended(xprof, record, program, waiting):
     check(xprof, recorded)
 
 
-# ---- Triggers: a call that takes too long has the log written ----
+# ---- Triggers: a call that takes too long causes a log ----
 
 REQUESTS = 3000
 
 
 @pytest.fixture
 def slow_calls(program, waiting):
-    """live/programs/slow_calls.c: slow_calls("2000:60") -> Popen whose request 2000 takes 60 ms; it waits for SIGUSR1."""
+    """
+    Starts live/programs/slow_calls.c, which waits for SIGUSR1: slow_calls("2000:60") -> Popen whose request 2000 takes
+    60 ms.
+    """
     path = program("live/programs/slow_calls.c", "-O2", project.no_runtime())
     return lambda *slow: waiting(path, REQUESTS, *slow)
 
 
 def whole_call(log, hz, name, milliseconds):
-    """The calls that were open around the only call of that name that took so long, with its own, and what it called."""
+    """
+    Returns the calls that were open around the only call of that name that took so long, that call, and its callees.
+    """
     stack, found = [], []
     for r in log.records:
         if r.kind == ENTER:
@@ -313,8 +323,11 @@ def whole_call(log, hz, name, milliseconds):
 
 @pytest.mark.parametrize("mode", ["probe", "patch", "memory"])
 def test_slow_call_is_written(xprof, record, slow_calls, mode):
-    """One call in thousands takes long: the log that is written then ends after it, and has it with its callers."""
-    # On a busy machine, any call may wait for a CPU for a quarter of a second.
+    """
+    After one slow call among thousands, a log is written that ends after this call, and contains the call with its
+    callers.
+    """
+    # On a busy machine, any call may wait a quarter of a second for a CPU.
     process = slow_calls("2000:1100")
     options = ["--no-samples", "--flight=1M", f"--call-mode={mode}"]
     session = record(*options, "--trigger", "handle_*>900ms", "--trigger=parse > 900ms", "-p", process.pid).wait_attached()
@@ -331,7 +344,7 @@ def test_slow_call_is_written(xprof, record, slow_calls, mode):
     assert not any("slow_call" in log.flight for log in rest)
     callers, inner = whole_call(slow, recorded.manifest["clock"]["hz"], "handle_request", 1100)
     assert callers == ["serve"] and inner == ["parse", "slow_part"]
-    # Those after the slow one are in the first log if they came before xprof saw it.
+    # Calls after the slow call are in the first log if they came before xprof noticed the slow call.
     assert sum(log.body().count(("handle_request", ENTER)) for log in (slow, *rest)) == REQUESTS
     assert slow.calls.count(("handle_request", ENTER)) >= 2001
     assert [t["calls"] for t in recorded.manifest["triggers"]] == [1, 0]
@@ -341,9 +354,12 @@ def test_slow_call_is_written(xprof, record, slow_calls, mode):
 
 
 def test_slow_calls_beyond_the_limit(record, slow_calls):
-    """At most so many logs a minute: the other slow calls are counted. ^C ends it, with the rest in the last log."""
+    """
+    At most --trigger-limit logs are written per minute; further slow calls are counted. ^C writes the rest to the last
+    log.
+    """
     process = slow_calls(*(f"{100 * n}:600" for n in range(1, 6)))
-    # Others may wait for a CPU meanwhile.
+    # Other calls may wait for a CPU meanwhile.
     session = record("--no-samples", "--flight=1M", "--trigger=handle_request>500ms", "--trigger-limit=2", "-p", process.pid)
     session.wait_attached()
     process.send_signal(signal.SIGUSR1)
@@ -354,14 +370,14 @@ def test_slow_calls_beyond_the_limit(record, slow_calls):
     assert [log.flight["cause"] for log in logs] == ["trigger", "trigger", "end"]
     (trigger,) = recorded.manifest["triggers"]
     assert recorded.manifest["trigger_limit"] == 2 and trigger["calls"] == 5 and trigger["logs"] == 2
-    # Two of them end in one pass of the reader only if it comes late.
+    # Two of the calls end in one pass of the reader only if the reader is late.
     assert trigger["in_an_earlier_log"] + trigger["beyond_limit"] == 3 and trigger["beyond_limit"] >= 1
     assert sum(log.flight["slow_call"]["further_calls"] for log in logs[:2]) == trigger["in_an_earlier_log"]
     assert f"5 calls took longer: 2 logs, {trigger['in_an_earlier_log']} in the log of an earlier one, " in recorded.messages
 
 
 def test_slow_call_before_the_end(record, slow_calls):
-    """The process ends by itself right after its slow call, and leaves that."""
+    """If the process exits right after its slow call, the log is still written."""
     process = slow_calls(f"{REQUESTS - 1}:60")
     session = record("--no-samples", "--flight=1M", "--trigger=serve>50ms", "-p", process.pid)
     session.wait_attached()

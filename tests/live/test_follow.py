@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What happens to processes during a recording: exec, fork, threads, libraries, containers, several at once."""
+"""
+Checks processes that change during a recording: exec, fork, threads, libraries, containers, and several processes.
+"""
 import os
 import pathlib
 import re
@@ -21,9 +23,9 @@ pytestmark = pytest.mark.uprobes
 
 CHAIN = ("live/programs/chain.c", "-O1")
 CALLS = ("live/programs/calls.c", "-O2")
-# Time for xprof to hear of a program and to attach to it, at most: who is recorded waits no longer.
+# Maximum time until xprof notices a program and attaches; the recorded program waits no longer.
 NOTICED_MS = 20000
-# What is loaded or executed again has its probes at once; patched sleds come some milliseconds later.
+# Binaries that are loaded or executed again have their probes immediately; patched sleds come some milliseconds later.
 PROBE = "--call-mode=probe"
 
 
@@ -34,7 +36,7 @@ def chain(program):
 
 @pytest.fixture
 def other(program):
-    """The same program in another file."""
+    """Returns a copy of the program in another file."""
     return program(*CHAIN, "-DOTHER")
 
 
@@ -44,7 +46,7 @@ def library(program):
 
 
 def called(log):
-    """{function: calls}, of which each was entered and left."""
+    """Returns {function: calls}, after checking that each call was entered and left."""
     found = log.calls()
     for name in {name for name, _ in found}:
         assert found[name, ENTER] == found[name, EXIT] + found[name, TAIL], name
@@ -52,7 +54,7 @@ def called(log):
 
 
 def images(recorded):
-    """[(pid, {function: calls})] in the order of their start, without those that called nothing."""
+    """Returns [(pid, {function: calls})] in the order of start, without processes that made no calls."""
     return [(log.pid, called(log)) for log in recorded.logs if called(log)]
 
 
@@ -72,7 +74,7 @@ def test_exec_of_another_program(record, chain, other):
 
 
 def test_exec_of_itself(record, waiting, chain):
-    """Its probes are there already, so no call is missed."""
+    """The probes already exist when the program executes itself, so no call is missed."""
     process = waiting(chain, 0, 30, "exec", chain, 0, 70, "exec", chain, 0, 5)
     session = record(PROBE, "-p", process.pid).wait_attached()
     go(process)
@@ -80,7 +82,7 @@ def test_exec_of_itself(record, waiting, chain):
 
 
 def test_past_programs_are_not_looked_for(record, churn):
-    """What a process has executed while xprof did not run is not looked at one by one, and its calls count."""
+    """Programs that a process executed while xprof did not run are not searched one by one. Their calls count."""
     target = churn("exec")
     session = record("-v", "--no-samples", "--call-mode=probe", "-p", target.pid).wait_attached()
     session.process.send_signal(signal.SIGSTOP)
@@ -96,7 +98,7 @@ def test_past_programs_are_not_looked_for(record, churn):
 
 
 def test_exec_from_a_thread(record, waiting, chain):
-    """The thread takes over the number of the process; the thread that xprof has attached to is gone."""
+    """A thread that calls exec takes over the PID; the thread to which xprof attached is gone."""
     process = waiting(chain, 0, 30, "thread", chain, NOTICED_MS, 70)
     session = record("--uprobes=single", "-p", process.pid).wait_attached()
     go(process)
@@ -110,14 +112,14 @@ def test_exec_of_a_program_without_sleds(record, chain):
 
 
 def test_wrapped_command(record, program, tmp_path):
-    """Held until its own program starts, which is then recorded from its first instruction."""
+    """A wrapped command is held until its own program starts, which is recorded from its first instruction."""
     path = program(*CALLS)
     truth = recording.calls(recording.runtime_records(path, tmp_path))
     wrapper = ["env", "nice", "-n", "1", "sh", "-c", 'exec "$0" "$@"']
     assert record("--", *wrapper, path).finish().ok().log().calls() == truth
 
 
-# It is held, and so loses its tracer, for a second, or until the recording ends.
+# xprof traces the command to hold it: for a second, or until the recording ends.
 LATE = {
     "loads": "import time; time.sleep(1.6); import _sqlite3",
     "loads-in-a-thread": "import threading; t = threading.Thread(target=__import__, args=('_sqlite3',)); t.start(); t.join()",
@@ -126,7 +128,7 @@ LATE = {
 
 @pytest.mark.parametrize("code", LATE.values(), ids=LATE)
 def test_command_without_sleds_goes_on(record, code):
-    """What it loads, and in which thread, when it is held, or no more, does not stop it."""
+    """A command is not stopped by loading a library, in any thread, while it is held or later."""
     recorded = record("--no-samples", "--", sys.executable, "-c", f"{code}; print('done')").finish()
     assert (recorded.status, recorded.output) == (0, "done\n"), recorded.messages
 
@@ -138,7 +140,7 @@ def test_command_that_outlives_the_recording_goes_on(record):
 
 
 def test_late_exec_of_a_command(record, chain):
-    """The program that has the sleds is executed when the command is not held any more."""
+    """The program with sleds is executed when the command is no longer held."""
     wrapped = ["sh", "-c", 'sleep 1.5; exec "$0" "$@"', chain, NOTICED_MS, 70]
     assert [calls for _, calls in images(record("--", *wrapped).finish().ok())] == [{"work": 70}]
 
@@ -153,7 +155,7 @@ def test_status_and_output_of_the_command(record, chain):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
 def test_signal_before_the_command_starts(xprof, tmp_path, number):
-    """The command does not start: xprof has the signal from its first instruction on."""
+    """After an early signal the command does not start: xprof handles signals from its first instruction on."""
 
     def raise_it():
         signal.pthread_sigmask(signal.SIG_BLOCK, [number])
@@ -169,7 +171,7 @@ def test_signal_before_the_command_starts(xprof, tmp_path, number):
 
 
 def test_fork_is_not_followed(record, waiting, chain):
-    """The child inherits the breakpoints and lives with them; it is not recorded."""
+    """Without --follow, a child inherits the breakpoints, continues to work, and is not recorded."""
     process = waiting(chain, 0, 50, "fork")
     session = record("-p", process.pid).wait_attached()
     go(process)
@@ -186,24 +188,24 @@ def test_fork_is_followed_on_request(record, waiting, chain):
     found = images(recorded)
     assert [calls for _, calls in found] == [{"work": 50}, {"in_child": 50}]
     assert found[0][0] == process.pid != found[1][0]
-    # The summary has one of the logs, and says how many there are.
+    # The summary shows one of the logs, and their number.
     assert recorded.messages.count("llvm-xray account") == 1
     assert ", the one of 2 logs with the most records\n" in recorded.messages
 
 
 def calls_of(parent):
-    """It sleeps once in each."""
+    """Returns the calls of a program that sleeps once in each function."""
     status = pathlib.Path(f"/proc/{parent.pid}/status").read_text()
     return int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", status, re.M)[1])
 
 
 def test_fork_whose_record_was_lost(record, start, program):
-    """The rings are full when the child is born. What it calls after that is its own."""
+    """If the rings are full when a child is forked, its later calls are still recorded as its own."""
     parent = start([program("live/programs/parent.c", "-O1", project.no_runtime())])
     assert parent.stdout.readline() == "ready\n"
     session = record("--no-samples", "--call-mode=patch", "--follow", "--buffer=64K", "-p", parent.pid).wait_attached()
     session.process.send_signal(signal.SIGSTOP)
-    enough = calls_of(parent) + 2 * os.cpu_count() * (64 << 10) // 32  # twice what all rings take
+    enough = calls_of(parent) + 2 * os.cpu_count() * (64 << 10) // 32  # twice the size of all rings
     recording.wait_until(lambda: calls_of(parent) > enough, "no calls")
     parent.send_signal(signal.SIGUSR1)
     child = int(parent.stdout.readline())
@@ -218,7 +220,10 @@ def test_fork_whose_record_was_lost(record, start, program):
 
 
 def test_command_with_followed_children(record, chain):
-    """The shell's first child is not held: it needs time until xprof has noticed it. After that nothing is missed."""
+    """
+    The shell's first child is not held, so its calls are missed until xprof has noticed it. All later calls are
+    recorded.
+    """
     recorded = record("--follow", "--", "sh", "-c", f'"$0" {NOTICED_MS} 20 fork; "$0" 0 30; true', chain).finish().ok()
     assert sorted(str(calls) for _, calls in images(recorded)) == sorted(
         map(str, [{"work": 20}, {"in_child": 20}, {"work": 30}])
@@ -226,11 +231,14 @@ def test_command_with_followed_children(record, chain):
 
 
 def test_one_clock_for_all_logs(xprof, record, chain):
-    """The estimate of the frequency improves once a second, and logs begin at any time: their headers are the same."""
+    """
+    The estimate of the frequency improves once per second, and logs start at any time: the headers of all logs are
+    equal.
+    """
     command = 'for i in $(seq 30); do "$0" 0 20 & sleep 0.1; done; wait'
     recorded = record("--no-samples", "--follow", "--", "sh", "-c", command, chain).finish().ok()
     logs = [log.path.read_bytes() for log in recorded.logs]
-    # On a busy machine, some may end before xprof hears of them.
+    # On a busy machine, some processes may end before xprof notices them.
     assert len(logs) > 10 and len({struct.unpack_from("<Q", log, 8) for log in logs}) == 1
     exported = xprof("export", "--calls", "--format=folded", "--by=process", "-o", "-", recorded.directory)
     assert exported.returncode == 0 and " Hz" not in exported.stderr, exported
@@ -240,7 +248,7 @@ def test_one_clock_for_all_logs(xprof, record, chain):
 
 @pytest.mark.parametrize("follow", [False, True], ids=["alone", "follow"])
 def test_spawned_program(record, waiting, chain, other, follow):
-    """vfork and exec, of the same program and of another one, in a child."""
+    """A child calls vfork and exec, of the same program and of another one."""
     process = waiting(chain, 0, 10, "spawn", chain, 0, 20, "spawn", other, NOTICED_MS if follow else 0, 30)
     session = record(*([PROBE, "--follow"] if follow else []), "-p", process.pid).wait_attached()
     go(process)
@@ -259,7 +267,10 @@ def test_grandchildren_are_followed(record, waiting, chain):
 
 @pytest.mark.parametrize("mode", ["patch", "memory"])
 def test_children_of_a_patched_program(record, program, waiting, library, mode):
-    """They inherit the patched sleds, and so does one that outlives the program; what it loads is patched in it."""
+    """
+    Children inherit the patched sleds, even a child that outlives the program. Libraries that a child loads are patched
+    in the child.
+    """
     children, calls = 6, 100
     process = waiting(program("live/programs/forks.c", "-O1", "-ldl", "-pthread"), children, calls, library)
     session = record("--no-samples", f"--call-mode={mode}", "--follow", "-p", process.pid).wait_attached()
@@ -271,14 +282,14 @@ def test_children_of_a_patched_program(record, program, waiting, library, mode):
     found.remove(last)
     assert sorted(calls_of["work"] for calls_of in found) == [calls] * (children + 1) + [2 * calls] * children
     modes = [o["call_mode"] for p in recorded.manifest["processes"] for o in p["objects"] if o["sleds_attached"]]
-    # Children that have ended before xprof could give them call rings record through the kernel.
+    # Children that ended before they got call rings are recorded through the kernel.
     assert modes[0] == mode and set(modes[1:]) <= {"patch", mode}
     assert all(o["call_mode"] == mode for p in recorded.manifest["processes"] if p["pid"] == pid for o in p["objects"])
     assert recorded.totals["seen"] == 2 * calls * (3 * children + 1 + 1) + 2 * (sum(last.values()) - calls)
 
 
 def test_children_in_memory(record, program, waiting):
-    """Children that come and go share rings one after the other: each call is counted once, for its own process."""
+    """Short-lived children reuse rings: each call is counted once, for its own process."""
     children, calls = 200, 400
     process = waiting(program("live/programs/storm.c", "-O1", "-pthread"), children, calls)
     session = record("--no-samples", "--call-mode=memory", "--follow", "-p", process.pid).wait_attached()
@@ -293,7 +304,10 @@ def test_children_in_memory(record, program, waiting):
 
 
 def test_live_child_is_restored(xprof, record, start, program):
-    """At the end of the recording, and by `xprof restore` when that was killed; the child goes on in any case."""
+    """
+    Sleds of a living child are restored at the end of the recording, and by `xprof restore` after a kill. The child
+    continues in both cases.
+    """
     parent = start([program("live/programs/parent.c", "-O1", project.no_runtime())])
     assert parent.stdout.readline() == "ready\n"
     session = record("--no-samples", "--call-mode=memory", "--follow", "-p", parent.pid).wait_attached()
@@ -316,7 +330,7 @@ def test_live_child_is_restored(xprof, record, start, program):
 
 
 def test_child_executes_a_patched_program(record, waiting, chain):
-    """Other than a probe, a patched sled has to be written after the exec, and xprof says what that means."""
+    """Unlike probes, patched sleds must be written again after an exec; xprof reports the consequence."""
     process = waiting(chain, 0, 10, "fork", chain, NOTICED_MS, 20, "fork")
     session = record("--follow", "-p", process.pid).wait_attached()
     go(process)
@@ -326,7 +340,9 @@ def test_child_executes_a_patched_program(record, waiting, chain):
 
 
 def test_no_calls_before_a_program_without_sleds(record, start, program):
-    """Probes were attached, so the summary has the number of calls, even if the program is another one at the end."""
+    """
+    Probes were attached, so the summary has the number of calls, even if the process runs another program at the end.
+    """
     path = program.text("execs", """
         #include <signal.h>
         #include <stdio.h>
@@ -370,7 +386,7 @@ def test_exec_path_is_patched_on_request(record, start, waiting, chain):
 
 
 def test_exec_path(record, waiting, start, chain):
-    """Two processes that run already and one that starts later, each from its first instruction on."""
+    """Records two running processes, and one that starts later; from its first instruction."""
     early = [waiting(chain, 0, n) for n in (10, 20)]
     session = record("--exec", chain).wait_attached()
     late = start([chain, 0, 30])
@@ -382,7 +398,7 @@ def test_exec_path(record, waiting, start, chain):
 
 
 def test_exec_path_of_a_library(record, program, waiting, start, library):
-    """Every process that has it mapped, now or later; what else they have is not recorded."""
+    """Every process that maps the library is recorded, now or later, but only the library."""
     path = program("live/programs/reload.c", "-O1")
     early = waiting(path, 0, library)
     session = record("--exec", library).wait_attached()
@@ -395,7 +411,7 @@ def test_exec_path_of_a_library(record, program, waiting, start, library):
 
 
 def test_exec_path_of_a_library_that_is_gone(record, program, start, library):
-    """It is unloaded when the process is heard of."""
+    """The library is unloaded when xprof learns of the process."""
     session = record("--exec", library).wait_attached()
     process = start([program("live/programs/reload.c", "-O1"), "once", 500, library])
     assert process.wait(recording.READY_S) == 0
@@ -424,7 +440,7 @@ def test_two_recordings_at_once(record, program, waiting, tmp_path):
 
 
 def test_follow_beside_patched_sleds(record, waiting, chain):
-    """Probes of --follow are in all processes of a file; one of them has patched sleds, and must not get any."""
+    """The probes of --follow are in all processes of a file, but must not be in a process with patched sleds."""
     other, process, late = waiting(chain, 0, 70), waiting(chain, 0, 50), waiting(chain, 0, 30)
     patching = record("--call-mode=patch", "-p", other.pid).wait_attached()
     session = record(PROBE, "--follow", "-p", process.pid).wait_attached()
@@ -443,7 +459,7 @@ def test_follow_beside_patched_sleds(record, waiting, chain):
 
 
 def test_threads_that_come_and_go(record, program, waiting):
-    """More threads than are alive at any time; numbers of threads may be used again."""
+    """More threads run in total than at any time, and TIDs may be reused."""
     path = program("live/programs/hot.c", "-O2")
     process = waiting(path, 200, 10)
     session = record("-p", process.pid).wait_attached()
@@ -464,7 +480,7 @@ def test_first_thread_ends_first(record, program, waiting):
 
 
 def test_library_that_is_loaded_again(record, program, waiting, library):
-    """xprof hears of it the first time; after that its probes are there whenever it comes back."""
+    """xprof notices the first load of a library. After that, its probes exist at each load."""
     process = waiting(program("live/programs/reload.c", "-O1"), NOTICED_MS, library)
     session = record(PROBE, "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)
@@ -496,13 +512,13 @@ def test_static_program(record, program, waiting, tmp_path, clang, kind):
 
 
 def host_pid(parent):
-    """Of the only child of a process in this namespace."""
+    """Returns the host's PID of the only child of a process."""
     text = pathlib.Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
     return int(text[0]) if text else 0
 
 
 def test_container(record, program, start, tmp_path):
-    """A process with its own /proc numbers and a binary that no path of the host leads to."""
+    """Records a process with its own PID namespace, whose binary is at no path of the host."""
     if not shutil.which("unshare"):
         pytest.skip("no unshare here")
     path = program(*CALLS)
@@ -526,7 +542,7 @@ def test_container(record, program, start, tmp_path):
 
 
 def test_target_ends_while_others_are_attached(record, start, busy, tmp_path):
-    """One without sleds, which ends as soon as the one before it is patched."""
+    """A process without sleds ends immediately after the process before it was patched."""
     both = [busy(1, 1000), busy(1, 1000)]
     script = tmp_path / "ends.py"
     script.write_text(
@@ -547,7 +563,7 @@ def test_target_ends_while_others_are_attached(record, start, busy, tmp_path):
 
 
 def test_unloaded_at_the_first_look(record, program, start, library, tmp_path):
-    """One object is gone when its sleds are to be patched: the others are recorded all the same."""
+    """One object is unloaded when its sleds are to be patched: the other objects are still recorded."""
     other = shutil.copy(library, tmp_path / "other.so")
     path = program("live/programs/unloads.c", "-O1", project.no_runtime(), "-fno-pie", "-no-pie", "-ldl")
     for _ in range(30):
@@ -561,7 +577,7 @@ def test_unloaded_at_the_first_look(record, program, start, library, tmp_path):
         assert target.poll() is None
         (process,) = recorded.manifest["processes"]
         modes = [o["call_mode"] for o in process["objects"]]
-        # Where it is late to notice the stub, the object is patched first, and unloaded then.
+        # If the program notices the stub late, the object is patched first, and then unloaded.
         assert len(set(modes)) == 1 and modes[0] != "probe" and len(modes) in (2, 3)
         assert recorded.log().calls()["loaded_entry", ENTER] > 50
         if len(modes) == 2:
@@ -571,7 +587,7 @@ def test_unloaded_at_the_first_look(record, program, start, library, tmp_path):
 
 
 def test_kernel_is_busy(xprof, record, program, tmp_path):
-    """It refuses the probes of one program for longer than xprof tries: the others are recorded."""
+    """The kernel refuses the probes of one program for longer than xprof retries: the other programs are recorded."""
     preload = program("live/programs/busy_kernel.c", "-shared", "-fPIC", "-ldl", instrument=False)
     victim = program("live/programs/victim.c", "-O2", project.no_runtime())
     busy = tmp_path / "busy"

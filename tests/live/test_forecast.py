@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is said of a recording's cost, from its first calls or from a dry run."""
+"""Checks the forecast of a recording's cost, from its first calls or from a dry run."""
 import re
 import signal
 import statistics
@@ -28,17 +28,17 @@ def number(text):
 
 
 def forecast(text):
-    """(sleds, calls a second, what it does to the target, share of a core that 1 000 calls a second take)."""
+    """Returns (sleds, calls per second, effect on the target, share of a core for 1 000 calls/s)."""
     found = FORECAST.search(text)
     assert found, text
     share = float(found[4]) / 100
-    # The two figures are one.
+    # Both figures must agree.
     assert 0.8 < share * number(found[5]) / 1000 < 1.2, text
     return int(found[1]), number(found[2]), found[3], share
 
 
 def what_it_does(forecast):
-    """The words of a forecast, from its figures in the manifest."""
+    """Returns the text of a forecast, from its figures in the manifest."""
     factor = 1 / (1 - min(forecast["cost_share"], 0.95))
     if factor >= 2:
         return f"uses {factor:.1f} times the CPU time"
@@ -46,13 +46,13 @@ def what_it_does(forecast):
 
 
 def test_dry_run_leaves_nothing(xprof, busy, program):
-    # Others who follow children probe the dynamic linker of all processes.
+    # Other recordings with --follow probe the dynamic linker of all processes.
     target = busy(pause_us=1000, path=program("live/programs/victim.c", "-O2", "-static", project.no_runtime()))
     done = xprof("record", "--dry-run", "-p", target.pid)
     assert done.returncode == 0, done.stderr
     assert f"process {target.pid} " in done.stdout and " sleds" in done.stdout and " 0 refused" in done.stdout
     target.assert_works()
-    # Not even the area to single-step in.
+    # Not even the area for single-stepping exists.
     assert leftovers.probe_areas(target.pid) == 0
     leftovers.assert_nothing_left(target.pid)
 
@@ -67,7 +67,9 @@ def test_dry_run_without_sleds(xprof, start):
 
 
 def test_needs_uprobe_multi(xprof, busy):
-    """Probes of perf events would take too long to set for a moment's count."""
+    """
+    Without uprobe_multi there is no forecast: probes of perf events would take longer to set than the measurement.
+    """
     done = xprof("record", "--dry-run", "--uprobes=single", "-p", busy(pause_us=1000).pid)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "no forecast: it needs uprobe_multi, Linux 6.6"
@@ -75,7 +77,7 @@ def test_needs_uprobe_multi(xprof, busy):
 
 @alone
 def test_dry_run_tells_the_rate(xprof, load):
-    """The rate of the calls that are recorded meanwhile: as many as the program makes while it is recorded."""
+    """The rate of the dry run is the rate of the calls that the program makes while it is recorded."""
     target = load(threads=1, hot_calls=100)
     ratios = []
     for _ in range(3):
@@ -86,7 +88,7 @@ def test_dry_run_tells_the_rate(xprof, load):
         before, begin = target.counters(), time.monotonic()
         time.sleep(0.5)
         ratios.append(told / ((sum(target.counters()[1:]) - sum(before[1:])) / (time.monotonic() - begin)))
-    # Probes that count slow the program down: they told a tenth of it. Recording in memory costs less than this.
+    # Counting probes slow the program down: they reported a tenth of its rate. Recording in memory costs less.
     assert 0.3 < statistics.median(ratios) < 3, ratios
     target.assert_works()
     leftovers.assert_nothing_left(target.pid)
@@ -94,7 +96,10 @@ def test_dry_run_tells_the_rate(xprof, load):
 
 @pytest.mark.parametrize("mode", ["probe", "patch", "auto"])
 def test_forecast_is_what_was_recorded(record, load, mode):
-    """Of the first moments, by the same clock and the same costs: in each mode, and as its words say."""
+    """
+    The forecast agrees with the first moments of the recording, with the same clock and costs: in each mode, and in its
+    text.
+    """
     target = load(threads=2, hot_calls=60)
     session = record("--no-samples", "--call-mode", mode, "-p", target.pid).wait_attached()
     recording.wait_until(lambda: "forecast: " in session.messages(), "no forecast")
@@ -109,20 +114,20 @@ def test_forecast_is_what_was_recorded(record, load, mode):
     assert call == pytest.approx(told["call_ns"] / 1e6, rel=0.06)
     assert rate == pytest.approx(told["calls_per_s"], rel=0.06)
     assert told["cost_cores"] == pytest.approx(told["calls_per_s"] * told["call_ns"] / 1e9)
-    # A share of the CPU time does not depend on how much of it the target got.
+    # A share of the CPU time does not depend on how much CPU time the target got.
     per_cpu_s = told["calls_per_s"] / (told["cost_cores"] / told["cost_share"]) if told["cost_share"] < 1 else None
     if per_cpu_s:
         assert 0.5 < per_cpu_s / (calls / cpu_s) < 2, (told, calls, cpu_s, elapsed_s)
 
 
 def test_dry_run_of_probes_counts_nothing(xprof, busy):
-    """Probes would cost the target what they would in a recording."""
+    """A dry run does not count calls with probes, which would cost the target as much as a recording."""
     done = xprof("record", "--dry-run", "--call-mode=probe", "-p", busy(pause_us=1000).pid)
     assert re.search(r"^forecast: \d+ sleds, calls not counted; ", done.stdout, re.M), done.stdout
 
 
 def test_idle_target(xprof, start, program, tmp_path):
-    """What a call takes is told when there are none, too."""
+    """For an idle target, the forecast states the cost per call."""
     path = program("live/programs/load.c", "-O2", project.no_runtime())
     process = start([path, "wait", 1, 1, 1, tmp_path / "counters"])
     assert process.stdout.readline() == "ready\n"
@@ -137,13 +142,13 @@ def test_idle_target(xprof, start, program, tmp_path):
     assert f"6 sleds, 6 to patch{' (calls in memory)' * in_memory}, 0 refused" in done.stdout, done.stdout
     process.kill()
     process.wait()
-    # Nothing runs the file.
+    # No process runs the file.
     done = xprof("record", "--dry-run", "--exec", path)
     assert done.returncode == 0 and forecast(done.stdout)[:3] == (6, 0, None), done.stdout
 
 
 def test_what_calls_of_children_cost(xprof, busy):
-    """They are not recorded in memory."""
+    """Calls of children are recorded through the kernel, so they cost more."""
     target = busy(pause_us=1000)
     told = {}
     for options in ([], ["--follow"], ["--follow", "--call-mode=patch"]):
@@ -157,7 +162,10 @@ def test_what_calls_of_children_cost(xprof, busy):
 
 
 def test_children_and_programs(xprof, program, start, tmp_path):
-    """With --follow, calls of the children that are there, too. With --exec, sleds are probed in all processes: not counted."""
+    """
+    With --follow, calls of existing children are counted. With --exec, sleds are probed in all processes, so calls are
+    not counted.
+    """
     path = program("live/programs/crowd.c", "-O1", project.no_runtime(), "-g0")
     process = start([path, "fork", tmp_path / "counters"])
     recording.wait_until(lambda: targets.children(process.pid), "no child")
@@ -175,7 +183,9 @@ WARNING = re.compile(r"warning: recording costs (\d+) % of the target's CPU time
 
 @pytest.mark.parametrize("mode", ["probe", "patch"])
 def test_load_that_comes_later_is_told(record, load, mode):
-    """Once, without a terminal, with what helps in this mode."""
+    """
+    When a heavy load starts later, xprof prints the cost once, also without a terminal, with a remedy for the mode.
+    """
     target = load(threads=1, hot_calls=2000)
     target.process.send_signal(signal.SIGUSR2)
     target.wait_without_hot()

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Functions without sleds, patched from outside: exact counts, a target that goes on, and code that is restored."""
+"""
+Checks functions without sleds, which xprof patches: exact counts, a target that continues, and code that is restored.
+"""
 import os
 import random
 import re
@@ -24,7 +26,7 @@ ROUNDS = 8
 
 @pytest.fixture
 def functions(program, start):
-    """Starts programs/functions.c: functions("gcc", "-O2") -> Popen, which is ready."""
+    """Starts programs/functions.c: functions("gcc", "-O2") -> Popen, when the program is ready."""
 
     def start_one(compiler="gcc", *flags):
         if not shutil.which(compiler):
@@ -51,12 +53,14 @@ def counted(process):
 
 
 def code_changes(pid):
-    """Without the probes that whoever follows children has in the dynamic linker of all processes."""
+    """
+    Returns the changed code, without probes in the dynamic linker, which recordings with --follow set in all processes.
+    """
     return [place for place in leftovers.compare_code(pid, with_tails=True) if not leftovers.is_linker_probe(place)]
 
 
 def assert_as_in_files(pid):
-    """Every byte of code; no trampoline stays mapped."""
+    """Checks that every byte of code is as in its file, and that no trampoline is mapped."""
     recording.wait_until(lambda: not leftovers.left_code(pid), lambda: f"changed: {leftovers.changed_code(pid)}")
     assert not code_changes(pid)
 
@@ -76,7 +80,7 @@ FLAGS = (["-O2"], ["-O0"], ["-O2", "-fno-pie", "-no-pie"], ["-O3", "-fcf-protect
 
 @recording.in_turn("compiler, flags, mode, threads", COMPILERS, FLAGS, ["memory", "patch"], [4, 1])
 def test_counts(record, functions, compiler, flags, mode, threads):
-    """As many calls as the program has counted, in each function, with threads, signals on other stacks, and longjmp."""
+    """The counts of each function are those of the program, with threads, signals on other stacks, and longjmp."""
     process = functions(compiler, *flags)
     session = record("-p", process.pid, "--functions", "*", "--call-mode", mode, "--no-samples").wait_attached()
     own = work(process, threads, 10)
@@ -84,7 +88,7 @@ def test_counts(record, functions, compiler, flags, mode, threads):
     assert {o["call_mode"] for p in recorded.manifest["processes"] for o in p["objects"]} == {mode}
     seen, exits = recorded_calls(recorded), recorded_calls(recorded, EXIT)
     if flags != ["-O0"]:
-        own.pop("recursive")  # gcc inlines a part of it, or makes it a loop
+        own.pop("recursive")  # gcc inlines a part of the function, or makes it a loop
     assert {name: seen[name] for name in own} == own == {name: exits[name] for name in own}
     assert_as_in_files(process.pid)
     assert not trampolines(process.pid)
@@ -94,7 +98,7 @@ def test_counts(record, functions, compiler, flags, mode, threads):
 
 
 def test_names(xprof, record, functions):
-    """report, explain and llvm-xray show the names."""
+    """report, explain and llvm-xray show the names of the functions."""
     process = functions()
     session = record("-p", process.pid, "--functions", "s*", "--functions", "tail", "--functions", "!leaf", "--no-samples")
     session.wait_attached()
@@ -107,7 +111,7 @@ def test_names(xprof, record, functions):
 
 
 def test_samples(xprof, record, functions):
-    """Stacks of samples in trampolines are complete, and name their functions."""
+    """Samples in trampolines have complete stacks that name their functions."""
     process = functions()
     process.stdin.write("2 0\n")
     process.stdin.flush()
@@ -173,7 +177,7 @@ def test_library(record, program, start, tmp_path):
 
 
 def test_command(record, program, tmp_path):
-    """Functions of a program from its start, and of its libraries from when they are loaded."""
+    """Records functions of a program from its start, and of its libraries from their loading on."""
     path = program("live/programs/functions.c", "-O2", "-pthread", clang="gcc", instrument=False)
     patterns = ["--functions", "*", "--functions", "libc.so*:printf", "--functions", "libc.so*:prantf"]
     (tmp_path / "work").write_text("2 10\nend\n")
@@ -196,7 +200,7 @@ int main(void) { return *fetch() != 7; }
 
 
 def test_code_that_the_linker_writes(record, program):
-    """It is relocated after the program was patched."""
+    """The dynamic linker relocates code after the program was patched."""
     path = program.text("text_relocation", TEXT_RELOCATION, "-O2", "-pie", "-Wl,-z,notext", instrument=False, clang="gcc")
     assert "TEXTREL" in project.run(["readelf", "-d", path]).stdout
     recorded = record("--functions", "main", "--functions", "fetch", "--no-samples", "--", path).finish().ok()
@@ -204,7 +208,7 @@ def test_code_that_the_linker_writes(record, program):
 
 
 def test_two_processes(record, functions):
-    """Each has its own calls."""
+    """Each process has its own calls."""
     both = [functions(), functions()]
     session = record("-p", ",".join(str(p.pid) for p in both), "--functions", "leaf", "--no-samples").wait_attached()
     own = [work(process, 1, loops) for process, loops in zip(both, (3, 5))]
@@ -214,7 +218,7 @@ def test_two_processes(record, functions):
 
 
 def test_suggestion(record):
-    """A program without sleds."""
+    """For a program without sleds, record suggests --functions."""
     recorded = record("--", "/bin/true").finish()
     assert recorded.status == 0 and "--functions records selected functions" in recorded.messages
     assert "--functions records" not in record("--functions", "*", "--", "/bin/true").finish().messages
@@ -243,7 +247,7 @@ int main(void)
 
 @pytest.mark.parametrize("mode", ["memory", "patch"])
 def test_exits_with_probes(record, xprof, program, start, mode):
-    """A return, and a conditional jump to another function, where no jump fits."""
+    """Where no jump fits, exits have probes: at a return, and at a conditional jump to another function."""
     path = program.text("partly", PARTLY, "-O2", instrument=False, clang="gcc")
     assert re.search(r"^ +partly +2 +2 .* partly$", xprof("list", path).stdout, re.M)
     process = start([path], stdin=subprocess.PIPE)
@@ -260,7 +264,7 @@ def test_exits_with_probes(record, xprof, program, start, mode):
 
 
 def test_target_goes_on(record, functions):
-    """Attached and detached at random moments, under load, with threads and signals."""
+    """Attaches and detaches at random moments, under load, with threads and signals."""
     process = functions()
     randomness = random.Random(SEED)
     process.stdin.write("4 0\n")
@@ -288,7 +292,9 @@ def test_target_goes_on(record, functions):
 
 
 def test_preempted_coroutines(record, program, start):
-    """A timer's signal stops coroutines anywhere in patched code; they continue on stacks that no thread has."""
+    """
+    A timer's signal preempts coroutines anywhere in patched code. They continue on stacks that belong to no thread.
+    """
     process = start([program("live/programs/preempted.c", "-O2", clang="gcc", instrument=False)])
     assert process.stdout.readline() == "ready\n"
     for _ in range(ROUNDS // 2):
@@ -329,7 +335,10 @@ int main(void)
 
 
 def test_faults(record, program, start):
-    """A handler that knows the instruction that may fault: this one stays, and other functions are recorded."""
+    """
+    A signal handler knows the instruction that may fault: this instruction is not moved, and other functions are
+    recorded.
+    """
     process = start([program.text("faults", FAULTS, "-O2", instrument=False, clang="gcc")], stdin=subprocess.PIPE)
     assert process.stdout.readline() == "ready\n"
     session = record("-p", process.pid, "--functions", "own", "--functions", "fetch", "--no-samples").wait_attached()
@@ -342,7 +351,7 @@ def test_faults(record, program, start):
 
 
 def test_restore(record, functions):
-    """What a killed xprof leaves is restored by `xprof restore`, or by the next recording."""
+    """After a kill of xprof, `xprof restore` or the next recording restores the code."""
     for way in ("restore", "record"):
         process = functions()
         session = record("-p", process.pid, "--functions", "*", "--no-samples").wait_attached()
@@ -363,7 +372,7 @@ def test_restore(record, functions):
 
 
 def test_refused(record, functions):
-    """Modified code, modes and options that need sleds."""
+    """Refuses modified code, and modes and options that require sleds."""
     process = functions()
     symbols = project.run(["nm", f"/proc/{process.pid}/exe"]).stdout
     offset = int(re.search(r"^(\w+) T zero$", symbols, re.M)[1], 16)

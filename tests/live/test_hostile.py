@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Targets without privileges that do their worst to the root that records them, and what must come of it: nothing."""
+"""Targets without privileges attack the root user who records them: none of the attacks succeeds."""
 import os
 import pathlib
 import random
@@ -31,7 +31,7 @@ class Hostile:
         return self.process.poll() is None
 
     def end_well(self):
-        """It was not harmed: it still runs, and computes what it must."""
+        """Checks that the target still runs, and computes the right results."""
         assert self.is_alive(), f"the target ended with status {self.process.returncode}"
         leftovers.assert_nothing_left(self.pid)
         self.process.terminate()
@@ -44,7 +44,7 @@ def hostile(program, start, tmp_path):
     path = program("live/programs/hostile.c", "-O1", project.no_runtime(), "-no-pie")
 
     def start_one(*args):
-        # A descriptor, for the way to the program may be closed to nobody.
+        # Use a descriptor, because nobody may not be able to reach the program's path.
         fd = os.open(path, os.O_PATH)
         try:
             return Hostile(start([*NOBODY, f"/proc/self/fd/{fd}", *args], pass_fds=[fd]))
@@ -56,7 +56,7 @@ def hostile(program, start, tmp_path):
 
 @pytest.fixture
 def secret(tmp_path_factory):
-    """A file of root that nobody can find, and neither read nor write."""
+    """Makes a file of root that other users cannot find, read or write."""
     directory = pathlib.Path(f"/tmp/xprof-secret-{os.getpid()}")
     directory.mkdir(mode=0o755)
     path = directory / "secret"
@@ -68,7 +68,7 @@ def secret(tmp_path_factory):
 
 
 def test_descriptor_exchanged(record, hostile, secret):
-    """The number of the stub's memfd is made to mean a file of root before xprof opens it."""
+    """The target replaces the descriptor of the stub's memfd by a file of root before xprof opens it."""
     for _ in range(2):
         target = hostile("swap", secret)
         recorded = record("-p", target.pid, "-d", "20ms", "--no-samples").finish()
@@ -78,7 +78,10 @@ def test_descriptor_exchanged(record, hostile, secret):
 
 
 def test_code_exchanged(record, hostile):
-    """Its call never returns: xprof gives up, puts all back, and probes. Sometimes the helper comes too late."""
+    """
+    The system call that xprof runs in the target never returns: xprof gives up, restores the code, and uses probes.
+    Sometimes the helper is too late.
+    """
     target = hostile("loop")
     recorded = record("-p", target.pid, "-d", "500ms", "--no-samples").finish().adds_up()
     assert recorded.status == 0, recorded.messages
@@ -87,12 +90,14 @@ def test_code_exchanged(record, hostile):
     target.end_well()
 
 
-# Stubs that the target has not from xprof.
+# Stubs that do not come from xprof.
 
 
 @pytest.fixture
 def forger(program, start, hostile, record, tmp_path):
-    """Starts live/programs/forges.c: forger(count, ...) -> Hostile. Its copy of the stub is one that xprof has left in a process."""
+    """
+    Starts live/programs/forges.c with a copy of the stub that xprof left in a process: forger(count, ...) -> Hostile.
+    """
     path = program("live/programs/forges.c", "-O1", project.no_runtime())
     stub = tmp_path / "stub"
     victim = hostile("calm")
@@ -117,12 +122,12 @@ def forger(program, start, hostile, record, tmp_path):
     ((1, "jumps"), "has mapped more trampolines of xprof than xprof makes"),
 ], ids=["twice", "locked", "4000", "jumps"])
 def test_forged_stubs(record, hostile, forger, what, why, mode):
-    """Only its own calls are left out, and the recording of the others begins and ends as ever."""
+    """Only calls of the forging process are omitted. The recording of other processes starts and ends as usual."""
     forging, other = forger(*what), hostile("calm")
     switches = resource.getrusage(resource.RUSAGE_CHILDREN).ru_nvcsw
     recorded = record(f"--call-mode={mode}", "--no-samples", "-p", f"{forging.pid},{other.pid}", "-d", "500ms").finish().adds_up()
     assert recorded.status == 0, recorded.messages
-    # For each mapping that it opens, xprof waits for xprof-memory. It opens a file once, not at each of 4000 mappings.
+    # For each mapping that xprof opens, it waits for xprof-memory. It opens a file once, not at each of 4000 mappings.
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_nvcsw - switches < 4000
     assert ("is locked" in recorded.messages or "has mapped" in recorded.messages) == bool(why), recorded.messages
     assert not why or why in recorded.messages
@@ -136,7 +141,7 @@ def test_forged_stubs(record, hostile, forger, what, why, mode):
     other.end_well()
 
 
-# Control groups.
+# Cgroups.
 
 
 def mount_of(kind, option=None):
@@ -149,7 +154,7 @@ def mount_of(kind, option=None):
 
 
 class Group:
-    """A control group of version 1 or 2, made for a test."""
+    """A cgroup of version 1 or 2, made for a test."""
 
     def __init__(self, version):
         mount = mount_of("cgroup2") if version == 2 else mount_of("cgroup", "freezer")
@@ -191,7 +196,7 @@ def freezer(version):
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_frozen_target(record, hostile, freezer):
-    """It is probed, at once; and others of the same recording are patched."""
+    """A frozen target is probed immediately, and the other processes of the recording are patched."""
     frozen, other = hostile("calm"), hostile("calm")
     freezer.add(frozen.pid)
     freezer.freeze()
@@ -208,7 +213,7 @@ def test_frozen_target(record, hostile, freezer):
 
 @pytest.mark.parametrize("version", [2])
 def test_frozen_in_between(record, hostile, freezer):
-    """Frozen and thawed all the time, whatever it is made to do just then."""
+    """The target is frozen and thawed repeatedly, throughout all steps of a recording."""
     target = hostile("calm")
     freezer.add(target.pid)
     rng = random.Random(SEED)
@@ -227,8 +232,8 @@ def test_frozen_in_between(record, hostile, freezer):
 @pytest.mark.parametrize("version", [1])
 def test_stays_frozen(record, hostile, freezer):
     """
-    ^C ends the recording of what has been frozen while it was attached, and it is unharmed when it is thawed. The last round
-    freezes it with its sleds patched: these stay patched, and xprof says so.
+    ^C ends the recording of a target that was frozen while xprof attached; after thawing, the target is unharmed. The
+    last round freezes a target with patched sleds: the sleds stay patched, and xprof reports that.
     """
     target = hostile("calm")
     freezer.add(target.pid)
@@ -253,8 +258,9 @@ def test_stays_frozen(record, hostile, freezer):
 
 def test_recorder_killed_with_its_group(xprof, hostile, tmp_path):
     """
-    A service manager that stops a container kills xprof and its helpers at once, while its stub is made. Not while it counts
-    calls, before that: a breakpoint that the kernel removes just then would stay (user/base/shield.h).
+    A service manager that stops a container kills xprof and its helpers immediately, while xprof makes the stub. The
+    kill does not come earlier, while xprof counts calls: a breakpoint that the kernel is removing would remain
+    (user/base/shield.h).
     """
     group = Group(2)
     try:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A recording's jitdump and perf.data together: perf knows JIT functions as the profile does, and their lines."""
+"""
+Checks a recording's jitdump and perf.data together: perf shows JIT functions as the profile does, and their lines.
+"""
 import os
 import pathlib
 import re
@@ -26,7 +28,7 @@ def perf(request, tmp_path):
 
 @pytest.fixture
 def run(start, tmp_path):
-    """Starts a program whose perf map goes with it. V8 leaves a log where it was started."""
+    """Starts a program and removes its perf map afterwards. V8 writes a log to its working directory."""
     started = []
 
     def start_one(argv, **options):
@@ -60,13 +62,13 @@ class Injected:
         self.dump = self.directory / self.entry["jit"]["dump"]
         next_data = self.directory / "perf.jit.data"
         assert f"perf inject --jit -i {self.directory}/perf.data -o {next_data}\n    perf report -i {next_data}\n" in recorded.messages
-        # What perf finds in maps is none of the recording's.
+        # Names that perf finds in perf maps do not come from the recording.
         pathlib.Path(f"/tmp/perf-{pid}.map").unlink(missing_ok=True)
         perf("inject", "--jit", "-i", self.directory / "perf.data", "-o", path)
         self.pid = pid
 
     def assert_like_profile(self, pattern):
-        """Each JIT function has as many samples as in the profile; the hot one most of all."""
+        """Checks that each JIT function has as many samples as in the profile, and the hot function the most."""
         if not profiles.GO:
             pytest.skip("no go here")
         named, unnamed = profiles.jit_samples(self.messages)
@@ -87,7 +89,9 @@ class Injected:
 
 @pytest.fixture
 def injected(xprof, perf, record, tmp_path):
-    """injected(pid, ...) records a process for a while; injected(None, "--", ...) a command. behind() is called then."""
+    """
+    Records a running process, injected(pid, ...), or a command, injected(None, "--", ...). Calls behind() afterwards.
+    """
 
     def record_one(pid, *args, behind=None):
         target = ("-p", pid, "-d", "1") if pid else ()
@@ -105,7 +109,7 @@ HOT = "JS:.*(hotLoop|leaf|main)_"
 
 
 def is_gone(pid):
-    """Its memory and its files, at least."""
+    """Returns whether the process has released its memory and files."""
     try:
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")")[-1].split()[0] in "ZX"
     except OSError:
@@ -121,14 +125,14 @@ def test_node_perf_map(run, injected):
 
 
 def test_node_from_its_start(injected):
-    """Memory and code come while the recording runs, and the map does not say when."""
+    """Memory and code appear during the recording, and the perf map contains no times."""
     need("node")
     no_log = ("--no-logfile-per-isolate", "--logfile=/dev/null")
     injected(None, "--", "node", "--perf-basic-prof", *no_log, PROGRAMS / "hot.js", "2").assert_like_profile(HOT)
 
 
 def test_node_jitdump(run, injected, tmp_path):
-    """Its own jitdump, of which perf must learn nothing: it would write images beside it."""
+    """perf must not read the runtime's own jitdump: it would write images next to it."""
     need("node")
     place = tmp_path / "place"
     place.mkdir()
@@ -142,13 +146,13 @@ def test_node_jitdump(run, injected, tmp_path):
 
 
 def test_disk_full(run, record, xprof, tmpfs):
-    """It leaves the last of the disk to the other files, and says what it lacks."""
+    """The jitdump leaves the last space on the disk to the other files, and xprof reports what is missing."""
     need("node")
     node = run(["node", "--perf-basic-prof", PROGRAMS / "hot.js", "60"])
     perf_map = pathlib.Path(f"/tmp/perf-{node.pid}.map")
     recording.wait_until(lambda: perf_map.exists() and "leaf" in perf_map.read_text(errors="replace"), "no perf map")
     disk = tmpfs("size=4m")
-    (disk / "filler").write_bytes(bytes(2800 * 1024))  # perf.data takes 1 MiB of the rest in advance
+    (disk / "filler").write_bytes(bytes(2800 * 1024))  # perf.data reserves 1 MiB in advance
     recorded = record("--no-sleds", "-d", "2", "-p", node.pid, directory=disk / "out").finish()
     assert recorded.status == 0, recorded.messages
     (entry,) = recorded.manifest["samples"]["profiles"]
@@ -175,7 +179,7 @@ def test_lli(run, injected, perf, tmp_path, version):
 
 
 def test_container(run, injected, tmp_path):
-    """Another number of itself and another /tmp. As long as it runs, perf looks there for the images that it made."""
+    """The process has another PID and /tmp in its container. While it runs, perf searches its images there."""
     need("node", "unshare")
     unshare = run(["unshare", "-m", "-p", "-f", "sh", "-c",
                    'text=$(cat "$0") && mount -t tmpfs none /tmp && echo "$text" > /tmp/hot.js && '

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Calls that patched sleds record in memory: each one is in the log of its thread, or counted."""
+"""Checks calls that patched sleds record in user space: each call is in the log of its thread, or counted."""
 import collections
 import contextlib
 import ctypes
@@ -24,7 +24,7 @@ from recording import ENTER, ENTER_ARGS, EXIT, TAIL
 
 pytestmark = pytest.mark.uprobes
 
-# What a probe takes at least.
+# The minimum cost of a probe.
 PROBE_NS = 500
 
 MEMORY = "--call-mode=memory"
@@ -32,7 +32,7 @@ MEMORY = "--call-mode=memory"
 
 @pytest.fixture
 def memory(program, record, start):
-    """Records live/programs/memory.c while it does something so often: (process, recording)."""
+    """Returns a function that runs memory.c with WAY and COUNT, records it, and returns (process, recording)."""
 
     def record_one(way, count, *options):
         process = start([program("live/programs/memory.c", "-O1"), "wait", way, count])
@@ -50,13 +50,15 @@ def in_memory(recorded):
 
 
 def assert_all_calls(process, recorded, names=("work", "inner", "handler")):
-    """Each call was entered and left as often as the program says; nothing was lost or added."""
+    """
+    Checks that each call was entered and left as often as the program counted, and that no call was lost or added.
+    """
     assert in_memory(recorded)
     counted = recording.printed_calls(process.output)
     found = recorded.log().calls()
     assert {name: found[name, ENTER] for name in names} == {name: counted[name] for name in names}
     assert {name: found[name, EXIT] + found[name, TAIL] for name in names} == {name: counted[name] for name in names}
-    # The exit of main(), which began before.
+    # The exit of main(), which was called before the recording.
     assert recorded.totals["lost"]["total"] == recorded.totals["synthesized_exits"] == 0
     assert recorded.totals["filtered"]["unmatched_exit"] <= 1
 
@@ -65,7 +67,7 @@ def assert_all_calls(process, recorded, names=("work", "inner", "handler")):
     "way, count", [("fast", 25000), ("threads", 300), ("signals", 100000)], ids=["fast", "threads", "signals"]
 )
 def test_all_calls(memory, way, count):
-    """Rings that are full again and again, threads that have the memory of others, handlers that interrupt the stub."""
+    """Rings become full repeatedly, threads reuse the memory of others, and signal handlers interrupt the stub."""
     process, recorded = memory(way, count)
     assert_all_calls(process, recorded)
     assert way != "signals" or recording.printed_calls(process.output)["handler"] > 10
@@ -75,12 +77,14 @@ def test_all_calls(memory, way, count):
 
 @pytest.mark.parametrize("way, count", [("fast", 100000), ("threads", 300), ("signals", 100000), ("vfork", 20)])
 def test_short_calls(memory, way, count):
-    """The stub takes them back: they do not come to xprof, but are counted, whatever interrupts them."""
+    """
+    The stub discards short calls: xprof does not read them, but they are counted, also when signals interrupt them.
+    """
     process, recorded = memory(way, count, "--min-duration=10s")
     counted = recording.printed_calls(process.output)
     totals = recorded.totals
     assert in_memory(recorded) and totals["lost"]["total"] == totals["written"] == 0
-    # The exit of main(), which began before.
+    # The exit of main(), which was called before the recording.
     assert totals["seen"] - 2 * sum(counted.values()) in (0, 1)
     own = 2 * sum(counted[name] for name in ("work", "inner", "handler"))
     assert totals["filtered"]["min_duration"] == own
@@ -89,8 +93,10 @@ def test_short_calls(memory, way, count):
 
 @pytest.mark.parametrize("options", [[], ["--min-duration=10s"], ["--args=1"]], ids=["all", "short", "args"])
 def test_threads_when_xprof_is_late(program, record, start, options):
-    """Threads that have the ring of others, while xprof is late: each has its own calls all the same. Entries with arguments
-    come from BPF, exits from the ring: their times are of one clock."""
+    """
+    Threads reuse the rings of others while xprof is late: calls still belong to the right thread. Entries with
+    arguments come from BPF, exits from the ring; both times are from one clock.
+    """
     process = start([program("live/programs/memory.c", "-O1"), "wait", "threads", 300])
     assert process.stdout.readline() == "ready\n"
     session = record(MEMORY, "--no-samples", *options, "-p", process.pid).wait_attached()
@@ -111,14 +117,14 @@ def test_threads_when_xprof_is_late(program, record, start, options):
     records = [r for r in recorded.log().records() if r.kind in recording.FUNCTION_KINDS]
     entered = collections.Counter(r.thread for r in records if r.kind in (ENTER, ENTER_ARGS))
     assert collections.Counter(entered.values()) == {6: 300, 4: 100}
-    # A time that is too early is raised to the one before. That of a probe is converted, with an error
-    # that now and then exceeds what the probe takes.
+    # xprof raises a time that is earlier than the previous one. The time of a probe is converted, with an error
+    # that sometimes exceeds the cost of the probe.
     raised = [(r.tsc, r.kind, last.kind) for last, r in itertools.pairwise(records) if (r.thread, r.tsc) == (last.thread, last.tsc)]
     assert len(raised) <= len(records) / 100 or recorded.manifest["clock"]["error_ns"] > PROBE_NS, raised
 
 
 def test_child_of_vfork(memory):
-    """It runs in the memory of its parent, and with the same fs base. Its calls are not those of the parent."""
+    """A vfork() child uses the memory and the fs base of its parent. Its calls do not count as the parent's."""
     process, recorded = memory("vfork", 20)
     assert recording.printed_calls(process.output)["child"] == 20
     assert_all_calls(process, recorded, ("work", "inner"))
@@ -126,13 +132,19 @@ def test_child_of_vfork(memory):
 
 
 def test_forked_child(memory):
-    """It has patched sleds and no rings: its calls are not recorded, and it does not write into its parent's."""
+    """
+    A forked child has patched sleds and no rings: its calls are not recorded, and it does not write to its parent's
+    rings.
+    """
     process, recorded = memory("fork", 20)
     assert_all_calls(process, recorded, ("work", "inner"))
 
 
 def test_two_threads_with_one_fs_base(memory):
-    """They lose the ring, and are told apart by the kernel. What both wrote meanwhile may be lost, and is then counted."""
+    """
+    Two threads with one fs base lose their ring, and record through the kernel. Calls that both wrote before may be
+    lost, and are counted.
+    """
     process, recorded = memory("shared", 20)
     assert in_memory(recorded)
     counted = recording.printed_calls(process.output)
@@ -143,7 +155,10 @@ def test_two_threads_with_one_fs_base(memory):
 
 
 def test_threads_of_the_kernel(waiting, program, record):
-    """io_uring creates threads in the process that have the fs base of their creator, and no code of the process."""
+    """
+    io_uring creates kernel threads in the process: they have the fs base of their creator, and run no code of the
+    process.
+    """
     process = waiting(program("live/programs/memory.c", "-O1"), "kernel_threads", 1000)
     process.send_signal(signal.SIGUSR1)
     if process.stdout.readline() != "ready\n":
@@ -160,7 +175,7 @@ def test_threads_of_the_kernel(waiting, program, record):
 
 
 def test_killed_with_its_last_call(memory):
-    """The memory outlives the process: the last call before SIGKILL is in the log."""
+    """The memory of the rings outlives the process: the last call before SIGKILL is in the log."""
     process, recorded = memory("kill", 5000)
     assert process.returncode == -signal.SIGKILL
     found = recorded.log().calls()
@@ -169,7 +184,9 @@ def test_killed_with_its_last_call(memory):
 
 
 def test_command_records_in_memory(program, record):
-    """Its first thread has no TLS when it is patched: the kernel tells of the thread when it has."""
+    """
+    The first thread of a command has no TLS when the command is patched: the kernel reports the thread when it has.
+    """
     path = program("live/programs/memory.c", "-O1")
     recorded = record(MEMORY, "--no-samples", "--", path, "now", "fast", 1000).finish().adds_up()
     counted = recording.printed_calls(recorded.output)
@@ -179,8 +196,10 @@ def test_command_records_in_memory(program, record):
 
 
 def test_pages_are_taken_away(program, start, record):
-    """A process that gives the pages of its rings back all the time makes xprof wait. That neither ends xprof nor keeps it
-    from the calls of another process."""
+    """
+    A process that removes the pages of its rings repeatedly makes xprof wait. This neither ends xprof nor affects the
+    calls of another process.
+    """
     path = program("live/programs/memory.c", "-O1")
     thief, other = (start([path, "wait", *how]) for how in (["steal", 10**6], ["fast", 2000]))
     for process in thief, other:
@@ -198,7 +217,7 @@ def test_pages_are_taken_away(program, start, record):
 
 
 def test_xprof_is_late(program, waiting, record):
-    """It gets no CPU for a while: a thread with a full ring goes on through the kernel. Each call is recorded or counted."""
+    """While xprof gets no CPU, threads with full rings record through the kernel. Each call is recorded or counted."""
     process = waiting(program("live/programs/memory.c", "-O1"), "twice", 400000)
     session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
     session.process.send_signal(signal.SIGSTOP)
@@ -212,12 +231,15 @@ def test_xprof_is_late(program, waiting, record):
 
 
 def rings(pid):
-    """How many mappings of call rings a process has."""
+    """Returns the number of mappings of call rings in a process."""
     return sum(" rw-s " in line and "/memfd:xprof" in line for line in pathlib.Path(f"/proc/{pid}/maps").open())
 
 
 def test_recorded_again_and_again(busy, record):
-    """The next recording uses the stub of the one before, which has unmapped its rings. The target goes on all the while."""
+    """
+    The next recording reuses the stub of the previous one, which has unmapped its rings. The target continues
+    throughout.
+    """
     target = busy(pause_us=100)
     for _ in range(2):
         recorded = target.works_during(record(MEMORY, "--no-samples", "-p", target.pid)).adds_up()
@@ -229,7 +251,10 @@ def test_recorded_again_and_again(busy, record):
 
 
 def test_xprof_is_killed(busy, record, xprof):
-    """The target goes on, with full rings and then without probes; the sleds are restored by the next one."""
+    """
+    After a kill of xprof, the target continues: first with full rings, then without probes. The next recording restores
+    the sleds.
+    """
     target = busy(pause_us=100)
     session = record(MEMORY, "--no-samples", "-p", target.pid).wait_attached()
     target.assert_works()
@@ -245,7 +270,7 @@ def test_xprof_is_killed(busy, record, xprof):
 
 
 def test_what_a_killed_xprof_left(program, record, start):
-    """Its rings are full of records that nobody took. They are not those of the next recording."""
+    """The next recording ignores the unread records that a killed xprof left in the rings."""
     process = start([program("live/programs/memory.c", "-O1"), "wait", "twice", 20000])
     assert process.stdout.readline() == "ready\n"
     session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
@@ -262,19 +287,19 @@ def test_what_a_killed_xprof_left(program, record, start):
 
 
 def stored_bytes(session):
-    """The size of its only spool, which begins with the first calls."""
+    """Returns the size of the only spool, which xprof creates with the first calls."""
     return sum(spool.stat().st_size for spool in session.directory.glob("*.spool"))
 
 
 def ring_file(pid):
-    """The file of its call rings, as a path."""
+    """Returns the path of the file of the process's call rings."""
     line = next(line for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines() if " rw-s " in line and "/memfd:xprof" in line)
     start, end = (int(address, 16) for address in line.split()[0].split("-"))
     return pathlib.Path(f"/proc/{pid}/map_files/{start:x}-{end:x}")
 
 
 def test_memory_of_a_killed_xprof_is_written_over(program, record, start):
-    """The process has written anything into the rings that a killed xprof left: the next recording begins anew."""
+    """The process has overwritten the rings that a killed xprof left: the next recording starts with new rings."""
     process = start([program("live/programs/memory.c", "-O1"), "wait", "scribble", 1500])
     assert process.stdout.readline() == "ready\n"
     session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
@@ -293,8 +318,10 @@ def test_memory_of_a_killed_xprof_is_written_over(program, record, start):
 
 
 def test_recover_and_restore_after_a_kill(waiting, program, record, xprof):
-    """The log has what was stored, and says what is missing: the calls after that are in the memory of the process, which gets
-    it back."""
+    """
+    The recovered log has the stored calls, and recover reports what is missing: later calls are in the memory of the
+    process, which restore releases.
+    """
     process = waiting(program("live/programs/memory.c", "-O1"), "rounds", 1500)
     session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)
@@ -324,8 +351,10 @@ def test_recover_and_restore_after_a_kill(waiting, program, record, xprof):
 
 
 def test_calls_are_stored_in_a_pause(waiting, program, record):
-    """Soon after a burst its calls are on disk, where a kill of xprof leaves them: the rings hold them no more. Each burst here
-    begins when the one before is stored; once a second would leave most of a second between them."""
+    """
+    Calls are stored soon after a burst, so they survive a kill of xprof. Each burst starts when the previous one is
+    stored; storing once per second would leave most of a second between bursts.
+    """
     process = waiting(program("live/programs/memory.c", "-O1"), "rounds", 6000)
     session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
     waited_s = []
@@ -346,7 +375,10 @@ def test_calls_are_stored_in_a_pause(waiting, program, record):
     ("mappings", "probe", "it is near its limit of mappings"),
 ])
 def test_target_gets_what_it_would_get(start, program, record, limit, mode, why):
-    """A recording takes nothing that the target could miss: it records in another way, and says so."""
+    """
+    A recording must not use a resource that the target may need: xprof uses another mode instead, and prints the
+    reason.
+    """
     process = start([program("live/programs/spares.c", "-O1", project.no_runtime()), limit])
     assert process.stdout.readline() == "ready\n"
     session = record("--call-mode=auto", "--no-samples", "-p", process.pid).wait_attached()
@@ -359,7 +391,10 @@ def test_target_gets_what_it_would_get(start, program, record, limit, mode, why)
 
 @pytest.mark.parametrize("options", [(), ("--min-duration=1us",)], ids=["calls", "short"])
 def test_rings_are_unmapped(start, program, record, options):
-    """Also if threads return to the stub later, at whatever instruction a signal has interrupted them; the stub serves again."""
+    """
+    Rings are unmapped even if threads return to the stub later, at any instruction where a signal interrupted them. The
+    stub can be reused.
+    """
     process = start([program("live/programs/parked.c", "-O2", "-pthread", project.no_runtime()), 12])
     assert process.stdout.readline() == "ready\n"
     status = pathlib.Path(f"/proc/{process.pid}/status")
@@ -380,7 +415,10 @@ def test_rings_are_unmapped(start, program, record, options):
 
 
 def test_place_of_the_rings_is_taken(start, program, record):
-    """A process maps something else there between two recordings: a few times it gets another stub, and is patched then."""
+    """
+    The process maps other memory at the place of the rings between two recordings: it gets another stub a few times,
+    and is then only patched.
+    """
     process = start([program("live/programs/spares.c", "-O1", project.no_runtime()), "holes"])
     assert process.stdout.readline() == "ready\n"
     for mode in ("memory", "memory", "memory", "memory", "patch", "patch"):
@@ -393,7 +431,10 @@ def test_place_of_the_rings_is_taken(start, program, record):
 
 
 def test_no_rings_where_the_kernel_grants_no_memory(waiting, program, record, xprof, tmp_path):
-    """vm.overcommit_memory=2, as a namespace shows it to xprof: rings could make an allocation of any process fail."""
+    """
+    With vm.overcommit_memory=2, here simulated by a mount namespace, rings could make an allocation of any process
+    fail: xprof uses none.
+    """
     process = waiting(program("live/programs/memory.c", "-O1"), "rounds", 200)
     (tmp_path / "mode").write_text("2\n")
     for free_kib, mode in ((200000, "patch"), (700000, "memory")):
@@ -410,7 +451,10 @@ def test_no_rings_where_the_kernel_grants_no_memory(waiting, program, record, xp
 
 
 def test_limit_of_the_address_space(waiting, program, record):
-    """A process that cannot map the memory is patched, and says why; the next recording leaves no further stub in it."""
+    """
+    A process that cannot map the memory is patched, and xprof prints the reason. The next recording adds no further
+    stub.
+    """
     process = waiting(program("live/programs/memory.c", "-O1"), "rounds", 200)
     in_use = int(pathlib.Path(f"/proc/{process.pid}/statm").read_text().split()[0]) * 4096
     resource.prlimit(process.pid, resource.RLIMIT_AS, (in_use + (8 << 20), in_use + (8 << 20)))
@@ -432,7 +476,7 @@ def test_limit_of_the_address_space(waiting, program, record):
 
 @pytest.fixture
 def memory_group():
-    """A control group of memory, of version 1 or 2: memory_group(limit in bytes) -> its directory."""
+    """Makes a cgroup with a memory limit, version 1 or 2: memory_group(limit in bytes) -> its directory."""
     mounts = [pathlib.Path("/sys/fs/cgroup/memory"), pathlib.Path("/sys/fs/cgroup")]
     limits = ["memory.limit_in_bytes", "memory.max"]
     made = []
@@ -459,7 +503,7 @@ def memory_group():
 
 @pytest.mark.parametrize("mode", ["memory", "probe"])
 def test_memory_limit_of_the_target(waiting, program, record, xprof, tmp_path, memory_group, mode):
-    """Copies of its text would make the kernel kill it: its sleds are left alone."""
+    """If copies of the target's code could make the kernel kill the target, its sleds are not patched."""
     process = waiting(program("live/programs/memory.c", "-O1"), "rounds", 200)
     group = memory_group(512 << 10)
     (group / "cgroup.procs").write_text(str(process.pid))
@@ -478,7 +522,9 @@ def test_memory_limit_of_the_target(waiting, program, record, xprof, tmp_path, m
 
 
 def test_memory_limit_of_xprof(waiting, program, tmp_path, memory_group):
-    """No call is recorded in memory if its rings could make the kernel kill xprof: it says so, and loses nothing."""
+    """
+    If the rings could make the kernel kill xprof, no call is recorded in memory: xprof reports that, and loses no call.
+    """
     process = waiting(program("live/programs/memory.c", "-O1"), "rounds", 200)
     group = memory_group(40 << 20)
     directory = tmp_path / "out"
@@ -502,25 +548,27 @@ def test_memory_limit_of_xprof(waiting, program, tmp_path, memory_group):
 
 
 def test_debugger_takes_another_mode(waiting, program, record):
-    """It cannot be stopped while another one traces it: it is probed, and nothing is lost."""
+    """While another process traces the target, it cannot be stopped: it is probed, and no call is lost."""
     process = waiting(program("live/programs/memory.c", "-O1"), "rounds", 200)
     libc = ctypes.CDLL(None, use_errno=True)
     assert libc.ptrace(0x4206, process.pid, 0, 0) == 0  # PTRACE_SEIZE
     session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
-    assert libc.ptrace(0x4207, process.pid, 0, 0) == 0  # PTRACE_INTERRUPT, to let it go
+    assert libc.ptrace(0x4207, process.pid, 0, 0) == 0  # PTRACE_INTERRUPT, to detach it
     os.waitpid(process.pid, 0x40000000)
     assert libc.ptrace(17, process.pid, 0, 0) == 0  # PTRACE_DETACH
     process.send_signal(signal.SIGUSR1)
     assert process.stdout.readline() == "ready\n"
     recorded = session.stop().ok()
     assert {o["call_mode"] for p in recorded.manifest["processes"] for o in p["objects"]} == {"probe"}
-    # The thread that traces it: a worker may run tests in another one than its first.
+    # The thread that traces: a worker may run tests in a thread other than its first.
     assert f"are probed, not patched: process {threading.get_native_id()} is attached to it" in recorded.messages
     assert recorded.log().calls()["work", ENTER] == 200
 
 
 def test_threads_without_tsc(waiting, program, record):
-    """rdtsc would kill them: the kernel records their calls, those of a thread that exists and of one that is created."""
+    """
+    rdtsc would kill threads without a TSC: the kernel records their calls, both of an existing thread and of a new one.
+    """
     process = waiting(program("live/programs/no_tsc.c", "-O1"), 500)
     session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)
@@ -533,7 +581,7 @@ def test_threads_without_tsc(waiting, program, record):
 
 
 def test_thread_that_forbids_itself_the_tsc(memory, program):
-    """The stub's rdtsc kills it: who records it is told why, and has its calls until then."""
+    """The stub's rdtsc kills a thread that disables its TSC: xprof prints the reason, and has the calls until then."""
     source = "#include <sys/prctl.h>\n#include <x86intrin.h>\nint main(void) { prctl(PR_SET_TSC, PR_TSC_SIGSEGV); return !__rdtsc(); }"
     if subprocess.run([program.text("rdtsc", source, instrument=False)]).returncode != -signal.SIGSEGV:
         pytest.skip("PR_SET_TSC does not keep programs from rdtsc on this machine")
@@ -543,7 +591,7 @@ def test_thread_that_forbids_itself_the_tsc(memory, program):
     assert recorded.messages.count(told) == 1 and "record it with --call-mode patch" in recorded.messages
     found = recorded.log().calls()
     assert found["work", ENTER] == found["inner", ENTER] == found["work", EXIT] == 100
-    # The entry that killed it was reserved.
+    # The entry of the call that killed the thread was reserved.
     assert recorded.totals["lost"]["total"] == 1
 
 
@@ -553,7 +601,7 @@ def cpu_s(process):
 
 
 def cpu_s_at_rest(process):
-    """That of a process that has done what there was to do."""
+    """Returns the CPU time of an idle process."""
     spent = []
 
     def is_at_rest():
@@ -566,7 +614,9 @@ def cpu_s_at_rest(process):
 
 
 def test_flood_of_fs_bases(program, record, start):
-    """A thread that has another one for each call makes xprof work little more than one that records through the kernel."""
+    """
+    A thread that changes its fs base for each call costs xprof little more than one that records through the kernel.
+    """
     spent = {}
     for mode in ("patch", "memory"):
         process = start([program("live/programs/memory.c", "-O1"), "wait", "flood", 20000])
@@ -579,7 +629,7 @@ def test_flood_of_fs_bases(program, record, start):
         process.send_signal(signal.SIGUSR1)
         assert process.wait(60) == 0
         recorded = session.finish().adds_up()
-        # A ring that it has again, before xprof has taken its key away, is nobody's.
+        # A ring that the thread gets again before xprof has removed its key belongs to no thread.
         assert recorded.totals["seen"] == 80001
         assert recorded.totals["lost"]["total"] <= (400 if mode == "memory" else 0)
     assert spent["memory"] < 2 * spent["patch"] + 0.1, spent
@@ -594,7 +644,10 @@ def test_budget_keeps_the_mode(busy, record, mode):
 
 @pytest.mark.parametrize("mode", ["memory", "auto"])
 def test_without_rdfsbase(busy, xprof, tmp_path, mode):
-    """As if rdfsbase returned something else than the kernel says: patched sleds, and the reason wherever it belongs."""
+    """
+    If rdfsbase seems to return another value than the kernel, xprof uses patched sleds, and reports the reason in all
+    places.
+    """
     source, preload = tmp_path / "no.c", tmp_path / "no.so"
     source.write_text(
         "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <sys/syscall.h>\n"
@@ -617,7 +670,7 @@ def test_without_rdfsbase(busy, xprof, tmp_path, mode):
     assert any(line.startswith("degraded  memory sleds") and why in line for line in doctor)
     assert any(line.endswith("its sleds can be patched") for line in doctor)
     assert f"  patched, not in memory: {why}" in run(*record, "--dry-run").stdout
-    # Who has not asked for it is not told of it each time.
+    # Without an explicit --call-mode memory, the reason is not printed each time.
     assert why in run(*record, "-d", "100ms", "-o", directory, *["-v"] * (mode == "auto")).stderr
     manifest = json.loads((directory / "manifest.json").read_text())
     assert why in manifest["processes"][0]["patched_because"]
@@ -626,7 +679,10 @@ def test_without_rdfsbase(busy, xprof, tmp_path, mode):
 
 
 def test_memfd_create_is_refused(waiting, program, record):
-    """A process without a free descriptor is probed, and says why; once it has one, its calls are in memory."""
+    """
+    A process without a free descriptor is probed, and xprof prints the reason. With a free descriptor, its calls are
+    recorded in memory.
+    """
     process = waiting(program("live/programs/memory.c", "-O1"), "rounds", 200)
     used = 1 + max(int(fd) for fd in os.listdir(f"/proc/{process.pid}/fd"))
     before = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
@@ -641,6 +697,6 @@ def test_memfd_create_is_refused(waiting, program, record):
         assert (why in recorded.messages) == is_limited, recorded.messages
         found = recorded.log().calls()
         assert found["work", ENTER] == found["work", EXIT] == 200
-        process.send_signal(signal.SIGUSR1)  # it waits in the middle of a call
+        process.send_signal(signal.SIGUSR1)  # the process waits during a call
         assert process.stdout.readline() == "ready\n"
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, before)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What `xprof record` shows and suggests at its end."""
+"""Checks what `xprof record` opens and suggests at its end."""
 import pytest
 
 pytestmark = pytest.mark.uprobes
@@ -8,7 +8,7 @@ OFF_CPU = "no samples: the threads used little CPU time; --off-cpu records where
 
 
 def test_open(record, program, start):
-    """The page is made; as root, without sudo, it is only named."""
+    """--open makes the page. As root without sudo, xprof only prints its name."""
     process = start([program("live/programs/busy.c", "-O2"), 1])
     assert process.stdout.readline() == "ready\n"
     recorded = record("-p", process.pid, "-d", "1", "--open").finish()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Sleds that are patched from outside: the target goes on as if nothing were, and all is restored, whatever happens."""
+"""Checks patched sleds: the target continues as without them, and the code is always restored."""
 import fcntl
 import os
 import pathlib
@@ -28,14 +28,14 @@ PATCH = "--call-mode=patch"
 
 
 def patched(recorded):
-    """Whether the sleds of every object of the recording were patched, with calls in memory or not."""
+    """Returns whether the sleds of every object of the recording were patched, in patch or memory mode."""
     objects = [o for p in recorded.manifest["processes"] for o in p["objects"]]
     assert objects
     return all(o["call_mode"] in ("patch", "memory") for o in objects)
 
 
 def has_patches(pid):
-    """Whether a sled begins with what is written there; before, there are breakpoints, to count calls."""
+    """Returns whether a sled starts with patched code. Before that, sleds have breakpoints, to count calls."""
     return any(byte == 0x41 for _, _, byte in leftovers.code_differences(pid))
 
 
@@ -47,7 +47,7 @@ def stubs(pid):
 
 
 def test_blocked_system_calls_go_on(record, program, start, tmp_path):
-    """None returns early, none with EINTR, and those with a time take that time."""
+    """Blocked system calls do not return early or with EINTR, and those with a timeout take this time."""
     progress = tmp_path / "progress"
     process = start([program("live/programs/blocked.c", "-O1", project.no_runtime()), progress])
     assert process.stdout.readline() == "ready\n"
@@ -61,9 +61,9 @@ def test_blocked_system_calls_go_on(record, program, start, tmp_path):
 
 
 def test_restless_target(record, program, waiting):
-    """Threads at full speed and short-lived ones, signals wherever they hit, children that share its memory."""
+    """Busy and short-lived threads run, signals arrive anywhere, and children share the target's memory."""
     process = waiting(program("live/programs/restless.c", "-O2", project.no_runtime()))
-    # Rings for all of it: on a busy machine the reader may be late.
+    # Rings for all calls: on a busy machine the reader may be late.
     session = record(PATCH, "--buffer=16M", "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)
     output, _ = process.communicate(timeout=60)
@@ -80,7 +80,7 @@ def test_restless_target(record, program, waiting):
 
 @pytest.mark.parametrize("options", [(), ("--uprobes=single",), ("--args=6",)], ids=lambda o: "".join(o) or "plain")
 def test_rounds(record, busy, options):
-    """Of a busy target with many threads. The second round takes the stub that the first has left."""
+    """Records a busy target with many threads twice. The second recording reuses the stub of the first."""
     target = busy(threads=4)
     for _ in range(2):
         recorded = record(PATCH, "-p", target.pid, "-d", "5ms", "--no-samples", *options).finish().adds_up()
@@ -92,7 +92,7 @@ def test_rounds(record, busy, options):
 
 
 def test_rounds_of_a_restless_target(record, program, start):
-    """Attached and detached again and again while its threads come and go, take signals, and have children."""
+    """Attaches and detaches repeatedly while the target's threads come and go, get signals, and have children."""
     path = program("live/programs/restless.c", "-O2", project.no_runtime())
     for _ in range(2):
         process = start([path])
@@ -100,13 +100,13 @@ def test_rounds_of_a_restless_target(record, program, start):
             session = record(PATCH, "-p", process.pid, "-d", "1ms", "--no-samples")
             recorded = session.finish()
             if recorded.status and process.poll() is None:
-                # A thread that waits for its child does not stop; it says so, and nothing has changed.
+                # A thread that waits for its vfork() child does not stop: xprof reports that, and changes no code.
                 assert "cannot be patched" in recorded.messages, recorded.messages
         assert process.returncode == 0, process.communicate()
 
 
 def test_stacks_through_the_stub(record, program, waiting):
-    """Samples that hit the stub, or the kernel behind its probe, have whole stacks, in code without frame pointers."""
+    """Samples in the stub, or in the kernel below its probe, have complete stacks, in code without frame pointers."""
     path = program("live/programs/restless.c", "-O2", "-fomit-frame-pointer", project.no_runtime())
     # Long enough for some hundred samples on a fast machine.
     process = waiting(path, 30000)
@@ -116,7 +116,7 @@ def test_stacks_through_the_stub(record, program, waiting):
     recorded = session.finish().ok()
     stacks = recorded.manifest["samples"]["stacks"]
     assert stacks["seen"] > 100 and stacks["complete"] >= 0.95 * stacks["seen"], stacks
-    # Nearly all time goes into the probes, and so through the stub.
+    # Nearly all time is spent in the probes, and so below the stub.
     report = project.run([project.XPROF, "report", "--limit=max", recorded.directory]).stdout
     (share,) = re.findall(r"([\d.]+)% +\d+ +[\d.]+% .* xprof's recording ", report)
     assert float(share) > 50 and "xprof_stub" not in report, report
@@ -125,7 +125,10 @@ def test_stacks_through_the_stub(record, program, waiting):
 @pytest.mark.parametrize("times", [1, 3])
 @pytest.mark.parametrize("linked", ["-pie", "-no-pie"])
 def test_executes_before_sleds_lead_to_the_stub(record, program, start, tmp_path, linked, times):
-    """What was looked at is there no more, or, at fixed addresses, looks the same: it begins anew with what runs now."""
+    """
+    The checked program was replaced by an exec, maybe with equal code at equal addresses: xprof starts again with the
+    new program.
+    """
     path = program("live/programs/flees.c", "-O2", project.no_runtime(), linked, *["-fPIE"] * (linked == "-pie"))
     target = targets.Churn(start([path, times, tmp_path / "progress"]), path, tmp_path / "progress")
     target.assert_works()
@@ -143,14 +146,17 @@ def test_executes_before_sleds_lead_to_the_stub(record, program, start, tmp_path
 
 @pytest.mark.parametrize("mode", ["auto", "patch", "probe"])
 def test_executes_all_the_time(record, churn, mode):
-    """Faster than sleds can be patched, and than they can be looked at: it is probed, or waited for, and never refused."""
+    """
+    The target executes programs faster than xprof can patch or check sleds: xprof probes them or waits, and never
+    refuses.
+    """
     target = churn("exec")
-    # What cannot be patched is probed after some tries, each of which waits for the target to stand still.
+    # After some tries, each of which waits for the target to stop, a target is probed.
     duration = "2s" if mode == "auto" else "300ms"
     for _ in range(2):
         recorded = record("--no-samples", f"--call-mode={mode}", "-p", target.pid, "-d", duration).finish().adds_up()
         assert recorded.status == 0, recorded.messages
-        # Each new program is checked before it is recorded: on a busy machine, it ends before that.
+        # Each new program is checked before it is recorded: on a busy machine, the program ends earlier.
         assert mode != "probe" or recorded.totals["written"] > 0
         shutil.rmtree(recorded.directory)
     target.assert_works()
@@ -159,7 +165,10 @@ def test_executes_all_the_time(record, churn, mode):
 
 @pytest.mark.parametrize("mode", ["patch", "memory"])
 def test_every_byte_is_restored(record, busy, xprof, mode):
-    """At the end of a recording, and by hand after a kill, even of a target that is always in a sled or in the stub."""
+    """
+    All bytes are restored at the end of a recording, and by restore after a kill, even if the target is always in a
+    sled or in the stub.
+    """
     target = busy(4)
     recorded = record(f"--call-mode={mode}", "--no-samples", "-p", target.pid, "-d", "100ms", "--flight=1M").finish()
     assert recorded.status == 0 and patched(recorded), recorded.messages
@@ -173,7 +182,7 @@ def test_every_byte_is_restored(record, busy, xprof, mode):
 
 
 def test_preempted_coroutines(record, program, start):
-    """Some are always behind the head of a sled, with stacks that no thread has."""
+    """Some coroutines are always inside a sled, with stacks that belong to no thread."""
     process = start([program("live/programs/preempted.c", "-O2", project.no_runtime())])
     assert process.stdout.readline() == "ready\n"
     for _ in range(8):
@@ -184,11 +193,13 @@ def test_preempted_coroutines(record, program, start):
     assert process.stdout.read() == "well\n" and process.wait() == 0
 
 
-# When it is not done.
+# If patching failed.
 
 
 def test_seccomp_is_left_alone(record, program, start):
-    """Its filter kills it for memfd_create() and mmap(), which neither patched sleds nor calls in memory go without."""
+    """
+    A seccomp filter kills the target for memfd_create() and mmap(), which patched sleds require: xprof uses neither.
+    """
     process = start([program("live/programs/restricted.c", "-O1", project.no_runtime())])
     assert process.stdout.readline() == "ready\n"
     refused = record(PATCH, "-p", process.pid, "-d", "100ms").finish()
@@ -203,7 +214,7 @@ def test_seccomp_is_left_alone(record, program, start):
 
 @pytest.mark.parametrize("limit, remedy", [("AS", "--as=unlimited"), ("DATA", "--data=unlimited")])
 def test_target_at_its_limit(record, busy, limit, remedy):
-    """The kernel gives it no memory for the stub: that is its limit's fault, and probes take none."""
+    """If the target's limits leave no memory for the stub, xprof uses probes, which need none."""
     target = busy(2, 1000)
     status = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{target.pid}/status").read_text().splitlines())
     used = int(status["VmSize" if limit == "AS" else "VmData"].split()[0]) << 10
@@ -238,7 +249,7 @@ def test_debugger_is_respected(record, busy, start, tmp_path):
 
 
 def test_active_runtime_is_respected(record, program, busy):
-    """Sleds that XRay's runtime has patched: none of the object is touched."""
+    """If XRay's runtime has patched sleds, xprof changes no sled of the object."""
     path = program("live/programs/victim.c", "-O2", "-DPATCH")
     target = busy(2, 1000, path, "patched")
     refused = record(PATCH, "--no-samples", "-p", target.pid, "-d", "100ms").finish()
@@ -248,7 +259,7 @@ def test_active_runtime_is_respected(record, program, busy):
 
 
 def test_runtime_that_patches_meanwhile(record, program, busy):
-    """Its patches stay when the recording ends, and it is said that events are missing."""
+    """Patches that XRay's runtime makes during a recording remain, and xprof reports that events are missing."""
     path = program("live/programs/victim.c", "-O2", "-DPATCH")
     target = busy(2, 1000, path)
     session = record(PATCH, "-p", target.pid).wait_attached()
@@ -264,7 +275,7 @@ def test_runtime_that_patches_meanwhile(record, program, busy):
 
 
 def test_others_probes_are_respected(record, busy):
-    """A recording with probes on the sleds, and one that would patch them."""
+    """If a recording has probes on the sleds, another one does not patch them."""
     target = busy(2, 1000)
     probing = record("--call-mode=probe", "-p", target.pid).wait_attached()
     refused = record(PATCH, "-p", target.pid, "-d", "100ms").finish()
@@ -275,7 +286,7 @@ def test_others_probes_are_respected(record, busy):
 
 
 def test_turns_of_recordings(record, busy, start):
-    """Between the check of the sleds and the last patch no other recording may set probes."""
+    """Between the check of the sleds and the last patch, no other recording may set probes."""
     target = busy(2, 1000)
     with start([sys.executable, "-c", targets.LOCKS, target.path, 1]) as other:
         assert other.stdout.readline() == "locked\n"
@@ -286,7 +297,7 @@ def test_turns_of_recordings(record, busy, start):
 
 
 def test_waiting_for_its_turn_ends(record, busy, start):
-    """By ^C, and by the time that attaching may take."""
+    """The wait for another recording ends by ^C, and after the time limit for attaching."""
     target = busy(2, 1000)
     other = start([sys.executable, "-c", targets.LOCKS, target.path, 100])
     assert other.stdout.readline() == "locked\n"
@@ -297,7 +308,7 @@ def test_waiting_for_its_turn_ends(record, busy, start):
     done = session.finish()
     assert done.status == 1 and "stopped while attaching" in done.messages
     assert time.monotonic() - begin < 5
-    # Nobody waits for the locks of other programs.
+    # xprof does not wait for locks of other programs.
     other.kill()
     other.wait()
     with open(target.path, "rb") as file:
@@ -307,7 +318,7 @@ def test_waiting_for_its_turn_ends(record, busy, start):
 
 
 def test_two_that_patch(record, busy, xprof):
-    """The second is refused; so is a restore, while the first is at work."""
+    """While one recording patches, a second one and a restore are refused."""
     target = busy(2, 1000)
     first = record(PATCH, "-p", target.pid).wait_attached()
     second = record(PATCH, "-p", target.pid, "-d", "100ms").finish()
@@ -346,7 +357,7 @@ def test_churning_target(xprof, record, churn, what):
 
 
 def test_loaded_again(record, program, waiting):
-    """An object that is unloaded and loaded again is patched again, and recorded from a moment after that on."""
+    """An object that is unloaded and loaded again is patched again, and recorded from shortly after that."""
     library = program("live/programs/shared_lib.cpp", "-O1", "-fPIC", "-shared", "-DPREFIX=loaded")
     process = waiting(program("live/programs/reload.c", "-O1"), "each", 600, library)
     session = record(PATCH, "-p", process.pid).wait_attached()
@@ -363,7 +374,7 @@ def test_loaded_again(record, program, waiting):
 
 
 def test_children_are_put_back(record, program, start, xprof):
-    """A child that was forked while its parent was patched is no target, works, and is restored with its parent."""
+    """A child that was forked while its parent was patched is not recorded, works, and is restored with its parent."""
     process = start([program("live/programs/parent.c", "-O1", project.no_runtime())])
     assert process.stdout.readline() == "ready\n"
     session = record(PATCH, "-p", process.pid).wait_attached()
@@ -385,7 +396,7 @@ def test_children_are_put_back(record, program, start, xprof):
 
 @pytest.mark.together("kills")
 def test_kill_in_every_state(xprof, busy, tmp_path):
-    """While it checks, patches, records, restores and writes: the target works, and can be restored."""
+    """Kills xprof while it checks, patches, records, restores and writes: the target works, and can be restored."""
     chance = random.Random(SEED)
     target = busy()
     arguments = [xprof.path, "record", PATCH, "-q", "--no-samples", "-p", str(target.pid)]
@@ -394,13 +405,13 @@ def test_kill_in_every_state(xprof, busy, tmp_path):
     whole_s = time.monotonic() - begin
     killed = left = 0
     for number in range(ROUNDS):
-        # Of some the patched sleds are waited for, and it may take a while to see them.
+        # Some kills wait for patched sleds, which may take a while.
         duration = "10s" if number % 4 == 0 else "300ms"
         process = subprocess.Popen([*arguments, "-d", duration, "-o", tmp_path / f"killed{number}"])
         if number % 4 == 0:
             recording.wait_until(lambda: has_patches(target.pid), "no sled is patched")
         else:
-            # One in each part of the time that it takes.
+            # One kill in each part of that time.
             time.sleep(whole_s * (number + chance.uniform(0.1, 1)) / ROUNDS)
         killed += process.poll() is None
         process.kill()
@@ -430,7 +441,7 @@ def test_next_recording_notices(record, busy, mode):
 
 @pytest.mark.together("kills")
 def test_killed_with_its_command(xprof, program, start, tmp_path):
-    """A command that has reached its main function goes on without a killed xprof, and can be restored."""
+    """A command that has reached its main function continues without a killed xprof, and can be restored."""
     path = program("live/programs/victim.c", "-O2", project.no_runtime())
     progress = tmp_path / "progress"
     process = start([xprof.path, "record", PATCH, "-q", "--no-samples", "-o", tmp_path / "out", "--", path, "2", "1000", progress])
@@ -450,7 +461,7 @@ def test_killed_with_its_command(xprof, program, start, tmp_path):
 
 
 class Orphan:
-    """A process that is not ours: as much of Popen as targets.Busy takes."""
+    """A process that is not our child, with the part of Popen that targets.Busy uses."""
 
     returncode = None
 
@@ -463,7 +474,7 @@ class Orphan:
 
 @pytest.mark.together("kills")
 def test_second_signal_aborts(xprof, busy, tmp_path):
-    """Whenever it comes, the sleds are restored before xprof ends."""
+    """A second signal at any moment: the sleds are restored before xprof ends."""
     chance = random.Random(SEED)
     target = busy()
     for round_number in range(2):
@@ -479,7 +490,7 @@ def test_second_signal_aborts(xprof, busy, tmp_path):
 
 
 def test_stopped_target(record, busy):
-    """Patched and restored while it is stopped: it stays stopped, and goes on when it is continued."""
+    """A stopped target is patched and restored, stays stopped, and works after SIGCONT."""
     target = busy(pause_us=1000)
     target.process.send_signal(signal.SIGSTOP)
     recorded = record(PATCH, "-p", target.pid, "-d", "200ms").finish().ok()
@@ -499,7 +510,7 @@ def test_restore_of_nothing(xprof, busy):
 
 
 def sled_addresses(target):
-    """In the memory of the target."""
+    """Returns the addresses of the sleds in the memory of the target."""
     lines = project.run([project.XPROF, "list", "--sleds", target.path]).stdout.splitlines()
     offsets = [int(line.split()[3], 0) for line in lines if line.split()[0].isdigit()]
     for line in pathlib.Path(f"/proc/{target.pid}/maps").read_text().splitlines():
@@ -512,7 +523,7 @@ def sled_addresses(target):
 
 
 def test_restore_removes_breakpoints(xprof, busy):
-    """Those that no probe explains, as the kernel leaves them if the task that attaches is killed."""
+    """restore removes breakpoints without a probe, which the kernel leaves if the task that attaches is killed."""
     target = busy(2, 1000)
     target.process.send_signal(signal.SIGSTOP)
     recording.wait_until(
@@ -532,7 +543,7 @@ def test_restore_removes_breakpoints(xprof, busy):
 
 
 def test_restore_keeps_probes(record, xprof, busy):
-    """Breakpoints with a probe stay, and so do the calls of a recording."""
+    """restore keeps breakpoints of probes, so another recording continues to record calls."""
     target = busy(2, 1000)
     recorded = record("--call-mode=probe", "-p", target.pid).wait_attached()
     before = leftovers.code_differences(target.pid)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The perf.data of a recording: perf says of it what the profiles say, names what runs, and warns of nothing."""
+"""
+Checks the perf.data of a recording: perf shows the samples of the profiles, names all code, and prints no warning.
+"""
 import collections
 import ctypes
 import os
@@ -38,11 +40,11 @@ def shares(program):
 
 @pytest.fixture
 def sampled(xprof, record):
-    """Records to the end: sampled("--", path) -> the recording, whose files are right."""
+    """Records until the end: sampled("--", path) -> the recording, after checking its files."""
 
     def record_one(*args, status=0, process=None, **options):
         session = record("--no-sleds", "-F", "999", *args, **options)
-        if process:  # which waits for a line
+        if process:  # the program waits for a line
             session.wait_attached()
             process.communicate("\n", timeout=60)
         recorded = session.finish()
@@ -55,7 +57,7 @@ def sampled(xprof, record):
 
 
 def samples_of(recorded):
-    """Of each process as the profiles have them: {pid: samples}; 0: kernel threads."""
+    """Returns {pid: samples} from the profiles; 0: kernel threads."""
     counts = collections.Counter()
     for entry in recorded.manifest["samples"]["profiles"]:
         counts[entry["pid"]] += entry["samples"]
@@ -70,7 +72,7 @@ def perf_data(recorded):
 
 
 def test_shares(perf, sampled, shares, tmp_path):
-    """Self and children of each function are those of the profile, to the last sample; annotate and inject read it, too."""
+    """Self and children of each function equal the profile exactly; annotate and inject accept the file, too."""
     if not profiles.GO:
         pytest.skip("no go here")
     before = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
@@ -112,7 +114,7 @@ def test_shares(perf, sampled, shares, tmp_path):
 
 
 def test_whole_machine(perf, record, xprof, start, shares):
-    """Each process has as many samples as its profiles; a kernel thread is itself."""
+    """Each process has as many samples as in its profiles. Each kernel thread is a process of its own."""
     busy = start([shares, 100])
     session = record("-F", "499", "-a").wait_attached()
     targets.wait_for_cpu_time(busy.pid, seconds=0.1)
@@ -124,7 +126,7 @@ def test_whole_machine(perf, record, xprof, start, shares):
     assert counts == known and counts[busy.pid] > 10
     assert xprof.check(recorded.directory / "perf.data").returncode == 0
     assert {s.comm for s in samples if s.pid == busy.pid} == {shares.name[:15]}
-    # The vDSO has names for the functions that it offers only, not for what these call.
+    # The vDSO has names only for the functions that it exports, not for their callees.
     unnamed = [s.objects[0] for s in samples if s.pid == busy.pid and s.names[0] == "[unknown]"]
     assert set(unnamed) <= {"[vdso]"} and len(unnamed) < 0.02 * counts[busy.pid], unnamed
 
@@ -171,25 +173,25 @@ int main(int argc, char **argv)
 
 
 def bpf_programs_of(pid):
-    """The numbers of the programs that a process has loaded."""
+    """Returns the IDs of the BPF programs that a process has loaded."""
     told = "".join(path.read_text() for path in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir())
     return set(map(int, re.findall(r"^prog_id:\s*(\d+)", told, re.M)))
 
 
 def is_loaded(number):
-    """Whether the kernel has a BPF program of this number."""
+    """Returns whether the kernel has a BPF program with this ID."""
     asked = (ctypes.c_uint32 * 3)(number - 1)
     return LIBC.syscall(SYS_BPF, BPF_PROG_GET_NEXT_ID, asked, ctypes.sizeof(asked)) == 0 and asked[1] == number
 
 
 def test_programs_of_bpf(perf, record, start, shares):
-    """perf names their code: of those that are there at the start, and of those that come during the recording."""
+    """perf names the code of BPF programs that exist at the start, and of those loaded during the recording."""
     process = start([shares, 100])
     session = record("--no-sleds", "-F", "999", "-p", process.pid).wait_attached()
     other = record("--no-sleds", "-p", process.pid).wait_attached()
     numbers = bpf_programs_of(other.process.pid)
     assert numbers and other.stop().status == 0
-    # The kernel tells of a program's end before it takes the number away, which may be later.
+    # The kernel reports the end of a program before it frees the ID, which may be later.
     recording.wait_until(lambda: not any(map(is_loaded, numbers)), "the kernel does not free programs")
     recorded = session.stop()
     path = perf_data(recorded)
@@ -202,14 +204,13 @@ def test_programs_of_bpf(perf, record, start, shares):
 
 
 def switches_by_kernel(pid):
-    """How often its threads have left a CPU so far."""
+    """Returns how often the threads of a process have left a CPU so far."""
     statuses = [path.read_text() for path in pathlib.Path(f"/proc/{pid}/task").glob("*/status")]
     return sum(int(number) for status in statuses for number in re.findall(r"ctxt_switches:\s*(\d+)", status))
 
 
 def test_switches(perf, record, xprof, wakes):
-    """As many as the kernel counts; from them perf 6.15 counts the threads that run at a time: from 1, and never less
-    than none."""
+    """The number of context switches is the kernel's. From these, perf 6.15 computes the parallelism: at least 1."""
     process = wakes()
     before = switches_by_kernel(process.pid)
     session = record("--no-sleds", "-F", "499", "--buffer=16M", "--switch-events", "-p", process.pid).wait_attached()
@@ -236,7 +237,7 @@ def test_switches(perf, record, xprof, wakes):
 
 
 def test_switches_leave_room(record, wakes):
-    """While nobody reads the rings, switches fill them up to what is left to samples."""
+    """While no task reads the rings, context switches fill them only up to the part that is reserved for samples."""
     process = wakes()
     options = ("--no-sleds", "-F", "99", "--switch-events", "--buffer", "1M", "--strict", "-p", process.pid)
     session = record(*options).wait_attached()
@@ -251,7 +252,7 @@ def test_switches_leave_room(record, wakes):
 
 
 def test_names(perf, sampled, program):
-    """Of threads, which change theirs; of a child before and behind its exec."""
+    """Checks names of threads that rename themselves, and of a child before and after its exec."""
     path = program.text("thread-names", THREADS, *BUILD, instrument=False)
     recorded = sampled("--follow", "--", path)
     samples = perf.script(perf_data(recorded))
@@ -295,7 +296,7 @@ int main(int argc, char **argv)
 
 
 def test_libraries_one_after_the_other(perf, sampled, program, tmp_path):
-    """They take the same addresses in turn: each sample is named by what was there at its time."""
+    """Libraries use the same addresses one after the other: each sample has the name from its time."""
     loader = program.text("dlopens", LOADER, *BUILD, "-ldl", instrument=False)
     args = []
     for name in "first", "other", "third":
@@ -305,7 +306,7 @@ def test_libraries_one_after_the_other(perf, sampled, program, tmp_path):
     assert all(counts[f"in_{name}",] > 20 for name in ("first", "other", "third")), counts
 
 
-# Binaries that perf does not find by their path: by build id it knows them, and the recording has copies.
+# Binaries that perf does not find by path: perf knows them by build ID, and the recording has copies.
 
 
 def names_of(perf, path, comm):
@@ -322,7 +323,7 @@ def test_deleted_binary(perf, sampled, start, shares, tmp_path):
     process = start([binary, 0.5, 1, "wait"], stdin=subprocess.PIPE)
     assert process.stdout.readline() == "waiting\n"
     os.unlink(binary)
-    shutil.copy("/bin/true", binary)  # another one takes its place
+    shutil.copy("/bin/true", binary)  # another binary replaces it
     recorded = sampled("-p", process.pid, process=process)
     path = perf_data(recorded)
     assert "spin" not in names_of(perf, path, "mine")
@@ -332,7 +333,7 @@ def test_deleted_binary(perf, sampled, start, shares, tmp_path):
 
 
 def test_container(perf, record, shares, tmp_path):
-    """Its binary is on a mount of its own, its pid is another one inside."""
+    """The binary of a container is on its own mount, and its PID is different inside."""
     inside = tmp_path / "inside"
     inside.mkdir()
     name = "mine"
@@ -370,7 +371,10 @@ int main(void)
 
 
 def test_jit_memory(perf, sampled, program):
-    """A compiler that writes code all the time: its memory is told once, so nothing later hides what perf injects."""
+    """
+    A compiler writes code all the time: its memory is recorded once, so no later record hides the code that perf
+    injects.
+    """
     recorded = sampled("--", program.text("jit-memory", JIT, *BUILD, instrument=False))
     path = perf_data(recorded)
     (pid,) = samples_of(recorded)
@@ -380,7 +384,7 @@ def test_jit_memory(perf, sampled, program):
     assert sum(n for (dso,), n in perf.report(path, "dso").items() if dso.startswith("[JIT]")) > 50
 
 
-# What ends it early.
+# Early ends.
 
 DEEP = r"""
 __attribute__((noinline)) int deep(int n) { return n ? deep(n - 1) + 1 : 0; }
@@ -394,7 +398,7 @@ HEADER_BYTES = 104
 
 
 def record_offsets(data):
-    """Where the records of a perf.data begin."""
+    """Returns the offsets of the records of a perf.data."""
     at, size = struct.unpack_from("<QQ", data, 40)
     end = at + size
     while at < end:
@@ -407,7 +411,7 @@ def has_header(path):
 
 
 def types_of(path):
-    """The types of its records, one a byte."""
+    """Returns the types of its records, one byte each."""
     data = path.read_bytes()
     return bytes(data[offset] for offset in record_offsets(data))
 
@@ -435,7 +439,7 @@ def test_disk_full(perf, record, xprof, tmpfs, deep):
 
 
 def test_large(record, xprof, deep, start):
-    """After 32 MB samples are compressed, and the summary says what that means."""
+    """After 32 MB, samples are compressed, and the summary explains the consequence."""
     process = start([deep, *range(9)])  # 1 000 calls deep: 8 KB a sample
     session = record("--no-sleds", "-F", "20000", "-p", process.pid).wait_attached()
     data = session.directory / "perf.data"
@@ -450,14 +454,14 @@ def test_large(record, xprof, deep, start):
 
 
 def test_killed(perf, record, xprof, deep, start):
-    """What had gone to the disk is a whole file."""
+    """After a kill, the file has all records that were written to disk, and is valid."""
     target = start(["sh", "-c", f"while :; do {deep}; done"], start_new_session=True)
     session = record("--no-sleds", "-F", "9999", "--call-graph", "fp", "-a").wait_attached()
     path = session.directory / "perf.data"
     recording.wait_until(lambda: has_header(path) and types_of(path).count(SAMPLE) > 100, "no samples are written")
     session.process.kill()
     session.process.wait()
-    os.killpg(target.pid, signal.SIGKILL)  # its child would spin on
+    os.killpg(target.pid, signal.SIGKILL)  # its child would continue
     checked = xprof.check(path)
     assert checked.returncode == 0, checked.stdout
     assert sum(perf.report(path, "sym").values()) > 100

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The pictures of README.md: the page of the same recording still shows what their caption says."""
+"""Checks the pictures of README.md: the page of the same recording still shows what the captions say."""
 import importlib.machinery
 import importlib.util
 import re
@@ -21,7 +21,7 @@ PICTURE_MAX, SESSION_MAX = 150_000, 500_000
 
 @pytest.fixture(scope="module")
 def pictures():
-    """The program that makes them."""
+    """Returns the program that makes the pictures."""
     loader = importlib.machinery.SourceFileLoader("pictures", str(DOCS / "pictures"))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader("pictures", loader))
     loader.exec_module(module)
@@ -29,7 +29,7 @@ def pictures():
 
 
 def texts():
-    """The lines of the terminal session."""
+    """Returns the lines of the terminal session."""
     return [node.text or "" for node in xml.etree.ElementTree.parse(DOCS / "session.svg").iter("{http://www.w3.org/2000/svg}text")]
 
 
@@ -45,14 +45,16 @@ def test_files():
 
 
 def test_session(pictures):
-    """A recording, and why some requests were slow."""
+    """The session shows a recording, and why some requests were slow."""
     commands = [line for line in texts() if line.startswith("$ ")]
     assert commands == [f"$ sudo xprof {' '.join(pictures.RECORD)}", "$ xprof explain"]
     assert CAUSE in " ".join(line.strip() for line in texts())
 
 
 def assert_both_wait(xprof, pictures, directory):
-    """The lanes of both workers are full of a lock somewhere: in a copy of the page that is allowed to say so."""
+    """
+    Checks, in a copy of the page whose policy allows this script, that in some slot both workers only wait for a lock.
+    """
     path = directory / "timeline.html"
     assert xprof("export", "--format", "html", "-o", path, cwd=directory).returncode == 0
     text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", path.read_text())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Every command that the summary of a recording prints works as it stands, with each installed perf and llvm-xray."""
+"""Every command that the summary of a recording prints works unchanged, with each installed perf and llvm-xray."""
 import os
 import pathlib
 import re
@@ -57,7 +57,7 @@ def shell(tmp_path):
 
 
 def assert_work(shell, messages, *names):
-    """Returns the output of each printed command. All `names` are in that of llvm-xray."""
+    """Runs the printed commands and returns their output. The output of llvm-xray must contain all `names`."""
     outputs = {command: shell(command) for command in commands_of(messages)}
     assert outputs, messages
     for command, output in outputs.items():
@@ -74,7 +74,7 @@ KINDS = {
 
 
 def assert_perf_reads(shell, data):
-    """What users do with a recording besides `perf report`."""
+    """Runs perf commands other than `perf report` on the recording."""
     assert " PERF_RECORD_SAMPLE" in shell(f"perf script -D -i {data}")
     built = data.with_suffix(".ids")
     shell(f"perf inject -b -i {data} -o {built}")

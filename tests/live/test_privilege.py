@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Recordings by a user who is not root: what CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE are enough for, what else takes."""
+"""
+Checks recordings by a user who is not root: what CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE allow, and what requires more.
+"""
 import json
 import os
 import pathlib
@@ -23,7 +25,7 @@ READ, WRITE = "dac_read_search", "dac_override"
 
 
 def as_user(uid, capabilities=()):
-    """setpriv's words for it; the capabilities are passed on to the program that is executed."""
+    """Returns arguments for setpriv. Executed programs inherit the capabilities."""
     named = ",".join(["-all", *(f"+{name}" for name in capabilities)])
     return [
         *("setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups"),
@@ -32,7 +34,7 @@ def as_user(uid, capabilities=()):
 
 
 class Desk:
-    """A directory of that user's, and xprof run by that user."""
+    """A directory of this user, and xprof run by this user."""
 
     def __init__(self, xprof, path):
         self.path = path
@@ -54,7 +56,7 @@ class Desk:
 def desk(xprof):
     if not shutil.which("setpriv"):
         pytest.skip("no setpriv here")
-    # Not in pytest's own directory, which is root's alone.
+    # Not in pytest's directory, which only root can enter.
     path = pathlib.Path(tempfile.mkdtemp(prefix="xprof-privilege-"))
     os.chown(path, USER, USER)
     path.chmod(0o755)
@@ -64,7 +66,7 @@ def desk(xprof):
 
 @pytest.fixture
 def target(desk, program, start):
-    """live/programs/victim.c run by a user: target(uid, pause_us=1000) -> targets.Busy."""
+    """Starts live/programs/victim.c as a user: target(uid, pause_us=1000) -> targets.Busy."""
 
     def start_one(uid, pause_us=1000):
         path = desk.path / "victim"
@@ -85,7 +87,9 @@ def written(desk):
 
 
 def test_own_process(desk, target, xprof):
-    """Its sleds are probed. Patched, they could not be restored: the stub is found by a right that is missing."""
+    """
+    Sleds of an own process are probed. xprof could not restore patched sleds: a capability to find the stub is missing.
+    """
     own = target(USER)
     done = desk.record(THREE, "-d", "0.3", "-p", own.pid)
     assert done.returncode == 0, done.stderr
@@ -140,7 +144,7 @@ def test_sleds_of_another_user(desk, target, xprof, more, message):
     ],
 )
 def test_what_takes_more(desk, target, option, capability):
-    """Probes are not set where what they would be set on cannot be looked at."""
+    """Probes are not set on files that the user cannot read."""
     own = target(USER)
     done = desk.record(THREE, "-d", "0.3", "--no-samples", *(word.format(path=own.path, pid=own.pid) for word in option))
     assert done.returncode == ENVIRONMENT, (done.returncode, done.stderr)
@@ -150,7 +154,7 @@ def test_what_takes_more(desk, target, option, capability):
 
 
 def test_restore(desk, target):
-    """That nothing can be found is not said to be nothing."""
+    """restore fails if it may not search, instead of reporting that there is nothing to restore."""
     own = target(USER)
     done = desk(THREE, "restore", "-p", own.pid)
     assert done.returncode == ENVIRONMENT, (done.returncode, done.stderr)
@@ -165,7 +169,7 @@ def test_whole_machine(desk, target):
 
 
 def test_waits(desk, target):
-    """The three capabilities are enough for waits, also of another user's process; one of them is not."""
+    """The three capabilities allow recording waits, also of another user's process; one of them alone does not."""
     other = target(OTHER)
     done = desk.record(THREE, "--off-cpu", "--no-sleds", "-d", "0.5", "-p", other.pid)
     assert done.returncode == 0, done.stderr
@@ -194,7 +198,7 @@ int main(void)
 
 
 def test_export_of_a_recording_has_no_capabilities(desk, program):
-    """It opens no file for its user that the user may not read, as `xprof export` does not."""
+    """record --export, like `xprof export`, opens no file that the user may not read."""
     spin = desk.path / "spin"
     shutil.copy(program.text("spin", SPIN, "-O1"), spin)
     for mode, frame in ((0o755, "spin"), (0o711, "spin+0x")):
@@ -207,13 +211,16 @@ def test_export_of_a_recording_has_no_capabilities(desk, program):
 
 
 def holders(directory, text):
-    """The files in a directory that contain this text."""
+    """Returns the files in a directory that contain this text."""
     return [path.name for path in directory.rglob("*") if path.is_file() and text in path.read_bytes()]
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o711])
 def test_names_of_a_program_that_the_user_may_not_read(desk, target, mode):
-    """Its calls are recorded, but no file of the recording and no list has the name of a function."""
+    """
+    Calls of a program that the user may not read are recorded, but neither the recording nor list shows its function
+    names.
+    """
     own = target(USER)
     own.path.chmod(mode)
     done = desk.record((*THREE, FILES, READ), "-d", "0.3", "-p", own.pid)
@@ -271,12 +278,12 @@ def test_perf_map_that_the_user_may_not_read(desk, program, start, umask):
 
 
 def sets(text):
-    """{"CapPrm": 0, ...}"""
+    """Returns {"CapPrm": 0, ...}."""
     return {name: int(bits, 16) for name, bits in re.findall(r"(Cap\w+):\s+([0-9a-f]+)", text)}
 
 
 def test_command_keeps_what_its_shell_would_give_it(desk):
-    """As perf's does: ambient capabilities, but not those of xprof's file."""
+    """A command gets ambient capabilities, as with perf, but not those of xprof's file."""
     done = desk.record(THREE, "-q", "--no-sleds", "--", *CAPABILITIES)
     assert done.returncode == 0, done.stderr
     assert sets(done.stdout)["CapEff"] == sets(done.stdout)["CapAmb"] != 0
@@ -287,7 +294,7 @@ def test_command_keeps_what_its_shell_would_give_it(desk):
 
 
 def with_capabilities(desk):
-    """Gives them to the program's file."""
+    """Gives capabilities to the program's file."""
     if not shutil.which("setcap"):
         pytest.skip("no setcap here")
     made = project.run(["setcap", ",".join(f"cap_{name}" for name in THREE) + "=ep", desk.xprof])
@@ -305,7 +312,7 @@ def test_capabilities_of_the_file(desk, target):
 
 
 def test_pager(desk):
-    """What the environment names gets nothing of what xprof has."""
+    """The pager gets none of xprof's capabilities."""
     assert desk.record(THREE, "-q", "--no-sleds", "--", "true").returncode == 0
     environment = {**os.environ, "PAGER": " ".join([*CAPABILITIES, ">", "pager"]), "TERM": "xterm"}
     done = project.run(
@@ -316,7 +323,7 @@ def test_pager(desk):
 
 
 def states(text):
-    """Of doctor's lines about capabilities."""
+    """Returns the states in doctor's lines about capabilities."""
     return {name: state for state, name in re.findall(r"^(\w+) +(CAP_\w+) ", text, re.M)}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""record --push: the whole way from the recording to the engine, and the rights of those who take part."""
+"""Checks record --push from the recording to the engine, and the privileges of the processes involved."""
 import json
 import os
 import pathlib
@@ -23,7 +23,7 @@ SECRET = "s3cr3t-t0ken"
 
 @pytest.fixture
 def place():
-    """A directory of the user behind sudo."""
+    """Makes a directory of the user behind sudo."""
     directory = pathlib.Path(tempfile.mkdtemp(prefix="xprof-push-", dir="/tmp"))
     os.chown(directory, USER, USER)
     yield directory
@@ -31,7 +31,7 @@ def place():
 
 
 def children(pid, name):
-    """The descendants of a process with this name."""
+    """Returns the descendants of a process with this name."""
     found = []
     for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
         for child in path.read_text().split():
@@ -45,7 +45,9 @@ def status(pid):
 
 
 def test_push(program, place):
-    """Samples, waits and calls of each part arrive; the sender has no rights, and the secret is only in its memory."""
+    """
+    Samples, waits and calls of each part arrive. The sender has no privileges, and the secret is only in its memory.
+    """
     built = place / NAME
     shutil.copy(program.text("orders", SOURCE, "-O1", "-g", project.no_runtime(), suffix=".cpp"), built)
     secret = place / "secret"
@@ -73,7 +75,7 @@ def test_push(program, place):
         _, messages = started.communicate(timeout=60)
         assert started.returncode == 0 and "status 503" in messages, messages
         assert all(path.stat().st_uid == USER for path in (place / "out.push").glob("*"))
-        # If a request failed at the end, another recording sends the rest.
+        # If a request failed at the end, the next recording sends the rest.
         done = project.run([*record, "-d", "0.2", "-t", os.getpid()], env=env)
         assert done.returncode == 0, done.stderr
     assert not server.faults and not (place / "out.push").exists()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A recording is complete when it ends: its names are those of then, whatever becomes of the recorded binaries."""
+"""A recording is complete when it ends: its names stay the same, even if the recorded binaries change."""
 import json
 import os
 import re
@@ -13,7 +13,7 @@ import project
 
 pytestmark = [pytest.mark.uprobes, pytest.mark.together("rebuilt")]
 
-# other() begins at the address of as_recorded() where added_later() is compiled in before them.
+# other() is at the address of as_recorded() if added_later() is compiled in before them.
 SOURCE = """
 #include <time.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ def recorded(xprof, app, directory, *options):
 
 
 def found(xprof, directory, *options):
-    """{function: row} of the recorded program, and the messages."""
+    """Returns {function: row} of the recorded program, and the messages."""
     done = xprof("report", "--json", *options, directory)
     assert done.returncode == 0, done.stderr
     return {row["function"]: row for row in json.loads(done.stdout)["groups"][0]["functions"]}, done.stderr
@@ -56,7 +56,7 @@ def check(rows, messages):
 
 
 def replaced(how, app, new):
-    """The binary that was recorded is not there any more."""
+    """Replaces the recorded binary."""
     times = app.stat()
     app.unlink()
     if how != "removed":
@@ -70,7 +70,7 @@ def replaced(how, app, new):
 
 @pytest.fixture(scope="module", params=["sha1", "none"], ids=["id", "no-id"])
 def made(request, xprof, program, tmp_path_factory):
-    """(directory, app, rebuilt program) of a recording whose binary is as it was."""
+    """Makes a recording of an unchanged binary: (directory, app, rebuilt program)."""
     place = tmp_path_factory.mktemp("rebuilt")
     app, new = place / "app", built(program, request.param, "-DREBUILT")
     shutil.copy(built(program, request.param), app)
@@ -91,7 +91,7 @@ def changed(request, made):
 
 @pytest.mark.parametrize("without", [None, "perf.data"])
 def test_names(xprof, changed, tmp_path, without):
-    """Samples and calls, from perf.data and from the profiles, with inlined calls and lines."""
+    """Checks names of samples and calls, from perf.data and from the profiles, with inlined calls and lines."""
     directory = tmp_path / "out"
     shutil.copytree(changed, directory, symlinks=True)
     if without:
@@ -104,7 +104,7 @@ def test_names(xprof, changed, tmp_path, without):
 
 
 def test_readers(changed, made, newest_llvm_xray):
-    """`go tool pprof` and llvm-xray, by the commands that the summary prints."""
+    """Checks `go tool pprof` and llvm-xray, with the commands that the summary prints."""
     directory, _, _, messages = made
     account = re.search(r"^    llvm-xray (account .*)$", messages, re.M)[1].split()
     assert "added_later" not in newest_llvm_xray(*account).stdout
@@ -116,7 +116,7 @@ def test_readers(changed, made, newest_llvm_xray):
 
 
 def test_another_machine(xprof, made, tmp_path):
-    """In a root without the binary, the recording at another place."""
+    """Reads the recording at another path, in a root directory without the binary."""
     directory, app, _, _ = made
     shutil.copytree(directory, tmp_path / "moved", symlinks=True)
     root = tmp_path / "root"
@@ -129,7 +129,7 @@ def test_another_machine(xprof, made, tmp_path):
 
 
 def test_without_the_stored_names(xprof, made, tmp_path):
-    """A file at the path is used only if its build ID is that of the recorded one."""
+    """A file at the path is used only if it has the recorded build ID."""
     directory, app, _, _ = made
     copy = tmp_path / "out"
     shutil.copytree(directory, copy, symlinks=True)
@@ -142,7 +142,10 @@ def test_without_the_stored_names(xprof, made, tmp_path):
 
 
 def test_names_of_stored_files(xprof, program, tmp_path):
-    """Without a build ID, the name of a file in sym/ depends on its contents: pprof and perf may keep it by its name."""
+    """
+    Without a build ID, the name of a file in sym/ depends on its contents, because pprof and perf may cache the file by
+    its name.
+    """
     app = shutil.copy(built(program, "none"), tmp_path / "app")
     for which in "first", "second":
         recorded(xprof, app, tmp_path / which)
@@ -150,7 +153,7 @@ def test_names_of_stored_files(xprof, program, tmp_path):
 
 
 def test_difference_of_builds(xprof, program, tmp_path):
-    """diff before and after a rebuild: only what is new is new."""
+    """diff of recordings before and after a rebuild shows only the new functions as new."""
     app = tmp_path / "app"
     for which, flags in (("before", []), ("after", ["-DREBUILT"])):
         shutil.copy(built(program, "sha1", *flags), app)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""record --rotate: the parts of a recording add up to one recording."""
+"""Checks record --rotate: the parts of a recording add up to one recording."""
 import collections
 import csv
 import json
@@ -30,7 +30,7 @@ def manifest_of(part):
 
 
 def assert_consecutive(manifests):
-    """Without gap or overlap: each begins where the one before ends."""
+    """Checks that each part starts where the previous one ends."""
     for before, after in zip(manifests, manifests[1:]):
         clock = before["clock"]
         end = clock["start_tsc"] + (before["duration_s"] + before["attached_after_s"]) * clock["hz"]
@@ -38,7 +38,7 @@ def assert_consecutive(manifests):
 
 
 def test_samples_and_waits(xprof, record, shares):
-    """The kernel's sums of the waits of threads, which come when these end, are the waits of all parts."""
+    """The numbers of samples and waits of all parts add up: waits to those of the threads' accounts, samples to the CPU time."""
     session = record("--no-sleds", "--off-cpu", "--buffer=16M", "-F", "999", "--rotate=250ms", "--", shares, "1", "2")
     recorded = session.finish()
     assert recorded.status == 0, recorded.messages
@@ -96,7 +96,7 @@ def test_hangup_begins_a_part_and_parts_share_names(xprof, record, shares, start
 
 
 def test_a_full_disk_is_a_pause(record, shares, start, tmpfs):
-    """Without older parts, samples are lost and counted until there is room."""
+    """If there are no older parts to delete, samples are lost and counted until the disk has space."""
     place = tmpfs("size=48m")
     ballast = place / "ballast"
     ballast.write_bytes(bytes(44 << 20))
@@ -112,7 +112,7 @@ def test_a_full_disk_is_a_pause(record, shares, start, tmpfs):
 
 
 def account(version, log):
-    """{function: (calls, seconds)} by llvm-xray."""
+    """Returns {function: (calls, seconds)} of llvm-xray."""
     done = project.LlvmXray(version)("account", "-f", "csv", f"-instr_map={log.instr_map}", log.path)
     assert done.returncode == 0, done.stderr
     return {row["function"]: (int(row["count"]), float(row["sum"])) for row in csv.DictReader(done.stdout.splitlines())}
@@ -127,7 +127,10 @@ def json_of(xprof, *args):
 @pytest.mark.skipif(not project.LLVM_VERSIONS, reason="no llvm-xray here")
 @pytest.mark.parametrize("mode", ["memory", "probe"])
 def test_calls_count_once(xprof, record, program, mode):
-    """In the part in which they end, for llvm-xray and for xprof; their time adds up to what the program measured."""
+    """
+    For llvm-xray and xprof, a call counts in the part in which it ends. The total time agrees with the program's
+    measurement.
+    """
     path = program("live/programs/nested.c", "-O1", "-pthread")
     session = record("--no-samples", f"--call-mode={mode}", "--rotate=150ms", "--", path, "1.5")
     recorded = session.finish()
@@ -166,7 +169,7 @@ def test_calls_count_once(xprof, record, program, mode):
 
 
 def resources(pid):
-    """Of xprof: KiB of private memory, descriptors, mappings, and what is attached."""
+    """Returns xprof's resources: KiB of private memory, descriptors, mappings, and what is attached."""
     status = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
     links = [os.readlink(fd) for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir() if fd.is_symlink()]
     attached = sum("bpf_link" in link or "bpf-link" in link or "perf_event" in link for link in links)
@@ -176,7 +179,7 @@ def resources(pid):
 
 @pytest.mark.time_limit(60 + 2 * int(os.environ.get("XPROF_ROTATIONS", "0")))
 def test_nothing_grows(record, program, start):
-    """While processes come and go. XPROF_ROTATIONS=2000 makes that many parts."""
+    """Memory does not grow while processes come and go. XPROF_ROTATIONS=2000 makes that many parts."""
     rotations = int(os.environ.get("XPROF_ROTATIONS", "12"))
     path = program("live/programs/nested.c", "-O1", "-pthread")
     loop = f"while :; do {path} 0.02 >/dev/null; done"

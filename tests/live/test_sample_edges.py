@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Sampling while the machine changes, or runs short: CPUs, names, pids, the side-band, space, privilege."""
+"""Checks sampling while the machine changes or runs short: CPUs, names, PIDs, the side-band, disk space, privileges."""
 import contextlib
 import json
 import math
@@ -40,7 +40,7 @@ def names_in(recorded, entry):
 
 
 def checked(xprof, recorded, status=0):
-    """The recording ended so, its numbers add up, and its files are whole."""
+    """Checks the status of the recording, that its numbers add up, and that its files are complete."""
     assert recorded.status == status, f"status {recorded.status}:\n{recorded.messages}"
     totals = recorded.manifest["samples"]
     assert totals["seen"] == totals["written"] + totals["lost"], totals
@@ -57,7 +57,7 @@ needs_go = pytest.mark.skipif(not profiles.GO, reason="no go tool here")
 
 @contextlib.contextmanager
 def offline():
-    """CPU 1 is gone within."""
+    """Turns CPU 1 off within the `with` block."""
     try:
         CPU1.write_text("0")
     except OSError as error:
@@ -81,13 +81,13 @@ def hotplug():
 @needs_go
 @pytest.mark.parametrize("away_s", [1.5, 0], ids=["long", "at once"])
 def test_cpu_that_comes_back(xprof, record, shares, hotplug, away_s):
-    """What runs on it then is sampled, and what happens to processes there is heard of."""
+    """Programs that later run on the CPU are sampled, and events of processes on the CPU are recorded."""
     session = record("-F", "999", "-a").wait_attached()
     with hotplug():
         time.sleep(away_s)
-    time.sleep(4)  # seen at the second look, each second
+    time.sleep(4)  # xprof sees the CPU at the second check; it checks every second
     output = project.run(["taskset", "-c", "1", shares, 0.6]).stdout
-    # Too short to be looked up in /proc: that they have names is what the side-band told.
+    # Too short-lived to be found in /proc: their names come from the side-band.
     brief = f"for i in 1 2 3 4 5 6 7 8 9 10; do {shares} 0.02; done"
     said = output + project.run(["taskset", "-c", "1", "sh", "-c", brief]).stdout
     recorded = checked(xprof, session.stop())
@@ -102,7 +102,7 @@ def test_cpu_that_comes_back(xprof, record, shares, hotplug, away_s):
 
 # Names and pids.
 
-# The beginning of the programs. What a round, of 0.2 ms, takes too long is a pause, see cpu_of().
+# The start of the programs. A round takes 0.2 ms; the excess time of a longer round is a pause, see cpu_of().
 WORK = r"""
 #include <stdio.h>
 #include <time.h>
@@ -173,7 +173,7 @@ int main(void)
 
 @pytest.mark.parametrize("all_processes", [False, True], ids=["command", "machine"])
 def test_process_and_threads_that_rename_themselves(xprof, record, start, program, all_processes):
-    """They stay one profile, which has the name of the process."""
+    """A process and threads that rename themselves have one profile, with the name of the process."""
     path = program.text("renames", RENAMES, *BUILD, instrument=False)
     if all_processes:
         session = record("-F", "999", "-a").wait_attached()
@@ -191,7 +191,7 @@ def test_process_and_threads_that_rename_themselves(xprof, record, start, progra
     assert_cpu_time(seconds, cpu_of(output), 0.15)
 
 
-# Two processes, one after the other, with the same pid: clone3() may choose it, and no other process is concerned.
+# Two processes with the same PID, one after the other: clone3() can choose a PID, so no other process is affected.
 SAME_PID = WORK + r"""
 #include <linux/sched.h>
 #include <signal.h>
@@ -241,7 +241,7 @@ EXECUTE = {"executed": 'execl("/proc/self/exe", "same_pid", i == 1 ? "1" : "2", 
 @needs_go
 @pytest.mark.parametrize("how", EXECUTE)
 def test_pid_used_again(xprof, record, program, how):
-    """Two programs, two profiles, each with its own samples."""
+    """Two programs have two profiles, each with its own samples."""
     path = program.text(f"same_{how}", SAME_PID.replace("EXECUTE", EXECUTE[how]), *BUILD, instrument=False)
     session = record("-F", "999", "-a").wait_attached()
     done = project.run([path])
@@ -250,7 +250,7 @@ def test_pid_used_again(xprof, record, program, how):
     recorded = checked(xprof, session.stop())
     first, second = map(int, re.findall(r"^pid (\d+)$", done.stdout, re.M))
     assert first == second
-    # A fork of the first program is an image of its own until it executes.
+    # A fork of the first program has its own profile until it executes another program.
     entries = sorted((e for e in entries_of(recorded, pid=first) if e["samples"] > 100), key=lambda e: e["image"])
     assert len(entries) == 2 and entries[0]["image"] != entries[1]["image"], entries_of(recorded, pid=first)
     found = [set(names_in(recorded, e)) & {"work_first", "work_second"} for e in entries]
@@ -325,7 +325,7 @@ int main(int argc, char **argv)
 
 @needs_go
 def test_side_band_that_overflows(xprof, record, start, program):
-    """A library and a name that it has not told of are found in /proc."""
+    """/proc replaces lost records of the side-band: a library and a name are found there."""
     flood = program.text("flood", FLOOD, "-O1", instrument=False)
     library = program.text("liblate", LATE_LIBRARY, *BUILD, "-fPIC", "-shared", instrument=False)
     late = program.text("late", LATE, *BUILD, "-ldl", instrument=False)
@@ -352,7 +352,7 @@ def test_side_band_that_overflows(xprof, record, start, program):
 
 
 def test_what_is_found_is_newer_than_what_was_told(xprof, record, start, program, shares):
-    """The side-band told that a process executed, not that it did so once more: /proc has the last word."""
+    """The side-band reported one exec and lost the next: xprof uses the newer state in /proc."""
     flood = program.text("flood", FLOOD, "-O1", instrument=False)
     session = record("-v", "-F", "499", "-a").wait_attached()
     session.process.send_signal(signal.SIGSTOP)
@@ -370,13 +370,13 @@ def test_what_is_found_is_newer_than_what_was_told(xprof, record, start, program
     process.communicate("\n", timeout=60)
     recorded = checked(xprof, session.stop())
     assert recorded.manifest["samples"]["sideband_lost"] > 0
-    # The shell may have been sampled while it was one.
+    # The shell may have been sampled before its exec.
     counts = {e["comm"]: e["samples"] for e in entries_of(recorded, pid=process.pid)}
     found = sum(n for comm, n in counts.items() if comm.startswith("shares"))
     assert found > 0.95 * sum(counts.values()), counts
 
 
-# No room.
+# No disk space.
 
 DEEP = r"""
 #include <stdlib.h>
@@ -409,7 +409,7 @@ def deep(program):
 
 
 def assert_no_half(directory):
-    """What is there is complete, and nothing else is."""
+    """Checks that all files are complete, and that there are no others."""
     left = sorted(str(p.relative_to(directory)) for p in directory.rglob("*"))
     assert not [name for name in left if name.endswith((".part", ".spool"))], left
 
@@ -426,7 +426,7 @@ def test_file_size_limit(xprof, record, tmp_path, deep):
 
 @pytest.mark.parametrize("room", ["8k", "12k", "32k"])
 def test_disk_full(record, tmpfs, deep, room):
-    """Whatever took the last block, the files of sym/ or a profile: the manifest has its room."""
+    """The manifest has reserved space: it is complete, whether files of sym/ or a profile used the last block."""
     recorded = record("--no-sleds", "-F", "4999", "--", deep, directory=tmpfs(f"size={room}") / "out").finish()
     assert recorded.status == FAILED, recorded.messages
     assert "No space left on device; make room there or give another -o" in recorded.messages
@@ -448,9 +448,9 @@ def test_output_that_cannot_be_written(xprof, tmpfs):
 
 
 def test_nobody(xprof, tmp_path):
-    """perf_event_paranoid does not come into it: BPF needs privilege at any level."""
+    """Without privileges, recording is refused at any perf_event_paranoid, because BPF requires privileges."""
     tmp_path.chmod(0o777)
-    # The way to the program may be closed to nobody: the descriptor is not.
+    # nobody may not be able to reach the program's path, but can use its descriptor.
     with open(xprof.path, "rb") as opened:
         done = project.run(
             ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
@@ -465,7 +465,7 @@ def test_nobody(xprof, tmp_path):
 
 
 def test_kernel_without_btf(xprof, tmp_path):
-    """Its file is covered in a mount namespace of xprof's own."""
+    """A mount in a separate namespace hides the kernel's BTF file from xprof."""
     hidden = 'mount -t tmpfs tmpfs /sys/kernel/btf && exec "$0" "$@"'
     without = project.wrapped(xprof, tmp_path, "unshare", "-m", "sh", "-c", hidden)
     done = without("record", "-a", "-d", "1", "-o", tmp_path / "out")
@@ -475,12 +475,12 @@ def test_kernel_without_btf(xprof, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-# What is nobody's.
+# Samples of no process.
 
 
 @needs_go
 def test_idle_and_kernel_threads_apart(xprof, record):
-    """A CPU that sleeps is counted by its samples, and has no profile; what the kernel's threads do has one."""
+    """Samples of an idle CPU are counted, and have no profile. Kernel threads that do work have one."""
     started = idle_s()
     session = record("-F", "499", "-a").wait_attached()
     attached = idle_s()
@@ -497,7 +497,7 @@ def test_idle_and_kernel_threads_apart(xprof, record):
 
 
 def idle_s():
-    """Time that each CPU slept, as the kernel accounts."""
+    """Returns the idle time of each CPU, from the kernel's accounts."""
     cpus = re.findall(r"^cpu\d+ (.*)$", pathlib.Path("/proc/stat").read_text(), re.M)
     return [sum(map(int, fields.split()[3:5])) / os.sysconf("SC_CLK_TCK") for fields in cpus]
 
@@ -542,13 +542,14 @@ int main(int argc, char **argv)
 
 @pytest.mark.parametrize("count, ms", [(600, 2), (2, 1000)], ids=["short", "long"])
 def test_periods_without_a_sample(xprof, record, program, count, ms):
-    """Threads that end within a period of 10 ms have samples, too, and all CPU time is accounted for."""
+    """Threads that end within one period of 10 ms have samples, too, and the samples cover all CPU time."""
     path = program.text("short", SHORT_THREADS, *BUILD, "-pthread", instrument=False)
     recorded = checked(xprof, record("-F", "99", "--", path, count, ms).finish())
     totals = recorded.manifest["samples"]
     seen, missed = totals["seen"], totals["missed"]
     used, period = charged_of(recorded.output), totals["period_ns"] / 1e9
-    # While threads are created, CPUs are sampled: where others run, too, chance decides which period ends in a target.
+    # While threads are created, the period of the CPU's event decides: if other programs run, chance decides which
+    # period ends in a target.
     chance_s = 5 * math.sqrt(used / period) * period
     assert_cpu_time((seen + missed) * period, used, 0.12 + (0.02 + chance_s) / used)
     assert seen > missed, totals
@@ -559,7 +560,7 @@ def test_periods_without_a_sample(xprof, record, program, count, ms):
 
 
 def test_kernel_names(xprof, record):
-    """Those that the kernel gives are those of /proc/kallsyms, and where that has them."""
+    """Names from the kernel equal those in /proc/kallsyms."""
     recorded = checked(xprof, record("-F", "4999", "--", "dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=500000").finish())
     known = {}
     with open("/proc/kallsyms", encoding="ascii", errors="replace") as table:
@@ -571,7 +572,7 @@ def test_kernel_names(xprof, record):
     for path in recorded.directory.glob("sym/kernel.*.so"):
         base = 0xFFFFFFFF80000000 + int(path.name.split(".")[1]) * (128 << 20) - 0x1000
         for address, _, name in (line.split(None, 2) for line in project.run(["nm", path]).stdout.splitlines()):
-            # Programs of recordings that are over have left the table.
+            # Programs of earlier recordings are no longer in the table.
             if name in ("[unknown]", "[end]", "[kernel]") or name.startswith("bpf_"):
                 continue
             assert name in known[base + int(address, 16)], name
@@ -579,7 +580,7 @@ def test_kernel_names(xprof, record):
     assert named > 10
 
 
-# Large snapshots.
+# Large stack dumps.
 
 DEEP_STACK = r"""
 __attribute__((noinline)) static long down(int n)
@@ -603,7 +604,7 @@ int main(void)
 
 
 def test_ring_that_is_too_small_for_snapshots(xprof, record, start, program):
-    """The reader is woken in time. When it comes too late all the same, stacks are missing rather than samples."""
+    """The reader is woken early enough. If it is late, stacks are missing, but no samples."""
     process = start([program.text("deep-stack", DEEP_STACK, "-O1", "-g", instrument=False)])
     for _ in range(20):
         recorded = checked(xprof, record("-F", "9999", "-d", "300ms", "--buffer", "256k", "-p", process.pid).finish())
@@ -614,7 +615,10 @@ def test_ring_that_is_too_small_for_snapshots(xprof, record, start, program):
 
 
 def test_text_moved_to_memory_without_a_file(xprof, record, start, program):
-    """As for huge pages: the mappings of the file around it tell what is there. Calls are not recorded, and why is told."""
+    """
+    If code was moved to memory without a file, as for huge pages, the mappings around it identify the file. Calls are
+    not recorded, and xprof prints the reason.
+    """
     process = start([program("live/programs/moved_text.c", "-O1", "-Wl,-z,max-page-size=4096", project.no_runtime())])
     if process.stdout.readline() != "ready\n":
         pytest.skip("text cannot be moved here")

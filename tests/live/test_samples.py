@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Sampling: the CPU time is all there, in the right functions of the right processes, however those live and die."""
+"""
+Checks samples: they cover all CPU time, in the right functions and processes, for short-lived and changing processes.
+"""
 import collections
 import contextlib
 import math
@@ -52,11 +54,11 @@ class Sampled:
         return profiles.Profile(self.directory / entry["file"])
 
     def of(self, **fields):
-        """The entries with these fields."""
+        """Returns the entries with these fields."""
         return [e for e in self.entries if all(e[k] == v for k, v in fields.items())]
 
     def one(self, **fields):
-        """The path of the only profile with these fields."""
+        """Returns the path of the only profile with these fields."""
         found = self.of(**fields)
         assert len(found) == 1, self.entries
         return self.directory / found[0]["file"]
@@ -67,12 +69,12 @@ class Sampled:
 
 @pytest.fixture
 def sampled(xprof, record):
-    """Records to the end: sampled("--", path) -> Sampled."""
+    """Records until the end: sampled("--", path) -> Sampled."""
     return lambda *args, **options: Sampled(xprof, record("--no-sleds", *args, **options).finish())
 
 
 def assert_shares(top, expected):
-    """{function: cumulative share}; a deviation that chance explains, or within a point, is none."""
+    """Checks {function: cumulative share}. Accepts a deviation that chance explains, or of one percentage point."""
     total = sum(flat for flat, _ in top.values())
     for name, share in expected.items():
         found = profiles.share(top, name)
@@ -81,7 +83,7 @@ def assert_shares(top, expected):
 
 
 def tops(path, program):
-    """What each reader makes of it: {reader: top}."""
+    """Returns the top table of each reader: {reader: top}."""
     found = {}
     if profiles.GO:
         found["go tool pprof"] = profiles.go_top(path)
@@ -97,7 +99,7 @@ def assert_work(path, program):
 
 
 def start_waiting(start, path, *args):
-    """shares.c that waits for a line."""
+    """Starts shares.c, which waits for a line."""
     process = start([path, *args, "wait"], stdin=subprocess.PIPE)
     assert process.stdout.readline() == "waiting\n"
     return process
@@ -114,7 +116,7 @@ def go(process):
 @alone
 @pytest.mark.parametrize("threads", [1, 4])
 def test_cpu_time_and_shares(sampled, shares, threads):
-    """A pause by a hypervisor takes samples from the function that it hits, so that both are tried again."""
+    """A hypervisor's pause removes samples from one function, so both checks are repeated."""
     off = []
     for _ in range(4):
         before = stolen_s()
@@ -131,7 +133,7 @@ def test_cpu_time_and_shares(sampled, shares, threads):
 
 
 def test_period(sampled, shares):
-    """-c counts ns where there is no PMU."""
+    """-c counts ns if there is no PMU."""
     recorded = sampled("-c", "2000000", "--", shares, 0.5)
     if recorded.totals["event"] != "cpu-clock":
         pytest.skip("periods are cycles here")
@@ -154,7 +156,7 @@ def test_frequency_max(sampled, shares):
     limit = int(pathlib.Path("/proc/sys/kernel/perf_event_max_sample_rate").read_text())
     recorded = sampled("-F", "max", "--buffer=64M", "--", shares, 0.2)
     assert recorded.totals["period_ns"] == max(10**9 // limit, 20000)
-    # An event that comes while the one before is handled is none. The kernel counts it, and xprof tells it.
+    # An event during the handling of another one gives no sample. The kernel counts it, and xprof reports the number.
     missed = recorded.totals["missed"]
     profile = profiles.Profile(recorded.one())
     assert profile.seconds > 0.02
@@ -185,7 +187,7 @@ def test_one_thread(xprof, record, start, shares):
 
 
 def test_children(sampled, shares):
-    """Only with --follow."""
+    """Children are sampled only with --follow."""
     command = ["--", "sh", "-c", f"{shares} 0.3 & {shares} 0.3; wait"]
     alone = sampled("-F", "999", *command)
     followed = sampled("-F", "999", "--follow", *command)
@@ -199,7 +201,10 @@ def test_children(sampled, shares):
 
 @pytest.mark.parametrize("what", ["children", "threads"])
 def test_brief_lives(sampled, program, what):
-    """A period begins anew with a thread, and these live no longer than one: the periods of the CPUs go on."""
+    """
+    A thread's own event would start a new period with each thread, and these threads live less than a period: the
+    events of the CPUs continue their period.
+    """
     path = program("live/programs/brief.c", *BUILD, "-pthread", instrument=False)
     follow = ["--follow"] if what == "children" else []
     recorded = sampled("-F", "999", *follow, "--", path, what, 2000)
@@ -208,9 +213,9 @@ def test_brief_lives(sampled, program, what):
 
 @pytest.mark.parametrize("hz, cpus", [(99, True), (49999, False)])
 def test_threads_that_wake_each_other(xprof, record, wakes, hz, cpus):
-    """The timer of a thread's event would be set at each change of threads, that of a CPU only once a period."""
+    """A thread's own event would set its timer at each context switch; the event of a CPU sets it once per period."""
     process = wakes()
-    # Room for all of them: on a busy machine the reader may be late.
+    # Space for all records: on a busy machine the reader may be late.
     rings = ("--call-graph", "fp", "--buffer=32M")
     session = record("-v", "--no-sleds", "-F", hz, *rings, "-p", process.pid, "-d", "0.7")
     recorded = Sampled(xprof, session.finish())
@@ -241,7 +246,10 @@ def test_exec_begins_a_profile(sampled, program, shares):
 
 
 def test_images_are_numbered_on(sampled, program):
-    """The second image's first thread ends before any sample; those of the other one must not be taken for the first's."""
+    """
+    The first thread of the second image ends before any sample. Samples of the second image must not be taken for the
+    first's.
+    """
     path = program.text(
         "again",
         """
@@ -275,11 +283,11 @@ def test_images_are_numbered_on(sampled, program):
 def test_whole_machine(xprof, record, start, shares):
     session = record("-F", "999", "-a").wait_attached()
     process = start([shares, 1])
-    # Kernel threads work too: what was written is sent to a disk.
+    # Kernel threads work, too: they write data to a disk.
     project.run(["sh", "-c", "dd if=/dev/zero of=/var/tmp/xprof-test bs=1M count=64 conv=fsync; rm /var/tmp/xprof-test"])
     output, _ = process.communicate(timeout=60)
     recorded = Sampled(xprof, session.stop())
-    # Before its exec it was a fork of this program.
+    # Before its exec, the process was a fork of this program.
     (entry,) = [e for e in recorded.of(pid=process.pid) if e["comm"].startswith("shares")]
     path = recorded.directory / entry["file"]
     assert_cpu_time(profiles.Profile(path).seconds, cpu_of(output))
@@ -295,7 +303,7 @@ def test_whole_machine(xprof, record, start, shares):
 
 
 def test_one_cpu(sampled, shares):
-    """What runs on another one is not sampled."""
+    """With one CPU selected, programs on other CPUs are not sampled."""
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("one CPU only")
     here, there = sorted(os.sched_getaffinity(0))[:2]
@@ -319,7 +327,7 @@ def test_cpu_that_does_not_exist(xprof, tmp_path):
 
 
 def test_no_sample_at_all(xprof, record, start):
-    """A sleeping target, and ^C: a valid, empty profile."""
+    """A sleeping target and ^C: the profile is valid and empty."""
     process = start(["sleep", "60"])
     session = record("-p", process.pid).wait_attached()
     recorded = Sampled(xprof, session.stop())
@@ -335,7 +343,7 @@ def test_storm_of_short_processes(xprof, record, start, shares):
     pids = [int(pid) for pid in re.findall(r"^pid (\d+)$", done.stdout, re.M)]
     assert len(pids) == len(set(pids)) == 60
     recorded = Sampled(xprof, session.stop())
-    # Others of this name may run on the machine.
+    # Other processes with this name may run on the machine.
     seen = [e for e in recorded.entries if e["comm"].startswith("shares") and e["pid"] in pids]
     missing = set(pids) - {e["pid"] for e in seen}
     assert not missing, [e for e in recorded.entries if e["pid"] in missing]
@@ -349,7 +357,7 @@ def test_storm_of_short_processes(xprof, record, start, shares):
         assert found["work_a"] >= 0.75 * len(whole) > 0, (found, recorded.totals["stacks"])
 
 
-# Programs whose binary is not where it seems to be.
+# Programs whose binary is not at its apparent path.
 
 
 def copy_of(shares, directory, name="mine"):
@@ -358,7 +366,7 @@ def copy_of(shares, directory, name="mine"):
 
 
 def test_container(xprof, record, start, shares, tmp_path):
-    """Its binary is on a mount of its own; in the place of the path is another file, or none."""
+    """The binary of a container is on its own mount. Its path leads to another file here, or to none."""
     inside = tmp_path / "inside"
     inside.mkdir()
     script = f"mount -t tmpfs tmpfs {inside} && cp {shares} {inside}/contained && {inside}/contained 0.8"
@@ -386,7 +394,7 @@ def test_deleted_binary(xprof, record, start, shares, tmp_path):
 
 
 def test_large_binary_that_is_deleted(xprof, record, start, program, tmp_path):
-    """What names are made of is kept, the rest is too much."""
+    """A deleted binary is kept without its code: names need only the rest."""
     filling = tmp_path / "filling.h"
     filling.write_text("const char filling[9 << 20] = { 1 };\n")
     built = program("live/programs/shares.c", *BUILD, "-pthread", "-include", filling, instrument=False)
@@ -410,7 +418,10 @@ def test_path_with_spaces(sampled, shares, tmp_path):
 
 
 def test_linked_by_lld(sampled, program):
-    """Its text starts inside a page: versions of Go disagree where the mapping starts, and agree on xprof's copy."""
+    """
+    lld starts the code inside a page. Versions of Go disagree about the start of such a mapping; they agree on xprof's
+    copy.
+    """
     if not shutil.which("ld.lld"):
         pytest.skip("no ld.lld here")
     binary = program("live/programs/shares.c", *BUILD, "-pthread", "-fuse-ld=lld", instrument=False)
@@ -454,7 +465,7 @@ int main(int argc, char **argv)
 
 
 def test_libraries_at_one_address(sampled, program):
-    """Loaded one after the other, they have the same addresses, and each its own time."""
+    """Libraries loaded one after the other have the same addresses at different times."""
     libraries = [
         program.text(f"lib{name}", LIBRARY.format(name), *BUILD, "-fPIC", "-shared", instrument=False)
         for name in ("first", "other")
@@ -469,7 +480,7 @@ def test_libraries_at_one_address(sampled, program):
     assert min(profiles.share(top, "in_first"), profiles.share(top, "in_other")) > 0.2, top
 
 
-# Together.
+# Several processes.
 
 
 def test_two_recordings_at_once(xprof, record, start, shares):
@@ -484,7 +495,7 @@ def test_two_recordings_at_once(xprof, record, start, shares):
 
 
 def test_single_steps(xprof, record, program):
-    """A probed return runs in a page of the kernel's, [uprobes]: its samples are those of the instruction."""
+    """A probed return runs in the kernel's page [uprobes]: its samples belong to the instruction."""
     path = program.text(
         "returns",
         """
@@ -514,11 +525,14 @@ def test_sleds_and_samples(xprof, record, program):
 
 
 def test_priority(record, tmp_path):
-    """xprof goes before others while it reads the rings, and not while it makes files: the target goes on meanwhile."""
+    """
+    xprof has a high priority while it reads the rings, and a normal one while it writes files, so that the target
+    continues.
+    """
     held = tmp_path / "held"
     os.mkfifo(held)
     own = os.getpriority(os.PRIO_PROCESS, 0)
-    with open(os.open(held, os.O_RDWR), "w", encoding="utf-8"):  # until then, the command does not end
+    with open(os.open(held, os.O_RDWR), "w", encoding="utf-8"):  # the command does not end before
         session = record("--no-sleds", "--", "cat", held).wait_attached()
         pid = session.process.pid
         recording.wait_until(lambda: os.getpriority(os.PRIO_PROCESS, pid) < own, session.messages)
@@ -529,7 +543,7 @@ def test_priority(record, tmp_path):
 
 
 def test_verification(record, start):
-    """Loading the programs is most of what a short recording costs: the verifier follows each turn of a loop."""
+    """Loading the programs dominates the cost of a short recording: the verifier follows each pass of a loop."""
     session = record("-p", start(["sleep", "60"]).pid).wait_attached()
     infos = [x.read_text() for x in pathlib.Path(f"/proc/{session.process.pid}/fdinfo").iterdir()]
     programs = {

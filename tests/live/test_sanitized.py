@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""xprof with AddressSanitizer (`make asan`): every error that can come when the first of several targets is patched."""
+"""
+Runs xprof with AddressSanitizer (`make asan`): each error that can occur after the first of several targets was
+patched.
+"""
 import signal
 import sys
 import time
@@ -16,7 +19,7 @@ pytestmark = [pytest.mark.uprobes, pytest.mark.skipif(not ASAN.exists(), reason=
 
 @pytest.fixture
 def two(program, busy):
-    """Targets that run two binaries, so that the second can be held back."""
+    """Starts targets that run two binaries, so that the test can delay the second."""
     flags = ("-O2", project.no_runtime())
     paths = [program("live/programs/victim.c", *flags), program("live/programs/victim.c", *flags, "-g")]
     return [busy(threads=1, pause_us=1000, path=path) for path in paths]
@@ -24,7 +27,7 @@ def two(program, busy):
 
 @pytest.fixture
 def sanitized(record, two, monkeypatch, tmp_path):
-    """sanitized(option...) -> recording.Session of both targets."""
+    """Records both targets: sanitized(option...) -> recording.Session."""
     monkeypatch.setenv("ASAN_OPTIONS", "exitcode=99:detect_leaks=0")
 
     def start(*options, limits=(), directory=None, selected=None):
@@ -63,7 +66,7 @@ def test_recorded_by_another(sanitized, record, two, mode):
 
 @pytest.mark.parametrize("event", ["interrupted", "ended"])
 def test_held_back(sanitized, start, two, event):
-    """The second target is attached when another program releases a lock. Meanwhile ^C comes, or that target ends."""
+    """The second target is attached when another program releases a lock. Meanwhile, ^C arrives or the target ends."""
     other = start([sys.executable, "-c", targets.LOCKS, two[1].path, 100])
     assert other.stdout.readline() == "locked\n"
     session = sanitized("--call-mode=memory")
@@ -82,7 +85,7 @@ def test_held_back(sanitized, start, two, event):
 
 @pytest.mark.parametrize("mode", recording.MODES)
 def test_too_few_descriptors(sanitized, mode):
-    """Each limit ends the recording elsewhere, up to one that suffices."""
+    """Each limit of descriptors ends the recording at another place, up to a sufficient limit."""
     statuses = [finish(sanitized(f"--call-mode={mode}", "-d", "10ms", limits=("prlimit", f"--nofile={limit}"))).status
                 for limit in range(10, 130, 24)]
     assert statuses[0] != 0 == statuses[-1], statuses
@@ -95,7 +98,7 @@ def test_full_disk(sanitized, tmpfs, size):
 
 @pytest.mark.parametrize("way", ["exec", "machine", "thread", "children"])
 def test_other_targets(sanitized, two, tmpfs, way):
-    """^C at once, too few descriptors, a full disk, and a recording that ends as it should."""
+    """An immediate ^C, too few descriptors, a full disk, and a normal recording."""
     selected = {
         "exec": ["--exec", two[0].path],
         "machine": ["-a", "--off-cpu", "--switch-events"],

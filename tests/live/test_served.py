@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Targets whose files are on a file system that a process serves (FUSE), which may stop answering at any time."""
+"""Checks targets whose files are on a FUSE file system, whose server may stop answering at any time."""
 import json
 import os
 import pathlib
@@ -14,15 +14,15 @@ import project
 import recording
 import targets
 
-# Who looks at all processes waits for those that wait for the server.
+# Tools that read all processes wait for processes that wait for the server.
 pytestmark = [pytest.mark.uprobes, pytest.mark.alone("processes that hang keep others waiting", kernel=True)]
 
-# What xprof may take beyond the recording itself: the waits of chosen_file.h, on a busy machine.
+# Maximum duration in addition to the recording: the timeouts of chosen_file.h, on a busy machine.
 PATIENCE_S = recording.END_S
 
 
 class Served:
-    """A file system with one program; silence(): nothing on it is answered from then on."""
+    """A file system with one program. After silence(), it answers no request."""
 
     def __init__(self, process, directory):
         self.process = process
@@ -30,7 +30,7 @@ class Served:
         self.program = directory / "program"
 
     def fail_a_read(self):
-        """The next read fails, and those that follow are not answered."""
+        """Lets the next read fail, and answers no later request."""
         self.process.send_signal(signal.SIGUSR2)
         time.sleep(0.1)
 
@@ -41,7 +41,7 @@ class Served:
 
 @pytest.fixture
 def served(program, start, tmp_path):
-    """served(path) -> Served."""
+    """Mounts a file system: served(path) -> Served."""
     if not os.path.exists("/dev/fuse"):
         pytest.skip("no /dev/fuse here")
     server = program("live/programs/served.c", "-O2")
@@ -59,7 +59,7 @@ def served(program, start, tmp_path):
 
     yield serve
     for process, directory in mounted:
-        # Its end has every request fail, so that nothing waits any more.
+        # The end of the server lets every request fail, so nothing waits any more.
         process.kill()
         process.wait()
         project.run(["umount", "--lazy", directory])
@@ -67,7 +67,7 @@ def served(program, start, tmp_path):
 
 @pytest.fixture
 def target(served, program, start, tmp_path):
-    """victim.c, run from a served file system: (Served, targets.Busy)."""
+    """Starts victim.c from a served file system: (Served, targets.Busy)."""
     path = program("live/programs/victim.c", "-O2", project.no_runtime())
     system = served(path)
     progress = tmp_path / "progress"
@@ -77,7 +77,7 @@ def target(served, program, start, tmp_path):
 
 
 def finish(args):
-    """Runs xprof to its end, which must come."""
+    """Waits until xprof ends, with a time limit."""
     process = subprocess.Popen([str(arg) for arg in args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         out, err = process.communicate(timeout=PATIENCE_S)
@@ -99,7 +99,7 @@ def test_a_server_that_answers(xprof, target, tmp_path):
 
 
 def probe(xprof, pid, directory):
-    """What xprof says if it may not patch the target."""
+    """Returns xprof's messages if it may not patch the target."""
     args = ["record", "-p", pid, "-d", "200ms", "--no-samples", "--call-mode", "probe", "-o", directory]
     code, _, err = finish([xprof.path, *args])
     assert code == 1 and not directory.exists(), err
@@ -112,7 +112,7 @@ def test_why_it_cannot_be_probed(xprof, target, tmp_path):
 
 
 def test_overlay_of_a_user_namespace(xprof, program, start, tmp_path):
-    """Its layers may be served, but need not be."""
+    """The layers of an overlay may be served, but need not be."""
     if not shutil.which("unshare"):
         pytest.skip("no unshare here")
     path = pathlib.Path(program("live/programs/victim.c", "-O2", project.no_runtime()))
@@ -162,8 +162,8 @@ def waits_of(pid):
 @pytest.fixture
 def holder(served, program, start, tmp_path):
     """
-    Holds the lock of its mappings for good. A static program: where a library that others use has a probe, such as the
-    linker's, the kernel would wait for this lock too and let nobody fork.
+    Starts a program that holds the lock of its mappings forever. The program is static: if a library of other programs
+    has a probe, such as the dynamic linker, the kernel would wait for this lock, too, and no process could fork.
     """
     data = tmp_path / "data"
     data.write_bytes(bytes(4096))
@@ -187,7 +187,7 @@ def test_mappings_held(xprof, holder, tmp_path, args):
 
 
 def test_mappings_held_by_one_of_two(record, holder, busy):
-    """It is left out, and the other one is recorded."""
+    """The process whose mappings are locked is omitted, and the other process is recorded."""
     other = busy(pause_us=1000)
     recorded = record("--no-samples", "-p", f"{holder.pid},{other.process.pid}", "-d", "200ms").finish().adds_up()
     assert recorded.status == 0, recorded.messages
@@ -199,12 +199,12 @@ def test_mappings_held_by_one_of_two(record, holder, busy):
 def test_mappings_held_by_a_bystander(xprof, holder, tmp_path):
     code, out, err = finish([xprof.path, "record", "-a", "-d", "200ms", "--no-sleds", "-o", tmp_path / "out"])
     assert code == 0, err
-    # The summary tells of some profiles only.
+    # The summary lists only some profiles.
     assert list((tmp_path / "out").glob(f"*.{holder.pid}.prof")), out + err
 
 
 def test_stack_in_a_served_file(xprof, served, program, start, tmp_path):
-    """A thread that waits with its stack in a file of a server that does not answer."""
+    """The stack of a waiting thread is in a file whose server does not answer."""
     data = tmp_path / "data"
     data.write_bytes(bytes(65536))
     system = served(data)
@@ -214,6 +214,6 @@ def test_stack_in_a_served_file(xprof, served, program, start, tmp_path):
     system.silence()
     code, _, err = finish([xprof.path, "record", "--off-cpu", "-d", "1", "-p", process.pid, "-o", tmp_path / "out"])
     assert code == 0, err
-    assert "timeout" not in err  # nobody tries to read it
+    assert "timeout" not in err  # no task tries to read the stack
     waits = json.loads((tmp_path / "out/manifest.json").read_text())["waits"]
     assert waits["written"] == waits["seen"] == 1 and waits["blocked_s"] > 0.9, waits

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The calls in a log are those that were made: compared with XRay's own runtime, or with the program's own count."""
+"""
+Checks that the log has exactly the calls that were made, by comparison with XRay's own runtime, or with the program's
+own counts.
+"""
 import collections
 import signal
 
@@ -18,12 +21,15 @@ PROGRAMS = {
     "jumps": ("live/programs/jumps.c", "-O2"),
 }
 LEAVES_FRAMES = ("throws", "throws-O1", "jumps")
-# The last handler that jumps out of a stack of its own: its call is open, as far as xprof can know.
+# The last handler leaves its own stack by a jump: for xprof, its call remains open.
 LEFT_OPEN = {"on_signal": 1}
 
 
 def assert_truth(recorded, truth, leaves_frames):
-    """Every function was entered and left as often, in every thread, apart from the exits that xprof says it added."""
+    """
+    Checks that every function was entered and left equally often in every thread, except for the exits that xprof
+    reports as synthesized.
+    """
     log = recorded.ok().log()
     records = log.records()
     added = log.synthesized(records)
@@ -35,7 +41,7 @@ def assert_truth(recorded, truth, leaves_frames):
     assert bool(added) == leaves_frames, added
     assert sum(added.values()) == recorded.totals["synthesized_exits"]
     assert recorded.totals["seen"] == recorded.totals["written"] == len(truth)
-    # Whatever was entered was left.
+    # Every entered function was left.
     for name in {name for name, _ in found}:
         is_open = found[name, ENTER] - found[name, EXIT] - found[name, TAIL]
         assert is_open in (0, LEFT_OPEN.get(name, 0)), name
@@ -56,7 +62,7 @@ def built(program, clang):
     return build
 
 
-# test_running_process() has the other pairs of a program and a mode.
+# test_running_process() tests the other pairs of a program and a mode.
 @in_turn("name, mode, clang", ["calls", "calls-O1", "throws", "throws", "throws-O1", "jumps", "jumps"],
          ["memory", "patch", "probe", "patch", "memory", "memory", "probe"], CLANGS)
 def test_command_from_its_first_instruction(built, record, tmp_path, name):
@@ -95,7 +101,7 @@ def test_single_uprobes(program, record, waiting, tmp_path, form):
 
 @in_turn("mode, clang", MODES, CLANGS)
 def test_position_dependent_and_stripped(built, record, tmp_path):
-    """Without a symbol table functions have no names, but the same ids."""
+    """Without a symbol table, functions have the same IDs, but no names."""
     named = built("calls", "-no-pie", "-fno-pie")
     path = built("calls", "-no-pie", "-fno-pie", "-s")
     truth = collections.Counter((r.id, r.kind) for r in recording.runtime_records(named, tmp_path))
@@ -105,14 +111,17 @@ def test_position_dependent_and_stripped(built, record, tmp_path):
 
 @in_turn("mode, clang", MODES, CLANGS)
 def test_indirect_branch_tracking(built, record, tmp_path):
-    """endbr64 stands before the entry sleds."""
+    """endbr64 precedes the entry sleds."""
     path = built("calls", "-fcf-protection=full")
     assert_truth(record("--", path).finish(), recording.runtime_records(path, tmp_path), False)
 
 
 @in_turn("mode, clang", [*MODES, "memory"], [CLANGS[0]] * 3 + [CLANGS[-1]])
 def test_conditional_tail_exits(program, record, clang):
-    """clang before 19 runs the exit sled of a tail call that is not made; XRay's runtime even changes what it does."""
+    """
+    clang before 19 runs the exit sled of a conditional tail call even if the call is not made; XRay's runtime even
+    changes the program's behaviour.
+    """
     path = program("live/programs/conditional.c", "-Os", clang=clang)
     recorded = record("--", path).finish().ok()
     counted = recording.printed_calls(recorded.output)
@@ -127,7 +136,7 @@ def test_conditional_tail_exits(program, record, clang):
 
 
 def shared_program(program, clang, *flags):
-    """(program, library that it loads); another library is linked."""
+    """Builds (program, library that it loads). Another library is linked."""
     libraries = [
         program("live/programs/shared_lib.cpp", "-O1", "-fPIC", "-shared", f"-DPREFIX={prefix}", clang=clang)
         for prefix in ("needed", "loaded")
@@ -139,7 +148,7 @@ def shared_program(program, clang, *flags):
 
 @in_turn("form, mode, clang", ["command", "process", "single"], MODES[::-1], CLANGS)
 def test_shared_objects(program, record, waiting, clang, form):
-    """Linked and loaded objects, which XRay's runtime does not see before LLVM 20: the program counts for itself."""
+    """Linked and loaded libraries. XRay's runtime cannot record these before LLVM 20, so the program counts."""
     path, loaded = shared_program(program, clang)
     noticed_ms = 2000
     if form == "command":

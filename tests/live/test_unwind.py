@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""User stacks without frame pointers: whole, right, and bounded whatever the target does."""
+"""Checks user stacks without frame pointers: complete and right, with bounded work for any target."""
 import collections
 import json
 import os
@@ -45,12 +45,12 @@ class Recorded:
         return [profiles.Profile(self.directory / e["file"]) for e in self.entries(comm)]
 
     def share(self, comm, reason="complete"):
-        """Of the user stacks of all processes of this name, those that ended in this way."""
+        """Returns the share of the user stacks of all processes with this name that ended in this way."""
         stacks = [e["stacks"] for e in self.entries(comm)]
         return sum(s.get(reason, 0) for s in stacks) / max(sum(s["seen"] for s in stacks), 1)
 
     def in_time(self, comm):
-        """The share of those whose tables were made in time, which a busy machine decides."""
+        """Returns the share of stacks whose tables were ready in time, which depends on other load."""
         return 1 - self.share(comm, "table_late")
 
 
@@ -65,7 +65,7 @@ def stacks(program):
 
 
 def entry_of(path):
-    """Offset of the first instruction in an ELF file."""
+    """Returns the offset of the first instruction in an ELF file."""
     with open(path, "rb") as file:
         head = file.read(64)
         entry, table = struct.unpack_from("<QQ", head, 24)
@@ -79,12 +79,15 @@ def entry_of(path):
 
 
 def begins_at_start(profile):
-    """The share of samples whose outermost frame is _start's, the program's or the dynamic linker's, or a thread's."""
+    """
+    Returns the share of samples whose outermost frame is _start of the program or of the dynamic linker, or a thread's
+    start.
+    """
     places = []
     for line in profile.mappings:
         bounds, _, offset, *_, path = line.split(None, 5)
         start, end = (int(n, 16) for n in bounds.split("-"))
-        # Of programs too, a copy in sym/ may stand for the file.
+        # For programs, too, a copy in sym/ may replace the file.
         entry = entry_of(path) if path.startswith("/") else 0
         if not entry:
             continue
@@ -95,13 +98,16 @@ def begins_at_start(profile):
     for count, chain in profile.records:
         outermost[chain[-1]] += count
     found = sum(n for at, n in outermost.items() if any(a <= at <= b for a, b in places))
-    # Threads all begin behind the same system call.
+    # All threads start after the same system call.
     rest = [n for at, n in outermost.items() if not any(a <= at <= b for a, b in places)]
     return (found + max(rest, default=0)) / profile.samples if found else 0
 
 
 def assert_whole(recorded, comm, least=0.99):
-    """Those apart whose tables were not made in time, which a busy machine decides: they are counted as such."""
+    """
+    Checks that all stacks are complete, except those whose tables were not ready in time: these depend on other load,
+    and are counted.
+    """
     in_time = recorded.in_time(comm)
     seen = sum(e["stacks"]["seen"] for e in recorded.entries(comm))
     assert seen * in_time >= 100, recorded.totals
@@ -112,7 +118,7 @@ def assert_whole(recorded, comm, least=0.99):
 
 
 def functions(xprof, recorded):
-    """{function: cumulative samples}, as `xprof report` has them."""
+    """Returns {function: cumulative samples} of `xprof report`."""
     report = xprof("report", "--limit", "max", "--full-names", recorded.directory).stdout
     rows = re.finditer(r"^ *\d+ +[\d.]+% +(\d+) +[\d.]+% +(.+?) {2,}\S+$", report, re.M)
     return {row[2]: int(row[1]) for row in rows}
@@ -125,7 +131,7 @@ def test_whole_stacks(sampled, stacks, what):
 
 
 def test_chain_of_functions(xprof, sampled, stacks):
-    """Every link of it, below libc's qsort."""
+    """Each function of the chain has its caller, below libc's qsort."""
     recorded = sampled("-F", "999", "--", stacks, "chain", 0.6)
     assert_whole(recorded, stacks.name[:15])
     (profile,) = recorded.profiles(stacks.name[:15])
@@ -136,7 +142,7 @@ def test_chain_of_functions(xprof, sampled, stacks):
 
 
 def test_recursion_is_seen_whole(sampled, stacks):
-    """The program is at its depth for 92 % of the time."""
+    """The program is at its full depth for 92 % of the time."""
     recorded = sampled("-F", "999", "--", stacks, "recursion", 0.6)
     (profile,) = recorded.profiles(stacks.name[:15])
     assert_whole(recorded, stacks.name[:15])
@@ -145,14 +151,17 @@ def test_recursion_is_seen_whole(sampled, stacks):
 
 
 def test_handler_on_a_stack_of_its_own(xprof, sampled, stacks):
-    """What it interrupted is known, what called that is not, and is counted. The rest of the time has whole stacks."""
+    """
+    The unwinder finds the instruction that a handler interrupted, but not its callers; such stacks are counted. All
+    other stacks are complete.
+    """
     recorded = sampled("-F", "999", "--", stacks, "altstack", 0.7)
     comm = stacks.name[:15]
     other, in_time = recorded.share(comm, "other_stack"), recorded.in_time(comm)
     assert other + recorded.share(comm) >= 0.95 * in_time, recorded.entries(comm)
     cum = functions(xprof, recorded)
     handled = cum["on_signal(int)"] / sum(e["stacks"]["seen"] for e in recorded.entries(comm))
-    # At both ends of a handler, the kernel is on its stack, too.
+    # At the start and end of a handler, the kernel also uses its stack.
     assert 0.95 * in_time * handled <= other <= handled + 0.1 and handled > 0.5, (recorded.entries(comm), cum)
     told = xprof("report", recorded.directory).stdout
     assert re.search(r"^[\d.]+ % of \d+ user stacks are complete; \d+: continued on another stack", told, re.M), told
@@ -161,7 +170,7 @@ def test_handler_on_a_stack_of_its_own(xprof, sampled, stacks):
 PROGRAMS = {
     "python3": ["/usr/bin/python3", "-c", "f = lambda n: n if n < 2 else f(n - 1) + f(n - 2)\nprint(f(32))"],
     "gdb": ["gdb", "-batch", "-ex", "info functions a", "-ex", "info types a", project.XPROF],
-    # A loop in assembly that aligns the stack and keeps where it was in a register.
+    # A loop in assembly that aligns the stack and keeps the former stack pointer in a register.
     "openssl": ["openssl", "enc", "-chacha20", "-K", "0" * 64, "-iv", "0" * 32, "-out", "/dev/null", "-in"],
     "node": [
         "node",
@@ -221,7 +230,7 @@ int main(void)
 
 
 def test_signal_frame_of_musl(xprof, sampled, tmp_path):
-    """Its trampoline has no unwind table."""
+    """musl's signal trampoline has no unwind table."""
     if not shutil.which("musl-gcc"):
         pytest.skip("no musl-gcc here")
     source = tmp_path / "alarms.c"
@@ -236,7 +245,7 @@ def test_signal_frame_of_musl(xprof, sampled, tmp_path):
 
 
 def test_ways(sampled, stacks):
-    """--call-graph: no callers at all; those by frame pointers, which this program does not have."""
+    """--call-graph none gives no callers, fp those of frame pointers, which this program lacks."""
     comm = stacks.name[:15]
     none = sampled("-F", "999", "--call-graph", "none", "--", stacks, "chain", 0.3)
     assert none.totals["call_graph"] == "none" and none.stacks is None
@@ -250,7 +259,7 @@ def test_ways(sampled, stacks):
 
 @pytest.mark.parametrize("version, way, kind", [(14, "auto", "orc"), (19, "dwarf", "mcjit")])
 def test_jit_code_without_frame_pointers(xprof, sampled, start, tmp_path, version, way, kind):
-    """By the unwinding data that LLVM's JIT registers: rbp is a register like the others in this code."""
+    """LLVM's JIT registers unwind data; its code uses rbp as a general register."""
     tools = [f"clang-{version}", f"lli-{version}"]
     if not all(map(shutil.which, tools)):
         pytest.skip(f"no {' and '.join(tools)} here")
@@ -268,7 +277,7 @@ def test_jit_code_without_frame_pointers(xprof, sampled, start, tmp_path, versio
     assert min(cum[name] for name in ("link_1", "link_2", "main", "_start")) >= in_time * cum["leaf"] > 0, cum
 
 
-# What gdb makes of the same stops.
+# Compares with gdb's backtraces of the same stops.
 
 GDB_COMMANDS = {
     "exceptions": None,
@@ -295,21 +304,22 @@ def test_same_as_gdb(stacks, tmp_path, name):
     assert len(result["gdb"]) == len(result["ours"]) == 25
     complete = 0
     for theirs, (end, *ours) in zip(result["gdb"], result["ours"]):
-        # gdb goes on into what is no code.
+        # gdb continues into memory that is not code.
         code = [any(start <= pc < stop for start, stop in result["code"]) for pc in theirs]
         theirs = theirs[: code.index(False)] if False in code else theirs
-        # What ended early, as in the last instruction of an unwinder that has left its frame, must be right so far.
+        # Walks that ended early, as in the last instruction of an unwinder that has left its frame, must be right up to
+        # their end.
         theirs = theirs if end == "complete" else theirs[: len(ours)]
         assert [int(pc, 16) for pc in ours] == theirs, (end, ours, list(map(hex, theirs)))
         complete += end == "complete"
     assert complete >= 24, collections.Counter(end for end, *_ in result["ours"])
 
 
-# What a target may do to harm.
+# Hostile targets.
 
 
 def section(path, name):
-    """(offset, size) of a section of an ELF file."""
+    """Returns (offset, size) of a section of an ELF file."""
     listed = project.run(["readelf", "-SW", path]).stdout
     fields = re.search(rf" {re.escape(name)} +\w+ +\w+ (\w+) (\w+)", listed)
     return int(fields[1], 16), int(fields[2], 16)
@@ -317,7 +327,7 @@ def section(path, name):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_corrupt_tables(xprof, sampled, stacks, tmp_path, seed):
-    """Samples are all there, and the sampled function is right."""
+    """All samples exist, and the sampled function is right."""
     binary = pathlib.Path(shutil.copy(stacks, tmp_path / "corrupt"))
     offset, size = section(binary, ".eh_frame")
     random.seed(seed)

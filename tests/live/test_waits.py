@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""record --off-cpu: what threads wait for, for how long, and who wakes them."""
+"""Checks record --off-cpu: why threads wait, how long, and which thread wakes them."""
 import collections
 import json
 import os
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.uprobes, pytest.mark.together("waits")]
 ROOM = ["--buffer=16M"]  # on a busy machine, the reader may be late
 STATES = {"sleeper": "sleeping", "taker": "lock", "reader": "sleeping", "addressee": "lock", "parent": "disk",
           "starved": "preempted"}
-# Not "parent": glibc's vfork() has its return address in a register, which no rule of ours describes.
+# Not "parent": glibc's vfork() keeps its return address in a register, which xprof's rules cannot express.
 PLACES = {"sleeper": "wait_asleep", "taker": "wait_for_lock", "reader": "wait_for_pipe", "addressee": "wait_for_mail",
           "starved": "wait_for_cpu"}
 WAKERS = {"taker": "holder", "reader": "writer", "addressee": "mailer"}
@@ -56,9 +56,9 @@ class Known:
 
     def is_whole(self, tid):
         """
-        Whether each wait that the kernel has counted is recorded. On a busy machine, a thread may have a burst of waits,
-        or the reader may be late: some waits then stand for others, so that sums are right on average only. And some
-        machines do not report all switches.
+        Returns whether each wait that the kernel counted is recorded. On a busy machine, a thread may have a burst of
+        waits, or the reader may be late: some recorded waits then represent others, so sums are right only on average.
+        Some machines do not report all context switches.
         """
         return self.threads[tid]["waits"] == len(self.waits[tid])
 
@@ -75,14 +75,14 @@ def known(xprof, program, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def on_machine(xprof, program, tmp_path_factory):
-    """What a disk and priorities make threads wait for."""
+    """Runs a program whose threads wait for a disk, and have different priorities."""
     directory = tmp_path_factory.mktemp("machine")
     path = program(*WAITS, instrument=False)
     return Known(xprof, recording.Session(xprof, directory / "out", ["--off-cpu", *ROOM, "--", path, 1.5, directory / "file"]).finish())
 
 
 def places_of(xprof, recorded):
-    """ns of the waits of each thread, and of those in each of its functions: {tid: ns}, {(tid, function): ns}."""
+    """Returns ns of the waits of each thread, and of each of its functions: {tid: ns}, {(tid, function): ns}."""
     done = xprof("export", "--off-cpu", "--format=folded", "-o", "-", "--by=thread", recorded.directory)
     assert done.returncode == 0, done.stderr
     sums, places = collections.Counter(), collections.Counter()
@@ -94,23 +94,27 @@ def places_of(xprof, recorded):
 
 
 def is_share(ns, truth, rest_ns):
-    """rest_ns: what interrupts and a hypervisor may take: time without a CPU for the program, but no wait."""
+    """
+    Returns whether ns is the waited time within 2 %. rest_ns: time that interrupts and a hypervisor may use, which is neither CPU time of the
+    program nor a wait.
+    """
     return 0.98 * truth.waited_ns - rest_ns <= ns <= 1.02 * truth.waited_ns
 
 
 def is_from_to(value, low, high, rel):
-    """Whether it lies between them, give or take this share and 3 ms."""
+    """Returns whether the value is between both limits, with a tolerance of this share and 3 ms."""
     return (1 - rel) * low - 3e6 <= value <= (1 + rel) * high + 3e6
 
 
 def test_disk(on_machine, xprof):
-    """Faults of pages that are not in memory: the time that the thread measured, and no thread wakes it."""
+    """Page faults of pages on disk: the wait takes the time that the thread measured, and has no waker."""
     (truth,) = [truth for truth in on_machine.truths if truth.name == "faulting"]
     waits = [w for w in on_machine.waits[truth.tid] if w.state == "disk"]
     if len(waits) < 20:
         pytest.skip("no page fault waits for a disk here")
     _, places = places_of(xprof, on_machine.recorded)
-    # Each fault takes an interrupt and exits of a virtual machine, and some machines do not report all switches.
+    # Each fault costs an interrupt and exits of a virtual machine, and some machines do not report all context
+    # switches.
     thread = on_machine.threads[truth.tid]
     missed_ns = 1e9 * (thread["blocked_s"] + thread["runnable_s"]) - sum(w.period for w in on_machine.waits[truth.tid])
     rest_ns = max(0.1 * truth.waited_ns, 1e5 * len(waits)) + max(missed_ns, 0)
@@ -120,14 +124,14 @@ def test_disk(on_machine, xprof):
 
 
 def test_priority_inversion(on_machine, xprof):
-    """A lock whose holder is preempted: it is the holder that wakes, and what keeps it from its CPU is seen there."""
+    """The holder of a lock is preempted: the holder is the waker, and its own wait for a CPU is recorded."""
     truths = {truth.name: truth for truth in on_machine.truths}
     if "urgent" not in truths:
         pytest.skip("no real-time priorities here")
     urgent, modest = truths["urgent"], truths["modest"]
     _, places = places_of(xprof, on_machine.recorded)
     assert is_share(places[urgent.tid, "wait_for_modest"], urgent, 0), (urgent, places)
-    # The sum is right on average only where some of its waits stand for others.
+    # The sum is right only on average if some of its waits represent others.
     rest_ns = 0.02 * modest.life_ns if on_machine.is_whole(modest.tid) else 0.1 * modest.waited_ns
     assert is_share(places[modest.tid, "work_with_lock"], modest, rest_ns), (modest, places)
     assert modest.waited_ns > 0.5 * urgent.waited_ns
@@ -137,16 +141,16 @@ def test_priority_inversion(on_machine, xprof):
 
 
 def test_durations(known):
-    """What the program measured, within 2 %, and in which state."""
+    """Durations are within 2 % of those that the program measured, with the right state."""
     assert {truth.name for truth in known.truths} == set(STATES)
     whole = 0
     for truth in known.truths:
         thread = known.threads[truth.tid]
         waits = known.waits[truth.tid]
-        if truth.name == "taker":  # beside the lock, it dozes
+        if truth.name == "taker":  # in addition to the lock, the thread sleeps
             waits = [w for w in waits if w.state == "lock"]
         elif truth.name != "starved":
-            # On a busy machine, the thread is often preempted, in its function, too.
+            # On a busy machine, the thread is often preempted, also in its function.
             of_kind = sum(w.period for w in waits if w.state in (STATES[truth.name], "preempted"))
             assert of_kind > 0.97 * sum(w.period for w in waits), truth
             assert any(w.state == STATES[truth.name] for w in waits), truth
@@ -162,19 +166,19 @@ def test_durations(known):
 
 def test_kernel_accounts(known, on_machine):
     """
-    The sums of threads are those of the kernel, within 1 %, and the switches are the same. What a thread waits for a CPU
-    before its first look at the clock and after its last one is known by its bounds only.
+    The sums of threads are within 1 % of the kernel's, and the numbers of context switches are equal. A thread's wait
+    for a CPU before its first and after its last reading of the clock is known only within bounds.
     """
     for known, truth in [(of, truth) for of in (known, on_machine) for truth in of.truths]:
         thread = known.threads[truth.tid]
-        # The first wait is that of a new thread for a CPU. A thread may wait after it has looked.
+        # The first wait is a new thread's wait for a CPU. A thread may wait after it has read the clock.
         assert truth.switches + 1 - (thread["missed"] > 0) <= thread["waits"] <= truth.switches + 12, (truth, thread)
         off_s = thread["blocked_s"] + thread["runnable_s"]
         delay_ns = truth.run_delay_ns, truth.run_delay_ns + truth.death_ns
         life_ns = truth.life_ns - truth.birth_ns, truth.life_ns + truth.death_ns
         assert is_from_to(1e9 * thread["runnable_s"], *delay_ns, 0.01), (truth, thread)
         assert is_from_to(1e9 * (off_s + thread["running_s"]), *life_ns, 0.01), (truth, thread)
-        if known.is_whole(truth.tid):  # by our own clock, too
+        if known.is_whole(truth.tid):  # compared with xprof's own account, too
             waits = known.waits[truth.tid]
             assert sum(w.period for w in waits) / 1e9 == pytest.approx(off_s, rel=0.01), truth
             runnable_ns = sum(w.runnable for w in waits)
@@ -190,13 +194,13 @@ def test_wakers(known):
     sleeps = [w for w in known.waits[known.tid["sleeper"]] if w.state == "sleeping"]
     assert sleeps and not any(w.waker for w in sleeps)
     assert sum("hardirq" in w.flags for w in sleeps) >= 0.98 * len(sleeps)
-    # A child of vfork() wakes its parent; it has ended by then.
+    # A vfork() child wakes its parent; it has ended by then.
     forks = [w for w in known.waits[known.tid["parent"]] if w.state == "disk" and w.blocked > 10_000_000]
     assert forks and all(w.waker not in (None, w.tid) and w.waker_name == "parent" for w in forks)
 
 
 def test_end_while_waiting(known):
-    """A thread that the end of its process wakes; and it is written before its process is gone."""
+    """The exit of its process wakes a waiting thread. The wait is recorded before the process is gone."""
     (wait,) = [w for w in known.waits[known.tid["hanging"]] if w.state == "lock"]
     assert wait.blocked > 2.5e9 and "last" not in wait.flags
     assert wait.waker_name == "waits" or wait.waker_name.startswith("waits")
@@ -204,7 +208,7 @@ def test_end_while_waiting(known):
 
 @pytest.mark.parametrize("path", perf_tool.PATHS or [None])
 def test_stacks(known, path, tmp_path):
-    """Whole, without frame pointers; perf shows the same durations."""
+    """Stacks are complete without frame pointers. perf shows the same durations."""
     perf = perf_tool.Perf(path, tmp_path)
     text = perf("script", "-i", known.recorded.directory / "perf.data", "--no-inline", "--ns", "-F",
                 "comm,pid,tid,cpu,time,period,event,ip,sym,dso", "-f")
@@ -221,7 +225,7 @@ def test_stacks(known, path, tmp_path):
 
 
 def test_profile(known):
-    """The profile of waits beside that of CPU time, in us."""
+    """The profile of waits, next to the profile of CPU time, is in us."""
     waits = known.recorded.manifest["waits"]
     (profile,) = [p for p in waits["profiles"] if p["file"].startswith("waits.") and p["waits"] > 1000]
     shown = project.run(["go", "tool", "pprof", "-raw", known.recorded.directory / profile["file"]])
@@ -238,8 +242,8 @@ def states_in(tasks):
 
 def test_open_waits(xprof, record, program, start):
     """
-    Waits that began before the recording and are not over at its end count as long as it lasts. Their user stacks are
-    read while the threads wait: whole, without frame pointers.
+    Waits that started before the recording, or are not over at its end, count for the recording's duration. xprof reads
+    their user stacks while the threads wait: complete, without frame pointers.
     """
     path = program.text("openwait", r"""
 #include <pthread.h>
@@ -267,7 +271,7 @@ int main(void) { pthread_t t; pthread_mutex_lock(&m); pthread_create(&t, 0, wait
 
 
 def test_more_open_waits_than_a_ring_holds(record, program, start):
-    """Their records are read while the last waits are ended."""
+    """At the end, xprof writes the open waits to the rings and reads the rings meanwhile, so that they do not overflow."""
     path = program.text("crowdwait", r"""
 #include <pthread.h>
 #include <stdio.h>
@@ -290,7 +294,7 @@ int main(void) {
 
 
 def test_minimum(xprof, record, program):
-    """Shorter waits are counted only."""
+    """Waits shorter than --off-cpu=TIME are only counted."""
     path = program(*WAITS, instrument=False)
     recorded = record("--off-cpu=6ms", "--", path, 0.5).finish()
     waits = adds_up(recorded)
@@ -300,7 +304,10 @@ def test_minimum(xprof, record, program):
 
 
 def test_report(known, xprof):
-    """Each thread's account, its waits to the ns, and who woke it. The title has the number of the summary."""
+    """
+    The report shows each thread's account, its waits to the ns, and their wakers. The title has the number of the
+    summary.
+    """
     title = re.search(r"(\d+) waits? seen, (\d+) written", xprof("report", "--off-cpu", "--by=none", known.recorded.directory).stdout)
     waits = known.recorded.manifest["waits"]
     assert [int(n) for n in title.groups()] == [waits["seen"], waits["written"]]
@@ -320,7 +327,7 @@ def test_report(known, xprof):
 
 
 def test_export(known, xprof):
-    """Its sums are those of the waits themselves."""
+    """The sums of an export are those of the waits."""
     sums, places = places_of(xprof, known.recorded)
     assert sums == {tid: sum(w.period for w in waits) for tid, waits in known.waits.items()}
     for name in ("sleeper", "reader", "addressee"):
@@ -351,7 +358,7 @@ def naps(program):
     return program.text("naps", NAPS, "-g", "-O1", "-pthread", instrument=False)
 
 
-# Each thread waits for the other, 50 000 times.
+# The two threads wait for each other 50 000 times.
 PINGPONG = r"""
 #include <pthread.h>
 #include <sched.h>
@@ -377,7 +384,7 @@ int main(void) {
 
 
 def naps_in(process, session):
-    """The recording of the session, which ends when each thread has had some naps."""
+    """Records until each thread has slept several times, and returns the recording."""
 
     def naps_of():
         tasks = pathlib.Path(f"/proc/{process.pid}/task").glob("*/status")
@@ -390,7 +397,7 @@ def naps_in(process, session):
 
 
 def test_one_thread_and_all(xprof, record, naps, start):
-    """Of a thread, and of all processes."""
+    """Records a single thread, and all processes."""
     process = start([naps, 100000])
     recording.wait_until(lambda: len(os.listdir(f"/proc/{process.pid}/task")) == 2, "no thread")
     tids = {int(tid) for tid in os.listdir(f"/proc/{process.pid}/task")}
@@ -402,17 +409,18 @@ def test_one_thread_and_all(xprof, record, naps, start):
     recorded = naps_in(process, record("--off-cpu", *ROOM, "-a"))
     waits = adds_up(recorded)
     threads = {thread["tid"]: thread for thread in waits["threads"]}
-    # Of a machine with many short processes, the manifest leaves some out.
+    # On a machine with many short processes, the manifest omits some.
     assert tids < set(threads) or waits["threads_omitted"], waits
     for thread in (threads[tid] for tid in tids & set(threads)):
-        # On a busy machine, it waits for a CPU after each nap. How many waits are recorded depends on what others do.
+        # On a busy machine, the thread waits for a CPU after each sleep. The number of recorded waits depends on other
+        # load.
         assert thread["waits"] > 10 and thread["blocked_s"] + thread["runnable_s"] > recorded.manifest["duration_s"] / 2
     found = collections.Counter((w.tid, w.state) for w in wait_records.read(xprof, recorded.directory))
     assert {state for tid, state in found if tid in tids} <= {"sleeping", "preempted"}, found
 
 
 def test_children(xprof, record, naps):
-    """Of a child and its threads, to their ends; without --follow, of the command alone."""
+    """With --follow, records a child and its threads until they end; without --follow, only the command."""
     for options, count in ((["--follow"], 3), ([], 1)):
         recorded = record("--off-cpu", *options, "--", naps, 40, "child").finish()
         threads = adds_up(recorded)["threads"]
@@ -423,7 +431,10 @@ def test_children(xprof, record, naps):
 
 
 def test_programs(xprof, record, program, tmp_path):
-    """Each program of a process has an account of its own: that of the waits in it, by whichever thread executed the next one."""
+    """
+    Each program of a process has its own account, with the waits in this program, even if another thread executed the
+    next program.
+    """
     path = program.text("execs", r"""
 #include <pthread.h>
 #include <unistd.h>
@@ -443,7 +454,7 @@ int main(int argc, char **argv) {
     waits = adds_up(recorded)
     images = sorted({thread["image"] for thread in waits["threads"]})
     assert len(images) >= 4 and waits["thread_count"] == 4, waits["threads"]  # the first thread of each program
-    # The name of a process may be that of its next program, if that began while it was read.
+    # The name of a process may be that of its next program, if the exec happened during the read.
     renamed = json.loads((recorded.directory / "manifest.json").read_text())
     second, third = (next(p for p in renamed["processes"] if p["comm"] == name) for name in ("second", "third"))
     second["comm"] = third["comm"]
@@ -465,7 +476,7 @@ int main(int argc, char **argv) {
 
 @pytest.mark.alone
 def test_weights(xprof, record, program):
-    """Of waits that are too many, some stand for all: sums are right as far as chance allows (5 sigma)."""
+    """If there are too many waits, some represent all: the sums are right within 5 sigma."""
     path = program.text("pingpong", PINGPONG, "-O1", "-pthread", "-D_GNU_SOURCE", instrument=False)
     recorded = record("--off-cpu", "--", path).finish()
     waits = adds_up(recorded)
@@ -479,14 +490,14 @@ def test_weights(xprof, record, program):
         periods = [weight * (w.blocked + w.runnable) for weight, w in zip(weights, of_thread)]
         variance = sum(period**2 * (1 - 1 / weight) for weight, period in zip(weights, periods))
         off_ns = 1e9 * (thread["blocked_s"] + thread["runnable_s"])
-        # Some machines do not report all switches, and a wait that is missing may be long.
+        # Some machines do not report all context switches, and a missing wait may be long.
         assert thread["missed"] or sum(periods) == pytest.approx(off_ns, rel=0.01, abs=5 * variance**0.5), thread
         assert sum(w.period for w in of_thread) == pytest.approx(sum(periods), rel=0.001)
 
 
 @pytest.mark.parametrize("tracepoint", ["sched_switch", "sched_waking", "task_rename"])
 def test_no_tracepoint(xprof, tmp_path, tracepoint):
-    """A kernel whose type information does not have it; seen by this xprof alone."""
+    """Simulates a kernel whose BTF lacks the tracepoint, for this xprof only."""
     types = pathlib.Path("/sys/kernel/btf/vmlinux").read_bytes()
     name = f"\0btf_trace_{tracepoint}\0".encode()
     assert name in types
