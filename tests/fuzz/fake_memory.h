@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The memory of a target that is the input of a fuzz target: in place of target/memory.c, which is not linked then. It
- * changes with the number of the read, as that of a process that runs does.
+ * The memory of a target, whose content is the input of a fuzz target. Replaces target/memory.c, which is not linked. A
+ * byte changes at a certain read, as in a running process.
  */
 #ifndef XPROF_FUZZ_FAKE_MEMORY_H
 #define XPROF_FUZZ_FAKE_MEMORY_H
@@ -13,12 +13,12 @@
 #include "target/memory.h"
 
 #define FAKE_BASE 0x7f0000000000ull
-#define FAKE_READS_MAX 100000 /* none needs so many */
+#define FAKE_READS_MAX 100000 /* no fuzz target needs more */
 
 static const uint8_t *fake_bytes;
 static size_t fake_size;
 static unsigned int fake_reads;
-static unsigned int fake_change; /* from this read on a byte is another; 0: never */
+static unsigned int fake_change; /* from this read on, a byte differs; 0: never */
 
 static inline void fake_memory(const uint8_t *bytes, size_t size, unsigned int change)
 {
@@ -66,7 +66,7 @@ int xp_target_memory_read(struct xp_target_memory *memory, pid_t pid, uint64_t a
 	return (size_t)bytes == size ? 0 : -EFAULT;
 }
 
-/* It has no mappings. */
+/* The fake process has no mappings. */
 struct xp_target_memory *xp_target_memory_own(void)
 {
 	return NULL;

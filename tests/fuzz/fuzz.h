@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The frame of each fuzz target: libFuzzer's entry, and a check that the fuzzer notices. */
+/* The common part of fuzz targets: libFuzzer's entry, and a check that stops the fuzzer. */
 #ifndef XPROF_FUZZ_FUZZ_H
 #define XPROF_FUZZ_FUZZ_H
 

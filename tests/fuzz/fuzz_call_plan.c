@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Fuzzes plans for functions without sleds, and their trampolines: the input is an ELF file. Whatever it is, windows do
- * not overlap, springs are in reach, sites are in the windows that they name, and trampolines decode to their ends.
+ * Fuzzes plans for functions without sleds, and their trampolines: the input is an ELF file. For any input, windows do
+ * not overlap, springs are in reach, sites are in the windows that they name, and trampolines can be decoded to their
+ * ends.
  */
 #include <string.h>
 
@@ -9,7 +10,7 @@
 #include "functions/patches.h"
 #include "fuzz.h"
 
-#define FAR 0x10000000 /* from a window to its trampoline and to the slot */
+#define FAR 0x10000000 /* distance from a window to its trampoline and to the slot */
 
 static void check_trampoline(const struct xp_patched_function *patched, uint32_t window, struct xp_elf_file *file)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Fuzzes the reader of call rings: a process writes whatever it likes there, at any time. The reader must end, stay in
- * its memory, and return no more than it was asked for, in the order of time. What the calls make of their thread must
- * be chunks of a log, with each record accounted for.
+ * Fuzzes the reader of call rings: a process may write anything to its rings, at any time. The reader must end, stay in
+ * its memory, and return at most the requested number of records, in order of time. The records must give valid chunks
+ * of a log, with each record accounted for.
  */
 #include <string.h>
 
@@ -19,13 +19,13 @@
 #define FUNCTIONS 64u
 
 enum step_kind {
-	STEP_WRITE, /* a record, where the reader is or some records further */
+	STEP_WRITE, /* a record, at the reader's position or some records later */
 	STEP_HEAD,
 	STEP_TAKE,
 	STEP_TAKE_NUMBER,
-	STEP_TAKE_BACK, /* from now on the writer may take calls back */
+	STEP_TAKE_BACK, /* the writer may discard calls from now on */
 	STEP_COUNT,
-	STEP_LOG, /* takes what there is, into the log of the thread */
+	STEP_LOG, /* reads all calls into the log of the thread */
 	STEP_KINDS,
 };
 
@@ -47,7 +47,7 @@ static void take(struct xp_call_ring *ring, const struct xp_call_range *range, s
 	CHECK(ring->next - next <= RECORDS);
 	CHECK(ring->lost - lost <= XP_CALL_RING_HOLES);
 	CHECK(ring->hole_count <= XP_CALL_RING_HOLES && ring->pending_count <= XP_CALL_RING_HOLES);
-	/* The writer never gets room that is not read. */
+	/* The writer reserves only space that has been read. */
 	CHECK(ring->header->limit <= ring->next + RECORDS - XP_CALL_RING_MARGIN);
 	for (size_t i = 0; i < count; i++)
 		CHECK(calls[i].tsc < range->until_tsc && calls[i].word);
@@ -111,7 +111,7 @@ static void log_calls(struct xp_process *process, struct xp_thread_ring *ring, c
 	CHECK(!xp_ring_calls_take(process, ring, TID, &range));
 	thread = xp_u64_map_get(&process->all->threads, TID);
 	seen = process->sums.counts.seen + (thread ? thread->counts.seen : 0) - before;
-	/* Holes become records later. */
+	/* Uncommitted records are committed later. */
 	CHECK(seen <= ring->ring.next - next + kept + 2 * (ring->ring.taken_back - back));
 }
 
@@ -146,7 +146,7 @@ static void do_step(struct xp_process *process, struct xp_thread_ring *thread_ri
 	case STEP_COUNT:
 		ring->header->taken_back = step->time;
 		range.now_tsc = ring->taken_back_tsc + step->word;
-		/* Not more than was possible since the last time. */
+		/* At most the calls that were possible since the last check. */
 		CHECK(xp_call_ring_taken_back(ring, &range) <= step->word);
 		break;
 	default:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Fuzzes the making of unwind tables: the input is the .eh_frame, or when its first byte is odd the .debug_frame, of an
- * ELF file; when it is 2, with an .eh_frame_hdr in front, whose size is the next byte. Whatever is made of it must be a
+ * Fuzzes the building of unwind tables: the input is the .eh_frame of an ELF file, or the .debug_frame if its first
+ * byte is odd. If the first byte is 2, an .eh_frame_hdr precedes, whose size is the next byte. The result must be a
  * table that can be opened.
  */
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include "unwind/cfi_build.h"
 #include "unwind/cfi_table.h"
 
-/* As seed_cfi.py links. */
+/* The addresses at which seed_cfi.py links. */
 enum { TEXT_BYTES = 0x1000, FRAMES = 0x2000, INDEX = 0x8000 };
 
 static int elf_of(const uint8_t *data, size_t size)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Fuzzes the opening of unwind tables: what is opened answers every question as a search from the front does. */
+/* Fuzzes the opening of unwind tables: an opened table gives the same rows as a linear search. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 
 #include "unwind/cfi_table.h"
 
-/* rows: those of the table as far as they begin at or before offset. */
+/* rows: the rows of the table that start at or before offset. */
 static void check_at(const struct xp_cfi_table *table, const struct xp_cfi_row *row, uint64_t offset)
 {
 	const struct xp_cfi_row *found = xp_cfi_find(table, offset);

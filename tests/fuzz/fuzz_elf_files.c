@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Fuzzes all that looks into an ELF file besides the reader of sled tables: the search for single symbols, the dynamic
- * linker's breakpoint, GDB's JIT interface, copies without code, and unwind tables. Behind a last byte of 0xff the
- * file is so long that it is not copied as it is.
+ * Fuzzes the readers of ELF files other than the reader of sled tables: the search for single symbols, the dynamic
+ * linker's breakpoint, GDB's JIT interface, copies without code, and unwind tables. If the last byte is 0xff, the file
+ * is extended so far that it is not copied unchanged.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Fuzzes the names of code in an ELF file: symbol tables and DWARF, through libdw, which is not instrumented. It runs
- * in a child process for files that nobody vouches for; what is looked for here are faults of its caller.
+ * Fuzzes the names of code in an ELF file: symbol tables and DWARF, through libdw, which is not instrumented. xprof
+ * runs libdw in a child process; this target looks for faults of the caller.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 #include "elf/names.h"
 
-#define CODE_BYTES 0x3000 /* of the seeds, of which one is an ELF file of 32 bits */
+#define CODE_BYTES 0x3000 /* size of the code in the seeds, one of which is a 32-bit ELF file */
 
 static void name_all(struct xp_elf_names *names)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Fuzzes the reader of sled tables, from memory and from a file, and the names that come out of it. */
+/* Fuzzes the reader of sled tables, from memory and from a file, and the names that it returns. */
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -30,7 +30,7 @@ static void check_table(const struct xp_sled_table *table, size_t size)
 			free(xp_demangle(table->functions[i].name));
 }
 
-/* Both readers must come to the same end. */
+/* Both readers must return the same result. */
 static void check_file(const uint8_t *data, size_t size, int expected)
 {
 	struct xp_sled_table *table;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Fuzzes what is made of a recording with waits: `xprof explain`, the tables of `xprof report`, exports. Its files are
- * hostile: two numbers of 16 bits, the sizes of the manifest and of the log, a byte that says what is asked, then these
- * two files, then perf.data.
+ * Fuzzes the analysis of a recording with waits: `xprof explain`, the tables of `xprof report`, exports. The input has
+ * two 16-bit numbers, the sizes of the manifest and of the log, a byte that selects the command, these two files, and
+ * then perf.data.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -30,7 +30,7 @@ static void write_file(int dir_fd, const char *name, const void *data, size_t si
 	close(fd);
 }
 
-/* Without a slash no path is absolute: files that the input names are not opened. */
+/* Without a slash, no path is absolute: files that the input names are not opened. */
 static void write_part(int dir_fd, const char *name, const uint8_t **data, size_t *left, size_t size)
 {
 	uint8_t *copy;
@@ -56,7 +56,7 @@ static void check_json(const char *text, size_t bytes)
 	json_decref(json);
 }
 
-/* It goes to a terminal as it is. */
+/* The string is printed on a terminal as it is. */
 static void check_text(const char *text, size_t bytes)
 {
 	for (size_t i = 0; i < bytes; i++)
@@ -141,7 +141,7 @@ static void export_one(const char *directory, unsigned int format, enum xp_model
 	CHECK(!err || err == -ENODATA || err == -EBADMSG);
 }
 
-/* Errors are many, and printed; those of the fuzzer are, too, by the stream that it knows already. */
+/* xprof prints many errors, which are discarded; the fuzzer's own errors use a stream that it opened before. */
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	(void)argc;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Fuzzes the reader of FDR logs, and the walk over their calls. */
+/* Fuzzes the reader of FDR logs, and the iteration over their calls. */
 #include <errno.h>
 
 #include "fuzz.h"
@@ -8,7 +8,7 @@
 #include "model/durations.h"
 #include "model/log_walk.h"
 
-/* The records follow each other and lie in the file. Returns whether the log is well formed. */
+/* Checks that the records are consecutive and inside the file. Returns whether the log is well formed. */
 static bool read_records(const uint8_t *data, size_t size)
 {
 	struct xp_violation violation;
@@ -36,7 +36,7 @@ static bool read_records(const uint8_t *data, size_t size)
 
 struct calls {
 	struct xp_durations_memory memory;
-	struct xp_durations durations; /* of the calls that ended */
+	struct xp_durations durations; /* durations of the calls that ended */
 	uint64_t entered, ended, abandoned;
 };
 
@@ -66,7 +66,7 @@ static int abandon(void *arg, struct xp_walked_thread *thread, const struct xp_f
 	return 0;
 }
 
-/* Every call ends or is abandoned, unless the log is malformed. The durations have room, or too little. */
+/* Every call ends or is abandoned, unless the log is malformed. The space for durations is sufficient, or too small. */
 static void walk_calls(const uint8_t *data, size_t size, bool good, size_t bytes_max)
 {
 	struct calls calls = { .memory.max = bytes_max };
@@ -84,7 +84,7 @@ static void walk_calls(const uint8_t *data, size_t size, bool good, size_t bytes
 	CHECK(!calls.memory.used);
 }
 
-/* The walk must agree with the reader. */
+/* The iteration must agree with the reader. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	bool good;

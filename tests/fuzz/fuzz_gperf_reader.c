@@ -7,7 +7,7 @@
 
 #include "format/gperf_reader.h"
 
-/* What the reader gives lies in the file, one behind the other. Returns its last word. */
+/* Checks that the records are consecutive and inside the file. Returns the reader's last result. */
 static int read_all(const uint8_t *data, size_t size, struct xp_violation *violation)
 {
 	struct xp_gperf_reader reader;

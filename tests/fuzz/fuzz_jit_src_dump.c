@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Fuzzes what is taken from a runtime's own jitdump: a file that grows in pieces gives the same as one that is there at
- * once. The first byte says how long the pieces are.
+ * Fuzzes the reader of a runtime's jitdump: a file that grows in pieces gives the same result as a complete file. The
+ * first byte is the size of the pieces.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "jit/src_dump.h"
 
 struct result {
-	uint64_t hash; /* of all that the observer hears */
+	uint64_t hash; /* a checksum of all events of the observer */
 	uint64_t skipped;
 	int end;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Fuzzes the walk through the list of GDB's JIT interface, and all that its entries lead to: the memory of the process
- * is the input. The first byte says at which read it changes, and whether a jitdump is made of it.
+ * Fuzzes the reader of the list of GDB's JIT interface, and of the memory that its entries point to: the input is the
+ * memory of the process. The first byte selects the read at which the memory changes, and whether a jitdump is written.
  */
 #include <string.h>
 
@@ -53,7 +53,7 @@ static void walk(const uint8_t *data, size_t size, struct xp_jit_dump_out *out)
 	CHECK(left == 64 << 20);
 }
 
-/* The jitdump that a recording makes of it is right too. */
+/* The jitdump that a recording writes from the list is valid, too. */
 static void walk_and_dump(const uint8_t *data, size_t size)
 {
 	uint64_t left = 1 << 20;

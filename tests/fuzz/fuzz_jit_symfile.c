@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Fuzzes the reader of the ELF files that JIT compilers keep for a debugger. */
+/* Fuzzes the reader of the ELF files that JIT compilers provide for debuggers. */
 #include <errno.h>
 #include <string.h>
 

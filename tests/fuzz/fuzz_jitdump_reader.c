@@ -28,7 +28,7 @@ static void check_lines(const struct xp_jitdump_header *header, const struct xp_
 	CHECK(count == record->debug.line_count);
 }
 
-/* What the reader gives lies in the record. */
+/* Checks that the fields are inside the record. */
 static void check_record(const struct xp_jitdump_header *header, const struct xp_jitdump_record *record,
 			 const uint8_t *data)
 {
@@ -49,7 +49,7 @@ static void check_record(const struct xp_jitdump_header *header, const struct xp
 	}
 }
 
-/* Returns the reader's last word. */
+/* Returns the reader's last result. */
 static int read_all(const uint8_t *data, size_t size, struct xp_violation *violation)
 {
 	struct xp_jitdump_reader reader;

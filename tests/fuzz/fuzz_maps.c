@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Fuzzes the readers of /proc/PID/maps, whose paths a process can choose: the list of mappings, and the search for free
- * address space, which must be free. The first bytes say what room is looked for.
+ * address space, which must be free. The first bytes select the wanted space.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,8 +15,8 @@
 
 struct head {
 	uint64_t start;
-	uint32_t bytes; /* of the code */
-	uint32_t pages; /* wanted */
+	uint32_t bytes; /* size of the code */
+	uint32_t pages; /* wanted size */
 };
 
 static char *copy_of(const uint8_t *data, size_t size)
@@ -45,8 +45,7 @@ static void check_mappings(const uint8_t *data, size_t size, bool all)
 	xp_mappings_free(&mappings);
 }
 
-/* Whether it stands in no mapping. True, too, of a text whose places are not the kernel's: whole pages in their order.
- */
+/* Returns true if the range is in no mapping, or if the text is not the kernel's, which has whole pages in order. */
 static bool is_free(const uint8_t *data, size_t size, uint64_t place, uint64_t bytes)
 {
 	char *text = copy_of(data, size), *rest = text, *line;

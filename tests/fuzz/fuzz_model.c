@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Fuzzes what an export and a comparison make of a perf.data file: processes over time, stacks, trees, the formats, and
- * the differences of a recording and itself.
+ * Fuzzes exports and comparisons of a perf.data file: processes over time, stacks, trees, the formats, and the
+ * difference between a recording and itself.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "export/export.h"
 #include "model/samples_perf.h"
 
-/* What refers to what exists, and callers come first. */
+/* Checks that each reference is valid, and that callers precede callees. */
 static void check_model(const struct xp_model *model)
 {
 	for (size_t i = 1; i < model->stack_count; i++)
@@ -97,7 +97,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CHECK(!xp_facts_new(&facts, NULL));
 	source.facts = facts;
 	CHECK(!xp_model_init(&model, XP_MODEL_SAMPLES));
-	/* No time, no reader: the files that the input names are not opened. */
+	/* The deadline for names is over, so no reader starts, and no file that the input names is opened. */
 	xp_symbolizer_limit(model.symbolizer, 0);
 	read_model(&model, &samples, &view, &source);
 	xp_perf_samples_free(&samples);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Fuzzes the command line: words with a zero byte behind each. */
+/* Fuzzes the command line: words, each followed by a zero byte. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 #define WORDS_MAX 64
 
-/* glibc lets it be set; the fuzzer's own words go where they went. */
+/* stderr can be assigned with glibc; the fuzzer's messages keep their stream. */
 static void be_silent(void)
 {
 	static FILE *nowhere;

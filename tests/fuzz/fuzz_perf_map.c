@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Fuzzes the reader of perf maps, in pieces, and the registry that takes what it finds. */
+/* Fuzzes the reader of perf maps, in pieces, and the registry of JIT code that it fills. */
 #include <stdbool.h>
 #include <string.h>
 

@@ -7,7 +7,7 @@
 
 #include "format/perfdata_reader.h"
 
-/* Behind bytes that the sanitizer knows of lies what it does not let be read. */
+/* The sanitizer detects reads of the bytes after the input. */
 static void check_record(const uint8_t *data, size_t size, const struct xp_perfdata_record *record)
 {
 	CHECK(record->bytes >= 8);
@@ -34,7 +34,7 @@ static void check_record(const uint8_t *data, size_t size, const struct xp_perfd
 	}
 }
 
-/* Returns the reader's last word. */
+/* Returns the reader's last result. */
 static int read_all(const uint8_t *data, size_t size, struct xp_violation *violation)
 {
 	struct xp_perfdata_feature_section section;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Fuzzes manifest.json, as `xprof report` reads it beside the files of a recording. */
+/* Fuzzes the reader of manifest.json in `xprof report`. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static void write_file(int dir_fd, const char *name, const void *data, size_t si
 	close(fd);
 }
 
-/* As far as it is looked at: what each begins with. */
+/* The starts of the files of the recording, as far as the reader checks them. */
 static void write_files(int dir_fd)
 {
 	const uint64_t profile[] = { 0, 3, 0, 10000, 0, 0, 1, 0 };
@@ -33,7 +33,7 @@ static void write_files(int dir_fd)
 	write_file(dir_fd, "other.9.fdr", log, sizeof(log));
 }
 
-/* It goes to a terminal as it is. */
+/* The string is printed on a terminal as it is. */
 static void check_clean(const char *text)
 {
 	for (; *text; text++)

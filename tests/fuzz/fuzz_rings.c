@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Fuzzes the reading of the rings, and what becomes of the records of calls: the bytes in the rings and the places up
- * to which they are said to be full are the input's. What the records make of processes and threads must be logs that
- * are right, in which each record is accounted for.
+ * Fuzzes the reader of the rings, and the processing of records of calls: the input has the bytes in the rings and the
+ * positions of the producers. The logs of processes and threads must be valid, with each record accounted for.
  */
 #include <errno.h>
 #include <string.h>
@@ -23,13 +22,13 @@
 #define FUNCTIONS 3
 #define PIDS 4
 #define FLIGHT_BYTES (64u << 10) /* three chunks */
-#define FIRST_PID 0x40000000u	 /* such processes there are none */
+#define FIRST_PID 0x40000000u	 /* above the kernel's PID_MAX_LIMIT: no such process exists */
 
-/* The input: this, and the rings' bytes. */
+/* The input: this struct, then the bytes of the rings. */
 struct head {
-	uint16_t position[CPUS]; /* up to where they were read */
+	uint16_t position[CPUS]; /* positions of the consumers */
 	uint16_t bytes[CPUS];
-	uint8_t beyond[CPUS]; /* 0xff: the producer claims more than there can be */
+	uint8_t beyond[CPUS]; /* 0xff: the producer claims more than the ring can hold */
 	uint8_t flags;
 	uint8_t pad;
 };
@@ -82,7 +81,7 @@ static int take(struct world *world, const struct xp_arrival *arrival)
 	}
 }
 
-/* Of exactly its size: the sanitizer sees what is read beyond. */
+/* Allocated with the exact size: the sanitizer detects reads beyond. */
 static int sink(void *arg, const struct xp_arrival *arrival)
 {
 	struct xp_event *copy = malloc(arrival->size);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Fuzzes the path of samples and waits and of what the side-band tells, into a perf.data and the profiles that are made of it:
- * what comes out are files that their readers take. The input is a row of steps: records as rings hold them, and events of the
- * side-band, whose texts any process can choose. The kernel's answers to questions for names are of the input too.
+ * Fuzzes the path of samples, waits and side-band records into a perf.data and into the profiles made from it, which
+ * must be valid for their readers. The input is a sequence of steps: records of the rings, and side-band events with
+ * strings that any process can choose. The kernel's names are part of the input, too.
  */
 #include <dirent.h>
 #include <string.h>
@@ -17,13 +17,13 @@
 #include "scratch.h"
 
 #define PIDS 4
-#define FIRST_PID 0x40000000 /* such processes there are none */
+#define FIRST_PID 0x40000000 /* above the kernel's PID_MAX_LIMIT: no such process exists */
 #define STEPS_MAX 64
 #define ADDRESSES (1ull << 56) /* with five levels of page tables */
 
-/* Of a step: what, and the bytes behind it that are its. */
+/* A step: its kind, and the bytes that follow it. */
 struct step {
-	uint8_t what; /* enum xp_sideband_kind; others: a sample */
+	uint8_t what; /* enum xp_sideband_kind; higher numbers: a sample */
 	uint8_t pid;
 	uint8_t tid;
 	uint8_t ppid;
@@ -31,7 +31,7 @@ struct step {
 	uint16_t time;
 };
 
-/* What stands in front of a mapping's path. */
+/* The fields before a mapping's path. */
 struct mapping {
 	uint64_t start;
 	uint64_t length;
@@ -83,7 +83,7 @@ static void take(struct xp_waits *waits, const struct xp_arrival *arrival)
 
 static void add_sample(struct xp_waits *waits, const struct step *step, const uint8_t *data)
 {
-	struct xp_event *event = malloc(step->bytes); /* exactly: the sanitizer sees what is read beyond */
+	struct xp_event *event = malloc(step->bytes); /* exact size: the sanitizer detects reads beyond */
 	const struct xp_arrival arrival = { .event = event, .size = step->bytes, .cpu = step->tid, .tsc = step->time };
 
 	CHECK(event || !step->bytes);
@@ -111,7 +111,7 @@ static void add_event(struct xp_samples *samples, const struct step *step, struc
 
 	if (event.kind == XP_SIDEBAND_MMAP && !take_bytes(&input, &mapping, sizeof(mapping)))
 		return;
-	/* Pages within what a process can map, as the kernel tells them. */
+	/* Page-aligned addresses that a process can map, as the kernel reports them. */
 	event.start = mapping.start % ADDRESSES & ~4095ull;
 	event.length = mapping.length % (ADDRESSES - event.start) & ~4095ull;
 	event.file_offset = mapping.file_offset & ~4095ull;
@@ -142,7 +142,7 @@ static void add_steps(struct xp_waits *waits, struct input *input)
 	}
 }
 
-/* The rest of the input, line by line. */
+/* Returns the rest of the input, line by line. */
 static int describe(void *arg, const uint64_t *addresses, size_t count, char (*texts)[XP_KSYM_TEXT_BYTES])
 {
 	struct input *input = arg;
@@ -176,7 +176,7 @@ static void check_files(const char *path, int dir_fd)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static struct xp_samples samples; /* large */
+	static struct xp_samples samples; /* static because it is large */
 	struct xp_waits waits = { .samples = &samples };
 	struct scratch scratch;
 	struct input input = { data, size };

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Fuzzes the reader of the side-band: the kernel's records, whose texts any process can choose, in a buffer of one page
- * that they run around in. The first bytes say where they begin.
+ * Fuzzes the reader of the side-band: kernel records, with strings that any process can choose, in a ring buffer of one
+ * page. The first bytes are the position where the records start.
  */
 #include "fuzz.h"
 
-#include "kernel/sideband.c" /* for its buffers, which only the kernel can fill otherwise */
+#include "kernel/sideband.c" /* for its buffers, which otherwise only the kernel fills */
 
 #define DATA_BYTES 4096u
 
@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size > 2) {
 		page.data_tail = (data[0] | data[1] << 8) & ~7u;
 		data += 2;
-		size = XP_MIN(size - 2, (size_t)DATA_BYTES) & ~(size_t)7; /* as the kernel's are */
+		size = XP_MIN(size - 2, (size_t)DATA_BYTES) & ~(size_t)7; /* aligned as the kernel's records */
 		for (size_t i = 0; i < size; i++)
 			buffer.data[(page.data_tail + i) % DATA_BYTES] = data[i];
 		page.data_head = page.data_tail + size;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Fuzzes the readers of machine code: sleds as compilers leave them, and as they are when they are patched. */
+/* Fuzzes the readers of machine code: unpatched and patched sleds. */
 #include <string.h>
 
 #include "fuzz.h"
@@ -15,7 +15,7 @@ struct head {
 	uint8_t pad[3];
 };
 
-/* Of exactly its size: the sanitizer sees what is read beyond. */
+/* Allocated with the exact size: the sanitizer detects reads beyond. */
 static uint8_t *exactly(const uint8_t *data, size_t bytes)
 {
 	uint8_t *copy = malloc(bytes);
@@ -49,7 +49,7 @@ static void check_patched(const uint8_t *data, enum xp_sled_kind kind, uint64_t 
 	free(bytes);
 }
 
-/* What is patched is read again as what it was, also when its head is restored. */
+/* Patched code is read back as what was written, also after its head is restored. */
 static void check_own(const struct head *head, enum xp_sled_kind kind, const uint8_t *operands)
 {
 	struct xp_sled sled = { .kind = kind };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Fuzzes the recovery of a spool. The check sums are made right, so that what they protect is reached: somebody may
- * forge them too.
+ * Fuzzes the recovery of a spool. The target corrects the checksums, so that the fuzzer reaches the data that they
+ * protect: an attacker can compute them, too.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 
 #include "scratch.h"
 
-/* The input is a spool without the zeros behind its header's first HEADER_BYTES. */
+/* The input is a spool without the zeros after the first HEADER_BYTES of its header. */
 #define HEADER_BYTES 384
 
 #define NAME "log.spool"
@@ -64,7 +64,7 @@ static void write_spool(const uint8_t *data, size_t size)
 	free(bytes);
 }
 
-/* The log's grammar is right whatever the spool held; only the deltas of its events are taken as they are. */
+/* The log is well formed for any spool; only the time deltas of events are copied unchecked. */
 static void check_log(const struct xp_spool_result *result)
 {
 	struct xp_fdr_chunk_stats stats = { 0 };
@@ -85,7 +85,7 @@ static void check_log(const struct xp_spool_result *result)
 	free(bytes);
 }
 
-/* The notes are no more than the spool holds. */
+/* The notes are not larger than the spool. */
 static int take(void *arg, const uint8_t *note, size_t bytes)
 {
 	size_t *left = arg;

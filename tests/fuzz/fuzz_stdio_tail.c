@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Fuzzes what a process has in the buffer of a C library's stream: its memory is the input, and changes as it is read.
+/*
+ * Fuzzes the reader of a C library's stream buffer in a process: the input is its memory, which changes during the
+ * reads.
  */
 #include <string.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Fuzzes what the reader of names believes of its child, in which a hostile file may have taken over. */
+/* Fuzzes the parent of the process that reads names: a hostile file may control that process. */
 #include "fuzz.h"
 
-#include "elf/questions.c" /* for the reader behind the pipe */
+#include "elf/questions.c" /* for the parent's end of the pipe */
 
 #define WANTED 8
 

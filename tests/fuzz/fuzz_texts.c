@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Fuzzes what is made of texts that anybody can choose: clean ones for terminals and files, demangled and short names,
- * the names of files, globs on names, lists of CPUs. The first byte says how much room there is.
+ * Fuzzes functions on strings that anybody can choose: cleaning for terminals and files, demangled and short names,
+ * file names, globs, lists of CPUs. The first byte is the size of the buffer.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "elf/demangle.h"
 #include "sled/object.h"
 
-/* A buffer of exactly so many bytes: the sanitizer sees what is written beyond. */
+/* Returns a buffer of exactly this size: the sanitizer detects writes beyond. */
 static char *room_of(size_t size)
 {
 	char *room = malloc(size);
@@ -24,7 +24,7 @@ static char *room_of(size_t size)
 	return room;
 }
 
-/* Clean is clean, and what is clean stays as it is. */
+/* Cleaned strings have no control characters, and cleaning them again changes nothing. */
 static void check_clean(const char *text, size_t room)
 {
 	char *clean = room_of(room), *again = room_of(room);
@@ -52,7 +52,7 @@ static void check_names(const char *text, size_t room)
 	free(name);
 }
 
-/* The lines are patterns, the last one the name. */
+/* Each line is a pattern, the last line is the name. */
 static void check_patterns(char *text)
 {
 	const char *patterns[16];
@@ -61,7 +61,7 @@ static void check_patterns(char *text)
 
 	while (count < XP_ARRAY_SIZE(patterns) && (line = strsep(&text, "\n")))
 		patterns[count++] = line;
-	/* A star is tried at each place of the name, once for each star behind it. */
+	/* A star is tried at each position of the name, once for each later star. */
 	if (count > 1 && strlen(patterns[count - 1]) < 64) {
 		struct xp_object object = { .path = (char *)patterns[count - 1], .is_main = true };
 		struct xp_objects objects = { 0 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Fuzzes the walk of a stack: registers, the stack and the unwind table of what is mapped are all the target's. Words
- * of the stack that would point nowhere are made to point into code or the stack, so that walks get far.
+ * Fuzzes the unwinder: registers, the stack and the unwind table come from the input. Words of the stack that would
+ * point nowhere are changed to point into code or the stack, so that walks get far.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,11 +21,11 @@
 #define DEREFS 4
 #define ROUNDS 12
 
-/* The input: this, row_count rows of 6 bytes, and the stack. */
+/* The input: this struct, row_count rows of 6 bytes, and the stack. */
 struct head {
 	uint64_t sp;
 	uint64_t bp;
-	uint16_t ip; /* in the code */
+	uint16_t ip; /* offset in the code */
 	uint8_t row_count;
 	uint8_t flags;
 	uint32_t missing;
@@ -52,7 +52,7 @@ static int find_table(void *arg, const struct xp_file *of, uint64_t offset, cons
 	return of == &file && tables->is_late ? -EAGAIN : 0;
 }
 
-/* The JIT code has the file's rules, at other addresses after each change. */
+/* The JIT code has the rules of the file, at other addresses after each change. */
 static int find_code(void *arg, uint64_t address, struct xp_cfi_found *found)
 {
 	const struct tables *tables = arg;
@@ -69,7 +69,7 @@ static int find_code(void *arg, uint64_t address, struct xp_cfi_found *found)
 	return row->rule == XP_CFI_NONE ? -ENOENT : 0;
 }
 
-/* A table that may be opened: what that refuses is fuzzed elsewhere. */
+/* A table that can be opened; fuzz_cfi_table.c tests tables that cannot. */
 static struct xp_cfi_table *make_table(const struct head *head, const uint8_t *data)
 {
 	struct xp_cfi_header header = { .magic = XP_CFI_MAGIC, .deref_count = DEREFS };
@@ -104,7 +104,7 @@ static struct xp_cfi_table *make_table(const struct head *head, const uint8_t *d
 	return table;
 }
 
-/* Small words mean places in the code, in the JIT code and in the stack. */
+/* Small words become addresses in the code, in the JIT code and in the stack. */
 static void relocate(uint8_t *stack, size_t size, uint64_t sp)
 {
 	for (size_t at = 0; at + 8 <= size; at += 8) {
@@ -134,7 +134,7 @@ static void check(const struct xp_address_space *space, const struct xp_unwind_t
 		      frames[i].vma);
 }
 
-/* With the thread's last walks at hand, whatever they were, a walk finds what it finds without. */
+/* Any cached walk of the thread gives the same frames as no cached walk. */
 static void check_again(struct xp_unwinder *unwinder, const struct xp_address_space *space,
 			struct xp_unwind_thread thread, bool has_time, const struct xp_frame *frames,
 			const struct xp_unwind_result *result)
@@ -152,7 +152,7 @@ static void check_again(struct xp_unwinder *unwinder, const struct xp_address_sp
 		return;
 }
 
-/* What there is in one walk and not in the next: a word, the registers, the length. */
+/* Changes something between two walks: a word, the registers, or the length. */
 static void change(struct xp_unwind_thread *thread, uint8_t *stack, uint32_t size, unsigned int round)
 {
 	uint32_t words = size / 8, hash = (round + 1) * 0x9e3779b9u, from, to;
@@ -166,7 +166,7 @@ static void change(struct xp_unwind_thread *thread, uint8_t *stack, uint32_t siz
 		thread->ip += round;
 	if (round % 4 == 2)
 		thread->bp += 8;
-	if (round % 5 == 3 && size >= 16) { /* deeper, or less */
+	if (round % 5 == 3 && size >= 16) { /* deeper, or less deep */
 		thread->sp += 16;
 		thread->stack += 16;
 		thread->stack_bytes -= 16;
@@ -182,7 +182,7 @@ static struct head make_head(const uint8_t *data, size_t rest)
 	struct head head;
 
 	memcpy(&head, data, sizeof(head));
-	if (head.sp >> 60 == 0) /* a usual one */
+	if (head.sp >> 60 == 0) /* a typical stack */
 		head.sp = 0x7ffc00000000 + head.sp % 8192;
 	if (head.bp >> 60 == 0)
 		head.bp = head.sp + head.bp % 65536;
@@ -209,7 +209,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct xp_unwind_code code = { .find = find_code, .arg = &tables, .has_any = true };
 	struct head head;
 	__u64 regs[XP_SAMPLE_REGS];
-	uint8_t *stack; /* of exactly its size: the sanitizer sees what is read beyond */
+	uint8_t *stack; /* exact size: the sanitizer detects reads beyond */
 
 	if (size < sizeof(head))
 		return -1;
@@ -230,8 +230,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CHECK(!xp_unwinder_new(&remembering, find_table, &tables, head.flags & BY_FRAME_POINTER));
 	for (size_t i = 0; i < XP_SAMPLE_REGS; i++)
 		regs[i] = head.bp + 32 * i;
-	for (unsigned int round = 0; round < ROUNDS;
-	     round++) { /* from the second one on by rules that are remembered */
+	for (unsigned int round = 0; round < ROUNDS; round++) { /* from the second walk on, with cached rules */
 		struct xp_unwind_thread thread = {
 			.ip = CODE + head.ip % 0x1000,
 			.sp = head.sp,

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A directory for what a fuzz target writes: a new one each time, for the fuzzer does not say when it ends. */
+/*
+ * A new directory for the files of a fuzz target. Each run makes one, because libFuzzer does not call the target at its
+ * end.
+ */
 #ifndef XPROF_FUZZ_SCRATCH_H
 #define XPROF_FUZZ_SCRATCH_H
 
@@ -19,7 +22,7 @@ struct scratch {
 	int fd;
 };
 
-/* In memory where that can be: thousands are made a second. */
+/* In memory if possible: some targets write thousands of files per second. */
 static inline struct scratch scratch_make(void)
 {
 	struct scratch scratch = { .path = "/dev/shm/xprof-fuzz-XXXXXX" };
@@ -50,7 +53,7 @@ static inline void scratch_remove(struct scratch *scratch)
 		abort();
 }
 
-/* A file that xprof has made is right by the strict rules. */
+/* Checks a file that xprof wrote with the strict checker. */
 static inline void scratch_check(int dir_fd, const char *name)
 {
 	int fd = openat(dir_fd, name, O_RDONLY);

@@ -44,7 +44,7 @@ def build_seeds(to):
 
 
 def index(eh_frame):
-    """Its size, and .eh_frame_hdr for it, at the addresses of fuzz_cfi_build."""
+    """Returns the size of .eh_frame_hdr, and the section, for the addresses of fuzz_cfi_build."""
     entries, at = [], 0
     while at + 8 <= len(eh_frame):
         length, cie, start = struct.unpack_from("<IIi", eh_frame, at)
@@ -59,7 +59,7 @@ def index(eh_frame):
 
 
 def table_seeds(to):
-    """As struct xp_cfi_header, _row and _deref of cfi_table.h."""
+    """Returns tables as struct xp_cfi_header, _row and _deref of cfi_table.h."""
     to.mkdir(parents=True, exist_ok=True)
     rows = [(0x1020, 11, -128, 3), (0x1040, 0, 0, 6), (0x1041, 1, -128, 1), (0x2000, 2, -2, 2), (0x20000, 0, 0, 4), (0x20010, 1, -2, 4),
             (0x20020, 0, 0, 5), (0xfffffff9, 0, 0, 0)]

@@ -7,7 +7,7 @@ import sys
 
 
 class Log:
-    """An FDR log with a record of every kind that its version has."""
+    """An FDR log with a record of every kind of its version."""
 
     def __init__(self, version, big):
         self.version, self.big = version, big
@@ -64,7 +64,10 @@ def note(kind, tid, content):
 
 
 def spool(version, typed):
-    """As spool_format.h says, the header cut off behind its first bytes; the check sums are the target's to make."""
+    """
+    Returns a spool as in spool_format.h, without the zeros at the end of its header. The fuzz target sets the
+    checksums.
+    """
     header = struct.pack("<8sIiQQQHHI16s256s", b"XPSPOOL", 2, 42, 10**9, 50, 10**18, version, 3, 0, b"comm", b"log.fdr")
     chunk = b"".join(Log(5 if typed else 1, False).body())
     frames = [frame(1, chunk, typed), frame(2, chunk, typed), frame(1, chunk, typed)]

@@ -1,7 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Writes the seeds of fuzz_jitdump_reader and fuzz_jit_src_dump, a record of every kind in each:
-`seed_jitdump.py tests/fuzz/corpus`."""
+"""
+Writes the seeds of fuzz_jitdump_reader and fuzz_jit_src_dump, each with a record of every kind: `seed_jitdump.py
+tests/fuzz/corpus`.
+"""
 import pathlib
 import struct
 import sys

@@ -10,7 +10,7 @@ TEXT = BASE + 0x1000
 
 
 def symfile(names, text):
-    """An ELF file with functions of 16 bytes one after the other: as jit_symfile.h wants it."""
+    """Returns an ELF file with consecutive functions of 16 bytes, as jit_symfile.h requires."""
     strings = b"\0" + b"".join(name + b"\0" for name in names)
     symbols, at = bytes(24), 1
     for i, name in enumerate(names):
@@ -28,7 +28,7 @@ def symfile(names, text):
 
 
 def gdb(files, change=0, lead_back=True):
-    """The descriptor, an entry for each file, the files, and code at BASE + 0x1000."""
+    """Returns the descriptor, an entry for each file, the files, and code at BASE + 0x1000."""
     entries, contents = b"", b""
     first = 24
     at = first + 32 * len(files)

@@ -48,7 +48,7 @@ SEEDS = {
     "over-the-end": rings(NESTED, position=4096 - 40),
     "beyond": rings(NESTED, beyond=0xff),
     "two-clocks": rings(record(ENTRY, 2**63 | 5, 1, 100) + record(EXIT, 20, 1, 100)),
-    # What the check is there for.
+    # The case that the check exists for.
     "payload-beyond-the-record": rings(event(CUSTOM, 10, b"text", 4000)),
     "arguments-beyond-the-record": rings(record(ENTRY_ARGS, 30, 2, 90, rest=struct.pack("<II6Q", 7, 0, *range(6)))),
     "longer-than-the-ring": rings(struct.pack("<II", 1 << 16, 0) + NESTED, beyond=0xff),

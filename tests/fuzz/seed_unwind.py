@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Writes the inputs that fuzz_unwind starts from: seed_unwind.py DIRECTORY"""
+"""Writes the seeds of fuzz_unwind: seed_unwind.py DIRECTORY"""
 import pathlib
 import struct
 import sys
@@ -11,7 +11,7 @@ SAME = 0x80
 
 
 def seed(rows, stack, ip, bp=0, missing=0, flags=2 | 8):
-    """rows: (pc step less 1, cfa, rbp, rule); stack: words."""
+    """rows: (pc step minus 1, cfa, rbp, rule); stack: words."""
     derefs = struct.pack("<iiiBBH", -8, 0, 0, 1, 2, 0) + struct.pack("<iiiBBH", 8, 16, 0, 0, 0, 0) * 3
     head = struct.pack("<QQHBBI", 0, bp, ip, len(rows), flags, missing) + derefs
     table = b"".join(struct.pack("<BHBBB", step, cfa, rbp & 0xFF, 0, rule) for step, cfa, rbp, rule in rows)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A short run of every fuzz target, from its corpus; what makes one crash is kept in the output directory."""
+"""
+Runs every fuzz target for a short time, starting from its corpus. Inputs that crash a target are kept in the output
+directory.
+"""
 import os
 import pathlib
 
@@ -10,8 +13,8 @@ import project
 TARGETS = sorted(p.stem for p in pathlib.Path(__file__).parent.glob("fuzz_*.c"))
 # One second reaches 8888 of the 8890 edges that two seconds reach, and 98 % of the features. `make fuzz-long` runs longer.
 SECONDS = int(os.environ.get("XPROF_FUZZ_SECONDS", "1"))
-# The same inputs at each run of the tests: what they find belongs to the change that is tested. XPROF_FUZZ_SEED=0 takes
-# others each time, XPROF_FUZZ_SECONDS more of them: that is how to look for what is not known yet.
+# Each run of the tests uses the same inputs, so a crash comes from the tested change. To search for unknown faults,
+# XPROF_FUZZ_SEED=0 uses new inputs each time, and XPROF_FUZZ_SECONDS runs longer.
 SEED = os.environ.get("XPROF_FUZZ_SEED", "1")
 RUNS = 100_000
 
@@ -23,7 +26,8 @@ def run(name, found):
     assert corpus.is_dir() and any(corpus.iterdir()), f"{corpus} has no inputs to start from"
     crashes = project.OUTPUT / "tests" / "fuzz" / "crashes"
     crashes.mkdir(exist_ok=True)
-    # By a shell: libFuzzer measures ru_maxrss, which a program inherits from the process that executes it, here of pytest.
+    # Run by a shell, because libFuzzer measures ru_maxrss, which a program inherits from the process that executes it,
+    # here pytest.
     return project.run([
         "sh", "-c", '"$@"; exit $?', "sh", target, found, corpus, f"-max_total_time={SECONDS}", f"-seed={SEED}", f"-runs={RUNS if SEED == '1' else -1}", "-timeout=10", "-rss_limit_mb=1024",
         f"-artifact_prefix={crashes}/{name}-", "-print_final_stats=1",

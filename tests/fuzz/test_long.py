@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`make fuzz-long`, on two small targets: what it finds, keeps and tells."""
+"""Checks `make fuzz-long` with two small targets: the crashes that it finds, keeps and reports."""
 import os
 import pathlib
 import shutil
@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 @pytest.fixture
 def place(tmp_path):
-    """A tree with the script, two targets and their corpora."""
+    """Makes a directory with the script, two targets and their corpora."""
     here = pathlib.Path(__file__).parent
     fuzz, programs = tmp_path / "tests" / "fuzz", tmp_path / "output" / "tests" / "fuzz"
     programs.mkdir(parents=True)
@@ -57,7 +57,7 @@ def test_what_is_found(place):
     assert project.run(command).returncode != 0
     added = sorted(right.iterdir())
     assert right / "seed" in added and any(entry.read_bytes().startswith(b"a") for entry in added)
-    # And where nothing is.
+    # And a run that finds nothing.
     done = run(place, "1", "fuzz_right")
     assert done.returncode == 0, done.stderr
     assert "fuzz_right: " in done.stdout and " 0 failed" in done.stdout
