@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An ELF file with an .eh_frame of any number of rows, built from the Linux Standard Base, section 10.6: each row has
- * another rule than its neighbours. Also files that demand the most of their reader.
+ * An ELF file with an .eh_frame of any number of rows, built from the Linux Standard Base, section 10.6: the rule of
+ * each row differs from the adjacent rows. Also files that cost their reader the most time or memory.
  */
 #ifndef XPROF_TESTS_BIG_CFI_H
 #define XPROF_TESTS_BIG_CFI_H
@@ -39,7 +39,7 @@ static inline size_t big_cfi_fde(uint8_t *to, uint64_t at, uint64_t vaddr, uint6
 	return (size_t)(p - to);
 }
 
-/* A memfd with `entries` FDEs of `rows` rows each for `step` bytes, up to 63, or -1. */
+/* Returns a memfd with `entries` FDEs of `rows` rows each, for `step` bytes (at most 63), or -1. */
 static inline int big_cfi_elf(uint32_t entries, uint32_t rows, uint8_t step)
 {
 	const uint64_t code_bytes = (uint64_t)entries * rows * step;
@@ -60,19 +60,16 @@ static inline int big_cfi_elf(uint32_t entries, uint32_t rows, uint8_t step)
 	return fd;
 }
 
-/* The search table that linkers make for run time: .eh_frame_hdr. */
+/* The linker's search table for run time: .eh_frame_hdr. */
 struct big_cfi_index {
 	uint8_t version;
 	uint8_t encodings[3];
 	int32_t frame;
 	uint32_t count;
-	int32_t entries[]; /* code and FDE of each, relative to the index */
+	int32_t entries[]; /* addresses of the code and of the FDE, relative to the index */
 };
 
-/*
- * Returns a memfd with an index of `count` entries after .eh_frame, which has room for `bytes`, or -1. put() fills
- * both.
- */
+/* Returns a memfd with an index of `count` entries after `bytes` bytes of .eh_frame, or -1. put() fills both. */
 static inline int indexed_cfi_elf(uint64_t code_bytes, size_t bytes, uint32_t count,
 				  void (*put)(uint8_t *eh_frame, uint64_t section, struct big_cfi_index *index))
 {
@@ -105,7 +102,7 @@ static inline int indexed_cfi_elf(uint64_t code_bytes, size_t bytes, uint32_t co
 
 enum { ENDLESS_ENTRIES = 10000, ENDLESS_BYTES = 16 << 20 };
 
-/* The heads of the entries, and a single program of nops that they all share: it takes hours to read. */
+/* Puts the heads of the entries, and one program of nops that all entries share: it takes hours to read. */
 static inline void put_endless(uint8_t *eh_frame, uint64_t section, struct big_cfi_index *index)
 {
 	const uint32_t head = 20, heads_end = sizeof(big_cfi_cie) + ENDLESS_ENTRIES * head;
@@ -133,7 +130,7 @@ static inline int endless_cfi_elf(void)
 	return indexed_cfi_elf(4096 * 4, ENDLESS_BYTES, ENDLESS_ENTRIES, put_endless);
 }
 
-/* What is kept of each entry and its CIE exceeds 512 MB together, without what a sort may need. */
+/* The copies of all entries and their CIEs exceed 512 MB together, without the memory for sorting. */
 enum { HOG_ENTRIES = 6000000 };
 
 /* Two entries, each with its own CIE, repeated. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Executes the stub's code that records calls in memory, with one ring. */
+/* Executes the stub's code for memory mode, with one ring. */
 #ifndef CALL_STUB_H
 #define CALL_STUB_H
 
@@ -23,18 +23,18 @@
 #include "xprof/event.h"
 
 #define RECORDS XP_CALL_RING_RECORDS
-#define RING 5u /* its number */
+#define RING 5u /* slot number */
 #define USABLE (RECORDS - XP_CALL_RING_MARGIN)
 #define FN 7u
 
 /*
- * Calls a slot with a word in r10d; leave_slot() jumps, as the sled of an exit does; step_slot() sets the trap flag in
- * the slot.
+ * Calls a slot with a word in r10d. leave_slot() jumps to the slot, as the sled of an exit does; step_slot() sets the
+ * trap flag in the slot.
  */
 void call_slot(const uint8_t *slot, uint32_t word);
 void leave_slot(const uint8_t *slot, uint32_t word);
 void step_slot(const uint8_t *slot, uint32_t word);
-/* Fills all registers but rsp and r10, calls, and counts those that have changed. */
+/* Fills all registers except rsp and r10, calls the slot, and counts the changed registers. */
 uint64_t changed_registers(const uint8_t *slot, uint32_t word);
 
 /* clang-format off */
@@ -83,7 +83,7 @@ __asm__(".text\n"
 static struct test {
 	uint8_t *stub;
 	const uint8_t *slot;
-	uint64_t *key; /* in the table */
+	uint64_t *key; /* index in the table */
 	struct xp_call_header *mine;
 	struct xp_call_record *records;
 	struct xp_call_ring ring;
@@ -102,7 +102,7 @@ static inline uint64_t fs_base_now(void)
 	return fs_base;
 }
 
-/* The stub, its flag and counters, the rings, and the table. */
+/* Contains the stub, its flag and counters, the rings, and the table. */
 static inline void map_stub(bool rdpid, bool neighbor)
 {
 	uint8_t *stub = mmap(NULL, XP_STUB_MAP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

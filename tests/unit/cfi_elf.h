@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ELF files of code and its unwind entries. */
+/* Makes ELF files with code and unwind entries. */
 #ifndef XPROF_TESTS_CFI_ELF_H
 #define XPROF_TESTS_CFI_ELF_H
 
@@ -14,7 +14,7 @@
 
 enum { CFI_ELF_CODE = 0x1000 }; /* address and file offset */
 
-/* Empty sections are omitted, either the index or both. */
+/* Empty sections are omitted: only the index, or both. */
 struct cfi_elf {
 	uint64_t code_bytes; /* zero bytes */
 	bool is_debug;	     /* the entries are in .debug_frame */
@@ -32,7 +32,7 @@ static inline uint64_t cfi_elf_behind(uint64_t start, uint64_t bytes)
 	return (start + bytes + 0xfff) & ~0xfffull;
 }
 
-/* A memfd, or -1. */
+/* Returns a memfd, or -1. */
 static inline int cfi_elf_make(const struct cfi_elf *from)
 {
 	const struct xp_elf_section sections[] = {

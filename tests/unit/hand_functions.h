@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Functions in assembler that are part of the test program, and the plan of this program: the assembler makes their
+ * Functions in assembler that are part of the test program, and a plan for this program. The assembler makes their
  * unwind entries.
  */
 #ifndef XPROF_TESTS_HAND_FUNCTIONS_H
@@ -76,11 +76,11 @@ FUNCTION(ambiguous, "mov %edi, %eax; jmp *(%rsi); mov %edi, %eax; 1: add $100, %
 FUNCTION(has_label, "push %rbx; .cfi_adjust_cfa_offset 8; mov %rsi, %rbx; jmp *(%rsi); 1: add $1, %eax;"
 		    "mov %ebx, %eax; pop %rbx; .cfi_adjust_cfa_offset -8; ret;"
 		    ".pushsection .data.rel.ro.plans,\"aw\"; .quad 1b; .popsection");
-/* The case is the add, and the bound is not looked at. */
+/* The case is the add. The bound is not checked. */
 FUNCTION(with_switch, "lea cases(%rip), %rdx; movslq (%rdx,%rdi,4), %rax; add %rdx, %rax; jmp *%rax;"
 		      "mov %edi, %eax; one_case: add $1, %eax; ret");
 TABLE("cases: .long one_case - cases; .long one_case - cases; .long 1");
-/* The same without a table: the row of the jump may be that of the add, but not that of the pop. */
+/* The same without a jump table: the unwind row of the jump may apply to the add, but not to the pop. */
 FUNCTION(unknown_switch, "mov %rdi, %rcx; mov %rsi, %rax; push %rbx; .cfi_adjust_cfa_offset 8; test %edi, %edi; js 1f;"
 			 "movslq (%rdx,%rdi,4), %rax; add %rdx, %rax; jmp *%rax;"
 			 "1: mov %edi, %eax; add $1, %eax; pop %rbx; .cfi_adjust_cfa_offset -8; ret");
@@ -95,15 +95,15 @@ FUNCTION(short_loop, "mov %edi, %ecx; 1: loop 1b; mov %edi, %eax; add $1, %eax; 
 FUNCTION(has_cold, "push %rbx; .cfi_adjust_cfa_offset 8; test %edi, %edi; js cold; pop %rbx; .cfi_adjust_cfa_offset -8;"
 		   "add $1, %eax; ret");
 FUNCTION(cold, ".cfi_adjust_cfa_offset 8; call three_bytes; pop %rbx; .cfi_adjust_cfa_offset -8; add $1, %eax; ret");
-/* Nothing else has the address of leaf_cold. */
+/* No pointer has the address of leaf_cold. */
 FUNCTION(leaf_with_cold, "test $1000, %edi; js leaf_cold; 1: add $1000, %eax; ret; back = 1b");
 FUNCTION(leaf_cold, "add $100, %edi; jmp back");
-/* Its first case cannot happen: clang's table has the end of the function for it. */
+/* Its first case cannot occur: clang's table has the end of the function for that case. */
 FUNCTION(switch_with_gap, "lea gap_cases(%rip), %rdx; movslq (%rdx,%rdi,4), %rax; add %rdx, %rax; jmp *%rax;"
 			  "mov %edi, %eax; .Lgap_case: add $1, %eax; ret; .Lgap_end:");
 TABLE("gap_cases: .long .Lgap_end - gap_cases; .long .Lgap_case - gap_cases; .long 1");
 FUNCTION(has_data, "mov %edi, %eax; add $1000, %eax; ret; .byte 0x48, 0xc7, 0xc0, 1, 2, 3, 4, 0xc3");
-/* The second case is in no table. */
+/* The second case is in no jump table. */
 FUNCTION(has_unknown_case, "push %rbx; .cfi_adjust_cfa_offset 8; lea few_cases(%rip), %rdx; movslq (%rdx,%rdi,4), %rax;"
 			   "add %rdx, %rax; jmp *%rax; .Lfew_case: mov %edi, %eax; jmp 1f; mov %esi, %eax; jmp 1f;"
 			   "mov %edx, %eax; 1: mov %edi, %ecx; add $1, %eax; pop %rbx; .cfi_adjust_cfa_offset -8; ret");
@@ -120,7 +120,7 @@ static int find_base(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	(void)size;
 	(void)arg;
-	base = info->dlpi_addr; /* the program comes first */
+	base = info->dlpi_addr; /* the test program is the first object */
 	return 1;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A symfile as JIT compilers make it: one section of code, which is already in memory, and its symbols. */
+/* Makes a symfile as JIT compilers do: one section of code, which is already in memory, and its symbols. */
 #ifndef XPROF_TEST_SYMFILE_H
 #define XPROF_TEST_SYMFILE_H
 
@@ -67,7 +67,7 @@ static inline void symfile_init(struct symfile *file, uint64_t text, uint64_t te
 	};
 }
 
-/* The loaded .eh_frame, which is not in the file. */
+/* The .eh_frame is already in memory, and not in the file. */
 static inline void symfile_set_eh_frame(struct symfile *file, const void *eh_frame, uint64_t bytes)
 {
 	file->sections[SYMFILE_EH_FRAME] = (Elf64_Shdr){

@@ -106,7 +106,7 @@ TEST(test_join)
 	map(&space, 0x3000, 0x4000, 0x12000, &lib);
 	assert_int_equal(map(&space, 0x2000, 0x3000, 0x11000, &lib), 0);
 	CHECK(&space, { 0x1000, 0x4000, 0x10000, &lib });
-	/* The same again, and a part of it, as after mprotect(2). */
+	/* The same range again, and a part of it, as after mprotect(2). */
 	assert_int_equal(map(&space, 0x1000, 0x4000, 0x10000, &lib), 0);
 	assert_int_equal(map(&space, 0x2000, 0x3000, 0x11000, &lib), 0);
 	CHECK(&space, { 0x1000, 0x4000, 0x10000, &lib });
@@ -124,7 +124,7 @@ TEST(test_join)
 	xp_address_space_free(&space);
 }
 
-/* Anything may be in a side-band record. */
+/* A side-band record may contain any values. */
 TEST(test_bad)
 {
 	struct xp_address_space space = { 0 };
@@ -149,7 +149,7 @@ TEST(test_clear)
 	xp_address_space_free(&space);
 }
 
-/* Changes of one holder are invisible to the others; a single holder changes the space in place. */
+/* Changes by one holder are invisible to the others. A single holder changes the space in place. */
 TEST(test_share)
 {
 	struct xp_address_space *parent = xp_address_space_new(), *child, *sample;
@@ -195,7 +195,7 @@ TEST(test_limit)
 	assert_int_equal(map(&space, 0x1000, 0x2000, 0, &other), -E2BIG);
 	assert_int_equal(space.count, XP_SPACE_VMAS_MAX);
 	assert_ptr_equal(xp_address_space_find(&space, 0x1000)->file, &lib);
-	/* A change that needs no more room still works. */
+	/* A change that needs no further memory still works. */
 	assert_int_equal(map(&space, 0, 0x3000, 0, &other), 0);
 	assert_int_equal(map(&space, 0x4000, 0x10000, 0, &other), 0);
 	assert_int_equal(space.count, XP_SPACE_VMAS_MAX - 2);
@@ -245,7 +245,7 @@ TEST(test_files)
 	assert_int_equal(file->index, 0);
 	assert_ptr_not_equal(file->path, one.path);
 	assert_ptr_equal(xp_files_intern(&files, &one), file);
-	/* A build id becomes known, then differs: the file was rewritten in place. */
+	/* The build ID becomes known, and then changes: the file was rewritten in place. */
 	one.build_id_bytes = 20;
 	one.build_id[3] = 5;
 	assert_ptr_equal(xp_files_intern(&files, &one), file);
@@ -298,13 +298,13 @@ static int map_jit(struct xp_address_space *space, uint64_t start, uint64_t end,
 	return err ? err : map(space, start, end, 0, &anon);
 }
 
-/* JIT compilers map, grow and protect memory repeatedly; the time of the memory is that of its first mapping. */
+/* JIT compilers map, grow and protect memory repeatedly. The start of the memory is the time of its first mapping. */
 TEST(test_jit)
 {
 	struct xp_address_space *space = xp_address_space_new(), *kept;
 
 	assert_non_null(space);
-	assert_int_equal(map(space, 0x1000, 0x2000, 0, &anon), 0); /* unknown since when */
+	assert_int_equal(map(space, 0x1000, 0x2000, 0, &anon), 0); /* start unknown */
 	assert_int_equal(map(space, 0x3000, 0x4000, 0, &lib), 0);
 	assert_int_equal(map_jit(space, 0x1800, 0x6000, 10), 0);
 	assert_int_equal(xp_address_space_jit_since(space, 0x17ff), 0);
@@ -338,7 +338,7 @@ TEST(test_jit)
 	xp_address_space_release(space);
 }
 
-/* A target that keeps mapping new files: neither their number nor the length of their paths uses up the memory. */
+/* A target maps new files endlessly: neither their number nor the length of their paths uses up the memory. */
 TEST(test_endless_files)
 {
 	struct xp_file file = { .kind = XP_FILE_DISK, .path = (char *)"/lib" };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Attaches in batches to a fake kernel: see syscall(). */
+/* Attaches in batches in a fake kernel: see syscall(). */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -28,21 +28,21 @@ static struct {
 	unsigned int links;
 	unsigned int probes;
 	unsigned int most; /* per link */
-	unsigned int busy; /* how many links are refused, from now on */
+	unsigned int busy; /* number of links that are refused from now on */
 	unsigned int refused;
 	unsigned int end_after; /* number of links; 0: never */
 	int (*end)(void);
 	uint64_t first[LINKS_MAX]; /* offset of each link */
 } kernel;
 
-/* The links that are closed, in order, and how many at the same time. */
+/* The closed links, in order, and how many were closed at the same time. */
 static struct {
 	bool watched;
 	unsigned int most, closed;
 	int fds[16];
 } closing;
 
-/* Replaces the one of release.c. */
+/* Replaces the function of release.c. */
 void xp_release_files(const int *fds, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -129,7 +129,7 @@ TEST(test_batches)
 	xp_attach_free(attach);
 }
 
-/* A kernel that is busy is asked again, but not for ever. */
+/* xprof asks a busy kernel again, but not endlessly. */
 TEST(test_busy)
 {
 	unsigned int files = open_files();
@@ -147,7 +147,7 @@ TEST(test_busy)
 	assert_int_equal(open_files(), files);
 }
 
-/* Detaches all, with so many at the same time. */
+/* Detaches all links, this many at the same time. */
 static void watch_detach(struct xp_attach *attach, unsigned int most)
 {
 	memset(&closing, 0, sizeof(closing));
@@ -157,7 +157,7 @@ static void watch_detach(struct xp_attach *attach, unsigned int most)
 	assert_int_equal(closing.most, most);
 }
 
-/* The anchors of processes are detached at the same time, and no task is left. */
+/* The anchors of processes are detached at the same time, and no task remains. */
 TEST(test_anchors)
 {
 	struct xp_attach *attach;
@@ -175,7 +175,7 @@ TEST(test_anchors)
 	xp_attach_free(attach);
 }
 
-/* Probes of one process, too, if it is xprof's own. */
+/* Probes of one process are detached at the same time if it is xprof's own process. */
 TEST(test_own_probes)
 {
 	struct xp_attach *attach;
@@ -189,7 +189,7 @@ TEST(test_own_probes)
 	xp_attach_free(attach);
 }
 
-/* Probes are detached at the same time, then anchors of no process, and the anchors of processes last of all. */
+/* Probes are detached at the same time, then anchors of no process, and last the anchors of processes. */
 TEST(test_order)
 {
 	const struct xp_uprobe probe = { .offset = 0 };
@@ -224,7 +224,7 @@ static size_t descriptor_room(void)
 	return room;
 }
 
-/* The table of descriptors is long enough before tasks share it. A child begins with a short one. */
+/* The table of descriptors is extended before tasks share it. A child starts with a short table. */
 TEST(test_descriptors)
 {
 	struct xp_attach *attach;
@@ -254,7 +254,7 @@ TEST(test_batch_size)
 	assert_int_equal(batch, 16384);
 }
 
-/* Runs in a separate process, because signals stay pending. After giving up nothing is left. */
+/* Runs in a separate process, because signals stay pending. After xprof gave up, no link remains. */
 static int give_up(int (*end)(void), pid_t pid)
 {
 	struct xp_attach *attach;
@@ -309,7 +309,7 @@ static int kill_task(void)
 	return kill(getpid(), SIGKILL); /* the attaching task */
 }
 
-/* Probes are attached again where the task that was killed may have left breakpoints, and detached. */
+/* After the attaching task was killed, probes are attached again where it may have left breakpoints, and detached. */
 TEST(test_task_killed)
 {
 	unsigned int files = open_files();

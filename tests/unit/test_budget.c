@@ -66,7 +66,7 @@ static enum xp_budget_state state_of(const struct world *world, int function)
 	return world->budget.functions[function].state;
 }
 
-/* A tick of CPU time. The time that tracing leaves is the program's, and it makes its calls in that time. */
+/* One tick of CPU time. The program makes its calls in the time that tracing leaves. */
 static void run_tick(struct world *world)
 {
 	double cost = 0, own_ns;
@@ -153,7 +153,7 @@ TEST_WITH(the_hottest_goes_and_no_other, make, drop)
 	assert_true(share(world) < SHARE && share(world) > 0.02);
 }
 
-/* 10 million calls per second: even counting the entries costs too much, and looks are rare. */
+/* 10 million calls per second: even counting the entries costs too much, so checks are rare. */
 TEST_WITH(too_hot_to_count, make, drop)
 {
 	struct world *world = *state;
@@ -165,7 +165,7 @@ TEST_WITH(too_hot_to_count, make, drop)
 	reset(world);
 	run(world, 300);
 	assert_true(share(world) < SHARE);
-	assert_true(world->changes[0] >= 4); /* looks and their consequences */
+	assert_true(world->changes[0] >= 4); /* checks and their consequences */
 	assert_int_equal(state_of(world, 1), XP_BUDGET_RECORDED);
 }
 
@@ -187,7 +187,7 @@ TEST_WITH(a_cool_one_comes_back, make, drop)
 	assert_int_equal(state_of(world, 0), XP_BUDGET_RECORDED);
 }
 
-/* At the limit it does not oscillate. */
+/* The budget does not oscillate at its limit. */
 TEST_WITH(hysteresis, make, drop)
 {
 	struct world *world = *state;
@@ -234,8 +234,8 @@ TEST_WITH(many_of_a_kind, make, drop)
 }
 
 /*
- * When almost no time is left for the program, the most expensive functions go, and those that only look expensive next
- * to them stay.
+ * When almost no time is left for the program, the most expensive functions are throttled. Functions that only seem
+ * expensive in comparison remain.
  */
 TEST_WITH(several_hot_ones, make, drop)
 {
@@ -254,7 +254,7 @@ TEST_WITH(several_hot_ones, make, drop)
 	assert_true(share(world) < SHARE);
 }
 
-/* A late loader has the calls of more time than it has CPU time for. */
+/* A late loader reads the calls of a longer time than its measured CPU time. */
 TEST_WITH(more_calls_than_time, make, drop)
 {
 	struct world *world = *state;
@@ -290,7 +290,9 @@ TEST_WITH(a_great_share, make, drop)
 	assert_int_equal(world->changes[1], 0);
 }
 
-/* Each is called once in a tick of little CPU time: expensive, but nothing helps. */
+/*
+ * Each function is called once in a tick with little CPU time: the calls are expensive, but throttling does not help.
+ */
 TEST_WITH(rare_calls_are_no_reason, make, drop)
 {
 	struct world *world = *state;
@@ -350,7 +352,7 @@ TEST_WITH(unread_counters, make, drop)
 		assert_int_equal(xp_budget_tick(&world->budget, world->now_ns, TICK_NS, &change, 1), 0);
 	}
 	assert_true(function->rate == rate);
-	/* Once they are readable, the function is seen to have cooled down. */
+	/* When the counters are readable again, the function has visibly cooled down. */
 	for (int tick = 0; tick < 50; tick++) {
 		world->now_ns += TICK_NS;
 		if (xp_budget_tick(&world->budget, world->now_ns, TICK_NS, &change, 1))
@@ -360,7 +362,7 @@ TEST_WITH(unread_counters, make, drop)
 	assert_int_equal(change.state, XP_BUDGET_RECORDED);
 }
 
-/* A function that cannot be looked at does not block the next one. */
+/* A function that cannot be checked does not block the next one. */
 TEST_WITH(refused_look, make, drop)
 {
 	struct world *world = *state;
@@ -380,7 +382,7 @@ TEST_WITH(refused_look, make, drop)
 	assert_int_equal(xp_budget_tick(&world->budget, world->now_ns, 0, &change, 1), 0);
 }
 
-/* Where each change stops the program for long, it is changed rarely. */
+/* If each change stops the program for a long time, changes are rare. */
 TEST_WITH(checks_are_rare_where_changes_cost, make, drop)
 {
 	unsigned int changes[2];
@@ -396,7 +398,7 @@ TEST_WITH(checks_are_rare_where_changes_cost, make, drop)
 		changes[i] = world->changes[0];
 	}
 	assert_true(changes[0] > 30);
-	/* 0.7 s a change, two for a check, and a tenth of 5 % may be spent for them: one check in 280 s. */
+	/* 0.7 s per change, two changes per check, at most a tenth of 5 % for changes: one check per 280 s. */
 	assert_true(changes[1] > 0 && changes[1] <= 6);
 }
 
@@ -404,8 +406,8 @@ TEST_WITH(checks_are_rare_where_changes_cost, make, drop)
 #define MANY_COUNTERS 128
 
 /*
- * A program of thousands of functions that share 10 million calls a second, as a database server makes them, and whose
- * probes would take 99 % of its time. One in 1000 calls goes to one of as many others.
+ * A program of thousands of functions with 10 million calls per second together, like a database server. Its probes
+ * would take 99 % of its time. One in 1000 calls goes to one of equally many other functions.
  */
 struct crowd {
 	struct xp_budget budget;
@@ -479,7 +481,7 @@ TEST(many_functions)
 			run_crowd_tick(crowd, TICK_NS / 4, hot[round / 2]);
 			decide_for_crowd(crowd, TICK_NS / 4);
 		}
-		/* Of the first 200 ms; a decision needs 25 of them, and probes leave time for few calls in these. */
+		/* The first 200 ms. A decision takes 25 of them, and probes leave time for few calls meanwhile. */
 		assert_true(crowd->tracing_ns < (cheap ? 0.2 : 0.8) * crowd->cpu_ns);
 		crowd->tracing_ns = crowd->cpu_ns = 0;
 		for (int tick = 0; tick < 100; tick++) {
@@ -492,7 +494,7 @@ TEST(many_functions)
 	free(crowd);
 }
 
-/* When the load ends they come back, many more than can be counted at a time. */
+/* When the load ends, the functions are resumed: many more than can be counted at a time. */
 TEST(the_crowd_comes_back)
 {
 	struct crowd *crowd = calloc(1, sizeof(*crowd));

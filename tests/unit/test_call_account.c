@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What the calls that a process reports may cost the budget, however many there are: what it ran, and a tick once. */
+/* Limits on the calls that a process can charge to the budget: its CPU time, and one tick. */
 
 #include "unit.h"
 
@@ -10,7 +10,7 @@
 #define ALL_NS ((int64_t)(CPUS * TICK_NS))
 #define CALL_NS 100u
 
-/* What as many calls as count cost. */
+/* Cost of `count` calls. */
 static int64_t draw(struct xp_call_accounts *accounts, struct xp_call_account *account)
 {
 	int64_t calls = 0;
@@ -46,7 +46,7 @@ TEST(test_a_process_cannot_spend_more_than_it_ran)
 		drawn += draw(&accounts, &account);
 		assert_in_range(drawn, ran, ran + ALL_NS);
 	}
-	/* It does not save for more than a tick. */
+	/* A process does not save credit for more than a tick. */
 	for (int tick = 0; tick < 50; tick++)
 		xp_call_account_earn(&accounts, &account, ALL_NS);
 	assert_int_equal(draw(&accounts, &account), ALL_NS);
@@ -57,7 +57,7 @@ TEST(test_a_process_cannot_spend_more_than_it_ran)
 	assert_int_equal(xp_call_account_draw_all(&accounts, &account, 5, UINT32_MAX), 0);
 }
 
-/* A process that was idle may owe what it ran earlier: a burst of its calls counts before its CPU time is known. */
+/* A process that was idle may use its earlier CPU time: a burst of its calls counts before its CPU time is known. */
 TEST(test_a_process_that_ran_may_owe)
 {
 	struct xp_call_accounts accounts;
@@ -70,7 +70,10 @@ TEST(test_a_process_that_ran_may_owe)
 	assert_int_equal(draw(&accounts, &account), 6 * TICK_NS / 4);
 }
 
-/* Children that report calls and end at once: together, they have one tick, and a hundredth of the time after it. */
+/*
+ * Children that report calls and exit immediately: together, they have one tick of credit, and one hundredth of the
+ * time after that.
+ */
 TEST(test_new_processes_share_a_loan)
 {
 	struct xp_call_accounts accounts;
@@ -91,7 +94,7 @@ TEST(test_new_processes_share_a_loan)
 	assert_true(drawn < ALL_NS + 100 * ALL_NS / 100 + 10000 * (2 * 1000 + 2 * CALL_NS));
 }
 
-/* Children that ran for what their calls cost do not use the loan up. */
+/* Children that used CPU time for their calls do not use up the loan. */
 TEST(test_an_honest_process_pays_back)
 {
 	struct xp_call_accounts accounts;

@@ -92,7 +92,7 @@ TEST(short_jump_to_room_made_in_straight_code)
 	exit = window(find(with_host), 1);
 	offset = exit->spring - find(with_host)->vaddr;
 	assert_true(offset >= 5 && offset + 5 <= (size_t)(find(with_host)->bytes) - 2);
-	/* The instructions around the spring moved, without a site of their own. */
+	/* The instructions around the spring are moved, without a site of their own. */
 	for (size_t i = 0; i < plan.window_count; i++)
 		if (plan.windows[i].vaddr == exit->spring - 5)
 			return;
@@ -195,7 +195,7 @@ TEST(case_that_cannot_happen_does_not_end_the_table)
 TEST(code_that_nothing_reaches)
 {
 	check_refused(has_data, XP_CALL_PLAN_UNREACHED);
-	/* What has the row of the jump may be a case: all behind it but the return. */
+	/* Code with the unwind row of the jump may be a case: all code after the jump except the return. */
 	check(has_unknown_case, XP_CALL_PLAN_PROBES, 1, 1);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The stub's code that records calls in memory, executed here, and the reader of its rings. */
+/* Executes the stub's code for memory mode, and reads its rings. */
 #include "unit.h"
 
 #include "call_stub.h"
@@ -20,7 +20,7 @@ static void records_a_call(bool rdpid, bool neighbor)
 	} while (cpu != cpu_after);
 	assert_int_equal(calls[0].word, word(XP_EVENT_ENTRY));
 	assert_int_equal(calls[1].word, word(XP_EVENT_EXIT));
-	/* Both come from the same place of this stack; the sled of an entry has pushed a return address. */
+	/* Both calls come from the same place of this stack; the sled of an entry has pushed a return address. */
 	assert_int_equal(calls[0].slot, calls[1].slot + 1);
 	assert_in_range((uint32_t)((uintptr_t)calls >> 3) - calls[1].slot, 1, 512);
 	assert_true(begin < calls[0].tsc && calls[0].tsc < calls[1].tsc && calls[1].tsc < __rdtsc());
@@ -48,7 +48,7 @@ TEST(test_preserves_registers)
 		assert_int_equal(changed_registers(test.slot, word(XP_EVENT_EXIT)), 0);
 		table = *(uint64_t *)(test.stub + XP_STUB_TABLE);
 		assert_int_equal(take(calls, 2), 1);
-		/* Falls through, to the nop of a child, too: no key, no room, no table. */
+		/* Without a key, space or table, the stub falls back to the kernel; so does the child's nop. */
 		for (int is_child = 0; is_child < 2; is_child++) {
 			test.stub[XP_STUB_FLAG] = !is_child;
 			*test.key += 256;
@@ -62,7 +62,7 @@ TEST(test_preserves_registers)
 			*(uint64_t *)(test.stub + XP_STUB_TABLE) ^= table;
 		}
 		assert_int_equal(take(calls, 2), 0);
-		/* A child that has a table records. */
+		/* A child with a table records. */
 		assert_int_equal(changed_registers(test.slot, word(XP_EVENT_EXIT)), 0);
 		assert_int_equal(take(calls, 2), 1);
 		unmap_stub();
@@ -77,7 +77,7 @@ TEST(test_full_ring)
 	assert_non_null(calls);
 	map_stub(false, false);
 	for (unsigned int round = 0; round < 5; round++) {
-		/* What finds no room falls through, and is not in the ring. */
+		/* A record without space falls back to the kernel, and is not in the ring. */
 		for (unsigned int i = 0; i < USABLE + 10; i++)
 			call_slot(test.slot, xp_event_word(i + 1, XP_EVENT_ENTRY));
 		assert_int_equal(take(calls, RECORDS), USABLE);
@@ -106,7 +106,7 @@ TEST(test_takes_only_older)
 	assert_int_equal(take_until(middle, calls, 8), 0);
 	assert_int_equal(take(calls, 8), 1);
 	assert_int_equal(calls[0].word, word(XP_EVENT_EXIT));
-	/* One at a time is as good. */
+	/* Reading one record at a time gives the same result. */
 	call_slot(test.slot, word(XP_EVENT_ENTRY));
 	call_slot(test.slot, word(XP_EVENT_EXIT));
 	assert_int_equal(take(calls, 1), 1);
@@ -128,7 +128,7 @@ static void commit(uint64_t number, uint64_t tsc)
 	    (struct xp_call_record){ tsc << XP_CALL_CPU_BITS, xp_event_word((uint32_t)number + 1, XP_EVENT_ENTRY), 1 };
 }
 
-/* A record of BPF comes before those from a number on, also if the reader has already seen some of them. */
+/* A BPF record precedes the ring's records from a number on, even if the reader has read some of them already. */
 TEST(test_takes_up_to_a_number)
 {
 	const uint64_t now = __rdtsc();
@@ -136,7 +136,7 @@ TEST(test_takes_up_to_a_number)
 
 	map_stub(false, false);
 	test.mine->head = 4;
-	/* 0 is not committed yet. The last one is older than the two that it has interrupted. */
+	/* 0 is not committed. The last record is older than the two that it interrupted. */
 	commit(1, now - 40);
 	commit(2, now - 20);
 	commit(3, now - 30);
@@ -155,7 +155,7 @@ TEST(test_takes_up_to_a_number)
 	unmap_stub();
 }
 
-/* The reader waits at a hole for so long, and until so much of the ring is full: then it is to go on behind it. */
+/* The reader waits for an uncommitted record for a limited time and while the ring has space, and then skips it. */
 TEST(test_waits_at_a_hole)
 {
 	struct xp_call calls[RECORDS];
@@ -182,13 +182,13 @@ TEST(test_waits_at_a_hole)
 	unmap_stub();
 }
 
-/* Single-steps through the stub: a signal handler after each of its instructions. */
+/* Single-steps through the stub, with a signal handler after each instruction. */
 static struct stepping {
 	unsigned int steps;
 	unsigned int at; /* the step at which the handler calls the stub, too */
-	bool reads;	 /* ... and the reader comes by */
-	bool turns;	 /* ... for a turn, between the handler's entry and its exit */
-	bool jumps;	 /* ... and the handler leaves by longjmp */
+	bool reads;	 /* also read the ring ... */
+	bool turns;	 /* ... between the handler's entry and exit */
+	bool jumps;	 /* the handler ends with longjmp */
 	struct xp_call calls[8];
 	size_t taken;
 	sigjmp_buf back;
@@ -242,7 +242,7 @@ static size_t count_word(uint32_t wanted)
 	return count;
 }
 
-/* Each call is there once and in the order of time, wherever a handler interrupts the stub. */
+/* Each call is recorded once and in order of time, wherever a handler interrupts the stub. */
 TEST(test_signal_at_each_instruction)
 {
 	unsigned int steps;
@@ -259,7 +259,7 @@ TEST(test_signal_at_each_instruction)
 			assert_int_equal(stepping.taken, 4);
 			assert_int_equal(count_word(word(XP_EVENT_ENTRY)), 1);
 			assert_int_equal(stepping.calls[3].word, word(XP_EVENT_EXIT));
-			/* A reader that came while the handler ran has returned the calls of that one first. */
+			/* If the reader ran during the handler, it returned the handler's calls first. */
 			for (size_t i = 1; i < 4 && reads <= 0; i++)
 				assert_true(stepping.calls[i].tsc >= stepping.calls[i - 1].tsc);
 			assert_int_equal(count_word(xp_event_word(FN + 1, XP_EVENT_ENTRY)), 1);
@@ -271,7 +271,10 @@ TEST(test_signal_at_each_instruction)
 	unmap_stub();
 }
 
-/* Seen or lost: a handler that leaves by longjmp leaves at most a hole, which is counted when it is given up. */
+/*
+ * A handler that ends with longjmp leaves at most one uncommitted record, which counts as lost when the reader skips
+ * it.
+ */
 TEST(test_longjmp_at_each_instruction)
 {
 	unsigned int steps, holes = 0;
@@ -292,7 +295,7 @@ TEST(test_longjmp_at_each_instruction)
 	}
 	assert_in_range(holes, 5, steps);
 	assert_int_equal(test.ring.lost + test.ring.hole_count, holes);
-	/* The room of the holes comes back. */
+	/* The space of uncommitted records is reused. */
 	for (unsigned int i = 0; i < 4 * RECORDS; i++) {
 		struct xp_call call;
 
@@ -304,7 +307,7 @@ TEST(test_longjmp_at_each_instruction)
 	unmap_stub();
 }
 
-/* A thread without TLS takes a free entry for its own: that of ring 0, which has no space. */
+/* A thread without TLS uses the free entry of ring 0, which has no space. */
 TEST(test_no_fs_base)
 {
 	struct xp_call calls[2];
@@ -319,7 +322,7 @@ TEST(test_no_fs_base)
 	unmap_stub();
 }
 
-/* What an earlier recording left behind the writer is not taken. */
+/* Records of an earlier recording after the writer's position are ignored. */
 TEST(test_old_records)
 {
 	struct xp_call calls[8];
@@ -334,7 +337,7 @@ TEST(test_old_records)
 	unmap_stub();
 }
 
-/* Whatever a process writes there, the reader ends, stays in its memory, and returns no more than was asked for. */
+/* For any content of the ring, the reader ends, stays in its memory, and returns no more than requested. */
 TEST(test_hostile_ring)
 {
 	struct xp_call *calls = calloc(RECORDS, sizeof(*calls));

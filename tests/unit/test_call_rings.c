@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The call rings of a process, of which this process plays the part: it writes records where its threads would. */
+/* The call rings of a process. This test program is the process: it writes the records of its threads. */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -31,7 +31,7 @@ static struct test {
 	int fd;
 } test;
 
-/* A process with rings, in a file that can become shorter. cmocka has its own signal handlers before. */
+/* Makes a process with rings in a file that the test can shrink. cmocka installs signal handlers before. */
 static void begin(void **state)
 {
 	struct xp_target_info info = { .comm = "program" };
@@ -64,7 +64,7 @@ static void bind(void)
 	assert_non_null(xp_call_rings_of(test.rings, test.process->pid, TID));
 }
 
-/* The thread reserves records, and commits the first of them. */
+/* Reserves records, and commits the first of them. */
 static void write_records(uint64_t reserved, uint64_t committed)
 {
 	struct xp_call_ring *ring = &xp_call_rings_of(test.rings, test.process->pid, TID)->ring;
@@ -76,13 +76,13 @@ static void write_records(uint64_t reserved, uint64_t committed)
 	ring->header->head = reserved;
 }
 
-/* The process gives the pages of this file back, behind so many calls of madvise(). */
+/* Removes the pages of this file after this number of calls of madvise(). */
 static struct {
 	int fd;
 	int calls;
 } gives_back;
 
-/* In place of the C library's. */
+/* Replaces the C library's function. */
 int madvise(void *start, size_t bytes, int advice)
 {
 	int err = (int)syscall(SYS_madvise, start, bytes, advice);
@@ -92,7 +92,7 @@ int madvise(void *start, size_t bytes, int advice)
 	return err;
 }
 
-/* A process gives its pages back before xprof first looks at them. */
+/* A process removes its pages before xprof first reads them. */
 TEST(test_pages_that_go_at_first)
 {
 	struct xp_call_rings *rings;
@@ -122,7 +122,7 @@ TEST(test_pages_that_cannot_be_had)
 	assert_int_equal(*entry, 0);
 	assert_int_equal(test.process->sums.counts.seen, 100);
 	assert_int_equal(test.process->sums.counts.unstored, 100);
-	/* Nor does another thread get a ring. */
+	/* No other thread gets a ring, either. */
 	xp_call_rings_begin(test.rings, test.process->pid, TID + 1, 2 * FS_BASE, 2);
 	assert_null(xp_call_rings_of(test.rings, test.process->pid, TID + 1));
 	end(state);
@@ -137,7 +137,7 @@ TEST(test_pages_that_take_too_long)
 	test.process->reading.ticks = xp_clock_ticks(test.clock, 299000000);
 	assert_true(xp_processes_take_calls(&test.processes, xp_clock_now_tsc()) >= 0);
 	assert_non_null(test.process->rings);
-	/* The same time is usual for many calls. */
+	/* Many calls may have the same time. */
 	test.process->reading.ticks = xp_clock_ticks(test.clock, 310000000);
 	test.process->reading.calls = 1000000;
 	assert_true(xp_processes_take_calls(&test.processes, xp_clock_now_tsc()) >= 0);
@@ -162,8 +162,7 @@ static int percent_of(uint64_t records)
 	return percent;
 }
 
-/* A ring that its thread finds full has been full for an unknown time: the reader must know it from one that was not.
- */
+/* A ring that its thread finds full was full for an unknown time, so the reader must detect that. */
 TEST(test_full_rings)
 {
 	const uint64_t full = XP_CALL_RING_RECORDS - XP_CALL_RING_MARGIN;
@@ -172,7 +171,7 @@ TEST(test_full_rings)
 	assert_int_equal(percent_of(full), 100);
 	assert_int_equal(percent_of(1), 1);
 	assert_int_equal(percent_of(0), 0);
-	/* If the machine is busy, the turn may be over before all was taken: that counts as full. */
+	/* On a busy machine, a pass may end before all records are read: that counts as full. */
 	for (int i = 0; i < 50 && half == 100; i++)
 		half = percent_of(full / 2);
 	for (int i = 0; i < 50 && nearly == 100; i++)
@@ -182,8 +181,8 @@ TEST(test_full_rings)
 }
 
 /*
- * Records of ends were lost. Nothing is taken for a thread that does not live any more, as another one may have its
- * ring: it counts as lost. A thread that lives keeps its ring.
+ * Records of thread exits were lost. The reader reads no more records of a dead thread, because another thread may have
+ * its ring: they count as lost. A living thread keeps its ring.
  */
 TEST(test_lost_ends)
 {
@@ -201,7 +200,7 @@ TEST(test_lost_ends)
 	tasks_lost = 1;
 	write_records(50, 50);
 	assert_true(xp_processes_take_calls(&test.processes, xp_clock_now_tsc()) >= 0);
-	/* The record of its end may still be on its way. */
+	/* The record of its exit may still arrive. */
 	assert_non_null(xp_call_rings_of(test.rings, test.process->pid, TID));
 	assert_int_equal(test.process->sums.counts.seen, 0);
 	for (int i = 0; i < 3; i++)
@@ -213,7 +212,7 @@ TEST(test_lost_ends)
 	end(state);
 }
 
-/* A thread gets the fs base of one whose end was lost: the calls before are those of the other one. */
+/* A thread gets the fs base of a thread whose exit was lost: the earlier calls belong to the old thread. */
 TEST(test_birth_after_a_lost_end)
 {
 	struct xp_event_thread birth = { .head = { .pid = (uint32_t)getpid(), .tid = (uint32_t)getpid() },
@@ -232,7 +231,7 @@ TEST(test_birth_after_a_lost_end)
 	end(state);
 }
 
-/* A call by the kernel before BPF knew the ring, of whose time BPF says a bit too much: the ring's calls came later. */
+/* The kernel recorded a call before BPF knew the ring, with a slightly late time: the ring's calls come after it. */
 TEST(test_calls_before_the_ring)
 {
 	struct xp_event_call call = { .head = { .pid = PID, .tid = TID }, .fell_through = XP_FELL_NO_RING };
@@ -245,16 +244,16 @@ TEST(test_calls_before_the_ring)
 	assert_int_equal(xp_processes_record(&test.processes, ARRIVAL(call, tsc + xp_clock_ticks(test.clock, 1000))),
 			 -ENOENT);
 	assert_int_equal(test.process->reading.calls, 0);
-	/* One that BPF could not read: the time tells. */
+	/* BPF could not read the ring's counts for this record: its time decides. */
 	assert_int_equal(xp_processes_record(&test.processes, ARRIVAL(call, tsc + xp_clock_ticks(test.clock, 9000))),
 			 -ENOENT);
 	assert_int_equal(test.process->reading.calls, 1);
 	end(state);
 }
 
-static long physical_pages; /* 0: as many as a usual machine has */
+static long physical_pages; /* 0: the number of a typical machine */
 
-/* In place of the C library's. */
+/* Replaces the C library's function. */
 long sysconf(int name)
 {
 	if (name == _SC_PAGESIZE)
@@ -263,7 +262,7 @@ long sysconf(int name)
 	return physical_pages ?: 1l << 20;
 }
 
-/* The rings of all processes together have an eighth of the memory. Those that end give theirs back. */
+/* The rings of all processes together may use an eighth of the memory. Processes that end release theirs. */
 TEST(test_memory_of_all_rings)
 {
 	struct xp_call_rings *other;
@@ -283,9 +282,9 @@ TEST(test_memory_of_all_rings)
 	end(state);
 }
 
-/* In place of the kernel's answer: the room in xprof's control group, and how often it was asked for. */
+/* Replaces the kernel's answer: the space in xprof's cgroup, and the number of queries. */
 static struct {
-	uint64_t bytes; /* with no ring taken; 0: no limit */
+	uint64_t bytes; /* without rings in use; 0: no limit */
 	unsigned int asked;
 } group;
 
@@ -296,8 +295,8 @@ uint64_t xp_memory_room(void)
 }
 
 /*
- * Rings get a quarter of the room beyond 32 MiB. The kernel is asked once for many rings, and what they take counts. A
- * while later, it is asked again.
+ * Rings may use a quarter of the space beyond 32 MiB. xprof asks the kernel once for many rings, and subtracts their
+ * size. Later, it asks again.
  */
 TEST(test_room_in_the_control_group)
 {
@@ -318,7 +317,7 @@ TEST(test_room_in_the_control_group)
 	end(state);
 }
 
-/* ---- A process that makes up its records ---- */
+/* ---- A process that forges its records ---- */
 
 #define DEPTH (XP_FRAMES_MAX - 1)
 #define FUNCTION 101u
@@ -343,7 +342,7 @@ static void begin_functions(void **state)
 	assert_int_equal(xp_functions_add(&test.process->functions, &object, &sleds), 0);
 }
 
-/* Calls that fell through are counted once: those of threads without a ring, and those of full rings. */
+/* Slow-path calls count once: those of threads without a ring, and those of full rings. */
 TEST(test_calls_that_fell_through)
 {
 	struct xp_event_call call = { .head = { .pid = PID, .tid = TID, .word = FUNCTION },
@@ -353,11 +352,11 @@ TEST(test_calls_that_fell_through)
 	begin_functions(state);
 	assert_int_equal(xp_processes_record(&test.processes, ARRIVAL(call, 1)), 0);
 	bind();
-	/* Before it had that ring. */
+	/* Before the thread had that ring. */
 	assert_int_equal(xp_processes_record(&test.processes, ARRIVAL(call, 2)), 0);
 	call.fell_through = XP_FELL_FULL;
 	assert_int_equal(xp_processes_record(&test.processes, ARRIVAL(call, 3)), 0);
-	/* One of an object that is not known yet comes again. */
+	/* A call of an unknown object is reported again. */
 	unknown.head.word = 7;
 	assert_int_equal(xp_processes_record(&test.processes, ARRIVAL(unknown, 4)), -ENOENT);
 	call.fell_through = XP_FELL_NOT;
@@ -367,7 +366,7 @@ TEST(test_calls_that_fell_through)
 	end(state);
 }
 
-/* Its thread is as deep as can be. */
+/* Its thread has the maximum depth. */
 static struct xp_call_ring *begin_made_up(void **state)
 {
 	struct xp_thread *thread;
@@ -382,7 +381,7 @@ static struct xp_call_ring *begin_made_up(void **state)
 	return &xp_call_rings_of(test.rings, test.process->pid, TID)->ring;
 }
 
-/* Fills so much of a ring with exits of calls that did not begin. Returns their number. */
+/* Fills a part of the ring with exits of calls that never started. Returns their number. */
 static uint64_t make_up(struct xp_call_ring *ring, uint64_t room)
 {
 	uint64_t now_tsc = xp_clock_now_tsc() & (UINT64_MAX >> XP_CALL_CPU_BITS), count = 0;
@@ -406,7 +405,7 @@ static void assert_counted(uint64_t records)
 	assert_int_equal(counts->seen, counts->written + xp_counts_filtered(counts) + counts->unstored);
 }
 
-/* A turn ends with its work, in the middle of a ring. Who makes that much of it is given up. */
+/* A pass ends after a maximum of work, in the middle of a ring. xprof gives up a process that causes that much work. */
 TEST(test_made_up_calls)
 {
 	struct xp_call_ring *ring = begin_made_up(state);
@@ -425,7 +424,7 @@ TEST(test_made_up_calls)
 	end(state);
 }
 
-/* Records of BPF do not give it more turns. At the end, what was not read by then is lost. */
+/* BPF records give the process no additional passes. Records that were not read at the end are lost. */
 TEST(test_made_up_calls_before_records)
 {
 	const struct xp_event_call call = { .head = { .pid = PID, .tid = TID } };

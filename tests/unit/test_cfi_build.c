@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Each rule, and each reason for having no rule. The code is in this program, with hand-written unwind tables below; it
- * never runs.
+ * Tests each unwind rule, and each reason for having no rule. The code is in this program, with hand-written unwind
+ * tables below; it never runs.
  */
 #include "unit.h"
 
@@ -17,7 +17,7 @@
 #include "unwind/cfi_build.h"
 #include "unwind/cfi_table.h"
 
-/* A function of one or more labelled instructions, 16 bytes from its neighbours. */
+/* A function of one or more labelled instructions, 16 bytes from the adjacent functions. */
 #define FUNCTION(name, body)                                                                                           \
 	asm(".pushsection .text.cfi_test, \"ax\", @progbits\n"                                                         \
 	    ".balign 32\n"                                                                                             \
@@ -31,7 +31,7 @@
 #define LABEL(name) extern const char cfi_##name[]
 
 /*
- * For the functions below: DW_CFA_def_cfa_expression is 0x0f, DW_CFA_expression is 0x10, followed by a length and
+ * Used by the functions below: DW_CFA_def_cfa_expression is 0x0f, DW_CFA_expression is 0x10, followed by a length and
  * DW_OP_*.
  */
 FUNCTION(leaf, "nop\n");
@@ -209,7 +209,7 @@ LABEL(musl_before);
 LABEL(musl);
 LABEL(musl_after);
 
-/* glibc's clone3(), and clone(), whose child has something on its stack: there is no entry between two others. */
+/* glibc's clone3(), and clone(), whose child has a word on its stack: no entry exists between two others. */
 #define CLONE(name, child)                                                                                             \
 	asm(".pushsection .text.cfi_test, \"ax\", @progbits\n"                                                         \
 	    ".balign 32\n"                                                                                             \
@@ -231,7 +231,7 @@ LABEL(musl_after);
 CLONE(clone3, "and $-16,%rsp\n");
 CLONE(clone, "pop %rax\n");
 
-/* Two neighbours with the same rule. */
+/* Two adjacent ranges with the same rule. */
 asm(".pushsection .text.cfi_test, \"ax\", @progbits\n"
     ".balign 32\n"
     ".cfi_startproc\n"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Which tables are evicted when there is not enough room. */
+/* Tests which tables are evicted when there is not enough space. */
 #include <stdlib.h>
 
 #include "unit.h"
@@ -43,7 +43,7 @@ static bool has(uint64_t key, uint64_t now_ns)
 	return xp_cfi_store_find(&store, key, now_ns);
 }
 
-/* If all tables are in use, the oldest one gives way, and no further one is made for a while. */
+/* If all tables are in use, the oldest one is evicted, and no new table is built for a while. */
 TEST_WITH(test_in_use, start, finish)
 {
 	for (uint64_t key = 1; key <= 3; key++)
@@ -58,7 +58,7 @@ TEST_WITH(test_in_use, start, finish)
 	assert_true(store.bytes <= XP_CFI_STORE_BYTES_MAX);
 }
 
-/* An unused table is evicted, and nobody waits. */
+/* An unused table is evicted, and no request waits. */
 TEST_WITH(test_unused, start, finish)
 {
 	const uint64_t later_ns = XP_CFI_STORE_USED_NS + SECOND_NS;
@@ -72,7 +72,7 @@ TEST_WITH(test_unused, start, finish)
 	assert_false(xp_cfi_store_is_full(&store, later_ns));
 }
 
-/* A new table stays, however many are in use. */
+/* A new table stays, even if many tables are in use. */
 TEST_WITH(test_new_one_stays, start, finish)
 {
 	for (uint64_t key = 1; key <= 8; key++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Hand-written tables: lookups in them, and that no malformed one is opened. */
+/* Hand-written tables: lookups in them, and malformed tables, which are not opened. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -88,7 +88,7 @@ TEST(test_find)
 	xp_cfi_table_free(table);
 }
 
-/* Compares with a linear search; the distances between rows are as small and as large as possible. */
+/* Compares with a linear search. The distances between rows are the smallest and the largest possible. */
 TEST(test_find_among_many)
 {
 	enum { ROWS = 20000 };

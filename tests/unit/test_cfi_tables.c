@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The process that builds unwind tables: its work, its rights, and the death of the process or a part of it. */
+/* The process that builds unwind tables: its work, its privileges, and the death of the process or of its children. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -157,7 +157,7 @@ TEST(test_unprivileged)
 	char line[256];
 	pid_t pid = worker_pid();
 
-	/* It has started once it answers. */
+	/* The process has started when it answers. */
 	ask(tables, 0, fd);
 	wait_for(tables, 1);
 	status_line(pid, "CapPrm:", line, sizeof(line));
@@ -173,7 +173,7 @@ TEST(test_unprivileged)
 		assert_string_equal(line, "Uid:\t65534\t65534\t65534\t65534");
 		status_line(pid, "Groups:", line, sizeof(line));
 		assert_string_equal(line, "Groups:\t ");
-		/* It closes the file and the table after its answer. */
+		/* The process closes the file and the table after its answer. */
 		for (int i = 0; i < 1000 && count_fds(pid) != 4; i++)
 			usleep(10000);
 		assert_int_equal(count_fds(pid), 4);
@@ -184,7 +184,7 @@ TEST(test_unprivileged)
 	assert_int_equal(kill(pid, 0), -1);
 }
 
-/* A copy of this program that only root may open. The caller unlinks path. */
+/* Makes a copy of this program that only root may open. The caller unlinks path. */
 static int private_copy(char *path)
 {
 	int from = own_program(), to = mkstemp(path);
@@ -214,7 +214,7 @@ TEST(test_file_of_others)
 	xp_cfi_tables_free(tables);
 }
 
-/* The same for a file that is only mapped now, as the recorder opens it. */
+/* The same for a file that is only mapped, as the recorder opens it. */
 TEST(test_mapped_file)
 {
 	char path[] = "/tmp/xprof-test-cfi-XXXXXX", link[128];
@@ -251,7 +251,10 @@ static void make_path(struct xp_cfi_tables *tables, size_t index, const char *pa
 	assert_int_equal(state_of(tables, index), XP_CFI_READY);
 }
 
-/* Files of the system share a process, which has no rights either. If it dies, another one does the rest. */
+/*
+ * System files share a process, which has no privileges, either. If it dies, another process builds the remaining
+ * tables.
+ */
 TEST(test_system_files)
 {
 	struct xp_cfi_tables *tables = start();
@@ -276,7 +279,7 @@ TEST(test_system_files)
 	assert_int_equal(kill(second, 0), -1);
 }
 
-/* Each of these has a process of its own, which ends with it: no file can say that it belongs to the system. */
+/* Each of these files has its own process, which ends with the file: no file can claim to be a system file. */
 TEST(test_not_of_the_system)
 {
 	static const char *const paths[] = { "/usr/bin/ls", "/usr/lib/../../tmp/copy", "/tmp/ls", "" };
@@ -325,7 +328,7 @@ TEST(test_killed)
 	for (size_t i = 1; i < 20; i++)
 		assert_int_equal(state_of(tables, i), XP_CFI_READY);
 	assert_int_not_equal(worker_pid(), first);
-	/* An idle worker may be dead without effect. */
+	/* The death of an idle worker has no effect. */
 	kill(worker_pid(), SIGKILL);
 	ask(tables, 20, fd);
 	wait_for(tables, 1);
@@ -337,7 +340,7 @@ TEST(test_killed)
 	xp_cfi_tables_free(tables);
 }
 
-/* A file whose reader would need hours, and dies; the worker continues. Meanwhile the queue is bounded. */
+/* A file whose reader would need hours is killed; the worker continues. Meanwhile the queue is bounded. */
 TEST(test_endless)
 {
 	struct xp_cfi_tables *tables = start();
@@ -359,7 +362,7 @@ TEST(test_endless)
 	xp_cfi_tables_free(tables);
 }
 
-/* A smaller file overtakes those that the process does not have yet. */
+/* A smaller file overtakes files that the process has not started. */
 TEST(test_smallest_first)
 {
 	enum { SENT = 8 }; /* as in cfi_tables.c */
@@ -367,7 +370,7 @@ TEST(test_smallest_first)
 	int slow = endless_cfi_elf(), small = big_cfi_elf(1, 2, 1);
 
 	for (size_t i = 0; i <= SENT; i++)
-		ask(tables, i, slow); /* the process has all but the last */
+		ask(tables, i, slow); /* the process has all except the last */
 	ask(tables, SENT + 1, small);
 	for (size_t i = 0; i < SENT; i++) {
 		assert_int_equal(state_of(tables, i), XP_CFI_BUILDING);
@@ -383,8 +386,7 @@ TEST(test_smallest_first)
 }
 
 /*
- * Files of other users, as many as may wait and each taking the maximum time, do not block one of root's, however
- * large.
+ * The maximum number of waiting files of other users, each using the maximum time, does not block a large file of root.
  */
 TEST(test_foreign)
 {
@@ -420,7 +422,7 @@ TEST(test_foreign)
 	xp_cfi_tables_free(tables);
 }
 
-/* 48 MB that would become 600. */
+/* 48 MB that would expand to 600 MB. */
 TEST(test_memory_hog)
 {
 	struct xp_cfi_tables *tables = start();
@@ -463,7 +465,8 @@ TEST(test_oldest_is_forgotten)
 }
 
 /*
- * Four tables in use where three fit: they are not rebuilt again and again. The room of another process is untouched.
+ * Four tables are in use where three fit: they are not rebuilt repeatedly. The space of another process is not
+ * affected.
  */
 TEST(test_no_circle)
 {
@@ -500,7 +503,7 @@ TEST(test_no_circle)
 	xp_cfi_tables_free(tables);
 }
 
-/* A file without an index: each wide piece is built when requested, and covers only itself. */
+/* A file without an index: each wide piece is built when requested, and its table covers only this piece. */
 TEST(test_wide_pieces)
 {
 	enum { ENTRIES = 4096, ROWS = 32, STEP = 63, BYTES = ENTRIES * ROWS * STEP };
@@ -531,7 +534,7 @@ TEST(test_wide_pieces)
 	for (size_t i = 0; i < 2; i++)
 		known += xp_cfi_table_header(tables_of[i])->code_bytes[XP_CFI_KNOWN];
 	assert_int_equal(known, BYTES);
-	/* After all code there is an empty table too. */
+	/* The table after all code is empty. */
 	assert_int_equal(xp_cfi_tables_ask(tables, &file, 100u << 20, fd), 0);
 	wait_for(tables, 1);
 	assert_int_equal(xp_cfi_tables_get(tables, &file, 100u << 20, &tables_of[0]), XP_CFI_READY);
@@ -556,7 +559,7 @@ static void put_indexed(uint8_t *eh_frame, uint64_t section, struct big_cfi_inde
 	}
 }
 
-/* Of a file with an index, a table costs what the piece has: it covers only that. */
+/* For a file with an index, the cost of a table depends on its piece: the table covers only this piece. */
 TEST(test_pieces)
 {
 	enum { BYTES = INDEXED_ENTRIES * INDEXED_ROWS * INDEXED_STEP };
@@ -585,7 +588,7 @@ TEST(test_pieces)
 	xp_cfi_tables_free(tables);
 }
 
-/* Many pieces of a file without an index are asked for before it is known: one table serves them all. */
+/* Many pieces of a file without an index are requested before the file is known: one table covers all. */
 TEST(test_becomes_wide)
 {
 	enum { ENTRIES = 2048, ROWS = 32, STEP = 63, PIECES = 12 };
@@ -609,7 +612,7 @@ TEST(test_becomes_wide)
 	xp_cfi_tables_free(tables);
 }
 
-/* A Go program without debug sections has frame pointers, and one place where they lead nowhere. */
+/* A Go program without debug sections has frame pointers, and one place where they are invalid. */
 TEST(test_no_entries)
 {
 	static const uint8_t signal_return[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
@@ -646,7 +649,7 @@ TEST(test_too_many_rows)
 	xp_cfi_tables_free(tables);
 }
 
-/* Has the file read again and again, since each reading ends at its time limit. */
+/* Has the file read repeatedly: each attempt ends at its time limit. */
 static void read_until_killed(int fd)
 {
 	struct xp_cfi_tables *tables = start();
@@ -657,7 +660,7 @@ static void read_until_killed(int fd)
 	}
 }
 
-/* One that had not set its death signal yet exits by itself. */
+/* A child that had not yet set its death signal exits by itself. */
 static void assert_ended(pid_t pid)
 {
 	int status;
@@ -693,7 +696,7 @@ TEST(test_dies_with_us)
 	close(slow);
 }
 
-/* If one process was gone too soon, another one may open the file. */
+/* If the process ended before its file was opened, the file is opened through another process. */
 TEST(test_opened_later)
 {
 	struct xp_cfi_tables *tables = start();

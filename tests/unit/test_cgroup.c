@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Which path of /proc/PID/cgroup is a process's control group: texts in the form of cgroups(7). */
+/* Finds the cgroup of a process in the text of /proc/PID/cgroup, in the form of cgroups(7). */
 #include "target/cgroup.h"
 
 #include <errno.h>
@@ -35,7 +35,7 @@ TEST(test_version_1)
 	      "/user.slice/session-3.scope");
 	check("12:cpu,cpuacct:/docker/0123\n1:name=systemd:/\n", "/docker/0123");
 	check("4:memory:/long/path/of/one\n0::/short\n3:cpu:/another/long/path/of/one\n", "/short");
-	/* Only an empty list of controllers is version 2's. */
+	/* Only version 2 has an empty list of controllers. */
 	check("4:memory:/long/path\n0:name=x:/short\n", "/long/path");
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The children of xprof: what they keep, what they lose, and how they end. */
+/* The children of xprof: what they inherit, and how they end. */
 #include "unit.h"
 
 #include <dirent.h>
@@ -18,7 +18,7 @@
 #include "base/child.h"
 #include "base/util.h"
 
-/* The number of the line that is not true is the exit code. */
+/* The exit code is the line of the failed check. */
 #define CHECK(what)                                                                                                    \
 	do {                                                                                                           \
 		if (!(what))                                                                                           \
@@ -38,7 +38,7 @@ static int run(const struct xp_child_options *options, xp_child_main *what, void
 static int count_fds(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
-	int count = -3; /* ".", "..", and its own */
+	int count = -3; /* ".", "..", and the directory's own descriptor */
 
 	while (readdir(dir))
 		count++;
@@ -76,7 +76,9 @@ static int is_bare(void *inode)
 	return 0;
 }
 
-/* No descriptor but those that are given, whatever their numbers; nor signals. Those of the terminal are ignored. */
+/*
+ * Children inherit only the given descriptors, with any numbers, and no signals. They ignore signals of the terminal.
+ */
 TEST(test_bare)
 {
 	struct xp_child_options options = { .fds = { 0, 999 }, .fd_count = 2 };
@@ -94,7 +96,7 @@ TEST(test_bare)
 	close(options.fds[0]);
 }
 
-/* The size of the address space. */
+/* Returns the size of the address space. */
 static rlim_t own_bytes(void)
 {
 	char text[32] = "";
@@ -162,7 +164,7 @@ TEST(test_large_parent)
 	assert_int_equal(munmap(ring, bytes), 0);
 }
 
-/* Tells its number, and stays if it has an argument. */
+/* Prints its PID, and waits if it has an argument. */
 static int answer(void *stay)
 {
 	pid_t self = getpid();
@@ -181,7 +183,7 @@ static int hang(void *arg)
 	return 0;
 }
 
-/* Tells the number of an inner child. */
+/* Prints the PID of an inner child. */
 static int start_inner(void *options)
 {
 	struct xp_child inner;
@@ -194,7 +196,7 @@ static int start_inner(void *options)
 	return 0;
 }
 
-/* Kills the parent of a child. Returns whether the child dies too: both have the pipe's end open. */
+/* Kills the parent of a child. Returns whether the child dies, too: both have the pipe's end open. */
 static bool dies_with_parent(bool outlives_parent, int timeout_ms)
 {
 	struct xp_child_options outer = { .channel = XP_CHILD_PIPE, .fd_count = 1 };
@@ -228,7 +230,7 @@ TEST(test_parent_dies)
 	assert_false(dies_with_parent(true, 100));
 }
 
-/* The parent of a child ends before it. */
+/* The parent of a child ends before the child. */
 TEST(test_orphan)
 {
 	struct xp_child_options outer = { .channel = XP_CHILD_PIPE }, inner = { .channel = XP_CHILD_SOCKET };

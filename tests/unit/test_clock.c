@@ -83,8 +83,8 @@ static uint64_t ktime_now(void)
 }
 
 /*
- * An event that is stamped after a mark is not older, also if the clock's frequency is wrong by what NTP may slew. Near
- * a mark, times are exact.
+ * An event that is stamped after a mark is not older than the mark, even if the clock's frequency is wrong by the
+ * maximum of NTP's slewing. Near a mark, times are exact.
  */
 TEST(marks_are_in_order)
 {
@@ -102,7 +102,7 @@ TEST(marks_are_in_order)
 		far += tsc > now || now - tsc > error_ticks || xp_clock_tsc(clock, first) > mark + error_ticks;
 		usleep(1000);
 	}
-	/* Somebody else may have had the CPU between the two readings. */
+	/* Another process may have had the CPU between the two readings. */
 	assert_true(far < 50);
 	xp_clock_free(clock);
 }

@@ -13,7 +13,7 @@
 
 static const struct xp_jitdump_header header = { .version = 1, .bytes = XP_JITDUMP_HEADER_BYTES };
 
-/* A debug record; file names are letters. */
+/* Makes a debug record; file names are letters. */
 static void make_record(uint8_t *to, const struct xp_code_line *lines, size_t count)
 {
 	const uint32_t prefix[] = { XP_JITDUMP_DEBUG_INFO, (uint32_t)(HEADER_BYTES + count * LINE_BYTES) };
@@ -70,7 +70,7 @@ TEST(test_last_at_or_below)
 	xp_code_lines_free(&lines);
 }
 
-/* However many lines are looked up: what was read is not read again. */
+/* For any number of lookups, data is read only once. */
 TEST(test_a_record_is_read_once)
 {
 	uint8_t record[HEADER_BYTES + XP_ARRAY_SIZE(unordered) * LINE_BYTES];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The rights of a reader of hostile files, seen from inside and from outside. */
+/* The privileges of a reader of hostile files, as seen from inside and from outside. */
 #include "unit.h"
 
 #include "base/confined.h"
@@ -94,7 +94,7 @@ static void assert_status(pid_t pid, const char *const *lines, size_t count)
 	assert_int_equal(found, count);
 }
 
-/* It dies with its opener, a moment later. */
+/* The reader dies shortly after its opener. */
 static void assert_gone(pid_t pid)
 {
 	for (int i = 0; i < 500 && !kill(pid, 0); i++)
@@ -167,7 +167,7 @@ static int count_bytes(int fd, FILE *out, const void *arg)
 	return answer(out, fstat(fd, &st) ? -errno : st.st_size);
 }
 
-/* other: a file to open first; NULL: none. */
+/* other: a file to open first, or NULL. */
 static int take_memory(int fd, FILE *out, const void *other)
 {
 	int64_t megabytes = 0;
@@ -222,7 +222,7 @@ TEST(test_file)
 	assert_int_equal(answer_of(own_path, count_bytes, NULL), st.st_size);
 }
 
-/* In proportion to the files that the reader reads, up to the limit. */
+/* The limit grows with the size of the files that the reader reads, up to a maximum. */
 TEST(test_memory)
 {
 	char large[64];
@@ -250,7 +250,7 @@ TEST(test_opens)
 	assert_int_equal(answer_of(own_path, make_process, NULL), -EPERM);
 }
 
-/* The creator of a file must not be able to have other users' files read. */
+/* The creator of a file must not cause reads of other users' files. */
 TEST(test_files_of_others)
 {
 	char theirs[64], secret[64];

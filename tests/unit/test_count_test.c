@@ -15,7 +15,7 @@ static void assert_close(double found, double expected)
 		fail_msg("%.17g is not %.17g", found, expected);
 }
 
-/* The sums of binomial coefficients are those of Pascal's triangle. */
+/* The sums of binomial coefficients equal those of Pascal's triangle. */
 TEST(test_rates)
 {
 	const double same[2] = { 7, 7 }, twice[2] = { 10, 20 };
@@ -24,13 +24,13 @@ TEST(test_rates)
 	assert_close(xp_count_test_rates((uint64_t[]){ 12, 3 }, same).p, 2.0 * (1 + 15 + 105 + 455) / 32768);
 	assert_close(xp_count_test_rates((uint64_t[]){ 3, 12 }, same).least, 2.0 / 32768);
 	assert_close(xp_count_test_rates((uint64_t[]){ 5, 5 }, same).p, 1);
-	/* (2/3)^4: all four are of the recording that is twice as long. */
+	/* (2/3)^4: all four are in the recording that is twice as long. */
 	assert_close(xp_count_test_rates((uint64_t[]){ 0, 4 }, twice).p, 2 * pow(2.0 / 3, 4));
 	assert_close(xp_count_test_rates((uint64_t[]){ 4, 0 }, twice).p, 2 * pow(1.0 / 3, 4));
 	assert_close(xp_count_test_rates((uint64_t[]){ 0, 0 }, same).p, 1);
 }
 
-/* Ways to choose: of 20, 10 of each recording, nine are of the function. */
+/* Ways to choose: of 20 samples, 10 in each recording, nine are of the function. */
 TEST(test_shares)
 {
 	const uint64_t totals[2] = { 10, 10 };
@@ -38,13 +38,13 @@ TEST(test_shares)
 	assert_close(xp_count_test_shares((uint64_t[]){ 1, 8 }, totals).p, 2.0 * (10 + 10 * 45) / 167960);
 	assert_close(xp_count_test_shares((uint64_t[]){ 8, 1 }, totals).p, 2.0 * (10 + 10 * 45) / 167960);
 	assert_close(xp_count_test_shares((uint64_t[]){ 1, 8 }, totals).least, 2.0 * 10 / 167960);
-	/* All samples are of it in both. */
+	/* All samples of both recordings are of the function. */
 	assert_close(xp_count_test_shares((uint64_t[]){ 10, 10 }, totals).p, 1);
 	assert_close(xp_count_test_shares((uint64_t[]){ 3, 0 }, (uint64_t[]){ 3, 0 }).p, 1);
 	assert_close(xp_count_test_shares((uint64_t[]){ 0, 0 }, (uint64_t[]){ 0, 0 }).p, 1);
 }
 
-/* The sum of terms and the normal law, which replaces it, agree where both are good. */
+/* The sum of terms and the normal distribution, which replaces it, agree where both are valid. */
 TEST(test_many_samples)
 {
 	const double same[2] = { 1, 1 };
@@ -69,7 +69,7 @@ static uint64_t random_bits(uint64_t *state)
 #define FUNCTIONS 300
 #define SAMPLES 4000
 
-/* Of a program with some hot functions and many with a few samples. */
+/* A program with some hot functions, and many functions with a few samples. */
 static void draw(uint64_t *state, uint64_t counts[FUNCTIONS][2], size_t side, double first)
 {
 	for (size_t i = 0; i < SAMPLES; i++) {
@@ -92,14 +92,14 @@ static size_t found(uint64_t *state, double before, double after, bool *is_first
 	for (size_t i = 0; i < FUNCTIONS; i++)
 		sorted[i] = tests[i] = xp_count_test_shares(counts[i], totals);
 	level = xp_count_test_level(sorted, FUNCTIONS, 0.01, &tested);
-	assert_in_range(tested, 2, FUNCTIONS / 2); /* most have too few samples */
+	assert_in_range(tested, 2, FUNCTIONS / 2); /* most functions have too few samples */
 	for (size_t i = 0; i < FUNCTIONS; i++)
 		significant += tests[i].p <= level;
 	*is_first = tests[0].p <= level;
 	return significant;
 }
 
-/* Of 1000 programs without a change, at most some ten show one. */
+/* Of 1000 programs without a change, at most about ten show one. */
 TEST(test_no_change)
 {
 	uint64_t seed = 88172645463325252u;
@@ -125,7 +125,7 @@ TEST(test_change)
 	assert_in_range(right, 95, 100);
 }
 
-/* Ten tests of which four can be significant at all: the level is divided by four. */
+/* Of ten tests, only four can be significant: the level is divided by four. */
 TEST(test_level)
 {
 	struct xp_count_test tests[10];
@@ -139,7 +139,7 @@ TEST(test_level)
 	assert_int_equal(tested, 0);
 }
 
-/* All tests can reach any level. In a time that grows with their number, not with its square. */
+/* All tests can reach any level. The time grows linearly with their number. */
 TEST(test_level_of_many)
 {
 	const size_t count = 1u << 20;

@@ -68,7 +68,7 @@ TEST(test_explosion)
 	free(name);
 }
 
-/* Deep recursion of the demangler must not exhaust the stack. */
+/* The recursion of the demangler must not exhaust the stack. */
 TEST(test_deep)
 {
 	static const char *const starts[] = { "_Z1f", "_ZN", "_RNvC", "_R" };

@@ -51,7 +51,7 @@ static uint32_t add_stack(struct xp_model *model, uint32_t callers, const struct
 	return stack;
 }
 
-/* A model of one process, of 1 s, with a sample each ms. */
+/* Returns a model of one process of 1 s, with a sample per ms. */
 static void start(struct xp_model *model, enum xp_model_kind kind)
 {
 	struct xp_model_process process = { .pid = 7 };
@@ -95,7 +95,7 @@ static void assert_self(const struct xp_diff *diff, const char *function, uint64
 
 static const struct code main_of[2] = { { "app", "main", 0x100 }, { "app", "main", 0x900 } };
 
-/* What two builds call the same, wherever it is. */
+/* Symbols that two builds share, at any address. */
 TEST(test_functions_match_by_name)
 {
 	static const struct code builds[2][7] = {
@@ -133,7 +133,7 @@ TEST(test_functions_match_by_name)
 	assert_self(&diff, "f(int)", 20, 21);
 	assert_self(&diff, "[app]", 40, 41);
 	assert_self(&diff, "hot", 50, 51);
-	assert_self(&diff, "cold.part", 60, 61); /* no number: the name that someone gave it */
+	assert_self(&diff, "cold.part", 60, 61); /* not a number: part of the name, not a suffix of gcc */
 	assert_self(&diff, "[unknown]", 70, 71);
 	for (size_t i = 0; i < diff.row_count; i++)
 		if (strcmp(diff.rows[i].function, "work") == 0)
@@ -141,7 +141,7 @@ TEST(test_functions_match_by_name)
 	xp_diff_free(&diff);
 }
 
-/* counts: of main itself, of hot, and of hot in hot. */
+/* counts: samples of main itself, of hot, and of hot in hot */
 static void make(struct xp_diff *diff, const uint64_t counts[2][3], enum xp_diff_basis basis, bool by_total)
 {
 	static const struct code hot[2] = { { "app", "hot", 0x10 }, { "app", "hot", 0x20 } };
@@ -195,7 +195,7 @@ TEST(test_units)
 
 TEST(test_verdicts)
 {
-	/* All of it half as often; one function only; noise. */
+	/* All functions half as often; one function only; noise. */
 	static const uint64_t half[2][3] = { { 6000, 3000, 1000 }, { 6000, 3000, 1000 } };
 	static const uint64_t more[2][3] = { { 6000, 4000, 0 }, { 12000, 10000, 0 } };
 	static const uint64_t noise[2][3] = { { 6000, 4000, 0 }, { 12080, 7920, 0 } };
@@ -222,7 +222,7 @@ TEST(test_verdicts)
 	xp_diff_free(&diff);
 }
 
-/* Without a length there is nothing per second. */
+/* Without a duration, there are no values per second. */
 TEST(test_unknown_length)
 {
 	struct xp_model model;
@@ -268,7 +268,7 @@ TEST(test_folded)
 	}
 }
 
-/* Calls have their numbers, mean and percentiles; B's clock is twice as fast. */
+/* Calls have their numbers, mean and percentiles. B's clock is twice as fast. */
 TEST(test_calls)
 {
 	struct xp_diff diff;

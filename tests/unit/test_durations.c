@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Percentiles of durations, compared with those of the sorted durations themselves. */
+/* Compares percentiles of durations with those of the sorted durations. */
 #include "unit.h"
 
 #include "model/durations.h"
@@ -27,7 +27,7 @@ static int set_up(void **state)
 	return 0;
 }
 
-/* All memory is given back. */
+/* All memory is released. */
 static int tear_down(void **state)
 {
 	struct fixture *fixture = *state;
@@ -48,7 +48,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Compares with the durations in values[0..count-1], which become sorted. */
+/* Compares with the durations in values[0..count-1], and sorts these. */
 static void check(struct fixture *fixture, const struct xp_durations *durations, size_t count, double error)
 {
 	const unsigned int percentiles[] = { 0, PERCENTILES, 1000 };
@@ -87,7 +87,7 @@ TEST_WITH(test_few_are_exact, set_up, tear_down)
 	assert_false(xp_durations_is_exact(&fixture->durations));
 }
 
-/* Lower ones have a bucket of their own. */
+/* Shorter durations have a bucket each. */
 TEST_WITH(test_short_ones_are_exact, set_up, tear_down)
 {
 	struct fixture *fixture = *state;
@@ -100,7 +100,7 @@ TEST_WITH(test_short_ones_are_exact, set_up, tear_down)
 	check(fixture, &fixture->durations, COUNT, 0);
 }
 
-/* From 1 to 2^63, each power of two as often as another. */
+/* From 1 to 2^63, with each power of two equally often. */
 TEST_WITH(test_many_are_near, set_up, tear_down)
 {
 	struct fixture *fixture = *state;
@@ -115,7 +115,7 @@ TEST_WITH(test_many_are_near, set_up, tear_down)
 	check(fixture, &fixture->durations, COUNT, XP_DURATIONS_ERROR);
 }
 
-/* The worst case: at the edge of a bucket, everywhere. */
+/* The worst case: all durations are at the edge of a bucket. */
 TEST_WITH(test_error_is_reached_nowhere, set_up, tear_down)
 {
 	struct fixture *fixture = *state;
@@ -159,7 +159,7 @@ TEST_WITH(test_when_the_slowest_was, set_up, tear_down)
 	assert_int_equal(fixture->durations.max_where, 4711 % 7);
 }
 
-/* Of all sizes: exact ones, buckets, and none. */
+/* Sets of all sizes: exact ones, buckets, and none. */
 TEST_WITH(test_merge, set_up, tear_down)
 {
 	static const size_t sizes[] = { 0, 1, XP_DURATIONS_EXACT / 2 + 1, XP_DURATIONS_EXACT, 1000 };
@@ -194,7 +194,7 @@ TEST_WITH(test_merge, set_up, tear_down)
 	}
 }
 
-/* No percentile is one of only some durations, and what is exact without them stays exact. */
+/* A set without memory has no percentiles, but its number and maximum are exact. A merge with such a set has none, either. */
 TEST_WITH(test_limit, set_up, tear_down)
 {
 	struct fixture *fixture = *state;

@@ -13,7 +13,7 @@
 
 #define SECTIONS 60000
 #define NAMES_BYTES (16u << 20)
-/* Far more than it needs, and far less than SECTIONS searches of the table. */
+/* Far more time than needed, and far less than SECTIONS searches of the table. */
 #define SECONDS_MAX 20
 
 /* Many sections with names at the start of a long table without a NUL. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Symbols by name, in string tables of more than one piece. */
+/* Finds symbols by name, in string tables of more than one piece. */
 
 #include "unit.h"
 
@@ -62,7 +62,7 @@ TEST(test_boundary)
 	}
 }
 
-/* Other names that end with it lie where two pieces overlap, and each of them counts once. */
+/* Names that end with the searched name lie where two pieces overlap. Each counts once. */
 TEST(test_overlap)
 {
 	struct xp_elf_symbols symbols;

@@ -173,7 +173,7 @@ TEST_WITH(event_without_payload, begin, NULL)
 			       "11 01000000 00000000 0100 0000000000 00");
 }
 
-/* Each call either adds everything or changes nothing. */
+/* Each call adds its record completely, or changes nothing. */
 TEST_WITH(full_chunk, begin, NULL)
 {
 	static const uint8_t payload[XP_FDR_EVENT_BYTES_MAX];
@@ -382,7 +382,7 @@ TEST_WITH(file_of_no_thread, begin, NULL)
 	file_close(&file);
 }
 
-/* A second buffer begins with NewBuffer, WallClock and the chunk, and has the wall clock of the chunk. */
+/* A second buffer starts with NewBuffer, WallClock and the chunk. Its wall clock is the time of the chunk. */
 TEST_WITH(second_buffer_v1, begin, NULL)
 {
 	struct xp_fdr_thread thread = { .tid = 9, .name = "n", .first_tsc = 0x1000 };
@@ -491,7 +491,7 @@ static uint32_t random_below(uint32_t limit)
 	return (random_state >> 8) % limit;
 }
 
-/* A chunk of about this many records, numbered by function id. */
+/* Makes a chunk of about this many records, numbered by function ID. */
 static void fill(int records, uint32_t *number)
 {
 	xp_fdr_enc_begin(&enc, chunk, sizeof(chunk), 0, 0x1000);

@@ -15,7 +15,7 @@ struct log {
 	bool big;
 	uint16_t version;
 	size_t size;
-	size_t extents; /* where the last BufferExtents is */
+	size_t extents; /* offset of the last BufferExtents */
 	uint8_t bytes[1 << 16];
 };
 
@@ -95,7 +95,7 @@ static void wall_clock(uint64_t seconds, uint32_t microseconds)
 	put_at(start + 9, microseconds, 4);
 }
 
-/* Only the record of an event. */
+/* Puts only the record of an event, without its payload. */
 static void custom_record(int32_t bytes, uint64_t tsc_or_delta)
 {
 	size_t start = metadata(5);
@@ -176,9 +176,9 @@ static void end(size_t rest)
 /* ---- results ---- */
 
 struct outcome {
-	int result; /* of the last next, or of init */
+	int result; /* result of the last next, or of init */
 	struct xp_violation violation;
-	bool accepted; /* by the rules */
+	bool accepted; /* result of the rules */
 	struct xp_violation rule;
 	size_t count;
 	struct xp_fdr_record records[64];
@@ -414,7 +414,7 @@ TEST(wrong_first_records)
 	{
 		size_t start;
 
-		/* Replaces each record of the beginning in turn. */
+		/* Replaces each of the first records in turn. */
 		begin(1);
 		end(0);
 		for (start = 32; start < l.size - (l.version == 1 ? 16 : 0); start += 16) {
@@ -596,7 +596,7 @@ TEST(no_end_of_buffer)
 	zeros(4);
 	put_at(16, l.size - 32, 8);
 	assert_violation(l.size - 4, "The file ends inside a function record, 4 bytes");
-	/* In the first of two buffers. */
+	/* The fault is in the first of two buffers. */
 	put_at(16, (l.size + 100 - 32) / 2, 8);
 	zeros(100);
 	assert_violation(32 + (l.size - 32) / 2, "has no EndOfBuffer");
@@ -756,7 +756,7 @@ TEST(rule_first_tsc)
 	function(0, 1, 9);
 	end(0);
 	assert_rule(32 + 16 * 5, "first TSC of thread 1");
-	/* An event at the start of the recording fixes it. */
+	/* An event at the start of the recording sets the base time. */
 	header(5, false);
 	begin(1);
 	custom("a", 0);

@@ -16,8 +16,8 @@
 
 static char path[] = "/tmp/xprof-lock-XXXXXX";
 static int file;
-static pid_t holder; /* has locked it */
-static pid_t keeper; /* has the locked file open too, like xprof's helper */
+static pid_t holder; /* PID of the owner */
+static pid_t keeper; /* PID of a process that has the locked file open too, like xprof's helper */
 
 static int set_up(void **state)
 {
@@ -27,7 +27,7 @@ static int set_up(void **state)
 	memcpy(path, template, sizeof(template));
 	file = mkstemp(path);
 	holder = keeper = 0;
-	prctl(PR_SET_CHILD_SUBREAPER, 1); /* keeper of the file, whose parent is gone */
+	prctl(PR_SET_CHILD_SUBREAPER, 1); /* PID of the process that keeps the file, whose parent has ended */
 	return file < 0;
 }
 
@@ -42,7 +42,7 @@ static int tear_down(void **state)
 	return unlink(path);
 }
 
-/* Locks the file in a process, which then ends or stays alive, and shares it with one that keeps it for keep_ms. */
+/* Locks the file in a process, which then ends or stays alive. Another process shares the file for keep_ms. */
 static void lock_elsewhere(bool lives, unsigned int keep_ms)
 {
 	int ends[2];
@@ -94,7 +94,7 @@ TEST_WITH(living_holder_is_named, set_up, tear_down)
 	lock_elsewhere(true, 0);
 	assert_int_equal(xp_file_lock(file, &told), -EBUSY);
 	assert_int_equal(told, holder);
-	/* At once: the holder may record for hours. */
+	/* Immediately: the owner may record for hours. */
 	assert_true(xp_now_ns() - begin_ns < XP_FILE_LOCK_PATIENCE_NS / 2);
 }
 
@@ -106,7 +106,7 @@ TEST_WITH(killed_holder_is_waited_for, set_up, tear_down)
 	assert_int_equal(xp_file_lock(file, &told), 0);
 }
 
-/* Not reaped yet. */
+/* The process has ended, and is not reaped yet. */
 TEST_WITH(zombie_is_waited_for, set_up, tear_down)
 {
 	lock_elsewhere(true, 300);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Stacks of threads that waited before the recording; here they are buffers of this process. */
+/* Stacks of threads that waited before the recording. Here, the stacks are buffers of this process. */
 
 #include "unit.h"
 
@@ -40,7 +40,7 @@ static struct xp_first_stacks *reading(enum xp_sample_stacks kind, uint64_t bp)
 	return stacks;
 }
 
-/* Of the first thread from *tid on whose stack has been read: one may be asked for once. */
+/* Returns the first thread from *tid on whose stack has been read. Each can be requested once. */
 static struct xp_wait_begin *take(struct xp_first_stacks *stacks, uint32_t *tid)
 {
 	struct xp_wait_begin *begin = NULL;
@@ -74,7 +74,7 @@ TEST(test_stack)
 	xp_first_stacks_free(stacks);
 }
 
-/* Another wait, one that was over when its stack was read, and one that was taken. */
+/* Another wait, a wait that was over when its stack was read, and a wait that was already returned. */
 TEST(test_not_of_this_wait)
 {
 	uint64_t before_ns = xp_now_ns();
@@ -98,7 +98,7 @@ TEST(test_memory_is_bounded)
 	size_t bytes = 0;
 
 	_Static_assert(THREADS * sizeof(stack) > 2 * XP_FIRST_STACKS_BYTES_MAX, "more than there is room for");
-	/* When the stack of one is read, those of all before it are. */
+	/* When the stack of a thread is read, the stacks of all threads before it are. */
 	for (; !begin && last > THREADS / 2; last--) {
 		usleep(PAUSE_US);
 		begin = xp_first_stacks_take(stacks, last, BEGAN, UINT64_MAX);
@@ -115,7 +115,7 @@ TEST(test_memory_is_bounded)
 	xp_first_stacks_free(stacks);
 }
 
-/* By frame pointers, which the target controls. */
+/* Walks by frame pointers, which the target controls. */
 TEST(test_frames)
 {
 	uint64_t *words = (uint64_t *)stack, base = (uintptr_t)stack;

@@ -67,7 +67,7 @@ static int make_world(void **state)
 	world->options = (struct xp_thread_options){ 0, keep, world, .synthesized = ignore };
 	world->tsc = 5000;
 	for (int i = 0; i < THREADS; i++) {
-		/* The last one reuses the tid of the one before it, which has ended. */
+		/* The last thread reuses the TID of the thread before it, which has ended. */
 		assert_int_equal(xp_thread_new(&world->threads[i], &world->options, 600 + XP_MIN(i, 1)), 0);
 		world->threads[i]->serial = i;
 		strcpy(world->threads[i]->name, "thread");
@@ -183,7 +183,7 @@ TEST_WITH(every_log_is_right, make_world, drop_world)
 	assert_true(written < seen && made > 30);
 }
 
-/* Earlier calls: open ones get entries from the stack, ended ones from their exits. */
+/* Earlier calls: open calls get entries from the stack, ended calls from their exits. */
 TEST_WITH(calls_of_before_have_entries, make_world, drop_world)
 {
 	struct world *world = *state;
@@ -192,7 +192,7 @@ TEST_WITH(calls_of_before_have_entries, make_world, drop_world)
 	for (int i = 0; i < 5; i++)
 		enter(world, 0);
 	assert_int_equal(xp_thread_flush(world->threads[0]), 0);
-	/* Forgets everything before. */
+	/* Discards all earlier records. */
 	xp_flight_free(world->flight);
 	assert_int_equal(xp_flight_new(&world->flight, RING_BYTES), 0);
 	leave(world, 0);
@@ -207,7 +207,7 @@ TEST_WITH(calls_of_before_have_entries, make_world, drop_world)
 	free(result.shares);
 }
 
-/* A stack with more than one chunk of entries, and none if the memory has no room for it. */
+/* The stack needs more than one chunk of entries. Without memory for it, the log has none. */
 TEST_WITH(deep_stacks_have_entries, make_world, drop_world)
 {
 	struct world *world = *state;
@@ -265,7 +265,7 @@ TEST_WITH(nothing_is_no_log, make_world, drop_world)
 	free(result.shares);
 }
 
-/* The file's size limit acts as a full disk: nothing stays, and the loss is known. */
+/* The file's size limit acts as a full disk: no file remains, and the loss is counted. */
 TEST_WITH(failure_tells_what_is_lost, make_world, drop_world)
 {
 	struct world *world = *state;
@@ -290,7 +290,7 @@ TEST_WITH(failure_tells_what_is_lost, make_world, drop_world)
 	free(result.shares);
 }
 
-/* Delays of a few ticks use half of the logs; the others are for calls that are slower than those before. */
+/* Delays of a few ticks use half of the logs. The other half is for calls that are slower than all before. */
 TEST(slower_calls_find_logs_left)
 {
 	struct xp_triggers triggers;
@@ -305,19 +305,21 @@ TEST(slower_calls_find_logs_left)
 	assert_int_equal(xp_triggers_ask(&triggers, 7, true, 61, 1052), XP_TRIGGER_WRITES);
 	assert_int_equal(xp_triggers_ask(&triggers, 7, true, 62, 1053), XP_TRIGGER_WRITES);
 	assert_int_equal(xp_triggers_ask(&triggers, 7, true, 63, 1054), XP_TRIGGER_BEYOND_LIMIT);
-	/* Two minutes later there is nothing to compare with. */
+	/* Two minutes later, there are no earlier calls to compare with. */
 	assert_int_equal(xp_triggers_ask(&triggers, 7, true, 1, 1200), XP_TRIGGER_WRITES);
 	xp_triggers_free(&triggers);
 }
 
-/* One process that is always slow leaves logs to others; alone, it gets all. A minute later there are as many again. */
+/*
+ * A process that is always slow leaves logs for others; alone, it gets all. One minute later, there are as many again.
+ */
 TEST(one_process_does_not_take_all_logs)
 {
 	struct xp_triggers triggers;
 	unsigned int logs[4] = { 0 };
 	uint64_t now = 1000;
 
-	/* Each call takes longer than those before. */
+	/* Each call is longer than those before. */
 	assert_int_equal(xp_triggers_new(&triggers, 1, 6, 100), 0);
 	for (int i = 0; i < 10; i++, now++)
 		logs[0] += xp_triggers_ask(&triggers, 7, false, now, now) == XP_TRIGGER_WRITES;
@@ -330,7 +332,7 @@ TEST(one_process_does_not_take_all_logs)
 	assert_int_equal(logs[2], 1);
 	assert_int_equal(logs[3], 0);
 	assert_int_equal(xp_triggers_ask(&triggers, 11, false, 5, now), XP_TRIGGER_BEYOND_LIMIT);
-	/* The three of the first have just become old. */
+	/* The first three logs are now older than one minute. */
 	assert_int_equal(xp_triggers_ask(&triggers, 7, false, 1103, 1103), XP_TRIGGER_WRITES);
 	xp_triggers_free(&triggers);
 

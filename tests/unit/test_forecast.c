@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What is printed of a forecast. */
+/* The text of a forecast. */
 #include <string.h>
 
 #include "record/forecast.h"
@@ -35,10 +35,10 @@ TEST(calls_that_were_recorded)
 	assert_non_null(strstr(text_of(&forecast), ": the target uses 2.0 % more CPU time;"));
 	forecast.seen.share = 0.75;
 	assert_non_null(strstr(text_of(&forecast), ": the target uses 4.0 times the CPU time;"));
-	/* No more than the cost of a call is exact. */
+	/* Only the cost of a call is exact. */
 	forecast.seen.share = 1;
 	assert_non_null(strstr(text_of(&forecast), ": the target uses 20.0 times the CPU time;"));
-	/* Too little CPU time to tell. */
+	/* Too little CPU time for a forecast. */
 	forecast.seen.share = 0;
 	assert_non_null(strstr(text_of(&forecast), "about 310 000 calls/s; 1 000 calls/s take"));
 }

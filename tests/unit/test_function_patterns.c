@@ -25,7 +25,7 @@ TEST(test_names)
 
 	assert_true(matches("main", "main"));
 	assert_false(matches("mai", "main"));
-	/* Short, as reports show them; complete; mangled. */
+	/* Short names, as in reports; complete names; mangled names. */
 	assert_true(matches("shop::Stock::take", member));
 	assert_true(matches("shop::Stock::take(int)", member));
 	assert_true(matches(member, member));
@@ -36,7 +36,7 @@ TEST(test_names)
 	assert_false(matches("Stock::take", member));
 	assert_true(matches("shop::pack", "_ZN4shop4packITkSt8integraliEEvT_"));
 	assert_true(matches("shop::pa*", "_ZN4shop4packITkSt8integraliEEvT_"));
-	/* Names that are no good globs. */
+	/* Names that are not suitable as globs. */
 	assert_true(matches("shop::Map::operator[]", "_ZN4shop3MapixEi"));
 	assert_true(matches("shop::Map::operator*", "_ZN4shop3MapmlEi"));
 }
@@ -63,7 +63,7 @@ TEST(test_uses)
 	assert_true(xp_pattern_uses_match(NULL, patterns, 2, "operator", NULL));
 }
 
-/* A name that contains the pattern is nearer than one with few other characters, whatever its length. */
+/* A name that contains the pattern is closer than a name with few different characters, at any length. */
 TEST(test_part)
 {
 	static const char *const patterns[] = { "*Serve*" };

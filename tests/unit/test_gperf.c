@@ -12,7 +12,7 @@
 
 #include "unit.h"
 
-/* A 16-bit number as a slot. */
+/* Returns a 16-bit number as a slot. */
 #define S(low) (low) & 0xff, (low) >> 8 & 0xff, 0, 0, 0, 0, 0, 0
 
 static int fd;
@@ -111,7 +111,7 @@ TEST(test_long)
 	free(expected);
 }
 
-/* An error is permanent, because later data would not match the intended file. */
+/* An error is permanent, because later data would be at the wrong position. */
 static void refuse_record(uint64_t count, const uint64_t *pcs, size_t pc_count)
 {
 	static const uint64_t good[] = { 1 };
@@ -126,7 +126,7 @@ static void refuse_record(uint64_t count, const uint64_t *pcs, size_t pc_count)
 	close(fd);
 }
 
-/* A profile of some MB takes some tens of writes. */
+/* A profile of some MB needs only tens of writes. */
 TEST(test_buffer)
 {
 	const uint64_t pcs[] = { 1, 2 };

@@ -13,7 +13,7 @@
 
 #include "base/util.h"
 
-static uint64_t slots[8192]; /* of the last file, after the header */
+static uint64_t slots[8192]; /* bytes of the last file, after the header */
 static char text[64 << 10];  /* its list of mapped objects */
 
 #define RECORD(number, ...)                                                                                            \
@@ -81,7 +81,7 @@ TEST(test_plain)
 	assert_string_equal(text, "555555555000-555555560000 r-xp 00001000 00:00 0           /bin/program\n");
 }
 
-/* For callers the byte before the address decides, for the sampled PC its own byte. */
+/* For callers, the byte before the address decides; for the sampled PC, the byte at the address. */
 TEST(test_unknown)
 {
 	const struct xp_gperf_record records[] = {
@@ -128,7 +128,7 @@ TEST(test_shared_caller)
 	assert_slots(1, 2, 0x555555555010, 0x555555555020, 1, 2, 0x555555555011, 0x555555555020, 1, 1, 0x555555555012);
 }
 
-/* Of 64 records, Go tolerates two others; with three it deletes nothing. */
+/* Of 64 records, Go tolerates two that differ; with three, it deletes nothing. */
 static void count_varied(size_t others, size_t expected)
 {
 	struct xp_gperf_record records[64];
@@ -157,7 +157,7 @@ TEST(test_similar_callers)
 	count_varied(3, 0);
 }
 
-/* A PC whose byte before belongs to another object is moved the other way. */
+/* If the byte before a PC belongs to another object, the PC is moved in the other direction. */
 TEST(test_variant_at_a_start)
 {
 	const struct xp_gperf_record records[] = { RECORD(2, 0x555555555010, 0x555555555001) };
@@ -211,14 +211,14 @@ TEST(test_paths)
 	assert_maps(with(&object, ""), 1, RANGE "[]\n");
 }
 
-/* The line begins where the first executable segment would begin. */
+/* The line starts where the first executable segment would start. */
 TEST(test_segments)
 {
 	struct xp_gperf_object object;
 
 	with(&object, "/lib/a.so");
 	object.is_elf = true;
-	object.bias = 0x555555553000; /* lld: the segment begins within a page */
+	object.bias = 0x555555553000; /* lld: the segment starts within a page */
 	object.exec_vaddr = 0x2850;
 	object.exec_offset = 0x1850;
 	assert_maps(&object, 1, "555555555850-555555560000 r-xp 00001850 00:00 0           /lib/a.so\n");

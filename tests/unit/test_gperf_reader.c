@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Hand-written files from gperftools' "CPU Profile Data File Structure", and the results of the reader and the rules.
+ * Hand-written files from gperftools' "CPU Profile Data File Structure", read by the reader and checked by the rules.
  */
 #include "format/gperf_reader.h"
 #include "check/gperf_rules.h"
@@ -12,7 +12,7 @@
 
 #include "unit.h"
 
-/* A file built slot by slot. */
+/* A file that is built slot by slot. */
 static struct {
 	uint8_t bytes[1 << 20];
 	size_t size;
@@ -276,7 +276,7 @@ TEST(test_lines)
 	assert_violation(42, "zero byte");
 }
 
-/* No writer makes this, but a hole in a file reads as it. */
+/* No writer makes this, but a hole in a file reads like this. */
 TEST(test_too_large)
 {
 	begin(4, false);
@@ -300,7 +300,7 @@ TEST(test_too_large)
 	assert_violation(32, "more than 65536 bytes");
 }
 
-/* A complete file around records. Returns the offset of the first. */
+/* Makes a complete file around records. Returns the offset of the first record. */
 static void ruled(uint64_t period_us, size_t count, const uint64_t *records, const char *text)
 {
 	begin(8, false);

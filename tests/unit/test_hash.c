@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The hash table, and the map that is made of it. */
+/* The hash table, and the map that uses it. */
 
 #include "unit.h"
 
@@ -40,7 +40,7 @@ TEST(test_values)
 	assert_int_equal(map.count, 0);
 }
 
-/* Puts and removes keys in a random order, and compares with a plain array. */
+/* Puts and removes keys in a random order, and compares with an array. */
 TEST(test_put_and_remove)
 {
 	struct xp_u64_map map = { 0 };
@@ -65,7 +65,7 @@ TEST(test_put_and_remove)
 	}
 	for (size_t key = 0; key < KEYS; key++)
 		assert_ptr_equal(xp_u64_map_get(&map, key), expected[key]);
-	/* A walk from the last entry to the first may remove where it is. */
+	/* A walk from the last entry to the first may remove the current entry. */
 	for (size_t i = map.count; i--;) {
 		assert_ptr_equal(map.entries[i].pointer, expected[map.entries[i].key]);
 		expected[map.entries[i].key] = NULL;
@@ -91,7 +91,7 @@ static int64_t find_text(const struct xp_hash *hash, const char *const *texts, c
 	return -1;
 }
 
-/* Elements with the same key that are not equal. */
+/* Elements with the same key, but different contents. */
 TEST(test_same_keys)
 {
 	static const char *const texts[] = { "a", "bb", "cc", "d", "dd", "eee", "ff", "g" };
@@ -116,7 +116,7 @@ TEST(test_same_keys)
 #define PIECE_BYTES 6
 #define PIECES 15
 
-/* FNV-1a: of a kind whose state whoever chooses the text knows. */
+/* FNV-1a, whose state is known to an attacker who chooses the string. */
 static uint32_t known_hash(uint32_t hash, const char *text)
 {
 	for (; *text; text++)
@@ -124,7 +124,7 @@ static uint32_t known_hash(uint32_t hash, const char *text)
 	return hash;
 }
 
-/* Two pieces that lead from one state to another one. */
+/* Two strings that change the hash from one state to the same other state. */
 static uint32_t find_pair(uint32_t from, char pair[2][PIECE_BYTES + 1])
 {
 	struct xp_u64_map seen = { 0 };
@@ -140,7 +140,7 @@ static uint32_t find_pair(uint32_t from, char pair[2][PIECE_BYTES + 1])
 	return to;
 }
 
-/* Each of some places has one of two pieces: the known hash of all such texts is one. */
+/* Strings that have one of the two at each position: their known hash is always the same. */
 TEST(test_chosen_texts)
 {
 	struct xp_text_pool pool = { .bytes_max = 16 << 20 };

@@ -29,7 +29,7 @@ static uint8_t *write_instr_map(const char *const *names, size_t count, size_t *
 	return file;
 }
 
-/* Returns the header of the section with this name, checked to lie within the file. */
+/* Returns the header of the section with this name, after checking that the section is in the file. */
 static const Elf64_Shdr *find_section(const uint8_t *file, size_t size, const char *name)
 {
 	const Elf64_Ehdr *header = (const void *)file;
@@ -109,7 +109,7 @@ TEST(test_symbols)
 
 #define LINED 1000
 
-/* Some functions without a line, some of other files, lines that go up and down. */
+/* Some functions without a line, some in other files, lines in any order. */
 static struct xp_source_line line_of(size_t function)
 {
 	static const char *const files[] = { "/src/one.c", "/src/two.c", "/src/a directory/three.c" };
@@ -181,7 +181,7 @@ TEST(test_errors)
 	close(fd);
 }
 
-/* st_name has 32 bits: 4097 times the same MiB of name is too much, and is detected before memory is allocated. */
+/* st_name has 32 bits: 4097 names of 1 MiB are too long, which is detected before memory is allocated. */
 TEST(test_too_long)
 {
 	size_t bytes = 1 << 20;

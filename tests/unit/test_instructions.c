@@ -9,7 +9,7 @@
 
 static int lie;
 
-/* In place of the C library's. */
+/* Replaces the C library's function. */
 int sched_getcpu(void)
 {
 	unsigned int cpu = 0;
@@ -18,7 +18,7 @@ int sched_getcpu(void)
 	return (int)cpu + lie;
 }
 
-/* What is said to work does, on each CPU. */
+/* Each CPU can execute the instructions that are reported as usable. */
 TEST(test_works)
 {
 	const struct xp_instructions instructions = xp_instructions_try();
@@ -41,7 +41,7 @@ TEST(test_works)
 	assert_false(sched_setaffinity(0, sizeof(allowed), &allowed));
 }
 
-/* A hypervisor that leaves the host's number of the CPU in TSC_AUX. */
+/* A hypervisor that leaves the host's CPU number in TSC_AUX. */
 TEST(test_rdpid_of_another_machine)
 {
 	struct xp_instructions before = xp_instructions_try(), after;

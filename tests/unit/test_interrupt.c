@@ -43,7 +43,7 @@ static int by_signal(int number, bool with_sigint)
 	if (xp_interrupted())
 		return 2;
 	kill(getpid(), number);
-	/* In this process, and in a separate task, which has other pending signals. */
+	/* Runs in this process, and in a separate task, which has other pending signals. */
 	return xp_interrupted() + 4 * xp_shielded(ask, NULL);
 }
 
@@ -125,7 +125,7 @@ TEST(death)
 
 enum then { NOTHING, ABORT, TELL };
 
-/* Whether the thread has the signal: it may not have dealt with it yet. */
+/* Returns whether the thread has the signal: it may not have handled the signal yet. */
 static bool is_pending(int number)
 {
 	sigset_t pending;
@@ -134,7 +134,7 @@ static bool is_pending(int number)
 	return sigismember(&pending, number);
 }
 
-/* A signal arrives after one that ended the recording so long ago; 0: none did. Returns whether xprof is to end. */
+/* A signal arrives this long after one that ended the recording; 0: there was none. Returns whether xprof ends. */
 static int signal_after(uint64_t since_ns, enum then then)
 {
 	xp_interrupt_init(true, true);
@@ -169,7 +169,7 @@ static int is_second(void)
 	return signal_after(XP_INTERRUPT_APART_NS, ABORT);
 }
 
-/* It arrives before it may end xprof. */
+/* The signal arrives before it may end xprof. */
 static int waits(void)
 {
 	if (signal_after(XP_INTERRUPT_APART_NS, NOTHING) != 1)

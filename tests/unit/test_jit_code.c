@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Code by address and time. */
+/* JIT code by address and time. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 struct fixture {
 	struct xp_jit_code *code;
 	uint64_t bytes_left;
-	char heard[512]; /* reported to the observer, a line each */
+	char heard[512]; /* events of the observer, one per line */
 };
 
 static void hear_load(void *arg, uint32_t index, const struct xp_jit_load *load)
@@ -54,7 +54,7 @@ static int teardown(void **state)
 	struct fixture *f = *state;
 
 	xp_jit_code_free(f->code);
-	assert_int_equal(f->bytes_left, PLENTY); /* returned */
+	assert_int_equal(f->bytes_left, PLENTY); /* the returned event */
 	free(f);
 	return 0;
 }
@@ -106,7 +106,7 @@ TEST_WITH(test_replaced, setup, teardown)
 	CHECK_AT(f, 0x1040, 200, "b");
 	CHECK_AT(f, 0x1040, 299, "b");
 	CHECK_AT(f, 0x1040, 300, "c");
-	/* a has ended completely, though b replaced only its first half. */
+	/* a has ended completely, although b replaced only its first half. */
 	CHECK_AT(f, 0x10c0, 199, "a");
 	CHECK_AT(f, 0x10c0, 200, "-");
 	CHECK_AT(f, 0x10c0, 300, "c");
@@ -124,7 +124,7 @@ TEST_WITH(test_replaced_in_the_middle, setup, teardown)
 	CHECK_AT(f, 0x1080, 200, "-");
 	CHECK_AT(f, 0x1180, 200, "b");
 	CHECK_AT(f, 0x1280, 200, "-");
-	/* The rest of it still knows where it began. */
+	/* The rest of the code keeps its start. */
 	assert_true(xp_jit_code_find(f->code, 0x1280, 100, &range));
 	assert_int_equal(range.start, 0x1000);
 	assert_int_equal(range.size, 0x300);
@@ -163,7 +163,7 @@ TEST_WITH(test_moved, setup, teardown)
 	assert_true(xp_jit_code_find(f->code, 0x5010, 200, &range));
 	assert_int_equal(range.index, index);
 	assert_int_equal(range.start, 0x5000);
-	/* To an address that overlaps it. */
+	/* To an address that overlaps its old one. */
 	assert_int_equal(xp_jit_code_move(f->code, index, 300, 0x4f80), 0);
 	CHECK_AT(f, 0x5000, 299, "a");
 	CHECK_AT(f, 0x5000, 300, "a");
@@ -173,7 +173,7 @@ TEST_WITH(test_moved, setup, teardown)
 	CHECK_AT(f, 0x4f80, 399, "a");
 	CHECK_AT(f, 0x4f80, 400, "-");
 	CHECK_AT(f, 0x50c0, 400, "a");
-	/* It can be moved only while it is loaded. */
+	/* Code can be moved only while it is loaded. */
 	load(f, 500, 0x50f0, 0x10, "b");
 	assert_int_equal(xp_jit_code_move(f->code, index, 600, 0x6000), -ENOENT);
 	assert_int_equal(xp_jit_code_move(f->code, 77, 600, 0x6000), -ENOENT);
@@ -225,13 +225,13 @@ TEST_WITH(test_known, setup, teardown)
 				      "load 2 b 0x1000+4 at 200\n");
 }
 
-/* An .eh_frame for code at 0x1000 with 0x10 bytes, at 0x1010: CFA = rsp + 8 * words. */
+/* An .eh_frame at 0x1010, for 0x10 bytes of code at 0x1000: CFA = rsp + 8 * words. */
 static void make_eh_frame(uint8_t bytes[44], uint8_t words)
 {
 	static const uint8_t made[44] = { 20,	0,    0,  0, 0,	   0,  0, 0, 1,	   'z',	 'R',  0,
 					  1,	0x78, 16, 1, 0x1b, 12, 7, 8, 0x90, 1,	 0,    0, /* CIE */
 					  16,	0,    0,  0, 28,   0,  0, 0, 0xd0, 0xff, 0xff, 0xff,
-					  0x10, 0,    0,  0, 0 /* FDE, at 0x30 before its address */ };
+					  0x10, 0,    0,  0, 0 /* FDE, whose address field is at 0x30 */ };
 
 	memcpy(bytes, made, sizeof(made));
 	bytes[19] = (uint8_t)(8 * words);
@@ -274,7 +274,7 @@ static int words_at(struct fixture *f, uint64_t address, uint64_t tsc)
 #define BYTES_1 "0123456789abcdef"
 #define BYTES_2 "fedcba9876543210"
 
-/* Rules hold for as long as their code. */
+/* Unwind rules are valid as long as their code. */
 TEST_WITH(test_rules, setup, teardown)
 {
 	struct fixture *f = *state;
@@ -301,7 +301,7 @@ TEST_WITH(test_rules, setup, teardown)
 	assert_int_equal(words_at(f, 0x2000, 500), 0);
 }
 
-/* Two sources have the same function, one of them without rules and with other bytes, in either order. */
+/* Two sources report the same function, one without rules and with other bytes, in either order. */
 TEST_WITH(test_rules_of_two_sources, setup, teardown)
 {
 	struct fixture *f = *state;
@@ -383,7 +383,7 @@ TEST_WITH(test_refused, setup, teardown)
 	assert_int_equal(xp_jit_code_refused(f->code), 0);
 }
 
-/* A perf map that also names code of a file: only the rest is taken. */
+/* A perf map also names code of a file: only the rest is used. */
 TEST_WITH(test_not_in_files, setup, teardown)
 {
 	struct fixture *f = *state;
@@ -413,7 +413,7 @@ TEST_WITH(test_not_in_files, setup, teardown)
 	xp_address_space_free(&space);
 }
 
-/* The observer receives no code earlier than its memory. */
+/* The observer gets code only after its memory. */
 TEST_WITH(test_since, setup, teardown)
 {
 	struct fixture *f = *state;
@@ -440,7 +440,7 @@ TEST_WITH(test_since, setup, teardown)
 	xp_address_space_free(&space);
 }
 
-/* All data of a load, valid during the call only. */
+/* Prints all data of a load, which is valid only during the call. */
 static int load_with_lines(struct fixture *f, uint64_t start, const char *name)
 {
 	char files[2][8] = { "a.c", "b.c" }, code[] = "code";
@@ -478,7 +478,7 @@ static void hear_all(void *arg, uint32_t index, const struct xp_jit_load *load)
 	assert_int_equal(load->lines[2].line, 3);
 }
 
-/* A source reports code in memory that the address space does not have yet. */
+/* A source reports code in memory that is not in the address space yet. */
 TEST_WITH(test_before_its_memory, setup, teardown)
 {
 	struct fixture *f = *state;
@@ -509,7 +509,7 @@ TEST_WITH(test_before_its_memory, setup, teardown)
 	f->heard[0] = 0;
 	xp_jit_code_settle(f->code);
 	assert_string_equal(f->heard, "load 1 b 0x3000+5 at 0\nload 3 d 0x5000+5 at 0\n");
-	/* Memory of loads that are never reported is returned too. */
+	/* Memory of loads that are never reported is freed, too. */
 	assert_int_equal(load_with_lines(f, 0x6000, "e"), 0);
 	xp_address_space_free(&space);
 }
@@ -542,14 +542,14 @@ TEST_WITH(test_memory, setup, teardown)
 	assert_int_equal(err, -ENOSPC);
 	assert_in_range(xp_jit_code_count(f->code), 5, 100);
 	assert_int_equal(xp_jit_code_refused(f->code), 1);
-	/* Known code stays known, and is found. */
+	/* Known code stays known, and can be found. */
 	CHECK_AT(f, 0x1000, 1, "a");
 	assert_int_equal(
 	    xp_jit_code_load(f->code, &(struct xp_jit_load){ .start = 0x1000, .size = 1, .name = "a" }, NULL), 0);
 	f->bytes_left += aside;
 }
 
-/* As many as memory allows. */
+/* As much code as fits. */
 static uint64_t fill(struct xp_jit_code *code)
 {
 	struct xp_jit_load what = { .start = 0x1000, .size = 1, .name = "a" };
@@ -561,7 +561,10 @@ static uint64_t fill(struct xp_jit_code *code)
 	return xp_jit_code_count(code);
 }
 
-/* A process that takes all it can get leaves as much for the others, and each of them for the next. */
+/*
+ * A process that uses all memory available to it leaves as much for the others; each of those leaves as much for the
+ * next.
+ */
 TEST_WITH(test_shared_memory, setup, teardown)
 {
 	const uint64_t all = 1 << 20, slack = all / 100;
@@ -576,7 +579,7 @@ TEST_WITH(test_shared_memory, setup, teardown)
 		assert_int_equal(xp_jit_code_refused(codes[i]), 1);
 	}
 	assert_in_range(counts[1], counts[0] / 2 - 2, counts[0] / 2 + 2);
-	/* Returned memory is available to all. */
+	/* Freed memory is available to all processes. */
 	xp_jit_code_free(codes[0]);
 	assert_true(fill(codes[3]) > 2 * counts[3]);
 	for (size_t i = 1; i < XP_ARRAY_SIZE(codes); i++)
@@ -598,7 +601,7 @@ TEST_WITH(test_many_replacements, setup, teardown)
 	CHECK_AT(f, 0x1000, 10, "-"); /* too long ago */
 }
 
-/* The same by going through all events in order: the code at each address at each time. */
+/* Finds the code at each address and time by a search through all events. */
 
 #define MODEL_BYTES 200
 #define MODEL_EVENTS 120

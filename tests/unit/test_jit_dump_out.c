@@ -24,7 +24,7 @@
 struct fixture {
 	char dir[64];
 	int dir_fd;
-	uint64_t bytes_left; /* for all files */
+	uint64_t bytes_left; /* limit of all files */
 	struct xp_jit_dump_out *out;
 	struct xp_jit_dump_out_counts counts;
 	struct xp_file_view view;
@@ -81,7 +81,7 @@ static void load(struct fixture *f, uint32_t index, uint64_t tsc, const char *na
 	xp_jit_dump_out_load(f->out, index, &one);
 }
 
-/* Ends the file, which is valid or missing. */
+/* Ends the file, which must be valid or missing. */
 static void close_all(struct fixture *f, int err)
 {
 	struct xp_report report = { 0 };
@@ -125,7 +125,7 @@ TEST_WITH(test_no_code, setup, teardown)
 {
 	struct fixture *f = *state;
 
-	xp_jit_dump_out_move(f->out, 0, 2000, BASE, BASE + 0x1000, 10); /* a load that was never reported */
+	xp_jit_dump_out_move(f->out, 0, 2000, BASE, BASE + 0x1000, 10); /* a load that was never written */
 	assert_int_equal(xp_jit_dump_out_close(f->out, 9000, &f->counts), 0);
 	assert_int_equal(f->counts.bytes, 0);
 	assert_int_equal(faccessat(f->dir_fd, xp_jit_dump_out_name(f->out), F_OK, 0), -1);
@@ -156,7 +156,7 @@ TEST_WITH(test_records, setup, teardown)
 		assert_int_equal(f->view.bytes[40 + 60 + 100 + 65 + 100 + 60 + i], 0xcc);
 }
 
-/* Another image of the same pid has other indices and another file, with a number that is no valid pid. */
+/* Another image with the same PID has its own indices and its own file, whose number is not a valid PID. */
 TEST_WITH(test_images, setup, teardown)
 {
 	struct fixture *f = *state;
@@ -203,7 +203,7 @@ TEST_WITH(test_lines, setup, teardown)
 		  "9000 close\n");
 }
 
-/* Code that is too large without its bytes, and its moves, are left out and counted. */
+/* Code that is too large, and its moves, are omitted and counted. */
 TEST_WITH(test_too_large, setup, teardown)
 {
 	struct xp_jit_load one = {
@@ -221,7 +221,7 @@ TEST_WITH(test_too_large, setup, teardown)
 	assert_int_equal(f->counts.moves, 0);
 }
 
-/* The bound of the file: code beyond it is counted, smaller code is still written. */
+/* The limit of the file: larger code is counted, smaller code is still written. */
 TEST_WITH(test_bound, setup, teardown)
 {
 	struct fixture *f = *state;
@@ -240,8 +240,8 @@ TEST_WITH(test_bound, setup, teardown)
 }
 
 /*
- * The bound of all files: one leaves as much for the next as it takes; code without room is counted, its moves are left
- * out.
+ * The limit of all files: a file leaves as much for the next file as it uses. Code without space is counted, and its
+ * moves are omitted.
  */
 TEST_WITH(test_bound_of_all, setup, teardown)
 {
@@ -263,7 +263,7 @@ TEST_WITH(test_bound_of_all, setup, teardown)
 	xp_file_view_close(&f->view);
 	xp_jit_dump_out_free(f->out);
 	unlinkat(f->dir_fd, "jit-4711.dump", 0);
-	/* Another image starts when nothing is left, and later there is room again. */
+	/* Another image starts without space, and gets space later. */
 	before = f->bytes_left;
 	f->bytes_left = 10;
 	begin(f, 1);
@@ -276,7 +276,7 @@ TEST_WITH(test_bound_of_all, setup, teardown)
 	assert_int_equal(before - f->bytes_left, f->counts.bytes);
 }
 
-/* An existing name: nothing is overwritten, no link is followed, and all code is counted. */
+/* The name exists: no file is overwritten, no link is followed, and all code is counted. */
 TEST_WITH(test_taken, setup, teardown)
 {
 	struct fixture *f = *state;
@@ -293,7 +293,7 @@ TEST_WITH(test_taken, setup, teardown)
 	assert_int_equal(fstatat(f->dir_fd, "elsewhere", &st, AT_SYMLINK_NOFOLLOW), -1);
 }
 
-/* At any size of the disk the file is valid, and its contents match the counts. */
+/* At any size of the disk, the file is valid and agrees with the counts. */
 TEST_WITH(test_full_disk, setup, teardown)
 {
 	static const struct xp_jit_line lines[] = { { BASE, 10, 0, "a.js" } };

@@ -47,7 +47,7 @@ static void end(void)
 	section.size = size;
 }
 
-/* "zR" with this encoding: CFA = rsp + 8, the return address at CFA - 8. Returns its offset. */
+/* A CIE "zR" with this encoding: CFA = rsp + 8, the return address at CFA - 8. Returns its offset. */
 static size_t put_cie(uint8_t encoding)
 {
 	begin();
@@ -154,8 +154,7 @@ TEST_WITH(test_encodings, setup, teardown)
 }
 
 /*
- * Several entries of one function and of others, unordered; an entry that is not completely inside does not belong to
- * the function.
+ * Entries of this function and of others, unordered. An entry that is partly outside does not belong to the function.
  */
 TEST_WITH(test_find, setup, teardown)
 {
@@ -204,7 +203,7 @@ TEST_WITH(test_augmentations, setup, teardown)
 	assert_true(fdes.commons[fdes.all[0].common].is_signal);
 }
 
-/* One entry for most of the function, one for a part of the same code and one for its end. */
+/* One entry for most of the function, one for a part of the same code, and one for the end. */
 TEST_WITH(test_rows, setup, teardown)
 {
 	size_t cie = put_cie(0x00);
@@ -231,7 +230,10 @@ TEST_WITH(test_rows, setup, teardown)
 	assert_int_equal(rows.count, 0);
 }
 
-/* Compilers need six bytes of instructions for all entries together. Half a megabyte of them gives no rules. */
+/*
+ * Compilers need six bytes of instructions for all entries together. With half a megabyte of instructions, there are no
+ * rules.
+ */
 TEST_WITH(test_slow, setup, teardown)
 {
 	enum { BYTES = 3000 };
@@ -250,7 +252,7 @@ TEST_WITH(test_slow, setup, teardown)
 	assert_int_equal(rows.count, 0);
 }
 
-/* For any end and any sizes. */
+/* Truncated at any byte, with any sizes. */
 TEST_WITH(test_malformed, setup, teardown)
 {
 	size_t size, cie = put_cie(0x00);

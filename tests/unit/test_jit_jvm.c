@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A JVM that is found while it starts, before it handles the signal that makes it listen. */
+/* A JVM that xprof finds while it starts, before it handles the signal that makes it listen. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static void on_signal(int number)
 	(void)number;
 }
 
-/* On request it handles the signal and answers every client. */
+/* When requested, the JVM handles the signal and answers every client. */
 static __attribute__((noreturn)) void be_jvm(const struct world *world)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -117,7 +117,7 @@ static void hit(struct world *world, uint64_t tsc)
 	xp_jit_hit(world->jit, CODE + 8, tsc);
 }
 
-/* Whether an answer is still possible. */
+/* Returns whether an answer is still possible. */
 static bool is_waiting(const struct world *world)
 {
 	return xp_jit_has_unknown(world->jit);
@@ -142,7 +142,7 @@ TEST_WITH(test_asked_again, setup, teardown)
 	assert_int_equal(xp_jit_functions(world->jit), 1);
 }
 
-/* A JVM that never handles the signal (-Xrs) is not asked forever. */
+/* xprof stops asking a JVM that never handles the signal (-Xrs). */
 TEST_WITH(test_given_up, setup, teardown)
 {
 	struct world *world = *state;
@@ -156,7 +156,7 @@ TEST_WITH(test_given_up, setup, teardown)
 	assert_in_range(now, BEGIN + 20 * HZ, BEGIN + 50 * HZ);
 }
 
-/* Requests are not too frequent either: each pause is twice as long as the one before. */
+/* Each pause between requests is twice as long as the one before. */
 TEST_WITH(test_pauses, setup, teardown)
 {
 	struct world *world = *state;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The time that a look at a process's JIT code takes from the recorder. */
+/* The recorder's time for a check of a process's JIT code. */
 #include "unit.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 
 #define WATCH_NS (2 * XP_NS_PER_S)
 
-/* GDB's interface, with this program as a place to watch. */
+/* GDB's interface, with this program as the watched address. */
 struct {
 	uint32_t version;
 	uint32_t action_flag;
@@ -51,7 +51,7 @@ static void map_program(struct xp_address_space *space, struct xp_file *file, co
 	assert_int_equal(space->count, 1);
 }
 
-/* Attaching a probe waits for the kernel, which is not the process's fault. */
+/* The time to attach a probe does not count, because the kernel causes it, not the process. */
 TEST(test_watching_is_free)
 {
 	const struct xp_clock clock = { .hz = 2000000000, .mono_hz = 2000000000 };

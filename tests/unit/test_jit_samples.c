@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Samples in the JIT code of a process that ends during the recording. */
+/* Samples in the JIT code of a process that exits during the recording. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -109,13 +109,13 @@ static bool has_unknown(const struct world *world)
 	return xp_jit_has_unknown(world->image.jit);
 }
 
-/* Resets the time budget, so that later steps depend on no earlier pause. */
+/* Resets the time budget, so that later steps do not depend on an earlier pause. */
 static void allow(struct world *world)
 {
 	world->jits.looking = (struct xp_rate_limit){ 0 };
 }
 
-/* A look ends early if the machine takes the CPU away: what was hit is then looked for again. */
+/* A check ends early if xprof loses the CPU: the sampled addresses are then searched again. */
 static void refresh(struct world *world)
 {
 	struct xp_image *images[] = { &world->image };
@@ -136,13 +136,13 @@ static void end_gone(struct world *world)
 	xp_jit_samples_end_gone(&world->jits, images, 1);
 }
 
-/* What is hit in code that is not known by then is looked for once more, and not again where no source has it. */
+/* An address in unknown code is searched once more, and not again if no source has the code. */
 TEST_WITH(test_looks, setup, teardown)
 {
 	struct world *world = *state;
 	FILE *map;
 
-	hit(world, CODE + 8); /* causes a look at once */
+	hit(world, CODE + 8); /* causes an immediate check */
 	refresh(world);
 	assert_false(has_unknown(world));
 	assert_int_equal(xp_jit_functions(world->image.jit), 1);
@@ -158,7 +158,7 @@ TEST_WITH(test_looks, setup, teardown)
 	hit(world, CODE + 0x1000);
 	refresh(world);
 	assert_false(has_unknown(world));
-	/* A thousand hits are looked for together. */
+	/* A thousand addresses are searched together. */
 	for (int i = 0; i < 1000; i++)
 		hit(world, CODE + 0x2000 + 16 * i);
 	refresh(world);
@@ -174,7 +174,7 @@ TEST_WITH(test_closed, setup, teardown)
 	refresh(world);
 	fds++; /* the socket to the child that reads memory, for all processes */
 	assert_int_equal(count_fds(), fds + 2);
-	/* Not while it lives. */
+	/* The data is kept while the process lives. */
 	end_gone(world);
 	assert_int_equal(count_fds(), fds + 2);
 	end_child(world);
@@ -186,7 +186,7 @@ TEST_WITH(test_closed, setup, teardown)
 	assert_false(has_unknown(world));
 }
 
-/* A process that has cost more than its share of the recorder's time is skipped for a while. */
+/* A process that used more than its share of the recorder's time is skipped for a while. */
 TEST_WITH(test_costly, setup, teardown)
 {
 	struct world *world = *state;
@@ -200,7 +200,7 @@ TEST_WITH(test_costly, setup, teardown)
 	assert_true(has_unknown(world));
 }
 
-/* A sample that has waited for its unwind table has an outdated view of the process. */
+/* A sample that waited for its unwind table has an outdated view of the process. */
 TEST_WITH(test_newest_space, setup, teardown)
 {
 	struct world *world = *state;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Loads from a runtime's own jitdump: while it grows, and when it is hostile. */
+/* Loads from a runtime's jitdump: while the file grows, and when it is hostile. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ struct fixture {
 	struct xp_jit_code *code;
 	uint64_t bytes_left;
 	unsigned int loads;
-	char heard[4096]; /* reported to the observer, a line each */
+	char heard[4096]; /* events of the observer, one per line */
 	/* of the last load */
 	uint8_t code_bytes[64];
 };
@@ -131,7 +131,7 @@ static int refresh(struct fixture *f)
 	return xp_jit_src_dump_refresh(f->dump, f->code, &clock_of_test, NOW);
 }
 
-/* A refresh takes exactly these loads. */
+/* Checks the loads that a refresh reports. */
 static void expect(struct fixture *f, const char *heard)
 {
 	f->heard[0] = 0;
@@ -152,7 +152,7 @@ TEST_WITH(test_marker, setup, teardown)
 	assert_false(xp_jit_src_dump_is_marker(""));
 }
 
-/* Loads and moves with times of CLOCK_MONOTONIC; a second refresh takes only the new ones. */
+/* Loads and moves with times of CLOCK_MONOTONIC. A second refresh reports only the new ones. */
 TEST_WITH(test_grows, setup, teardown)
 {
 	const struct xp_jitdump_move move = { PID, PID, BASE, BASE + 0x1000, 128, 7 },
@@ -166,7 +166,7 @@ TEST_WITH(test_grows, setup, teardown)
 	expect(f, "");
 	assert_int_equal(xp_jitdump_move(f->writer, 7000, &move), 0);
 	assert_int_equal(xp_jitdump_move(f->writer, 7000, &unknown), 0);
-	put_load(f, UINT64_MAX / 4, 9, BASE, "new"); /* from the future, but already written */
+	put_load(f, UINT64_MAX / 4, 9, BASE, "new"); /* has a later time, but is already written */
 	expect(f, "move 0 0x7000000 to 0x7001000+128 at 14000\nload 2 new 0x7000000+128 at 100000000\n");
 	assert_int_equal(xp_jit_src_dump_skipped(f->dump), 0);
 }
@@ -183,15 +183,18 @@ TEST_WITH(test_arch_timestamp, setup, teardown)
 static void put_lines(struct fixture *f, uint64_t at, uint64_t bias)
 {
 	const struct xp_jitdump_line lines[] = {
-		{ at + bias + 8, 20, 0, "b.js" },   { at + bias, 10, 0, "a.js" },
-		{ at + bias + 127, 30, 0, "\xff" }, { at + bias + 128, 40, 0, "a.js" }, /* no longer in the code */
+		{ at + bias + 8, 20, 0, "b.js" },
+		{ at + bias, 10, 0, "a.js" },
+		/* the address is no longer in the code */
+		{ at + bias + 127, 30, 0, "\xff" },
+		{ at + bias + 128, 40, 0, "a.js" },
 		{ at - 0x1000, 50, 0, "a.js" },
 	};
 
 	assert_int_equal(xp_jitdump_debug_info(f->writer, 1, at, lines, bias ? 4 : 5), 0);
 }
 
-/* In order, only those inside the code, and only for the next load. */
+/* Lines are ordered, inside the code, and only for the next load. */
 TEST_WITH(test_lines, setup, teardown)
 {
 	struct fixture *f = *state;
@@ -205,7 +208,7 @@ TEST_WITH(test_lines, setup, teardown)
 		  "a.js:30 at 0x700007f\nload 1 cold 0x7000100+128 at 10000\nload 2 other 0x7000300+128 at 10000\n");
 }
 
-/* The lines of V8 and LLVM are off by 64 bytes; a runtime with a plain line has only plain ones. */
+/* Lines of V8 and LLVM are off by 64 bytes; other runtimes have only exact lines. */
 TEST_WITH(test_biased_lines, setup, teardown)
 {
 	struct fixture *f = *state;
@@ -252,7 +255,7 @@ TEST_WITH(test_unwinding, setup, teardown)
 	       "load 0 hot 0x7000000+128 at 10000\nunwinding of 0x7000000+128\nload 1 cold 0x7000100+128 at 10000\n");
 }
 
-/* Byte by byte, because a runtime may be interrupted anywhere. */
+/* Read byte by byte, because a runtime may be interrupted anywhere. */
 TEST_WITH(test_piecemeal, setup, teardown)
 {
 	struct fixture *f = *state;
@@ -273,7 +276,7 @@ TEST_WITH(test_piecemeal, setup, teardown)
 	assert_non_null(strstr(f->heard, "a.js:30 at 0x700007f\nload 1 cold"));
 }
 
-/* The file of a long-running process is taken in several refreshes: all of it, and once. */
+/* The file of a long-running process is read in several refreshes: completely, and once. */
 TEST_WITH(test_long, setup, teardown)
 {
 	struct fixture *f = *state;
@@ -288,7 +291,7 @@ TEST_WITH(test_long, setup, teardown)
 	assert_int_equal(xp_jit_src_dump_skipped(f->dump), 0);
 }
 
-/* Code of up to a MiB has its bytes. Of larger code only the name is taken, and none of its bytes stay in memory. */
+/* Code of up to 1 MiB has its bytes. Larger code has only its name, and its bytes are not kept in memory. */
 TEST_WITH(test_large, setup, teardown)
 {
 	struct fixture *f = *state;
@@ -330,7 +333,7 @@ static int refresh_raw(struct fixture *f)
 	return xp_jit_src_dump_refresh(f->dump, f->code, &clock_of_test, NOW);
 }
 
-/* A malformed record with a valid frame is skipped and counted; an invalid frame ends the reading. */
+/* A malformed record with a valid frame is skipped and counted. An invalid frame ends the reading. */
 TEST_WITH(test_malformed, setup, teardown)
 {
 	struct fixture *f = *state;
@@ -363,7 +366,7 @@ TEST_WITH(test_malformed, setup, teardown)
 	assert_int_equal(f->loads, 1);
 }
 
-/* A record that claims 4 GiB costs nothing; data that is claimed is waited for. */
+/* A record that claims 4 GiB costs nothing; xprof waits for the claimed data. */
 TEST_WITH(test_claims, setup, teardown)
 {
 	struct fixture *f = *state;
@@ -397,7 +400,7 @@ TEST_WITH(test_no_jitdump, setup, teardown)
 	assert_int_equal(refresh_raw(f), -EBADMSG);
 }
 
-/* A runtime that rewrites its file: known code stays what it is. */
+/* A runtime rewrites its file: known code stays unchanged. */
 TEST_WITH(test_written_anew, setup, teardown)
 {
 	struct fixture *f = *state;
@@ -413,7 +416,7 @@ TEST_WITH(test_written_anew, setup, teardown)
 	expect(f, "load 2 hotter 0x7000000+128 at 12000\n");
 }
 
-/* By the mapping of a process, which is this one. */
+/* Reads the file by the mapping of a process, here this one. */
 TEST_WITH(test_open, setup, teardown)
 {
 	char dir[] = "/tmp/xprof-unit-XXXXXX", path[64];
@@ -452,7 +455,7 @@ TEST_WITH(test_open, setup, teardown)
 	rmdir(dir);
 }
 
-/* Data buffered by the runtime's C library counts as written: byte by byte, flushed now and then, and taken once. */
+/* Data in the buffer of the runtime's C library counts as written: byte by byte, with some flushes, and read once. */
 TEST_WITH(test_held_back, setup, teardown)
 {
 	char dir[] = "/tmp/xprof-unit-XXXXXX", path[64];
@@ -492,7 +495,9 @@ TEST_WITH(test_held_back, setup, teardown)
 	rmdir(dir);
 }
 
-/* The kernel has a buffer before the C library takes note of that: it is taken once, and the next one is taken, too. */
+/*
+ * The kernel gets a buffer before the C library updates its pointers: the buffer is read once, and so is the next one.
+ */
 TEST_WITH(test_just_written, setup, teardown)
 {
 	char dir[] = "/tmp/xprof-unit-XXXXXX", path[64];

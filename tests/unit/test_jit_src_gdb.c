@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The list of GDB's JIT interface. The target is this process, which lies. */
+/* The list of GDB's JIT interface. The target is this process, which reports false data. */
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -71,7 +71,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* At the head of the list, as LLVM does. */
+/* Adds an entry at the head of the list, as LLVM does. */
 static void add(struct fixture *f, int i, const char *name, uint64_t address)
 {
 	struct jit_code_entry *entry = &f->entries[i], *next = __jit_debug_descriptor.first_entry;
@@ -134,7 +134,9 @@ TEST_WITH(test_list, setup, teardown)
 	assert_int_equal(xp_jit_code_count(f->code), 3);
 }
 
-/* Three entries with as much unwinding data as one may have; what is too much for a walk comes with the next one. */
+/*
+ * Three entries with the maximum of unwind data each. Data that exceeds the limit of a walk comes with the next walk.
+ */
 TEST_WITH(test_eh_frame, setup, teardown)
 {
 	enum { LARGE = 15900 << 10, EH_FRAME = 1 << 20 };
@@ -162,7 +164,7 @@ TEST_WITH(test_eh_frame, setup, teardown)
 	for (int walk = 0, is_left = 1; is_left; walk++) {
 		assert_true(walk < 4);
 		is_left = xp_jit_src_gdb_refresh(f->gdb, f->code, &bytes, 100 * (walk + 1), false);
-		/* The newest comes first. What a walk takes is limited in time, too. */
+		/* The newest entry comes first. The time of a walk is limited, too. */
 		assert_string_equal(name_at(f, TEXT + 0x2000, 1000), "c");
 		assert_string_equal(name_at(f, TEXT, 1000), is_left ? "-" : "a");
 		assert_int_equal(xp_jit_code_has_rules(f->code), !is_left);
@@ -190,7 +192,7 @@ TEST_WITH(test_reused, setup, teardown)
 	refresh(f, 200, true);
 	assert_string_equal(name_at(f, TEXT, 199), "a");
 	assert_string_equal(name_at(f, TEXT, 200), "b");
-	/* Without a report, a changed head of the symfile shows it. */
+	/* Without an event of the breakpoint, the changed head of the symfile shows the change. */
 	take_out(f, 0);
 	add(f, 0, "c", TEXT);
 	f->files[0].header.e_flags++;
@@ -211,12 +213,12 @@ TEST_WITH(test_loops, setup, teardown)
 	refresh(f, 300, false);
 	f->entries[0].prev_entry = &f->entries[0];
 	refresh(f, 400, false);
-	/* Such a list gives no information: known code stays. */
+	/* A list in a loop gives no information: known code stays. */
 	assert_string_equal(name_at(f, TEXT, 400), "a");
 	assert_string_equal(name_at(f, TEXT + 0x1000, 400), "b");
 }
 
-/* A loop whose back pointers are right, as far as one reader can see. */
+/* A loop whose back pointers are consistent, as far as a reader can check. */
 TEST_WITH(test_endless, setup, teardown)
 {
 	struct fixture *f = *state;
@@ -230,7 +232,7 @@ TEST_WITH(test_endless, setup, teardown)
 	for (size_t i = 0; i < count; i++)
 		entries[i] = (struct jit_code_entry){ i + 1 < count ? &entries[i + 1] : NULL,
 						      i ? &entries[i - 1] : NULL, (const char *)&file, sizeof(file) };
-	/* Each time another part of it: the stored state stays bounded. */
+	/* The list changes each time: the stored state stays bounded. */
 	before = mallinfo2().uordblks;
 	for (size_t i = 0; i < parts; i++) {
 		__jit_debug_descriptor.first_entry = &entries[i * XP_JIT_SRC_GDB_ENTRIES_MAX];
@@ -242,7 +244,7 @@ TEST_WITH(test_endless, setup, teardown)
 		most = XP_MAX(most, mallinfo2().uordblks - before);
 		first = first ?: most;
 	}
-	/* A walk keeps at most two parts beside its own, however far it came in its time. */
+	/* A walk keeps at most two parts in addition to its own, at any progress. */
 	assert_in_range(most, first, 4 * first);
 	free(entries);
 }
@@ -272,7 +274,7 @@ TEST_WITH(test_nonsense, setup, teardown)
 	refresh(f, 700, false);
 }
 
-/* The symbols of this program: in its .symtab. */
+/* Reads the symbols of this program from its .symtab. */
 TEST(test_found_in_file)
 {
 	struct xp_jit_gdb_file file;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The functions in the ELF file of a JIT compiler. */
+/* Functions in the ELF file of a JIT compiler. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,7 +106,7 @@ TEST_WITH(test_not_loaded, setup, teardown)
 	assert_int_equal(found.count, 0);
 }
 
-/* Each field of the tables with arbitrary bytes: nothing beyond the file is read (run it under a sanitizer). */
+/* Each field of the tables has arbitrary bytes: nothing beyond the file is read (run this under a sanitizer). */
 TEST_WITH(test_broken, setup, teardown)
 {
 	static const uint64_t wild[] = { 0, 1, 0x7fffffff, 0xffffffff, UINT64_MAX / 2, UINT64_MAX };

@@ -129,7 +129,7 @@ TEST(test_close)
 	struct xp_jitdump *dump = begin(&options);
 
 	assert_int_equal(xp_jitdump_close(dump, 0x1234), 0);
-	assert_int_equal(xp_jitdump_load(dump, 0x1235, &load), -EINVAL); /* nothing may follow, and nothing does */
+	assert_int_equal(xp_jitdump_load(dump, 0x1235, &load), -EINVAL); /* no record may follow, and none does */
 	end(dump, expected, sizeof(expected));
 }
 
@@ -176,7 +176,7 @@ TEST(test_long)
 	free(bytes);
 }
 
-/* The process's file size limit acts as a full disk: the write that crosses it is short. */
+/* The process's file size limit acts as a full disk: the write that crosses the limit is short. */
 TEST(test_full_disk)
 {
 	char directory[] = "/tmp/xprof-unit.XXXXXX", path[sizeof(directory) + 16];

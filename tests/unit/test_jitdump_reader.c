@@ -10,7 +10,7 @@
 
 #include "unit.h"
 
-/* A file built number by number. */
+/* A file that is built number by number. */
 static struct {
 	uint8_t bytes[1 << 16];
 	size_t size;
@@ -177,7 +177,7 @@ static void assert_violation(size_t offset, const char *words)
 		fail_msg("%d: 0x%llx: %s", err, (unsigned long long)violation.offset, violation.text);
 }
 
-/* Allowed by the format; words: perf's objection, NULL for none. */
+/* The format allows this. words: perf's objection, or NULL. */
 static void assert_rule(size_t offset, const char *words)
 {
 	struct xp_violation violation = { .text = "none" };
@@ -320,7 +320,7 @@ TEST(test_header)
 	assert_violation(0, "not a jitdump");
 }
 
-/* Every kind is read to its end, and not beyond. */
+/* Records of every kind are read to their end, and not beyond. */
 TEST(test_cut_off)
 {
 	void (*const makers[])(uint64_t) = { load, move, debug };
@@ -418,7 +418,7 @@ TEST(test_debug)
 	assert_rule(40, "big-endian");
 }
 
-/* As V8 of Node.js 20 does: names with zero bytes. */
+/* As V8 of Node.js 20: names with zero bytes. */
 TEST(test_zeros_in_names)
 {
 	begin(1, false);
@@ -438,7 +438,7 @@ TEST(test_unwinding)
 	assert_rule(0, NULL);
 	change32(40 + 16, 46); /* unwind_data_size */
 	assert_violation(40, "45 of the 46 bytes");
-	change32(40 + 16, 19); /* below that of the header */
+	change32(40 + 16, 19); /* less than the header's */
 	assert_violation(40, "header in an unwind record has 20 bytes");
 	begin(1, false);
 	unwinding(false);

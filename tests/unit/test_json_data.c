@@ -30,7 +30,7 @@ TEST(test_text)
 	check_text("\xff\xc0\xaf\xe2\x80", "\"?????\"");
 }
 
-/* Long texts are written in pieces, which break no character. */
+/* Long strings are written in pieces that split no character. */
 TEST(test_long_text)
 {
 	char text[3001], expected[3003];

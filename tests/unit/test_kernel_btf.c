@@ -52,7 +52,7 @@ static void expect_same(const struct btf *small, const struct btf *whole, const 
 	}
 }
 
-/* As libbpf finds it in the complete BTF of the kernel. */
+/* Compares with libbpf's result for the kernel's complete BTF. */
 TEST(this_kernel)
 {
 	struct btf *whole = btf__load_vmlinux_btf(), *small;

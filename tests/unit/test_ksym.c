@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Names of kernel addresses, from the kernel's own data. */
+/* Names of kernel addresses, from the kernel. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 #define BASE UINT64_C(0xffffffff81000000)
 
-/* Symbols of 0x100 bytes, f0 at BASE; calls counts the batches. */
+/* Symbols of 0x100 bytes, f0 at BASE. calls counts the batches. */
 static int describe(void *arg, const uint64_t *addresses, size_t count, char (*texts)[XP_KSYM_TEXT_BYTES])
 {
 	unsigned int *calls = arg;
@@ -83,7 +83,7 @@ TEST(test_batches)
 	xp_ksym_free(&syms);
 }
 
-/* Thousands of profiles want the same addresses. */
+/* Thousands of profiles request the same addresses. */
 TEST(test_often)
 {
 	struct xp_ksym syms = { 0 };
@@ -148,7 +148,7 @@ static int fill(void *arg, const uint64_t *addresses, size_t count, char (*texts
 	return *(int *)arg;
 }
 
-/* A name that is too long and loses its end; and no answer at all. */
+/* A name that is too long, and is truncated; and no answer. */
 TEST(test_bad)
 {
 	struct xp_ksym syms = { 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Starts a command that does not get as far as execve(): see read(). */
+/* Starts a command that does not reach execve(): see read(). */
 #include <errno.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -13,7 +13,7 @@
 
 static pid_t test_pid;
 
-/* Replaces libc's read(): the new process waits for ever for what tells it to go on. */
+/* Replaces libc's read(): the new process waits forever for the message to continue. */
 ssize_t read(int fd, void *data, size_t size)
 {
 	while (getpid() != test_pid)
@@ -21,7 +21,7 @@ ssize_t read(int fd, void *data, size_t size)
 	return syscall(SYS_read, fd, data, size);
 }
 
-/* xprof is asked to stop. */
+/* xprof gets a request to end. */
 static void check_stopped(int number)
 {
 	char *argv[] = { "true", NULL };

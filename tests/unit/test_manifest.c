@@ -22,7 +22,7 @@
 
 #include <jansson.h>
 
-/* An empty one takes 240 bytes. */
+/* An empty object needs 240 bytes of memory. */
 #define MANY_OBJECTS 2000000
 
 static char place[32];
@@ -43,7 +43,7 @@ static int tear_down(void **state)
 	(void)state;
 	unlinkat(dir_fd, XP_MANIFEST_NAME, 0);
 	close(dir_fd);
-	/* Fails, and with it the test, if anything else is left. */
+	/* Removes the files, and fails the test if others remain. */
 	return rmdir(place);
 }
 
@@ -61,7 +61,7 @@ static json_t *read_back(void)
 	return json;
 }
 
-/* The value at a path as "processes.0.comm". */
+/* Returns the value at a path such as "processes.0.comm". */
 static json_t *at(json_t *json, const char *path)
 {
 	char copy[128], *rest = copy, *step;
@@ -300,9 +300,9 @@ TEST_WITH(flights_and_budget, set_up, tear_down)
 	assert_int_equal(number(json, "processes.0.objects.0.taken_out.0.calls_counted"), 7);
 	assert_true(json_real_value(at(json, "processes.0.objects.0.taken_out.0.out_s")) == 1.5);
 	assert_int_equal(json_array_size(at(json, "processes.0.objects.0.taken_out")), 2);
-	/* No longer than the recording. */
+	/* At most the duration of the recording. */
 	assert_true(json_real_value(at(json, "processes.0.objects.0.taken_out.1.out_s")) == 2.5);
-	/* Not counted is different from not called. */
+	/* "Not counted" differs from "not called". */
 	assert_null(json_object_get(at(json, "processes.0.objects.0.taken_out.1"), "calls_counted"));
 	assert_null(json_object_get(at(json, "processes.0.objects.0.taken_out.1"), "name"));
 	json_decref(json);
@@ -399,7 +399,7 @@ TEST_WITH(stale_leftover_is_replaced, set_up, tear_down)
 	struct xp_recording recording = minimal();
 	struct stat st;
 
-	/* A link left there must not redirect the write. */
+	/* A link at this name must not redirect the write. */
 	assert_int_equal(symlinkat("target", dir_fd, XP_MANIFEST_NAME ".part"), 0);
 	assert_int_equal(xp_manifest_write(&recording, &no_totals, argv_two, -1), 0);
 	assert_int_equal(xp_manifest_write(&recording, &no_totals, argv_two, -1), 0);
@@ -407,7 +407,7 @@ TEST_WITH(stale_leftover_is_replaced, set_up, tear_down)
 	assert_true(S_ISREG(st.st_mode));
 }
 
-/* RLIMIT_FSIZE acts as a full disk: an error, and neither a torn file nor a leftover. */
+/* RLIMIT_FSIZE acts as a full disk: an error, no incomplete file, and no temporary file. */
 TEST_WITH(write_error_leaves_nothing, set_up, tear_down)
 {
 	struct xp_recording recording = minimal();
@@ -429,7 +429,7 @@ TEST_WITH(write_error_leaves_nothing, set_up, tear_down)
 	assert_int_equal(xp_manifest_write(&recording, &no_totals, argv_two, -1), -EBADF);
 }
 
-/* The reserve of a running recording is skipped, that of a killed one is removed. */
+/* The reserve file of a running recording is skipped, that of a killed recording is removed. */
 TEST_WITH(reserve_is_recovered, set_up, tear_down)
 {
 	int fd = xp_manifest_reserve(dir_fd, 1);
@@ -480,7 +480,7 @@ static int load(const char *text, off_t bytes)
 	return err;
 }
 
-/* What is read is bounded in the file and in memory. The reason tells them from a file that is damaged. */
+/* Sizes in the file and in memory are limited. The error differs from that of a damaged file. */
 TEST_WITH(limits_of_reading, set_up, tear_down)
 {
 	assert_int_equal(load("{}", 0), 0);

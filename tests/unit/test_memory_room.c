@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The room that control groups leave: the least of a group and those above it, of both versions. */
+/* The memory that cgroups leave: the minimum over a group and its parents, in both versions. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +67,7 @@ TEST_WITH(test_version_2, set_up, tear_down)
 	put("/a/c", "memory.stat", "inactive_file 5000\n");
 	assert_int_equal(room_of("0::/a/c\n"), 70);
 	assert_int_equal(room_of("0::/\n"), UINT64_MAX);
-	/* A group that cannot be seen from here, below one that can. */
+	/* A group that is not visible here, below a visible one. */
 	assert_int_equal(room_of("0::/a/x/y\n"), 450);
 	assert_int_equal(room_of("0::/../..\n"), UINT64_MAX);
 }

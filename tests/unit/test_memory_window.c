@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The memory of a process that ends, or runs another program, during the reads. */
+/* Reads the memory of a process that ends, or executes another program, during the reads. */
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 
 static const char text[] = "the same in a child";
 
-/* Waits for a byte, then executes a program that waits for the end of its input; ends if there is no byte. */
+/* Waits for a byte, and then executes a program that waits for the end of its input. Ends if there is no byte. */
 static pid_t start(int *input)
 {
 	int ends[2], told[2];
@@ -52,7 +52,7 @@ TEST(test_executes)
 
 	assert_int_equal(xp_memory_window_open(&window, pid), 0);
 	assert_false(xp_memory_window_gone(window));
-	/* Nothing outside the intended mapping. */
+	/* Nothing outside the mapping is read. */
 	assert_false(xp_memory_window_read(window, copy, (uintptr_t)text, sizeof(copy)));
 	xp_memory_window_set(window, (uintptr_t)text, (uintptr_t)text + sizeof(copy) - 1);
 	assert_false(xp_memory_window_read(window, copy, (uintptr_t)text, sizeof(copy)));
@@ -61,7 +61,7 @@ TEST(test_executes)
 	xp_memory_window_set(window, (uintptr_t)text, (uintptr_t)text + sizeof(copy));
 	assert_true(xp_memory_window_read(window, copy, (uintptr_t)text, sizeof(copy)));
 	assert_string_equal(copy, text);
-	/* Unmapped memory cannot be read, which says nothing about the process. */
+	/* Unmapped memory cannot be read; that is not a fault of the process. */
 	xp_memory_window_set(window, 1ull << 46, 1ull << 47);
 	assert_false(xp_memory_window_read(window, copy, 1ull << 46, sizeof(copy)));
 	assert_false(xp_memory_window_gone(window));

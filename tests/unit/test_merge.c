@@ -58,7 +58,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Appends a record; its head's flags may be BPF_RINGBUF_BUSY_BIT or _DISCARD_BIT. Returns the address of the head. */
+/* Appends a record. Flags of its head may be BPF_RINGBUF_BUSY_BIT or _DISCARD_BIT. Returns the address of the head. */
 static uint32_t *put(struct world *world, int cpu, uint64_t time, uint32_t tid, uint32_t flags)
 {
 	uint64_t at = world->producer[cpu];
@@ -235,7 +235,7 @@ static int slow_sink(void *arg, const struct xp_arrival *arrival)
 	return sink(arg, arrival);
 }
 
-/* The recording ends: the pass does not go on to the end of the rings. The last one does. */
+/* At the end of the recording, the pass does not reach the end of the rings; the last pass does. */
 TEST_WITH(ends_early_when_interrupted, setup, teardown)
 {
 	struct world *world = *state;

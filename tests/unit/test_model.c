@@ -55,7 +55,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* functions: letters, the outermost first; '?' has no name. */
+/* functions: letters, the outermost function first; '?' has no name. */
 static void add(struct recording *recording, const char *functions, uint32_t thread, uint64_t count)
 {
 	struct xp_model_sample sample = {
@@ -91,7 +91,7 @@ static void name(struct recording *recording)
 	assert_int_equal(xp_model_name(&recording->model, &names), 0);
 }
 
-/* What is the same is there once. */
+/* Equal items are stored once. */
 TEST_WITH(test_samples_are_added_up, set_up, tear_down)
 {
 	struct recording *recording = *state;
@@ -136,7 +136,7 @@ TEST_WITH(test_times_in_slots, set_up, tear_down)
 		assert_int_equal(model->samples[i].time_ns, 10 * i);
 		assert_memory_equal(model->samples[i].values, expected[i], sizeof(expected[i]));
 	}
-	/* In known slots. */
+	/* Reads times from known slots. */
 	assert_int_equal(xp_model_sample_over(model, &sample, 12, 12), 0);
 	assert_int_equal(xp_model_sample_over(model, &sample, 0, 20), 0);
 	assert_int_equal(model->sample_count, 3);
@@ -226,8 +226,7 @@ TEST_WITH(test_tree, set_up, tear_down)
 	xp_model_tree_free(&tree);
 }
 
-/* A cut text is valid JSON, too. */
-/* A sample of a stack of named kernel functions, the outermost first. */
+/* A sample with a stack of named kernel functions, the outermost first. */
 static void add_named(struct recording *recording, uint64_t count, const char *const *names)
 {
 	struct xp_model_sample sample = { .thread = recording->threads[0], .values = { count, count * 10 } };
@@ -247,7 +246,10 @@ static const char *function_of(const struct xp_model *model, uint32_t stack)
 	return model->functions[model->frames[location->first_frame].function].shown;
 }
 
-/* All above the trap of a uprobe, or a BPF program of xprof's, is one frame. Another tool's program is not xprof's. */
+/*
+ * All frames above the trap of a uprobe, or above one of xprof's BPF programs, are one frame. Programs of other tools
+ * are not.
+ */
 TEST_WITH(test_recorder_is_one_frame, set_up, tear_down)
 {
 	struct recording *recording = *state;
@@ -358,7 +360,7 @@ TEST_WITH(test_any_criterion_is_a_selection, set_up, tear_down)
 		assert_true(xp_select_is_given(&given[i]));
 }
 
-/* The names of a stack's functions, the innermost first; same ones in a row once, with their number. */
+/* Returns the names of a stack's functions, the innermost first; equal names in a row once, with their number. */
 static void put_stack(const struct xp_model *model, uint32_t stack, char *to, size_t size)
 {
 	size_t length = 0, count = 0;
@@ -387,7 +389,7 @@ static uint64_t frames_of(const struct xp_model *model)
 	return frames;
 }
 
-/* A recursion, whose every depth has a sample, with another function at the end. */
+/* A recursion with a sample at every depth, and another function at the end. */
 static void add_recursion(struct recording *recording, size_t depth)
 {
 	char *functions = malloc(depth + 2);
@@ -418,8 +420,10 @@ TEST_WITH(test_depth_is_bounded, set_up, tear_down)
 	assert_int_equal(xp_model_cut_depth(model, &cut), 0);
 	assert_int_equal(cut.depth, XP_MODEL_DEPTH_MAX);
 	assert_int_equal(cut.samples, depth + 1 - (XP_MODEL_DEPTH_MAX + 1));
-	/* Those that are whole; one with a function more, one that ends in the recursion, and one in the other
-	 * function. */
+	/*
+	 * Complete stacks: one with an additional function, one that ends in the recursion, and one in the other
+	 * function.
+	 */
 	assert_int_equal(model->sample_count, XP_MODEL_DEPTH_MAX + 3);
 	assert_true(frames_of(model) < (XP_MODEL_DEPTH_MAX + 3) * (XP_MODEL_DEPTH_MAX + 3));
 	xp_model_totals(model, totals);
@@ -451,7 +455,7 @@ TEST_WITH(test_shallow_stacks_are_whole, set_up, tear_down)
 	assert_int_equal(model->function_count, functions);
 }
 
-/* Many different stacks: the depth is lower, so that all frames stay within their limit. */
+/* Many different stacks: the depth is reduced, so that all frames stay within their limit. */
 TEST_WITH(test_many_deep_stacks, set_up, tear_down)
 {
 	struct recording *recording = *state;
@@ -481,7 +485,7 @@ TEST_WITH(test_many_deep_stacks, set_up, tear_down)
 	assert_int_equal(totals[0], XP_MODEL_DEPTH_MAX + 1 + count);
 }
 
-/* A file may claim any times: no sum of samples overflows, and their parts make the whole. */
+/* A file may claim any times: no sum overflows, and the parts add up to the total. */
 TEST_WITH(test_values_are_bounded, set_up, tear_down)
 {
 	struct recording *recording = *state;
@@ -504,7 +508,7 @@ TEST_WITH(test_values_are_bounded, set_up, tear_down)
 	xp_model_tree_free(&tree);
 }
 
-/* Of some 2000 threads with 1024 functions each, as a small compressed file can have. */
+/* About 2000 threads with 1024 functions each, as in a small compressed file. */
 TEST_WITH(test_nodes_are_bounded, set_up, tear_down)
 {
 	struct recording *recording = *state;
@@ -528,7 +532,7 @@ TEST_WITH(test_nodes_are_bounded, set_up, tear_down)
 	assert_in_range(tree.in_others, 1, 8);
 	assert_int_equal(find(model, &tree, 0, XP_MODEL_OTHERS)->total[0], tree.in_others);
 	assert_int_equal(tree.nodes[0].total[1], 10 * model->sample_count);
-	/* Who looks for it later finds it there, too. */
+	/* A later search finds the item at the same place. */
 	assert_int_equal(xp_model_tree_node(&tree, model, XP_MODEL_BY_THREAD, &sample, &node), 0);
 	assert_string_equal(tree.nodes[node].group, XP_MODEL_OTHERS);
 	assert_int_equal(tree.count, XP_MODEL_NODES_MAX + 1);
@@ -540,7 +544,7 @@ TEST_WITH(test_nodes_are_bounded, set_up, tear_down)
 
 #define MANY 100000u
 
-/* Many locations have no name but their own; and files choose numbers so that threads and stacks go in step. */
+/* Many locations have only their own address as name. Files choose numbers so that threads and stacks collide. */
 TEST_WITH(test_no_keys_are_alike, set_up, tear_down)
 {
 	struct recording *recording = *state;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The parsed command line. Messages and exit codes are tested from outside. */
+/* The parsed command line. tests/cli checks messages and exit codes. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -217,7 +217,7 @@ TEST(test_size)
 	assert_int_equal(xp_size_parse("17179869184G", &bytes), -ERANGE);
 }
 
-/* Properties of the table that the parser relies on. */
+/* Properties of the option table that the parser requires. */
 TEST(test_table)
 {
 	for (size_t i = 0; i < xp_option_count; i++) {
@@ -225,7 +225,7 @@ TEST(test_table)
 		size_t length = strlen(a->help);
 
 		assert_int_equal(a->type == XP_OPTION_FLAG, a->argument == NULL);
-		/* Some counts take "max" too, and some sizes have a minimum of their own. */
+		/* Some counts also accept "max", and some sizes have their own minimum. */
 		if (a->type != XP_OPTION_COUNT && a->type != XP_OPTION_SIZE)
 			assert_int_equal(a->type == XP_OPTION_NUMBER || a->type == XP_OPTION_CHOICE ||
 					     a->type == XP_OPTION_LIST,

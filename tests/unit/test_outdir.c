@@ -52,7 +52,7 @@ static bool exists(const char *path)
 	return !lstat(path, &st);
 }
 
-/* Checks that the file has this text. */
+/* Checks that the file has this content. */
 static void assert_text(const char *path, const char *text)
 {
 	char buf[64] = "";
@@ -146,7 +146,7 @@ TEST_WITH(foreign_things_stay, set_up, tear_down)
 	assert_int_equal(symlink("out", "link"), 0);
 	assert_refused("link", -EEXIST, "is a symbolic link");
 
-	/* A link of that name does not make the directory a recording. */
+	/* A link with that name does not make the directory a recording. */
 	assert_int_equal(symlink("/etc/passwd", "out/manifest.json"), 0);
 	assert_refused("out", -EEXIST, "is not an xprof recording");
 }
@@ -220,7 +220,9 @@ TEST_WITH(failed_recording_puts_the_older_back, set_up, tear_down)
 	assert_false(exists("out.old"));
 }
 
-/* Names may change at any time: files go where the descriptor points, and no foreign file is removed. */
+/*
+ * Names may change at any time: files are written to the directory of the descriptor, and no foreign file is removed.
+ */
 TEST_WITH(swapped_directory, set_up, tear_down)
 {
 	struct xp_outdir dir;
@@ -259,7 +261,7 @@ TEST_WITH(bad_names, set_up, tear_down)
 	assert_refused("/proc/out", -ENOENT, "cannot create the output directory");
 }
 
-/* Root itself may, even in a directory that others may write to, but must not on their behalf. */
+/* Root may use such a directory for itself, but not on behalf of others. */
 TEST_WITH(another_users_recording, set_up, tear_down)
 {
 	if (geteuid()) {
@@ -280,7 +282,7 @@ TEST_WITH(another_users_recording, set_up, tear_down)
 	assert_int_equal(chown("out", 12345, 12345), 0);
 	assert_refused("out", -EEXIST, "belongs to another user");
 
-	/* The user behind sudo may, and so may the user who has all rights there anyway. */
+	/* The user behind sudo may, and so may a user who has all rights in the directory. */
 	setenv("SUDO_UID", "12345", 1);
 	setenv("SUDO_GID", "12345", 1);
 	record("out", "1");
@@ -295,7 +297,7 @@ TEST_WITH(another_users_recording, set_up, tear_down)
 TEST_WITH(not_writable, set_up, tear_down)
 {
 	if (!geteuid()) {
-		/* Root may write everywhere, so this runs as nobody. */
+		/* Root can write everywhere, so this runs as nobody. */
 		assert_int_equal(chmod(place, 0755), 0);
 		assert_int_equal(seteuid(65534), 0);
 		assert_refused("out", -EACCES, "you may not write there");
@@ -349,7 +351,7 @@ TEST_WITH(goes_to_the_user_behind_sudo, set_up, tear_down)
 		assert_false(xp_own_file_user(&uid, &gid));
 	}
 
-	/* Not for a user who runs a set-user-ID program of root. */
+	/* Does not apply to a user who runs a set-user-ID program of root. */
 	setenv("SUDO_UID", "12345", 1);
 	assert_true(xp_own_file_user(&uid, &gid));
 	assert_int_equal(setresuid(65534, 0, 0), 0);
@@ -357,7 +359,7 @@ TEST_WITH(goes_to_the_user_behind_sudo, set_up, tear_down)
 	assert_int_equal(setresuid(0, 0, 0), 0);
 }
 
-/* A directory with other files, or with an owner, keeps its owner. */
+/* A directory with other files, or with another owner, keeps its owner. */
 TEST_WITH(only_recordings_are_given, set_up, tear_down)
 {
 	struct stat st;

@@ -70,7 +70,7 @@ TEST_WITH(nobody_else_can_read, set_up, tear_down)
 	}
 }
 
-/* As on vfat: fchmod() fails in this thread from now on. */
+/* Simulates vfat: fchmod() fails in this thread from now on. */
 static void forbid_fchmod(void)
 {
 	struct sock_filter filter[] = {
@@ -101,7 +101,7 @@ static int use_without_modes(void)
 	return xp_own_file_create(dir, "other", O_RDWR) == -EOPNOTSUPP ? 0 : 3;
 }
 
-/* Modes that keep others out suffice. */
+/* Modes that exclude other users are sufficient. */
 TEST_WITH(file_system_without_modes, set_up, tear_down)
 {
 	pid_t pid = fork();
@@ -113,7 +113,7 @@ TEST_WITH(file_system_without_modes, set_up, tear_down)
 	assert_int_equal(status, 0);
 }
 
-/* The kernel gives what a thread creates to its fsuid, as FUSE gives it to another user. */
+/* Simulates FUSE with another owner: files that the thread creates belong to its fsuid. */
 TEST_WITH(file_system_that_chooses_owners, set_up, tear_down)
 {
 	if (geteuid()) {
@@ -143,7 +143,7 @@ TEST_WITH(nothing_there_is_used, set_up, tear_down)
 	assert_int_equal(xp_own_file_create(AT_FDCWD, "none/file", O_WRONLY), -ENOENT);
 }
 
-/* Whether the path leads to the directory "there". */
+/* Returns whether the path leads to the directory "there". */
 static void assert_opens(const char *path)
 {
 	int fd = xp_trusted_dir_open(path);
@@ -194,7 +194,7 @@ TEST_WITH(others_links, set_up, tear_down)
 	assert_int_equal(lchown("tmp/link", 1234, 1234), 0);
 	assert_int_equal(xp_trusted_dir_open("tmp/link"), -EREMCHG);
 	assert_int_equal(xp_trusted_dir_open("tmp/link/."), -EREMCHG);
-	/* A link of the user, or of one who has all rights there anyway. */
+	/* A link of the user, or of a user who has all rights in the directory. */
 	setenv("SUDO_UID", "1234", 1);
 	setenv("SUDO_GID", "1234", 1);
 	assert_opens("tmp/link");

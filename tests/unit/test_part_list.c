@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* DIR@FROM..TO: times, and the parts that they select. */
+/* DIR@FROM..TO: the times, and the parts that they select. */
 #include "unit.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which parts of a recording are deleted, and what they share. */
+/* Which parts of a recording are deleted, and which files they share. */
 #include "unit.h"
 
 #include "base/file_name.h"
@@ -53,7 +53,7 @@ static void put(const char *path, size_t bytes)
 	free(text);
 }
 
-/* Parts of a minute each, with 1 MB. */
+/* Makes parts of one minute and 1 MB each. */
 static void put_parts(unsigned int count)
 {
 	for (unsigned int i = 0; i < count; i++) {
@@ -89,7 +89,7 @@ TEST(names)
 		assert_false(xp_file_is_part(others[i], &start_s));
 }
 
-/* A part is kept until all of it is older than that. */
+/* A part is kept until all of its time is older than the limit. */
 TEST_WITH(keep_time, set_up, tear_down)
 {
 	const struct xp_parts_limits limits = { .now_ns = (START_S + 600) * XP_NS_PER_S, .keep_ns = 500 * XP_NS_PER_S };
@@ -109,12 +109,12 @@ TEST_WITH(keep_bytes, set_up, tear_down)
 	assert_int_equal(xp_parts_clean(parts_fd, &limits), 2);
 	assert_false(exists("20261127T231600Z"));
 	assert_true(exists("20261127T231700Z"));
-	/* The newest are never deleted. */
+	/* The newest parts are never deleted. */
 	assert_int_equal(xp_parts_clean(parts_fd, &little), 2);
 	assert_true(exists("20261127T231900Z") && exists("20261127T232100Z"));
 }
 
-/* What somebody writes, what is another thing, and where a link leads, stays. */
+/* Other files, and the targets of links, are not deleted. */
 TEST_WITH(only_parts, set_up, tear_down)
 {
 	const struct xp_parts_limits limits = { .max_bytes = 1 };
@@ -134,7 +134,7 @@ TEST_WITH(only_parts, set_up, tear_down)
 	close(fd);
 }
 
-/* A part has a link to a copy that another one made; without any, the copy is deleted. */
+/* A part links to a copy that another part made. A copy without links is deleted. */
 TEST_WITH(shared_names, set_up, tear_down)
 {
 	const struct xp_sym_identity identity = { .dev = 1, .inode = 2, .size = 3, .modified = { 4, 5 } },

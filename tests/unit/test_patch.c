@@ -33,13 +33,13 @@ static void assert_patch(const struct xp_sled *sled, const uint8_t *expected, si
 	assert_memory_equal(bytes, expected, size);
 	assert_true(xp_patch_decode((enum xp_sled_kind)sled->kind, bytes, ADDRESS, &slot));
 	assert_true(slot == SLOT);
-	/* It is never confused with an unpatched one. */
+	/* It is never confused with an unpatched sled. */
 	assert_false(xp_sled_intact((enum xp_sled_kind)sled->kind, bytes));
 	assert_false(xp_patch_decode_remains((enum xp_sled_kind)sled->kind, bytes, ADDRESS, &slot));
 	assert_int_equal(xp_patch_head((enum xp_sled_kind)sled->kind, bytes), sled->kind == XP_SLED_EXIT ? 1 : 2);
 	assert_true(xp_sled_intact((enum xp_sled_kind)sled->kind, bytes));
 	assert_false(xp_patch_decode((enum xp_sled_kind)sled->kind, bytes, ADDRESS, &slot));
-	/* The bytes after the first instruction still identify it. */
+	/* The bytes after the first instruction still identify a sled. */
 	slot = 0;
 	assert_true(xp_patch_decode_remains((enum xp_sled_kind)sled->kind, bytes, ADDRESS, &slot));
 	assert_true(slot == SLOT);
@@ -97,7 +97,7 @@ TEST(test_reach)
 	assert_int_equal(xp_patch_encode(&sled, FN, 1ull << 40, (1ull << 40) + 10 - 0x80000000ull, bytes), 0);
 }
 
-/* XRay's own patches lead elsewhere; bytes of other instructions are no patch. */
+/* XRay's own patches lead to other code; bytes of other instructions are not a patch. */
 TEST(test_not_ours)
 {
 	static const uint8_t other[XP_SLED_BYTES_MAX] = { 0x41, 0xba, 1, 0, 0, 0, 0x90 };
@@ -114,7 +114,7 @@ TEST(test_not_ours)
 	assert_false(xp_patch_decode(XP_SLED_CUSTOM_EVENT, push, ADDRESS, &slot));
 }
 
-/* After a conditional jump that is not taken the function continues, with its red zone and r10. */
+/* After a conditional jump that is not taken, the function continues with its red zone and r10. */
 TEST(test_conditional)
 {
 	assert_false(xp_patch_possible(&(struct xp_sled){ .kind = XP_SLED_TAIL_EXIT, .conditional = true }));
@@ -135,7 +135,7 @@ TEST(test_stub)
 	assert_int_equal(xp_stub_probe(XP_STUB_CALL), 0x109);
 	for (size_t offset = 0; offset < XP_STUB_BYTES; offset++)
 		slots += xp_stub_is_slot(offset);
-	/* Slots that record in memory, and that take short calls back, with and without rdpid; two events. */
+	/* Slots for memory mode that discard short calls, with and without rdpid; two events. */
 	assert_int_equal(slots, XP_STUB_SLOTS + 1 + 4 + 2);
 	assert_false(xp_stub_is_slot(XP_STUB_ANCHOR));
 	assert_false(xp_stub_is_slot(XP_STUB_BYTES + xp_stub_entry(XP_STUB_CALL)));
@@ -153,7 +153,7 @@ TEST(test_probes_are_on_nops_of_one_byte)
 		assert_memory_equal(page + xp_stub_child_probe((enum xp_stub_slot)slot), "\x90\xc3", 2);
 	}
 	for (int rdpid = 0; rdpid < 2; rdpid++) {
-		/* nop; pop %rdx. nop; jmp to that */
+		/* nop; pop %rdx. nop; jmp to this pop */
 		assert_memory_equal(page + xp_stub_memory_probe(rdpid), "\x90\x5a", 2);
 		assert_memory_equal(page + xp_stub_memory_child_probe(rdpid), "\x90\xeb\x01\x90", 4);
 	}
@@ -193,7 +193,10 @@ TEST(test_counters)
 	for (uint32_t counter = 0; counter < XP_STUB_COUNTERS_MAX; counter++)
 		for (uint32_t i = 0; i < 2 * counter; i++)
 			assert_true(call_counter(stub, xp_event_word(4 * counter, XP_EVENT_NONE)));
-	/* Words of records, from a thread that was inside the sled during the change; and words beyond the last one. */
+	/*
+	 * Words of records from a thread that was inside the sled during the change, and words beyond the last valid
+	 * one.
+	 */
 	assert_true(call_counter(stub, xp_event_word(5, XP_EVENT_ENTRY)));
 	assert_true(call_counter(stub, xp_event_word(FN, XP_EVENT_ENTRY_ARGS)));
 	assert_true(call_counter(stub, xp_event_word(4 * XP_STUB_COUNTERS_MAX, XP_EVENT_NONE)));
@@ -207,10 +210,10 @@ TEST(test_counters)
 	close(fd);
 }
 
-/* As libelf and libdw read it: one name, and the unwinding of each instruction. */
+/* Reads the stub's ELF file as libelf and libdw do: one name, and the unwind rule of each instruction. */
 /*
- * What a slot that records in memory has pushed before pc: three registers, which each of its two paths pops. The bytes
- * of push and pop are those of rax, rdx and r11 (0x41 0x53, 0x41 0x5b).
+ * Returns what a slot for memory mode has pushed before pc: three registers, which each of its two paths pops. The
+ * bytes of push and pop are those of rax, rdx and r11 (0x41 0x53, 0x41 0x5b).
  */
 static unsigned int pushed_bytes(const uint8_t *page, uint64_t pc)
 {
@@ -262,7 +265,7 @@ TEST(test_stub_elf)
 	assert_true(symbol.st_value == 0x100 && symbol.st_size == 0x700);
 	cfi = dwarf_getcfi_elf(elf);
 	assert_non_null(cfi);
-	/* test_take_back.c steps through the slots behind these. */
+	/* test_take_back.c steps through the other slots. */
 	for (uint64_t pc = 0x100; pc < 0x480; pc++) {
 		assert_int_equal(dwarf_cfi_addrframe(cfi, pc, &frame), 0);
 		assert_int_equal(dwarf_frame_cfa(frame, &ops, &op_count), 0);
@@ -280,7 +283,7 @@ TEST(test_stub_elf)
 	elf_end(elf);
 }
 
-/* Inside a function the CPU's flags may be in use: no guard. */
+/* Inside a function, the CPU's flags may be in use, so there is no guard. */
 TEST(test_event_slots)
 {
 	uint8_t page[XP_STUB_BYTES];
@@ -295,7 +298,7 @@ TEST(test_event_slots)
 	}
 }
 
-/* Children use a nop of their own, to which the guard of each slot jumps. */
+/* Forked children use their own nop, to which the guard of each slot jumps. */
 TEST(test_child_nops)
 {
 	uint8_t page[XP_STUB_BYTES];
@@ -322,7 +325,7 @@ TEST(test_child_nops)
 	}
 }
 
-/* How many bytes of nops the code begins with. */
+/* Returns the size of the nops at the start of the code. */
 #define NOPS(code) xp_long_nops_bytes((const uint8_t *)(code), sizeof(code) - 1)
 
 TEST(test_long_nops)
@@ -331,7 +334,7 @@ TEST(test_long_nops)
 	assert_int_equal(NOPS("\x90\xc3"), 0);
 	assert_int_equal(NOPS("\xf3\x90\xc3"), 0); /* pause */
 	assert_int_equal(NOPS("\x41\x90\xc3"), 0); /* xchg %r8,%rax */
-	assert_int_equal(NOPS("\x0f\x1f"), 2);	   /* cut off */
+	assert_int_equal(NOPS("\x0f\x1f"), 2);	   /* truncated */
 	assert_int_equal(NOPS("\x66\x90\xc3"), 2);
 	assert_int_equal(NOPS("\x0f\x1f\x00\xc3"), 3);
 	assert_int_equal(NOPS("\xf3\x0f\x1e\xfa\xc3"), 4); /* endbr64 */
@@ -339,7 +342,7 @@ TEST(test_long_nops)
 	assert_int_equal(NOPS("\x0f\x1f\x80\x00\x00\x00\x00\x55"), 7);
 	assert_int_equal(NOPS("\x66\x0f\x1f\x84\x00\x00\x02\x00\x00\xc3"), 9);
 	assert_int_equal(NOPS("\x66\x2e\x0f\x1f\x84\x00\x00\x00\x00\x00\xc3"), 10);
-	/* Several. */
+	/* Several nops. */
 	assert_int_equal(NOPS("\xf3\x0f\x1e\xfa\x0f\x1f\x44\x00\x00\xc3"), 9);
 	assert_int_equal(NOPS("\x66\x90\x66\x90\x66\x90"), 6);
 }
@@ -371,12 +374,12 @@ static uint64_t find(const char *maps, uint64_t start, uint64_t end)
 
 TEST(test_below)
 {
-	/* A mebibyte below, so that neither can grow into the other. */
+	/* 1 MiB below, so that neither mapping can grow into the other. */
 	assert_true(find(EXE HEAP LIBC STACK, 0x555555554000, 0x555555556000) == 0x555555453000);
 	assert_true(find(EXE HEAP LIBC STACK, 0x7ffff7c00000, 0x7ffff7e00000) == 0x7ffff7aff000);
 }
 
-/* Position-dependent, with no room below: after it, but a gibibyte away from anything that may grow. */
+/* A position-dependent program without space below: after it, 1 GiB away from mappings that may grow. */
 TEST(test_above)
 {
 	assert_true(find(LINE("000000100000-000000400000", "/bin/a") LINE("000000500000-000000600000", ""), 0x100000,
@@ -392,7 +395,7 @@ TEST(test_above)
 			 0x100000, 0x400000) == 0x700000);
 }
 
-/* No room within 2 GiB on either side. */
+/* No space within 2 GiB on either side. */
 TEST(test_no_room)
 {
 	assert_true(find(LINE("100000000000-100090000000", "") LINE("100090000000-100090010000", "/bin/a")

@@ -110,7 +110,7 @@ TEST(test_order)
 	xp_address_space_release(space);
 }
 
-/* The sample keeps the address space of its time, whatever its process does. */
+/* The sample keeps the address space of its time, whatever its process does later. */
 TEST(test_space_is_kept)
 {
 	struct xp_address_space *space = new_space(3), *old = space;
@@ -126,7 +126,7 @@ TEST(test_space_is_kept)
 	assert_int_equal(waiting.bytes, 0);
 }
 
-/* Counts samples and address spaces, each space once. */
+/* Counts samples and address spaces, each address space once. */
 TEST(test_bound)
 {
 	struct xp_address_space *large = new_space(100000), *small = new_space(1), *own;
@@ -163,7 +163,7 @@ TEST(test_bound)
 	xp_address_space_release(small);
 }
 
-/* Samples are kept as long as they may wait, also those of a busy machine. */
+/* Samples are kept for their maximum time, also on a busy machine. */
 TEST(test_room)
 {
 	const uint64_t wanted = 2 * 999 * (XP_SAMPLES_WAIT_NS / 1000000000);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The kernel's text, modules and build id, from texts and notes in the kernel's format. */
+/* The kernel's code, modules and build ID, from strings and notes in the kernel's format. */
 #include "sample/perf_kernel.h"
 
 #include <stdio.h>

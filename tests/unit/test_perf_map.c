@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The text of a perf map, and the source that reads a growing one. The target is this process. */
+/* The text of a perf map, and the reader of a growing one. The target is this process. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -88,7 +88,7 @@ TEST(test_stopped)
 	assert_string_equal(noted, "1+1=a;2+1=stop;");
 }
 
-/* A line without an end takes no more memory than any other; the next line is read. */
+/* A line without an end uses no more memory than any other. The next line is read. */
 TEST(test_endless_line)
 {
 	struct xp_perf_map map = { 0 };
@@ -182,7 +182,7 @@ TEST_WITH(test_grows, setup, teardown)
 	fputs("c\n1000 20 d\n", f->file);
 	refresh(f, 300);
 	assert_string_equal(name_at(f, 0x2000, 1), "bc");
-	/* It replaced a after the second look, at an unknown time, so it counts from that look. */
+	/* The code replaced a after the second check, at an unknown time, so it counts from that check. */
 	assert_string_equal(name_at(f, 0x1000, 199), "a");
 	assert_string_equal(name_at(f, 0x1000, 200), "d");
 	assert_int_equal(xp_jit_code_count(f->code), 3);
@@ -194,7 +194,7 @@ TEST_WITH(test_written_anew, setup, teardown)
 
 	fputs("1000 10 a\n2000 10 b\n", f->file);
 	refresh(f, 100);
-	/* Shorter; the same; longer. */
+	/* The file becomes shorter, stays the same, and becomes longer. */
 	static const char *const texts[] = { "2000 10 b\n", "1000 10 a\n2000 10 b\n",
 					     "5000 10 e\n1000 10 a\n2000 10 b\n3000 10 c\n" };
 	for (size_t i = 0; i < XP_ARRAY_SIZE(texts); i++) {
@@ -205,7 +205,7 @@ TEST_WITH(test_written_anew, setup, teardown)
 	}
 	assert_string_equal(name_at(f, 0x3000, 1000), "c");
 	assert_string_equal(name_at(f, 0x5000, 1000), "e");
-	assert_int_equal(xp_jit_code_count(f->code), 4); /* each known once */
+	assert_int_equal(xp_jit_code_count(f->code), 4); /* each function once */
 }
 
 TEST_WITH(test_replaced, setup, teardown)
@@ -224,7 +224,7 @@ TEST_WITH(test_replaced, setup, teardown)
 	refresh(f, 200);
 	assert_string_equal(name_at(f, 0x1000, 300), "a");
 	assert_string_equal(name_at(f, 0x2000, 300), "b");
-	/* Deleted and replaced by a link: the open file is still read. */
+	/* The file is deleted and replaced by a link: the open file is still read. */
 	fputs("4000 10 d\n", f->file);
 	unlink(f->path);
 	assert_int_equal(symlink("/etc/passwd", f->path), 0);
@@ -251,7 +251,7 @@ TEST_WITH(test_code, setup, teardown)
 	assert_int_equal(f->bytes.left, 100000 - 3 - 0x2000);
 }
 
-/* Adjacent functions are read in one go, and stay correct. */
+/* Adjacent functions are read together, and have the right bytes. */
 TEST_WITH(test_code_of_many, setup, teardown)
 {
 	struct fixture *f = *state;
@@ -265,7 +265,7 @@ TEST_WITH(test_code_of_many, setup, teardown)
 	for (size_t at = 0; at < 0x11000; at += 0x10) {
 		uint8_t expected[16];
 
-		/* One of the last functions reaches beyond the end. */
+		/* One of the last functions extends beyond the end. */
 		fprintf(f->file, "%lx %x f%zx\n", (unsigned long)pages + at, at == 0x10fe0 ? 0x80 : 0x10, at);
 		if (at % 0x100 && at < 0x10f00)
 			continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The records about processes, for samples and events made up here; read back from the file. */
+/* Records about processes, for hand-made samples and events; read back from the file. */
 #include "sample/perf_out.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 #define HZ 1000000000ull
 #define PROGRAM "/nowhere/program"
-#define NOBODY 4194305 /* above the kernel's PID_MAX_LIMIT: /proc has no name for it */
+#define NOBODY 4194305 /* above the kernel's PID_MAX_LIMIT: /proc has no such process */
 
 static struct {
 	char dir[64];
@@ -26,7 +26,7 @@ static struct {
 	struct xp_clock clock;
 	struct xp_sampled_processes processes;
 	struct xp_perf_out *out;
-	/* The records of the finished file except the kernel's, one a line. */
+	/* The records of the finished file except the kernel's, one per line. */
 	char lines[16384];
 } world;
 
@@ -122,7 +122,7 @@ static void sample(uint64_t tsc, pid_t pid, pid_t tid, const char *comm)
 	xp_perf_out_sample(world.out, &(struct xp_perf_out_sampled){ &record, tsc, 3, NULL }, frames, 2);
 }
 
-/* On CPU tsc % 4. thread 0: none of the process. */
+/* The switch happens on CPU tsc % 4. thread 0: to no thread of the process. */
 static void switches(uint64_t tsc, pid_t out, uint32_t flags, pid_t in)
 {
 	const struct xp_event_switch event = {
@@ -191,7 +191,7 @@ static void assert_told(const char *expected)
 	assert_string_equal(world.lines, expected);
 }
 
-/* Written with its first sample, and updated after it. */
+/* A process is written with its first sample, and updated after it. */
 TEST_WITH(test_process, setup, teardown)
 {
 	name(10, XP_SIDEBAND_EXEC, 7, 7, "unseen");
@@ -227,7 +227,7 @@ TEST_WITH(test_process, setup, teardown)
 	assert_int_equal(xp_perf_out_samples(world.out), 5);
 }
 
-/* A child is written with its own first sample, with its own mappings; a pid may be reused. */
+/* A child is written with its own first sample and its own mappings. A PID may be reused. */
 TEST_WITH(test_children, setup, teardown)
 {
 	name(10, XP_SIDEBAND_EXEC, 7, 7, "sh");
@@ -268,7 +268,7 @@ TEST_WITH(test_forget, setup, teardown)
 		    "130 sample 7/7 cpu 3, 4 entries\n");
 }
 
-/* JIT memory is written at its own time, sampled or not, and only where there was none before. */
+/* JIT memory is written with its own time, sampled or not, and only where no memory was before. */
 TEST_WITH(test_jit_memory, setup, teardown)
 {
 	name(10, XP_SIDEBAND_EXEC, 7, 7, "node");
@@ -288,7 +288,10 @@ TEST_WITH(test_jit_memory, setup, teardown)
 		    "26 map 7 11000+1000 //anon\n");
 }
 
-/* A child has its parent's JIT memory from its birth; memory from before the first record comes before all records. */
+/*
+ * A child has its parent's JIT memory from its creation on. Memory that is older than the first record precedes all
+ * records.
+ */
 TEST_WITH(test_jit_memory_of_children, setup, teardown)
 {
 	xp_sampled_processes_event(
@@ -308,18 +311,18 @@ TEST_WITH(test_jit_memory_of_children, setup, teardown)
 		    "40 sample 8/8 cpu 3, 4 entries\n");
 }
 
-/* Of each thread by turns, whatever is missing. */
+/* The switches of each thread alternate, even if some were lost. */
 TEST_WITH(test_switches, setup_switches, teardown)
 {
 	switches(100, 8, 0, 7); /* 8 ran before */
 	switches(105, 7, XP_SWITCH_RUNNABLE, 0);
 	switches(110, 0, 0, 8);
-	switches(113, 0, 0, 8);		/* it left its CPU unseen */
-	sample(115, NOBODY, 9, "main"); /* it runs */
+	switches(113, 0, 0, 8);		/* the thread left its CPU unseen */
+	sample(115, NOBODY, 9, "main"); /* the thread runs */
 	sample(117, NOBODY, 9, "main");
 	switches(120, 9, 0, 10);
 	sample(125, NOBODY, 9, "main");		/* while it was leaving */
-	assert_told("100 out 4194305/8 cpu 0\n" /* perf begins with one */
+	assert_told("100 out 4194305/8 cpu 0\n" /* perf expects this switch first */
 		    "100 in 4194305/8 cpu 0\n"
 		    "100 out 4194305/8 cpu 0\n"
 		    "100 in 4194305/7 cpu 0\n"
@@ -336,15 +339,15 @@ TEST_WITH(test_switches, setup_switches, teardown)
 		    "125 sample 4194305/9 cpu 3, 4 entries\n");
 }
 
-/* A thread that has ended, or whose id has gone to another, has no CPU. */
+/* A thread that has ended, or whose TID was reused, has no CPU. */
 TEST_WITH(test_switches_at_ends, setup_switches, teardown)
 {
 	switches(100, 0, 0, 7);
 	switches(101, 0, 0, 8);
 	switches(102, 0, 0, 9);
 	task(110, XP_SIDEBAND_EXIT, NOBODY, 9, 1);
-	switches(111, 9, XP_SWITCH_DEAD, 0);		/* as told before */
-	switches(112, 7, XP_SWITCH_DEAD, 0);		/* and not told */
+	switches(111, 9, XP_SWITCH_DEAD, 0);		/* as already written */
+	switches(112, 7, XP_SWITCH_DEAD, 0);		/* not yet written */
 	name(120, XP_SIDEBAND_EXEC, NOBODY, 7, "next"); /* by thread 8 */
 	switches(130, 7, 0, 0);
 	assert_told("100 out 4194305/7 cpu 0\n"
@@ -383,7 +386,7 @@ TEST(test_threads)
 	xp_perf_threads_free(&threads);
 }
 
-/* The path in the table of build ids is cleaned as in the records: perf prints both to terminals. */
+/* The path in the table of build IDs is cleaned as in the records: perf prints both on terminals. */
 TEST_WITH(test_build_id_path, setup, teardown)
 {
 	char program[4096] = "", path[128];

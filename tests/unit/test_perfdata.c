@@ -80,7 +80,7 @@ static void end(struct xp_perfdata *perfdata)
 	xp_perfdata_free(perfdata);
 }
 
-/* The number of records of a type that the reader finds. */
+/* Returns the number of records of a type, as the reader finds them. */
 static unsigned int count(uint32_t type)
 {
 	struct xp_violation violation = { .text = "" };
@@ -114,7 +114,7 @@ static void convert(uint64_t hz)
 	assert_int_equal(xp_perfdata_ns(&conversion, tsc), ns);
 	if (hz < 500000000 || hz > 10000000000)
 		return;
-	/* Half a unit of a multiplier of 28 bits or more. */
+	/* The error is half a unit of a multiplier of 28 bits or more. */
 	off = xp_perfdata_ns(&conversion, tsc + later_s * hz) - ns - later_s * 1000000000;
 	assert_in_range(off + 7000, 0, 14000);
 	off = xp_perfdata_ns(&conversion, tsc - hz) - ns + 1000000000;
@@ -210,15 +210,15 @@ TEST(test_head)
 	close(fd);
 }
 
-/* A second event, with ids in all records, and raw data in its samples. */
+/* A second event, with IDs in all records, and raw data in its samples. */
 TEST(test_waits)
 {
 	static const uint8_t events[] = {
-		U64(128), U64(104), U64(256), U64(376), /* two events, ids behind them, then records */
+		U64(128), U64(104), U64(256), U64(376), /* two events, their IDs, then records */
 	};
 	static const uint8_t second[] = {
 		U32(1),	      U32(112), U64(3), U64(1), /* software, context-switches */
-		U64(0x105a7),				/* IDENTIFIER, RAW and what the first event has */
+		U64(0x105a7),				/* IDENTIFIER, RAW and the fields of the first event */
 	};
 	static const uint8_t ids[] = { U64(368), U64(8), U64(1), U64(2) };
 	static const uint8_t expected[] = {
@@ -286,7 +286,8 @@ TEST(test_waits)
 							  .user = &user,
 							  .user_count = 1 };
 	static const struct xp_wait_record wait = {
-		5000000000, 500000000, 16384, XP_WAIT_LOCK, XP_WAIT_FIRST | XP_WAIT_HARDIRQ, 202, 9, 10, "waker", 0x7f0012345678
+		5000000000, 500000000, 16384, XP_WAIT_LOCK, XP_WAIT_FIRST | XP_WAIT_HARDIRQ,
+		202,	    9,	       10,    "waker",	    0x7f0012345678
 	};
 	struct xp_perfdata_features features = { .event = "cpu-clock" };
 	struct xp_perfdata_reader reader;
@@ -323,7 +324,7 @@ TEST(test_waits)
 	assert_true(record.has & PERF_SAMPLE_RAW && record.sample.period == 4 * 5500000000);
 	assert_true(xp_wait_record_read(&read, record.sample.raw, record.sample.raw_bytes));
 	assert_memory_equal(&read, &wait, sizeof(wait));
-	/* A file of an older version has no lock. What is not ours, or cannot be, is no wait. */
+	/* A file of an older version has no lock. Unknown and impossible states are not waits. */
 	assert_true(xp_wait_record_read(&read, record.sample.raw, XP_WAIT_RECORD_OLD_BYTES) && !read.lock);
 	assert_false(xp_wait_record_read(&read, record.sample.raw, XP_WAIT_RECORD_OLD_BYTES - 1));
 	memset(bytes + (record.sample.raw + 20 - bytes), 0, 4);
@@ -423,7 +424,7 @@ TEST(test_code_of_the_kernel)
 		/* KSYMBOL */
 		U32(17), U16(0), U16(24 + 16 + 24), U64(0xffffffffc0001000), U32(0x80), U16(1), U16(0), 'b', 'p', 'f',
 		'_', 'p', 'r', 'o', 'g', '_', '1', '_', 's', 0, 0, 0, 0, TRAILER(0, 0, 0),
-		/* of a program that is gone, whose name fills whole words */
+		/* the name of a program that was unloaded, in whole words */
 		U32(17), U16(0), U16(24 + 8 + 24), U64(0xffffffffc0002000), U32(0x40), U16(1), U16(1), 'b', 'p', 'f',
 		'_', 'p', '_', 'x', 0, TRAILER(0, 0, 1101),
 		/* BPF_EVENT */
@@ -446,7 +447,7 @@ TEST(test_code_of_the_kernel)
 
 TEST(test_switches)
 {
-	static const uint8_t expected[] = { /* SWITCH in, out, and out though it could go on; the trailer has the CPU */
+	static const uint8_t expected[] = { /* SWITCH in, out, and preempted; the trailer has the CPU */
 					    U32(14),   U16(0),	     U16(32), U32(7),	 U32(8),
 					    U64(1101), U32(3),	     U32(0), /* in */
 					    U32(14),   U16(1 << 13), U16(32), U32(7),	 U32(8),
@@ -460,7 +461,7 @@ TEST(test_switches)
 	struct xp_perfdata *perfdata_with_id;
 
 	options.switches = true;
-	options.waits = true; /* the trailer has the id of the event, too */
+	options.waits = true; /* the trailer has the ID of the event, too */
 	perfdata_with_id = begin();
 	assert_int_equal(xp_perfdata_switch(perfdata_with_id, &in), 0);
 	end(perfdata_with_id);
@@ -489,7 +490,7 @@ TEST(test_switches)
 	close(fd);
 }
 
-/* The sections in the order of their numbers; each text has 4 bytes of length and is padded to 64. */
+/* The sections in the order of their numbers; each string has a length of 4 bytes, and is padded to 64. */
 TEST(test_features)
 {
 	static const uint8_t build_id[20] = { 0xab };
@@ -544,7 +545,7 @@ TEST(test_features)
 	assert_int_equal(xp_perfdata_finish(perfdata, &features), 0);
 	xp_perfdata_free(perfdata);
 	assert_bytes(72, bits, sizeof(bits));
-	/* Two samples of 72 bytes after TIME_CONV; room for 16 sections. */
+	/* Two samples of 72 bytes after TIME_CONV; space for 16 sections. */
 	assert_bytes(232 + 56 + 2 * 72, table, sizeof(table));
 	assert_bytes(688, kernel, sizeof(kernel));
 	assert_bytes(788, file, sizeof(file));
@@ -568,7 +569,7 @@ static int put_sample(struct xp_perfdata *perfdata, uint64_t tsc, size_t depth)
 	return xp_perfdata_sample(perfdata, &sample);
 }
 
-/* At any moment the written part is a complete file. */
+/* At any time, the written part is a complete file. */
 TEST(test_cut_off)
 {
 	struct xp_perfdata *perfdata = begin();
@@ -591,14 +592,14 @@ TEST(test_cut_off)
 	close(fd);
 }
 
-/* perf can flush records: it never has to keep more than those of two rounds. */
+/* perf can flush records: it keeps at most the records of two rounds. */
 TEST(test_rounds)
 {
 	struct xp_perfdata *perfdata = begin();
 
 	for (uint64_t i = 1; i <= 101; i++) {
 		assert_int_equal(put_sample(perfdata, i * 100000000, 1), 0);
-		/* As late as allowed, and later: the reader's rules find nothing out of order in this file. */
+		/* Records as late as allowed, and later: the reader's rules find no wrong order in the file. */
 		assert_int_equal(put_sample(perfdata, i * 100000000 - XP_MIN(i - 1, 10u) * 100000000, 1), 0);
 		assert_int_equal(put_sample(perfdata, 1, 1), 0);
 	}
@@ -609,7 +610,7 @@ TEST(test_rounds)
 }
 
 /*
- * A sample that is late, but within the limit, keeps its time; a later one gets the earliest time that perf still sorts
+ * A sample that is late, but within the limit, keeps its time. A later sample gets the earliest time that perf sorts
  * correctly.
  */
 TEST(test_late)
@@ -646,7 +647,7 @@ static struct xp_perfdata *begin_compressed(unsigned int level)
 	return perfdata;
 }
 
-/* With zstd only: expands all COMPRESSED records between two offsets of the file. */
+/* Requires zstd: expands all COMPRESSED records between two offsets of the file. */
 static size_t expand(uint64_t from, uint64_t to, uint8_t *out, size_t room)
 {
 	ZSTD_DStream *zstd = ZSTD_createDStream();
@@ -670,7 +671,7 @@ static size_t expand(uint64_t from, uint64_t to, uint8_t *out, size_t room)
 	return expanded.pos;
 }
 
-/* The records are byte for byte those of an uncompressed file, and all others are outside. */
+/* The records are byte for byte those of an uncompressed file. Records other than samples are not compressed. */
 TEST(test_compressed)
 {
 	static uint8_t expected[300000], found[300000];
@@ -701,7 +702,7 @@ TEST(test_compressed)
 	close(fd);
 }
 
-/* Beside other recordings there are thousands. perf reads them in order with the samples. */
+/* With other recordings, there are thousands of such records. perf reads them in order with the samples. */
 TEST(test_compressed_code_of_the_kernel)
 {
 	static uint8_t expected[300000], found[300000];
@@ -732,7 +733,7 @@ TEST(test_compressed_code_of_the_kernel)
 	assert_in_range(bytes[1], 0, bytes[0] / 5);
 }
 
-/* From some size on: until then the file is one without compression, and at any moment it is whole. */
+/* Compression starts at a certain size. Before, the file has no compression; at any time it is complete. */
 TEST(test_compressed_late)
 {
 	const uint64_t sample = 56 + 8 + 7 * 8, plain = 100 * sample;
@@ -777,7 +778,7 @@ static uint64_t next_noise(uint64_t noise)
 	return noise ^ noise << 17;
 }
 
-/* Incompressible data that takes more than one record. */
+/* Incompressible data that needs more than one record. */
 TEST(test_incompressible)
 {
 	static uint64_t chain[XP_PERFDATA_CHAIN_MAX];
@@ -798,7 +799,7 @@ TEST(test_incompressible)
 	close(fd);
 }
 
-/* At any moment the feature that perf needs to read compressed records follows those already written. */
+/* At any time, the feature that perf needs to read compressed records follows the written records. */
 TEST(test_compressed_cut_off)
 {
 	static const uint8_t feature[] = { U32(1), U32(1), U32(1) };
@@ -854,7 +855,7 @@ TEST(test_refused)
 	map.build_id_bytes = sizeof(build_id);
 	assert_int_equal(xp_perfdata_map(perfdata, 1, &map), -EINVAL);
 	map.build_id_bytes = 0;
-	map.path = "/a/jit-7.dump"; /* of the runtime itself */
+	map.path = "/a/jit-7.dump"; /* code of the runtime itself */
 	map.pid = 7;
 	assert_int_equal(xp_perfdata_map(perfdata, 1, &map), -EINVAL);
 	assert_int_equal(xp_perfdata_jit(perfdata, 1, "jit-1.dump"), -EINVAL);
@@ -878,7 +879,7 @@ static int fill(struct xp_perfdata *perfdata)
 	return err;
 }
 
-/* The disk becomes full: the error is kept, the file has what was written before. */
+/* The disk becomes full: the error is kept, and the file has the records written before. */
 TEST(test_compressed_full_disk)
 {
 	const struct xp_perfdata_features features = { .hostname = "h" };
@@ -929,7 +930,7 @@ TEST(test_full_disk)
 	assert_in_range(count(PERF_RECORD_SAMPLE), 20, 30);
 	close(fd);
 
-	/* The features fill it. */
+	/* The features fill the space. */
 	perfdata = begin();
 	limit.rlim_cur = 600;
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Hand-written files, and the results of the reader of perf.data and the rules. */
+/* Hand-written files, read by the reader of perf.data and checked by the rules. */
 #include "format/perfdata_reader.h"
 #include "check/perfdata_rules.h"
 
@@ -495,7 +495,7 @@ TEST(test_jit_mark)
 
 static ZSTD_CCtx *zstd;
 
-/* A record with this many of the bytes, continuing the stream of the records before. */
+/* Puts a record with this many of the bytes, continuing the stream of the records before. */
 static void put_compressed(uint32_t type, const void *bytes, size_t size)
 {
 	struct {
@@ -537,7 +537,7 @@ static void begin_compressed(void)
 	assert_non_null(zstd);
 }
 
-/* Two records, and the start of a third whose rest is in the next compressed record, or missing. */
+/* Two records, and the start of a third record, whose rest is in the next compressed record, or missing. */
 TEST(test_compressed)
 {
 	static const uint64_t inner[] = {
@@ -645,7 +645,7 @@ TEST(test_malformed_compression)
 	zstd = NULL;
 }
 
-/* What all records of a file may be: each bound by itself. */
+/* Limits on all records of a file: each is tested alone. */
 TEST(test_expansion_is_bounded)
 {
 	static uint64_t rounds[100000];
@@ -661,7 +661,7 @@ TEST(test_expansion_is_bounded)
 	begin_compressed();
 	for (int i = 0; i < 12; i++) {
 		put_compressed(XP_PERFDATA_COMPRESSED, rounds, sizeof(rounds));
-		/* So that it is the number of records that is too high. */
+		/* So that only the number of records is too high. */
 		for (int j = 0; j < 8; j++)
 			put_sample(4);
 	}
@@ -675,7 +675,7 @@ TEST(test_expansion_is_bounded)
 	assert_int_equal(count, (1 << 20) + file.size / 2);
 	xp_perfdata_reader_end(&reader);
 
-	/* Of a file of 3 MB, whose first records had nearly all the bytes. */
+	/* A file of 3 MB, whose first records contain nearly all bytes. */
 	assert_int_equal(xp_perfdata_reader_init(&reader, bytes, file.size, &violation), 0);
 	assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 1);
 	reader.size = 3000000;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Perfetto's traces. The bytes are made by hand from trace.proto and "Protocol Buffers Encoding". */
+/* Perfetto traces. The bytes are hand-made from trace.proto and "Protocol Buffers Encoding". */
 
 #include "unit.h"
 
@@ -24,7 +24,7 @@ static const struct xp_perfetto_event begin = {
 	.arguments = { { .name = { 1, "arg1" }, .number = 9 } },
 	.argument_count = 1,
 };
-/* With a name that its sequence has, and no arguments. */
+/* Puts an event with a name that its sequence has interned, without arguments. */
 static const struct xp_perfetto_event again = { .type = XP_PERFETTO_BEGIN, .time_ns = 1700, .name = { 5, "f" } };
 static const struct xp_perfetto_event end = { .type = XP_PERFETTO_END, .time_ns = 1310 };
 
@@ -102,7 +102,7 @@ static struct bytes write_small(void)
 #define STATE SYSTEM DEFAULTS PROCESS THREAD SEQUENCE
 #define CODE FUNCTION PATH MAPPING FRAME INLINED CALLSTACK
 
-/* A trace of one bundle has a packet of it, whose length takes two bytes: field 50 of the packet. */
+/* A trace of one bundle has a packet with the bundle, whose length needs two bytes: field 50 of the packet. */
 TEST(test_writer)
 {
 	static const char packets[] = STATE BEGIN END AGAIN CODE SAMPLE;
@@ -174,7 +174,7 @@ static void note(const Xprof__Perfetto__TracePacket *packet, void *arg)
 		seen->flows[1] = event->terminating_flow_ids[0];
 }
 
-/* Names are interned once for each sequence, and a time does not go back. */
+/* Names are interned once per sequence, and times do not decrease. */
 TEST(test_sequences)
 {
 	struct bytes bytes;
@@ -198,13 +198,13 @@ TEST(test_sequences)
 	assert_int_equal(fclose(out), 0);
 	each_packet(&bytes, note, &seen);
 	assert_int_equal(seen.begins, 4);
-	/* Since the event before it in its sequence: 300, none, none, 300 again in a new sequence. */
+	/* Time since the previous event of the sequence: 300, none, none, 300 again in a new sequence. */
 	assert_memory_equal(seen.deltas, ((uint64_t[]){ 300, 0, 0, 300 }), sizeof(seen.deltas));
 	assert_int_equal(seen.interned, 3);
 	free(bytes.all);
 }
 
-/* More than a bundle takes, and a packet that is larger than one. */
+/* More packets than fit into a bundle, and a packet that is larger than a bundle. */
 TEST(test_bundles)
 {
 	struct bytes bytes;
@@ -265,7 +265,7 @@ TEST(test_full_disk)
 	fclose(out);
 }
 
-/* What is on a further track of a thread, and an arrow from there. Its end precedes its beginning in the file. */
+/* A slice on an additional track of a thread, and an arrow from it. In the file, its end precedes its start. */
 TEST(test_flows)
 {
 	struct bytes bytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* pprof's own profiles. The bytes are made by hand from profile.proto and "Protocol Buffers Encoding". */
+/* Profiles of pprof. The bytes are hand-made from profile.proto and "Protocol Buffers Encoding". */
 
 #include "unit.h"
 
@@ -57,7 +57,7 @@ static struct bytes write_small(void)
 
 #define TEXT(length, text) "\x32" length text
 
-/* Each piece of the message as it is written: a field's key is number << 3 | type. */
+/* Each part of the message in order of writing: the key of a field is number << 3 | type. */
 static const char small[] = TEXT("\x00", "") TEXT("\x0c", "made by hand") TEXT("\x07", "samples") TEXT("\x05", "count")
     TEXT("\x03", "cpu") TEXT("\x0b", "nanoseconds")
     /* two sample_type, time_nanos, duration_nanos, period_type, period, comment */
@@ -96,7 +96,7 @@ TEST(test_writer)
 	free(bytes.all);
 }
 
-/* A disk that is full shows in the result, and in all further ones. */
+/* An error of a full disk is returned, and again by all later calls. */
 TEST(test_full_disk)
 {
 	const struct xp_pprof_options options = { .types = { { "a", "b" }, { "c", "d" } } };

@@ -59,13 +59,13 @@ TEST(results_are_whole)
 		assert_true(result->state != XP_CHECK_MISSING || (result->remedy && result->remedy[0]));
 		assert_true(result->state != XP_CHECK_OK || !result->remedy);
 	}
-	/* The same facts from another source. */
+	/* Checks the same facts with another source. */
 	assert_int_equal(result_of(&preflight, "BTF")->state == XP_CHECK_OK, !access("/sys/kernel/btf/vmlinux", R_OK));
 	assert_int_equal(result_of(&preflight, "uprobe_multi")->state == XP_CHECK_OK, preflight.has_uprobe_multi);
 	assert_int_equal(result_of(&preflight, "uprobes")->state == XP_CHECK_OK, preflight.has_uprobe);
 }
 
-/* No probe leaves a descriptor open. */
+/* No check leaves a descriptor open. */
 TEST(no_descriptor_leaks)
 {
 	struct xp_preflight preflight;
@@ -125,7 +125,7 @@ TEST(without_privilege)
 	assert_null(strstr(text, "uprobe"));
 }
 
-/* Each missing feature is named once, with its remedy; a slower one is not. */
+/* Each missing feature is reported once, with its remedy. A slower feature is not reported. */
 TEST(requirements)
 {
 	struct xp_preflight preflight = {

@@ -12,8 +12,7 @@
 #include "trace/process.h"
 
 /*
- * The number of times a process fled passes to the programs that it executes, but not to another process that reuses
- * its pid.
+ * A process keeps its number of escapes across execs. Another process that reuses its PID does not inherit the number.
  */
 TEST(test_flees_of_a_process)
 {
@@ -35,7 +34,7 @@ TEST(test_flees_of_a_process)
 	xp_processes_free(&processes);
 }
 
-/* Tens of thousands of images are kept: each takes only what its path needs. */
+/* Tens of thousands of images are kept: each uses only the memory of its path. */
 TEST(test_path_takes_its_length)
 {
 	struct xp_target_info info = { .exe = "/bin/true" };
@@ -91,7 +90,7 @@ TEST(test_live_images)
 	xp_processes_free(&processes);
 }
 
-/* A long log waits for the end of the recording, but not in xprof's memory. */
+/* A long log waits for the end of the recording outside of xprof's memory. */
 TEST(test_long_spool_is_written_at_the_end)
 {
 	const struct xp_log_info spool_info = { .pid = 7,
@@ -138,7 +137,7 @@ TEST(test_long_spool_is_written_at_the_end)
 
 static pid_t many_pid(size_t i)
 {
-	return (pid_t)(1 + i % PIDS * 512); /* some share a hash slot, whatever its size */
+	return (pid_t)(1 + i % PIDS * 512); /* some share a hash slot, at any size of the table */
 }
 
 /* As in a large build: almost all images have ended, and many processes reuse a pid. */
@@ -180,7 +179,7 @@ TEST(test_images_of_many_pids)
 	free(newest);
 }
 
-/* Programs that a process executes continue its CPU time: it is reported once, when the last of them ends. */
+/* Programs that a process executes continue its CPU time, which is reported once, when the last program ends. */
 TEST(test_cpu_time_of_a_process)
 {
 	struct xp_target_info info = { .start_time = 5 };
@@ -194,14 +193,14 @@ TEST(test_cpu_time_of_a_process)
 	assert_int_equal(xp_processes_add(&processes, &second, 7, &info, 2), 0);
 	assert_int_equal(first->cpu.used_ns, 0);
 	assert_int_equal(second->cpu.used_ns, 100);
-	/* It is gone when its next program is reported. */
+	/* The entry is removed when its next program is reported. */
 	info.start_time = 0;
 	assert_int_equal(xp_processes_add(&processes, &gone, 7, &info, 3), 0);
 	assert_int_equal(gone->cpu.used_ns, 100);
 	xp_process_ran(gone, 130);
 	assert_int_equal(processes.ended_cpu_ns, 30);
 	assert_int_equal(xp_process_end(gone), 0);
-	/* Another process reuses its pid; nothing is known of that one. */
+	/* Another process reuses its PID; its CPU time is unknown. */
 	info.start_time = 6;
 	assert_int_equal(xp_processes_add(&processes, &other, 7, &info, 4), 0);
 	assert_int_equal(other->cpu.used_ns, 0);
@@ -219,7 +218,7 @@ static void record(struct xp_processes *processes, pid_t tid, uint32_t fn, uint6
 	assert_int_equal(xp_processes_record(processes, ARRIVAL(event, tsc)), 0);
 }
 
-/* A thread ends while a function loses its probes: entered before, and left without a record. */
+/* A thread ends while a function loses its probes: its last record is an entry. */
 TEST(test_thread_that_ends_while_a_function_leaves)
 {
 	struct xp_function_budget budget[3] = { { 0 }, { .out_tsc = UINT64_MAX }, { .out_tsc = UINT64_MAX } };
@@ -238,13 +237,13 @@ TEST(test_thread_that_ends_while_a_function_leaves)
 	budget[1].out_tsc = 20;
 	assert_int_equal(xp_processes_end_thread(&processes, 7), 0);
 	assert_int_equal(process->sums.counts.synthesized, 1);
-	/* A thread that ends in a function that keeps its probes has never left it. */
+	/* A thread that ends inside a function that keeps its probes has never left the function. */
 	assert_int_equal(xp_processes_end_thread(&processes, 8), 0);
 	assert_int_equal(process->sums.counts.synthesized, 1);
 	xp_processes_free(&processes);
 }
 
-/* Ids in the log of watched functions: those of an object follow those of the objects before it. */
+/* IDs in the log of watched functions: IDs of an object follow those of the objects before it. */
 TEST(test_watched_functions)
 {
 	struct xp_sled_table table = { .function_count = 2 };
@@ -267,7 +266,7 @@ static bool may_write(struct xp_triggers *triggers, uint64_t now_tsc)
 	return xp_triggers_ask(triggers, 1, true, 5, now_tsc) == XP_TRIGGER_WRITES;
 }
 
-/* As many logs as the limit says in any minute, not more in two halves of one. */
+/* The limit of logs applies to any minute, not to each calendar minute. */
 TEST(test_limit_of_triggers)
 {
 	struct xp_triggers triggers;

@@ -12,7 +12,10 @@
 
 static char text[4096];
 
-/* What a step of 4 MB shows, half done, on a terminal or in a pipe. waited: it takes longer than a moment. */
+/*
+ * Returns the progress line of a step of 4 MB, half done, on a terminal or in a pipe. waited: the step takes longer
+ * than the initial delay.
+ */
 static const char *shown(bool on_terminal, bool waited, enum xp_progress_unit unit)
 {
 	struct xp_progress_line line;
@@ -35,18 +38,20 @@ static const char *shown(bool on_terminal, bool waited, enum xp_progress_unit un
 		line.next_ns = 0;
 	assert_int_equal(fseek(file, 3500000, SEEK_SET), 0);
 	before_ns = xp_now_ns();
-	/* Of bytes, only the first of so many steps looks at the clock. */
+	/* When counting bytes, only one in many steps reads the clock. */
 	for (int i = 0; i < (unit == XP_PROGRESS_FILES ? 1 : 200); i++)
 		xp_progress_line_step(&line, 2000000);
 	if (line.shown)
 		assert_true(line.next_ns >= before_ns + XP_NS_PER_S / 5);
 	xp_progress_line_end(&line);
 	xp_progress_line_step(&line, 2000000);
-	fputs(".", stderr); /* so that there is something to read */
+	fputs(".", stderr); /* so that there is data to read */
 	fflush(stderr);
 	assert_int_equal(dup2(saved, STDERR_FILENO), STDERR_FILENO);
 	close(saved);
-	/* A terminal hands over what it has by now; when nobody can write any more, the rest has come, and then EIO. */
+	/*
+	 * A terminal returns the data available so far. After the writer has closed it, the rest comes, and then EIO.
+	 */
 	while ((got = read(ends[0], text + length, sizeof(text) - 1 - length)) > 0)
 		length += (size_t)got;
 	fclose(file);
@@ -55,7 +60,7 @@ static const char *shown(bool on_terminal, bool waited, enum xp_progress_unit un
 	return text;
 }
 
-/* Once, and the next one not before a fifth of a second; then it is erased. */
+/* The line is shown once, again after at least a fifth of a second, and then erased. */
 TEST(test_terminal)
 {
 	assert_string_equal(shown(true, true, XP_PROGRESS_BYTES), "reading a?file: 2.0 of 4.0 MB, 50 %\033[K\r\033[K.");
@@ -63,7 +68,7 @@ TEST(test_terminal)
 			    "reading a?file: 2000000 of 4000000 files, 50 %\033[K\r\033[K.");
 }
 
-/* The size of a file that is being written is not known before; that of a pipe is not known at all. */
+/* The size of a file that is being written is not known before; the size of a pipe is never known. */
 TEST(test_writing)
 {
 	struct xp_progress_line line = { .what = "writing", .unit = XP_PROGRESS_WRITING, .total = 8, .enabled = true };

@@ -49,7 +49,7 @@ TEST(services)
 	assert_string_equal(service, "a??[2J");
 }
 
-/* A unit may have a name of 255 bytes, and any bytes that its creator chose. */
+/* A systemd unit may have a name of 255 bytes, with any bytes that its creator chose. */
 TEST(long_names)
 {
 	char cgroup[512] = "/system.slice/", service[XP_PUSH_VALUE_BYTES_MAX + 1];
@@ -60,7 +60,7 @@ TEST(long_names)
 	assert_string_equal(service, "comm");
 	memset(cgroup, 0, sizeof(cgroup));
 	for (int i = 0; i < 100; i++)
-		strcat(cgroup, "\xc3\xa4"); /* the limit is within no character */
+		strcat(cgroup, "\xc3\xa4"); /* the limit does not split a character */
 	xp_push_label_value(service, cgroup);
 	assert_int_equal(strlen(service), XP_PUSH_VALUE_BYTES_MAX);
 	memmove(cgroup + 1, cgroup, 200);

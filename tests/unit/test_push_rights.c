@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the process that talks to the network can still do. */
+/* The privileges of the process that communicates with the network. */
 #include "push/push_rights.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 
 enum { FINE = 42 };
 
-/* Runs a check in a process without these rights. */
+/* Runs a check in a process without privileges. */
 static void assert_fine(int (*check)(void))
 {
 	int status = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The time that targets may cost the recorder. */
+/* Limits the recorder's time for each target. */
 
 #include "unit.h"
 
@@ -21,7 +21,7 @@ TEST(test_spending)
 	assert_true(xp_rate_limit_is_left(&allowance, NOW + 1000));
 }
 
-/* One piece of work took ten seconds' share, so there is no other for that time. */
+/* One operation took the share of ten seconds, so the next one must wait for that time. */
 TEST(test_debt)
 {
 	struct xp_rate_limit allowance = { 0 };
@@ -43,7 +43,7 @@ TEST(test_no_savings)
 	assert_false(xp_rate_limit_is_left(&allowance, NOW + 3600 * XP_NS_PER_S));
 }
 
-/* Queries so frequent that the time between them does not count. */
+/* Operations follow each other so fast that the time in between is below the clock's resolution. */
 TEST(test_asked_often)
 {
 	struct xp_rate_limit allowance = { 0 };

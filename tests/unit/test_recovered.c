@@ -16,7 +16,7 @@
 
 static char directory[] = "/tmp/xprof-recovered.XXXXXX";
 static int dir_fd;
-static size_t flights; /* that the last manifest got */
+static size_t flights; /* exit status of the last manifest */
 
 static int make_directory(void **state)
 {
@@ -103,7 +103,7 @@ TEST_WITH(test_new_manifest, make_directory, remove_directory)
 	xp_recovered_free(&recovered);
 }
 
-/* The recording ended, but for want of room one of its logs was not made: the rest of its manifest stays. */
+/* The recording ended, but the disk had no space for one of its logs: the rest of its manifest stays. */
 TEST_WITH(test_manifest_without_a_log, make_directory, remove_directory)
 {
 	static const char before[] =
@@ -133,7 +133,7 @@ TEST_WITH(test_manifest_without_a_log, make_directory, remove_directory)
 	xp_recovered_free(&recovered);
 }
 
-/* A spool that somebody made: its notes are long, and there are many. The limit is for all logs together. */
+/* A forged spool has many long notes. Their limit applies to all logs together. */
 TEST_WITH(test_notes_without_end, make_directory, remove_directory)
 {
 	const size_t longest = sizeof(struct xp_spool_object) + 4096;
@@ -147,7 +147,7 @@ TEST_WITH(test_notes_without_end, make_directory, remove_directory)
 	memset(note + sizeof(struct xp_spool_object), 'a', 4097);
 	assert_int_equal(xp_recovered_take_note(log, note, longest + 1), 0);
 	assert_int_equal(log->object_count, 0);
-	/* The path ends before the note. */
+	/* The path ends before the note does. */
 	note[sizeof(struct xp_spool_object) + 3] = 0;
 	assert_int_equal(xp_recovered_take_note(log, note, longest), 0);
 	assert_int_equal(log->object_count, 1);
@@ -168,7 +168,7 @@ TEST_WITH(test_notes_without_end, make_directory, remove_directory)
 	free(note);
 }
 
-/* name: of a file that is an FDR log, or only named as one. */
+/* name: of a file that is an FDR log, or only named like one. */
 static void make_file(const char *name, bool is_log)
 {
 	static const uint8_t header[32] = { 1, 0, 1, 0 };
@@ -205,7 +205,9 @@ static void remove_files(void)
 		unlinkat(dir_fd, other_names[i], 0);
 }
 
-/* Each log belongs to its process, also if that changed its name or has no spool; a second recovery adds none. */
+/*
+ * Each log belongs to its process, even if the process changed its name or has no spool. A second recovery adds no log.
+ */
 TEST_WITH(test_flights, make_directory, remove_directory)
 {
 	static const struct {
@@ -249,8 +251,8 @@ TEST_WITH(test_flights, make_directory, remove_directory)
 }
 
 /*
- * The spool of a flight recorder has the names of functions and no calls. The logs may have been named before it could
- * be recovered: what it tells is added.
+ * The spool of a flight recorder has the names of functions and no calls. The logs may have been named before the spool
+ * could be recovered: recover adds its names.
  */
 TEST_WITH(test_names_of_flights, make_directory, remove_directory)
 {
@@ -280,7 +282,7 @@ TEST_WITH(test_names_of_flights, make_directory, remove_directory)
 	remove_files();
 }
 
-/* The crash was while a flight recorder wrote a log: it is one of its logs. */
+/* The crash happened while a flight recorder wrote a log: the log is one of its logs. */
 TEST_WITH(test_flight_that_was_cut_off, make_directory, remove_directory)
 {
 	struct xp_recovered recovered = { 0 };
@@ -303,7 +305,7 @@ TEST_WITH(test_flight_that_was_cut_off, make_directory, remove_directory)
 	remove_files();
 }
 
-/* A recording that ended has named its logs, and what cannot be read may have been a manifest: they stay. */
+/* A completed recording has named its logs, and an unreadable file may have been a manifest: both stay unchanged. */
 TEST_WITH(test_flights_of_others, make_directory, remove_directory)
 {
 	static const char *const manifests[] = {

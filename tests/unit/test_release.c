@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Files that are closed by tasks that exit. The files are pipes: the other end tells whether one is open somewhere. */
+/*
+ * Files that are closed by tasks that exit. The files are pipes: reading the other end shows whether a descriptor is
+ * open.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -124,7 +127,7 @@ static void release_and_check(unsigned int held)
 		assert_false(is_open(i, 0));
 	assert_int_equal(run->held, held);
 	assert_int_equal(open_files(), files - FILES);
-	/* No task is left. */
+	/* No task remains. */
 	assert_int_equal(waitpid(-1, NULL, __WALL), -1);
 	assert_int_equal(errno, ECHILD);
 }
@@ -147,7 +150,7 @@ TEST_WITH(test_one_task, set_up, tear_down)
 	release_and_check(1);
 }
 
-/* Four files of the second group have been closed by the caller, and these tasks have them. */
+/* The caller has closed four files of the second group; these tasks still have them open. */
 TEST_WITH(test_tasks_killed, set_up, tear_down)
 {
 	run->kill_at = 3;
@@ -155,7 +158,7 @@ TEST_WITH(test_tasks_killed, set_up, tear_down)
 	release_and_check(2 + FILES - XP_RELEASED_TOGETHER);
 }
 
-/* In a child: the files are closed without it, and its tasks end. */
+/* In a forked child: the files are closed without the child, and its tasks end. */
 TEST_WITH(test_caller_killed, set_up, tear_down)
 {
 	int ends[2], status;

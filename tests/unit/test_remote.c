@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * System calls that a stopped process is made to execute. Whichever process dies or interferes, at any moment, the
- * target continues with its registers, its signal mask and its system calls. The tracer dies before and after each of
- * its requests and each of its writes in turn.
+ * System calls that a stopped process executes for xprof. If any process dies or interferes, at any moment, the target
+ * continues with its registers, its signal mask and its system calls. The tracer dies before and after each of its
+ * requests and each of its writes in turn.
  */
 #include "unit.h"
 
@@ -43,7 +43,7 @@ static long dying_ptrace(int request, pid_t pid, uintptr_t address, uintptr_t da
 	return result;
 }
 
-/* What writing through /proc/TID/mem does. */
+/* The behaviour of writes to /proc/TID/mem. */
 static enum { WORKS, REFUSED, HANGS } file;
 
 static ssize_t dying_pwrite(int fd, const void *from, size_t size, off_t at)
@@ -61,7 +61,7 @@ static ssize_t dying_pwrite(int fd, const void *from, size_t size, off_t at)
 	return n;
 }
 
-/* As glibc's ptrace(): a request that reads a word returns it. */
+/* Like glibc's ptrace(): a request that reads a word returns it. */
 static long word_ptrace(int request, pid_t pid, uintptr_t address, uintptr_t data)
 {
 	long word = 0;
@@ -87,7 +87,7 @@ static long word_ptrace(int request, pid_t pid, uintptr_t address, uintptr_t dat
 
 /* Memory shared by the target and the test. */
 struct shared {
-	atomic_int runs; /* it has reached the place to be stopped */
+	atomic_int runs; /* the target can be stopped now */
 	atomic_int stop;
 	int pad[2];
 	uint8_t pattern[8][32];
@@ -148,7 +148,7 @@ static int in_user_code(void)
 	return check_registers(shared) ? 1 : 0;
 }
 
-/* In a system call that is restarted, with data for it once `stop` is set. */
+/* Waits in a system call that is restarted; it gets data when `stop` is set. */
 static int pipe_ends[2];
 
 static int in_read(void)
@@ -159,7 +159,7 @@ static int in_read(void)
 	return read(pipe_ends[0], &byte, 1) == 1 && byte == 'x' ? 0 : 2;
 }
 
-/* In a system call that returns EINTR on any stop. */
+/* Waits in a system call that returns EINTR on any stop. */
 static int in_poll(void)
 {
 	struct pollfd wait = { pipe_ends[0], POLLIN, 0 };
@@ -192,7 +192,7 @@ static void handler(int number)
 	(void)number;
 }
 
-/* State that must be the same at its end. */
+/* State that must be unchanged at the end. */
 static void begin_target(void)
 {
 	const stack_t stack = { .ss_sp = alternate_stack, .ss_size = sizeof(alternate_stack) };
@@ -263,7 +263,7 @@ static void end_well(pid_t pid)
 
 /* ---- tracers ---- */
 
-/* Two calls, as for making a stub. Exits with 0 if both returned the right value. */
+/* Executes two calls, as for making a stub. Exits with 0 if both returned the right value. */
 static void trace(pid_t target)
 {
 	const uint64_t none[6] = { 0 };
@@ -297,7 +297,7 @@ static int run_tracer(void (*tracer)(pid_t target), pid_t target)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* Whether the code of a call is left there: harmless, but only if the tracer has died. */
+/* Returns whether the code of a call remains: this is harmless, and allowed only if the tracer has died. */
 static bool has_code(pid_t target)
 {
 	uint8_t now[XP_REMOTE_SCRATCH_BYTES];
@@ -336,7 +336,7 @@ TEST(test_in_read)
 	die_at_steps(in_read, 1);
 }
 
-/* The kernel lets nobody write through /proc/TID/mem. */
+/* The kernel does not allow writes through /proc/TID/mem. */
 TEST(test_in_read_by_words)
 {
 	file = REFUSED;
@@ -360,7 +360,7 @@ TEST(test_with_threads)
 
 enum trick {
 	LOOP = 1,   /* other code instead of the call's */
-	NOT_MAPPED, /* none at all */
+	NOT_MAPPED, /* no code */
 	OTHER_CALL,
 	STOPPED,
 };
@@ -407,7 +407,7 @@ static void trace_tricked(pid_t target)
 		_exit(2);
 	play_trick(remote);
 	err = xp_remote_syscall(remote, SYS_getpid, none, &result);
-	/* Nothing more after an error. */
+	/* No further call is executed after an error. */
 	if (err && xp_remote_syscall(remote, SYS_getpid, none, &result) != err)
 		_exit(3);
 	xp_remote_release(remote);
@@ -423,7 +423,7 @@ static void expect(enum trick played, int error)
 	if (played == STOPPED) {
 		int status;
 
-		/* It is stopped as the other process wanted. */
+		/* The target is stopped, as the other process wanted. */
 		assert_int_equal(waitpid(target, &status, WUNTRACED), target);
 		assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP);
 		kill(target, SIGCONT);
@@ -469,7 +469,7 @@ static uint8_t byte_of(size_t write, size_t i)
 	return (uint8_t)(i * 7 + write * 31 + 1);
 }
 
-/* Exits with 0 if each write changes its bytes, no others, and as the kernel allows. */
+/* Exits with 0 if each write changes exactly its bytes, and only as the kernel allows. */
 static void trace_writes(pid_t target)
 {
 	static uint8_t expected[TEXT_BYTES], from[TEXT_BYTES], now[TEXT_BYTES];
@@ -532,7 +532,7 @@ static void trace_long_write(pid_t target)
 	_exit(0);
 }
 
-/* A tracer that dies in between leaves each aligned word old or new, and has begun with the last. */
+/* A tracer that dies during a write leaves each aligned word old or new; it writes the last word first. */
 TEST(test_dies_between_words)
 {
 	static const size_t from = 3, size = 61;
@@ -563,7 +563,7 @@ TEST(test_dies_between_words)
 	munmap(text_of_target, TEXT_BYTES);
 }
 
-/* Somebody holds the lock of its memory. */
+/* Another task holds the lock of the target's mappings. */
 TEST(test_write_has_a_deadline)
 {
 	pid_t target = start_target(in_read);

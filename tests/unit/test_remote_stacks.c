@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where the threads of a stopped process may continue: also under handlers, and in coroutines that a timer preempts. */
+/*
+ * Finds the places where threads of a stopped process may continue: also below signal handlers, and in coroutines that
+ * a timer preempts.
+ */
 #include "unit.h"
 
 #include <errno.h>
@@ -22,7 +25,7 @@ enum { STARTED = 1, IN_FIRST, IN_SECOND };
 
 static atomic_int *progress;
 
-/* Only a signal frame has an address in here, as it calls nothing. */
+/* It calls no function, so only a signal frame contains an address in it. */
 __attribute__((noinline)) static void spin(void)
 {
 	for (;;)
@@ -58,7 +61,7 @@ static void be_interrupted(void)
 	spin();
 }
 
-/* As the registers of a coroutine, in memory that is no stack of a thread. */
+/* Stores registers as a preempted coroutine does, in memory that is not a thread's stack. */
 static void preempt(int timer)
 {
 	uintptr_t *words = mmap(NULL, WORDS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -85,7 +88,7 @@ static pid_t begin(void)
 	return fork();
 }
 
-/* Returns how many pointers to spin() there are, or -errno; and ends the process. */
+/* Returns the number of pointers to spin(), or -errno, and ends the process. */
 static bool is_restoring;
 
 static int find(pid_t pid, uint64_t bytes_max)

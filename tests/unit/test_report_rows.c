@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The rows of a report's tables, up to their limit and beyond. */
+/* Rows of a report's tables, up to their limit and beyond. */
 #include "unit.h"
 
 #include <stdio.h>
@@ -68,7 +68,10 @@ TEST_WITH(test_rows, set_up, tear_down)
 	assert_null(xp_report_row_named(&test.table, &test.index, test.functions[2]));
 }
 
-/* A table has one row for all functions that come too late; those that it has go on. The table of all has all. */
+/*
+ * A table has one row for all functions that come after the limit. Its existing rows are still updated. The table of
+ * all has every function.
+ */
 TEST_WITH(test_limit, set_up, tear_down)
 {
 	struct xp_report_row *others;
@@ -89,7 +92,7 @@ TEST_WITH(test_limit, set_up, tear_down)
 	assert_int_equal(test.tables.row_count, XP_REPORT_ROWS_MAX);
 }
 
-/* A sample counts once, however many of its functions have no row. */
+/* A sample counts once, even if several of its functions have no row. */
 TEST_WITH(test_sum_of_others, set_up, tear_down)
 {
 	struct xp_model_object object = { .name = "object", .file = 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls out of a ring: their log is the one that they make when they are put one by one, whatever they are. */
+/* Calls of a ring give the same log as the same calls one by one, for any calls. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
 #define TID 8
 #define FUNCTIONS 5u
 #define CALLS 60000u
-/* Before the bits of the time in a record wrap around, and after it. */
+/* Before and after the time bits of a record wrap around. */
 #define WRAP (UINT64_MAX >> XP_CALL_CPU_BITS)
 
 struct made {
@@ -25,7 +25,7 @@ struct made {
 };
 
 static struct xp_sled_table table = { .function_count = FUNCTIONS };
-/* The second one's functions have a budget, which has excluded one of them. */
+/* The functions of the second object have a budget, which has throttled one of them. */
 static struct xp_function_budget budget[FUNCTIONS + 1];
 static struct xp_object objects[2] = { { .table = &table, .fn_base = 100 },
 				       { .table = &table, .fn_base = 1000, .budget = budget } };
@@ -73,7 +73,7 @@ static void end(struct made *made)
 	xp_processes_free(&made->processes);
 }
 
-/* Calls of a thread, most of them plain, none of them sensible for ever. */
+/* Puts calls of a thread: most are plain, and some are invalid. */
 static void make_calls(struct xp_call *calls, uint64_t first_tsc)
 {
 	struct xp_call open[64];
@@ -96,7 +96,7 @@ static void make_calls(struct xp_call *calls, uint64_t first_tsc)
 			call->word = xp_event_word(call->word, (enum xp_event_kind)kind);
 			if (what == 2) /* another call, which is not open */
 				call->slot++;
-			if (what == 3) /* from further up: those below were left */
+			if (what == 3) /* an outer call: the inner calls were abandoned */
 				depth -= depth ? 1 : 0;
 		} else {
 			uint32_t fn = (what % 4 ? 100 : 1000) + 1 + (unsigned int)random() % FUNCTIONS;
@@ -105,16 +105,16 @@ static void make_calls(struct xp_call *calls, uint64_t first_tsc)
 			call->slot = 0x10000000 - 16 * depth;
 			open[depth++] = *call;
 		}
-		if (what == 4) /* of no object */
+		if (what == 4) /* a function of no object */
 			call->word = xp_event_word(what, (enum xp_event_kind)(call->word >> XP_FN_BITS));
-		if (what == 5 && depth) { /* nothing that belongs there */
+		if (what == 5 && depth) { /* an invalid record */
 			call->word = xp_event_word(open[depth - 1].word, XP_EVENT_ENTRY_ARGS);
 			call->slot = open[depth - 1].slot;
 		}
 	}
 }
 
-/* What the log must be: each call by itself. */
+/* Makes the expected log: each call by itself. */
 static void put_one_by_one(struct made *made, const struct xp_call *calls, uint64_t late_tsc)
 {
 	struct xp_thread *thread;
@@ -136,8 +136,8 @@ static void put_one_by_one(struct made *made, const struct xp_call *calls, uint6
 }
 
 /*
- * The same by a ring: filled with any number of calls at a time, some of which were interrupted by a handler, so that
- * their records are younger than those behind them.
+ * Makes the log from a ring with any number of calls at a time. A signal handler interrupted some calls, so their
+ * records are newer than the records after them.
  */
 static void put_by_ring(struct made *made, const struct xp_call *calls)
 {
@@ -201,7 +201,7 @@ static void compare(uint64_t first_tsc, uint64_t min_ticks)
 	assert_true(counts->written > CALLS / 4 && counts->filtered[XP_FILTER_OUTSIDE] && counts->synthesized);
 	assert_int_equal(by_ring.bytes, one_by_one.bytes);
 	assert_memory_equal(by_ring.log, one_by_one.log, by_ring.bytes);
-	/* Each entry counts for the budget, also those of the function that is out. */
+	/* Each entry counts for the budget, also those of the throttled function. */
 	for (size_t i = 0; i < CALLS; i++)
 		entries += calls[i].word - 1001 < FUNCTIONS;
 	for (unsigned int i = 1; i <= FUNCTIONS; i++)
@@ -226,7 +226,7 @@ TEST(test_short_calls)
 	compare(5000, 300);
 }
 
-/* Only calls that are older, up to a number, and of the time of the recording. */
+/* Only older calls are read, up to a number, and only those of the recording's time. */
 TEST(test_limits)
 {
 	struct xp_call_record *records = calloc(XP_CALL_RING_RECORDS, sizeof(*records));
@@ -238,7 +238,7 @@ TEST(test_limits)
 	assert_non_null(records);
 	begin(&made, 0, 1000);
 	xp_call_ring_begin(&ring.ring, &header, records, XP_CALL_RING_RECORDS);
-	/* From 900 on: the first hundred are from before the sleds were attached. */
+	/* From 900 on: the first hundred calls are from before the sleds were attached. */
 	for (uint64_t i = 0; i < 2000; i++)
 		records[i] = (struct xp_call_record){ (900 + i) << XP_CALL_CPU_BITS,
 						      xp_event_word(101, i % 2 ? XP_EVENT_EXIT : XP_EVENT_ENTRY),
@@ -261,7 +261,7 @@ TEST(test_limits)
 	free(records);
 }
 
-/* Calls that cannot have cost the process as much as they would have are in the log, but not in the budget. */
+/* Calls that cost more than the CPU time of the process are in the log, but not in the budget. */
 TEST(test_made_up_calls)
 {
 	enum { TICK_NS = 100000, CALL_NS = 100, RECORDS = 16000, ROUNDS = 10 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Threads that have one fs base one after the other, and so one call ring: each gets its own calls, however late the
- * records of births and ends are read, and whatever the times in them are. This process writes the records.
+ * Threads that use one fs base, and so one call ring, one after the other: each gets its own calls, however late the
+ * records of starts and exits are read, and with any times in them. This process writes the records.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,11 +18,11 @@
 #include "xprof/event.h"
 
 #define PID 'p'
-#define TID 1000 /* of the first thread; the others follow */
+#define TID 1000 /* TID of the first thread; the others follow */
 #define FS_BASE 0x7f0000001000ull
 #define FN_BASE 100
 #define CLONE_FLAGS 0x10100 /* CLONE_THREAD | CLONE_VM */
-#define LAG_NS 1000000	    /* by which the times of BPF are early, where a counter has lost ticks */
+#define LAG_NS 1000000	    /* how much too early BPF's times are, where a counter has lost ticks */
 #define MIN_NS 10000000000ull
 
 static struct xp_sled_table table = { .function_count = 1 };
@@ -102,7 +102,7 @@ static void write_calls(unsigned int count)
 	}
 }
 
-/* BPF's record at this moment. is_known: BPF could read the counts of the ring. */
+/* Makes BPF's record at this moment. is_known: BPF could read the ring's counts. */
 struct moment {
 	uint64_t tsc;
 	xp_event_position position;
@@ -137,7 +137,7 @@ static void tell_end(pid_t tid, struct moment at)
 	assert_int_equal(xp_processes_end_thread(&test.processes, tid), 0);
 }
 
-/* The records of a thread, of all that had this tid, and the exits that it lacks. */
+/* Checks the records of a thread, of all threads with its TID, and its missing exits. */
 static struct xp_counts counts_of(pid_t tid)
 {
 	struct xp_counts sum = { 0 };
@@ -160,7 +160,7 @@ static void tell_first_birth(void)
 
 #define THREADS 8
 
-/* They come and go while nobody reads. What BPF knew of them is read afterwards. */
+/* Threads start and exit while the ring is not read. BPF's records of them are read afterwards. */
 static void run_threads(bool ends_are_known)
 {
 	struct moment births[THREADS], ends[THREADS];
@@ -173,7 +173,7 @@ static void run_threads(bool ends_are_known)
 		ends[i] = now(ends_are_known);
 	}
 	for (unsigned int i = 0; i < THREADS; i++) {
-		/* Births and ends of one thread are not out of order, whatever the lag. */
+		/* The start and exit of a thread are in order, at any delay. */
 		if (i)
 			tell_birth(TID + (pid_t)i, births[i]);
 		tell_end(TID + (pid_t)i, ends[i]);
@@ -196,7 +196,10 @@ TEST(test_late_reader)
 	}
 }
 
-/* BPF cannot read the memory of a thread that has given it up (Linux before 6.16): the next birth tells the number. */
+/*
+ * BPF cannot read the memory of a thread that has released it (Linux before 6.16): the record of the next start has the
+ * number.
+ */
 TEST(test_ends_without_a_number)
 {
 	for (int drops_short = 0; drops_short < 2; drops_short++) {
@@ -207,7 +210,10 @@ TEST(test_ends_without_a_number)
 	}
 }
 
-/* A birth is read before the end of the thread that had the fs base: the counter of one CPU has lost more ticks. */
+/*
+ * The start of a thread is read before the exit of the previous thread with this fs base: the counter of one CPU has
+ * lost more ticks.
+ */
 TEST(test_birth_before_an_end)
 {
 	struct moment first, second;
@@ -226,7 +232,7 @@ TEST(test_birth_before_an_end)
 	end();
 }
 
-/* A number that was read in a ring says nothing about the next ring of the same fs base. */
+/* A number that was read in a ring is not valid for the next ring of the same fs base. */
 TEST(test_number_of_an_earlier_ring)
 {
 	struct moment birth, gone;
@@ -235,14 +241,14 @@ TEST(test_number_of_an_earlier_ring)
 	tell_first_birth();
 	write_calls(100);
 	tell_end(TID, now(true));
-	/* It makes no call, and ends. */
+	/* The thread makes no call, and exits. */
 	birth = now(true);
 	gone = now(true);
 	for (int i = 0; i < 3; i++)
 		assert_true(xp_processes_take_calls(&test.processes, xp_clock_now_tsc()) >= 0);
 	assert_null(xp_call_rings_at(test.rings, PID, FS_BASE));
 	tell_birth(TID + 1, birth);
-	write_calls(4); /* of the one after it */
+	write_calls(4); /* of the thread after it */
 	tell_end(TID + 1, gone);
 	tell_birth(TID + 2, gone);
 	tell_end(TID + 2, now(true));
@@ -251,7 +257,7 @@ TEST(test_number_of_an_earlier_ring)
 	end();
 }
 
-/* What the next thread takes back is not counted for the one before, of whose end nobody has read yet. */
+/* Calls that the next thread discards do not count for the thread before, whose exit has not been read yet. */
 TEST(test_taken_back_by_the_next)
 {
 	struct xp_event_call call = { .head = { .pid = PID, .tid = TID } };
@@ -273,7 +279,7 @@ TEST(test_taken_back_by_the_next)
 	assert_true(xp_processes_take_calls(&test.processes, gone.tsc) >= 0);
 	tell_end(TID, gone);
 	tell_birth(TID + 1, birth);
-	/* Of one that goes on, they are counted a turn later. */
+	/* Discarded calls of a thread that continues are counted one pass later. */
 	for (int i = 0; i < 2; i++)
 		assert_true(xp_processes_take_calls(&test.processes, xp_clock_now_tsc()) >= 0);
 	assert_in_range(thread->counts.filtered[XP_FILTER_MIN_DURATION], 2 * 40, 2 * (40 + 1));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The pages of call rings, which go back, or of which a process holds the lock. */
+/* Pages of call rings: they are freed, or a process holds their lock. */
 #include "unit.h"
 
 #include <fcntl.h>
@@ -53,7 +53,7 @@ TEST(test_all_go_back)
 
 static int held_fd;
 
-/* Holds the lock of the file until its page is there. */
+/* Holds the lock of the file until the file's page exists. */
 static void *write_held(void *page)
 {
 	(void)!pwrite(held_fd, page, 1, 0);
@@ -79,7 +79,7 @@ TEST(test_a_process_that_holds_the_lock)
 	assert_int_equal(ioctl(uffd, UFFDIO_REGISTER, &memory), 0);
 	assert_int_equal(pthread_create(&thread, NULL, write_held, page), 0);
 	assert_true(read(uffd, fault, sizeof(fault)) > 0);
-	/* It hangs, and the user gets no more of them. */
+	/* The child hangs, and the user gets no further one. */
 	for (int i = 0; i < FILES; i++)
 		xp_ring_pages_give_back(held_fd);
 	assert_int_equal(xp_ring_pages_pending(), 1);
@@ -89,6 +89,6 @@ TEST(test_a_process_that_holds_the_lock)
 	close(uffd);
 	close(held_fd);
 	munmap(page, PAGE);
-	/* It has ended: the next ones work. */
+	/* The child has ended: the next ones work. */
 	test_all_go_back(state);
 }

@@ -22,7 +22,7 @@ static struct {
 	bool has_batches;
 	bool refuses;
 	unsigned int batches, singles;
-	int last;	   /* ring that was created */
+	int last;	   /* number of the ring that was created */
 	int fds[CPUS_MAX]; /* by CPU */
 } kernel;
 
@@ -98,7 +98,7 @@ static void check_inserted(bool has_batches)
 	xp_rings_free(rings);
 }
 
-/* One update, and so one wait of the kernel, for all CPUs. */
+/* One update, and so one wait for the kernel, for all CPUs. */
 TEST(test_batch)
 {
 	check_inserted(true);
@@ -117,6 +117,6 @@ TEST(test_refused)
 	kernel.has_batches = true;
 	kernel.refuses = true;
 	assert_int_equal(xp_rings_open(&rings, OUTER, BYTES), -E2BIG);
-	/* No file of a ring stays open. */
+	/* No file of a ring remains open. */
 	assert_int_equal(fcntl(kernel.last, F_GETFD), -1);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The known state of processes after a loss of side-band events, from /proc of a real process. */
+/* The state of processes after a loss of side-band events, from /proc of a real process. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ struct world {
 	int go; /* the child executes another program when this is closed */
 };
 
-/* A child that runs this program until it is told to execute `sleep`. */
+/* A child that runs this program until the test lets it execute `sleep`. */
 static int setup(void **state)
 {
 	struct world *world = calloc(1, sizeof(*world));
@@ -63,7 +63,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Whether a file of the child in /proc says so. */
+/* Returns whether a file of the child in /proc has this content. */
 static bool says(const struct world *world, const char *file_name, const char *text)
 {
 	char path[64], line[4096];
@@ -79,7 +79,7 @@ static bool says(const struct world *world, const char *file_name, const char *t
 	return found;
 }
 
-/* The new program has its name before it is mapped. */
+/* The new program gets its name before it is mapped. */
 static void execute(struct world *world)
 {
 	close(world->go);
@@ -141,7 +141,7 @@ TEST_WITH(test_lost_exec, setup, teardown)
 	assert_memory_equal(world->samples.processes.images[0]->comm, "test_samples_re", 16);
 }
 
-/* Something was lost, but nothing of this process; and nothing at all. */
+/* Events were lost, but none of this process; and no events were lost. */
 TEST_WITH(test_same_program, setup, teardown)
 {
 	struct world *world = *state;
@@ -170,7 +170,7 @@ static void end_child(struct world *world, bool is_told)
 		assert_int_equal(xp_sampled_processes_repair(&world->samples.processes, 1), 0);
 }
 
-/* Its image stays, its mappings do not. It is not forgotten before its last samples can have arrived. */
+/* Its image is kept, its mappings are not. The image is removed after its last samples can have arrived. */
 static void check_forgotten(struct world *world, bool is_told)
 {
 	const struct xp_sampled_process *process;
@@ -187,7 +187,7 @@ static void check_forgotten(struct world *world, bool is_told)
 	xp_sampled_processes_forget_gone(&world->samples.processes);
 	assert_int_equal(process->space->count, 0);
 	add_sample(world);
-	assert_int_equal(world->samples.processes.image_count, 2); /* the next process with this pid is another one */
+	assert_int_equal(world->samples.processes.image_count, 2); /* the next process with this PID is another one */
 	assert_int_equal(world->samples.processes.images[0]->samples, 1);
 }
 
@@ -201,7 +201,7 @@ TEST_WITH(test_lost_end, setup, teardown)
 	check_forgotten(*state, false);
 }
 
-/* Many processes: each is found under its name until it is forgotten. */
+/* Each of many processes is found under its name until it is removed. */
 TEST(test_many)
 {
 	enum { COUNT = 20000, STEP = 211 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Pages of shared memory that go away: for which the kernel sends SIGBUS. */
+/* Pages of shared memory that are removed: the kernel sends SIGBUS. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static uint8_t *map(int fd)
 	return memory;
 }
 
-/* A file that becomes shorter gives the signal that a sealed one gives if there is no memory for a page. */
+/* A file that becomes shorter causes the same signal as a sealed file without memory for a page. */
 static int shared_file(void)
 {
 	int fd = memfd_create("test", MFD_CLOEXEC);
@@ -58,9 +58,9 @@ TEST(test_missing_pages)
 	assert_false(pages.torn);
 	assert_int_equal(touch(pages.start + PAGE), 7);
 	assert_true(pages.torn && !other.torn);
-	/* In the task that stops a process, which shares the memory. */
+	/* In the task that stops a process: it shares the memory. */
 	assert_int_equal(xp_shielded(touch, pages.start + 2 * PAGE), 7);
-	/* A page that goes has nothing of what was written in place of another one. */
+	/* A replaced page has none of the data written after its replacement. */
 	assert_int_equal(*(volatile uint8_t *)(pages.start + 3 * PAGE), 0);
 	assert_int_equal(touch(other.start + PAGE), 7);
 	assert_false(other.torn);
@@ -72,7 +72,7 @@ TEST(test_missing_pages)
 	close(other_fd);
 }
 
-/* Other memory still ends the process: so does what is not guarded any more. */
+/* SIGBUS from other memory, or from memory that is no longer guarded, still ends the process. */
 TEST(test_other_memory)
 {
 	int fd = shared_file(), status;
@@ -93,7 +93,7 @@ TEST(test_other_memory)
 	close(fd);
 }
 
-/* A process that reads views of files, too: each kind of memory keeps its own way. */
+/* In a process that also reads views of files, each kind of memory has its own handling. */
 static void touch_all(int guarded_fd, bool guard_first)
 {
 	char path[64];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The call rings that children of fork() share with their parent: this process and its children execute the stub. */
+/* The call rings that forked children share with their parent: this process and its children execute the stub. */
 #include "unit.h"
 
 #include <errno.h>
@@ -49,7 +49,7 @@ static void end_family(void)
 	memset(&family, 0, sizeof(family));
 }
 
-/* A child that makes a call for each byte that it is sent. */
+/* Starts a child that makes a call for each byte that it receives. */
 static pid_t begin_child(void)
 {
 	pid_t child = fork();
@@ -87,7 +87,7 @@ static uint64_t head_of(pid_t pid)
 	return xp_call_rings_at(family.rings, pid, fs_base_now())->ring.header->head;
 }
 
-/* It has the fs base of its parent, and a ring of its own, from the moment on that it is given one. */
+/* The child has the fs base of its parent, and its own ring from the moment that xprof assigns one. */
 TEST(test_child_gets_a_ring)
 {
 	pid_t child;
@@ -102,7 +102,7 @@ TEST(test_child_gets_a_ring)
 		assert_int_equal(head_of(child), 5);
 		assert_int_equal(head_of(getpid()), round + 1);
 		end_child(child);
-		/* The next one has the same ring and the same table. */
+		/* The next child gets the same ring and the same table. */
 		xp_call_rings_leave(family.rings, child, false);
 		assert_int_equal(family.rings->count, 3);
 		assert_int_equal(family.rings->clean_tables, 2);
@@ -110,7 +110,9 @@ TEST(test_child_gets_a_ring)
 	end_family();
 }
 
-/* Nothing is written to a process that has its own table, the memory of its parent, or another program. */
+/*
+ * xprof writes nothing to a process that has its own table, shares the memory of its parent, or runs another program.
+ */
 TEST(test_others_get_none)
 {
 	pid_t child, sleeper;
@@ -130,7 +132,7 @@ TEST(test_others_get_none)
 		execl("/bin/sleep", "sleep", "100", NULL);
 		_exit(1);
 	}
-	/* Its exec closes the last descriptor. */
+	/* The exec closes the last descriptor. */
 	close(family.answers[1]);
 	family.answers[1] = -1;
 	assert_int_equal(read(family.answers[0], &byte, 1), 0);
@@ -140,7 +142,7 @@ TEST(test_others_get_none)
 	end_family();
 }
 
-/* However many there are, no table and no ring has two owners. */
+/* With any number of children, no table and no ring has two owners. */
 TEST(test_no_table_is_left)
 {
 	unsigned int given = 0;
@@ -162,7 +164,7 @@ TEST(test_no_table_is_left)
 	end_family();
 }
 
-/* Whatever a relative writes into the memory, the stub writes to rings and headers only. */
+/* With any data that a related process writes to the memory, the stub writes only to rings and headers. */
 TEST(test_scribbled_memory)
 {
 	uint8_t before[XP_CALL_TABLE_BYTES];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Work in a task of its own. */
+/* Work in a separate task. */
 #include "unit.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ TEST(test_result)
 
 	assert_int_equal(xp_shielded(be_another_task, &caller), 7);
 	assert_int_equal(xp_shielded(die, &caller), -ECHILD);
-	/* No task is left. */
+	/* No task remains. */
 	assert_int_equal(waitpid(-1, NULL, __WALL), -1);
 	assert_int_equal(errno, ECHILD);
 }

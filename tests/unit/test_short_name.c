@@ -59,7 +59,9 @@ TEST(test_names)
 	}
 }
 
-/* Lines of names/: a symbol, and after a tab the short name; without one, the name stays as it is. */
+/*
+ * Reads lines of names/: a symbol, a tab and the short name; a line without a tab means that the name is not shortened.
+ */
 static unsigned int check_list(const char *language)
 {
 	static char line[4096], text[4096], path[4096];
@@ -86,7 +88,7 @@ static unsigned int check_list(const char *language)
 	return count;
 }
 
-/* Names that the compilers of these languages gave to the functions of real programs and libraries. */
+/* Names of functions in real programs and libraries, from the compilers of these languages. */
 TEST(test_real_names)
 {
 	assert_true(check_list("cpp") > 200);

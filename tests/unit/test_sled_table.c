@@ -26,7 +26,7 @@ static struct xp_sled_table *read_good(const struct tiny_elf *elf)
 	return table;
 }
 
-/* Refused with this error and these words in the message. */
+/* Checks that the file is refused with this error, and with these words in the message. */
 static void assert_refused(const void *elf, size_t size, int error, const char *words)
 {
 	struct xp_sled_table *table = (void *)1;
@@ -124,7 +124,7 @@ TEST(test_golden_entries)
 	}
 }
 
-/* A PIE of map version 1 whose addresses are in its relocations only. */
+/* A PIE of map version 1, whose addresses are only in its relocations. */
 TEST(test_relocations)
 {
 	struct xp_sled_table *table;
@@ -148,7 +148,7 @@ TEST(test_relocations)
 	assert_sled(table, 1, 0x5240, 0x240, 1, XP_SLED_EXIT);
 	xp_sled_table_free(table);
 
-	/* --emit-relocs leaves such a section, which is not loaded. */
+	/* --emit-relocs makes such a section, which is not loaded. */
 	tiny_example(&elf, 1, 2);
 	tiny_relocation(&elf, tiny_map_vaddr(&elf, 3), 24, 5);
 	tiny_put(&elf, tiny_section_header(TINY_S_RELA) + 8, 0, 8);
@@ -177,7 +177,7 @@ TEST(test_bad_relocations)
 	assert_elf_refused(&elf, -EINVAL, "larger than the file");
 }
 
-/* Ids count changes of the function, not functions, as XRay's runtime and llvm-xray do. */
+/* IDs count changes of the function, not functions, as with XRay's runtime and llvm-xray. */
 TEST(test_function_ids)
 {
 	static const uint8_t functions[] = { 0x10, 0x10, 0x20, 0x10, 0x30, 0x30 };
@@ -203,8 +203,8 @@ TEST(test_not_intact)
 
 	tiny_example(&elf, 0, 2);
 	tiny_code(&elf, 0x00, "\x41\xba", 2); /* patched */
-	tiny_code(&elf, 0x25, "\x41", 1);     /* not a nop that LLVM makes in the set-up of a custom event */
-	tiny_code(&elf, 0x46, "\xc7", 1);     /* memory operand in that of a typed event */
+	tiny_code(&elf, 0x25, "\x41", 1);     /* not a nop of LLVM's setup of a custom event */
+	tiny_code(&elf, 0x46, "\xc7", 1);     /* memory operand in the setup of a typed event */
 	tiny_code(&elf, 0x60, "\xc2", 1);
 	table = read_good(&elf);
 	for (size_t i = 0; i < 4; i++)
@@ -264,7 +264,7 @@ TEST(test_conditions)
 	assert_false(xp_sled_condition(window, &condition));
 }
 
-/* Set-up code of clang 14 and 19, and code that neither generates. */
+/* Setup code of clang 14 and 19, and code that neither generates. */
 TEST(test_operands)
 {
 	static const struct {
@@ -335,7 +335,7 @@ TEST(test_malformed_map)
 	assert_elf_refused(&elf, -EINVAL, "wraps around");
 
 	tiny_example(&elf, 1, 2);
-	tiny_put(&elf, map_header + 4, 8, 4); /* SHT_NOBITS, as in files of debug information */
+	tiny_put(&elf, map_header + 4, 8, 4); /* SHT_NOBITS, as in debug files */
 	assert_elf_refused(&elf, -ENOENT, "debug information");
 
 	for (unsigned int kind = 6; kind < 256; kind += 83) {
@@ -446,14 +446,14 @@ TEST(test_not_for_us)
 	assert_elf_refused(&elf, -ENOENT, "no XRay sleds");
 }
 
-/* A prefix of a valid file must not crash the reader or succeed with partial contents. */
+/* A truncated file must not crash the reader, or give a partial result. */
 TEST(test_truncated)
 {
 	struct tiny_elf elf;
 
 	tiny_example(&elf, 1, 1);
 	for (size_t size = 0; size < TINY_BYTES; size++) {
-		/* An allocation of the exact size, so that valgrind and ASan detect every byte beyond it. */
+		/* An allocation of the exact size, so that valgrind and ASan detect reads beyond the end. */
 		uint8_t *copy = malloc(size ? size : 1);
 		struct xp_sled_table *table;
 
@@ -466,7 +466,7 @@ TEST(test_truncated)
 	}
 }
 
-/* Zero pages that are never touched: refused before anything of that size is read or allocated. */
+/* Zero pages that are never accessed: the file is refused before such a size is read or allocated. */
 TEST(test_too_many_sleds)
 {
 	size_t size = TINY_BYTES + (XP_SLEDS_MAX + 1ull) * 32;
@@ -503,7 +503,7 @@ TEST(test_names)
 	tiny_symbol(&elf, "data", 0x11, 0x5230, 0x10);	     /* an object names no code */
 	tiny_symbol(&elf, "label", 0x00, 0x5240, 0);	     /* assembler without .type */
 	tiny_symbol(&elf, "short", 0x12, 0x5248, 8);	     /* ends where 0x5250 begins */
-	tiny_symbol(&elf, "huge", 0x12, 0x5258, UINT64_MAX); /* names the nearest function only */
+	tiny_symbol(&elf, "huge", 0x12, 0x5258, UINT64_MAX); /* named after the nearest function only */
 	table = read_good(&elf);
 	assert_int_equal(table->function_count, 6);
 	assert_string_equal(table->functions[0].name, "whole");
@@ -515,7 +515,7 @@ TEST(test_names)
 	xp_sled_table_free(table);
 }
 
-/* The same table read as .dynsym, which is left after strip. */
+/* The same table as .dynsym, which remains after strip. */
 TEST(test_dynamic_names)
 {
 	struct tiny_elf elf;
@@ -525,7 +525,7 @@ TEST(test_dynamic_names)
 	assert_example(&elf, 2);
 }
 
-/* .dynsym names only what .symtab leaves unnamed. */
+/* .dynsym names only functions that .symtab does not name. */
 TEST(test_both_tables)
 {
 	size_t header = tiny_section_header(TINY_S_RELA);
@@ -585,7 +585,7 @@ TEST(test_build_id)
 	struct xp_sled_table *table;
 	struct tiny_elf elf;
 
-	/* Longer than the maximum of a table. */
+	/* Longer than the maximum size of a table. */
 	tiny_example(&elf, 1, 2);
 	tiny_put(&elf, TINY_NOTE + 4, 64, 4);
 	tiny_put(&elf, TINY_PHDR + 2 * TINY_PHDR_BYTES + 32, 16 + 64, 8);
@@ -649,7 +649,7 @@ TEST(test_open)
 
 #define MANY 40000
 
-/* Like tiny_example(), but with 40 000 sleds of as many functions, each with a name, after the text. */
+/* Like tiny_example(), with 40 000 sleds of 40 000 functions, each with a name, after the code. */
 static uint8_t *make_many(size_t *size)
 {
 	size_t text = 0x1000, map = text + MANY * 16, symtab = map + MANY * 32, strtab = symtab + MANY * 24;

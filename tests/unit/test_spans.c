@@ -27,7 +27,7 @@ TEST(test_empty)
 	xp_spans_free(&spans);
 }
 
-/* The newest range at that time is the one in use, wherever it begins. */
+/* The newest range at that time is used, wherever it starts. */
 TEST(test_newest)
 {
 	struct xp_spans spans = { 0 };
@@ -50,7 +50,7 @@ TEST(test_newest)
 	xp_spans_free(&spans);
 }
 
-/* After an exec, only what was mapped since then is there. */
+/* After an exec, only later mappings exist. */
 TEST(test_clear)
 {
 	struct xp_spans spans = { 0 };

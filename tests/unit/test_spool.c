@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The spool: its contents come out as a log, also after a crash and on a full disk. */
+/* The spool: recover makes a log from its contents, also after a crash and on a full disk. */
 #include "unit.h"
 
 #include "trace/spool.h"
@@ -56,7 +56,7 @@ int unit_set_up(void **state)
 	if (!mkdtemp(place))
 		return -1;
 	snprintf(options, sizeof(options), "size=%u", DISK_BYTES);
-	/* In a mount namespace of this process, so that nothing is left. */
+	/* In a mount namespace of this process, so that no mount remains. */
 	small_disk = !unshare(CLONE_NEWNS) && !mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
 		     !mount("none", place, "tmpfs", 0, options);
 	signal(SIGXFSZ, SIG_IGN);
@@ -99,7 +99,7 @@ static bool exists(const char *name)
 static uint8_t chunk[CHUNK_BYTES];
 static struct xp_fdr_enc enc;
 
-/* A chunk of records of the functions first, first + 1, ... */
+/* Makes a chunk of records of the functions first, first + 1, ... */
 static void fill(uint32_t first, uint32_t count)
 {
 	xp_fdr_enc_begin(&enc, chunk, sizeof(chunk), 1, 2000 + first);
@@ -129,7 +129,7 @@ struct contents {
 
 static struct contents contents;
 
-/* Reads the log, which must be completely valid. */
+/* Reads the log, which must be valid. */
 static void read_log(const char *name)
 {
 	struct xp_fdr_rules *rules;
@@ -168,7 +168,7 @@ static void read_log(const char *name)
 	close(fd);
 }
 
-/* As at the end of a recording. An error leaves a shorter spool. */
+/* Ends the spool as at the end of a recording. An error shortens the spool. */
 static int make_log(struct xp_spool *spool)
 {
 	xp_spool_flush(spool);
@@ -190,7 +190,7 @@ static void finish(struct xp_spool *spool)
 	assert_int_equal(contents.version, result.fdr_version);
 }
 
-/* Three threads with several chunks each, far more than the buffer holds. */
+/* Three threads with several chunks each, far more than the buffer can hold. */
 static void append_much(struct xp_spool *spool, uint32_t chunks)
 {
 	for (uint32_t i = 0; i < chunks; i++)
@@ -309,7 +309,7 @@ TEST_WITH(links_in_the_way, open_dir, empty_dir)
 	assert_false(exists("x"));
 }
 
-/* A child that was started meanwhile has the descriptor of the spool, until it has closed what is not for it. */
+/* A child that was started meanwhile has the spool's descriptor until it has closed inherited descriptors. */
 TEST_WITH(closed_beside_a_child, open_dir, empty_dir)
 {
 	struct xp_spool *spool = create(&info);
@@ -331,7 +331,7 @@ TEST_WITH(closed_beside_a_child, open_dir, empty_dir)
 
 /* ---- after a crash ---- */
 
-/* A spool as a crash leaves it: flushed, and closed without a finish. */
+/* Makes a spool as after a crash: flushed, and closed without a finish. */
 static void leave_spool(uint32_t chunks)
 {
 	struct xp_spool *spool = create(&info);
@@ -372,7 +372,7 @@ static void write_at(off_t offset, const void *data, size_t size)
 
 #define FRAME_BYTES (48 + 16 + 2000 * 8)
 
-/* The last frame is incomplete, at any cut. */
+/* The last frame is truncated, at any byte. */
 TEST_WITH(recovered_after_truncation, open_dir, empty_dir)
 {
 	static const int cuts[] = { 1, 8, 15999, 16000, 16001, 16016, 16040, 16063 };
@@ -430,7 +430,7 @@ TEST_WITH(not_a_spool, open_dir, empty_dir)
 	header.check = xp_spool_header_check(&header);
 	write_at(0, &header, sizeof(header));
 	assert_int_equal(xp_fdr_make(dir, NAME, PATIENCE_NS, NULL, &result), -EBADMSG);
-	/* A file with another name belongs to somebody else. */
+	/* A file with another name does not belong to xprof. */
 	strcpy(header.final_name, "manifest.json");
 	header.check = xp_spool_header_check(&header);
 	write_at(0, &header, sizeof(header));
@@ -442,7 +442,7 @@ TEST_WITH(not_a_spool, open_dir, empty_dir)
 	assert_true(exists(NAME));
 }
 
-/* The crash was in xp_fdr_make(). */
+/* The crash happened in xp_fdr_make(). */
 TEST_WITH(recovered_over_a_part, open_dir, empty_dir)
 {
 	int fd;
@@ -506,7 +506,7 @@ TEST_WITH(disk_full_while_recording, open_dir, empty_dir)
 	}
 }
 
-/* Other files have filled the disk: nothing is lost, because the log takes over the spool's blocks. */
+/* Other files have filled the disk: no data is lost, because the log reuses the spool's blocks. */
 TEST_WITH(disk_full_at_the_end, open_dir, empty_dir)
 {
 	if (!small_disk)
@@ -528,7 +528,7 @@ TEST_WITH(disk_full_at_the_end, open_dir, empty_dir)
 	}
 }
 
-/* Not a byte is left: the spool's tail makes room. */
+/* No space is left: the spool's tail makes space. */
 TEST_WITH(disk_entirely_full_at_the_end, open_dir, empty_dir)
 {
 	struct xp_spool *spool;
@@ -544,7 +544,7 @@ TEST_WITH(disk_entirely_full_at_the_end, open_dir, empty_dir)
 	assert_in_range(result.dropped_bytes, 1, 80000 * 8);
 }
 
-/* The file may not grow: the spool keeps what it has, and reports it. */
+/* The file may not grow: the spool keeps its data, and reports the error. */
 TEST_WITH(file_size_limit, open_dir, empty_dir)
 {
 	struct rlimit before, limit;
@@ -568,7 +568,7 @@ TEST_WITH(file_size_limit, open_dir, empty_dir)
 	assert_int_equal(contents.functions, ((1 << 20) - XP_SPOOL_HEADER_BYTES) / FRAME_BYTES * 2000);
 }
 
-/* The log cannot be created: the spool stays, complete, and can be recovered. */
+/* The log cannot be created: the spool is kept, is complete, and can be recovered. */
 TEST_WITH(failed_finish_keeps_the_spool, open_dir, empty_dir)
 {
 	struct rlimit before, limit;
@@ -618,7 +618,7 @@ static void note(struct xp_spool *spool, const char *path)
 	assert_int_equal(xp_spool_note(spool, &note.object, sizeof(note.object) + strlen(path)), 0);
 }
 
-/* Notes stand between the chunks, for who recovers the spool, and not in the log. A torn note ends the spool. */
+/* Notes are between the chunks, for the recovery of the spool, and not in the log. A truncated note ends the spool. */
 TEST_WITH(notes, open_dir, empty_dir)
 {
 	struct xp_spool *spool = create(&info);
@@ -642,7 +642,7 @@ TEST_WITH(notes, open_dir, empty_dir)
 	assert_int_equal(contents.functions, 10);
 }
 
-/* A flight recorder that was killed has left the names for its logs: they are taken, and there is no log of its own. */
+/* A killed flight recorder has left the names for its logs: recover reads the names, and makes no further log. */
 TEST_WITH(names_only, open_dir, empty_dir)
 {
 	struct xp_log_info names = info;

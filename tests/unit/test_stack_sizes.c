@@ -7,7 +7,7 @@
 #define KIB 1024u
 #define TOP 0x7ffff7000000ull
 
-/* A walk that reached nothing, of a copy without an end. */
+/* A walk that found no end, of a copy without an end. */
 static struct xp_stack_walk partial(uint32_t used_bytes)
 {
 	return (struct xp_stack_walk){ .sp = TOP - used_bytes, .used_bytes = used_bytes };
@@ -22,7 +22,7 @@ static struct xp_stack_walk complete(uint64_t top, uint32_t used_bytes, bool has
 
 static const struct xp_stack_walk truncated = { .sp = TOP - 4 * KIB, .used_bytes = 4 * KIB, .is_truncated = true };
 
-/* This many such walks. Returns the last change of the size, or 0. */
+/* Adds this many such walks. Returns the last change of the size, or 0. */
 static uint32_t learn(struct xp_stack_sizes *sizes, pid_t tid, struct xp_stack_walk walk, unsigned int count)
 {
 	struct xp_stack_size size;
@@ -61,7 +61,7 @@ TEST_WITH(test_top, setup, teardown)
 	assert_int_equal(learn(sizes, 2, complete(TOP, 500, true), 100), 0);
 }
 
-/* A thread that always walks on other stacks gets a size. */
+/* A thread whose walks are always on other stacks gets a size. */
 TEST_WITH(test_many_tops, setup, teardown)
 {
 	struct xp_stack_sizes *sizes = *state;
@@ -119,12 +119,12 @@ TEST_WITH(test_truncated, setup, teardown)
 		assert_int_equal(learn(sizes, 1, partial(1000), run - 1), 0);
 		assert_int_equal(learn(sizes, 1, partial(1000), 1), 4 * KIB);
 	}
-	/* The largest one does not prove that a smaller one would be too small. */
+	/* The largest depth does not prove that a smaller size would be too small. */
 	assert_int_equal(learn(sizes, 2, truncated, 2), 0);
 	assert_int_equal(learn(sizes, 2, partial(1000), 32), 4 * KIB);
 }
 
-/* A copy of 64 KiB was not enough: the same thread gets more, others do not. */
+/* A copy of 64 KiB was too small: the same thread gets more, others do not. */
 TEST_WITH(test_deep, setup, teardown)
 {
 	struct xp_stack_walk deep = { .sp = TOP - 90 * KIB, .copied_bytes = 64 * KIB, .used_bytes = 60 * KIB };
@@ -134,14 +134,14 @@ TEST_WITH(test_deep, setup, teardown)
 	assert_int_equal(learn(sizes, 1, deep, 1), XP_STACK_BYTES_MAX);
 	assert_int_equal(learn(sizes, 1, deep, 10), 0);
 	assert_int_equal(learn(sizes, 2, truncated, 10), 0);
-	/* Until it is less deep. */
+	/* Until the thread is less deep. */
 	assert_int_equal(learn(sizes, 1, partial(70 * KIB), 96), 0);
 	assert_int_equal(learn(sizes, 1, partial(1000), 32), 4 * KIB);
 	assert_int_equal(learn(sizes, 1, truncated, 1), XP_STACK_BYTES_MAX);
 	assert_int_equal(learn(sizes, 1, complete(TOP, 3000, true), 100), 0);
 }
 
-/* Walks that start to reach the end need all of it. */
+/* Walks that reach the end again need all of the copy. */
 TEST_WITH(test_complete_after_all, setup, teardown)
 {
 	struct xp_stack_sizes *sizes = *state;
@@ -152,7 +152,7 @@ TEST_WITH(test_complete_after_all, setup, teardown)
 	assert_int_equal(learn(sizes, 2, complete(TOP, 3000, false), 1), 64 * KIB);
 }
 
-/* Threads that share a slot start again, and never get the size of another one. */
+/* Threads that share a slot start again, and never get the size of another thread. */
 TEST_WITH(test_forgotten, setup, teardown)
 {
 	struct xp_stack_sizes *sizes = *state;

@@ -16,7 +16,7 @@
 #include "unwind/stacks.h"
 
 #define FILES (XP_CFI_WAITING_MAX + 50)
-#define CODE 0x10000u /* of the first one; the others follow */
+#define CODE 0x10000u /* address of the first mapping; the others follow */
 
 static void no_size(void *arg, pid_t tid, const struct xp_stack_size *size)
 {
@@ -88,7 +88,7 @@ static void sample_at(struct world *world, uint64_t ip)
 	assert_int_equal(world->result.end, XP_UNWIND_WAITS);
 }
 
-/* Requests without room are not repeated: their samples wait until there is room. */
+/* Requests without space are not repeated: their samples wait until there is space. */
 TEST(test_full)
 {
 	struct world *world = new_world();
@@ -109,7 +109,7 @@ static unsigned int count_fds(void)
 	return count;
 }
 
-/* What earlier calls have left on the stack costs no table. Its files are held open no longer than a sample waits. */
+/* Old return addresses on the stack cause no table. Files are kept open at most as long as a sample waits. */
 TEST(test_only_needed)
 {
 	enum { WORDS = 8 };
@@ -134,7 +134,7 @@ TEST(test_only_needed)
 	free_world(world);
 }
 
-/* Starts a process that alone has a file mapped. Sets *file and *address; the file starts there. */
+/* Starts a process that is the only one to map a file. Sets *file and *address; the file starts there. */
 static pid_t start_mapper(const char *program, struct xp_file *file, uint64_t *address)
 {
 	static char path[] = "/tmp/xprof-test-stacks-XXXXXX";
@@ -161,7 +161,7 @@ static pid_t start_mapper(const char *program, struct xp_file *file, uint64_t *a
 	return pid;
 }
 
-/* A file that nothing leads to any more when it is known that its table is needed. */
+/* When the table is known to be necessary, no path leads to the file any more. */
 TEST(test_ended_process)
 {
 	struct world *world;

@@ -22,8 +22,8 @@
 #include "store/sym_files.h"
 
 struct world {
-	char base[PATH_MAX]; /* root of the target */
-	char out[PATH_MAX];  /* the recording */
+	char base[PATH_MAX]; /* root directory of the target */
+	char out[PATH_MAX];  /* directory of the recording */
 	int out_fd;
 	uint32_t next_index;
 	struct xp_sym_files *sym;
@@ -87,14 +87,14 @@ static int put_file(struct world *world, const char *name, const void *bytes, si
 	*file = (struct xp_file){
 		.kind = XP_FILE_DISK,
 		.index = world->next_index++,
-		.dev = 0xdeadbeef, /* as on btrfs: differs from stat()'s */
+		.dev = 0xdeadbeef, /* as on btrfs: differs from the number of stat() */
 		.inode = st.st_ino,
 		.path = path,
 	};
 	return fd;
 }
 
-/* The kernel's names: those of two windows are unknown. */
+/* The kernel's names: two windows have none. */
 static int describe(void *arg, const uint64_t *addresses, size_t count, char (*texts)[XP_KSYM_TEXT_BYTES])
 {
 	for (size_t i = 0; i < count; i++)
@@ -102,13 +102,13 @@ static int describe(void *arg, const uint64_t *addresses, size_t count, char (*t
 	return *(int *)arg;
 }
 
-/* A sample hit the file; fd: as opened while its process lived. */
+/* A sample hit the file. fd: opened while its process lived. */
 static void keep(struct world *world, int fd, const struct xp_file *file)
 {
 	assert_int_equal(xp_sym_files_keep(world->sym, fd, file), 0);
 }
 
-/* Stores all that was kept, and finds the names of a file; NULL: there are none. */
+/* Stores all kept files, and returns the file with names for a file, or NULL. */
 static const char *find(struct world *world, const struct xp_file *file)
 {
 	size_t length = strlen(file->path);
@@ -126,7 +126,7 @@ static const char *find(struct world *world, const struct xp_file *file)
 	return NULL;
 }
 
-/* The same of a file that can be opened by its path only. */
+/* Does the same for a file that can be opened only by its path. */
 static const char *keep_and_find(struct world *world, const struct xp_file *file)
 {
 	keep(world, -1, file);
@@ -144,7 +144,7 @@ static void check_content(const char *path, const void *bytes, size_t size)
 	close(fd);
 }
 
-/* In sym/ itself, with such a name. */
+/* In sym/, with such a name. */
 static void check_name(const struct world *world, const char *path, const char *begin)
 {
 	char prefix[PATH_MAX + 8];
@@ -171,7 +171,7 @@ static size_t files_made(const struct world *world)
 	return count;
 }
 
-/* A binary that is there has a copy too: it may change after the recording. */
+/* An existing binary is copied, too: it may change after the recording. */
 TEST_WITH(test_library, setup, teardown)
 {
 	struct world *world = *state;
@@ -228,7 +228,7 @@ TEST_WITH(test_executable, setup, teardown)
 	assert_int_equal(files_made(world), 1);
 }
 
-/* A file that was changed in place since it was seen is not the one that was recorded. */
+/* A file that was changed in place since the sample is not the recorded one. */
 TEST_WITH(test_changed, setup, teardown)
 {
 	struct world *world = *state;
@@ -242,7 +242,7 @@ TEST_WITH(test_changed, setup, teardown)
 	assert_int_equal(xp_sym_files_count(world->sym), 0);
 }
 
-/* One that is replaced with the same size, time and inode number has another hash, or another build ID. */
+/* A file replaced by one with the same size, time and inode number has another hash, or another build ID. */
 TEST_WITH(test_key_without_build_id, setup, teardown)
 {
 	static const uint8_t other[] = "\177ELF\2\1\2";
@@ -295,7 +295,7 @@ TEST_WITH(test_deleted, setup, teardown)
 	check_content(path, elf_start, sizeof(elf_start));
 }
 
-/* Another file has its name: the executed one is copied, and without a descriptor the other one is not taken for it. */
+/* Another file has its name: the executed file is copied; without a descriptor, the other file is not copied. */
 TEST_WITH(test_replaced, setup, teardown)
 {
 	static const uint8_t other[] = "\177ELF\2\1\1 something else";
@@ -319,7 +319,7 @@ TEST_WITH(test_replaced, setup, teardown)
 	assert_null(keep_and_find(world, &lost));
 }
 
-/* A file that is not on this host has no names, and is not looked for again and again. */
+/* A file that is not on this host has no names, and is not searched repeatedly. */
 TEST_WITH(test_unseen, setup, teardown)
 {
 	struct world *world = *state;
@@ -344,7 +344,9 @@ TEST_WITH(test_no_elf, setup, teardown)
 
 	close(put_file(world, "classes.jsa", "no ELF", 6, &file));
 	assert_null(keep_and_find(world, &file));
-	/* Neither is a memfd, which JIT compilers write to; one that is executed is copied. */
+	/*
+	 * Memfds, to which JIT compilers write, have no names, either. A memfd that is an executed program is copied.
+	 */
 	assert_true(fd >= 0);
 	file = (struct xp_file){ .kind = XP_FILE_DISK, .index = 1, .path = "/memfd:jit (deleted)" };
 	keep(world, fd, &file);
@@ -358,7 +360,7 @@ TEST_WITH(test_no_elf, setup, teardown)
 	close(fd);
 }
 
-/* A path that leads to no file here is not opened, whatever a container calls it: opening a device may have effects. */
+/* If a container's path leads to no regular file here, the path is not opened: opening a device may have effects. */
 TEST_WITH(test_no_file, setup, teardown)
 {
 	struct world *world = *state;
@@ -409,7 +411,7 @@ TEST_WITH(test_labels, setup, teardown)
 	assert_int_equal(strlen(label), XP_SYM_LABEL_BYTES - 1);
 }
 
-/* More files than descriptors may be held: a file that is not here is copied at once, one that is here waits. */
+/* More files than descriptors: a file that is not on this host is copied immediately; a file on this host waits. */
 TEST_WITH(test_limit, setup, teardown)
 {
 	struct world *world = *state;
@@ -476,7 +478,7 @@ TEST_WITH(test_kernel, setup, teardown)
 	}
 }
 
-/* Then all kernel code is [kernel]. */
+/* Without names, all kernel code is [kernel]. */
 TEST_WITH(test_no_kernel_names, setup, teardown)
 {
 	struct world *world = *state;
@@ -489,7 +491,7 @@ TEST_WITH(test_no_kernel_names, setup, teardown)
 	assert_int_equal(files_made(world), 1);
 }
 
-/* Readers end a path at a blank: then the directory is the reader's current one. */
+/* Readers end a path at a space; the rest is then relative to the reader's current directory. */
 TEST_WITH(test_blank_directory, setup, teardown)
 {
 	struct world *world = *state;
@@ -502,7 +504,7 @@ TEST_WITH(test_blank_directory, setup, teardown)
 	assert_int_equal(files_made(world), 1);
 }
 
-/* Nothing is created through a link in the way. */
+/* No file is created through a link. */
 TEST_WITH(test_in_the_way, setup, teardown)
 {
 	struct world *world = *state;
@@ -513,7 +515,7 @@ TEST_WITH(test_in_the_way, setup, teardown)
 	assert_null(keep_and_find(world, &file));
 }
 
-/* Ranges that overlap, are unordered, and reach beyond the end. */
+/* Ranges that overlap, are unordered, and extend beyond the end. */
 static void test_omitted(int from)
 {
 	struct xp_interval all[] = {

@@ -48,7 +48,7 @@ static const Elf64_Shdr *find_section(const char *name)
 	return NULL;
 }
 
-/* The symbols except the empty one, as "address+size name" lines. */
+/* Returns the symbols except the empty one, as lines "address+size name". */
 static void assert_symbols(const char *expected)
 {
 	const Elf64_Shdr *symtab = find_section(".symtab"), *strtab = find_section(".strtab");
@@ -72,7 +72,7 @@ static void assert_symbols(const char *expected)
 	assert_string_equal(text, expected);
 }
 
-/* The text is where the mapping line says, in the only segment and in the section. */
+/* The code is where the mapping line says, in the only segment and in the section. */
 TEST(test_text)
 {
 	const struct xp_sym syms[] = { { START, 0x100, "one" } };
@@ -138,7 +138,7 @@ TEST(test_go_table)
 	assert_memory_equal(file + section->sh_offset, expected, sizeof(expected));
 }
 
-/* Gaps are filled, long symbols are cut, symbols without a size extend to the next. */
+/* Gaps are filled, long symbols are shortened, symbols without a size extend to the next one. */
 TEST(test_symbols)
 {
 	const struct xp_sym syms[] = {
@@ -154,7 +154,7 @@ TEST(test_symbols)
 	assert_symbols("1000+10 [unknown]\n1010+0 [end]\n");
 }
 
-/* Names come from the target: readers see no blanks, terminals see no control characters. */
+/* Names come from the target: readers get no spaces, terminals no control characters. */
 TEST(test_names)
 {
 	const struct xp_sym syms[] = {

@@ -16,10 +16,10 @@
 #include "base/u64_map.h"
 #include "base/util.h"
 
-/* The addresses of instructions in this program, which the tests look up. */
+/* Addresses of instructions in this program, whose names the tests look up. */
 struct mark {
 	uint64_t id;
-	int64_t distance; /* from this field */
+	int64_t distance; /* members from this one on */
 };
 extern const struct mark __start_test_marks[], __stop_test_marks[];
 
@@ -49,7 +49,7 @@ static int take_base(struct dl_phdr_info *info, size_t size, void *base)
 {
 	(void)size;
 	*(uint64_t *)base = info->dlpi_addr;
-	return 1; /* the program is the first */
+	return 1; /* this program is the first object */
 }
 
 static uint64_t mark_vaddr(uint64_t id)
@@ -86,7 +86,7 @@ static void begin(struct fixture *fixture, const char *path, enum xp_name_detail
 	    xp_symbolizer_file(fixture->symbolizer, &(struct xp_symbolizer_file){ .path = path }, &fixture->file), 0);
 }
 
-/* Its only place, requested and named. */
+/* Requests and checks one place. */
 static const struct xp_place *name_of(struct fixture *fixture, uint64_t vaddr)
 {
 	uint32_t place;
@@ -100,7 +100,7 @@ TEST(test_inlined_chain)
 {
 	static const char *const expected[] = { "innermost", "between", "outermost" };
 	struct fixture fixture;
-	volatile int two = 2; /* or gcc makes a copy for 2 */
+	volatile int two = 2; /* otherwise gcc makes a copy for 2 */
 
 	assert_int_equal(outermost(two), 8);
 	begin(&fixture, own_path(), XP_NAMES_LINES);
@@ -179,7 +179,7 @@ TEST(test_no_names)
 	xp_symbolizer_free(fixture.symbolizer);
 }
 
-/* A copy of this program, to be modified. */
+/* Makes a copy of this program that the test modifies. */
 static void copy_program(char path[64])
 {
 	char command[PATH_MAX + 128];
@@ -193,7 +193,7 @@ static void copy_program(char path[64])
 	assert_int_equal(system(command), 0);
 }
 
-/* The file is truncated between the two looks at it: both children fail. */
+/* The file is truncated between its two reads: both children fail. */
 TEST(test_file_that_shrinks)
 {
 	struct fixture fixture;
@@ -219,7 +219,10 @@ TEST(test_another_build_id)
 	xp_symbolizer_free(fixture.symbolizer);
 }
 
-/* Without a build ID, nothing tells that the file at a path is the recorded one; its names in the recording do. */
+/*
+ * Without a build ID, xprof cannot check that the file at a path is the recorded one; its names in the recording are
+ * used.
+ */
 TEST(test_recorded_without_build_id)
 {
 	const struct xp_symbolizer_file wanted = { .path = own_path(), .want = XP_FILE_RECORDED };
@@ -236,7 +239,7 @@ TEST(test_recorded_without_build_id)
 	xp_symbolizer_free(fixture.symbolizer);
 }
 
-/* All files share the time: once it is used up, no further file is read, and names already found stay. */
+/* All files share the time limit: after it, no further file is read, and names found before are kept. */
 TEST(test_time_of_all)
 {
 	struct fixture fixture;
@@ -267,7 +270,7 @@ TEST(test_time_of_all)
 	unlink(path);
 }
 
-/* From a mapping to the linked address: by the segment that contains the offset, mapped in whole pages. */
+/* Translates a mapping to the linked address, by the segment that contains the offset, mapped in whole pages. */
 TEST(test_vaddr)
 {
 	struct fixture fixture;
@@ -324,7 +327,7 @@ TEST(test_number_map)
 	assert_null(xp_u64_map_find(&map, 0));
 	for (uint32_t i = 0; i < 10000; i++)
 		assert_int_equal(*xp_u64_map_add(&map, (uint64_t)i << 40, i), i);
-	assert_int_equal(*xp_u64_map_add(&map, 7ull << 40, 1), 7); /* it is there */
+	assert_int_equal(*xp_u64_map_add(&map, 7ull << 40, 1), 7); /* the file exists */
 	assert_int_equal(map.count, 10000);
 	for (uint32_t i = 0; i < 10000; i++)
 		assert_int_equal(*xp_u64_map_find(&map, (uint64_t)i << 40), i);

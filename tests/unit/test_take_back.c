@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The stub's code that takes short calls back, executed here, and the reader of its rings meanwhile. */
+/* Executes the stub's code that discards short calls, and reads its rings meanwhile. */
 #include "unit.h"
 
 #include <dwarf.h>
@@ -39,7 +39,7 @@ static uint64_t count_taken_back(void)
 	return xp_call_ring_taken_back(&test.ring, &all);
 }
 
-/* As the reader polls: it leaves what may be taken back. */
+/* Reads as the reader polls: entries that may still be discarded stay. */
 static size_t poll_ring(struct xp_call *calls, size_t room)
 {
 	return take_until(UINT64_MAX, calls, room);
@@ -61,12 +61,12 @@ static void drops_short_calls(bool rdpid, bool neighbor)
 	}
 	assert_int_equal(taken_back(), 5 * RECORDS);
 	some.now_tsc = xp_clock_now_tsc();
-	/* Up to a count that BPF has read, and the rest. */
+	/* Reads up to a count that BPF has read, and then the rest. */
 	assert_int_equal(xp_call_ring_taken_back(&test.ring, &some), 7);
 	assert_int_equal(count_taken_back(), 5 * RECORDS - 7);
 	assert_int_equal(count_taken_back(), 0);
 	assert_int_equal(take(calls, 4), 0);
-	/* Nested ones, the inner one first. */
+	/* Nested calls, the inner one first. */
 	call_slot(test.slot, word_of(1, XP_EVENT_ENTRY));
 	call_slot(test.slot, word_of(2, XP_EVENT_ENTRY));
 	call_slot(leave, word_of(2, TAIL));
@@ -97,7 +97,9 @@ TEST(test_keeps_other_calls)
 	call_slot(leave, word_of(1, TAIL));
 	assert_int_equal(take(calls, 8), 5);
 	assert_int_equal(take(calls, 8), 0);
-	/* Also what comes in the kernel keeps the call: the stub fell through, or an event was recorded. */
+	/*
+	 * A record through the kernel also keeps the call: the stub fell back to the kernel, or an event was recorded.
+	 */
 	for (int is_event = 0; is_event < 2; is_event++) {
 		uint64_t limit = test.mine->limit;
 
@@ -119,7 +121,7 @@ TEST(test_keeps_other_calls)
 	unmap_stub();
 }
 
-/* The limit is exact: a call of as many ticks is long. */
+/* The limit is exact: a call of exactly this many ticks is long. */
 TEST(test_limit)
 {
 	begin(false, false, 1000000);
@@ -129,7 +131,7 @@ TEST(test_limit)
 
 		call_slot(test.slot, word(XP_EVENT_ENTRY));
 		from = test.records[0].time >> XP_CALL_CPU_BITS;
-		/* The last bits of the time are a CPU's number. */
+		/* The last bits of the time are a CPU number. */
 		test.records[0].time |= i % 2 ? (1u << XP_CALL_CPU_BITS) - 1 : 0;
 		test.records[0].time -= (uint64_t)(1000000 - rand() % 800) << XP_CALL_CPU_BITS;
 		from = test.records[0].time >> XP_CALL_CPU_BITS;
@@ -153,7 +155,7 @@ TEST(test_preserves_registers)
 	struct xp_call call;
 
 	begin(false, false, LONG_TICKS);
-	/* Records, and thereby shows its stack pointer. */
+	/* Records, and returns its stack pointer. */
 	assert_int_equal(changed_registers(leave, word(XP_EVENT_EXIT)), 0);
 	assert_int_equal(take(&call, 1), 1);
 	test.records[1] =
@@ -162,7 +164,7 @@ TEST(test_preserves_registers)
 	assert_int_equal(changed_registers(leave, word(XP_EVENT_EXIT)), 0);
 	assert_int_equal(taken_back(), 1);
 	assert_int_equal(test.mine->head, 1);
-	/* No room, no ring, no table. */
+	/* No space, no ring, no table. */
 	test.mine->limit = 0;
 	assert_int_equal(changed_registers(leave, word(XP_EVENT_EXIT)), 0);
 	*test.key += 256;
@@ -174,7 +176,7 @@ TEST(test_preserves_registers)
 	unmap_stub();
 }
 
-/* The flags may be live at an event. */
+/* The flags may be in use at an event. */
 TEST(test_event_preserves_flags)
 {
 	const uint64_t arithmetic = 0x8d5;
@@ -193,13 +195,13 @@ TEST(test_event_preserves_flags)
 			    : "cc", "memory");
 			assert_int_equal(after & arithmetic, flags);
 		}
-		/* The probe is where nothing is pushed any more. */
+		/* The probe is at an instruction where the stub has nothing on the stack. */
 		assert_memory_equal(test.stub + xp_stub_memory_event_probe((enum xp_stub_slot)slot), "\x90\xc3", 2);
 	}
 	unmap_stub();
 }
 
-/* The reader leaves an entry that may still be taken back, unless it is old, or something is behind it. */
+/* The reader leaves an entry that may still be discarded, unless the entry is old or followed by another record. */
 TEST(test_reader_leaves_young_entries)
 {
 	struct xp_call calls[8];
@@ -213,12 +215,12 @@ TEST(test_reader_leaves_young_entries)
 	assert_int_equal(poll_ring(calls, 8), 3);
 	assert_int_equal(calls[2].word, word_of(3, TAIL));
 	assert_int_equal(poll_ring(calls, 8), 0);
-	/* If it takes the entry all the same, the exit is recorded. */
+	/* If the reader reads the entry anyway, the exit is recorded. */
 	assert_int_equal(take(calls, 8), 1);
 	call_slot(leave, word_of(4, TAIL));
 	assert_int_equal(poll_ring(calls, 8), 1);
 	assert_int_equal(taken_back(), 0);
-	/* What the kernel has a record behind. */
+	/* A call that contains a record of the kernel is kept. */
 	call_slot(test.slot, word_of(5, XP_EVENT_ENTRY));
 	call_slot(test.stub + xp_stub_memory_event_entry(XP_STUB_CUSTOM), 0);
 	assert_int_equal(poll_ring(calls, 8), 1);
@@ -229,7 +231,7 @@ TEST(test_reader_leaves_young_entries)
 	unmap_stub();
 }
 
-/* Not more than can be, whatever the process says. */
+/* The number is limited, whatever the process writes. */
 TEST(test_hostile_count)
 {
 	uint64_t now, before, sum = 0;
@@ -249,8 +251,8 @@ TEST(test_hostile_count)
 
 enum action {
 	NOTHING,
-	SHORT, /* a call that is taken back */
-	KEPT,  /* a call that is not */
+	SHORT, /* a call that is discarded */
+	KEPT,  /* a call that is kept */
 	FALLS, /* a call that the kernel records */
 	EVENT,
 	READS,
@@ -265,8 +267,8 @@ static struct stepping {
 	bool jumps;
 	uint64_t cfa;
 	unsigned int wrong_cfa;
-	bool was_open;	/* the call had not been taken back when the handler ran */
-	bool was_there; /* nor had its entry been cleared for that */
+	bool was_open;	/* the call was not discarded yet when the handler ran */
+	bool was_there; /* and its entry was not cleared yet */
 	struct xp_call calls[16];
 	size_t count;
 	sigjmp_buf back;
@@ -330,7 +332,7 @@ static void handle_trap(int number, siginfo_t *info, void *context)
 		siglongjmp(stepping.back, 1);
 }
 
-/* The unwind table's opinion of each byte. */
+/* Returns the rule of the unwind table for each byte. */
 static void read_cfi(void)
 {
 	static uint8_t page[XP_STUB_BYTES];
@@ -374,7 +376,7 @@ static size_t count_word(uint32_t wanted)
 	return count;
 }
 
-/* A call, whose entry or exit is interrupted at this step. */
+/* Makes a call whose entry or exit is interrupted at this step. */
 static void interrupted_call(unsigned int at, bool in_entry, uint64_t min_ticks)
 {
 	begin(false, false, min_ticks);
@@ -401,7 +403,7 @@ static bool has(enum action action)
 	return false;
 }
 
-/* Each call is seen once: taken back or taken. What BPF has a record in is kept. */
+/* Each call is discarded or read, exactly once. A call with a BPF record is kept. */
 static void check_call(bool in_entry, uint64_t min_ticks)
 {
 	size_t entries = count_word(word(XP_EVENT_ENTRY)), exits = count_word(word(TAIL));
@@ -410,7 +412,7 @@ static void check_call(bool in_entry, uint64_t min_ticks)
 	assert_int_equal(entries, exits);
 	assert_int_equal(count_word(word_of(FN + 2, XP_EVENT_ENTRY)), kept);
 	assert_int_equal(count_word(word_of(FN + 2, TAIL)), kept);
-	/* The handler's own short call is always taken back, but for a short limit. */
+	/* The handler's own short call is always discarded, except with a short limit. */
 	assert_int_equal(count_word(word_of(FN + 1, XP_EVENT_ENTRY)), has(SHORT) - dropped);
 	assert_int_equal(taken_back(), dropped + 1 - entries);
 	if (min_ticks == 1 || (!in_entry && stepping.was_open && (has(FALLS) || has(EVENT))) ||
@@ -457,7 +459,10 @@ TEST(test_signal_at_each_instruction)
 	assert_true(dropped > 300 && kept > 300);
 }
 
-/* A handler that leaves by longjmp leaves a hole at most. Entry and exit of the call are taken back together. */
+/*
+ * A handler that ends with longjmp leaves at most one uncommitted record. Entry and exit of the call are discarded
+ * together.
+ */
 TEST(test_longjmp_at_each_instruction)
 {
 	unsigned int steps, holes = 0, dropped = 0;
@@ -500,7 +505,7 @@ static struct {
 	uint64_t dropped;
 } beside;
 
-/* Polls and takes all, by turns. The calls that it gets are complete: at most one is open. */
+/* Alternately polls and reads everything. The calls that it reads are complete: at most one is open. */
 static void *read_beside(void *arg)
 {
 	struct xp_call calls[64];

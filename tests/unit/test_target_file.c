@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Objects that a hostile target may put in place of a file to be read. The target is this process. */
+/* Objects that a hostile target may substitute for a file. The target is this process. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -141,7 +141,7 @@ TEST_WITH(test_fifo, setup, teardown)
 
 	assert_int_equal(mkfifo(f->path, 0644), 0);
 	assert_int_equal(try_open(f), -EINVAL);
-	/* It was not opened even for a moment, which would wake a waiting writer. */
+	/* The FIFO was not opened, even briefly, which would wake a waiting writer. */
 	writer = open(f->path, O_WRONLY | O_NONBLOCK);
 	assert_int_equal(writer, -1);
 	assert_int_equal(errno, ENXIO);
@@ -177,7 +177,7 @@ TEST_WITH(test_huge, setup, teardown)
 	assert_int_equal(try_open(f), 0);
 	assert_int_equal(truncate(f->path, BYTES_MAX + 1), 0);
 	assert_int_equal(try_open(f), -EFBIG);
-	assert_int_equal(truncate(f->path, 1ll << 42), 0); /* without a byte on disk */
+	assert_int_equal(truncate(f->path, 1ll << 42), 0); /* without any block on disk */
 	assert_int_equal(try_open(f), -EFBIG);
 }
 
@@ -206,7 +206,7 @@ TEST_WITH(test_gone, setup, teardown)
 	assert_int_equal(xp_target_file_open(pid, f->start_time, f->path, BYTES_MAX), -ESRCH);
 }
 
-/* Calls what for a child that has run `as`, and ends it afterwards. */
+/* Calls `what` for a child that has run `as`, and ends the child afterwards. */
 static void with_child(void (*as)(void *arg), void (*what)(void *arg, pid_t pid), void *arg)
 {
 	int ready[2], end[2];
@@ -239,7 +239,7 @@ static void as_nobody(void *arg)
 		_exit(1);
 }
 
-/* The target is no longer root: of root's files it provides only those that it could read itself. */
+/* The target is no longer root: of root's files, xprof opens only those that the target could read itself. */
 static void open_for_nobody(void *arg, pid_t pid)
 {
 	struct fixture *f = arg;
@@ -380,13 +380,13 @@ TEST(test_memory)
 {
 	struct xp_target_memory *memory;
 
-	need_root(); /* for a child to read its parent */
+	need_root(); /* to let a child read its parent */
 	assert_int_equal(xp_target_memory_new(&memory), 0);
 	check_memory(memory);
 	xp_target_memory_free(memory);
 }
 
-/* More than fits into one transfer. */
+/* More data than one transfer can hold. */
 TEST(test_large_memory)
 {
 	size_t size = 1000000;
@@ -430,7 +430,7 @@ static void read_trap(void *arg, pid_t pid)
 	assert_int_equal(xp_target_memory_new(&memory), 0);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(xp_target_memory_read(memory, pid, (uintptr_t)trap->page, &byte, 1), -ETIMEDOUT);
-	/* Nothing of that process any more, but still of others. */
+	/* The other process's data is no longer read, but that of others is. */
 	assert_int_equal(xp_target_memory_read(memory, pid, (uintptr_t)trap, &byte, 1), -ETIMEDOUT);
 	assert_int_equal(xp_target_memory_read(memory, getpid(), (uintptr_t)trap, &byte, 1), 0);
 	xp_target_memory_free(memory);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The file behind a mapping, whatever happened to the mapping. The target is this process. */
+/* The file of a mapping, after any change of the mapping. The target is this process. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -54,7 +54,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* The inode of the descriptor's file, or 0 if the descriptor is invalid. */
+/* Returns the inode of the descriptor's file, or 0 if the descriptor is invalid. */
 static uint64_t inode_of(int fd)
 {
 	struct stat st;
@@ -74,7 +74,9 @@ static void skip_where_it_cannot_be(const struct world *world)
 	}
 }
 
-/* Text that a program has moved to memory without a file has the name of the file around it. Other such code has not.
+/*
+ * Code that a program has moved to memory without a file has the name of the file around it. Other code without a file
+ * has no name.
  */
 TEST(test_moved_text)
 {
@@ -122,7 +124,7 @@ TEST(test_first_mapping_of_a_file)
 		      "403000-404000 r-xp 00001000 08:01 8 /lib\n"
 		      "404000-405000 r-xp 00003000 08:01 7 /app\n"
 		      "405000-406000 r-xp 00000000 00:00 0 \n"
-		      "406000-407000 r-xp 00001000 08:02 8 /lib\n" /* of another device */
+		      "406000-407000 r-xp 00001000 08:02 8 /lib\n" /* on another device */
 		      "407000-408000 r-xp 00003000 08:01 8 /lib\n";
 	static const size_t expected[] = { 0, 1, 2, 0, 4, 5, 2 };
 	struct xp_mappings mappings;
@@ -143,7 +145,7 @@ TEST_WITH(test_split, setup, teardown)
 	assert_int_equal(mprotect((char *)(uintptr_t)world->mapping.start + 2 * world->page, world->page, PROT_READ),
 			 0);
 	assert_int_equal(inode_of(xp_mapping_open(getpid(), &world->mapping)), world->mapping.inode);
-	/* Without the inode the file is unknown, and another file is not accepted. */
+	/* Without its inode number, the file is unknown, and no other file is accepted. */
 	other.inode = 0;
 	assert_int_equal(xp_mapping_open(getpid(), &other), -ENOENT);
 	other.inode = world->mapping.inode + 1000000;

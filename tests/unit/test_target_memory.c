@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How long a process is skipped that blocks its reader. The clock and the processes are simulated. */
+/* How long xprof skips a process that blocks its reader. The clock and the processes are simulated. */
 #include "unit.h"
 
 #include <errno.h>
@@ -71,7 +71,7 @@ TEST_WITH(test_waits_double, set_up, tear_down)
 	assert_false(is_stuck(11, ITS_MEMORY));
 }
 
-/* While this many are skipped no other process is read, but one that has ended does not count. */
+/* While this many processes are skipped, no other process is read. A process that has ended does not count. */
 TEST_WITH(test_many, set_up, tear_down)
 {
 	struct xp_target_memory *memory = *state;
@@ -88,13 +88,16 @@ TEST_WITH(test_many, set_up, tear_down)
 	machine.ended = 0;
 	assert_true(is_stuck(101, ITS_MEMORY));
 	assert_true(is_stuck(16, ITS_MEMORY));
-	/* It waits as long as any other. */
+	/* The process waits as long as any other. */
 	machine.now_ns += RETRY_NS - 1;
 	assert_true(is_stuck(100, ITS_MEMORY));
 	assert_false(is_stuck(16, ITS_MEMORY));
 }
 
-/* When a process's time is over its slot may go to another, whose waits continue from there: 16 s each would add up. */
+/*
+ * When a process's time is over, its slot may go to another process, which continues its waits: the sum would be 16 s
+ * each.
+ */
 TEST_WITH(test_places_change_hands, set_up, tear_down)
 {
 	struct xp_target_memory *memory = *state;
@@ -115,7 +118,7 @@ TEST_WITH(test_places_change_hands, set_up, tear_down)
 	assert_false(is_stuck(101, ITS_MEMORY));
 }
 
-/* However many there are, they keep the reader from others for half as long as they are then skipped. */
+/* Any number of processes keep the reader from others for at most half as long as they are then skipped. */
 TEST_WITH(test_patience, set_up, tear_down)
 {
 	const int expected[] = { 1000, 500, 250, 125, 100, 100 };
@@ -133,7 +136,7 @@ TEST_WITH(test_patience, set_up, tear_down)
 	assert_int_equal(patience_ms(), 1000);
 }
 
-/* The child sleeps; a thread of the process that it reads may hold the lock for which it waits. */
+/* The child sleeps: a thread of the process that it reads may hold the lock that the child waits for. */
 TEST(test_slow_machine)
 {
 	struct xp_target_memory memory = { .child.pid = fork() };

@@ -12,7 +12,7 @@ struct pair {
 };
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-/* The output of xp_put_line() and of the messages for a name. */
+/* Returns the output of xp_put_line() and of the messages for a name. */
 static char *line_of(const char *text)
 {
 	char *line = NULL;
@@ -50,7 +50,7 @@ TEST(test_controls)
 	}
 }
 
-/* Tools open files by their names in files, so only lines for people drop these characters. */
+/* Tools open files by the names in files, so only lines for people omit these characters. */
 TEST(test_unseen)
 {
 	static const struct pair cases[] = {
@@ -75,7 +75,7 @@ TEST(test_unseen)
 	}
 }
 
-/* Cut at the end of a character. */
+/* Truncated at the end of a character. */
 TEST(test_room)
 {
 	char clean[5];
@@ -86,7 +86,7 @@ TEST(test_room)
 	assert_string_equal(clean, "ab\xc3\xbc");
 }
 
-/* The remedy at the end of a line is kept, however long the name before it is. */
+/* The remedy at the end of a line is kept, at any length of the name before it. */
 /* 0xe9 0xbe 0x8d is one character. */
 TEST(test_a_cut_is_between_characters)
 {
@@ -98,7 +98,7 @@ TEST(test_a_cut_is_between_characters)
 	assert_int_equal(xp_text_fit("ab\xe9\xbe\x8d", 4), 2);
 	assert_int_equal(xp_text_fit("ab\xe9\xbe\x8d", 3), 2);
 	assert_int_equal(xp_text_fit("\xf0\x9f\x98\x80", 3), 0);
-	/* No UTF-8. */
+	/* Not UTF-8. */
 	assert_int_equal(xp_text_fit("\x80\x80\x80\x80\x80\x80", 5), 5);
 	assert_int_equal(xp_text_fit("a\x80\x80", 0), 0);
 }
@@ -168,7 +168,7 @@ TEST(test_shell_paths)
 	free(path);
 }
 
-/* Each byte alone and followed by a digit, through bash: the word equals the path. */
+/* Each byte, alone and followed by a digit, through bash: the word equals the path. */
 TEST(test_bash_reads_the_path)
 {
 	struct xp_shell_path word;

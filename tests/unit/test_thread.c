@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The shadow stack, --min-duration and the accounting of one thread's records. */
+/* The shadow stack, --min-duration, and the accounting of one thread's records. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ struct world {
 	size_t used;
 	unsigned int chunks;
 	unsigned int open;  /* calls in the log, at the end of the last chunk */
-	unsigned int depth; /* of the thread, when it was stored */
+	unsigned int depth; /* depth of the thread when the chunk was stored */
 	unsigned int synthesized[16];
 	int sink_error;
 	uint64_t tsc;
@@ -105,7 +105,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* A record of function fn at stack slot sp, this many ticks after the previous one. */
+/* Puts a record of function fn at stack slot sp, this many ticks after the previous record. */
 static int feed(struct world *world, enum xp_event_kind kind, uint32_t fn, uint32_t sp, uint64_t ticks)
 {
 	static const struct xp_event_args args = { .count = 2, .args = { 11, 22 } };
@@ -213,7 +213,7 @@ TEST_WITH(tells_recursive_calls_apart_by_their_slot, setup, teardown)
 	assert_int_equal(world->thread->counts.synthesized, 1);
 }
 
-/* A spool has the open calls behind each chunk: those of the log so far, also if the next record is an exit. */
+/* A spool has the open calls after each chunk: those of the log so far, even if the next record is an exit. */
 TEST_WITH(is_as_deep_as_its_chunks, setup, teardown)
 {
 	struct world *world = *state;
@@ -223,7 +223,7 @@ TEST_WITH(is_as_deep_as_its_chunks, setup, teardown)
 
 		for (unsigned int i = 0; i < outer; i++)
 			enter(world, 3, 90 - i);
-		/* One of these fills the chunk: with each of the outer calls another one. */
+		/* One of these calls fills the chunk: for each number of outer calls, another one. */
 		while (world->chunks == chunks) {
 			const enum xp_event_kind kinds[] = { XP_EVENT_ENTRY, XP_EVENT_ENTRY, XP_EVENT_EXIT };
 			const uint32_t fns[] = { 1, 2, 1 }, slots[] = { 50, 40, 50 };
@@ -253,7 +253,7 @@ TEST_WITH(bears_another_stack, setup, teardown)
 	assert_int_equal(world->thread->counts.synthesized, 0);
 }
 
-/* 2 and 4 were left by exceptions; 3 still runs when 5 is in the slot of 2. */
+/* Exceptions abandoned 2 and 4; 3 still runs when 5 is in the slot of 2. */
 TEST_WITH(keeps_the_caller_of_a_call_at_a_left_place, setup, teardown)
 {
 	struct world *world = *state;
@@ -297,14 +297,14 @@ TEST_WITH(leaves_open_calls_open, setup, teardown)
 	assert_log(world, "e1 e2 ");
 }
 
-/* Function 2 was taken out while calls of it were open. */
+/* Function 2 was throttled while calls of it were open. */
 TEST_WITH(ends_calls_that_are_forgotten, setup, teardown)
 {
 	struct world *world = *state;
 
 	enter(world, 1, 100);
 	enter(world, 2, 90);
-	/* At the top it ends at once. What the function does after its return is a separate call. */
+	/* A call at the top ends immediately. A call that the function makes after its return is a separate call. */
 	assert_int_equal(xp_thread_forget(world->thread, 2), 0);
 	leave(world, 2, 90);
 	enter(world, 2, 90);
@@ -324,7 +324,7 @@ TEST_WITH(ends_forgotten_calls_with_what_they_called, setup, teardown)
 	enter(world, 2, 80);
 	enter(world, 3, 70);
 	assert_int_equal(xp_thread_forget(world->thread, 2), 0);
-	/* The exit of a call that began while the function was taken out, in the slot of a forgotten call. */
+	/* The exit of a call that started while the function was throttled, in the slot of a forgotten call. */
 	leave(world, 2, 80);
 	leave(world, 3, 70);
 	leave(world, 1, 100);
@@ -414,7 +414,7 @@ static void enter_deep(struct world *world, uint32_t depth)
 		enter(world, 1, 0x40000000 - i);
 }
 
-/* Made-up records, which match no open call, cost a bounded number of looks each, however deep the thread is. */
+/* Forged records that match no open call cost a bounded search each, at any depth of the thread. */
 TEST_WITH(searches_a_bounded_number_of_frames, setup, teardown)
 {
 	struct world *world = *state;
@@ -423,7 +423,7 @@ TEST_WITH(searches_a_bounded_number_of_frames, setup, teardown)
 	enter_deep(world, XP_FRAMES_MAX - 2 * records);
 	for (uint32_t i = 0; i < records; i++) {
 		leave(world, 2, 0x50000000 + i);
-		/* Each on another stack, above the last one. */
+		/* Each record is on another stack, above the last one. */
 		enter(world, 2, 0x60000000 + (i << 12));
 	}
 	assert_in_range(world->thread->search.frames, 2 * records, looks_max);
@@ -441,7 +441,7 @@ TEST_WITH(finds_the_catcher_of_a_deep_throw, setup, teardown)
 	leave(world, 1, 0x40000000);
 	assert_int_equal(world->thread->depth, 0);
 	assert_int_equal(world->thread->counts.synthesized, XP_FRAMES_MAX - 1);
-	/* Each exit of a recursion that returns is at the top: nothing is searched. */
+	/* Each exit of a returning recursion matches the top: no search is necessary. */
 	world->thread->search.frames = 0;
 	enter_deep(world, XP_FRAMES_MAX);
 	for (uint32_t i = XP_FRAMES_MAX; i-- > 0;)
@@ -479,7 +479,7 @@ TEST_WITH(never_goes_back_in_time, setup, teardown)
 	assert_log(world, "e1 x1 ");
 }
 
-/* Any order of calls: nested ones, exits without entries, frames that were left, long gaps, functions that go. */
+/* Calls in any order: nested, exits without entries, abandoned frames, long gaps, functions that are throttled. */
 static struct xp_call any_call(unsigned int *seed, uint64_t *tsc, uint16_t cpu)
 {
 	unsigned int dice = (unsigned int)rand_r(seed);
@@ -512,7 +512,7 @@ static int put_run(struct xp_thread *thread, const struct xp_call *calls, size_t
 	return err;
 }
 
-/* Calls of one run make the same log as the same calls one by one. */
+/* Calls read in one batch give the same log as the same calls one by one. */
 TEST_WITH(puts_runs_of_calls, setup, teardown)
 {
 	struct world *world = *state, *other;
@@ -550,7 +550,7 @@ static void note_end(void *arg, const struct xp_thread *thread, const struct xp_
 		 (unsigned long long)(call->end_tsc - call->begin_tsc));
 }
 
-/* Each call of a watched function is told when it ends, however it ends, with its time and its callers. */
+/* Each call of a watched function is reported when it ends, in any way, with its time and its callers. */
 TEST_WITH(tells_the_end_of_watched_calls, setup, teardown)
 {
 	uint8_t by_id[8] = { [2] = 1, [5] = 1 };
@@ -559,7 +559,7 @@ TEST_WITH(tells_the_end_of_watched_calls, setup, teardown)
 
 	world->options.watched = &watched;
 	world->options.watched_end = note_end;
-	leave(world, 2, 95); /* it began before the recording */
+	leave(world, 2, 95); /* the call started before the recording */
 	enter(world, 1, 100);
 	enter(world, 2, 90);
 	enter(world, 2, 80); /* recursion */
@@ -572,10 +572,10 @@ TEST_WITH(tells_the_end_of_watched_calls, setup, teardown)
 	enter(world, 2, 90);
 	enter(world, 5, 80);
 	enter(world, 3, 70);
-	leave(world, 1, 100); /* a throw out of all of them */
+	leave(world, 1, 100); /* a throw out of all calls */
 	assert_string_equal(world->ended, "5 of 3: 20, 2 of 2: 30, ");
 	world->ended[0] = 0;
-	/* A frame that was left for good is not taken for the one that has its place. */
+	/* An abandoned frame is not mistaken for the frame at its place. */
 	enter(world, 2, 90);
 	enter(world, 3, 90);
 	leave(world, 3, 90);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The stacks of a thread: which one a call is on, told by its slot. */
+/* The stacks of a thread: the slot of a call shows which stack it is on. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ struct world {
 	struct xp_thread *stacks[STACKS];
 	unsigned int count;
 	unsigned int limit;
-	int found; /* what stack_range() returns */
+	int found; /* result of stack_range() */
 	struct xp_stack_range range;
 	uint64_t tsc;
 	uint64_t exits; /* synthesized */
@@ -112,7 +112,7 @@ static void assert_all_written(const struct world *world)
 	assert_int_equal(world->exits, 0);
 }
 
-/* The main stack resumes three fibers, whose stacks lie one after the other, in ever another order. */
+/* The main stack resumes three fibers in varying order. Their stacks are adjacent. */
 TEST_WITH(tells_stacks_of_a_heap_apart, setup, teardown)
 {
 	struct world *world = *state;
@@ -145,7 +145,7 @@ TEST_WITH(tells_stacks_of_a_heap_apart, setup, teardown)
 	assert_all_written(world);
 }
 
-/* On the stack of a thread, a call far below is on the same stack; a fiber may have its stack below that. */
+/* On a thread's stack, a call far below is on the same stack. A fiber may have its stack below that. */
 TEST_WITH(calls_far_below_on_the_stack_of_a_thread, setup, teardown)
 {
 	struct world *world = *state;
@@ -162,7 +162,7 @@ TEST_WITH(calls_far_below_on_the_stack_of_a_thread, setup, teardown)
 	assert_all_written(world);
 }
 
-/* If the mappings cannot be read, what is far below is on the same stack, as for a thread without fibers. */
+/* If the mappings cannot be read, a call far below is on the same stack, as for a thread without fibers. */
 TEST_WITH(keeps_one_stack_where_nothing_is_known, setup, teardown)
 {
 	struct world *world = *state;
@@ -176,7 +176,10 @@ TEST_WITH(keeps_one_stack_where_nothing_is_known, setup, teardown)
 	assert_all_written(world);
 }
 
-/* A recording may begin in a fiber: the thread's stack is then that one, and later, when no call is open, another. */
+/*
+ * A recording may start in a fiber: its stack counts as the thread's stack, and later, without open calls, another one
+ * does.
+ */
 TEST_WITH(begins_in_a_fiber, setup, teardown)
 {
 	struct world *world = *state;
@@ -195,7 +198,7 @@ TEST_WITH(begins_in_a_fiber, setup, teardown)
 	assert_all_written(world);
 }
 
-/* More fibers than stacks that xprof keeps: they share one, and no record is left unaccounted. */
+/* More fibers than stacks that xprof keeps: they share one, and each record is accounted for. */
 TEST_WITH(is_bounded, setup, teardown)
 {
 	struct world *world = *state;
@@ -242,14 +245,14 @@ TEST(finds_the_stacks_of_threads)
 	assert_int_equal(range_of(0x7f0000081000, &range), 0);
 	assert_true(range.is_stack);
 	assert_int_equal(range.first, 0x7f0000001000 >> 3 & UINT32_MAX);
-	assert_int_equal(range.count, (0x80000 >> 3) + 1); /* what is above may be another's */
+	assert_int_equal(range.count, (0x80000 >> 3) + 1); /* the memory above may belong to another stack */
 	assert_int_equal(range_of(0x7f0000500000, &range), 0);
 	assert_false(range.is_stack); /* too large for one stack */
 	assert_int_equal(range_of(0x7f1002000000, &range), 0);
-	assert_false(range.is_stack); /* what is below is too large for a guard page */
+	assert_false(range.is_stack); /* the gap below is too large for a guard page */
 	assert_int_equal(range_of(0x7ffc000ff000, &range), 0);
 	assert_true(range.is_stack);
 	assert_int_equal(range.count, 0x100000 >> 3);
 	assert_int_equal(range_of(0x7f0000150000, &range), -ENOENT);
-	assert_int_equal(xp_stack_range_find((char[]){ "" }, 1, &range), -ENOENT); /* of a process that has ended */
+	assert_int_equal(xp_stack_range_find((char[]){ "" }, 1, &range), -ENOENT); /* a process that has ended */
 }

@@ -20,14 +20,14 @@ enum { ODD = 11, PEER = 12, OTHER = 21, CHILD = 31 };
 static struct {
 	uint64_t now; /* TSC */
 	size_t forgotten;
-	uint64_t stop_ns;    /* how long a process is stopped for a change */
-	uint64_t stopped_ns; /* the part of that so far */
-	uint64_t cpu_ns;     /* of each process */
+	uint64_t stop_ns;    /* how long a process stops for a change */
+	uint64_t stopped_ns; /* the part of the stop so far */
+	uint64_t cpu_ns;     /* CPU time of each process */
 	size_t stops;
 	pid_t stopped[STOPS_MAX];	/* ... of these */
 	pid_t odd;			/* this process does not stop */
 	struct xp_throttle *stop_after; /* the recording ends while a process is stopped */
-	uint64_t told[2];		/* what the stubs of ODD and PEER have counted since the last time */
+	uint64_t told[2];		/* new calls that the stubs of ODD and PEER have counted */
 } kernel;
 
 static uint64_t play_now(void)
@@ -115,7 +115,7 @@ static int play_counts_left(struct xp_patch *patch, pid_t pid, pid_t child, uint
 #include "../../user/budget/throttle_places.c"
 #include "../../user/budget/throttle_work.c"
 
-/* Two processes of one program, and one of another. */
+/* Two processes of one program, and one of another program. */
 struct fixture {
 	struct xp_throttle throttle;
 	struct xp_throttle_member members[2];
@@ -126,7 +126,7 @@ struct fixture {
 	struct xp_budget_change changes[2 * FUNCTIONS];
 	struct xp_throttle_place places[2][2];
 	struct xp_function_budget budgets[2][FUNCTIONS + 1];
-	struct xp_processes processes; /* none, see add_process() */
+	struct xp_processes processes; /* 0: see add_process() */
 };
 
 static void set_member(struct fixture *f, size_t m, pid_t first, pid_t second)
@@ -219,7 +219,7 @@ TEST_WITH(test_out_and_back, set_up, tear_down)
 	assert_int_equal(kernel.stops, 2 * 3 * 3);
 }
 
-/* A process that does not stop is tried again later; the functions of the others are taken out meanwhile. */
+/* A process that does not stop is tried again later. Functions of the other processes are throttled meanwhile. */
 TEST_WITH(test_odd_process, set_up, tear_down)
 {
 	struct fixture *f = *state;
@@ -244,7 +244,9 @@ TEST_WITH(test_odd_process, set_up, tear_down)
 	assert_int_equal(f->places[0][0].failures, 0);
 }
 
-/* The only process of a program: the function is still recorded, and taken out when the process stops again. */
+/*
+ * The only process of a program: the function is still recorded, and throttled when the process can be stopped again.
+ */
 TEST_WITH(test_no_process_stops, set_up, tear_down)
 {
 	struct fixture *f = *state;
@@ -262,7 +264,7 @@ TEST_WITH(test_no_process_stops, set_up, tear_down)
 	assert_is(f, 0, XP_BUDGET_OUT);
 }
 
-/* At the end of a recording too: the exits of open calls must not be made up. */
+/* The same applies at the end of a recording: exits of open calls must not be synthesized. */
 TEST_WITH(test_note_at_the_end, set_up, tear_down)
 {
 	struct fixture *f = *state;
@@ -277,7 +279,7 @@ TEST_WITH(test_note_at_the_end, set_up, tear_down)
 	assert_int_equal(kernel.forgotten, 2);
 }
 
-/* CPU time that the process uses while the loader reads its records belongs to the next tick, as its calls do. */
+/* CPU time that the process uses while the loader reads its records belongs to the next tick, like its calls. */
 static void pass(struct fixture *f, uint64_t mark_tsc, uint64_t runs_meanwhile_ns)
 {
 	xp_throttle_mark(&f->throttle, mark_tsc);
@@ -306,14 +308,14 @@ TEST_WITH(test_cpu_time_is_that_of_the_mark, set_up, tear_down)
 	assert_true(f->throttle.cpu_sum_ns == 0);
 	pass(f, 2 * TICK_NS, 5 * TICK_NS);
 	assert_true(f->throttle.cpu_sum_ns == TICK_NS);
-	/* Between ticks there is none. */
+	/* There is none between ticks. */
 	pass(f, 2 * TICK_NS + 1, 0);
 	assert_true(f->throttle.cpu_sum_ns == TICK_NS);
 	pass(f, 3 * TICK_NS, 0);
 	assert_true(f->throttle.cpu_sum_ns == 6 * TICK_NS);
 }
 
-/* The records of ended processes report it once, in the pass with their last calls. */
+/* Records of ended processes report it once, in the pass with their last calls. */
 TEST_WITH(test_cpu_time_of_ended_processes, set_up, tear_down)
 {
 	struct xp_processes processes = { 0 };
@@ -325,7 +327,7 @@ TEST_WITH(test_cpu_time_of_ended_processes, set_up, tear_down)
 		if (tick < 3)
 			processes.ended_cpu_ns += tick * XP_BUDGET_CPU_MIN_NS / 4;
 		xp_throttle_run(&f->throttle, tick * TICK_NS);
-		/* The part before the first mark is not counted, and a too small part is kept for later. */
+		/* The part before the first mark is not counted, and a part that is too small is kept for later. */
 		assert_true(f->throttle.cpu_sum_ns == (tick == 1 ? 0 : XP_BUDGET_CPU_MIN_NS / 2));
 		assert_int_equal(f->throttle.cpu_ns, tick == 1 ? 0 : XP_BUDGET_CPU_MIN_NS / 2);
 	}
@@ -362,8 +364,8 @@ TEST_WITH(test_calls_before_the_first_mark, set_up, tear_down)
 }
 
 /*
- * If a record in progress cuts a pass short, its calls come with a later pass, and may include calls of functions that
- * were taken out meanwhile.
+ * If a record in progress ends a pass early, its calls come with a later pass, and may include calls of functions that
+ * were throttled meanwhile.
  */
 TEST_WITH(test_pass_that_is_cut_short, set_up, tear_down)
 {
@@ -392,8 +394,8 @@ TEST_WITH(test_pass_that_is_cut_short, set_up, tear_down)
 }
 
 /*
- * A process with three busy threads is stopped for 20 ms: that is 60 ms of thread time, in addition to 300 ms that they
- * ran.
+ * A process with three busy threads is stopped for 20 ms: that is 60 ms of thread time, in addition to the 300 ms that
+ * they ran.
  */
 TEST_WITH(test_stops_are_charged, set_up, tear_down)
 {
@@ -417,7 +419,10 @@ TEST_WITH(test_stops_are_charged, set_up, tear_down)
 	assert_true(fabs(xp_throttle_spent(&f->throttle) - 60.0 / 360) < 1e-9);
 }
 
-/* At the end of the recording a change is completed. But a process that did not stop before is not waited for again. */
+/*
+ * At the end of the recording, a change is completed. But xprof does not wait again for a process that did not stop
+ * before.
+ */
 TEST_WITH(test_cut_short, set_up, tear_down)
 {
 	struct fixture *f = *state;
@@ -429,15 +434,15 @@ TEST_WITH(test_cut_short, set_up, tear_down)
 	assert_int_equal(f->throttle.all[0].state, XP_BUDGET_OUT);
 	assert_int_equal(f->throttle.all[1].state, XP_BUDGET_OUT);
 	assert_int_equal(f->budgets[1][1].excluded, XP_EXCLUDED_OUT);
-	/* Nothing else is started. */
+	/* No other change is started. */
 	work(f, XP_BUDGET_COUNTED);
 	assert_int_equal(kernel.stops, 2);
 	assert_int_equal(f->throttle.all[0].state, XP_BUDGET_OUT);
 }
 
 /*
- * A process that writes whatever it likes into the counters of its stubs cannot have made more calls than it ran for:
- * the other one of the program keeps its function.
+ * A process that writes arbitrary values into the counters of its stubs cannot claim more calls than its CPU time
+ * allows: the other process of the program keeps the function.
  */
 TEST_WITH(test_told_counts_are_bounded, set_up, tear_down)
 {
@@ -462,13 +467,16 @@ TEST_WITH(test_told_counts_are_bounded, set_up, tear_down)
 	kernel.told[1] = HONEST;
 	for (uint64_t tick = 2; tick < 12; tick++)
 		pass(f, tick * TICK_NS, TICK_NS / 10);
-	/* What both ran, and a tick of debt. */
+	/* The CPU time of both, and a tick of overdraft. */
 	assert_true(f->throttle.tracing_sum_ns <= 9 * TICK_NS / 10 + 10 * HONEST * COUNT_NS + TICK_NS + COUNT_NS);
 	assert_true(one->counted >= 10 * HONEST);
 	assert_true(one->counted <= (9 * TICK_NS / 10 + TICK_NS) / COUNT_NS + 10 * HONEST);
 }
 
-/* More functions are taken out than there are counters: those that are counted have one each, and pass it on. */
+/*
+ * More functions are throttled than there are counters: each counted function has one counter, and releases it
+ * afterwards.
+ */
 TEST(test_counters_are_passed_on)
 {
 	enum { MANY = XP_THROTTLE_COUNTERS + 40 };
@@ -500,13 +508,13 @@ TEST(test_counters_are_passed_on)
 			assert_int_not_equal(xp_throttle_find(&throttle, j)->counter, one->counter);
 		one->state = changes[i].state;
 	}
-	/* All are in use: one more cannot be counted. */
+	/* All counters are in use: one more function cannot be counted. */
 	changes[0] = (struct xp_budget_change){ MANY - 1, XP_BUDGET_COUNTED };
 	throttle.change_count = 1;
 	add_changed(&throttle);
 	assert_int_equal(throttle.change_count, 1);
 	assert_int_equal(changes[0].state, XP_BUDGET_OUT);
-	/* The counter of one that is counted no more goes to the next, and back to nobody. */
+	/* The counter of a function that is no longer counted is assigned to the next one, and then freed. */
 	first_counter = xp_throttle_find(&throttle, 7)->counter;
 	xp_throttle_find(&throttle, 7)->state = XP_BUDGET_RECORDED;
 	changes[0].state = XP_BUDGET_COUNTED;
@@ -565,7 +573,9 @@ static void change_in_all(struct fixture *f, enum xp_budget_state state)
 	f->throttle.change_count = 0;
 }
 
-/* A child that was forked before a change is stopped for it, as soon as it is known; one that was forked later is not.
+/*
+ * A child that was forked before a change is stopped for the change as soon as xprof knows the child. A child that was
+ * forked later is not.
  */
 TEST_WITH(test_children, set_up, tear_down)
 {
@@ -587,7 +597,7 @@ TEST_WITH(test_children, set_up, tear_down)
 	assert_int_equal(kernel.stops, 1);
 	assert_true(was_stopped(CHILD));
 	assert_false(xp_throttle_is_behind(&f->throttle, kernel.now));
-	/* All of them from now on, but for what has ended. */
+	/* All processes from now on, except those that have ended. */
 	kernel.stops = 0;
 	kernel.now = 40 * TIME_MARGIN_NS;
 	change_in_all(f, XP_BUDGET_RECORDED);
@@ -599,7 +609,7 @@ TEST_WITH(test_children, set_up, tear_down)
 	change_in_all(f, XP_BUDGET_OUT);
 	assert_int_equal(kernel.stops, 2);
 	assert_false(was_stopped(CHILD));
-	/* Meanwhile nobody else may use the stubs. */
+	/* Meanwhile, no other process may use the stubs. */
 	assert_false(xp_throttle_is_busy(&f->throttle));
 	start_work(&f->throttle);
 	assert_true(xp_throttle_is_busy(&f->throttle));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Trampolines in this process: hand-written functions do the same before and after they are patched, to each register
- * and flag, and each call is counted once at its entry and once at its exit.
+ * Executes trampolines in this process: hand-written functions give the same result before and after they are patched,
+ * in each register and flag. Each call is counted once at its entry and once at its exit.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -12,7 +12,7 @@
 enum { REGISTERS = 16, RAX = 0, RSP = 4, RDI = 7, R10 = 10 };
 
 struct state {
-	uint64_t registers[REGISTERS]; /* by their numbers; RSP: as the call left it, minus what it was before */
+	uint64_t registers[REGISTERS]; /* by register number; RSP: the value after the call minus the value before */
 	uint64_t flags;
 };
 
@@ -51,11 +51,11 @@ __asm__(
 	SAVE) "pushf; pop after_call+8*16(%rip)\n"
 	      "mov after_call+8*4(%rip), %rax; sub %rsp, after_call+8*4(%rip); mov %rax, %rsp\n"
 	      "pop %r15; pop %r14; pop %r13; pop %r12; pop %rbp; pop %rbx; ret\n"
-	      /* Destroys what the stub's slots destroy. */
+	      /* Overwrites the registers that the stub's slots overwrite. */
 	      "count_slot:\n"
 	      "push %r11; lea counts(%rip), %r11; incq (%r11,%r10,8); pop %r11; xor %r10d, %r10d; cmp $1, %r10d; ret");
 
-/* More functions, each for one kind of instruction in a window. */
+/* More functions, each with one kind of instruction in a window. */
 DATA("value: .quad 1000; to_three_bytes: .quad three_bytes");
 FUNCTION(reads_value, "mov value(%rip), %rax; cmp %rax, %rdi; ret");
 FUNCTION(compares_value, "cmpl $1000, value(%rip); cmpw $7, value(%rip); nop; ret");
@@ -72,7 +72,7 @@ FUNCTION(last_of_all, "ret");
 static const struct {
 	const char *name;
 	const uint8_t *code;
-	unsigned int calls; /* of each call, if rdi is not negative */
+	unsigned int calls; /* argument of each call, if rdi is not negative */
 } functions[] = {
 	{ "three_bytes", three_bytes, 1 },
 	{ "padded", padded, 1 },
@@ -99,7 +99,7 @@ static const struct {
 };
 enum { FUNCTIONS = sizeof(functions) / sizeof(*functions), INPUTS = 6 };
 
-/* 5 and -5, with the arithmetic flags (CF, PF, AF, ZF, SF, OF) all off, all on, and in turn. */
+/* 5 and -5, with the arithmetic flags (CF, PF, AF, ZF, SF, OF) all off, all on, and alternating. */
 static struct state input(size_t number)
 {
 	static const uint64_t flags[] = { 0x202, 0xad7, 0x297 };
@@ -188,7 +188,7 @@ TEST(patched_functions_do_the_same)
 			    counts[2 * i + 1] != counts[2 * i])
 				fail_msg("%s, input %zu: %lu entries, %lu exits", functions[i].name, number,
 					 counts[2 * i], counts[2 * i + 1]);
-			/* What it calls is counted, too. */
+			/* Its callees are counted, too. */
 			for (size_t k = 0; k < FUNCTIONS; k++)
 				assert_int_equal(counts[2 * k], counts[2 * k + 1]);
 		}

@@ -75,10 +75,10 @@ static int find_table(void *arg, const struct xp_file *of, uint64_t offset, cons
 	return of == &file && is_being_made ? -EAGAIN : 0;
 }
 
-/* A thread and the result of its walk. */
+/* A thread, and the result of its walk. */
 struct world {
 	struct xp_unwinder *unwinder;
-	struct xp_unwinder *remembering; /* another one, which knows the threads */
+	struct xp_unwinder *remembering; /* another unwinder, which caches walks of threads */
 	struct xp_address_space space;
 	struct xp_unwind_thread thread;
 	_Alignas(8) uint8_t stack[XP_STACK_BYTES_MAX];
@@ -118,7 +118,7 @@ static void put(struct world *world, uint64_t address, uint64_t word)
 
 #define TID 7
 
-/* With the thread's last walk cached, the frames are the same as without. */
+/* With the thread's last walk cached, the frames are the same as without it. */
 static void unwind_again(struct world *world)
 {
 	static struct xp_frame frames[XP_UNWIND_FRAMES_MAX];
@@ -196,7 +196,7 @@ TEST(test_rbp)
 	free_world(world);
 }
 
-/* All registers of the sampled function are known; of its caller's registers, those that a callee need not save. */
+/* The registers of the sampled function are all known; of its caller's registers, only the callee-saved ones. */
 TEST(test_register)
 {
 	struct world *world = new_world(false);
@@ -221,7 +221,7 @@ TEST(test_register)
 	free_world(world);
 }
 
-/* An rbp saved by a frame in between is the one that the outer frame needs. */
+/* The outer frame needs the rbp that a frame in between has saved. */
 TEST(test_rbp_through_frames)
 {
 	struct world *world = new_world(false);
@@ -269,7 +269,7 @@ TEST(test_deref)
 }
 
 /*
- * The handler returns into the trampoline; the frame below is the interrupted one, at exactly the interrupted
+ * The handler returns into the trampoline. The frame below it is the interrupted frame, at exactly the interrupted
  * instruction.
  */
 TEST(test_signal)
@@ -302,7 +302,7 @@ TEST(test_signal_on_other_stack)
 	put(world, context + 160, 0x600000);
 	put(world, context + 168, CODE + AT_RSP);
 	CHECK(world, XP_UNWIND_OTHER_STACK, CODE + AT_RSP, CODE + AT_SIGNAL + 1, CODE + AT_RSP);
-	/* The stack lies within the copy, as when the handler's stack is below it. */
+	/* The interrupted stack is within the copy, as when the handler's stack is below it. */
 	put(world, context + 160, SP + 2048);
 	put(world, SP + 2048 + 8, CODE + AT_END + 1);
 	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP, CODE + AT_SIGNAL + 1, CODE + AT_RSP, CODE + AT_END + 1);
@@ -323,7 +323,7 @@ TEST(test_return_behind_the_end)
 	unwind(world);
 	assert_int_equal(world->result.count, 2);
 	assert_ptr_equal(world->frames[1].vma->file, &file);
-	/* So does a system call, which the sample is in. */
+	/* So does a system call during which the sample was taken. */
 	world->thread.ip = CODE + AT_GAP;
 	CHECK(world, XP_UNWIND_NO_RULE, CODE + AT_GAP);
 	world->thread.in_syscall = true;
@@ -371,7 +371,7 @@ TEST(test_no_frame_pointer)
 		world->thread.ip = CODE + AT_GAP;
 		CHECK(world, XP_UNWIND_NO_RULE, CODE + AT_GAP);
 	}
-	/* It points into the stack, but to no return address. */
+	/* The frame pointer points into the stack, but not to a return address. */
 	world->thread.bp = SP + 128;
 	put(world, SP + 136, 0x1234567);
 	CHECK(world, XP_UNWIND_NO_RULE, CODE + AT_GAP);
@@ -391,7 +391,7 @@ TEST(test_empty_stack)
 	world->thread.stack_bytes = 16;
 	put(world, SP + 8, CODE + AT_GAP + 1);
 	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP, CODE + AT_GAP + 1);
-	/* The part that could not be copied may have more. */
+	/* The part that could not be copied may contain more frames. */
 	world->thread.stack_missing = 2;
 	CHECK(world, XP_UNWIND_NO_RULE, CODE + AT_RSP, CODE + AT_GAP + 1);
 	world->thread.stack_missing = 0;
@@ -437,7 +437,7 @@ TEST(test_clone)
 	free_world(world);
 }
 
-/* After `pop %rbp` the table still has the old slot: below the stack pointer, where it is no longer valid. */
+/* After `pop %rbp`, the table still has the old slot: it is below the stack pointer, and no longer valid. */
 TEST(test_epilogue)
 {
 	struct world *world = new_world(false);
@@ -505,7 +505,7 @@ TEST(test_not_resident)
 	CHECK(world, XP_UNWIND_NOT_RESIDENT, CODE + AT_RSP, CODE + AT_RSP + 1);
 	world->thread.stack_missing = 1 << 0;
 	CHECK(world, XP_UNWIND_NOT_RESIDENT, CODE + AT_RSP);
-	/* After the end of the copy, because it could not be read. */
+	/* After the end of the copy: it could not be read. */
 	world->thread.stack_missing = 1 << 1;
 	world->thread.stack_bytes = 16;
 	CHECK(world, XP_UNWIND_NOT_RESIDENT, CODE + AT_RSP, CODE + AT_RSP + 1);
@@ -521,7 +521,7 @@ TEST(test_trampoline)
 	struct world *world = new_world(true);
 
 	assert_int_equal(xp_address_space_map(&world->space, &trampoline), 0);
-	/* In the trampoline, with its three words and the return address behind the nop. */
+	/* In the trampoline, with its three words and the return address after the nop. */
 	world->thread.ip = behind_call;
 	put(world, SP, 0x47);
 	put(world, SP + 24, CODE + AT_RSP + 5);
@@ -638,7 +638,7 @@ TEST(test_deep)
 	free_world(world);
 }
 
-/* Registers at the ends of the address space: sums wrap, and nothing outside the copy is read. */
+/* Registers at the ends of the address space: sums wrap, and no memory outside the copy is read. */
 TEST(test_extreme_registers)
 {
 	static const uint64_t extreme[] = {
@@ -678,11 +678,11 @@ TEST(test_waits)
 	unwind(world);
 	assert_int_equal(world->result.end, XP_UNWIND_WAITS);
 	assert_ptr_equal(world->result.file, &file);
-	/* Without time to wait the frame pointer is used, but the stack does not count as complete. */
+	/* Without time to wait, the frame pointer is used, but the stack does not count as complete. */
 	xp_unwind(world->unwinder, &world->space, &world->thread, false, world->frames, &world->result);
 	assert_int_equal(world->result.end, XP_UNWIND_TABLE_LATE);
 	assert_int_equal(world->result.count, 3);
-	/* And an unknown rule is not cached as such. */
+	/* An unknown rule is not cached as such. */
 	is_being_made = false;
 	CHECK(world, XP_UNWIND_COMPLETE, JIT, CODE + AT_RBP + 1, CODE + AT_END + 1);
 	free_world(world);
@@ -727,7 +727,7 @@ TEST(test_tables_are_told_of)
 
 /* The thread's last walk. */
 
-/* Frames for each method of finding a caller, one above the other: 10 of them. */
+/* Frames for each method of finding a caller, on top of each other: 10 frames. */
 static void lay_out_frames(struct world *world)
 {
 	world->thread.ip = CODE + AT_RSP;
@@ -798,7 +798,7 @@ TEST(test_same_frames)
 	free_world(world);
 }
 
-/* An instruction that a signal interrupted, and in the next walk the same one after a call. */
+/* A signal interrupted the instruction; in the next walk, the same instruction follows a call. */
 TEST(test_same_address_otherwise)
 {
 	struct world *world = new_world(true);
@@ -835,7 +835,7 @@ TEST(test_same_frame_out_of_reach)
 	free_world(world);
 }
 
-/* The frames of the thread's last walk are meaningless if something else is mapped. */
+/* The frames of the thread's last walk are invalid if other code is mapped. */
 TEST(test_same_frames_of_other_code)
 {
 	const struct xp_vma vma = { CODE + AT_END, CODE + AT_GAP, AT_RSP, &file };
@@ -849,7 +849,7 @@ TEST(test_same_frames_of_other_code)
 	free_world(world);
 }
 
-/* Each single difference from the last walk, which is undone in the next one. */
+/* Each difference from the last walk alone, which is undone in the next walk. */
 TEST(test_one_difference)
 {
 	static const uint64_t values[] = { 0,	      CODE + AT_RSP + 1, CODE + AT_END + 1, CODE + AT_SIGNAL, JIT + 1,
@@ -888,13 +888,13 @@ TEST(test_one_difference)
 	free_world(world);
 }
 
-/* A table may be ready the next time: a result without it is not reused. */
+/* A table may be ready the next time: a result without the table is not reused. */
 TEST(test_same_frames_without_table)
 {
 	struct world *world = new_world(true);
 
 	lay_out_frames(world);
-	put(world, SP + 200, CODE + AT_RSP + 3); /* where AT_DEREF returns to by frame pointer */
+	put(world, SP + 200, CODE + AT_RSP + 3); /* the return address that AT_DEREF finds by frame pointer */
 	world->thread.tid = TID;
 	is_being_made = true;
 	for (int i = 0; i < 2; i++) {
@@ -936,7 +936,7 @@ static struct world *new_jit_world(bool by_frame_pointer, bool has_any)
 	jit.calls = 0;
 	world->thread.code = &code;
 	world->thread.ip = JIT + 4;
-	world->thread.bp = SP + 64; /* a frame, although not one of this code */
+	world->thread.bp = SP + 64; /* a frame, although it is not in this code */
 	put(world, SP + 8, JIT + 0xff);
 	put(world, SP + 16, CODE + AT_END + 3);
 	put(world, SP + 24, JIT + 0x20);
@@ -946,25 +946,25 @@ static struct world *new_jit_world(bool by_frame_pointer, bool has_any)
 	return world;
 }
 
-/* JIT code with unwinding data, in which the address before a return address counts. */
+/* JIT code with unwind data, in which the address before a return address counts. */
 TEST(test_jit_rules)
 {
 	struct world *world = new_jit_world(true, true);
 
 	CHECK(world, XP_UNWIND_COMPLETE, JIT + 4, JIT + 0xff, JIT + 0x20, CODE + AT_END + 1);
 	assert_int_equal(world->result.used_bytes, 48);
-	/* The last walk does not say how this one goes. */
+	/* The last walk does not predict this one. */
 	jit.cfa = 3;
 	CHECK(world, XP_UNWIND_COMPLETE, JIT + 4, CODE + AT_END + 3);
 	jit.cfa = 2;
 	CHECK(world, XP_UNWIND_COMPLETE, JIT + 4, JIT + 0xff, JIT + 0x20, CODE + AT_END + 1);
-	jit.cfa = 0; /* not any more */
+	jit.cfa = 0; /* no longer */
 	CHECK(world, XP_UNWIND_COMPLETE, JIT + 4, CODE + AT_END + 2);
 	world->thread.ip = CODE + AT_RSP;
 	jit.calls = 0;
 	put(world, SP + 8, CODE + AT_END + 1);
 	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP, CODE + AT_END + 1);
-	assert_int_equal(jit.calls, 0); /* code of files */
+	assert_int_equal(jit.calls, 0); /* code in files */
 	free_world(world);
 	world = new_jit_world(false, true);
 	CHECK(world, XP_UNWIND_COMPLETE, JIT + 4, JIT + 0xff, JIT + 0x20, CODE + AT_END + 1);
@@ -973,7 +973,7 @@ TEST(test_jit_rules)
 	free_world(world);
 }
 
-/* Code that may be known soon is waited for; without time, its frame pointer is used. */
+/* xprof waits for code that may be known soon. Without time to wait, it uses the frame pointer. */
 TEST(test_jit_rules_later)
 {
 	struct world *world = new_jit_world(true, true);
@@ -990,7 +990,7 @@ TEST(test_jit_rules_later)
 	free_world(world);
 }
 
-/* Frame pointers of JIT code are remembered until the process has the first unwinding data. */
+/* Frame pointers of JIT code are cached until the process has its first unwind data. */
 TEST(test_jit_rules_come)
 {
 	struct world *world = new_jit_world(true, false);

@@ -10,7 +10,7 @@
 static struct xp_file file = { .kind = XP_FILE_DISK, .path = "/bin/program" };
 static const struct xp_vma vma = { 0x1000, 0x2000, 0, &file };
 
-/* A walk of this many frames above the leaf, numbered from the outermost. */
+/* Makes a walk of this many frames above the leaf, numbered from the outermost. */
 static void put(struct xp_unwind_cache *chains, struct xp_cached_chain *chain, size_t same, size_t count)
 {
 	static struct xp_cached_step steps[XP_UNWIND_FRAMES_MAX];
@@ -78,7 +78,7 @@ TEST(test_others)
 	put(chains, chain, 0, 20);
 	xp_address_space_clear(other);
 	check(xp_unwind_cache_get(chains, 1, other, false), 0);
-	/* A copy of a space that stays. */
+	/* A copy of a space that remains. */
 	put(chains, xp_unwind_cache_get(chains, 1, space, false), 0, 20);
 	owned = xp_address_space_share(space);
 	assert_int_equal(xp_address_space_own(&owned), 0);

@@ -35,11 +35,11 @@ TEST(test_sums_are_bounded)
 
 TEST(test_pace)
 {
-	/* One step would take seven looks. */
+	/* One step would need seven checks. */
 	assert_int_equal(xp_off_cpu_pace(0, 100 * XP_OFF_CPU_WAITS_PER_S_MAX), 7);
 	assert_int_equal(xp_off_cpu_pace(2, 100 * XP_OFF_CPU_WAITS_PER_S_MAX), 9);
 	assert_int_equal(xp_off_cpu_pace(2, UINT64_MAX), XP_WAIT_SLOW_MAX);
-	/* What is recorded then stays as it is. */
+	/* Records made then keep their weight. */
 	for (uint64_t rate = XP_OFF_CPU_WAITS_PER_S_MAX / 4; rate <= XP_OFF_CPU_WAITS_PER_S_MAX; rate++)
 		assert_int_equal(xp_off_cpu_pace(7, rate), 7);
 	/* Back, but not beyond the maximum. */

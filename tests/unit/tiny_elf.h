@@ -148,7 +148,7 @@ static inline void tiny_code(struct tiny_elf *elf, size_t at, const void *code, 
 	memcpy(elf->bytes + TINY_TEXT + at, code, bytes);
 }
 
-/* A raw entry of the map. */
+/* Puts a raw entry of the map. */
 static inline void tiny_raw_sled(struct tiny_elf *elf, uint64_t address, uint64_t function, uint8_t kind,
 				 uint8_t version)
 {
@@ -163,7 +163,7 @@ static inline void tiny_raw_sled(struct tiny_elf *elf, uint64_t address, uint64_
 	tiny_section_bytes(elf, TINY_S_MAP, 32 * elf->sleds);
 }
 
-/* An entry with its sled and function at these offsets of the text. */
+/* Puts an entry with its sled and function at these offsets of the code. */
 static inline void tiny_sled(struct tiny_elf *elf, size_t sled, size_t function, uint8_t kind, uint8_t version)
 {
 	uint64_t place = tiny_map_vaddr(elf, 32 * elf->sleds);
@@ -203,7 +203,7 @@ static inline void tiny_symbol(struct tiny_elf *elf, const char *name, uint8_t i
 	tiny_section_bytes(elf, TINY_S_STRTAB, elf->strings);
 }
 
-/* A program with all six kinds of sleds, two functions, and names. */
+/* Makes a program with all six kinds of sleds, two functions, and names. */
 static inline void tiny_example(struct tiny_elf *elf, int pie, uint8_t version)
 {
 	static const uint8_t conditional_tail[] = { 0xeb, 0x09, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x0f, 0x85 };

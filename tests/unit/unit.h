@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * For unit tests: cmocka, with what that needs, and main(), which runs each TEST(name) { ... } of the file, and each
- * TEST_WITH(name, set_up, tear_down) { ... }, in the order of the file. A file may define unit_set_up() and
- * unit_tear_down(), which run before and after all its tests, and unit_why_not(): a reason why none can run here.
+ * For unit tests: cmocka with its prerequisites, and main(), which runs each TEST(name) { ... } and each
+ * TEST_WITH(name, set_up, tear_down) { ... } in the order of the file. A file may define unit_set_up() and
+ * unit_tear_down(), which run before and after all its tests, and unit_why_not(), which returns a reason why its tests
+ * cannot run here.
  */
 #ifndef XPROF_TESTS_UNIT_H
 #define XPROF_TESTS_UNIT_H
@@ -37,7 +38,7 @@ static inline void unit_skip(void **state __attribute__((unused)))
 	skip();
 }
 
-/* Of the linker. */
+/* Defined by the linker. */
 extern const struct unit_test *__start_unit_tests[], *__stop_unit_tests[];
 
 static int unit_by_line(const void *a, const void *b)
