@@ -152,8 +152,8 @@ static void tell_pause(struct xp_rotation *rotation)
 
 	if (!rotation->told_ns || now_ns - rotation->told_ns >= TELL_NS)
 		xp_warn(
-		    "the disk is full: the oldest parts in %s are deleted; until there is room, nothing is written, "
-		    "and what is lost is counted",
+		    "the disk is full: the oldest parts in %s are deleted; until there is space, xprof writes nothing "
+		    "and counts the lost events",
 		    rotation->parts.path);
 	rotation->told_ns = now_ns;
 }
@@ -202,7 +202,7 @@ static void take_ended(struct xp_rotation *rotation, int timeout_ms)
 		if (code < 0) {
 			struct xp_shell_path dir;
 
-			xp_error("the process that ended %s has died; `xprof recover %s` makes its files", end->path,
+			xp_error("the process that wrote %s has died; `xprof recover %s` makes the files", end->path,
 				 xp_shell_path(&dir, "%s", end->path));
 			code = XP_EXIT_FAILED;
 		}
@@ -218,10 +218,11 @@ int xp_rotation_end(struct xp_rotation *rotation)
 	while (rotation->end_count && !xp_interrupted())
 		take_ended(rotation, POLL_MS);
 	if (rotation->end_count)
-		xp_warn("%zu part%s are ending in the background", rotation->end_count,
+		xp_warn("%zu part%s still being written in the background", rotation->end_count,
 			xp_plural_s(rotation->end_count));
 	if (rotation->postponed)
-		xp_info("%" PRIu64 " part%s began later than requested, because those before had not ended",
+		xp_info("%" PRIu64
+			" part%s began later than requested, because two earlier ones were still being written",
 			rotation->postponed, xp_plural_s(rotation->postponed));
 	xp_outdir_leave(&rotation->parts);
 	return rotation->code;
@@ -362,13 +363,13 @@ int xp_rotate(struct xp_recording *recording, uint64_t done_tsc)
 		err = start_end(recording, done_tsc);
 		if (!err) {
 			if (rotation->is_paused)
-				xp_info("the disk has room again: the recording goes on in %s", part.path);
+				xp_info("the disk has space again: the recording continues in %s", part.path);
 			rotation->is_paused = false;
 			return begin_part(recording, &part, done_tsc) ?: 1;
 		}
 		xp_outdir_close(&part, false);
 	}
-	xp_warn("cannot begin another part: %s; %s goes on", xp_why(err), recording->outdir.path);
+	xp_warn("cannot begin another part: %s; the recording continues in %s", xp_why(err), recording->outdir.path);
 	xp_why_clear();
 	return 0;
 }
