@@ -97,8 +97,8 @@ static int64_t count_from_queue(const struct btf *btf)
 
 	if (!type || !find_per_cpu(btf, type, "runqueues", &queue, &unused) || !find_count(btf, type, &count)) {
 		xp_debug(
-		    "the kernel's BTF does not have the places of runqueues and preempt_count: wake-ups by interrupts "
-		    "are not told from those by threads");
+		    "the kernel's BTF lacks runqueues or preempt_count: wake-ups by interrupts count as wake-ups by "
+		    "the interrupted threads");
 		return 0;
 	}
 	return count - queue;

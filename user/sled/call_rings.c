@@ -77,8 +77,8 @@ static bool may_take(size_t bytes)
 		return true;
 	give_up_bytes(bytes);
 	if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
-		xp_warn("the calls of further threads are recorded through the kernel, not in memory: those of all "
-			"processes have %" PRIu64 " MiB there, which is the most that xprof takes",
+		xp_warn("the calls of further threads are recorded through the kernel, not in memory: the call "
+			"rings of all processes have reached their limit of %" PRIu64 " MiB",
 			limit >> 20);
 	return false;
 }

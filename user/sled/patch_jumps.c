@@ -427,9 +427,10 @@ static int choose(const struct jumping *jumping, struct xp_remote *remote, bool 
 		chosen[i - jumping->first] = jumping->states[i] == STATE_OPEN && !is_in_use(jumping, i, &pointers);
 	free(pointers.list);
 	if (err == -E2BIG)
-		err = xp_patch_refuse(jumping->work, -EOPNOTSUPP,
-				      "its stacks are too large to be searched for code that a signal interrupted; if "
-				      "it handles the signal of a timer, that is all its memory");
+		err = xp_patch_refuse(
+		    jumping->work, -EOPNOTSUPP,
+		    "its stacks are too large to be searched for code that a signal interrupted; with a "
+		    "handler for a timer's signal, all its memory is searched");
 	return err;
 }
 
