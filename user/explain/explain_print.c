@@ -537,7 +537,7 @@ void xp_explanation_print(FILE *out, const struct xp_explanation *explanation, i
 	print_functions(&page);
 	print_requests(&page);
 	if (!explanation->times.model.wait_count)
-		xp_put_line(out, "no waits in the recording; `xprof record --off-cpu` tells where calls wait");
+		xp_put_line(out, "no waits in the recording; `xprof record --off-cpu` records where calls wait");
 	else
 		print_wait_counts(&page);
 	print_stack_ends(&page);
