@@ -118,7 +118,7 @@ static bool has_both(const struct xp_diff *diff)
 	for (size_t i = 0; i < 2; i++)
 		has[i] = diff->sides[i].total || diff->sides[i].calls;
 	if (has[0] != has[1])
-		xp_warn("%s has no %s, %s has: they are not compared", diff->sides[has[0]].path,
+		xp_warn("%s has no %s, but %s has: they are not compared", diff->sides[has[0]].path,
 			xp_model_kind_name(diff->kind), diff->sides[!has[0]].path);
 	return has[0] && has[1];
 }
@@ -147,7 +147,7 @@ static int compare(struct reading *reading, const struct xp_options *options)
 		return err;
 	xp_error("nothing to compare: %s", xp_select_is_given(&select) ? "nothing is selected in both"
 					   : options->waits
-					       ? "not both have waits; `xprof record --off-cpu` records them"
+					       ? "both recordings need waits; `xprof record --off-cpu` records them"
 					       : "no samples or calls in both");
 	return -ENODATA;
 }

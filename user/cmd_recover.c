@@ -81,7 +81,7 @@ static void recover_entry(const struct place *place, const char *entry, uint64_t
 	int err = recover_log(place, entry, *patience_ns);
 
 	if (err == -ENODATA)
-		xp_info("%s/%s: the recording was cut off before anything was stored; removed", dir_name, entry);
+		xp_info("%s/%s: the recording was interrupted before anything was stored; removed", dir_name, entry);
 	else if (err)
 		xp_error("%s/%s: cannot recover it: %s", dir_name, entry, reason(err));
 	*failed |= err && err != -ENODATA;
@@ -107,7 +107,7 @@ static bool remove_empty_samples(int dir_fd, const char *dir_name)
 	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && !st.st_size && !xp_file_lock(fd, NULL))
 		removed = !unlinkat(dir_fd, XP_PERF_DATA_NAME, 0);
 	if (removed)
-		xp_info("%s/" XP_PERF_DATA_NAME ": the recording was cut off before anything was stored; removed",
+		xp_info("%s/" XP_PERF_DATA_NAME ": the recording was interrupted before anything was stored; removed",
 			dir_name);
 	close(fd);
 	return removed;

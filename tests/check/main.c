@@ -56,7 +56,7 @@ static int check_entry(const char *directory, const char *name, unsigned int *kn
 
 	snprintf(path, sizeof(path), "%s/%s", directory, name);
 	if (xp_file_is_spool(name))
-		return xp_fail(1, "%s: the recording was cut off; `xprof recover` writes its log", path);
+		return xp_fail(1, "%s: the recording was interrupted; `xprof recover` writes its log", path);
 	if (xp_file_view_open(&view, AT_FDCWD, path))
 		return 0;
 	is_known = xp_format_find(view.bytes, view.size);

@@ -655,7 +655,7 @@ def test_recording_that_was_cut_off(xprof, tmp_path, command):
     assert "cut off" not in xprof(*command, "whole", cwd=tmp_path).stderr
     (tmp_path / "cut" / "y.7.spool").write_bytes(b"calls")
     done = xprof(*command, "cut", cwd=tmp_path)
-    assert done.returncode == 0 and "xprof: warning: cut: the recording was cut off, or goes on" in done.stderr, done.stderr
+    assert done.returncode == 0 and "xprof: warning: cut: incomplete: the recording was interrupted, or still runs" in done.stderr, done.stderr
 
 
 def test_output_full(xprof, tmp_path):

@@ -361,4 +361,4 @@ def test_diff(xprof, tmp_path):
     assert text.startswith(f"A: {before}, 0.02 s of waits in 1.00 s\n") and "samples" not in text
     without = made(tmp_path / "c", LINES[:4])
     refused = xprof("diff", "--off-cpu", without, without)
-    assert refused.returncode == 1 and "not both have waits; `xprof record --off-cpu` records them" in refused.stderr
+    assert refused.returncode == 1 and "both recordings need waits; `xprof record --off-cpu` records them" in refused.stderr

@@ -185,9 +185,8 @@ static void put_verdict(const struct page *page)
 	else
 		xp_put_line(page->out, " No function has enough samples for the test.");
 	if (with_total)
-		xp_put_line(
-		    page->out,
-		    "All CPU time has changed by more than the noise, too: without --wall, shares of it are compared.");
+		xp_put_line(page->out, "The sum of all CPU time has changed by more than the noise, too: without "
+				       "--wall, shares are compared.");
 }
 
 static void put_samples(struct page *page)

@@ -253,7 +253,7 @@ static int add_heading(struct xp_recorded *recorded, const struct place *place)
 			xp_manifest_number(samples, "seen"), "samples");
 	heading = clean_text(
 	    "%s: %.*s, %s%s%s", place->path, TIME_BYTES_MAX, started ? started : "at an unknown time",
-	    json_is_true(json_object_get(place->manifest, "recovered")) ? "recovered after it was cut off" : duration,
+	    json_is_true(json_object_get(place->manifest, "recovered")) ? "recovered after an interruption" : duration,
 	    samples_lost, events_lost);
 	if (!heading)
 		return -ENOMEM;
@@ -419,7 +419,8 @@ static int add_directory(struct xp_recorded *recorded, struct place *place, int 
 	}
 	free(entries);
 	if (added && place->cut_off)
-		xp_warn("%s: the recording was cut off, or goes on: a part is missing that `xprof recover` writes",
+		xp_warn("%s: incomplete: the recording was interrupted, or still runs; `xprof recover` writes the "
+			"missing files",
 			place->path);
 	/* A complete recording of nothing has no files: a part in which its target slept, for one. */
 	added |= place->manifest && !place->cut_off;
@@ -447,7 +448,7 @@ static void report_error(const char *path, int err, const struct place *place, b
 	if (err != -ENOENT || access(path, F_OK))
 		xp_error("%s: cannot read it: %s", path, xp_file_view_error(err));
 	else if (place->cut_off)
-		xp_error("%s: the recording was cut off; `xprof recover` writes its files", path);
+		xp_error("%s: the recording was interrupted; `xprof recover` writes its files", path);
 	else if (is_directory)
 		xp_error("%s: no perf.data, gperftools profile or XRay FDR log in this directory", path);
 	else if (is_perf_data(path))

@@ -404,12 +404,12 @@ static void warn_functions(const struct xp_object *object, pid_t pid, const stru
 			object->plan->left_out == 1 ? "es" : "", object->plan->left_out == 1 ? "is" : "are");
 	if (sleds->faulting)
 		xp_info("%s: %zu of %zu entries and exits in process %d are not recorded: instructions of their "
-			"functions that may fault would move, and the process handles SIGSEGV, SIGBUS, SIGFPE or "
-			"SIGILL, perhaps by the address of the instruction",
+			"functions that may fault would move, and a handler of the process for SIGSEGV, SIGBUS, SIGFPE "
+			"or SIGILL may depend on their address",
 			object->path, sleds->faulting, object->selected_count, pid);
 	if (sleds->patched)
-		xp_warn("%s: %zu of %zu entries and exits in process %d are not recorded: their code is modified, or a "
-			"thread may continue in the middle of what would change",
+		xp_warn("%s: %zu of %zu entries and exits in process %d are not recorded: their code differs "
+			"from the file, or a thread may continue between the instructions to be replaced",
 			object->path, sleds->patched, object->selected_count, pid);
 }
 

@@ -18,8 +18,8 @@
 #define OBJECTS_MAX 65536 /* of a log */
 #define IMAGES_MAX 4096
 #define NOTICE                                                                                                         \
-	"The recording was cut off, and xprof recover made its logs of what was on disk. How many events were seen, "  \
-	"filtered and lost is not known, and up to a second of calls before the cut is missing."
+	"The recording was interrupted, and xprof recover made its logs from the data on disk. The numbers of seen, "  \
+	"filtered and lost events are unknown, and up to a second of calls before the interruption is missing."
 
 /* ---- the logs ---- */
 

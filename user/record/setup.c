@@ -168,7 +168,7 @@ static int setup_kernel(struct xp_recording *recording)
 
 	if (!err && recording->plan.memory && !xp_programs_know_tsc(&recording->bpf.programs)) {
 		recording->plan.no_memory =
-		    "the kernel does not tell which threads may not read the TSC (PR_SET_TSC in prctl(2))";
+		    "the kernel does not report which threads have disabled their TSC (PR_SET_TSC in prctl(2))";
 		recording->plan.memory = false;
 	}
 	if (!err && recording->plan.memory)

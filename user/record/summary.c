@@ -523,7 +523,8 @@ static void print_triggers(const struct xp_recording *recording)
 static void print_busy(const struct xp_recording *recording)
 {
 	if (recording->targets.probes.busy > 1)
-		xp_warn("the sleds of %zu programs were not recorded: the kernel was busy and refused the probes",
+		xp_warn("the sleds of %zu programs were not recorded: the kernel was busy and refused the probes; "
+			"record again",
 			recording->targets.probes.busy);
 }
 

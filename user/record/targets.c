@@ -210,7 +210,7 @@ int xp_targets_check(struct xp_targets *targets)
 	if (refused)
 		return xp_why_set(-EBUSY, "no sleds to attach: %s; see above",
 				  !sleds.unreadable ? "all are patched already"
-				  : sleds.patched   ? "those that can be read are patched already"
+				  : sleds.patched   ? "some cannot be read, and all others are patched already"
 						    : "none can be read");
 	if (probes->attached_count && options->functions.count)
 		return xp_why_set(-ENOENT,
