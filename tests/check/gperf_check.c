@@ -11,29 +11,27 @@
 
 static void dump_header(FILE *out, const struct xp_gperf_reader *reader)
 {
-	fprintf(out, "# gperftools CPU profile, %u-bit, %s-endian, period %" PRIu64 " us", 8 * reader->slot_bytes,
-		reader->big_endian ? "big" : "little", reader->period_us);
+	fprintf(out, "# gperftools CPU profile, period %" PRIu64 " us", reader->period_us);
 	if (reader->period_us)
 		fprintf(out, " (%.1f Hz)", 1e6 / reader->period_us);
 	fprintf(out, "\n#%9s %10s %s\n", "offset", "count", "PCs, the most recently called function first");
 }
 
-static void dump_sample(FILE *out, const struct xp_gperf_reader *reader, const struct xp_gperf_sample *sample)
+static void dump_sample(FILE *out, const struct xp_gperf_sample *sample)
 {
 	fprintf(out, "0x%08" PRIx64 " %10" PRIu64, sample->offset, sample->count);
 	for (uint64_t i = 0; i < sample->pc_count; i++)
-		fprintf(out, " 0x%" PRIx64, xp_gperf_reader_pc(reader, sample, i));
+		fprintf(out, " 0x%" PRIx64, xp_gperf_reader_pc(sample, i));
 	putc('\n', out);
 }
 
 /* Escapes control characters, which may drive a terminal. */
 static void dump_line(FILE *out, const struct xp_gperf_line *line)
 {
-	static const char *const kinds[] = { "map", "build", "other" };
-
-	fprintf(out, "0x%08" PRIx64 " %10s ", line->offset, kinds[line->kind]);
-	for (uint64_t i = 0; i < line->bytes; i++) {
-		unsigned char c = line->text[i];
+	fprintf(out, "0x%08" PRIx64 " %" PRIx64 "-%" PRIx64 " %s %" PRIx64 " ", line->offset, line->start, line->end,
+		line->perms, line->map_offset);
+	for (uint64_t i = 0; i < line->path_bytes; i++) {
+		unsigned char c = line->path[i];
 
 		if (c >= 0x20 && c < 0x7f)
 			putc(c, out);
@@ -54,7 +52,7 @@ static int dump(const uint8_t *bytes, uint64_t size, FILE *out, struct xp_violat
 	if (!more) {
 		dump_header(out, &reader);
 		while ((more = xp_gperf_reader_next(&reader, &sample, violation)) == 1 && !ferror(out))
-			dump_sample(out, &reader, &sample);
+			dump_sample(out, &sample);
 	}
 	if (!more)
 		while ((more = xp_gperf_reader_line(&reader, &line, violation)) == 1 && !ferror(out))
@@ -85,7 +83,7 @@ static int read_all(struct xp_gperf_reader *reader, const uint8_t *bytes, uint64
 	if (more)
 		return more;
 	while ((more = xp_gperf_reader_line(reader, &line, violation)) == 1)
-		counts->maps += line.kind == XP_GPERF_LINE_MAP;
+		counts->maps++;
 	return more;
 }
 

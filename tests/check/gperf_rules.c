@@ -70,10 +70,10 @@ static bool covered(const struct ranges *ranges, uint64_t address)
 
 static bool is_executable(const struct xp_gperf_line *line)
 {
-	return line->kind == XP_GPERF_LINE_MAP && line->perms[2] == 'x';
+	return line->perms[2] == 'x';
 }
 
-/* before: the previous executable mapping, of kind XP_GPERF_LINE_OTHER if there is none. */
+/* before: the previous executable mapping; its end is 0 if there is none. */
 static int check_line(const struct xp_gperf_line *line, const struct xp_gperf_line *before,
 		      struct xp_violation *violation)
 {
@@ -83,7 +83,7 @@ static int check_line(const struct xp_gperf_line *line, const struct xp_gperf_li
 			       "first blank");
 	if (line->perms[3] == 's')
 		return violate(violation, line->offset, GO "It finds no path in a shared executable mapping");
-	if (before->kind == XP_GPERF_LINE_MAP && before->end == line->start && !before->path_bytes != !line->path_bytes)
+	if (before->end && before->end == line->start && !before->path_bytes != !line->path_bytes)
 		return violate(
 		    violation, line->offset,
 		    GO "It joins this executable mapping to the one before, although only one of them has a name");
@@ -93,7 +93,7 @@ static int check_line(const struct xp_gperf_line *line, const struct xp_gperf_li
 /* Checks the lines after the trailer. */
 static int check_lines(struct xp_gperf_reader *reader, struct ranges *ranges, struct xp_violation *violation)
 {
-	struct xp_gperf_line line, before = { .kind = XP_GPERF_LINE_OTHER };
+	struct xp_gperf_line line, before = { 0 };
 	int found = 0;
 
 	while (!found && xp_gperf_reader_line(reader, &line, violation) == 1) {
@@ -108,14 +108,13 @@ static int check_lines(struct xp_gperf_reader *reader, struct ranges *ranges, st
 	return found;
 }
 
-static int check_pcs(const struct xp_gperf_reader *reader, const struct xp_gperf_sample *sample,
-		     const struct ranges *ranges, struct xp_violation *violation)
+static int check_pcs(const struct xp_gperf_sample *sample, const struct ranges *ranges, struct xp_violation *violation)
 {
 	for (uint64_t i = 0; i < sample->pc_count; i++) {
-		uint64_t pc = xp_gperf_reader_pc(reader, sample, i), address = pc - !!i;
-		uint64_t at = sample->offset + (2 + i) * reader->slot_bytes;
+		uint64_t pc = xp_gperf_reader_pc(sample, i), address = pc - !!i;
+		uint64_t at = sample->offset + (2 + i) * XP_GPERF_SLOT_BYTES;
 
-		if (reader->slot_bytes == 8 && pc >> 63)
+		if (pc >> 63)
 			return violate(violation, at, PERL "It drops addresses as high as 0x%" PRIx64, pc);
 		/* Readers skip an address of 0. */
 		if (address && !covered(ranges, address))
@@ -132,32 +131,30 @@ static int check_samples(struct xp_gperf_reader *reader, const struct ranges *ra
 	int found = 0;
 
 	while (!found && xp_gperf_reader_next(reader, &sample, violation) == 1) {
-		if (!xp_gperf_reader_pc(reader, &sample, 0))
+		if (!xp_gperf_reader_pc(&sample, 0))
 			found = violate(violation, sample.offset,
 					PERL "It takes a record that begins with PC 0 for the "
 					     "trailer");
 		else if (__builtin_add_overflow(sum, sample.count, &sum) || sum > INT64_MAX)
 			found = violate(violation, sample.offset, GO "The sum of the counts exceeds 63 bits");
 		else
-			found = check_pcs(reader, &sample, ranges, violation);
+			found = check_pcs(&sample, ranges, violation);
 	}
 	return found;
 }
 
 static int check_header(const struct xp_gperf_reader *reader, struct xp_violation *violation)
 {
-	unsigned int slot_bytes = reader->slot_bytes;
-
 	if (reader->header_words != 3)
-		return violate(violation, slot_bytes, GO "It knows headers of 3 words only, not of %" PRIu64,
+		return violate(violation, XP_GPERF_SLOT_BYTES, GO "It knows headers of 3 words only, not of %" PRIu64,
 			       reader->header_words);
 	if (!reader->period_us)
-		return violate(violation, 3 * slot_bytes, GO "It fails on a period of 0");
+		return violate(violation, 3 * XP_GPERF_SLOT_BYTES, GO "It fails on a period of 0");
 	if (reader->period_us > PERL_PERIOD_MAX)
-		return violate(violation, 3 * slot_bytes, PERL "It fails on a period as long as %" PRIu64 " us",
-			       reader->period_us);
+		return violate(violation, 3 * XP_GPERF_SLOT_BYTES,
+			       PERL "It fails on a period as long as %" PRIu64 " us", reader->period_us);
 	if (reader->padding)
-		return violate(violation, 4 * slot_bytes, GO "It fails when the header's padding is not 0");
+		return violate(violation, 4 * XP_GPERF_SLOT_BYTES, GO "It fails when the header's padding is not 0");
 	return 0;
 }
 

@@ -7,7 +7,7 @@
  *   bits, PCs in no executable mapping, shared executable mappings, unnamed executable mappings next to a named one;
  * - both: spaces in the path of an executable mapping.
  *
- * Both delete a second PC that all records share. That is not a defect of the file: see gperf_quirks.h.
+ * Both delete a second PC that all records share. That is not a defect of the file: see gperf.h.
  */
 #ifndef XPROF_CHECK_GPERF_RULES_H
 #define XPROF_CHECK_GPERF_RULES_H

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "elf/symbol_file.h"
-#include "format/gperf_quirks.h"
+#include "format/gperf.h"
 
 #define FIELDS_MAX 2000
 

@@ -21,17 +21,16 @@ static int read_all(const uint8_t *data, size_t size, struct xp_violation *viola
 	while ((more = xp_gperf_reader_next(&reader, &sample, violation)) == 1) {
 		CHECK(sample.offset > at && sample.offset < size && sample.count && sample.pc_count);
 		CHECK(sample.pcs >= data &&
-		      sample.pc_count <= (uint64_t)(data + size - sample.pcs) / reader.slot_bytes);
-		xp_gperf_reader_pc(&reader, &sample, sample.pc_count - 1);
+		      sample.pc_count <= (uint64_t)(data + size - sample.pcs) / XP_GPERF_SLOT_BYTES);
+		xp_gperf_reader_pc(&sample, sample.pc_count - 1);
 		at = sample.offset;
 	}
 	if (more)
 		return more;
 	while ((more = xp_gperf_reader_line(&reader, &line, violation)) == 1) {
-		CHECK(line.offset > at && line.bytes <= size - line.offset);
-		CHECK(line.kind != XP_GPERF_LINE_MAP || (line.start < line.end && strlen(line.perms) == 4));
-		CHECK(!line.path_bytes ||
-		      (line.path >= line.text && line.path + line.path_bytes <= line.text + line.bytes));
+		CHECK(line.offset > at && line.start < line.end);
+		CHECK(line.path >= (const char *)data + line.offset && line.path_bytes <= size &&
+		      line.path + line.path_bytes <= (const char *)data + size);
 		at = line.offset;
 	}
 	return more;

@@ -16,21 +16,17 @@
 static struct {
 	uint8_t bytes[1 << 20];
 	size_t size;
-	unsigned int slot_bytes;
-	bool big_endian;
 } file;
 
-static void begin(unsigned int slot_bytes, bool big_endian)
+static void begin(void)
 {
 	file.size = 0;
-	file.slot_bytes = slot_bytes;
-	file.big_endian = big_endian;
 }
 
 static void slot(uint64_t value)
 {
-	for (unsigned int i = 0; i < file.slot_bytes; i++)
-		file.bytes[file.size++] = value >> 8 * (file.big_endian ? file.slot_bytes - 1 - i : i);
+	memcpy(file.bytes + file.size, &value, sizeof(value));
+	file.size += sizeof(value);
 }
 
 static void add_slots(size_t count, const uint64_t *values)
@@ -103,7 +99,7 @@ static void assert_rule(uint64_t offset, const char *words)
 		fail_msg("%d: 0x%llx: %s", found, (unsigned long long)violation.offset, violation.text);
 }
 
-static void read_example(unsigned int slot_bytes, bool big_endian)
+TEST(test_example)
 {
 	struct xp_violation violation;
 	struct xp_gperf_reader reader;
@@ -111,7 +107,7 @@ static void read_example(unsigned int slot_bytes, bool big_endian)
 	struct xp_gperf_line line;
 	uint8_t *bytes;
 
-	begin(slot_bytes, big_endian);
+	begin();
 	slots(0, 3, 0, 10000, 0, 5, 3, 0xa0000, 0xc0000, 0xe0000, 0xffffffff, 1, 0x12345678, 0, 1, 0);
 	add_text("  build=/path/to/binary  \n\nhello\n"
 		 "40000000-40015000 r-xp 00000020 03:1f 12845071   /lib/ld 2.so\n"
@@ -120,44 +116,28 @@ static void read_example(unsigned int slot_bytes, bool big_endian)
 	bytes = copy();
 	assert_true(xp_gperf_probe(bytes, file.size));
 	assert_int_equal(xp_gperf_reader_init(&reader, bytes, file.size, &violation), 0);
-	assert_int_equal(reader.slot_bytes, slot_bytes);
-	assert_int_equal(reader.big_endian, big_endian);
 	assert_int_equal(reader.period_us, 10000);
 	assert_int_equal(reader.header_words, 3);
 
 	assert_int_equal(xp_gperf_reader_next(&reader, &sample, &violation), 1);
-	assert_int_equal(sample.offset, 5 * slot_bytes);
+	assert_int_equal(sample.offset, 40);
 	assert_int_equal(sample.count, 5);
 	assert_int_equal(sample.pc_count, 3);
-	assert_int_equal(xp_gperf_reader_pc(&reader, &sample, 0), 0xa0000);
-	assert_int_equal(xp_gperf_reader_pc(&reader, &sample, 2), 0xe0000);
+	assert_int_equal(xp_gperf_reader_pc(&sample, 0), 0xa0000);
+	assert_int_equal(xp_gperf_reader_pc(&sample, 2), 0xe0000);
 	assert_int_equal(xp_gperf_reader_next(&reader, &sample, &violation), 1);
 	assert_int_equal(sample.count, 0xffffffff);
-	assert_int_equal(xp_gperf_reader_pc(&reader, &sample, 0), 0x12345678);
+	assert_int_equal(xp_gperf_reader_pc(&sample, 0), 0x12345678);
 	assert_int_equal(xp_gperf_reader_next(&reader, &sample, &violation), 0);
 	assert_int_equal(xp_gperf_reader_next(&reader, &sample, &violation), 0);
 
 	assert_int_equal(xp_gperf_reader_line(&reader, &line, &violation), 1);
-	assert_int_equal(line.kind, XP_GPERF_LINE_BUILD);
-	assert_int_equal(line.offset, 16 * slot_bytes);
-	assert_int_equal(line.path_bytes, strlen("/path/to/binary"));
-	assert_memory_equal(line.path, "/path/to/binary", line.path_bytes);
-	assert_int_equal(xp_gperf_reader_line(&reader, &line, &violation), 1);
-	assert_int_equal(line.kind, XP_GPERF_LINE_OTHER);
-	assert_int_equal(line.bytes, 0);
-	assert_int_equal(xp_gperf_reader_line(&reader, &line, &violation), 1);
-	assert_int_equal(line.kind, XP_GPERF_LINE_OTHER);
-	assert_memory_equal(line.text, "hello", line.bytes);
-	assert_int_equal(xp_gperf_reader_line(&reader, &line, &violation), 1);
-	assert_int_equal(line.kind, XP_GPERF_LINE_MAP);
 	assert_int_equal(line.start, 0x40000000);
 	assert_int_equal(line.end, 0x40015000);
 	assert_string_equal(line.perms, "r-xp");
 	assert_int_equal(line.map_offset, 0x20);
-	assert_int_equal(line.dev_major, 3);
-	assert_int_equal(line.dev_minor, 0x1f);
-	assert_int_equal(line.inode, 12845071);
 	assert_int_equal(line.path_bytes, strlen("/lib/ld 2.so"));
+	assert_memory_equal(line.path, "/lib/ld 2.so", line.path_bytes);
 	assert_int_equal(xp_gperf_reader_line(&reader, &line, &violation), 1);
 	assert_int_equal(line.end, 0xffffffffff601000);
 	assert_int_equal(line.path_bytes, 0);
@@ -168,14 +148,6 @@ static void read_example(unsigned int slot_bytes, bool big_endian)
 	free(bytes);
 }
 
-TEST(test_layouts)
-{
-	read_example(4, false);
-	read_example(4, true);
-	read_example(8, false);
-	read_example(8, true);
-}
-
 TEST(test_probe)
 {
 	static const uint8_t zeros[64], text[] = "a text";
@@ -183,13 +155,13 @@ TEST(test_probe)
 	assert_false(xp_gperf_probe(zeros, sizeof(zeros)));
 	assert_false(xp_gperf_probe(zeros, 0));
 	assert_false(xp_gperf_probe(text, sizeof(text)));
-	begin(8, false);
+	begin();
 	slots(0, 2);
 	assert_false(xp_gperf_probe(file.bytes, file.size));
-	begin(8, true);
+	begin();
 	slots(0, 0x10000);
 	assert_false(xp_gperf_probe(file.bytes, file.size));
-	begin(4, true);
+	begin();
 	slots(0, 4);
 	assert_true(xp_gperf_probe(file.bytes, file.size));
 	assert_false(xp_gperf_probe(file.bytes, file.size - 1));
@@ -197,23 +169,23 @@ TEST(test_probe)
 
 TEST(test_header)
 {
-	begin(8, false);
+	begin();
 	slots(0, 3, 0, 10000);
 	assert_violation(0, "ends inside the header, which has 5 slots");
-	begin(8, false);
+	begin();
 	slots(0, 3, 7, 10000, 0, 0, 1, 0);
 	assert_violation(16, "version is 7");
-	begin(4, false);
+	begin();
 	slots(0, 5, 0, 10000, 0, 77, 78, 0, 1, 0); /* a longer header is allowed */
 	assert_violation(0, "none");
-	begin(4, false);
+	begin();
 	slots(0, 0xffff, 0, 10000, 0, 0, 1, 0);
 	assert_violation(0, "ends inside the header");
 }
 
 TEST(test_records)
 {
-	begin(8, false);
+	begin();
 	slots(0, 3, 0, 1, 0);
 	assert_violation(40, "ends without the trailer");
 	slots(1, 1, 5);
@@ -222,26 +194,26 @@ TEST(test_records)
 	assert_violation(64, "ends inside a record");
 	slots(3, 5, 6);
 	assert_violation(64, "ends inside a record, which has 3 PCs");
-	begin(8, false);
+	begin();
 	slots(0, 3, 0, 1, 0, 1, UINT64_MAX, 5, 0, 1, 0);
 	assert_violation(40, "has 18446744073709551615 PCs");
-	begin(8, true);
+	begin();
 	slots(0, 3, 0, 1, 0, 1, 1ull << 61, 5, 0, 1, 0);
 	assert_violation(40, "ends inside a record");
-	begin(4, false);
+	begin();
 	slots(0, 3, 0, 1, 0, 1, 0, 5, 0, 1, 0);
-	assert_violation(24, "no PCs");
-	begin(4, false);
+	assert_violation(48, "no PCs");
+	begin();
 	slots(0, 3, 0, 1, 0, 0, 1, 7, 0, 1, 0);
-	assert_violation(20, "count of 0");
-	begin(4, false);
+	assert_violation(40, "count of 0");
+	begin();
 	slots(0, 3, 0, 1, 0, 0, 2, 0, 0, 0, 1, 0);
-	assert_violation(20, "count of 0");
+	assert_violation(40, "count of 0");
 }
 
 static void with_line(const char *line)
 {
-	begin(4, false);
+	begin();
 	slots(0, 3, 0, 1, 0, 0, 1, 0);
 	add_text("build=x\n");
 	add_text(line);
@@ -250,60 +222,44 @@ static void with_line(const char *line)
 TEST(test_lines)
 {
 	with_line("2-2 r-xp 0 0:0 0 x\n");
-	assert_violation(40, "ends at 0x2");
+	assert_violation(72, "ends at 0x2");
 	with_line("3-2 r-xp 0 0:0 0 x\n");
-	assert_violation(40, "ends at 0x2");
-	with_line("1-2 rxxp 0 0:0 0 x\n");
-	assert_violation(45, "is not");
-	with_line("1-2 r-x");
-	assert_violation(47, "is not");
-	with_line("1-2 r-xp g 0:0 0 x\n");
-	assert_violation(49, "is not");
-	with_line("1-2 r-xp 0 0-0 0 x\n");
-	assert_violation(52, "is not");
-	with_line("1-2 r-xp 0 0:0 a x\n");
-	assert_violation(55, "is not");
-	with_line("1-2 r-xp 0 0:0 0x\n");
-	assert_violation(56, "is not");
-	with_line("1-2 r-xp 10000000000000000 0:0 0 x\n");
-	assert_violation(49, "is not");
-	with_line("10000000000000000-20000000000000000 r-xp 0 0:0 0 x\n"); /* no address, so no mapping */
-	assert_violation(0, "none");
-	with_line("1-2\n 1-2 r-xp 0 0:0 0 x\n-\ndead\n");
+	assert_violation(72, "ends at 0x2");
+	with_line("1-2\n-\ndead\n1-2 r-x\n1-2 r-xp g 0:0 0 x\n1-2 r-xp 0 0-0 0 x\n1-2 r-xp 0 0:0 a x\n"); /* skipped */
 	assert_violation(0, "none");
 	with_line("x\n");
 	file.bytes[file.size++] = 0;
-	assert_violation(42, "zero byte");
+	assert_violation(74, "zero byte");
 }
 
 /* No writer makes this, but a hole in a file reads like this. */
 TEST(test_too_large)
 {
-	begin(4, false);
+	begin();
 	slots(0, 3, 0, 1, 0, 1, XP_GPERF_PCS_MAX);
 	for (unsigned int i = 0; i < XP_GPERF_PCS_MAX; i++)
 		slot(0x1001);
 	slots(0, 1, 0);
 	assert_violation(0, "none");
-	begin(4, false);
+	begin();
 	slots(0, 3, 0, 1, 0, 1, XP_GPERF_PCS_MAX + 1);
 	for (unsigned int i = 0; i < XP_GPERF_PCS_MAX + 1; i++)
 		slot(0x1001);
 	slots(0, 1, 0);
-	assert_violation(24, "has 65537 PCs");
-	begin(4, false);
+	assert_violation(48, "has 65537 PCs");
+	begin();
 	slots(0, 3, 0, 1, 0, 0, 1, 0);
 	memset(file.bytes + file.size, 'x', XP_GPERF_LINE_BYTES_MAX);
 	file.size += XP_GPERF_LINE_BYTES_MAX;
 	assert_violation(0, "none");
 	add_text("\n");
-	assert_violation(32, "more than 65536 bytes");
+	assert_violation(64, "more than 65536 bytes");
 }
 
 /* Makes a complete file around records. Returns the offset of the first record. */
 static void ruled(uint64_t period_us, size_t count, const uint64_t *records, const char *text)
 {
-	begin(8, false);
+	begin();
 	slots(0, 3, 0, period_us, 0);
 	add_slots(count, records);
 	slots(0, 1, 0);
@@ -333,13 +289,13 @@ TEST(test_rules)
 
 TEST(test_more_rules)
 {
-	begin(4, false);
+	begin();
 	slots(0, 4, 0, 1, 0, 0, 0, 1, 0);
-	assert_rule(4, "headers of 3 words only, not of 4");
-	begin(4, false);
+	assert_rule(8, "headers of 3 words only, not of 4");
+	begin();
 	slots(0, 3, 0, 1, 9, 0, 1, 0);
-	assert_rule(16, "padding");
-	begin(8, false);
+	assert_rule(32, "padding");
+	begin();
 	slots(0, 3, 0, 1, 0, INT64_MAX, 1, 0x1000, 1, 1, 0x1000, 0, 1, 0);
 	add_text(MAPPED);
 	assert_rule(64, "63 bits");

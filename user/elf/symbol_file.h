@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 /*
- * The offset of the range in a mapping line, and p_vaddr and p_offset of the only PT_LOAD. So for gperf_quirks.h, bias
+ * The offset of the range in a mapping line, and p_vaddr and p_offset of the only PT_LOAD. So for gperf.h, bias
  * is the start of the range minus this, and exec_vaddr and exec_offset are this.
  */
 #define XP_SYM_ELF_OFFSET 0x1000ull

@@ -17,7 +17,7 @@
 #include "elf/symbol_file.h"
 #include "export/output.h"
 #include "export/symbol_ranges.h"
-#include "format/gperf_quirks.h"
+#include "format/gperf.h"
 #include "model/input.h"
 #include "model/read_waits.h"
 

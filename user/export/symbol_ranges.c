@@ -73,7 +73,7 @@ static void sort_locations(struct making *making)
 
 /* ---- code of a file in sym/ ---- */
 
-/* The file in sym/ with the names of an object; NULL: there is none. *exec_vaddr, *exec_offset: as in gperf_quirks.h.
+/* The file in sym/ with the names of an object; NULL: there is none. *exec_vaddr, *exec_offset: as in gperf.h.
  */
 static const char *names_of(const struct xp_model *model, const struct xp_model_object *object,
 			    struct xp_gperf_object *made)

@@ -6,7 +6,7 @@
 #ifndef XPROF_EXPORT_SYMBOL_RANGES_H
 #define XPROF_EXPORT_SYMBOL_RANGES_H
 
-#include "format/gperf_quirks.h"
+#include "format/gperf.h"
 #include "model/model.h"
 #include "store/sym_dir.h"
 

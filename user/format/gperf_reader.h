@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A strict reader of gperftools CPU profiles, record by record: 32 and 64 bits, either byte order.
+ * A strict reader of gperftools CPU profiles, record by record: 64-bit, little-endian, as on the machines that xprof
+ * runs on. It rejects profiles of 32-bit programs.
  *
  * Source of the format: gperftools' "CPU Profile Data File Structure" (docs/cpuprofile-fileformat.html).
  * tests/check/gperf_rules.h checks what the tools require in addition.
@@ -16,6 +17,7 @@
 #include "base/bytes.h"
 #include "format/violation.h"
 
+#define XP_GPERF_SLOT_BYTES 8
 /*
  * Limits for a record, and for a line after the records. The format has no limits, but writers stay far below these
  * (gperftools: 254 PCs), and google-pprof fails above 65536 PCs. Without limits, reading a file with a hole would take
@@ -25,8 +27,6 @@
 #define XP_GPERF_LINE_BYTES_MAX 65536
 
 struct xp_gperf_reader {
-	unsigned int slot_bytes; /* 4 or 8 */
-	bool big_endian;
 	uint64_t header_words; /* header slots after the second one: 3, or more with undefined contents */
 	uint64_t period_us;
 	uint64_t padding; /* the slot after the period */
@@ -45,27 +45,14 @@ struct xp_gperf_sample {
 	const uint8_t *pcs; /* read with xp_gperf_reader_pc() */
 };
 
-enum xp_gperf_line_kind {
-	XP_GPERF_LINE_MAP,
-	XP_GPERF_LINE_BUILD, /* "build=PATH" */
-	XP_GPERF_LINE_OTHER, /* ignored by readers */
-};
-
+/* A mapping, from a line after the records. */
 struct xp_gperf_line {
-	uint64_t offset;
-	enum xp_gperf_line_kind kind;
-	const char *text; /* the whole line without its newline, in the file's bytes */
-	uint64_t bytes;
-	/* mapping only */
+	uint64_t offset; /* of the line in the file */
 	uint64_t start;
 	uint64_t end; /* exclusive */
 	uint64_t map_offset;
-	uint64_t inode;
-	uint64_t dev_major;
-	uint64_t dev_minor;
 	char perms[5];
-	/* mapping or build specifier, in the file's bytes; 0 bytes: none */
-	const char *path;
+	const char *path; /* in the file's bytes */
 	uint64_t path_bytes;
 };
 
@@ -83,13 +70,15 @@ int xp_gperf_reader_init(struct xp_gperf_reader *reader, const uint8_t *bytes, u
 int xp_gperf_reader_next(struct xp_gperf_reader *reader, struct xp_gperf_sample *sample,
 			 struct xp_violation *violation);
 
-static inline uint64_t xp_gperf_reader_pc(const struct xp_gperf_reader *reader, const struct xp_gperf_sample *sample,
-					  uint64_t index)
+static inline uint64_t xp_gperf_reader_pc(const struct xp_gperf_sample *sample, uint64_t index)
 {
-	return xp_bytes_get(sample->pcs + index * reader->slot_bytes, reader->slot_bytes, reader->big_endian);
+	return xp_bytes_get(sample->pcs + index * XP_GPERF_SLOT_BYTES, XP_GPERF_SLOT_BYTES, false);
 }
 
-/* Call after the trailer. Returns 1 and the next line, 0 at the end of the file, or -EBADMSG as above. */
+/*
+ * Call after the trailer. Returns 1 and the next mapping, 0 at the end of the file, or -EBADMSG as above. Skips other
+ * lines, as the tools do.
+ */
 int xp_gperf_reader_line(struct xp_gperf_reader *reader, struct xp_gperf_line *line, struct xp_violation *violation);
 
 #endif

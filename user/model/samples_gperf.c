@@ -122,7 +122,7 @@ static int read_lines(struct adding *adding, struct xp_gperf_reader *reader, str
 	int more, err = 0;
 
 	while (!err && (more = xp_gperf_reader_line(reader, &line, violation)) > 0)
-		if (line.kind == XP_GPERF_LINE_MAP && strchr(line.perms, 'x') && adding->mapped_count < MAPPED_MAX)
+		if (strchr(line.perms, 'x') && adding->mapped_count < MAPPED_MAX)
 			err = add_mapped(adding, &line);
 	xp_interval_map_sort(&adding->intervals);
 	return err ? err : more;
@@ -205,17 +205,17 @@ static int find_location(struct adding *adding, uint64_t address, uint32_t *loca
 
 /*
  * The address of a frame's code. All but the sampled PC are return addresses. xprof writes a second PC that equals the
- * sampled one as one less (format/gperf_quirks.h).
+ * sampled one as one less (format/gperf.h).
  */
-static uint64_t code_address(const struct xp_gperf_reader *reader, const struct xp_gperf_sample *sample, uint64_t i)
+static uint64_t code_address(const struct xp_gperf_sample *sample, uint64_t i)
 {
-	uint64_t pc = xp_gperf_reader_pc(reader, sample, i);
-	bool is_less = i == 1 && pc + 1 == xp_gperf_reader_pc(reader, sample, 0);
+	uint64_t pc = xp_gperf_reader_pc(sample, i);
+	bool is_less = i == 1 && pc + 1 == xp_gperf_reader_pc(sample, 0);
 
 	return i && pc && !is_less ? pc - 1 : pc;
 }
 
-static int add_sample(struct adding *adding, const struct xp_gperf_reader *reader, const struct xp_gperf_sample *from)
+static int add_sample(struct adding *adding, const struct xp_gperf_sample *from)
 {
 	struct xp_model_sample sample = {
 		.thread = adding->thread,
@@ -227,7 +227,7 @@ static int add_sample(struct adding *adding, const struct xp_gperf_reader *reade
 	for (uint64_t i = from->pc_count; !err && i; i--) {
 		uint32_t location;
 
-		err = find_location(adding, code_address(reader, from, i - 1), &location);
+		err = find_location(adding, code_address(from, i - 1), &location);
 		if (!err)
 			err = xp_model_stack(adding->model, sample.stack, location, &sample.stack);
 	}
@@ -245,7 +245,7 @@ static int add_profile(struct adding *adding, const struct xp_file_view *view)
 		return 0;
 	adding->period_ns = adding->model->period_ns ? adding->model->period_ns : reader.period_us * 1000;
 	while (!err && xp_gperf_reader_next(&reader, &sample, &violation) > 0) {
-		err = add_sample(adding, &reader, &sample);
+		err = add_sample(adding, &sample);
 		if (err == -E2BIG) {
 			adding->model->dropped += sample.count;
 			err = 0;
