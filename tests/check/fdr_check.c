@@ -76,10 +76,9 @@ static void dump_header(FILE *out, const struct xp_fdr_reader *reader)
 {
 	const struct xp_fdr_header *header = &reader->header;
 
-	fprintf(out, "# XRay FDR log, version %u, %s-endian, %" PRIu64 " Hz%s%s, buffers of %" PRIu64 " bytes\n",
-		header->version, reader->big_endian ? "big" : "little", header->cycle_hz,
-		header->constant_tsc ? ", constant TSC" : "", header->nonstop_tsc ? ", nonstop TSC" : "",
-		header->buffer_bytes);
+	fprintf(out, "# XRay FDR log, version %u, %" PRIu64 " Hz%s%s, buffers of %" PRIu64 " bytes\n", header->version,
+		header->cycle_hz, header->constant_tsc ? ", constant TSC" : "",
+		header->nonstop_tsc ? ", nonstop TSC" : "", header->buffer_bytes);
 	fprintf(out, "#%9s %7s %3s %20s %14s %s\n", "offset", "tid", "cpu", "tsc", "seconds", "record");
 }
 

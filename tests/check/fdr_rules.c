@@ -37,7 +37,6 @@ struct thread {
 
 struct xp_fdr_rules {
 	bool violated;
-	bool big_endian;
 	bool has_buffer;
 	bool begins;	     /* between a buffer's NewBuffer and its first NewCPUId */
 	uint64_t wall_us;    /* of that buffer */
@@ -73,10 +72,7 @@ int xp_fdr_rules_new(struct xp_fdr_rules **out, const struct xp_fdr_reader *read
 	*out = rules;
 	if (!rules)
 		return -ENOMEM;
-	rules->big_endian = reader->big_endian;
 	rules->lowest_tsc = UINT64_MAX;
-	if (reader->big_endian)
-		violate(rules, 0, "The log is big-endian; llvm-xray does not read its bit fields");
 	if (!reader->header.cycle_hz)
 		violate(rules, 8, "The cycle frequency is 0, so llvm-xray cannot compute durations");
 	return 0;
@@ -265,8 +261,7 @@ int xp_fdr_rules_record(struct xp_fdr_rules *rules, const struct xp_fdr_record *
 	case XP_FDR_TYPED_EVENT:
 		return see_record(rules, record);
 	case XP_FDR_END_OF_BUFFER:
-		if (!rules->big_endian)
-			check_rest(rules, record);
+		check_rest(rules, record);
 		return 0;
 	default:
 		return 0;

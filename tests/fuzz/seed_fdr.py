@@ -9,23 +9,21 @@ import sys
 class Log:
     """An FDR log with a record of every kind of its version."""
 
-    def __init__(self, version, big):
-        self.version, self.big = version, big
-        self.order = ">" if big else "<"
+    def __init__(self, version):
+        self.version = version
 
     def pack(self, form, *values):
-        return struct.pack(self.order + form, *values)
+        return struct.pack("<" + form, *values)
 
     def metadata(self, kind, form="", *values):
-        first = 0x80 | kind if self.big else kind << 1 | 1
-        return (bytes([first]) + self.pack(form, *values)).ljust(16, b"\0")
+        return (bytes([kind << 1 | 1]) + self.pack(form, *values)).ljust(16, b"\0")
 
     def function(self, kind, fn_id, delta):
-        return self.pack("II", kind << 28 | fn_id if self.big else fn_id << 4 | kind << 1, delta)
+        return self.pack("II", fn_id << 4 | kind << 1, delta)
 
     def custom(self, text):
-        form, values = {4: ("iQH", (200, 1)), 5: ("ii", (10,))}.get(self.version, ("iQ", (200,)))
-        return self.metadata(5, form, len(text), *values) + text
+        form, value = ("ii", 10) if self.version == 5 else ("iQ", 200)
+        return self.metadata(5, form, len(text), value) + text
 
     def body(self):
         yield self.metadata(2, "HQ", 1, 100)
@@ -40,19 +38,18 @@ class Log:
         yield self.function(1, 7, 10)
 
     def buffer(self, tid):
-        head = self.metadata(0, "i", tid) + self.metadata(4, "QI", 1700000000, 5)
-        if self.version > 2:
-            head += self.metadata(9, "i", 42)
-        records = head + b"".join(self.body())
-        if self.version > 1:
+        records = self.metadata(0, "i", tid) + self.metadata(4, "QI", 1700000000, 5)
+        if self.version == 5:
+            records += self.metadata(9, "i", 42)
+        records += b"".join(self.body())
+        if self.version == 5:
             return self.metadata(7, "Q", len(records)) + records
         return records + self.metadata(1) + self.metadata(5, "iQ", 8, 100) + bytes(8)
 
     def bytes(self):
         buffers = [self.buffer(1), self.buffer(2)]
         size = len(buffers[0]) if self.version == 1 else 0
-        flags = 3 << 30 if self.big else 3
-        return self.pack("HHIQQQ", self.version, 1, flags, 10**9, size, 0) + b"".join(buffers)
+        return self.pack("HHIQQQ", self.version, 1, 3, 10**9, size, 0) + b"".join(buffers)
 
 
 def frame(tid, chunk, typed):
@@ -69,7 +66,7 @@ def spool(version, typed):
     checksums.
     """
     header = struct.pack("<8sIiQQQHHI16s256s", b"XPSPOOL", 2, 42, 10**9, 50, 10**18, version, 3, 0, b"comm", b"log.fdr")
-    chunk = b"".join(Log(5 if typed else 1, False).body())
+    chunk = b"".join(Log(5 if typed else 1).body())
     frames = [frame(1, chunk, typed), frame(2, chunk, typed), frame(1, chunk, typed)]
     frames[1:1] = [note(1, 0, struct.pack("<5Q4IQ", 5, 6, 7, 0, 1, 0, 9, 0, 0, 3)), note(2, 1, struct.pack("<2I", 1, 99))]
     return header.ljust(384, b"\0") + b"".join(frames)
@@ -77,11 +74,10 @@ def spool(version, typed):
 
 def main():
     corpus = pathlib.Path(sys.argv[1])
-    for version in range(1, 6):
-        for big in (False, True):
-            path = corpus / "fdr_reader" / f"v{version}-{'big' if big else 'little'}"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(Log(version, big).bytes())
+    for version in (1, 5):
+        path = corpus / "fdr_reader" / f"v{version}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(Log(version).bytes())
     for version, typed in ((1, 0), (5, 0), (1, 1)):
         path = corpus / "spool" / f"v{version}{'-typed' if typed else ''}"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -48,7 +48,7 @@ enum xp_fdr_metadata_kind {
 };
 
 struct xp_fdr_header {
-	uint16_t version; /* 1..5; the layout writes 1 and 5, -EINVAL for others */
+	uint16_t version; /* 1 or 5 */
 	bool constant_tsc;
 	bool nonstop_tsc;
 	uint64_t cycle_hz;     /* never 0 */

@@ -8,7 +8,6 @@
 #include "base/bytes.h"
 #include "base/util.h"
 
-#define VERSION_MAX 5
 #define TYPE_FDR 1
 /*
  * Limit for records of function 0, which does not exist. Zeros read as such records. A buffer of version 1 may contain
@@ -26,31 +25,14 @@ const char *xp_fdr_record_name(const struct xp_fdr_record *record)
 	return record->is_function ? function_names[record->kind] : metadata_names[record->kind];
 }
 
-/* Returns the first version that has a metadata kind. Version 1 is the specification, without kinds 7 to 9. */
-static unsigned int first_version(enum xp_fdr_metadata_kind kind)
+static uint64_t get(const uint8_t *from, size_t bytes)
 {
-	switch (kind) {
-	case XP_FDR_BUFFER_EXTENTS:
-		return 2;
-	case XP_FDR_PID:
-		return 3;
-	case XP_FDR_TYPED_EVENT:
-		return 5;
-	default:
-		return 1;
-	}
-}
-
-static bool probe_order(const uint8_t *bytes, bool big_endian)
-{
-	uint16_t version = xp_bytes_get(bytes, 2, big_endian);
-
-	return version >= 1 && version <= VERSION_MAX && xp_bytes_get(bytes + 2, 2, big_endian) == TYPE_FDR;
+	return xp_bytes_get(from, bytes, false);
 }
 
 bool xp_fdr_probe(const uint8_t *bytes, uint64_t size)
 {
-	return size >= 4 && (probe_order(bytes, false) || probe_order(bytes, true));
+	return size >= 4 && (get(bytes, 2) == 1 || get(bytes, 2) == 5) && get(bytes + 2, 2) == TYPE_FDR;
 }
 
 /* Version 1: the file is a sequence of buffers of one size. */
@@ -78,30 +60,20 @@ static int check_buffer_bytes(const struct xp_fdr_reader *reader, struct xp_viol
 int xp_fdr_reader_init(struct xp_fdr_reader *reader, const uint8_t *bytes, uint64_t size,
 		       struct xp_violation *violation)
 {
-	uint32_t bits;
-	bool big;
-
 	memset(reader, 0, sizeof(*reader));
 	if (!xp_fdr_probe(bytes, size))
-		return xp_violate(violation, 0, "This is not an XRay FDR log of version 1 to %d", VERSION_MAX);
+		return xp_violate(violation, 0, "This is not an XRay FDR log of version 1 or 5");
 	if (size < XP_FDR_HEADER_BYTES)
 		return xp_violate(violation, 0, "The file ends inside the header, which takes %d bytes",
 				  XP_FDR_HEADER_BYTES);
-	big = !probe_order(bytes, false);
-	bits = xp_bytes_get(bytes + 4, 4, big);
-	reader->big_endian = big;
 	reader->bytes = bytes;
 	reader->size = size;
 	reader->pos = XP_FDR_HEADER_BYTES;
-	reader->header.version = xp_bytes_get(bytes, 2, big);
-	/*
-	 * The compiler of the writer allocated bit fields from the least significant bit on little-endian machines,
-	 * from the most significant bit on big-endian ones.
-	 */
-	reader->header.constant_tsc = bits >> (big ? 31 : 0) & 1;
-	reader->header.nonstop_tsc = bits >> (big ? 30 : 1) & 1;
-	reader->header.cycle_hz = xp_bytes_get(bytes + 8, 8, big);
-	reader->header.buffer_bytes = xp_bytes_get(bytes + 16, 8, big);
+	reader->header.version = get(bytes, 2);
+	reader->header.constant_tsc = get(bytes + 4, 4) & 1;
+	reader->header.nonstop_tsc = get(bytes + 4, 4) >> 1 & 1;
+	reader->header.cycle_hz = get(bytes + 8, 8);
+	reader->header.buffer_bytes = get(bytes + 16, 8);
 	return reader->header.version == 1 ? check_buffer_bytes(reader, violation) : 0;
 }
 
@@ -180,16 +152,16 @@ static int add_to_tsc(struct xp_fdr_reader *reader, uint64_t offset, uint64_t de
 static int read_function(struct xp_fdr_reader *reader, const uint8_t *p, struct xp_fdr_record *record,
 			 struct xp_violation *violation)
 {
-	uint32_t word = xp_bytes_get(p, 4, reader->big_endian);
-	unsigned int kind = reader->big_endian ? word >> 28 & 7 : word >> 1 & 7;
+	uint32_t word = get(p, 4);
+	unsigned int kind = word >> 1 & 7;
 	int err;
 
 	if (kind > XP_FDR_ENTER_ARGS)
 		return xp_violate(violation, reader->pos, "Function record of unknown kind %u", kind);
 	record->is_function = true;
 	record->kind = kind;
-	record->function.fn_id = reader->big_endian ? word & XP_FDR_FUNCTION_ID_MAX : word >> 4;
-	record->function.delta = xp_bytes_get(p + 4, 4, reader->big_endian);
+	record->function.fn_id = word >> 4;
+	record->function.delta = get(p + 4, 4);
 	err = advance(reader, record, violation);
 	if (err)
 		return err;
@@ -227,8 +199,7 @@ static int begin_buffer(struct xp_fdr_reader *reader, const struct xp_fdr_record
 static int read_event(struct xp_fdr_reader *reader, const uint8_t *p, struct xp_fdr_record *record,
 		      struct xp_violation *violation)
 {
-	bool big = reader->big_endian;
-	int32_t bytes = (int32_t)xp_bytes_get(p + 1, 4, big);
+	int32_t bytes = (int32_t)get(p + 1, 4);
 	uint64_t room = reader->end - reader->pos - XP_FDR_METADATA_BYTES;
 	int32_t delta;
 
@@ -241,35 +212,32 @@ static int read_event(struct xp_fdr_reader *reader, const uint8_t *p, struct xp_
 	record->event.bytes = bytes;
 	record->event.data = p + XP_FDR_METADATA_BYTES;
 	reader->pos += bytes;
-	if (reader->header.version < 5) {
-		record->tsc = xp_bytes_get(p + 5, 8, big);
-		if (reader->header.version == 4)
-			record->cpu = xp_bytes_get(p + 13, 2, big);
+	if (reader->header.version == 1) {
+		record->tsc = get(p + 5, 8);
 		return 0;
 	}
-	delta = (int32_t)xp_bytes_get(p + 5, 4, big);
+	delta = (int32_t)get(p + 5, 4);
 	if (delta < 0)
 		return xp_violate(violation, record->offset, "The event's delta, %d, is negative", delta);
 	if (record->kind == XP_FDR_TYPED_EVENT)
-		record->event.type = xp_bytes_get(p + 9, 2, big);
+		record->event.type = get(p + 9, 2);
 	if (add_to_tsc(reader, record->offset, delta, violation))
 		return -EBADMSG;
 	record->tsc = reader->tsc;
 	return 0;
 }
 
-static int read_wall_clock(struct xp_fdr_reader *reader, const uint8_t *p, struct xp_fdr_record *record,
-			   struct xp_violation *violation)
+static int read_wall_clock(const uint8_t *p, struct xp_fdr_record *record, struct xp_violation *violation)
 {
-	record->wall.seconds = xp_bytes_get(p + 1, 8, reader->big_endian);
-	record->wall.microseconds = xp_bytes_get(p + 9, 4, reader->big_endian);
+	record->wall.seconds = get(p + 1, 8);
+	record->wall.microseconds = get(p + 9, 4);
 	if (record->wall.microseconds >= 1000000)
 		return xp_violate(violation, record->offset, "WallClock has %u microseconds, a second or more",
 				  record->wall.microseconds);
 	return 0;
 }
 
-/* Skips the bytes behind EndOfBuffer. */
+/* Skips the bytes after EndOfBuffer. */
 static int end_buffer(struct xp_fdr_reader *reader, struct xp_fdr_record *record)
 {
 	uint64_t end = reader->pos + XP_FDR_METADATA_BYTES;
@@ -284,34 +252,32 @@ static int end_buffer(struct xp_fdr_reader *reader, struct xp_fdr_record *record
 static int read_fields(struct xp_fdr_reader *reader, const uint8_t *p, struct xp_fdr_record *record,
 		       struct xp_violation *violation)
 {
-	bool big = reader->big_endian;
-
 	switch ((enum xp_fdr_metadata_kind)record->kind) {
 	case XP_FDR_NEW_BUFFER:
-		reader->tid = (int32_t)xp_bytes_get(p + 1, 4, big);
+		reader->tid = (int32_t)get(p + 1, 4);
 		return 0;
 	case XP_FDR_END_OF_BUFFER:
 		return end_buffer(reader, record);
 	case XP_FDR_NEW_CPU_ID:
-		reader->cpu = xp_bytes_get(p + 1, 2, big);
-		reader->tsc = xp_bytes_get(p + 3, 8, big);
+		reader->cpu = get(p + 1, 2);
+		reader->tsc = get(p + 3, 8);
 		reader->has_cpu = true;
 		return 0;
 	case XP_FDR_TSC_WRAP:
-		reader->tsc = xp_bytes_get(p + 1, 8, big);
+		reader->tsc = get(p + 1, 8);
 		return 0;
 	case XP_FDR_WALL_CLOCK:
-		return read_wall_clock(reader, p, record, violation);
+		return read_wall_clock(p, record, violation);
 	case XP_FDR_CUSTOM_EVENT:
 	case XP_FDR_TYPED_EVENT:
 		return read_event(reader, p, record, violation);
 	case XP_FDR_CALL_ARGUMENT:
-		record->argument = xp_bytes_get(p + 1, 8, big);
+		record->argument = get(p + 1, 8);
 		return 0;
 	case XP_FDR_BUFFER_EXTENTS:
 		return 0;
 	case XP_FDR_PID:
-		reader->pid = (int32_t)xp_bytes_get(p + 1, 4, big);
+		reader->pid = (int32_t)get(p + 1, 4);
 		return 0;
 	}
 	return 0;
@@ -320,21 +286,18 @@ static int read_fields(struct xp_fdr_reader *reader, const uint8_t *p, struct xp
 static int read_metadata(struct xp_fdr_reader *reader, const uint8_t *p, struct xp_fdr_record *record,
 			 struct xp_violation *violation)
 {
-	unsigned int kind = reader->big_endian ? p[0] & 0x7f : p[0] >> 1;
+	unsigned int kind = p[0] >> 1;
 	unsigned int version = reader->header.version;
 	int err;
 
 	if (kind >= XP_ARRAY_SIZE(metadata_names))
 		return xp_violate(violation, reader->pos, "Metadata record of unknown kind %u", kind);
 	record->kind = kind;
-	if (version < first_version(kind))
-		return xp_violate(violation, reader->pos, "%s does not exist before version %u, and this is version %u",
-				  xp_fdr_record_name(record), first_version(kind), version);
-	if (version > 1 && kind == XP_FDR_END_OF_BUFFER)
-		return xp_violate(violation, reader->pos,
-				  "EndOfBuffer exists in version 1 only, and this is version %u", version);
+	if (version == 1 ? kind > XP_FDR_CALL_ARGUMENT : kind == XP_FDR_END_OF_BUFFER)
+		return xp_violate(violation, reader->pos, "%s does not exist in version %u", xp_fdr_record_name(record),
+				  version);
 	if (kind == XP_FDR_BUFFER_EXTENTS)
-		record->extents = xp_bytes_get(p + 1, 8, reader->big_endian);
+		record->extents = get(p + 1, 8);
 	if (reader->state == XP_FDR_AT_BUFFER && kind == (version > 1 ? XP_FDR_BUFFER_EXTENTS : XP_FDR_NEW_BUFFER)) {
 		err = begin_buffer(reader, record, violation);
 		if (err)
@@ -350,7 +313,7 @@ static int read_metadata(struct xp_fdr_reader *reader, const uint8_t *p, struct 
 	return 0;
 }
 
-/* Ends a block of versions 2 to 5. Buffers of version 1 end with EndOfBuffer instead. */
+/* Ends a block of version 5. Buffers of version 1 end with EndOfBuffer instead. */
 static int end_block(struct xp_fdr_reader *reader, struct xp_violation *violation)
 {
 	const uint8_t *p = reader->bytes + reader->pos;
@@ -363,8 +326,7 @@ static int end_block(struct xp_fdr_reader *reader, struct xp_violation *violatio
 				  "The block of the BufferExtents at 0x%" PRIx64 " ends before its first NewCPUId",
 				  reader->buffer);
 	reader->state = XP_FDR_AT_BUFFER;
-	if (reader->pos < reader->size &&
-	    p[0] != (reader->big_endian ? 0x80 | XP_FDR_BUFFER_EXTENTS : XP_FDR_BUFFER_EXTENTS << 1 | 1))
+	if (reader->pos < reader->size && p[0] != (XP_FDR_BUFFER_EXTENTS << 1 | 1))
 		return xp_violate(violation, reader->pos,
 				  "The block of the BufferExtents at 0x%" PRIx64
 				  " ends here, but no other block follows" TYPED_REMARK,
@@ -387,11 +349,6 @@ static int cut_off(const struct xp_fdr_reader *reader, const char *what, uint64_
 			  reader->buffer);
 }
 
-static bool is_function(const struct xp_fdr_reader *reader, const uint8_t *p)
-{
-	return reader->big_endian ? !(p[0] & 0x80) : !(p[0] & 1);
-}
-
 int xp_fdr_reader_next(struct xp_fdr_reader *reader, struct xp_fdr_record *record, struct xp_violation *violation)
 {
 	uint64_t left;
@@ -412,19 +369,17 @@ int xp_fdr_reader_next(struct xp_fdr_reader *reader, struct xp_fdr_record *recor
 	}
 	memset(record, 0, sizeof(*record));
 	record->offset = reader->pos;
-	function = is_function(reader, reader->bytes + reader->pos);
+	function = !(reader->bytes[reader->pos] & 1);
 	if (left < (function ? XP_FDR_FUNCTION_BYTES : XP_FDR_METADATA_BYTES))
 		return cut_off(reader, function ? "function" : "metadata", left, violation);
-	record->cpu = reader->cpu;
 	err = (function ? read_function : read_metadata)(reader, reader->bytes + reader->pos, record, violation);
 	if (err)
 		return err;
 	record->has_cpu = reader->has_cpu;
 	record->pid = reader->pid;
 	record->tid = reader->tid;
-	if (record->is_function || (record->kind != XP_FDR_CUSTOM_EVENT && record->kind != XP_FDR_TYPED_EVENT)) {
+	record->cpu = reader->cpu;
+	if (record->is_function || (record->kind != XP_FDR_CUSTOM_EVENT && record->kind != XP_FDR_TYPED_EVENT))
 		record->tsc = reader->tsc;
-		record->cpu = reader->cpu;
-	}
 	return 1;
 }

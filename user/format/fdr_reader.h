@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A strict reader of XRay FDR logs, record by record: versions 1 to 5, either byte order.
+ * A strict reader of XRay FDR logs, record by record: little-endian, of version 1, which xprof writes, or version 5,
+ * which XRay's runtime writes since LLVM 9. It rejects versions 2 to 4, of LLVM 7 and 8.
  *
- * For version 1, it requires the grammar and the fields of LLVM's "XRay Flight Data Recorder Trace Format". For the
- * other versions, it requires what XRay's runtime writes (compiler-rt/lib/xray/xray_fdr_log_*.h,
- * xray_fdr_controller.h). tests/check/fdr_rules.h checks the additional requirements of the tools.
+ * For version 1, it requires the grammar and the fields of LLVM's "XRay Flight Data Recorder Trace Format". For version
+ * 5, it requires what XRay's runtime writes (compiler-rt/lib/xray/xray_fdr_log_*.h, xray_fdr_controller.h).
+ * tests/check/fdr_rules.h checks the additional requirements of the tools.
  *
  * The file is untrusted: the reader never reads outside its bytes, and its memory use does not depend on them.
  */
@@ -60,7 +61,6 @@ enum xp_fdr_state {
 
 struct xp_fdr_reader {
 	struct xp_fdr_header header;
-	bool big_endian;
 
 	/* private */
 	const uint8_t *bytes;
@@ -78,7 +78,7 @@ struct xp_fdr_reader {
 	uint64_t tsc;
 };
 
-/* True if the bytes begin like an FDR log of an existing version. */
+/* Returns true if the bytes begin like an FDR log of version 1 or 5. */
 bool xp_fdr_probe(const uint8_t *bytes, uint64_t size);
 
 /* The caller keeps the bytes, which must outlive the reader. Returns 0, or -EBADMSG and sets *violation. */
