@@ -130,10 +130,6 @@ static void dump_details(FILE *out, const struct xp_perfdata_record *record)
 			fprintf(out, "%02x", record->bpf.tag[i]);
 		fputs(record->bpf.type == PERF_BPF_EVENT_PROG_UNLOAD ? " unloaded" : "", out);
 		break;
-	case PERF_RECORD_LOST:
-	case PERF_RECORD_LOST_SAMPLES:
-		fprintf(out, " %" PRIu64, record->lost.count);
-		break;
 	case XP_PERFDATA_TIME_CONV:
 		fprintf(out, " ns = %" PRIu64 " + (tsc * %" PRIu64 " >> %" PRIu64 ")", record->conversion.zero,
 			record->conversion.mult, record->conversion.shift);
@@ -149,9 +145,28 @@ static void dump_details(FILE *out, const struct xp_perfdata_record *record)
 	}
 }
 
+static const char *record_name(uint32_t type)
+{
+	static const char *const names[] = {
+		[1] = "MMAP",	       [2] = "LOST",	      [3] = "COMM",	   [4] = "EXIT",
+		[5] = "THROTTLE",      [6] = "UNTHROTTLE",    [7] = "FORK",	   [8] = "READ",
+		[9] = "SAMPLE",	       [10] = "MMAP2",	      [11] = "AUX",	   [12] = "ITRACE_START",
+		[13] = "LOST_SAMPLES", [14] = "SWITCH",	      [15] = "SWITCH_CPU", [16] = "NAMESPACES",
+		[17] = "KSYMBOL",      [18] = "BPF_EVENT",    [19] = "CGROUP",	   [20] = "TEXT_POKE",
+		[21] = "AUX_HW_ID",    [64] = "ATTR",	      [65] = "EVENT_TYPE", [66] = "TRACING_DATA",
+		[67] = "BUILD_ID",     [68] = "ROUND",	      [69] = "ID_INDEX",   [70] = "AUXTRACE_INFO",
+		[71] = "AUXTRACE",     [72] = "AUX_ERROR",    [73] = "THREAD_MAP", [74] = "CPU_MAP",
+		[75] = "STAT_CONFIG",  [76] = "STAT",	      [77] = "STAT_ROUND", [78] = "EVENT_UPDATE",
+		[79] = "TIME_CONV",    [80] = "FEATURE",      [81] = "COMPRESSED", [82] = "FINISHED_INIT",
+		[83] = "COMPRESSED2",  [84] = "BPF_METADATA",
+	};
+
+	return type < XP_ARRAY_SIZE(names) ? names[type] : NULL;
+}
+
 static void dump_record(FILE *out, const struct xp_perfdata_record *record)
 {
-	const char *name = xp_perfdata_record_name(record->type);
+	const char *name = record_name(record->type);
 
 	fprintf(out, "0x%08" PRIx64, record->offset);
 	if (record->has & PERF_SAMPLE_TID)
@@ -174,10 +189,43 @@ static void dump_record(FILE *out, const struct xp_perfdata_record *record)
 	putc('\n', out);
 }
 
+static const char *feature_text(const struct xp_perfdata_reader *reader,
+				const struct xp_perfdata_feature_section *section)
+{
+	const uint8_t *at = reader->bytes + section->offset;
+	uint32_t bytes;
+
+	if (section->bytes < sizeof(bytes))
+		return NULL;
+	memcpy(&bytes, at, sizeof(bytes));
+	if (bytes > section->bytes - sizeof(bytes) || !memchr(at + sizeof(bytes), 0, bytes))
+		return NULL;
+	return (const char *)at + sizeof(bytes);
+}
+
+static const char *feature_name(unsigned int feature)
+{
+	static const char *const names[] = {
+		[1] = "TRACING_DATA",	[2] = "BUILD_ID",	[3] = "HOSTNAME",
+		[4] = "OSRELEASE",	[5] = "VERSION",	[6] = "ARCH",
+		[7] = "NRCPUS",		[8] = "CPUDESC",	[9] = "CPUID",
+		[10] = "TOTAL_MEM",	[11] = "CMDLINE",	[12] = "EVENT_DESC",
+		[13] = "CPU_TOPOLOGY",	[14] = "NUMA_TOPOLOGY", [15] = "BRANCH_STACK",
+		[16] = "PMU_MAPPINGS",	[17] = "GROUP_DESC",	[18] = "AUXTRACE",
+		[19] = "STAT",		[20] = "CACHE",		[21] = "SAMPLE_TIME",
+		[22] = "MEM_TOPOLOGY",	[23] = "CLOCKID",	[24] = "DIR_FORMAT",
+		[25] = "BPF_PROG_INFO", [26] = "BPF_BTF",	[27] = "COMPRESSED",
+		[28] = "CPU_PMU_CAPS",	[29] = "CLOCK_DATA",	[30] = "HYBRID_TOPOLOGY",
+		[31] = "PMU_CAPS",
+	};
+
+	return feature < XP_ARRAY_SIZE(names) ? names[feature] : NULL;
+}
+
 static void dump_feature(FILE *out, const struct xp_perfdata_reader *reader,
 			 const struct xp_perfdata_feature_section *section)
 {
-	const char *name = xp_perfdata_feature_name(section->feature), *text = NULL;
+	const char *name = feature_name(section->feature), *text = NULL;
 
 	fprintf(out, "0x%08" PRIx64 " feature", section->offset);
 	if (name)
@@ -190,7 +238,7 @@ static void dump_feature(FILE *out, const struct xp_perfdata_reader *reader,
 	case XP_PERFDATA_VERSION:
 	case XP_PERFDATA_ARCH:
 	case XP_PERFDATA_CPUDESC:
-		text = xp_perfdata_reader_text(reader, section);
+		text = feature_text(reader, section);
 	}
 	if (text) {
 		putc(' ', out);
@@ -231,7 +279,6 @@ struct counts {
 	uint64_t names;
 	uint64_t tasks;
 	uint64_t switches;
-	uint64_t lost;
 	uint64_t others;
 };
 
@@ -256,12 +303,7 @@ static void count(struct counts *counts, const struct xp_perfdata_record *record
 	case PERF_RECORD_SWITCH_CPU_WIDE:
 		counts->switches++;
 		break;
-	case PERF_RECORD_LOST:
-	case PERF_RECORD_LOST_SAMPLES:
-		counts->lost += record->lost.count;
-		break;
 	case XP_PERFDATA_COMPRESSED:
-	case XP_PERFDATA_COMPRESSED2:
 	case XP_PERFDATA_TIME_CONV:
 	case XP_PERFDATA_FINISHED_ROUND:
 		break;
@@ -302,8 +344,8 @@ static int check(const uint8_t *bytes, uint64_t size, struct xp_report *report)
 		xp_report_add(report, "", &violation);
 	used = snprintf(report->summary, sizeof(report->summary),
 			"perf.data: %" PRIu64 " samples, %" PRIu64 " mappings, %" PRIu64 " names, %" PRIu64
-			" forks and exits, %" PRIu64 " lost",
-			counts.samples, counts.maps, counts.names, counts.tasks, counts.lost);
+			" forks and exits",
+			counts.samples, counts.maps, counts.names, counts.tasks);
 	if (counts.switches)
 		used += snprintf(report->summary + used, sizeof(report->summary) - used, ", %" PRIu64 " switches",
 				 counts.switches);

@@ -43,8 +43,7 @@ static int check_event(const struct xp_perfdata_events *events, uint64_t index, 
 /* The layout of records depends on these fields. */
 static bool same_layout(const struct perf_event_attr *a, const struct perf_event_attr *b)
 {
-	return a->sample_type == b->sample_type && a->read_format == b->read_format &&
-	       a->sample_id_all == b->sample_id_all;
+	return a->sample_type == b->sample_type && a->sample_id_all == b->sample_id_all;
 }
 
 static int by_id(const void *a, const void *b)

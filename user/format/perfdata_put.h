@@ -13,8 +13,7 @@
 /* The structures below are written as they are in memory. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "perf.data of this machine are little-endian");
 
-#define XP_PERFDATA_MAGIC "PERFILE2" /* in the byte order of the file: the other order reads "2ELIFREP" */
-#define XP_PERFDATA_MAGIC_SWAPPED "2ELIFREP"
+#define XP_PERFDATA_MAGIC "PERFILE2"
 #define XP_PERFDATA_ATTR_BYTES PERF_ATTR_SIZE_VER5
 
 struct xp_perfdata_section {
@@ -60,12 +59,9 @@ enum xp_perfdata_feature {
 /* Records that perf writes, not the kernel: enum perf_user_event_type. They have no trailer. */
 enum xp_perfdata_user_record {
 	XP_PERFDATA_USER_RECORDS = 64, /* the first */
-	XP_PERFDATA_HEADER_TRACING_DATA = 66,
 	XP_PERFDATA_FINISHED_ROUND = 68,
-	XP_PERFDATA_AUXTRACE = 71,
 	XP_PERFDATA_TIME_CONV = 79,
 	XP_PERFDATA_COMPRESSED = 81,
-	XP_PERFDATA_COMPRESSED2 = 83,
 };
 
 struct xp_perfdata_time_conv {

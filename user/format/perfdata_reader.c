@@ -16,33 +16,22 @@
 #define EXPANSION_BEYOND 200
 #define RECORDS_ALWAYS (UINT64_C(1) << 20)
 #define RECORDS_BEYOND 2 /* for one more record, bytes */
-/* The header before features were added. */
-#define OLD_HEADER_BYTES offsetof(struct xp_perfdata_header, features)
-#define PIPE_HEADER_BYTES 16
 
 bool xp_perfdata_probe(const uint8_t *bytes, uint64_t size)
 {
-	return size >= 8 && (!memcmp(bytes, XP_PERFDATA_MAGIC, 8) || !memcmp(bytes, XP_PERFDATA_MAGIC_SWAPPED, 8));
+	return size >= 8 && !memcmp(bytes, XP_PERFDATA_MAGIC, 8);
 }
 
 static int read_header(struct xp_perfdata_reader *reader, struct xp_violation *violation)
 {
 	struct xp_perfdata_header *header = &reader->header;
 
-	if (!memcmp(reader->bytes, XP_PERFDATA_MAGIC_SWAPPED, 8))
-		return xp_violate(violation, 0, "This perf.data file is big-endian, which xprof does not read");
-	memcpy(header, reader->bytes, XP_MIN(reader->size, (uint64_t)sizeof(*header)));
-	if (reader->size >= PIPE_HEADER_BYTES && header->size == PIPE_HEADER_BYTES)
-		return xp_violate(
-		    violation, 8,
-		    "This perf.data file was written to a pipe (`perf record -o -`), which xprof does not read");
-	if (reader->size < OLD_HEADER_BYTES || reader->size < header->size)
+	if (reader->size < sizeof(*header))
 		return xp_violate(violation, 0, "The file ends inside the header");
-	if (header->size != sizeof(*header) && header->size != OLD_HEADER_BYTES)
+	memcpy(header, reader->bytes, sizeof(*header));
+	if (header->size != sizeof(*header))
 		return xp_violate(violation, 8, "The header has %" PRIu64 " bytes instead of %zu", header->size,
 				  sizeof(*header));
-	if (header->size == OLD_HEADER_BYTES)
-		memset(header->features, 0, sizeof(header->features));
 	if (!xp_perfdata_fits(&header->attrs, reader->size))
 		return xp_violate(violation, offsetof(struct xp_perfdata_header, attrs),
 				  "The events lie outside the file");
@@ -69,24 +58,6 @@ int xp_perfdata_reader_init(struct xp_perfdata_reader *reader, const uint8_t *by
 		return err;
 	reader->pos = reader->header.data.offset;
 	reader->end = reader->pos + XP_MIN(reader->header.data.size, size - reader->pos);
-	return 0;
-}
-
-/* Bytes that follow a record outside of its size: the trace of AUXTRACE, whose length is its first field. */
-static int count_payload(const struct xp_perfdata_reader *reader, const struct perf_event_header *header,
-			 uint64_t *payload, struct xp_violation *violation)
-{
-	uint64_t left = reader->end - reader->pos - header->size;
-
-	*payload = 0;
-	if (header->type != XP_PERFDATA_AUXTRACE)
-		return 0;
-	if (header->size < sizeof(*header) + sizeof(*payload))
-		return xp_violate(violation, reader->pos, "An AUXTRACE record lacks the size of its trace");
-	memcpy(payload, reader->bytes + reader->pos + sizeof(*header), sizeof(*payload));
-	if (*payload > left)
-		return xp_violate(violation, reader->pos, "The records end inside a trace of %" PRIu64 " bytes",
-				  *payload);
 	return 0;
 }
 
@@ -131,33 +102,22 @@ static int check_expansion(const struct xp_perfdata_reader *reader, struct xp_vi
 	return 0;
 }
 
-/* The newer type stores the length of its data, which padding may follow. */
 static int unpack(struct xp_perfdata_reader *reader, const struct xp_perfdata_record *record,
 		  struct xp_violation *violation)
 {
 	const uint8_t *data = reader->bytes + record->offset + sizeof(struct perf_event_header);
-	uint64_t size = record->bytes - sizeof(struct perf_event_header), given = size;
+	uint64_t size = record->bytes - sizeof(struct perf_event_header);
 	size_t before, behind;
 	const char *why;
 	int err = 0;
 
 	reader->compressed_offset = record->offset;
-	if (record->type == XP_PERFDATA_COMPRESSED2) {
-		if (size < sizeof(given))
-			return xp_violate(violation, record->offset, "A COMPRESSED2 record lacks the size of its data");
-		memcpy(&given, data, sizeof(given));
-		data += sizeof(given);
-		size -= sizeof(given);
-	}
-	if (given > size)
-		return xp_violate(violation, record->offset, "A COMPRESSED2 record ends inside its %" PRIu64 " bytes",
-				  given);
 	if (!reader->decompressor)
 		err = begin_unpacking(reader, violation);
 	if (err)
 		return err;
 	xp_perfdata_decompressed(reader->decompressor, &before);
-	why = xp_perfdata_unpack(reader->decompressor, data, given);
+	why = xp_perfdata_unpack(reader->decompressor, data, size);
 	if (why)
 		return xp_violate(violation, record->offset, "A compressed record cannot be read: %s", why);
 	xp_perfdata_decompressed(reader->decompressor, &behind);
@@ -202,8 +162,7 @@ static int next_decompressed(struct xp_perfdata_reader *reader, struct xp_perfda
 	more = check_header(&header, left, reader->compressed_offset, reader->pos != reader->end, violation);
 	if (more <= 0)
 		return more;
-	if (header.type == XP_PERFDATA_COMPRESSED || header.type == XP_PERFDATA_COMPRESSED2 ||
-	    header.type == XP_PERFDATA_AUXTRACE)
+	if (header.type == XP_PERFDATA_COMPRESSED)
 		return xp_violate(violation, reader->compressed_offset, "A compressed record holds one of type %u",
 				  header.type);
 	if (++reader->expanded_records > RECORDS_ALWAYS + reader->size / RECORDS_BEYOND)
@@ -225,7 +184,7 @@ static int next_decompressed(struct xp_perfdata_reader *reader, struct xp_perfda
 int xp_perfdata_reader_next(struct xp_perfdata_reader *reader, struct xp_perfdata_record *record,
 			    struct xp_violation *violation)
 {
-	uint64_t left = reader->end - reader->pos, payload;
+	uint64_t left = reader->end - reader->pos;
 	struct perf_event_header header = { 0 };
 	int err = next_decompressed(reader, record, violation);
 
@@ -240,16 +199,13 @@ int xp_perfdata_reader_next(struct xp_perfdata_reader *reader, struct xp_perfdat
 	err = check_header(&header, left, reader->pos, false, violation);
 	if (err < 0)
 		return err;
-	err = count_payload(reader, &header, &payload, violation);
-	if (err)
-		return err;
 	*record = (struct xp_perfdata_record){
-		.offset = reader->pos, .bytes = header.size + payload, .type = header.type, .misc = header.misc
+		.offset = reader->pos, .bytes = header.size, .type = header.type, .misc = header.misc
 	};
 	err = xp_perfdata_record_parse(record, &reader->events, reader->bytes + reader->pos + sizeof(header),
 				       header.size - sizeof(header), violation);
 	reader->pos += record->bytes;
-	if (!err && (header.type == XP_PERFDATA_COMPRESSED || header.type == XP_PERFDATA_COMPRESSED2))
+	if (!err && header.type == XP_PERFDATA_COMPRESSED)
 		err = unpack(reader, record, violation);
 	return err ? err : 1;
 }
@@ -284,37 +240,4 @@ int xp_perfdata_reader_feature(const struct xp_perfdata_reader *reader, unsigned
 		return xp_violate(violation, table.offset, "The section of feature %u lies outside the file", feature);
 	*section = (struct xp_perfdata_feature_section){ feature, at.offset, at.size };
 	return 1;
-}
-
-const char *xp_perfdata_reader_text(const struct xp_perfdata_reader *reader,
-				    const struct xp_perfdata_feature_section *section)
-{
-	const uint8_t *at = reader->bytes + section->offset;
-	uint32_t bytes;
-
-	if (section->bytes < sizeof(bytes))
-		return NULL;
-	memcpy(&bytes, at, sizeof(bytes));
-	if (bytes > section->bytes - sizeof(bytes) || !memchr(at + sizeof(bytes), 0, bytes))
-		return NULL;
-	return (const char *)at + sizeof(bytes);
-}
-
-const char *xp_perfdata_feature_name(unsigned int feature)
-{
-	static const char *const names[] = {
-		[1] = "TRACING_DATA",	[2] = "BUILD_ID",	[3] = "HOSTNAME",
-		[4] = "OSRELEASE",	[5] = "VERSION",	[6] = "ARCH",
-		[7] = "NRCPUS",		[8] = "CPUDESC",	[9] = "CPUID",
-		[10] = "TOTAL_MEM",	[11] = "CMDLINE",	[12] = "EVENT_DESC",
-		[13] = "CPU_TOPOLOGY",	[14] = "NUMA_TOPOLOGY", [15] = "BRANCH_STACK",
-		[16] = "PMU_MAPPINGS",	[17] = "GROUP_DESC",	[18] = "AUXTRACE",
-		[19] = "STAT",		[20] = "CACHE",		[21] = "SAMPLE_TIME",
-		[22] = "MEM_TOPOLOGY",	[23] = "CLOCKID",	[24] = "DIR_FORMAT",
-		[25] = "BPF_PROG_INFO", [26] = "BPF_BTF",	[27] = "COMPRESSED",
-		[28] = "CPU_PMU_CAPS",	[29] = "CLOCK_DATA",	[30] = "HYBRID_TOPOLOGY",
-		[31] = "PMU_CAPS",
-	};
-
-	return feature < XP_ARRAY_SIZE(names) ? names[feature] : NULL;
 }

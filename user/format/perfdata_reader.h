@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A strict reader of little-endian perf.data files of xprof and perf, record by record. It rejects files written to a
- * pipe and big-endian files with a message. For records and features that are not described below, it reports only
- * number, place and size. A compressed record is followed by the records in it. A truncated file is read up to its end.
+ * A strict reader of the perf.data files that xprof writes, record by record. It skips the contents of other records. A
+ * compressed record is followed by the records in it. A truncated file is read up to its end.
  *
  * Sources of the format: see perfdata.h. tests/check/perfdata_rules.h checks what perf requires in addition.
  *
@@ -42,7 +41,7 @@ struct xp_perfdata_feature_section {
 	uint64_t bytes;
 };
 
-/* True if the bytes begin like a perf.data file of either byte order. */
+/* Returns true if the bytes begin like a little-endian perf.data file. */
 bool xp_perfdata_probe(const uint8_t *bytes, uint64_t size);
 
 /* The caller keeps the bytes, which must outlive the reader. Returns 0, or -EBADMSG and sets *violation. */
@@ -59,13 +58,5 @@ int xp_perfdata_reader_next(struct xp_perfdata_reader *reader, struct xp_perfdat
  */
 int xp_perfdata_reader_feature(const struct xp_perfdata_reader *reader, unsigned int from,
 			       struct xp_perfdata_feature_section *section, struct xp_violation *violation);
-/*
- * The text of a feature such as XP_PERFDATA_HOSTNAME, in the file's bytes. Returns NULL if it does not have that form.
- */
-const char *xp_perfdata_reader_text(const struct xp_perfdata_reader *reader,
-				    const struct xp_perfdata_feature_section *section);
-
-/* The name, such as "HOSTNAME", or NULL if the number is unknown. */
-const char *xp_perfdata_feature_name(unsigned int feature);
 
 #endif

@@ -71,8 +71,7 @@ static void take_cpu(struct cursor *cursor, struct xp_perfdata_record *record)
  */
 static bool take_trailer(struct xp_perfdata_record *record, struct xp_perfdata_events *events, struct cursor *cursor)
 {
-	static const uint64_t fields = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID |
-				       PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER;
+	static const uint64_t fields = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_IDENTIFIER;
 	struct cursor trailer = *cursor;
 	uint64_t type, id;
 	size_t bytes;
@@ -95,38 +94,15 @@ static bool take_trailer(struct xp_perfdata_record *record, struct xp_perfdata_e
 		take_tid(&trailer, record);
 	if (type & PERF_SAMPLE_TIME)
 		record->time_ns = take64(&trailer);
-	take(&trailer, 8 * __builtin_popcountll(type & (PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID)));
 	if (type & PERF_SAMPLE_CPU)
 		take_cpu(&trailer, record);
 	return true;
 }
 
-/* PERF_SAMPLE_READ: counter values. */
-static void skip_read(struct cursor *cursor, uint64_t format)
-{
-	uint64_t times =
-	    __builtin_popcountll(format & (PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING));
-	/* PERF_FORMAT_LOST, Linux 6.0: 1 << 4 */
-	uint64_t fields = 1 + __builtin_popcountll(format & (PERF_FORMAT_ID | 1 << 4)), count = 1;
-
-	if (format & PERF_FORMAT_GROUP)
-		count = take64(cursor);
-	take(cursor, 8 * times);
-	if (count > cursor->left)
-		cursor->bad = true;
-	else
-		take(cursor, 8 * fields * count);
-}
-
 static void take_sample(struct xp_perfdata_record *record, struct xp_perfdata_events *events, struct cursor *cursor)
 {
-	static const uint64_t known = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD |
-				      PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_RAW;
-	/* The fields up to the raw data; all others follow them. */
-	static const uint64_t before = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR |
-				       PERF_SAMPLE_READ | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_ID | PERF_SAMPLE_CPU |
-				       PERF_SAMPLE_PERIOD | PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_IDENTIFIER |
-				       PERF_SAMPLE_RAW;
+	static const uint64_t known = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
+				      PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_RAW;
 	uint64_t type;
 
 	/* Either all events have this field or none. */
@@ -137,20 +113,18 @@ static void take_sample(struct xp_perfdata_record *record, struct xp_perfdata_ev
 			cursor->bad = true;
 	}
 	type = events->current.attr.sample_type;
-	record->has = type & known;
+	record->has = type;
+	cursor->bad |= (type & ~known) != 0;
 	if (type & PERF_SAMPLE_IP)
 		record->sample.ip = take64(cursor);
 	if (type & PERF_SAMPLE_TID)
 		take_tid(cursor, record);
 	if (type & PERF_SAMPLE_TIME)
 		record->time_ns = take64(cursor);
-	take(cursor, 8 * __builtin_popcountll(type & (PERF_SAMPLE_ADDR | PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID)));
 	if (type & PERF_SAMPLE_CPU)
 		take_cpu(cursor, record);
 	if (type & PERF_SAMPLE_PERIOD)
 		record->sample.period = take64(cursor);
-	if (type & PERF_SAMPLE_READ)
-		skip_read(cursor, events->current.attr.read_format);
 	if (type & PERF_SAMPLE_CALLCHAIN) {
 		record->sample.chain_count = take64(cursor);
 		record->sample.chain = cursor->at;
@@ -163,7 +137,7 @@ static void take_sample(struct xp_perfdata_record *record, struct xp_perfdata_ev
 		record->sample.raw_bytes = take32(cursor);
 		record->sample.raw = take(cursor, record->sample.raw_bytes);
 	}
-	if (type & (~before | PERF_SAMPLE_RAW)) /* raw data may be padded */
+	if (type & PERF_SAMPLE_RAW) /* raw data may be padded */
 		take(cursor, cursor->left);
 }
 
@@ -262,12 +236,6 @@ static void take_body(struct xp_perfdata_record *record, struct cursor *cursor)
 	case PERF_RECORD_BPF_EVENT:
 		take_bpf(record, cursor);
 		break;
-	case PERF_RECORD_LOST:
-		take64(cursor); /* the event's id */
-				/* fallthrough */
-	case PERF_RECORD_LOST_SAMPLES:
-		record->lost.count = take64(cursor);
-		break;
 	case XP_PERFDATA_TIME_CONV:
 		take_conversion(record, cursor);
 		break;
@@ -283,7 +251,6 @@ int xp_perfdata_record_parse(struct xp_perfdata_record *record, struct xp_perfda
 			     size_t size, struct xp_violation *violation)
 {
 	struct cursor cursor = { bytes, size, false };
-	const char *name = xp_perfdata_record_name(record->type);
 
 	if (record->type == PERF_RECORD_SAMPLE) {
 		take_sample(record, events, &cursor);
@@ -294,32 +261,12 @@ int xp_perfdata_record_parse(struct xp_perfdata_record *record, struct xp_perfda
 			take_body(record, &cursor);
 	}
 	if (cursor.bad)
-		return xp_violate(violation, record->offset, "A record of type %u (%s) and %zu bytes is malformed",
-				  record->type, name ? name : "unknown", size + sizeof(struct perf_event_header));
+		return xp_violate(violation, record->offset, "A record of type %u and %zu bytes is malformed",
+				  record->type, size + sizeof(struct perf_event_header));
 	if (cursor.left)
-		return xp_violate(violation, record->offset,
-				  "A record of type %u (%s) is %zu bytes longer than its fields", record->type,
-				  name ? name : "unknown", cursor.left);
+		return xp_violate(violation, record->offset, "A record of type %u is %zu bytes longer than its fields",
+				  record->type, cursor.left);
 	return 0;
-}
-
-const char *xp_perfdata_record_name(uint32_t type)
-{
-	static const char *const names[] = {
-		[1] = "MMAP",	       [2] = "LOST",	      [3] = "COMM",	   [4] = "EXIT",
-		[5] = "THROTTLE",      [6] = "UNTHROTTLE",    [7] = "FORK",	   [8] = "READ",
-		[9] = "SAMPLE",	       [10] = "MMAP2",	      [11] = "AUX",	   [12] = "ITRACE_START",
-		[13] = "LOST_SAMPLES", [14] = "SWITCH",	      [15] = "SWITCH_CPU", [16] = "NAMESPACES",
-		[17] = "KSYMBOL",      [18] = "BPF_EVENT",    [19] = "CGROUP",	   [20] = "TEXT_POKE",
-		[21] = "AUX_HW_ID",    [64] = "ATTR",	      [65] = "EVENT_TYPE", [66] = "TRACING_DATA",
-		[67] = "BUILD_ID",     [68] = "ROUND",	      [69] = "ID_INDEX",   [70] = "AUXTRACE_INFO",
-		[71] = "AUXTRACE",     [72] = "AUX_ERROR",    [73] = "THREAD_MAP", [74] = "CPU_MAP",
-		[75] = "STAT_CONFIG",  [76] = "STAT",	      [77] = "STAT_ROUND", [78] = "EVENT_UPDATE",
-		[79] = "TIME_CONV",    [80] = "FEATURE",      [81] = "COMPRESSED", [82] = "FINISHED_INIT",
-		[83] = "COMPRESSED2",  [84] = "BPF_METADATA",
-	};
-
-	return type < XP_ARRAY_SIZE(names) ? names[type] : NULL;
 }
 
 /* tools/perf/util/jitdump.c, jit_detect(): anything may precede the name, but there must be a slash. */

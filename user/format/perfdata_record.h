@@ -18,7 +18,7 @@ struct xp_perfdata_record {
 	uint64_t bytes;	      /* including data after it that its size field does not count */
 	uint32_t type;	      /* PERF_RECORD_*, enum xp_perfdata_user_record */
 	uint16_t misc;
-	uint64_t has; /* PERF_SAMPLE_TID, TIME, CPU, PERIOD, CALLCHAIN, RAW */
+	uint64_t has; /* PERF_SAMPLE_*: the fields of a sample; of other records, TID, TIME, CPU of the trailer */
 	int32_t pid;  /* of a sample; of other records, from the trailer */
 	int32_t tid;
 	uint64_t time_ns;
@@ -61,9 +61,6 @@ struct xp_perfdata_record {
 			uint32_t id;
 			const uint8_t *tag; /* XP_PERFDATA_BPF_TAG_BYTES */
 		} bpf;
-		struct { /* LOST, LOST_SAMPLES */
-			uint64_t count;
-		} lost;
 		struct { /* TIME_CONV */
 			uint64_t shift, mult, zero;
 			bool has_zero;
@@ -77,9 +74,6 @@ struct xp_perfdata_record {
  */
 int xp_perfdata_record_parse(struct xp_perfdata_record *record, struct xp_perfdata_events *events, const uint8_t *bytes,
 			     size_t size, struct xp_violation *violation);
-
-/* The name, such as "SAMPLE", or NULL if the number is unknown. */
-const char *xp_perfdata_record_name(uint32_t type);
 
 /* True if `perf inject --jit` takes a mapping of this path for a jitdump marker. */
 bool xp_perfdata_is_jit(const char *path);
