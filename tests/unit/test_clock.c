@@ -24,23 +24,6 @@ TEST(frequencies)
 	assert_int_equal(xp_clock_frequency_perf(1, 64), 0);
 }
 
-TEST(cpuinfo_flags)
-{
-	const char *both = "processor\t: 0\nflags\t\t: fpu constant_tsc nonstop_tsc\nbugs\t: x\n"
-			   "processor\t: 1\nflags\t\t: nonstop_tsc constant_tsc\n";
-	const char *one = "flags\t: fpu constant_tsc\nflags\t: fpu\n";
-
-	assert_true(xp_clock_cpuinfo_has(both, "constant_tsc"));
-	assert_true(xp_clock_cpuinfo_has(both, "nonstop_tsc"));
-	assert_false(xp_clock_cpuinfo_has(both, "fpu"));
-	assert_false(xp_clock_cpuinfo_has(both, "x"));
-	assert_false(xp_clock_cpuinfo_has(one, "constant_tsc"));
-	assert_false(xp_clock_cpuinfo_has("flags : not_constant_tsc constant_tsc2\n", "constant_tsc"));
-	assert_false(xp_clock_cpuinfo_has("flags_of: constant_tsc\n", "constant_tsc"));
-	assert_true(xp_clock_cpuinfo_has("flags: constant_tsc", "constant_tsc"));
-	assert_false(xp_clock_cpuinfo_has("", "constant_tsc"));
-}
-
 TEST(record_times)
 {
 	struct xp_clock clock = {

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <linux/perf_event.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,6 +14,7 @@
 #include "base/util.h"
 
 #define PAIR_TRIES 32
+#define CPUINFO_BYTES 8192 /* more than the text of one CPU */
 #define MARK_TRIES 8
 #define MEASURE_NS_MIN 100000000ull /* shorter spans are too inaccurate: 100 ns in 100 ms are 1 ppm */
 #define START_NS 20000000ull	    /* time that a start spends on a first estimate of the frequency, about 1 ppm */
@@ -36,28 +36,6 @@ uint64_t xp_clock_frequency_perf(uint32_t time_mult, uint16_t time_shift)
 	if (!time_mult || time_shift > 63)
 		return 0;
 	return (uint64_t)((((unsigned __int128)XP_NS_PER_S << time_shift) + time_mult / 2) / time_mult);
-}
-
-bool xp_clock_cpuinfo_has(const char *cpuinfo, const char *flag)
-{
-	size_t flag_length = strlen(flag);
-	bool seen = false;
-
-	for (const char *line = cpuinfo; *line; line += strcspn(line, "\n"), line += *line == '\n') {
-		const char *end = line + strcspn(line, "\n");
-		bool found = false;
-
-		if (strncmp(line, "flags", 5) || !strchr(" \t:", line[5]))
-			continue;
-		for (const char *word = line; word < end; word += strcspn(word, " \t\n")) {
-			word += strspn(word, " \t");
-			found |= strcspn(word, " \t\n") == flag_length && !memcmp(word, flag, flag_length);
-		}
-		if (!found)
-			return false;
-		seen = true;
-	}
-	return seen;
 }
 
 static int sleep_ns(uint64_t ns)
@@ -104,31 +82,14 @@ static uint64_t kernel_frequency(void)
 	return hz;
 }
 
-/* ---- the clock ---- */
-
-/* Returns the contents of a file up to the first NUL. The caller frees the string. */
-static char *read_text(const char *path)
-{
-	FILE *file = fopen(path, "re");
-	char *text = NULL;
-	size_t room = 0;
-
-	if (file && getdelim(&text, &room, 0, file) < 0) {
-		free(text);
-		text = NULL;
-	}
-	if (file)
-		fclose(file);
-	return text;
-}
-
+/* All CPUs of a machine have the same TSC: reads the flags of the first one. */
 void xp_clock_cpu_flags(bool *constant_tsc, bool *nonstop_tsc)
 {
-	char *cpuinfo = read_text("/proc/cpuinfo");
+	char cpuinfo[CPUINFO_BYTES];
 
-	*constant_tsc = cpuinfo && xp_clock_cpuinfo_has(cpuinfo, "constant_tsc");
-	*nonstop_tsc = cpuinfo && xp_clock_cpuinfo_has(cpuinfo, "nonstop_tsc");
-	free(cpuinfo);
+	xp_small_file_read(cpuinfo, sizeof(cpuinfo), "/proc/cpuinfo");
+	*constant_tsc = strstr(cpuinfo, " constant_tsc ");
+	*nonstop_tsc = strstr(cpuinfo, " nonstop_tsc ");
 }
 
 /* ---- pairs ---- */
@@ -148,7 +109,11 @@ static int read_clock(clockid_t id, uint64_t *ns)
 	return 0;
 }
 
-/* Reads both clocks up to `tries` times and keeps the pair with the smallest error. Stops at an error of enough_tsc. */
+/*
+ * Reads the TSC before and after the other clock, up to `tries` times, and keeps the pair with the smallest error: an
+ * interrupt or a preemption widens some of them. Stops at an error of enough_tsc. Returns 0, -ERANGE, or an error of
+ * clock_gettime(2).
+ */
 static int take_narrow_pair(clockid_t id, int tries, uint64_t enough_tsc, struct xp_clock_pair *pair)
 {
 	struct xp_clock_pair best = { .error_tsc = UINT64_MAX };
@@ -173,10 +138,6 @@ static int take_narrow_pair(clockid_t id, int tries, uint64_t enough_tsc, struct
 	return 0;
 }
 
-/*
- * Reads the TSC before and after the other clock. Keeps the narrowest of several tries: an interrupt or a preemption
- * widens some of them. Returns 0, -ERANGE, or an error of clock_gettime(2).
- */
 static int take_pair(clockid_t id, struct xp_clock_pair *pair)
 {
 	return take_narrow_pair(id, PAIR_TRIES, 0, pair);

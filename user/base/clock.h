@@ -91,8 +91,9 @@ uint64_t xp_clock_wall_ns(const struct xp_clock *clock, uint64_t tsc);
 uint64_t xp_clock_ns(const struct xp_clock *clock, uint64_t tsc_delta);
 /* Converts ns to TSC ticks. */
 uint64_t xp_clock_ticks(const struct xp_clock *clock, uint64_t ns);
-/* Reads the flags from /proc/cpuinfo. A flag is true only if every CPU listed there has it. */
+/* Reads the flags of the first CPU in /proc/cpuinfo. */
 void xp_clock_cpu_flags(bool *constant_tsc, bool *nonstop_tsc);
+
 /* ---- arithmetic, public for tests ---- */
 
 /* Ticks per second, from ticks in ns. Returns 0 if ns is 0 or the result does not fit. */
@@ -102,7 +103,5 @@ uint64_t xp_clock_frequency(uint64_t ticks, uint64_t ns);
  * are invalid.
  */
 uint64_t xp_clock_frequency_perf(uint32_t time_mult, uint16_t time_shift);
-/* Searches the text of /proc/cpuinfo. Returns true if it has a "flags" line and every such line has the flag. */
-bool xp_clock_cpuinfo_has(const char *cpuinfo, const char *flag);
 
 #endif

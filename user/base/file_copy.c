@@ -2,35 +2,23 @@
 #include "base/file_copy.h"
 
 #include <errno.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/util.h"
 
-/* Fallback: copy_file_range(2) fails between some file systems, and always on old kernels. */
-static int copy_by_hand(int from_fd, int to_fd, off_t offset, uint64_t size, uint64_t *copied)
+/* sendfile(2) copies between any two file systems, on all kernels, which copy_file_range(2) does not. */
+static int copy_range(int from_fd, int to_fd, off_t at, off_t end)
 {
-	char buf[65536];
-	ssize_t got = pread(from_fd, buf, XP_MIN(size, sizeof(buf)), offset);
+	ssize_t moved;
 
-	*copied = XP_MAX(got, 0);
-	return got < 0 ? -errno : xp_pwrite_all(to_fd, buf, got, offset);
-}
-
-static int copy_range(int from_fd, int to_fd, off_t offset, uint64_t size)
-{
-	while (size) {
-		off_t from = offset, to = offset;
-		ssize_t moved = copy_file_range(from_fd, &from, to_fd, &to, size, 0);
-		uint64_t copied = XP_MAX(moved, 0);
-		int err = 0;
-
+	if (lseek(to_fd, at, SEEK_SET) < 0)
+		return -errno;
+	while (at < end) {
+		moved = sendfile(to_fd, from_fd, &at, (size_t)(end - at));
 		if (moved <= 0)
-			err = copy_by_hand(from_fd, to_fd, offset, size, &copied);
-		if (err || !copied) /* the file was truncated meanwhile */
-			return err;
-		offset += copied;
-		size -= copied;
+			return moved ? -errno : 0; /* 0: the file was truncated meanwhile */
 	}
 	return 0;
 }
@@ -54,7 +42,7 @@ static int copy_data(int from_fd, int to_fd, off_t at, off_t end, uint64_t *byte
 		if ((uint64_t)(hole - start) > *bytes)
 			return -EFBIG;
 		*bytes -= hole - start;
-		err = copy_range(from_fd, to_fd, start, hole - start);
+		err = copy_range(from_fd, to_fd, start, hole);
 		at = hole;
 	}
 	return err;
