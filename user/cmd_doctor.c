@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* xprof doctor: what this machine, and a process, can record, and how to enable the rest. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <limits.h>
 #include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "arch/x86_64/instructions.h"
@@ -257,88 +256,45 @@ static bool print_trials(const struct xp_preflight *preflight)
 
 static const struct analyzer {
 	const char *name;
-	bool versions; /* also Debian's NAME-14, NAME-19 */
+	const char *pattern; /* of its files: also Debian's llvm-xray-14 */
 	const char *reads;
 	const char *remedy;
 } analyzers[] = {
-	{ "llvm-xray", true, "XRay logs", "apt install llvm" },
-	{ "perf", false, "perf.data", "apt install linux-perf (Ubuntu: linux-tools-generic)" },
-	{ "google-pprof", false, "CPU profiles", "apt install google-perftools" },
-	{ "go", false, "CPU profiles, by go tool pprof", "apt install golang-go" },
+	{ "llvm-xray", "llvm-xray*", "XRay logs", "apt install llvm" },
+	{ "perf", "perf", "perf.data", "apt install linux-perf (Ubuntu: linux-tools-generic)" },
+	{ "google-pprof", "google-pprof", "CPU profiles", "apt install google-perftools" },
+	{ "go", "go", "CPU profiles, by go tool pprof", "apt install golang-go" },
 };
-
-static bool is_digits(const char *text)
-{
-	return *text && !text[strspn(text, "0123456789")];
-}
-
-/* Accepts llvm-xray-19 for llvm-xray if the analyzer has versions. */
-static bool is_analyzer(const struct analyzer *analyzer, const char *name)
-{
-	size_t length = strlen(analyzer->name);
-
-	if (strncmp(name, analyzer->name, length))
-		return false;
-	return !name[length] || (analyzer->versions && name[length] == '-' && is_digits(name + length + 1));
-}
 
 /* Prints the analyzers in one directory of PATH. It runs nothing: the target of a link shows the version. */
 static size_t find_in(const struct analyzer *analyzer, const char *dir_path)
 {
-	DIR *dir = opendir(dir_path);
-	struct dirent *entry;
-	size_t found = 0;
+	char pattern[PATH_MAX], real[PATH_MAX];
+	glob_t found = { 0 };
+	size_t count = 0;
 
-	if (!dir)
-		return 0;
-	while ((entry = readdir(dir))) {
-		char path[PATH_MAX], real[PATH_MAX];
-
-		if (!is_analyzer(analyzer, entry->d_name) ||
-		    (size_t)snprintf(path, sizeof(path), "%s/%s", dir_path, entry->d_name) >= sizeof(path) ||
-		    access(path, X_OK) || !realpath(path, real))
+	snprintf(pattern, sizeof(pattern), "%s/%s", dir_path, analyzer->pattern);
+	glob(pattern, 0, NULL, &found);
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		if (access(found.gl_pathv[i], X_OK) || !realpath(found.gl_pathv[i], real))
 			continue;
-		xp_put_line(stdout, "%-9s %-14s %s", "ok", entry->d_name, real);
-		found++;
+		xp_put_line(stdout, "%-9s %-14s %s", "ok", strrchr(found.gl_pathv[i], '/') + 1, real);
+		count++;
 	}
-	closedir(dir);
-	return found;
-}
-
-/* Directories already searched: /bin and /usr/bin are often the same. */
-struct seen {
-	struct {
-		dev_t dev;
-		ino_t inode;
-	} dirs[64];
-	size_t count;
-};
-
-static bool is_new(struct seen *seen, const char *dir_path)
-{
-	struct stat st;
-
-	if (stat(dir_path, &st) || seen->count == XP_ARRAY_SIZE(seen->dirs))
-		return false;
-	for (size_t i = 0; i < seen->count; i++)
-		if (seen->dirs[i].dev == st.st_dev && seen->dirs[i].inode == st.st_ino)
-			return false;
-	seen->dirs[seen->count].dev = st.st_dev;
-	seen->dirs[seen->count++].inode = st.st_ino;
-	return true;
+	globfree(&found);
+	return count;
 }
 
 static void print_analyzer(const struct analyzer *analyzer)
 {
 	const char *path = getenv("PATH");
 	char *dirs = strdup(path ? path : ""), *rest = dirs, *dir;
-	struct seen seen = { 0 };
 	size_t found = 0;
 
-	/* An empty entry means the current directory, which holds no installed programs. */
-	while (dirs && (dir = strsep(&rest, ":")))
-		if (*dir == '/' && is_new(&seen, dir))
-			found += find_in(analyzer, dir);
+	/* An empty entry means the current directory, which holds no installed programs. The first directory counts. */
+	while (dirs && !found && (dir = strsep(&rest, ":")))
+		if (*dir == '/')
+			found = find_in(analyzer, dir);
 	free(dirs);
 	if (!found)
 		xp_put_line(stdout, "%-9s %-14s reads %s: %s", "missing", analyzer->name, analyzer->reads,
@@ -385,7 +341,7 @@ static enum xp_exit print_process(const char *operand, bool can_patch)
 	int err;
 
 	errno = 0;
-	pid = is_digits(operand) ? strtol(operand, NULL, 10) : 0;
+	pid = *operand && !operand[strspn(operand, "0123456789")] ? strtol(operand, NULL, 10) : 0;
 	if (errno || pid <= 0 || pid > INT_MAX)
 		return xp_fail(XP_EXIT_USAGE, "'%s' is not a process id; see 'xprof help doctor'", operand);
 	err = xp_target_check(pid, &info);
