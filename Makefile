@@ -150,7 +150,7 @@ asan:
 
 # Man pages and completions, made from the option table
 
-$(O)/man/gen: user/man/gen.c $(O)/user/options.o $(O)/user/option_commands.o $(O)/user/option_export.o $(O)/user/option_pids.o $(O)/user/option_record.o $(O)/user/option_trigger.o $(O)/user/option_values.o $(O)/user/base/small_file.o $(O)/user/base/text.o $(O)/user/base/util.o | $(O)/man/
+$(O)/man/gen: user/man/gen.c $(filter $(O)/user/option%,$(USER_OBJS)) $(O)/user/base/small_file.o $(O)/user/base/text.o $(O)/user/base/util.o | $(O)/man/
 	$(call say,CC,$@)
 	$(Q)$(CC) $(XP_CFLAGS) -MMD -MP -o $@ $(filter %.c %.o,$^)
 

@@ -18,20 +18,16 @@ int xp_option_set(struct xp_options *options, const struct xp_option *option, co
 int xp_option_pids_set(struct xp_pid_list *list, const char *text, bool with_names);
 
 /*
- * option_record.c: the options of `xprof record` that exclude or need each other. separated: the command to start
- * follows "--". Its words move from the operands to child_argv.
+ * option_checks.c: options that exclude or require each other. separated: the command to start follows "--". Its words
+ * move from the operands to child_argv.
  */
 int xp_option_record_check(struct xp_options *options, bool separated);
+int xp_option_export_check(const struct xp_options *options);
+int xp_option_report_check(const struct xp_options *options);
 
 /* option_trigger.c: adds a --trigger, 'GLOB>TIME'; checks them against the other options. */
 int xp_option_trigger_add(struct xp_trigger_list *triggers, const char *text);
 int xp_option_triggers_check(const struct xp_options *options);
 void xp_option_triggers_free(struct xp_trigger_list *triggers);
-
-/* option_export.c: --export of a recording, and the other options of it. */
-int xp_option_record_export_check(const struct xp_options *options);
-/* The options of `xprof export`, and of `xprof report`. */
-int xp_option_export_check(const struct xp_options *options);
-int xp_option_report_check(const struct xp_options *options);
 
 #endif

@@ -513,8 +513,7 @@ int xp_options_parse(struct xp_options *options, int argc, char **argv)
 	if (options->command == XP_CMD_RECORD) {
 		if (options->open)
 			options->formats |= 1u << XP_FORMAT_HTML;
-		err = xp_option_record_export_check(options);
-		return err ? err : xp_option_record_check(options, separated);
+		return xp_option_record_check(options, separated);
 	}
 	if (options->command == XP_CMD_RESTORE && !options->pids.count)
 		return xp_fail(-EINVAL, "no process; give -p PID");
