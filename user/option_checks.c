@@ -71,7 +71,7 @@ int xp_option_report_check(const struct xp_options *options)
 
 /* ---- record ---- */
 
-/* Functions without sleds are recorded where they are patched: in targets, but not in their children. */
+/* Only patches record functions without sleds. */
 static bool names_object(const struct xp_text_list *functions)
 {
 	bool names = false;
@@ -114,8 +114,8 @@ static int check_calls(const struct xp_options *options)
 		{ options->min_duration_ns && no_calls,
 		  "--min-duration cannot be used with --no-sleds, --all or --tid, which record no calls" },
 		{ names_object(&options->functions) &&
-		      (options->exec_path || options->follow || options->no_sleds || is_limited || is_probe),
-		  "--functions OBJECT:GLOB cannot be used with --follow, --exec, --no-sleds, --max-overhead or "
+		      (options->exec_path || options->no_sleds || is_limited || is_probe),
+		  "--functions OBJECT:GLOB cannot be used with --exec, --no-sleds, --max-overhead or "
 		  "--call-mode probe" },
 	};
 

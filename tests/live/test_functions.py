@@ -407,3 +407,72 @@ def test_two_recordings(record, functions):
     recorded = first.stop().ok()
     assert recorded_calls(recorded)["leaf"] == own["leaf"]
     assert_as_in_files(process.pid)
+
+
+FORKS = r"""
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+__attribute__((noinline, noclone)) int leaf(int n) { __asm__ volatile("" ::: "memory"); return n + 1; }
+__attribute__((noinline, noclone)) int work(int n) { __asm__ volatile("" ::: "memory"); return leaf(n) + leaf(n); }
+int main(int count, char **args)
+{
+	char line[8];
+	int n, status;
+	puts("ready");
+	printf("%d\n", getpid());
+	fflush(stdout);
+	while (fgets(line, sizeof(line), stdin)) {
+		/* Children that end, then one that stays and goes on as this program, or executes it again. */
+		for (int child = 0; child < 5; child++)
+			if (!fork()) {
+				for (n = 0; n < 100 + child; n++)
+					work(n);
+				_exit(0);
+			} else
+				wait(&status);
+		if (*line != 'n' && fork()) {
+			wait(&status);
+			break;
+		}
+		if (*line == 'x')
+			execl("/proc/self/exe", "again", NULL);
+		for (n = 0; n < 7; n++)
+			work(n);
+		printf("%d\n", getpid());
+		fflush(stdout);
+	}
+	return 0;
+}
+"""
+
+
+def test_follow(record, program, start):
+    """Children have the functions of their parent, and the programs that they execute have their own."""
+    path = program.text("plain_forks", FORKS, "-O2", instrument=False, clang="gcc")
+    process = start([path], stdin=subprocess.PIPE)
+
+    def answer(line):
+        process.stdin.write(line)
+        process.stdin.flush()
+        return int(process.stdout.readline())
+
+    assert process.stdout.readline() == "ready\n"
+    assert int(process.stdout.readline()) == process.pid
+    session = record("-p", process.pid, "--follow", "--functions", "*", "--no-samples").wait_attached()
+    child = answer("f\n")
+    assert process.pid != child == answer("n\n")
+    process.stdin.write("x\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "ready\n"
+    again = int(process.stdout.readline())
+    recording.wait_until(lambda: code_changes(again), lambda: "the program that a child executes is not patched")
+    assert answer("n\n") == again
+    recorded = session.stop().ok()
+    calls = [log.calls() for log in recorded.logs]
+    found = sorted((one["work", ENTER], one["leaf", ENTER], one["leaf", EXIT]) for one in calls if one["work", ENTER])
+    assert found == [(count, 2 * count, 2 * count) for count in [7, 14, *sorted([100, 101, 102, 103, 104] * 4)]]
+    assert "patches its functions some milliseconds later" in recorded.messages
+    for pid in (process.pid, child, again):
+        assert_as_in_files(pid)

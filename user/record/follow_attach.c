@@ -91,7 +91,8 @@ static bool is_to_patch(const struct xp_targets *targets, const struct xp_proces
 {
 	if (!targets->probes.patch || !process)
 		return false;
-	if (!targets->plan->all_processes || targets->options->call_mode != XP_CALL_MODE_OPTION_AUTO ||
+	/* Functions without sleds are never probed alone. */
+	if (object->plan || !targets->plan->all_processes || targets->options->call_mode != XP_CALL_MODE_OPTION_AUTO ||
 	    targets->options->max_overhead > 0)
 		return true;
 	return !targets->run_tsc || is_held(targets, process->pid) || is_patched(process) ||
@@ -105,10 +106,12 @@ static void say_late(struct xp_targets *targets, const struct xp_process *proces
 	    is_held(targets, process->pid) || is_patched(process))
 		return;
 	targets->probes.told_late = true;
-	xp_info("process %d executed %s: xprof patches its sleds some milliseconds later and does not record earlier "
+	xp_info("process %d executed %s: xprof patches its %s some milliseconds later and does not record earlier "
 		"calls%s",
-		process->pid, object->path,
-		targets->options->max_overhead > 0 ? "" : "; with --call-mode probe, it would record them");
+		process->pid, object->path, object->plan ? "functions" : "sleds",
+		object->plan || targets->options->max_overhead > 0
+		    ? ""
+		    : "; with --call-mode probe, it would record them");
 }
 
 /*
