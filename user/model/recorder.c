@@ -9,7 +9,6 @@
 #include "base/util.h"
 #include "model/location_names.h"
 
-#define STUB_PREFIX "xprof_"   /* of the functions of the stub */
 #define BPF_PREFIX "bpf_prog_" /* then 16 digits of its tag, and '_' */
 #define BPF_TAG 16
 
@@ -58,7 +57,6 @@ static bool is_trap(const char *name)
 	return is_one_of(name, names, XP_ARRAY_SIZE(names));
 }
 
-/* A function in a trampoline is its own code, which was moved there. */
 static bool is_recorder(const struct xp_model *model, const struct xp_model_location *location)
 {
 	const struct xp_model_object *object = &model->objects[location->object];
@@ -68,7 +66,7 @@ static bool is_recorder(const struct xp_model *model, const struct xp_model_loca
 		return false;
 	function = &model->functions[model->frames[location->first_frame].function];
 	if (strcmp(object->path, "[xprof]") == 0 || strcmp(object->name, "memfd:" XP_STUB_NAME) == 0)
-		return !function->has_name || strncmp(function->name, STUB_PREFIX, strlen(STUB_PREFIX)) == 0;
+		return true;
 	return object->kind == XP_CODE_KERNEL && (is_trap(function->name) || is_own_program(function->name));
 }
 

@@ -125,6 +125,13 @@ static int sample_process(void *sampling, pid_t pid)
 	return xp_sampling_add_process(sampling, pid);
 }
 
+static uint64_t original_of(const void *arg, uint64_t inode, uint64_t offset)
+{
+	const struct xp_targets *targets = arg;
+
+	return targets->probes.patch ? xp_patch_original(targets->probes.patch, inode, offset) : 0;
+}
+
 /* Before anything is set up: what it borrows. */
 static void begin_sampling(struct xp_recording *recording)
 {
@@ -139,6 +146,8 @@ static void begin_sampling(struct xp_recording *recording)
 	sampling->shared_fd = recording->rotation.shared_fd;
 	sampling->watch_jit = xp_targets_watch_jit;
 	sampling->watch_arg = &recording->targets;
+	sampling->samples.original = original_of;
+	sampling->samples.original_arg = &recording->targets;
 }
 
 static int setup_sampling(struct xp_recording *recording)

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "arch/x86_64/stub.h"
 #include "base/clock.h"
 #include "base/file_name.h"
 #include "base/own_file.h"
@@ -111,12 +112,35 @@ static int keep_names(struct xp_samples *samples, const struct xp_pending_sample
 	return err;
 }
 
+/*
+ * A frame in moved code stands for the original. is_return: its address is one byte further, so that the byte before is
+ * in the function.
+ */
+static void find_original(struct xp_samples *samples, const struct xp_pending_sample *sample, struct xp_frame *frame,
+			  bool is_return)
+{
+	const struct xp_vma *vma = frame->vma;
+	uint64_t original;
+
+	if (!vma || !samples->original || vma->file->kind != XP_FILE_DISK || !xp_stub_is_named(vma->file->path))
+		return;
+	original = samples->original(samples->original_arg, vma->file->inode,
+				     frame->address - is_return - vma->start + vma->file_offset);
+	vma = original ? xp_address_space_find(sample->space, original) : NULL;
+	if (vma) {
+		frame->address = original + is_return;
+		frame->vma = vma;
+	}
+}
+
 static int deliver(struct xp_samples *samples, const struct xp_pending_sample *sample,
 		   const struct xp_event_sample *record, size_t count)
 {
 	const struct xp_perf_out_sampled sampled = { record, sample->tsc, sample->cpu,
 						     sample->is_wait ? &sample->wait : NULL };
 
+	for (size_t i = record->kernel_frames; i < count; i++)
+		find_original(samples, sample, &samples->frames[i], i && !samples->frames[i].interrupted);
 	xp_perf_out_sample(samples->perf, &sampled, samples->frames, count);
 	return keep_names(samples, sample, count);
 }

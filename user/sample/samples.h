@@ -35,6 +35,9 @@ struct xp_samples {
 	int shared_fd;		    /* likewise: as for xp_sym_files_new() */
 	xp_ksym_describe *describe; /* names kernel code; set by the caller */
 	void *describe_arg;
+	/* The address of the code that is moved to this offset of a file of xprof; 0: unknown. Set by the caller. */
+	uint64_t (*original)(const void *arg, uint64_t inode, uint64_t offset);
+	const void *original_arg;
 	struct xp_jits jits;	  /* has a part for the caller to fill in too */
 	struct xp_perf_out *perf; /* set and owned by the caller */
 

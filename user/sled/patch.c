@@ -544,6 +544,9 @@ void xp_patch_free(struct xp_patch *patch)
 	free(patch->children);
 	free(patch->stubs);
 	free(patch->list);
+	for (size_t i = 0; i < patch->moved_count; i++)
+		free(patch->moved[i]);
+	free(patch->moved);
 	xp_target_memory_free(patch->memory);
 	free(patch);
 }

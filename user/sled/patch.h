@@ -129,6 +129,12 @@ void xp_patch_clear(struct xp_patch *patch);
 /* Like xp_patch_clear(), in one process, whether this xprof has patched it or one that was killed. */
 void xp_patch_clear_process(pid_t pid);
 
+/*
+ * The address of the code that was moved to this offset of a file of trampolines: of the first byte of its window, in
+ * the process that maps the file. 0: unknown.
+ */
+uint64_t xp_patch_original(const struct xp_patch *patch, uint64_t inode, uint64_t offset);
+
 /* How long processes were stopped for patching, in ns: the sum, and the longest stop. */
 uint64_t xp_patch_stopped_ns(const struct xp_patch *patch, uint64_t *longest_ns);
 

@@ -46,7 +46,6 @@ struct jumping {
 	struct xp_made_patches made;
 	uint8_t *states; /* enum state of each function of the request */
 	struct xp_trampolines trampolines;
-	struct xp_elf_symbols symbols; /* of the trampolines: the names of their functions */
 	/* The functions that one stop writes. */
 	size_t first;
 	size_t end;
@@ -265,22 +264,6 @@ static bool crosses_page(const struct jumping *jumping, size_t function)
 	return false;
 }
 
-static int name_trampolines(struct jumping *jumping)
-{
-	const struct xp_function *functions = jumping->work->object->table->functions;
-	const uint64_t *first = jumping->made.first_byte;
-	uint64_t name_bytes = 0;
-	int err;
-
-	for (size_t i = 0; i < jumping->request.count; i++)
-		name_bytes += strlen(functions[i].name) + 1;
-	err = xp_elf_symbols_init(&jumping->symbols, jumping->request.count, name_bytes);
-	for (size_t i = 0; i < jumping->request.count && !err; i++)
-		xp_elf_symbols_add(&jumping->symbols, functions[i].name, STT_FUNC, 1, XP_TRAMPOLINES_CODE + first[i],
-				   first[i + 1] - first[i]);
-	return err;
-}
-
 static int make_patches(struct jumping *jumping)
 {
 	struct xp_patch_work *work = jumping->work;
@@ -291,9 +274,7 @@ static int make_patches(struct jumping *jumping)
 	for (size_t i = 0; i < jumping->request.count && !err; i++)
 		if (jumping->made.first_jump[i] == jumping->made.first_jump[i + 1] || crosses_page(jumping, i))
 			jumping->states[i] = STATE_REFUSED;
-	if (!err)
-		err = list_jumps(jumping);
-	return err ? err : name_trampolines(jumping);
+	return err ? err : list_jumps(jumping);
 }
 
 /* ---- in the stopped process ---- */
@@ -325,7 +306,7 @@ static int map_stopped(void *arg, struct xp_remote *remote)
 {
 	struct jumping *jumping = arg;
 	struct xp_patch_work *work = jumping->work;
-	const struct xp_trampolines_code code = { jumping->made.code, jumping->made.bytes, &jumping->symbols,
+	const struct xp_trampolines_code code = { jumping->made.code, jumping->made.bytes,
 						  work->stub->place.address + XP_STUB_SCRATCH };
 	int err = check_stopped(jumping, remote);
 
@@ -351,6 +332,61 @@ static int verify_map(const struct jumping *jumping)
 	xp_trampolines_free(&list);
 	return err || found ? err : xp_patch_refuse(jumping->work, -EPROTO, "another process interferes with it");
 }
+
+/* ---- what trampolines stand for ---- */
+
+/* The trampolines of a file: where each starts, and the address of its window, both in the order of the file. */
+struct xp_moved_code {
+	ino_t inode;
+	size_t count;
+	struct {
+		uint64_t offset;
+		uint64_t original;
+	} windows[];
+};
+
+static int remember_originals(const struct jumping *jumping)
+{
+	const struct xp_made_patches *made = &jumping->made;
+	struct xp_patch *patch = jumping->work->patch;
+	struct xp_moved_code *moved = malloc(sizeof(*moved) + made->jump_count * sizeof(moved->windows[0]));
+	int32_t distance;
+
+	if (!moved || XP_ARRAY_RESERVE(patch->moved, patch->moved_room, patch->moved_count + 1)) {
+		free(moved);
+		return -ENOMEM;
+	}
+	*moved = (struct xp_moved_code){ .inode = jumping->trampolines.inode };
+	for (size_t k = 0; k < made->jump_count; k++) {
+		const struct xp_code_patch *jump = &made->jumps[k];
+		bool is_spring = place_of(made, k, made->jump_count) == XP_JUMP_SPRING;
+
+		if (jump->count != XP_JUMP_BYTES)
+			continue;
+		memcpy(&distance, jump->bytes + 1, sizeof(distance));
+		moved->windows[moved->count].offset =
+		    jump->address + XP_JUMP_BYTES + (uint64_t)distance - jumping->trampolines.start;
+		moved->windows[moved->count++].original = made->jumps[k + is_spring].address;
+	}
+	patch->moved[patch->moved_count++] = moved;
+	return 0;
+}
+
+uint64_t xp_patch_original(const struct xp_patch *patch, uint64_t inode, uint64_t offset)
+{
+	for (size_t i = 0; i < patch->moved_count; i++) {
+		const struct xp_moved_code *moved = patch->moved[i];
+		size_t next;
+
+		if (moved->inode != inode)
+			continue;
+		next = XP_FIND_FIRST(moved->count, k, moved->windows[k].offset <= offset);
+		return next ? moved->windows[next - 1].original : 0;
+	}
+	return 0;
+}
+
+/* ---- writing ---- */
 
 /* Whether a thread may continue between two bytes of a jump, or anywhere in a spring. */
 static bool is_in_use(const struct jumping *jumping, size_t function, const struct xp_code_pointers *pointers)
@@ -515,6 +551,8 @@ static int write_jumps(struct jumping *jumping)
 		err = xp_patch_stopped(jumping->work, map_stopped, jumping);
 	if (!err)
 		err = verify_map(jumping);
+	if (!err)
+		err = remember_originals(jumping);
 	for (int round = 0; round < ROUNDS && !err && count_open(jumping); round++) {
 		if (round)
 			usleep(ROUND_PAUSE_US);
@@ -549,7 +587,6 @@ int xp_patch_write_jumps(struct xp_patch_work *work)
 	if (!err)
 		work->written = count_sites(&jumping);
 	xp_made_patches_free(&jumping.made);
-	xp_elf_symbols_free(&jumping.symbols);
 	free(jumping.trampolines.jumps);
 	free(jumping.states);
 	return err;

@@ -45,6 +45,9 @@ struct xp_patch {
 	struct patched *list;
 	size_t count;
 	struct xp_target_memory *memory; /* for the counters, with a budget */
+	struct xp_moved_code **moved; /* patch_jumps.c */
+	size_t moved_count;
+	size_t moved_room;
 	uint64_t stopped_ns;
 	uint64_t longest_ns;
 	bool cleared; /* see xp_patch_clear() */

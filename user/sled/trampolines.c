@@ -14,6 +14,7 @@
 #include "arch/x86_64/stub.h"
 #include "base/code_places.h"
 #include "base/util.h"
+#include "elf/build.h"
 #include "sled/remote_memfd.h"
 #include "sled/stub_map.h"
 #include "target/memory_window.h"
@@ -182,10 +183,8 @@ static uint8_t *list_section(const struct xp_trampolines *trampolines, uint64_t 
 	return list;
 }
 
-static int write_elf(int fd, const struct xp_trampolines_code *code, const uint8_t *text, const uint8_t *list,
-		     size_t list_bytes)
+static int write_elf(int fd, uint64_t mapped, const uint8_t *text, const uint8_t *list, size_t list_bytes)
 {
-	const uint64_t mapped = xp_trampolines_room(code->count);
 	const uint32_t size = (uint32_t)(mapped - XP_TRAMPOLINES_CODE);
 	const int32_t start = (int32_t)(XP_TRAMPOLINES_CODE - (mapped + FDE_START));
 	uint8_t frame[EH_FRAME_BYTES];
@@ -206,8 +205,6 @@ static int write_elf(int fd, const struct xp_trampolines_code *code, const uint8
 		  .align = 8,
 		  .bytes = frame },
 		{ .name = ".xprof.jumps", .type = SHT_PROGBITS, .size = list_bytes, .align = 8, .bytes = list },
-		xp_elf_symtab_section(code->symbols, 5),
-		xp_elf_strtab_section(code->symbols),
 	};
 
 	memcpy(frame, eh_frame, sizeof(frame));
@@ -226,7 +223,7 @@ static int fill(int fd, const struct xp_trampolines *trampolines, const struct x
 	if (text && list) {
 		memset(text, 0xcc, mapped); /* int3 */
 		memcpy(text, code->bytes, code->count);
-		err = write_elf(fd, code, text, list, list_bytes);
+		err = write_elf(fd, mapped, text, list, list_bytes);
 	}
 	free(text);
 	free(list);

@@ -4,9 +4,8 @@
  * own: a sealed memfd with the code, which the process maps, and behind it a list of the jumps that lead there, by
  * which anyone can restore them. The list has no original bytes: those are in the object's file.
  *
- * The file is an ELF file, so that samples in trampolines are unwound, and named as their functions. Its only unwind
- * rule is that of a function's first and last instruction, where trampolines record a call. It is wrong for the other
- * instructions that have moved.
+ * The file is an ELF file, so that samples in trampolines are unwound. Its only unwind rule is that of a function's
+ * first and last instruction, where trampolines record a call. It is wrong for the other instructions that have moved.
  *
  * The process may forge such a file. That misleads only the process itself: its own code becomes as in the file.
  */
@@ -18,7 +17,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "elf/build.h"
 #include "sled/text_patches.h"
 #include "target/remote.h"
 
@@ -80,7 +78,6 @@ uint64_t xp_trampolines_room(uint64_t code_bytes);
 struct xp_trampolines_code {
 	const uint8_t *bytes;
 	size_t count;
-	const struct xp_elf_symbols *symbols; /* of section 1, at XP_TRAMPOLINES_CODE and more */
 	uint64_t scratch;
 };
 int xp_trampolines_map(struct xp_trampolines *trampolines, struct xp_remote *remote,
