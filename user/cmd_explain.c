@@ -29,9 +29,11 @@ static int print(const struct xp_explanation *explanation, bool is_json)
 enum xp_exit xp_cmd_explain(const struct xp_options *options)
 {
 	bool compares = options->tail > 0 || options->against > 0;
+	const struct xp_text_list *functions = options->requests.count ? &options->requests : &options->functions;
 	const struct xp_explain_options how = {
-		.functions = options->functions.texts,
-		.function_count = options->functions.count,
+		.functions = functions->texts,
+		.function_count = functions->count,
+		.are_requests = options->requests.count > 0,
 		.slowest = XP_MIN((size_t)options->slowest, (size_t)XP_SLOW_CALLS_MAX),
 		.above_ns = options->above_ns,
 		.tail = compares ? options->tail ?: 0.01 : 0,
@@ -45,6 +47,8 @@ enum xp_exit xp_cmd_explain(const struct xp_options *options)
 
 	if (compares && (options->above_ns || options->slowest))
 		return xp_fail(XP_EXIT_USAGE, "--tail and --against cannot be used with --above or --slowest");
+	if (options->requests.count && options->functions.count)
+		return xp_fail(XP_EXIT_USAGE, "--request and --function cannot be used together");
 	err = xp_part_list_one(&part, options->operands[0], (uint64_t)time(NULL));
 	if (!err)
 		err = xp_explain(&explanation, part.paths[0], &how);

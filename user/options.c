@@ -107,8 +107,12 @@ const struct xp_option xp_option_table[] = {
 	  "Show only where threads waited, how long, and what woke them; with --tree or --callers, as a tree. "
 	  "Requires a recording with --off-cpu." },
 	{ "function", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(EXPLAIN), SETS(functions), "What to explain",
-	  "Explain calls of functions that match GLOB, or waits with such a function in their stack. Can be "
-	  "repeated. Default: the functions that handle requests." },
+	  "Explain calls of functions that match GLOB on their own thread only, or waits with such a function in their "
+	  "stack. Can be repeated. Default: --request." },
+	{ "request", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(EXPLAIN), SETS(requests), "What to explain",
+	  "Calls of functions that match GLOB are requests: they include the work of the threads that they wake. Can "
+	  "be "
+	  "repeated. Default: xprof finds the functions that handle requests." },
 	{ "slowest", 0, "N", NULL, XP_OPTION_COUNT, ON(EXPLAIN), SETS(slowest), "What to explain",
 	  "Show the N slowest calls, at most 1000. Default: up to 5 slow calls." },
 	{ "above", 0, "TIME", NULL, XP_OPTION_DURATION, ON(EXPLAIN), SETS(above_ns), "What to explain",
@@ -529,10 +533,12 @@ void xp_options_free(struct xp_options *options)
 	xp_option_triggers_free(&options->triggers);
 	free(options->pids.pids);
 	free(options->functions.texts);
+	free(options->requests.texts);
 	free(options->comms.texts);
 	free(options->labels.texts);
 	options->pids = (struct xp_pid_list){ 0 };
 	options->functions = (struct xp_text_list){ 0 };
+	options->requests = (struct xp_text_list){ 0 };
 	options->comms = (struct xp_text_list){ 0 };
 	options->labels = (struct xp_text_list){ 0 };
 }

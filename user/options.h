@@ -203,6 +203,7 @@ struct xp_options {
 	bool jvm_attach; /* request perf maps from JVMs */
 
 	struct xp_text_list functions; /* --functions: globs in the order given; a leading '!' excludes */
+	struct xp_text_list requests;  /* --request: globs in the order given */
 	unsigned int args;	       /* 0: only those of entry sleds with arguments; 1..6 */
 	uint64_t min_duration_ns;      /* shorter calls are dropped; 0: none */
 	unsigned int fdr_version;      /* 1 (default) or 5 */

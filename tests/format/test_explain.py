@@ -184,7 +184,7 @@ def test_page(xprof, recorded, tmp_path):
     assert waits["kinds"][waits["names"].index("woken by holder")] == 7
     why, found = recording["why"], json.loads(xprof("explain", "--json", directory).stdout)
     assert why["causes"] == [cause["sentence"] for cause in found["causes"]] and why["more"] == 0
-    assert why["requests"] == ["requests: calls of fn_2 (outermost, and called most often; --function NAME selects another)", ""]
+    assert why["requests"] == ["requests: calls of fn_2 (outermost, and called most often; --request NAME selects another)", ""]
     assert why["locks"] == [[1, 49 * MS + 100 * US, 49 * MS + 100 * US, "", "holder (8)", "app+0x11"]]
     assert why["slow"] == [[0, STARVED, STARVED + 80 * MS, "worker (7)", "", 0],
                            [1, LOCKED, LOCKED + 50 * MS + 5 * US, "worker (7)", "holder (8)", LOCKED + 49 * MS + 20 * US],
@@ -336,6 +336,62 @@ def test_tail_exits(explained):
     assert {callee["function"]: callee["ns"] for callee in call["callees"]} == {
         "fn_3": US, "fn_4": US, "fn_5": 30 * MS - 6 * US}
     assert found["causes"][0]["place"] == "fn_5"
+
+
+QUEUE, DONE = "1061", "1071"
+HELPER = 11
+
+
+def handed_over(took):
+    """Requests of worker (7), which wakes holder (8) for the work: 1 ms after the call of parse(), and a read. holder wakes helper (11) for 2 us."""
+    calls, lines = [(ENTER, SERVE, 0)], [*threads(), ("comm", TSC + 1, SERVER, HELPER, "helper")]
+    work = [(ENTER, LAST, 0)]
+    at = 10 * MS
+    for ns in took:
+        end = at + ns + 10 * US
+        calls += [(ENTER, HANDLE, at), (EXIT, HANDLE, end)]
+        work += [(ENTER, LOOKUP, at + 3 * US), (ENTER, PARSE, at + 4 * US), (EXIT, PARSE, at + 5 * US), (EXIT, LOOKUP, at + ns),
+                 (ENTER, PARSE, at + ns + US), (EXIT, PARSE, at + ns + MS)]
+        lines += [
+            wait(HOLDER, at - MS, MS + 2 * US, 0, "S", QUEUE, "1301", waker=SERVER, name="worker"),
+            wait(HELPER, at - MS, MS + 4 * US, 0, "S", QUEUE, "1501", waker=HOLDER, name="holder"),
+            # A disk within the work, and the next wait for work, which the request lasts longer than.
+            wait(HOLDER, at + 5 * US, US, 0, "D", READ, "1401", "1301"),
+            wait(HOLDER, at + ns + 5 * US, 20 * US, 0, "S", QUEUE, "1301", waker=NEIGHBOUR, name="busy"),
+            wait(SERVER, at + 3 * US, ns, 0, "S", DONE, *IN_HANDLE, waker=HOLDER, name="holder"),
+            # The lock goes to another thread.
+            wait(NEIGHBOUR, at, 6 * US, 0, "L", LOCK, SPIN, waker=SERVER, name="worker"),
+            wait(HELPER, at + 6 * US, US, 0, "S", QUEUE, "1501"),
+        ]
+        at = end + 20 * MS
+    lines.append(sample(at - 25 * MS, HOLDER, 1, "1402", "1301"))
+    return sorted(lines, key=lambda line: line[1]), {SERVER: calls, HOLDER: work}
+
+
+def test_requests(explained):
+    """The work of a thread that a request woke belongs to it, and so does that of the thread that this one woke; not that after the next wait."""
+    found, text = explained(*handed_over([100 * US] * 40 + [8 * MS]), "--request=fn_2", "--slowest=1")
+    (call,) = found["slow_calls"]
+    start = call["start_ns"]
+    worker, helper = call["woken_threads"]
+    assert (worker["thread"], worker["woken_by"]) == ({"tid": HOLDER, "name": "holder"}, {"tid": SERVER, "name": "worker"})
+    assert (worker["start_ns"], worker["duration_ns"]) == (start + 2 * US, 8 * MS + 3 * US)
+    assert worker["time"] == {"on_cpu_ns": 8 * MS + 2 * US, "runnable_ns": 0, "blocked_ns": US}
+    assert [wait["state"] for wait in worker["waits"]] == ["disk"]
+    assert worker["callees"] == [{"function": "fn_3", "calls": 1, "ns": 8 * MS - 3 * US}, {"function": "fn_4", "calls": 1, "ns": 4 * US}]
+    assert worker["samples"] == [{"samples": 1, "stack": ["app+0x402", "app+0x300"]}]
+    assert (helper["thread"]["tid"], helper["woken_by"]["tid"]) == (HELPER, HOLDER)
+    assert (helper["start_ns"], helper["duration_ns"]) == (start + 4 * US, 2 * US)
+    common = {(part["kind"], part["what"]): part["slow_mean_ns"] for part in found["in_common"]}
+    assert common["threads", "holder"] == 8 * MS + 3 * US
+    assert "requests: calls of fn_2 (--request)\n" in text
+    assert "   8.00 ms in holder (8), woken by worker (7):\n       on CPU 8.00 ms, runnable 0 ns, blocked 1.00 us\n       callees: fn_3 8.00 ms, fn_4 4.00 us\n" in text
+
+
+def test_calls_of_one_thread(explained):
+    """--function explains the calls on their own thread."""
+    found, _ = explained(*handed_over([100 * US] * 40 + [8 * MS]), "--function=fn_2", "--slowest=1")
+    assert found["slow_calls"][0]["woken_threads"] == []
 
 
 def test_a_chain_of_wakers(explained):

@@ -131,19 +131,22 @@ const char *xp_cause_sentence(char to[XP_CAUSE_TEXT_BYTES], const struct xp_expl
 	return to;
 }
 
-const char *xp_requests_sentence(char to[XP_CAUSE_TEXT_BYTES], const struct xp_slow_calls *calls, bool is_background)
+const char *xp_requests_sentence(char to[XP_CAUSE_TEXT_BYTES], const struct xp_explanation *explanation,
+				 bool is_background)
 {
+	const struct xp_slow_calls *calls = &explanation->calls;
 	const char *separator = is_background ? "background work: " : "requests: calls of ";
 
 	to[0] = 0;
-	for (size_t i = 0; calls->is_found && i < calls->function_count; i++) {
+	for (size_t i = 0; explanation->follows && i < calls->function_count; i++) {
 		if (!calls->functions[i].is_wanted || calls->functions[i].is_background != is_background)
 			continue;
 		add(to, "%s%.*s", separator, XP_CAUSE_NAME_BYTES, calls->functions[i].name);
 		separator = ", ";
 	}
 	if (to[0] && !is_background)
-		add(to, " (outermost, and called most often; --function NAME selects another)");
+		add(to, calls->is_found ? " (outermost, and called most often; --request NAME selects another)"
+					: " (--request)");
 	return to;
 }
 

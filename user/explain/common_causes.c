@@ -24,7 +24,7 @@ const char *xp_common_kind_name(enum xp_common_kind kind)
 	static const char *const names[XP_COMMON_KINDS] = {
 		[XP_COMMON_CALLEE] = "callee",	     [XP_COMMON_SELF] = "self",	      [XP_COMMON_ON_CPU] = "on_cpu",
 		[XP_COMMON_RUNNABLE] = "runnable",   [XP_COMMON_BLOCKED] = "blocked", [XP_COMMON_WAKER] = "waker",
-		[XP_COMMON_NEIGHBOUR] = "neighbour", [XP_COMMON_CPU] = "cpu",
+		[XP_COMMON_NEIGHBOUR] = "neighbour", [XP_COMMON_CPU] = "cpu",	      [XP_COMMON_THREADS] = "threads",
 	};
 
 	return names[kind];
@@ -145,6 +145,14 @@ int xp_commons_add(struct xp_commons *commons, struct xp_thread_times *times, co
 	for (size_t i = 0; !err && i < story->wait_count; i++)
 		err = add_wait(&adding, &story->waits[i], functions[call->function].name);
 	return err ?: add_neighbour(&adding, story);
+}
+
+int xp_commons_add_thread(struct xp_commons *commons, struct xp_thread_times *times, uint32_t thread,
+			  struct xp_time_range worked, int is_slow)
+{
+	const struct adding adding = { commons, &times->model, is_slow };
+
+	return add(&adding, XP_COMMON_THREADS, times->model.threads[thread].name, worked.end_ns - worked.begin_ns);
 }
 
 static double share(const struct xp_commons *commons, const struct xp_common *common, int is_slow)

@@ -19,6 +19,7 @@ enum xp_common_kind {
 	XP_COMMON_BLOCKED,   /* in one state, at one place */
 	XP_COMMON_WAKER,     /* blocked until this thread woke it */
 	XP_COMMON_NEIGHBOUR, /* runnable, while this thread had the CPU */
+	XP_COMMON_THREADS,   /* threads of this name worked for it, after it woke them */
 	XP_COMMON_CPU,	     /* it began on this CPU; has no time */
 	XP_COMMON_KINDS,
 };
@@ -50,6 +51,9 @@ struct xp_commons {
  */
 int xp_commons_add(struct xp_commons *commons, struct xp_thread_times *times, const struct xp_call_function *functions,
 		   const struct xp_slow_call *call, const struct xp_story *story, int is_slow);
+/* Adds the work of another thread for the call that was added last. Returns 0 or -ENOMEM. */
+int xp_commons_add_thread(struct xp_commons *commons, struct xp_thread_times *times, uint32_t thread,
+			  struct xp_time_range worked, int is_slow);
 /* Leaves what is worth telling. */
 void xp_commons_finish(struct xp_commons *commons);
 void xp_commons_free(struct xp_commons *commons);

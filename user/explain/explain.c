@@ -23,6 +23,26 @@ void xp_explanation_story(struct xp_story *story, const struct xp_explanation *e
 	xp_story_make(story, times, thread, (struct xp_time_range){ call->begin_ns, call->end_ns });
 }
 
+void xp_explanation_spans(struct xp_request_spans *spans, const struct xp_explanation *explanation,
+			  const struct xp_story *story)
+{
+	spans->count = 0;
+	if (explanation->follows)
+		xp_request_spans_find(spans, &explanation->wakeups, &explanation->times, story->thread, story->range);
+}
+
+static int compare_spans(struct xp_explanation *explanation, const struct xp_story *story, bool is_slow)
+{
+	struct xp_request_spans spans;
+	int err = 0;
+
+	xp_explanation_spans(&spans, explanation, story);
+	for (size_t i = 0; !err && i < spans.count; i++)
+		err = xp_commons_add_thread(&explanation->commons, &explanation->times, spans.list[i].thread,
+					    spans.list[i].range, is_slow);
+	return err;
+}
+
 static int compare(struct xp_explanation *explanation, struct xp_slow_call *call, bool is_slow)
 {
 	struct xp_slow_calls *calls = &explanation->calls;
@@ -36,6 +56,7 @@ static int compare(struct xp_explanation *explanation, struct xp_slow_call *call
 	if (err || function->is_background)
 		return err;
 	return xp_commons_add(&explanation->commons, &explanation->times, calls->functions, call, &story, is_slow)
+		   ?: compare_spans(explanation, &story, is_slow)
 		   ?: xp_call_tree_add(&explanation->tree, &explanation->times, calls, call, &story, is_slow);
 }
 
@@ -64,8 +85,29 @@ static int compare_calls(struct xp_explanation *explanation)
 	return err;
 }
 
+/* Reads what other threads called for the calls that are shown. */
+static int read_calls_of_spans(struct xp_explanation *explanation, const struct xp_model_source *source)
+{
+	struct xp_request_span **spans;
+	size_t count = 0;
+	int err;
+
+	for (size_t i = 0; i < explanation->shown_count; i++)
+		count += explanation->shown[i].spans.count;
+	spans = calloc(count + 1, sizeof(*spans));
+	if (!spans)
+		return -ENOMEM;
+	count = 0;
+	for (size_t i = 0; i < explanation->shown_count; i++)
+		for (size_t s = 0; s < explanation->shown[i].spans.count; s++)
+			spans[count++] = &explanation->shown[i].spans.list[s];
+	err = xp_request_spans_read_calls(spans, count, &explanation->times, &explanation->calls, source);
+	free(spans);
+	return err;
+}
+
 /* The slowest calls; or one of each cause. */
-static int show_calls(struct xp_explanation *explanation)
+static int show_calls(struct xp_explanation *explanation, const struct xp_model_source *source)
 {
 	const struct xp_call_heap *slow = &explanation->calls.slow;
 	size_t by_cause =
@@ -81,8 +123,9 @@ static int show_calls(struct xp_explanation *explanation)
 		shown->call = by_cause ? explanation->causes.list[explanation->shown_count].example
 				       : &slow->list[explanation->shown_count];
 		xp_explanation_story(&shown->story, explanation, shown->call);
+		xp_explanation_spans(&shown->spans, explanation, &shown->story);
 	}
-	return 0;
+	return read_calls_of_spans(explanation, source);
 }
 
 static bool has_logs(const struct xp_recorded *recorded)
@@ -95,7 +138,8 @@ static bool has_logs(const struct xp_recorded *recorded)
 
 static int check_patterns(const struct xp_explanation *explanation)
 {
-	int err = xp_pattern_uses_check(explanation->select.uses, "--function");
+	const char *option = explanation->options->are_requests ? "--request" : "--function";
+	int err = xp_pattern_uses_check(explanation->select.uses, option);
 
 	return err ? xp_fail(-EINVAL, "%s", xp_why(err)) : 0;
 }
@@ -151,18 +195,24 @@ static bool is_of_lock(const struct xp_explanation *explanation, const struct xp
 	return wait->state == XP_WAIT_LOCK && xp_cause_is_lock(primitive);
 }
 
+/* Divides the waits into those for locks and those that other wake-ups end. */
 static int find_locks(struct xp_explanation *explanation)
 {
 	const struct xp_model *model = &explanation->times.model;
 	uint32_t *some = malloc((model->wait_count + 1) * sizeof(*some));
 	size_t count = 0;
-	int err;
+	int err = xp_wakeups_init(&explanation->wakeups, &explanation->times);
 
-	if (!some)
+	if (!some || err) {
+		free(some);
 		return -ENOMEM;
+	}
 	for (size_t i = 0; i < model->wait_count; i++)
 		if (is_of_lock(explanation, &model->waits[i]))
 			some[count++] = (uint32_t)i;
+		else
+			xp_wakeups_add(&explanation->wakeups, &explanation->times, i);
+	xp_wakeups_sort(&explanation->wakeups, &explanation->times);
 	err = xp_wait_table_make(&explanation->locks, model, explanation->times.shapes, some, count, true);
 	free(some);
 	return err;
@@ -207,8 +257,9 @@ static int explain_all(struct xp_explanation *explanation, const char *directory
 		  ?: check_patterns(explanation);
 	if (err)
 		return err;
+	explanation->follows = options->are_requests || explanation->calls.is_found;
 	if (explanation->calls.slow.count)
-		return compare_calls(explanation) ?: show_calls(explanation);
+		return compare_calls(explanation) ?: show_calls(explanation, &source);
 	if (explanation->calls.all.count)
 		return xp_why_set(-ENODATA, "no call took longer than --above; the slowest took %.3f ms",
 				  explanation->calls.all.max / 1e6);
@@ -265,6 +316,7 @@ void xp_explanation_free(struct xp_explanation *explanation)
 	xp_commons_free(&explanation->commons);
 	xp_call_tree_free(&explanation->tree);
 	free(explanation->shown);
+	free(explanation->wakeups.waits);
 	xp_slow_calls_free(&explanation->calls);
 	xp_thread_times_free(&explanation->times);
 	xp_pattern_uses_free(explanation->select.uses);

@@ -18,6 +18,7 @@
 #include "explain/call_tree.h"
 #include "explain/causes.h"
 #include "explain/common_causes.h"
+#include "explain/request_spans.h"
 #include "model/read_waits.h"
 #include "report/wait_table.h"
 
@@ -29,7 +30,8 @@
 struct xp_explain_options {
 	const char *const *functions; /* globs; none: one is chosen (slow_calls.h) */
 	size_t function_count;
-	size_t slowest; /* calls that are shown; 0: one of each cause, and XP_EXPLAIN_SLOWEST waits */
+	bool are_requests; /* calls of these functions are requests */
+	size_t slowest;	   /* calls that are shown; 0: one of each cause, and XP_EXPLAIN_SLOWEST waits */
 	uint64_t above_ns;
 	double tail;	/* share of calls that are slow, the slowest ones; 0: see slow_calls.h */
 	double against; /* with tail: share of calls that are typical, the fastest ones */
@@ -41,6 +43,7 @@ struct xp_explain_options {
 struct xp_explained_call {
 	const struct xp_slow_call *call;
 	struct xp_story story;
+	struct xp_request_spans spans;
 };
 
 struct xp_explanation {
@@ -57,9 +60,11 @@ struct xp_explanation {
 	struct xp_call_tree tree; /* of the same calls */
 	struct xp_causes causes;
 	uint64_t slow_ns, background_ns; /* extra time of all slow calls with a cause, of requests and of others */
-	struct xp_wait_table locks;	 /* contended ones, by address; by place where it is unknown */
-	struct xp_wait_table waits;	 /* if there are no calls; that with the longest wait first */
-	bool broken;			 /* a part of the recording is malformed; that is printed */
+	struct xp_wakeups wakeups;
+	bool follows;		    /* the calls are requests: work of other threads belongs to them */
+	struct xp_wait_table locks; /* contended ones, by address; by place where it is unknown */
+	struct xp_wait_table waits; /* if there are no calls; that with the longest wait first */
+	bool broken;		    /* a part of the recording is malformed; that is printed */
 };
 
 /*
@@ -73,6 +78,9 @@ void xp_explanation_free(struct xp_explanation *explanation);
 /* The story of a slow call: what its thread waited for, and where it ran. */
 void xp_explanation_story(struct xp_story *story, const struct xp_explanation *explanation,
 			  const struct xp_slow_call *call);
+/* The work of other threads for a call with this story; none if calls are not requests. */
+void xp_explanation_spans(struct xp_request_spans *spans, const struct xp_explanation *explanation,
+			  const struct xp_story *story);
 
 /* The part of the extra time of all requests, or of all background work, that a cause of calls has. */
 double xp_explanation_share(const struct xp_explanation *explanation, const struct xp_cause *cause);
@@ -80,7 +88,8 @@ double xp_explanation_share(const struct xp_explanation *explanation, const stru
 const char *xp_cause_sentence(char to[XP_CAUSE_TEXT_BYTES], const struct xp_explanation *explanation,
 			      const struct xp_cause *cause);
 /* Which functions were found to handle requests, or to do background work, and why. Returns to; "": none. */
-const char *xp_requests_sentence(char to[XP_CAUSE_TEXT_BYTES], const struct xp_slow_calls *calls, bool is_background);
+const char *xp_requests_sentence(char to[XP_CAUSE_TEXT_BYTES], const struct xp_explanation *explanation,
+				 bool is_background);
 
 /* A contended lock, for tables: the thread that released it most often, and where it was waited for. */
 struct xp_lock_text {

@@ -139,12 +139,12 @@ static json_t *callers_value(const struct xp_slow_calls *calls, const struct xp_
 	return list;
 }
 
-static json_t *callees_value(const struct xp_slow_calls *calls, const struct xp_slow_call *call)
+static json_t *callees_value(const struct xp_slow_calls *calls, const struct xp_call_callee *callees, size_t count)
 {
 	json_t *list = json_array();
 
-	for (size_t i = 0; i < call->callee_count && list; i++) {
-		const struct xp_call_callee *callee = &call->callees[i];
+	for (size_t i = 0; i < count && list; i++) {
+		const struct xp_call_callee *callee = &callees[i];
 
 		list = append(list, json_pack("{s:s, s:o, s:o}", "function", calls->functions[callee->function].name,
 					      "calls", number(callee->calls), "ns", number(callee->ns)));
@@ -170,6 +170,29 @@ static json_t *split_value(const struct xp_explanation *explanation, const struc
 			 number(story->runnable_ns), "blocked_ns", number(story->blocked_ns));
 }
 
+/* The work of other threads for a request. */
+static json_t *spans_value(const struct xp_explanation *explanation, const struct xp_request_spans *spans)
+{
+	const struct xp_model *model = &explanation->times.model;
+	json_t *list = json_array();
+	struct xp_story story;
+
+	for (size_t i = 0; i < spans->count && list; i++) {
+		const struct xp_request_span *span = &spans->list[i];
+
+		xp_story_make(&story, &explanation->times, span->thread, span->range);
+		list = append(list,
+			      json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "thread",
+					thread_value(model, span->thread), "woken_by", thread_value(model, span->waker),
+					"start_ns", number(span->range.begin_ns), "duration_ns",
+					number(span->range.end_ns - span->range.begin_ns), "time",
+					split_value(explanation, &story), "callees",
+					callees_value(&explanation->calls, span->callees, span->callee_count), "waits",
+					waits_value(explanation, &story), "samples", samples_value(model, &story)));
+	}
+	return list;
+}
+
 static json_t *call_value(const struct xp_explanation *explanation, const struct xp_explained_call *shown)
 {
 	static const char *const causes[] = { "unknown", "on_cpu", "runnable", "blocked" };
@@ -178,16 +201,16 @@ static json_t *call_value(const struct xp_explanation *explanation, const struct
 	const struct xp_slow_call *call = shown->call;
 	char name[XP_EXPLAINED_NAME_BYTES];
 
-	return json_pack("{s:s, s:o, s:o, s:s, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o}",
+	return json_pack("{s:s, s:o, s:o, s:s, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o}",
 			 "function", calls->functions[call->function].name, "pid", number(call->pid), "tid",
 			 number(call->tid), "thread", xp_explained_thread_name(name, explanation, shown), "start_ns",
 			 number(call->begin_ns), "duration_ns", number(xp_slow_call_ns(call)), "cpu", (int)call->cpu,
 			 "arguments", arguments_value(call), "callers", callers_value(calls, call), "caller_count",
-			 number(call->caller_count), "callees", callees_value(calls, call), "further_callees_ns",
-			 number(call->further.ns), "cause", causes[shown->story.cause], "time",
+			 number(call->caller_count), "callees", callees_value(calls, call->callees, call->callee_count),
+			 "further_callees_ns", number(call->further.ns), "cause", causes[shown->story.cause], "time",
 			 split_value(explanation, &shown->story), "waits", waits_value(explanation, &shown->story),
 			 "neighbour", neighbour_value(explanation, &shown->story), "samples",
-			 samples_value(model, &shown->story));
+			 samples_value(model, &shown->story), "woken_threads", spans_value(explanation, &shown->spans));
 }
 
 static json_t *calls_value(const struct xp_explanation *explanation)

@@ -15,6 +15,7 @@
 #define FUNCTIONS_SHOWN 5
 #define CALLEES_SHOWN 4
 #define WAITS_SHOWN 3
+#define SPANS_SHOWN 4
 #define STACKS_SHOWN 3
 #define LOCKS_SHOWN 5
 #define COMMON_COLUMNS 33 /* before the text of a part */
@@ -199,36 +200,43 @@ static void print_neighbour(const struct page *page, const struct xp_story *stor
 
 /* ---- calls ---- */
 
-static void print_split(const struct page *page, const struct xp_story *story)
+static void print_split(const struct page *page, int indent, const struct xp_story *story)
 {
 	char on[TIME_BYTES], runnable[TIME_BYTES], blocked[TIME_BYTES];
 
 	if (page->explanation->times.model.wait_count && story->thread != XP_MODEL_NONE)
-		xp_put_line(page->out, "   on CPU %s, runnable %s, blocked %s", time_text(on, (double)story->on_cpu_ns),
-			    time_text(runnable, (double)story->runnable_ns),
+		xp_put_line(page->out, "%*son CPU %s, runnable %s, blocked %s", indent, "",
+			    time_text(on, (double)story->on_cpu_ns), time_text(runnable, (double)story->runnable_ns),
 			    time_text(blocked, (double)story->blocked_ns));
+}
+
+/* Puts functions that a thread called, with their time, in parts of a line. */
+static void put_callees(struct wrapped *list, const struct xp_call_callee *callees, size_t count)
+{
+	const struct xp_call_function *functions = list->page->explanation->calls.functions;
+	char time[TIME_BYTES], calls[48];
+
+	for (size_t i = 0; i < count; i++) {
+		snprintf(calls, sizeof(calls), " in %" PRIu64 " calls", callees[i].calls);
+		put_piece(list, ", ", "%s%s %s%s", i ? "" : "callees: ", functions[callees[i].function].name,
+			  time_text(time, (double)callees[i].ns), callees[i].calls > 1 ? calls : "");
+	}
 }
 
 static void print_callees(const struct page *page, const struct xp_slow_call *call)
 {
-	const struct xp_call_function *functions = page->explanation->calls.functions;
 	struct wrapped list = { .page = page, .indent = 3 };
 	uint64_t in_callees = call->further.ns, ns = xp_slow_call_ns(call);
 	struct xp_call_callee further = call->further;
-	char time[TIME_BYTES], count[48];
+	char time[TIME_BYTES];
 
+	put_callees(&list, call->callees, XP_MIN(call->callee_count, (size_t)CALLEES_SHOWN));
 	for (size_t i = 0; i < call->callee_count; i++) {
-		const struct xp_call_callee *callee = &call->callees[i];
-
-		in_callees += callee->ns;
+		in_callees += call->callees[i].ns;
 		if (i >= CALLEES_SHOWN) {
-			further.ns += callee->ns;
-			further.calls += callee->calls;
-			continue;
+			further.ns += call->callees[i].ns;
+			further.calls += call->callees[i].calls;
 		}
-		snprintf(count, sizeof(count), " in %" PRIu64 " calls", callee->calls);
-		put_piece(&list, ", ", "%s%s %s%s", i ? "" : "callees: ", functions[callee->function].name,
-			  time_text(time, (double)callee->ns), callee->calls > 1 ? count : "");
 	}
 	if (further.calls)
 		put_piece(&list, ", ", "others %s", time_text(time, (double)further.ns));
@@ -268,6 +276,32 @@ static void print_samples(const struct page *page, const struct xp_story *story,
 			    story->samples, xp_plural_s(story->samples));
 		print_stack(page, 7, stack->stack, function);
 	}
+}
+
+/* The work of other threads for a request. */
+static void print_spans(const struct page *page, const struct xp_request_spans *spans)
+{
+	const struct xp_thread_times *times = &page->explanation->times;
+	char thread[XP_THREAD_TEXT_BYTES], waker[XP_THREAD_TEXT_BYTES], time[TIME_BYTES];
+	struct xp_story story;
+
+	for (size_t i = 0; i < XP_MIN(spans->count, (size_t)SPANS_SHOWN); i++) {
+		const struct xp_request_span *span = &spans->list[i];
+		struct wrapped list = { .page = page, .indent = 7 };
+
+		xp_story_make(&story, times, span->thread, span->range);
+		xp_put_line(page->out, "   %s in %s, woken by %s:",
+			    time_text(time, (double)(span->range.end_ns - span->range.begin_ns)),
+			    xp_story_thread(thread, &times->model, span->thread),
+			    xp_story_thread(waker, &times->model, span->waker));
+		print_split(page, 7, &story);
+		put_callees(&list, span->callees, span->callee_count);
+		end_list(&list);
+		if (story.stack_count)
+			print_stack(page, 7, story.stacks[0].stack, NULL);
+	}
+	if (spans->count > SPANS_SHOWN)
+		xp_put_line(page->out, "   and %zu more times in threads that were woken", spans->count - SPANS_SHOWN);
 }
 
 /* The answer in a line: what took most of the call, and who it was. */
@@ -314,11 +348,12 @@ static void print_call(const struct page *page, size_t number, const struct xp_e
 		    thread[0] ? thread : "thread", call->tid, call->cpu);
 	print_arguments(page, call);
 	print_callers(page, call);
-	print_split(page, &shown->story);
+	print_split(page, 3, &shown->story);
 	print_callees(page, call);
 	print_neighbour(page, &shown->story);
 	print_waits(page, &shown->story, function);
 	print_samples(page, &shown->story, function);
+	print_spans(page, &shown->spans);
 }
 
 static void print_functions(const struct page *page)
@@ -366,7 +401,7 @@ static void print_requests(const struct page *page)
 	char sentence[XP_CAUSE_TEXT_BYTES];
 
 	for (int is_background = 0; is_background <= 1; is_background++)
-		print_sentence(page, 0, xp_requests_sentence(sentence, &page->explanation->calls, is_background));
+		print_sentence(page, 0, xp_requests_sentence(sentence, page->explanation, is_background));
 }
 
 static void print_causes(const struct page *page)
@@ -420,6 +455,7 @@ static const char *common_text(const struct xp_common *common)
 		[XP_COMMON_BLOCKED] = "blocked: ",
 		[XP_COMMON_WAKER] = "until woken by ",
 		[XP_COMMON_NEIGHBOUR] = "without a CPU beside ",
+		[XP_COMMON_THREADS] = "after waking threads ",
 		[XP_COMMON_CPU] = "began on ",
 	};
 

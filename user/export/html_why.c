@@ -15,9 +15,9 @@ static void put_sentences(FILE *out, const struct xp_explanation *why)
 	char sentence[XP_CAUSE_TEXT_BYTES];
 
 	fputs("\"requests\":[", out);
-	xp_json_text(out, xp_requests_sentence(sentence, &why->calls, false));
+	xp_json_text(out, xp_requests_sentence(sentence, why, false));
 	putc(',', out);
-	xp_json_text(out, xp_requests_sentence(sentence, &why->calls, true));
+	xp_json_text(out, xp_requests_sentence(sentence, why, true));
 	fprintf(out, "],\n\"more\":%zu,\"causes\":[", why->causes.count - count);
 	for (size_t i = 0; i < count; i++) {
 		fputs(i ? ",\n" : "", out);
