@@ -53,7 +53,7 @@ CEILINGS = {
     "sample": 3590,
     "model": 9270,
     "report": 3370,
-    "explain": 4040,
+    "explain": 4060,
     "export": 3240,
     "push": 2450,
     "record": 8775,

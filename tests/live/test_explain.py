@@ -9,6 +9,7 @@ import project
 
 pytestmark = pytest.mark.uprobes
 
+LONG_US = 15000  # of a request in a pool
 FAULT_NS = 60_000_000  # how long a lock is held, and how long an answer takes
 
 
@@ -107,3 +108,33 @@ def test_causes_of_all_requests(xprof, record, waiting, slow_server):
     text = xprof("explain", recorded.directory).stdout
     assert "requests: calls of handle_request (outermost, and called most often;" in text
     assert sum(cause["share"] for cause in causes) == pytest.approx(1)
+
+
+@pytest.fixture(scope="module")
+def worker_pool(program):
+    return program("live/programs/worker_pool.c", "-O2", "-g", "-D_GNU_SOURCE", "-pthread", project.no_runtime())
+
+
+def test_requests_in_a_pool(xprof, record, waiting, worker_pool):
+    """How long a request was in a worker is what the worker itself has measured, and its calls belong to the request."""
+    process = waiting(worker_pool, 500)
+    session = record("--off-cpu", "-p", process.pid).wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    took_us = [int(one) for one in process.stdout.readline().split()]
+    assert process.stdout.readline() == "done\n"
+    recorded = session.stop().adds_up()
+    done = xprof("explain", "--json", "--request=handle_request", "--slowest=1000", recorded.directory)
+    assert done.returncode == 0, done.stderr
+    calls = sorted(json.loads(done.stdout)["slow_calls"], key=lambda call: call["start_ns"])
+    found = 0
+    for call, us in zip(calls, took_us, strict=True):
+        spans = [span for span in call["woken_threads"] if any(callee["function"] == "work_on" for callee in span["callees"])]
+        assert len(spans) <= 1
+        for span in spans:  # a worker that has not slept yet may take the request instead
+            assert span["thread"]["name"] == "pool" and span["woken_by"]["tid"] == process.pid
+            (work,) = [callee for callee in span["callees"] if callee["function"] == "work_on"]
+            # The program's clock is read within the call.
+            assert work["calls"] == 1 and 1000 * (us - 1) <= work["ns"] <= span["duration_ns"] <= call["duration_ns"]
+            assert us < LONG_US or work["ns"] <= 1200 * us and "sleeping" in [wait["state"] for wait in span["waits"]]
+            found += 1
+    assert found >= len(took_us) / 2

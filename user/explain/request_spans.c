@@ -3,12 +3,15 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/array.h"
 #include "base/util.h"
 #include "model/log_walk.h"
+#include "model/stack_shapes.h"
 
-#define OTHER_WAITS_MAX 4096 /* in the work of one span, which ends at the last of these */
+#define FRAMES_COMPARED 8
+#define OTHER_WAITS_MAX 256 /* in the work of one span, which ends at the last of these */
 
 /* ---- wake-ups ---- */
 
@@ -51,18 +54,39 @@ struct finding {
 	uint64_t end_ns;
 };
 
+/* Whether two waits have the same functions in their stacks. The stack of a long wait may be only its innermost ones.
+ */
+static bool are_alike(const struct xp_model *model, const struct xp_model_wait *a, const struct xp_model_wait *b)
+{
+	const char *names[2][FRAMES_COMPARED];
+	size_t count = XP_MIN(xp_stack_frames(model, a->stack, names[0], FRAMES_COMPARED),
+			      xp_stack_frames(model, b->stack, names[1], FRAMES_COMPARED));
+
+	count = XP_MIN(count, (size_t)FRAMES_COMPARED);
+	/* Each text has one address. */
+	return !memcmp(names[0], names[1], count * sizeof(names[0][0]));
+}
+
 /* When the thread waits again as in a wait that has ended, at most end_ns. */
 static uint64_t waits_again(const struct finding *finding, const struct xp_model_wait *wait)
 {
 	const struct xp_model *model = &finding->times->model;
-	const uint64_t *shapes = finding->times->shapes;
 	const struct xp_model_wait *next = wait + 1, *end = model->waits + model->wait_count;
 
 	for (; next < end && next->thread == wait->thread && next->begin_ns < finding->end_ns; next++)
-		if ((next->state != XP_WAIT_PREEMPTED && shapes[next->stack] == shapes[wait->stack]) ||
-		    next - wait > OTHER_WAITS_MAX)
+		if ((next->state != XP_WAIT_PREEMPTED && are_alike(model, next, wait)) || next - wait > OTHER_WAITS_MAX)
 			return next->begin_ns;
 	return finding->end_ns;
+}
+
+/* Within the work of a thread, something else may wake it. */
+static bool is_at_work(const struct xp_request_spans *spans, uint32_t thread, uint64_t ns)
+{
+	for (size_t i = 0; i < spans->count; i++)
+		if (spans->list[i].thread == thread && ns >= spans->list[i].range.begin_ns &&
+		    ns < spans->list[i].range.end_ns)
+			return true;
+	return false;
 }
 
 /* Adds the work of the threads that a thread wakes in a time. */
@@ -83,7 +107,7 @@ static void add_woken(struct finding *finding, uint32_t thread, struct xp_time_r
 
 		if (wait->waker_tid != tid || woken_ns >= range.end_ns)
 			break;
-		if (wait->thread != finding->thread && wait->thread != thread)
+		if (wait->thread != finding->thread && !is_at_work(finding->spans, wait->thread, woken_ns))
 			finding->spans->list[finding->spans->count++] = (struct xp_request_span){
 				.thread = wait->thread,
 				.waker = thread,
