@@ -49,10 +49,16 @@ enum xp_exit xp_cmd_export(const struct xp_options *options)
 			.function_count = options->functions.count,
 			.uses = uses,
 		},
+		.requests = options->requests.texts,
+		.request_count = options->requests.count,
 		/* Whoever asks for it before the recording cannot know whether there will be any. */
 		.may_be_empty = options->command == XP_CMD_RECORD,
 	};
 	int err = set_up_debuginfod(options);
+
+	if (!err && how.request_count &&
+	    (!(how.formats & 1u << XP_EXPORT_HTML) || how.kind != XP_MODEL_SAMPLES || xp_select_is_given(&how.select)))
+		err = xp_fail(-EINVAL, "--request requires --format html without a selection");
 
 	xp_export_file_end_by_signals();
 	if (!err)

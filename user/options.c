@@ -109,10 +109,6 @@ const struct xp_option xp_option_table[] = {
 	{ "function", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(EXPLAIN), SETS(functions), "What to explain",
 	  "Explain calls of functions that match GLOB on their own thread only, or waits with such a function in their "
 	  "stack. Can be repeated. Default: --request." },
-	{ "request", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(EXPLAIN), SETS(requests), "What to explain",
-	  "Calls of functions that match GLOB are requests: they include the work of the threads that they wake. Can "
-	  "be "
-	  "repeated. Default: xprof finds the functions that handle requests." },
 	{ "slowest", 0, "N", NULL, XP_OPTION_COUNT, ON(EXPLAIN), SETS(slowest), "What to explain",
 	  "Show the N slowest calls, at most 1000. Default: up to 5 slow calls." },
 	{ "above", 0, "TIME", NULL, XP_OPTION_DURATION, ON(EXPLAIN), SETS(above_ns), "What to explain",
@@ -122,6 +118,10 @@ const struct xp_option xp_option_table[] = {
 	  "Default: 1%." },
 	{ "against", 0, "PERCENT", NULL, XP_OPTION_PERCENT, ON(EXPLAIN), SETS(against), "What to explain",
 	  "With --tail, the part of the fastest calls to compare with. Default: 50%." },
+	{ "request", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(EXPLAIN) | ON(EXPORT), SETS(requests), "Requests",
+	  "Calls of functions that match GLOB are requests: they include the work of the threads that they wake. Can "
+	  "be "
+	  "repeated. Default: xprof finds the functions that handle requests. export: only for HTML." },
 	{ "freq", 'F', "HZ", "max", XP_OPTION_COUNT, ON(RECORD), SETS(hz), "Samples",
 	  "Take HZ samples per second of each thread's CPU time; max takes as many as the kernel allows. Default: 99. "
 	  "999 Hz costs about 5 % of that time." },

@@ -186,9 +186,9 @@ def test_page(xprof, recorded, tmp_path):
     assert why["causes"] == [cause["sentence"] for cause in found["causes"]] and why["more"] == 0
     assert why["requests"] == ["requests: calls of fn_2 (outermost, and called most often; --request NAME selects another)", ""]
     assert why["locks"] == [[1, 49 * MS + 100 * US, 49 * MS + 100 * US, "", "holder (8)", "app+0x11"]]
-    assert why["slow"] == [[0, STARVED, STARVED + 80 * MS, "worker (7)", "", 0],
-                           [1, LOCKED, LOCKED + 50 * MS + 5 * US, "worker (7)", "holder (8)", LOCKED + 49 * MS + 20 * US],
-                           [2, READING, READING + 20 * MS, "worker (7)", "", 0]]
+    assert why["slow"] == [[0, STARVED, STARVED + 80 * MS, "worker (7)", "", 0, []],
+                           [1, LOCKED, LOCKED + 50 * MS + 5 * US, "worker (7)", "holder (8)", LOCKED + 49 * MS + 20 * US, []],
+                           [2, READING, READING + 20 * MS, "worker (7)", "", 0, []]]
     assert "why" not in exported("--functions=app+0x11")
 
 
@@ -386,6 +386,18 @@ def test_requests(explained):
     assert common["threads", "holder"] == 8 * MS + 3 * US
     assert "requests: calls of fn_2 (--request)\n" in text
     assert "   8.00 ms in holder (8), woken by worker (7):\n       on CPU 8.00 ms, runnable 0 ns, blocked 1.00 us\n       callees: fn_3 8.00 ms, fn_4 4.00 us\n" in text
+
+
+def test_requests_on_the_page(xprof, recorded, tmp_path):
+    """The timeline has the work of the threads that a slow request woke."""
+    directory = recorded(*handed_over([100 * US] * 40 + [8 * MS]))
+    made = xprof("export", "--format=html", "-o", tmp_path / "page.html", "--request=fn_2", directory)
+    assert made.returncode == 0, made.stderr
+    why = json.loads(re.search(r'id="data">(.*?)</script>', (tmp_path / "page.html").read_text(), re.S)[1])["why"]
+    ((_, start, _, _, _, _, spans),) = why["slow"]
+    assert spans == [["holder (8)", "worker (7)", start + 2 * US, start + 8 * MS + 5 * US],
+                     ["helper (11)", "holder (8)", start + 4 * US, start + 6 * US]]
+    assert why["requests"][0] == "requests: calls of fn_2 (--request)"
 
 
 def test_calls_of_one_thread(explained):

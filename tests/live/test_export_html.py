@@ -387,13 +387,14 @@ seen.slowest = location.hash;
 document.body.dataset.seen = JSON.stringify(seen);
 """, lengthNs=200 * MS, why={
                  "requests": ["requests: calls of <b>", ""], "causes": ["lock: 2 of 2", "CPU: 1 of 2"], "more": 0, "locks": [[2, 90 * MS, 50 * MS, "0x7f0012345678", "b", "f"]],
-                 "slow": [[0, 1060 * MS, 1090 * MS, "b", "", 0], [0, 1010 * MS, 1020 * MS, "a", "b", 1015 * MS], [1, 1100 * MS, 1105 * MS, "gone", "", 0]]},
+                 "slow": [[0, 1060 * MS, 1090 * MS, "b", "", 0, [["a", "b", 1065 * MS, 1080 * MS]]], [0, 1010 * MS, 1020 * MS, "a", "b", 1015 * MS, []],
+                          [1, 1100 * MS, 1105 * MS, "gone", "", 0, []]]},
              kind="waits", by="thread", period=0, groups=["p", "a", "b"], nodes=6, states=["sleeping", "lock"],
              byState=base64.b64encode(b"".join(packed(MS * ms) for ms in (30, 10, 0, 50))).decode(),
              slotNs=50 * MS, slotFromNs=1000 * MS, entries=4,
              slots=base64.b64encode(slots).decode())
     seen = json.loads(browse(path, mode="time", **{"from": "1", "to": "1.05"}).body["seen"])
-    assert seen["a"] == ["1 s \u00b7 sleeping \u00b7 slow call of 10.0 ms: lock: 2 of 2", "1.05 s \u00b7 lock 20.0 %", "1.1 s \u00b7 sleeping"]
+    assert seen["a"] == ["1 s \u00b7 sleeping \u00b7 slow call of 10.0 ms: lock: 2 of 2", "1.05 s \u00b7 lock 20.0 % \u00b7 works for a slow call of b", "1.1 s \u00b7 sleeping"]
     assert seen["b"] == ["1 s \u00b7 sleeping", "1.05 s \u00b7 lock 80.0 % \u00b7 slow call of 30.0 ms: lock: 2 of 2"]
     assert seen["why"] == [["requests: calls of <b>"], ["lock: 2 of 21 of 2 such calls in this part of the time", "CPU: 1 of 20 of 1 such call in this part of the time"],
                            ["2", "90.0 ms", "50.0 ms", "0x7f0012345678", "b", "f"], ["CPU: 1 of 2"]]

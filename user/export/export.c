@@ -213,14 +213,20 @@ static int export_model(struct exporting *exporting, const struct xp_model_sourc
 /* Writes the page of models that have been read. Only a whole recording is explained. */
 static int write_page(struct exporting *exporting, struct xp_export_page *page, const struct xp_model_source *source)
 {
-	const struct xp_explain_options all = { .full_names = source->full_names, .instr_map = source->instr_map };
+	const struct xp_explain_options how = {
+		.functions = exporting->options->requests,
+		.function_count = exporting->options->request_count,
+		.are_requests = exporting->options->request_count > 0,
+		.full_names = source->full_names,
+		.instr_map = source->instr_map,
+	};
 	struct xp_explanation *why = NULL;
 	int err = 0;
 
 	if (exporting->options->kind == XP_MODEL_SAMPLES && source->directory && !exporting->input.broken &&
 	    !xp_select_is_given(source->select)) {
 		why = calloc(1, sizeof(*why));
-		err = why ? xp_explain(why, source->directory, &all) : -ENOMEM;
+		err = why ? xp_explain(why, source->directory, &how) : -ENOMEM;
 		page->why = err ? NULL : why;
 	}
 	if (!err || err == -ENODATA)

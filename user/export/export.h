@@ -37,6 +37,8 @@ struct xp_export_options {
 	const char *output; /* "-": standard output; NULL: for each format, a file in the directory of the recording */
 	const char *instr_map; /* as in struct xp_model_source */
 	struct xp_select select;
+	const char *const *requests; /* HTML: globs of functions whose calls are requests; none: they are found */
+	size_t request_count;
 	bool may_be_empty; /* it is no error if there is nothing to export */
 	/* Set by xp_export(), for writers that read the calls themselves. */
 	const struct xp_model_source *source;

@@ -79,6 +79,25 @@ static size_t cause_of(const struct xp_explanation *why, const struct xp_slow_ca
 	return i;
 }
 
+/* When other threads worked for a call. */
+static void put_spans(FILE *out, const struct xp_explanation *why, const struct xp_story *story)
+{
+	struct xp_request_spans spans;
+
+	xp_explanation_spans(&spans, why, story);
+	fputs(",[", out);
+	for (size_t i = 0; i < spans.count; i++) {
+		const struct xp_request_span *span = &spans.list[i];
+
+		fputs(i ? ",[" : "[", out);
+		put_thread(out, &why->times, span->thread);
+		putc(',', out);
+		put_thread(out, &why->times, span->waker);
+		fprintf(out, ",%" PRIu64 ",%" PRIu64 "]", span->range.begin_ns, span->range.end_ns);
+	}
+	putc(']', out);
+}
+
 /* Slow calls whose cause is shown. One without samples and waits has no lane in the timeline. */
 static void put_calls(FILE *out, const struct xp_explanation *why, const struct xp_call_heap *heap, bool *follows)
 {
@@ -97,6 +116,7 @@ static void put_calls(FILE *out, const struct xp_explanation *why, const struct 
 		put_thread(out, &why->times, story.thread);
 		putc(',', out);
 		put_waker(out, why, &story);
+		put_spans(out, why, &story);
 		putc(']', out);
 	}
 }

@@ -313,7 +313,7 @@ function showLegend(view) {
 			entry.firstChild.style.background = colourOfLane(one);
 			return entry;
 		}), `Each lane is a thread; a sleeping one is empty. Each column is ${time(threadLanes.ns)}.` +
-			(why.slow.length ? " A bar above a lane is a slow call, and a line comes from the thread that woke it." : ""));
+			(why.slow.length ? " A bar above a lane is a slow call, or work for one, and a line comes from the thread that woke it." : ""));
 		return;
 	}
 	if (view.isDiff || view.states) {

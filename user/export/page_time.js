@@ -243,9 +243,10 @@ class Lanes extends TimeGraph {
 	textAt(lane, at) {
 		const { from, ns, slotCount } = this.lanes, slot = Math.min(Math.max(Math.floor((at - from) / ns), 0), slotCount - 1);
 		const parts = [...lane.states].map(([state, of]) => [state, of[slot]]).filter(([, its]) => its > 0).sort((a, b) => b[1] - a[1]);
-		const slow = this.slow.find((one) => one.thread === lane.name && one.to > from + slot * ns && one.from < from + (slot + 1) * ns);
+		const isHere = (one) => one.thread === lane.name && one.to > from + slot * ns && one.from < from + (slot + 1) * ns;
+		const slow = this.slow.find(isHere), request = this.slow.find((one) => one.spans.some(isHere));
 		return [`${seconds(from + slot * ns)} s`, ...parts.map(([state, its]) => `${state} ${share(its, ns)}`),
-			parts.length ? "" : "sleeping", slow && `slow call of ${time(slow.to - slow.from)}: ${label(recording.why.causes[slow.cause])}`]
+			parts.length ? "" : "sleeping", request && `works for a slow call of ${label(request.thread)}`, slow && `slow call of ${time(slow.to - slow.from)}: ${label(recording.why.causes[slow.cause])}`]
 			.filter(Boolean).join(" \u00b7 ");
 	}
 	draw() {
@@ -260,20 +261,31 @@ class Lanes extends TimeGraph {
 		for (const call of this.slow.filter((one) => this.at.has(one.thread) && one.isIn(this.range)))
 			this.drawSlow(call, top);
 	}
-	/* A slow call, and the wake-up that ended its longest wait. */
-	drawSlow({ thread, waker, from, to, woken }, top) {
-		const { context } = this, y = this.at.get(thread) * LANE - top, x = this.xOf(from);
-		context.fillStyle = context.strokeStyle = isDark() ? "#ff7fbd" : "#c2185b";
-		context.fillRect(x, y + 1, Math.max(this.xOf(to) - x, 2), 2);
+	/* A slow call with the wake-up that ended its longest wait, and the threads that it woke to work for it. */
+	drawSlow({ thread, waker, from, to, woken, spans }, top) {
+		this.context.fillStyle = this.context.strokeStyle = isDark() ? "#ff7fbd" : "#c2185b";
+		this.drawBar(thread, from, to, top);
+		this.drawWaking(waker, thread, woken, top);
+		for (const span of spans.filter((one) => this.at.has(one.thread))) {
+			this.drawBar(span.thread, span.from, span.to, top);
+			this.drawWaking(span.waker, span.thread, span.from, top);
+		}
+	}
+	drawBar(thread, from, to, top) {
+		const x = this.xOf(from);
+		this.context.fillRect(x, this.at.get(thread) * LANE - top + 1, Math.max(this.xOf(to) - x, 2), 2);
+	}
+	drawWaking(waker, thread, at, top) {
+		const { context } = this, y = this.at.get(thread) * LANE - top, x = this.xOf(at);
 		if (!this.at.has(waker))
 			return;
 		const below = this.at.get(waker) * LANE - top, head = below > y ? y + LANE : y, away = below > y ? 4 : -4;
 		context.beginPath();
-		context.moveTo(this.xOf(woken), below + LANE / 2);
-		context.lineTo(this.xOf(woken), head);
-		context.moveTo(this.xOf(woken) - 3, head + away);
-		context.lineTo(this.xOf(woken), head);
-		context.lineTo(this.xOf(woken) + 3, head + away);
+		context.moveTo(x, below + LANE / 2);
+		context.lineTo(x, head);
+		context.moveTo(x - 3, head + away);
+		context.lineTo(x, head);
+		context.lineTo(x + 3, head + away);
 		context.stroke();
 	}
 	drawLane(lane, y) {

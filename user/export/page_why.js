@@ -6,8 +6,9 @@
 "use strict";
 
 class SlowCall {
-	constructor([cause, from, to, thread, waker, woken]) {
+	constructor([cause, from, to, thread, waker, woken, spans]) {
 		Object.assign(this, { cause, from, to, thread, waker, woken });
+		this.spans = spans.map(([its, by, begin, end]) => ({ thread: its, waker: by, from: begin, to: end }));
 	}
 	isIn(range) {
 		return !range.length || this.to > range[0] && this.from < range[1];
