@@ -54,7 +54,7 @@ CEILINGS = {
     "model": 9270,
     "report": 3370,
     "explain": 4060,
-    "export": 3240,
+    "export": 3270,
     "push": 2450,
     "record": 8775,
     "diff": 1330,
