@@ -63,7 +63,7 @@ def reported(machine, xprof):
     return json.loads(done.stdout)
 
 
-def test_report_of_the_machine(reported, machine, group):
+def test_report_of_the_machine(xprof, reported, machine, group):
     """Each way to group the samples contains all samples once."""
     said, found = machine.manifest["samples"], reported["machine"]
     assert (found["samples"], found["cpus"]) == (said["written"], said["cpus"])
@@ -71,6 +71,9 @@ def test_report_of_the_machine(reported, machine, group):
     traps = sum(f["flat"] for f in reported["all"]["functions"] if f["function"] == "xprof's recording")
     assert found["kernel_samples"] <= said["kernel"] <= found["kernel_samples"] + traps
     assert found["idle_ns"] == max(found["cpus"] * found["length_ns"] - found["cpu_ns"], 0)
+    # All samples are of the time that the recording lasted.
+    assert found["cpu_ns"] <= found["cpus"] * (found["length_ns"] + said["period_ns"])
+    assert xprof("export", "--format=folded", "-o", "-", f"--to={machine.manifest['attached_after_s']:.9f}s", machine.directory).stdout == ""
     for shares in (found["programs"], found["cgroups"]):
         assert sum(s["samples"] for s in shares) == said["written"]
         assert sum(s["processes"] for s in shares) == len(said["profiles"])

@@ -203,7 +203,10 @@ int xp_sampling_add_process(struct xp_sampling *sampling, pid_t pid)
 
 int xp_sampling_add_cpus(struct xp_sampling *sampling)
 {
-	return sampling->samples_cpus ? xp_sampler_add_cpus(sampling->sampler, sampling->cpus, sampling->cpu_count) : 0;
+	if (!sampling->samples_cpus)
+		return 0;
+	sampling->cpus_tsc = xp_clock_now_tsc();
+	return xp_sampler_add_cpus(sampling->sampler, sampling->cpus, sampling->cpu_count);
 }
 
 /*
