@@ -90,7 +90,7 @@ static void check(struct xp_pending_samples *waiting, int (*answer)(const struct
 TEST(test_order)
 {
 	struct xp_address_space *space = new_space(1);
-	struct xp_pending_samples waiting = { 0 };
+	struct xp_pending_samples waiting = { .bytes_max = XP_WAITING_BYTES_MAX };
 
 	for (uint64_t i = 1; i <= 6; i++)
 		assert_int_equal(add(&waiting, space, i, 100 * i), 0);
@@ -110,11 +110,11 @@ TEST(test_order)
 	xp_address_space_release(space);
 }
 
-/* The sample keeps the address space of its time, whatever its process does later. */
+/* The sample keeps the address space of its time, whatever its process does. */
 TEST(test_space_is_kept)
 {
 	struct xp_address_space *space = new_space(3), *old = space;
-	struct xp_pending_samples waiting = { 0 };
+	struct xp_pending_samples waiting = { .bytes_max = XP_WAITING_BYTES_MAX };
 
 	assert_int_equal(add(&waiting, space, 1, 8), 0);
 	assert_int_equal(xp_address_space_own(&space), 0);
@@ -126,11 +126,22 @@ TEST(test_space_is_kept)
 	assert_int_equal(waiting.bytes, 0);
 }
 
-/* Counts samples and address spaces, each address space once. */
+/* By the rate of the samples, within limits. */
+TEST(test_limit)
+{
+	assert_int_equal(xp_pending_samples_limit(0, 2), XP_WAITING_BYTES_MAX);
+	assert_int_equal(xp_pending_samples_limit(UINT64_MAX, 4096), XP_WAITING_BYTES_MAX);
+	assert_int_equal(xp_pending_samples_limit(1, 1), XP_WAITING_BYTES_MIN);
+	assert_int_equal(xp_pending_samples_limit(99, 2), 2 * 99 * 5 * 9216);
+	assert_int_equal(xp_pending_samples_limit(999, 2), 2 * 999 * 5 * 9216);
+	assert_int_equal(xp_pending_samples_limit(999, 4), XP_WAITING_BYTES_MAX);
+}
+
+/* Counts samples and address spaces, each space once. */
 TEST(test_bound)
 {
 	struct xp_address_space *large = new_space(100000), *small = new_space(1), *own;
-	struct xp_pending_samples waiting = { 0 };
+	struct xp_pending_samples waiting = { .bytes_max = XP_WAITING_BYTES_MAX };
 	size_t bytes;
 	unsigned int count;
 
@@ -163,12 +174,12 @@ TEST(test_bound)
 	xp_address_space_release(small);
 }
 
-/* Samples are kept for their maximum time, also on a busy machine. */
+/* Samples are kept as long as they may wait, also those of a busy machine. */
 TEST(test_room)
 {
 	const uint64_t wanted = 2 * 999 * (XP_SAMPLES_WAIT_NS / 1000000000);
 	struct xp_address_space *space = new_space(100);
-	struct xp_pending_samples waiting = { 0 };
+	struct xp_pending_samples waiting = { .bytes_max = XP_WAITING_BYTES_MAX };
 
 	for (unsigned int i = 0; i < wanted; i++)
 		assert_int_equal(add(&waiting, space, i, 9000), 0);

@@ -28,6 +28,7 @@
 /* The end of a part takes seconds. One that hangs is killed, and `xprof recover` ends its part. */
 #define PART_END_SECONDS 900
 #define POLL_MS 100
+#define SETTLE_NS XP_NS_PER_S /* for the unwind tables that samples wait for */
 #define CLEAN_SECONDS 60
 #define TELL_NS (60 * XP_NS_PER_S) /* between two messages about a full disk */
 
@@ -72,6 +73,7 @@ static void set_next(struct xp_rotation *rotation, const struct xp_clock *clock,
 	uint64_t ticks = xp_clock_ticks(clock, rotation->options->rotate.ns);
 
 	rotation->has_waited = rotation->is_asked = false;
+	rotation->due_ns = 0;
 	rotation->next_tsc = ticks ? tsc + ticks : UINT64_MAX;
 }
 
@@ -330,12 +332,15 @@ static int read_counts(struct xp_recording *recording)
 	return xp_off_cpu_tend(&recording->off_cpu);
 }
 
-static bool may_begin(struct xp_rotation *rotation, uint64_t done_tsc)
+static bool may_begin(struct xp_rotation *rotation, size_t waiting, uint64_t done_tsc)
 {
 	if (done_tsc < rotation->next_tsc && !rotation->is_asked)
 		return false;
 	/* Without room, another part would end at once. */
 	if (rotation->is_paused && !xp_parts_have_room(rotation->parts.fd))
+		return false;
+	rotation->due_ns = rotation->due_ns ?: xp_now_ns();
+	if (waiting && xp_now_ns() - rotation->due_ns < SETTLE_NS)
 		return false;
 	if (rotation->end_count < XP_PART_ENDS_MAX)
 		return true;
@@ -351,7 +356,7 @@ int xp_rotate(struct xp_recording *recording, uint64_t done_tsc)
 	int err;
 
 	take_ended(rotation, 0);
-	if (!may_begin(rotation, done_tsc))
+	if (!may_begin(rotation, recording->sampling.samples.waiting.count, done_tsc))
 		return 0;
 	xp_clock_new_wall(recording->clock);
 	set_next(rotation, recording->clock, done_tsc);

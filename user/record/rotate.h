@@ -22,7 +22,8 @@
  * entries of the calls that are open at T, at their times, so that its readers find the whole call; in the logs of
  * part N, these calls have no exit, as at the end of any recording. The manifest of part N says that it goes on:
  * readers of xprof take these calls for calls of the next part, but the time that they took until T is in part N.
- * Samples that wait for an unwind table end in the child.
+ * While samples wait for an unwind table, the next part begins up to a second later: the child would start a process of
+ * its own that builds these tables again. Samples that still wait end in the child.
  *
  * So xprof reads the rings on: a rotation takes it the time of a fork. At most XP_PART_ENDS_MAX children run; a part
  * goes on until one of them has ended. If xprof is killed, its children end their parts, and `xprof recover` ends the
@@ -78,6 +79,7 @@ struct xp_rotation {
 	bool goes_on;		 /* another part follows this one, which a child ends */
 	bool is_paused;		 /* the disk is full, and the part has ended early: events are only counted */
 	uint64_t told_ns;	 /* when a message about that was last printed (CLOCK_MONOTONIC) */
+	uint64_t due_ns;	 /* when the next part was first due (CLOCK_MONOTONIC); 0: it is not due yet */
 	bool has_waited;	 /* the next part is due, but too many are ending */
 	uint64_t postponed;	 /* parts that began later for that */
 	int code;		 /* what the first part ended with that did not end well */

@@ -139,6 +139,9 @@ int xp_sampling_setup(struct xp_sampling *sampling)
 		err = xp_sideband_open(&sampling->sideband, SIDEBAND_PAGES);
 	sampling->samples.dir_fd = sampling->dir_fd;
 	sampling->samples.shared_fd = sampling->shared_fd;
+	/* Waits have no rate. */
+	sampling->samples.waiting.bytes_max = xp_pending_samples_limit(
+	    options->period || options->off_cpu.given ? 0 : options->hz, sampling->programs->cpus);
 	sampling->samples.describe = xp_programs_describe;
 	sampling->samples.describe_arg = sampling->programs;
 	sampling->samples.jits = jit_options(sampling);

@@ -5,6 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
+
+#define WAIT_SECONDS 5
+#define SAMPLE_BYTES (9u << 10)
+
+size_t xp_pending_samples_limit(uint64_t hz, unsigned int cpus)
+{
+	uint64_t bytes_per_hz = (uint64_t)cpus * WAIT_SECONDS * SAMPLE_BYTES;
+
+	if (!hz || hz > XP_WAITING_BYTES_MAX / bytes_per_hz)
+		return XP_WAITING_BYTES_MAX;
+	return XP_MAX(hz * bytes_per_hz, (uint64_t)XP_WAITING_BYTES_MIN);
+}
+
 static size_t sample_bytes(size_t size)
 {
 	return offsetof(struct xp_pending_sample, record) + size;
@@ -24,7 +38,7 @@ int xp_pending_samples_add(struct xp_pending_samples *waiting, const struct xp_p
 	size_t bytes = sample_bytes(from->size) + space_bytes(from->space);
 	struct xp_pending_sample *sample;
 
-	if (waiting->bytes + bytes > XP_WAITING_BYTES_MAX)
+	if (waiting->bytes + bytes > waiting->bytes_max)
 		return -ENOSPC;
 	sample = malloc(sample_bytes(from->size));
 	if (!sample)

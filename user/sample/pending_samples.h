@@ -15,10 +15,18 @@
 #include "xprof/event.h"
 
 /*
- * Limit of the bytes of the samples and of the address spaces that they hold: 5 s of two busy CPUs at 999 Hz with 9 KB
- * of stack a sample. A sample beyond the limit does not wait, so its stack lacks frames.
+ * Limits of the memory of the waiting samples and of the address spaces that they hold. A sample beyond the limit does
+ * not wait, so its stack lacks frames.
  */
+#define XP_WAITING_BYTES_MIN (8u << 20)
 #define XP_WAITING_BYTES_MAX (96u << 20)
+
+/*
+ * Returns the limit for CPUs that are sampled hz times per second: the memory of 5 s of samples with 9 KB of stack
+ * each. hz 0: the rate is unknown. A busy machine fills this memory, and malloc() keeps it: with 96 MB, a recording of
+ * two CPUs at 99 Hz had an RSS of 140 MB.
+ */
+size_t xp_pending_samples_limit(uint64_t hz, unsigned int cpus);
 
 struct xp_pending_sample {
 	struct xp_pending_sample *next;
@@ -38,6 +46,7 @@ struct xp_pending_sample {
 
 /* Empty if zeroed. */
 struct xp_pending_samples {
+	size_t bytes_max; /* set by the caller, see xp_pending_samples_limit() */
 	struct xp_pending_sample *first; /* the oldest */
 	struct xp_pending_sample *last;
 	size_t count;

@@ -41,7 +41,6 @@ void xp_samples_free(struct xp_samples *samples)
 int xp_samples_begin_part(struct xp_samples *samples, int dir_fd, uint64_t tsc)
 {
 	xp_pending_samples_free(&samples->waiting);
-	samples->waiting = (struct xp_pending_samples){ 0 };
 	xp_sampled_processes_begin_part(&samples->processes);
 	samples->jits.dir_fd = samples->dir_fd = dir_fd;
 	samples->jits.start_tsc = tsc;
@@ -199,7 +198,7 @@ static int unwind(struct xp_samples *samples, struct xp_pending_sample *sample, 
 {
 	struct xp_unwind_thread thread = thread_of(record);
 	/* Samples that wait for JIT code leave room for those that wait for tables. */
-	struct jit_lookup lookup = { samples, sample, samples->waiting.bytes < XP_WAITING_BYTES_MAX / 2 };
+	struct jit_lookup lookup = { samples, sample, samples->waiting.bytes < samples->waiting.bytes_max / 2 };
 	const struct xp_unwind_code code = {
 		.find = find_jit_rule,
 		.arg = &lookup,
