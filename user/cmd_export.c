@@ -28,7 +28,7 @@ static int set_up_debuginfod(const struct xp_options *options)
 enum xp_exit xp_cmd_export(const struct xp_options *options)
 {
 	struct xp_pattern_uses *uses = xp_pattern_uses_new(options->functions.texts, options->functions.count);
-	struct xp_part_list part = { 0 };
+	struct xp_part_list parts = { 0 };
 	const struct xp_export_options how = {
 		.formats = options->formats,
 		.kind = options->waits ? XP_MODEL_WAITS : options->calls ? XP_MODEL_CALLS : XP_MODEL_SAMPLES,
@@ -62,10 +62,10 @@ enum xp_exit xp_cmd_export(const struct xp_options *options)
 
 	xp_export_file_end_by_signals();
 	if (!err)
-		err = xp_part_list_one(&part, options->operands[0], (uint64_t)time(NULL));
+		err = xp_part_list_make(&parts, options->operands[0], (uint64_t)time(NULL));
 	if (!err)
-		err = xp_export(part.paths[0], &how);
-	xp_part_list_free(&part);
+		err = xp_export(&parts, &how);
+	xp_part_list_free(&parts);
 	xp_pattern_uses_free(uses);
 	if (err == -ENOMEM || err == -EAGAIN)
 		xp_error("cannot export %s: %s", options->operands[0], strerror(-err));

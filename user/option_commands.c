@@ -36,7 +36,9 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 		.summary = "write a recording for flame graphs and other viewers",
 		.description = "Writes the samples, calls or waits of a recording in formats of other programs. "
 			       "The files contain all names, so they can be read on any machine. Reads a "
-			       "recording, by default xprof.out, a gperftools profile or an FDR log.",
+			       "recording, by default xprof.out, a gperftools profile or an FDR log; of a "
+			       "directory of record --rotate, the sum of all recordings, or of a time in UTC: "
+			       "DIR@14:00..14:10.",
 		.operands_min = 1,
 		.operands_max = 1,
 		.operands = XP_OPERAND_FILE,

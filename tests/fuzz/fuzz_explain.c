@@ -14,6 +14,7 @@
 #include "base/util.h"
 #include "explain/explain.h"
 #include "export/export.h"
+#include "model/part_list.h"
 #include "report/report_json.h"
 #include "report/report_print.h"
 
@@ -136,7 +137,9 @@ static void export_one(const char *directory, unsigned int format, enum xp_model
 		.output = "/dev/null",
 		.may_be_empty = true,
 	};
-	int err = xp_export(directory, &options);
+	char *path = (char *)directory;
+	const struct xp_part_list parts = { .paths = &path, .count = 1, .to_s = UINT64_MAX };
+	int err = xp_export(&parts, &options);
 
 	CHECK(!err || err == -ENODATA || err == -EBADMSG);
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Checks record --rotate: the parts of a recording add up to one recording."""
+"""record --rotate: the parts of a recording add up to one recording."""
 import collections
 import csv
 import json
@@ -30,15 +30,20 @@ def manifest_of(part):
 
 
 def assert_consecutive(manifests):
-    """Checks that each part starts where the previous one ends."""
+    """Without gap or overlap: each begins where the one before ends."""
     for before, after in zip(manifests, manifests[1:]):
         clock = before["clock"]
         end = clock["start_tsc"] + (before["duration_s"] + before["attached_after_s"]) * clock["hz"]
         assert abs(after["clock"]["start_tsc"] - end) < 2e-6 * clock["hz"]
 
 
+def folded_sum(xprof, path, *options):
+    done = xprof("export", "--format=folded", "-o", "-", *options, path)
+    return sum(int(line.rsplit(" ", 1)[1]) for line in done.stdout.splitlines())
+
+
 def test_samples_and_waits(xprof, record, shares):
-    """The numbers of samples and waits of all parts add up: waits to those of the threads' accounts, samples to the CPU time."""
+    """The kernel's sums of the waits of threads, which come when these end, are the waits of all parts."""
     session = record("--no-sleds", "--off-cpu", "--buffer=16M", "-F", "999", "--rotate=250ms", "--", shares, "1", "2")
     recorded = session.finish()
     assert recorded.status == 0, recorded.messages
@@ -56,6 +61,7 @@ def test_samples_and_waits(xprof, record, shares):
     assert sum(m["waits"]["lost"] for m in manifests) == 0
     threads = [thread for m in manifests for thread in m["waits"]["threads"]]
     assert sum(m["waits"]["seen"] for m in manifests) == sum(t["waits"] - t["missed"] for t in threads)
+    assert folded_sum(xprof, recorded.directory) == sum(m["samples"]["written"] for m in manifests)
     cpu_s = float(recorded.output.split("cpu ")[1].split()[0])
     assert sum(m["samples"]["written"] for m in manifests) / 999 == pytest.approx(cpu_s, rel=0.05)
 
@@ -96,7 +102,7 @@ def test_hangup_begins_a_part_and_parts_share_names(xprof, record, shares, start
 
 
 def test_a_full_disk_is_a_pause(record, shares, start, tmpfs):
-    """If there are no older parts to delete, samples are lost and counted until the disk has space."""
+    """Without older parts, samples are lost and counted until there is room."""
     place = tmpfs("size=48m")
     ballast = place / "ballast"
     ballast.write_bytes(bytes(44 << 20))
@@ -104,7 +110,7 @@ def test_a_full_disk_is_a_pause(record, shares, start, tmpfs):
     session = record("--no-sleds", "--rotate=1h", "-F", "9999", "-p", target.pid, directory=place / "out")
     recording.wait_until(lambda: "the disk is full" in session.messages(), session.messages)
     ballast.unlink()
-    recording.wait_until(lambda: "the disk has space again" in session.messages(), session.messages)
+    recording.wait_until(lambda: "the disk has room again" in session.messages(), session.messages)
     session.stop()
     full, after = (manifest_of(part)["samples"] for part in parts_of(session.directory))
     assert full["lost"] and after["lost"] == 0
@@ -112,25 +118,16 @@ def test_a_full_disk_is_a_pause(record, shares, start, tmpfs):
 
 
 def account(version, log):
-    """Returns {function: (calls, seconds)} of llvm-xray."""
+    """{function: (calls, seconds)} by llvm-xray."""
     done = project.LlvmXray(version)("account", "-f", "csv", f"-instr_map={log.instr_map}", log.path)
     assert done.returncode == 0, done.stderr
     return {row["function"]: (int(row["count"]), float(row["sum"])) for row in csv.DictReader(done.stdout.splitlines())}
 
 
-def json_of(xprof, *args):
-    done = xprof(*args)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
 @pytest.mark.skipif(not project.LLVM_VERSIONS, reason="no llvm-xray here")
 @pytest.mark.parametrize("mode", ["memory", "probe"])
 def test_calls_count_once(xprof, record, program, mode):
-    """
-    For llvm-xray and xprof, a call counts in the part in which it ends. The total time agrees with the program's
-    measurement.
-    """
+    """In the part in which they end, for llvm-xray and for xprof; their time adds up to what the program measured."""
     path = program("live/programs/nested.c", "-O1", "-pthread")
     session = record("--no-samples", f"--call-mode={mode}", "--rotate=150ms", "--", path, "1.5")
     recorded = session.finish()
@@ -146,22 +143,23 @@ def test_calls_count_once(xprof, record, program, mode):
         totals = one.totals
         assert totals["seen"] == totals["written"] + totals["filtered"]["total"] and totals["lost"]["total"] == 0
         carried += totals["carried_entries"]
-        if not totals["seen"]:
-            continue  # the program had no CPU
+        if not totals["seen"] and not totals["carried_entries"]:
+            continue  # the program has ended: the last part is empty
         checked = xprof.check(part)
         assert checked.returncode == 0, checked.stdout + checked.stderr
         for version in project.LLVM_VERSIONS:
             for name, (calls, seconds) in account(version, one.log()).items():
                 counted[version][name] += calls
                 ns[version] += seconds * 1e9 if name == "outer" else 0
-        for group in json_of(xprof, "report", "--json", part)["groups"]:
+        for group in json.loads(xprof("report", "--json", part).stdout)["groups"]:
             for row in group["functions"]:
                 counted["xprof"][row["function"]] += row.get("calls", 0)
-        for node in json_of(xprof, "report", "--json", "--tree", "--calls", part)["nodes"]:
+        for node in json.loads(xprof("report", "--json", "--tree", "--calls", part).stdout)["nodes"]:
             ns["xprof"] += node["total_ns"] if node.get("function") == "outer" else 0
-    diff = json_of(xprof, "diff", "--json", f"{recorded.directory}@today", recorded.directory)
+    diff = json.loads(xprof("diff", "--json", f"{recorded.directory}@today", recorded.directory).stdout)
     (view,) = diff["views"]
     assert {row["function"]: row["calls"] for row in view["functions"]} == {f: [n, n] for f, n in truth.items()}
+    assert folded_sum(xprof, recorded.directory, "--calls") == sum(folded_sum(xprof, p, "--calls") for p in parts)
     assert carried >= 2 * (len(parts) - 2)  # all() and outer() in two threads
     for reader in counted:
         assert {**counted[reader]} == truth
@@ -169,7 +167,7 @@ def test_calls_count_once(xprof, record, program, mode):
 
 
 def resources(pid):
-    """Returns xprof's resources: KiB of private memory, descriptors, mappings, and what is attached."""
+    """Of xprof: KiB of private memory, descriptors, mappings, and what is attached."""
     status = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
     links = [os.readlink(fd) for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir() if fd.is_symlink()]
     attached = sum("bpf_link" in link or "bpf-link" in link or "perf_event" in link for link in links)
@@ -179,7 +177,7 @@ def resources(pid):
 
 @pytest.mark.time_limit(60 + 2 * int(os.environ.get("XPROF_ROTATIONS", "0")))
 def test_nothing_grows(record, program, start):
-    """Memory does not grow while processes come and go. XPROF_ROTATIONS=2000 makes that many parts."""
+    """While processes come and go. XPROF_ROTATIONS=2000 makes that many parts."""
     rotations = int(os.environ.get("XPROF_ROTATIONS", "12"))
     path = program("live/programs/nested.c", "-O1", "-pthread")
     loop = f"while :; do {path} 0.02 >/dev/null; done"

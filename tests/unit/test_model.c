@@ -13,6 +13,7 @@
 #include "model/location_names.h"
 #include "model/recorder.h"
 #include "model/select.h"
+#include "model/sum.h"
 #include "model/tree.h"
 
 /* Two threads of a process, an object without a file, and JIT functions at its addresses. */
@@ -110,6 +111,73 @@ TEST_WITH(test_samples_are_added_up, set_up, tear_down)
 	xp_model_totals(model, totals);
 	assert_int_equal(totals[0], 11);
 	assert_int_equal(totals[1], 110);
+}
+
+/*
+ * A part of a recording: two samples and a wait. shift: of the numbers that a part gives to its functions. program:
+ * what PID 7 runs.
+ */
+static void make_part(struct xp_model *model, uint32_t shift, const char *program)
+{
+	const struct xp_model_jit_names names = { letter, NULL };
+	struct xp_model_process process = { .pid = 7, .image = 1 };
+	struct xp_model_thread thread = { .tid = 7 };
+	struct xp_model_sample sample = { .values = { 2, 20 } };
+	struct xp_model_wait wait = { .recorded = 1, .count = 1, .total_ns = 5, .end_ns = 5 };
+	uint32_t object, location;
+
+	assert_int_equal(xp_model_init(model, XP_MODEL_SAMPLES), 0);
+	process.name = xp_model_text(model, program);
+	thread.name = wait.waker_name = xp_model_text(model, "thread");
+	assert_int_equal(xp_model_process(model, &process, &thread.process), 0);
+	assert_int_equal(xp_model_thread(model, &thread, &sample.thread), 0);
+	assert_int_equal(xp_model_object_named(model, "jit", "[jit]", XP_CODE_JIT, &object), 0);
+	assert_int_equal(xp_model_location(model, object, 100, 'a' + shift, &location), 0);
+	assert_int_equal(xp_model_stack(model, 0, location, &sample.stack), 0);
+	assert_int_equal(xp_model_sample(model, &sample), 0);
+	assert_int_equal(xp_model_location(model, object, 200, 'b', &location), 0);
+	assert_int_equal(xp_model_stack(model, sample.stack, location, &sample.stack), 0);
+	assert_int_equal(xp_model_sample(model, &sample), 0);
+	wait.stack = sample.stack;
+	assert_int_equal(xp_model_wait(model, &wait), 0);
+	assert_int_equal(xp_model_name(model, &names), 0);
+	model->length_ns = 10;
+}
+
+TEST(test_sum)
+{
+	static const struct {
+		uint32_t shift;
+		const char *program;
+	} parts[] = { { 0, "app" }, { 0, "app" }, { 1, "app" }, { 0, "other" } };
+	struct xp_model sum;
+	uint64_t totals[2];
+
+	assert_int_equal(xp_model_init(&sum, XP_MODEL_SAMPLES), 0);
+	for (size_t i = 0; i < XP_ARRAY_SIZE(parts); i++) {
+		struct xp_model part;
+
+		make_part(&part, parts[i].shift, parts[i].program);
+		assert_int_equal(xp_model_add(&sum, &part), 0);
+		xp_model_free(&part); /* the sum has copies of all texts */
+	}
+	xp_model_totals(&sum, totals);
+	assert_int_equal(totals[0], 16);
+	assert_int_equal(totals[1], 160);
+	assert_int_equal(sum.length_ns, 40);
+	/* The address is the same, the function is not. */
+	assert_int_equal(sum.location_count, 3);
+	assert_int_equal(sum.function_count, 2);
+	assert_int_equal(sum.stack_count, 1 + 4);
+	assert_int_equal(sum.process_count, 2);
+	assert_string_equal(sum.processes[0].name, "app");
+	assert_string_equal(sum.processes[1].name, "other");
+	assert_string_equal(sum.functions[sum.frames[sum.locations[0].first_frame].function].name, "a");
+	assert_int_equal(sum.samples[0].values[0], 4);
+	assert_int_equal(sum.wait_count, 3);
+	assert_int_equal(sum.waits[0].total_ns, 10);
+	assert_string_equal(sum.waits[0].waker_name, "thread");
+	xp_model_free(&sum);
 }
 
 TEST_WITH(test_times_keep_samples_apart, set_up, tear_down)

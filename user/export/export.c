@@ -17,6 +17,8 @@
 #include "export/output.h"
 #include "model/facts.h"
 #include "model/input.h"
+#include "model/part_list.h"
+#include "model/sum.h"
 
 static const struct {
 	const char *suffix; /* of the file's name beside the recording */
@@ -112,8 +114,52 @@ static int write_all(const struct xp_export_page *page, unsigned int of, const s
 /* What is exported, and where it is. */
 struct exporting {
 	const struct xp_export_options *options;
-	struct xp_model_input input;
+	const struct xp_part_list *parts;
+	struct xp_model_input input; /* the recording, or its first part */
+	struct xp_select select;     /* of that one */
+	char directory[PATH_MAX];    /* of the files that are made */
+	bool broken;		     /* another part cannot be read, which was reported */
 };
+
+/* Adds the selected time of a part. Without samples, a time selects only calls. */
+static int add_part(struct exporting *exporting, const char *path, enum xp_model_kind kind, enum xp_model_keep keep,
+		    struct xp_model *sum)
+{
+	struct xp_select select = exporting->options->select;
+	struct xp_model_input input = { 0 };
+	struct xp_model_source source;
+	struct xp_model model = { 0 };
+	int err = xp_model_input_open(&input, path);
+
+	xp_part_list_select(exporting->parts, input.facts, &select);
+	source = xp_model_input_source(&input);
+	source.select = &select;
+	source.instr_map = exporting->options->instr_map;
+	source.full_names = exporting->options->full_names;
+	if (!err && (kind == XP_MODEL_CALLS || input.recorded.has_perf_data))
+		err = xp_model_input_read(&model, &input, &source, kind, keep) ?: xp_model_add(sum, &model);
+	exporting->broken |= input.broken;
+	xp_model_free(&model);
+	xp_model_input_close(&input);
+	return err;
+}
+
+/* Of several parts, there are only sums. The caller frees the model, also after an error. */
+static int read_model(struct exporting *exporting, const struct xp_model_source *source, enum xp_model_kind kind,
+		      enum xp_model_keep keep, struct xp_model *model)
+{
+	const struct xp_part_list *parts = exporting->parts;
+	int err;
+
+	if (parts->count == 1)
+		return xp_model_input_read(model, &exporting->input, source, kind, keep);
+	err = xp_model_init(model, kind);
+	model->keep_waits |= kind == XP_MODEL_SAMPLES && keep == XP_MODEL_KEEP_SLOTS;
+	for (size_t i = 0; !err && i < parts->count; i++)
+		err = add_part(exporting, parts->paths[i], kind,
+			       keep == XP_MODEL_KEEP_SLOTS ? XP_MODEL_KEEP_SUMS : keep, model);
+	return err;
+}
 
 /* Before anything is written, where the names of all functions are known by then. */
 static int check_patterns(const struct exporting *exporting)
@@ -140,9 +186,9 @@ static int say_nothing(const struct exporting *exporting, bool is_page)
 		xp_error("nothing to export: there is no XRay FDR log with calls");
 	else
 		xp_error("nothing to export: no %s %s", what,
-			 exporting->input.broken		? "can be read"
-			 : xp_select_is_given(&options->select) ? "is selected"
-								: "was recorded");
+			 exporting->input.broken		  ? "can be read"
+			 : xp_select_is_given(&exporting->select) ? "is selected"
+								  : "was recorded");
 	return -ENODATA;
 }
 
@@ -185,7 +231,7 @@ static int export_timeline(struct exporting *exporting, const struct xp_model_so
 			xp_model_describe(&model, source);
 	}
 	if (!err)
-		err = write_all(&page, 1u << XP_EXPORT_PERFETTO, &options, exporting->input.directory);
+		err = write_all(&page, 1u << XP_EXPORT_PERFETTO, &options, exporting->directory);
 	if (err == -ENODATA)
 		err = check_patterns(exporting) ?: say_nothing(exporting, true);
 	xp_model_free(&model);
@@ -199,13 +245,13 @@ static int export_model(struct exporting *exporting, const struct xp_model_sourc
 	    exporting->options->formats & 1u << XP_EXPORT_PPROF ? XP_MODEL_KEEP_SUMS : XP_MODEL_KEEP_FUNCTIONS;
 	struct xp_model model;
 	const struct xp_export_page page = { .models = { &model }, .model_count = 1, .facts = exporting->input.facts };
-	int err = xp_model_input_read(&model, &exporting->input, source, exporting->options->kind, keep);
+	int err = read_model(exporting, source, exporting->options->kind, keep, &model);
 
 	err = err ?: check_patterns(exporting);
 	if (!err && !model.sample_count)
 		err = say_nothing(exporting, false);
 	else if (!err)
-		err = write_all(&page, OF_ONE_MODEL, exporting->options, exporting->input.directory);
+		err = write_all(&page, OF_ONE_MODEL, exporting->options, exporting->directory);
 	xp_model_free(&model);
 	return err;
 }
@@ -223,14 +269,14 @@ static int write_page(struct exporting *exporting, struct xp_export_page *page, 
 	struct xp_explanation *why = NULL;
 	int err = 0;
 
-	if (exporting->options->kind == XP_MODEL_SAMPLES && source->directory && !exporting->input.broken &&
-	    !xp_select_is_given(source->select)) {
+	if (exporting->options->kind == XP_MODEL_SAMPLES && source->directory && !page->is_sum &&
+	    !exporting->input.broken && !xp_select_is_given(source->select)) {
 		why = calloc(1, sizeof(*why));
 		err = why ? xp_explain(why, source->directory, &how) : -ENOMEM;
 		page->why = err ? NULL : why;
 	}
 	if (!err || err == -ENODATA)
-		err = write_all(page, 1u << XP_EXPORT_HTML, exporting->options, exporting->input.directory);
+		err = write_all(page, 1u << XP_EXPORT_HTML, exporting->options, exporting->directory);
 	if (why)
 		xp_explanation_free(why);
 	free(why);
@@ -241,7 +287,7 @@ static int write_page(struct exporting *exporting, struct xp_export_page *page, 
 static int export_page(struct exporting *exporting, const struct xp_model_source *source)
 {
 	static const enum xp_model_kind kinds[] = { XP_MODEL_SAMPLES, XP_MODEL_CALLS, XP_MODEL_WAITS };
-	struct xp_export_page page = { .facts = exporting->input.facts };
+	struct xp_export_page page = { .facts = exporting->input.facts, .is_sum = exporting->parts->count > 1 };
 	struct xp_model models[XP_ARRAY_SIZE(kinds)];
 	enum xp_model_kind asked = exporting->options->kind;
 	int err = 0;
@@ -252,10 +298,10 @@ static int export_page(struct exporting *exporting, const struct xp_model_source
 		if (asked == XP_MODEL_SAMPLES ? kinds[i] == XP_MODEL_WAITS : kinds[i] != asked)
 			continue;
 		/* Calls alone can be selected by threads where there are no samples. */
-		if (kinds[i] == XP_MODEL_SAMPLES && !xp_facts_summary(exporting->input.facts)->samples &&
-		    xp_select_needs_threads(source->select))
+		if (!page.is_sum && kinds[i] == XP_MODEL_SAMPLES &&
+		    !xp_facts_summary(exporting->input.facts)->samples && xp_select_needs_threads(source->select))
 			continue;
-		err = xp_model_input_read(&models[i], &exporting->input, source, kinds[i], XP_MODEL_KEEP_SLOTS);
+		err = read_model(exporting, source, kinds[i], XP_MODEL_KEEP_SLOTS, &models[i]);
 		if (!err && (models[i].sample_count || models[i].wait_count))
 			page.models[page.model_count++] = &models[i];
 	}
@@ -275,7 +321,7 @@ static int export_all(struct exporting *exporting)
 	struct xp_model_source source = xp_model_input_source(&exporting->input);
 	int err = 0;
 
-	source.select = &exporting->options->select;
+	source.select = &exporting->select;
 	source.instr_map = exporting->options->instr_map;
 	source.full_names = exporting->options->full_names;
 	if (exporting->options->formats & OF_ONE_MODEL)
@@ -287,15 +333,29 @@ static int export_all(struct exporting *exporting)
 	return err;
 }
 
-int xp_export(const char *recording, const struct xp_export_options *options)
+/* The parts are in the directory of the files that are made of all of them. */
+static void set_directory(struct exporting *exporting)
 {
-	struct exporting exporting = { .options = options };
-	int err = xp_model_input_open(&exporting.input, recording);
-	bool broken;
+	const char *directory = exporting->input.directory, *slash = strrchr(directory, '/');
+	int length = exporting->parts->count > 1 && slash ? (int)(slash - directory) : (int)strlen(directory);
 
+	snprintf(exporting->directory, sizeof(exporting->directory), "%.*s", XP_MAX(length, 1), directory);
+}
+
+int xp_export(const struct xp_part_list *parts, const struct xp_export_options *options)
+{
+	struct exporting exporting = { .options = options, .parts = parts, .select = options->select };
+	bool broken;
+	int err;
+
+	if (parts->count > 1 && options->formats & 1u << XP_EXPORT_PERFETTO)
+		return xp_fail(-EINVAL, "a timeline has a single part; name one, such as %s", parts->paths[0]);
+	err = xp_model_input_open(&exporting.input, parts->paths[0]);
+	xp_part_list_select(parts, exporting.input.facts, &exporting.select);
+	set_directory(&exporting);
 	if (!err)
 		err = export_all(&exporting);
-	broken = exporting.input.broken;
+	broken = exporting.input.broken || exporting.broken;
 	xp_model_input_close(&exporting.input);
 	return err ? err : broken ? -EBADMSG : 0;
 }

@@ -45,12 +45,14 @@ struct xp_export_options {
 	bool *broken;
 };
 
+struct xp_part_list;
+
 /*
- * Exports the recording in a directory, or one profile or log. Prints errors, and the path of each file that it makes
- * there without being told the name. Returns 0 or -errno; -EBADMSG if a part of the recording is malformed or missing,
- * what there is is exported.
+ * Exports a recording: the sum of its parts, or one profile or log. Prints errors, and the path of each file whose name
+ * it chooses: in the directory of the recording or of its parts. Returns 0 or -errno; -EBADMSG if a part of the
+ * recording is malformed or missing, and the rest is exported; -EINVAL for a format that has no sum.
  */
-int xp_export(const char *recording, const struct xp_export_options *options);
+int xp_export(const struct xp_part_list *parts, const struct xp_export_options *options);
 
 /* The writers: errors show in ferror(out), or as -ENOMEM. */
 int xp_export_pprof(FILE *out, struct xp_model *model, const struct xp_export_options *options);
@@ -67,7 +69,8 @@ struct xp_explanation;
 struct xp_export_page {
 	struct xp_model *models[2]; /* of samples or waits, and of calls; waits of a model of samples come last */
 	size_t model_count;
-	const struct xp_facts *facts;
+	const struct xp_facts *facts; /* of the recording, or of its first part */
+	bool is_sum;		      /* of several parts: the counts in `facts` are those of one */
 	const struct xp_explanation
 	    *why; /* NULL: there is nothing to explain, or a part of the recording is selected */
 };

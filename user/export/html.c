@@ -104,8 +104,9 @@ static int put_waits(FILE *out, struct xp_model *model, enum xp_model_group by, 
 	return err ?: put_view(out, model, by, follows);
 }
 
-static void put_facts(FILE *out, const struct xp_facts *facts)
+static void put_facts(FILE *out, const struct xp_export_page *page)
 {
+	const struct xp_facts *facts = page->facts;
 	const struct xp_facts_summary *summary = xp_facts_summary(facts);
 	char *comment = xp_facts_comment(facts), *machine = xp_facts_machine(facts);
 	const char *command = comment ? strstr(comment, ": ") : NULL;
@@ -116,10 +117,11 @@ static void put_facts(FILE *out, const struct xp_facts *facts)
 	fputs(",\"machine\":", out);
 	xp_json_text(out, machine);
 	fprintf(out, ",\"startedMs\":%" PRIu64 ",\"fromNs\":%" PRIu64 ",\"lengthNs\":%" PRIu64,
-		summary->started_ns / 1000000, summary->from_ns, summary->length_ns);
-	if (machine)
+		summary->started_ns / 1000000, summary->from_ns,
+		page->is_sum ? page->models[0]->length_ns : summary->length_ns);
+	if (machine && !page->is_sum)
 		fprintf(out, ",\"lost\":%" PRIu64, summary->lost);
-	if (xp_unwind_ends_text(stacks, summary->stack_ends)) {
+	if (!page->is_sum && xp_unwind_ends_text(stacks, summary->stack_ends)) {
 		fputs(",\"stacks\":", out);
 		xp_json_text(out, stacks);
 		fprintf(out, ",\"lackMany\":%s", xp_unwind_ends_lack_many(summary->stack_ends) ? "true" : "false");
@@ -134,7 +136,7 @@ int xp_export_html(FILE *out, const struct xp_export_page *page, const struct xp
 
 	xp_html_put_start(out);
 	putc('{', out);
-	put_facts(out, page->facts);
+	put_facts(out, page);
 	fputs(",\n\"views\":[", out);
 	for (size_t i = 0; !err && i < page->model_count; i++)
 		if (page->models[i]->sample_count && page->models[i]->kind != XP_MODEL_WAITS)

@@ -46,7 +46,7 @@ struct xp_pending_sample {
 
 /* Empty if zeroed. */
 struct xp_pending_samples {
-	size_t bytes_max; /* set by the caller, see xp_pending_samples_limit() */
+	size_t bytes_max;		 /* set by the caller, see xp_pending_samples_limit() */
 	struct xp_pending_sample *first; /* the oldest */
 	struct xp_pending_sample *last;
 	size_t count;
