@@ -234,8 +234,8 @@ const struct xp_option xp_option_table[] = {
 	  "When the recording is complete, send its profiles to a profiling engine, such as "
 	  "pyroscope=https://HOST:4040 or parca=http://HOST:7070. xprof-continuous(7) describes the profiles." },
 	{ "push-auth", 0, "FILE", NULL, XP_OPTION_FILE, ON(RECORD), SETS(push_auth), "Push",
-	  "Authenticate to the engine with the first line of FILE: 'bearer TOKEN' or 'USER:PASSWORD'. No other user "
-	  "may be able to access the file." },
+	  "Authenticate to the engine with FILE. It has a line 'bearer TOKEN' or 'USER:PASSWORD', and may have a line "
+	  "'tenant NAME'. No other user may be able to access the file." },
 	{ "label", 0, "NAME=VALUE", NULL, XP_OPTION_TEXTS, ON(RECORD), SETS(labels), "Push",
 	  "Add this label to all profiles, such as region=eu-1. Can be repeated." },
 	{ "verbose", 'v', NULL, NULL, XP_OPTION_FLAG, TALKERS, SETS(verbose), "Messages",

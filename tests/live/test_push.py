@@ -51,7 +51,7 @@ def test_push(program, place):
     built = place / NAME
     shutil.copy(program.text("orders", SOURCE, "-O1", "-g", project.no_runtime(), suffix=".cpp"), built)
     secret = place / "secret"
-    secret.write_text(f"bearer {SECRET}")
+    secret.write_text(f"bearer {SECRET}\ntenant team-a\n")
     secret.chmod(0o600)
     env = {**os.environ, "SUDO_UID": str(USER), "SUDO_GID": str(USER)}
     with engine.Engine("parca", authorization=f"Bearer {SECRET}") as server:
@@ -79,6 +79,7 @@ def test_push(program, place):
         done = project.run([*record, "-d", "0.2", "-t", os.getpid()], env=env)
         assert done.returncode == 0, done.stderr
     assert not server.faults and not (place / "out.push").exists()
+    assert {headers["X-Scope-OrgID"] for _, headers in server.requests} == {"team-a"}
     manifests = [json.loads(path.read_text()) for path in sorted((place / "out").glob("*/manifest.json"))]
     with_samples = sum(any(one["comm"] == NAME and one["samples"] for one in part["samples"]["profiles"]) for part in manifests)
     found = [sent.labels["__name__"] for sent in server.pushes if sent.labels["service_name"] == NAME]

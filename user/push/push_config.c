@@ -149,9 +149,8 @@ static int make_header(struct xp_push_config *config, const char *path, const ch
 	char *basic = NULL;
 	int length;
 
-	for (const char *at = line; *at; at++)
-		if ((unsigned char)*at < ' ' || *at == 0x7f)
-			return xp_fail(-EINVAL, "--push-auth: %s contains a control character", path);
+	if (config->authorization)
+		return xp_fail(-EINVAL, "--push-auth: %s contains two secrets", path);
 	if (is_bearer ? !line[7 + strspn(line + 7, " ")] : !strchr(line, ':'))
 		return xp_fail(-EINVAL, "--push-auth: %s must contain 'bearer TOKEN' or 'USER:PASSWORD'", path);
 	if (!is_bearer && !(basic = xp_base64(line, strlen(line))))
@@ -166,6 +165,31 @@ static int make_header(struct xp_push_config *config, const char *path, const ch
 	return -ENOMEM;
 }
 
+/* The secret, or "tenant NAME". */
+static int take_line(struct xp_push_config *config, const char *path, const char *line)
+{
+	for (const char *at = line; *at; at++)
+		if ((unsigned char)*at < ' ' || *at == 0x7f)
+			return xp_fail(-EINVAL, "--push-auth: %s contains a control character", path);
+	if (strncasecmp(line, "tenant ", 7))
+		return make_header(config, path, line);
+	free(config->tenant);
+	if (asprintf(&config->tenant, "X-Scope-OrgID: %s", line + 7) >= 0)
+		return 0;
+	config->tenant = NULL;
+	return -ENOMEM;
+}
+
+static int take_lines(struct xp_push_config *config, const char *path, char *text)
+{
+	char *rest, *line = strtok_r(text, "\r\n", &rest);
+	int err = line ? 0 : xp_fail(-EINVAL, "--push-auth: %s is empty", path);
+
+	for (; !err && line; line = strtok_r(NULL, "\r\n", &rest))
+		err = take_line(config, path, line);
+	return err;
+}
+
 static int set_auth(struct xp_push_config *config, const char *path)
 {
 	struct stat st;
@@ -178,12 +202,11 @@ static int set_auth(struct xp_push_config *config, const char *path)
 		err = xp_fail(-EINVAL, "--push-auth: other users can access %s (mode %04o); run chmod 600", path,
 			      (unsigned int)st.st_mode & 07777);
 	} else {
-		text[strcspn(text, "\r\n")] = 0;
-		err = make_header(config, path, text);
+		err = take_lines(config, path, text);
 	}
-	explicit_bzero(text, AUTH_BYTES_MAX + 1); /* also what follows the first line */
+	explicit_bzero(text, AUTH_BYTES_MAX + 1);
 	free(text);
-	if (!err && !strncmp(config->base, "http:", 5))
+	if (!err && config->authorization && !strncmp(config->base, "http:", 5))
 		xp_warn("--push-auth sends the secret without encryption, because the URL is not https");
 	return err;
 }
@@ -268,6 +291,7 @@ void xp_push_config_free(struct xp_push_config *config)
 		free(config->labels[i].name);
 		free(config->labels[i].value);
 	}
+	free(config->tenant);
 	free(config->base);
 	free(config->url);
 	free(config->authorities);

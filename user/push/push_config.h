@@ -38,6 +38,7 @@ struct xp_push_config {
 	char *base;	     /* the URL that was given: for messages */
 	char *url;	     /* of requests */
 	char *authorization; /* the HTTP header with the secret; NULL: none */
+	char *tenant;	     /* the HTTP header with the tenant; NULL: none */
 	struct xp_push_label labels[XP_PUSH_LABELS_MAX];
 	size_t label_count;
 	char *authorities; /* CA certificates (PEM) that replace those of the system; NULL: none */

@@ -152,8 +152,7 @@ static int write_body(void *arg, int fd)
 	return xp_push_body_write(arg, fd);
 }
 
-/* A profile that cannot be stored is dropped: the disk may be full. */
-static int put_profile(struct packing *packing, const struct xp_model_sample *samples, size_t count)
+static int write_profile(struct packing *packing, const struct xp_model_sample *samples, size_t count)
 {
 	struct xp_push_body body = {
 		.config = packing->config,
@@ -162,8 +161,7 @@ static int put_profile(struct packing *packing, const struct xp_model_sample *sa
 		.host = packing->host,
 	};
 	char *profile = NULL;
-	size_t bytes = 0;
-	FILE *out = open_memstream(&profile, &bytes);
+	FILE *out = open_memstream(&profile, &body.profile_bytes);
 	int err;
 
 	if (!out)
@@ -171,33 +169,28 @@ static int put_profile(struct packing *packing, const struct xp_model_sample *sa
 	err = xp_export_pprof_samples(out, packing->model, XP_MODEL_BY_NONE, samples, count);
 	if (fclose(out) && !err)
 		err = -ENOMEM;
-	if (!err) {
-		body.profile = profile;
-		body.profile_bytes = bytes;
+	body.profile = profile;
+	if (!err)
 		err = xp_push_queue_put(packing->queue_fd, packing->config->engine, packing->number++ % 1000000,
 					write_body, &body);
-		if (err)
-			packing->unstored_why = err;
-		*packing->unstored += !!err;
-		err = err == -ENOMEM ? err : 0;
-	}
 	free(profile);
 	return err;
 }
 
-static int put_profiles(struct packing *packing)
+/* A profile that cannot be made or stored is dropped: the disk may be full. */
+static void put_profiles(struct packing *packing)
 {
-	int err = 0;
-
-	for (size_t first = 0, end; !err && first < packing->sample_count; first = end) {
+	for (size_t first = 0, end; first < packing->sample_count; first = end) {
 		const struct xp_model_sample *samples = packing->samples;
+		int err;
 
 		for (end = first + 1; end < packing->sample_count && end - first < XP_PUSH_SAMPLES_MAX; end++)
 			if (name_of(packing, &samples[end]) != name_of(packing, &samples[first]))
 				break;
-		err = put_profile(packing, &samples[first], end - first);
+		err = write_profile(packing, &samples[first], end - first);
+		*packing->unstored += !!err;
+		packing->unstored_why = err ? err : packing->unstored_why;
 	}
-	return err;
 }
 
 static int pack_model(struct packing *packing, struct xp_model *model)
@@ -206,7 +199,9 @@ static int pack_model(struct packing *packing, struct xp_model *model)
 
 	packing->model = model;
 	model->comment = NULL; /* the command line, which may contain secrets */
-	err = name_services(packing) ?: bound_services(packing) ?: add_up(packing) ?: put_profiles(packing);
+	err = name_services(packing) ?: bound_services(packing) ?: add_up(packing);
+	if (!err)
+		put_profiles(packing);
 	free(packing->names);
 	free(packing->services);
 	free(packing->samples);

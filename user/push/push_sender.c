@@ -64,6 +64,8 @@ static struct curl_slist *make_headers(const struct xp_push_curl *curl, const st
 		more = curl->slist_append(headers, "Connect-Protocol-Version: 1");
 	if (more && config->authorization)
 		more = curl->slist_append(headers, config->authorization);
+	if (more && config->tenant)
+		more = curl->slist_append(headers, config->tenant);
 	if (more)
 		return headers;
 	curl->slist_free_all(headers);
