@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* `xprof diff A B`: what has changed between two recordings. */
+/* `xprof diff A B`: shows what changed between two recordings. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ struct reading {
 	struct xp_diff_pair pair;
 	char *names[2]; /* of A and B, clean */
 	struct xp_part_list parts[2];
-	bool broken; /* a part of one cannot be read, which was reported */
+	bool broken; /* a file cannot be read; the error was printed */
 };
 
 static struct xp_select select_of(const struct xp_options *options)
@@ -42,7 +42,7 @@ static int add_model(struct reading *reading, size_t side, const struct xp_model
 	return err;
 }
 
-/* The part of a recording's length that is selected. */
+/* Reduces the length of the recording to the selected time. */
 static void clip_length(struct xp_model *model, const struct xp_select *select)
 {
 	uint64_t end_ns = select->to_ns ? XP_MIN(select->to_ns, model->length_ns) : model->length_ns;
@@ -63,7 +63,8 @@ static int read_recording(struct reading *reading, size_t side, size_t part, con
 		struct xp_model_source source = xp_model_input_source(&input);
 		struct xp_model model;
 
-		/* Without samples, a time selects only calls. */
+		/* Only perf.data has the times of samples and waits, so without it a selected time applies only to
+		 * calls. */
 		if (kind != XP_MODEL_CALLS && (select.from_ns || select.to_ns) && !input.recorded.has_perf_data)
 			continue;
 		source.select = &select;
@@ -110,7 +111,7 @@ static bool has_any(const struct xp_diff *diff)
 	return diff->sides[0].total || diff->sides[1].total || diff->sides[0].calls || diff->sides[1].calls;
 }
 
-/* Only what both recorded is compared, so that nothing seems to be gone. */
+/* Compares only data that both sides recorded, so that data that was not recorded does not count as gone. */
 static bool has_both(const struct xp_diff *diff)
 {
 	bool has[2];
@@ -252,8 +253,7 @@ enum xp_exit xp_cmd_diff(const struct xp_options *options)
 
 	if (check(options))
 		return XP_EXIT_USAGE;
-	/* A name is worth a download only to those who say so. */
-	unsetenv("DEBUGINFOD_URLS");
+	unsetenv("DEBUGINFOD_URLS"); /* downloads only for export --debuginfod */
 	if (options->export_path)
 		xp_export_file_end_by_signals();
 	err = read_both(&reading, options);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* xprof doctor: what this machine, and a process, can record, and how to enable the rest. */
+/* `xprof doctor`: shows what xprof can record on this machine and of a process, and how to enable the rest. */
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -38,7 +38,7 @@ static void print_checks(const struct xp_preflight *preflight)
 	}
 }
 
-/* A missing privilege that only some recordings need does not fail the check. */
+/* A missing privilege counts as "missing" only if all recordings need it. */
 static void print_privileges(void)
 {
 	putchar('\n');
@@ -54,7 +54,7 @@ static void print_privileges(void)
 
 /* ---- patched sleds ---- */
 
-/* Whether ptrace is disabled for all users, which no privilege changes before the next boot. */
+/* Returns whether ptrace is disabled for all users until the next boot. */
 static bool is_ptrace_off(void)
 {
 	uint64_t scope;
@@ -94,7 +94,7 @@ static bool print_patching(const struct xp_preflight *preflight)
 	return true;
 }
 
-/* Whether calls of patched sleds can be recorded in memory. */
+/* Prints whether xprof can record calls in memory mode. */
 static void print_memory(void)
 {
 	const struct xp_instructions instructions = xp_instructions_try();
@@ -108,7 +108,7 @@ static void print_memory(void)
 		    "memory sleds", instructions.rdpid ? " and rdpid" : "");
 }
 
-/* ---- what record loads and attaches ---- */
+/* ---- loading and attaching as record does ---- */
 
 #define TRIAL_RING_BYTES (256u << 10)
 
@@ -117,7 +117,7 @@ struct trial {
 	struct xp_bpf_side bpf;
 };
 
-/* Has a probe, and is not called. */
+/* Gets a probe. It is never called. */
 static __attribute__((noinline, used)) void probed(void)
 {
 	__asm__ volatile("nop");
@@ -184,14 +184,14 @@ static int attach_waits(struct trial *trial)
 	return err;
 }
 
-/* All options of record that change what is loaded. */
+/* With all options of record that change which programs are loaded. */
 #define TRIAL_SAMPLES                                                                                                  \
 	.targets = 1, .tasks = true, .samples = true, .switches = true, .births = true, .stacks = XP_STACKS_DUMP
 
 static const struct {
 	const char *name;
 	const char *ok;
-	enum xp_check_state state; /* if it fails */
+	enum xp_check_state state; /* result if the trial fails */
 	struct xp_programs_options options;
 	int (*attach)(struct trial *trial);
 } trials[] = {

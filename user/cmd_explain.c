@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* `xprof explain DIR`: tells why the slowest calls of a recording were slow. */
+/* `xprof explain DIR`: shows why the slowest calls of a recording were slow. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>

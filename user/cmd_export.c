@@ -11,7 +11,7 @@
 #include "export/output.h"
 #include "model/part_list.h"
 
-/* A name is worth a download only to those who say so. */
+/* Allows downloads of debug information only with --debuginfod. */
 static int set_up_debuginfod(const struct xp_options *options)
 {
 	const char *urls = getenv("DEBUGINFOD_URLS");

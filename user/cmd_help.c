@@ -7,7 +7,7 @@
 #define COLUMNS 80
 #define INDENT 28 /* column of the help texts */
 
-/* Prints text in lines of COLUMNS. The first line starts at column, the others are indented by indent. */
+/* Prints text in lines of COLUMNS. The first line starts at `column`; the others are indented by `indent`. */
 static void print_wrapped(const char *text, int column, int indent)
 {
 	bool start = column == indent;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* xprof list: the functions of processes and files and how their calls can be recorded, or all sleds. */
+/* `xprof list`: lists the functions of processes and files, and how their calls can be recorded, or all sleds. */
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -26,17 +26,17 @@
 
 /* State shared by the objects of one operand. */
 struct listing {
-	bool sleds; /* one line per sled, and nothing about other functions */
+	bool sleds; /* --sleds: a line per sled, without functions that have no sleds */
 	bool json;
-	uint32_t fn_base; /* ids in a process continue from one object to the next */
+	uint32_t fn_base; /* number of functions in earlier objects: IDs in a process continue from object to object */
 	size_t objects;
 };
 
-/* What is known of an ELF file. */
+/* An ELF file. */
 struct object {
 	const char *path;
 	struct xp_sled_table *table;  /* NULL: no sleds */
-	struct xp_u64_map with_sleds; /* addresses of its functions */
+	struct xp_u64_map with_sleds; /* addresses of its functions with sleds */
 	struct xp_planned planned;
 	bool is_planned;
 };
@@ -51,7 +51,7 @@ static const char *const register_names[16] = { "rax", "rcx", "rdx", "rbx", "rsp
 static const char *const condition_names[16] = { "o", "no", "b", "ae", "e", "ne", "be", "a",
 						 "s", "ns", "p", "np", "l", "ge", "le", "g" };
 
-/* The name ends the line. */
+/* Prints the name, and ends the line. */
 static void print_name(const char *name)
 {
 	char *demangled = name ? xp_demangle(name) : NULL;
@@ -301,7 +301,7 @@ static void list_object(struct listing *listing, const struct object *object)
 	listing->objects++;
 }
 
-/* A file that the user may not read without xprof's capabilities is listed without names. */
+/* has_names: the user may read the file without xprof's capabilities. Otherwise, names are not shown. */
 static int open_table(struct xp_sled_table **table, int fd, bool has_names)
 {
 	int err = xp_sled_table_open(table, fd);
@@ -311,7 +311,7 @@ static int open_table(struct xp_sled_table **table, int fd, bool has_names)
 	return err;
 }
 
-/* Lists a file, and closes it. all: also if it has no sleds. Returns 0 or -errno, with a sentence (why.h). */
+/* Lists a file and closes it. all: lists it even if it has no sleds. Returns 0 or -errno, with a message (why.h). */
 static int list_fd(struct listing *listing, const char *path, int fd, bool all)
 {
 	bool has_names = xp_chosen_user_may_read(fd);
@@ -351,7 +351,7 @@ static enum xp_exit list_file(struct listing *listing, const char *path)
 	return XP_EXIT_OK;
 }
 
-/* Lists a mapped file, if it is the executable or has sleds. Others have no sleds, so only broken ones are reported. */
+/* Lists a mapped file if it is the executable or has sleds. Prints a warning if it cannot be read. */
 static int list_mapping(struct listing *listing, pid_t pid, const struct xp_mapping *mapping, bool is_executable)
 {
 	int err, fd = xp_mapping_open(pid, mapping);
@@ -371,7 +371,7 @@ static int list_mapping(struct listing *listing, pid_t pid, const struct xp_mapp
 	return err;
 }
 
-/* The executable comes first, so that its ids match those of llvm-xray. */
+/* Returns the index of the executable. It is listed first, so that its function IDs are those of llvm-xray. */
 static size_t find_executable(const struct xp_mappings *mappings, pid_t pid)
 {
 	struct stat st;
@@ -431,7 +431,7 @@ static enum xp_exit list_process(struct listing *listing, pid_t pid)
 	return code;
 }
 
-/* Returns 0 if the operand is not a number, so a file name; -1 if it is a number but not a process id. */
+/* Returns the PID; 0 if the operand is not a number; -1 if it is a number but not a valid PID. */
 static pid_t operand_pid(const char *operand)
 {
 	unsigned long number;
@@ -446,7 +446,7 @@ static pid_t operand_pid(const char *operand)
 	return errno || !number || number > INT_MAX ? -1 : (pid_t)number;
 }
 
-/* Lists the only process that has this name, if it is no file's. */
+/* Lists the file with this name or, if there is none, the only process with this name. */
 static enum xp_exit list_named(struct listing *listing, const char *name)
 {
 	struct xp_pid_list found = { 0 };
@@ -460,7 +460,7 @@ static enum xp_exit list_named(struct listing *listing, const char *name)
 	return code;
 }
 
-/* listing->objects counts those of all operands. */
+/* Lists an operand. listing->objects counts the objects of all operands. */
 static enum xp_exit list_operand(struct listing *listing, const char *operand)
 {
 	pid_t pid = operand_pid(operand);

@@ -17,7 +17,7 @@
 #define EXPORT_SECONDS 600
 #define POLL_MS 100
 
-/* What options->formats ask for. */
+/* Exports the recording in the formats of options->formats. */
 static enum xp_exit export_formats(const struct xp_options *recorded)
 {
 	char *operands[] = { (char *)recorded->output_dir };
@@ -25,7 +25,7 @@ static enum xp_exit export_formats(const struct xp_options *recorded)
 
 	options.operands = operands;
 	options.operand_count = 1;
-	/* What these select is the target, and what to record of it. */
+	/* For record, these options select the target and its functions, not what to export. */
 	options.pids = (struct xp_pid_list){ 0 };
 	options.functions = (struct xp_text_list){ 0 };
 	options.tid = 0;
@@ -33,8 +33,8 @@ static enum xp_exit export_formats(const struct xp_options *recorded)
 }
 
 /*
- * Runs in a child. The user behind sudo, or the one who was given capabilities, owns the finished recording and can
- * change it, so its products are made with no more rights than that user has.
+ * Runs in a child. The user who ran sudo, or who has xprof's capabilities, owns the finished recording and can change
+ * it. So this makes the profiles and exports with only the rights of that user.
  */
 static int make_products(void *arg)
 {
@@ -53,7 +53,7 @@ static int make_products(void *arg)
 	return options->formats ? (int)(export_formats(options) ?: code) : (int)code;
 }
 
-/* SIGTERM makes the child remove its incomplete file, if it gets a CPU. */
+/* Sends SIGTERM, at which the child removes its incomplete file. Kills the child if it does not end within POLL_MS. */
 static void end_export(struct xp_child *child)
 {
 	kill(child->pid, SIGTERM);
@@ -92,7 +92,7 @@ static void push(void *pusher, const char *directory)
 		xp_pusher_add(pusher, directory);
 }
 
-/* The queue is not in the recording's directory, which the next recording replaces. */
+/* The queue is next to the directory of the recording, because the next recording replaces that directory. */
 static int start_pusher(struct xp_pusher **pusher, struct xp_push_config *config, const struct xp_options *options)
 {
 	const struct xp_push_options how = {

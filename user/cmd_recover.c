@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* `xprof recover`: writes the logs of recordings that were cut off, from their spools. */
+/* `xprof recover`: makes the logs and profiles of interrupted recordings. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 #include "record/recovered.h"
 #include "sample/perf_out.h"
 
-/* A directory of recordings. */
+/* The directory of a recording. */
 struct place {
 	int dir_fd;
 	const char *dir_name;
@@ -85,7 +85,7 @@ static void recover_entry(const struct place *place, const char *entry, uint64_t
 	else if (err)
 		xp_error("%s/%s: cannot recover it: %s", dir_name, entry, reason(err));
 	*failed |= err && err != -ENODATA;
-	/* Waits only once: a process that holds one lock may hold any number. */
+	/* Waits for a lock only once, because one process can hold the locks of all spools. */
 	if (err == -EBUSY)
 		*patience_ns = 0;
 }
@@ -95,7 +95,10 @@ static int is_spool(const struct dirent *entry)
 	return xp_file_is_spool(entry->d_name);
 }
 
-/* Left by a recording that was killed after it created the file. A running recording holds a lock on it. */
+/*
+ * Removes an empty perf.data: xprof was killed after it created the file. A running recording holds a lock on the file.
+ * Returns whether the file was removed.
+ */
 static bool remove_empty_samples(int dir_fd, const char *dir_name)
 {
 	int fd = openat(dir_fd, XP_PERF_DATA_NAME, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -130,7 +133,7 @@ static void recover_entries(struct place *place, bool *failed)
 		*failed = true;
 	}
 	removed = remove_empty_samples(dir_fd, dir_name);
-	/* A newer xprof may know more of what the spools hold, too: they stay. */
+	/* Keeps spools of a newer xprof, because their contents may have another meaning. */
 	*failed |= is_newer = count > 0 && xp_manifest_check(dir_fd, dir_name);
 	for (int i = 0; i < count; i++) {
 		if (!is_newer)

@@ -45,7 +45,7 @@ static int print_report(struct xp_report_tables *tables, const struct xp_recorde
 	return xp_page_end(&page, 0);
 }
 
-/* A single recording tells more: its machine, and threads from perf.data. */
+/* Returns the directory if there is only one recording. Its report also has the machine, and threads from perf.data. */
 static const char *only_directory(const struct xp_options *options)
 {
 	struct stat st;
@@ -60,7 +60,7 @@ static int say_no_waits(void)
 	return xp_fail(-ENODATA, "no waits in this recording; `xprof record --off-cpu` records where threads wait");
 }
 
-/* A recording, or all of its parts. *failed: one could not be read, and the error is printed. */
+/* Adds a recording, or all of its parts. Sets *failed if a part cannot be read, after printing the error. */
 static int add_parts(struct xp_recorded *recorded, const char *name, bool *failed)
 {
 	struct xp_part_list parts = { 0 };
@@ -76,7 +76,7 @@ static int add_parts(struct xp_recorded *recorded, const char *name, bool *faile
 	return err == -EINVAL ? 0 : err;
 }
 
-/* *failed: a part of it could not be read, and the error is printed. */
+/* Prints the tables. Sets *failed if a file cannot be read, after printing the error. */
 static int report(const struct xp_options *options, struct xp_recorded *recorded, bool *failed)
 {
 	const struct xp_report_options how = {
@@ -128,7 +128,7 @@ static int show_tree(struct xp_model *model, const struct xp_model_tree *tree, e
 	return xp_page_end(&page, err);
 }
 
-/* Returns why there are none: a mistyped pattern is a wrong use. */
+/* Prints why there are no callers. Returns -EINVAL if no function matches the pattern, otherwise -ENODATA. */
 static int say_no_callers(const struct xp_model *model, const char *const *pattern)
 {
 	struct xp_pattern_uses *uses = xp_pattern_uses_new(pattern, 1);

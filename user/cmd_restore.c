@@ -12,8 +12,7 @@
 #include "sled/unpatch.h"
 #include "target/target.h"
 
-/* The killed xprof has left calls in the process: 256 KiB for each thread. They are unmapped, or at least given back.
- */
+/* Frees the call rings that the killed xprof left in the process: 256 KiB per thread. */
 static void give_memory_back(pid_t pid)
 {
 	struct xp_stub_map stubs;

@@ -17,19 +17,19 @@
 #include "kernel/privilege.h"
 
 #define OPENER "xdg-open"
-#define OPENER_MS 3000	       /* longer than it takes to fail; some browsers make it wait for their end */
+#define OPENER_MS 3000	       /* enough time to fail; with some browsers, xdg-open runs until the browser ends */
 #define ENVIRONMENT_MAX 131072 /* bytes of the environment of a shell; the rest is ignored */
 #define ANCESTORS_MAX 64
 
-/* Exit codes of the child, beside those of xdg-open, which are below 10. */
+/* Exit codes of the child. The exit codes of xdg-open are below 10. */
 enum {
 	CHILD_FAILED = 124,
 	CHILD_NO_DISPLAY = 125,
-	CHILD_NOT_EXECUTABLE = 126, /* as the shell has these two */
+	CHILD_NOT_EXECUTABLE = 126, /* like the shell */
 	CHILD_NOT_FOUND = 127,
 };
 
-/* ---- in the child, which has no more rights than the user ---- */
+/* ---- in the child, which has only the rights of the user ---- */
 
 static pid_t parent_of(pid_t pid)
 {
@@ -42,8 +42,8 @@ static pid_t parent_of(pid_t pid)
 }
 
 /*
- * sudo keeps DISPLAY, but neither WAYLAND_DISPLAY nor the address of the session bus. The shell that started sudo has
- * all of them. Returns its environment, or NULL. Like the environment of any process, it is never freed.
+ * Returns the environment of the shell that started sudo, or NULL. The browser needs WAYLAND_DISPLAY and the address of
+ * the session bus, which sudo removes. The environment is never freed.
  */
 static char **environment_of_shell(uid_t uid)
 {
@@ -84,8 +84,8 @@ static bool is_set(const char *name)
 }
 
 /*
- * Not a child as in base/child.h: the browser is the user's program, and outlives xprof. A session of its own keeps it
- * when sudo closes its terminal.
+ * Runs xdg-open. Does not use base/child.h: the browser is a program of the user, and it outlives xprof. It gets a new
+ * session, so that it keeps running when sudo closes its terminal.
  */
 static __attribute__((noreturn)) void run_opener(const char *page)
 {
@@ -127,7 +127,7 @@ enum xp_exit xp_view_open(const char *directory)
 
 	if (!absolute)
 		return xp_fail(XP_EXIT_FAILED, "%s: cannot open it: %s", directory, strerror(errno));
-	/* an absolute path is no option of xdg-open, and no URL */
+	/* xdg-open cannot mistake an absolute path for an option or a URL. */
 	snprintf(page, sizeof(page), "%s/recording.html", absolute);
 	free(absolute);
 	if (access(page, F_OK)) /* nothing was recorded, which xp_cmd_export() has reported */

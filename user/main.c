@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Dispatch only. */
+/* Runs the command. */
 #include <errno.h>
 
 #include "commands.h"
 #include "kernel/privilege.h"
 
 /*
- * The other commands open only what their user may open, and their children, such as a pager, get no more rights than
- * that.
+ * Returns whether the command needs privileges. The other commands and their children, such as a pager, run with only
+ * the rights of the user.
  */
 static bool needs_privilege(enum xp_command command)
 {

@@ -8,12 +8,12 @@
 
 #include "options.h"
 
-/* option_values.c: text to the option's member. NULL for a flag, and for an optional value that is omitted. */
+/* option_values.c: parses the value of an option. text: NULL for a flag, or if an optional value is omitted. */
 int xp_option_set(struct xp_options *options, const struct xp_option *option, const char *text);
 
 /*
- * option_pids.c: adds PIDs, separated by commas. with_names: also the name of a running process, if no other process
- * has that name.
+ * option_pids.c: adds PIDs, separated by commas. with_names: also accepts the name of a process, if only one process
+ * has this name.
  */
 int xp_option_pids_set(struct xp_pid_list *list, const char *text, bool with_names);
 
@@ -25,7 +25,7 @@ int xp_option_record_check(struct xp_options *options, bool separated);
 int xp_option_export_check(const struct xp_options *options);
 int xp_option_report_check(const struct xp_options *options);
 
-/* option_trigger.c: adds a --trigger, 'GLOB>TIME'; checks them against the other options. */
+/* option_trigger.c: adds a --trigger 'GLOB>TIME', and checks the triggers against other options. */
 int xp_option_trigger_add(struct xp_trigger_list *triggers, const char *text);
 int xp_option_triggers_check(const struct xp_options *options);
 void xp_option_triggers_free(struct xp_trigger_list *triggers);

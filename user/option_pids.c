@@ -12,7 +12,7 @@
 #include "base/util.h"
 
 #define COMMAND_BYTES 4096
-#define SHOWN_MAX 20 /* processes of one name */
+#define SHOWN_MAX 20 /* maximum number of processes in an error message */
 
 static int pid_add(struct xp_pid_list *list, pid_t pid)
 {
@@ -31,8 +31,9 @@ static int pid_add(struct xp_pid_list *list, pid_t pid)
 }
 
 /*
- * Whether the process has this name: as its comm, or as the last part of the path of its program. command: that path,
- * or comm if the user may not read it. Not by the command line: a process can make those wait for ever who read it.
+ * Returns whether the process has this name: as its comm, or as the file name of its executable. Sets command to the
+ * path of the executable, or to comm if the user may not read the path. Does not read the command line, because a
+ * process can block its readers forever.
  */
 static bool has_name(pid_t pid, const char *name, char command[COMMAND_BYTES])
 {
@@ -53,7 +54,7 @@ static bool has_name(pid_t pid, const char *name, char command[COMMAND_BYTES])
 	return !strcmp(comm, name) || (slash && !strcmp(slash + 1, name));
 }
 
-/* Returns 0 or -errno. */
+/* Finds all processes with this name. Returns 0 or -errno. */
 static int find_named(struct xp_pid_list *found, const char *name)
 {
 	DIR *proc = opendir("/proc");

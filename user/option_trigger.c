@@ -7,7 +7,7 @@
 
 #include "base/util.h"
 
-/* The name of an operator or a template has a '>', too: the last one precedes the time. */
+/* Parses 'GLOB>TIME'. The glob can contain '>', as in operators and templates: the last '>' is before the time. */
 static int parse(struct xp_trigger_option *trigger, const char *text)
 {
 	const char *sign = strrchr(text, '>');

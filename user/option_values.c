@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The values of options. */
+/* Parses the values of options. */
 #include "option_parts.h"
 
 #include <errno.h>
@@ -110,7 +110,7 @@ static int set_duration(const char *name, uint64_t *ns, const char *text)
 {
 	int err = xp_duration_parse(text, ns);
 
-	/* Without --duration there is no end, which 0 does not ask for. */
+	/* Rejects --duration 0, because in the options 0 means no end. */
 	if (!err && !*ns && strcmp(name, "duration") == 0)
 		err = -EINVAL;
 	if (err)

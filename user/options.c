@@ -246,7 +246,7 @@ const struct xp_option xp_option_table[] = {
 };
 const size_t xp_option_count = XP_ARRAY_SIZE(xp_option_table);
 
-/* getopt's values: an option without a short name must not have the value of a character. */
+/* The value of an option for getopt. It must differ from all characters. */
 #define OPTION_VALUE(index) (UCHAR_MAX + 1 + (int)(index))
 
 enum xp_command xp_command_find(const char *name)
@@ -269,7 +269,7 @@ static void getopt_tables_make(struct getopt_tables *tables, enum xp_command com
 
 	memset(tables, 0, sizeof(*tables));
 	if (command == XP_CMD_RECORD)
-		*shorts++ = '+'; /* what follows the first operand belongs to the child */
+		*shorts++ = '+'; /* all arguments after the first operand belong to the child */
 	*shorts++ = ':';
 	for (size_t i = 0; i < xp_option_count; i++) {
 		const struct xp_option *option = &xp_option_table[i];
@@ -299,10 +299,10 @@ static const struct xp_option *option_of_value(enum xp_command command, int valu
 	return NULL;
 }
 
-/* The nearest of some names to a word, to guess what was meant. */
+/* Finds the name that is most similar to a mistyped word. */
 struct guess {
 	const char *word;
-	const char *name; /* NULL: none is near */
+	const char *name; /* NULL: no name is similar */
 	unsigned int edits;
 };
 
@@ -342,7 +342,7 @@ static void guess_try(struct guess *guess, const char *name)
 	}
 }
 
-/* A word that begins with "--". */
+/* Prints an error for an unknown word that starts with "--". */
 static void report_unknown_long(enum xp_command command, const char *word)
 {
 	const char *name = xp_command_table[command].name;
@@ -367,7 +367,7 @@ static void report_unknown_long(enum xp_command command, const char *word)
 		xp_error("unknown option '%.*s'; see 'xprof help %s'", (int)length, word, name);
 }
 
-/* getopt does not know the option: it belongs to another command, to no command, or is a flag with an argument. */
+/* Prints an error for a word that getopt rejects: an unknown option, or a flag with an argument. */
 static void report_unknown(enum xp_command command, const char *word)
 {
 	const struct xp_option *option = option_of_value(command, optopt);
@@ -406,7 +406,7 @@ static int parse_flags(struct xp_options *options, int argc, char **argv)
 	}
 }
 
-/* As perf diff has perf.data.old and perf.data. */
+/* Adds default operands, like perf diff, which uses perf.data.old and perf.data. */
 static int add_recordings(struct xp_options *options, const struct xp_command_info *info)
 {
 	static char *const defaults[XP_RECORDINGS_MAX] = { (char *)XP_RECORDING_DEFAULT ".old",
@@ -472,7 +472,7 @@ static int parse_command(struct xp_options *options, int argc, char **argv)
 	return options->command == XP_COMMANDS ? -EINVAL : 0;
 }
 
-/* `xprof NAME --help` is `xprof help NAME`, whatever the other arguments are. */
+/* Changes `xprof NAME --help` to `xprof help NAME`. */
 static void turn_to_help(struct xp_options *options, char **argv)
 {
 	bool named = options->command != XP_CMD_HELP;
@@ -504,7 +504,7 @@ int xp_options_parse(struct xp_options *options, int argc, char **argv)
 	err = parse_flags(options, argc - 1, argv + 1);
 	if (err)
 		return err;
-	/* parse_flags() saw argv from the command on, so optind counts from there */
+	/* optind counts from the command, because parse_flags() got argv + 1. */
 	separated = strcmp(argv[optind], "--") == 0;
 	options->operands = argv + 1 + optind;
 	options->operand_count = (size_t)(argc - 1 - optind);

@@ -28,7 +28,7 @@ enum xp_command {
 };
 
 #define XP_RECORDING_DEFAULT "xprof.out"
-/* Operands of a command that reads recordings: of diff. */
+/* Maximum number of recordings with defaults: two for diff. */
 #define XP_RECORDINGS_MAX 2
 
 /* The arguments after the options. */
@@ -48,7 +48,7 @@ struct xp_command_info {
 	unsigned int operands_min;
 	unsigned int operands_max;
 	enum xp_operand_kind operands;
-	bool reads_recordings; /* a missing first operand is xprof.out; the one before it xprof.out.old */
+	bool reads_recordings; /* a missing operand is xprof.out; if diff lacks both, the first is xprof.out.old */
 };
 
 enum xp_option_type {
@@ -80,7 +80,7 @@ struct xp_option {
 	const char *choices;  /* NUMBER, CHOICE and LIST: separated by '|'; SIZE: the smallest, NULL: 4K */
 	enum xp_option_type type;
 	unsigned int commands; /* 1u << enum xp_command, or'ed */
-	size_t offset;	       /* of the member of struct xp_options that it sets */
+	size_t offset;	       /* offset of its member in struct xp_options */
 	const char *group;     /* heading in help */
 	const char *help;      /* one or two sentences */
 };
@@ -98,8 +98,8 @@ struct xp_optional_duration {
 /* An amount of time or of data. */
 struct xp_time_or_bytes {
 	bool given;
-	uint64_t ns;	/* 0: it is one of data */
-	uint64_t bytes; /* 0: it is one of time */
+	uint64_t ns;	/* 0: an amount of data */
+	uint64_t bytes; /* 0: an amount of time */
 };
 
 struct xp_text_list {
@@ -107,7 +107,7 @@ struct xp_text_list {
 	size_t count;
 };
 
-/* --trigger 'GLOB>TIME': a call of such a function that takes longer. */
+/* --trigger 'GLOB>TIME' */
 struct xp_trigger_option {
 	const char *text; /* as given */
 	char *glob;	  /* owned */
@@ -133,14 +133,14 @@ enum xp_call_graph {
 	XP_CALL_GRAPH_AUTO,  /* by unwind tables, by frame pointers where there are none */
 	XP_CALL_GRAPH_FP,    /* by frame pointers */
 	XP_CALL_GRAPH_DWARF, /* by unwind tables */
-	XP_CALL_GRAPH_NONE,  /* not at all */
+	XP_CALL_GRAPH_NONE,  /* no callers */
 };
 
 enum xp_call_mode_option {
 	XP_CALL_MODE_OPTION_PROBE,  /* a uprobe on each sled */
 	XP_CALL_MODE_OPTION_PATCH,  /* sleds patched from outside, uprobes on a stub */
-	XP_CALL_MODE_OPTION_MEMORY, /* patched, and their calls recorded in memory, if possible */
-	XP_CALL_MODE_OPTION_AUTO,   /* the cheapest for which everything needed is available */
+	XP_CALL_MODE_OPTION_MEMORY, /* patched sleds whose calls are recorded in memory */
+	XP_CALL_MODE_OPTION_AUTO,   /* the cheapest mode that works */
 };
 
 /* In the order of enum xp_export_format. */
@@ -167,11 +167,11 @@ enum xp_diff_sort_option {
 	XP_DIFF_SORT_OPTION_CUM,
 };
 
-/* Strings point into argv. Members that are not set are 0, false or NULL unless a default is given here. */
+/* Strings point into argv. Members are 0, false or NULL by default, unless a comment gives another default. */
 struct xp_options {
 	enum xp_command command;
 	bool help; /* handled by the parser: the command becomes help */
-	bool bare; /* no command was given, which becomes help */
+	bool bare; /* no command was given; the command becomes help */
 	bool verbose;
 	bool quiet;
 
@@ -195,10 +195,10 @@ struct xp_options {
 	bool compress;
 	bool no_compression;
 	bool switch_events;
-	struct xp_optional_duration off_cpu; /* its waits are at least this long */
+	struct xp_optional_duration off_cpu; /* --off-cpu: minimum length of a wait */
 	uint64_t hz;	  /* samples per second, default 99; UINT64_MAX: as many as the kernel allows */
 	uint64_t period;  /* -c: events between samples, instead of hz; 0: not given */
-	const char *cpus; /* -C: with -a, only these; NULL: all */
+	const char *cpus; /* -C: with -a, the CPUs to sample; NULL: all */
 	enum xp_call_graph call_graph;
 	bool jvm_attach; /* request perf maps from JVMs */
 
@@ -216,7 +216,7 @@ struct xp_options {
 	uint64_t buffer_bytes;		    /* ring buffer of each CPU; 0: not given */
 	uint64_t max_bytes;		    /* --max-size of the recording; 0: the default */
 
-	unsigned int formats; /* made at the end: 1u << enum xp_format_option, or'ed */
+	unsigned int formats; /* export these formats: 1u << enum xp_format_option, or'ed */
 	bool open;	      /* show the page in a browser */
 
 	const char *push;	    /* ENGINE=URL, not checked; NULL: not given */
@@ -229,28 +229,28 @@ struct xp_options {
 	bool lines;
 	bool no_inlines;
 	bool full_names;
-	bool tree;	       /* calls and by, too */
+	bool tree;	       /* report also uses calls and by */
 	const char *callers;   /* glob; NULL: not given */
 	const char *instr_map; /* file with the functions of a log; NULL: not given */
 
-	/* export; pids, tid, functions, formats and full_names, too */
-	bool calls;		   /* of the logs instead of the samples */
-	bool waits;		   /* --off-cpu of export: those instead of the samples */
+	/* export, which also uses pids, tid, functions, formats and full_names */
+	bool calls;		   /* calls instead of samples */
+	bool waits;		   /* --off-cpu of other commands than record: waits instead of samples */
 	const char *export_path;   /* -o; "-": standard output; NULL: a file in the directory of the recording */
 	struct xp_text_list comms; /* --comm: globs */
 	uint64_t from_ns;	   /* since the start of the recording */
 	uint64_t to_ns;		   /* 0: to the end */
-	int by;			   /* enum xp_by_option; -1: that of the format, the default */
+	int by;			   /* enum xp_by_option; -1, the default: depends on the format */
 	bool debuginfod;
 
-	/* explain; functions, full_names and instr_map, too */
-	uint64_t slowest;  /* calls that are shown; 0: not given */
-	uint64_t above_ns; /* only those that take longer; 0: all */
+	/* explain, which also uses functions, full_names and instr_map */
+	uint64_t slowest;  /* number of calls to show; 0: not given */
+	uint64_t above_ns; /* explain only longer calls; 0: all */
 	double tail;	   /* shares of calls; 0: not given */
 	double against;
-	bool json; /* diff, too */
+	bool json; /* also of report, diff and list */
 
-	/* diff; comms, export_path, limit, full_names and instr_map, too */
+	/* diff, which also uses comms, export_path, limit, full_names and instr_map */
 	bool folded;
 	bool html;
 	bool normalize;
@@ -263,7 +263,7 @@ struct xp_options {
 	/* report, export, view, explain, diff, list, recover, doctor, help */
 	char **operands; /* part of argv, or recordings */
 	size_t operand_count;
-	char *recordings[XP_RECORDINGS_MAX]; /* the operands with those that were not given */
+	char *recordings[XP_RECORDINGS_MAX]; /* the operands, including defaults */
 };
 
 extern const struct xp_command_info xp_command_table[XP_COMMANDS];

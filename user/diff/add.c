@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What the models of A and B become in the common one. */
+/* Adds the models of A and B to the common model. */
 #include "diff/diff.h"
 
 #include <ctype.h>
@@ -12,22 +12,22 @@
 #include "base/util.h"
 #include "elf/demangle.h"
 
-/* What one model becomes in the common one. */
+/* A model that is being added to the common model. */
 struct adding {
 	struct xp_diff *diff;
 	size_t side;
 	const struct xp_model *from;
-	/* Indexes in the common model, by those in `from`. */
+	/* The index in the common model for each index in `from`. */
 	uint32_t *objects, *functions, *locations, *stacks, *threads;
 	struct xp_u64_map comms; /* names of its processes */
-	uint64_t first;		 /* number of its first location among those of all models */
+	uint64_t first;		 /* number of locations in the models before it */
 };
 
 /* ---- names that do not depend on the build ---- */
 
 /*
- * "foo.constprop.0" and "foo.cold" are foo. Demangled names have such a suffix as " [clone .constprop.0]". Returns
- * where the suffix begins; the end: there is none.
+ * Returns the start of a compiler's suffix, or the end of the name if there is none: "foo.constprop.0" and "foo.cold"
+ * are parts of foo. In demangled names, the suffix is " [clone .constprop.0]".
  */
 static char *find_suffix(char *name, size_t length)
 {
@@ -74,7 +74,7 @@ static bool is_hex(const char *text)
 	return text[0] == '0' && text[1] == 'x' && text[2] && strspn(text + 2, "0123456789abcdef") == strlen(text + 2);
 }
 
-/* Files keep the names that were made of an address, "object+0x12", or of the number of a function in a log. */
+/* Returns whether a name was made of an address ("object+0x12"), or of the number of a function in a log ("fn_12"). */
 static bool is_made_up(const char *name, const char *object)
 {
 	size_t length = strlen(object);
@@ -101,7 +101,7 @@ static const char *name_of(struct adding *adding, const struct xp_model_function
 	return xp_model_text(&adding->diff->model, name);
 }
 
-/* ---- one of both models ---- */
+/* ---- adding a model ---- */
 
 static int add_objects(struct adding *adding)
 {
@@ -137,7 +137,7 @@ static int add_functions(struct adding *adding)
 	return err;
 }
 
-/* Locations stay apart, those of A and B, too: the tree brings their functions together. */
+/* Adds a location. A and B have no common locations; the tree combines their functions. */
 static int add_location(struct adding *adding, size_t index)
 {
 	const struct xp_model_location *from = &adding->from->locations[index];
@@ -159,7 +159,7 @@ static int add_location(struct adding *adding, size_t index)
 	return 0;
 }
 
-/* Processes are known by name only. */
+/* Adds a thread. Processes with the same name are the same process. */
 static int add_thread(struct adding *adding, size_t index)
 {
 	const struct xp_model_process *from = &adding->from->processes[adding->from->threads[index].process];
@@ -180,7 +180,7 @@ static int add_thread(struct adding *adding, size_t index)
 	return err ? err : xp_model_thread(model, &thread, &adding->threads[index]);
 }
 
-/* The mean of all samples of the side. */
+/* Updates the mean period of all samples of the side. */
 static void add_period(struct xp_diff_side *side, const struct xp_model *from, const uint64_t totals[2])
 {
 	double before = from->kind == XP_MODEL_SAMPLES ? (double)side->total : 0;

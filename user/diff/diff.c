@@ -10,12 +10,12 @@
 
 /* ---- rows ---- */
 
-/* Where a function is in a stack more than once, it counts once. */
+/* A walk over the tree. A function that occurs several times in a stack counts once in its total. */
 struct walk {
 	const struct xp_model_tree *tree;
 	uint32_t *first, *next; /* children and siblings of nodes; 0: none */
-	uint32_t *open;		/* of each function: how often it is above the node */
-	uint32_t *rows;		/* of each function, plus 1; 0: none yet */
+	uint32_t *open;		/* for each function: how many ancestors of the node are this function */
+	uint32_t *rows;		/* for each function: index of its row plus 1; 0: no row yet */
 };
 
 static void enter(struct xp_diff *diff, struct walk *walk, uint32_t index)
@@ -198,7 +198,7 @@ static int compare_rows(const void *a, const void *b, void *diff)
 	       strcmp(x->function, y->function) ?: strcmp(x->object, y->object);
 }
 
-/* Functions that only call others have nothing themselves. */
+/* Removes rows without values, such as functions that only call others. */
 static void drop_empty_rows(struct xp_diff *diff)
 {
 	size_t kept = 0;

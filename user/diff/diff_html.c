@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The HTML page of a comparison: each tree has A's values and B's, as numbers of samples or ns (html_view.h). */
+/* Writes the HTML page of a comparison. Each tree has the values of A and B: numbers of samples, or ns (html_view.h).
+ */
 #include "diff/out.h"
 
 #include <inttypes.h>

@@ -14,7 +14,7 @@ static const char *const verdicts[] = {
 	[XP_DIFF_SHRANK] = "shrank",
 };
 
-/* Functions below give away what they make, NULL included: jansson's "o" accepts it, and fails. */
+/* The caller of a function below owns its result. A NULL result makes json_pack() with "o" fail. */
 
 static json_t *number_or_null(double number)
 {
@@ -41,7 +41,7 @@ static json_t *pair_of(const uint64_t counts[2])
 	return json_pack("[I, I]", (json_int_t)counts[0], (json_int_t)counts[1]);
 }
 
-/* What the samples say. */
+/* Adds the members about samples. */
 static void add_samples(json_t *object, const struct xp_diff *diff, const struct xp_diff_row *row)
 {
 	json_object_set_new(object, "self_samples", pair_of(row->self));

@@ -34,7 +34,7 @@ static void put_heading(const struct page *page, const char *text)
 	putc('\n', page->out);
 }
 
-/* The column before it has so many columns. */
+/* Prints the name and the object. before: number of columns before the name. */
 static void put_name(const struct page *page, const struct xp_diff_row *row, unsigned int before)
 {
 	unsigned int columns = page->style->columns;
@@ -63,7 +63,7 @@ static void find_name_columns(struct page *page, size_t rows)
 
 /* ---- samples ---- */
 
-/* "+12.3 %", "new" or "gone". */
+/* Formats a change: "+12.3 %", "x 12.3", "new" or "gone". */
 static void format_ratio(char *to, size_t size, double before, double after)
 {
 	if (!(before > 0))
@@ -113,7 +113,7 @@ static enum xp_diff_verdict kind_of(const struct xp_diff_row *row)
 	return row->verdict == XP_DIFF_SHRANK ? XP_DIFF_GREW : row->verdict;
 }
 
-/* Rows with a verdict. */
+/* Returns the number of rows of a kind. */
 static size_t count_rows(const struct xp_diff *diff, enum xp_diff_verdict kind)
 {
 	size_t count = 0;
@@ -250,7 +250,7 @@ static void format_time(char *to, size_t size, double ns)
 }
 
 #define TIMES 5
-static const unsigned int percentiles[TIMES] = { 0, 500, 900, 990, 1000 }; /* the first one is the mean */
+static const unsigned int percentiles[TIMES] = { 0, 500, 900, 990, 1000 }; /* 0: the mean */
 
 static void find_times(const struct page *page, const struct xp_diff_row *row, size_t side, double times[TIMES])
 {
@@ -266,7 +266,7 @@ static double calls_per_s(const struct page *page, const struct xp_diff_row *row
 	return page->diff->sides[side].length_ns ? calls / ((double)page->diff->sides[side].length_ns / 1e9) : calls;
 }
 
-/* Three lines: A, B, and the change. */
+/* Prints three lines: A, B, and the change. */
 static void put_call_row(const struct page *page, const struct xp_diff_row *row)
 {
 	double times[2][TIMES];

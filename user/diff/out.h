@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Writes a comparison: as text, JSON, folded stacks or a page. Errors show in ferror(out), or as -ENOMEM. */
+/* Writes a comparison as text, JSON, folded stacks or an HTML page. Returns 0 or -ENOMEM; ferror(out) reports errors.
+ */
 #ifndef XPROF_DIFF_OUT_H
 #define XPROF_DIFF_OUT_H
 
@@ -9,11 +10,11 @@
 
 struct xp_diff_style {
 	bool colour;
-	unsigned int columns; /* of the terminal: longer names are cut; 0: no limit */
-	uint64_t limit;	      /* rows of a table */
+	unsigned int columns; /* columns of the terminal, to which names are shortened; 0: no limit */
+	uint64_t limit;	      /* rows per table */
 };
 
-/* Of samples, of calls, or both. */
+/* The comparisons of samples and of calls, or one of them. */
 struct xp_diff_pair {
 	const struct xp_diff *all[2];
 	size_t count;
@@ -21,13 +22,13 @@ struct xp_diff_pair {
 
 void xp_diff_print(FILE *out, const struct xp_diff_pair *pair, const struct xp_diff_style *style);
 
-/* See xprof-diff(1), JSON. */
+/* xprof-diff(1), section JSON, describes the output. */
 int xp_diff_json(FILE *out, const struct xp_diff_pair *pair);
 
 /*
- * A line for each stack: the stack as in export/folded.c, a number of A, a number of B, as difffolded.pl and
- * inferno-diff-folded write them. B's are its samples, or the ns in its calls; A's are scaled to the same unit: to
- * as many samples as B has, or per second, to the length and the rate of B.
+ * Writes a line per stack, like difffolded.pl and inferno-diff-folded: the stack as in export/folded.c, the value of A,
+ * and the value of B. The value of B is its samples, or the ns in its calls. The value of A is scaled to the same unit:
+ * to the total of B or, per second, to the length and the rate of B.
  */
 int xp_diff_folded(FILE *out, const struct xp_diff *diff);
 

@@ -333,7 +333,7 @@ int xp_perfdata_comm(struct xp_perfdata *perfdata, uint64_t tsc, pid_t pid, pid_
 	return end_with_trailer(perfdata, tsc, pid, tid);
 }
 
-/* Writes a FORK or EXIT. ptid, the creating thread, is unknown; the PID of its process is written instead. */
+/* Writes a FORK or EXIT. The creating thread (ptid) is unknown, so this writes the PID of its process instead. */
 static int put_task(struct xp_perfdata *perfdata, uint64_t tsc, uint64_t then_tsc, uint32_t type, uint16_t misc,
 		    const pid_t ids[4])
 {
@@ -358,8 +358,8 @@ int xp_perfdata_exit(struct xp_perfdata *perfdata, uint64_t tsc, pid_t pid, pid_
 }
 
 /*
- * Reserves space for a sample, or for another record that is compressed like samples and then stays in memory for now.
- * Returns NULL on error.
+ * Reserves space for a sample, or for another record that is compressed like samples. A compressed record stays in
+ * memory for up to a second. Returns NULL on error.
  */
 static uint8_t *sample_room(struct xp_perfdata *perfdata, size_t size)
 {
@@ -375,8 +375,8 @@ static uint8_t *sample_room(struct xp_perfdata *perfdata, size_t size)
 }
 
 /*
- * Writes a record that names a BPF program, compressed if samples are: there may be thousands of such records, and perf
- * inject does not need them.
+ * Writes a record that names a BPF program. Compresses it like a sample: there may be thousands of such records, and
+ * perf inject does not need them.
  */
 static int put_bpf(struct xp_perfdata *perfdata, uint64_t tsc, uint32_t type, const void *fields, size_t bytes)
 {
@@ -431,7 +431,7 @@ static uint8_t *put_chain(uint8_t *to, uint64_t context, const uint64_t *address
 	return to + sizeof(context) + count * sizeof(*addresses);
 }
 
-/* A sample of an event. raw: its PERF_SAMPLE_RAW. The size of raw plus 4 must be a multiple of 8. */
+/* A sample of an event. raw: the data of PERF_SAMPLE_RAW. raw_bytes plus 4 must be a multiple of 8. */
 struct event_sample {
 	const struct xp_perfdata_sample *sample;
 	uint64_t id;

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Writes perf.data files of one sampling event, and of waits (wait_record.h).
+ * Writes perf.data files with one sampling event, and optionally waits (wait_record.h).
  *
  * Sources of the format: Linux, tools/perf/Documentation/perf.data-file-format.txt; include/uapi/linux/perf_event.h for
  * the event's attributes and the records below 64; tools/lib/perf/include/perf/event.h and tools/perf/util/header.c for
  * the records from 64 on and the features.
  *
- * The file is valid at any moment (with compressed samples, except for some microseconds per second). Records are
- * written in complete pieces, and the header is updated only after a piece is written. So perf can read a recording
- * that was interrupted, or one that filled the disk, up to that point.
+ * The file is always valid, except for some microseconds per second if samples are compressed. The writer writes whole
+ * records, and updates the header only after that. So perf can read an interrupted recording, or one that filled the
+ * disk, up to that point.
  *
- * Times are given as TSCs and written in ns by the conversion in the file's first record (TIME_CONV). `perf inject
- * --jit` converts the TSCs of jitdumps with it. The event says that its clock is CLOCK_MONOTONIC, so jitdumps with
- * times of that clock are accepted too. TSC 0 means "before everything": perf processes such a record
- * immediately, at its place in the file.
+ * Callers pass times as TSC values. The writer converts them to ns; the first record of the file (TIME_CONV) describes
+ * this conversion. `perf inject --jit` converts the TSC values of jitdumps with it. The clock of the event is
+ * CLOCK_MONOTONIC, so perf also accepts jitdumps with times of CLOCK_MONOTONIC. TSC 0 means "before everything": perf
+ * processes such a record immediately, at its place in the file.
  *
- * Records need not be in time order: perf sorts them. A FINISHED_ROUND is written regularly, so that perf need not keep
- * all of them for sorting (see late_ns).
+ * Records need not be in time order: perf sorts them. The writer adds FINISHED_ROUND records, so that perf does not
+ * need memory for all records while it sorts (see late_ns).
  *
- * Samples may be compressed (perfdata_zstd.h), from some size of the file on: perf reads files with both. So may SWITCH
- * records and those that name BPF programs, which can be far more than the samples. Compressed records are written up
- * to a second later than others. The others stay uncompressed: `perf inject --jit` looks for mappings, does not look
- * into compressed records, and passes those on before all others. So if a record has the same time as a sample, perf
- * may process the sample first.
+ * The writer can compress samples (perfdata_zstd.h) from a given size of the file on; perf reads files with compressed
+ * and other records. It also compresses SWITCH records and the records that name BPF programs, because there can be
+ * more of these than samples. It writes compressed records up to a second later than others. It does not compress
+ * mappings: `perf inject --jit` does not find mappings in compressed records, and it copies compressed records before
+ * all others. So perf may process a sample before another record with the same time.
  *
  * Functions return 0 or -errno. After an error, the writer does nothing more and returns the same error again.
  */
@@ -67,12 +67,12 @@ struct xp_perfdata_options {
 	uint64_t period;       /* cycles, or ns of cpu-clock, that each sample represents */
 	struct xp_perfdata_conversion conversion;
 	/*
-	 * A record may be this much older than one that was written before it. An even older record gets the earliest
-	 * time that perf still sorts in.
+	 * A record may be at most this much older than an earlier record. The writer raises the time of an even older
+	 * record to the earliest time that perf still sorts.
 	 */
 	uint64_t late_ns;
-	bool waits;			/* add a second event, for the samples of xp_perfdata_wait() */
-	bool switches;			/* announce SWITCH records: perf report --latency checks this */
+	bool waits;			/* add a second event, for xp_perfdata_wait() */
+	bool switches;			/* SWITCH records may follow: perf report --latency checks this */
 	uint64_t plain_bytes;		/* number of bytes of records before the first compressed one */
 	unsigned int compression_level; /* zstd level of samples: 1 to 22; 0: not compressed */
 };
@@ -96,7 +96,7 @@ struct xp_perfdata_map {
 	uint64_t start;
 	uint64_t bytes;
 	uint64_t file_offset;
-	uint64_t dev; /* makedev(); it and the next two are not written if there is a build id */
+	uint64_t dev; /* makedev(); dev, inode and generation are not written if the build ID is known */
 	uint64_t inode;
 	uint64_t generation;
 	const uint8_t *build_id;
@@ -111,7 +111,7 @@ struct xp_perfdata_switch {
 	pid_t tid;
 	uint32_t cpu;
 	bool out;	/* the thread leaves the CPU; otherwise it gets the CPU */
-	bool preempted; /* out: the thread could continue */
+	bool preempted; /* with out: the thread was preempted, and stays runnable */
 };
 
 struct xp_perfdata;
@@ -121,11 +121,11 @@ struct xp_perfdata;
  * or a level above 22; -ENOMEM.
  */
 int xp_perfdata_new(struct xp_perfdata **perfdata, int fd, const struct xp_perfdata_options *options);
-/* The kernel text, from the address of its symbol _text (or _stext) on. */
+/* Writes the mapping of the kernel's code. start: address of the symbol _text or _stext. */
 int xp_perfdata_kernel(struct xp_perfdata *perfdata, uint64_t start, uint64_t bytes);
-/* A kernel module. path: of the .ko, or its name in brackets. */
+/* Writes the mapping of a kernel module. path: the path of the .ko file, or the module's name in brackets. */
 int xp_perfdata_module(struct xp_perfdata *perfdata, uint64_t start, uint64_t bytes, const char *path);
-/* Code of the kernel that appears or goes at run time: KSYMBOL of enum perf_event_type. */
+/* Kernel code that is loaded or unloaded at run time: PERF_RECORD_KSYMBOL. */
 struct xp_perfdata_symbol {
 	uint64_t start;
 	uint32_t bytes;
@@ -135,39 +135,41 @@ struct xp_perfdata_symbol {
 };
 
 int xp_perfdata_symbol(struct xp_perfdata *perfdata, uint64_t tsc, const struct xp_perfdata_symbol *symbol);
-/* A BPF program was loaded or unloaded: BPF_EVENT. type: PERF_BPF_EVENT_PROG_LOAD, ... */
+/* Writes that a BPF program was loaded or unloaded. type: PERF_BPF_EVENT_PROG_LOAD or PERF_BPF_EVENT_PROG_UNLOAD. */
 #define XP_PERFDATA_BPF_TAG_BYTES 8
 int xp_perfdata_bpf(struct xp_perfdata *perfdata, uint64_t tsc, uint16_t type, uint32_t id,
 		    const uint8_t tag[XP_PERFDATA_BPF_TAG_BYTES]);
 /*
- * A mapping of a process. -EINVAL is returned for a bad build id, and for a jitdump that the process writes: perf would
- * read it, fail if it is gone, and write images next to it, where the process may have placed links. -ENAMETOOLONG is
- * returned for the path. Both leave the writer unchanged.
+ * Writes a mapping of a process. Returns -ENAMETOOLONG for a long path, and -EINVAL for a build ID that is too long or
+ * for the path of a jitdump; both errors leave the writer unchanged. The process controls its own jitdump: perf would
+ * read that file, fail if it does not exist, and write images next to it, where the process may have placed links.
  */
 int xp_perfdata_map(struct xp_perfdata *perfdata, uint64_t tsc, const struct xp_perfdata_map *map);
-/* A thread's name, truncated to 15 bytes. exec: its process has executed a new program. */
+/* Writes the name of a thread, truncated to 15 bytes. exec: the process has executed a new program. */
 int xp_perfdata_comm(struct xp_perfdata *perfdata, uint64_t tsc, pid_t pid, pid_t tid, const char *comm, bool exec);
-/* A new process (tid == pid) or thread. It starts with its parent's name. */
+/* A new process (tid == pid) or thread. It inherits the name of its parent. */
 struct xp_perfdata_birth {
 	pid_t pid;
 	pid_t tid;
 	pid_t ppid;
 	uint64_t tsc; /* may be long before the time of the record */
-	bool maps;    /* starts with its parent's mappings, too */
+	bool maps;    /* it also inherits the mappings of its parent */
 };
 
 int xp_perfdata_fork(struct xp_perfdata *perfdata, uint64_t tsc, const struct xp_perfdata_birth *birth);
 int xp_perfdata_exit(struct xp_perfdata *perfdata, uint64_t tsc, pid_t pid, pid_t tid, pid_t ppid);
-/* Returns -EINVAL, with nothing changed, for no addresses or more than XP_PERFDATA_CHAIN_MAX. */
+/* Writes a sample. Returns -EINVAL and writes nothing unless it has 1 to XP_PERFDATA_CHAIN_MAX addresses. */
 int xp_perfdata_sample(struct xp_perfdata *perfdata, const struct xp_perfdata_sample *sample);
-/* A wait; its chance is not 0. Errors as above, and -EINVAL without the option `waits`. */
+/* Writes a wait, whose chance is not 0. Returns errors like xp_perfdata_sample(), and -EINVAL without the option
+ * `waits`. */
 int xp_perfdata_wait(struct xp_perfdata *perfdata, const struct xp_perfdata_sample *sample,
 		     const struct xp_wait_record *wait);
-/* Compressed like a sample. */
+/* Writes a context switch. */
 int xp_perfdata_switch(struct xp_perfdata *perfdata, const struct xp_perfdata_switch *event);
 /*
- * Makes `perf inject --jit` read a jitdump. path is absolute and ends in /jit-NUMBER.dump. tsc: after the start of the
- * process, whose FORK makes perf forget what it knew of that number. Returns 0 or -errno: -EINVAL, -ENAMETOOLONG.
+ * Makes `perf inject --jit` read a jitdump. path is absolute and ends in /jit-NUMBER.dump. tsc: a time after the FORK
+ * record of the process, at which perf drops earlier mappings of that number. Returns 0 or -errno: -EINVAL,
+ * -ENAMETOOLONG.
  */
 int xp_perfdata_jit(struct xp_perfdata *perfdata, uint64_t tsc, const char *path);
 
@@ -178,7 +180,7 @@ struct xp_perfdata_build_id {
 	const char *path; /* "[kernel.kallsyms]" for the kernel */
 };
 
-/* The description of the recording that follows the records. A text that is NULL or a number that is 0 is omitted. */
+/* The description of the recording, after the records. Strings that are NULL and numbers that are 0 are omitted. */
 struct xp_perfdata_features {
 	const char *hostname;
 	const char *release; /* of the kernel */
@@ -189,7 +191,7 @@ struct xp_perfdata_features {
 	uint32_t cpus_online;
 	uint64_t memory_kb;
 	char *const *argv; /* NULL-terminated */
-	const char *event; /* its name */
+	const char *event; /* name of the sampling event */
 	/* CLOCK_REALTIME and CLOCK_MONOTONIC at the same moment. */
 	uint64_t wall_ns;
 	uint64_t mono_ns;
@@ -197,15 +199,15 @@ struct xp_perfdata_features {
 	size_t build_id_count;
 };
 
-/* Writes all records so far, in case the file is never finished. */
+/* Writes all pending records, so that an interruption does not lose them. */
 int xp_perfdata_sync(struct xp_perfdata *perfdata);
-/* Writes the remaining records and the features. An error in the features leaves a valid file without features. */
+/* Writes the pending records and the features. If the features cannot be written, the file is valid without them. */
 int xp_perfdata_finish(struct xp_perfdata *perfdata, const struct xp_perfdata_features *features);
-/* Bytes of records so far. */
+/* Returns the bytes of records so far, including pending ones. */
 uint64_t xp_perfdata_bytes(const struct xp_perfdata *perfdata);
-/* Whether there may be compressed samples. */
+/* Returns whether the file can contain compressed samples. */
 bool xp_perfdata_is_compressed(const struct xp_perfdata *perfdata);
-/* Without xp_perfdata_finish(), records that are still buffered are lost. */
+/* Loses pending records unless xp_perfdata_finish() was called. */
 void xp_perfdata_free(struct xp_perfdata *perfdata);
 
 #endif

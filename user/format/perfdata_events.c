@@ -6,7 +6,7 @@
 
 #include "base/array.h"
 
-/* perf has one per event and CPU. */
+/* perf writes an event per event and CPU. */
 #define EVENTS_MAX 4096
 #define IDS_MAX 65536
 #define ATTR_BYTES_MAX 4096 /* a page: the kernel's limit */
@@ -40,7 +40,7 @@ static int check_event(const struct xp_perfdata_events *events, uint64_t index, 
 	return 0;
 }
 
-/* The layout of records depends on these fields. */
+/* Returns whether two events have records with the same fields. */
 static bool same_layout(const struct perf_event_attr *a, const struct perf_event_attr *b)
 {
 	return a->sample_type == b->sample_type && a->sample_id_all == b->sample_id_all;
@@ -126,7 +126,7 @@ bool xp_perfdata_events_find(struct xp_perfdata_events *events, uint64_t id)
 
 	if (id && id == events->current_id)
 		return true;
-	/* Records that perf synthesized have id 0, which matches any event. */
+	/* ID 0 matches any event. */
 	if (!id) {
 		xp_perfdata_events_get(events, 0, &events->current);
 		events->current_id = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The events of a perf.data file, which say what its records hold, and the ids by which records name their events. */
+/* The events of a perf.data file. They define the fields of its records. Records refer to their event by an ID. */
 #ifndef XPROF_FORMAT_PERFDATA_EVENTS_H
 #define XPROF_FORMAT_PERFDATA_EVENTS_H
 
@@ -11,9 +11,9 @@
 #include "format/perfdata_put.h"
 #include "format/violation.h"
 
-/* An event, and the section of its ids. */
+/* An event, and the section with its IDs. */
 struct xp_perfdata_event {
-	struct perf_event_attr attr; /* fields that the file does not have are 0 */
+	struct perf_event_attr attr; /* fields that are missing in the file are 0 */
 	struct xp_perfdata_section ids;
 };
 
@@ -25,29 +25,29 @@ struct xp_perfdata_id {
 
 struct xp_perfdata_events {
 	uint64_t count;			  /* at least 1 */
-	bool by_id;			  /* their record layouts differ: each record's event must be looked up */
+	bool by_id;			  /* the events have different fields: look up the event of each record */
 	struct xp_perfdata_event current; /* of the last record */
 
 	/* private */
 	const uint8_t *file;
 	uint64_t file_bytes;
-	uint64_t offset; /* of the first event */
+	uint64_t offset; /* of the first event in the file */
 	uint64_t event_bytes;
 	uint64_t current_id;
-	struct xp_perfdata_id *ids; /* [id_count], sorted by id; NULL: no event has ids */
+	struct xp_perfdata_id *ids; /* [id_count], sorted by ID; NULL: no event has IDs */
 	size_t id_count;
 };
 
 /*
- * bytes[size] is the file, which must outlive *events. Call xp_perfdata_events_free() on success and on error. Returns
- * 0, or -EBADMSG and sets *violation.
+ * Reads the events of the file bytes[size], which must outlive *events. The caller calls xp_perfdata_events_free(),
+ * also after an error. Returns 0, or -EBADMSG and sets *violation.
  */
 int xp_perfdata_events_read(struct xp_perfdata_events *events, const uint8_t *bytes, uint64_t size,
 			    const struct xp_perfdata_header *header, struct xp_violation *violation);
 void xp_perfdata_events_free(struct xp_perfdata_events *events);
-/* index < count. */
+/* Gets an event. index must be below count. */
 void xp_perfdata_events_get(const struct xp_perfdata_events *events, uint64_t index, struct xp_perfdata_event *event);
-/* Makes the event with this id current. Returns false if there is none. */
+/* Makes the event with this ID the current one. Returns false if there is none. */
 bool xp_perfdata_events_find(struct xp_perfdata_events *events, uint64_t id);
 
 #endif

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The sections after the data of a perf.data file: tools/perf/util/header.c. */
+/* Writes the sections after the records of a perf.data file: tools/perf/util/header.c. */
 #include <time.h>
 
 #include "format/perfdata.h"
 #include "format/perfdata_put.h"
 #include "format/perfdata_zstd.h"
 
-#define NAME_ALIGN 64		     /* of the texts */
-#define FEATURES_MAX 16		     /* the entries of `all` below */
+#define NAME_ALIGN 64		     /* alignment of strings */
+#define FEATURES_MAX 16		     /* limit for the entries of `all` below */
 #define MISC_BUILD_ID_SIZE (1 << 15) /* PERF_RECORD_MISC_BUILD_ID_SIZE: byte 20 of a build id is its length */
 #define CLOCK_DATA_VERSION 1
 #define PATH_BYTES_MAX (64u << 10)
@@ -99,7 +99,7 @@ static void put_events(struct xp_perfdata_sink *sink, const struct source *from)
 
 	while (events[count].name && events[count].id)
 		count++;
-	count = XP_MAX(count, (uint32_t) !!events[0].name); /* a single one needs no id */
+	count = XP_MAX(count, (uint32_t) !!events[0].name); /* a single event needs no ID */
 	if (!count)
 		return;
 	put32(sink, count);
@@ -148,11 +148,11 @@ int xp_perfdata_put_features(struct xp_perfdata_sink *sink, struct xp_perfdata_h
 			     const struct xp_perfdata_span *span, const struct xp_perfdata_compression *compression)
 {
 	const struct source source = { features, events, span, compression };
-	/* In ascending order, like their sections in the file. */
+	/* In ascending order, like the sections in the file. */
 	const struct {
 		enum xp_perfdata_feature feature;
 		void (*put)(struct xp_perfdata_sink *sink, const struct source *from);
-		const char *text; /* in place of put() */
+		const char *text; /* instead of put() */
 	} all[] = {
 		{ XP_PERFDATA_BUILD_ID, .put = put_build_ids },
 		{ XP_PERFDATA_HOSTNAME, .text = features->hostname },
@@ -175,7 +175,8 @@ int xp_perfdata_put_features(struct xp_perfdata_sink *sink, struct xp_perfdata_h
 	size_t count = 0;
 
 	_Static_assert(XP_ARRAY_SIZE(all) <= FEATURES_MAX, "FEATURES_MAX");
-	/* Writes the payloads first, after the largest possible table. The unused part of the table is never read. */
+	/* Writes the sections first, after space for the largest possible table. perf does not read the unused space.
+	 */
 	sink->offset += sizeof(sections);
 	for (size_t i = 0; i < XP_ARRAY_SIZE(all) && !sink->err; i++) {
 		uint64_t offset = sink->offset + sink->used;

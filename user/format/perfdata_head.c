@@ -36,8 +36,9 @@ static void fill_attr(uint8_t *to, const struct xp_perfdata_options *options)
 }
 
 /*
- * Named as by perf record --off-cpu, but no BPF_OUTPUT: since 6.15 perf takes the raw bytes of a BPF_OUTPUT event of
- * that name for a sample of its own format, and rejects the file. Side-band records belong to the first event.
+ * Fills in the event of waits. It has the name that perf record --off-cpu uses, but not the type BPF_OUTPUT: since
+ * Linux 6.15, perf expects its own sample format in a BPF_OUTPUT event with that name, and would reject the file.
+ * Side-band records belong to the first event.
  */
 static void fill_wait_attr(uint8_t *to)
 {

@@ -9,14 +9,14 @@
 #include "format/perfdata.h"
 #include "format/perfdata_put.h"
 
-/* An event has the id index + 1, if there are several. */
+/* The ID of an event is its index + 1. A file with only one event has no IDs. */
 enum { XP_PERFDATA_EVENT_SAMPLES, XP_PERFDATA_EVENT_WAITS, XP_PERFDATA_EVENTS_MAX };
 struct xp_perfdata_head_event {
 	uint8_t attr[XP_PERFDATA_ATTR_BYTES];
-	struct xp_perfdata_section ids; /* none: with one event, records need no id */
+	struct xp_perfdata_section ids; /* empty in a file with only one event */
 };
 
-/* With one event, the head of the file ends after the event. */
+/* In a file with only one event, the head ends after that event. */
 struct xp_perfdata_head {
 	struct xp_perfdata_header header;
 	struct xp_perfdata_head_event events[XP_PERFDATA_EVENTS_MAX];

@@ -10,7 +10,7 @@
 
 #include "base/util.h"
 
-/* The structures below are written as they are in memory. */
+/* The writer copies the structures below to the file. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "perf.data of this machine are little-endian");
 
 #define XP_PERFDATA_MAGIC "PERFILE2"
@@ -56,7 +56,7 @@ enum xp_perfdata_feature {
 	XP_PERFDATA_FEATURES = 256,
 };
 
-/* Records that perf writes, not the kernel: enum perf_user_event_type. They have no trailer. */
+/* Types of records that perf defines, not the kernel: enum perf_user_event_type. These records have no trailer. */
 enum xp_perfdata_user_record {
 	XP_PERFDATA_USER_RECORDS = 64, /* the first */
 	XP_PERFDATA_FINISHED_ROUND = 68,
@@ -71,7 +71,7 @@ struct xp_perfdata_time_conv {
 	uint64_t zero;
 	uint64_t cycles;
 	uint64_t mask;
-	uint8_t has_zero;  /* cap_user_time_zero: without it perf takes all times for 0 */
+	uint8_t has_zero;  /* cap_user_time_zero: without it, perf converts all times to 0 */
 	uint8_t has_short; /* cap_user_time_short: cycles and mask are valid */
 	uint8_t pad[6];
 };
@@ -79,11 +79,11 @@ _Static_assert(sizeof(struct xp_perfdata_time_conv) == 56, "perf_record_time_con
 
 #define XP_PERFDATA_BUFFER_BYTES (128 << 10) /* more than the longest record */
 
-/* The output buffer. After an error it accepts everything and writes nothing. */
+/* The output buffer. After an error, it ignores all data. */
 struct xp_perfdata_sink {
 	int fd;
 	int err;
-	uint64_t offset; /* of buf[0] in the file */
+	uint64_t offset; /* offset of buf[0] in the file */
 	size_t used;
 	uint8_t buf[XP_PERFDATA_BUFFER_BYTES];
 };
@@ -98,7 +98,7 @@ static inline int xp_perfdata_flush(struct xp_perfdata_sink *sink)
 	return sink->err;
 }
 
-/* Reserves size bytes, at most the buffer's size. Flushes the buffer if needed. */
+/* Reserves size bytes, at most XP_PERFDATA_BUFFER_BYTES. Flushes the buffer if needed. */
 static inline void *xp_perfdata_room(struct xp_perfdata_sink *sink, size_t size)
 {
 	uint8_t *room;
@@ -110,7 +110,7 @@ static inline void *xp_perfdata_room(struct xp_perfdata_sink *sink, size_t size)
 	return room;
 }
 
-/* Appends data and zeros up to padded bytes. */
+/* Appends data, and zeros up to a total of `padded` bytes. */
 static inline void xp_perfdata_put(struct xp_perfdata_sink *sink, const void *data, size_t size, size_t padded)
 {
 	uint8_t *room = xp_perfdata_room(sink, padded);
@@ -125,8 +125,8 @@ static inline size_t xp_perfdata_align(size_t size, size_t to)
 }
 
 /*
- * perfdata_features.c: writes the sections from sink->offset on and sets the header's bits. events: up to one without a
- * name or an attr. compression is NULL if no record is compressed.
+ * In perfdata_features.c: writes the sections from sink->offset on, and sets their bits in the header. The list
+ * `events` ends with an event without a name. compression: NULL if no record is compressed.
  */
 struct xp_perfdata_features;
 struct xp_perfdata_compression;
@@ -136,7 +136,7 @@ struct xp_perfdata_described {
 	uint64_t id; /* 0: none */
 };
 struct xp_perfdata_span {
-	uint64_t first_ns; /* of the samples; first > last: no samples */
+	uint64_t first_ns; /* times of the first and last sample; first_ns > last_ns: no samples */
 	uint64_t last_ns;
 };
 int xp_perfdata_put_features(struct xp_perfdata_sink *sink, struct xp_perfdata_header *header,

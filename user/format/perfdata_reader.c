@@ -7,15 +7,16 @@
 #include "format/perfdata_zstd.h"
 
 /*
- * What compressed records may expand to, and how many they may be, for a file of so many bytes. Samples of a recursion
- * 4096 calls deep expand 1800 times, and zstd could reach 12000. Such a file is read up to 8 GB of records, for a
- * minute or two; most recordings expand 5 to 50 times. A record takes some 8 bytes at least, since its time is its own.
+ * Limits for the size and the number of decompressed records, in proportion to the size of the file. Most recordings
+ * expand 5 to 50 times. Samples of a recursion of 4096 calls expand 1800 times; zstd allows 12000 times. Records up to
+ * 8 GB are always read, which takes a minute or two. A real record needs about 8 compressed bytes, because each record
+ * has another time.
  */
 #define EXPANSION_MAX 4000
-#define EXPANDED_BYTES_ALWAYS (UINT64_C(8) << 30) /* if it is no more than that */
+#define EXPANDED_BYTES_ALWAYS (UINT64_C(8) << 30) /* beyond this, EXPANSION_BEYOND applies */
 #define EXPANSION_BEYOND 200
 #define RECORDS_ALWAYS (UINT64_C(1) << 20)
-#define RECORDS_BEYOND 2 /* for one more record, bytes */
+#define RECORDS_BEYOND 2 /* bytes of the file per additional record */
 
 bool xp_perfdata_probe(const uint8_t *bytes, uint64_t size)
 {
@@ -126,8 +127,8 @@ static int unpack(struct xp_perfdata_reader *reader, const struct xp_perfdata_re
 }
 
 /*
- * Checks that a record with this header is complete within the `left` bytes. Returns 1, 0 if more bytes may follow, or
- * -EBADMSG.
+ * Checks that the `left` bytes contain the whole record with this header. Returns 1, or 0 if the rest can follow in
+ * the next compressed record (may_go_on), or -EBADMSG.
  */
 static int check_header(const struct perf_event_header *header, uint64_t left, uint64_t offset, bool may_go_on,
 			struct xp_violation *violation)
@@ -147,7 +148,9 @@ static int check_header(const struct perf_event_header *header, uint64_t left, u
 	return 1;
 }
 
-/* The next record from a compressed record. Returns 0 if the rest of it, if any, is in the next compressed record. */
+/*
+ * Gets the next record from the decompressed bytes. Returns 1, or 0 if they do not contain a whole record, or -EBADMSG.
+ */
 static int next_decompressed(struct xp_perfdata_reader *reader, struct xp_perfdata_record *record,
 			     struct xp_violation *violation)
 {

@@ -29,12 +29,12 @@ struct xp_perfdata_reader {
 	uint64_t size;
 	uint64_t pos;
 	uint64_t end;				       /* of the records */
-	uint64_t expanded_bytes, expanded_records;     /* of all compressed records so far */
+	uint64_t expanded_bytes, expanded_records;     /* decompressed so far */
 	struct xp_perfdata_decompressor *decompressor; /* NULL: no compressed record so far */
 	uint64_t compressed_offset;		       /* of the last compressed record */
 };
 
-/* A section after the data. */
+/* A section after the records. */
 struct xp_perfdata_feature_section {
 	unsigned int feature; /* enum xp_perfdata_feature, or another */
 	uint64_t offset;
@@ -53,8 +53,8 @@ void xp_perfdata_reader_end(struct xp_perfdata_reader *reader);
 int xp_perfdata_reader_next(struct xp_perfdata_reader *reader, struct xp_perfdata_record *record,
 			    struct xp_violation *violation);
 /*
- * The first feature with number `from` or above. Returns 1 and *section, 0 if there is none, or -EBADMSG if its section
- * is not in the file.
+ * Finds the first feature with number `from` or above. Returns 1 and *section, or 0 if there is none, or -EBADMSG if
+ * its section is outside the file.
  */
 int xp_perfdata_reader_feature(const struct xp_perfdata_reader *reader, unsigned int from,
 			       struct xp_perfdata_feature_section *section, struct xp_violation *violation);

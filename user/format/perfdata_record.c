@@ -8,7 +8,7 @@
 
 #define MISC_MMAP_BUILD_ID (1 << 14)
 
-/* Takes fields off the front of a record. A field that is incomplete reads as 0 and sets `bad`. */
+/* Reads the fields of a record one after another. An incomplete field reads as 0 and sets `bad`. */
 struct cursor {
 	const uint8_t *at;
 	size_t left;
@@ -42,7 +42,7 @@ static uint32_t take32(struct cursor *cursor)
 	return at ? xp_bytes_get(at, 4, false) : 0;
 }
 
-/* Takes a text that extends to the end. */
+/* Reads a string that extends to the end of the record. */
 static const char *take_text(struct cursor *cursor)
 {
 	const char *text = (const char *)cursor->at;
@@ -66,8 +66,8 @@ static void take_cpu(struct cursor *cursor, struct xp_perfdata_record *record)
 }
 
 /*
- * Cuts the trailer of sample_id_all off the end. Its last field is the event's id, if it has that field: either all
- * events of a file have it or none.
+ * Reads the trailer (sample_id_all) at the end of a record, and removes it from the cursor. The last field of the
+ * trailer can be the ID of the event: either all events of a file have this field, or none.
  */
 static bool take_trailer(struct xp_perfdata_record *record, struct xp_perfdata_events *events, struct cursor *cursor)
 {
@@ -105,7 +105,7 @@ static void take_sample(struct xp_perfdata_record *record, struct xp_perfdata_ev
 				      PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_RAW;
 	uint64_t type;
 
-	/* Either all events have this field or none. */
+	/* Either all events of a file have this field, or none. */
 	if (events->current.attr.sample_type & PERF_SAMPLE_IDENTIFIER) {
 		uint64_t id = take64(cursor);
 
@@ -213,7 +213,7 @@ static void take_conversion(struct xp_perfdata_record *record, struct cursor *cu
 	record->conversion.has_zero = flags && flags[0];
 }
 
-/* Takes the fields of a record without its trailer. */
+/* Reads the fields of a record without a trailer. */
 static void take_body(struct xp_perfdata_record *record, struct cursor *cursor)
 {
 	switch (record->type) {
@@ -269,7 +269,7 @@ int xp_perfdata_record_parse(struct xp_perfdata_record *record, struct xp_perfda
 	return 0;
 }
 
-/* tools/perf/util/jitdump.c, jit_detect(): anything may precede the name, but there must be a slash. */
+/* As jit_detect() in tools/perf/util/jitdump.c: any directory may precede the name, but the path must have a slash. */
 bool xp_perfdata_is_jit(const char *path)
 {
 	const char *name = strrchr(path, '/');

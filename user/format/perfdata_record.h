@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A record of a perf.data file, and how to parse one. */
+/* Parses the records of a perf.data file. */
 #ifndef XPROF_FORMAT_PERFDATA_RECORD_H
 #define XPROF_FORMAT_PERFDATA_RECORD_H
 
@@ -11,15 +11,15 @@
 #include "format/perfdata_events.h"
 #include "format/violation.h"
 
-/* A record. Fields that it does not have are 0 and not in `has`. */
+/* A record. Fields that it lacks are 0; `has` lists the fields that it has. */
 struct xp_perfdata_record {
-	uint64_t offset;      /* of a record inside a compressed record: the offset of the compressed record */
-	bool is_decompressed; /* from a compressed record; its memory is valid until the next read */
-	uint64_t bytes;	      /* including data after it that its size field does not count */
-	uint32_t type;	      /* PERF_RECORD_*, enum xp_perfdata_user_record */
+	uint64_t offset;      /* in the file; for a decompressed record, the offset of the compressed record */
+	bool is_decompressed; /* true: the record's memory is valid only until the next read */
+	uint64_t bytes;
+	uint32_t type; /* PERF_RECORD_*, enum xp_perfdata_user_record */
 	uint16_t misc;
 	uint64_t has; /* PERF_SAMPLE_*: the fields of a sample; of other records, TID, TIME, CPU of the trailer */
-	int32_t pid;  /* of a sample; of other records, from the trailer */
+	int32_t pid;  /* pid to cpu: from the sample, or from the trailer of another record */
 	int32_t tid;
 	uint64_t time_ns;
 	uint32_t cpu;
@@ -47,7 +47,7 @@ struct xp_perfdata_record {
 			uint64_t period;
 			uint64_t chain_count;
 			const uint8_t *chain; /* read with xp_perfdata_record_chain() */
-			const uint8_t *raw;   /* of the event `offcpu-time`: see wait_record.h */
+			const uint8_t *raw;   /* data of the event `offcpu-time`: see wait_record.h */
 			uint32_t raw_bytes;
 		} sample;
 		struct { /* KSYMBOL */
@@ -69,13 +69,13 @@ struct xp_perfdata_record {
 };
 
 /*
- * Fills in *record, whose offset, bytes, type and misc are set. bytes[size] is what follows its header. The record's
- * event, which says what it holds, becomes the current one. Returns 0, or -EBADMSG and sets *violation.
+ * Parses bytes[size], the record after its header. The caller has set the offset, bytes, type and misc of *record.
+ * Makes the event of the record the current one. Returns 0, or -EBADMSG and sets *violation.
  */
 int xp_perfdata_record_parse(struct xp_perfdata_record *record, struct xp_perfdata_events *events, const uint8_t *bytes,
 			     size_t size, struct xp_violation *violation);
 
-/* True if `perf inject --jit` takes a mapping of this path for a jitdump marker. */
+/* Returns true if `perf inject --jit` reads a jitdump from a mapping with this path. */
 bool xp_perfdata_is_jit(const char *path);
 
 static inline uint64_t xp_perfdata_record_chain(const struct xp_perfdata_record *record, uint64_t index)

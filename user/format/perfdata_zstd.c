@@ -16,7 +16,7 @@
 struct xp_perfdata_compressor {
 	ZSTD_CCtx *zstd;
 	unsigned int level;
-	uint64_t bytes; /* before and after compression */
+	uint64_t bytes; /* size of all records before compression */
 	uint64_t compressed_bytes;
 	size_t waiting;
 	uint8_t records[WAITING_BYTES];
@@ -113,14 +113,14 @@ void xp_perfdata_compressor_describe(const struct xp_perfdata_compressor *compre
 
 struct xp_perfdata_decompressor {
 	ZSTD_DCtx *zstd;
-	size_t begin, end; /* of the unconsumed bytes */
+	size_t begin, end; /* range of the bytes that are not consumed yet */
 	size_t room;
 	uint8_t records[];
 };
 
 int xp_perfdata_decompressor_new(struct xp_perfdata_decompressor **result, uint64_t expanded_bytes)
 {
-	/* Less than a record is left of the previous ones. */
+	/* The rest of the previous compressed record is shorter than one record. */
 	size_t room = expanded_bytes + UINT16_MAX;
 	struct xp_perfdata_decompressor *decompressor;
 

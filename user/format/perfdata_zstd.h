@@ -50,17 +50,17 @@ void xp_perfdata_compressor_describe(const struct xp_perfdata_compressor *compre
 struct xp_perfdata_decompressor;
 
 /*
- * expanded_bytes: as the feature says. Returns 0 or -errno: -EINVAL for 0 or more than 64 MiB; -ENOMEM. zstd uses up to
- * 128 MiB in addition.
+ * expanded_bytes: the number in the feature. Returns 0 or -errno: -EINVAL for 0 or more than 64 MiB; -ENOMEM. zstd
+ * needs up to 128 MiB more.
  */
 int xp_perfdata_decompressor_new(struct xp_perfdata_decompressor **decompressor, uint64_t expanded_bytes);
 void xp_perfdata_decompressor_free(struct xp_perfdata_decompressor *decompressor);
 /*
- * Expands the contents of a compressed record and appends them to what is left of the previous ones. Returns NULL, or
- * the reason why nothing more can be read.
+ * Decompresses the contents of a compressed record, and appends them to the bytes that are not consumed yet. Returns
+ * NULL, or the reason of a failure, after which nothing more can be read.
  */
 const char *xp_perfdata_unpack(struct xp_perfdata_decompressor *decompressor, const void *data, size_t size);
-/* The bytes that are not consumed yet. */
+/* Returns the bytes that are not consumed yet. */
 const uint8_t *xp_perfdata_decompressed(const struct xp_perfdata_decompressor *decompressor, size_t *size);
 void xp_perfdata_decompressor_consume(struct xp_perfdata_decompressor *decompressor, size_t size);
 

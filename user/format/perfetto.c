@@ -36,12 +36,12 @@ typedef Xprof__Perfetto__InternedData Interned;
 struct xp_perfetto {
 	struct xp_perfetto_bundle bundle;
 	uint64_t start_ns;
-	uint64_t *times; /* the last one of each sequence */
+	uint64_t *times; /* time of the last event of each sequence */
 	size_t time_room;
 	uint32_t sequence_count;
-	uint32_t first_sequence; /* of those that have not ended */
+	uint32_t first_sequence; /* the first sequence that has not ended */
 	struct {
-		struct xp_u64_map event, argument; /* by sequence and id */
+		struct xp_u64_map event, argument; /* written names, by sequence and ID */
 	} names;
 };
 
@@ -69,7 +69,7 @@ static Xprof__Perfetto__Clock clock_at(uint32_t id, uint64_t ns)
 
 /* ---- the beginning ---- */
 
-/* Readers tell the format by the first packet, which is not compressed. */
+/* Readers recognize the format by the first packet, so it must not be compressed. */
 static int put_clocks(struct xp_perfetto *perfetto, const struct xp_perfetto_options *options)
 {
 	Xprof__Perfetto__Clock monotonic = clock_at(CLOCK_MONOTONIC_ID, options->start_ns);
@@ -167,15 +167,15 @@ int xp_perfetto_thread(struct xp_perfetto *perfetto, const struct xp_perfetto_th
 	return err ? err : xp_perfetto_bundle_put(&perfetto->bundle, &packet);
 }
 
-/* The tracks of threads have numbers below. */
+/* Returns the ID of the additional track of a thread. The IDs of the other tracks are lower. */
 static uint64_t track_beside(uint32_t pid, uint32_t tid)
 {
 	return track_of(pid, tid) | UINT64_C(1) << 63;
 }
 
 /*
- * All snapshots tell the same time of CLOCK_MONOTONIC: trace_processor (clock_tracker.cc) accepts none that goes
- * back.
+ * All snapshots have the same CLOCK_MONOTONIC time: trace_processor (clock_tracker.cc) rejects a snapshot that is
+ * earlier than the previous one.
  */
 static int begin_sequence(struct xp_perfetto *perfetto, uint64_t track, uint32_t *sequence)
 {
@@ -234,13 +234,13 @@ static uint64_t name_key(const struct xp_perfetto *perfetto, uint32_t sequence, 
 	return (uint64_t)(sequence - perfetto->first_sequence) << 33 ^ id;
 }
 
-/* Whether the sequence has the name. */
+/* Returns whether the name was written in the sequence. */
 static bool is_known(const struct xp_perfetto *perfetto, const struct xp_u64_map *names, uint32_t sequence, uint64_t id)
 {
 	return xp_u64_map_find(names, name_key(perfetto, sequence, id));
 }
 
-/* Whether the name is new in the sequence, which has it from now on. */
+/* Returns whether the name is new in the sequence. The caller then writes the name. */
 static bool is_new(struct xp_perfetto *perfetto, struct xp_u64_map *names, uint32_t sequence, uint64_t id)
 {
 	if (is_known(perfetto, names, sequence, id))
@@ -250,7 +250,7 @@ static bool is_new(struct xp_perfetto *perfetto, struct xp_u64_map *names, uint3
 	return true;
 }
 
-/* A packet of an event with what it refers to. */
+/* A packet with an event, and the messages that the packet refers to. */
 struct event_packet {
 	Packet packet;
 	Xprof__Perfetto__TrackEvent event;
@@ -288,8 +288,8 @@ static void add_argument(struct xp_perfetto *perfetto, struct event_packet *to, 
 }
 
 /*
- * Most packets: an event with a known name, in the bytes that the library makes of it. The library takes 5 times as
- * long, half of the time of a trace of calls.
+ * Writes an event with a known name. Most packets are such events. This writes the same bytes as the library, which
+ * needs 5 times as long: half of the time of an export of calls.
  */
 static int put_known_event(struct xp_perfetto *perfetto, uint32_t sequence, const struct xp_perfetto_event *from,
 			   uint64_t delta_ns)
@@ -316,7 +316,7 @@ static int put_known_event(struct xp_perfetto *perfetto, uint32_t sequence, cons
 	return xp_perfetto_bundle_put_packed(&perfetto->bundle, packet, size);
 }
 
-/* An event with arguments, or with a name that may be new. */
+/* Writes an event with arguments, or with a name that may be new. */
 static int put_event(struct xp_perfetto *perfetto, uint32_t sequence, const struct xp_perfetto_event *from,
 		     uint64_t delta_ns)
 {

@@ -3,11 +3,11 @@
  * Writes Perfetto's traces (protos/perfetto/trace/trace.proto, whose comments are the specification): threads, their
  * calls as slices, instants, and samples of stacks.
  *
- * Packets are collected, deflated and written in packets of their own (compressed_packets), so memory does not grow
- * with the trace. Each thread's events are a sequence with its own names and an incremental clock: an event is some 10
- * bytes, 4 of them deflated. Samples are in sequence 1.
+ * The writer collects about 500 KB of packets, compresses them and writes them as one packet (compressed_packets), so
+ * memory use does not grow with the trace. The events of each thread are a sequence with its own names and an
+ * incremental clock: an event needs about 10 bytes, or 4 after compression. Samples are in sequence 1.
  *
- * Times are ns of the TSC, which the trace calls CLOCK_MONOTONIC.
+ * Times are ns, converted from the TSC. In the trace, this clock has the name CLOCK_MONOTONIC.
  *
  * Functions return 0 or -errno: -ENOMEM, or an error of writing. After an error, the writer does nothing more and
  * returns the same error again.
@@ -22,7 +22,7 @@
 
 #define XP_PERFETTO_ARGUMENTS_MAX 8
 
-/* Texts that are NULL are left out. They are UTF-8. */
+/* Strings are UTF-8. Strings that are NULL are omitted. */
 struct xp_perfetto_options {
 	uint64_t start_ns;
 	uint64_t realtime_ns; /* CLOCK_REALTIME at start_ns; 0: unknown */
@@ -37,7 +37,7 @@ struct xp_perfetto_thread {
 	const char *name;
 };
 
-/* Names with the same id are the same in a sequence. */
+/* Within a sequence, the same ID always has the same string. */
 struct xp_perfetto_name {
 	uint64_t id; /* from 1 */
 	const char *text;
@@ -45,23 +45,23 @@ struct xp_perfetto_name {
 
 struct xp_perfetto_argument {
 	struct xp_perfetto_name name;
-	const char *text; /* NULL: the number */
+	const char *text; /* NULL: the argument is a number */
 	uint64_t number;
 };
 
 enum xp_perfetto_event_type {
-	XP_PERFETTO_BEGIN = 1, /* of a slice */
-	XP_PERFETTO_END = 2,   /* of the innermost one */
+	XP_PERFETTO_BEGIN = 1, /* starts a slice */
+	XP_PERFETTO_END = 2,   /* ends the innermost slice */
 	XP_PERFETTO_INSTANT = 3,
 };
 
 struct xp_perfetto_event {
 	enum xp_perfetto_event_type type;
 	uint64_t time_ns;
-	struct xp_perfetto_name name; /* not of an end */
+	struct xp_perfetto_name name; /* ID 0: an end */
 	struct xp_perfetto_argument arguments[XP_PERFETTO_ARGUMENTS_MAX];
 	size_t argument_count;
-	/* An arrow from one event to another, also of another sequence; both events have its ID. 0: none. */
+	/* ID of an arrow that starts or ends here; its other end can be in another sequence. 0: none. */
 	uint64_t flow_begin, flow_end;
 };
 
@@ -91,32 +91,34 @@ struct xp_perfetto_sample {
 
 struct xp_perfetto;
 
-/* The caller keeps out, and calls xp_perfetto_free(), also after an error. */
+/* Starts a trace. The caller keeps `out`, and calls xp_perfetto_free(), also after an error. */
 int xp_perfetto_new(struct xp_perfetto **perfetto, FILE *out, const struct xp_perfetto_options *options);
 
-/* Describes a thread and its process. The last names count. */
+/* Writes the names of a thread and its process. Readers use the names that were written last. */
 int xp_perfetto_thread(struct xp_perfetto *perfetto, const struct xp_perfetto_thread *thread);
-/* Begins the events of a described thread. *sequence: its number. */
+/* Starts a sequence for the events of a thread, after xp_perfetto_thread(). Sets *sequence to its number. */
 int xp_perfetto_sequence(struct xp_perfetto *perfetto, uint32_t pid, uint32_t tid, uint32_t *sequence);
-/* Like xp_perfetto_sequence(), for events of that thread that have a track of their own, below the thread's. At most
- * one of each thread. */
+/*
+ * Like xp_perfetto_sequence(), for events with a separate track below the track of the thread. A thread can have one
+ * such track.
+ */
 int xp_perfetto_sequence_beside(struct xp_perfetto *perfetto, uint32_t pid, uint32_t tid, const char *name,
 				uint32_t *sequence);
-/* A time before the previous one in the sequence becomes that. */
+/* Writes an event. A time before the previous event of the sequence is raised to the time of that event. */
 int xp_perfetto_event(struct xp_perfetto *perfetto, uint32_t sequence, const struct xp_perfetto_event *event);
-/* All sequences have ended: forgets their names. */
+/* Ends all sequences, and frees the memory for their names. */
 void xp_perfetto_end_sequences(struct xp_perfetto *perfetto);
 
 int xp_perfetto_text(struct xp_perfetto *perfetto, enum xp_perfetto_text kind, uint64_t id, const char *text);
-/* path: the id of an XP_PERFETTO_PATH. The mapping's build id gets its own id. */
+/* Writes a mapping. path: the ID of an XP_PERFETTO_PATH. */
 int xp_perfetto_mapping(struct xp_perfetto *perfetto, uint64_t id, uint64_t path, const uint8_t *build_id,
 			size_t build_id_bytes);
 int xp_perfetto_frame(struct xp_perfetto *perfetto, const struct xp_perfetto_frame *frame);
-/* frames: the outermost first. */
+/* Writes a stack. frames: IDs, the outermost first. */
 int xp_perfetto_callstack(struct xp_perfetto *perfetto, uint64_t id, uint64_t *frames, size_t count);
 int xp_perfetto_sample(struct xp_perfetto *perfetto, const struct xp_perfetto_sample *sample);
 
-/* Writes what is not written yet. */
+/* Writes the pending packets. */
 int xp_perfetto_finish(struct xp_perfetto *perfetto);
 void xp_perfetto_free(struct xp_perfetto *perfetto);
 

@@ -8,9 +8,9 @@
 
 #include "base/array.h"
 
-/* trace_packet.proto: a packet of compressed ones should be below 512 KB, here before it is compressed. */
+/* A compressed packet should be smaller than 512 KB (trace_packet.proto). This limits its size before compression. */
 #define BUNDLE_BYTES (500u << 10)
-#define FIELD_BYTES_MAX 16 /* of a key and a length */
+#define FIELD_BYTES_MAX 16 /* size of a key and a length */
 #define DEFLATE_LEVEL 4	   /* a third of the time of level 6, for 3 % more bytes */
 
 #define PACKET_KEY 0x0a /* Trace.packet */
@@ -63,7 +63,7 @@ static int write_bytes(struct xp_perfetto_bundle *bundle, const void *bytes, siz
 	return 0;
 }
 
-/* Writes a packet that is packed already. */
+/* Writes a packet that is already serialized. */
 static int write_packet(struct xp_perfetto_bundle *bundle, const uint8_t *packed, size_t size)
 {
 	uint8_t head[FIELD_BYTES_MAX] = { PACKET_KEY };
@@ -93,7 +93,7 @@ static int write_bundle(struct xp_perfetto_bundle *bundle)
 	deflater->avail_in = (unsigned int)bundle->size;
 	deflater->next_out = bundle->deflated;
 	deflater->avail_out = (unsigned int)bundle->deflated_room;
-	/* The room is deflateBound(). */
+	/* Cannot fail for lack of space: deflated_room is deflateBound(). */
 	if (deflate(deflater, Z_FINISH) != Z_STREAM_END)
 		return xp_perfetto_bundle_fail(bundle, -EIO);
 	packet.has_compressed_packets = true;
@@ -104,7 +104,7 @@ static int write_bundle(struct xp_perfetto_bundle *bundle)
 	return xp_perfetto_bundle_put_alone(bundle, &packet);
 }
 
-/* Makes room for a packet of this size, unless it is too large for any bundle. */
+/* Writes the bundle if it has no space for a packet of this size. */
 static int make_room(struct xp_perfetto_bundle *bundle, size_t size)
 {
 	if (!bundle->err && bundle->size + FIELD_BYTES_MAX + size > BUNDLE_BYTES)

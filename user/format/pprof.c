@@ -22,14 +22,14 @@ typedef Xprof__Pprof__Profile Piece;
 struct xp_pprof {
 	FILE *out;
 	z_stream deflater;
-	uint8_t *packed; /* the piece */
+	uint8_t *packed; /* the serialized piece */
 	size_t packed_room;
 	struct xp_text_pool texts;
-	struct xp_u64_map text_ids; /* by the address in the pool */
+	struct xp_u64_map text_ids; /* by the address of the string in the pool */
 	uint64_t text_count;
 	uint64_t mapping_count, function_count, location_count;
 	int err;
-	/* Parts of a location or a sample. */
+	/* Scratch buffers for a location or a sample. */
 	Xprof__Pprof__Line *lines;
 	Xprof__Pprof__Line **line_pointers;
 	size_t line_room, line_pointer_room;
@@ -68,7 +68,7 @@ static int deflate_bytes(struct xp_pprof *pprof, const uint8_t *bytes, size_t si
 	return 0;
 }
 
-/* Writes the piece of the profile that has only what is set in it. */
+/* Writes a piece of the profile: a message with only some fields. */
 static int put(struct xp_pprof *pprof, const Piece *piece)
 {
 	size_t size = xprof__pprof__profile__get_packed_size(piece);
@@ -94,7 +94,7 @@ static int put_text(struct xp_pprof *pprof, const char *text)
 	return put(pprof, &piece);
 }
 
-/* The index of a text in the string table, which it joins if it is new. 0: NULL, "", or an error. */
+/* Returns the index of a string in the string table. Adds the string if it is new. 0: NULL, "", or an error. */
 static int64_t text_id(struct xp_pprof *pprof, const char *text)
 {
 	const char *kept = text && *text ? xp_text_pool_keep(&pprof->texts, text) : NULL;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Writes pprof's own profiles: a gzip file of one protobuf message (google/pprof, proto/profile.proto; its comments are
- * the specification).
+ * Writes profiles in pprof's format: a gzip file with one protobuf message (google/pprof, proto/profile.proto; its
+ * comments are the specification).
  *
- * A message may be written in pieces, since the parts of repeated fields may come in any order: so each element is
- * packed and compressed when it is added, and memory does not grow with the number of samples.
+ * The elements of a protobuf message may come in any order. So the writer serializes and compresses each element when
+ * it is added, and memory use does not grow with the number of samples.
  *
- * Elements have ids from 1 in the order in which they are added. An element is added before those that refer to it.
+ * Elements have IDs from 1, in the order of addition. Add an element before the elements that refer to it.
  * Functions return 0 or -errno: -ENOMEM, or an error of writing. After an error, the writer does nothing more and
  * returns the same error again.
  */
@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define XP_PPROF_VALUES 2 /* of each sample */
+#define XP_PPROF_VALUES 2 /* values per sample */
 #define XP_PPROF_LABELS_MAX 8
 
 struct xp_pprof_value_type {
@@ -26,9 +26,9 @@ struct xp_pprof_value_type {
 	const char *unit;
 };
 
-/* A member that is 0 or NULL is left out. */
+/* Members that are 0 or NULL are omitted. */
 struct xp_pprof_options {
-	struct xp_pprof_value_type types[XP_PPROF_VALUES]; /* readers show the last one by default */
+	struct xp_pprof_value_type types[XP_PPROF_VALUES]; /* readers show the last type by default */
 	struct xp_pprof_value_type period_type;
 	uint64_t period;
 	uint64_t time_ns; /* CLOCK_REALTIME */
@@ -37,8 +37,8 @@ struct xp_pprof_options {
 };
 
 /*
- * An object. pprof assumes that the first one is the program. Its addresses are those of the file: pprof assumes that a
- * mapping of all addresses has adjusted addresses already (internal/elfexec, GetBase).
+ * A binary. pprof assumes that the first mapping is the program. Addresses are file addresses: for a mapping that
+ * covers all addresses, pprof assumes that they are already adjusted (internal/elfexec, GetBase).
  */
 struct xp_pprof_mapping {
 	const char *filename;
@@ -61,7 +61,7 @@ struct xp_pprof_line {
 	uint32_t line; /* 0: unknown */
 };
 
-/* Lines: the innermost function first; the last one is not inlined. */
+/* A code address. lines: the innermost function first; the last function is not inlined. */
 struct xp_pprof_location {
 	uint64_t mapping;
 	uint64_t address; /* 0: unknown */
@@ -75,7 +75,7 @@ struct xp_pprof_label {
 };
 
 struct xp_pprof_sample {
-	const uint64_t *locations; /* the innermost first */
+	const uint64_t *locations; /* IDs, the innermost first */
 	size_t location_count;
 	uint64_t values[XP_PPROF_VALUES];
 	struct xp_pprof_label labels[XP_PPROF_LABELS_MAX];
@@ -84,13 +84,13 @@ struct xp_pprof_sample {
 
 struct xp_pprof;
 
-/* The caller keeps out, whose errors show in the results, and calls xp_pprof_free(), also after an error. */
+/* Starts a profile. The caller keeps `out`, and calls xp_pprof_free(), also after an error. */
 int xp_pprof_new(struct xp_pprof **pprof, FILE *out, const struct xp_pprof_options *options);
 int xp_pprof_mapping(struct xp_pprof *pprof, const struct xp_pprof_mapping *mapping);
 int xp_pprof_function(struct xp_pprof *pprof, const struct xp_pprof_function *function);
 int xp_pprof_location(struct xp_pprof *pprof, const struct xp_pprof_location *location);
 int xp_pprof_sample(struct xp_pprof *pprof, const struct xp_pprof_sample *sample);
-/* Writes the end. Without it, the file is not a gzip file. */
+/* Writes the end of the file, without which it is not a gzip file. */
 int xp_pprof_finish(struct xp_pprof *pprof);
 void xp_pprof_free(struct xp_pprof *pprof);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The byte format of a spool, and the log that was made from it; for the writer and the reader of spools. */
+/* The format of a spool, and the result of making its log. */
 #ifndef XPROF_FORMAT_SPOOL_FORMAT_H
 #define XPROF_FORMAT_SPOOL_FORMAT_H
 
@@ -17,7 +17,7 @@ struct xp_log_info {
 	uint16_t fdr_version; /* the requested version, 1 or 5; typed events make it 5 */
 	bool constant_tsc;
 	bool nonstop_tsc;
-	bool names_only; /* of a spool: see XP_SPOOL_NAMES_ONLY */
+	bool names_only; /* see XP_SPOOL_NAMES_ONLY */
 	uint64_t cycle_hz;
 	uint64_t start_tsc; /* start of the recording */
 	uint64_t wall_ns;   /* CLOCK_REALTIME at start_tsc */
@@ -37,7 +37,7 @@ struct xp_log_info {
 enum xp_spool_flag {
 	XP_SPOOL_CONSTANT_TSC = 1,
 	XP_SPOOL_NONSTOP_TSC = 2,
-	XP_SPOOL_NAMES_ONLY = 4, /* of a flight recorder, whose logs have spools of their own: no log is made */
+	XP_SPOOL_NAMES_ONLY = 4, /* no log is made of this spool: the logs of a flight recorder have their own spools */
 };
 
 struct xp_spool_header {
@@ -59,7 +59,7 @@ struct xp_spool_header {
 _Static_assert(sizeof(struct xp_spool_header) <= XP_SPOOL_HEADER_BYTES, "the header has its own blocks");
 
 enum xp_spool_frame_flag {
-	XP_SPOOL_FRAME_TYPED = 1, /* holds typed events */
+	XP_SPOOL_FRAME_TYPED = 1, /* the chunk contains typed events */
 };
 
 struct xp_spool_frame {
@@ -75,20 +75,20 @@ struct xp_spool_frame {
 _Static_assert(sizeof(struct xp_spool_frame) == 48, "no padding");
 
 /*
- * A note: a frame with XP_SPOOL_NOTE_MAGIC whose first_tsc is the crc32 of what follows. If its flags are
- * XP_SPOOL_NOTE_OBJECT, that is a struct xp_spool_object. Notes are not for the log, but for the manifest of a
- * recovered recording.
+ * A note is a frame with XP_SPOOL_NOTE_MAGIC. Its first_tsc is the crc32 of the bytes after the frame. With the flags
+ * XP_SPOOL_NOTE_OBJECT, these bytes are a struct xp_spool_object. recover writes the notes to the manifest, not to the
+ * log.
  */
 #define XP_SPOOL_NOTE_OBJECT 3u
 
-/* An object whose functions have IDs in the log. */
+/* A binary whose functions have IDs in the log. */
 struct xp_spool_object {
 	uint32_t first_id;
 	uint32_t functions;
 	uint32_t build_id_bytes;
 	uint32_t zero;
 	uint8_t build_id[64];
-	char path[]; /* up to the end of the note */
+	char path[]; /* to the end of the note */
 };
 
 static inline uint32_t xp_spool_header_check(const struct xp_spool_header *header)
@@ -101,11 +101,11 @@ static inline uint32_t xp_spool_frame_check(const struct xp_spool_frame *frame)
 	return crc32(0, (const Bytef *)frame, offsetof(struct xp_spool_frame, check));
 }
 
-/* A plain file name: not empty, no '/', not "." or "..", not too long. */
+/* Returns whether the name is a plain file name: not empty, no '/', not "." or "..", not too long. */
 bool xp_spool_name_valid(const char *name);
 /*
- * Whether a log can be made of the spool of this name: the versions and the frequency are possible, and the log of
- * NAME.spool is NAME.fdr. A forged spool can contain any name, and its log would replace the file of that name.
+ * Returns whether a log can be made of the spool with this name: its version and frequency are valid, and the log of
+ * NAME.spool is NAME.fdr. A forged spool can contain any name, and its log would replace the file with that name.
  */
 bool xp_spool_info_valid(const struct xp_log_info *info, const char *name);
 
@@ -119,11 +119,12 @@ struct xp_spool_result {
 	struct xp_fdr_chunk_stats stats; /* content of the log */
 	uint64_t wall_ns;		 /* start of the recording, CLOCK_REALTIME */
 	uint64_t file_bytes;		 /* size of the log, including holes */
-	/* Bytes of the spool that were dropped: an incomplete frame, or its tail, to make space on a full disk. */
+	/* Bytes at the end of the spool that were dropped: an incomplete frame, or data dropped to get space on a full
+	 * disk. */
 	uint64_t dropped_bytes;
 };
 
-/* Makes the log of a spool that is closed: xp_fdr_make() (export/logs.h). Returns 0 or -errno. */
+/* Makes the log of a closed spool: xp_fdr_make() (export/logs.h). Returns 0 or -errno. */
 typedef int (*xp_log_maker)(int dir_fd, const char *spool_name, struct xp_spool_result *result);
 
 #endif

@@ -11,7 +11,7 @@
 
 #define ID_MASK ((UINT64_C(1) << 22) - 1)
 
-/* ---- what manifests say ---- */
+/* ---- names from manifests ---- */
 
 static const struct xp_facts *facts_of(const struct xp_report_groups *groups, size_t process)
 {
@@ -70,7 +70,7 @@ static uint64_t process_key(uint64_t pid, uint64_t image)
 	return image << 22 | (pid & ID_MASK);
 }
 
-/* A process may have several logs: the one beside the profile counts. */
+/* Remembers the table of a process. If the process has several entries, the entry with a profile counts. */
 static int know_process(struct xp_report_groups *groups, size_t index)
 {
 	const struct xp_recorded_process *process = &groups->recorded->processes[index];
@@ -171,7 +171,7 @@ int xp_report_groups_model(struct xp_report_groups *groups, const struct xp_mode
 	return find_table(groups, key, &new, table);
 }
 
-/* A thread that runs another program is another one. The kernel's ids have at most 22 bits. */
+/* A thread that executes another program is a new thread in the report. The kernel's IDs have at most 22 bits. */
 int xp_report_groups_thread(struct xp_report_groups *groups, const struct xp_model_process *process, uint64_t tid,
 			    const char *thread, size_t *table)
 {

@@ -13,16 +13,16 @@
 #define SUMS_MAX (4u << 20)
 #define NS_MAX 9e18 /* a clock of 1 Hz: more does not fit */
 
-/* The calls of a function in a log, of one thread if threads are shown. */
+/* The calls of a function in a log. If the report is by thread: of one thread. */
 struct xp_report_call_sum {
 	size_t process;
 	uint32_t function;
-	int32_t tid;		       /* 0: of all threads */
+	int32_t tid;		       /* 0: all threads */
 	uint64_t calls;		       /* entries */
 	uint64_t ended;		       /* calls with an exit in the log */
-	uint64_t cycles;	       /* time of these, callees included */
-	struct xp_durations durations; /* of these; max_at is a TSC, max_where a TID */
-	/* The function was throttled for a while. NULL: it was not. */
+	uint64_t cycles;	       /* sum of the durations, including callees */
+	struct xp_durations durations; /* max_at is a TSC, max_where a TID */
+	/* When the function was throttled. NULL: never. */
 	const struct xp_recorded_taken_out *taken_out;
 };
 
@@ -31,19 +31,19 @@ struct xp_report_log {
 	bool is_wanted;
 	bool has_begun; /* first_tsc is known */
 	uint64_t hz;
-	uint64_t first_tsc; /* of the first call or return */
-	/* Calls and open calls that are in no row yet. */
+	uint64_t first_tsc; /* TSC of the first entry or exit */
+	/* Calls, and calls without an exit, that are not in a row yet. */
 	uint64_t calls, open;
 };
 
 struct reading {
 	struct xp_report_logs *logs;
-	struct xp_report_log *log; /* the current one */
+	struct xp_report_log *log; /* the current log */
 	struct xp_log_visitor visitor;
 	double ns_per_cycle;
 	bool by_thread;
 	struct xp_u64_map by_function; /* index of the sum, by function and TID */
-	uint32_t sum;		       /* of the current record */
+	uint32_t sum;		       /* index of the sum of the current record */
 };
 
 /* ---- reading ---- */
@@ -87,7 +87,7 @@ static int find_sum(struct reading *reading, int32_t tid, uint32_t function)
 	return 0;
 }
 
-/* Counts a call even if there is no room to find its exit. */
+/* Counts a call. Also counts a call whose exit cannot be found because the limit of open calls is reached. */
 static int count_record(void *arg, const struct xp_fdr_record *record, uint32_t function)
 {
 	bool entry = record->kind == XP_FDR_ENTER || record->kind == XP_FDR_ENTER_ARGS;
@@ -130,7 +130,7 @@ static int leave(void *arg, struct xp_walked_thread *thread, const struct xp_fdr
 				(uint32_t)record->tid);
 }
 
-/* A call that goes on in the next part of the recording is one of that. */
+/* A call that continues in the next part of the recording counts there, so this undoes its count here. */
 static int abandon(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
 {
 	struct reading *reading = arg;
@@ -210,7 +210,8 @@ void xp_report_logs_free(struct xp_report_logs *logs)
 
 /* ---- counting ---- */
 
-/* The table shows a function under the name that its samples have. If its object is unknown, samples may know it. */
+/* Finds the row of the function. If its binary is unknown, uses a row with the same name, which samples may have added.
+ */
 static struct xp_report_row *row_of(const struct xp_report_logs *logs, const struct xp_report_call_sum *sum,
 				    const struct xp_report_place *place)
 {
@@ -222,7 +223,7 @@ static struct xp_report_row *row_of(const struct xp_report_logs *logs, const str
 	return known ? known : xp_report_row(logs->groups->tables, place, &like);
 }
 
-/* To ns since the start of the recording: that of the manifest or of the log. */
+/* Converts max_at to ns since the start of the recording, from the manifest, or else since the first record. */
 static void set_start(struct xp_durations *durations, const struct xp_report_log *log, uint64_t start_tsc)
 {
 	uint64_t start = start_tsc ? start_tsc : log->first_tsc;
@@ -251,7 +252,7 @@ static int count_sum(struct xp_report_logs *logs, struct xp_report_call_sum *sum
 	set_start(&sum->durations, log, xp_report_groups_start_tsc(logs->groups, sum->process));
 	log->calls -= sum->calls;
 	log->open -= sum->calls - sum->ended;
-	/* The table of all comes first: the last one takes the durations over. */
+	/* tables->all comes first, because the last table takes the memory of the durations. */
 	for (size_t i = xp_report_groups_places(logs->groups, table, places); !err && i; i--) {
 		struct xp_report_row *row;
 
@@ -276,7 +277,8 @@ static int count_sum(struct xp_report_logs *logs, struct xp_report_call_sum *sum
 	return err;
 }
 
-/* Calls beyond the limits of functions and threads belong to no row. */
+/* Adds the calls that are in no row, because the limit of functions or threads is reached, to the total of the table.
+ */
 static void count_rest(const struct xp_report_logs *logs, size_t process)
 {
 	struct xp_report_place places[2];

@@ -20,17 +20,17 @@ static void look_at_terminal(struct xp_terminal *terminal)
 	terminal->is_terminal = isatty(STDOUT_FILENO);
 	if (!terminal->is_terminal)
 		return;
-	/* https://no-color.org: if it is present and not empty */
+	/* https://no-color.org: NO_COLOR counts if it is set and not empty. */
 	terminal->colour = term && strcmp(term, "dumb") != 0 && !(no_color && *no_color);
 	if (!ioctl(STDOUT_FILENO, TIOCGWINSZ, &size))
 		terminal->columns = size.ws_col;
 }
 
 /*
- * Not a child as in base/child.h: the pager is the user's program, on the user's terminal and with the user's files. It
- * outlives a killed xprof.
+ * Runs the pager. Does not use base/child.h: the pager is a program of the user, which needs the terminal and the
+ * files, and it outlives a killed xprof.
  *
- * Exit codes are the shell's: 127 if the pager does not exist, 126 if it cannot be run.
+ * Exit codes are those of the shell: 127 if the pager does not exist, 126 if it cannot be run.
  */
 static __attribute__((noreturn)) void run_pager(const char *command, int from)
 {
@@ -63,10 +63,10 @@ static pid_t start_pager(const char *command, int *to)
 	return pid;
 }
 
-/* Returns false if the text has not been shown. */
+/* Shows the text in the pager. Returns false if the pager does not start. */
 static bool show(const char *command, const char *text, size_t bytes)
 {
-	/* ^C is for the pager, which may handle it; and the user may leave the pager before it has read everything. */
+	/* The pager handles ^C. SIGPIPE: the user may leave the pager before it has read everything. */
 	void (*interrupt)(int) = signal(SIGINT, SIG_IGN);
 	void (*broken_pipe)(int) = signal(SIGPIPE, SIG_IGN);
 	int to, code = 0;
@@ -93,7 +93,7 @@ static int show_page(const struct xp_page *page)
 	return xp_write_all(STDOUT_FILENO, page->text, page->bytes);
 }
 
-/* A stream forgets why it could not be written. */
+/* Stores the error of writing, because a stream does not store it. */
 static ssize_t write_out(void *cookie, const char *bytes, size_t size)
 {
 	struct xp_page *page = cookie;
@@ -109,7 +109,7 @@ int xp_page_begin(struct xp_page *page, bool is_data)
 	memset(page, 0, sizeof(*page));
 	if (!is_data)
 		look_at_terminal(&page->terminal);
-	/* JSON may be much longer than what it is made of: only what a pager shows is kept. */
+	/* Keeps the text in memory only for a pager, because JSON can be large. */
 	page->out = page->terminal.is_terminal ? open_memstream(&page->text, &page->bytes)
 					       : fopencookie(page, "w", (cookie_io_functions_t){ .write = write_out });
 	return page->out ? 0 : -ENOMEM;

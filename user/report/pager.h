@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Long text on standard output: through a pager if that is a terminal, directly otherwise. */
+/* Prints long text: through a pager if standard output is a terminal, otherwise directly. */
 #ifndef XPROF_REPORT_PAGER_H
 #define XPROF_REPORT_PAGER_H
 
@@ -10,30 +10,30 @@
 /* The kind of standard output. */
 struct xp_terminal {
 	bool is_terminal;
-	bool colour;	      /* it supports colours, and NO_COLOR is not set */
+	bool colour;	      /* the terminal supports colours, and NO_COLOR is not set */
 	unsigned int columns; /* 0: unknown, or not a terminal */
 };
 
-/* A page of output. On a terminal, it is kept until it is shown as a whole. */
+/* The output of a command. For a terminal, it is kept in memory until it is complete. */
 struct xp_page {
 	struct xp_terminal terminal;
-	FILE *out; /* to print to */
+	FILE *out; /* the caller prints to this file */
 	/* private */
 	char *text;
 	size_t bytes;
-	int err; /* of writing */
+	int err; /* error of writing */
 };
 
 /*
- * Begins a page. is_data: it is for programs, so it has neither colours nor a pager, also on a terminal. Returns 0 or
- * -ENOMEM; the caller calls xp_page_end() after 0 only.
+ * Starts a page. is_data: the output is for programs, so it has neither colours nor a pager, even on a terminal.
+ * Returns 0 or -ENOMEM. The caller calls xp_page_end() only after 0.
  */
 int xp_page_begin(struct xp_page *page, bool is_data);
 
 /*
- * Shows what was printed, unless err is an error of printing it, which is returned. The pager is $PAGER or else less,
- * which exits immediately if the text fits on the screen. No pager is used if PAGER is empty or "cat", or if it does
- * not start. Returns 0, -ENOMEM or an error of writing; leaving the pager early is no error.
+ * Shows the page. err: an error of the caller; the function then shows nothing and returns err. Uses the pager $PAGER,
+ * or less, which exits immediately if the text fits on the screen. Uses no pager if PAGER is empty or "cat", or if the
+ * pager does not start. Returns 0, -ENOMEM or an error of writing. It is no error if the user leaves the pager early.
  */
 int xp_page_end(struct xp_page *page, int err);
 

@@ -35,7 +35,8 @@ void xp_put_share(FILE *out, bool coloured, double percent)
 
 static const char *const units[] = { "ns", "us", "ms", "s" };
 
-/* The time in the largest unit that it has 1 of. What `limit` of a unit and more rounds to is 1 of the next one. */
+/* Converts a time to the largest unit in which it is at least 1. From `limit` on, it would be rounded to 1000: uses the
+ * next unit. */
 static double in_unit(double seconds, double limit, size_t *unit)
 {
 	double number = seconds * 1e9;
@@ -94,7 +95,7 @@ int xp_text_columns(const char *text)
 	return columns;
 }
 
-/* The text after its first characters. */
+/* Returns the text after its first `characters` characters. */
 static const char *skip(const char *text, int characters)
 {
 	while (*text && (characters || !begins_character(*text)))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Pieces of the lines of a report: colours, shares, times and names. */
+/* Prints parts of a line: colours, shares, times and names. */
 #ifndef XPROF_REPORT_PRINT_TEXT_H
 #define XPROF_REPORT_PRINT_TEXT_H
 
@@ -14,23 +14,24 @@
 void xp_colour_start(FILE *out, bool coloured, const char *colour);
 void xp_colour_end(FILE *out, bool coloured, const char *colour);
 
-/* 0 of 0 is 0. */
+/* Returns 0 if whole is 0. */
 double xp_percent(uint64_t part, uint64_t whole);
-/* Prints "12.34%", 7 columns wide, in the colour of how much that is. */
+/* Prints a percentage such as "12.34%" in 7 columns, in a colour for large percentages. */
 void xp_put_share(FILE *out, bool coloured, double percent);
 
-/* With three decimals, for columns: "1.234 ms". */
+/* Formats a time with three decimals, for columns: "1.234 ms". */
 void xp_format_time(char *to, size_t size, double seconds);
 /* Formats a time with two decimals, for sentences: "1.23 ms". */
 void xp_format_brief(char *to, size_t size, double seconds);
-/* With three digits: "1.23 ms". */
+/* Formats a time with three digits: "1.23 ms". */
 void xp_format_short(char *to, size_t size, double seconds);
 
+/* Returns the number of decimal digits. */
 int xp_digits(uint64_t number);
-/* Characters of a text in UTF-8. */
+/* Returns the number of characters in a UTF-8 string. */
 int xp_text_columns(const char *text);
 /*
- * Prints a text in at most `columns` columns. A longer text loses its middle, because its start and end are more
+ * Prints a text in at most `columns` columns. Omits the middle of a longer text, because its start and end are more
  * informative.
  */
 void xp_put_cut(FILE *out, const char *text, int columns);

@@ -10,12 +10,12 @@
 #include "model/read_waits.h"
 #include "report/print_text.h"
 
-#define PLACES_SHARE 3 /* of the rows of a table of functions */
+#define PLACES_SHARE 3 /* the table of waits has a third of the rows of a table of functions */
 #define FRAMES_SHOWN 6
 #define FRAMES_MAX 256
 #define WAKER_COLUMNS_MAX 32
-#define TAKEN_COLUMNS 61 /* by what precedes the waker, and after it */
-#define WIDE_COLUMNS 150 /* of a terminal that has room for stacks beside the rest; otherwise they are below it */
+#define TAKEN_COLUMNS 61 /* columns before the waker, and the space after it */
+#define WIDE_COLUMNS 150 /* a narrower terminal shows the stack on a separate line */
 #define PLACE_INDENT 9
 #define PLACE_COLUMNS_MIN 20
 
@@ -23,7 +23,7 @@ struct page {
 	FILE *out;
 	const struct xp_model *model;
 	const struct xp_wait_table *waits;
-	uint64_t seen; /* waits; 0: unknown */
+	uint64_t seen; /* number of waits, recorded or not; 0: unknown */
 	const struct xp_report_style *style;
 	size_t rows;
 	int count_columns;
@@ -74,7 +74,7 @@ void xp_report_print_waits_left_out(FILE *out, const struct xp_report_tables *ta
 
 #define WAKER_BYTES (XP_WAKER_BYTES + 32)
 
-/* And how many others there are: "refresher (17903) +2". */
+/* Formats the waker, and the number of other wakers: "refresher (17903) +2". */
 static const char *waker_text(char to[WAKER_BYTES], const struct xp_wait_row *row)
 {
 	size_t used = strlen(xp_waits_waker(to, row->waker->flags, row->waker->waker_name, row->waker->waker_tid));
@@ -84,7 +84,7 @@ static const char *waker_text(char to[WAKER_BYTES], const struct xp_wait_row *ro
 	return to;
 }
 
-/* How many functions of a stack there is room for. */
+/* Returns how many functions of a stack fit into the columns, at least 1. */
 static size_t frames_that_fit(const char **names, size_t count, int columns)
 {
 	int used = xp_text_columns(names[0]);

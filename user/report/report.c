@@ -19,7 +19,7 @@
 #include "report/log_rows.h"
 #include "report/rows.h"
 
-/* What a process of the model is counted in the machine as. */
+/* The share of a process of the model in the machine's CPU time. */
 struct usage {
 	struct xp_report_share share;
 	const char *cgroup;
@@ -30,14 +30,14 @@ struct making {
 	const struct xp_recorded *recorded;
 	const struct xp_report_options *options;
 	struct xp_report_groups groups;
-	struct xp_facts *nothing; /* so that each profile becomes a process of the model of its own */
+	struct xp_facts *nothing; /* empty facts: each profile is then a separate process in the model */
 	struct xp_report_logs logs;
-	bool *wants_log;      /* of each process of the recording */
-	struct usage *usages; /* of each process of the model */
+	bool *wants_log;      /* for each process of the recording */
+	struct usage *usages; /* for each process of the model */
 	bool broken;
 };
 
-/* Whether samples come from perf.data: profiles are made of it. */
+/* Returns whether the samples come from perf.data. Profiles contain the same samples. */
 static bool has_perf(const struct making *making)
 {
 	return making->options->directory && making->recorded->has_perf_data;
@@ -45,7 +45,8 @@ static bool has_perf(const struct making *making)
 
 /* ---- step 1: read everything ---- */
 
-/* A profile shows in the report even if it has no samples. Returns whether it can be read. */
+/* Reads the header of a profile, because the report also shows a profile without samples. Returns whether it can be
+ * opened. */
 static bool look_at_profile(struct making *making, size_t process)
 {
 	const char *path = making->recorded->processes[process].profile;
@@ -54,7 +55,7 @@ static bool look_at_profile(struct making *making, size_t process)
 	struct xp_file_view view;
 
 	if (!path || xp_file_view_open(&view, AT_FDCWD, path))
-		return false; /* that is reported when its samples are read */
+		return false; /* the error is printed later, when the samples are read */
 	if (!xp_gperf_reader_init(&reader, view.bytes, view.size, &violation) &&
 	    making->options->by == XP_MODEL_BY_PROCESS) {
 		making->tables->tables[process].has_samples = true;
@@ -65,7 +66,7 @@ static bool look_at_profile(struct making *making, size_t process)
 	return true;
 }
 
-/* Calls are known by process or thread, not by CPU. */
+/* Reads the logs. A report by CPU has no calls, because the CPU of a call is unknown. */
 static int read_logs(struct making *making)
 {
 	const struct xp_report_options *options = making->options;
@@ -84,7 +85,7 @@ static int read_logs(struct making *making)
 	return xp_report_logs_read(&making->logs, &making->groups, &source, making->wants_log, &making->broken);
 }
 
-/* Without perf.data the table of a thread would be that of its process. */
+/* Only perf.data has the threads and CPUs of samples, so reports by thread or CPU require it. */
 static int check_perf(const struct making *making)
 {
 	enum xp_model_group by = making->options->by;
@@ -107,13 +108,13 @@ static const struct xp_facts *facts_of(const struct making *making)
 static void look_for_waits(struct xp_report_tables *tables, const struct xp_facts *facts, bool has_perf)
 {
 	tables->has_waits = xp_facts_waits(facts, &tables->wait_facts);
-	/* A manifest without waits is of a recording without them. */
+	/* If the manifest lists no waits, the recording has none. */
 	tables->model.keep_waits = has_perf && (tables->has_waits || !xp_facts_summary(facts)->started_ns);
 	if (tables->has_waits && !has_perf)
 		xp_warn("only perf.data has the places where threads waited, and there is none");
 }
 
-/* Waits are those of one recording. Several together have no common time. */
+/* Reads the samples and waits. Reads waits of only one recording: several recordings have no common time. */
 static int read_samples(struct making *making)
 {
 	const struct xp_select all = { 0 };
@@ -147,7 +148,7 @@ static bool is_kernel(const struct xp_model *model, uint32_t stack)
 	return location && model->objects[location->object].kind == XP_CODE_KERNEL;
 }
 
-/* Without perf.data each profile is a process of the model, whose image is its number from 1. */
+/* Without perf.data, each profile is a process of the model, and its image is the number of the profile, from 1. */
 static int find_table(struct making *making, const struct xp_model_sample *sample, size_t *table)
 {
 	const struct xp_model_thread *thread = &making->tables->model.threads[sample->thread];
@@ -206,7 +207,7 @@ static int name_usage(struct making *making, size_t index)
 	return xp_report_groups_names(&making->groups, process->image - 1, &usage->share.name, &usage->cgroup);
 }
 
-/* Several recordings together are no machine. */
+/* Sums up the machine. The length and the CPUs are known only for a single recording. */
 static int make_machine(struct making *making)
 {
 	const struct xp_facts_summary none = { 0 }, *facts = &none;
@@ -318,7 +319,8 @@ static int compare_wait_tables(const void *a, const void *b, void *arg)
 	return xp_compare(tables[*(const uint32_t *)a], tables[*(const uint32_t *)b]);
 }
 
-/* order: of all waits; by table it is first made, then used up piece by piece. */
+/* Makes the tables of waits. order, table_of: scratch buffers with an entry per wait. order is sorted by table first.
+ */
 static int make_wait_tables(struct xp_report_groups *groups, const uint64_t *shapes, uint32_t *order,
 			    uint32_t *table_of)
 {

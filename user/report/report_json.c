@@ -9,7 +9,7 @@
 
 #define WAIT_FRAMES_MAX 1024
 
-/* ---- members: each is followed by another one ---- */
+/* ---- members; each function also writes a comma after the member ---- */
 
 static void put_number(FILE *out, const char *key, uint64_t number)
 {
@@ -33,7 +33,7 @@ static void put_text(FILE *out, const char *key, const char *text)
 
 /* ---- the machine ---- */
 
-/* Without the end of the object. */
+/* Writes an object without its end. */
 static void begin_share(FILE *out, const struct xp_report_share *share)
 {
 	fputc('{', out);
@@ -56,7 +56,7 @@ static void put_shares(FILE *out, const char *key, const struct xp_report_shares
 	fputc(']', out);
 }
 
-/* Only those that occur. */
+/* Writes the ends that occur. */
 static void put_stack_ends(FILE *out, const uint64_t ends[XP_UNWIND_ENDS])
 {
 	fputs(",\n  \"stacks\":{", out);
@@ -102,7 +102,7 @@ static void put_durations(FILE *out, const struct xp_durations *durations)
 	fprintf(out, "\"slowest_tid\":%" PRIu32 "}", durations->max_where);
 }
 
-/* The manifest may say anything. */
+/* Converts seconds from a manifest, which can be any number. */
 static uint64_t ns_of(double seconds)
 {
 	return (uint64_t)(XP_MIN(XP_MAX(seconds, 0.0), 1e9) * 1e9);
@@ -268,7 +268,7 @@ void xp_report_json(FILE *out, const struct xp_report_tables *tables, const stru
 
 /* ---- trees ---- */
 
-/* Parents precede their children: an array nests less deep than stacks do. */
+/* Writes a node of the array. The array is flat, with parents before their children, because stacks can be deep. */
 static void put_node(FILE *out, const struct xp_model *model, const struct xp_model_tree *tree, size_t index)
 {
 	const struct xp_model_node *node = &tree->nodes[index];

@@ -8,12 +8,12 @@
 #include "model/tree.h"
 #include "report/report.h"
 
-/* Goes up when a member changes its meaning or vanishes. */
+/* Increase this when a member changes its meaning or is removed. */
 #define XP_REPORT_JSON_VERSION 1
 
-/* Write errors show in ferror(out). */
+/* Writes the tables. ferror(out) reports errors. */
 void xp_report_json(FILE *out, const struct xp_report_tables *tables, const struct xp_recorded *recorded);
-/* callers: the glob of functions whose callers it shows; NULL: none. */
+/* Writes a tree. callers: the glob of --callers; NULL: not given. */
 void xp_report_json_tree(FILE *out, const struct xp_model *model, const struct xp_model_tree *tree,
 			 enum xp_model_group by, const char *callers);
 

@@ -10,17 +10,18 @@
 #include "report/print_waits.h"
 
 #define NAME_COLUMNS_MIN 20
-#define NAME_COLUMNS_MAX 60 /* without a terminal; after a longer name, the object is out of its column */
-#define NARROW_COLUMNS 110  /* of a terminal: samples and calls side by side leave less than that no names */
+#define NAME_COLUMNS_MAX 60 /* without a terminal; the object of a longer name is not aligned */
+#define NARROW_COLUMNS 110  /* on a narrower terminal, a table with calls has no counts of samples, so that names fit  \
+			     */
 #define TIME_COLUMNS 12
-#define SHORT_COLUMNS 8 /* of a time with three digits */
+#define SHORT_COLUMNS 8 /* width of a time with three digits */
 #define MANY_PROCESSES 10
-#define TAKEN_COLUMNS 40 /* by what precedes a name */
-/* Rows as a share of those of a table of functions: the first page has room for all parts. */
+#define TAKEN_COLUMNS 40 /* columns before a name */
+/* These tables have a third and a fifth of the rows of a table of functions, so that all parts fit on one screen. */
 #define PROGRAMS_SHARE 3
 #define CGROUPS_SHARE 5
 
-/* What is known of the durations of calls beside their mean, as on the page. */
+/* The columns about durations after the mean, as on the HTML page. */
 enum quantile { P50, P90, P99, MAX, WHEN, QUANTILES };
 static const char *const quantile_titles[QUANTILES] = { "P50", "P90", "P99", "Max", "When" };
 
@@ -28,17 +29,17 @@ struct page {
 	FILE *out;
 	const struct xp_report_style *style;
 	const struct xp_report_table *table;
-	bool has_counts;   /* of samples, beside their share */
-	int count_columns; /* width of these */
+	bool has_counts;   /* numbers of samples are shown, next to shares */
+	int count_columns; /* width of numbers of samples */
 	int call_columns;
 	int time_columns;
-	bool quantiles[QUANTILES]; /* those that there is room for */
+	bool quantiles[QUANTILES]; /* columns that fit */
 	int name_columns;
 };
 
 /* ---- names ---- */
 
-/* "function", or "function file:line". */
+/* Formats "function", or "function file:line". */
 static void format_name(char *to, size_t size, const struct xp_report_row *row, bool full)
 {
 	size_t used;
@@ -52,7 +53,7 @@ static void format_name(char *to, size_t size, const struct xp_report_row *row, 
 		snprintf(to + used, size - used, " %s:%" PRIu32, row->file, row->line);
 }
 
-/* Prints for how long the budget took the function out of the recording. */
+/* Prints how long the function was throttled. */
 static void print_taken_out(const struct page *page, const struct xp_report_row *row)
 {
 	const struct xp_recorded_taken_out *out = row->taken_out;
@@ -108,7 +109,7 @@ static void format_quantile(char *to, size_t size, const struct xp_durations *du
 		xp_format_short(to, size, ns / 1e9);
 }
 
-/* Functions without sleds have no call figures, which is not the same as no calls. */
+/* Prints the columns about calls. They are empty for a function whose calls are not recorded. */
 static void print_calls(const struct page *page, const struct xp_report_row *row)
 {
 	void (*const format)(char *, size_t, double) =
@@ -192,7 +193,7 @@ static void print_title(const struct page *page)
 	xp_report_print_account(page->out, table);
 }
 
-/* The most telling ones that fit into these columns. */
+/* Chooses the most informative quantiles that fit into `columns`. Returns the columns that they need. */
 static int choose_quantiles(struct page *page, size_t rows, int columns)
 {
 	static const enum quantile most_telling[] = { MAX, P99, P50, P90, WHEN };
@@ -211,7 +212,7 @@ static int choose_quantiles(struct page *page, size_t rows, int columns)
 	return taken;
 }
 
-/* As wide as the longest name, but no wider than the other columns allow. */
+/* Chooses the width of the name: the longest name, limited by the space that the other columns leave. */
 static void choose_widths(struct page *page, size_t rows)
 {
 	const struct xp_report_table *table = page->table;
@@ -260,9 +261,9 @@ static void print_table(FILE *out, const struct xp_report_tables *tables, struct
 	xp_report_print_waits(out, tables, table, style);
 }
 
-/* ---- what a report of a whole machine begins with ---- */
+/* ---- the first part of a report of a whole machine ---- */
 
-/* Whether it is one: all CPUs were sampled, or there are so many processes that a list of them says little. */
+/* Returns whether to print this part: all CPUs were sampled, or there are MANY_PROCESSES or more. */
 static bool is_machine(const struct xp_report_tables *tables)
 {
 	return tables->machine.total.samples && (tables->count > 1 || tables->by == XP_MODEL_BY_NONE) &&
@@ -382,13 +383,13 @@ static const char *const group_titles[XP_MODEL_GROUPS] = {
 	[XP_MODEL_BY_CPU] = "CPU",	   [XP_MODEL_BY_NONE] = "Recording", [XP_MODEL_BY_CGROUP] = "Control group",
 };
 
-/* With nothing else. */
+/* Returns whether the report shows only waits. */
 static bool is_of_waits(const struct xp_report_tables *tables)
 {
 	return tables->has_waits && !tables->all.has_samples && !tables->all.has_calls;
 }
 
-/* Of the account of all switches, or else of the recorded waits. */
+/* Prints runnable and blocked time: from all context switches if they are known, otherwise from the recorded waits. */
 static void print_waiting(FILE *out, const struct xp_report_table *table)
 {
 	const struct xp_report_account *account = &table->account;
@@ -442,7 +443,7 @@ static void print_overview(FILE *out, const struct xp_report_tables *tables, con
 		xp_put_line(out, "... and %zu more", tables->count - rows);
 }
 
-/* An empty line between parts. */
+/* Prints an empty line before each part except the first. */
 static void begin_part(FILE *out, bool *begun)
 {
 	if (*begun)
@@ -458,7 +459,7 @@ static void print_groups(FILE *out, struct xp_report_tables *tables, const struc
 		struct xp_report_table *table = &tables->tables[i];
 
 		if (!table->has_samples && !table->has_calls && !xp_report_has_waits(table))
-			continue; /* nothing of it was readable, which has been reported */
+			continue; /* its files were not readable, which was reported */
 		if (shown++ == style->limit)
 			break;
 		begin_part(out, begun);

@@ -10,12 +10,12 @@
 struct xp_report_style {
 	bool colour;
 	bool full_names;      /* instead of names shortened by xp_short_name() */
-	unsigned int columns; /* of the terminal: longer names are cut; 0: no limit */
+	unsigned int columns; /* columns of the terminal, to which names are shortened; 0: no limit */
 	uint64_t limit;	      /* rows per table */
 	enum xp_report_sort sort;
 };
 
-/* Prints the tables and sorts their rows. Write errors show in ferror(out). */
+/* Sorts the rows of the tables, and prints them. ferror(out) reports errors. */
 void xp_report_print(FILE *out, struct xp_report_tables *tables, const struct xp_recorded *recorded,
 		     const struct xp_report_style *style);
 

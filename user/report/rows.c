@@ -83,7 +83,7 @@ struct xp_report_row *xp_report_row_named(struct xp_report_table *table, const s
 	return known ? &table->rows[*known] : NULL;
 }
 
-/* Code in no object is told apart by its address. */
+/* Fills in *like for a frame. Code outside of all binaries gets a row per address. */
 static int describe(const struct xp_model *model, const struct xp_model_location *location, uint32_t frame,
 		    bool by_line, struct xp_report_row *like)
 {
@@ -155,7 +155,7 @@ void xp_report_row_index_free(struct xp_report_row_index *index)
 
 /* ---- order ---- */
 
-/* The most time first. */
+/* Orders the longer time first. */
 static int compare_seconds(double a, double b)
 {
 	return a > b ? -1 : a < b;

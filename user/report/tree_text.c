@@ -11,19 +11,19 @@
 
 #define SHOWN_SHARE 200 /* the 200th part: 0.5 % */
 #define NAME_COLUMNS_MIN 20
-#define CALL_COLUMNS 24 /* of the number of calls and their time */
+#define CALL_COLUMNS 24 /* width of the number of calls and their time */
 
 struct page {
 	FILE *out;
 	const struct xp_model *model;
 	const struct xp_model_tree *tree;
 	const struct xp_report_style *style;
-	bool is_timed; /* calls or waits, which have a number and a time */
-	size_t value;  /* the one that shares are of */
+	bool is_timed; /* the tree is of calls or waits, which have a number and a time */
+	size_t value;  /* index of the value for the shares */
 	uint64_t whole;
-	uint32_t *children; /* all nodes but the root, by parent, the largest first */
-	uint32_t *first;    /* of each node: its first child there; and the end of the last one's */
-	char *guides;	    /* what precedes the function: of each level a '|' or a blank */
+	uint32_t *children; /* all nodes except the root, sorted by parent; the largest child first */
+	uint32_t *first;    /* for each node, the index of its first child in `children`; then the end of `children` */
+	char *guides;	    /* the character before a function for each level: '|' or a blank */
 	size_t levels;
 };
 
@@ -37,7 +37,7 @@ static int compare_nodes(const void *a, const void *b, void *arg)
 	       xp_compare(i, j);
 }
 
-/* A tree is no deeper than it has nodes. */
+/* Sorts the children. The depth of a tree is limited by its number of nodes. */
 static int prepare(struct page *page)
 {
 	size_t count = page->tree->count, next = 0;
@@ -58,7 +58,7 @@ static int prepare(struct page *page)
 	return 0;
 }
 
-/* Its only child has all of it, so that their shares are the same. */
+/* Returns whether the node and its only child have the same share. */
 static bool is_chained(const struct page *page, uint32_t node)
 {
 	return page->first[node + 1] - page->first[node] == 1 && !page->tree->nodes[node].self[0] &&
@@ -71,7 +71,7 @@ static void put_indent(const struct page *page)
 		xp_put(page->out, "%c ", page->guides[i]);
 }
 
-/* The shares, and of calls their number and time. self: NULL: of several nodes. */
+/* Prints the shares and, for calls, number and time. self: NULL for the sum of several nodes. */
 static void put_values(const struct page *page, const uint64_t *total, const uint64_t *self)
 {
 	char time[32];
@@ -86,7 +86,7 @@ static void put_values(const struct page *page, const uint64_t *total, const uin
 	if (!page->is_timed)
 		return;
 	xp_format_short(time, sizeof(time), (double)total[1] / 1e9);
-	/* Whoever calls a function is not called as often itself. */
+	/* In a tree of callers, the total counts the calls of the function at the root. */
 	xp_put(page->out, "%12" PRIu64 "  %8s  ", self && !page->tree->is_of_callers ? self[0] : total[0], time);
 }
 
@@ -102,7 +102,7 @@ static const char *object_of(const struct page *page, uint32_t node)
 	return function == XP_MODEL_NONE ? "" : page->model->objects[page->model->functions[function].object].name;
 }
 
-/* The object is the parent's unless it is told. */
+/* Prints the name and, if it differs from the parent's object, the object. */
 static void put_name(const struct page *page, uint32_t index)
 {
 	const struct xp_model_node *node = &page->tree->nodes[index];
@@ -131,7 +131,7 @@ static bool is_shown(const struct page *page, uint32_t node)
 	       (double)page->tree->nodes[node].total[page->value] * SHOWN_SHARE >= (double)page->whole;
 }
 
-/* What is too small to be shown, together. from: the first of these children. */
+/* Prints one line for the children from index `from` on, which are too small to show. */
 static void put_rest(const struct page *page, uint32_t parent, uint32_t from)
 {
 	uint64_t total[2] = { 0 };
@@ -158,7 +158,7 @@ static void put_children(struct page *page, uint32_t parent)
 
 		put_values(page, page->tree->nodes[node].total, page->tree->nodes[node].self);
 		put_name(page, node);
-		/* Until there is a branch, functions follow each other. */
+		/* Functions of a chain without branches have the same indentation. */
 		while (is_chained(page, node)) {
 			node = page->children[page->first[node]];
 			if (is_chained(page, node) && !page->is_timed)

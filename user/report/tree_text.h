@@ -7,9 +7,9 @@
 #include "report/report_print.h"
 
 /*
- * Prints the tree: the share of the whole, of the node itself unless the tree is of callers, and the functions. Those
- * without a branch follow each other at one depth. What is less than 0.5 % is summed up, unless style->limit is
- * UINT64_MAX. Returns 0 or -ENOMEM; write errors show in ferror(out).
+ * Prints a line per node: its share of the whole, the share of the node itself (not in a tree of callers), and the
+ * function. A chain of functions without a branch has the same indentation. Sums up nodes below 0.5 %, unless
+ * style->limit is UINT64_MAX. Returns 0 or -ENOMEM. ferror(out) reports errors of writing.
  */
 int xp_report_print_tree(FILE *out, const struct xp_model *model, const struct xp_model_tree *tree,
 			 const struct xp_report_style *style);

@@ -14,7 +14,7 @@ struct making {
 	bool by_lock;
 };
 
-/* Waits with the same key are in one row. */
+/* Returns the key of the row of a wait; waits with the same key and state are in one row. */
 static uint64_t key_of(const struct making *making, const struct xp_model_wait *wait)
 {
 	if (making->by_lock && wait->lock)
@@ -22,7 +22,7 @@ static uint64_t key_of(const struct making *making, const struct xp_model_wait *
 	return making->shapes[wait->stack];
 }
 
-/* Those of a row together, and among them those of a waker. */
+/* Sorts the waits of a row together and, within a row, the waits with the same waker. */
 static int compare_waits(const void *a, const void *b, void *arg)
 {
 	const struct making *making = arg;

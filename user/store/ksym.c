@@ -42,7 +42,7 @@ void xp_ksym_free(struct xp_ksym *syms)
 	*syms = (struct xp_ksym){ 0 };
 }
 
-/* Parses a text of xp_ksym_describe() about an address in a symbol. */
+/* Parses a text from xp_ksym_describe(): "name+0x10/0x40". */
 static int take(struct xp_kallsym *sym, const char *text)
 {
 	const char *plus = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Names of kernel addresses: the kernel's text, its modules and BPF programs. Each address is looked up in the kernel
- * (programs.h); /proc/kallsyms has the same names, but can be read only as a whole.
+ * Finds the names of kernel code: of the kernel, its modules and BPF programs. A BPF program looks up each address
+ * (programs.h). /proc/kallsyms has the same names, but it can be read only as a whole.
  */
 #ifndef XPROF_STORE_KSYM_H
 #define XPROF_STORE_KSYM_H
@@ -42,8 +42,8 @@ typedef int xp_ksym_describe(void *arg, const uint64_t *addresses, size_t count,
 /* Adds an address to be named, unless there are XP_KSYM_MAX. Returns 0 or -ENOMEM. */
 int xp_ksym_want(struct xp_ksym *syms, uint64_t address);
 /*
- * Names the added addresses. Afterwards all[] is sorted by address. Returns 0, -ENOMEM, or the
- * error of describe(); after an error, addresses without a name stay so.
+ * Finds the names of the added addresses, and sorts all[] by address. Returns 0, -ENOMEM, or the error of describe().
+ * After an error, some addresses have no name.
  */
 int xp_ksym_ask(struct xp_ksym *syms, xp_ksym_describe *describe, void *arg);
 void xp_ksym_free(struct xp_ksym *syms);

@@ -64,7 +64,7 @@ const struct xp_sym_binary *xp_sym_binaries_find(const struct xp_sym_binaries *b
 	return found && xp_sym_identity_same(&binaries->all[*found]->identity, identity) ? binaries->all[*found] : NULL;
 }
 
-/* A hash of the data of a copy: the same in each recording. */
+/* Returns a hash of the contents of a copy. It is the same in each recording. */
 static uint64_t hash_contents(int fd)
 {
 	uint64_t words[8192], hash = 0;
@@ -80,7 +80,7 @@ static uint64_t hash_contents(int fd)
 	return hash;
 }
 
-/* The build id; without one, size, time of change, and a hash. */
+/* Makes the key of a copy: the build ID or, without one, size, time of change, and a hash. */
 static void make_key(char key[XP_SYM_KEY_BYTES], const struct xp_sym_binary *stored, int fd)
 {
 	const struct xp_elf_copied *copied = &stored->copied;
@@ -94,8 +94,8 @@ static void make_key(char key[XP_SYM_KEY_BYTES], const struct xp_sym_binary *sto
 }
 
 /*
- * Copies only what the user may read without xprof's capabilities: the recording belongs to the user. *copied is filled
- * in either case, so that readers recognise the binary by its build ID.
+ * Copies a file if the user may read it without xprof's capabilities, because the recording belongs to the user. Always
+ * fills in *copied, so that readers recognise the binary by its build ID.
  */
 static int copy_readable(struct xp_sym_binaries *binaries, int from, int to, struct xp_elf_copied *copied)
 {
@@ -114,7 +114,7 @@ static bool is_another(const struct xp_file *file, const struct xp_elf_copied *c
 		memcmp(file->build_id, copied->build_id, copied->build_id_bytes));
 }
 
-/* Takes the copy that another part has made. Returns whether there is one that may be taken. */
+/* Links to the copy of another part. Returns false if there is no such copy, or the user may not read the file. */
 static bool take_shared(struct xp_sym_binaries *binaries, struct xp_sym_binary *stored, const char *label, int from,
 			const struct xp_file *file)
 {
@@ -132,7 +132,7 @@ static bool take_shared(struct xp_sym_binaries *binaries, struct xp_sym_binary *
 	return true;
 }
 
-/* Makes the copy. build_id: the expected one; bytes 0: unknown. */
+/* Copies the names of a binary to sym/. file: the mapped file, whose build ID the binary must have; NULL: unknown. */
 static int copy(struct xp_sym_binaries *binaries, struct xp_sym_binary *stored, int from, const struct xp_file *file)
 {
 	char label[XP_SYM_LABEL_BYTES];
@@ -208,7 +208,8 @@ static uint64_t spent_ns(const struct stopwatch *watch)
 	return XP_MAX(cpu_ns() - watch->cpu_ns, wall_ns / XP_SYM_COPIES_WAIT_SHARE);
 }
 
-/* Also a binary that could not be stored counts, so that readers know what they may not take for it. */
+/* Adds the binary and copies it. Keeps a binary whose copy fails in the list, so that readers can reject a changed
+ * file. */
 static int add_stored(struct xp_sym_binaries *binaries, struct xp_sym_binary *stored, int fd,
 		      const struct xp_file *file)
 {

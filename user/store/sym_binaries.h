@@ -22,13 +22,13 @@
 #define XP_SYM_COPIES_NS_MAX 20000000000ull
 #define XP_SYM_COPIES_WAIT_SHARE 8
 
-/* Identifies the content of a file: it differs if the file was changed or replaced. */
+/* Identifies the contents of a file. A changed or replaced file has another identity. */
 struct xp_sym_identity {
 	dev_t dev;
 	ino_t inode;
 	off_t size;
 	struct timespec modified;
-	struct timespec changed; /* for names that parts share: no user can choose it */
+	struct timespec changed; /* for the names of shared files: a user cannot choose this time */
 };
 
 /* Gets the identity of an open file. Returns false after an error. */
@@ -37,8 +37,8 @@ bool xp_sym_identity_same(const struct xp_sym_identity *a, const struct xp_sym_i
 
 /* A binary with samples or calls. */
 struct xp_sym_binary {
-	char *path;	/* as the first process saw it, without " (deleted)" */
-	char *sym_path; /* path of its names; NULL: they could not be stored */
+	char *path;	/* path in the first process that used it, without " (deleted)" */
+	char *sym_path; /* path of the copy; NULL: it could not be stored */
 	struct xp_sym_identity identity;
 	struct xp_elf_copied copied;
 };
@@ -53,21 +53,21 @@ struct xp_sym_binaries {
 	uint64_t ns_left;
 };
 
-/* dir outlives it. */
+/* dir must outlive *binaries. */
 void xp_sym_binaries_init(struct xp_sym_binaries *binaries, struct xp_sym_dir *dir);
 void xp_sym_binaries_free(struct xp_sym_binaries *binaries);
 
-/* NULL: it has not been stored. */
+/* Returns the binary with this identity, or NULL if xp_sym_binaries_store() was not called for it. */
 const struct xp_sym_binary *xp_sym_binaries_find(const struct xp_sym_binaries *binaries,
 						 const struct xp_sym_identity *identity);
 /*
- * Stores the names of the binary fd, unless they are stored. *result: NULL if it is not an ELF file. file: the mapped
- * file; NULL if it is not sampled. Prints other errors. Returns 0 or -ENOMEM.
+ * Stores the names of the binary fd, unless they are already stored. Sets *result to the binary, or to NULL if it is
+ * not an ELF file. file: the mapped file; NULL if the binary has no samples. Prints other errors. Returns 0 or -ENOMEM.
  */
 int xp_sym_binaries_store(struct xp_sym_binaries *binaries, int fd, const char *path, const struct xp_file *file,
 			  const struct xp_sym_binary **result);
 
-/* The file name in sym/; NULL: none. */
+/* Returns the file name in sym/, or NULL if there is none. */
 const char *xp_sym_binary_name(const struct xp_sym_binary *binary);
 
 #endif

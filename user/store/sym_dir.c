@@ -37,7 +37,7 @@ void xp_sym_dir_close(struct xp_sym_dir *dir)
 	dir->fd = -1;
 }
 
-/* Another user's is not used. */
+/* Opens an existing directory, unless another user owns it. */
 static int open_existing(const struct xp_sym_dir *dir)
 {
 	int fd = openat(dir->parent_fd, XP_SYM_DIR_NAME, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -59,7 +59,7 @@ int xp_sym_dir_open(struct xp_sym_dir *dir)
 	return XP_MIN(dir->fd, 0);
 }
 
-/* Labels of files that stand for code without a file. */
+/* Returns whether the label is reserved for code without a file. */
 static bool is_reserved(const char *label)
 {
 	return !strcmp(label, "jit") || !strcmp(label, "kernel") || !strcmp(label, "vdso") || !strcmp(label, "anon") ||
@@ -91,7 +91,7 @@ static bool path_is_plain(const char *path)
 	return path[0] == '/' && xp_gperf_path_fits(path) && !strpbrk(path, "$\\");
 }
 
-/* name: a file in the directory. Returns NULL if out of memory. */
+/* Returns the path of a file in the directory. NULL: out of memory. */
 static char *path_of(const struct xp_sym_dir *dir, const char *name)
 {
 	char link[64], target[PATH_MAX], *path;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The directory sym/ of a recording. It is created with its first file, unless it exists; files in it get new names. A
- * name is <label>.<number>.<token>.so; the token identifies the recording, or a key the contents.
+ * The directory sym/ of a recording. xprof creates it with its first file. The file names are
+ * <label>.<number>.<token>.so and <label>.<number>.<key>.so: the token identifies the recording, the key identifies the
+ * contents.
  */
 #ifndef XPROF_STORE_SYM_DIR_H
 #define XPROF_STORE_SYM_DIR_H
@@ -15,7 +16,7 @@
 
 struct xp_sym_dir {
 	int parent_fd; /* owned by the caller */
-	int shared_fd; /* likewise: what parts share, see sym_shared.h; -1: nothing, as set by xp_sym_dir_init() */
+	int shared_fd; /* directory that parts share (sym_shared.h), owned by the caller; -1: none */
 	int fd;	       /* -1: not created yet */
 	char token[8];
 };
@@ -27,33 +28,34 @@ void xp_sym_dir_close(struct xp_sym_dir *dir);
 int xp_sym_dir_open(struct xp_sym_dir *dir);
 
 /*
- * Makes a label of the last part of a path: without unusual characters, limited in length, and none of jit, kernel,
- * vdso, anon and unknown, the labels of code without a file.
+ * Makes a label from the last part of a path. Replaces unusual characters, and limits the length. Changes the labels
+ * jit, kernel, vdso, anon and unknown, which are reserved for code without a file.
  */
 void xp_sym_dir_label(char label[XP_SYM_LABEL_BYTES], const char *path);
 
 /*
- * Creates an empty file, open for writing. *path, which the caller frees, is the path for profiles: absolute, but
- * relative to the recording if the recording's path has characters that readers reject (blanks). Returns a descriptor
- * or -errno.
+ * Creates an empty file and opens it for writing. Sets *path to its path for profiles, which the caller frees. The path
+ * is absolute, unless it has characters that readers reject, such as blanks: then it is relative to the recording.
+ * Returns a descriptor or -errno.
  */
 int xp_sym_dir_create(struct xp_sym_dir *dir, const char *label, uint32_t number, char **path);
 /* Returns the path of an existing file in the directory. NULL: out of memory, or there is no such directory. */
 char *xp_sym_dir_path(struct xp_sym_dir *dir, const char *name);
 /*
- * Closes the file. err: an error of writing it; the file is then removed, and *path is NULL. Returns err, or the error
- * of close(2).
+ * Closes the file. err: an error of writing the file. After an error, removes the file and sets *path to NULL. Returns
+ * err, or the error of close(2).
  */
 int xp_sym_dir_finish(struct xp_sym_dir *dir, int fd, char **path, int err);
-/* Gives a file made by xp_sym_dir_create() a key in place of the token. Returns 0 or -errno. */
+/* Replaces the token in the name of a file by a key. Returns 0 or -errno. */
 int xp_sym_dir_rename(struct xp_sym_dir *dir, const char *label, uint32_t number, const char *key, char **path);
-/* Makes a link to a shared file, as if it was made by xp_sym_dir_create() and had this key. Returns 0 or -errno. */
+/* Creates a hard link to a shared file, with a name that has this key. Sets *path like xp_sym_dir_create(). Returns 0
+ * or -errno. */
 int xp_sym_dir_link(struct xp_sym_dir *dir, const char *shared, const char *label, uint32_t number, const char *key,
 		    char **path);
-/* Removes a file made by xp_sym_dir_create(), and frees path. */
+/* Removes a file of xp_sym_dir_create(), and frees path. */
 void xp_sym_dir_remove(struct xp_sym_dir *dir, char *path);
 
-/* Returns the path that a file had before it was deleted; the caller frees it. NULL: out of memory. */
+/* Returns a copy of the path without " (deleted)", which the caller frees. NULL: out of memory. */
 char *xp_sym_dir_original(const char *path);
 
 #endif

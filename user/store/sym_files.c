@@ -20,13 +20,13 @@
 
 #define OPEN_TRIES 3
 
-/* A mapped file, by its struct xp_file's index. */
+/* A mapped file. Its index is that of struct xp_file. */
 struct binary {
-	const struct xp_file *file; /* NULL: it has had no sample */
-	int fd;			    /* of the file itself; -1: none */
-	uint8_t tries;		    /* attempts to open it */
-	bool is_kept;		    /* nothing more is wanted while its process lives */
-	bool is_known;		    /* identity is that of the mapped file */
+	const struct xp_file *file; /* NULL: no samples so far */
+	int fd;			    /* descriptor of the file; -1: none */
+	uint8_t tries;		    /* number of attempts to open it */
+	bool is_kept;		    /* true: no descriptor is needed any more */
+	bool is_known;		    /* true: identity is valid */
 	struct xp_sym_identity identity;
 };
 
@@ -202,7 +202,10 @@ int xp_sym_files_want_kernel(struct xp_sym_files *sym, uint64_t address)
 	return address < XP_KERNEL_START ? 0 : xp_ksym_want(&sym->kernel, address);
 }
 
-/* The symbols of the addresses [first, last), all in one window, relative to its start. Returns their number. */
+/*
+ * Gets the symbols of the addresses all[first..last-1], which are in one window. Symbol addresses are relative to the
+ * window. Returns the number of symbols.
+ */
 static size_t window_syms(const struct xp_ksym *kernel, size_t first, size_t last, uint64_t window, struct xp_sym *syms)
 {
 	size_t count = 0;
@@ -251,7 +254,7 @@ static int write_kernel(struct xp_sym_files *sym, xp_ksym_describe *describe, vo
 
 /* ---- binaries ---- */
 
-/* The binary's element; NULL if there is none yet. */
+/* Returns the binary, or NULL if it was not added yet. */
 static struct binary *find_binary(const struct xp_sym_files *sym, const struct xp_file *file)
 {
 	return file->index < sym->binary_count ? &sym->binaries[file->index] : NULL;
@@ -274,12 +277,13 @@ static struct binary *add_binary(struct xp_sym_files *sym, const struct xp_file 
 }
 
 /*
- * Opens the file by its path if that leads to the mapped file. Where its identity is not known, the inode must suffice,
- * since the device in a mapping is not always that of stat(). Returns a descriptor or -errno.
+ * Opens the file by its path if the path leads to the mapped file. If the identity of the mapped file is unknown,
+ * compares only the inode, because on some file systems the device of a mapping differs from that of stat(2). Returns a
+ * descriptor or -errno.
  */
 static int open_here(const struct xp_file *file, const struct binary *binary)
 {
-	/* The path of a library in a container may be that of a device here, which must not be opened. */
+	/* The path of a library in a container can be a device outside of the container, which must not be opened. */
 	int place = xp_chosen_find(-1, file->path), here = -ESTALE;
 	struct xp_sym_identity found;
 	struct stat st;

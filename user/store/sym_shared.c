@@ -73,7 +73,7 @@ void xp_sym_shared_clean(int shared_fd)
 	each(shared_fd, delete_if_unused, NULL);
 }
 
-/* The first part of a name, with the comma. Returns its length. */
+/* Writes the first part of a name, including the comma. Returns its length. */
 static int put_identity(char name[NAME_MAX + 1], const struct xp_sym_identity *identity)
 {
 	return snprintf(name, NAME_MAX + 1, "%llx-%llx-%llx-%llx-%lx-%llx-%lx,", (unsigned long long)identity->dev,
@@ -89,7 +89,7 @@ struct search {
 	bool is_found;
 };
 
-/* The build ID that a key is; without one, a key has dashes. */
+/* Gets the build ID from a key. A key with dashes is not a build ID. */
 static void take_build_id(struct xp_elf_copied *copied, const char *key)
 {
 	size_t digits = strspn(key, "0123456789abcdef");
@@ -135,7 +135,7 @@ bool xp_sym_shared_find(int shared_fd, const struct xp_sym_identity *identity, s
 	return search.is_found;
 }
 
-/* Another part, which ended at the same time, has shared its copy first. */
+/* Replaces the copy by the shared copy of another part, which ended at the same time and was first. */
 static int take_first(int shared_fd, const char *shared, int dir_fd, const char *name)
 {
 	char linked[NAME_MAX + 1];
@@ -158,7 +158,7 @@ void xp_sym_shared_add(int shared_fd, const struct xp_sym_identity *identity, co
 	length = put_identity(shared, identity);
 	snprintf(shared + length, sizeof(shared) - (size_t)length, "%s,%u,%u,%" PRIx64 ",%" PRIx64 ".so", copy->key,
 		 copied->has_code, copied->lacks_debug, copied->exec_vaddr, copied->exec_offset);
-	/* Now: what has a second name is not given to a user later. */
+	/* Changes the owner now, because xprof does not change the owner of files with several links later. */
 	if (xp_own_file_user(&uid, &gid) && fchownat(dir_fd, name, uid, gid, AT_SYMLINK_NOFOLLOW))
 		return;
 	if (linkat(dir_fd, name, shared_fd, shared, 0) &&
