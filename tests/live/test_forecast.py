@@ -18,7 +18,8 @@ alone = pytest.mark.alone("measures what calls cost")
 
 FORECAST = re.compile(
     r"forecast: (\d+) sleds, (?:no calls now|calls not counted|about ([\d ]+) calls/s(?:: the target (.*))?);"
-    r" 1 000 calls/s take ([\d.e-]+) % of a core, ([\d ]+) a whole one(?:; in children of the target ([\d.e-]+) %)?$",
+    r" 1 000 calls/s take ([\d.e-]+) % of a core, ([\d ]+) a whole one(?:; in children of the target ([\d.e-]+) %)?"
+    r"; \d+ KiB of code become private memory$",
     re.M,
 )
 

@@ -249,6 +249,8 @@ def test_exits_with_probes(record, xprof, program, start, mode):
     assert re.search(r"^ +partly +2 +2 .* partly$", xprof("list", path).stdout, re.M)
     process = start([path], stdin=subprocess.PIPE)
     assert process.stdout.readline() == "ready\n"
+    forecast = xprof("record", "--dry-run", "--functions", "*", "--functions", "!_*", "--functions", "!main", "-p", process.pid).stdout
+    assert "functions: 1 patched, 1 partly (2 exits with probes)" in forecast and "; 4 KiB of code become private memory" in forecast
     session = record("-p", process.pid, "--functions", "*", "--call-mode", mode, "--no-samples").wait_attached()
     process.stdin.write("\n")
     process.stdin.flush()
@@ -384,7 +386,7 @@ def test_refused(record, functions):
         memory.write(byte)
     assert {o["sleds_refused"]["patched"] for p in recorded.manifest["processes"] for o in p["objects"]} == {2}
     assert "are not recorded: their code is modified" in recorded.messages
-    for options in (["--call-mode", "probe"], ["--max-overhead", "5%"], ["--follow"]):
+    for options in (["--call-mode", "probe"], ["--max-overhead", "5%"]):
         done = record("-p", process.pid, "--functions", "x:*", *options).finish()
         assert done.status == 2, done.messages
 

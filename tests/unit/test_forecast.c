@@ -45,9 +45,10 @@ TEST(calls_that_were_recorded)
 
 TEST(functions_without_sleds)
 {
-	struct xp_forecast forecast = { .sites = 177, .call_ns = 84 };
+	struct xp_forecast forecast = { .sites = 177, .call_ns = 84, .private_bytes = 12288 };
 
 	assert_int_equal(strncmp(text_of(&forecast), "177 entries and exits, ", 23), 0);
+	assert_non_null(strstr(text_of(&forecast), "a whole one; 12 KiB of code become private memory"));
 	forecast.sleds = 1;
 	assert_int_equal(strncmp(text_of(&forecast), "1 sled and 177 entries and exits, ", 34), 0);
 }

@@ -109,9 +109,8 @@ static void say_late(struct xp_targets *targets, const struct xp_process *proces
 	xp_info("process %d executed %s: xprof patches its %s some milliseconds later and does not record earlier "
 		"calls%s",
 		process->pid, object->path, object->plan ? "functions" : "sleds",
-		object->plan || targets->options->max_overhead > 0
-		    ? ""
-		    : "; with --call-mode probe, it would record them");
+		object->plan || targets->options->max_overhead > 0 ? ""
+								   : "; with --call-mode probe, it would record them");
 }
 
 /*
@@ -270,17 +269,10 @@ static void explain(struct xp_targets *targets, const struct xp_object *object, 
  */
 static int check_group(const struct xp_object *object, pid_t pid)
 {
-	const uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
-	uint64_t pages = 0, last = UINT64_MAX;
+	uint64_t bytes = xp_object_page_bytes(object);
 	char why[256];
 
-	for (size_t i = 0; i < object->selected_count; i++) {
-		uint64_t page = object->table->sleds[object->selected[i]].file_offset / page_bytes;
-
-		pages += page != last;
-		last = page;
-	}
-	if (!pages || !xp_target_group_lacks_room(pid, pages * page_bytes + ATTACH_BYTES, why, sizeof(why)))
+	if (!bytes || !xp_target_group_lacks_room(pid, bytes + ATTACH_BYTES, why, sizeof(why)))
 		return 0;
 	return xp_why_set(
 	    -EDQUOT, "the sleds of %s in process %d cannot be recorded: %s, or choose fewer functions with --functions",
@@ -400,11 +392,11 @@ static void warn_patched(const struct xp_object *object, pid_t pid, const struct
 /* Of an object without sleds. */
 static void warn_functions(const struct xp_object *object, pid_t pid, const struct xp_sled_result *sleds)
 {
-	if (object->plan->left_out)
-		xp_info("%s: %zu function%s that match%s cannot be patched and %s not recorded; `xprof list FILE` "
-			"shows why",
-			object->path, object->plan->left_out, xp_plural_s(object->plan->left_out),
-			object->plan->left_out == 1 ? "es" : "", object->plan->left_out == 1 ? "is" : "are");
+	char text[256];
+
+	xp_plan_table_text(object->plan, object->table->function_count, text, sizeof(text));
+	if (strchr(text, ';'))
+		xp_info("%s: functions that match: %s; `xprof list FILE` lists them", object->path, text);
 	if (sleds->faulting)
 		xp_info("%s: %zu of %zu entries and exits in process %d are not recorded: instructions of their "
 			"functions that may fault would move, and a handler of the process for SIGSEGV, SIGBUS, SIGFPE "

@@ -106,6 +106,7 @@ void xp_forecast_expect(struct xp_targets *targets)
 			forecast->sites += sleds->attached;
 		else
 			forecast->sleds += sleds->attached;
+		forecast->private_bytes += xp_object_page_bytes(probes->attached[i].object);
 		forecast->probed |= sleds->mode == XP_SLEDS_PROBED && sleds->attached;
 		if (!most || sleds->attached > most->attached)
 			most = sleds;
@@ -169,7 +170,7 @@ void xp_forecast_text(const struct xp_forecast *forecast, char *text, size_t siz
 {
 	const struct xp_cost_seen *seen = &forecast->seen;
 	const double call_ns = seen->call_ns > 0 ? seen->call_ns : forecast->call_ns;
-	char places[96], rate[48], calls[64], full[48], cost[96] = "", children[64] = "";
+	char places[96], rate[48], calls[64], full[48], cost[96] = "", children[64] = "", memory[64] = "";
 
 	*text = 0;
 	if (!(call_ns > 0) || !(forecast->sleds + forecast->sites))
@@ -186,6 +187,9 @@ void xp_forecast_text(const struct xp_forecast *forecast, char *text, size_t siz
 	/* 1 000 calls of 10 us are 1 % of a second. */
 	if (forecast->child_ns > 0)
 		snprintf(children, sizeof(children), "; in children of the target %.2g %%", forecast->child_ns / 1e4);
-	snprintf(text, size, "%s, %s%s; 1 000 calls/s take %.2g %% of a core, %s a whole one%s", places, calls, cost,
-		 call_ns / 1e4, full, children);
+	if (forecast->private_bytes)
+		snprintf(memory, sizeof(memory), "; %" PRIu64 " KiB of code become private memory",
+			 forecast->private_bytes / 1024);
+	snprintf(text, size, "%s, %s%s; 1 000 calls/s take %.2g %% of a core, %s a whole one%s%s", places, calls, cost,
+		 call_ns / 1e4, full, children, memory);
 }

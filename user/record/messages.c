@@ -11,6 +11,7 @@
 #include "budget/cost_watch.h"
 #include "record/calls_text.h"
 #include "record/recording.h"
+#include "sled/plan_table.h"
 
 /* ---- failures ---- */
 
@@ -56,7 +57,7 @@ int xp_failure_report(int err, const char *doing)
 void xp_announce_dry_run(const struct xp_recording *recording)
 {
 	size_t objects = 0;
-	char text[256];
+	char text[512];
 
 	for (const struct xp_process *process = recording->targets.processes.first; process; process = process->next) {
 		xp_put_line(stdout, "process %d (%s)", process->pid, process->comm);
@@ -72,6 +73,10 @@ void xp_announce_dry_run(const struct xp_recording *recording)
 				    range->sleds.mode == XP_SLEDS_PATCHED ? "patch" : "probe",
 				    range->sleds.memory ? " (calls in memory)" : "",
 				    range->sleds.patched + range->sleds.unreadable);
+			if (!object->plan)
+				continue;
+			xp_plan_table_text(object->plan, object->table->function_count, text, sizeof(text));
+			xp_put_line(stdout, "    functions: %s", text);
 		}
 		if (process->attaching.probed_why)
 			xp_put_line(stdout, "  probed, not patched: %s", process->attaching.probed_why);

@@ -62,8 +62,8 @@ static int select_functions(struct xp_targets *targets)
 	const struct xp_options *options = targets->options;
 	struct xp_objects *objects = &targets->objects;
 
-	objects->plans = options->functions.count && targets->plan->may_patch && !options->exec_path &&
-			 options->max_overhead <= 0;
+	objects->plans =
+	    options->functions.count && targets->plan->may_patch && !options->exec_path && options->max_overhead <= 0;
 	return xp_objects_select(objects, options->functions.texts, options->functions.count);
 }
 

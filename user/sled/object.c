@@ -136,6 +136,20 @@ size_t xp_object_selected_from(const struct xp_object *object, uint64_t file_off
 			     object->table->sleds[object->selected[i]].file_offset < file_offset);
 }
 
+uint64_t xp_object_page_bytes(const struct xp_object *object)
+{
+	const uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t pages = 0, last = UINT64_MAX;
+
+	for (size_t i = 0; i < object->selected_count; i++) {
+		uint64_t page = object->table->sleds[object->selected[i]].file_offset / page_bytes;
+
+		pages += page != last;
+		last = page;
+	}
+	return pages * page_bytes;
+}
+
 /* Of which glob the function is; 0: of none. */
 static uint8_t watched_by(const struct xp_objects *objects, const char *name)
 {

@@ -110,6 +110,9 @@ static inline bool xp_object_has(const struct xp_object *object, uint32_t fn)
 /* The index in `selected` of the first sled at or after this file offset. */
 size_t xp_object_selected_from(const struct xp_object *object, uint64_t file_offset);
 
+/* The bytes of the pages that have selected sleds: they become private memory of a process. */
+uint64_t xp_object_page_bytes(const struct xp_object *object);
+
 /* The object with this function number; NULL if there is none. */
 struct xp_object *xp_objects_find(const struct xp_objects *objects, uint32_t fn);
 void xp_objects_free(struct xp_objects *objects);

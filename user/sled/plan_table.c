@@ -2,6 +2,7 @@
 #include "sled/plan_table.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,10 +47,11 @@ static int64_t select_functions(struct xp_plan_table *plan, size_t *count, xp_wa
 
 		if (i % FUNCTIONS_PER_LOOK == FUNCTIONS_PER_LOOK - 1 && xp_interrupted())
 			return -ECANCELED;
+		plan->nameless += !name;
 		if (!name || !wanted(arg, plan->planned.names + first[0], first[1] - first[0]))
 			continue;
 		if (!can_record(all, &all->functions[i], name)) {
-			plan->left_out++;
+			plan->left_out[all->functions[i].reason]++;
 			continue;
 		}
 		plan->functions[(*count)++] = (uint32_t)i;
@@ -124,6 +126,32 @@ int xp_plan_table_make(struct xp_plan_table **result, struct xp_sled_table **tab
 	}
 	*result = plan;
 	return 0;
+}
+
+void xp_plan_table_text(const struct xp_plan_table *plan, size_t function_count, char *to, size_t size)
+{
+	const char *before = "; not recorded: ";
+	size_t partly = 0, probes = 0, used;
+
+	for (size_t i = 0; i < function_count; i++) {
+		const struct xp_call_plan_function *function = &plan->planned.plan.functions[plan->functions[i]];
+
+		partly += function->probe_count > 0;
+		probes += function->probe_count;
+	}
+	used = (size_t)snprintf(to, size, "%zu patched, %zu partly", function_count - partly, partly);
+	if (partly)
+		used +=
+		    (size_t)snprintf(to + used, size - used, " (%zu exit%s with probes)", probes, xp_plural_s(probes));
+	for (size_t i = 0; i <= XP_CALL_PLAN_REASONS && used < size; i++) {
+		size_t count = i < XP_CALL_PLAN_REASONS ? plan->left_out[i] : plan->nameless;
+		const char *word = i < XP_CALL_PLAN_REASONS ? xp_call_plan_reason_word(i) : "without a name";
+
+		if (!count)
+			continue;
+		used += (size_t)snprintf(to + used, size - used, "%s%zu %s", before, count, i ? word : "probes");
+		before = ", ";
+	}
 }
 
 void xp_plan_table_free(struct xp_plan_table *plan)
