@@ -16,6 +16,7 @@
 #include "commands.h"
 #include "elf/demangle.h"
 #include "elf/sled_table.h"
+#include "elf/usdt.h"
 #include "functions/ask.h"
 #include "model/json_data.h"
 #include "option_parts.h"
@@ -39,6 +40,7 @@ struct object {
 	struct xp_u64_map with_sleds; /* addresses of its functions with sleds */
 	struct xp_planned planned;
 	bool is_planned;
+	struct xp_usdt_probes usdt;
 };
 
 /* How calls of a function can be recorded. */
@@ -195,7 +197,48 @@ static void print_planned(const struct listing *listing, const struct object *ob
 	}
 }
 
+/* ---- USDT probes ---- */
+
+static void print_usdt(const struct listing *listing, const struct object *object)
+{
+	bool is_first = !object->table && !object->is_planned;
+
+	if (is_first && listing->objects)
+		putchar('\n');
+	xp_put_line(stdout, "# %s%s%zu USDT probe%s", is_first ? object->path : "", is_first ? ": " : "",
+		    object->usdt.count, xp_plural_s(object->usdt.count));
+	xp_put_line(stdout, "# %-18s %-18s %s", "address", "semaphore", "provider:name arguments");
+	for (size_t i = 0; i < object->usdt.count; i++) {
+		const struct xp_usdt_probe *probe = &object->usdt.all[i];
+
+		xp_put(stdout, "  0x%016" PRIx64 " ", probe->vaddr);
+		if (probe->semaphore)
+			xp_put(stdout, "0x%016" PRIx64, probe->semaphore);
+		else
+			xp_put(stdout, "%-18s", "-");
+		xp_put_line(stdout, " %s:%s%s%s", probe->provider, probe->name, *probe->arguments ? " " : "",
+			    probe->arguments);
+	}
+}
+
 /* ---- JSON ---- */
+
+static void json_usdt(const struct object *object)
+{
+	for (size_t i = 0; i < object->usdt.count; i++) {
+		const struct xp_usdt_probe *probe = &object->usdt.all[i];
+
+		xp_put_line(stdout, "%s", i ? "," : "");
+		xp_put(stdout, "{\"address\":%" PRIu64 ",\"semaphore\":%" PRIu64 ",\"provider\":", probe->vaddr,
+		       probe->semaphore);
+		xp_json_text(stdout, probe->provider);
+		xp_put(stdout, ",\"name\":");
+		xp_json_text(stdout, probe->name);
+		xp_put(stdout, ",\"arguments\":");
+		xp_json_text(stdout, probe->arguments);
+		putchar('}');
+	}
+}
 
 static void json_function(uint64_t vaddr, const char *name, enum way way)
 {
@@ -278,6 +321,8 @@ static void json_object(const struct listing *listing, const struct object *obje
 		json_sled_functions(listing, table);
 	if (object->is_planned)
 		json_planned(object, !table || !table->function_count);
+	xp_put(stdout, "],\"usdt\":[");
+	json_usdt(object);
 	xp_put(stdout, "]}");
 }
 
@@ -296,6 +341,8 @@ static void list_object(struct listing *listing, const struct object *object)
 			print_functions(listing, object->table);
 		if (object->is_planned)
 			print_planned(listing, object);
+		if (object->usdt.count)
+			print_usdt(listing, object);
 	}
 	listing->fn_base += object->table ? object->table->function_count : 0;
 	listing->objects++;
@@ -311,20 +358,48 @@ static int open_table(struct xp_sled_table **table, int fd, bool has_names)
 	return err;
 }
 
-/* Lists a file and closes it. all: lists it even if it has no sleds. Returns 0 or -errno, with a message (why.h). */
+/* Probes have names, too. A file that cannot be read has none. */
+static int read_usdt(struct object *object, int fd, bool has_names)
+{
+	struct xp_elf_file *file = has_names ? calloc(1, sizeof(*file)) : NULL;
+	int err = 0;
+
+	if (!file)
+		return has_names ? -ENOMEM : 0;
+	if (!xp_elf_file_fd(file, fd))
+		err = xp_usdt_read(&object->usdt, file);
+	xp_elf_file_close(file);
+	free(file);
+	return err;
+}
+
+/* Plans the functions, unless err tells that there are none. Returns 0 or -errno, with a sentence (why.h). */
+static int plan_functions(struct object *object, int fd, bool has_names, int err)
+{
+	int its_err = xp_planned_ask(&object->planned, fd, has_names);
+
+	object->is_planned = !its_err;
+	if (its_err && !err)
+		xp_warn("%s: only functions with sleds are listed: %s", object->path, xp_why(its_err));
+	return err ? its_err : 0;
+}
+
+/*
+ * Lists a file and closes it. all: lists it even if it has neither sleds nor USDT probes. Returns 0 or -errno, with a
+ * message (why.h).
+ */
 static int list_fd(struct listing *listing, const char *path, int fd, bool all)
 {
 	bool has_names = xp_chosen_user_may_read(fd);
 	struct object object = { .path = path };
 	int err = open_table(&object.table, fd, has_names);
 
-	if (!listing->sleds && (!err || (err == -ENOENT && all))) {
-		int its_err = xp_planned_ask(&object.planned, fd, has_names);
+	if (!listing->sleds && (!err || (err == -ENOENT && all)))
+		err = plan_functions(&object, fd, has_names, err);
+	if (!listing->sleds && (!err || err == -ENOENT)) {
+		int its_err = read_usdt(&object, fd, has_names);
 
-		object.is_planned = !its_err;
-		if (its_err && !err)
-			xp_warn("%s: only functions with sleds are listed: %s", path, xp_why(its_err));
-		err = err ? its_err : 0;
+		err = its_err || object.usdt.count ? its_err : err;
 	}
 	close(fd);
 	for (size_t i = 0; !err && object.table && i < object.table->function_count; i++)
@@ -334,6 +409,7 @@ static int list_fd(struct listing *listing, const char *path, int fd, bool all)
 	xp_u64_map_free(&object.with_sleds);
 	xp_sled_table_free(object.table);
 	xp_planned_free(&object.planned);
+	xp_usdt_free(&object.usdt);
 	return err;
 }
 

@@ -39,7 +39,7 @@ CEILINGS = {
     "base": 4590,
     "arch/x86_64": 2480,
     "format": 7030,
-    "elf": 4570,
+    "elf": 4720,
     "target": 5600,
     "unwind": 4640,
     "functions": 2400,

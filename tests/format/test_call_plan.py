@@ -162,3 +162,33 @@ def test_json_excludes_sleds(xprof):
     done = xprof("list", "--json", "--sleds", "/bin/sh")
     assert (done.returncode, done.stdout) == (2, "")
     assert "--json cannot be used with --sleds" in done.stderr
+
+
+USDT = r"""
+#define PROBE(base, semaphore, provider, name, arguments) \
+	__asm__ volatile("990: nop\n.pushsection .note.stapsdt,\"\",\"note\"\n.balign 4\n.long 8, 992f-991f, 3\n" \
+			 ".asciz \"stapsdt\"\n991: .quad 990b, " base ", " semaphore "\n.asciz \"" provider "\"\n" \
+			 ".asciz \"" name "\"\n.asciz \"" arguments "\"\n992: .balign 4\n.popsection")
+__attribute__((section(".probes"))) unsigned short counter;
+__attribute__((section(".stapsdt.base"))) const char link_base = 0;
+int main(int count, char **args)
+{
+	PROBE("link_base", "counter", "mine", "first", "-4@%edi 8@-16(%rbp) 8@(%rax,%rbx,8) 4@$5");
+	PROBE("link_base", "0", "mine", "none", "");
+	PROBE("link_base - 16", "0", "a\033b", "moved", "1@%al");
+	return counter;
+}
+"""
+
+
+def test_usdt(xprof, program):
+    """The addresses of a file whose code was moved after it was linked, too; a text cannot drive a terminal."""
+    path = program.text("usdt", USDT, "-O2", "-no-pie", clang="gcc", instrument=False)
+    (described,) = json.loads(xprof("list", "--json", path).stdout)["objects"]
+    truth = re.findall(
+        r"Name: (\w+)\n.*Location: (\w+), Base: \w+, Semaphore: (\w+)\n *Arguments:(.*)", project.run(["readelf", "-n", path]).stdout
+    )
+    truth = [(name, int(at, 16) + 16 * (name == "moved"), int(semaphore, 16), arguments.strip()) for name, at, semaphore, arguments in truth]
+    assert [(p["name"], p["address"], p["semaphore"], p["arguments"]) for p in described["usdt"]] == truth and len(truth) == 3
+    shown = xprof("list", path).stdout
+    assert "# 3 USDT probes" in shown and f"0x{truth[0][2]:016x} mine:first -4@%edi" in shown and " a?b:moved 1@%al\n" in shown
