@@ -56,10 +56,6 @@ enum xp_exit xp_cmd_export(const struct xp_options *options)
 	};
 	int err = set_up_debuginfod(options);
 
-	if (!err && how.request_count &&
-	    (!(how.formats & 1u << XP_EXPORT_HTML) || how.kind != XP_MODEL_SAMPLES || xp_select_is_given(&how.select)))
-		err = xp_fail(-EINVAL, "--request requires --format html without a selection");
-
 	xp_export_file_end_by_signals();
 	if (!err)
 		err = xp_part_list_make(&parts, options->operands[0], (uint64_t)time(NULL));
