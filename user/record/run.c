@@ -233,8 +233,6 @@ static int loop_open(struct loop *loop, struct xp_recording *recording, int sign
 	uint64_t duration_ns = options->dry_run ? 2 * XP_COST_LOOK_MAX_NS : options->duration_ns;
 	uint64_t begin = xp_clock_now_tsc();
 
-	/* On a busy machine, many samples precede this; without the time since, the CPUs would be more than 100 % busy.
-	 */
 	recording->targets.run_tsc = options->all ? recording->sampling.cpus_tsc : begin;
 	*loop = (struct loop){
 		.recording = recording,
