@@ -39,7 +39,7 @@ struct xp_sampling {
 	size_t cpu_count;
 	/* Now: always with --all, otherwise while targets create threads and children, or get a CPU often. */
 	bool samples_cpus;
-	uint64_t cpus_tsc; /* since when, if so: a busy machine has many samples before the reader starts */
+	uint64_t cpus_tsc;	  /* since when, if so: a busy machine has many samples before the reader starts */
 	uint32_t births;	  /* see xp_programs_births(), as last seen */
 	uint64_t slices;	  /* of the targets, see target/time_slices.h, as last seen */
 	uint64_t slices_tsc;	  /* and when */
