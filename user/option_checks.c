@@ -152,9 +152,13 @@ static int check_others(const struct xp_options *options)
 		{ options->push && options->dry_run, "--push cannot be used with --dry-run, which records nothing" },
 		{ !options->rotate.given && options->keep.given, "--keep requires --rotate" },
 		{ options->rotate.given && (options->flight_bytes || options->max_overhead > 0),
-		  "--rotate cannot be used with --flight or --max-overhead" },
-		{ options->rotate.given && (options->max_bytes || options->dry_run || options->open),
-		  "--rotate cannot be used with --max-size, --dry-run or --open" },
+		  "--rotate cannot be used with --flight, which writes a log only when it is requested, or "
+		  "--max-overhead, which has one budget for the recording" },
+		{ options->rotate.given && options->max_bytes,
+		  "--max-size ends a recording; with --rotate, limit a part by --rotate SIZE, and all parts by "
+		  "--keep SIZE" },
+		{ options->rotate.given && (options->dry_run || options->open),
+		  "--rotate cannot be used with --dry-run or --open" },
 	};
 
 	return CHECK_RULES(rules);

@@ -248,6 +248,29 @@ def measure_bytes(table, seconds):
                   "perf.data's / 20", value >= 20)
 
 
+def disk_bytes(directory):
+    """Of a directory and all below it; files with several names count once."""
+    states = {x.lstat().st_ino: x.lstat() for x in directory.rglob("*")}
+    return sum(x.st_blocks * 512 for x in states.values())
+
+
+def measure_parts(table, seconds):
+    """A recording that is left on, of the machine as it is: what its disk and CPU pay."""
+    directory, recording = DIR / "parts.out", tracers.Recording()
+    shutil.rmtree(directory, ignore_errors=True)
+    argv = [project.XPROF, "record", "-q", "-a", "-F", 99, "--rotate", "60s", "-o", directory]
+    with tracers.running(argv, signal.SIGINT) as process:
+        time.sleep(seconds)
+        process.send_signal(signal.SIGINT)
+        recording.wait(process)
+    what = f"record -a -F 99 --rotate 60s for {seconds} s"
+    table.add(f"{what}: MB per hour", f"{disk_bytes(directory) / seconds * 3600 / 1e6:.0f}")
+    table.add(f"{what}: of a core", f"{recording.cpu_s / seconds:.2%}")
+    peak = recording.peak_rss_bytes
+    table.add(f"{what}: peak RSS", f"{peak / 1e6:.1f} MB", "64 MB", peak < 64e6)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
 def sample_runs(pid):
     """How often the sampling program has run in the process that holds it; None before it is loaded."""
     with contextlib.suppress(OSError):
@@ -298,4 +321,5 @@ def bench(table, quick):
             for hz in STACK_RATES_HZ:
                 measure_stacks(table, load, hz, 1 if quick else 3, 5 if quick else 10)
         measure_bytes(table, 10 if quick else 60)
+    measure_parts(table, 60 if quick else 300)
     measure_start(table, 3 if quick else 9)
