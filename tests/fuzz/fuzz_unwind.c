@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Fuzzes the unwinder: registers, the stack and the unwind table come from the input. Words of the stack that would
- * point nowhere are changed to point into code or the stack, so that walks get far.
+ * Fuzzes the walk of a stack: registers, the stack and the unwind table of what is mapped are all the target's. Words
+ * of the stack that would point nowhere are made to point into code or the stack, so that walks get far.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,11 +21,11 @@
 #define DEREFS 4
 #define ROUNDS 12
 
-/* The input: this struct, row_count rows of 6 bytes, and the stack. */
+/* The input: this, row_count rows of 6 bytes, and the stack. */
 struct head {
 	uint64_t sp;
 	uint64_t bp;
-	uint16_t ip; /* offset in the code */
+	uint16_t ip; /* in the code */
 	uint8_t row_count;
 	uint8_t flags;
 	uint32_t missing;
@@ -52,7 +52,7 @@ static int find_table(void *arg, const struct xp_file *of, uint64_t offset, cons
 	return of == &file && tables->is_late ? -EAGAIN : 0;
 }
 
-/* The JIT code has the rules of the file, at other addresses after each change. */
+/* The JIT code has the file's rules, at other addresses after each change. */
 static int find_code(void *arg, uint64_t address, struct xp_cfi_found *found)
 {
 	const struct tables *tables = arg;
@@ -69,7 +69,7 @@ static int find_code(void *arg, uint64_t address, struct xp_cfi_found *found)
 	return row->rule == XP_CFI_NONE ? -ENOENT : 0;
 }
 
-/* A table that can be opened; fuzz_cfi_table.c tests tables that cannot. */
+/* A table that may be opened: what that refuses is fuzzed elsewhere. */
 static struct xp_cfi_table *make_table(const struct head *head, const uint8_t *data)
 {
 	struct xp_cfi_header header = { .magic = XP_CFI_MAGIC, .deref_count = DEREFS };
@@ -104,7 +104,7 @@ static struct xp_cfi_table *make_table(const struct head *head, const uint8_t *d
 	return table;
 }
 
-/* Small words become addresses in the code, in the JIT code and in the stack. */
+/* Small words mean places in the code, in the JIT code and in the stack. */
 static void relocate(uint8_t *stack, size_t size, uint64_t sp)
 {
 	for (size_t at = 0; at + 8 <= size; at += 8) {
@@ -134,25 +134,7 @@ static void check(const struct xp_address_space *space, const struct xp_unwind_t
 		      frames[i].vma);
 }
 
-/* Any cached walk of the thread gives the same frames as no cached walk. */
-static void check_again(struct xp_unwinder *unwinder, const struct xp_address_space *space,
-			struct xp_unwind_thread thread, bool has_time, const struct xp_frame *frames,
-			const struct xp_unwind_result *result)
-{
-	static struct xp_frame again[XP_UNWIND_FRAMES_MAX];
-	struct xp_unwind_result second;
-
-	thread.tid = 1;
-	xp_unwind(unwinder, space, &thread, has_time, again, &second);
-	CHECK(second.end == result->end && second.count == result->count && second.used_bytes == result->used_bytes);
-	for (size_t i = 0; i < second.count; i++)
-		CHECK(again[i].address == frames[i].address && again[i].vma == frames[i].vma &&
-		      again[i].interrupted == frames[i].interrupted);
-	if (second.end == XP_UNWIND_WAITS)
-		return;
-}
-
-/* Changes something between two walks: a word, the registers, or the length. */
+/* What there is in one walk and not in the next: a word, the registers, the length. */
 static void change(struct xp_unwind_thread *thread, uint8_t *stack, uint32_t size, unsigned int round)
 {
 	uint32_t words = size / 8, hash = (round + 1) * 0x9e3779b9u, from, to;
@@ -166,7 +148,7 @@ static void change(struct xp_unwind_thread *thread, uint8_t *stack, uint32_t siz
 		thread->ip += round;
 	if (round % 4 == 2)
 		thread->bp += 8;
-	if (round % 5 == 3 && size >= 16) { /* deeper, or less deep */
+	if (round % 5 == 3 && size >= 16) { /* deeper, or less */
 		thread->sp += 16;
 		thread->stack += 16;
 		thread->stack_bytes -= 16;
@@ -182,7 +164,7 @@ static struct head make_head(const uint8_t *data, size_t rest)
 	struct head head;
 
 	memcpy(&head, data, sizeof(head));
-	if (head.sp >> 60 == 0) /* a typical stack */
+	if (head.sp >> 60 == 0) /* a usual one */
 		head.sp = 0x7ffc00000000 + head.sp % 8192;
 	if (head.bp >> 60 == 0)
 		head.bp = head.sp + head.bp % 65536;
@@ -203,13 +185,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const struct xp_vma vmas[] = { { CODE, CODE + 0x1000, 0, &file }, { JIT, JIT + 0x1000, 0, &jit_file } };
 	const struct xp_vma replaced = { CODE + 0x400, CODE + 0x600, 0, &file };
 	struct xp_unwind_result result;
-	struct xp_unwinder *unwinder, *remembering;
+	struct xp_unwinder *unwinder;
 	struct xp_address_space space = { 0 };
 	struct tables tables;
-	struct xp_unwind_code code = { .find = find_code, .arg = &tables, .has_any = true };
+	struct xp_unwind_code code = { .find = find_code, .arg = &tables };
 	struct head head;
 	__u64 regs[XP_SAMPLE_REGS];
-	uint8_t *stack; /* exact size: the sanitizer detects reads beyond */
+	uint8_t *stack; /* of exactly its size: the sanitizer sees what is read beyond */
 
 	if (size < sizeof(head))
 		return -1;
@@ -227,10 +209,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		memcpy(stack, data, size);
 	relocate(stack, size, head.sp);
 	CHECK(!xp_unwinder_new(&unwinder, find_table, &tables, head.flags & BY_FRAME_POINTER));
-	CHECK(!xp_unwinder_new(&remembering, find_table, &tables, head.flags & BY_FRAME_POINTER));
 	for (size_t i = 0; i < XP_SAMPLE_REGS; i++)
 		regs[i] = head.bp + 32 * i;
-	for (unsigned int round = 0; round < ROUNDS; round++) { /* from the second walk on, with cached rules */
+	for (unsigned int round = 0; round < ROUNDS;
+	     round++) { /* from the second one on by rules that are remembered */
 		struct xp_unwind_thread thread = {
 			.ip = CODE + head.ip % 0x1000,
 			.sp = head.sp,
@@ -249,12 +231,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			change(&thread, stack, size, round);
 		xp_unwind(unwinder, &space, &thread, head.flags & HAS_TIME, frames, &result);
 		check(&space, &thread, head.flags & HAS_TIME, frames, &result);
-		check_again(remembering, &space, thread, head.flags & HAS_TIME, frames, &result);
 		if (round == ROUNDS / 2)
 			CHECK(!xp_address_space_map(&space, &replaced));
 	}
 	xp_unwinder_free(unwinder);
-	xp_unwinder_free(remembering);
 	xp_cfi_table_free(tables.table);
 	xp_address_space_free(&space);
 	free(stack);

@@ -75,10 +75,9 @@ static int find_table(void *arg, const struct xp_file *of, uint64_t offset, cons
 	return of == &file && is_being_made ? -EAGAIN : 0;
 }
 
-/* A thread, and the result of its walk. */
+/* A thread and the result of its walk. */
 struct world {
 	struct xp_unwinder *unwinder;
-	struct xp_unwinder *remembering; /* another unwinder, which caches walks of threads */
 	struct xp_address_space space;
 	struct xp_unwind_thread thread;
 	_Alignas(8) uint8_t stack[XP_STACK_BYTES_MAX];
@@ -94,7 +93,6 @@ static struct world *new_world(bool by_frame_pointer)
 
 	assert_non_null(world);
 	assert_int_equal(xp_unwinder_new(&world->unwinder, find_table, NULL, by_frame_pointer), 0);
-	assert_int_equal(xp_unwinder_new(&world->remembering, find_table, NULL, by_frame_pointer), 0);
 	assert_int_equal(xp_address_space_map(&world->space, &code), 0);
 	assert_int_equal(xp_address_space_map(&world->space, &jit), 0);
 	world->thread = (struct xp_unwind_thread){ .sp = SP, .stack = world->stack, .stack_bytes = 4096 };
@@ -105,7 +103,6 @@ static struct world *new_world(bool by_frame_pointer)
 static void free_world(struct world *world)
 {
 	xp_unwinder_free(world->unwinder);
-	xp_unwinder_free(world->remembering);
 	xp_address_space_free(&world->space);
 	free(world);
 }
@@ -116,34 +113,9 @@ static void put(struct world *world, uint64_t address, uint64_t word)
 	memcpy(world->stack + (address - world->thread.sp), &word, sizeof(word));
 }
 
-#define TID 7
-
-/* With the thread's last walk cached, the frames are the same as without it. */
-static void unwind_again(struct world *world)
-{
-	static struct xp_frame frames[XP_UNWIND_FRAMES_MAX];
-	struct xp_unwind_result result;
-
-	world->thread.tid = TID;
-	xp_unwind(world->remembering, &world->space, &world->thread, true, frames, &result);
-	world->thread.tid = 0;
-	assert_string_equal(xp_unwind_end_key(result.end), xp_unwind_end_key(world->result.end));
-	assert_int_equal(result.used_bytes, world->result.used_bytes);
-	assert_int_equal(result.count, world->result.count);
-	for (size_t i = 0; i < result.count; i++) {
-		assert_int_equal(frames[i].address, world->frames[i].address);
-		assert_ptr_equal(frames[i].vma, world->frames[i].vma);
-		assert_int_equal(frames[i].interrupted, world->frames[i].interrupted);
-	}
-}
-
 static void unwind(struct world *world)
 {
 	xp_unwind(world->unwinder, &world->space, &world->thread, true, world->frames, &world->result);
-	if (world->result.end == XP_UNWIND_WAITS)
-		return;
-	unwind_again(world); /* after another walk */
-	unwind_again(world); /* after the same walk */
 }
 
 static void check(struct world *world, enum xp_unwind_end end, const uint64_t *addresses, size_t count)
@@ -196,7 +168,7 @@ TEST(test_rbp)
 	free_world(world);
 }
 
-/* The registers of the sampled function are all known; of its caller's registers, only the callee-saved ones. */
+/* All registers of the sampled function are known; of its caller's registers, those that a callee need not save. */
 TEST(test_register)
 {
 	struct world *world = new_world(false);
@@ -221,7 +193,7 @@ TEST(test_register)
 	free_world(world);
 }
 
-/* The outer frame needs the rbp that a frame in between has saved. */
+/* An rbp saved by a frame in between is the one that the outer frame needs. */
 TEST(test_rbp_through_frames)
 {
 	struct world *world = new_world(false);
@@ -269,7 +241,7 @@ TEST(test_deref)
 }
 
 /*
- * The handler returns into the trampoline. The frame below it is the interrupted frame, at exactly the interrupted
+ * The handler returns into the trampoline; the frame below is the interrupted one, at exactly the interrupted
  * instruction.
  */
 TEST(test_signal)
@@ -302,7 +274,7 @@ TEST(test_signal_on_other_stack)
 	put(world, context + 160, 0x600000);
 	put(world, context + 168, CODE + AT_RSP);
 	CHECK(world, XP_UNWIND_OTHER_STACK, CODE + AT_RSP, CODE + AT_SIGNAL + 1, CODE + AT_RSP);
-	/* The interrupted stack is within the copy, as when the handler's stack is below it. */
+	/* The stack lies within the copy, as when the handler's stack is below it. */
 	put(world, context + 160, SP + 2048);
 	put(world, SP + 2048 + 8, CODE + AT_END + 1);
 	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP, CODE + AT_SIGNAL + 1, CODE + AT_RSP, CODE + AT_END + 1);
@@ -323,7 +295,7 @@ TEST(test_return_behind_the_end)
 	unwind(world);
 	assert_int_equal(world->result.count, 2);
 	assert_ptr_equal(world->frames[1].vma->file, &file);
-	/* So does a system call during which the sample was taken. */
+	/* So does a system call, which the sample is in. */
 	world->thread.ip = CODE + AT_GAP;
 	CHECK(world, XP_UNWIND_NO_RULE, CODE + AT_GAP);
 	world->thread.in_syscall = true;
@@ -371,7 +343,7 @@ TEST(test_no_frame_pointer)
 		world->thread.ip = CODE + AT_GAP;
 		CHECK(world, XP_UNWIND_NO_RULE, CODE + AT_GAP);
 	}
-	/* The frame pointer points into the stack, but not to a return address. */
+	/* It points into the stack, but to no return address. */
 	world->thread.bp = SP + 128;
 	put(world, SP + 136, 0x1234567);
 	CHECK(world, XP_UNWIND_NO_RULE, CODE + AT_GAP);
@@ -391,7 +363,7 @@ TEST(test_empty_stack)
 	world->thread.stack_bytes = 16;
 	put(world, SP + 8, CODE + AT_GAP + 1);
 	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP, CODE + AT_GAP + 1);
-	/* The part that could not be copied may contain more frames. */
+	/* The part that could not be copied may have more. */
 	world->thread.stack_missing = 2;
 	CHECK(world, XP_UNWIND_NO_RULE, CODE + AT_RSP, CODE + AT_GAP + 1);
 	world->thread.stack_missing = 0;
@@ -437,7 +409,7 @@ TEST(test_clone)
 	free_world(world);
 }
 
-/* After `pop %rbp`, the table still has the old slot: it is below the stack pointer, and no longer valid. */
+/* After `pop %rbp` the table still has the old slot: below the stack pointer, where it is no longer valid. */
 TEST(test_epilogue)
 {
 	struct world *world = new_world(false);
@@ -505,7 +477,7 @@ TEST(test_not_resident)
 	CHECK(world, XP_UNWIND_NOT_RESIDENT, CODE + AT_RSP, CODE + AT_RSP + 1);
 	world->thread.stack_missing = 1 << 0;
 	CHECK(world, XP_UNWIND_NOT_RESIDENT, CODE + AT_RSP);
-	/* After the end of the copy: it could not be read. */
+	/* After the end of the copy, because it could not be read. */
 	world->thread.stack_missing = 1 << 1;
 	world->thread.stack_bytes = 16;
 	CHECK(world, XP_UNWIND_NOT_RESIDENT, CODE + AT_RSP, CODE + AT_RSP + 1);
@@ -521,7 +493,7 @@ TEST(test_trampoline)
 	struct world *world = new_world(true);
 
 	assert_int_equal(xp_address_space_map(&world->space, &trampoline), 0);
-	/* In the trampoline, with its three words and the return address after the nop. */
+	/* In the trampoline, with its three words and the return address behind the nop. */
 	world->thread.ip = behind_call;
 	put(world, SP, 0x47);
 	put(world, SP + 24, CODE + AT_RSP + 5);
@@ -638,7 +610,7 @@ TEST(test_deep)
 	free_world(world);
 }
 
-/* Registers at the ends of the address space: sums wrap, and no memory outside the copy is read. */
+/* Registers at the ends of the address space: sums wrap, and nothing outside the copy is read. */
 TEST(test_extreme_registers)
 {
 	static const uint64_t extreme[] = {
@@ -678,11 +650,11 @@ TEST(test_waits)
 	unwind(world);
 	assert_int_equal(world->result.end, XP_UNWIND_WAITS);
 	assert_ptr_equal(world->result.file, &file);
-	/* Without time to wait, the frame pointer is used, but the stack does not count as complete. */
+	/* Without time to wait the frame pointer is used, but the stack does not count as complete. */
 	xp_unwind(world->unwinder, &world->space, &world->thread, false, world->frames, &world->result);
 	assert_int_equal(world->result.end, XP_UNWIND_TABLE_LATE);
 	assert_int_equal(world->result.count, 3);
-	/* An unknown rule is not cached as such. */
+	/* And an unknown rule is not cached as such. */
 	is_being_made = false;
 	CHECK(world, XP_UNWIND_COMPLETE, JIT, CODE + AT_RBP + 1, CODE + AT_END + 1);
 	free_world(world);
@@ -717,194 +689,10 @@ TEST(test_tables_are_told_of)
 	put(world, SP + 32, CODE + AT_END + 1);
 	unwind(world);
 	assert_int_equal(world->result.count, FRAMES);
-	world->thread.tid = TID;
 	first = lookups;
 	for (int i = 0; i < WALKS; i++)
-		xp_unwind(world->remembering, &world->space, &world->thread, true, world->frames, &world->result);
+		xp_unwind(world->unwinder, &world->space, &world->thread, true, world->frames, &world->result);
 	assert_in_range(lookups - first, WALKS * FRAMES / 32, WALKS * FRAMES / 8);
-	free_world(world);
-}
-
-/* The thread's last walk. */
-
-/* Frames for each method of finding a caller, on top of each other: 10 frames. */
-static void lay_out_frames(struct world *world)
-{
-	world->thread.ip = CODE + AT_RSP;
-	world->thread.bp = SP + 64;
-	put(world, SP + 8, CODE + AT_PUSHED + 1);  /* CFA = SP + 40 */
-	put(world, SP + 24, SP + 64);		   /* rbp */
-	put(world, SP + 32, CODE + AT_RBP + 1);	   /* CFA = SP + 80 */
-	put(world, SP + 64, SP + 128);		   /* rbp */
-	put(world, SP + 72, JIT + 0x20);	   /* by rbp: CFA = SP + 144 */
-	put(world, SP + 128, SP + 192);		   /* rbp */
-	put(world, SP + 136, CODE + AT_DEREF + 1); /* CFA = *(SP + 184) = SP + 240 */
-	put(world, SP + 184, SP + 240);
-	put(world, SP + 192, SP + 600); /* rbp */
-	put(world, SP + 232, CODE + AT_RSP + 3);
-	put(world, SP + 248, CODE + AT_SIGNAL + 1); /* the ucontext_t is at SP + 256 */
-	put(world, SP + 256 + 120, SP + 600);	    /* rbp */
-	put(world, SP + 256 + 160, SP + 560);	    /* rsp */
-	put(world, SP + 256 + 168, CODE + AT_PUSHED);
-	put(world, SP + 568, SP + 640);		 /* rbp */
-	put(world, SP + 576, CODE + AT_GAP + 1); /* by rbp: CFA = SP + 656 */
-	put(world, SP + 640, SP + 700);
-	put(world, SP + 648, CODE + AT_END + 1);
-}
-#define LAID_OUT_BYTES 656
-
-TEST(test_same_frames)
-{
-	struct world *world = new_world(true);
-
-	lay_out_frames(world);
-	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP, CODE + AT_PUSHED + 1, CODE + AT_RBP + 1, JIT + 0x20,
-	      CODE + AT_DEREF + 1, CODE + AT_RSP + 3, CODE + AT_SIGNAL + 1, CODE + AT_PUSHED, CODE + AT_GAP + 1,
-	      CODE + AT_END + 1);
-	assert_int_equal(world->result.used_bytes, LAID_OUT_BYTES);
-	unwind(world);
-	unwind(world);
-	/* Only the leaf differs. */
-	world->thread.ip = CODE + AT_RSP + 1;
-	unwind(world);
-	/* The outermost frames are the same. */
-	put(world, SP + 72, JIT + 0x21);
-	unwind(world);
-	put(world, SP + 8, CODE + AT_PUSHED + 2);
-	unwind(world);
-	/* One frame fewer in between. */
-	put(world, SP + 24, SP + 128);
-	unwind(world);
-	put(world, SP + 24, SP + 64);
-	unwind(world);
-	/* An outer frame differs. */
-	put(world, SP + 576, CODE + AT_GAP + 2);
-	unwind(world);
-	/* The same depth, but all callers differ. */
-	put(world, SP + 648, CODE + AT_END + 2);
-	unwind(world);
-	/* One frame deeper. */
-	world->thread.sp = SP - 16;
-	world->thread.stack_bytes += 16;
-	memmove(world->stack + 16, world->stack, 4096);
-	put(world, SP - 8, CODE + AT_RSP + 1);
-	unwind(world);
-	/* Both. */
-	world->thread.sp = SP;
-	world->thread.stack += 16;
-	memcpy(world->stack + 16 + 648, &(uint64_t){ CODE + AT_END + 3 }, 8);
-	unwind(world);
-	unwind(world);
-	free_world(world);
-}
-
-/* A signal interrupted the instruction; in the next walk, the same instruction follows a call. */
-TEST(test_same_address_otherwise)
-{
-	struct world *world = new_world(true);
-
-	world->thread.ip = CODE + AT_SIGNAL;
-	put(world, SP + 160, SP + 200);
-	put(world, SP + 168, CODE + AT_PUSHED);
-	put(world, SP + 208, CODE + AT_END + 1); /* if it is after a call: CFA = SP + 216 */
-	put(world, SP + 216, CODE + AT_END + 2); /* if not: CFA = SP + 224 */
-	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_SIGNAL, CODE + AT_PUSHED, CODE + AT_END + 2);
-	world->thread.ip = CODE + AT_PLT + 15;
-	world->thread.sp = SP + 184;
-	world->thread.stack += 184;
-	memcpy(world->stack + 192, &(uint64_t){ CODE + AT_PUSHED }, 8);
-	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_PLT + 15, CODE + AT_PUSHED, CODE + AT_END + 1);
-	free_world(world);
-}
-
-/* The interrupted frame is below the copy, where the last walk was. */
-TEST(test_same_frame_out_of_reach)
-{
-	struct world *world = new_world(true);
-
-	world->thread.ip = CODE + AT_SIGNAL;
-	put(world, SP + 160, SP + 200);
-	put(world, SP + 168, CODE + AT_RSP);
-	put(world, SP + 208, CODE + AT_END + 1);
-	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_SIGNAL, CODE + AT_RSP, CODE + AT_END + 1);
-	world->thread.sp = SP + 208;
-	world->thread.stack += 208;
-	memcpy(world->stack + 208 + 160, &(uint64_t){ SP + 200 }, 8);
-	memcpy(world->stack + 208 + 168, &(uint64_t){ CODE + AT_RSP }, 8);
-	CHECK(world, XP_UNWIND_OTHER_STACK, CODE + AT_SIGNAL, CODE + AT_RSP);
-	free_world(world);
-}
-
-/* The frames of the thread's last walk are invalid if other code is mapped. */
-TEST(test_same_frames_of_other_code)
-{
-	const struct xp_vma vma = { CODE + AT_END, CODE + AT_GAP, AT_RSP, &file };
-	struct world *world = new_world(true);
-
-	lay_out_frames(world);
-	unwind(world);
-	assert_int_equal(xp_address_space_map(&world->space, &vma), 0);
-	unwind(world);
-	assert_int_equal(world->result.used_bytes, LAID_OUT_BYTES + 16); /* it has a caller there */
-	free_world(world);
-}
-
-/* Each difference from the last walk alone, which is undone in the next walk. */
-TEST(test_one_difference)
-{
-	static const uint64_t values[] = { 0,	      CODE + AT_RSP + 1, CODE + AT_END + 1, CODE + AT_SIGNAL, JIT + 1,
-					   SP + 8,    SP + 72,		 SP + 184,	    SP + 520,	      SP + 640,
-					   UINT64_MAX };
-	struct world *world = new_world(true);
-
-	lay_out_frames(world);
-	for (uint64_t at = SP; at < SP + LAID_OUT_BYTES; at += 8)
-		for (size_t i = 0; i < XP_ARRAY_SIZE(values); i++) {
-			uint64_t word;
-
-			memcpy(&word, world->stack + (at - SP), sizeof(word));
-			put(world, at, values[i]);
-			unwind(world);
-			put(world, at, word);
-			unwind(world);
-		}
-	for (size_t i = 0; i < XP_ARRAY_SIZE(values); i++) {
-		world->thread.bp = values[i];
-		unwind(world);
-		world->thread.bp = SP + 64;
-		unwind(world);
-	}
-	for (uint32_t bytes = 0; bytes <= LAID_OUT_BYTES; bytes += 4) {
-		world->thread.stack_bytes = bytes;
-		world->thread.is_whole = bytes % 8;
-		unwind(world);
-		assert_int_equal(world->result.end == XP_UNWIND_COMPLETE, bytes == LAID_OUT_BYTES);
-		world->thread.stack_bytes = 4096;
-		unwind(world);
-	}
-	world->thread.stack_missing = 1;
-	unwind(world);
-	assert_int_equal(world->result.end, XP_UNWIND_NOT_RESIDENT);
-	free_world(world);
-}
-
-/* A table may be ready the next time: a result without the table is not reused. */
-TEST(test_same_frames_without_table)
-{
-	struct world *world = new_world(true);
-
-	lay_out_frames(world);
-	put(world, SP + 200, CODE + AT_RSP + 3); /* the return address that AT_DEREF finds by frame pointer */
-	world->thread.tid = TID;
-	is_being_made = true;
-	for (int i = 0; i < 2; i++) {
-		world->thread.ip = JIT + 0x10;
-		xp_unwind(world->remembering, &world->space, &world->thread, false, world->frames, &world->result);
-		assert_int_equal(world->result.end, XP_UNWIND_TABLE_LATE);
-	}
-	is_being_made = false;
-	world->thread.tid = 0;
-	unwind(world);
 	free_world(world);
 }
 
@@ -925,18 +713,18 @@ static int find_jit(void *arg, uint64_t address, struct xp_cfi_found *found)
 	return 0;
 }
 
-static struct world *new_jit_world(bool by_frame_pointer, bool has_any)
+static struct world *new_jit_world(bool by_frame_pointer)
 {
 	static struct xp_unwind_code code;
 	struct world *world = new_world(by_frame_pointer);
 
-	code = (struct xp_unwind_code){ find_jit, NULL, has_any };
+	code = (struct xp_unwind_code){ find_jit, NULL };
 	jit.cfa = 2;
 	jit.err = 0;
 	jit.calls = 0;
 	world->thread.code = &code;
 	world->thread.ip = JIT + 4;
-	world->thread.bp = SP + 64; /* a frame, although it is not in this code */
+	world->thread.bp = SP + 64; /* a frame, although not one of this code */
 	put(world, SP + 8, JIT + 0xff);
 	put(world, SP + 16, CODE + AT_END + 3);
 	put(world, SP + 24, JIT + 0x20);
@@ -946,37 +734,37 @@ static struct world *new_jit_world(bool by_frame_pointer, bool has_any)
 	return world;
 }
 
-/* JIT code with unwind data, in which the address before a return address counts. */
+/* JIT code with unwinding data, in which the address before a return address counts. */
 TEST(test_jit_rules)
 {
-	struct world *world = new_jit_world(true, true);
+	struct world *world = new_jit_world(true);
 
 	CHECK(world, XP_UNWIND_COMPLETE, JIT + 4, JIT + 0xff, JIT + 0x20, CODE + AT_END + 1);
 	assert_int_equal(world->result.used_bytes, 48);
-	/* The last walk does not predict this one. */
+	/* The last walk does not say how this one goes. */
 	jit.cfa = 3;
 	CHECK(world, XP_UNWIND_COMPLETE, JIT + 4, CODE + AT_END + 3);
 	jit.cfa = 2;
 	CHECK(world, XP_UNWIND_COMPLETE, JIT + 4, JIT + 0xff, JIT + 0x20, CODE + AT_END + 1);
-	jit.cfa = 0; /* no longer */
+	jit.cfa = 0; /* not any more */
 	CHECK(world, XP_UNWIND_COMPLETE, JIT + 4, CODE + AT_END + 2);
 	world->thread.ip = CODE + AT_RSP;
 	jit.calls = 0;
 	put(world, SP + 8, CODE + AT_END + 1);
 	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP, CODE + AT_END + 1);
-	assert_int_equal(jit.calls, 0); /* code in files */
+	assert_int_equal(jit.calls, 0); /* code of files */
 	free_world(world);
-	world = new_jit_world(false, true);
+	world = new_jit_world(false);
 	CHECK(world, XP_UNWIND_COMPLETE, JIT + 4, JIT + 0xff, JIT + 0x20, CODE + AT_END + 1);
 	jit.cfa = 0;
 	CHECK(world, XP_UNWIND_NO_TABLE, JIT + 4);
 	free_world(world);
 }
 
-/* xprof waits for code that may be known soon. Without time to wait, it uses the frame pointer. */
+/* Code that may be known soon is waited for; without time, its frame pointer is used. */
 TEST(test_jit_rules_later)
 {
-	struct world *world = new_jit_world(true, true);
+	struct world *world = new_jit_world(true);
 
 	jit.err = -EAGAIN;
 	unwind(world);
@@ -987,26 +775,6 @@ TEST(test_jit_rules_later)
 	assert_int_equal(world->result.end, XP_UNWIND_COMPLETE);
 	assert_int_equal(world->result.count, 2);
 	assert_int_equal(world->frames[1].address, CODE + AT_END + 2);
-	free_world(world);
-}
-
-/* Frame pointers of JIT code are cached until the process has its first unwind data. */
-TEST(test_jit_rules_come)
-{
-	struct world *world = new_jit_world(true, false);
-	struct xp_unwind_code some = { find_jit, NULL, true };
-	unsigned int calls;
-
-	jit.cfa = 0;
-	world->thread.ip = CODE + AT_RSP;
-	put(world, SP + 8, JIT + 0xff);
-	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP, JIT + 0xff, CODE + AT_END + 2);
-	calls = jit.calls;
-	unwind_again(world);
-	assert_int_equal(jit.calls, calls);
-	jit.cfa = 2;
-	world->thread.code = &some;
-	CHECK(world, XP_UNWIND_COMPLETE, CODE + AT_RSP, JIT + 0xff, JIT + 0x20, CODE + AT_END + 1);
 	free_world(world);
 }
 

@@ -458,11 +458,6 @@ int xp_jit_find_rule(const struct xp_jit *jit, uint64_t address, uint64_t tsc, s
 	return found->row.rule == XP_CFI_NONE ? -ENOENT : 0;
 }
 
-bool xp_jit_has_rules(const struct xp_jit *jit)
-{
-	return xp_jit_code_has_rules(jit->code);
-}
-
 bool xp_jit_is_behind(const struct xp_jit *jit, uint64_t tsc)
 {
 	return tsc > jit->refreshed_tsc;

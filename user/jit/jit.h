@@ -90,8 +90,6 @@ bool xp_jit_has_unknown(const struct xp_jit *jit);
  * samples waiting for a second.
  */
 int xp_jit_find_rule(const struct xp_jit *jit, uint64_t address, uint64_t tsc, struct xp_cfi_found *found);
-/* Whether some code of the process has unwinding data. */
-bool xp_jit_has_rules(const struct xp_jit *jit);
 /* Whether the sources have not been looked at since this time, so that newer code may be missing. */
 bool xp_jit_is_behind(const struct xp_jit *jit, uint64_t tsc);
 

@@ -202,7 +202,6 @@ static int unwind(struct xp_samples *samples, struct xp_pending_sample *sample, 
 	const struct xp_unwind_code code = {
 		.find = find_jit_rule,
 		.arg = &lookup,
-		.has_any = sample->image->jit && xp_jit_has_rules(sample->image->jit),
 	};
 	struct xp_frame *user = samples->frames + record->kernel_frames;
 	struct xp_unwind_result result;

@@ -53,7 +53,6 @@ static void find_in_code(const struct xp_unwind_code *code, uint64_t address, st
 {
 	int err = code->find(code->arg, address, &rule->found);
 
-	rule->is_code = !err;
 	rule->is_code_late = err == -EAGAIN;
 }
 

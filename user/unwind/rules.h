@@ -32,7 +32,6 @@ struct xp_rule {
 	struct xp_cfi_found found; /* its rule is XP_CFI_NONE if none was found */
 	bool has_table;		   /* the mapping's file has a table, but perhaps no rule for the address */
 	bool is_late;		   /* the file's table is being made */
-	bool is_code;		   /* true: the rule is from JIT code, which may change */
 	bool is_code_late;	   /* true: JIT code may get a rule soon */
 };
 

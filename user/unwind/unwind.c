@@ -7,7 +7,6 @@
 
 #include "base/util.h"
 #include "unwind/rules.h"
-#include "unwind/unwind_cache.h"
 #include "xprof/event.h"
 
 /* One of this many walks reports which tables it used. */
@@ -17,8 +16,6 @@ struct xp_unwinder {
 	struct xp_rules rules;
 	bool by_frame_pointer;
 	uint64_t random;
-	struct xp_unwind_cache chains;
-	struct xp_cached_step steps[XP_UNWIND_FRAMES_MAX]; /* of the current walk, leaf first */
 };
 
 /* The registers of a frame while its caller is searched for. */
@@ -40,12 +37,6 @@ struct walk {
 	const struct xp_file *file;
 	uint64_t file_offset;
 	enum xp_unwind_end end;
-	/* The thread's last walk, to which this one is compared; NULL: not cached. */
-	struct xp_cached_chain *chain;
-	size_t ahead; /* the number of its frames that this walk may still reach */
-	/* Number of this walk's last frames that are consecutive in the cached walk, too. */
-	size_t run;
-	struct xp_cached_step *step; /* of the current frame */
 };
 
 /* Offsets in the ucontext_t (uc_mcontext.gregs) that the kernel pushes before it calls a signal handler. */
@@ -66,14 +57,7 @@ int xp_unwinder_new(struct xp_unwinder **unwinder, xp_unwind_table table, void *
 
 void xp_unwinder_free(struct xp_unwinder *unwinder)
 {
-	if (unwinder)
-		xp_unwind_cache_free(&unwinder->chains);
 	free(unwinder);
-}
-
-static bool has_code(const struct xp_unwind_thread *thread)
-{
-	return thread->code && thread->code->has_any;
 }
 
 static bool ends(struct walk *walk, enum xp_unwind_end end)
@@ -176,12 +160,6 @@ static bool go_to(struct walk *walk, uint64_t ip, uint64_t sp, uint64_t bp)
 	return true;
 }
 
-/* Memory without a file never has rules, unless the process has JIT code with unwinding data. */
-static bool never_has_rules(const struct walk *walk)
-{
-	return walk->vma->file->kind == XP_FILE_ANON && !has_code(walk->thread);
-}
-
 /*
  * Goes to the caller by the frame pointer, because the frame has no rule. why: the reason, which ends the walk if the
  * frame has no frame pointer.
@@ -202,10 +180,6 @@ static bool by_frame_pointer(struct walk *walk, enum xp_unwind_end why)
 		return false;
 	if (ip && !find_vma(walk, ip - 1))
 		return ends(walk, why);
-	if (walk->vma && (walk->has_table || never_has_rules(walk))) {
-		walk->step->method = XP_STEP_BY_BP;
-		walk->step->saved = -16;
-	}
 	walk->regs = NULL;
 	return go_to(walk, ip, bp + 16, next);
 }
@@ -226,13 +200,8 @@ static bool by_cfa(struct walk *walk, uint64_t cfa, uint64_t saved)
 	if (!ip && !walk->is_return)
 		return ends(walk, XP_UNWIND_BAD_RETURN);
 	/* In an epilogue, rbp has already been popped, but the tables still name its slot: memory below sp is free. */
-	if (ip && saved && saved >= walk->sp) {
-		if (!read_word(walk, saved, &bp))
-			return false;
-		walk->step->saved = (int16_t)(saved - cfa);
-		if (saved >= cfa) /* no compiler saves it there */
-			walk->step->method = XP_STEP_OTHER;
-	}
+	if (ip && saved && saved >= walk->sp && !read_word(walk, saved, &bp))
+		return false;
 	return go_to(walk, ip, cfa, bp);
 }
 
@@ -327,15 +296,12 @@ static bool by_rule(struct walk *walk, const struct xp_cfi_found *rule)
 
 	switch (rule->row.rule) {
 	case XP_CFI_RSP:
-		walk->step->method = XP_STEP_BY_SP;
 		cfa = walk->sp + 8 * (uint64_t)rule->row.cfa;
 		return by_cfa(walk, cfa, saved_bp(&rule->row, cfa));
 	case XP_CFI_RBP:
-		walk->step->method = XP_STEP_BY_BP;
 		cfa = walk->bp + 8 * (uint64_t)rule->row.cfa;
 		return by_cfa(walk, cfa, saved_bp(&rule->row, cfa));
 	case XP_CFI_PLT:
-		walk->step->method = XP_STEP_BY_SP;
 		cfa = walk->sp + 8 + ((walk->ip & 15) >= rule->row.cfa ? 8 : 0);
 		return by_cfa(walk, cfa, saved_bp(&rule->row, cfa));
 	case XP_CFI_DEREF:
@@ -392,7 +358,6 @@ static void correct_trampoline(const struct walk *walk, struct xp_cfi_row *row)
 static bool step(struct walk *walk)
 {
 	struct xp_rule rule;
-	bool has_caller;
 
 	if (walk->is_elsewhere)
 		return ends(walk, XP_UNWIND_OTHER_STACK);
@@ -406,129 +371,10 @@ static bool step(struct walk *walk)
 		return false;
 	if (!walk->is_return)
 		correct_trampoline(walk, &rule.found.row);
-	has_caller = by_rule(walk, &rule.found);
-	if (rule.is_code)
-		walk->step->method = XP_STEP_OTHER;
-	return has_caller;
+	return by_rule(walk, &rule.found);
 }
 
-/* ---- the cached walk of the thread ---- */
-
-/*
- * Reuses frames of the thread's last walk. A step to a caller depends on the frame's registers, on the words that it
- * reads, and on rules. Rules do not change while the mappings stay the same, except for rules of JIT code. So if a walk
- * reaches a frame of the last walk, and the words read there are unchanged, the callers are the same. Most samples of a
- * thread differ only in their innermost frames. The other frames then need no rule lookups.
- */
-
-static struct xp_frame frame_of(const struct walk *walk)
-{
-	return (struct xp_frame){ .address = walk->ip, .vma = walk->vma };
-}
-
-/* Starts to record the inputs of the step from this frame to its caller. */
-static void begin_step(struct walk *walk, size_t count)
-{
-	walk->step = &walk->unwinder->steps[count - 1];
-	*walk->step = (struct xp_cached_step){
-		.ip = walk->ip,
-		.sp = walk->sp,
-		.bp = walk->bp,
-		.vma = walk->vma,
-		.saved = XP_STEP_NOT_SAVED,
-		.is_return = walk->is_return,
-		.method = XP_STEP_OTHER,
-	};
-}
-
-/*
- * Ends the run before the outermost frame. Records the frames of the run, the last ones of count, like new ones; the
- * very last one is recorded already.
- */
-static void end_run(struct walk *walk, size_t count)
-{
-	for (size_t i = 1; i < walk->run; i++)
-		walk->unwinder->steps[count - 1 - i] = walk->chain->steps[walk->ahead + i];
-	walk->run = 0;
-}
-
-/*
- * Returns whether the current frame, the last one of count, is in the last walk. If so, sets walk->ahead to its index
- * in chain->steps.
- */
-static bool is_known(struct walk *walk, size_t count)
-{
-	const struct xp_cached_step *steps = walk->chain->steps;
-	size_t at = walk->ahead;
-	bool is_same;
-
-	while (at && steps[at - 1].sp < walk->sp)
-		at--;
-	is_same = at && steps[at - 1].sp == walk->sp && steps[at - 1].ip == walk->ip &&
-		  steps[at - 1].is_return == walk->is_return && !walk->is_elsewhere;
-	if (walk->run && (!is_same || at != walk->ahead))
-		end_run(walk, count - 1);
-	walk->ahead = is_same ? at - 1 : at;
-	walk->run += is_same;
-	return is_same;
-}
-
-/*
- * Returns whether a frame of the last walk has the same caller again, if its rbp is *bp. If so, sets *bp to the
- * caller's rbp.
- */
-static bool returns_again(const struct xp_unwind_thread *thread, const struct xp_cached_step *step, uint64_t *bp)
-{
-	const struct xp_cached_step *caller = step - 1;
-	uint64_t ip, saved = *bp;
-
-	if (step->method != XP_STEP_BY_SP && (step->method != XP_STEP_BY_BP || *bp != step->bp))
-		return false;
-	if (step->saved != XP_STEP_NOT_SAVED && !peek(thread, caller->sp + (int64_t)step->saved, &saved))
-		return false;
-	if (!peek(thread, caller->sp - 8, &ip) || ip != caller->ip)
-		return false;
-	*bp = saved;
-	return true;
-}
-
-/*
- * Goes from a known frame to its callers while they are the same as in the last walk. Returns the new number of frames.
- */
-static size_t follow(struct walk *walk, struct xp_frame *frames, size_t count)
-{
-	const struct xp_cached_step *step = &walk->chain->steps[walk->ahead];
-	size_t most = XP_MIN(walk->ahead, XP_UNWIND_FRAMES_MAX - count), more;
-	const struct xp_unwind_thread *thread = walk->thread;
-	uint64_t bp = walk->bp;
-
-	if (thread->stack_missing)
-		return count;
-	for (more = 0; more < most && returns_again(thread, step, &bp); more++) {
-		step--;
-		frames[count + more] = (struct xp_frame){ .address = step->ip, .vma = step->vma };
-	}
-	if (!more)
-		return count;
-	walk->used_bytes = XP_MAX(walk->used_bytes, (uint32_t)(step->sp - thread->sp));
-	walk->ip = step->ip;
-	walk->sp = step->sp;
-	walk->bp = bp;
-	walk->regs = NULL;
-	walk->vma = step->vma;
-	walk->is_return = true;
-	walk->ahead -= more;
-	walk->run += more;
-	begin_step(walk, count + more);
-	return count + more;
-}
-
-static void remember(struct walk *walk, size_t count)
-{
-	if (walk->run && walk->ahead)
-		end_run(walk, count);
-	xp_unwind_cache_store(&walk->unwinder->chains, walk->chain, walk->run, walk->unwinder->steps, count - 1);
-}
+/* ---- the walk ---- */
 
 /*
  * Reports the tables of one random walk in TELL_EVERY: a cached rule does not touch its table in the store, where the
@@ -564,24 +410,18 @@ void xp_unwind(struct xp_unwinder *unwinder, const struct xp_address_space *spac
 		.bp = thread->bp,
 		.regs = thread->regs,
 		.vma = xp_address_space_find(space, thread->ip),
-		.chain =
-		    thread->tid ? xp_unwind_cache_get(&unwinder->chains, thread->tid, space, has_code(thread)) : NULL,
 	};
 	size_t count = 0;
 
 	leave_trampoline(&walk);
-	walk.ahead = walk.chain ? walk.chain->count : 0;
 	do {
 		if (count == XP_UNWIND_FRAMES_MAX) {
 			walk.end = XP_UNWIND_DEEP;
 			break;
 		}
-		frames[count] = frame_of(&walk);
+		frames[count] = (struct xp_frame){ .address = walk.ip, .vma = walk.vma };
 		frames[count].interrupted = count && !walk.is_return;
-		begin_step(&walk, ++count);
-		/* Do not reuse the leaf, because a profile shows it differently. */
-		if (count > 1 && (walk.ahead || walk.run) && is_known(&walk, count))
-			count = follow(&walk, frames, count);
+		count++;
 	} while (step(&walk));
 	*result = (struct xp_unwind_result){
 		.end = walk.end,
@@ -592,7 +432,5 @@ void xp_unwind(struct xp_unwinder *unwinder, const struct xp_address_space *spac
 	};
 	if (walk.is_late && walk.end != XP_UNWIND_WAITS)
 		result->end = XP_UNWIND_TABLE_LATE;
-	if (walk.chain && walk.end != XP_UNWIND_WAITS)
-		remember(&walk, count);
 	tell_tables(unwinder, frames, count);
 }

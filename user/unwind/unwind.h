@@ -47,13 +47,12 @@ struct xp_unwind_code {
 	 */
 	int (*find)(void *arg, uint64_t address, struct xp_cfi_found *found);
 	void *arg;
-	bool has_any; /* some code of the process has unwinding data; false: frame pointers are used permanently */
 };
 
 /* A sampled thread. */
 struct xp_unwind_thread {
 	pid_t pid; /* its process */
-	pid_t tid; /* its last walk is cached, which makes the next one cheaper; 0: not cached */
+	pid_t tid;
 	uint64_t ip;
 	uint64_t sp;
 	uint64_t bp;
