@@ -41,7 +41,7 @@ CEILINGS = {
     "format": 7030,
     "elf": 4720,
     "target": 5600,
-    "unwind": 4640,
+    "unwind": 4330,
     "functions": 2400,
     "event": 205,
     "kernel": 4030,

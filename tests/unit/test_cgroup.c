@@ -71,7 +71,7 @@ TEST(test_bad_texts)
 
 TEST(test_each_path_is_kept_once)
 {
-	struct xp_cgroups cgroups = { 0 };
+	struct xp_text_pool cgroups = { 0 };
 	const char *own = xp_cgroups_of(&cgroups, getpid()), *root;
 
 	assert_non_null(own);
@@ -80,5 +80,5 @@ TEST(test_each_path_is_kept_once)
 	assert_string_equal(root, "/");
 	assert_int_equal(cgroups.count, strcmp(own, root) ? 2 : 1);
 	assert_null(xp_cgroups_of(&cgroups, INT32_MAX));
-	xp_cgroups_free(&cgroups);
+	xp_text_pool_free(&cgroups);
 }

@@ -17,7 +17,7 @@
 #include "target/target.h"
 
 #define GDB_SOURCES_MAX 4
-#define LOOK_NS 100000000ull	     /* time per look */
+#define LOOK_NS 100000000ull	     /* time of a poll */
 #define BYTES_OF_REFRESH (32u << 20) /* bytes of code read from memory */
 
 /* Whether a file has GDB's interface, and where. */
@@ -28,9 +28,9 @@ struct xp_jit_file {
 };
 #define OPEN_TRIES 3
 
-/* A process in new code hits thousands of its addresses in a second; what matters is that there are some. */
+/* The newest hits. One hit is enough to search for new code, and there can be thousands per second. */
 #define HITS_MAX 16
-/* A JVM writes a map at the second look after a hit in new code. */
+/* How long a hit is kept. A JVM writes a perf map at the second poll after a hit in new code. */
 #define HIT_WAIT_NS 10000000000ull
 
 /* A source in one object of the process. */
@@ -69,9 +69,9 @@ struct xp_jit {
 	struct xp_jit_dump_out *out; /* NULL: none */
 	struct xp_jit_dump_out_counts out_counts;
 
-	struct hit hits[HITS_MAX]; /* whose functions are not known */
+	struct hit hits[HITS_MAX]; /* sampled addresses in unknown functions */
 	size_t hit_count;
-	size_t next_hit; /* is replaced when there are HITS_MAX */
+	size_t next_hit; /* index of the hit that the next one replaces */
 };
 
 void xp_jits_free(struct xp_jits *jits)
@@ -125,7 +125,7 @@ int xp_jit_new(struct xp_jit **jit, struct xp_jits *jits, pid_t pid, unsigned in
 	return 0;
 }
 
-/* A recording may have thousands of processes that end before it does. */
+/* Closes the files of a process that has ended: a recording may have thousands of such processes. */
 static void close_sources(struct xp_jit *jit)
 {
 	xp_jit_src_dump_free(jit->dump);
@@ -193,7 +193,7 @@ static struct xp_jit_file *file_of(struct xp_jits *jits, const struct xp_file *f
 	return &jits->files[file->index];
 }
 
-/* This may take long, but happens once per file of a process. It does not count as time of the look. */
+/* Calls jits->watch(), which is slow but called once per file of a process. Excludes its time from that of the poll. */
 static void watch(struct xp_jit *jit, int fd, uint64_t hook)
 {
 	uint64_t begin_ns = xp_now_ns();
@@ -253,7 +253,7 @@ static bool has_time(const struct xp_jit *jit)
 	return xp_now_ns() - jit->look_begin_ns < LOOK_NS;
 }
 
-/* Returns 1 if there are still files to look at. */
+/* Searches all mapped files for GDB's interface. Returns 1 if the time was too short for all files. */
 static int find_gdbs(struct xp_jit *jit, const struct xp_address_space *space)
 {
 	int err = 0;
@@ -284,7 +284,7 @@ static int refresh_dump(struct xp_jit *jit, uint64_t now_tsc)
 		ret = xp_jit_src_dump_refresh(jit->dump, jit->code, jit->jits->clock, now_tsc);
 	if (ret >= 0 || ret == -ENOMEM)
 		return ret;
-	/* A perf map may work better. */
+	/* From now on, search for a perf map instead. */
 	xp_debug("process %d: its jitdump is not read any further: %s", jit->pid, strerror(-ret));
 	xp_jit_src_dump_free(jit->dump);
 	jit->dump = NULL;
@@ -303,7 +303,7 @@ static int refresh_map(struct xp_jit *jit, uint64_t now_tsc)
 	return ret < 0 && ret != -ENOMEM ? 0 : ret;
 }
 
-/* Only while the same process lives, because its pid may be reused. */
+/* Reads GDB's interface if the process still runs: another process may have reused its PID. */
 static int refresh_gdbs(struct xp_jit *jit, uint64_t now_tsc, bool is_told)
 {
 	int ret = 0;
@@ -348,7 +348,7 @@ bool xp_jit_has_unknown(const struct xp_jit *jit)
 	return jit->hit_count;
 }
 
-/* After a look: forgets the hits whose functions are known by now, and those that have waited for long. */
+/* Removes hits whose functions are now known, and hits older than HIT_WAIT_NS. Call this after a poll. */
 static void settle_hits(struct xp_jit *jit, uint64_t now_tsc)
 {
 	uint64_t wait_ticks = xp_clock_ticks(jit->jits->clock, HIT_WAIT_NS);
@@ -367,7 +367,7 @@ static void settle_hits(struct xp_jit *jit, uint64_t now_tsc)
 	jit->next_hit = count % HITS_MAX;
 }
 
-/* ---- looks ---- */
+/* ---- polls ---- */
 
 int xp_jit_refresh(struct xp_jit *jit, const struct xp_address_space *space, uint64_t now_tsc)
 {
@@ -443,7 +443,10 @@ int xp_jit_finish(struct xp_jit *jit, const struct xp_address_space *space, uint
 
 /* ---- unwinding ---- */
 
-/* GDB's interface gives unwinding data; a jitdump or a perf map usually has none, so nobody waits for it. */
+/*
+ * Returns whether samples should wait for unwinding data of new code. GDB's interface has such data; jitdumps and perf
+ * maps usually have none.
+ */
 static bool may_have_rules(const struct xp_jit *jit)
 {
 	return xp_jit_code_has_rules(jit->code) || jit->gdb_count || !jit->refreshed_tsc;

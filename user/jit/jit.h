@@ -21,7 +21,7 @@
 /* Maximum memory of all registries of a recording. */
 #define XP_JIT_BYTES_LEFT (512ull << 20)
 
-/* State that all processes of a recording share. Zeroed except for what the caller sets. */
+/* State that all processes of a recording share. The caller sets the first members, and zeroes the others. */
 struct xp_jits {
 	/* Set by the caller. */
 	const struct xp_clock *clock;
@@ -32,9 +32,8 @@ struct xp_jits {
 	int dir_fd;		  /* directory of the jitdumps */
 	uint64_t start_tsc;	  /* start of the recording */
 	/*
-	 * May be NULL. Makes the caller call xp_jit_told() whenever the process executes this offset of the file.
-	 * Errors are not reported, because the sources are read every second anyway. The caller bounds how often it
-	 * does this; the time does not count as time of a look.
+	 * Makes the caller call xp_jit_told() whenever the process executes this offset of the file. The caller limits
+	 * the rate of these calls. Returns no error, because the sources are also polled every second. May be NULL.
 	 */
 	void (*watch)(void *arg, pid_t pid, int fd, uint64_t offset);
 	void *arg;
@@ -57,47 +56,47 @@ struct xp_jit;
 int xp_jit_new(struct xp_jit **jit, struct xp_jits *jits, pid_t pid, unsigned int image);
 void xp_jit_free(struct xp_jit *jit);
 
-/* The program or its process has ended: from this call on only open sources are read. */
+/* Call this when the program or its process has ended. From then on, only open sources are read. */
 void xp_jit_over(struct xp_jit *jit);
 /*
- * Looks at all sources, for a tenth of a second or little more. space: the address space of the process, as far as it
- * is known. now_tsc: the time of the call. Returns 1 if a source has more data, 0, or -ENOMEM.
+ * Polls all sources, for about 100 ms at most. space: the known part of the address space of the process. now_tsc: the
+ * time of the call. Returns 1 if a source has more data, 0, or -ENOMEM.
  */
 int xp_jit_refresh(struct xp_jit *jit, const struct xp_address_space *space, uint64_t now_tsc);
-/* The process reported at this time that its code changed. Returns 0 or -ENOMEM. */
+/* Call this when the process has executed a watched offset: its code changed at this time. Returns 0 or -ENOMEM. */
 int xp_jit_told(struct xp_jit *jit, const struct xp_address_space *space, uint64_t tsc);
-/* Whether the process is gone, or its pid belongs to another process. */
+/* Returns whether the process has exited, even if another process has its PID now. */
 bool xp_jit_is_gone(const struct xp_jit *jit);
 /*
- * The last look, at the end of the process or of the recording; it waits some seconds for a JVM. Ends the jitdump and
- * closes all sources. end_ns: when to give up (CLOCK_MONOTONIC). Returns 0, -ENOMEM, or the errors of writing the
- * jitdump. A second call does nothing and returns the same.
+ * Polls the sources a last time, when the process or the recording ends, and waits up to 5 s for a JVM. Ends the
+ * jitdump and closes all sources. end_ns: the deadline (CLOCK_MONOTONIC). Returns 0, -ENOMEM, or an error of writing
+ * the jitdump. A second call does nothing and returns the same value.
  */
 int xp_jit_finish(struct xp_jit *jit, const struct xp_address_space *space, uint64_t now_tsc, uint64_t end_ns);
 bool xp_jit_is_finished(const struct xp_jit *jit);
 
 /*
- * A sample hit this address at that time. If its function is not known, the next looks search for it, for some seconds;
- * only the newest such addresses count.
+ * Reports a sampled address. If its function is unknown, the polls of the next 10 s search for it. Only the 16 newest
+ * such addresses are kept.
  */
 void xp_jit_hit(struct xp_jit *jit, uint64_t address, uint64_t tsc);
-/* Whether there are such addresses. */
+/* Returns whether some sampled addresses are in unknown functions. */
 bool xp_jit_has_unknown(const struct xp_jit *jit);
 
 /*
- * Finds how to unwind from this address at that time. Returns 0 or -errno: -ENOENT if there is no rule, -EAGAIN if
- * there may be one after the next look. A rule may be out of date until then: that is better than the stacks of all
- * samples waiting for a second.
+ * Finds the rule to unwind from this address at that time. Returns 0 or -errno: -ENOENT if there is no rule, -EAGAIN if
+ * the next poll may find one. If the code was replaced after the last poll, the rule is that of the old code: otherwise
+ * all samples in JIT code would wait up to a second for the next poll.
  */
 int xp_jit_find_rule(const struct xp_jit *jit, uint64_t address, uint64_t tsc, struct xp_cfi_found *found);
-/* Whether the sources have not been looked at since this time, so that newer code may be missing. */
+/* Returns whether the last poll was before this time, so that newer code may be missing. */
 bool xp_jit_is_behind(const struct xp_jit *jit, uint64_t tsc);
 
-/* Known functions, and functions refused for lack of space. */
+/* Return the number of known functions, and of functions that were rejected for lack of space. */
 uint32_t xp_jit_functions(const struct xp_jit *jit);
 uint64_t xp_jit_refused(const struct xp_jit *jit);
 
-/* The name of the jitdump, and its counts after xp_jit_finish(). Returns NULL if none is written. */
+/* Returns the name of the jitdump, or NULL without one. Sets *counts, which are final after xp_jit_finish(). */
 const char *xp_jit_dump(const struct xp_jit *jit, struct xp_jit_dump_out_counts *counts);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which code was where at what time, as numbers only (jit/code.h has the code).
+ * Finds which code was at an address at a time. Stores code only by its index in jit/code.h.
  *
  * The current code at each address is a tree of pieces without overlap (a treap, by address). A piece that replaced
  * others keeps them as a run of the array `old`, also sorted by address. A lookup in the past goes from the current
@@ -50,11 +50,11 @@ size_t xp_jit_ranges_bytes(void);
  */
 int xp_jit_ranges_add(struct xp_jit_ranges *pieces, struct xp_jit_range_use *piece, bool is_bound);
 /*
- * Returns the alive piece that begins at base, if its start is intact, or NULL. Valid until the next
+ * Returns the current piece that starts at base, or NULL if another piece has replaced its start. Valid until the next
  * xp_jit_ranges_add().
  */
 struct xp_jit_range_use *xp_jit_ranges_alive(const struct xp_jit_ranges *pieces, uint64_t base);
-/* Returns what was at the address at that time, or NULL if unknown. */
+/* Returns the piece that was at the address at that time, or NULL if none is known. */
 const struct xp_jit_range_use *xp_jit_ranges_find(const struct xp_jit_ranges *pieces, uint64_t address, uint64_t tsc);
 void xp_jit_ranges_free(struct xp_jit_ranges *pieces);
 

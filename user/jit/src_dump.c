@@ -29,7 +29,7 @@
  */
 #define LINE_BIAS 0x40
 
-/* Data for the next load: a copy of the record. */
+/* A copy of a record that describes the function of the next load record. */
 struct pending {
 	uint8_t *bytes;
 	size_t size; /* 0: none */
@@ -159,7 +159,7 @@ struct taker {
 	uint64_t now_tsc;
 };
 
-/* A record in the file is never later than now. */
+/* Converts the time of a record. A time in the future becomes now. */
 static uint64_t tsc_of(const struct taker *taker, uint64_t timestamp)
 {
 	bool is_tsc = taker->dump->header.flags & XP_JITDUMP_FLAG_ARCH_TIMESTAMP;
@@ -233,7 +233,7 @@ static int take_lines(struct xp_jit_src_dump *dump, struct xp_jit_load *load)
 		dump->lines = malloc(LINES_MAX * sizeof(*dump->lines));
 	if (!dump->lines)
 		return -ENOMEM;
-	/* It was checked when it was kept. */
+	/* Cannot fail: the record was read before it was kept. */
 	xp_jitdump_read_record(&dump->header, dump->debug.bytes, 0, &record, &violation);
 	if (record.debug.code_addr != load->start)
 		return 0;
@@ -331,7 +331,7 @@ static int take_record(struct taker *taker, const uint8_t *bytes)
 	}
 }
 
-/* Takes a record whose first bytes only are read. */
+/* Takes a record that is too long for the buffer, of which only the first bytes were read. */
 static int take_head(struct taker *taker, const uint8_t *bytes, size_t size)
 {
 	struct xp_jit_src_dump *dump = taker->dump;
@@ -470,7 +470,7 @@ static int find_tail(struct xp_jit_src_dump *dump)
 	return err == -ENOMEM ? err : 0;
 }
 
-/* The file was rewritten. */
+/* Starts at the beginning again, because the file became shorter: the runtime has rewritten it. */
 static void begin_anew(struct xp_jit_src_dump *dump)
 {
 	dump->has_header = false;

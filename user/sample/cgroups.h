@@ -3,27 +3,18 @@
 #ifndef XPROF_SAMPLE_CGROUPS_H
 #define XPROF_SAMPLE_CGROUPS_H
 
-#include <stddef.h>
 #include <sys/types.h>
 
-#include "base/hash.h"
+#include "base/text_pool.h"
 
-/* Users make groups: processes in further ones have an unknown group. With paths, 4 MiB at most. */
-#define XP_CGROUPS_MAX 8192
-
-/* Empty if zeroed. */
-struct xp_cgroups {
-	char **paths;
-	size_t count;
-	size_t room;
-	struct xp_hash by_path;
-};
+/* Users create cgroups: beyond this many bytes of paths, the cgroup of a process is unknown. */
+#define XP_CGROUPS_BYTES_MAX (4u << 20)
 
 /*
- * The group that the process is in now (target/cgroup.h), valid until xp_cgroups_free(). pid 0 represents kernel
- * threads, which are in the root. NULL: the process is gone, or the path is not kept.
+ * Returns the path of the cgroup that the process is in now (target/cgroup.h), valid until the pool is freed. PID 0
+ * represents kernel threads, which are in the root cgroup. Returns NULL if the process has exited or the pool is full.
+ * cgroups: zeroed before the first call.
  */
-const char *xp_cgroups_of(struct xp_cgroups *cgroups, pid_t pid);
-void xp_cgroups_free(struct xp_cgroups *cgroups);
+const char *xp_cgroups_of(struct xp_text_pool *cgroups, pid_t pid);
 
 #endif

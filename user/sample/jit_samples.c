@@ -47,8 +47,8 @@ int xp_jit_samples_hit(struct xp_jits *jits, struct xp_image *image, struct xp_a
 	return err;
 }
 
-int xp_jit_samples_find_rule(struct xp_jits *jits, struct xp_image *image, struct xp_address_space *space,
-			     uint64_t tsc, uint64_t address, struct xp_cfi_found *found)
+int xp_jit_samples_find_rule(struct xp_jits *jits, struct xp_image *image, struct xp_address_space *space, uint64_t tsc,
+			     uint64_t address, struct xp_cfi_found *found)
 {
 	if (!jits->clock || need_jit(jits, image, space))
 		return -ENOENT;
@@ -89,8 +89,7 @@ void xp_jit_samples_end_gone(struct xp_jits *jits, struct xp_image *const *image
 	for (size_t i = 0; i < image_count && may_look(jits); i++) {
 		struct xp_image *image = images[i];
 
-		if (!image->jit || xp_jit_is_finished(image->jit) ||
-		    (!image->is_over && !xp_jit_is_gone(image->jit)))
+		if (!image->jit || xp_jit_is_finished(image->jit) || (!image->is_over && !xp_jit_is_gone(image->jit)))
 			continue;
 		/* An error is reported again at the end. */
 		xp_jit_over(image->jit);

@@ -13,7 +13,7 @@
 #include "jit/jit.h"
 #include "sample/sampled_process.h"
 
-/* How long xprof looks at all sources when the recording ends, at most. */
+/* The maximum time of the last poll of all sources, when the recording ends. */
 #define XP_JIT_SAMPLES_FINISH_NS 20000000000ull
 
 /*
@@ -30,8 +30,7 @@ int xp_jit_samples_hit(struct xp_jits *jits, struct xp_image *image, struct xp_a
  */
 int xp_jit_samples_find_rule(struct xp_jits *jits, struct xp_image *image, struct xp_address_space *space, uint64_t tsc,
 			     uint64_t address, struct xp_cfi_found *found);
-/* Looks at the sources of a process, if the time for that is not used up. now_tsc: the same for all calls of a round.
- */
+/* Polls the sources of a process if polling time is left. now_tsc: pass the same value for all processes of a pass. */
 int xp_jit_samples_look(struct xp_jits *jits, struct xp_image *image, uint64_t now_tsc);
 
 /*

@@ -35,7 +35,7 @@ void xp_sampled_processes_free(struct xp_sampled_processes *processes)
 		process_free(processes->by_pid.entries[i].pointer);
 	free_images(processes);
 	xp_u64_map_free(&processes->by_pid);
-	xp_cgroups_free(&processes->cgroups);
+	xp_text_pool_free(&processes->cgroups);
 	free(processes->images);
 	xp_files_free(&processes->files);
 }

@@ -52,7 +52,7 @@ struct xp_sampled_process {
 /* Empty if zeroed. */
 struct xp_sampled_processes {
 	struct xp_files files;
-	struct xp_cgroups cgroups;
+	struct xp_text_pool cgroups;
 	struct xp_u64_map by_pid;
 	struct xp_image **images; /* all that ever were */
 	size_t image_count;
