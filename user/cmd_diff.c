@@ -19,9 +19,9 @@
 /* ---- the recordings ---- */
 
 struct reading {
-	struct xp_diff diffs[3]; /* by what is compared: enum xp_model_kind */
+	struct xp_diff diffs[3]; /* indexed by enum xp_model_kind */
 	struct xp_diff_pair pair;
-	char *names[2]; /* of A and B, clean */
+	char *names[2]; /* clean names of A and B */
 	struct xp_part_list parts[2];
 	bool broken; /* a file cannot be read; the error was printed */
 };

@@ -256,7 +256,7 @@ static bool print_trials(const struct xp_preflight *preflight)
 
 static const struct analyzer {
 	const char *name;
-	const char *pattern; /* of its files: also Debian's llvm-xray-14 */
+	const char *pattern; /* glob for its file names, which include Debian's llvm-xray-14 */
 	const char *reads;
 	const char *remedy;
 } analyzers[] = {

@@ -47,7 +47,7 @@ static int make_products(void *arg)
 	err = xp_privilege_to_user();
 	if (err)
 		return xp_fail(XP_EXIT_FAILED, "cannot export as the user behind sudo: %s", strerror(-err));
-	signal(SIGTERM, SIG_DFL); /* from end_export() */
+	signal(SIGTERM, SIG_DFL); /* end_export() sends SIGTERM */
 	xp_export_file_end_by_signals();
 	code = xp_export_profiles(options->output_dir) ? XP_EXIT_FAILED : XP_EXIT_OK;
 	return options->formats ? (int)(export_formats(options) ?: code) : (int)code;

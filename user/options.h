@@ -109,7 +109,7 @@ struct xp_text_list {
 
 /* --trigger 'GLOB>TIME' */
 struct xp_trigger_option {
-	const char *text; /* as given */
+	const char *text; /* value of the option */
 	char *glob;	  /* owned */
 	uint64_t above_ns;
 };
@@ -130,9 +130,9 @@ enum xp_uprobes {
 
 /* How user stacks are unwound. */
 enum xp_call_graph {
-	XP_CALL_GRAPH_AUTO,  /* by unwind tables, by frame pointers where there are none */
-	XP_CALL_GRAPH_FP,    /* by frame pointers */
-	XP_CALL_GRAPH_DWARF, /* by unwind tables */
+	XP_CALL_GRAPH_AUTO,  /* unwind tables, or frame pointers for code without tables */
+	XP_CALL_GRAPH_FP,    /* frame pointers */
+	XP_CALL_GRAPH_DWARF, /* unwind tables */
 	XP_CALL_GRAPH_NONE,  /* no callers */
 };
 

@@ -35,7 +35,7 @@ struct xp_clock {
 	struct xp_clock_pair raw;   /* CLOCK_MONOTONIC_RAW at the start */
 	uint64_t error_ns;	    /* worst error so far of a converted time */
 	bool hz_from_kernel;	    /* the kernel reported hz; otherwise hz was measured */
-	bool constant_tsc;	    /* as the clock was opened */
+	bool constant_tsc;	    /* CPU flags when the clock was opened */
 	bool nonstop_tsc;
 };
 

@@ -199,7 +199,7 @@ static int start_reader(struct xp_child *child, const struct reading *reading, i
 
 /* Arguments of the opener. */
 struct job {
-	pid_t parent; /* of the opener */
+	pid_t parent; /* PID of the caller */
 	const char *path;
 	struct reading reading;
 };

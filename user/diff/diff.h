@@ -65,7 +65,7 @@ struct xp_diff_row {
 
 struct xp_diff_side {
 	const char *path;   /* from the command line; set by the caller */
-	uint64_t length_ns; /* of the recording; 0: unknown */
+	uint64_t length_ns; /* length of the recording; 0: unknown */
 	double period_ns;   /* CPU time that a sample represents; 0: unknown */
 	uint64_t total;	    /* samples, or ns in calls or waits */
 	double scale;	    /* value of a sample, or of a ns, in the unit of the comparison */
@@ -79,7 +79,7 @@ struct xp_diff {
 	enum xp_diff_basis basis;
 	bool by_total; /* the compared value is total instead of self */
 	struct xp_diff_side sides[2];
-	struct xp_diff_row total; /* of all samples */
+	struct xp_diff_row total; /* sum of all samples */
 	struct xp_diff_row *rows; /* significant changes first, then by the size of the change */
 	size_t row_count;
 	size_t tested; /* number of functions with enough samples for the test */

@@ -25,7 +25,7 @@
 #define XP_FDR_METADATA_BYTES 16
 #define XP_FDR_FUNCTION_ID_MAX 0x0fffffffu /* 28 bits */
 #define XP_FDR_EVENT_BYTES_MAX 4096	   /* longest payload that the encoder accepts */
-#define XP_FDR_NAME_BYTES_MAX 256	   /* of a thread's name; a longer one is truncated */
+#define XP_FDR_NAME_BYTES_MAX 256	   /* maximum size of a thread name; longer names are truncated */
 
 enum xp_fdr_function_kind {
 	XP_FDR_ENTER = 0,

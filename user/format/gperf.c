@@ -39,7 +39,7 @@ struct profile {
 	struct place *places;
 	size_t object_count;
 	bool has_unknown;
-	uint64_t pcs[XP_GPERF_CHAIN_MAX]; /* of the record being written */
+	uint64_t pcs[XP_GPERF_CHAIN_MAX]; /* PCs of the current record */
 };
 
 /* ---- bytes ---- */

@@ -67,13 +67,13 @@ struct xp_gperf_records {
 
 /* A binary or other executable memory. The caller keeps all strings. */
 struct xp_gperf_object {
-	uint64_t start; /* as in the chains: kernel addresses are moved */
+	uint64_t start; /* kernel addresses are moved, as in the chains */
 	uint64_t end;	/* exclusive */
 	uint64_t offset;
 	bool is_elf;	      /* the next three are known */
 	uint64_t bias;	      /* address at run time minus address in the file */
 	uint64_t exec_vaddr;  /* p_vaddr of the first executable PT_LOAD, or the address that readers use instead */
-	uint64_t exec_offset; /* and its p_offset */
+	uint64_t exec_offset; /* p_offset of the same segment */
 	const char *path;     /* path of the file, or a name such as "[anon]" */
 };
 

@@ -47,7 +47,7 @@ struct xp_gperf_sample {
 
 /* A mapping, from a line after the records. */
 struct xp_gperf_line {
-	uint64_t offset; /* of the line in the file */
+	uint64_t offset; /* offset of the line in the file */
 	uint64_t start;
 	uint64_t end; /* exclusive */
 	uint64_t map_offset;

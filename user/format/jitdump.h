@@ -38,7 +38,7 @@ enum xp_jitdump_kind {
 
 struct xp_jitdump_options {
 	uint32_t pid;
-	uint64_t timestamp; /* of the start of the file */
+	uint64_t timestamp; /* time of the start of the file */
 	bool arch_timestamp;
 };
 

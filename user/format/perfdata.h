@@ -183,8 +183,8 @@ struct xp_perfdata_build_id {
 /* The description of the recording, after the records. Strings that are NULL and numbers that are 0 are omitted. */
 struct xp_perfdata_features {
 	const char *hostname;
-	const char *release; /* of the kernel */
-	const char *version; /* of the recording program */
+	const char *release; /* kernel release */
+	const char *version; /* version of the recorder */
 	const char *arch;
 	const char *cpu; /* model name */
 	uint32_t cpus;

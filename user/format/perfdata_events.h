@@ -26,12 +26,12 @@ struct xp_perfdata_id {
 struct xp_perfdata_events {
 	uint64_t count;			  /* at least 1 */
 	bool by_id;			  /* the events have different fields: look up the event of each record */
-	struct xp_perfdata_event current; /* of the last record */
+	struct xp_perfdata_event current; /* event of the last record */
 
 	/* private */
 	const uint8_t *file;
 	uint64_t file_bytes;
-	uint64_t offset; /* of the first event in the file */
+	uint64_t offset; /* file offset of the first event */
 	uint64_t event_bytes;
 	uint64_t current_id;
 	struct xp_perfdata_id *ids; /* [id_count], sorted by ID; NULL: no event has IDs */

@@ -28,10 +28,10 @@ struct xp_perfdata_reader {
 	const uint8_t *bytes;
 	uint64_t size;
 	uint64_t pos;
-	uint64_t end;				       /* of the records */
+	uint64_t end;				       /* end of the records */
 	uint64_t expanded_bytes, expanded_records;     /* decompressed so far */
 	struct xp_perfdata_decompressor *decompressor; /* NULL: no compressed record so far */
-	uint64_t compressed_offset;		       /* of the last compressed record */
+	uint64_t compressed_offset;		       /* offset of the last compressed record */
 };
 
 /* A section after the records. */

@@ -10,11 +10,11 @@
 #include "base/util.h"
 #include "format/perfetto_bundle.h"
 
-#define TIMESTAMP_KEY 0x40 /* of TracePacket */
+#define TIMESTAMP_KEY 0x40 /* keys in TracePacket */
 #define SEQUENCE_KEY 0x50
 #define EVENT_KEY 0x5a
 #define FLAGS_KEY 0x68
-#define EVENT_TYPE_KEY 0x48 /* of TrackEvent */
+#define EVENT_TYPE_KEY 0x48 /* keys in TrackEvent */
 #define EVENT_NAME_KEY 0x50
 #define EVENT_BYTES_MAX 22 /* two keys, each with a number of at most 10 bytes */
 

@@ -27,7 +27,7 @@ struct xp_perfetto_options {
 	uint64_t start_ns;
 	uint64_t realtime_ns; /* CLOCK_REALTIME at start_ns; 0: unknown */
 	const char *maker;
-	const char *release; /* of the kernel */
+	const char *release; /* kernel release */
 	const char *machine;
 };
 
@@ -39,7 +39,7 @@ struct xp_perfetto_thread {
 
 /* Within a sequence, the same ID always has the same string. */
 struct xp_perfetto_name {
-	uint64_t id; /* from 1 */
+	uint64_t id; /* 0: no name */
 	const char *text;
 };
 

@@ -32,10 +32,10 @@ struct xp_report_shares {
 /* Empty if zeroed. */
 struct xp_report_machine {
 	struct xp_report_share total;
-	struct xp_report_shares programs; /* by name */
+	struct xp_report_shares programs; /* processes grouped by name */
 	struct xp_report_shares cgroups;  /* empty if no cgroup is known */
 	struct xp_report_share few;	  /* the processes with fewer than XP_MACHINE_SHORT_SAMPLES samples */
-	uint64_t length_ns;		  /* of the recording; 0: unknown */
+	uint64_t length_ns;		  /* length of the recording; 0: unknown */
 	uint64_t cpus; /* CPUs whose processes were all sampled; 0: unknown, or only some processes */
 	/* With cpus: the time of these CPUs minus sampled_ns, at least 0. Includes the time of lost samples. */
 	uint64_t idle_ns;

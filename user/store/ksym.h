@@ -20,7 +20,7 @@
 
 struct xp_kallsym {
 	uint64_t address; /* the address that was looked up */
-	uint64_t start;	  /* of the symbol that contains it */
+	uint64_t start;	  /* start of the symbol that contains the address */
 	uint64_t end;	  /* start of the next symbol, but at most start + XP_KALLSYM_BYTES_MAX */
 	char *name;	  /* NULL: unknown */
 };
