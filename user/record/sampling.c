@@ -11,7 +11,7 @@
 #include "base/util.h"
 #include "base/why.h"
 #include "record/messages.h"
-#include "target/time_slices.h"
+#include "target/target.h"
 
 /* Per CPU: 1 MiB holds about 6000 mappings, more than a CPU makes between two reads. */
 #define SIDEBAND_PAGES 256

@@ -41,7 +41,7 @@ struct xp_sampling {
 	bool samples_cpus;
 	uint64_t cpus_tsc;	  /* since when, if so: a busy machine has many samples before the reader starts */
 	uint32_t births;	  /* see xp_programs_births(), as last seen */
-	uint64_t slices;	  /* of the targets, see target/time_slices.h, as last seen */
+	uint64_t slices;	  /* of the targets, see target/target.h, as last seen */
 	uint64_t slices_tsc;	  /* and when */
 	uint64_t quiet_tsc;	  /* without a reason until then, CPUs are not sampled any more */
 	uint64_t next_repair_tsc; /* next repair of what the side-band lost */

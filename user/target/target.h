@@ -118,4 +118,11 @@ int xp_target_open_path(pid_t pid, const char *path, uint64_t inode);
 /* Gets device and inode of the process's executable. Returns 0 or -errno. */
 int xp_target_stat_exe(pid_t pid, struct stat *st);
 
+/*
+ * Returns the sum of the time slices of the running threads, from /proc/PID/task/TID/schedstat: of the first 64, and
+ * the average for each of the others. Returns 0 if the process has ended, or if the kernel does not count
+ * (CONFIG_SCHED_INFO).
+ */
+uint64_t xp_time_slices(pid_t pid);
+
 #endif
