@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -122,6 +123,8 @@ static void begin_ring(uint8_t *stub)
 
 	/* The C library keeps the fs base there (System V ABI, x86-64 supplement: thread-local storage). */
 	__asm__("mov %%fs:0, %0" : "=r"(fs_base));
+	/* As in a target, no page is touched for the first time when a call is recorded. */
+	memset(header, 0, XP_CALL_RING_BYTES);
 	header->limit = UINT64_MAX;
 	table[XP_CALL_ENTRY_OF(fs_base)] = XP_CALL_KEY(fs_base, 1);
 }
