@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The call rings that forked children share with their parent: this process and its children execute the stub. */
+/* The call rings that children of fork() share with their parent: this process and its children execute the stub. */
 #include "unit.h"
 
 #include <errno.h>
@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "call_stub.h"
 #include "sled/call_rings.h"
+#include "target/target.h"
 
 static struct family {
 	struct xp_call_rings *rings;
@@ -49,7 +50,7 @@ static void end_family(void)
 	memset(&family, 0, sizeof(family));
 }
 
-/* Starts a child that makes a call for each byte that it receives. */
+/* A child that makes a call for each byte that it is sent. */
 static pid_t begin_child(void)
 {
 	pid_t child = fork();
@@ -87,7 +88,12 @@ static uint64_t head_of(pid_t pid)
 	return xp_call_rings_at(family.rings, pid, fs_base_now())->ring.header->head;
 }
 
-/* The child has the fs base of its parent, and its own ring from the moment that xprof assigns one. */
+static int adopt(pid_t pid, uint64_t tsc)
+{
+	return xp_call_rings_adopt(family.rings, pid, xp_target_start_time(pid), fs_base_now(), tsc);
+}
+
+/* It has the fs base of its parent, and a ring of its own, from the moment on that it is given one. */
 TEST(test_child_gets_a_ring)
 {
 	pid_t child;
@@ -96,13 +102,13 @@ TEST(test_child_gets_a_ring)
 	for (int round = 0; round < 3; round++) {
 		child = begin_child();
 		call_in_child(2);
-		assert_int_equal(xp_call_rings_adopt(family.rings, child, fs_base_now(), xp_clock_now_tsc()), 0);
+		assert_int_equal(adopt(child, xp_clock_now_tsc()), 0);
 		call_in_child(5);
 		call_slot(family.slot, word(XP_EVENT_ENTRY));
 		assert_int_equal(head_of(child), 5);
 		assert_int_equal(head_of(getpid()), round + 1);
 		end_child(child);
-		/* The next child gets the same ring and the same table. */
+		/* The next one has the same ring and the same table. */
 		xp_call_rings_leave(family.rings, child, false);
 		assert_int_equal(family.rings->count, 3);
 		assert_int_equal(family.rings->clean_tables, 2);
@@ -110,9 +116,7 @@ TEST(test_child_gets_a_ring)
 	end_family();
 }
 
-/*
- * xprof writes nothing to a process that has its own table, shares the memory of its parent, or runs another program.
- */
+/* Nothing is written to a process that has its own table, the memory of its parent, or another program. */
 TEST(test_others_get_none)
 {
 	pid_t child, sleeper;
@@ -120,29 +124,47 @@ TEST(test_others_get_none)
 
 	begin_family();
 	child = begin_child();
-	assert_int_equal(xp_call_rings_adopt(family.rings, child, fs_base_now(), 1), 0);
+	assert_int_equal(adopt(child, 1), 0);
 	xp_call_rings_leave(family.rings, child, false);
-	assert_int_equal(xp_call_rings_adopt(family.rings, child, fs_base_now(), 1), -ESRCH);
+	assert_int_equal(adopt(child, 1), -ESRCH);
 	assert_int_equal(xp_call_rings_table(family.rings, child), -ENOENT);
 	end_child(child);
 	xp_call_rings_leave(family.rings, getpid(), false);
-	assert_int_equal(xp_call_rings_adopt(family.rings, getpid(), fs_base_now(), 1), -ESRCH);
+	assert_int_equal(adopt(getpid(), 1), -ESRCH);
 	sleeper = fork();
 	if (!sleeper) {
 		execl("/bin/sleep", "sleep", "100", NULL);
 		_exit(1);
 	}
-	/* The exec closes the last descriptor. */
+	/* Its exec closes the last descriptor. */
 	close(family.answers[1]);
 	family.answers[1] = -1;
 	assert_int_equal(read(family.answers[0], &byte, 1), 0);
-	assert_int_not_equal(xp_call_rings_adopt(family.rings, sleeper, fs_base_now(), 1), 0);
+	assert_int_not_equal(adopt(sleeper, 1), 0);
 	assert_null(xp_call_rings_at(family.rings, sleeper, fs_base_now()));
 	end_child(sleeper);
 	end_family();
 }
 
-/* With any number of children, no table and no ring has two owners. */
+/* Whose fork is told late, when another child has its pid: that one has the same memory. */
+TEST(test_pid_of_another)
+{
+	uint64_t start_time;
+	pid_t child;
+
+	begin_family();
+	child = begin_child();
+	start_time = xp_target_start_time(child);
+	assert_int_equal(xp_target_start_time_ago(child, 0), start_time);
+	assert_int_equal(xp_target_start_time_ago(child, XP_NS_PER_S), 0);
+	assert_int_equal(xp_call_rings_adopt(family.rings, child, start_time - 1, fs_base_now(), 1), -ESRCH);
+	assert_null(xp_call_rings_at(family.rings, child, fs_base_now()));
+	assert_int_equal(adopt(child, 1), 0);
+	end_child(child);
+	end_family();
+}
+
+/* However many there are, no table and no ring has two owners. */
 TEST(test_no_table_is_left)
 {
 	unsigned int given = 0;
@@ -152,10 +174,10 @@ TEST(test_no_table_is_left)
 	child = begin_child();
 	for (pid_t pid = 1; pid < XP_CALL_RINGS_MAX; pid++)
 		family.rings->tables[pid] = pid;
-	assert_int_equal(xp_call_rings_adopt(family.rings, child, fs_base_now(), 1), -ENOSPC);
+	assert_int_equal(adopt(child, 1), -ENOSPC);
 	family.rings->tables[7] = 0;
 	family.rings->clean_tables = XP_CALL_RINGS_MAX;
-	assert_int_equal(xp_call_rings_adopt(family.rings, child, fs_base_now(), 1), 0);
+	assert_int_equal(adopt(child, 1), 0);
 	for (size_t i = 0; i < XP_CALL_RINGS_MAX; i++)
 		given += family.rings->tables[i] == child;
 	assert_int_equal(given, 1);
@@ -164,7 +186,7 @@ TEST(test_no_table_is_left)
 	end_family();
 }
 
-/* With any data that a related process writes to the memory, the stub writes only to rings and headers. */
+/* Whatever a relative writes into the memory, the stub writes to rings and headers only. */
 TEST(test_scribbled_memory)
 {
 	uint8_t before[XP_CALL_TABLE_BYTES];

@@ -247,7 +247,8 @@ int xp_follow_fork(struct xp_targets *targets, const struct xp_arrival *arrival)
 	int err;
 
 	child = xp_processes_find(&targets->processes, task->head.pid);
-	info.start_time = xp_target_start_time(task->head.pid);
+	info.start_time =
+	    xp_target_start_time_ago(task->head.pid, xp_clock_ns(targets->clock, xp_clock_now_tsc() - arrival->tsc));
 	/*
 	 * The child is already known if the event of a call came first, because the ring buffer with the event of the
 	 * fork was waited for in vain.

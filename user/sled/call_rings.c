@@ -14,6 +14,7 @@
 #include "base/util.h"
 #include "sled/ring_pages.h"
 #include "target/memory.h"
+#include "target/target.h"
 
 /* The most that the rings of all processes have: of memory, and of the machine's. */
 #define ALL_RINGS_BYTES (1ull << 30)
@@ -485,11 +486,16 @@ static int write_table(const struct xp_program_memory *program, uint64_t stub, s
 }
 
 /* Writes it into all stubs. One that the child has not is no error: it was mapped after the fork. */
-static int write_tables(const struct xp_call_rings *rings, pid_t child, size_t number)
+static int write_tables(const struct xp_call_rings *rings, pid_t pid, uint64_t start_time, size_t number)
 {
 	struct xp_program_memory program;
-	int err = xp_program_memory_open(&program, child, child, true), written = -ESRCH;
+	int err = xp_program_memory_open(&program, pid, pid, true), written = -ESRCH;
 
+	/* A later child with the same pid has the same memory. The child lives still, so the file is the child's. */
+	if (!err && xp_target_start_time(pid) != start_time) {
+		xp_program_memory_close(&program);
+		return -ESRCH;
+	}
 	for (size_t i = 0; i < rings->stub_count && (!err || err == -ESRCH || err == -EIO); i++) {
 		err = write_table(&program, rings->stubs[i], number);
 		written = err ? written : 0;
@@ -498,17 +504,17 @@ static int write_tables(const struct xp_call_rings *rings, pid_t child, size_t n
 	return written ? err : 0;
 }
 
-int xp_call_rings_adopt(struct xp_call_rings *rings, pid_t child, uint64_t fs_base, uint64_t tsc)
+int xp_call_rings_adopt(struct xp_call_rings *rings, pid_t pid, uint64_t start_time, uint64_t fs_base, uint64_t tsc)
 {
 	bool may = rings->stub_count && !rings->given_up && !rings->no_children;
-	int number = may ? take_table(rings, child) : -EOPNOTSUPP, err;
+	int number = may ? take_table(rings, pid) : -EOPNOTSUPP, err;
 
 	if (number < 0)
 		return number;
 	/* The thread records as soon as the address is there. */
-	xp_call_rings_begin(rings, child, child, fs_base, tsc);
-	err = write_tables(rings, child, (size_t)number);
+	xp_call_rings_begin(rings, pid, pid, fs_base, tsc);
+	err = write_tables(rings, pid, start_time, (size_t)number);
 	if (err)
-		xp_call_rings_leave(rings, child, err == -ETIMEDOUT); /* the address may still be written */
+		xp_call_rings_leave(rings, pid, err == -ETIMEDOUT); /* the address may still be written */
 	return err;
 }

@@ -147,11 +147,12 @@ void xp_call_rings_forget(struct xp_call_rings *rings, pid_t pid);
 /* The number of the table of a process; -ENOENT: it has none. */
 int xp_call_rings_table(const struct xp_call_rings *rings, pid_t pid);
 /*
- * Gives a table and a first ring to a child of fork(), which shares the rings; its first thread has this fs base.
- * Returns 0 or -errno: -EOPNOTSUPP if it has not inherited them, -ENOSPC if there is no table or no memory, -ESRCH if
- * it has ended or runs another program, or the errors of xp_program_memory_write().
+ * Gives a table and a first ring to a child of fork(), which shares the rings; its first thread has this fs base. pid
+ * and start_time (target.h) are the child's. Returns 0 or -errno: -EOPNOTSUPP if it has not inherited them, -ENOSPC if
+ * there is no table or no memory, -ESRCH if it has ended or runs another program, or the errors of
+ * xp_program_memory_write().
  */
-int xp_call_rings_adopt(struct xp_call_rings *rings, pid_t child, uint64_t fs_base, uint64_t tsc);
+int xp_call_rings_adopt(struct xp_call_rings *rings, pid_t pid, uint64_t start_time, uint64_t fs_base, uint64_t tsc);
 /*
  * As xp_call_rings_forget(), and frees the rings and the table for other processes, since the process has ended.
  * is_used: a task may still know the table, which therefore stays empty.

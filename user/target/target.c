@@ -70,6 +70,21 @@ uint64_t xp_target_start_time(pid_t pid)
 	return line.start_time;
 }
 
+uint64_t xp_target_start_time_ago(pid_t pid, uint64_t ago_ns)
+{
+	const uint64_t tick_ns = XP_NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK);
+	const uint64_t start_time = xp_target_start_time(pid);
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	now.tv_sec -= (time_t)(ago_ns / XP_NS_PER_S);
+	/* The start is rounded down, and times are exact to less than a tick. */
+	return (start_time - 1) * tick_ns <=
+		       (uint64_t)now.tv_sec * XP_NS_PER_S + (uint64_t)now.tv_nsec - ago_ns % XP_NS_PER_S
+		   ? start_time
+		   : 0;
+}
+
 #define PF_EXITING 0x4 /* include/linux/sched.h */
 
 bool xp_target_thread_lives(pid_t pid, pid_t tid)

@@ -46,6 +46,8 @@ pid_t xp_target_process(pid_t tid);
 
 /* Returns the start time, or 0 after any error and if the process does not exist or is a zombie. */
 uint64_t xp_target_start_time(pid_t pid);
+/* Like that, for the process that had this pid so long ago; 0 also if another one has the pid since. */
+uint64_t xp_target_start_time_ago(pid_t pid, uint64_t ago_ns);
 
 /* Returns the CPU time of all threads of the process in ns; 0 if it has ended. */
 uint64_t xp_target_cpu_ns(pid_t pid);

@@ -414,7 +414,7 @@ static void share_rings(struct xp_process *child, const struct xp_event_thread *
 
 	if (child->rings || !parent || !parent->rings || !child->attaching.inherits_from || !event->fs_base)
 		return;
-	err = xp_call_rings_adopt(parent->rings, child->pid, event->fs_base, tsc);
+	err = xp_call_rings_adopt(parent->rings, child->pid, child->start_time, event->fs_base, tsc);
 	if (err) {
 		parent->rings->no_children |= err == -ETIMEDOUT; /* the next one would make xprof wait, too */
 		xp_debug("process %d, a child, gets no call rings: %s", child->pid, strerror(-err));
