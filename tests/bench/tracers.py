@@ -111,7 +111,7 @@ class Target:
 
 @contextlib.contextmanager
 def target(name, cpu=None):
-    """cpu: the one that it runs on."""
+    """Runs a program of the bench until the `with` block ends. cpu: the CPU on which it runs, or None for any."""
     pin = (lambda: os.sched_setaffinity(0, {cpu})) if cpu is not None else None
     with running([DIR / name], preexec_fn=pin) as process:
         yield Target(name, process)

@@ -182,7 +182,7 @@ TEST_WITH(test_grows, setup, teardown)
 	fputs("c\n1000 20 d\n", f->file);
 	refresh(f, 300);
 	assert_string_equal(name_at(f, 0x2000, 1), "bc");
-	/* The code replaced a after the second check, at an unknown time, so it counts from that check. */
+	/* d replaced a after the second check, at an unknown time, so d counts from that check. */
 	assert_string_equal(name_at(f, 0x1000, 199), "a");
 	assert_string_equal(name_at(f, 0x1000, 200), "d");
 	assert_int_equal(xp_jit_code_count(f->code), 3);

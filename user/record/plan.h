@@ -27,7 +27,7 @@ struct xp_plan {
 	bool may_patch;	       /* sleds are to be patched where possible */
 	bool memory;	       /* calls of patched sleds are to be recorded in memory where possible */
 	bool rdpid;	       /* memory only: those slots may execute rdpid */
-	const char *no_memory; /* why they cannot be, in no process; NULL: they can, or are not to be */
+	const char *no_memory; /* why memory mode works in no process; NULL: it may work, or is not wanted */
 	struct stat exec_file; /* --exec */
 };
 

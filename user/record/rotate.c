@@ -34,7 +34,7 @@
 
 /* ---- the parts ---- */
 
-/* By the time of their start, so that they sort. */
+/* Creates a part named by the time of its start, so that names sort by time. */
 static int open_part(struct xp_rotation *rotation, const struct xp_clock *clock, uint64_t tsc, struct xp_outdir *part)
 {
 	time_t seconds = (time_t)(xp_clock_wall_ns(clock, tsc) / XP_NS_PER_S);
