@@ -45,7 +45,7 @@ CEILINGS = {
     "functions": 2400,
     "event": 205,
     "kernel": 4030,
-    "sled": 7880,
+    "sled": 7890,
     "trace": 4910,
     "budget": 2150,
     "jit": 4220,
