@@ -60,7 +60,7 @@ UNIT_BINS := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(wildcard tests/unit/*
 CHECK_OBJS := $(patsubst %.c,$(O)/%.o,$(filter-out tests/check/main.c,$(wildcard tests/check/*.c)))
 FORMAT_BINS := $(patsubst tests/format/%.c,$(O)/tests/format/%,$(wildcard tests/format/*.c))
 # Without the rooms that no fuzz target links: with the checks they take long to compile.
-FUZZ_OBJS := $(patsubst %.c,$(O)/fuzz/%.o,$(filter-out user/main.c user/cmd_% user/record/% user/budget/%,$(USER_SRCS))) $(CHECK_OBJS:$(O)/%=$(O)/fuzz/%)
+FUZZ_OBJS := $(patsubst %.c,$(O)/fuzz/%.o,$(filter-out user/main.c user/cmd_% user/record/% user/budget/% user/push/%,$(USER_SRCS))) $(CHECK_OBJS:$(O)/%=$(O)/fuzz/%)
 FUZZ_BINS := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 EXAMPLES := $(patsubst examples/%.c,$(O)/examples/%,$(wildcard examples/*.c))
 PAGES := $(patsubst user/man/%.in,$(O)/man/%,$(wildcard user/man/*.in))

@@ -2,6 +2,7 @@
 """Runs recordings, and reads their files with the tools that users have."""
 import array
 import collections
+import contextlib
 import functools
 import json
 import os
@@ -255,11 +256,19 @@ class Recording:
         return self
 
 
+def lower_priority(pid):
+    """Lowers the priority of a process that its test does not need any more, but may look at."""
+    with contextlib.suppress(OSError, ValueError):
+        for thread in pathlib.Path(f"/proc/{pid}/task").iterdir():
+            os.setpriority(os.PRIO_PROCESS, int(thread.name), 15)
+
+
 class Session:
-    """A running `xprof record`."""
+    """A running `xprof record`. After it, its targets get a low priority: analyzers have the CPU."""
 
     def __init__(self, xprof, directory, args):
         self.directory = directory
+        self.targets = [pid for before, pid in zip(args, args[1:]) if before == "-p"]
         self.messages_path = directory.parent / f"{directory.name}.messages"
         with open(self.messages_path, "wb") as messages:
             self.process = subprocess.Popen(
@@ -288,6 +297,8 @@ class Session:
 
     def finish(self):
         output, _ = self.process.communicate(timeout=END_S)
+        for pid in self.targets:
+            lower_priority(pid)
         return Recording(self.directory, self.process.returncode, self.messages(), output)
 
 

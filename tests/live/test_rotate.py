@@ -110,7 +110,7 @@ def test_a_full_disk_is_a_pause(record, shares, start, tmpfs):
     session = record("--no-sleds", "--rotate=1h", "-F", "9999", "-p", target.pid, directory=place / "out")
     recording.wait_until(lambda: "the disk is full" in session.messages(), session.messages)
     ballast.unlink()
-    recording.wait_until(lambda: "the disk has room again" in session.messages(), session.messages)
+    recording.wait_until(lambda: "the disk has space again" in session.messages(), session.messages)
     session.stop()
     full, after = (manifest_of(part)["samples"] for part in parts_of(session.directory))
     assert full["lost"] and after["lost"] == 0
