@@ -117,6 +117,16 @@ int xp_off_cpu_tend(struct xp_off_cpu *off_cpu)
 	return 0;
 }
 
+int xp_off_cpu_end_part(struct xp_off_cpu *off_cpu)
+{
+	struct xp_wait_counters *counters = &off_cpu->counters;
+	int err = xp_off_cpu_tend(off_cpu);
+
+	if (!err)
+		counters->seen = counters->sent + counters->brief + counters->passed + counters->lost;
+	return err;
+}
+
 void xp_off_cpu_stop(struct xp_off_cpu *off_cpu, void (*make_room)(void *arg), void *arg)
 {
 	int err;

@@ -38,7 +38,11 @@ struct xp_off_cpu {
 int xp_off_cpu_setup(struct xp_off_cpu *off_cpu, struct xp_sampling *sampling);
 void xp_off_cpu_free(struct xp_off_cpu *off_cpu);
 
-/* A new part of the recording begins, right after xp_off_cpu_tend(). */
+/*
+ * A part of the recording ends, and a new one begins. While the counters are read, a CPU may be between two of them:
+ * what it counts is counted in the next part, so that the numbers of each part add up. Returns 0 or -errno.
+ */
+int xp_off_cpu_end_part(struct xp_off_cpu *off_cpu);
 void xp_off_cpu_begin_part(struct xp_off_cpu *off_cpu);
 
 /* Records the threads that new targets have. */

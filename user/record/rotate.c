@@ -329,7 +329,7 @@ static int begin_part(struct xp_recording *recording, const struct xp_outdir *pa
 static int read_counts(struct xp_recording *recording)
 {
 	xp_bpf_side_read_losses(&recording->bpf);
-	return xp_off_cpu_tend(&recording->off_cpu);
+	return xp_off_cpu_end_part(&recording->off_cpu);
 }
 
 static bool may_begin(struct xp_rotation *rotation, size_t waiting, uint64_t done_tsc)
