@@ -126,7 +126,7 @@ def test_requests_in_a_pool(xprof, record, waiting, worker_pool):
     done = xprof("explain", "--json", "--request=handle_request", "--slowest=1000", recorded.directory)
     assert done.returncode == 0, done.stderr
     calls = sorted(json.loads(done.stdout)["slow_calls"], key=lambda call: call["start_ns"])
-    found = 0
+    found, has_all_waits = 0, not recorded.manifest["waits"]["filtered"]["not_chosen"]
     for call, us in zip(calls, took_us, strict=True):
         spans = [span for span in call["woken_threads"] if any(callee["function"] == "work_on" for callee in span["callees"])]
         assert len(spans) <= 1
@@ -135,6 +135,7 @@ def test_requests_in_a_pool(xprof, record, waiting, worker_pool):
             (work,) = [callee for callee in span["callees"] if callee["function"] == "work_on"]
             # The program's clock is read within the call.
             assert work["calls"] == 1 and 1000 * (us - 1) <= work["ns"] <= span["duration_ns"] <= call["duration_ns"]
-            assert us < LONG_US or work["ns"] <= 1200 * us and "sleeping" in [wait["state"] for wait in span["waits"]]
+            states = [wait["state"] for wait in span["waits"]]
+            assert us < LONG_US or work["ns"] <= 1200 * us and ("sleeping" in states or not has_all_waits), states
             found += 1
     assert found >= len(took_us) / 2

@@ -385,7 +385,7 @@ def test_refused(record, functions):
         memory.seek(base + offset)
         memory.write(byte)
     assert {o["sleds_refused"]["patched"] for p in recorded.manifest["processes"] for o in p["objects"]} == {2}
-    assert "are not recorded: their code is modified" in recorded.messages
+    assert "are not recorded: their code differs from the file" in recorded.messages
     for options in (["--call-mode", "probe"], ["--max-overhead", "5%"]):
         done = record("-p", process.pid, "--functions", "x:*", *options).finish()
         assert done.status == 2, done.messages

@@ -595,19 +595,14 @@ def test_thread_that_forbids_itself_the_tsc(memory, program):
     assert recorded.totals["lost"]["total"] == 1
 
 
-def cpu_s(process):
-    fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def cpu_s_at_rest(process):
     """Returns the CPU time of an idle process."""
     spent = []
 
     def is_at_rest():
         time.sleep(0.3)
-        spent.append(cpu_s(process))
-        return spent[-2:-1] == spent[-1:]
+        spent.append(targets.cpu_s(process.pid))
+        return len(spent) > 1 and spent[-1] - spent[-2] < 0.005
 
     recording.wait_until(is_at_rest, "it does not come to rest")
     return spent[-1]
@@ -622,7 +617,7 @@ def test_flood_of_fs_bases(program, record, start):
         process = start([program("live/programs/memory.c", "-O1"), "wait", "flood", 20000])
         assert process.stdout.readline() == "ready\n"
         session = record(f"--call-mode={mode}", "--no-samples", "-p", process.pid).wait_attached()
-        before = cpu_s(session.process)
+        before = targets.cpu_s(session.process.pid)
         process.send_signal(signal.SIGUSR1)
         assert process.stdout.readline() == "ready\n"
         spent[mode] = cpu_s_at_rest(session.process) - before

@@ -19,6 +19,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t asked = PTHREAD_COND_INITIALIZER, answered = PTHREAD_COND_INITIALIZER;
 static long wanted_us, took_us; /* of the request; 0: none */
+static int idle;		/* workers that wait for a request */
 
 UNTRACED static int64_t now_us(void)
 {
@@ -46,8 +47,10 @@ UNTRACED static void *worker(void *arg)
 		long us, took;
 
 		pthread_mutex_lock(&lock);
+		idle++;
 		while (!wanted_us)
 			pthread_cond_wait(&asked, &lock);
+		idle--;
 		us = wanted_us;
 		wanted_us = 0;
 		pthread_mutex_unlock(&lock);
@@ -75,6 +78,18 @@ TRACED long handle_request(long us)
 	return took;
 }
 
+/* A worker that does not sleep takes a request without a wake-up. */
+UNTRACED static void wait_for_workers(void)
+{
+	pthread_mutex_lock(&lock);
+	while (idle < WORKERS) {
+		pthread_mutex_unlock(&lock);
+		usleep(2000); /* more waits a second would be sampled */
+		pthread_mutex_lock(&lock);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
 UNTRACED int main(int argc, char **argv)
 {
 	long requests = argc > 2 ? atol(argv[2]) : 1000;
@@ -84,8 +99,10 @@ UNTRACED int main(int argc, char **argv)
 	for (int i = 0; i < WORKERS; i++)
 		if (pthread_create(&thread, NULL, worker, NULL))
 			return 1;
-	for (long i = 1; i <= requests; i++)
+	for (long i = 1; i <= requests; i++) {
+		wait_for_workers();
 		printf("%ld ", handle_request(i % EVERY ? SHORT_US : LONG_US));
+	}
 	puts("\ndone");
 	fflush(stdout);
 	for (;;)
