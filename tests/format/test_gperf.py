@@ -562,38 +562,17 @@ def trailer_end(truth):
     return 40 + 8 * sum(2 + len(pcs) for _, pcs in truth.records) + 24
 
 
-def mask(slot):
-    """Cuts PCs to 32 bits, which cannot hold addresses of x86-64."""
-    return (1 << 64) - 1 if slot == "Q" else 0x3FFFFFFF
-
-
-def converted(truth, slot, order):
-    """Converts a profile to another size of words."""
-    pack = lambda *slots: struct.pack(f"{order}{len(slots)}{slot}", *slots)
-    made = pack(0, 3, 0, struct.unpack_from("<Q", truth.content, 24)[0], 0)
-    for count, pcs in truth.records:
-        made += pack(count, len(pcs), *(pc & mask(slot) for pc in pcs))
-    text = truth.content[trailer_end(truth) :] if slot == "Q" else b"00001000-ffffffff r-xp 00000000 00:00 0 /x\n"
-    return made + pack(0, 1, 0) + text
-
-
-@pytest.mark.parametrize("slot", ["I", "Q"])
-@pytest.mark.parametrize("order", ["<", ">"])
-def test_libprofiler(xprof, libprofiler, tmp_path, slot, order):
+def test_libprofiler(xprof, libprofiler, tmp_path):
     path = tmp_path / "ref.prof"
-    path.write_bytes(converted(libprofiler, slot, order))
-    if slot == "Q" and order == "<":
-        assert path.read_bytes() == libprofiler.content
+    path.write_bytes(libprofiler.content)
     checked = xprof.check(path)
     assert checked.returncode == 0, checked.stdout
     assert f"ok, gperftools CPU profile: {libprofiler.samples} samples of 4000 us, " in checked.stdout
     dumped = xprof.dump(path)
     assert dumped.returncode == 0, dumped.stderr
-    bits, name = ("64" if slot == "Q" else "32"), ("little" if order == "<" else "big")
-    assert f"{bits}-bit, {name}-endian, period 4000 us (250.0 Hz)" in dumped.stdout
-    rows = [line.split()[1:] for line in dumped.stdout.splitlines() if re.match(r"0x\w+ +\d", line)]
-    assert [(int(count), tuple(int(pc, 16) for pc in pcs)) for count, *pcs in rows] == [
-        (count, tuple(pc & mask(slot) for pc in pcs)) for count, pcs in libprofiler.records]
+    assert "period 4000 us (250.0 Hz)" in dumped.stdout
+    rows = [line.split()[1:] for line in dumped.stdout.splitlines() if re.match(r"0x\w+ +\d+ ", line)]
+    assert [(int(count), tuple(int(pc, 16) for pc in pcs)) for count, *pcs in rows] == libprofiler.records
 
 
 def test_cut_off(xprof, libprofiler, tmp_path):

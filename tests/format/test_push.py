@@ -488,7 +488,7 @@ def test_wrong_labels(xprof, label, why):
 
 
 @pytest.mark.parametrize("text, mode, why", [
-    ("bearer t", 0o640, "other users can access"), ("bearer t", 0o604, "chmod 600"), ("", 0o600, "must contain"), ("token", 0o600, "must contain"),
+    ("bearer t", 0o640, "other users can access"), ("bearer t", 0o604, "chmod 600"), ("", 0o600, "is empty"), ("token", 0o600, "must contain"),
     ("bearer \n", 0o600, "must contain"), ("bearer a\tb", 0o600, "control character"), ("x" * 9000 + ":", 0o600, "File too large"),
 ])
 def test_wrong_secrets(xprof, tmp_path, text, mode, why):

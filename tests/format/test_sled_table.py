@@ -129,7 +129,7 @@ def extract(llvm_xray, path, *flags):
 def rows(done):
     """Returns the lines about sleds, and about functions with sleds."""
     assert done.returncode == 0, done.stderr
-    return [line for line in done.stdout.splitlines() if re.match(r" *\d", line)]
+    return [line for line in done.stdout.split(" USDT probe")[0].splitlines() if re.match(r" *\d", line)]
 
 
 def list_sleds(xprof, path):

@@ -151,7 +151,7 @@ def test_a_server_that_stops_answering(xprof, target, tmp_path, args):
 def test_all_processes(xprof, target, tmp_path):
     system, _ = target
     system.silence()
-    code, _, err = finish([xprof.path, "record", "-a", "-d", "200ms", "--no-sleds", "-o", tmp_path / "out"])
+    code, _, err = finish([xprof.path, "record", "-a", "-F", "999", "-d", "200ms", "--no-sleds", "-o", tmp_path / "out"])
     assert code == 0, err
 
 
@@ -197,7 +197,7 @@ def test_mappings_held_by_one_of_two(record, holder, busy):
 
 
 def test_mappings_held_by_a_bystander(xprof, holder, tmp_path):
-    code, out, err = finish([xprof.path, "record", "-a", "-d", "200ms", "--no-sleds", "-o", tmp_path / "out"])
+    code, out, err = finish([xprof.path, "record", "-a", "-F", "999", "-d", "200ms", "--no-sleds", "-o", tmp_path / "out"])
     assert code == 0, err
     # The summary lists only some profiles.
     assert list((tmp_path / "out").glob(f"*.{holder.pid}.prof")), out + err
