@@ -387,6 +387,8 @@ def test_refused(record, functions):
     assert {o["sleds_refused"]["patched"] for p in recorded.manifest["processes"] for o in p["objects"]} == {2}
     assert "are not recorded: their code differs from the file" in recorded.messages
     for options in (["--call-mode", "probe"], ["--max-overhead", "5%"]):
+        done = record("-p", process.pid, "--functions", "*", "--no-samples", *options).finish()
+        assert done.status == 1 and "to record other functions, omit --max-overhead and --call-mode probe" in done.messages, done.messages
         done = record("-p", process.pid, "--functions", "x:*", *options).finish()
         assert done.status == 2, done.messages
 

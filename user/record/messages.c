@@ -97,7 +97,8 @@ void xp_announce_cost(const struct xp_recording *recording, const struct xp_cost
 {
 	const struct xp_hits *hits = &recording->targets.processes.hits;
 	enum xp_call_mode_option mode = recording->options->call_mode;
-	const char *cheaper = "", *limit = hits->stepped ? "" : "limit this with --max-overhead 5%, or ";
+	bool has_limit = !hits->stepped && !recording->targets.forecast.sites;
+	const char *cheaper = "", *limit = has_limit ? "limit this with --max-overhead 5%, or " : "";
 	char rate[48], call[32];
 
 	if (mode == XP_CALL_MODE_OPTION_PROBE && hits->stepped > hits->stub)

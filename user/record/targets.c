@@ -223,7 +223,10 @@ int xp_targets_check(struct xp_targets *targets)
 		    "can be recorded; omit --no-samples to sample it",
 		    first->pid, first->comm);
 	return xp_why_set(-ENOENT,
-			  "process %d (%s) has no XRay sleds; select functions with --functions, build it with `clang "
-			  "-fxray-instrument`, or omit --no-samples to sample it",
-			  first->pid, first->comm);
+			  "process %d (%s) has no XRay sleds; %s, build it with `clang -fxray-instrument`, or omit "
+			  "--no-samples to sample it",
+			  first->pid, first->comm,
+			  options->functions.count
+			      ? "to record other functions, omit --max-overhead and --call-mode probe"
+			      : "select functions with --functions");
 }
