@@ -256,11 +256,24 @@ class Recording:
         return self
 
 
+LOWERED = {}  # nice values of threads before lower_priority()
+
+
 def lower_priority(pid):
     """Lowers the priority of a process that its test does not need any more, but may look at."""
     with contextlib.suppress(OSError, ValueError):
         for thread in pathlib.Path(f"/proc/{pid}/task").iterdir():
-            os.setpriority(os.PRIO_PROCESS, int(thread.name), 15)
+            tid = int(thread.name)
+            LOWERED.setdefault(tid, os.getpriority(os.PRIO_PROCESS, tid))
+            os.setpriority(os.PRIO_PROCESS, tid, 15)
+
+
+def restore_priority(pid):
+    """Restores the priority of a process that its test records again."""
+    with contextlib.suppress(OSError, ValueError):
+        for thread in pathlib.Path(f"/proc/{pid}/task").iterdir():
+            if int(thread.name) in LOWERED:
+                os.setpriority(os.PRIO_PROCESS, int(thread.name), LOWERED.pop(int(thread.name)))
 
 
 class Session:
@@ -269,6 +282,8 @@ class Session:
     def __init__(self, xprof, directory, args):
         self.directory = directory
         self.targets = [pid for before, pid in zip(args, args[1:]) if before == "-p"]
+        for pid in self.targets:
+            restore_priority(pid)
         self.messages_path = directory.parent / f"{directory.name}.messages"
         with open(self.messages_path, "wb") as messages:
             self.process = subprocess.Popen(
