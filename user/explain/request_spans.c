@@ -54,8 +54,7 @@ struct finding {
 	uint64_t end_ns;
 };
 
-/* Whether two waits have the same functions in their stacks. The stack of a long wait may be only its innermost ones.
- */
+/* Returns whether two stacks have the same functions, as far as both are known: often only the innermost ones are. */
 static bool are_alike(const struct xp_model *model, const struct xp_model_wait *a, const struct xp_model_wait *b)
 {
 	const char *names[2][FRAMES_COMPARED];
@@ -67,7 +66,7 @@ static bool are_alike(const struct xp_model *model, const struct xp_model_wait *
 	return !memcmp(names[0], names[1], count * sizeof(names[0][0]));
 }
 
-/* When the thread waits again as in a wait that has ended, at most end_ns. */
+/* Returns when the thread waits again as in a wait that has ended; at most end_ns. */
 static uint64_t waits_again(const struct finding *finding, const struct xp_model_wait *wait)
 {
 	const struct xp_model *model = &finding->times->model;

@@ -183,37 +183,22 @@ static void tell_copy(const struct xp_sym_binary *stored, int err)
 			clean, XP_ELF_COPY_DEBUG_BYTES_MAX >> 20);
 }
 
-struct stopwatch {
-	uint64_t wall_ns;
-	uint64_t cpu_ns;
-};
-
 static uint64_t cpu_ns(void)
 {
 	struct timespec used = { 0 };
 
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-	return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
+	return (uint64_t)used.tv_sec * XP_NS_PER_S + (uint64_t)used.tv_nsec;
 }
 
-static void start(struct stopwatch *watch)
-{
-	*watch = (struct stopwatch){ .wall_ns = xp_now_ns(), .cpu_ns = cpu_ns() };
-}
-
-static uint64_t spent_ns(const struct stopwatch *watch)
-{
-	uint64_t wall_ns = xp_now_ns() - watch->wall_ns;
-
-	return XP_MAX(cpu_ns() - watch->cpu_ns, wall_ns / XP_SYM_COPIES_WAIT_SHARE);
-}
-
-/* Adds the binary and copies it. Keeps a binary whose copy fails in the list, so that readers can reject a changed
- * file. */
+/*
+ * Adds the binary and copies it. Keeps a binary whose copy fails in the list, so that readers can reject a changed
+ * file.
+ */
 static int add_stored(struct xp_sym_binaries *binaries, struct xp_sym_binary *stored, int fd,
 		      const struct xp_file *file)
 {
-	struct stopwatch watch;
+	uint64_t start_ns = xp_now_ns(), start_cpu_ns = cpu_ns(), spent_ns;
 	int err;
 
 	if (XP_ARRAY_RESERVE(binaries->all, binaries->room, binaries->count + 1) || !stored->path ||
@@ -223,9 +208,9 @@ static int add_stored(struct xp_sym_binaries *binaries, struct xp_sym_binary *st
 		return -ENOMEM;
 	}
 	*xp_u64_map_find(&binaries->by_inode, stored->identity.inode) = (uint32_t)binaries->count;
-	start(&watch);
 	err = binaries->ns_left ? copy(binaries, stored, fd, file) : -ETIMEDOUT;
-	binaries->ns_left -= XP_MIN(binaries->ns_left, spent_ns(&watch));
+	spent_ns = XP_MAX(cpu_ns() - start_cpu_ns, (xp_now_ns() - start_ns) / XP_SYM_COPIES_WAIT_SHARE);
+	binaries->ns_left -= XP_MIN(binaries->ns_left, spent_ns);
 	binaries->all[binaries->count++] = stored;
 	tell_copy(stored, err);
 	return err == -ENOMEM ? err : 0;
