@@ -376,7 +376,7 @@ static int read_usdt(struct object *object, int fd, bool has_names)
 /* Plans the functions, unless err tells that there are none. Returns 0 or -errno, with a sentence (why.h). */
 static int plan_functions(struct object *object, int fd, bool has_names, int err)
 {
-	int its_err = xp_planned_ask(&object->planned, fd, has_names);
+	int its_err = xp_planned_ask(&object->planned, fd, object->path, has_names);
 
 	object->is_planned = !its_err;
 	if (its_err && !err)

@@ -106,6 +106,23 @@ def test_names(xprof, record, functions):
     assert "switched" in xprof("explain", recorded.directory, "--function", "switched").stdout
 
 
+def test_stripped(xprof, record, program, start, tmp_path):
+    """Functions without a symbol have the name of their place, in patterns, logs and reports."""
+    path = program("live/programs/functions.c", "-pthread", "-O2", clang="gcc", instrument=False)
+    places = {name: f"bare+0x{int(at, 16):x}" for at, name in re.findall(r"^(\w+) t (\w+)$", project.run(["nm", path]).stdout, re.M | re.I)}
+    project.run(["strip", "-o", tmp_path / "bare", path])
+    process = start([tmp_path / "bare"], stdin=subprocess.PIPE)
+    assert process.stdout.readline() == "ready\n"
+    session = record("-p", process.pid, "--functions", "*", "--functions", f"!{places['leaf']}", "--no-samples").wait_attached()
+    own = work(process, 2, 10)
+    recorded = session.stop().ok()
+    del own["leaf"], own["recursive"]  # gcc makes a loop of a part of it
+    seen = recorded_calls(recorded)
+    assert {name: seen[places[name]] for name in own} == own
+    assert places["leaf"] not in seen
+    assert re.search(rf"^ +{own['tail']} .* {re.escape(places['tail'])} +bare", xprof("report", recorded.directory).stdout, re.M)
+
+
 def test_samples(xprof, record, functions):
     """Stacks of samples in trampolines are complete, and show the original code."""
     process = functions()

@@ -2,11 +2,14 @@
 #include "functions/ask.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/array.h"
 #include "base/confined.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "base/why.h"
 #include "elf/symbols.h"
@@ -15,6 +18,7 @@
 #define NAMES_BYTES_MAX (1ull << 30)
 #define FUNCTIONS_MAX (1u << 24)
 #define NAMES_MAX (1u << 25)
+#define OBJECT_NAME_BYTES 400
 #define SITES_MAX (1u << 27) /* each has 16 bytes */
 
 /* libLLVM 19, with 118,000 functions and 45 MB of code, takes 5 s and 290 MB. */
@@ -107,9 +111,9 @@ static struct all_names name_functions(struct xp_elf_file *file, const struct xp
 	return names;
 }
 
-static int tell_plan(FILE *out, struct xp_elf_file *file, const struct xp_call_plan *plan, bool with_names)
+static int tell_plan(FILE *out, struct xp_elf_file *file, const struct xp_call_plan *plan, bool has_symbols)
 {
-	const struct all_names names = with_names ? name_functions(file, plan) : (struct all_names){ 0 };
+	const struct all_names names = has_symbols ? name_functions(file, plan) : (struct all_names){ 0 };
 	size_t alias = 0;
 	struct head head = { .count = plan->function_count,
 			     .site_count = plan->site_count,
@@ -133,7 +137,7 @@ static int tell_plan(FILE *out, struct xp_elf_file *file, const struct xp_call_p
 static int read_plan(int fd, FILE *out, const void *arg)
 {
 	static struct xp_elf_file file;
-	const bool *with_names = arg;
+	const bool *has_symbols = arg;
 	struct xp_call_plan plan = { 0 };
 	struct head head = { 0 };
 
@@ -141,7 +145,7 @@ static int read_plan(int fd, FILE *out, const void *arg)
 	if (!head.err)
 		head.err = xp_call_plan_make(&plan, &file);
 	if (!head.err)
-		return tell_plan(out, &file, &plan, *with_names);
+		return tell_plan(out, &file, &plan, *has_symbols);
 	snprintf(head.why, sizeof(head.why), "%s", xp_why(head.err));
 	return fwrite(&head, sizeof(head), 1, out) == 1 ? 0 : 1;
 }
@@ -198,24 +202,39 @@ static bool is_sane(const struct xp_planned *planned, const struct xp_call_plan_
 	       has_sane_windows(planned, function) && has_sane_sites(planned, function);
 }
 
-static int hear_name(struct xp_planned *planned, FILE *in)
+static int add_name(struct xp_planned *planned, const char *name)
 {
-	static char name[XP_SYMBOL_BYTES_MAX + 1];
-	const char *kept;
-	uint32_t bytes;
+	const char *kept = xp_text_pool_keep(&planned->text, name);
 
-	if (fread(&bytes, sizeof(bytes), 1, in) != 1 || !bytes || bytes >= sizeof(name) ||
-	    fread(name, 1, bytes, in) != bytes || planned->name_count == NAMES_MAX)
-		return -ENOEXEC;
-	name[bytes] = 0;
-	kept = xp_text_pool_keep(&planned->text, name);
 	if (!kept || XP_ARRAY_RESERVE(planned->names, planned->name_room, planned->name_count + 1))
 		return -ENOMEM;
 	planned->names[planned->name_count++] = kept;
 	return 0;
 }
 
-static int hear_function(struct xp_planned *planned, size_t index, FILE *in)
+static int hear_name(struct xp_planned *planned, FILE *in)
+{
+	static char name[XP_SYMBOL_BYTES_MAX + 1];
+	uint32_t bytes;
+
+	if (fread(&bytes, sizeof(bytes), 1, in) != 1 || !bytes || bytes >= sizeof(name) ||
+	    fread(name, 1, bytes, in) != bytes || planned->name_count == NAMES_MAX)
+		return -ENOEXEC;
+	name[bytes] = 0;
+	return add_name(planned, name);
+}
+
+static int name_by_place(struct xp_planned *planned, size_t index, const char *path)
+{
+	char name[OBJECT_NAME_BYTES + sizeof("+0x0123456789abcdef")];
+	const char *slash = strrchr(path, '/'), *object = slash ? slash + 1 : path;
+
+	snprintf(name, sizeof(name), "%.*s+0x%" PRIx64, (int)xp_text_fit(object, OBJECT_NAME_BYTES), object,
+		 planned->plan.functions[index].vaddr);
+	return add_name(planned, name);
+}
+
+static int hear_function(struct xp_planned *planned, size_t index, const char *path, FILE *in)
 {
 	struct told told;
 	int err = 0;
@@ -225,6 +244,8 @@ static int hear_function(struct xp_planned *planned, size_t index, FILE *in)
 	planned->plan.functions[index] = told.plan;
 	for (uint32_t i = 0; i < told.name_count && !err; i++)
 		err = hear_name(planned, in);
+	if (!err && !told.name_count)
+		err = name_by_place(planned, index, path);
 	planned->first_name[index + 1] = (uint32_t)planned->name_count;
 	return err;
 }
@@ -247,7 +268,7 @@ static int hear_arrays(struct xp_planned *planned, const struct head *head, FILE
 		   : -ENOEXEC;
 }
 
-static int hear_plan(struct xp_planned *planned, FILE *in)
+static int hear_plan(struct xp_planned *planned, const char *path, FILE *in)
 {
 	struct head head;
 	int err;
@@ -265,21 +286,21 @@ static int hear_plan(struct xp_planned *planned, FILE *in)
 	memcpy(planned->build_id, head.build_id, sizeof(head.build_id));
 	err = hear_arrays(planned, &head, in);
 	for (; !err && planned->plan.function_count < head.count; planned->plan.function_count++)
-		err = hear_function(planned, planned->plan.function_count, in);
+		err = hear_function(planned, planned->plan.function_count, path, in);
 	return err;
 }
 
-int xp_planned_ask(struct xp_planned *planned, int fd, bool with_names)
+int xp_planned_ask(struct xp_planned *planned, int fd, const char *path, bool has_symbols)
 {
 	struct xp_confined *confined;
 	int err;
 
 	*planned = (struct xp_planned){ .text = { .bytes_max = NAMES_BYTES_MAX } };
 	xp_why_clear();
-	err = xp_confined_start_fd(&confined, fd, read_plan, &with_names, &limits);
+	err = xp_confined_start_fd(&confined, fd, read_plan, &has_symbols, &limits);
 	if (err)
 		return err;
-	err = hear_plan(planned, xp_confined_answers(confined));
+	err = hear_plan(planned, path, xp_confined_answers(confined));
 	if (xp_confined_end(confined) == XP_CONFINED_LATE)
 		return xp_why_set(-ETIMEDOUT, "its functions were not planned in time");
 	if (err && !xp_why_has(err))
@@ -289,9 +310,7 @@ int xp_planned_ask(struct xp_planned *planned, int fd, bool with_names)
 
 const char *xp_planned_name(const struct xp_planned *planned, size_t function)
 {
-	uint32_t first = planned->first_name[function];
-
-	return first < planned->first_name[function + 1] ? planned->names[first] : NULL;
+	return planned->names[planned->first_name[function]];
 }
 
 void xp_planned_free(struct xp_planned *planned)

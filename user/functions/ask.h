@@ -13,7 +13,7 @@ struct xp_planned {
 	const char **names;	  /* as in the symbol table (mangled), not clean; those of a function together */
 	size_t name_count;
 	size_t name_room;
-	uint32_t *first_name;	    /* in names, of each function and of one more; the first one is shown */
+	uint32_t *first_name;	    /* in names, of each function and of one more; each has one; the first is shown */
 	struct xp_elf_segment code; /* has all windows, if not bytes == 0: code in several segments, or none */
 	bool is_go;
 	bool has_rseq; /* restartable sequences (rseq(2)), which end where a jump leaves them */
@@ -23,12 +23,13 @@ struct xp_planned {
 };
 
 /*
- * Plans the functions of an open regular file. Returns 0 or -errno, with a sentence (why.h): an error of
- * xp_elf_file_fd() or xp_call_plan_make(), -ETIMEDOUT, -ENOEXEC if the reader died. The caller frees *planned on
- * success and on error.
+ * Plans the functions of an open regular file. A function without a symbol, and each function without has_symbols, is
+ * called object+0xaddress, as in `xprof report`, with the object of this path. Returns 0 or -errno, with a sentence
+ * (why.h): an error of xp_elf_file_fd() or xp_call_plan_make(), -ETIMEDOUT, -ENOEXEC if the reader died. The caller
+ * frees *planned on success and on error.
  */
-int xp_planned_ask(struct xp_planned *planned, int fd, bool with_names);
-/* The name of a function that is shown; NULL: unknown. */
+int xp_planned_ask(struct xp_planned *planned, int fd, const char *path, bool has_symbols);
+/* Returns the name of a function that is shown. */
 const char *xp_planned_name(const struct xp_planned *planned, size_t function);
 void xp_planned_free(struct xp_planned *planned);
 

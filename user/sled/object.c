@@ -281,7 +281,7 @@ static int plan_table(const struct xp_objects *objects, struct xp_object *object
 
 	if (xp_link_map_is_linker(object->path))
 		return xp_why_set(-EINVAL, "the calls of the dynamic linker cannot be recorded");
-	err = xp_plan_table_make(&object->plan, &object->table, fd, is_wanted, &wanting);
+	err = xp_plan_table_make(&object->plan, &object->table, fd, object->path, is_wanted, &wanting);
 	return err == -EOPNOTSUPP || err == -ENOENT || err == -ETIMEDOUT || err == -ENOEXEC
 		   ? xp_why_set(-EINVAL, "its functions have no sleds and cannot be patched: %s", xp_why(err))
 		   : err;

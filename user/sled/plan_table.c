@@ -17,7 +17,7 @@
 /* Runtimes call it when code changes, and xprof, gdb and others have probes on it. */
 static bool is_probed(const char *name)
 {
-	return name && !strcmp(name, "__jit_debug_register_code");
+	return !strcmp(name, "__jit_debug_register_code");
 }
 
 static bool can_record(const struct xp_call_plan *plan, const struct xp_call_plan_function *function, const char *name)
@@ -47,8 +47,7 @@ static int64_t select_functions(struct xp_plan_table *plan, size_t *count, xp_wa
 
 		if (i % FUNCTIONS_PER_LOOK == FUNCTIONS_PER_LOOK - 1 && xp_interrupted())
 			return -ECANCELED;
-		plan->nameless += !name;
-		if (!name || !wanted(arg, plan->planned.names + first[0], first[1] - first[0]))
+		if (!wanted(arg, plan->planned.names + first[0], first[1] - first[0]))
 			continue;
 		if (!can_record(all, &all->functions[i], name)) {
 			plan->left_out[all->functions[i].reason]++;
@@ -89,11 +88,12 @@ static void fill(struct xp_sled_table *table, const struct xp_plan_table *plan, 
 	memcpy(table->build_id, planned->build_id, sizeof(table->build_id));
 }
 
-static int make(struct xp_plan_table *plan, struct xp_sled_table **table, int fd, xp_wanted wanted, const void *arg)
+static int make(struct xp_plan_table *plan, struct xp_sled_table **table, int fd, const char *path, xp_wanted wanted,
+		const void *arg)
 {
 	size_t count = 0;
 	int64_t sites;
-	int err = xp_planned_ask(&plan->planned, fd, xp_chosen_user_may_read(fd));
+	int err = xp_planned_ask(&plan->planned, fd, path, xp_chosen_user_may_read(fd));
 
 	if (err)
 		return err;
@@ -114,11 +114,11 @@ static int make(struct xp_plan_table *plan, struct xp_sled_table **table, int fd
 	return 0;
 }
 
-int xp_plan_table_make(struct xp_plan_table **result, struct xp_sled_table **table, int fd, xp_wanted wanted,
-		       const void *arg)
+int xp_plan_table_make(struct xp_plan_table **result, struct xp_sled_table **table, int fd, const char *path,
+		       xp_wanted wanted, const void *arg)
 {
 	struct xp_plan_table *plan = calloc(1, sizeof(*plan));
-	int err = plan ? make(plan, table, fd, wanted, arg) : -ENOMEM;
+	int err = plan ? make(plan, table, fd, path, wanted, arg) : -ENOMEM;
 
 	if (err) {
 		xp_plan_table_free(plan);
@@ -143,13 +143,11 @@ void xp_plan_table_text(const struct xp_plan_table *plan, size_t function_count,
 	if (partly)
 		used +=
 		    (size_t)snprintf(to + used, size - used, " (%zu exit%s with probes)", probes, xp_plural_s(probes));
-	for (size_t i = 0; i <= XP_CALL_PLAN_REASONS && used < size; i++) {
-		size_t count = i < XP_CALL_PLAN_REASONS ? plan->left_out[i] : plan->nameless;
-		const char *word = i < XP_CALL_PLAN_REASONS ? xp_call_plan_reason_word(i) : "without a name";
-
-		if (!count)
+	for (size_t i = 0; i < XP_CALL_PLAN_REASONS && used < size; i++) {
+		if (!plan->left_out[i])
 			continue;
-		used += (size_t)snprintf(to + used, size - used, "%s%zu %s", before, count, i ? word : "probes");
+		used += (size_t)snprintf(to + used, size - used, "%s%zu %s", before, plan->left_out[i],
+					 i ? xp_call_plan_reason_word(i) : "probes");
 		before = ", ";
 	}
 }

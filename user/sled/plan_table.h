@@ -17,7 +17,6 @@ struct xp_plan_table {
 	uint32_t *functions; /* index in the plan of each function of the table */
 	/* Selected functions that cannot be recorded. XP_CALL_PLAN_OK: they would need a probe that is not possible. */
 	size_t left_out[XP_CALL_PLAN_REASONS];
-	size_t nameless; /* functions without a symbol, which no pattern selects */
 };
 
 /* Whether a function with these names is wanted. */
@@ -28,9 +27,9 @@ typedef bool (*xp_wanted)(const void *arg, const char *const *names, size_t coun
  * sentence (why.h): -EOPNOTSUPP if the file's functions cannot be patched, or an error of xp_planned_ask(). The caller
  * frees *plan and *table on success; on error they are NULL.
  */
-int xp_plan_table_make(struct xp_plan_table **plan, struct xp_sled_table **table, int fd, xp_wanted wanted,
-		       const void *arg);
-/* "570 patched, 2 partly (3 exits with probes); not recorded: 1 loop, 1068 without a name", the words of `xprof list`.
+int xp_plan_table_make(struct xp_plan_table **plan, struct xp_sled_table **table, int fd, const char *path,
+		       xp_wanted wanted, const void *arg);
+/* "570 patched, 2 partly (3 exits with probes); not recorded: 1 loop, 2 ambiguous", the words of `xprof list`.
  */
 void xp_plan_table_text(const struct xp_plan_table *plan, size_t function_count, char *to, size_t size);
 void xp_plan_table_free(struct xp_plan_table *plan);
