@@ -42,7 +42,7 @@ CEILINGS = {
     "elf": 4720,
     "target": 5600,
     "unwind": 4330,
-    "functions": 2400,
+    "functions": 2410,
     "event": 205,
     "kernel": 4030,
     "sled": 7890,
