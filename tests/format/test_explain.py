@@ -167,6 +167,28 @@ def test_causes(explained):
     assert lock["blocked_ns"] == 49 * MS and lock["waker"]["name"] == "holder"
 
 
+def test_calls_that_triggered(xprof, recorded):
+    """Without an option, the calls of the functions are explained for which triggers of the recording wrote logs."""
+    directory = recorded(*three_faults())
+    manifest = json.loads((directory / "manifest.json").read_text())
+
+    def explain(*names, option=()):
+        slow = [{"log": f"server.7.flight{i}.fdr", "slow_call": {"calls": [{"id": PARSE, "name": name}]}} for i, name in enumerate(names)]
+        manifest["processes"][0]["flights"] = slow
+        (directory / "manifest.json").write_text(json.dumps(manifest))
+        done = xprof("explain", *option, directory)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    found = explain("fn_4", "fn_4")
+    assert found.startswith("fn_4: 51 calls, ")
+    assert "requests: calls of fn_4 (--trigger of the recording; --request NAME selects\n  another)\n" in found
+    assert explain("fn_4", option=["--function", "fn_2"]).startswith("fn_2: 53 calls, ")
+    # Names that no function has, and hostile ones.
+    assert explain("gone", "!*") == explain()
+    assert explain().startswith("fn_2: 53 calls, ")
+
+
 def test_page(xprof, recorded, tmp_path):
     """
     The page has the same sentences, and the slow calls with the threads that ended their waits. A page of selected

@@ -257,7 +257,8 @@ static int explain_all(struct xp_explanation *explanation, const char *directory
 		  ?: check_patterns(explanation);
 	if (err)
 		return err;
-	explanation->follows = options->are_requests || explanation->calls.is_found;
+	explanation->follows = options->are_requests || explanation->calls.is_found ||
+			       (explanation->calls.is_selected && !options->function_count);
 	if (explanation->calls.slow.count)
 		return compare_calls(explanation) ?: show_calls(explanation, &source);
 	if (explanation->calls.all.count)
@@ -270,6 +271,23 @@ static int explain_all(struct xp_explanation *explanation, const char *directory
 	return xp_why_set(-ENODATA, "no call has ended in the recording");
 }
 
+/* Without an option, selects the calls for which the recording was made. */
+static void select_functions(struct xp_explanation *explanation)
+{
+	const struct xp_explain_options *options = explanation->options;
+	struct xp_select *select = &explanation->select;
+
+	if (options->function_count) {
+		select->functions = options->functions;
+		select->function_count = options->function_count;
+		select->uses = xp_pattern_uses_new(options->functions, options->function_count);
+		return;
+	}
+	select->functions = explanation->triggered;
+	select->function_count =
+	    xp_facts_triggered(explanation->facts, explanation->triggered, XP_EXPLAIN_TRIGGERED_MAX);
+}
+
 int xp_explain(struct xp_explanation *explanation, const char *directory, const struct xp_explain_options *options)
 {
 	struct stat st;
@@ -278,18 +296,17 @@ int xp_explain(struct xp_explanation *explanation, const char *directory, const 
 	*explanation = (struct xp_explanation){
 		.options = options,
 		.slowest = options->slowest ? options->slowest : XP_EXPLAIN_SLOWEST,
-		.select = { .functions = options->functions,
-			    .function_count = options->function_count,
-			    .uses = xp_pattern_uses_new(options->functions, options->function_count) },
 	};
 	if (!stat(directory, &st) && !S_ISDIR(st.st_mode)) {
 		xp_error("%s: not the directory of a recording", directory);
 		return -ENOENT;
 	}
 	err = xp_recorded_add(&explanation->recorded, directory);
-	if (!err)
-		explanation->facts = xp_recorded_facts(&explanation->recorded, directory);
-	return err ? err : explain_all(explanation, directory);
+	if (err)
+		return err;
+	explanation->facts = xp_recorded_facts(&explanation->recorded, directory);
+	select_functions(explanation);
+	return explain_all(explanation, directory);
 }
 
 const char *xp_explained_thread_name(char to[XP_EXPLAINED_NAME_BYTES], const struct xp_explanation *explanation,

@@ -25,10 +25,12 @@
 /* Version of the JSON: increases when a member changes its meaning or is removed. */
 #define XP_EXPLAIN_VERSION 1
 #define XP_EXPLAIN_SLOWEST 5
+#define XP_EXPLAIN_TRIGGERED_MAX 16
 #define XP_CAUSES_SHOWN 10u
 
 struct xp_explain_options {
-	const char *const *functions; /* globs; none: one is chosen (slow_calls.h) */
+	/* Globs; none: those that triggers of the recording found, or some are chosen (slow_calls.h). */
+	const char *const *functions;
 	size_t function_count;
 	bool are_requests; /* calls of these functions are requests */
 	size_t slowest;	   /* calls that are shown; 0: one of each cause, and XP_EXPLAIN_SLOWEST waits */
@@ -51,6 +53,7 @@ struct xp_explanation {
 	struct xp_recorded recorded;
 	const struct xp_facts *facts;
 	struct xp_select select;
+	const char *triggered[XP_EXPLAIN_TRIGGERED_MAX]; /* functions of calls that triggers found; see select */
 	struct xp_slow_calls calls;
 	struct xp_thread_times times;
 	size_t slowest; /* how many are shown at most */

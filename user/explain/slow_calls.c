@@ -112,6 +112,7 @@ static int name_functions(struct reading *reading)
 		calls->functions[i].name = calls->logged.all[i].shown;
 		calls->functions[i].is_wanted =
 		    select->function_count && xp_select_marked(select, calls->logged.all[i].marks);
+		calls->is_selected |= calls->functions[i].is_wanted;
 	}
 	return err;
 }
@@ -150,7 +151,7 @@ static int sum_up(struct reading *reading)
 
 	for (size_t i = 0; i < calls->function_count; i++)
 		calls->functions[i].median_ns = xp_durations_percentile(&calls->functions[i].durations, 500);
-	if (!reading->source->select->function_count)
+	if (!calls->is_selected)
 		xp_slow_calls_choose(calls);
 	for (size_t i = 0; !err && i < calls->function_count; i++) {
 		struct xp_call_function *function = &calls->functions[i];

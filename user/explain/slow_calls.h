@@ -4,7 +4,7 @@
  * read twice: for the durations of all functions, then for the calls that are kept, with their arguments, callees and
  * callers. If a call ends with a jump to another function, it lasts until that function returns.
  *
- * If no functions are named, those that handle requests are found. A function is outermost if it has at least 16 calls,
+ * If no functions are selected, those that handle requests are found. A function is outermost if it has at least 16 calls,
  * and at least half of them have no caller with 16 calls. The extra time of a function is the time by which its calls
  * exceed the median. Of the outermost functions with at least a twentieth of all extra time, the one with the most
  * calls handles requests, and so does each with at least a tenth as many calls; the others are background work. If no
@@ -93,7 +93,8 @@ struct xp_call_heap {
 struct xp_slow_calls {
 	struct xp_call_function *functions;
 	size_t function_count;
-	bool is_found;		 /* functions of requests were found, none was named */
+	bool is_selected;	 /* source->select selects a function of the logs */
+	bool is_found;		 /* it does not, and functions of requests were found */
 	struct xp_durations all; /* of the selected functions except background work, in ns */
 	struct xp_call_heap slow, background;
 	/* Chosen at random among the 90 % of each function that are shorter than the rest, or among the fastest ones.
@@ -126,7 +127,7 @@ static inline bool xp_slow_call_is_slow(const struct xp_slow_calls *calls, const
 }
 
 /*
- * source->select chooses the functions; if it has none, they are found. The caller calls xp_slow_calls_free(), also
+ * source->select chooses the functions; if it selects none, they are found. The caller calls xp_slow_calls_free(), also
  * after an error. Returns 0 or -errno: -ENOMEM, -EAGAIN.
  */
 int xp_slow_calls_read(struct xp_slow_calls *calls, const struct xp_model_source *source,

@@ -288,6 +288,34 @@ bool xp_facts_since(const struct xp_facts *facts, uint64_t pid, uint64_t image, 
 	return found;
 }
 
+static size_t add_triggered(const json_t *flight, const char **names, size_t count)
+{
+	const json_t *calls = json_object_get(json_object_get(flight, "slow_call"), "calls");
+	const char *name = xp_manifest_string(json_array_get(calls, 0), "name");
+
+	if (!name || *name == '!') /* a pattern that excludes functions (select.h) */
+		return count;
+	for (size_t i = 0; i < count; i++)
+		if (!strcmp(names[i], name))
+			return count;
+	names[count] = name;
+	return count + 1;
+}
+
+size_t xp_facts_triggered(const struct xp_facts *facts, const char **names, size_t max)
+{
+	const json_t *processes = json_object_get(facts->manifest, "processes");
+	size_t count = 0;
+
+	for (size_t i = 0; i < json_array_size(processes); i++) {
+		const json_t *flights = json_object_get(json_array_get(processes, i), "flights");
+
+		for (size_t f = 0; f < json_array_size(flights) && count < max; f++)
+			count = add_triggered(json_array_get(flights, f), names, count);
+	}
+	return count;
+}
+
 const char *xp_facts_comm(const struct xp_facts *facts, uint64_t pid, uint64_t image)
 {
 	const struct image *found = find_image(facts, pid, image);

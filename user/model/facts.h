@@ -74,6 +74,11 @@ bool xp_facts_sampled(const struct xp_facts *facts, size_t index, uint64_t *pid,
 
 /* The time of the first sample or wait of an image of a process; 0: it has none. Returns false if there is no image. */
 bool xp_facts_since(const struct xp_facts *facts, uint64_t pid, uint64_t image, uint64_t *tsc);
+/*
+ * The names of functions with a call that took longer than a trigger of the recording allows, each one once, at most
+ * max of them. Returns their number. They may contain anything, and are valid as long as the facts.
+ */
+size_t xp_facts_triggered(const struct xp_facts *facts, const char **names, size_t max);
 /* Names of a process, its cgroup, or a thread in the logs; they may contain anything. NULL: unknown. */
 const char *xp_facts_comm(const struct xp_facts *facts, uint64_t pid, uint64_t image);
 const char *xp_facts_cgroup(const struct xp_facts *facts, uint64_t pid, uint64_t image);
