@@ -377,9 +377,11 @@ def test_slow_calls_beyond_the_limit(record, slow_calls):
 
 
 def test_slow_call_before_the_end(record, slow_calls):
-    """If the process exits right after its slow call, the log is still written."""
+    """
+    If the process exits right after its slow call, the log is still written. With waits, it has the time without a CPU.
+    """
     process = slow_calls(f"{REQUESTS - 1}:60")
-    session = record("--no-samples", "--flight=1M", "--trigger=serve>50ms", "-p", process.pid)
+    session = record("--off-cpu", "--flight=1M", "--trigger=serve>50ms", "-p", process.pid)
     session.wait_attached()
     process.send_signal(signal.SIGUSR1)
     assert process.stdout.readline() == "ready\n"
@@ -388,3 +390,4 @@ def test_slow_call_before_the_end(record, slow_calls):
     recorded = session.finish().ok()
     (log,) = flights(recorded)
     assert log.flight["cause"] == "trigger" and log.flight["slow_call"]["calls"][0]["name"] == "serve"
+    assert 0 < log.flight["slow_call"]["runnable_s"] <= log.flight["slow_call"]["duration_s"] - 0.06

@@ -232,7 +232,8 @@ TEST_WITH(flights_and_budget, set_up, tear_down)
 		.slow = { .calls = 2,
 			  .in = { 43, 1, { 5 } },
 			  .begin_tsc = START_TSC + 250000000,
-			  .end_tsc = START_TSC + 375000000 },
+			  .end_tsc = START_TSC + 375000000,
+			  .delay_ticks = 62500000 },
 	};
 	struct xp_process process = {
 		.pid = 42,
@@ -243,7 +244,9 @@ TEST_WITH(flights_and_budget, set_up, tear_down)
 		.flights = { .logs = &flight, .count = 1 },
 	};
 	struct xp_trigger trigger = { "f>1ms", .calls = 4, .logs = 2, .shared = 1, .beyond = 1 };
-	const struct xp_options options = { .max_overhead = 0.125, .flight_bytes = 1 << 20 };
+	const struct xp_options options = { .max_overhead = 0.125,
+					    .flight_bytes = 1 << 20,
+					    .off_cpu = { .given = true } };
 	const struct xp_totals totals = { .counts = process.sums.counts };
 	struct xp_recording recording = minimal();
 	json_t *json;
@@ -277,6 +280,7 @@ TEST_WITH(flights_and_budget, set_up, tear_down)
 	assert_string_equal(text(json, "processes.0.flights.0.slow_call.calls.0.name"), "f");
 	assert_true(json_real_value(at(json, "processes.0.flights.0.slow_call.start_s")) == 0.25);
 	assert_true(json_real_value(at(json, "processes.0.flights.0.slow_call.duration_s")) == 0.125);
+	assert_true(json_real_value(at(json, "processes.0.flights.0.slow_call.runnable_s")) == 0.0625);
 	assert_int_equal(number(json, "processes.0.flights.0.slow_call.further_calls"), 1);
 	assert_int_equal(json_array_size(at(json, "processes.0.flights.0.open_calls")), XP_FLIGHT_THREADS_MAX);
 	assert_int_equal(number(json, "processes.0.flights.0.open_calls.0.tid"), 44);

@@ -10,6 +10,7 @@
 
 #include "arrivals.h"
 #include "trace/process.h"
+#include "xprof/wait.h"
 
 /*
  * A process keeps its number of escapes across execs. Another process that reuses its PID does not inherit the number.
@@ -280,4 +281,67 @@ TEST(test_limit_of_triggers)
 	assert_false(may_write(&triggers, 1109));
 	assert_true(may_write(&triggers, 1110));
 	xp_triggers_free(&triggers);
+}
+
+static void end_slow(struct xp_thread *thread, uint64_t begin_tsc, uint64_t end_tsc)
+{
+	const struct xp_ended_call call = { .fn_id = 1, .begin_tsc = begin_tsc, .end_tsc = end_tsc };
+
+	xp_process_watched_end(thread->process, thread, &call);
+}
+
+static void wait_for_cpu(struct xp_processes *processes, pid_t pid, uint64_t end_tsc, uint64_t ns)
+{
+	const struct xp_event_wait wait = { .head = { .pid = (uint32_t)pid, .tid = 8 }, .runnable_ns = ns };
+	const struct xp_arrival arrival = { .event = &wait.head, .size = sizeof(wait), .tsc = end_tsc };
+
+	assert_int_equal(xp_processes_note_wait(processes, &arrival), 0);
+}
+
+/* The time in which a thread had no CPU is reported, and does not make its call the slowest one. */
+TEST(test_delays_of_slow_calls)
+{
+	const struct xp_clock clock = { .hz = 1000000000, .mono_hz = 1000000000 };
+	struct xp_target_info info = { 0 };
+	struct xp_processes processes = { .clock = &clock };
+	uint8_t by_id[] = { 0, 1 };
+	struct xp_open_call frames[] = { { .fn_id = 1 } };
+	const struct xp_flight_slow_call *slow;
+	struct xp_process *process;
+	struct xp_thread *thread;
+
+	assert_int_equal(xp_triggers_new(&processes.triggers, 1, 6, 1000), 0);
+	processes.triggers.list[0].above_ticks = 50;
+	xp_processes_init(&processes);
+	assert_int_equal(xp_processes_add(&processes, &process, 7, &info, 1), 0);
+	assert_int_equal(xp_processes_thread(&processes, 7, 8, &thread), 0);
+	process->functions.watched.by_id = by_id;
+	thread->frames = frames;
+
+	wait_for_cpu(&processes, 7, 1010, 30); /* ten of them in the call */
+	wait_for_cpu(&processes, 7, 1080, 60);
+	wait_for_cpu(&processes, 6, 1090, 5); /* an earlier process with this thread */
+	end_slow(thread, 1000, 1100);
+	slow = process->flights.slow;
+	assert_int_equal(slow->delay_ticks, 70);
+	assert_int_equal(slow->calls, 1);
+	end_slow(thread, 1200, 1260); /* shorter, but without delays */
+	slow = process->flights.slow;
+	assert_int_equal(slow->begin_tsc, 1200);
+	assert_int_equal(slow->delay_ticks, 0);
+	/* Of many delays, the newest count. */
+	for (uint64_t i = 0; i < 2 * XP_DELAYS_MAX; i++)
+		wait_for_cpu(&processes, 7, 2010 + 10 * i, 5);
+	end_slow(thread, 2000, 2000 + 20 * XP_DELAYS_MAX);
+	slow = process->flights.slow;
+	assert_int_equal(slow->delay_ticks, 5 * XP_DELAYS_MAX);
+	assert_int_equal(slow->calls, 3);
+	assert_int_equal(processes.triggers.list[0].calls, 3);
+	assert_int_equal(processes.triggers.list[0].logs, 1);
+	assert_int_equal(processes.triggers.list[0].shared, 2);
+
+	process->functions.watched.by_id = NULL;
+	thread->frames = NULL;
+	assert_int_equal(xp_process_end(process), 0);
+	xp_processes_free(&processes);
 }

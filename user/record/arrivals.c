@@ -68,7 +68,11 @@ static int take_sample(struct xp_sampling *sampling, const struct xp_arrival *ar
 	return arrival->tsc > sampling->targets->stop_tsc ? 0 : xp_samples_record(&sampling->samples, arrival);
 }
 
-/* One of them is set. */
+static int note_wait(struct xp_targets *targets, const struct xp_arrival *arrival)
+{
+	return xp_processes_note_wait(&targets->processes, arrival);
+}
+
 struct handler {
 	int (*targets)(struct xp_targets *targets, const struct xp_arrival *arrival);
 	int (*sampling)(struct xp_sampling *sampling, const struct xp_arrival *arrival);
@@ -93,7 +97,7 @@ static const struct handler handlers[XP_EVENT_KINDS] = {
 	[XP_EVENT_SAMPLE] = { .sampling = take_sample },
 	[XP_EVENT_SWITCH] = { .sampling = xp_sampling_switch },
 	[XP_EVENT_WAIT_BEGIN] = { .waits = xp_waits_begin },
-	[XP_EVENT_WAIT] = { .waits = xp_waits_end },
+	[XP_EVENT_WAIT] = { .targets = note_wait, .waits = xp_waits_end },
 	[XP_EVENT_WAIT_SUM] = { .waits = xp_waits_sum },
 };
 
@@ -108,7 +112,8 @@ int xp_arrivals_take(const struct xp_receivers *receivers, const struct xp_arriv
 		return err;
 	handler = &handlers[xp_event_kind(arrival->event)];
 	if (handler->targets)
-		return handler->targets(receivers->targets, arrival);
-	return handler->sampling ? handler->sampling(receivers->sampling, arrival)
-				 : handler->waits(receivers->waits, arrival);
+		err = handler->targets(receivers->targets, arrival);
+	if (!err && handler->sampling)
+		err = handler->sampling(receivers->sampling, arrival);
+	return !err && handler->waits ? handler->waits(receivers->waits, arrival) : err;
 }

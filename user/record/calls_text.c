@@ -83,6 +83,9 @@ static void put_slow_call(char *to, size_t size, const struct xp_process *proces
 		return;
 	add(to, size, "%s took %.4g ms", function_text(&name, &process->functions, slow->in.calls[0]),
 	    xp_clock_ns(all->clock, slow->end_tsc - slow->begin_tsc) / 1e6);
+	if (slow->delay_ticks > (slow->end_tsc - slow->begin_tsc) / 100)
+		add(to, size, ", runnable without a CPU for %.4g ms of it",
+		    xp_clock_ns(all->clock, slow->delay_ticks) / 1e6);
 	if (slow->in.call_count > 1)
 		add(to, size, ", called by %s", function_text(&name, &process->functions, slow->in.calls[1]));
 	add(to, size, " (--trigger '%s')", xp_short_text(&given, all->triggers.list[slow->trigger].text));

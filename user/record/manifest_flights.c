@@ -46,6 +46,8 @@ static json_t *slow_call_value(const struct xp_recording *recording, const struc
 	put_number(&section, "tid", slow->in.tid);
 	put_seconds(&section, "start_s", since_start_ns(recording, slow->begin_tsc));
 	put_seconds(&section, "duration_s", xp_clock_ns(recording->clock, slow->end_tsc - slow->begin_tsc));
+	if (recording->options->off_cpu.given)
+		put_seconds(&section, "runnable_s", xp_clock_ns(recording->clock, slow->delay_ticks));
 	put(&section, "calls", calls_value(functions, &slow->in));
 	put_number(&section, "further_calls", slow->calls - 1);
 	return done(&section);

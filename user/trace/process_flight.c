@@ -12,6 +12,7 @@
 #include "trace/flight_writer.h"
 #include "trace/process.h"
 #include "trace/process_log.h"
+#include "xprof/wait.h"
 
 const char *xp_flight_cause_name(enum xp_flight_cause cause)
 {
@@ -140,42 +141,64 @@ static bool is_only_live(const struct xp_process *process)
 	return process->all->first_live == process && !process->next_live;
 }
 
+static uint64_t undelayed_ticks(const struct xp_flight_slow_call *slow)
+{
+	return slow->end_tsc - slow->begin_tsc - slow->delay_ticks;
+}
+
+static bool asks_for_log(struct xp_process *process, const struct xp_flight_slow_call *call)
+{
+	struct xp_triggers *triggers = &process->all->triggers;
+	struct xp_trigger *trigger = &triggers->list[call->trigger];
+	enum xp_trigger_answer answer =
+	    xp_triggers_ask(triggers, process->pid, is_only_live(process), undelayed_ticks(call), xp_clock_now_tsc());
+
+	trigger->beyond += answer == XP_TRIGGER_BEYOND_LIMIT;
+	trigger->beyond_share += answer == XP_TRIGGER_BEYOND_SHARE;
+	trigger->logs += answer == XP_TRIGGER_WRITES;
+	return answer == XP_TRIGGER_WRITES;
+}
+
 void xp_process_watched_end(void *arg, const struct xp_thread *thread, const struct xp_ended_call *call)
 {
 	struct xp_process *process = arg;
 	struct xp_triggers *triggers = &process->all->triggers;
 	size_t index = process->functions.watched.by_id[call->fn_id] - 1u;
-	struct xp_flight_slow_call *slow = process->flights.slow;
+	struct xp_flight_slow_call *slow = process->flights.slow, ended;
 	struct xp_trigger *trigger = &triggers->list[index];
-	const uint64_t took_ticks = call->end_tsc - call->begin_tsc;
-	enum xp_trigger_answer answer;
 
-	if (took_ticks <= trigger->above_ticks)
+	if (call->end_tsc - call->begin_tsc <= trigger->above_ticks)
 		return;
 	trigger->calls++;
+	ended = (struct xp_flight_slow_call){ 1,
+					      index,
+					      innermost(thread, call->frame + 1),
+					      call->begin_tsc,
+					      call->end_tsc,
+					      xp_delays_within(thread->first->delays, call->begin_tsc, call->end_tsc) };
 	if (slow) {
-		slow->calls++;
 		trigger->shared++;
+		ended.calls += slow->calls;
 		/* The log names the slowest call in it. */
-		if (took_ticks > slow->end_tsc - slow->begin_tsc)
-			*slow = (struct xp_flight_slow_call){ slow->calls, index, innermost(thread, call->frame + 1),
-							      call->begin_tsc, call->end_tsc };
-		return;
+		if (undelayed_ticks(&ended) > undelayed_ticks(slow))
+			*slow = ended;
+		slow->calls = ended.calls;
+	} else if (asks_for_log(process, &ended) && (slow = malloc(sizeof(*slow)))) {
+		*slow = ended;
+		process->flights.slow = slow;
+		triggers->waiting++;
 	}
-	slow = calloc(1, sizeof(*slow));
-	answer = !slow ? XP_TRIGGER_BEYOND_LIMIT
-		       : xp_triggers_ask(triggers, process->pid, is_only_live(process), took_ticks, xp_clock_now_tsc());
-	if (answer != XP_TRIGGER_WRITES) {
-		trigger->beyond += answer == XP_TRIGGER_BEYOND_LIMIT;
-		trigger->beyond_share += answer == XP_TRIGGER_BEYOND_SHARE;
-		free(slow);
-		return;
-	}
-	trigger->logs++;
-	triggers->waiting++;
-	*slow = (struct xp_flight_slow_call){ 1, index, innermost(thread, call->frame + 1), call->begin_tsc,
-					      call->end_tsc };
-	process->flights.slow = slow;
+}
+
+int xp_processes_note_wait(struct xp_processes *processes, const struct xp_arrival *arrival)
+{
+	const struct xp_event_wait *wait = (const struct xp_event_wait *)arrival->event;
+	struct xp_thread *thread = xp_u64_map_get(&processes->threads, wait->head.tid);
+
+	if (!processes->triggers.count || !wait->runnable_ns || !thread ||
+	    thread->process->pid != (pid_t)wait->head.pid)
+		return 0;
+	return xp_delays_add(&thread->delays, arrival->tsc, xp_clock_ticks(processes->clock, wait->runnable_ns));
 }
 
 int xp_processes_write_triggered(struct xp_processes *processes)

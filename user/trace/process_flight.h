@@ -38,13 +38,17 @@ struct xp_flight_threads {
 	size_t count; /* of all */
 };
 
-/* The first call since the previous log that took longer than its trigger allows. */
+/*
+ * The slowest call since the previous log that took longer than its trigger allows. The time without a CPU does not
+ * count: other threads cause it, and xprof can.
+ */
 struct xp_flight_slow_call {
 	uint64_t calls;		    /* of such calls in the log; 0: there is none */
 	size_t trigger;		    /* index */
 	struct xp_flight_thread in; /* the call and its callers */
 	uint64_t begin_tsc;
 	uint64_t end_tsc;
+	uint64_t delay_ticks; /* in which the thread was runnable without a CPU, with --off-cpu */
 };
 
 /* A log that was written, or failed: see error. */
@@ -88,6 +92,8 @@ void xp_process_end_flight_thread(struct xp_process *process, const struct xp_th
 int xp_process_end_flight(struct xp_process *process);
 /* A call of a watched function has ended: the log is to be written if it took too long. arg: the process. */
 void xp_process_watched_end(void *arg, const struct xp_thread *thread, const struct xp_ended_call *call);
+/* A thread runs again, after a wait (XP_EVENT_WAIT). Returns 0 or -ENOMEM. */
+int xp_processes_note_wait(struct xp_processes *processes, const struct xp_arrival *arrival);
 /* The image ends with the recording. */
 int xp_process_finish_flight(struct xp_process *process);
 

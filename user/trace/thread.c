@@ -86,6 +86,7 @@ void xp_thread_free(struct xp_thread *thread)
 	free(thread->frames);
 	free(thread->marks);
 	free(thread->watched);
+	free(thread->delays);
 	free(thread->stacks.places);
 	free(thread);
 }

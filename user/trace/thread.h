@@ -94,6 +94,7 @@ struct xp_stacks {
 	uint32_t frames; /* room for frames of all further stacks */
 };
 struct xp_watched;
+struct xp_delays;
 
 /* A call of a watched function that is open. */
 struct xp_watched_call {
@@ -171,6 +172,7 @@ struct xp_thread {
 	struct xp_watched_call *watched; /* some may have been left */
 	uint32_t watched_count;
 	size_t watched_room;
+	struct xp_delays *delays; /* of a thread with triggers (triggers.h); NULL: none so far */
 
 	struct xp_process *process; /* its owner */
 	uint64_t serial;	    /* set by the owner: unique, unlike tid */

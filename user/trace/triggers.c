@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/util.h"
+
 int xp_triggers_new(struct xp_triggers *triggers, size_t count, size_t limit, uint64_t minute_ticks)
 {
 	*triggers = (struct xp_triggers){
@@ -22,6 +24,29 @@ void xp_triggers_free(struct xp_triggers *triggers)
 	free(triggers->list);
 	free(triggers->globs);
 	free(triggers->logs);
+}
+
+int xp_delays_add(struct xp_delays **delays, uint64_t end_tsc, uint64_t ticks)
+{
+	*delays = *delays ?: calloc(1, sizeof(**delays));
+	if (!*delays)
+		return -ENOMEM;
+	(*delays)->newest[(*delays)->count++ % XP_DELAYS_MAX] = (struct xp_delay){ end_tsc, ticks };
+	return 0;
+}
+
+uint64_t xp_delays_within(const struct xp_delays *delays, uint64_t begin_tsc, uint64_t end_tsc)
+{
+	uint64_t ticks = 0;
+
+	for (uint32_t i = 0; delays && i < XP_MIN(delays->count, (uint32_t)XP_DELAYS_MAX); i++) {
+		const struct xp_delay *delay = &delays->newest[i];
+		uint64_t until_tsc = XP_MIN(delay->end_tsc, end_tsc);
+		uint64_t from_tsc = XP_MAX(delay->end_tsc - XP_MIN(delay->ticks, delay->end_tsc), begin_tsc);
+
+		ticks += until_tsc > from_tsc ? until_tsc - from_tsc : 0;
+	}
+	return XP_MIN(ticks, end_tsc - begin_tsc);
 }
 
 static bool is_recent(const struct xp_triggers *triggers, const struct xp_trigger_log *log, uint64_t now_tsc)

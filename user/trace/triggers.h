@@ -25,6 +25,23 @@ struct xp_trigger {
 	uint64_t beyond_share; /* or the process had used its share of the logs */
 };
 
+/*
+ * When a thread was runnable without a CPU: the newest times, which the events of waits report (--off-cpu). xprof itself
+ * can cause them.
+ */
+#define XP_DELAYS_MAX 64
+struct xp_delays {
+	struct xp_delay {
+		uint64_t end_tsc;
+		uint64_t ticks;
+	} newest[XP_DELAYS_MAX];
+	uint32_t count; /* of all so far */
+};
+/* *delays is NULL at first; the caller frees it. Returns 0 or -ENOMEM. */
+int xp_delays_add(struct xp_delays **delays, uint64_t end_tsc, uint64_t ticks);
+/* The time without a CPU from begin to end; less than it was if there were more than XP_DELAYS_MAX since. */
+uint64_t xp_delays_within(const struct xp_delays *delays, uint64_t begin_tsc, uint64_t end_tsc);
+
 /* A log that a trigger caused. */
 struct xp_trigger_log {
 	uint64_t asked_tsc;  /* 0: never */
