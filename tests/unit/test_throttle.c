@@ -63,6 +63,7 @@ static int play_patch_functions(struct xp_patch *patch, const struct xp_patch_pl
 	(void)why;
 	(void)why_size;
 	kernel.stopped_ns += kernel.stop_ns;
+	kernel.now += kernel.stop_ns;
 	(void)count;
 	assert_true(kernel.stops < STOPS_MAX);
 	kernel.stopped[kernel.stops++] = place->pid;
@@ -217,6 +218,27 @@ TEST_WITH(test_out_and_back, set_up, tear_down)
 			assert_is(f, m, XP_BUDGET_RECORDED);
 	}
 	assert_int_equal(kernel.stops, 2 * 3 * 3);
+}
+
+/* Calls of a process that is stopped later than others are recorded until then: they are neither counted nor lost. */
+TEST_WITH(test_calls_before_the_last_stop, set_up, tear_down)
+{
+	struct fixture *f = *state;
+	uint64_t out_tsc;
+
+	kernel.stop_ns = 10;
+	f->budgets[0][1].out_tsc = f->budgets[1][1].out_tsc = UINT64_MAX;
+	work(f, XP_BUDGET_COUNTED);
+	out_tsc = kernel.now;
+	assert_true(f->budgets[0][1].out_tsc == out_tsc && f->budgets[1][1].out_tsc == out_tsc);
+	work(f, XP_BUDGET_OUT);
+	assert_true(f->budgets[0][1].out_tsc == out_tsc);
+	kernel.odd = OTHER;
+	work(f, XP_BUDGET_RECORDED);
+	assert_true(f->budgets[0][1].out_tsc == UINT64_MAX);
+	/* OTHER stays as it is. */
+	assert_int_not_equal(f->budgets[1][1].excluded, XP_EXCLUDED_NOT);
+	assert_true(f->budgets[1][1].out_tsc == kernel.now);
 }
 
 /* A process that does not stop is tried again later. Functions of the other processes are throttled meanwhile. */

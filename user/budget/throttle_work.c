@@ -52,15 +52,8 @@ static bool is_stopping(const struct xp_throttle *throttle)
 	return __atomic_load_n(&throttle->stopping, __ATOMIC_RELAXED);
 }
 
-static size_t index_of(const struct xp_throttle *throttle, const struct xp_throttled *one)
+static void note_change(struct xp_throttled *one, enum xp_budget_state state, uint64_t now)
 {
-	return (size_t)(one - throttle->all);
-}
-
-static void note_change(struct xp_throttled *one, enum xp_budget_state state)
-{
-	uint64_t now = xp_clock_now_tsc();
-
 	if (one->state == XP_BUDGET_RECORDED) {
 		one->times++;
 		one->forget = true;
@@ -99,7 +92,7 @@ static bool patch_place(struct xp_throttle *throttle, const struct xp_object *ob
 			const bool *changed)
 {
 	const struct xp_throttle_member *member = xp_throttle_member(throttle, object);
-	uint32_t *ids = throttle->scratch.ids;
+	uint32_t *ids = throttle->ids;
 	const bool lacks = place->failures || place->behind;
 	size_t count = list_functions(member, lacks ? NULL : changed, ids);
 	const struct xp_patch_place patched = { object, place->pid, .inherits = place->inherits };
@@ -159,6 +152,18 @@ void xp_throttle_set_excluded(const struct xp_throttled *one, enum xp_budget_sta
 		__atomic_store_n(&budget->out_tsc, UINT64_MAX, __ATOMIC_RELAXED);
 }
 
+/*
+ * All processes have been changed. A process that was stopped last has recorded its calls up to now, as has a thread
+ * that had just left the changed instruction. Calls without exits in the log are forgotten (finish_work()).
+ */
+static void set_out_tsc(const struct xp_throttled *one, uint64_t now_tsc)
+{
+	struct xp_function_budget *budget = &one->object->budget[one->function_id];
+
+	if (one->state != XP_BUDGET_RECORDED && budget->out_tsc == UINT64_MAX)
+		__atomic_store_n(&budget->out_tsc, now_tsc, __ATOMIC_RELAXED);
+}
+
 bool xp_throttle_is_behind(const struct xp_throttle *throttle, uint64_t now_tsc)
 {
 	for (size_t m = 0; m < throttle->member_count; m++)
@@ -171,7 +176,7 @@ bool xp_throttle_is_behind(const struct xp_throttle *throttle, uint64_t now_tsc)
 	return false;
 }
 
-static void patch_everywhere(struct xp_throttle *throttle, bool *changed, const uint64_t *out_tsc)
+static void patch_everywhere(struct xp_throttle *throttle, bool *changed)
 {
 	for (size_t m = 0; m < throttle->member_count; m++) {
 		struct xp_throttle_member *member = &throttle->members[m];
@@ -180,63 +185,47 @@ static void patch_everywhere(struct xp_throttle *throttle, bool *changed, const 
 			continue;
 		/* The sleds are unchanged, so that the budget is to see the state before. */
 		for (size_t i = 0; i < throttle->count; i++) {
-			const struct xp_throttled *one = &throttle->all[i];
-
-			if (!changed[i] || one->object != member->object)
+			if (!changed[i] || throttle->all[i].object != member->object)
 				continue;
-			xp_throttle_set_excluded(one, one->state);
-			__atomic_store_n(&one->object->budget[one->function_id].out_tsc, out_tsc[i], __ATOMIC_RELAXED);
+			xp_throttle_set_excluded(&throttle->all[i], throttle->all[i].state);
 			changed[i] = false;
 		}
 	}
 }
 
-static int begin_scratch(struct xp_throttle_scratch *scratch, size_t count)
+static void make_changes(struct xp_throttle *throttle, bool *changed)
 {
-	scratch->changed = calloc(count + 1, sizeof(*scratch->changed));
-	scratch->out_tsc = calloc(count + 1, sizeof(*scratch->out_tsc));
-	scratch->ids = calloc(count + 1, sizeof(*scratch->ids));
-	return scratch->changed && scratch->out_tsc && scratch->ids ? 0 : -ENOMEM;
-}
-
-static void end_scratch(struct xp_throttle_scratch *scratch)
-{
-	free(scratch->changed);
-	free(scratch->out_tsc);
-	free(scratch->ids);
-	*scratch = (struct xp_throttle_scratch){ 0 };
-}
-
-static void make_changes(struct xp_throttle *throttle)
-{
-	bool *changed = throttle->scratch.changed;
-	uint64_t *out_tsc = throttle->scratch.out_tsc;
+	uint64_t now_tsc;
 
 	for (size_t i = 0; i < throttle->change_count && !is_stopping(throttle); i++) {
 		const struct xp_budget_change *change = &throttle->changes[i];
 		const struct xp_throttled *one = xp_throttle_find(throttle, change->function);
 
-		changed[index_of(throttle, one)] = true;
-		out_tsc[index_of(throttle, one)] = one->object->budget[one->function_id].out_tsc;
+		changed[one - throttle->all] = true;
 		xp_throttle_set_excluded(one, change->state);
 	}
-	patch_everywhere(throttle, changed, out_tsc);
+	patch_everywhere(throttle, changed);
+	now_tsc = xp_clock_now_tsc();
 	for (size_t i = 0; i < throttle->change_count; i++) {
 		struct xp_throttled *one = xp_throttle_find(throttle, throttle->changes[i].function);
 
-		if (changed[index_of(throttle, one)])
-			note_change(one, throttle->changes[i].state);
+		if (changed[one - throttle->all])
+			note_change(one, throttle->changes[i].state, now_tsc);
+		set_out_tsc(one, now_tsc);
 	}
 }
 
 void *xp_throttle_work(void *arg)
 {
 	struct xp_throttle *throttle = arg;
+	bool *changed = calloc(throttle->count + 1, sizeof(*changed));
 
+	throttle->ids = calloc(throttle->count + 1, sizeof(*throttle->ids));
 	/* Out of memory: nothing is changed, and the budget sees that. */
-	if (!begin_scratch(&throttle->scratch, throttle->count))
-		make_changes(throttle);
-	end_scratch(&throttle->scratch);
+	if (changed && throttle->ids)
+		make_changes(throttle, changed);
+	free(changed);
+	free(throttle->ids);
 	throttle->done_tsc = xp_clock_now_tsc();
 	__atomic_store_n(&throttle->done, true, __ATOMIC_RELEASE);
 	return NULL;

@@ -33,13 +33,6 @@ struct xp_throttle_counter {
 	uint64_t used; /* decision in which its owner was last counted, or got it */
 };
 
-/* Of the worker thread; by index in throttle->all. */
-struct xp_throttle_scratch {
-	bool *changed;
-	uint64_t *out_tsc; /* the previous values */
-	uint32_t *ids;
-};
-
 struct xp_throttle {
 	struct xp_throttle_options options;
 	struct xp_budget budget;
@@ -69,8 +62,8 @@ struct xp_throttle {
 	bool busy;
 	struct xp_budget_change *changes; /* [budget.count] */
 	size_t change_count;
-	struct xp_throttle_scratch scratch;
-	bool working; /* there is a thread to join */
+	uint32_t *ids; /* [count], of the worker thread */
+	bool working;  /* there is a thread to join */
 	pthread_t thread;
 	bool done;     /* atomic */
 	bool stopping; /* atomic; set by the other thread: steps not yet begun are skipped */

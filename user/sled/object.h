@@ -38,7 +38,7 @@ enum xp_call_way {
 
 /* The state of a function in a budget (budget/throttle.h). */
 struct xp_function_budget {
-	uint64_t out_tsc;	      /* since when its sleds have been restored (atomic; UINT64_MAX: they have not) */
+	uint64_t out_tsc;	      /* since when no process has its sleds (atomic; UINT64_MAX: some have) */
 	uint32_t calls[XP_CALL_WAYS]; /* entries recorded since the last reading */
 	uint32_t memory_ns;	      /* cost of a call that is recorded in memory */
 	uint8_t excluded;	      /* how its patched sleds are */

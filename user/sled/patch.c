@@ -308,39 +308,9 @@ out:
 	return has;
 }
 
-struct change {
-	struct xp_patch_work *work;
-	const uint32_t *ids;
-	size_t count;
-};
-
-/*
- * A thread that had just left the changed instruction when it was stopped reaches the stub later. So out_tsc is set
- * while the process is stopped: its records from then on are dropped. If nothing was written, all records are kept.
- */
-static int change_stopped(void *arg, struct xp_remote *remote)
+static int change_stopped(void *work, struct xp_remote *remote)
 {
-	const struct change *change = arg;
-	const struct xp_object *object = change->work->object;
-	uint64_t now = xp_clock_now_tsc();
-	int err = xp_patch_write_ours(change->work, remote);
-
-	if (err && !change->work->written)
-		return err;
-	for (size_t i = 0; i < change->count; i++) {
-		struct xp_function_budget *budget = &object->budget[change->ids[i]];
-
-		if (budget->excluded != XP_EXCLUDED_NOT && now < budget->out_tsc)
-			__atomic_store_n(&budget->out_tsc, now, __ATOMIC_RELAXED);
-	}
-	return err;
-}
-
-static int stop_and_change(struct xp_patch_work *work, const uint32_t *ids, size_t count)
-{
-	struct change change = { work, ids, count };
-
-	return xp_patch_stopped(work, change_stopped, &change);
+	return xp_patch_write_ours(work, remote);
 }
 
 int xp_patch_functions(struct xp_patch *patch, const struct xp_patch_place *place, const uint32_t *ids, size_t count,
@@ -372,7 +342,7 @@ int xp_patch_functions(struct xp_patch *patch, const struct xp_patch_place *plac
 	if (!err)
 		err = xp_patch_encode_all(&work);
 	if (!err)
-		err = stop_and_change(&work, ids, count);
+		err = xp_patch_stopped(&work, change_stopped, &work);
 out:
 	xp_sled_unlock(place->object, lock);
 	if (err && !why[0])

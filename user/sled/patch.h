@@ -74,10 +74,9 @@ bool xp_patch_has(struct xp_patch *patch, const struct xp_object *object, pid_t 
 
 /*
  * Applies what object->budget excludes to the sleds of these functions (sorted ids) of a patched object, in one stop of
- * the process. Other functions lose no record. Sets out_tsc of the functions that are excluded, unless it is earlier
- * already. Returns 0, also if the process runs another program or has unloaded the object, or an error as above. After
- * an error some sleds may be changed, and the caller may retry: this function does not wait for a process that does not
- * stop at once.
+ * the process. Other functions lose no record. Returns 0, also if the process runs another program or has unloaded the
+ * object, or an error as above. After an error some sleds may be changed, and the caller may retry: this function does
+ * not wait for a process that does not stop at once.
  */
 int xp_patch_functions(struct xp_patch *patch, const struct xp_patch_place *place, const uint32_t *ids, size_t count,
 		       char *why, size_t why_size);
