@@ -34,13 +34,11 @@ static int make(void **state)
 	struct world *world = calloc(1, sizeof(*world));
 	size_t first;
 
-	xp_budget_init(&world->budget, SHARE, FUNCTIONS);
+	xp_budget_init(&world->budget, SHARE, FUNCTIONS, COUNT_NS);
 	assert_int_equal(xp_budget_add(&world->budget, FUNCTIONS, &first), 0);
 	assert_int_equal(first, 0);
-	for (int i = 0; i < FUNCTIONS; i++) {
+	for (int i = 0; i < FUNCTIONS; i++)
 		world->budget.functions[i].record_ns = RECORD_NS;
-		world->budget.functions[i].count_ns = COUNT_NS;
-	}
 	world->now_ns = 1000 * TICK_NS;
 	*state = world;
 	return 0;
@@ -347,7 +345,7 @@ TEST_WITH(unread_counters, make, drop)
 	xp_budget_set(&world->budget, 0, XP_BUDGET_COUNTED, world->now_ns);
 	rate = function->rate;
 	for (int tick = 0; tick < 50; tick++) {
-		function->unread = true;
+		world->budget.unread = true;
 		world->now_ns += TICK_NS;
 		assert_int_equal(xp_budget_tick(&world->budget, world->now_ns, TICK_NS, &change, 1), 0);
 	}
@@ -433,7 +431,7 @@ static void run_crowd_tick(struct crowd *crowd, uint64_t tick_ns, size_t hot)
 
 		cost += rate_of(i, hot) / 1e9 *
 			(double)(function->state == XP_BUDGET_RECORDED	? function->record_ns
-				 : function->state == XP_BUDGET_COUNTED ? function->count_ns
+				 : function->state == XP_BUDGET_COUNTED ? crowd->budget.count_ns
 									: 0);
 	}
 	own_ns = (double)tick_ns / (1 + cost);
@@ -471,12 +469,10 @@ TEST(many_functions)
 		bool cheap = round % 2;
 
 		*crowd = (struct crowd){ .now_ns = 1 };
-		xp_budget_init(&crowd->budget, SHARE, MANY_COUNTERS);
+		xp_budget_init(&crowd->budget, SHARE, MANY_COUNTERS, 10);
 		assert_int_equal(xp_budget_add(&crowd->budget, MANY, &first), 0);
-		for (size_t i = 0; i < MANY; i++) {
-			crowd->budget.functions[i].record_ns = cheap ? 1400 : RECORD_NS;
-			crowd->budget.functions[i].count_ns = cheap ? 10 : COUNT_NS;
-		}
+		for (size_t i = 0; i < MANY; i++)
+			crowd->budget.functions[i].record_ns = cheap ? 1400 : 6000;
 		for (int tick = 0; tick < 8; tick++) {
 			run_crowd_tick(crowd, TICK_NS / 4, hot[round / 2]);
 			decide_for_crowd(crowd, TICK_NS / 4);
@@ -502,10 +498,10 @@ TEST(the_crowd_comes_back)
 
 	assert_non_null(crowd);
 	crowd->now_ns = 1;
-	xp_budget_init(&crowd->budget, SHARE, MANY_COUNTERS);
+	xp_budget_init(&crowd->budget, SHARE, MANY_COUNTERS, 10);
 	assert_int_equal(xp_budget_add(&crowd->budget, MANY, &first), 0);
 	for (size_t i = 0; i < MANY; i++)
-		crowd->budget.functions[i] = (struct xp_budget_function){ .record_ns = 1400, .count_ns = 10 };
+		crowd->budget.functions[i] = (struct xp_budget_function){ .record_ns = 1400 };
 	for (int tick = 0; tick < 20; tick++) {
 		run_crowd_tick(crowd, TICK_NS, 500);
 		decide_for_crowd(crowd, TICK_NS);

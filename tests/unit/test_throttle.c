@@ -158,7 +158,7 @@ static int set_up(void **state)
 	f->table.function_count = FUNCTIONS;
 	f->table.functions = f->functions;
 	f->throttle.changes = f->changes;
-	xp_budget_init(&f->throttle.budget, 0, XP_THROTTLE_COUNTERS);
+	xp_budget_init(&f->throttle.budget, 0, XP_THROTTLE_COUNTERS, 0);
 	f->throttle.members = f->members;
 	f->throttle.member_count = 2;
 	set_member(f, 0, ODD, PEER);

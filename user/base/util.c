@@ -41,12 +41,22 @@ int xp_refuse(char *why, size_t why_size, int err, const char *format, ...)
 	return err;
 }
 
+static uint64_t read_clock(clockid_t clock)
+{
+	struct timespec now = { 0 };
+
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * XP_NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
 uint64_t xp_now_ns(void)
 {
-	struct timespec now;
+	return read_clock(CLOCK_MONOTONIC);
+}
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * XP_NS_PER_S + (uint64_t)now.tv_nsec;
+uint64_t xp_thread_cpu_ns(void)
+{
+	return read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
 /* offset -1: writes at the position of the descriptor, which also works for pipes */

@@ -89,6 +89,9 @@ static inline uint64_t xp_add_capped(uint64_t *sum, uint64_t value)
 /* Returns CLOCK_MONOTONIC in ns. */
 uint64_t xp_now_ns(void);
 
+/* Returns the CPU time of this thread in ns. */
+uint64_t xp_thread_cpu_ns(void);
+
 /* Write all bytes. Return 0 or -errno. */
 int xp_write_all(int fd, const void *data, size_t size);
 int xp_pwrite_all(int fd, const void *data, size_t size, uint64_t offset);

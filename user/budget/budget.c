@@ -22,11 +22,7 @@
 #define LOOK_NS 200000000ull	  /* duration of a check */
 #define LOOK_MIN_NS 1000000000ull /* delay of the first check of a function that is out; later ones are rarer */
 #define LOOK_MAX_NS 30000000000ull
-/* Functions that cost less are counted by the stub, without the kernel. They may be checked together. */
-#define BY_STUB_NS 100
-#define LOOKS_MAX 16
-/* Each of the others takes probes of its own, which delay the rest of the changes of a tick. */
-#define NEW_COUNTS_MAX 4
+#define LOOKS_MAX 16 /* that begin together */
 /* Of the functions that can be counted at a time, the part that may be counted for longer than a check. */
 #define COUNTED_LONG 0.75
 /* Calls per tick that make a function a candidate, and those that make all with fewer calls candidates together. */
@@ -46,9 +42,10 @@
  */
 #define OWN_MIN 0.25
 
-void xp_budget_init(struct xp_budget *budget, double share, size_t counted_max)
+void xp_budget_init(struct xp_budget *budget, double share, size_t counted_max, double count_ns)
 {
-	*budget = (struct xp_budget){ .share = share, .allowed = share, .counted_max = counted_max };
+	*budget =
+	    (struct xp_budget){ .share = share, .allowed = share, .counted_max = counted_max, .count_ns = count_ns };
 }
 
 void xp_budget_free(struct xp_budget *budget)
@@ -101,12 +98,17 @@ void xp_budget_set(struct xp_budget *budget, size_t index, enum xp_budget_state 
 		function->looks = 0;
 }
 
-/* ns of tracing per ns of the target's own time. */
-static double cost_of(const struct xp_budget_function *function, enum xp_budget_state state)
+static double call_ns(const struct xp_budget *budget, const struct xp_budget_function *function,
+		      enum xp_budget_state state)
 {
-	if (state == XP_BUDGET_OUT)
-		return 0;
-	return function->rate * (double)(state == XP_BUDGET_RECORDED ? function->record_ns : function->count_ns);
+	return state == XP_BUDGET_OUT ? 0 : state == XP_BUDGET_COUNTED ? budget->count_ns : function->record_ns;
+}
+
+/* ns of tracing per ns of the target's own time. */
+static double cost_of(const struct xp_budget *budget, const struct xp_budget_function *function,
+		      enum xp_budget_state state)
+{
+	return function->rate * call_ns(budget, function, state);
 }
 
 /* The budget in the same unit. */
@@ -122,23 +124,42 @@ static double total(const struct xp_budget *budget)
 
 	for (size_t i = 0; i < budget->count; i++)
 		if (!budget->functions[i].looking)
-			sum += cost_of(&budget->functions[i], budget->functions[i].state);
+			sum += cost_of(budget, &budget->functions[i], budget->functions[i].state);
 	return sum;
 }
 
 /* The cost of tracing a function in this tick. */
-static double taken_ns(const struct xp_budget_function *function)
+static double taken_ns(const struct xp_budget *budget, size_t index)
 {
-	return (double)function->calls *
-	       (double)(function->state == XP_BUDGET_RECORDED ? function->record_ns : function->count_ns);
+	const struct xp_budget_function *function = &budget->functions[index];
+
+	return (double)function->calls * call_ns(budget, function, function->state);
 }
 
-static int compare_taken(const void *a, const void *b, void *arg)
+/* What it would cost to record it. */
+static double recorded_cost(const struct xp_budget *budget, size_t index)
 {
-	const struct xp_budget_function *functions = arg;
-	double x = taken_ns(&functions[*(const size_t *)a]), y = taken_ns(&functions[*(const size_t *)b]);
+	return cost_of(budget, &budget->functions[index], XP_BUDGET_RECORDED);
+}
 
-	return x < y ? 1 : x > y ? -1 : 0;
+struct sorting {
+	const struct xp_budget *budget;
+	double (*cost)(const struct xp_budget *budget, size_t index);
+};
+
+static int compare(const void *a, const void *b, void *arg)
+{
+	const struct sorting *by = arg;
+
+	double x = by->cost(by->budget, *(const size_t *)a), y = by->cost(by->budget, *(const size_t *)b);
+
+	return (x < y) - (x > y);
+}
+
+/* Sorts the first functions of budget->order, the most expensive one first. */
+static void sort(struct xp_budget *budget, size_t count, double (*cost)(const struct xp_budget *budget, size_t index))
+{
+	qsort_r(budget->order, count, sizeof(*budget->order), compare, &(struct sorting){ budget, cost });
 }
 
 /* The cost of the cheapest of the functions that together took most of the tracing time. */
@@ -150,9 +171,9 @@ static double dearest_ns(struct xp_budget *budget, double tracing_ns)
 	for (size_t i = 0; i < budget->count; i++)
 		if (budget->functions[i].calls)
 			budget->order[count++] = i;
-	qsort_r(budget->order, count, sizeof(*budget->order), compare_taken, budget->functions);
+	sort(budget, count, taken_ns);
 	for (size_t i = 0; i < count && sum < DEAREST * tracing_ns; i++) {
-		least = taken_ns(&budget->functions[budget->order[i]]);
+		least = taken_ns(budget, budget->order[i]);
 		sum += least;
 	}
 	return least;
@@ -179,7 +200,7 @@ static void learn(struct xp_budget *budget, uint64_t cpu_ns)
 	double tracing_ns = 0, own_ns, known_ns = 0;
 
 	for (size_t i = 0; i < budget->count; i++)
-		tracing_ns += taken_ns(&budget->functions[i]);
+		tracing_ns += taken_ns(budget, i);
 	own_ns = (double)cpu_ns - tracing_ns;
 	if (own_ns < own_min) {
 		own_ns = own_min;
@@ -190,30 +211,20 @@ static void learn(struct xp_budget *budget, uint64_t cpu_ns)
 	for (size_t i = 0; i < budget->count; i++) {
 		struct xp_budget_function *function = &budget->functions[i];
 		double rate = (double)function->calls / own_ns;
-		bool unknown = (function->unread && function->state == XP_BUDGET_COUNTED && rate < function->rate) ||
-			       taken_ns(function) < known_ns;
+		bool unknown = (budget->unread && function->state == XP_BUDGET_COUNTED && rate < function->rate) ||
+			       taken_ns(budget, i) < known_ns;
+		double calls = (double)function->calls;
 
-		function->unread = false;
-		if (unknown) {
-			function->calls = 0;
-			continue;
-		}
-		function->seen += RISE * ((double)function->calls - function->seen);
 		function->calls = 0;
+		if (unknown)
+			continue;
+		function->seen += RISE * (calls - function->seen);
 		if (function->looking && function->state == XP_BUDGET_COUNTED)
 			function->rate = rate;
 		else if (function->state != XP_BUDGET_OUT)
 			function->rate += (rate > function->rate ? RISE : FALL) * (rate - function->rate);
 	}
-}
-
-static int compare_cost(const void *a, const void *b, void *arg)
-{
-	const struct xp_budget_function *functions = arg;
-	double x = cost_of(&functions[*(const size_t *)a], XP_BUDGET_RECORDED);
-	double y = cost_of(&functions[*(const size_t *)b], XP_BUDGET_RECORDED);
-
-	return x < y ? 1 : x > y ? -1 : 0;
+	budget->unread = false;
 }
 
 /* Puts the functions of a state into budget->order, the most expensive first. Leaves out those that cost nothing. */
@@ -224,7 +235,7 @@ static size_t sort_state(struct xp_budget *budget, enum xp_budget_state state)
 	for (size_t i = 0; i < budget->count; i++)
 		if (budget->functions[i].state == state && budget->functions[i].rate > 0)
 			budget->order[count++] = i;
-	qsort_r(budget->order, count, sizeof(*budget->order), compare_cost, budget->functions);
+	sort(budget, count, recorded_cost);
 	return count;
 }
 
@@ -235,7 +246,6 @@ struct decisions {
 	double cost; /* total over all functions, after the changes */
 	double counting;
 	size_t counted; /* functions */
-	size_t probed;	/* functions that get probes to be counted */
 };
 
 static void change(struct xp_budget *budget, struct decisions *decisions, size_t index, enum xp_budget_state state)
@@ -244,14 +254,13 @@ static void change(struct xp_budget *budget, struct decisions *decisions, size_t
 
 	/* The sums do not include a check. */
 	if (!function->looking)
-		decisions->cost += cost_of(function, state) - cost_of(function, function->state);
+		decisions->cost += cost_of(budget, function, state) - cost_of(budget, function, function->state);
 	if (!function->looking && function->state == XP_BUDGET_COUNTED)
-		decisions->counting -= cost_of(function, XP_BUDGET_COUNTED);
+		decisions->counting -= cost_of(budget, function, XP_BUDGET_COUNTED);
 	if (!function->looking && state == XP_BUDGET_COUNTED)
-		decisions->counting += cost_of(function, XP_BUDGET_COUNTED);
+		decisions->counting += cost_of(budget, function, XP_BUDGET_COUNTED);
 	decisions->counted -= function->state == XP_BUDGET_COUNTED;
 	decisions->counted += state == XP_BUDGET_COUNTED;
-	decisions->probed += state == XP_BUDGET_COUNTED && function->count_ns > BY_STUB_NS;
 	decisions->changes[decisions->count++] = (struct xp_budget_change){ index, state };
 }
 
@@ -259,7 +268,7 @@ static void change(struct xp_budget *budget, struct decisions *decisions, size_t
 static bool countable(const struct xp_budget *budget, const struct decisions *decisions,
 		      const struct xp_budget_function *function)
 {
-	double cost = cost_of(function, XP_BUDGET_COUNTED);
+	double cost = cost_of(budget, function, XP_BUDGET_COUNTED);
 	bool included = function->state == XP_BUDGET_COUNTED && !function->looking;
 	double others = decisions->counting - (included ? cost : 0);
 
@@ -267,16 +276,14 @@ static bool countable(const struct xp_budget *budget, const struct decisions *de
 }
 
 /* Whether there is a counter for it for longer than a check. */
-static bool has_counter(const struct xp_budget *budget, const struct decisions *decisions,
-			const struct xp_budget_function *function)
+static bool has_counter(const struct xp_budget *budget, const struct decisions *decisions)
 {
-	return (function->count_ns <= BY_STUB_NS || decisions->probed < NEW_COUNTS_MAX) &&
-	       (double)decisions->counted < COUNTED_LONG * (double)budget->counted_max;
+	return (double)decisions->counted < COUNTED_LONG * (double)budget->counted_max;
 }
 
 static void plan_look(struct xp_budget *budget, struct xp_budget_function *function, uint64_t now_ns)
 {
-	double dear_ns = cost_of(function, XP_BUDGET_COUNTED) * (double)LOOK_NS / allowance(budget, LOOKS);
+	double dear_ns = cost_of(budget, function, XP_BUDGET_COUNTED) * (double)LOOK_NS / allowance(budget, LOOKS);
 	uint64_t wait_ns = LOOK_MIN_NS << XP_MIN(function->looks, 5u);
 
 	wait_ns = XP_MAX(wait_ns, (uint64_t)XP_MIN(dear_ns, (double)LOOK_MAX_NS));
@@ -291,7 +298,7 @@ static void take_out_some(struct xp_budget *budget, struct decisions *decisions,
 
 	for (size_t i = 0; i < count && decisions->count < decisions->max; i++) {
 		struct xp_budget_function *function = &budget->functions[budget->order[i]];
-		bool counted = countable(budget, decisions, function) && has_counter(budget, decisions, function);
+		bool counted = countable(budget, decisions, function) && has_counter(budget, decisions);
 
 		if (decisions->cost <= allowance(budget, TARGET))
 			return;
@@ -328,9 +335,9 @@ static void stop_counting(struct xp_budget *budget, struct decisions *decisions,
 		if (function->state != XP_BUDGET_COUNTED ||
 		    (function->looking && now_ns - function->since_ns < LOOK_NS))
 			continue;
-		fits = decisions->cost + cost_of(function, XP_BUDGET_RECORDED) <= allowance(budget, ROOM);
+		fits = decisions->cost + cost_of(budget, function, XP_BUDGET_RECORDED) <= allowance(budget, ROOM);
 		if (countable(budget, decisions, function) &&
-		    (!function->looking || fits || has_counter(budget, decisions, function))) {
+		    (!function->looking || fits || has_counter(budget, decisions))) {
 			function->looking = false;
 			continue;
 		}
@@ -351,7 +358,8 @@ static void record_again(struct xp_budget *budget, struct decisions *decisions, 
 			budget->order[count++] = i;
 	while (count-- && decisions->count < decisions->max) {
 		struct xp_budget_function *function = &budget->functions[budget->order[count]];
-		double more = cost_of(function, XP_BUDGET_RECORDED) - cost_of(function, XP_BUDGET_COUNTED);
+		double more =
+		    cost_of(budget, function, XP_BUDGET_RECORDED) - cost_of(budget, function, XP_BUDGET_COUNTED);
 
 		if (function->looking)
 			continue;
@@ -380,10 +388,7 @@ static struct xp_budget_function *next_due(struct xp_budget *budget, uint64_t no
 	return due;
 }
 
-/*
- * One at a time, since the cost of a check is not known in advance; several where even a very hot function costs little
- * to count.
- */
+/* Even a very hot function costs little to count. */
 static void look(struct xp_budget *budget, struct decisions *decisions, uint64_t now_ns)
 {
 	size_t looks = 0;
@@ -395,17 +400,14 @@ static void look(struct xp_budget *budget, struct decisions *decisions, uint64_t
 			return;
 	while (looks < LOOKS_MAX && decisions->count < decisions->max && decisions->counted < budget->counted_max) {
 		struct xp_budget_function *due = next_due(budget, now_ns);
-		bool cheap = due && due->count_ns <= BY_STUB_NS;
 
-		if (!due || (looks && !cheap))
+		if (!due)
 			return;
 		due->looking = true;
 		/* A check begins and ends with a change. */
 		budget->next_look_ns = now_ns + (uint64_t)(2 * budget->change_ns / (LOOKS * budget->share));
 		change(budget, decisions, (size_t)(due - budget->functions), XP_BUDGET_COUNTED);
 		looks++;
-		if (!cheap)
-			return;
 	}
 }
 
@@ -422,7 +424,7 @@ size_t xp_budget_tick(struct xp_budget *budget, uint64_t now_ns, uint64_t cpu_ns
 			continue;
 		decisions.counted++;
 		if (!budget->functions[i].looking)
-			decisions.counting += cost_of(&budget->functions[i], XP_BUDGET_COUNTED);
+			decisions.counting += cost_of(budget, &budget->functions[i], XP_BUDGET_COUNTED);
 	}
 	stop_counting(budget, &decisions, now_ns);
 	if (decisions.cost > allowance(budget, FULL))

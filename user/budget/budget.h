@@ -30,12 +30,10 @@ enum xp_budget_state {
 struct xp_budget_function {
 	enum xp_budget_state state;
 	bool looking;	 /* counted briefly, to check whether it has cooled down */
-	float record_ns; /* cost of a call: recorded, and counted */
-	float count_ns;
-	uint64_t calls; /* in this tick so far; xp_budget_tick() resets it */
-	bool unread;	/* counted: calls may be missing from that number; xp_budget_tick() resets it */
-	double rate;	/* smoothed; if out, the last known rate */
-	double seen;	/* calls per tick, smoothed: a rate from one or two calls means nothing */
+	float record_ns; /* cost of a recorded call */
+	uint64_t calls;	 /* in this tick so far; xp_budget_tick() resets it */
+	double rate;	 /* smoothed; if out, the last known rate */
+	double seen;	 /* calls per tick, smoothed: a rate from one or two calls means nothing */
 	uint64_t since_ns;
 	uint64_t cool_since_ns; /* counted: since when it is cheap enough to be recorded again; 0: it is not */
 	uint64_t look_ns;	/* out: time of the next check */
@@ -45,6 +43,8 @@ struct xp_budget_function {
 struct xp_budget {
 	double share;	    /* budget as a share of the target's CPU time, 0..1 */
 	size_t counted_max; /* how many functions can be counted at a time */
+	double count_ns;    /* cost of a counted call */
+	bool unread;	    /* counted calls may be missing in this tick; xp_budget_tick() resets it */
 	struct xp_budget_function *functions;
 	size_t count;
 	size_t room;
@@ -64,7 +64,7 @@ struct xp_budget_change {
 	enum xp_budget_state state;
 };
 
-void xp_budget_init(struct xp_budget *budget, double share, size_t counted_max);
+void xp_budget_init(struct xp_budget *budget, double share, size_t counted_max, double count_ns);
 void xp_budget_free(struct xp_budget *budget);
 /*
  * Adds functions, which are recorded and have a cost of 0: the caller sets the costs. *first is the index of the first

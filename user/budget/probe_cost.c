@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "arch/x86_64/stub.h"
@@ -50,67 +49,30 @@ __asm__(".pushsection .text, \"ax\", @progbits\n"
 	".popsection\n");
 
 /* What the child is to call, and how often. */
-enum call { CALL_ENTRY, CALL_EXIT, CALL_STUB, CALL_ARGS, CALL_MEMORY, CALL_COUNTER };
-
 struct request {
-	enum call what;
+	void (*function)(const uint8_t *slot, uint32_t word);
+	uint32_t slot; /* offset in the stub */
 	unsigned int calls;
-	bool rdpid;
+	enum xp_event_kind kind;
 };
-
-static uint64_t cpu_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	return (uint64_t)now.tv_sec * XP_NS_PER_S + (uint64_t)now.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-static void (*function_of(enum call what))(const uint8_t *slot, uint32_t word)
-{
-	switch (what) {
-	case CALL_ENTRY:
-		return xp_probe_cost_entry;
-	case CALL_EXIT:
-		return xp_probe_cost_exit;
-	default:
-		return xp_probe_cost_slot;
-	}
-}
 
 /* CPU time of a call: the median of some batches. */
 static uint64_t measure_call(const struct request *request, const uint8_t *stub)
 {
-	void (*function)(const uint8_t *, uint32_t) = function_of(request->what);
-	uint32_t word = xp_event_word(0, request->what == CALL_COUNTER ? XP_EVENT_NONE : XP_EVENT_ENTRY);
+	uint32_t word = xp_event_word(0, request->kind);
 	uint64_t ns[BATCHES];
 
-	if (request->what == CALL_MEMORY)
-		stub += xp_stub_memory_entry(request->rdpid);
-	else if (request->what == CALL_STUB)
-		stub += xp_stub_entry(XP_STUB_CALL);
-	else if (request->what == CALL_ARGS)
-		stub += xp_stub_entry(XP_STUB_ARGS);
-	else if (request->what == CALL_COUNTER)
-		stub += XP_STUB_COUNT;
 	for (int batch = 0; batch < BATCHES; batch++) {
 		uint64_t begin;
 
 		/* Not all batches are in the same moment, in which the machine may do something else. */
 		usleep(PAUSE_US);
-		begin = cpu_ns();
+		begin = xp_thread_cpu_ns();
 		for (unsigned int i = 0; i < request->calls; i++)
-			function(stub, word);
-		ns[batch] = (cpu_ns() - begin) / request->calls;
+			request->function(stub + request->slot, word);
+		ns[batch] = (xp_thread_cpu_ns() - begin) / request->calls;
 	}
-	qsort(ns, BATCHES, sizeof(ns[0]), compare);
+	qsort(ns, BATCHES, sizeof(ns[0]), xp_compare_u64);
 	return ns[BATCHES / 2];
 }
 
@@ -175,14 +137,6 @@ static int file_offset(pid_t pid, const uint8_t *address, uint64_t *offset)
 	return err;
 }
 
-static int ask(const struct bench *bench, const struct request *request, uint64_t *ns)
-{
-	if (write(bench->child.fd, request, sizeof(*request)) != sizeof(*request) ||
-	    read(bench->child.fd, ns, sizeof(*ns)) != sizeof(*ns))
-		return -EIO;
-	return 0;
-}
-
 static int attach_sled(const struct bench *bench, int program_fd, const void *sled)
 {
 	uint64_t offset;
@@ -217,36 +171,38 @@ static int attach_all(const struct bench *bench)
 	return err;
 }
 
-static int measure_stub(struct bench *bench, struct xp_probe_cost *cost)
-{
-	const struct request hits = { .what = CALL_STUB, .calls = STUB_HITS };
-	const struct request counts = { .what = CALL_COUNTER, .calls = COUNTS };
-	const struct request memory = { .what = CALL_MEMORY, .calls = COUNTS, .rdpid = bench->options->rdpid };
-	const struct request args = { .what = CALL_ARGS, .calls = STUB_HITS };
-	int err = ask(bench, &hits, &cost->stub_ns);
-
-	if (!err)
-		err = ask(bench, &counts, &cost->count_ns);
-	if (!err && bench->options->memory)
-		err = ask(bench, &memory, &cost->memory_ns);
-	/* A cost too small to measure is not zero. */
-	cost->count_ns = XP_MAX(cost->count_ns, 1u);
-	if (bench->options->memory)
-		cost->memory_ns = XP_MAX(cost->memory_ns, 1u);
-	return err || !bench->options->args ? err : ask(bench, &args, &cost->args_ns);
-}
-
 static int measure(struct bench *bench, struct xp_probe_cost *cost)
 {
-	const struct request entry = { .what = CALL_ENTRY, .calls = ENTRIES };
-	const struct request exit = { .what = CALL_EXIT, .calls = EXITS };
+	const struct xp_probe_cost_options *options = bench->options;
+	const uint32_t memory = options->memory ? xp_stub_memory_entry(options->rdpid) : 0;
+	const struct {
+		bool wanted;
+		uint64_t *ns;
+		struct request request;
+	} rows[] = {
+		{ true, &cost->entry_ns, { xp_probe_cost_entry, 0, ENTRIES, XP_EVENT_ENTRY } },
+		{ true, &cost->exit_ns, { xp_probe_cost_exit, 0, EXITS, XP_EVENT_ENTRY } },
+		{ options->stub,
+		  &cost->stub_ns,
+		  { xp_probe_cost_slot, xp_stub_entry(XP_STUB_CALL), STUB_HITS, XP_EVENT_ENTRY } },
+		{ options->stub, &cost->count_ns, { xp_probe_cost_slot, XP_STUB_COUNT, COUNTS, XP_EVENT_NONE } },
+		{ options->memory, &cost->memory_ns, { xp_probe_cost_slot, memory, COUNTS, XP_EVENT_ENTRY } },
+		{ options->stub && options->args,
+		  &cost->args_ns,
+		  { xp_probe_cost_slot, xp_stub_entry(XP_STUB_ARGS), STUB_HITS, XP_EVENT_ENTRY } },
+	};
 	int err = attach_all(bench);
 
-	if (!err)
-		err = ask(bench, &entry, &cost->entry_ns);
-	if (!err)
-		err = ask(bench, &exit, &cost->exit_ns);
-	return err || !bench->options->stub ? err : measure_stub(bench, cost);
+	for (size_t i = 0; i < XP_ARRAY_SIZE(rows) && !err; i++) {
+		if (!rows[i].wanted)
+			continue;
+		if (write(bench->child.fd, &rows[i].request, sizeof(rows[i].request)) != sizeof(rows[i].request) ||
+		    read(bench->child.fd, rows[i].ns, sizeof(*rows[i].ns)) != sizeof(*rows[i].ns))
+			err = -EIO;
+		/* A cost too small to measure is not zero. */
+		*rows[i].ns = XP_MAX(*rows[i].ns, 1u);
+	}
+	return err;
 }
 
 static void close_bench(struct bench *bench)

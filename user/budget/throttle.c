@@ -26,7 +26,7 @@ int xp_throttle_new(struct xp_throttle **result, const struct xp_throttle_option
 	if (!throttle)
 		return -ENOMEM;
 	throttle->options = *options;
-	xp_budget_init(&throttle->budget, options->share, XP_THROTTLE_COUNTERS);
+	xp_budget_init(&throttle->budget, options->share, XP_THROTTLE_COUNTERS, (double)options->probe_cost.count_ns);
 	xp_call_accounts_keep(&options->processes->accounts, (unsigned int)XP_MAX(sysconf(_SC_NPROCESSORS_ONLN), 1),
 			      TICK_NS);
 	*result = throttle;
@@ -109,7 +109,6 @@ static void set_costs(struct xp_throttle *throttle, const struct xp_throttle_mem
 
 		member->functions[id].memory_ns = (uint32_t)memory_ns;
 		function->record_ns = (float)record_ns;
-		function->count_ns = (float)cost->count_ns;
 	}
 }
 
@@ -315,22 +314,7 @@ static void gather_counted(struct xp_throttle *throttle, struct xp_throttled *on
 
 	one->counted += calls;
 	function->calls += calls;
-	throttle->tracing_sum_ns += (double)calls * (double)function->count_ns;
-}
-
-/* The counts in the process are not known, which must not pass for zero calls. */
-static void mark_unread(struct xp_throttle *throttle, pid_t pid)
-{
-	for (size_t m = 0; m < throttle->member_count; m++) {
-		const struct xp_throttle_member *member = &throttle->members[m];
-		bool here = false;
-
-		for (size_t p = 0; p < member->place_count; p++)
-			here |= member->places[p].pid == pid;
-		for (size_t i = 0; i < throttle->count && here; i++)
-			if (throttle->all[i].object == member->object)
-				throttle->budget.functions[throttle->all[i].budget_index].unread = true;
-	}
+	throttle->tracing_sum_ns += (double)calls * throttle->budget.count_ns;
 }
 
 /*
@@ -361,7 +345,7 @@ static void add_counters(struct xp_throttle *throttle, struct xp_process *proces
 	if (xp_patch_counts(options->patch, process->pid, told) ||
 	    (process->attaching.inherits_from &&
 	     xp_patch_counts_left(options->patch, process->attaching.inherits_from, process->pid, told)))
-		mark_unread(throttle, process->pid);
+		throttle->budget.unread = true; /* which must not pass for zero calls */
 	for (size_t i = 0; i < XP_STUB_COUNTERS_MAX; i++)
 		sum += (double)told[i];
 	if (!(sum > 0))
@@ -402,10 +386,9 @@ static void begin(struct xp_throttle *throttle)
 	struct xp_processes *processes = throttle->options.processes;
 
 	gather_calls(throttle);
-	for (size_t i = 0; i < throttle->budget.count; i++) {
+	for (size_t i = 0; i < throttle->budget.count; i++)
 		throttle->budget.functions[i].calls = 0;
-		throttle->budget.functions[i].unread = false;
-	}
+	throttle->budget.unread = false;
 	throttle->tracing_sum_ns = 0;
 	throttle->begin_tsc = throttle->mark_tsc;
 	for (struct xp_process *process = processes->first_live; process; process = process->next_live)

@@ -183,14 +183,6 @@ static void tell_copy(const struct xp_sym_binary *stored, int err)
 			clean, XP_ELF_COPY_DEBUG_BYTES_MAX >> 20);
 }
 
-static uint64_t cpu_ns(void)
-{
-	struct timespec used = { 0 };
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-	return (uint64_t)used.tv_sec * XP_NS_PER_S + (uint64_t)used.tv_nsec;
-}
-
 /*
  * Adds the binary and copies it. Keeps a binary whose copy fails in the list, so that readers can reject a changed
  * file.
@@ -198,7 +190,7 @@ static uint64_t cpu_ns(void)
 static int add_stored(struct xp_sym_binaries *binaries, struct xp_sym_binary *stored, int fd,
 		      const struct xp_file *file)
 {
-	uint64_t start_ns = xp_now_ns(), start_cpu_ns = cpu_ns(), spent_ns;
+	uint64_t start_ns = xp_now_ns(), start_cpu_ns = xp_thread_cpu_ns(), spent_ns;
 	int err;
 
 	if (XP_ARRAY_RESERVE(binaries->all, binaries->room, binaries->count + 1) || !stored->path ||
@@ -209,7 +201,7 @@ static int add_stored(struct xp_sym_binaries *binaries, struct xp_sym_binary *st
 	}
 	*xp_u64_map_find(&binaries->by_inode, stored->identity.inode) = (uint32_t)binaries->count;
 	err = binaries->ns_left ? copy(binaries, stored, fd, file) : -ETIMEDOUT;
-	spent_ns = XP_MAX(cpu_ns() - start_cpu_ns, (xp_now_ns() - start_ns) / XP_SYM_COPIES_WAIT_SHARE);
+	spent_ns = XP_MAX(xp_thread_cpu_ns() - start_cpu_ns, (xp_now_ns() - start_ns) / XP_SYM_COPIES_WAIT_SHARE);
 	binaries->ns_left -= XP_MIN(binaries->ns_left, spent_ns);
 	binaries->all[binaries->count++] = stored;
 	tell_copy(stored, err);
