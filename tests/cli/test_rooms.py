@@ -47,7 +47,7 @@ CEILINGS = {
     "kernel": 4030,
     "sled": 7860,
     "trace": 4980,
-    "budget": 2070,
+    "budget": 2080,
     "jit": 4220,
     "store": 1460,
     "sample": 3610,

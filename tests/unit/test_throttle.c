@@ -27,6 +27,7 @@ static struct {
 	pid_t stopped[STOPS_MAX];	/* ... of these */
 	pid_t odd;			/* this process does not stop */
 	struct xp_throttle *stop_after; /* the recording ends while a process is stopped */
+	pid_t reused;			/* another process has this PID */
 	uint64_t told[2];		/* new calls that the stubs of ODD and PEER have counted */
 } kernel;
 
@@ -102,6 +103,12 @@ static int play_counts_left(struct xp_patch *patch, pid_t pid, pid_t child, uint
 	return 0;
 }
 
+static uint64_t play_start_time(pid_t pid)
+{
+	return kernel.reused == pid ? 2 : 1;
+}
+
+#define xp_target_start_time play_start_time
 #define xp_patch_counts play_counts
 #define xp_patch_counts_left play_counts_left
 #define xp_patch_functions play_patch_functions
@@ -473,11 +480,13 @@ TEST_WITH(test_told_counts_are_bounded, set_up, tear_down)
 	struct xp_process *process;
 	struct fixture *f = *state;
 	struct xp_throttled *one;
+	uint64_t counted;
 
 	add_process(f);
 	assert_int_equal(xp_processes_add(&f->processes, &process, PEER, &info, 0), 0);
 	xp_call_accounts_keep(&f->processes.accounts, 1, TICK_NS);
-	f->throttle.options.probe_cost.count_ns = COUNT_NS;
+	process->start_time = 1;
+	f->throttle.options.probe_cost.count_ns = f->throttle.budget.count_ns = COUNT_NS;
 	for (size_t m = 0; m < 2; m++)
 		set_costs(&f->throttle, &f->members[m]);
 	f->throttle.budget.share = 0.5;
@@ -493,6 +502,12 @@ TEST_WITH(test_told_counts_are_bounded, set_up, tear_down)
 	assert_true(f->throttle.tracing_sum_ns <= 9 * TICK_NS / 10 + 10 * HONEST * COUNT_NS + TICK_NS + COUNT_NS);
 	assert_true(one->counted >= 10 * HONEST);
 	assert_true(one->counted <= (9 * TICK_NS / 10 + TICK_NS) / COUNT_NS + 10 * HONEST);
+	/* What another process with the PID of the second one has there does not count. */
+	kernel.told[0] = 0;
+	kernel.reused = PEER;
+	counted = one->counted;
+	pass(f, 12 * TICK_NS, TICK_NS / 10);
+	assert_int_equal(one->counted, counted);
 }
 
 /*

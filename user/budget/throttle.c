@@ -334,6 +334,12 @@ static uint64_t draw_calls(struct xp_throttle *throttle, struct xp_process *proc
 	return count;
 }
 
+/* The counters are read by PID. Another process may have the PID before the end of this one is read from the rings. */
+static bool is_itself(const struct xp_process *process)
+{
+	return !process->start_time || xp_target_start_time(process->pid) == process->start_time;
+}
+
 /* What the stubs of a process have counted since the last time. */
 static void add_counters(struct xp_throttle *throttle, struct xp_process *process,
 			 uint64_t by_stubs[XP_STUB_COUNTERS_MAX])
@@ -346,6 +352,8 @@ static void add_counters(struct xp_throttle *throttle, struct xp_process *proces
 	    (process->attaching.inherits_from &&
 	     xp_patch_counts_left(options->patch, process->attaching.inherits_from, process->pid, told)))
 		throttle->budget.unread = true; /* which must not pass for zero calls */
+	if (!is_itself(process))
+		return;
 	for (size_t i = 0; i < XP_STUB_COUNTERS_MAX; i++)
 		sum += (double)told[i];
 	if (!(sum > 0))
