@@ -317,6 +317,26 @@ def test_memory_of_a_killed_xprof_is_written_over(program, record, start):
     assert recorded.totals["seen"] <= 4 * 1500 + 1
 
 
+def test_memory_that_other_processes_forge(program, record, start):
+    """
+    A process without privileges and its children write over their rings, headers and keys all the time: no call of
+    another process is lost, added or changed, and the recording ends as usual.
+    """
+    path = program("live/programs/memory.c", "-O1")
+    forger, process = start([path, "wait", "forge", 1000]), start([path, "wait", "fast", 25000])
+    assert forger.stdout.readline() == process.stdout.readline() == "ready\n"
+    session = record(MEMORY, "--no-samples", "--follow", "-p", f"{process.pid},{forger.pid}").wait_attached()
+    forger.send_signal(signal.SIGUSR1)
+    recording.wait_until(lambda: targets.children(forger.pid), "it does not forge")
+    process.send_signal(signal.SIGUSR1)
+    counted = recording.printed_calls(process.communicate(timeout=60)[0])
+    recorded = session.stop().adds_up()
+    (log,) = [log for log in recorded.logs if log.pid == process.pid]
+    found = log.calls()
+    assert all(found[name, ENTER] == found[name, EXIT] + found[name, TAIL] == counted[name] for name in ("work", "inner"))
+    assert len(recorded.manifest["processes"]) == 5
+
+
 def test_recover_and_restore_after_a_kill(waiting, program, record, xprof):
     """
     The recovered log has the stored calls, and recover reports what is missing: later calls are in the memory of the

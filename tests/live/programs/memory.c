@@ -260,6 +260,48 @@ UNTRACED static void scribble(long count)
 	work_often((void *)count);
 }
 
+/* What looks like a header, a record or a key, at places that may have one. */
+__attribute__((target("fsgsbase"))) UNTRACED static void *forge(void *unused)
+{
+	const size_t ring = 4096 + 16 * 16384, used = 8 * ring, tables = 256 * ring;
+	unsigned long value = 88172645463325252 ^ (unsigned long)getpid(), *word;
+	size_t bytes = 0;
+	char *rings = find_rings(&bytes);
+
+	for (long i = 0; rings; i++) {
+		value ^= value << 13;
+		value ^= value >> 7;
+		value ^= value << 17;
+		word = (unsigned long *)(rings + (i % 3 ? value % used / ring * ring : tables));
+		if (i % 3 == 0)
+			word[value % (bytes - tables) / 8] = __builtin_ia32_rdfsbase64() << 8 | (value >> 32) % 256;
+		else if (i % 3 == 1)
+			word[(value >> 40) % 5] = value & 64 ? value : value >> 44;
+		else {
+			word += 512 + (value >> 40) % 16384 * 2;
+			word[0] = __builtin_ia32_rdtsc() << 12;
+			word[1] = value & 256 ? value : value << 32 | (value >> 32) % 3 << 24 | (value >> 36) % 8;
+		}
+	}
+	return unused;
+}
+
+/* Calls without privileges, and overwrites its rings meanwhile, as do its children. Does not end before the rings are
+ * unmapped. */
+UNTRACED static void forge_all(long count)
+{
+	pthread_t forger;
+
+	if (setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534))
+		return;
+	for (int i = 0; i < 3 && fork(); i++)
+		;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	pthread_create(&forger, NULL, forge, NULL);
+	for (;;)
+		work_often((void *)count);
+}
+
 /* Each call has another fs base. Nothing here uses TLS meanwhile. Waits when done. */
 __attribute__((target("fsgsbase"))) UNTRACED static void flood(long count)
 {
@@ -296,6 +338,7 @@ int main(int argc, char **argv)
 		     { "shared", shared },
 		     { "steal", steal },
 		     { "scribble", scribble },
+		     { "forge", forge_all },
 		     { "flood", flood },
 		     { "forbid_tsc", forbid_tsc },
 		     { "kernel_threads", kernel_threads } };
