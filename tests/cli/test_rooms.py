@@ -39,7 +39,7 @@ CEILINGS = {
     "base": 4610,
     "arch/x86_64": 2480,
     "format": 7030,
-    "elf": 4720,
+    "elf": 4990,
     "target": 5600,
     "unwind": 4330,
     "functions": 2410,

@@ -229,10 +229,13 @@ static bool is_in_file(const struct xp_elf_file *image, const GElf_Shdr *header)
 
 bool xp_elf_file_is_go(struct xp_elf_file *image)
 {
+	static const char *const names[] = { ".go.buildinfo", ".gopclntab", ".data.rel.ro.gopclntab" };
 	GElf_Shdr header;
+	bool is_go = false;
 
-	return xp_elf_file_section(image, ".gopclntab", 0, &header) ||
-	       xp_elf_file_section(image, ".data.rel.ro.gopclntab", 0, &header); /* position-independent */
+	for (size_t i = 0; i < XP_ARRAY_SIZE(names) && !is_go; i++)
+		is_go = xp_elf_file_section(image, names[i], 0, &header);
+	return is_go;
 }
 
 bool xp_elf_file_symbols(struct xp_elf_file *image, uint32_t type, GElf_Shdr *symbols, GElf_Shdr *strings)
