@@ -2,7 +2,8 @@
 /*
  * Programs on uprobes at XRay sleds, one per kind of sled, or at the stub that patched sleds call: stamp, reserve,
  * fill, submit. The uprobe's cookie describes the sled (xprof/event.h), or the patched sled leaves a description
- * (user/arch/x86_64/stub.h). The reader polls, so a record never wakes it.
+ * (user/arch/x86_64/stub.h). The last program is on uprobes of Go functions. The reader polls, so a record never wakes
+ * it.
  */
 #include "common.bpf.h"
 #include "thread.bpf.h"
@@ -416,4 +417,38 @@ SEC("uprobe")
 int stub_typed_event(struct pt_regs *ctx)
 {
 	return record_stub_event(ctx, XP_EVENT_TYPED);
+}
+
+/* The start of Go's struct g: the bounds of the goroutine's stack (src/runtime/runtime2.go). */
+struct go_stack {
+	__u64 lo;
+	__u64 hi;
+};
+
+/* At each probe, r14 is the address of the goroutine (user/functions/go_plan.h). */
+SEC("uprobe")
+int go_call(struct pt_regs *ctx)
+{
+	__u64 time = bpf_ktime_get_ns();
+	__u64 pid_tgid = bpf_get_current_pid_tgid();
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	enum xp_event_kind kind = (__u32)cookie >> XP_FN_BITS;
+	struct xp_event_go *event;
+	struct go_stack stack;
+	__u64 sp = ctx->sp;
+
+	if (!wanted(pid_tgid >> 32) ||
+	    (cookie & XP_COOKIE_HAS_CONDITION && !condition_holds(XP_COOKIE_CONDITION(cookie), ctx->flags)))
+		return 0;
+	event = reserve(sizeof(*event), kind);
+	if (!event)
+		return 0;
+	event->goroutine = ctx->r14;
+	if (bpf_probe_read_user(&stack, sizeof(stack), (const void *)ctx->r14) || sp <= stack.lo || sp > stack.hi)
+		event->goroutine = 0;
+	else
+		sp -= stack.hi;
+	fill(&event->head, time, pid_tgid, sp, cookie, kind);
+	bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+	return 0;
 }

@@ -155,8 +155,9 @@ static void print_planned_heading(const struct listing *listing, const struct ob
 	xp_put(stdout, "# ");
 	if (!object->table)
 		xp_put(stdout, "%s: ", object->path);
-	xp_put(stdout, "%zu function%s without sleds: %zu patched, %zu partly, %zu probes, %zu refused", count,
-	       xp_plural_s(count), counts[WAY_PATCHED], counts[WAY_PARTLY], counts[WAY_PROBES], counts[WAY_REFUSED]);
+	xp_put(stdout, "%zu function%s %s: %zu patched, %zu partly, %zu probes, %zu refused", count, xp_plural_s(count),
+	       object->planned.is_go ? "of a Go program (probes only)" : "without sleds", counts[WAY_PATCHED],
+	       counts[WAY_PARTLY], counts[WAY_PROBES], counts[WAY_REFUSED]);
 	if (!object->table && object->planned.build_id_bytes)
 		xp_put(stdout, ", build id ");
 	print_build_id(object->planned.build_id, object->table ? 0 : object->planned.build_id_bytes);
@@ -316,6 +317,7 @@ static void json_object(const struct listing *listing, const struct object *obje
 		print_build_id(object->planned.build_id, object->planned.build_id_bytes);
 	xp_put(stdout, "\",");
 	json_totals(object);
+	xp_put(stdout, ",\"go\":%s", object->planned.is_go ? "true" : "false");
 	xp_put(stdout, ",\"functions\":[");
 	if (table)
 		json_sled_functions(listing, table);

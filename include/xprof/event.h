@@ -24,6 +24,8 @@ enum xp_event_kind {
 	XP_EVENT_ENTRY_ARGS,   /* struct xp_event_args */
 	XP_EVENT_CUSTOM,       /* struct xp_event_payload */
 	XP_EVENT_TYPED,	       /* struct xp_event_payload */
+	XP_EVENT_GO_ENTRY,     /* struct xp_event_go: a call of a Go function began */
+	XP_EVENT_GO_EXIT,      /* struct xp_event_go: it ended */
 	XP_EVENT_THREAD,       /* struct xp_event_thread: a task that shares a followed process's memory began */
 	XP_EVENT_THREAD_GONE,  /* struct xp_event_thread: such a task of another process executed or ended */
 	XP_EVENT_EXEC,	       /* struct xp_event_task: a followed process runs a new program */
@@ -96,6 +98,16 @@ struct xp_event_call {
 	__u32 fell_through; /* enum xp_fell_through */
 };
 _Static_assert(sizeof(struct xp_event_call) == 32, "xp_event_call");
+
+/*
+ * A call of a Go function. The runtime moves stacks, and runs a goroutine on one thread after the other. So the call
+ * has the goroutine, and head.sp is relative to the upper end of its stack, where moving does not change it.
+ */
+struct xp_event_go {
+	struct xp_event head;
+	__u64 goroutine; /* address of its struct g; 0: r14 was no such address, and head.sp is as in other calls */
+};
+_Static_assert(sizeof(struct xp_event_go) == 32, "xp_event_go");
 
 struct xp_event_args {
 	struct xp_event head;
@@ -238,13 +250,15 @@ _Static_assert(sizeof(struct xp_event_switch) == 32, "xp_event_switch");
 /*
  * The cookie of a sled's uprobe: all that the BPF program needs to know about the sled.
  * bits 0-23   function number
- * bits 24-31  unused
+ * bits 24-31  enum xp_event_kind, if it is a probe of a Go function
  * bits 32-47  three operand registers of 4 bits (custom event: pointer, size; typed event: type, pointer, size), in the
  *             numbering of x86 instructions (rax rcx rdx rbx rsp rbp rsi rdi r8..r15)
  * bits 48-51  condition code of the jump behind a conditional tail sled (low nibble of the opcode 0x70-0x7f, 0f 80-8f)
+ * bit 52      the probe of a Go function counts only if this condition holds
  */
 #define XP_COOKIE_OPERAND(cookie, i) (((cookie) >> (32 + 4 * (i))) & 0xf)
 #define XP_COOKIE_CONDITION(cookie) (((cookie) >> 48) & 0xf)
+#define XP_COOKIE_HAS_CONDITION (1ull << 52)
 
 /* The cookie of a sampling event of a CPU that samples followed processes only. Other sampling events have none. */
 #define XP_SAMPLE_COOKIE_CPU 1

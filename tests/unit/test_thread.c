@@ -186,6 +186,22 @@ TEST_WITH(closes_frames_that_a_throw_left, setup, teardown)
 	assert_int_equal(world->thread->counts.written, 4);
 }
 
+/* A call of a goroutine ends all calls that are not above it: it is on one stack. Others may have several stacks. */
+TEST_WITH(closes_frames_that_a_panic_left_in_a_goroutine, setup, teardown)
+{
+	struct world *world = *state;
+
+	world->thread->goroutine = 0xc000;
+	enter(world, 1, 100);
+	enter(world, 2, 90);
+	enter(world, 3, 80);
+	enter(world, 4, 95);
+	leave(world, 4, 95);
+	enter(world, 5, 2 * XP_STACK_SLOTS);
+	assert_log(world, "e1 e2 e3 x3 x2 e4 x4 x1 e5 ");
+	assert_int_equal(world->thread->counts.synthesized, 3);
+}
+
 /* setjmp in a loop of a function that never returns: frames must not accumulate. */
 TEST_WITH(closes_a_frame_whose_slot_is_used_again, setup, teardown)
 {

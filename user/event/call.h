@@ -43,7 +43,10 @@ static inline struct xp_call xp_call_of(const struct xp_arrival *arrival)
 	const struct xp_event *event = arrival->event;
 	struct xp_call call = { arrival->tsc, event->word, event->sp, .cpu = (uint16_t)arrival->cpu };
 
-	if (xp_call_kind(&call) == XP_EVENT_ENTRY_ARGS) {
+	if (xp_call_kind(&call) == XP_EVENT_GO_ENTRY || xp_call_kind(&call) == XP_EVENT_GO_EXIT) {
+		call.word = xp_event_word(event->word,
+					  xp_call_kind(&call) == XP_EVENT_GO_ENTRY ? XP_EVENT_ENTRY : XP_EVENT_EXIT);
+	} else if (xp_call_kind(&call) == XP_EVENT_ENTRY_ARGS) {
 		call.position = ((const struct xp_event_args *)event)->position;
 		call.event = event;
 	} else if (xp_call_kind(&call) > XP_EVENT_TAIL_EXIT) {

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "base/util.h"
 #include "base/why.h"
+#include "elf/go_functions.h"
 #include "elf/symbols.h"
 
 #define REASON_BYTES 200
@@ -38,6 +39,7 @@ struct head {
 	uint64_t window_count;
 	struct xp_elf_segment code;
 	bool is_go;
+	uint64_t start;
 	bool has_rseq;
 	uint32_t build_id_bytes;
 	uint8_t build_id[20];
@@ -96,6 +98,22 @@ static int by_function(const void *a, const void *b)
 	return xp_compare(left->function, right->function) ?: strcmp(left->name, right->name);
 }
 
+/* Names the functions of a Go program with the table of its runtime: the symbols may be stripped. */
+static struct all_names name_go_functions(struct xp_elf_file *file, struct all_names names, size_t count)
+{
+	struct xp_go_functions go;
+
+	if (xp_go_functions_read(&go, file))
+		return (struct all_names){ 0 };
+	for (size_t i = 0; i < count; i++) {
+		const struct xp_go_function *function = xp_go_functions_find(&go, names.shown[i].vaddr);
+
+		if (function && *function->name)
+			names.shown[i].name = function->name;
+	}
+	return names;
+}
+
 /* A file without names is planned all the same. The process ends before the names could be freed. */
 static struct all_names name_functions(struct xp_elf_file *file, const struct xp_call_plan *plan)
 {
@@ -104,6 +122,8 @@ static struct all_names name_functions(struct xp_elf_file *file, const struct xp
 
 	for (size_t i = 0; names.shown && i < plan->function_count; i++)
 		names.shown[i].vaddr = plan->functions[i].vaddr;
+	if (names.shown && xp_elf_file_is_go(file))
+		return name_go_functions(file, names, plan->function_count);
 	if (!names.shown || xp_symbols_name(file, names.shown, plan->function_count, &pool) ||
 	    xp_symbols_aliases(file, names.shown, plan->function_count, &names.aliases, &names.alias_count, &pool))
 		return (struct all_names){ 0 };
@@ -120,8 +140,11 @@ static int tell_plan(FILE *out, struct xp_elf_file *file, const struct xp_call_p
 			     .window_count = plan->window_count,
 			     .is_go = xp_elf_file_is_go(file) };
 	GElf_Shdr header;
+	GElf_Ehdr elf;
 	bool good;
 
+	if (gelf_getehdr(file->elf, &elf) && xp_elf_file_segment(file, elf.e_entry, 1))
+		head.start = elf.e_entry;
 	head.has_rseq = xp_elf_file_section(file, "__rseq_cs", 0, &header);
 	if (file->segment_count == 1)
 		head.code = file->segments[0];
@@ -281,6 +304,7 @@ static int hear_plan(struct xp_planned *planned, const char *path, FILE *in)
 		return xp_why_set(head.err < 0 ? head.err : -ENOEXEC, "%s", head.why);
 	planned->code = head.code;
 	planned->is_go = head.is_go;
+	planned->start = is_part(head.start - head.code.vaddr, 1, head.code.bytes) ? head.start : 0;
 	planned->has_rseq = head.has_rseq;
 	planned->build_id_bytes = head.build_id_bytes;
 	memcpy(planned->build_id, head.build_id, sizeof(head.build_id));

@@ -16,7 +16,8 @@ struct xp_planned {
 	uint32_t *first_name;	    /* in names, of each function and of one more; each has one; the first is shown */
 	struct xp_elf_segment code; /* has all windows, if not bytes == 0: code in several segments, or none */
 	bool is_go;
-	bool has_rseq; /* restartable sequences (rseq(2)), which end where a jump leaves them */
+	uint64_t start; /* address of the first instruction that a process executes; 0: not in the code */
+	bool has_rseq;	/* restartable sequences (rseq(2)), which end where a jump leaves them */
 	uint8_t build_id[20];
 	uint32_t build_id_bytes; /* 0: none */
 	struct xp_text_pool text;

@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "base/util.h"
+#include "functions/go_plan.h"
 #include "functions/windows.h"
 
 /* Of a whole file, so that the time is bounded. libLLVM 19 (45 MB of code) uses a hundredth. */
@@ -174,7 +175,8 @@ static void prepare_probe(const struct work *work, struct xp_call_plan_site *sit
 		      *end = code + (xp_code_map_next(map, site->vaddr) - site->vaddr);
 
 	site->can_probe = !memchr("\x26\x2e\x36\x3e\x64\x65\x66\x67\xf0", *code, 9);
-	if (site->kind == XP_SITE_CONDITIONAL_TAIL)
+	site->has_condition = site->kind == XP_SITE_CONDITIONAL_TAIL;
+	if (site->has_condition)
 		site->condition = (end - code >= 6 ? end[-5] : end[-2]) & 15;
 }
 
@@ -268,6 +270,22 @@ static int plan_function(struct planning *planning, uint32_t root)
 	return err;
 }
 
+static int plan_all(struct planning *planning)
+{
+	int err = 0;
+
+	if (planning->map.is_go)
+		return xp_go_plan_make(planning->plan, &planning->map);
+	planning->parts = calloc(planning->map.fdes.count, sizeof(*planning->parts));
+	if (!planning->parts)
+		return -ENOMEM;
+	xp_code_groups_find(&planning->map, planning->parts);
+	for (size_t i = 0; !err && i < planning->map.fdes.count; i++)
+		if (planning->parts[i].kind == XP_PART_FUNCTION)
+			err = plan_function(planning, (uint32_t)i);
+	return err;
+}
+
 int xp_call_plan_make(struct xp_call_plan *plan, struct xp_elf_file *file)
 {
 	struct planning planning = { .plan = plan, .table_budget = TABLE_ENTRIES_MAX, .row_budget = ROWS_MAX };
@@ -275,15 +293,8 @@ int xp_call_plan_make(struct xp_call_plan *plan, struct xp_elf_file *file)
 
 	memset(plan, 0, sizeof(*plan));
 	err = xp_code_map_read(&planning.map, file);
-	if (!err) {
-		planning.parts = calloc(planning.map.fdes.count, sizeof(*planning.parts));
-		err = planning.parts ? 0 : -ENOMEM;
-	}
 	if (!err)
-		xp_code_groups_find(&planning.map, planning.parts);
-	for (size_t i = 0; !err && i < planning.map.fdes.count; i++)
-		if (planning.parts[i].kind == XP_PART_FUNCTION)
-			err = plan_function(&planning, (uint32_t)i);
+		err = plan_all(&planning);
 	free(planning.parts);
 	xp_code_map_free(&planning.map);
 	return err;
@@ -306,6 +317,7 @@ const char *xp_call_plan_reason_word(enum xp_call_plan_reason reason)
 		[XP_CALL_PLAN_LEAVES] = "no-unwind",
 		[XP_CALL_PLAN_AMBIGUOUS] = "ambiguous",
 		[XP_CALL_PLAN_UNREACHED] = "unreached",
+		[XP_CALL_PLAN_ASSEMBLY] = "assembly",
 	};
 
 	return reason < XP_CALL_PLAN_REASONS ? words[reason] : "unknown";
@@ -321,6 +333,7 @@ const char *xp_call_plan_reason_text(enum xp_call_plan_reason reason)
 		[XP_CALL_PLAN_LEAVES] = "it jumps to code without an unwind entry",
 		[XP_CALL_PLAN_AMBIGUOUS] = "an indirect jump may be a switch or a tail call",
 		[XP_CALL_PLAN_UNREACHED] = "nothing seems to reach one of its exits, so it may be data",
+		[XP_CALL_PLAN_ASSEMBLY] = "it is written in assembly, or called from assembly",
 	};
 
 	return reason < XP_CALL_PLAN_REASONS ? texts[reason] : "unknown";

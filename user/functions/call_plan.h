@@ -32,10 +32,11 @@
 
 struct xp_call_plan_site {
 	uint64_t vaddr;
-	uint32_t window;   /* in windows; XP_NO_WINDOW: the site needs a probe */
-	uint8_t kind;	   /* enum xp_site_kind */
-	bool can_probe;	   /* an exit without a window: the kernel accepts a uprobe there */
-	uint8_t condition; /* of a conditional tail exit: the low nibble of its opcode */
+	uint32_t window;    /* in windows; XP_NO_WINDOW: the site needs a probe */
+	uint8_t kind;	    /* enum xp_site_kind */
+	bool can_probe;	    /* an exit without a window, or an entry of Go: the kernel accepts a uprobe there */
+	bool has_condition; /* counts only if the condition holds: conditional tail exits, entries of Go (go_plan.h) */
+	uint8_t condition;  /* then: the low nibble of the opcode of a jump with this condition */
 };
 
 struct xp_call_plan_window {
@@ -61,6 +62,7 @@ enum xp_call_plan_reason {
 	XP_CALL_PLAN_AMBIGUOUS, /* an indirect jump may be a switch or a call */
 	XP_CALL_PLAN_UNREACHED, /* an exit that nothing seems to reach: it may be data, or an unknown case of a switch
 				 */
+	XP_CALL_PLAN_ASSEMBLY,	/* of a Go program: written in assembly, or with the ABI of such functions */
 	XP_CALL_PLAN_REASONS,
 };
 
@@ -90,8 +92,9 @@ struct xp_call_plan {
 };
 
 /*
- * Plans all functions of an untrusted file. Time and memory grow with the size of its code. Returns 0 or -errno, with a
- * sentence (why.h); see xp_code_map_read(). The caller frees the plan on success and on error.
+ * Plans all functions of an untrusted file; Go's for probes only (go_plan.h). Time and memory grow with the size of its
+ * code. Returns 0 or -errno, with a sentence (why.h); see xp_code_map_read(). The caller frees the plan on success and
+ * on error.
  */
 int xp_call_plan_make(struct xp_call_plan *plan, struct xp_elf_file *file);
 void xp_call_plan_free(struct xp_call_plan *plan);

@@ -44,22 +44,44 @@ static int read_code(struct xp_code_map *map)
 	return 0;
 }
 
-static int read_fdes(struct xp_code_map *map)
+static int read_unwind_entries(struct xp_code_map *map)
 {
 	struct xp_cfi_section section = { 0 };
 	const Elf_Data *data;
-	struct xp_cfi_fdes *fdes = &map->fdes;
 	GElf_Shdr header;
 	Elf_Scn *scn = xp_elf_file_section(map->file, ".eh_frame", 0, &header);
-	size_t kept = 0;
-	int err;
 
 	data = scn && header.sh_type != SHT_NOBITS ? elf_getdata(scn, NULL) : NULL;
 	if (data && data->d_buf)
-		section = (struct xp_cfi_section){ .bytes = data->d_buf, .size = data->d_size, .vaddr = header.sh_addr };
+		section =
+		    (struct xp_cfi_section){ .bytes = data->d_buf, .size = data->d_size, .vaddr = header.sh_addr };
+	return section.bytes ? xp_cfi_fdes_read(&map->fdes, &section) : 0;
+}
+
+/* Go's compiler writes no .eh_frame. */
+static int read_go_functions(struct xp_code_map *map)
+{
+	struct xp_cfi_fdes *fdes = &map->fdes;
+	int err = xp_go_functions_read(&map->go, map->file);
+
+	if (!err && XP_ARRAY_RESERVE(fdes->all, fdes->room, map->go.count))
+		err = -ENOMEM;
+	for (size_t i = 0; !err && i < map->go.count; i++)
+		fdes->all[fdes->count++] =
+		    (struct xp_cfi_fde){ .vaddr = map->go.all[i].vaddr, .bytes = (uint32_t)map->go.all[i].bytes };
+	return err;
+}
+
+static int read_fdes(struct xp_code_map *map)
+{
+	struct xp_cfi_fdes *fdes = &map->fdes;
+	size_t kept = 0;
+	int err;
+
 	fdes->start = map->start;
 	fdes->end = map->end;
-	err = section.bytes ? xp_cfi_fdes_read(fdes, &section) : 0;
+	map->is_go = xp_elf_file_is_go(map->file);
+	err = map->is_go ? read_go_functions(map) : read_unwind_entries(map);
 	if (err)
 		return err;
 	xp_cfi_fdes_sort(fdes);
@@ -72,7 +94,7 @@ static int read_fdes(struct xp_code_map *map)
 	map->is_decodable = calloc(XP_MAX(kept, (size_t)1), sizeof(*map->is_decodable));
 	if (!map->is_decodable)
 		return -ENOMEM;
-	return kept ? 0 : xp_why_set(-ENOENT, "has no unwind entries (.eh_frame)");
+	return kept ? 0 : xp_why_set(-ENOENT, "has no %s", map->is_go ? "Go functions" : "unwind entries (.eh_frame)");
 }
 
 /* ---- instructions ---- */
@@ -260,6 +282,7 @@ void xp_code_map_free(struct xp_code_map *map)
 	free(map->marks);
 	free(map->is_decodable);
 	xp_cfi_fdes_free(&map->fdes);
+	xp_go_functions_free(&map->go);
 }
 
 /* ---- questions ---- */

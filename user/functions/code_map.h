@@ -2,11 +2,11 @@
 /*
  * The code of an ELF file, decoded: where each instruction starts, and where anything may jump to.
  *
- * Functions are the entries (FDEs) of .eh_frame. Each is decoded from its first byte to its last one. Targets are those
- * of all direct jumps and calls, all addresses of code that instructions compute (lea, immediate operands), that
- * relocations write, and, in files with absolute addresses, that stand in data; and all symbols. Tables of 32-bit
- * offsets, which switches use, are added by switch_tables.h. Landing pads of exceptions are not: compilers never let
- * code run into them, so they are never inside a window.
+ * Functions are the entries (FDEs) of .eh_frame; in a Go program, the functions of Go's runtime. Each is decoded from
+ * its first byte to its last one. Targets are those of all direct jumps and calls, all addresses of code that
+ * instructions compute (lea, immediate operands), that relocations write, and, in files with absolute addresses, that
+ * stand in data; and all symbols. Tables of 32-bit offsets, which switches use, are added by switch_tables.h. Landing
+ * pads of exceptions are not: compilers never let code run into them, so they are never inside a window.
  *
  * The file is untrusted: all this runs in a confined process (ask.h).
  */
@@ -19,6 +19,7 @@
 
 #include "arch/x86_64/code_decode.h"
 #include "elf/elf_file.h"
+#include "elf/go_functions.h"
 #include "unwind/cfi_fdes.h"
 
 #define XP_CODE_MAP_BYTES_MAX (1u << 30) /* from the first byte of code to the last one */
@@ -42,6 +43,8 @@ struct xp_code_map {
 	uint8_t *marks;		 /* for each byte, as above */
 	bool *is_decodable;	 /* for each of fdes.all: it decodes to its end */
 	struct xp_cfi_fdes fdes; /* sorted by address; none overlap */
+	bool is_go;
+	struct xp_go_functions go; /* of a Go program */
 };
 
 /*

@@ -316,6 +316,10 @@ int xp_programs_sled_fd(const struct xp_programs *programs, enum xp_event_kind k
 	case XP_EVENT_TYPED:
 		program = skeleton->progs.sled_typed_event;
 		break;
+	case XP_EVENT_GO_ENTRY:
+	case XP_EVENT_GO_EXIT:
+		program = skeleton->progs.go_call;
+		break;
 	default:
 		return -EINVAL;
 	}

@@ -23,23 +23,21 @@ static bool is_one_of(const char *name, const char *const *names, size_t count)
 /* tests/cli/test_build.py compares these with bpf/. */
 static bool is_own_program(const char *name)
 {
-	static const char *const names[] = {
-		"jit_changed",	      "sample",
-		"sled_entry",	      "sled_exit",
-		"sled_tail_exit",     "sled_tail_exit_conditional",
-		"sled_entry_args",    "sled_custom_event",
-		"sled_typed_event",   "stub_call",
-		"stub_memory_call",   "stub_args",
-		"stub_custom_event",  "stub_typed_event",
-		"switch_threads",     "task_exec",
-		"task_fork",	      "task_exit",
-		"task_new",	      "task_prepare_exec",
-		"task_leave_by_exec", "task_leave_by_exit",
-		"link_map_changed",   "wait_switch",
-		"wait_waking",	      "wait_fork",
-		"wait_exec",	      "wait_rename",
-		"wait_exit",
-	};
+	static const char *const names[] = { "jit_changed",	   "sample",
+					     "sled_entry",	   "sled_exit",
+					     "sled_tail_exit",	   "sled_tail_exit_conditional",
+					     "sled_entry_args",	   "sled_custom_event",
+					     "sled_typed_event",   "stub_call",
+					     "stub_memory_call",   "stub_args",
+					     "stub_custom_event",  "stub_typed_event",
+					     "switch_threads",	   "task_exec",
+					     "task_fork",	   "task_exit",
+					     "task_new",	   "task_prepare_exec",
+					     "task_leave_by_exec", "task_leave_by_exit",
+					     "link_map_changed",   "wait_switch",
+					     "wait_waking",	   "wait_fork",
+					     "wait_exec",	   "wait_rename",
+					     "wait_exit",	   "go_call" };
 
 	if (strncmp(name, BPF_PREFIX, strlen(BPF_PREFIX)) != 0 || strlen(name) <= strlen(BPF_PREFIX) + BPF_TAG)
 		return false;

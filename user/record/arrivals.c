@@ -86,6 +86,8 @@ static const struct handler handlers[XP_EVENT_KINDS] = {
 	[XP_EVENT_ENTRY_ARGS] = { .targets = take_call },
 	[XP_EVENT_CUSTOM] = { .targets = take_call },
 	[XP_EVENT_TYPED] = { .targets = take_call },
+	[XP_EVENT_GO_ENTRY] = { .targets = take_call },
+	[XP_EVENT_GO_EXIT] = { .targets = take_call },
 	[XP_EVENT_THREAD] = { .targets = begin_thread },
 	[XP_EVENT_THREAD_GONE] = { .targets = end_thread },
 	[XP_EVENT_EXEC] = { .targets = xp_follow_exec },

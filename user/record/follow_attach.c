@@ -91,8 +91,10 @@ static bool is_to_patch(const struct xp_targets *targets, const struct xp_proces
 {
 	if (!targets->probes.patch || !process)
 		return false;
-	/* Functions without sleds are never probed alone. */
-	if (object->plan || !targets->plan->all_processes || targets->options->call_mode != XP_CALL_MODE_OPTION_AUTO ||
+	/* Functions without sleds are never probed alone, except those of Go programs. */
+	if (object->plan)
+		return !xp_plan_table_is_go(object->plan);
+	if (!targets->plan->all_processes || targets->options->call_mode != XP_CALL_MODE_OPTION_AUTO ||
 	    targets->options->max_overhead > 0)
 		return true;
 	return !targets->run_tsc || is_held(targets, process->pid) || is_patched(process) ||
@@ -113,6 +115,13 @@ static void say_late(struct xp_targets *targets, const struct xp_process *proces
 								   : "; with --call-mode probe, it would record them");
 }
 
+/* Whether not to patch ends the recording. What others run does not end it. */
+static bool must_patch(const struct xp_targets *targets)
+{
+	return targets->options->call_mode == XP_CALL_MODE_OPTION_PATCH &&
+	       !(targets->plan->all_processes && targets->run_tsc);
+}
+
 /*
  * Patches the object's sleds. Returns 0, 1 if they are to be probed instead (and says why), -EOPNOTSUPP if they may not
  * be probed, because a budget is to be kept, -EKEYREJECTED if the process has forged stubs, or -ESRCH if the process
@@ -124,9 +133,7 @@ static int patch_object(struct xp_targets *targets, struct xp_process *process, 
 {
 	pid_t pid = process->pid;
 	const struct xp_patch_place place = { .object = object, .pid = pid, .held = is_held(targets, pid) };
-	/* What others run does not end the recording. */
-	bool must = targets->options->call_mode == XP_CALL_MODE_OPTION_PATCH &&
-		    !(targets->plan->all_processes && targets->run_tsc);
+	bool must = must_patch(targets);
 	const char *remedy = "--call-mode auto probes them instead";
 	char why[512] = "it executes programs faster than their sleds can be patched";
 	int err = -ESRCH;
@@ -207,6 +214,22 @@ static int probe_conditional(struct xp_targets *targets, const struct xp_object 
 	return err ? err : xp_probes_add_conditional(&targets->probes, object);
 }
 
+/* The functions of a Go program are probed in each call mode but patch. Says so once for each process. */
+static int note_go(const struct xp_targets *targets, struct xp_process *process, const struct xp_object *object)
+{
+	static const char why[] = "it is a Go program, whose runtime inspects its own code";
+
+	if (must_patch(targets))
+		return xp_why_set(-EOPNOTSUPP,
+				  "the functions of %s cannot be patched: %s; --call-mode auto probes them",
+				  object->path, why);
+	if (!process || process->attaching.probed_why)
+		return 0;
+	xp_info("the functions of process %d (%s) are probed, not patched: %s", process->pid, process->comm, why);
+	process->attaching.probed_why = strdup(why);
+	return 0;
+}
+
 static int attach_unthrottled(struct xp_targets *targets, struct xp_object *object, struct xp_process *process,
 			      pid_t pid, struct xp_sled_result *sleds)
 {
@@ -215,6 +238,8 @@ static int attach_unthrottled(struct xp_targets *targets, struct xp_object *obje
 
 	if (!err && targets->plan->all_processes)
 		return probe_conditional(targets, object);
+	if (err == 1 && xp_plan_table_is_go(object->plan))
+		err = note_go(targets, process, object) ?: 1;
 	if (err != 1)
 		return err;
 	err = check_room(targets, object);

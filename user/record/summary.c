@@ -28,7 +28,7 @@ void xp_recording_totals(const struct xp_recording *recording, struct xp_totals 
 		xp_counts_add(&totals->counts, &thread->counts);
 		totals->threads += thread->first == thread;
 	}
-	totals->lost_ring = xp_bpf_side_lost(&recording->bpf, 0, XP_EVENT_TYPED) + recording->bpf.missed;
+	totals->lost_ring = xp_bpf_side_lost(&recording->bpf, 0, XP_EVENT_GO_EXIT) + recording->bpf.missed;
 	totals->samples_lost = xp_bpf_side_lost(&recording->bpf, XP_EVENT_SAMPLE, XP_EVENT_SAMPLE);
 	totals->switches_lost = xp_bpf_side_lost(&recording->bpf, XP_EVENT_SWITCH, XP_EVENT_SWITCH);
 	for (unsigned int cpu = 0; cpu < recording->bpf.programs.cpus; cpu++)

@@ -20,11 +20,12 @@ static bool is_probed(const char *name)
 	return !strcmp(name, "__jit_debug_register_code");
 }
 
-static bool can_record(const struct xp_call_plan *plan, const struct xp_call_plan_function *function, const char *name)
+/* Only functions of Go programs have a probe at their entry. */
+static bool can_record(const struct xp_planned *planned, const struct xp_call_plan_function *function, const char *name)
 {
-	const struct xp_call_plan_site *sites = plan->sites + function->first_site;
+	const struct xp_call_plan_site *sites = planned->plan.sites + function->first_site;
 
-	if (function->way != XP_CALL_PLAN_PATCHED || is_probed(name))
+	if (function->way != (planned->is_go ? XP_CALL_PLAN_PROBES : XP_CALL_PLAN_PATCHED) || is_probed(name))
 		return false;
 	for (uint32_t i = 0; i < function->site_count; i++)
 		if (sites[i].window == XP_NO_WINDOW && !sites[i].can_probe)
@@ -49,7 +50,7 @@ static int64_t select_functions(struct xp_plan_table *plan, size_t *count, xp_wa
 			return -ECANCELED;
 		if (!wanted(arg, plan->planned.names + first[0], first[1] - first[0]))
 			continue;
-		if (!can_record(all, &all->functions[i], name)) {
+		if (!can_record(&plan->planned, &all->functions[i], name)) {
 			plan->left_out[all->functions[i].reason]++;
 			continue;
 		}
@@ -79,7 +80,7 @@ static void fill(struct xp_sled_table *table, const struct xp_plan_table *plan, 
 				.kind = site->kind == XP_SITE_ENTRY ? XP_SLED_ENTRY : XP_SLED_TAIL_EXIT,
 				.intact = true,
 				.is_probed = site->window == XP_NO_WINDOW,
-				.conditional = site->window == XP_NO_WINDOW && site->kind == XP_SITE_CONDITIONAL_TAIL,
+				.conditional = site->window == XP_NO_WINDOW && site->has_condition,
 				.condition = site->condition,
 			};
 		}
@@ -97,8 +98,6 @@ static int make(struct xp_plan_table *plan, struct xp_sled_table **table, int fd
 
 	if (err)
 		return err;
-	if (plan->planned.is_go)
-		return xp_why_set(-EOPNOTSUPP, "it is a Go program, and Go's runtime inspects its own code");
 	if (plan->planned.has_rseq)
 		return xp_why_set(-EOPNOTSUPP, "it has restartable sequences (rseq)");
 	if (!plan->planned.code.bytes)
@@ -139,8 +138,11 @@ void xp_plan_table_text(const struct xp_plan_table *plan, size_t function_count,
 		partly += function->probe_count > 0;
 		probes += function->probe_count;
 	}
-	used = (size_t)snprintf(to, size, "%zu patched, %zu partly", function_count - partly, partly);
-	if (partly)
+	if (plan->planned.is_go)
+		used = (size_t)snprintf(to, size, "%zu probed", function_count);
+	else
+		used = (size_t)snprintf(to, size, "%zu patched, %zu partly", function_count - partly, partly);
+	if (partly && !plan->planned.is_go)
 		used +=
 		    (size_t)snprintf(to + used, size - used, " (%zu exit%s with probes)", probes, xp_plural_s(probes));
 	for (size_t i = 0; i < XP_CALL_PLAN_REASONS && used < size; i++) {

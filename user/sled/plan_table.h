@@ -2,7 +2,7 @@
 /*
  * The sled table of a file without sleds: its functions are those that are selected and can be patched, except for
  * exits that take a probe; its sleds are their sites. A return is a tail exit: its trampoline calls the stub as the
- * code of such a sled does.
+ * code of such a sled does. In a Go program, all sites take a probe.
  */
 #ifndef XPROF_SLED_PLAN_TABLE_H
 #define XPROF_SLED_PLAN_TABLE_H
@@ -29,7 +29,15 @@ typedef bool (*xp_wanted)(const void *arg, const char *const *names, size_t coun
  */
 int xp_plan_table_make(struct xp_plan_table **plan, struct xp_sled_table **table, int fd, const char *path,
 		       xp_wanted wanted, const void *arg);
-/* "570 patched, 2 partly (3 exits with probes); not recorded: 1 loop, 2 ambiguous", the words of `xprof list`.
+/* Whether the functions are of a Go program: each of their sites is probed. NULL: no. */
+static inline bool xp_plan_table_is_go(const struct xp_plan_table *plan)
+{
+	return plan && plan->planned.is_go;
+}
+
+/*
+ * "570 patched, 2 partly (3 exits with probes); not recorded: 1 loop, 2 ambiguous", the words of `xprof list`. For a Go
+ * program: "572 probed; not recorded: 2 assembly".
  */
 void xp_plan_table_text(const struct xp_plan_table *plan, size_t function_count, char *to, size_t size);
 void xp_plan_table_free(struct xp_plan_table *plan);

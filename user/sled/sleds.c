@@ -11,6 +11,7 @@
 #include "arch/x86_64/patch_bytes.h"
 #include "base/interrupt.h"
 #include "base/util.h"
+#include "sled/plan_table.h"
 #include "sled/sled_lock.h"
 #include "target/chosen_file.h"
 #include "target/memory_window.h"
@@ -38,7 +39,7 @@ enum verdict {
  * A leading breakpoint is another profiler's uprobe on the sled, which can coexist with ours: uprobes at one address
  * share one breakpoint. (A debugger's breakpoint looks the same, and the kernel keeps it as it is.)
  */
-static enum verdict judge(struct xp_memory_window *memory, const struct xp_sled *sled, uint64_t address)
+static enum verdict judge_sled(struct xp_memory_window *memory, const struct xp_sled *sled, uint64_t address)
 {
 	static const uint8_t first[XP_SLED_KINDS] = { 0xeb, 0xc3, 0xeb, 0xeb, 0xeb, 0xeb };
 	uint8_t bytes[XP_SLED_BYTES_MAX] = { 0 };
@@ -50,6 +51,18 @@ static enum verdict judge(struct xp_memory_window *memory, const struct xp_sled 
 	if (bytes[0] == BREAKPOINT)
 		bytes[0] = first[sled->kind];
 	return xp_sled_intact(sled->kind, bytes) ? VERDICT_INTACT : VERDICT_PATCHED;
+}
+
+/* A function without sleds: the probe's instruction must begin as in the file. A breakpoint: as above. */
+static enum verdict judge_site(const struct xp_object *object, struct xp_memory_window *memory,
+			       const struct xp_sled *sled, uint64_t address)
+{
+	uint8_t there, expected;
+
+	if (!xp_memory_window_read(memory, &there, address, 1) ||
+	    pread(object->fd, &expected, 1, (off_t)sled->file_offset) != 1)
+		return VERDICT_UNREADABLE;
+	return there == expected || there == BREAKPOINT ? VERDICT_INTACT : VERDICT_PATCHED;
 }
 
 bool xp_sleds_mapped(const struct xp_object *object, pid_t pid, const struct xp_mapping *mapping)
@@ -95,7 +108,8 @@ static int judge_mapping(const struct xp_sled_choice *choice, struct xp_memory_w
 			break;
 		if (!is_chosen(choice, sled))
 			continue;
-		verdict = judge(memory, sled, mapping->start + into);
+		verdict = object->plan ? judge_site(object, memory, sled, mapping->start + into)
+				       : judge_sled(memory, sled, mapping->start + into);
 		verdicts[i] = XP_MAX(verdicts[i], verdict);
 	}
 	return 0;
@@ -257,6 +271,11 @@ static enum group group_of(const struct xp_sled *sled, bool all_args)
 	return (enum group)sled->kind;
 }
 
+static enum xp_event_kind go_kind(const struct xp_sled *sled)
+{
+	return sled->kind == XP_SLED_ENTRY ? XP_EVENT_GO_ENTRY : XP_EVENT_GO_EXIT;
+}
+
 struct xp_uprobe xp_sled_uprobe(const struct xp_object *object, const struct xp_sled *sled)
 {
 	uint64_t cookie = object->fn_base + sled->function_id;
@@ -264,36 +283,54 @@ struct xp_uprobe xp_sled_uprobe(const struct xp_object *object, const struct xp_
 	for (int i = 0; i < 3; i++)
 		cookie |= (uint64_t)(sled->operands[i] & 0xf) << (32 + 4 * i);
 	cookie |= (uint64_t)(sled->condition & 0xf) << 48;
+	if (xp_plan_table_is_go(object->plan))
+		cookie |= (uint64_t)go_kind(sled) << XP_FN_BITS | (sled->conditional ? XP_COOKIE_HAS_CONDITION : 0);
 	return (struct xp_uprobe){ sled->file_offset, cookie };
 }
 
+/* Returns the offset in the file of bytes of an entry sled that are never executed, 0 if it has none. */
+static uint64_t unused_bytes(const struct xp_object *object, const struct xp_sled *sled)
+{
+	uint8_t bytes[XP_SLED_BYTES_MAX];
+	size_t unused = pread(object->fd, bytes, sizeof(bytes), (off_t)sled->file_offset) == sizeof(bytes)
+			    ? xp_sled_unused(bytes)
+			    : 0;
+
+	return unused ? sled->file_offset + unused : 0;
+}
+
+/* Returns the offset in the file of the anchor: in an entry sled; in a Go program, its first instruction. 0: none. */
+static uint64_t find_anchor(const struct work *work)
+{
+	const struct xp_object *object = work->choice->object;
+
+	if (xp_plan_table_is_go(object->plan)) {
+		const struct xp_planned *planned = &object->plan->planned;
+
+		return planned->start ? planned->start - planned->code.vaddr + planned->code.offset : 0;
+	}
+	for (size_t i = 0; i < object->selected_count; i++) {
+		const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
+
+		if (may_attach(work, i) && (sled->kind == XP_SLED_ENTRY || sled->kind == XP_SLED_ENTRY_ARGS))
+			return unused_bytes(object, sled);
+	}
+	return 0;
+}
+
 /*
- * Attaches the anchor of a process that has none yet (a probe in its dynamic linker would be one), to bytes of an entry
- * sled that are never executed. Without an anchor, attaching continues.
+ * Attaches the anchor of a process that has none yet (a probe in its dynamic linker would be one), to bytes that are
+ * never executed, or only once. Without an anchor, attaching continues.
  */
 static void anchor(const struct work *work, int program_fd)
 {
 	const struct xp_object *object = work->choice->object;
+	uint64_t offset = find_anchor(work);
+	int err =
+	    offset ? xp_attach_anchor(work->attach, program_fd, object->fd, work->choice->pid, offset) : -EOPNOTSUPP;
 
-	for (size_t i = 0; i < object->selected_count; i++) {
-		const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
-		uint8_t bytes[XP_SLED_BYTES_MAX];
-		size_t unused;
-		int err;
-
-		if (!may_attach(work, i) || (sled->kind != XP_SLED_ENTRY && sled->kind != XP_SLED_ENTRY_ARGS))
-			continue;
-		unused = pread(object->fd, bytes, sizeof(bytes), (off_t)sled->file_offset) == sizeof(bytes)
-			     ? xp_sled_unused(bytes)
-			     : 0;
-		err = unused ? xp_attach_anchor(work->attach, program_fd, object->fd, work->choice->pid,
-						sled->file_offset + unused)
-			     : -EOPNOTSUPP;
-		if (err)
-			xp_debug("%s: no anchor behind the sled at %#" PRIx64 ": %s", object->path, sled->file_offset,
-				 strerror(-err));
-		return;
-	}
+	if (err)
+		xp_debug("%s: no anchor at the offset %#" PRIx64 ": %s", object->path, offset, strerror(-err));
 }
 
 /* Attaches the first count probes. */
@@ -315,8 +352,9 @@ static int attach_group(const struct work *work, const struct xp_programs *progr
 	const struct xp_sled_choice *choice = work->choice;
 	const struct xp_object *object = choice->object;
 	bool conditional = group == GROUP_CONDITIONAL;
+	enum xp_event_kind kind = conditional ? XP_EVENT_TAIL_EXIT : (enum xp_event_kind)group;
 	size_t count = 0;
-	int program_fd, err;
+	int err;
 
 	for (size_t i = 0; i < object->selected_count; i++) {
 		const struct xp_sled *sled = &object->table->sleds[object->selected[i]];
@@ -327,9 +365,9 @@ static int attach_group(const struct work *work, const struct xp_programs *progr
 	*attached += count;
 	if (!count || !work->attach)
 		return 0;
-	program_fd =
-	    xp_programs_sled_fd(programs, conditional ? XP_EVENT_TAIL_EXIT : (enum xp_event_kind)group, conditional);
-	err = attach_probes(work, program_fd, count);
+	if (xp_plan_table_is_go(object->plan))
+		kind = XP_EVENT_GO_ENTRY; /* one program for all probes: the cookie has the kind */
+	err = attach_probes(work, xp_programs_sled_fd(programs, kind, conditional), count);
 	if (err)
 		*attached -= count;
 	return err;

@@ -8,6 +8,7 @@
 #include "base/util.h"
 #include "sled/call_rings.h"
 #include "trace/flight.h"
+#include "trace/goroutines.h"
 #include "trace/process_flight.h"
 #include "trace/process_log.h"
 #include "trace/process_rings.h"
@@ -43,6 +44,7 @@ static void process_free(struct xp_process *process)
 	free(process->flights.slow);
 	xp_functions_free(&process->functions);
 	xp_thread_sums_free(&process->sums);
+	xp_u64_map_free(&process->goroutines.by_address);
 	free(process->attaching.probed_why);
 	free(process->attaching.patched_why);
 	free(process->exe);
@@ -253,26 +255,50 @@ static int add_thread(struct xp_processes *processes, struct xp_process *process
 	return 0;
 }
 
-static struct xp_thread *new_stack(void *arg, struct xp_thread *first)
+static pid_t next_stack_tid(const struct xp_processes *processes)
 {
-	struct xp_process *process = arg;
-	struct xp_processes *processes = process->all;
-	struct xp_thread *stack;
-	pid_t tid = (pid_t)(XP_STACK_TID + processes->next_stack % (INT32_MAX - XP_STACK_TID));
+	return (pid_t)(XP_STACK_TID + processes->next_stack % (INT32_MAX - XP_STACK_TID));
+}
 
-	if (process->stacks.count == XP_STACKS_MAX || xp_thread_new_stack(&stack, first, tid))
-		return NULL;
-	if (xp_u64_map_put(&processes->threads, (uint32_t)tid, stack)) {
+/* Adds a further stack, or a goroutine. Frees it if that fails. */
+static int add_stack(struct xp_process *process, struct xp_thread *stack, const char *name)
+{
+	struct xp_processes *processes = process->all;
+
+	if (xp_u64_map_put(&processes->threads, (uint32_t)stack->tid, stack)) {
 		xp_thread_free(stack);
-		return NULL;
+		return -ENOMEM;
 	}
-	memcpy(stack->name, first->name, sizeof(stack->name));
+	memcpy(stack->name, name, sizeof(stack->name));
 	stack->process = process;
-	stack->last_tsc = first->last_tsc;
 	stack->serial = processes->next_serial++;
 	processes->next_stack++;
 	process->stacks.count++;
-	return stack;
+	return 0;
+}
+
+static struct xp_thread *new_stack(void *arg, struct xp_thread *first)
+{
+	struct xp_process *process = arg;
+	struct xp_thread *stack;
+
+	if (process->stacks.count == XP_STACKS_MAX || xp_thread_new_stack(&stack, first, next_stack_tid(process->all)))
+		return NULL;
+	stack->last_tsc = first->last_tsc;
+	return add_stack(process, stack, first->name) ? NULL : stack;
+}
+
+int xp_process_add_goroutine(struct xp_process *process, struct xp_thread **result)
+{
+	static const char name[sizeof((*result)->name)] = "goroutine";
+	int err = process->stacks.count == XP_STACKS_MAX
+		      ? -ENOBUFS
+		      : xp_thread_new(result, &process->thread_options, next_stack_tid(process->all));
+
+	if (err)
+		return err;
+	(*result)->shared_frames = &process->stacks.frames;
+	return add_stack(process, *result, name);
 }
 
 static int find_stack_range(void *arg, uint32_t slot, struct xp_stack_range *range)
@@ -316,10 +342,13 @@ static int end_thread(struct xp_processes *processes, struct xp_thread *thread)
 		if (processes->recent[i] == thread)
 			processes->recent[i] = NULL;
 	xp_thread_sums_add(&thread->process->sums, thread);
-	if (thread->first != thread) {
+	if (thread->goroutine) {
+		xp_u64_map_remove(&thread->process->goroutines.by_address, thread->goroutine);
+		*thread->shared_frames -= thread->room;
+	} else if (thread->first != thread) {
 		xp_stacks_remove(thread);
-		thread->process->stacks.count--;
 	}
+	thread->process->stacks.count -= thread->shared_frames != NULL;
 	xp_thread_free(thread);
 	return err;
 }
@@ -473,6 +502,25 @@ int xp_thread_take(struct xp_thread *thread, const struct xp_call *call)
 	return take(thread, *call);
 }
 
+/* Returns 1 if the event is of no goroutine, but of a thread. */
+static int record_goroutine(struct xp_processes *processes, const struct xp_arrival *arrival)
+{
+	const struct xp_event_go *event = (const struct xp_event_go *)arrival->event;
+	enum xp_event_kind kind = xp_event_kind(arrival->event);
+	struct xp_thread *thread;
+	int err;
+
+	if ((kind != XP_EVENT_GO_ENTRY && kind != XP_EVENT_GO_EXIT) || !event->goroutine)
+		return 1;
+	err = xp_goroutine_find(processes, event, &thread);
+	if (!err)
+		err = take(thread, xp_call_of(arrival));
+	if (err != -ENOBUFS)
+		return err == 1 ? -ENOENT : err;
+	err = xp_processes_thread(processes, (pid_t)event->head.pid, (pid_t)event->head.tid, &thread);
+	return err ?: xp_thread_filter(thread, XP_FILTER_TOO_DEEP);
+}
+
 int xp_processes_record(struct xp_processes *processes, const struct xp_arrival *arrival)
 {
 	/* Consecutive events of a CPU mostly belong to one thread. */
@@ -480,8 +528,11 @@ int xp_processes_record(struct xp_processes *processes, const struct xp_arrival 
 	struct xp_call call = xp_call_of(arrival);
 	const struct xp_event *event = arrival->event;
 	struct xp_thread *thread = *recent;
-	int err = 0;
+	int err = record_goroutine(processes, arrival);
 
+	if (err != 1)
+		return err;
+	err = 0;
 	if (!thread || thread->tid != (pid_t)event->tid || thread->process->pid != (pid_t)event->pid) {
 		err = xp_processes_thread(processes, (pid_t)event->pid, (pid_t)event->tid, &thread);
 		if (err)

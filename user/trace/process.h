@@ -65,10 +65,17 @@ struct xp_ring_reading {
 	uint64_t until_tsc; /* when it ends; 0: when all calls are taken */
 };
 
-/* The further stacks of its threads (thread_stacks.h). */
+/* The further stacks of its threads (thread_stacks.h), and its goroutines. */
 struct xp_process_stacks {
-	uint32_t count;
-	uint64_t ticks; /* time that its mappings took */
+	uint32_t count;	 /* of both, at most XP_STACKS_MAX */
+	uint32_t frames; /* room for frames of all goroutines */
+	uint64_t ticks;	 /* time that its mappings took */
+};
+
+/* Its goroutines (goroutines.h). */
+struct xp_goroutines {
+	struct xp_u64_map by_address; /* of struct g */
+	size_t hand;		      /* where to look next for one without open calls */
 };
 
 /* Calls that patched sleds recorded by their uprobe because there was no call ring, or no space in it. */
@@ -107,6 +114,7 @@ struct xp_process {
 	struct xp_ring_reading reading;
 	struct xp_fallen_calls fallen;
 	struct xp_process_stacks stacks;
+	struct xp_goroutines goroutines;
 };
 
 /* Function records that came through the kernel, by what the hit cost the target. */
@@ -124,7 +132,7 @@ struct xp_processes {
 	struct xp_process *first_live; /* those that still run, in the same order: at each scan, most have ended */
 	struct xp_process **last_live;
 	struct xp_u64_map newest;  /* by pid: the last image of each, live or not */
-	struct xp_u64_map threads; /* by tid, live ones, and their further stacks */
+	struct xp_u64_map threads; /* by tid, live ones, their further stacks, and goroutines */
 
 	/* Set by the caller before the first process. */
 	const struct xp_clock *clock;
@@ -181,6 +189,8 @@ int xp_process_rename(struct xp_process *process, const struct xp_target_info *i
  * filtered). For other errors, those of the spool or -ENOMEM, the event is accounted for here.
  */
 int xp_processes_record(struct xp_processes *processes, const struct xp_arrival *arrival);
+/* Adds a goroutine. Returns 0, -ENOBUFS beyond XP_STACKS_MAX, or -ENOMEM. */
+int xp_process_add_goroutine(struct xp_process *process, struct xp_thread **goroutine);
 /* The thread of a process that is known, added if need be. Returns 0, -ENOENT or -ENOMEM. */
 int xp_processes_thread(struct xp_processes *processes, pid_t pid, pid_t tid, struct xp_thread **thread);
 

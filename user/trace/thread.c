@@ -72,6 +72,7 @@ int xp_thread_new_stack(struct xp_thread **stack, struct xp_thread *first, pid_t
 	if (err)
 		return err;
 	(*stack)->first = first;
+	(*stack)->shared_frames = &first->stacks.frames;
 	err = grow(*stack);
 	if (err)
 		xp_thread_free(*stack);
@@ -120,7 +121,7 @@ int xp_thread_flush(struct xp_thread *thread)
 /* Makes sure that there is a chunk. */
 static int chunk_ready(struct xp_thread *thread, uint16_t cpu, uint64_t tsc)
 {
-	bool is_large = thread->first == thread || thread->had_no_room;
+	bool is_large = !thread->shared_frames || (thread->had_no_room && !thread->goroutine);
 	size_t bytes = is_large ? XP_CHUNK_BYTES : XP_STACK_CHUNK_BYTES;
 	uint8_t *buf;
 
@@ -282,8 +283,7 @@ int xp_thread_forget(struct xp_thread *thread, uint32_t fn_id)
 
 static int grow(struct xp_thread *thread)
 {
-	bool is_first = thread->first == thread;
-	uint32_t room = thread->room ? 2 * thread->room : is_first ? 64 : STACK_FRAMES;
+	uint32_t room = thread->room ? 2 * thread->room : thread->shared_frames ? STACK_FRAMES : 64;
 	struct xp_open_call *frames = realloc(thread->frames, room * sizeof(*frames));
 	struct xp_open_call_mark *marks;
 
@@ -296,17 +296,18 @@ static int grow(struct xp_thread *thread)
 			return -ENOMEM;
 		thread->marks = marks;
 	}
-	if (!is_first)
-		thread->first->stacks.frames += room - thread->room;
+	if (thread->shared_frames)
+		*thread->shared_frames += room - thread->room;
 	thread->room = room;
 	return 0;
 }
 
-/* Whether no more calls may be open: the further stacks of a thread share one limit. */
+/* Whether no more calls may be open: the further stacks of a thread, or the goroutines of a process, share one limit.
+ */
 static bool is_too_deep(const struct xp_thread *thread)
 {
-	return thread->depth == XP_FRAMES_MAX || (thread->depth == thread->room && thread->first != thread &&
-						  thread->first->stacks.frames + thread->room > STACK_FRAMES_MAX);
+	return thread->depth == XP_FRAMES_MAX || (thread->depth == thread->room && thread->shared_frames &&
+						  *thread->shared_frames + thread->room > STACK_FRAMES_MAX);
 }
 
 /*
@@ -383,6 +384,19 @@ static uint32_t frame_replaced(struct xp_thread *thread, uint32_t slot)
 	return found;
 }
 
+/*
+ * The same for a goroutine, which is on one stack: all frames that are not above the slot were left by a panic, by
+ * runtime.Goexit(), or by an earlier goroutine with the same struct g.
+ */
+static uint32_t frame_replaced_by_goroutine(const struct xp_thread *thread, uint32_t slot)
+{
+	uint32_t i = thread->depth;
+
+	while (i && (int32_t)(slot - thread->frames[i - 1].slot) >= 0)
+		i--;
+	return i;
+}
+
 static int put_entry(struct xp_thread *thread, const struct xp_call *call)
 {
 	const struct xp_event_args *args = (const struct xp_event_args *)call->event;
@@ -398,11 +412,16 @@ static int put_entry(struct xp_thread *thread, const struct xp_call *call)
 
 static int enter(struct xp_thread *thread, const struct xp_call *call)
 {
+	uint32_t depth = thread->depth;
 	int err = 0;
 
 	/* A deeper call is at a lower address; anything else means a left frame or another stack. */
-	if (thread->depth && (int32_t)(call->slot - thread->frames[thread->depth - 1].slot) >= 0)
-		err = synthesize_exits(thread, frame_replaced(thread, call->slot), call->cpu, call->tsc);
+	if (thread->goroutine)
+		depth = frame_replaced_by_goroutine(thread, call->slot);
+	else if (depth && (int32_t)(call->slot - thread->frames[depth - 1].slot) >= 0)
+		depth = frame_replaced(thread, call->slot);
+	if (depth < thread->depth)
+		err = synthesize_exits(thread, depth, call->cpu, call->tsc);
 	if (!err && is_too_deep(thread)) {
 		thread->too_deep++;
 		return filtered(thread, XP_FILTER_TOO_DEEP);
@@ -555,7 +574,7 @@ int xp_thread_put_any(struct xp_thread *thread, struct xp_call call)
 	uint64_t frames;
 	int err;
 
-	if (thread->options->new_stack)
+	if (thread->options->new_stack && !thread->goroutine)
 		xp_stacks_choose(thread, &call);
 	if (thread->now == thread)
 		return put_on_stack(thread, call);

@@ -51,7 +51,7 @@ uint64_t xp_counts_filtered(const struct xp_counts *counts);
 /* 16 bytes per frame and thread, 48 with --min-duration: bounds how much memory a target can make xprof allocate. */
 #define XP_FRAMES_MAX (256u << 10)
 #define XP_CHUNK_BYTES (16u << 10)
-/* Of a further stack (thread_stacks.h); the next one is of XP_CHUNK_BYTES if a record did not fit. */
+/* Of a goroutine, or a further stack (thread_stacks.h), whose next one is of XP_CHUNK_BYTES if a record did not fit. */
 #define XP_STACK_CHUNK_BYTES (1u << 10)
 
 /* A call this many slots below another one, or less, is on the same stack. */
@@ -142,15 +142,17 @@ struct xp_thread_options {
 	int (*stack_range)(void *arg, uint32_t slot, struct xp_stack_range *range);
 };
 
-/* A thread, or a further stack of one. */
+/* A thread, a further stack of one, or a goroutine. */
 struct xp_thread {
 	const struct xp_thread_options *options; /* borrowed */
-	pid_t tid;				 /* of a further stack: XP_STACK_TID or more */
+	pid_t tid;				 /* of a further stack or goroutine: XP_STACK_TID or more */
 	struct xp_thread *first;		 /* the thread itself; of a further stack, its thread */
 	struct xp_thread *now;			 /* of a thread: the stack of its last record */
 	struct xp_stacks stacks;		 /* the same: its further stacks */
-	struct xp_stack_range range;		 /* mapping of its calls, when that was last looked for */
-	bool had_no_room;			 /* a record did not fit into the last chunk */
+	uint64_t goroutine;			 /* it is this goroutine (goroutines.h); 0: it is none */
+	uint32_t *shared_frames;     /* room for frames of all further stacks, or goroutines; NULL: it is a thread */
+	struct xp_stack_range range; /* mapping of its calls, when that was last looked for */
+	bool had_no_room;	     /* a record did not fit into the last chunk */
 	char name[16];
 	struct xp_counts counts;
 	uint64_t last_tsc;
