@@ -489,3 +489,12 @@ def test_follow(record, program, start):
     assert "patches its functions some milliseconds later" in recorded.messages
     for pid in (process.pid, child, again):
         assert_as_in_files(pid)
+
+
+EXECUTES = '#include <unistd.h>\nint main(int count, char **args) { (void)count; return execv(args[1], args + 1); }\n'
+
+
+def test_follow_to_a_program_without_these_functions(record, program):
+    path = program.text("plain_executes", EXECUTES, "-O2", instrument=False, clang="gcc")
+    recorded = record("--follow", "--no-samples", "--functions", "main", "--", path, "/bin/sleep", "0.5").finish().ok()
+    assert recorded.totals["written"] == 2

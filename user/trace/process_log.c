@@ -152,7 +152,7 @@ int xp_process_add_lines(struct xp_process *process, const struct xp_source_line
 /* llvm-xray can read the program's own map if that is the only one and has no typed events. */
 static bool needs_instr_map(const struct xp_process *process)
 {
-	return process->functions.range_count &&
+	return process->functions.count &&
 	       (process->functions.range_count > 1 || process->functions.has_typed || !process->functions.main_object ||
 		process->functions.main_object->plan ||
 		process->functions.ranges[0].object != process->functions.main_object);
