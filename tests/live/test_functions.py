@@ -259,16 +259,16 @@ int main(void)
 """
 
 
-@pytest.mark.parametrize("mode", ["memory", "patch"])
-def test_exits_with_probes(record, xprof, program, start, mode):
-    """A return, and a conditional jump to another function, where no jump fits."""
+@pytest.mark.parametrize("options", [["memory"], ["patch", "--follow"]], ids="-".join)
+def test_exits_with_probes(record, xprof, program, start, options):
+    """A return, and a conditional jump to another function, where no jump fits. With --follow, all processes have probes."""
     path = program.text("partly", PARTLY, "-O2", instrument=False, clang="gcc")
     assert re.search(r"^ +partly +2 +2 .* partly$", xprof("list", path).stdout, re.M)
     process = start([path], stdin=subprocess.PIPE)
     assert process.stdout.readline() == "ready\n"
     forecast = xprof("record", "--dry-run", "--functions", "*", "--functions", "!_*", "--functions", "!main", "-p", process.pid).stdout
     assert "functions: 1 patched, 1 partly (2 exits with probes)" in forecast and "; 4 KiB of code become private memory" in forecast
-    session = record("-p", process.pid, "--functions", "*", "--call-mode", mode, "--no-samples").wait_attached()
+    session = record("-p", process.pid, "--functions", "*", "--no-samples", "--call-mode", *options).wait_attached()
     process.stdin.write("\n")
     process.stdin.flush()
     assert int(process.stdout.readline()) == sum(i + 1 for i in range(1, 700)) + sum(i + 100 for i in range(-300, 0))
