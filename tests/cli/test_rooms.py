@@ -36,7 +36,7 @@ MAY_INCLUDE = {
 }
 # Maximum number of lines per folder.
 CEILINGS = {
-    "base": 4610,
+    "base": 4690,
     "arch/x86_64": 2480,
     "format": 7030,
     "elf": 4990,
@@ -51,7 +51,7 @@ CEILINGS = {
     "jit": 4220,
     "store": 1460,
     "sample": 3610,
-    "model": 9520,
+    "model": 9310,
     "report": 3370,
     "explain": 4090,
     "export": 3320,

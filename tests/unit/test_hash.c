@@ -3,12 +3,14 @@
 
 #include "unit.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/hash.h"
+#include "base/set.h"
 #include "base/text_pool.h"
 #include "base/u64_map.h"
 #include "base/util.h"
@@ -170,4 +172,38 @@ TEST(test_texts_have_keys)
 	assert_int_not_equal(xp_hash_text("12345678a"), xp_hash_text("12345678b"));
 	assert_int_not_equal(xp_hash_mix(1, 1), xp_hash_mix(2, 2));
 	assert_int_not_equal(xp_hash_mix(1, 2), xp_hash_mix(2, 1));
+}
+
+struct member {
+	uint64_t key;
+	uint32_t more;
+	/* not identity */
+	uint32_t value;
+};
+
+/* Elements with the same first members are one element, also after the hash table has grown. */
+TEST(test_set)
+{
+	struct member *all = NULL;
+	struct xp_hash hash = { 0 };
+	size_t count = 0, room = 0;
+	const struct xp_set set = {
+		&hash, &all, &count, &room, sizeof(*all), XP_SET_IDENTITY(*all, more), KEYS,
+	};
+	uint32_t index;
+
+	for (uint32_t round = 0; round < 2; round++)
+		for (uint32_t i = 0; i < KEYS; i++) {
+			const struct member member = { i / 2, i % 2, round };
+
+			assert_int_equal(xp_set_add(&set, &member, &index), 0);
+			assert_int_equal(index, i);
+		}
+	assert_int_equal(count, KEYS);
+	for (uint32_t i = 0; i < KEYS; i++)
+		assert_int_equal(all[i].value, 0);
+	assert_int_equal(xp_set_add(&set, &(struct member){ .key = KEYS }, &index), -E2BIG);
+	assert_int_equal(xp_set_add(&set, &(struct member){ .key = 1 }, &index), 0);
+	free(all);
+	xp_hash_free(&hash);
 }

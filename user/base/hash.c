@@ -51,18 +51,22 @@ uint64_t xp_hash_mix(uint64_t key, uint64_t value)
 	return xp_hash_scramble(key ^ secret()) + value;
 }
 
-uint64_t xp_hash_text(const char *text)
+uint64_t xp_hash_bytes(const void *bytes, size_t count)
 {
-	size_t length = strlen(text);
-	uint64_t key = length;
+	uint64_t key = count;
 
-	for (size_t at = 0; at < length; at += sizeof(uint64_t)) {
+	for (size_t at = 0; at < count; at += sizeof(uint64_t)) {
 		uint64_t piece = 0;
 
-		memcpy(&piece, text + at, length - at < sizeof(piece) ? length - at : sizeof(piece));
+		memcpy(&piece, (const char *)bytes + at, count - at < sizeof(piece) ? count - at : sizeof(piece));
 		key = xp_hash_mix(key, piece);
 	}
 	return key;
+}
+
+uint64_t xp_hash_text(const char *text)
+{
+	return xp_hash_bytes(text, strlen(text));
 }
 
 static int grow(struct xp_hash *hash, xp_hash_key_of *key_of, const void *elements)

@@ -4,7 +4,7 @@
  * stores the elements and their keys. Each process uses its own random seed, so an attacker who chooses the keys cannot
  * make them collide. If the keys are not in an array yet, use u64_map.h.
  *
- * xp_hash_mix() and xp_hash_text() make a key from several values or from a string. An attacker cannot find different
+ * xp_hash_mix(), xp_hash_bytes() and xp_hash_text() make a key from several values, from memory or from a string. An attacker cannot find different
  * values with the same key.
  */
 #ifndef XPROF_BASE_HASH_H
@@ -23,6 +23,7 @@ struct xp_hash {
 
 /* Combines the key of earlier values with one more value. */
 uint64_t xp_hash_mix(uint64_t key, uint64_t value);
+uint64_t xp_hash_bytes(const void *bytes, size_t count);
 uint64_t xp_hash_text(const char *text);
 
 /* Returns the key of an element. Equal elements must have equal keys; different elements should have different keys. */

@@ -61,26 +61,29 @@ enum xp_code_kind {
 
 /* A program image: what one process ran from exec to exec. */
 struct xp_model_process {
-	uint64_t pid;	    /* 0: unknown, or all kernel threads together */
-	uint32_t image;	    /* 1, increased by each exec in the recording */
+	uint64_t pid;	/* 0: unknown, or all kernel threads together */
+	uint32_t image; /* 1, increased by each exec in the recording */
+	/* not identity */
 	const char *name;   /* clean: its comm; "": unknown */
 	const char *cgroup; /* clean: path of its cgroup; NULL: unknown */
 };
 
 struct xp_model_thread {
+	uint64_t tid; /* 0: unknown */
 	uint32_t process;
-	uint64_t tid;	  /* 0: unknown */
+	/* not identity */
 	const char *name; /* clean: its last comm; "": unknown */
 };
 
 /* A file or another thing that code is in. */
 struct xp_model_object {
-	const char *name; /* clean, for display: as in the tables of `xprof report`, such as "libc.so.6" or "kernel" */
 	const char *path; /* clean: where it was in the recorded process, or a name such as "[kernel]" */
-	uint8_t build_id[64];
-	size_t build_id_bytes; /* 0: unknown */
+	uint32_t file;	  /* number in the symbolizer; XP_MODEL_NONE: none */
 	enum xp_code_kind kind;
-	uint32_t file;				 /* number in the symbolizer; XP_MODEL_NONE: none */
+	/* not identity */
+	const char *name; /* clean, for display: as in the tables of `xprof report`, such as "libc.so.6" or "kernel" */
+	uint8_t build_id[64];
+	size_t build_id_bytes;			 /* 0: unknown */
 	const struct xp_recorded_binary *binary; /* NULL: not in the list of a recording */
 };
 
@@ -89,10 +92,11 @@ struct xp_model_object {
 
 struct xp_model_function {
 	const char *name;   /* clean: demangled; object+0xaddress for code without a name */
-	const char *shown;  /* clean: the same, shortened by xp_short_name() unless full_names is set */
 	const char *symbol; /* clean: as in the file (mangled); the name if there is no other */
 	const char *file;   /* clean: source file; NULL: unknown */
 	uint32_t object;
+	/* not identity */
+	const char *shown; /* clean: the name, shortened by xp_short_name() unless full_names is set */
 	enum xp_code_kind kind;
 	bool has_name; /* name is not made of the address */
 };
@@ -105,9 +109,10 @@ struct xp_model_frame {
 
 /* An instruction. All but a sampled one are within the call instruction. */
 struct xp_model_location {
-	uint32_t object;
-	uint32_t jit;	  /* number of its JIT function in the source; XP_MODEL_NONE: not JIT */
 	uint64_t address; /* as linked; of JIT functions and unknown code: in memory */
+	uint32_t object;
+	uint32_t jit; /* number of its JIT function in the source; XP_MODEL_NONE: not JIT */
+	/* not identity */
 	/* Its frames are frames[first_frame...], the innermost first; the last one is not inlined. Set by naming. */
 	uint32_t first_frame;
 	uint32_t frame_count; /* at least 1 after naming */
@@ -125,6 +130,7 @@ struct xp_model_sample {
 	uint32_t cpu;	  /* XP_MODEL_CPU_UNKNOWN */
 	uint32_t state;	  /* of waits: enum xp_wait_state; otherwise 0 */
 	uint64_t time_ns; /* since the start of the recording; a multiple of slot_ns; 0 unless keep_times or slot_ns */
+	/* not identity */
 	uint64_t values[2];
 };
 
@@ -134,16 +140,17 @@ struct xp_model_sample {
  */
 struct xp_model_wait {
 	uint32_t thread;
-	uint32_t stack;		/* 0: unknown */
-	uint32_t cpu;		/* on which it ran again */
-	uint32_t state;		/* one that xp_waits_known_state() returns */
-	uint32_t flags;		/* XP_WAIT_LAST, XP_WAIT_HARDIRQ, XP_WAIT_SOFTIRQ */
-	uint32_t waker_tid;	/* 0: unknown, or none */
+	uint32_t stack;			/* 0: unknown */
+	uint32_t cpu;			/* on which it ran again */
+	uint32_t state;			/* one that xp_waits_known_state() returns */
+	uint32_t flags;			/* XP_WAIT_LAST, XP_WAIT_HARDIRQ, XP_WAIT_SOFTIRQ */
+	uint32_t waker_tid;		/* 0: unknown, or none */
+	uint32_t first_slot, last_slot; /* 0 unless slot_ns */
+	/* not identity */
 	const char *waker_name; /* clean; "" */
 	uint64_t lock;		/* address of the futex; 0: unknown, or none */
 	int32_t syscall;
 	uint32_t chance;
-	uint32_t first_slot, last_slot; /* 0 unless slot_ns */
 	/* Of the longest one, since the start of the recording. */
 	uint64_t begin_ns, end_ns, runnable_ns;
 	/* Of all. The last three are those of all waits that these represent. */
@@ -231,24 +238,18 @@ const char *xp_model_text(struct xp_model *model, const char *text);
 int xp_model_cgroup(struct xp_model *model, const char *path, struct xp_model_process *process);
 
 /*
- * These find an element or add it. Elements are the same if what precedes the comment "and" in each description is. The
- * texts must come from xp_model_text().
+ * These functions find an element or add it. Two elements are the same if the members above the comment "not identity"
+ * in their struct are equal. All texts must come from xp_model_text().
  */
-
-/* pid, image; and the rest. */
 int xp_model_process(struct xp_model *model, const struct xp_model_process *process, uint32_t *index);
-/* process, tid; and name. */
 int xp_model_thread(struct xp_model *model, const struct xp_model_thread *thread, uint32_t *index);
-/* path, file, kind; and the rest. */
 int xp_model_object(struct xp_model *model, const struct xp_model_object *object, uint32_t *index);
 /* Like xp_model_object(), for code in no file; the texts may be any. */
 int xp_model_object_named(struct xp_model *model, const char *name, const char *path, enum xp_code_kind kind,
 			  uint32_t *index);
-/* object, address, jit. */
 int xp_model_location(struct xp_model *model, uint32_t object, uint64_t address, uint32_t jit, uint32_t *index);
-/* callers, location. */
 int xp_model_stack(struct xp_model *model, uint32_t callers, uint32_t location, uint32_t *index);
-/* name, symbol, file, object; and the rest, of which `shown` is made. */
+/* Makes `shown` of a new function. */
 int xp_model_function(struct xp_model *model, const struct xp_model_function *function, uint32_t *index);
 
 /* Adds a sample, or its values to a known one. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/set.h"
 #include "base/util.h"
 
 #define TEXTS_BYTES_MAX (64u << 20)
@@ -43,51 +44,22 @@ const struct xp_perf_track *xp_perf_tracks_find(const struct xp_perf_tracks *tra
 
 /* ---- mappings ---- */
 
-static uint64_t dso_key(const void *elements, uint32_t index)
-{
-	const struct xp_perf_dso *dso = (const struct xp_perf_dso *)elements + index;
-	uint64_t key = (uintptr_t)dso->path ^ dso->inode * 0x9e3779b97f4a7c15u;
-
-	for (size_t i = 0; i < dso->build_id_bytes; i++)
-		key = (key ^ dso->build_id[i]) * 0x100000001b3u;
-	return key;
-}
-
-static bool same_dso(const struct xp_perf_dso *a, const struct xp_perf_dso *b)
-{
-	return a->path == b->path && a->build_id_bytes == b->build_id_bytes &&
-	       memcmp(a->build_id, b->build_id, a->build_id_bytes) == 0 && a->maj == b->maj && a->min == b->min &&
-	       a->inode == b->inode;
-}
-
-static int add_dso(struct xp_perf_tracks *tracks, const struct xp_perf_dso *dso, uint32_t *number)
-{
-	uint64_t key = dso_key(dso, 0);
-
-	for (const uint32_t *slot = xp_hash_first(&tracks->by_dso, key); *slot;
-	     slot = xp_hash_next(&tracks->by_dso, slot)) {
-		if (same_dso(&tracks->dsos[*slot - 1], dso)) {
-			*number = *slot - 1;
-			return 0;
-		}
-	}
-	*number = (uint32_t)tracks->dso_count;
-	if (XP_ARRAY_RESERVE(tracks->dsos, tracks->dso_room, tracks->dso_count + 1) ||
-	    xp_hash_add(&tracks->by_dso, key, *number, dso_key, tracks->dsos))
-		return -ENOMEM;
-	tracks->dsos[tracks->dso_count++] = *dso;
-	return 0;
-}
-
 static int add_mapping(struct xp_perf_tracks *tracks, const struct xp_perfdata_record *record)
 {
 	struct xp_perf_track *track = xp_perf_tracks_get(tracks, record->map.pid);
 	struct xp_perf_dso dso = {
 		.path = keep(tracks, record->map.path),
-		.build_id_bytes = XP_MIN(record->map.build_id_bytes, sizeof(dso.build_id)),
-		.maj = record->map.maj,
-		.min = record->map.min,
 		.inode = record->map.inode,
+		.build_id_bytes = (uint32_t)XP_MIN(record->map.build_id_bytes, sizeof(dso.build_id)),
+	};
+	const struct xp_set dsos = {
+		.hash = &tracks->by_dso,
+		.array = &tracks->dsos,
+		.count = &tracks->dso_count,
+		.room = &tracks->dso_room,
+		.element_bytes = sizeof(dso),
+		.identity_bytes = sizeof(dso),
+		.max = XP_PERF_MAPPINGS_MAX,
 	};
 	struct xp_span span = { .start = record->map.start, .from_ns = record->time_ns };
 	uint32_t number;
@@ -98,7 +70,7 @@ static int add_mapping(struct xp_perf_tracks *tracks, const struct xp_perfdata_r
 		memcpy(dso.build_id, record->map.build_id, dso.build_id_bytes);
 	if (__builtin_add_overflow(span.start, record->map.bytes, &span.end))
 		span.end = UINT64_MAX;
-	if (add_dso(tracks, &dso, &number) ||
+	if (xp_set_add(&dsos, &dso, &number) ||
 	    XP_ARRAY_RESERVE(tracks->mappings, tracks->mapping_room, tracks->mapping_count + 1))
 		return -ENOMEM;
 	span.index = (uint32_t)tracks->mapping_count;

@@ -20,13 +20,12 @@
 #define XP_PERF_TRACKS_MAX (1u << 20)
 #define XP_PERF_MAPPINGS_MAX (4u << 20)
 
-/* A mapped file, or another thing with a name. */
+/* A mapped file, or another thing with a name. All members are its identity (base/set.h). */
 struct xp_perf_dso {
 	const char *path; /* as in the file: may contain anything */
-	uint8_t build_id[20];
-	size_t build_id_bytes;
-	uint32_t maj, min;
 	uint64_t inode;
+	uint32_t build_id_bytes;
+	uint8_t build_id[20];
 };
 
 struct xp_perf_mapping {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/set.h"
 #include "base/text.h"
 #include "base/util.h"
 #include "elf/function_patterns.h"
@@ -19,43 +20,28 @@ const char *const xp_model_group_names[XP_MODEL_GROUPS] = {
 	[XP_MODEL_BY_CPU] = "cpu",	   [XP_MODEL_BY_NONE] = "none",	    [XP_MODEL_BY_CGROUP] = "cgroup",
 };
 
-static uint64_t node_key(const void *elements, uint32_t index)
+/* Finds or adds a node. Returns 0, -ENOMEM, or -E2BIG beyond max. */
+static int add_node_up_to(struct xp_model_tree *tree, size_t max, const struct xp_model_node *node, uint32_t *index)
 {
-	const struct xp_model_node *node = (const struct xp_model_node *)elements + index;
-	uint64_t what = node->group ? (uintptr_t)node->group : (uint64_t)node->function << 1 | node->is_inlined;
+	const struct xp_set nodes = {
+		.hash = &tree->by_node,
+		.array = &tree->nodes,
+		.count = &tree->count,
+		.room = &tree->room,
+		.element_bytes = sizeof(*node),
+		.identity_bytes = XP_SET_IDENTITY(*node, is_inlined),
+		.max = max,
+	};
 
-	return (what ^ (uint64_t)node->parent << 33) * 0x9e3779b97f4a7c15u ^ node->parent;
+	return xp_set_add(&nodes, node, index);
 }
 
-static int append_node(struct xp_model_tree *tree, const struct xp_model_node *node, uint32_t *index)
-{
-	*index = (uint32_t)tree->count;
-	if (XP_ARRAY_RESERVE(tree->nodes, tree->room, tree->count + 1) ||
-	    xp_hash_add(&tree->by_node, node_key(node, 0), *index, node_key, tree->nodes))
-		return -ENOMEM;
-	tree->nodes[tree->count++] = *node;
-	return 0;
-}
-
-/* Returns -E2BIG if there are too many. */
 static int add_node(struct xp_model_tree *tree, const struct xp_model_node *node, uint32_t *index)
 {
-	uint64_t key = node_key(node, 0);
-
-	for (const uint32_t *slot = xp_hash_first(&tree->by_node, key); *slot;
-	     slot = xp_hash_next(&tree->by_node, slot)) {
-		const struct xp_model_node *known = &tree->nodes[*slot - 1];
-
-		if (known->parent == node->parent && known->function == node->function &&
-		    known->is_inlined == node->is_inlined && known->group == node->group) {
-			*index = *slot - 1;
-			return 0;
-		}
-	}
-	return tree->count >= XP_MODEL_NODES_MAX ? -E2BIG : append_node(tree, node, index);
+	return add_node_up_to(tree, XP_MODEL_NODES_MAX, node, index);
 }
 
-/* The node of samples that need too many nodes. */
+/* Finds the node of the samples that need too many nodes. This node may exceed the limit. */
 static int find_others(struct xp_model_tree *tree, struct xp_model *model, uint32_t *node)
 {
 	const struct xp_model_node new = {
@@ -63,7 +49,7 @@ static int find_others(struct xp_model_tree *tree, struct xp_model *model, uint3
 		.group = xp_model_text(model, XP_MODEL_OTHERS),
 	};
 
-	if (!tree->others && (!new.group || append_node(tree, &new, &tree->others)))
+	if (!new.group || add_node_up_to(tree, XP_MODEL_NODES_MAX + 1, &new, &tree->others))
 		return -ENOMEM;
 	*node = tree->others;
 	return 0;

@@ -32,10 +32,11 @@ extern const char *const xp_model_group_names[XP_MODEL_GROUPS]; /* in files: "pr
 #define XP_MODEL_NODES_MAX (2u << 20)
 
 struct xp_model_node {
+	const char *group; /* clean; NULL: a function, or the root */
 	uint32_t parent;   /* lower than the node's own index; 0: the root, node 0, whose parent is XP_MODEL_NONE */
 	uint32_t function; /* the first one with this shown name and object; XP_MODEL_NONE: a group, or the root */
 	bool is_inlined;   /* into its parent */
-	const char *group; /* clean; NULL: a function, or the root */
+	/* not identity (base/set.h) */
 	uint64_t self[2];  /* values of the model's samples that end here */
 	uint64_t total[2]; /* and of those below */
 };
