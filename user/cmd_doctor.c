@@ -65,8 +65,8 @@ static bool is_ptrace_off(void)
 /* Returns whether sleds can be patched. */
 static bool print_patching(const struct xp_preflight *preflight)
 {
-	char why[256];
 	bool pokes;
+	int err;
 
 	if (!preflight->privileged) {
 		xp_put_line(stdout, "%-9s %-14s %s", "untested", "patched sleds", "cannot be tested without privilege");
@@ -84,8 +84,9 @@ static bool print_patching(const struct xp_preflight *preflight)
 			    "CAP_CHECKPOINT_RESTORE is missing: sleds are probed");
 		return false;
 	}
-	if (xp_remote_try(&pokes, why, sizeof(why))) {
-		xp_put_line(stdout, "%-9s %-14s %s: sleds are probed", "degraded", "patched sleds", why);
+	err = xp_remote_try(&pokes);
+	if (err) {
+		xp_put_line(stdout, "%-9s %-14s %s: sleds are probed", "degraded", "patched sleds", xp_why(err));
 		return false;
 	}
 	xp_put_line(
@@ -336,9 +337,8 @@ static enum xp_exit print_process(const char *operand, bool can_patch)
 {
 	struct xp_mappings mappings;
 	struct xp_target_info info;
-	char why[512];
+	int err, obstacle;
 	long pid;
-	int err;
 
 	errno = 0;
 	pid = *operand && !operand[strspn(operand, "0123456789")] ? strtol(operand, NULL, 10) : 0;
@@ -352,9 +352,10 @@ static enum xp_exit print_process(const char *operand, bool can_patch)
 	err = xp_mappings_read(&mappings, pid);
 	if (err)
 		return xp_fail(XP_EXIT_FAILED, "process %ld: cannot read its mappings: %s", pid, strerror(-err));
-	if (xp_patch_check(pid, 0, why, sizeof(why)))
+	obstacle = xp_patch_check(pid, 0);
+	if (obstacle)
 		xp_put_line(stdout, "%-9s %-14s its sleds are probed, not patched: %s", "degraded", "patched sleds",
-			    why);
+			    xp_why(obstacle));
 	else if (can_patch)
 		xp_put_line(stdout, "%-9s %-14s its sleds can be patched%s", "ok", "patched sleds",
 			    xp_instructions_try().rdfsbase ? ", and can record calls in memory" : "");

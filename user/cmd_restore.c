@@ -36,18 +36,13 @@ static enum xp_exit restore(pid_t pid)
 	struct xp_unpatched unpatched;
 	struct xp_target_info info;
 	size_t breakpoints = 0;
-	char why[512];
 	int err = xp_target_check(pid, &info);
 
 	if (!err && xp_privilege_patch(pid) == -EACCES)
 		err = xp_why_set(-EACCES, "process %d (%s): %s; run `sudo xprof restore -p %d`", pid, info.comm,
 				 xp_why(-EACCES), pid);
-	if (!err) {
-		err = xp_unpatch_process(pid, false, &unpatched, why, sizeof(why))
-			  ?: xp_breakpoints_remove(pid, &breakpoints, why, sizeof(why));
-		if (err)
-			xp_why_set(err, "%s", why);
-	}
+	if (!err)
+		err = xp_unpatch_process(pid, false, &unpatched) ?: xp_breakpoints_remove(pid, &breakpoints);
 	if (err) {
 		xp_error("%s", xp_why(err));
 		return err == -EACCES ? XP_EXIT_ENVIRONMENT : XP_EXIT_FAILED;

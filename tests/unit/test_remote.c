@@ -267,15 +267,15 @@ static void end_well(pid_t pid)
 static void trace(pid_t target)
 {
 	const uint64_t none[6] = { 0 };
-	char why[256] = "", text[XP_REMOTE_TEXT_BYTES];
+	char text[XP_REMOTE_TEXT_BYTES];
 	struct xp_remote *remote;
 	int64_t result = 0;
 	uint64_t address;
 	int bad = 1;
 
-	if (xp_remote_stop(&remote, target, 5 * XP_NS_PER_S, why, sizeof(why)))
+	if (xp_remote_stop(&remote, target, 5 * XP_NS_PER_S))
 		_exit(2);
-	if (!xp_remote_begin_calls(remote, scratch_address(), "a text", &address, why, sizeof(why)) &&
+	if (!xp_remote_begin_calls(remote, scratch_address(), "a text", &address) &&
 	    !xp_remote_syscall(remote, SYS_getpid, none, &result) && result == target &&
 	    !xp_remote_syscall(remote, SYS_getppid, none, &result) && result == getppid() &&
 	    !xp_remote_read(remote, address, text, sizeof(text)) && !strcmp(text, "a text"))
@@ -396,14 +396,13 @@ static void trace_tricked(pid_t target)
 {
 	const uint64_t none[6] = { 0 };
 	struct xp_remote *remote;
-	char why[256] = "";
 	int64_t result = 0;
 	uint64_t address;
 	int err;
 
-	if (xp_remote_stop(&remote, target, 5 * XP_NS_PER_S, why, sizeof(why)))
+	if (xp_remote_stop(&remote, target, 5 * XP_NS_PER_S))
 		_exit(1);
-	if (xp_remote_begin_calls(remote, scratch_address(), "a text", &address, why, sizeof(why)))
+	if (xp_remote_begin_calls(remote, scratch_address(), "a text", &address))
 		_exit(2);
 	play_trick(remote);
 	err = xp_remote_syscall(remote, SYS_getpid, none, &result);
@@ -474,9 +473,8 @@ static void trace_writes(pid_t target)
 {
 	static uint8_t expected[TEXT_BYTES], from[TEXT_BYTES], now[TEXT_BYTES];
 	struct xp_remote *remote;
-	char why[256] = "";
 
-	if (xp_remote_stop(&remote, target, 5 * XP_NS_PER_S, why, sizeof(why)) || xp_remote_pokes(remote))
+	if (xp_remote_stop(&remote, target, 5 * XP_NS_PER_S) || xp_remote_pokes(remote))
 		_exit(1);
 	for (size_t i = 0; i < XP_ARRAY_SIZE(writes); i++) {
 		for (size_t k = 0; k < writes[i].size; k++)
@@ -522,10 +520,9 @@ static void trace_long_write(pid_t target)
 {
 	struct xp_remote *remote;
 	uint8_t bytes[61];
-	char why[256] = "";
 
 	memset(bytes, 0x5a, sizeof(bytes));
-	if (xp_remote_stop(&remote, target, 5 * XP_NS_PER_S, why, sizeof(why)))
+	if (xp_remote_stop(&remote, target, 5 * XP_NS_PER_S))
 		_exit(1);
 	xp_remote_write(remote, (uintptr_t)text_of_target + 3, bytes, sizeof(bytes));
 	xp_remote_release(remote);

@@ -98,8 +98,7 @@ static int find(pid_t pid, uint64_t bytes_max)
 					     .is_restoring = is_restoring,
 					     .bytes_max = bytes_max };
 	struct xp_remote *remote;
-	char why[256];
-	int err = xp_remote_stop(&remote, pid, STOP_NS, why, sizeof(why));
+	int err = xp_remote_stop(&remote, pid, STOP_NS);
 
 	assert_int_equal(err, 0);
 	err = xp_code_pointers_find(&pointers, remote);

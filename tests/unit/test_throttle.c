@@ -57,12 +57,10 @@ static void play_forget(struct xp_processes *processes, const struct xp_object *
 }
 
 static int play_patch_functions(struct xp_patch *patch, const struct xp_patch_place *place, const uint32_t *ids,
-				size_t count, char *why, size_t why_size)
+				size_t count)
 {
 	(void)patch;
 	(void)ids;
-	(void)why;
-	(void)why_size;
 	kernel.stopped_ns += kernel.stop_ns;
 	kernel.now += kernel.stop_ns;
 	(void)count;

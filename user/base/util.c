@@ -31,16 +31,6 @@ int xp_fail(int code, const char *format, ...)
 	return code;
 }
 
-int xp_refuse(char *why, size_t why_size, int err, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(why, why_size, format, args);
-	va_end(args);
-	return err;
-}
-
 static uint64_t read_clock(clockid_t clock)
 {
 	struct timespec now = { 0 };

@@ -40,8 +40,6 @@ void xp_log(enum xp_log_level level, const char *prefix, const char *format, ...
 
 /* Like xp_error(). Returns code. */
 int xp_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Writes a sentence about a failure into why. Returns err. */
-int xp_refuse(char *why, size_t why_size, int err, const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* Returns a value below, equal to or above 0, for qsort(3). To compare by several keys, use by_first ?: by_second. */
 static inline int xp_compare(uint64_t a, uint64_t b)

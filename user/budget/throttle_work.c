@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/util.h"
+#include "base/why.h"
 
 /*
  * Base of the retry delay, for a process whose threads do not stop or that is under a debugger: twice this, then 4
@@ -98,13 +99,12 @@ static bool patch_place(struct xp_throttle *throttle, const struct xp_object *ob
 	const struct xp_patch_place patched = { object, place->pid, .inherits = place->inherits };
 	struct xp_patch *patch = throttle->options.patch;
 	uint64_t before_ns, longest_ns;
-	char why[512];
 	int err;
 
 	if (!count)
 		return true;
 	before_ns = xp_patch_stopped_ns(patch, &longest_ns);
-	err = xp_patch_functions(patch, &patched, ids, count, why, sizeof(why));
+	err = xp_patch_functions(patch, &patched, ids, count);
 	place->stopped_ns += xp_patch_stopped_ns(patch, &longest_ns) - before_ns;
 	if (!err || err == -ESRCH) {
 		place->failures = 0;
@@ -116,7 +116,7 @@ static bool patch_place(struct xp_throttle *throttle, const struct xp_object *ob
 	throttle->failed |= place->failures >= RETRY_WARN;
 	if (place->failures == RETRY_WARN)
 		xp_warn("budget: cannot throttle or resume functions of process %d: %s; xprof keeps trying", place->pid,
-			why);
+			xp_why(err));
 	return err != -EBUSY && err != -EAGAIN && err != -EPERM;
 }
 

@@ -23,7 +23,6 @@
 static int put_back_leftovers(struct xp_targets *targets, pid_t pid)
 {
 	struct xp_unpatched unpatched;
-	char why[512];
 	int err;
 
 	if (!targets->plan->sleds || !targets->probes.attach || targets->probes.stopped)
@@ -31,15 +30,13 @@ static int put_back_leftovers(struct xp_targets *targets, pid_t pid)
 	/* A child whose fork nobody told of has those of its parent. */
 	if (targets->probes.patch && xp_patch_knows(targets->probes.patch, pid))
 		return 0;
-	err = xp_unpatch_process(pid, false, &unpatched, why, sizeof(why));
+	err = xp_unpatch_process(pid, false, &unpatched);
 	if (err == -EKEYREJECTED)
-		xp_warn("%s; its calls are not recorded", why);
-	if (err)
-		return xp_why_set(err, "%s", why);
-	if (unpatched.sleds)
+		xp_warn("%s; its calls are not recorded", xp_why(err));
+	if (!err && unpatched.sleds)
 		xp_info("process %d: restored %zu sled%s that a killed xprof had left patched", pid, unpatched.sleds,
 			xp_plural_s(unpatched.sleds));
-	return 0;
+	return err;
 }
 
 int xp_follow_add(struct xp_targets *targets, struct xp_process **process, pid_t pid, uint64_t tsc)

@@ -134,12 +134,11 @@ static int patch_object(struct xp_targets *targets, struct xp_process *process, 
 	pid_t pid = process->pid;
 	const struct xp_patch_place place = { .object = object, .pid = pid, .held = is_held(targets, pid) };
 	bool must = must_patch(targets);
-	const char *remedy = "--call-mode auto probes them instead";
-	char why[512] = "it executes programs faster than their sleds can be patched";
-	int err = -ESRCH;
+	const char *remedy = "--call-mode auto probes them instead", *why;
+	int err = xp_why_set(-ESRCH, "it executes programs faster than their sleds can be patched");
 
 	if (must || process->attaching.in_vain < XP_FOLLOW_PATCH_TRIES) {
-		err = xp_patch_object(targets->probes.patch, &place, sleds, why, sizeof(why));
+		err = xp_patch_object(targets->probes.patch, &place, sleds);
 		if (!err)
 			say_late(targets, process, object);
 		if (!err && !process->rings)
@@ -153,7 +152,8 @@ static int patch_object(struct xp_targets *targets, struct xp_process *process, 
 		return err;
 	if (object->plan)
 		return xp_why_set(err, "the functions of %s in process %d cannot be patched: %s", object->path, pid,
-				  why);
+				  xp_why(err));
+	why = xp_why(err);
 	if (err == -EKEYREJECTED) {
 		must = process->attaching.left_out = true;
 		remedy = "end that process";
@@ -295,13 +295,13 @@ static void explain(struct xp_targets *targets, const struct xp_object *object, 
 static int check_group(const struct xp_object *object, pid_t pid)
 {
 	uint64_t bytes = xp_object_page_bytes(object);
-	char why[256];
+	int err = bytes ? xp_target_check_group_room(pid, bytes + ATTACH_BYTES) : 0;
 
-	if (!bytes || !xp_target_group_lacks_room(pid, bytes + ATTACH_BYTES, why, sizeof(why)))
+	if (!err)
 		return 0;
 	return xp_why_set(
 	    -EDQUOT, "the sleds of %s in process %d cannot be recorded: %s, or choose fewer functions with --functions",
-	    object->path, pid, why);
+	    object->path, pid, xp_why(err));
 }
 
 /* Attaches with the budget if there is one. probe_pid: the process that it is probed in, or 0. */
@@ -454,7 +454,6 @@ static int patch_again(struct xp_targets *targets, struct xp_process *process, s
 					      .pid = process->pid,
 					      .held = is_held(targets, process->pid) };
 	struct xp_sled_result sleds;
-	char why[512];
 	int err;
 
 	if (!targets->probes.attach || targets->probes.stopped ||
@@ -462,13 +461,12 @@ static int patch_again(struct xp_targets *targets, struct xp_process *process, s
 		return 0;
 	if (targets->probes.throttle)
 		xp_throttle_wait(targets->probes.throttle);
-	err = xp_patch_object(targets->probes.patch, &place, &sleds, why, sizeof(why));
-	if (!err || err == -ESRCH)
-		snprintf(why, sizeof(why), "it is patched some milliseconds after each load");
+	err = xp_patch_object(targets->probes.patch, &place, &sleds);
 	if (!targets->probes.told_again)
 		xp_warn("process %d loaded %s again: its calls are not recorded until its sleds are patched (%s); with "
 			"--call-mode probe, all are recorded",
-			process->pid, object->path, why);
+			process->pid, object->path,
+			!err || err == -ESRCH ? "it is patched some milliseconds after each load" : xp_why(err));
 	targets->probes.told_again = true;
 	return err == -ENOMEM ? err : 0;
 }

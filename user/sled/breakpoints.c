@@ -11,6 +11,7 @@
 #include "arch/x86_64/stub.h"
 #include "base/array.h"
 #include "base/util.h"
+#include "base/why.h"
 #include "elf/sled_table.h"
 #include "kernel/attach.h"
 #include "kernel/preflight.h"
@@ -194,7 +195,7 @@ static int remove_found(struct search *search, size_t *removed)
 	return (int)XP_MIN(left, (ssize_t)0);
 }
 
-int xp_breakpoints_remove(pid_t pid, size_t *removed, char *why, size_t why_size)
+int xp_breakpoints_remove(pid_t pid, size_t *removed)
 {
 	struct search search = { .pid = pid };
 	struct xp_target_status status;
@@ -211,9 +212,10 @@ int xp_breakpoints_remove(pid_t pid, size_t *removed, char *why, size_t why_size
 	if (!err)
 		err = remove_found(&search, removed);
 	if (err)
-		snprintf(why, why_size, "cannot remove the breakpoints of process %d: %s", pid, strerror(-err));
+		err = xp_why_set(err == -EPERM ? -EACCES : err, "cannot remove the breakpoints of process %d: %s", pid,
+				 strerror(-err));
 	free_pieces(&search);
 	xp_memory_window_free(search.memory);
 	xp_stub_map_free(&search.stubs);
-	return err == -EPERM ? -EACCES : err;
+	return err;
 }

@@ -12,8 +12,8 @@
 
 /*
  * Looks where xprof attaches probes: at sleds, in its stubs and in the dynamic linker. Returns 0 or -errno with a
- * sentence: -EACCES if a privilege is missing. *removed: the number of breakpoints.
+ * sentence (why.h): -EACCES if a privilege is missing. *removed: the number of breakpoints.
  */
-int xp_breakpoints_remove(pid_t pid, size_t *removed, char *why, size_t why_size);
+int xp_breakpoints_remove(pid_t pid, size_t *removed);
 
 #endif

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/util.h"
+#include "base/why.h"
 #include "sled/patch_check.h"
 #include "sled/patch_work.h"
 #include "sled/sled_lock.h"
@@ -75,7 +76,7 @@ static int check_process(struct xp_patch_work *work)
 	int err;
 
 	for (int tries = CHECK_TRIES;; usleep(CHECK_PAUSE_US)) {
-		err = xp_patch_check(work->pid, work->held ? getpid() : 0, work->why, work->why_size);
+		err = xp_patch_check(work->pid, work->held ? getpid() : 0);
 		if (err != -EBUSY || --tries == 0)
 			return err;
 	}
@@ -141,7 +142,25 @@ static int restore_left(struct xp_patch_work *work)
 	for (size_t i = 0; i < patch->count; i++)
 		if (patch->list[i].pid == work->pid)
 			return 0;
-	return xp_unpatch_process(work->pid, true, &unpatched, work->why, work->why_size);
+	return xp_unpatch_process(work->pid, true, &unpatched);
+}
+
+/* Restores what was written before this error. Keeps the sentence about the error. */
+static void undo(struct xp_patch_work *work, int err)
+{
+	char *why = xp_why_has(err) ? strdup(xp_why(err)) : NULL;
+	struct xp_unpatched unpatched;
+
+	if (work->object->plan) {
+		xp_unpatch_process(work->pid, true, &unpatched);
+	} else {
+		xp_patch_encode_heads(work);
+		write_stopped(work, xp_patch_write_back, true);
+	}
+	xp_why_clear();
+	if (why)
+		xp_why_set(err, "%s", why);
+	free(why);
 }
 
 static int patch_sleds(struct xp_patch_work *work)
@@ -165,19 +184,8 @@ static int patch_sleds(struct xp_patch_work *work)
 	err = work->object->plan ? xp_patch_write_jumps(work) : write_stopped(work, xp_patch_write, false);
 	if (!err)
 		note_patched(work, before);
-	if (err && work->written && work->object->plan) {
-		struct xp_unpatched unpatched;
-		char why[256];
-
-		xp_unpatch_process(work->pid, true, &unpatched, why, sizeof(why));
-	} else if (err && work->written) {
-		char why[256];
-
-		snprintf(why, sizeof(why), "%s", work->why);
-		xp_patch_encode_heads(work);
-		write_stopped(work, xp_patch_write_back, true);
-		xp_patch_refuse(work, err, why);
-	}
+	if (err && work->written)
+		undo(work, err);
 	return err;
 }
 
@@ -185,12 +193,8 @@ static int patch_sleds(struct xp_patch_work *work)
 static bool is_gone(const struct xp_patch_work *work)
 {
 	struct xp_patch_work now = { .patch = work->patch, .object = work->object, .pid = work->pid };
-	char why[64];
-	bool gone;
+	bool gone = xp_patch_find_sites(&now, NULL, 0) || now.low != work->low || now.high != work->high;
 
-	now.why = why;
-	now.why_size = sizeof(why);
-	gone = xp_patch_find_sites(&now, NULL, 0) || now.low != work->low || now.high != work->high;
 	xp_patch_work_free(&now);
 	return gone;
 }
@@ -203,26 +207,23 @@ static int lock_to_patch(struct xp_patch_work *work, int *lock)
 {
 	*lock = work->patch->options.attach ? xp_sled_lock(work->object) : -ENOLCK;
 	if (*lock == -EBUSY)
-		snprintf(work->why, work->why_size, "another recording has attached to its file for 10 s");
+		return xp_why_set(*lock, "another recording has attached to its file for 10 s");
 	return *lock >= 0 || *lock == -ENOLCK ? 0 : *lock;
 }
 
-int xp_patch_object(struct xp_patch *patch, const struct xp_patch_place *place, struct xp_sled_result *result,
-		    char *why, size_t why_size)
+int xp_patch_object(struct xp_patch *patch, const struct xp_patch_place *place, struct xp_sled_result *result)
 {
 	struct xp_patch_work work = {
 		.patch = patch,
 		.object = place->object,
 		.pid = place->pid,
 		.held = place->held,
-		.why = why,
-		.why_size = why_size,
 	};
 	int lock = -ENOENT, err;
 	size_t sites;
 
 	*result = (struct xp_sled_result){ .mode = XP_SLEDS_PATCHED, .patched = place->object->patched_in_file };
-	why[0] = 0;
+	xp_why_clear();
 	if (xp_patch_inherited(patch, place, result))
 		return 0;
 	err = check_process(&work);
@@ -255,15 +256,12 @@ int xp_patch_object(struct xp_patch *patch, const struct xp_patch_place *place, 
 		result->patched += sites - written - work.faulting;
 		result->faulting = work.faulting;
 		result->begin_tsc = xp_clock_now_tsc();
-	} else if ((err == -ESRCH && !why[0]) || (work.count && is_gone(&work))) {
-		snprintf(why, why_size, "process %d runs another program now, or has unloaded it", place->pid);
-		err = -ESRCH;
-	} else if (!why[0] && err == -EKEYREJECTED) {
-		snprintf(why, why_size, "it has mapped more than %d stubs of xprof, which xprof did not make",
-			 XP_STUBS_MAX);
-	} else if (!why[0]) {
-		snprintf(why, why_size, "%s",
-			 err == -EIO ? "it unloads the file while its sleds are patched" : strerror(-err));
+	} else if ((err == -ESRCH && !xp_why_has(err)) || (work.count && is_gone(&work))) {
+		err = xp_why_set(-ESRCH, "process %d runs another program now, or has unloaded it", place->pid);
+	} else if (err == -EKEYREJECTED && !xp_why_has(err)) {
+		xp_why_set(err, "it has mapped more than %d stubs of xprof, which xprof did not make", XP_STUBS_MAX);
+	} else if (err == -EIO && !xp_why_has(err)) {
+		xp_why_set(err, "it unloads the file while its sleds are patched");
 	}
 	xp_patch_work_free(&work);
 	return err;
@@ -313,8 +311,7 @@ static int change_stopped(void *work, struct xp_remote *remote)
 	return xp_patch_write_ours(work, remote);
 }
 
-int xp_patch_functions(struct xp_patch *patch, const struct xp_patch_place *place, const uint32_t *ids, size_t count,
-		       char *why, size_t why_size)
+int xp_patch_functions(struct xp_patch *patch, const struct xp_patch_place *place, const uint32_t *ids, size_t count)
 {
 	struct xp_patch_work work = {
 		.patch = patch,
@@ -323,12 +320,10 @@ int xp_patch_functions(struct xp_patch *patch, const struct xp_patch_place *plac
 		.held = place->held,
 		.once = true,
 		.inherits = place->inherits,
-		.why = why,
-		.why_size = why_size,
 	};
 	int lock, err;
 
-	why[0] = 0;
+	xp_why_clear();
 	err = lock_to_patch(&work, &lock);
 	if (!err)
 		err = xp_patch_find_sites(&work, ids, count);
@@ -345,8 +340,6 @@ int xp_patch_functions(struct xp_patch *patch, const struct xp_patch_place *plac
 		err = xp_patch_stopped(&work, change_stopped, &work);
 out:
 	xp_sled_unlock(place->object, lock);
-	if (err && !why[0])
-		snprintf(why, why_size, "%s", strerror(-err));
 	xp_patch_work_free(&work);
 	return err;
 }
@@ -434,15 +427,14 @@ void xp_patch_forget(struct xp_patch *patch, pid_t pid)
 static void restore_process(struct xp_patch *patch, pid_t pid)
 {
 	struct xp_unpatched unpatched;
-	char why[512];
-	int err = xp_unpatch_process(pid, true, &unpatched, why, sizeof(why));
+	int err = xp_unpatch_process(pid, true, &unpatched);
 
 	patch->stopped_ns += unpatched.ns;
 	patch->longest_ns = XP_MAX(patch->longest_ns, unpatched.longest_ns);
 	if (err && err != -ESRCH)
 		xp_warn("cannot restore the sleds of process %d: %s; each call costs some ns more until you run `xprof "
 			"restore -p %d`",
-			pid, why, pid);
+			pid, xp_why(err), pid);
 	else
 		xp_debug("process %d: restored %zu sled%s", pid, unpatched.sleds, xp_plural_s(unpatched.sleds));
 }

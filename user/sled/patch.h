@@ -54,12 +54,11 @@ struct xp_patch_place {
 /*
  * Patches the object's selected sleds in the process. Conditional tail exits get uprobes. Functions that a budget has
  * excluded (object->budget) are counted, or restored at once: then only the bytes behind the first instruction of their
- * sleds change. For result see xp_sleds_attach(). All or nothing. Returns 0 or -errno, with a sentence in `why`: -ESRCH
+ * sleds change. For result see xp_sleds_attach(). All or nothing. Returns 0 or -errno, with a sentence (why.h): -ESRCH
  * if the process has ended or has unloaded the object, -ENOMEM, -ECANCELED (interrupt.h); -EOPNOTSUPP, -EBUSY, -EPERM
  * and others if the process cannot be patched, now or at all, and nothing has changed.
  */
-int xp_patch_object(struct xp_patch *patch, const struct xp_patch_place *place, struct xp_sled_result *result,
-		    char *why, size_t why_size);
+int xp_patch_object(struct xp_patch *patch, const struct xp_patch_place *place, struct xp_sled_result *result);
 
 /* The call rings of a process, with a reference for the caller; NULL: it has none. */
 struct xp_call_rings *xp_patch_rings(const struct xp_patch *patch, pid_t pid);
@@ -78,8 +77,7 @@ bool xp_patch_has(struct xp_patch *patch, const struct xp_object *object, pid_t 
  * object, or an error as above. After an error some sleds may be changed, and the caller may retry: this function does
  * not wait for a process that does not stop at once.
  */
-int xp_patch_functions(struct xp_patch *patch, const struct xp_patch_place *place, const uint32_t *ids, size_t count,
-		       char *why, size_t why_size);
+int xp_patch_functions(struct xp_patch *patch, const struct xp_patch_place *place, const uint32_t *ids, size_t count);
 /*
  * Adds to each counter the calls counted in the process since the last time, and in its children if they are recorded:
  * all share the counters. Always call it from one thread, that of xp_patch_object(). Returns 0 or the error of

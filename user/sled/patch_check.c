@@ -16,36 +16,35 @@
 #include "target/status.h"
 #include "target/target.h"
 
-static int check_thread(pid_t pid, pid_t tid, pid_t tracer, char *why, size_t why_size)
+static int check_thread(pid_t pid, pid_t tid, pid_t tracer)
 {
 	struct xp_target_status status;
 
 	if (xp_thread_status(&status, pid, tid))
 		return 0; /* the thread has ended */
 	if (status.tracer && status.tracer != tracer)
-		return xp_refuse(why, why_size, -EOPNOTSUPP, "process %d is attached to it (a debugger or strace)",
-				 status.tracer);
+		return xp_why_set(-EOPNOTSUPP, "process %d is attached to it (a debugger or strace)", status.tracer);
 	if (status.seccomp)
-		return xp_refuse(why, why_size, -EOPNOTSUPP,
-				 "it is under seccomp, which may reject the system calls that patching needs");
+		return xp_why_set(-EOPNOTSUPP,
+				  "it is under seccomp, which may reject the system calls that patching needs");
 	return 0;
 }
 
-static int check_threads(pid_t pid, pid_t tracer, char *why, size_t why_size)
+static int check_threads(pid_t pid, pid_t tracer)
 {
 	DIR *list = xp_target_list(pid);
 	int err = 0;
 	pid_t tid;
 
 	if (!list)
-		return xp_refuse(why, why_size, -ESRCH, "process %d has ended", pid);
+		return xp_why_set(-ESRCH, "process %d has ended", pid);
 	while (!err && (tid = xp_target_next(list)))
-		err = xp_interrupted() ? -ECANCELED : check_thread(pid, tid, tracer, why, why_size);
+		err = xp_interrupted() ? -ECANCELED : check_thread(pid, tid, tracer);
 	closedir(list);
 	return err;
 }
 
-int xp_patch_check_sharing(pid_t pid, char *why, size_t why_size)
+int xp_patch_check_sharing(pid_t pid)
 {
 	DIR *list = xp_target_list(0);
 	int err = 0;
@@ -54,24 +53,21 @@ int xp_patch_check_sharing(pid_t pid, char *why, size_t why_size)
 	if (!list)
 		return -errno;
 	while (!err && (other = xp_target_next(list)))
-		if (other != pid && syscall(SYS_kcmp, pid, other, KCMP_VM, 0, 0) == 0) {
-			snprintf(why, why_size, "process %d shares its memory (vfork)", other);
-			err = -EBUSY;
-		}
+		if (other != pid && syscall(SYS_kcmp, pid, other, KCMP_VM, 0, 0) == 0)
+			err = xp_why_set(-EBUSY, "process %d shares its memory (vfork)", other);
 	closedir(list);
 	return err;
 }
 
-int xp_patch_check(pid_t pid, pid_t tracer, char *why, size_t why_size)
+int xp_patch_check(pid_t pid, pid_t tracer)
 {
 	int err = xp_privilege_patch(pid);
 
 	if (err == -EACCES)
-		return xp_refuse(why, why_size, err, "%s", xp_why(err));
-	err = check_threads(pid, tracer, why, why_size);
-	if (!err && xp_target_frozen(pid)) {
-		snprintf(why, why_size, "its control group is frozen (cgroup.freeze, docker pause): thaw it first");
-		err = -EOPNOTSUPP;
-	}
-	return err ? err : xp_patch_check_sharing(pid, why, why_size);
+		return err;
+	err = check_threads(pid, tracer);
+	if (!err && xp_target_frozen(pid))
+		err =
+		    xp_why_set(-EOPNOTSUPP, "its control group is frozen (cgroup.freeze, docker pause): thaw it first");
+	return err ? err : xp_patch_check_sharing(pid);
 }

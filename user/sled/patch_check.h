@@ -10,15 +10,15 @@
 #include <sys/types.h>
 
 /*
- * Returns 0 or -errno, with a sentence in `why`: -EOPNOTSUPP if a thread is under seccomp (the filter does not know our
+ * Returns 0 or -errno, with a sentence (why.h): -EOPNOTSUPP if a thread is under seccomp (the filter does not know our
  * system calls, and may kill), is traced by another process than `tracer` (0: by any), or is frozen; -EBUSY if another
  * process shares its memory (vfork()), which may end soon; -ESRCH if it has ended; -EACCES if xprof lacks a capability.
  */
-int xp_patch_check(pid_t pid, pid_t tracer, char *why, size_t why_size);
+int xp_patch_check(pid_t pid, pid_t tracer);
 /*
  * Checks sharing only: a vfork() child, or another process with the same memory, does not stop with the process. While
  * stopped, the process cannot create a new one either.
  */
-int xp_patch_check_sharing(pid_t pid, char *why, size_t why_size);
+int xp_patch_check_sharing(pid_t pid);
 
 #endif

@@ -83,10 +83,7 @@ static bool all_lead_to_parent(const struct xp_patch_work *work, struct xp_memor
 
 bool xp_patch_inherited(struct xp_patch *patch, const struct xp_patch_place *place, struct xp_sled_result *result)
 {
-	char why[64];
-	struct xp_patch_work work = {
-		.patch = patch, .object = place->object, .pid = place->pid, .why = why, .why_size = sizeof(why)
-	};
+	struct xp_patch_work work = { .patch = patch, .object = place->object, .pid = place->pid };
 	struct xp_memory_window *memory = NULL;
 	const struct xp_patch_stub *stub = NULL;
 	size_t sites;

@@ -86,9 +86,9 @@ static int check(const struct jumping *jumping)
 	uint64_t start = text->file_start + code->offset;
 
 	if (work->count != 1 || start < text->start || start > text->end || code->bytes > text->end - start)
-		return xp_patch_refuse(work, -EOPNOTSUPP, "its code is mapped more than once, or in parts");
+		return xp_why_set(-EOPNOTSUPP, "its code is mapped more than once, or in parts");
 	if (has_shadow_stack(work->pid))
-		return xp_patch_refuse(work, -EOPNOTSUPP, "it has a shadow stack");
+		return xp_why_set(-EOPNOTSUPP, "it has a shadow stack");
 	return 0;
 }
 
@@ -151,18 +151,14 @@ static int find_room(struct jumping *jumping)
 	int err;
 
 	bytes = xp_trampolines_room(xp_patches_bytes_max(&jumping->request));
-	if (xp_target_lacks_room(work->pid, bytes, 1, work->why, work->why_size))
-		return -EOPNOTSUPP;
-	err = xp_mappings_text(&maps, work->pid);
+	err = xp_target_check_room(work->pid, bytes, 1) ?: xp_mappings_text(&maps, work->pid);
 	if (err)
 		return err;
 	low = XP_MIN(text->start, stub);
 	high = XP_MAX(text->end, stub + XP_STUB_BYTES);
 	jumping->trampolines.start = xp_address_gap_find(maps, low, high, bytes);
 	free(maps);
-	return jumping->trampolines.start
-		   ? 0
-		   : xp_patch_refuse(work, -ENOSPC, "no room for trampolines within 2 GiB of it");
+	return jumping->trampolines.start ? 0 : xp_why_set(-ENOSPC, "no room for trampolines within 2 GiB of it");
 }
 
 /* ---- functions that stay as they are ---- */
@@ -246,7 +242,7 @@ static int list_jumps(struct jumping *jumping)
 	for (size_t i = 1; i < trampolines->count; i++)
 		if (trampolines->jumps[i].address - trampolines->jumps[i - 1].address <
 		    (trampolines->jumps[i - 1].kind == XP_JUMP_SHORT ? XP_SPRING_BYTES : XP_WINDOW_BYTES))
-			return xp_patch_refuse(jumping->work, -EOPNOTSUPP, "its functions overlap");
+			return xp_why_set(-EOPNOTSUPP, "its functions overlap");
 	return 0;
 }
 
@@ -270,7 +266,7 @@ static int make_patches(struct jumping *jumping)
 	int err = xp_patches_ask(&jumping->made, work->object->fd, &jumping->request);
 
 	if (err == -ENOEXEC || err == -ETIMEDOUT)
-		err = xp_patch_refuse(work, -EOPNOTSUPP, xp_why(err));
+		err = xp_why_set(-EOPNOTSUPP, "%s", xp_why(err));
 	for (size_t i = 0; i < jumping->request.count && !err; i++)
 		if (jumping->made.first_jump[i] == jumping->made.first_jump[i + 1] || crosses_page(jumping, i))
 			jumping->states[i] = STATE_REFUSED;
@@ -282,7 +278,7 @@ static int make_patches(struct jumping *jumping)
 static int check_stopped(const struct jumping *jumping, struct xp_remote *remote)
 {
 	struct xp_patch_work *work = jumping->work;
-	int err = xp_patch_check_sharing(work->pid, work->why, work->why_size);
+	int err = xp_patch_check_sharing(work->pid);
 
 	if (!err && !xp_stub_map_is_there(remote, work->stub->place.address, true))
 		err = -ESRCH;
@@ -296,8 +292,7 @@ static int check_limits(struct jumping *jumping)
 	int err = xp_trampolines_read(&list, jumping->work->pid);
 
 	if (err == -EKEYREJECTED || (!err && !xp_trampolines_may_add(&list, &jumping->trampolines)))
-		err = xp_patch_refuse(jumping->work, -EOPNOTSUPP,
-				      "it would have too many trampolines: select fewer functions");
+		err = xp_why_set(-EOPNOTSUPP, "it would have too many trampolines: select fewer functions");
 	xp_trampolines_free(&list);
 	return err;
 }
@@ -311,10 +306,10 @@ static int map_stopped(void *arg, struct xp_remote *remote)
 	int err = check_stopped(jumping, remote);
 
 	if (!err)
-		err = xp_trampolines_map(&jumping->trampolines, remote, &code, work->why, work->why_size);
+		err = xp_trampolines_map(&jumping->trampolines, remote, &code);
 	/* By words: most jumps would be written in two parts. */
 	if (!err && xp_remote_pokes(remote))
-		err = xp_patch_refuse(work, -EOPNOTSUPP, XP_REMOTE_NO_WRITES);
+		err = xp_why_set(-EOPNOTSUPP, XP_REMOTE_NO_WRITES);
 	return err;
 }
 
@@ -330,7 +325,7 @@ static int verify_map(const struct jumping *jumping)
 		found |= list.all[i].start == wanted->start && list.all[i].end == wanted->end &&
 			 list.all[i].inode == wanted->inode && list.all[i].count == wanted->count;
 	xp_trampolines_free(&list);
-	return err || found ? err : xp_patch_refuse(jumping->work, -EPROTO, "another process interferes with it");
+	return err || found ? err : xp_why_set(-EPROTO, "another process interferes with it");
 }
 
 /* ---- what trampolines stand for ---- */
@@ -463,10 +458,9 @@ static int choose(const struct jumping *jumping, struct xp_remote *remote, bool 
 		chosen[i - jumping->first] = jumping->states[i] == STATE_OPEN && !is_in_use(jumping, i, &pointers);
 	free(pointers.list);
 	if (err == -E2BIG)
-		err = xp_patch_refuse(
-		    jumping->work, -EOPNOTSUPP,
-		    "its stacks are too large to be searched for code that a signal interrupted; with a "
-		    "handler for a timer's signal, all its memory is searched");
+		err = xp_why_set(-EOPNOTSUPP,
+				 "its stacks are too large to be searched for code that a signal interrupted; with a "
+				 "handler for a timer's signal, all its memory is searched");
 	return err;
 }
 

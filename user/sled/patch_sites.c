@@ -7,6 +7,7 @@
 #include "arch/x86_64/sled_bytes.h"
 #include "base/interrupt.h"
 #include "base/util.h"
+#include "base/why.h"
 #include "sled/patch_check.h"
 #include "sled/patch_work.h"
 #include "target/memory_window.h"
@@ -21,11 +22,6 @@ void xp_patch_work_free(struct xp_patch_work *work)
 		xp_text_patches_free(&work->text_patches[i]);
 	free(work->text_patches);
 	xp_stub_map_free(&work->stubs);
-}
-
-int xp_patch_refuse(struct xp_patch_work *work, int err, const char *text)
-{
-	return xp_refuse(work->why, work->why_size, err, "%s", text);
 }
 
 static int compare_ids(const void *a, const void *b)
@@ -79,7 +75,7 @@ int xp_patch_add_sites(struct xp_patch_work *work, const struct xp_mapping *mapp
 			continue;
 		}
 		if (++work->sites > XP_PATCH_MAX)
-			return xp_patch_refuse(work, -EOPNOTSUPP, "it has more than 2 000 000 sleds");
+			return xp_why_set(-EOPNOTSUPP, "it has more than 2 000 000 sleds");
 		work->low = XP_MIN(work->low, text_patch.address);
 		work->high = XP_MAX(work->high, text_patch.address + XP_SLED_BYTES_MAX);
 		err = xp_text_patches_add(&work->text_patches[work->count - 1], &text_patch);
@@ -100,14 +96,14 @@ int xp_patch_find_sites(struct xp_patch_work *work, const uint32_t *ids, size_t 
 			err = -ECANCELED;
 		if (err || !xp_sleds_mapped(work->object, work->pid, &mappings.list[i]))
 			continue;
-		err = mappings.list[i].shared ? xp_patch_refuse(work, -EOPNOTSUPP, "its text is shared with its file")
+		err = mappings.list[i].shared ? xp_why_set(-EOPNOTSUPP, "its text is shared with its file")
 					      : xp_patch_add_sites(work, &mappings.list[i], ids, id_count);
 	}
 	xp_mappings_free(&mappings);
 	/* Sites of functions without sleds are instructions. */
 	for (size_t i = 0; i < work->count && !err && !work->object->plan; i++)
 		if (xp_text_patches_sort(&work->text_patches[i]))
-			err = xp_patch_refuse(work, -EOPNOTSUPP, "sleds overlap");
+			err = xp_why_set(-EOPNOTSUPP, "sleds overlap");
 	return err;
 }
 
@@ -188,11 +184,11 @@ int xp_patch_check_bytes(struct xp_patch_work *work)
 							xp_sled_bytes((enum xp_sled_kind)text_patch->kind)))
 				err = xp_memory_window_gone(memory)
 					  ? -ESRCH
-					  : xp_patch_refuse(work, -EOPNOTSUPP, "its text cannot be read");
+					  : xp_why_set(-EOPNOTSUPP, "its text cannot be read");
 			else if (!may_be_patched(work, text_patch, now))
-				err = xp_patch_refuse(work, -EOPNOTSUPP,
-						      now[0] == 0xcc ? "there are probes or breakpoints on its sleds"
-								     : "its sleds are patched already");
+				err = xp_why_set(-EOPNOTSUPP, "%s",
+						 now[0] == 0xcc ? "there are probes or breakpoints on its sleds"
+								: "its sleds are patched already");
 		}
 	}
 	xp_memory_window_free(memory);
@@ -230,7 +226,7 @@ int xp_patch_encode_all(struct xp_patch_work *work)
 
 			text_patch->size = encode(work, text_patch);
 			if (!text_patch->size)
-				return xp_patch_refuse(work, -ENOSPC, "the stub is out of reach");
+				return xp_why_set(-ENOSPC, "the stub is out of reach");
 		}
 	}
 	return 0;
@@ -256,7 +252,7 @@ static int write_leading_to_stub(struct xp_patch_work *work, struct xp_remote *r
 				 bool (*fits)(const void *arg, const struct xp_text_patch *text_patch,
 					      const uint8_t *now))
 {
-	int err = xp_patch_check_sharing(work->pid, work->why, work->why_size);
+	int err = xp_patch_check_sharing(work->pid);
 
 	work->written = 0;
 	if (!err && !xp_stub_map_is_there(remote, work->stub->place.address, !work->inherits))

@@ -12,6 +12,7 @@
 #include "arch/x86_64/sled_bytes.h"
 #include "base/clock.h"
 #include "base/util.h"
+#include "base/why.h"
 #include "sled/patch_check.h"
 #include "sled/patch_work.h"
 #include "sled/plan_table.h"
@@ -63,15 +64,11 @@ static bool shares_counters(const struct xp_patch *patch)
 	return patch->options.budget && patch->options.children;
 }
 
-static int refuse_busy(struct xp_patch_work *work, pid_t holder)
+static int refuse_busy(pid_t holder)
 {
 	if (holder)
-		snprintf(work->why, work->why_size, "another xprof (process %d) is recording it, or its parent",
-			 holder);
-	else
-		snprintf(work->why, work->why_size,
-			 "an xprof that has ended still holds its stub: try again in a moment");
-	return -EBUSY;
+		return xp_why_set(-EBUSY, "another xprof (process %d) is recording it, or its parent", holder);
+	return xp_why_set(-EBUSY, "an xprof that has ended still holds its stub: try again in a moment");
 }
 
 static struct xp_call_rings *find_rings(const struct xp_patch *patch, pid_t pid)
@@ -185,8 +182,8 @@ static int own_stub(struct xp_patch_work *work, struct xp_stub_place *place)
 		err = xp_stub_lock(place, work->pid, &holder);
 	if (err) {
 		xp_stub_close(place);
-		return err == -EBUSY	      ? refuse_busy(work, holder)
-		       : err == -EKEYREJECTED ? xp_patch_refuse(work, err, "its stub is locked, and not by an xprof")
+		return err == -EBUSY	      ? refuse_busy(holder)
+		       : err == -EKEYREJECTED ? xp_why_set(err, "its stub is locked, and not by an xprof")
 					      : err;
 	}
 	stubs[patch->stub_count] = (struct xp_patch_stub){ .pid = work->pid,
@@ -336,11 +333,9 @@ static struct xp_stub_request request_of(struct xp_patch_work *work)
 					 .inherit_rings = work->patch->options.children,
 					 .rings_only = work->stub,
 					 .no_rings = work->no_rings,
-					 .no_rings_size = sizeof(work->no_rings),
 					 .rings_at = rings ? rings->address : 0,
-					 .table = rings ? (size_t)XP_MAX(xp_call_rings_table(rings, work->pid), 0) : 0,
-					 .why = work->why,
-					 .why_size = work->why_size };
+					 .table =
+					     rings ? (size_t)XP_MAX(xp_call_rings_table(rings, work->pid), 0) : 0 };
 }
 
 /* Call rings behind the stub that an earlier recording left. */
@@ -373,16 +368,16 @@ static int get_scratch(struct xp_patch_work *work, struct xp_remote *remote, uin
 
 	if (work->object->plan) {
 		*scratch = work->count ? scratch_behind_code(work) : 0;
-		return *scratch ? 0 : xp_patch_refuse(work, -EOPNOTSUPP, "no room behind its code");
+		return *scratch ? 0 : xp_why_set(-EOPNOTSUPP, "no room behind its code");
 	}
 	for (size_t i = 0; i < work->count && !text_patch; i++)
 		text_patch = find_scratch(&work->text_patches[i]);
 	if (!text_patch)
-		return xp_patch_refuse(work, -EOPNOTSUPP, "it has only sleds of events");
+		return xp_why_set(-EOPNOTSUPP, "it has only sleds of events");
 	*scratch = text_patch->address + 2;
 	err = xp_remote_read(remote, text_patch->address, now, xp_sled_bytes((enum xp_sled_kind)text_patch->kind));
 	if (!err && !xp_sled_intact((enum xp_sled_kind)text_patch->kind, now))
-		err = xp_patch_refuse(work, -EOPNOTSUPP, "its sleds are patched already");
+		err = xp_why_set(-EOPNOTSUPP, "its sleds are patched already");
 	return err;
 }
 
@@ -397,9 +392,7 @@ static int make_stub(void *arg, struct xp_remote *remote)
 
 int xp_patch_stopped(struct xp_patch_work *work, int (*what)(void *arg, struct xp_remote *remote), void *arg)
 {
-	struct xp_stopped stopped = {
-		.pid = work->pid, .held = work->held, .once = work->once, .why = work->why, .why_size = work->why_size
-	};
+	struct xp_stopped stopped = { .pid = work->pid, .held = work->held, .once = work->once };
 	int err = xp_stopped_do(&stopped, what, arg);
 
 	work->patch->stopped_ns += work->held ? 0 : stopped.ns;
@@ -424,8 +417,9 @@ int xp_patch_get_stub(struct xp_patch_work *work)
 	work->stub = xp_patch_choose_stub(work);
 	if (work->stub && (work->stub->rings || !work->patch->options.memory || work->stub->no_rings[0]))
 		return 0;
-	if (!work->stub && xp_target_lacks_room(work->pid, XP_STUB_ROOM, STUB_MAPPINGS, work->why, work->why_size))
-		return -EOPNOTSUPP;
+	err = work->stub ? 0 : xp_target_check_room(work->pid, XP_STUB_ROOM, STUB_MAPPINGS);
+	if (err)
+		return err;
 	err = work->stub ? xp_patch_stopped(work, map_rings, work) : -EEXIST;
 	if (!err) {
 		work->stub->rings = get_rings(work, &work->stub->place);
@@ -436,8 +430,8 @@ int xp_patch_get_stub(struct xp_patch_work *work)
 		err = xp_patch_stopped(work, make_stub, work);
 	/* A stub without call rings is better than none. */
 	if (err && work->stub && err != -ESRCH && err != -ENOMEM && err != -ECANCELED) {
-		note_no_rings(work, work->no_rings[0] ? work->no_rings : work->why);
-		work->why[0] = 0;
+		note_no_rings(work, work->no_rings[0] ? work->no_rings : xp_why(err));
+		xp_why_clear();
 		return 0;
 	}
 	if (!err)
@@ -453,8 +447,7 @@ out:
 static int unmap_all(void *arg, struct xp_remote *remote)
 {
 	const struct unmapping_work *unmapping = arg;
-	char why[128];
-	int err = xp_patch_check_sharing(unmapping->pid, why, sizeof(why));
+	int err = xp_patch_check_sharing(unmapping->pid);
 
 	for (size_t i = 0; i < unmapping->stubs.count && !err; i++)
 		if (unmapping->stubs.list[i].rings >= 0)
@@ -467,8 +460,7 @@ static int unmap_all(void *arg, struct xp_remote *remote)
 void xp_patch_clear_process(pid_t pid)
 {
 	struct unmapping_work unmapping = { .pid = pid };
-	char why[256] = "";
-	struct xp_stopped stopped = { .pid = pid, .why = why, .why_size = sizeof(why) };
+	struct xp_stopped stopped = { .pid = pid };
 	bool has_rings = false;
 	int err;
 
@@ -481,8 +473,7 @@ void xp_patch_clear_process(pid_t pid)
 	if (!err && (has_rings || unmapping.trampolines.count))
 		err = xp_stopped_do(&stopped, unmap_all, &unmapping);
 	if (err)
-		xp_debug("process %d: its call rings or trampolines stay mapped: %s", pid,
-			 why[0] ? why : strerror(-err));
+		xp_debug("process %d: its call rings or trampolines stay mapped: %s", pid, xp_why(err));
 	xp_trampolines_free(&unmapping.trampolines);
 	xp_stub_map_free(&unmapping.stubs);
 }

@@ -21,9 +21,9 @@ struct xp_patch_stub {
 	uint32_t counted[XP_STUB_COUNTERS_MAX]; /* the counters when they were last read */
 	bool unread;				/* could not be read yet; the values may be of an earlier recording */
 	struct xp_call_rings *rings;		/* shared by the stubs of a process; NULL: it records by the uprobe */
-	bool had_rings;	    /* of another process that has its stub, to whose slots its sleds lead, too */
-	uint32_t group;	    /* of its uprobes for children (attach.h); 0: there are none */
-	char no_rings[160]; /* why there are no rings; "": there are, or none were requested */
+	bool had_rings;			  /* of another process that has its stub, to whose slots its sleds lead, too */
+	uint32_t group;			  /* of its uprobes for children (attach.h); 0: there are none */
+	char no_rings[XP_NO_RINGS_BYTES]; /* why there are no rings; "": there are, or none were requested */
 };
 
 /* An object that is patched in a process. */
@@ -45,7 +45,7 @@ struct xp_patch {
 	struct patched *list;
 	size_t count;
 	struct xp_target_memory *memory; /* for the counters, with a budget */
-	struct xp_moved_code **moved; /* patch_jumps.c */
+	struct xp_moved_code **moved;	 /* patch_jumps.c */
 	size_t moved_count;
 	size_t moved_room;
 	uint64_t stopped_ns;
@@ -64,8 +64,6 @@ struct xp_patch_work {
 	bool held;
 	bool once;     /* see stopped.h */
 	bool inherits; /* its sleds lead to a stub of its parent */
-	char *why;
-	size_t why_size;
 
 	struct xp_stub_map stubs;	      /* stubs that the process had before */
 	struct xp_text_patches *text_patches; /* one for each mapping */
@@ -75,15 +73,13 @@ struct xp_patch_work {
 	uint64_t high;
 	struct xp_patch_stub *stub; /* the stub that the sleds will call */
 	struct xp_stub_place made;
-	char no_rings[160]; /* why it has no call rings */
-	size_t probed;	    /* sites that cannot be patched: conditional sleds, exits of functions without sleds */
+	char no_rings[XP_NO_RINGS_BYTES]; /* why it has no call rings */
+	size_t probed; /* sites that cannot be patched: conditional sleds, exits of functions without sleds */
 	size_t written;
 	size_t faulting; /* sites of functions without sleds that stay as they are: see struct xp_sled_result */
 };
 
 void xp_patch_work_free(struct xp_patch_work *work);
-/* Stores the sentence in `why` and returns err. */
-int xp_patch_refuse(struct xp_patch_work *work, int err, const char *text);
 
 /* patch_sites.c */
 

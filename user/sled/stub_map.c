@@ -13,6 +13,7 @@
 
 #include "base/code_places.h"
 #include "base/util.h"
+#include "base/why.h"
 #include "sled/call_rings.h"
 #include "sled/remote_memfd.h"
 #include "target/address_gap.h"
@@ -171,10 +172,10 @@ static int add_rings(struct xp_stub_place *place, struct xp_remote *remote, uint
 	int err = locks ? -EOPNOTSUPP : map_rings(place, remote, name, request);
 
 	if (locks)
-		snprintf(request->no_rings, request->no_rings_size,
+		snprintf(request->no_rings, XP_NO_RINGS_BYTES,
 			 "it locks the memory that it maps (mlockall), and call rings are 69 MiB");
 	else if (err)
-		snprintf(request->no_rings, request->no_rings_size, "it cannot map 69 MiB of shared memory: %s",
+		snprintf(request->no_rings, XP_NO_RINGS_BYTES, "it cannot map 69 MiB of shared memory: %s",
 			 strerror(-err));
 	if (err && place->rings >= 0) {
 		close(place->rings);
@@ -221,7 +222,7 @@ static int find_room(uint64_t *address, const struct xp_stub_request *request, u
 	free(text);
 	if (*address)
 		return 0;
-	return xp_refuse(request->why, request->why_size, -ENOSPC, "no room for the stub within 2 GiB of its text");
+	return xp_why_set(-ENOSPC, "no room for the stub within 2 GiB of its text");
 }
 
 /* Whether this file is mapped there: the descriptor may have referred to another file when it was mapped. */
@@ -266,24 +267,21 @@ static void verify_rings(struct xp_stub_place *place, pid_t pid)
 		close(mapped);
 }
 
-static void explain(int err, const struct xp_stub_request *request)
+static int explain(int err)
 {
 	switch (err) {
 	case -EAGAIN:
-		snprintf(request->why, request->why_size,
-			 "it locks the memory that it maps (mlockall), and is at its limit of that (`ulimit -l`)");
-		break;
+		return xp_why_set(
+		    -EOPNOTSUPP,
+		    "it locks the memory that it maps (mlockall), and is at its limit of that (`ulimit -l`)");
 	case -ETIMEDOUT:
-		snprintf(request->why, request->why_size,
-			 "a system call in it did not return in time: it is frozen, or gets no CPU time");
-		break;
+		return xp_why_set(err, "a system call in it did not return in time: it is frozen, or gets no CPU time");
 	case -EPERM:
 	case -EPROTO:
 	case -EEXIST:
-		snprintf(request->why, request->why_size, "another process interfered while it mapped the stub");
-		break;
+		return xp_why_set(err, "another process interfered while it mapped the stub");
 	default:
-		snprintf(request->why, request->why_size, "it cannot map the stub: %s", strerror(-err));
+		return xp_why_set(err, "it cannot map the stub: %s", strerror(-err));
 	}
 }
 
@@ -304,6 +302,16 @@ static int write_accesses(struct xp_remote *remote, uint64_t stub, bool nops)
 	return err;
 }
 
+/* Returns true, and says why, if a limit of the process leaves no room for call rings. */
+static bool lacks_room(const struct xp_stub_request *request)
+{
+	int err = xp_target_check_room_for_rings(request->pid, XP_CALL_RINGS_BYTES);
+
+	if (err)
+		snprintf(request->no_rings, XP_NO_RINGS_BYTES, "%s", xp_why(err));
+	return err;
+}
+
 int xp_stub_map_rings(struct xp_stub_place *place, struct xp_remote *remote, const struct xp_stub_request *request)
 {
 	uint64_t name;
@@ -314,14 +322,12 @@ int xp_stub_map_rings(struct xp_stub_place *place, struct xp_remote *remote, con
 		return -ESRCH;
 	/* It may be behind the check of its ring, which it would find without one. */
 	if (xp_remote_is_in(remote, place->address + XP_STUB_MEMORY, place->address + XP_STUB_BYTES)) {
-		snprintf(request->no_rings, request->no_rings_size, "a thread was in the stub at each try");
+		snprintf(request->no_rings, XP_NO_RINGS_BYTES, "a thread was in the stub at each try");
 		return -EAGAIN;
 	}
-	if (xp_target_lacks_room_for_rings(request->pid, XP_CALL_RINGS_BYTES, request->no_rings,
-					   request->no_rings_size))
+	if (lacks_room(request))
 		return -EOPNOTSUPP;
-	err = xp_remote_begin_calls(remote, place->address + XP_STUB_SCRATCH, XP_STUB_NAME, &name, request->why,
-				    request->why_size);
+	err = xp_remote_begin_calls(remote, place->address + XP_STUB_SCRATCH, XP_STUB_NAME, &name);
 	if (err)
 		return err;
 	err = add_rings(place, remote, name, request);
@@ -358,7 +364,7 @@ static bool has_rings(const struct xp_stub_place *place, struct xp_remote *remot
 
 int xp_stub_unmap_rings(const struct xp_stub_place *place, struct xp_remote *remote, pid_t pid)
 {
-	char text[XP_REMOTE_TEXT_BYTES] = "", why[128];
+	char text[XP_REMOTE_TEXT_BYTES] = "";
 	uint64_t unused;
 	int err;
 
@@ -366,7 +372,7 @@ int xp_stub_unmap_rings(const struct xp_stub_place *place, struct xp_remote *rem
 		return 0;
 	if (xp_remote_is_in(remote, place->address + XP_STUB_MEMORY, place->address + XP_STUB_BYTES))
 		return -EAGAIN;
-	err = xp_remote_begin_calls(remote, place->address + XP_STUB_SCRATCH, text, &unused, why, sizeof(why));
+	err = xp_remote_begin_calls(remote, place->address + XP_STUB_SCRATCH, text, &unused);
 	if (err)
 		return err;
 	err = write_accesses(remote, place->address, true);
@@ -388,8 +394,7 @@ int xp_stub_map_new(struct xp_stub_place *place, struct xp_remote *remote, const
 	int err;
 
 	*place = (struct xp_stub_place){ .fd = -1, .rings = -1, .shares_counters = request->share_counters };
-	if (wanted.rings &&
-	    xp_target_lacks_room_for_rings(request->pid, XP_CALL_RINGS_BYTES, wanted.no_rings, wanted.no_rings_size)) {
+	if (wanted.rings && lacks_room(request)) {
 		if (wanted.rings_only)
 			return -EOPNOTSUPP;
 		wanted.rings = false;
@@ -397,23 +402,20 @@ int xp_stub_map_new(struct xp_stub_place *place, struct xp_remote *remote, const
 	err = find_room(&place->address, &wanted, XP_STUB_ROOM + (wanted.rings ? XP_CALL_RINGS_BYTES : 0));
 	if (err == -ENOSPC && wanted.rings) {
 		wanted.rings = false;
-		snprintf(wanted.no_rings, wanted.no_rings_size, "no room for 69 MiB within 2 GiB of its text");
+		snprintf(wanted.no_rings, XP_NO_RINGS_BYTES, "no room for 69 MiB within 2 GiB of its text");
+		xp_why_clear();
 		err = find_room(&place->address, &wanted, XP_STUB_ROOM);
-		request->why[0] = err ? request->why[0] : 0;
 		if (!err && wanted.rings_only)
 			err = -EOPNOTSUPP;
 	}
 	if (!err)
-		err = xp_remote_begin_calls(remote, request->scratch, XP_STUB_NAME, &name, request->why,
-					    request->why_size);
+		err = xp_remote_begin_calls(remote, request->scratch, XP_STUB_NAME, &name);
 	if (err)
 		goto out;
 	err = make_there(place, remote, name, &wanted);
 	xp_remote_end_calls(remote);
-	if (err == -EAGAIN) {
-		explain(err, request);
-		err = -EOPNOTSUPP;
-	}
+	if (err == -EAGAIN)
+		err = explain(err);
 	if (!err)
 		err = fstat(place->fd, &st) ? -errno : 0;
 	if (!err)
@@ -426,7 +428,5 @@ int xp_stub_map_new(struct xp_stub_place *place, struct xp_remote *remote, const
 out:
 	if (err)
 		xp_stub_close(place);
-	if (err && !request->why[0])
-		explain(err, request);
-	return err;
+	return err && !xp_why_has(err) ? explain(err) : err;
 }

@@ -92,26 +92,24 @@ struct xp_stub_request {
 	bool rings;	     /* with call rings, if possible */
 	bool inherit_rings;  /* for children of fork(), too */
 	bool rings_only;     /* no stub without call rings */
-	char *no_rings;	     /* out: a sentence, if call rings are not possible */
-	size_t no_rings_size;
-	uint64_t rings_at; /* address of the call rings that the process has mapped after another stub; 0: new ones */
-	size_t table;	   /* number of its table there */
-	char *why;	   /* out: a sentence for an error */
-	size_t why_size;
+	char *no_rings;	     /* out: XP_NO_RINGS_BYTES for a sentence, if call rings are not possible */
+	uint64_t rings_at;   /* address of the call rings that the process has mapped after another stub; 0: new ones */
+	size_t table;	     /* number of its table there */
 };
+#define XP_NO_RINGS_BYTES 160
 
 /*
  * Makes a stopped process map a new stub, in a memfd that it creates (remote_memfd.h) and that xprof seals and reads
- * back before use. Returns 0 or -errno with a sentence: the errors of the calls, -ENOSPC if there is no space within
- * reach, -EPERM or -EPROTO if another process interferes. A stub that cannot have call rings is made without. xprof
- * checks the mapping after the last call. A process that maps something else there later misleads only the process
- * itself.
+ * back before use. Returns 0 or -errno with a sentence (why.h): the errors of the calls, -ENOSPC if there is no space
+ * within reach, -EPERM or -EPROTO if another process interferes. A stub that cannot have call rings is made without.
+ * xprof checks the mapping after the last call. A process that maps something else there later misleads only the
+ * process itself.
  */
 int xp_stub_map_new(struct xp_stub_place *place, struct xp_remote *remote, const struct xp_stub_request *request);
 
 /*
  * Maps call rings after a stub of a stopped process that has none, and sets place->rings. Returns 0 or -errno with a
- * sentence in request->no_rings or request->why: -EEXIST if the process has mapped something else there, -ESRCH if it
+ * sentence in request->no_rings or of why.h: -EEXIST if the process has mapped something else there, -ESRCH if it
  * has no such stub any more, -EAGAIN if a thread is in the stub: try again.
  */
 int xp_stub_map_rings(struct xp_stub_place *place, struct xp_remote *remote, const struct xp_stub_request *request);

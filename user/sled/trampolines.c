@@ -14,6 +14,7 @@
 #include "arch/x86_64/stub.h"
 #include "base/code_places.h"
 #include "base/util.h"
+#include "base/why.h"
 #include "elf/build.h"
 #include "sled/remote_memfd.h"
 #include "sled/stub_map.h"
@@ -253,18 +254,16 @@ static int map(struct xp_trampolines *trampolines, struct xp_remote *remote, uin
 }
 
 int xp_trampolines_map(struct xp_trampolines *trampolines, struct xp_remote *remote,
-		       const struct xp_trampolines_code *code, char *why, size_t why_size)
+		       const struct xp_trampolines_code *code)
 {
 	uint64_t name;
-	int err = xp_remote_begin_calls(remote, code->scratch, XP_STUB_NAME, &name, why, why_size);
+	int err = xp_remote_begin_calls(remote, code->scratch, XP_STUB_NAME, &name);
 
 	if (err)
 		return err;
 	err = map(trampolines, remote, name, code);
 	xp_remote_end_calls(remote);
-	if (err && !why[0])
-		snprintf(why, why_size, "it cannot map the trampolines: %s", strerror(-err));
-	return err;
+	return err && !xp_why_has(err) ? xp_why_set(err, "it cannot map the trampolines: %s", strerror(-err)) : err;
 }
 
 /* ---- restoring ---- */
@@ -440,7 +439,7 @@ static int check_stubs(const struct xp_stub_map *stubs, struct xp_remote *remote
 int xp_trampolines_unmap(const struct xp_trampolines_list *list, struct xp_remote *remote, pid_t pid,
 			 const struct xp_stub_map *stubs)
 {
-	char text[XP_REMOTE_TEXT_BYTES] = "", why[128];
+	char text[XP_REMOTE_TEXT_BYTES] = "";
 	struct xp_code_pointers pointers;
 	struct xp_mappings mappings;
 	uint64_t scratch, unused;
@@ -454,7 +453,7 @@ int xp_trampolines_unmap(const struct xp_trampolines_list *list, struct xp_remot
 
 		if (!is_mapped(one, &mappings) || is_used(&pointers, one->start, one->end))
 			continue;
-		err = xp_remote_begin_calls(remote, scratch, text, &unused, why, sizeof(why));
+		err = xp_remote_begin_calls(remote, scratch, text, &unused);
 		if (err)
 			break;
 		err = XP_MIN(

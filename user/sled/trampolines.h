@@ -73,7 +73,7 @@ uint64_t xp_trampolines_room(uint64_t code_bytes);
 
 /*
  * Makes a stopped process map trampolines at trampolines->start. scratch: as for xp_remote_begin_calls(). Sets end and
- * inode. Returns 0 or -errno, with a sentence in why.
+ * inode. Returns 0 or -errno, with a sentence (why.h).
  */
 struct xp_trampolines_code {
 	const uint8_t *bytes;
@@ -81,7 +81,7 @@ struct xp_trampolines_code {
 	uint64_t scratch;
 };
 int xp_trampolines_map(struct xp_trampolines *trampolines, struct xp_remote *remote,
-		       const struct xp_trampolines_code *code, char *why, size_t why_size);
+		       const struct xp_trampolines_code *code);
 
 /* Whether the lists have jumps at these addresses. */
 bool xp_trampolines_have_jumps(const struct xp_trampolines_list *list, uint64_t start, uint64_t end);

@@ -15,6 +15,7 @@
 #include "base/array.h"
 #include "base/interrupt.h"
 #include "base/util.h"
+#include "base/why.h"
 #include "elf/sled_table.h"
 #include "sled/patch_check.h"
 #include "sled/stub_map.h"
@@ -224,9 +225,8 @@ static int check_springs(const struct xp_text_patches *text_patches, struct xp_r
 static int write_all(void *arg, struct xp_remote *remote)
 {
 	struct search *search = arg;
-	char why[128];
 	/* A process that shares the memory is not stopped. */
-	int err = search->tails ? xp_patch_check_sharing(search->pid, why, sizeof(why)) : 0;
+	int err = search->tails ? xp_patch_check_sharing(search->pid) : 0;
 
 	search->written = 0;
 	for (size_t i = 0; i < search->count && !err && search->tails; i++)
@@ -274,26 +274,24 @@ static int put_back(struct search *search, struct xp_stopped *stopped, struct xp
 }
 
 /* No stub may belong to another xprof. */
-static int check_owner(const struct xp_stub_map *stubs, pid_t pid, char *why, size_t why_size)
+static int check_owner(const struct xp_stub_map *stubs, pid_t pid)
 {
 	for (size_t i = 0; i < stubs->count; i++) {
 		pid_t holder;
 		int err = xp_stub_lock(&stubs->list[i], pid, &holder);
 
 		if (err == -EBUSY && holder)
-			snprintf(why, why_size,
-				 "process %d is being recorded by another xprof (process %d): end that recording", pid,
-				 holder);
-		else if (err == -EBUSY)
-			snprintf(why, why_size,
-				 "process %d: an xprof that has ended still holds its stub: try again in a moment",
-				 pid);
-		else if (err == -EKEYREJECTED)
-			snprintf(why, why_size, "process %d: its stub is locked, and not by an xprof", pid);
-		else if (err)
-			snprintf(why, why_size, "process %d: cannot lock its stub: %s", pid, strerror(-err));
+			return xp_why_set(
+			    err, "process %d is being recorded by another xprof (process %d): end that recording", pid,
+			    holder);
+		if (err == -EBUSY)
+			return xp_why_set(
+			    err, "process %d: an xprof that has ended still holds its stub: try again in a moment",
+			    pid);
+		if (err == -EKEYREJECTED)
+			return xp_why_set(err, "process %d: its stub is locked, and not by an xprof", pid);
 		if (err)
-			return err;
+			return xp_why_set(err, "process %d: cannot lock its stub: %s", pid, strerror(-err));
 	}
 	return 0;
 }
@@ -325,22 +323,22 @@ static void free_search(struct search *search)
 	xp_stub_map_free(&search->stubs);
 }
 
-int xp_unpatch_process(pid_t pid, bool ours, struct xp_unpatched *unpatched, char *why, size_t why_size)
+int xp_unpatch_process(pid_t pid, bool ours, struct xp_unpatched *unpatched)
 {
-	struct xp_stopped stopped = { .pid = pid, .patient = true, .why = why, .why_size = why_size };
+	struct xp_stopped stopped = { .pid = pid, .patient = true };
 	struct search search = { 0 };
 	int err;
 
 	*unpatched = (struct xp_unpatched){ 0 };
-	why[0] = 0;
+	xp_why_clear();
 	err = xp_stub_map_read(&search.stubs, pid);
 	if (err || !search.stubs.count)
 		goto out;
 	err = xp_trampolines_read(&search.trampolines, pid);
 	if (err == -EKEYREJECTED)
-		snprintf(why, why_size, "process %d has mapped more trampolines of xprof than xprof makes", pid);
+		xp_why_set(err, "process %d has mapped more trampolines of xprof than xprof makes", pid);
 	if (!err && !ours)
-		err = check_owner(&search.stubs, pid, why, why_size);
+		err = check_owner(&search.stubs, pid);
 	if (!err)
 		err = xp_memory_window_open(&search.memory, pid);
 	if (!err)
@@ -349,19 +347,18 @@ int xp_unpatch_process(pid_t pid, bool ours, struct xp_unpatched *unpatched, cha
 		goto out;
 	err = put_back(&search, &stopped, unpatched);
 out:
-	if (err == -EKEYREJECTED && !why[0])
-		snprintf(why, why_size, "process %d has mapped more than %d stubs of xprof, which xprof did not make",
-			 pid, XP_STUBS_MAX);
-	else if (err && !why[0])
-		snprintf(why, why_size, "cannot restore the sleds of process %d: %s", pid, strerror(-err));
+	if (err == -EKEYREJECTED && !xp_why_has(err))
+		xp_why_set(err, "process %d has mapped more than %d stubs of xprof, which xprof did not make", pid,
+			   XP_STUBS_MAX);
+	else if (err && !xp_why_has(err))
+		xp_why_set(err, "cannot restore the sleds of process %d: %s", pid, strerror(-err));
 	free_search(&search);
 	return err;
 }
 
 void xp_unpatch_tails(pid_t pid)
 {
-	char why[256] = "";
-	struct xp_stopped stopped = { .pid = pid, .why = why, .why_size = sizeof(why) };
+	struct xp_stopped stopped = { .pid = pid };
 	struct search search = { .pid = pid, .tails = true };
 	struct xp_unpatched unpatched;
 	int err = xp_stub_map_read(&search.stubs, pid);
@@ -373,8 +370,7 @@ void xp_unpatch_tails(pid_t pid)
 	if (!err && search.count)
 		err = put_back(&search, &stopped, &unpatched);
 	if (err)
-		xp_debug("process %d: bytes of sleds that are never executed stay changed: %s", pid,
-			 why[0] ? why : strerror(-err));
+		xp_debug("process %d: bytes of sleds that are never executed stay changed: %s", pid, xp_why(err));
 	free_search(&search);
 }
 
@@ -410,13 +406,12 @@ struct done {
 static void restore_child(pid_t pid)
 {
 	struct xp_unpatched unpatched;
-	char why[256];
-	int err = xp_unpatch_process(pid, true, &unpatched, why, sizeof(why));
+	int err = xp_unpatch_process(pid, true, &unpatched);
 
 	if (err && err != -ESRCH)
 		xp_warn("cannot restore the sleds of process %d, which was forked during the recording: %s; each call "
 			"costs some ns more until you run `xprof restore -p %d`",
-			pid, why, pid);
+			pid, xp_why(err), pid);
 }
 
 /* Returns how many children it has found, or -ENOMEM. */

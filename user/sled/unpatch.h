@@ -26,11 +26,11 @@ struct xp_unpatched {
 
 /*
  * Restores the sleds of process pid. ours: also if an xprof is recording the process, because the caller is that xprof.
- * Returns 0, also if there was nothing to do, or -errno with a sentence in `why`: -ESRCH if it has ended, -EBUSY if
+ * Returns 0, also if there was nothing to do, or -errno with a sentence (why.h): -ESRCH if it has ended, -EBUSY if
  * another xprof is recording it or it cannot be stopped, -EKEYREJECTED if it has forged stubs (stub_map.h), -EPERM,
  * -ENOMEM.
  */
-int xp_unpatch_process(pid_t pid, bool ours, struct xp_unpatched *unpatched, char *why, size_t why_size);
+int xp_unpatch_process(pid_t pid, bool ours, struct xp_unpatched *unpatched);
 
 /*
  * Restores the bytes behind the heads of sleds that are restored, so that the code is as in the file. Not in the stop

@@ -17,6 +17,7 @@
 #include "base/interrupt.h"
 #include "base/small_file.h"
 #include "base/util.h"
+#include "base/why.h"
 #include "target/remote_thread.h"
 #include "target/status.h"
 #include "target/target.h"
@@ -43,7 +44,7 @@ static bool is_ending(const struct xp_remote *remote, pid_t tid)
 	return !paren || strlen(paren) <= 2 || paren[2] == 'Z' || paren[2] == 'X';
 }
 
-static int seize(struct xp_remote *remote, pid_t tid, char *why, size_t why_size)
+static int seize(struct xp_remote *remote, pid_t tid)
 {
 	struct xp_remote_thread *thread;
 	int err = 0;
@@ -58,14 +59,13 @@ static int seize(struct xp_remote *remote, pid_t tid, char *why, size_t why_size
 		thread->state = XP_REMOTE_RUNS;
 	if (!err || err == ESRCH || is_ending(remote, tid))
 		return 0;
-	return xp_refuse(
-	    why, why_size, -EPERM,
-	    "ptrace is refused (%s): is a debugger or strace attached to it, or kernel.yama.ptrace_scope 3?",
+	return xp_why_set(
+	    -EPERM, "ptrace is refused (%s): is a debugger or strace attached to it, or kernel.yama.ptrace_scope 3?",
 	    strerror(err));
 }
 
 /* Seizes all threads that are not seized yet. Returns their number, or -errno. */
-static int seize_new(struct xp_remote *remote, char *why, size_t why_size)
+static int seize_new(struct xp_remote *remote)
 {
 	DIR *list = xp_target_list(remote->pid);
 	int added = 0, err = 0;
@@ -76,14 +76,14 @@ static int seize_new(struct xp_remote *remote, char *why, size_t why_size)
 	while (!err && (tid = xp_target_next(list))) {
 		if (is_known(remote, tid))
 			continue;
-		err = seize(remote, tid, why, why_size);
+		err = seize(remote, tid);
 		added++;
 	}
 	closedir(list);
 	return err ? err : added;
 }
 
-static int wait_all(struct xp_remote *remote, uint64_t deadline_ns, char *why, size_t why_size)
+static int wait_all(struct xp_remote *remote, uint64_t deadline_ns)
 {
 	for (size_t i = 0; i < remote->count; i++) {
 		struct xp_remote_thread *thread = &remote->threads[i];
@@ -93,10 +93,10 @@ static int wait_all(struct xp_remote *remote, uint64_t deadline_ns, char *why, s
 			continue;
 		err = xp_remote_wait_stop(thread, deadline_ns);
 		if (err == -EBUSY)
-			snprintf(why, why_size,
-				 "thread %d does not stop in time: it gets no CPU, or waits for a disk or a child of "
-				 "vfork()",
-				 thread->tid);
+			xp_why_set(err,
+				   "thread %d does not stop in time: it gets no CPU, or waits for a disk or a child "
+				   "of vfork()",
+				   thread->tid);
 		if (err && err != -ESRCH)
 			return err;
 	}
@@ -132,7 +132,7 @@ static struct xp_remote *make(pid_t pid)
 	return remote;
 }
 
-int xp_remote_stop(struct xp_remote **result, pid_t pid, uint64_t timeout_ns, char *why, size_t why_size)
+int xp_remote_stop(struct xp_remote **result, pid_t pid, uint64_t timeout_ns)
 {
 	struct xp_remote *remote = make(pid);
 	int added, err;
@@ -140,13 +140,13 @@ int xp_remote_stop(struct xp_remote **result, pid_t pid, uint64_t timeout_ns, ch
 	if (!remote)
 		return -ENOMEM;
 	do {
-		added = seize_new(remote, why, why_size);
-		err = added < 0 ? added : wait_all(remote, remote->begin_ns + timeout_ns, why, why_size);
+		added = seize_new(remote);
+		err = added < 0 ? added : wait_all(remote, remote->begin_ns + timeout_ns);
 	} while (!err && added);
 	if (!err)
 		err = open_memory(remote);
 	if (err == -ESRCH)
-		snprintf(why, why_size, "process %d has ended", pid);
+		xp_why_set(err, "process %d has ended", pid);
 	if (err)
 		xp_remote_release(remote);
 	else
@@ -154,7 +154,7 @@ int xp_remote_stop(struct xp_remote **result, pid_t pid, uint64_t timeout_ns, ch
 	return err;
 }
 
-int xp_remote_hold(struct xp_remote **result, pid_t pid, char *why, size_t why_size)
+int xp_remote_hold(struct xp_remote **result, pid_t pid)
 {
 	struct xp_remote *remote = make(pid);
 	struct xp_remote_thread *thread = calloc(1, sizeof(*thread));
@@ -177,7 +177,7 @@ int xp_remote_hold(struct xp_remote **result, pid_t pid, char *why, size_t why_s
 	if (!err)
 		err = open_memory(remote);
 	if (err) {
-		snprintf(why, why_size, "cannot hold the program that was started: %s", strerror(-err));
+		xp_why_set(err, "cannot hold the program that was started: %s", strerror(-err));
 		xp_remote_release(remote);
 	} else {
 		*result = remote;

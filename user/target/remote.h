@@ -26,17 +26,17 @@
 struct xp_remote;
 
 /*
- * Stops all threads of pid, including new ones. Returns 0 or -errno with a sentence in why: -ESRCH if the process has
+ * Stops all threads of pid, including new ones. Returns 0 or -errno with a sentence (why.h): -ESRCH if the process has
  * ended; -EBUSY if a thread does not stop in time, because it waits in the kernel for a disk or for a child of vfork():
  * try again; -EPERM if the process is already traced, or must not be traced; -ENOMEM. On error all threads are
  * released, at the latest when the calling task ends.
  */
-int xp_remote_stop(struct xp_remote **remote, pid_t pid, uint64_t timeout_ns, char *why, size_t why_size);
+int xp_remote_stop(struct xp_remote **remote, pid_t pid, uint64_t timeout_ns);
 /*
  * Like xp_remote_stop(), for a process with one thread that the caller traces and holds (launch.h). The process stays
  * stopped after the release.
  */
-int xp_remote_hold(struct xp_remote **remote, pid_t pid, char *why, size_t why_size);
+int xp_remote_hold(struct xp_remote **remote, pid_t pid);
 /* Resumes the threads. NULL is allowed. Returns how long the process was stopped, in ns. */
 uint64_t xp_remote_release(struct xp_remote *remote);
 
@@ -65,21 +65,20 @@ int xp_remote_write(struct xp_remote *remote, uint64_t address, const void *from
 bool xp_remote_pokes(const struct xp_remote *remote);
 /*
  * Tests on a child of xprof whether code can be written. Returns 0, and sets *pokes if that needed PTRACE_POKETEXT; or
- * -errno with a sentence in why.
+ * -errno with a sentence (why.h).
  */
-int xp_remote_try(bool *pokes, char *why, size_t why_size);
+int xp_remote_try(bool *pokes);
 
 /*
  * Prepares a thread to execute system calls. scratch: the address of XP_REMOTE_SCRATCH_BYTES of its text for code; no
  * thread may execute them otherwise. text: up to XP_REMOTE_TEXT_BYTES, including the terminator. The system calls find
- * the copy of text at *text_address. Returns 0 or -errno with a sentence in why: -EAGAIN if no thread is in a suitable
+ * the copy of text at *text_address. Returns 0 or -errno with a sentence (why.h): -EAGAIN if no thread is in a suitable
  * state: try again later; -EOPNOTSUPP if the process redirects its system calls, has a shadow stack, or cannot be
  * written; or an error of memory access.
  */
 #define XP_REMOTE_SCRATCH_BYTES 9
 #define XP_REMOTE_TEXT_BYTES 16
-int xp_remote_begin_calls(struct xp_remote *remote, uint64_t scratch, const char *text, uint64_t *text_address,
-			  char *why, size_t why_size);
+int xp_remote_begin_calls(struct xp_remote *remote, uint64_t scratch, const char *text, uint64_t *text_address);
 /*
  * Makes the thread execute a system call. *result is the untrusted result of the call. Any error is final: no more
  * calls are possible. Returns 0 or -errno: -ETIMEDOUT if the call takes too long, -ECANCELED if xprof is to end

@@ -12,6 +12,7 @@
 #include "arch/x86_64/sigframe.h"
 #include "base/interrupt.h"
 #include "base/util.h"
+#include "base/why.h"
 #include "target/remote.h"
 #include "target/remote_thread.h"
 #include "target/status.h"
@@ -215,8 +216,7 @@ static struct user_regs_struct resting(const struct xp_remote *remote)
 	return registers;
 }
 
-int xp_remote_begin_calls(struct xp_remote *remote, uint64_t scratch, const char *text, uint64_t *text_address,
-			  char *why, size_t why_size)
+int xp_remote_begin_calls(struct xp_remote *remote, uint64_t scratch, const char *text, uint64_t *text_address)
 {
 	const uint64_t mask = ~fault_signals();
 	struct user_regs_struct registers;
@@ -230,12 +230,11 @@ int xp_remote_begin_calls(struct xp_remote *remote, uint64_t scratch, const char
 		}
 	}
 	if (err)
-		return xp_refuse(why, why_size, err == -EIO ? -EOPNOTSUPP : err,
-				 "none of its threads can map the stub: %s",
-				 err == -EOPNOTSUPP ? "it redirects its system calls, or has a shadow stack"
-				 : err == -EAGAIN   ? "none is in a suitable state now"
-				 : err == -EIO	    ? XP_REMOTE_NO_WRITES
-						    : strerror(-err));
+		return xp_why_set(err == -EIO ? -EOPNOTSUPP : err, "none of its threads can map the stub: %s",
+				  err == -EOPNOTSUPP ? "it redirects its system calls, or has a shadow stack"
+				  : err == -EAGAIN   ? "none is in a suitable state now"
+				  : err == -EIO	     ? XP_REMOTE_NO_WRITES
+						     : strerror(-err));
 	*text_address = remote->frame.address;
 	remote->deadline_ns = xp_now_ns() + CALLS_NS;
 	remote->error = 0;
@@ -246,10 +245,8 @@ int xp_remote_begin_calls(struct xp_remote *remote, uint64_t scratch, const char
 	 */
 	if (ptrace(PTRACE_SETREGS, remote->worker->tid, 0, &registers) ||
 	    ptrace(PTRACE_SETSIGMASK, remote->worker->tid, sizeof(mask), &mask))
-		err = remote->error = -errno;
-	if (err)
-		snprintf(why, why_size, "its registers cannot be set: %s", strerror(-err));
-	return err;
+		remote->error = xp_why_set(-errno, "its registers cannot be set: %s", strerror(errno));
+	return remote->error;
 }
 
 /*

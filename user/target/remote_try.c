@@ -7,6 +7,7 @@
 
 #include "base/child.h"
 #include "base/util.h"
+#include "base/why.h"
 #include "target/remote.h"
 #include "target/stopped.h"
 
@@ -36,20 +37,18 @@ static int write_code(void *pokes, struct xp_remote *remote)
 	return err || !memcmp(now, bytes, sizeof(now)) ? err : -EIO;
 }
 
-int xp_remote_try(bool *pokes, char *why, size_t why_size)
+int xp_remote_try(bool *pokes)
 {
 	const struct xp_child_options options = { .name = "xprof-written" };
-	struct xp_stopped stopped = { .why = why, .why_size = why_size };
+	struct xp_stopped stopped = { 0 };
 	struct xp_child child;
 	int err = xp_child_start(&child, &options, idle, NULL);
 
-	why[0] = 0;
+	xp_why_clear();
 	if (!err) {
 		stopped.pid = child.pid;
 		err = xp_stopped_do(&stopped, write_code, pokes);
 		xp_child_kill(&child, END_MS);
 	}
-	if (err && !why[0])
-		snprintf(why, why_size, "%s", err == -EIO ? XP_REMOTE_NO_WRITES : strerror(-err));
-	return err;
+	return err == -EIO && !xp_why_has(err) ? xp_why_set(err, XP_REMOTE_NO_WRITES) : err;
 }

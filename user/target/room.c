@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "target/room.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include "base/memory_room.h"
 #include "base/small_file.h"
 #include "base/util.h"
+#include "base/why.h"
 #include "target/status.h"
 #include "target/target.h"
 
@@ -75,46 +77,42 @@ static bool exceeds_commitment(uint64_t bytes)
 	return used > limit - limit / 4;
 }
 
-bool xp_target_lacks_room(pid_t pid, uint64_t bytes, uint64_t mappings, char *why, size_t why_size)
+int xp_target_check_room(pid_t pid, uint64_t bytes, uint64_t mappings)
 {
 	struct xp_target_status status;
 
 	bytes = XP_MIN(bytes, UINT64_MAX - XP_ROOM_BYTES) + XP_ROOM_BYTES;
 	xp_thread_status(&status, pid, pid);
 	if (exceeds(limit_of(pid, ADDRESS_SPACE), status.address_kib, bytes))
-		snprintf(why, why_size,
-			 "its address space is near its limit (`ulimit -v`): raise that with `prlimit --pid %d "
-			 "--as=unlimited`",
-			 pid);
-	else if (exceeds(limit_of(pid, "Max data size"), status.data_kib, bytes))
-		snprintf(
-		    why, why_size,
-		    "its data is near its limit (`ulimit -d`): raise that with `prlimit --pid %d --data=unlimited`",
-		    pid);
-	else if (exceeds_count(pid, mappings + XP_ROOM_MAPPINGS))
-		snprintf(why, why_size,
-			 "it is near its limit of mappings: raise that with `sysctl vm.max_map_count=262144`");
-	else
-		return false;
-	return true;
+		return xp_why_set(-EOPNOTSUPP,
+				  "its address space is near its limit (`ulimit -v`): raise that with `prlimit --pid "
+				  "%d --as=unlimited`",
+				  pid);
+	if (exceeds(limit_of(pid, "Max data size"), status.data_kib, bytes))
+		return xp_why_set(-EOPNOTSUPP,
+				  "its data is near its limit (`ulimit -d`): raise that with `prlimit --pid %d "
+				  "--data=unlimited`",
+				  pid);
+	if (exceeds_count(pid, mappings + XP_ROOM_MAPPINGS))
+		return xp_why_set(-EOPNOTSUPP, "it is near its limit of mappings: raise that with `sysctl "
+					       "vm.max_map_count=262144`");
+	return 0;
 }
 
-bool xp_target_lacks_room_for_rings(pid_t pid, uint64_t bytes, char *why, size_t why_size)
+int xp_target_check_room_for_rings(pid_t pid, uint64_t bytes)
 {
 	if (limit_of(pid, ADDRESS_SPACE) != UINT64_MAX)
-		snprintf(why, why_size,
-			 "its address space is limited (`ulimit -v`), and call rings need %" PRIu64
-			 " MiB of it: `prlimit --pid %d --as=unlimited` removes the limit",
-			 bytes >> 20, pid);
-	else if (exceeds_commitment(bytes))
-		snprintf(why, why_size,
-			 "less than a quarter of the memory that the machine grants is free (vm.overcommit_memory=2)");
-	else
-		return false;
-	return true;
+		return xp_why_set(-EOPNOTSUPP,
+				  "its address space is limited (`ulimit -v`), and call rings need %" PRIu64
+				  " MiB of it: `prlimit --pid %d --as=unlimited` removes the limit",
+				  bytes >> 20, pid);
+	if (exceeds_commitment(bytes))
+		return xp_why_set(-EOPNOTSUPP, "less than a quarter of the memory that the machine grants is free "
+					       "(vm.overcommit_memory=2)");
+	return 0;
 }
 
-bool xp_target_group_lacks_room(pid_t pid, uint64_t bytes, char *why, size_t why_size)
+int xp_target_check_group_room(pid_t pid, uint64_t bytes)
 {
 	char groups[64];
 	uint64_t room;
@@ -122,10 +120,10 @@ bool xp_target_group_lacks_room(pid_t pid, uint64_t bytes, char *why, size_t why
 	snprintf(groups, sizeof(groups), "/proc/%d/cgroup", pid);
 	room = xp_memory_room_in(groups, "/sys/fs/cgroup");
 	if (room >= bytes)
-		return false;
-	snprintf(why, why_size,
-		 "the memory limit of its control group (memory.max) leaves it %" PRIu64 " KiB, of up to %" PRIu64
-		 " KiB that it may need: beyond that the kernel would kill it; raise the limit",
-		 room >> 10, bytes >> 10);
-	return true;
+		return 0;
+	return xp_why_set(-EOPNOTSUPP,
+			  "the memory limit of its control group (memory.max) leaves it %" PRIu64
+			  " KiB, of up to %" PRIu64
+			  " KiB that it may need: beyond that the kernel would kill it; raise the limit",
+			  room >> 10, bytes >> 10);
 }

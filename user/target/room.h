@@ -15,21 +15,21 @@
 #define XP_ROOM_MAPPINGS 1000u
 
 /*
- * Returns true if process pid lacks room for this many more bytes in this many more mappings, because less than
- * XP_ROOM_BYTES or XP_ROOM_MAPPINGS would remain. Sets why to the limit and the remedy.
+ * Checks that process pid has room for this many more bytes in this many more mappings, so that XP_ROOM_BYTES and
+ * XP_ROOM_MAPPINGS remain. Returns 0, or -EOPNOTSUPP with a sentence (why.h) that contains the limit and the remedy.
  */
-bool xp_target_lacks_room(pid_t pid, uint64_t bytes, uint64_t mappings, char *why, size_t why_size);
+int xp_target_check_room(pid_t pid, uint64_t bytes, uint64_t mappings);
 /*
- * Like xp_target_lacks_room(), for the call rings: `bytes` of address space and of shared memory, which xprof
- * allocates. Returns true if the process has any limit of address space, or if vm.overcommit_memory is 2 and the rings
- * would leave less than a quarter of CommitLimit free.
+ * Like xp_target_check_room(), for the call rings: `bytes` of address space and of shared memory, which xprof
+ * allocates. Also returns -EOPNOTSUPP if the process has any limit of address space, or if vm.overcommit_memory is 2
+ * and the rings would leave less than a quarter of CommitLimit free.
  */
-bool xp_target_lacks_room_for_rings(pid_t pid, uint64_t bytes, char *why, size_t why_size);
+int xp_target_check_room_for_rings(pid_t pid, uint64_t bytes);
 
 /*
- * Returns true if the memory limits of the process's cgroups leave fewer than `bytes` bytes. A cgroup that exceeds its
- * limit gets no error: the kernel kills one of its processes. Sets why to the reason and the remedy.
+ * Like xp_target_check_room(), for the memory limits of the process's cgroups. A cgroup that exceeds its limit gets no
+ * error: the kernel kills one of its processes.
  */
-bool xp_target_group_lacks_room(pid_t pid, uint64_t bytes, char *why, size_t why_size);
+int xp_target_check_group_room(pid_t pid, uint64_t bytes);
 
 #endif

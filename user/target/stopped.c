@@ -9,6 +9,7 @@
 #include "base/interrupt.h"
 #include "base/shield.h"
 #include "base/util.h"
+#include "base/why.h"
 #include "target/frozen.h"
 
 #define STOP_TIMEOUT_NS 250000000ull
@@ -32,9 +33,9 @@ static int do_once(struct task *task)
 	struct xp_remote *remote = NULL;
 	int err;
 
-	stopped->why[0] = 0;
-	err = stopped->held ? xp_remote_hold(&remote, stopped->pid, stopped->why, stopped->why_size)
-			    : xp_remote_stop(&remote, stopped->pid, STOP_TIMEOUT_NS, stopped->why, stopped->why_size);
+	xp_why_clear();
+	err = stopped->held ? xp_remote_hold(&remote, stopped->pid)
+			    : xp_remote_stop(&remote, stopped->pid, STOP_TIMEOUT_NS);
 	if (err)
 		return err;
 	err = task->work(task->arg, remote);
@@ -61,12 +62,9 @@ static int shielded(void *arg)
 
 static int try_once(struct task *task)
 {
-	struct xp_stopped *stopped = task->stopped;
 	int err = xp_shielded(shielded, task);
 
-	if (err == -ECHILD)
-		snprintf(stopped->why, stopped->why_size, "it cannot be stopped and released within %d s", TASK_S);
-	return err;
+	return err == -ECHILD ? xp_why_set(err, "it cannot be stopped and released within %d s", TASK_S) : err;
 }
 
 /* Waits up to FROZEN_NS for a frozen process to be thawed: it does not stop before that, and a try takes seconds. */
@@ -76,8 +74,7 @@ static int wait_thawed(const struct xp_stopped *stopped)
 
 	while (xp_target_frozen(stopped->pid)) {
 		if (stopped->once || xp_interrupted() || xp_now_ns() - begin_ns >= FROZEN_NS)
-			return xp_refuse(stopped->why, stopped->why_size, -EBUSY,
-					 "its control group is frozen (cgroup.freeze, docker pause)");
+			return xp_why_set(-EBUSY, "its control group is frozen (cgroup.freeze, docker pause)");
 		usleep(PAUSE_US);
 	}
 	return 0;

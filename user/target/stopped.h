@@ -19,13 +19,11 @@ struct xp_stopped {
 	bool patient; /* retry for several seconds instead of some tenths */
 	bool once;    /* one try: the caller retries itself */
 	uint64_t ns;  /* out: total time that the process was stopped */
-	char *why;    /* out: a sentence for an error, always terminated */
-	size_t why_size;
 };
 
 /*
- * Calls work() while the process is stopped. Returns 0 or an error of work(), xp_remote_stop() or xp_shielded().
- * -ECANCELED: xprof is to end, or was killed.
+ * Calls work() while the process is stopped. Returns 0 or an error of work(), xp_remote_stop() or xp_shielded(), with a
+ * sentence (why.h) unless work() set none. -ECANCELED: xprof is to end, or was killed.
  */
 int xp_stopped_do(struct xp_stopped *stopped, int (*work)(void *arg, struct xp_remote *remote), void *arg);
 
