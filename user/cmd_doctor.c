@@ -163,8 +163,7 @@ static int attach_calls(struct trial *trial)
 
 static int attach_samples(struct trial *trial)
 {
-	const struct xp_sampler_options options = { .program_fd = xp_programs_sample_fd(&trial->bpf.programs),
-						    .hz = 99 };
+	const struct xp_sampler_options options = { .program_fd = trial->bpf.programs.fds.sample, .hz = 99 };
 	struct xp_sampler *sampler = NULL;
 	int err = xp_programs_attach_tasks(&trial->bpf.programs)
 			  ?: xp_programs_attach_switches(&trial->bpf.programs)

@@ -147,7 +147,7 @@ static int attach_sled(const struct bench *bench, int program_fd, const void *sl
 
 static int attach_stub(const struct bench *bench, enum xp_stub_slot slot)
 {
-	return xp_attach_own_uprobe(bench->attach, xp_programs_stub_fd(bench->options->programs, slot), bench->stub_fd,
+	return xp_attach_own_uprobe(bench->attach, bench->options->programs->fds.stub[slot], bench->stub_fd,
 				    bench->child.pid, xp_stub_probe(slot));
 }
 

@@ -161,6 +161,36 @@ static pthread_mutex_t *new_shared_lock(void)
 	return lock;
 }
 
+static struct xp_program_fds fds_of(const struct xprof_bpf *skeleton)
+{
+#define FD(name) bpf_program__fd(skeleton->progs.name)
+	return (struct xp_program_fds){
+		.sleds = {
+			[XP_EVENT_ENTRY] = FD(sled_entry),
+			[XP_EVENT_EXIT] = FD(sled_exit),
+			[XP_EVENT_TAIL_EXIT] = FD(sled_tail_exit),
+			[XP_EVENT_ENTRY_ARGS] = FD(sled_entry_args),
+			[XP_EVENT_CUSTOM] = FD(sled_custom_event),
+			[XP_EVENT_TYPED] = FD(sled_typed_event),
+			[XP_EVENT_GO_ENTRY] = FD(go_call),
+			[XP_EVENT_GO_EXIT] = FD(go_call),
+		},
+		.conditional_tail_exit = FD(sled_tail_exit_conditional),
+		.stub = {
+			[XP_STUB_CALL] = FD(stub_call),
+			[XP_STUB_ARGS] = FD(stub_args),
+			[XP_STUB_CUSTOM] = FD(stub_custom_event),
+			[XP_STUB_TYPED] = FD(stub_typed_event),
+		},
+		.memory_call = FD(stub_memory_call),
+		.link_map = FD(link_map_changed),
+		.jit = FD(jit_changed),
+		.sample = FD(sample),
+		.rings = bpf_map__fd(skeleton->maps.rings),
+	};
+#undef FD
+}
+
 int xp_programs_open(struct xp_programs *programs, const struct xp_programs_options *options)
 {
 	int cpus = libbpf_num_possible_cpus();
@@ -188,6 +218,7 @@ int xp_programs_open(struct xp_programs *programs, const struct xp_programs_opti
 		return err;
 	}
 	programs->skeleton = skeleton;
+	programs->fds = fds_of(skeleton);
 	programs->cpus = cpus;
 	programs->threads = options->threads;
 	programs->naming = new_shared_lock();
@@ -294,54 +325,9 @@ void xp_programs_stop_at_link_map(struct xp_programs *programs, pid_t pid)
 
 int xp_programs_sled_fd(const struct xp_programs *programs, enum xp_event_kind kind, bool conditional)
 {
-	const struct xprof_bpf *skeleton = programs->skeleton;
-	struct bpf_program *program;
-
-	switch (kind) {
-	case XP_EVENT_ENTRY:
-		program = skeleton->progs.sled_entry;
-		break;
-	case XP_EVENT_EXIT:
-		program = skeleton->progs.sled_exit;
-		break;
-	case XP_EVENT_TAIL_EXIT:
-		program = conditional ? skeleton->progs.sled_tail_exit_conditional : skeleton->progs.sled_tail_exit;
-		break;
-	case XP_EVENT_ENTRY_ARGS:
-		program = skeleton->progs.sled_entry_args;
-		break;
-	case XP_EVENT_CUSTOM:
-		program = skeleton->progs.sled_custom_event;
-		break;
-	case XP_EVENT_TYPED:
-		program = skeleton->progs.sled_typed_event;
-		break;
-	case XP_EVENT_GO_ENTRY:
-	case XP_EVENT_GO_EXIT:
-		program = skeleton->progs.go_call;
-		break;
-	default:
-		return -EINVAL;
-	}
-	return bpf_program__fd(program);
-}
-
-int xp_programs_stub_fd(const struct xp_programs *programs, enum xp_stub_slot slot)
-{
-	const struct xprof_bpf *skeleton = programs->skeleton;
-
-	switch (slot) {
-	case XP_STUB_CALL:
-		return bpf_program__fd(skeleton->progs.stub_call);
-	case XP_STUB_ARGS:
-		return bpf_program__fd(skeleton->progs.stub_args);
-	case XP_STUB_CUSTOM:
-		return bpf_program__fd(skeleton->progs.stub_custom_event);
-	case XP_STUB_TYPED:
-		return bpf_program__fd(skeleton->progs.stub_typed_event);
-	default:
-		return -EINVAL;
-	}
+	if (kind == XP_EVENT_TAIL_EXIT && conditional)
+		return programs->fds.conditional_tail_exit;
+	return kind < XP_ARRAY_SIZE(programs->fds.sleds) ? programs->fds.sleds[kind] : -EINVAL;
 }
 
 void xp_programs_set_call_header(const struct xp_programs *programs, pid_t pid, uint64_t fs_base, uint64_t address)
@@ -383,21 +369,6 @@ size_t xp_programs_tracees(const struct xp_programs *programs, const struct xp_b
 	return XP_MIN(skeleton->bss->tracee_count, XP_BPF_TRACEES_MAX);
 }
 
-int xp_programs_memory_fd(const struct xp_programs *programs)
-{
-	return bpf_program__fd(programs->skeleton->progs.stub_memory_call);
-}
-
-int xp_programs_link_map_fd(const struct xp_programs *programs)
-{
-	return bpf_program__fd(programs->skeleton->progs.link_map_changed);
-}
-
-int xp_programs_sample_fd(const struct xp_programs *programs)
-{
-	return bpf_program__fd(programs->skeleton->progs.sample);
-}
-
 int xp_programs_set_stack(struct xp_programs *programs, pid_t tid, const struct xp_stack_size *size)
 {
 	uint32_t key = tid;
@@ -423,16 +394,6 @@ int xp_programs_describe(void *arg, const uint64_t *addresses, size_t count, cha
 		memcpy(texts, batch->texts, count * sizeof(*texts));
 	pthread_mutex_unlock(programs->naming);
 	return err;
-}
-
-int xp_programs_jit_fd(const struct xp_programs *programs)
-{
-	return bpf_program__fd(programs->skeleton->progs.jit_changed);
-}
-
-int xp_programs_rings_fd(const struct xp_programs *programs)
-{
-	return bpf_map__fd(programs->skeleton->maps.rings);
 }
 
 int xp_programs_map_fd(const struct xp_programs *programs, const char *name)

@@ -34,8 +34,21 @@ struct xp_programs_options {
 	pid_t switches_of_tid; /* context switches of this thread only; 0: not given */
 };
 
+/* Descriptors, which the programs own; a program that is not loaded has none. */
+struct xp_program_fds {
+	int sleds[XP_EVENT_GO_EXIT + 1]; /* by kind */
+	int conditional_tail_exit;
+	int stub[XP_STUB_SLOTS];
+	int memory_call; /* for the slots that record calls in memory */
+	int link_map;
+	int jit;
+	int sample;
+	int rings; /* the array of rings */
+};
+
 struct xp_programs {
 	struct xprof_bpf *skeleton;
+	struct xp_program_fds fds;
 	unsigned int cpus; /* possible CPUs */
 	bool threads;	   /* as in the options */
 	/* Protects the memory in which name_ksyms() answers: child processes ask, too. Shared with them. */
@@ -72,10 +85,8 @@ uint32_t xp_programs_execs(const struct xp_programs *programs, pid_t pid);
  */
 void xp_programs_stop_at_link_map(struct xp_programs *programs, pid_t pid);
 
-/* The program for a sled; the descriptor remains owned by the programs. */
+/* Returns the program for a sled; conditional: for a conditional tail exit. */
 int xp_programs_sled_fd(const struct xp_programs *programs, enum xp_event_kind kind, bool conditional);
-/* The program for a slot of the stub (stub.h). */
-int xp_programs_stub_fd(const struct xp_programs *programs, enum xp_stub_slot slot);
 /* Sets the address of the struct xp_call_header, in the process, of threads with this fs base; 0: there is none. */
 void xp_programs_set_call_header(const struct xp_programs *programs, pid_t pid, uint64_t fs_base, uint64_t address);
 /* Returns the counter of lost events of thread starts and exits. */
@@ -86,14 +97,8 @@ void xp_programs_tell_again(const struct xp_programs *programs);
 bool xp_programs_know_tsc(const struct xp_programs *programs);
 /* Lists the threads that the calling task traces; valid until the next call. Returns their number. */
 size_t xp_programs_tracees(const struct xp_programs *programs, const struct xp_bpf_tracee **tracees);
-/* The program for the slots that record calls in memory. */
-int xp_programs_memory_fd(const struct xp_programs *programs);
-int xp_programs_link_map_fd(const struct xp_programs *programs);
-int xp_programs_sample_fd(const struct xp_programs *programs);
 /* Sets how much of this thread's stack the programs copy. Returns 0 or -errno. */
 int xp_programs_set_stack(struct xp_programs *programs, pid_t tid, const struct xp_stack_size *size);
-int xp_programs_jit_fd(const struct xp_programs *programs);
-int xp_programs_rings_fd(const struct xp_programs *programs);
 /* Returns the descriptor, which the programs keep, of a map that another BPF object shares, or -errno. */
 int xp_programs_map_fd(const struct xp_programs *programs, const char *name);
 

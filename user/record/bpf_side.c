@@ -12,7 +12,7 @@ int xp_bpf_side_open(struct xp_bpf_side *side, const struct xp_programs_options 
 	int err = xp_programs_open(&side->programs, options);
 
 	if (!err)
-		err = xp_rings_open(&side->rings, xp_programs_rings_fd(&side->programs), ring_bytes);
+		err = xp_rings_open(&side->rings, side->programs.fds.rings, ring_bytes);
 	if (!err)
 		err = xp_merge_new(&side->merge, side->rings, clock);
 	if (err)

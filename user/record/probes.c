@@ -65,7 +65,7 @@ int xp_probes_add_linker(struct xp_probes *probes, const struct xp_programs *pro
 	err = XP_ARRAY_RESERVE(probes->linkers, probes->linker_room, probes->linker_count + 1);
 	if (err)
 		return err;
-	err = xp_attach_uprobe(probes->attach, xp_programs_link_map_fd(programs), fd, pid, offset);
+	err = xp_attach_uprobe(probes->attach, programs->fds.link_map, fd, pid, offset);
 	if (!err)
 		probes->linkers[probes->linker_count++] = (struct xp_linker){ st->st_dev, st->st_ino, pid };
 	return err;

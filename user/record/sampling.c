@@ -124,7 +124,7 @@ int xp_sampling_setup(struct xp_sampling *sampling)
 		.arg = sampling->programs,
 	};
 	const struct xp_sampler_options sampler = {
-		.program_fd = xp_programs_sample_fd(sampling->programs),
+		.program_fd = sampling->programs->fds.sample,
 		.hz = options->period ? 0 : options->hz,
 		.period = options->period,
 		.children = options->follow,

@@ -105,7 +105,7 @@ void xp_targets_watch_jit(void *arg, pid_t pid, int fd, uint64_t offset)
 	if (!targets->probes.attach || targets->jit_watches == JIT_WATCHES_MAX)
 		return;
 	targets->jit_watches++;
-	err = xp_attach_uprobe(targets->probes.attach, xp_programs_jit_fd(targets->programs), fd, pid, offset);
+	err = xp_attach_uprobe(targets->probes.attach, targets->programs->fds.jit, fd, pid, offset);
 	if (err)
 		xp_debug("process %d: cannot watch for new JIT code: %s", pid, strerror(-err));
 }

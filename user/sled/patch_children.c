@@ -116,8 +116,7 @@ static int attach_child_slot(const struct xp_patch_work *work, enum xp_stub_slot
 	const struct xp_uprobe probe = { .offset = in_memory ? xp_stub_memory_child_probe(options->rdpid)
 							     : child_probe(work, slot) };
 	const struct xp_uprobe_set uprobes = {
-		.program_fd =
-		    in_memory ? xp_programs_memory_fd(options->programs) : xp_programs_stub_fd(options->programs, slot),
+		.program_fd = in_memory ? options->programs->fds.memory_call : options->programs->fds.stub[slot],
 		.file_fd = work->stub->place.fd,
 		.group = work->stub->group,
 		.list = &probe,
@@ -133,7 +132,7 @@ static int attach_anchor(const struct xp_patch_work *work)
 	const struct xp_patch_options *options = &work->patch->options;
 	const struct xp_uprobe probe = { .offset = XP_STUB_ANCHOR };
 	const struct xp_uprobe_set uprobes = {
-		.program_fd = xp_programs_link_map_fd(options->programs),
+		.program_fd = options->programs->fds.link_map,
 		.file_fd = work->stub->place.fd,
 		.group = work->stub->group,
 		.list = &probe,

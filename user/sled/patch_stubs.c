@@ -269,14 +269,14 @@ static int attach_slot(const struct xp_patch_work *work, enum xp_stub_slot slot)
 {
 	const struct xp_patch_options *options = &work->patch->options;
 	uint64_t offset = xp_stub_probe(slot);
-	int program_fd = xp_programs_stub_fd(options->programs, slot);
+	int program_fd = options->programs->fds.stub[slot];
 
 	/* Parent and child share the probe, which is set for children. */
 	if (options->children && is_event(slot))
 		return 0;
 	if (xp_patch_in_memory(work, slot)) {
 		offset = xp_stub_memory_probe(work->patch->options.rdpid);
-		program_fd = xp_programs_memory_fd(options->programs);
+		program_fd = options->programs->fds.memory_call;
 	} else if (xp_patch_final_event(work, slot)) {
 		offset = xp_stub_memory_event_probe(slot);
 	}
@@ -491,7 +491,7 @@ static int attach_slots(struct xp_patch_work *work)
 			needed |=
 			    1u << xp_patch_slot((enum xp_sled_kind)work->text_patches[i].list[j].kind, options->args);
 	/* The anchor of a program without a dynamic linker. */
-	err = xp_attach_anchor(options->attach, xp_programs_link_map_fd(options->programs), stub->place.fd, work->pid,
+	err = xp_attach_anchor(options->attach, options->programs->fds.link_map, stub->place.fd, work->pid,
 			       XP_STUB_ANCHOR);
 	for (int slot = 0; slot < XP_STUB_SLOTS && !err; slot++) {
 		if (!(needed & ~stub->probed & 1u << slot))

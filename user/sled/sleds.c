@@ -386,7 +386,7 @@ int xp_sleds_attach(struct xp_attach *attach, const struct xp_programs *programs
 		result->unreadable += work.verdicts[i] == VERDICT_UNREADABLE;
 	}
 	if (attach && !err)
-		anchor(&work, xp_programs_link_map_fd(programs));
+		anchor(&work, programs->fds.link_map);
 	for (int i = 0; i < GROUPS && !err; i++)
 		err = attach_group(&work, programs, attach_order[i], &result->attached);
 	result->begin_tsc = xp_clock_now_tsc();
