@@ -68,11 +68,11 @@ int xp_objects_select(struct xp_objects *objects, const char *const *texts, size
 
 static bool applies(const struct xp_objects *objects, size_t index, const struct xp_object *object)
 {
-	const char *glob = objects->pattern_objects[index], *slash = strrchr(object->path, '/');
+	const char *glob = objects->pattern_objects[index];
 
 	if (!glob)
 		return object->is_main || (object->table && !object->plan);
-	return !fnmatch(glob, slash ? slash + 1 : object->path, 0) || !fnmatch(glob, object->path, 0);
+	return !fnmatch(glob, basename(object->path), 0) || !fnmatch(glob, object->path, 0);
 }
 
 /* Returns the last pattern that matches the name, or this index if it is higher. index 0: none; n: pattern n - 1. */

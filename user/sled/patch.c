@@ -442,15 +442,11 @@ static void restore_process(struct xp_patch *patch, pid_t pid)
 void xp_patch_restore(struct xp_patch *patch)
 {
 	pid_t *done = malloc((patch->count + 1) * sizeof(*done));
-	struct xp_stub_id *stubs = malloc((patch->stub_count + patch->left_count + 1) * sizeof(*stubs));
-	size_t done_count = 0;
+	size_t stub_count, done_count = 0;
+	struct xp_stub_id *stubs = xp_patch_stub_ids(patch, &stub_count);
 
 	if (!done || !stubs)
 		goto out;
-	for (size_t i = 0; i < patch->stub_count; i++)
-		stubs[i] = patch->stubs[i].place.id;
-	for (size_t i = 0; i < patch->left_count; i++)
-		stubs[patch->stub_count + i] = patch->left[i].place.id;
 	for (size_t i = 0; i < patch->count; i++) {
 		if (done_count && done[done_count - 1] == patch->list[i].pid)
 			continue;
@@ -458,8 +454,7 @@ void xp_patch_restore(struct xp_patch *patch)
 		restore_process(patch, patch->list[i].pid);
 	}
 	free(patch->children);
-	patch->children =
-	    xp_unpatch_children(stubs, patch->stub_count + patch->left_count, done, done_count, &patch->child_count);
+	patch->children = xp_unpatch_children(stubs, stub_count, done, done_count, &patch->child_count);
 	for (size_t i = 0; i < patch->stub_count; i++)
 		if (patch->stubs[i].rings)
 			xp_call_rings_stop(patch->stubs[i].rings, patch->stubs[i].pid);

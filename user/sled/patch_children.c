@@ -199,19 +199,24 @@ void xp_patch_release(struct xp_patch *patch, const struct xp_patch_heir *heirs,
 	patch->left_count = kept;
 }
 
+struct xp_stub_id *xp_patch_stub_ids(const struct xp_patch *patch, size_t *count)
+{
+	struct xp_stub_id *ids = malloc((patch->stub_count + patch->left_count + 1) * sizeof(*ids));
+
+	*count = 0;
+	for (size_t i = 0; ids && i < patch->stub_count; i++)
+		ids[(*count)++] = patch->stubs[i].place.id;
+	for (size_t i = 0; ids && i < patch->left_count; i++)
+		ids[(*count)++] = patch->left[i].place.id;
+	return ids;
+}
+
 bool xp_patch_knows(const struct xp_patch *patch, pid_t pid)
 {
-	size_t count = patch->stub_count + patch->left_count;
-	struct xp_stub_id *ids = count ? malloc(count * sizeof(*ids)) : NULL;
-	bool known;
+	size_t count;
+	struct xp_stub_id *ids = xp_patch_stub_ids(patch, &count);
+	bool known = count && xp_unpatch_has_stub(pid, ids, count);
 
-	if (!ids)
-		return false;
-	for (size_t i = 0; i < patch->stub_count; i++)
-		ids[i] = patch->stubs[i].place.id;
-	for (size_t i = 0; i < patch->left_count; i++)
-		ids[patch->stub_count + i] = patch->left[i].place.id;
-	known = xp_unpatch_has_stub(pid, ids, count);
 	free(ids);
 	return known;
 }

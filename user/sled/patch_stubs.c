@@ -94,14 +94,6 @@ struct xp_call_rings *xp_patch_rings(const struct xp_patch *patch, pid_t pid)
 	return rings && !rings->given_up ? xp_call_rings_share(rings) : NULL;
 }
 
-static bool same_file(int fd, int other)
-{
-	struct stat st, st_other;
-
-	return !fstat(fd, &st) && !fstat(other, &st_other) && st.st_ino == st_other.st_ino &&
-	       st.st_dev == st_other.st_dev;
-}
-
 /*
  * Whether the stub drops short calls. With a budget, all calls of a function count; with arguments, the entries are not
  * in the rings. Then they are dropped when they are read.
@@ -120,7 +112,7 @@ static struct xp_call_rings *open_rings(struct xp_patch_work *work, struct xp_st
 
 	place->rings = -1;
 	if (fd < 0 || (others && others->given_up) || !work->patch->options.memory || !place->alive ||
-	    (rings && !same_file(fd, rings->fd))) {
+	    (rings && !xp_stub_same_file(fd, rings->fd))) {
 		xp_call_rings_free(rings);
 		rings = NULL;
 	} else if (!rings) {
@@ -144,7 +136,7 @@ static struct xp_call_rings *inherited_rings(const struct xp_patch_work *work, c
 {
 	const struct xp_patch_stub *first = place->alive ? NULL : xp_patch_first_stub(work->patch, &place->id);
 
-	if (!first || !first->rings || place->rings < 0 || !same_file(place->rings, first->rings->fd) ||
+	if (!first || !first->rings || place->rings < 0 || !xp_stub_same_file(place->rings, first->rings->fd) ||
 	    xp_call_rings_table(first->rings, work->pid) < 0)
 		return NULL;
 	return xp_call_rings_share(first->rings);

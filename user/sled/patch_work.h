@@ -118,6 +118,8 @@ size_t xp_patch_count_faulting(const struct xp_object *object, pid_t pid);
 bool xp_patch_inherited(struct xp_patch *patch, const struct xp_patch_place *place, struct xp_sled_result *result);
 /* The stub that was made for this file, whose uprobes for children serve all that have it; NULL: there is none. */
 struct xp_patch_stub *xp_patch_first_stub(const struct xp_patch *patch, const struct xp_stub_id *id);
+/* Returns the files of all stubs, also of forgotten processes. The caller frees them. NULL: out of memory. */
+struct xp_stub_id *xp_patch_stub_ids(const struct xp_patch *patch, size_t *count);
 /* The stub of a parent that the sites of a child lead to, after xp_stub_map_read(); NULL: there is none. */
 struct xp_patch_stub *xp_patch_inherited_stub(const struct xp_patch_work *work);
 /* The uprobes for children on these slots (1u << enum xp_stub_slot). */

@@ -50,6 +50,13 @@ bool xp_stub_is_mapping(const struct xp_mapping *mapping)
 	       mapping->end - mapping->start == XP_STUB_BYTES;
 }
 
+bool xp_stub_same_file(int fd, int other)
+{
+	struct stat a, b;
+
+	return !fstat(fd, &a) && !fstat(other, &b) && a.st_ino == b.st_ino && a.st_dev == b.st_dev;
+}
+
 /* If there is a copy (chosen_file.h), the mapping is of another file that only has such a name. */
 static int open_stub(pid_t pid, const struct xp_mapping *mapping)
 {

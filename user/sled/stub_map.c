@@ -240,26 +240,32 @@ static bool is_mapped(const struct xp_stub_place *place, pid_t pid)
 	return found;
 }
 
+/* Opens the call rings that the process has mapped after the stub. Returns a descriptor or -errno. */
+static int open_rings(const struct xp_stub_place *place, pid_t pid)
+{
+	char *text;
+	int fd = xp_mappings_text(&text, pid);
+
+	if (fd)
+		return fd;
+	fd = xp_stub_open_rings(pid, text, place->address);
+	free(text);
+	return fd;
+}
+
 /*
- * Keeps the call rings only if that file is mapped behind the stub. (The descriptor may have referred to another one.)
+ * Keeps the call rings only if the process has mapped that file after the stub: its descriptor may have referred to
+ * another file. If the process has mapped the rings of another stub once more, opens these.
  */
 static void verify_rings(struct xp_stub_place *place, pid_t pid)
 {
-	struct stat ours, there;
-	int mapped = -1;
-	char *text;
+	int mapped = open_rings(place, pid);
 
-	if (!xp_mappings_text(&text, pid)) {
-		mapped = XP_MAX(xp_stub_open_rings(pid, text, place->address), -1);
-		free(text);
-	}
 	if (place->rings < 0) {
-		/* Mapped once more, or none. */
-		place->rings = mapped;
+		place->rings = XP_MAX(mapped, -1);
 		return;
 	}
-	if (mapped < 0 || fstat(place->rings, &ours) || fstat(mapped, &there) || ours.st_ino != there.st_ino ||
-	    ours.st_dev != there.st_dev) {
+	if (mapped < 0 || !xp_stub_same_file(place->rings, mapped)) {
 		close(place->rings);
 		place->rings = -1;
 	}
@@ -340,25 +346,16 @@ int xp_stub_map_rings(struct xp_stub_place *place, struct xp_remote *remote, con
 }
 
 /*
- * Whether the stopped process still has this stub, and these call rings behind it: it may have executed another
- * program, and mapped other memory where a first try has unmapped the rings.
+ * Returns whether the stopped process still has this stub, and these call rings after it. It may have executed another
+ * program, or mapped other memory where an earlier try has unmapped the rings.
  */
 static bool has_rings(const struct xp_stub_place *place, struct xp_remote *remote, pid_t pid)
 {
-	struct stat ours, there;
-	char *text;
-	bool same;
-	int mapped;
+	int mapped = xp_stub_map_is_there(remote, place->address, place->alive) ? open_rings(place, pid) : -ENOENT;
+	bool same = mapped >= 0 && xp_stub_same_file(place->rings, mapped);
 
-	if (!xp_stub_map_is_there(remote, place->address, place->alive) || xp_mappings_text(&text, pid))
-		return false;
-	mapped = xp_stub_open_rings(pid, text, place->address);
-	free(text);
-	if (mapped < 0)
-		return false;
-	same = !fstat(place->rings, &ours) && !fstat(mapped, &there) && ours.st_ino == there.st_ino &&
-	       ours.st_dev == there.st_dev;
-	close(mapped);
+	if (mapped >= 0)
+		close(mapped);
 	return same;
 }
 

@@ -54,6 +54,8 @@ struct xp_stub_map {
  */
 int xp_stub_map_read(struct xp_stub_map *map, pid_t pid);
 void xp_stub_map_free(struct xp_stub_map *map);
+/* Returns whether two descriptors are of one file. */
+bool xp_stub_same_file(int fd, int other);
 /* Closes the files of a stub. */
 void xp_stub_close(struct xp_stub_place *place);
 /* Whether this is the address of a slot of one of the stubs. */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "arch/x86_64/stub.h"
+#include "base/array.h"
 #include "base/code_places.h"
 #include "base/util.h"
 #include "base/why.h"
@@ -280,20 +281,10 @@ static int add_jump(struct xp_text_patches lists[XP_JUMP_PLACES], const struct x
 	return xp_text_patches_add(list, &text_patch);
 }
 
-/* The first jump at this address or above. */
+/* Returns the index of the first jump at or above this address. */
 static size_t first_from(const struct xp_trampolines *trampolines, uint64_t address)
 {
-	size_t low = 0, high = trampolines->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (trampolines->jumps[middle].address < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return XP_FIND_FIRST(trampolines->count, i, trampolines->jumps[i].address < address);
 }
 
 bool xp_trampolines_have_jumps(const struct xp_trampolines_list *list, uint64_t start, uint64_t end)

@@ -9,8 +9,7 @@
 
 bool xp_link_map_is_linker(const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	const char *name = slash ? slash + 1 : path;
+	const char *name = basename(path);
 
 	return !strncmp(name, "ld-", 3) || !strncmp(name, "ld.so", 5) || !strncmp(name, "ld64.so", 7) ||
 	       strstr(name, "musl");

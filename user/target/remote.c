@@ -15,7 +15,6 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/interrupt.h"
-#include "base/small_file.h"
 #include "base/util.h"
 #include "base/why.h"
 #include "target/remote_thread.h"
@@ -33,17 +32,6 @@ static bool is_known(const struct xp_remote *remote, pid_t tid)
 	return false;
 }
 
-/* Returns true if a thread is exiting, which is why it cannot be traced. */
-static bool is_ending(const struct xp_remote *remote, pid_t tid)
-{
-	const char *paren;
-	char text[512];
-
-	xp_small_file_read(text, sizeof(text), "/proc/%d/task/%d/stat", remote->pid, tid);
-	paren = strrchr(text, ')');
-	return !paren || strlen(paren) <= 2 || paren[2] == 'Z' || paren[2] == 'X';
-}
-
 static int seize(struct xp_remote *remote, pid_t tid)
 {
 	struct xp_remote_thread *thread;
@@ -57,7 +45,7 @@ static int seize(struct xp_remote *remote, pid_t tid)
 		err = errno;
 	else if (ptrace(PTRACE_INTERRUPT, tid, 0, 0) == 0)
 		thread->state = XP_REMOTE_RUNS;
-	if (!err || err == ESRCH || is_ending(remote, tid))
+	if (!err || err == ESRCH || !xp_target_thread_lives(remote->pid, tid))
 		return 0;
 	return xp_why_set(
 	    -EPERM, "ptrace is refused (%s): is a debugger or strace attached to it, or kernel.yama.ptrace_scope 3?",

@@ -30,7 +30,6 @@
 
 struct stat_line {
 	char state;
-	pid_t parent;
 	unsigned int flags;
 	unsigned int threads;
 	uint64_t start_time;
@@ -44,16 +43,16 @@ static int parse_stat(const char *text, struct stat_line *line)
 	if (!p)
 		return -EINVAL;
 	/* state ppid pgrp session tty tpgid flags, 10 more, num_threads itrealvalue starttime: proc(5). */
-	if (sscanf(p + 1, " %c %d %*d %*d %*d %*d %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %u %*s %" SCNu64,
-		   &line->state, &line->parent, &line->flags, &line->threads, &line->start_time) != 5)
+	if (sscanf(p + 1, " %c %*d %*d %*d %*d %*d %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %u %*s %" SCNu64,
+		   &line->state, &line->flags, &line->threads, &line->start_time) != 4)
 		return -EINVAL;
 	return 0;
 }
 
-static int read_stat(pid_t pid, struct stat_line *line)
+static int read_stat(pid_t pid, pid_t tid, struct stat_line *line)
 {
 	char text[1024];
-	ssize_t n = xp_small_file_read(text, sizeof(text), "/proc/%d/stat", pid);
+	ssize_t n = xp_small_file_read(text, sizeof(text), "/proc/%d/task/%d/stat", pid, tid);
 
 	if (n < 0 && n != -ENOENT && n != -ESRCH)
 		return (int)n;
@@ -65,7 +64,7 @@ uint64_t xp_target_start_time(pid_t pid)
 	struct stat_line line;
 
 	/* A zombie process has ended, too. A zombie with several threads has not: only its first thread has ended. */
-	if (read_stat(pid, &line) || (line.state == 'Z' && line.threads <= 1))
+	if (read_stat(pid, pid, &line) || (line.state == 'Z' && line.threads <= 1))
 		return 0;
 	return line.start_time;
 }
@@ -90,10 +89,8 @@ uint64_t xp_target_start_time_ago(pid_t pid, uint64_t ago_ns)
 bool xp_target_thread_lives(pid_t pid, pid_t tid)
 {
 	struct stat_line line;
-	char text[1024];
 
-	return xp_small_file_read(text, sizeof(text), "/proc/%d/task/%d/stat", pid, tid) > 0 &&
-	       !parse_stat(text, &line) && !(line.flags & PF_EXITING);
+	return !read_stat(pid, tid, &line) && !(line.flags & PF_EXITING);
 }
 
 bool xp_target_has_thread(pid_t pid, char state)
@@ -104,10 +101,8 @@ bool xp_target_has_thread(pid_t pid, char state)
 
 	while (threads && !found && (tid = xp_target_next(threads))) {
 		struct stat_line line;
-		char text[1024];
 
-		found = xp_small_file_read(text, sizeof(text), "/proc/%d/task/%d/stat", pid, tid) > 0 &&
-			!parse_stat(text, &line) && line.state == state;
+		found = !read_stat(pid, tid, &line) && line.state == state;
 	}
 	if (threads)
 		closedir(threads);
@@ -124,18 +119,11 @@ uint64_t xp_target_cpu_ns(pid_t pid)
 	return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
 }
 
-pid_t xp_target_parent(pid_t pid)
-{
-	struct stat_line line;
-
-	return read_stat(pid, &line) ? 0 : line.parent;
-}
-
 unsigned int xp_target_threads(pid_t pid)
 {
 	struct stat_line line;
 
-	return read_stat(pid, &line) ? 0 : (unsigned int)line.threads;
+	return read_stat(pid, pid, &line) ? 0 : (unsigned int)line.threads;
 }
 
 void xp_target_thread_name(pid_t pid, pid_t tid, char name[16])
@@ -262,7 +250,7 @@ int xp_target_check(pid_t pid, struct xp_target_info *info)
 	if (pid == getpid())
 		return xp_why_set(-EINVAL, "process %d is xprof itself, which cannot trace itself: give another -p",
 				  pid);
-	err = read_stat(pid, &line);
+	err = read_stat(pid, pid, &line);
 	if (err == -ESRCH || (!err && (line.state == 'Z' || line.state == 'X')))
 		return xp_why_set(-ESRCH, "no process %d%s; `pgrep -l NAME` finds the pid of a program", pid,
 				  err ? "" : " any more (it has ended and waits for its parent)");

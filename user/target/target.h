@@ -51,8 +51,6 @@ uint64_t xp_target_start_time_ago(pid_t pid, uint64_t ago_ns);
 
 /* Returns the CPU time of all threads of the process in ns; 0 if it has ended. */
 uint64_t xp_target_cpu_ns(pid_t pid);
-/* Returns the PID of the parent; 0 if the process has ended, or if the parent is in another PID namespace. */
-pid_t xp_target_parent(pid_t pid);
 /* Returns the number of threads; 0 if the process has ended. */
 unsigned int xp_target_threads(pid_t pid);
 
