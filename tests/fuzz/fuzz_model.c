@@ -96,7 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	xp_log_level = XP_LOG_QUIET;
 	CHECK(!xp_facts_new(&facts, NULL));
 	source.facts = facts;
-	CHECK(!xp_model_init(&model, XP_MODEL_SAMPLES));
+	CHECK(!xp_model_init(&model, XP_MODEL_SAMPLES, XP_NAMES_LINES));
 	/* The deadline for names is over, so no reader starts, and no file that the input names is opened. */
 	xp_symbolizer_limit(model.symbolizer, 0);
 	read_model(&model, &samples, &view, &source);

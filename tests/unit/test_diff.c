@@ -58,7 +58,7 @@ static void start(struct xp_model *model, enum xp_model_kind kind)
 	struct xp_model_thread thread = { .tid = 7 };
 	uint32_t index;
 
-	assert_int_equal(xp_model_init(model, kind), 0);
+	assert_int_equal(xp_model_init(model, kind, XP_NAMES_LINES), 0);
 	process.name = thread.name = xp_model_text(model, "app");
 	assert_int_equal(xp_model_process(model, &process, &thread.process), 0);
 	assert_int_equal(xp_model_thread(model, &thread, &index), 0);

@@ -29,7 +29,7 @@ static int set_up(void **state)
 	struct xp_model_process process = { .pid = 7, .image = 1 };
 	struct xp_model_object object = { .kind = XP_CODE_JIT, .file = XP_MODEL_NONE };
 
-	assert_int_equal(xp_model_init(model, XP_MODEL_SAMPLES), 0);
+	assert_int_equal(xp_model_init(model, XP_MODEL_SAMPLES, XP_NAMES_LINES), 0);
 	process.name = xp_model_text(model, "app");
 	object.name = xp_model_text(model, "jit");
 	object.path = xp_model_text(model, "[jit]");
@@ -126,7 +126,7 @@ static void make_part(struct xp_model *model, uint32_t shift, const char *progra
 	struct xp_model_wait wait = { .recorded = 1, .count = 1, .total_ns = 5, .end_ns = 5 };
 	uint32_t object, location;
 
-	assert_int_equal(xp_model_init(model, XP_MODEL_SAMPLES), 0);
+	assert_int_equal(xp_model_init(model, XP_MODEL_SAMPLES, XP_NAMES_LINES), 0);
 	process.name = xp_model_text(model, program);
 	thread.name = wait.waker_name = xp_model_text(model, "thread");
 	assert_int_equal(xp_model_process(model, &process, &thread.process), 0);
@@ -153,7 +153,7 @@ TEST(test_sum)
 	struct xp_model sum;
 	uint64_t totals[2];
 
-	assert_int_equal(xp_model_init(&sum, XP_MODEL_SAMPLES), 0);
+	assert_int_equal(xp_model_init(&sum, XP_MODEL_SAMPLES, XP_NAMES_LINES), 0);
 	for (size_t i = 0; i < XP_ARRAY_SIZE(parts); i++) {
 		struct xp_model part;
 

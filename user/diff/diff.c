@@ -290,7 +290,7 @@ const char *xp_diff_unit(const struct xp_diff *diff)
 int xp_diff_init(struct xp_diff *diff, enum xp_model_kind kind)
 {
 	*diff = (struct xp_diff){ .kind = kind, .durations_memory.max = XP_DURATIONS_BYTES_MAX };
-	return xp_model_init(&diff->model, kind);
+	return xp_model_init(&diff->model, kind, XP_NAMES_LINES);
 }
 
 void xp_diff_free(struct xp_diff *diff)

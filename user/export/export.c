@@ -153,7 +153,7 @@ static int read_model(struct exporting *exporting, const struct xp_model_source 
 
 	if (parts->count == 1)
 		return xp_model_input_read(model, &exporting->input, source, kind, keep);
-	err = xp_model_init(model, kind);
+	err = xp_model_init(model, kind, XP_NAMES_LINES);
 	model->keep_waits |= kind == XP_MODEL_SAMPLES && keep == XP_MODEL_KEEP_SLOTS;
 	for (size_t i = 0; !err && i < parts->count; i++)
 		err = add_part(exporting, parts->paths[i], kind,
@@ -225,7 +225,7 @@ static int export_timeline(struct exporting *exporting, const struct xp_model_so
 	if (has_times(exporting, source)) {
 		err = read_timeline(exporting, source, &model);
 	} else {
-		err = xp_model_init(&model, XP_MODEL_SAMPLES);
+		err = xp_model_init(&model, XP_MODEL_SAMPLES, XP_NAMES_LINES);
 		model.keep_times = true;
 		if (!err)
 			xp_model_describe(&model, source);

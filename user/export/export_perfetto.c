@@ -14,7 +14,6 @@
 #include "base/util.h"
 #include "format/perfetto.h"
 #include "model/timeline.h"
-#include "model/timeline_waits.h"
 
 struct writing {
 	FILE *out;

@@ -258,7 +258,7 @@ static int read_model(struct making *making)
 {
 	const struct xp_select all = { 0 };
 	struct xp_model_source source = xp_model_input_source(making->input);
-	int err = xp_model_init(&making->model, XP_MODEL_SAMPLES);
+	int err = xp_model_init(&making->model, XP_MODEL_SAMPLES, XP_NAMES_LINES);
 
 	source.select = &all;
 	making->model.only_jit_names = making->model.keep_waits = true;

@@ -23,13 +23,6 @@ size_t xp_recorded_hex(const char *text, uint8_t *bytes, size_t room)
 	return count;
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static uint64_t path_key(const void *all, uint32_t index)
 {
 	return xp_hash_text(((const struct xp_recorded_binary *)all)[index].path);
@@ -37,7 +30,7 @@ static uint64_t path_key(const void *all, uint32_t index)
 
 static uint64_t names_key(const void *all, uint32_t index)
 {
-	return xp_hash_text(base_name(((const struct xp_recorded_binary *)all)[index].names));
+	return xp_hash_text(basename(((const struct xp_recorded_binary *)all)[index].names));
 }
 
 /* The path of a file in sym/, as the manifest names it. *path: NULL: it names none. Returns 0 or -ENOMEM. */
@@ -173,7 +166,7 @@ const struct xp_recorded_binary *xp_recorded_binaries_named(const struct xp_reco
 	const struct xp_hash *hash = &binaries->by_names;
 
 	for (const uint32_t *slot = xp_hash_first(hash, xp_hash_text(file)); *slot; slot = xp_hash_next(hash, slot))
-		if (!strcmp(base_name(binaries->all[*slot - 1].names), file))
+		if (!strcmp(basename(binaries->all[*slot - 1].names), file))
 			return &binaries->all[*slot - 1];
 	return NULL;
 }

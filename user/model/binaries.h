@@ -34,7 +34,7 @@ struct xp_recorded_binaries {
 	/* Paths of the files in sym/ with the names of the kernel's code, by window, and of the vDSO. NULL: none. */
 	char *kernel[XP_KERNEL_WINDOWS];
 	char *vdso;
-	bool is_listed; /* all binaries are; else the recording is of an older version, or cut off */
+	bool is_listed; /* the manifest has the list; otherwise the recording is of an older version, or interrupted */
 	/* private */
 	struct xp_hash by_path, by_names;
 };
@@ -43,7 +43,7 @@ struct xp_recorded_binaries {
 int xp_recorded_binaries_read(struct xp_recorded_binaries **binaries, const char *directory, const json_t *manifest);
 void xp_recorded_binaries_free(struct xp_recorded_binaries *binaries);
 
-/* The facts that the kernel reports about a mapped binary. */
+/* A mapped binary, as the kernel reports it. */
 struct xp_mapped_binary {
 	const char *path;
 	const uint8_t *build_id;
@@ -51,16 +51,16 @@ struct xp_mapped_binary {
 	uint64_t inode;	       /* 0: unknown */
 };
 
-/* Returns NULL if the list does not have it. */
+/* Returns the entry of the list, or NULL. */
 const struct xp_recorded_binary *xp_recorded_binaries_find(const struct xp_recorded_binaries *binaries,
 							   const struct xp_mapped_binary *mapped);
 /*
- * The file with the names of the kernel's code at an address. *vaddr: the address as linked in it. Returns NULL if
- * there is none.
+ * Returns the file with the names of the kernel's code at an address, and in *vaddr the address as linked in that file.
+ * NULL: there is none.
  */
 const char *xp_recorded_binaries_kernel(const struct xp_recorded_binaries *binaries, uint64_t address, uint64_t *vaddr);
 
-/* The one with this file in sym/, a name without a directory. NULL: none. */
+/* Returns the binary whose names are in this file of sym/, given without a directory, or NULL. */
 const struct xp_recorded_binary *xp_recorded_binaries_named(const struct xp_recorded_binaries *binaries,
 							    const char *file);
 

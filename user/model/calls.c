@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "model/calls.h"
+#include "model/read_samples.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/util.h"
 #include "model/location_names.h"
@@ -11,9 +10,9 @@
 struct cutting {
 	struct xp_model *model;
 	struct xp_model_cut *cut;
-	uint32_t *depths;  /* of each stack: its functions, inlined ones included */
-	uint32_t *kept;	   /* of each stack: the outermost part of it */
-	uint32_t location; /* that stands for what is cut out */
+	uint32_t *depths;  /* functions of each stack, including inlined ones */
+	uint32_t *kept;	   /* outermost part of each stack */
+	uint32_t location; /* "[deeper]" */
 };
 
 static void count_depths(const struct cutting *cutting)
@@ -47,7 +46,7 @@ static void choose_depth(const struct cutting *cutting)
 		    cutting->depths[i] <= depth ? (uint32_t)i : cutting->kept[cutting->model->stacks[i].callers];
 }
 
-/* Where nothing but the innermost location is beyond, there is nothing between it and what is kept. */
+/* If only the innermost location exceeds the limit, there is nothing between it and the kept part. */
 static bool is_cut(const struct cutting *cutting, uint32_t stack)
 {
 	return stack && cutting->depths[cutting->model->stacks[stack].callers] > cutting->cut->depth;
@@ -65,7 +64,7 @@ static int cut_stack(struct cutting *cutting, struct xp_model_sample *sample)
 	return err;
 }
 
-/* Calls have no time. Neighbours that have become equal are one, also where samples are not added up. */
+/* Joins equal calls in a row, which have no time, even if the model does not add up samples. */
 static bool join(struct xp_model *model, const struct xp_model_sample *sample)
 {
 	struct xp_model_sample *last = model->sample_count ? &model->samples[model->sample_count - 1] : NULL;
@@ -90,18 +89,14 @@ static int add_sample(struct cutting *cutting, struct xp_model_sample sample)
 	return 0;
 }
 
-/* Stacks that are cut at one place become equal, and their samples are added up. */
+/* Adds up the samples of stacks that have become equal. */
 static int cut_samples(struct cutting *cutting)
 {
 	struct xp_model *model = cutting->model;
-	struct xp_model_sample *samples = model->samples;
-	size_t count = model->sample_count;
+	size_t count;
+	struct xp_model_sample *samples = xp_model_take_samples(model, &count);
 	int err = xp_model_location_named(model, XP_MODEL_DEEPER, XP_CODE_UNKNOWN, &cutting->location);
 
-	model->samples = NULL;
-	model->sample_count = model->sample_room = 0;
-	memset(model->totals, 0, sizeof(model->totals));
-	xp_hash_free(&model->by_sample);
 	for (size_t i = 0; !err && i < count; i++)
 		err = add_sample(cutting, samples[i]);
 	free(samples);
@@ -127,7 +122,7 @@ int xp_model_cut_depth(struct xp_model *model, struct xp_model_cut *cut)
 	int err = cutting.depths && cutting.kept ? 0 : -ENOMEM;
 
 	*cut = (struct xp_model_cut){ 0 };
-	/* A model that is full takes two more for each sample: otherwise samples that it has would be missing. */
+	/* The cut stacks may exceed the limit of a full model: otherwise some of its samples would be missing. */
 	model->stack_max = XP_MODEL_STACKS_MAX;
 	if (!err) {
 		count_depths(&cutting);

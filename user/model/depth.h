@@ -9,8 +9,8 @@
 
 #include "model/model.h"
 
-#define XP_MODEL_DEPTH_MAX 1024 /* of a stack that is written, "[deeper]" and what is below it aside */
-#define XP_MODEL_DEPTH_MIN 128	/* at which no stack of samples is cut: the kernel's have 127 frames */
+#define XP_MODEL_DEPTH_MAX 1024 /* functions of a written stack above "[deeper]" */
+#define XP_MODEL_DEPTH_MIN 128	/* cuts no stack of samples: the kernel's stacks have at most 127 frames */
 #define XP_MODEL_WRITTEN_MAX                                                                                           \
 	(UINT64_C(64) << 20) /* frames of all samples: beyond, their depth is halved, down to the least */
 

@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 
 #include "base/util.h"
-#include "model/calls.h"
 #include "model/depth.h"
 #include "model/read_waits.h"
 
@@ -48,7 +47,7 @@ int xp_model_input_read(struct xp_model *model, struct xp_model_input *input, co
 {
 	bool has_lines = keep == XP_MODEL_KEEP_SUMS || keep == XP_MODEL_KEEP_TIMES || keep == XP_MODEL_KEEP_SLOTS;
 	const struct xp_facts_summary *summary = source->facts ? xp_facts_summary(source->facts) : NULL;
-	int err = xp_model_init_detail(model, kind, has_lines ? XP_NAMES_LINES : XP_NAMES_FUNCTIONS);
+	int err = xp_model_init(model, kind, has_lines ? XP_NAMES_LINES : XP_NAMES_FUNCTIONS);
 
 	model->keep_times = keep == XP_MODEL_KEEP_TIMES;
 	if (keep == XP_MODEL_KEEP_SLOTS && summary && summary->length_ns) {

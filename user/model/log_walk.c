@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/progress_line.h"
 #include "base/u64_map.h"
 #include "base/util.h"
 
@@ -32,7 +33,15 @@ struct walk {
 
 /* ---- records ---- */
 
-int xp_log_cursor_open(struct xp_log_cursor *cursor, struct xp_file_view *view, struct xp_violation *violation)
+struct cursor {
+	struct xp_fdr_reader reader;
+	struct xp_file_view *view;
+	struct xp_progress_line line;
+	uint64_t release; /* offset at which the next window of the file is released */
+};
+
+/* The caller calls end_reading(), also after an error. Returns 0, or -EBADMSG with *violation set. */
+static int begin_reading(struct cursor *cursor, struct xp_file_view *view, struct xp_violation *violation)
 {
 	cursor->view = view;
 	cursor->release = XP_FILE_VIEW_WINDOW;
@@ -40,7 +49,8 @@ int xp_log_cursor_open(struct xp_log_cursor *cursor, struct xp_file_view *view, 
 	return xp_fdr_reader_init(&cursor->reader, view->bytes, view->size, violation);
 }
 
-int xp_log_cursor_next(struct xp_log_cursor *cursor, struct xp_fdr_record *record, struct xp_violation *violation)
+/* Returns what xp_fdr_reader_next() returns. */
+static int read_next(struct cursor *cursor, struct xp_fdr_record *record, struct xp_violation *violation)
 {
 	int more = xp_fdr_reader_next(&cursor->reader, record, violation);
 
@@ -54,7 +64,7 @@ int xp_log_cursor_next(struct xp_log_cursor *cursor, struct xp_fdr_record *recor
 	return more;
 }
 
-void xp_log_cursor_close(struct xp_log_cursor *cursor)
+static void end_reading(struct cursor *cursor)
 {
 	xp_progress_line_end(&cursor->line);
 }
@@ -62,15 +72,15 @@ void xp_log_cursor_close(struct xp_log_cursor *cursor)
 int xp_log_find_functions(struct xp_log_functions *functions, size_t process, struct xp_file_view *view)
 {
 	struct xp_violation violation;
-	struct xp_log_cursor cursor;
+	struct cursor cursor;
 	struct xp_fdr_record record;
-	int err = xp_log_cursor_open(&cursor, view, &violation) ? -E2BIG : 0;
+	int err = begin_reading(&cursor, view, &violation) ? -E2BIG : 0;
 	uint32_t index;
 
-	while (!err && xp_log_cursor_next(&cursor, &record, &violation) > 0)
+	while (!err && read_next(&cursor, &record, &violation) > 0)
 		if (record.is_function)
 			err = xp_log_functions_find(functions, process, record.function.fn_id, &index);
-	xp_log_cursor_close(&cursor);
+	end_reading(&cursor);
 	return err == -E2BIG ? 0 : err;
 }
 
@@ -78,15 +88,15 @@ int xp_log_find_functions(struct xp_log_functions *functions, size_t process, st
 static uint64_t first_tsc(struct xp_file_view *view)
 {
 	struct xp_violation violation;
-	struct xp_log_cursor cursor;
+	struct cursor cursor;
 	struct xp_fdr_record record;
 	uint64_t first = UINT64_MAX;
-	int err = xp_log_cursor_open(&cursor, view, &violation);
+	int err = begin_reading(&cursor, view, &violation);
 
-	while (!err && xp_log_cursor_next(&cursor, &record, &violation) > 0)
+	while (!err && read_next(&cursor, &record, &violation) > 0)
 		if (record.is_function)
 			first = XP_MIN(first, record.tsc);
-	xp_log_cursor_close(&cursor);
+	end_reading(&cursor);
 	return first;
 }
 
@@ -309,12 +319,12 @@ static int take(struct walk *walk, const struct xp_fdr_record *record)
 	return count_refused(walk, err);
 }
 
-static int take_all(struct walk *walk, struct xp_log_cursor *cursor, struct xp_violation *violation)
+static int take_all(struct walk *walk, struct cursor *cursor, struct xp_violation *violation)
 {
 	struct xp_fdr_record record;
 	int more, err = 0;
 
-	while (!err && (more = xp_log_cursor_next(cursor, &record, violation)) > 0)
+	while (!err && (more = read_next(cursor, &record, violation)) > 0)
 		err = take(walk, &record);
 	for (size_t i = 0; !err && i < walk->count; i++)
 		err = walk->threads[i].tail_tsc ? end_tail(walk, &walk->threads[i], NULL) : 0;
@@ -377,8 +387,8 @@ static void walk_free(struct walk *walk)
 int xp_log_walk_view(struct xp_log_visitor *visitor, struct xp_file_view *view, struct xp_violation *violation)
 {
 	struct walk walk = { .visitor = visitor, .open_max = OPEN_FIRST };
-	struct xp_log_cursor cursor;
-	int err = xp_log_cursor_open(&cursor, view, violation);
+	struct cursor cursor;
+	int err = begin_reading(&cursor, view, violation);
 
 	if (!err) {
 		visitor->hz = best_hz(visitor, cursor.reader.header.cycle_hz);
@@ -389,7 +399,7 @@ int xp_log_walk_view(struct xp_log_visitor *visitor, struct xp_file_view *view, 
 		if (visitor->end)
 			visitor->end(visitor->arg);
 	}
-	xp_log_cursor_close(&cursor);
+	end_reading(&cursor);
 	return err;
 }
 

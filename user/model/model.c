@@ -211,7 +211,7 @@ int xp_model_call(struct xp_model *model, uint32_t location, uint64_t cycles)
 
 /* ---- the model ---- */
 
-int xp_model_init_detail(struct xp_model *model, enum xp_model_kind kind, enum xp_name_detail detail)
+int xp_model_init(struct xp_model *model, enum xp_model_kind kind, enum xp_name_detail detail)
 {
 	uint32_t empty;
 
@@ -225,11 +225,6 @@ int xp_model_init_detail(struct xp_model *model, enum xp_model_kind kind, enum x
 		   ?: xp_model_stack(model, XP_MODEL_NONE, XP_MODEL_NONE, &empty);
 }
 
-int xp_model_init(struct xp_model *model, enum xp_model_kind kind)
-{
-	return xp_model_init_detail(model, kind, XP_NAMES_LINES);
-}
-
 const char *xp_model_text(struct xp_model *model, const char *text)
 {
 	return xp_symbolizer_text(model->symbolizer, text);
@@ -239,6 +234,18 @@ int xp_model_cgroup(struct xp_model *model, const char *path, struct xp_model_pr
 {
 	process->cgroup = path ? xp_model_text(model, path) : NULL;
 	return path && !process->cgroup ? -ENOMEM : 0;
+}
+
+struct xp_model_sample *xp_model_take_samples(struct xp_model *model, size_t *count)
+{
+	struct xp_model_sample *samples = model->samples;
+
+	*count = model->sample_count;
+	model->samples = NULL;
+	model->sample_count = model->sample_room = 0;
+	memset(model->totals, 0, sizeof(model->totals));
+	xp_hash_free(&model->by_sample);
+	return samples;
 }
 
 void xp_model_totals(const struct xp_model *model, uint64_t totals[2])

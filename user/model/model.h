@@ -10,7 +10,7 @@
  *
  * So the sum of values[1] over all stacks with a function is the time in it, callees included.
  *
- *	readers (read_samples.h, calls.h)  -->  model  -->  names (location_names.h)  -->  report, export, diff, explain
+ *	readers (read_samples.h)  -->  model  -->  names (location_names.h)  -->  report, export, diff, explain
  *
  * A reader interns locations and stacks, and adds samples. It knows addresses only. xp_model_name() then names each
  * location once. After that the model does not change, and needs no file but for the texts that it keeps itself.
@@ -225,10 +225,11 @@ struct xp_model {
 	struct xp_hash by_process, by_thread, by_object, by_location, by_stack, by_function, by_sample, by_wait;
 };
 
-/* Makes an empty model. The caller frees it with xp_model_free(), also after an error. Returns 0 or -ENOMEM. */
-int xp_model_init(struct xp_model *model, enum xp_model_kind kind);
-/* Like xp_model_init(), for names of this detail, instead of all: source lines take the most time to find. */
-int xp_model_init_detail(struct xp_model *model, enum xp_model_kind kind, enum xp_name_detail detail);
+/*
+ * Makes an empty model, for names of this detail: source lines cost the most time. The caller frees it with
+ * xp_model_free(), also after an error. Returns 0 or -ENOMEM.
+ */
+int xp_model_init(struct xp_model *model, enum xp_model_kind kind, enum xp_name_detail detail);
 void xp_model_free(struct xp_model *model);
 
 /* The only copy of this text, cleaned, which lives as long as the model. NULL: out of memory. */
@@ -268,6 +269,9 @@ int xp_model_wait(struct xp_model *model, const struct xp_model_wait *wait);
 int xp_model_call(struct xp_model *model, uint32_t location, uint64_t cycles);
 
 /* The locations of a stack, the innermost first: for (s = stack; s; s = model->stacks[s].callers) */
+
+/* Returns all samples, and removes them from the model. The caller adds them again, and frees the array. */
+struct xp_model_sample *xp_model_take_samples(struct xp_model *model, size_t *count);
 
 /* The sums over all samples. */
 void xp_model_totals(const struct xp_model *model, uint64_t totals[2]);

@@ -12,7 +12,6 @@
 #include "base/file_name.h"
 #include "base/util.h"
 #include "model/recorder.h"
-#include "model/samples_gperf.h"
 #include "model/samples_perf.h"
 
 struct reading {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Makes a model of the samples and waits of a recording. perf.data has the thread, the CPU and the time of each sample;
- * the jitdumps have the JIT functions as they were at that time. Gperftools profiles without a recording, or of other
- * programs, distinguish only processes.
+ * Makes a model of the samples and waits, or of the calls, of a recording. perf.data has the thread, the CPU and the
+ * time of each sample; the jitdumps have the JIT functions as they were at that time. Gperftools profiles without a
+ * recording, or of other programs, distinguish only processes.
  */
 #ifndef XPROF_MODEL_READ_SAMPLES_H
 #define XPROF_MODEL_READ_SAMPLES_H
@@ -31,6 +31,23 @@ void xp_model_describe(struct xp_model *model, const struct xp_model_source *sou
  * after a message, if the selection needs threads or times and there is no perf.data.
  */
 int xp_model_read_samples(struct xp_model *model, const struct xp_model_source *source, bool *broken);
+
+/*
+ * Like xp_model_read_samples(), for the calls in the FDR logs of a recording: for each stack of open calls, the number
+ * of calls of its innermost function, and their time without their callees. Never returns -ENODATA.
+ *
+ * Calls without an exit are counted, but have no time. With a time window, calls that begin in the window are counted,
+ * and the time is that of all calls inside the window.
+ *
+ * Memory: the model and that of log_walk.h, independent of the length of the logs.
+ */
+int xp_model_read_calls(struct xp_model *model, const struct xp_model_source *source, bool *broken);
+
+/*
+ * Adds the selected samples of all gperftools profiles to the model, up to a violation in each. *broken: a profile
+ * cannot be read, which was reported. Returns 0 or -ENOMEM.
+ */
+int xp_gperf_samples_add(struct xp_model *model, const struct xp_model_source *source, bool *broken);
 
 /*
  * Makes one process of all kernel threads, as the manifest counts them. Without a manifest, nothing is known to be one.

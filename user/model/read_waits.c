@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 #include "base/util.h"
 #include "model/location_names.h"
@@ -101,13 +101,12 @@ static int add_samples(struct xp_model *model, const struct xp_model_wait *wait,
 int xp_waits_as_samples(struct xp_model *model)
 {
 	double owed = 0.5;
+	size_t unused;
 	int err = 0;
 
 	model->kind = XP_MODEL_WAITS;
 	model->period_ns = 0;
-	model->sample_count = 0;
-	memset(model->totals, 0, sizeof(model->totals));
-	xp_hash_free(&model->by_sample);
+	free(xp_model_take_samples(model, &unused));
 	for (size_t i = 0; !err && i < model->wait_count; i++)
 		err = add_samples(model, &model->waits[i], &owed);
 	return err;

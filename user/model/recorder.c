@@ -68,7 +68,7 @@ static bool is_recorder(const struct xp_model *model, const struct xp_model_loca
 	return object->kind == XP_CODE_KERNEL && (is_trap(function->name) || is_own_program(function->name));
 }
 
-/* The stack that takes the place of each; the callers of a stack precede it. Returns whether any is another one. */
+/* Finds the stack that replaces each stack; the callers of a stack precede it. *any: a stack is replaced by another. */
 static int find_stacks(struct xp_model *model, uint32_t *stacks, size_t count, bool *any)
 {
 	uint32_t recorder = XP_MODEL_NONE;
@@ -89,22 +89,18 @@ static int find_stacks(struct xp_model *model, uint32_t *stacks, size_t count, b
 		if (recorder == XP_MODEL_NONE)
 			err = xp_model_location_named(model, XP_RECORDER_NAME, XP_CODE_RECORDER, &recorder);
 		err = err ?: xp_model_stack(model, callers, recorder, &stacks[s]);
-		err = err == -E2BIG ? 0 : err; /* it stays as it is */
+		err = err == -E2BIG ? 0 : err; /* the stack remains */
 	}
 	return err;
 }
 
-/* Stacks become equal, and their samples are added up. */
+/* Adds up the samples of stacks that have become equal. */
 static int move_samples(struct xp_model *model, const uint32_t *stacks)
 {
-	struct xp_model_sample *samples = model->samples;
-	size_t count = model->sample_count;
+	size_t count;
+	struct xp_model_sample *samples = xp_model_take_samples(model, &count);
 	int err = 0;
 
-	model->samples = NULL;
-	model->sample_count = model->sample_room = 0;
-	memset(model->totals, 0, sizeof(model->totals));
-	xp_hash_free(&model->by_sample);
 	for (size_t i = 0; !err && i < count; i++) {
 		samples[i].stack = stacks[samples[i].stack];
 		err = xp_model_sample(model, &samples[i]);
@@ -124,7 +120,7 @@ int xp_model_join_recorder(struct xp_model *model)
 
 	if (!stacks)
 		return -ENOMEM;
-	/* A model that is full takes one more for each stack: it has at most as many as it had. */
+	/* The replacements may exceed the limit of a full model: there is at most one for each stack. */
 	model->stack_max = XP_MODEL_STACKS_MAX;
 	err = find_stacks(model, stacks, count, &any);
 	if (!err && any)

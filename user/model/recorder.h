@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Makes what the recording costs the target one frame, "xprof's recording". It stands for the stub, the
- * kernel's path from the trap of a uprobe on, xprof's BPF programs, and all that these call. Traps of other tools'
- * uprobes and of debuggers look the same, and count as well.
+ * Shows the cost of the recording in the target as one frame, "xprof's recording". The frame replaces the stub, the
+ * kernel's code from the trap of a uprobe on, xprof's BPF programs, and everything that these call. Traps of other
+ * tools' uprobes and of debuggers look the same, and become part of the frame.
  */
 #ifndef XPROF_MODEL_RECORDER_H
 #define XPROF_MODEL_RECORDER_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "model/samples_gperf.h"
+#include "model/read_samples.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -11,8 +11,6 @@
 #include "base/u64_map.h"
 #include "base/util.h"
 
-#define NS_PER_S 1000000000ull
-
 /*
  * The most memory of a reader, for large files. Files are mapped in full: the lines of a 1.2 GB library, most of it
  * debug information, take 2.0 GB; 1.7 GB if that information is compressed to 0.5 GB.
@@ -21,7 +19,7 @@
 #define READER_SECONDS 90
 /* Examining a file takes milliseconds, unless the file is made to take long. */
 #define LOOK_BYTES ((rlim_t)2 << 30)
-#define LOOK_NS (10 * NS_PER_S)
+#define LOOK_NS (10 * XP_NS_PER_S)
 
 struct file {
 	char *path;
@@ -76,7 +74,7 @@ int xp_symbolizer_new(struct xp_symbolizer **symbolizer, enum xp_name_detail det
 		return -ENOMEM;
 	(*symbolizer)->detail = detail;
 	(*symbolizer)->texts.bytes_max = XP_NAMES_BYTES_MAX;
-	(*symbolizer)->left_ns = XP_NAMES_SECONDS * NS_PER_S;
+	(*symbolizer)->left_ns = XP_NAMES_SECONDS * XP_NS_PER_S;
 	return 0;
 }
 
@@ -406,7 +404,7 @@ static int add_names(void *arg, uint64_t vaddr, const struct xp_source_frame *fr
 /* Addresses without an answer stay wanted. */
 static int ask_reader(struct xp_symbolizer *symbolizer, struct file *file, enum xp_name_detail detail)
 {
-	const struct xp_confined_limits limits = limits_of(symbolizer, READER_SECONDS * NS_PER_S, READER_BYTES);
+	const struct xp_confined_limits limits = limits_of(symbolizer, READER_SECONDS * XP_NS_PER_S, READER_BYTES);
 	const struct xp_elf_addresses addresses = { real_path_of(file), detail, file->wanted, file->wanted_count };
 	struct naming naming = { .symbolizer = symbolizer, .file = file };
 	const struct xp_elf_named named = { &symbolizer->texts, add_names, &naming };

@@ -18,4 +18,18 @@
 int xp_timeline_write_calls(struct xp_perfetto *perfetto, const struct xp_model_source *source, uint64_t *written,
 			    bool *broken);
 
+/*
+ * Writes the waits of a recording (record --off-cpu) as slices of a timeline, on a track next to that of the thread:
+ *
+ *	track of the waiting thread	[ lock                ][ runnable ]
+ *						      ^ flow
+ *	track of the thread that wakes			wakes server (7)
+ *
+ * If only some waits were recorded, each has the argument `weight`: the number of waits that it represents.
+ *
+ * model: with keep_times. start_ns: of the recording. Cuts off what precedes from_ns in the recording. All threads are
+ * described. Memory: 32 bytes a wait, while they are written. Returns 0, -ENOMEM, or an error of writing.
+ */
+int xp_timeline_waits_write(struct xp_model *model, struct xp_perfetto *perfetto, uint64_t start_ns, uint64_t from_ns);
+
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "model/timeline_waits.h"
+#include "model/timeline.h"
 
 #include <errno.h>
 #include <inttypes.h>

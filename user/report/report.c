@@ -382,9 +382,8 @@ static int compare_tables(const void *a, const void *b)
 static int make(struct making *making)
 {
 	size_t count = XP_MAX(making->recorded->process_count, (size_t)1);
-	int err = xp_model_init_detail(&making->tables->model,
-				       making->options->only_waits ? XP_MODEL_WAITS : XP_MODEL_SAMPLES,
-				       making->options->by_line ? XP_NAMES_LINES : XP_NAMES_FUNCTIONS);
+	int err = xp_model_init(&making->tables->model, making->options->only_waits ? XP_MODEL_WAITS : XP_MODEL_SAMPLES,
+				making->options->by_line ? XP_NAMES_LINES : XP_NAMES_FUNCTIONS);
 
 	making->tables->model.full_names = making->options->full_names;
 	making->wants_log = calloc(count, sizeof(*making->wants_log));
