@@ -117,6 +117,7 @@ static bool patch_place(struct xp_throttle *throttle, const struct xp_object *ob
 	if (place->failures == RETRY_WARN)
 		xp_warn("budget: cannot throttle or resume functions of process %d: %s; xprof keeps trying", place->pid,
 			xp_why(err));
+	xp_why_clear();
 	return err != -EBUSY && err != -EAGAIN && err != -EPERM;
 }
 

@@ -169,6 +169,7 @@ static int patch_object(struct xp_targets *targets, struct xp_process *process, 
 		xp_info("the sleds of process %d (%s) are probed, not patched: %s", pid, process->comm, why);
 	free(process->attaching.probed_why);
 	process->attaching.probed_why = clean_copy(why);
+	xp_why_clear();
 	return 1;
 }
 
@@ -468,6 +469,7 @@ static int patch_again(struct xp_targets *targets, struct xp_process *process, s
 			process->pid, object->path,
 			!err || err == -ESRCH ? "it is patched some milliseconds after each load" : xp_why(err));
 	targets->probes.told_again = true;
+	xp_why_clear();
 	return err == -ENOMEM ? err : 0;
 }
 

@@ -315,6 +315,7 @@ static bool lacks_room(const struct xp_stub_request *request)
 
 	if (err)
 		snprintf(request->no_rings, XP_NO_RINGS_BYTES, "%s", xp_why(err));
+	xp_why_clear();
 	return err;
 }
 
