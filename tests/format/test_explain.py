@@ -9,6 +9,7 @@ import shutil
 import pytest
 
 import hand_made
+import perf_tool
 import project
 from hand_made import ENTER, EXIT, TAIL_EXIT
 
@@ -19,9 +20,23 @@ US, MS = 1000, 1000000
 
 # Functions of the log, and the addresses of their code. Waits have other addresses.
 SERVE, HANDLE, LOOKUP, PARSE, SPIN_CALL, LAST = 1, 2, 3, 4, 5, 6
-LOCK, SLEEP, READ, SPIN, IDLE = "1011", "1021", "1031", "1040", "1051"
+FUTEX, SLEEP, READ, SPIN, IDLE = "1011", "1021", "1031", "1040", "1051"
+# Of a library with names, see libc(): the code of functions, and a variable.
+LIBC_AT = 0x9000
+LIBC = "void pthread_mutex_lock(void) {}\nvoid pthread_cond_wait(void) {}\nchar cache_lock[40];\n"
 IN_HANDLE = ("1101", "1201")  # handle < serve
 SERVER, HOLDER, NEIGHBOUR = 7, 8, 9
+
+
+@pytest.fixture(scope="module", autouse=True)
+def libc(program):
+    """Builds a C library whose functions have names."""
+    global LIBC_MAP, LOCK, CONDITION, CACHE_LOCK
+    path = program.text("libc.so.6", LIBC, "-shared", "-nostdlib", "-Wl,--build-id=sha1,-z,noseparate-code", instrument=False)
+    symbols = {name: int(address, 16) for address, name in re.findall(r"^(\w+) \w (\S+)$", project.run(["nm", path]).stdout, re.M)}
+    offset, vaddr = (int(one, 16) for one in re.search(r"LOAD +(\w+) (\w+) \w+ \w+ \w+ R E", project.run(["readelf", "-lW", path]).stdout).groups())
+    LOCK, CONDITION, CACHE_LOCK = (f"{LIBC_AT + symbols[name] - vaddr:x}" for name in ("pthread_mutex_lock", "pthread_cond_wait", "cache_lock"))
+    LIBC_MAP = ("map", TSC + 2, SERVER, SERVER, f"{LIBC_AT:x}", "1000", f"{offset:x}", perf_tool.build_id(path), path)
 
 
 @pytest.fixture
@@ -71,6 +86,7 @@ def threads():
         ("comm", TSC + 1, SERVER, HOLDER, "holder"),
         ("comm", TSC + 1, SERVER, NEIGHBOUR, "busy"),
         ("map", TSC + 2, SERVER, SERVER, "1000", "1000", "0", "-", "/gone/app"),
+        LIBC_MAP,
     ]
 
 
@@ -134,7 +150,7 @@ def test_each_fault_is_named(explained):
     assert starved["neighbour"] == {"cpu": 1, "thread": {"tid": NEIGHBOUR, "name": "busy"}, "ns": 77 * MS}
     assert starved["samples"] == [{"samples": 1, "stack": ["app+0x500", "app+0x100", "app+0x200"]}]
     (lock,) = locked["waits"]
-    assert lock["stack"] == ["app+0x11", "app+0x400", "app+0x100", "app+0x200"] and lock["count"] == 1
+    assert lock["stack"] == ["pthread_mutex_lock", "app+0x400", "app+0x100", "app+0x200"] and lock["count"] == 1
     waker = lock["waker"]
     assert (waker["tid"], waker["name"]) == (HOLDER, "holder")
     # The wait of the lock's holder counts as far as the worker waited at the same time.
@@ -143,7 +159,7 @@ def test_each_fault_is_named(explained):
     assert disk["waker"] is None and disk["stack"][0] == "app+0x31" and disk["blocked_ns"] == 18 * MS
     assert "1. fn_2 80.00 ms: mostly without a CPU: busy (9) had CPU 1\n   at 0.300000 s in worker (7), on CPU 0\n   called by fn_1\n" in text
     assert "77.00 ms without a CPU; busy (9) had CPU 1 for 77.00 ms of that\n" in text
-    assert ", woken by holder (8):\n       app+0x11 < app+0x400 < app+0x100 < app+0x200\n       meanwhile holder (8) waited 47.98 ms" in text
+    assert ", woken by holder (8):\n       pthread_mutex_lock < app+0x400 < app+0x100 < app+0x200\n       meanwhile holder (8) waited 47.98 ms" in text
 
 
 def test_causes(explained):
@@ -154,13 +170,13 @@ def test_causes(explained):
     assert (request["function"], request["calls"], request["outermost_calls"], request["slow_calls"]) == ("fn_2", 53, 53, 3)
     assert request["is_found"] and not request["is_background"]
     assert [(cause["kind"], cause["calls"], cause["place"]) for cause in found["causes"]] == [
-        ("no CPU", 1, ""), ("lock", 1, "app+0x11"), ("disk", 1, "app+0x31")]
+        ("no CPU", 1, ""), ("lock", 1, "app+0x400"), ("disk", 1, "app+0x31")]
     extra = [80 * MS - 10 * US, 50 * MS - 5 * US, 20 * MS - 10 * US]
     assert [cause["extra_ns"] for cause in found["causes"]] == pytest.approx(extra, rel=0.001)
     assert [cause["share"] for cause in found["causes"]] == pytest.approx([one / sum(extra) for one in extra], rel=0.001)
     starved, locked, reading = (cause["text"] for cause in found["causes"])
     assert starved == "starve while busy/9 runs on CPU 1"
-    assert locked == "wait for holder/8 in app+0x11, which sleeps in app+0x21 while it holds the lock"
+    assert locked == "wait for holder/8 in app+0x400, which sleeps in app+0x21 while it holds the lock"
     assert reading == "wait for a page in app+0x31"
     assert "  no CPU: 1 of 3 slow fn_2 (53 % of the extra time) starve while busy/9" in text
     (lock,) = found["locks"]
@@ -207,11 +223,11 @@ def test_page(xprof, recorded, tmp_path):
     why, found = recording["why"], json.loads(xprof("explain", "--json", directory).stdout)
     assert why["causes"] == [cause["sentence"] for cause in found["causes"]] and why["more"] == 0
     assert why["requests"] == ["requests: calls of fn_2 (outermost, and called most often; --request NAME selects another)", ""]
-    assert why["locks"] == [[1, 49 * MS + 100 * US, 49 * MS + 100 * US, "", "holder (8)", "app+0x11"]]
+    assert why["locks"] == [[1, 49 * MS + 100 * US, 49 * MS + 100 * US, "", "holder (8)", "app+0x400"]]
     assert why["slow"] == [[0, STARVED, STARVED + 80 * MS, "worker (7)", "", 0, []],
                            [1, LOCKED, LOCKED + 50 * MS + 5 * US, "worker (7)", "holder (8)", LOCKED + 49 * MS + 20 * US, []],
                            [2, READING, READING + 20 * MS, "worker (7)", "", 0, []]]
-    assert "why" not in exported("--functions=app+0x11")
+    assert "why" not in exported("--functions=app+0x400")
 
 
 def test_three_other_faults(explained):
@@ -237,7 +253,7 @@ def test_three_other_faults(explained):
         ]
     found, _ = explained(sorted(lines, key=lambda line: line[1]), {SERVER: sorted(calls, key=lambda call: call[2])})
     assert [(cause["kind"], cause["calls"], cause["text"]) for cause in found["causes"]] == [
-        ("lock", 4, "wait for holder/8 in app+0x11, which starves in app+0x302 (busy/9 runs) while it holds the lock"),
+        ("lock", 4, "wait for holder/8 in app+0x400, which starves in app+0x302 (busy/9 runs) while it holds the lock"),
         ("disk", 4, "wait for a page in app+0x601"),
         ("wait", 4, "wait for journal/12 in app+0x801, which waits for a page in app+0x701"),
     ]
@@ -257,7 +273,7 @@ def test_tail(explained):
 
     shown = {path(node)[1:]: (round(3 * node["slow_mean_ns"]), round(node["usual_mean_ns"]), node["is_beyond_noise"]) for node in nodes[1:]}
     # The callee, the stacks of its waits and samples, and the states at the ends of the stacks.
-    starved, locked = ("fn_4", "app+0x200", "app+0x100", "app+0x500"), ("fn_3", "app+0x200", "app+0x100", "app+0x400", "app+0x11")
+    starved, locked = ("fn_4", "app+0x200", "app+0x100", "app+0x500"), ("fn_3", "app+0x200", "app+0x100", "app+0x400", "pthread_mutex_lock")
     assert {parts: value for parts, value in shown.items() if not parts or parts[-1].startswith("[")} == {
         (): (150 * MS + 5 * US, 10 * US, True),
         ("[on a CPU]",): (3016 * US, 8 * US, False), ("fn_4", "[on a CPU]"): (0, 2 * US, True),
@@ -271,18 +287,26 @@ def test_tail(explained):
 
 def test_contended_locks(explained):
     """
-    A lock is identified by its address in all threads. Its holder is the thread that ended the largest part of its
-    waits.
+    A lock is identified by its address in all threads, and named by the variable there. Its holder is the thread that
+    ended the largest part of its waits. A stack that tells nothing of a lock is of one if others wait for one at its
+    address.
     """
     lines = [*threads()]
-    for at, ms, state, place, waker, name in ((10, 5, "L7f0000001000", "1401", HOLDER, "holder"), (20, 7, "L7f0000002000", "1401", HOLDER, "holder"),
-                                              (30, 4, "L7f0000001000", "1501", NEIGHBOUR, "busy"), (40, 2, "L", "1401", HOLDER, "holder")):
-        lines.append(wait(SERVER, at * MS, ms * MS, 0, state, LOCK, place, waker=waker, name=name))
+    for at, ms, address, leaf, place, waker, name in (
+            (10, 5, "7f0000001000", LOCK, "1401", HOLDER, "holder"), (20, 7, CACHE_LOCK, LOCK, "1401", HOLDER, "holder"),
+            (30, 4, "7f0000001000", FUTEX, "1501", NEIGHBOUR, "busy"), (40, 2, "", LOCK, "1401", HOLDER, "holder"),
+            (50, 1, CACHE_LOCK, CONDITION, "1401", HOLDER, "holder"), (60, 1, "7f0000003000", FUTEX, "1401", HOLDER, "holder")):
+        lines.append(wait(SERVER, at * MS, ms * MS, 0, "L" + address, leaf, place, waker=waker, name=name))
     found, text = explained(lines)
-    assert [(row["lock"], row["count"], row["blocked_ns"], row["holder"], row["holder_ns"]) for row in found["locks"]] == [
-        ("0x7f0000001000", 2, 9 * MS, {"tid": HOLDER, "name": "holder"}, 5 * MS),
-        ("0x7f0000002000", 1, 7 * MS, {"tid": HOLDER, "name": "holder"}, 7 * MS), (None, 1, 2 * MS, {"tid": HOLDER, "name": "holder"}, 2 * MS)]
-    assert "     2    9.00 ms    5.00 ms  0x7f0000001000 holder (8) +1        app+0x11\n" in text
+    holder = {"tid": HOLDER, "name": "holder"}
+    assert [(row["lock"], row["variable"], row["count"], row["blocked_ns"], row["holder"], row["holder_ns"]) for row in found["locks"]] == [
+        ("0x7f0000001000", None, 2, 9 * MS, holder, 5 * MS), (f"0x{CACHE_LOCK}", "cache_lock", 1, 7 * MS, holder, 7 * MS),
+        (None, None, 1, 2 * MS, holder, 2 * MS)]
+    assert "     2    9.00 ms    5.00 ms  0x7f0000001000 holder (8) +1        app+0x400\n" in text
+    assert "     1    7.00 ms    7.00 ms  cache_lock     holder (8)           app+0x400\n" in text
+    assert [(cause["kind"], cause["waits"], cause["text"]) for cause in found["causes"]] == [
+        ("lock", 3, "wait for holder/8 in app+0x400"), ("lock", 1, "wait for busy/9 in app+0x11"),
+        ("wait", 1, "wait for holder/8 in app+0x400"), ("wait", 1, "wait for holder/8 in app+0x11")]
 
 
 def test_one_of_the_recordings_of_rotate(xprof, recorded, tmp_path):
@@ -299,14 +323,26 @@ def test_one_of_the_recordings_of_rotate(xprof, recorded, tmp_path):
 
 
 def test_stack_of_only_a_leaf(explained):
-    """Without a copied user stack, the wait belongs to the callee that took most of the call's time."""
+    """
+    Without a copied user stack, the wait belongs to the callee that took most of the call's time. Without a name, it is
+    unknown whether it is for a lock.
+    """
     lines, calls = three_faults()
     lines = [line[:10] + ("6010",) if line[0] == "waiting" and line[7] == "L" else line for line in lines]
     lines.insert(4, ("map", TSC + 2, SERVER, SERVER, "6000", "1000", "0", "-", "/gone/libc.so.6"))
     found, _ = explained(lines, calls)
-    (lock,) = (cause for cause in found["causes"] if cause["kind"] == "lock")
-    assert (lock["place"], lock["primitive"]) == ("fn_3", "")
-    assert lock["text"] == "wait for holder/8 in fn_3, which sleeps in app+0x21 while it holds the lock"
+    (futex,) = (cause for cause in found["causes"] if cause["kind"] == "wait")
+    assert (futex["place"], futex["primitive"], found["locks"]) == ("fn_3", "a futex", [])
+    assert futex["text"] == "wait for holder/8 in fn_3, which sleeps in app+0x21"
+    assert [call["waits"][0]["state"] for call in found["slow_calls"]] == ["preempted", "futex", "disk"]
+
+
+def test_named_lock(explained):
+    lines, calls = three_faults()
+    lines = [(*line[:7], "L" + CACHE_LOCK, *line[8:]) if line[0] == "waiting" and line[7] == "L" else line for line in lines]
+    found, _ = explained(lines, calls)
+    assert [(cause["lock"], cause["text"]) for cause in found["causes"] if cause["kind"] == "lock"] == [
+        ("cache_lock", "wait for holder/8 in app+0x400, which sleeps in app+0x21 while it holds cache_lock")]
 
 
 def test_causes_of_many_calls(explained):
@@ -440,7 +476,7 @@ def test_a_chain_of_wakers(explained):
     ]
     found, text = explained(lines, {SERVER: calls})
     assert "1. fn_2 50.00 ms: mostly blocked: lock, woken by busy (9)\n" in text
-    assert "meanwhile busy (9) waited 46.98 ms (lock), woken by holder (8):\n         app+0x11 < app+0x500\n" \
+    assert "meanwhile busy (9) waited 46.98 ms (lock), woken by holder (8):\n         pthread_mutex_lock < app+0x500\n" \
            "       meanwhile holder (8) waited 46.00 ms (sleeping):\n         app+0x21 < app+0x300\n" in text
     meanwhile = found["slow_calls"][0]["waits"][0]["waker"]["meanwhile"]
     assert (meanwhile["state"], meanwhile["waker"]["name"]) == ("lock", "holder")
@@ -541,7 +577,7 @@ def test_waits_without_calls(explained, xprof, recorded):
               for cause in found["causes"]]
     assert causes == [
         ("no CPU", "worker", 1, 77 * MS, "starve while busy/9 runs on CPU 1"),
-        ("lock", "worker", 1, 49 * MS + 100 * US, "wait for holder/8 in app+0x11, which sleeps in app+0x21 while it holds the lock"),
+        ("lock", "worker", 1, 49 * MS + 100 * US, "wait for holder/8 in app+0x400, which sleeps in app+0x21 while it holds the lock"),
         ("disk", "worker", 1, 18 * MS, "wait for a page in app+0x31"),
         ("no CPU", "busy", 2, 7 * MS, "starve while threads that are not recorded run on CPU 1"),
         ("CPU", "worker", 1, MS, "run in app+0x500"),

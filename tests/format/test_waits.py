@@ -80,10 +80,10 @@ def test_pprof(xprof, directory, tmp_path):
         of_stack[0] += int(count)
         of_stack[1] += int(ns)
     assert sorted((thread, state, *values) for (thread, state, _), values in sums.items()) == [
-        ("holder", "lock", 4, 6 * MS),
+        ("holder", "futex", 4, 6 * MS),
         ("holder", "runnable", 0, 2 * MS),
         ("holder", "runnable", 1, 7 * MS),
-        ("server", "lock", 2, 8 * MS),
+        ("server", "futex", 2, 8 * MS),
         ("server", "runnable", 0, MS),
     ]
 
@@ -165,7 +165,7 @@ def test_report(xprof, tmp_path):
     assert (process["waits"]["total_ns"], process["waits"]["runnable_ns"]) == (WHOLE, MS + 7 * MS + 4 * MS // 2)
     lock, of_many, preempted = process["waits"]["places"]
     assert lock == {
-        "state": "lock", "count": 2, "total_ns": 9 * MS, "runnable_ns": MS, "max_ns": 5 * MS, "longest_start_ns": 15 * MS,
+        "state": "futex", "count": 2, "total_ns": 9 * MS, "runnable_ns": MS, "max_ns": 5 * MS, "longest_start_ns": 15 * MS,
         "wakers": 1, "waker": {"tid": HOLDER, "name": "holder", "in_softirq": False, "ns": 9 * MS}, "by_interrupt": False,
         "is_over": True, "stack": ["app+0x11", "app+0x200"]}
     assert (of_many["count"], of_many["total_ns"], of_many["runnable_ns"], of_many["max_ns"]) == (4, 8 * MS, 2 * MS, 2 * MS)
@@ -174,7 +174,7 @@ def test_report(xprof, tmp_path):
     assert "not in the tables of waits: 5 shorter than the minimum\n" in text
     assert "2 threads: 500 ms on a CPU, 13.0 ms runnable, 20.0 ms blocked\n" in text
     assert "12 waits seen, 4 written, which represent about 7: 24.0 ms\n" in text
-    assert re.search(r"^ +2 +9.00 ms +37.50% +1.00 ms +5.00 ms  lock +holder \(8\) +app\+0x11 < app\+0x200$", text, re.M)
+    assert re.search(r"^ +2 +9.00 ms +37.50% +1.00 ms +5.00 ms  futex +holder \(8\) +app\+0x11 < app\+0x200$", text, re.M)
 
 
 def test_report_reads_a_file_once(xprof, tmp_path):
@@ -275,9 +275,9 @@ def test_perfetto(xprof, directory):
     lock, lone = {"where": "app+0x11 < app+0x200", "woken by": "holder (8)"}, {"where": "app+0x40"}
     of_many = {"where": "app+0x50 < app+0x300", "woken by": "a waker (10)", "weight": "4"}
     assert waits == {
-        (SERVER, "lock", 6 * MS, 3 * MS): lock, (SERVER, "runnable", 9 * MS, MS): lock, (SERVER, "lock", 15 * MS, 5 * MS): lock,
+        (SERVER, "futex", 6 * MS, 3 * MS): lock, (SERVER, "runnable", 9 * MS, MS): lock, (SERVER, "futex", 15 * MS, 5 * MS): lock,
         (HOLDER, "runnable", 23 * MS, 7 * MS): lone,
-        (HOLDER, "lock", 38 * MS, 3 * MS // 2): of_many, (HOLDER, "runnable", 79 * MS // 2, MS // 2): of_many,
+        (HOLDER, "futex", 38 * MS, 3 * MS // 2): of_many, (HOLDER, "runnable", 79 * MS // 2, MS // 2): of_many,
     }
     (wake,) = trace.wakes  # the other wait ends with a thread that runs immediately
     start = trace.clocks[3]
@@ -292,9 +292,9 @@ def test_perfetto_of_a_selection(xprof, directory):
     assert len(alone) == 6 and not trace.samples
     of_holder, trace = timeline(xprof, directory, "--tid=8")
     assert {tid for tid, *_ in of_holder} == {HOLDER} == trace.threads.keys() and len(of_holder) == 3
-    assert {key[1] for key in timeline(xprof, directory, "--functions=app+0x300")[0]} == {"lock", "runnable"}
+    assert {key[1] for key in timeline(xprof, directory, "--functions=app+0x300")[0]} == {"futex", "runnable"}
     cut, _ = timeline(xprof, directory, "--from=7ms", "--to=25ms")
-    assert cut.keys() == {(SERVER, "lock", 7 * MS, 2 * MS), (SERVER, "runnable", 9 * MS, MS), (SERVER, "lock", 15 * MS, 5 * MS)}
+    assert cut.keys() == {(SERVER, "futex", 7 * MS, 2 * MS), (SERVER, "runnable", 9 * MS, MS), (SERVER, "futex", 15 * MS, 5 * MS)}
     assert not timeline(xprof, directory, "--to=5ms")[0]
 
 
@@ -327,9 +327,9 @@ def test_page(xprof, tmp_path, browse):
     assert rows == {"app+0x200": (2, 0, 9 * MS), "app+0x11": (2, 9 * MS, 9 * MS), "app+0x300": (4, 0, 8 * MS),
                     "app+0x50": (4, 8 * MS, 8 * MS), "app+0x40": (1, 7 * MS, 7 * MS)}
     # 3 + 5 + 6 ms for locks, 1 + 7 + 2 ms without a CPU.
-    assert table.texts["legend"] == "lock 58.3 %runnable 41.7 %"
+    assert table.texts["legend"] == "futex 58.3 %runnable 41.7 %"
     whole = browse(path, view="waits", scope="threads")
-    assert "24.0 ms (100.0 %) \u00b7 7 waits \u00b7 lock 14.0 ms \u00b7 runnable 10.0 ms" in whole.texts["numbers"]
+    assert "24.0 ms (100.0 %) \u00b7 7 waits \u00b7 futex 14.0 ms \u00b7 runnable 10.0 ms" in whole.texts["numbers"]
     assert "img" not in whole.tags and "<img src=x> (8)" in path.read_text().replace("\\u003c", "<").replace("\\u003e", ">")
 
 

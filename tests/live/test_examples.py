@@ -26,7 +26,7 @@ def test_demo(tmp_path, server):
     assert len(done.stdout.splitlines()) + len(done.stderr.splitlines()) <= LINES_MAX
     causes = " ".join(done.stdout.split())
     assert "requests: calls of handle_request" in causes
-    assert "wait for refresher/" in causes and "sleeps in refresh_cache while it holds the lock" in causes
+    assert "wait for refresher/" in causes and "sleeps in refresh_cache while it holds cache_lock" in causes
     assert f"open {directory / 'recording.html'}" in done.stderr
 
 

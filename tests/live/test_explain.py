@@ -99,12 +99,12 @@ def test_causes_of_all_requests(xprof, record, waiting, slow_server):
     # The stacks of some waits end in the C library.
     (lock,) = [cause for cause in causes if cause["kind"] == "lock" and cause["thread"] == "refresher" and cause["place"] == "lookup"]
     assert 0.8 * locked <= lock["calls"] <= 1.2 * locked + 2
-    assert (lock["primitive"], lock["does"]) == ("pthread_mutex_lock", "sleeps in refresh_cache")
+    assert (lock["primitive"], lock["does"], lock["lock"]) == ("pthread_mutex_lock", "sleeps in refresh_cache", "cache_lock")
     no_cpu = sum(cause["calls"] for cause in causes if cause["kind"] == "no CPU")
     # On a busy machine, processes other than busy also use the CPU.
     assert 0.7 * starved <= no_cpu
     (row,) = [row for row in found["locks"] if row["lock"] == address]
-    assert row["holder"]["name"] == "refresher" and 0.8 * locked <= row["count"]
+    assert row["variable"] == "cache_lock" and row["holder"]["name"] == "refresher" and 0.8 * locked <= row["count"]
     text = xprof("explain", recorded.directory).stdout
     assert "requests: calls of handle_request (outermost, and called most often;" in text
     assert sum(cause["share"] for cause in causes) == pytest.approx(1)

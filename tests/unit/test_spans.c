@@ -64,6 +64,10 @@ TEST(test_clear)
 	assert_int_equal(find(&spans, 160, 50), 0);
 	assert_int_equal(find(&spans, 140, 50), 2);
 	assert_int_equal(find(&spans, 140, 90), 0);
+	assert_ptr_equal(xp_spans_below(&spans, 1000, 50), &spans.all[1]);
+	assert_int_equal(xp_spans_below(&spans, 100, 49)->index, 1);
+	assert_null(xp_spans_below(&spans, 99, 50));
+	assert_null(xp_spans_below(&spans, 1000, 90));
 	assert_int_equal(xp_spans_generation(&spans, 49), 0);
 	assert_int_equal(xp_spans_generation(&spans, 50), 1);
 	assert_int_equal(xp_spans_generation(&spans, 1000), 2);

@@ -80,7 +80,8 @@ static int add_symbol(struct xp_elf_names *names, int index)
 		return 0;
 	interval.rank = xp_symbol_name_rank(xp_symbol_rank(&symbol), name);
 	interval.start = address;
-	if (!interval.rank)
+	/* Data has the lowest rank: locks are variables. */
+	if (!interval.rank && (GELF_ST_TYPE(symbol.st_info) != STT_OBJECT || symbol.st_shndx == SHN_UNDEF))
 		return 0;
 	if (symbol.st_size)
 		interval.end = address + symbol.st_size;

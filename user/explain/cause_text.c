@@ -38,21 +38,21 @@ static void add_place(char to[XP_CAUSE_TEXT_BYTES], const struct xp_cause *cause
 
 static void add_wait(char to[XP_CAUSE_TEXT_BYTES], const struct xp_cause *cause)
 {
-	bool is_lock = cause->kind == XP_CAUSE_LOCK && xp_cause_is_lock(cause->primitive);
+	const char *lock = cause->kind != XP_CAUSE_LOCK ? "" : *cause->lock ? cause->lock : "the lock";
 
 	add(to, "wait");
 	if (*cause->other) {
 		add(to, " for ");
 		add_other(to, cause);
-	} else if (is_lock) {
-		add(to, " for a lock");
+	} else if (*lock) {
+		add(to, " for %.*s", XP_CAUSE_NAME_BYTES, *cause->lock ? cause->lock : "a lock");
 	} else if (xp_cause_is_named(cause->primitive)) {
 		add(to, " for %.*s", XP_CAUSE_NAME_BYTES, cause->primitive);
 	}
 	add_place(to, cause);
 	if (*cause->does)
-		add(to, ", %s %s%s", cause->other_tid ? "which" : "one of which", cause->does,
-		    is_lock ? " while it holds the lock" : "");
+		add(to, ", %s %s%s%.*s", cause->other_tid ? "which" : "one of which", cause->does,
+		    *lock ? " while it holds " : "", XP_CAUSE_NAME_BYTES, lock);
 }
 
 const char *xp_cause_text(char to[XP_CAUSE_TEXT_BYTES], const struct xp_cause *cause)
@@ -157,13 +157,16 @@ void xp_lock_text(struct xp_lock_text *text, const struct xp_explanation *explan
 {
 	const char *primitive,
 	    *place = xp_cause_place(&explanation->causes, &explanation->times.model, row->longest->stack, &primitive);
+	const char *variable = xp_waits_variable(&explanation->times.model, row->longest);
 	char waker[XP_WAKER_BYTES], others[24];
 
 	xp_waits_waker(waker, row->waker->flags, row->waker->waker_name, row->waker->waker_tid);
 	snprintf(others, sizeof(others), " +%" PRIu64, row->wakers - 1);
-	text->address[0] = 0;
-	if (row->longest->lock)
-		snprintf(text->address, sizeof(text->address), "0x%" PRIx64, row->longest->lock);
+	text->name[0] = 0;
+	if (variable)
+		snprintf(text->name, sizeof(text->name), "%.*s", XP_CAUSE_NAME_BYTES, variable);
+	else if (row->longest->lock)
+		snprintf(text->name, sizeof(text->name), "0x%" PRIx64, row->longest->lock);
 	snprintf(text->holder, sizeof(text->holder), "%s%s", waker, row->wakers > 1 ? others : "");
 	text->place = place ?: primitive ?: "(no stack)";
 }

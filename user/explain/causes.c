@@ -10,8 +10,10 @@
 #include "base/array.h"
 #include "base/text.h"
 #include "base/util.h"
+#include "model/read_waits.h"
 
 #define PAGE "a page"	 /* that page faults wait for */
+#define FUTEX "a futex"	 /* a lock, a condition variable or something else: the stack has no name that tells */
 #define SAMPLED_SHARE 20 /* of the time of all samples: functions with less explain nothing */
 
 const char *xp_cause_kind_name(enum xp_cause_kind kind)
@@ -89,16 +91,25 @@ bool xp_cause_is_named(const char *name)
 	return name && *name && !strstr(name, "+0x");
 }
 
-bool xp_cause_is_lock(const char *primitive)
-{
-	return !xp_cause_is_named(primitive) || strstr(primitive, "mutex") || strstr(primitive, "rwlock") ||
-	       strstr(primitive, "lll_lock");
-}
-
 /* Outside of system calls, only page faults wait for a disk. */
 static bool is_page_fault(const struct xp_model_wait *wait)
 {
 	return wait->state == XP_WAIT_DISK && wait->syscall < 0;
+}
+
+static bool is_in_futex(const struct xp_model_wait *wait)
+{
+	return wait->state == XP_WAIT_LOCK || wait->state == XP_WAIT_FUTEX;
+}
+
+/* What a wait is for if the name of the library's function does not tell. */
+static const char *what_for(const struct xp_model_wait *wait, const char *primitive)
+{
+	if (is_page_fault(wait))
+		return PAGE;
+	if (wait->state == XP_WAIT_FUTEX && (!xp_cause_is_named(primitive) || strstr(primitive, "futex")))
+		return FUTEX;
+	return primitive;
 }
 
 /* "starves in compute (busy/9 runs)" */
@@ -127,8 +138,8 @@ static void put_does(char to[XP_CAUSE_TEXT_BYTES], const struct xp_causes *cause
 	}
 	if (!place)
 		return;
-	if (waker->wait && is_page_fault(waker->wait))
-		primitive = PAGE;
+	if (waker->wait)
+		primitive = what_for(waker->wait, primitive);
 	if (waker->wait && waker->wait->state == XP_WAIT_PREEMPTED)
 		put_starves(to, model, place, waker->neighbour);
 	else if (!waker->wait)
@@ -165,7 +176,7 @@ static void find_other(struct adding *adding, const struct xp_model_wait *wait)
 		adding->cause.other = model->threads[waker.thread].name;
 		adding->cause.other_tid = (uint32_t)model->threads[waker.thread].tid;
 		put_does(adding->does, adding->causes, model, &waker);
-		if (!waker.wait || waker.wait->state != XP_WAIT_LOCK || !waker.wait->waker_tid)
+		if (!waker.wait || !is_in_futex(waker.wait) || !waker.wait->waker_tid)
 			return;
 		wait = waker.wait;
 	}
@@ -193,15 +204,16 @@ static void blame_wait(struct adding *adding, const struct xp_slow_call *call, c
 	cause->place = xp_cause_place(adding->causes, &adding->times->model, wait->stack, &cause->primitive);
 	if (!cause->place && call) {
 		cause->place = main_callee(adding, call);
-		if (cause->place && xp_cause_is_lock(cause->primitive))
+		if (cause->place && wait->state == XP_WAIT_LOCK)
 			cause->primitive = NULL; /* a part of it, such as lll_lock_wait */
 	}
 	if (!cause->place) {
 		cause->place = cause->primitive;
 		cause->primitive = NULL;
 	}
-	if (is_page_fault(wait))
-		cause->primitive = PAGE;
+	cause->primitive = what_for(wait, cause->primitive);
+	/* Without a call, there are several waits of one stack, perhaps for several locks. */
+	cause->lock = call ? xp_waits_variable(&adding->times->model, wait) : NULL;
 	if (cause->kind != XP_CAUSE_DISK)
 		find_other(adding, wait);
 }
@@ -250,10 +262,11 @@ static void find_cause(struct adding *adding, const struct xp_slow_call *call, c
 
 static int keep_texts(struct adding *adding)
 {
-	const char **const texts[] = { &adding->cause.place, &adding->cause.primitive, &adding->cause.other,
-				       &adding->cause.waiter, &adding->cause.does };
+	/* The first ones identify a cause. A lock is the same lock by whatever function of the library it is taken. */
+	const char **const texts[] = { &adding->cause.place, &adding->cause.other,     &adding->cause.waiter,
+				       &adding->cause.lock,  &adding->cause.primitive, &adding->cause.does };
+	size_t identifying = adding->cause.kind == XP_CAUSE_LOCK ? 4 : 5;
 	uint64_t key = (uint64_t)adding->cause.kind << 32 | adding->cause.function;
-	bool is_lock = adding->cause.kind == XP_CAUSE_LOCK && xp_cause_is_lock(adding->cause.primitive);
 
 	adding->cause.does = adding->does;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(texts); i++) {
@@ -261,8 +274,7 @@ static int keep_texts(struct adding *adding)
 		*texts[i] = xp_model_text(&adding->times->model, *texts[i] ? *texts[i] : "");
 		if (!*texts[i])
 			return -ENOMEM;
-		/* A lock is the same lock by whatever function of the library it is taken. */
-		if (texts[i] != &adding->cause.does && (texts[i] != &adding->cause.primitive || !is_lock))
+		if (i < identifying)
 			key = xp_hash_mix(key, (uintptr_t)*texts[i]);
 	}
 	adding->cause.key = key;

@@ -36,6 +36,7 @@ struct xp_cause {
 	const char *waiter;    /* without calls: the name of the threads that wait or run */
 	const char *place;     /* the function that waits, or runs */
 	const char *primitive; /* the library's function that it waits in, such as "fsync" */
+	const char *lock;      /* the global variable that the lock is, or is in; "": unknown */
 	const char *other;     /* the name of the thread that holds the lock, wakes the caller, or has the CPU */
 	const char *does;      /* what that thread does meanwhile, in the slowest call: "sleeps in refresh_cache" */
 	uint32_t other_tid;    /* 0: there are several */
@@ -80,8 +81,6 @@ const char *xp_cause_text(char to[XP_CAUSE_TEXT_BYTES], const struct xp_cause *c
 
 /* Returns whether it is a name: a function without one is an address in the C library. */
 bool xp_cause_is_named(const char *name);
-/* Whether a thread waits for a lock in such a function: condition variables and joins have the same system call. */
-bool xp_cause_is_lock(const char *primitive);
 
 /*
  * The innermost function of a stack whose calls are recorded, or else the innermost one of the program; NULL: a stack

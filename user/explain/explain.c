@@ -186,15 +186,6 @@ static int sum_up_samples(struct xp_explanation *explanation, const uint8_t *mar
 	return err;
 }
 
-/* Condition variables and the ends of threads are waited for in the same system call. */
-static bool is_of_lock(const struct xp_explanation *explanation, const struct xp_model_wait *wait)
-{
-	const char *primitive;
-
-	xp_cause_place(&explanation->causes, &explanation->times.model, wait->stack, &primitive);
-	return wait->state == XP_WAIT_LOCK && xp_cause_is_lock(primitive);
-}
-
 /* Divides the waits into those for locks and those that other wake-ups end. */
 static int find_locks(struct xp_explanation *explanation)
 {
@@ -208,7 +199,7 @@ static int find_locks(struct xp_explanation *explanation)
 		return -ENOMEM;
 	}
 	for (size_t i = 0; i < model->wait_count; i++)
-		if (is_of_lock(explanation, &model->waits[i]))
+		if (model->waits[i].state == XP_WAIT_LOCK)
 			some[count++] = (uint32_t)i;
 		else
 			xp_wakeups_add(&explanation->wakeups, &explanation->times, i);

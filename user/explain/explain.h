@@ -96,7 +96,7 @@ const char *xp_requests_sentence(char to[XP_CAUSE_TEXT_BYTES], const struct xp_e
 
 /* A contended lock, for tables: the thread that released it most often, and where it was waited for. */
 struct xp_lock_text {
-	char address[20]; /* "": unknown */
+	char name[XP_CAUSE_NAME_BYTES + 1]; /* of its variable, or its address; "": unknown */
 	char holder[XP_WAKER_BYTES + 24];
 	const char *place;
 };

@@ -267,10 +267,10 @@ static json_t *causes_value(const struct xp_explanation *explanation)
 	for (size_t i = 0; i < explanation->causes.count && list; i++) {
 		const struct xp_cause *cause = &explanation->causes.list[i];
 		json_t *value = json_pack(
-		    "{s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:s}", "kind", xp_cause_kind_name(cause->kind), "sentence",
-		    xp_cause_sentence(sentence, explanation, cause), "text", xp_cause_text(text, cause), "place",
-		    cause->place, "primitive", cause->primitive, "thread", cause->other, "tid",
-		    cause->other_tid ? number(cause->other_tid) : json_null(), "does", cause->does);
+		    "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:s}", "kind", xp_cause_kind_name(cause->kind),
+		    "sentence", xp_cause_sentence(sentence, explanation, cause), "text", xp_cause_text(text, cause),
+		    "place", cause->place, "primitive", cause->primitive, "lock", cause->lock, "thread", cause->other,
+		    "tid", cause->other_tid ? number(cause->other_tid) : json_null(), "does", cause->does);
 		json_t *more = cause_value(explanation, cause);
 
 		if (!value || !more || json_object_update(value, more)) {
@@ -341,15 +341,15 @@ static json_t *rows_value(const struct xp_explanation *explanation, const struct
 		const struct xp_wait_row *row = &waits->rows[i];
 		const struct xp_model_wait *wait = row->longest;
 
-		list = append(list,
-			      json_pack("{s:s, s:o, s:o, s:o, s:f, s:f, s:f, s:o, s:o, s:o, s:o, s:o}", "state",
-					xp_wait_state_text(wait->state), "lock", lock_value(wait), "holder",
-					holder_value(row), "holder_ns", number(row->waker_ns), "count", row->count,
-					"blocked_ns", (double)(row->total_ns - row->runnable_ns), "runnable_ns",
-					(double)row->runnable_ns, "longest_ns", number(wait->end_ns - wait->begin_ns),
-					"longest_start_ns", number(wait->begin_ns), "thread",
-					thread_value(model, wait->thread), "waker", waker_value(explanation, wait, 0),
-					"stack", stack_value(model, wait->stack)));
+		list = append(
+		    list, json_pack("{s:s, s:o, s:s?, s:o, s:o, s:f, s:f, s:f, s:o, s:o, s:o, s:o, s:o}", "state",
+				    xp_wait_state_text(wait->state), "lock", lock_value(wait), "variable",
+				    xp_waits_variable(model, wait), "holder", holder_value(row), "holder_ns",
+				    number(row->waker_ns), "count", row->count, "blocked_ns",
+				    (double)(row->total_ns - row->runnable_ns), "runnable_ns", (double)row->runnable_ns,
+				    "longest_ns", number(wait->end_ns - wait->begin_ns), "longest_start_ns",
+				    number(wait->begin_ns), "thread", thread_value(model, wait->thread), "waker",
+				    waker_value(explanation, wait, 0), "stack", stack_value(model, wait->stack)));
 	}
 	return list;
 }

@@ -438,7 +438,7 @@ static void print_locks(const struct page *page)
 		xp_lock_text(&text, page->explanation, row);
 		xp_put_line(page->out, "%6.0f %10s %10s  %-14s %s%*s %s", row->count,
 			    time_text(time, (double)row->total_ns),
-			    time_text(most, (double)xp_wait_row_longest_ns(row)), text.address, text.holder,
+			    time_text(most, (double)xp_wait_row_longest_ns(row)), text.name, text.holder,
 			    XP_MAX(20 - xp_text_columns(text.holder), 0), "", text.place);
 	}
 }

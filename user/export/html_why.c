@@ -37,7 +37,7 @@ static void put_locks(FILE *out, const struct xp_explanation *why)
 		xp_lock_text(&text, why, row);
 		fprintf(out, "%s[%.0f,%" PRIu64 ",%" PRIu64 ",", i ? ",\n" : "", row->count, row->total_ns,
 			xp_wait_row_longest_ns(row));
-		xp_json_text(out, text.address);
+		xp_json_text(out, text.name);
 		putc(',', out);
 		xp_json_text(out, text.holder);
 		putc(',', out);

@@ -25,6 +25,7 @@ const COLOURS = {
 const STATE_COLOURS = {
 	sleeping: [208, 48, 78, 36],
 	lock: [3, 62, 77, 37],
+	futex: [322, 44, 79, 37],
 	disk: [30, 82, 71, 36],
 	runnable: [132, 40, 70, 30],
 	stopped: [52, 60, 72, 32],

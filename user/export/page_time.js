@@ -9,7 +9,7 @@ const LANE = 22;
 const NAMES = 210; /* px at the left of the lanes */
 const RUNNING = "running";
 /* From the bottom of a lane up. A thread that sleeps has an empty lane. */
-const LANE_STATES = [RUNNING, "runnable", "lock", "disk", "stopped", "traced", "other"];
+const LANE_STATES = [RUNNING, "runnable", "lock", "futex", "disk", "stopped", "traced", "other"];
 
 /* What html_slots.c writes. */
 class Slots {

@@ -65,6 +65,8 @@ const char *xp_wait_state_text(uint32_t state)
 		return "sleeping";
 	case XP_WAIT_LOCK:
 		return "lock";
+	case XP_WAIT_FUTEX:
+		return "futex";
 	case XP_WAIT_DISK:
 		return "disk";
 	case XP_WAIT_STOPPED:

@@ -145,10 +145,11 @@ struct xp_model_wait {
 	uint32_t state;			/* one that xp_waits_known_state() returns */
 	uint32_t flags;			/* XP_WAIT_LAST, XP_WAIT_HARDIRQ, XP_WAIT_SOFTIRQ */
 	uint32_t waker_tid;		/* 0: unknown, or none */
+	uint64_t lock;			/* address of the futex; 0: unknown, or none */
 	uint32_t first_slot, last_slot; /* 0 unless slot_ns */
 	/* not identity */
 	const char *waker_name; /* clean; "" */
-	uint64_t lock;		/* address of the futex; 0: unknown, or none */
+	uint32_t variable;	/* location of the data at that address; XP_MODEL_NONE: unknown */
 	int32_t syscall;
 	uint32_t chance;
 	/* Of the longest one, since the start of the recording. */
@@ -177,6 +178,7 @@ struct xp_model {
 	uint64_t first_slot; /* of the recording: slot_ns times this is when it begins, at the latest */
 	bool keep_waits;     /* always if kind is XP_MODEL_WAITS, which has no samples until xp_waits_as_samples() */
 	bool keep_durations; /* of calls */
+	bool name_locks;     /* by the variables at their addresses */
 	bool only_jit_names; /* other code gets no names, and no binary is opened for them */
 	bool full_names;     /* names are shown as they are, not shortened by xp_short_name() */
 	bool has_threads;    /* the source distinguishes threads */

@@ -79,12 +79,15 @@ static int add_mapping(struct xp_perf_tracks *tracks, const struct xp_perfdata_r
 	return xp_spans_add(&track->mappings, &span);
 }
 
-const struct xp_perf_mapping *xp_perf_tracks_mapping(const struct xp_perf_tracks *tracks,
-						     const struct xp_perf_track *track, uint64_t address,
-						     uint64_t at_ns)
+typedef const struct xp_span *find_span(const struct xp_spans *spans, uint64_t address, uint64_t at_ns);
+
+/* Also one inherited from the process that forked this one. */
+static const struct xp_perf_mapping *find_mapping(const struct xp_perf_tracks *tracks,
+						  const struct xp_perf_track *track, uint64_t address, uint64_t at_ns,
+						  find_span *find)
 {
 	for (unsigned int i = 0; track && i < ANCESTORS_MAX; i++) {
-		const struct xp_span *span = xp_spans_find(&track->mappings, address, at_ns);
+		const struct xp_span *span = find(&track->mappings, address, at_ns);
 		size_t generation = xp_spans_generation(&track->mappings, at_ns);
 
 		if (span)
@@ -96,6 +99,20 @@ const struct xp_perf_mapping *xp_perf_tracks_mapping(const struct xp_perf_tracks
 		track = &tracks->all[track->parent - 1];
 	}
 	return NULL;
+}
+
+const struct xp_perf_mapping *xp_perf_tracks_mapping(const struct xp_perf_tracks *tracks,
+						     const struct xp_perf_track *track, uint64_t address,
+						     uint64_t at_ns)
+{
+	return find_mapping(tracks, track, address, at_ns, xp_spans_find);
+}
+
+const struct xp_perf_mapping *xp_perf_tracks_code_below(const struct xp_perf_tracks *tracks,
+							const struct xp_perf_track *track, uint64_t address,
+							uint64_t at_ns)
+{
+	return find_mapping(tracks, track, address, at_ns, xp_spans_below);
 }
 
 /* ---- names ---- */

@@ -80,6 +80,10 @@ const struct xp_perf_track *xp_perf_tracks_find(const struct xp_perf_tracks *tra
 const struct xp_perf_mapping *xp_perf_tracks_mapping(const struct xp_perf_tracks *tracks,
 						     const struct xp_perf_track *track, uint64_t address,
 						     uint64_t at_ns);
+/* The mapping of code below an address: data of a file follows its code. NULL: none. */
+const struct xp_perf_mapping *xp_perf_tracks_code_below(const struct xp_perf_tracks *tracks,
+							const struct xp_perf_track *track, uint64_t address,
+							uint64_t at_ns);
 /*
  * The last name that a thread had before the next exec of its process. NULL: unknown. The same for all times of one
  * generation (xp_spans_generation() of the mappings).

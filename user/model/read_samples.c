@@ -11,6 +11,7 @@
 
 #include "base/file_name.h"
 #include "base/util.h"
+#include "model/read_waits.h"
 #include "model/recorder.h"
 #include "model/samples_perf.h"
 
@@ -89,7 +90,7 @@ static int read_samples(struct reading *reading)
 	}
 	err = err ?: xp_model_name(model, &jit);
 	/* What reads the file that is made of these places will name them. */
-	return err || model->only_jit_names ? err : xp_model_join_recorder(model);
+	return err || model->only_jit_names ? err : xp_waits_find_locks(model) ?: xp_model_join_recorder(model);
 }
 
 int xp_model_read_samples(struct xp_model *model, const struct xp_model_source *source, bool *broken)

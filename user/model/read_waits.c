@@ -5,7 +5,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/u64_map.h"
 #include "base/util.h"
 #include "model/location_names.h"
 
@@ -40,7 +42,8 @@ static uint32_t slot_of(const struct xp_model *model, uint64_t time_ns)
 	return model->slot_ns ? (uint32_t)XP_MIN(time_ns / model->slot_ns, (uint64_t)UINT32_MAX) : 0;
 }
 
-int xp_waits_add(struct xp_model *model, const struct xp_model_sample *sample, const struct xp_wait_record *wait)
+int xp_waits_add(struct xp_model *model, const struct xp_model_sample *sample, const struct xp_wait_record *wait,
+		 uint32_t variable)
 {
 	uint64_t end_ns = sample->time_ns, runnable_ns = XP_MIN(wait->runnable_ns, end_ns);
 	const struct xp_model_wait new = {
@@ -52,6 +55,7 @@ int xp_waits_add(struct xp_model *model, const struct xp_model_sample *sample, c
 		.waker_tid = wait->waker_tid > 0 ? (uint32_t)wait->waker_tid : 0,
 		.waker_name = xp_model_text(model, wait->waker_comm),
 		.lock = wait->state == XP_WAIT_LOCK ? wait->lock : 0,
+		.variable = variable,
 		.syscall = wait->syscall,
 		.chance = wait->chance,
 		.begin_ns = end_ns - runnable_ns - XP_MIN(wait->blocked_ns, end_ns - runnable_ns),
@@ -66,6 +70,89 @@ int xp_waits_add(struct xp_model *model, const struct xp_model_sample *sample, c
 	};
 
 	return new.waker_name ? xp_model_wait(model, &new) : -ENOMEM;
+}
+
+/* ---- locks ---- */
+
+enum futex { FUTEX_UNKNOWN, FUTEX_LOCK, FUTEX_OTHER };
+
+static enum futex futex_of_function(const char *name)
+{
+	static const struct {
+		const char *part;
+		enum futex futex;
+	} known[] = {
+		{ "pthread_cond", FUTEX_OTHER }, { "condition_variable", FUTEX_OTHER },
+		{ "Condvar", FUTEX_OTHER },	 { "CondVar", FUTEX_OTHER },
+		{ "pthread_mutex", FUTEX_LOCK }, { "pthread_rwlock", FUTEX_LOCK },
+		{ "lll_lock", FUTEX_LOCK },	 { "mutex::", FUTEX_LOCK },
+		{ "Mutex::", FUTEX_LOCK },	 { "RwLock::", FUTEX_LOCK },
+	};
+	const char *end = strchrnul(name, '('), *part; /* locks among its arguments are not what it waits for */
+
+	for (size_t i = 0; i < XP_ARRAY_SIZE(known); i++) {
+		part = strstr(name, known[i].part);
+		if (part && part < end)
+			return known[i].futex;
+	}
+	return FUTEX_UNKNOWN;
+}
+
+/* The innermost function that is known tells: a condition variable takes its lock again when its wait has ended. */
+static void find_futexes(const struct xp_model *model, uint8_t *of_stacks)
+{
+	for (size_t s = 1; s < model->stack_count; s++) {
+		const struct xp_model_location *location = &model->locations[model->stacks[s].location];
+		enum futex futex = FUTEX_UNKNOWN;
+
+		for (uint32_t i = 0; !futex && i < location->frame_count; i++)
+			futex =
+			    futex_of_function(model->functions[model->frames[location->first_frame + i].function].name);
+		of_stacks[s] = futex ? (uint8_t)futex : of_stacks[model->stacks[s].callers];
+	}
+}
+
+static uint64_t address_key(const struct xp_model *model, const struct xp_model_wait *wait)
+{
+	return xp_hash_mix(wait->lock, model->threads[wait->thread].process);
+}
+
+int xp_waits_find_locks(struct xp_model *model)
+{
+	uint8_t *of_stacks = calloc(model->stack_count, sizeof(*of_stacks));
+	struct xp_u64_map locks = { 0 };
+	int err = of_stacks ? 0 : -ENOMEM;
+
+	if (!err)
+		find_futexes(model, of_stacks);
+	for (size_t i = 0; !err && i < model->wait_count; i++) {
+		const struct xp_model_wait *wait = &model->waits[i];
+
+		if (wait->lock && of_stacks[wait->stack] == FUTEX_LOCK &&
+		    !xp_u64_map_add(&locks, address_key(model, wait), 0))
+			err = -ENOMEM;
+	}
+	for (size_t i = 0; !err && i < model->wait_count; i++) {
+		struct xp_model_wait *wait = &model->waits[i];
+		uint8_t futex = of_stacks[wait->stack];
+
+		if (wait->state == XP_WAIT_LOCK && futex != FUTEX_LOCK &&
+		    (futex == FUTEX_OTHER || !wait->lock || !xp_u64_map_find(&locks, address_key(model, wait))))
+			wait->state = XP_WAIT_FUTEX;
+	}
+	xp_u64_map_free(&locks);
+	free(of_stacks);
+	return err;
+}
+
+const char *xp_waits_variable(const struct xp_model *model, const struct xp_model_wait *wait)
+{
+	const struct xp_model_function *function;
+
+	if (wait->state != XP_WAIT_LOCK || wait->variable == XP_MODEL_NONE)
+		return NULL;
+	function = &model->functions[model->frames[model->locations[wait->variable].first_frame].function];
+	return function->has_name ? function->shown : NULL;
 }
 
 /* ---- as samples ---- */

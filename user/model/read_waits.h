@@ -11,8 +11,20 @@
 
 #include "model/read_samples.h"
 
-/* Adds a wait that ends with this sample. Returns 0, -ENOMEM or -E2BIG. */
-int xp_waits_add(struct xp_model *model, const struct xp_model_sample *sample, const struct xp_wait_record *wait);
+/*
+ * Adds a wait that ends with this sample. variable: location of the data at the address of its lock; XP_MODEL_NONE.
+ * Returns 0, -ENOMEM or -E2BIG.
+ */
+int xp_waits_add(struct xp_model *model, const struct xp_model_sample *sample, const struct xp_wait_record *wait,
+		 uint32_t variable);
+/*
+ * Tells which of the waits in futex(2) are for a lock, by the names of functions in their stacks: for a condition
+ * variable, a thread waits in the same system call. Other waits for the same address are for the same lock. The others
+ * get the state XP_WAIT_FUTEX. Call it after naming. Returns 0 or -ENOMEM.
+ */
+int xp_waits_find_locks(struct xp_model *model);
+/* The global variable that a lock is, or is in. NULL: unknown. */
+const char *xp_waits_variable(const struct xp_model *model, const struct xp_model_wait *wait);
 /*
  * Returns the state of a wait: XP_WAIT_PREEMPTED if it was runnable all the time. States with the same name have the
  * same value.

@@ -233,6 +233,23 @@ static int user_location(struct adding *adding, const struct xp_perf_track *trac
 	return err ? err : xp_model_location(model, code->object, address + code->bias, XP_MODEL_NONE, location);
 }
 
+/* Data is mapped at the same distance from its place in the file as the code of the file. */
+static int data_location(struct adding *adding, const struct xp_perf_track *track, uint64_t address, uint64_t at_ns,
+			 uint32_t *location)
+{
+	struct xp_perf_tracks *tracks = &adding->samples->tracks;
+	const struct xp_perf_mapping *mapping = xp_perf_tracks_code_below(tracks, track, address, at_ns);
+	struct xp_perf_code *code = mapping ? &adding->samples->codes[mapping - tracks->mappings] : NULL;
+	int err = 0;
+
+	*location = XP_MODEL_NONE;
+	if (!code || !xp_path_is_of_file(tracks->dsos[mapping->dso].path))
+		return 0;
+	if (!code->known)
+		err = find_code(adding, mapping, mapping->start, code);
+	return err ?: xp_model_location(adding->model, code->object, address + code->bias, XP_MODEL_NONE, location);
+}
+
 static int find_kernel(struct adding *adding, uint64_t address, uint32_t *location)
 {
 	const struct xp_model_object kernel = { .name = "kernel", .path = "[kernel]", .kind = XP_CODE_KERNEL };
@@ -396,6 +413,7 @@ static int add_sample(struct adding *adding, const struct xp_perfdata_record *re
 		.values = { 1, adding->model->period_ns ? adding->model->period_ns : record->sample.period },
 	};
 	bool waits_here = is_wait(record, &wait);
+	uint32_t variable = XP_MODEL_NONE;
 	int err;
 
 	if (waits_here ? !adding->model->keep_waits : adding->model->kind == XP_MODEL_WAITS)
@@ -412,7 +430,9 @@ static int add_sample(struct adding *adding, const struct xp_perfdata_record *re
 	err = add_stack(adding, track, record->time_ns, &sample.stack);
 	if (!err && !waits_here)
 		return xp_model_sample(adding->model, &sample);
-	err = err ?: xp_waits_add(adding->model, &sample, &wait);
+	if (!err && adding->model->name_locks && wait.lock)
+		err = data_location(adding, track, wait.lock, record->time_ns, &variable);
+	err = err ?: xp_waits_add(adding->model, &sample, &wait, variable);
 	if (err == -E2BIG && waits_here)
 		adding->model->dropped_waits++;
 	return err == -E2BIG && waits_here ? 0 : err;

@@ -7,6 +7,8 @@
 #include "base/array.h"
 #include "base/util.h"
 
+#define BELOW_MAX 1024 /* ranges of other times that are passed by */
+
 int xp_spans_add(struct xp_spans *spans, const struct xp_span *span)
 {
 	if (span->start >= span->end)
@@ -75,6 +77,17 @@ const struct xp_span *xp_spans_find(const struct xp_spans *spans, uint64_t addre
 			best = span;
 	}
 	return best;
+}
+
+const struct xp_span *xp_spans_below(const struct xp_spans *spans, uint64_t address, uint64_t at_ns)
+{
+	size_t generation = xp_spans_generation(spans, at_ns), count = count_below(spans, address);
+	uint64_t from_ns = generation ? spans->clear[generation - 1] : 0;
+
+	for (size_t i = count; i && count - i < BELOW_MAX; i--)
+		if (spans->all[i - 1].from_ns >= from_ns && spans->all[i - 1].from_ns <= at_ns)
+			return &spans->all[i - 1];
+	return NULL;
 }
 
 void xp_spans_free(struct xp_spans *spans)

@@ -37,6 +37,10 @@ int xp_spans_clear(struct xp_spans *spans, uint64_t at_ns);
 int xp_spans_sort(struct xp_spans *spans);
 /* How often the spans had been cleared at this time. */
 size_t xp_spans_generation(const struct xp_spans *spans, uint64_t at_ns);
+/*
+ * The range in use that starts at an address, or else next below it. NULL: none, or there are many others in between.
+ */
+const struct xp_span *xp_spans_below(const struct xp_spans *spans, uint64_t address, uint64_t at_ns);
 /* NULL: none. */
 const struct xp_span *xp_spans_find(const struct xp_spans *spans, uint64_t address, uint64_t at_ns);
 void xp_spans_free(struct xp_spans *spans);

@@ -145,7 +145,7 @@ int xp_thread_times_read(struct xp_thread_times *times, const struct xp_model_so
 	memset(times, 0, sizeof(*times));
 	all.select = &everything;
 	err = xp_model_init(&times->model, XP_MODEL_SAMPLES, XP_NAMES_FUNCTIONS);
-	times->model.keep_times = times->model.keep_waits = true;
+	times->model.keep_times = times->model.keep_waits = times->model.name_locks = true;
 	times->model.full_names = full_names;
 	err = err ?: xp_model_read_samples(&times->model, &all, broken);
 	return err ?: xp_stack_shapes(&times->model, &times->shapes) ?: sort(times);
