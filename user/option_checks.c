@@ -48,10 +48,10 @@ int xp_option_export_check(const struct xp_options *options)
 		  "--output can be used with only one format" },
 		{ options->to_ns && options->to_ns <= options->from_ns, "--to is not after --from" },
 		{ options->requests.count &&
-		      (!(options->formats & 1u << XP_FORMAT_HTML) || options->calls || options->waits ||
-		       options->functions.count || options->comms.count || options->pids.count || options->tid ||
-		       options->from_ns || options->to_ns),
-		  "--request requires --format html without a selection" },
+		      (!(options->formats & (1u << XP_FORMAT_HTML | 1u << XP_FORMAT_PERFETTO)) || options->calls ||
+		       options->waits || options->functions.count || options->comms.count || options->pids.count ||
+		       options->tid || options->from_ns || options->to_ns),
+		  "--request requires --format html or perfetto without a selection" },
 	};
 
 	return CHECK_RULES(rules) ?: check_kind(options);

@@ -121,7 +121,7 @@ const struct xp_option xp_option_table[] = {
 	{ "request", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(EXPLAIN) | ON(EXPORT), SETS(requests), "Requests",
 	  "Calls of functions that match GLOB are requests: they include the work of the threads that they wake. Can "
 	  "be "
-	  "repeated. Default: xprof finds the functions that handle requests. export: only for HTML." },
+	  "repeated. Default: xprof finds the functions that handle requests. export: only for HTML and Perfetto." },
 	{ "freq", 'F', "HZ", "max", XP_OPTION_COUNT, ON(RECORD), SETS(hz), "Samples",
 	  "Take HZ samples per second of each thread's CPU time; max takes as many as the kernel allows. Default: 99. "
 	  "999 Hz costs about 5 % of that time." },

@@ -10,6 +10,7 @@ import pytest
 
 import hand_made
 import perf_tool
+import perfetto
 import project
 from hand_made import ENTER, EXIT, TAIL_EXIT
 
@@ -455,6 +456,24 @@ def test_requests_on_the_page(xprof, recorded, tmp_path):
     assert spans == [["holder (8)", "worker (7)", start + 2 * US, start + 8 * MS + 5 * US],
                      ["helper (11)", "holder (8)", start + 4 * US, start + 6 * US]]
     assert why["requests"][0] == "requests: calls of fn_2 (--request)"
+
+
+def test_requests_in_perfetto(xprof, recorded, tmp_path):
+    """A slow request has a track, and one for each thread that worked for it, with arrows from the wake-ups."""
+    directory, path = recorded(*handed_over([100 * US] * 40 + [8 * MS])), tmp_path / "trace.pftrace"
+    made = xprof("export", "--format=perfetto", "-o", path, "--request=fn_2", directory)
+    assert made.returncode == 0, made.stderr
+    trace = perfetto.Trace(path.read_bytes())
+    (request,), start = [one for one in trace.slices if one.tid == ("Slow requests", "fn_2 8.01 ms")], TSC + 10 * MS + 40 * (20 * MS + 110 * US)
+    assert (request.name, request.start, request.ns) == ("fn_2", start, 8 * MS + 10 * US)
+    assert request.arguments == {"thread": "worker (7)", "cause": "wait for holder/8 in app+0x71, which runs in app+0x402"}
+    spans = {one.tid: (one.name, one.start - start, one.ns) for one in trace.slices if len(one.tid if isinstance(one.tid, tuple) else ()) == 3}
+    assert spans == {(*request.tid, "holder (8)"): ("holder (8)", 2 * US, 8 * MS + 3 * US),
+                     (*request.tid, "helper (11)"): ("helper (11)", 4 * US, 2 * US)}
+    wakes = [(tid, at - start, arguments["thread"]) for tid, name, at, arguments in trace.instants if isinstance(tid, tuple)]
+    assert wakes == [(request.tid, 2 * US, "holder (8)"), ((*request.tid, "holder (8)"), 4 * US, "helper (11)")]
+    assert {(tid, at - start) for tid, at in trace.flow_ends.values() if isinstance(tid, tuple)} == {
+        ((*request.tid, "holder (8)"), 2 * US), ((*request.tid, "helper (11)"), 4 * US)}
 
 
 def test_calls_of_one_thread(explained):

@@ -57,7 +57,8 @@ Sample = collections.namedtuple("Sample", "time_ns pid tid frames weight_ns")
 class Trace:
     """
     A trace: slices that ended, instants, samples with the names of frames (outermost first), threads {tid: (pid,
-    name)}. From the tracks of waits: waits (slices), wakes, and flows that end {id: (tid, when)}.
+    name)}. From the tracks of waits: waits (slices), wakes, and flows that end {id: (tid, when)}. Slices and instants of
+    slow requests have the names of their tracks, from the outermost, instead of a thread.
     """
 
     def __init__(self, data):
@@ -84,10 +85,11 @@ class Trace:
                 for thread in map(fields, track[4]):
                     self.threads[thread[2][0]] = (thread[1][0], thread[5][0].decode())
                     tracks[track[1][0]] = thread[2][0]
-                if track[2]:
-                    assert track[2] == [b"Waits"]
+                if track[2] == [b"Waits"]:
                     tracks[track[1][0]] = tracks[track[5][0]]
                     self.of_waits.add(track[1][0])
+                elif track[2]:
+                    tracks[track[1][0]] = (*(tracks[track[5][0]] if track[5] else ()), track[2][0].decode())
             for sample in map(fields, packet[135]):
                 self._sample(packet, sequence["names"], sample)
             for event in map(fields, packet[11]):

@@ -31,6 +31,16 @@ void xp_explanation_spans(struct xp_request_spans *spans, const struct xp_explan
 		xp_request_spans_find(spans, &explanation->wakeups, &explanation->times, story->thread, story->range);
 }
 
+const struct xp_cause *xp_explanation_cause(const struct xp_explanation *explanation, const struct xp_slow_call *call)
+{
+	const struct xp_causes *causes = &explanation->causes;
+
+	for (size_t i = 0; i < causes->count; i++)
+		if (causes->list[i].key == call->cause)
+			return &causes->list[i];
+	return NULL;
+}
+
 static int compare_spans(struct xp_explanation *explanation, const struct xp_story *story, bool is_slow)
 {
 	struct xp_request_spans spans;

@@ -87,6 +87,8 @@ void xp_explanation_spans(struct xp_request_spans *spans, const struct xp_explan
 
 /* The part of the extra time of all requests, or of all background work, that a cause of calls has. */
 double xp_explanation_share(const struct xp_explanation *explanation, const struct xp_cause *cause);
+/* The cause of a slow call; NULL: unknown. */
+const struct xp_cause *xp_explanation_cause(const struct xp_explanation *explanation, const struct xp_slow_call *call);
 /* "lock: 20 of 60 slow handle_request (77 % of the extra time) wait for ..." Returns to. */
 const char *xp_cause_sentence(char to[XP_CAUSE_TEXT_BYTES], const struct xp_explanation *explanation,
 			      const struct xp_cause *cause);

@@ -212,10 +212,42 @@ static int read_timeline(struct exporting *exporting, const struct xp_model_sour
 	return err;
 }
 
+static void end_explanation(struct xp_explanation **why)
+{
+	if (*why)
+		xp_explanation_free(*why);
+	free(*why);
+	*why = NULL;
+}
+
+/* Only a whole recording is explained. *why: NULL: it is not. Returns 0 or -errno; -ENODATA is no error. */
+static int explain(struct exporting *exporting, const struct xp_model_source *source, struct xp_explanation **why)
+{
+	const struct xp_explain_options how = {
+		.functions = exporting->options->requests,
+		.function_count = exporting->options->request_count,
+		.are_requests = exporting->options->request_count > 0,
+		.full_names = source->full_names,
+		.instr_map = source->instr_map,
+	};
+	int err;
+
+	*why = NULL;
+	if (exporting->options->kind != XP_MODEL_SAMPLES || !source->directory || exporting->parts->count > 1 ||
+	    exporting->input.broken || xp_select_is_given(source->select))
+		return 0;
+	*why = calloc(1, sizeof(**why));
+	err = *why ? xp_explain(*why, source->directory, &how) : -ENOMEM;
+	if (err)
+		end_explanation(why);
+	return err == -ENODATA ? 0 : err;
+}
+
 /* The writer reads the calls. */
 static int export_timeline(struct exporting *exporting, const struct xp_model_source *source)
 {
 	struct xp_export_options options = *exporting->options;
+	struct xp_explanation *why = NULL;
 	struct xp_model model;
 	const struct xp_export_page page = { .models = { &model }, .model_count = 1, .facts = exporting->input.facts };
 	int err;
@@ -230,10 +262,13 @@ static int export_timeline(struct exporting *exporting, const struct xp_model_so
 		if (!err)
 			xp_model_describe(&model, source);
 	}
+	err = err ?: explain(exporting, source, &why);
+	options.why = why;
 	if (!err)
 		err = write_all(&page, 1u << XP_EXPORT_PERFETTO, &options, exporting->directory);
 	if (err == -ENODATA)
 		err = check_patterns(exporting) ?: say_nothing(exporting, true);
+	end_explanation(&why);
 	xp_model_free(&model);
 	return err;
 }
@@ -256,30 +291,15 @@ static int export_model(struct exporting *exporting, const struct xp_model_sourc
 	return err;
 }
 
-/* Writes the page of models that have been read. Only a whole recording is explained. */
+/* Writes the page of models that have been read. */
 static int write_page(struct exporting *exporting, struct xp_export_page *page, const struct xp_model_source *source)
 {
-	const struct xp_explain_options how = {
-		.functions = exporting->options->requests,
-		.function_count = exporting->options->request_count,
-		.are_requests = exporting->options->request_count > 0,
-		.full_names = source->full_names,
-		.instr_map = source->instr_map,
-	};
-	struct xp_explanation *why = NULL;
-	int err = 0;
+	struct xp_explanation *why;
+	int err = explain(exporting, source, &why);
 
-	if (exporting->options->kind == XP_MODEL_SAMPLES && source->directory && !page->is_sum &&
-	    !exporting->input.broken && !xp_select_is_given(source->select)) {
-		why = calloc(1, sizeof(*why));
-		err = why ? xp_explain(why, source->directory, &how) : -ENOMEM;
-		page->why = err ? NULL : why;
-	}
-	if (!err || err == -ENODATA)
-		err = write_all(page, 1u << XP_EXPORT_HTML, exporting->options, exporting->directory);
-	if (why)
-		xp_explanation_free(why);
-	free(why);
+	page->why = why;
+	err = err ?: write_all(page, 1u << XP_EXPORT_HTML, exporting->options, exporting->directory);
+	end_explanation(&why);
 	return err;
 }
 

@@ -37,14 +37,17 @@ struct xp_export_options {
 	const char *output; /* "-": standard output; NULL: for each format, a file in the directory of the recording */
 	const char *instr_map; /* as in struct xp_model_source */
 	struct xp_select select;
-	const char *const *requests; /* HTML: globs of functions whose calls are requests; none: they are found */
+	const char *const
+	    *requests; /* HTML, Perfetto: globs of functions whose calls are requests; none: they are found */
 	size_t request_count;
 	bool may_be_empty; /* it is no error if there is nothing to export */
 	/* Set by xp_export(), for writers that read the calls themselves. */
 	const struct xp_model_source *source;
 	bool *broken;
+	const struct xp_explanation *why; /* of Perfetto's traces; NULL: none */
 };
 
+struct xp_explanation;
 struct xp_part_list;
 
 /*
@@ -62,8 +65,6 @@ int xp_export_pprof_samples(FILE *out, const struct xp_model *model, enum xp_mod
 int xp_export_folded(FILE *out, struct xp_model *model, const struct xp_export_options *options);
 /* The model's samples and waits, and the calls and events of the source. -ENODATA: there are none. */
 int xp_export_perfetto(FILE *out, struct xp_model *model, const struct xp_export_options *options);
-
-struct xp_explanation;
 
 /* The content of an HTML page. */
 struct xp_export_page {

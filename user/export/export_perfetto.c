@@ -12,6 +12,7 @@
 #include "base/progress_line.h"
 #include "base/u64_map.h"
 #include "base/util.h"
+#include "export/perfetto_requests.h"
 #include "format/perfetto.h"
 #include "model/timeline.h"
 
@@ -236,6 +237,8 @@ static int put_all(struct writing *writing, const struct xp_export_options *opti
 					      options->select.from_ns);
 	if (!err && options->kind != XP_MODEL_WAITS)
 		err = xp_timeline_write_calls(writing->perfetto, options->source, &written, options->broken);
+	if (!err && options->why)
+		err = xp_perfetto_put_requests(writing->perfetto, options->why, writing->start_ns);
 	if (!err && !has_samples && !waits && !written)
 		return -ENODATA;
 	return err ? err : xp_perfetto_finish(writing->perfetto);

@@ -70,15 +70,6 @@ static void put_waker(FILE *out, const struct xp_explanation *why, const struct 
 	fprintf(out, ",%" PRIu64, waker == XP_MODEL_NONE ? 0 : xp_model_wait_blocked_until(wait));
 }
 
-static size_t cause_of(const struct xp_explanation *why, const struct xp_slow_call *call)
-{
-	size_t i = 0;
-
-	while (i < why->causes.count && why->causes.list[i].key != call->cause)
-		i++;
-	return i;
-}
-
 /* When other threads worked for a call. */
 static void put_spans(FILE *out, const struct xp_explanation *why, const struct xp_story *story)
 {
@@ -105,12 +96,13 @@ static void put_calls(FILE *out, const struct xp_explanation *why, const struct 
 
 	for (size_t i = 0; i < heap->count; i++) {
 		const struct xp_slow_call *call = &heap->list[i];
-		size_t cause = cause_of(why, call);
+		const struct xp_cause *cause = xp_explanation_cause(why, call);
+		size_t number = cause ? (size_t)(cause - why->causes.list) : XP_CAUSES_SHOWN;
 
-		if (!xp_slow_call_is_slow(&why->calls, call) || cause >= XP_CAUSES_SHOWN)
+		if (!xp_slow_call_is_slow(&why->calls, call) || number >= XP_CAUSES_SHOWN)
 			continue;
 		xp_explanation_story(&story, why, call);
-		fprintf(out, "%s[%zu,%" PRIu64 ",%" PRIu64 ",", *follows ? ",\n" : "", cause, call->begin_ns,
+		fprintf(out, "%s[%zu,%" PRIu64 ",%" PRIu64 ",", *follows ? ",\n" : "", number, call->begin_ns,
 			call->end_ns);
 		*follows = true;
 		put_thread(out, &why->times, story.thread);

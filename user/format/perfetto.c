@@ -167,6 +167,9 @@ int xp_perfetto_thread(struct xp_perfetto *perfetto, const struct xp_perfetto_th
 	return err ? err : xp_perfetto_bundle_put(&perfetto->bundle, &packet);
 }
 
+/* The IDs of tracks of no thread: PIDs have 22 bits. */
+#define OWN_TRACKS (UINT64_C(1) << 62)
+
 /* Returns the ID of the additional track of a thread. The IDs of the other tracks are lower. */
 static uint64_t track_beside(uint32_t pid, uint32_t tid)
 {
@@ -211,20 +214,33 @@ int xp_perfetto_sequence(struct xp_perfetto *perfetto, uint32_t pid, uint32_t ti
 	return begin_sequence(perfetto, track_of(pid, tid), sequence);
 }
 
-int xp_perfetto_sequence_beside(struct xp_perfetto *perfetto, uint32_t pid, uint32_t tid, const char *name,
-				uint32_t *sequence)
+/* parent: 0: none. */
+static int begin_named(struct xp_perfetto *perfetto, uint64_t id, uint64_t parent, const char *name, uint32_t *sequence)
 {
 	Xprof__Perfetto__TrackDescriptor track = XPROF__PERFETTO__TRACK_DESCRIPTOR__INIT;
 	Packet packet = packet_of(SAMPLES_SEQUENCE, 0);
 	int err;
 
-	track.has_uuid = track.has_parent_uuid = true;
-	track.uuid = track_beside(pid, tid);
+	track.has_uuid = true;
+	track.has_parent_uuid = parent;
+	track.uuid = id;
 	track.name = (char *)name;
-	track.parent_uuid = track_of(pid, tid);
+	track.parent_uuid = parent;
 	packet.track_descriptor = &track;
 	err = xp_perfetto_bundle_put(&perfetto->bundle, &packet);
 	return err ? err : begin_sequence(perfetto, track.uuid, sequence);
+}
+
+int xp_perfetto_sequence_beside(struct xp_perfetto *perfetto, uint32_t pid, uint32_t tid, const char *name,
+				uint32_t *sequence)
+{
+	return begin_named(perfetto, track_beside(pid, tid), track_of(pid, tid), name, sequence);
+}
+
+int xp_perfetto_sequence_below(struct xp_perfetto *perfetto, uint64_t track, uint64_t parent, const char *name,
+			       uint32_t *sequence)
+{
+	return begin_named(perfetto, track | OWN_TRACKS, parent ? parent | OWN_TRACKS : 0, name, sequence);
 }
 
 /* ---- events ---- */

@@ -104,6 +104,10 @@ int xp_perfetto_sequence(struct xp_perfetto *perfetto, uint32_t pid, uint32_t ti
  */
 int xp_perfetto_sequence_beside(struct xp_perfetto *perfetto, uint32_t pid, uint32_t tid, const char *name,
 				uint32_t *sequence);
+/* Starts a sequence for a track of no thread, with a number from 1 on. parent: such a track that it is below; 0: none.
+ */
+int xp_perfetto_sequence_below(struct xp_perfetto *perfetto, uint64_t track, uint64_t parent, const char *name,
+			       uint32_t *sequence);
 /* Writes an event. A time before the previous event of the sequence is raised to the time of that event. */
 int xp_perfetto_event(struct xp_perfetto *perfetto, uint32_t sequence, const struct xp_perfetto_event *event);
 /* Ends all sequences, and frees the memory for their names. */
