@@ -54,7 +54,7 @@ CEILINGS = {
     "model": 9560,
     "report": 3370,
     "explain": 4100,
-    "export": 3530,
+    "export": 3710,
     "push": 2450,
     "record": 8840,
     "diff": 1330,

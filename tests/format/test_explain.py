@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Checks xprof explain with hand-made recordings, in which each ns of calls, samples and waits is known."""
+import base64
 import json
 import os
 import re
@@ -228,6 +229,14 @@ def test_page(xprof, recorded, tmp_path):
     assert why["slow"] == [[0, STARVED, STARVED + 80 * MS, "worker (7)", "", 0, []],
                            [1, LOCKED, LOCKED + 50 * MS + 5 * US, "worker (7)", "holder (8)", LOCKED + 49 * MS + 20 * US, []],
                            [2, READING, READING + 20 * MS, "worker (7)", "", 0, []]]
+    # Calls one by one: of the caller, which has no exit, there is none.
+    slices = recording["slices"]
+    assert (slices["threads"], slices["names"], slices["all"], slices["count"]) == (["worker (7)"], ["fn_2", "fn_4", "fn_3"], 105, 105)
+    first, numbers = [0, 2 * MS, 10 * US, 0, 0, 2 * US, 2 * US, 1], []
+    for byte in base64.b64decode(slices["data"]):
+        numbers = [*numbers[:-1], (numbers[-1][0] | (byte & 127) << numbers[-1][1], numbers[-1][1] + 7)] if numbers and numbers[-1][1] else [*numbers, (byte & 127, 7)]
+        numbers[-1] = numbers[-1] if byte & 128 else (numbers[-1][0], 0)
+    assert [value for value, _ in numbers[:8]] == first and len(numbers) >= 4 * 105
     assert "why" not in exported("--functions=app+0x400")
 
 

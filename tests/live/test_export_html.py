@@ -164,14 +164,14 @@ document.body.dataset.seen = JSON.stringify(seen);
     assert flat == {name: row[0] for name, row in made.rows.items() if row[0]}
 
 
-def put_view(path, names, tree, script="", lengthNs=0, why=None, **members):
+def put_view(path, names, tree, script="", lengthNs=0, why=None, slices=None, **members):
     """Puts a view with these functions and nodes into a page, and a script that may run there."""
     view = {
         "kind": "samples", "by": "none", "period": 1000, "dropped": 0, "names": names,
         "kinds": [0] * len(names), "in": [0] * len(names), "files": [""], "sources": [0] * len(names), "objects": ["deep"], "groups": [],
         "nodes": (len(tree) + 2) // 4, "tree": base64.b64encode(tree).decode(), **members,
     }
-    data = json.dumps({"views": [view], "lengthNs": lengthNs, "fromNs": members.get("slotFromNs", 0), **({"why": why} if why else {})})
+    data = json.dumps({"views": [view], "lengthNs": lengthNs, "fromNs": members.get("slotFromNs", 0), **({"why": why} if why else {}), **({"slices": slices} if slices else {})})
     text = re.sub(r'(id="data">).*?(</script>)', lambda m: m[1] + data + m[2], path.read_text(), flags=re.S)
     text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
     path.write_text(text.replace("</body>", f"<script>{script}</script></body>"))
@@ -355,7 +355,7 @@ document.body.dataset.seen = JSON.stringify(views.filter((view) => view.slots).m
 def test_timeline(page, browse, tmp_path):
     """
     Checks the values of a slot of a lane, a time range in the address, and a range selected with the mouse. Shows slow
-    calls and their causes.
+    calls and their causes, and all calls where the time is zoomed in.
     """
     path = tmp_path / "page.html"
     path.write_text(page.read_text())
@@ -384,11 +384,29 @@ seen.why = [texts("p"), texts("li"), texts("td"), texts("button:disabled")];
 go({ range: [] });
 $("why").querySelector("button").click();
 seen.slowest = location.hash;
+const laneAt = (ns, y) => {
+	const place = $("lanes-canvas").getBoundingClientRect();
+	const { lane, call } = lanes.laneAt({ clientX: lanes.xOf(ns), clientY: place.top + y });
+	return [lane?.name, call];
+};
+/* The lane of b comes first: it has more time. Its calls are two rows. */
+seen.calls = [[1.07e9, 3], [1.07e9, 24], [1.07e9, 37], [1.085e9, 37], [1.07e9, 50]].map((place) => laneAt(...place));
+seen.legend = $("legend").textContent;
+go({ window: lanes.windowAt(1.075e9, 2, 0) });
+seen.narrower = state.window;
+go({ window: lanes.windowAt(1.075e9, 1, 0.5) });
+seen.moved = state.window;
+$("reset").click();
+seen.whole = [location.hash, laneAt(1.07e9, 24)];
+KEYS.z();
+seen.zoomed = location.hash;
 document.body.dataset.seen = JSON.stringify(seen);
 """, lengthNs=200 * MS, why={
                  "requests": ["requests: calls of <b>", ""], "causes": ["lock: 2 of 2", "CPU: 1 of 2"], "more": 0, "locks": [[2, 90 * MS, 50 * MS, "0x7f0012345678", "b", "f"]],
                  "slow": [[0, 1060 * MS, 1090 * MS, "b", "", 0, [["a", "b", 1065 * MS, 1080 * MS]]], [0, 1010 * MS, 1020 * MS, "a", "b", 1015 * MS, []],
                           [1, 1100 * MS, 1105 * MS, "gone", "", 0, []]]},
+             slices={"threads": ["b"], "names": ["f", "g"], "all": 9, "count": 2, "data": base64.b64encode(
+                 b"\1" + packed(2 * 1060 * MS) + packed(30 * MS) + b"\0\0" + packed(2 * 5 * MS) + packed(10 * MS) + b"\1").decode()},
              kind="waits", by="thread", period=0, groups=["p", "a", "b"], nodes=6, states=["sleeping", "lock"],
              byState=base64.b64encode(b"".join(packed(MS * ms) for ms in (30, 10, 0, 50))).decode(),
              slotNs=50 * MS, slotFromNs=1000 * MS, entries=4,
@@ -398,7 +416,11 @@ document.body.dataset.seen = JSON.stringify(seen);
     assert seen["b"] == ["1 s \u00b7 sleeping", "1.05 s \u00b7 lock 80.0 % \u00b7 slow call of 30.0 ms: lock: 2 of 2"]
     assert seen["why"] == [["requests: calls of <b>"], ["lock: 2 of 21 of 2 such calls in this part of the time", "CPU: 1 of 20 of 1 such call in this part of the time"],
                            ["2", "90.0 ms", "50.0 ms", "0x7f0012345678", "b", "f"], ["CPU: 1 of 2"]]
-    assert seen["slowest"] == "#mode=time&from=1.06&to=1.09"
+    assert seen["slowest"] == "#mode=time&from=1.06&to=1.09&left=1.045&right=1.105"
+    assert seen["calls"] == [["b", None], ["b", "f, 30.0 ms"], ["b", "g, 10.0 ms"], ["b", None], ["a", None]]
+    assert "When zoomed in: the 2 longest of 9 calls." in seen["legend"]
+    assert seen["narrower"] == [1060 * MS, 1090 * MS] and seen["moved"] == [1075 * MS, 1105 * MS]
+    assert seen["whole"] == ["#mode=time&from=1.06&to=1.09", ["a", None]] and seen["zoomed"].endswith("&left=1.06&right=1.09")
     assert seen["range"] == [1e9, 1.05e9] and seen["shown"] == f"{30 * MS}" and seen["button"] == "1 to 1.05 s \u00d7"
     assert re.fullmatch(r"#mode=icicle&from=1\.05\d*&to=1\.[01]\d*", seen["brushed"][0]) and seen["brushed"][1] == f"{50 * MS}"
     assert seen["all"] == ["#mode=icicle", f"{90 * MS}"]

@@ -294,12 +294,12 @@ static int export_model(struct exporting *exporting, const struct xp_model_sourc
 /* Writes the page of models that have been read. */
 static int write_page(struct exporting *exporting, struct xp_export_page *page, const struct xp_model_source *source)
 {
-	struct xp_explanation *why;
-	int err = explain(exporting, source, &why);
+	struct xp_export_options options = *exporting->options;
+	int err = explain(exporting, source, &page->why);
 
-	page->why = why;
-	err = err ?: write_all(page, 1u << XP_EXPORT_HTML, exporting->options, exporting->directory);
-	end_explanation(&why);
+	options.source = source;
+	err = err ?: write_all(page, 1u << XP_EXPORT_HTML, &options, exporting->directory);
+	end_explanation(&page->why);
 	return err;
 }
 

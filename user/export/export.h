@@ -72,8 +72,7 @@ struct xp_export_page {
 	size_t model_count;
 	const struct xp_facts *facts; /* of the recording, or of its first part */
 	bool is_sum;		      /* of several parts: the counts in `facts` are those of one */
-	const struct xp_explanation
-	    *why; /* NULL: there is nothing to explain, or a part of the recording is selected */
+	struct xp_explanation *why;   /* NULL: there is nothing to explain, or a part of the recording is selected */
 };
 int xp_export_html(FILE *out, const struct xp_export_page *page, const struct xp_export_options *options);
 

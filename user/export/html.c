@@ -151,6 +151,8 @@ int xp_export_html(FILE *out, const struct xp_export_page *page, const struct xp
 	putc(']', out);
 	if (page->why)
 		xp_html_put_why(out, page->why);
+	if (page->why && !err)
+		err = xp_html_put_slices(out, page->why, options->source);
 	putc('}', out);
 	xp_html_put_end(out);
 	return err;

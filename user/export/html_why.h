@@ -11,6 +11,17 @@
 /* Writes a member of an object of JSON, from a comma on. Errors show in ferror(out). */
 void xp_html_put_why(FILE *out, const struct xp_explanation *why);
 
+/*
+ * Writes a member with the longest calls of all threads: names of threads and functions, the number of all calls,
+ * and for each of these, in the order of thread and begin,
+ *
+ *	1 if it is of the next thread, or 0; begin - that of the call before, signed; length; number of the function
+ *
+ * Writes nothing if there are none. Returns 0, -ENOMEM or -EAGAIN.
+ */
+#define XP_HTML_SLICES_MAX 40000 /* of 8 to 12 bytes */
+int xp_html_put_slices(FILE *out, struct xp_explanation *why, const struct xp_model_source *source);
+
 /* Writes a view: the tree of typical calls and slow ones, both of which there are. Returns 0 or -ENOMEM. */
 int xp_html_put_tail(FILE *out, const struct xp_call_tree *tree);
 

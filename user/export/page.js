@@ -14,8 +14,10 @@
 const $ = (id) => document.getElementById(id);
 const START = {
 	view: 0, mode: "flame", reversed: false, scope: "split", threads: "merged", find: "", path: [], sort: "self", width: "b",
-	function: -1, drop: [], merge: [], collapsed: false, idle: true, wakers: false, range: [],
+	function: -1, drop: [], merge: [], collapsed: false, idle: true, wakers: false, range: [], window: [],
 };
+/* Names in the address of what is from one time to another. */
+const TIMES = { range: ["from", "to"], window: ["left", "right"] };
 /* What numbers nodes or functions of one view. */
 const OF_VIEW = ["scope", "threads", "function", "drop", "merge"];
 const SORTS = ["self", "total", "calls", "waits", "mean", "change", "totalChange", "selfA", "totalA"];
@@ -35,7 +37,10 @@ const graph = new Graph($("canvas"), $("graph"), $("tall"));
 const callers = new Graph($("callers-canvas"), $("callers"), $("callers-tall"));
 const brushed = (range) => go({ range });
 const strips = new Strip($("strip-canvas"), $("strip"), null, 0, brushed);
-const why = new Why($("why"), recording.why, (call) => go({ range: [call.from, call.to], ...hasLanes && { mode: "time" } }));
+/* With half of its length at both sides. */
+const why = new Why($("why"), recording.why, ({ from, to }) =>
+	go({ range: [from, to], ...hasLanes && { mode: "time", window: [Math.max(from - (to - from) / 2, recorded[0]), Math.min(to + (to - from) / 2, recorded[1])] } }));
+const slices = recording.slices ? new Slices(recording.slices) : null;
 const lanes = new Lanes($("lanes-canvas"), $("lanes"), $("lanes-tall"), NAMES, brushed);
 const tip = new Tip($("tip")), menu = new Menu($("menu"));
 const table = new Table($("rows"), $("more"), (change) => go(change));
@@ -51,8 +56,8 @@ let state = { ...START }, scope = null, root = null, rootKey = "", steps = 0;
 function fragmentOf(it) {
 	const words = new URLSearchParams();
 	for (const key of Object.keys(START)) {
-		if (key === "range") {
-			["from", "to"].slice(0, it.range.length).forEach((name, i) => words.set(name, seconds(it.range[i])));
+		if (TIMES[key]) {
+			TIMES[key].slice(0, it[key].length).forEach((name, i) => words.set(name, seconds(it[key][i])));
 			continue;
 		}
 		const text = (of) => key === "view" ? views[of.view].kind : Array.isArray(of[key]) ? of[key].join(".") : `${of[key]}`;
@@ -84,7 +89,8 @@ function stateOf(fragment) {
 	it.collapsed = words.get("collapsed") === "true";
 	it.idle = words.get("idle") !== "false";
 	it.wakers = words.get("wakers") === "true";
-	it.range = rangeOf(words);
+	for (const [key, names] of Object.entries(TIMES))
+		it[key] = rangeOf(words, names);
 	if (it.mode === "function" && it.function < 0 || it.mode === "time" && !hasLanes || it.mode === "why" && !recording.why)
 		it.mode = START.mode;
 	it.sort = SORTS.includes(words.get("sort")) ? words.get("sort") : START.sort;
@@ -180,8 +186,10 @@ function show() {
 		why.show(state.range);
 		describe(null);
 	} else if (isTime) {
-		lanes.show(threadLanes, recorded, state.range, why.slow);
+		lanes.show(threadLanes, recorded, state.window, state.range, why.slow, slices);
 		describe(null);
+		$("reset").hidden = !state.window.length;
+		$("reset").textContent = "All of the time";
 	} else {
 		showGraph();
 		describe(graph.zoomed);
@@ -313,6 +321,7 @@ function showLegend(view) {
 			entry.firstChild.style.background = colourOfLane(one);
 			return entry;
 		}), `Each lane is a thread; a sleeping one is empty. Each column is ${time(threadLanes.ns)}.` +
+			(slices && slices.count < slices.all ? ` When zoomed in: the ${count(slices.count)} longest of ${count(slices.all, "call")}.` : "") +
 			(why.slow.length ? " A bar above a lane is a slow call, or work for one, and a line comes from the thread that woke it." : ""));
 		return;
 	}

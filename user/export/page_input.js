@@ -17,6 +17,8 @@ function zoomTo(frame) {
 function back() {
 	if (state.mode === "function")
 		go({ mode: START.mode });
+	else if (state.mode === "time" && state.window.length)
+		go({ window: [] });
 	else if (state.path.length)
 		go({ path: [] });
 	else if (state.find)
@@ -38,6 +40,7 @@ const KEYS = {
 	i: () => go({ mode: "icicle" }),
 	t: () => go({ mode: "table" }),
 	l: () => hasLanes && go({ mode: "time" }),
+	z: () => state.mode === "time" && state.range.length && go({ window: state.range }),
 	w: () => recording.why && go({ mode: "why" }),
 	r: () => isGraph() && go({ reversed: !state.reversed }),
 	d: () => $("theme").click(),
@@ -107,12 +110,19 @@ function listen() {
 	$("lanes").addEventListener("scroll", () => lanes.redraw(), { passive: true });
 	$("range").addEventListener("click", () => go({ range: [] }));
 	$("lanes-canvas").addEventListener("pointermove", (event) => {
-		const lane = lanes.laneAt(event);
+		const { lane, call } = lanes.laneAt(event);
 		if (lane)
-			tip.show(label(`${lane.name}, of ${lane.process}`), lanes.textAt(lane, lanes.timeAt(event)), event);
+			tip.show(call || label(`${lane.name}, of ${lane.process}`), call ? label(lane.name) : lanes.textAt(lane, lanes.timeAt(event)), event);
 		else
 			tip.hide();
 	});
+	$("lanes-canvas").addEventListener("wheel", (event) => {
+		const isZoom = event.ctrlKey || event.metaKey, by = event.shiftKey ? event.deltaY || event.deltaX : event.deltaX;
+		if (!isZoom && !by)
+			return;
+		event.preventDefault();
+		go({ window: lanes.windowAt(lanes.timeAt(event), isZoom ? Math.exp(-event.deltaY / 300) : 1, isZoom ? 0 : by / lanes.width) }, false);
+	}, { passive: false });
 	$("lanes-canvas").addEventListener("mouseleave", () => tip.hide());
 	listenToPointer(graph);
 	listenToPointer(callers);

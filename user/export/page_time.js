@@ -7,6 +7,9 @@
 
 const LANE = 22;
 const NAMES = 210; /* px at the left of the lanes */
+const SLICE = 13; /* px of a call in a lane */
+const SLICE_ROWS = 8;
+const WINDOW_NS = 100; /* the shortest time that fills the width */
 const RUNNING = "running";
 /* From the bottom of a lane up. A thread that sleeps has an empty lane. */
 const LANE_STATES = [RUNNING, "runnable", "lock", "futex", "disk", "stopped", "traced", "other"];
@@ -51,14 +54,37 @@ class Slots {
 	}
 }
 
+/* The longest calls of each thread, as html_slices.c writes them. A call within another one is a row deeper. */
+class Slices {
+	constructor(raw) {
+		const numbers = new Numbers(bytesOf(raw.data));
+		Object.assign(this, { names: raw.names, all: raw.all, count: raw.count, threads: new Map() });
+		let thread = 0, begin = 0, calls = [], open = [];
+		for (let i = 0; i < raw.count; i++) {
+			if (numbers.next() || !i) {
+				this.threads.set(raw.threads[thread++], calls = []);
+				open = [];
+			}
+			begin += numbers.nextSigned();
+			const end = begin + numbers.next();
+			while (open.length && open.at(-1) <= begin)
+				open.pop();
+			calls.push({ begin, end, depth: open.length, name: numbers.next() });
+			open.push(end);
+		}
+		for (const list of this.threads.values())
+			list.rows = Math.min(list.reduce((most, call) => Math.max(most, call.depth + 1), 0), SLICE_ROWS);
+	}
+}
+
 /* A part of the time, in an address: seconds. */
-function rangeOf(words) {
-	const [from, to] = ["from", "to"].map((key) => /^[0-9]{1,7}(\.[0-9]{1,9})?$/.test(words.get(key)) ? 1e9 * Number(words.get(key)) : NaN);
+function rangeOf(words, names) {
+	const [from, to] = names.map((key) => /^[0-9]{1,7}(\.[0-9]{1,9})?$/.test(words.get(key)) ? 1e9 * Number(words.get(key)) : NaN);
 	return from < to ? [from, to] : [];
 }
 
 function seconds(ns) {
-	return `${Number((ns / 1e9).toFixed(6))}`;
+	return `${Number((ns / 1e9).toFixed(9))}`;
 }
 
 /* The values of a view in each slot, told apart by colour. */
@@ -172,23 +198,23 @@ class TimeGraph {
 		return height;
 	}
 	drawAxis(y) {
-		const { context } = this, step = niceStep((this.to - this.from) / Math.max(this.width / 110, 1));
+		const { context } = this, step = niceStep((this.to - this.from) / Math.max(this.width / 120, 1));
 		context.fillStyle = isDark() ? "#9aa1ac" : "#666c75";
 		for (let at = Math.ceil(this.from / step) * step; at <= this.to; at += step) {
 			context.fillRect(this.xOf(at), y - 4, 1, 4);
-			context.fillText(at ? time(at) : "0", this.xOf(at) + 4, y - 2);
+			context.fillText(!at ? "0" : step < at / 500 ? `${seconds(at)} s` : time(at), this.xOf(at) + 4, y - 2);
 		}
 	}
 	drawRange(height) {
-		const { context, range } = this;
+		const { context, range } = this, [from, to] = range.map((at) => Math.min(Math.max(this.xOf(at), this.left), this.left + this.width));
 		if (!range.length)
 			return;
 		context.fillStyle = isDark() ? "rgb(22 24 28 / 0.72)" : "rgb(251 251 250 / 0.78)";
-		context.fillRect(this.left, 0, this.xOf(range[0]) - this.left, height);
-		context.fillRect(this.xOf(range[1]), 0, this.left + this.width - this.xOf(range[1]), height);
+		context.fillRect(this.left, 0, from - this.left, height);
+		context.fillRect(to, 0, this.left + this.width - to, height);
 		context.fillStyle = isDark() ? "#7fabf2" : "#2f62b5";
-		context.fillRect(this.xOf(range[0]), 0, 1, height);
-		context.fillRect(this.xOf(range[1]) - 1, 0, 1, height);
+		context.fillRect(from, 0, 1, height);
+		context.fillRect(to - 1, 0, 1, height);
 	}
 }
 
@@ -230,14 +256,38 @@ class Strip extends TimeGraph {
 
 /* A lane for each thread. */
 class Lanes extends TimeGraph {
-	show(lanes, [from, to], range, slow) {
-		Object.assign(this, { lanes, from, to, range, slow, at: new Map(lanes.all.map((lane, i) => [lane.name, i])) });
-		this.tall.style.height = `${lanes.all.length * LANE + 20}px`;
+	/* window: the part of the time that fills the width; empty: all, without calls. */
+	show(lanes, all, window, range, slow, slices) {
+		Object.assign(this, { lanes, all, range, slow, at: new Map(), tops: [] });
+		[this.from, this.to] = window.length ? window : all;
+		this.slices = window.length ? slices : null;
+		let top = 0;
+		for (const lane of lanes.all) {
+			this.at.set(lane.name, top);
+			this.tops.push(top);
+			top += LANE + SLICE * (this.slices?.threads.get(lane.name)?.rows || 0);
+		}
+		this.tops.push(top);
+		this.tall.style.height = `${top + 20}px`;
 		this.draw();
 	}
+	/* The window that is this many times narrower, around a time; moved by a part of its width. */
+	windowAt(ns, factor, by) {
+		const [first, last] = this.all, length = Math.min(Math.max((this.to - this.from) / factor, WINDOW_NS), last - first);
+		const from = ns - (ns - this.from) * length / (this.to - this.from) + by * length, begin = Math.min(Math.max(from, first), last - length);
+		return length < last - first ? [Math.round(begin), Math.round(begin + length)] : [];
+	}
+	/* The first lane that ends below a place. */
+	indexAt(y) {
+		const index = this.tops.findIndex((top) => top > y);
+		return index < 0 ? this.lanes.all.length : index - 1;
+	}
+	/* The lane at the pointer, and the call there. */
 	laneAt(event) {
-		const y = event.clientY - this.canvas.getBoundingClientRect().top + this.area.scrollTop;
-		return this.lanes.all[Math.floor(y / LANE)];
+		const y = event.clientY - this.canvas.getBoundingClientRect().top + this.area.scrollTop, index = this.indexAt(y), lane = this.lanes.all[index];
+		const depth = Math.floor((y - this.tops[index] - LANE) / SLICE), at = this.timeAt(event);
+		const call = lane && depth >= 0 && this.slices?.threads.get(lane.name)?.find((one) => one.depth === depth && one.begin <= at && one.end > at);
+		return { lane, call: call ? `${label(this.slices.names[call.name])}, ${time(call.end - call.begin)}` : null };
 	}
 	/* What a lane says of a time. */
 	textAt(lane, at) {
@@ -253,13 +303,39 @@ class Lanes extends TimeGraph {
 		const { area, context } = this, height = this.begin(area.clientHeight), top = area.scrollTop;
 		if (!height || !this.lanes)
 			return;
-		const first = Math.floor(top / LANE), last = Math.min(Math.ceil((top + height) / LANE), this.lanes.all.length);
-		for (let i = first; i < last; i++)
-			this.drawLane(this.lanes.all[i], i * LANE - top);
+		context.save();
+		for (let i = this.indexAt(top); i < this.lanes.all.length && this.tops[i] < top + height; i++) {
+			this.drawLane(this.lanes.all[i], this.tops[i] - top);
+			this.drawCalls(this.slices?.threads.get(this.lanes.all[i].name) || [], this.tops[i] - top + LANE);
+		}
+		context.restore();
 		this.drawAxis(height - 4);
 		this.drawRange(height);
-		for (const call of this.slow.filter((one) => this.at.has(one.thread) && one.isIn(this.range)))
+		context.save();
+		context.beginPath();
+		context.rect(this.left, 0, this.width, height);
+		context.clip();
+		for (const call of this.slow.filter((one) => this.at.has(one.thread) && one.isIn(this.range) && one.isIn([this.from, this.to])))
 			this.drawSlow(call, top);
+		context.restore();
+	}
+	/* Those that would be within the last pixel of their row are not seen. */
+	drawCalls(calls, y) {
+		const { context, left } = this, drawn = new Float64Array(SLICE_ROWS), right = left + this.width;
+		for (const { begin, end, depth, name } of calls) {
+			if (end <= this.from || begin >= this.to || depth >= SLICE_ROWS)
+				continue;
+			const x = Math.max(this.xOf(begin), left), width = Math.max(Math.min(this.xOf(end), right) - x, 0.5);
+			if (x + width < drawn[depth] + 0.3)
+				continue;
+			drawn[depth] = x + width;
+			context.fillStyle = colourOf(0, this.slices.names[name]);
+			context.fillRect(x, y + depth * SLICE, width - (width > 3 ? 1 : 0), SLICE - 1);
+			if (width > 28) {
+				context.fillStyle = isDark() ? "#f1f2f4" : "#1d2024";
+				context.fillText(graph.fit(this.slices.names[name], width - 8), x + 4, y + depth * SLICE + SLICE / 2);
+			}
+		}
 	}
 	/* A slow call with the wake-up that ended its longest wait, and the threads that it woke to work for it. */
 	drawSlow({ thread, waker, from, to, woken, spans }, top) {
@@ -273,13 +349,13 @@ class Lanes extends TimeGraph {
 	}
 	drawBar(thread, from, to, top) {
 		const x = this.xOf(from);
-		this.context.fillRect(x, this.at.get(thread) * LANE - top + 1, Math.max(this.xOf(to) - x, 2), 2);
+		this.context.fillRect(x, this.at.get(thread) - top + 1, Math.max(this.xOf(to) - x, 2), 2);
 	}
 	drawWaking(waker, thread, at, top) {
-		const { context } = this, y = this.at.get(thread) * LANE - top, x = this.xOf(at);
+		const { context } = this, y = this.at.get(thread) - top, x = this.xOf(at);
 		if (!this.at.has(waker))
 			return;
-		const below = this.at.get(waker) * LANE - top, head = below > y ? y + LANE : y, away = below > y ? 4 : -4;
+		const below = this.at.get(waker) - top, head = below > y ? y + LANE : y, away = below > y ? 4 : -4;
 		context.beginPath();
 		context.moveTo(x, below + LANE / 2);
 		context.lineTo(x, head);
@@ -289,7 +365,8 @@ class Lanes extends TimeGraph {
 		context.stroke();
 	}
 	drawLane(lane, y) {
-		const { context } = this, { slotCount, ns, from } = this.lanes, tall = LANE - 5, wide = this.xOf(from + ns) - this.xOf(from);
+		const { context } = this, { slotCount, ns, from } = this.lanes, tall = LANE - 5;
+		const first = Math.max(Math.floor((this.from - from) / ns), 0), last = Math.min(Math.ceil((this.to - from) / ns), slotCount);
 		const heights = new Float64Array(slotCount), bottom = y + LANE - 2;
 		context.fillStyle = isDark() ? "#f1f2f4" : "#1d2024";
 		context.save();
@@ -305,10 +382,10 @@ class Lanes extends TimeGraph {
 			if (!values)
 				continue;
 			context.fillStyle = colourOfLane(state);
-			for (let i = 0; i < slotCount; i++) {
-				const its = Math.min(values[i] / ns, 1) * tall;
+			for (let i = first; i < last; i++) {
+				const its = Math.min(values[i] / ns, 1) * tall, x = Math.max(this.xOf(from + i * ns), this.left);
 				if (its > 0.05)
-					context.fillRect(this.xOf(from + i * ns), bottom - heights[i] - its, Math.max(wide, 0.6), its);
+					context.fillRect(x, bottom - heights[i] - its, Math.max(this.xOf(from + (i + 1) * ns) - x, 0.6), its);
 				heights[i] = Math.min(heights[i] + its, tall);
 			}
 		}
