@@ -316,7 +316,7 @@ def test_contended_locks(explained):
     assert "     1    7.00 ms    7.00 ms  cache_lock     holder (8)           app+0x400\n" in text
     assert [(cause["kind"], cause["waits"], cause["text"]) for cause in found["causes"]] == [
         ("lock", 3, "wait for holder/8 in app+0x400"), ("lock", 1, "wait for busy/9 in app+0x11"),
-        ("wait", 1, "wait for holder/8 in app+0x400"), ("wait", 1, "wait for holder/8 in app+0x11")]
+        ("wait", 1, "wait for holder/8 in app+0x400 (pthread_cond_wait)"), ("wait", 1, "wait for holder/8 in app+0x11 (a futex)")]
 
 
 def test_one_of_the_recordings_of_rotate(xprof, recorded, tmp_path):
@@ -343,7 +343,7 @@ def test_stack_of_only_a_leaf(explained):
     found, _ = explained(lines, calls)
     (futex,) = (cause for cause in found["causes"] if cause["kind"] == "wait")
     assert (futex["place"], futex["primitive"], found["locks"]) == ("fn_3", "a futex", [])
-    assert futex["text"] == "wait for holder/8 in fn_3, which sleeps in app+0x21"
+    assert futex["text"] == "wait for holder/8 in fn_3 (a futex), which sleeps in app+0x21"
     assert [call["waits"][0]["state"] for call in found["slow_calls"]] == ["preempted", "futex", "disk"]
 
 

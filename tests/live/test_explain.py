@@ -110,6 +110,25 @@ def test_causes_of_all_requests(xprof, record, waiting, slow_server):
     assert sum(cause["share"] for cause in causes) == pytest.approx(1)
 
 
+@pytest.mark.alone("whatever else runs is a neighbour, too")
+def test_other_causes(xprof, record, waiting, program):
+    """A lock's holder of low priority, a full pipe and a slow child."""
+    process = waiting(program("live/programs/other_faults.c", "-O2", "-g", "-D_GNU_SOURCE", "-pthread", project.no_runtime()))
+    session = record("--off-cpu", "-p", process.pid).wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    assert process.stdout.readline() == "done\n"
+    assert process.stdout.readline() == "ready\n"
+    done = xprof("explain", "--json", session.stop().adds_up().directory)
+    assert done.returncode == 0, done.stderr
+    causes = {(cause["kind"], cause["place"]): cause for cause in json.loads(done.stdout)["causes"] if cause["function"] == "handle_request"}
+    plan, log, helper = causes["lock", "read_plan"], causes["wait", "append_log"], causes["wait", "run_helper"]
+    assert (plan["thread"], plan["lock"]) == ("planner", "plan_lock") and plan["does"].startswith("starves in make_plan"), plan
+    assert (log["thread"], log["primitive"], log["does"]) == ("reader", "write", "sleeps in drain"), log
+    assert (helper["thread"], helper["primitive"]) == ("worker", "wait4"), helper
+    assert helper["text"].endswith(" in run_helper (wait4)"), helper
+    assert all(4 <= cause["calls"] <= 8 for cause in (plan, log, helper))
+
+
 @pytest.fixture(scope="module")
 def worker_pool(program):
     return program("live/programs/worker_pool.c", "-O2", "-g", "-D_GNU_SOURCE", "-pthread", project.no_runtime())

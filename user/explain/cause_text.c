@@ -50,6 +50,8 @@ static void add_wait(char to[XP_CAUSE_TEXT_BYTES], const struct xp_cause *cause)
 		add(to, " for %.*s", XP_CAUSE_NAME_BYTES, cause->primitive);
 	}
 	add_place(to, cause);
+	if (*cause->other && !*lock && xp_cause_is_named(cause->primitive))
+		add(to, " (%.*s)", XP_CAUSE_NAME_BYTES, cause->primitive);
 	if (*cause->does)
 		add(to, ", %s %s%s%.*s", cause->other_tid ? "which" : "one of which", cause->does,
 		    *lock ? " while it holds " : "", XP_CAUSE_NAME_BYTES, lock);

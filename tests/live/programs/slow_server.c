@@ -7,15 +7,12 @@
  *  - some requests compute with the lowest priority on the CPU that busy keeps.
  * Arguments: wait, requests. It prints how many requests each cause made slow, and the address of the lock.
  */
-#include <pthread.h>
-#include <sched.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "go.h"
+#include "fault_threads.h"
 
 #define WORKERS 2
 #define FAULT_MS 12
@@ -25,33 +22,9 @@ static pthread_mutex_t cache_lock = PTHREAD_MUTEX_INITIALIZER;
 static int asked[2], answers[2], is_busy, is_over;
 static unsigned int requests, next_request, locked, journaled, starved;
 
-UNTRACED static void sleep_ms(long ms)
-{
-	const struct timespec pause = { ms / 1000, ms % 1000 * 1000000 };
-
-	nanosleep(&pause, NULL);
-}
-
-UNTRACED static double seconds(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (double)now.tv_sec + now.tv_nsec / 1e9;
-}
-
 UNTRACED static void count(unsigned int *counter)
 {
 	__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
-}
-
-UNTRACED static void pin(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	sched_setaffinity(0, sizeof(set), &set);
 }
 
 /* ---- those at fault ---- */
@@ -170,16 +143,6 @@ UNTRACED static void *worker(void *arg)
 {
 	serve();
 	return arg;
-}
-
-UNTRACED static pthread_t start(void *(*what)(void *arg), const char *name)
-{
-	pthread_t thread;
-
-	if (pthread_create(&thread, NULL, what, NULL))
-		abort();
-	pthread_setname_np(thread, name);
-	return thread;
 }
 
 UNTRACED int main(int argc, char **argv)

@@ -4,15 +4,12 @@
  * waits for a lock that "refresher" holds while it sleeps, one reads from "storage", which is slow to answer, and one
  * computes with the lowest priority on the CPU that "busy" keeps. Arguments: wait, requests.
  */
-#include <pthread.h>
-#include <sched.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "go.h"
+#include "fault_threads.h"
 
 #define WORKERS 2
 #define FAULT_MS 60
@@ -20,13 +17,6 @@
 static pthread_mutex_t cache = PTHREAD_MUTEX_INITIALIZER, queue = PTHREAD_MUTEX_INITIALIZER;
 static int refresh_asked, refresh_begun, storage_asked[2], storage_answers[2], busy_asked, is_busy, is_over;
 static unsigned int requests, next_request;
-
-UNTRACED static void sleep_ms(long ms)
-{
-	const struct timespec pause = { ms / 1000, ms % 1000 * 1000000 };
-
-	nanosleep(&pause, NULL);
-}
 
 /* Of a thread that waits more than 477 times a second, not all stacks are recorded. */
 UNTRACED static void wait_for(const int *flag)
@@ -38,23 +28,6 @@ UNTRACED static void wait_for(const int *flag)
 UNTRACED static void raise_flag(int *flag)
 {
 	__atomic_store_n(flag, 1, __ATOMIC_RELEASE);
-}
-
-UNTRACED static double cpu_seconds(void)
-{
-	struct timespec used;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-	return (double)used.tv_sec + used.tv_nsec / 1e9;
-}
-
-UNTRACED static void pin(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	sched_setaffinity(0, sizeof(set), &set);
 }
 
 /* ---- those at fault ---- */
@@ -116,9 +89,9 @@ TRACED static void load_block(void)
 
 TRACED static void compute(void)
 {
-	double until = cpu_seconds() + 0.002;
+	double until = seconds(CLOCK_THREAD_CPUTIME_ID) + 0.002;
 
-	while (cpu_seconds() < until)
+	while (seconds(CLOCK_THREAD_CPUTIME_ID) < until)
 		;
 }
 
@@ -161,16 +134,6 @@ UNTRACED static void *worker(void *arg)
 {
 	serve();
 	return arg;
-}
-
-UNTRACED static pthread_t start(void *(*what)(void *arg), const char *name)
-{
-	pthread_t thread;
-
-	if (pthread_create(&thread, NULL, what, NULL))
-		abort();
-	pthread_setname_np(thread, name);
-	return thread;
 }
 
 UNTRACED int main(int argc, char **argv)
