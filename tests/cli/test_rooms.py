@@ -53,7 +53,7 @@ CEILINGS = {
     "sample": 3610,
     "model": 9560,
     "report": 3370,
-    "explain": 4100,
+    "explain": 4110,
     "export": 3710,
     "push": 2450,
     "record": 8840,
