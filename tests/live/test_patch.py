@@ -109,7 +109,7 @@ def test_stacks_through_the_stub(record, program, waiting):
     """Samples in the stub, or in the kernel below its probe, have complete stacks, in code without frame pointers."""
     path = program("live/programs/restless.c", "-O2", "-fomit-frame-pointer", project.no_runtime())
     # Long enough for some hundred samples on a fast machine.
-    process = waiting(path, 30000)
+    process = waiting(path, 10000)
     session = record(PATCH, "--buffer=64M", "-F", "999", "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)
     assert process.wait(60) == 0
