@@ -92,9 +92,15 @@ def tops(path, program):
     return found
 
 
-def assert_work(path, program):
-    for reader, top in tops(path, program).items():
-        assert {"work_a", "work_b"} <= set(top), (reader, top)
+def quick_top(path, program):
+    """Returns the top table of the fastest reader. The tests of the format use both."""
+    return profiles.go_top(path) if profiles.GO else profiles.perl_top(path, program)
+
+
+def assert_work(path, program, by_each=False):
+    """by_each: by each reader. They find the binary in different ways."""
+    for top in tops(path, program).values() if by_each else [quick_top(path, program)]:
+        assert {"work_a", "work_b"} <= set(top), top
         assert_shares(top, {"work_a": 0.75, "work_b": 0.25})
 
 
@@ -127,8 +133,8 @@ def test_cpu_time_and_shares(sampled, shares, threads):
         off.append((profiles.Profile(path).seconds / used - 1, stolen))
         if -0.03 <= off[-1][0] <= 0.03 + stolen and len(off) < 4:
             with contextlib.suppress(AssertionError):
-                return assert_work(path, shares)
-    assert_work(path, shares)
+                return assert_work(path, shares, by_each=True)
+    assert_work(path, shares, by_each=True)
     assert -0.03 <= off[-1][0] <= 0.03 + stolen, f"never within 3 % of the CPU time used, stolen time allowed for: {off}"
 
 
@@ -230,7 +236,7 @@ def test_exec_begins_a_profile(sampled, program, shares):
         "then",
         """
         #include <unistd.h>
-        __attribute__((noinline)) void before_exec(void) { for (volatile long i = 0; i < 200000000; i++) ; }
+        __attribute__((noinline)) void before_exec(void) { for (volatile long i = 0; i < 100000000; i++) ; }
         int main(int argc, char **argv) { before_exec(); execv(argv[1], argv + 1); return 1; }
         """,
         *BUILD,
@@ -240,8 +246,7 @@ def test_exec_begins_a_profile(sampled, program, shares):
     first, second = sorted(recorded.entries, key=lambda e: e["image"])
     assert first["pid"] == second["pid"] and (first["image"], second["image"]) == (1, 2)
     assert first["comm"].startswith("then") and second["comm"].startswith("shares"), recorded.entries
-    for top in tops(recorded.directory / first["file"], path).values():
-        assert profiles.share(top, "before_exec") > 0.8
+    assert profiles.share(quick_top(recorded.directory / first["file"], path), "before_exec") > 0.8
     assert_work(recorded.directory / second["file"], shares)
 
 
@@ -337,20 +342,18 @@ def test_no_sample_at_all(xprof, record, start):
     assert process.poll() is None
 
 
-def test_storm_of_short_processes(xprof, record, start, shares):
-    session = record("-F", "4999", "--buffer=64M", "-a").wait_attached()
-    done = project.run(["sh", "-c", f"i=0; while [ $i -lt 60 ]; do {shares} 0.003; i=$((i+1)); done"])
-    pids = [int(pid) for pid in re.findall(r"^pid (\d+)$", done.stdout, re.M)]
-    assert len(pids) == len(set(pids)) == 60
-    recorded = Sampled(xprof, session.stop())
-    # Other processes with this name may run on the machine.
-    seen = [e for e in recorded.entries if e["comm"].startswith("shares") and e["pid"] in pids]
+def test_storm_of_short_processes(sampled, shares):
+    loop = f"i=0; while [ $i -lt 30 ]; do {shares} 0.003; i=$((i+1)); done"
+    recorded = sampled("-F", "4999", "--buffer=64M", "--follow", "--", "sh", "-c", loop)
+    pids = [int(pid) for pid in re.findall(r"^pid (\d+)$", recorded.output, re.M)]
+    assert len(pids) == len(set(pids)) == 30
+    seen = [e for e in recorded.entries if e["comm"].startswith("shares")]
     missing = set(pids) - {e["pid"] for e in seen}
     assert not missing, [e for e in recorded.entries if e["pid"] in missing]
-    assert len(seen) == 60, collections.Counter(e["pid"] for e in seen).most_common(3)
+    assert len(seen) == 30, collections.Counter(e["pid"] for e in seen).most_common(3)
     if profiles.GO:
         # On a busy machine, unwind tables may come late: such stacks are counted, and end early.
-        whole = [e for e in seen if not e["stacks"].get("table_late")][:20]
+        whole = [e for e in seen if not e["stacks"].get("table_late")][:8]
         found = collections.Counter()
         for entry in whole:
             found.update(n for n in profiles.go_top(recorded.directory / entry["file"]) if n.startswith(("work_", "spin")))
@@ -378,7 +381,7 @@ def test_container(xprof, record, start, shares, tmp_path):
     assert not (inside / "contained").exists()
     assert_cpu_time(profiles.Profile(path).seconds, cpu_of(done.stdout))
     (copy,) = {line.split(None, 5)[5] for line in profiles.Profile(path).mappings if "contained" in line.rsplit("/", 1)[-1]}
-    assert_work(path, copy)
+    assert_work(path, copy, by_each=True)
 
 
 def test_deleted_binary(xprof, record, start, shares, tmp_path):
@@ -414,7 +417,7 @@ def test_large_binary_that_is_deleted(xprof, record, start, program, tmp_path):
 def test_path_with_spaces(sampled, shares, tmp_path):
     binary = copy_of(shares, tmp_path / "a path with spaces", "my program")
     recorded = sampled("-F", "999", "--", binary, 0.8)
-    assert_work(recorded.one(), binary)
+    assert_work(recorded.one(), binary, by_each=True)
 
 
 def test_linked_by_lld(sampled, program):
@@ -427,7 +430,7 @@ def test_linked_by_lld(sampled, program):
     binary = program("live/programs/shares.c", *BUILD, "-pthread", "-fuse-ld=lld", instrument=False)
     path = sampled("-F", "999", "--", binary, 0.8).one()
     (copy,) = {line.split(None, 5)[5] for line in profiles.Profile(path).mappings if "/sym/" in line and "shares" in line}
-    assert_work(path, copy)
+    assert_work(path, copy, by_each=True)
     headers = project.run(["readelf", "-lW", copy]).stdout
     assert re.search(r"LOAD .* R E 0x1\n", headers), headers
 
