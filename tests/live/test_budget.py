@@ -511,7 +511,7 @@ def test_thousands_of_functions(record, program, start, tmp_path):
     process = start([path, "fork", tmp_path / "counters"])
     recording.wait_until(lambda: targets.children(process.pid), "no child")
     session = record("--no-samples", "--max-overhead=5%", "--follow", "-p", process.pid).wait_attached()
-    time.sleep(6)
+    time.sleep(4)
     recorded = session.stop().adds_up()
     assert recorded.status == 0, recorded.messages
     told = recorded.manifest["budget"]

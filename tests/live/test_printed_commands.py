@@ -96,7 +96,7 @@ def test_kinds(record, program, start, shell, kind):
 def test_whole_machine(record, program, start, shell):
     process = start([program(*BUSY), 2])
     assert process.stdout.readline() == "ready\n"
-    recorded = record("-a", "-d", "1", "--off-cpu").finish()
+    recorded = record("-a", "-d", "300ms", "--off-cpu").finish()
     assert recorded.status == 0
     assert_work(shell, recorded.messages)
 
