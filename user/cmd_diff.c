@@ -100,7 +100,7 @@ static int read_side(struct reading *reading, size_t side, const char *path, con
 		return -ENOMEM;
 	for (size_t i = 0; i < XP_ARRAY_SIZE(reading->diffs); i++)
 		reading->diffs[i].sides[side].path = reading->names[side];
-	err = xp_part_list_make(&reading->parts[side], path, (uint64_t)time(NULL));
+	err = xp_part_list_make(&reading->parts[side], path, options->times, (uint64_t)time(NULL));
 	for (size_t i = 0; !err && i < reading->parts[side].count; i++)
 		err = read_recording(reading, side, i, options);
 	return err;

@@ -49,7 +49,7 @@ enum xp_exit xp_cmd_explain(const struct xp_options *options)
 		return xp_fail(XP_EXIT_USAGE, "--tail and --against cannot be used with --above or --slowest");
 	if (options->requests.count && options->functions.count)
 		return xp_fail(XP_EXIT_USAGE, "--request and --function cannot be used together");
-	err = xp_part_list_one(&part, options->operands[0], (uint64_t)time(NULL));
+	err = xp_part_list_one(&part, options->operands[0], options->times, (uint64_t)time(NULL));
 	if (!err)
 		err = xp_explain(&explanation, part.paths[0], &how);
 	if (!err)

@@ -43,8 +43,6 @@ enum xp_exit xp_cmd_export(const struct xp_options *options)
 			.tid = options->tid,
 			.comms = options->comms.texts,
 			.comm_count = options->comms.count,
-			.from_ns = options->from_ns,
-			.to_ns = options->to_ns,
 			.functions = options->functions.texts,
 			.function_count = options->functions.count,
 			.uses = uses,
@@ -58,7 +56,7 @@ enum xp_exit xp_cmd_export(const struct xp_options *options)
 
 	xp_export_file_end_by_signals();
 	if (!err)
-		err = xp_part_list_make(&parts, options->operands[0], (uint64_t)time(NULL));
+		err = xp_part_list_make(&parts, options->operands[0], options->times, (uint64_t)time(NULL));
 	if (!err)
 		err = xp_export(&parts, &how);
 	xp_part_list_free(&parts);

@@ -61,10 +61,10 @@ static int say_no_waits(void)
 }
 
 /* Adds a recording, or all of its parts. Sets *failed if a part cannot be read, after printing the error. */
-static int add_parts(struct xp_recorded *recorded, const char *name, bool *failed)
+static int add_parts(struct xp_recorded *recorded, const char *name, const struct xp_options *options, bool *failed)
 {
 	struct xp_part_list parts = { 0 };
-	int err = xp_part_list_make(&parts, name, (uint64_t)time(NULL));
+	int err = xp_part_list_make(&parts, name, options->times, (uint64_t)time(NULL));
 
 	*failed |= err == -EINVAL;
 	for (size_t i = 0; !err && i < parts.count; i++) {
@@ -93,7 +93,7 @@ static int report(const struct xp_options *options, struct xp_recorded *recorded
 	int err;
 
 	for (size_t i = 0; i < options->operand_count; i++) {
-		err = add_parts(recorded, options->operands[i], failed);
+		err = add_parts(recorded, options->operands[i], options, failed);
 		if (err)
 			return err;
 	}

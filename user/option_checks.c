@@ -46,11 +46,10 @@ int xp_option_export_check(const struct xp_options *options)
 		{ !options->formats, "no format; give --format with pprof, folded, html or perfetto" },
 		{ options->export_path && __builtin_popcount(options->formats) > 1,
 		  "--output can be used with only one format" },
-		{ options->to_ns && options->to_ns <= options->from_ns, "--to is not after --from" },
 		{ options->requests.count &&
 		      (!(options->formats & (1u << XP_FORMAT_HTML | 1u << XP_FORMAT_PERFETTO)) || options->calls ||
 		       options->waits || options->functions.count || options->comms.count || options->pids.count ||
-		       options->tid || options->from_ns || options->to_ns),
+		       options->tid || options->times[0].kind || options->times[1].kind),
 		  "--request requires --format html or perfetto without a selection" },
 	};
 

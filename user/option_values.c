@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/util.h"
 
@@ -119,6 +120,18 @@ static int set_duration(const char *name, uint64_t *ns, const char *text)
 	return err ? -EINVAL : 0;
 }
 
+static int set_moment(const char *name, struct xp_moment *moment, const char *text)
+{
+	*moment = (struct xp_moment){ .kind = XP_MOMENT_OF_RECORDING };
+	if (xp_duration_parse(text, &moment->ns) && xp_moment_parse(text, (uint64_t)time(NULL), moment))
+		return xp_fail(
+		    -EINVAL,
+		    "--%s takes a time since the start such as 10s or 500ms, or a time in UTC such as 14:00 or "
+		    "yesterdayT14:00, not '%s'",
+		    name, text);
+	return 0;
+}
+
 static int set_size(const struct xp_option *option, uint64_t *bytes, const char *text)
 {
 	const char *smallest = option->choices ? option->choices : "4K";
@@ -222,6 +235,8 @@ int xp_option_set(struct xp_options *options, const struct xp_option *option, co
 		return 0;
 	case XP_OPTION_DURATION:
 		return set_duration(option->name, to, text);
+	case XP_OPTION_MOMENT:
+		return set_moment(option->name, to, text);
 	case XP_OPTION_OPTIONAL_DURATION:
 		((struct xp_optional_duration *)to)->given = true;
 		((struct xp_optional_duration *)to)->ns = 0;

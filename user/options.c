@@ -15,6 +15,8 @@
 #define ON(command) (1u << XP_CMD_##command)
 #define SETS(member) .offset = offsetof(struct xp_options, member)
 
+#define WITH_TIMES (ON(EXPORT) | ON(DIFF))
+
 #define TALKERS                                                                                                        \
 	(ON(RECORD) | ON(REPORT) | ON(EXPORT) | ON(VIEW) | ON(EXPLAIN) | ON(DIFF) | ON(LIST) | ON(RECOVER) |           \
 	 ON(RESTORE) | ON(DOCTOR))
@@ -77,10 +79,6 @@ const struct xp_option xp_option_table[] = {
 	  "Export only this thread: its TID, as in report --by thread." },
 	{ "comm", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(EXPORT), SETS(comms), "What to export",
 	  "Export only processes and threads with a name that matches GLOB. Can be repeated." },
-	{ "from", 0, "TIME", NULL, XP_OPTION_DURATION, ON(EXPORT), SETS(from_ns), "What to export",
-	  "Skip everything before TIME from the start of the recording, such as 2, 2s or 500ms." },
-	{ "to", 0, "TIME", NULL, XP_OPTION_DURATION, ON(EXPORT), SETS(to_ns), "What to export",
-	  "Skip everything from TIME on." },
 	{ "functions", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(EXPORT), SETS(functions), "What to export",
 	  "Export only stacks with a function that matches GLOB; !GLOB excludes stacks with such a function. Can be "
 	  "repeated." },
@@ -93,6 +91,12 @@ const struct xp_option xp_option_table[] = {
 	  "What to export",
 	  "Group stacks by process, thread, comm (name of the process), cpu, cgroup or none. Default: thread for "
 	  "pprof and html, otherwise process." },
+	{ "from", 0, "TIME", NULL, XP_OPTION_MOMENT, WITH_TIMES, SETS(times[0]), "Which time",
+	  "Skip what precedes TIME: seconds since the start of the recording, such as 2, 2s or 500ms, or a time in "
+	  "UTC, "
+	  "such as 14:00, yesterdayT14:00:30 or 2026-11-27T14:00:00Z." },
+	{ "to", 0, "TIME", NULL, XP_OPTION_MOMENT, WITH_TIMES, SETS(times[1]), "Which time",
+	  "Skip everything from TIME on." },
 	{ "by", 0, "WHAT", "process|thread|comm|cpu|none|cgroup", XP_OPTION_CHOICE, ON(REPORT), SETS(by),
 	  "What to show",
 	  "Show a table for each process, thread, comm (name of the process), cpu or cgroup, or none: one for all. "

@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "model/moment.h"
+
 enum xp_command {
 	XP_CMD_RECORD,
 	XP_CMD_REPORT,
@@ -54,6 +56,7 @@ struct xp_command_info {
 enum xp_option_type {
 	XP_OPTION_FLAG,		     /* bool */
 	XP_OPTION_DURATION,	     /* uint64_t in ns; a number without a unit is in seconds */
+	XP_OPTION_MOMENT,	     /* struct xp_moment: a time of day, or of the recording */
 	XP_OPTION_OPTIONAL_DURATION, /* struct xp_optional_duration; the value may be omitted */
 	XP_OPTION_TIME_OR_BYTES,     /* struct xp_time_or_bytes: a duration, or a size from 1M on */
 	XP_OPTION_SIZE,		     /* uint64_t in bytes, a power of two, at least a page */
@@ -223,6 +226,9 @@ struct xp_options {
 	const char *push_auth;	    /* NULL: not given */
 	struct xp_text_list labels; /* NAME=VALUE, not checked */
 
+	/* report, export, explain, diff */
+	struct xp_moment times[2]; /* --from and --to */
+
 	/* report */
 	uint64_t limit; /* rows of a table, default 30 */
 	int sort;	/* enum xp_report_sort */
@@ -238,8 +244,6 @@ struct xp_options {
 	bool waits;		   /* --off-cpu of other commands than record: waits instead of samples */
 	const char *export_path;   /* -o; "-": standard output; NULL: a file in the directory of the recording */
 	struct xp_text_list comms; /* --comm: globs */
-	uint64_t from_ns;	   /* since the start of the recording */
-	uint64_t to_ns;		   /* 0: to the end */
 	int by;			   /* enum xp_by_option; -1, the default: depends on the format */
 	bool debuginfod;
 

@@ -138,7 +138,9 @@ static void export_one(const char *directory, unsigned int format, enum xp_model
 		.may_be_empty = true,
 	};
 	char *path = (char *)directory;
-	const struct xp_part_list parts = { .paths = &path, .count = 1, .to_s = UINT64_MAX };
+	struct xp_part_list parts = { .paths = &path,
+				      .count = 1,
+				      .times = { .to_ns = UINT64_MAX, .until_ns = UINT64_MAX } };
 	int err = xp_export(&parts, &options);
 
 	CHECK(!err || err == -ENODATA || err == -EBADMSG);

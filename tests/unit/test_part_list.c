@@ -15,22 +15,36 @@
 #define DAY 1795737600ull /* 2026-11-27 */
 #define NOW (DAY + 15 * 3600)
 
+/* "FROM..TO" */
+static int parse(const char *text, struct xp_part_times *between)
+{
+	const char *dots = strstr(text, "..");
+	struct xp_moment times[2] = { { XP_MOMENT_NONE, 0 } };
+	char from[64];
+
+	snprintf(from, sizeof(from), "%.*s", dots ? (int)(dots - text) : 63, text);
+	return xp_moment_parse(from, NOW, &times[0]) ?: (dots ? xp_moment_parse(dots + 2, NOW, &times[1]) : 0)
+							     ?: xp_moments_resolve(times, NOW, between);
+}
+
 static void assert_times(const char *text, uint64_t from_s, uint64_t to_s)
 {
-	uint64_t from, to;
+	struct xp_part_times between;
 
-	assert_int_equal(xp_part_times_parse(text, NOW, &from, &to), 0);
-	assert_int_equal(from, from_s);
-	assert_true(to == to_s);
+	assert_int_equal(parse(text, &between), 0);
+	assert_int_equal(between.from_ns, from_s * XP_NS_PER_S);
+	assert_true(between.to_ns == (to_s == UINT64_MAX ? to_s : to_s * XP_NS_PER_S));
+	assert_true(!between.since_ns && between.until_ns == UINT64_MAX);
 }
 
 TEST(times)
 {
-	static const char *const wrong[] = { "",	"..",		"25:00",
-					     "14:00..", "14:00..13:00", "14",
-					     "todayT",	"tomorrow",	"2026-11-27 14:00",
-					     "14:00Z",	"14:00..14:00", "1.." };
-	uint64_t from, to;
+	static const char *const wrong[] = {
+		"",	      "..",	    "25:00",	 "14:00..",	     "14:00..13:00", "14",
+		"todayT",     "tomorrow",   "14:00ZZ",	 "2026-11-27 14:00", "14:00..14:00", "1..",
+		"9999-01-01", "1969-12-31", "14:00:00.", "today..yesterday"
+	};
+	struct xp_part_times between;
 
 	assert_times("14:00", DAY + 14 * 3600, UINT64_MAX);
 	assert_times("14:00:01..14:10", DAY + 14 * 3600 + 1, DAY + 14 * 3600 + 600);
@@ -39,9 +53,14 @@ TEST(times)
 	assert_times("yesterdayT14:00..15:00", DAY - 86400 + 14 * 3600, DAY - 86400 + 15 * 3600);
 	assert_times("yesterdayT23:00..todayT01:00", DAY - 3600, DAY + 3600);
 	assert_times("2026-11-26..2026-11-27", DAY - 86400, DAY + 86400);
+	assert_times("2026-11-26T14:00:00Z", DAY - 86400 + 14 * 3600, UINT64_MAX);
+	assert_int_equal(parse("14:00:00.125164120Z", &between), 0);
+	assert_int_equal(between.from_ns, (DAY + 14 * 3600) * XP_NS_PER_S + 125164120);
 	for (size_t i = 0; i < XP_ARRAY_SIZE(wrong); i++)
-		assert_int_equal(xp_part_times_parse(wrong[i], NOW, &from, &to), -EINVAL);
+		assert_int_equal(parse(wrong[i], &between), -EINVAL);
 }
+
+static const struct xp_moment none[2];
 
 static void assert_list(const char *name, const char *paths)
 {
@@ -49,7 +68,7 @@ static void assert_list(const char *name, const char *paths)
 	char found[256] = "";
 	size_t used = 0;
 
-	assert_int_equal(xp_part_list_make(&list, name, NOW), 0);
+	assert_int_equal(xp_part_list_make(&list, name, none, NOW), 0);
 	for (size_t i = 0; i < list.count; i++)
 		used += (size_t)snprintf(found + used, sizeof(found) - used, "%s%s", i ? " " : "", list.paths[i]);
 	assert_string_equal(found, paths);
@@ -59,6 +78,7 @@ static void assert_list(const char *name, const char *paths)
 TEST(parts)
 {
 	char place[] = "/tmp/xprof-list-XXXXXX";
+	const struct xp_moment later[2] = { { XP_MOMENT_ON_CLOCK, (DAY + 14 * 3600 + 300) * XP_NS_PER_S } };
 	struct xp_part_list list = { 0 };
 
 	assert_true(mkdtemp(place) && !chdir(place));
@@ -73,7 +93,10 @@ TEST(parts)
 	assert_list("out/20261127T140000Z", "out/20261127T140000Z");
 	assert_list("a@b", "a@b");
 	assert_list("absent", "absent");
-	assert_int_equal(xp_part_list_make(&list, "out@yesterday", NOW), -EINVAL);
+	assert_int_equal(xp_part_list_make(&list, "out@yesterday", none, NOW), -EINVAL);
+	xp_part_list_free(&list);
+	assert_int_equal(xp_part_list_make(&list, "out", later, NOW), 0);
+	assert_int_equal(list.count, 2);
 	xp_part_list_free(&list);
 	assert_int_equal(system("rm -rf a@b out"), 0);
 	assert_int_equal(rmdir(place), 0);

@@ -114,7 +114,7 @@ static int write_all(const struct xp_export_page *page, unsigned int of, const s
 /* What is exported, and where it is. */
 struct exporting {
 	const struct xp_export_options *options;
-	const struct xp_part_list *parts;
+	struct xp_part_list *parts;
 	struct xp_model_input input; /* the recording, or its first part */
 	struct xp_select select;     /* of that one */
 	char directory[PATH_MAX];    /* of the files that are made */
@@ -362,7 +362,7 @@ static void set_directory(struct exporting *exporting)
 	snprintf(exporting->directory, sizeof(exporting->directory), "%.*s", XP_MAX(length, 1), directory);
 }
 
-int xp_export(const struct xp_part_list *parts, const struct xp_export_options *options)
+int xp_export(struct xp_part_list *parts, const struct xp_export_options *options)
 {
 	struct exporting exporting = { .options = options, .parts = parts, .select = options->select };
 	bool broken;

@@ -55,7 +55,7 @@ struct xp_part_list;
  * it chooses: in the directory of the recording or of its parts. Returns 0 or -errno; -EBADMSG if a part of the
  * recording is malformed or missing, and the rest is exported; -EINVAL for a format that has no sum.
  */
-int xp_export(const struct xp_part_list *parts, const struct xp_export_options *options);
+int xp_export(struct xp_part_list *parts, const struct xp_export_options *options);
 
 /* The writers: errors show in ferror(out), or as -ENOMEM. */
 int xp_export_pprof(FILE *out, struct xp_model *model, const struct xp_export_options *options);

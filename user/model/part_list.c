@@ -7,78 +7,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "base/file_name.h"
 #include "base/util.h"
+#include "model/facts.h"
+#include "model/select.h"
 
-#define DAY_S 86400u
+#define NEVER_NS (1ull << 60) /* since the start of a recording: 36 years */
 
-/* ---- times ---- */
-
-/* A day at the start of the text, which *text then follows. */
-static bool take_day(const char **text, uint64_t now_s, uint64_t *day_s)
+/* The times after the @ of a name. */
+static int parse_times(const char *text, uint64_t now_s, struct xp_part_times *between)
 {
-	uint64_t today_s = now_s - now_s % DAY_S;
-	struct tm tm = { 0 };
-	const char *end;
-
-	if (!strncmp(*text, "today", 5)) {
-		*day_s = today_s;
-		*text += 5;
-	} else if (!strncmp(*text, "yesterday", 9)) {
-		*day_s = today_s - DAY_S;
-		*text += 9;
-	} else if ((end = strptime(*text, "%Y-%m-%d", &tm))) {
-		*day_s = (uint64_t)timegm(&tm);
-		*text = end;
-	} else {
-		return false;
-	}
-	return true;
-}
-
-/* [DAY T] HH:MM[:SS] or DAY. *day_s: the day unless one is given. is_day: it is a day only. */
-static bool parse_time(const char *text, uint64_t now_s, uint64_t *day_s, uint64_t *at_s, bool *is_day)
-{
-	bool has_day = take_day(&text, now_s, day_s);
-	struct tm tm = { 0 };
-	const char *end;
-
-	*at_s = *day_s;
-	*is_day = has_day && !*text;
-	if (*is_day)
-		return true;
-	if (has_day && *text++ != 'T')
-		return false;
-	end = strptime(text, "%H:%M:%S", &tm);
-	if (!end) {
-		tm = (struct tm){ 0 };
-		end = strptime(text, "%H:%M", &tm);
-	}
-	*at_s += (uint64_t)tm.tm_hour * 3600 + (uint64_t)tm.tm_min * 60 + (uint64_t)tm.tm_sec;
-	return end && !*end;
-}
-
-int xp_part_times_parse(const char *text, uint64_t now_s, uint64_t *from_s, uint64_t *to_s)
-{
-	const char *to = strstr(text, "..");
-	uint64_t day_s = now_s - now_s % DAY_S;
+	const char *dots = strstr(text, "..");
+	struct xp_moment times[2] = { { XP_MOMENT_NONE, 0 } };
 	char from[64];
-	bool is_day;
 
-	snprintf(from, sizeof(from), "%.*s", to ? (int)XP_MIN(to - text, 63) : 63, text);
-	if (!parse_time(from, now_s, &day_s, from_s, &is_day))
+	if (snprintf(from, sizeof(from), "%.*s", dots ? (int)XP_MIN(dots - text, 64) : 64, text) >= (int)sizeof(from))
 		return -EINVAL;
-	*to_s = is_day ? *from_s + DAY_S : UINT64_MAX;
-	if (!to)
-		return 0;
-	if (!parse_time(to + 2, now_s, &day_s, to_s, &is_day))
-		return -EINVAL;
-	*to_s += is_day ? DAY_S : 0;
-	return *to_s > *from_s ? 0 : -EINVAL;
+	return xp_moment_parse(from, now_s, &times[0]) ?: (dots ? xp_moment_parse(dots + 2, now_s, &times[1]) : 0)
+							      ?: xp_moments_resolve(times, now_s, between);
 }
 
 /* ---- parts ---- */
@@ -100,8 +49,8 @@ static int is_part(const struct dirent *entry)
 	return xp_file_is_part(entry->d_name, &start_s);
 }
 
-/* The parts that begin before to_s, and end, with the begin of the next one, after from_s. */
-static int add_parts(struct xp_part_list *list, const char *directory)
+/* The parts that begin before the end of the times, and end, with the begin of the next one, after their start. */
+static int add_parts(struct xp_part_list *list, const char *directory, bool *has_parts)
 {
 	struct dirent **parts = NULL;
 	int count = scandir(directory, &parts, is_part, alphasort), err = 0;
@@ -110,9 +59,11 @@ static int add_parts(struct xp_part_list *list, const char *directory)
 		uint64_t start_s = 0, end_s = UINT64_MAX;
 
 		xp_file_is_part(parts[i]->d_name, &start_s);
+		*has_parts = true;
 		if (i + 1 < count)
 			xp_file_is_part(parts[i + 1]->d_name, &end_s);
-		if (!err && start_s < list->to_s && end_s >= list->from_s)
+		if (!err && start_s < (list->times.to_ns - 1) / XP_NS_PER_S + 1 &&
+		    end_s >= list->times.from_ns / XP_NS_PER_S)
 			err = add(list, directory, parts[i]->d_name);
 	}
 	for (int i = 0; i < count; i++)
@@ -121,21 +72,34 @@ static int add_parts(struct xp_part_list *list, const char *directory)
 	return err;
 }
 
-int xp_part_list_make(struct xp_part_list *list, const char *name, uint64_t now_s)
+/* Those of --from and --to, and of the name. at: what follows its @; NULL: there is none. */
+static int set_times(struct xp_part_list *list, const char *name, const char *at, const struct xp_moment times[2],
+		     uint64_t now_s)
+{
+	struct xp_part_times named;
+
+	if (xp_moments_resolve(times, now_s, &list->times))
+		return xp_fail(-EINVAL, "--to is not after --from");
+	if (!at)
+		return 0;
+	if (parse_times(at, now_s, &named))
+		return xp_fail(-EINVAL,
+			       "%s: after @ comes a time in UTC such as 14:00, yesterdayT14:00..14:10 or 2026-11-27",
+			       name);
+	list->times.from_ns = XP_MAX(list->times.from_ns, named.from_ns);
+	list->times.to_ns = XP_MIN(list->times.to_ns, named.to_ns);
+	return 0;
+}
+
+int xp_part_list_make(struct xp_part_list *list, const char *name, const struct xp_moment times[2], uint64_t now_s)
 {
 	const char *at = access(name, F_OK) ? strrchr(name, '@') : NULL;
 	char *directory = at ? strndup(name, (size_t)(at - name)) : strdup(name);
-	int err = directory ? 0 : -ENOMEM;
+	bool has_parts = false;
+	int err = directory ? set_times(list, name, at ? at + 1 : NULL, times, now_s) : -ENOMEM;
 
-	list->from_s = 0;
-	list->to_s = UINT64_MAX;
-	if (!err && at && xp_part_times_parse(at + 1, now_s, &list->from_s, &list->to_s))
-		err = xp_fail(-EINVAL,
-			      "%s: after @ comes a time in UTC such as 14:00, yesterdayT14:00..14:10 or "
-			      "2026-11-27",
-			      name);
-	err = err ?: add_parts(list, directory);
-	if (!err && !list->count && at)
+	err = err ?: add_parts(list, directory, &has_parts);
+	if (!err && !list->count && (at || has_parts))
 		err = xp_fail(-EINVAL, "%s: there is no part of that time", name);
 	if (!err && !list->count)
 		err = add(list, name, "");
@@ -143,9 +107,9 @@ int xp_part_list_make(struct xp_part_list *list, const char *name, uint64_t now_
 	return err;
 }
 
-int xp_part_list_one(struct xp_part_list *list, const char *name, uint64_t now_s)
+int xp_part_list_one(struct xp_part_list *list, const char *name, const struct xp_moment times[2], uint64_t now_s)
 {
-	int err = xp_part_list_make(list, name, now_s);
+	int err = xp_part_list_make(list, name, times, now_s);
 
 	if (!err && list->count > 1)
 		err = xp_fail(-EINVAL, "%s has %zu recordings; name one, such as %s", name, list->count,
@@ -161,18 +125,25 @@ void xp_part_list_free(struct xp_part_list *list)
 	*list = (struct xp_part_list){ 0 };
 }
 
-void xp_part_list_select(const struct xp_part_list *list, const struct xp_facts *facts, struct xp_select *select)
+void xp_part_list_select(struct xp_part_list *list, const struct xp_facts *facts, struct xp_select *select)
 {
+	const struct xp_part_times *times = &list->times;
 	const struct xp_facts_summary none = { 0 }, *summary = facts ? xp_facts_summary(facts) : &none;
 	uint64_t start_ns = summary->started_ns, end_ns = start_ns + summary->from_ns + summary->length_ns;
-	uint64_t from_ns = list->from_s * XP_NS_PER_S;
-	uint64_t to_ns = list->to_s < UINT64_MAX / XP_NS_PER_S ? list->to_s * XP_NS_PER_S : UINT64_MAX;
+	uint64_t from_ns, to_ns;
 
-	if (!start_ns)
-		return;
+	if (!list->start_ns)
+		list->start_ns = start_ns;
+	from_ns = times->since_ns + XP_MIN(list->start_ns, UINT64_MAX - times->since_ns);
+	to_ns = times->until_ns + XP_MIN(list->start_ns, UINT64_MAX - times->until_ns);
+	/* Without a manifest, nothing is known to have happened at a time of day. */
+	if (!start_ns && (times->from_ns || times->to_ns != UINT64_MAX))
+		from_ns = NEVER_NS;
+	from_ns = XP_MAX(from_ns, times->from_ns);
+	to_ns = XP_MIN(to_ns, times->to_ns);
 	/* A part that is selected as a whole needs no times. */
 	if (from_ns > start_ns)
 		select->from_ns = from_ns - start_ns;
-	if (to_ns < end_ns)
+	if (to_ns < end_ns || (!end_ns && to_ns != UINT64_MAX))
 		select->to_ns = XP_MAX(to_ns, start_ns + 1) - start_ns;
 }
