@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* `xprof report DIR|FILE...`: prints the top functions of a recording. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/array.h"
 #include "base/why.h"
 #include "commands.h"
 #include "elf/function_patterns.h"
@@ -45,14 +47,21 @@ static int print_report(struct xp_report_tables *tables, const struct xp_recorde
 	return xp_page_end(&page, 0);
 }
 
-/* Returns the directory if there is only one recording. Its report also has the machine, and threads from perf.data. */
-static const char *only_directory(const struct xp_options *options)
-{
-	struct stat st;
+/* What the operands are. */
+struct reading {
+	struct xp_recorded recorded;
+	struct xp_select *times; /* of each directory */
+	size_t times_count, times_room;
+	bool has_times; /* one is selected in part */
+	size_t paths, directories;
+	bool failed; /* one cannot be read, after the error was printed */
+};
 
-	return options->operand_count == 1 && !stat(options->operands[0], &st) && S_ISDIR(st.st_mode)
-		   ? options->operands[0]
-		   : NULL;
+/* Returns the directory if there is only one recording. Its report also has the machine, and threads from perf.data. */
+static const char *only_directory(const struct reading *reading)
+{
+	return reading->paths == 1 && reading->directories == 1 ? reading->recorded.directories[0].binaries->directory
+								: NULL;
 }
 
 static int say_no_waits(void)
@@ -60,28 +69,48 @@ static int say_no_waits(void)
 	return xp_fail(-ENODATA, "no waits in this recording; `xprof record --off-cpu` records where threads wait");
 }
 
-/* Adds a recording, or all of its parts. Sets *failed if a part cannot be read, after printing the error. */
-static int add_parts(struct xp_recorded *recorded, const char *name, const struct xp_options *options, bool *failed)
+static int add_part(struct reading *reading, struct xp_part_list *parts, size_t index)
+{
+	struct xp_recorded *recorded = &reading->recorded;
+	struct xp_select select = { 0 };
+	struct stat st;
+	int err = xp_recorded_add(recorded, parts->paths[index]);
+
+	reading->failed |= err == -ENOENT;
+	if (err && err != -ENOENT)
+		return err;
+	if (XP_ARRAY_RESERVE(reading->times, reading->times_room, recorded->directory_count))
+		return -ENOMEM;
+	if (recorded->directory_count)
+		xp_part_list_select(parts, recorded->directories[recorded->directory_count - 1].facts, &select);
+	while (reading->times_count < recorded->directory_count)
+		reading->times[reading->times_count++] = select;
+	reading->has_times |= select.from_ns || select.to_ns;
+	reading->paths++;
+	reading->directories += !stat(parts->paths[index], &st) && S_ISDIR(st.st_mode);
+	return 0;
+}
+
+/* Adds a recording, or all of its parts. */
+static int add_parts(struct reading *reading, const char *name, const struct xp_options *options)
 {
 	struct xp_part_list parts = { 0 };
 	int err = xp_part_list_make(&parts, name, options->times, (uint64_t)time(NULL));
 
-	*failed |= err == -EINVAL;
-	for (size_t i = 0; !err && i < parts.count; i++) {
-		err = xp_recorded_add(recorded, parts.paths[i]);
-		*failed |= err == -ENOENT;
-		err = err == -ENOENT ? 0 : err;
-	}
+	reading->failed |= err == -EINVAL;
+	for (size_t i = 0; !err && i < parts.count; i++)
+		err = add_part(reading, &parts, i);
 	xp_part_list_free(&parts);
 	return err == -EINVAL ? 0 : err;
 }
 
-/* Prints the tables. Sets *failed if a file cannot be read, after printing the error. */
-static int report(const struct xp_options *options, struct xp_recorded *recorded, bool *failed)
+static int make_report(const struct xp_options *options, struct reading *reading)
 {
+	struct xp_recorded *recorded = &reading->recorded;
 	const struct xp_report_options how = {
 		.by = options->by >= 0 ? (enum xp_model_group)options->by : XP_MODEL_BY_PROCESS,
-		.directory = only_directory(options),
+		.directory = only_directory(reading),
+		.times = reading->has_times ? reading->times : NULL,
 		.by_line = options->lines,
 		.no_inlines = options->no_inlines,
 		.instr_map = options->instr_map,
@@ -90,22 +119,34 @@ static int report(const struct xp_options *options, struct xp_recorded *recorded
 	};
 	struct xp_report_tables tables;
 	bool broken;
-	int err;
+	int err = xp_report_make(&tables, recorded, &how, &broken);
 
-	for (size_t i = 0; i < options->operand_count; i++) {
-		err = add_parts(recorded, options->operands[i], options, failed);
-		if (err)
-			return err;
-	}
-	if (!recorded->process_count && !recorded->has_perf_data)
-		return *failed ? 0 : xp_fail(-ENODATA, "nothing to report: no sample, call or wait was recorded");
-	err = xp_report_make(&tables, recorded, &how, &broken);
-	*failed |= broken;
+	reading->failed |= broken;
+	if (!err && how.times && !tables.count && !options->waits)
+		err = xp_fail(-ENODATA, "nothing to report: no sample, call or wait is selected");
 	if (!err && options->waits && !tables.has_waits)
 		err = say_no_waits();
 	if (!err)
 		err = print_report(&tables, recorded, options);
 	xp_report_free(&tables);
+	return err;
+}
+
+/* Prints the tables. Sets *failed if a file cannot be read, after printing the error. */
+static int report(const struct xp_options *options, bool *failed)
+{
+	struct reading reading = { 0 };
+	int err = 0;
+
+	for (size_t i = 0; !err && i < options->operand_count; i++)
+		err = add_parts(&reading, options->operands[i], options);
+	if (!err && (reading.recorded.process_count || reading.recorded.has_perf_data))
+		err = make_report(options, &reading);
+	else if (!err && !reading.failed)
+		err = xp_fail(-ENODATA, "nothing to report: no sample, call or wait was recorded");
+	*failed |= reading.failed;
+	free(reading.times);
+	xp_recorded_free(&reading.recorded);
 	return err;
 }
 
@@ -162,16 +203,15 @@ static int print_tree(struct xp_model *model, const struct xp_options *options)
 	return err;
 }
 
-static int read_tree(struct xp_model_input *input, const struct xp_options *options)
+static int read_tree(struct xp_model_input *input, const struct xp_select *select, const struct xp_options *options)
 {
 	bool needs_threads = options->by == XP_BY_OPTION_THREAD || options->by == XP_BY_OPTION_CPU;
 	enum xp_model_kind kind = options->waits ? XP_MODEL_WAITS : options->calls ? XP_MODEL_CALLS : XP_MODEL_SAMPLES;
 	struct xp_model_source source = xp_model_input_source(input);
-	const struct xp_select all = { 0 };
 	struct xp_model model;
 	int err;
 
-	source.select = &all;
+	source.select = select;
 	source.instr_map = options->instr_map;
 	source.full_names = options->full_names;
 	err = xp_model_input_read(&model, input, &source, kind, XP_MODEL_KEEP_FUNCTIONS);
@@ -193,24 +233,28 @@ static int read_tree(struct xp_model_input *input, const struct xp_options *opti
 static int report_tree(const struct xp_options *options, bool *failed)
 {
 	struct xp_model_input input = { 0 };
-	int err = xp_model_input_open(&input, options->operands[0]);
+	struct xp_part_list part = { 0 };
+	struct xp_select select = { 0 };
+	int err = xp_part_list_one(&part, options->operands[0], options->times, (uint64_t)time(NULL));
 
 	if (!err)
-		err = read_tree(&input, options);
+		err = xp_model_input_open(&input, part.paths[0]);
+	if (!err) {
+		xp_part_list_select(&part, input.facts, &select);
+		err = read_tree(&input, &select, options);
+	}
 	*failed |= err == -ENOENT || input.broken;
 	xp_model_input_close(&input);
+	xp_part_list_free(&part);
 	return err == -ENOENT ? 0 : err;
 }
 
 enum xp_exit xp_cmd_report(const struct xp_options *options)
 {
-	struct xp_recorded recorded = { 0 };
 	bool failed = false;
-	int err =
-	    options->tree || options->callers ? report_tree(options, &failed) : report(options, &recorded, &failed);
+	int err = options->tree || options->callers ? report_tree(options, &failed) : report(options, &failed);
 
-	xp_recorded_free(&recorded);
-	if (err == -EINVAL && options->callers)
+	if (err == -EINVAL)
 		return XP_EXIT_USAGE;
 	if (err && err != -ENODATA)
 		xp_error("cannot make the report: %s", strerror(-err));

@@ -52,7 +52,7 @@ CEILINGS = {
     "store": 1460,
     "sample": 3610,
     "model": 9560,
-    "report": 3370,
+    "report": 3460,
     "explain": 4110,
     "export": 3710,
     "push": 2450,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Times of day select exactly what happened in them, in hand-made parts of two days."""
 import json
+import re
 
 import pytest
 
@@ -53,6 +54,16 @@ def test_export(xprof, parts, times):
     """The first moment belongs to a time, the last one does not."""
     done = xprof("export", "--format=folded", "--by=none", "-o", "-", f"{parts}{times[0]}", *times[1:])
     assert sorted(done.stdout.splitlines()) == ["p26-14+0x80 1", "p26-14+0x90 1", "p26-15+0x0 1"]
+
+
+def test_report(xprof, parts):
+    """A report of a time has the processes, samples and CPU time of this time."""
+    done = json.loads(xprof("report", "--json", f"{parts}@2026-11-26T14:08..15:01:30").stdout)
+    assert {group["name"]: group["samples"] for group in done["groups"]} == {"p26-14 (7)": 2, "p26-15 (7)": 1}
+    tree = xprof("report", "--tree", parts / "20261126T140000Z", "--from=8m").stdout
+    assert re.findall(r"p26-14\+0x\w+", tree) == ["p26-14+0x80", "p26-14+0x90"]
+    nothing = xprof("report", parts, "--from=2026-11-26T15:10", "--to=2026-11-26T15:20")
+    assert nothing.returncode == 1 and "no sample, call or wait is selected" in nothing.stderr
 
 
 def test_yesterday_against_today(xprof, parts):

@@ -136,7 +136,8 @@ def test_calls_count_once(xprof, record, program, mode):
     outer_ns = int(re.search(r"outer_ns (\d+)", recorded.output)[1])
     parts = parts_of(recorded.directory)
     assert len(parts) >= 3
-    assert_consecutive([manifest_of(part) for part in parts])
+    manifests = [manifest_of(part) for part in parts]
+    assert_consecutive(manifests)
     counted, ns, carried = collections.defaultdict(collections.Counter), collections.Counter(), 0
     for part in parts:
         one = recording.Recording(part, 0, "", "")
@@ -160,6 +161,17 @@ def test_calls_count_once(xprof, record, program, mode):
     (view,) = diff["views"]
     assert {row["function"]: row["calls"] for row in view["functions"]} == {f: [n, n] for f, n in truth.items()}
     assert folded_sum(xprof, recorded.directory, "--calls") == sum(folded_sum(xprof, p, "--calls") for p in parts)
+    # Two times that follow each other, with a border within a part, have each call once.
+    first, middle = (m["clock"] for m in (manifests[0], manifests[len(manifests) // 2]))
+    border_s = (middle["start_tsc"] - first["start_tsc"]) / first["hz"] + 0.05
+    halves = collections.Counter()
+    for half in ("from", "to"):
+        for group in json.loads(xprof("report", "--json", recorded.directory, f"--{half}={border_s:.9f}").stdout)["groups"]:
+            for row in group["functions"]:
+                halves[row["function"]] += row.get("calls", 0)
+    assert halves == truth
+    halves = [folded_sum(xprof, recorded.directory, "--calls", f"--{half}={border_s:.9f}") for half in ("from", "to")]
+    assert min(halves) and sum(halves) == pytest.approx(folded_sum(xprof, recorded.directory, "--calls"), rel=1e-6)
     assert carried >= 2 * (len(parts) - 2)  # all() and outer() in two threads
     for reader in counted:
         assert {**counted[reader]} == truth

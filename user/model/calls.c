@@ -125,7 +125,7 @@ static uint64_t in_window(const struct reading *reading, uint64_t tsc)
 
 static bool is_counted(const struct reading *reading, const struct xp_walked_call *call)
 {
-	return call->tsc >= reading->visitor.from_tsc && call->tsc < reading->visitor.to_tsc;
+	return xp_log_walk_selects(&reading->visitor, call->tsc);
 }
 
 static uint64_t time_of(const struct reading *reading, uint64_t tsc)

@@ -110,6 +110,17 @@ bool xp_log_same_clock(uint64_t hz, uint64_t other_hz);
  * of a function.
  */
 int xp_log_walk(struct xp_log_visitor *visitor, const struct xp_model_source *source, bool *broken);
+/*
+ * Whether a call that began then is selected. A call that an earlier part began counts where this part begins: so each
+ * call counts in one of several times that follow each other.
+ */
+static inline bool xp_log_walk_selects(const struct xp_log_visitor *visitor, uint64_t begin_tsc)
+{
+	uint64_t tsc = begin_tsc > visitor->part_tsc ? begin_tsc : visitor->part_tsc;
+
+	return tsc >= visitor->from_tsc && tsc < visitor->to_tsc;
+}
+
 /* Walks over one log. Returns 0, the error of a function, or -EBADMSG with *violation set. */
 int xp_log_walk_view(struct xp_log_visitor *visitor, struct xp_file_view *view, struct xp_violation *violation);
 

@@ -146,4 +146,7 @@ void xp_part_list_select(struct xp_part_list *list, const struct xp_facts *facts
 		select->from_ns = from_ns - start_ns;
 	if (to_ns < end_ns || (!end_ns && to_ns != UINT64_MAX))
 		select->to_ns = XP_MAX(to_ns, start_ns + 1) - start_ns;
+	/* Not even the calls that an earlier part began, which count at the start. */
+	if (to_ns <= start_ns)
+		select->from_ns = select->to_ns;
 }

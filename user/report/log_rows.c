@@ -42,15 +42,20 @@ struct reading {
 	struct xp_log_visitor visitor;
 	double ns_per_cycle;
 	bool by_thread;
+	const char *directory;	       /* whose logs are read; NULL: all */
 	struct xp_u64_map by_function; /* index of the sum, by function and TID */
-	uint32_t sum;		       /* index of the sum of the current record */
+	uint32_t sum;		       /* index of the sum of the current record; XP_MODEL_NONE: not selected */
 };
 
 /* ---- reading ---- */
 
 static bool wants(void *arg, size_t process)
 {
-	return ((const struct reading *)arg)->logs->of[process].is_wanted;
+	const struct reading *reading = arg;
+	const struct xp_recorded_process *its = &reading->logs->groups->recorded->processes[process];
+
+	return reading->logs->of[process].is_wanted &&
+	       (!reading->directory || strcmp(reading->directory, its->directory) == 0);
 }
 
 static int begin(void *arg, struct xp_file_view *view, struct xp_violation *violation)
@@ -94,6 +99,9 @@ static int count_record(void *arg, const struct xp_fdr_record *record, uint32_t 
 	struct reading *reading = arg;
 	int err;
 
+	reading->sum = XP_MODEL_NONE;
+	if (!xp_log_walk_selects(&reading->visitor, record->tsc) || (!entry && reading->visitor.from_tsc))
+		return 0;
 	if (!reading->log->has_begun)
 		reading->log->first_tsc = record->tsc;
 	reading->log->has_begun = true;
@@ -118,10 +126,12 @@ static int leave(void *arg, struct xp_walked_thread *thread, const struct xp_fdr
 {
 	struct reading *reading = arg;
 	uint64_t from_tsc = thread->calls[thread->depth - 1].tsc, cycles = record->tsc - from_tsc;
-	struct xp_report_call_sum *sum = &reading->logs->sums[thread->calls[thread->depth - 1].mark];
+	uint32_t mark = thread->calls[thread->depth - 1].mark;
+	struct xp_report_call_sum *sum;
 
-	if (record->tsc < from_tsc)
+	if (record->tsc < from_tsc || mark == XP_MODEL_NONE)
 		return 0;
+	sum = &reading->logs->sums[mark];
 	sum->ended++;
 	sum->cycles += cycles;
 	reading->log->open--;
@@ -134,10 +144,11 @@ static int leave(void *arg, struct xp_walked_thread *thread, const struct xp_fdr
 static int abandon(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
 {
 	struct reading *reading = arg;
+	uint32_t mark = thread->calls[thread->depth - 1].mark;
 
-	if (record || !reading->visitor.goes_on_tsc)
+	if (record || !reading->visitor.goes_on_tsc || mark == XP_MODEL_NONE)
 		return 0;
-	reading->logs->sums[thread->calls[thread->depth - 1].mark].calls--;
+	reading->logs->sums[mark].calls--;
 	reading->log->calls--;
 	reading->log->open--;
 	return 0;
@@ -166,8 +177,27 @@ static int add_taken_out(struct reading *reading)
 	return err;
 }
 
+/* The logs of each directory have their own times. */
+static int walk_logs(struct reading *reading, const struct xp_model_source *all, const struct xp_select *times,
+		     bool *broken)
+{
+	int err = times ? 0 : xp_log_walk(&reading->visitor, all, broken);
+
+	for (size_t i = 0; !err && times && i < all->recorded->directory_count; i++) {
+		struct xp_model_source source = *all;
+
+		source.facts = all->recorded->directories[i].facts;
+		source.select = &times[i];
+		reading->directory = all->recorded->directories[i].binaries->directory;
+		reading->visitor.dropped = reading->visitor.refused = 0;
+		err = xp_log_walk(&reading->visitor, &source, broken);
+	}
+	return err;
+}
+
 int xp_report_logs_read(struct xp_report_logs *logs, struct xp_report_groups *groups,
-			const struct xp_model_source *source, const bool *wanted, bool *broken)
+			const struct xp_model_source *source, const struct xp_select *times, const bool *wanted,
+			bool *broken)
 {
 	struct reading reading = {
 		.logs = logs,
@@ -192,7 +222,7 @@ int xp_report_logs_read(struct xp_report_logs *logs, struct xp_report_groups *gr
 		logs->of[i].is_wanted = wanted[i];
 	err = logs->of ? xp_log_functions_init(&logs->functions, source, groups->tables->model.symbolizer, broken)
 		       : -ENOMEM;
-	err = err ?: xp_log_walk(&reading.visitor, source, broken);
+	err = err ?: walk_logs(&reading, source, times, broken);
 	if (!err && groups->tables->by == XP_MODEL_BY_PROCESS)
 		err = add_taken_out(&reading);
 	xp_u64_map_free(&reading.by_function);

@@ -25,12 +25,13 @@ struct xp_report_logs {
 };
 
 /*
- * Reads the logs of the processes in `wanted`, and finds the names of their functions. For a malformed log, prints an
- * error, keeps the records before the malformed one, and sets *broken. Returns 0, -ENOMEM or -EAGAIN. The caller calls
- * xp_report_logs_free(), also after an error.
+ * Reads the logs of the processes in `wanted`, of the selected times of each directory (NULL: all), and finds the names
+ * of their functions. For a malformed log, prints an error, keeps the records before the malformed one, and sets
+ * *broken. Returns 0, -ENOMEM or -EAGAIN. The caller calls xp_report_logs_free(), also after an error.
  */
 int xp_report_logs_read(struct xp_report_logs *logs, struct xp_report_groups *groups,
-			const struct xp_model_source *source, const bool *wanted, bool *broken);
+			const struct xp_model_source *source, const struct xp_select *times, const bool *wanted,
+			bool *broken);
 /* Adds the calls to the rows, and moves the durations to the rows. Returns 0 or -ENOMEM. */
 int xp_report_logs_count(struct xp_report_logs *logs);
 void xp_report_logs_free(struct xp_report_logs *logs);

@@ -15,6 +15,7 @@
 #include "format/gperf_reader.h"
 #include "model/read_samples.h"
 #include "model/stack_shapes.h"
+#include "model/sum.h"
 #include "report/groups.h"
 #include "report/log_rows.h"
 #include "report/rows.h"
@@ -40,7 +41,7 @@ struct making {
 /* Returns whether the samples come from perf.data. Profiles contain the same samples. */
 static bool has_perf(const struct making *making)
 {
-	return making->options->directory && making->recorded->has_perf_data;
+	return making->options->times || (making->options->directory && making->recorded->has_perf_data);
 }
 
 /* ---- step 1: read everything ---- */
@@ -54,7 +55,7 @@ static bool look_at_profile(struct making *making, size_t process)
 	struct xp_gperf_reader reader;
 	struct xp_file_view view;
 
-	if (!path || xp_file_view_open(&view, AT_FDCWD, path))
+	if (!path || making->options->times || xp_file_view_open(&view, AT_FDCWD, path))
 		return false; /* the error is printed later, when the samples are read */
 	if (!xp_gperf_reader_init(&reader, view.bytes, view.size, &violation) &&
 	    making->options->by == XP_MODEL_BY_PROCESS) {
@@ -82,7 +83,8 @@ static int read_logs(struct making *making)
 	for (size_t i = 0; i < making->recorded->process_count; i++)
 		making->wants_log[i] = !(look_at_profile(making, i) && options->by_line) &&
 				       making->recorded->processes[i].log && options->by != XP_MODEL_BY_CPU;
-	return xp_report_logs_read(&making->logs, &making->groups, &source, making->wants_log, &making->broken);
+	return xp_report_logs_read(&making->logs, &making->groups, &source, options->times, making->wants_log,
+				   &making->broken);
 }
 
 /* Only perf.data has the threads and CPUs of samples, so reports by thread or CPU require it. */
@@ -114,6 +116,49 @@ static void look_for_waits(struct xp_report_tables *tables, const struct xp_fact
 		xp_warn("only perf.data has the places where threads waited, and there is none");
 }
 
+/* The length of the recording in the selected time. */
+static uint64_t selected_ns(const struct xp_facts_summary *facts, const struct xp_select *times)
+{
+	uint64_t end_ns = facts->from_ns + facts->length_ns;
+	uint64_t to_ns = times->to_ns ? XP_MIN(times->to_ns, end_ns) : end_ns;
+
+	return to_ns - XP_MIN(to_ns, XP_MAX(times->from_ns, facts->from_ns));
+}
+
+/* Adds the samples and waits of the selected time of a directory. */
+static int add_times(struct making *making, size_t index)
+{
+	const struct xp_recorded_directory *directory = &making->recorded->directories[index];
+	const struct xp_select *times = &making->options->times[index];
+	struct xp_model *sum = &making->tables->model, part;
+	struct xp_report_machine *machine = &making->tables->machine;
+	const struct xp_model_source source = {
+		.recorded = making->recorded,
+		.directory = directory->binaries->directory,
+		.facts = directory->facts,
+		.select = times,
+	};
+	struct xp_facts_waits waits;
+	char path[PATH_MAX];
+	int err;
+
+	snprintf(path, sizeof(path), "%s/" XP_PERF_DATA_NAME, source.directory);
+	if (access(path, F_OK))
+		return 0; /* only calls */
+	err = xp_model_init_detail(&part, sum->kind, making->options->by_line ? XP_NAMES_LINES : XP_NAMES_FUNCTIONS);
+	making->tables->has_waits |= xp_facts_waits(directory->facts, &waits);
+	sum->keep_waits = part.keep_waits = true;
+	part.full_names = making->options->full_names;
+	err = err ?: xp_model_read_samples(&part, &source, &making->broken);
+	if (!err && making->options->by != XP_MODEL_BY_THREAD)
+		err = xp_model_join_kernel_threads(&part, directory->facts);
+	err = err ?: xp_model_add(sum, &part);
+	machine->length_ns += selected_ns(xp_facts_summary(directory->facts), times);
+	machine->cpus = xp_facts_summary(directory->facts)->cpus;
+	xp_model_free(&part);
+	return err;
+}
+
 /* Reads the samples and waits. Reads waits of only one recording: several recordings have no common time. */
 static int read_samples(struct making *making)
 {
@@ -124,8 +169,12 @@ static int read_samples(struct making *making)
 		.facts = has_perf(making) ? facts_of(making) : making->nothing,
 		.select = &all,
 	};
-	int err;
+	int err = 0;
 
+	for (size_t i = 0; !err && making->options->times && i < making->recorded->directory_count; i++)
+		err = add_times(making, i);
+	if (making->options->times)
+		return err ?: check_perf(making);
 	if (making->options->directory)
 		look_for_waits(making->tables, facts_of(making), has_perf(making));
 	if (making->options->only_waits && !has_perf(making))
@@ -214,7 +263,7 @@ static int make_machine(struct making *making)
 	struct xp_report_machine *machine = &making->tables->machine;
 	int err = 0;
 
-	if (making->recorded->directory_count == 1 && making->options->directory)
+	if (making->recorded->directory_count == 1 && making->options->directory && !making->options->times)
 		facts = xp_facts_summary(facts_of(making));
 	for (size_t i = 0; !err && i < making->tables->model.process_count; i++) {
 		const struct usage *usage = &making->usages[i];
@@ -224,7 +273,10 @@ static int make_machine(struct making *making)
 			err = xp_report_machine_add(machine, &usage->share, usage->cgroup);
 	}
 	memcpy(machine->stack_ends, facts->stack_ends, sizeof(machine->stack_ends));
-	xp_report_machine_finish(machine, facts->length_ns, facts->cpus);
+	if (making->options->times)
+		xp_report_machine_finish(machine, machine->length_ns, machine->cpus);
+	else
+		xp_report_machine_finish(machine, facts->length_ns, facts->cpus);
 	return err;
 }
 
@@ -400,8 +452,11 @@ static int make(struct making *making)
 	err = err ?: read_samples(making);
 	if (!err && !making->options->only_waits)
 		err = count_all(making);
-	if (err || !making->options->directory)
-		return err;
+	/* The times of threads are those of the whole recording. */
+	if (err || making->options->times)
+		return err ?: add_waits(&making->groups);
+	if (!making->options->directory)
+		return 0;
 	return add_accounts(&making->groups, facts_of(making)) ?: add_waits(&making->groups);
 }
 
@@ -413,6 +468,29 @@ static void making_free(struct making *making)
 	free(making->usages);
 	xp_report_groups_free(&making->groups);
 	xp_facts_free(making->nothing);
+}
+
+static void table_free(struct xp_report_table *table, struct xp_durations_memory *memory)
+{
+	for (size_t i = 0; i < table->row_count; i++)
+		xp_durations_free(&table->rows[i].durations, memory);
+	free(table->rows);
+	xp_wait_table_free(&table->waits);
+}
+
+/* Removes processes that did nothing in the selected time, which are the last ones, and what is known only of all. */
+static void keep_selected(struct xp_report_tables *tables)
+{
+	for (size_t i = 0; i < tables->count; i++)
+		tables->tables[i].stacks = NULL;
+	while (tables->count) {
+		struct xp_report_table *last = &tables->tables[tables->count - 1];
+
+		if (last->samples || last->calls || xp_report_has_waits(last))
+			return;
+		table_free(last, &tables->memory);
+		tables->count--;
+	}
 }
 
 int xp_report_make(struct xp_report_tables *tables, const struct xp_recorded *recorded,
@@ -435,17 +513,9 @@ int xp_report_make(struct xp_report_tables *tables, const struct xp_recorded *re
 	xp_report_warn_of_others(tables);
 	if (!err && tables->count)
 		qsort(tables->tables, tables->count, sizeof(*tables->tables), compare_tables);
+	if (options->times)
+		keep_selected(tables);
 	return err;
-}
-
-/* ---- the end ---- */
-
-static void table_free(struct xp_report_table *table, struct xp_durations_memory *memory)
-{
-	for (size_t i = 0; i < table->row_count; i++)
-		xp_durations_free(&table->rows[i].durations, memory);
-	free(table->rows);
-	xp_wait_table_free(&table->waits);
 }
 
 void xp_report_free(struct xp_report_tables *tables)

@@ -26,6 +26,8 @@
 struct xp_report_options {
 	enum xp_model_group by;
 	const char *directory; /* directory of the only recording; NULL: several recordings, or only files */
+	/* The selected times of each directory of the recording, all of which have perf.data; NULL: everything. */
+	const struct xp_select *times;
 	bool by_line;	       /* a row per source line; without calls, unless there are only calls */
 	bool no_inlines;       /* count inlined code for the function that contains it */
 	const char *instr_map; /* file with the functions of all logs, see objects.h; NULL: none */

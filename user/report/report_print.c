@@ -11,8 +11,9 @@
 
 #define NAME_COLUMNS_MIN 20
 #define NAME_COLUMNS_MAX 60 /* without a terminal; the object of a longer name is not aligned */
-#define NARROW_COLUMNS 110  /* on a narrower terminal, a table with calls has no counts of samples, so that names fit  \
-			     */
+#define NARROW_COLUMNS                                                                                                 \
+	110 /* on a narrower terminal, a table with calls has no counts of samples, so that names fit                  \
+	     */
 #define TIME_COLUMNS 12
 #define SHORT_COLUMNS 8 /* width of a time with three digits */
 #define MANY_PROCESSES 10
