@@ -6,6 +6,7 @@
  * it.
  */
 #include "common.bpf.h"
+#include "registers.bpf.h"
 #include "thread.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -185,37 +186,12 @@ int sled_entry_args(struct pt_regs *ctx)
 	return record_args(ctx, 0, bpf_get_attach_cookie(ctx));
 }
 
-/* Without the barrier, clang merges the loads into one from a computed address, which the verifier rejects. */
-#define OPERAND(number, name)                                                                                          \
-	case number:                                                                                                   \
-		value = ctx->name;                                                                                     \
-		barrier_var(value);                                                                                    \
-		return value
-
 /* Operand i of a custom or typed event, from the register that the cookie names. */
-static __noinline __u64 operand(struct pt_regs *ctx, __u64 cookie, __u32 i, __u32 pushed)
+static __always_inline __u64 operand(struct pt_regs *ctx, __u64 cookie, __u32 i, __u32 pushed)
 {
-	__u64 value;
+	__u32 number = XP_COOKIE_OPERAND(cookie, i);
 
-	switch (XP_COOKIE_OPERAND(cookie, i)) {
-		OPERAND(0, ax);
-		OPERAND(1, cx);
-		OPERAND(2, dx);
-		OPERAND(3, bx);
-		OPERAND(5, bp);
-		OPERAND(6, si);
-		OPERAND(7, di);
-		OPERAND(8, r8);
-		OPERAND(9, r9);
-		OPERAND(10, r10);
-		OPERAND(11, r11);
-		OPERAND(12, r12);
-		OPERAND(13, r13);
-		OPERAND(14, r14);
-		OPERAND(15, r15);
-	default:
-		return ctx->sp + pushed;
-	}
+	return register_value(ctx, number) + (number == REGISTER_SP ? pushed : 0);
 }
 
 /* The room for an event's payload in the ring, which reserves only sizes that the verifier knows. */

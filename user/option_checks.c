@@ -3,6 +3,7 @@
 #include "option_parts.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/text.h"
 #include "base/util.h"
@@ -126,6 +127,35 @@ static int check_calls(const struct xp_options *options)
 	return CHECK_RULES(rules);
 }
 
+/* Whether each is PROVIDER:NAME or OBJECT:PROVIDER:NAME, without an empty part. */
+static bool are_probes(const struct xp_text_list *usdt)
+{
+	for (size_t i = 0; i < usdt->count; i++) {
+		const char *text = usdt->texts[i];
+		size_t colons = 0;
+
+		for (const char *at = text; *at; at++)
+			colons += *at == ':';
+		if (colons < 1 || colons > 2 || *text == ':' || text[strlen(text) - 1] == ':' || strstr(text, "::"))
+			return false;
+	}
+	return true;
+}
+
+static int check_usdt(const struct xp_options *options)
+{
+	const struct rule rules[] = {
+		{ !are_probes(&options->usdt),
+		  "--usdt takes PROVIDER:NAME or OBJECT:PROVIDER:NAME, such as 'python:gc__*'" },
+		{ options->usdt.count && (options->all || options->tid || options->exec_path),
+		  "--usdt cannot be used with --all, --tid or --exec: give -p PID or -- CMD" },
+		{ options->usdt.count && (options->no_samples || options->dry_run),
+		  "--usdt cannot be used with --no-samples or --dry-run: it writes to perf.data" },
+	};
+
+	return CHECK_RULES(rules);
+}
+
 static int check_others(const struct xp_options *options)
 {
 	const struct rule rules[] = {
@@ -165,7 +195,7 @@ static int check_others(const struct xp_options *options)
 
 int xp_option_record_check(struct xp_options *options, bool separated)
 {
-	if (check_targets(options, separated) || check_calls(options) || check_others(options) ||
+	if (check_targets(options, separated) || check_calls(options) || check_usdt(options) || check_others(options) ||
 	    xp_option_triggers_check(options))
 		return -EINVAL;
 	if (options->operand_count) {

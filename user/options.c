@@ -45,6 +45,9 @@ const struct xp_option xp_option_table[] = {
 	  "Record only calls of functions that match GLOB, such as 'parse_*'; !GLOB excludes functions. With -p, "
 	  "functions of the program need no sleds; neither do those of a library OBJECT, such as 'libpq*:PQ*'. Can "
 	  "be repeated; the last pattern that matches a function decides." },
+	{ "usdt", 0, "[OBJECT:]PROVIDER:NAME", NULL, XP_OPTION_TEXTS, ON(RECORD), SETS(usdt), "What to record",
+	  "Also record the USDT probes that match, such as 'python:gc__*', with their integer arguments; `xprof list` "
+	  "shows them. Each of the three may be a glob. Can be repeated. A probe that is passed costs about 1 us." },
 	{ "args", 0, "N", "1|2|3|4|5|6", XP_OPTION_NUMBER, ON(RECORD), SETS(args), "What to record",
 	  "Also record the first N integer arguments of each call, such as 2. Each entry then enters the kernel, "
 	  "which costs more." },
@@ -537,11 +540,13 @@ void xp_options_free(struct xp_options *options)
 	xp_option_triggers_free(&options->triggers);
 	free(options->pids.pids);
 	free(options->functions.texts);
+	free(options->usdt.texts);
 	free(options->requests.texts);
 	free(options->comms.texts);
 	free(options->labels.texts);
 	options->pids = (struct xp_pid_list){ 0 };
 	options->functions = (struct xp_text_list){ 0 };
+	options->usdt = (struct xp_text_list){ 0 };
 	options->requests = (struct xp_text_list){ 0 };
 	options->comms = (struct xp_text_list){ 0 };
 	options->labels = (struct xp_text_list){ 0 };

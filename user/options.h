@@ -205,6 +205,7 @@ struct xp_options {
 	enum xp_call_graph call_graph;
 	bool jvm_attach; /* request perf maps from JVMs */
 
+	struct xp_text_list usdt;      /* [OBJECT:]PROVIDER:NAME, each with globs */
 	struct xp_text_list functions; /* --functions: globs in the order given; a leading '!' excludes */
 	struct xp_text_list requests;  /* --request: globs in the order given */
 	unsigned int args;	       /* 0: only those of entry sleds with arguments; 1..6 */

@@ -39,6 +39,7 @@ enum xp_event_kind {
 	XP_EVENT_WAIT_BEGIN,   /* struct xp_event_sample: a wait began; without kernel frames */
 	XP_EVENT_WAIT,	       /* struct xp_event_wait: it ended */
 	XP_EVENT_WAIT_SUM,     /* struct xp_event_wait_sum */
+	XP_EVENT_USDT,	       /* struct xp_event_usdt */
 	XP_EVENT_KINDS,
 	XP_EVENT_NONE = 255, /* no event: the kind of a sled whose calls are only counted */
 };
@@ -259,6 +260,52 @@ _Static_assert(sizeof(struct xp_event_switch) == 32, "xp_event_switch");
 #define XP_COOKIE_OPERAND(cookie, i) (((cookie) >> (32 + 4 * (i))) & 0xf)
 #define XP_COOKIE_CONDITION(cookie) (((cookie) >> 48) & 0xf)
 #define XP_COOKIE_HAS_CONDITION (1ull << 52)
+
+/* Limit of <sys/sdt.h>. */
+#define XP_USDT_ARGS_MAX 12
+
+enum xp_usdt_operand_kind {
+	XP_USDT_UNSUPPORTED, /* such as a floating-point register */
+	XP_USDT_CONSTANT,
+	XP_USDT_REGISTER,
+	XP_USDT_MEMORY,
+};
+
+/* Registers of an operand: 0 to 15 as in a cookie, and these. */
+#define XP_USDT_IP 16
+#define XP_USDT_NO_REGISTER 17
+
+/* Where an argument of a USDT probe is. Memory: at base + (index << shift) + value. */
+struct xp_usdt_operand {
+	__u8 kind;  /* enum xp_usdt_operand_kind */
+	__u8 bytes; /* 1, 2, 4 or 8 */
+	__u8 is_signed;
+	__u8 base;
+	__u8 index;
+	__u8 shift; /* 0 to 3 */
+	__u8 pad[2];
+	__u64 value; /* the constant, or the displacement */
+};
+_Static_assert(sizeof(struct xp_usdt_operand) == 16, "xp_usdt_operand");
+
+/* An element of the BPF map `usdt_places`. The cookie of the place's uprobe is its index. */
+struct xp_usdt_place {
+	__u32 count;
+	__u32 pad;
+	struct xp_usdt_operand operands[XP_USDT_ARGS_MAX];
+};
+#define XP_USDT_PLACES_MAX 4096u /* a power of two; openjdk-17 has 517 */
+
+/* A thread has passed a USDT probe. The function number is the index of the place. */
+struct xp_event_usdt {
+	struct xp_event head;
+	__u64 ip;
+	__u32 missing; /* bit n: args[n] is 0, because it is unsupported or its memory could not be read */
+	__u32 pad;
+	char comm[16];
+	__u64 args[XP_USDT_ARGS_MAX]; /* extended to 64 bits, by their sign if it counts */
+};
+_Static_assert(sizeof(struct xp_event_usdt) == 152, "xp_event_usdt");
 
 /* The cookie of a sampling event of a CPU that samples followed processes only. Other sampling events have none. */
 #define XP_SAMPLE_COOKIE_CPU 1

@@ -98,6 +98,10 @@ def test_version(xprof, args):
         (["record", "-p", "1", "--max-overhead", "5s"], "--max-overhead takes a percentage such as 5% or 0.5%, below 100%, not '5s'"),
         (["record", "-a", "--rotate", "0"], "--rotate takes a time such as 60s or 24h, or a size from 1M on, such as 200M, not '0'"),
         (["record", "-a", "--keep", "60s"], "--keep requires --rotate"),
+        *((["record", "-p", "1", "--usdt", text], "--usdt takes PROVIDER:NAME or OBJECT:PROVIDER:NAME, such as 'python:gc__*'")
+          for text in ("", "gc", ":gc", "a::b", "a:b:c:d", "a:")),
+        (["record", "-a", "--usdt", "a:b"], "--usdt cannot be used with --all, --tid or --exec: give -p PID or -- CMD"),
+        (["record", "-p", "1", "--no-samples", "--usdt", "a:b"], "--usdt cannot be used with --no-samples or --dry-run: it writes to perf.data"),
         (["record", "-a", "--rotate", "60s", "--open"], "--rotate cannot be used with --dry-run or --open"),
         (["record", "-a", "--rotate", "60s", "--max-size", "1G"], "--max-size ends a recording; with --rotate, limit a part by --rotate SIZE, and all parts by --keep SIZE"),
         (["record", "-a", "--max-size", "1000"], "--max-size takes a size from 1M on, such as 500M or 20G, not '1000'"),

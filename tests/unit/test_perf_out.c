@@ -119,7 +119,7 @@ static void sample(uint64_t tsc, pid_t pid, pid_t tid, const char *comm)
 	memcpy(record.comm, comm, strlen(comm));
 	assert_int_equal(xp_sampled_processes_sampled(&world.processes, pid, comm, &known), 0);
 	xp_perf_out_seen(world.out, &record, tsc, 2, known->space);
-	xp_perf_out_sample(world.out, &(struct xp_perf_out_sampled){ &record, tsc, 3, NULL }, frames, 2);
+	xp_perf_out_sample(world.out, &(struct xp_perf_out_sampled){ &record, tsc, 3, NULL, NULL }, frames, 2);
 }
 
 /* The switch happens on CPU tsc % 4. thread 0: to no thread of the process. */

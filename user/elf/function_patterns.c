@@ -146,7 +146,7 @@ bool xp_pattern_uses_match(struct xp_pattern_uses *uses, const char *const *patt
 	return has_matched;
 }
 
-int xp_pattern_uses_check(const struct xp_pattern_uses *uses, const char *what)
+int xp_pattern_uses_check_of(const struct xp_pattern_uses *uses, const char *option, const char *what)
 {
 	for (size_t i = 0; uses && i < uses->count; i++) {
 		const struct near_name *near = uses->all[i].near;
@@ -154,7 +154,7 @@ int xp_pattern_uses_check(const struct xp_pattern_uses *uses, const char *what)
 
 		if (uses->all[i].has_matched)
 			continue;
-		return xp_why_set(-EDOM, "%s '%s' matches no function%s%s%s%s%s%s", what, uses->all[i].pattern,
+		return xp_why_set(-EDOM, "%s '%s' matches no %s%s%s%s%s%s%s", option, uses->all[i].pattern, what,
 				  has_near ? "; the nearest names are " : "", near[0].name, *near[1].name ? ", " : "",
 				  near[1].name, *near[2].name ? ", " : "", near[2].name);
 	}

@@ -29,9 +29,13 @@ bool xp_pattern_uses_match(struct xp_pattern_uses *uses, const char *const *patt
 			   const char *demangled);
 
 /*
- * Returns -EDOM, with a sentence (why.h) that contains the most similar names, if a pattern matched no function. what:
- * the option with the patterns, such as "--functions". uses may be NULL.
+ * Returns -EDOM, with a sentence (why.h) that contains the most similar names, if a pattern matched nothing. option:
+ * the one with the patterns, such as "--functions". what: "function" or "USDT probe". uses may be NULL.
  */
-int xp_pattern_uses_check(const struct xp_pattern_uses *uses, const char *what);
+int xp_pattern_uses_check_of(const struct xp_pattern_uses *uses, const char *option, const char *what);
+static inline int xp_pattern_uses_check(const struct xp_pattern_uses *uses, const char *option)
+{
+	return xp_pattern_uses_check_of(uses, option, "function");
+}
 
 #endif

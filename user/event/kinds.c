@@ -58,6 +58,12 @@ static bool is_sum(const struct xp_event *event, size_t size)
 	return ends(((const struct xp_event_wait_sum *)event)->comm);
 }
 
+static bool is_usdt(const struct xp_event *event, size_t size)
+{
+	(void)size;
+	return ends(((const struct xp_event_usdt *)event)->comm);
+}
+
 /* clang-format off */
 const struct xp_kind xp_kinds[XP_EVENT_KINDS] = {
 	/* kind                     name            least size                         of_program is_valid */
@@ -82,6 +88,7 @@ const struct xp_kind xp_kinds[XP_EVENT_KINDS] = {
 	[XP_EVENT_WAIT_BEGIN]   = { "wait_begin",   sizeof(struct xp_event_sample),    false,     is_sample },
 	[XP_EVENT_WAIT]         = { "wait",         sizeof(struct xp_event_wait),      false,     is_wait },
 	[XP_EVENT_WAIT_SUM]     = { "wait_sum",     sizeof(struct xp_event_wait_sum),  false,     is_sum },
+	[XP_EVENT_USDT]         = { "usdt",         sizeof(struct xp_event_usdt),      false,     is_usdt },
 };
 /* clang-format on */
 

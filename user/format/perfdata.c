@@ -53,24 +53,7 @@ struct compressed_feature {
 
 static size_t trailer_bytes(const struct xp_perfdata *perfdata)
 {
-	return perfdata->options.waits ? sizeof(struct trailer) : offsetof(struct trailer, id);
-}
-
-int xp_perfdata_conversion(struct xp_perfdata_conversion *conversion, uint64_t hz, uint64_t tsc, uint64_t ns)
-{
-	unsigned int shift = 33;
-	unsigned __int128 mult;
-
-	if (!hz || hz >> 62)
-		return -ERANGE;
-	do
-		mult = (((unsigned __int128)1000000000 << --shift) + hz / 2) / hz;
-	while (shift && mult > UINT32_MAX);
-	if (!mult || mult > UINT32_MAX)
-		return -ERANGE;
-	*conversion = (struct xp_perfdata_conversion){ shift, mult, 0 };
-	conversion->zero = ns - xp_perfdata_ns(conversion, tsc);
-	return 0;
+	return xp_perfdata_head_count(&perfdata->options) > 1 ? sizeof(struct trailer) : offsetof(struct trailer, id);
 }
 
 /* Updates the header to cover all written records. */
@@ -463,7 +446,7 @@ static int put_sample(struct xp_perfdata *perfdata, const struct event_sample *f
 		.period = from->period,
 		.nr = count + !!sample->kernel_count + !!sample->user_count,
 	};
-	size_t id_bytes = perfdata->options.waits ? sizeof(from->id) : 0;
+	size_t id_bytes = xp_perfdata_head_count(&perfdata->options) > 1 ? sizeof(from->id) : 0;
 	size_t raw_bytes = from->raw_bytes ? sizeof(from->raw_bytes) + from->raw_bytes : 0;
 	uint8_t *to;
 
@@ -518,6 +501,22 @@ int xp_perfdata_wait(struct xp_perfdata *perfdata, const struct xp_perfdata_samp
 	return put_sample(perfdata, &event_sample);
 }
 
+int xp_perfdata_usdt(struct xp_perfdata *perfdata, const struct xp_perfdata_sample *sample, const char *text)
+{
+	uint8_t raw[XP_PERFDATA_USDT_BYTES] = { 0 };
+	size_t bytes = strlen(text);
+	const struct event_sample event_sample = {
+		.sample = sample,
+		.id = xp_perfdata_head_usdt(&perfdata->options) + 1,
+		.period = 1,
+		.raw = raw,
+		.raw_bytes = xp_perfdata_align(sizeof(uint32_t) + bytes + 1, 8) - sizeof(uint32_t),
+	};
+
+	memcpy(raw, text, XP_MIN(bytes, sizeof(raw)));
+	return perfdata->options.usdt && bytes < sizeof(raw) ? put_sample(perfdata, &event_sample) : -EINVAL;
+}
+
 int xp_perfdata_switch(struct xp_perfdata *perfdata, const struct xp_perfdata_switch *event)
 {
 	const struct {
@@ -561,11 +560,12 @@ int xp_perfdata_sync(struct xp_perfdata *perfdata)
 
 int xp_perfdata_finish(struct xp_perfdata *perfdata, const struct xp_perfdata_features *features)
 {
+	const size_t count = xp_perfdata_head_count(&perfdata->options);
 	const struct xp_perfdata_described described[] = {
-		{ features->event, perfdata->head.events[XP_PERFDATA_EVENT_SAMPLES].attr,
-		  perfdata->head.ids[XP_PERFDATA_EVENT_SAMPLES] },
-		{ XP_WAIT_EVENT, perfdata->head.events[XP_PERFDATA_EVENT_WAITS].attr,
-		  perfdata->head.ids[XP_PERFDATA_EVENT_WAITS] },
+		{ features->event, perfdata->head.events[0].attr, count > 1 },
+		{ count > 1 ? perfdata->options.waits ? XP_WAIT_EVENT : XP_PERFDATA_USDT_EVENT : NULL,
+		  perfdata->head.events[1].attr, 2 },
+		{ count > 2 ? XP_PERFDATA_USDT_EVENT : NULL, perfdata->head.events[2].attr, 3 },
 		{ 0 },
 	};
 	struct xp_perfdata_compression compression;

@@ -72,6 +72,7 @@ struct xp_perfdata_options {
 	 */
 	uint64_t late_ns;
 	bool waits;			/* add a second event, for xp_perfdata_wait() */
+	bool usdt;			/* add another event, for xp_perfdata_usdt() */
 	bool switches;			/* SWITCH records may follow: perf report --latency checks this */
 	uint64_t plain_bytes;		/* number of bytes of records before the first compressed one */
 	unsigned int compression_level; /* zstd level of samples: 1 to 22; 0: not compressed */
@@ -164,6 +165,14 @@ int xp_perfdata_sample(struct xp_perfdata *perfdata, const struct xp_perfdata_sa
  * `waits`. */
 int xp_perfdata_wait(struct xp_perfdata *perfdata, const struct xp_perfdata_sample *sample,
 		     const struct xp_wait_record *wait);
+/*
+ * Writes a hit of a USDT probe, as a sample of the event XP_PERFDATA_USDT_EVENT with this text as raw data: of type
+ * BPF_OUTPUT, because perf script prints such data. Returns errors like xp_perfdata_sample(), and -EINVAL without the
+ * option `usdt`, or for a text of XP_PERFDATA_USDT_BYTES or more.
+ */
+#define XP_PERFDATA_USDT_EVENT "usdt"
+#define XP_PERFDATA_USDT_BYTES 1020
+int xp_perfdata_usdt(struct xp_perfdata *perfdata, const struct xp_perfdata_sample *sample, const char *text);
 /* Writes a context switch. */
 int xp_perfdata_switch(struct xp_perfdata *perfdata, const struct xp_perfdata_switch *event);
 /*

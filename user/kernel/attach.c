@@ -159,22 +159,25 @@ static int link_multi(int program_fd, const char *path, pid_t pid, const struct 
 {
 	uint64_t *offsets = malloc(count * sizeof(*offsets));
 	uint64_t *cookies = malloc(count * sizeof(*cookies));
+	uint64_t *semaphores = malloc(count * sizeof(*semaphores));
 	struct uprobe_multi_attr attr = {
 		.prog_fd = program_fd,
 		.attach_type = XP_TRACE_UPROBE_MULTI,
 		.path = (uintptr_t)path,
 		.offsets = (uintptr_t)offsets,
+		.ref_ctr_offsets = (uintptr_t)semaphores,
 		.cookies = (uintptr_t)cookies,
 		.cnt = count,
 		.pid = pid,
 	};
 	int fd = -ENOMEM;
 
-	if (!offsets || !cookies)
+	if (!offsets || !cookies || !semaphores)
 		goto out;
 	for (size_t i = 0; i < count; i++) {
 		offsets[i] = probes[i].offset;
 		cookies[i] = probes[i].cookie;
+		semaphores[i] = probes[i].semaphore;
 	}
 	/* Direct system call: libbpf before 1.3 does not know this link type. */
 	fd = syscall(__NR_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
@@ -183,6 +186,7 @@ static int link_multi(int program_fd, const char *path, pid_t pid, const struct 
 out:
 	free(offsets);
 	free(cookies);
+	free(semaphores);
 	return fd;
 }
 
@@ -211,6 +215,7 @@ static int link_single(uint32_t perf_type, int program_fd, const char *path, pid
 	struct perf_event_attr attr = {
 		.type = perf_type,
 		.size = sizeof(attr),
+		.config = probe->semaphore << 32,
 		.config1 = (uintptr_t)path,
 		.config2 = probe->offset,
 	};

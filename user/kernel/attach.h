@@ -38,6 +38,7 @@
 struct xp_uprobe {
 	uint64_t offset; /* offset in the file */
 	uint64_t cookie;
+	uint64_t semaphore; /* offset in the file of a USDT semaphore, which the kernel increments meanwhile; 0: none */
 };
 
 struct xp_attach;

@@ -69,7 +69,9 @@ static bool is_wanted(const struct xprof_bpf *skeleton, const struct bpf_program
 	if (program == skeleton->progs.task_exec || program == skeleton->progs.task_fork ||
 	    program == skeleton->progs.task_exit)
 		return options->tasks;
-	return options->sleds;
+	if (program == skeleton->progs.usdt_probe)
+		return options->usdt;
+	return options->sleds || (options->usdt && program == skeleton->progs.link_map_changed);
 }
 
 static int configure(struct xprof_bpf *skeleton, const struct xp_programs_options *options, unsigned int cpus)
@@ -77,7 +79,7 @@ static int configure(struct xprof_bpf *skeleton, const struct xp_programs_option
 	struct bpf_program *program;
 	int err;
 
-	skeleton->rodata->only_targets = options->only_targets;
+	skeleton->rodata->only_targets = skeleton->rodata->usdt_only_targets = options->only_targets;
 	skeleton->rodata->follow_children = options->follow_children;
 	skeleton->rodata->watches_births = options->births;
 	skeleton->rodata->exec_inode = options->exec_inode;
@@ -91,6 +93,8 @@ static int configure(struct xprof_bpf *skeleton, const struct xp_programs_option
 		err = bpf_map__set_max_entries(skeleton->maps.samples, cpus);
 	if (!err && options->samples && options->stacks == XP_STACKS_DUMP)
 		err = bpf_map__set_max_entries(skeleton->maps.stack_sizes, XP_MAX(STACKS_MIN, STACKS_PER_CPU * cpus));
+	if (!err && options->usdt)
+		err = bpf_map__set_max_entries(skeleton->maps.usdt_places, XP_USDT_PLACES_MAX);
 	if (!err)
 		err = bpf_map__set_max_entries(skeleton->maps.targets, XP_MAX(options->targets, 1u));
 	if (!err && options->births)
@@ -185,6 +189,7 @@ static struct xp_program_fds fds_of(const struct xprof_bpf *skeleton)
 		.memory_call = FD(stub_memory_call),
 		.link_map = FD(link_map_changed),
 		.jit = FD(jit_changed),
+		.usdt = FD(usdt_probe),
 		.sample = FD(sample),
 		.rings = bpf_map__fd(skeleton->maps.rings),
 	};
@@ -394,6 +399,12 @@ int xp_programs_describe(void *arg, const uint64_t *addresses, size_t count, cha
 		memcpy(texts, batch->texts, count * sizeof(*texts));
 	pthread_mutex_unlock(programs->naming);
 	return err;
+}
+
+int xp_programs_set_usdt(const struct xp_programs *programs, uint32_t index, const struct xp_usdt_place *place)
+{
+	return bpf_map_update_elem(bpf_map__fd(programs->skeleton->maps.usdt_places), &index, place, BPF_ANY) ? -errno
+													      : 0;
 }
 
 int xp_programs_map_fd(const struct xp_programs *programs, const char *name)

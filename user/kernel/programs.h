@@ -19,6 +19,7 @@ struct xp_programs_options {
 	uint32_t targets; /* limit on the processes that are followed at a time */
 	bool tasks;	  /* load the programs for task events: exec, fork, exit */
 	bool sleds;	  /* load the programs for sleds */
+	bool usdt;	  /* load the program for USDT probes */
 	bool stub;	  /* load the programs for the stub of patched sleds */
 	bool threads;	  /* load the programs for tasks that share a process's memory */
 	bool samples;	  /* load the program for sampling events, and that for changes of JIT code */
@@ -42,6 +43,7 @@ struct xp_program_fds {
 	int memory_call; /* for the slots that record calls in memory */
 	int link_map;
 	int jit;
+	int usdt;
 	int sample;
 	int rings; /* the array of rings */
 };
@@ -99,6 +101,8 @@ bool xp_programs_know_tsc(const struct xp_programs *programs);
 size_t xp_programs_tracees(const struct xp_programs *programs, const struct xp_bpf_tracee **tracees);
 /* Sets how much of this thread's stack the programs copy. Returns 0 or -errno. */
 int xp_programs_set_stack(struct xp_programs *programs, pid_t tid, const struct xp_stack_size *size);
+/* Sets what the program reads at a place, below XP_USDT_PLACES_MAX. Returns 0 or -errno. */
+int xp_programs_set_usdt(const struct xp_programs *programs, uint32_t index, const struct xp_usdt_place *place);
 /* Returns the descriptor, which the programs keep, of a map that another BPF object shares, or -errno. */
 int xp_programs_map_fd(const struct xp_programs *programs, const char *name);
 

@@ -61,6 +61,14 @@ static bool is_wait(const struct xp_perfdata_record *record, struct xp_wait_reco
 	return record->sample.raw && xp_wait_record_read(wait, record->sample.raw, record->sample.raw_bytes);
 }
 
+/* xprof's only event of this type; foreign ones have no samples of CPU time either. */
+static bool is_usdt(const struct xp_perfdata_reader *reader)
+{
+	const struct perf_event_attr *attr = &reader->events.current.attr;
+
+	return attr->type == PERF_TYPE_SOFTWARE && attr->config == PERF_COUNT_SW_BPF_OUTPUT;
+}
+
 static int look_at(struct xp_perf_samples *samples, const struct xp_perfdata_record *record)
 {
 	if (record->type == PERF_RECORD_SAMPLE) {
@@ -96,7 +104,8 @@ int xp_perf_samples_look(struct xp_perf_samples *samples, const struct xp_file_v
 	xp_progress_line_begin(&line, "looking at samples", XP_PROGRESS_BYTES, view->size);
 	while (!err && (more = xp_perfdata_reader_next(&reader, &record, violation)) > 0) {
 		xp_progress_line_step(&line, record.offset);
-		err = look_at(samples, &record);
+		if (record.type != PERF_RECORD_SAMPLE || !is_usdt(&reader))
+			err = look_at(samples, &record);
 	}
 	xp_progress_line_end(&line);
 	xp_perfdata_reader_end(&reader);
@@ -451,7 +460,7 @@ static int add_all(struct adding *adding, const struct xp_file_view *view)
 	xp_progress_line_begin(&line, "reading samples", XP_PROGRESS_BYTES, view->size);
 	while (!err && xp_perfdata_reader_next(&reader, &record, &violation) > 0) {
 		xp_progress_line_step(&line, record.offset);
-		if (record.type == PERF_RECORD_SAMPLE)
+		if (record.type == PERF_RECORD_SAMPLE && !is_usdt(&reader))
 			err = add_sample(adding, &record);
 		if (err == -E2BIG) {
 			adding->model->dropped++;

@@ -73,6 +73,16 @@ static int note_wait(struct xp_targets *targets, const struct xp_arrival *arriva
 	return xp_processes_note_wait(&targets->processes, arrival);
 }
 
+static int take_usdt(struct xp_sampling *sampling, const struct xp_arrival *arrival)
+{
+	const struct xp_event_usdt *event = (const struct xp_event_usdt *)arrival->event;
+	char text[XP_USDT_TEXT_BYTES];
+
+	if (arrival->tsc > sampling->targets->stop_tsc || !xp_usdt_on_text(sampling->usdt, event, text))
+		return 0;
+	return xp_samples_usdt(&sampling->samples, arrival, text);
+}
+
 struct handler {
 	int (*targets)(struct xp_targets *targets, const struct xp_arrival *arrival);
 	int (*sampling)(struct xp_sampling *sampling, const struct xp_arrival *arrival);
@@ -101,6 +111,7 @@ static const struct handler handlers[XP_EVENT_KINDS] = {
 	[XP_EVENT_WAIT_BEGIN] = { .waits = xp_waits_begin },
 	[XP_EVENT_WAIT] = { .targets = note_wait, .waits = xp_waits_end },
 	[XP_EVENT_WAIT_SUM] = { .waits = xp_waits_sum },
+	[XP_EVENT_USDT] = { .sampling = take_usdt },
 };
 
 int xp_arrivals_take(const struct xp_receivers *receivers, const struct xp_arrival *arrival)

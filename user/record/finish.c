@@ -185,13 +185,13 @@ static int write_manifest(const struct xp_recording *recording, const struct xp_
 /* --strict */
 static int refuse_losses(const struct xp_totals *totals)
 {
-	if (!(totals->lost + totals->samples_lost + totals->switches_lost + totals->waits_lost))
+	if (!(totals->lost + totals->samples_lost + totals->switches_lost + totals->waits_lost + totals->usdt_lost))
 		return XP_EXIT_OK;
 	xp_error("lost (--strict): %" PRIu64 " event%s, %" PRIu64 " sample%s, %" PRIu64 " switch%s and %" PRIu64
 		 " wait%s of threads",
-		 totals->lost, xp_plural_s(totals->lost), totals->samples_lost, xp_plural_s(totals->samples_lost),
-		 totals->switches_lost, xp_plural_es(totals->switches_lost), totals->waits_lost,
-		 xp_plural_s(totals->waits_lost));
+		 totals->lost + totals->usdt_lost, xp_plural_s(totals->lost + totals->usdt_lost), totals->samples_lost,
+		 xp_plural_s(totals->samples_lost), totals->switches_lost, xp_plural_es(totals->switches_lost),
+		 totals->waits_lost, xp_plural_s(totals->waits_lost));
 	return XP_EXIT_LOST;
 }
 

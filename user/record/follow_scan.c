@@ -62,14 +62,22 @@ static int look_at(struct xp_targets *targets, struct xp_process *process, const
 	int fd = xp_mapping_open(process->pid, mapping);
 	const struct xp_object_file file = { fd, mapping->path, process->pid };
 	int err = 0, refused;
+	bool is_copy; /* the kernel would wait for FUSE at each uprobe */
 
 	if (fd < 0) /* unmapped meanwhile */
 		return 0;
 	if (fstat(fd, &st))
 		goto out;
-	xp_chosen_original(&st);
+	is_copy = xp_chosen_original(&st);
 	if (targets->options->exec_path && !xp_follow_same_file(&st, &targets->plan->exec_file)) {
 		err = 1;
+		goto out;
+	}
+	if (targets->probes.usdt.pattern_count && !is_copy && targets->probes.attach && !targets->probes.stopped)
+		err = xp_usdt_on_attach(&targets->probes.usdt, targets->probes.attach, targets->programs, fd,
+					mapping->path, xp_follow_probe_pid(targets, process->pid));
+	if (err || !targets->plan->sleds) {
+		err = err ?: 1;
 		goto out;
 	}
 	err = xp_objects_add(&targets->objects, &object, &file, &refused);
@@ -172,7 +180,7 @@ int xp_follow_scan(struct xp_targets *targets, struct xp_process *process)
 	int err;
 
 	process->attaching.looked_tsc = xp_clock_now_tsc();
-	err = targets->plan->sleds ? scan_once(targets, process) : 0;
+	err = targets->plan->sleds || targets->probes.usdt.pattern_count ? scan_once(targets, process) : 0;
 	if (err == -ESRCH)
 		process->attaching.in_vain++;
 	if (process->functions.range_count || !err)

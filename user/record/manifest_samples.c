@@ -129,6 +129,10 @@ json_t *xp_manifest_samples_value(const struct xp_recording *recording, const st
 	put_number(&section, "switches", sampling->switches);
 	put_number(&section, "switches_lost", totals->switches_lost);
 	put_number(&section, "missed", totals->missed);
+	if (recording->options->usdt.count) {
+		put_number(&section, "usdt", totals->usdt);
+		put_number(&section, "usdt_lost", totals->usdt_lost);
+	}
 	put_number(&section, "kernel", sampling->samples.kernel_samples);
 	if (recording->options->all && xp_sampling_cpus(sampling))
 		put_number(&section, "cpus", xp_sampling_cpus(sampling));

@@ -113,7 +113,8 @@ uint64_t xp_plan_ring_bytes(const struct xp_plan *plan, const struct xp_options 
 
 	if (options->buffer_bytes)
 		return options->buffer_bytes;
-	if (plan->sleds || options->period || options->off_cpu.given || xp_plan_switches(plan, options))
+	if (plan->sleds || options->usdt.count || options->period || options->off_cpu.given ||
+	    xp_plan_switches(plan, options))
 		return RING_BYTES;
 	if (xp_plan_stacks(options) == XP_STACKS_DUMP)
 		sample_bytes += XP_STACK_BYTES_MAX;

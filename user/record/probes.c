@@ -84,8 +84,9 @@ void xp_probes_drop_process(struct xp_probes *probes, pid_t pid, bool multi)
 		xp_throttle_drop_process(probes->throttle, pid);
 	if (probes->patch)
 		xp_patch_forget(probes->patch, pid);
-	if (probes->attach && (multi || probes->patch))
+	if (probes->attach && (multi || probes->patch || probes->usdt.pattern_count))
 		xp_attach_detach_process(probes->attach, pid);
+	xp_usdt_on_drop_process(&probes->usdt, pid);
 	for (size_t i = 0; i < probes->attached_count; i++)
 		if (probes->attached[i].pid != pid)
 			probes->attached[kept++] = probes->attached[i];
@@ -117,4 +118,5 @@ void xp_probes_free(struct xp_probes *probes)
 	free(probes->attached);
 	free(probes->conditional);
 	free(probes->linkers);
+	xp_usdt_on_free(&probes->usdt);
 }

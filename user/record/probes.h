@@ -15,6 +15,7 @@
 #include "budget/throttle.h"
 #include "kernel/attach.h"
 #include "kernel/programs.h"
+#include "record/usdt_probes.h"
 #include "sled/object.h"
 #include "sled/patch.h"
 
@@ -43,12 +44,13 @@ struct xp_probes {
 	size_t conditional_count, conditional_room;
 	struct xp_linker *linkers;
 	size_t linker_count, linker_room;
-	size_t busy;	    /* objects in a process that the kernel refused to probe with EBUSY */
-	bool any_attached;  /* ever */
-	bool told_again;    /* that an object was loaded again, and calls are missing */
-	bool told_late;	    /* that programs are recorded only some milliseconds after they start */
-	bool stopped;	    /* nothing is attached any more, only the ring buffers are read */
-	uint64_t attach_ns; /* time spent attaching, and detaching */
+	struct xp_usdt_probes_on usdt; /* --usdt */
+	size_t busy;		       /* objects in a process that the kernel refused to probe with EBUSY */
+	bool any_attached;	       /* ever */
+	bool told_again;	       /* that an object was loaded again, and calls are missing */
+	bool told_late;		       /* that programs are recorded only some milliseconds after they start */
+	bool stopped;		       /* nothing is attached any more, only the ring buffers are read */
+	uint64_t attach_ns;	       /* time spent attaching, and detaching */
 	uint64_t detach_ns;
 	uint64_t stopped_ns;	  /* how long targets were stopped to patch sleds, in total */
 	uint64_t longest_stop_ns; /* the longest stop */

@@ -104,6 +104,8 @@ struct xp_totals {
 	uint64_t samples;	 /* in profiles */
 	uint64_t samples_lost;	 /* no space in a ring buffer; samples seen = samples + samples_lost */
 	uint64_t waits_lost;
+	uint64_t usdt; /* hits of USDT probes in perf.data; seen = usdt + usdt_lost */
+	uint64_t usdt_lost;
 	uint64_t switches_lost; /* switches of threads, likewise */
 	uint64_t idle;		/* samples of idle CPUs, which are only counted */
 	uint64_t missed;	/* periods without a sample, see xp_sampler_periods() */

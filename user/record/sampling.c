@@ -105,6 +105,7 @@ static int setup_perf(struct xp_sampling *sampling)
 								 : XP_PERF_OUT_LARGE,
 		.switches = sampling->options->switch_events,
 		.waits = sampling->options->off_cpu.given,
+		.usdt = sampling->options->usdt.count,
 		.describe = xp_programs_describe,
 		.describe_arg = sampling->programs,
 		.late_ns = 2 * XP_SAMPLES_WAIT_NS,

@@ -15,6 +15,7 @@
 #include "kernel/programs.h"
 #include "kernel/sideband.h"
 #include "record/plan.h"
+#include "record/usdt_probes.h"
 #include "sample/samples.h"
 #include "trace/process.h"
 
@@ -27,6 +28,7 @@ struct xp_sampling {
 	const struct xp_processes *targets; /* whose threads are sampled */
 	int dir_fd;			    /* of the recording's directory */
 	int shared_fd;			    /* of what its parts share; -1: nothing */
+	const struct xp_usdt_probes_on *usdt;
 	/* Called with the address of a function that a JIT compiler calls after it changed its code. */
 	void (*watch_jit)(void *arg, pid_t pid, int fd, uint64_t offset);
 	void *watch_arg;

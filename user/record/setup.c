@@ -99,6 +99,7 @@ static int open_bpf_side(struct xp_recording *recording)
 	const struct xp_programs_options programs = {
 		.tasks = !options->all && !options->tid,
 		.sleds = recording->plan.sleds,
+		.usdt = options->usdt.count,
 		.samples = samples,
 		.stacks = xp_plan_stacks(options),
 		.only_targets = options->follow && !options->exec_path,
@@ -144,6 +145,7 @@ static void begin_sampling(struct xp_recording *recording)
 	sampling->targets = &recording->targets.processes;
 	sampling->dir_fd = recording->outdir.fd;
 	sampling->shared_fd = recording->rotation.shared_fd;
+	sampling->usdt = &recording->targets.probes.usdt;
 	sampling->watch_jit = xp_targets_watch_jit;
 	sampling->watch_arg = &recording->targets;
 	sampling->samples.original = original_of;
@@ -205,7 +207,9 @@ int xp_setup(struct xp_recording *recording)
 	begin_sampling(recording);
 	xp_sampling_look(&recording->sampling);
 	setup_targets(recording);
-	err = select_functions(&recording->targets) ?: setup_triggers(recording);
+	err = select_functions(&recording->targets) ?: setup_triggers(recording)
+		  ?: xp_usdt_on_init(&recording->targets.probes.usdt, recording->options->usdt.texts,
+				     recording->options->usdt.count);
 	if (err)
 		return err;
 	/* The measurement comes before anything that a kill would leave behind. */

@@ -30,6 +30,9 @@ void xp_recording_totals(const struct xp_recording *recording, struct xp_totals 
 	}
 	totals->lost_ring = xp_bpf_side_lost(&recording->bpf, 0, XP_EVENT_GO_EXIT) + recording->bpf.missed;
 	totals->samples_lost = xp_bpf_side_lost(&recording->bpf, XP_EVENT_SAMPLE, XP_EVENT_SAMPLE);
+	totals->usdt = recording->sampling.samples.perf ? xp_perf_out_usdt(recording->sampling.samples.perf) : 0;
+	totals->usdt_lost = xp_bpf_side_lost(&recording->bpf, XP_EVENT_USDT, XP_EVENT_USDT) +
+			    recording->sampling.samples.usdt - totals->usdt;
 	totals->switches_lost = xp_bpf_side_lost(&recording->bpf, XP_EVENT_SWITCH, XP_EVENT_SWITCH);
 	for (unsigned int cpu = 0; cpu < recording->bpf.programs.cpus; cpu++)
 		totals->idle += recording->bpf.counters[cpu].idle;
@@ -194,8 +197,9 @@ static void print_perf(const struct xp_recording *recording)
 	const struct xp_perf_out *perf = recording->sampling.samples.perf;
 	const char *dir = recording->outdir.path, *name = XP_PERF_DATA_NAME;
 	struct xp_shell_path path, injected;
-	char waits[48] = "", size[SIZE_TEXT_BYTES];
+	char waits[48] = "", usdt[48] = "", size[SIZE_TEXT_BYTES];
 	uint64_t samples = perf ? xp_perf_out_samples(perf) : 0, wait_count = recording->sampling.samples.waits;
+	uint64_t hits = perf ? xp_perf_out_usdt(perf) : 0;
 
 	if (jit.functions_lost)
 		xp_warn("%" PRIu64 " function%s not in the jitdumps: too large, or the jitdump or the disk was full",
@@ -203,12 +207,14 @@ static void print_perf(const struct xp_recording *recording)
 	if (jit.bytes)
 		xp_put_line(stderr, "  %s/jit-*.dump  %" PRIu64 " function%s, %s", dir, jit.functions,
 			    xp_plural_s(jit.functions), size_text(size, jit.bytes));
-	if (!perf || !(samples + wait_count))
+	if (!perf || !(samples + wait_count + hits))
 		return;
 	if (recording->off_cpu.on)
 		snprintf(waits, sizeof(waits), ", %" PRIu64 " wait%s", wait_count, xp_plural_s(wait_count));
-	xp_put_line(stderr, "  %s/%s  %" PRIu64 " sample%s%s, %s%s", dir, name, samples, xp_plural_s(samples), waits,
-		    size_text(size, xp_perf_out_bytes(perf)),
+	if (recording->options->usdt.count)
+		snprintf(usdt, sizeof(usdt), ", %" PRIu64 " hit%s of USDT probes", hits, xp_plural_s(hits));
+	xp_put_line(stderr, "  %s/%s  %" PRIu64 " sample%s%s%s, %s%s", dir, name, samples, xp_plural_s(samples), waits,
+		    usdt, size_text(size, xp_perf_out_bytes(perf)),
 		    xp_perf_out_is_compressed(perf) && !recording->options->compress
 			? ", compressed: only perf reads it (others: --no-compression)"
 			: "");
@@ -219,6 +225,8 @@ static void print_perf(const struct xp_recording *recording)
 		path = injected;
 	}
 	xp_put_line(stderr, "    perf report -i %s", path.text);
+	if (hits)
+		xp_put_line(stderr, "    perf script -F comm,tid,time,event,bpf-output -i %s", path.text);
 }
 
 /* A process that was killed is what a flight recorder waits for, and a slow call; otherwise the newest log counts. */
@@ -391,6 +399,10 @@ static void print_figures(const struct xp_recording *recording, const struct xp_
 	print_fallen(recording, totals);
 	if (recording->sampling.sampler)
 		print_samples(recording, totals);
+	if (recording->options->usdt.count)
+		xp_info("%" PRIu64 " hit%s of USDT probes seen = %" PRIu64 " written + %" PRIu64 " lost",
+			totals->usdt + totals->usdt_lost, xp_plural_s(totals->usdt + totals->usdt_lost), totals->usdt,
+			totals->usdt_lost);
 	if (recording->off_cpu.on)
 		print_waits(&recording->off_cpu);
 }
@@ -541,7 +553,8 @@ static void suggest_functions(const struct xp_recording *recording)
 
 void xp_summary_print_part(const struct xp_recording *recording, const struct xp_totals *totals)
 {
-	uint64_t lost = totals->lost + totals->samples_lost + totals->switches_lost + totals->waits_lost;
+	uint64_t lost =
+	    totals->lost + totals->samples_lost + totals->switches_lost + totals->waits_lost + totals->usdt_lost;
 
 	xp_info("%s: %.1f s, %" PRIu64 " sample%s, %" PRIu64 " event%s, %" PRIu64 " lost", recording->outdir.path,
 		xp_summary_duration_ns(recording) / 1e9, totals->samples, xp_plural_s(totals->samples),

@@ -167,6 +167,19 @@ static int check_patterns(struct xp_targets *targets)
 	return 0;
 }
 
+/* A command, and children, may map the file with the probe later. */
+static int check_usdt(const struct xp_targets *targets)
+{
+	const struct xp_options *options = targets->options;
+	int err = xp_usdt_on_check(&targets->probes.usdt);
+
+	if (!err || (!options->child_argv && !options->follow && !may_have_more(&targets->processes)))
+		return err;
+	xp_warn("so far, %s", xp_why(err));
+	xp_why_clear();
+	return 0;
+}
+
 /* Whether the process has moved text to huge pages: calls are recorded only where a file is mapped. */
 static bool has_moved_text(pid_t pid)
 {
@@ -188,11 +201,14 @@ int xp_targets_check(struct xp_targets *targets)
 	const struct xp_process *first = targets->processes.first;
 	const struct xp_sled_result sleds = xp_probes_sum(probes);
 	size_t refused = sleds.patched + sleds.unreadable;
-	int err = targets->plan->sleds ? check_patterns(targets) : 0;
+	int err = check_usdt(targets);
+
+	if (!err && targets->plan->sleds)
+		err = check_patterns(targets);
 
 	if (err)
 		return err;
-	if (!targets->plan->sleds || sleds.attached || options->exec_path ||
+	if (!targets->plan->sleds || sleds.attached || options->usdt.count || options->exec_path ||
 	    (options->child_argv && !probes->attached_count) || may_have_more(&targets->processes))
 		return 0;
 	if (targets->plan->samples && !options->functions.count) {

@@ -40,6 +40,7 @@ struct xp_pending_sample {
 	unsigned int cpu;
 	bool is_wait;
 	struct xp_wait_record wait;
+	const char *usdt; /* as in xp_samples_usdt(); NULL: it is no USDT probe. Such a sample never waits */
 	size_t size;
 	struct xp_event_sample record; /* size bytes in all */
 };

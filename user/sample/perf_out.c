@@ -37,6 +37,7 @@ struct xp_perf_out {
 	unsigned int round; /* incremented when everything is to be written again */
 	uint64_t samples;
 	uint64_t waits;
+	uint64_t usdt;
 	uint64_t bytes;
 	uint64_t room; /* reserved on disk from the start of the file; UINT64_MAX: the file system cannot reserve */
 	bool is_ended;
@@ -173,6 +174,7 @@ static bool start(struct xp_perf_out *out)
 		.late_ns = out->options.late_ns,
 		.switches = out->options.switches,
 		.waits = out->options.waits,
+		.usdt = out->options.usdt,
 		.compression_level = out->options.compression == XP_PERF_OUT_NONE ? 0 : COMPRESSION_LEVEL,
 		.plain_bytes = out->options.compression == XP_PERF_OUT_ALL ? 0 : XP_PERF_OUT_PLAIN_BYTES,
 	};
@@ -458,11 +460,16 @@ void xp_perf_out_sample(struct xp_perf_out *out, const struct xp_perf_out_sample
 		return;
 	for (size_t i = 0; i < count; i++)
 		addresses[i] = frames[i].address;
-	fail(out, sampled->wait ? xp_perfdata_wait(out->maps.perfdata, &sample, sampled->wait)
-				: xp_perfdata_sample(out->maps.perfdata, &sample));
+	if (sampled->usdt)
+		fail(out, xp_perfdata_usdt(out->maps.perfdata, &sample, sampled->usdt));
+	else if (sampled->wait)
+		fail(out, xp_perfdata_wait(out->maps.perfdata, &sample, sampled->wait));
+	else
+		fail(out, xp_perfdata_sample(out->maps.perfdata, &sample));
 	if (out->err)
 		return;
-	out->samples += !sampled->wait;
+	out->samples += !sampled->wait && !sampled->usdt;
+	out->usdt += sampled->usdt != NULL;
 	out->waits += sampled->wait != NULL;
 	keep_room(out);
 }
@@ -539,6 +546,11 @@ uint64_t xp_perf_out_samples(const struct xp_perf_out *out)
 uint64_t xp_perf_out_waits(const struct xp_perf_out *out)
 {
 	return out->waits;
+}
+
+uint64_t xp_perf_out_usdt(const struct xp_perf_out *out)
+{
+	return out->usdt;
 }
 
 int xp_perf_out_error(const struct xp_perf_out *out)

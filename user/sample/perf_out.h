@@ -49,6 +49,7 @@ struct xp_perf_out_options {
 	uint64_t period; /* of each sample: cycles or ns */
 	enum xp_perf_out_compression compression;
 	bool waits;		    /* there will be samples that are waits */
+	bool usdt;		    /* there will be hits of USDT probes */
 	bool switches;		    /* there will be xp_perf_out_switch() */
 	xp_ksym_describe *describe; /* names BPF programs; NULL: they have no names */
 	void *describe_arg;
@@ -75,6 +76,7 @@ struct xp_perf_out_sampled {
 	uint64_t tsc;
 	unsigned int cpu;
 	const struct xp_wait_record *wait; /* NULL: it is no wait */
+	const char *usdt;		   /* NULL: it is no USDT probe */
 };
 void xp_perf_out_sample(struct xp_perf_out *out, const struct xp_perf_out_sampled *sampled,
 			const struct xp_frame *frames, size_t count);
@@ -97,9 +99,11 @@ void xp_perf_out_jit(struct xp_perf_out *out, const char *path);
 
 /* Ends the file. Returns 0 or the first error; no record was written after it. */
 int xp_perf_out_finish(struct xp_perf_out *out);
-/* Returns the number of samples and waits in the file. After an error of write(2), a few of them may be missing. */
+/* Returns the number of samples, waits and hits of USDT probes in the file. After an error of write(2), a few of them
+ * may be missing. */
 uint64_t xp_perf_out_samples(const struct xp_perf_out *out);
 uint64_t xp_perf_out_waits(const struct xp_perf_out *out);
+uint64_t xp_perf_out_usdt(const struct xp_perf_out *out);
 /* Why the file has ended before xp_perf_out_finish(): -errno; 0: it has not. */
 int xp_perf_out_error(const struct xp_perf_out *out);
 /* The size of the ended file. */

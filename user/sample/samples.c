@@ -45,7 +45,7 @@ int xp_samples_begin_part(struct xp_samples *samples, int dir_fd, uint64_t tsc)
 	samples->jits.dir_fd = samples->dir_fd = dir_fd;
 	samples->jits.start_tsc = tsc;
 	samples->jits.dump_bytes_left = XP_JIT_DUMP_OUT_ALL_BYTES_MAX;
-	samples->samples = samples->kernel_samples = samples->waits = 0;
+	samples->samples = samples->kernel_samples = samples->waits = samples->usdt = 0;
 	xp_sym_files_free(samples->sym_files);
 	samples->sym_files = NULL;
 	return xp_sym_files_new(&samples->sym_files, dir_fd, samples->shared_fd);
@@ -136,7 +136,7 @@ static int deliver(struct xp_samples *samples, const struct xp_pending_sample *s
 		   const struct xp_event_sample *record, size_t count)
 {
 	const struct xp_perf_out_sampled sampled = { record, sample->tsc, sample->cpu,
-						     sample->is_wait ? &sample->wait : NULL };
+						     sample->is_wait ? &sample->wait : NULL, sample->usdt };
 
 	for (size_t i = record->kernel_frames; i < count; i++)
 		find_original(samples, sample, &samples->frames[i], i && !samples->frames[i].interrupted);
@@ -377,13 +377,13 @@ static int arrive(struct xp_samples *samples, const struct xp_event_sample *reco
 		return err;
 	if (!process->image->since_tsc)
 		process->image->since_tsc = sample.tsc;
-	process->image->samples += !sample.is_wait;
+	process->image->samples += !sample.is_wait && !sample.usdt;
 	process->image->waits += sample.is_wait;
 	sample.pid = process->pid;
 	sample.image = process->image;
 	sample.space = process->space;
 	xp_perf_out_seen(samples->perf, record, sample.tsc, sample.cpu, process->space);
-	if (!samples->stacks || xp_event_fn(event) & XP_SAMPLE_NO_USER)
+	if (!samples->stacks || sample.usdt || xp_event_fn(event) & XP_SAMPLE_NO_USER)
 		return take_frames(samples, &sample, record);
 	err = unwind(samples, &sample, record, true);
 	if (err != 1)
@@ -424,6 +424,20 @@ int xp_samples_wait(struct xp_samples *samples, const struct xp_samples_wait *wa
 	int err = arrive(samples, wait->record, &sample);
 
 	samples->waits += !err;
+	return err;
+}
+
+int xp_samples_usdt(struct xp_samples *samples, const struct xp_arrival *arrival, const char *text)
+{
+	const struct xp_event_usdt *event = (const struct xp_event_usdt *)arrival->event;
+	const struct xp_pending_sample sample = { .tsc = arrival->tsc, .cpu = arrival->cpu, .usdt = text };
+	struct xp_event_sample record = { .head = event->head, .ip = event->ip };
+	int err;
+
+	record.head.word = xp_event_word(0, XP_EVENT_SAMPLE);
+	memcpy(record.comm, event->comm, sizeof(record.comm));
+	err = arrive(samples, &record, &sample);
+	samples->usdt += !err;
 	return err;
 }
 

@@ -48,6 +48,7 @@ struct xp_samples {
 	uint64_t samples;
 	uint64_t kernel_samples;
 	uint64_t waits;
+	uint64_t usdt; /* hits of USDT probes */
 	/* The current sample: kernel frames, then user frames. */
 	struct xp_frame frames[XP_SAMPLE_FRAMES_MAX + XP_UNWIND_FRAMES_MAX];
 };
@@ -75,6 +76,11 @@ struct xp_samples_wait {
 };
 /* Returns 0 or -ENOMEM. */
 int xp_samples_wait(struct xp_samples *samples, const struct xp_samples_wait *wait);
+/*
+ * Takes an event of kind XP_EVENT_USDT, as a sample without callers. text: of less than XP_PERFDATA_USDT_BYTES, such as
+ * "python:gc__start arg1=2". Returns 0 or -ENOMEM.
+ */
+int xp_samples_usdt(struct xp_samples *samples, const struct xp_arrival *arrival, const char *text);
 /* Passes on the samples whose table has arrived or that have waited too long. Call it often. Returns 0 or -ENOMEM. */
 int xp_samples_settle(struct xp_samples *samples);
 

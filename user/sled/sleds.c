@@ -285,7 +285,7 @@ struct xp_uprobe xp_sled_uprobe(const struct xp_object *object, const struct xp_
 	cookie |= (uint64_t)(sled->condition & 0xf) << 48;
 	if (xp_plan_table_is_go(object->plan))
 		cookie |= (uint64_t)go_kind(sled) << XP_FN_BITS | (sled->conditional ? XP_COOKIE_HAS_CONDITION : 0);
-	return (struct xp_uprobe){ sled->file_offset, cookie };
+	return (struct xp_uprobe){ .offset = sled->file_offset, .cookie = cookie };
 }
 
 /* Returns the offset in the file of bytes of an entry sled that are never executed, 0 if it has none. */

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""USDT probes: each hit with its arguments, in perf.data; their semaphore is up only while xprof records."""
+import re
+import signal
+
+import pytest
+
+import project
+
+pytestmark = pytest.mark.uprobes
+
+
+@pytest.fixture
+def probed(program, start):
+    process = start([program("live/programs/usdt.c", "-O2", clang="gcc", instrument=False)])
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def passes(session, probed):
+    """Whether the semaphore is up meanwhile."""
+    session.wait_attached()
+    probed.send_signal(signal.SIGUSR1)
+    return probed.stdout.readline() == "enabled by 1\n"
+
+
+def small(number):
+    return (-number + 128) % 256 - 128
+
+
+def test_hits(record, probed, xprof):
+    session = record("-p", probed.pid, "--no-sleds", "--usdt", "usdt*:mine:st*p", "--usdt", "mine:tenth")
+    assert passes(session, probed)
+    session.stop()
+    recorded = session.finish()
+    assert recorded.status == 0, recorded.messages
+    assert probed.communicate(timeout=30)[0] == "enabled by 0\n"
+    assert "1100 hits of USDT probes seen = 1100 written + 0 lost" in recorded.messages
+    shown = project.run(["perf", "script", "-F", "event,bpf-output", "-i", f"{recorded.directory}/perf.data"]).stdout
+    hits = re.findall(r'BPF string: "(mine:[^"]*)"', shown)
+    steps = [hit for hit in hits if hit.startswith("mine:step")]
+    assert hits.count("mine:tenth") == 100 and len(steps) == 1000
+    for number, hit in enumerate(steps):
+        assert hit == f"mine:step arg1={number} arg2={small(number)} arg3=300 arg4=7 arg5=? arg6={100 * (number % 4 + 1)}"
+    # They are no samples of CPU time.
+    assert recorded.manifest["samples"]["written"] < 1100
+    report = xprof("report", recorded.directory)
+    assert (report.returncode, report.stderr) == (0, "")
+    xprof.check(f"{recorded.directory}/perf.data")
+
+
+def test_kill(record, probed):
+    session = record("-p", probed.pid, "--no-sleds", "--usdt", "mine:step")
+    assert passes(session, probed)
+    session.process.send_signal(signal.SIGKILL)
+    assert probed.communicate(timeout=30)[0] == "enabled by 0\n"
+
+
+def test_no_match(record, probed):
+    recorded = record("-p", probed.pid, "--no-sleds", "--usdt", "mine:stop").finish()
+    assert recorded.status == 2
+    assert "--usdt 'mine:stop' matches no USDT probe; the nearest names are mine:step" in recorded.messages

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The USDT probes of a recording (record --usdt): owns the patterns, the places of probes that match them, and the list
+ * of files and processes in which these are attached. A place is attached by a uprobe. The kernel increments the
+ * semaphore while the uprobe is there, and decrements it however the recording ends.
+ */
+#ifndef XPROF_RECORD_USDT_PROBES_H
+#define XPROF_RECORD_USDT_PROBES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "elf/function_patterns.h"
+#include "kernel/attach.h"
+#include "kernel/programs.h"
+
+/* A place in the code, by the index in `usdt_places` of BPF. */
+struct xp_usdt_known {
+	char name[256]; /* clean: PROVIDER:NAME */
+	struct xp_usdt_place place;
+};
+
+/* The places in a file; 0: it has none. */
+struct xp_usdt_file {
+	dev_t dev;
+	ino_t inode;
+	struct xp_uprobe *uprobes;
+	size_t count, room;
+};
+
+struct xp_usdt_attached {
+	size_t file;
+	pid_t pid; /* 0: all */
+};
+
+/* Empty if zeroed. */
+struct xp_usdt_probes_on {
+	const char *const *patterns; /* borrowed: as given */
+	size_t pattern_count;
+	/* private */
+	struct xp_pattern_uses *uses;
+	const char **names; /* the patterns without OBJECT */
+	struct xp_usdt_known *all;
+	size_t count, room;
+	struct xp_usdt_file *files;
+	size_t file_count, file_room;
+	struct xp_usdt_attached *attached;
+	size_t attached_count, attached_room;
+};
+
+/* The caller keeps the patterns. Returns 0 or -ENOMEM. */
+int xp_usdt_on_init(struct xp_usdt_probes_on *usdt, const char *const *patterns, size_t count);
+void xp_usdt_on_free(struct xp_usdt_probes_on *usdt);
+/*
+ * Attaches the probes of a mapped file that match, unless that was done in this process (0: all). fd: the file. A file
+ * whose probes the kernel refuses is left out, with a warning. Returns 0, -ENOMEM, or -ECANCELED.
+ */
+int xp_usdt_on_attach(struct xp_usdt_probes_on *usdt, struct xp_attach *attach, const struct xp_programs *programs,
+		      int fd, const char *path, pid_t pid);
+/* The probes of this process were detached. */
+void xp_usdt_on_drop_process(struct xp_usdt_probes_on *usdt, pid_t pid);
+/* Returns -EDOM, with a sentence (why.h), if a pattern has matched no probe. */
+int xp_usdt_on_check(const struct xp_usdt_probes_on *usdt);
+
+/*
+ * Writes a checked event as text: "PROVIDER:NAME arg1=5 arg2=-1", with "?" for an argument that could not be read.
+ * Returns false if the event is of no place.
+ */
+#define XP_USDT_TEXT_BYTES 640
+bool xp_usdt_on_text(const struct xp_usdt_probes_on *usdt, const struct xp_event_usdt *event,
+		     char to[XP_USDT_TEXT_BYTES]);
+
+#endif
