@@ -10,16 +10,16 @@
 #include "jit/eh_frame.h"
 #include "jit/ranges.h"
 
-#define LATE_MAX (1u << 16) /* maximum number of deferred loads; each bind scans them */
-#define MOMENT 1000	    /* TSC ticks of more than a nanosecond, the precision of perf's order */
+#define LATE_MAX (1u << 16) /* maximum number of deferred loads; each xp_jit_code_bind() scans all of them */
+#define MOMENT 1000	    /* TSC ticks added to a time. Must exceed 1 ns, the precision of timestamps in perf.data */
 
 struct entry {
-	uint64_t start; /* the latest address */
+	uint64_t start; /* current address, after all moves */
 	uint64_t size;
-	uint64_t hash; /* of its bytes; 0: unknown */
+	uint64_t hash; /* hash of the code bytes; 0: unknown */
 	char *name;
-	struct xp_cfi_rows *rules; /* by the distance from the start of the code; NULL: no unwinding data */
-	bool has_others_rules;	   /* true: another entry owns the rules */
+	struct xp_cfi_rows *rules; /* unwind rules by offset from the start of the code; NULL: no unwinding data */
+	bool has_others_rules;	   /* true: another entry owns (and frees) the rules */
 };
 
 /* A load that the observer receives later, with a copy of its code and its lines, in one allocation. */
@@ -36,14 +36,14 @@ struct xp_jit_code {
 	uint64_t *bytes_left;
 	uint64_t bytes_taken;
 	uint64_t refused;
-	uint32_t puts; /* loads and moves */
+	uint32_t puts; /* number of loads and moves so far */
 	bool has_rules;
 
 	struct entry *entries;
 	uint32_t count;
 	size_t room;
 
-	struct xp_jit_ranges pieces; /* of the entries, by their index */
+	struct xp_jit_ranges pieces; /* address ranges of the entries, by entry index */
 	struct deferred *late;	     /* loads that the observer has not received yet */
 	struct deferred **late_end;
 	uint32_t late_count;
@@ -96,11 +96,11 @@ void xp_jit_code_free(struct xp_jit_code *code)
 	free(code);
 }
 
-/* ---- room ---- */
+/* ---- memory budget ---- */
 
 /*
- * Takes memory from the budget of all processes. A process may not take more than it leaves to the others, so no
- * process can take everything.
+ * Takes memory from the budget that all processes share. A process may not hold more than the remaining budget, so one
+ * process cannot use up the budget.
  */
 static bool take_bytes(struct xp_jit_code *code, uint64_t bytes)
 {
@@ -128,7 +128,7 @@ static int charge(struct xp_jit_code *code, uint64_t bytes)
 
 /* ---- code ---- */
 
-/* Returns the piece of the code that is still in memory, or NULL if there is none. */
+/* Returns the range where the code is loaded now, or NULL if the code is not loaded. */
 static struct xp_jit_range_use *alive(const struct xp_jit_code *code, uint32_t index)
 {
 	struct xp_jit_range_use *piece =
@@ -150,7 +150,7 @@ bool xp_jit_code_can_be(const struct xp_jit_code *code, uint64_t start, uint64_t
 	       !is_in_file(code, start) && !is_in_file(code, start + size - 1);
 }
 
-/* FNV-1a over 8-byte words, never 0. */
+/* Returns the FNV-1a hash over 8-byte words, never 0. */
 static uint64_t hash_of(const uint8_t *bytes, uint64_t size)
 {
 	uint64_t hash = 0xcbf29ce484222325u;
@@ -165,7 +165,7 @@ static uint64_t hash_of(const uint8_t *bytes, uint64_t size)
 	return bytes ? hash | 1 : 0;
 }
 
-/* Returns the loaded code with the same range and name, or NULL. Its bytes may differ. */
+/* Returns the loaded code with the same range and name, or NULL. The bytes of the two codes may differ. */
 static struct entry *find_present(const struct xp_jit_code *code, const struct entry *from)
 {
 	const struct xp_jit_range_use *piece = xp_jit_ranges_alive(&code->pieces, from->start);
@@ -174,7 +174,7 @@ static struct entry *find_present(const struct xp_jit_code *code, const struct e
 	return entry && piece->end == from->start + from->size && !strcmp(entry->name, from->name) ? entry : NULL;
 }
 
-/* Returns whether the bytes are equal. Unknown bytes equal all others. */
+/* Returns whether the bytes are equal. Unknown bytes count as equal to any bytes. */
 static bool is_same(const struct entry *entry, const struct entry *from)
 {
 	return !entry->hash || !from->hash || entry->hash == from->hash;
@@ -192,7 +192,10 @@ static char *clean_name(const char *name)
 	return shorter ? shorter : clean;
 }
 
-/* Makes the rules of a load. Sets *rules to NULL without usable unwinding data. Returns 0 or -ENOMEM. */
+/*
+ * Converts the unwinding data of a load to rules. Sets *rules to NULL if there is no usable unwinding data. Returns 0
+ * or -ENOMEM.
+ */
 static int make_rules(struct xp_cfi_rows **rules, const struct xp_jit_load *load)
 {
 	struct xp_cfi_rows *made;
@@ -221,13 +224,13 @@ static uint64_t rules_bytes(const struct entry *entry)
 
 /* ---- deferred loads ---- */
 
-/* Returns whether the line has the same file as the line before, as nearly all lines of a function have. */
+/* Returns whether the line has the same file name as the previous line. Most lines have. */
 static bool has_file_of_last(const struct xp_jit_load *load, size_t line)
 {
 	return line && !strcmp(load->lines[line].file, load->lines[line - 1].file);
 }
 
-/* The memory that a copy of the load takes. */
+/* Returns the size of a copy of the load. */
 static size_t deferred_bytes(const struct xp_jit_load *load)
 {
 	size_t bytes =
@@ -239,7 +242,7 @@ static size_t deferred_bytes(const struct xp_jit_load *load)
 	return bytes;
 }
 
-/* Copies to *end and advances it. */
+/* Copies the bytes to *end and advances *end. */
 static const void *put(uint8_t **end, const void *bytes, size_t count)
 {
 	void *copy = *end;
@@ -250,7 +253,7 @@ static const void *put(uint8_t **end, const void *bytes, size_t count)
 	return memcpy(copy, bytes, count);
 }
 
-/* Returns NULL if out of memory. */
+/* Copies a load, with its code, lines and file names, into one allocation. Returns NULL if out of memory. */
 static struct deferred *deferred_new(uint32_t index, const struct xp_jit_load *load)
 {
 	size_t bytes = deferred_bytes(load);
@@ -283,14 +286,14 @@ static void tell(struct xp_jit_code *code, uint32_t index, const struct xp_jit_l
 	struct xp_jit_load kept = *load;
 	uint64_t since = code->space ? xp_address_space_jit_since(code->space, load->start) : 0;
 
-	/* Code with an unknown time is newer than the mapping of its memory. */
+	/* If the load time is unknown, use a time just after the memory of the code was mapped. */
 	if (since && (load->is_bound || !load->tsc))
 		kept.tsc = XP_MAX(load->tsc, since + MOMENT);
 	kept.name = code->entries[index].name;
 	code->observer.load(code->observer.arg, index, &kept);
 }
 
-/* Returns whether the memory of the code is mapped in the address space, or there is no address space. */
+/* Returns whether the memory of the code is mapped in the address space. Without an address space, returns true. */
 static bool is_mapped(const struct xp_jit_code *code, const struct xp_jit_load *load)
 {
 	return !code->space || xp_address_space_find(code->space, load->start);
@@ -316,9 +319,9 @@ static bool tell_later(struct xp_jit_code *code, uint32_t index, const struct xp
 }
 
 /*
- * Reports a load, or defers it. A source has the present state, but the address space may be older. If it lacks the
- * memory of the code, that memory is newer than the address space, and the code must not get an earlier time than its
- * memory.
+ * Reports a load to the observer, or defers the report. Sources read the current state of the process, but the known
+ * address space may be older. If the address space lacks the memory of the code, the memory was mapped later. The load
+ * time must not be before that mapping, so the report waits until the mapping is known.
  */
 static void tell_load(struct xp_jit_code *code, uint32_t index, const struct xp_jit_load *load, uint64_t from)
 {
@@ -388,7 +391,7 @@ static int add(struct xp_jit_code *code, const struct xp_jit_load *load, const s
 	return 0;
 }
 
-/* Adds new data to known code that is reported again. */
+/* Copies new data from a repeated load to the known entry. */
 static void complete(struct xp_jit_code *code, struct entry *present, struct entry *from)
 {
 	if (!present->hash)
@@ -418,8 +421,8 @@ int xp_jit_code_load(struct xp_jit_code *code, const struct xp_jit_load *load, u
 		free_entry(&entry);
 	} else if (!err) {
 		/*
-		 * LLVM reports each function twice. In its jitdump, the function has no rules, and its bytes are from
-		 * before the relocation.
+		 * LLVM reports each function twice. The report in its jitdump has no rules, and the code bytes in it
+		 * are not yet relocated. So keep the rules of the first report.
 		 */
 		entry.has_others_rules = present && present->rules && !entry.rules;
 		if (entry.has_others_rules)
@@ -462,7 +465,7 @@ int xp_jit_code_move(struct xp_jit_code *code, uint32_t index, uint64_t tsc, uin
 	if (err)
 		return err;
 	code->puts++;
-	last = alive(code, index); /* NULL if it moved over itself */
+	last = alive(code, index); /* NULL if the new range overlaps the old range */
 	if (last)
 		last->to = piece.from;
 	entry->start = new_start;

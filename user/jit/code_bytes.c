@@ -5,7 +5,10 @@
 
 #include "base/util.h"
 
-/* If a function starts within this distance after the last one, a read fetches this many bytes ahead. */
+/*
+ * If a function starts at most this many bytes after the end of the last function, a read fetches this many bytes
+ * beyond the function.
+ */
 #define AHEAD_BYTES (64u << 10)
 
 void xp_jit_bytes_begin(struct xp_jit_bytes *bytes, uint64_t left)

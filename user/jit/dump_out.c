@@ -14,14 +14,14 @@
 #include "base/util.h"
 #include "format/jitdump.h"
 
-#define FILL_BYTE 0xcc /* int3: a disassembler prints one row per address, and compilers do not generate such code */
+#define FILL_BYTE 0xcc /* int3. A disassembler prints one row per byte, and compilers do not generate such code */
 #define PATH_BYTES 4096
-/* Bytes of a function in addition to its name and code. */
+/* Space for the headers of a record, in addition to the name and the code. */
 #define RECORD_BYTES 200
-/* Space left free on disk: this fraction of the disk, at most SPARE_BYTES_MAX. */
+/* Free disk space that is left to other files: 1/SPARE_SHARE of the disk, at most SPARE_BYTES_MAX. */
 #define SPARE_SHARE 20
 #define SPARE_BYTES_MAX (16u << 20)
-#define GRANT_BYTES (256u << 10) /* written between two checks of the disk */
+#define GRANT_BYTES (256u << 10) /* number of bytes written between two checks of the free disk space */
 
 struct xp_jit_dump_out {
 	struct xp_jit_dump_out_options options;
@@ -30,11 +30,12 @@ struct xp_jit_dump_out {
 	int err;
 	struct xp_jitdump *dump;
 	struct xp_jit_dump_out_counts counts;
-	struct xp_jit_dump_out_counts unsafe; /* part of counts: records that an error would remove */
-	uint64_t charged_bytes;		      /* bytes of the file that were subtracted from options.bytes_left */
-	uint64_t granted_bytes;		      /* size up to which the disk has space */
-	uint64_t whole_bytes;		      /* bytes of complete records at the last check */
-	uint8_t *lost;			      /* bitmap: code that was not written; its moves are not written either */
+	/* the part of `counts` that is not safely in the file: an error would remove these records */
+	struct xp_jit_dump_out_counts unsafe;
+	uint64_t charged_bytes; /* bytes of the file that were subtracted from options.bytes_left */
+	uint64_t granted_bytes; /* size up to which the disk has space */
+	uint64_t whole_bytes;	/* bytes of complete records at the last check */
+	uint8_t *lost;		/* bitmap: code that was not written; its moves are not written either */
 	uint8_t *fill;
 };
 
@@ -47,8 +48,8 @@ int xp_jit_dump_out_new(struct xp_jit_dump_out **out, const struct xp_jit_dump_o
 	made->options = *options;
 	made->fd = -1;
 	/*
-	 * The number of a later image is part of the file name. perf accepts any number if the marker has no process,
-	 * and no PID has this many digits.
+	 * The file name contains the PID and the number of the image, so that each image has its own file. perf accepts
+	 * any digits if the marker has no process, and no PID has as many digits.
 	 */
 	if (options->image)
 		snprintf(made->name, sizeof(made->name), "jit-%d%09u.dump", options->pid, options->image);
@@ -85,7 +86,10 @@ static uint64_t timestamp_of(const struct xp_jit_dump_out *out, uint64_t tsc)
 	return XP_MAX(tsc, out->options.start_tsc);
 }
 
-/* Returns the index for perf, which names images by PID and index, even if they come from several files. */
+/*
+ * Returns the code index for perf. perf identifies code by PID and index, even across files, so each image uses its own
+ * indices.
+ */
 static uint64_t code_index(const struct xp_jit_dump_out *out, uint32_t index)
 {
 	return (uint64_t)out->options.image * XP_JIT_CODES_MAX + index;
@@ -93,7 +97,7 @@ static uint64_t code_index(const struct xp_jit_dump_out *out, uint32_t index)
 
 /* ---- lines ---- */
 
-/* Cleaned copies of texts. */
+/* Copies of strings that had to be cleaned. */
 struct texts {
 	char **all;
 	size_t count;
@@ -123,8 +127,8 @@ static void free_texts(struct texts *texts)
 }
 
 /*
- * Writes the lines of a function. perf ends its table at the last line, which would cover no address. So the last line
- * is repeated at the end of the code.
+ * Writes the lines of a function. perf ends its line table at the address of the last line, so that line would cover no
+ * code. Repeats the last line at the end of the code.
  */
 static int put_lines(struct xp_jit_dump_out *out, const struct xp_jit_load *load)
 {
@@ -156,7 +160,7 @@ static int put_lines(struct xp_jit_dump_out *out, const struct xp_jit_load *load
 
 /* ---- code ---- */
 
-/* Returns a buffer of int3s for the largest code. */
+/* Returns a buffer full of int3 instructions, large enough for any code with unknown bytes. */
 static const uint8_t *fill(struct xp_jit_dump_out *out)
 {
 	if (!out->fill) {
@@ -168,8 +172,8 @@ static const uint8_t *fill(struct xp_jit_dump_out *out)
 }
 
 /*
- * Returns whether the disk has space for the bytes. The last space is reserved for the essential files: profiles, logs,
- * the manifest.
+ * Returns whether the disk has space for the bytes. Some space stays free for the essential files: profiles, logs, the
+ * manifest.
  */
 static bool disk_has_room(struct xp_jit_dump_out *out, uint64_t bytes)
 {
@@ -200,8 +204,8 @@ static void charge(struct xp_jit_dump_out *out)
 }
 
 /*
- * Returns whether this file, and all files together, have space. The file may not take more than it leaves to the
- * others.
+ * Returns whether this file and the budget of all files have space for the bytes. A file may not become larger than the
+ * rest of the budget.
  */
 static bool files_have_room(const struct xp_jit_dump_out *out, uint64_t bytes)
 {
@@ -235,7 +239,7 @@ static int put_code(struct xp_jit_dump_out *out, uint32_t index, const struct xp
 	return xp_jitdump_load(out->dump, timestamp_of(out, load->tsc), &record);
 }
 
-/* Marks records before the last complete state of the file as safe. Call it before the next record is counted. */
+/* Marks all records before the last complete state of the file as safe. Call this before you count the next record. */
 static void see_whole(struct xp_jit_dump_out *out)
 {
 	uint64_t whole_bytes = xp_jitdump_whole_bytes(out->dump);
@@ -245,7 +249,7 @@ static void see_whole(struct xp_jit_dump_out *out)
 	out->whole_bytes = whole_bytes;
 }
 
-/* Subtracts the records that did not reach the file from the counts. */
+/* Subtracts the records that did not reach the file from the counts of written records. */
 static void fail(struct xp_jit_dump_out *out, int err)
 {
 	if (out->dump)
@@ -350,7 +354,7 @@ int xp_jit_dump_out_close(struct xp_jit_dump_out *out, uint64_t tsc, struct xp_j
 	out->counts.bytes = out->counts.functions ? xp_jitdump_bytes(out->dump) : 0;
 	*counts = out->counts;
 	if (out->fd >= 0 && !out->counts.bytes) {
-		unlinkat(out->options.dir_fd, out->name, 0); /* not one function fitted on the disk */
+		unlinkat(out->options.dir_fd, out->name, 0); /* not even one function fitted on the disk */
 		*out->options.bytes_left += out->charged_bytes;
 	}
 	if (out->fd >= 0 && close(out->fd) && !err)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The jitdump that a recording writes for the JIT code of one process image (jit-<pid>.dump). `perf inject --jit`
- * merges it with the perf.data of the same recording. It contains the reports of the registry to its observer, in the
- * same order, with TSC times. It contains no unwinding data, because the chains in perf.data are already unwound.
+ * merges the jitdump with the perf.data of the same recording. The jitdump contains everything that the registry
+ * reported to its observer, in the same order, with TSC times. It contains no unwinding data, because the call chains
+ * in perf.data are already unwound.
  *
- * The first code creates the file, with its final name. The file is only appended to, so it is readable even if it is
- * incomplete. On a full disk its complete records remain; the code that did not fit is counted.
+ * The first code creates the file under its final name. xprof only appends to the file, so an incomplete file is
+ * readable. If the disk becomes full, the complete records remain, and the code that did not fit is counted.
  */
 #ifndef XPROF_JIT_DUMP_OUT_H
 #define XPROF_JIT_DUMP_OUT_H
@@ -16,13 +17,13 @@
 
 #include "jit/code.h"
 
-/* Maximum size of the file, because the target decides how much code it makes. */
+/* Maximum size of the file. The target decides how much code it makes, so there must be a limit. */
 #define XP_JIT_DUMP_OUT_BYTES_MAX (1ull << 30)
 /* Maximum size of all files of a recording together. */
 #define XP_JIT_DUMP_OUT_ALL_BYTES_MAX (4ull << 30)
 /*
- * Limit for code with unknown bytes. It is written as int3s, because perf requires all bytes of a function. Larger code
- * is not written.
+ * Maximum size of code with unknown bytes. Such code is written as int3 instructions, because perf requires all bytes
+ * of a function. Larger code with unknown bytes is not written.
  */
 #define XP_JIT_DUMP_OUT_FILL_BYTES_MAX (1u << 20)
 
@@ -35,16 +36,17 @@ struct xp_jit_dump_out_options {
 	    image; /* 0 for the first image with this pid, 1 for the next (after exec, or when the pid is reused) */
 	uint64_t start_tsc; /* start of the recording; older code gets this time */
 	/*
-	 * The bytes by which all files may still grow, initially XP_JIT_DUMP_OUT_ALL_BYTES_MAX. It outlives this
-	 * object. The object may not take more than it leaves to the others.
+	 * The number of bytes by which all files together may still grow, initially XP_JIT_DUMP_OUT_ALL_BYTES_MAX. A
+	 * file may not become larger than this number. The variable must outlive this object.
 	 */
 	uint64_t *bytes_left;
 };
 
 struct xp_jit_dump_out_counts {
 	uint64_t functions;
-	uint64_t functions_filled; /* included in functions, but written without their bytes */
-	uint64_t functions_lost;   /* not written: too large, or no space in the file, in all files or on disk */
+	uint64_t functions_filled; /* included in functions, but with int3 instead of the code bytes */
+	/* not written: too large, or no space in the file, in the budget of all files, or on disk */
+	uint64_t functions_lost;
 	uint64_t moves;
 	uint64_t bytes; /* size of the file; 0: there is no file */
 };
@@ -56,13 +58,11 @@ void xp_jit_dump_out_load(void *arg, uint32_t index, const struct xp_jit_load *l
 void xp_jit_dump_out_move(void *arg, uint32_t index, uint64_t tsc, uint64_t old_start, uint64_t new_start,
 			  uint64_t size);
 /*
- * Ends the file. Returns 0 or the first error; sets *counts in both cases. After this, only call
+ * Completes the file. Returns 0 or the first error; sets *counts in both cases. After this, call only
  * xp_jit_dump_out_free().
  */
 int xp_jit_dump_out_close(struct xp_jit_dump_out *out, uint64_t tsc, struct xp_jit_dump_out_counts *counts);
-/*
- * Returns the name of the file in the directory. The marker in perf.data must end in this name. Valid from the start.
- */
+/* Returns the name of the file in the directory; never NULL. The marker in perf.data must end in this name. */
 const char *xp_jit_dump_out_name(const struct xp_jit_dump_out *out);
 void xp_jit_dump_out_free(struct xp_jit_dump_out *out);
 

@@ -17,10 +17,10 @@
 #include "target/target.h"
 
 #define GDB_SOURCES_MAX 4
-#define LOOK_NS 100000000ull	     /* time of a poll */
-#define BYTES_OF_REFRESH (32u << 20) /* bytes of code read from memory */
+#define LOOK_NS 100000000ull	     /* maximum duration of a poll */
+#define BYTES_OF_REFRESH (32u << 20) /* maximum number of code bytes that a poll reads */
 
-/* Whether a file has GDB's interface, and where. */
+/* Whether a file has GDB's JIT interface, and where. */
 struct xp_jit_file {
 	bool is_known;
 	uint8_t tries; /* attempts to open it */
@@ -28,18 +28,21 @@ struct xp_jit_file {
 };
 #define OPEN_TRIES 3
 
-/* The newest hits. One hit is enough to search for new code, and there can be thousands per second. */
+/*
+ * Maximum number of stored hits. There can be thousands of hits per second, but one hit is enough to search for new
+ * code.
+ */
 #define HITS_MAX 16
 /* How long a hit is kept. A JVM writes a perf map at the second poll after a hit in new code. */
 #define HIT_WAIT_NS 10000000000ull
 
-/* A source in one object of the process. */
+/* A GDB source in one binary of the process. */
 struct gdb {
 	const struct xp_file *file;
 	struct xp_jit_src_gdb *source;
 };
 
-/* A sampled address. */
+/* A sampled address in an unknown function. */
 struct hit {
 	uint64_t address;
 	uint64_t tsc;
@@ -60,18 +63,18 @@ struct xp_jit {
 	struct xp_jit_src_dump *dump;
 	bool dump_failed;
 	struct xp_jit_src_map *map;
-	int map_error; /* of the last attempt to open it */
+	int map_error; /* error of the last attempt to open the perf map */
 	struct gdb gdbs[GDB_SOURCES_MAX];
 	size_t gdb_count;
 
 	struct xp_jit_src_jvm jvm;
 
-	struct xp_jit_dump_out *out; /* NULL: none */
+	struct xp_jit_dump_out *out; /* NULL: no jitdump is written */
 	struct xp_jit_dump_out_counts out_counts;
 
 	struct hit hits[HITS_MAX]; /* sampled addresses in unknown functions */
 	size_t hit_count;
-	size_t next_hit; /* index of the hit that the next one replaces */
+	size_t next_hit; /* index of the oldest hit, which the next hit overwrites */
 };
 
 void xp_jits_free(struct xp_jits *jits)
@@ -125,7 +128,7 @@ int xp_jit_new(struct xp_jit **jit, struct xp_jits *jits, pid_t pid, unsigned in
 	return 0;
 }
 
-/* Closes the files of a process that has ended: a recording may have thousands of such processes. */
+/* Closes the files of a process that has exited, because a recording may have thousands of such processes. */
 static void close_sources(struct xp_jit *jit)
 {
 	xp_jit_src_dump_free(jit->dump);
@@ -193,7 +196,7 @@ static struct xp_jit_file *file_of(struct xp_jits *jits, const struct xp_file *f
 	return &jits->files[file->index];
 }
 
-/* Calls jits->watch(), which is slow but called once per file of a process. Excludes its time from that of the poll. */
+/* Calls jits->watch(), once per file of a process. The call is slow, so its duration does not count as poll time. */
 static void watch(struct xp_jit *jit, int fd, uint64_t hook)
 {
 	uint64_t begin_ns = xp_now_ns();
@@ -253,7 +256,7 @@ static bool has_time(const struct xp_jit *jit)
 	return xp_now_ns() - jit->look_begin_ns < LOOK_NS;
 }
 
-/* Searches all mapped files for GDB's interface. Returns 1 if the time was too short for all files. */
+/* Searches all mapped files for GDB's interface. Returns 1 if the poll time ended before all files were searched. */
 static int find_gdbs(struct xp_jit *jit, const struct xp_address_space *space)
 {
 	int err = 0;
@@ -270,7 +273,7 @@ static int find_gdbs(struct xp_jit *jit, const struct xp_address_space *space)
 
 /* ---- reading sources ---- */
 
-/* Combines two results: the first error, or else whether there is more. */
+/* Combines the results of two sources: returns the first error, or else 1 if one of the sources has more data. */
 static int both(int a, int b)
 {
 	return a < 0 || !b ? a : b < 0 ? b : 1;
@@ -284,7 +287,7 @@ static int refresh_dump(struct xp_jit *jit, uint64_t now_tsc)
 		ret = xp_jit_src_dump_refresh(jit->dump, jit->code, jit->jits->clock, now_tsc);
 	if (ret >= 0 || ret == -ENOMEM)
 		return ret;
-	/* From now on, search for a perf map instead. */
+	/* From now on, look for a perf map instead. */
 	xp_debug("process %d: its jitdump is not read any further: %s", jit->pid, strerror(-ret));
 	xp_jit_src_dump_free(jit->dump);
 	jit->dump = NULL;
@@ -303,7 +306,7 @@ static int refresh_map(struct xp_jit *jit, uint64_t now_tsc)
 	return ret < 0 && ret != -ENOMEM ? 0 : ret;
 }
 
-/* Reads GDB's interface if the process still runs: another process may have reused its PID. */
+/* Reads GDB's interface if the process still runs. If it has exited, another process may have its PID. */
 static int refresh_gdbs(struct xp_jit *jit, uint64_t now_tsc, bool is_told)
 {
 	int ret = 0;
@@ -334,7 +337,7 @@ void xp_jit_hit(struct xp_jit *jit, uint64_t address, uint64_t tsc)
 {
 	struct xp_jit_range range;
 
-	/* The known code at this address may be out of date. */
+	/* If the last poll was before the sample, the known code at this address may be out of date. */
 	if (!xp_jit_is_behind(jit, tsc) &&
 	    (xp_jit_code_find(jit->code, address, tsc, &range) || !xp_jit_src_jvm_want(&jit->jvm, tsc)))
 		return;
@@ -444,8 +447,8 @@ int xp_jit_finish(struct xp_jit *jit, const struct xp_address_space *space, uint
 /* ---- unwinding ---- */
 
 /*
- * Returns whether samples should wait for unwinding data of new code. GDB's interface has such data; jitdumps and perf
- * maps usually have none.
+ * Returns whether samples in new code should wait for its unwinding data. GDB's interface has unwinding data; jitdumps
+ * and perf maps usually have none.
  */
 static bool may_have_rules(const struct xp_jit *jit)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The JIT code of one program run: what its JIT compiler made, by time (jit/code.h), from all available sources. The
- * runtime's own jitdump is preferred, because it has times. A perf map is read if there is no jitdump. GDB's interface
- * is read in any case.
+ * The JIT code of one process image: the code that its JIT compiler made, over time (jit/code.h), from all available
+ * sources. The runtime's own jitdump is preferred, because it has times. Without a jitdump, a perf map is read. GDB's
+ * interface is always read.
  */
 #ifndef XPROF_JIT_JIT_H
 #define XPROF_JIT_JIT_H
@@ -21,7 +21,7 @@
 /* Maximum memory of all registries of a recording. */
 #define XP_JIT_BYTES_LEFT (512ull << 20)
 
-/* State that all processes of a recording share. The caller sets the first members, and zeroes the others. */
+/* State that all processes of a recording share. The caller sets the first members and zeroes the private members. */
 struct xp_jits {
 	/* Set by the caller. */
 	const struct xp_clock *clock;
@@ -32,8 +32,8 @@ struct xp_jits {
 	int dir_fd;		  /* directory of the jitdumps */
 	uint64_t start_tsc;	  /* start of the recording */
 	/*
-	 * Makes the caller call xp_jit_told() whenever the process executes this offset of the file. The caller limits
-	 * the rate of these calls. Returns no error, because the sources are also polled every second. May be NULL.
+	 * Requests a call of xp_jit_told() whenever the process executes this offset of the file. The caller limits the
+	 * rate of these calls. Errors are ignored, because the sources are also polled every second. May be NULL.
 	 */
 	void (*watch)(void *arg, pid_t pid, int fd, uint64_t offset);
 	void *arg;
@@ -44,31 +44,39 @@ struct xp_jits {
 	size_t file_count;
 	size_t file_room;
 	struct xp_rate_limit
-	    looking; /* time for xp_jit_refresh() and xp_jit_told(); the caller checks that some is left */
+	    /* CPU time that xp_jit_refresh() and xp_jit_told() have used; the caller checks that some is left */
+	    looking;
 };
 void xp_jits_free(struct xp_jits *jits);
 
 struct xp_jit;
 
 /*
- * The process is running, or was a moment ago. image: number of the program that it runs, from 1. Returns 0 or -ENOMEM.
+ * Creates the JIT code of a process that runs now or ran a moment ago. image: number of the process image, from 1.
+ * Returns 0 or -ENOMEM.
  */
 int xp_jit_new(struct xp_jit **jit, struct xp_jits *jits, pid_t pid, unsigned int image);
 void xp_jit_free(struct xp_jit *jit);
 
-/* Call this when the program or its process has ended. From then on, only open sources are read. */
+/*
+ * Call this when the process has called execve() or has exited. From then on, only sources that are already open are
+ * read.
+ */
 void xp_jit_over(struct xp_jit *jit);
 /*
- * Polls all sources, for about 100 ms at most. space: the known part of the address space of the process. now_tsc: the
- * time of the call. Returns 1 if a source has more data, 0, or -ENOMEM.
+ * Polls all sources, for at most about 100 ms. space: the known part of the address space of the process. now_tsc: the
+ * current time. Returns 1 if a source has more data, 0, or -ENOMEM.
  */
 int xp_jit_refresh(struct xp_jit *jit, const struct xp_address_space *space, uint64_t now_tsc);
-/* Call this when the process has executed a watched offset: its code changed at this time. Returns 0 or -ENOMEM. */
+/*
+ * Call this when the process has executed a watched offset, which means that its code changed at time tsc. Returns 0 or
+ * -ENOMEM.
+ */
 int xp_jit_told(struct xp_jit *jit, const struct xp_address_space *space, uint64_t tsc);
 /* Returns whether the process has exited, even if another process has its PID now. */
 bool xp_jit_is_gone(const struct xp_jit *jit);
 /*
- * Polls the sources a last time, when the process or the recording ends, and waits up to 5 s for a JVM. Ends the
+ * Polls the sources a last time, when the process exits or the recording ends. Waits up to 5 s for a JVM. Completes the
  * jitdump and closes all sources. end_ns: the deadline (CLOCK_MONOTONIC). Returns 0, -ENOMEM, or an error of writing
  * the jitdump. A second call does nothing and returns the same value.
  */
@@ -76,27 +84,30 @@ int xp_jit_finish(struct xp_jit *jit, const struct xp_address_space *space, uint
 bool xp_jit_is_finished(const struct xp_jit *jit);
 
 /*
- * Reports a sampled address. If its function is unknown, the polls of the next 10 s search for it. Only the 16 newest
- * such addresses are kept.
+ * Records a sampled address. If its function is unknown, the polls of the next 10 s search for the function. Only the
+ * 16 newest such addresses are kept.
  */
 void xp_jit_hit(struct xp_jit *jit, uint64_t address, uint64_t tsc);
-/* Returns whether some sampled addresses are in unknown functions. */
+/* Returns whether a sampled address is in an unknown function. */
 bool xp_jit_has_unknown(const struct xp_jit *jit);
 
 /*
- * Finds the rule to unwind from this address at that time. Returns 0 or -errno: -ENOENT if there is no rule, -EAGAIN if
- * the next poll may find one. If the code was replaced after the last poll, the rule is that of the old code: otherwise
- * all samples in JIT code would wait up to a second for the next poll.
+ * Finds the unwind rule for this address at that time. Returns 0 or -errno: -ENOENT if there is no rule, -EAGAIN if the
+ * next poll may find a rule. If the code was replaced after the last poll, this returns the rule of the old code.
+ * Otherwise all samples in JIT code would have to wait up to a second for the next poll.
  */
 int xp_jit_find_rule(const struct xp_jit *jit, uint64_t address, uint64_t tsc, struct xp_cfi_found *found);
-/* Returns whether the last poll was before this time, so that newer code may be missing. */
+/* Returns whether the last poll was before this time. Then code that is newer than the poll may be missing. */
 bool xp_jit_is_behind(const struct xp_jit *jit, uint64_t tsc);
 
-/* Return the number of known functions, and of functions that were rejected for lack of space. */
+/*
+ * Returns the number of known functions. xp_jit_refused() returns the number of functions that were rejected because a
+ * limit was reached.
+ */
 uint32_t xp_jit_functions(const struct xp_jit *jit);
 uint64_t xp_jit_refused(const struct xp_jit *jit);
 
-/* Returns the name of the jitdump, or NULL without one. Sets *counts, which are final after xp_jit_finish(). */
+/* Returns the name of the jitdump, or NULL without a jitdump. Sets *counts; xp_jit_finish() makes them final. */
 const char *xp_jit_dump(const struct xp_jit *jit, struct xp_jit_dump_out_counts *counts);
 
 #endif

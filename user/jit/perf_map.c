@@ -8,7 +8,10 @@
 
 #include "base/util.h"
 
-/* Returns NULL if there is no number, or it exceeds 64 bits. strtoull() alone would accept a sign and white space. */
+/*
+ * Parses a hexadecimal number of at most 64 bits. Returns the end of the number, or NULL. strtoull() alone would accept
+ * a sign and white space.
+ */
 static const char *parse_hex(const char *text, uint64_t *value)
 {
 	char *end;

@@ -6,18 +6,21 @@
 #include "base/array.h"
 #include "base/util.h"
 
-#define STEPS_MAX 256 /* into the past, per lookup */
+#define STEPS_MAX 256 /* maximum number of steps into the past per lookup */
 
 struct xp_jit_node {
 	struct xp_jit_range_use piece;
-	uint32_t left; /* number of a node; 0: none */
+	uint32_t left; /* index of a node; 0: none */
 	uint32_t right;
 	uint32_t priority;
 };
 
 size_t xp_jit_ranges_bytes(void)
 {
-	/* At most three pieces, each of which is first in the tree and finally in `old`. */
+	/*
+	 * Adding a piece creates at most three pieces: the new one and the remainders of two old ones. Each is first a
+	 * node of the tree and later an element of `old`.
+	 */
 	return 3 * (sizeof(struct xp_jit_node) + sizeof(struct xp_jit_range_use));
 }
 
@@ -30,7 +33,7 @@ void xp_jit_ranges_free(struct xp_jit_ranges *pieces)
 
 /* ---- the tree ---- */
 
-/* Splits the tree into nodes that start below the address, and the others. */
+/* Splits the tree: *below gets the nodes that start below the address, *above the other nodes. */
 static void split(struct xp_jit_ranges *pieces, uint32_t root, uint64_t address, uint32_t *below, uint32_t *above)
 {
 	struct xp_jit_node *node = &pieces->nodes[root];
@@ -46,7 +49,7 @@ static void split(struct xp_jit_ranges *pieces, uint32_t root, uint64_t address,
 	}
 }
 
-/* Joins two trees; all nodes of the first start below those of the second. */
+/* Joins two trees. All nodes of the first tree must start below the nodes of the second tree. */
 static uint32_t merge(struct xp_jit_ranges *pieces, uint32_t first, uint32_t second)
 {
 	struct xp_jit_node *a = &pieces->nodes[first], *b = &pieces->nodes[second];
@@ -61,7 +64,7 @@ static uint32_t merge(struct xp_jit_ranges *pieces, uint32_t first, uint32_t sec
 	return second;
 }
 
-/* Returns the last node that starts at or below the address. */
+/* Returns the last node whose start is not above the address. */
 static uint32_t last_at(const struct xp_jit_ranges *pieces, uint32_t root, uint64_t address)
 {
 	uint32_t found = 0;
@@ -92,7 +95,7 @@ static uint32_t next_random(struct xp_jit_ranges *pieces)
 	return pieces->random;
 }
 
-/* reserve_nodes() has made room. */
+/* Takes a free node. Call reserve_nodes() before. */
 static uint32_t node_new(struct xp_jit_ranges *pieces, const struct xp_jit_range_use *piece)
 {
 	uint32_t number = pieces->unused ? pieces->unused : pieces->node_count++;
@@ -103,10 +106,11 @@ static uint32_t node_new(struct xp_jit_ranges *pieces, const struct xp_jit_range
 	return number;
 }
 
-/* ---- room ---- */
+/* ---- memory ---- */
 
 /*
- * Reserves nodes for the new piece and for what is left of the pieces at both ends. All overlapped pieces become old.
+ * Reserves three nodes: one for the new piece and two for the remainders of overlapped pieces. Also reserves elements
+ * of `old` for all overlapped pieces.
  */
 static int reserve_nodes(struct xp_jit_ranges *pieces)
 {
@@ -116,7 +120,10 @@ static int reserve_nodes(struct xp_jit_ranges *pieces)
 
 /* ---- adding code ---- */
 
-/* Cuts the nodes that overlap [start, end) out of the tree. The parts: below, these, above. */
+/*
+ * Cuts the nodes that overlap [start, end) out of the tree. Sets parts[] to three trees: below start, overlapping, and
+ * from end on.
+ */
 static void cut_out(struct xp_jit_ranges *pieces, uint64_t start, uint64_t end, uint32_t parts[3])
 {
 	uint32_t before, reaching;
@@ -130,7 +137,9 @@ static void cut_out(struct xp_jit_ranges *pieces, uint64_t start, uint64_t end, 
 	parts[1] = merge(pieces, reaching, parts[1]);
 }
 
-/* Returns the time from which new code counts: not before the start of any code that it replaces. */
+/*
+ * Returns the start time of the new code: tsc, or the latest start time of the code that it replaces, if that is later.
+ */
 static uint64_t latest_start(const struct xp_jit_ranges *pieces, uint32_t root, uint64_t tsc)
 {
 	const struct xp_jit_node *node = &pieces->nodes[root];
@@ -157,7 +166,7 @@ static void make_old(struct xp_jit_ranges *pieces, uint32_t root, uint64_t tsc)
 	make_old(pieces, right, tsc);
 }
 
-/* Returns a node for what is left of a piece that lost its middle or an end. */
+/* Returns a new node for the remainder of a piece, after another piece has replaced its middle or an end. */
 static uint32_t rest_of(struct xp_jit_ranges *pieces, const struct xp_jit_range_use *piece, uint64_t start,
 			uint64_t end)
 {
@@ -198,7 +207,7 @@ int xp_jit_ranges_add(struct xp_jit_ranges *pieces, struct xp_jit_range_use *pie
 	return 0;
 }
 
-/* Returns the piece that was at the address before this one, or NULL. */
+/* Returns the piece that `piece` replaced at the address, or NULL. */
 static const struct xp_jit_range_use *before(const struct xp_jit_ranges *pieces, const struct xp_jit_range_use *piece,
 					     uint64_t address)
 {

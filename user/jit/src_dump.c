@@ -20,16 +20,16 @@
 
 #define REFRESH_BYTES_MAX (1u << 20)
 #define BUFFER_BYTES_MIN (64u << 10)
-#define RECORD_BYTES_MAX (1u << 20) /* of a longer load record only the name is taken */
-#define LINES_MAX 20000		    /* of one function */
+#define RECORD_BYTES_MAX (1u << 20) /* a longer load record gives only the name */
+#define LINES_MAX 20000		    /* maximum number of lines per function */
 
 /*
- * V8 and LLVM give the addresses of lines relative to where perf's images had their code: after an ELF header of 64
- * bytes, until perf 6.1 moved it (V8: src/diagnostics/perf-jit.cc, kElfHeaderSize).
+ * Bias of line addresses in jitdumps of V8 and LLVM. perf's images had an ELF header of 64 bytes before the code until
+ * perf 6.1, and these compilers still add its size (V8: src/diagnostics/perf-jit.cc, kElfHeaderSize).
  */
 #define LINE_BIAS 0x40
 
-/* A copy of a record that describes the function of the next load record. */
+/* A copy of a record that belongs to the function of the next load record. */
 struct pending {
 	uint8_t *bytes;
 	size_t size; /* 0: none */
@@ -40,16 +40,16 @@ struct xp_jit_src_dump {
 	int fd;
 	uint32_t inner_pid;
 	bool has_header;
-	bool is_dead; /* nothing more will be read */
-	pid_t pid;    /* 0: only the file is read */
+	bool is_dead; /* true: the source stopped reading because of an error */
+	pid_t pid;    /* 0: read only the file, not the process */
 	uint64_t start_time;
 	struct xp_stdio_tail tail;
 	uint8_t *tail_bytes;
-	uint64_t file_bytes; /* at the last look */
+	uint64_t file_bytes; /* size of the file at the last poll */
 	struct xp_jitdump_header header;
-	uint64_t offset; /* of the next record */
+	uint64_t offset; /* offset of the next record */
 	uint64_t skipped;
-	bool has_plain_lines; /* the addresses of lines are those of the process */
+	bool has_plain_lines; /* true: line addresses have no bias */
 	uint8_t *buffer;
 	size_t room;
 	struct pending debug;
@@ -159,7 +159,7 @@ struct taker {
 	uint64_t now_tsc;
 };
 
-/* Converts the time of a record. A time in the future becomes now. */
+/* Converts the time of a record to TSC. A time in the future becomes the current time. */
 static uint64_t tsc_of(const struct taker *taker, uint64_t timestamp)
 {
 	bool is_tsc = taker->dump->header.flags & XP_JITDUMP_FLAG_ARCH_TIMESTAMP;
@@ -168,7 +168,10 @@ static uint64_t tsc_of(const struct taker *taker, uint64_t timestamp)
 	return XP_MIN(tsc, taker->now_tsc);
 }
 
-/* A child that inherited the file may write to it too, and what its parent wrote applies to the child as well. */
+/*
+ * Returns whether a record applies to this process. The header has the PID of the process that created the file: a
+ * forked child inherits the file and the code of its parent.
+ */
 static bool is_of_process(const struct xp_jit_src_dump *dump, uint32_t pid)
 {
 	return pid == dump->inner_pid || pid == dump->header.pid;
@@ -191,7 +194,7 @@ static int by_address(const void *a, const void *b)
 	return (first->address > second->address) - (first->address < second->address);
 }
 
-/* The bias of a function's lines. Once one function has none, no function has. */
+/* Returns the bias of the line addresses of a function. If one function has no bias, all later functions have none. */
 static uint64_t line_bias(struct xp_jit_src_dump *dump, uint64_t start, size_t count)
 {
 	if (!dump->has_plain_lines && count && dump->lines[0].address < start + LINE_BIAS)
@@ -199,7 +202,7 @@ static uint64_t line_bias(struct xp_jit_src_dump *dump, uint64_t start, size_t c
 	return dump->has_plain_lines ? 0 : LINE_BIAS;
 }
 
-/* Keeps the lines inside the code, in address order. Returns their number. */
+/* Removes lines outside the code, sorts the others by address and subtracts the bias. Returns the number of lines. */
 static size_t order_lines(struct xp_jit_src_dump *dump, const struct xp_jit_load *load, size_t count)
 {
 	struct xp_jit_line *lines = dump->lines;
@@ -233,7 +236,7 @@ static int take_lines(struct xp_jit_src_dump *dump, struct xp_jit_load *load)
 		dump->lines = malloc(LINES_MAX * sizeof(*dump->lines));
 	if (!dump->lines)
 		return -ENOMEM;
-	/* Cannot fail: the record was read before it was kept. */
+	/* This cannot fail, because the record was valid when it was copied. */
 	xp_jitdump_read_record(&dump->header, dump->debug.bytes, 0, &record, &violation);
 	if (record.debug.code_addr != load->start)
 		return 0;
@@ -245,7 +248,10 @@ static int take_lines(struct xp_jit_src_dump *dump, struct xp_jit_load *load)
 	return 0;
 }
 
-/* Reads the entries of the unwinding data, whose addresses assume that it is after the code. Returns 0 or -ENOMEM. */
+/*
+ * Reads the entries of the unwinding data. The addresses in the data assume that the data is placed after the code.
+ * Returns 0 or -ENOMEM.
+ */
 static int take_unwinding(const struct xp_jit_src_dump *dump, const struct xp_jit_load *load, struct xp_cfi_fdes *fdes)
 {
 	struct xp_violation violation;
@@ -282,7 +288,7 @@ static int take_load(struct taker *taker, const struct xp_jitdump_record *record
 	dump->debug.size = 0;
 	dump->unwinding.size = 0;
 	if (err || is_other)
-		return err == -ENOMEM ? err : 0; /* invalid code, and code without room, is left out */
+		return err == -ENOMEM ? err : 0; /* skip invalid code, and code that exceeds a limit */
 	place = xp_u64_map_add(&dump->codes, record->load.code_index, index);
 	if (!place)
 		return -ENOMEM;
@@ -322,7 +328,10 @@ static int take_record(struct taker *taker, const uint8_t *bytes)
 		dump->skipped++;
 		return 0;
 	case XP_JITDUMP_UNWINDING_INFO:
-		/* With the header first, relative values in it refer to other places than with perf's order. */
+		/*
+		 * The relative addresses in the data depend on the order of the two sections. Only perf's order is
+		 * supported.
+		 */
 		if (record.unwinding.eh_frame_hdr_bytes && record.unwinding.order != XP_JITDUMP_HEADER_FIRST)
 			return keep(&dump->unwinding, bytes, record.bytes);
 		return 0;
@@ -331,7 +340,7 @@ static int take_record(struct taker *taker, const uint8_t *bytes)
 	}
 }
 
-/* Takes a record that is too long for the buffer, of which only the first bytes were read. */
+/* Uses the first bytes of a record that is longer than the buffer. */
 static int take_head(struct taker *taker, const uint8_t *bytes, size_t size)
 {
 	struct xp_jit_src_dump *dump = taker->dump;
@@ -361,8 +370,8 @@ static int take_header(struct xp_jit_src_dump *dump, const uint8_t *bytes, size_
 }
 
 /*
- * Takes the record at `at`, of which `size` bytes are in the buffer. Returns 1 if it was taken, or 0 if it is not
- * complete yet, although there may be more room now.
+ * Uses the record at `at`; the buffer holds `size` bytes of it. Returns 1 if the record was used, or 0 if the record is
+ * not complete yet.
  */
 static int take_next(struct taker *taker, const uint8_t *at, size_t size, uint64_t file_bytes)
 {
@@ -388,7 +397,7 @@ static int take_next(struct taker *taker, const uint8_t *at, size_t size, uint64
 	return err ? err : 1;
 }
 
-/* Takes all complete records in the buffer. */
+/* Uses all complete records in the buffer. */
 static int take_buffer(struct taker *taker, size_t size, uint64_t file_bytes)
 {
 	struct xp_jit_src_dump *dump = taker->dump;
@@ -408,7 +417,10 @@ static uint64_t bytes_of(const struct stat *st)
 	return XP_MIN((uint64_t)st->st_size, XP_JIT_SRC_DUMP_BYTES_MAX);
 }
 
-/* The file has the bytes of a buffer before the library says that the buffer is empty. */
+/*
+ * Returns whether the file already contains the buffered bytes. The C library writes to the file first and empties its
+ * buffer afterwards.
+ */
 static bool is_in_file(struct xp_jit_src_dump *dump, size_t bytes)
 {
 	_Static_assert(BUFFER_BYTES_MIN >= XP_STDIO_TAIL_BYTES_MAX, "the buffer takes a tail");
@@ -419,8 +431,8 @@ static bool is_in_file(struct xp_jit_src_dump *dump, size_t bytes)
 }
 
 /*
- * Takes the data that the process has written but its C library still buffers. It belongs to the file, and will appear
- * after its current end. Returns 1 if the process wrote meanwhile: a record before this look may be missing.
+ * Reads the data that the process has written but its C library still buffers. The data will appear in the file after
+ * its current end. Returns 1 if the process wrote to the file meanwhile, because a record may be missing then.
  */
 static int take_tail(struct taker *taker)
 {
@@ -449,14 +461,16 @@ static int take_tail(struct taker *taker)
 	memcpy(dump->buffer + left, dump->tail_bytes + taken, (size_t)bytes - taken);
 	err = take_buffer(taker, left + (size_t)bytes - taken, dump->file_bytes + (size_t)bytes);
 	if (err == -EBADMSG) {
-		/* The buffer was being written at that moment, or is no stdio buffer. The file itself may be fine. */
+		/*
+		 * The process changed the buffer meanwhile, or it is not a stdio buffer. Continue with the file alone.
+		 */
 		dump->tail.stream = 0;
 		return 0;
 	}
 	return !err && !had_header && dump->has_header ? take_tail(taker) : err;
 }
 
-/* Finds the stdio stream for take_tail(), once there is a file. */
+/* Finds the stdio stream for take_tail(). Does nothing before the file has data. */
 static int find_tail(struct xp_jit_src_dump *dump)
 {
 	int err;
@@ -470,7 +484,7 @@ static int find_tail(struct xp_jit_src_dump *dump)
 	return err == -ENOMEM ? err : 0;
 }
 
-/* Starts at the beginning again, because the file became shorter: the runtime has rewritten it. */
+/* Starts again at offset 0. Called if the file became shorter, because the runtime has rewritten it. */
 static void begin_anew(struct xp_jit_src_dump *dump)
 {
 	dump->has_header = false;
@@ -505,7 +519,7 @@ int xp_jit_src_dump_refresh(struct xp_jit_src_dump *dump, struct xp_jit_code *co
 			return -errno;
 		err = take_buffer(&taker, (size_t)n, bytes);
 		if (dump->offset == before && dump->room == room)
-			break; /* the rest is not written yet */
+			break; /* the rest of the record is not written yet */
 	}
 	if (!err && dump->offset >= end && end < bytes)
 		return 1;

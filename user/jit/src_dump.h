@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * JIT code from the jitdump that a runtime writes itself (format/jitdump_reader.h). The runtime marks the file by
- * mapping one of its pages executable, under the name jit-<its pid>.dump. It appends to the file as it compiles, with
- * times of CLOCK_MONOTONIC or the TSC. The file is as untrusted as the process (target/untrusted_file.h): it is read
- * piece by piece into our own memory, malformed records are skipped, and the sizes in it cost no memory.
+ * JIT code from the jitdump that a runtime writes (format/jitdump_reader.h). The runtime marks the file by mapping one
+ * of its pages executable, under the name jit-<its pid>.dump. It appends a record to the file when it compiles a
+ * function, with the time (CLOCK_MONOTONIC or TSC). The file is as untrusted as the process (target/untrusted_file.h):
+ * xprof reads it in pieces, skips malformed records, and does not allocate memory according to sizes in the file.
  */
 #ifndef XPROF_JIT_SRC_DUMP_H
 #define XPROF_JIT_SRC_DUMP_H
@@ -21,31 +21,32 @@
 
 struct xp_jit_src_dump;
 
-/* Whether this is the path of a jitdump. */
+/* Returns whether this is the path of a jitdump. */
 bool xp_jit_src_dump_is_marker(const char *path);
 
 /*
- * path: of the marker, as the process sees it; NULL: look for it in the mappings of the process. Returns 0 or -errno:
- * -ENOENT if there is none (yet), -ENOMEM, or the errors of xp_mappings_read() and xp_target_file_open() if the file is
- * refused.
+ * Opens the jitdump of a process. path: path of the marker, in the process's mount namespace; NULL: search the mappings
+ * of the process. Returns 0 or -errno: -ENOENT if there is no jitdump (yet), -ENOMEM, or an error of xp_mappings_read()
+ * or xp_target_file_open().
  */
 int xp_jit_src_dump_open(struct xp_jit_src_dump **dump, pid_t pid, uint64_t start_time, const char *path);
 /*
- * Like xp_jit_src_dump_open(), for an open file, which the source takes over. inner_pid: the pid of the process in its
- * own namespace. Returns 0 or -ENOMEM.
+ * Like xp_jit_src_dump_open(), for an open file. Takes over fd. inner_pid: the PID of the process in its own namespace.
+ * Returns 0 or -ENOMEM.
  */
 int xp_jit_src_dump_new(struct xp_jit_src_dump **dump, int fd, pid_t inner_pid);
-/* Sets the means to read the process's memory; memory outlives the source. */
+/* Sets how to read the memory of the process; memory must outlive the source. */
 void xp_jit_src_dump_read_with(struct xp_jit_src_dump *dump, struct xp_target_memory *memory);
 void xp_jit_src_dump_free(struct xp_jit_src_dump *dump);
 
 /*
- * Takes the new data of the file, up to some MiB. The file is read even if the process is gone. Returns 1 if there is
- * more, 0, or -errno: -EBADMSG if the data is no jitdump (nothing more is taken then), -ENOMEM, or those of read(2).
+ * Adds the new data of the file to `code`, at most a few MiB per call. Also reads the file of a process that has
+ * exited. Returns 1 if the file has more data, 0, or -errno: -EBADMSG if the data is not a jitdump (further calls then
+ * read nothing), -ENOMEM, or an error of read(2).
  */
 int xp_jit_src_dump_refresh(struct xp_jit_src_dump *dump, struct xp_jit_code *code, const struct xp_clock *clock,
 			    uint64_t now_tsc);
-/* Malformed or oversized records. */
+/* Returns the number of malformed or oversized records. */
 uint64_t xp_jit_src_dump_skipped(const struct xp_jit_src_dump *dump);
 
 #endif

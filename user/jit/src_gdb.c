@@ -12,8 +12,8 @@
 #include "jit/symfile.h"
 #include "target/memory.h"
 
-#define REFRESH_BYTES_MAX (32u << 20) /* of symfiles and their .eh_frame, per walk */
-#define LOAD_NS 100000000ull	      /* time in a walk; the last file that begins in it is read to its end */
+#define REFRESH_BYTES_MAX (32u << 20) /* maximum bytes of symfiles and their .eh_frame per walk */
+#define LOAD_NS 100000000ull	      /* duration of a walk; a walk completes the file that it is reading */
 #define EH_FRAME_BYTES_MAX (1u << 20)
 #define VERSION 1
 #define ACTION_REGISTER 1
@@ -35,23 +35,24 @@ struct entry {
 };
 _Static_assert(sizeof(struct entry) == 32, "jit_code_entry");
 
-/* An entry whose code is loaded. */
+/* A list entry whose code is loaded. */
 struct known {
 	uint64_t address;
 	uint64_t symfile;
 	uint64_t symfile_bytes;
-	uint8_t head[64]; /* start of the symfile: an allocator often gives the same address to the next one */
-	uint32_t *codes;  /* in the registry */
+	/* first bytes of the symfile, to detect a new symfile at the same address: allocators often reuse addresses */
+	uint8_t head[64];
+	uint32_t *codes; /* indices in the registry */
 	size_t code_count;
-	uint64_t walk; /* the last walk that saw the entry */
+	uint64_t walk; /* number of the last walk that saw the entry */
 };
 
 struct xp_jit_src_gdb {
 	struct xp_target_memory *memory;
 	pid_t pid;
 	uint64_t descriptor;
-	uint64_t walk;		 /* number of the current one */
-	uint64_t walked_tsc;	 /* time of the last complete one; 0: none yet */
+	uint64_t walk;		 /* number of the current walk */
+	uint64_t walked_tsc;	 /* time of the last complete walk; 0: none yet */
 	struct xp_u64_map known; /* struct known, by address */
 };
 
@@ -124,7 +125,7 @@ static struct known *add_known(struct xp_jit_src_gdb *gdb, uint64_t address)
 	return known;
 }
 
-/* The entry's code is gone. Code that was replaced at the same address has ended already. */
+/* Unloads the code of an entry. Skips code that was already replaced at its address. */
 static void unload(struct known *known, struct xp_jit_code *code, uint64_t tsc)
 {
 	for (size_t i = 0; i < known->code_count; i++)
@@ -134,7 +135,7 @@ static void unload(struct known *known, struct xp_jit_code *code, uint64_t tsc)
 	known->code_count = 0;
 }
 
-/* Drops the entries that this walk did not see. */
+/* Unloads and frees the entries that this walk did not see. */
 static void drop_gone(struct xp_jit_src_gdb *gdb, struct xp_jit_code *code, uint64_t tsc)
 {
 	for (size_t i = gdb->known.count; i--;) {
@@ -155,12 +156,12 @@ struct walk {
 	struct xp_jit_code *code;
 	struct xp_jit_bytes *bytes;
 	uint64_t now_tsc;
-	uint64_t told;	     /* address of the entry that was just registered; 0: unknown */
-	uint64_t bytes_left; /* that may still be read */
-	uint64_t ns_left;    /* for loading code */
+	uint64_t told;	     /* address of the entry that the process has just registered; 0: unknown */
+	uint64_t bytes_left; /* bytes that this walk may still read */
+	uint64_t ns_left;    /* time that this walk may still spend on loading code */
 };
 
-/* The data about the code, without its bytes. */
+/* The data that describes the code, without the bytes of the symfile. */
 struct symfile {
 	struct xp_jit_symfile functions;
 	uint8_t *eh_frame; /* NULL: none */
@@ -203,13 +204,13 @@ static int load_functions(const struct walk *walk, struct known *known, const st
 		return -ENOMEM;
 	for (size_t i = 0; i < count && err != -ENOMEM; i++)
 		err = load_function(walk, known, symfile, &symfile->functions.functions[i]);
-	return err == -ENOMEM ? err : 0; /* other errors are the target's fault, or counted */
+	return err == -ENOMEM ? err : 0; /* ignore other errors: the target causes them, or the registry counts them */
 }
 
 /*
- * Reads live memory, because the addresses in the symfile's copy are not those of the process. If that takes too long
- * or is too much for this walk, the entry is left for a later one: without its unwinding data, stacks would stay
- * incomplete for good.
+ * Reads .eh_frame from the memory of the process, because the addresses in the symfile's copy differ. If the read takes
+ * too long or exceeds the limits of this walk, a later walk reads the entry: without the unwinding data, its stacks
+ * would always be incomplete.
  */
 static int read_eh_frame(struct walk *walk, struct symfile *symfile)
 {
@@ -231,7 +232,7 @@ static int read_eh_frame(struct walk *walk, struct symfile *symfile)
 	return xp_jit_eh_frame_read(&symfile->fdes, symfile->eh_frame, bytes, symfile->functions.eh_frame);
 }
 
-/* Unwinding data is read only if the bytes are wanted too. */
+/* Reads a symfile. Reads the unwinding data only if the code bytes are read, too. */
 static int read_symfile(struct walk *walk, struct symfile *symfile, const uint8_t *bytes, size_t size)
 {
 	int err;
@@ -246,8 +247,8 @@ static int read_symfile(struct walk *walk, struct symfile *symfile, const uint8_
 }
 
 /*
- * An invalid symfile, or one that is already gone, gives an entry without code. Returns 1 if it is left for a later
- * walk: this one is not complete.
+ * Loads the code of an entry. An invalid symfile, or a symfile that no longer exists, gives an entry without code.
+ * Returns 1 if a later walk must read the entry, so this walk is incomplete.
  */
 static int load_symfile(struct walk *walk, struct known *known)
 {
@@ -265,7 +266,10 @@ static int load_symfile(struct walk *walk, struct known *known)
 		memcpy(known->head, bytes, sizeof(known->head));
 		err = load_functions(walk, known, &symfile);
 		free_symfile(&symfile);
-		/* Files without code are read in each walk: if they counted, those after them might never be read. */
+		/*
+		 * A symfile without code is read again in each walk. Do not count its time, or the entries after it
+		 * might never be read.
+		 */
 		walk->ns_left -= XP_MIN(walk->ns_left, xp_now_ns() - begin_ns);
 	}
 	free(bytes);
@@ -282,7 +286,7 @@ static bool is_same(const struct walk *walk, const struct known *known, const st
 	       !memcmp(head, known->head, sizeof(head));
 }
 
-/* Returns 1 if no more may be read in this walk. */
+/* Loads the code of an entry, unless it is loaded. Returns 1 if the limits of this walk are reached. */
 static int take_entry(struct walk *walk, uint64_t address, const struct entry *entry)
 {
 	struct known *known = xp_u64_map_get(&walk->gdb->known, address);
@@ -309,8 +313,8 @@ static int take_entry(struct walk *walk, uint64_t address, const struct entry *e
 }
 
 /*
- * Walks to the end of the list. Returns 0 or -EAGAIN if the list changed meanwhile or is inconsistent. Every loop shows
- * as an entry whose back pointer is not the entry before it.
+ * Walks to the end of the list. Returns 0, or -EAGAIN if the list changed meanwhile or is inconsistent. Detects loops:
+ * in a loop, an entry's back pointer differs from the previous entry.
  */
 static int walk_list(struct walk *walk, uint64_t first)
 {
@@ -348,8 +352,8 @@ int xp_jit_src_gdb_refresh(struct xp_jit_src_gdb *gdb, struct xp_jit_code *code,
 	if (!err)
 		gdb->walked_tsc = now_tsc;
 	/*
-	 * An incomplete walk does not show which entries are gone. But a list that is never complete must not fill the
-	 * memory.
+	 * An incomplete walk cannot detect which entries are gone. But if there are too many known entries, drop the
+	 * unseen ones anyway: a hostile list that is never complete must not fill the memory.
 	 */
 	if (!err || (err != -ENOMEM && gdb->known.count > 2 * XP_JIT_SRC_GDB_ENTRIES_MAX))
 		drop_gone(gdb, code, now_tsc);

@@ -16,7 +16,7 @@
 #include "jit/code_bytes.h"
 #include "jit/code.h"
 
-/* Entries of a process's list, at most; the rest is ignored. */
+/* Maximum number of entries that are read from a list. */
 #define XP_JIT_SRC_GDB_ENTRIES_MAX 16384
 #define XP_JIT_SRC_GDB_SYMFILE_BYTES_MAX (16u << 20)
 
@@ -27,20 +27,23 @@ struct xp_jit_gdb_file {
 	uint64_t hook;	/* __jit_debug_register_code: its offset in the file; 0: none */
 };
 
-/* fd stays the caller's. Returns 0 or -errno: -ENOENT if it has no interface or is no ELF file. */
+/*
+ * Searches a file for the interface. Does not close fd. Returns 0 or -errno: -ENOENT if fd is not an ELF file or does
+ * not have the interface.
+ */
 int xp_jit_gdb_file_look(struct xp_jit_gdb_file *file, int fd);
 
 struct xp_jit_src_gdb;
 
-/* descriptor: its address in the process. Returns 0 or -ENOMEM. */
+/* Creates a source. descriptor: address of __jit_debug_descriptor in the process. Returns 0 or -ENOMEM. */
 int xp_jit_src_gdb_open(struct xp_jit_src_gdb **gdb, pid_t pid, uint64_t descriptor);
-/* Sets what reads the process's memory; memory outlives the source. */
+/* Sets how to read the memory of the process; memory must outlive the source. */
 void xp_jit_src_gdb_read_with(struct xp_jit_src_gdb *gdb, struct xp_target_memory *memory);
 void xp_jit_src_gdb_free(struct xp_jit_src_gdb *gdb);
 
 /*
  * Walks the list: loads new code, unloads code that is gone. is_told: the process reported a change at now_tsc. bytes:
- * to read the code's bytes with, or NULL. Unreadable or inconsistent entries are left for the next walk. Returns 1 if
+ * reads the code bytes; NULL: do not read them. The next walk retries unreadable or inconsistent entries. Returns 1 if
  * there is more, 0, or -ENOMEM.
  */
 int xp_jit_src_gdb_refresh(struct xp_jit_src_gdb *gdb, struct xp_jit_code *code, struct xp_jit_bytes *bytes,

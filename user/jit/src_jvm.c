@@ -21,18 +21,18 @@
 #include "target/target.h"
 
 #define CHILD_SECONDS 10
-#define LISTEN_TRIES 50 /* of 100 ms, as jcmd does */
+#define LISTEN_TRIES 50 /* number of 100 ms waits for the socket, as in jcmd */
 #define PAUSE_MS 100
 #define ASK_PAUSE_NS 2000000000ull
-#define PATIENCE_MS 5000	/* at the end */
-#define END_MS 100		/* of the child after it was killed */
-#define UNREADY_NS 500000000ull /* while the JVM starts: the first pause; each further one is twice as long */
-#define UNREADY_MAX 7		/* half a minute in all; no JVM takes longer */
+#define PATIENCE_MS 5000	/* wait for a last perf map at the end of a recording */
+#define END_MS 100		/* wait for the child after it was killed */
+#define UNREADY_NS 500000000ull /* first pause while the JVM starts; doubles after each attempt */
+#define UNREADY_MAX 7		/* maximum number of attempts, half a minute in total */
 
-/* Protocol version, command, three arguments. */
+/* protocol version, command, three arguments */
 static const char request[] = "1\0jcmd\0Compiler.perfmap\0\0";
 
-/* Whether the process has a JVM mapped. */
+/* Returns whether the process has a JVM mapped. */
 static bool is_jvm(const struct xp_address_space *space)
 {
 	static const char name[] = "/libjvm.so";
@@ -48,7 +48,7 @@ static bool is_jvm(const struct xp_address_space *space)
 	return false;
 }
 
-/* ---- the child: errors are exit codes ---- */
+/* ---- the child process: returns errors as exit codes ---- */
 
 struct job {
 	pid_t parent;
@@ -58,11 +58,11 @@ struct job {
 struct visit {
 	int pidfd;
 	struct xp_target_status status;
-	char signal_name[32]; /* in the target's /tmp */
+	char signal_name[32]; /* file name in the target's /tmp */
 	char socket_name[32];
 };
 
-/* As root: enters the target's /tmp and takes a pidfd of the process. */
+/* Enters the target's /tmp and opens a pidfd of the process. Requires root. */
 static int enter(struct visit *visit, pid_t pid, uint64_t start_time)
 {
 	int dir = xp_target_path_find(pid, "/tmp");
@@ -76,7 +76,7 @@ static int enter(struct visit *visit, pid_t pid, uint64_t start_time)
 		return errno;
 	if (xp_target_status(&visit->status, pid, start_time))
 		return ESRCH;
-	/* Since the first check it may have executed a program that SIGQUIT kills. */
+	/* The process may have called execve() since the first check; SIGQUIT would then kill it. */
 	if (!(visit->status.caught & 1ull << (SIGQUIT - 1)))
 		return EINVAL;
 	snprintf(visit->signal_name, sizeof(visit->signal_name), ".attach_pid%d", visit->status.inner_pid);
@@ -102,7 +102,7 @@ static bool listens(const struct visit *visit)
 	       st.st_uid == visit->status.euid;
 }
 
-/* Makes the JVM listen; it then keeps listening. */
+/* Makes the JVM listen on its socket. The JVM does not stop listening later. */
 static int wake(const struct visit *visit)
 {
 	int fd = open(visit->signal_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600), err = 0;
@@ -121,7 +121,7 @@ static int wake(const struct visit *visit)
 	return err;
 }
 
-/* The first line of the answer is 0 or an error of the JVM. */
+/* Sends the request and reads the response. The first line of the response is 0 or an error of the JVM. */
 static int ask(int fd)
 {
 	char answer[4096];
@@ -132,7 +132,7 @@ static int ask(int fd)
 		return n < 0 ? errno : EPIPE;
 	n = read(fd, answer, sizeof(answer));
 	good = n >= 2 && answer[0] == '0' && answer[1] == '\n';
-	/* The JVM closes the socket when it has finished. */
+	/* The JVM closes the socket when it has written the map. */
 	while (n > 0)
 		n = read(fd, answer, sizeof(answer));
 	return n < 0 ? errno : good ? 0 : EPERM;
@@ -167,7 +167,10 @@ static int do_visit(void *arg)
 
 /* ---- one request ---- */
 
-/* Returns 0 or -errno: -EINVAL if the process has no handler for SIGQUIT (-Xrs, or no JVM), -ESRCH if it has ended. */
+/*
+ * Starts a request. Returns 0 or -errno: -EINVAL if the process has no handler for SIGQUIT (-Xrs, or no JVM), -ESRCH if
+ * it has exited.
+ */
 static int start(struct xp_jit_src_jvm *jvm)
 {
 	static const struct xp_child_options options = { .limits.seconds = CHILD_SECONDS };
@@ -188,8 +191,8 @@ static int start(struct xp_jit_src_jvm *jvm)
 }
 
 /*
- * Waits at most timeout_ms for the result of the request. Returns 0 if the map is written, or -errno: -EAGAIN if it is
- * still being made, -ENOENT without a request, -ETIMEDOUT.
+ * Waits at most timeout_ms for the result of the request. Returns 0 if the map is written, or -errno: -EAGAIN if the
+ * JVM is still writing it, -ENOENT without a request, -ETIMEDOUT.
  */
 static int poll_request(struct xp_jit_src_jvm *jvm, unsigned int timeout_ms)
 {
@@ -209,13 +212,13 @@ void xp_jit_src_jvm_stop(struct xp_jit_src_jvm *jvm)
 	struct xp_child child = { jvm->child, -1 };
 
 	if (jvm->child)
-		xp_child_kill(&child, END_MS); /* one that hangs in a file system is abandoned */
+		xp_child_kill(&child, END_MS); /* abandon a child that hangs in a file system */
 	jvm->child = 0;
 }
 
-/* ---- when to ask ---- */
+/* ---- when to send a request ---- */
 
-/* Asks only when there may be something new. */
+/* Returns true only if the JVM may have new code. */
 static bool is_time_to_ask(const struct xp_jit_src_jvm *jvm, const struct xp_clock *clock, uint64_t now_tsc)
 {
 	uint64_t pause_ns = jvm->unready ? UNREADY_NS << (jvm->unready - 1) : ASK_PAUSE_NS;
@@ -225,7 +228,7 @@ static bool is_time_to_ask(const struct xp_jit_src_jvm *jvm, const struct xp_clo
 	return (jvm->unready || jvm->is_wanted) && now_tsc - jvm->asked_tsc > xp_clock_ticks(clock, pause_ns);
 }
 
-/* Returns -EINVAL if the JVM does not handle the signal (yet). */
+/* Sends a request. Returns -EINVAL if the JVM does not handle the signal (yet). */
 static int ask_at(struct xp_jit_src_jvm *jvm, uint64_t now_tsc)
 {
 	int err = start(jvm);

@@ -24,9 +24,9 @@ struct xp_jit_src_map {
 	char path[64];
 	int fd;
 	bool is_over;
-	uint64_t offset;   /* bytes read */
+	uint64_t offset;   /* number of bytes read */
 	uint64_t seen_tsc; /* when the whole file was last read; 0: never */
-	/* The bytes before offset, to detect a rewritten file. */
+	/* The last bytes before offset. If they change, the file was rewritten. */
 	char mark[MARK_BYTES];
 	size_t mark_bytes;
 	struct xp_perf_map text;
@@ -90,7 +90,7 @@ static bool mark_stands(const struct xp_jit_src_map *map)
 	       !memcmp(now, map->mark, map->mark_bytes);
 }
 
-/* Detects that the file was replaced or rewritten. *bytes: its size. */
+/* Checks whether the file was replaced or rewritten. Sets *bytes to its size. */
 static int look_again(struct xp_jit_src_map *map, uint64_t *bytes)
 {
 	struct stat st;
@@ -136,7 +136,7 @@ static int take(void *arg, const struct xp_perf_map_entry *entry)
 		return 0;
 	load.code = xp_jit_bytes_read(taker->bytes, entry->start, entry->size);
 	err = xp_jit_code_load(taker->code, &load, NULL);
-	return err == -ENOMEM ? err : 0; /* code without room is left out, and counted */
+	return err == -ENOMEM ? err : 0; /* skip code that exceeds a limit; the registry counts it */
 }
 
 static void remember(struct xp_jit_src_map *map, const char *bytes, size_t count)
@@ -164,7 +164,7 @@ int xp_jit_src_map_refresh(struct xp_jit_src_map *map, struct xp_jit_code *code,
 
 		if (n < 0)
 			return -errno;
-		if (!n) /* truncated meanwhile */
+		if (!n) /* the file was truncated meanwhile */
 			break;
 		remember(map, text, (size_t)n);
 		err = xp_perf_map_feed(&map->text, text, (size_t)n, take, &taker);

@@ -18,12 +18,12 @@
 #include "target/memory.h"
 #include "target/target.h"
 
-#define FDS_MAX 4096	/* descriptors to look at */
-#define STREAMS_MAX 256 /* open streams to look at */
+#define FDS_MAX 4096	/* maximum number of descriptors to check */
+#define STREAMS_MAX 256 /* maximum number of open streams to check */
 #define MAGIC 0xfbad0000u
 #define MAGIC_MASK 0xffff0000u
 
-/* The relevant part of struct _IO_FILE. */
+/* The first members of glibc's struct _IO_FILE. */
 struct stream {
 	uint32_t flags;
 	uint32_t padding;
@@ -41,7 +41,7 @@ struct stream {
 
 _Static_assert(offsetof(struct stream, write_base) == 0x20 && offsetof(struct stream, fileno) == 0x70, "_IO_FILE");
 
-/* The name after the last slash of a descriptor's link; "" if there is none. */
+/* Reads the link of a descriptor and sets name to its last path component, or "" if there is none. */
 static void link_name(int dir, const char *link, char name[NAME_MAX + 1])
 {
 	char target[PATH_MAX];
@@ -58,14 +58,14 @@ static void link_name(int dir, const char *link, char name[NAME_MAX + 1])
 }
 
 /*
- * Does not use stat(2), which may block in a file system that the process itself serves. Kernels before 5.15 do not
- * report the inode.
+ * Returns whether the descriptor refers to the inode. Does not use stat(2), which can hang if the process itself serves
+ * the file system. Before Linux 5.15, the kernel does not report the inode.
  */
 static bool has_inode(pid_t pid, const char *fd, ino_t inode)
 {
 	unsigned long long found = inode;
 	const char *line;
-	char info[256]; /* it is in the first lines */
+	char info[256]; /* the inode is in the first lines */
 
 	if (xp_small_file_read(info, sizeof(info), "/proc/%d/fdinfo/%.16s", pid, fd) < 0)
 		return false;
@@ -75,7 +75,7 @@ static bool has_inode(pid_t pid, const char *fd, ino_t inode)
 	return found == inode;
 }
 
-/* Returns the process's descriptor of the file, or -ENOENT. */
+/* Returns the descriptor of the file in the process, or -ENOENT. */
 static int find_fd(pid_t pid, int file, ino_t inode)
 {
 	char path[64], wanted[NAME_MAX + 1], name[NAME_MAX + 1];
@@ -98,7 +98,7 @@ static int find_fd(pid_t pid, int file, ino_t inode)
 	return found;
 }
 
-/* The address of the list of all streams in a C library, or 0 if the mapping is no such library. */
+/* Returns the address of the C library's list of all streams, or 0 if the mapping is not such a library. */
 static uint64_t list_in(pid_t pid, const struct xp_mapping *mapping)
 {
 	static const char *const names[] = { "_IO_list_all" };

@@ -24,7 +24,7 @@ static bool in_file(const struct reader *reader, const GElf_Shdr *header)
 	       header->sh_size <= reader->size - header->sh_offset;
 }
 
-/* Returns NULL if the string does not end in the table. */
+/* Returns the string, or NULL if it has no NUL inside the table. */
 static const char *string_at(const struct reader *reader, const GElf_Shdr *strings, uint32_t offset)
 {
 	const char *text;
@@ -46,8 +46,8 @@ static int add_function(struct reader *reader, const struct xp_jit_function *fun
 }
 
 /*
- * In linked files symbol values are absolute, in others relative to their section; files that were patched late may
- * have either.
+ * Returns the address of a symbol. In linked files, symbol values are absolute; in relocatable files, they are relative
+ * to the section. A linked file may still have relative values if the JIT compiler changed its header later.
  */
 static uint64_t address_of(const struct reader *reader, const Elf64_Sym *symbol, const GElf_Shdr *section)
 {
@@ -102,7 +102,10 @@ static int compare(const void *a, const void *b)
 	return xp_compare(x->address, y->address) ?: xp_compare(y->size, x->size);
 }
 
-/* Leaves one function at each address, none overlapping the next, because later code would replace earlier code. */
+/*
+ * Keeps one function per address and shortens functions that overlap the next one, because later loads would replace
+ * earlier code.
+ */
 static void tidy(struct xp_jit_symfile *symfile)
 {
 	struct xp_jit_function *functions = symfile->functions;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The "symfile" of GDB's JIT interface: an ELF file in memory that describes code which is already in memory. Its
- * sections have the addresses of their loaded contents (sh_addr), and its symbols are relative to them, even if the
- * file is marked relocatable. Pure; the bytes are an untrusted copy of the target's.
+ * Reads the "symfile" of GDB's JIT interface: an ELF file in memory that describes loaded code. sh_addr of a section is
+ * the address of its loaded contents. Symbols are relative to the sections, even if the file is marked relocatable. The
+ * bytes are an untrusted copy of target memory. This module makes no system calls.
  *
  * Source of the format: GDB's manual, "JIT Compilation Interface"; the ELF64 specification.
  */
@@ -24,14 +24,16 @@ struct xp_jit_function {
 struct xp_jit_symfile {
 	struct xp_jit_function *functions; /* in address order */
 	size_t count;
-	/* The address of the loaded .eh_frame, which is correct only there; 0 bytes: none. */
+	/*
+	 * The address and size of the loaded .eh_frame, whose contents are correct only at this address; 0 bytes: none.
+	 */
 	uint64_t eh_frame;
 	uint64_t eh_frame_bytes;
 };
 
 /*
- * Broken parts give no functions. The caller frees. Returns 0 or -errno: -EBADMSG if it is no ELF file for x86-64,
- * -ENOMEM.
+ * Reads a symfile. Skips broken parts. The caller frees *symfile. Returns 0 or -errno: -EBADMSG if the bytes are not an
+ * ELF file for x86-64, -ENOMEM.
  */
 int xp_jit_symfile_read(struct xp_jit_symfile *symfile, const uint8_t *bytes, size_t size);
 void xp_jit_symfile_free(struct xp_jit_symfile *symfile);
