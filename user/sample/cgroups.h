@@ -7,13 +7,16 @@
 
 #include "base/text_pool.h"
 
-/* Users create cgroups: beyond this many bytes of paths, the cgroup of a process is unknown. */
+/*
+ * Maximum total length of the stored paths, because users can create any number of cgroups. Beyond it, the cgroup of a
+ * process is unknown.
+ */
 #define XP_CGROUPS_BYTES_MAX (4u << 20)
 
 /*
- * Returns the path of the cgroup that the process is in now (target/cgroup.h), valid until the pool is freed. PID 0
+ * Returns the path of the current cgroup of the process (target/cgroup.h), valid until the pool is freed. PID 0
  * represents kernel threads, which are in the root cgroup. Returns NULL if the process has exited or the pool is full.
- * cgroups: zeroed before the first call.
+ * Zero *cgroups before the first call.
  */
 const char *xp_cgroups_of(struct xp_text_pool *cgroups, pid_t pid);
 

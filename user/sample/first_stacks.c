@@ -14,8 +14,8 @@
 #include "target/memory.h"
 
 struct first {
-	struct xp_wait_begin *begin; /* NULL: taken, or could not be read */
-	uint64_t read_ns;	     /* when that was done; 0: not yet */
+	struct xp_wait_begin *begin; /* NULL: returned to the caller, or the stack could not be read */
+	uint64_t read_ns;	     /* time of the read; 0: not read yet */
 };
 
 struct xp_first_stacks {
@@ -23,12 +23,12 @@ struct xp_first_stacks {
 	pthread_t thread;
 	bool has_thread;
 
-	pthread_mutex_t lock; /* for what follows */
+	pthread_mutex_t lock; /* protects the members below */
 	bool is_over;
 	struct first *list;
 	size_t count;
 	size_t room;
-	size_t next; /* to be read */
+	size_t next; /* index of the next stack to read */
 	size_t bytes;
 	struct xp_u64_map by_tid; /* tid -> index */
 };
@@ -66,13 +66,16 @@ void xp_first_stacks_free(struct xp_first_stacks *stacks)
 	free(stacks);
 }
 
-/* ---- the thread ---- */
+/* ---- the thread that reads the stacks ---- */
 
-/* Frames by frame pointers: replaces the stack, which has n bytes. Returns the bytes of the frames. */
+/*
+ * Replaces the stack, which has n bytes, by the frames that the frame pointers in it give. Returns the size of the
+ * frames in bytes.
+ */
 static size_t walk_frames(struct xp_event_sample *record, uint64_t *stack, size_t n)
 {
 	uint64_t frames[XP_SAMPLE_FRAMES_MAX] = { record->ip }, bp = record->bp, least = record->sp;
-	const size_t frame = 2 * sizeof(uint64_t); /* the caller's bp, and the return address */
+	const size_t frame = 2 * sizeof(uint64_t); /* the caller's bp and the return address */
 	uint32_t count = 1;
 
 	while (count < XP_SAMPLE_FRAMES_MAX && n >= frame && bp >= least && bp - record->sp <= n - frame &&
@@ -92,7 +95,7 @@ static size_t walk_frames(struct xp_event_sample *record, uint64_t *stack, size_
 	return count * sizeof(*frames);
 }
 
-/* Reads the stack of a thread, at most max bytes of it. Returns NULL if it cannot be read. */
+/* Reads at most max bytes of a thread's stack. Returns NULL if the stack cannot be read. */
 static struct xp_wait_begin *read_stack(const struct xp_event_sample *head, enum xp_sample_stacks kind, size_t max)
 {
 	size_t wanted = XP_MIN(XP_MIN(head->stack_bytes, XP_STACK_BYTES_MAX), max), payload;
@@ -128,7 +131,7 @@ static void read_next(struct xp_first_stacks *stacks)
 	size_t max = (XP_FIRST_STACKS_BYTES_MAX - XP_MIN(stacks->bytes, XP_FIRST_STACKS_BYTES_MAX)) / left;
 	struct xp_event_sample record;
 
-	if (!head) /* it has run meanwhile */
+	if (!head) /* the thread has run meanwhile */
 		return;
 	record = head->record;
 	pthread_mutex_unlock(&stacks->lock);
@@ -191,7 +194,7 @@ void xp_first_stacks_read(struct xp_first_stacks *stacks)
 	stacks->is_over = false;
 	if (stacks->next == stacks->count)
 		return;
-	/* The main thread handles signals. */
+	/* Block all signals in the new thread: the main thread handles them. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	stacks->has_thread = !pthread_create(&stacks->thread, NULL, thread_main, stacks);

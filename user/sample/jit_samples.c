@@ -5,7 +5,7 @@
 
 #include "base/util.h"
 
-#define END_GONE_NS 100000000ull /* bound on reading the data that a gone process left */
+#define END_GONE_NS 100000000ull /* maximum time for reading the remaining data of a process that has exited */
 
 /* Returns false if the time budget is used up. */
 static bool may_look(struct xp_jits *jits)
@@ -17,7 +17,7 @@ static int need_jit(struct xp_jits *jits, struct xp_image *image, struct xp_addr
 {
 	int err;
 
-	/* A sample that has waited has an older address space. */
+	/* The address space of a sample that had to wait is older. */
 	if (!image->jit_space || image->jit_space->changed < space->changed) {
 		xp_address_space_release(image->jit_space);
 		image->jit_space = xp_address_space_share(space);
@@ -27,7 +27,7 @@ static int need_jit(struct xp_jits *jits, struct xp_image *image, struct xp_addr
 	err = xp_jit_new(&image->jit, jits, image->pid, image->number);
 	if (err || !may_look(jits))
 		return err;
-	/* At once: the sources may soon be gone. */
+	/* Poll immediately: the sources may disappear soon. */
 	return XP_MIN(xp_jit_refresh(image->jit, space, xp_clock_now_tsc()), 0);
 }
 
@@ -55,7 +55,7 @@ int xp_jit_samples_find_rule(struct xp_jits *jits, struct xp_image *image, struc
 	return xp_jit_find_rule(image->jit, address, tsc, found);
 }
 
-/* The address space of an image, as of its newest sample. */
+/* Returns the address space of an image at the time of its newest sample. */
 static const struct xp_address_space *space_of(const struct xp_image *image)
 {
 	if (image->is_over)
@@ -91,7 +91,7 @@ void xp_jit_samples_end_gone(struct xp_jits *jits, struct xp_image *const *image
 
 		if (!image->jit || xp_jit_is_finished(image->jit) || (!image->is_over && !xp_jit_is_gone(image->jit)))
 			continue;
-		/* An error is reported again at the end. */
+		/* Ignore an error here: xp_jit_finish() returns it again at the end. */
 		xp_jit_over(image->jit);
 		xp_jit_finish(image->jit, image->jit_space, now_tsc, xp_now_ns() + END_GONE_NS);
 		xp_address_space_release(image->jit_space);

@@ -24,7 +24,7 @@ static size_t sample_bytes(size_t size)
 	return offsetof(struct xp_pending_sample, record) + size;
 }
 
-/* An address space is counted once, however many samples hold it. */
+/* Returns the size of an address space, or 0 if another waiting sample holds the same one and it is already counted. */
 static size_t space_bytes(const struct xp_address_space *space)
 {
 	return space->waiters

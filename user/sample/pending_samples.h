@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Samples that wait for an unwind table or for the unwinding data of JIT code: copies of the samples, with the address
- * space that their process had at the time. Memory is bounded here; the caller bounds how long they wait.
+ * Samples that wait for an unwind table or for the unwinding data of JIT code. Each entry is a copy of the sample and
+ * the address space of its process at the time of the sample. This module limits the memory; the caller limits how long
+ * a sample waits.
  */
 #ifndef XPROF_SAMPLE_PENDING_SAMPLES_H
 #define XPROF_SAMPLE_PENDING_SAMPLES_H
@@ -15,8 +16,8 @@
 #include "xprof/event.h"
 
 /*
- * Limits of the memory of the waiting samples and of the address spaces that they hold. A sample beyond the limit does
- * not wait, so its stack lacks frames.
+ * Limits of the memory of waiting samples and their address spaces. A sample beyond the limit does not wait, so its
+ * stack lacks frames.
  */
 #define XP_WAITING_BYTES_MIN (8u << 20)
 #define XP_WAITING_BYTES_MAX (96u << 20)
@@ -33,7 +34,7 @@ struct xp_pending_sample {
 	struct xp_image *image;		/* outlives the sample */
 	struct xp_address_space *space; /* shared */
 	const struct xp_file *file;	/* the file whose table the sample waits for; NULL: it waits for JIT code */
-	uint64_t file_offset;		/* the place in the file that the table must cover */
+	uint64_t file_offset;		/* the offset in the file that the table must cover */
 	pid_t pid;
 	uint64_t since_ns; /* CLOCK_MONOTONIC */
 	uint64_t tsc;
@@ -59,8 +60,8 @@ int xp_pending_samples_add(struct xp_pending_samples *waiting, const struct xp_p
 			   const struct xp_event_sample *record);
 
 /*
- * Offers each sample to take(), the oldest first. take() returns 0 when it is done with the sample, 1 when the sample
- * has to wait longer, or -errno. A sample that gave an error is dropped. Returns the first error.
+ * Passes each sample to take(), the oldest first. take() returns 0 if the sample is complete, 1 if the sample must wait
+ * longer, or -errno. A sample that caused an error is discarded. Returns the first error.
  */
 int xp_pending_samples_each(struct xp_pending_samples *waiting,
 			    int (*take)(void *arg, struct xp_pending_sample *sample), void *arg);

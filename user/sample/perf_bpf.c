@@ -15,7 +15,7 @@ struct naming {
 	char texts[XP_KSYM_BATCH][XP_KSYM_TEXT_BYTES];
 };
 
-/* The kernel's texts are "name+0x0/0x40". A function without a name has no record. */
+/* The kernel gives names as "name+0x0/0x40". A function without a name has no record. */
 static int put_functions(struct naming *naming, const uint64_t *starts, const uint32_t *bytes, size_t count)
 {
 	int err = naming->describe(naming->arg, starts, count, naming->texts) ? -ENOENT : 0;

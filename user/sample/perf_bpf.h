@@ -8,8 +8,8 @@
 #include "store/ksym.h"
 
 /*
- * Writes the records of all programs that are loaded, with the names that describe(arg) gives their functions. Returns
- * 0 or the writer's error; without the right to list programs, nothing is written.
+ * Writes the records of all loaded BPF programs. describe(arg) names their functions. Returns 0 or the writer's error.
+ * Without the permission to list BPF programs, writes nothing.
  */
 int xp_perf_bpf_write_all(struct xp_perfdata *perfdata, xp_ksym_describe *describe, void *arg);
 /* Writes the record of this event, of kind SYMBOL or BPF. Returns 0 or the writer's error. */

@@ -12,8 +12,9 @@
 #include "target/address_space.h"
 
 /*
- * xprof opens at most BURST files in a burst, and at most HZ files a second on average. Opening a file and reading its
- * notes takes some 30 us, and processes that map many files must not keep xprof from its rings.
+ * Limits of the files that xprof opens: BURST at a time, and HZ per second on average. Opening a file and reading its
+ * notes takes about 30 us. Without the limits, processes that map many files could keep xprof from reading its ring
+ * buffers.
  */
 #define XP_PERF_BUILD_IDS_BURST 4096
 #define XP_PERF_BUILD_IDS_HZ 1000
@@ -21,14 +22,14 @@
 struct xp_perf_build_id {
 	const struct xp_file *file; /* NULL: the file has not been read yet */
 	uint8_t build_id[XP_PERFDATA_BUILD_ID_BYTES];
-	uint8_t bytes; /* 0: the file has no build id, or could not be read */
+	uint8_t bytes; /* 0: the file has no build ID, or could not be read */
 };
 
-/* Zeroed except for ticks: empty. */
+/* Initially zeroed except for ticks, which means empty. */
 struct xp_perf_build_ids {
-	uint64_t ticks; /* between two files in the long run */
+	uint64_t ticks; /* average time between two files, in TSC ticks */
 	uint64_t next_tsc;
-	struct xp_perf_build_id *ids; /* by xp_file.index */
+	struct xp_perf_build_id *ids; /* indexed by xp_file.index */
 	size_t room;
 };
 

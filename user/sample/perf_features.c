@@ -64,7 +64,7 @@ static void read_machine(struct machine *machine)
 	read_kernel(machine);
 }
 
-/* Sets the known features. Their texts point into machine. */
+/* Sets the known features. Their strings point into *machine. */
 static void put_machine(const struct machine *machine, struct xp_perfdata_features *features)
 {
 	struct sysinfo info;

@@ -7,7 +7,10 @@
 #include "format/perfdata.h"
 #include "sample/perf_build_ids.h"
 
-/* Ends the file. known: of the files that it names; event: the name of the event. Returns 0 or -errno of the writer. */
+/*
+ * Writes the features and completes the file. known: build IDs of the mapped files; event: name of the event. Returns 0
+ * or -errno of the writer.
+ */
 int xp_perf_features_write(struct xp_perfdata *perfdata, const struct xp_perf_build_ids *known,
 			   const struct xp_clock *clock, const char *event);
 

@@ -59,7 +59,7 @@ static int read_modules(struct modules *modules, FILE *table)
 	return err;
 }
 
-/* Whether path is the file of a module: "kernel/fs/x-y.ko.xz" is the file of module "x_y". */
+/* Returns whether path is the file of a module: "kernel/fs/x-y.ko.xz" is the file of module "x_y". */
 static bool is_file_of(const char *path, const char *module)
 {
 	const char *name = strrchr(path, '/');
@@ -96,7 +96,7 @@ static int put_module(struct xp_perfdata *perfdata, const struct module *module,
 {
 	char path[XP_PERFDATA_PATH_MAX];
 
-	/* Without a file the name is in brackets, as perf writes it. */
+	/* If the file is unknown, write the name in brackets, as perf does. */
 	if (module->path)
 		snprintf(path, sizeof(path), "%s/%s", dir, module->path);
 	else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The facts about the running kernel that perf needs to name the kernel's code. */
+/* Data about the running kernel that perf requires to name kernel code. */
 #ifndef XPROF_SAMPLE_PERF_KERNEL_H
 #define XPROF_SAMPLE_PERF_KERNEL_H
 
@@ -13,18 +13,18 @@
 #define XP_PERF_KERNEL_END 0xffffffffc0000000ull
 
 /*
- * Returns the address of _text in a table in the format of /proc/kallsyms, or 0 if the table hides addresses or has no
- * such symbol.
+ * Reads the address of _text from a table in the format of /proc/kallsyms. Returns 0 if the table hides addresses or
+ * does not contain _text.
  */
 uint64_t xp_perf_kernel_text(FILE *table);
 /*
- * Writes the records of the modules, so that perf reads their symbols from their files. table is in the format of
- * /proc/modules, files in that of modules.dep, with paths relative to dir; NULL if there is none. Returns 0, -ENOMEM or
+ * Writes the records of the modules, so that perf reads the symbols of each module from its file. table: in the format
+ * of /proc/modules. files: in the format of modules.dep, with paths relative to dir; NULL: none. Returns 0, -ENOMEM or
  * the writer's error.
  */
 int xp_perf_kernel_modules(struct xp_perfdata *perfdata, FILE *table, FILE *files, const char *dir);
 /*
- * Copies the build id from notes such as those of /sys/kernel/notes, at most size bytes. Returns its length, or 0 if
+ * Copies at most size bytes of the build ID from notes in the format of /sys/kernel/notes. Returns its length, or 0 if
  * there is none.
  */
 size_t xp_perf_kernel_build_id(const uint8_t *notes, size_t notes_bytes, uint8_t *to, size_t size);

@@ -30,10 +30,7 @@ struct xp_perf_maps {
  */
 const char *xp_perf_maps_path(const struct xp_file *file, bool has_build_id, char *path, size_t size);
 
-/*
- * These functions return the writer's error. Mappings that perf cannot read (xp_perfdata_map()) are skipped without an
- * error.
- */
+/* The functions below return the writer's error. They skip mappings that perf cannot read (see xp_perfdata_map()). */
 
 int xp_perf_maps_write(struct xp_perf_maps *maps, uint64_t tsc, pid_t pid, pid_t tid, const struct xp_vma *vma);
 /* Writes all mappings of one kind that a process has. */
@@ -44,7 +41,7 @@ int xp_perf_maps_write_new(struct xp_perf_maps *maps, const struct xp_sideband_e
 			   const struct xp_address_space *before);
 
 bool xp_perf_maps_has_jit(const struct xp_address_space *space);
-/* Whether an event reports JIT memory. */
+/* Returns whether an event reports JIT memory. */
 bool xp_perf_maps_is_jit(const struct xp_sideband_event *event);
 
 #endif

@@ -22,19 +22,22 @@
 #include "sample/perf_threads.h"
 #include "target/target.h"
 
-/* zstd's fastest level: 0.4 us for a sample of 375 bytes, which becomes 15 bytes; higher levels reach 13. */
+/*
+ * zstd's fastest level: 0.4 us per sample of 375 bytes, which is compressed to 15 bytes. Higher levels reach only 13
+ * bytes.
+ */
 #define COMPRESSION_LEVEL 1
-/* Disk space reserved ahead: twice the size of the records in memory plus the end of the file. */
+/* Disk space that is reserved in advance: twice the size of the buffered records, plus the end of the file. */
 #define ROOM_BYTES (1u << 20)
 
 struct xp_perf_out {
 	struct xp_perf_out_options options;
 	int fd;
-	int err;		  /* the first one */
+	int err;		  /* the first error */
 	struct xp_perf_maps maps; /* perfdata is NULL before the first record */
 	struct xp_perf_threads threads;
 	struct xp_perf_switches switches;
-	unsigned int round; /* incremented when everything is to be written again */
+	unsigned int round; /* incremented when all processes must be written again */
 	uint64_t samples;
 	uint64_t waits;
 	uint64_t usdt;
@@ -75,7 +78,9 @@ static void fail(struct xp_perf_out *out, int err)
 		out->err = err;
 }
 
-/* A mapping that perf cannot be told (its path is too long) does not affect the rest. */
+/*
+ * Records an error. Ignores a mapping that perf cannot read (its path is too long): it does not affect other records.
+ */
 static void fail_unless_refused(struct xp_perf_out *out, int err)
 {
 	fail(out, err == -EINVAL || err == -ENAMETOOLONG ? 0 : err);
@@ -115,7 +120,7 @@ static void put_kernel(struct xp_perf_out *out)
 	fail(out, xp_perf_bpf_write_all(out->maps.perfdata, out->options.describe, out->options.describe_arg));
 }
 
-/* Returns 0 or the reason why the disk has no more space. */
+/* Reserves disk space. Returns 0, or -errno if the disk is full. */
 static int take_room(struct xp_perf_out *out)
 {
 	if (!fallocate(out->fd, FALLOC_FL_KEEP_SIZE, out->room, ROOM_BYTES))
@@ -127,7 +132,7 @@ static int take_room(struct xp_perf_out *out)
 	return 0;
 }
 
-/* Without space for the first records no file is left behind. */
+/* Creates the file. If the disk has no space for the first records, removes the file. */
 static bool make_file(struct xp_perf_out *out)
 {
 	int dir_fd = out->options.dir_fd, err;
@@ -149,7 +154,7 @@ static bool make_file(struct xp_perf_out *out)
 	return false;
 }
 
-/* Writes the JIT memory of all processes, before any code is loaded there. */
+/* Writes the JIT memory of all processes, before the records of any code in it. */
 static void put_jit_memory(struct xp_perf_out *out)
 {
 	const struct xp_sampled_processes *processes = out->options.processes;
@@ -162,8 +167,8 @@ static void put_jit_memory(struct xp_perf_out *out)
 }
 
 /*
- * Runs at the first record, not earlier: the longer the clock has run, the better its frequency is known, and the whole
- * file uses a single conversion of times.
+ * Starts the file when the first record arrives. The whole file uses one conversion of times, and the frequency of the
+ * clock becomes more exact over time.
  */
 static bool start(struct xp_perf_out *out)
 {
@@ -194,7 +199,7 @@ static bool start(struct xp_perf_out *out)
 	if (!out->err)
 		put_jit_memory(out);
 	if (!out->err)
-		fail(out, xp_perfdata_sync(out->maps.perfdata)); /* the file is never empty */
+		fail(out, xp_perfdata_sync(out->maps.perfdata)); /* the file now has data */
 	return !out->err;
 }
 
@@ -212,7 +217,10 @@ static void put_name(struct xp_perf_out *out, uint64_t tsc, struct xp_perf_threa
 	thread->is_named = true;
 }
 
-/* Writes the fork once only: it makes perf forget all that it knew of the pid. */
+/*
+ * Writes the fork record of a process. Writes it only once, because perf discards everything it knows of a PID at a
+ * fork record.
+ */
 static void put_fork(struct xp_perf_out *out, uint64_t tsc, struct xp_perf_thread *process)
 {
 	fail(out, xp_perfdata_fork(out->maps.perfdata, tsc,
@@ -221,7 +229,7 @@ static void put_fork(struct xp_perf_out *out, uint64_t tsc, struct xp_perf_threa
 	process->ppid = 0;
 }
 
-/* Writes a process that perf does not know yet, or whose data is out of date. */
+/* Writes a process that is not in the file yet, or whose data in the file is out of date. */
 static void put_process(struct xp_perf_out *out, uint64_t tsc, struct xp_perf_thread *process,
 			const struct xp_address_space *space)
 {
@@ -231,15 +239,16 @@ static void put_process(struct xp_perf_out *out, uint64_t tsc, struct xp_perf_th
 	process->mapped = out->round;
 }
 
-/* A time 1 ns before a sample: of two records with the same time, perf may take a compressed one first. */
+/* Returns a time 1 ns before a sample. If two records have the same time, perf may read a compressed record first. */
 static uint64_t before(const struct xp_perf_out *out, uint64_t tsc)
 {
 	return tsc - xp_clock_ticks(out->options.clock, 1) - 1;
 }
 
 /*
- * A sampled thread has a CPU. One without user code may be ending: nothing tells when it leaves its CPU for good. Later
- * samples say nothing new: they may come while the thread is leaving.
+ * Notes that a sampled thread runs on a CPU. Ignores a first sample without user code, because the thread may be
+ * exiting and no record reports when it leaves its CPU for the last time. Ignores later samples, too: they may be taken
+ * while the thread leaves its CPU.
  */
 static void on_sampled(struct xp_perf_out *out, const struct xp_event_sample *record, uint64_t tsc, unsigned int cpu,
 		       struct xp_perf_thread *thread)
@@ -281,7 +290,7 @@ static void on_new_thread(struct xp_perf_out *out, const struct xp_sideband_even
 			      &(struct xp_perfdata_birth){ event->pid, event->tid, event->ppid, event->tsc, true }));
 }
 
-/* The process is written at its first sample, unless it has JIT memory. */
+/* Writes nothing if the process has no JIT memory: its first sample writes it. */
 static void on_new_process(struct xp_perf_out *out, const struct xp_sideband_event *event,
 			   const struct xp_address_space *space)
 {
@@ -312,7 +321,10 @@ static void on_exit_of(struct xp_perf_out *out, const struct xp_sideband_event *
 	xp_perf_threads_remove(&out->threads, event->tid);
 }
 
-/* The thread that executes a program takes the id of the first one, and no exit is reported of its own id. */
+/*
+ * Ends the other threads of a process that calls execve(). The thread that calls execve() gets the TID of the first
+ * thread, and the kernel reports no exit of its old TID.
+ */
 static void end_other_threads(struct xp_perf_out *out, const struct xp_sideband_event *event)
 {
 	for (size_t i = 0; i < out->threads.by_tid.count; i++) {
@@ -384,7 +396,7 @@ void xp_perf_out_event(struct xp_perf_out *out, const struct xp_sideband_event *
 		break;
 	case XP_SIDEBAND_SYMBOL:
 	case XP_SIDEBAND_BPF:
-		if (out->maps.perfdata) /* otherwise it will be listed at the start */
+		if (out->maps.perfdata) /* otherwise start() will write it */
 			fail(out, xp_perf_bpf_write(out->maps.perfdata, event));
 		break;
 	}
@@ -398,8 +410,8 @@ void xp_perf_out_forget(struct xp_perf_out *out)
 /* ---- the end ---- */
 
 /*
- * Gives back the reserved space after the end. It adds a byte and removes it, because truncating to the same size does
- * nothing.
+ * Releases the reserved space after the end of the file. Truncating a file to its own size does nothing, so this adds a
+ * byte and removes it.
  */
 static int trim(struct xp_perf_out *out)
 {
@@ -413,7 +425,7 @@ static int trim(struct xp_perf_out *out)
 	return 0;
 }
 
-/* err: the reason; 0 when the recording ends. */
+/* Completes the file. err: the reason; 0: the end of the recording. */
 static void end_file(struct xp_perf_out *out, int err)
 {
 	int trim_err;
@@ -474,7 +486,10 @@ void xp_perf_out_sample(struct xp_perf_out *out, const struct xp_perf_out_sample
 	keep_room(out);
 }
 
-/* The entry of a thread that has a switch, with a name: perf would show an unnamed one by its number. */
+/*
+ * Returns the entry of a thread that has a context switch. Writes the thread's name first, because perf would show only
+ * the TID of an unnamed thread.
+ */
 static struct xp_perf_thread *thread_of_switch(struct xp_perf_out *out, uint64_t tsc, pid_t pid, pid_t tid)
 {
 	struct xp_perf_thread *process = xp_perf_threads_get(&out->threads, pid, pid), *thread;
@@ -502,7 +517,7 @@ void xp_perf_out_switch(struct xp_perf_out *out, const struct xp_arrival *arriva
 
 	if (!start(out))
 		return;
-	/* The side-band may already have told the end of a thread. */
+	/* The side-band may already have reported the exit of the thread. */
 	if (tid && !(flags & XP_SWITCH_DEAD))
 		thread = thread_of_switch(out, arrival->tsc, event->head.pid, tid);
 	if (tid && thread)

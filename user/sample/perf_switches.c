@@ -17,7 +17,10 @@ int xp_perf_switches_in(struct xp_perf_switches *switches, struct xp_perfdata *p
 {
 	int err = 0;
 
-	/* The one thread that perf counts from the beginning. */
+	/*
+	 * perf's count starts at one, so the first record of the file must be a switch out. Also add a switch out that
+	 * was lost.
+	 */
 	if (thread->running == XP_PERF_RUNNING || !switches->has_begun)
 		err = put(perfdata, thread, tsc, true, false);
 	switches->has_begun = true;

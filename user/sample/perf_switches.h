@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Context switches, as SWITCH records of perf.data. perf report --latency (perf 6.15) counts from them how many threads
- * run: it starts with one, adds one for each switch in, and subtracts one for each switch out
- * (machine__process_switch_event() in tools/perf/util/machine.c). So the records of a thread must alternate. If one is
- * missing, because the thread had a CPU when the recording began or a record was lost, it is written with the time of
- * the next one.
+ * Writes context switches as SWITCH records of perf.data. perf report --latency (perf 6.15) counts the running threads
+ * with these records: the count starts at one, each switch in adds one, and each switch out subtracts one
+ * (machine__process_switch_event() in tools/perf/util/machine.c). So the switches in and out of a thread must
+ * alternate. A switch is missing if the thread was on a CPU when the recording started, or if a record was lost. Then
+ * xprof adds the missing switch, with the time of the next switch.
  */
 #ifndef XPROF_SAMPLE_PERF_SWITCHES_H
 #define XPROF_SAMPLE_PERF_SWITCHES_H
@@ -15,7 +15,7 @@
 #include "format/perfdata.h"
 #include "sample/perf_threads.h"
 
-/* Zeroed: nothing is written yet. */
+/* Initially zeroed: no record is written yet. */
 struct xp_perf_switches {
 	bool has_begun;
 };
@@ -25,7 +25,7 @@ int xp_perf_switches_in(struct xp_perf_switches *switches, struct xp_perfdata *p
 			uint64_t tsc, uint32_t cpu);
 int xp_perf_switches_out(struct xp_perf_switches *switches, struct xp_perfdata *perfdata, struct xp_perf_thread *thread,
 			 uint64_t tsc, uint32_t cpu, bool preempted);
-/* The thread ended, or its id now means another one. */
+/* Call this when the thread has exited, or when its TID belongs to a new thread. */
 int xp_perf_switches_end(struct xp_perfdata *perfdata, struct xp_perf_thread *thread, uint64_t tsc);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The threads that have records in the perf.data file, and what was written about them. */
+/* The threads that have records in the perf.data file, and the state of these records. */
 #ifndef XPROF_SAMPLE_PERF_THREADS_H
 #define XPROF_SAMPLE_PERF_THREADS_H
 
@@ -9,7 +9,7 @@
 
 #include "base/u64_map.h"
 
-/* Whether a thread has a CPU, according to the records in the file. */
+/* Whether a thread is on a CPU, according to the records in the file. */
 enum xp_perf_running {
 	XP_PERF_RUNNING_UNKNOWN,
 	XP_PERF_RUNNING,
@@ -22,7 +22,7 @@ struct xp_perf_thread {
 	char comm[16]; /* as last written; the kernel's bytes, not cleaned */
 	bool is_named; /* the name has been written */
 	enum xp_perf_running running;
-	uint32_t cpu; /* that it took last */
+	uint32_t cpu; /* CPU of the last switch in */
 	/* For a process (tid == pid) only: */
 	unsigned int mapped; /* the round in which the mappings were written; 0: not yet */
 	pid_t ppid;	     /* 0: unknown, or already written */

@@ -65,7 +65,10 @@ static struct xp_sampled_process *process_of(struct xp_sampled_processes *proces
 	return process;
 }
 
-/* A process that is gone was most likely in the group of its parent, which forked it there. */
+/*
+ * Reads the cgroup of a process. If the process has exited, uses the cgroup of its parent: a child starts in the
+ * parent's cgroup.
+ */
 static void look_at_cgroup(struct xp_sampled_processes *processes, struct xp_sampled_process *process)
 {
 	const char *now = xp_cgroups_of(&processes->cgroups, process->pid);
@@ -138,7 +141,7 @@ void xp_sampled_processes_settle(struct xp_sampled_processes *processes)
 
 /* ---- mappings ---- */
 
-/* vma, file: the mapping and its file, which is copied if it is new. tsc: when it was mapped; 0: unknown. */
+/* Adds a mapping. Copies *file if it is new. tsc: time of the mapping; 0: unknown. */
 static int map(struct xp_sampled_processes *processes, struct xp_sampled_process *process, uint64_t tsc,
 	       struct xp_vma vma, const struct xp_file *file)
 {
@@ -157,10 +160,14 @@ static int map(struct xp_sampled_processes *processes, struct xp_sampled_process
 	if (!err)
 		err = xp_address_space_map(process->space, &vma);
 	process->mapped = true;
-	return err == -E2BIG || err == -EINVAL ? 0 : err; /* samples in a mapping that is not kept are [unknown] */
+	/* ignore these errors: samples in a mapping that is not stored are [unknown] */
+	return err == -E2BIG || err == -EINVAL ? 0 : err;
 }
 
-/* Whether the process runs another program than the one whose mappings are known, because its exec was lost. */
+/*
+ * Returns whether the process runs another program than its stored mappings show. This happens if the exec event was
+ * lost.
+ */
 static bool has_executed(const struct xp_sampled_process *process)
 {
 	const struct xp_address_space *space = process->space;
@@ -168,13 +175,13 @@ static bool has_executed(const struct xp_sampled_process *process)
 
 	if (!space->count || xp_target_stat_exe(process->pid, &st))
 		return false;
-	for (size_t i = 0; i < space->count; i++) /* the device of a mapping is not always stat()'s */
+	for (size_t i = 0; i < space->count; i++) /* ignore the device: /proc and stat() may report different devices */
 		if (space->vmas[i].file->inode == st.st_ino)
 			return false;
 	return true;
 }
 
-/* A program begins: nothing is mapped. */
+/* Starts an image without mappings, after an exec. */
 static int begin_image(struct xp_sampled_process *process)
 {
 	struct xp_address_space *space = xp_address_space_new();
@@ -187,7 +194,7 @@ static int begin_image(struct xp_sampled_process *process)
 	return 0;
 }
 
-/* anew: the known mappings and name of the process may be wrong. */
+/* Reads /proc of a process. anew: discard the stored mappings and name first, because they may be wrong. */
 static int scan(struct xp_sampled_processes *processes, pid_t pid, bool anew)
 {
 	struct xp_sampled_process *process = process_of(processes, pid);
@@ -210,7 +217,7 @@ static int scan(struct xp_sampled_processes *processes, pid_t pid, bool anew)
 		set_name(process, comm);
 	err = xp_mappings_read_all(&mappings, pid);
 	if (err)
-		return err == -ENOMEM ? err : 0; /* the process is gone */
+		return err == -ENOMEM ? err : 0; /* ignore other errors: the process has exited */
 	for (size_t i = 0; i < mappings.count && !err; i++) {
 		const struct xp_mapping *mapping = &mappings.list[i];
 		const struct xp_vma vma = {
@@ -263,7 +270,7 @@ static bool is_gone(pid_t pid)
 	return access(path, F_OK) && errno == ENOENT;
 }
 
-/* Marks the processes that are gone, because their exit events may be lost. */
+/* Marks processes that have exited, because their exit events may be lost. */
 static void mark_gone(struct xp_sampled_processes *processes)
 {
 	for (size_t i = 0; i < processes->by_pid.count; i++) {
@@ -296,7 +303,7 @@ static int on_exec(struct xp_sampled_process *process, const char *name)
 	return 0;
 }
 
-/* A process is born: any earlier process with its pid has ended. */
+/* A process is created: any earlier process with its PID has exited. */
 static int on_fork(struct xp_sampled_processes *processes, const struct xp_sideband_event *event)
 {
 	struct xp_sampled_process *parent, *child;
@@ -320,8 +327,9 @@ static int on_fork(struct xp_sampled_processes *processes, const struct xp_sideb
 }
 
 /*
- * A process has ended, or at least its first thread has. A process that was never sampled is removed. A process with an
- * image stays: files are named by image number, so the number must not be used again. Its mappings are dropped later.
+ * Handles the exit of a process, or at least of its first thread. Removes a process that was never sampled. A process
+ * with an image remains: files are named by image number, so the number must not be used again. Its mappings are
+ * removed later.
  */
 static void on_end(struct xp_sampled_processes *processes, const struct xp_sideband_event *event)
 {
@@ -337,7 +345,7 @@ static void on_end(struct xp_sampled_processes *processes, const struct xp_sideb
 	process_free(process);
 }
 
-/* Waits for the second call, because samples of the other threads may still arrive. */
+/* Removes the mappings at the second call, because samples of other threads may still arrive after the first. */
 static void forget_gone(struct xp_sampled_process *process)
 {
 	struct xp_address_space *space;
@@ -350,7 +358,7 @@ static void forget_gone(struct xp_sampled_process *process)
 	end_image(process);
 	xp_address_space_release(process->space);
 	process->space = space;
-	process->mapped = false; /* the next process with this pid is looked up */
+	process->mapped = false; /* read /proc again for the next process with this PID */
 	process->cgroup = NULL;
 	process->over = 0;
 }
@@ -372,7 +380,10 @@ void xp_sampled_processes_begin_part(struct xp_sampled_processes *processes)
 		struct xp_sampled_process *process = processes->by_pid.entries[i].pointer;
 
 		process->image = NULL;
-		/* It stayed only for the number of its image. What follows a removed entry is in its place. */
+		/*
+		 * The entry only kept the image number, which a new part does not require. Removing an entry moves
+		 * another entry to its index.
+		 */
 		if (process->pid && !process->mapped && !process->space->count) {
 			xp_u64_map_remove(&processes->by_pid, (uint32_t)process->pid);
 			process_free(process);
@@ -410,7 +421,7 @@ int xp_sampled_processes_event(struct xp_sampled_processes *processes, const str
 		return 0;
 	}
 	if (event->kind == XP_SIDEBAND_SYMBOL || event->kind == XP_SIDEBAND_BPF)
-		return 0; /* no process's */
+		return 0; /* not in a process */
 	process = process_of(processes, event->pid);
 	if (!process)
 		return -ENOMEM;
@@ -445,7 +456,7 @@ int xp_sampled_processes_sampled(struct xp_sampled_processes *processes, pid_t p
 		err = scan(processes, pid, false);
 		if (err)
 			return err;
-		process->mapped = true; /* even if it is gone: one attempt is enough */
+		process->mapped = true; /* set this even if the process has exited: do not try again */
 	}
 	*result = process;
 	return need_image(processes, process);

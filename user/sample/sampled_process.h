@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The processes that samples refer to. Each has a name and an address space, kept in time order from the side-band and
- * from /proc, and one image for each program that it ran. All kernel threads are one process, 0.
+ * The processes that samples refer to. Each process has a name and an address space; the side-band and /proc keep them
+ * current, in time order. A process also has one image for each program that it executed. Process 0 represents all
+ * kernel threads.
  */
 #ifndef XPROF_SAMPLE_SAMPLED_PROCESS_H
 #define XPROF_SAMPLE_SAMPLED_PROCESS_H
@@ -19,23 +20,23 @@
 #include "target/address_space.h"
 #include "unwind/unwind.h"
 
-/* A program that a process runs or ran, as far as it was sampled. */
+/* A program that a process executes or executed, if it was sampled. */
 struct xp_image {
 	pid_t pid;			 /* 0: all kernel threads */
-	unsigned int number;		 /* 1 for the first program, and one more at each exec */
-	char comm[16];			 /* of a live process: the name at xp_sampled_processes_settle() */
+	unsigned int number;		 /* 1 for the first program, then incremented at each exec */
+	char comm[16];			 /* for a live process: the name at xp_sampled_processes_settle() */
 	const char *cgroup;		 /* path at its first sample; NULL: unknown */
-	uint64_t since_tsc;		 /* of the first sample or wait; 0: none */
+	uint64_t since_tsc;		 /* time of the first sample or wait; 0: none */
 	uint64_t samples;		 /* including those that wait for an unwind table */
-	uint64_t waits;			 /* likewise */
+	uint64_t waits;			 /* including waits that wait for an unwind table */
 	uint64_t stacks[XP_UNWIND_ENDS]; /* how the walks of user stacks ended */
-	bool is_over;			 /* the process has since run another program */
+	bool is_over;			 /* the process has since executed another program */
 
 	/* For jit_samples.h: */
 	struct xp_jit *jit;		    /* NULL: no sample in JIT code yet */
-	struct xp_address_space *jit_space; /* address space at the newest of those samples */
+	struct xp_address_space *jit_space; /* address space at the newest sample in JIT code */
 	uint64_t jit_looked_tsc;
-	bool is_jit_wanted; /* there were such samples since the last look */
+	bool is_jit_wanted; /* there were samples in JIT code since the last poll */
 };
 
 struct xp_sampled_process {
@@ -54,16 +55,16 @@ struct xp_sampled_processes {
 	struct xp_files files;
 	struct xp_text_pool cgroups;
 	struct xp_u64_map by_pid;
-	struct xp_image **images; /* all that ever were */
+	struct xp_image **images; /* all images that ever existed */
 	size_t image_count;
 	size_t image_room;
-	uint64_t lost_seen; /* xp_sideband_lost() when /proc was last read again */
+	uint64_t lost_seen; /* value of xp_sideband_lost() when /proc was last read again */
 	bool has_warned;
 };
 
 void xp_sampled_processes_free(struct xp_sampled_processes *processes);
 
-/* Read the names and mappings of all processes, or of one, that are older than the side-band. */
+/* Reads the names and mappings that are older than the side-band: of all processes, or of one. */
 int xp_sampled_processes_scan_all(struct xp_sampled_processes *processes);
 int xp_sampled_processes_scan(struct xp_sampled_processes *processes, pid_t pid);
 /* Reads /proc again, names included, if the side-band has lost events since the last call. lost: xp_sideband_lost(). */
@@ -73,13 +74,13 @@ int xp_sampled_processes_repair(struct xp_sampled_processes *processes, uint64_t
 int xp_sampled_processes_event(struct xp_sampled_processes *processes, const struct xp_sideband_event *event);
 
 /*
- * Returns the address space of a process, or NULL if nothing is known of it. Valid until the next event of the process.
+ * Returns the address space of a process, or NULL if the process is unknown. Valid until the next event of the process.
  */
 const struct xp_address_space *xp_sampled_processes_space(const struct xp_sampled_processes *processes, pid_t pid);
 
 /*
- * Finds the process of a sample and its image, and creates both if they are new. A process that was not seen before is
- * looked up in /proc. comm is its name if no other source has one. pid 0: kernel threads. Returns 0 or -ENOMEM.
+ * Finds the process of a sample and its image, and creates them if they are new. Reads /proc for a new process. comm:
+ * name of the process if no other source has a name. pid 0: kernel threads. Returns 0 or -ENOMEM.
  */
 int xp_sampled_processes_sampled(struct xp_sampled_processes *processes, pid_t pid, const char *comm,
 				 struct xp_sampled_process **process);
@@ -88,19 +89,19 @@ struct xp_sampled_process *xp_sampled_processes_find(const struct xp_sampled_pro
 /* Gives process pid an image even if no sample hits it. Returns 0 or -ENOMEM. */
 int xp_sampled_processes_expect(struct xp_sampled_processes *processes, pid_t pid);
 
-/* The name of an image's gperftools profile. Returns name. */
+/* Writes the file name of an image's gperftools profile to name. Returns name. */
 const char *xp_sampled_profile_name(char name[XP_FILE_PROFILE_BYTES], const struct xp_image *image, const char *suffix);
 
 /*
- * A new part of the recording begins: there are no images. The processes that live and what they map stay, those that
- * are gone are forgotten.
+ * Starts a new part of the recording, without images. Live processes and their mappings remain; exited processes are
+ * removed.
  */
 void xp_sampled_processes_begin_part(struct xp_sampled_processes *processes);
 
-/* Ends the images of processes that are gone, and drops their address spaces. Call it every second. */
+/* Ends the images of processes that have exited, and frees their address spaces. Call this every second. */
 void xp_sampled_processes_forget_gone(struct xp_sampled_processes *processes);
 
-/* At the end: copies the names of live processes to their images. */
+/* Copies the names of live processes to their images. Call this at the end. */
 void xp_sampled_processes_settle(struct xp_sampled_processes *processes);
 
 #endif

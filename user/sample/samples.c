@@ -61,12 +61,12 @@ void xp_samples_forked(struct xp_samples *samples)
 
 /* ---- a sample with all of its frames ---- */
 
-/* Opens binaries that the readers cannot open by path, while the process is alive. */
+/* Opens a binary while the process is alive, because the later readers cannot open some binaries by path. */
 static int keep_file(struct xp_samples *samples, pid_t pid, const struct xp_vma *vma)
 {
 	int fd, err;
 
-	/* That of a 32-bit process is not xprof's own. */
+	/* A 32-bit process has another vDSO than xprof. */
 	if (vma->file->kind == XP_FILE_VDSO && vma->start >= FOUR_GIB)
 		xp_sym_files_want_vdso(samples->sym_files);
 	if (!xp_sym_files_wants(samples->sym_files, vma->file))
@@ -78,7 +78,7 @@ static int keep_file(struct xp_samples *samples, pid_t pid, const struct xp_vma 
 	return err == -ENOMEM ? err : 0;
 }
 
-/* Keeps what names the code of a user frame. last: the mapping of the frame before. */
+/* Stores the data that names the code of a user frame. last: the mapping of the previous frame. */
 static int keep_user(struct xp_samples *samples, const struct xp_pending_sample *sample, const struct xp_frame *frame,
 		     bool is_return, const struct xp_vma *last)
 {
@@ -112,8 +112,8 @@ static int keep_names(struct xp_samples *samples, const struct xp_pending_sample
 }
 
 /*
- * A frame in moved code stands for the original. is_return: its address is one byte further, so that the byte before is
- * in the function.
+ * Replaces the address of a frame in moved code by the original address. is_return: the address is a return address, so
+ * the byte before it must be in the function.
  */
 static void find_original(struct xp_samples *samples, const struct xp_pending_sample *sample, struct xp_frame *frame,
 			  bool is_return)
@@ -151,14 +151,14 @@ static const uint64_t *addresses_of(const struct xp_event_sample *record)
 	return (const uint64_t *)(record + 1);
 }
 
-/* Whether the ip of the user frame below the kernel frames is the interrupted instruction. */
+/* Returns whether the ip of the innermost user frame is the interrupted instruction. */
 static bool is_interrupted(const struct xp_event_sample *record)
 {
-	/* After a syscall instruction the ip is a return address; a fault stops at its instruction. */
+	/* After a syscall instruction, the ip is a return address; at a fault, the ip is the faulting instruction. */
 	return record->kernel_frames && !(xp_event_fn(&record->head) & XP_SAMPLE_SYSCALL);
 }
 
-/* What a walk needs to find the rules of JIT code. */
+/* Arguments for finding the rules of JIT code during a walk. */
 struct jit_lookup {
 	struct xp_samples *samples;
 	const struct xp_pending_sample *sample;
@@ -197,7 +197,7 @@ static int unwind(struct xp_samples *samples, struct xp_pending_sample *sample, 
 		  bool has_time)
 {
 	struct xp_unwind_thread thread = thread_of(record);
-	/* Samples that wait for JIT code leave room for those that wait for tables. */
+	/* Samples that wait for JIT code use at most half of the memory, so that samples can wait for tables. */
 	struct jit_lookup lookup = { samples, sample, samples->waiting.bytes < samples->waiting.bytes_max / 2 };
 	const struct xp_unwind_code code = {
 		.find = find_jit_rule,
@@ -227,7 +227,7 @@ static int unwind(struct xp_samples *samples, struct xp_pending_sample *sample, 
 	return deliver(samples, sample, record, record->kernel_frames + result.count);
 }
 
-/* Takes the user frames that the BPF side found, or only the sampled instruction. */
+/* Uses the user frames that the BPF program found, or only the sampled instruction. */
 static int take_frames(struct xp_samples *samples, const struct xp_pending_sample *sample,
 		       const struct xp_event_sample *record)
 {
@@ -277,7 +277,7 @@ int xp_samples_settle(struct xp_samples *samples)
 	return 0;
 }
 
-/* Looks for the JIT code that samples wait for. */
+/* Polls the sources of the JIT code that samples wait for. */
 static int look_for_code(struct xp_samples *samples)
 {
 	uint64_t now_tsc = xp_clock_now_tsc();
@@ -317,7 +317,7 @@ static int retry_in_haste(void *arg, struct xp_pending_sample *sample)
 	return unwind(arg, sample, &sample->record, false);
 }
 
-/* After the last record: waits for the pending samples, within a bound. */
+/* Waits for the pending samples after the last record, at most XP_SAMPLES_DRAIN_NS. */
 static int drain_waiting(struct xp_samples *samples)
 {
 	uint64_t end_ns = xp_now_ns() + XP_SAMPLES_DRAIN_NS;
@@ -330,7 +330,7 @@ static int drain_waiting(struct xp_samples *samples)
 	return xp_pending_samples_each(&samples->waiting, retry_in_haste, samples) ?: err;
 }
 
-/* perf finds a jitdump by its absolute path. */
+/* Writes the absolute path of each jitdump, by which perf finds it. */
 static void mark_jitdumps(const struct xp_samples *samples)
 {
 	char link[64], path[PATH_MAX + NAME_MAX + 2];
@@ -361,7 +361,7 @@ int xp_samples_drain(struct xp_samples *samples)
 
 /* ---- arriving samples ---- */
 
-/* from: with what is known besides the process. */
+/* Processes a sample. from: all known data of the sample except the process. */
 static int arrive(struct xp_samples *samples, const struct xp_event_sample *record,
 		  const struct xp_pending_sample *from)
 {
@@ -389,8 +389,8 @@ static int arrive(struct xp_samples *samples, const struct xp_event_sample *reco
 	if (err != 1)
 		return err;
 	/*
-	 * When the sample is retried, the process may be gone, and with it a container's files and the sources of JIT
-	 * code.
+	 * Open the file and the sources of JIT code now: when the sample is retried, the process or its container may
+	 * be gone.
 	 */
 	leaf = xp_address_space_find(sample.space, record->ip);
 	err = leaf ? keep_file(samples, sample.pid, leaf) : 0;

@@ -51,7 +51,10 @@ static void forget(struct xp_waits *waits, uint32_t tid)
 	free(begin);
 }
 
-/* An earlier begin of the thread has lost its end, or was shorter than what is recorded. */
+/*
+ * Stores the start record of a wait. Replaces an earlier start record of the thread: its end was lost or too short to
+ * be recorded.
+ */
 int xp_waits_begin(struct xp_waits *waits, const struct xp_arrival *arrival)
 {
 	const struct xp_event_sample *record = (const struct xp_event_sample *)arrival->event;
@@ -60,7 +63,7 @@ int xp_waits_begin(struct xp_waits *waits, const struct xp_arrival *arrival)
 	struct xp_wait_begin *begin;
 	int err;
 
-	/* Chosen waits have no kernel frames in their begins. */
+	/* Start records of sampled waits have no kernel frames. */
 	if (record->kernel_frames)
 		return 0;
 	forget(waits, record->head.tid);
@@ -121,7 +124,7 @@ static struct xp_wait_record describe(const struct xp_event_wait *end, bool has_
 	return wait;
 }
 
-/* Puts the user's part of a begin (NULL: there is none) and the kernel's part of an end together. Returns the size. */
+/* Combines the user frames of a start record (NULL: none) and the kernel frames of an end record. Returns the size. */
 static size_t put_together(uint8_t *to, const struct xp_wait_begin *begin, const struct xp_event_wait *end)
 {
 	struct xp_event_sample *record = (struct xp_event_sample *)to;
@@ -181,7 +184,7 @@ int xp_waits_end(struct xp_waits *waits, const struct xp_arrival *arrival)
 
 /* ---- sums ---- */
 
-/* The program that a process runs at the time of this record. */
+/* Returns the number of the image that a process runs at the time of this record. */
 static unsigned int image_of(const struct xp_waits *waits, pid_t pid)
 {
 	const struct xp_sampled_process *process =
