@@ -22,13 +22,13 @@ struct xp_cfi_range {
 #define XP_CFI_WHOLE_FILE (&(const struct xp_cfi_range){ 0, UINT32_MAX, 0, UINT32_MAX })
 
 /*
- * Builds the table of a part of the file. If an .eh_frame with an index (.eh_frame_hdr) describes all of the code, the
- * table is that of the narrow range, because the cost then depends on the range. Otherwise all entries of the file must
- * be read, and the table is that of the wide range. fd: the ELF file, open for reading. It is mapped: if another
- * process truncates the file meanwhile, this process gets SIGBUS. to_fd: an empty file that receives the table.
+ * Builds the table of a part of the file. If an .eh_frame with an index (.eh_frame_hdr) describes all of the code,
+ * builds the table of the narrow range, because the cost then depends on the range. Otherwise all entries of the file
+ * must be read, so this builds the table of the wide range. fd: the ELF file, open for reading. The file is mapped: if
+ * another process truncates it meanwhile, this process gets SIGBUS. to_fd: an empty file that receives the table.
  *
- * Returns 0 or -errno: -ENOENT if nothing is known about the piece and the file has no entries, -ENOEXEC or -EINVAL if
- * it is not an ELF file or is malformed, -EFBIG if the table has more than XP_CFI_ROWS_MAX rows, -ENOMEM, or an error
+ * Returns 0 or -errno: -ENOENT if nothing is known about the piece and the file has no entries, -ENOEXEC if it is not
+ * an ELF file, -EINVAL if it is malformed, -EFBIG if the table has more than XP_CFI_ROWS_MAX rows, -ENOMEM, or an error
  * of write(2).
  */
 int xp_cfi_build(int fd, const struct xp_cfi_range *range, int to_fd);

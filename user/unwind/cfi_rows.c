@@ -40,7 +40,7 @@ static enum xp_cfi_reason sum_rule(uint64_t reg, int64_t offset, struct xp_cfi_r
 	return XP_CFI_KNOWN;
 }
 
-/* Recognizes the only entry that the linker makes for all stubs through which a program calls libraries. */
+/* Recognizes the entry that linkers make for all stubs (PLT) through which a program calls libraries. */
 static bool is_plt(const struct xp_dwarf_cursor *cfa, struct xp_cfi_row *row)
 {
 	static const uint8_t expected[] = { DW_OP_breg7, 8,	   DW_OP_breg16, 0,	    DW_OP_lit15, DW_OP_and,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The unwind tables of pieces of files, within a memory limit: the least recently used table is evicted first. If even
- * that table is in use, the running code needs more tables than fit, and evicted tables would be rebuilt over and over.
- * So the store then counts as full for XP_CFI_STORE_USED_NS.
+ * Stores the unwind tables of pieces of files, within a memory limit. The least recently used table is evicted first.
+ * If even that table is in use, the running code needs more tables than fit, and xprof would rebuild evicted tables
+ * repeatedly. So the store then counts as full for XP_CFI_STORE_USED_NS.
  */
 #ifndef XPROF_UNWIND_CFI_STORE_H
 #define XPROF_UNWIND_CFI_STORE_H
@@ -38,7 +38,10 @@ struct xp_cfi_store {
 	uint64_t full_until_ns;
 };
 
-/* Returns the piece, or NULL if there is none. now_ns: CLOCK_MONOTONIC; becomes the time of last use of the piece. */
+/*
+ * Returns the piece, or NULL if there is none. now_ns: the current time (CLOCK_MONOTONIC), stored as the time of the
+ * last use.
+ */
 struct xp_cfi_piece *xp_cfi_store_find(struct xp_cfi_store *store, uint64_t key, uint64_t now_ns);
 /* Adds a piece whose table is not made yet. Returns NULL if out of memory. */
 struct xp_cfi_piece *xp_cfi_store_add(struct xp_cfi_store *store, uint64_t key);

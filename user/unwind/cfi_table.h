@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How to find the caller's frame from any instruction of an ELF file: its unwind tables (.eh_frame, .debug_frame),
- * reduced to eight bytes for each range of code with one rule. The key is the file offset of the code: a mapping gives
- * it without the program headers. Code beyond the first 4 GiB of a file has no rules.
+ * How to find the caller's frame from any instruction of an ELF file: the unwind tables (.eh_frame, .debug_frame) in a
+ * compact form, with eight bytes for each range of code that has one rule. The key is the file offset of the code,
+ * because a mapping gives the offset without the program headers. Code beyond the first 4 GiB of a file has no rules.
  *
- * A table covers a piece of a file, or all of it. Tables come as sealed memfds from a process that reads hostile files
- * (cfi_tables.h): struct xp_cfi_header, the rows in the order of pc, the exotic rows. The format has no version: both
- * sides are the same program.
+ * A table covers a piece of a file, or the whole file. A separate process reads the untrusted files (cfi_tables.h) and
+ * returns each table as a sealed memfd: struct xp_cfi_header, the rows in the order of pc, the exotic rows. The format
+ * has no version, because both processes run the same xprof.
  *
  * Registers are those of the System V ABI for x86-64, table 3.36. The canonical frame address (CFA) is DWARF's (section
- * 6.4): the value of rsp before the call. In all rules the return address is at CFA - 8 and the caller's rsp is the
+ * 6.4): the value of rsp before the call. In all rules, the return address is at CFA - 8 and the caller's rsp is the
  * CFA.
  */
 #ifndef XPROF_UNWIND_CFI_TABLE_H
@@ -83,7 +83,7 @@ struct xp_cfi_found {
 	struct xp_cfi_deref deref; /* if the row's rule is XP_CFI_DEREF */
 };
 
-/* Why a byte of code has no rule; XP_CFI_KNOWN: it has one. */
+/* Why a byte of code has no rule. XP_CFI_KNOWN: the byte has a rule. */
 enum xp_cfi_reason {
 	XP_CFI_KNOWN,
 	XP_CFI_NO_FDE,	       /* no entry covers it */

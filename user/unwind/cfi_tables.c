@@ -20,24 +20,22 @@
 #include "unwind/cfi_worker.h"
 
 /*
- * Limits of what is sent to the process and so can no longer be overtaken. More than one piece, so that the process is
- * not idle until we collect, but no more than this many bytes of them. A foreign file is sent alone: it may take all
- * the time that a file is allowed.
+ * Limits of the jobs that are sent to the process. A sent job can no longer be overtaken. Several jobs are sent, so
+ * that the process is not idle until xprof collects a table. Only one job of a foreign file is sent at a time, because
+ * it may use the whole time limit of a file.
  */
 #define SENT_MAX 8
 #define SENT_BYTES_MAX (8u << 20)
 #define OPEN_TRIES 10
-#define END_MS                                                                                                         \
-	50 /* for an idle process to end by itself, with its child, so that the CPU time of both is accounted          \
-	    */
+#define END_MS 50 /* time for an idle process and its child to exit, so that the CPU time of both is counted */
 
 /* A file. */
 struct entry {
-	uint64_t again_ns; /* absent: it may be requested again from this time on (CLOCK_MONOTONIC); 0: never */
+	uint64_t again_ns; /* for an absent file: the time when it may be requested again (CLOCK_MONOTONIC); 0: never */
 	bool is_absent;
-	uint8_t failures; /* to open the file */
-	bool is_foreign;  /* as far as known: set when it is first requested */
-	bool is_wide;	  /* its pieces have XP_CFI_WIDE_BYTES, as its first table told */
+	uint8_t failures; /* number of failed attempts to open the file */
+	bool is_foreign;  /* set when the file is first requested */
+	bool is_wide;	  /* true: pieces of the file have XP_CFI_WIDE_BYTES; known from the first table */
 };
 
 /* A piece waiting for its table. */
@@ -58,12 +56,12 @@ struct xp_cfi_tables {
 	struct entry *entries; /* indexed by struct xp_file.index */
 	size_t entry_count;
 	struct xp_cfi_store stores[2]; /* the second one is for foreign files */
-	struct job *jobs; /* the first sent_count are sent to the process, the others are ordered by is_behind() */
+	struct job *jobs;	       /* the first sent_count jobs are sent; the others are sorted by is_behind() */
 	size_t job_count;
 	size_t foreign_count; /* jobs of foreign files */
 	size_t sent_count;
 	uint64_t last_id;
-	int finished; /* not yet returned by xp_cfi_tables_collect() */
+	int finished; /* number of finished pieces that xp_cfi_tables_collect() has not returned yet */
 	pid_t pid;
 	int socket;   /* -1: no process */
 	int epoll_fd; /* watches socket, which changes */
@@ -91,7 +89,7 @@ static uint32_t piece_bytes(const struct entry *entry)
 	return entry->is_wide ? XP_CFI_WIDE_BYTES : XP_CFI_PIECE_BYTES;
 }
 
-/* Only the first 4 GiB of a file have pieces. */
+/* Returns the key of a piece. Only the first 4 GiB of a file have pieces. */
 static uint64_t key_of(const struct xp_cfi_tables *tables, size_t index, uint64_t offset)
 {
 	const struct entry *entry = &tables->entries[index];
@@ -101,7 +99,10 @@ static uint64_t key_of(const struct xp_cfi_tables *tables, size_t index, uint64_
 
 /* ---- jobs ---- */
 
-/* Small pieces go first, since most samples wait for them (libc rather than a compiler); all foreign ones go last. */
+/*
+ * Returns whether `job` must wait for `other`. Small pieces come first, because most samples need them (libc rather
+ * than a compiler). All jobs of foreign files come last.
+ */
 static bool is_behind(const struct job *job, const struct job *other)
 {
 	return job->is_foreign == other->is_foreign ? job->bytes > other->bytes : job->is_foreign;
@@ -128,8 +129,8 @@ static bool is_foreign(const struct stat *st)
 }
 
 /*
- * Returns whether this is a file of the system that xprof itself runs on, and root alone can change it. A file of a
- * container with the same path is another one.
+ * Returns whether the file is a system file outside of containers that only root can change. A file of a container can
+ * have the same path, but is a different file.
  */
 static bool is_system(const char *path, const struct stat *st)
 {
@@ -144,7 +145,7 @@ static bool is_system(const char *path, const struct stat *st)
 	       here.st_ino == st->st_ino;
 }
 
-/* Returns NULL and sets errno on error. */
+/* Creates a job. Returns NULL and sets errno on error. */
 static struct job *new_job(const char *path, uint64_t offset, uint32_t bytes, int fd)
 {
 	uint64_t start = offset - offset % bytes, wide = offset - offset % XP_CFI_WIDE_BYTES;
@@ -187,8 +188,8 @@ static void remove_first_job(struct xp_cfi_tables *tables)
 }
 
 /*
- * The first table that is wide: samples that wait for further ones look again, and ask for wide ones that are not there
- * yet. Those that are sent already, of which there are few, are made in vain.
+ * Changes a file to wide pieces, after its first wide table. Waiting samples request the missing wide pieces. The
+ * tables of the few narrow pieces that are already sent will not be used.
  */
 static void become_wide(struct xp_cfi_tables *tables, size_t entry)
 {
@@ -213,7 +214,7 @@ static void become_wide(struct xp_cfi_tables *tables, size_t entry)
 	}
 }
 
-/* Takes the table, which may be that of a wider piece than was requested. */
+/* Stores a finished table. It may cover a wider piece than the requested one. */
 static void keep_table(struct xp_cfi_tables *tables, const struct job *job, struct xp_cfi_table *table)
 {
 	struct xp_cfi_store *store = &tables->stores[job->is_foreign];
@@ -229,7 +230,7 @@ static void keep_table(struct xp_cfi_tables *tables, const struct job *job, stru
 	}
 	if (piece)
 		xp_cfi_store_insert(store, piece, table, now_ns);
-	else /* it is there, or out of memory, and will be requested again */
+	else /* the table is already stored, or out of memory and requested again */
 		xp_cfi_table_free(table);
 }
 
@@ -289,7 +290,7 @@ static int start(struct xp_cfi_tables *tables)
 	return -ENOMEM;
 }
 
-/* Handles the death of the process, be it caused by the file that it was reading or not. */
+/* Handles the death of the process, whether the file that it was reading caused the death or not. */
 static void bury(struct xp_cfi_tables *tables)
 {
 	xp_debug("the process that builds unwind tables has died; another one will start when needed");
@@ -310,7 +311,7 @@ static bool may_send(const struct xp_cfi_tables *tables, const struct job *job, 
 	       (tables->sent_count < SENT_MAX && sent_bytes + sent_weight(job) <= SENT_BYTES_MAX);
 }
 
-/* Sends as many jobs as allowed. An error of the process itself shows when its answers are read. */
+/* Sends as many jobs as allowed. Ignores errors of the process, because they also appear when its answers are read. */
 static int send_jobs(struct xp_cfi_tables *tables)
 {
 	struct job *job = tables->jobs;
@@ -333,7 +334,7 @@ static int send_jobs(struct xp_cfi_tables *tables)
 	return err;
 }
 
-/* If no process can be started, no file gets a table. */
+/* Starts the process and sends jobs. If the process cannot be started, all files stay without tables. */
 static void serve_jobs(struct xp_cfi_tables *tables)
 {
 	while (send_jobs(tables))
@@ -393,7 +394,7 @@ void xp_cfi_tables_free(struct xp_cfi_tables *tables)
 
 void xp_cfi_tables_forked(struct xp_cfi_tables *tables)
 {
-	/* The epoll instance is the parent's, too: a descriptor that is closed here stays in it. */
+	/* The parent shares the epoll instance, so closing a descriptor here does not remove it there. */
 	close(tables->epoll_fd);
 	tables->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (tables->socket >= 0)
@@ -461,7 +462,7 @@ int xp_cfi_tables_ask(struct xp_cfi_tables *tables, const struct xp_file *file, 
 		return 0;
 	if (fd >= 0)
 		return ask(tables, file, offset, fd);
-	/* The process may have ended already, and others of the same container may follow. */
+	/* The process may have exited, but another process of the same container may be able to open the file later. */
 	entry->is_absent = true;
 	entry->again_ns = ++entry->failures < OPEN_TRIES ? xp_now_ns() + XP_CFI_AGAIN_NS : 0;
 	return 0;

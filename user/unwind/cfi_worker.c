@@ -177,7 +177,7 @@ static void end_series(struct worker *worker)
 	worker->series = (struct xp_child){ .fd = -1 };
 }
 
-/* Uses the shared child. If that child is at its limits, or the file is too much for it, uses a separate child. */
+/* Uses the shared child. If that child reaches its limits, or fails with this file, uses a separate child. */
 static int make(struct worker *worker, struct xp_cfi_request *request, int fd)
 {
 	int table = -1;

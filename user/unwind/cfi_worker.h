@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The process that makes unwind tables (cfi_build.h), and its protocol. It has no privileges, no descriptors except its
- * socket, and reads only requests. For each file, it forks a child with limits on time and memory: so a hostile file
- * can harm only its own table. System files, which only root can change, share a child, because a fork takes longer
- * than most of their tables.
+ * The process that makes unwind tables (cfi_build.h), and its protocol. The process has no privileges and no
+ * descriptors except its socket, and reads only requests. For each file, it forks a child with limits on time and
+ * memory, so that a hostile file can damage only its own table. System files, which only root can change, share a
+ * child, because a fork takes longer than most of their tables.
  *
- * The processes run as SCHED_BATCH, so that they do not delay other programs; samples can wait for seconds.
+ * The processes run as SCHED_BATCH, so that they do not delay other programs. Samples can wait for seconds.
  */
 #ifndef XPROF_UNWIND_CFI_WORKER_H
 #define XPROF_UNWIND_CFI_WORKER_H
@@ -31,7 +31,10 @@ struct xp_cfi_request {
 /* Answers arrive in the order of requests. */
 struct xp_cfi_answer {
 	uint64_t id;
-	/* 0: comes with the descriptor of a sealed memfd; otherwise as xp_cfi_build(), or -EIO if the child died */
+	/*
+	 * 0: a descriptor of a sealed memfd is attached; otherwise an error of xp_cfi_build(), or -EIO if the child
+	 * died
+	 */
 	int32_t err;
 	uint32_t pad;
 };

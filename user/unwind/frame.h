@@ -13,8 +13,7 @@ struct xp_frame {
 	uint64_t address;
 	const struct xp_vma *vma; /* a copy; NULL: kernel if address is in the upper half, unknown otherwise */
 	/*
-	 * true for a frame that is neither the leaf nor a return address, for example the user ip below the kernel's
-	 * frames.
+	 * True if the frame is neither the leaf nor a return address, for example the user ip after the kernel frames.
 	 */
 	bool interrupted;
 };

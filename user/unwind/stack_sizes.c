@@ -6,7 +6,7 @@
 
 #include "base/util.h"
 
-#define THREADS 8192 /* a power of two */
+#define THREADS 8192 /* slots for threads, a power of two */
 #define SIZE_MIN 4096u
 #define SAMPLES_MIN 32u
 #define SAMPLES_MAX (1u << 15)
@@ -16,9 +16,9 @@
 struct thread {
 	pid_t tid; /* 0: unused */
 	struct xp_stack_size size;
-	uint32_t largest;    /* maximum for size.bytes */
+	uint32_t largest;    /* maximum of size.bytes */
 	uint32_t tops;	     /* number of different stack ends */
-	uint32_t most;	     /* maximum use by a sample of this run */
+	uint32_t most;	     /* maximum stack use of a sample in this run */
 	uint32_t seen;	     /* samples in this run */
 	uint32_t run_length; /* samples before the size may shrink */
 };

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Chooses how much of a thread's stack its samples copy, from the use of recent walks. Does no I/O.
+ * Chooses how much of a thread's stack its samples copy, according to recent walks. Makes no system calls.
  *
- * A complete walk of a thread always ends at the same address, the end of the outermost frame. If that address is
- * known, samples copy the stack up to it, however deep it is. For some threads it is unknown: they switch stacks, as
- * coroutines do, or their walks do not reach it. Such a thread gets one of the sizes 4, 8, 16, 32 and 64 KiB. It gets
- * the largest as soon as one was too small, and a smaller one after a number of consecutive samples that would have
- * fit. That number doubles each time the smaller size proves too small. A thread for which 64 KiB was too little may
- * get 124 KiB afterwards. If there are too many threads, the oldest ones are forgotten and start over.
+ * A complete walk of a thread always ends at the same address, the end of the outermost frame. If this address is
+ * known, samples copy the stack up to the address, however deep the stack is. The address is unknown for threads that
+ * switch stacks, as coroutines do, and for threads whose walks do not reach it. Such a thread gets one of the sizes 4,
+ * 8, 16, 32 and 64 KiB. If a size was too small, the thread gets 64 KiB immediately. After a number of consecutive
+ * samples that would fit in a smaller size, it gets that size. This number doubles each time the smaller size proves
+ * too small. After 64 KiB was too small, a thread may get 124 KiB. If there are too many threads, the sizes of the
+ * oldest ones are discarded.
  */
 #ifndef XPROF_UNWIND_STACK_SIZES_H
 #define XPROF_UNWIND_STACK_SIZES_H
@@ -34,7 +35,7 @@ struct xp_stack_walk {
 int xp_stack_sizes_new(struct xp_stack_sizes **sizes);
 void xp_stack_sizes_free(struct xp_stack_sizes *sizes);
 
-/* Learns from a walk. Returns whether the thread's size changed; *size is the new size. */
+/* Updates the size of a thread after a walk. Returns whether the size changed; *size is the new size. */
 bool xp_stack_sizes_learn(struct xp_stack_sizes *sizes, pid_t tid, const struct xp_stack_walk *walk,
 			  struct xp_stack_size *size);
 

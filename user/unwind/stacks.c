@@ -13,14 +13,17 @@
 #include "unwind/cfi_tables.h"
 #include "unwind/stack_sizes.h"
 
-/* How much of a stack is searched for return addresses, to open their files while the process has them. */
+/*
+ * Number of stack bytes that are searched for return addresses. Their files are opened while the process still has them
+ * mapped.
+ */
 #define GUESS_BYTES 16384u
 
 #define HELD_MAX 64
 
 /*
- * A file that a waiting sample may need, held open: its process may have ended when it is known which ones it does
- * need. An open file keeps its file system mounted, so it is held only for a short time.
+ * A file that a waiting sample may need. It is held open, because the process may have exited before xprof knows which
+ * files the sample needs. An open file keeps its file system mounted, so the file is held only for a short time.
  */
 struct held_file {
 	size_t index; /* struct xp_file.index */
@@ -33,7 +36,7 @@ struct xp_stacks {
 	struct xp_cfi_tables *tables;
 	struct xp_unwinder *unwinder;
 	struct xp_stack_sizes *sizes;
-	size_t asked; /* tables that are being made */
+	size_t asked; /* number of tables that are being made */
 	struct xp_rate_limit opening;
 	struct held_file held[HELD_MAX]; /* the oldest first */
 	size_t held_count;
@@ -41,7 +44,7 @@ struct xp_stacks {
 
 /* ---- held files ---- */
 
-/* Returns held_count if there is no such file. */
+/* Returns the index of the held file, or held_count if the file is not held. */
 static size_t find_held(const struct xp_stacks *stacks, size_t index)
 {
 	size_t i = 0;
@@ -51,7 +54,7 @@ static size_t find_held(const struct xp_stacks *stacks, size_t index)
 	return i;
 }
 
-/* Returns the descriptor, which the caller then owns. */
+/* Removes the held file and returns its descriptor, which the caller then owns. */
 static int take_held(struct xp_stacks *stacks, size_t i)
 {
 	int fd = stacks->held[i].fd;
@@ -61,7 +64,7 @@ static int take_held(struct xp_stacks *stacks, size_t i)
 	return fd;
 }
 
-/* If there are too many, the oldest one is closed. */
+/* Holds a file open. If there are too many held files, closes the oldest one. */
 static void hold(struct xp_stacks *stacks, size_t index, int fd)
 {
 	if (stacks->held_count == HELD_MAX)
@@ -143,7 +146,7 @@ bool xp_stacks_pending(struct xp_stacks *stacks, const struct xp_file *file, uin
 	return state == XP_CFI_BUILDING || (state == XP_CFI_UNASKED && !may_ask(stacks, file));
 }
 
-/* Returns whether a table can still be requested for this place of the file. */
+/* Returns whether a table can still be requested for this offset of the file. */
 static bool is_unasked(struct xp_stacks *stacks, const struct xp_file *file, uint64_t offset)
 {
 	const struct xp_cfi_table *table;
@@ -177,8 +180,8 @@ static int ask(struct xp_stacks *stacks, pid_t pid, const struct xp_vma *vma, ui
 }
 
 /*
- * Opens the files of the code that words on the stack point to. Many of these words are left from earlier calls: to
- * make the tables of all these files too would cost a third more.
+ * Opens the files of code addresses on the stack. Only opens them: many of these words are left from earlier calls, and
+ * making tables of all these files would cost a third more.
  */
 static void open_ahead(struct xp_stacks *stacks, const struct xp_address_space *space,
 		       const struct xp_unwind_thread *thread)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * User stacks: unwinds stack dumps (unwind.h), gets the tables for that from the files of running processes
+ * Unwinds user stacks from stack dumps (unwind.h). Requests the unwind tables of the files of running processes
  * (cfi_tables.h), and chooses how much of each thread's stack is copied.
  */
 #ifndef XPROF_UNWIND_STACKS_H
@@ -26,12 +26,12 @@ struct xp_stacks;
 int xp_stacks_new(struct xp_stacks **stacks, const struct xp_stacks_options *options);
 void xp_stacks_free(struct xp_stacks *stacks);
 
-/* In a child process that fork(2) made, see xp_cfi_tables_forked(). */
+/* Call this in a child process after fork(2), see xp_cfi_tables_forked(). */
 void xp_stacks_forked(struct xp_stacks *stacks);
 
 /*
- * Like xp_unwind(). Requests a missing table, and holds the files open whose tables this stack may need next: its
- * process may end meanwhile. The data of code without a file is the caller's task. Returns 0 or -ENOMEM.
+ * Like xp_unwind(). Requests missing tables. Holds the files open whose tables this stack may need next, because the
+ * process may exit meanwhile. The caller provides the unwinding data of code without a file. Returns 0 or -ENOMEM.
  */
 int xp_stacks_unwind(struct xp_stacks *stacks, const struct xp_address_space *space,
 		     const struct xp_unwind_thread *thread, bool has_time, struct xp_frame *frames,
@@ -39,13 +39,13 @@ int xp_stacks_unwind(struct xp_stacks *stacks, const struct xp_address_space *sp
 
 /* Returns whether the table for this offset of a file is still being made, or cannot be requested yet. */
 bool xp_stacks_pending(struct xp_stacks *stacks, const struct xp_file *file, uint64_t offset);
-/* Takes finished tables. Returns their number, or -errno. Never blocks. */
+/* Stores finished tables. Returns their number, or -errno. Never blocks. */
 int xp_stacks_collect(struct xp_stacks *stacks);
-/* A file is not held open for longer. */
+/* Maximum time that a file is held open. */
 #define XP_STACKS_HELD_NS 2000000000ull
-/* No sample waits: closes the files that are held open for them. */
+/* Closes all files that are held open. Call this when no sample waits. */
 void xp_stacks_release(struct xp_stacks *stacks);
-/* Waits until tables are finished, at most this long. */
+/* Waits until tables are finished, at most timeout_ms. */
 void xp_stacks_wait(struct xp_stacks *stacks, unsigned int timeout_ms);
 
 #endif

@@ -105,14 +105,17 @@ static bool peek(const struct xp_unwind_thread *thread, uint64_t address, uint64
 
 /* ---- rules ---- */
 
-/* Returns whether ip is after the end of its function, which may end with a system call, as glibc's __restore_rt. */
+/*
+ * Returns whether ip is after the end of its function. A function can end with a system call, as glibc's __restore_rt
+ * does.
+ */
 static bool is_behind_end(const struct walk *walk, const struct xp_rule *rule)
 {
 	return walk->ip == walk->thread->ip && walk->thread->in_syscall && rule->has_table && !rule->is_late &&
 	       rule->found.row.rule == XP_CFI_NONE;
 }
 
-/* Finds the rule for the frame. Returns false if the walk waits for it. */
+/* Finds the rule for the frame. Returns false if the walk has to wait for the rule. */
 static bool find_rule(struct walk *walk, struct xp_rule *rule)
 {
 	uint64_t address = walk->ip - walk->is_return;
@@ -185,8 +188,8 @@ static bool by_frame_pointer(struct walk *walk, enum xp_unwind_end why)
 }
 
 /*
- * Goes to the caller of a frame with a known canonical frame address. saved: address of the caller's rbp, 0 if it is
- * still in rbp.
+ * Moves to the caller of a frame with a known canonical frame address. saved: address of the caller's rbp; 0: the
+ * caller's rbp is still in rbp.
  */
 static bool by_cfa(struct walk *walk, uint64_t cfa, uint64_t saved)
 {
@@ -199,7 +202,10 @@ static bool by_cfa(struct walk *walk, uint64_t cfa, uint64_t saved)
 	/* The outermost frame has no caller. A sampled function has a caller, unless it is just leaving its frame. */
 	if (!ip && !walk->is_return)
 		return ends(walk, XP_UNWIND_BAD_RETURN);
-	/* In an epilogue, rbp has already been popped, but the tables still name its slot: memory below sp is free. */
+	/*
+	 * In an epilogue, rbp is already restored, but the tables still give the address where rbp was saved. That
+	 * address is below sp, where memory may be overwritten.
+	 */
 	if (ip && saved && saved >= walk->sp && !read_word(walk, saved, &bp))
 		return false;
 	return go_to(walk, ip, cfa, bp);
@@ -229,9 +235,10 @@ static bool by_deref(struct walk *walk, const struct xp_cfi_found *rule)
 }
 
 /*
- * Returns whether a register still has the caller's value. Hand-written loops that realign the stack keep the old stack
- * pointer in a register. The functions that they call, at most a helper, do not change that register: by the ABI, the
- * callee does not save it, and it must be intact on return.
+ * Returns whether a register still has the value that it had in this frame. Hand-written loops that realign the stack
+ * keep the old stack pointer in a register. Such a loop calls at most a helper function. The helper does not change the
+ * register, because the loop requires its value and the ABI does not make the helper restore it. A register that
+ * callees save is only known in the leaf.
  */
 static bool is_known_register(const struct walk *walk, unsigned int reg)
 {
@@ -252,7 +259,10 @@ static bool by_register(struct walk *walk, const struct xp_cfi_found *rule)
 	return by_cfa(walk, cfa, saved_bp(&rule->row, cfa));
 }
 
-/* Goes to the code that a signal interrupted. Its stack may differ from the handler's stack, but its ip is certain. */
+/*
+ * Moves to the code that a signal interrupted. The code's stack may differ from the handler's stack, but its ip is
+ * certain.
+ */
 static bool by_ucontext(struct walk *walk)
 {
 	uint64_t ip, sp, bp;
@@ -354,7 +364,7 @@ static void correct_trampoline(const struct walk *walk, struct xp_cfi_row *row)
 		row->cfa = 1;
 }
 
-/* Goes from a frame to its caller. Returns false if there is none; walk->end is the reason. */
+/* Moves from a frame to its caller. Returns false if there is no caller; walk->end is the reason. */
 static bool step(struct walk *walk)
 {
 	struct xp_rule rule;
@@ -377,9 +387,9 @@ static bool step(struct walk *walk)
 /* ---- the walk ---- */
 
 /*
- * Reports the tables of one random walk in TELL_EVERY: a cached rule does not touch its table in the store, where the
- * table would age as if unused. The choice is random, because a fixed pattern could always select the same one of
- * several threads.
+ * Reports the used tables of one walk in TELL_EVERY. A lookup in the rule cache does not update the last use of the
+ * table in the store, so the table would seem unused. Walks are chosen at random: a fixed pattern could always choose
+ * the same one of several threads.
  */
 static void tell_tables(struct xp_unwinder *unwinder, const struct xp_frame *frames, size_t count)
 {

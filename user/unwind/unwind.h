@@ -32,7 +32,7 @@ enum xp_unwind_end {
 	XP_UNWIND_LOOP,		/* the stack pointer did not grow */
 	XP_UNWIND_DEEP,		/* more frames than XP_UNWIND_FRAMES_MAX */
 	XP_UNWIND_BAD_RETURN,	/* return address not in an executable mapping */
-	XP_UNWIND_32_BIT,	/* the process is a 32-bit one, whose stack xprof does not read */
+	XP_UNWIND_32_BIT,	/* a 32-bit process, whose stack xprof does not read */
 	XP_UNWIND_ENDS,
 	XP_UNWIND_WAITS = XP_UNWIND_ENDS, /* not an end: a table is being made */
 };
@@ -63,7 +63,7 @@ struct xp_unwind_thread {
 	bool in_syscall;		   /* ip is after a syscall instruction */
 	bool is_whole;			   /* the stack ends within the copy */
 	bool is_to_top;			   /* the copy ends where earlier walks of the thread ended */
-	const struct xp_unwind_code *code; /* NULL: none */
+	const struct xp_unwind_code *code; /* NULL: no unwinding data of JIT code */
 };
 
 struct xp_unwind_result {
@@ -89,9 +89,10 @@ int xp_unwinder_new(struct xp_unwinder **unwinder, xp_unwind_table table, void *
 void xp_unwinder_free(struct xp_unwinder *unwinder);
 
 /*
- * Sets frames[XP_UNWIND_FRAMES_MAX]; their mappings are those of space. has_time: the walk may wait: it ends with
- * XP_UNWIND_WAITS at a table that is being made. Otherwise the walk continues as if there were no table, and ends with
- * XP_UNWIND_TABLE_LATE. Missing unwinding data of JIT code is handled in the same way, but does not end a walk as late.
+ * Unwinds a stack. Sets frames[XP_UNWIND_FRAMES_MAX]; their mappings are those of space. has_time: the walk may wait,
+ * so it ends with XP_UNWIND_WAITS at a table that is being made. Otherwise the walk continues as if there were no
+ * table, and ends with XP_UNWIND_TABLE_LATE. Missing unwinding data of JIT code is handled in the same way, except that
+ * the walk does not end with XP_UNWIND_TABLE_LATE.
  */
 void xp_unwind(struct xp_unwinder *unwinder, const struct xp_address_space *space,
 	       const struct xp_unwind_thread *thread, bool has_time, struct xp_frame *frames,
@@ -103,8 +104,8 @@ const char *xp_unwind_end_key(enum xp_unwind_end end);
 /* Counts of stacks by end. */
 
 /*
- * Writes a sentence for users: how many stacks are complete, then "; " and the number for each reason why others are
- * not, the most frequent reason first. Returns `to`, or NULL if all stacks are complete.
+ * Writes a sentence for users: how many stacks are complete, and for each reason the number of incomplete stacks, the
+ * most frequent reason first. Returns `to`, or NULL if all stacks are complete.
  */
 #define XP_UNWIND_ENDS_TEXT_BYTES 1024
 const char *xp_unwind_ends_text(char to[XP_UNWIND_ENDS_TEXT_BYTES], const uint64_t ends[XP_UNWIND_ENDS]);
