@@ -10,7 +10,7 @@
 #define PIECE_BYTES 65536
 #define NAME_BYTES_MAX 64
 #define TABLE_BYTES_MAX (1ull << 30)
-#define PLACES_MAX 4 /* per name, because the name may also be the suffix of other names */
+#define PLACES_MAX 4 /* maximum number of places per name, because other names may end with the same string */
 
 struct search {
 	struct xp_elf_file *image;
@@ -22,7 +22,7 @@ struct search {
 	uint8_t piece[PIECE_BYTES];
 };
 
-/* Adds a place, unless it is known: pieces overlap, so the previous piece may have contained it. */
+/* Adds a place, unless it is already in the list: pieces overlap, so the previous piece may have contained it. */
 static void add_place(struct search *search, size_t name, uint64_t place)
 {
 	size_t count = search->place_count[name];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Looks up a few symbols of an ELF file by name. It first searches the string tables for the names, so a program with a
- * million symbols takes only milliseconds.
+ * Finds a few symbols of an ELF file by name. Searches the string tables for the names first, so a program with a
+ * million symbols takes only a few milliseconds.
  */
 #ifndef XPROF_ELF_FIND_H
 #define XPROF_ELF_FIND_H

@@ -36,15 +36,15 @@ struct xp_elf_names {
 	Dwfl *dwfl;
 	Dwfl_Module *module;
 	enum xp_name_detail detail;
-	Dwarf_Addr bias;		/* of the file: libdwfl adds it to addresses as linked */
-	Dwarf_Addr dwarf_bias;		/* the same for the debug information */
+	Dwarf_Addr bias;		/* bias of the file: libdwfl adds it to addresses as linked */
+	Dwarf_Addr dwarf_bias;		/* bias of the debug information */
 	struct xp_interval_map symbols; /* index: the symbol's number in libdwfl */
 	struct unit *units;
 	size_t unit_count;
 	size_t unit_room;
 	struct xp_interval_map unit_intervals; /* index: in units */
-	struct xp_code_scopes scopes;	       /* of the function named last */
-	struct xp_u64_map qualified;	       /* the name made for a DIE, by its address in memory */
+	struct xp_code_scopes scopes;	       /* scopes of the function that was named last */
+	struct xp_u64_map qualified;	       /* qualified name of a DIE, by the address of the DIE in memory */
 	enum xp_names_lack lack;
 };
 
@@ -56,7 +56,7 @@ static const Dwfl_Callbacks callbacks = {
 
 /* ---- symbol tables ---- */
 
-/* The end of the symbol's section: a symbol without a size reaches no further. */
+/* Returns the end of the symbol's section. A symbol without a size ends there at the latest. */
 static uint64_t section_end(Elf *elf, GElf_Word index, uint64_t bias)
 {
 	GElf_Shdr header;
@@ -90,7 +90,7 @@ static int add_symbol(struct xp_elf_names *names, int index)
 	return xp_interval_map_add(&names->symbols, interval);
 }
 
-/* A symbol without a size, usually from assembly code, ends at the next one. */
+/* Ends symbols without a size, which usually come from assembly code, at the next symbol. */
 static void clip_symbols(struct xp_elf_names *names)
 {
 	struct xp_interval_map *symbols = &names->symbols;
@@ -356,7 +356,7 @@ static const char *qualified_name(struct xp_elf_names *names, Dwarf_Die *die, co
 	return qualified;
 }
 
-/* Finds the DIE of the place where a function was declared: in C++, inside its namespace or class. */
+/* Finds the DIE where a function was declared: in C++, inside its namespace or class. */
 static Dwarf_Die *declaration(Dwarf_Die *die, Dwarf_Die *to)
 {
 	Dwarf_Attribute attribute;
@@ -381,7 +381,9 @@ static bool is_c(struct unit *unit)
 	return false;
 }
 
-/* gcc gives no linkage name to a static C++ function that is only inlined. */
+/*
+ * Returns the name of an inlined function. gcc writes no linkage name for a static C++ function that is only inlined.
+ */
 static const char *inlined_name(struct xp_elf_names *names, struct unit *unit, struct xp_code_scope *scope)
 {
 	Dwarf_Die declared;
@@ -430,7 +432,7 @@ static void set_line(struct unit *unit, uint64_t address, struct xp_name_frame *
 		frame->line = (uint32_t)number;
 }
 
-/* Fills in frames, the innermost first. */
+/* Sets frames, the innermost first. */
 static size_t name_frames(struct xp_elf_names *names, struct unit *unit, uint64_t address, const char *symbol,
 			  struct xp_name_frame *frames)
 {

@@ -146,13 +146,13 @@ struct named_frame {
 	uint32_t file;
 };
 
-/* Precedes the strings of a new text. */
+/* Precedes the strings of a new name or file. */
 struct told_text {
-	uint32_t bytes;	       /* 0: unknown */
-	uint32_t symbol_bytes; /* of a demangled name's symbol; 0: the same text, or a file */
+	uint32_t bytes;	       /* length of the text; 0: unknown */
+	uint32_t symbol_bytes; /* length of the mangled symbol; 0: a file, or a name that is not mangled */
 };
 
-/* The texts sent so far, by the address of the string. libdw keeps the strings. */
+/* The texts sent so far, by the address of the string. libdw does not move its strings. */
 struct telling {
 	FILE *out;
 	struct xp_u64_map texts;
@@ -232,7 +232,7 @@ static int tell_symbols(int fd, struct telling *telling, const struct xp_elf_add
 
 		good = tell_frames(telling, addresses->vaddrs[i], &frame, frame.symbol ? 1 : 0);
 	}
-	return good ? 0 : 1; /* the process ends next */
+	return good ? 0 : 1; /* the process exits next */
 }
 
 static int tell_names(int fd, FILE *out, const void *arg)
@@ -254,7 +254,7 @@ static int tell_names(int fd, FILE *out, const void *arg)
 	return good && putc(xp_elf_names_lack(names), out) != EOF ? 0 : 1;
 }
 
-/* A text that was received. */
+/* A received text. */
 struct heard_text {
 	const char *text;   /* NULL: unknown */
 	const char *symbol; /* NULL: the text itself */
@@ -282,7 +282,7 @@ static bool hear_string(struct hearing *hearing, uint32_t bytes, const char **ke
 	return true;
 }
 
-/* Sets *text to the text with this number, which may follow in the stream. */
+/* Sets *text to the text with this number. Reads a new text from the stream. */
 static bool hear_text(struct hearing *hearing, uint32_t number, struct heard_text *text)
 {
 	struct told_text head;

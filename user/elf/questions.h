@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Queries about an untrusted ELF file, answered by a confined reader (confined.h). The answer is as untrusted as the
- * file, but has the form described here.
+ * Reads data about an untrusted ELF file with a confined reader (confined.h). The data is as untrusted as the file, but
+ * its format is as described here.
  */
 #ifndef XPROF_ELF_QUESTIONS_H
 #define XPROF_ELF_QUESTIONS_H
@@ -44,7 +44,7 @@ struct xp_elf_functions {
 int xp_elf_ask_functions(struct xp_elf_functions *functions, const char *path, size_t max,
 			 const struct xp_confined_limits *limits);
 
-/* Addresses to be named, and how. */
+/* Addresses to name, and the details of the names. */
 struct xp_elf_addresses {
 	const char *search_path; /* where the search for debug files starts */
 	enum xp_name_detail detail;
@@ -60,7 +60,7 @@ struct xp_source_frame {
 	uint32_t line;	      /* 0: unknown */
 };
 
-/* The names, and where they are stored. */
+/* Where the names are stored. */
 struct xp_elf_named {
 	struct xp_text_pool *texts; /* keeps the strings */
 	/*

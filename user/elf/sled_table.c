@@ -35,7 +35,7 @@ struct map {
 	size_t count;
 };
 
-/* The public table and the memory that it also owns. */
+/* The public table and the memory that belongs to it. */
 struct table {
 	struct xp_sled_table public;
 	char *names;
@@ -69,7 +69,8 @@ static int find_map(struct xp_elf_file *image, struct map *map)
 
 static int apply_relocation(struct map *map, const Elf64_Rela *relocation)
 {
-	uint64_t at = relocation->r_offset - map->header.sh_addr; /* huge if it is below the map */
+	/* if the relocation is below the map, `at` wraps to a huge number */
+	uint64_t at = relocation->r_offset - map->header.sh_addr;
 	struct map_entry *entry;
 
 	if (relocation->r_offset < map->header.sh_addr || at >= map->header.sh_size)

@@ -16,8 +16,8 @@
 /* .gopclntab: Go 1.2's magic number, for little-endian x86-64. */
 static const uint8_t go_magic[8] = { 0xfb, 0xff, 0xff, 0xff, 0, 0, 1, 8 };
 /*
- * A table of values by PC, relative to the function: the value rises from -1 by 1 (zigzag 2) to 0 and stays 0 for the
- * next 2^32 - 1 bytes; then the end marker. File 0 and line 0 mean none.
+ * Encoded table of values by PC, relative to the function. The value rises from -1 to 0 (+1 is 2 in zigzag encoding)
+ * and stays 0 for the next 2^32 - 1 bytes; then the end marker follows. File 0 and line 0 mean unknown.
  */
 static const uint8_t go_values[] = { 2, 0xff, 0xff, 0xff, 0xff, 0x0f, 0 };
 
@@ -85,7 +85,7 @@ static const char *clean(char *to, const char *name)
 	return to;
 }
 
-/* Adds symbols for the range without gaps. text has space for the longest name. */
+/* Adds symbols that cover the range without gaps. text must have space for the longest name. */
 static void add_symbols(struct xp_elf_symbols *symbols, uint64_t start, uint64_t end, const struct xp_sym *syms,
 			size_t count, char *text)
 {
@@ -144,13 +144,14 @@ static void put64(struct table *table, uint64_t value)
 }
 
 /*
- * Layout: magic number; count; {entry, offset of the function} for each function; end; offset of the file table. Then,
- * at the offsets named there: the functions, the file table (its own length: no file), the values and the names.
+ * Makes .gopclntab. Layout: magic number; count; {entry, offset of the function} for each function; end; offset of the
+ * file table. The functions, the file table (only its own length, so no file), the values and the names follow at these
+ * offsets.
  */
 static int make_go_table(struct table *table, const struct xp_elf_symbols *symbols)
 {
 	const Elf64_Sym *syms = symbols->symbols + 1;
-	size_t count = symbols->count - 2; /* without the empty symbol and the end */
+	size_t count = symbols->count - 2; /* without the empty symbol and the end symbol */
 	uint64_t functions = sizeof(go_magic) + 8 + count * 16 + 8 + 4;
 	uint64_t files = functions + count * sizeof(struct go_function);
 	uint64_t values = files + 4;
@@ -187,8 +188,8 @@ static int make_go_table(struct table *table, const struct xp_elf_symbols *symbo
 }
 
 /*
- * Writes the file. The text is a hole, but its section type is one with contents, because readers distrust addresses in
- * other types.
+ * Writes the file. The text section is a hole, but has the section type of a section with contents, because readers
+ * ignore addresses in sections of other types.
  */
 static int write_file(int fd, uint64_t range_bytes, const struct xp_elf_symbols *symbols, const struct table *go_table)
 {

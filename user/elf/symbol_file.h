@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A shared object without code that names code without a file: JIT code, the kernel, the vDSO. If the mapping line of a
- * profile refers to it, google-pprof, `go tool pprof` and google/pprof name its functions. google-pprof and
- * google/pprof use .symtab, Go's tool uses .gopclntab. They open it only if its name ends in ".so".
+ * Writes a shared object without code that contains names of code without a file: JIT code, the kernel, the vDSO. If
+ * the mapping line of a profile refers to this file, google-pprof, `go tool pprof` and google/pprof find the names of
+ * the functions there. google-pprof and google/pprof read .symtab; Go's tool reads .gopclntab. These tools open the
+ * file only if its name ends in ".so".
  *
  * Source of the format: the ELF64 specification; for .gopclntab, "Go 1.2 Runtime Symbol Information" and its reader,
  * Go's debug/gosym/pclntab.go.
@@ -14,8 +15,8 @@
 #include <stdint.h>
 
 /*
- * The offset of the range in a mapping line, and p_vaddr and p_offset of the only PT_LOAD. So for gperf.h, bias
- * is the start of the range minus this, and exec_vaddr and exec_offset are this.
+ * The offset of the range in a mapping line, and p_vaddr and p_offset of the only PT_LOAD. So in gperf.h, bias is the
+ * start of the range minus this offset, and exec_vaddr and exec_offset are this offset.
  */
 #define XP_SYM_ELF_OFFSET 0x1000ull
 

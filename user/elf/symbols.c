@@ -14,17 +14,17 @@
 struct wanted {
 	uint64_t vaddr;
 	uint64_t symbol_vaddr;
-	uint64_t name_offset; /* in the file */
-	uint64_t name_limit;  /* bytes from there to the end of its string table */
-	uint32_t rank;	      /* 0: none yet */
-	bool settled;	      /* by a table that takes precedence */
+	uint64_t name_offset; /* offset of the name in the file */
+	uint64_t name_limit;  /* number of bytes from name_offset to the end of the string table */
+	uint32_t rank;	      /* rank of the best symbol so far; 0: none */
+	bool settled;	      /* true: a table with higher precedence gave the name */
 	size_t pool_offset;
 };
 
 struct wanted_list {
 	struct wanted *items; /* sorted by address, without duplicates */
 	size_t count;
-	uint64_t strings_bytes; /* total of the tables read */
+	uint64_t strings_bytes; /* total size of the string tables */
 };
 
 static int compare_wanted(const void *a, const void *b)
@@ -34,7 +34,7 @@ static int compare_wanted(const void *a, const void *b)
 	return (x->vaddr > y->vaddr) - (x->vaddr < y->vaddr);
 }
 
-/* The first item at or above vaddr, or NULL if all are below. */
+/* Returns the first item at or above vaddr, or NULL if all items are below. */
 static struct wanted *find_wanted(const struct wanted_list *list, uint64_t vaddr)
 {
 	size_t low = XP_FIND_FIRST(list->count, i, list->items[i].vaddr < vaddr);
@@ -79,7 +79,7 @@ static uint32_t name_rank(struct xp_elf_file *image, uint64_t offset, uint64_t l
 	return xp_symbol_name_rank(1, prefix);
 }
 
-/* Whether this symbol with the same rank has the better name. */
+/* Returns whether this symbol, which has the same rank as the best one so far, has a better name. */
 static bool has_better_name(struct xp_elf_file *image, const struct wanted *wanted, const Elf64_Sym *symbol,
 			    const GElf_Shdr *strings)
 {
@@ -88,8 +88,9 @@ static bool has_better_name(struct xp_elf_file *image, const struct wanted *want
 }
 
 /*
- * A symbol can name only the first wanted address at or after its start: a function nearer to a later address starts
- * there. This limits the work to one search per symbol, however large the symbols claim to be.
+ * Compares a symbol with the first wanted address at or after the start of the symbol. A symbol can name only this
+ * address, because a later address is closer to another function. So the work is one search per symbol, even if a
+ * hostile symbol claims a huge size.
  */
 static void offer_symbol(const struct wanted_list *list, struct xp_elf_file *image, const Elf64_Sym *symbol,
 			 const GElf_Shdr *strings)
@@ -112,7 +113,7 @@ static void offer_symbol(const struct wanted_list *list, struct xp_elf_file *ima
 	wanted->name_limit = strings->sh_size - symbol->st_name;
 }
 
-/* Streams the tables instead of loading them: large programs have hundreds of megabytes of symbols. */
+/* Reads the tables in pieces instead of loading them, because large programs have hundreds of megabytes of symbols. */
 static void search_table(struct xp_elf_file *image, uint32_t type, struct wanted_list *list)
 {
 	GElf_Shdr symbols, strings;
@@ -134,12 +135,12 @@ struct pool {
 	char *text;
 	size_t used;
 	size_t capacity;
-	uint64_t budget; /* bytes of the file that may still be read */
+	uint64_t budget; /* number of bytes that may still be read from the file */
 };
 
 /*
- * Appends the name, which ends within limit bytes, piece by piece up to its NUL. Returns 0 or -errno: -ENOENT, with
- * nothing appended, if it has no NUL or is empty or too long; -ENOMEM.
+ * Appends a name, piece by piece up to its NUL. limit: maximum length. Returns 0 or -errno: -ENOENT if the name has no
+ * NUL, is empty or is too long (nothing is appended); -ENOMEM.
  */
 static int pool_add_name(struct pool *pool, struct xp_elf_file *image, uint64_t offset, uint64_t limit)
 {
@@ -167,8 +168,9 @@ static int pool_add_name(struct pool *pool, struct xp_elf_file *image, uint64_t 
 }
 
 /*
- * Adds one name for each address. A linker may let names share their tails. But a file whose names take more than twice
- * its string tables has made them overlap to exhaust memory and time, so the remaining functions stay unnamed.
+ * Appends one name for each address. Linkers may store names with a common tail only once. But if the names take more
+ * than twice the size of the string tables, a hostile file has made them overlap to use up memory and time. Then the
+ * remaining functions stay unnamed.
  */
 static int fill_pool(struct pool *pool, struct xp_elf_file *image, struct wanted_list *list)
 {

@@ -7,16 +7,19 @@
 #include "elf/sled_table.h"
 
 /*
- * The rank of a symbol. Among symbols at one address, the one with the highest rank gives the name: functions before
- * other types, then global before weak before local; then, as in perf, the name with fewer leading underscores. 0: not
- * a name for code.
+ * Returns the rank of a symbol. Of several symbols at one address, the symbol with the highest rank gives the name:
+ * functions before other types, then global before weak before local. If these are equal, the name with fewer leading
+ * underscores wins, as in perf. 0: the symbol does not name code.
  */
 uint32_t xp_symbol_rank(const GElf_Sym *symbol);
-/* The rank of a symbol with this name among those of the same rank. It depends on XP_SYMBOL_PREFIX_BYTES bytes. */
+/*
+ * Returns the rank of a symbol with this name. rank: as returned by xp_symbol_rank(). Depends only on the first
+ * XP_SYMBOL_PREFIX_BYTES bytes of the name.
+ */
 uint32_t xp_symbol_name_rank(uint32_t rank, const char *name);
 #define XP_SYMBOL_PREFIX_BYTES 8
 
-/* A longer name is ignored. The longest names that compilers generate have some tens of thousands of bytes. */
+/* Longer names are ignored. The longest names that compilers generate have a few tens of thousands of bytes. */
 #define XP_SYMBOL_BYTES_MAX 65536
 
 /*
@@ -28,7 +31,7 @@ int xp_symbols_name(struct xp_elf_file *image, struct xp_function *functions, si
 
 /* A name of a function. */
 struct xp_symbol_alias {
-	uint32_t function; /* its index */
+	uint32_t function; /* index of the function */
 	const char *name;
 };
 

@@ -13,14 +13,14 @@
 #define NOTE_NAME "stapsdt"
 #define NOTE_TYPE 3
 
-/* The first part of a note's descriptor, before its three texts. */
+/* The first part of a note's descriptor, before its three strings. */
 struct places {
 	uint64_t vaddr;
-	uint64_t base; /* of .stapsdt.base, when the file was linked */
+	uint64_t base; /* address of .stapsdt.base when the file was linked */
 	uint64_t semaphore;
 };
 
-/* Takes a text with its terminator from [*at, end). Returns NULL if it has none. */
+/* Reads a string and its terminator from [*at, end). Returns NULL if the terminator is missing. */
 static const char *take_text(const uint8_t **at, const uint8_t *end)
 {
 	const char *text = (const char *)*at;
