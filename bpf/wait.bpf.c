@@ -243,13 +243,13 @@ static __always_inline void end_wait(struct task_struct *task, struct thread *th
 		return;
 	counters->seen++;
 	if (ns < min_ns) {
-		counters->brief++;
+		counters->too_short++;
 		return;
 	}
 	if (ns >= long_ns << (slow & 31)) {
 		thread->chance = XP_WAIT_CHOSEN;
 	} else if (!thread->chance) {
-		counters->passed++;
+		counters->skipped++;
 		return;
 	} else if (woken && thread->chance < XP_WAIT_CHOSEN) {
 		/* This wait represents waits that were not recorded, and so not delayed by recording: subtract the

@@ -62,12 +62,12 @@ struct xp_event_wait_sum {
 };
 _Static_assert(sizeof(struct xp_event_wait_sum) == 80, "xp_event_wait_sum");
 
-/* Counters of waits, one struct per CPU: seen = sent + brief + passed + lost. */
+/* Counters of waits, one struct per CPU: seen = sent + too_short + skipped + lost. */
 struct xp_wait_counters {
 	__u64 seen;	 /* waits that ended, at the latest at the end of the recording */
 	__u64 sent;	 /* struct xp_event_wait */
-	__u64 brief;	 /* too short: below the minimum */
-	__u64 passed;	 /* not sampled: recorded waits represent them */
+	__u64 too_short; /* below the minimum */
+	__u64 skipped;	 /* not sampled: recorded waits represent these waits */
 	__u64 lost;	 /* no space in the ring */
 	__u64 no_stack;	 /* starts without space in the ring: these waits have no user stack */
 	__u64 sums_lost; /* struct xp_event_wait_sum without space */

@@ -312,8 +312,8 @@ int xp_wait_programs_counters(const struct xp_wait_programs *programs, struct xp
 	for (unsigned int cpu = 0; cpu < programs->cpus && !err; cpu++) {
 		sum->seen += of_cpus[cpu].seen;
 		sum->sent += of_cpus[cpu].sent;
-		sum->brief += of_cpus[cpu].brief;
-		sum->passed += of_cpus[cpu].passed;
+		sum->too_short += of_cpus[cpu].too_short;
+		sum->skipped += of_cpus[cpu].skipped;
 		sum->lost += of_cpus[cpu].lost;
 		sum->no_stack += of_cpus[cpu].no_stack;
 		sum->sums_lost += of_cpus[cpu].sums_lost;

@@ -55,8 +55,8 @@ json_t *xp_manifest_waits_value(const struct xp_off_cpu *off_cpu)
 	xp_off_cpu_totals(off_cpu, &totals);
 	put_number(&section, "seen", totals.seen);
 	put_number(&section, "written", totals.written);
-	put_number(&filtered, "shorter", totals.brief);
-	put_number(&filtered, "not_chosen", totals.passed);
+	put_number(&filtered, "shorter", totals.too_short);
+	put_number(&filtered, "not_chosen", totals.skipped);
 	put(&section, "filtered", done(&filtered));
 	put_number(&section, "lost", totals.lost);
 	put_number(&section, "missed", totals.missed);

@@ -80,8 +80,8 @@ static void add(struct xp_wait_counters *sum, const struct xp_wait_counters *cou
 {
 	sum->seen += sign * counters->seen;
 	sum->sent += sign * counters->sent;
-	sum->brief += sign * counters->brief;
-	sum->passed += sign * counters->passed;
+	sum->too_short += sign * counters->too_short;
+	sum->skipped += sign * counters->skipped;
 	sum->lost += sign * counters->lost;
 	sum->no_stack += sign * counters->no_stack;
 	sum->sums_lost += sign * counters->sums_lost;
@@ -123,7 +123,7 @@ int xp_off_cpu_end_part(struct xp_off_cpu *off_cpu)
 	int err = xp_off_cpu_tend(off_cpu);
 
 	if (!err)
-		counters->seen = counters->sent + counters->brief + counters->passed + counters->lost;
+		counters->seen = counters->sent + counters->too_short + counters->skipped + counters->lost;
 	return err;
 }
 
@@ -153,8 +153,8 @@ void xp_off_cpu_totals(const struct xp_off_cpu *off_cpu, struct xp_off_cpu_total
 	*totals = (struct xp_off_cpu_totals){
 		.seen = counters->seen - counters->sent + arrived,
 		.written = written,
-		.brief = counters->brief,
-		.passed = counters->passed,
+		.too_short = counters->too_short,
+		.skipped = counters->skipped,
 		.lost = counters->lost + arrived - written,
 	};
 	for (size_t i = 0; i < waits->sum_count; i++) {

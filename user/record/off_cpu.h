@@ -61,10 +61,10 @@ void xp_off_cpu_stop(struct xp_off_cpu *off_cpu, void (*make_room)(void *arg), v
 struct xp_off_cpu_totals {
 	uint64_t seen;
 	uint64_t written;
-	uint64_t brief;	 /* shorter than the minimum of the option */
-	uint64_t passed; /* not sampled: the written waits represent them */
-	uint64_t lost;	 /* no space in a ring, or no place on the disk */
-	uint64_t missed; /* the kernel counted them, but did not report them; not part of seen */
+	uint64_t too_short; /* shorter than the minimum of the option */
+	uint64_t skipped;   /* not sampled: the written waits represent these waits */
+	uint64_t lost;	    /* no space in a ring, or no place on the disk */
+	uint64_t missed;    /* the kernel counted them, but did not report them; not part of seen */
 	/* The sums of all waits, recorded or not. */
 	size_t threads;
 	double span_ns;

@@ -310,11 +310,11 @@ static void print_waits(const struct xp_off_cpu *off_cpu)
 	xp_off_cpu_totals(off_cpu, &totals);
 	running = totals.span_ns - totals.blocked_ns - totals.runnable_ns;
 	xp_info("%" PRIu64 " wait%s seen = %" PRIu64 " written + %" PRIu64 " filtered + %" PRIu64 " lost", totals.seen,
-		xp_plural_s(totals.seen), totals.written, totals.brief + totals.passed, totals.lost);
-	add_reason(reasons, totals.brief, "shorter than the minimum");
-	add_reason(reasons, totals.passed, "not sampled, which the written waits represent");
+		xp_plural_s(totals.seen), totals.written, totals.too_short + totals.skipped, totals.lost);
+	add_reason(reasons, totals.too_short, "shorter than the minimum");
+	add_reason(reasons, totals.skipped, "not sampled, which the written waits represent");
 	if (reasons[0])
-		xp_info("  %" PRIu64 " filtered = %s", totals.brief + totals.passed, reasons);
+		xp_info("  %" PRIu64 " filtered = %s", totals.too_short + totals.skipped, reasons);
 	if (totals.missed)
 		xp_info("  %" PRIu64 " more were not reported by the kernel; the times below include them",
 			totals.missed);
