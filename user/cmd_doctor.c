@@ -38,7 +38,7 @@ static void print_checks(const struct xp_preflight *preflight)
 	}
 }
 
-/* A missing privilege counts as "missing" only if all recordings need it. */
+/* Prints the privileges. A missing privilege is "missing" only if all recordings require it. */
 static void print_privileges(void)
 {
 	putchar('\n');
@@ -95,7 +95,7 @@ static bool print_patching(const struct xp_preflight *preflight)
 	return true;
 }
 
-/* Prints whether xprof can record calls in memory mode. */
+/* Prints whether memory mode works. */
 static void print_memory(void)
 {
 	const struct xp_instructions instructions = xp_instructions_try();
@@ -118,7 +118,7 @@ struct trial {
 	struct xp_bpf_side bpf;
 };
 
-/* Gets a probe. It is never called. */
+/* A function to probe. xprof never calls it. */
 static __attribute__((noinline, used)) void probed(void)
 {
 	__asm__ volatile("nop");
@@ -184,7 +184,7 @@ static int attach_waits(struct trial *trial)
 	return err;
 }
 
-/* With all options of record that change which programs are loaded. */
+/* All options of record that change which BPF programs are loaded. */
 #define TRIAL_SAMPLES                                                                                                  \
 	.targets = 1, .tasks = true, .samples = true, .switches = true, .births = true, .stacks = XP_STACKS_DUMP
 
@@ -266,7 +266,10 @@ static const struct analyzer {
 	{ "go", "go", "CPU profiles, by go tool pprof", "apt install golang-go" },
 };
 
-/* Prints the analyzers in one directory of PATH. It runs nothing: the target of a link shows the version. */
+/*
+ * Prints the analyzers in one directory of PATH. Runs no analyzer: the version comes from the target of a symbolic
+ * link.
+ */
 static size_t find_in(const struct analyzer *analyzer, const char *dir_path)
 {
 	char pattern[PATH_MAX], real[PATH_MAX];

@@ -49,7 +49,10 @@ enum xp_exit xp_cmd_export(const struct xp_options *options)
 		},
 		.requests = options->requests.texts,
 		.request_count = options->requests.count,
-		/* Whoever asks for it before the recording cannot know whether there will be any. */
+		/*
+		 * With `record --export`, an empty export is not an error: the user cannot know in advance whether
+		 * there will be samples.
+		 */
 		.may_be_empty = options->command == XP_CMD_RECORD,
 	};
 	int err = set_up_debuginfod(options);

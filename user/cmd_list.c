@@ -360,7 +360,7 @@ static int open_table(struct xp_sled_table **table, int fd, bool has_names)
 	return err;
 }
 
-/* Probes have names, too. A file that cannot be read has none. */
+/* Reads the USDT probes of a file. Without has_names, reads none, because probes have names, too. */
 static int read_usdt(struct object *object, int fd, bool has_names)
 {
 	struct xp_elf_file *file = has_names ? calloc(1, sizeof(*file)) : NULL;
@@ -375,7 +375,7 @@ static int read_usdt(struct object *object, int fd, bool has_names)
 	return err;
 }
 
-/* Plans the functions, unless err tells that there are none. Returns 0 or -errno, with a sentence (why.h). */
+/* Plans the functions, unless err means that the file has none. Returns 0 or -errno, with a message (why.h). */
 static int plan_functions(struct object *object, int fd, bool has_names, int err)
 {
 	int its_err = xp_planned_ask(&object->planned, fd, object->path, has_names);

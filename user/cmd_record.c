@@ -53,7 +53,9 @@ static int make_products(void *arg)
 	return options->formats ? (int)(export_formats(options) ?: code) : (int)code;
 }
 
-/* Sends SIGTERM, at which the child removes its incomplete file. Kills the child if it does not end within POLL_MS. */
+/*
+ * Sends SIGTERM, so that the child removes its incomplete file. Kills the child if it is still running after POLL_MS.
+ */
 static void end_export(struct xp_child *child)
 {
 	kill(child->pid, SIGTERM);

@@ -12,7 +12,7 @@
 #include "sled/unpatch.h"
 #include "target/target.h"
 
-/* Frees the call rings that the killed xprof left in the process: 256 KiB per thread. */
+/* Frees the call rings, 256 KiB per thread. The killed xprof could not free them. */
 static void give_memory_back(pid_t pid)
 {
 	struct xp_stub_map stubs;

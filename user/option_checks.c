@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "base/util.h"
 
-/* The formats of samples alone. */
+/* The formats that contain only samples, no calls. */
 #define SAMPLE_FORMATS (1u << XP_FORMAT_PPROF | 1u << XP_FORMAT_FOLDED)
 
 struct rule {
@@ -29,7 +29,7 @@ static int check_rules(const struct rule *rules, size_t count)
 
 /* ---- export and report ---- */
 
-/* Of both. */
+/* Checks the options that select samples, calls or waits. */
 static int check_kind(const struct xp_options *options)
 {
 	const struct rule rules[] = {
@@ -76,7 +76,10 @@ int xp_option_report_check(const struct xp_options *options)
 
 /* ---- record ---- */
 
-/* Only patches record functions without sleds. */
+/*
+ * Returns whether a pattern names an object. Such patterns also select functions without sleds, which only patching can
+ * record.
+ */
 static bool names_object(const struct xp_text_list *functions)
 {
 	bool names = false;

@@ -162,7 +162,7 @@ const struct xp_option xp_option_table[] = {
 	{ "max-overhead", 0, "PERCENT", NULL, XP_OPTION_PERCENT, ON(RECORD), SETS(max_overhead), "How to record",
 	  "Keep the cost of recorded calls below this share of the target's CPU time, such as 5%, by throttling the "
 	  "functions that cost most. The report shows the throttled functions." },
-	/* 1M: some dozens of the pieces that hold records. */
+	/* 1M is enough for a few dozen of the pieces that hold records. */
 	{ "flight", 0, "SIZE", "1M", XP_OPTION_SIZE, ON(RECORD), SETS(flight_bytes), "How to record",
 	  "Keep only the newest calls of each process in SIZE of memory, such as 64M. Write them on SIGUSR2, when a "
 	  "signal kills the process, and at the end of the recording." },
@@ -253,7 +253,7 @@ const struct xp_option xp_option_table[] = {
 };
 const size_t xp_option_count = XP_ARRAY_SIZE(xp_option_table);
 
-/* The value of an option for getopt. It must differ from all characters. */
+/* The value of a long option for getopt. It must differ from all characters. */
 #define OPTION_VALUE(index) (UCHAR_MAX + 1 + (int)(index))
 
 enum xp_command xp_command_find(const char *name)
@@ -276,7 +276,7 @@ static void getopt_tables_make(struct getopt_tables *tables, enum xp_command com
 
 	memset(tables, 0, sizeof(*tables));
 	if (command == XP_CMD_RECORD)
-		*shorts++ = '+'; /* all arguments after the first operand belong to the child */
+		*shorts++ = '+'; /* all arguments after the first operand belong to the command to start */
 	*shorts++ = ':';
 	for (size_t i = 0; i < xp_option_count; i++) {
 		const struct xp_option *option = &xp_option_table[i];
@@ -393,7 +393,7 @@ static int parse_flags(struct xp_options *options, int argc, char **argv)
 
 	getopt_tables_make(&tables, options->command);
 	opterr = 0;
-	optind = 0; /* glibc: start again, whatever was parsed before */
+	optind = 0; /* glibc: restart, and forget the state of earlier parsing */
 	for (;;) {
 		int value = getopt_long(argc, argv, tables.shorts, tables.longs, NULL);
 		int err;

@@ -173,7 +173,7 @@ enum xp_diff_sort_option {
 /* Strings point into argv. Members are 0, false or NULL by default, unless a comment gives another default. */
 struct xp_options {
 	enum xp_command command;
-	bool help; /* handled by the parser: the command becomes help */
+	bool help; /* the parser handles it and changes the command to help */
 	bool bare; /* no command was given; the command becomes help */
 	bool verbose;
 	bool quiet;
@@ -208,11 +208,13 @@ struct xp_options {
 	struct xp_text_list usdt;      /* [OBJECT:]PROVIDER:NAME, each with globs */
 	struct xp_text_list functions; /* --functions: globs in the order given; a leading '!' excludes */
 	struct xp_text_list requests;  /* --request: globs in the order given */
-	unsigned int args;	       /* 0: only those of entry sleds with arguments; 1..6 */
-	uint64_t min_duration_ns;      /* shorter calls are dropped; 0: none */
-	unsigned int fdr_version;      /* 1 (default) or 5 */
-	double max_overhead;	       /* share of the target's CPU time; 0: no limit */
-	uint64_t flight_bytes; /* --flight: memory for each process's newest records; 0: all records go to disk */
+	/* arguments to record, 1..6; 0: only arguments of entry sleds that have arguments */
+	unsigned int args;
+	uint64_t min_duration_ns; /* shorter calls are discarded; 0: none */
+	unsigned int fdr_version; /* 1 (default) or 5 */
+	double max_overhead;	  /* share of the target's CPU time; 0: no limit */
+	/* --flight: memory for the newest records of each process; 0: xprof writes all records to disk */
+	uint64_t flight_bytes;
 	struct xp_trigger_list triggers; /* --trigger, with --flight only */
 	uint64_t trigger_limit; /* logs per minute that triggers cause, default 6, at most XP_TRIGGER_LIMIT_MAX */
 	enum xp_uprobes uprobes;

@@ -12,7 +12,7 @@
 #define FULL 0.9
 #define TARGET 0.75
 #define ROOM 0.55
-/* The parts that counting one function, and all functions, may take. */
+/* Maximum parts of the budget for counting one throttled function, and for counting all of them. */
 #define COUNT_ONE 0.2
 #define COUNT_ALL 0.3
 /* The part that checks of functions that are out may take. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An event as the merge (kernel/merge.h) passes it on, with its size, CPU and time. */
+/* An event with its size, CPU and time, as the merge (kernel/merge.h) returns it. */
 #ifndef XPROF_EVENT_ARRIVAL_H
 #define XPROF_EVENT_ARRIVAL_H
 
@@ -9,10 +9,10 @@
 #include "xprof/event.h"
 
 struct xp_arrival {
-	const struct xp_event *event; /* valid until the next one arrives */
-	size_t size;		      /* of the event in the ring, in bytes; may be more than what it holds */
+	const struct xp_event *event; /* valid until the next event arrives */
+	size_t size;		      /* size of the event in the ring, in bytes; may be larger than its content */
 	unsigned int cpu;
-	uint64_t tsc; /* its time */
+	uint64_t tsc; /* time of the event */
 };
 
 #endif

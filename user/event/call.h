@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An entry or exit of a function. It comes through the kernel, from a probe or from the uprobe of the stub, or in a
- * call ring (sled/call_ring.h), from the stub itself. XRay's custom and typed events have the same form.
+ * An entry or exit of a function. It arrives through the kernel (from a probe on the function or from the uprobe of the
+ * stub) or in a call ring (sled/call_ring.h), which the stub writes. XRay's custom and typed events have the same form.
  */
 #ifndef XPROF_EVENT_CALL_H
 #define XPROF_EVENT_CALL_H
@@ -12,13 +12,16 @@
 
 struct xp_call {
 	uint64_t tsc;
-	uint32_t word; /* xp_event_word() of its function and kind */
-	uint32_t slot; /* where its return address is on the stack, in units of 8 bytes: as xp_event.sp */
+	uint32_t word; /* xp_event_word() of the function ID and the event kind */
+	uint32_t slot; /* stack address of the return address, in units of 8 bytes, as xp_event.sp */
 	uint16_t cpu;
-	bool in_memory;		    /* from a call ring */
+	bool in_memory;		    /* true: from a call ring */
 	uint8_t fell_through;	    /* enum xp_fell_through */
-	xp_event_position position; /* of an event: the number of calls in the ring of its thread that precede it */
-	/* If the kind has more than the above, the event, which is valid until the next one arrives; otherwise NULL. */
+	xp_event_position position; /* for an event: the number of earlier calls in the call ring of its thread */
+	/*
+	 * The event if the kind has more data than the members above, otherwise NULL. Valid until the next event
+	 * arrives.
+	 */
 	const struct xp_event *event;
 };
 
@@ -37,7 +40,7 @@ static inline bool xp_call_is_entry(const struct xp_call *call)
 	return xp_call_kind(call) == XP_EVENT_ENTRY || xp_call_kind(call) == XP_EVENT_ENTRY_ARGS;
 }
 
-/* The call of a checked event (kinds.h) that a program made. */
+/* Converts a checked event (kinds.h) of a target program to a call. */
 static inline struct xp_call xp_call_of(const struct xp_arrival *arrival)
 {
 	const struct xp_event *event = arrival->event;

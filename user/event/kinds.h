@@ -10,9 +10,11 @@
 
 struct xp_kind {
 	const char *name; /* in the manifest */
-	size_t size;	  /* of its struct, in bytes */
-	bool of_program;  /* a call or an event of the target's program; others are internal to xprof */
-	/* Whether counts and texts in an event of at least that size are valid; NULL: it has none. */
+	size_t size;	  /* size of the struct in bytes */
+	bool of_program;  /* true: a call or event of the target program; false: internal to xprof */
+	/*
+	 * Returns whether counts and strings in an event of at least `size` bytes are valid. NULL: the kind has none.
+	 */
 	bool (*is_valid)(const struct xp_event *event, size_t size);
 };
 
@@ -20,9 +22,9 @@ struct xp_kind {
 extern const struct xp_kind xp_kinds[XP_EVENT_KINDS];
 
 /*
- * Checks an event once, before anything else reads it: part of its content may come from memory that a target can
- * write. Returns 0, or -EBADMSG if the event has no kind, is shorter than its kind and counts require, has a count
- * above the limit, or has a text without an end.
+ * Validates an event. Call this once, before any other function reads the event: a target may have written a part of
+ * it. Returns 0, or -EBADMSG if the kind is unknown, the event is shorter than its kind and its counts require, a count
+ * exceeds its limit, or a string has no end.
  */
 int xp_event_check(const struct xp_arrival *arrival);
 

@@ -65,7 +65,7 @@ struct xp_explanation {
 	uint64_t slow_ns, background_ns; /* extra time of all slow calls with a cause, of requests and of others */
 	struct xp_wakeups wakeups;
 	bool follows;		    /* the calls are requests: work of other threads belongs to them */
-	struct xp_wait_table locks; /* contended ones, by address; by place where it is unknown */
+	struct xp_wait_table locks; /* contended locks by address, or by code location if the address is unknown */
 	struct xp_wait_table waits; /* if there are no calls; that with the longest wait first */
 	bool broken;		    /* a part of the recording is malformed; that is printed */
 };

@@ -462,7 +462,7 @@ static const char *common_text(const struct xp_common *common)
 	return texts[common->kind];
 }
 
-/* Puts a text that may have several functions in it, after a few words. */
+/* Prints a few words and then a string that may contain several function names. */
 static void put_text(struct wrapped *list, const char *words, const char *text)
 {
 	const char *end;

@@ -106,7 +106,7 @@ static int put_code(struct writing *writing)
 
 /* ---- threads ---- */
 
-/* The kernel's threads have no process in the model. For Linux, each is one of its own. */
+/* Returns a PID. In the model, kernel threads have no process; in Linux, each kernel thread is a process. */
 static uint32_t pid_of(const struct xp_model *model, uint32_t index)
 {
 	const struct xp_model_thread *thread = &model->threads[index];

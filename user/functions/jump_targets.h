@@ -21,7 +21,7 @@ enum xp_jump_kind {
 	XP_JUMP_TAIL,	   /* leaves the function */
 	XP_JUMP_INSIDE,	   /* its targets are marked */
 	XP_JUMP_UNKNOWN,   /* stays in the function; its targets are not known */
-	XP_JUMP_AMBIGUOUS, /* may be either */
+	XP_JUMP_AMBIGUOUS, /* may leave the function or stay in it */
 };
 
 /* Where the canonical frame address is: a register and an offset. */

@@ -13,7 +13,7 @@ struct xp_privilege {
 	unsigned int capability;
 	const char *name; /* "CAP_BPF" */
 	const char *use;  /* what it enables */
-	bool required;	  /* without it, nothing is recorded */
+	bool required;	  /* true: without this capability, nothing can be recorded */
 };
 
 extern const struct xp_privilege xp_privileges[];

@@ -10,7 +10,10 @@
 #define BITS 6 /* log2 of the buckets of a power of two */
 _Static_assert(1u << BITS == XP_DURATIONS_BUCKETS, "buckets are chosen by bits");
 
-/* Page 0 has what is below XP_DURATIONS_BUCKETS; page p has 2^(BITS + p - 1) to the next power of two. */
+/*
+ * Page 0 counts values below XP_DURATIONS_BUCKETS. Page p counts values from 2^(BITS + p - 1) up to the next power of
+ * two.
+ */
 #define PAGES (64 - BITS + 1)
 #define PAGE_BYTES (XP_DURATIONS_BUCKETS * sizeof(uint64_t))
 #define TABLE_BYTES (PAGES * sizeof(uint64_t *))

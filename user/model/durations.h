@@ -36,7 +36,7 @@ struct xp_durations {
 	uint64_t count;
 	uint64_t max;
 	uint64_t max_at;    /* when that call began, as the caller gave it; of equal ones the first one */
-	uint32_t max_where; /* and its thread or another number of the caller's */
+	uint32_t max_where; /* thread of the longest duration, or another number that the caller chooses */
 	bool lost;	    /* there was no space: percentiles are unknown */
 	/* private */
 	uint8_t room;	  /* of values */

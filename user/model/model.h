@@ -221,7 +221,7 @@ struct xp_model {
 
 	/* private */
 	uint64_t totals[2];  /* of the samples that were added */
-	uint64_t slot_parts; /* that values were spread over */
+	uint64_t slot_parts; /* number of slots over which values were spread */
 	size_t wait_room, process_room, thread_room, object_room, location_room, stack_room, function_room, frame_room,
 	    sample_room, call_time_room;
 	struct xp_hash by_process, by_thread, by_object, by_location, by_stack, by_function, by_sample, by_wait;

@@ -34,7 +34,7 @@ struct xp_recorded_taken_out {
 
 struct xp_recorded_process {
 	char *name;	 /* clean: "COMM (PID)" or, without a manifest, the files' name without suffix */
-	char *directory; /* of its files */
+	char *directory; /* directory of its files */
 	char *stem;	 /* of the file names; if there is a log, of its name */
 	uint64_t pid;	 /* from the manifest; 0: unknown, or the kernel */
 	uint64_t image;	 /* program of the process: 1, increased by each exec */

@@ -23,7 +23,7 @@ static int adopt(struct xp_targets *targets, const struct xp_arrival *arrival)
 	/* The PID may have been reused by a process that is not ours. */
 	if (!process && (options->exec_path || xp_programs_is_target(targets->programs, arrival->event->pid)))
 		xp_follow_add(targets, &process, pid, arrival->tsc);
-	/* Needed even if the process was there: it may have unloaded the object of the event. */
+	/* Call this even for a known process: it may have unloaded the object of the event. */
 	return xp_follow_adopt(targets, arrival, "unknown");
 }
 

@@ -293,7 +293,7 @@ int xp_follow_exit_process(struct xp_targets *targets, const struct xp_arrival *
 	process->signal = task->exit_code & 0x7f; /* like WTERMSIG() */
 	xp_process_ran(process, task->cpu_ns);
 	err = xp_process_end(process);
-	/* With --follow and --exec, processes come and go. */
+	/* With --follow and --exec, processes are created and exit during the whole recording. */
 	if (targets->plan->all_processes && patched_since(targets, pid))
 		xp_probes_drop_process(&targets->probes, pid, targets->plan->multi);
 	return err;

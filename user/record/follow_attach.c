@@ -173,7 +173,7 @@ static int patch_object(struct xp_targets *targets, struct xp_process *process, 
 	return 1;
 }
 
-/* Returns -ENOBUFS if it has more sleds than can be probed, -EREMOTE if it cannot be probed where it is. */
+/* Returns 0, -ENOBUFS if the object has more sleds than xprof can probe, or -EREMOTE if its file cannot be probed. */
 static int check_room(const struct xp_targets *targets, const struct xp_object *object)
 {
 	size_t room = xp_attach_max(targets->plan->multi);

@@ -153,7 +153,7 @@ static json_t *clock_value(const struct xp_recording *recording)
 
 	put_number(&section, "hz", clock->hz);
 	put_number(&section, "start_tsc", recording->targets.processes.start_tsc);
-	/* Of a part: the next one begins then, with the calls that are open. */
+	/* For a part: the time when the next part starts, with the calls that are open at that time. */
 	if (recording->rotation.goes_on)
 		put_number(&section, "goes_on_tsc", recording->targets.processes.stop_tsc);
 	put_number(&section, "error_ns", clock->error_ns);

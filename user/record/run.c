@@ -102,7 +102,7 @@ int xp_run_block_signals(const struct xp_options *options)
 	sigemptyset(&unread);
 	sigaddset(&unread, SIGPIPE);
 	sigaddset(&unread, SIGXFSZ);
-	/* The terminal's SIGQUIT ends the command, and so the recording. */
+	/* SIGQUIT of the terminal reaches the command, too. It ends the command, and thereby the recording. */
 	if (options->child_argv)
 		sigaddset(&unread, SIGQUIT);
 	if (sigprocmask(SIG_BLOCK, &unread, NULL))

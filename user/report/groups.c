@@ -70,7 +70,7 @@ static uint64_t process_key(uint64_t pid, uint64_t image)
 	return image << 22 | (pid & ID_MASK);
 }
 
-/* Remembers the table of a process. If the process has several entries, the entry with a profile counts. */
+/* Stores the table of a process. If the process has several entries, the entry with a profile has priority. */
 static int know_process(struct xp_report_groups *groups, size_t index)
 {
 	const struct xp_recorded_process *process = &groups->recorded->processes[index];

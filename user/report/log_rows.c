@@ -11,7 +11,7 @@
 #include "model/log_walk.h"
 
 #define SUMS_MAX (4u << 20)
-#define NS_MAX 9e18 /* a clock of 1 Hz: more does not fit */
+#define NS_MAX 9e18 /* a clock of 1 Hz could give times that do not fit in 64 bits */
 
 /* The calls of a function in a log. If the report is by thread: of one thread. */
 struct xp_report_call_sum {
@@ -140,7 +140,7 @@ static int leave(void *arg, struct xp_walked_thread *thread, const struct xp_fdr
 				(uint32_t)record->tid);
 }
 
-/* A call that continues in the next part of the recording counts there, so this undoes its count here. */
+/* Undoes the count of a call that continues in the next part of the recording, because that part counts the call. */
 static int abandon(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
 {
 	struct reading *reading = arg;
@@ -154,7 +154,7 @@ static int abandon(void *arg, struct xp_walked_thread *thread, const struct xp_f
 	return 0;
 }
 
-/* A function that was throttled gets a row even if the log has no call of it, because calls may have happened. */
+/* Adds a row for a throttled function, even if the log has no call of it, because the function may have been called. */
 static int add_taken_out(struct reading *reading)
 {
 	const struct xp_recorded *recorded = reading->logs->groups->recorded;
@@ -282,7 +282,7 @@ static int count_sum(struct xp_report_logs *logs, struct xp_report_call_sum *sum
 	set_start(&sum->durations, log, xp_report_groups_start_tsc(logs->groups, sum->process));
 	log->calls -= sum->calls;
 	log->open -= sum->calls - sum->ended;
-	/* tables->all comes first, because the last table takes the memory of the durations. */
+	/* Do tables->all first, because the table of the group takes over the memory of the durations. */
 	for (size_t i = xp_report_groups_places(logs->groups, table, places); !err && i; i--) {
 		struct xp_report_row *row;
 

@@ -27,10 +27,10 @@ static void look_at_terminal(struct xp_terminal *terminal)
 }
 
 /*
- * Runs the pager. Does not use base/child.h: the pager is a program of the user, which needs the terminal and the
- * files, and it outlives a killed xprof.
+ * Runs the pager. Does not use base/child.h: the user chooses the pager, which needs the terminal and open files, and
+ * continues if xprof is killed.
  *
- * Exit codes are those of the shell: 127 if the pager does not exist, 126 if it cannot be run.
+ * Exit codes are those of the shell: 127 if the pager does not exist, 126 if it cannot be executed.
  */
 static __attribute__((noreturn)) void run_pager(const char *command, int from)
 {
@@ -66,14 +66,14 @@ static pid_t start_pager(const char *command, int *to)
 /* Shows the text in the pager. Returns false if the pager does not start. */
 static bool show(const char *command, const char *text, size_t bytes)
 {
-	/* The pager handles ^C. SIGPIPE: the user may leave the pager before it has read everything. */
+	/* The pager handles ^C. Ignore SIGPIPE, because the user may quit the pager before it has read everything. */
 	void (*interrupt)(int) = signal(SIGINT, SIG_IGN);
 	void (*broken_pipe)(int) = signal(SIGPIPE, SIG_IGN);
 	int to, code = 0;
 	pid_t pid = start_pager(command, &to);
 
 	if (pid > 0) {
-		xp_write_all(to, text, bytes); /* -EPIPE: the user left early */
+		xp_write_all(to, text, bytes); /* -EPIPE: the user quit the pager early */
 		close(to);
 		code = xp_child_wait(pid, -1);
 	}

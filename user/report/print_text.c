@@ -35,8 +35,10 @@ void xp_put_share(FILE *out, bool coloured, double percent)
 
 static const char *const units[] = { "ns", "us", "ms", "s" };
 
-/* Converts a time to the largest unit in which it is at least 1. From `limit` on, it would be rounded to 1000: uses the
- * next unit. */
+/*
+ * Converts a time to the largest unit in which the time is at least 1. A time of `limit` or more would be rounded to
+ * 1000, so the function uses the next unit.
+ */
 static double in_unit(double seconds, double limit, size_t *unit)
 {
 	double number = seconds * 1e9;

@@ -33,7 +33,7 @@ static void put_text(FILE *out, const char *key, const char *text)
 
 /* ---- the machine ---- */
 
-/* Writes an object without its end. */
+/* Writes an object without its closing brace. */
 static void begin_share(FILE *out, const struct xp_report_share *share)
 {
 	fputc('{', out);
@@ -56,7 +56,7 @@ static void put_shares(FILE *out, const char *key, const struct xp_report_shares
 	fputc(']', out);
 }
 
-/* Writes the ends that occur. */
+/* Writes the counts that are not 0. */
 static void put_stack_ends(FILE *out, const uint64_t ends[XP_UNWIND_ENDS])
 {
 	fputs(",\n  \"stacks\":{", out);

@@ -19,10 +19,9 @@
 /* The most that the rings of all processes have: of memory, and of the machine's. */
 #define ALL_RINGS_BYTES (1ull << 30)
 #define ALL_RINGS_SHARE 8
-/* What the control group of xprof must leave it besides: chunks, stacks and buffers of a busy recording. */
+/* Memory of the cgroup that xprof leaves free for its other data: chunks, stacks and buffers of a busy recording. */
 #define OTHER_BYTES (32ull << 20)
-/* The same group may have the targets, which must not run into its limit: the rings have a quarter of what it leaves.
- */
+/* The rings use at most a quarter of the free memory of the cgroup, because the targets may be in the same cgroup. */
 #define OTHER_FACTOR 3
 #define ROOM_NS 10000000
 

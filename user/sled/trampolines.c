@@ -48,7 +48,7 @@ struct header {
 
 static const char magic[16] = "xprof jumps 1\n";
 
-/* A stub has one page. */
+/* The stub occupies one page. */
 uint64_t xp_trampolines_room(uint64_t code_bytes)
 {
 	return XP_MAX((XP_TRAMPOLINES_CODE + code_bytes + PAGE_BYTES - 1) / PAGE_BYTES, (uint64_t)2) * PAGE_BYTES;

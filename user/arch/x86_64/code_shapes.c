@@ -58,7 +58,7 @@ static size_t operand_bytes(const uint8_t *code)
 
 #define NOP_BYTES_MAX 15
 
-/* Number of bytes of the nop of several bytes at `code`, which has NOP_BYTES_MAX bytes; 0 if it is none. */
+/* Returns the length of the multi-byte nop at code[NOP_BYTES_MAX], or 0 if there is no such nop. */
 static size_t long_nop_bytes(const uint8_t code[NOP_BYTES_MAX])
 {
 	size_t at = 0, end;

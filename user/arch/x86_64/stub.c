@@ -174,7 +174,7 @@ static void make_eh_frame(uint8_t *page)
 	put32(start + FDE_START, (uint32_t)(XP_STUB_TEXT - (EH_FRAME + sizeof(cie) + FDE_START)));
 	put32(start + FDE_RANGE, XP_STUB_TEXT_BYTES);
 	end = xp_stub_put_memory_cfi(start + sizeof(fde), COUNT_END);
-	/* DW_CFA_nop up to a multiple of 4; behind it zeros, the terminator. */
+	/* DW_CFA_nop up to a multiple of 4, then zeros, which are the terminator. */
 	put32(start, ((uint32_t)(end - start) + 3) / 4 * 4 - 4);
 }
 
