@@ -206,7 +206,7 @@ int xp_usdt_on_attach(struct xp_usdt_probes_on *usdt, struct xp_attach *attach, 
 		      int fd, const char *path, pid_t pid)
 {
 	struct xp_uprobe_set uprobes = { .program_fd = programs->fds.usdt, .file_fd = fd, .pid = pid };
-	size_t index;
+	size_t index = 0;
 	int err = find_file(usdt, programs, fd, path, &index);
 
 	if (err || !usdt->files[index].count)

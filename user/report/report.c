@@ -145,7 +145,7 @@ static int add_times(struct making *making, size_t index)
 	snprintf(path, sizeof(path), "%s/" XP_PERF_DATA_NAME, source.directory);
 	if (access(path, F_OK))
 		return 0; /* only calls */
-	err = xp_model_init_detail(&part, sum->kind, making->options->by_line ? XP_NAMES_LINES : XP_NAMES_FUNCTIONS);
+	err = xp_model_init(&part, sum->kind, making->options->by_line ? XP_NAMES_LINES : XP_NAMES_FUNCTIONS);
 	making->tables->has_waits |= xp_facts_waits(directory->facts, &waits);
 	sum->keep_waits = part.keep_waits = true;
 	part.full_names = making->options->full_names;
