@@ -473,13 +473,13 @@ def test_requests_in_perfetto(xprof, recorded, tmp_path):
     made = xprof("export", "--format=perfetto", "-o", path, "--request=fn_2", directory)
     assert made.returncode == 0, made.stderr
     trace = perfetto.Trace(path.read_bytes())
-    (request,), start = [one for one in trace.slices if one.tid == ("Slow requests", "fn_2 8.01 ms")], TSC + 10 * MS + 40 * (20 * MS + 110 * US)
+    (request,), start = [one for one in trace.requests if one.tid == ("Slow requests", "fn_2 8.01 ms")], TSC + 10 * MS + 40 * (20 * MS + 110 * US)
     assert (request.name, request.start, request.ns) == ("fn_2", start, 8 * MS + 10 * US)
     assert request.arguments == {"thread": "worker (7)", "cause": "wait for holder/8 in app+0x71, which runs in app+0x402"}
-    spans = {one.tid: (one.name, one.start - start, one.ns) for one in trace.slices if len(one.tid if isinstance(one.tid, tuple) else ()) == 3}
+    spans = {one.tid: (one.name, one.start - start, one.ns) for one in trace.requests if len(one.tid) == 3}
     assert spans == {(*request.tid, "holder (8)"): ("holder (8)", 2 * US, 8 * MS + 3 * US),
                      (*request.tid, "helper (11)"): ("helper (11)", 4 * US, 2 * US)}
-    wakes = [(tid, at - start, arguments["thread"]) for tid, name, at, arguments in trace.instants if isinstance(tid, tuple)]
+    wakes = [(tid, at - start, arguments["thread"]) for tid, name, at, arguments in trace.instants]
     assert wakes == [(request.tid, 2 * US, "holder (8)"), ((*request.tid, "holder (8)"), 4 * US, "helper (11)")]
     assert {(tid, at - start) for tid, at in trace.flow_ends.values() if isinstance(tid, tuple)} == {
         ((*request.tid, "holder (8)"), 2 * US), ((*request.tid, "helper (11)"), 4 * US)}

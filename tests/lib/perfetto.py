@@ -57,13 +57,13 @@ Sample = collections.namedtuple("Sample", "time_ns pid tid frames weight_ns")
 class Trace:
     """
     A trace: slices that ended, instants, samples with the names of frames (outermost first), threads {tid: (pid,
-    name)}. From the tracks of waits: waits (slices), wakes, and flows that end {id: (tid, when)}. Slices and instants of
-    slow requests have the names of their tracks, from the outermost, instead of a thread.
+    name)}. From the tracks of waits: waits (slices), wakes, and flows that end {id: (tid, when)}. From the tracks of slow
+    requests: requests (slices) and instants, which have the names of their tracks, from the outermost, as tid.
     """
 
     def __init__(self, data):
         self.waits, self.wakes, self.flow_begins, self.flow_ends, self.of_waits = [], [], set(), {}, set()
-        self.slices, self.instants, self.samples, self.threads, self.open = [], [], [], {}, 0
+        self.slices, self.requests, self.instants, self.samples, self.threads, self.open = [], [], [], [], {}, 0
         self.clocks, self.system, self.kinds = {}, None, {}
         tracks, sequences = {}, collections.defaultdict(lambda: {"names": {}, "stack": [], "time": 0})
         for packet in packets(data):
@@ -122,7 +122,7 @@ class Trace:
             stack.append((name, sequence["time"], arguments))
         elif event[9] == [2]:
             name, start, given = stack.pop()
-            (self.waits if is_wait else self.slices).append(Slice(tid, name, start, sequence["time"] - start, len(stack), given | arguments))
+            (self.waits if is_wait else self.requests if isinstance(tid, tuple) else self.slices).append(Slice(tid, name, start, sequence["time"] - start, len(stack), given | arguments))
         elif is_wait:
             assert name == "wakes"
             self.wakes.append(Wake(tid, sequence["time"], arguments, event[47][0]))

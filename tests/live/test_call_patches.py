@@ -13,9 +13,9 @@ import pytest
 
 import project
 
-SOURCES = ["functions/call_plan.c", "functions/code_groups.c", "functions/code_map.c", "functions/jump_targets.c",
+SOURCES = ["functions/call_plan.c", "functions/code_groups.c", "functions/code_map.c", "functions/go_plan.c", "functions/jump_targets.c",
            "functions/windows.c", "functions/patches.c", "arch/x86_64/code_decode.c", "arch/x86_64/trampoline.c",
-           "elf/elf_file.c", "unwind/cfi_fdes.c", "unwind/cfi_program.c", "base/array.c", "base/why.c"]
+           "elf/elf_file.c", "elf/go_functions.c", "unwind/cfi_fdes.c", "unwind/cfi_program.c", "base/array.c", "base/why.c"]
 
 
 @pytest.fixture(scope="session")
