@@ -324,11 +324,13 @@ def test_one_of_the_recordings_of_rotate(xprof, recorded, tmp_path):
     old, new = (tmp_path / "parts" / name for name in ("20261127T140000Z", "20261127T150000Z"))
     shutil.copytree(recorded([*threads(), wait(SERVER, 10 * MS, 5 * MS, 0, "S", "1401")]), old)
     shutil.copytree(old, new)
+    manifest = json.loads((new / "manifest.json").read_text())
+    (new / "manifest.json").write_text(json.dumps(manifest | {"started": "2026-11-27T15:00:01.500000000Z"}))
     alone, selected = xprof("explain", new), xprof("explain", f"{new.parent}@2026-11-27T15:01")
     assert selected.returncode == 0 and selected.stdout == alone.stdout
     refused = xprof("explain", new.parent)
     assert (refused.returncode, refused.stderr) == (2, f"xprof: error: {new.parent} has 2 recordings; name one, such as {new}\n")
-    assert xprof("export", "--off-cpu", "--format", "folded", f"{new.parent}@2026-11-27T15:01").returncode == 0
+    assert xprof("export", "--off-cpu", "--format", "folded", f"{new.parent}@2026-11-27T15:00:01").returncode == 0
     assert (new / "waits.folded").exists() and not (old / "waits.folded").exists()
 
 

@@ -65,10 +65,11 @@ def test_counts(goroutines, record):
     assert entries["main.thrower"] == exits["main.thrower"] == exits["main.catcher"] == 600
     assert recorded.log().synthesized(records)["main.thrower"] == recorded.log().synthesized(records)["main.between"] == 300
     assert recorded.totals["seen"] == recorded.totals["written"]
-    # A goroutine that ends by Goexit() leaves calls.
+    # A goroutine that ends by Goexit() leaves calls, and a sender may be about to return when the program ends.
     left = assert_nested(records)
     assert set(left) == {t["tid"] for t in recorded.manifest["processes"][0]["threads"]} and min(left) >= FIRST_STACK
-    assert set().union(*left.values()) <= {"main.round.func1", "main.work", "main.quits", "main.main", "main.main.func2"}
+    open_at_end = {name for name in set().union(*left.values()) if not name.startswith("main.work.func")}
+    assert open_at_end <= {"main.round.func1", "main.work", "main.quits", "main.main", "main.main.func2"}
     assert recorded.manifest["processes"][0]["probed_because"].startswith("it is a Go program")
 
 

@@ -15,7 +15,7 @@ README = (project.REPO / "README.md").read_text()
 DOCS = project.REPO / "docs"
 CAPTION = "lookup waits for a lock, save_orders for the disk, and report for a CPU"
 TIMELINE = "both workers wait for the lock at the same time"
-CAUSE = "in lookup, which sleeps in refresh_cache while it holds the lock"
+CAUSE = "in lookup, which sleeps in refresh_cache while it holds cache_lock"
 PICTURE_MAX, SESSION_MAX = 150_000, 500_000
 
 

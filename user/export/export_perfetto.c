@@ -234,7 +234,7 @@ static int put_all(struct writing *writing, const struct xp_export_options *opti
 		err = put_samples(writing);
 	if (!err && waits)
 		err = xp_timeline_waits_write(writing->model, writing->perfetto, writing->start_ns,
-					      options->select.from_ns);
+					      options->source->select->from_ns);
 	if (!err && options->kind != XP_MODEL_WAITS)
 		err = xp_timeline_write_calls(writing->perfetto, options->source, &written, options->broken);
 	if (!err && options->why)

@@ -56,7 +56,7 @@ static int look_at(struct search *search, const struct xp_mapping *mapping, stru
 		return 0;
 	err = XP_ARRAY_RESERVE(piece->list, piece->room, piece->count + 1);
 	if (!err)
-		piece->list[piece->count++].offset = offset;
+		piece->list[piece->count++] = (struct xp_uprobe){ .offset = offset };
 	return err;
 }
 
