@@ -4,11 +4,11 @@
  * read twice: for the durations of all functions, then for the calls that are kept, with their arguments, callees and
  * callers. If a call ends with a jump to another function, it lasts until that function returns.
  *
- * If no functions are selected, those that handle requests are found. A function is outermost if it has at least 16 calls,
- * and at least half of them have no caller with 16 calls. The extra time of a function is the time by which its calls
- * exceed the median. Of the outermost functions with at least a twentieth of all extra time, the one with the most
- * calls handles requests, and so does each with at least a tenth as many calls; the others are background work. If no
- * function is outermost, the one whose slowest call exceeds its median most is used.
+ * If no functions are selected, those that handle requests are found. A function is outermost if it has at least 16
+ * calls, and at least half of them have no caller with 16 calls. The extra time of a function is the time by which its
+ * calls exceed the median. Of the outermost functions with at least a twentieth of all extra time, the one with the
+ * most calls handles requests, and so does each with at least a tenth as many calls; the others are background work. If
+ * no function is outermost, the one whose slowest call exceeds its median most is used.
  *
  * With a tail, the slowest calls of each function are slow, and the fastest ones are typical.
  *
@@ -97,8 +97,7 @@ struct xp_slow_calls {
 	bool is_found;		 /* it does not, and functions of requests were found */
 	struct xp_durations all; /* of the selected functions except background work, in ns */
 	struct xp_call_heap slow, background;
-	/* Chosen at random among the 90 % of each function that are shorter than the rest, or among the fastest ones.
-	 */
+	/* A random sample of the shortest 90 % of each function's calls, or of its fastest calls with --against. */
 	struct xp_slow_call *usual;
 	size_t usual_count;
 	uint64_t above; /* how many calls took longer than above_ns, kept or not */

@@ -25,7 +25,7 @@
 
 struct xp_merge;
 
-/* Takes one event. An error ends the pass after this event. */
+/* Called with each event, in the order of time. An error ends the pass after this event. */
 typedef int (*xp_merge_sink)(void *arg, const struct xp_arrival *arrival);
 
 /* The caller keeps rings and clock, which must outlive the merge. Returns 0 or -ENOMEM. */

@@ -23,8 +23,8 @@ enum xp_call_mode {
 /* The ways of recording a call, each of which has a cost of its own. */
 enum xp_call_way {
 	XP_CALLS_PROBED, /* by uprobes on the sleds */
-	XP_CALLS_STUB,	 /* by the uprobe on the stub */
-	XP_CALLS_CHILD,	 /* by that for children of fork() */
+	XP_CALLS_STUB,	 /* by the uprobe on the stub, in patch mode */
+	XP_CALLS_CHILD,	 /* by the stub's uprobe in a forked child */
 	XP_CALLS_MEMORY, /* in memory, see call_rings.h */
 	XP_CALL_WAYS,
 };

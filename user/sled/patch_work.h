@@ -98,7 +98,7 @@ int xp_patch_encode_all(struct xp_patch_work *work);
 void xp_patch_encode_heads(struct xp_patch_work *work);
 /* These write the bytes, for xp_patch_stopped(). */
 int xp_patch_write(void *work, struct xp_remote *remote);
-int xp_patch_write_ours(void *work, struct xp_remote *remote); /* where there was one of our patches before */
+int xp_patch_write_ours(void *work, struct xp_remote *remote); /* only sleds that were patched before */
 int xp_patch_write_back(void *work, struct xp_remote *remote);
 
 /* patch_jumps.c */

@@ -29,8 +29,8 @@ int xp_spool_create(struct xp_spool **spool, int dir_fd, const char *name, const
 
 /*
  * Copies and stores the encoder's chunk, at most XP_SPOOL_CHUNK_MAX bytes, for thread tid; the caller may reuse the
- * buffer at once. name: name of the thread, of which at most 15 bytes are kept; the last name goes into the log. If a
- * tid is reused for another thread, that thread continues the first one's buffers: a log holds at most 16 per tid.
+ * buffer afterwards. name: name of the thread, of which at most 15 bytes are kept; the last name goes into the log. If
+ * a tid is reused for another thread, that thread continues the first one's buffers: a log holds at most 16 per tid.
  *
  * After an error (for example, a full disk) the spool accepts no more chunks. It keeps the complete chunks already
  * written; some accepted chunks may be lost. xp_fdr_make() reports what was kept.

@@ -135,9 +135,9 @@ _Static_assert(offsetof(struct xp_call_header, head) == 16, "cmpxchg16b takes he
 #define XP_CALL_TAKEN_BACK_BITS 52
 
 struct xp_call_record {
-	uint64_t time; /* TSC << XP_CALL_CPU_BITS | number of the CPU */
+	uint64_t time; /* TSC << XP_CALL_CPU_BITS | CPU */
 	uint32_t word; /* xp_event_word(); 0: not committed yet */
-	uint32_t sp;   /* stack pointer / 8: 1 below the slot of the return address, at an exit that slot */
+	uint32_t sp;   /* stack pointer / 8: at an exit, the slot of the return address; at an entry, 1 less */
 };
 _Static_assert(sizeof(struct xp_call_record) == XP_CALL_RECORD_BYTES, "xp_call_record");
 
