@@ -220,20 +220,6 @@ TEST_WITH(failed_recording_puts_the_older_back, set_up, tear_down)
 	assert_false(exists("out.old"));
 }
 
-/* The manifest has space before other files fill the disk. */
-TEST_WITH(manifest_has_space, set_up, tear_down)
-{
-	struct xp_outdir dir;
-	struct stat st;
-
-	assert_int_equal(xp_outdir_open(&dir, "out"), 0);
-	assert_int_equal(stat("out/manifest.json.part", &st), 0);
-	assert_true(st.st_blocks * 512 >= 16 << 10);
-	create(&dir, "perf.data");
-	assert_int_equal(xp_outdir_close(&dir, true), 0);
-	assert_false(exists("out/manifest.json.part"));
-}
-
 /*
  * Names may change at any time: files are written to the directory of the descriptor, and no foreign file is removed.
  */

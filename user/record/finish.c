@@ -169,12 +169,11 @@ static int make_files(struct xp_recording *recording)
 	return first ?: err;
 }
 
-static int write_manifest(struct xp_recording *recording, const struct xp_totals *totals)
+static int write_manifest(const struct xp_recording *recording, const struct xp_totals *totals, int reserved_fd)
 {
-	int err = -ENOMEM, reserved_fd = recording->outdir.manifest_fd;
 	char **argv = xp_command_line_read();
+	int err = -ENOMEM;
 
-	recording->outdir.manifest_fd = -1;
 	if (argv)
 		err = xp_manifest_write(recording, totals, argv, reserved_fd);
 	else
@@ -199,14 +198,13 @@ static int refuse_losses(const struct xp_totals *totals)
 int xp_finish_store(struct xp_recording *recording, int code)
 {
 	struct xp_totals totals;
-	int err;
+	int reserved_fd = xp_manifest_reserve(recording->outdir.fd, xp_manifest_bytes(recording));
+	int err = make_files(recording);
 
-	xp_manifest_extend(recording->outdir.manifest_fd, xp_manifest_bytes(recording));
-	err = make_files(recording);
 	if (err && code == XP_EXIT_OK)
 		code = xp_failure_exit_code(err);
 	xp_recording_totals(recording, &totals);
-	err = write_manifest(recording, &totals);
+	err = write_manifest(recording, &totals, reserved_fd);
 	if (err) {
 		xp_error("cannot write manifest.json: %s%s", strerror(-err), xp_failure_remedy(err));
 		code = code == XP_EXIT_OK ? XP_EXIT_FAILED : code;

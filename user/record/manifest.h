@@ -27,13 +27,10 @@ int xp_manifest_write(const struct xp_recording *recording, const struct xp_tota
 /* manifest_file.c */
 
 /*
- * Creates the file under another name and reserves space for it before other files fill the disk: this many bytes, or
- * as many as there are. Returns a descriptor for xp_manifest_write(), xp_manifest_file_write() or
- * xp_manifest_release(), or -errno.
+ * Reserves space for the file before other files fill the disk, or as much as there is. Returns a descriptor for
+ * xp_manifest_write(), xp_manifest_file_write() or xp_manifest_release(), or -errno.
  */
 int xp_manifest_reserve(int dir_fd, uint64_t bytes);
-/* Reserves more for a file that is longer than expected. */
-void xp_manifest_extend(int reserved_fd, uint64_t bytes);
 void xp_manifest_release(int dir_fd, int reserved_fd);
 /* Removes the reserve that a killed recording left behind. */
 void xp_manifest_recover(int dir_fd);

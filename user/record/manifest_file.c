@@ -40,15 +40,10 @@ int xp_manifest_reserve(int dir_fd, uint64_t bytes)
 		close(fd);
 		return err;
 	}
-	xp_manifest_extend(fd, bytes);
-	return fd;
-}
-
-void xp_manifest_extend(int reserved_fd, uint64_t bytes)
-{
 	/* As much as is left. If there is nothing left, other files may be gone by the time the manifest is written. */
-	while (bytes && posix_fallocate(reserved_fd, 0, bytes))
+	while (bytes && posix_fallocate(fd, 0, bytes))
 		bytes /= 2;
+	return fd;
 }
 
 int xp_manifest_file_write(int dir_fd, int fd, const char *text)

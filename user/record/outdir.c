@@ -17,11 +17,8 @@
 #include "base/trusted_dir.h"
 #include "base/util.h"
 #include "base/why.h"
-#include "record/manifest.h"
 #include "record/messages.h"
 
-/* Enough for a recording of some processes; xp_finish_store() extends it. */
-#define MANIFEST_BYTES (16u << 10)
 #define OLD_SUFFIX ".old"
 #define PARTS_IN_A_SECOND_MAX 1000
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
@@ -399,17 +396,6 @@ static int make(struct xp_outdir *outdir)
 	return err ? refuse_mkdir(outdir, err) : 0;
 }
 
-/*
- * Begins a recording in the directory. Calls can fill the disk before the limit of the files' size is checked, so the
- * manifest has its space from now on. The lock shows `xprof recover` that the recording is running, if the file system
- * can lock directories.
- */
-static void begin_recording(struct xp_outdir *outdir)
-{
-	flock(outdir->fd, LOCK_EX | LOCK_NB);
-	outdir->manifest_fd = xp_manifest_reserve(outdir->fd, MANIFEST_BYTES);
-}
-
 static void put_older_back(struct xp_outdir *outdir)
 {
 	if (outdir->older[0])
@@ -419,18 +405,17 @@ static void put_older_back(struct xp_outdir *outdir)
 
 void xp_outdir_leave(struct xp_outdir *outdir)
 {
-	if (outdir->manifest_fd >= 0)
-		close(outdir->manifest_fd);
 	if (outdir->fd >= 0)
 		close(outdir->fd);
 	if (outdir->parent_fd >= 0)
 		close(outdir->parent_fd);
-	outdir->manifest_fd = outdir->fd = outdir->parent_fd = -1;
+	outdir->fd = -1;
+	outdir->parent_fd = -1;
 }
 
 static int begin(struct xp_outdir *outdir, const char *path)
 {
-	*outdir = (struct xp_outdir){ .fd = -1, .manifest_fd = -1, .parent_fd = -1 };
+	*outdir = (struct xp_outdir){ .fd = -1, .parent_fd = -1 };
 	xp_why_clear();
 	if (strlen(path) >= sizeof(outdir->path))
 		return xp_why_set(-ENAMETOOLONG, "the output directory's name is too long");
@@ -451,7 +436,8 @@ int xp_outdir_open(struct xp_outdir *outdir, const char *path)
 		xp_outdir_leave(outdir);
 		return err;
 	}
-	begin_recording(outdir);
+	/* Shows `xprof recover` that the recording is running, if the file system can lock directories. */
+	flock(outdir->fd, LOCK_EX | LOCK_NB);
 	return 0;
 }
 
@@ -504,7 +490,7 @@ int xp_outdir_open_part(struct xp_outdir *part, const struct xp_outdir *parts, c
 	int length, err = -EEXIST;
 
 	/* Not a duplicate: that would share the lock of the parts, which a child that ends this part must not keep. */
-	*part = (struct xp_outdir){ .fd = -1, .manifest_fd = -1, .parent_fd = openat(parts->fd, ".", DIR_FLAGS) };
+	*part = (struct xp_outdir){ .fd = -1, .parent_fd = openat(parts->fd, ".", DIR_FLAGS) };
 	if (part->parent_fd < 0)
 		return -errno;
 	for (unsigned int i = 0; i < PARTS_IN_A_SECOND_MAX && err == -EEXIST; i++) {
@@ -515,7 +501,7 @@ int xp_outdir_open_part(struct xp_outdir *part, const struct xp_outdir *parts, c
 			err = length < (int)sizeof(part->path) ? make(part) : -ENAMETOOLONG;
 	}
 	if (!err)
-		begin_recording(part);
+		flock(part->fd, LOCK_EX | LOCK_NB);
 	else
 		xp_outdir_leave(part);
 	return err;
@@ -596,8 +582,6 @@ int xp_outdir_close(struct xp_outdir *outdir, bool keep)
 
 	if (outdir->fd < 0)
 		return 0;
-	xp_manifest_release(outdir->fd, outdir->manifest_fd);
-	outdir->manifest_fd = -1;
 	err = read_contents(outdir->fd, &contents);
 	if (!err && keep && contents.entries) {
 		err = xp_outdir_give(outdir->fd, outdir->path);

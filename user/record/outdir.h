@@ -18,7 +18,6 @@
 
 struct xp_outdir {
 	int fd;			  /* of the directory, for openat(); -1: none */
-	int manifest_fd;	  /* reserved for manifest.json, see xp_manifest_reserve(); negative: none */
 	char path[PATH_MAX];	  /* as given by the user, for messages */
 	int parent_fd;		  /* of the parent directory */
 	char name[NAME_MAX + 1];  /* the name in the parent directory */

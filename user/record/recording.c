@@ -154,11 +154,8 @@ int xp_record(const struct xp_options *options, const struct xp_record_after *af
 {
 	struct xp_recording recording = {
 		.options = options,
-		.outdir = { .fd = -1, .manifest_fd = -1 },
-		.rotation = { .options = options,
-			      .after = after,
-			      .parts = { .fd = -1, .manifest_fd = -1, .parent_fd = -1 },
-			      .shared_fd = -1 },
+		.outdir.fd = -1,
+		.rotation = { .options = options, .after = after, .parts.fd = -1, .shared_fd = -1 },
 	};
 	bool kept = false;
 	struct xp_preflight preflight;
