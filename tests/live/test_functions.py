@@ -55,9 +55,9 @@ def code_changes(pid):
     return [place for place in leftovers.compare_code(pid, with_tails=True) if not leftovers.is_linker_probe(place)]
 
 
-def patches(pid):
-    """Returns the changes except breakpoints, which come first."""
-    return [place for place in code_changes(pid) if place[2] != 0xCC]
+def patches(pid, path):
+    """Returns the changes of this file except breakpoints, which come first and in all its processes."""
+    return [place for place in code_changes(pid) if place[0] == str(path) and place[2] != 0xCC]
 
 
 def assert_as_in_files(pid):
@@ -485,7 +485,7 @@ def test_follow(record, program, start):
     process.stdin.flush()
     assert process.stdout.readline() == "ready\n"
     again = int(process.stdout.readline())
-    recording.wait_until(lambda: patches(again), lambda: "the program that a child executes is not patched")
+    recording.wait_until(lambda: patches(again, path), lambda: "the program that a child executes is not patched")
     assert answer("n\n") == again
     recorded = session.stop().ok()
     calls = [log.calls() for log in recorded.logs]
