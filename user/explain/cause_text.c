@@ -149,7 +149,7 @@ const char *xp_requests_sentence(char to[XP_CAUSE_TEXT_BYTES], const struct xp_e
 	if (to[0] && !is_background)
 		add(to, "%s",
 		    calls->is_found ? " (outermost, and called most often; --request NAME selects another)"
-		    : explanation->options->are_requests
+		    : explanation->options.are_requests
 			? " (--request)"
 			: " (--trigger of the recording; --request NAME selects another)");
 	return to;

@@ -120,8 +120,7 @@ static int read_calls_of_spans(struct xp_explanation *explanation, const struct 
 static int show_calls(struct xp_explanation *explanation, const struct xp_model_source *source)
 {
 	const struct xp_call_heap *slow = &explanation->calls.slow;
-	size_t by_cause =
-	    explanation->options->slowest ? 0 : XP_MIN(explanation->causes.count, (size_t)XP_CAUSES_SHOWN);
+	size_t by_cause = explanation->options.slowest ? 0 : XP_MIN(explanation->causes.count, (size_t)XP_CAUSES_SHOWN);
 	size_t count = by_cause ? by_cause : XP_MIN(slow->count, explanation->slowest);
 
 	explanation->shown = calloc(count + 1, sizeof(*explanation->shown));
@@ -148,7 +147,7 @@ static bool has_logs(const struct xp_recorded *recorded)
 
 static int check_patterns(const struct xp_explanation *explanation)
 {
-	const char *option = explanation->options->are_requests ? "--request" : "--function";
+	const char *option = explanation->options.are_requests ? "--request" : "--function";
 	int err = xp_pattern_uses_check(explanation->select.uses, option);
 
 	return err ? xp_fail(-EINVAL, "%s", xp_why(err)) : 0;
@@ -171,7 +170,7 @@ static int sum_up_waits(struct xp_explanation *explanation, const uint8_t *marks
 	for (size_t i = 0; !err && i < model->wait_count; i++) {
 		const struct xp_model_wait *wait = &model->waits[i];
 
-		if (wait->end_ns - wait->begin_ns > explanation->options->above_ns &&
+		if (wait->end_ns - wait->begin_ns > explanation->options.above_ns &&
 		    xp_select_marked(&explanation->select, marks[wait->stack]))
 			some[count++] = (uint32_t)i;
 	}
@@ -190,7 +189,7 @@ static int sum_up_samples(struct xp_explanation *explanation, const uint8_t *mar
 	const struct xp_model *model = &explanation->times.model;
 	int err = 0;
 
-	for (size_t i = 0; !err && i < model->sample_count && !explanation->options->above_ns; i++)
+	for (size_t i = 0; !err && i < model->sample_count && !explanation->options.above_ns; i++)
 		if (xp_select_marked(&explanation->select, marks[model->samples[i].stack]))
 			err = xp_causes_add_sample(&explanation->causes, &explanation->times, &model->samples[i]);
 	return err;
@@ -238,7 +237,7 @@ static int explain_threads(struct xp_explanation *explanation)
 
 static int explain_all(struct xp_explanation *explanation, const char *directory)
 {
-	const struct xp_explain_options *options = explanation->options;
+	const struct xp_explain_options *options = &explanation->options;
 	const struct xp_model_source source = {
 		.recorded = &explanation->recorded,
 		.directory = directory,
@@ -275,7 +274,7 @@ static int explain_all(struct xp_explanation *explanation, const char *directory
 /* Without an option, selects the calls for which the recording was made. */
 static void select_functions(struct xp_explanation *explanation)
 {
-	const struct xp_explain_options *options = explanation->options;
+	const struct xp_explain_options *options = &explanation->options;
 	struct xp_select *select = &explanation->select;
 
 	if (options->function_count) {
@@ -295,7 +294,7 @@ int xp_explain(struct xp_explanation *explanation, const char *directory, const 
 	int err;
 
 	*explanation = (struct xp_explanation){
-		.options = options,
+		.options = *options,
 		.slowest = options->slowest ? options->slowest : XP_EXPLAIN_SLOWEST,
 	};
 	if (!stat(directory, &st) && !S_ISDIR(st.st_mode)) {

@@ -49,7 +49,7 @@ struct xp_explained_call {
 };
 
 struct xp_explanation {
-	const struct xp_explain_options *options;
+	struct xp_explain_options options; /* with the caller's functions and instr_map */
 	struct xp_recorded recorded;
 	const struct xp_facts *facts;
 	struct xp_select select;

@@ -376,10 +376,10 @@ static void print_functions(const struct page *page)
 	}
 	if (count > shown)
 		xp_put_line(page->out, "and %zu other function%s", count - shown, xp_plural_s(count - shown));
-	if (page->explanation->options->above_ns)
+	if (page->explanation->options.above_ns)
 		xp_put_line(page->out, "%" PRIu64 " of %" PRIu64 " call%s took longer than %s", calls->above,
 			    calls->all.count, xp_plural_s(calls->all.count),
-			    time_text(most, (double)page->explanation->options->above_ns));
+			    time_text(most, (double)page->explanation->options.above_ns));
 }
 
 /* ---- causes ---- */
@@ -581,7 +581,7 @@ void xp_explanation_print(FILE *out, const struct xp_explanation *explanation, i
 	print_locks(&page);
 	for (size_t i = 0; i < explanation->shown_count; i++)
 		print_call(&page, i + 1, &explanation->shown[i]);
-	if (explanation->options->tail > 0)
+	if (explanation->options.tail > 0)
 		xp_call_tree_print(out, &explanation->tree, columns);
 	else
 		print_commons(&page);

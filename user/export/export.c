@@ -115,11 +115,10 @@ static int write_all(const struct xp_export_page *page, unsigned int of, const s
 struct exporting {
 	const struct xp_export_options *options;
 	struct xp_part_list *parts;
-	struct xp_model_input input;   /* the recording, or its first part */
-	struct xp_select select;       /* of that one */
-	char directory[PATH_MAX];      /* of the files that are made */
-	struct xp_explain_options how; /* the explanation keeps a pointer to it */
-	bool broken;		       /* another part cannot be read, which was reported */
+	struct xp_model_input input; /* the recording, or its first part */
+	struct xp_select select;     /* of that one */
+	char directory[PATH_MAX];    /* of the files that are made */
+	bool broken;		     /* another part cannot be read, which was reported */
 };
 
 /* Adds the selected time of a part. Without samples, a time selects only calls. */
@@ -224,21 +223,21 @@ static void end_explanation(struct xp_explanation **why)
 /* Only a whole recording is explained. *why: NULL: it is not. Returns 0 or -errno; -ENODATA is no error. */
 static int explain(struct exporting *exporting, const struct xp_model_source *source, struct xp_explanation **why)
 {
-	int err;
-
-	exporting->how = (struct xp_explain_options){
+	const struct xp_explain_options how = {
 		.functions = exporting->options->requests,
 		.function_count = exporting->options->request_count,
 		.are_requests = exporting->options->request_count > 0,
 		.full_names = source->full_names,
 		.instr_map = source->instr_map,
 	};
+	int err;
+
 	*why = NULL;
 	if (exporting->options->kind != XP_MODEL_SAMPLES || !source->directory || exporting->parts->count > 1 ||
 	    exporting->input.broken || xp_select_is_given(source->select))
 		return 0;
 	*why = calloc(1, sizeof(**why));
-	err = *why ? xp_explain(*why, source->directory, &exporting->how) : -ENOMEM;
+	err = *why ? xp_explain(*why, source->directory, &how) : -ENOMEM;
 	if (err)
 		end_explanation(why);
 	return err == -ENODATA ? 0 : err;
