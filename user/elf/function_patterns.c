@@ -38,6 +38,11 @@ static bool matches(const char *pattern, const char *name)
 	return !strcmp(pattern, name) || !fnmatch(pattern, name, 0);
 }
 
+bool xp_pattern_object_matches(const char *glob, const char *path)
+{
+	return !fnmatch(glob, basename(path), 0) || !fnmatch(glob, path, 0);
+}
+
 bool xp_function_matches(const char *pattern, const char *symbol, const char *demangled)
 {
 	char name[XP_DEMANGLED_BYTES_MAX + 1];

@@ -17,6 +17,9 @@
  */
 bool xp_function_matches(const char *pattern, const char *symbol, const char *demangled);
 
+/* Returns whether the glob before the ':' of a pattern matches the name or the path of a file. */
+bool xp_pattern_object_matches(const char *glob, const char *path);
+
 /* Records which patterns matched a function. The patterns have no leading '!'. */
 struct xp_pattern_uses;
 

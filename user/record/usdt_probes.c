@@ -2,7 +2,6 @@
 #include "record/usdt_probes.h"
 
 #include <errno.h>
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,7 +63,7 @@ void xp_usdt_on_free(struct xp_usdt_probes_on *usdt)
 
 static bool is_of_object(const struct looking *looking, size_t index)
 {
-	const char *pattern = looking->usdt->patterns[index], *slash = strrchr(looking->path, '/');
+	const char *pattern = looking->usdt->patterns[index];
 	size_t bytes = (size_t)(looking->usdt->names[index] - pattern);
 	char glob[256];
 
@@ -74,7 +73,7 @@ static bool is_of_object(const struct looking *looking, size_t index)
 		return false;
 	memcpy(glob, pattern, bytes - 1);
 	glob[bytes - 1] = 0;
-	return !fnmatch(glob, slash ? slash + 1 : looking->path, 0) || !fnmatch(glob, looking->path, 0);
+	return xp_pattern_object_matches(glob, looking->path);
 }
 
 /* Offers the name to all patterns, so that each knows whether it has matched. */

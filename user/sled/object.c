@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +71,7 @@ static bool applies(const struct xp_objects *objects, size_t index, const struct
 
 	if (!glob)
 		return object->is_main || (object->table && !object->plan);
-	return !fnmatch(glob, basename(object->path), 0) || !fnmatch(glob, object->path, 0);
+	return xp_pattern_object_matches(glob, object->path);
 }
 
 /* Returns the last pattern that matches the name, or this index if it is higher. index 0: none; n: pattern n - 1. */
