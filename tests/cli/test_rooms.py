@@ -37,7 +37,7 @@ MAY_INCLUDE = {
 # Maximum number of lines per folder.
 CEILINGS = {
     "base": 4690,
-    "arch/x86_64": 2480,
+    "arch/x86_64": 2490,
     "format": 7100,
     "elf": 5270,
     "target": 5600,
@@ -45,8 +45,8 @@ CEILINGS = {
     "functions": 2690,
     "event": 230,
     "kernel": 4050,
-    "sled": 7900,
-    "trace": 5130,
+    "sled": 7910,
+    "trace": 5150,
     "budget": 2080,
     "jit": 4310,
     "store": 1460,
@@ -56,7 +56,7 @@ CEILINGS = {
     "explain": 4110,
     "export": 3710,
     "push": 2450,
-    "record": 9250,
+    "record": 9270,
     "diff": 1330,
 }
 # The only header of user/ itself that folders may include is the option table.

@@ -230,6 +230,19 @@ def test_xprof_is_late(program, waiting, record):
     assert recorded.manifest["processes"][0]["full_ring"] > 0
 
 
+def test_few_threads_have_large_rings(program, waiting, record):
+    """While xprof gets no CPU, the ring of one of few threads has room for 131 000 events."""
+    process = waiting(program("live/programs/memory.c", "-O1"), "twice", 30000)
+    session = record(MEMORY, "--no-samples", "-p", process.pid).wait_attached()
+    session.process.send_signal(signal.SIGSTOP)
+    process.send_signal(signal.SIGUSR1)
+    assert process.stdout.readline() == "ready\n"
+    session.process.send_signal(signal.SIGCONT)
+    recorded = session.stop().adds_up()
+    assert recorded.totals["seen"] == 4 * 30000
+    assert recorded.manifest["processes"][0]["full_ring"] == 0
+
+
 def rings(pid):
     """Returns the number of mappings of call rings in a process."""
     return sum(" rw-s " in line and "/memfd:xprof" in line for line in pathlib.Path(f"/proc/{pid}/maps").open())

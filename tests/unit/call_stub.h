@@ -23,7 +23,7 @@
 #include "xprof/event.h"
 
 #define RECORDS XP_CALL_RING_RECORDS
-#define RING 5u /* slot number */
+#define RING 5u /* number of its block */
 #define USABLE (RECORDS - XP_CALL_RING_MARGIN)
 #define FN 7u
 
@@ -116,7 +116,7 @@ static inline void map_stub(bool rdpid, bool neighbor)
 	test.slot = stub + xp_stub_memory_entry(rdpid);
 	*(uint64_t *)(stub + XP_STUB_TABLE) = (uintptr_t)table;
 	test.key = &table[XP_CALL_ENTRY_OF(fs_base) ^ neighbor];
-	test.mine = (struct xp_call_header *)(stub + XP_STUB_RINGS + RING * XP_CALL_RING_BYTES);
+	test.mine = (struct xp_call_header *)(stub + XP_STUB_RINGS + RING * XP_CALL_BLOCK_BYTES);
 	test.records = (struct xp_call_record *)((uint8_t *)test.mine + XP_CALL_HEADER_BYTES);
 	xp_call_ring_begin(&test.ring, test.mine, test.records, RECORDS);
 	*test.key = XP_CALL_KEY(fs_base, RING);

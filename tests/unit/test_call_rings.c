@@ -116,7 +116,7 @@ TEST(test_pages_that_cannot_be_had)
 	bind();
 	entry = xp_call_rings_of(test.rings, test.process->pid, TID)->entry;
 	write_records(100, 100);
-	assert_int_equal(ftruncate(test.fd, XP_CALL_RING_BYTES + XP_CALL_HEADER_BYTES), 0);
+	assert_int_equal(ftruncate(test.fd, XP_CALL_BLOCK_BYTES + XP_CALL_HEADER_BYTES), 0);
 	assert_true(xp_processes_take_calls(&test.processes, xp_clock_now_tsc()) >= 0);
 	assert_null(test.process->rings);
 	assert_int_equal(*entry, 0);
@@ -165,7 +165,7 @@ static int percent_of(uint64_t records)
 /* A ring that its thread finds full was full for an unknown time, so the reader must detect that. */
 TEST(test_full_rings)
 {
-	const uint64_t full = XP_CALL_RING_RECORDS - XP_CALL_RING_MARGIN;
+	const uint64_t full = XP_CALL_LARGE_RECORDS - XP_CALL_RING_MARGIN;
 	int half = 100, nearly = 100;
 
 	assert_int_equal(percent_of(full), 100);
@@ -269,7 +269,7 @@ TEST(test_memory_of_all_rings)
 
 	begin(state);
 	/* For the tables of two processes, and ten rings. */
-	physical_pages = 8 * (10 * XP_CALL_RING_BYTES + XP_CALL_RING_BYTES / 2) / 4096;
+	physical_pages = 8 * (10 * XP_CALL_BLOCK_BYTES + XP_CALL_BLOCK_BYTES / 2) / 4096;
 	assert_int_equal(xp_call_rings_new(&other, PID, dup(test.fd), 0x10000, NULL), 0);
 	xp_call_rings_prepare(other, 8);
 	assert_int_equal(other->clean, 1 + 8);
@@ -291,7 +291,47 @@ static struct {
 uint64_t xp_memory_room(void)
 {
 	group.asked++;
-	return group.bytes ? group.bytes - (test.rings->clean - 1) * XP_CALL_RING_BYTES : UINT64_MAX;
+	return group.bytes ? group.bytes - test.rings->clean_bytes : UINT64_MAX;
+}
+
+/* The first rings are large, if memory is ample. No two rings overlap, and none reaches a table. */
+TEST(test_large_rings)
+{
+	const uint8_t *last;
+
+	begin(state);
+	for (pid_t i = 0; i < XP_CALL_RINGS_MAX - 1; i++) {
+		uint64_t records = i < XP_CALL_LARGE_RINGS ? XP_CALL_LARGE_RECORDS : XP_CALL_RING_RECORDS;
+		const struct xp_call_ring *ring;
+
+		xp_call_rings_begin(test.rings, PID, TID + i, FS_BASE + 0x1000ull * (uint64_t)i, 1);
+		ring = &xp_call_rings_of(test.rings, PID, TID + i)->ring;
+		assert_int_equal(ring->mask + 1, records);
+		assert_int_equal(ring->header->mask + 1, records);
+		assert_true(!i || (const uint8_t *)ring->header >= last);
+		last = (const uint8_t *)(ring->records + records);
+	}
+	assert_true(last <= test.rings->memory + XP_CALL_TABLES);
+	xp_call_rings_begin(test.rings, PID, TID - 1, FS_BASE - 0x1000, 1);
+	assert_null(xp_call_rings_of(test.rings, PID, TID - 1));
+	end(state);
+}
+
+/* The next thread with a ring finds nothing that an earlier one left there. */
+TEST(test_ring_is_used_again)
+{
+	struct xp_call_ring *ring;
+
+	begin(state);
+	bind();
+	write_records(70000, 70000);
+	xp_call_rings_leave(test.rings, PID, true);
+	test.rings->tables[0] = PID;
+	bind();
+	ring = &xp_call_rings_of(test.rings, PID, TID)->ring;
+	for (uint64_t i = 0; i <= ring->mask; i++)
+		assert_int_equal(ring->records[i].word, 0);
+	end(state);
 }
 
 /*
@@ -304,7 +344,7 @@ TEST(test_room_in_the_control_group)
 
 	begin(state);
 	usleep(20000);
-	group.bytes = (32u << 20) + 3 * XP_CALL_TABLE_BYTES + (4 * 4 + 2) * XP_CALL_RING_BYTES;
+	group.bytes = (32u << 20) + 3 * XP_CALL_TABLE_BYTES + (4 * 4 + 2) * XP_CALL_BLOCK_BYTES;
 	group.asked = 0;
 	begin_ns = xp_now_ns();
 	xp_call_rings_prepare(test.rings, 8);

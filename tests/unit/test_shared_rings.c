@@ -172,13 +172,13 @@ TEST(test_no_table_is_left)
 
 	begin_family();
 	child = begin_child();
-	for (pid_t pid = 1; pid < XP_CALL_RINGS_MAX; pid++)
+	for (pid_t pid = 1; pid < XP_CALL_TABLES_MAX; pid++)
 		family.rings->tables[pid] = pid;
 	assert_int_equal(adopt(child, 1), -ENOSPC);
 	family.rings->tables[7] = 0;
-	family.rings->clean_tables = XP_CALL_RINGS_MAX;
+	family.rings->clean_tables = XP_CALL_TABLES_MAX;
 	assert_int_equal(adopt(child, 1), 0);
-	for (size_t i = 0; i < XP_CALL_RINGS_MAX; i++)
+	for (size_t i = 0; i < XP_CALL_TABLES_MAX; i++)
 		given += family.rings->tables[i] == child;
 	assert_int_equal(given, 1);
 	family.rings->clean_tables = 1;
@@ -197,12 +197,13 @@ TEST(test_scribbled_memory)
 	table = (uint64_t *)(family.stub + XP_STUB_RINGS + XP_CALL_TABLES);
 	entry = xp_call_rings_at(family.rings, getpid(), fs_base_now())->entry;
 	for (unsigned int round = 0; round < 2000; round++) {
-		unsigned int number = (unsigned int)rand_r(&seed) % XP_CALL_RINGS_MAX;
-		struct xp_call_header *header = (void *)(family.stub + XP_STUB_RINGS + number * XP_CALL_RING_BYTES);
+		unsigned int number = (unsigned int)rand_r(&seed) % XP_CALL_BLOCKS;
+		struct xp_call_header *header = (void *)(family.stub + XP_STUB_RINGS + number * XP_CALL_BLOCK_BYTES);
 
 		*header = (struct xp_call_header){ .limit = ~0ull,
 						   .head = (uint64_t)rand_r(&seed) << rand_r(&seed) % 34,
-						   .min_ticks = ~0ull };
+						   .min_ticks = ~0ull,
+						   .mask = (uint32_t)rand_r(&seed) << rand_r(&seed) % 2 };
 		*entry = XP_CALL_KEY(fs_base_now(), number);
 		memcpy(before, table, sizeof(before));
 		call_slot(family.slot, word(XP_EVENT_ENTRY));

@@ -79,14 +79,15 @@ static uint64_t measure_call(const struct request *request, const uint8_t *stub)
 /* Gives this thread a ring that is never full, and that nobody reads. */
 static void begin_ring(uint8_t *stub)
 {
-	struct xp_call_header *header = (void *)(stub + XP_STUB_RINGS + XP_CALL_RING_BYTES);
+	struct xp_call_header *header = (void *)(stub + XP_STUB_RINGS + XP_CALL_BLOCK_BYTES);
 	uint64_t *table = (void *)(stub + XP_STUB_RINGS + XP_CALL_TABLES);
 	uint64_t fs_base;
 
 	/* The C library keeps the fs base there (System V ABI, x86-64 supplement: thread-local storage). */
 	__asm__("mov %%fs:0, %0" : "=r"(fs_base));
 	/* As in a target, no page is touched for the first time when a call is recorded. */
-	memset(header, 0, XP_CALL_RING_BYTES);
+	memset(header, 0, XP_CALL_BLOCK_BYTES);
+	header->mask = XP_CALL_RING_RECORDS - 1;
 	header->limit = UINT64_MAX;
 	table[XP_CALL_ENTRY_OF(fs_base)] = XP_CALL_KEY(fs_base, 1);
 }

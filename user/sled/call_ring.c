@@ -27,6 +27,7 @@ void xp_call_ring_begin(struct xp_call_ring *ring, struct xp_call_header *header
 	ring->header = header;
 	ring->records = records;
 	ring->mask = count - 1;
+	__atomic_store_n(&header->mask, (uint32_t)ring->mask, __ATOMIC_RELAXED);
 	__atomic_store_n(&header->min_ticks, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&header->taken_back, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&header->final, 0, __ATOMIC_RELAXED);

@@ -61,7 +61,10 @@ struct xp_call_ring {
 	unsigned int pending_count;
 };
 
-/* Begins an empty ring of a power of two of records, more than 2 * XP_CALL_RING_MARGIN. No thread uses it yet. */
+/*
+ * Begins an empty ring of a power of two of records, more than 2 * XP_CALL_RING_MARGIN and at most
+ * XP_CALL_LARGE_RECORDS. No thread uses it yet.
+ */
 void xp_call_ring_begin(struct xp_call_ring *ring, struct xp_call_header *header, struct xp_call_record *records,
 			uint64_t count);
 /* Counts the records from this number on, not from 0. Before a thread uses the ring. */

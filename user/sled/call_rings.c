@@ -23,6 +23,8 @@
 #define OTHER_BYTES (32ull << 20)
 /* The rings use at most a quarter of the free memory of the cgroup, because the targets may be in the same cgroup. */
 #define OTHER_FACTOR 3
+/* Large rings use at most a quarter of what all rings may use. */
+#define LARGE_SHARE 4
 #define ROOM_NS 10000000
 
 /*
@@ -37,14 +39,13 @@ static void give_up_bytes(size_t bytes)
 }
 
 /*
- * Whether the control group of xprof has room for it. To ask the kernel takes some 50 us, and a process may begin a
- * thousand threads in a second: what it said holds for a while, less what was taken since.
+ * Whether this share of the room of xprof's control group is enough. To ask the kernel takes some 50 us, and a process
+ * may begin a thousand threads in a second: what it said holds for a while, less what was taken since.
  */
-static bool has_room(size_t bytes)
+static bool has_room(size_t bytes, unsigned int share)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static uint64_t room, asked_ns;
-	static bool told;
 	bool found;
 
 	pthread_mutex_lock(&lock);
@@ -52,40 +53,66 @@ static bool has_room(size_t bytes)
 		room = xp_memory_room();
 		asked_ns = xp_now_ns();
 	}
-	found = room >= bytes + OTHER_BYTES + OTHER_FACTOR * bytes_of_all;
+	found = room >= OTHER_BYTES + share * (bytes + OTHER_FACTOR * bytes_of_all);
 	if (found && room != UINT64_MAX)
 		room -= bytes;
 	pthread_mutex_unlock(&lock);
-	if (found)
-		return true;
-	if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
-		xp_warn("the calls of further threads are recorded through the kernel, not in memory: the memory limit "
-			"of xprof's cgroup (memory.max) has no space for more call rings; raise it, or run xprof in "
-			"another cgroup");
-	return false;
+	return found;
+}
+
+static uint64_t most_bytes(void)
+{
+	const uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+
+	return XP_MIN(memory / ALL_RINGS_SHARE, ALL_RINGS_BYTES);
+}
+
+/* -ENOMEM: xprof's control group has no room; -ENOSPC: all rings together have as much as they may. */
+static int take_share(size_t bytes, unsigned int share)
+{
+	if (!has_room(bytes, share))
+		return -ENOMEM;
+	if (__atomic_add_fetch(&bytes_of_all, bytes, __ATOMIC_RELAXED) <= most_bytes() / share)
+		return 0;
+	give_up_bytes(bytes);
+	return -ENOSPC;
 }
 
 static bool may_take(size_t bytes)
 {
-	const uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-	const uint64_t limit = XP_MIN(memory / ALL_RINGS_SHARE, ALL_RINGS_BYTES);
 	static bool told;
+	int err = take_share(bytes, 1);
 
-	if (!has_room(bytes))
-		return false;
-	if (__atomic_add_fetch(&bytes_of_all, bytes, __ATOMIC_RELAXED) <= limit)
+	if (!err)
 		return true;
-	give_up_bytes(bytes);
-	if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+	if (__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+		return false;
+	if (err == -ENOMEM)
+		xp_warn("the calls of further threads are recorded through the kernel, not in memory: the memory limit "
+			"of xprof's cgroup (memory.max) has no space for more call rings; raise it, or run xprof in "
+			"another cgroup");
+	else
 		xp_warn("the calls of further threads are recorded through the kernel, not in memory: the call "
 			"rings of all processes have reached their limit of %" PRIu64 " MiB",
-			limit >> 20);
+			most_bytes() >> 20);
 	return false;
+}
+
+/* The number of a ring's first block. */
+static size_t block_of(size_t index)
+{
+	return index <= XP_CALL_LARGE_RINGS ? 1 + (index - 1) * XP_CALL_LARGE_BLOCKS
+					    : index + XP_CALL_LARGE_RINGS * (XP_CALL_LARGE_BLOCKS - 1);
 }
 
 static uint8_t *ring_memory(const struct xp_call_rings *rings, size_t index)
 {
-	return rings->memory + index * XP_CALL_RING_BYTES;
+	return rings->memory + block_of(index) * XP_CALL_BLOCK_BYTES;
+}
+
+static size_t ring_bytes(size_t records)
+{
+	return XP_CALL_HEADER_BYTES + records * sizeof(struct xp_call_record);
 }
 
 static uint64_t *table_memory(const struct xp_call_rings *rings, size_t number)
@@ -113,7 +140,7 @@ static void clear_other_tables(const struct xp_call_rings *rings, int fd)
 	static const uint8_t zeros[XP_CALL_TABLE_BYTES];
 	uint8_t table[XP_CALL_TABLE_BYTES];
 
-	for (size_t number = 1; number < XP_CALL_RINGS_MAX; number++) {
+	for (size_t number = 1; number < XP_CALL_TABLES_MAX; number++) {
 		off_t at = (off_t)(XP_CALL_TABLES + number * sizeof(table));
 
 		if (pread(fd, table, sizeof(table), at) != (ssize_t)sizeof(table) ||
@@ -187,7 +214,7 @@ void xp_call_rings_free(struct xp_call_rings *rings)
 {
 	if (!rings || --rings->references)
 		return;
-	for (size_t number = 0; number < XP_CALL_RINGS_MAX; number++)
+	for (size_t number = 0; number < XP_CALL_TABLES_MAX; number++)
 		if (rings->tables[number]) {
 			xp_call_rings_stop(rings, rings->tables[number]);
 			xp_call_rings_forget(rings, rings->tables[number]);
@@ -195,7 +222,7 @@ void xp_call_rings_free(struct xp_call_rings *rings)
 	xp_shared_pages_forget(&rings->pages);
 	munmap(rings->memory, XP_CALL_RINGS_BYTES);
 	xp_ring_pages_give_back(rings->fd);
-	give_up_bytes(rings->clean_tables * XP_CALL_TABLE_BYTES + (rings->clean - 1) * XP_CALL_RING_BYTES);
+	give_up_bytes(rings->clean_tables * XP_CALL_TABLE_BYTES + rings->clean_bytes);
 	close(rings->fd);
 	free(rings);
 }
@@ -258,7 +285,8 @@ void xp_call_rings_forget(struct xp_call_rings *rings, pid_t pid)
 
 static void set_key(struct xp_call_rings *rings, size_t index)
 {
-	__atomic_store_n(rings->list[index].entry, XP_CALL_KEY(rings->fs_bases[index], index), __ATOMIC_RELEASE);
+	__atomic_store_n(rings->list[index].entry, XP_CALL_KEY(rings->fs_bases[index], block_of(index)),
+			 __ATOMIC_RELEASE);
 	rings->list[index].free_tsc = 0;
 }
 
@@ -272,7 +300,7 @@ static void clear_key(struct xp_thread_ring *ring)
 
 int xp_call_rings_table(const struct xp_call_rings *rings, pid_t pid)
 {
-	for (int number = 0; number < XP_CALL_RINGS_MAX; number++)
+	for (int number = 0; number < XP_CALL_TABLES_MAX; number++)
 		if (rings->tables[number] == pid)
 			return number;
 	return -ENOENT;
@@ -296,20 +324,31 @@ static uint64_t *find_entry(const struct xp_call_rings *rings, pid_t pid, uint64
 	return NULL;
 }
 
+/* Records of the next ring, for which it takes the memory; 0: there is none. */
+static size_t take_records(const struct xp_call_rings *rings)
+{
+	if (rings->clean <= XP_CALL_LARGE_RINGS && !take_share(ring_bytes(XP_CALL_LARGE_RECORDS), LARGE_SHARE))
+		return XP_CALL_LARGE_RECORDS;
+	return rings->clean < XP_CALL_RINGS_MAX && may_take(ring_bytes(XP_CALL_RING_RECORDS)) ? XP_CALL_RING_RECORDS
+											      : 0;
+}
+
 /* The pages are charged to xprof, not to the process. What an xprof that was killed left there goes. */
 static int prepare_next(struct xp_call_rings *rings)
 {
-	int err = rings->clean == XP_CALL_RINGS_MAX || !may_take(XP_CALL_RING_BYTES) ? -ENOSPC : 0;
+	const size_t records = take_records(rings), bytes = ring_bytes(records);
+	int err;
 
-	if (err)
-		return err;
-	err = take_pages(ring_memory(rings, rings->clean), XP_CALL_RING_BYTES);
+	if (!records)
+		return -ENOSPC;
+	err = take_pages(ring_memory(rings, rings->clean), bytes);
 	if (err) {
-		give_up_bytes(XP_CALL_RING_BYTES);
+		give_up_bytes(bytes);
 		return err;
 	}
-	memset(ring_memory(rings, rings->clean), 0, XP_CALL_RING_BYTES);
-	rings->clean++;
+	memset(ring_memory(rings, rings->clean), 0, bytes);
+	rings->records[rings->clean++] = records;
+	rings->clean_bytes += bytes;
 	return 0;
 }
 
@@ -319,12 +358,22 @@ void xp_call_rings_prepare(struct xp_call_rings *rings, size_t threads)
 		;
 }
 
+/* Removes what an earlier thread left. */
+static void clear_ring(struct xp_call_rings *rings, size_t index)
+{
+	const struct xp_thread_ring *ring = &rings->list[index];
+	const uint64_t records = rings->records[index], read = ring->ring.next - ring->first;
+	const uint64_t used = XP_MIN(read, records) + XP_MIN(xp_call_ring_reserved(&ring->ring), records);
+
+	memset(ring_memory(rings, index), 0, ring_bytes(XP_MIN(used + XP_CALL_RING_MARGIN, records)));
+}
+
 /* A ring that no thread has. */
 static struct xp_thread_ring *find_ring(struct xp_call_rings *rings)
 {
 	for (size_t i = 1; i < rings->count; i++)
 		if (!rings->fs_bases[i]) {
-			memset(ring_memory(rings, i), 0, XP_CALL_RING_BYTES); /* records of an earlier thread */
+			clear_ring(rings, i);
 			return &rings->list[i];
 		}
 	if (rings->count == rings->clean && prepare_next(rings))
@@ -346,9 +395,9 @@ static void bind_ring(struct xp_call_rings *rings, pid_t pid, pid_t tid, uint64_
 	}
 	index = index_of(rings, ring);
 	memory = ring_memory(rings, index);
-	*ring = (struct xp_thread_ring){ .since_tsc = tsc, .entry = entry };
+	*ring = (struct xp_thread_ring){ .since_tsc = tsc, .entry = entry, .first = rings->first_number };
 	xp_call_ring_begin(&ring->ring, (struct xp_call_header *)(void *)memory,
-			   (struct xp_call_record *)(void *)(memory + XP_CALL_HEADER_BYTES), XP_CALL_RING_RECORDS);
+			   (struct xp_call_record *)(void *)(memory + XP_CALL_HEADER_BYTES), rings->records[index]);
 	xp_call_ring_number_from(&ring->ring, rings->first_number);
 	if (rings->min_ticks)
 		xp_call_ring_drop_short(&ring->ring, rings->min_ticks);
@@ -405,7 +454,8 @@ static void free_ring(struct xp_call_rings *rings, struct xp_thread_ring *ring)
 
 	forget_ring(rings, index);
 	/* A number that BPF has read in this ring comes before all numbers of a later one. */
-	rings->first_number = XP_MAX(rings->first_number, ring->ring.next);
+	if (rings->first_number < ring->ring.next)
+		rings->first_number = (ring->ring.next | (XP_CALL_LARGE_RECORDS - 1)) + 1;
 	rings->fs_bases[index] = 0;
 	rings->tids[index] = 0;
 	if (rings->refused && rings->programs)
@@ -448,9 +498,9 @@ static int take_table(struct xp_call_rings *rings, pid_t pid)
 {
 	size_t number = 1;
 
-	while (number < XP_CALL_RINGS_MAX && rings->tables[number])
+	while (number < XP_CALL_TABLES_MAX && rings->tables[number])
 		number++;
-	if (number == XP_CALL_RINGS_MAX)
+	if (number == XP_CALL_TABLES_MAX)
 		return -ENOSPC;
 	if (number == rings->clean_tables) {
 		if (!may_take(XP_CALL_TABLE_BYTES))

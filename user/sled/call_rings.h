@@ -36,14 +36,20 @@
 #include "sled/stub_map.h"
 
 /*
- * The ring of one thread: 256 KiB, which are 0.3 ms of calls at full speed. Pages are allocated when a thread gets its
- * ring.
+ * The first XP_CALL_LARGE_RINGS rings are large: 2 MiB, or 2 ms of calls at full speed. Those beyond, and all of them
+ * where memory is scarce, have 256 KiB. The threads of a busy server and xprof share the CPUs, so xprof may read a ring
+ * only every 10 ms.
  */
+#define XP_CALL_LARGE_RINGS 8
+#define XP_CALL_RINGS_MAX (XP_CALL_BLOCKS - XP_CALL_LARGE_RINGS * (XP_CALL_LARGE_BLOCKS - 1)) /* with ring 0 */
+
+/* The ring of one thread. Pages are allocated when a thread gets its ring. */
 struct xp_thread_ring {
 	struct xp_call_ring ring;
 	uint64_t *entry;      /* in the table of the process; shared */
 	bool told;	      /* BPF has the address of the header */
 	uint64_t next_before; /* used by the caller: ring.next at an earlier time */
+	uint64_t first;	      /* number of its first record */
 	uint64_t since_tsc;   /* when the thread got the ring: earlier events do not change it */
 	pid_t left_tid;	      /* set by the caller: a thread that has exited, and whose calls may remain; 0: none */
 	uint64_t free_tsc;    /* when the key was removed, to reuse the ring; 0: it has its key */
@@ -64,20 +70,26 @@ struct xp_call_rings {
 	 */
 	pid_t tids[XP_CALL_RINGS_MAX];
 	uint64_t fs_bases[XP_CALL_RINGS_MAX];
-	pid_t pids[XP_CALL_RINGS_MAX]; /* the process that a ring belongs to, if it is not free */
+	pid_t pids[XP_CALL_RINGS_MAX];	   /* the process that a ring belongs to, if it is not free */
+	size_t records[XP_CALL_RINGS_MAX]; /* of each ring that has its pages */
 	struct xp_thread_ring list[XP_CALL_RINGS_MAX];
-	size_t count;			 /* with ring 0, which is nobody's */
-	pid_t tables[XP_CALL_RINGS_MAX]; /* the process that has each table; 0: it is free; -1: it stays empty */
-	size_t clean_tables;		 /* number of tables, from the first on, that have their pages */
+	size_t count;			  /* with ring 0, which is nobody's */
+	pid_t tables[XP_CALL_TABLES_MAX]; /* the process that has each table; 0: it is free; -1: it stays empty */
+	size_t clean_tables;		  /* number of tables, from the first on, that have their pages */
 	/* Addresses of stubs whose call rings children of fork() inherit; set by the caller. */
 	uint64_t stubs[XP_STUBS_MAX];
 	size_t stub_count;
 	unsigned int references;
 	const struct xp_programs *programs;
-	uint64_t first_number; /* number of the first record of the next ring: higher than those of all earlier rings */
+	/*
+	 * Number of the first record of the next ring: higher than those of all earlier rings, and a multiple of
+	 * XP_CALL_LARGE_RECORDS, so that a ring is used from its first record on.
+	 */
+	uint64_t first_number;
 	uint8_t *memory;
 	struct xp_shared_pages pages; /* guards the memory: see xp_call_rings_torn() */
 	size_t clean;		      /* number of rings, from ring 0 on, that have their pages; unused ones are zero */
+	size_t clean_bytes;	      /* of their pages */
 	int fd;
 	uint64_t address;   /* address of the memory in the process */
 	bool bound;	    /* set by the caller: existing threads have their rings */

@@ -236,9 +236,18 @@ static void count_taken_back_until(struct xp_thread_ring *ring, uint64_t done_ts
 	ring->seen_tsc = xp_clock_now_tsc();
 }
 
+/* How full the ring was, in percent, after the calls that were taken since its last turn. At least 1 if there were any.
+ */
+static uint64_t filled_percent(const struct xp_thread_ring *ring)
+{
+	const uint64_t taken = ring->ring.next - ring->next_before;
+
+	return XP_MAX(taken * 100 / (ring->ring.mask + 1 - XP_CALL_RING_MARGIN), (uint64_t)(taken > 0));
+}
+
 /*
  * Takes the calls of all threads, for a turn of the process that begins where the one before ended. *all: whether all
- * rings had their turn. *most: raised to the number of calls that were taken from one of them since its last turn.
+ * rings had their turn. *most: raised to the part of a ring, in percent, that filled up since its last turn.
  */
 static int take_turn(struct xp_process *process, uint64_t until_tsc, bool *all, uint64_t *most)
 {
@@ -259,7 +268,7 @@ static int take_turn(struct xp_process *process, uint64_t until_tsc, bool *all, 
 		count_taken_back_until(ring, done_tsc, &range);
 		if (rings->tids[i] && !ring->ended_tsc)
 			err = xp_ring_calls_take(process, ring, rings->tids[i], &range) ?: err;
-		*most = XP_MAX(*most, ring->ring.next - ring->next_before);
+		*most = XP_MAX(*most, filled_percent(ring));
 		ring->next_before = ring->ring.next;
 	}
 	*all = !left && !xp_ring_turn_is_over(process);
@@ -327,7 +336,6 @@ int xp_processes_take_calls(struct xp_processes *processes, uint64_t done_tsc)
 	}
 	if (err)
 		return err;
-	most = XP_MAX(most * 100 / (XP_CALL_RING_RECORDS - XP_CALL_RING_MARGIN), (uint64_t)(most > 0));
 	return all ? (int)XP_MIN(most, 100u) : 100;
 }
 

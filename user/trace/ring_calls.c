@@ -215,7 +215,7 @@ int xp_ring_calls_take(struct xp_process *process, struct xp_thread_ring *ring, 
 	if (taking.thread && taking.thread->process != process)
 		taking.thread = NULL;
 	xp_ring_count_taken_back(taking.thread ? &taking.thread->counts : &process->sums.counts, ring, range);
-	while (ring->ring.next - begin < XP_CALL_RING_RECORDS && !xp_ring_turn_is_over(process)) {
+	while (ring->ring.next - begin <= ring->ring.mask && !xp_ring_turn_is_over(process)) {
 		bool is_plain = may_be_plain(&taking);
 		size_t room = is_plain ? CALLS_PER_TAKE : CALLS_PER_TAKE_MAX, plain = 0;
 

@@ -263,7 +263,7 @@ UNTRACED static void scribble(long count)
 /* What looks like a header, a record or a key, at places that may have one. */
 __attribute__((target("fsgsbase"))) UNTRACED static void *forge(void *unused)
 {
-	const size_t ring = 4096 + 16 * 16384, used = 8 * ring, tables = 256 * ring;
+	const size_t block = 4096 + 16 * 16384, used = 64 * block, tables = (256 + 8) * block;
 	unsigned long value = 88172645463325252 ^ (unsigned long)getpid(), *word;
 	size_t bytes = 0;
 	char *rings = find_rings(&bytes);
@@ -272,11 +272,11 @@ __attribute__((target("fsgsbase"))) UNTRACED static void *forge(void *unused)
 		value ^= value << 13;
 		value ^= value >> 7;
 		value ^= value << 17;
-		word = (unsigned long *)(rings + (i % 3 ? value % used / ring * ring : tables));
+		word = (unsigned long *)(rings + (i % 3 ? value % used / block * block : tables));
 		if (i % 3 == 0)
 			word[value % (bytes - tables) / 8] = __builtin_ia32_rdfsbase64() << 8 | (value >> 32) % 256;
 		else if (i % 3 == 1)
-			word[(value >> 40) % 5] = value & 64 ? value : value >> 44;
+			word[(value >> 40) % 6] = value & 64 ? value : value >> 44;
 		else {
 			word += 512 + (value >> 40) % 16384 * 2;
 			word[0] = __builtin_ia32_rdtsc() << 12;

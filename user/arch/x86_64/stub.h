@@ -97,32 +97,37 @@ size_t xp_stub_ring_access(size_t number, uint32_t *offset);
 
 /*
  * The memory to which these slots write, which follows the counters. The process shares it with xprof (call_rings.h).
- * First come the rings, each after a page with its header; then one table for each process that shares the memory.
- * XP_STUB_TABLE, which no other process can write, chooses the table.
+ * First come XP_CALL_BLOCKS blocks for the rings. A ring has one block, or XP_CALL_LARGE_BLOCKS of them: a page with
+ * its header, and its records. Then comes one table for each process that shares the memory. XP_STUB_TABLE, which no
+ * other process can write, chooses the table.
  *
- * An entry of a table is XP_CALL_KEY() of a thread's fs base and the number of its ring. The thread has the entry that
- * XP_CALL_ENTRY_OF() of its fs base says, or the neighbor of that entry. Ring 0 is nobody's, and has no space: a thread
+ * An entry of a table is XP_CALL_KEY() of a thread's fs base and the number of its ring's first block. The thread has
+ * the entry that XP_CALL_ENTRY_OF() of its fs base says, or the neighbor of that entry. Block 0 is nobody's: a thread
  * without TLS takes a free entry for its own.
  *
- * Whatever a process writes there, the stub writes only to headers and rings: the address of a ring, and the mask of
- * its positions, are in the code. Numbers without casts and suffixes: they are in the code.
+ * Whatever a process writes there, the stub writes only to headers and records: the address of a block, and the mask
+ * for the positions in a large ring, are in the code. Numbers without casts and suffixes: they are in the code.
  */
 #define XP_STUB_RINGS 0xa000
-#define XP_CALL_RINGS_MAX 256 /* with ring 0 */
+#define XP_CALL_BLOCKS 256
 #define XP_CALL_RING_RECORDS 16384
 #define XP_CALL_HEADER_BYTES 4096
-#define XP_CALL_RING_BYTES (XP_CALL_HEADER_BYTES + 16 * XP_CALL_RING_RECORDS)
+#define XP_CALL_BLOCK_BYTES (XP_CALL_HEADER_BYTES + 16 * XP_CALL_RING_RECORDS)
+#define XP_CALL_LARGE_BLOCKS 8
+#define XP_CALL_LARGE_RECORDS (XP_CALL_LARGE_BLOCKS * XP_CALL_RING_RECORDS)
 #define XP_CALL_ENTRY_BITS 11
 #define XP_CALL_TABLE_BYTES (8 << XP_CALL_ENTRY_BITS)
-#define XP_CALL_TABLES (XP_CALL_RINGS_MAX * XP_CALL_RING_BYTES) /* their offset in the memory */
-#define XP_CALL_RINGS_BYTES (XP_CALL_TABLES + XP_CALL_RINGS_MAX * XP_CALL_TABLE_BYTES)
+#define XP_CALL_TABLES_MAX 256
+/* Their offset in the memory. If the mask in a header is false, records go to the blocks in between. */
+#define XP_CALL_TABLES ((XP_CALL_BLOCKS + XP_CALL_LARGE_BLOCKS) * XP_CALL_BLOCK_BYTES)
+#define XP_CALL_RINGS_BYTES (XP_CALL_TABLES + XP_CALL_TABLES_MAX * XP_CALL_TABLE_BYTES)
 #define XP_CALL_ENTRY_FACTOR 0x9e3779b1
 #define XP_CALL_ENTRY_OF(fs_base) ((uint32_t)(fs_base)*XP_CALL_ENTRY_FACTOR >> (32 - XP_CALL_ENTRY_BITS))
-#define XP_CALL_KEY(fs_base, ring) ((uint64_t)(fs_base) << 8 | (ring))
+#define XP_CALL_KEY(fs_base, block) ((uint64_t)(fs_base) << 8 | (block))
 #define XP_CALL_RECORD_BYTES 16
 #define XP_CALL_CPU_BITS 12
 
-/* The first 40 bytes of a ring. */
+/* The first bytes of a ring. */
 struct xp_call_header {
 	uint64_t limit; /* the thread reserves while head < limit; xprof counts up */
 	uint64_t final; /* records before that are not discarded: BPF has records of the thread that follow them */
@@ -130,6 +135,7 @@ struct xp_call_header {
 	/* Short calls that the thread has discarded so far. The other bits change with `final`. */
 	uint64_t taken_back;
 	uint64_t min_ticks; /* shorter calls are discarded; << XP_CALL_CPU_BITS, as the time of a record */
+	uint32_t mask;	    /* number of records - 1 */
 };
 _Static_assert(offsetof(struct xp_call_header, head) == 16, "cmpxchg16b takes head and taken_back");
 #define XP_CALL_TAKEN_BACK_BITS 52

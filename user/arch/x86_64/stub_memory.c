@@ -20,8 +20,9 @@
 #define TEXT(number) #number
 #define NUMBER(number) TEXT(number)
 
-_Static_assert(XP_CALL_RINGS_MAX == 1 << 8 && XP_CALL_RECORD_BYTES == 1 << 4, "as in the code");
-_Static_assert(XP_CALL_RING_BYTES == 0x41000 && XP_CALL_TABLES == 0x4100000, "in parentheses, for the assembler, too");
+_Static_assert(XP_CALL_BLOCKS == 1 << 8 && XP_CALL_RECORD_BYTES == 1 << 4, "as in the code");
+_Static_assert(XP_CALL_BLOCK_BYTES == 0x41000 && XP_CALL_TABLES == 0x4308000, "in parentheses, for the assembler, too");
+_Static_assert(XP_CALL_LARGE_BLOCKS *XP_CALL_BLOCK_BYTES >= XP_CALL_HEADER_BYTES + 16 * XP_CALL_LARGE_RECORDS, "room");
 
 /* clang-format off */
 __asm__(".pushsection .rodata\n"
@@ -63,9 +64,9 @@ __asm__(".pushsection .rodata\n"
 	"	cmp $255, %rax\n"
 	".endm\n"
 
-	/* The header of the ring with the number in rax, in r11. */
+	/* The header of the ring whose block has the number in rax, in r11. */
 	".macro find_header\n"
-	"	imul $" NUMBER(XP_CALL_RING_BYTES) ", %eax, %eax\n"
+	"	imul $" NUMBER(XP_CALL_BLOCK_BYTES) ", %eax, %eax\n"
 	"	lea stub + " NUMBER(XP_STUB_RINGS) "(%rip), %r11\n"
 	"	add %rax, %r11\n"
 	".endm\n"
@@ -84,7 +85,8 @@ __asm__(".pushsection .rodata\n"
 	"	jae 3f\n"
 	"	mov $1, %eax\n"
 	"	ring xadd %rax, 16(%r11)\n"
-	"	and $(" NUMBER(XP_CALL_RING_RECORDS) " - 1), %eax\n"
+	"	ring and 40(%r11), %eax\n"		/* mask */
+	"	and $(" NUMBER(XP_CALL_LARGE_RECORDS) " - 1), %eax\n"
 	"	shl $4, %eax\n"
 	"	lea " NUMBER(XP_CALL_HEADER_BYTES) "(%r11,%rax), %r11\n"
 	"	rdtsc\n"
@@ -166,7 +168,8 @@ __asm__(".pushsection .rodata\n"
 	"	ring cmp 8(%r11), %rbx\n"		/* final */
 	"	jbe 3f\n"
 	"	lea -1(%rbx), %esi\n"
-	"	and $(" NUMBER(XP_CALL_RING_RECORDS) " - 1), %esi\n"
+	"	ring and 40(%r11), %esi\n"		/* mask */
+	"	and $(" NUMBER(XP_CALL_LARGE_RECORDS) " - 1), %esi\n"
 	"	shl $4, %esi\n"
 	"	lea " NUMBER(XP_CALL_HEADER_BYTES) "(%r11,%rsi), %rsi\n"
 	/* The word of the entry has kind 0. An exit (kind 1) finds the stack one word higher. */
