@@ -243,6 +243,18 @@ def test_few_threads_have_large_rings(program, waiting, record):
     assert recorded.manifest["processes"][0]["full_ring"] == 0
 
 
+def test_calls_begin_when_all_is_attached(busy, record):
+    """The first process calls while the other one is being attached: these calls are not part of the recording."""
+    first, second = busy(pause_us=100), busy(pause_us=100)
+    recorded = first.works_during(record(MEMORY, "--off-cpu", "-p", f"{first.pid},{second.pid}")).adds_up()
+    clock = recorded.manifest["clock"]
+    begin = clock["start_tsc"] + recorded.manifest["attached_after_s"] * clock["hz"]
+    for log in recorded.logs:
+        times = [record.tsc for record in log.records() if record.kind in recording.FUNCTION_KINDS]
+        assert min(times) >= begin - 1e-6 * clock["hz"]
+    assert all(process["filtered"]["outside"] > 0 for process in recorded.manifest["processes"][:1])
+
+
 def rings(pid):
     """Returns the number of mappings of call rings in a process."""
     return sum(" rw-s " in line and "/memfd:xprof" in line for line in pathlib.Path(f"/proc/{pid}/maps").open())

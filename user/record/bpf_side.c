@@ -54,6 +54,18 @@ void xp_bpf_side_read_losses(struct xp_bpf_side *side)
 		counts_of(side->counters)[i] -= counts_of(side->counters_before)[i];
 }
 
+void xp_bpf_side_begin(struct xp_bpf_side *side)
+{
+	xp_bpf_side_read_losses(side);
+	for (unsigned int cpu = 0; cpu < side->programs.cpus; cpu++)
+		for (int kind = 0; kind <= XP_EVENT_GO_EXIT; kind++) {
+			side->counters_before[cpu].lost[kind] = side->counters[cpu].lost[kind];
+			side->counters[cpu].lost[kind] = 0;
+		}
+	side->missed_before = side->missed;
+	side->missed = 0;
+}
+
 void xp_bpf_side_begin_part(struct xp_bpf_side *side)
 {
 	for (size_t i = 0; i < count_of(side); i++) {

@@ -35,6 +35,8 @@ void xp_bpf_side_close(struct xp_bpf_side *side);
 
 /* Reads the counters of losses. */
 void xp_bpf_side_read_losses(struct xp_bpf_side *side);
+/* The recording begins: calls that were lost before, while sleds were attached, are not part of it. */
+void xp_bpf_side_begin(struct xp_bpf_side *side);
 /* A new part of the recording begins, right after xp_bpf_side_read_losses(): all counts are zero. */
 void xp_bpf_side_begin_part(struct xp_bpf_side *side);
 /* Events of these kinds, from first to last, that no ring had space for, on all CPUs. */

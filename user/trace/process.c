@@ -483,11 +483,11 @@ static inline __attribute__((always_inline)) int take(struct xp_thread *thread, 
 	if (budget && xp_call_is_entry(&call))
 		xp_process_count_entry(process, budget, call.in_memory);
 	/*
-	 * Sleds are attached and detached one kind after the other. In between, calls would lack their exits. A thread
-	 * may have been in a sled when that was restored.
+	 * Sleds are attached and detached one kind after the other, and one process after the other. In between, calls
+	 * would lack their exits, or the waits of their time. A thread may have been in a sled when that was restored.
 	 */
-	if (call.tsc < range->sleds.begin_tsc || call.tsc > process->all->stop_tsc ||
-	    (budget && xp_function_is_out(budget, call.tsc)))
+	if (call.tsc < range->sleds.begin_tsc || call.tsc < process->all->begin_tsc ||
+	    call.tsc > process->all->stop_tsc || (budget && xp_function_is_out(budget, call.tsc)))
 		return xp_thread_filter(thread, XP_FILTER_OUTSIDE);
 	kind = xp_call_kind(&call);
 	/* Every exit of a function without sleds looks like a tail exit (plan_table.h). */

@@ -148,7 +148,12 @@ struct xp_processes {
 	uint64_t min_ticks; /* --min-duration */
 	/* The number of lost records of thread creations and exits so far; NULL: unknown. */
 	const uint64_t *tasks_lost;
-	uint64_t stop_tsc; /* end of the recording: later records are filtered; UINT64_MAX while it runs */
+	/*
+	 * Begin and end of the recording: earlier and later records are filtered. begin_tsc: 0 if a command is
+	 * recorded from its first instruction on. stop_tsc: UINT64_MAX while the recording runs.
+	 */
+	uint64_t begin_tsc;
+	uint64_t stop_tsc;
 	/* --flight: bytes of memory per process, instead of a spool, and the writer of its logs. Both 0 otherwise. */
 	uint64_t flight_bytes;
 	struct xp_flight_writer *writer;

@@ -13,7 +13,7 @@ struct plain_functions {
 	uint32_t first; /* their numbers */
 	uint32_t count;
 	uint32_t to_log;     /* their ids in the log are this much more, modulo 2^32 */
-	uint64_t begin_tsc;  /* when their sleds were attached */
+	uint64_t begin_tsc;  /* when their sleds, and those of all processes, were attached */
 	uint32_t tail_exits; /* XP_EVENT_TAIL_EXIT if these become exits: see xp_thread_take() */
 	struct xp_function_budget *budget;
 };
@@ -29,7 +29,7 @@ static bool find_plain_functions(const struct xp_process *process, uint32_t fn, 
 		.first = range->fn_base + 1,
 		.count = range->function_count,
 		.to_log = range->fdr_base - range->fn_base,
-		.begin_tsc = range->sleds.begin_tsc,
+		.begin_tsc = XP_MAX(range->sleds.begin_tsc, process->all->begin_tsc),
 		.tail_exits = range->object->plan ? XP_EVENT_TAIL_EXIT : 0,
 		.budget = range->budget,
 	};
