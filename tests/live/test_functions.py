@@ -111,6 +111,16 @@ def test_names(xprof, record, functions):
     assert "switched" in xprof("explain", recorded.directory, "--function", "switched").stdout
 
 
+def test_processes_share_functions(xprof, record, functions):
+    """A function of two processes of a program is one function: one distribution of its calls, and one request."""
+    processes = functions(), functions()
+    session = record("-p", ",".join(str(p.pid) for p in processes), "--functions", "switched", "--no-samples").wait_attached()
+    own = sum(work(process, 1, loops)["switched"] for process, loops in zip(processes, (5, 10)))
+    recorded = session.stop().ok()
+    shown = xprof("explain", recorded.directory).stdout
+    assert re.search(rf"^switched: {own} calls, ", shown, re.M) and shown.count("switched: ") == 1, shown
+
+
 def test_stripped(xprof, record, program, start, tmp_path):
     """Functions without a symbol have the name of their place, in patterns, logs and reports."""
     path = program("live/programs/functions.c", "-pthread", "-O2", clang="gcc", instrument=False)

@@ -23,6 +23,7 @@ struct xp_log_ids {
 	uint32_t file;
 	const char *object;			  /* clean */
 	const struct xp_elf_functions *functions; /* NULL: not those that were recorded */
+	uint32_t selection;			  /* as in struct xp_recorded_object */
 };
 
 /* ---- the sleds of files ---- */
@@ -115,6 +116,7 @@ static int add_recorded(struct xp_log_functions *functions, const struct xp_reco
 		range->functions = NULL;
 	range->first = recorded->first_id;
 	range->count = recorded->functions;
+	range->selection = recorded->selection;
 	range->object = xp_object_display_name(symbolizer, range->file);
 	functions->range_count++;
 	return range->object ? 0 : -ENOMEM;
@@ -174,16 +176,24 @@ static int set_place(const struct xp_log_functions *functions, uint32_t file, ui
 	return err == -E2BIG ? 0 : err;
 }
 
-static int resolve(const struct xp_log_functions *functions, uint32_t id, struct xp_log_function *function)
+/* The IDs of the binary that this ID belongs to; NULL: unknown. */
+static const struct xp_log_ids *range_of(const struct xp_log_functions *functions, uint32_t id)
 {
 	size_t after = XP_FIND_FIRST(functions->range_count, i, functions->ranges[i].first <= id);
 	const struct xp_log_ids *range = after ? &functions->ranges[after - 1] : NULL;
+
+	return range && id && id <= XP_LOG_FUNCTION_IDS_MAX && id - range->first < range->count ? range : NULL;
+}
+
+static int resolve(const struct xp_log_functions *functions, const struct xp_log_ids *range, uint32_t id,
+		   struct xp_log_function *function)
+{
 	int err = 0;
 
 	*function = (struct xp_log_function){ .id = id, .place = XP_MODEL_NONE, .name = "", .shown = "" };
 	if (!id || id > XP_LOG_FUNCTION_IDS_MAX)
 		return 0;
-	if (range && id - range->first < range->count) {
+	if (range) {
 		function->object = range->object;
 		if (range->functions && id - range->first < range->functions->listed)
 			err = set_place(functions, range->file, range->functions->vaddrs[id - range->first], function);
@@ -194,26 +204,40 @@ static int resolve(const struct xp_log_functions *functions, uint32_t id, struct
 	return err;
 }
 
-/* The number of an object's name is below 2^30: each takes more than 2 bytes of a manifest. */
-static int key_of(struct xp_log_functions *functions, const struct xp_log_function *function, uint64_t *key)
+/*
+ * The place of a function without sleds is in a side ELF, and each process has its own: such a function is known by its
+ * number in the selection. The number of an object's name is below 2^30: each takes more than 2 bytes of a manifest.
+ */
+static int key_of(struct xp_log_functions *functions, const struct xp_log_ids *range,
+		  const struct xp_log_function *function, uint64_t *key)
 {
+	bool selected = range && range->selection;
+	const char *name = function->object;
 	const uint32_t *object;
+	char room[PATH_MAX];
 
 	*key = 1ull << 63 | function->place;
-	if (function->place != XP_MODEL_NONE)
+	if (function->place != XP_MODEL_NONE && !selected)
 		return 0;
-	object = xp_u64_map_add(&functions->objects, (uintptr_t)function->object, (uint32_t)functions->objects.count);
+	if (selected) {
+		snprintf(room, sizeof(room), "%s %" PRIx32, function->object, range->selection);
+		name = xp_symbolizer_text(functions->symbolizer, room);
+		if (!name)
+			return -ENOMEM;
+	}
+	object = xp_u64_map_add(&functions->objects, (uintptr_t)name, (uint32_t)functions->objects.count);
 	if (object)
-		*key = (uint64_t)*object << 32 | function->id;
+		*key = (uint64_t)*object << 32 | (selected ? function->id - range->first : function->id);
 	return object ? 0 : -ENOMEM;
 }
 
 static int add(struct xp_log_functions *functions, uint32_t id, uint32_t *index)
 {
+	const struct xp_log_ids *range = range_of(functions, id);
 	struct xp_log_function new;
 	const uint32_t *known;
 	uint64_t key;
-	int err = resolve(functions, id, &new) ?: key_of(functions, &new, &key);
+	int err = resolve(functions, range, id, &new) ?: key_of(functions, range, &new, &key);
 
 	if (err)
 		return err;

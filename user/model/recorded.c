@@ -143,6 +143,7 @@ static int add_object(struct xp_recorded *recorded, struct xp_recorded_process *
 	    xp_recorded_hex(xp_manifest_string(json, "build_id"), object->build_id, sizeof(object->build_id));
 	object->first_id = (uint32_t)XP_MIN(xp_manifest_number(json, "first_id"), (uint64_t)UINT32_MAX);
 	object->functions = (uint32_t)XP_MIN(xp_manifest_number(json, "functions"), (uint64_t)UINT32_MAX);
+	object->selection = (uint32_t)xp_manifest_number(json, "selection");
 	if (names)
 		object->binary = xp_recorded_binaries_named(process->binaries, names);
 	process->object_count++;

@@ -21,6 +21,7 @@ struct xp_recorded_object {
 	size_t build_id_bytes; /* 0: unknown */
 	uint32_t first_id;
 	uint32_t functions;
+	uint32_t selection; /* number of this set of functions without sleds; 0: they have sleds */
 	const struct xp_recorded_binary *binary; /* NULL: unknown */
 };
 

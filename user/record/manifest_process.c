@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The traced processes, in manifest.json. */
 #include <string.h>
+#include <zlib.h>
 
 #include "record/manifest_parts.h"
 
@@ -42,6 +43,16 @@ static void put_taken_out(struct section *section, const struct xp_recording *re
 		put(section, "taken_out", functions);
 }
 
+/* The same number for the same functions of the same file: readers take their calls in all processes together. */
+static uint64_t selection_of(const struct xp_sled_table *table)
+{
+	uLong sum = crc32(0, table->build_id, table->build_id_bytes);
+
+	for (size_t i = 0; i < table->function_count; i++)
+		sum = crc32(sum, (const Bytef *)&table->functions[i].vaddr, sizeof(table->functions[i].vaddr));
+	return sum;
+}
+
 static json_t *object_value(const struct xp_recording *recording, const struct xp_range *range)
 {
 	const struct xp_sled_table *table = range->object->table;
@@ -61,6 +72,8 @@ static json_t *object_value(const struct xp_recording *recording, const struct x
 		put_text(&section, "names", names);
 	put_number(&section, "functions", table->function_count);
 	put_number(&section, "first_id", range->fdr_base + 1);
+	if (range->object->plan)
+		put_number(&section, "selection", selection_of(table));
 	put_text(&section, "call_mode", xp_call_mode_name(&range->sleds));
 	put_number(&section, "sleds_attached", range->sleds.attached);
 	put(&section, "sleds_refused", done(&refused));
