@@ -114,11 +114,18 @@ def test_names(xprof, record, functions):
 def test_processes_share_functions(xprof, record, functions):
     """A function of two processes of a program is one function: one distribution of its calls, and one request."""
     processes = functions(), functions()
-    session = record("-p", ",".join(str(p.pid) for p in processes), "--functions", "switched", "--no-samples").wait_attached()
+    session = record("-p", ",".join(str(p.pid) for p in processes), "--functions", "*", "--no-samples").wait_attached()
     own = sum(work(process, 1, loops)["switched"] for process, loops in zip(processes, (5, 10)))
     recorded = session.stop().ok()
-    shown = xprof("explain", recorded.directory).stdout
+    shown = xprof("explain", recorded.directory, "--function", "switched").stdout
     assert re.search(rf"^switched: {own} calls, ", shown, re.M) and shown.count("switched: ") == 1, shown
+
+
+def test_refused_functions_are_told_once(record, start):
+    """Of the processes of a server, the first one is named, and others with other numbers of refused functions."""
+    shells = [start(["bash", "-c", "read; exit"], stdin=subprocess.PIPE) for _ in range(3)]
+    recorded = record("-p", ",".join(str(p.pid) for p in shells), "--functions", "*", "--no-samples", "-d", "0.1").finish().ok()
+    assert recorded.messages.count(" entries and exits in process ") == 1, recorded.messages
 
 
 def test_stripped(xprof, record, program, start, tmp_path):

@@ -30,7 +30,7 @@ bool xp_follow_may_skip_busy(const struct xp_targets *targets);
  */
 int xp_follow_attach_object(struct xp_targets *targets, struct xp_object *object, struct xp_process *process,
 			    struct xp_sled_result *sleds);
-void xp_follow_warn_refused(const struct xp_object *object, pid_t pid, const struct xp_sled_result *sleds);
+void xp_follow_warn_refused(struct xp_object *object, pid_t pid, const struct xp_sled_result *sleds);
 /* Adds the object to the process's image and attaches it, unless that was done. Errors as above. */
 int xp_follow_add_object(struct xp_targets *targets, struct xp_process *process, struct xp_object *object,
 			 const struct xp_mapping *mapping, bool main);

@@ -415,13 +415,19 @@ static void warn_patched(const struct xp_object *object, pid_t pid, const struct
 			object->path, sleds->patched, all, sleds->patched_pid ?: pid);
 }
 
-/* Of an object without sleds. */
-static void warn_functions(const struct xp_object *object, pid_t pid, const struct xp_sled_result *sleds)
+/* Of an object without sleds. For the next process with these numbers, nothing: a server may have a thousand. */
+static void warn_functions(struct xp_object *object, pid_t pid, const struct xp_sled_result *sleds)
 {
+	bool first = !object->told.any;
 	char text[256];
 
+	if (!first && object->told.faulting == sleds->faulting && object->told.patched == sleds->patched)
+		return;
+	object->told.any = true;
+	object->told.faulting = sleds->faulting;
+	object->told.patched = sleds->patched;
 	xp_plan_table_text(object->plan, object->table->function_count, text, sizeof(text));
-	if (strchr(text, ';'))
+	if (first && strchr(text, ';'))
 		xp_info("%s: functions that match: %s; `xprof list FILE` lists them", object->path, text);
 	if (sleds->faulting)
 		xp_info("%s: %zu of %zu entries and exits in process %d are not recorded: instructions of their "
@@ -434,7 +440,7 @@ static void warn_functions(const struct xp_object *object, pid_t pid, const stru
 			object->path, sleds->patched, object->selected_count, pid);
 }
 
-void xp_follow_warn_refused(const struct xp_object *object, pid_t pid, const struct xp_sled_result *sleds)
+void xp_follow_warn_refused(struct xp_object *object, pid_t pid, const struct xp_sled_result *sleds)
 {
 	if (object->plan) {
 		warn_functions(object, pid, sleds);

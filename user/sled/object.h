@@ -61,6 +61,11 @@ struct xp_object {
 	struct xp_sled_table *table; /* NULL: not instrumented, or malformed */
 	/* How to patch its functions, which have no sleds: the table has their sites. NULL: they have sleds. */
 	struct xp_plan_table *plan;
+	/* The last numbers of sites left out that xp_follow_warn_refused() told, of functions without sleds. */
+	struct {
+		bool any;
+		size_t faulting, patched;
+	} told;
 	uint32_t fn_base; /* function id i of the table has the number fn_base + i */
 	/* Indices of the sleds to attach, by file offset: those that match --functions and are intact in the file. */
 	uint32_t *selected;
