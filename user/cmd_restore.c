@@ -12,7 +12,7 @@
 #include "sled/unpatch.h"
 #include "target/target.h"
 
-/* Frees the call rings, 256 KiB per thread. The killed xprof could not free them. */
+/* Frees the call rings, which the killed xprof could not free. */
 static void give_memory_back(pid_t pid)
 {
 	struct xp_stub_map stubs;
