@@ -415,8 +415,8 @@ def test_calls_are_stored_in_a_pause(waiting, program, record):
 
 
 @pytest.mark.parametrize("limit, mode, why", [
-    ("address", "patch", "its address space is limited (`ulimit -v`), and call rings need 69 MiB of it"),
-    ("locked", "patch", "it locks the memory that it maps (mlockall), and call rings are 69 MiB"),
+    ("address", "patch", "its address space is limited (`ulimit -v`), and call rings need 71 MiB of it"),
+    ("locked", "patch", "it locks the memory that it maps (mlockall), and call rings are 71 MiB"),
     ("mappings", "probe", "it is near its limit of mappings"),
 ])
 def test_target_gets_what_it_would_get(start, program, record, limit, mode, why):

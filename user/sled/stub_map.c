@@ -173,9 +173,9 @@ static int add_rings(struct xp_stub_place *place, struct xp_remote *remote, uint
 
 	if (locks)
 		snprintf(request->no_rings, XP_NO_RINGS_BYTES,
-			 "it locks the memory that it maps (mlockall), and call rings are 69 MiB");
+			 "it locks the memory that it maps (mlockall), and call rings are 71 MiB");
 	else if (err)
-		snprintf(request->no_rings, XP_NO_RINGS_BYTES, "it cannot map 69 MiB of shared memory: %s",
+		snprintf(request->no_rings, XP_NO_RINGS_BYTES, "it cannot map 71 MiB of shared memory: %s",
 			 strerror(-err));
 	if (err && place->rings >= 0) {
 		close(place->rings);
@@ -400,7 +400,7 @@ int xp_stub_map_new(struct xp_stub_place *place, struct xp_remote *remote, const
 	err = find_room(&place->address, &wanted, XP_STUB_ROOM + (wanted.rings ? XP_CALL_RINGS_BYTES : 0));
 	if (err == -ENOSPC && wanted.rings) {
 		wanted.rings = false;
-		snprintf(wanted.no_rings, XP_NO_RINGS_BYTES, "no room for 69 MiB within 2 GiB of its text");
+		snprintf(wanted.no_rings, XP_NO_RINGS_BYTES, "no room for 71 MiB within 2 GiB of its text");
 		xp_why_clear();
 		err = find_room(&place->address, &wanted, XP_STUB_ROOM);
 		if (!err && wanted.rings_only)
