@@ -9,8 +9,15 @@
 #include "base/progress_line.h"
 #include "base/u64_map.h"
 #include "base/util.h"
-#include "export/html_page.h"
 #include "model/json_data.h"
+
+/*
+ * The page without a recording: page.html with page.css and the page_*.js in it, as the build joins them. "@DATA@"
+ * stands where the recording goes, as JSON.
+ */
+static const unsigned char page[] = {
+#include "export/page.inc"
+};
 
 static const char data_mark[] = "@DATA@";
 
@@ -217,17 +224,17 @@ int xp_html_put_view(FILE *out, const struct xp_model *model, const struct xp_mo
 
 static const unsigned char *find_mark(void)
 {
-	return memmem(xp_html_page, xp_html_page_bytes, data_mark, strlen(data_mark));
+	return memmem(page, sizeof(page), data_mark, strlen(data_mark));
 }
 
 void xp_html_put_start(FILE *out)
 {
-	fwrite(xp_html_page, 1, (size_t)(find_mark() - xp_html_page), out);
+	fwrite(page, 1, (size_t)(find_mark() - page), out);
 }
 
 void xp_html_put_end(FILE *out)
 {
 	const unsigned char *after = find_mark() + strlen(data_mark);
 
-	fwrite(after, 1, (size_t)(xp_html_page + xp_html_page_bytes - after), out);
+	fwrite(after, 1, (size_t)(page + sizeof(page) - after), out);
 }

@@ -14,7 +14,7 @@ const RUNNING = "running";
 /* From the bottom of a lane up. A thread that sleeps has an empty lane. */
 const LANE_STATES = [RUNNING, "runnable", "lock", "futex", "disk", "stopped", "traced", "other"];
 
-/* What html_slots.c writes. */
+/* What put_slots() in html.c writes. */
 class Slots {
 	constructor(raw) {
 		const numbers = new Numbers(bytesOf(raw.slots)), count = raw.entries;

@@ -5,15 +5,105 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch/x86_64/code_shapes.h"
 #include "base/util.h"
-#include "unwind/rules.h"
 #include "xprof/event.h"
+
+/* ---- the rule for an instruction: in the table of its file, or in the unwinding data of JIT code ---- */
+
+/* Cache of rules by file and offset; direct-mapped. The rules of a file never change, so entries never become stale. */
+#define RULES_CACHE_BITS 14
+
+struct cached_rule {
+	uint64_t key; /* 0: empty */
+	struct xp_cfi_found found;
+};
+
+/* Zeroed except for table and arg, which the caller sets. */
+struct rules {
+	xp_unwind_table table;
+	void *arg;
+	struct cached_rule cache[1 << RULES_CACHE_BITS];
+};
+
+struct rule {
+	struct xp_cfi_found found; /* its rule is XP_CFI_NONE if none was found */
+	bool has_table;		   /* the mapping's file has a table, but perhaps no rule for the address */
+	bool is_late;		   /* the file's table is being made */
+	bool is_code_late;	   /* true: JIT code may get a rule soon */
+};
+
+static const struct xp_cfi_row no_row = { .rule = XP_CFI_NONE };
+
+static struct xp_cfi_row trampoline_row(uint64_t offset)
+{
+	uint16_t words = (uint16_t)xp_uprobe_trampoline_words(offset);
+
+	return words ? (struct xp_cfi_row){ .cfa = words, .rbp = XP_CFI_RBP_SAME, .rule = XP_CFI_RSP } : no_row;
+}
+
+static void find_in_table(const struct rules *rules, const struct xp_file *file, uint64_t offset, struct rule *rule)
+{
+	const struct xp_cfi_table *table = NULL;
+
+	rule->is_late = rules->table(rules->arg, file, offset, &table) == -EAGAIN;
+	rule->has_table = table;
+	if (!table)
+		return;
+	rule->found.row = *xp_cfi_find(table, offset);
+	if (rule->found.row.rule == XP_CFI_DEREF)
+		rule->found.deref = *xp_cfi_deref(table, &rule->found.row);
+}
+
+static void find_in_file(struct rules *rules, const struct xp_file *file, uint64_t offset, struct rule *rule)
+{
+	struct cached_rule *cached;
+	uint64_t key;
+
+	if (offset > UINT32_MAX || file->index >= UINT32_MAX - 1) {
+		find_in_table(rules, file, offset, rule);
+		return;
+	}
+	key = (file->index + 1) << 32 | offset;
+	cached = &rules->cache[key * 0x9e3779b97f4a7c15ull >> (64 - RULES_CACHE_BITS)];
+	if (cached->key == key) {
+		rule->found = cached->found;
+		rule->has_table = true;
+		return;
+	}
+	find_in_table(rules, file, offset, rule);
+	if (rule->found.row.rule != XP_CFI_NONE)
+		*cached = (struct cached_rule){ key, rule->found };
+}
+
+static void find_in_code(const struct xp_unwind_code *code, uint64_t address, struct rule *rule)
+{
+	int err = code->find(code->arg, address, &rule->found);
+
+	rule->is_code_late = err == -EAGAIN;
+}
+
+/* Finds the rule for an address in this mapping. code: as in struct xp_unwind_thread. */
+static void look_up(struct rules *rules, const struct xp_unwind_code *code, const struct xp_vma *vma, uint64_t address,
+		    struct rule *rule)
+{
+	*rule = (struct rule){ .found.row = no_row };
+	if (xp_file_is_trampoline(vma->file)) {
+		rule->found.row = trampoline_row(address - vma->start);
+		return;
+	}
+	find_in_file(rules, vma->file, vma->file_offset + (address - vma->start), rule);
+	if (rule->found.row.rule == XP_CFI_NONE && !rule->is_late && code && xp_file_may_be_jit(vma->file))
+		find_in_code(code, address, rule);
+}
+
+/* ---- a walk ---- */
 
 /* One of this many walks reports which tables it used. */
 #define TELL_EVERY 16
 
 struct xp_unwinder {
-	struct xp_rules rules;
+	struct rules rules;
 	bool by_frame_pointer;
 	uint64_t random;
 };
@@ -109,20 +199,20 @@ static bool peek(const struct xp_unwind_thread *thread, uint64_t address, uint64
  * Returns whether ip is after the end of its function. A function can end with a system call, as glibc's __restore_rt
  * does.
  */
-static bool is_behind_end(const struct walk *walk, const struct xp_rule *rule)
+static bool is_behind_end(const struct walk *walk, const struct rule *rule)
 {
 	return walk->ip == walk->thread->ip && walk->thread->in_syscall && rule->has_table && !rule->is_late &&
 	       rule->found.row.rule == XP_CFI_NONE;
 }
 
 /* Finds the rule for the frame. Returns false if the walk has to wait for the rule. */
-static bool find_rule(struct walk *walk, struct xp_rule *rule)
+static bool find_rule(struct walk *walk, struct rule *rule)
 {
 	uint64_t address = walk->ip - walk->is_return;
 
-	xp_rules_find(&walk->unwinder->rules, walk->thread->code, walk->vma, address, rule);
+	look_up(&walk->unwinder->rules, walk->thread->code, walk->vma, address, rule);
 	if (is_behind_end(walk, rule))
-		xp_rules_find(&walk->unwinder->rules, walk->thread->code, walk->vma, --address, rule);
+		look_up(&walk->unwinder->rules, walk->thread->code, walk->vma, --address, rule);
 	walk->has_table = rule->has_table;
 	if (!rule->is_late && !rule->is_code_late)
 		return true;
@@ -367,7 +457,7 @@ static void correct_trampoline(const struct walk *walk, struct xp_cfi_row *row)
 /* Moves from a frame to its caller. Returns false if there is no caller; walk->end is the reason. */
 static bool step(struct walk *walk)
 {
-	struct xp_rule rule;
+	struct rule rule;
 
 	if (walk->is_elsewhere)
 		return ends(walk, XP_UNWIND_OTHER_STACK);

@@ -17,7 +17,16 @@
 
 #include "target/address_space.h"
 #include "unwind/cfi_table.h"
-#include "unwind/frame.h"
+
+/* One frame of a call chain. */
+struct xp_frame {
+	uint64_t address;
+	const struct xp_vma *vma; /* a copy; NULL: kernel if address is in the upper half, unknown otherwise */
+	/*
+	 * True if the frame is neither the leaf nor a return address, for example the user ip after the kernel frames.
+	 */
+	bool interrupted;
+};
 
 /* Why a walk ended. */
 enum xp_unwind_end {
