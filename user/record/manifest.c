@@ -365,18 +365,8 @@ int xp_manifest_write(const struct xp_recording *recording, const struct xp_tota
 		      int reserved_fd)
 {
 	json_t *json = manifest_value(recording, totals, argv);
-	/* 15 digits: with 17, the nanoseconds of a duration would show rounding errors of doubles. */
-	char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) : NULL;
-	int dir_fd = recording->outdir.fd, err = -ENOMEM;
+	int err = xp_manifest_file_write(recording->outdir.fd, reserved_fd, json);
 
 	json_decref(json);
-	if (!text) {
-		xp_manifest_release(dir_fd, reserved_fd);
-		return err;
-	}
-	if (reserved_fd < 0)
-		reserved_fd = xp_manifest_reserve(dir_fd, 1);
-	err = reserved_fd < 0 ? reserved_fd : xp_manifest_file_write(dir_fd, reserved_fd, text);
-	free(text);
 	return err;
 }

@@ -10,6 +10,7 @@
 #ifndef XPROF_RECORD_MANIFEST_H
 #define XPROF_RECORD_MANIFEST_H
 
+#include <jansson.h>
 #include <stdint.h>
 
 struct xp_recording;
@@ -34,8 +35,11 @@ int xp_manifest_reserve(int dir_fd, uint64_t bytes);
 void xp_manifest_release(int dir_fd, int reserved_fd);
 /* Removes the reserve that a killed recording left behind. */
 void xp_manifest_recover(int dir_fd);
-/* The reserved file gets its text and its name. fd is closed in any case. Returns 0 or -errno; then no file is left. */
-int xp_manifest_file_write(int dir_fd, int fd, const char *text);
+/*
+ * Writes a manifest (NULL: out of memory), which appears only when complete. fd: of the reserved file, closed in any
+ * case; negative: none. Returns 0 or -errno; then no file is left.
+ */
+int xp_manifest_file_write(int dir_fd, int fd, const json_t *manifest);
 
 /* Formats ns since 1970 as 2001-02-03T04:05:06.000000007Z. */
 #define XP_ISO_TIME_BYTES 96

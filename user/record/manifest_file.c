@@ -46,13 +46,30 @@ int xp_manifest_reserve(int dir_fd, uint64_t bytes)
 	return fd;
 }
 
-int xp_manifest_file_write(int dir_fd, int fd, const char *text)
+void xp_manifest_release(int dir_fd, int reserved_fd)
 {
-	size_t size = strlen(text);
-	int err = xp_write_all(fd, text, size);
+	if (reserved_fd < 0)
+		return;
+	close(reserved_fd);
+	unlinkat(dir_fd, TEMPORARY, 0);
+}
 
-	if (!err)
-		err = xp_write_all(fd, "\n", 1);
+int xp_manifest_file_write(int dir_fd, int fd, const json_t *manifest)
+{
+	/* 15 digits: with 17, the nanoseconds of a duration would show rounding errors of doubles. */
+	char *text = manifest ? json_dumps(manifest, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) : NULL;
+	size_t size = text ? strlen(text) : 0;
+	int err;
+
+	if (!text) {
+		xp_manifest_release(dir_fd, fd);
+		return -ENOMEM;
+	}
+	fd = fd < 0 ? xp_manifest_reserve(dir_fd, 1) : fd;
+	err = fd < 0 ? fd : xp_write_all(fd, text, size) ?: xp_write_all(fd, "\n", 1);
+	free(text);
+	if (fd < 0)
+		return err;
 	if (!err && ftruncate(fd, size + 1))
 		err = -errno;
 	if (!err && renameat(dir_fd, TEMPORARY, dir_fd, XP_MANIFEST_NAME))
@@ -62,14 +79,6 @@ int xp_manifest_file_write(int dir_fd, int fd, const char *text)
 	if (err)
 		unlinkat(dir_fd, TEMPORARY, 0);
 	return err;
-}
-
-void xp_manifest_release(int dir_fd, int reserved_fd)
-{
-	if (reserved_fd < 0)
-		return;
-	close(reserved_fd);
-	unlinkat(dir_fd, TEMPORARY, 0);
 }
 
 void xp_manifest_recover(int dir_fd)

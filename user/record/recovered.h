@@ -40,8 +40,8 @@ void xp_recovered_free(struct xp_recovered *recovered);
 int xp_recovered_take_note(void *arg, const uint8_t *bytes, size_t size);
 
 /*
- * Writes or completes the manifest, unless there is no log. *flights: how many logs of flight recorders it got
- * (recovered_flights.h). Returns 0 or -errno.
+ * Writes or completes the manifest, unless there is no log. Adds the logs that flight recorders wrote before the
+ * recording was interrupted. *flights: their number. Returns 0 or -errno.
  */
 int xp_recovered_write(const struct xp_recovered *recovered, int dir_fd, size_t *flights);
 
