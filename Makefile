@@ -153,7 +153,7 @@ asan:
 
 # Man pages and completions, made from the option table
 
-$(O)/man/gen: user/man/gen.c $(filter $(O)/user/option%,$(USER_OBJS)) $(addprefix $(O)/user/,base/small_file.o base/text.o base/util.o model/moment.o) | $(O)/man/
+$(O)/man/gen: user/man/gen.c $(filter $(O)/user/option%,$(USER_OBJS)) $(addprefix $(O)/user/,base/array.o base/small_file.o base/text.o base/util.o model/moment.o) | $(O)/man/
 	$(call say,CC,$@)
 	$(Q)$(CC) $(XP_CFLAGS) -MMD -MP -o $@ $(filter %.c %.o,$^)
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/small_file.h"
 #include "base/util.h"
 
@@ -16,18 +17,10 @@
 
 static int pid_add(struct xp_pid_list *list, pid_t pid)
 {
-	pid_t *pids;
-
 	for (size_t i = 0; i < list->count; i++)
 		if (list->pids[i] == pid)
 			return 0;
-	pids = reallocarray(list->pids, list->count + 1, sizeof(*pids));
-	if (!pids)
-		return -ENOMEM;
-	pids[list->count] = pid;
-	list->pids = pids;
-	list->count++;
-	return 0;
+	return XP_ARRAY_ADD(list->pids, list->count, list->room, pid);
 }
 
 /*

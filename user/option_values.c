@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/array.h"
 #include "base/util.h"
 
 /* Parses "12" or "1.5" up to the unit. Returns value * scale in *value, truncated to whole units of the result. */
@@ -90,13 +91,7 @@ static int choice_find(const char *choices, const char *text, size_t length)
 
 static int add_text(struct xp_text_list *list, const char *text)
 {
-	const char **texts = reallocarray(list->texts, list->count + 1, sizeof(*texts));
-
-	if (!texts)
-		return -ENOMEM;
-	texts[list->count++] = text;
-	list->texts = texts;
-	return 0;
+	return XP_ARRAY_ADD(list->texts, list->count, list->room, text);
 }
 
 static int set_pattern(struct xp_text_list *list, const char *name, const char *text)

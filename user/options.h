@@ -90,7 +90,7 @@ struct xp_option {
 
 struct xp_pid_list {
 	pid_t *pids; /* without duplicates, in the order given */
-	size_t count;
+	size_t count, room;
 };
 
 struct xp_optional_duration {
@@ -107,7 +107,7 @@ struct xp_time_or_bytes {
 
 struct xp_text_list {
 	const char **texts;
-	size_t count;
+	size_t count, room;
 };
 
 /* --trigger 'GLOB>TIME' */

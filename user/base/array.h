@@ -24,6 +24,25 @@ void *xp_array_grow(void *array, size_t *room, size_t need, size_t element_bytes
 		grown_ ? 0 : -ENOMEM;                                                                                  \
 	})
 
+/* Appends an element; `count` must be an lvalue. Returns 0 or -ENOMEM. */
+#define XP_ARRAY_ADD(array, count, room, ...)                                                                          \
+	({                                                                                                             \
+		int added_ = XP_ARRAY_RESERVE(array, room, (count) + 1);                                               \
+		if (!added_)                                                                                           \
+			(array)[(count)++] = (__VA_ARGS__);                                                            \
+		added_;                                                                                                \
+	})
+
+/* Keeps the elements for which `condition`, an expression of the variable that `index` names, is true. */
+#define XP_ARRAY_KEEP(array, count, index, condition)                                                                  \
+	do {                                                                                                           \
+		size_t kept_ = 0;                                                                                      \
+		for (size_t index = 0; index < (count); index++)                                                       \
+			if (condition)                                                                                 \
+				(array)[kept_++] = (array)[index];                                                     \
+		(count) = kept_;                                                                                       \
+	} while (0)
+
 /*
  * Returns the lowest of `count` indices for which is_before is false, or `count` if it is true for all. is_before is an
  * expression of the variable that `index` names. It must be true for all indices before that one, and false from there

@@ -17,10 +17,7 @@ int xp_interval_map_add(struct xp_interval_map *intervals, struct xp_interval in
 {
 	if (interval.start >= interval.end)
 		return 0;
-	if (XP_ARRAY_RESERVE(intervals->all, intervals->room, intervals->count + 1))
-		return -ENOMEM;
-	intervals->all[intervals->count++] = interval;
-	return 0;
+	return XP_ARRAY_ADD(intervals->all, intervals->count, intervals->room, interval);
 }
 
 static int compare(const void *a, const void *b)

@@ -55,9 +55,9 @@ static int read_ranges(struct xp_code_scopes *scopes, struct xp_code_scope *scop
 	scope->has_ranges = true;
 	scope->range_first = scopes->range_count;
 	while ((at = dwarf_ranges(&scope->die, at, &base, &start, &end)) > 0) {
-		if (XP_ARRAY_RESERVE(scopes->ranges, scopes->range_room, scopes->range_count + 1))
+		if (XP_ARRAY_ADD(scopes->ranges, scopes->range_count, scopes->range_room,
+				 (struct xp_code_range){ start, end }))
 			return -ENOMEM;
-		scopes->ranges[scopes->range_count++] = (struct xp_code_range){ start, end };
 		scope->range_count++;
 	}
 	return 0;

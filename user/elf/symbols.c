@@ -268,10 +268,10 @@ static int find_aliases(struct found_list *list, struct xp_elf_file *image, uint
 		if (i == count || functions[i].vaddr != symbol.st_value || !xp_symbol_rank(&symbol) ||
 		    symbol.st_name >= strings.sh_size)
 			continue;
-		if (XP_ARRAY_RESERVE(list->all, list->room, list->count + 1))
+		if (XP_ARRAY_ADD(list->all, list->count, list->room,
+				 (struct found){ (uint32_t)i, strings.sh_offset + symbol.st_name,
+						 strings.sh_size - symbol.st_name }))
 			return -ENOMEM;
-		list->all[list->count++] =
-		    (struct found){ (uint32_t)i, strings.sh_offset + symbol.st_name, strings.sh_size - symbol.st_name };
 	}
 	return 0;
 }

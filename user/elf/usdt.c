@@ -70,9 +70,8 @@ int xp_usdt_parse(struct xp_usdt_probes *probes, const uint8_t *notes, size_t by
 			continue;
 		if (!read_descriptor(&probe, notes + descriptor_at, header.n_descsz, base))
 			break;
-		if (XP_ARRAY_RESERVE(probes->all, probes->room, probes->count + 1))
+		if (XP_ARRAY_ADD(probes->all, probes->count, probes->room, probe))
 			return -ENOMEM;
-		probes->all[probes->count++] = probe;
 	}
 	return 0;
 }

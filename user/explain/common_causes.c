@@ -182,15 +182,10 @@ static int by_difference(const void *a, const void *b, void *arg)
 
 void xp_commons_finish(struct xp_commons *commons)
 {
-	size_t kept = 0;
-
-	for (size_t i = 0; i < commons->count; i++)
-		if (is_worth_telling(commons, &commons->list[i]))
-			commons->list[kept++] = commons->list[i];
-	commons->count = kept;
-	if (kept)
-		qsort_r(commons->list, kept, sizeof(*commons->list), by_difference, commons);
-	commons->count = XP_MIN(kept, (size_t)XP_COMMON_MAX);
+	XP_ARRAY_KEEP(commons->list, commons->count, i, is_worth_telling(commons, &commons->list[i]));
+	if (commons->count)
+		qsort_r(commons->list, commons->count, sizeof(*commons->list), by_difference, commons);
+	commons->count = XP_MIN(commons->count, (size_t)XP_COMMON_MAX);
 }
 
 void xp_commons_free(struct xp_commons *commons)

@@ -261,9 +261,9 @@ static int put_sample(struct writing *writing, const struct xp_model_sample *fro
 	struct numbers numbers;
 
 	for (uint32_t s = from->stack; s; s = model->stacks[s].callers) {
-		if (XP_ARRAY_RESERVE(writing->locations, writing->location_room, sample.location_count + 1))
+		if (XP_ARRAY_ADD(writing->locations, sample.location_count, writing->location_room,
+				 writing->code[model->stacks[s].location]))
 			return -ENOMEM;
-		writing->locations[sample.location_count++] = writing->code[model->stacks[s].location];
 	}
 	sample.locations = writing->locations;
 	add_labels(writing, from, &sample, &numbers);

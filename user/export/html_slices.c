@@ -72,10 +72,9 @@ static int leave(void *arg, struct xp_walked_thread *thread, const struct xp_fdr
 	/* The file may have changed since its functions were read. */
 	if (ns < slicing->least_ns || call->function >= slicing->why->calls.function_count)
 		return 0;
-	if (XP_ARRAY_RESERVE(slicing->list, slicing->room, slicing->count + 1))
+	if (XP_ARRAY_ADD(slicing->list, slicing->count, slicing->room,
+			 (struct slice){ thread->number, call->function, xp_scale(begin, XP_NS_PER_S, hz), ns }))
 		return -ENOMEM;
-	slicing->list[slicing->count++] =
-	    (struct slice){ thread->number, call->function, xp_scale(begin, XP_NS_PER_S, hz), ns };
 	if (slicing->count == (size_t)2 * XP_HTML_SLICES_MAX)
 		leave_longest(slicing);
 	return 0;

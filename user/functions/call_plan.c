@@ -37,11 +37,9 @@ static int add_site(struct work *work, uint64_t vaddr, enum xp_site_kind kind)
 {
 	struct xp_call_plan *plan = work->planning->plan;
 
-	if (XP_ARRAY_RESERVE(plan->sites, plan->site_room, plan->site_count + 1))
-		return -ENOMEM;
-	plan->sites[plan->site_count++] =
-	    (struct xp_call_plan_site){ .vaddr = vaddr, .window = XP_NO_WINDOW, .kind = (uint8_t)kind };
-	return 0;
+	return XP_ARRAY_ADD(
+	    plan->sites, plan->site_count, plan->site_room,
+	    (struct xp_call_plan_site){ .vaddr = vaddr, .window = XP_NO_WINDOW, .kind = (uint8_t)kind });
 }
 
 static int add_direct_jump(struct work *work, uint64_t at, enum xp_code_kind kind)

@@ -84,9 +84,9 @@ static int add_site(struct work *work, uint64_t vaddr, enum xp_site_kind kind)
 	struct xp_call_plan *plan = work->plan;
 	const bool is_entry = kind == XP_SITE_ENTRY;
 
-	if (XP_ARRAY_RESERVE(plan->sites, plan->site_room, plan->site_count + 1))
-		return -ENOMEM;
-	plan->sites[plan->site_count++] = (struct xp_call_plan_site){
+	return XP_ARRAY_ADD(
+	    plan->sites, plan->site_count, plan->site_room,
+	    (struct xp_call_plan_site){
 		.vaddr = vaddr,
 		.window = XP_NO_WINDOW,
 		.kind = (uint8_t)kind,
@@ -94,8 +94,7 @@ static int add_site(struct work *work, uint64_t vaddr, enum xp_site_kind kind)
 		.has_condition = is_entry ? work->has_check : kind == XP_SITE_CONDITIONAL_TAIL,
 		/* An entry counts if the jump is not taken: conditions that differ in bit 0 are opposites. */
 		.condition = is_entry ? work->jump_condition ^ 1 : condition_at(work, vaddr),
-	};
-	return 0;
+	    });
 }
 
 /* Whether a jump goes to the start of the function, or to the check of the stack, without a call of morestack. */

@@ -39,10 +39,7 @@ static int add_function(struct reader *reader, const struct xp_jit_function *fun
 {
 	struct xp_jit_symfile *symfile = reader->symfile;
 
-	if (XP_ARRAY_RESERVE(symfile->functions, reader->room, symfile->count + 1))
-		return -ENOMEM;
-	symfile->functions[symfile->count++] = *function;
-	return 0;
+	return XP_ARRAY_ADD(symfile->functions, symfile->count, reader->room, *function);
 }
 
 /*

@@ -40,9 +40,8 @@ int xp_folded_put(struct xp_folded *folded, uint32_t node)
 	size_t depth = 0;
 
 	for (uint32_t at = node; at; at = nodes[at].parent) {
-		if (XP_ARRAY_RESERVE(folded->path, folded->path_room, depth + 1))
+		if (XP_ARRAY_ADD(folded->path, depth, folded->path_room, at))
 			return -ENOMEM;
-		folded->path[depth++] = at;
 	}
 	if (!depth)
 		fputs("[unknown]", folded->out);

@@ -162,10 +162,7 @@ static int append_wait(struct xp_model *model, const struct xp_model_wait *wait)
 {
 	if (model->wait_count == XP_MODEL_WAITS_MAX)
 		return -E2BIG;
-	if (XP_ARRAY_RESERVE(model->waits, model->wait_room, model->wait_count + 1))
-		return -ENOMEM;
-	model->waits[model->wait_count++] = *wait;
-	return 0;
+	return XP_ARRAY_ADD(model->waits, model->wait_count, model->wait_room, *wait);
 }
 
 int xp_model_wait(struct xp_model *model, const struct xp_model_wait *wait)

@@ -131,11 +131,9 @@ static int add_name(struct xp_perf_tracks *tracks, const struct xp_perfdata_reco
 		return 0;
 	if (record->misc & PERF_RECORD_MISC_COMM_EXEC && xp_spans_clear(&track->mappings, record->time_ns))
 		return -ENOMEM;
-	if (XP_ARRAY_RESERVE(tracks->names, tracks->name_room, tracks->name_count + 1))
-		return -ENOMEM;
-	tracks->names[tracks->name_count++] =
-	    (struct xp_perf_name){ thread_key(record->comm.pid, record->comm.tid), record->time_ns, name };
-	return 0;
+	return XP_ARRAY_ADD(
+	    tracks->names, tracks->name_count, tracks->name_room,
+	    (struct xp_perf_name){ thread_key(record->comm.pid, record->comm.tid), record->time_ns, name });
 }
 
 static int compare_names(const void *a, const void *b)

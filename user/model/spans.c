@@ -13,18 +13,12 @@ int xp_spans_add(struct xp_spans *spans, const struct xp_span *span)
 {
 	if (span->start >= span->end)
 		return 0;
-	if (XP_ARRAY_RESERVE(spans->all, spans->room, spans->count + 1))
-		return -ENOMEM;
-	spans->all[spans->count++] = *span;
-	return 0;
+	return XP_ARRAY_ADD(spans->all, spans->count, spans->room, *span);
 }
 
 int xp_spans_clear(struct xp_spans *spans, uint64_t at_ns)
 {
-	if (XP_ARRAY_RESERVE(spans->clear, spans->clear_room, spans->clear_count + 1))
-		return -ENOMEM;
-	spans->clear[spans->clear_count++] = at_ns;
-	return 0;
+	return XP_ARRAY_ADD(spans->clear, spans->clear_count, spans->clear_room, at_ns);
 }
 
 static int compare_spans(const void *a, const void *b)

@@ -347,10 +347,7 @@ uint64_t xp_symbolizer_vaddr(const struct xp_symbolizer *symbolizer, uint32_t nu
 
 static int add_wanted(struct file *file, uint64_t vaddr)
 {
-	if (XP_ARRAY_RESERVE(file->wanted, file->wanted_room, file->wanted_count + 1))
-		return -ENOMEM;
-	file->wanted[file->wanted_count++] = vaddr;
-	return 0;
+	return XP_ARRAY_ADD(file->wanted, file->wanted_count, file->wanted_room, vaddr);
 }
 
 int xp_symbolizer_want(struct xp_symbolizer *symbolizer, uint32_t number, uint64_t vaddr, uint32_t *place)

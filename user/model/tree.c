@@ -123,9 +123,8 @@ static int find_stack(struct xp_model_tree *tree, const struct xp_model *model, 
 			*node = *known;
 			break;
 		}
-		if (XP_ARRAY_RESERVE(tree->path, tree->path_room, depth + 1))
+		if (XP_ARRAY_ADD(tree->path, depth, tree->path_room, stack))
 			return -ENOMEM;
-		tree->path[depth++] = stack;
 	}
 	for (; !err && depth; depth--) {
 		stack = tree->path[depth - 1];

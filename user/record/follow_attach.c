@@ -203,16 +203,17 @@ static int attach_throttled(struct xp_targets *targets, struct xp_object *object
  * Conditional tail exits of an object that is patched, in all processes: the children of those that have it patched are
  * to be recorded, too. Once for each object.
  */
-static int probe_conditional(struct xp_targets *targets, const struct xp_object *object)
+static int probe_conditional(struct xp_targets *targets, struct xp_object *object)
 {
 	const struct xp_sled_choice conditional = { .object = object, .unpatched = true };
 	struct xp_sled_result sleds;
 	int err;
 
-	if (!targets->probes.attach || xp_probes_has_conditional(&targets->probes, object))
+	if (!targets->probes.attach || object->conditional_probed)
 		return 0;
 	err = xp_sleds_attach(targets->probes.attach, targets->programs, &conditional, &sleds);
-	return err ? err : xp_probes_add_conditional(&targets->probes, object);
+	object->conditional_probed = !err;
+	return err;
 }
 
 /* The functions of a Go program are probed in each call mode but patch. Says so once for each process. */

@@ -25,28 +25,8 @@ const struct xp_attached *xp_probes_find_any(const struct xp_probes *probes, con
 
 int xp_probes_add(struct xp_probes *probes, const struct xp_attached *attached)
 {
-	int err = XP_ARRAY_RESERVE(probes->attached, probes->attached_room, probes->attached_count + 1);
-
-	if (!err)
-		probes->attached[probes->attached_count++] = *attached;
+	int err = XP_ARRAY_ADD(probes->attached, probes->attached_count, probes->attached_room, *attached);
 	probes->any_attached = true;
-	return err;
-}
-
-bool xp_probes_has_conditional(const struct xp_probes *probes, const struct xp_object *object)
-{
-	for (size_t i = 0; i < probes->conditional_count; i++)
-		if (probes->conditional[i] == object)
-			return true;
-	return false;
-}
-
-int xp_probes_add_conditional(struct xp_probes *probes, const struct xp_object *object)
-{
-	int err = XP_ARRAY_RESERVE(probes->conditional, probes->conditional_room, probes->conditional_count + 1);
-
-	if (!err)
-		probes->conditional[probes->conditional_count++] = object;
 	return err;
 }
 
@@ -78,8 +58,6 @@ int xp_probes_add_linker(struct xp_probes *probes, const struct xp_programs *pro
  */
 void xp_probes_drop_process(struct xp_probes *probes, pid_t pid, bool multi)
 {
-	size_t kept = 0;
-
 	if (probes->throttle)
 		xp_throttle_drop_process(probes->throttle, pid);
 	if (probes->patch)
@@ -87,15 +65,8 @@ void xp_probes_drop_process(struct xp_probes *probes, pid_t pid, bool multi)
 	if (probes->attach && (multi || probes->patch || probes->usdt.pattern_count))
 		xp_attach_detach_process(probes->attach, pid);
 	xp_usdt_on_drop_process(&probes->usdt, pid);
-	for (size_t i = 0; i < probes->attached_count; i++)
-		if (probes->attached[i].pid != pid)
-			probes->attached[kept++] = probes->attached[i];
-	probes->attached_count = kept;
-	kept = 0;
-	for (size_t i = 0; i < probes->linker_count; i++)
-		if (probes->linkers[i].pid != pid)
-			probes->linkers[kept++] = probes->linkers[i];
-	probes->linker_count = kept;
+	XP_ARRAY_KEEP(probes->attached, probes->attached_count, i, probes->attached[i].pid != pid);
+	XP_ARRAY_KEEP(probes->linkers, probes->linker_count, i, probes->linkers[i].pid != pid);
 }
 
 struct xp_sled_result xp_probes_sum(const struct xp_probes *probes)
@@ -116,7 +87,6 @@ void xp_probes_free(struct xp_probes *probes)
 	xp_attach_free(probes->attach);
 	xp_throttle_free(probes->throttle);
 	free(probes->attached);
-	free(probes->conditional);
 	free(probes->linkers);
 	xp_usdt_on_free(&probes->usdt);
 }

@@ -39,9 +39,6 @@ struct xp_probes {
 	struct xp_throttle *throttle; /* --max-overhead; NULL: no budget */
 	struct xp_attached *attached;
 	size_t attached_count, attached_room;
-	/* Objects whose conditional tail exits are probed in all processes, besides sleds that are patched. */
-	const struct xp_object **conditional;
-	size_t conditional_count, conditional_room;
 	struct xp_linker *linkers;
 	size_t linker_count, linker_room;
 	struct xp_usdt_probes_on usdt; /* --usdt */
@@ -62,9 +59,6 @@ const struct xp_attached *xp_probes_find(const struct xp_probes *probes, const s
 const struct xp_attached *xp_probes_find_any(const struct xp_probes *probes, const struct xp_object *object);
 /* Lists probes that were attached. Returns 0 or -ENOMEM. */
 int xp_probes_add(struct xp_probes *probes, const struct xp_attached *attached);
-/* The list of conditional tail exits. Adding returns 0 or -ENOMEM. */
-bool xp_probes_has_conditional(const struct xp_probes *probes, const struct xp_object *object);
-int xp_probes_add_conditional(struct xp_probes *probes, const struct xp_object *object);
 /*
  * Attaches the probe that reports changes of the list of objects to this dynamic linker, unless the process (0: all)
  * has it. fd: the linker's file. Without the probe, objects loaded later are not noticed. Returns 0, -ENOMEM, or an

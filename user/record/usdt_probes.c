@@ -231,12 +231,7 @@ int xp_usdt_on_attach(struct xp_usdt_probes_on *usdt, struct xp_attach *attach, 
 
 void xp_usdt_on_drop_process(struct xp_usdt_probes_on *usdt, pid_t pid)
 {
-	size_t kept = 0;
-
-	for (size_t i = 0; i < usdt->attached_count; i++)
-		if (usdt->attached[i].pid != pid)
-			usdt->attached[kept++] = usdt->attached[i];
-	usdt->attached_count = kept;
+	XP_ARRAY_KEEP(usdt->attached, usdt->attached_count, i, usdt->attached[i].pid != pid);
 }
 
 int xp_usdt_on_check(const struct xp_usdt_probes_on *usdt)

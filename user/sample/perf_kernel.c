@@ -51,9 +51,7 @@ static int read_modules(struct modules *modules, FILE *table)
 			3 ||
 		    !module.start)
 			continue;
-		err = XP_ARRAY_RESERVE(modules->all, modules->room, modules->count + 1);
-		if (!err)
-			modules->all[modules->count++] = module;
+		err = XP_ARRAY_ADD(modules->all, modules->count, modules->room, module);
 	}
 	free(line);
 	return err;

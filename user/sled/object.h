@@ -73,6 +73,7 @@ struct xp_object {
 	size_t patched_in_file;		   /* selected, but the file does not have the bytes of an unpatched sled */
 	bool is_main;			   /* the executable of a process, see xp_objects.plans */
 	uint32_t unpatchable;		   /* functions left out by xp_objects.only_patchable */
+	bool conditional_probed;	   /* its conditional tail exits, in all processes; set by the caller */
 	struct xp_function_budget *budget; /* by function id; owned by the budget, NULL without one */
 	/* By function id, for its calls to be watched: 1 plus the index in xp_objects.watched, or 0; NULL: none is. */
 	uint8_t *watched;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "arch/x86_64/sled_bytes.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/util.h"
@@ -51,16 +52,10 @@ static struct patched *find_patched(const struct xp_patch_work *work)
 static int remember(struct xp_patch_work *work)
 {
 	struct xp_patch *patch = work->patch;
-	struct patched *list;
 
 	if (find_patched(work))
 		return 0;
-	list = realloc(patch->list, (patch->count + 1) * sizeof(*list));
-	if (!list)
-		return -ENOMEM;
-	patch->list = list;
-	list[patch->count++] = (struct patched){ work->pid, work->object, 0 };
-	return 0;
+	return XP_ARRAY_ADD(patch->list, patch->count, patch->room, (struct patched){ work->pid, work->object, 0 });
 }
 
 /* An exec from this TSC on has removed the patches. An earlier exec happened before they were made. */
@@ -410,11 +405,7 @@ void xp_patch_forget(struct xp_patch *patch, pid_t pid)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < patch->count; i++)
-		if (patch->list[i].pid != pid)
-			patch->list[kept++] = patch->list[i];
-	patch->count = kept;
-	kept = 0;
+	XP_ARRAY_KEEP(patch->list, patch->count, i, patch->list[i].pid != pid);
 	for (size_t i = 0; i < patch->stub_count; i++) {
 		if (patch->stubs[i].pid == pid)
 			xp_patch_leave_stub(patch, &patch->stubs[i]);

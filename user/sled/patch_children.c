@@ -4,6 +4,7 @@
 
 #include "arch/x86_64/patch_bytes.h"
 #include "arch/x86_64/sled_bytes.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "sled/patch_work.h"
 #include "sled/unpatch.h"
@@ -159,17 +160,10 @@ int xp_patch_attach_children(const struct xp_patch_work *work, unsigned int slot
 
 void xp_patch_leave_stub(struct xp_patch *patch, struct xp_patch_stub *stub)
 {
-	struct xp_patch_stub *left = NULL;
-
-	if (stub->group && stub->place.alive)
-		left = realloc(patch->left, (patch->left_count + 1) * sizeof(*left));
-	if (!left) {
-		xp_call_rings_free(stub->rings);
-		xp_stub_close(&stub->place);
+	if (stub->group && stub->place.alive && !XP_ARRAY_ADD(patch->left, patch->left_count, patch->left_room, *stub))
 		return;
-	}
-	patch->left = left;
-	left[patch->left_count++] = *stub;
+	xp_call_rings_free(stub->rings);
+	xp_stub_close(&stub->place);
 }
 
 bool xp_patch_left(const struct xp_patch *patch)

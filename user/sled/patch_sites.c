@@ -5,6 +5,7 @@
 
 #include "arch/x86_64/patch_bytes.h"
 #include "arch/x86_64/sled_bytes.h"
+#include "base/array.h"
 #include "base/interrupt.h"
 #include "base/util.h"
 #include "base/why.h"
@@ -39,18 +40,7 @@ static bool wants(const uint32_t *ids, size_t count, uint32_t id)
 
 static int add_mapping(struct xp_patch_work *work, const struct xp_mapping *mapping)
 {
-	struct xp_text_patches *text_patches = realloc(work->text_patches, (work->count + 1) * sizeof(*text_patches));
-
-	if (!text_patches)
-		return -ENOMEM;
-	work->text_patches = text_patches;
-	text_patches[work->count++] = (struct xp_text_patches){
-		.start = mapping->start,
-		.end = mapping->end,
-		.file_fd = work->object->fd,
-		.file_start = mapping->start - mapping->file_offset,
-	};
-	return 0;
+	return XP_ARRAY_ADD(work->text_patches, work->count, work->room, xp_text_patches_in(mapping, work->object->fd));
 }
 
 /* The sleds of these functions that lie in the mapping, without bytes yet. */

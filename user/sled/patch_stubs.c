@@ -10,6 +10,7 @@
 
 #include "arch/x86_64/patch_bytes.h"
 #include "arch/x86_64/sled_bytes.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/util.h"
 #include "base/why.h"
@@ -160,13 +161,11 @@ static struct xp_call_rings *get_rings(struct xp_patch_work *work, struct xp_stu
 static int own_stub(struct xp_patch_work *work, struct xp_stub_place *place)
 {
 	struct xp_patch *patch = work->patch;
-	struct xp_patch_stub *stubs = realloc(patch->stubs, (patch->stub_count + 1) * sizeof(*stubs));
-	const struct xp_patch_stub *same;
-	int err = stubs ? 0 : -ENOMEM;
+	int err = XP_ARRAY_RESERVE(patch->stubs, patch->stub_room, patch->stub_count + 1);
+	const struct xp_patch_stub *same = xp_patch_first_stub(patch, &place->id);
+	struct xp_patch_stub *stub;
 	pid_t holder;
 
-	patch->stubs = stubs ?: patch->stubs;
-	same = xp_patch_first_stub(patch, &place->id);
 	/* A parent and its child share the file: one lock, which ends with the last descriptor. */
 	if (!err && same)
 		err = dup3(same->place.fd, place->fd, O_CLOEXEC) < 0 ? -errno : 0;
@@ -178,15 +177,15 @@ static int own_stub(struct xp_patch_work *work, struct xp_stub_place *place)
 		       : err == -EKEYREJECTED ? xp_why_set(err, "its stub is locked, and not by an xprof")
 					      : err;
 	}
-	stubs[patch->stub_count] = (struct xp_patch_stub){ .pid = work->pid,
-							   .rings = get_rings(work, place),
-							   .had_rings = same && (same->rings || same->had_rings),
-							   .group = same ? same->group : 0 };
-	stubs[patch->stub_count].place = *place;
+	stub = &patch->stubs[patch->stub_count];
+	*stub = (struct xp_patch_stub){ .pid = work->pid,
+					.rings = get_rings(work, place),
+					.had_rings = same && (same->rings || same->had_rings),
+					.group = same ? same->group : 0 };
+	stub->place = *place;
 	place->fd = -1;
 	if (patch->memory)
-		stubs[patch->stub_count].unread = xp_patch_read_counters(patch, &stubs[patch->stub_count], work->pid,
-									 stubs[patch->stub_count].counted);
+		stub->unread = xp_patch_read_counters(patch, stub, work->pid, stub->counted);
 	patch->stub_count++;
 	return 0;
 }

@@ -36,14 +36,14 @@ struct patched {
 struct xp_patch {
 	struct xp_patch_options options;
 	struct xp_patch_stub *stubs;
-	size_t stub_count;
+	size_t stub_count, stub_room;
 	struct xp_patch_stub *left; /* of processes that are forgotten, for their children */
-	size_t left_count;
+	size_t left_count, left_room;
 	pid_t *children; /* whose sleds xp_patch_restore() has restored */
 	size_t child_count;
 	uint32_t last_group;
 	struct patched *list;
-	size_t count;
+	size_t count, room;
 	struct xp_target_memory *memory; /* for the counters, with a budget */
 	struct xp_moved_code **moved;	 /* patch_jumps.c */
 	size_t moved_count;
@@ -67,7 +67,7 @@ struct xp_patch_work {
 
 	struct xp_stub_map stubs;	      /* stubs that the process had before */
 	struct xp_text_patches *text_patches; /* one for each mapping */
-	size_t count;
+	size_t count, room;
 	size_t sites; /* sum over all mappings */
 	uint64_t low; /* all text patches are in [low, high) */
 	uint64_t high;

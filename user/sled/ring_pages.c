@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/array.h"
 #include "base/child.h"
 #include "base/util.h"
 #include "sled/call_rings.h"
@@ -28,13 +29,8 @@ static int punch_hole(void *arg)
 
 size_t xp_ring_pages_pending(void)
 {
-	size_t kept = 0;
-
-	for (size_t i = 0; i < pending_count; i++)
-		if (xp_child_wait(pending[i].pid, 0) == -EAGAIN)
-			pending[kept++] = pending[i];
-	pending_count = kept;
-	return kept;
+	XP_ARRAY_KEEP(pending, pending_count, i, xp_child_wait(pending[i].pid, 0) == -EAGAIN);
+	return pending_count;
 }
 
 /* Whether a child may work for this user. */

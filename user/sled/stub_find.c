@@ -11,6 +11,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/code_places.h"
 #include "base/util.h"
 #include "sled/call_rings.h"
@@ -18,17 +19,6 @@
 #include "target/chosen_file.h"
 #include "target/memory_window.h"
 #include "target/target.h"
-
-static int add(struct xp_stub_map *map, const struct xp_stub_place *place)
-{
-	struct xp_stub_place *list = realloc(map->list, (map->count + 1) * sizeof(*list));
-
-	if (!list)
-		return -ENOMEM;
-	map->list = list;
-	list[map->count++] = *place;
-	return 0;
-}
 
 static bool is_alive(pid_t pid, uint64_t address)
 {
@@ -141,7 +131,7 @@ static int add_stub(struct xp_stub_map *map, pid_t pid, const struct xp_mapping 
 	place.rings = XP_MAX(xp_stub_open_rings(pid, text, place.address), -1);
 	place.shares_counters =
 	    maps_to_write(text, place.address + XP_STUB_COUNTERS, place.address + XP_STUB_ROOM, NULL);
-	err = add(map, &place);
+	err = XP_ARRAY_ADD(map->list, map->count, map->room, place);
 	if (err)
 		xp_stub_close(&place);
 	return err;

@@ -44,7 +44,7 @@ struct xp_stub_place {
 
 struct xp_stub_map {
 	struct xp_stub_place *list;
-	size_t count;
+	size_t count, room;
 };
 
 /*

@@ -22,12 +22,19 @@ size_t xp_text_patch_bytes(const struct xp_text_patch *text_patch)
 	return text_patch->kind == XP_JUMP_SHORT ? 2 : XP_JUMP_BYTES;
 }
 
+struct xp_text_patches xp_text_patches_in(const struct xp_mapping *mapping, int file_fd)
+{
+	return (struct xp_text_patches){
+		.start = mapping->start,
+		.end = mapping->end,
+		.file_fd = file_fd,
+		.file_start = mapping->start - mapping->file_offset,
+	};
+}
+
 int xp_text_patches_add(struct xp_text_patches *text_patches, const struct xp_text_patch *text_patch)
 {
-	if (XP_ARRAY_RESERVE(text_patches->list, text_patches->room, text_patches->count + 1))
-		return -ENOMEM;
-	text_patches->list[text_patches->count++] = *text_patch;
-	return 0;
+	return XP_ARRAY_ADD(text_patches->list, text_patches->count, text_patches->room, *text_patch);
 }
 
 static int by_address(const void *a, const void *b)

@@ -14,6 +14,7 @@
 
 #include "elf/sled_table.h"
 #include "target/remote.h"
+#include "target/target.h"
 
 /* Jumps to trampolines, in the order in which they are written; they are restored in the opposite order. */
 enum xp_jump_place {
@@ -53,6 +54,8 @@ struct xp_text_patches {
 	uint64_t file_start; /* file offset = address - file_start, modulo 2^64 */
 };
 
+/* An empty list, for a mapping of this file. */
+struct xp_text_patches xp_text_patches_in(const struct xp_mapping *mapping, int file_fd);
 /* Returns 0 or -ENOMEM. */
 int xp_text_patches_add(struct xp_text_patches *text_patches, const struct xp_text_patch *text_patch);
 /*

@@ -122,7 +122,7 @@ static int read_file(struct xp_trampolines *trampolines, int fd, const struct xp
 
 static int add(struct xp_trampolines_list *list, pid_t pid, const struct xp_mapping *mapping)
 {
-	struct xp_trampolines one, *all;
+	struct xp_trampolines one;
 	int err, fd = xp_mapping_open(pid, mapping);
 
 	if (fd < 0)
@@ -131,18 +131,11 @@ static int add(struct xp_trampolines_list *list, pid_t pid, const struct xp_mapp
 	close(fd);
 	if (err)
 		return err == -ENOENT ? 0 : err;
-	if (!xp_trampolines_may_add(list, &one)) {
+	err =
+	    xp_trampolines_may_add(list, &one) ? XP_ARRAY_ADD(list->all, list->count, list->room, one) : -EKEYREJECTED;
+	if (err)
 		free(one.jumps);
-		return -EKEYREJECTED;
-	}
-	all = realloc(list->all, (list->count + 1) * sizeof(*all));
-	if (!all) {
-		free(one.jumps);
-		return -ENOMEM;
-	}
-	list->all = all;
-	all[list->count++] = one;
-	return 0;
+	return err;
 }
 
 int xp_trampolines_read(struct xp_trampolines_list *list, pid_t pid)

@@ -20,7 +20,6 @@
 #include "sled/text_patches.h"
 #include "target/remote.h"
 
-struct xp_mapping;
 struct xp_stub_map;
 
 /* Offset of the code in the file. */
@@ -47,7 +46,7 @@ struct xp_trampolines {
 
 struct xp_trampolines_list {
 	struct xp_trampolines *all;
-	size_t count;
+	size_t count, room;
 };
 
 /*

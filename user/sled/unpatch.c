@@ -36,7 +36,7 @@ struct search {
 	struct xp_trampolines_list trampolines;
 	struct xp_memory_window *memory;
 	struct xp_text_patches *text_patches; /* one for each mapping with patched sleds */
-	size_t count;
+	size_t count, room;
 	size_t written;
 	bool tails; /* searches for sleds that are restored but for the bytes behind the head */
 };
@@ -95,7 +95,7 @@ static int look_at_sleds(struct search *search, struct xp_text_patches *text_pat
 static int look_at(struct search *search, pid_t pid, const struct xp_mapping *mapping)
 {
 	struct xp_sled_table *table;
-	struct xp_text_patches text_patches = { 0 }, *list;
+	struct xp_text_patches text_patches;
 	int err, fd;
 
 	if (mapping->shared)
@@ -108,39 +108,31 @@ static int look_at(struct search *search, pid_t pid, const struct xp_mapping *ma
 		close(fd);
 		return err == -ENOMEM || err == -ECANCELED ? err : 0;
 	}
-	text_patches.start = mapping->start;
-	text_patches.end = mapping->end;
-	text_patches.file_fd = fd;
-	text_patches.file_start = mapping->start - mapping->file_offset;
+	text_patches = xp_text_patches_in(mapping, fd);
 	err = look_at_sleds(search, &text_patches, mapping, table);
 	xp_sled_table_free(table);
 	if (!err && text_patches.count)
 		err = xp_text_patches_sort(&text_patches) == -EINVAL ? -EUCLEAN : 0;
-	list = !err && text_patches.count ? realloc(search->text_patches, (search->count + 1) * sizeof(*list)) : NULL;
-	if (!list) {
+	if (!err && text_patches.count)
+		err = XP_ARRAY_ADD(search->text_patches, search->count, search->room, text_patches);
+	if (err || !text_patches.count) {
 		xp_text_patches_free(&text_patches);
 		close(fd);
-		return err || !text_patches.count ? err : -ENOMEM;
 	}
-	search->text_patches = list;
-	list[search->count++] = text_patches;
-	return 0;
+	return err;
 }
 
 /* Takes over the lists that are not empty. */
 static int keep_jumps(struct search *search, struct xp_text_patches lists[XP_JUMP_PLACES])
 {
-	struct xp_text_patches *all =
-	    realloc(search->text_patches, (search->count + XP_JUMP_PLACES) * sizeof(*search->text_patches));
-	int err = all ? 0 : -ENOMEM;
+	int err = XP_ARRAY_RESERVE(search->text_patches, search->room, search->count + XP_JUMP_PLACES);
 
-	search->text_patches = all ?: search->text_patches;
 	for (size_t i = 0; i < XP_JUMP_PLACES; i++) {
 		int fd = err || !lists[i].count ? -1 : fcntl(lists[i].file_fd, F_DUPFD_CLOEXEC, 0);
 
 		if (fd >= 0 && !xp_text_patches_sort(&lists[i])) {
 			lists[i].file_fd = fd;
-			all[search->count++] = lists[i];
+			search->text_patches[search->count++] = lists[i];
 			continue;
 		}
 		if (fd >= 0)
@@ -164,10 +156,7 @@ static int look_at_jumps(struct search *search, pid_t pid, const struct xp_mappi
 	if (fd < 0)
 		return 0;
 	for (size_t i = 0; i < XP_JUMP_PLACES; i++)
-		lists[i] = (struct xp_text_patches){ .start = mapping->start,
-						     .end = mapping->end,
-						     .file_fd = fd,
-						     .file_start = mapping->start - mapping->file_offset };
+		lists[i] = xp_text_patches_in(mapping, fd);
 	for (size_t i = 0; i < search->trampolines.count && !err; i++)
 		err = xp_trampolines_find_jumps(&search->trampolines.all[i], pid, lists);
 	err = keep_jumps(search, lists) ?: err;

@@ -27,10 +27,7 @@ int xp_ksym_want(struct xp_ksym *syms, uint64_t address)
 		return -ENOMEM;
 	if (syms->seen.count == known)
 		return 0;
-	if (XP_ARRAY_RESERVE(syms->all, syms->room, syms->count + 1))
-		return -ENOMEM;
-	syms->all[syms->count++] = (struct xp_kallsym){ .address = address };
-	return 0;
+	return XP_ARRAY_ADD(syms->all, syms->count, syms->room, (struct xp_kallsym){ .address = address });
 }
 
 void xp_ksym_free(struct xp_ksym *syms)

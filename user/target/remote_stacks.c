@@ -89,9 +89,7 @@ static int read_areas(struct search *search)
 		line_end = strchrnul(line, '\n');
 		if (!parse(line, line_end, &area))
 			continue;
-		err = XP_ARRAY_RESERVE(search->areas, room, search->area_count + 1) ? -ENOMEM : 0;
-		if (!err)
-			search->areas[search->area_count++] = area;
+		err = XP_ARRAY_ADD(search->areas, search->area_count, room, area);
 	}
 	free(text);
 	return err;

@@ -73,10 +73,7 @@ static struct member *add_member(struct assembly *assembly, const struct xp_flig
 
 static int add_left(struct member *member, uint32_t fn_id)
 {
-	if (XP_ARRAY_RESERVE(member->left, member->left_room, member->left_count + 1))
-		return -ENOMEM;
-	member->left[member->left_count++] = fn_id;
-	return 0;
+	return XP_ARRAY_ADD(member->left, member->left_count, member->left_room, fn_id);
 }
 
 /* The log is well-formed: an exit ends the innermost call. */

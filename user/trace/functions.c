@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/util.h"
 #include "xprof/event.h"
 
@@ -39,20 +40,7 @@ static int add_watched(struct xp_functions *functions, const struct xp_object *o
 
 int xp_functions_add(struct xp_functions *functions, struct xp_object *object, const struct xp_sled_result *sleds)
 {
-	struct xp_range *ranges;
-
-	for (size_t i = 0; i < functions->range_count; i++)
-		if (functions->ranges[i].object == object)
-			return 1;
-	if (object->table->function_count > XP_FN_MAX - functions->count)
-		return -ENOSPC;
-	ranges = realloc(functions->ranges, (functions->range_count + 1) * sizeof(*ranges));
-	if (!ranges)
-		return -ENOMEM;
-	functions->ranges = ranges;
-	if (add_watched(functions, object))
-		return -ENOMEM;
-	ranges[functions->range_count++] = (struct xp_range){
+	struct xp_range range = {
 		.object = object,
 		.fn_base = object->fn_base,
 		.function_count = object->table->function_count,
@@ -60,6 +48,15 @@ int xp_functions_add(struct xp_functions *functions, struct xp_object *object, c
 		.budget = object->budget,
 		.sleds = *sleds,
 	};
+
+	for (size_t i = 0; i < functions->range_count; i++)
+		if (functions->ranges[i].object == object)
+			return 1;
+	if (object->table->function_count > XP_FN_MAX - functions->count)
+		return -ENOSPC;
+	if (add_watched(functions, object) ||
+	    XP_ARRAY_ADD(functions->ranges, functions->range_count, functions->range_room, range))
+		return -ENOMEM;
 	functions->count += object->table->function_count;
 	functions->has_typed = functions->has_typed || has_typed_sleds(object->table);
 	return 0;

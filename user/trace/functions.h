@@ -30,7 +30,7 @@ struct xp_watched {
 /* All zero: none. The objects are borrowed. */
 struct xp_functions {
 	struct xp_range *ranges;
-	size_t range_count;
+	size_t range_count, range_room;
 	uint32_t count; /* sum over all ranges: the last id */
 	bool has_typed; /* has typed event sleds, which llvm-xray's reader of instrumentation maps rejects */
 	const struct xp_object *main_object; /* the executable, if it is instrumented; set by the caller */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/file_name.h"
 #include "base/u64_map.h"
 #include "base/util.h"
@@ -295,17 +296,6 @@ static int settle(struct xp_process *process, const struct xp_flight_result *res
 	return err;
 }
 
-static int add_log(struct xp_process *process, const struct xp_flight_log *log)
-{
-	struct xp_flight_log *logs = reallocarray(process->flights.logs, process->flights.count + 1, sizeof(*logs));
-
-	if (!logs)
-		return -ENOMEM;
-	process->flights.logs = logs;
-	logs[process->flights.count++] = *log;
-	return 0;
-}
-
 static int take_back(struct xp_flight_job *job, xp_flight_done done, void *arg)
 {
 	struct errand *errand = job->arg;
@@ -323,7 +313,7 @@ static int take_back(struct xp_flight_job *job, xp_flight_done done, void *arg)
 		log->entries = job->result.entries;
 		log->exits = job->result.exits;
 		process->log.error = process->log.error ?: job->error;
-		err = err ?: add_log(process, log);
+		err = err ?: XP_ARRAY_ADD(process->flights.logs, process->flights.count, process->flights.room, *log);
 		done(arg, process, log);
 	}
 	free(job->result.shares);

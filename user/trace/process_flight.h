@@ -69,10 +69,10 @@ struct xp_flight_log {
 };
 
 struct xp_process_flights {
-	struct xp_flight *memory;	  /* the records since the last log */
-	unsigned int begun;		  /* logs that were requested */
-	unsigned int count;		  /* of logs */
-	struct xp_flight_log *logs;	  /* those that were written, or failed */
+	struct xp_flight *memory;   /* the records since the last log */
+	unsigned int begun;	    /* logs that were requested */
+	struct xp_flight_log *logs; /* those that were written, or failed */
+	size_t count, room;
 	struct xp_flight_threads threads; /* for the next log */
 	struct xp_flight_slow_call *slow; /* for the next log, which is to be written now; NULL: there is none */
 };

@@ -196,10 +196,8 @@ static void leave_watched(struct xp_thread *thread, uint32_t frames)
 static int begin_watched(struct xp_thread *thread, uint64_t tsc)
 {
 	leave_watched(thread, thread->depth);
-	if (XP_ARRAY_RESERVE(thread->watched, thread->watched_room, thread->watched_count + 1))
-		return -ENOMEM;
-	thread->watched[thread->watched_count++] = (struct xp_watched_call){ tsc, thread->depth };
-	return 0;
+	return XP_ARRAY_ADD(thread->watched, thread->watched_count, thread->watched_room,
+			    (struct xp_watched_call){ tsc, thread->depth });
 }
 
 /* The call of that frame has ended. One that began before the recording, or was forgotten, is not known. */

@@ -4,13 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/util.h"
 
 void xp_thread_sums_add(struct xp_thread_sums *sums, const struct xp_thread *thread)
 {
 	/* Threads have room besides their stacks. */
 	size_t most = thread->first == thread ? XP_THREAD_SUMMARIES_MAX : XP_THREAD_SUMMARIES_MAX / 2;
-	struct xp_thread_summary *summaries;
+	struct xp_thread_summary summary = {
+		.tid = thread->tid,
+		.stack_of = thread->first != thread ? thread->first->tid : 0,
+		.serial = thread->serial,
+		.counts = thread->counts,
+	};
 
 	xp_counts_add(&sums->counts, &thread->counts);
 	sums->clamped += thread->clamped;
@@ -19,17 +25,10 @@ void xp_thread_sums_add(struct xp_thread_sums *sums, const struct xp_thread *thr
 		sums->thread_count++;
 	else
 		sums->stack_count++;
-	if (sums->summary_count >= most)
-		return;
-	summaries = realloc(sums->summaries, (sums->summary_count + 1) * sizeof(*summaries));
-	if (!summaries)
-		return; /* the sum above includes it anyway */
-	sums->summaries = summaries;
-	summaries[sums->summary_count] =
-	    (struct xp_thread_summary){ .tid = thread->tid, .serial = thread->serial, .counts = thread->counts };
-	if (thread->first != thread)
-		sums->summaries[sums->summary_count].stack_of = thread->first->tid;
-	memcpy(summaries[sums->summary_count++].name, thread->name, sizeof(thread->name));
+	memcpy(summary.name, thread->name, sizeof(thread->name));
+	/* Without memory for it, the sums above include it anyway. */
+	if (sums->summary_count < most)
+		(void)XP_ARRAY_ADD(sums->summaries, sums->summary_count, sums->summary_room, summary);
 }
 
 void xp_thread_sums_synthesized(struct xp_thread_sums *sums, uint32_t fn_id, uint32_t function_count)

@@ -26,6 +26,7 @@ struct xp_thread_sums {
 	uint32_t *synthesized; /* exits per function id; NULL before the first */
 	struct xp_thread_summary *summaries;
 	size_t summary_count; /* at most XP_THREAD_SUMMARIES_MAX */
+	size_t summary_room;
 };
 
 /* A thread ends. */

@@ -147,10 +147,7 @@ static int add(struct reader *reader, struct xp_dwarf_cursor *entry, uint64_t ci
 
 	if (err || !decode(reader, entry, &fde) || fde.vaddr >= fdes->end || fde.vaddr + fde.bytes <= fdes->start)
 		return err;
-	if (XP_ARRAY_RESERVE(fdes->all, fdes->room, fdes->count + 1))
-		return -ENOMEM;
-	fdes->all[fdes->count++] = fde;
-	return 0;
+	return XP_ARRAY_ADD(fdes->all, fdes->count, fdes->room, fde);
 }
 
 int xp_cfi_fdes_read(struct xp_cfi_fdes *fdes, const struct xp_cfi_section *from)

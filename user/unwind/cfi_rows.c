@@ -227,10 +227,7 @@ int xp_cfi_rows_add(struct xp_cfi_rows *rows, uint32_t offset, const struct xp_c
 		return 0;
 	if (rows->count == XP_CFI_ROWS_MAX)
 		return -EFBIG;
-	if (XP_ARRAY_RESERVE(rows->all, rows->room, rows->count + 1))
-		return -ENOMEM;
-	rows->all[rows->count++] = new;
-	return 0;
+	return XP_ARRAY_ADD(rows->all, rows->count, rows->room, new);
 }
 
 int xp_cfi_rows_run(struct xp_cfi_rows *rows, struct xp_cfi_program *program, uint64_t start, uint64_t end,
