@@ -207,16 +207,16 @@ TEST_WITH(flights_and_budget, set_up, tear_down)
 	struct xp_sled_table table = { .functions = functions, .function_count = XP_ARRAY_SIZE(functions) };
 	struct xp_object object = { .path = (char *)"/bin/a", .table = &table };
 	struct xp_range range = { .object = &object, .function_count = XP_ARRAY_SIZE(functions) };
-	struct xp_throttled taken_out[] = {
-		{ .object = &object,
-		  .function_id = 3,
-		  .times = 2,
-		  .out_ticks = 1500000000,
-		  .counted_ticks = 500000000,
-		  .counted = 7 },
-		{ .object = &object, .function_id = 4, .times = 1, .out_ticks = 9000000000 },
-		{ .object = &object, .function_id = 5 },
+	struct xp_throttled taken_out[XP_ARRAY_SIZE(functions)] = {
+		[2] = { .object = &object,
+			.function_id = 3,
+			.times = 2,
+			.out_ticks = 1500000000,
+			.counted_ticks = 500000000,
+			.counted = 7 },
+		[3] = { .object = &object, .function_id = 4, .times = 1, .out_ticks = 9000000000 },
 	};
+	struct xp_throttle_member member = { .object = &object };
 	static struct xp_throttle throttle = { .cpu_sum_ns = 16, .tracing_sum_ns = 1 };
 	struct xp_flight_log flight = {
 		.name = "a.42.flight1.fdr",
@@ -252,7 +252,8 @@ TEST_WITH(flights_and_budget, set_up, tear_down)
 	json_t *json;
 
 	throttle.all = taken_out;
-	throttle.count = XP_ARRAY_SIZE(taken_out);
+	throttle.members = &member;
+	throttle.member_count = 1;
 	recording.options = &options;
 	recording.targets.probes.throttle = &throttle;
 	recording.targets.forecast = (struct xp_forecast){

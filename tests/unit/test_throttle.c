@@ -128,7 +128,7 @@ struct fixture {
 	struct xp_object objects[2];
 	struct xp_sled_table table;
 	struct xp_function functions[FUNCTIONS];
-	uint32_t taken[2][FUNCTIONS + 1];
+	struct xp_throttled all[2 * FUNCTIONS];
 	struct xp_budget_change changes[2 * FUNCTIONS];
 	struct xp_throttle_place places[2][2];
 	struct xp_function_budget budgets[2][FUNCTIONS + 1];
@@ -145,11 +145,13 @@ static void set_member(struct fixture *f, size_t m, pid_t first, pid_t second)
 	*member = (struct xp_throttle_member){
 		.object = &f->objects[m],
 		.functions = f->budgets[m],
-		.taken = f->taken[m],
 		.places = f->places[m],
 		.place_count = second ? 2 : 1,
 	};
 	assert_int_equal(xp_budget_add(&f->throttle.budget, FUNCTIONS, &member->first), 0);
+	for (size_t i = 0; i < FUNCTIONS; i++)
+		f->all[member->first + i] =
+		    (struct xp_throttled){ &f->objects[m], (uint32_t)i + 1, .counter = XP_NO_COUNTER };
 }
 
 static int set_up(void **state)
@@ -163,6 +165,7 @@ static int set_up(void **state)
 	f->table.function_count = FUNCTIONS;
 	f->table.functions = f->functions;
 	f->throttle.changes = f->changes;
+	f->throttle.all = f->all;
 	xp_budget_init(&f->throttle.budget, 0, XP_THROTTLE_COUNTERS, 0);
 	f->throttle.members = f->members;
 	f->throttle.member_count = 2;
@@ -177,7 +180,6 @@ static int tear_down(void **state)
 	struct fixture *f = *state;
 
 	xp_budget_free(&f->throttle.budget);
-	free(f->throttle.all);
 	xp_processes_free(&f->processes);
 	free(f);
 	return 0;
@@ -199,7 +201,7 @@ static void work(struct fixture *f, enum xp_budget_state state)
 
 static void assert_is(struct fixture *f, size_t m, enum xp_budget_state state)
 {
-	const struct xp_throttled *one = xp_throttle_find(&f->throttle, f->members[m].first);
+	const struct xp_throttled *one = &f->throttle.all[f->members[m].first];
 	uint32_t excluded = state == XP_BUDGET_RECORDED	 ? XP_EXCLUDED_NOT
 			    : state == XP_BUDGET_COUNTED ? one->counter + 1
 							 : XP_EXCLUDED_OUT;
@@ -459,7 +461,7 @@ TEST_WITH(test_cut_short, set_up, tear_down)
 	work(f, XP_BUDGET_OUT);
 	assert_int_equal(kernel.stops, 2);
 	assert_int_equal(f->throttle.all[0].state, XP_BUDGET_OUT);
-	assert_int_equal(f->throttle.all[1].state, XP_BUDGET_OUT);
+	assert_int_equal(f->throttle.all[f->members[1].first].state, XP_BUDGET_OUT);
 	assert_int_equal(f->budgets[1][1].excluded, XP_EXCLUDED_OUT);
 	/* No other change is started. */
 	work(f, XP_BUDGET_COUNTED);
@@ -490,7 +492,7 @@ TEST_WITH(test_told_counts_are_bounded, set_up, tear_down)
 	f->throttle.budget.share = 0.5;
 	kernel.cpu_ns = 1;
 	work(f, XP_BUDGET_COUNTED);
-	one = xp_throttle_find(&f->throttle, f->members[0].first);
+	one = &f->throttle.all[f->members[0].first];
 	pass(f, TICK_NS, 0);
 	kernel.told[0] = UINT64_MAX / 2;
 	kernel.told[1] = HONEST;
@@ -517,30 +519,31 @@ TEST(test_counters_are_passed_on)
 	enum { MANY = XP_THROTTLE_COUNTERS + 40 };
 	struct xp_throttle throttle = { 0 };
 	struct xp_function_budget budgets[MANY + 1] = { 0 };
-	uint32_t taken[MANY + 1] = { 0 };
+	struct xp_throttled all[MANY];
 	struct xp_sled_table table = { .function_count = MANY };
 	struct xp_object object = { .table = &table, .budget = budgets };
-	struct xp_throttle_member member = { .object = &object, .taken = taken };
+	struct xp_throttle_member member = { .object = &object };
 	struct xp_budget_change changes[MANY];
 	uint32_t first_counter;
 
 	throttle.members = &member;
 	throttle.member_count = 1;
 	throttle.changes = changes;
-	for (size_t i = 0; i < MANY; i++)
+	throttle.all = all;
+	for (size_t i = 0; i < MANY; i++) {
+		all[i] = (struct xp_throttled){ &object, (uint32_t)i + 1, .counter = XP_NO_COUNTER };
 		changes[i] =
 		    (struct xp_budget_change){ i, i < XP_THROTTLE_COUNTERS ? XP_BUDGET_COUNTED : XP_BUDGET_OUT };
+	}
 	throttle.change_count = MANY;
 	add_changed(&throttle);
 	assert_int_equal(throttle.change_count, MANY);
-	assert_int_equal(throttle.count, MANY);
 	for (size_t i = 0; i < MANY; i++) {
-		struct xp_throttled *one = xp_throttle_find(&throttle, i);
+		struct xp_throttled *one = &all[i];
 
-		assert_int_equal(one->function_id, i + 1);
 		assert_int_equal(one->counter == XP_NO_COUNTER, i >= XP_THROTTLE_COUNTERS);
 		for (size_t j = 0; j < i && i < XP_THROTTLE_COUNTERS; j++)
-			assert_int_not_equal(xp_throttle_find(&throttle, j)->counter, one->counter);
+			assert_int_not_equal(all[j].counter, one->counter);
 		one->state = changes[i].state;
 	}
 	/* All counters are in use: one more function cannot be counted. */
@@ -550,14 +553,13 @@ TEST(test_counters_are_passed_on)
 	assert_int_equal(throttle.change_count, 1);
 	assert_int_equal(changes[0].state, XP_BUDGET_OUT);
 	/* The counter of a function that is no longer counted is assigned to the next one, and then freed. */
-	first_counter = xp_throttle_find(&throttle, 7)->counter;
-	xp_throttle_find(&throttle, 7)->state = XP_BUDGET_RECORDED;
+	first_counter = all[7].counter;
+	all[7].state = XP_BUDGET_RECORDED;
 	changes[0].state = XP_BUDGET_COUNTED;
 	add_changed(&throttle);
 	assert_int_equal(changes[0].state, XP_BUDGET_COUNTED);
-	assert_int_equal(xp_throttle_find(&throttle, MANY - 1)->counter, first_counter);
-	assert_int_equal(xp_throttle_find(&throttle, 7)->counter, XP_NO_COUNTER);
-	free(throttle.all);
+	assert_int_equal(all[MANY - 1].counter, first_counter);
+	assert_int_equal(all[7].counter, XP_NO_COUNTER);
 }
 
 static struct xp_process *add_child_of(struct fixture *f, pid_t parent, pid_t pid, uint64_t tsc)

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/array.h"
 #include "base/util.h"
 #include "budget/cost_watch.h"
 #include "budget/throttle_work.h"
@@ -40,7 +39,6 @@ void xp_throttle_free(struct xp_throttle *throttle)
 	for (size_t i = 0; i < throttle->member_count; i++) {
 		throttle->members[i].object->budget = NULL;
 		free(throttle->members[i].functions);
-		free(throttle->members[i].taken);
 		free(throttle->members[i].places);
 	}
 	free(throttle->members);
@@ -75,8 +73,7 @@ static int allocate(struct xp_throttle_member *member)
 	size_t functions = member->object->table->function_count;
 
 	member->functions = calloc(functions + 1, sizeof(*member->functions));
-	member->taken = calloc(functions + 1, sizeof(*member->taken));
-	if (!member->taken || !member->functions)
+	if (!member->functions)
 		return -ENOMEM;
 	for (size_t id = 0; id <= functions; id++)
 		member->functions[id].out_tsc = UINT64_MAX;
@@ -114,54 +111,40 @@ static void set_costs(struct xp_throttle *throttle, const struct xp_throttle_mem
 
 int xp_throttle_add_object(struct xp_throttle *throttle, struct xp_object *object)
 {
-	size_t functions = object->table->function_count;
+	const size_t functions = object->table->function_count, count = throttle->budget.count + functions;
 	struct xp_throttle_member *members, *member;
 	struct xp_budget_change *changes;
+	struct xp_throttled *all;
 	int err;
 
 	if (xp_throttle_member(throttle, object))
 		return 0;
 	xp_throttle_wait(throttle);
+	/* No work is in progress, but changes may wait for their records. */
+	changes = reallocarray(throttle->changes, count, sizeof(*changes));
+	throttle->changes = changes ?: throttle->changes;
+	all = reallocarray(throttle->all, count, sizeof(*all));
+	throttle->all = all ?: throttle->all;
 	members = reallocarray(throttle->members, throttle->member_count + 1, sizeof(*members));
-	if (!members)
+	throttle->members = members ?: throttle->members;
+	if (!changes || !all || !members)
 		return -ENOMEM;
-	throttle->members = members;
 	member = &members[throttle->member_count++];
 	*member = (struct xp_throttle_member){ .object = object };
-	err = allocate(member);
-	if (!err)
-		err = xp_budget_add(&throttle->budget, functions, &member->first);
+	err = allocate(member) ?: xp_budget_add(&throttle->budget, functions, &member->first);
 	if (err)
 		return err;
-	/* No work is in progress, but changes may wait for their records. */
-	changes = reallocarray(throttle->changes, throttle->budget.count, sizeof(*changes));
-	if (!changes)
-		return -ENOMEM;
-	throttle->changes = changes;
+	for (size_t i = 0; i < functions; i++)
+		all[member->first + i] = (struct xp_throttled){
+			.object = object,
+			.function_id = (uint32_t)i + 1,
+			.counter = XP_NO_COUNTER,
+		};
 	set_costs(throttle, member);
 	return 0;
 }
 
 /* ---- functions that are taken out ---- */
-
-static int add_one(struct xp_throttle *throttle, size_t budget_index)
-{
-	struct xp_throttle_member *member = xp_throttle_member_of(throttle, budget_index);
-	uint32_t id = xp_throttle_id(member, budget_index);
-
-	if (member->taken[id])
-		return 0;
-	if (XP_ARRAY_RESERVE(throttle->all, throttle->room, throttle->count + 1))
-		return -ENOMEM;
-	throttle->all[throttle->count++] = (struct xp_throttled){
-		.object = member->object,
-		.function_id = id,
-		.budget_index = budget_index,
-		.counter = XP_NO_COUNTER,
-	};
-	member->taken[id] = (uint32_t)throttle->count;
-	return 0;
-}
 
 /*
  * Gives a function a counter to be counted with, if need be one that another function has not used for the longest
@@ -194,24 +177,18 @@ static bool take_counter(struct xp_throttle *throttle, struct xp_throttled *one)
 	return true;
 }
 
-/* Adds what the changes need: an entry in the list, and counters. Drops changes for which there is none. */
+/* Functions for which there is no counter are out. */
 static void add_changed(struct xp_throttle *throttle)
 {
-	size_t kept = 0;
-
-	throttle->decisions++;
+	throttle->decisions += throttle->change_count > 0;
 	for (size_t i = 0; i < throttle->change_count; i++) {
-		struct xp_budget_change change = throttle->changes[i];
-		struct xp_throttled *one;
+		struct xp_budget_change *change = &throttle->changes[i];
+		struct xp_throttled *one = &throttle->all[change->function];
 
-		if (add_one(throttle, change.function))
-			break;
-		one = xp_throttle_find(throttle, change.function);
-		if (change.state == XP_BUDGET_COUNTED && !take_counter(throttle, one))
-			change.state = XP_BUDGET_OUT;
-		throttle->changes[kept++] = change;
+		one->changed = true;
+		if (change->state == XP_BUDGET_COUNTED && !take_counter(throttle, one))
+			change->state = XP_BUDGET_OUT;
 	}
-	throttle->change_count = kept;
 }
 
 /* ---- work ---- */
@@ -267,7 +244,7 @@ static void finish_work(struct xp_throttle *throttle)
 	xp_throttle_wait(throttle);
 	charge_stops(throttle);
 	for (size_t i = 0; i < throttle->change_count; i++) {
-		struct xp_throttled *one = xp_throttle_find(throttle, throttle->changes[i].function);
+		struct xp_throttled *one = &throttle->all[throttle->changes[i].function];
 
 		/* The actual state, also if the change was refused. */
 		xp_budget_set(&throttle->budget, throttle->changes[i].function, one->state, now_ns);
@@ -310,7 +287,7 @@ static void gather_recorded(struct xp_throttle *throttle, const struct xp_thrott
 
 static void gather_counted(struct xp_throttle *throttle, struct xp_throttled *one, uint64_t calls)
 {
-	struct xp_budget_function *function = &throttle->budget.functions[one->budget_index];
+	struct xp_budget_function *function = &throttle->budget.functions[one - throttle->all];
 
 	one->counted += calls;
 	function->calls += calls;
@@ -371,7 +348,7 @@ static void gather_calls(struct xp_throttle *throttle)
 	for (size_t m = 0; m < throttle->member_count; m++)
 		gather_recorded(throttle, &throttle->members[m]);
 	for (struct xp_process *process = options->processes->first_live; process; process = process->next_live)
-		if (throttle->count)
+		if (throttle->decisions)
 			add_counters(throttle, process, by_stubs);
 	for (size_t i = 0; i < XP_THROTTLE_COUNTERS; i++) {
 		struct xp_throttled *one =
@@ -487,7 +464,7 @@ void xp_throttle_end(struct xp_throttle *throttle)
 	gather_calls(throttle);
 	add_cpu(throttle, xp_cpu_since(throttle->options.processes, 0) + xp_cpu_of_ended(throttle->options.processes));
 	now = xp_clock_now_tsc();
-	for (size_t i = 0; i < throttle->count; i++) {
+	for (size_t i = 0; i < throttle->budget.count; i++) {
 		struct xp_throttled *one = &throttle->all[i];
 
 		if (one->state != XP_BUDGET_RECORDED)
@@ -504,10 +481,11 @@ void xp_throttle_drained(struct xp_throttle *throttle)
 		finish_work(throttle);
 }
 
-const struct xp_throttled *xp_throttle_list(const struct xp_throttle *throttle, size_t *count)
+const struct xp_throttled *xp_throttle_functions(const struct xp_throttle *throttle, const struct xp_object *object)
 {
-	*count = throttle->count;
-	return throttle->all;
+	const struct xp_throttle_member *member = throttle ? xp_throttle_member(throttle, object) : NULL;
+
+	return member ? &throttle->all[member->first] : NULL;
 }
 
 double xp_throttle_settled(const struct xp_throttle *throttle, double *first)

@@ -27,11 +27,10 @@
 
 #define XP_NO_COUNTER UINT32_MAX
 
-/* A function that was throttled at least once. */
+/* What was done with a function. */
 struct xp_throttled {
 	const struct xp_object *object;
 	uint32_t function_id;
-	size_t budget_index;
 	enum xp_budget_state state; /* current state; only the worker thread changes it while it works */
 	uint32_t counter;	    /* its counter, until another function gets it; or XP_NO_COUNTER */
 	uint64_t counted;	    /* counted calls while it was throttled */
@@ -39,6 +38,8 @@ struct xp_throttled {
 	uint64_t out_ticks;	    /* how long it was throttled before since_tsc */
 	uint64_t counted_ticks;	    /* part of out_ticks during which it was counted */
 	unsigned int times;	    /* how often it was throttled */
+	bool changed;		    /* its sleds have been or are to be changed */
+	bool changes;		    /* ... by the work in progress */
 	bool forget;		    /* end its open calls */
 };
 
@@ -89,8 +90,8 @@ void xp_throttle_end(struct xp_throttle *throttle);
 /* Call it after xp_throttle_end(), when the last records have arrived: applies the results of work done meanwhile. */
 void xp_throttle_drained(struct xp_throttle *throttle);
 
-/* Returns all functions that were throttled, in no particular order. */
-const struct xp_throttled *xp_throttle_list(const struct xp_throttle *throttle, size_t *count);
+/* Returns the functions of an object, by their ids from 1 on; NULL: there is no budget (throttle NULL), or object. */
+const struct xp_throttled *xp_throttle_functions(const struct xp_throttle *throttle, const struct xp_object *object);
 /* Returns the share of CPU time that tracing used, from hits and their costs, and from stops for changes, 0..1. */
 double xp_throttle_spent(const struct xp_throttle *throttle);
 /*

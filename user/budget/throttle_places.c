@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/util.h"
 #include "budget/throttle_work.h"
 
@@ -11,13 +12,7 @@
 
 static int add_place(struct xp_throttle_member *member, const struct xp_throttle_place *place)
 {
-	struct xp_throttle_place *places = reallocarray(member->places, member->place_count + 1, sizeof(*places));
-
-	if (!places)
-		return -ENOMEM;
-	member->places = places;
-	places[member->place_count++] = *place;
-	return 0;
+	return XP_ARRAY_ADD(member->places, member->place_count, member->place_room, *place);
 }
 
 static uint64_t begin_of(const struct xp_throttle *throttle, pid_t pid)
@@ -51,12 +46,8 @@ static bool is_here(const struct xp_throttle *throttle, const struct xp_throttle
 
 static void drop_ended_children(const struct xp_throttle *throttle, struct xp_throttle_member *member)
 {
-	size_t kept = 0;
-
-	for (size_t i = 0; i < member->place_count; i++)
-		if (!member->places[i].inherits || is_here(throttle, &member->places[i]))
-			member->places[kept++] = member->places[i];
-	member->place_count = kept;
+	XP_ARRAY_KEEP(member->places, member->place_count, i,
+		      !member->places[i].inherits || is_here(throttle, &member->places[i]));
 }
 
 /* Whether the sleds of a child are as its parent's are now: it was forked after these were last changed. */
@@ -123,11 +114,6 @@ void xp_throttle_drop_process(struct xp_throttle *throttle, pid_t pid)
 	xp_throttle_wait(throttle);
 	for (size_t i = 0; i < throttle->member_count; i++) {
 		struct xp_throttle_member *member = &throttle->members[i];
-		size_t kept = 0;
-
-		for (size_t p = 0; p < member->place_count; p++)
-			if (member->places[p].pid != pid)
-				member->places[kept++] = member->places[p];
-		member->place_count = kept;
+		XP_ARRAY_KEEP(member->places, member->place_count, p, member->places[p].pid != pid);
 	}
 }

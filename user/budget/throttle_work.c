@@ -23,27 +23,6 @@ struct xp_throttle_member *xp_throttle_member(const struct xp_throttle *throttle
 	return NULL;
 }
 
-struct xp_throttle_member *xp_throttle_member_of(const struct xp_throttle *throttle, size_t index)
-{
-	for (size_t i = throttle->member_count; i-- > 0;)
-		if (throttle->members[i].first <= index)
-			return &throttle->members[i];
-	return NULL;
-}
-
-uint32_t xp_throttle_id(const struct xp_throttle_member *member, size_t index)
-{
-	return (uint32_t)(index - member->first) + 1;
-}
-
-struct xp_throttled *xp_throttle_find(const struct xp_throttle *throttle, size_t budget_index)
-{
-	const struct xp_throttle_member *member = xp_throttle_member_of(throttle, budget_index);
-	uint32_t taken = member->taken[xp_throttle_id(member, budget_index)];
-
-	return taken ? &throttle->all[taken - 1] : NULL;
-}
-
 /*
  * A process that does not stop takes seconds, and there may be many. The end of the recording restores sleds that are
  * not changed any more.
@@ -67,17 +46,15 @@ static void note_change(struct xp_throttled *one, enum xp_budget_state state, ui
 	one->state = state;
 }
 
-/*
- * The functions changed by this work, in the order of their ids; with changed NULL, all of them, for a process that
- * lacks earlier changes.
- */
-static size_t list_functions(const struct xp_throttle_member *member, const bool *changed, uint32_t *ids)
+/* The functions changed by this work, in the order of their ids; all that ever were, for a process that lacks some. */
+static size_t list_functions(const struct xp_throttle *throttle, const struct xp_throttle_member *member, bool all)
 {
+	const struct xp_throttled *functions = &throttle->all[member->first];
 	size_t count = 0;
 
 	for (uint32_t id = 1; id <= member->object->table->function_count; id++)
-		if (member->taken[id] && (!changed || changed[member->taken[id] - 1]))
-			ids[count++] = id;
+		if (all ? functions[id - 1].changed : functions[id - 1].changes)
+			throttle->ids[count++] = id;
 	return count;
 }
 
@@ -89,14 +66,11 @@ static void put_off(const struct xp_throttle *throttle, struct xp_throttle_place
 }
 
 /* Returns false if the process did not stop, so that nothing in it has changed. */
-static bool patch_place(struct xp_throttle *throttle, const struct xp_object *object, struct xp_throttle_place *place,
-			const bool *changed)
+static bool patch_place(struct xp_throttle *throttle, const struct xp_throttle_member *member,
+			struct xp_throttle_place *place)
 {
-	const struct xp_throttle_member *member = xp_throttle_member(throttle, object);
-	uint32_t *ids = throttle->ids;
-	const bool lacks = place->failures || place->behind;
-	size_t count = list_functions(member, lacks ? NULL : changed, ids);
-	const struct xp_patch_place patched = { object, place->pid, .inherits = place->inherits };
+	size_t count = list_functions(throttle, member, place->failures || place->behind);
+	const struct xp_patch_place patched = { member->object, place->pid, .inherits = place->inherits };
 	struct xp_patch *patch = throttle->options.patch;
 	uint64_t before_ns, longest_ns;
 	int err;
@@ -104,7 +78,7 @@ static bool patch_place(struct xp_throttle *throttle, const struct xp_object *ob
 	if (!count)
 		return true;
 	before_ns = xp_patch_stopped_ns(patch, &longest_ns);
-	err = xp_patch_functions(patch, &patched, ids, count);
+	err = xp_patch_functions(patch, &patched, throttle->ids, count);
 	place->stopped_ns += xp_patch_stopped_ns(patch, &longest_ns) - before_ns;
 	if (!err || err == -ESRCH) {
 		place->failures = 0;
@@ -131,17 +105,19 @@ static bool is_left_alone(const struct xp_throttle *throttle, const struct xp_th
  * Returns false if no process of the object has taken the change. The end of a recording waits for the patches that are
  * due, but not for processes that failed to stop before.
  */
-static bool patch_member(struct xp_throttle *throttle, struct xp_throttle_member *member, const bool *changed)
+static bool patch_member(struct xp_throttle *throttle, struct xp_throttle_member *member)
 {
 	size_t taken = 0;
 
 	for (size_t p = 0; p < member->place_count; p++)
 		if (!is_left_alone(throttle, &member->places[p]))
-			taken += patch_place(throttle, member->object, &member->places[p], changed);
+			taken += patch_place(throttle, member, &member->places[p]);
 	return taken || !member->place_count;
 }
 
-void xp_throttle_set_excluded(const struct xp_throttled *one, enum xp_budget_state state)
+/* Sets in the object how the function's patched sleds are to be. They follow with this work, or when they are patched.
+ */
+static void set_excluded(const struct xp_throttled *one, enum xp_budget_state state)
 {
 	struct xp_function_budget *budget = &one->object->budget[one->function_id];
 	uint32_t excluded = state == XP_BUDGET_RECORDED	 ? XP_EXCLUDED_NOT
@@ -177,41 +153,44 @@ bool xp_throttle_is_behind(const struct xp_throttle *throttle, uint64_t now_tsc)
 	return false;
 }
 
-static void patch_everywhere(struct xp_throttle *throttle, bool *changed)
+static void patch_everywhere(struct xp_throttle *throttle)
 {
 	for (size_t m = 0; m < throttle->member_count; m++) {
 		struct xp_throttle_member *member = &throttle->members[m];
 
-		if (patch_member(throttle, member, changed))
+		if (patch_member(throttle, member))
 			continue;
 		/* The sleds are unchanged, so that the budget is to see the state before. */
-		for (size_t i = 0; i < throttle->count; i++) {
-			if (!changed[i] || throttle->all[i].object != member->object)
+		for (size_t i = 0; i < throttle->change_count; i++) {
+			struct xp_throttled *one = &throttle->all[throttle->changes[i].function];
+
+			if (!one->changes || one->object != member->object)
 				continue;
-			xp_throttle_set_excluded(&throttle->all[i], throttle->all[i].state);
-			changed[i] = false;
+			set_excluded(one, one->state);
+			one->changes = false;
 		}
 	}
 }
 
-static void make_changes(struct xp_throttle *throttle, bool *changed)
+static void make_changes(struct xp_throttle *throttle)
 {
 	uint64_t now_tsc;
 
 	for (size_t i = 0; i < throttle->change_count && !is_stopping(throttle); i++) {
 		const struct xp_budget_change *change = &throttle->changes[i];
-		const struct xp_throttled *one = xp_throttle_find(throttle, change->function);
+		struct xp_throttled *one = &throttle->all[change->function];
 
-		changed[one - throttle->all] = true;
-		xp_throttle_set_excluded(one, change->state);
+		one->changes = true;
+		set_excluded(one, change->state);
 	}
-	patch_everywhere(throttle, changed);
+	patch_everywhere(throttle);
 	now_tsc = xp_clock_now_tsc();
 	for (size_t i = 0; i < throttle->change_count; i++) {
-		struct xp_throttled *one = xp_throttle_find(throttle, throttle->changes[i].function);
+		struct xp_throttled *one = &throttle->all[throttle->changes[i].function];
 
-		if (changed[one - throttle->all])
+		if (one->changes)
 			note_change(one, throttle->changes[i].state, now_tsc);
+		one->changes = false;
 		set_out_tsc(one, now_tsc);
 	}
 }
@@ -219,13 +198,11 @@ static void make_changes(struct xp_throttle *throttle, bool *changed)
 void *xp_throttle_work(void *arg)
 {
 	struct xp_throttle *throttle = arg;
-	bool *changed = calloc(throttle->count + 1, sizeof(*changed));
 
-	throttle->ids = calloc(throttle->count + 1, sizeof(*throttle->ids));
+	throttle->ids = calloc(throttle->budget.count + 1, sizeof(*throttle->ids));
 	/* Out of memory: nothing is changed, and the budget sees that. */
-	if (changed && throttle->ids)
-		make_changes(throttle, changed);
-	free(changed);
+	if (throttle->ids)
+		make_changes(throttle);
 	free(throttle->ids);
 	throttle->done_tsc = xp_clock_now_tsc();
 	__atomic_store_n(&throttle->done, true, __ATOMIC_RELEASE);

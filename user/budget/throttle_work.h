@@ -23,13 +23,12 @@ struct xp_throttle_member {
 	struct xp_object *object;
 	size_t first;			      /* budget index of id 1 */
 	struct xp_function_budget *functions; /* [function count + 1] by id */
-	uint32_t *taken; /* [function count + 1] by id: 1 + its index in throttle->all; 0: never taken out */
 	struct xp_throttle_place *places;
-	size_t place_count;
+	size_t place_count, place_room;
 };
 
 struct xp_throttle_counter {
-	size_t owner;  /* 1 + index in throttle->all; 0: none */
+	size_t owner;  /* 1 + budget index; 0: none */
 	uint64_t used; /* decision in which its owner was last counted, or got it */
 };
 
@@ -38,10 +37,9 @@ struct xp_throttle {
 	struct xp_budget budget;
 	struct xp_throttle_member *members;
 	size_t member_count;
-	struct xp_throttled *all;
-	size_t count, room;
+	struct xp_throttled *all; /* [budget.count] */
 	struct xp_throttle_counter counters[XP_THROTTLE_COUNTERS];
-	uint64_t decisions; /* so far */
+	uint64_t decisions; /* so far: ticks with changes */
 	uint64_t begin_tsc; /* of the first tick */
 	uint64_t last_tick_tsc;
 	uint64_t mark_tsc; /* mark of the pass in progress */
@@ -62,7 +60,7 @@ struct xp_throttle {
 	bool busy;
 	struct xp_budget_change *changes; /* [budget.count] */
 	size_t change_count;
-	uint32_t *ids; /* [count], of the worker thread */
+	uint32_t *ids; /* [budget.count], of the worker thread */
 	bool working;  /* there is a thread to join */
 	pthread_t thread;
 	bool done;     /* atomic */
@@ -71,20 +69,10 @@ struct xp_throttle {
 };
 
 struct xp_throttle_member *xp_throttle_member(const struct xp_throttle *throttle, const struct xp_object *object);
-/* The object of a budget index, and the function's id in that object. */
-struct xp_throttle_member *xp_throttle_member_of(const struct xp_throttle *throttle, size_t index);
-uint32_t xp_throttle_id(const struct xp_throttle_member *member, size_t index);
-/* NULL if the function was never taken out. */
-struct xp_throttled *xp_throttle_find(const struct xp_throttle *throttle, size_t budget_index);
 
 /* throttle_places.c: finds the children that have appeared, and drops those that have ended. */
 void xp_throttle_find_children(struct xp_throttle *throttle);
 
-/*
- * Sets in the object how the function's patched sleds are to be. The sleds follow with the next work, or when they are
- * patched.
- */
-void xp_throttle_set_excluded(const struct xp_throttled *one, enum xp_budget_state state);
 /* Whether there are patched sleds that could not be changed, and a retry is due. */
 bool xp_throttle_is_behind(const struct xp_throttle *throttle, uint64_t now_tsc);
 

@@ -28,14 +28,11 @@ static json_t *taken_out_value(const struct xp_recording *recording, const struc
 /* Those of an object. Without any, there is no such member. */
 static void put_taken_out(struct section *section, const struct xp_recording *recording, const struct xp_object *object)
 {
-	const struct xp_throttled *all = NULL;
+	const struct xp_throttled *all = xp_throttle_functions(recording->targets.probes.throttle, object);
 	json_t *functions = json_array();
-	size_t count = 0;
 
-	if (recording->targets.probes.throttle)
-		all = xp_throttle_list(recording->targets.probes.throttle, &count);
-	for (size_t i = 0; i < count; i++)
-		if (all[i].object == object && all[i].times)
+	for (size_t i = 0; all && i < object->table->function_count; i++)
+		if (all[i].times)
 			append(&functions, taken_out_value(recording, &all[i]));
 	if (functions && !json_array_size(functions))
 		json_decref(functions);

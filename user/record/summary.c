@@ -486,17 +486,19 @@ static void print_unpatchable(const struct xp_recording *recording)
 static void print_budget(const struct xp_recording *recording)
 {
 	const struct xp_throttled *all, *most = NULL;
-	size_t count, out = 0;
+	size_t out = 0;
 	char text[512] = "no function was throttled";
 	struct xp_short_text name;
 
 	if (!recording->targets.probes.throttle)
 		return;
-	all = xp_throttle_list(recording->targets.probes.throttle, &count);
-	for (size_t i = 0; i < count; i++) {
-		out += all[i].times > 0;
-		if (all[i].times && (!most || all[i].out_ticks > most->out_ticks))
-			most = &all[i];
+	for (const struct xp_object *object = recording->targets.objects.first; object; object = object->next) {
+		all = xp_throttle_functions(recording->targets.probes.throttle, object);
+		for (size_t i = 0; all && i < object->table->function_count; i++) {
+			out += all[i].times > 0;
+			if (all[i].times && (!most || all[i].out_ticks > most->out_ticks))
+				most = &all[i];
+		}
 	}
 	if (most)
 		snprintf(text, sizeof(text), "%zu function%s throttled, %s for %.1f s%s", out,
