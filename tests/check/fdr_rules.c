@@ -200,7 +200,7 @@ static int see_record(struct xp_fdr_rules *rules, const struct xp_fdr_record *re
 
 static int32_t padding_event_bytes(const uint8_t *record)
 {
-	return (int32_t)xp_bytes_get(record + 1, 4, false);
+	return (int32_t)xp_bytes_get(record + 1, 4);
 }
 
 /*

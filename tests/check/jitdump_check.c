@@ -11,21 +11,20 @@
 
 static void dump_header(FILE *out, const struct xp_jitdump_header *header)
 {
-	fprintf(out, "# jitdump, version %u, %s-endian, machine %u%s, pid %u, times: %s\n", header->version,
-		header->big_endian ? "big" : "little", header->elf_mach,
+	fprintf(out, "# jitdump, version %u, machine %u%s, pid %u, times: %s\n", header->version, header->elf_mach,
 		header->elf_mach == EM_X86_64 ? " (x86-64)" : "", header->pid,
 		header->flags & XP_JITDUMP_FLAG_ARCH_TIMESTAMP ? "the machine's own (TSC)" : "CLOCK_MONOTONIC, ns");
 	fprintf(out, "#%9s %20s %s\n", "offset", "time", "record");
 	fprintf(out, "0x%08x %20" PRIu64 " header\n", 0, header->timestamp);
 }
 
-static void dump_lines(FILE *out, const struct xp_jitdump_header *header, const struct xp_jitdump_record *record)
+static void dump_lines(FILE *out, const struct xp_jitdump_record *record)
 {
 	struct xp_jitdump_lines lines;
 	struct xp_jitdump_line line;
 
 	fprintf(out, " of 0x%" PRIx64 ", %" PRIu64 " lines\n", record->debug.code_addr, record->debug.line_count);
-	xp_jitdump_lines_start(&lines, header, record);
+	xp_jitdump_lines_start(&lines, record);
 	while (xp_jitdump_lines_next(&lines, &line) && !ferror(out)) {
 		xp_put(out, "%10s %20s 0x%" PRIx64 " %s:%u", "", "", line.address, line.file, line.line);
 		if (line.discriminator)
@@ -48,7 +47,7 @@ static void dump_unwinding(FILE *out, const struct xp_jitdump_record *record)
 		record->unwinding.mapped_bytes);
 }
 
-static void dump_record(FILE *out, const struct xp_jitdump_header *header, const struct xp_jitdump_record *record)
+static void dump_record(FILE *out, const struct xp_jitdump_record *record)
 {
 	fprintf(out, "0x%08" PRIx64 " %20" PRIu64 " %s", record->offset, record->timestamp,
 		xp_jitdump_kind_name(record->kind));
@@ -64,7 +63,7 @@ static void dump_record(FILE *out, const struct xp_jitdump_header *header, const
 			record->move.new_code_addr, record->move.code_size);
 		break;
 	case XP_JITDUMP_DEBUG_INFO:
-		dump_lines(out, header, record);
+		dump_lines(out, record);
 		break;
 	case XP_JITDUMP_UNWINDING_INFO:
 		dump_unwinding(out, record);
@@ -87,7 +86,7 @@ static int dump(const uint8_t *bytes, uint64_t size, FILE *out, struct xp_violat
 	if (!more) {
 		dump_header(out, &reader.header);
 		while ((more = xp_jitdump_reader_next(&reader, &record, violation)) == 1 && !ferror(out))
-			dump_record(out, &reader.header, &record);
+			dump_record(out, &record);
 	}
 	return more > 0 ? -EIO : more;
 }

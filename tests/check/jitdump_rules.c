@@ -7,7 +7,6 @@
 #include "base/u64_map.h"
 
 struct rules {
-	struct xp_jitdump_header header;
 	struct xp_u64_map pids; /* by code index: the last process that loaded it */
 	bool has_debug;		/* a debug record waits for its load */
 	uint64_t debug_addr;
@@ -53,8 +52,6 @@ static int see_debug(struct rules *rules, const struct xp_jitdump_record *record
 	if (rules->has_debug)
 		return violate(violation, rules->debug_offset,
 			       "A debug record is followed by another one instead of a load; perf drops it");
-	if (rules->header.big_endian && record->debug.line_count > 1)
-		return violate(violation, record->offset, "The lines are big-endian, which perf does not read");
 	if (record->debug.surplus_bytes > XP_JITDUMP_PADDING_BYTES_MAX)
 		return violate(
 		    violation, record->offset,
@@ -106,7 +103,6 @@ int xp_jitdump_rules_check(const uint8_t *bytes, uint64_t size, struct xp_violat
 
 	if (found)
 		return 1; /* cannot happen with a file that the reader accepted */
-	rules.header = reader.header;
 	found = check_header(&reader.header, violation);
 	while (!found && xp_jitdump_reader_next(&reader, &record, violation) == 1)
 		found = see_record(&rules, &record, violation);

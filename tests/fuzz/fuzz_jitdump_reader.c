@@ -15,22 +15,20 @@ static void check_inside(const struct xp_jitdump_record *record, const uint8_t *
 	CHECK(bytes <= (uint64_t)(data + record->offset + record->bytes - from));
 }
 
-static void check_lines(const struct xp_jitdump_header *header, const struct xp_jitdump_record *record,
-			const uint8_t *data)
+static void check_lines(const struct xp_jitdump_record *record, const uint8_t *data)
 {
 	struct xp_jitdump_lines lines;
 	struct xp_jitdump_line line;
 	uint64_t count = 0;
 
-	xp_jitdump_lines_start(&lines, header, record);
+	xp_jitdump_lines_start(&lines, record);
 	for (; xp_jitdump_lines_next(&lines, &line); count++)
 		check_inside(record, data, line.file, strlen(line.file) + 1);
 	CHECK(count == record->debug.line_count);
 }
 
 /* Checks that the fields are inside the record. */
-static void check_record(const struct xp_jitdump_header *header, const struct xp_jitdump_record *record,
-			 const uint8_t *data)
+static void check_record(const struct xp_jitdump_record *record, const uint8_t *data)
 {
 	switch (record->kind) {
 	case XP_JITDUMP_LOAD:
@@ -38,7 +36,7 @@ static void check_record(const struct xp_jitdump_header *header, const struct xp
 		check_inside(record, data, record->load.code, record->load.code_size);
 		break;
 	case XP_JITDUMP_DEBUG_INFO:
-		check_lines(header, record, data);
+		check_lines(record, data);
 		break;
 	case XP_JITDUMP_UNWINDING_INFO:
 		check_inside(record, data, record->unwinding.eh_frame, record->unwinding.eh_frame_bytes);
@@ -61,7 +59,7 @@ static int read_all(const uint8_t *data, size_t size, struct xp_violation *viola
 		return more;
 	while ((more = xp_jitdump_reader_next(&reader, &record, violation)) == 1) {
 		CHECK(record.offset > at && record.bytes <= size - record.offset);
-		check_record(&reader.header, &record, data);
+		check_record(&record, data);
 		at = record.offset;
 	}
 	return more;

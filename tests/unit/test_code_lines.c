@@ -11,8 +11,6 @@
 #define HEADER_BYTES 32 /* of a debug record */
 #define LINE_BYTES 18	/* with a file name of one character */
 
-static const struct xp_jitdump_header header = { .version = 1, .bytes = XP_JITDUMP_HEADER_BYTES };
-
 /* Makes a debug record; file names are letters. */
 static void make_record(uint8_t *to, const struct xp_code_line *lines, size_t count)
 {
@@ -36,7 +34,7 @@ static void expect(struct xp_code_lines *lines, const uint8_t *record, uint64_t 
 {
 	const struct xp_code_line *found;
 
-	assert_int_equal(xp_code_lines_find(lines, &header, record, XP_JITDUMP_HEADER_BYTES, address, &found), 0);
+	assert_int_equal(xp_code_lines_find(lines, record, address, &found), 0);
 	if (!file) {
 		assert_null(found);
 		return;

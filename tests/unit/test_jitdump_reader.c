@@ -15,13 +15,12 @@ static struct {
 	uint8_t bytes[1 << 16];
 	size_t size;
 	size_t record; /* start of the last record */
-	bool big_endian;
 } file;
 
 static void number(uint64_t value, unsigned int bytes)
 {
 	for (unsigned int i = 0; i < bytes; i++)
-		file.bytes[file.size++] = value >> 8 * (file.big_endian ? bytes - 1 - i : i);
+		file.bytes[file.size++] = value >> 8 * i;
 }
 
 static void n32(uint32_t value)
@@ -53,10 +52,9 @@ static void end(void)
 	file.size = size;
 }
 
-static void begin(uint32_t version, bool big_endian)
+static void begin(uint32_t version)
 {
 	file.size = 0;
-	file.big_endian = big_endian;
 	n32(0x4a695444);
 	n32(version);
 	n32(40);
@@ -157,7 +155,7 @@ static int read_all(size_t size, struct xp_violation *violation)
 		if (more <= 0)
 			break;
 		if (one.kind == XP_JITDUMP_DEBUG_INFO) {
-			xp_jitdump_lines_start(&lines, &reader.header, &one);
+			xp_jitdump_lines_start(&lines, &one);
 			while (xp_jitdump_lines_next(&lines, &line))
 				assert_non_null(line.file);
 		}
@@ -228,7 +226,7 @@ static void check_unwinding(struct xp_jitdump_reader *reader, enum xp_jitdump_or
 }
 
 /* Every field of every kind. */
-static void check_fields(uint32_t version, bool big_endian)
+static void check_fields(uint32_t version)
 {
 	struct xp_violation violation;
 	struct xp_jitdump_reader reader;
@@ -236,7 +234,7 @@ static void check_fields(uint32_t version, bool big_endian)
 	struct xp_jitdump_lines lines;
 	struct xp_jitdump_line line;
 
-	begin(version, big_endian);
+	begin(version);
 	debug(0x7000);
 	unwinding(true);
 	unwinding(false);
@@ -248,13 +246,13 @@ static void check_fields(uint32_t version, bool big_endian)
 	closing();
 	assert_true(xp_jitdump_probe(file.bytes, file.size));
 	assert_int_equal(xp_jitdump_reader_init(&reader, file.bytes, file.size, &violation), 0);
-	assert_true(reader.header.big_endian == big_endian && reader.header.version == version);
+	assert_true(reader.header.version == version);
 	assert_true(reader.header.bytes == 40 && reader.header.elf_mach == 62 && reader.header.pid == 4711);
 	assert_true(reader.header.timestamp == 0x0102030405060708 && reader.header.flags == 1);
 	next(&reader, &one, XP_JITDUMP_DEBUG_INFO);
 	assert_true(one.offset == 40 && one.timestamp == 0x1122334455667788);
 	assert_true(one.debug.code_addr == 0x7000 && one.debug.line_count == 3 && !one.debug.surplus_bytes);
-	xp_jitdump_lines_start(&lines, &reader.header, &one);
+	xp_jitdump_lines_start(&lines, &one);
 	check_line(&lines, 0x7000, 10, 0, "a.c");
 	check_line(&lines, 0x7002, 300, 7, "a.c");
 	check_line(&lines, 0x7003, 1, 0, "b.h");
@@ -278,10 +276,8 @@ static void check_fields(uint32_t version, bool big_endian)
 
 TEST(test_fields)
 {
-	for (uint32_t version = 1; version <= 2; version++) {
-		check_fields(version, false);
-		check_fields(version, true);
-	}
+	for (uint32_t version = 1; version <= 2; version++)
+		check_fields(version);
 }
 
 static void change32(size_t offset, uint32_t value)
@@ -295,15 +291,15 @@ static void change32(size_t offset, uint32_t value)
 
 TEST(test_header)
 {
-	begin(1, false);
+	begin(1);
 	assert_rule(0, NULL);
 	file.size = 39;
 	assert_violation(0, "ends inside the header");
-	begin(0, false);
+	begin(0);
 	assert_violation(4, "version is 0");
-	begin(3, true);
+	begin(3);
 	assert_violation(4, "version is 3");
-	begin(1, false);
+	begin(1);
 	change32(8, 39);
 	assert_violation(8, "39 bytes");
 	change32(8, 48);
@@ -311,10 +307,10 @@ TEST(test_header)
 	n64(0);
 	load(1);
 	assert_rule(8, "perf continues after 40");
-	begin(1, false);
+	begin(1);
 	change32(32, 3);
 	assert_violation(32, "flags are 0x3");
-	begin(1, false);
+	begin(1);
 	change32(0, 0x4a695445);
 	assert_false(xp_jitdump_probe(file.bytes, file.size));
 	assert_violation(0, "not a jitdump");
@@ -328,7 +324,7 @@ TEST(test_cut_off)
 	for (unsigned int i = 0; i < 5; i++) {
 		struct xp_violation violation;
 
-		begin(1, false);
+		begin(1);
 		if (i < 3)
 			makers[i](0x7000);
 		else if (i == 3)
@@ -358,17 +354,17 @@ TEST(test_cut_off)
 
 TEST(test_load)
 {
-	begin(1, false);
+	begin(1);
 	load(1);
 	change32(40 + 16 + 24, 5); /* code_size */
 	assert_violation(40, "4 of the 5 bytes of its code");
 	change32(40 + 16 + 24 + 4, 0x80000000);
 	assert_violation(40, "bytes of its code");
-	begin(1, false);
+	begin(1);
 	load(1);
 	memset(file.bytes + file.size - 8, 'x', 8);
 	assert_violation(40, "is not terminated");
-	begin(1, false);
+	begin(1);
 	record(0);
 	n64(0, 0, -4ull, 5, 1);
 	text("\0hello", 6);
@@ -376,7 +372,7 @@ TEST(test_load)
 	assert_violation(40, "beyond the last address");
 	change32(40 + 16 + 24, 4); /* up to the last address and one byte of padding */
 	assert_rule(0, NULL);
-	begin(1, false);
+	begin(1);
 	record(0);
 	n64(0, 0, 0, 0, 1);
 	text("\0\0\0\0\0\0\0\0\0", 9);
@@ -386,42 +382,38 @@ TEST(test_load)
 
 TEST(test_debug)
 {
-	begin(1, false);
+	begin(1);
 	debug(0x7000);
 	change32(40 + 16 + 8, 4); /* line_count */
 	assert_violation(40, "line 4 of its 4");
 	change32(40 + 16 + 12, 0x40000000);
 	assert_violation(40, "line 4 of its");
-	begin(1, false);
+	begin(1);
 	record(2);
 	n64(0x7000, 1, 0x7000, 1);
 	text("abc", 3);
 	end();
 	assert_violation(40, "file name");
-	begin(1, false);
+	begin(1);
 	debug(0x7001);
 	load(1);
 	assert_rule(40, "followed by the load of 0x7000");
-	begin(1, false);
+	begin(1);
 	debug(0x7000);
 	assert_rule(40, "not followed by a load");
 	debug(0x7000);
 	load(1);
 	assert_rule(40, "another one instead of a load");
-	begin(1, false);
+	begin(1);
 	debug(0x7000);
 	load(1);
 	assert_rule(0, NULL);
-	begin(1, true);
-	debug(0x7000);
-	load(1);
-	assert_rule(40, "big-endian");
 }
 
 /* As V8 of Node.js 20: names with zero bytes. */
 TEST(test_zeros_in_names)
 {
-	begin(1, false);
+	begin(1);
 	record(2);
 	n64(0x7000, 1, 0x7000, 1);
 	text("Ft\0\0\0\0\0\0hot.js", 15);
@@ -432,7 +424,7 @@ TEST(test_zeros_in_names)
 
 TEST(test_unwinding)
 {
-	begin(1, false);
+	begin(1);
 	unwinding(true);
 	load(1);
 	assert_rule(0, NULL);
@@ -440,18 +432,18 @@ TEST(test_unwinding)
 	assert_violation(40, "45 of the 46 bytes");
 	change32(40 + 16, 19); /* less than the header's */
 	assert_violation(40, "header in an unwind record has 20 bytes");
-	begin(1, false);
+	begin(1);
 	unwinding(false);
 	load(1);
 	assert_rule(40, "begins with its header");
-	begin(1, false);
+	begin(1);
 	record(4);
 	n64(sizeof(frame), 0, 0);
 	text(frame, sizeof(frame));
 	end();
 	load(1);
 	assert_rule(40, "no header");
-	begin(1, false);
+	begin(1);
 	record(4);
 	n64(sizeof(header), sizeof(header), 0);
 	text(header, sizeof(header));
@@ -464,7 +456,7 @@ TEST(test_indices)
 {
 	size_t second;
 
-	begin(1, false);
+	begin(1);
 	load(1);
 	load(2);
 	move(1);
@@ -477,7 +469,7 @@ TEST(test_indices)
 	second = file.size;
 	move(3);
 	assert_rule(second, "never loaded");
-	begin(2, false);
+	begin(2);
 	load(1);
 	assert_rule(4, "perf rejects versions above 1");
 }

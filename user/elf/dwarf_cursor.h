@@ -35,7 +35,7 @@ static inline uint64_t xp_dwarf_fixed(struct xp_dwarf_cursor *cursor, unsigned i
 	if (!xp_dwarf_has(cursor, bytes))
 		return 0;
 	cursor->at += bytes;
-	return xp_bytes_get(cursor->at - bytes, bytes, false);
+	return xp_bytes_get(cursor->at - bytes, bytes);
 }
 
 static inline uint64_t xp_dwarf_uleb(struct xp_dwarf_cursor *cursor)

@@ -154,7 +154,7 @@ static inline bool is_event(const uint8_t *record)
 
 static int32_t event_size(const uint8_t *record)
 {
-	return (int32_t)xp_bytes_get(record + 1, 4, false);
+	return (int32_t)xp_bytes_get(record + 1, 4);
 }
 
 /* Length of the metadata record at p including its payload, or 0 if it must not occur in a chunk. */
@@ -220,12 +220,12 @@ int xp_fdr_chunk_scan(const uint8_t *chunk, size_t len, struct xp_fdr_chunk_stat
 
 uint64_t xp_fdr_chunk_tsc(const uint8_t *chunk)
 {
-	return xp_bytes_get(chunk + 3, 8, false);
+	return xp_bytes_get(chunk + 3, 8);
 }
 
 uint16_t xp_fdr_chunk_cpu(const uint8_t *chunk)
 {
-	return (uint16_t)xp_bytes_get(chunk + 1, 2, false);
+	return (uint16_t)xp_bytes_get(chunk + 1, 2);
 }
 
 int xp_fdr_chunk_calls(const uint8_t *chunk, size_t len,
@@ -240,7 +240,7 @@ int xp_fdr_chunk_calls(const uint8_t *chunk, size_t len,
 			pos += metadata_bytes(p, len - pos);
 			continue;
 		}
-		ret = visit(arg, (uint32_t)xp_bytes_get(p, 4, false) >> 4, (enum xp_fdr_function_kind)(p[0] >> 1 & 7));
+		ret = visit(arg, (uint32_t)xp_bytes_get(p, 4) >> 4, (enum xp_fdr_function_kind)(p[0] >> 1 & 7));
 		pos += XP_FDR_FUNCTION_BYTES;
 	}
 	return ret;

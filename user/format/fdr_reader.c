@@ -27,7 +27,7 @@ const char *xp_fdr_record_name(const struct xp_fdr_record *record)
 
 static uint64_t get(const uint8_t *from, size_t bytes)
 {
-	return xp_bytes_get(from, bytes, false);
+	return xp_bytes_get(from, bytes);
 }
 
 bool xp_fdr_probe(const uint8_t *bytes, uint64_t size)

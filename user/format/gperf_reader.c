@@ -13,7 +13,7 @@
 
 static uint64_t slot_at(const uint8_t *bytes, uint64_t slot)
 {
-	return xp_bytes_get(bytes + slot * XP_GPERF_SLOT_BYTES, XP_GPERF_SLOT_BYTES, false);
+	return xp_bytes_get(bytes + slot * XP_GPERF_SLOT_BYTES, XP_GPERF_SLOT_BYTES);
 }
 
 /* Returns the number of slots between the position and the end of the file. */

@@ -72,7 +72,7 @@ int xp_gperf_reader_next(struct xp_gperf_reader *reader, struct xp_gperf_sample 
 
 static inline uint64_t xp_gperf_reader_pc(const struct xp_gperf_sample *sample, uint64_t index)
 {
-	return xp_bytes_get(sample->pcs + index * XP_GPERF_SLOT_BYTES, XP_GPERF_SLOT_BYTES, false);
+	return xp_bytes_get(sample->pcs + index * XP_GPERF_SLOT_BYTES, XP_GPERF_SLOT_BYTES);
 }
 
 /*

@@ -11,28 +11,23 @@
 
 bool xp_jitdump_probe(const uint8_t *bytes, uint64_t size)
 {
-	return size >= 4 &&
-	       (xp_bytes_get(bytes, 4, false) == XP_JITDUMP_MAGIC || xp_bytes_get(bytes, 4, true) == XP_JITDUMP_MAGIC);
+	return size >= 4 && xp_bytes_get(bytes, 4) == XP_JITDUMP_MAGIC;
 }
 
 int xp_jitdump_read_header(const uint8_t *bytes, uint64_t size, struct xp_jitdump_header *header,
 			   struct xp_violation *violation)
 {
-	bool big;
-
 	if (size < XP_JITDUMP_HEADER_BYTES)
 		return 0;
 	if (!xp_jitdump_probe(bytes, size))
 		return xp_violate(violation, 0, "This is not a jitdump");
-	big = xp_bytes_get(bytes, 4, true) == XP_JITDUMP_MAGIC;
 	*header = (struct xp_jitdump_header){
-		.big_endian = big,
-		.version = xp_bytes_get(bytes + 4, 4, big),
-		.bytes = xp_bytes_get(bytes + 8, 4, big),
-		.elf_mach = xp_bytes_get(bytes + 12, 4, big),
-		.pid = xp_bytes_get(bytes + 20, 4, big),
-		.timestamp = xp_bytes_get(bytes + 24, 8, big),
-		.flags = xp_bytes_get(bytes + 32, 8, big),
+		.version = xp_bytes_get(bytes + 4, 4),
+		.bytes = xp_bytes_get(bytes + 8, 4),
+		.elf_mach = xp_bytes_get(bytes + 12, 4),
+		.pid = xp_bytes_get(bytes + 20, 4),
+		.timestamp = xp_bytes_get(bytes + 24, 8),
+		.flags = xp_bytes_get(bytes + 32, 8),
 	};
 	if (!header->version || header->version > XP_JITDUMP_TEXT_VERSION)
 		return xp_violate(violation, 4, "The format's version is %u instead of 1 or 2", header->version);
@@ -69,12 +64,11 @@ const char *xp_jitdump_kind_name(uint32_t kind)
 	return kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "unknown";
 }
 
-int xp_jitdump_record_bytes(const struct xp_jitdump_header *header, const uint8_t *record, uint64_t offset,
-			    uint32_t *bytes, struct xp_violation *violation)
+int xp_jitdump_record_bytes(const uint8_t *record, uint64_t offset, uint32_t *bytes, struct xp_violation *violation)
 {
-	uint32_t kind = xp_bytes_get(record, 4, header->big_endian);
+	uint32_t kind = xp_bytes_get(record, 4);
 
-	*bytes = xp_bytes_get(record + 4, 4, header->big_endian);
+	*bytes = xp_bytes_get(record + 4, 4);
 	if (*bytes < fixed_bytes(kind))
 		return xp_violate(violation, offset,
 				  "The size of a record of kind %u (%s), %u bytes, is smaller than its fields", kind,
@@ -86,13 +80,12 @@ int xp_jitdump_record_bytes(const struct xp_jitdump_header *header, const uint8_
 struct cursor {
 	const uint8_t *at;
 	uint64_t left;
-	bool big_endian;
 };
 
 /* Takes a number. */
 static uint64_t take(struct cursor *cursor, size_t bytes)
 {
-	uint64_t value = xp_bytes_get(cursor->at, bytes, cursor->big_endian);
+	uint64_t value = xp_bytes_get(cursor->at, bytes);
 
 	cursor->at += bytes;
 	cursor->left -= bytes;
@@ -234,10 +227,9 @@ static int read_unwinding(struct cursor *cursor, struct xp_jitdump_record *recor
 	return check_padding(cursor, record, violation);
 }
 
-static struct cursor begin_record(const struct xp_jitdump_header *header, const uint8_t *bytes, uint64_t offset,
-				  struct xp_jitdump_record *record)
+static struct cursor begin_record(const uint8_t *bytes, uint64_t offset, struct xp_jitdump_record *record)
 {
-	struct cursor cursor = { .at = bytes, .left = XP_JITDUMP_PREFIX_BYTES, .big_endian = header->big_endian };
+	struct cursor cursor = { .at = bytes, .left = XP_JITDUMP_PREFIX_BYTES };
 
 	memset(record, 0, sizeof(*record));
 	record->offset = offset;
@@ -248,19 +240,19 @@ static struct cursor begin_record(const struct xp_jitdump_header *header, const 
 	return cursor;
 }
 
-int xp_jitdump_read_load_head(const struct xp_jitdump_header *header, const uint8_t *bytes, uint64_t size,
-			      uint64_t offset, struct xp_jitdump_record *record, struct xp_violation *violation)
+int xp_jitdump_read_load_head(const uint8_t *bytes, uint64_t size, uint64_t offset, struct xp_jitdump_record *record,
+			      struct xp_violation *violation)
 {
-	struct cursor cursor = begin_record(header, bytes, offset, record);
+	struct cursor cursor = begin_record(bytes, offset, record);
 
 	cursor.left = size - XP_JITDUMP_PREFIX_BYTES;
 	return read_load_head(&cursor, record, violation);
 }
 
-int xp_jitdump_read_record(const struct xp_jitdump_header *header, const uint8_t *bytes, uint64_t offset,
-			   struct xp_jitdump_record *record, struct xp_violation *violation)
+int xp_jitdump_read_record(const uint8_t *bytes, uint64_t offset, struct xp_jitdump_record *record,
+			   struct xp_violation *violation)
 {
-	struct cursor cursor = begin_record(header, bytes, offset, record);
+	struct cursor cursor = begin_record(bytes, offset, record);
 
 	switch (record->kind) {
 	case XP_JITDUMP_LOAD:
@@ -278,13 +270,11 @@ int xp_jitdump_read_record(const struct xp_jitdump_header *header, const uint8_t
 	}
 }
 
-void xp_jitdump_lines_start(struct xp_jitdump_lines *lines, const struct xp_jitdump_header *header,
-			    const struct xp_jitdump_record *record)
+void xp_jitdump_lines_start(struct xp_jitdump_lines *lines, const struct xp_jitdump_record *record)
 {
 	*lines = (struct xp_jitdump_lines){
 		.at = record->debug.lines,
 		.left = record->debug.line_count,
-		.big_endian = header->big_endian,
 	};
 }
 
@@ -295,9 +285,9 @@ bool xp_jitdump_lines_next(struct xp_jitdump_lines *lines, struct xp_jitdump_lin
 	if (!lines->left)
 		return false;
 	lines->left--;
-	line->address = xp_bytes_get(lines->at, 8, lines->big_endian);
-	line->line = xp_bytes_get(lines->at + 8, 4, lines->big_endian);
-	line->discriminator = xp_bytes_get(lines->at + 12, 4, lines->big_endian);
+	line->address = xp_bytes_get(lines->at, 8);
+	line->line = xp_bytes_get(lines->at + 8, 4);
+	line->discriminator = xp_bytes_get(lines->at + 12, 4);
 	lines->at += LINE_BYTES + strlen(file) + 1;
 	if (!lines->file || strcmp(file, SAME_FILE))
 		lines->file = file;
@@ -335,14 +325,14 @@ int xp_jitdump_reader_next(struct xp_jitdump_reader *reader, struct xp_jitdump_r
 	if (left < XP_JITDUMP_PREFIX_BYTES)
 		return xp_violate(violation, reader->pos,
 				  "The file ends inside a record, %" PRIu64 " bytes after its start", left);
-	err = xp_jitdump_record_bytes(&reader->header, at, reader->pos, &bytes, violation);
+	err = xp_jitdump_record_bytes(at, reader->pos, &bytes, violation);
 	if (err)
 		return err;
 	if (bytes > left)
 		return xp_violate(violation, reader->pos,
 				  "The file ends inside a %s record of %u bytes, %" PRIu64 " after its start",
-				  xp_jitdump_kind_name(xp_bytes_get(at, 4, reader->header.big_endian)), bytes, left);
-	err = xp_jitdump_read_record(&reader->header, at, reader->pos, record, violation);
+				  xp_jitdump_kind_name(xp_bytes_get(at, 4)), bytes, left);
+	err = xp_jitdump_read_record(at, reader->pos, record, violation);
 	if (err)
 		return err;
 	reader->pos += bytes;

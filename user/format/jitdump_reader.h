@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A strict reader of jitdump files, record by record: versions 1 and 2, either byte order.
+ * A strict reader of jitdump files, record by record: versions 1 and 2, little-endian.
  *
  * It requires "JITDUMP specification version 2", except where the runtimes that write such files deviate from it (V8,
  * LLVM, PHP, CPython, Mono, .NET, Erlang, QEMU, perf's JVM agent). They pad records to a multiple of 8 bytes with
@@ -24,7 +24,6 @@
 #define XP_JITDUMP_PADDING_BYTES_MAX 7
 
 struct xp_jitdump_header {
-	bool big_endian;
 	uint32_t version;
 	uint32_t bytes;	   /* size of the header: 40, or more with undefined contents */
 	uint32_t elf_mach; /* EM_* */
@@ -94,30 +93,27 @@ int xp_jitdump_read_header(const uint8_t *bytes, uint64_t size, struct xp_jitdum
  * For readers of a file that grows: returns the size of a record. At least XP_JITDUMP_PREFIX_BYTES of the record must
  * be present. offset is its offset in the file. Returns 0, or -EBADMSG and sets *violation.
  */
-int xp_jitdump_record_bytes(const struct xp_jitdump_header *header, const uint8_t *record, uint64_t offset,
-			    uint32_t *bytes, struct xp_violation *violation);
+int xp_jitdump_record_bytes(const uint8_t *record, uint64_t offset, uint32_t *bytes, struct xp_violation *violation);
 /*
  * Reads a whole record. `bytes` must contain as many bytes as xp_jitdump_record_bytes() returns. Returns 0, or -EBADMSG
  * and sets *violation.
  */
-int xp_jitdump_read_record(const struct xp_jitdump_header *header, const uint8_t *bytes, uint64_t offset,
-			   struct xp_jitdump_record *record, struct xp_violation *violation);
+int xp_jitdump_read_record(const uint8_t *bytes, uint64_t offset, struct xp_jitdump_record *record,
+			   struct xp_violation *violation);
 /*
  * Reads the fields and the name of a load record from its first bytes, for a record that is too long to keep. code is
  * NULL. Returns 0, or -EBADMSG and sets *violation; also if the name is not terminated in these bytes.
  */
-int xp_jitdump_read_load_head(const struct xp_jitdump_header *header, const uint8_t *bytes, uint64_t size,
-			      uint64_t offset, struct xp_jitdump_record *record, struct xp_violation *violation);
+int xp_jitdump_read_load_head(const uint8_t *bytes, uint64_t size, uint64_t offset, struct xp_jitdump_record *record,
+			      struct xp_violation *violation);
 
 /* Iterates over the lines of a debug record. */
 struct xp_jitdump_lines {
 	const uint8_t *at;
 	uint64_t left;
-	bool big_endian;
 	const char *file;
 };
-void xp_jitdump_lines_start(struct xp_jitdump_lines *lines, const struct xp_jitdump_header *header,
-			    const struct xp_jitdump_record *record);
+void xp_jitdump_lines_start(struct xp_jitdump_lines *lines, const struct xp_jitdump_record *record);
 /* Returns false after the last line. The file name is resolved: it is never 0xff, unless there is no previous name. */
 bool xp_jitdump_lines_next(struct xp_jitdump_lines *lines, struct xp_jitdump_line *line);
 

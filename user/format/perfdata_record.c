@@ -32,14 +32,14 @@ static uint64_t take64(struct cursor *cursor)
 {
 	const uint8_t *at = take(cursor, 8);
 
-	return at ? xp_bytes_get(at, 8, false) : 0;
+	return at ? xp_bytes_get(at, 8) : 0;
 }
 
 static uint32_t take32(struct cursor *cursor)
 {
 	const uint8_t *at = take(cursor, 4);
 
-	return at ? xp_bytes_get(at, 4, false) : 0;
+	return at ? xp_bytes_get(at, 4) : 0;
 }
 
 /* Reads a string that extends to the end of the record. */

@@ -237,10 +237,10 @@ static int take_lines(struct xp_jit_src_dump *dump, struct xp_jit_load *load)
 	if (!dump->lines)
 		return -ENOMEM;
 	/* This cannot fail, because the record was valid when it was copied. */
-	xp_jitdump_read_record(&dump->header, dump->debug.bytes, 0, &record, &violation);
+	xp_jitdump_read_record(dump->debug.bytes, 0, &record, &violation);
 	if (record.debug.code_addr != load->start)
 		return 0;
-	xp_jitdump_lines_start(&lines, &dump->header, &record);
+	xp_jitdump_lines_start(&lines, &record);
 	while (count < LINES_MAX && xp_jitdump_lines_next(&lines, &line))
 		dump->lines[count++] = (struct xp_jit_line){ line.address, line.line, line.discriminator, line.file };
 	load->lines = dump->lines;
@@ -259,7 +259,7 @@ static int take_unwinding(const struct xp_jit_src_dump *dump, const struct xp_ji
 
 	if (!dump->unwinding.size)
 		return 0;
-	xp_jitdump_read_record(&dump->header, dump->unwinding.bytes, 0, &record, &violation);
+	xp_jitdump_read_record(dump->unwinding.bytes, 0, &record, &violation);
 	return xp_jit_eh_frame_read(fdes, record.unwinding.eh_frame, record.unwinding.eh_frame_bytes,
 				    load->start + ((load->size + 7) & ~7ull));
 }
@@ -313,7 +313,7 @@ static int take_record(struct taker *taker, const uint8_t *bytes)
 	struct xp_violation violation;
 	struct xp_jitdump_record record;
 
-	if (xp_jitdump_read_record(&dump->header, bytes, dump->offset, &record, &violation)) {
+	if (xp_jitdump_read_record(bytes, dump->offset, &record, &violation)) {
 		dump->skipped++;
 		return 0;
 	}
@@ -349,7 +349,7 @@ static int take_head(struct taker *taker, const uint8_t *bytes, size_t size)
 	uint32_t prefix[2];
 
 	memcpy(prefix, bytes, sizeof(prefix));
-	if (!prefix[0] && !xp_jitdump_read_load_head(&dump->header, bytes, size, dump->offset, &record, &violation))
+	if (!prefix[0] && !xp_jitdump_read_load_head(bytes, size, dump->offset, &record, &violation))
 		return take_load(taker, &record);
 	dump->skipped++;
 	return 0;
@@ -382,7 +382,7 @@ static int take_next(struct taker *taker, const uint8_t *at, size_t size, uint64
 
 	if (size < XP_JITDUMP_PREFIX_BYTES)
 		return 0;
-	err = xp_jitdump_record_bytes(&dump->header, at, dump->offset, &bytes, &violation);
+	err = xp_jitdump_record_bytes(at, dump->offset, &bytes, &violation);
 	if (err || bytes > file_bytes - dump->offset)
 		return err;
 	if (bytes <= size)

@@ -21,8 +21,7 @@ static int compare(const void *a, const void *b)
 }
 
 /* A record that is malformed, or whose lines cannot be trusted, has none. */
-static int read_table(struct xp_code_line_table *table, const struct xp_jitdump_header *header, const uint8_t *bytes,
-		      uint64_t offset)
+static int read_table(struct xp_code_line_table *table, const uint8_t *bytes)
 {
 	struct xp_jitdump_record record;
 	struct xp_jitdump_lines lines;
@@ -30,13 +29,13 @@ static int read_table(struct xp_code_line_table *table, const struct xp_jitdump_
 	struct xp_violation violation;
 
 	*table = (struct xp_code_line_table){ 0 };
-	if (xp_jitdump_read_record(header, bytes, offset, &record, &violation) ||
+	if (xp_jitdump_read_record(bytes, 0, &record, &violation) ||
 	    record.debug.surplus_bytes > XP_JITDUMP_PADDING_BYTES_MAX)
 		return 0;
 	table->all = calloc(XP_MAX(record.debug.line_count, (uint64_t)1), sizeof(*table->all));
 	if (!table->all)
 		return -ENOMEM;
-	xp_jitdump_lines_start(&lines, header, &record);
+	xp_jitdump_lines_start(&lines, &record);
 	while (xp_jitdump_lines_next(&lines, &line)) {
 		table->all[table->count] =
 		    (struct xp_code_line){ line.address, (uint32_t)table->count, line.line, line.file };
@@ -46,14 +45,13 @@ static int read_table(struct xp_code_line_table *table, const struct xp_jitdump_
 	return 0;
 }
 
-static int get_table(struct xp_code_lines *lines, const struct xp_jitdump_header *header, const uint8_t *record,
-		     uint64_t offset, const struct xp_code_line_table **table)
+static int get_table(struct xp_code_lines *lines, const uint8_t *record, const struct xp_code_line_table **table)
 {
 	const uint32_t *known = xp_u64_map_find(&lines->by_record, (uintptr_t)record);
 
 	if (!known) {
 		if (XP_ARRAY_RESERVE(lines->tables, lines->room, lines->count + 1) ||
-		    read_table(&lines->tables[lines->count], header, record, offset))
+		    read_table(&lines->tables[lines->count], record))
 			return -ENOMEM;
 		known = xp_u64_map_add(&lines->by_record, (uintptr_t)record, (uint32_t)lines->count++);
 		if (!known)
@@ -63,12 +61,12 @@ static int get_table(struct xp_code_lines *lines, const struct xp_jitdump_header
 	return 0;
 }
 
-int xp_code_lines_find(struct xp_code_lines *lines, const struct xp_jitdump_header *header, const uint8_t *record,
-		       uint64_t offset, uint64_t address, const struct xp_code_line **line)
+int xp_code_lines_find(struct xp_code_lines *lines, const uint8_t *record, uint64_t address,
+		       const struct xp_code_line **line)
 {
 	const struct xp_code_line_table *table;
 	size_t low;
-	int err = get_table(lines, header, record, offset, &table);
+	int err = get_table(lines, record, &table);
 
 	*line = NULL;
 	if (err)

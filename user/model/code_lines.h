@@ -26,11 +26,11 @@ struct xp_code_lines {
 
 /*
  * Finds the line of an address: that of the last entry at or below it, and of several the last one in the record.
- * record: a whole debug record, which is at this offset in its file and stays where it is. *line: NULL if there is
- * none, or valid until the next call. Returns 0 or -ENOMEM.
+ * record: a whole debug record, which stays where it is. *line: NULL if there is none, or valid until the next call.
+ * Returns 0 or -ENOMEM.
  */
-int xp_code_lines_find(struct xp_code_lines *lines, const struct xp_jitdump_header *header, const uint8_t *record,
-		       uint64_t offset, uint64_t address, const struct xp_code_line **line);
+int xp_code_lines_find(struct xp_code_lines *lines, const uint8_t *record, uint64_t address,
+		       const struct xp_code_line **line);
 void xp_code_lines_free(struct xp_code_lines *lines);
 
 #endif

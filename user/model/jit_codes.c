@@ -14,18 +14,10 @@
 #include "base/file_view.h"
 #include "format/jitdump_reader.h"
 
-struct xp_jit_dump_view {
-	struct xp_file_view view;
-	struct xp_jitdump_header header;
-};
-
 struct xp_jit_code {
-	uint32_t dump;
 	uint64_t moved;	      /* to its present address, from the one in its record */
 	const char *name;     /* in the dump */
 	const uint8_t *lines; /* its debug record; NULL: none */
-	uint64_t lines_bytes;
-	uint64_t lines_offset;
 };
 
 /* A dump while it is read. */
@@ -33,17 +25,15 @@ struct reading {
 	struct xp_jit_codes *codes;
 	struct xp_perf_track *track;
 	const struct xp_perfdata_conversion *conversion;
-	uint32_t dump;
+	const struct xp_jitdump_header *header;
 	struct xp_jit_code debug;  /* lines: of the next load */
 	struct xp_u64_map by_code; /* by code index: the number of the code */
 };
 
 static uint64_t time_of(const struct reading *reading, uint64_t timestamp)
 {
-	const struct xp_jitdump_header *header = &reading->codes->dumps[reading->dump].header;
-
-	return header->flags & XP_JITDUMP_FLAG_ARCH_TIMESTAMP ? xp_perfdata_ns(reading->conversion, timestamp)
-							      : timestamp;
+	return reading->header->flags & XP_JITDUMP_FLAG_ARCH_TIMESTAMP ? xp_perfdata_ns(reading->conversion, timestamp)
+								       : timestamp;
 }
 
 static int add_code(struct reading *reading, const struct xp_jit_code *code, uint64_t start, uint64_t bytes,
@@ -54,11 +44,8 @@ static int add_code(struct reading *reading, const struct xp_jit_code *code, uin
 
 	if (codes->count == XP_JIT_CODES_MAX || __builtin_add_overflow(start, bytes, &span.end))
 		return 0;
-	if (XP_ARRAY_RESERVE(codes->all, codes->room, codes->count + 1))
-		return -ENOMEM;
 	span.index = (uint32_t)codes->count;
-	codes->all[codes->count++] = *code;
-	return xp_spans_add(&reading->track->jit, &span);
+	return XP_ARRAY_ADD(codes->all, codes->count, codes->room, *code) ?: xp_spans_add(&reading->track->jit, &span);
 }
 
 static int add_load(struct reading *reading, const struct xp_jitdump_record *record)
@@ -66,7 +53,6 @@ static int add_load(struct reading *reading, const struct xp_jitdump_record *rec
 	struct xp_jit_code code = reading->debug;
 	uint32_t *number;
 
-	code.dump = reading->dump;
 	code.name = record->load.name;
 	reading->debug = (struct xp_jit_code){ 0 };
 	number = xp_u64_map_add(&reading->by_code, record->load.code_index, 0);
@@ -96,11 +82,7 @@ static int add_record(struct reading *reading, const struct xp_file_view *view, 
 	case XP_JITDUMP_MOVE:
 		return add_move(reading, record);
 	case XP_JITDUMP_DEBUG_INFO:
-		reading->debug = (struct xp_jit_code){
-			.lines = view->bytes + record->offset,
-			.lines_bytes = record->bytes,
-			.lines_offset = record->offset,
-		};
+		reading->debug = (struct xp_jit_code){ .lines = view->bytes + record->offset };
 		return 0;
 	default:
 		return 0;
@@ -122,17 +104,16 @@ static int read_records(struct reading *reading, struct xp_jitdump_reader *reade
 static int add_dump(struct xp_jit_codes *codes, struct xp_file_view *view, struct xp_perf_tracks *tracks,
 		    const struct xp_perfdata_conversion *conversion, struct xp_violation *violation)
 {
-	struct reading reading = { .codes = codes, .conversion = conversion, .dump = (uint32_t)codes->dump_count };
 	struct xp_jitdump_reader reader;
+	struct reading reading = { .codes = codes, .conversion = conversion, .header = &reader.header };
 	int err = xp_jitdump_reader_init(&reader, view->bytes, view->size, violation);
 
-	if (!err && XP_ARRAY_RESERVE(codes->dumps, codes->dump_room, codes->dump_count + 1))
-		err = -ENOMEM;
+	if (!err)
+		err = XP_ARRAY_ADD(codes->dumps, codes->dump_count, codes->dump_room, *view);
 	if (err) {
 		xp_file_view_close(view);
 		return err;
 	}
-	codes->dumps[codes->dump_count++] = (struct xp_jit_dump_view){ *view, reader.header };
 	reading.track = xp_perf_tracks_get(tracks, (int32_t)reader.header.pid);
 	if (!reading.track || (!conversion && reader.header.flags & XP_JITDUMP_FLAG_ARCH_TIMESTAMP))
 		return 0;
@@ -183,7 +164,7 @@ int xp_jit_codes_read(struct xp_jit_codes *codes, const char *directory, struct 
 void xp_jit_codes_free(struct xp_jit_codes *codes)
 {
 	for (size_t i = 0; i < codes->dump_count; i++)
-		xp_file_view_close(&codes->dumps[i].view);
+		xp_file_view_close(&codes->dumps[i]);
 	free(codes->dumps);
 	free(codes->all);
 	xp_code_lines_free(&codes->lines);
@@ -195,9 +176,8 @@ void xp_jit_codes_free(struct xp_jit_codes *codes)
 static int find_line(struct xp_jit_codes *codes, const struct xp_jit_code *code, uint64_t address,
 		     struct xp_model *model, struct xp_source_frame *frame)
 {
-	const struct xp_jitdump_header *header = &codes->dumps[code->dump].header;
 	const struct xp_code_line *line;
-	int err = xp_code_lines_find(&codes->lines, header, code->lines, code->lines_offset, address, &line);
+	int err = xp_code_lines_find(&codes->lines, code->lines, address, &line);
 
 	if (err || !line)
 		return err;

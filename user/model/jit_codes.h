@@ -11,14 +11,12 @@
 /* Further functions have no names. */
 #define XP_JIT_CODES_MAX (4u << 20)
 
-struct xp_jit_dump_view;
-
 /* Empty if zeroed. */
 struct xp_jit_codes {
 	struct xp_jit_code *all;
 	size_t count;
 	/* private */
-	struct xp_jit_dump_view *dumps;
+	struct xp_file_view *dumps;
 	size_t room, dump_count, dump_room;
 	struct xp_code_lines lines;
 };
