@@ -218,22 +218,14 @@ static json_t *text_item(const void *arg, size_t index)
 
 static void append_file(json_t **files, const char *name, const char *kind, uint64_t bytes)
 {
-	struct section section = begin();
-
-	put_text(&section, "name", name);
-	put_text(&section, "kind", kind);
-	put_number(&section, "bytes", bytes);
-	append(files, done(&section));
+	append(files,
+	       json_pack("{s:o, s:s, s:o}", "name", text_value(name), "kind", kind, "bytes", number_value(bytes)));
 }
 
 /* A file that is made of the recording, after this manifest. */
-static void append_product(json_t **files, const char *name, const char *kind)
+static void append_product(json_t **files, const char *name)
 {
-	struct section section = begin();
-
-	put_text(&section, "name", name);
-	put_text(&section, "kind", kind);
-	append(files, done(&section));
+	append(files, json_pack("{s:o, s:s}", "name", text_value(name), "kind", "gperftools"));
 }
 
 static void append_logs(json_t **files, const struct xp_recording *recording, const struct xp_process *process)
@@ -258,9 +250,9 @@ static void append_profiles(json_t **files, const struct xp_image *image)
 	const char *dump_name = image->jit ? xp_jit_dump(image->jit, &dump) : NULL;
 	char name[XP_FILE_PROFILE_BYTES];
 
-	append_product(files, xp_sampled_profile_name(name, image, XP_PROFILE_SUFFIX), "gperftools");
+	append_product(files, xp_sampled_profile_name(name, image, XP_PROFILE_SUFFIX));
 	if (image->waits)
-		append_product(files, xp_sampled_profile_name(name, image, XP_WAIT_PROFILE_SUFFIX), "gperftools");
+		append_product(files, xp_sampled_profile_name(name, image, XP_WAIT_PROFILE_SUFFIX));
 	if (dump_name && dump.bytes)
 		append_file(files, dump_name, "jitdump", dump.bytes);
 }

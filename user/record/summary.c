@@ -111,43 +111,30 @@ static void print_logs(const struct xp_recording *recording)
 	print_account(recording, most, most->log.name);
 }
 
-/* Prints the profile with the most samples, and the commands for it. */
-static void print_profiles(const struct xp_recording *recording)
-{
-	const struct xp_image *most = NULL;
-	const char *dir = recording->outdir.path;
-	struct xp_shell_path path;
-	char name[XP_FILE_PROFILE_BYTES];
-
-	for (size_t i = 0; i < recording->sampling.samples.processes.image_count; i++) {
-		const struct xp_image *image = recording->sampling.samples.processes.images[i];
-
-		if (!most || image->samples > most->samples)
-			most = image;
-	}
-	if (!most || !xp_sampling_has_file(&recording->sampling))
-		return;
-	xp_sampled_profile_name(name, most, XP_PROFILE_SUFFIX);
-	xp_put_line(stderr, "  %s/%s  %" PRIu64 " sample%s", dir, name, most->samples, xp_plural_s(most->samples));
-	xp_put_line(stderr, "    go tool pprof -top %s", xp_shell_path(&path, "%s/%s", dir, name));
-}
-
-/* The profile with the most waits. */
-static void print_wait_profile(const struct xp_recording *recording)
+/* Prints the gperftools profile with the most samples, or waits, and the command for it. */
+static void print_profile(const struct xp_recording *recording, bool waits)
 {
 	const struct xp_sampled_processes *processes = &recording->sampling.samples.processes;
 	const char *dir = recording->outdir.path;
 	const struct xp_image *most = NULL;
 	struct xp_shell_path path;
 	char name[XP_FILE_PROFILE_BYTES];
+	uint64_t count = 0;
 
-	for (size_t i = 0; i < processes->image_count; i++)
-		if (processes->images[i]->waits && (!most || processes->images[i]->waits > most->waits))
-			most = processes->images[i];
+	for (size_t i = 0; i < processes->image_count; i++) {
+		const struct xp_image *image = processes->images[i];
+		uint64_t its_count = waits ? image->waits : image->samples;
+
+		if (its_count > count || (!most && !waits)) {
+			most = image;
+			count = its_count;
+		}
+	}
 	if (!most || !xp_sampling_has_file(&recording->sampling))
 		return;
-	xp_sampled_profile_name(name, most, XP_WAIT_PROFILE_SUFFIX);
-	xp_put_line(stderr, "  %s/%s  %" PRIu64 " wait%s", dir, name, most->waits, xp_plural_s(most->waits));
+	xp_sampled_profile_name(name, most, waits ? XP_WAIT_PROFILE_SUFFIX : XP_PROFILE_SUFFIX);
+	xp_put_line(stderr, "  %s/%s  %" PRIu64 " %s%s", dir, name, count, waits ? "wait" : "sample",
+		    xp_plural_s(count));
 	xp_put_line(stderr, "    go tool pprof -top %s", xp_shell_path(&path, "%s/%s", dir, name));
 }
 
@@ -576,7 +563,7 @@ void xp_summary_print(const struct xp_recording *recording, const struct xp_tota
 	print_next(recording, totals);
 	print_logs(recording);
 	print_flights(recording);
-	print_profiles(recording);
-	print_wait_profile(recording);
+	print_profile(recording, false);
+	print_profile(recording, true);
 	print_perf(recording);
 }
