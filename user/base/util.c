@@ -44,6 +44,12 @@ uint64_t xp_now_ns(void)
 	return read_clock(CLOCK_MONOTONIC);
 }
 
+void xp_counters_add(void *sum, const void *counters, size_t bytes, int sign)
+{
+	for (size_t i = 0; i < bytes / sizeof(uint64_t); i++)
+		((unsigned long long *)sum)[i] += (uint64_t)sign * ((const unsigned long long *)counters)[i];
+}
+
 uint64_t xp_thread_cpu_ns(void)
 {
 	return read_clock(CLOCK_THREAD_CPUTIME_ID);

@@ -90,6 +90,9 @@ uint64_t xp_now_ns(void);
 /* Returns the CPU time of this thread in ns. */
 uint64_t xp_thread_cpu_ns(void);
 
+/* Adds counters, a struct of 64-bit numbers that has so many bytes, or subtracts them (sign -1). */
+void xp_counters_add(void *sum, const void *counters, size_t bytes, int sign);
+
 /* Write all bytes. Return 0 or -errno. */
 int xp_write_all(int fd, const void *data, size_t size);
 int xp_pwrite_all(int fd, const void *data, size_t size, uint64_t offset);

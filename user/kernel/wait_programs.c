@@ -309,15 +309,8 @@ int xp_wait_programs_counters(const struct xp_wait_programs *programs, struct xp
 	memset(sum, 0, sizeof(*sum));
 	if (!err && bpf_map_lookup_elem(bpf_map__fd(programs->skeleton->maps.wait_counters), &zero, of_cpus))
 		err = -errno;
-	for (unsigned int cpu = 0; cpu < programs->cpus && !err; cpu++) {
-		sum->seen += of_cpus[cpu].seen;
-		sum->sent += of_cpus[cpu].sent;
-		sum->too_short += of_cpus[cpu].too_short;
-		sum->skipped += of_cpus[cpu].skipped;
-		sum->lost += of_cpus[cpu].lost;
-		sum->no_stack += of_cpus[cpu].no_stack;
-		sum->sums_lost += of_cpus[cpu].sums_lost;
-	}
+	for (unsigned int cpu = 0; cpu < programs->cpus && !err; cpu++)
+		xp_counters_add(sum, &of_cpus[cpu], sizeof(*sum), 1);
 	free(of_cpus);
 	return err;
 }

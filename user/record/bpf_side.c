@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/util.h"
 
@@ -31,27 +32,18 @@ void xp_bpf_side_close(struct xp_bpf_side *side)
 	free(side->counters_before);
 }
 
-/* All counters of all CPUs, one after the other. */
-static __u64 *counts_of(struct xp_bpf_counters *counters)
+static size_t counter_bytes(const struct xp_bpf_side *side)
 {
-	_Static_assert(sizeof(*counters) % sizeof(__u64) == 0, "counters are 64-bit numbers");
-	return (__u64 *)counters;
-}
-
-static size_t count_of(const struct xp_bpf_side *side)
-{
-	return side->programs.cpus * sizeof(*side->counters) / sizeof(__u64);
+	return side->programs.cpus * sizeof(*side->counters);
 }
 
 void xp_bpf_side_read_losses(struct xp_bpf_side *side)
 {
 	side->missed = xp_programs_missed(&side->programs) - side->missed_before;
-	if (xp_programs_counters(&side->programs, side->counters)) {
+	if (xp_programs_counters(&side->programs, side->counters))
 		xp_debug("cannot read the BPF side's counters");
-		return;
-	}
-	for (size_t i = 0; i < count_of(side); i++)
-		counts_of(side->counters)[i] -= counts_of(side->counters_before)[i];
+	else
+		xp_counters_add(side->counters, side->counters_before, counter_bytes(side), -1);
 }
 
 void xp_bpf_side_begin(struct xp_bpf_side *side)
@@ -68,10 +60,8 @@ void xp_bpf_side_begin(struct xp_bpf_side *side)
 
 void xp_bpf_side_begin_part(struct xp_bpf_side *side)
 {
-	for (size_t i = 0; i < count_of(side); i++) {
-		counts_of(side->counters_before)[i] += counts_of(side->counters)[i];
-		counts_of(side->counters)[i] = 0;
-	}
+	xp_counters_add(side->counters_before, side->counters, counter_bytes(side), 1);
+	memset(side->counters, 0, counter_bytes(side));
 	side->missed_before += side->missed;
 	side->missed = 0;
 }

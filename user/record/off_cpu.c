@@ -76,29 +76,18 @@ static void pace(struct xp_off_cpu *off_cpu, uint64_t sent)
 	xp_wait_programs_slow(&off_cpu->programs, off_cpu->slow);
 }
 
-static void add(struct xp_wait_counters *sum, const struct xp_wait_counters *counters, int64_t sign)
-{
-	sum->seen += sign * counters->seen;
-	sum->sent += sign * counters->sent;
-	sum->too_short += sign * counters->too_short;
-	sum->skipped += sign * counters->skipped;
-	sum->lost += sign * counters->lost;
-	sum->no_stack += sign * counters->no_stack;
-	sum->sums_lost += sign * counters->sums_lost;
-}
-
 static int read_counters(struct xp_off_cpu *off_cpu)
 {
 	int err = xp_wait_programs_counters(&off_cpu->programs, &off_cpu->counters);
 
 	if (!err)
-		add(&off_cpu->counters, &off_cpu->counters_before, -1);
+		xp_counters_add(&off_cpu->counters, &off_cpu->counters_before, sizeof(off_cpu->counters), -1);
 	return err;
 }
 
 void xp_off_cpu_begin_part(struct xp_off_cpu *off_cpu)
 {
-	add(&off_cpu->counters_before, &off_cpu->counters, 1);
+	xp_counters_add(&off_cpu->counters_before, &off_cpu->counters, sizeof(off_cpu->counters), 1);
 	off_cpu->counters = (struct xp_wait_counters){ 0 };
 	xp_waits_begin_part(&off_cpu->waits);
 }
