@@ -17,7 +17,6 @@ struct xp_flight_job {
 	struct xp_flight *flight; /* freed when the log is written */
 	struct xp_log_info info;
 	char name[64]; /* name of the log */
-	void *arg;     /* for the caller */
 	int error;     /* result of writing the log */
 	struct xp_flight_result result;
 };

@@ -25,8 +25,9 @@ const char *xp_flight_cause_name(enum xp_flight_cause cause)
 	return names[cause];
 }
 
-/* Context of a job, returned with the log. */
+/* A job, and what it is for. */
 struct errand {
+	struct xp_flight_job job; /* first: the writer knows only the job */
 	struct xp_process *process;
 	struct xp_flight_log log;
 };
@@ -51,23 +52,17 @@ static void forget_slow(struct xp_process *process)
 /* Passes the memory to the writer; later records go to new memory. */
 static int write_flight(struct xp_process *process, enum xp_flight_cause cause)
 {
-	struct xp_processes *processes = process->all;
-	struct xp_flight_job *job;
 	struct errand *errand;
 	char base[XP_FILE_BASE_BYTES];
 
 	if (!process->flights.memory)
 		return 0;
 	xp_process_spool_names(process);
-	job = calloc(1, sizeof(*job));
 	errand = calloc(1, sizeof(*errand));
-	if (!job || !errand) {
-		free(job);
-		free(errand);
+	if (!errand)
 		return -ENOMEM;
-	}
 	xp_file_base_name(base, sizeof(base), process->comm, process->pid, process->image);
-	snprintf(job->name, sizeof(job->name), "%s.flight%u.fdr", base, ++process->flights.begun);
+	snprintf(errand->job.name, sizeof(errand->job.name), "%s.flight%u.fdr", base, ++process->flights.begun);
 	errand->process = process;
 	errand->log.cause = cause;
 	errand->log.signal = process->signal;
@@ -77,11 +72,10 @@ static int write_flight(struct xp_process *process, enum xp_flight_cause cause)
 		errand->log.slow = *process->flights.slow;
 	process->flights.threads.count = 0;
 	forget_slow(process);
-	job->arg = errand;
-	job->info = xp_process_log_info(process);
-	job->flight = process->flights.memory;
+	errand->job.info = xp_process_log_info(process);
+	errand->job.flight = process->flights.memory;
 	process->flights.memory = NULL;
-	xp_flight_writer_add(processes->writer, job);
+	xp_flight_writer_add(process->all->writer, &errand->job);
 	return 0;
 }
 
@@ -298,7 +292,7 @@ static int settle(struct xp_process *process, const struct xp_flight_result *res
 
 static int take_back(struct xp_flight_job *job, xp_flight_done done, void *arg)
 {
-	struct errand *errand = job->arg;
+	struct errand *errand = (struct errand *)job;
 	struct xp_process *process = errand->process;
 	struct xp_flight_log *log = &errand->log;
 	int err = settle(process, &job->result, !job->error);
@@ -318,7 +312,6 @@ static int take_back(struct xp_flight_job *job, xp_flight_done done, void *arg)
 	}
 	free(job->result.shares);
 	free(errand);
-	free(job);
 	return err;
 }
 

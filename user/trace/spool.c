@@ -153,49 +153,50 @@ uint64_t xp_spool_bytes(const struct xp_spool *spool)
 	return spool->pos + spool->used;
 }
 
-int xp_spool_append(struct xp_spool *spool, int32_t tid, const char *name, const struct xp_fdr_enc *enc)
+/* Adds a frame and its chunk_bytes bytes. */
+static int add_frame(struct xp_spool *spool, struct xp_spool_frame *frame, const void *bytes)
 {
-	struct xp_spool_frame frame = { .magic = XP_SPOOL_FRAME_MAGIC, .tid = tid };
 	int err = spool->error;
 
+	if (!err && frame->chunk_bytes > XP_SPOOL_CHUNK_MAX)
+		err = -EINVAL;
+	if (!err && sizeof(*frame) + frame->chunk_bytes > BUFFER_BYTES - spool->used)
+		err = xp_spool_flush(spool);
 	if (err)
 		return err;
-	if (enc->len < XP_FDR_METADATA_BYTES || enc->len > XP_SPOOL_CHUNK_MAX)
+	frame->check = xp_spool_frame_check(frame);
+	memcpy(spool->buffer + spool->used, frame, sizeof(*frame));
+	memcpy(spool->buffer + spool->used + sizeof(*frame), bytes, frame->chunk_bytes);
+	spool->used += sizeof(*frame) + frame->chunk_bytes;
+	return 0;
+}
+
+int xp_spool_append(struct xp_spool *spool, int32_t tid, const char *name, const struct xp_fdr_enc *enc)
+{
+	struct xp_spool_frame frame = {
+		.magic = XP_SPOOL_FRAME_MAGIC,
+		.tid = tid,
+		.chunk_bytes = (uint32_t)XP_MIN(enc->len, UINT32_MAX),
+		.flags = enc->has_typed ? XP_SPOOL_FRAME_TYPED : 0,
+	};
+
+	if (enc->len < XP_FDR_METADATA_BYTES)
 		return -EINVAL;
-	if (sizeof(frame) + enc->len > BUFFER_BYTES - spool->used) {
-		err = xp_spool_flush(spool);
-		if (err)
-			return err;
-	}
-	frame.chunk_bytes = enc->len;
-	frame.flags = enc->has_typed ? XP_SPOOL_FRAME_TYPED : 0;
 	frame.first_tsc = xp_fdr_chunk_tsc(enc->buf);
 	copy_text(frame.name, sizeof(frame.name), name);
-	frame.check = xp_spool_frame_check(&frame);
-	memcpy(spool->buffer + spool->used, &frame, sizeof(frame));
-	memcpy(spool->buffer + spool->used + sizeof(frame), enc->buf, enc->len);
-	spool->used += sizeof(frame) + enc->len;
-	return 0;
+	return add_frame(spool, &frame, enc->buf);
 }
 
 int xp_spool_note(struct xp_spool *spool, const struct xp_spool_object *note, size_t bytes)
 {
-	struct xp_spool_frame frame = { .magic = XP_SPOOL_NOTE_MAGIC, .flags = XP_SPOOL_NOTE_OBJECT };
-	int err = spool->error;
+	struct xp_spool_frame frame = {
+		.magic = XP_SPOOL_NOTE_MAGIC,
+		.chunk_bytes = (uint32_t)XP_MIN(bytes, UINT32_MAX),
+		.flags = XP_SPOOL_NOTE_OBJECT,
+		.first_tsc = crc32(0, (const Bytef *)note, bytes),
+	};
 
-	if (!err && bytes > XP_SPOOL_CHUNK_MAX)
-		err = -EINVAL;
-	if (!err && sizeof(frame) + bytes > BUFFER_BYTES - spool->used)
-		err = xp_spool_flush(spool);
-	if (err)
-		return err;
-	frame.chunk_bytes = bytes;
-	frame.first_tsc = crc32(0, (const Bytef *)note, bytes);
-	frame.check = xp_spool_frame_check(&frame);
-	memcpy(spool->buffer + spool->used, &frame, sizeof(frame));
-	memcpy(spool->buffer + spool->used + sizeof(frame), note, bytes);
-	spool->used += sizeof(frame) + bytes;
-	return 0;
+	return add_frame(spool, &frame, note);
 }
 
 void xp_spool_drop(struct xp_spool *spool)
