@@ -342,13 +342,12 @@ static int housekeeping(struct loop *loop)
 {
 	struct xp_recording *recording = loop->recording;
 	struct xp_totals totals;
-	int err = 0;
+	int err;
 
 	xp_clock_update(recording->clock);
 	xp_follow_check(&recording->targets);
 	xp_follow_release_stubs(&recording->targets);
-	if (!err)
-		err = xp_sampling_tend(&recording->sampling);
+	err = xp_sampling_tend(&recording->sampling);
 	if (!err)
 		err = xp_off_cpu_tend(&recording->off_cpu);
 	/* A crash of xprof costs about a second of records. */
@@ -423,11 +422,8 @@ static uint64_t next_poll_ns(struct loop *loop, int fill)
 static bool wait_for_event(const struct loop *loop, struct epoll_event *event, uint64_t ns)
 {
 	const struct timespec timeout = { (time_t)(ns / XP_NS_PER_S), (long)(ns % XP_NS_PER_S) };
-	int count = epoll_pwait2(loop->epoll_fd, event, 1, &timeout, NULL);
 
-	if (count < 0 && errno == ENOSYS) /* before Linux 5.11 */
-		count = epoll_wait(loop->epoll_fd, event, 1, (int)(ns / NS_PER_MS));
-	return count == 1;
+	return epoll_pwait2(loop->epoll_fd, event, 1, &timeout, NULL) == 1;
 }
 
 /*

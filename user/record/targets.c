@@ -171,7 +171,7 @@ static int check_patterns(struct xp_targets *targets)
 static int check_usdt(const struct xp_targets *targets)
 {
 	const struct xp_options *options = targets->options;
-	int err = xp_usdt_on_check(&targets->probes.usdt);
+	int err = xp_pattern_uses_check_of(targets->probes.usdt.uses, "--usdt", "USDT probe");
 
 	if (!err || (!options->child_argv && !options->follow && !may_have_more(&targets->processes)))
 		return err;

@@ -234,11 +234,6 @@ void xp_usdt_on_drop_process(struct xp_usdt_probes_on *usdt, pid_t pid)
 	XP_ARRAY_KEEP(usdt->attached, usdt->attached_count, i, usdt->attached[i].pid != pid);
 }
 
-int xp_usdt_on_check(const struct xp_usdt_probes_on *usdt)
-{
-	return xp_pattern_uses_check_of(usdt->uses, "--usdt", "USDT probe");
-}
-
 /* ---- events ---- */
 
 bool xp_usdt_on_text(const struct xp_usdt_probes_on *usdt, const struct xp_event_usdt *event,

@@ -61,8 +61,6 @@ int xp_usdt_on_attach(struct xp_usdt_probes_on *usdt, struct xp_attach *attach, 
 		      int fd, const char *path, pid_t pid);
 /* The probes of this process were detached. */
 void xp_usdt_on_drop_process(struct xp_usdt_probes_on *usdt, pid_t pid);
-/* Returns -EDOM, with a sentence (why.h), if a pattern has matched no probe. */
-int xp_usdt_on_check(const struct xp_usdt_probes_on *usdt);
 
 /*
  * Writes a checked event as text: "PROVIDER:NAME arg1=5 arg2=-1", with "?" for an argument that could not be read.

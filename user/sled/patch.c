@@ -301,11 +301,6 @@ out:
 	return has;
 }
 
-static int change_stopped(void *work, struct xp_remote *remote)
-{
-	return xp_patch_write_ours(work, remote);
-}
-
 int xp_patch_functions(struct xp_patch *patch, const struct xp_patch_place *place, const uint32_t *ids, size_t count)
 {
 	struct xp_patch_work work = {
@@ -332,7 +327,7 @@ int xp_patch_functions(struct xp_patch *patch, const struct xp_patch_place *plac
 	if (!err)
 		err = xp_patch_encode_all(&work);
 	if (!err)
-		err = xp_patch_stopped(&work, change_stopped, &work);
+		err = xp_patch_stopped(&work, xp_patch_write_ours, &work);
 out:
 	xp_sled_unlock(place->object, lock);
 	xp_patch_work_free(&work);

@@ -117,7 +117,7 @@ static bool is_in_stub(const struct xp_patch_work *work, uint64_t slot)
 	return xp_stub_map_has(&work->stubs, slot);
 }
 
-static bool leads_to_stub(const struct xp_patch_work *work, const struct xp_text_patch *text_patch, const uint8_t *now)
+static bool leads_to_stub(const void *work, const struct xp_text_patch *text_patch, const uint8_t *now)
 {
 	uint64_t slot;
 
@@ -138,11 +138,6 @@ bool xp_patch_is_ours(const struct xp_patch_work *work, const struct xp_text_pat
 static bool may_be_patched(const void *arg, const struct xp_text_patch *text_patch, const uint8_t *now)
 {
 	return xp_sled_intact((enum xp_sled_kind)text_patch->kind, now) || leads_to_stub(arg, text_patch, now);
-}
-
-static bool may_be_put_back(const void *arg, const struct xp_text_patch *text_patch, const uint8_t *now)
-{
-	return leads_to_stub(arg, text_patch, now);
 }
 
 /*
@@ -266,7 +261,7 @@ int xp_patch_write_ours(void *work, struct xp_remote *remote)
 
 int xp_patch_write_back(void *work, struct xp_remote *remote)
 {
-	return write_where(work, remote, may_be_put_back);
+	return write_where(work, remote, leads_to_stub);
 }
 
 /* The first bytes of unpatched sleds, instead of patches. */

@@ -17,11 +17,6 @@
 #include "target/status.h"
 #include "target/target.h"
 
-/* Linux 5.8; Debian 12's headers have it, older ones do not. */
-#ifndef CAP_BPF
-#define CAP_BPF 39
-#endif
-
 #define TRIES 3
 
 /* A process in a user namespace of its own has all capabilities there. */
