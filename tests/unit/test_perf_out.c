@@ -181,7 +181,7 @@ static void assert_told(const char *expected)
 	fd = openat(world.dir_fd, XP_PERF_DATA_NAME, O_RDONLY);
 	size = read(fd, bytes, sizeof(bytes));
 	close(fd);
-	assert_int_equal(size, xp_perf_out_bytes(world.out));
+	assert_int_equal(size, xp_perf_out_counts(world.out).bytes);
 	assert_int_equal(xp_perfdata_reader_init(&reader, bytes, size, &violation), 0);
 	while ((more = xp_perfdata_reader_next(&reader, &record, &violation)) == 1)
 		print(out, &record);
@@ -224,7 +224,7 @@ TEST_WITH(test_process, setup, teardown)
 		    "180 exec 7/7 next\n"
 		    "181 map 7 9000+1000 /nowhere/next 77\n"
 		    "190 sample 7/7 cpu 3, 4 entries\n");
-	assert_int_equal(xp_perf_out_samples(world.out), 5);
+	assert_int_equal(xp_perf_out_counts(world.out).samples, 5);
 }
 
 /* A child is written with its own first sample and its own mappings. A PID may be reused. */

@@ -267,13 +267,13 @@ static json_t *files_value(const struct xp_recording *recording)
 	for (size_t i = 0; xp_sampling_has_file(&recording->sampling) && i < samples->processes.image_count; i++)
 		append_profiles(&files, samples->processes.images[i]);
 	if (xp_sampling_has_file(&recording->sampling))
-		append_file(&files, XP_PERF_DATA_NAME, "perf.data", xp_perf_out_bytes(samples->perf));
+		append_file(&files, XP_PERF_DATA_NAME, "perf.data", xp_perf_out_counts(samples->perf).bytes);
 	return files;
 }
 
 static json_t *notices_value(const struct xp_recording *recording)
 {
-	const struct xp_perf_out *perf = recording->sampling.samples.perf;
+	uint64_t written = xp_perf_out_counts(recording->sampling.samples.perf).samples;
 	uint64_t samples = recording->sampling.samples.samples;
 	bool has_other_version = false;
 	json_t *notices = json_array();
@@ -284,10 +284,10 @@ static json_t *notices_value(const struct xp_recording *recording)
 	if (has_other_version)
 		append(&notices, text_value("Logs with typed events have version 5, because earlier versions have no "
 					    "typed events."));
-	if (perf && xp_perf_out_samples(perf) < samples) {
+	if (recording->sampling.samples.perf && written < samples) {
 		snprintf(text, sizeof(text),
 			 XP_PERF_DATA_NAME " has %" PRIu64 " of %" PRIu64 " samples: it could not be written further.",
-			 xp_perf_out_samples(perf), samples);
+			 written, samples);
 		append(&notices, text_value(text));
 	}
 	return notices;

@@ -24,7 +24,7 @@ static json_t *thread_value(const void *arg, size_t index)
 static json_t *profiles_value(const struct xp_samples *samples)
 {
 	const struct xp_sampled_processes *processes = &samples->processes;
-	size_t count = xp_perf_out_bytes(samples->perf) ? processes->image_count : 0;
+	size_t count = xp_perf_out_counts(samples->perf).bytes ? processes->image_count : 0;
 	json_t *profiles = json_array();
 
 	for (size_t i = 0; i < count; i++) {

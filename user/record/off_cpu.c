@@ -137,7 +137,7 @@ void xp_off_cpu_totals(const struct xp_off_cpu *off_cpu, struct xp_off_cpu_total
 	const struct xp_waits *waits = &off_cpu->waits;
 	/* Not counters->sent: when a part of a recording ends, some may be on their way, which the next part has. */
 	uint64_t arrived = waits->samples ? waits->samples->waits : 0;
-	uint64_t written = waits->samples ? xp_perf_out_waits(waits->samples->perf) : 0;
+	uint64_t written = waits->samples ? xp_perf_out_counts(waits->samples->perf).waits : 0;
 
 	*totals = (struct xp_off_cpu_totals){
 		.seen = counters->seen - counters->sent + arrived,

@@ -135,12 +135,11 @@ static bool is_full(int err)
 /* Whether a file of the part has ended because there is no room on the disk. */
 static bool has_no_room(const struct xp_recording *recording)
 {
-	const struct xp_perf_out *perf = recording->sampling.samples.perf;
 	const struct xp_process *process = recording->targets.processes.first_live;
 
 	while (process && !is_full(process->log.error))
 		process = process->next_live;
-	return process || (perf && is_full(xp_perf_out_error(perf)));
+	return process || is_full(xp_perf_out_counts(recording->sampling.samples.perf).err);
 }
 
 int xp_rotation_forgives(int err)

@@ -431,14 +431,14 @@ static int finish_perf(const struct xp_samples *samples)
 
 	if (err)
 		xp_error(XP_PERF_DATA_NAME " has %" PRIu64 " of %" PRIu64 " sample%s: %s%s",
-			 xp_perf_out_samples(samples->perf), samples->samples, xp_plural_s(samples->samples),
+			 xp_perf_out_counts(samples->perf).samples, samples->samples, xp_plural_s(samples->samples),
 			 strerror(-err), xp_failure_remedy(err));
 	return err;
 }
 
 bool xp_sampling_has_file(const struct xp_sampling *sampling)
 {
-	return sampling->samples.perf && xp_perf_out_bytes(sampling->samples.perf);
+	return xp_perf_out_counts(sampling->samples.perf).bytes;
 }
 
 int xp_sampling_finish(struct xp_sampling *sampling)

@@ -14,6 +14,7 @@
 
 void xp_recording_totals(const struct xp_recording *recording, struct xp_totals *totals)
 {
+	const struct xp_perf_out_counts written = xp_perf_out_counts(recording->sampling.samples.perf);
 	struct xp_off_cpu_totals waits;
 
 	memset(totals, 0, sizeof(*totals));
@@ -30,7 +31,7 @@ void xp_recording_totals(const struct xp_recording *recording, struct xp_totals 
 	}
 	totals->lost_ring = xp_bpf_side_lost(&recording->bpf, 0, XP_EVENT_GO_EXIT) + recording->bpf.missed;
 	totals->samples_lost = xp_bpf_side_lost(&recording->bpf, XP_EVENT_SAMPLE, XP_EVENT_SAMPLE);
-	totals->usdt = recording->sampling.samples.perf ? xp_perf_out_usdt(recording->sampling.samples.perf) : 0;
+	totals->usdt = written.usdt;
 	totals->usdt_lost = xp_bpf_side_lost(&recording->bpf, XP_EVENT_USDT, XP_EVENT_USDT) +
 			    recording->sampling.samples.usdt - totals->usdt;
 	totals->switches_lost = xp_bpf_side_lost(&recording->bpf, XP_EVENT_SWITCH, XP_EVENT_SWITCH);
@@ -38,7 +39,7 @@ void xp_recording_totals(const struct xp_recording *recording, struct xp_totals 
 		totals->idle += recording->bpf.counters[cpu].idle;
 	xp_off_cpu_totals(&recording->off_cpu, &waits);
 	totals->waits_lost = waits.lost;
-	totals->samples = recording->sampling.samples.perf ? xp_perf_out_samples(recording->sampling.samples.perf) : 0;
+	totals->samples = written.samples;
 	totals->samples_lost += recording->sampling.samples.samples - totals->samples;
 	if (recording->sampling.sampler)
 		totals->missed = xp_sampler_periods(recording->sampling.sampler);
@@ -182,11 +183,11 @@ static void print_perf(const struct xp_recording *recording)
 {
 	const struct xp_jit_dump_out_counts jit = count_jitdumps(recording);
 	const struct xp_perf_out *perf = recording->sampling.samples.perf;
+	const struct xp_perf_out_counts written = xp_perf_out_counts(perf);
 	const char *dir = recording->outdir.path, *name = XP_PERF_DATA_NAME;
 	struct xp_shell_path path, injected;
 	char waits[48] = "", usdt[48] = "", size[SIZE_TEXT_BYTES];
-	uint64_t samples = perf ? xp_perf_out_samples(perf) : 0, wait_count = recording->sampling.samples.waits;
-	uint64_t hits = perf ? xp_perf_out_usdt(perf) : 0;
+	uint64_t wait_count = recording->sampling.samples.waits, hits = written.usdt;
 
 	if (jit.functions_lost)
 		xp_warn("%" PRIu64 " function%s not in the jitdumps: too large, or the jitdump or the disk was full",
@@ -194,14 +195,14 @@ static void print_perf(const struct xp_recording *recording)
 	if (jit.bytes)
 		xp_put_line(stderr, "  %s/jit-*.dump  %" PRIu64 " function%s, %s", dir, jit.functions,
 			    xp_plural_s(jit.functions), size_text(size, jit.bytes));
-	if (!perf || !(samples + wait_count + hits))
+	if (!perf || !(written.samples + wait_count + hits))
 		return;
 	if (recording->off_cpu.on)
 		snprintf(waits, sizeof(waits), ", %" PRIu64 " wait%s", wait_count, xp_plural_s(wait_count));
 	if (recording->options->usdt.count)
 		snprintf(usdt, sizeof(usdt), ", %" PRIu64 " hit%s of USDT probes", hits, xp_plural_s(hits));
-	xp_put_line(stderr, "  %s/%s  %" PRIu64 " sample%s%s%s, %s%s", dir, name, samples, xp_plural_s(samples), waits,
-		    usdt, size_text(size, xp_perf_out_bytes(perf)),
+	xp_put_line(stderr, "  %s/%s  %" PRIu64 " sample%s%s%s, %s%s", dir, name, written.samples,
+		    xp_plural_s(written.samples), waits, usdt, size_text(size, written.bytes),
 		    xp_perf_out_is_compressed(perf) && !recording->options->compress
 			? ", compressed: only perf reads it (others: --no-compression)"
 			: "");

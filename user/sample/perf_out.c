@@ -33,15 +33,11 @@
 struct xp_perf_out {
 	struct xp_perf_out_options options;
 	int fd;
-	int err;		  /* the first error */
 	struct xp_perf_maps maps; /* perfdata is NULL before the first record */
 	struct xp_perf_threads threads;
 	struct xp_perf_switches switches;
 	unsigned int round; /* incremented when all processes must be written again */
-	uint64_t samples;
-	uint64_t waits;
-	uint64_t usdt;
-	uint64_t bytes;
+	struct xp_perf_out_counts counts;
 	uint64_t room; /* reserved on disk from the start of the file; UINT64_MAX: the file system cannot reserve */
 	bool is_ended;
 };
@@ -74,8 +70,8 @@ void xp_perf_out_free(struct xp_perf_out *out)
 
 static void fail(struct xp_perf_out *out, int err)
 {
-	if (err && !out->err)
-		out->err = err;
+	if (err && !out->counts.err)
+		out->counts.err = err;
 }
 
 /*
@@ -185,22 +181,22 @@ static bool start(struct xp_perf_out *out)
 	};
 	const struct xp_clock_pair *mono = &out->options.clock->mono;
 
-	if (out->err)
+	if (out->counts.err)
 		return false;
 	if (out->maps.perfdata)
 		return true;
 	if (!make_file(out))
 		return false;
 	fail(out, xp_perfdata_conversion(&options.conversion, out->options.clock->mono_hz, mono->tsc, mono->ns));
-	if (!out->err)
+	if (!out->counts.err)
 		fail(out, xp_perfdata_new(&out->maps.perfdata, out->fd, &options));
-	if (!out->err)
+	if (!out->counts.err)
 		put_kernel(out);
-	if (!out->err)
+	if (!out->counts.err)
 		put_jit_memory(out);
-	if (!out->err)
+	if (!out->counts.err)
 		fail(out, xp_perfdata_sync(out->maps.perfdata)); /* the file now has data */
-	return !out->err;
+	return !out->counts.err;
 }
 
 /* ---- processes and threads ---- */
@@ -375,7 +371,7 @@ void xp_perf_out_before(struct xp_perf_out *out, const struct xp_sideband_event 
 void xp_perf_out_event(struct xp_perf_out *out, const struct xp_sideband_event *event,
 		       const struct xp_address_space *behind)
 {
-	if (out->err)
+	if (out->counts.err)
 		return;
 	switch (event->kind) {
 	case XP_SIDEBAND_FORK:
@@ -419,7 +415,7 @@ static int trim(struct xp_perf_out *out)
 
 	if (fstat(out->fd, &st))
 		return -errno;
-	out->bytes = st.st_size;
+	out->counts.bytes = st.st_size;
 	if (out->room && (ftruncate(out->fd, st.st_size + 1) || ftruncate(out->fd, st.st_size)))
 		return -errno;
 	return 0;
@@ -431,7 +427,7 @@ static void end_file(struct xp_perf_out *out, int err)
 	int trim_err;
 
 	out->is_ended = true;
-	if (out->maps.perfdata && !out->err)
+	if (out->maps.perfdata && !out->counts.err)
 		fail(out, xp_perf_features_write(out->maps.perfdata, &out->maps.build_ids, out->options.clock,
 						 out->options.event));
 	trim_err = trim(out);
@@ -478,11 +474,11 @@ void xp_perf_out_sample(struct xp_perf_out *out, const struct xp_perf_out_sample
 		fail(out, xp_perfdata_wait(out->maps.perfdata, &sample, sampled->wait));
 	else
 		fail(out, xp_perfdata_sample(out->maps.perfdata, &sample));
-	if (out->err)
+	if (out->counts.err)
 		return;
-	out->samples += !sampled->wait && !sampled->usdt;
-	out->usdt += sampled->usdt != NULL;
-	out->waits += sampled->wait != NULL;
+	out->counts.samples += !sampled->wait && !sampled->usdt;
+	out->counts.usdt += sampled->usdt != NULL;
+	out->counts.waits += sampled->wait != NULL;
 	keep_room(out);
 }
 
@@ -526,13 +522,13 @@ void xp_perf_out_switch(struct xp_perf_out *out, const struct xp_arrival *arriva
 	thread = next_tid ? thread_of_switch(out, arrival->tsc, event->next_pid, next_tid) : NULL;
 	if (thread)
 		fail(out, xp_perf_switches_in(&out->switches, out->maps.perfdata, thread, arrival->tsc, arrival->cpu));
-	if (!out->err)
+	if (!out->counts.err)
 		keep_room(out);
 }
 
 void xp_perf_out_flush(struct xp_perf_out *out)
 {
-	if (out->maps.perfdata && !out->err)
+	if (out->maps.perfdata && !out->counts.err)
 		fail(out, xp_perfdata_sync(out->maps.perfdata));
 }
 
@@ -550,32 +546,12 @@ int xp_perf_out_finish(struct xp_perf_out *out)
 	if (out->fd >= 0 && close(out->fd))
 		fail(out, -errno);
 	out->fd = -1;
-	return out->err;
+	return out->counts.err;
 }
 
-uint64_t xp_perf_out_samples(const struct xp_perf_out *out)
+struct xp_perf_out_counts xp_perf_out_counts(const struct xp_perf_out *out)
 {
-	return out->samples;
-}
-
-uint64_t xp_perf_out_waits(const struct xp_perf_out *out)
-{
-	return out->waits;
-}
-
-uint64_t xp_perf_out_usdt(const struct xp_perf_out *out)
-{
-	return out->usdt;
-}
-
-int xp_perf_out_error(const struct xp_perf_out *out)
-{
-	return out->err;
-}
-
-uint64_t xp_perf_out_bytes(const struct xp_perf_out *out)
-{
-	return out->bytes;
+	return out ? out->counts : (struct xp_perf_out_counts){ 0 };
 }
 
 bool xp_perf_out_is_compressed(const struct xp_perf_out *out)

@@ -98,15 +98,16 @@ void xp_perf_out_jit(struct xp_perf_out *out, const char *path);
 
 /* Completes the file. Returns 0 or the first error, after which no record was written. */
 int xp_perf_out_finish(struct xp_perf_out *out);
-/* Returns the number of samples, waits and hits of USDT probes in the file. After an error of write(2), a few of them
- * may be missing. */
-uint64_t xp_perf_out_samples(const struct xp_perf_out *out);
-uint64_t xp_perf_out_waits(const struct xp_perf_out *out);
-uint64_t xp_perf_out_usdt(const struct xp_perf_out *out);
-/* Why the file has ended before xp_perf_out_finish(): -errno; 0: it has not. */
-int xp_perf_out_error(const struct xp_perf_out *out);
-/* Returns the size of the completed file. */
-uint64_t xp_perf_out_bytes(const struct xp_perf_out *out);
+/* What the file has. After an error of write(2), a few records may be missing. */
+struct xp_perf_out_counts {
+	uint64_t samples;
+	uint64_t waits;
+	uint64_t usdt;	/* hits of USDT probes */
+	uint64_t bytes; /* of the completed file */
+	int err;	/* the first error, after which no record was written */
+};
+/* out NULL: all are 0. */
+struct xp_perf_out_counts xp_perf_out_counts(const struct xp_perf_out *out);
 /* Returns whether the file has compressed samples, which only perf and xprof can read. */
 bool xp_perf_out_is_compressed(const struct xp_perf_out *out);
 
