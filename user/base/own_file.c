@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "base/own_file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -81,6 +83,26 @@ int xp_own_dir_create(int dir_fd, const char *name)
 	if (fd < 0)
 		unlinkat(dir_fd, name, AT_REMOVEDIR);
 	return fd;
+}
+
+int xp_dir_each(int dir_fd, int (*visit)(int dir_fd, const char *name, void *arg), void *arg)
+{
+	/* This needs a separate descriptor: fdopendir() takes ownership, and moves the position in the directory. */
+	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	int ret = dir ? 0 : -errno;
+	struct dirent *entry;
+
+	if (!dir && fd >= 0)
+		close(fd);
+	if (!dir)
+		return ret;
+	for (errno = 0; !ret && (entry = readdir(dir)); errno = 0)
+		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+			ret = visit(dir_fd, entry->d_name, arg);
+	ret = ret ? ret : -errno;
+	closedir(dir);
+	return ret;
 }
 
 static bool parse_id(const char *text, unsigned int *id)

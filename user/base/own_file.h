@@ -32,6 +32,9 @@ int xp_log_file_make(int dir_fd, const char *name, int (*write)(void *arg, int f
  */
 int xp_own_dir_create(int dir_fd, const char *name);
 
+/* Calls visit for each entry until one returns non-zero, and returns that, or -errno. */
+int xp_dir_each(int dir_fd, int (*visit)(int dir_fd, const char *name, void *arg), void *arg);
+
 /* Gets the user who ran sudo: SUDO_UID and SUDO_GID if xprof runs as root. Returns false if there is none. */
 bool xp_own_file_user(uid_t *uid, gid_t *gid);
 

@@ -17,7 +17,6 @@
 #include "base/trusted_dir.h"
 #include "base/util.h"
 #include "base/why.h"
-#include "record/messages.h"
 
 #define OLD_SUFFIX ".old"
 #define PARTS_IN_A_SECOND_MAX 1000
@@ -37,27 +36,6 @@ static bool is_ours(const char *name)
 static bool is_mark(const char *name)
 {
 	return !strcmp(name, XP_MANIFEST_NAME) || xp_file_is_spool(name);
-}
-
-/* Calls visit for each entry until one returns non-zero, and returns that, or -errno. */
-static int each_entry(int dir_fd, int (*visit)(int dir_fd, const char *name, void *arg), void *arg)
-{
-	/* This needs a separate descriptor: fdopendir() takes ownership, and moves the position in the directory. */
-	int fd = openat(dir_fd, ".", DIR_FLAGS);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	int ret = dir ? 0 : -errno;
-	struct dirent *entry;
-
-	if (!dir && fd >= 0)
-		close(fd);
-	if (!dir)
-		return ret;
-	for (errno = 0; !ret && (entry = readdir(dir)); errno = 0)
-		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
-			ret = visit(dir_fd, entry->d_name, arg);
-	ret = ret ? ret : -errno;
-	closedir(dir);
-	return ret;
 }
 
 struct owner {
@@ -90,7 +68,7 @@ static int add_bytes(int dir_fd, const char *name, void *arg)
 	struct stat st;
 
 	if (sym_fd >= 0) {
-		each_entry(sym_fd, add_bytes, arg);
+		xp_dir_each(sym_fd, add_bytes, arg);
 		close(sym_fd);
 	} else if (!fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) && st.st_nlink == 1) {
 		*bytes += (uint64_t)st.st_blocks * 512; /* stat(2) */
@@ -102,7 +80,7 @@ uint64_t xp_outdir_bytes(int dir_fd)
 {
 	uint64_t bytes = 0;
 
-	each_entry(dir_fd, add_bytes, &bytes);
+	xp_dir_each(dir_fd, add_bytes, &bytes);
 	return bytes;
 }
 
@@ -151,7 +129,7 @@ static int take_stock(int dir_fd, const char *name, void *arg)
 
 	contents->entries++;
 	if (sym_fd >= 0) {
-		int err = each_entry(sym_fd, take_stock_of_sym, contents);
+		int err = xp_dir_each(sym_fd, take_stock_of_sym, contents);
 
 		close(sym_fd);
 		return err;
@@ -165,7 +143,7 @@ static int take_stock(int dir_fd, const char *name, void *arg)
 static int read_contents(int dir_fd, struct contents *contents)
 {
 	memset(contents, 0, sizeof(*contents));
-	return each_entry(dir_fd, take_stock, contents);
+	return xp_dir_each(dir_fd, take_stock, contents);
 }
 
 static int remove_any(int dir_fd, const char *name, void *arg)
@@ -181,7 +159,7 @@ static int remove_file(int dir_fd, const char *name, void *arg)
 
 	(void)arg;
 	if (sym_fd >= 0) {
-		err = each_entry(sym_fd, remove_any, NULL);
+		err = xp_dir_each(sym_fd, remove_any, NULL);
 		close(sym_fd);
 		if (!err && unlinkat(dir_fd, name, AT_REMOVEDIR))
 			err = -errno;
@@ -193,7 +171,7 @@ static int remove_file(int dir_fd, const char *name, void *arg)
 /* Removes the files of a recording, and its directory. */
 static int remove_recording(int parent_fd, const char *name, int dir_fd)
 {
-	int err = each_entry(dir_fd, remove_file, NULL);
+	int err = xp_dir_each(dir_fd, remove_file, NULL);
 
 	if (!err && unlinkat(parent_fd, name, AT_REMOVEDIR))
 		err = -errno;
@@ -538,7 +516,7 @@ static int give_file(int dir_fd, const char *name, void *arg)
 	struct stat st;
 
 	if (sym_fd >= 0) {
-		err = each_entry(sym_fd, give_file, arg);
+		err = xp_dir_each(sym_fd, give_file, arg);
 		close(sym_fd);
 	}
 	if (fd < 0)
@@ -567,7 +545,7 @@ int xp_outdir_give(int dir_fd, const char *shown)
 	if (!err && (st.st_uid || contents.foreign || !contents.entries))
 		return 0; /* it already belongs to someone else, or contains more than a recording */
 	if (!err)
-		err = each_entry(dir_fd, give_file, &owner);
+		err = xp_dir_each(dir_fd, give_file, &owner);
 	if (!err && fchown(dir_fd, owner.uid, owner.gid))
 		err = -errno;
 	if (err)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "store/sym_shared.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -25,52 +24,37 @@ int xp_sym_shared_open(int parts_fd)
 	return err ? err : dir.fd;
 }
 
-/* Calls visit for each file until it returns false. */
-static void each(int shared_fd, bool (*visit)(int shared_fd, const char *name, void *arg), void *arg)
-{
-	int fd = openat(shared_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *entry;
-
-	if (!dir && fd >= 0)
-		close(fd);
-	while (dir && (entry = readdir(dir)) && visit(shared_fd, entry->d_name, arg))
-		;
-	if (dir)
-		closedir(dir);
-}
-
-static bool delete_if_unused(int shared_fd, const char *name, void *arg)
+static int delete_if_unused(int shared_fd, const char *name, void *arg)
 {
 	struct stat st;
 
 	(void)arg;
 	if (!fstatat(shared_fd, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode) && st.st_nlink == 1)
 		unlinkat(shared_fd, name, 0);
-	return true;
+	return 0;
 }
 
-static bool add_size(int shared_fd, const char *name, void *arg)
+static int add_size(int shared_fd, const char *name, void *arg)
 {
 	uint64_t *bytes = arg;
 	struct stat st;
 
 	if (!fstatat(shared_fd, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode))
 		*bytes += (uint64_t)st.st_blocks * 512;
-	return true;
+	return 0;
 }
 
 uint64_t xp_sym_shared_bytes(int shared_fd)
 {
 	uint64_t bytes = 0;
 
-	each(shared_fd, add_size, &bytes);
+	xp_dir_each(shared_fd, add_size, &bytes);
 	return bytes;
 }
 
 void xp_sym_shared_clean(int shared_fd)
 {
-	each(shared_fd, delete_if_unused, NULL);
+	xp_dir_each(shared_fd, delete_if_unused, NULL);
 }
 
 /* Writes the first part of a name, including the comma. Returns its length. */
@@ -86,7 +70,6 @@ struct search {
 	char identity[NAME_MAX + 1];
 	size_t length;
 	struct xp_sym_shared *found;
-	bool is_found;
 };
 
 /* Gets the build ID from a key. A key with dashes is not a build ID. */
@@ -101,7 +84,7 @@ static void take_build_id(struct xp_elf_copied *copied, const char *key)
 		copied->build_id[copied->build_id_bytes++] = (uint8_t)byte;
 }
 
-static bool look(int shared_fd, const char *name, void *arg)
+static int look(int shared_fd, const char *name, void *arg)
 {
 	struct search *search = arg;
 	struct xp_elf_copied copied = { 0 };
@@ -114,14 +97,13 @@ static bool look(int shared_fd, const char *name, void *arg)
 	    sscanf(name + search->length, "%63[^,],%1u,%1u,%" SCNx64 ",%" SCNx64 ".so%n", search->found->key, &has_code,
 		   &lacks_debug, &copied.exec_vaddr, &copied.exec_offset, &end) != 5 ||
 	    !end || name[search->length + (size_t)end])
-		return true;
+		return 0;
 	copied.has_code = has_code;
 	copied.lacks_debug = lacks_debug;
 	take_build_id(&copied, search->found->key);
 	search->found->copied = copied;
 	snprintf(search->found->name, sizeof(search->found->name), "%s", name);
-	search->is_found = true;
-	return false;
+	return 1;
 }
 
 bool xp_sym_shared_find(int shared_fd, const struct xp_sym_identity *identity, struct xp_sym_shared *found)
@@ -131,8 +113,7 @@ bool xp_sym_shared_find(int shared_fd, const struct xp_sym_identity *identity, s
 	if (shared_fd < 0)
 		return false;
 	search.length = (size_t)put_identity(search.identity, identity);
-	each(shared_fd, look, &search);
-	return search.is_found;
+	return xp_dir_each(shared_fd, look, &search) > 0;
 }
 
 /* Replaces the copy by the shared copy of another part, which ended at the same time and was first. */
