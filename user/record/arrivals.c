@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "record/arrivals.h"
+#include "record/recording.h"
 
 #include <errno.h>
 
@@ -114,19 +114,19 @@ static const struct handler handlers[XP_EVENT_KINDS] = {
 	[XP_EVENT_USDT] = { .sampling = take_usdt },
 };
 
-int xp_arrivals_take(const struct xp_receivers *receivers, const struct xp_arrival *arrival)
+int xp_arrivals_take(struct xp_recording *recording, const struct xp_arrival *arrival)
 {
 	const struct handler *handler;
 	int err = xp_event_check(arrival);
 
 	if (!err)
-		err = xp_sampling_apply_sideband(receivers->sampling, arrival->tsc);
+		err = xp_sampling_apply_sideband(&recording->sampling, arrival->tsc);
 	if (err)
 		return err;
 	handler = &handlers[xp_event_kind(arrival->event)];
 	if (handler->targets)
-		err = handler->targets(receivers->targets, arrival);
+		err = handler->targets(&recording->targets, arrival);
 	if (!err && handler->sampling)
-		err = handler->sampling(receivers->sampling, arrival);
-	return !err && handler->waits ? handler->waits(receivers->waits, arrival) : err;
+		err = handler->sampling(&recording->sampling, arrival);
+	return !err && handler->waits ? handler->waits(&recording->off_cpu.waits, arrival) : err;
 }

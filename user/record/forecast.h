@@ -21,11 +21,11 @@ struct xp_forecast {
 	struct xp_probe_cost probe_cost; /* entry_ns 0: not known */
 	/* After xp_forecast_expect(): */
 	size_t sleds;
-	size_t sites;	 /* entries and exits of functions without sleds */
+	size_t sites;		/* entries and exits of functions without sleds */
 	uint64_t private_bytes; /* of code: see xp_object_page_bytes() */
-	bool probed;	 /* some of them have uprobes, so that a dry run records no calls */
-	double call_ns;	 /* cost of a call of the object with most sleds; 0: not known */
-	double child_ns; /* of a call in children to come, where it costs more; otherwise 0 */
+	bool probed;		/* some of them have uprobes, so that a dry run records no calls */
+	double call_ns;		/* cost of a call of the object with most sleds; 0: not known */
+	double child_ns;	/* of a call in children to come, where it costs more; otherwise 0 */
 	/* Calls were recorded: */
 	bool made;
 	struct xp_cost_seen seen;

@@ -9,7 +9,6 @@
 #include "base/util.h"
 #include "base/why.h"
 #include "kernel/privilege.h"
-#include "record/messages.h"
 
 #define RING_BYTES (4u << 20)
 /* The smallest ring for samples alone. */

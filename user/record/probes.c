@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "record/probes.h"
+#include "record/targets.h"
 
 #include <stdlib.h>
 

@@ -71,6 +71,9 @@ int xp_run_drain(struct xp_recording *recording);
 /* Records and reports flight recorder logs that have been written. wait: wait for all requested ones. */
 int xp_run_collect_flights(struct xp_recording *recording, bool wait);
 
+/* arrivals.c: hands an event to the handler of its kind. Returns 0 or -errno: -EBADMSG if it is not valid. */
+int xp_arrivals_take(struct xp_recording *recording, const struct xp_arrival *arrival);
+
 /* finish.c */
 
 /* Ends the recorded period: restores sleds. Returns 0, or the error of taking records. */

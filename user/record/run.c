@@ -15,7 +15,6 @@
 #include "base/util.h"
 #include "base/why.h"
 #include "budget/cost_watch.h"
-#include "record/arrivals.h"
 #include "record/messages.h"
 #include "record/progress.h"
 #include "record/recording.h"
@@ -65,8 +64,7 @@ static int forgive(const struct xp_recording *recording, int err)
 static int sink(void *arg, const struct xp_arrival *arrival)
 {
 	struct xp_recording *recording = arg;
-	const struct xp_receivers receivers = { &recording->targets, &recording->sampling, &recording->off_cpu.waits };
-	int err = forgive(recording, xp_arrivals_take(&receivers, arrival));
+	int err = forgive(recording, xp_arrivals_take(recording, arrival));
 
 	/* A refusal on the way (an object without sleds) does not explain a later error. */
 	if (!err)
