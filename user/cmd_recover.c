@@ -22,7 +22,6 @@
 #include "record/manifest.h"
 #include "record/outdir.h"
 #include "record/recovered.h"
-#include "sample/perf_out.h"
 
 /* The directory of a recording. */
 struct place {

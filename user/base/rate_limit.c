@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "base/rate_limit.h"
 
-#include "base/clock.h"
 #include "base/util.h"
 
 static void fill(struct xp_rate_limit *allowance, uint64_t now_ns)

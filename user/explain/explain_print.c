@@ -7,7 +7,6 @@
 
 #include "base/text.h"
 #include "base/util.h"
-#include "model/read_waits.h"
 #include "model/stack_shapes.h"
 #include "report/print_text.h"
 

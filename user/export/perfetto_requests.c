@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 #include "base/util.h"
-#include "model/tree.h"
 #include "report/print_text.h"
 
 #define GROUP_TRACK 1 /* of all requests */

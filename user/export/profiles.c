@@ -14,7 +14,6 @@
 #include "base/owner_rights.h"
 #include "base/trusted_dir.h"
 #include "base/util.h"
-#include "elf/symbol_file.h"
 #include "export/output.h"
 #include "export/symbol_ranges.h"
 #include "format/gperf.h"

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/array.h"
-#include "base/u64_map.h"
 #include "base/util.h"
 #include "jit/code_bytes.h"
 #include "jit/src_dump.h"

@@ -18,7 +18,6 @@
 #include "base/util.h"
 #include "target/untrusted_file.h"
 #include "target/status.h"
-#include "target/target.h"
 
 #define CHILD_SECONDS 10
 #define LISTEN_TRIES 50 /* number of 100 ms waits for the socket, as in jcmd */

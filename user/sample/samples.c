@@ -12,7 +12,6 @@
 
 #include "arch/x86_64/stub.h"
 #include "base/clock.h"
-#include "base/file_name.h"
 #include "base/own_file.h"
 #include "base/util.h"
 #include "target/mapped_file.h"

@@ -8,7 +8,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "arch/x86_64/stub.h"
 #include "base/code_places.h"
 #include "base/small_file.h"
 #include "base/util.h"

@@ -23,7 +23,6 @@
 #include "sled/trampolines.h"
 #include "target/memory_window.h"
 #include "target/remote_stacks.h"
-#include "target/status.h"
 #include "target/stopped.h"
 #include "target/target.h"
 

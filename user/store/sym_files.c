@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/file_view.h"
 #include "base/util.h"
 #include "elf/elf_file.h"
 #include "elf/symbol_file.h"

@@ -13,7 +13,6 @@
 #include <time.h>
 
 #include "base/array.h"
-#include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/util.h"
 #include "base/why.h"
