@@ -405,17 +405,14 @@ static int compare_threads(const void *a, const void *b)
 void xp_causes_sort_threads(struct xp_causes *causes)
 {
 	uint64_t sampled_ns = 0;
-	size_t kept = 0;
 
 	for (size_t i = 0; i < causes->count; i++)
 		if (causes->list[i].kind == XP_CAUSE_CPU)
 			xp_add_capped(&sampled_ns, causes->list[i].extra_ns);
-	for (size_t i = 0; i < causes->count; i++)
-		if (causes->list[i].kind != XP_CAUSE_CPU || causes->list[i].extra_ns >= sampled_ns / SAMPLED_SHARE)
-			causes->list[kept++] = causes->list[i];
-	causes->count = kept;
-	if (kept)
-		qsort(causes->list, kept, sizeof(*causes->list), compare_threads);
+	XP_ARRAY_KEEP(causes->list, causes->count, i,
+		      causes->list[i].kind != XP_CAUSE_CPU || causes->list[i].extra_ns >= sampled_ns / SAMPLED_SHARE);
+	if (causes->count)
+		qsort(causes->list, causes->count, sizeof(*causes->list), compare_threads);
 }
 
 static int compare(const void *a, const void *b, void *arg)

@@ -5,6 +5,7 @@
 #include <fnmatch.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/util.h"
 #include "elf/function_patterns.h"
 
@@ -101,22 +102,17 @@ int xp_select_mark_stacks(const struct xp_select *select, const struct xp_model 
 
 int xp_select_stacks(const struct xp_select *select, struct xp_model *model)
 {
-	size_t kept = 0, kept_waits = 0;
 	uint8_t *stacks;
 	int err;
 
 	if (!select->function_count)
 		return 0;
 	err = xp_select_mark_stacks(select, model, &stacks);
-	for (size_t i = 0; !err && i < model->sample_count; i++)
-		if (xp_select_marked(select, stacks[model->samples[i].stack]))
-			model->samples[kept++] = model->samples[i];
-	for (size_t i = 0; !err && i < model->wait_count; i++)
-		if (xp_select_marked(select, stacks[model->waits[i].stack]))
-			model->waits[kept_waits++] = model->waits[i];
 	if (!err) {
-		model->sample_count = kept;
-		model->wait_count = kept_waits;
+		XP_ARRAY_KEEP(model->samples, model->sample_count, i,
+			      xp_select_marked(select, stacks[model->samples[i].stack]));
+		XP_ARRAY_KEEP(model->waits, model->wait_count, i,
+			      xp_select_marked(select, stacks[model->waits[i].stack]));
 	}
 	free(stacks);
 	return err;
