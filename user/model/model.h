@@ -142,7 +142,7 @@ struct xp_model_wait {
 	uint32_t thread;
 	uint32_t stack;			/* 0: unknown */
 	uint32_t cpu;			/* on which it ran again */
-	uint32_t state;			/* one that xp_waits_known_state() returns */
+	uint32_t state;			/* one that known_state() in read_waits.c returns */
 	uint32_t flags;			/* XP_WAIT_LAST, XP_WAIT_HARDIRQ, XP_WAIT_SOFTIRQ */
 	uint32_t waker_tid;		/* 0: unknown, or none */
 	uint64_t lock;			/* address of the futex; 0: unknown, or none */

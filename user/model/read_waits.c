@@ -16,7 +16,11 @@ const char *xp_waits_state(uint32_t state)
 	return state == XP_WAIT_PREEMPTED ? "runnable" : xp_wait_state_text(state);
 }
 
-uint32_t xp_waits_known_state(const struct xp_wait_record *wait)
+/*
+ * Returns the state of a wait: XP_WAIT_PREEMPTED if it was runnable all the time. States with the same name have the
+ * same value.
+ */
+static uint32_t known_state(const struct xp_wait_record *wait)
 {
 	static const uint32_t known[] = { XP_WAIT_SLEEP,   XP_WAIT_LOCK,   XP_WAIT_DISK,
 					  XP_WAIT_STOPPED, XP_WAIT_TRACED, XP_WAIT_IDLE };
@@ -50,7 +54,7 @@ int xp_waits_add(struct xp_model *model, const struct xp_model_sample *sample, c
 		.thread = sample->thread,
 		.stack = sample->stack,
 		.cpu = sample->cpu,
-		.state = xp_waits_known_state(wait),
+		.state = known_state(wait),
 		.flags = wait->flags & (XP_WAIT_LAST | XP_WAIT_HARDIRQ | XP_WAIT_SOFTIRQ),
 		.waker_tid = wait->waker_tid > 0 ? (uint32_t)wait->waker_tid : 0,
 		.waker_name = xp_model_text(model, wait->waker_comm),

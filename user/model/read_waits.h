@@ -26,11 +26,6 @@ int xp_waits_find_locks(struct xp_model *model);
 /* The global variable that a lock is, or is in. NULL: unknown. */
 const char *xp_waits_variable(const struct xp_model *model, const struct xp_model_wait *wait);
 /*
- * Returns the state of a wait: XP_WAIT_PREEMPTED if it was runnable all the time. States with the same name have the
- * same value.
- */
-uint32_t xp_waits_known_state(const struct xp_wait_record *wait);
-/*
  * Adds what ended each wait to its stack, as innermost frame: "woken by refresher", "woken by a timer or an interrupt".
  * Call it after naming. Returns 0 or -ENOMEM.
  */

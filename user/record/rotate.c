@@ -68,18 +68,13 @@ int xp_rotation_open(struct xp_rotation *rotation, const struct xp_clock *clock,
 	return 0;
 }
 
-static void set_next(struct xp_rotation *rotation, const struct xp_clock *clock, uint64_t tsc)
+void xp_rotation_begin(struct xp_rotation *rotation, const struct xp_clock *clock, uint64_t tsc)
 {
 	uint64_t ticks = xp_clock_ticks(clock, rotation->options->rotate.ns);
 
 	rotation->has_waited = rotation->is_asked = false;
 	rotation->due_ns = 0;
 	rotation->next_tsc = ticks ? tsc + ticks : UINT64_MAX;
-}
-
-void xp_rotation_begin(struct xp_rotation *rotation, const struct xp_clock *clock, uint64_t tsc)
-{
-	set_next(rotation, clock, tsc);
 }
 
 /* ---- what is deleted ---- */
@@ -358,7 +353,7 @@ int xp_rotate(struct xp_recording *recording, uint64_t done_tsc)
 	if (!may_begin(rotation, recording->sampling.samples.waiting.count, done_tsc))
 		return 0;
 	xp_clock_new_wall(recording->clock);
-	set_next(rotation, recording->clock, done_tsc);
+	xp_rotation_begin(rotation, recording->clock, done_tsc);
 	err = read_counts(recording);
 	if (err)
 		return err;

@@ -88,7 +88,7 @@ struct xp_rotation {
 /* Opens the directory of the parts, and in it the first part. Returns 0 or -errno with a sentence (why.h). */
 int xp_rotation_open(struct xp_rotation *rotation, const struct xp_clock *clock, const struct xp_options *options,
 		     struct xp_outdir *first);
-/* The recording begins: the time of its parts counts from here. */
+/* A part begins: the time of the next one counts from here. */
 void xp_rotation_begin(struct xp_rotation *rotation, const struct xp_clock *clock, uint64_t tsc);
 /*
  * To be called after a pass. done_tsc: all older events were taken. Begins another part if one is due. Returns 1 then,

@@ -205,7 +205,8 @@ int xp_sampling_add_process(struct xp_sampling *sampling, pid_t pid)
 	return err;
 }
 
-int xp_sampling_add_cpus(struct xp_sampling *sampling)
+/* Samples the CPUs that are online and not sampled yet, if CPUs are to be sampled. */
+static int add_cpus(struct xp_sampling *sampling)
 {
 	if (!sampling->samples_cpus)
 		return 0;
@@ -244,7 +245,7 @@ int xp_sampling_attach(struct xp_sampling *sampling, pid_t command)
 	if (options->tid)
 		err = xp_sampler_add_thread(sampling->sampler, options->tid);
 	if (options->all && !err)
-		err = xp_sampling_add_cpus(sampling);
+		err = add_cpus(sampling);
 	/* Samples wait in the rings meanwhile; from now on the side-band reports what happens. */
 	return err ? err : scan(sampling, command);
 }
@@ -263,7 +264,7 @@ static int sample_cpus(struct xp_sampling *sampling)
 	int err;
 
 	sampling->samples_cpus = true;
-	err = xp_sampling_add_cpus(sampling);
+	err = add_cpus(sampling);
 	if (err) {
 		sampling->samples_cpus = false;
 		xp_sampler_drop_cpus(sampling->sampler);
@@ -416,7 +417,7 @@ int xp_sampling_tend(struct xp_sampling *sampling)
 		return 0;
 	err = xp_sideband_add_cpus(sampling->sideband);
 	if (!err)
-		err = xp_sampling_add_cpus(sampling);
+		err = add_cpus(sampling);
 	if (!err)
 		err = xp_samples_refresh(&sampling->samples);
 	xp_perf_out_flush(sampling->samples.perf);

@@ -61,8 +61,6 @@ int xp_sampling_add_process(struct xp_sampling *sampling, pid_t pid);
 /* Samples the thread or the machine that the command line names, and scans the sampled processes. command: the one that
  * xprof started; 0: none. Errors as above. */
 int xp_sampling_attach(struct xp_sampling *sampling, pid_t command);
-/* Samples the CPUs that are online and not sampled yet, if CPUs are to be sampled. */
-int xp_sampling_add_cpus(struct xp_sampling *sampling);
 /* The number of CPUs that may be sampled and are online now. */
 size_t xp_sampling_cpus(const struct xp_sampling *sampling);
 

@@ -77,8 +77,10 @@ void xp_functions_free(struct xp_functions *functions)
 	free(functions->watched.by_id);
 }
 
-bool xp_functions_excluded(const struct xp_functions *functions, uint32_t fn_id)
+bool xp_functions_excluded(const void *arg, uint32_t fn_id)
 {
+	const struct xp_functions *functions = arg;
+
 	for (size_t i = 0; i < functions->range_count; i++) {
 		const struct xp_range *range = &functions->ranges[i];
 

@@ -321,11 +321,6 @@ static int find_stack_range(void *arg, uint32_t slot, struct xp_stack_range *ran
 	return result;
 }
 
-static bool is_excluded(const void *arg, uint32_t fn_id)
-{
-	return xp_functions_excluded(arg, fn_id);
-}
-
 static int end_thread(struct xp_processes *processes, struct xp_thread *thread)
 {
 	struct xp_stacks *stacks = &thread->stacks;
@@ -334,7 +329,7 @@ static int end_thread(struct xp_processes *processes, struct xp_thread *thread)
 	while (stacks->count > 1)
 		err = end_thread(processes, stacks->places[stacks->places[0].stack == thread].stack) ?: err;
 	/* The thread may end before xp_processes_forget() is called for functions that were just taken out. */
-	err = xp_thread_forget_if(thread, is_excluded, &thread->process->functions) ?: err;
+	err = xp_thread_forget_if(thread, xp_functions_excluded, &thread->process->functions) ?: err;
 	err = xp_thread_flush(thread) ?: err;
 	xp_process_end_flight_thread(thread->process, thread);
 	xp_u64_map_remove(&processes->threads, (uint32_t)thread->tid);
