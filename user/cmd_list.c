@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/file_view.h"
-#include "base/u64_map.h"
 #include "base/why.h"
 #include "commands.h"
 #include "elf/demangle.h"
@@ -36,9 +35,8 @@ struct listing {
 /* An ELF file. */
 struct object {
 	const char *path;
-	struct xp_sled_table *table;  /* NULL: no sleds */
-	struct xp_u64_map with_sleds; /* addresses of its functions with sleds */
-	struct xp_planned planned;
+	struct xp_sled_table *table; /* NULL: no sleds */
+	struct xp_planned planned;   /* without sleds */
 	bool is_planned;
 	struct xp_usdt_probes usdt;
 };
@@ -67,11 +65,6 @@ static enum way way_of(const struct xp_call_plan_function *plan)
 	if (plan->way == XP_CALL_PLAN_PATCHED)
 		return plan->probe_count ? WAY_PARTLY : WAY_PATCHED;
 	return plan->way == XP_CALL_PLAN_PROBES ? WAY_PROBES : WAY_REFUSED;
-}
-
-static bool has_sled(const struct object *object, uint64_t vaddr)
-{
-	return xp_u64_map_find(&object->with_sleds, vaddr);
 }
 
 static void print_build_id(const uint8_t *id, size_t bytes)
@@ -150,17 +143,14 @@ static void print_planned_heading(const struct listing *listing, const struct ob
 
 	for (size_t way = WAY_PATCHED; way < WAYS; way++)
 		count += counts[way];
-	if (!object->table && listing->objects)
+	if (listing->objects)
 		putchar('\n');
-	xp_put(stdout, "# ");
-	if (!object->table)
-		xp_put(stdout, "%s: ", object->path);
-	xp_put(stdout, "%zu function%s %s: %zu patched, %zu partly, %zu probes, %zu refused", count, xp_plural_s(count),
-	       object->planned.is_go ? "of a Go program (probes only)" : "without sleds", counts[WAY_PATCHED],
-	       counts[WAY_PARTLY], counts[WAY_PROBES], counts[WAY_REFUSED]);
-	if (!object->table && object->planned.build_id_bytes)
+	xp_put(stdout, "# %s: %zu function%s %s: %zu patched, %zu partly, %zu probes, %zu refused", object->path, count,
+	       xp_plural_s(count), object->planned.is_go ? "of a Go program (probes only)" : "without sleds",
+	       counts[WAY_PATCHED], counts[WAY_PARTLY], counts[WAY_PROBES], counts[WAY_REFUSED]);
+	if (object->planned.build_id_bytes)
 		xp_put(stdout, ", build id ");
-	print_build_id(object->planned.build_id, object->table ? 0 : object->planned.build_id_bytes);
+	print_build_id(object->planned.build_id, object->planned.build_id_bytes);
 	xp_put_line(stdout, "%s", "");
 	xp_put_line(stdout, "#%7s %6s %6s  %-18s %s", "calls", "exits", "probes", "address", "name");
 }
@@ -171,8 +161,7 @@ static void count_ways(const struct object *object, size_t counts[WAYS])
 
 	counts[WAY_SLED] = object->table ? object->table->function_count : 0;
 	for (size_t i = 0; i < planned->plan.function_count; i++)
-		if (!has_sled(object, planned->plan.functions[i].vaddr))
-			counts[way_of(&planned->plan.functions[i])]++;
+		counts[way_of(&planned->plan.functions[i])]++;
 }
 
 static void print_planned(const struct listing *listing, const struct object *object)
@@ -186,8 +175,6 @@ static void print_planned(const struct listing *listing, const struct object *ob
 		const struct xp_call_plan_function *plan = &planned->plan.functions[i];
 		enum way way = way_of(plan);
 
-		if (has_sled(object, plan->vaddr))
-			continue;
 		if (way == WAY_REFUSED)
 			xp_put(stdout, "%8s %13s", way_names[way], xp_call_plan_reason_word(plan->reason));
 		else
@@ -271,7 +258,7 @@ static void json_sled_functions(const struct listing *listing, const struct xp_s
 	}
 }
 
-static void json_planned(const struct object *object, bool is_first)
+static void json_planned(const struct object *object)
 {
 	const struct xp_planned *planned = &object->planned;
 
@@ -279,10 +266,7 @@ static void json_planned(const struct object *object, bool is_first)
 		const struct xp_call_plan_function *plan = &planned->plan.functions[i];
 		enum way way = way_of(plan);
 
-		if (has_sled(object, plan->vaddr))
-			continue;
-		xp_put_line(stdout, "%s", is_first ? "" : ",");
-		is_first = false;
+		xp_put_line(stdout, "%s", i ? "," : "");
 		json_function(plan->vaddr, xp_planned_name(planned, i), way);
 		if (way == WAY_REFUSED)
 			xp_put(stdout, ",\"reason\":\"%s\"}", xp_call_plan_reason_text(plan->reason));
@@ -322,7 +306,7 @@ static void json_object(const struct listing *listing, const struct object *obje
 	if (table)
 		json_sled_functions(listing, table);
 	if (object->is_planned)
-		json_planned(object, !table || !table->function_count);
+		json_planned(object);
 	xp_put(stdout, "],\"usdt\":[");
 	json_usdt(object);
 	xp_put(stdout, "]}");
@@ -375,17 +359,6 @@ static int read_usdt(struct object *object, int fd, bool has_names)
 	return err;
 }
 
-/* Plans the functions, unless err means that the file has none. Returns 0 or -errno, with a message (why.h). */
-static int plan_functions(struct object *object, int fd, bool has_names, int err)
-{
-	int its_err = xp_planned_ask(&object->planned, fd, object->path, has_names);
-
-	object->is_planned = !its_err;
-	if (its_err && !err)
-		xp_warn("%s: only functions with sleds are listed: %s", object->path, xp_why(its_err));
-	return err ? its_err : 0;
-}
-
 /*
  * Lists a file and closes it. all: lists it even if it has neither sleds nor USDT probes. Returns 0 or -errno, with a
  * message (why.h).
@@ -396,19 +369,19 @@ static int list_fd(struct listing *listing, const char *path, int fd, bool all)
 	struct object object = { .path = path };
 	int err = open_table(&object.table, fd, has_names);
 
-	if (!listing->sleds && (!err || (err == -ENOENT && all)))
-		err = plan_functions(&object, fd, has_names, err);
+	/* Like record, which records only functions with sleds in a file that has sleds. */
+	if (!listing->sleds && err == -ENOENT && all) {
+		err = xp_planned_ask(&object.planned, fd, path, has_names);
+		object.is_planned = !err;
+	}
 	if (!listing->sleds && (!err || err == -ENOENT)) {
 		int its_err = read_usdt(&object, fd, has_names);
 
 		err = its_err || object.usdt.count ? its_err : err;
 	}
 	close(fd);
-	for (size_t i = 0; !err && object.table && i < object.table->function_count; i++)
-		err = xp_u64_map_add(&object.with_sleds, object.table->functions[i].vaddr, 0) ? 0 : -ENOMEM;
 	if (!err)
 		list_object(listing, &object);
-	xp_u64_map_free(&object.with_sleds);
 	xp_sled_table_free(object.table);
 	xp_planned_free(&object.planned);
 	xp_usdt_free(&object.usdt);

@@ -88,9 +88,9 @@ const struct xp_command_info xp_command_table[XP_COMMANDS] = {
 		.name = "list",
 		.synopsis = "PID|NAME|FILE...",
 		.summary = "list the functions whose calls can be recorded, and how",
-		.description = "Prints ID, address, sleds and name of each function with sleds, then the functions "
-			       "without sleds, and how their calls could be recorded: by jumps patched into their "
-			       "code, or by probes. Then it prints the USDT probes. A number is a PID; write ./NUMBER for a file with this name. If "
+		.description = "Prints ID, address, sleds and name of each function with sleds. For a file without "
+			       "sleds, prints the functions and how their calls could be recorded: by jumps patched "
+			       "into their code, or by probes. Then it prints the USDT probes. A number is a PID; write ./NUMBER for a file with this name. If "
 			       "there is no file NAME, lists the process with this name, as -p NAME of record does.",
 		.operands_min = 1,
 		.operands_max = UINT_MAX,
