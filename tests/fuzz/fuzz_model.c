@@ -13,6 +13,7 @@
 #include "diff/diff.h"
 #include "export/export.h"
 #include "model/samples_perf.h"
+#include "model/timeline.h"
 
 /* Checks that each reference is valid, and that callers precede callees. */
 static void check_model(const struct xp_model *model)
@@ -47,6 +48,18 @@ static void write_all(struct xp_model *model)
 	fclose(out);
 }
 
+static void write_hits(struct xp_model *model)
+{
+	const struct xp_perfetto_options options = { .maker = "xprof" };
+	struct xp_perfetto *perfetto;
+	FILE *out = fopen("/dev/null", "w");
+
+	CHECK(out && !xp_perfetto_new(&perfetto, out, &options));
+	CHECK(!xp_timeline_hits_write(model, perfetto, 0) && !xp_perfetto_finish(perfetto));
+	xp_perfetto_free(perfetto);
+	fclose(out);
+}
+
 static void compare(const struct xp_model *model)
 {
 	struct xp_diff diff;
@@ -77,6 +90,8 @@ static void read_model(struct xp_model *model, struct xp_perf_samples *samples, 
 	check_model(model);
 	xp_model_totals(model, totals);
 	CHECK(totals[0] + model->dropped == samples->count);
+	if (model->keep_times)
+		write_hits(model);
 	if (model->sample_count) {
 		write_all(model);
 		compare(model);
@@ -97,6 +112,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CHECK(!xp_facts_new(&facts, NULL));
 	source.facts = facts;
 	CHECK(!xp_model_init(&model, XP_MODEL_SAMPLES, XP_NAMES_LINES));
+	model.keep_hits = true;
+	model.keep_times = size % 2;
 	/* The deadline for names is over, so no reader starts, and no file that the input names is opened. */
 	xp_symbolizer_limit(model.symbolizer, 0);
 	read_model(&model, &samples, &view, &source);

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """USDT probes: each hit with its arguments, in perf.data; their semaphore is up only while xprof records."""
+import json
+import pathlib
 import re
 import signal
 
 import pytest
 
+import perfetto
 import project
 
 pytestmark = pytest.mark.uprobes
@@ -28,7 +31,7 @@ def small(number):
     return (-number + 128) % 256 - 128
 
 
-def test_hits(record, probed, xprof):
+def test_hits(record, probed, xprof, tmp_path):
     session = record("-p", probed.pid, "--no-sleds", "--usdt", "usdt*:mine:st*p", "--usdt", "mine:tenth")
     assert passes(session, probed)
     session.stop()
@@ -44,9 +47,25 @@ def test_hits(record, probed, xprof):
         assert hit == f"mine:step arg1={number} arg2={small(number)} arg3=300 arg4=7 arg5=? arg6={100 * (number % 4 + 1)}"
     # They are no samples of CPU time.
     assert recorded.manifest["samples"]["written"] < 1100
+    xprof.check(f"{recorded.directory}/perf.data")
     report = xprof("report", recorded.directory)
     assert (report.returncode, report.stderr) == (0, "")
-    xprof.check(f"{recorded.directory}/perf.data")
+    group = re.escape(f"{pathlib.Path(probed.args[0]).name[:15]} ({probed.pid})")
+    assert re.search(rf"^ +Hits +USDT probe +Process\n +1000 +mine:step +{group}\n +100 +mine:tenth +{group}$", report.stdout, re.M)
+    report = json.loads(xprof("report", "--json", "--by=none", recorded.directory).stdout)
+    assert report["usdt"] == [{"probe": "mine:step", "group": "all", "hits": 1000}, {"probe": "mine:tenth", "group": "all", "hits": 100}]
+    check_trace(xprof, recorded, tmp_path / "trace.pftrace", probed.pid, steps)
+
+
+def check_trace(xprof, recorded, path, pid, steps):
+    """Each hit is an instant of its thread, in the order of time, with its arguments."""
+    made = xprof("export", "--format=perfetto", "-o", path, recorded.directory)
+    assert made.returncode == 0, made.stderr
+    trace = perfetto.Trace(path.read_bytes())
+    instants = [(name, arguments) for tid, name, _, arguments in trace.instants if tid == pid]
+    shown = [" ".join([name, *(f"{key}={value}" for key, value in arguments.items())]) for name, arguments in instants]
+    assert [hit for hit in shown if hit != "mine:tenth"] == steps and len(shown) == 1100
+    assert [at for _, _, at, _ in trace.instants] == sorted(at for _, _, at, _ in trace.instants)
 
 
 def test_kill(record, probed):

@@ -205,10 +205,13 @@ static int read_timeline(struct exporting *exporting, const struct xp_model_sour
 	int err = xp_model_input_read(model, &exporting->input, source, XP_MODEL_SAMPLES, XP_MODEL_KEEP_TIMES);
 
 	if (exporting->options->kind == XP_MODEL_WAITS)
-		model->sample_count = 0;
+		model->sample_count = model->hit_count = 0;
 	if (!err && model->dropped_waits)
 		xp_warn("%" PRIu64 " wait%s missing: the recording has too many", model->dropped_waits,
 			xp_plural_s_are(model->dropped_waits));
+	if (!err && model->dropped_hits)
+		xp_warn("%" PRIu64 " hit%s of USDT probes missing: the recording has too many", model->dropped_hits,
+			xp_plural_s_are(model->dropped_hits));
 	return err;
 }
 

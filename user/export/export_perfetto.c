@@ -225,21 +225,23 @@ static const char *text_of(struct xp_model *model, const char *text)
 /* Profiles, which are read without a perf.data, have samples without times. */
 static int put_all(struct writing *writing, const struct xp_export_options *options)
 {
-	size_t waits = writing->model->wait_count;
+	size_t waits = writing->model->wait_count, hits = writing->model->hit_count;
 	bool has_samples = writing->model->has_threads && writing->model->sample_count;
 	uint64_t written = 0;
-	int err = has_samples || waits ? put_threads(writing) : 0;
+	int err = has_samples || waits || hits ? put_threads(writing) : 0;
 
 	if (!err && has_samples)
 		err = put_samples(writing);
 	if (!err && waits)
 		err = xp_timeline_waits_write(writing->model, writing->perfetto, writing->start_ns,
 					      options->source->select->from_ns);
+	if (!err && hits)
+		err = xp_timeline_hits_write(writing->model, writing->perfetto, writing->start_ns);
 	if (!err && options->kind != XP_MODEL_WAITS)
 		err = xp_timeline_write_calls(writing->perfetto, options->source, &written, options->broken);
 	if (!err && options->why)
 		err = xp_perfetto_put_requests(writing->perfetto, options->why, writing->start_ns);
-	if (!err && !has_samples && !waits && !written)
+	if (!err && !has_samples && !waits && !hits && !written)
 		return -ENODATA;
 	return err ? err : xp_perfetto_finish(writing->perfetto);
 }

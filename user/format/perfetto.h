@@ -20,7 +20,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define XP_PERFETTO_ARGUMENTS_MAX 8
+#define XP_PERFETTO_ARGUMENTS_MAX 12
 
 /* Strings are UTF-8. Strings that are NULL are omitted. */
 struct xp_perfetto_options {

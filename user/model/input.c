@@ -49,7 +49,7 @@ int xp_model_input_read(struct xp_model *model, struct xp_model_input *input, co
 	const struct xp_facts_summary *summary = source->facts ? xp_facts_summary(source->facts) : NULL;
 	int err = xp_model_init(model, kind, has_lines ? XP_NAMES_LINES : XP_NAMES_FUNCTIONS);
 
-	model->keep_times = keep == XP_MODEL_KEEP_TIMES;
+	model->keep_times = model->keep_hits = keep == XP_MODEL_KEEP_TIMES;
 	if (keep == XP_MODEL_KEEP_SLOTS && summary && summary->length_ns) {
 		model->slot_ns = summary->length_ns / XP_MODEL_SLOTS + 1;
 		model->first_slot = summary->from_ns / model->slot_ns;

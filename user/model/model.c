@@ -193,6 +193,27 @@ int xp_model_wait(struct xp_model *model, const struct xp_model_wait *wait)
 	return 0;
 }
 
+int xp_model_hit(struct xp_model *model, const struct xp_model_hit *hit)
+{
+	const struct xp_set set = SET(model, hits, hit, cpu, XP_MODEL_HITS_MAX);
+	size_t count = model->hit_count;
+	uint32_t index;
+	int err;
+
+	if (model->keep_times) {
+		if (model->hit_count == XP_MODEL_HITS_MAX)
+			return -E2BIG;
+		if (XP_ARRAY_RESERVE(model->hits, model->hit_room, model->hit_count + 1))
+			return -ENOMEM;
+		model->hits[model->hit_count++] = *hit;
+		return 0;
+	}
+	err = xp_set_add(&set, hit, &index);
+	if (!err && model->hit_count == count)
+		model->hits[index].count += hit->count;
+	return err;
+}
+
 int xp_model_call(struct xp_model *model, uint32_t location, uint64_t cycles)
 {
 	struct xp_model_call_times *times;
@@ -258,9 +279,9 @@ void xp_model_free(struct xp_model *model)
 {
 	struct xp_hash *const hashes[] = { &model->by_process,	&model->by_thread, &model->by_object,
 					   &model->by_location, &model->by_stack,  &model->by_function,
-					   &model->by_sample,	&model->by_wait };
+					   &model->by_sample,	&model->by_wait,   &model->by_hit };
 	void *const arrays[] = { model->processes, model->threads, model->objects, model->locations, model->stacks,
-				 model->functions, model->frames,  model->samples, model->waits };
+				 model->functions, model->frames,  model->samples, model->waits,     model->hits };
 
 	for (size_t i = 0; i < model->call_time_count; i++)
 		xp_durations_free(&model->call_times[i].durations, &model->durations_memory);

@@ -41,6 +41,7 @@
 #define XP_MODEL_STACKS_MAX (16u << 20)
 #define XP_MODEL_SAMPLES_MAX (64u << 20)
 #define XP_MODEL_WAITS_MAX (4u << 20)
+#define XP_MODEL_HITS_MAX (1u << 20)
 #define XP_MODEL_THREADS_MAX (4u << 20)
 #define XP_MODEL_SLOTTED_MAX (2u << 20) /* with more samples or waits than this, slot_ns becomes 0 */
 
@@ -165,6 +166,20 @@ static inline uint64_t xp_model_wait_blocked_until(const struct xp_model_wait *w
 	return wait->end_ns - wait->runnable_ns;
 }
 
+/*
+ * A hit of a USDT probe (record --usdt). Unless keep_times is set, the hits of a probe by one thread on one CPU are one
+ * element.
+ */
+struct xp_model_hit {
+	const char *probe; /* clean: PROVIDER:NAME */
+	uint32_t thread;
+	uint32_t cpu; /* XP_MODEL_CPU_UNKNOWN */
+	/* not identity */
+	const char *arguments; /* clean: "arg1=5 arg2=?"; "": none */
+	uint64_t time_ns;      /* since the start of the recording, of the first one */
+	uint64_t count;
+};
+
 /* The calls of a function that ended, callees included, in cycles. */
 struct xp_model_call_times {
 	struct xp_durations durations;
@@ -177,6 +192,7 @@ struct xp_model {
 	uint64_t slot_ns;    /* what happens in different slots of this length is kept apart; 0: nothing is */
 	uint64_t first_slot; /* of the recording: slot_ns times this is when it begins, at the latest */
 	bool keep_waits;     /* always if kind is XP_MODEL_WAITS, which has no samples until xp_waits_as_samples() */
+	bool keep_hits;	     /* of USDT probes */
 	bool keep_durations; /* of calls */
 	bool name_locks;     /* by the variables at their addresses */
 	bool only_jit_names; /* other code gets no names, and no binary is opened for them */
@@ -189,6 +205,7 @@ struct xp_model {
 	const char *comment; /* the version and the command that recorded; NULL: unknown */
 	uint64_t dropped;    /* samples or calls beyond a limit */
 	uint64_t dropped_waits;
+	uint64_t dropped_hits;
 	size_t stack_max; /* at most XP_MODEL_STACKS_MAX; set before stacks are added */
 
 	struct xp_model_process *processes;
@@ -211,6 +228,9 @@ struct xp_model {
 	/* With keep_waits. */
 	struct xp_model_wait *waits;
 	size_t wait_count;
+	/* With keep_hits. */
+	struct xp_model_hit *hits;
+	size_t hit_count;
 	/* With keep_durations: of the first locations. Others have no calls. */
 	struct xp_model_call_times *call_times;
 	size_t call_time_count;
@@ -222,9 +242,9 @@ struct xp_model {
 	/* private */
 	uint64_t totals[2];  /* of the samples that were added */
 	uint64_t slot_parts; /* number of slots over which values were spread */
-	size_t wait_room, process_room, thread_room, object_room, location_room, stack_room, function_room, frame_room,
-	    sample_room, call_time_room;
-	struct xp_hash by_process, by_thread, by_object, by_location, by_stack, by_function, by_sample, by_wait;
+	size_t wait_room, hit_room, process_room, thread_room, object_room, location_room, stack_room, function_room,
+	    frame_room, sample_room, call_time_room;
+	struct xp_hash by_process, by_thread, by_object, by_location, by_stack, by_function, by_sample, by_wait, by_hit;
 };
 
 /*
@@ -267,6 +287,8 @@ int xp_model_sample_over(struct xp_model *model, const struct xp_model_sample *s
 
 /* Adds a wait. If the model has the same wait, adds to its sums. */
 int xp_model_wait(struct xp_model *model, const struct xp_model_wait *wait);
+/* Adds a hit. If the model has the same hit, adds to its count. */
+int xp_model_hit(struct xp_model *model, const struct xp_model_hit *hit);
 /* Adds a call of the function of a location. Returns 0 or -ENOMEM. */
 int xp_model_call(struct xp_model *model, uint32_t location, uint64_t cycles);
 

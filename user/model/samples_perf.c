@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -104,7 +105,9 @@ int xp_perf_samples_look(struct xp_perf_samples *samples, const struct xp_file_v
 	xp_progress_line_begin(&line, "looking at samples", XP_PROGRESS_BYTES, view->size);
 	while (!err && (more = xp_perfdata_reader_next(&reader, &record, violation)) > 0) {
 		xp_progress_line_step(&line, record.offset);
-		if (record.type != PERF_RECORD_SAMPLE || !is_usdt(&reader))
+		if (record.type == PERF_RECORD_SAMPLE && is_usdt(&reader))
+			xp_perf_tracks_get(&samples->tracks, record.pid);
+		else
 			err = look_at(samples, &record);
 	}
 	xp_progress_line_end(&line);
@@ -411,14 +414,38 @@ static int add_stack(struct adding *adding, const struct xp_perf_track *track, u
 	return err;
 }
 
+static uint64_t since_start(const struct adding *adding, const struct xp_perfdata_record *record)
+{
+	return record->time_ns - XP_MIN(record->time_ns, adding->start_ns);
+}
+
+static uint32_t cpu_of(const struct xp_perfdata_record *record)
+{
+	return record->has & PERF_SAMPLE_CPU ? record->cpu : XP_MODEL_CPU_UNKNOWN;
+}
+
+/* Finds the thread. Returns 1 if the record is selected, 0 if not, or -errno. */
+static int select_record(struct adding *adding, const struct xp_perfdata_record *record,
+			 const struct xp_perf_track **track)
+{
+	int err;
+
+	*track = xp_perf_tracks_find(&adding->samples->tracks, record->pid);
+	if (!*track)
+		return -E2BIG;
+	if (!xp_select_time(adding->source->select, since_start(adding, record)))
+		return 0;
+	err = find_thread(adding, *track, record);
+	return err ? err : adding->is_selected;
+}
+
 static int add_sample(struct adding *adding, const struct xp_perfdata_record *record)
 {
-	const struct xp_perf_track *track = xp_perf_tracks_find(&adding->samples->tracks, record->pid);
-	uint64_t since_ns = record->time_ns - XP_MIN(record->time_ns, adding->start_ns);
+	const struct xp_perf_track *track;
 	struct xp_wait_record wait;
 	struct xp_model_sample sample = {
-		.cpu = record->has & PERF_SAMPLE_CPU ? record->cpu : XP_MODEL_CPU_UNKNOWN,
-		.time_ns = since_ns,
+		.cpu = cpu_of(record),
+		.time_ns = since_start(adding, record),
 		.values = { 1, adding->model->period_ns ? adding->model->period_ns : record->sample.period },
 	};
 	bool waits_here = is_wait(record, &wait);
@@ -427,12 +454,8 @@ static int add_sample(struct adding *adding, const struct xp_perfdata_record *re
 
 	if (waits_here ? !adding->model->keep_waits : adding->model->kind == XP_MODEL_WAITS)
 		return 0;
-	if (!track)
-		return -E2BIG;
-	if (!xp_select_time(adding->source->select, since_ns))
-		return 0;
-	err = find_thread(adding, track, record);
-	if (err || !adding->is_selected)
+	err = select_record(adding, record, &track);
+	if (err <= 0)
 		return err;
 	sample.thread = adding->thread;
 	take_frames(adding, record);
@@ -445,6 +468,42 @@ static int add_sample(struct adding *adding, const struct xp_perfdata_record *re
 	if (err == -E2BIG && waits_here)
 		adding->model->dropped_waits++;
 	return err == -E2BIG && waits_here ? 0 : err;
+}
+
+/* The text is that of xp_perfdata_usdt(): "PROVIDER:NAME arg1=5 arg2=-1". */
+static int split_hit(struct xp_model *model, const char *text, struct xp_model_hit *hit)
+{
+	const char *arguments = strstr(text, " arg1=");
+	size_t bytes = arguments ? (size_t)(arguments - text) : strlen(text);
+	char probe[XP_PERFDATA_USDT_BYTES];
+
+	snprintf(probe, sizeof(probe), "%.*s", (int)XP_MIN(bytes, sizeof(probe)), text);
+	hit->probe = xp_model_text(model, probe);
+	hit->arguments = xp_model_text(model, arguments && model->keep_times ? arguments + 1 : "");
+	return hit->probe && hit->arguments ? 0 : -ENOMEM;
+}
+
+static int add_hit(struct adding *adding, const struct xp_perfdata_record *record)
+{
+	const char *text = (const char *)record->sample.raw;
+	struct xp_model *model = adding->model;
+	const struct xp_perf_track *track;
+	struct xp_model_hit hit = {
+		.cpu = cpu_of(record),
+		.time_ns = since_start(adding, record),
+		.count = 1,
+	};
+	int err;
+
+	if (!model->keep_hits || !text || !record->sample.raw_bytes || text[record->sample.raw_bytes - 1])
+		return 0;
+	err = select_record(adding, record, &track);
+	if (err == 1) {
+		hit.thread = adding->thread;
+		err = split_hit(model, text, &hit) ?: xp_model_hit(model, &hit);
+	}
+	model->dropped_hits += err == -E2BIG;
+	return err == -E2BIG ? 0 : err;
 }
 
 static int add_all(struct adding *adding, const struct xp_file_view *view)
@@ -460,8 +519,8 @@ static int add_all(struct adding *adding, const struct xp_file_view *view)
 	xp_progress_line_begin(&line, "reading samples", XP_PROGRESS_BYTES, view->size);
 	while (!err && xp_perfdata_reader_next(&reader, &record, &violation) > 0) {
 		xp_progress_line_step(&line, record.offset);
-		if (record.type == PERF_RECORD_SAMPLE && !is_usdt(&reader))
-			err = add_sample(adding, &record);
+		if (record.type == PERF_RECORD_SAMPLE)
+			err = is_usdt(&reader) ? add_hit(adding, &record) : add_sample(adding, &record);
 		if (err == -E2BIG) {
 			adding->model->dropped++;
 			err = 0;

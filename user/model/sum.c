@@ -136,6 +136,19 @@ static int add_wait(struct adding *adding, size_t index)
 	return err == -E2BIG ? 0 : err;
 }
 
+static int add_hit(struct adding *adding, size_t index)
+{
+	struct xp_model_hit hit = adding->part->hits[index];
+	int err;
+
+	hit.thread = adding->threads[hit.thread];
+	if (!copy_text(adding->sum, &hit.probe) || !copy_text(adding->sum, &hit.arguments))
+		return -ENOMEM;
+	err = xp_model_hit(adding->sum, &hit);
+	adding->sum->dropped_hits += err == -E2BIG;
+	return err == -E2BIG ? 0 : err;
+}
+
 static int add_each(struct adding *adding, int (*add)(struct adding *adding, size_t index), size_t first, size_t count)
 {
 	int err = 0;
@@ -154,7 +167,8 @@ static int add_all(struct adding *adding)
 	err = err ?: add_each(adding, add_function, 0, part->function_count);
 	err = err ?: add_each(adding, add_stack, 1, part->stack_count); /* the first one is empty */
 	err = err ?: add_each(adding, add_sample, 0, part->sample_count);
-	return err ?: add_each(adding, add_wait, 0, part->wait_count);
+	err = err ?: add_each(adding, add_wait, 0, part->wait_count);
+	return err ?: add_each(adding, add_hit, 0, part->hit_count);
 }
 
 /* What is known of the whole. The parts follow each other. */
@@ -174,6 +188,7 @@ static int add_facts(struct xp_model *sum, const struct xp_model *part)
 	sum->has_cpus |= part->has_cpus;
 	sum->dropped += part->dropped;
 	sum->dropped_waits += part->dropped_waits;
+	sum->dropped_hits += part->dropped_hits;
 	return 0;
 }
 

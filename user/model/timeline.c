@@ -147,8 +147,7 @@ static int enter(void *arg, struct xp_walked_thread *thread, const struct xp_fdr
 
 static int add_argument(void *arg, struct xp_walked_thread *thread, uint64_t number)
 {
-	static const char *const names[XP_PERFETTO_ARGUMENTS_MAX] = { "arg1", "arg2", "arg3", "arg4",
-								      "arg5", "arg6", "arg7", "arg8" };
+	static const char *const names[] = { "arg1", "arg2", "arg3", "arg4", "arg5", "arg6", "arg7", "arg8" };
 	struct reading *reading = arg;
 	struct xp_perfetto_event *entry = &reading->entry;
 	size_t index = entry->argument_count;

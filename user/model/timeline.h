@@ -32,4 +32,11 @@ int xp_timeline_write_calls(struct xp_perfetto *perfetto, const struct xp_model_
  */
 int xp_timeline_waits_write(struct xp_model *model, struct xp_perfetto *perfetto, uint64_t start_ns, uint64_t from_ns);
 
+/*
+ * Writes the hits of USDT probes (record --usdt) as instants on the tracks of their threads, with their arguments.
+ * model: with keep_times. start_ns: of the recording. Sorts the hits. All threads are described. Returns 0, -ENOMEM, or
+ * an error of writing.
+ */
+int xp_timeline_hits_write(struct xp_model *model, struct xp_perfetto *perfetto, uint64_t start_ns);
+
 #endif

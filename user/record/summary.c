@@ -149,14 +149,15 @@ static void print_next(const struct xp_recording *recording, const struct xp_tot
 
 	for (const struct xp_process *process = recording->targets.processes.first; process; process = process->next)
 		has_calls |= process->log.name[0] != 0;
-	if (!has_calls && !totals->samples && !waits)
+	if (!has_calls && !totals->samples && !waits && !totals->usdt)
 		return;
 	xp_shell_path(&path, "%s", dir);
 	if (strcmp(dir, XP_RECORDING_DEFAULT) == 0) /* which these commands read by default */
 		path.text[0] = 0;
 	xp_put_line(stderr, "  next:");
 	xp_put_line(stderr, "    xprof report %-12s  # tables of functions", path.text);
-	xp_put_line(stderr, "    xprof view %-14s  # a page in the browser", path.text);
+	if (has_calls || totals->samples || waits)
+		xp_put_line(stderr, "    xprof view %-14s  # a page in the browser", path.text);
 	if (has_calls && waits)
 		xp_put_line(stderr, "    xprof explain %-11s  # why the slowest calls were slow", path.text);
 }

@@ -17,6 +17,7 @@
 #include "model/stack_shapes.h"
 #include "model/sum.h"
 #include "report/groups.h"
+#include "report/hits.h"
 #include "report/log_rows.h"
 #include "report/rows.h"
 
@@ -148,6 +149,7 @@ static int add_times(struct making *making, size_t index)
 	err = xp_model_init(&part, sum->kind, making->options->by_line ? XP_NAMES_LINES : XP_NAMES_FUNCTIONS);
 	making->tables->has_waits |= xp_facts_waits(directory->facts, &waits);
 	sum->keep_waits = part.keep_waits = true;
+	part.keep_hits = sum->keep_hits;
 	part.full_names = making->options->full_names;
 	err = err ?: xp_model_read_samples(&part, &source, &making->broken);
 	if (!err && making->options->by != XP_MODEL_BY_THREAD)
@@ -183,6 +185,9 @@ static int read_samples(struct making *making)
 	if (!err && making->tables->model.dropped)
 		xp_warn("%" PRIu64 " sample%s missing: the recording has too many different stacks",
 			making->tables->model.dropped, xp_plural_s_are(making->tables->model.dropped));
+	if (!err && making->tables->model.dropped_hits)
+		xp_warn("%" PRIu64 " hit%s of USDT probes missing: the recording has too many different ones",
+			making->tables->model.dropped_hits, xp_plural_s_are(making->tables->model.dropped_hits));
 	if (!err && has_perf(making) && making->options->by != XP_MODEL_BY_THREAD)
 		err = xp_model_join_kernel_threads(&making->tables->model, source.facts);
 	return err ? err : check_perf(making);
@@ -437,6 +442,7 @@ static int make(struct making *making)
 	int err = xp_model_init(&making->tables->model, making->options->only_waits ? XP_MODEL_WAITS : XP_MODEL_SAMPLES,
 				making->options->by_line ? XP_NAMES_LINES : XP_NAMES_FUNCTIONS);
 
+	making->tables->model.keep_hits = !making->options->only_waits;
 	making->tables->model.full_names = making->options->full_names;
 	making->wants_log = calloc(count, sizeof(*making->wants_log));
 	if (!err && !making->wants_log)
@@ -451,7 +457,7 @@ static int make(struct making *making)
 		err = read_logs(making);
 	err = err ?: read_samples(making);
 	if (!err && !making->options->only_waits)
-		err = count_all(making);
+		err = count_all(making) ?: xp_report_hits_make(&making->groups);
 	/* The times of threads are those of the whole recording. */
 	if (err || making->options->times)
 		return err ?: add_waits(&making->groups);
@@ -524,6 +530,7 @@ void xp_report_free(struct xp_report_tables *tables)
 		table_free(&tables->tables[i], &tables->memory);
 	table_free(&tables->all, &tables->memory);
 	free(tables->tables);
+	free(tables->hits);
 	xp_report_machine_free(&tables->machine);
 	xp_model_free(&tables->model);
 	memset(tables, 0, sizeof(*tables));

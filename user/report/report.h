@@ -80,6 +80,13 @@ struct xp_report_table {
 	struct xp_wait_table waits; /* waits of its threads; the stacks are in tables->model */
 };
 
+/* Hits of a USDT probe in a group. */
+struct xp_report_hits {
+	const char *group; /* clean: name of its table */
+	const char *probe; /* clean: PROVIDER:NAME */
+	uint64_t hits;
+};
+
 enum xp_report_sort { XP_REPORT_FLAT, XP_REPORT_CUM, XP_REPORT_TIME };
 
 struct xp_report_tables {
@@ -90,6 +97,8 @@ struct xp_report_tables {
 	struct xp_report_table all; /* all groups together; without rows if there is only one group */
 	size_t row_count;	    /* number of rows of all tables except `all` */
 	uint64_t in_others;	    /* samples and calls in rows with is_others */
+	struct xp_report_hits *hits; /* most hits first */
+	size_t hit_count;
 	struct xp_report_machine machine;
 	struct xp_durations_memory memory; /* memory for the durations of all rows */
 	struct xp_facts_waits wait_facts;

@@ -237,6 +237,18 @@ static void put_table(FILE *out, const struct xp_model *stacks, const struct xp_
 	fputs("]}", out);
 }
 
+static void put_hits(FILE *out, const struct xp_report_tables *tables)
+{
+	fputs("\"usdt\":[", out);
+	for (size_t i = 0; i < tables->hit_count; i++) {
+		fputs(i ? ",\n  {" : "\n  {", out);
+		put_text(out, "probe", tables->hits[i].probe);
+		put_text(out, "group", tables->hits[i].group);
+		fprintf(out, "\"hits\":%" PRIu64 "}", tables->hits[i].hits);
+	}
+	fputs("],\n", out);
+}
+
 void xp_report_json(FILE *out, const struct xp_report_tables *tables, const struct xp_recorded *recorded)
 {
 	bool first = true;
@@ -254,6 +266,8 @@ void xp_report_json(FILE *out, const struct xp_report_tables *tables, const stru
 		put_table(out, &tables->model, &tables->all);
 		fputs(",\n", out);
 	}
+	if (tables->hit_count)
+		put_hits(out, tables);
 	fputs("\"groups\":[", out);
 	for (size_t i = 0; i < tables->count; i++) {
 		if (!tables->tables[i].has_samples && !tables->tables[i].has_calls &&

@@ -6,6 +6,7 @@
 
 #include "base/util.h"
 #include "elf/demangle.h"
+#include "report/hits.h"
 #include "report/print_text.h"
 #include "report/print_waits.h"
 
@@ -487,6 +488,10 @@ void xp_report_print(FILE *out, struct xp_report_tables *tables, const struct xp
 	if (tables->count > 1) {
 		begin_part(out, &begun);
 		print_overview(out, tables, style);
+	}
+	if (tables->hit_count) {
+		begin_part(out, &begun);
+		xp_report_hits_print(out, tables, group_titles[tables->by], style);
 	}
 	print_groups(out, tables, style, &begun);
 }
