@@ -145,13 +145,24 @@ static bool are_probes(const struct xp_text_list *usdt)
 	return true;
 }
 
+/* Whether each has an OBJECT that is an absolute path. */
+static bool have_paths(const struct xp_text_list *usdt)
+{
+	for (size_t i = 0; i < usdt->count; i++)
+		if (usdt->texts[i][0] != '/' || strchr(usdt->texts[i], ':') == strrchr(usdt->texts[i], ':'))
+			return false;
+	return true;
+}
+
 static int check_usdt(const struct xp_options *options)
 {
 	const struct rule rules[] = {
 		{ !are_probes(&options->usdt),
 		  "--usdt takes PROVIDER:NAME or OBJECT:PROVIDER:NAME, such as 'python:gc__*'" },
-		{ options->usdt.count && (options->all || options->tid || options->exec_path),
-		  "--usdt cannot be used with --all, --tid or --exec: give -p PID or -- CMD" },
+		{ options->usdt.count && (options->tid || options->exec_path),
+		  "--usdt cannot be used with --tid or --exec; use -p PID, CMD, or --all with /PATH:PROVIDER:NAME" },
+		{ options->all && !have_paths(&options->usdt),
+		  "--usdt with --all requires the path of a binary: /PATH:PROVIDER:NAME" },
 		{ options->usdt.count && (options->no_samples || options->dry_run),
 		  "--usdt cannot be used with --no-samples or --dry-run: it writes to perf.data" },
 	};

@@ -47,7 +47,8 @@ const struct xp_option xp_option_table[] = {
 	  "be repeated; the last pattern that matches a function decides." },
 	{ "usdt", 0, "[OBJECT:]PROVIDER:NAME", NULL, XP_OPTION_TEXTS, ON(RECORD), SETS(usdt), "What to record",
 	  "Also record the USDT probes that match, such as 'python:gc__*', with their integer arguments; `xprof list` "
-	  "shows them. Each of the three may be a glob. Can be repeated. A probe that is passed costs about 1 us." },
+	  "shows them. Each of the three may be a glob; with --all, OBJECT is the path of a binary. Can be repeated. A "
+	  "probe that is passed costs about 1 us." },
 	{ "args", 0, "N", "1|2|3|4|5|6", XP_OPTION_NUMBER, ON(RECORD), SETS(args), "What to record",
 	  "Also record the first N integer arguments of each call, such as 2. Each entry then enters the kernel, "
 	  "which costs more." },

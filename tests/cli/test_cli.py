@@ -100,7 +100,8 @@ def test_version(xprof, args):
         (["record", "-a", "--keep", "60s"], "--keep requires --rotate"),
         *((["record", "-p", "1", "--usdt", text], "--usdt takes PROVIDER:NAME or OBJECT:PROVIDER:NAME, such as 'python:gc__*'")
           for text in ("", "gc", ":gc", "a::b", "a:b:c:d", "a:")),
-        (["record", "-a", "--usdt", "a:b"], "--usdt cannot be used with --all, --tid or --exec: give -p PID or -- CMD"),
+        (["record", "-t", "1", "--usdt", "a:b"], "--usdt cannot be used with --tid or --exec; use -p PID, CMD, or --all with /PATH:PROVIDER:NAME"),
+        *((["record", "-a", "--usdt", text], "--usdt with --all requires the path of a binary: /PATH:PROVIDER:NAME") for text in ("a:b", "c:a:b", "/a:b")),
         (["record", "-p", "1", "--no-samples", "--usdt", "a:b"], "--usdt cannot be used with --no-samples or --dry-run: it writes to perf.data"),
         (["record", "-a", "--rotate", "60s", "--open"], "--rotate cannot be used with --dry-run or --open"),
         (["record", "-a", "--rotate", "60s", "--max-size", "1G"], "--max-size ends a recording; with --rotate, limit a part by --rotate SIZE, and all parts by --keep SIZE"),

@@ -68,6 +68,26 @@ def check_trace(xprof, recorded, path, pid, steps):
     assert [at for _, _, at, _ in trace.instants] == sorted(at for _, _, at, _ in trace.instants)
 
 
+def test_all(record, program, start, xprof):
+    """The probes of a binary in processes that start during the recording."""
+    path = program("live/programs/usdt.c", "-O2", clang="gcc", instrument=False)
+    session = record("--all", "-F1", "--usdt", f"{path}:mine:step")
+    session.wait_attached()
+    processes = [start([path]) for _ in range(2)]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGUSR1)
+    assert [process.stdout.readline() for process in processes] == ["enabled by 1\n"] * 2
+    session.stop()
+    recorded = session.finish()
+    assert recorded.status == 0, recorded.messages
+    assert [process.communicate(timeout=30)[0] for process in processes] == ["enabled by 0\n"] * 2
+    report = json.loads(xprof("report", "--json", recorded.directory).stdout)
+    assert sorted((row["probe"], row["group"], row["hits"]) for row in report["usdt"]) == sorted(
+        ("mine:step", f"{path.name[:15]} ({process.pid})", 1000) for process in processes
+    )
+
+
 def test_kill(record, probed):
     session = record("-p", probed.pid, "--no-sleds", "--usdt", "mine:step")
     assert passes(session, probed)
@@ -79,3 +99,8 @@ def test_no_match(record, probed):
     recorded = record("-p", probed.pid, "--no-sleds", "--usdt", "mine:stop").finish()
     assert recorded.status == 2
     assert "--usdt 'mine:stop' matches no USDT probe; the nearest names are mine:step" in recorded.messages
+
+
+def test_all_without_file(record):
+    recorded = record("--all", "--usdt", "/proc/none:mine:step").finish()
+    assert recorded.status != 0 and "--usdt: cannot open /proc/none: No such file or directory" in recorded.messages

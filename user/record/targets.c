@@ -91,6 +91,8 @@ int xp_targets_attach(struct xp_targets *targets)
 
 	if (options->exec_path && !err)
 		err = xp_follow_exec_file(targets);
+	if (options->all && !err)
+		err = xp_usdt_on_attach_files(&targets->probes.usdt, targets->probes.attach, targets->programs);
 	if (options->child_argv && !err)
 		err = start_command(targets);
 	return err;

@@ -2,15 +2,21 @@
 #include "record/usdt_probes.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "arch/x86_64/code_shapes.h"
 #include "base/array.h"
+#include "base/file_view.h"
+#include "base/text.h"
 #include "base/util.h"
+#include "base/why.h"
 #include "elf/find.h"
 #include "elf/usdt_operands.h"
 
@@ -61,19 +67,24 @@ void xp_usdt_on_free(struct xp_usdt_probes_on *usdt)
 
 /* ---- the probes of a file ---- */
 
+/* Copies OBJECT of a pattern. Returns false if it is too long. *to is empty if the pattern has none. */
+static bool object_of(const struct xp_usdt_probes_on *usdt, size_t index, char to[PATH_MAX])
+{
+	const char *pattern = usdt->patterns[index];
+	size_t bytes = (size_t)(usdt->names[index] - pattern);
+
+	if (bytes > PATH_MAX)
+		return false;
+	memcpy(to, pattern, bytes);
+	to[bytes ? bytes - 1 : 0] = 0;
+	return true;
+}
+
 static bool is_of_object(const struct looking *looking, size_t index)
 {
-	const char *pattern = looking->usdt->patterns[index];
-	size_t bytes = (size_t)(looking->usdt->names[index] - pattern);
-	char glob[256];
+	char glob[PATH_MAX];
 
-	if (!bytes)
-		return true;
-	if (bytes > sizeof(glob))
-		return false;
-	memcpy(glob, pattern, bytes - 1);
-	glob[bytes - 1] = 0;
-	return xp_pattern_object_matches(glob, looking->path);
+	return object_of(looking->usdt, index, glob) && (!*glob || xp_pattern_object_matches(glob, looking->path));
 }
 
 /* Offers the name to all patterns, so that each knows whether it has matched. */
@@ -224,9 +235,27 @@ int xp_usdt_on_attach(struct xp_usdt_probes_on *usdt, struct xp_attach *attach, 
 	/* Not tried again, nor said again. */
 	usdt->attached[usdt->attached_count++] = (struct xp_usdt_attached){ index, pid };
 	if (err)
-		xp_warn("%s: the kernel refuses its USDT probes in process %d: %s; they are not recorded", path, pid,
-			strerror(-err));
+		xp_warn("%s: the kernel refuses its USDT probes: %s; they are not recorded", path, strerror(-err));
 	return 0;
+}
+
+int xp_usdt_on_attach_files(struct xp_usdt_probes_on *usdt, struct xp_attach *attach,
+			    const struct xp_programs *programs)
+{
+	struct xp_short_text shown;
+	char path[PATH_MAX];
+	int err = 0;
+
+	for (size_t i = 0; i < usdt->pattern_count && !err; i++) {
+		int fd = object_of(usdt, i, path) ? xp_file_open_regular(AT_FDCWD, path) : -ENAMETOOLONG;
+
+		if (fd < 0)
+			return xp_why_set(fd, "--usdt: cannot open %s: %s", xp_short_text(&shown, path),
+					  fd == -EINVAL ? "not a regular file" : strerror(-fd));
+		err = xp_usdt_on_attach(usdt, attach, programs, fd, path, 0);
+		close(fd);
+	}
+	return err;
 }
 
 void xp_usdt_on_drop_process(struct xp_usdt_probes_on *usdt, pid_t pid)

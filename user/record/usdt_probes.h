@@ -59,6 +59,12 @@ void xp_usdt_on_free(struct xp_usdt_probes_on *usdt);
  */
 int xp_usdt_on_attach(struct xp_usdt_probes_on *usdt, struct xp_attach *attach, const struct xp_programs *programs,
 		      int fd, const char *path, pid_t pid);
+/*
+ * Attaches the probes of the file that each pattern names with its OBJECT, a path, in all processes, also in those that
+ * start later. Returns 0 or -errno; a sentence (why.h) if a file cannot be opened.
+ */
+int xp_usdt_on_attach_files(struct xp_usdt_probes_on *usdt, struct xp_attach *attach,
+			    const struct xp_programs *programs);
 /* The probes of this process were detached. */
 void xp_usdt_on_drop_process(struct xp_usdt_probes_on *usdt, pid_t pid);
 
