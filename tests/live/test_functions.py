@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Functions without sleds, patched from outside: exact counts, a target that goes on, and code that is restored."""
 import os
+import pathlib
 import random
 import re
 import shutil
@@ -339,6 +340,62 @@ def test_preempted_coroutines(record, program, start):
         assert_as_in_files(process.pid)
     process.send_signal(signal.SIGUSR1)
     assert process.stdout.read() == "well\n" and process.wait() == 0
+
+
+@pytest.fixture
+def unwinders(program, start):
+    """Starts programs/unwinders.cpp: unwinders("-O2") -> Popen, which is ready."""
+
+    def start_one(*flags):
+        process = start([program("live/programs/unwinders.cpp", "-pthread", *flags, clang="g++", instrument=False)], stdin=subprocess.PIPE)
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    return start_one
+
+
+def unwind(process):
+    """Returns the calls that the program has counted."""
+    process.stdin.write("\n")
+    process.stdin.flush()
+    lines = [process.stdout.readline() for _ in range(10)]
+    assert lines[-1] == "good\n", lines
+    return recording.printed_calls("".join(lines))
+
+
+@recording.in_turn("flags, mode", [["-O2"], ["-O0"], ["-O2", "-fcf-protection=full"]], ["memory", "patch"])
+def test_unwinding_in_the_process(record, unwinders, flags, mode):
+    """Exceptions, backtrace() in signal handlers, and pthread_cancel() pass through patched functions."""
+    process = unwinders(*flags)
+    unwind(process)
+    session = record("-p", process.pid, "--functions", "*", "--call-mode", mode, "--no-samples").wait_attached()
+    own = unwind(process)
+    recorded = session.stop().ok()
+    entries, exits = recorded_calls(recorded), recorded_calls(recorded, EXIT)
+    assert {name: entries[name] for name in own} == own
+    # The calls of canceled threads stay open.
+    assert {name: exits.get(name, 0) for name in own} == own | {"canceled": 0, "blocked": 0}
+    assert_as_in_files(process.pid)
+    unwind(process)
+
+
+def test_debugger(record, unwinders):
+    """gdb attaches to a patched program, sees all callers, and detaches; the program goes on."""
+    if not shutil.which("gdb"):
+        pytest.skip("no gdb here")
+    process = unwinders("-O2")
+    session = record("-p", process.pid, "--functions", "*", "--no-samples").wait_attached()
+    commands = ["set debuginfod enabled off", "handle SIGUSR2 nostop noprint pass", "handle SIGUSR1 stop print pass", "continue", "backtrace", "detach"]
+    argv = ["gdb", "-nx", "-batch", "-p", str(process.pid), *(word for command in commands for word in ("-ex", command))]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True) as gdb:
+        recording.wait_until(lambda: "TracerPid:\t0\n" not in pathlib.Path(f"/proc/{process.pid}/status").read_text(), "gdb does not attach")
+        own = unwind(process)
+        shown = gdb.communicate(timeout=recording.END_S)[0]
+    assert re.findall(r"^#\d+ .* (raiser|outer|main) \(", shown, re.M) == ["raiser", "outer", "main"], shown
+    recorded = session.stop().ok()
+    calls = recorded_calls(recorded)
+    assert {name: calls[name] for name in own} == own
+    assert_as_in_files(process.pid)
 
 
 FAULTS = r"""
