@@ -290,7 +290,7 @@ run-pictures: all $(EXAMPLES)
 # Measurements. BENCH: arguments of tests/bench/run, such as BENCH=--quick.
 
 BENCH_FLAGS = -O2 -g -pthread -fxray-instrument -fxray-instruction-threshold=1000000 -fxray-ignore-loops $(NO_RUNTIME)
-BENCH_PROGRAMS := $(addprefix $(O)/bench/,target target-entry target-runtime target-uftrace many connects empty empty.bpf.o busy \
+BENCH_PROGRAMS := $(addprefix $(O)/bench/,target target-entry target-plain target-runtime target-uftrace many connects empty empty.bpf.o busy \
 		  tick load graded deep pingpong empty_switch.bpf.o large)
 
 $(O)/bench/:
@@ -308,6 +308,10 @@ $(O)/bench/target-runtime: tests/bench/target.c | $(O)/bench/
 $(O)/bench/target-uftrace: tests/bench/target.c | $(O)/bench/
 	$(call say,BENCH,$@)
 	$(Q)$(CC) -O2 -g -pthread -mfentry -mnop-mcount -pg -fcf-protection=none -no-pie -fno-pie -o $@ $<
+
+$(O)/bench/target-plain: tests/bench/target.c | $(O)/bench/
+	$(call say,BENCH,$@)
+	$(Q)$(CC) -O2 -g -pthread -Wno-attributes -o $@ $<
 
 $(O)/bench/target-entry: tests/bench/target.c | $(O)/bench/
 	$(call say,BENCH,$@)
