@@ -573,6 +573,22 @@ def test_follow(record, program, start):
 EXECUTES = '#include <unistd.h>\nint main(int count, char **args) { (void)count; return execv(args[1], args + 1); }\n'
 
 
+def test_follow_from_a_program_without_these_functions(record, program, start):
+    """The process has no such function; the programs that its children execute have."""
+    path = program("live/programs/functions.c", "-pthread", "-O2", clang="gcc", instrument=False)
+    shell = start(["sh"], stdin=subprocess.PIPE)
+    session = record("-v", "-p", shell.pid, "--follow", "--no-samples", "--functions", f"{path.name}:tail").wait_attached()
+    shell.stdin.write(f"{path}\n")
+    shell.stdin.flush()
+    assert shell.stdout.readline() == "ready\n"
+    child = int(pathlib.Path(f"/proc/{shell.pid}/task/{shell.pid}/children").read_text())
+    recording.wait_until(lambda: f"sleds patched in process {child}," in session.messages(), "the program is not patched")
+    own = work(shell, 1, 10)
+    recorded = session.stop().ok()
+    assert "so far, --functions" in recorded.messages
+    assert recorded_calls(recorded) == {"tail": own["tail"]}, recorded.messages
+
+
 def test_follow_to_a_program_without_these_functions(record, program):
     path = program.text("plain_executes", EXECUTES, "-O2", instrument=False, clang="gcc")
     recorded = record("--follow", "--no-samples", "--functions", "main", "--", path, "/bin/sleep", "0.5").finish().ok()

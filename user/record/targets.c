@@ -225,6 +225,9 @@ int xp_targets_check(struct xp_targets *targets)
 			xp_info("process %d (%s) has no XRay sleds and is sampled only", first->pid, first->comm);
 		return 0;
 	}
+	/* Children may execute programs with these functions. */
+	if (options->follow && options->functions.count)
+		return 0;
 	if (refused)
 		return xp_why_set(-EBUSY, "no sleds to attach: %s; see above",
 				  !sleds.unreadable ? "all are patched already"
