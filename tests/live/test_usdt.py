@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """USDT probes: each hit with its arguments, in perf.data; their semaphore is up only while xprof records."""
 import json
+import os
 import pathlib
 import re
 import signal
+import subprocess
 
 import pytest
 
 import perfetto
 import project
+import recording
 
 pytestmark = pytest.mark.uprobes
 
@@ -86,6 +89,37 @@ def test_all(record, program, start, xprof):
     assert sorted((row["probe"], row["group"], row["hits"]) for row in report["usdt"]) == sorted(
         ("mine:step", f"{path.name[:15]} ({process.pid})", 1000) for process in processes
     )
+
+
+def semaphore(pid, path):
+    """Returns the counter in the memory of a process."""
+    address = int(re.search(r"^(\w+) \w enabled$", project.run(["nm", path]).stdout, re.M)[1], 16)
+    start = int(re.search(rf"^(\w+)-.* {re.escape(str(path))}$", pathlib.Path(f"/proc/{pid}/maps").read_text(), re.M)[1], 16)
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        memory.seek(start + address)
+        return int.from_bytes(memory.read(2), "little")
+
+
+def test_follow(record, program, start, xprof):
+    """The probes of a program that a child executes, and of its next process from its start."""
+    path = program("live/programs/usdt.c", "-O2", clang="gcc", instrument=False)
+    shell = start(["sh"], stdin=subprocess.PIPE)
+    session = record("-p", shell.pid, "--follow", "--no-sleds", "--usdt", "mine:step").wait_attached()
+    children = []
+    for _ in range(2):
+        shell.stdin.write(f"{path} &\n")
+        shell.stdin.flush()
+        assert shell.stdout.readline() == "ready\n"
+        children.append(int(pathlib.Path(f"/proc/{shell.pid}/task/{shell.pid}/children").read_text().split()[-1]))
+        recording.wait_until(lambda: semaphore(children[-1], path) == 1, "the probes are not attached")
+    for child in children:
+        os.kill(child, signal.SIGUSR1)
+        assert shell.stdout.readline() == "enabled by 1\n"
+    recorded = session.stop()
+    assert "2000 hits of USDT probes seen = 2000 written + 0 lost" in recorded.messages
+    report = json.loads(xprof("report", "--json", recorded.directory).stdout)
+    assert {(row["group"], row["hits"]) for row in report["usdt"]} == {(f"{path.name[:15]} ({child})", 1000) for child in children}
+    assert shell.communicate(timeout=30)[0] == "enabled by 0\n" * 2
 
 
 def test_kill(record, probed):
