@@ -673,7 +673,7 @@ def test_code_of_no_file(explained, xprof, tmp_path):
     assert "[vdso]" in folded.stdout and "recording" not in folded.stdout
     page = xprof("export", "--format=html", "-o", "-", tmp_path / "recording").stdout
     (view,) = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])["views"]
-    assert view["kinds"][view["names"].index("xprof's recording")] == 6 and '"group", "recorder", "waker"]' in page
+    assert view["kinds"][view["names"].index("xprof's recording")] == 6 and '"group", "recorder", "waker", "rare"]' in page
 
 
 def test_exit_codes(xprof, recorded, tmp_path):

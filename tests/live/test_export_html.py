@@ -14,6 +14,7 @@ import threading
 import pytest
 
 import browser
+import hand_made
 from exported import PRICE, SOURCE, folded
 
 pytestmark = [pytest.mark.uprobes, pytest.mark.together("exports"), pytest.mark.skipif(not browser.PATH, reason="no chromium here")]
@@ -70,8 +71,8 @@ def test_calls_equal_those_of_the_report(made, browse, tmp_path):
     assert '"kind":"samples"' not in path.read_text()
 
 
-def path_to(page, name):
-    """Returns the codes of the frames from the root to the first frame of this name."""
+def first_view(page):
+    """Returns the first view of a page, and the numbers of its tree."""
     view = json.loads(re.search(r'id="data">(.*?)</script>', page.read_text(), re.S)[1])["views"][0]
     numbers, value, shift = [], 0, 0
     for byte in base64.b64decode(view["tree"]):
@@ -80,6 +81,28 @@ def path_to(page, name):
             numbers.append(value)
             value = shift = 0
     assert len(numbers) == 4 * view["nodes"] - 2
+    return view, numbers
+
+
+def test_rare_stacks(xprof, browse, tmp_path):
+    """The page of 50 000 stacks is bounded, and reports what it leaves out. Its sums are exact."""
+    profile, page = tmp_path / "app.prof", tmp_path / "page.html"
+    records = [(1 + (i % 100 == 0), [0x1000 + i % 4000, 0x2000 + i // 10, 0x8000 + i // 500]) for i in range(50000)]
+    profile.write_bytes(hand_made.profile(records, "00001000-00010000 r-xp 00000000 00:00 0 /gone/app\n"))
+    done = xprof("export", "--format=html", "-o", page, profile)
+    assert done.returncode == 0, done.stderr
+    view, numbers = first_view(page)
+    assert view["nodes"] <= 30000 and view["rare"] > 25000 and page.stat().st_size < 1 << 20
+    shown = browse(page, mode="table", scope="merged")
+    assert int(shown.body["samples"]) == sum(numbers[0:1] + numbers[4::4]) == 50500
+    assert f"{view['rare']:,} rare frames of samples are in \u201c(rare stacks)\u201d" in shown.texts["summary"]
+    assert re.search(r"rare stacks \d\d\.\d %", shown.texts["legend"])
+    assert "(rare stacks)" in sums(shown, "self")
+
+
+def path_to(page, name):
+    """Returns the codes of the frames from the root to the first frame of this name."""
+    view, numbers = first_view(page)
     nodes = [(what - 1, up) for what, up in zip(numbers[2::4], numbers[3::4])]
     at = next(i for i, (code, _) in enumerate(nodes, 1) if view["names"][code >> 1] == name)
     codes = []

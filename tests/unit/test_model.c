@@ -294,6 +294,46 @@ TEST_WITH(test_tree, set_up, tear_down)
 	xp_model_tree_free(&tree);
 }
 
+TEST_WITH(test_rare_stacks, set_up, tear_down)
+{
+	struct recording *recording = *state;
+	struct xp_model *model = &recording->model;
+	const struct xp_model_node *a, *rare;
+	struct xp_model_tree tree;
+	uint32_t *moved;
+	size_t count;
+
+	add(recording, "abc", 0, 10);
+	add(recording, "ab", 0, 20);
+	add(recording, "ac", 0, 3);
+	add(recording, "acb", 0, 2);
+	add(recording, "b", 0, 1);
+	name(recording);
+	assert_int_equal(xp_model_tree_make(&tree, model, XP_MODEL_BY_NONE), 0);
+	count = tree.count;
+	moved = xp_model_tree_bound(&tree, model, count);
+	assert_int_equal(tree.count, count);
+	assert_int_equal(tree.rare_count, 0);
+	for (size_t i = 0; i < count; i++)
+		assert_int_equal(moved[i], i);
+	free(moved);
+	/* The root, a, and b below it. */
+	moved = xp_model_tree_bound(&tree, model, 6);
+	assert_int_equal(tree.rare_count, 4);
+	assert_int_equal(tree.count, 6);
+	a = find(model, &tree, 0, "a");
+	assert_int_equal(a->total[0], 35);
+	rare = find(model, &tree, (uint32_t)(a - tree.nodes), XP_MODEL_RARE);
+	assert_int_equal(rare->self[0], 5);
+	assert_int_equal(rare->total[1], 50);
+	assert_int_equal(find(model, &tree, 0, XP_MODEL_RARE)->self[0], 1);
+	assert_int_equal(find(model, &tree, (uint32_t)(a - tree.nodes), "b")->total[0], 30);
+	for (size_t i = 1; i < tree.count; i++)
+		assert_true(tree.nodes[i].parent < i);
+	free(moved);
+	xp_model_tree_free(&tree);
+}
+
 /* A sample with a stack of named kernel functions, the outermost first. */
 static void add_named(struct recording *recording, uint64_t count, const char *const *names)
 {

@@ -3,16 +3,19 @@
  */
 #include "diff/out.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "export/html_view.h"
 #include "model/json_data.h"
 
-static int put_view(FILE *out, const struct xp_diff *diff)
+static int put_view(FILE *out, struct xp_diff *diff)
 {
 	const struct xp_diff_side *sides = diff->sides;
 	bool is_calls = diff->kind == XP_MODEL_CALLS;
 	bool by_comm = sides[0].many_processes && sides[1].many_processes;
+	uint32_t *moved = xp_model_tree_bound(&diff->tree, &diff->model, XP_HTML_NODES_MAX);
 
 	fprintf(out, "{\"kind\":\"%s\",\"by\":\"%s\",\"dropped\":0", xp_model_kind_name(diff->kind),
 		by_comm ? "comm" : "none");
@@ -20,7 +23,8 @@ static int put_view(FILE *out, const struct xp_diff *diff)
 		sides[0].scale, sides[1].scale);
 	if (is_calls)
 		fprintf(out, ",\"calls\":[%" PRIu64 ",%" PRIu64 "]", sides[0].calls, sides[1].calls);
-	return xp_html_put_view(out, &diff->model, &diff->tree, 1);
+	free(moved);
+	return moved ? xp_html_put_view(out, &diff->model, &diff->tree, 1) : -ENOMEM;
 }
 
 int xp_diff_html(FILE *out, const struct xp_diff_pair *pair)

@@ -16,7 +16,7 @@ struct xp_diff_style {
 
 /* The comparisons of samples and of calls, or one of them. */
 struct xp_diff_pair {
-	const struct xp_diff *all[2];
+	struct xp_diff *all[2];
 	size_t count;
 };
 

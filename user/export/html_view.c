@@ -177,7 +177,7 @@ static void put_tree(const struct view *view)
 	struct xp_progress_line line;
 
 	xp_progress_line_begin_writing(&line, view->out, view->tree->count);
-	fprintf(view->out, ",\n\"nodes\":%zu,\"tree\":\"", view->tree->count);
+	fprintf(view->out, ",\n\"nodes\":%zu,\"rare\":%zu,\"tree\":\"", view->tree->count, view->tree->rare_count);
 	for (size_t i = 0; i < view->tree->count; i++) {
 		const struct xp_model_node *node = &view->tree->nodes[i];
 

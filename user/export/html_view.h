@@ -14,6 +14,8 @@
 #include "model/model.h"
 #include "model/tree.h"
 
+#define XP_HTML_NODES_MAX 30000 /* of a tree; of 8 bytes */
+
 /* Writes the page before its data, and after it. */
 void xp_html_put_start(FILE *out);
 void xp_html_put_end(FILE *out);

@@ -291,7 +291,7 @@ function showScopes(view) {
 	$("threads").hidden = threads.length < 2;
 }
 
-const KIND_NAMES = { user: "user", kernel: "kernel", jit: "JIT", unknown: "no object", inlined: "inlined", group: "process, thread", recorder: "xprof's recording", waker: "waker" };
+const KIND_NAMES = { user: "user", kernel: "kernel", jit: "JIT", unknown: "no object", inlined: "inlined", group: "process, thread", recorder: "xprof's recording", waker: "waker", rare: "rare stacks" };
 
 function showChangeLegend(view) {
 	const entries = [["grew", [0, 1e9]], ["shrank", [1e9, 0]], [view.certain ? "may be chance" : "within the noise of sampling", [0, 0], { nodes: [] }]];
@@ -413,6 +413,8 @@ function showHead() {
 			`${!view.isTimed && view.period ? `, one every ${time(view.period)}` : ""}`);
 		if (view.dropped)
 			add(`${count(view.dropped)} ${view.kind} left out`, true);
+		if (view.rare)
+			add(`${count(view.rare, "rare frame")} of ${view.kind} are in \u201c(rare stacks)\u201d`);
 	}
 	if (of.lost !== undefined)
 		add(`${count(of.lost)} lost`, of.lost > 0);

@@ -10,7 +10,7 @@
  */
 "use strict";
 
-const KINDS = ["user", "kernel", "jit", "unknown", "inlined", "group", "recorder", "waker"];
+const KINDS = ["user", "kernel", "jit", "unknown", "inlined", "group", "recorder", "waker", "rare"];
 const WAKER = KINDS.indexOf("waker");
 
 function bytesOf(base64) {

@@ -19,6 +19,7 @@ const COLOURS = {
 	group: [215, 16, 87, 26],
 	recorder: [338, 64, 78, 38],
 	waker: [176, 44, 74, 32],
+	rare: [40, 3, 88, 28],
 };
 
 /* The same of each state of waits. */

@@ -57,6 +57,7 @@ enum xp_code_kind {
 	XP_CODE_UNKNOWN,  /* in no object */
 	XP_CODE_RECORDER, /* what the recording costs (recorder.h) */
 	XP_CODE_WAKER,	  /* no code: what ended a wait (read_waits.h) */
+	XP_CODE_RARE,	  /* no code: stacks that a page has no space for (xp_model_tree_bound()) */
 	XP_CODE_KINDS,
 };
 

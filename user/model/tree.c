@@ -344,6 +344,95 @@ int xp_model_tree_callers(struct xp_model_tree *tree, struct xp_model *model, en
 	return err;
 }
 
+/* A parent precedes its children: it has at least their total, and a lower index. */
+static int by_weight(const void *a, const void *b, void *arg)
+{
+	uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+	const struct xp_model_node *nodes = arg, *x = &nodes[left], *y = &nodes[right];
+
+	return xp_compare(left && !x->group, right && !y->group)
+		   ?: xp_compare(y->total[0] + y->total[1], x->total[0] + x->total[1])
+		   ?: xp_compare(left, right);
+}
+
+/* Adds the function of rare stacks to the model. */
+static int add_rare(struct xp_model *model, uint32_t *index)
+{
+	struct xp_model_function rare = { .name = xp_model_text(model, XP_MODEL_RARE), .kind = XP_CODE_RARE };
+	int err = xp_model_object_named(model, "", "", XP_CODE_RARE, &rare.object);
+
+	rare.symbol = rare.name;
+	return err ?: rare.name ? xp_model_function(model, &rare, index) : -ENOMEM;
+}
+
+/* Moves a node that is not kept into the one of rare stacks below its closest caller that is kept. */
+static uint32_t move_rare(struct xp_model_node *kept, size_t *count, uint32_t *rare_of, uint32_t up, uint32_t function)
+{
+	if (kept[up].function == function)
+		return up;
+	if (!rare_of[up]) {
+		rare_of[up] = (uint32_t)(*count)++;
+		kept[rare_of[up]] = (struct xp_model_node){ .parent = up, .function = function };
+	}
+	return rare_of[up];
+}
+
+/* order: those that are kept come first. moved: at least as long as the tree. */
+static void move_nodes(struct xp_model_tree *tree, struct xp_model_node *kept, uint32_t *rare_of, uint32_t function,
+		       uint32_t *moved)
+{
+	size_t count = 0, rare;
+
+	for (size_t i = 0; i < tree->count; i++)
+		if (!moved[i])
+			count++;
+	rare = count;
+	count = 0;
+	for (size_t i = 0; i < tree->count; i++) {
+		const struct xp_model_node *node = &tree->nodes[i];
+
+		if (!moved[i]) {
+			kept[count] = *node;
+			kept[count].parent = i ? moved[node->parent] : XP_MODEL_NONE;
+			moved[i] = (uint32_t)count++;
+			continue;
+		}
+		moved[i] = move_rare(kept, &rare, rare_of, moved[node->parent], function);
+		for (size_t j = 0; j < XP_ARRAY_SIZE(node->self); j++) {
+			kept[moved[i]].self[j] += node->self[j];
+			kept[moved[i]].total[j] += node->self[j];
+		}
+	}
+	tree->rare_count = tree->count - count;
+	tree->count = rare;
+}
+
+uint32_t *xp_model_tree_bound(struct xp_model_tree *tree, struct xp_model *model, size_t max)
+{
+	size_t bound = tree->count <= max ? tree->count : max / 2;
+	uint32_t *order = malloc(tree->count * sizeof(*order)), *moved = calloc(tree->count, sizeof(*moved));
+	struct xp_model_node *kept = calloc(2 * bound, sizeof(*kept));
+	uint32_t *rare_of = calloc(2 * bound, sizeof(*rare_of)), function = XP_MODEL_NONE;
+
+	for (size_t i = 0; order && i < tree->count; i++)
+		order[i] = (uint32_t)i;
+	if (!order || !moved || !kept || !rare_of || (bound < tree->count && add_rare(model, &function))) {
+		free(moved);
+		free(kept);
+		moved = NULL;
+	} else {
+		qsort_r(order, tree->count, sizeof(*order), by_weight, tree->nodes);
+		for (size_t i = bound; i < tree->count; i++)
+			moved[order[i]] = 1;
+		move_nodes(tree, kept, rare_of, function, moved);
+		free(tree->nodes);
+		tree->nodes = kept;
+	}
+	free(order);
+	free(rare_of);
+	return moved;
+}
+
 void xp_model_tree_free(struct xp_model_tree *tree)
 {
 	free(tree->nodes);

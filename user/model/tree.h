@@ -28,6 +28,7 @@ enum xp_model_group {
 extern const char *const xp_model_group_names[XP_MODEL_GROUPS]; /* in files: "process" and so on */
 #define XP_MODEL_NO_CGROUP "[unknown control group]"
 #define XP_MODEL_OTHERS "[others]"
+#define XP_MODEL_RARE "(rare stacks)"
 
 #define XP_MODEL_NODES_MAX (2u << 20)
 
@@ -44,6 +45,7 @@ struct xp_model_node {
 struct xp_model_tree {
 	struct xp_model_node *nodes;
 	size_t count;
+	size_t rare_count; /* nodes that xp_model_tree_bound() has removed */
 	bool is_of_callers;
 	uint64_t in_others; /* samples, calls or waits that are in the group XP_MODEL_OTHERS, for lack of nodes */
 	/* private */
@@ -67,6 +69,13 @@ int xp_model_tree_node(struct xp_model_tree *tree, struct xp_model *model, enum 
  * their time. self is that of stacks that begin here.
  */
 int xp_model_tree_callers(struct xp_model_tree *tree, struct xp_model *model, enum xp_model_group by, const char *glob);
+/*
+ * Bounds a tree to `max` nodes. A larger tree keeps its groups, and then the functions with the largest totals, in all
+ * half as many nodes. The rest of the children of each of these becomes one child, the function XP_MODEL_RARE, with the
+ * same sum: totals remain exact. Returns the new index of each old node, which the caller frees; NULL: out of memory.
+ * xp_model_tree_node() cannot be called afterwards.
+ */
+uint32_t *xp_model_tree_bound(struct xp_model_tree *tree, struct xp_model *model, size_t max);
 void xp_model_tree_free(struct xp_model_tree *tree);
 
 /* Formats "comm (id)"; an id of 0 is left out. Returns to. */
