@@ -539,7 +539,7 @@ def test_what_slow_calls_have_in_common(explained):
     blocked = [c for c in found["in_common"] if c["kind"] == "blocked"]
     assert [c["what"][-len("app+0x400 < app+0x100 < app+0x200"):] for c in blocked][:1] == ["app+0x400 < app+0x100 < app+0x200"]
     assert all(c["slow_calls"] == 1 and c["usual_calls"] == 0 for c in blocked) and len(blocked) == 2
-    assert "What 3 slow calls had that 50 usual ones had not" in text
+    assert "What 3 slow calls had that 50 typical ones had not (time per call):" in text
 
 
 @pytest.mark.parametrize("calls", [True, False], ids=["calls", "waits"])

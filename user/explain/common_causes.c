@@ -16,7 +16,7 @@
 #define PLACE_FRAMES_MAX 5
 #define PLACE_NAME_BYTES 80
 #define WORTH_SHARE 0.05 /* of the time of a slow call */
-#define WORTH_CALLS 0.5	 /* more of the slow calls than of the usual ones began on that CPU, */
+#define WORTH_CALLS 0.5	 /* more of the slow calls than of the typical ones began on that CPU, */
 #define CALLS_MIN 3	 /* of so many */
 
 const char *xp_common_kind_name(enum xp_common_kind kind)

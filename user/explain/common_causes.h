@@ -29,7 +29,7 @@ const char *xp_common_kind_name(enum xp_common_kind kind);
 struct xp_common {
 	enum xp_common_kind kind;
 	const char *text;   /* which one; "" for those without */
-	uint64_t ns[2];	    /* sums: of usual calls, and of slow ones */
+	uint64_t ns[2];	    /* sums: of typical calls, and of slow ones */
 	uint64_t calls[2];  /* calls of each set that have this part */
 	uint64_t last_call; /* private */
 };

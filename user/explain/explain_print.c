@@ -475,15 +475,15 @@ static void put_text(struct wrapped *list, const char *words, const char *text)
 static void print_commons(const struct page *page)
 {
 	const struct xp_commons *commons = &page->explanation->commons;
-	char slow[TIME_BYTES], usual[TIME_BYTES];
+	char slow[TIME_BYTES], typical[TIME_BYTES];
 
 	if (!commons->calls[0] || !commons->calls[1] || !commons->count)
 		return;
 	xp_put_line(page->out, "%s", "");
-	xp_put_line(page->out, "What %" PRIu64 " slow call%s had that %" PRIu64 " usual one%s had not (time a call):",
-		    commons->calls[1], xp_plural_s(commons->calls[1]), commons->calls[0],
-		    xp_plural_s(commons->calls[0]));
-	xp_put_line(page->out, "%10s %10s %9s", "slow", "usual", "in slow");
+	xp_put_line(
+	    page->out, "What %" PRIu64 " slow call%s had that %" PRIu64 " typical one%s had not (time per call):",
+	    commons->calls[1], xp_plural_s(commons->calls[1]), commons->calls[0], xp_plural_s(commons->calls[0]));
+	xp_put_line(page->out, "%10s %10s %9s", "slow", "typical", "in slow");
 	for (size_t i = 0; i < commons->count; i++) {
 		const struct xp_common *common = &commons->list[i];
 		bool has_time = common->kind != XP_COMMON_CPU;
@@ -493,7 +493,7 @@ static void print_commons(const struct page *page)
 
 		xp_put(page->out, "%10s %10s %8.0f%%  ",
 		       has_time ? time_text(slow, xp_common_mean_ns(commons, common, 1)) : "",
-		       has_time ? time_text(usual, xp_common_mean_ns(commons, common, 0)) : "",
+		       has_time ? time_text(typical, xp_common_mean_ns(commons, common, 0)) : "",
 		       100.0 * (double)common->calls[1] / (double)commons->calls[1]);
 		put_text(&list, common_text(common), common->text);
 		end_list(&list);

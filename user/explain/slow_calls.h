@@ -26,7 +26,7 @@
 #include "model/log_functions.h"
 
 #define XP_SLOW_CALLS_MAX 1000 /* that are kept */
-#define XP_OFTEN_CALLED 16     /* calls: a function with fewer has no usual ones */
+#define XP_OFTEN_CALLED 16     /* calls: a function with fewer has no typical ones */
 #define XP_SLOW_BACKGROUND_MAX 200
 #define XP_SLOW_FUNCTIONS_MAX 4 /* of requests that are found, and of background work */
 #define XP_USUAL_CALLS_MAX 500
