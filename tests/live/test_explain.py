@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Checks xprof explain with servers whose faults are known: it names the cause of each slow request."""
 import json
+import re
 import signal
 
 import pytest
@@ -127,6 +128,26 @@ def test_other_causes(xprof, record, waiting, program):
     assert (helper["thread"], helper["primitive"]) == ("worker", "wait4"), helper
     assert helper["text"].endswith(" in run_helper (wait4)"), helper
     assert all(4 <= cause["calls"] <= 8 for cause in (plan, log, helper))
+
+
+@pytest.mark.alone("whatever else runs is a neighbour, too")
+def test_lock_of_the_allocator(xprof, record, waiting, program):
+    """Requests wait in malloc() for the arena that another thread has locked while it returns memory to the system."""
+    process = waiting(program("live/programs/allocator_lock.c", "-O2", "-g", "-D_GNU_SOURCE", "-pthread", project.no_runtime()))
+    session = record("--off-cpu", "-p", process.pid).wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    slow = int(process.stdout.readline().split()[0])
+    assert process.stdout.readline() == "ready\n"
+    recorded = session.stop().adds_up()
+    done = xprof("explain", "--json", recorded.directory)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [one["function"] for one in found["requests"] if not one["is_background"]] == ["handle_request"]
+    cause = found["causes"][0]
+    assert (cause["kind"], cause["function"], cause["place"], cause["thread"]) == ("lock", "handle_request", "build_answer", "purger"), cause
+    # On a busy machine, it has no CPU meanwhile.
+    assert re.match("(runs|starves) in purge", cause["does"]) and cause["primitive"] in ("malloc", "free", "int_malloc", "int_free"), cause
+    assert 0.5 * slow <= cause["calls"], (slow, cause)
 
 
 @pytest.fixture(scope="module")
