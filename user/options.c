@@ -126,9 +126,11 @@ const struct xp_option xp_option_table[] = {
 	  "Default: 1%." },
 	{ "against", 0, "PERCENT", NULL, XP_OPTION_PERCENT, ON(EXPLAIN), SETS(against), "What to explain",
 	  "With --tail, the part of the fastest calls to compare with. Default: 50%." },
-	{ "request", 0, "GLOB", NULL, XP_OPTION_PATTERNS, ON(EXPLAIN) | ON(EXPORT), SETS(requests), "Requests",
-	  "Calls of functions that match GLOB are requests: they include the work of the threads that they wake. Can "
-	  "be "
+	{ "request", 0, "GLOB|PROVIDER:BEGIN..END", NULL, XP_OPTION_PATTERNS, ON(EXPLAIN) | ON(EXPORT), SETS(requests),
+	  "Requests",
+	  "Calls of functions that match GLOB are requests, or the time between two hits of USDT probes by a thread "
+	  "or, "
+	  "with END/arg1, with the same first argument. They include the work of the threads that they wake. Can be "
 	  "repeated. Default: xprof finds the functions that handle requests. export: only for HTML and Perfetto." },
 	{ "freq", 'F', "HZ", "max", XP_OPTION_COUNT, ON(RECORD), SETS(hz), "Samples",
 	  "Take HZ samples per second of each thread's CPU time; max takes as many as the kernel allows. Default: 99. "

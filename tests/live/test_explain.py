@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+import perfetto
 import project
 
 pytestmark = pytest.mark.uprobes
@@ -179,3 +180,42 @@ def test_requests_in_a_pool(xprof, record, waiting, worker_pool):
             assert us < LONG_US or work["ns"] <= 1200 * us and ("sleeping" in states or not has_all_waits), states
             found += 1
     assert found >= len(took_us) / 2
+
+
+@pytest.fixture(scope="module")
+def marked(program):
+    return program("live/programs/marked.c", "-O2", "-g", "-D_GNU_SOURCE", "-pthread", project.no_runtime())
+
+
+@pytest.mark.parametrize("sleds", [["--no-sleds"], []])
+def test_requests_between_probes(xprof, record, waiting, marked, sleds, tmp_path):
+    """USDT probes mark 200 requests, 10 of which sleep: with and without calls, matched by thread and by an argument."""
+    process = waiting(marked)
+    session = record("--off-cpu", "--usdt=shop:*", *sleds, "-p", process.pid).wait_attached()
+    process.send_signal(signal.SIGUSR1)
+    assert process.stdout.readline() == "done\n"
+    recorded = session.stop()
+    for pair in ("shop:begin..end", "shop:queued..answered/arg1"):
+        done = xprof("explain", "--json", "--slowest=200", f"--request={pair}", recorded.directory)
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout)
+        (request,) = found["requests"]
+        assert (request["function"], request["calls"], request["is_found"]) == (pair, 200, False)
+        calls = found["slow_calls"]
+        assert len(calls) == 200 and all(call["thread"] == "worker" and call["function"] == pair for call in calls)
+        slept = [call for call in calls if any(wait["state"] == "sleeping" and wait["blocked_ns"] >= 9_900_000 for wait in call["waits"])]
+        assert len(slept) == 10
+        # What the thread of the request called meanwhile.
+        assert all([callee["function"] for callee in call["callees"]] == ([] if sleds else ["load_block"]) for call in slept)
+        # Without calls, the place is the innermost function. On a busy machine, the wait for a CPU may be longer.
+        (*_, cause) = sorted((cause["calls"], cause["place"]) for cause in found["causes"] if cause["kind"] == "wait")
+        assert cause[0] >= 3 and cause[1] == ("sleep_ms" if sleds else "load_block"), found["causes"]
+        assert f"requests: calls of {pair} (--request)" in " ".join(xprof("explain", f"--request={pair}", recorded.directory).stdout.split())
+    for form in ("html", "perfetto"):
+        made = xprof("export", f"--format={form}", "--request=shop:begin..end", "-o", tmp_path / form, recorded.directory)
+        assert made.returncode == 0, made.stderr
+    assert '"why":{"requests":["requests: calls of shop:begin..end (--request)",' in (tmp_path / "html").read_text()
+    requests = [one for one in perfetto.Trace((tmp_path / "perfetto").read_bytes()).requests if one.tid[0] == "Slow requests"]
+    assert len([one for one in requests if re.match(r"shop:begin..end \d+\.\d+ ms", one.tid[1])]) >= 10
+    done = xprof("explain", "--request=shop:begin..answered/arg2", recorded.directory)
+    assert done.returncode == 1 and "no request has begun and ended between the probes of --request" in done.stderr

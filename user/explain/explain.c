@@ -235,6 +235,22 @@ static int explain_threads(struct xp_explanation *explanation)
 			  "no wait is longer than --above, or no wait or sample has such a --function in its stack");
 }
 
+static int explain_nothing(const struct xp_explanation *explanation)
+{
+	if (explanation->calls.all.count)
+		return xp_why_set(-ENODATA, "no call took longer than --above; the slowest took %.3f ms",
+				  explanation->calls.all.max / 1e6);
+	if (explanation->requests.pair_count)
+		return xp_why_set(-ENODATA,
+				  "no request has begun and ended between the probes of --request; record them "
+				  "with --usdt and --off-cpu");
+	if (explanation->options.function_count)
+		return xp_why_set(
+		    -ENODATA,
+		    "no call of such a --function has ended in the recording; `xprof report` shows their names");
+	return xp_why_set(-ENODATA, "no call has ended in the recording");
+}
+
 static int explain_all(struct xp_explanation *explanation, const char *directory)
 {
 	const struct xp_explain_options *options = &explanation->options;
@@ -246,46 +262,61 @@ static int explain_all(struct xp_explanation *explanation, const char *directory
 		.instr_map = options->instr_map,
 		.full_names = options->full_names,
 	};
-	const struct xp_slow_calls_options slow = { options->slowest, options->above_ns, options->tail,
-						    options->against };
-	int err = xp_thread_times_read(&explanation->times, &source, options->full_names, &explanation->broken);
+	struct xp_usdt_requests *requests = &explanation->requests;
+	const struct xp_slow_calls_options slow = {
+		.slowest = options->slowest,
+		.above_ns = options->above_ns,
+		.tail = options->tail,
+		.against = options->against,
+		.requests = requests,
+		.model = &explanation->times.model,
+	};
+	int err = xp_thread_times_read(&explanation->times, &source, options->full_names, requests->pair_count > 0,
+				       &explanation->broken);
 
-	err = err ?: find_locks(explanation);
-	if (err || !has_logs(&explanation->recorded))
+	err = err ?: find_locks(explanation) ?: xp_usdt_requests_find(requests, &explanation->times.model);
+	if (err || (!has_logs(&explanation->recorded) && !requests->pair_count))
 		return err ? err : explain_threads(explanation);
 	err = xp_slow_calls_read(&explanation->calls, &source, &slow, &explanation->broken)
 		  ?: check_patterns(explanation);
+	if (!err && requests->count)
+		err = xp_request_spans_read_callees(&explanation->calls, requests->pair_count, &explanation->times,
+						    &source);
 	if (err)
 		return err;
 	explanation->follows = options->are_requests || explanation->calls.is_found ||
 			       (explanation->calls.is_selected && !options->function_count);
 	if (explanation->calls.slow.count)
 		return compare_calls(explanation) ?: show_calls(explanation, &source);
-	if (explanation->calls.all.count)
-		return xp_why_set(-ENODATA, "no call took longer than --above; the slowest took %.3f ms",
-				  explanation->calls.all.max / 1e6);
-	if (options->function_count)
-		return xp_why_set(
-		    -ENODATA,
-		    "no call of such a --function has ended in the recording; `xprof report` shows their names");
-	return xp_why_set(-ENODATA, "no call has ended in the recording");
+	return explain_nothing(explanation);
 }
 
 /* Without an option, selects the calls for which the recording was made. */
-static void select_functions(struct xp_explanation *explanation)
+static int select_functions(struct xp_explanation *explanation)
 {
 	const struct xp_explain_options *options = &explanation->options;
+	struct xp_usdt_requests *requests = &explanation->requests;
 	struct xp_select *select = &explanation->select;
 
-	if (options->function_count) {
-		select->functions = options->functions;
-		select->function_count = options->function_count;
-		select->uses = xp_pattern_uses_new(options->functions, options->function_count);
-		return;
+	if (!options->function_count) {
+		select->functions = explanation->triggered;
+		select->function_count =
+		    xp_facts_triggered(explanation->facts, explanation->triggered, XP_EXPLAIN_TRIGGERED_MAX);
+		return 0;
 	}
-	select->functions = explanation->triggered;
-	select->function_count =
-	    xp_facts_triggered(explanation->facts, explanation->triggered, XP_EXPLAIN_TRIGGERED_MAX);
+	explanation->functions = calloc(options->function_count, sizeof(*explanation->functions));
+	requests->pairs = calloc(options->function_count, sizeof(*requests->pairs));
+	if (!explanation->functions || !requests->pairs)
+		return -ENOMEM;
+	for (size_t i = 0; i < options->function_count; i++)
+		if (options->are_requests &&
+		    xp_usdt_pair_parse(&requests->pairs[requests->pair_count], options->functions[i]))
+			requests->pair_count++;
+		else
+			explanation->functions[select->function_count++] = options->functions[i];
+	select->functions = explanation->functions;
+	select->uses = xp_pattern_uses_new(select->functions, select->function_count);
+	return 0;
 }
 
 int xp_explain(struct xp_explanation *explanation, const char *directory, const struct xp_explain_options *options)
@@ -305,22 +336,23 @@ int xp_explain(struct xp_explanation *explanation, const char *directory, const 
 	if (err)
 		return err;
 	explanation->facts = xp_recorded_facts(&explanation->recorded, directory);
-	select_functions(explanation);
-	return explain_all(explanation, directory);
+	err = select_functions(explanation);
+	return err ? err : explain_all(explanation, directory);
 }
 
 const char *xp_explained_thread_name(char to[XP_EXPLAINED_NAME_BYTES], const struct xp_explanation *explanation,
 				     const struct xp_explained_call *shown)
 {
 	const struct xp_slow_call *call = shown->call;
-	const struct xp_recorded_process *process = &explanation->recorded.processes[call->process];
+	const struct xp_recorded *recorded = &explanation->recorded;
 	const char *name = "";
 
 	/* Its last name; the log has the one of its first call. */
 	if (shown->story.thread != XP_MODEL_NONE)
 		name = explanation->times.model.threads[shown->story.thread].name;
-	if (!*name)
-		name = xp_facts_thread(explanation->facts, call->pid, process->image, call->tid);
+	if (!*name && call->process < recorded->process_count)
+		name =
+		    xp_facts_thread(explanation->facts, call->pid, recorded->processes[call->process].image, call->tid);
 	xp_clean_text(to, XP_EXPLAINED_NAME_BYTES, name ? name : "");
 	return to;
 }
@@ -336,6 +368,8 @@ void xp_explanation_free(struct xp_explanation *explanation)
 	free(explanation->wakeups.waits);
 	xp_slow_calls_free(&explanation->calls);
 	xp_thread_times_free(&explanation->times);
+	xp_usdt_requests_free(&explanation->requests);
+	free(explanation->functions);
 	xp_pattern_uses_free(explanation->select.uses);
 	xp_recorded_free(&explanation->recorded);
 }

@@ -29,7 +29,8 @@
 #define XP_CAUSES_SHOWN 10u
 
 struct xp_explain_options {
-	/* Globs; none: those that triggers of the recording found, or some are chosen (slow_calls.h). */
+	/* Globs, and as requests also pairs of USDT probes (usdt_requests.h); none: those that triggers of the
+	 * recording found, or some are chosen (slow_calls.h). */
 	const char *const *functions;
 	size_t function_count;
 	bool are_requests; /* calls of these functions are requests */
@@ -53,6 +54,8 @@ struct xp_explanation {
 	struct xp_recorded recorded;
 	const struct xp_facts *facts;
 	struct xp_select select;
+	const char **functions; /* those of the options that are no pairs of USDT probes */
+	struct xp_usdt_requests requests;
 	const char *triggered[XP_EXPLAIN_TRIGGERED_MAX]; /* functions of calls that triggers found; see select */
 	struct xp_slow_calls calls;
 	struct xp_thread_times times;

@@ -243,3 +243,43 @@ int xp_request_spans_read_calls(struct xp_request_span **spans, size_t count, co
 	free(reading.reach_ns);
 	return err;
 }
+
+static int by_ns(const void *a, const void *b)
+{
+	return xp_compare(((const struct xp_call_callee *)b)->ns, ((const struct xp_call_callee *)a)->ns);
+}
+
+static void set_callees(struct xp_slow_call *call, struct xp_request_span *span)
+{
+	qsort(span->callees, span->callee_count, sizeof(span->callees[0]), by_ns);
+	memcpy(call->callees, span->callees, sizeof(span->callees));
+	call->callee_count = span->callee_count;
+}
+
+int xp_request_spans_read_callees(struct xp_slow_calls *calls, size_t functions, const struct xp_thread_times *times,
+				  const struct xp_model_source *source)
+{
+	size_t slow = calls->slow.count, all = slow + calls->usual_count;
+	struct xp_request_span *spans = calloc(all + 1, sizeof(*spans)),
+			       **order = calloc(all + 1, sizeof(struct xp_request_span *));
+	int err = spans && order ? 0 : -ENOMEM;
+
+	for (size_t i = 0; !err && i < all; i++) {
+		const struct xp_slow_call *call = i < slow ? &calls->slow.list[i] : &calls->usual[i - slow];
+
+		spans[i].thread =
+		    call->function < functions ? xp_thread_times_find(times, call->pid, call->tid) : XP_MODEL_NONE;
+		spans[i].range = (struct xp_time_range){ call->begin_ns, call->end_ns };
+		order[i] = &spans[i];
+	}
+	err = err ?: xp_request_spans_read_calls(order, all, times, calls, source);
+	for (size_t i = 0; !err && i < all; i++) {
+		struct xp_slow_call *call = i < slow ? &calls->slow.list[i] : &calls->usual[i - slow];
+
+		if (call->function < functions)
+			set_callees(call, &spans[i]);
+	}
+	free(spans);
+	free(order);
+	return err;
+}

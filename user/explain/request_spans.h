@@ -59,4 +59,11 @@ void xp_request_spans_find(struct xp_request_spans *spans, const struct xp_wakeu
 int xp_request_spans_read_calls(struct xp_request_span **spans, size_t count, const struct xp_thread_times *times,
 				struct xp_slow_calls *calls, const struct xp_model_source *source);
 
+/*
+ * Sets the callees of the slow and typical calls of the first functions, which the logs do not have: what their thread
+ * calls meanwhile. Returns 0, -ENOMEM or -EAGAIN.
+ */
+int xp_request_spans_read_callees(struct xp_slow_calls *calls, size_t functions, const struct xp_thread_times *times,
+				  const struct xp_model_source *source);
+
 #endif

@@ -102,6 +102,26 @@ static int measure(void *arg, struct xp_walked_thread *thread, const struct xp_f
 	return xp_durations_add(&function->durations, &calls->memory, ns, 0, 0);
 }
 
+static int measure_requests(struct reading *reading)
+{
+	const struct xp_usdt_requests *requests = reading->options->requests;
+	struct xp_slow_calls *calls = reading->calls;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < requests->pair_count; i++)
+		err = xp_log_functions_add_named(&calls->logged, requests->pairs[i].text);
+	err = err ?: reserve_functions(calls);
+	for (size_t i = 0; !err && i < requests->count; i++) {
+		uint64_t ns = requests->list[i].end_ns - requests->list[i].begin_ns;
+		struct xp_call_function *function = &calls->functions[requests->list[i].pair];
+
+		function->ns += (double)ns;
+		function->outermost++;
+		err = xp_durations_add(&function->durations, &calls->memory, ns, 0, 0);
+	}
+	return err;
+}
+
 static int name_functions(struct reading *reading)
 {
 	const struct xp_select *select = reading->source->select;
@@ -111,7 +131,8 @@ static int name_functions(struct reading *reading)
 	for (size_t i = 0; !err && i < calls->function_count; i++) {
 		calls->functions[i].name = calls->logged.all[i].shown;
 		calls->functions[i].is_wanted =
-		    select->function_count && xp_select_marked(select, calls->logged.all[i].marks);
+		    i < reading->options->requests->pair_count ||
+		    (select->function_count && xp_select_marked(select, calls->logged.all[i].marks));
 		calls->is_selected |= calls->functions[i].is_wanted;
 	}
 	return err;
@@ -358,6 +379,39 @@ static int end_call(void *arg, struct xp_walked_thread *thread, const struct xp_
 	return 0;
 }
 
+/* Of the program that ran last under this PID; the number of processes: none. */
+static uint32_t find_process(const struct xp_recorded *recorded, uint64_t pid)
+{
+	size_t i = recorded->process_count;
+
+	while (i && recorded->processes[i - 1].pid != pid)
+		i--;
+	return (uint32_t)(i ? i - 1 : recorded->process_count);
+}
+
+static void keep_requests(struct reading *reading)
+{
+	const struct xp_usdt_requests *requests = reading->options->requests;
+	const struct xp_model *model = reading->options->model;
+
+	for (size_t i = 0; i < requests->count; i++) {
+		const struct xp_usdt_request *request = &requests->list[i];
+		const struct xp_model_thread *thread = &model->threads[request->thread];
+		uint64_t pid = model->processes[thread->process].pid;
+		const struct xp_slow_call call = {
+			.function = request->pair,
+			.process = find_process(reading->source->recorded, pid),
+			.pid = pid,
+			.tid = thread->tid,
+			.begin_ns = request->begin_ns,
+			.end_ns = request->end_ns,
+			.cpu = (uint16_t)request->cpu,
+		};
+
+		keep(reading, &call);
+	}
+}
+
 static int drop_call(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
 {
 	struct own *own = thread->own;
@@ -415,7 +469,10 @@ static int read_calls(struct reading *reading)
 		.arg = reading,
 		.functions = &calls->logged,
 	};
-	err = xp_log_walk(&reading->visitor, reading->source, NULL);
+	/* If all requests are between probes, no call is one. */
+	if (reading->source->select->function_count || !reading->options->requests->pair_count)
+		err = xp_log_walk(&reading->visitor, reading->source, NULL);
+	keep_requests(reading);
 	sort(&calls->slow);
 	sort(&calls->background);
 	/* What is not slow is only wanted to make up their number. */
@@ -437,7 +494,7 @@ static int read_all(struct reading *reading, bool *broken)
 		.arg = reading,
 		.functions = &calls->logged,
 	};
-	err = err ?: xp_log_walk(&reading->visitor, reading->source, broken);
+	err = err ?: measure_requests(reading) ?: xp_log_walk(&reading->visitor, reading->source, broken);
 	err = err ?: name_functions(reading) ?: sum_up(reading);
 	return err || !calls->all.count ? err : read_calls(reading);
 }

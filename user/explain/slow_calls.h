@@ -10,6 +10,8 @@
  * most calls handles requests, and so does each with at least a tenth as many calls; the others are background work. If
  * no function is outermost, the one whose slowest call exceeds its median most is used.
  *
+ * Requests between two USDT probes are calls, too, without callers; explain.c finds their callees.
+ *
  * With a tail, the slowest calls of each function are slow, and the fastest ones are typical.
  *
  * Memory: that of log_walk.h and durations.h, and 1 KB for each call that is kept and for each open call that may be
@@ -22,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "explain/usdt_requests.h"
 #include "model/durations.h"
 #include "model/log_functions.h"
 
@@ -82,6 +85,9 @@ struct xp_slow_calls_options {
 	uint64_t above_ns; /* only calls that take longer; 0: all */
 	double tail;	/* share of the calls of each function that are slow; 0: those of at least twice the median */
 	double against; /* with tail: share of these calls that are typical, the fastest ones */
+	/* Pairs of probes are functions, too: the first ones. Their requests are calls of threads of the model. */
+	const struct xp_usdt_requests *requests;
+	const struct xp_model *model;
 };
 
 /* The slowest calls; the slowest first once all are read. */

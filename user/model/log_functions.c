@@ -254,6 +254,16 @@ static int add(struct xp_log_functions *functions, uint32_t id, uint32_t *index)
 	return 0;
 }
 
+int xp_log_functions_add_named(struct xp_log_functions *functions, const char *name)
+{
+	if (XP_ARRAY_RESERVE(functions->all, functions->room, functions->count + 1))
+		return -ENOMEM;
+	functions->all[functions->count++] =
+	    (struct xp_log_function){ .place = XP_MODEL_NONE, .name = name, .shown = name };
+	functions->named = functions->count;
+	return 0;
+}
+
 int xp_log_functions_find(struct xp_log_functions *functions, size_t process, uint32_t id, uint32_t *index)
 {
 	size_t before = functions->id_room;

@@ -64,6 +64,8 @@ void xp_log_functions_free(struct xp_log_functions *functions);
  * Returns 0, -ENOMEM, or -E2BIG beyond XP_LOG_FUNCTIONS_MAX.
  */
 int xp_log_functions_find(struct xp_log_functions *functions, size_t process, uint32_t id, uint32_t *index);
+/* Adds an entry that is no function of a log, before any other. Returns 0 or -ENOMEM. The name must outlive it. */
+int xp_log_functions_add_named(struct xp_log_functions *functions, const char *name);
 /* Names the functions found since the last call. Returns 0, -ENOMEM, or an error of xp_symbolizer_run(). */
 int xp_log_functions_name(struct xp_log_functions *functions);
 

@@ -135,7 +135,7 @@ static int sort(struct xp_thread_times *times)
 }
 
 int xp_thread_times_read(struct xp_thread_times *times, const struct xp_model_source *source, bool full_names,
-			 bool *broken)
+			 bool keep_hits, bool *broken)
 {
 	/* The functions that are selected are those of calls. */
 	const struct xp_select everything = { 0 };
@@ -147,6 +147,7 @@ int xp_thread_times_read(struct xp_thread_times *times, const struct xp_model_so
 	err = xp_model_init(&times->model, XP_MODEL_SAMPLES, XP_NAMES_FUNCTIONS);
 	times->model.keep_times = times->model.keep_waits = times->model.name_locks = true;
 	times->model.full_names = full_names;
+	times->model.keep_hits = keep_hits;
 	err = err ?: xp_model_read_samples(&times->model, &all, broken);
 	return err ?: xp_stack_shapes(&times->model, &times->shapes) ?: sort(times);
 }

@@ -39,9 +39,12 @@ struct xp_thread_times {
 	uint32_t *by_cpu; /* samples in the order of CPU and time */
 };
 
-/* Empty if there is no perf.data. The caller frees it, also after an error. Returns 0 or -errno as read_samples.h. */
+/*
+ * keep_hits: of USDT probes, in the order of the file. Empty if there is no perf.data. The caller frees it, also after
+ * an error. Returns 0 or -errno as read_samples.h.
+ */
 int xp_thread_times_read(struct xp_thread_times *times, const struct xp_model_source *source, bool full_names,
-			 bool *broken);
+			 bool keep_hits, bool *broken);
 void xp_thread_times_free(struct xp_thread_times *times);
 
 /*
