@@ -3,7 +3,7 @@
  * Writes a perf.data of cpu-clock samples of 1 ms, from a description on standard input with tabs between the fields.
  * Addresses are hexadecimal, all other numbers decimal. What perf's features say is made up here.
  *
- *   perfdata_gen OUT LATE_NS HZ TSC NS LEVEL[@BYTES] [waits]
+ *   perfdata_gen OUT LATE_NS HZ TSC NS LEVEL[@BYTES] [waits [usdt]]
  *
  * NS is the time at TSC; LEVEL: of zstd, 0: none. Lines:
  *
@@ -17,6 +17,7 @@
  *   sample TSC PID TID CPU KERNEL_COUNT ADDRESS...
  *   wait (as sample)                                             2 ms in futex(2), one of four, with `waits`
  *   waiting TSC PID TID CPU BLOCKED RUNNABLE STATE WAKER_TID WAKER_NAME ADDRESS...   every one, with `waits`
+ *   usdt TSC PID TID CPU TEXT                                    with `usdt`
  *   jit TSC PATH
  *   buildid BUILD_ID PATH                                        of the kernel, for the features
  *   sync                                                         writes what has come so far
@@ -153,6 +154,21 @@ static int put_waiting(struct xp_perfdata *perfdata)
 	return xp_perfdata_wait(perfdata, &sample, &wait);
 }
 
+static int put_usdt(struct xp_perfdata *perfdata)
+{
+	const uint64_t address = 0x1000;
+	const struct xp_perfdata_sample sample = {
+		.tsc = number(1),
+		.pid = number(2),
+		.tid = number(3),
+		.cpu = number(4),
+		.user = &address,
+		.user_count = 1,
+	};
+
+	return xp_perfdata_usdt(perfdata, &sample, fields[5]);
+}
+
 static int take_kernel_id(void)
 {
 	static uint8_t build_id[XP_PERFDATA_BUILD_ID_BYTES];
@@ -187,6 +203,8 @@ static int put_line(struct xp_perfdata *perfdata)
 		return put_sample(perfdata);
 	if (!strcmp(what, "waiting") && field_count > 10)
 		return put_waiting(perfdata);
+	if (!strcmp(what, "usdt") && field_count == 6)
+		return put_usdt(perfdata);
 	if (!strcmp(what, "jit") && field_count == 3)
 		return xp_perfdata_jit(perfdata, number(1), fields[2]);
 	if (!strcmp(what, "buildid") && field_count == 3)
@@ -207,6 +225,7 @@ static int write_file(int fd, char **argv)
 		.period = PERIOD_NS,
 		.late_ns = strtoull(argv[2], NULL, 10),
 		.waits = argv[7],
+		.usdt = argv[7] && argv[8],
 		.compression_level = strtoul(argv[6], &plain_bytes, 10),
 	};
 	struct xp_perfdata_features features = {
@@ -247,7 +266,7 @@ int main(int argc, char **argv)
 {
 	int fd, err;
 
-	if (argc != 7 && argc != 8)
+	if (argc < 7 || argc > 9)
 		return 2;
 	fd = open(argv[1], O_RDWR | O_CREAT | O_TRUNC, 0644);
 	if (fd < 0) {

@@ -66,7 +66,11 @@ static void check_text(const char *text, size_t bytes)
 
 static void explain(const char *directory, uint8_t how)
 {
+	static const char *const requests[] = { "shop:begin..end", "shop:queued..end/arg2" };
 	const struct xp_explain_options options = {
+		.functions = requests,
+		.function_count = how & 128 ? XP_ARRAY_SIZE(requests) : 0,
+		.are_requests = how & 128,
 		.above_ns = how & 1 ? 1000000 : 0,
 		.tail = how & 32 ? 0.1 : 0,
 		.against = 0.5,
