@@ -15,6 +15,7 @@ import pytest
 
 import browser
 import hand_made
+import project
 from exported import PRICE, SOURCE, folded
 
 pytestmark = [pytest.mark.uprobes, pytest.mark.together("exports"), pytest.mark.skipif(not browser.PATH, reason="no chromium here")]
@@ -24,6 +25,7 @@ HOSTILE = {
     "_Z14random_numbersl": '</script><img src=x onerror="document.title=1"><!--<script>\u202e',
     "_ZL6pricedl": "\"'\\\n\u2028</style>&lt;",
 }
+GENERATOR, TSC = project.OUTPUT / "tests" / "format" / "perfdata_gen", 10**12
 PROGRAM = "<b>\u202e\"'"
 
 
@@ -89,15 +91,45 @@ def test_rare_stacks(xprof, browse, tmp_path):
     profile, page = tmp_path / "app.prof", tmp_path / "page.html"
     records = [(1 + (i % 100 == 0), [0x1000 + i % 4000, 0x2000 + i // 10, 0x8000 + i // 500]) for i in range(50000)]
     profile.write_bytes(hand_made.profile(records, "00001000-00010000 r-xp 00000000 00:00 0 /gone/app\n"))
-    done = xprof("export", "--format=html", "-o", page, profile)
+    done = xprof("export", "--format=html", "--by=process", "-o", page, profile)
     assert done.returncode == 0, done.stderr
     view, numbers = first_view(page)
-    assert view["nodes"] <= 30000 and view["rare"] > 25000 and page.stat().st_size < 1 << 20
+    assert view["nodes"] <= 20000 and view["rare"] > 25000 and "whole" not in view and page.stat().st_size < 1 << 20
     shown = browse(page, mode="table", scope="merged")
     assert int(shown.body["samples"]) == sum(numbers[0:1] + numbers[4::4]) == 50500
     assert f"{view['rare']:,} rare frames of samples are in \u201c(rare stacks)\u201d" in shown.texts["summary"]
     assert re.search(r"rare stacks \d\d\.\d %", shown.texts["legend"])
     assert "(rare stacks)" in sums(shown, "self")
+
+
+def test_threads_are_merged_in_detail(xprof, browse, tmp_path):
+    """
+    100 threads with the same 300 stacks: the tree of all threads has only the most frequent ones, but that in which
+    they are merged has all. All sums are exact.
+    """
+    directory, page, stacks, threads = tmp_path / "recording", tmp_path / "page.html", 300, 100
+    directory.mkdir()
+    lines = [("comm", TSC + 1, 7, 7 + thread, f"thread-{thread}") for thread in range(threads)]
+    lines += [("map", TSC + 2, 7, 7, "10000", "10000", "0", "-", "/gone/app")]
+    lines += [("sample", TSC + 1000 * (i + 1), 7, 7 + i % threads, 0, 0, f"{0x10000 + i // threads:x}", f"{0x18000 + i // threads // 10:x}")
+              for i in range(stacks * threads)]
+    text = "".join("\t".join(map(str, line)) + "\n" for line in lines)
+    made = project.run([GENERATOR, directory / "perf.data", 10**9, 10**9, TSC, TSC, 0, "waits"], stdin=None, input=text)
+    assert made.returncode == 0, made.stderr
+    (directory / "app.7.prof").write_bytes(hand_made.profile([], ""))
+    (directory / "manifest.json").write_text(json.dumps({"clock": {"start_tsc": TSC, "hz": 10**9}, "duration_s": 1, "samples": {
+        "written": stacks * threads, "period_ns": 10**6, "profiles": [{"pid": 7, "image": 1, "comm": "app", "file": "app.7.prof"}]}}))
+    done = xprof("export", "--format=html", "--by=thread", "-o", page, directory)
+    assert done.returncode == 0, done.stderr
+    view, _ = first_view(page)
+    assert view["rare"] and view["nodes"] <= 10000 and view["whole"]["rare"] == 0
+    for fragment, has_rare in (({}, False), ({"scope": "merged"}, False), ({"scope": "threads"}, True)):
+        shown = browse(page, mode="table", **fragment)
+        assert int(shown.body["samples"]) == stacks * threads == sum(self for (self,) in sums(shown, "self").values())
+        assert ("(rare stacks)" in sums(shown, "self")) == has_rare
+    assert f"{view['rare']:,} rare frames of samples of single threads are in" in shown.texts["summary"]
+    shown = browse(page, mode="table", scope="merged", **{"from": "0", "to": "0.01"})
+    assert 0 < int(shown.body["samples"]) < stacks * threads
 
 
 def path_to(page, name):

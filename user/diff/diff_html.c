@@ -15,7 +15,10 @@ static int put_view(FILE *out, struct xp_diff *diff)
 	const struct xp_diff_side *sides = diff->sides;
 	bool is_calls = diff->kind == XP_MODEL_CALLS;
 	bool by_comm = sides[0].many_processes && sides[1].many_processes;
+	const struct xp_model_tree *const trees[] = { &diff->tree };
+	struct xp_html_view view = { .out = out, .model = &diff->model, .period = 1 };
 	uint32_t *moved = xp_model_tree_bound(&diff->tree, &diff->model, XP_HTML_NODES_MAX);
+	int err;
 
 	fprintf(out, "{\"kind\":\"%s\",\"by\":\"%s\",\"dropped\":0", xp_model_kind_name(diff->kind),
 		by_comm ? "comm" : "none");
@@ -24,7 +27,11 @@ static int put_view(FILE *out, struct xp_diff *diff)
 	if (is_calls)
 		fprintf(out, ",\"calls\":[%" PRIu64 ",%" PRIu64 "]", sides[0].calls, sides[1].calls);
 	free(moved);
-	return moved ? xp_html_put_view(out, &diff->model, &diff->tree, 1) : -ENOMEM;
+	err = moved ? xp_html_view_begin(&view, trees, 1) : -ENOMEM;
+	if (!err)
+		xp_html_put_tree(&view, trees[0]);
+	xp_html_view_end(&view);
+	return err;
 }
 
 int xp_diff_html(FILE *out, const struct xp_diff_pair *pair)

@@ -15,7 +15,9 @@
 #include "model/json_data.h"
 #include "model/read_waits.h"
 
-#define STATES_MAX 8 /* that read_waits.h tells apart */
+/* Of a view, in all its trees. */
+#define SLOT_ENTRIES_MAX 60000 /* of 6 to 12 bytes */
+#define STATES_MAX 8	       /* that read_waits.h tells apart */
 
 /* The letters of the states that waits have. Returns their number. */
 static size_t find_states(const struct xp_model *model, uint32_t states[STATES_MAX])
@@ -61,52 +63,86 @@ static int put_states(FILE *out, const struct xp_model *model, const struct xp_m
 	return 0;
 }
 
-/* Bounds a tree. Returns the node of each sample, which the caller frees; NULL: out of memory. */
-static uint32_t *bound_tree(struct xp_model_tree *tree, struct xp_model *model, enum xp_model_group by)
-{
-	uint32_t *node_of = calloc(model->sample_count + 1, sizeof(*node_of)), *moved = NULL;
-	int err = node_of ? 0 : -ENOMEM;
+/* A tree, and the node of each sample in it. */
+struct shown {
+	struct xp_model_tree tree;
+	uint32_t *node_of;
+	enum xp_model_group by;
+};
 
+static int make_tree(struct shown *shown, struct xp_model *model, enum xp_model_group by)
+{
+	int err = xp_model_tree_make(&shown->tree, model, by);
+
+	shown->by = by;
+	shown->node_of = calloc(model->sample_count + 1, sizeof(*shown->node_of));
+	if (!shown->node_of)
+		return -ENOMEM;
 	for (size_t i = 0; !err && i < model->sample_count; i++)
-		err = xp_model_tree_node(tree, model, by, &model->samples[i], &node_of[i]);
-	if (!err)
-		moved = xp_model_tree_bound(tree, model, XP_HTML_NODES_MAX);
-	for (size_t i = 0; moved && i < model->sample_count; i++)
-		node_of[i] = moved[node_of[i]];
-	if (!moved) {
-		free(node_of);
-		node_of = NULL;
-	}
-	free(moved);
-	return node_of;
+		err = xp_model_tree_node(&shown->tree, model, by, &model->samples[i], &shown->node_of[i]);
+	return err;
 }
 
-static int put_view(FILE *out, struct xp_model *model, enum xp_model_group by, bool follows)
+static int bound_tree(struct shown *shown, struct xp_model *model, size_t max)
 {
+	uint32_t *moved = xp_model_tree_bound(&shown->tree, model, max);
+
+	for (size_t i = 0; moved && i < model->sample_count; i++)
+		shown->node_of[i] = moved[shown->node_of[i]];
+	free(moved);
+	return moved ? 0 : -ENOMEM;
+}
+
+static int put_trees(FILE *out, struct xp_model *model, const struct shown *shown, size_t count)
+{
+	const struct xp_model_tree *const trees[] = { &shown[0].tree, &shown[1].tree };
+	struct xp_html_view view = { .out = out, .model = model, .period = model->period_ns };
 	uint32_t states[STATES_MAX];
 	size_t state_count = model->kind == XP_MODEL_WAITS ? find_states(model, states) : 0;
-	struct xp_model_tree tree;
-	uint32_t *node_of = NULL;
+	int err = xp_html_view_begin(&view, trees, count);
+
+	for (size_t i = 0; !err && i < count; i++) {
+		if (i)
+			fprintf(out, ",\n\"whole\":{\"by\":\"%s\"", xp_model_group_names[shown[i].by]);
+		xp_html_put_tree(&view, trees[i]);
+		if (model->kind == XP_MODEL_WAITS)
+			err = put_states(out, model, trees[i], shown[i].node_of, states, state_count);
+		err = err
+			  ?: xp_html_put_slots(out, model, shown[i].node_of, states, state_count,
+					       SLOT_ENTRIES_MAX / count);
+		if (i)
+			putc('}', out);
+	}
+	xp_html_view_end(&view);
+	return err;
+}
+
+/* If the stacks of all threads are too many, there is also a tree in which the threads of a process are merged. */
+static int put_view(FILE *out, struct xp_model *model, enum xp_model_group by, bool follows)
+{
+	struct shown shown[2] = { 0 };
+	size_t count = 1;
 	int err;
 
 	/* A call has no CPU. */
 	if (model->kind == XP_MODEL_CALLS && by == XP_MODEL_BY_CPU)
 		by = XP_MODEL_BY_THREAD;
-	err = xp_model_tree_make(&tree, model, by);
-	if (!err && !(node_of = bound_tree(&tree, model, by)))
-		err = -ENOMEM;
+	err = make_tree(&shown[0], model, by);
+	if (!err && by == XP_MODEL_BY_THREAD && shown[0].tree.count > XP_HTML_NODES_MAX)
+		err = make_tree(&shown[count++], model, XP_MODEL_BY_PROCESS);
+	for (size_t i = 0; !err && i < count; i++)
+		err = bound_tree(&shown[i], model, XP_HTML_NODES_MAX / count);
 	if (!err) {
 		fprintf(out, "%s{\"kind\":\"%s\",\"by\":\"%s\",\"dropped\":%" PRIu64, follows ? ",\n" : "",
 			xp_model_kind_name(model->kind), xp_model_group_names[by],
 			model->kind == XP_MODEL_WAITS ? model->dropped_waits : model->dropped);
-		err = xp_html_put_view(out, model, &tree, model->period_ns);
-		if (!err && model->kind == XP_MODEL_WAITS)
-			err = put_states(out, model, &tree, node_of, states, state_count);
-		err = err ?: xp_html_put_slots(out, model, node_of, states, state_count);
+		err = put_trees(out, model, shown, count);
 		putc('}', out);
 	}
-	free(node_of);
-	xp_model_tree_free(&tree);
+	for (size_t i = 0; i < XP_ARRAY_SIZE(shown); i++) {
+		free(shown[i].node_of);
+		xp_model_tree_free(&shown[i].tree);
+	}
 	return err;
 }
 

@@ -70,7 +70,7 @@ static void put(FILE *out, const struct entry *entries, size_t count, uint64_t p
 }
 
 int xp_html_put_slots(FILE *out, const struct xp_model *model, const uint32_t *node_of, const uint32_t *states,
-		      size_t state_count)
+		      size_t state_count, size_t max)
 {
 	uint64_t slot_ns = model->slot_ns, from_ns = slot_ns * model->first_slot;
 	size_t count = model->sample_count;
@@ -92,7 +92,7 @@ int xp_html_put_slots(FILE *out, const struct xp_model *model, const uint32_t *n
 		entries[i].node = node_of[i];
 	}
 	count = add_up(entries, count);
-	while (count > XP_HTML_SLOT_ENTRIES_MAX && slot_ns * 2 > slot_ns && entries[count - 1].slot) {
+	while (count > max && slot_ns * 2 > slot_ns && entries[count - 1].slot) {
 		for (size_t i = 0; i < count; i++)
 			entries[i].slot /= 2;
 		slot_ns *= 2;

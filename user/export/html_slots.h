@@ -10,8 +10,6 @@
 
 #include "model/model.h"
 
-#define XP_HTML_SLOT_ENTRIES_MAX 50000 /* of 6 to 12 bytes */
-
 /* The index of a state; that of the last one if it is another. */
 uint32_t xp_html_state_index(uint32_t state, const uint32_t *states, size_t count);
 
@@ -22,9 +20,10 @@ uint32_t xp_html_state_index(uint32_t state, const uint32_t *states, size_t coun
  *	slot - that of the entry before; node - that of the entry before, signed; index of the state, if there are
  *states; value[0]; value[1] - value[0] * period, signed
  *
- * Writes nothing if the model keeps no slots. node_of, states: of the model's samples. Returns 0 or -ENOMEM.
+ * Writes nothing if the model keeps no slots. node_of, states: of the model's samples. max: number of entries; slots
+ * become longer to have fewer. Returns 0 or -ENOMEM.
  */
 int xp_html_put_slots(FILE *out, const struct xp_model *model, const uint32_t *node_of, const uint32_t *states,
-		      size_t state_count);
+		      size_t state_count, size_t max);
 
 #endif

@@ -21,55 +21,38 @@ static const unsigned char page[] = {
 
 static const char data_mark[] = "@DATA@";
 
-struct view {
-	FILE *out;
-	const struct xp_model *model;
-	const struct xp_model_tree *tree;
-	uint64_t period;     /* by which the second value is expected from the first */
-	uint32_t *numbers;   /* of each function on the page, plus 1; 0: not there */
-	uint32_t *functions; /* of the model, by their numbers on the page */
-	uint32_t function_count;
-};
-
 /* Only functions in the tree are on the page: others were not selected. */
-static int number_functions(struct view *view)
+static void number_functions(struct xp_html_view *view, const struct xp_model_tree *tree)
 {
-	size_t room = XP_MAX(view->model->function_count, (size_t)1);
-
-	view->numbers = calloc(room, sizeof(*view->numbers));
-	view->functions = calloc(room, sizeof(*view->functions));
-	if (!view->numbers || !view->functions)
-		return -ENOMEM;
-	for (size_t i = 1; i < view->tree->count; i++) {
-		uint32_t function = view->tree->nodes[i].function;
+	for (size_t i = 1; i < tree->count; i++) {
+		uint32_t function = tree->nodes[i].function;
 
 		if (function == XP_MODEL_NONE || view->numbers[function])
 			continue;
 		view->functions[view->function_count++] = function;
 		view->numbers[function] = view->function_count;
 	}
-	return 0;
 }
 
 /* What put_list() writes of a function. */
-static void put_name(const struct view *view, const struct xp_model_function *function)
+static void put_name(const struct xp_html_view *view, const struct xp_model_function *function)
 {
 	xp_json_text(view->out, function->shown);
 }
 
-static void put_kind(const struct view *view, const struct xp_model_function *function)
+static void put_kind(const struct xp_html_view *view, const struct xp_model_function *function)
 {
 	/* In page_data.js, two kinds of frames precede these. */
 	fprintf(view->out, "%d", (int)function->kind + (function->kind >= XP_CODE_RECORDER ? 2 : 0));
 }
 
-static void put_object(const struct view *view, const struct xp_model_function *function)
+static void put_object(const struct xp_html_view *view, const struct xp_model_function *function)
 {
 	fprintf(view->out, "%" PRIu32, function->object);
 }
 
-static void put_list(const struct view *view, const char *name,
-		     void (*put)(const struct view *view, const struct xp_model_function *function))
+static void put_list(const struct xp_html_view *view, const char *name,
+		     void (*put)(const struct xp_html_view *view, const struct xp_model_function *function))
 {
 	fprintf(view->out, ",\n\"%s\":[", name);
 	for (uint32_t i = 0; i < view->function_count; i++) {
@@ -81,7 +64,7 @@ static void put_list(const struct view *view, const char *name,
 }
 
 /* Each text once: files[0] is none. Functions of a file are often neighbours, so that the same number follows. */
-static int put_sources(const struct view *view)
+static int put_sources(const struct xp_html_view *view)
 {
 	struct xp_u64_map known = { 0 };
 	uint32_t count = 0;
@@ -122,7 +105,7 @@ static uint64_t *weigh_locations(const struct xp_model *model)
 }
 
 /* The line of each function that most of its values are at; 0: unknown. */
-static int put_lines(const struct view *view)
+static int put_lines(const struct xp_html_view *view)
 {
 	const struct xp_model *model = view->model;
 	uint64_t *weights = weigh_locations(model), *most = calloc(view->function_count + 1, sizeof(*most));
@@ -149,37 +132,43 @@ static int put_lines(const struct view *view)
 	return err;
 }
 
-static void put_texts(const struct view *view)
+static void put_objects(const struct xp_html_view *view)
 {
-	bool is_first = true;
-
 	fputs(",\n\"objects\":[", view->out);
 	for (size_t i = 0; i < view->model->object_count; i++) {
 		if (i)
 			putc(',', view->out);
 		xp_json_text(view->out, view->model->objects[i].name);
 	}
-	fputs("],\n\"groups\":[", view->out);
-	for (size_t i = 0; i < view->tree->count; i++) {
-		if (!view->tree->nodes[i].group)
-			continue;
-		if (!is_first)
-			putc(',', view->out);
-		is_first = false;
-		xp_json_text(view->out, view->tree->nodes[i].group);
-	}
 	putc(']', view->out);
 }
 
-static void put_tree(const struct view *view)
+static void put_groups(FILE *out, const struct xp_model_tree *tree)
+{
+	bool is_first = true;
+
+	fputs(",\n\"groups\":[", out);
+	for (size_t i = 0; i < tree->count; i++) {
+		if (!tree->nodes[i].group)
+			continue;
+		if (!is_first)
+			putc(',', out);
+		is_first = false;
+		xp_json_text(out, tree->nodes[i].group);
+	}
+	putc(']', out);
+}
+
+void xp_html_put_tree(const struct xp_html_view *view, const struct xp_model_tree *tree)
 {
 	struct xp_json_numbers numbers = { .out = view->out };
 	struct xp_progress_line line;
 
-	xp_progress_line_begin_writing(&line, view->out, view->tree->count);
-	fprintf(view->out, ",\n\"nodes\":%zu,\"rare\":%zu,\"tree\":\"", view->tree->count, view->tree->rare_count);
-	for (size_t i = 0; i < view->tree->count; i++) {
-		const struct xp_model_node *node = &view->tree->nodes[i];
+	put_groups(view->out, tree);
+	xp_progress_line_begin_writing(&line, view->out, tree->count);
+	fprintf(view->out, ",\n\"nodes\":%zu,\"rare\":%zu,\"tree\":\"", tree->count, tree->rare_count);
+	for (size_t i = 0; i < tree->count; i++) {
+		const struct xp_model_node *node = &tree->nodes[i];
 
 		xp_progress_line_step(&line, i);
 		if (i) {
@@ -196,30 +185,30 @@ static void put_tree(const struct view *view)
 	putc('"', view->out);
 }
 
-int xp_html_put_view(FILE *out, const struct xp_model *model, const struct xp_model_tree *tree, uint64_t period)
+int xp_html_view_begin(struct xp_html_view *view, const struct xp_model_tree *const *trees, size_t count)
 {
-	struct view view = {
-		.out = out,
-		.model = model,
-		.tree = tree,
-		.period = period,
-	};
-	int err = number_functions(&view);
+	size_t room = XP_MAX(view->model->function_count, (size_t)1);
+	int err;
 
-	if (!err) {
-		fprintf(out, ",\"period\":%" PRIu64, period);
-		put_list(&view, "names", put_name);
-		put_list(&view, "kinds", put_kind);
-		put_list(&view, "in", put_object);
-		err = put_sources(&view) ?: put_lines(&view);
-	}
-	if (!err) {
-		put_texts(&view);
-		put_tree(&view);
-	}
-	free(view.numbers);
-	free(view.functions);
+	view->numbers = calloc(room, sizeof(*view->numbers));
+	view->functions = calloc(room, sizeof(*view->functions));
+	if (!view->numbers || !view->functions)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++)
+		number_functions(view, trees[i]);
+	fprintf(view->out, ",\"period\":%" PRIu64, view->period);
+	put_list(view, "names", put_name);
+	put_list(view, "kinds", put_kind);
+	put_list(view, "in", put_object);
+	err = put_sources(view) ?: put_lines(view);
+	put_objects(view);
 	return err;
+}
+
+void xp_html_view_end(struct xp_html_view *view)
+{
+	free(view->numbers);
+	free(view->functions);
 }
 
 static const unsigned char *find_mark(void)

@@ -14,13 +14,29 @@
 #include "model/model.h"
 #include "model/tree.h"
 
-#define XP_HTML_NODES_MAX 30000 /* of a tree; of 8 bytes */
+#define XP_HTML_NODES_MAX 20000 /* of a tree; of 8 bytes */
+
+struct xp_html_view {
+	FILE *out;
+	const struct xp_model *model;
+	uint64_t period; /* by which the second value is expected from the first */
+	/* private */
+	uint32_t *numbers;   /* of each function on the page, plus 1; 0: not there */
+	uint32_t *functions; /* of the model, by their numbers on the page */
+	uint32_t function_count;
+};
 
 /* Writes the page before its data, and after it. */
 void xp_html_put_start(FILE *out);
 void xp_html_put_end(FILE *out);
 
-/* Writes a tree as members of an object of JSON, from a comma on. Returns 0 or -ENOMEM. */
-int xp_html_put_view(FILE *out, const struct xp_model *model, const struct xp_model_tree *tree, uint64_t period);
+/*
+ * Writes the functions of trees as members of an object of JSON, from a comma on. The caller sets the public members,
+ * and calls xp_html_view_end(), also after an error. Returns 0 or -ENOMEM.
+ */
+int xp_html_view_begin(struct xp_html_view *view, const struct xp_model_tree *const *trees, size_t count);
+/* Writes one of the trees likewise. */
+void xp_html_put_tree(const struct xp_html_view *view, const struct xp_model_tree *tree);
+void xp_html_view_end(struct xp_html_view *view);
 
 #endif

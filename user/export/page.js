@@ -148,9 +148,15 @@ function amount(view, values) {
 	return view.isTimed ? time(values[1]) : count(values[0], "sample");
 }
 
+/* If a tree of all threads has only their most frequent stacks, another one has the threads merged. */
+function viewOf({ view, scope, idle }) {
+	const isMerged = ["split", "merged"].includes(scope) && idle;
+	return isMerged && views[view].merged || views[view];
+}
+
 /* The view without what is hidden. Making it takes a while: it is kept. */
 function shownView() {
-	const all = views[state.view];
+	const all = viewOf(state);
 	if (all.isDiff)
 		all.setWeight(state.width === "a" ? 0 : 1);
 	const key = [state.drop, state.merge, state.collapsed, state.idle, state.wakers, state.width, state.range].join("|");
@@ -175,7 +181,7 @@ function show() {
 	$("strip").hidden = isTime || !view.slots;
 	tip.hide();
 	if (view.slots && !isTime)
-		strips.show(Object.assign(Object.create(views[state.view]), { weight: view.weight }), scope.root, recorded, state.range);
+		strips.show(Object.assign(Object.create(viewOf(state)), { weight: view.weight }), scope.root, recorded, state.range);
 	$("message").hidden = isTime || state.mode === "why" || scope.whole > 0;
 	$("message").textContent = view.isCalls ? "No call has ended, so there are no times. The table has the calls." : `No ${view.kind}.`;
 	if (isTable) {
@@ -245,7 +251,7 @@ function showControls(view) {
 	$("reset").hidden = true;
 	if ($("search").value !== state.find)
 		$("search").value = state.find;
-	showScopes(view);
+	showScopes(view.by === views[state.view].by ? view : views[state.view]);
 	showLegend(view);
 }
 
@@ -414,7 +420,7 @@ function showHead() {
 		if (view.dropped)
 			add(`${count(view.dropped)} ${view.kind} left out`, true);
 		if (view.rare)
-			add(`${count(view.rare, "rare frame")} of ${view.kind} are in \u201c(rare stacks)\u201d`);
+			add(`${count(view.rare, "rare frame")} of ${view.kind}${view.merged && !view.merged.rare ? " of single threads" : ""} are in \u201c(rare stacks)\u201d`);
 	}
 	if (of.lost !== undefined)
 		add(`${count(of.lost)} lost`, of.lost > 0);
@@ -435,9 +441,6 @@ function addTabs() {
 		tab.textContent = { samples: "CPU", calls: "Calls", waits: "Waits", tail: "Slow calls" }[view.kind];
 		tab.addEventListener("click", () => go({ view: i }));
 		$("views").append(tab);
-		view.kindsUsed = new Set();
-		for (let node = 1; node < view.count; node++)
-			view.kindsUsed.add(view.kindOf(view.code[node]));
 	});
 }
 

@@ -70,6 +70,8 @@ class View {
 		if (raw.states)
 			this.decodeStates(new Numbers(bytesOf(raw.byState)));
 		this.addUp();
+		this.kindsUsed = new Set(this.code.subarray(1).map((code) => this.kindOf(code)));
+		this.merged = raw.whole ? new View({ ...raw, whole: undefined, ...raw.whole }) : null;
 		this.slots = raw.slots === undefined ? null : new Slots(raw);
 		this.setWeight(this.isTimed || this.isDiff ? 1 : 0);
 	}
