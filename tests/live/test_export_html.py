@@ -382,6 +382,47 @@ document.body.dataset.seen = JSON.stringify(seen);
                              "ns::Map<\u2026>::find(\u2026) const", "\u2026::Map<\u2026>::find(\u2026) const", "\u2026::find(\u2026) const"]
 
 
+def test_search_and_filter(page, browse, tmp_path):
+    """
+    Searches for a substring and for a regular expression, filters the list of processes, and shows shares of a zoomed
+    frame only of what is below it.
+    """
+    path = tmp_path / "page.html"
+    path.write_text(page.read_text())
+    processes = [f"{'worker' if i % 4 == 3 else 'shop'} ({100 + i})" for i in range(16)]
+    tree = bytearray((0, 0))
+    for i in range(len(processes)):
+        tree += bytes((0, 1 + 3 * i, 0, 0, 1, 1, 1, 0, 3, 1, 2, 0))
+    put_view(path, ["main", "toplev::main"], tree, """
+const found = (find) => {
+	go({ find });
+	return [document.body.dataset.matched, $("share").textContent];
+};
+const seen = { matched: ["main", "/^main$/", "/^top.*n$/", "/(/", ""].map(found) };
+const choices = (text) => {
+	$("filter").value = text;
+	$("filter").dispatchEvent(new Event("input"));
+	return [$("filter").hidden, [...$("scope").options].slice(2).map((one) => one.textContent.split("  ")[0])];
+};
+seen.choices = ["", "WORK", "115", "no such"].map(choices);
+go({ scope: "merged", path: [0, 2] });
+seen.shares = [graph.zoomed.up, graph.zoomed, root].map(numbersOf);
+go({ mode: "table" });
+document.querySelector("tr[data-key='0']").click();
+seen.exact = [state.mode, state.function, root.total[0], callers.zoomed.kids.length];
+document.body.dataset.seen = JSON.stringify(seen);
+""", by="process", groups=processes)
+    seen = json.loads(browse(path).body["seen"])
+    assert [matched for matched, _ in seen["matched"]] == ["48", "48", "32", "", ""]
+    assert seen["matched"][2][1].startswith("66.7 %") and seen["matched"][3][1] == "no regular expression"
+    whole, work, one, none = seen["choices"]
+    assert whole == [False, processes] and work[1] == [name for name in processes if "worker" in name]
+    assert one[1] == ["worker (115)"] and none[1] == []
+    assert not any("of toplev" in text for text in seen["shares"])
+    # A click in the table shows that function alone, in the mode for functions.
+    assert seen["exact"] == ["function", 0, 48, 0]
+
+
 def test_times_add_up(page, browse, tmp_path):
     """
     The values of a view over all slots add up to its tree, node by node, and so do the values of two parts of the time.
