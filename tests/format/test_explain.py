@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Checks xprof explain with hand-made recordings, in which each ns of calls, samples and waits is known."""
 import base64
+import gzip
 import json
 import os
 import re
@@ -665,15 +666,20 @@ def test_code_of_no_file(explained, xprof, tmp_path):
     lines = [*threads(), ("map", TSC + 3, SERVER, SERVER, "5000", "1000", "0", "-", "[vdso]"),
              ("map", TSC + 3, SERVER, SERVER, "7000", "1000", "0", "-", "/memfd:xprof (deleted)"),
              ("map", TSC + 3, SERVER, SERVER, "9000", "1000", "0", "-", "//anon"),
-             wait(SERVER, MS, 5 * MS, 0, "S", "5010", "9101"), wait(SERVER, 9 * MS, 4 * MS, 0, "S", "5010", "7101", "9101")]
+             wait(SERVER, MS, 5 * MS, 0, "S", "5010", "9101"), wait(SERVER, 9 * MS, 4 * MS, 0, "S", "5010", "7101", "9101"),
+             sample(20 * MS, SERVER, 0, "5010", "7101", "9101")]
     found, _ = explained(lines)
     assert [wait["stack"] for wait in found["waits"]] == [["[vdso]", "[anon]"], ["xprof's recording", "[anon]"]]
     # The page shows it in its own colour, and can hide its name.
     folded = xprof("export", "--off-cpu", "--format=folded", "--functions=!xprof's recording", "-o", "-", tmp_path / "recording")
     assert "[vdso]" in folded.stdout and "recording" not in folded.stdout
     page = xprof("export", "--format=html", "-o", "-", tmp_path / "recording").stdout
-    (view,) = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])["views"]
-    assert view["kinds"][view["names"].index("xprof's recording")] == 6 and '"group", "recorder", "waker", "rare"]' in page
+    views = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])["views"]
+    assert [view["kinds"][view["names"].index("xprof's recording")] for view in views] == [6, 6] and '"group", "recorder", "waker", "rare"]' in page
+    for form, read in (("pprof", gzip.decompress), ("perfetto", lambda data: repr(vars(perfetto.Trace(data))).encode())):
+        assert xprof("export", f"--format={form}", "-o", tmp_path / form, tmp_path / "recording").returncode == 0
+        text = read((tmp_path / form).read_bytes())
+        assert b"xprof's recording" in text and b"memfd" not in text, form
 
 
 def test_exit_codes(xprof, recorded, tmp_path):
