@@ -42,16 +42,16 @@ enum xp_exit xp_cmd_explain(const struct xp_options *options)
 		.instr_map = options->instr_map,
 	};
 	struct xp_explanation explanation = { 0 };
-	struct xp_part_list part = { 0 };
+	struct xp_part_list parts = { 0 };
 	int err;
 
 	if (compares && (options->above_ns || options->slowest))
 		return xp_fail(XP_EXIT_USAGE, "--tail and --against cannot be used with --above or --slowest");
 	if (options->requests.count && options->functions.count)
 		return xp_fail(XP_EXIT_USAGE, "--request and --function cannot be used together");
-	err = xp_part_list_one(&part, options->operands[0], options->times, (uint64_t)time(NULL));
+	err = xp_part_list_make(&parts, options->operands[0], options->times, (uint64_t)time(NULL));
 	if (!err)
-		err = xp_explain(&explanation, part.paths[0], &how);
+		err = xp_explain(&explanation, &parts, &how);
 	if (!err)
 		err = print(&explanation, options->json);
 	if (err == -ENODATA)
@@ -61,6 +61,6 @@ enum xp_exit xp_cmd_explain(const struct xp_options *options)
 	if (explanation.broken)
 		err = err ? err : -EBADMSG;
 	xp_explanation_free(&explanation);
-	xp_part_list_free(&part);
+	xp_part_list_free(&parts);
 	return err == -EINVAL ? XP_EXIT_USAGE : err ? XP_EXIT_FAILED : XP_EXIT_OK;
 }

@@ -52,7 +52,7 @@ struct reading {
 	struct xp_recorded recorded;
 	struct xp_select *times; /* of each directory */
 	size_t times_count, times_room;
-	bool has_times; /* one is selected in part */
+	bool has_times; /* there are parts of a recording, or one is selected in part */
 	size_t paths, directories;
 	bool failed; /* one cannot be read, after the error was printed */
 };
@@ -91,6 +91,16 @@ static int add_part(struct reading *reading, struct xp_part_list *parts, size_t 
 	return 0;
 }
 
+/* Whether its samples are only in profiles, which have no times. */
+static bool has_only_profiles(const struct xp_recorded *recorded)
+{
+	bool has_profiles = false;
+
+	for (size_t i = 0; i < recorded->process_count; i++)
+		has_profiles |= !!recorded->processes[i].profile;
+	return has_profiles && !recorded->has_perf_data;
+}
+
 /* Adds a recording, or all of its parts. */
 static int add_parts(struct reading *reading, const char *name, const struct xp_options *options)
 {
@@ -100,8 +110,17 @@ static int add_parts(struct reading *reading, const char *name, const struct xp_
 	reading->failed |= err == -EINVAL;
 	for (size_t i = 0; !err && i < parts.count; i++)
 		err = add_part(reading, &parts, i);
+	reading->has_times |= parts.count > 1 && !has_only_profiles(&reading->recorded);
 	xp_part_list_free(&parts);
 	return err == -EINVAL ? 0 : err;
+}
+
+/* Parts are read one by one if there are times, or what profiles do not have: threads, CPUs and waits. */
+static bool needs_times(const struct reading *reading, const struct xp_options *options)
+{
+	bool needs_perf = options->waits || options->by == XP_BY_OPTION_THREAD || options->by == XP_BY_OPTION_CPU;
+
+	return reading->has_times || (needs_perf && reading->paths > 1 && reading->directories == reading->paths);
 }
 
 static int make_report(const struct xp_options *options, struct reading *reading)
@@ -110,7 +129,7 @@ static int make_report(const struct xp_options *options, struct reading *reading
 	const struct xp_report_options how = {
 		.by = options->by >= 0 ? (enum xp_model_group)options->by : XP_MODEL_BY_PROCESS,
 		.directory = only_directory(reading),
-		.times = reading->has_times ? reading->times : NULL,
+		.times = needs_times(reading, options) ? reading->times : NULL,
 		.by_line = options->lines,
 		.no_inlines = options->no_inlines,
 		.instr_map = options->instr_map,
@@ -233,19 +252,14 @@ static int read_tree(struct xp_model_input *input, const struct xp_select *selec
 static int report_tree(const struct xp_options *options, bool *failed)
 {
 	struct xp_model_input input = { 0 };
-	struct xp_part_list part = { 0 };
+	struct xp_part_list parts = { 0 };
 	struct xp_select select = { 0 };
-	int err = xp_part_list_one(&part, options->operands[0], options->times, (uint64_t)time(NULL));
+	int err = xp_part_list_make(&parts, options->operands[0], options->times, (uint64_t)time(NULL));
 
-	if (!err)
-		err = xp_model_input_open(&input, part.paths[0]);
-	if (!err) {
-		xp_part_list_select(&part, input.facts, &select);
-		err = read_tree(&input, &select, options);
-	}
+	err = err ?: xp_model_input_open_parts(&input, &parts, &select) ?: read_tree(&input, &select, options);
 	*failed |= err == -ENOENT || input.broken;
 	xp_model_input_close(&input);
-	xp_part_list_free(&part);
+	xp_part_list_free(&parts);
 	return err == -ENOENT ? 0 : err;
 }
 

@@ -15,7 +15,7 @@
 #define ON(command) (1u << XP_CMD_##command)
 #define SETS(member) .offset = offsetof(struct xp_options, member)
 
-#define WITH_TIMES (ON(EXPORT) | ON(DIFF) | ON(REPORT))
+#define WITH_TIMES (ON(EXPORT) | ON(DIFF) | ON(REPORT) | ON(EXPLAIN))
 
 #define TALKERS                                                                                                        \
 	(ON(RECORD) | ON(REPORT) | ON(EXPORT) | ON(VIEW) | ON(EXPLAIN) | ON(DIFF) | ON(LIST) | ON(RECOVER) |           \

@@ -320,19 +320,102 @@ def test_contended_locks(explained):
         ("wait", 1, "wait for holder/8 in app+0x400 (pthread_cond_wait)"), ("wait", 1, "wait for holder/8 in app+0x11 (a futex)")]
 
 
-def test_one_of_the_recordings_of_rotate(xprof, recorded, tmp_path):
-    """explain reads one recording. For a directory of --rotate, the message names the newest part."""
-    old, new = (tmp_path / "parts" / name for name in ("20261127T140000Z", "20261127T150000Z"))
-    shutil.copytree(recorded([*threads(), wait(SERVER, 10 * MS, 5 * MS, 0, "S", "1401")]), old)
-    shutil.copytree(old, new)
-    manifest = json.loads((new / "manifest.json").read_text())
-    (new / "manifest.json").write_text(json.dumps(manifest | {"started": "2026-11-27T15:00:01.500000000Z"}))
-    alone, selected = xprof("explain", new), xprof("explain", f"{new.parent}@2026-11-27T15:01")
-    assert selected.returncode == 0 and selected.stdout == alone.stdout
-    refused = xprof("explain", new.parent)
-    assert (refused.returncode, refused.stderr) == (2, f"xprof: error: {new.parent} has 2 recordings; name one, such as {new}\n")
-    assert xprof("export", "--off-cpu", "--format", "folded", f"{new.parent}@2026-11-27T15:00:01").returncode == 0
-    assert (new / "waits.folded").exists() and not (old / "waits.folded").exists()
+@pytest.fixture
+def parts(recorded, tmp_path):
+    """
+    Makes the directory of a recording with --rotate: parts(lines, calls, *borders in ns). As xprof does, repeats the open
+    calls at the start of a part, and stores waits in the part in which they end.
+    """
+
+    def make(lines, calls, *borders):
+        directory, limits = tmp_path / "parts", [0, *borders, 10**12]
+        directory.mkdir()
+        open_calls = {tid: [] for tid in calls}
+        for i, (begin, end) in enumerate(zip(limits, limits[1:])):
+            logs = {}
+            for tid, records in calls.items():
+                logs[tid] = list(open_calls[tid])
+                for record in (record for record in records if begin <= record[2] < end):
+                    logs[tid].append(record)
+                    if record[0] == ENTER:
+                        open_calls[tid].append(record)
+                    else:
+                        open_calls[tid].pop()
+            its_lines = [line for line in lines if line[0] in ("map", "comm") or begin <= line[1] - TSC < end]
+            clock = {"start_tsc": TSC + begin, **({"goes_on_tsc": TSC + end} if end in borders else {})}
+            part = recorded(its_lines, {tid: log for tid, log in logs.items() if log}, **clock).rename(directory / f"20261127T140000Z{f'-{i:03}' if i else ''}")
+            manifest = json.loads((part / "manifest.json").read_text()) | {"duration_s": (end - begin) / 1e9}
+            manifest["started"] = f"2026-11-27T14:00:00.{begin:09}Z"
+            (part / "manifest.json").write_text(json.dumps(manifest))
+        return directory
+
+    return make
+
+
+def test_parts_are_one_recording(xprof, parts, recorded):
+    """A border within each of the slow calls, and within waits, calls and the time of a neighbour, changes nothing."""
+    lines, calls = three_faults()
+    calls[SERVER][-1:-1] = [(ENTER, LOOKUP, STARVED + 79 * MS), (EXIT, LOOKUP, STARVED + 79 * MS + US)]
+    directory = parts(lines, calls, LOCKED + 30 * MS, READING + 10 * MS, STARVED + 79 * MS + 500)
+    whole, of_parts = (xprof("explain", "--json", path) for path in (recorded(lines, calls), directory))
+    assert len(json.loads(whole.stdout)["slow_calls"]) == 3
+    assert json.loads(of_parts.stdout) == json.loads(whole.stdout) and not of_parts.stderr
+
+
+@pytest.mark.parametrize("times, starts", [
+    (["--to=120ms"], []), (["--to=200ms"], [LOCKED]), (["--from=131ms", "--to=300ms"], [READING]), (["--from=211ms"], [STARVED]),
+    (["@14:00:00.1..14:00:00.2"], [LOCKED]), (["@14:00:00.21"], [STARVED, READING]),
+])
+def test_times_of_parts(xprof, parts, times, starts):
+    """
+    Calls that begin in the selected time are explained, as a whole. A call over a border counts where its last part
+    begins, as for `report`.
+    """
+    lines, calls = three_faults()
+    directory = parts(lines, calls, LOCKED + 30 * MS, READING + 10 * MS)
+    at = [f"2026-11-27T{one}" for one in times[0].strip("@").split("..")] if times[0][0] == "@" else []
+    named = [f"{directory}@{'..'.join(at)}"] if at else [directory, *times]
+    done = xprof("explain", "--json", "--function", "fn_2", "--above", "1ms", *named)
+    assert done.returncode == (not starts), done.stderr
+    found = json.loads(done.stdout or '{"slow_calls": []}')
+    took = {LOCKED: 50 * MS + 5 * US, READING: 20 * MS, STARVED: 80 * MS}
+    assert {call["start_ns"]: call["duration_ns"] for call in found["slow_calls"]} == {start: took[start] for start in starts}
+
+
+def test_call_that_began_before_the_first_part(xprof, parts):
+    """Only its time from there on is explained."""
+    lines, calls = three_faults()
+    directory = parts(lines, calls, LOCKED + 30 * MS)
+    found = json.loads(xprof("explain", "--json", "--above", "30ms", "--function", "fn_2", directory / "20261127T140000Z-001").stdout)
+    calls = [(call["start_ns"], call["duration_ns"]) for call in found["slow_calls"]]
+    assert calls == [(STARVED - LOCKED - 30 * MS, 80 * MS)]
+    found = json.loads(xprof("explain", "--json", "--above", "10ms", "--function", "fn_2", directory / "20261127T140000Z-001").stdout)
+    (locked,) = (call for call in found["slow_calls"] if not call["start_ns"])
+    assert locked["duration_ns"] == 20 * MS + 5 * US and locked["time"]["blocked_ns"] == 19 * MS + 20 * US
+
+
+def test_threads_of_parts(xprof, parts):
+    """Without calls, the waits of the selected time are explained, those over a border as a whole."""
+    lines = [*threads(), *(wait(SERVER, at * MS, 40 * MS, 0, "S", "1401") for at in (10, 80, 140, 300))]
+    directory = parts(lines, {}, 100 * MS, 200 * MS)
+    found = json.loads(xprof("explain", "--json", "--to", "150ms", directory).stdout)
+    assert [(one["count"], one["longest_ns"]) for one in found["waits"]] == [(2, 40 * MS)]
+
+
+def test_timeline_of_parts(xprof, parts, recorded, tmp_path):
+    """Calls and waits over a border are one slice, as in one recording."""
+    lines, calls = three_faults()
+    directory = parts(lines, calls, LOCKED + 30 * MS, READING + 10 * MS, STARVED + 50 * MS)
+    traces = []
+    for path in (recorded(lines, calls), directory):
+        for options in [], ["--from=0.11", "--to=0.34"]:
+            done = xprof("export", "--format=perfetto", "-o", tmp_path / "trace", *options, path)
+            assert done.returncode == 0, done.stderr
+            traces.append(perfetto.Trace((tmp_path / "trace").read_bytes()))
+    for one, of_parts in zip(traces[:2], traces[2:]):
+        for what in ("slices", "waits", "wakes", "samples", "threads", "open"):
+            assert getattr(of_parts, what) == getattr(one, what), what
+        assert one.slices and sorted(of_parts.requests) == sorted(one.requests)
 
 
 def test_stack_of_only_a_leaf(explained):

@@ -75,13 +75,16 @@ static void explain(const char *directory, uint8_t how)
 		.tail = how & 32 ? 0.1 : 0,
 		.against = 0.5,
 	};
+	const struct xp_moment times[2] = { { XP_MOMENT_NONE, 0 }, { XP_MOMENT_NONE, 0 } };
+	struct xp_part_list parts = { 0 };
 	struct xp_explanation explanation;
 	size_t bytes;
 	char *text;
 	FILE *out;
 
+	CHECK(!xp_part_list_make(&parts, directory, times, 0));
 	for (int is_json = 0; is_json < 2; is_json++) {
-		int err = xp_explain(&explanation, directory, &options);
+		int err = xp_explain(&explanation, &parts, &options);
 
 		CHECK(!err || err == -ENODATA);
 		out = open_memstream(&text, &bytes);
@@ -98,6 +101,7 @@ static void explain(const char *directory, uint8_t how)
 		free(text);
 		xp_explanation_free(&explanation);
 	}
+	xp_part_list_free(&parts);
 }
 
 static void report(const char *directory, enum xp_model_group by)

@@ -65,7 +65,8 @@ class Trace:
         self.waits, self.wakes, self.flow_begins, self.flow_ends, self.of_waits = [], [], set(), {}, set()
         self.slices, self.requests, self.instants, self.samples, self.threads, self.open = [], [], [], [], {}, 0
         self.clocks, self.system, self.kinds = {}, None, {}
-        tracks, sequences = {}, collections.defaultdict(lambda: {"names": {}, "stack": [], "time": 0})
+        tracks, sequences = {}, collections.defaultdict(lambda: {"names": {}, "time": 0})
+        self.stacks = collections.defaultdict(list)  # by track, which may have several sequences
         for packet in packets(data):
             sequence = sequences[number(packet, 10)]
             for snapshot in map(fields, packet[6]):
@@ -96,7 +97,7 @@ class Trace:
                 sequence["time"] += number(packet, 8)
                 self._event(tracks[sequence["track"]], sequence, event, sequence["track"] in self.of_waits)
         assert self.flow_ends.keys() <= self.flow_begins
-        self.open = sum(len(sequence["stack"]) for sequence in sequences.values())
+        self.open = sum(map(len, self.stacks.values()))
 
     def _sample(self, packet, names, sample):
         task, frames = fields(sample[1][0]), []
@@ -108,7 +109,7 @@ class Trace:
         self.samples.append(Sample(packet[8][0], task[2][0], task[3][0], tuple(frames), sample[11][0]))
 
     def _event(self, tid, sequence, event, is_wait):
-        names, stack = sequence["names"], sequence["stack"]
+        names, stack = sequence["names"], self.stacks[sequence["track"]]
         arguments = {
             names[3, a[1][0]][2][0].decode(): a[3][0] if a[3] else a[6][0].decode() for a in map(fields, event[4])
         }

@@ -75,6 +75,12 @@ static inline uint64_t xp_scale(uint64_t number, uint64_t to, uint64_t from)
 	return scaled > UINT64_MAX ? UINT64_MAX : (uint64_t)scaled;
 }
 
+/* Returns the time `at`, if that of `since` is offset: at least 0. */
+static inline uint64_t xp_offset(uint64_t offset, uint64_t since, uint64_t at)
+{
+	return at >= since ? offset + XP_MIN(at - since, UINT64_MAX - offset) : offset - XP_MIN(offset, since - at);
+}
+
 /* Adds value to the sum, but limits the sum to INT64_MAX, the largest integer in our JSON. Returns the amount added. */
 static inline uint64_t xp_add_capped(uint64_t *sum, uint64_t value)
 {

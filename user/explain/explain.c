@@ -10,6 +10,7 @@
 #include "base/util.h"
 #include "base/why.h"
 #include "elf/function_patterns.h"
+#include "model/part_list.h"
 
 /* Those of the call: it may have waited before it began, and after. */
 void xp_explanation_story(struct xp_story *story, const struct xp_explanation *explanation,
@@ -171,6 +172,7 @@ static int sum_up_waits(struct xp_explanation *explanation, const uint8_t *marks
 		const struct xp_model_wait *wait = &model->waits[i];
 
 		if (wait->end_ns - wait->begin_ns > explanation->options.above_ns &&
+		    xp_select_time(&explanation->select, wait->end_ns) &&
 		    xp_select_marked(&explanation->select, marks[wait->stack]))
 			some[count++] = (uint32_t)i;
 	}
@@ -190,7 +192,8 @@ static int sum_up_samples(struct xp_explanation *explanation, const uint8_t *mar
 	int err = 0;
 
 	for (size_t i = 0; !err && i < model->sample_count && !explanation->options.above_ns; i++)
-		if (xp_select_marked(&explanation->select, marks[model->samples[i].stack]))
+		if (xp_select_marked(&explanation->select, marks[model->samples[i].stack]) &&
+		    xp_select_time(&explanation->select, model->samples[i].time_ns))
 			err = xp_causes_add_sample(&explanation->causes, &explanation->times, &model->samples[i]);
 	return err;
 }
@@ -208,10 +211,10 @@ static int find_locks(struct xp_explanation *explanation)
 		return -ENOMEM;
 	}
 	for (size_t i = 0; i < model->wait_count; i++)
-		if (model->waits[i].state == XP_WAIT_LOCK)
-			some[count++] = (uint32_t)i;
-		else
+		if (model->waits[i].state != XP_WAIT_LOCK)
 			xp_wakeups_add(&explanation->wakeups, &explanation->times, i);
+		else if (xp_select_time(&explanation->select, model->waits[i].end_ns))
+			some[count++] = (uint32_t)i;
 	xp_wakeups_sort(&explanation->wakeups, &explanation->times);
 	err = xp_wait_table_make(&explanation->locks, model, explanation->times.shapes, some, count, true);
 	free(some);
@@ -251,12 +254,12 @@ static int explain_nothing(const struct xp_explanation *explanation)
 	return xp_why_set(-ENODATA, "no call has ended in the recording");
 }
 
-static int explain_all(struct xp_explanation *explanation, const char *directory)
+static int explain_all(struct xp_explanation *explanation)
 {
 	const struct xp_explain_options *options = &explanation->options;
 	const struct xp_model_source source = {
 		.recorded = &explanation->recorded,
-		.directory = directory,
+		.directory = explanation->recorded.directories[0].binaries->directory,
 		.facts = explanation->facts,
 		.select = &explanation->select,
 		.instr_map = options->instr_map,
@@ -296,12 +299,15 @@ static int select_functions(struct xp_explanation *explanation)
 {
 	const struct xp_explain_options *options = &explanation->options;
 	struct xp_usdt_requests *requests = &explanation->requests;
+	const struct xp_recorded *recorded = &explanation->recorded;
 	struct xp_select *select = &explanation->select;
 
 	if (!options->function_count) {
 		select->functions = explanation->triggered;
-		select->function_count =
-		    xp_facts_triggered(explanation->facts, explanation->triggered, XP_EXPLAIN_TRIGGERED_MAX);
+		for (size_t i = 0; i < recorded->directory_count; i++)
+			select->function_count += xp_facts_triggered(recorded->directories[i].facts,
+								     explanation->triggered + select->function_count,
+								     XP_EXPLAIN_TRIGGERED_MAX - select->function_count);
 		return 0;
 	}
 	explanation->functions = calloc(options->function_count, sizeof(*explanation->functions));
@@ -319,8 +325,9 @@ static int select_functions(struct xp_explanation *explanation)
 	return 0;
 }
 
-int xp_explain(struct xp_explanation *explanation, const char *directory, const struct xp_explain_options *options)
+int xp_explain(struct xp_explanation *explanation, struct xp_part_list *parts, const struct xp_explain_options *options)
 {
+	struct xp_recorded *recorded = &explanation->recorded;
 	struct stat st;
 	int err;
 
@@ -328,16 +335,14 @@ int xp_explain(struct xp_explanation *explanation, const char *directory, const 
 		.options = *options,
 		.slowest = options->slowest ? options->slowest : XP_EXPLAIN_SLOWEST,
 	};
-	if (!stat(directory, &st) && !S_ISDIR(st.st_mode)) {
-		xp_error("%s: not the directory of a recording", directory);
-		return -ENOENT;
-	}
-	err = xp_recorded_add(&explanation->recorded, directory);
+	if (!stat(parts->paths[0], &st) && !S_ISDIR(st.st_mode))
+		return xp_fail(-ENOENT, "%s: not the directory of a recording", parts->paths[0]);
+	err = xp_part_list_add(parts, recorded, &explanation->select, &explanation->broken);
 	if (err)
 		return err;
-	explanation->facts = xp_recorded_facts(&explanation->recorded, directory);
+	explanation->facts = recorded->directories[0].facts;
 	err = select_functions(explanation);
-	return err ? err : explain_all(explanation, directory);
+	return err ? err : explain_all(explanation);
 }
 
 const char *xp_explained_thread_name(char to[XP_EXPLAINED_NAME_BYTES], const struct xp_explanation *explanation,
@@ -351,8 +356,8 @@ const char *xp_explained_thread_name(char to[XP_EXPLAINED_NAME_BYTES], const str
 	if (shown->story.thread != XP_MODEL_NONE)
 		name = explanation->times.model.threads[shown->story.thread].name;
 	if (!*name && call->process < recorded->process_count)
-		name =
-		    xp_facts_thread(explanation->facts, call->pid, recorded->processes[call->process].image, call->tid);
+		name = xp_facts_thread(xp_recorded_facts(recorded, recorded->processes[call->process].directory),
+				       call->pid, recorded->processes[call->process].image, call->tid);
 	xp_clean_text(to, XP_EXPLAINED_NAME_BYTES, name ? name : "");
 	return to;
 }

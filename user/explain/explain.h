@@ -28,6 +28,8 @@
 #define XP_EXPLAIN_TRIGGERED_MAX 16
 #define XP_CAUSES_SHOWN 10u
 
+struct xp_part_list;
+
 struct xp_explain_options {
 	/* Globs, and as requests also pairs of USDT probes (usdt_requests.h); none: those that triggers of the
 	 * recording found, or some are chosen (slow_calls.h). */
@@ -52,7 +54,7 @@ struct xp_explained_call {
 struct xp_explanation {
 	struct xp_explain_options options; /* with the caller's functions and instr_map */
 	struct xp_recorded recorded;
-	const struct xp_facts *facts;
+	const struct xp_facts *facts; /* of the first part */
 	struct xp_select select;
 	const char **functions; /* those of the options that are no pairs of USDT probes */
 	struct xp_usdt_requests requests;
@@ -74,11 +76,13 @@ struct xp_explanation {
 };
 
 /*
- * Explains the recording in a directory. Prints errors. The caller frees it in every case. Returns 0 or -errno: -ENOENT
- * if there is no recording, -ENODATA if nothing in it is to be explained, for the reason of xp_why(), which is not
+ * Explains a recording, or its parts as one recording: all times are since the start of the first part. A call that
+ * began before is read from there on. Prints errors. The caller frees it in every case. Returns 0 or -errno: -ENOENT if
+ * there is no recording, -ENODATA if nothing in it is to be explained, for the reason of xp_why(), which is not
  * printed.
  */
-int xp_explain(struct xp_explanation *explanation, const char *directory, const struct xp_explain_options *options);
+int xp_explain(struct xp_explanation *explanation, struct xp_part_list *parts,
+	       const struct xp_explain_options *options);
 void xp_explanation_free(struct xp_explanation *explanation);
 
 /* The story of a slow call: what its thread waited for, and where it ran. */

@@ -526,14 +526,18 @@ static void print_wait_group(const struct page *page, size_t number, const struc
 static void print_wait_counts(const struct page *page)
 {
 	const struct xp_explanation *explanation = page->explanation;
+	uint64_t seen = 0, written = 0;
 	struct xp_facts_waits waits;
 
-	if (xp_facts_waits(explanation->facts, &waits) && waits.seen)
-		xp_put_line(page->out, "%" PRIu64 " wait%s seen, %" PRIu64 " written%s", waits.seen,
-			    xp_plural_s(waits.seen), waits.written,
-			    waits.seen > waits.written && explanation->shown_count
-				? ": the others count as time on a CPU"
-				: "");
+	for (size_t i = 0; i < explanation->recorded.directory_count; i++)
+		if (xp_facts_waits(explanation->recorded.directories[i].facts, &waits)) {
+			seen += waits.seen;
+			written += waits.written;
+		}
+	if (seen)
+		xp_put_line(page->out, "%" PRIu64 " wait%s seen, %" PRIu64 " written%s", seen, xp_plural_s(seen),
+			    written,
+			    seen > written && explanation->shown_count ? ": the others count as time on a CPU" : "");
 	else if (explanation->times.is_partial && explanation->shown_count)
 		xp_put_line(page->out, "not all waits were written: the others count as time on a CPU");
 }
@@ -542,9 +546,14 @@ static void print_wait_counts(const struct page *page)
 static void print_stack_ends(const struct page *page)
 {
 	struct wrapped list = { .page = page };
+	const struct xp_recorded *recorded = &page->explanation->recorded;
 	char text[XP_UNWIND_ENDS_TEXT_BYTES], *rest = text, *piece;
+	uint64_t ends[XP_UNWIND_ENDS] = { 0 };
 
-	if (!xp_unwind_ends_text(text, xp_facts_summary(page->explanation->facts)->stack_ends))
+	for (size_t i = 0; i < recorded->directory_count; i++)
+		for (size_t end = 0; end < XP_UNWIND_ENDS; end++)
+			ends[end] += xp_facts_summary(recorded->directories[i].facts)->stack_ends[end];
+	if (!xp_unwind_ends_text(text, ends))
 		return;
 	while ((piece = strsep(&rest, ";")))
 		put_piece(&list, "; ", "%s", piece + (*piece == ' '));

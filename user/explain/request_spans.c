@@ -136,7 +136,6 @@ struct reading {
 	struct xp_request_span **spans; /* in the order of thread and begin */
 	uint64_t *reach_ns;		/* the latest end of these spans of the thread up to each one */
 	size_t count;
-	uint64_t start_tsc;
 	struct xp_log_visitor visitor;
 };
 
@@ -164,11 +163,6 @@ static int add_thread(void *arg, struct xp_walked_thread *thread)
 	return 0;
 }
 
-static uint64_t since_start_ns(const struct reading *reading, uint64_t tsc)
-{
-	return xp_scale(tsc - XP_MIN(tsc, reading->start_tsc), XP_NS_PER_S, reading->visitor.hz);
-}
-
 static void note_call(struct xp_request_span *span, uint32_t function, struct xp_time_range call)
 {
 	uint64_t ns = XP_MIN(call.end_ns, span->range.end_ns) - call.begin_ns;
@@ -191,8 +185,9 @@ static int leave(void *arg, struct xp_walked_thread *thread, const struct xp_fdr
 {
 	struct reading *reading = arg;
 	const struct xp_walked_call *call = &thread->calls[thread->depth - 1];
-	const struct xp_time_range range = { since_start_ns(reading, call->tsc), since_start_ns(reading, record->tsc) };
-	uint64_t caller_ns = thread->depth > 1 ? since_start_ns(reading, call[-1].tsc) : 0;
+	const struct xp_time_range range = { xp_log_walk_ns(&reading->visitor, 0, call->tsc),
+					     xp_log_walk_ns(&reading->visitor, 0, record->tsc) };
+	uint64_t caller_ns = thread->depth > 1 ? xp_log_walk_ns(&reading->visitor, 0, call[-1].tsc) : 0;
 	size_t next = XP_FIND_FIRST(reading->count, i,
 				    reading->spans[i]->thread != thread->number
 					? reading->spans[i]->thread < thread->number
@@ -220,7 +215,6 @@ int xp_request_spans_read_calls(struct xp_request_span **spans, size_t count, co
 		.spans = spans,
 		.reach_ns = malloc((count + 1) * sizeof(*reading.reach_ns)),
 		.count = count,
-		.start_tsc = xp_facts_summary(source->facts)->start_tsc,
 		.visitor = {
 			.add_thread = add_thread,
 			.leave = leave,
@@ -239,7 +233,7 @@ int xp_request_spans_read_calls(struct xp_request_span **spans, size_t count, co
 		reading.reach_ns[i] = i && spans[i]->thread == spans[i - 1]->thread
 					  ? XP_MAX(reading.reach_ns[i - 1], spans[i]->range.end_ns)
 					  : spans[i]->range.end_ns;
-	err = xp_log_walk(&reading.visitor, source, NULL);
+	err = xp_log_walk_parts(&reading.visitor, source, NULL);
 	free(reading.reach_ns);
 	return err;
 }

@@ -28,12 +28,20 @@ struct own {
 	bool takes_arguments;
 };
 
+/* Calls that are open at the end of a part: its log has what they called until then. The next log has the rest. */
+struct carried {
+	uint64_t part_tsc; /* start of the part */
+	struct xp_u64_map by_key;
+	struct xp_slow_call *calls;
+	size_t count, room;
+};
+
 struct reading {
 	struct xp_slow_calls *calls;
 	const struct xp_model_source *source;
 	const struct xp_slow_calls_options *options;
 	struct xp_log_visitor visitor;
-	uint64_t start_tsc;
+	struct carried before, now; /* by the part before the current one, and by this one */
 	double ns_per_cycle;
 	uint64_t usual_seen;
 	uint64_t random;
@@ -57,6 +65,12 @@ static int reserve_functions(struct xp_slow_calls *calls)
 
 /* ---- the first pass: durations ---- */
 
+static void carried_free(struct carried *carried)
+{
+	xp_u64_map_free(&carried->by_key);
+	free(carried->calls);
+}
+
 static int begin_log(void *arg, struct xp_file_view *view, struct xp_violation *violation)
 {
 	struct reading *reading = arg;
@@ -64,14 +78,20 @@ static int begin_log(void *arg, struct xp_file_view *view, struct xp_violation *
 	(void)view;
 	(void)violation;
 	reading->ns_per_cycle = reading->visitor.hz ? (double)XP_NS_PER_S / (double)reading->visitor.hz : 0;
+	if (reading->now.part_tsc != reading->visitor.part_tsc) {
+		carried_free(&reading->before);
+		reading->before = reading->now;
+		reading->now = (struct carried){ .part_tsc = reading->visitor.part_tsc };
+	}
 	return 0;
 }
 
+/* Since the start of the first part. */
 static uint64_t took_ns(const struct reading *reading, uint64_t begin_tsc, uint64_t end_tsc)
 {
 	double ns = (double)(end_tsc - XP_MIN(end_tsc, begin_tsc)) * reading->ns_per_cycle;
 
-	return (uint64_t)XP_MIN(ns + 0.5, NS_MAX);
+	return XP_MIN((uint64_t)XP_MIN(ns + 0.5, NS_MAX), xp_log_walk_ns(&reading->visitor, 0, end_tsc));
 }
 
 /* Within a request, a jump to a library and the next call of the request would look the same. */
@@ -95,6 +115,8 @@ static int measure(void *arg, struct xp_walked_thread *thread, const struct xp_f
 
 	if (reserve_functions(calls))
 		return -ENOMEM;
+	if (!xp_log_walk_selects(&reading->visitor, call->tsc))
+		return 0;
 	function = &calls->functions[call->function];
 	function->ns += (double)ns;
 	function->outermost +=
@@ -193,11 +215,6 @@ static void free_own(void *own)
 	free(own);
 }
 
-static uint64_t since_start_ns(const struct reading *reading, uint64_t tsc)
-{
-	return xp_scale(tsc - XP_MIN(tsc, reading->start_tsc), XP_NS_PER_S, reading->visitor.hz);
-}
-
 static void note_callers(const struct xp_walked_thread *thread, struct xp_slow_call *call)
 {
 	size_t depth = thread->depth - 1;
@@ -205,6 +222,34 @@ static void note_callers(const struct xp_walked_thread *thread, struct xp_slow_c
 	call->caller_count = depth;
 	for (size_t i = 0; i < XP_MIN(depth, (size_t)XP_CALL_CALLERS_MAX); i++)
 		call->callers[i] = thread->calls[depth - 1 - i].function;
+}
+
+static uint64_t key_of(const struct xp_walked_thread *thread, const struct xp_walked_call *call)
+{
+	return xp_hash_mix(xp_hash_mix((uint64_t)thread->pid << 32 | thread->tid, call->tsc), call->function);
+}
+
+static int carry(struct carried *carried, const struct xp_walked_thread *thread, const struct xp_slow_call *call)
+{
+	const struct xp_walked_call *walked = &thread->calls[thread->depth - 1];
+
+	if (XP_ARRAY_RESERVE(carried->calls, carried->room, carried->count + 1) ||
+	    !xp_u64_map_add(&carried->by_key, key_of(thread, walked), (uint32_t)carried->count))
+		return -ENOMEM;
+	carried->calls[carried->count++] = *call;
+	return 0;
+}
+
+/* Adds what the part before has of a call that it began. */
+static void go_on(const struct carried *before, const struct xp_walked_thread *thread, struct xp_slow_call *call)
+{
+	const uint32_t *index = xp_u64_map_find(&before->by_key, key_of(thread, &thread->calls[thread->depth - 1]));
+	uint32_t process = call->process;
+
+	if (!index)
+		return;
+	*call = before->calls[*index];
+	call->process = process;
 }
 
 static int begin_call(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
@@ -218,7 +263,7 @@ static int begin_call(void *arg, struct xp_walked_thread *thread, const struct x
 		own->takes_arguments = false;
 	if (reserve_functions(reading->calls))
 		return -ENOMEM; /* the file may have changed since the first pass */
-	if (!reading->calls->functions[function].is_wanted)
+	if (!reading->calls->functions[function].is_wanted || !xp_log_walk_selects(&reading->visitor, record->tsc))
 		return 0;
 	if (!own)
 		own = thread->own = calloc(1, sizeof(*own));
@@ -238,11 +283,13 @@ static int begin_call(void *arg, struct xp_walked_thread *thread, const struct x
 	open->call.process = (uint32_t)reading->visitor.process;
 	open->call.pid = thread->pid;
 	open->call.tid = thread->tid;
-	open->call.begin_ns = since_start_ns(reading, record->tsc);
+	open->call.begin_ns = xp_log_walk_ns(&reading->visitor, 0, record->tsc);
 	open->call.cpu = record->cpu;
 	own->count++;
 	own->takes_arguments = true;
 	note_callers(thread, &open->call);
+	if (record->tsc < reading->visitor.part_tsc)
+		go_on(&reading->before, thread, &open->call);
 	return 0;
 }
 
@@ -414,13 +461,13 @@ static void keep_requests(struct reading *reading)
 
 static int drop_call(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
 {
+	struct reading *reading = arg;
 	struct own *own = thread->own;
 
-	(void)arg;
-	(void)record;
-	if (own && own->count && own->open[own->count - 1]->depth == thread->depth)
-		own->count--;
-	return 0;
+	if (!own || !own->count || own->open[own->count - 1]->depth != thread->depth)
+		return 0;
+	own->count--;
+	return record || !reading->visitor.goes_on_tsc ? 0 : carry(&reading->now, thread, &own->open[own->count]->call);
 }
 
 static int by_callee_ns(const void *a, const void *b)
@@ -471,7 +518,9 @@ static int read_calls(struct reading *reading)
 	};
 	/* If all requests are between probes, no call is one. */
 	if (reading->source->select->function_count || !reading->options->requests->pair_count)
-		err = xp_log_walk(&reading->visitor, reading->source, NULL);
+		err = xp_log_walk_parts(&reading->visitor, reading->source, NULL);
+	carried_free(&reading->before);
+	carried_free(&reading->now);
 	keep_requests(reading);
 	sort(&calls->slow);
 	sort(&calls->background);
@@ -494,7 +543,7 @@ static int read_all(struct reading *reading, bool *broken)
 		.arg = reading,
 		.functions = &calls->logged,
 	};
-	err = err ?: measure_requests(reading) ?: xp_log_walk(&reading->visitor, reading->source, broken);
+	err = err ?: measure_requests(reading) ?: xp_log_walk_parts(&reading->visitor, reading->source, broken);
 	err = err ?: name_functions(reading) ?: sum_up(reading);
 	return err || !calls->all.count ? err : read_calls(reading);
 }
@@ -506,7 +555,6 @@ int xp_slow_calls_read(struct xp_slow_calls *calls, const struct xp_model_source
 		.calls = calls,
 		.source = source,
 		.options = options,
-		.start_tsc = xp_facts_summary(source->facts)->start_tsc,
 		.random = SEED,
 	};
 

@@ -18,7 +18,6 @@
 #include "model/facts.h"
 #include "model/input.h"
 #include "model/part_list.h"
-#include "model/sum.h"
 
 static const struct {
 	const char *suffix; /* of the file's name beside the recording */
@@ -115,51 +114,10 @@ static int write_all(const struct xp_export_page *page, unsigned int of, const s
 struct exporting {
 	const struct xp_export_options *options;
 	struct xp_part_list *parts;
-	struct xp_model_input input; /* the recording, or its first part */
-	struct xp_select select;     /* of that one */
-	char directory[PATH_MAX];    /* of the files that are made */
-	bool broken;		     /* another part cannot be read, which was reported */
+	struct xp_model_input input; /* the recording, or all its parts */
+	struct xp_select select;
+	char directory[PATH_MAX]; /* of the files that are made */
 };
-
-/* Adds the selected time of a part. Without samples, a time selects only calls. */
-static int add_part(struct exporting *exporting, const char *path, enum xp_model_kind kind, enum xp_model_keep keep,
-		    struct xp_model *sum)
-{
-	struct xp_select select = exporting->options->select;
-	struct xp_model_input input = { 0 };
-	struct xp_model_source source;
-	struct xp_model model = { 0 };
-	int err = xp_model_input_open(&input, path);
-
-	xp_part_list_select(exporting->parts, input.facts, &select);
-	source = xp_model_input_source(&input);
-	source.select = &select;
-	source.instr_map = exporting->options->instr_map;
-	source.full_names = exporting->options->full_names;
-	if (!err && (kind == XP_MODEL_CALLS || input.recorded.has_perf_data))
-		err = xp_model_input_read(&model, &input, &source, kind, keep) ?: xp_model_add(sum, &model);
-	exporting->broken |= input.broken;
-	xp_model_free(&model);
-	xp_model_input_close(&input);
-	return err;
-}
-
-/* Of several parts, there are only sums. The caller frees the model, also after an error. */
-static int read_model(struct exporting *exporting, const struct xp_model_source *source, enum xp_model_kind kind,
-		      enum xp_model_keep keep, struct xp_model *model)
-{
-	const struct xp_part_list *parts = exporting->parts;
-	int err;
-
-	if (parts->count == 1)
-		return xp_model_input_read(model, &exporting->input, source, kind, keep);
-	err = xp_model_init(model, kind, XP_NAMES_LINES);
-	model->keep_waits |= kind == XP_MODEL_SAMPLES && keep == XP_MODEL_KEEP_SLOTS;
-	for (size_t i = 0; !err && i < parts->count; i++)
-		err = add_part(exporting, parts->paths[i], kind,
-			       keep == XP_MODEL_KEEP_SLOTS ? XP_MODEL_KEEP_SUMS : keep, model);
-	return err;
-}
 
 /* Before anything is written, where the names of all functions are known by then. */
 static int check_patterns(const struct exporting *exporting)
@@ -223,7 +181,9 @@ static void end_explanation(struct xp_explanation **why)
 	*why = NULL;
 }
 
-/* Only a whole recording is explained. *why: NULL: it is not. Returns 0 or -errno; -ENODATA is no error. */
+/*
+ * Only a whole recording is explained. *why: NULL: it is not. Returns 0 or -errno; -ENODATA is no error.
+ */
 static int explain(struct exporting *exporting, const struct xp_model_source *source, struct xp_explanation **why)
 {
 	const struct xp_explain_options how = {
@@ -236,11 +196,11 @@ static int explain(struct exporting *exporting, const struct xp_model_source *so
 	int err;
 
 	*why = NULL;
-	if (exporting->options->kind != XP_MODEL_SAMPLES || !source->directory || exporting->parts->count > 1 ||
-	    exporting->input.broken || xp_select_is_given(source->select))
+	if (exporting->options->kind != XP_MODEL_SAMPLES || !source->directory || exporting->input.broken ||
+	    xp_select_is_given(source->select))
 		return 0;
 	*why = calloc(1, sizeof(**why));
-	err = *why ? xp_explain(*why, source->directory, &how) : -ENOMEM;
+	err = *why ? xp_explain(*why, exporting->parts, &how) : -ENOMEM;
 	if (err)
 		end_explanation(why);
 	return err == -ENODATA ? 0 : err;
@@ -283,7 +243,7 @@ static int export_model(struct exporting *exporting, const struct xp_model_sourc
 	    exporting->options->formats & 1u << XP_EXPORT_PPROF ? XP_MODEL_KEEP_SUMS : XP_MODEL_KEEP_FUNCTIONS;
 	struct xp_model model;
 	const struct xp_export_page page = { .models = { &model }, .model_count = 1, .facts = exporting->input.facts };
-	int err = read_model(exporting, source, exporting->options->kind, keep, &model);
+	int err = xp_model_input_read(&model, &exporting->input, source, exporting->options->kind, keep);
 
 	err = err ?: check_patterns(exporting);
 	if (!err && !model.sample_count)
@@ -298,7 +258,7 @@ static int export_model(struct exporting *exporting, const struct xp_model_sourc
 static int write_page(struct exporting *exporting, struct xp_export_page *page, const struct xp_model_source *source)
 {
 	struct xp_export_options options = *exporting->options;
-	int err = explain(exporting, source, &page->why);
+	int err = page->is_sum ? 0 : explain(exporting, source, &page->why);
 
 	options.source = source;
 	err = err ?: write_all(page, 1u << XP_EXPORT_HTML, &options, exporting->directory);
@@ -324,7 +284,7 @@ static int export_page(struct exporting *exporting, const struct xp_model_source
 		if (!page.is_sum && kinds[i] == XP_MODEL_SAMPLES &&
 		    !xp_facts_summary(exporting->input.facts)->samples && xp_select_needs_threads(source->select))
 			continue;
-		err = read_model(exporting, source, kinds[i], XP_MODEL_KEEP_SLOTS, &models[i]);
+		err = xp_model_input_read(&models[i], &exporting->input, source, kinds[i], XP_MODEL_KEEP_SLOTS);
 		if (!err && (models[i].sample_count || models[i].wait_count))
 			page.models[page.model_count++] = &models[i];
 	}
@@ -369,16 +329,12 @@ int xp_export(struct xp_part_list *parts, const struct xp_export_options *option
 {
 	struct exporting exporting = { .options = options, .parts = parts, .select = options->select };
 	bool broken;
-	int err;
+	int err = xp_model_input_open_parts(&exporting.input, parts, &exporting.select);
 
-	if (parts->count > 1 && options->formats & 1u << XP_EXPORT_PERFETTO)
-		return xp_fail(-EINVAL, "a timeline has a single part; name one, such as %s", parts->paths[0]);
-	err = xp_model_input_open(&exporting.input, parts->paths[0]);
-	xp_part_list_select(parts, exporting.input.facts, &exporting.select);
 	set_directory(&exporting);
 	if (!err)
 		err = export_all(&exporting);
-	broken = exporting.input.broken || exporting.broken;
+	broken = exporting.input.broken;
 	xp_model_input_close(&exporting.input);
 	return err ? err : broken ? -EBADMSG : 0;
 }

@@ -128,13 +128,6 @@ static bool is_counted(const struct reading *reading, const struct xp_walked_cal
 	return xp_log_walk_selects(&reading->visitor, call->tsc);
 }
 
-static uint64_t time_of(const struct reading *reading, uint64_t tsc)
-{
-	uint64_t start = reading->visitor.start_tsc;
-
-	return xp_scale(tsc - XP_MIN(tsc, start), XP_NS_PER_S, reading->visitor.hz);
-}
-
 /*
  * end: when it ended, or a caller. With slots, the time in a call without its callees is taken to be spread evenly over
  * the call.
@@ -154,8 +147,9 @@ static int count_call(struct reading *reading, const struct xp_walked_thread *th
 		return 0;
 	if (!reading->model->slot_ns)
 		return xp_model_sample(reading->model, &sample);
-	return xp_model_sample_over(reading->model, &sample, time_of(reading, in_window(reading, call->tsc)),
-				    time_of(reading, in_window(reading, end)));
+	return xp_model_sample_over(reading->model, &sample,
+				    xp_log_walk_ns(&reading->visitor, 0, in_window(reading, call->tsc)),
+				    xp_log_walk_ns(&reading->visitor, 0, in_window(reading, end)));
 }
 
 static uint64_t cycles_until(const struct reading *reading, const struct xp_walked_call *call, uint64_t end)

@@ -10,16 +10,20 @@
 #include "model/recorded.h"
 #include "model/read_samples.h"
 
+struct xp_part_list;
+
 struct xp_model_input {
 	struct xp_recorded recorded;
-	const struct xp_facts *facts;
-	char directory[PATH_MAX]; /* of the recording */
-	bool is_directory;	  /* it was named itself */
-	bool broken;		  /* a part of it cannot be read, which was reported */
+	const struct xp_facts *facts; /* this and the directory: of the first part */
+	char directory[PATH_MAX];     /* of the recording */
+	bool is_directory;	      /* it was named itself */
+	bool broken;		      /* a part of it cannot be read, which was reported */
 };
 
 /* *input: zeroed. Returns as xp_recorded_add(). Close it also after an error. */
 int xp_model_input_open(struct xp_model_input *input, const char *path);
+/* The same for a recording of several parts, which becomes one. Sets the times of *select. */
+int xp_model_input_open_parts(struct xp_model_input *input, struct xp_part_list *parts, struct xp_select *select);
 void xp_model_input_close(struct xp_model_input *input);
 
 /* Returns a source that selects all of the input. Valid as long as the input. */

@@ -359,17 +359,23 @@ static uint64_t best_hz(const struct xp_log_visitor *visitor, uint64_t log_hz)
 	return hz && xp_log_same_clock(log_hz, hz) ? hz : log_hz;
 }
 
+static uint64_t tsc_at(const struct xp_log_visitor *visitor, uint64_t ns)
+{
+	uint64_t offset_ns = visitor->source->offset_ns, away_ns = ns > offset_ns ? ns - offset_ns : offset_ns - ns;
+	uint64_t cycles = xp_scale(away_ns, visitor->hz, XP_NS_PER_S);
+
+	return ns > offset_ns ? visitor->start_tsc + cycles : visitor->start_tsc - XP_MIN(visitor->start_tsc, cycles);
+}
+
 static void set_window(struct xp_log_visitor *visitor)
 {
 	const struct xp_select none = { 0 }, *select = visitor->source ? visitor->source->select : &none;
-	uint64_t from = xp_scale(select->from_ns, visitor->hz, XP_NS_PER_S);
-	uint64_t to = xp_scale(select->to_ns, visitor->hz, XP_NS_PER_S);
 	const struct xp_facts_summary summary = summary_of(visitor);
 
 	visitor->part_tsc = summary.start_tsc;
 	visitor->goes_on_tsc = summary.goes_on_tsc;
-	visitor->from_tsc = select->from_ns ? visitor->start_tsc + from : 0;
-	visitor->to_tsc = select->to_ns ? visitor->start_tsc + to : UINT64_MAX;
+	visitor->from_tsc = select->from_ns ? tsc_at(visitor, select->from_ns) : 0;
+	visitor->to_tsc = select->to_ns ? tsc_at(visitor, select->to_ns) : UINT64_MAX;
 	visitor->last_tsc = 0;
 }
 
@@ -423,6 +429,22 @@ static uint64_t start_of(const struct xp_model_source *source)
 	return first == UINT64_MAX ? 0 : first;
 }
 
+uint64_t xp_log_walk_ns(const struct xp_log_visitor *visitor, uint64_t start_ns, uint64_t tsc)
+{
+	uint64_t start_tsc = visitor->start_tsc, cycles = tsc > start_tsc ? tsc - start_tsc : start_tsc - tsc;
+	uint64_t ns = xp_scale(cycles, XP_NS_PER_S, visitor->hz), at_ns = start_ns + visitor->source->offset_ns;
+
+	return tsc > start_tsc ? xp_offset(at_ns, 0, ns) : xp_offset(at_ns, ns, 0);
+}
+
+static bool is_wanted(const struct xp_log_visitor *visitor, const struct xp_model_source *source, size_t index)
+{
+	const struct xp_recorded_process *process = &source->recorded->processes[index];
+
+	return process->log && (!source->directory || !strcmp(source->directory, process->directory)) &&
+	       (!visitor->wants || visitor->wants(visitor->arg, index));
+}
+
 static int walk_log(struct xp_log_visitor *visitor, const char *path, bool *broken)
 {
 	struct xp_violation violation;
@@ -453,12 +475,25 @@ int xp_log_walk(struct xp_log_visitor *visitor, const struct xp_model_source *so
 	visitor->start_tsc = start_of(source);
 	for (size_t i = 0; !err && i < source->recorded->process_count; i++) {
 		visitor->process = i;
-		if (source->recorded->processes[i].log && (!visitor->wants || visitor->wants(visitor->arg, i)))
+		if (is_wanted(visitor, source, i))
 			err = walk_log(visitor, source->recorded->processes[i].log, broken);
 	}
 	untimed = visitor->dropped + (visitor->counts_all ? visitor->refused : 0);
 	if (!err && broken && untimed)
 		xp_warn("%" PRIu64 " call%s %s: too many calls or threads at the same time", untimed,
 			xp_plural_s_are(untimed), visitor->counts_all ? "counted but not timed" : "missing");
+	return err;
+}
+
+int xp_log_walk_parts(struct xp_log_visitor *visitor, const struct xp_model_source *source, bool *broken)
+{
+	struct xp_model_source part;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < source->recorded->directory_count; i++) {
+		part = xp_model_source_part(source, i);
+		visitor->dropped = visitor->refused = 0;
+		err = xp_log_walk(visitor, &part, broken);
+	}
 	return err;
 }

@@ -92,7 +92,7 @@ struct xp_log_visitor {
 	/* All logs. */
 	uint64_t dropped;   /* calls and events beyond the limits */
 	uint64_t refused;   /* calls and events for which the visitor had no space */
-	uint64_t start_tsc; /* origin of the selected times: set before begin() */
+	uint64_t start_tsc; /* of the source, whose offset_ns is that of this time: set before begin() */
 	/* private */
 	const struct xp_model_source *source; /* NULL: none */
 };
@@ -105,11 +105,13 @@ struct xp_log_visitor {
 bool xp_log_same_clock(uint64_t hz, uint64_t other_hz);
 
 /*
- * Walks over the logs of a recording. With `broken`, reports each log that is malformed or cannot be read and sets
- * *broken, and reports the number of dropped calls. The records before a malformed one count. Returns 0, or the error
- * of a function.
+ * Walks over the logs of a recording: those of source->directory, or all if there is none. With `broken`, reports each
+ * log that is malformed or cannot be read and sets *broken, and reports the number of dropped calls. The records before
+ * a malformed one count. Returns 0, or the error of a function.
  */
 int xp_log_walk(struct xp_log_visitor *visitor, const struct xp_model_source *source, bool *broken);
+/* The same for all directories of source->recorded, one after the other: visitor->source is that of the part. */
+int xp_log_walk_parts(struct xp_log_visitor *visitor, const struct xp_model_source *source, bool *broken);
 /*
  * Whether a call that began then is selected. A call that an earlier part began counts where this part begins: so each
  * call counts in one of several times that follow each other.
@@ -120,6 +122,9 @@ static inline bool xp_log_walk_selects(const struct xp_log_visitor *visitor, uin
 
 	return tsc >= visitor->from_tsc && tsc < visitor->to_tsc;
 }
+
+/* When that was, on a clock that shows start_ns when the recording, or its first part, began: at least 0. */
+uint64_t xp_log_walk_ns(const struct xp_log_visitor *visitor, uint64_t start_ns, uint64_t tsc);
 
 /* Walks over one log. Returns 0, the error of a function, or -EBADMSG with *violation set. */
 int xp_log_walk_view(struct xp_log_visitor *visitor, struct xp_file_view *view, struct xp_violation *violation);

@@ -12,7 +12,7 @@
 #include "base/array.h"
 #include "base/file_name.h"
 #include "base/util.h"
-#include "model/facts.h"
+#include "model/recorded.h"
 #include "model/select.h"
 
 #define NEVER_NS (1ull << 60) /* since the start of a recording: 36 years */
@@ -107,16 +107,6 @@ int xp_part_list_make(struct xp_part_list *list, const char *name, const struct 
 	return err;
 }
 
-int xp_part_list_one(struct xp_part_list *list, const char *name, const struct xp_moment times[2], uint64_t now_s)
-{
-	int err = xp_part_list_make(list, name, times, now_s);
-
-	if (!err && list->count > 1)
-		err = xp_fail(-EINVAL, "%s has %zu recordings; name one, such as %s", name, list->count,
-			      list->paths[list->count - 1]);
-	return err;
-}
-
 void xp_part_list_free(struct xp_part_list *list)
 {
 	for (size_t i = 0; i < list->count; i++)
@@ -149,4 +139,32 @@ void xp_part_list_select(struct xp_part_list *list, const struct xp_facts *facts
 	/* Not even the calls that an earlier part began, which count at the start. */
 	if (to_ns <= start_ns)
 		select->from_ns = select->to_ns;
+}
+
+int xp_part_list_add(struct xp_part_list *list, struct xp_recorded *recorded, struct xp_select *select, bool *broken)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < list->count; i++) {
+		const struct xp_recorded_directory *part;
+		struct xp_select times = { 0 };
+
+		err = xp_recorded_add(recorded, list->paths[i]);
+		if (err == -ENOENT && list->count > 1) {
+			*broken = true;
+			err = 0;
+			continue;
+		}
+		part = err ? NULL : &recorded->directories[recorded->directory_count - 1];
+		xp_part_list_select(list, part ? part->facts : NULL, &times);
+		if (!part)
+			continue;
+		if (recorded->directory_count == 1)
+			select->from_ns = times.from_ns;
+		/* The first part that has an end; of a part that begins later, nothing is selected. */
+		if (times.to_ns && !select->to_ns)
+			select->to_ns =
+			    XP_MAX(part->offset_ns + (times.from_ns == times.to_ns ? 0 : times.to_ns), (uint64_t)1);
+	}
+	return err ? err : recorded->directory_count ? 0 : -ENOENT;
 }

@@ -9,12 +9,14 @@
 #ifndef XPROF_MODEL_PART_LIST_H
 #define XPROF_MODEL_PART_LIST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "model/moment.h"
 
 struct xp_facts;
+struct xp_recorded;
 struct xp_select;
 
 struct xp_part_list {
@@ -31,13 +33,17 @@ struct xp_part_list {
  * -ENOMEM, or -EINVAL after a message: the time is none, or there is no part of that time.
  */
 int xp_part_list_make(struct xp_part_list *list, const char *name, const struct xp_moment times[2], uint64_t now_s);
-/* The same for a command that reads a single part: -EINVAL, with a message that names one, if there are more. */
-int xp_part_list_one(struct xp_part_list *list, const char *name, const struct xp_moment times[2], uint64_t now_s);
 void xp_part_list_free(struct xp_part_list *list);
 /*
  * Sets the times of a part that are selected. Call it for the parts in their order. facts: of the part; NULL: its times
  * are not known.
  */
 void xp_part_list_select(struct xp_part_list *list, const struct xp_facts *facts, struct xp_select *select);
+
+/*
+ * Adds all parts to a recording, and sets the selected times: since the start of the first part. *broken: one of
+ * several parts cannot be read, which was reported. Returns as xp_recorded_add().
+ */
+int xp_part_list_add(struct xp_part_list *list, struct xp_recorded *recorded, struct xp_select *select, bool *broken);
 
 #endif

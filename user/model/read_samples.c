@@ -24,6 +24,17 @@ struct reading {
 	bool *broken;
 };
 
+struct xp_model_source xp_model_source_part(const struct xp_model_source *all, size_t directory)
+{
+	const struct xp_recorded_directory *part = &all->recorded->directories[directory];
+	struct xp_model_source source = *all;
+
+	source.directory = part->binaries->directory;
+	source.facts = part->facts;
+	source.offset_ns = part->offset_ns;
+	return source;
+}
+
 void xp_model_describe(struct xp_model *model, const struct xp_model_source *source)
 {
 	const struct xp_facts_summary *summary = xp_facts_summary(source->facts);

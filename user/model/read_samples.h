@@ -15,12 +15,16 @@
 /* The selection that is read. */
 struct xp_model_source {
 	const struct xp_recorded *recorded;
-	const char *directory; /* of perf.data, the jitdumps and the manifest; NULL: profiles only */
+	const char *directory; /* of perf.data, the jitdumps, the logs and the manifest; NULL: profiles and all logs */
 	const struct xp_facts *facts;
+	uint64_t offset_ns; /* of a part: when it began, since the first one, to which all times relate */
 	const struct xp_select *select;
 	const char *instr_map; /* the file with the functions of every log, see objects.h; NULL: none */
 	bool full_names;       /* as in struct xp_model */
 };
+
+/* The source of one of the directories in all->recorded, whose parts follow each other: with its time among them. */
+struct xp_model_source xp_model_source_part(const struct xp_model_source *all, size_t directory);
 
 /* Fills in what is known of the recording as a whole. */
 void xp_model_describe(struct xp_model *model, const struct xp_model_source *source);

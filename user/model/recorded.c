@@ -480,6 +480,22 @@ const struct xp_facts *xp_recorded_facts(const struct xp_recorded *recorded, con
 	return found ? found->facts : NULL;
 }
 
+/*
+ * By the TSC if one part follows the other without a gap; otherwise, after a reboot for example, by the time of day.
+ * Parts do not overlap, whatever the time of day says.
+ */
+static uint64_t offset_after(const struct xp_recorded_directory *before, const struct xp_facts *facts)
+{
+	const struct xp_facts_summary *first = xp_facts_summary(before->facts), *second = xp_facts_summary(facts);
+	uint64_t length_ns = first->from_ns + first->length_ns;
+
+	if (first->goes_on_tsc && first->goes_on_tsc == second->start_tsc && first->goes_on_tsc > first->start_tsc)
+		length_ns = xp_scale(first->goes_on_tsc - first->start_tsc, XP_NS_PER_S, first->tsc_hz);
+	else if (second->started_ns > first->started_ns)
+		length_ns = XP_MAX(length_ns, second->started_ns - first->started_ns);
+	return before->offset_ns + XP_MIN(length_ns, UINT64_MAX - before->offset_ns);
+}
+
 static int read_manifest(struct xp_recorded *recorded, struct place *place)
 {
 	struct xp_recorded_directory *new;
@@ -497,6 +513,7 @@ static int read_manifest(struct xp_recorded *recorded, struct place *place)
 	err = xp_facts_new(&new->facts, place->manifest);
 	if (err)
 		return err;
+	new->offset_ns = recorded->directory_count ? offset_after(new - 1, new->facts) : 0;
 	recorded->directory_count++;
 	err = xp_recorded_binaries_read(&new->binaries, place->path, place->manifest);
 	place->binaries = new->binaries;

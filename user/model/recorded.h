@@ -56,6 +56,8 @@ struct xp_recorded_process {
 struct xp_recorded_directory {
 	struct xp_recorded_binaries *binaries;
 	struct xp_facts *facts;
+	/* When it began, since the first directory. 0: that is unknown. */
+	uint64_t offset_ns;
 };
 
 struct xp_recorded {

@@ -416,7 +416,7 @@ static int add_stack(struct adding *adding, const struct xp_perf_track *track, u
 
 static uint64_t since_start(const struct adding *adding, const struct xp_perfdata_record *record)
 {
-	return record->time_ns - XP_MIN(record->time_ns, adding->start_ns);
+	return xp_offset(adding->source->offset_ns, adding->start_ns, record->time_ns);
 }
 
 static uint32_t cpu_of(const struct xp_perfdata_record *record)

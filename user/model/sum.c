@@ -2,10 +2,15 @@
 #include "model/sum.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/array.h"
+#include "base/file_name.h"
 #include "base/util.h"
+#include "model/read_samples.h"
 
 #define IMAGES_MAX 1000 /* that are tried for a process of another name */
 
@@ -129,6 +134,9 @@ static int add_wait(struct adding *adding, size_t index)
 	wait.stack = adding->stacks[wait.stack];
 	wait.thread = adding->threads[wait.thread];
 	wait.first_slot = wait.last_slot = 0;
+	if (wait.variable != XP_MODEL_NONE &&
+	    add_location(adding, &adding->part->locations[wait.variable], &wait.variable))
+		return -ENOMEM;
 	if (!copy_text(adding->sum, &wait.waker_name))
 		return -ENOMEM;
 	err = wait.stack == XP_MODEL_NONE ? -E2BIG : xp_model_wait(adding->sum, &wait);
@@ -211,4 +219,42 @@ int xp_model_add(struct xp_model *sum, const struct xp_model *part)
 	free(adding.functions);
 	free(adding.stacks);
 	return err == -E2BIG ? -ENOMEM : err;
+}
+
+/* Whether a part has samples: of those without perf.data, nobody knows when they were. */
+static bool has_perf_data(const struct xp_model_source *part)
+{
+	char path[PATH_MAX];
+
+	return (size_t)snprintf(path, sizeof(path), "%s/" XP_PERF_DATA_NAME, part->directory) < sizeof(path) &&
+	       !access(path, F_OK);
+}
+
+static int read_one(struct xp_model *model, const struct xp_model_source *source, bool *broken)
+{
+	return model->kind == XP_MODEL_CALLS ? xp_model_read_calls(model, source, broken)
+					     : xp_model_read_samples(model, source, broken);
+}
+
+int xp_model_read_parts(struct xp_model *model, enum xp_name_detail detail, const struct xp_model_source *all,
+			bool *broken)
+{
+	size_t count = all->recorded->directory_count;
+	int err = count < 2 ? read_one(model, all, broken) : 0;
+
+	for (size_t i = 0; !err && count > 1 && i < count; i++) {
+		const struct xp_model_source source = xp_model_source_part(all, i);
+		struct xp_model part;
+
+		if (model->kind != XP_MODEL_CALLS && !has_perf_data(&source))
+			continue;
+		err = xp_model_init(&part, model->kind, detail);
+		part.keep_times = model->keep_times;
+		part.keep_waits = model->keep_waits;
+		part.name_locks = model->name_locks;
+		part.full_names = model->full_names;
+		err = err ?: read_one(&part, &source, broken) ?: xp_model_add(model, &part);
+		xp_model_free(&part);
+	}
+	return err;
 }

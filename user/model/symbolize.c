@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/progress_line.h"
 #include "base/array.h"
@@ -40,8 +41,9 @@ struct xp_symbolizer {
 	struct file **files;
 	size_t file_count;
 	size_t file_room;
-	struct xp_hash by_path; /* the files */
-	uint64_t left_ns;	/* remaining time of all readers */
+	struct xp_hash by_path;	    /* the files */
+	struct xp_u64_map by_inode; /* those with the names of recorded binaries: parts of a recording share them */
+	uint64_t left_ns;	    /* remaining time of all readers */
 	struct xp_place *places;
 	size_t place_count;
 	size_t place_room;
@@ -105,6 +107,7 @@ void xp_symbolizer_free(struct xp_symbolizer *symbolizer)
 		free(symbolizer->places[i].frames);
 	xp_text_pool_free(&symbolizer->texts);
 	xp_hash_free(&symbolizer->by_path);
+	xp_u64_map_free(&symbolizer->by_inode);
 	free(symbolizer->files);
 	free(symbolizer->places);
 	free(symbolizer);
@@ -266,17 +269,27 @@ int xp_symbolizer_binary(struct xp_symbolizer *symbolizer, const struct xp_recor
 	const struct xp_symbolizer_file wanted = { binary->path, binary->build_id, binary->build_id_bytes,
 						   XP_FILE_RECORDED };
 	char names[PATH_MAX];
+	const uint32_t *known;
 	struct file *file;
+	struct stat st;
+	uint64_t inode;
 	int err;
 
-	if (!binary->names || !realpath(binary->names, names) || has_more(symbolizer, binary, &wanted))
+	if (!binary->names || !realpath(binary->names, names) || stat(names, &st) ||
+	    has_more(symbolizer, binary, &wanted))
 		return xp_symbolizer_file(symbolizer, &wanted, number);
+	inode = xp_hash_mix(st.st_dev, st.st_ino);
+	known = xp_u64_map_find(&symbolizer->by_inode, inode);
+	if (known) {
+		*number = *known;
+		return 0;
+	}
 	err = file_at(symbolizer, names, number);
 	file = err ? NULL : symbolizer->files[*number];
 	if (err || file->original)
 		return err;
 	file->original = strdup(binary->path);
-	return file->original ? 0 : -ENOMEM;
+	return file->original && xp_u64_map_add(&symbolizer->by_inode, inode, *number) ? 0 : -ENOMEM;
 }
 
 bool xp_symbolizer_is_readable(const struct xp_symbolizer *symbolizer, uint32_t number)

@@ -8,6 +8,7 @@
 #include "base/array.h"
 #include "base/util.h"
 #include "model/stack_shapes.h"
+#include "model/sum.h"
 
 /* ---- orders ---- */
 
@@ -148,7 +149,7 @@ int xp_thread_times_read(struct xp_thread_times *times, const struct xp_model_so
 	times->model.keep_times = times->model.keep_waits = times->model.name_locks = true;
 	times->model.full_names = full_names;
 	times->model.keep_hits = keep_hits;
-	err = err ?: xp_model_read_samples(&times->model, &all, broken);
+	err = err ?: xp_model_read_parts(&times->model, XP_NAMES_FUNCTIONS, &all, broken);
 	return err ?: xp_stack_shapes(&times->model, &times->shapes) ?: sort(times);
 }
 

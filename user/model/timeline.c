@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/text.h"
 #include "base/u64_map.h"
 #include "base/util.h"
@@ -30,9 +31,10 @@ struct reading {
 	struct xp_log_functions functions;
 	uint64_t *written;
 	struct xp_log_visitor visitor;
-	uint64_t start_tsc, start_ns; /* the same time */
-	struct xp_u64_map last;	      /* by PID: the process of the recording with its last program */
-	bool ends;		      /* the process runs another program after this log */
+	uint64_t start_ns;	 /* of the recording, on the trace's clock */
+	struct xp_u64_map last;	 /* by PID: the process of the part with its last program */
+	struct xp_u64_map going; /* calls whose slices are open at the end of a part, and which the next part repeats */
+	bool ends;		 /* the process runs another program after this log */
 	/* An entry whose arguments may follow. */
 	struct xp_perfetto_event entry;
 	bool has_entry;
@@ -44,12 +46,8 @@ struct reading {
 static uint64_t time_of(const struct reading *reading, uint64_t tsc)
 {
 	const struct xp_log_visitor *visitor = &reading->visitor;
-	uint64_t at = XP_MIN(XP_MAX(tsc, visitor->from_tsc), visitor->to_tsc), before;
 
-	if (at >= reading->start_tsc)
-		return reading->start_ns + xp_scale(at - reading->start_tsc, XP_NS_PER_S, visitor->hz);
-	before = xp_scale(reading->start_tsc - at, XP_NS_PER_S, visitor->hz);
-	return reading->start_ns - XP_MIN(reading->start_ns, before);
+	return xp_log_walk_ns(visitor, reading->start_ns, XP_MIN(XP_MAX(tsc, visitor->from_tsc), visitor->to_tsc));
 }
 
 /* ---- threads ---- */
@@ -59,18 +57,23 @@ static const struct xp_recorded_process *process_of(const struct reading *readin
 	return &reading->source->recorded->processes[reading->visitor.process];
 }
 
+static const struct xp_facts *facts_of(const struct reading *reading)
+{
+	return reading->visitor.source->facts;
+}
+
 static const char *name_of(const struct reading *reading, const struct xp_walked_thread *thread)
 {
 	const struct xp_recorded_process *from = process_of(reading);
 
-	return xp_facts_thread(reading->source->facts, from->pid, from->image, thread->tid);
+	return xp_facts_thread(facts_of(reading), from->pid, from->image, thread->tid);
 }
 
 static int add_thread(void *arg, struct xp_walked_thread *thread)
 {
 	struct reading *reading = arg;
 	const struct xp_recorded_process *from = process_of(reading);
-	const char *comm = xp_facts_comm(reading->source->facts, from->pid, from->image);
+	const char *comm = xp_facts_comm(facts_of(reading), from->pid, from->image);
 	const char *thread_comm = name_of(reading, thread);
 	char process_name[XP_SHORT_TEXT_BYTES], name[XP_SHORT_TEXT_BYTES];
 	const struct xp_perfetto_thread described = {
@@ -136,12 +139,24 @@ static int show_calls(struct reading *reading, const struct xp_walked_thread *th
 	return err;
 }
 
+/* The innermost call, in all parts. */
+static uint64_t key_of(const struct xp_walked_thread *thread)
+{
+	const struct xp_walked_call *call = &thread->calls[thread->depth - 1];
+
+	return xp_hash_mix(xp_hash_mix((uint64_t)thread->pid << 32 | thread->tid, call->tsc), call->function);
+}
+
 static int enter(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
 {
 	struct xp_walked_call *call = &thread->calls[thread->depth - 1];
 	struct reading *reading = arg;
 
 	call->mark = reading->functions.all[call->function].marks | (thread->depth > 1 ? (uint8_t)call[-1].mark : 0);
+	if (record->tsc < reading->visitor.part_tsc && xp_u64_map_find(&reading->going, key_of(thread))) {
+		call->mark |= IS_SHOWN | IS_OPEN;
+		return 0;
+	}
 	return record->tsc >= reading->visitor.from_tsc ? show_calls(reading, thread) : 0;
 }
 
@@ -193,8 +208,11 @@ static int abandon(void *arg, struct xp_walked_thread *thread, const struct xp_f
 
 	if (tsc >= visitor->from_tsc)
 		err = show_calls(reading, thread) ?: write_entry(reading);
-	if (err || !(record || reading->ends || tsc >= visitor->to_tsc))
+	if (err || !(record || reading->ends || tsc >= visitor->to_tsc)) {
+		if (!err && visitor->goes_on_tsc && thread->calls[thread->depth - 1].mark & IS_OPEN)
+			err = xp_u64_map_add(&reading->going, key_of(thread), 0) ? 0 : -ENOMEM;
 		return err;
+	}
 	return end_call(reading, thread, tsc, false);
 }
 
@@ -251,12 +269,17 @@ static int write_event(void *arg, struct xp_walked_thread *thread, const struct 
 
 /* ---- logs ---- */
 
+static uint64_t program_key(const struct xp_recorded_process *process)
+{
+	return xp_hash_mix(process->pid, xp_hash_text(process->directory));
+}
+
 static int find_last(struct reading *reading)
 {
 	const struct xp_recorded *recorded = reading->source->recorded;
 
 	for (size_t i = 0; i < recorded->process_count; i++) {
-		uint32_t *last = xp_u64_map_add(&reading->last, recorded->processes[i].pid, (uint32_t)i);
+		uint32_t *last = xp_u64_map_add(&reading->last, program_key(&recorded->processes[i]), (uint32_t)i);
 
 		if (!last)
 			return -ENOMEM;
@@ -270,7 +293,7 @@ static int begin(void *arg, struct xp_file_view *view, struct xp_violation *viol
 {
 	struct reading *reading = arg;
 	const struct xp_recorded_process *process = process_of(reading);
-	const uint32_t *last = xp_u64_map_find(&reading->last, process->pid);
+	const uint32_t *last = xp_u64_map_find(&reading->last, program_key(process));
 
 	(void)view;
 	(void)violation;
@@ -310,7 +333,6 @@ int xp_timeline_write_calls(struct xp_perfetto *perfetto, const struct xp_model_
 		.perfetto = perfetto,
 		.source = source,
 		.written = written,
-		.start_tsc = facts->start_tsc,
 		.start_ns = xp_scale(facts->start_tsc, XP_NS_PER_S, facts->tsc_hz),
 		.visitor = {
 			.begin = begin,
@@ -329,8 +351,9 @@ int xp_timeline_write_calls(struct xp_perfetto *perfetto, const struct xp_model_
 	int err = find_functions(&reading, broken);
 
 	*written = 0;
-	err = err ?: find_last(&reading) ?: xp_log_walk(&reading.visitor, source, broken);
+	err = err ?: find_last(&reading) ?: xp_log_walk_parts(&reading.visitor, source, broken);
 	xp_log_functions_free(&reading.functions);
+	xp_u64_map_free(&reading.going);
 	xp_u64_map_free(&reading.last);
 	return err;
 }

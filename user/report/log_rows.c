@@ -42,7 +42,6 @@ struct reading {
 	struct xp_log_visitor visitor;
 	double ns_per_cycle;
 	bool by_thread;
-	const char *directory;	       /* whose logs are read; NULL: all */
 	struct xp_u64_map by_function; /* index of the sum, by function and TID */
 	uint32_t sum;		       /* index of the sum of the current record; XP_MODEL_NONE: not selected */
 };
@@ -52,10 +51,8 @@ struct reading {
 static bool wants(void *arg, size_t process)
 {
 	const struct reading *reading = arg;
-	const struct xp_recorded_process *its = &reading->logs->groups->recorded->processes[process];
 
-	return reading->logs->of[process].is_wanted &&
-	       (!reading->directory || strcmp(reading->directory, its->directory) == 0);
+	return reading->logs->of[process].is_wanted;
 }
 
 static int begin(void *arg, struct xp_file_view *view, struct xp_violation *violation)
@@ -187,8 +184,8 @@ static int walk_logs(struct reading *reading, const struct xp_model_source *all,
 		struct xp_model_source source = *all;
 
 		source.facts = all->recorded->directories[i].facts;
+		source.directory = all->recorded->directories[i].binaries->directory;
 		source.select = &times[i];
-		reading->directory = all->recorded->directories[i].binaries->directory;
 		reading->visitor.dropped = reading->visitor.refused = 0;
 		err = xp_log_walk(&reading->visitor, &source, broken);
 	}
