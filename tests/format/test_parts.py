@@ -66,6 +66,20 @@ def test_report(xprof, parts):
     assert nothing.returncode == 1 and "no sample, call or wait is selected" in nothing.stderr
 
 
+@pytest.mark.parametrize("by", ["process", "thread", "comm", "cpu", "cgroup", "none"])
+def test_process_of_several_parts(xprof, parts, by):
+    """A process that goes on has one table; a later process with its PID has another one."""
+    make_part(parts, "2026-11-27", "15", "p27-14")
+    report = json.loads(xprof("report", "--by", by, "--json", parts).stdout)
+    whole = {"cpu": {"cpu 0": 40}, "cgroup": {"[unknown control group]": 40}, "none": {"all": 40}}
+    expected = whole.get(by) or {name + ("" if by == "comm" else " (7)"): count for name, count in (("p26-14", 10), ("p26-15", 10), ("p27-14", 20))}
+    assert {group["name"]: group["samples"] for group in report["groups"]} == expected
+    tree = xprof("report", "--tree", "--by", by, "--json", parts)
+    assert tree.returncode == 0 and json.loads(tree.stdout)["whole"] == 40
+    callers = xprof("report", "--callers", "p27-14+0x10", parts, "--from=2026-11-27T15:00")
+    assert "p27-14+0x10" in callers.stdout, callers.stderr
+
+
 def test_yesterday_against_today(xprof, parts):
     done = xprof("diff", "--json", f"{parts}@2026-11-26T14:00..14:05", f"{parts}@2026-11-27T14:02..14:04")
     (view,) = json.loads(done.stdout)["views"]

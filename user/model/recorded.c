@@ -480,6 +480,13 @@ const struct xp_facts *xp_recorded_facts(const struct xp_recorded *recorded, con
 	return found ? found->facts : NULL;
 }
 
+uint64_t xp_recorded_offset_ns(const struct xp_recorded *recorded, const char *directory)
+{
+	const struct xp_recorded_directory *found = find_directory(recorded, directory);
+
+	return found ? found->offset_ns : 0;
+}
+
 /*
  * By the TSC if one part follows the other without a gap; otherwise, after a reboot for example, by the time of day.
  * Parts do not overlap, whatever the time of day says.

@@ -85,6 +85,8 @@ int xp_recorded_add(struct xp_recorded *recorded, const char *path);
 const struct xp_recorded_binaries *xp_recorded_binaries_of(const struct xp_recorded *recorded, const char *directory);
 /* Returns the facts from the manifest of this directory, or NULL if the directory has not been added. */
 const struct xp_facts *xp_recorded_facts(const struct xp_recorded *recorded, const char *directory);
+/* Returns the offset_ns of this directory, or 0 if the directory has not been added. */
+uint64_t xp_recorded_offset_ns(const struct xp_recorded *recorded, const char *directory);
 void xp_recorded_free(struct xp_recorded *recorded);
 
 #endif

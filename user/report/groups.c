@@ -10,6 +10,7 @@
 #include "model/model.h"
 
 #define ID_MASK ((UINT64_C(1) << 22) - 1)
+#define IMAGES_MAX 1000 /* that are tried for a process of another name */
 
 /* ---- names from manifests ---- */
 
@@ -36,6 +37,13 @@ uint64_t xp_report_groups_start_tsc(const struct xp_report_groups *groups, size_
 	return xp_facts_summary(facts_of(groups, process))->start_tsc;
 }
 
+uint64_t xp_report_groups_offset_ns(const struct xp_report_groups *groups, size_t process)
+{
+	const struct xp_recorded *recorded = groups->recorded;
+
+	return groups->joins ? xp_recorded_offset_ns(recorded, recorded->processes[process].directory) : 0;
+}
+
 /* ---- tables ---- */
 
 static int add_table(struct xp_report_groups *groups, const struct xp_report_table *table)
@@ -48,6 +56,24 @@ static int add_table(struct xp_report_groups *groups, const struct xp_report_tab
 	groups->indexes[tables->count] = (struct xp_report_row_index){ 0 };
 	tables->tables[tables->count++] = *table;
 	return 0;
+}
+
+static uint64_t process_key(uint64_t pid, uint64_t image)
+{
+	return image << 22 | (pid & ID_MASK);
+}
+
+/*
+ * The table of a process of all parts. Images are numbered anew in each part, and PIDs are used again: as in
+ * xp_model_add(), another program is another image. Changes the image to that of the table.
+ */
+static const uint32_t *find_joined(const struct xp_report_groups *groups, struct xp_report_table *table)
+{
+	const uint32_t *known = xp_u64_map_find(&groups->by_key, process_key(table->pid, table->image));
+
+	for (int i = 0; known && i < IMAGES_MAX && strcmp(groups->tables->tables[*known].name, table->name); i++)
+		known = xp_u64_map_find(&groups->by_key, process_key(table->pid, ++table->image));
+	return known;
 }
 
 /* Finds the table with this key or adds it. */
@@ -65,44 +91,48 @@ static int find_table(struct xp_report_groups *groups, uint64_t key, const struc
 	return err || xp_u64_map_add(&groups->by_key, key, (uint32_t)*found) ? err : -ENOMEM;
 }
 
-static uint64_t process_key(uint64_t pid, uint64_t image)
+/* Stores the table of a process. If the process has several entries, the entry with a profile has priority. */
+static int know_process(struct xp_report_groups *groups, const struct xp_report_table *table, size_t index)
 {
-	return image << 22 | (pid & ID_MASK);
+	uint32_t number = (uint32_t)groups->table_of[index];
+	uint32_t *known = xp_u64_map_add(&groups->by_key, process_key(table->pid, table->image), number);
+
+	if (known && groups->recorded->processes[index].profile)
+		*known = number;
+	return known ? 0 : -ENOMEM;
 }
 
-/* Stores the table of a process. If the process has several entries, the entry with a profile has priority. */
-static int know_process(struct xp_report_groups *groups, size_t index)
+static int add_process(struct xp_report_groups *groups, size_t index)
 {
 	const struct xp_recorded_process *process = &groups->recorded->processes[index];
-	uint32_t *known = xp_u64_map_add(&groups->by_key, process_key(process->pid, process->image), (uint32_t)index);
+	struct xp_report_table table = {
+		.name = process->name,
+		.pid = process->pid,
+		.image = process->image,
+		.stacks = process->stacks,
+	};
+	const uint32_t *joined = groups->joins && process->pid ? find_joined(groups, &table) : NULL;
 
-	if (known && process->profile)
-		*known = (uint32_t)index;
-	return known ? 0 : -ENOMEM;
+	groups->table_of[index] = joined ? *joined : groups->tables->count;
+	return joined ? 0 : add_table(groups, &table) ?: know_process(groups, &table, index);
 }
 
 static int add_processes(struct xp_report_groups *groups)
 {
 	int err = 0;
 
-	for (size_t i = 0; !err && i < groups->recorded->process_count; i++) {
-		const struct xp_recorded_process *process = &groups->recorded->processes[i];
-		const struct xp_report_table table = {
-			.name = process->name,
-			.pid = process->pid,
-			.image = process->image,
-			.stacks = process->stacks,
-		};
-
-		err = add_table(groups, &table) ?: know_process(groups, i);
-	}
+	groups->table_of = calloc(groups->recorded->process_count + 1, sizeof(*groups->table_of));
+	if (!groups->table_of)
+		return -ENOMEM;
+	for (size_t i = 0; !err && i < groups->recorded->process_count; i++)
+		err = add_process(groups, i);
 	return err;
 }
 
 int xp_report_groups_init(struct xp_report_groups *groups, struct xp_report_tables *tables,
-			  const struct xp_recorded *recorded)
+			  const struct xp_recorded *recorded, bool joins)
 {
-	*groups = (struct xp_report_groups){ .tables = tables, .recorded = recorded };
+	*groups = (struct xp_report_groups){ .tables = tables, .recorded = recorded, .joins = joins };
 	groups->has_all =
 	    tables->by != XP_MODEL_BY_NONE && (tables->by != XP_MODEL_BY_PROCESS || recorded->process_count != 1);
 	tables->all.name = "all";
@@ -115,6 +145,7 @@ void xp_report_groups_free(struct xp_report_groups *groups)
 		xp_report_row_index_free(&groups->indexes[i]);
 	xp_report_row_index_free(&groups->all);
 	free(groups->indexes);
+	free(groups->table_of);
 	xp_u64_map_free(&groups->by_key);
 }
 
@@ -126,7 +157,7 @@ int xp_report_groups_process(struct xp_report_groups *groups, size_t process, si
 	int err;
 
 	if (groups->tables->by == XP_MODEL_BY_PROCESS) {
-		*table = process;
+		*table = groups->table_of[process];
 		return 0;
 	}
 	err = xp_report_groups_names(groups, process, &comm, &cgroup);
@@ -157,6 +188,8 @@ int xp_report_groups_model(struct xp_report_groups *groups, const struct xp_mode
 		new.image = process->image;
 		new.name =
 		    xp_symbolizer_text(symbolizer, xp_model_label(label, sizeof(label), process->name, process->pid));
+		if (groups->joins && new.name)
+			find_joined(groups, &new);
 		break;
 	case XP_MODEL_BY_COMM:
 		new.name = process->name;

@@ -17,11 +17,14 @@ struct xp_report_groups {
 	/* private */
 	size_t room, index_room;
 	struct xp_u64_map by_key;
+	size_t *table_of; /* of each process of the recording, in a report by process */
+	bool joins;
 };
 
-/* Returns 0 or -ENOMEM. The caller calls xp_report_groups_free(), also after an error. */
+/* joins: the directories are parts, and a process of several ones has one table. Returns 0 or -ENOMEM. The caller calls
+ * xp_report_groups_free(), also after an error. */
 int xp_report_groups_init(struct xp_report_groups *groups, struct xp_report_tables *tables,
-			  const struct xp_recorded *recorded);
+			  const struct xp_recorded *recorded, bool joins);
 void xp_report_groups_free(struct xp_report_groups *groups);
 
 /*
@@ -32,6 +35,8 @@ int xp_report_groups_names(const struct xp_report_groups *groups, size_t process
 			   const char **cgroup);
 /* Returns the TSC of the start of the process's recording, or 0 if it is unknown. */
 uint64_t xp_report_groups_start_tsc(const struct xp_report_groups *groups, size_t process);
+/* Returns when that was, since the start of the first part; 0 if the directories are not parts. */
+uint64_t xp_report_groups_offset_ns(const struct xp_report_groups *groups, size_t process);
 
 /* The next functions set *table to the index of a table, which they add if it is missing. They return 0 or -ENOMEM. */
 

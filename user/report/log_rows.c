@@ -250,7 +250,7 @@ static struct xp_report_row *row_of(const struct xp_report_logs *logs, const str
 	return known ? known : xp_report_row(logs->groups->tables, place, &like);
 }
 
-/* Converts max_at to ns since the start of the recording, from the manifest, or else since the first record. */
+/* Converts max_at to ns since the start of the recording or part, from the manifest, or else since the first record. */
 static void set_start(struct xp_durations *durations, const struct xp_report_log *log, uint64_t start_tsc)
 {
 	uint64_t start = start_tsc ? start_tsc : log->first_tsc;
@@ -277,6 +277,7 @@ static int count_sum(struct xp_report_logs *logs, struct xp_report_call_sum *sum
 	if (err)
 		return err;
 	set_start(&sum->durations, log, xp_report_groups_start_tsc(logs->groups, sum->process));
+	sum->durations.max_at += xp_report_groups_offset_ns(logs->groups, sum->process);
 	log->calls -= sum->calls;
 	log->open -= sum->calls - sum->ended;
 	/* Do tables->all first, because the table of the group takes over the memory of the durations. */
@@ -309,7 +310,7 @@ static int count_sum(struct xp_report_logs *logs, struct xp_report_call_sum *sum
 static void count_rest(const struct xp_report_logs *logs, size_t process)
 {
 	struct xp_report_place places[2];
-	size_t count = xp_report_groups_places(logs->groups, process, places);
+	size_t count = xp_report_groups_places(logs->groups, logs->groups->table_of[process], places);
 
 	for (size_t i = 0; i < count; i++)
 		count_calls(places[i].table, logs->of[process].calls, logs->of[process].open);

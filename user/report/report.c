@@ -450,7 +450,7 @@ static int make(struct making *making)
 	if (!err)
 		err = xp_facts_new(&making->nothing, NULL);
 	if (!err)
-		err = xp_report_groups_init(&making->groups, making->tables, making->recorded);
+		err = xp_report_groups_init(&making->groups, making->tables, making->recorded, making->options->times);
 	if (err)
 		return err;
 	if (!making->options->only_waits)
