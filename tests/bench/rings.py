@@ -121,6 +121,25 @@ def bench_loader(table, quick):
               ", ".join(f"{100 * x / (2 * calls):.2f} %" for x in sorted(fell)))
 
 
+def bench_flight(table, quick):
+    """
+    A flight recorder that is left on: what a million calls a second cost xprof until a request is slow. There are 1000
+    requests a second.
+    """
+    seconds, rate, shares = 5 if quick else 30, 1000000, []
+    for _ in range(1 if quick else 5):
+        with tracers.target("target") as target:
+            with memory(target, *PLAIN, "--flight", "64M", "--trigger", "request>1s") as recording:
+                begin_s = recording.cpu_now_s()
+                made = target.ask(f"requests {rate} {1000 * seconds}")
+                shares.append((recording.cpu_now_s() - begin_s) / seconds)
+        if made < 0.95 * rate * seconds or recording.manifest["totals"]["seen"] < 2 * made:
+            raise tracers.BenchError(f"{made} calls in {seconds} s, and {recording.manifest['totals']['seen']} records of them")
+    value = statistics.median(shares)
+    table.add("flight recorder with a trigger, 1 million calls a second: of a core",
+              f"{value:.2%} of " + ", ".join(f"{x:.2%}" for x in sorted(shares)), "2 %", value <= 0.02)
+
+
 def bench_two_threads(table, quick):
     calls = 1000000 if quick else 5000000
     ratios, lost = [], []
@@ -182,6 +201,7 @@ def bench(table, quick, spread):
     bench_calls(table, quick, spread)
     bench_fallback(table, quick, spread)
     bench_loader(table, quick)
+    bench_flight(table, quick)
     bench_two_threads(table, quick)
     bench_attach(table, quick)
     bench_memory(table, quick)

@@ -16,6 +16,7 @@ import shutil
 import signal
 import statistics
 import subprocess
+import threading
 import time
 
 import tracers
@@ -254,19 +255,38 @@ def disk_bytes(directory):
     return sum(x.st_blocks * 512 for x in states.values())
 
 
-def measure_parts(table, seconds):
-    """A recording that is left on, of the machine as it is: what its disk and CPU pay."""
+@contextlib.contextmanager
+def new_processes(rate):
+    """Starts this many short processes a second while the block runs."""
+    ended = threading.Event()
+
+    def start():
+        while rate and not ended.wait(1 / rate):
+            subprocess.run(["/bin/true"], check=True)
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def measure_parts(table, seconds, rate):
+    """A recording that is left on, of the machine as it is: what its disk and CPU pay. rate: of new processes."""
     directory, recording = DIR / "parts.out", tracers.Recording()
     shutil.rmtree(directory, ignore_errors=True)
     argv = [project.XPROF, "record", "-q", "-a", "-F", 99, "--rotate", "60s", "-o", directory]
     with tracers.running(argv, signal.SIGINT) as process:
-        time.sleep(seconds)
+        with new_processes(rate):
+            time.sleep(seconds)
         process.send_signal(signal.SIGINT)
         recording.wait(process)
-    what = f"record -a -F 99 --rotate 60s for {seconds} s"
+    what = f"record -a -F 99 --rotate 60s for {seconds} s{f', {rate} new processes a second' if rate else ''}"
+    share, limit, peak = recording.cpu_s / seconds, 0.02 if rate else 0.01, recording.peak_rss_bytes
     table.add(f"{what}: MB per hour", f"{disk_bytes(directory) / seconds * 3600 / 1e6:.0f}")
-    table.add(f"{what}: of a core", f"{recording.cpu_s / seconds:.2%}")
-    peak = recording.peak_rss_bytes
+    table.add(f"{what}: of a core", f"{share:.2%}", f"{limit:.0%}", share <= limit)
     table.add(f"{what}: peak RSS", f"{peak / 1e6:.1f} MB", "64 MB", peak < 64e6)
     shutil.rmtree(directory, ignore_errors=True)
 
@@ -321,5 +341,6 @@ def bench(table, quick):
             for hz in STACK_RATES_HZ:
                 measure_stacks(table, load, hz, 1 if quick else 3, 5 if quick else 10)
         measure_bytes(table, 10 if quick else 60)
-    measure_parts(table, 60 if quick else 300)
+    for rate in (0, 45):
+        measure_parts(table, 60 if quick else 300, rate)
     measure_start(table, 3 if quick else 9)

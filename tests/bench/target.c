@@ -8,6 +8,7 @@
  *   crowd T      T more threads, which wait: the last of them makes the calls of 'last'; T
  *   last N       N calls in that thread; its CPU time, ns
  *   rate R MS    R calls a second, in bursts of a millisecond's worth, for MS milliseconds; the calls made
+ *   requests R MS  the same, each burst in a call of an instrumented function
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -28,7 +29,8 @@ static uint64_t now_ns(clockid_t clock)
 	return now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
-__attribute__((noinline, xray_always_instrument)) static void traced(void)
+/* Used: so it comes first in the file, where tools that trace one function find it. */
+__attribute__((used, noinline, xray_always_instrument)) static void traced(void)
 {
 	__asm__ volatile("");
 }
@@ -37,6 +39,12 @@ static void call(uint64_t times)
 {
 	while (times--)
 		traced();
+}
+
+__attribute__((noinline, xray_always_instrument)) static void request(uint64_t times)
+{
+	call(times);
+	__asm__ volatile("");
 }
 
 static void *thread(void *arg)
@@ -107,7 +115,7 @@ static uint64_t call_in_last(uint64_t times)
 	return ns;
 }
 
-static uint64_t call_at_rate(uint64_t per_s, uint64_t ms)
+static uint64_t call_at_rate(uint64_t per_s, uint64_t ms, void (*burst)(uint64_t times))
 {
 	uint64_t begin = now_ns(CLOCK_MONOTONIC);
 	uint64_t made = 0;
@@ -116,7 +124,7 @@ static uint64_t call_at_rate(uint64_t per_s, uint64_t ms)
 		uint64_t due = begin + i * NS_PER_MS;
 		struct timespec until = { due / NS_PER_S, due % NS_PER_S };
 
-		call(per_s * i / 1000 - made);
+		burst(per_s * i / 1000 - made);
 		made = per_s * i / 1000;
 		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 	}
@@ -145,7 +153,9 @@ int main(void)
 		} else if (sscanf(line, "last %llu", &a) == 1) {
 			answer = call_in_last(a);
 		} else if (sscanf(line, "rate %llu %llu", &a, &b) == 2) {
-			answer = call_at_rate(a, b);
+			answer = call_at_rate(a, b, call);
+		} else if (sscanf(line, "requests %llu %llu", &a, &b) == 2) {
+			answer = call_at_rate(a, b, request);
 		} else {
 			return 1;
 		}
