@@ -75,6 +75,7 @@ package-test	lintian
 package-test	procps
 package-test	systemd
 package-test	man-db
+package-test	python3-seccomp
 bench	linux-perf linux-tools-generic optional
 bench	bpftrace optional
 bench	uftrace optional
