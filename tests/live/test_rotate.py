@@ -117,6 +117,26 @@ def test_a_full_disk_is_a_pause(record, shares, start, tmpfs):
     assert full["seen"] == full["written"] + full["lost"]
 
 
+def test_a_full_disk_deletes_the_oldest_parts(record, shares, start, tmpfs):
+    """Then the recording goes on without help. The newest parts stay."""
+    place = tmpfs("size=64m")
+    out = place / "out"
+    out.mkdir(0o700)
+    old = [out / f"20260101T0000{n:02}Z" for n in range(6)]
+    for part in old:
+        part.mkdir(0o700)
+        (part / "manifest.json").write_bytes(bytes(8 << 20))
+    (place / "ballast").write_bytes(bytes(12 << 20))
+    session = record("--no-sleds", "--rotate=1h", "-F", "9999", "-p", start([shares, "60"]).pid, directory=out)
+    recording.wait_until(lambda: "the disk is full: the oldest parts" in session.messages(), session.messages)
+    recording.wait_until(lambda: "the disk has space again" in session.messages(), session.messages)
+    session.stop()
+    left = [part.exists() for part in old]
+    assert not left[0] and left == sorted(left), left
+    full, after = (manifest_of(part)["samples"] for part in parts_of(out)[-2:])
+    assert full["seen"] == full["written"] + full["lost"] and after["lost"] == 0
+
+
 def account(version, log):
     """{function: (calls, seconds)} by llvm-xray."""
     done = project.LlvmXray(version)("account", "-f", "csv", f"-instr_map={log.instr_map}", log.path)
