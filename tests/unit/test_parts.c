@@ -89,6 +89,27 @@ TEST(names)
 		assert_false(xp_file_is_part(others[i], &start_s));
 }
 
+/* The names are in the order of time, also if the clock was set back. */
+TEST_WITH(order, set_up, tear_down)
+{
+	static const char *const names[][2] = {
+		{ "20261127T231500Z", "20261127T231500Z" },	{ "20261127T231500Z", "20261127T231500Z-001" },
+		{ "20261127T221500Z", "20261127T231500Z-002" }, { "20261126T000000Z", "20261127T231500Z-003" },
+		{ "20261127T231501Z", "20261127T231501Z" },
+	};
+	const struct xp_outdir parts = { .fd = parts_fd, .path = "." };
+	const char *before = "";
+
+	for (size_t i = 0; i < XP_ARRAY_SIZE(names); i++) {
+		struct xp_outdir part;
+
+		assert_int_equal(xp_outdir_open_part(&part, &parts, names[i][0], before), 0);
+		assert_string_equal(part.name, names[i][1]);
+		before = names[i][1];
+		xp_outdir_leave(&part);
+	}
+}
+
 /* A part is kept until all of its time is older than the limit. */
 TEST_WITH(keep_time, set_up, tear_down)
 {

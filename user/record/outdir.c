@@ -464,17 +464,17 @@ int xp_outdir_open_parts(struct xp_outdir *outdir, const char *path)
 
 int xp_outdir_open_part(struct xp_outdir *part, const struct xp_outdir *parts, const char *name, const char *before)
 {
-	const bool same_second = !strncmp(before, name, strlen(name));
-	int length, err = -EEXIST;
+	int bytes = (int)strlen(name), length, err = -EEXIST;
+	const bool is_before = strncmp(name, before, (size_t)bytes) <= 0;
 
 	/* Not a duplicate: that would share the lock of the parts, which a child that ends this part must not keep. */
 	*part = (struct xp_outdir){ .fd = -1, .parent_fd = openat(parts->fd, ".", DIR_FLAGS) };
 	if (part->parent_fd < 0)
 		return -errno;
 	for (unsigned int i = 0; i < PARTS_IN_A_SECOND_MAX && err == -EEXIST; i++) {
-		snprintf(part->name, sizeof(part->name), i ? "%s-%03u" : "%s", name, i);
+		snprintf(part->name, sizeof(part->name), i ? "%.*s-%03u" : "%.*s", bytes, is_before ? before : name, i);
 		length = snprintf(part->path, sizeof(part->path), "%s/%s", parts->path, part->name);
-		if ((!same_second || strcmp(part->name, before) > 0) &&
+		if ((!is_before || strcmp(part->name, before) > 0) &&
 		    faccessat(part->parent_fd, part->name, F_OK, AT_SYMLINK_NOFOLLOW))
 			err = length < (int)sizeof(part->path) ? make(part) : -ENAMETOOLONG;
 	}

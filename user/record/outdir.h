@@ -39,8 +39,9 @@ int xp_outdir_open(struct xp_outdir *outdir, const char *path);
 int xp_outdir_open_parts(struct xp_outdir *outdir, const char *path);
 /*
  * Creates the directory of a part in the directory of parts, with the first of these names that is free: name, name-001
- * and so on. before: the name of the part before, or ""; a part of the same second comes after it, also if names in
- * between are free again. Returns 0 or -errno, likewise.
+ * and so on. before: the name of the part before, or ""; a part of the same second, or of an earlier one because the
+ * clock was set back, is named by that second and comes after it, also if names in between are free again. Returns 0 or
+ * -errno, likewise.
  */
 int xp_outdir_open_part(struct xp_outdir *part, const struct xp_outdir *parts, const char *name, const char *before);
 

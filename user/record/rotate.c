@@ -45,6 +45,8 @@ static int open_part(struct xp_rotation *rotation, const struct xp_clock *clock,
 	gmtime_r(&seconds, &tm);
 	strftime(name, sizeof(name), "%Y%m%dT%H%M%SZ", &tm);
 	err = xp_outdir_open_part(part, &rotation->parts, name, rotation->newest);
+	if (err == -EEXIST) /* the clock was set back for more parts than have names in a second */
+		err = xp_outdir_open_part(part, &rotation->parts, name, "");
 	if (!err)
 		snprintf(rotation->newest, sizeof(rotation->newest), "%s", part->name);
 	return err;
