@@ -2,6 +2,7 @@
 """Checks the flight recorder: it keeps the newest records in bounded memory and writes them on request."""
 import collections
 import json
+import os
 import pathlib
 import re
 import signal
@@ -376,18 +377,29 @@ def test_slow_calls_beyond_the_limit(record, slow_calls):
     assert f"5 calls took longer: 2 logs, {trigger['in_an_earlier_log']} in the log of an earlier one, " in recorded.messages
 
 
-def test_slow_call_before_the_end(record, slow_calls):
+def delay_s(pid):
+    """Returns how long a thread was runnable without a CPU, as the kernel counts it."""
+    return int(pathlib.Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+
+
+def test_slow_call_before_the_end(record, start, slow_calls):
     """
-    If the process exits right after its slow call, the log is still written. With waits, it has the time without a CPU.
+    If the process exits right after its slow call, the log is still written. With waits, it has the time without a CPU:
+    the process shares its CPU with a busy one, which it does not preempt when it wakes up.
     """
     process = slow_calls(f"{REQUESTS - 1}:60")
     session = record("--off-cpu", "--flight=1M", "--trigger=serve>50ms", "-p", process.pid)
     session.wait_attached()
+    cpu = {min(os.sched_getaffinity(0))}
+    os.sched_setaffinity(process.pid, cpu)
+    os.sched_setscheduler(process.pid, os.SCHED_IDLE, os.sched_param(0))
+    start(["sh", "-c", "while :; do :; done"], preexec_fn=lambda: os.sched_setaffinity(0, cpu))
     process.send_signal(signal.SIGUSR1)
     assert process.stdout.readline() == "ready\n"
+    delayed_s = delay_s(process.pid)
     process.send_signal(signal.SIGUSR1)
     assert process.wait(60) == 0
     recorded = session.finish().ok()
     (log,) = flights(recorded)
     assert log.flight["cause"] == "trigger" and log.flight["slow_call"]["calls"][0]["name"] == "serve"
-    assert 0 < log.flight["slow_call"]["runnable_s"] <= log.flight["slow_call"]["duration_s"] - 0.06
+    assert 0 < log.flight["slow_call"]["runnable_s"] <= min(delayed_s, log.flight["slow_call"]["duration_s"] - 0.06)
