@@ -124,7 +124,7 @@ static void set_excluded(const struct xp_throttled *one, enum xp_budget_state st
 			    : state == XP_BUDGET_COUNTED ? one->counter + 1
 							 : XP_EXCLUDED_OUT;
 
-	budget->excluded = (uint8_t)excluded;
+	__atomic_store_n(&budget->excluded, (uint8_t)excluded, __ATOMIC_RELAXED);
 	if (state == XP_BUDGET_RECORDED)
 		__atomic_store_n(&budget->out_tsc, UINT64_MAX, __ATOMIC_RELAXED);
 }

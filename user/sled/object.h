@@ -41,7 +41,7 @@ struct xp_function_budget {
 	uint64_t out_tsc;	      /* since when no process has its sleds (atomic; UINT64_MAX: some have) */
 	uint32_t calls[XP_CALL_WAYS]; /* entries recorded since the last reading */
 	uint32_t memory_ns;	      /* cost of a call that is recorded in memory */
-	uint8_t excluded;	      /* how its patched sleds are */
+	uint8_t excluded;	      /* how its patched sleds are, or are about to be (atomic) */
 };
 
 struct xp_object {

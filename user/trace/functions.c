@@ -86,7 +86,8 @@ bool xp_functions_excluded(const void *arg, uint32_t fn_id)
 
 		if (!range->budget || fn_id <= range->fdr_base || fn_id - range->fdr_base > range->function_count)
 			continue;
-		return xp_function_is_out(&range->budget[fn_id - range->fdr_base], UINT64_MAX);
+		return __atomic_load_n(&range->budget[fn_id - range->fdr_base].excluded, __ATOMIC_RELAXED) !=
+		       XP_EXCLUDED_NOT;
 	}
 	return false;
 }

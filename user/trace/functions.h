@@ -43,7 +43,10 @@ int xp_functions_add(struct xp_functions *functions, struct xp_object *object, c
 int xp_functions_copy(struct xp_functions *functions, const struct xp_functions *from);
 void xp_functions_free(struct xp_functions *functions);
 
-/* Whether a budget has excluded a function of the log now. arg: the functions (xp_thread_forget_if()). */
+/*
+ * Whether a budget has excluded a function of the log, or is excluding it: its sleds may be restored. arg: the functions
+ * (xp_thread_forget_if()).
+ */
 bool xp_functions_excluded(const void *arg, uint32_t fn_id);
 
 /* Whether a budget had excluded the function at this time. */

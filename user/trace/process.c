@@ -328,7 +328,7 @@ static int end_thread(struct xp_processes *processes, struct xp_thread *thread)
 
 	while (stacks->count > 1)
 		err = end_thread(processes, stacks->places[stacks->places[0].stack == thread].stack) ?: err;
-	/* The thread may end before xp_processes_forget() is called for functions that were just taken out. */
+	/* The thread may end before xp_processes_forget() is called for functions that are being taken out. */
 	err = xp_thread_forget_if(thread, xp_functions_excluded, &thread->process->functions) ?: err;
 	err = xp_thread_flush(thread) ?: err;
 	xp_process_end_flight_thread(thread->process, thread);
