@@ -58,6 +58,23 @@ TEST_WITH(test_in_use, start, finish)
 	assert_true(store.bytes <= XP_CFI_STORE_BYTES_MAX);
 }
 
+/* Four tables are in use where three fit: one is rebuilt at most every XP_CFI_STORE_USED_NS. */
+TEST_WITH(test_no_circle, start, finish)
+{
+	const uint64_t step_ns = XP_CFI_STORE_USED_NS / 1000;
+	size_t built = 0;
+
+	for (uint64_t i = 0; i < 2500; i++) {
+		const uint64_t key = 1 + i % 4, now_ns = SECOND_NS + i * step_ns;
+
+		if (has(key, now_ns) || xp_cfi_store_is_full(&store, now_ns))
+			continue;
+		put(key, now_ns);
+		built++;
+	}
+	assert_int_equal(built, 4 + 2);
+}
+
 /* An unused table is evicted, and no request waits. */
 TEST_WITH(test_unused, start, finish)
 {
