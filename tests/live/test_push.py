@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Checks record --push from the recording to the engine, and the privileges of the processes involved."""
+import contextlib
 import json
 import os
 import pathlib
@@ -31,12 +32,14 @@ def place():
 
 
 def children(pid, name):
-    """Returns the descendants of a process with this name."""
+    """Returns the descendants of a process with this name. Others may end meanwhile."""
     found = []
-    for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in path.read_text().split():
-            own = [int(child)] if pathlib.Path(f"/proc/{child}/comm").read_text().strip() == name else []
-            found += own + children(child, name)
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+            for child in path.read_text().split():
+                found += children(child, name)
+        if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == name:
+            found.append(int(pid))
     return found
 
 
