@@ -8,7 +8,6 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 
 import pytest
 
@@ -121,13 +120,6 @@ def jit(xprof, record):
 # ---- runtimes ----
 
 
-def test_node_perf_map(run, jit):
-    need("node")
-    node = run(["node", "--perf-basic-prof", PROGRAMS / "hot.js", "60"])
-    wait_for_text(maps_of(node.pid)[0], "hotLoop")
-    jit(node.pid).assert_hot("JS:.*(hotLoop|leaf|main)_")
-
-
 def test_node_jitdump(run, jit, tmp_path):
     """Node writes its own jitdump, in the directory where it was started, and no perf map."""
     need("node")
@@ -137,16 +129,13 @@ def test_node_jitdump(run, jit, tmp_path):
     jit(node.pid).assert_hot("JS:.*(hotLoop|leaf|main)_")
 
 
-@pytest.mark.parametrize("version", [14, 19])
-def test_lli(run, jit, tmp_path, version):
+def test_lli(run, jit, tmp_path):
     """lli provides GDB's interface without an option."""
-    need(f"lli-{version}", f"clang-{version}")
+    need("lli-19", "clang-19")
     code = tmp_path / "interpreted.ll"
-    made = project.run(
-        [f"clang-{version}", "-O1", "-g", "-S", "-emit-llvm", PROGRAMS / "interpreted.c", "-o", code]
-    )
+    made = project.run(["clang-19", "-O1", "-g", "-S", "-emit-llvm", PROGRAMS / "interpreted.c", "-o", code])
     assert made.returncode == 0, made.stderr
-    lli = run([f"lli-{version}", code])
+    lli = run(["lli-19", code])
     targets.wait_for_cpu_time(lli.pid, seconds=1)
     done = jit(lli.pid)
     done.assert_hot("^hot_loop$")
@@ -205,20 +194,14 @@ def java(run, java_classes):
 
 
 def test_jvm(java, jit):
-    """The JVM writes its perf map when xprof requests it."""
-    jvm = java()
-    assert not maps_of(jvm.pid)[0].exists()
-    jit(jvm.pid, "--jvm-attach").assert_hot(r"Hot\.(hotLoop|leaf)")
-    assert jvm.poll() is None
-    assert not list(pathlib.Path("/tmp").glob(f".attach_pid{jvm.pid}"))
-
-
-def test_jvm_not_asked(java, jit):
-    """Without the option, xprof writes no file and sends no signal."""
+    """The JVM writes its perf map when xprof requests it. Without the option, xprof writes no file and sends no signal."""
     jvm = java()
     done = jit(jvm.pid)
     assert done.unnamed > 20 and not done.named, done.entry
     assert not maps_of(jvm.pid)[0].exists() and not pathlib.Path(f"/tmp/.java_pid{jvm.pid}").exists()
+    jit(jvm.pid, "--jvm-attach").assert_hot(r"Hot\.(hotLoop|leaf)")
+    assert jvm.poll() is None
+    assert not list(pathlib.Path("/tmp").glob(f".attach_pid{jvm.pid}"))
 
 
 def test_jvm_without_a_handler(java, jit):
@@ -333,16 +316,20 @@ def test_samples_are_all_there(ours, jit):
 # ---- hostile targets ----
 
 
-@pytest.mark.parametrize("way", ["none", "fifo", "symlink", "hardlink", "foreign", "huge", "list", "trap"])
-def test_hostile(ours, jit, way):
+def test_hostile(ours, xprof, record):
     """A malformed map or list provides no names, and does not block xprof."""
-    process = ours(way)
-    before = time.monotonic()
-    done = jit(process.pid)
-    assert time.monotonic() - before < recording.READY_S
-    assert done.unnamed >= 10 and not done.named, done.entry
-    assert "lie" not in done.report
-    assert process.poll() is None
+    ways = ("none", "fifo", "symlink", "hardlink", "foreign", "huge", "list", "trap")
+    processes = [ours(way) for way in ways]
+    pids = ",".join(str(process.pid) for process in processes)
+    session = record("-p", pids, "--no-sleds", "-F", "999").wait_attached()
+    for process in processes:
+        targets.wait_for_cpu_time(process.pid, seconds=0.1)
+    recorded = session.stop()
+    done = Jit(xprof, recorded, processes[0].pid)
+    assert not done.named and "lie" not in done.report, done.report
+    samples = {entry["pid"]: entry["samples"] for entry in recorded.manifest["samples"]["profiles"]}
+    for way, process in zip(ways, processes):
+        assert samples[process.pid] >= 10 and process.poll() is None, (way, samples)
 
 
 def test_control_characters(ours, jit):
