@@ -84,7 +84,7 @@ def is_unseen(character):
 def assert_clean(output):
     """Checks output for control characters and returns its lines."""
     text = output.decode()  # strict
-    bad = {c for c in text if c != "\n" and is_unseen(c)}
+    bad = {c for c in set(text) if c != "\n" and is_unseen(c)}
     assert not bad, f"{bad} in {text!r}"
     lines = text.split("\n")
     assert lines.pop() == ""
