@@ -472,23 +472,6 @@ class Orphan:
         return None if pathlib.Path(f"/proc/{self.pid}").exists() else -1
 
 
-@pytest.mark.together("kills")
-def test_second_signal_aborts(xprof, busy, tmp_path):
-    """A second signal at any moment: the sleds are restored before xprof ends."""
-    chance = random.Random(SEED)
-    target = busy()
-    for round_number in range(2):
-        number = (signal.SIGINT, signal.SIGTERM)[round_number % 2]
-        directory = tmp_path / f"twice{round_number}"
-        argv = [xprof.path, "record", PATCH, "-q", "-o", directory, "-p", str(target.pid)]
-        process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
-        time.sleep(chance.uniform(0.1, 0.5))
-        recording.signal_twice(process, number, chance.uniform(0, 0.1))
-        messages = process.communicate(timeout=60)[1]
-        recording.assert_ended_by(process, number, messages, directory)
-        target.assert_unharmed()
-
-
 def test_stopped_target(record, busy):
     """A stopped target is patched and restored, stays stopped, and works after SIGCONT."""
     target = busy(pause_us=1000)
