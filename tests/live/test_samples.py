@@ -73,13 +73,24 @@ def sampled(xprof, record):
     return lambda *args, **options: Sampled(xprof, record("--no-sleds", *args, **options).finish())
 
 
-def assert_shares(top, expected):
-    """Checks {function: cumulative share}. Accepts a deviation that chance explains, or of one percentage point."""
-    total = sum(flat for flat, _ in top.values())
-    for name, share in expected.items():
-        found = profiles.share(top, name)
-        z = (found - share) / math.sqrt(share * (1 - share) / total)
-        assert abs(found - share) <= 0.01 or abs(z) <= 4, f"{name}: {found:.3f} instead of {share} (z = {z:.1f})"
+def cut_of(entry):
+    """
+    Returns the number of stacks that lack callers, which xprof reports. With slow clocks on a busy machine, these were
+    two thirds of all.
+    """
+    return entry["stacks"]["seen"] - entry["stacks"]["complete"]
+
+
+def assert_shares(top, cut):
+    """
+    Checks the shares of both functions of shares.c, which have all samples but those of its start and `cut` ones.
+    Accepts a deviation that chance explains, or of one percentage point.
+    """
+    (_, most), (_, rest) = top["work_a"], top["work_b"]
+    assert most + rest + cut >= 0.95 * sum(flat for flat, _ in top.values()), top
+    found = most / (most + rest)
+    z = (found - 0.75) / math.sqrt(0.75 * 0.25 / (most + rest))
+    assert abs(found - 0.75) <= 0.01 or abs(z) <= 4, f"work_a: {found:.3f} instead of 0.75 (z = {z:.1f})"
 
 
 def tops(path, program):
@@ -97,11 +108,11 @@ def quick_top(path, program):
     return profiles.go_top(path) if profiles.GO else profiles.perl_top(path, program)
 
 
-def assert_work(path, program, by_each=False):
-    """by_each: by each reader. They find the binary in different ways."""
+def assert_work(path, program, by_each=False, cut=0):
+    """by_each: by each reader. They find the binary in different ways. cut: see cut_of()."""
     for top in tops(path, program).values() if by_each else [quick_top(path, program)]:
         assert {"work_a", "work_b"} <= set(top), top
-        assert_shares(top, {"work_a": 0.75, "work_b": 0.25})
+        assert_shares(top, cut)
 
 
 def start_waiting(start, path, *args):
@@ -304,12 +315,13 @@ def test_whole_machine(xprof, record, start, shares, tmp_path):
     (entry,) = [e for e in recorded.of(pid=process.pid) if e["comm"].startswith("shares")]
     path = recorded.directory / entry["file"]
     assert_cpu_time(profiles.Profile(path).seconds, cpu_of(output))
-    assert_work(path, shares)
-    path = recorded.one(comm="contained")
+    assert_work(path, shares, cut=cut_of(entry))
+    (entry,) = recorded.of(comm="contained")
+    path = recorded.directory / entry["file"]
     assert not (inside / "contained").exists()
     assert_cpu_time(profiles.Profile(path).seconds, cpu_of(contained.stdout))
     (copy,) = {line.split(None, 5)[5] for line in profiles.Profile(path).mappings if "contained" in line.rsplit("/", 1)[-1]}
-    assert_work(path, copy, by_each=True)
+    assert_work(path, copy, by_each=True, cut=cut_of(entry))
     names = collections.Counter()
     for entry in recorded.entries:
         if profiles.GO and entry["samples"] and entry["pid"] in (0, *(e["pid"] for e in recorded.of(comm="dd"))):
