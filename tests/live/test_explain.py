@@ -128,7 +128,7 @@ def test_other_causes(xprof, record, waiting, program):
     assert (log["thread"], log["primitive"], log["does"]) == ("reader", "write", "sleeps in drain"), log
     assert (helper["thread"], helper["primitive"]) == ("worker", "wait4"), helper
     assert helper["text"].endswith(" in run_helper (wait4)"), helper
-    assert all(4 <= cause["calls"] <= 8 for cause in (plan, log, helper))
+    assert all(4 <= cause["calls"] <= 8 for cause in (plan, log, helper)), (plan, log, helper)
 
 
 @pytest.mark.alone("whatever else runs is a neighbour, too")

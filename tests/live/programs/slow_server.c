@@ -97,10 +97,6 @@ TRACED static int write_journal(unsigned int request)
 	return (int)request;
 }
 
-/*
- * Uses 0.3 ms of CPU time in three parts. With the lowest priority, after each part busy() gets the CPU for some
- * milliseconds: this takes far longer than the sleep, and than SLOW_S.
- */
 TRACED static void compute(void)
 {
 	double begin = seconds(CLOCK_MONOTONIC);
@@ -113,13 +109,7 @@ TRACED static void compute(void)
 	setpriority(PRIO_PROCESS, thread, 19);
 	__atomic_store_n(&is_busy, 1, __ATOMIC_RELAXED);
 	sleep_ms(2);
-	for (int part = 0; part < 3; part++) {
-		double until = seconds(CLOCK_THREAD_CPUTIME_ID) + 0.0001;
-
-		while (seconds(CLOCK_THREAD_CPUTIME_ID) < until)
-			;
-		sched_yield();
-	}
+	starve();
 	__atomic_store_n(&is_busy, 0, __ATOMIC_RELAXED);
 	setpriority(PRIO_PROCESS, thread, priority);
 	sched_setaffinity(0, sizeof(cpus), &cpus);
