@@ -172,6 +172,7 @@ def test_children_and_programs(xprof, program, start, tmp_path):
     recording.wait_until(lambda: targets.children(process.pid), "no child")
     for options, called in ((["-p", process.pid], False), (["--follow", "-p", process.pid], True), (["--exec", path], False)):
         done = xprof("record", "--dry-run", *options)
+        assert done.returncode == 0, done.stderr
         sleds, rate, _, _ = forecast(done.stdout)
         assert sleds >= 26000 and (rate > 1000) == called, (options, done.stdout)
     leftovers.assert_nothing_left(process.pid)
