@@ -257,7 +257,7 @@ def test_kill_beside_restless_target(xprof, churn, tmp_path, what):
     target = churn(what)
     for number in range(3):
         directory = tmp_path / f"killed{number}"
-        process = subprocess.Popen([xprof.path, "record", WHOLE, "-q", "--follow", "-o", directory, "-p", str(target.pid)])
+        process = subprocess.Popen([xprof.path, "record", PROBE, WHOLE, "-q", "--follow", "-o", directory, "-p", str(target.pid)])
         time.sleep(chance.uniform(0, 0.6))
         process.kill()
         process.wait()

@@ -320,10 +320,14 @@ def test_hostile(ours, xprof, record):
     """A malformed map or list provides no names, and does not block xprof."""
     ways = ("none", "fifo", "symlink", "hardlink", "foreign", "huge", "list", "trap")
     processes = [ours(way) for way in ways]
+    for process in processes:
+        process.send_signal(signal.SIGSTOP)
     pids = ",".join(str(process.pid) for process in processes)
     session = record("-p", pids, "--no-sleds", "-F", "999").wait_attached()
     for process in processes:
+        process.send_signal(signal.SIGCONT)
         targets.wait_for_cpu_time(process.pid, seconds=0.1)
+        process.send_signal(signal.SIGSTOP)
     recorded = session.stop()
     done = Jit(xprof, recorded, processes[0].pid)
     assert not done.named and "lie" not in done.report, done.report
