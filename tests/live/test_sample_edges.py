@@ -185,7 +185,7 @@ def test_process_and_threads_that_rename_themselves(xprof, record, start, progra
         recorded = checked(xprof, record("-F", "999", "--", path).finish())
         output, entries = recorded.output, recorded.manifest["samples"]["profiles"]
     assert [e["comm"] for e in entries] == ["the-server"], entries
-    assert not [e for e in recorded.manifest["samples"]["profiles"] if e["comm"].startswith("worker")]
+    assert not [e for e in recorded.manifest["samples"]["profiles"] if e["comm"].startswith("worker/")]
     assert entries[0]["file"].startswith("the-server"), entries
     seconds = profiles.Profile(recorded.directory / entries[0]["file"]).seconds
     assert_cpu_time(seconds, cpu_of(output), 0.15)
