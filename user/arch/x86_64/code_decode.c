@@ -82,7 +82,10 @@ static bool is_rip_relative(const ZydisDecodedInstruction *from)
 	       from->raw.modrm.rm == RIP_RELATIVE_RM && from->raw.disp.size == 32;
 }
 
-/* Whether the instruction has an operand in memory that a wrong address, or the end of a file, makes unreadable. */
+/*
+ * Returns whether the instruction has a memory operand that cannot be read if its address is wrong or after the end of
+ * a file.
+ */
 static bool has_unsafe_memory(const ZydisDecodedInstruction *from)
 {
 	bool is_stack = from->raw.modrm.rm == SIB_FOLLOWS_RM && from->raw.sib.base == SIB_RSP && !from->raw.rex.B &&
@@ -96,7 +99,10 @@ static bool has_unsafe_memory(const ZydisDecodedInstruction *from)
 	       !is_thread && !is_rip_relative(from) && from->mnemonic != ZYDIS_MNEMONIC_LEA;
 }
 
-/* Only what compilers put into the first and last instructions of functions is known not to. */
+/*
+ * Returns false only for the instructions that compilers put at the start and the end of functions: they are known not
+ * to fault.
+ */
 static bool may_fault(const ZydisDecodedInstruction *from)
 {
 	switch (from->meta.category) {

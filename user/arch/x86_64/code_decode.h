@@ -58,7 +58,7 @@ struct xp_code_place {
 	int64_t offset;
 };
 
-/* Returns where the jmp of kind XP_CODE_INDIRECT at the front of code finds its target. */
+/* Returns the register or memory place with the target of the jmp of kind XP_CODE_INDIRECT at the front of code. */
 bool xp_code_jump_place(const uint8_t *code, size_t size, struct xp_code_place *place);
 
 enum xp_code_write {

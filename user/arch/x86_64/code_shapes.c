@@ -93,7 +93,7 @@ size_t xp_long_nops_bytes(const uint8_t *code, size_t bytes)
 
 /* ---- other code ---- */
 
-/* Searches by the rarest byte; the setup cost of memmem(3) is too high for many short gaps. */
+/* Searches for the rarest byte; the setup cost of memmem(3) is too high for many short gaps. */
 const uint8_t *xp_signal_return_find(const uint8_t *code, size_t bytes)
 {
 	static const uint8_t wanted[XP_SIGNAL_RETURN_BYTES] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
@@ -134,7 +134,7 @@ size_t xp_init_reserved_at(const uint8_t first[XP_INIT_FIRST_BYTES], const uint8
 }
 
 /*
- * syscall; test %rax,%rax; jl error; je child; ret. Then, covered by an entry again, the child: xor %ebp,%ebp; and
+ * syscall; test %rax,%rax; jl error; je child; ret. The child follows, with an unwind entry: xor %ebp,%ebp; and
  * $-16,%rsp.
  */
 size_t xp_clone3_bytes(const uint8_t code[XP_CLONE3_BYTES])
@@ -167,8 +167,8 @@ static size_t go_load_bytes(const uint8_t *code, size_t bytes)
 }
 
 /*
- * Bytes of call *%r12, *%rdi, *%rax, of the first of two calls (newstack, and abort if that returns), or of a call that
- * is followed by mov 0x8(%rsp),%rdi (asmcgocall_landingpad, since Go 1.24).
+ * Returns the bytes of one of these calls: call *%r12, *%rdi or *%rax; the first of two calls (newstack, then abort in
+ * case newstack returns); a call before mov 0x8(%rsp),%rdi (asmcgocall_landingpad, since Go 1.24).
  */
 static size_t go_call_bytes(const uint8_t *code, size_t bytes)
 {
@@ -181,7 +181,7 @@ static size_t go_call_bytes(const uint8_t *code, size_t bytes)
 	return bytes >= 6 && code[0] == 0xe8 && code[5] == 0xe8 ? 5 : 0;
 }
 
-/* The arguments of the call are stored in between, and the stack is aligned. */
+/* Between the switch and the call, the code stores the arguments of the call and aligns the stack. */
 #define GO_CALL_WITHIN 48
 
 bool xp_go_switch_find(const uint8_t *code, size_t bytes, struct xp_go_switch *found)

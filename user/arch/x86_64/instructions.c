@@ -14,7 +14,10 @@
 /* Exit codes of the child. */
 enum { HAS_NONE, HAS_RDFSBASE, HAS_BOTH };
 
-/* A hypervisor that leaves the host's number of the CPU does so on each CPU, and few of them are equal by chance. */
+/*
+ * CPUs on which rdpid is tried. If a hypervisor passes on the CPU number of the host, the number is wrong on most CPUs,
+ * and equal to the guest's only by chance.
+ */
 #define CPUS_TRIED 4
 #define CPU_MASK ((1u << XP_CALL_CPU_BITS) - 1)
 
@@ -64,7 +67,7 @@ static bool rdpid_is_right(void)
 static int execute(void *unused)
 {
 	(void)unused;
-	/* A handler: the kernel logs a death by SIGILL. */
+	/* Without a handler for SIGILL, the kernel logs the death of the child. */
 	signal(SIGILL, end_without);
 	if (!rdfsbase_is_right())
 		return HAS_NONE;

@@ -11,7 +11,7 @@
 
 struct xp_instructions {
 	bool rdfsbase; /* programs can execute it, and it returns their fs base */
-	bool rdpid;    /* the same, and its low bits are the number of the CPU */
+	bool rdpid;    /* the same, and its low bits are the CPU number */
 };
 
 /*
@@ -19,7 +19,7 @@ struct xp_instructions {
  */
 struct xp_instructions xp_instructions_try(void);
 
-/* Why a program without rdfsbase cannot record calls in memory, with the remedy. */
+/* Reason and remedy to print if programs cannot execute rdfsbase, and so cannot record calls in memory. */
 #define XP_NO_RDFSBASE "programs cannot execute rdfsbase here: Linux 5.9 lets them, if not started with nofsgsbase"
 
 #endif

@@ -132,7 +132,7 @@ bool xp_patch_decode(enum xp_sled_kind kind, const uint8_t *bytes, uint64_t addr
 
 size_t xp_patch_head(enum xp_sled_kind kind, uint8_t bytes[2])
 {
-	bytes[0] = 0xeb; /* jmp over the rest */
+	bytes[0] = 0xeb; /* jmp over the rest of the sled */
 	switch (kind) {
 	case XP_SLED_EXIT:
 		bytes[0] = 0xc3;

@@ -32,27 +32,27 @@ static inline bool xp_patch_possible(const struct xp_sled *sled)
 	return !sled->conditional && !sled->is_probed;
 }
 
-/* The stub slot that serves a sled. args: entries record arguments (--args). */
+/* Returns the stub slot that a sled calls. args: entries record arguments (--args). */
 enum xp_stub_slot xp_patch_slot(enum xp_sled_kind kind, bool args);
 
 /*
- * Encodes a patched sled for this address of its process. slot is the address of its slot. Returns the number of bytes,
+ * Encodes a patched sled for this address of its process. slot: address of the stub slot. Returns the number of bytes,
  * all of which must be written (xp_sled_bytes()), or 0 if the stub is out of reach.
  */
 size_t xp_patch_encode(const struct xp_sled *sled, uint32_t fn, uint64_t address, uint64_t slot,
 		       uint8_t bytes[XP_SLED_BYTES_MAX]);
 
-/* Like xp_patch_encode(), for an entry sled whose calls are only counted, by this counter of the stub at `stub`. */
+/* Like xp_patch_encode(), for an entry sled that only counts calls, with this counter of the stub at `stub`. */
 size_t xp_patch_encode_count(const struct xp_sled *sled, uint32_t counter, uint64_t address, uint64_t stub,
 			     uint8_t bytes[XP_SLED_BYTES_MAX]);
 
 /*
- * Decodes the branch target of a sled that was patched this way. Returns false if it was not. bytes has xp_sled_bytes()
- * bytes.
+ * Decodes the branch target of a sled that xp_patch_encode() patched. Returns false for other bytes. bytes has
+ * xp_sled_bytes() bytes.
  */
 bool xp_patch_decode(enum xp_sled_kind kind, const uint8_t *bytes, uint64_t address, uint64_t *slot);
 
-/* The bytes that unpatch a sled. Returns their number, 1 or 2. */
+/* Stores the bytes that unpatch a sled. Returns their number, 1 or 2. */
 size_t xp_patch_head(enum xp_sled_kind kind, uint8_t bytes[2]);
 
 /*

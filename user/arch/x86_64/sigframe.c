@@ -7,7 +7,7 @@
 
 #include "base/util.h"
 
-/* Context flags: there is extended state; ss is saved; ss is to be restored strictly. */
+/* Context flags: the frame has extended state; ss is saved; ss must be restored exactly. */
 #define UC_FP_XSTATE 1u
 #define UC_SIGCONTEXT_SS 2u
 #define UC_STRICT_RESTORE_SS 4u
@@ -59,12 +59,12 @@ static uint64_t get64(const uint8_t *from)
 	return value;
 }
 
-/* ptrace gives the features of the CPU in the software bytes, and the features in use in the header. */
+/* ptrace stores the features of the CPU in the software bytes, and the features in use in the header. */
 static uint64_t features_of(const struct xp_sigframe_state *state)
 {
 	uint64_t possible = get64(state->extended + SOFTWARE_OFFSET);
 
-	/* ptrace always includes the protection keys, whatever the header says about them. */
+	/* ptrace always includes the protection keys, even if the header does not list them. */
 	return (get64(state->extended + HEADER_OFFSET) & possible) | FEATURES_LEGACY | (possible & FEATURE_PKRU);
 }
 

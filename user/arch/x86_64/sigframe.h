@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A signal frame made from outside: rt_sigreturn(2) restores all registers and the signal mask of a thread from it.
- * Pure, bytes only. A system call that the thread was in is restarted, as after a stop without a signal. A call with a
- * timeout then waits for the full timeout again.
+ * Makes a signal frame for a stopped thread: rt_sigreturn(2) restores all registers and the signal mask from it. Works
+ * on bytes only. If the thread was in a system call, the frame restarts the call, as after a stop without a signal. A
+ * call with a timeout then waits for the full timeout again.
  *
  * Source of the format: struct rt_sigframe and struct ucontext (arch/x86/include/asm/sigframe.h), struct sigcontext_64
  * and struct _fpx_sw_bytes (arch/x86/include/uapi/asm/sigcontext.h), restore_sigcontext()
@@ -17,7 +17,7 @@
 #include <sys/user.h>
 
 #define XP_SIGFRAME_ALIGN 64
-/* Offset in the frame at which the stack pointer must be for the system call. */
+/* Offset in the frame to which the stack pointer must point when rt_sigreturn(2) is called. */
 #define XP_SIGFRAME_SP 8
 /* Enough for the state of today's CPUs, AMX included. */
 #define XP_SIGFRAME_BYTES_MAX (12u << 10)
@@ -29,9 +29,9 @@ struct xp_sigframe_state {
 	size_t extended_bytes;
 };
 
-/* Size of the frame for this state. Returns 0 if the extended state has an unknown form. */
+/* Returns the size of the frame for this state, or 0 if the extended state has an unknown form. */
 size_t xp_sigframe_bytes(const struct xp_sigframe_state *state);
-/* Makes the frame for this address of the process, a multiple of XP_SIGFRAME_ALIGN. */
+/* Makes the frame for this address in the process, a multiple of XP_SIGFRAME_ALIGN. */
 void xp_sigframe_make(uint8_t *frame, uint64_t address, const struct xp_sigframe_state *state);
 
 #endif

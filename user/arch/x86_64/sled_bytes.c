@@ -32,8 +32,8 @@ size_t xp_sled_bytes(enum xp_sled_kind kind)
 }
 
 /*
- * Only the first instruction counts. The runtime restores nothing else when it unpatches, so the bytes behind it keep
- * the remains of a call. Custom events of map version 0 (jmp +20) are not supported.
+ * Compares only the first instruction. XRay's runtime restores only this instruction when it unpatches; the bytes after
+ * it remain those of the call. Custom events of map version 0 (jmp +20) are not supported.
  */
 bool xp_sled_intact(enum xp_sled_kind kind, const uint8_t *bytes)
 {

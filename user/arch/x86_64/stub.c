@@ -22,7 +22,7 @@ _Static_assert(XP_STUB_RINGS == XP_STUB_ROOM, "behind the counters");
 
 #define NOP XP_STUB_NOP
 #define RET 0xc3
-/* cmpb $0,flag(%rip); je over the nop and the ret, to those of children. */
+/* cmpb $0,flag(%rip); in children, je skips the first nop and its ret and reaches the children's nop and ret. */
 #define GUARD_BYTES 9
 #define NOP_RET_BYTES 2
 
@@ -84,9 +84,11 @@ static void make_slot(uint8_t *page, enum xp_stub_slot slot)
 }
 
 /*
- * The CPU number is in the limit of a segment, from which the vDSO's getcpu() also reads it (vdso_read_cpunode(),
- * arch/x86/include/asm/segment.h). If the kernel ever changed that, threads would merely share a counter. A word of
- * another kind comes from a thread that was inside the sled while the sled was rewritten; it is not counted.
+ * The CPU number is in the limit of a segment; the vDSO's getcpu() reads it the same way (vdso_read_cpunode(),
+ * arch/x86/include/asm/segment.h). If a future kernel stores something else there, threads only share a counter.
+ *
+ * A thread that was inside the sled while the sled was rewritten may pass a word of another kind; the slot does not
+ * count it.
  */
 static void make_counting_slot(uint8_t *code)
 {
@@ -130,7 +132,7 @@ static void make_counting_slot(uint8_t *code)
 #define SECTIONS 0xac0u
 #define EH_FRAME_BYTES (SYMBOLS - EH_FRAME)
 
-/* Also the stub's version: a stub with other bytes belongs to another version of xprof. */
+/* The suffix is the stub's version: change it with the bytes of the stub. */
 static const char names[] = "\0xprof_stub_9";
 static const char section_names[] = "\0.text\0.eh_frame\0.symtab\0.strtab\0.shstrtab";
 
@@ -141,7 +143,7 @@ static const uint8_t cie[] = {
 	0x14, 0, 0, 0,	  0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, /* pcrel, sdata4 */
 	0x0c, 7, 8, 0x90, 1, 0, 0, /* CFA = rsp + 8, the return address at CFA - 8 */
 };
-/* The rows of the counting slot; those of the slots that record in memory follow. */
+/* The unwind rows of the counting slot. The rows of the slots that record in memory follow. */
 static const uint8_t fde[] = {
 	LENGTH, sizeof(cie) + 4,
 	0,	0,
@@ -174,7 +176,7 @@ static void make_eh_frame(uint8_t *page)
 	put32(start + FDE_START, (uint32_t)(XP_STUB_TEXT - (EH_FRAME + sizeof(cie) + FDE_START)));
 	put32(start + FDE_RANGE, XP_STUB_TEXT_BYTES);
 	end = xp_stub_put_memory_cfi(start + sizeof(fde), COUNT_END);
-	/* DW_CFA_nop up to a multiple of 4, then zeros, which are the terminator. */
+	/* DW_CFA_nop up to a multiple of 4. The zeros after it are the terminator. */
 	put32(start, ((uint32_t)(end - start) + 3) / 4 * 4 - 4);
 }
 

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The slots of the stub that record a call in memory, without the kernel (call_ring.h). A slot ends in a nop with a
- * uprobe, as XP_STUB_CALL has it: a thread without a ring, or with a full one, falls through to it. The BPF program
- * finds the fs base of the thread in rax, and three registers on the stack (stub_memory_call in bpf/sled.bpf.c). A
- * child of fork() falls through to another nop: it has no table until xprof gives it one (call_rings.h).
+ * The slots of the stub that record a call in memory, without the kernel (call_ring.h). Each slot ends in a nop with a
+ * uprobe, like XP_STUB_CALL, for the slow path: a thread without a ring, or with a full ring, runs into the nop. The
+ * BPF program finds the fs base of the thread in rax, and three registers on the stack (stub_memory_call in
+ * bpf/sled.bpf.c). A child of fork() runs into another nop: it has no table until xprof makes one (call_rings.h).
  *
- * The code preserves all registers but r10 and the flags, even r11: some calling conventions pass arguments in it. It
- * reserves a record with xadd, without a lock prefix: that is one instruction, so no signal handler of the thread, the
- * only other writer, can come in between. Between the test of the limit and the xadd, one can: XP_CALL_RING_MARGIN. The
- * store of the word commits the record. x86 keeps the order of stores.
+ * The code preserves all registers except r10 and the flags, even r11: some calling conventions pass arguments in r11.
+ * xadd without a lock prefix reserves a record: xadd is a single instruction, so a signal handler of the thread, the
+ * only other writer, cannot interrupt it. A handler can run between the test of the limit and the xadd:
+ * XP_CALL_RING_MARGIN. The store of the word commits the record; x86 preserves the order of stores.
  *
- * An entry and an exit cost 34 ns here, about half of it for rdtsc. With a uprobe on the nop, they cost 700 ns.
+ * An entry and an exit cost 34 ns on the machine of development, about half of it for rdtsc. With a uprobe on the nop,
+ * they cost 700 ns.
  */
 #include <string.h>
 
@@ -30,7 +31,7 @@ __asm__(".pushsection .rodata\n"
 	"xp_stub_memory_code:\n"
 	".set stub, xp_stub_memory_code - " NUMBER(XP_STUB_MEMORY) "\n"
 
-	/* An instruction that accesses the table or a ring: xp_stub_ring_access(). */
+	/* An instruction that accesses the table or a ring, see xp_stub_ring_access(). */
 	".macro ring text:vararg\n"
 	"91:	\\text\n"
 	"92:\n"
@@ -40,9 +41,9 @@ __asm__(".pushsection .rodata\n"
 	".endm\n"
 
 	/*
-	 * The number of the thread's ring, in rax. Two entries are possible: the one that the hash of the fs base says,
-	 * and its neighbor, for which the caller calls next_entry if the result is above 255. r11: the entry. Changes
-	 * rdx. Goes to 9 if the process has no table.
+	 * Stores the number of the thread's ring in rax. A thread can have one of two entries: the entry for the hash
+	 * of its fs base, or the entry next to it; if the result is above 255, the caller uses next_entry. r11: the
+	 * entry. Changes rdx. Jumps to 9 if the process has no table.
 	 */
 	".macro find_entry\n"
 	"	mov stub + " NUMBER(XP_STUB_TABLE) "(%rip), %r11\n"
@@ -93,7 +94,7 @@ __asm__(".pushsection .rodata\n"
 	"	shl $32, %rdx\n"
 	"	or %rdx, %rax\n"
 	"	shl $" NUMBER(XP_CALL_CPU_BITS) ", %rax\n"
-	/* The number of the CPU: the vDSO's getcpu() reads it so (vdso_read_cpunode(), arch/x86/include/asm/segment.h). */
+	/* Reads the CPU number, as the vDSO's getcpu() does (vdso_read_cpunode(), arch/x86/include/asm/segment.h). */
 	"	.if \\rdpid\n"
 	"	rdpid %rdx\n"
 	"	.else\n"
@@ -121,7 +122,7 @@ __asm__(".pushsection .rodata\n"
 	"8:	rdfsbase %rax\n"
 	"	cmpb $0, stub + " NUMBER(XP_STUB_FLAG) "(%rip)\n"
 	"	jne 4f\n"
-	"5:	nop\n"				/* of a child */
+	"5:	nop\n"				/* nop for children */
 	"	jmp 7f\n"
 	"4:	nop\n"
 	"7:	pop %rdx\n"
@@ -134,8 +135,8 @@ __asm__(".pushsection .rodata\n"
 	".endm\n"
 
 	/*
-	 * The records before this one, of which BPF is about to have one, are not taken back. The count of that in the
-	 * upper bits of taken_back stops an exit that this one has interrupted.
+	 * Makes all records before this one final (not to be discarded): BPF is about to record an event after them. A
+	 * count in the upper bits of taken_back stops an exit slot that was interrupted by this code.
 	 */
 	".macro make_final head:req\n"
 	"	ring mov \\head, 8(%r11)\n"
@@ -143,12 +144,13 @@ __asm__(".pushsection .rodata\n"
 	".endm\n"
 
 	/*
-	 * An exit. If the last record is the entry of the same call (function and stack pointer), and is young enough,
-	 * clears its word, and then lowers head and counts. Else records the exit.
+	 * An exit. If the last record is the entry of the same call (function and stack pointer) and is recent enough,
+	 * clears its word, lowers head and increments taken_back. Otherwise records the exit. xprof may read the entry
+	 * at the same time: whoever clears the word first gets the record.
 	 *
-	 * xprof may take the entry at the same time: the one that clears the word has it. A handler may interrupt this
-	 * at any place. If head, or the records that are final, are not the same afterwards, cmpxchg16b changes nothing,
-	 * and the word is put back. If the handler leaves by longjmp, either both have been done or the entry is a hole.
+	 * A signal handler may run between any two instructions. If it changed head or the final records, cmpxchg16b
+	 * changes nothing, and the slot writes the word back. If the handler leaves by longjmp, either the record was
+	 * discarded or it remains as an uncommitted record.
 	 */
 	".macro take_back_slot number:req\n"
 	"	.org xp_stub_memory_code + " NUMBER(XP_STUB_TAKE_BACK) " - " NUMBER(XP_STUB_MEMORY) " + "
@@ -164,7 +166,7 @@ __asm__(".pushsection .rodata\n"
 	"	ja 2f\n"
 	"1:	find_header\n"
 	"	ring mov 16(%r11), %rbx\n"		/* head */
-	"	ring mov 24(%r11), %rcx\n"		/* taken_back, and after it: */
+	"	ring mov 24(%r11), %rcx\n"		/* taken_back, and the member after it: */
 	"	ring cmp 8(%r11), %rbx\n"		/* final */
 	"	jbe 3f\n"
 	"	lea -1(%rbx), %esi\n"
@@ -172,7 +174,7 @@ __asm__(".pushsection .rodata\n"
 	"	and $(" NUMBER(XP_CALL_LARGE_RECORDS) " - 1), %esi\n"
 	"	shl $4, %esi\n"
 	"	lea " NUMBER(XP_CALL_HEADER_BYTES) "(%r11,%rsi), %rsi\n"
-	/* The word of the entry has kind 0. An exit (kind 1) finds the stack one word higher. */
+	/* The word of the entry has kind 0. At the exit (kind 1), the stack pointer is one word higher. */
 	"	mov %r10d, %eax\n"
 	"	shr $" NUMBER(XP_FN_BITS) ", %eax\n"
 	"	and $1, %eax\n"
@@ -268,7 +270,7 @@ __asm__(".pushsection .rodata\n"
 	"xp_stub_accesses:\n"
 	".popsection\n"
 
-	/* In the order of `rdpid`. */
+	/* In the order of the parameter `rdpid`. */
 	"	memory_slot 0, 0\n"
 	"	memory_slot 1, 1\n"
 	"	.irp number, 0, 1\n"
@@ -295,18 +297,18 @@ __asm__(".pushsection .rodata\n"
 #define MEMORY_SLOTS 2
 #define EVENT_SLOTS 2
 extern const uint8_t xp_stub_memory_code[XP_STUB_TEXT + XP_STUB_TEXT_BYTES - XP_STUB_MEMORY];
-/* Offsets in a slot: what the assembler knows. "other": where a path begins that has all registers pushed. */
+/* Offsets in a slot, from the assembler. "other": start of a path on which all registers are pushed. */
 extern const struct places {
-	uint8_t pops; /* of the path that records */
+	uint8_t pops; /* of the path that records the call */
 	uint8_t other;
 	uint8_t other_pops;
 	uint8_t probe;
 	uint8_t child_probe;
 } xp_stub_memory_places[MEMORY_SLOTS];
 extern const struct take_back_places {
-	uint16_t pops; /* of the path that takes a call back */
+	uint16_t pops; /* of the path that discards a call */
 	uint16_t other;
-	uint16_t record_pops; /* those that the slot that records does not pop */
+	uint16_t record_pops; /* the pops that follow in the recording slot */
 	uint16_t neighbor;    /* another one */
 	uint16_t other_pops;  /* the same */
 } xp_stub_take_back_places[MEMORY_SLOTS];
@@ -356,7 +358,7 @@ uint32_t xp_stub_memory_event_probe(enum xp_stub_slot slot)
 	return xp_stub_memory_event_entry(slot) + xp_stub_event_places[slot == XP_STUB_TYPED].probe;
 }
 
-/* Behind the three pushes of a slot; the first one has two bytes. */
+/* Offset after the three pushes of a slot; the first push has two bytes. */
 #define PUSHED 4u
 
 /* The rows of the unwind table so far. */
@@ -365,7 +367,7 @@ struct rows {
 	uint32_t location;
 };
 
-/* The row from `offset` on: the return address is `bytes` below the CFA's end. */
+/* Adds a row from `offset` on: the return address is `bytes` below the CFA's end. */
 static void put_row(struct rows *rows, uint32_t offset, uint8_t bytes)
 {
 	*rows->end++ = 0x02; /* DW_CFA_advance_loc1 */
@@ -375,14 +377,14 @@ static void put_row(struct rows *rows, uint32_t offset, uint8_t bytes)
 	rows->location = offset;
 }
 
-/* Behind each of `count` pops of one byte, with `left` words on the stack after the last one. */
+/* Adds a row after each of `count` one-byte pops. `left`: words on the stack after the last pop. */
 static void put_pops(struct rows *rows, uint32_t offset, unsigned int count, unsigned int left)
 {
 	for (unsigned int i = 1; i <= count; i++)
 		put_row(rows, offset + i, (uint8_t)(8 * (left + count - i)));
 }
 
-/* The pops of rdx, rax and r11. That one has two bytes. */
+/* Adds rows for the pops of rdx, rax and r11. The pop of r11 has two bytes. */
 static void put_last_pops(struct rows *rows, uint32_t offset, uint8_t left)
 {
 	put_pops(rows, offset, 2, left + 1u);

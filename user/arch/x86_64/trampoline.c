@@ -31,7 +31,10 @@ static bool distance_to(uint64_t target, uint64_t next, int32_t *distance)
 	return (int64_t)(target - next) == *distance;
 }
 
-/* Puts the 4 bytes of an operand relative to the end of the instruction, `rest` bytes behind the operand. */
+/*
+ * Puts the 4 bytes of an operand that is relative to the end of the instruction, which is `rest` bytes after the
+ * operand.
+ */
 static void put_relative(struct output *output, uint64_t target, size_t rest)
 {
 	int32_t distance;
@@ -68,7 +71,7 @@ static void put_record(struct output *output, uint64_t slot, uint32_t word)
 	PUT(output, 0x4c, 0x8b, 0x54, 0x24, 0x98); /* mov -104(%rsp),%r10 */
 }
 
-/* The condition code of a jcc, in its low nibble: of the opcode 0x7X or 0x0f 0x8X, behind prefixes. */
+/* Returns the condition code of a jcc, from the low nibble of the opcode 0x7X or 0x0f 0x8X after prefixes. */
 static uint8_t condition_of(const uint8_t *code, const struct xp_code *decoded)
 {
 	const uint8_t *end = code + decoded->bytes;
@@ -76,7 +79,7 @@ static uint8_t condition_of(const uint8_t *code, const struct xp_code *decoded)
 	return decoded->bytes >= 6 && end[-6] == 0x0f && (end[-5] & 0xf0) == 0x80 ? end[-5] & 15 : end[-2] & 15;
 }
 
-/* If the condition does not hold, the jump and the record of the site are skipped. */
+/* Puts code that skips the jump and the record of the site if the condition does not hold. */
 static void put_conditional_tail(struct output *output, uint64_t slot, uint32_t word, uint8_t condition,
 				 uint64_t target)
 {
@@ -92,7 +95,7 @@ static void put_conditional_tail(struct output *output, uint64_t slot, uint32_t 
 
 /* ---- instructions ---- */
 
-/* push imm32 and movl to the upper half: no register, no flag. */
+/* push imm32, then movl to the upper half: changes no register and no flag. */
 static void put_call(struct output *output, uint64_t target, uint64_t return_address)
 {
 	uint32_t low = (uint32_t)return_address, high = (uint32_t)(return_address >> 32);
