@@ -8,37 +8,43 @@
 
 #include "base/util.h"
 
-/* Parts of the budget: functions go above FULL, until the cost is down to TARGET, and come back up to ROOM. */
+/*
+ * Parts of the budget: above FULL, functions are throttled until the cost is at most TARGET; functions are recorded
+ * again up to ROOM.
+ */
 #define FULL 0.9
 #define TARGET 0.75
 #define ROOM 0.55
 /* Maximum parts of the budget for counting one throttled function, and for counting all of them. */
 #define COUNT_ONE 0.2
 #define COUNT_ALL 0.3
-/* The part that checks of functions that are out may take. */
+/* The part of the budget that checks of functions that are out may use. */
 #define LOOKS 0.1
 
-#define COOL_NS 500000000ull	  /* how long a function must have been cheap enough to come back */
+#define COOL_NS 500000000ull	  /* a function must be cheap enough for this long before it is recorded again */
 #define LOOK_NS 200000000ull	  /* duration of a check */
-#define LOOK_MIN_NS 1000000000ull /* delay of the first check of a function that is out; later ones are rarer */
+#define LOOK_MIN_NS 1000000000ull /* delay of the first check of a function that is out; later checks are rarer */
 #define LOOK_MAX_NS 30000000000ull
-#define LOOKS_MAX 16 /* that begin together */
-/* Of the functions that can be counted at a time, the part that may be counted for longer than a check. */
+#define LOOKS_MAX 16 /* maximum number of checks that begin together */
+/* The part of the counters that may be used for longer than a check. */
 #define COUNTED_LONG 0.75
-/* Calls per tick that make a function a candidate, and those that make all with fewer calls candidates together. */
+/*
+ * Calls per tick that make a function a candidate for throttling; total calls that make all functions with fewer calls
+ * candidates.
+ */
 #define CALLS_MIN 8
 #define CALLS_MIN_TOGETHER 64
-/* The part of the tracing time whose functions can be known when tracing takes nearly all time. */
+/* If tracing uses nearly all CPU time, only the functions with this part of the tracing time have known rates. */
 #define DEAREST 0.9
-/* How much CPU time it takes to save what was spent too much, and the least part of the budget that is left then. */
+/* The CPU time over which an excess is compensated, and the minimum part of the budget that remains meanwhile. */
 #define LATELY_NS 20e9
 #define ALLOWED_MIN 0.5
-/* Rates rise faster than they fall: reacting late costs more than reacting early. */
+/* The estimate of a rate rises faster than it falls: a late reaction costs more than an early one. */
 #define RISE 0.7
 #define FALL 0.3
 /*
- * If the target itself gets less than this part of the CPU time, rates are not known: the cost of hits is known to some
- * ten percent, and on a busy machine the calls and the CPU time of a tick do not cover quite the same interval.
+ * If the target itself gets less than this part of the CPU time, the rates are unknown: the cost of a hit is known only
+ * to about 10 %, and on a busy machine the calls and the CPU time of a tick cover slightly different intervals.
  */
 #define OWN_MIN 0.25
 
@@ -85,7 +91,7 @@ void xp_budget_set(struct xp_budget *budget, size_t index, enum xp_budget_state 
 {
 	struct xp_budget_function *function = &budget->functions[index];
 
-	/* A check that did not happen must not keep the other functions from theirs. */
+	/* A failed check must not delay the checks of other functions. */
 	if (function->looking && function->state == XP_BUDGET_OUT && state == XP_BUDGET_OUT)
 		function->look_ns = now_ns + LOOK_MIN_NS;
 	function->state = state;
@@ -104,20 +110,20 @@ static double call_ns(const struct xp_budget *budget, const struct xp_budget_fun
 	return state == XP_BUDGET_OUT ? 0 : state == XP_BUDGET_COUNTED ? budget->count_ns : function->record_ns;
 }
 
-/* ns of tracing per ns of the target's own time. */
+/* Returns the cost in ns of tracing per ns of the target's own time. */
 static double cost_of(const struct xp_budget *budget, const struct xp_budget_function *function,
 		      enum xp_budget_state state)
 {
 	return function->rate * call_ns(budget, function, state);
 }
 
-/* The budget in the same unit. */
+/* Returns the budget in the same unit. */
 static double allowance(const struct xp_budget *budget, double part)
 {
 	return part * budget->allowed / (1 - part * budget->allowed);
 }
 
-/* Excludes the check in progress: it is short, and planned for. */
+/* Returns the total cost without checks in progress: checks are short and have their own part of the budget. */
 static double total(const struct xp_budget *budget)
 {
 	double sum = 0;
@@ -128,7 +134,7 @@ static double total(const struct xp_budget *budget)
 	return sum;
 }
 
-/* The cost of tracing a function in this tick. */
+/* Returns the cost of tracing a function in this tick. */
 static double taken_ns(const struct xp_budget *budget, size_t index)
 {
 	const struct xp_budget_function *function = &budget->functions[index];
@@ -136,7 +142,7 @@ static double taken_ns(const struct xp_budget *budget, size_t index)
 	return (double)function->calls * call_ns(budget, function, function->state);
 }
 
-/* What it would cost to record it. */
+/* Returns the expected cost of recording the function. */
 static double recorded_cost(const struct xp_budget *budget, size_t index)
 {
 	return cost_of(budget, &budget->functions[index], XP_BUDGET_RECORDED);
@@ -162,7 +168,7 @@ static void sort(struct xp_budget *budget, size_t count, double (*cost)(const st
 	qsort_r(budget->order, count, sizeof(*budget->order), compare, &(struct sorting){ budget, cost });
 }
 
-/* The cost of the cheapest of the functions that together took most of the tracing time. */
+/* Of the functions that together used most of the tracing time, returns the cost of the cheapest. */
 static double dearest_ns(struct xp_budget *budget, double tracing_ns)
 {
 	double sum = 0, least = 0;
@@ -190,9 +196,9 @@ static void choose_allowed(struct xp_budget *budget, uint64_t cpu_ns)
 }
 
 /*
- * If the tracing leaves almost no time to the target, all rates depend on how much is left, which is not known. Only
- * the rates of the most expensive functions are learned then: those functions go, and the next tick shows the cost of
- * the others.
+ * Updates the rates. If tracing leaves almost no time to the target, the target's own time is too inexact to compute
+ * rates. Then this updates only the rates of the most expensive functions: they are throttled, and the next tick shows
+ * the cost of the others.
  */
 static void learn(struct xp_budget *budget, uint64_t cpu_ns)
 {
@@ -227,7 +233,7 @@ static void learn(struct xp_budget *budget, uint64_t cpu_ns)
 	budget->unread = false;
 }
 
-/* Puts the functions of a state into budget->order, the most expensive first. Leaves out those that cost nothing. */
+/* Puts the functions in this state into budget->order, the most expensive first. Omits functions that cost nothing. */
 static size_t sort_state(struct xp_budget *budget, enum xp_budget_state state)
 {
 	size_t count = 0;
@@ -252,7 +258,7 @@ static void change(struct xp_budget *budget, struct decisions *decisions, size_t
 {
 	const struct xp_budget_function *function = &budget->functions[index];
 
-	/* The sums do not include a check. */
+	/* The sums do not include functions that are being checked. */
 	if (!function->looking)
 		decisions->cost += cost_of(budget, function, state) - cost_of(budget, function, function->state);
 	if (!function->looking && function->state == XP_BUDGET_COUNTED)
@@ -264,7 +270,7 @@ static void change(struct xp_budget *budget, struct decisions *decisions, size_t
 	decisions->changes[decisions->count++] = (struct xp_budget_change){ index, state };
 }
 
-/* Whether a function may be counted, in addition to those that already are. */
+/* Returns whether the budget allows to count this function in addition to the counted ones. */
 static bool countable(const struct xp_budget *budget, const struct decisions *decisions,
 		      const struct xp_budget_function *function)
 {
@@ -275,7 +281,7 @@ static bool countable(const struct xp_budget *budget, const struct decisions *de
 	return cost <= allowance(budget, COUNT_ONE) && others + cost <= allowance(budget, COUNT_ALL);
 }
 
-/* Whether there is a counter for it for longer than a check. */
+/* Returns whether a counter is available for longer than a check. */
 static bool has_counter(const struct xp_budget *budget, const struct decisions *decisions)
 {
 	return (double)decisions->counted < COUNTED_LONG * (double)budget->counted_max;
@@ -290,7 +296,7 @@ static void plan_look(struct xp_budget *budget, struct xp_budget_function *funct
 	function->look_ns = now_ns + XP_MIN(wait_ns, LOOK_MAX_NS);
 }
 
-/* Those with at least so many calls in a tick, and fewer than `below`. */
+/* Throttles functions with at least `least` calls in a tick, and fewer than `below`. */
 static void take_out_some(struct xp_budget *budget, struct decisions *decisions, uint64_t now_ns, double least,
 			  double below)
 {
@@ -320,12 +326,15 @@ static void take_out(struct xp_budget *budget, struct decisions *decisions, uint
 	for (size_t i = 0; i < budget->count; i++)
 		if (budget->functions[i].state == XP_BUDGET_RECORDED && budget->functions[i].seen < CALLS_MIN)
 			few += budget->functions[i].seen;
-	/* The rate of each is a guess, that of all together is not. */
+	/* A single rate from so few calls is a guess; the sum of these rates is reliable. */
 	if (few >= CALLS_MIN_TOGETHER)
 		take_out_some(budget, decisions, now_ns, 0, CALLS_MIN);
 }
 
-/* Stops counting functions that have become too expensive to count, and checks that found a function too hot. */
+/*
+ * Stops counting functions that have become too expensive to count, and functions that are still too hot when a check
+ * ends.
+ */
 static void stop_counting(struct xp_budget *budget, struct decisions *decisions, uint64_t now_ns)
 {
 	for (size_t i = 0; i < budget->count && decisions->count < decisions->max; i++) {
@@ -347,12 +356,12 @@ static void stop_counting(struct xp_budget *budget, struct decisions *decisions,
 	}
 }
 
-/* Chooses the functions to record again: the cheapest ones first, as many as there is room for. */
+/* Chooses the functions to record again: the cheapest first, until the budget is used. */
 static void record_again(struct xp_budget *budget, struct decisions *decisions, uint64_t now_ns)
 {
 	size_t count = sort_state(budget, XP_BUDGET_COUNTED);
 
-	/* Functions that were not called at all are not among the sorted ones. */
+	/* The sorted functions do not include functions without calls: record these, too. */
 	for (size_t i = 0; i < budget->count; i++)
 		if (budget->functions[i].state == XP_BUDGET_COUNTED && budget->functions[i].rate <= 0)
 			budget->order[count++] = i;
@@ -388,7 +397,7 @@ static struct xp_budget_function *next_due(struct xp_budget *budget, uint64_t no
 	return due;
 }
 
-/* Even a very hot function costs little to count. */
+/* Counting is cheap, even for a very hot function. */
 static void look(struct xp_budget *budget, struct decisions *decisions, uint64_t now_ns)
 {
 	size_t looks = 0;
@@ -404,7 +413,7 @@ static void look(struct xp_budget *budget, struct decisions *decisions, uint64_t
 		if (!due)
 			return;
 		due->looking = true;
-		/* A check begins and ends with a change. */
+		/* A check needs two changes, at its start and at its end. */
 		budget->next_look_ns = now_ns + (uint64_t)(2 * budget->change_ns / (LOOKS * budget->share));
 		change(budget, decisions, (size_t)(due - budget->functions), XP_BUDGET_COUNTED);
 		looks++;

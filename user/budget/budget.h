@@ -30,12 +30,12 @@ enum xp_budget_state {
 struct xp_budget_function {
 	enum xp_budget_state state;
 	bool looking;	 /* counted briefly, to check whether it has cooled down */
-	float record_ns; /* cost of a recorded call */
+	float record_ns; /* cost of a recorded call in ns */
 	uint64_t calls;	 /* in this tick so far; xp_budget_tick() resets it */
 	double rate;	 /* smoothed; if out, the last known rate */
-	double seen;	 /* calls per tick, smoothed: a rate from one or two calls means nothing */
+	double seen;	 /* calls per tick, smoothed: a rate from one or two calls is not reliable */
 	uint64_t since_ns;
-	uint64_t cool_since_ns; /* counted: since when it is cheap enough to be recorded again; 0: it is not */
+	uint64_t cool_since_ns; /* counted: since when recording would be cheap enough; 0: it is not */
 	uint64_t look_ns;	/* out: time of the next check */
 	uint32_t looks;		/* unsuccessful checks since it was last recorded */
 };
@@ -49,8 +49,8 @@ struct xp_budget {
 	size_t count;
 	size_t room;
 	size_t *order; /* [room], private */
-	double spent;  /* the share that the tracing took in the last tick */
-	/* The share to keep now, and the CPU time and what tracing took of it lately, by which it is chosen. */
+	double spent;  /* the share of CPU time that tracing used in the last tick */
+	/* The share to keep now. It depends on recent CPU time, and on the recent CPU time of tracing. */
 	double allowed;
 	double lately_ns;
 	double lately_tracing_ns;
@@ -58,7 +58,7 @@ struct xp_budget {
 	uint64_t next_look_ns; /* no check before this time, since checks are changes */
 };
 
-/* A function that is to change its state. After the change, the caller calls xp_budget_set(). */
+/* A change of a function's state. The caller calls xp_budget_set() after it has made the change. */
 struct xp_budget_change {
 	size_t function;
 	enum xp_budget_state state;
@@ -72,19 +72,19 @@ void xp_budget_free(struct xp_budget *budget);
  */
 int xp_budget_add(struct xp_budget *budget, size_t count, size_t *first);
 
-/* The minimum CPU time of a tick for the policy. With less, the caller passes 0 and adds the time to the next tick. */
+/* The minimum CPU time of a tick. With less, the caller passes 0 and adds the time to the next tick. */
 #define XP_BUDGET_CPU_MIN_NS 20000000
 
 /*
- * Call it some times a second, with the target's CPU time since the last call. Learns from functions[].calls, which it
- * clears, and decides. With cpu_ns 0 it decides by the known rates. Returns the number of changes, at most max, the
- * most urgent first.
+ * Call this several times a second with the target's CPU time since the last call. Learns from functions[].calls, sets
+ * them to 0, and chooses changes. With cpu_ns 0 it uses the known rates. Returns the number of changes, at most max,
+ * the most urgent first.
  */
 size_t xp_budget_tick(struct xp_budget *budget, uint64_t now_ns, uint64_t cpu_ns, struct xp_budget_change *changes,
 		      size_t max);
 /*
- * A change has stopped the target for stopped_ns, which kept its threads from running for threads_ns in total. This
- * counts as spent, and the longer changes take, the rarer are checks.
+ * Reports that a change stopped the target for stopped_ns, and so kept its threads from running for threads_ns in
+ * total. The time counts as spent. The longer changes take, the rarer checks are.
  */
 void xp_budget_stopped(struct xp_budget *budget, uint64_t stopped_ns, double threads_ns);
 void xp_budget_set(struct xp_budget *budget, size_t function, enum xp_budget_state state, uint64_t now_ns);

@@ -6,7 +6,7 @@
 
 /* The kernel reports the CPU time of other processes to about one tick. */
 #define CPU_MIN_NS 20000000u
-/* How often that is read. */
+/* Interval between two readings of that CPU time. */
 #define READ_NS 20000000u
 
 uint64_t xp_cpu_since(struct xp_processes *processes, uint64_t elapsed_ns)
@@ -35,7 +35,7 @@ uint64_t xp_cpu_of_ended(struct xp_processes *processes)
 	return ran;
 }
 
-/* Sets what the hits since the last look have cost, in ns, and returns the number of calls. */
+/* Sets the cost in ns of the hits since the last check, and returns the number of calls. */
 static double add_costs(const struct xp_cost_watch *watch, const struct xp_hits *hits, const struct xp_probe_cost *cost,
 			double memory, double *cost_ns)
 {

@@ -27,8 +27,8 @@ _Static_assert(BATCHES *((ENTRIES + EXITS + 2 * STUB_HITS) * RECORD_BYTES + STUB
 	       "no record is lost");
 
 /*
- * Functions with an entry and an exit sled as clang emits them, and no body, each with a probe on one sled; and one
- * that does what a patched sled does. All take the same arguments.
+ * Test functions without a body: each has an entry and an exit sled as clang emits them, and a probe on one sled. One
+ * function does what a patched sled does. All take the same arguments.
  */
 #define SLEDS(name)                                                                                                    \
 	".pushsection .text, \"ax\", @progbits\n"                                                                      \
@@ -48,7 +48,7 @@ __asm__(".pushsection .text, \"ax\", @progbits\n"
 	"	jmp *%rdi\n"
 	".popsection\n");
 
-/* What the child is to call, and how often. */
+/* A request to the child: what to call, and how often. */
 struct request {
 	void (*function)(const uint8_t *slot, uint32_t word);
 	uint32_t slot; /* offset in the stub */
@@ -56,7 +56,7 @@ struct request {
 	enum xp_event_kind kind;
 };
 
-/* CPU time of a call: the median of some batches. */
+/* Returns the CPU time of a call: the median of several batches. */
 static uint64_t measure_call(const struct request *request, const uint8_t *stub)
 {
 	uint32_t word = xp_event_word(0, request->kind);
@@ -65,7 +65,7 @@ static uint64_t measure_call(const struct request *request, const uint8_t *stub)
 	for (int batch = 0; batch < BATCHES; batch++) {
 		uint64_t begin;
 
-		/* Not all batches are in the same moment, in which the machine may do something else. */
+		/* Spreads the batches over some time: a short disturbance then affects only few of them. */
 		usleep(PAUSE_US);
 		begin = xp_thread_cpu_ns();
 		for (unsigned int i = 0; i < request->calls; i++)
@@ -76,7 +76,7 @@ static uint64_t measure_call(const struct request *request, const uint8_t *stub)
 	return ns[BATCHES / 2];
 }
 
-/* Gives this thread a ring that is never full, and that nobody reads. */
+/* Creates a ring for this thread that is never full and never read. */
 static void begin_ring(uint8_t *stub)
 {
 	struct xp_call_header *header = (void *)(stub + XP_STUB_RINGS + XP_CALL_BLOCK_BYTES);
@@ -92,7 +92,7 @@ static void begin_ring(uint8_t *stub)
 	table[XP_CALL_ENTRY_OF(fs_base)] = XP_CALL_KEY(fs_base, 1);
 }
 
-/* Serves requests in a loop. Nothing here may wait for a lock of the parent. */
+/* Serves requests in a loop. Must not wait for a lock that the parent may have held at the fork. */
 static int serve(void *arg)
 {
 	const bool *has_stub = arg;
@@ -153,8 +153,8 @@ static int attach_stub(const struct bench *bench, enum xp_stub_slot slot)
 }
 
 /*
- * Attaches all probes before anything is measured, so that they are detached at the same time: the kernel waits for RCU
- * grace periods whenever it detaches.
+ * Attaches all probes before the measurement and detaches them together: the kernel waits for an RCU grace period at
+ * each detach.
  */
 static int attach_all(const struct bench *bench)
 {
@@ -200,7 +200,7 @@ static int measure(struct bench *bench, struct xp_probe_cost *cost)
 		if (write(bench->child.fd, &rows[i].request, sizeof(rows[i].request)) != sizeof(rows[i].request) ||
 		    read(bench->child.fd, rows[i].ns, sizeof(*rows[i].ns)) != sizeof(*rows[i].ns))
 			err = -EIO;
-		/* A cost too small to measure is not zero. */
+		/* A cost that is too small to measure must not be 0, which means unknown. */
 		*rows[i].ns = XP_MAX(*rows[i].ns, 1u);
 	}
 	return err;
@@ -253,7 +253,7 @@ double xp_probe_cost_call_ns(const struct xp_probe_cost *cost, enum xp_call_way 
 		return 2 * (double)cost->stub_ns +
 		       (double)(cost->args_ns ? cost->args_ns - XP_MIN(cost->stub_ns, cost->args_ns) : 0);
 	case XP_CALLS_STUB:
-		/* With arguments, these are all calls, whose exits are in memory if that is possible. */
+		/* With arguments, replaces the cost of all calls; their exits are in memory if possible. */
 		if (cost->args_ns)
 			return (double)(cost->args_ns + (cost->memory_ns ?: cost->stub_ns));
 		return 2 * (double)cost->stub_ns;

@@ -13,20 +13,22 @@
 #include "sled/object.h"
 
 struct xp_probe_cost {
-	uint64_t entry_ns;  /* entries and tail exits, which the kernel emulates */
-	uint64_t exit_ns;   /* exits, which the kernel must single-step */
-	uint64_t stub_ns;   /* any patched sled; 0: not known */
-	uint64_t memory_ns; /* a patched sled that records in memory; 0: not known */
-	uint64_t count_ns;  /* a call that the stub counts; 0: not known */
-	/* A patched sled of an entry whose arguments are recorded: in the kernel, also where exits are in memory. */
-	uint64_t args_ns; /* 0: no arguments are recorded, or not known */
+	uint64_t entry_ns;  /* entry or tail exit sleds, which the kernel emulates */
+	uint64_t exit_ns;   /* exit sleds, which the kernel must single-step */
+	uint64_t stub_ns;   /* any patched sled, in patch mode; 0: unknown */
+	uint64_t memory_ns; /* a patched sled in memory mode; 0: unknown */
+	uint64_t count_ns;  /* a call that the stub only counts; 0: unknown */
+	/*
+	 * A patched entry sled that records arguments: always through the kernel, even if exits are recorded in memory.
+	 */
+	uint64_t args_ns; /* 0: no arguments are recorded, or unknown */
 };
 
-/* Returns the cost of a call with an entry and an exit; 0: not known. */
+/* Returns the cost of a call with an entry and an exit; 0: unknown. */
 double xp_probe_cost_call_ns(const struct xp_probe_cost *cost, enum xp_call_way way);
 
 struct xp_probe_cost_options {
-	struct xp_programs *programs; /* loaded, with rings of at least this size, which are not read */
+	struct xp_programs *programs; /* loaded, with rings of at least this size; nothing reads them */
 	bool multi;		      /* use uprobe_multi links */
 	bool stub;		      /* sleds may be patched */
 	bool memory;		      /* stub only: calls may be recorded in memory; the CPU and the kernel allow it */

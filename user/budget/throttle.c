@@ -12,7 +12,7 @@
 #include "budget/throttle_work.h"
 
 #define TICK_NS 100000000ull
-/* At first, and while far too much is spent, each tick costs: it is as short as the CPU time can be read. */
+/* Interval of ticks at first and while the cost is far above the budget: as short as CPU times can be read. */
 #define HURRY_TICK_NS 25000000ull
 #define HURRY_NS 1000000000ull
 #define HURRY_SPENT 2
@@ -81,7 +81,7 @@ static int allocate(struct xp_throttle_member *member)
 	return 0;
 }
 
-/* From the number of its calls in each way. */
+/* Sets the cost of a call from the number of calls in each call mode. */
 static void set_cost(struct xp_throttle *throttle, const struct xp_throttle_member *member, size_t id,
 		     const uint32_t calls[XP_CALL_WAYS])
 {
@@ -94,7 +94,7 @@ static void set_cost(struct xp_throttle *throttle, const struct xp_throttle_memb
 	throttle->budget.functions[member->first + id - 1].record_ns = (float)(record_ns / sum);
 }
 
-/* Before anything is known of the calls. */
+/* Sets the costs before any call is known. */
 static void set_costs(struct xp_throttle *throttle, const struct xp_throttle_member *member)
 {
 	const struct xp_probe_cost *cost = &throttle->options.probe_cost;
@@ -147,8 +147,8 @@ int xp_throttle_add_object(struct xp_throttle *throttle, struct xp_object *objec
 /* ---- functions that are taken out ---- */
 
 /*
- * Gives a function a counter to be counted with, if need be one that another function has not used for the longest
- * time. The budget lets fewer functions be counted than there are counters.
+ * Gives a function a counter. If none is free, uses the counter of the function that has not needed it for the longest
+ * time. The budget counts fewer functions at a time than there are counters.
  */
 static bool take_counter(struct xp_throttle *throttle, struct xp_throttled *one)
 {
@@ -211,9 +211,10 @@ static void start_work(struct xp_throttle *throttle)
 }
 
 /*
- * While a process is stopped, the threads that would have run do not: as many as ran lately. Waiting threads lose
- * nothing. This time is not part of any CPU time, so xp_throttle_spent() adds it to both sides. No function causes
- * it, so it decides only how much is left for all, and how often functions are checked.
+ * Charges the time of stops. While a process is stopped, its threads cannot run; the number of threads that ran
+ * recently gives the lost CPU time. Waiting threads lose nothing. This time is not in any CPU time, so
+ * xp_throttle_spent() adds it to both sides of the ratio. No single function causes it, so it only reduces the budget
+ * of all functions and the frequency of checks.
  */
 static void charge_stops(struct xp_throttle *throttle)
 {
@@ -236,7 +237,7 @@ static void charge_stops(struct xp_throttle *throttle)
 		xp_budget_stopped(&throttle->budget, longest_ns, threads_ns);
 }
 
-/* The work is done, and all earlier records have arrived. */
+/* Applies the results of work that is done. All records from before its end have arrived. */
 static void finish_work(struct xp_throttle *throttle)
 {
 	uint64_t now_ns = xp_clock_ns(throttle->options.clock, throttle->done_tsc);
@@ -246,7 +247,7 @@ static void finish_work(struct xp_throttle *throttle)
 	for (size_t i = 0; i < throttle->change_count; i++) {
 		struct xp_throttled *one = &throttle->all[throttle->changes[i].function];
 
-		/* The actual state, also if the change was refused. */
+		/* The actual state, even if the change was refused. */
 		xp_budget_set(&throttle->budget, throttle->changes[i].function, one->state, now_ns);
 		if (one->forget)
 			xp_processes_forget(throttle->options.processes, one->object, one->function_id);
@@ -295,8 +296,8 @@ static void gather_counted(struct xp_throttle *throttle, struct xp_throttled *on
 }
 
 /*
- * How many of these calls count. The counters are in the memory of the process and of its children: they count as far
- * as all of these can have made so many calls.
+ * Returns how many of these calls count. The process and its children can write to the counters: count no more calls
+ * than they can have made in their CPU time.
  */
 static uint64_t draw_calls(struct xp_throttle *throttle, struct xp_process *process, uint64_t calls)
 {
@@ -311,13 +312,15 @@ static uint64_t draw_calls(struct xp_throttle *throttle, struct xp_process *proc
 	return count;
 }
 
-/* The counters are read by PID. Another process may have the PID before the end of this one is read from the rings. */
+/*
+ * xprof reads the counters by PID. The PID may belong to a new process before the exit event of this process is read.
+ */
 static bool is_itself(const struct xp_process *process)
 {
 	return !process->start_time || xp_target_start_time(process->pid) == process->start_time;
 }
 
-/* What the stubs of a process have counted since the last time. */
+/* Adds the calls that the stubs of a process have counted since the last time. */
 static void add_counters(struct xp_throttle *throttle, struct xp_process *process,
 			 uint64_t by_stubs[XP_STUB_COUNTERS_MAX])
 {
@@ -328,7 +331,7 @@ static void add_counters(struct xp_throttle *throttle, struct xp_process *proces
 	if (xp_patch_counts(options->patch, process->pid, told) ||
 	    (process->attaching.inherits_from &&
 	     xp_patch_counts_left(options->patch, process->attaching.inherits_from, process->pid, told)))
-		throttle->budget.unread = true; /* which must not pass for zero calls */
+		throttle->budget.unread = true; /* the calls are unknown, not zero */
 	if (!is_itself(process))
 		return;
 	for (size_t i = 0; i < XP_STUB_COUNTERS_MAX; i++)
@@ -363,8 +366,8 @@ static void gather_calls(struct xp_throttle *throttle)
 }
 
 /*
- * Calls so far were counted since the probes were attached, but the CPU time is known only from this mark on. So they
- * are dropped.
+ * The probes have counted calls since they were attached, but the CPU time is known only from this mark on. So this
+ * drops the calls.
  */
 static void begin(struct xp_throttle *throttle)
 {
@@ -400,7 +403,7 @@ static void tick(struct xp_throttle *throttle, uint64_t now_tsc)
 		start_work(throttle);
 }
 
-/* Whether the work is done, and all earlier records have arrived at this mark. */
+/* Returns whether the work is done, and all records from before its end have arrived at this mark. */
 static bool work_is_over(const struct xp_throttle *throttle, uint64_t mark_tsc)
 {
 	return __atomic_load_n(&throttle->done, __ATOMIC_ACQUIRE) && throttle->done_tsc < mark_tsc;
@@ -422,7 +425,7 @@ void xp_throttle_mark(struct xp_throttle *throttle, uint64_t mark_tsc)
 	throttle->mark_tsc = mark_tsc;
 	throttle->due = mark_tsc - throttle->last_tick_tsc >= xp_clock_ticks(clock, tick_ns(throttle, mark_tsc)) &&
 			(!throttle->busy || work_is_over(throttle, mark_tsc));
-	/* Work takes longer than a tick: meanwhile the processes earn what their calls may cost. */
+	/* If the worker takes longer than a tick, call accounts are still credited in each tick. */
 	is_late = throttle->busy && mark_tsc - throttle->cpu_tsc >= xp_clock_ticks(clock, TICK_NS);
 	if (!throttle->due && !is_late)
 		return;
@@ -431,7 +434,7 @@ void xp_throttle_mark(struct xp_throttle *throttle, uint64_t mark_tsc)
 			   xp_clock_ns(throttle->options.clock, mark_tsc - throttle->cpu_tsc));
 	throttle->cpu_tsc = mark_tsc;
 	if (!throttle->last_tick_tsc)
-		return; /* CPU time counts from here on */
+		return; /* CPU time is counted from here on */
 	add_cpu(throttle, ran);
 }
 

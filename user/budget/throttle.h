@@ -32,7 +32,7 @@ struct xp_throttled {
 	const struct xp_object *object;
 	uint32_t function_id;
 	enum xp_budget_state state; /* current state; only the worker thread changes it while it works */
-	uint32_t counter;	    /* its counter, until another function gets it; or XP_NO_COUNTER */
+	uint32_t counter;	    /* its counter, until another function gets the counter; or XP_NO_COUNTER */
 	uint64_t counted;	    /* counted calls while it was throttled */
 	uint64_t since_tsc;	    /* time of the last change of state */
 	uint64_t out_ticks;	    /* how long it was throttled before since_tsc */
@@ -49,7 +49,7 @@ struct xp_throttle_options {
 	struct xp_patch *patch; /* with options.budget; borrowed, as all members here */
 	struct xp_processes *processes;
 	const struct xp_clock *clock;
-	struct xp_probe_cost probe_cost; /* memory_ns 0: no call is recorded in memory */
+	struct xp_probe_cost probe_cost; /* memory_ns 0: no calls are recorded in memory */
 	double share;			 /* budget as a share of the targets' CPU time, 0..1 */
 };
 
@@ -59,8 +59,8 @@ int xp_throttle_new(struct xp_throttle **throttle, const struct xp_throttle_opti
 void xp_throttle_free(struct xp_throttle *throttle);
 
 /*
- * Adds an object, before its sleds are attached. Waits for work in progress. Returns 0, also if the object is known
- * already, or -ENOMEM.
+ * Adds an object before its sleds are attached. Waits for work in progress. Returns 0 or -ENOMEM; returns 0 without any
+ * effect if the object is known.
  */
 int xp_throttle_add_object(struct xp_throttle *throttle, struct xp_object *object);
 /* Waits for work in progress. Only after this may the caller use options.patch, or read patched sleds. */
@@ -76,8 +76,8 @@ int xp_throttle_attach(struct xp_throttle *throttle, const struct xp_object *obj
 void xp_throttle_drop_process(struct xp_throttle *throttle, pid_t pid);
 
 /*
- * Call this before each pass over the rings, with the mark of the pass. Reads the targets' CPU time at that time: the
- * pass may take a while, but reads calls only up to its mark.
+ * Call this before each pass over the rings, with the mark of the pass. Reads the targets' CPU time now, because the
+ * pass may take a while but reads calls only up to its mark.
  */
 void xp_throttle_mark(struct xp_throttle *throttle, uint64_t mark_tsc);
 /*
@@ -95,12 +95,12 @@ const struct xp_throttled *xp_throttle_functions(const struct xp_throttle *throt
 /* Returns the share of CPU time that tracing used, from hits and their costs, and from stops for changes, 0..1. */
 double xp_throttle_spent(const struct xp_throttle *throttle);
 /*
- * Returns the same share after the first XP_THROTTLE_FIRST_NS of the recording; -1 if the recording was not longer, or
- * the targets hardly ran afterwards. *first: the share in the first XP_THROTTLE_FIRST_NS.
+ * Returns the same share for the time after the first XP_THROTTLE_FIRST_NS of the recording; -1 if the recording was
+ * not longer, or the targets used hardly any CPU time afterwards. *first: the share in the first XP_THROTTLE_FIRST_NS.
  */
 #define XP_THROTTLE_FIRST_NS 2000000000ull
 double xp_throttle_settled(const struct xp_throttle *throttle, double *first);
-/* Returns whether a change failed permanently in a process, whose functions could not be throttled. */
+/* Returns whether a change failed permanently in a process: its functions could not be throttled. */
 bool xp_throttle_stuck(const struct xp_throttle *throttle);
 /* Returns the part of xp_throttle_spent() from stops. */
 double xp_throttle_stopped(const struct xp_throttle *throttle);

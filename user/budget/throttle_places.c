@@ -7,7 +7,7 @@
 #include "base/util.h"
 #include "budget/throttle_work.h"
 
-/* More than the time error of the record of a fork. */
+/* Longer than the error of the time in a fork event. */
 #define TIME_MARGIN_NS 1000000u
 
 static int add_place(struct xp_throttle_member *member, const struct xp_throttle_place *place)
@@ -50,7 +50,10 @@ static void drop_ended_children(const struct xp_throttle *throttle, struct xp_th
 		      !member->places[i].inherits || is_here(throttle, &member->places[i]));
 }
 
-/* Whether the sleds of a child are as its parent's are now: it was forked after these were last changed. */
+/*
+ * Returns whether the sleds of a child are the same as its parent's: the child was forked after the last change of the
+ * parent's sleds.
+ */
 static bool is_up_to_date(const struct xp_throttle *throttle, const struct xp_throttle_member *member,
 			  const struct xp_process *child)
 {

@@ -7,10 +7,7 @@
 #include "base/util.h"
 #include "base/why.h"
 
-/*
- * Base of the retry delay, for a process whose threads do not stop or that is under a debugger: twice this, then 4
- * times...
- */
+/* First retry delay for a process whose threads do not stop or that a debugger holds; it doubles with each failure. */
 #define RETRY_NS 500000000ull
 #define RETRY_SHIFT_MAX 7u
 #define RETRY_WARN 3 /* consecutive failures that lead to a warning */
@@ -24,8 +21,8 @@ struct xp_throttle_member *xp_throttle_member(const struct xp_throttle *throttle
 }
 
 /*
- * A process that does not stop takes seconds, and there may be many. The end of the recording restores sleds that are
- * not changed any more.
+ * Returns whether the recording ends: then skip the remaining changes, and let the end restore the sleds. A process
+ * that does not stop can take seconds, and there may be many.
  */
 static bool is_stopping(const struct xp_throttle *throttle)
 {
@@ -95,15 +92,18 @@ static bool patch_place(struct xp_throttle *throttle, const struct xp_throttle_m
 	return err != -EBUSY && err != -EAGAIN && err != -EPERM;
 }
 
-/* A process that failed is skipped until its retry is due. It then gets all changes that it missed. */
+/*
+ * Returns whether to skip a process that failed, until its retry is due. The retry makes all changes that the process
+ * missed.
+ */
 static bool is_left_alone(const struct xp_throttle *throttle, const struct xp_throttle_place *place)
 {
 	return place->failures && (is_stopping(throttle) || place->retry_tsc > xp_clock_now_tsc());
 }
 
 /*
- * Returns false if no process of the object has taken the change. The end of a recording waits for the patches that are
- * due, but not for processes that failed to stop before.
+ * Returns false if the change was made in no process of the object. At the end of a recording, waits for the patches
+ * that are due, but not for processes that failed to stop before.
  */
 static bool patch_member(struct xp_throttle *throttle, struct xp_throttle_member *member)
 {
@@ -130,8 +130,9 @@ static void set_excluded(const struct xp_throttled *one, enum xp_budget_state st
 }
 
 /*
- * All processes have been changed. A process that was stopped last has recorded its calls up to now, as has a thread
- * that had just left the changed instruction. Calls without exits in the log are forgotten (finish_work()).
+ * Sets the time of the change after all processes have been changed: calls that were recorded before a process was
+ * stopped, or by a thread that had just left the changed instruction, are older. finish_work() forgets calls without
+ * exits in the log.
  */
 static void set_out_tsc(const struct xp_throttled *one, uint64_t now_tsc)
 {

@@ -13,9 +13,9 @@ struct xp_throttle_place {
 	unsigned int failures; /* consecutive: its sleds are not in the intended state */
 	uint64_t retry_tsc;    /* if failed: time of the next try */
 	uint64_t stopped_ns;   /* how long it was stopped for changes, not yet charged */
-	bool inherits;	       /* it is a child: its sleds lead to a stub of its parent */
-	bool behind;	       /* its sleds may lack changes of its parent's */
-	uint64_t begin_tsc;    /* of the process's image */
+	bool inherits;	       /* the process is a child: its sleds call the stub of its parent */
+	bool behind;	       /* its sleds may lack changes that its parent's sleds have */
+	uint64_t begin_tsc;    /* start of the process's image */
 	uint64_t changed_tsc;  /* when its sleds were last changed; 0: not since they were patched */
 };
 
@@ -43,20 +43,20 @@ struct xp_throttle {
 	uint64_t begin_tsc; /* of the first tick */
 	uint64_t last_tick_tsc;
 	uint64_t mark_tsc; /* mark of the pass in progress */
-	bool due;	   /* a tick must follow that pass */
+	bool due;	   /* a tick must follow this pass */
 	uint64_t cpu_tsc;  /* the mark at which the CPU time was last read */
-	uint64_t cpu_ns;   /* not yet passed to the budget */
+	uint64_t cpu_ns;   /* CPU time that has not been passed to the budget yet */
 	double cpu_sum_ns; /* sum over all ticks, for xp_throttle_spent() */
 	double tracing_sum_ns;
-	/* Time that threads would have run, had their process not been stopped for a change. */
+	/* CPU time that threads lost because their process was stopped for changes. */
 	double stopped_sum_ns;
-	/* Of the first XP_THROTTLE_FIRST_NS: CPU time, and what was taken of it. */
+	/* In the first XP_THROTTLE_FIRST_NS: CPU time, and the part of it that tracing used. */
 	double first_cpu_ns;
 	double first_taken_ns;
 	bool failed;			    /* the sleds of a process could not be changed */
 	const struct xp_process *last_seen; /* by xp_throttle_find_children() */
 
-	/* Work in progress, or done and not yet applied (busy). */
+	/* A worker thread runs, or its results have not been applied yet (busy). */
 	bool busy;
 	struct xp_budget_change *changes; /* [budget.count] */
 	size_t change_count;
@@ -64,20 +64,20 @@ struct xp_throttle {
 	bool working;  /* there is a thread to join */
 	pthread_t thread;
 	bool done;     /* atomic */
-	bool stopping; /* atomic; set by the other thread: steps not yet begun are skipped */
+	bool stopping; /* atomic; set by the main thread: the worker skips steps that it has not started */
 	uint64_t done_tsc;
 };
 
 struct xp_throttle_member *xp_throttle_member(const struct xp_throttle *throttle, const struct xp_object *object);
 
-/* throttle_places.c: finds the children that have appeared, and drops those that have ended. */
+/* throttle_places.c: adds new children, and drops those that have exited. */
 void xp_throttle_find_children(struct xp_throttle *throttle);
 
 /* Whether there are patched sleds that could not be changed, and a retry is due. */
 bool xp_throttle_is_behind(const struct xp_throttle *throttle, uint64_t now_tsc);
 
 /*
- * Carries out throttle->changes; the function of the worker thread. No other thread touches the same data until
+ * Makes throttle->changes; the function of the worker thread. No other thread accesses the same data until
  * throttle->done.
  */
 void *xp_throttle_work(void *throttle);
