@@ -8,10 +8,7 @@
 
 #include "base/util.h"
 
-/*
- * Parts of the budget: above FULL, functions are throttled until the cost is at most TARGET; functions are recorded
- * again up to ROOM.
- */
+/* Parts of the budget: above FULL, functions are throttled until the cost is TARGET; up to ROOM, others come back. */
 #define FULL 0.9
 #define TARGET 0.75
 #define ROOM 0.55
@@ -28,10 +25,7 @@
 #define LOOKS_MAX 16 /* maximum number of checks that begin together */
 /* The part of the counters that may be used for longer than a check. */
 #define COUNTED_LONG 0.75
-/*
- * Calls per tick that make a function a candidate for throttling; total calls that make all functions with fewer calls
- * candidates.
- */
+/* Calls per tick that make a function a candidate; total calls that make all functions with fewer calls candidates. */
 #define CALLS_MIN 8
 #define CALLS_MIN_TOGETHER 64
 /* If tracing uses nearly all CPU time, only the functions with this part of the tracing time have known rates. */
@@ -331,10 +325,7 @@ static void take_out(struct xp_budget *budget, struct decisions *decisions, uint
 		take_out_some(budget, decisions, now_ns, 0, CALLS_MIN);
 }
 
-/*
- * Stops counting functions that have become too expensive to count, and functions that are still too hot when a check
- * ends.
- */
+/* Stops counting functions that became too expensive to count, or are still too hot when their check ends. */
 static void stop_counting(struct xp_budget *budget, struct decisions *decisions, uint64_t now_ns)
 {
 	for (size_t i = 0; i < budget->count && decisions->count < decisions->max; i++) {

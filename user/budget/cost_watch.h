@@ -15,10 +15,7 @@
 
 /* Returns the CPU time of the live processes since the last call. elapsed_ns: time since the last call; 0: unknown. */
 uint64_t xp_cpu_since(struct xp_processes *processes, uint64_t elapsed_ns);
-/*
- * Like xp_cpu_since(), for processes that have exited. The exit events arrive in the same pass over the rings as the
- * calls of these processes.
- */
+/* Like xp_cpu_since(), for processes whose exit events were in the last pass over the rings. */
 uint64_t xp_cpu_of_ended(struct xp_processes *processes);
 
 struct xp_cost_watch {

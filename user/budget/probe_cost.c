@@ -152,10 +152,7 @@ static int attach_stub(const struct bench *bench, enum xp_stub_slot slot)
 				    bench->child.pid, xp_stub_probe(slot));
 }
 
-/*
- * Attaches all probes before the measurement and detaches them together: the kernel waits for an RCU grace period at
- * each detach.
- */
+/* Attaches all probes first and detaches them together: each detach waits for an RCU grace period of the kernel. */
 static int attach_all(const struct bench *bench)
 {
 	const struct xp_programs *programs = bench->options->programs;

@@ -18,9 +18,7 @@ struct xp_probe_cost {
 	uint64_t stub_ns;   /* any patched sled, in patch mode; 0: unknown */
 	uint64_t memory_ns; /* a patched sled in memory mode; 0: unknown */
 	uint64_t count_ns;  /* a call that the stub only counts; 0: unknown */
-	/*
-	 * A patched entry sled that records arguments: always through the kernel, even if exits are recorded in memory.
-	 */
+	/* A patched entry sled that records arguments: always through the kernel, even if exits are in memory. */
 	uint64_t args_ns; /* 0: no arguments are recorded, or unknown */
 };
 

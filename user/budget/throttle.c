@@ -312,9 +312,7 @@ static uint64_t draw_calls(struct xp_throttle *throttle, struct xp_process *proc
 	return count;
 }
 
-/*
- * xprof reads the counters by PID. The PID may belong to a new process before the exit event of this process is read.
- */
+/* xprof reads counters by PID. A new process may have that PID before the exit event of this process is read. */
 static bool is_itself(const struct xp_process *process)
 {
 	return !process->start_time || xp_target_start_time(process->pid) == process->start_time;
@@ -365,10 +363,7 @@ static void gather_calls(struct xp_throttle *throttle)
 	}
 }
 
-/*
- * The probes have counted calls since they were attached, but the CPU time is known only from this mark on. So this
- * drops the calls.
- */
+/* Drops earlier calls: they count from when the probes were attached, CPU time only from this mark on. */
 static void begin(struct xp_throttle *throttle)
 {
 	struct xp_processes *processes = throttle->options.processes;

@@ -58,10 +58,7 @@ int xp_throttle_new(struct xp_throttle **throttle, const struct xp_throttle_opti
 /* Call it after everything is detached. */
 void xp_throttle_free(struct xp_throttle *throttle);
 
-/*
- * Adds an object before its sleds are attached. Waits for work in progress. Returns 0 or -ENOMEM; returns 0 without any
- * effect if the object is known.
- */
+/* Adds an object, if it is new, before its sleds are attached. Waits for work in progress. Returns 0 or -ENOMEM. */
 int xp_throttle_add_object(struct xp_throttle *throttle, struct xp_object *object);
 /* Waits for work in progress. Only after this may the caller use options.patch, or read patched sleds. */
 void xp_throttle_wait(struct xp_throttle *throttle);

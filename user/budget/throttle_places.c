@@ -50,10 +50,7 @@ static void drop_ended_children(const struct xp_throttle *throttle, struct xp_th
 		      !member->places[i].inherits || is_here(throttle, &member->places[i]));
 }
 
-/*
- * Returns whether the sleds of a child are the same as its parent's: the child was forked after the last change of the
- * parent's sleds.
- */
+/* Returns whether a child was forked after the last change of its parent's sleds, and so has the same sleds. */
 static bool is_up_to_date(const struct xp_throttle *throttle, const struct xp_throttle_member *member,
 			  const struct xp_process *child)
 {

@@ -92,10 +92,7 @@ static bool patch_place(struct xp_throttle *throttle, const struct xp_throttle_m
 	return err != -EBUSY && err != -EAGAIN && err != -EPERM;
 }
 
-/*
- * Returns whether to skip a process that failed, until its retry is due. The retry makes all changes that the process
- * missed.
- */
+/* Returns whether to skip a process that failed until its retry is due. The retry makes all changes that it missed. */
 static bool is_left_alone(const struct xp_throttle *throttle, const struct xp_throttle_place *place)
 {
 	return place->failures && (is_stopping(throttle) || place->retry_tsc > xp_clock_now_tsc());

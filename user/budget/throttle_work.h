@@ -76,10 +76,7 @@ void xp_throttle_find_children(struct xp_throttle *throttle);
 /* Whether there are patched sleds that could not be changed, and a retry is due. */
 bool xp_throttle_is_behind(const struct xp_throttle *throttle, uint64_t now_tsc);
 
-/*
- * Makes throttle->changes; the function of the worker thread. No other thread accesses the same data until
- * throttle->done.
- */
+/* Makes throttle->changes, in the worker thread. No other thread accesses the same data until throttle->done. */
 void *xp_throttle_work(void *throttle);
 
 #endif

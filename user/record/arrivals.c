@@ -9,8 +9,8 @@
 /* ---- calls, and events of the program ---- */
 
 /*
- * A process may be gone before it could be scanned. Unknown processes matter only with --exec, and with --follow if the
- * event of a fork was lost, since the programs of --follow record only followed processes.
+ * Adds the process of an event of an unknown process, which may have exited before it could be scanned. Only --exec
+ * needs this, and --follow after a fork event was lost: the BPF programs of --follow record only followed processes.
  */
 static int adopt(struct xp_targets *targets, const struct xp_arrival *arrival)
 {
@@ -23,7 +23,7 @@ static int adopt(struct xp_targets *targets, const struct xp_arrival *arrival)
 	/* The PID may have been reused by a process that is not ours. */
 	if (!process && (options->exec_path || xp_programs_is_target(targets->programs, arrival->event->pid)))
 		xp_follow_add(targets, &process, pid, arrival->tsc);
-	/* Call this even for a known process: it may have unloaded the object of the event. */
+	/* Call this even for a known process: it may have unloaded the binary of the event. */
 	return xp_follow_adopt(targets, arrival, "unknown");
 }
 

@@ -42,7 +42,7 @@ const char *xp_object_function_text(struct xp_short_text *to, const struct xp_ob
 	return text_of(to, object->table->functions[id - 1].name, id);
 }
 
-/* Adds to the text; what does not fit is left out. */
+/* Appends to the text; cuts off text that does not fit. */
 static void __attribute__((format(printf, 3, 4))) add(char *to, size_t size, const char *format, ...)
 {
 	size_t used = strlen(to);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The end of a recording: detaches everything, reads what is left in the ring buffers, and makes the files. */
+/* The end of a recording: detaches everything, reads the remaining events, and writes the files. */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -14,11 +14,11 @@
 #include "record/messages.h"
 #include "record/recording.h"
 
-/* XRay's runtime may have patched sleds under our probes, which stops their events. */
+/* Counts sleds on which XRay's runtime has overwritten our probes: they record no more events. */
 static void check_overwritten(struct xp_targets *targets)
 {
 	for (struct xp_process *process = targets->processes.first; process; process = process->next) {
-		/* These counts do not apply to a program that it has executed since. */
+		/* The counts are not those of a program that the process has executed since. */
 		if (!process->live || process->attaching.inherits_from ||
 		    process->attaching.execs != xp_programs_execs(targets->programs, process->pid))
 			continue;
@@ -39,7 +39,7 @@ static void check_overwritten(struct xp_targets *targets)
 	}
 }
 
-/* How full a ring may get at the end, in percent, before its records are taken. */
+/* Fill level in percent at which a ring is read during the end. */
 #define ROOM_FILL 25
 
 struct taking {
@@ -47,7 +47,7 @@ struct taking {
 	int err;
 };
 
-/* Does not keep a second signal waiting, which is to abort xprof: what then finds no room is lost. */
+/* Does not delay a second signal, which aborts xprof: records that find no space then are lost. */
 static void make_room(void *arg)
 {
 	struct taking *taking = arg;
@@ -61,7 +61,7 @@ int xp_finish_stop(struct xp_recording *recording)
 	struct taking taking = { .recording = recording };
 	uint64_t begin = xp_clock_now_tsc();
 
-	/* Losses from here on are not part of the recording, like records: see `outside`. */
+	/* From here on, lost events are outside of the recording, like records: see `outside`. */
 	recording->targets.processes.stop_tsc = begin;
 	xp_off_cpu_stop(&recording->off_cpu, make_room, &taking);
 	recording->targets.probes.stopped = true;
@@ -95,19 +95,16 @@ int xp_finish_detach(struct xp_recording *recording)
 	err = xp_run_drain(recording);
 	if (recording->targets.probes.patch)
 		xp_patch_clear(recording->targets.probes.patch);
-	/* Nothing can be lost any more: the target does not wait until the files are made. */
+	/* Nothing can be lost any more, so lower the priority: the target need not wait until the files are written. */
 	if (setpriority(PRIO_PROCESS, 0, recording->own_nice))
 		xp_debug("xprof keeps the reader's priority: %s", strerror(errno));
-	/*
-	 * This comes before the logs are finished: calls of functions that were just taken out would get exits that
-	 * were never seen.
-	 */
+	/* Before logs are finished: calls of functions that were just throttled must not get invented exits. */
 	if (recording->targets.probes.throttle)
 		xp_throttle_drained(recording->targets.probes.throttle);
 	return err;
 }
 
-/* Hands the kept records to the writer, all at once, and waits for it. */
+/* Passes all records in the flight recorders to the writer, and waits for it. */
 static int finish_flights(struct xp_recording *recording)
 {
 	int err = 0;
@@ -119,7 +116,7 @@ static int finish_flights(struct xp_recording *recording)
 	return xp_run_collect_flights(recording, true) ?: err;
 }
 
-/* The names of the binaries with calls. Those with samples are stored with perf.data. */
+/* Stores the names of the binaries with calls. Binaries with samples are stored with perf.data. */
 static int store_binaries(struct xp_recording *recording)
 {
 	struct xp_sym_files **sym = &recording->sampling.samples.sym_files;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Attaches what belongs to a traced process when it appears or changes. */
+/* Attaches probes to a traced process, or patches it, when the process appears or changes. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,12 +14,12 @@
 #include "target/target.h"
 #include "trace/process_rings.h"
 
-/* A program that lived no longer was executed before its sleds were patched, or shortly after. */
+/* If a program runs for a shorter time, it was executed before its sleds were patched, or shortly after. */
 #define SHORT_LIFE_NS 50000000u
-/* More than the time error of records: whatever happened this long before a scan was there when it began. */
+/* Longer than the error of an event's time: an event this long before a scan is known to be older than the scan. */
 #define LOOK_MARGIN_NS 1000000u
 
-/* Restores sleds that a killed xprof left patched: a probe there would be refused. */
+/* Restores sleds that a killed xprof left patched: xprof would refuse to probe these. */
 static int put_back_leftovers(struct xp_targets *targets, pid_t pid)
 {
 	struct xp_unpatched unpatched;
@@ -27,7 +27,7 @@ static int put_back_leftovers(struct xp_targets *targets, pid_t pid)
 
 	if (!targets->plan->sleds || !targets->probes.attach || targets->probes.stopped)
 		return 0;
-	/* A child whose fork nobody told of has those of its parent. */
+	/* A forked child whose fork event was lost has the patched sleds of its parent. */
 	if (targets->probes.patch && xp_patch_knows(targets->probes.patch, pid))
 		return 0;
 	err = xp_unpatch_process(pid, false, &unpatched);
@@ -53,7 +53,7 @@ int xp_follow_add(struct xp_targets *targets, struct xp_process **process, pid_t
 		err = xp_processes_add(&targets->processes, process, pid, &info, tsc);
 	if (!err)
 		(*process)->attaching.denied = forges;
-	/* This comes first, so that nothing that happens to the process during the scan goes unnoticed. */
+	/* This comes first: changes in the process during the scan must cause events. */
 	if (!err && targets->probes.attach)
 		err = xp_programs_add_target(targets->programs, pid);
 	if (!err && targets->probes.attach)
@@ -72,7 +72,7 @@ int xp_follow_adopt(struct xp_targets *targets, const struct xp_arrival *arrival
 	struct xp_target_info info = { 0 };
 	int err = 0;
 
-	/* A child has what its parent had. */
+	/* A forked child has the sleds of its parent: use the result of any process that maps this binary. */
 	if (object && !attached && targets->plan->all_processes)
 		attached = xp_probes_find_any(&targets->probes, object);
 	if (!process) {
@@ -125,8 +125,8 @@ static int add_past_program(struct xp_targets *targets, const struct xp_event_ta
 }
 
 /*
- * Replaces the image of the process by the program that it runs now. Returns -ESRCH if the process is already gone; a
- * process that cannot be traced is no error.
+ * Replaces the image of the process by the program that it runs now. Returns -ESRCH if the process has exited. A
+ * process that cannot be traced is not an error.
  */
 int xp_follow_begin_image(struct xp_targets *targets, pid_t pid, uint64_t tsc)
 {
@@ -144,8 +144,9 @@ int xp_follow_begin_image(struct xp_targets *targets, pid_t pid, uint64_t tsc)
 }
 
 /*
- * Handles an exec at this TSC: how long the process was recorded tells whether patching was worthwhile. Returns true if
- * the process was probed because it was not, and is to be patched again.
+ * Handles an exec at this TSC. If the process had patched sleds for only a short time, patching was in vain; after
+ * several such execs, xprof probes the process instead. Returns true if the process was probed for that reason and has
+ * now run for a long time: patch it again.
  */
 static bool count_in_vain(const struct xp_targets *targets, struct xp_process *process, uint64_t patched, uint64_t tsc)
 {
@@ -160,7 +161,7 @@ static bool count_in_vain(const struct xp_targets *targets, struct xp_process *p
 	return probed && !process->attaching.in_vain;
 }
 
-/* Handles a followed process that runs a new program. */
+/* Handles an exec of a followed process. */
 int xp_follow_exec(struct xp_targets *targets, const struct xp_arrival *arrival)
 {
 	const struct xp_event_task *task = (const struct xp_event_task *)arrival->event;
@@ -172,13 +173,13 @@ int xp_follow_exec(struct xp_targets *targets, const struct xp_arrival *arrival)
 	int err;
 
 	if (xp_command_traces(&targets->command, pid)) {
-		/* It is or was stopped at this exec, see xp_follow_launch_event(). */
+		/* The process is or was stopped at this exec, see xp_follow_launch_event(). */
 		if ((pid_t)task->head.tid == pid)
 			return 0;
-		/* Another thread has taken the place of the first one, and xprof does not hold that thread. */
+		/* Another thread has replaced the first thread, and xprof does not trace that thread. */
 		xp_launch_lose(&targets->command.launch);
 	}
-	/* The image was added, or patched, when the program was already running: this is the event of its start. */
+	/* The image was added or patched when the program was already running; this is the program's exec event. */
 	if (process && (process->begin_tsc > tsc || patched > tsc)) {
 		process->attaching.execs = XP_MAX(process->attaching.execs, task->execs);
 		return 0;
@@ -194,21 +195,22 @@ int xp_follow_exec(struct xp_targets *targets, const struct xp_arrival *arrival)
 			return err;
 	}
 	/*
-	 * A program that has already been replaced by another cannot be scanned. To scan what runs now after each event
-	 * of an exec would take longer than the process takes for its next execs, so the recording would never end.
+	 * The program has already been replaced by another one, so it cannot be scanned. A scan of the current program
+	 * takes longer than the next execs of the process: with a scan after each exec event, the recording would never
+	 * end.
 	 */
 	if (xp_programs_execs(targets->programs, pid) != task->execs)
 		return add_past_program(targets, task, tsc);
 	err = xp_follow_begin_image(targets, pid, tsc);
 	process = xp_processes_find(&targets->processes, pid);
-	/* What was read from /proc is the next program's name if that has begun, but has not been counted yet. */
+	/* If the next program has started but its exec is not counted yet, /proc shows the name of the next program. */
 	if (!err && process && process->attaching.execs == task->execs)
 		memcpy(process->comm, task->comm, sizeof(process->comm));
-	/* The process is gone, but its events are here. */
+	/* The process has exited, but its events have arrived. */
 	return err == -ESRCH ? xp_follow_adopt(targets, arrival, task->comm) : err;
 }
 
-/* Whether all sleds that the parent has patched were so at this TSC: then a child has them, too. */
+/* Returns whether all sleds of the parent were patched before this TSC: then a child that was forked then has them. */
 static bool was_patched(const struct xp_process *parent, uint64_t tsc)
 {
 	for (size_t i = 0; i < parent->functions.range_count; i++) {
@@ -220,7 +222,7 @@ static bool was_patched(const struct xp_process *parent, uint64_t tsc)
 	return true;
 }
 
-/* A child of fork() is recorded through the sleds of its parent, and through the kernel until it gets a ring. */
+/* Records a forked child through the sleds of its parent, and through the kernel until the child gets a ring. */
 static int inherit(struct xp_process *child, const struct xp_process *parent)
 {
 	int err = xp_functions_copy(&child->functions, &parent->functions);
@@ -246,10 +248,7 @@ int xp_follow_fork(struct xp_targets *targets, const struct xp_arrival *arrival)
 	child = xp_processes_find(&targets->processes, task->head.pid);
 	info.start_time =
 	    xp_target_start_time_ago(task->head.pid, xp_clock_ns(targets->clock, xp_clock_now_tsc() - arrival->tsc));
-	/*
-	 * The child is already known if the event of a call came first, because the ring buffer with the event of the
-	 * fork was waited for in vain.
-	 */
+	/* The child is known if a call came first: the merge did not wait for the ring with the fork event. */
 	if (!parent || (child && info.start_time && child->start_time == info.start_time))
 		return 0;
 	memcpy(info.comm, parent->comm, sizeof(info.comm));
@@ -257,7 +256,7 @@ int xp_follow_fork(struct xp_targets *targets, const struct xp_arrival *arrival)
 	err = xp_processes_add(&targets->processes, &child, task->head.pid, &info, arrival->tsc);
 	if (err)
 		return err;
-	child->cpu.used_ns = 1; /* next to nothing, but known */
+	child->cpu.used_ns = 1; /* nearly nothing, but not 0, which means unknown */
 	child->cpu.running = 1;
 	child->attaching.parent = parent->pid;
 	if (!was_patched(parent, arrival->tsc))
@@ -299,17 +298,14 @@ int xp_follow_exit_process(struct xp_targets *targets, const struct xp_arrival *
 	return err;
 }
 
-/*
- * The process's list of objects has changed. This concerns the current program, unless the process has executed another
- * one since.
- */
+/* Handles a change of the list of loaded binaries, unless the process has executed another program since. */
 int xp_follow_link_map(struct xp_targets *targets, const struct xp_arrival *arrival)
 {
 	const struct xp_event *event = arrival->event;
 	struct xp_process *process = xp_processes_find(&targets->processes, event->pid);
 	uint64_t latest_tsc = arrival->tsc + xp_clock_ticks(targets->clock, LOOK_MARGIN_NS);
 
-	/* A held process is stopped at this event, and scanned then: xp_follow_launch_event(). */
+	/* A traced process is stopped at this event, and xp_follow_launch_event() scans it then. */
 	if (xp_command_traces(&targets->command, (pid_t)event->pid) && event->tid == event->pid)
 		return 0;
 	if (!process || process->attaching.execs != xp_programs_execs(targets->programs, process->pid) ||
@@ -318,7 +314,7 @@ int xp_follow_link_map(struct xp_targets *targets, const struct xp_arrival *arri
 	return xp_follow_scan(targets, process);
 }
 
-/* The probes of --exec exist before any process, so a process that starts later is recorded from its beginning. */
+/* --exec attaches probes before processes start, so they are recorded from their first instruction. */
 static int attach_exec_file(struct xp_targets *targets)
 {
 	const char *path = targets->options->exec_path;
@@ -342,7 +338,7 @@ static int attach_exec_file(struct xp_targets *targets)
 				  "--exec %s: %s; build it with `clang -fxray-instrument` (and "
 				  "-fxray-instruction-threshold=1 for short functions too)",
 				  xp_short_text(&shown, path), refused ? xp_why(refused) : "it has no sleds");
-	/* Otherwise in each process, when it executes the file. */
+	/* Otherwise each process is patched when it executes the file. */
 	if (!targets->probes.patch)
 		err = xp_follow_attach_object(targets, object, NULL, &sleds);
 	if (!err)
@@ -384,17 +380,17 @@ int xp_follow_rescan(struct xp_targets *targets)
 	     process = process->next_live) {
 		uint32_t execs = xp_programs_execs(targets->programs, process->pid);
 
-		/* The processes from here on have just been scanned. */
+		/* Processes from here on were scanned after begin_tsc. */
 		if (process->begin_tsc > begin_tsc)
 			break;
-		/* The event at which it is stopped is handled in xp_follow_launch_event(). */
+		/* xp_follow_launch_event() handles the event at which this process is stopped. */
 		if (xp_command_traces(&targets->command, process->pid))
 			continue;
 		if (!execs || execs == process->attaching.execs) {
 			err = xp_follow_scan(targets, process);
 			continue;
 		}
-		/* Records of its execs that arrive later are from before the new image begins. */
+		/* Ignores exec events that arrive later but are from before the new image. */
 		xp_probes_drop_process(&targets->probes, process->pid, targets->plan->multi);
 		err = xp_follow_begin_image(targets, process->pid, xp_clock_now_tsc());
 		if (err == -ESRCH)
@@ -410,7 +406,7 @@ void xp_follow_release_stubs(struct xp_targets *targets)
 	struct xp_patch_heir *heirs;
 	size_t count = 0;
 
-	/* A change that is being made in a child uses the stub of its parent: the next time will do. */
+	/* The throttle may be changing a child through the stub of its parent: wait for the next call. */
 	if (!patch || !xp_patch_left(patch) || (throttle && xp_throttle_is_busy(throttle)))
 		return;
 	for (const struct xp_process *process = targets->processes.first_live; process; process = process->next_live)
@@ -431,7 +427,7 @@ void xp_follow_check(struct xp_targets *targets)
 		uint64_t start_time = xp_target_start_time(process->pid);
 		bool gone = !start_time || start_time != process->start_time;
 
-		/* Its last records may still be on their way; they have until the next check. */
+		/* The last records of the process may not have arrived yet: wait until the next check. */
 		if (gone && process->attaching.missing) {
 			process->vanished = true;
 			xp_process_end(process);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the parts of following share: follow.c keeps processes and their images, follow_scan.c finds what they have
- * mapped, follow_attach.c attaches it, follow_launch.c follows the started command. targets.h has what others use.
+ * Shared by the files that follow processes: follow.c keeps processes and their images, follow_scan.c finds mapped
+ * binaries, follow_attach.c attaches them, follow_launch.c follows the started command. targets.h is the interface for
+ * other files.
  */
 #ifndef XPROF_RECORD_FOLLOW_H
 #define XPROF_RECORD_FOLLOW_H
@@ -14,20 +15,16 @@
 #include "record/messages.h"
 #include "record/targets.h"
 
-/* Programs that a process executes in a row, each before its sleds are patched or shortly after; then they are probed.
- */
+/* After this many execs in a row, each before its sleds were patched or shortly after, a process is probed. */
 #define XP_FOLLOW_PATCH_TRIES 5
 
 /* follow_attach.c */
 
-/* The process that probes are set in: pid, or 0 if they are in all processes. */
+/* Returns the PID for probes: pid, or 0 for probes in all processes. */
 pid_t xp_follow_probe_pid(const struct xp_targets *targets, pid_t pid);
-/* Returns whether the recording continues without probes that the kernel was too busy to attach (-EBUSY). */
+/* Returns whether to continue without probes that the kernel was too busy to attach (-EBUSY). */
 bool xp_follow_may_skip_busy(const struct xp_targets *targets);
-/*
- * Attaches all sleds of the object. process: NULL with --exec, for all processes. *sleds is the outcome. Returns 0 or
- * -errno with a sentence (why.h).
- */
+/* Attaches all sleds. process: NULL with --exec, for all. Returns 0 or -errno with a message (why.h). */
 int xp_follow_attach_object(struct xp_targets *targets, struct xp_object *object, struct xp_process *process,
 			    struct xp_sled_result *sleds);
 void xp_follow_warn_refused(struct xp_object *object, pid_t pid, const struct xp_sled_result *sleds);
@@ -44,7 +41,7 @@ static inline bool xp_follow_same_file(const struct stat *a, const struct stat *
 
 /* follow.c */
 
-/* Replaces the image of the process by the program that it runs now. Returns 0 or -errno, -ESRCH if it is gone. */
+/* Replaces the image of the process by the program that it runs now. Returns 0 or -errno; -ESRCH: it has exited. */
 int xp_follow_begin_image(struct xp_targets *targets, pid_t pid, uint64_t tsc);
 
 #endif

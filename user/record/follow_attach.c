@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Attaches the sleds of an object that a traced process has mapped, by probes or by patching. */
+/* Attaches the sleds of a binary that a traced process has mapped: with probes or by patching. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +13,13 @@
 #include "sled/unpatch.h"
 #include "target/room.h"
 
-/* Costs of a probe in s (and MB): see XP_ATTACH_MAX. */
+/* Cost of a probe in s (and MB): see XP_ATTACH_MAX. */
 #define PROBE_ATTACH_S 6e-6
 #define PROBE_DETACH_S 5e-6
 #define EVENT_ATTACH_S 1e-3
 #define EVENT_DETACH_S 3e-2
 #define PROBE_MB 3e-4
-/* Page tables, the stub, a mapping for probes: what attaching takes of a process besides copies of its text. */
+/* Memory that attaching uses in addition to copies of text: page tables, the stub, a mapping for probes. */
 #define ATTACH_BYTES (1u << 20)
 
 pid_t xp_follow_probe_pid(const struct xp_targets *targets, pid_t pid)
@@ -27,13 +27,13 @@ pid_t xp_follow_probe_pid(const struct xp_targets *targets, pid_t pid)
 	return targets->plan->all_processes ? 0 : pid;
 }
 
-/* Returns whether the process is stopped and already ours, because it is the program that was just started. */
+/* Returns whether the process is stopped by xprof, because it is the command that xprof has just started. */
 static bool is_held(const struct xp_targets *targets, pid_t pid)
 {
 	return xp_command_traces(&targets->command, pid) && targets->command.launch.standing;
 }
 
-/* NULL if out of memory. */
+/* Returns NULL if out of memory. */
 static char *clean_copy(const char *why)
 {
 	char text[256];
@@ -42,7 +42,7 @@ static char *clean_copy(const char *why)
 	return strdup(text);
 }
 
-/* Says once for each process why its sleds are patched, but their calls not recorded in memory. */
+/* Prints, once per process, why calls of its patched sleds are not recorded in memory. */
 static void note_no_memory(const struct xp_targets *targets, struct xp_process *process)
 {
 	const char *all = targets->plan->no_memory;
@@ -61,7 +61,7 @@ static void note_no_memory(const struct xp_targets *targets, struct xp_process *
 	process->attaching.patched_why = clean_copy(why);
 }
 
-/* Whether a process has the object's sleds patched. */
+/* Returns whether the binary's sleds are patched in any process. */
 static bool patched_anywhere(const struct xp_targets *targets, const struct xp_object *object)
 {
 	for (const struct xp_process *process = targets->processes.first_live; process; process = process->next_live)
@@ -72,7 +72,7 @@ static bool patched_anywhere(const struct xp_targets *targets, const struct xp_o
 	return false;
 }
 
-/* Whether the process has patched sleds, its own or its parent's. */
+/* Returns whether the process has patched sleds, its own or its parent's. */
 static bool is_patched(const struct xp_process *process)
 {
 	for (size_t i = 0; i < process->functions.range_count; i++)
@@ -82,16 +82,16 @@ static bool is_patched(const struct xp_process *process)
 }
 
 /*
- * Whether the object's sleds are to be patched. A program that a followed process executes is probed, in all processes,
- * so the next process that executes it is recorded from its first instruction. That is not possible while another
- * process has it patched, since probes would be in that one, too.
+ * Returns whether to patch the binary's sleds. With --exec, or for a program that a followed process executes, probes
+ * in all processes are better: the next process that executes the program is recorded from its first instruction. But
+ * probes are not possible while a process has the binary patched, because they would be in that process, too.
  */
 static bool is_to_patch(const struct xp_targets *targets, const struct xp_process *process,
 			const struct xp_object *object)
 {
 	if (!targets->probes.patch || !process)
 		return false;
-	/* Functions without sleds are never probed alone, except those of Go programs. */
+	/* xprof never only probes functions without sleds, except functions of Go programs. */
 	if (object->plan)
 		return !xp_plan_table_is_go(object->plan);
 	if (!targets->plan->all_processes || targets->options->call_mode != XP_CALL_MODE_OPTION_AUTO ||
@@ -101,7 +101,7 @@ static bool is_to_patch(const struct xp_targets *targets, const struct xp_proces
 	       patched_anywhere(targets, object);
 }
 
-/* A program that runs already, and was not patched when it started. */
+/* Prints that a program was patched only while it was already running. */
 static void say_late(struct xp_targets *targets, const struct xp_process *process, const struct xp_object *object)
 {
 	if (targets->probes.told_late || !targets->run_tsc || !targets->plan->all_processes ||
@@ -115,7 +115,7 @@ static void say_late(struct xp_targets *targets, const struct xp_process *proces
 								   : "; with --call-mode probe, it would record them");
 }
 
-/* Whether not to patch ends the recording. What others run does not end it. */
+/* Returns whether a failure to patch ends the recording. It does not for programs that others start. */
 static bool must_patch(const struct xp_targets *targets)
 {
 	return targets->options->call_mode == XP_CALL_MODE_OPTION_PATCH &&
@@ -123,10 +123,10 @@ static bool must_patch(const struct xp_targets *targets)
 }
 
 /*
- * Patches the object's sleds. Returns 0, 1 if they are to be probed instead (and says why), -EOPNOTSUPP if they may not
- * be probed, because a budget is to be kept, -EKEYREJECTED if the process has forged stubs, or -ESRCH if the process
- * has ended or executed another program. A process that keeps executing programs is probed: the next program has the
- * same probes.
+ * Patches the binary's sleds. Returns 0; 1 if they must be probed instead (after printing why); -EOPNOTSUPP if probes
+ * are not allowed either, because of a budget; -EKEYREJECTED if the process has forged stubs; or -ESRCH if the process
+ * has exited or executed another program. Probes a process that keeps executing programs: the next program has the same
+ * probes.
  */
 static int patch_object(struct xp_targets *targets, struct xp_process *process, const struct xp_object *object,
 			struct xp_sled_result *sleds)
@@ -173,7 +173,7 @@ static int patch_object(struct xp_targets *targets, struct xp_process *process, 
 	return 1;
 }
 
-/* Returns 0, -ENOBUFS if the object has more sleds than xprof can probe, or -EREMOTE if its file cannot be probed. */
+/* Returns 0; -ENOBUFS if the binary has more sleds than xprof can probe; or -EREMOTE if the file cannot be probed. */
 static int check_room(const struct xp_targets *targets, const struct xp_object *object)
 {
 	size_t room = xp_attach_max(targets->plan->multi);
@@ -185,7 +185,7 @@ static int check_room(const struct xp_targets *targets, const struct xp_object *
 	return object->selected_count > room ? -ENOBUFS : 0;
 }
 
-/* Attaches with a budget. */
+/* Attaches sleds when there is a budget. */
 static int attach_throttled(struct xp_targets *targets, struct xp_object *object, struct xp_process *process,
 			    struct xp_sled_result *sleds)
 {
@@ -216,7 +216,7 @@ static int probe_conditional(struct xp_targets *targets, struct xp_object *objec
 	return err;
 }
 
-/* The functions of a Go program are probed in each call mode but patch. Says so once for each process. */
+/* Go programs are probed in every call mode except patch. Prints that once per process. */
 static int note_go(const struct xp_targets *targets, struct xp_process *process, const struct xp_object *object)
 {
 	static const char why[] = "it is a Go program, whose runtime inspects its own code";
@@ -245,7 +245,7 @@ static int attach_unthrottled(struct xp_targets *targets, struct xp_object *obje
 	if (err != 1)
 		return err;
 	err = check_room(targets, object);
-	/* A dry run only patches: calls through probes are too expensive to be tried out. */
+	/* A dry run only patches: it does not try calls through probes, which are too expensive. */
 	return err ? err
 		   : xp_sleds_attach(targets->options->dry_run ? NULL : targets->probes.attach, targets->programs, &all,
 				     sleds);
@@ -266,7 +266,7 @@ static void explain_limit(struct xp_targets *targets, const struct xp_object *ob
 		   *or_patch ? ", or have up to 2 000 000 patched" : "", or_patch);
 }
 
-/* Turns an error of attaching into a sentence. */
+/* Sets the message for an error of attaching. */
 static void explain(struct xp_targets *targets, const struct xp_object *object, pid_t pid, int err)
 {
 	const char *or_patch = targets->plan->may_patch || targets->plan->all_processes ? "" : ": --call-mode patch";
@@ -291,8 +291,9 @@ static void explain(struct xp_targets *targets, const struct xp_object *object, 
 }
 
 /*
- * Each page of text with a sled becomes a copy, whether it is patched or probed, and the kernel charges it to the
- * process: where the memory of its control group is at its limit, it would be killed (OOM) instead of recorded.
+ * Checks whether the cgroup of the process has enough memory. Each page of text with a sled becomes a copy, by patching
+ * or by probes, and the kernel charges the copy to the process: at the memory limit of its cgroup, the kernel would
+ * kill the process (OOM).
  */
 static int check_group(const struct xp_object *object, pid_t pid)
 {
@@ -306,7 +307,7 @@ static int check_group(const struct xp_object *object, pid_t pid)
 	    object->path, pid, xp_why(err));
 }
 
-/* Attaches with the budget if there is one. probe_pid: the process that it is probed in, or 0. */
+/* Attaches the sleds, with the budget if there is one. probe_pid: the process to probe; 0: all. */
 static int attach_sleds(struct xp_targets *targets, struct xp_object *object, struct xp_process *process,
 			pid_t probe_pid, struct xp_sled_result *sleds)
 {
@@ -324,7 +325,7 @@ static int attach_sleds(struct xp_targets *targets, struct xp_object *object, st
 	return err;
 }
 
-/* An object loaded during the recording does not end it, nor do programs that others run. */
+/* Returns whether the recording continues without this binary: it was loaded during the recording, or others run it. */
 static bool may_be_missing(const struct xp_targets *targets, int err)
 {
 	if (err == -ENOBUFS)
@@ -340,7 +341,7 @@ bool xp_follow_may_skip_busy(const struct xp_targets *targets)
 	return targets->run_tsc || targets->plan->all_processes;
 }
 
-/* Goes on without an object in one process that the kernel refused to probe for a second. Says so once. */
+/* Continues without a binary in one process if the kernel refused its probes for a second. Prints that once. */
 static void give_up_busy(struct xp_targets *targets, pid_t pid)
 {
 	if (!targets->probes.busy++)
@@ -360,12 +361,12 @@ int xp_follow_attach_object(struct xp_targets *targets, struct xp_object *object
 		*sleds = attached->sleds;
 		return 0;
 	}
-	/* A process that appeared in the last moment still gets its functions, but no probes. */
+	/* A process that appeared after probes were stopped gets its functions, but no probes. */
 	if (targets->probes.stopped)
 		return 0;
 	if (xp_interrupted())
 		return -ECANCELED;
-	/* Probes of all processes would be in those that have it patched, too. */
+	/* Do not probe all processes while one has the binary patched: the probes would be in that process, too. */
 	if (targets->plan->all_processes && !patched_anywhere(targets, object))
 		probe_pid = 0;
 	xp_why_clear();
@@ -394,7 +395,7 @@ int xp_follow_attach_object(struct xp_targets *targets, struct xp_object *object
 	return 0;
 }
 
-/* With --follow and --exec, a process that this recording does not concern may have patched sleds. */
+/* With --follow and --exec, a process that is not recorded may have patched sleds. */
 static void warn_patched(const struct xp_object *object, pid_t pid, const struct xp_sled_result *sleds)
 {
 	size_t all = object->selected_count + object->patched_in_file;
@@ -454,7 +455,7 @@ void xp_follow_warn_refused(struct xp_object *object, pid_t pid, const struct xp
 			sleds->unreadable, pid);
 }
 
-/* A patched object may have been unloaded and loaded again; a probe would have come back automatically. */
+/* Patches a binary again that was unloaded and loaded again. (Probes come back automatically.) */
 static int patch_again(struct xp_targets *targets, struct xp_process *process, struct xp_object *object,
 		       const struct xp_mapping *mapping)
 {
@@ -480,7 +481,7 @@ static int patch_again(struct xp_targets *targets, struct xp_process *process, s
 	return err == -ENOMEM ? err : 0;
 }
 
-/* Returns 1 if its sleds cannot be examined for lack of a capability, but it is sampled. Says so once. */
+/* Returns 1 if a missing capability prevents examining the sleds, but the process is sampled. Prints that once. */
 static int check_privilege(struct xp_targets *targets, struct xp_process *process)
 {
 	if (process->attaching.denied)
@@ -509,7 +510,7 @@ int xp_follow_add_object(struct xp_targets *targets, struct xp_process *process,
 			return range->sleds.mode == XP_SLEDS_PATCHED ? patch_again(targets, process, object, mapping)
 								     : 0;
 	}
-	/* The executable comes first, whatever --functions says, so that its IDs match its own map. */
+	/* The executable comes first, even if --functions does not select it, so that its IDs match its own map. */
 	if (!main && !object->selected_count && !object->patched_in_file)
 		return 0;
 	err = check_privilege(targets, process);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Follows the command that xprof started, until its objects are mapped. */
+/* Follows the command that xprof started, until its binaries are mapped. */
 #include <errno.h>
 
 #include "record/follow.h"
 
-/* How long a started program without sleds is held, in case it executes one that has some. */
+/* How long to hold a started program without sleds, in case it executes a program that has some. */
 #define LAUNCH_PATIENCE_NS XP_NS_PER_S
 
 /*
  * Returns whether the started program can be released. glibc calls _dl_debug_state() before and after it maps the
- * objects, musl only after. A wrapper (env, nice, a shell) without sleds is held for a while, in case it executes the
- * real program, which is then recorded from its first instruction.
+ * binaries, musl only after. A program without sleds may be a wrapper (env, nice, a shell): it is held for a while, so
+ * that the real program is recorded from its first instruction.
  */
 static bool launched(struct xp_targets *targets)
 {
@@ -29,7 +29,7 @@ int xp_follow_release(struct xp_targets *targets)
 {
 	if (!targets->command.launch.traced)
 		return 0;
-	/* This comes first: a stop signal that finds no tracer would stop the program permanently. */
+	/* Clear this first: a stop signal without a tracer would stop the program permanently. */
 	xp_programs_stop_at_link_map(targets->programs, 0);
 	return xp_launch_release(&targets->command.launch);
 }
@@ -49,8 +49,8 @@ int xp_follow_launch(struct xp_targets *targets)
 }
 
 /*
- * The program has been held long enough. What it does while it is stopped for the release is not seen, nor taken from
- * records before that, so this scans it again.
+ * Scans the program again when it has been held long enough: events from while it is stopped for the release, and
+ * records from before, do not show what it maps.
  */
 static int release_running(struct xp_targets *targets)
 {

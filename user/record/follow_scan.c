@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Finds the objects that a traced process has mapped. */
+/* Finds the binaries that a traced process has mapped. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "target/link_map.h"
 #include "target/memory_window.h"
 
-/* Files opened before checking whether to go on. */
+/* Number of files to open between two interrupt checks. */
 #define MAPPINGS_PER_LOOK 256
 
 static int watch_linker(struct xp_targets *targets, struct xp_process *process, const struct xp_mapping *mapping)
@@ -31,15 +31,15 @@ static int watch_linker(struct xp_targets *targets, struct xp_process *process, 
 					   xp_follow_probe_pid(targets, process->pid));
 	}
 	close(fd);
-	/* The objects that are mapped now are recorded without this probe. */
+	/* The binaries that are mapped now are recorded even without this probe. */
 	if (err == -EBUSY && xp_follow_may_skip_busy(targets))
 		err = 0;
 	return err;
 }
 
 /*
- * This comes before anything else is attached: attaching takes long enough for the process to load another object. The
- * linker reports each object that appears after the mappings have been read here.
+ * Probes the dynamic linkers first: attaching takes so long that the process may load another binary meanwhile. From
+ * then on, the linker reports each binary that appears after the mappings were read.
  */
 static int watch_linkers(struct xp_targets *targets, struct xp_process *process, struct xp_mappings *mappings)
 {
@@ -54,7 +54,7 @@ static int watch_linkers(struct xp_targets *targets, struct xp_process *process,
 	return xp_mappings_read(mappings, process->pid);
 }
 
-/* Returns 1 if no calls can be recorded in this file: its other mappings need not be scanned. */
+/* Returns 1 if no calls can be recorded in this file: do not scan its other mappings. */
 static int look_at(struct xp_targets *targets, struct xp_process *process, const struct xp_mapping *mapping, bool main)
 {
 	struct xp_object *object;
@@ -62,7 +62,7 @@ static int look_at(struct xp_targets *targets, struct xp_process *process, const
 	int fd = xp_mapping_open(process->pid, mapping);
 	const struct xp_object_file file = { fd, mapping->path, process->pid };
 	int err = 0, refused;
-	bool is_copy; /* the kernel would wait for FUSE at each uprobe */
+	bool is_copy; /* xprof has copied the file, because the kernel would wait for FUSE at each uprobe */
 
 	if (fd < 0) /* unmapped meanwhile */
 		return 0;
@@ -120,12 +120,12 @@ static size_t find_program(pid_t pid, const struct xp_mappings *mappings)
 	return i;
 }
 
-/* -ESRCH for one mapping concerns only that one: it was unloaded meanwhile, while the program stayed the same. */
+/* -ESRCH for one mapping means only that the binary was unloaded meanwhile, while the program stayed the same. */
 static int look_at_all(struct xp_targets *targets, struct xp_process *process, const struct xp_mappings *mappings,
 		       const struct xp_memory_window *memory)
 {
 	size_t program = find_program(process->pid, mappings);
-	uint8_t *passed = calloc(mappings->count + 1, sizeof(*passed)); /* by the first mapping of a file */
+	uint8_t *passed = calloc(mappings->count + 1, sizeof(*passed)); /* files to skip, by their first mapping */
 	int err = passed ? 0 : -ENOMEM;
 
 	for (int main = 1; main >= 0 && !err; main--)
@@ -147,9 +147,7 @@ static int look_at_all(struct xp_targets *targets, struct xp_process *process, c
 	return err;
 }
 
-/*
- * Returns -ESRCH if the process ended, has executed another program meanwhile, or is about to: then it has no code yet.
- */
+/* Returns -ESRCH if the process exited, has executed another program, or is about to: then it has no code yet. */
 static int scan_once(struct xp_targets *targets, struct xp_process *process)
 {
 	struct xp_memory_window *memory = NULL;
@@ -166,7 +164,7 @@ static int scan_once(struct xp_targets *targets, struct xp_process *process)
 	err = watch_linkers(targets, process, &mappings);
 	if (!err)
 		err = look_at_all(targets, process, &mappings, memory);
-	/* The process is gone, so some of the mappings could not be examined. */
+	/* The process has exited, so some of the mappings could not be examined. */
 	if (!err && (!mappings.count || (memory && xp_memory_window_gone(memory))))
 		err = -ESRCH;
 	xp_mappings_free(&mappings);
@@ -189,7 +187,7 @@ int xp_follow_scan(struct xp_targets *targets, struct xp_process *process)
 		process->attaching.flees++;
 	if (err != -ESRCH)
 		return err;
-	/* Records report its end and its execs. */
+	/* The exit and the execs of the process cause events of their own. */
 	xp_why_clear();
 	return 0;
 }

@@ -13,7 +13,7 @@
 #include "record/bpf_side.h"
 #include "record/targets.h"
 
-/* The cost of a call is known to some ten percent only. */
+/* The cost of a call is known only to about 10 %. */
 #define SHARE_MAX 0.95
 
 static int look_at(struct xp_targets *targets, pid_t pid, const struct xp_mapping *mapping, bool *found)
@@ -34,7 +34,7 @@ static int look_at(struct xp_targets *targets, pid_t pid, const struct xp_mappin
 	return err;
 }
 
-/* Whether the process maps an object with sleds. Returns 0 or -errno: -ECANCELED (interrupt.h). */
+/* Sets whether the process maps a binary with sleds. Returns 0 or -errno: -ECANCELED (interrupt.h). */
 static int find_sleds(struct xp_targets *targets, pid_t pid, bool *found)
 {
 	struct xp_mappings mappings;
@@ -79,7 +79,7 @@ static int measure(struct xp_targets *targets)
 void xp_forecast_measure(struct xp_targets *targets)
 {
 	const struct xp_options *options = targets->options;
-	/* Objects may come that are not there yet. */
+	/* Processes or binaries may appear later. */
 	bool found = options->max_overhead > 0 || targets->plan->all_processes || options->child_argv;
 	int err = 0;
 
@@ -141,7 +141,7 @@ void xp_forecast_format(char *to, size_t size, double rate)
 	*to = 0;
 }
 
-/* What the recording does to the targets, in one figure. */
+/* Formats the cost for the targets as one figure. */
 static void format_cost(const struct xp_cost_seen *seen, char *text, size_t size)
 {
 	double factor = 1 / (1 - XP_MIN(seen->share, SHARE_MAX));

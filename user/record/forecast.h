@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a call costs on this machine, and what calls cost the targets: in a recording from the calls of its first
- * moments, and in a dry run from calls that are recorded in the same way, but not stored. Nothing is counted by uprobes
- * beforehand: they slow down what they count.
+ * The cost of a call on this machine, and the cost of all calls for the targets. In a recording, they come from the
+ * calls of its first moments; in a dry run, from calls that are recorded but not stored. xprof does not count calls
+ * with uprobes beforehand, because uprobes would slow down the calls.
  */
 #ifndef XPROF_RECORD_FORECAST_H
 #define XPROF_RECORD_FORECAST_H
@@ -18,7 +18,7 @@ struct xp_probes;
 struct xp_targets;
 
 struct xp_forecast {
-	struct xp_probe_cost probe_cost; /* entry_ns 0: not known */
+	struct xp_probe_cost probe_cost; /* entry_ns 0: unknown */
 	/* After xp_forecast_expect(): */
 	size_t sleds;
 	size_t sites;		/* entries and exits of functions without sleds */
@@ -32,17 +32,17 @@ struct xp_forecast {
 };
 
 /*
- * Measures the cost of a call, unless no target can have sleds. Needs uprobe_multi. Without it, or after an error,
- * which -v shows, there is no forecast; recording goes on.
+ * Measures the cost of a call, unless no target can have sleds. Requires uprobe_multi. Without uprobe_multi or after an
+ * error (printed with -v), there is no forecast, and recording continues.
  */
 void xp_forecast_measure(struct xp_targets *targets);
-/* Call it when everything is attached: chooses the cost of a typical call. */
+/* Call this after everything is attached: chooses the cost of a typical call. */
 void xp_forecast_expect(struct xp_targets *targets);
-/* "4812 sleds, about 310 000 calls/s: ..." Empty if not even the cost of a call is known. */
+/* Formats "4812 sleds, about 310 000 calls/s: ..."; "" if the cost of a call is unknown. */
 void xp_forecast_text(const struct xp_forecast *forecast, char *text, size_t size);
-/* "4812 sleds and 177 entries and exits" */
+/* Formats "4812 sleds and 177 entries and exits". */
 void xp_places_text(char *text, size_t size, size_t sleds, size_t sites);
-/* Two significant digits, and groups of three digits: "310 000". */
+/* Formats two significant digits and groups of three digits: "310 000". */
 void xp_forecast_format(char *to, size_t size, double rate);
 
 #endif

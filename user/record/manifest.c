@@ -12,7 +12,7 @@
 #include "event/kinds.h"
 #include "record/manifest_parts.h"
 
-/* Upper limits of the parts of a manifest, except with unusual names. */
+/* Upper limits of the sizes of a manifest's parts, except with unusually long names. */
 #define MANIFEST_BASE_BYTES 8192u
 #define MANIFEST_PROFILE_BYTES 1536u
 #define MANIFEST_PROCESS_BYTES 4096u
@@ -32,7 +32,7 @@ static json_t *filtered_value(const struct xp_counts *counts, const uint64_t *ot
 	return done(&section);
 }
 
-/* Events lost before xprof knows their owner are in the totals. */
+/* Events that were lost before xprof knew their process are counted only in the totals. */
 void xp_manifest_put_counts(struct section *section, const struct xp_counts *counts)
 {
 	struct section lost = begin();
@@ -109,7 +109,7 @@ static json_t *totals_value(const struct xp_recording *recording, const struct x
 	uint64_t missed = recording->bpf.missed, other_process = recording->targets.other_process;
 	struct sums sums = sum_cpus(&recording->bpf);
 	struct section section = begin(), lost = begin();
-	uint64_t before = sums.ring + missed; /* lost before xprof saw them */
+	uint64_t before = sums.ring + missed; /* lost before they reached xprof */
 
 	put_number(&lost, "total", before + counts->unstored);
 	put_number(&lost, "ring", sums.ring);
@@ -153,7 +153,7 @@ static json_t *clock_value(const struct xp_recording *recording)
 
 	put_number(&section, "hz", clock->hz);
 	put_number(&section, "start_tsc", recording->targets.processes.start_tsc);
-	/* For a part: the time when the next part starts, with the calls that are open at that time. */
+	/* For a part: the time when the next part starts. Calls that are open then continue in the next part. */
 	if (recording->rotation.goes_on)
 		put_number(&section, "goes_on_tsc", recording->targets.processes.stop_tsc);
 	put_number(&section, "error_ns", clock->error_ns);
@@ -310,7 +310,7 @@ static json_t *manifest_value(const struct xp_recording *recording, const struct
 	put_text(&section, "xprof_version", XPROF_VERSION);
 	put(&section, "command", list(argc, text_item, argv));
 	put_text(&section, "started", started);
-	/* From the start until all was attached: then the duration begins. */
+	/* Time from the start until everything was attached; the duration begins then. */
 	put_seconds(&section, "attached_after_s",
 		    xp_clock_ns(recording->clock, recording->targets.run_tsc - start_tsc));
 	put_seconds(&section, "duration_s", xp_summary_duration_ns(recording));

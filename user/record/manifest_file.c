@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Writes manifest.json, whole or not at all. */
+/* Writes manifest.json completely or not at all. */
 #include "record/manifest.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ int xp_manifest_reserve(int dir_fd, uint64_t bytes)
 		close(fd);
 		return err;
 	}
-	/* As much as is left. If there is nothing left, other files may be gone by the time the manifest is written. */
+	/* Reserves less if the disk has less: other files may have been deleted by the time the manifest is written. */
 	while (bytes && posix_fallocate(fd, 0, bytes))
 		bytes /= 2;
 	return fd;

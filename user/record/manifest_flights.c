@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What flight recorders have written, in manifest.json. */
+/* The logs of flight recorders, in manifest.json. */
 #include <string.h>
 
 #include "record/calls_text.h"
 #include "record/manifest_parts.h"
 
-/* The calls that a thread was in, the innermost first. */
+/* The open calls of a thread, the innermost first. */
 static json_t *calls_value(const struct xp_functions *functions, const struct xp_flight_thread *thread)
 {
 	json_t *calls = json_array();
@@ -22,7 +22,7 @@ static json_t *calls_value(const struct xp_functions *functions, const struct xp
 	return calls;
 }
 
-/* The threads that were in calls at the end of the log. */
+/* The threads with open calls at the end of the log. */
 static json_t *open_calls_value(const struct xp_functions *functions, const struct xp_flight_threads *threads)
 {
 	json_t *callers = json_array();

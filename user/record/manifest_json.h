@@ -14,7 +14,7 @@
 
 #include "base/util.h"
 
-/* Further threads of a process are only counted. */
+/* Maximum number of threads that are listed per process; further threads are only counted. */
 #define XP_MANIFEST_THREADS_MAX 1000
 
 static inline json_t *number_value(uint64_t number)
@@ -22,7 +22,7 @@ static inline json_t *number_value(uint64_t number)
 	return json_integer((json_int_t)XP_MIN(number, (uint64_t)INT64_MAX));
 }
 
-/* Targets choose many of the texts: they are cleaned (base/text.h). */
+/* Targets choose many of the texts, so this cleans them (base/text.h). */
 static inline json_t *text_value(const char *text)
 {
 	size_t size = strlen(text) + 1;
@@ -47,8 +47,8 @@ static inline json_t *hex_value(const uint8_t *bytes, size_t count)
 }
 
 /*
- * An object under construction. Every step can only fail if out of memory. The first failure is kept, and done() then
- * returns NULL, which in turn makes the enclosing object fail.
+ * An object under construction. A step fails only if out of memory. The first failure is stored, and done() then
+ * returns NULL, which makes the enclosing object fail, too.
  */
 struct section {
 	json_t *json;
@@ -103,7 +103,7 @@ static inline void append(json_t **list, json_t *value)
 	*list = NULL;
 }
 
-/* Makes a list of count values; item() gets the index. */
+/* Makes a list of `count` values; item() gets the index. */
 static inline json_t *list(size_t count, json_t *(*item)(const void *arg, size_t index), const void *arg)
 {
 	json_t *array = json_array();

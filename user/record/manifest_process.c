@@ -5,11 +5,11 @@
 
 #include "record/manifest_parts.h"
 
-/* A function that the budget took out of the recording. */
+/* A function that the budget throttled. */
 static json_t *taken_out_value(const struct xp_recording *recording, const struct xp_throttled *function)
 {
 	const char *name = function->object->table->functions[function->function_id - 1].name;
-	/* Functions are taken out before the recording begins, and put back after its end. */
+	/* Functions may be throttled before the recording begins, and are restored after its end. */
 	uint64_t length_ns = xp_summary_duration_ns(recording);
 	uint64_t counted_ns = XP_MIN(xp_clock_ns(recording->clock, function->counted_ticks), length_ns);
 	struct section section = begin();
@@ -25,7 +25,7 @@ static json_t *taken_out_value(const struct xp_recording *recording, const struc
 	return done(&section);
 }
 
-/* Those of an object. Without any, there is no such member. */
+/* Lists the throttled functions of a binary. Without any, omits the member. */
 static void put_taken_out(struct section *section, const struct xp_recording *recording, const struct xp_object *object)
 {
 	const struct xp_throttled *all = xp_throttle_functions(recording->targets.probes.throttle, object);
@@ -134,7 +134,7 @@ static json_t *process_value(const struct xp_recording *recording, const struct 
 		put_text(&section, "log", process->log.name);
 	if (process->flights.count)
 		put(&section, "flights", xp_manifest_flights_value(recording, process));
-	/* Calls through the kernel, of threads without a call ring, or with a full one. */
+	/* Calls through the kernel, by threads without a call ring or with a full ring. */
 	put_number(&section, "without_ring", process->fallen.no_ring);
 	put_number(&section, "full_ring", process->fallen.full);
 	if (process->attaching.probed_why)

@@ -2,7 +2,7 @@
 /* Samples and their profiles, in manifest.json. */
 #include "record/manifest_parts.h"
 
-/* Samples with a user stack: seen = complete + all others. with_zeros: include reasons with no samples. */
+/* Samples with a user stack: seen = complete + all others. with_zeros: also list reasons with 0 samples. */
 static json_t *stacks_value(const uint64_t *stacks, bool with_zeros)
 {
 	struct section section = begin();
@@ -17,7 +17,7 @@ static json_t *stacks_value(const uint64_t *stacks, bool with_zeros)
 	return done(&section);
 }
 
-/* Code without a file. */
+/* JIT code of an image, which is in no file. */
 static json_t *jit_value(const struct xp_image *image)
 {
 	struct xp_jit_dump_out_counts dump = { 0 };
@@ -96,7 +96,7 @@ json_t *xp_manifest_binaries_value(const struct xp_recording *recording)
 	return binaries;
 }
 
-/* The files in sym/ with the names of code that is in no file. offset: of a part of the kernel's code. */
+/* The files in sym/ with names of code that is in no file. offset: start of a part of the kernel's code. */
 json_t *xp_manifest_symbols_value(const struct xp_recording *recording)
 {
 	const struct xp_sym_files *sym = recording->sampling.samples.sym_files;

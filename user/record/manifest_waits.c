@@ -20,7 +20,7 @@ static json_t *thread_value(const void *arg, size_t index)
 	return done(&section);
 }
 
-/* The profiles of waits; an image without one is skipped. */
+/* The profiles of waits. Skips images without such a profile. */
 static json_t *profiles_value(const struct xp_samples *samples)
 {
 	const struct xp_sampled_processes *processes = &samples->processes;

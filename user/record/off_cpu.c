@@ -135,7 +135,7 @@ void xp_off_cpu_totals(const struct xp_off_cpu *off_cpu, struct xp_off_cpu_total
 {
 	const struct xp_wait_counters *counters = &off_cpu->counters;
 	const struct xp_waits *waits = &off_cpu->waits;
-	/* Not counters->sent: when a part of a recording ends, some may be on their way, which the next part has. */
+	/* Not counters->sent: some sent waits may still be in the rings, and belong to the next part. */
 	uint64_t arrived = waits->samples ? waits->samples->waits : 0;
 	uint64_t written = waits->samples ? xp_perf_out_counts(waits->samples->perf).waits : 0;
 

@@ -24,7 +24,7 @@
 
 /* ---- the contents of a directory ---- */
 
-/* The file names in a recording's directory. */
+/* Returns whether this is the name of a file of a recording. */
 static bool is_ours(const char *name)
 {
 	return !strcmp(name, XP_MANIFEST_NAME) || !strcmp(name, "perf.data") || xp_file_ends_with(name, ".fdr") ||
@@ -32,7 +32,7 @@ static bool is_ours(const char *name)
 	       xp_file_ends_with(name, ".dump") || xp_file_is_spool(name) || xp_file_ends_with(name, ".part");
 }
 
-/* Files that identify a recording: a complete one has a manifest, one that was cut off has spools. */
+/* Returns whether this is the manifest of a recording, or a spool of an interrupted recording. */
 static bool is_mark(const char *name)
 {
 	return !strcmp(name, XP_MANIFEST_NAME) || xp_file_is_spool(name);
@@ -47,7 +47,7 @@ struct contents {
 	size_t entries;
 	size_t marks;
 	size_t foreign;
-	char foreign_name[NAME_MAX + 1]; /* the name of one of them */
+	char foreign_name[NAME_MAX + 1]; /* name of one of the foreign entries */
 };
 
 #define SYM_DIR "sym" /* the only subdirectory of a recording, see sym_files.h; it holds files and links */
@@ -60,7 +60,7 @@ static int open_sym(int dir_fd, const char *name)
 	return fd < 0 ? -ENOTDIR : fd;
 }
 
-/* Files that have no other name, outside of the recording. */
+/* Adds the disk space of files that have no other name outside of the recording. */
 static int add_bytes(int dir_fd, const char *name, void *arg)
 {
 	int sym_fd = open_sym(dir_fd, name);
@@ -181,8 +181,8 @@ static int remove_recording(int parent_fd, const char *name, int dir_fd)
 /* ---- an existing directory of the same name ---- */
 
 /*
- * Returns whether xprof must not move or remove a directory. It may if the directory belongs to root, to the user
- * behind sudo, or to the owner of its parent directory, who could do the same.
+ * Returns whether xprof must not move or remove a directory. xprof may if the directory belongs to root, to the user
+ * behind sudo, or to the owner of its parent directory, because that owner could do the same.
  */
 static bool is_somebody_elses(int parent_fd, int dir_fd)
 {
@@ -196,7 +196,7 @@ static bool is_somebody_elses(int parent_fd, int dir_fd)
 	       !(xp_own_file_user(&uid, &gid) && dir.st_uid == uid);
 }
 
-/* A directory of this name that may be in the way. */
+/* A directory that already has this name. */
 struct occupant {
 	const char *name;
 	const char *shown; /* its name for messages */
@@ -262,7 +262,7 @@ static int clear_old(const struct xp_outdir *outdir, const char *old)
 	return err;
 }
 
-/* Frees the name: a recording with that name becomes NAME.old, an empty directory is removed. */
+/* Frees the name: renames a recording of that name to NAME.old, or removes an empty directory. */
 static int clear_place(struct xp_outdir *outdir)
 {
 	char old[NAME_MAX + 1 + sizeof(OLD_SUFFIX)];
@@ -293,9 +293,7 @@ static int clear_place(struct xp_outdir *outdir)
 	err = clear_old(outdir, old);
 	if (err)
 		return err;
-	/*
-	 * This does not replace anything that arrived since: a rename works only to a free name or an empty directory.
-	 */
+	/* A directory that was created since stays: renameat() works only if the name is free or an empty directory. */
 	if (renameat(outdir->parent_fd, outdir->name, outdir->parent_fd, old))
 		return xp_why_set(-errno, "%s: cannot rename the older recording to %s: %s", outdir->path, old,
 				  strerror(errno));
@@ -421,7 +419,7 @@ int xp_outdir_open(struct xp_outdir *outdir, const char *path)
 
 /* ---- parts ---- */
 
-/* The directory that is there, or a new one, which the user behind sudo owns: its parts are that user's. */
+/* Opens the existing directory, or creates one that belongs to the user behind sudo, as do its parts. */
 static int open_or_make(struct xp_outdir *outdir)
 {
 	struct occupant occupant = { .name = outdir->name, .shown = outdir->path };
@@ -467,7 +465,7 @@ int xp_outdir_open_part(struct xp_outdir *part, const struct xp_outdir *parts, c
 	int bytes = (int)strlen(name), length, err = -EEXIST;
 	const bool is_before = strncmp(name, before, (size_t)bytes) <= 0;
 
-	/* Not a duplicate: that would share the lock of the parts, which a child that ends this part must not keep. */
+	/* Not a duplicate, which shares the lock of the parts: a child process that ends a part must not keep it. */
 	*part = (struct xp_outdir){ .fd = -1, .parent_fd = openat(parts->fd, ".", DIR_FLAGS) };
 	if (part->parent_fd < 0)
 		return -errno;
@@ -511,7 +509,7 @@ int xp_outdir_remove(int parent_fd, const char *name)
 static int give_file(int dir_fd, const char *name, void *arg)
 {
 	const struct owner *owner = arg;
-	/* Links, too: the link itself, not its target. */
+	/* Also handles links: the link itself, not its target. */
 	int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC), sym_fd = open_sym(dir_fd, name), err = 0;
 	struct stat st;
 
@@ -523,7 +521,7 @@ static int give_file(int dir_fd, const char *name, void *arg)
 		return -errno;
 	if (!err && fstat(fd, &st))
 		err = -errno;
-	/* A file with a second name, perhaps outside of the directory, was not made here. */
+	/* Skips a file with a second name, perhaps outside of the directory: xprof did not make it. */
 	if (!err && (S_ISDIR(st.st_mode) ? sym_fd >= 0 : st.st_nlink == 1) &&
 	    fchownat(fd, "", owner->uid, owner->gid, AT_EMPTY_PATH))
 		err = -errno;
@@ -531,7 +529,7 @@ static int give_file(int dir_fd, const char *name, void *arg)
 	return err;
 }
 
-/* The directory comes last: while it belongs to root, no one else can change its contents. */
+/* Gives the directory last: while it belongs to root, no one else can change its contents. */
 int xp_outdir_give(int dir_fd, const char *shown)
 {
 	struct contents contents;

@@ -17,7 +17,7 @@
 #include <sys/types.h>
 
 struct xp_outdir {
-	int fd;			  /* of the directory, for openat(); -1: none */
+	int fd;			  /* descriptor of the directory, for openat(); -1: none */
 	char path[PATH_MAX];	  /* as given by the user, for messages */
 	int parent_fd;		  /* of the parent directory */
 	char name[NAME_MAX + 1];  /* the name in the parent directory */
@@ -27,14 +27,14 @@ struct xp_outdir {
 
 /*
  * Creates the directory. On failure nothing has changed, and *outdir needs no close. Returns 0 or -errno, with a
- * sentence (why.h) that has the remedy: -EEXIST if something there does not belong to xprof; -ENOENT, -EACCES, -EROFS
- * or another error of mkdir(2).
+ * message (why.h) that has the remedy: -EEXIST if a file there does not belong to xprof; -ENOENT, -EACCES, -EROFS or
+ * another error of mkdir(2).
  */
 int xp_outdir_open(struct xp_outdir *outdir, const char *path);
 
 /*
- * Opens the directory of the parts of a recording, or creates it, and locks it: *outdir has no older recording. Returns
- * 0 or -errno with a sentence: -EEXIST also for a recording, -EBUSY while another xprof makes parts there.
+ * Opens or creates the directory for the parts of a recording, and locks it. Renames no older recording. Returns 0 or
+ * -errno with a message: -EEXIST also if it is a recording, -EBUSY while another xprof makes parts there.
  */
 int xp_outdir_open_parts(struct xp_outdir *outdir, const char *path);
 /*
@@ -46,26 +46,26 @@ int xp_outdir_open_parts(struct xp_outdir *outdir, const char *path);
 int xp_outdir_open_part(struct xp_outdir *part, const struct xp_outdir *parts, const char *name, const char *before);
 
 /*
- * Removes the recording of this name. Returns 0, or -errno: -EBUSY while it is recorded or ended; -EEXIST, with a
- * sentence, if it has what xprof did not make, or is another user's.
+ * Removes the recording of this name. Returns 0, or -errno: -EBUSY while it is being recorded or ended; -EEXIST, with a
+ * message, if it contains files that xprof did not make, or belongs to another user.
  */
 int xp_outdir_remove(int parent_fd, const char *name);
-/* The disk space that the files of a recording alone use. */
+/* Returns the disk space of the files that only this recording has. */
 uint64_t xp_outdir_bytes(int dir_fd);
 
-/* Limits the disk space of the files. 0: to XP_OUTDIR_BYTES_MAX, or to half of what is free now if that is less. */
+/* Limits the disk space of the files. 0: XP_OUTDIR_BYTES_MAX, or half of the free space if that is less. */
 #define XP_OUTDIR_BYTES_MAX (10ull << 30)
 void xp_outdir_limit(struct xp_outdir *outdir, uint64_t max_bytes);
-/* Whether the files have reached the limit; prints it then. False if their size cannot be read. */
+/* Returns whether the files have reached the limit, and prints the limit then. False if their size cannot be read. */
 bool xp_outdir_is_full(const struct xp_outdir *outdir);
 
 /*
- * keep: gives the directory and its files to the user behind sudo. If not keep, or if the directory is empty: removes
- * it and moves the older recording back. Returns 0, 1 if it has removed it, or -errno after printing what failed;
- * everything is closed in any case.
+ * keep: gives the directory and its files to the user behind sudo. Otherwise, or if the directory is empty: removes it
+ * and renames the older recording back. Returns 0, 1 if it was removed, or -errno after printing the error. Closes
+ * everything in any case.
  */
 int xp_outdir_close(struct xp_outdir *outdir, bool keep);
-/* Closes it, whose lock a child process keeps that ends the recording. */
+/* Closes it while a child process ends the recording and keeps the lock. */
 void xp_outdir_leave(struct xp_outdir *outdir);
 
 /*

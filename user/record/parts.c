@@ -39,7 +39,7 @@ bool xp_parts_have_room(int parts_fd)
 	return fstatvfs(parts_fd, &fs) || (uint64_t)fs.f_bavail * fs.f_frsize >= XP_PARTS_FREE_BYTES;
 }
 
-/* next: the name of the following part, which begins where this one ends. bytes: of all parts. */
+/* Returns whether to delete the oldest part. next: name of the part after it. bytes: size of all parts. */
 static bool is_due(int parts_fd, const char *next, uint64_t bytes, const struct xp_parts_limits *limits)
 {
 	uint64_t end_s = UINT64_MAX;

@@ -11,12 +11,12 @@
 #include "kernel/privilege.h"
 
 #define RING_BYTES (4u << 20)
-/* The smallest ring for samples alone. */
+/* The smallest ring if only samples are recorded. */
 #define RING_BYTES_MIN (256u << 10)
-/* A quarter of a second of samples must fit, however large each is. */
+/* The samples of a quarter of a second must fit, even with the largest stacks. */
 #define RING_SHARE_OF_SECOND 4
 
-/* Skips sleds if a capability for them is missing. Fails if there would be nothing else to record. */
+/* Omits sleds if a capability for them is missing. Fails if there would be nothing else to record. */
 static int check_sleds(struct xp_plan *plan, const struct xp_options *options, const struct xp_preflight *preflight)
 {
 	bool single = options->uprobes == XP_UPROBES_SINGLE || !preflight->has_uprobe_multi;
@@ -39,8 +39,8 @@ static int check_sleds(struct xp_plan *plan, const struct xp_options *options, c
 }
 
 /*
- * With --exec, programs are probed, because then the next one is recorded from its first instruction, and patched only
- * on request, or for a budget.
+ * With --exec, programs are probed, because then the next process is recorded from its first instruction. They are
+ * patched only if --sled-mode requests it or there is a budget.
  */
 static bool may_patch(const struct xp_options *options)
 {
@@ -48,7 +48,7 @@ static bool may_patch(const struct xp_options *options)
 							      : options->call_mode != XP_CALL_MODE_OPTION_PROBE;
 }
 
-/* Returns why no process can record calls in memory; NULL: it can, and plan->rdpid is set. */
+/* Returns why no process can record calls in memory; NULL if they can, and then sets plan->rdpid. */
 static const char *why_no_memory(struct xp_plan *plan)
 {
 	const struct xp_instructions instructions = xp_instructions_try();
@@ -104,7 +104,7 @@ bool xp_plan_switches(const struct xp_plan *plan, const struct xp_options *optio
 	return options->switch_events && plan->samples;
 }
 
-/* The time to create a ring grows with its size: a ring for samples alone is only as large as they may need. */
+/* A ring for samples alone is only as large as they may need: creating a larger ring takes longer. */
 uint64_t xp_plan_ring_bytes(const struct xp_plan *plan, const struct xp_options *options)
 {
 	uint64_t sample_bytes = sizeof(struct xp_event_sample) + 2 * XP_SAMPLE_FRAMES_MAX * sizeof(uint64_t);
@@ -117,7 +117,7 @@ uint64_t xp_plan_ring_bytes(const struct xp_plan *plan, const struct xp_options 
 		return RING_BYTES;
 	if (xp_plan_stacks(options) == XP_STACKS_DUMP)
 		sample_bytes += XP_STACK_BYTES_MAX;
-	/* The last quarter is for samples without their stacks. */
+	/* The last quarter of the ring is for samples without stacks. */
 	while (bytes < RING_BYTES && bytes * 3 / 4 / sample_bytes < options->hz / RING_SHARE_OF_SECOND)
 		bytes *= 2;
 	return bytes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The plan of a recording: what is recorded, and how. It is made from the options, the kernel and the privileges before
- * a target is touched, and does not change afterwards.
+ * any target is touched, and does not change afterwards.
  */
 #ifndef XPROF_RECORD_PLAN_H
 #define XPROF_RECORD_PLAN_H
@@ -16,7 +16,7 @@
 #include "options.h"
 #include "xprof/event.h"
 
-/* Limit of processes that --follow and --exec find at the same time. */
+/* Maximum number of processes that --follow and --exec record at the same time. */
 #define XP_TARGETS_MAX 65536
 
 struct xp_plan {
@@ -24,26 +24,26 @@ struct xp_plan {
 	bool samples;
 	bool multi;	       /* uprobe_multi links */
 	bool all_processes;    /* probes are on all processes that map an object: --follow, --exec */
-	bool may_patch;	       /* sleds are to be patched where possible */
-	bool memory;	       /* calls of patched sleds are to be recorded in memory where possible */
-	bool rdpid;	       /* memory only: those slots may execute rdpid */
-	const char *no_memory; /* why memory mode works in no process; NULL: it may work, or is not wanted */
+	bool may_patch;	       /* patch sleds where possible */
+	bool memory;	       /* record calls of patched sleds in memory where possible */
+	bool rdpid;	       /* memory only: the stub may execute rdpid */
+	const char *no_memory; /* why memory mode works in no process; NULL: it may work, or is not requested */
 	struct stat exec_file; /* --exec */
 };
 
 /*
- * Skips sleds if a capability for them is missing, and says so. Returns 0, or -errno with a sentence (why.h):
- * -EACCES if nothing else is to be recorded, or an error of stat(2) for the file of --exec.
+ * Omits sleds if a capability for them is missing, and prints that. Returns 0, or -errno with a message (why.h):
+ * -EACCES if there is nothing else to record, or an error of stat(2) for the file of --exec.
  */
 int xp_plan_make(struct xp_plan *plan, const struct xp_options *options, const struct xp_preflight *preflight);
 
 /* Returns which parts of user stacks the BPF programs copy. */
 enum xp_sample_stacks xp_plan_stacks(const struct xp_options *options);
-/* Returns whether xprof may choose between the sampling events of threads and those of CPUs, by the targets. */
+/* Returns whether xprof may choose between sampling events of threads and of CPUs, depending on the targets. */
 bool xp_plan_chooses_events(const struct xp_plan *plan, const struct xp_options *options);
-/* Whether switches of threads are recorded, for perf.data. */
+/* Returns whether context switches are recorded, for perf.data. */
 bool xp_plan_switches(const struct xp_plan *plan, const struct xp_options *options);
-/* The size of each CPU's ring buffer. */
+/* Returns the size of each CPU's ring buffer. */
 uint64_t xp_plan_ring_bytes(const struct xp_plan *plan, const struct xp_options *options);
 
 #endif

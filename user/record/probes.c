@@ -52,9 +52,10 @@ int xp_probes_add_linker(struct xp_probes *probes, const struct xp_programs *pro
 }
 
 /*
- * The probes of a process belong to its first thread. If another thread executes a program, it takes over the PID, and
- * the first thread is gone. The kernel then no longer arms its probes, but still runs those of uprobe_multi in addition
- * to new ones at the same place. (Perf events end with their thread, and closing many takes seconds.)
+ * The kernel ties the probes of a process to its first thread. If another thread executes a program, that thread takes
+ * over the PID, and the first thread is gone. Then the kernel no longer arms these probes, but still runs uprobe_multi
+ * probes in addition to new ones at the same place. So detach the uprobe_multi probes. (Perf events end with their
+ * thread, and closing many takes seconds.)
  */
 void xp_probes_drop_process(struct xp_probes *probes, pid_t pid, bool multi)
 {

@@ -47,7 +47,7 @@ void xp_progress_show(struct xp_progress *progress, uint64_t seen, uint64_t lost
 		return;
 	xp_progress_text(text, sizeof(text), now - progress->begin_ns,
 			 seen > progress->last_seen ? seen - progress->last_seen : 0, now - progress->last_ns, lost);
-	/* The cursor stays at the start of the line, so that a message in between replaces the line. */
+	/* The cursor stays at the start of the line, so that another message replaces the line. */
 	fprintf(stderr, "%s" ERASE_REST "\r", text);
 	progress->last_ns = now;
 	progress->last_seen = seen;

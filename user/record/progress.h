@@ -15,17 +15,14 @@ struct xp_progress {
 };
 
 void xp_progress_begin(struct xp_progress *progress);
-/* seen and lost: events since the start of the recording. To be called about once per second. */
+/* seen and lost: events since the start of the recording. Call this about once per second. */
 void xp_progress_show(struct xp_progress *progress, uint64_t seen, uint64_t lost);
-/*
- * To be called before this many probes of an object are attached. Shows it now and then, if attaching takes longer than
- * a moment.
- */
+/* Call this before each group of probes of a binary is attached. Shows the line from time to time. */
 void xp_progress_attaching(struct xp_progress *progress, size_t probes);
 /* Erases the line. */
 void xp_progress_end(struct xp_progress *progress);
 
-/* The text of the line, for tests: elapsed time, rate since the last call, losses. */
+/* Formats the line, for tests: elapsed time, rate since the last call, losses. */
 void xp_progress_text(char *text, size_t size, uint64_t elapsed_ns, uint64_t events, uint64_t span_ns, uint64_t lost);
 
 #endif

@@ -39,7 +39,7 @@ static int attach(struct xp_recording *recording)
 	return err ? err : xp_targets_check(&recording->targets);
 }
 
-/* Dry run: records for a moment, and stores nothing. Calls of sleds that would be probed are too expensive for that. */
+/* Dry run: records for a moment, and stores nothing. Omits calls that need probes, which are too expensive. */
 static int try_out(struct xp_recording *recording, int signal_fd)
 {
 	const struct xp_forecast *forecast = &recording->targets.forecast;
@@ -55,7 +55,7 @@ static int try_out(struct xp_recording *recording, int signal_fd)
 	return XP_EXIT_OK;
 }
 
-/* Records from the first probe to the last file. Sets *stored if the output directory has something to keep. */
+/* Records from the first probe to the last file. Sets *stored if there is something to keep in the output directory. */
 static int record_all(struct xp_recording *recording, int signal_fd, bool *stored)
 {
 	int code = XP_EXIT_OK, stopped;
@@ -83,7 +83,7 @@ static int record_all(struct xp_recording *recording, int signal_fd, bool *store
 	return xp_finish_store(recording, code);
 }
 
-/* Sets *kept if there is a recording then. */
+/* Sets *kept if there is a recording afterwards. */
 static int record_in(struct xp_recording *recording, int signal_fd, bool *kept)
 {
 	bool stored = false;
@@ -103,7 +103,7 @@ static int record_in(struct xp_recording *recording, int signal_fd, bool *kept)
 	return xp_finish_command(recording, code);
 }
 
-/* Its first part, or all of it. */
+/* Opens the directory of the recording, or of its first part. */
 static int open_outdir(struct xp_recording *recording)
 {
 	const struct xp_options *options = recording->options;
@@ -119,7 +119,7 @@ static int open_outdir(struct xp_recording *recording)
 	return err;
 }
 
-/* The last part, or all of it, and what earlier parts ended with. */
+/* Makes the products of the recording or its last part, and returns the result of all parts. */
 static int make_products(struct xp_recording *recording, bool kept, int code)
 {
 	const struct xp_record_after *after = recording->rotation.after;
@@ -133,8 +133,7 @@ static int make_products(struct xp_recording *recording, bool kept, int code)
 	return code ?: xp_rotation_end(&recording->rotation) ?: made;
 }
 
-/* Targets that cannot be traced are refused before anything is written. One whose mappings cannot be read is left out.
- */
+/* Refuses targets that cannot be traced, before anything is written. Skips a target whose mappings cannot be read. */
 static int check_targets(const struct xp_options *options)
 {
 	size_t left_out = 0;

@@ -41,16 +41,14 @@ struct xp_recording {
 	struct xp_sampling sampling;
 	struct xp_off_cpu off_cpu;
 	struct xp_rotation rotation;
-	int own_nice; /* before xprof took the reader's */
+	int own_nice; /* priority of xprof before it raised the reader's */
 };
 
 /* setup.c */
 
-/*
- * Sets up everything that does not touch the target yet. Returns 0 or an error of bpf(2), with a sentence (why.h).
- */
+/* Sets up everything that does not touch the target. Returns 0 or an error of bpf(2), with a message (why.h). */
 int xp_setup(struct xp_recording *recording);
-/* --max-overhead. Functions that the count found too hot are not attached at first. */
+/* Sets up --max-overhead. Functions that the measurement found too hot are not attached at first. */
 int xp_setup_budget(struct xp_recording *recording);
 /* Frees everything that the recording owns except its output directory. */
 void xp_setup_free(struct xp_recording *recording);
@@ -60,13 +58,13 @@ void xp_setup_free(struct xp_recording *recording);
 /* Blocks the signals that end a recording. Returns a signalfd for them, or -errno. */
 int xp_run_block_signals(const struct xp_options *options);
 /*
- * Records until a signal, the end of the time, the end of all targets, or an error. Returns 0 or -errno. From then on,
- * xp_interrupt_watch() takes the signals.
+ * Records until a signal, the end of the time or of all targets, or an error. Then xp_interrupt_watch() handles
+ * signals.
  */
 int xp_run(struct xp_recording *recording, int signal_fd);
-/* Reads what is in the ring buffers, after the end of xp_run(). Returns 0 or -errno. */
+/* Reads the ring buffers after the end of xp_run(). Returns 0 or -errno. */
 int xp_run_make_room(struct xp_recording *recording);
-/* Reads what is left in the ring buffers after everything has been detached. */
+/* Reads the remaining events in the ring buffers after everything has been detached. */
 int xp_run_drain(struct xp_recording *recording);
 /* Records and reports flight recorder logs that have been written. wait: wait for all requested ones. */
 int xp_run_collect_flights(struct xp_recording *recording, bool wait);
@@ -76,53 +74,47 @@ int xp_arrivals_take(struct xp_recording *recording, const struct xp_arrival *ar
 
 /* finish.c */
 
-/* Ends the recorded period: restores sleds. Returns 0, or the error of taking records. */
+/* Ends the recorded period: restores sleds. Returns 0, or the error of reading records. */
 int xp_finish_stop(struct xp_recording *recording);
 /*
- * Detaches everything, reads what is left in the ring buffers, and gives up the reader's priority. After the detaching,
- * a second signal ends xprof immediately; the spools stay for `xprof recover`.
+ * Detaches everything, reads the remaining events in the ring buffers, and restores xprof's own priority. After the
+ * detaching, a second signal ends xprof immediately; the spools stay for `xprof recover`.
  */
 int xp_finish_detach(struct xp_recording *recording);
-/*
- * Makes the files, manifest.json, and the summary on stderr. code: of what went before. Returns the exit code, which is
- * that of a failure if there was any.
- */
+/* Writes the files, manifest.json and the summary. code: exit code so far. Returns the first code that is not 0. */
 int xp_finish_store(struct xp_recording *recording, int code);
-/* If the recording never began: kills the command while xprof holds it, so that it runs none of its instructions. */
+/* If the recording never began: kills the command before it runs its first instruction. */
 void xp_finish_kill(struct xp_recording *recording);
-/*
- * Waits for the command, which can outlive the recording. Returns the exit code: that of the command if nothing else
- * failed.
- */
+/* Waits for the command. Returns the exit code: that of the command if nothing else failed. */
 int xp_finish_command(struct xp_recording *recording, int code);
 
 /* summary.c */
 
 struct xp_totals {
 	struct xp_counts counts; /* of all processes; filtered does not include other_process */
-	uint64_t seen;		 /* by the BPF side: counts.seen + other_process + lost_ring */
+	uint64_t seen;		 /* events seen by the BPF programs: counts.seen + other_process + lost_ring */
 	uint64_t filtered;	 /* for all reasons */
-	uint64_t lost_ring;	 /* no space in a ring buffer, or a program skipped by the kernel */
+	uint64_t lost_ring;	 /* no space in a ring buffer, or a BPF program skipped by the kernel */
 	uint64_t lost;		 /* lost_ring + events that could not be stored */
 	uint64_t samples;	 /* in profiles */
 	uint64_t samples_lost;	 /* no space in a ring buffer; samples seen = samples + samples_lost */
 	uint64_t waits_lost;
 	uint64_t usdt; /* hits of USDT probes in perf.data; seen = usdt + usdt_lost */
 	uint64_t usdt_lost;
-	uint64_t switches_lost; /* switches of threads, likewise */
+	uint64_t switches_lost; /* lost context switches */
 	uint64_t idle;		/* samples of idle CPUs, which are only counted */
 	uint64_t missed;	/* periods without a sample, see xp_sampler_periods() */
 	size_t processes;
 	size_t threads;
 };
 void xp_recording_totals(const struct xp_recording *recording, struct xp_totals *totals);
-/* From the attached probes to the end, or to now. */
+/* Returns the duration from when everything was attached to the end, or to now. */
 uint64_t xp_summary_duration_ns(const struct xp_recording *recording);
-/* Whether the log has another version than requested: that version has no typed events. */
+/* Returns whether the log has another version than requested: the requested version has no typed events. */
 bool xp_summary_has_other_version(const struct xp_recording *recording, const struct xp_process *process);
-/* Prints to stderr one line: what this part of a recording has. */
+/* Prints one line to stderr about this part of a recording. */
 void xp_summary_print_part(const struct xp_recording *recording, const struct xp_totals *totals);
-/* Prints to stderr figures, files, and for each the next command to type. */
+/* Prints figures, files, and a command to type for each file to stderr. */
 void xp_summary_print(const struct xp_recording *recording, const struct xp_totals *totals);
 
 /* recording.c: makes a recording, from start to end. Returns an exit code. */

@@ -183,7 +183,7 @@ static json_t *objects_value(const struct xp_recovered_log *log)
 	return objects;
 }
 
-/* The number of the process's program, which the name of the log tells. */
+/* Returns the number of the process's program, from the name of the log. */
 static unsigned int image_of(const struct xp_recovered_log *log)
 {
 	char base[XP_FILE_BASE_BYTES];
@@ -412,7 +412,7 @@ static int add_flights(struct place *place, int dir_fd, size_t *added)
 
 /* ---- the manifest ---- */
 
-/* The manifest of a recording that ended, but without this log. NULL: there is none; another one is replaced. */
+/* Reads the manifest of a recording that ended without this log. NULL: there is none, or it must be replaced. */
 static json_t *load(int dir_fd)
 {
 	json_t *manifest;
@@ -425,7 +425,7 @@ static json_t *load(int dir_fd)
 	return NULL;
 }
 
-/* Started with the first of its processes, if there is a spool that tells. */
+/* Makes a manifest. The start of the recording is that of its first process, if a spool contains it. */
 static json_t *new_manifest(const struct xp_recovered *recovered)
 {
 	json_t *manifest =
@@ -460,7 +460,7 @@ int xp_recovered_write(const struct xp_recovered *recovered, int dir_fd, size_t 
 	int err;
 
 	*flights = 0;
-	/* Without a log to add, one that cannot be read stays. */
+	/* Without a log to add, an unreadable manifest stays. */
 	if (!manifest && !recovered->count && !faccessat(dir_fd, XP_MANIFEST_NAME, F_OK, AT_SYMLINK_NOFOLLOW))
 		return 0;
 	if (!manifest)

@@ -11,8 +11,8 @@
 /* One recovered log. */
 struct xp_recovered_log {
 	struct xp_spool_result result;
-	struct xp_recovered *all;	  /* that it belongs to */
-	struct xp_spool_object **objects; /* each as in the note, with a terminated path */
+	struct xp_recovered *all;	  /* the list that this log belongs to */
+	struct xp_spool_object **objects; /* binaries, each as in the spool's note, with a terminated path */
 	size_t object_count;
 	size_t object_room;
 };
@@ -31,11 +31,11 @@ struct xp_recovered_log *xp_recovered_add(struct xp_recovered *recovered);
 void xp_recovered_drop(struct xp_recovered *recovered);
 void xp_recovered_free(struct xp_recovered *recovered);
 
-/* Limit on object_bytes: further objects have no names. */
+/* Limit on object_bytes: further binaries have no names. */
 #define XP_RECOVERED_OBJECT_BYTES_MAX (64u << 20)
 /*
- * For struct xp_spool_taker; arg is a struct xp_recovered_log. Ignores notes that are longer than those of xprof, and
- * notes that exceed the memory limit: the spool is untrusted, and holes in it use no disk space.
+ * For struct xp_spool_taker; arg is a struct xp_recovered_log. Ignores notes that are longer than xprof's own, and
+ * notes beyond the memory limit: the spool is untrusted, and a sparse spool can be large without using disk space.
  */
 int xp_recovered_take_note(void *arg, const uint8_t *bytes, size_t size);
 

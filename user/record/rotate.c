@@ -25,10 +25,10 @@
 #include "store/sym_shared.h"
 #include "target/memory.h"
 
-/* The end of a part takes seconds. One that hangs is killed, and `xprof recover` ends its part. */
+/* Ending a part takes seconds. A child that takes longer is killed, and `xprof recover` completes its part. */
 #define PART_END_SECONDS 900
 #define POLL_MS 100
-#define SETTLE_NS XP_NS_PER_S /* for the unwind tables that samples wait for */
+#define SETTLE_NS XP_NS_PER_S /* for unwind tables that samples wait for */
 #define CLEAN_SECONDS 60
 #define TELL_NS (60 * XP_NS_PER_S) /* between two messages about a full disk */
 
@@ -98,7 +98,7 @@ static int clean(void *arg)
 	return 0;
 }
 
-/* A child does it: to delete large files takes long. */
+/* Starts a child that deletes old parts: deleting large files takes long. */
 static void start_cleaning(struct xp_rotation *rotation)
 {
 	const struct xp_child_options options = {
@@ -114,7 +114,7 @@ static void start_cleaning(struct xp_rotation *rotation)
 		rotation->cleaner.pid = 0;
 }
 
-/* code: the exit code of the process that ended the part. */
+/* Reports a complete part. code: exit code of the process that ended the part. */
 static void part_is_complete(struct xp_rotation *rotation, const char *path, int code)
 {
 	rotation->after->complete(rotation->after->arg, path);
@@ -129,7 +129,7 @@ static bool is_full(int err)
 	return err == -ENOSPC;
 }
 
-/* Whether a file of the part has ended because there is no room on the disk. */
+/* Returns whether the disk is full, and so a file of the part has ended. */
 static bool has_no_room(const struct xp_recording *recording)
 {
 	const struct xp_process *process = recording->targets.processes.first_live;
@@ -185,7 +185,7 @@ int xp_rotation_products(const struct xp_rotation *rotation, const char *path)
 
 /* ---- children that end parts ---- */
 
-/* Takes those that have ended. timeout_ms: how long to wait for the first one. */
+/* Handles children that have exited. timeout_ms: how long to wait for the first. */
 static void take_ended(struct xp_rotation *rotation, int timeout_ms)
 {
 	for (size_t i = 0; i < rotation->end_count;) {
@@ -227,8 +227,8 @@ int xp_rotation_end(struct xp_rotation *rotation)
 }
 
 /*
- * What keeps probes and sampling events attached when xprof is gone: links and perf events. What answers questions,
- * maps and programs, stays.
+ * Closes links and perf events: an open descriptor would keep probes and sampling attached after xprof exits. Maps and
+ * programs stay open, because the end of a part reads them.
  */
 static void close_attached(void)
 {
@@ -267,7 +267,7 @@ static int end_part(void *arg)
 	if (xp_target_memory_own())
 		xp_target_memory_forked(xp_target_memory_own());
 	code = xp_finish_store(recording, XP_EXIT_OK);
-	/* Another descriptor keeps the lock: nobody deletes the part before it is complete. */
+	/* This descriptor keeps the lock: the part must not be deleted before it is complete. */
 	lock_fd = fcntl(recording->outdir.fd, F_DUPFD_CLOEXEC, 0);
 	if (xp_outdir_close(&recording->outdir, true))
 		return code ?: XP_EXIT_FAILED;
@@ -277,7 +277,7 @@ static int end_part(void *arg)
 	return code ?: made;
 }
 
-/* The child has everything as it is now. */
+/* Starts a child, which has a copy of all data as of now. */
 static int start_end(struct xp_recording *recording, uint64_t tsc)
 {
 	static const struct xp_child_options options = {
@@ -305,7 +305,7 @@ static int start_end(struct xp_recording *recording, uint64_t tsc)
 
 /* ---- the next part ---- */
 
-/* What belongs to a part begins anew. */
+/* Resets everything that belongs to a part. */
 static int begin_part(struct xp_recording *recording, const struct xp_outdir *part, uint64_t tsc)
 {
 	struct xp_targets *targets = &recording->targets;
@@ -321,7 +321,7 @@ static int begin_part(struct xp_recording *recording, const struct xp_outdir *pa
 	return xp_rotation_forgives(err) ?: xp_sampling_begin_part(&recording->sampling, part->fd, tsc);
 }
 
-/* The counts of what was lost are part of the part that ends. */
+/* Reads the counts of lost events, which belong to the part that ends. */
 static int read_counts(struct xp_recording *recording)
 {
 	xp_bpf_side_read_losses(&recording->bpf);
@@ -332,7 +332,7 @@ static bool may_begin(struct xp_rotation *rotation, size_t waiting, uint64_t don
 {
 	if (done_tsc < rotation->next_tsc && !rotation->is_asked)
 		return false;
-	/* Without room, another part would end at once. */
+	/* If there is no space, another part would end immediately. */
 	if (rotation->is_paused && !xp_parts_have_room(rotation->parts.fd))
 		return false;
 	rotation->due_ns = rotation->due_ns ?: xp_now_ns();

@@ -45,11 +45,11 @@
 
 struct xp_recording;
 
-/* What follows when the files of a recording, or of one of its parts, are written. */
+/* What to do when the files of a recording, or of one of its parts, are written. */
 struct xp_record_after {
-	/* Makes what others read, of the recording in options->output_dir. Returns an exit code. */
+	/* Makes the products (files for other tools) of the recording in options->output_dir. Returns an exit code. */
 	int (*products)(const struct xp_options *options);
-	/* The recording in this directory is complete. */
+	/* Called when the recording in this directory is complete. */
 	void (*complete)(void *arg, const char *directory);
 	void *arg;
 };
@@ -62,7 +62,7 @@ struct xp_part_end {
 	char path[PATH_MAX];
 };
 
-/* Without --rotate, parts.fd and shared_fd are -1, and there is only what ends a recording. */
+/* Without --rotate, parts.fd and shared_fd are -1, and only the end of the recording uses this. */
 struct xp_rotation {
 	/* Set by the caller: */
 	const struct xp_options *options;
@@ -70,39 +70,38 @@ struct xp_rotation {
 
 	struct xp_outdir parts;	   /* the directory of the parts */
 	char newest[NAME_MAX + 1]; /* the name of the newest part; "": there is none */
-	int shared_fd;		   /* of the names that they share (store/sym_shared.h); -1: they share none */
+	int shared_fd;		   /* directory of the names that the parts share (store/sym_shared.h); -1: none */
 	uint64_t next_tsc;	   /* when the next part begins; UINT64_MAX: not by time */
 	struct xp_part_end ends[XP_PART_ENDS_MAX];
 	size_t end_count;
 	struct xp_child cleaner; /* deletes old parts; pid 0: none runs */
-	bool is_asked;		 /* by SIGHUP, or the size of the part: the next part begins now */
-	bool goes_on;		 /* another part follows this one, which a child ends */
+	bool is_asked;		 /* SIGHUP, or the size of the part, has requested that the next part begins now */
+	bool goes_on;		 /* another part follows this one, and a child ends this one */
 	bool is_paused;		 /* the disk is full, and the part has ended early: events are only counted */
-	uint64_t told_ns;	 /* when a message about that was last printed (CLOCK_MONOTONIC) */
+	uint64_t told_ns;	 /* when xprof last printed that the disk is full (CLOCK_MONOTONIC) */
 	uint64_t due_ns;	 /* when the next part was first due (CLOCK_MONOTONIC); 0: it is not due yet */
-	bool has_waited;	 /* the next part is due, but too many are ending */
-	uint64_t postponed;	 /* parts that began later for that */
-	int code;		 /* what the first part ended with that did not end well */
+	bool has_waited;	 /* the next part is due, but too many parts are still ending */
+	uint64_t postponed;	 /* number of parts that began later for that reason */
+	int code;		 /* first exit code of a part that is not 0 */
 };
 
-/* Opens the directory of the parts, and in it the first part. Returns 0 or -errno with a sentence (why.h). */
+/* Opens the directory of the parts, and in it the first part. Returns 0 or -errno with a message (why.h). */
 int xp_rotation_open(struct xp_rotation *rotation, const struct xp_clock *clock, const struct xp_options *options,
 		     struct xp_outdir *first);
 /* A part begins: the time of the next one counts from here. */
 void xp_rotation_begin(struct xp_rotation *rotation, const struct xp_clock *clock, uint64_t tsc);
 /*
- * To be called after a pass. done_tsc: all older events were taken. Begins another part if one is due. Returns 1 then,
- * 0, or
- * the error that ends the recording.
+ * Call this after a pass. done_tsc: all older events have been read. Begins another part if one is due. Returns 1 then,
+ * otherwise 0, or the error that ends the recording.
  */
 int xp_rotate(struct xp_recording *recording, uint64_t done_tsc);
-/* A full disk is no error that ends the recording: what is not stored is counted. Returns 0 for that, and err else. */
+/* Returns 0 for the error of a full disk, which does not end the recording (lost events are counted), otherwise err. */
 int xp_rotation_forgives(int err);
-/* To be called every second: whether the part is large, and the disk full. */
+/* Call this every second: checks the size of the part, and whether the disk is full. */
 void xp_rotation_tend(struct xp_recording *recording);
 /* Makes the products of a part or a recording. Returns an exit code. */
 int xp_rotation_products(const struct xp_rotation *rotation, const char *path);
-/* After the last part: waits for those that are ending. A signal ends the wait. Returns an exit code. */
+/* Call this after the last part: waits for parts that are ending. A signal ends the wait. Returns an exit code. */
 int xp_rotation_end(struct xp_rotation *rotation);
 
 #endif

@@ -21,31 +21,32 @@
 #include "trace/process_rings.h"
 
 /*
- * The reader polls, since a wake-up per record would cost microseconds. The fuller the rings, the more often it polls,
- * within these limits.
+ * Limits of the poll interval, which is shorter the fuller the rings are. A wake-up per record would cost microseconds.
  */
 #define POLL_MIN_NS (1 * NS_PER_MS)
 #define POLL_MAX_NS (20 * NS_PER_MS)
-/* For use when this loses nothing, see may_sleep_long(). */
+/* The longest poll interval, when it loses nothing: see may_sleep_long(). */
 #define POLL_LONG_NS (100 * NS_PER_MS)
 #define NS_PER_MS 1000000ull
 /*
- * A thread fills its call ring in 0.3 ms: the reader comes back when the fullest one should be this full again, in
- * percent. A thread that finds its ring full wakes the reader.
+ * A thread fills its call ring in 0.3 ms. xprof polls when the fullest call ring is expected to reach this fill level,
+ * in percent. A thread whose ring is full wakes xprof.
  */
 #define CALL_RING_FILL 50
 #define TIMER_SLACK_NS 5000 /* 50 000 by default */
 #define HOUSEKEEPING_NS XP_NS_PER_S
-/* Calls that were taken out of call rings are nowhere else: in a pause of the target, they go to disk this soon. */
+/*
+ * Calls that were read from call rings exist only in xprof: if the target pauses, write them to disk after this time.
+ */
 #define PAUSE_FLUSH_NS (250 * NS_PER_MS)
-/* The part of the target's CPU time in a second that is worth a warning. */
+/* Warn if recording uses more than this part of the target's CPU time in a second. */
 #define COST_SHARE 0.25
-/* Two ^C in at most this time are for xprof, too, if the command has not ended. */
+/* Two ^C within this time end xprof, too, if the command has not exited. */
 #define COMMAND_INT_NS (5 * XP_NS_PER_S)
 /*
- * The reader runs rarely and briefly, but when it is due, it must not queue behind the target's threads. At equal
- * priority, 3 of 15 runs with 4 threads at full speed on 2 busy CPUs overflowed a ring; at this priority, none of 12
- * did.
+ * Priority of the thread that reads the rings. It runs rarely and briefly, but must not wait behind the target's
+ * threads when it is due. At equal priority, 3 of 15 runs with 4 threads at full speed on 2 busy CPUs overflowed a
+ * ring; at this priority, none of 12 did.
  */
 #define READER_NICE (-15)
 
@@ -55,7 +56,7 @@ enum source {
 	SOURCE_RING,
 };
 
-/* Without --rotate, the recording ends where the disk is full. */
+/* Without --rotate, a full disk ends the recording. */
 static int forgive(const struct xp_recording *recording, int err)
 {
 	return err && recording->options->rotate.given ? xp_rotation_forgives(err) : err;
@@ -66,7 +67,7 @@ static int sink(void *arg, const struct xp_arrival *arrival)
 	struct xp_recording *recording = arg;
 	int err = forgive(recording, xp_arrivals_take(recording, arrival));
 
-	/* A refusal on the way (an object without sleds) does not explain a later error. */
+	/* A stored refusal (a binary without sleds) does not explain a later error. */
 	if (!err)
 		xp_why_clear();
 	return err;
@@ -100,12 +101,12 @@ int xp_run_block_signals(const struct xp_options *options)
 	sigemptyset(&unread);
 	sigaddset(&unread, SIGPIPE);
 	sigaddset(&unread, SIGXFSZ);
-	/* SIGQUIT of the terminal reaches the command, too. It ends the command, and thereby the recording. */
+	/* SIGQUIT of the terminal reaches the command, too. The command exits, and the recording ends. */
 	if (options->child_argv)
 		sigaddset(&unread, SIGQUIT);
 	if (sigprocmask(SIG_BLOCK, &unread, NULL))
 		return -errno;
-	/* Until the command runs, ^C is for both. */
+	/* Until the command runs, ^C is for xprof, too. */
 	xp_interrupt_init(true, !options->rotate.given);
 	return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
@@ -115,19 +116,19 @@ static int read_sideband(const struct xp_recording *recording)
 	return recording->sampling.sideband ? xp_sideband_read(recording->sampling.sideband, recording->clock) : 0;
 }
 
-/* Returns the fill of the fullest ring buffer in percent, or -errno. */
+/* Returns the fill level of the fullest ring buffer in percent, or -errno. */
 static int read_rings(struct xp_recording *recording, uint64_t mark)
 {
 	return read_sideband(recording) ?: xp_merge_pass(recording->bpf.merge, mark, sink, recording);
 }
 
 /*
- * Makes a pass over all ring buffers, the side-band and the call rings. Returns the fill of the fullest ring buffer in
- * percent, and in *calls_fill that of the fullest call ring, or -errno.
+ * Makes a pass over all ring buffers, the side-band and the call rings. Returns the fill level of the fullest ring
+ * buffer in percent, and in *calls_fill that of the fullest call ring, or -errno.
  */
 static int pass(struct xp_recording *recording, uint64_t mark, int *calls_fill)
 {
-	/* While this thread holds the command that was started, no other thread can stop it. */
+	/* While this thread traces the started command, no other thread can stop the command. */
 	struct xp_throttle *throttle =
 	    recording->targets.command.launch.traced ? NULL : recording->targets.probes.throttle;
 	int err = 0, fill;
@@ -192,7 +193,7 @@ static int open_epoll(const struct xp_bpf_side *bpf, int signal_fd)
 	return epoll_fd;
 }
 
-/* Returns whether all targets are gone, or a dry run knows what it is for. */
+/* Returns whether all targets have exited, or a dry run has its result. */
 static bool ended(const struct xp_recording *recording)
 {
 	if (recording->options->dry_run && recording->targets.forecast.made)
@@ -204,7 +205,7 @@ static bool ended(const struct xp_recording *recording)
 	return !recording->targets.processes.first_live;
 }
 
-/* What one run of xp_run() owns: its descriptor, its clock and deadlines, and what it is to do next. */
+/* The data of one xp_run(): its descriptors, clock and deadlines, and pending work. */
 struct loop {
 	struct xp_recording *recording;
 	int epoll_fd;
@@ -212,16 +213,16 @@ struct loop {
 	uint64_t next_housekeeping_tsc;
 	uint64_t poll_ns;
 	uint64_t pass_tsc;	    /* when the last pass began */
-	uint64_t pass_interval_tsc; /* since the pass before it began */
-	int calls_fill;		    /* of the fullest call ring at the last pass, in percent */
+	uint64_t pass_interval_tsc; /* time between the last two passes */
+	int calls_fill;		    /* fill level of the fullest call ring at the last pass, in percent */
 	uint64_t flushed_tsc;	    /* when calls were last written to disk */
-	bool unflushed;		    /* some were taken out of call rings since */
-	bool flights_asked;	    /* by SIGUSR2, not written yet */
-	uint64_t command_int_ns;    /* when the last SIGINT arrived that was for the command; 0: none did */
-	uint64_t asked_ns;	    /* when a signal ended the recording; 0: none did */
+	bool unflushed;		    /* calls were read from call rings since */
+	bool flights_asked;	    /* requested by SIGUSR2, not written yet */
+	uint64_t command_int_ns;    /* when the last SIGINT for the command arrived; 0: none */
+	uint64_t asked_ns;	    /* when a signal ended the recording; 0: none */
 	struct xp_cost_watch cost;
 	bool cost_told;
-	uint64_t tasks_lost; /* events of execs, loaded objects and the like that were lost and made up for */
+	uint64_t tasks_lost; /* lost events of execs, loaded binaries and the like for which repair() has made up */
 	struct xp_progress progress;
 };
 
@@ -267,7 +268,7 @@ static void loop_close(struct loop *loop)
 	xp_interrupt_set_deadline(0);
 }
 
-/* Events of execs, loaded objects and the like were lost for lack of room: looks for what they would have reported. */
+/* Scans for the changes that lost events of execs, loaded binaries and the like would have reported. */
 static int repair(struct loop *loop)
 {
 	uint64_t lost = xp_bpf_side_lost(&loop->recording->bpf, XP_EVENT_EXEC, XP_EVENT_LINK_MAP);
@@ -289,8 +290,8 @@ static bool look_at_cost(struct loop *loop, struct xp_cost_seen *seen)
 }
 
 /*
- * After a pass, once: from the calls of the first moments. Those that the first pass has read are not part of it: they
- * began when the sleds were attached.
+ * Call this after each pass: makes the forecast once, from the calls of the first moments. Omits the calls that the
+ * first pass has read, because they began while sleds were being attached.
  */
 static void make_forecast(struct loop *loop)
 {
@@ -305,7 +306,7 @@ static void make_forecast(struct loop *loop)
 		xp_announce_forecast(recording);
 }
 
-/* A target that was idle at first may have got its load. A budget takes care of that itself. */
+/* Warns if a target that was idle at first now has many calls. With a budget, throttling handles that. */
 static void watch_cost(struct loop *loop)
 {
 	struct xp_cost_seen seen;
@@ -324,7 +325,7 @@ static int flush(struct loop *loop)
 	return forgive(loop->recording, xp_processes_flush(&loop->recording->targets.processes));
 }
 
-/* After a pass. A flight recorder keeps its calls in memory. */
+/* Writes calls to disk if the target pauses; call this after a pass. A flight recorder keeps its calls in memory. */
 static int flush_in_pause(struct loop *loop)
 {
 	const struct xp_recording *recording = loop->recording;
@@ -348,7 +349,7 @@ static int housekeeping(struct loop *loop)
 	err = xp_sampling_tend(&recording->sampling);
 	if (!err)
 		err = xp_off_cpu_tend(&recording->off_cpu);
-	/* A crash of xprof costs about a second of records. */
+	/* At most a second of records is lost if xprof crashes. */
 	if (!err)
 		err = flush(loop);
 	xp_bpf_side_read_losses(&recording->bpf);
@@ -364,10 +365,11 @@ static int housekeeping(struct loop *loop)
 }
 
 /*
- * A wake-up costs more than the few samples since the last one. Samples of a process that was there before can wait:
- * they wake the reader when they fill a ring, as do events of the process, if it is followed as a whole. Calls do not
- * wake the reader. New processes cannot wait, since little can be learned about one that has ended; nor can JIT code,
- * which may be replaced, and samples that wait for unwind tables.
+ * Returns whether xprof may sleep long: a wake-up costs more than the few samples since the last one.
+ *
+ * Samples of processes that existed before can wait: they wake xprof when they fill a ring, as do events of processes
+ * that are followed as a whole. Calls do not wake xprof. New processes cannot wait, because xprof can learn little
+ * about a process that has exited; nor can JIT code, which may be replaced, and samples that wait for unwind tables.
  */
 static bool may_sleep_long(const struct xp_recording *recording)
 {
@@ -383,7 +385,7 @@ static bool may_sleep_long(const struct xp_recording *recording)
 	return true;
 }
 
-/* When the fullest call ring should be CALL_RING_FILL percent full again, from now on; UINT64_MAX: it was empty. */
+/* Returns the time until the fullest call ring should be CALL_RING_FILL percent full; UINT64_MAX: it was empty. */
 static uint64_t calls_poll_ns(const struct loop *loop, uint64_t now)
 {
 	const struct xp_clock *clock = loop->recording->clock;
@@ -391,14 +393,14 @@ static uint64_t calls_poll_ns(const struct loop *loop, uint64_t now)
 
 	if (!loop->calls_fill)
 		return UINT64_MAX;
-	if (loop->calls_fill >= 100) /* nobody knows how fast it was filled */
+	if (loop->calls_fill >= 100) /* unknown how fast it was filled */
 		return 0;
 	fills_ns = XP_MIN(interval_ns * CALL_RING_FILL / (uint64_t)loop->calls_fill, 2 * interval_ns);
 	since_ns = xp_clock_ns(clock, now - loop->pass_tsc);
 	return fills_ns > since_ns ? fills_ns - since_ns : 0;
 }
 
-/* How long to sleep after a pass that found the fullest ring buffer `fill` percent full. */
+/* Returns how long to sleep after a pass that found the fullest ring buffer `fill` percent full. */
 static uint64_t next_poll_ns(struct loop *loop, int fill)
 {
 	uint64_t max_ns = may_sleep_long(loop->recording) ? POLL_LONG_NS : POLL_MAX_NS, now, poll_ns, due_tsc;
@@ -416,7 +418,7 @@ static uint64_t next_poll_ns(struct loop *loop, int fill)
 	return now < loop->end_tsc ? poll_ns : 0;
 }
 
-/* Waits for a signal or a ring, at most so long. Returns whether there is something. */
+/* Waits for a signal or a ring, at most this long. Returns whether there was an event. */
 static bool wait_for_event(const struct loop *loop, struct epoll_event *event, uint64_t ns)
 {
 	const struct timespec timeout = { (time_t)(ns / XP_NS_PER_S), (long)(ns % XP_NS_PER_S) };
@@ -425,8 +427,8 @@ static bool wait_for_event(const struct loop *loop, struct epoll_event *event, u
 }
 
 /*
- * The terminal's ^C is for the command, which may use it: an interpreter goes on after each. But if a second one
- * follows soon, the user wants an end that the command does not make.
+ * Returns whether a SIGINT is for the command. The terminal's ^C is for the command, which may handle it: an
+ * interpreter continues after each. But if a second one follows soon, the user wants to end the recording, too.
  */
 static bool is_for_command(struct loop *loop, uint64_t now_ns)
 {
@@ -441,7 +443,7 @@ static bool is_for_command(struct loop *loop, uint64_t now_ns)
 	return true;
 }
 
-/* Takes all signals that have arrived. Sets loop->asked_ns if one of them ends the recording. */
+/* Reads all signals that have arrived. Sets loop->asked_ns if one of them ends the recording. */
 static void take_signals(struct loop *loop, int signal_fd)
 {
 	struct signalfd_siginfo info;
@@ -457,7 +459,7 @@ static void take_signals(struct loop *loop, int signal_fd)
 	}
 }
 
-/* To be called after a pass, which has read what happened before the signal. The recording goes on if out of memory. */
+/* Call this after a pass, which reads all events from before the signal. Errors do not end the recording. */
 static void write_flights(struct loop *loop)
 {
 	struct xp_recording *recording = loop->recording;
@@ -468,7 +470,7 @@ static void write_flights(struct loop *loop)
 		xp_error("cannot write the newest calls: %s; send SIGUSR2 again", strerror(-err));
 }
 
-/* The same for calls that took longer than a trigger allows. */
+/* Writes logs of the calls that took longer than their trigger. */
 static void write_triggered(const struct loop *loop)
 {
 	struct xp_processes *processes = &loop->recording->targets.processes;
@@ -478,7 +480,7 @@ static void write_triggered(const struct loop *loop)
 		xp_error("cannot write the log of a slow call: %s", strerror(-err));
 }
 
-/* What was counted before the next part is not part of its counts. */
+/* Begins the next part if it is due. Earlier counts do not belong to the next part. */
 static int rotate(struct loop *loop, uint64_t done_tsc)
 {
 	int began = xp_rotate(loop->recording, done_tsc);
@@ -490,7 +492,7 @@ static int rotate(struct loop *loop, uint64_t done_tsc)
 	return XP_MIN(began, 0);
 }
 
-/* Takes what has arrived, and does what is due. Returns the fill of the fullest ring buffer in percent, or -errno. */
+/* Makes a pass and all work that is due. Returns the fill level of the fullest ring buffer in percent, or -errno. */
 static int turn(struct loop *loop, uint64_t now)
 {
 	struct xp_recording *recording = loop->recording;
@@ -543,10 +545,10 @@ int xp_run(struct xp_recording *recording, int signal_fd)
 		if (wait_for_event(&loop, &event, next_poll_ns(&loop, fill)) && event.data.u32 == SOURCE_SIGNAL)
 			take_signals(&loop, signal_fd);
 	}
-	/* If something else ended the recording, a signal that was to end it, too, is the first one. */
+	/* If something else ended the recording, a signal that came to end it must not count as the second signal. */
 	take_signals(&loop, signal_fd);
 	loop_close(&loop);
 	xp_interrupt_watch(loop.asked_ns);
-	/* An operation that was attaching something noticed the end first. */
+	/* An operation that was attaching something noticed the signal first. */
 	return err == -ECANCELED ? 0 : err;
 }

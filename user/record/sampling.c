@@ -16,19 +16,20 @@
 /* Per CPU: 1 MiB holds about 6000 mappings, more than a CPU makes between two reads. */
 #define SIDEBAND_PAGES 256
 /*
- * All of /proc is read again only after this many times the duration of the last read. Otherwise a process with tens of
- * thousands of mappings, which makes more of them than the side-band can report, would cause a read in every pass.
+ * xprof reads all of /proc again only after this many times the duration of the last read. Otherwise a process with
+ * tens of thousands of mappings, more than the side-band can report, would cause a read in every pass.
  */
 #define REPAIR_PAUSE 10
 /*
- * After the last reason to sample the CPUs. Their timers cost up to 18 us a period (on a nested guest), also while the
- * targets sleep. But where they are not sampled yet, the first child loses a millisecond, and up to a period.
+ * How long CPUs are sampled after the last reason for it. Their timers cost up to 18 us per period (on a nested guest),
+ * even while the targets sleep. But if CPUs are not sampled, the first child of a target loses a millisecond, and up to
+ * a period, of samples.
  */
 #define QUIET_NS (10ull * XP_NS_PER_S)
 /*
- * The timer of a thread's event is set whenever the thread gets a CPU, and stopped when it leaves: 6 us on the same
- * guest, at 999 Hz. Two threads that do nothing but wake each other had a third of their speed. Above this many time
- * slices for each timer interrupt that the CPUs would have, CPUs are sampled.
+ * The timer of a thread's sampling event is started when the thread gets a CPU, and stopped when it leaves: 6 us on the
+ * same guest, at 999 Hz. Two threads that only wake each other ran at a third of their speed. xprof samples CPUs
+ * instead if the targets have more than this many time slices for each timer interrupt that the CPUs would have.
  */
 #define SLICES_PER_INTERRUPT 5
 #define SLICES_LOOK_NS XP_NS_PER_S
@@ -36,7 +37,7 @@
 
 /* ---- setting up ---- */
 
-/* The CPUs of --cpu, or all possible ones. */
+/* Chooses the CPUs of --cpu, or all possible ones. */
 static int choose_cpus(struct xp_sampling *sampling, const char *list, unsigned int count)
 {
 	struct xp_short_text shown;
@@ -140,7 +141,7 @@ int xp_sampling_setup(struct xp_sampling *sampling)
 		err = xp_sideband_open(&sampling->sideband, SIDEBAND_PAGES);
 	sampling->samples.dir_fd = sampling->dir_fd;
 	sampling->samples.shared_fd = sampling->shared_fd;
-	/* Waits have no rate. */
+	/* Waits have no fixed rate. */
 	sampling->samples.waiting.bytes_max = xp_pending_samples_limit(
 	    options->period || options->off_cpu.given ? 0 : options->hz, sampling->programs->cpus);
 	sampling->samples.describe = xp_programs_describe;
@@ -214,10 +215,7 @@ static int add_cpus(struct xp_sampling *sampling)
 	return xp_sampler_add_cpus(sampling->sampler, sampling->cpus, sampling->cpu_count);
 }
 
-/*
- * Reads what processes have mapped before the side-band reports mappings: only sampled ones, since hundreds may run
- * here.
- */
+/* Reads the existing mappings of the sampled processes; the side-band reports later ones. */
 static int scan(struct xp_sampling *sampling, pid_t command)
 {
 	const struct xp_options *options = sampling->options;
@@ -285,7 +283,7 @@ static int sample_threads(struct xp_sampling *sampling)
 		err = xp_sampler_add_process(sampling->sampler, process->pid);
 		err = err == -ESRCH ? 0 : err;
 	}
-	if (err) { /* too many files: the CPUs stay */
+	if (err) { /* too many files: keep sampling CPUs */
 		xp_sampler_drop_threads(sampling->sampler);
 		return err;
 	}
@@ -296,7 +294,7 @@ static int sample_threads(struct xp_sampling *sampling)
 	return 0;
 }
 
-/* Reads how many time slices the targets had. Returns whether that is many. */
+/* Reads how many time slices the targets had. Returns whether there were many. */
 static bool slice_often(struct xp_sampling *sampling, uint64_t now_tsc)
 {
 	const struct xp_pid_list *pids = &sampling->options->pids;
@@ -320,11 +318,11 @@ void xp_sampling_look(struct xp_sampling *sampling)
 		slice_often(sampling, xp_clock_now_tsc());
 }
 
-/* Whether there is a reason to sample the CPUs. */
+/* Returns whether there is a reason to sample the CPUs. */
 static bool has_reason(struct xp_sampling *sampling, uint64_t now_tsc)
 {
 	uint32_t births = xp_programs_births(sampling->programs);
-	/* The first child of a command is there before this could be told. */
+	/* A command may have its first child before births can be compared. */
 	bool reason = births != sampling->births || (!sampling->quiet_tsc && sampling->options->follow);
 	uint64_t look_ns = sampling->quiet_tsc ? SLICES_LOOK_NS : SLICES_LOOK_MIN_NS;
 
@@ -452,7 +450,7 @@ int xp_sampling_finish(struct xp_sampling *sampling)
 	err = xp_samples_drain(samples);
 	if (err)
 		xp_error("the samples are not complete: %s%s", strerror(-err), xp_failure_remedy(err));
-	/* This comes before the names are written, since it frees room. */
+	/* Finish perf.data before the names are written, because that frees space. */
 	perf_err = finish_perf(samples);
 	err = xp_samples_store_names(samples) ?: err;
 	return perf_err ?: err;

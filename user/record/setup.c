@@ -56,7 +56,7 @@ static int make_log(int dir_fd, const char *spool_name, struct xp_spool_result *
 	return xp_fdr_make(dir_fd, spool_name, 0, NULL, result);
 }
 
-/* The functions to record. Those without sleds, in processes that are known. */
+/* Selects the functions to record, also functions without sleds in processes that are already known. */
 static int select_functions(struct xp_targets *targets)
 {
 	const struct xp_options *options = targets->options;
@@ -107,7 +107,7 @@ static int open_bpf_side(struct xp_recording *recording)
 		.births = samples && xp_plan_chooses_events(&recording->plan, options),
 		.exec_inode = options->exec_path ? recording->plan.exec_file.st_ino : 0,
 		.args = options->args ? options->args : 1,
-		/* A command is one more than the listed pids. */
+		/* One more than the listed PIDs, for a command. */
 		.targets = recording->plan.all_processes ? XP_TARGETS_MAX : options->pids.count + 1,
 		.stub = recording->plan.may_patch,
 		.threads = recording->plan.memory,
@@ -133,7 +133,7 @@ static uint64_t original_of(const void *arg, uint64_t inode, uint64_t offset)
 	return targets->probes.patch ? xp_patch_original(targets->probes.patch, inode, offset) : 0;
 }
 
-/* Before anything is set up: what it borrows. */
+/* Sets what sampling borrows, before anything is set up. */
 static void begin_sampling(struct xp_recording *recording)
 {
 	struct xp_sampling *sampling = &recording->sampling;
@@ -171,7 +171,7 @@ static int setup_samples(struct xp_recording *recording)
 	return err;
 }
 
-/* Programs, rings, and all that takes events out of them. */
+/* Sets up the BPF programs, the rings, and the code that reads events from them. */
 static int setup_kernel(struct xp_recording *recording)
 {
 	const struct xp_options *options = recording->options;
@@ -212,7 +212,7 @@ int xp_setup(struct xp_recording *recording)
 				     recording->options->usdt.count);
 	if (err)
 		return err;
-	/* The measurement comes before anything that a kill would leave behind. */
+	/* Measure before anything is set up that would remain if xprof were killed. */
 	xp_forecast_measure(&recording->targets);
 	return recording->options->dry_run && !recording->plan.sleds ? 0 : setup_kernel(recording);
 }
@@ -244,7 +244,7 @@ void xp_setup_free(struct xp_recording *recording)
 	xp_off_cpu_free(&recording->off_cpu);
 	xp_sampling_free(&recording->sampling);
 	xp_probes_free(&recording->targets.probes);
-	/* Before the programs: they have the places of the processes' call rings. */
+	/* Free this before the BPF programs, which have the addresses of the processes' call rings. */
 	xp_processes_free(&recording->targets.processes);
 	xp_bpf_side_close(&recording->bpf);
 	xp_objects_free(&recording->targets.objects);

@@ -9,7 +9,7 @@
 #include "base/util.h"
 #include "elf/questions.h"
 
-/* For all objects together: functions that would take longer have no lines. */
+/* Time limit for all binaries together: later functions have no lines. */
 #define LINES_NS (3 * 1000000000ull)
 #define READER_BYTES ((rlim_t)2 << 30)
 #define FILE_NAMES_BYTES_MAX (64u << 20)
@@ -17,7 +17,7 @@
 /* The lines of an object's functions. */
 struct object_lines {
 	const struct xp_sled_table *table;
-	size_t next; /* the function whose answer comes next */
+	size_t next; /* index of the function that the next answer is for */
 	struct xp_source_line lines[];
 };
 
@@ -38,7 +38,7 @@ static struct xp_confined_limits limits_of(const struct reading *reading)
 	};
 }
 
-/* Answers come in the order of the questions. The innermost frame has the line of the address itself. */
+/* Answers arrive in the order of the questions. The innermost frame has the line of the address itself. */
 static int take_line(void *arg, uint64_t vaddr, const struct xp_source_frame *frames, uint32_t count)
 {
 	struct object_lines *lines = arg;
@@ -50,7 +50,7 @@ static int take_line(void *arg, uint64_t vaddr, const struct xp_source_frame *fr
 	return 0;
 }
 
-/* Whether the file at the object's path is the one that was recorded. */
+/* Returns whether the file at the binary's path is the file that was recorded. */
 static bool is_same_file(const struct reading *reading, const struct xp_object *object)
 {
 	const struct xp_sled_table *table = object->table;
@@ -81,12 +81,12 @@ static void read_lines(const struct reading *reading, const struct xp_object *ob
 		vaddrs[i] = lines->table->functions[i].vaddr;
 	addresses.vaddrs = vaddrs;
 	addresses.count = lines->table->function_count;
-	/* What was answered before an error is right. */
+	/* Answers before an error are valid. */
 	xp_elf_ask_names(object->path, &addresses, &limits, &named);
 	free(vaddrs);
 }
 
-/* The lines of this object's functions. NULL: out of memory. */
+/* Returns the lines of this binary's functions. NULL: out of memory. */
 static const struct object_lines *lines_of(struct reading *reading, const struct xp_object *object)
 {
 	struct object_lines *lines = xp_u64_map_get(&reading->objects, (uintptr_t)object);
@@ -131,7 +131,7 @@ int xp_side_lines_add(struct xp_targets *targets)
 
 	reading.files = calloc(1, sizeof(*reading.files));
 	if (!reading.files)
-		return 0; /* it works without lines */
+		return 0; /* the side ELF is valid without lines */
 	reading.files->bytes_max = FILE_NAMES_BYTES_MAX;
 	for (struct xp_process *process = targets->processes.first; process; process = process->next)
 		if (process->log.side_name[0] && !process->log.error)

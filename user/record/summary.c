@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Messages and manifest at the end of a recording. */
+/* The messages at the end of a recording. */
 #include <inttypes.h>
 #include <signal.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "record/calls_text.h"
 #include "record/recording.h"
 
-/* One missed period in this many is not reported, nor are a few: the periods at both ends of a recording are cut. */
+/* Ignore missed periods if there are few or fewer than one in this many: both ends of a recording cut a period. */
 #define MISSED_WORTH_TELLING 30
 #define MISSED_FEW 10
 
@@ -59,7 +59,7 @@ bool xp_summary_has_other_version(const struct xp_recording *recording, const st
 	return process->log.name[0] && process->log.version != recording->options->fdr_version;
 }
 
-/* Uses the side ELF for function names if the log has one; otherwise the names of the program in sym/. */
+/* Prints the llvm-xray command for a log. Names come from the side ELF, or from the program's file in sym/. */
 static void print_account(const struct xp_recording *recording, const struct xp_process *process, const char *log_name)
 {
 	const struct xp_sym_files *sym = recording->sampling.samples.sym_files;
@@ -80,7 +80,7 @@ static void print_account(const struct xp_recording *recording, const struct xp_
 
 #define SIZE_TEXT_BYTES 32
 
-/* The log of a short recording is no 0.0 MB. */
+/* Formats a size; a small log must not appear as 0.0 MB. */
 static const char *size_text(char to[SIZE_TEXT_BYTES], uint64_t bytes)
 {
 	if (bytes < 100000)
@@ -139,7 +139,7 @@ static void print_profile(const struct xp_recording *recording, bool waits)
 	xp_put_line(stderr, "    go tool pprof -top %s", xp_shell_path(&path, "%s/%s", dir, name));
 }
 
-/* What to type next: xprof's own commands, which read all of a recording. */
+/* Prints the next commands to type: xprof's own, which read all files of a recording. */
 static void print_next(const struct xp_recording *recording, const struct xp_totals *totals)
 {
 	const char *dir = recording->outdir.path;
@@ -218,7 +218,7 @@ static void print_perf(const struct xp_recording *recording)
 		xp_put_line(stderr, "    perf script -F comm,tid,time,event,bpf-output -i %s", path.text);
 }
 
-/* A process that was killed is what a flight recorder waits for, and a slow call; otherwise the newest log counts. */
+/* A log of a killed process, or of a slow call, is preferred; otherwise the newest log. */
 static bool is_more_wanted(const struct xp_flight_log *log, const struct xp_flight_log *than)
 {
 	if ((log->cause == XP_FLIGHT_KILLED) != (than->cause == XP_FLIGHT_KILLED))
@@ -228,7 +228,7 @@ static bool is_more_wanted(const struct xp_flight_log *log, const struct xp_flig
 	return log->at_tsc >= than->at_tsc;
 }
 
-/* Prints one log of the flight recorders, and what it ends with; the rest are in the directory. */
+/* Prints one log of the flight recorders and the calls at its end; the others are in the directory. */
 static void print_flights(const struct xp_recording *recording)
 {
 	const struct xp_flight_log *log = NULL;
@@ -289,7 +289,7 @@ static void add_reason(char to[REASONS_BYTES], uint64_t count, const char *text)
 		snprintf(to + used, REASONS_BYTES - used, "%s%" PRIu64 " %s", used ? " + " : "", count, text);
 }
 
-/* What became of the waits, and the share of the threads' time. */
+/* Prints the counts of waits, and how threads spent their time. */
 static void print_waits(const struct xp_off_cpu *off_cpu)
 {
 	struct xp_off_cpu_totals totals;
@@ -338,7 +338,7 @@ static void print_samples(const struct xp_recording *recording, const struct xp_
 		print_stacks(recording);
 }
 
-/* Calls that patched sleds were to record in memory, and recorded through the kernel. */
+/* Prints the calls that could not be recorded in memory and went through the kernel. */
 static void print_fallen(const struct xp_recording *recording, const struct xp_totals *totals)
 {
 	uint64_t no_ring = 0, full = 0;
@@ -353,7 +353,7 @@ static void print_fallen(const struct xp_recording *recording, const struct xp_t
 			no_ring + full, totals->counts.in_memory + no_ring + full, no_ring, full);
 }
 
-/* Why events are not in the logs. */
+/* Prints why events are not in the logs. */
 static void print_filtered(const struct xp_recording *recording, const struct xp_totals *totals)
 {
 	static const char *const texts[XP_FILTERS] = {
@@ -396,7 +396,7 @@ static void print_figures(const struct xp_recording *recording, const struct xp_
 		print_waits(&recording->off_cpu);
 }
 
-/* A budget that was exceeded: when, or by what. */
+/* Prints when a budget was exceeded, or why. */
 static void explain_excess(const struct xp_recording *recording)
 {
 	const struct xp_throttle *throttle = recording->targets.probes.throttle;
@@ -431,10 +431,7 @@ static void explain_excess(const struct xp_recording *recording)
 			100 * share);
 }
 
-/*
- * Prints how calls were recorded: by mode, if not all in memory though they could have been. With --call-mode auto,
- * those that cannot are told by process.
- */
+/* Prints the call modes, unless all calls were in memory. With --call-mode auto, earlier messages give the reasons. */
 static void print_modes(const struct xp_recording *recording)
 {
 	size_t memory = 0, patched = 0, probed = 0;
@@ -458,7 +455,7 @@ static void print_modes(const struct xp_recording *recording)
 			memory, patched, probed);
 }
 
-/* Says how many functions are left out because they would take probes. */
+/* Prints how many functions are omitted because they would need probes. */
 static void print_unpatchable(const struct xp_recording *recording)
 {
 	size_t count = 0;
@@ -471,7 +468,7 @@ static void print_unpatchable(const struct xp_recording *recording)
 		    count, xp_plural_s(count), count == 1 ? "was" : "were");
 }
 
-/* Prints the function that was out longest, and how many functions were out. */
+/* Prints the function that was throttled for the longest time, and how many functions were throttled. */
 static void print_budget(const struct xp_recording *recording)
 {
 	const struct xp_throttled *all, *most = NULL;
@@ -531,7 +528,7 @@ static void print_busy(const struct xp_recording *recording)
 			recording->targets.probes.busy);
 }
 
-/* Whether --functions would have recorded calls, and nothing else has. */
+/* Suggests --functions if it would have recorded calls and nothing else was recorded. */
 static void suggest_functions(const struct xp_recording *recording)
 {
 	const struct xp_options *options = recording->options;

@@ -10,15 +10,15 @@
 #include "elf/function_patterns.h"
 #include "record/follow.h"
 
-/* Each takes tens of milliseconds to attach. For further processes, xprof looks for new JIT code every second. */
+/* Limit of probes for JIT code: each takes tens of ms to attach. Further processes are checked every second instead. */
 #define JIT_WATCHES_MAX 32
-/* A process may only be starting to load what has sleds: how often to scan it again, and the pause in between. */
+/* A process may still be loading the binary with sleds: how often to scan it again, and the pause between scans. */
 #define SCAN_TRIES 5
 #define SCAN_PAUSE_US 2000
-/* For a process that executes programs faster than they can be attached. After that, its exec records are used. */
+/* Limit of retries for a process that keeps executing programs. After that, its exec events are used. */
 #define SCAN_TRIES_MAX 20
 
-/* Starts the command, and holds it until everything is attached. A signal from before that is not for the command. */
+/* Starts the command, and holds it until everything is attached. Does not pass on earlier signals. */
 static int start_command(struct xp_targets *targets)
 {
 	int err =
@@ -40,7 +40,7 @@ static int look_again(struct xp_targets *targets, struct xp_process *process)
 		err = xp_follow_again(targets, process);
 		none = process->attaching.flees ? 0 : none + 1;
 	}
-	/* The last scan found none, but the process has executed too many programs to be sure about the next one. */
+	/* The last scan found no sleds, but the process keeps executing programs: the next one may have some. */
 	if (!err && !process->functions.range_count && none < SCAN_TRIES)
 		process->attaching.flees = XP_MAX(process->attaching.flees, 1u);
 	return err;
@@ -59,8 +59,8 @@ static int attach_process(struct xp_targets *targets, pid_t pid)
 }
 
 /*
- * A process that ends meanwhile, or whose mappings cannot be read, does not prevent recording the others. If it was
- * scanned, a record reports its end.
+ * Attaches the processes of the command line. A process that exits meanwhile, or whose mappings cannot be read, does
+ * not prevent recording the others. If it was scanned, an event reports its exit.
  */
 static int attach_processes(struct xp_targets *targets)
 {
@@ -98,7 +98,7 @@ int xp_targets_attach(struct xp_targets *targets)
 	return err;
 }
 
-/* JIT compilers call an empty function when their code has changed; the probe on it wakes the reader. */
+/* JIT compilers call an empty function after they change code; a probe on that function wakes xprof. */
 void xp_targets_watch_jit(void *arg, pid_t pid, int fd, uint64_t offset)
 {
 	struct xp_targets *targets = arg;
@@ -112,14 +112,15 @@ void xp_targets_watch_jit(void *arg, pid_t pid, int fd, uint64_t offset)
 		xp_debug("process %d: cannot watch for new JIT code: %s", pid, strerror(-err));
 }
 
-/* Whether there may be something to record in a process that has no probes. */
+/* Returns whether a process without probes may still be recorded later. */
 static bool may_have_more(const struct xp_processes *processes)
 {
 	for (const struct xp_process *process = processes->first; process; process = process->next) {
-		/* It did not hold still for a scan: the record of its exec finds it. */
+		/* The process executed programs during each scan: its next exec event causes another scan. */
 		if (process->live && process->attaching.flees)
 			return true;
-		/* For lack of a capability or of memory, or for a budget, it is sampled only, and that has been said.
+		/*
+		 * The process is only sampled: a capability, memory or budget is missing, and xprof has printed that.
 		 */
 		if (process->attaching.denied || process->attaching.left_out)
 			return true;
@@ -133,7 +134,7 @@ static int check_uses(const struct xp_objects *objects)
 		   ?: xp_pattern_uses_check(objects->watched_uses, "--trigger");
 }
 
-/* Whether patterns select functions of libraries that a command has not loaded yet. */
+/* Returns whether patterns select functions of libraries that a command has not loaded yet. */
 static bool awaits_libraries(const struct xp_targets *targets)
 {
 	for (size_t i = 0; i < targets->objects.pattern_count && targets->options->child_argv; i++)
@@ -151,7 +152,7 @@ void xp_targets_check_libraries(const struct xp_targets *targets)
 	xp_why_clear();
 }
 
-/* A mistyped pattern selects, excludes or awaits nothing. But processes to come may have its function. */
+/* Reports mistyped patterns, which match no function. But future processes may have the function. */
 static int check_patterns(struct xp_targets *targets)
 {
 	const struct xp_objects *objects = &targets->objects;
@@ -169,7 +170,7 @@ static int check_patterns(struct xp_targets *targets)
 	return 0;
 }
 
-/* A command, and children, may map the file with the probe later. */
+/* Reports patterns that match no probe. But a command or a child may map the file with the probe later. */
 static int check_usdt(const struct xp_targets *targets)
 {
 	const struct xp_options *options = targets->options;
@@ -182,7 +183,7 @@ static int check_usdt(const struct xp_targets *targets)
 	return 0;
 }
 
-/* Whether the process has moved text to huge pages: calls are recorded only where a file is mapped. */
+/* Returns whether the process has moved its text to huge pages: calls are recorded only in mapped files. */
 static bool has_moved_text(pid_t pid)
 {
 	struct xp_mappings mappings;

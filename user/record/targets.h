@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The targets of a recording: owns the processes whose calls are recorded, with their logs, the objects that they map,
- * the probes and patched sleds in them, and the command that xprof started. The functions of follow*.c and targets.c
- * use only this part of a recording.
+ * The targets of a recording: owns the recorded processes with their logs, the binaries that they map, the probes and
+ * patched sleds in them, and the command that xprof started. The functions of follow*.c and targets.c use only this
+ * part of a recording.
  */
 #ifndef XPROF_RECORD_TARGETS_H
 #define XPROF_RECORD_TARGETS_H
@@ -66,10 +66,10 @@ struct xp_probes {
 struct xp_started_command {
 	struct xp_launch launch;    /* owns the child; pid 0 without CMD */
 	struct xp_process *process; /* the image that it runs */
-	uint64_t release_tsc;	    /* when it is released although it has no sleds; 0: not set */
+	uint64_t release_tsc;	    /* when to release it even without sleds; 0: not set */
 };
 
-/* Whether xprof holds or follows pid by ptrace, because it is the command. */
+/* Returns whether xprof traces pid with ptrace, because pid is the command. */
 static inline bool xp_command_traces(const struct xp_started_command *command, pid_t pid)
 {
 	return command->launch.traced && command->launch.pid == pid;
@@ -88,12 +88,12 @@ struct xp_targets {
 	struct xp_objects objects;
 	struct xp_processes processes;	       /* also has the TSC of the recording's start and end */
 	struct xp_flight_writer flight_writer; /* --flight */
-	uint64_t other_process; /* events of processes that are not targets, or of functions that they do not have */
+	uint64_t other_process;		       /* events of other processes, or of unknown functions */
 	struct xp_probes probes;
 	struct xp_forecast forecast;
 	struct xp_started_command command;
 	unsigned int jit_watches; /* probes that report new JIT code */
-	uint64_t run_tsc;	  /* when everything was attached; 0 before */
+	uint64_t run_tsc;	  /* time at which everything was attached; 0 before */
 };
 
 /* probes.c */
@@ -122,34 +122,34 @@ void xp_probes_free(struct xp_probes *probes);
 
 /* targets.c */
 
-/* Attaches the processes that the command line names, and starts the command. An error has a sentence. */
+/* Attaches the processes that the command line names, and starts the command. Errors have a message. */
 int xp_targets_attach(struct xp_targets *targets);
 /*
  * Checks whether there is anything to record. With --exec, processes may start later; a command may execute another
  * program.
  */
 int xp_targets_check(struct xp_targets *targets);
-/* Warns after a command has ended, if a pattern for functions of libraries has matched nothing. */
+/* Call this after a command has exited: warns if a pattern for functions of libraries has matched no function. */
 void xp_targets_check_libraries(const struct xp_targets *targets);
 
-/* Sets a probe there: struct xp_sampling.watch_jit. arg: the targets. */
+/* Probes the function of a JIT compiler, see struct xp_sampling.watch_jit. arg: the targets. */
 void xp_targets_watch_jit(void *arg, pid_t pid, int fd, uint64_t offset);
 
 /* follow.c */
 
 /*
- * Adds the program that pid runs as an image to be traced, attaches what it has mapped, and announces the process to
- * BPF. *process is set on success. Returns 0 or -errno: -ENOMEM, or an error of attaching, with a sentence.
+ * Adds the program that pid runs as an image, attaches its mapped binaries, and registers the process with BPF.
+ * *process is set on success. Returns 0 or -errno: -ENOMEM, or an error of attaching, with a message.
  */
 int xp_follow_add(struct xp_targets *targets, struct xp_process **process, pid_t pid, uint64_t tsc);
-/* Attaches objects that the process has mapped since. */
+/* Attaches binaries that the process has mapped since the last scan. */
 int xp_follow_scan(struct xp_targets *targets, struct xp_process *process);
 /*
- * Starts over with a process that has nothing attached: it has executed another program meanwhile
- * (process->attaching.flees), or had mapped nothing yet. Errors as above.
+ * Scans a process without attached binaries again: it has executed another program meanwhile
+ * (process->attaching.flees), or had nothing mapped yet. Errors as above.
  */
 int xp_follow_again(struct xp_targets *targets, struct xp_process *process);
-/* xp_follow_scan() for every live process, if records that could have reported objects were lost. */
+/* Calls xp_follow_scan() for every live process, if lost events could have reported binaries. */
 int xp_follow_rescan(struct xp_targets *targets);
 /* Handlers of events of these kinds (arrivals.c). Return 0 or -errno. */
 int xp_follow_exec(struct xp_targets *targets, const struct xp_arrival *arrival);
@@ -157,35 +157,32 @@ int xp_follow_fork(struct xp_targets *targets, const struct xp_arrival *arrival)
 int xp_follow_exit_thread(struct xp_targets *targets, const struct xp_arrival *arrival);
 int xp_follow_exit_process(struct xp_targets *targets, const struct xp_arrival *arrival);
 int xp_follow_link_map(struct xp_targets *targets, const struct xp_arrival *arrival);
-/* Attaches the file of --exec in all processes, and adds those that already run it. */
+/* Attaches the file of --exec in all processes, and adds the processes that already run it. */
 int xp_follow_exec_file(struct xp_targets *targets);
 /*
- * Handles an event of an unknown process or function: the process was gone before it could be scanned. Adds the
- * process, and the object that contains the function. comm: the name of the process.
+ * Handles an event of an unknown process or function: the process exited before it could be scanned. Adds the process,
+ * and the binary that contains the function. comm: name of the process.
  */
 int xp_follow_adopt(struct xp_targets *targets, const struct xp_arrival *arrival, const char *comm);
-/* Releases what processes that have ended have left for their children, where there are no children either. */
+/* Releases stubs of exited processes that their children do not use. */
 void xp_follow_release_stubs(struct xp_targets *targets);
-/*
- * Ends processes that are gone although no record reported their exit, because it was lost. Such a process is ended
- * when it is found gone for the second time.
- */
+/* Ends processes that exited without an exit event, when they are found missing for the second time. */
 void xp_follow_check(struct xp_targets *targets);
 /*
  * Attaches the started program, which is stopped at its first instruction, and lets it run until its objects are
  * mapped.
  */
 int xp_follow_launch(struct xp_targets *targets);
-/* Handles its changes since; to be called after each SIGCHLD while launch.traced. Never waits for the program. */
+/* Handles changes of the command; call this after each SIGCHLD while launch.traced. Never waits for the program. */
 int xp_follow_launch_event(struct xp_targets *targets);
-/* Releases the started program permanently, if it is still held or followed by ptrace. */
+/* Releases the started program permanently, if ptrace still traces it. */
 int xp_follow_release(struct xp_targets *targets);
 
 /* side_lines.c */
 
 /*
- * Adds the source lines of functions to the side ELFs (instr_map.h): read from debug information once all targets are
- * released and all logs are there, in bounded time. Returns 0 or -errno.
+ * Adds the source lines of functions to the side ELFs (instr_map.h). Reads them from debug information after all
+ * targets are released and all logs are written, in bounded time. Returns 0 or -errno.
  */
 int xp_side_lines_add(struct xp_targets *targets);
 

@@ -22,7 +22,7 @@
 
 #define LONG_NOP_BYTES_MAX 15
 
-/* The probes of a file that is looked at. */
+/* The probes of the file that is being read. */
 struct looking {
 	struct xp_usdt_probes_on *usdt;
 	const struct xp_programs *programs;
@@ -87,7 +87,7 @@ static bool is_of_object(const struct looking *looking, size_t index)
 	return object_of(looking->usdt, index, glob) && (!*glob || xp_pattern_object_matches(glob, looking->path));
 }
 
-/* Offers the name to all patterns, so that each knows whether it has matched. */
+/* Matches the name against all patterns, so that each pattern records that it has matched. */
 static bool is_wanted(const struct looking *looking, const char *name)
 {
 	bool wanted = false;
@@ -103,7 +103,7 @@ static bool find_symbol(void *elf, const char *name, uint64_t *vaddr)
 	return xp_elf_find(elf, &name, vaddr, 1) == 1;
 }
 
-/* Returns false if no semaphore can be there. */
+/* Returns false if the position of the semaphore is not valid. */
 static bool find_semaphore(const struct looking *looking, uint64_t vaddr, uint64_t *offset)
 {
 	const GElf_Shdr *section = &looking->semaphores;
@@ -117,10 +117,7 @@ static bool find_semaphore(const struct looking *looking, uint64_t vaddr, uint64
 	return true;
 }
 
-/*
- * Finds the place in the file. The kernel may replace a nop of several bytes by a call, which overwrites the red zone
- * and with it arguments (Linux 6.18), so such a place is refused.
- */
+/* Finds the place. Refuses long nops: Linux 6.18 may put a call there, which overwrites arguments in the red zone. */
 static bool find_place(const struct looking *looking, const struct xp_usdt_probe *probe, struct xp_uprobe *uprobe)
 {
 	const struct xp_elf_segment *segment = xp_elf_file_segment(looking->elf, probe->vaddr, 1);
@@ -184,7 +181,7 @@ static int look_at(struct looking *looking)
 	return err;
 }
 
-/* Returns the file's index; a new one is looked at. A file that is not ELF has no probes. */
+/* Returns the file's index. Reads the probes of a new file. A file that is not ELF has none. */
 static int find_file(struct xp_usdt_probes_on *usdt, const struct xp_programs *programs, int fd, const char *path,
 		     size_t *index)
 {
@@ -232,7 +229,7 @@ int xp_usdt_on_attach(struct xp_usdt_probes_on *usdt, struct xp_attach *attach, 
 	err = xp_attach_uprobes(attach, &uprobes);
 	if (err == -ENOMEM || err == -ECANCELED || err == -ESRCH)
 		return err;
-	/* Not tried again, nor said again. */
+	/* Remember the failure, so that it is neither tried nor printed again. */
 	usdt->attached[usdt->attached_count++] = (struct xp_usdt_attached){ index, pid };
 	if (err)
 		xp_warn("%s: the kernel refuses its USDT probes: %s; they are not recorded", path, strerror(-err));

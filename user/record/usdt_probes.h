@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The USDT probes of a recording (record --usdt): owns the patterns, the places of probes that match them, and the list
- * of files and processes in which these are attached. A place is attached by a uprobe. The kernel increments the
- * semaphore while the uprobe is there, and decrements it however the recording ends.
+ * The USDT probes of a recording (record --usdt): owns the patterns, the places of matching probes, and the list of
+ * files and processes in which they are attached. A uprobe is attached to each place. The kernel increments the
+ * semaphore while the uprobe exists, and decrements it however the recording ends.
  */
 #ifndef XPROF_RECORD_USDT_PROBES_H
 #define XPROF_RECORD_USDT_PROBES_H
@@ -16,7 +16,7 @@
 #include "kernel/attach.h"
 #include "kernel/programs.h"
 
-/* A place in the code, by the index in `usdt_places` of BPF. */
+/* A place in the code, with its index in `usdt_places` of BPF. */
 struct xp_usdt_known {
 	char name[256]; /* clean: PROVIDER:NAME */
 	struct xp_usdt_place place;
@@ -37,7 +37,7 @@ struct xp_usdt_attached {
 
 /* Empty if zeroed. */
 struct xp_usdt_probes_on {
-	const char *const *patterns; /* borrowed: as given */
+	const char *const *patterns; /* borrowed */
 	size_t pattern_count;
 	/* private */
 	struct xp_pattern_uses *uses;
@@ -50,12 +50,12 @@ struct xp_usdt_probes_on {
 	size_t attached_count, attached_room;
 };
 
-/* The caller keeps the patterns. Returns 0 or -ENOMEM. */
+/* Borrows the patterns. Returns 0 or -ENOMEM. */
 int xp_usdt_on_init(struct xp_usdt_probes_on *usdt, const char *const *patterns, size_t count);
 void xp_usdt_on_free(struct xp_usdt_probes_on *usdt);
 /*
- * Attaches the probes of a mapped file that match, unless that was done in this process (0: all). fd: the file. A file
- * whose probes the kernel refuses is left out, with a warning. Returns 0, -ENOMEM, or -ECANCELED.
+ * Attaches the matching probes of a mapped file, unless they are attached in this process (0: all). fd: the file. Warns
+ * about a file whose probes the kernel refuses, and skips it. Returns 0, -ENOMEM, or -ECANCELED.
  */
 int xp_usdt_on_attach(struct xp_usdt_probes_on *usdt, struct xp_attach *attach, const struct xp_programs *programs,
 		      int fd, const char *path, pid_t pid);
@@ -69,8 +69,8 @@ int xp_usdt_on_attach_files(struct xp_usdt_probes_on *usdt, struct xp_attach *at
 void xp_usdt_on_drop_process(struct xp_usdt_probes_on *usdt, pid_t pid);
 
 /*
- * Writes a checked event as text: "PROVIDER:NAME arg1=5 arg2=-1", with "?" for an argument that could not be read.
- * Returns false if the event is of no place.
+ * Formats a checked event: "PROVIDER:NAME arg1=5 arg2=-1", with "?" for an argument that could not be read. Returns
+ * false if the place of the event is unknown.
  */
 #define XP_USDT_TEXT_BYTES 640
 bool xp_usdt_on_text(const struct xp_usdt_probes_on *usdt, const struct xp_event_usdt *event,

@@ -82,10 +82,7 @@ static bool is_rip_relative(const ZydisDecodedInstruction *from)
 	       from->raw.modrm.rm == RIP_RELATIVE_RM && from->raw.disp.size == 32;
 }
 
-/*
- * Returns whether the instruction has a memory operand that cannot be read if its address is wrong or after the end of
- * a file.
- */
+/* Returns whether the instruction reads or writes memory that may be unreadable or after the end of a file. */
 static bool has_unsafe_memory(const ZydisDecodedInstruction *from)
 {
 	bool is_stack = from->raw.modrm.rm == SIB_FOLLOWS_RM && from->raw.sib.base == SIB_RSP && !from->raw.rex.B &&
@@ -99,10 +96,7 @@ static bool has_unsafe_memory(const ZydisDecodedInstruction *from)
 	       !is_thread && !is_rip_relative(from) && from->mnemonic != ZYDIS_MNEMONIC_LEA;
 }
 
-/*
- * Returns false only for the instructions that compilers put at the start and the end of functions: they are known not
- * to fault.
- */
+/* Returns false only for instructions at the start and end of compiled functions, which are known not to fault. */
 static bool may_fault(const ZydisDecodedInstruction *from)
 {
 	switch (from->meta.category) {

@@ -133,10 +133,7 @@ size_t xp_init_reserved_at(const uint8_t first[XP_INIT_FIRST_BYTES], const uint8
 	return 0;
 }
 
-/*
- * syscall; test %rax,%rax; jl error; je child; ret. The child follows, with an unwind entry: xor %ebp,%ebp; and
- * $-16,%rsp.
- */
+/* syscall; test %rax,%rax; jl error; je child; ret. The child has an unwind entry: xor %ebp,%ebp; and $-16,%rsp. */
 size_t xp_clone3_bytes(const uint8_t code[XP_CLONE3_BYTES])
 {
 	size_t at = 5;

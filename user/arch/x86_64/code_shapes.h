@@ -68,9 +68,7 @@ size_t xp_clone3_bytes(const uint8_t code[XP_CLONE3_BYTES]);
 #define XP_GO_EXIT_BYTES 7
 bool xp_go_is_exit(const uint8_t code[XP_GO_EXIT_BYTES]);
 
-/*
- * The part of a function that runs on the stack of the thread (g0) instead of the goroutine's, up to the end of a call.
- */
+/* The part of a function that runs on the thread's stack (g0) instead of the goroutine's, up to the end of a call. */
 struct xp_go_switch {
 	size_t start;
 	size_t end;

@@ -14,10 +14,7 @@
 /* Exit codes of the child. */
 enum { HAS_NONE, HAS_RDFSBASE, HAS_BOTH };
 
-/*
- * CPUs on which rdpid is tried. If a hypervisor passes on the CPU number of the host, the number is wrong on most CPUs,
- * and equal to the guest's only by chance.
- */
+/* Number of CPUs to try rdpid on. If it returns the host's CPU number, the numbers match only by chance. */
 #define CPUS_TRIED 4
 #define CPU_MASK ((1u << XP_CALL_CPU_BITS) - 1)
 

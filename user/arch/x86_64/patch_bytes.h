@@ -46,10 +46,7 @@ size_t xp_patch_encode(const struct xp_sled *sled, uint32_t fn, uint64_t address
 size_t xp_patch_encode_count(const struct xp_sled *sled, uint32_t counter, uint64_t address, uint64_t stub,
 			     uint8_t bytes[XP_SLED_BYTES_MAX]);
 
-/*
- * Decodes the branch target of a sled that xp_patch_encode() patched. Returns false for other bytes. bytes has
- * xp_sled_bytes() bytes.
- */
+/* Decodes the branch target of a sled of xp_patch_encode(), from xp_sled_bytes() bytes. Returns false for others. */
 bool xp_patch_decode(enum xp_sled_kind kind, const uint8_t *bytes, uint64_t address, uint64_t *slot);
 
 /* Stores the bytes that unpatch a sled. Returns their number, 1 or 2. */

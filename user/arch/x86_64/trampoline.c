@@ -31,10 +31,7 @@ static bool distance_to(uint64_t target, uint64_t next, int32_t *distance)
 	return (int64_t)(target - next) == *distance;
 }
 
-/*
- * Puts the 4 bytes of an operand that is relative to the end of the instruction, which is `rest` bytes after the
- * operand.
- */
+/* Puts a 4-byte operand that is relative to the end of the instruction, which is `rest` bytes after the operand. */
 static void put_relative(struct output *output, uint64_t target, size_t rest)
 {
 	int32_t distance;
