@@ -104,7 +104,7 @@ static int look_into(struct search *search, const struct xp_mapping *mapping, in
 	return err ? err : look_at_sleds(search, mapping, fd);
 }
 
-/* Files that cannot be opened have no probes. */
+/* Skips files that cannot be opened: they have no probes. */
 static int look_for(struct search *search, const struct xp_mapping *mapping)
 {
 	int fd = mapping->shared ? -1 : xp_mapping_open(search->pid, mapping);
@@ -178,7 +178,7 @@ int xp_breakpoints_remove(pid_t pid, size_t *removed)
 	int err = xp_thread_status(&status, pid, pid);
 
 	*removed = 0;
-	/* A debugger's breakpoints are not the kernel's. */
+	/* Leave a debugger's breakpoints alone: the kernel did not set them. */
 	if (!err && status.tracer)
 		return 0;
 	if (!err)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Removes breakpoints that the kernel left in a process because it cannot remove them in a task that is being killed
- * (shield.h). A probe is attached to the place of a breakpoint and detached again: the kernel then restores the byte of
- * the file, unless another tool has a probe there.
+ * (shield.h). xprof attaches a probe at each breakpoint and detaches it again: the kernel then restores the byte of the
+ * file, unless another tool has a probe there.
  */
 #ifndef XPROF_SLED_BREAKPOINTS_H
 #define XPROF_SLED_BREAKPOINTS_H
@@ -11,8 +11,8 @@
 #include <sys/types.h>
 
 /*
- * Looks where xprof attaches probes: at sleds, in its stubs and in the dynamic linker. Returns 0 or -errno with a
- * sentence (why.h): -EACCES if a privilege is missing. *removed: the number of breakpoints.
+ * Checks all places where xprof attaches probes: sleds, its stubs and the dynamic linker. Returns 0 or -errno with a
+ * message (why.h): -EACCES if a privilege is missing. *removed: the number of breakpoints.
  */
 int xp_breakpoints_remove(pid_t pid, size_t *removed);
 

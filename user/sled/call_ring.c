@@ -7,10 +7,10 @@
 #include "base/util.h"
 #include "xprof/event.h"
 
-/* A call that is taken back costs the writer more. */
+/* Minimum number of TSC ticks that a discarded call costs the thread. */
 #define TAKE_BACK_TICKS_MIN 16
 #define TIME_BITS (64 - XP_CALL_CPU_BITS)
-/* How long the reader waits at a hole: a second or two. On a busy machine a handler may wait for a CPU. */
+/* How long the reader waits at a hole: 1 to 2 s. On a busy machine, a signal handler may wait for a CPU that long. */
 #define GAP_TICKS (1ull << 32)
 
 static void publish(struct xp_call_ring *ring)
@@ -50,7 +50,7 @@ void xp_call_ring_drop_short(struct xp_call_ring *ring, uint64_t min_ticks)
 	__atomic_store_n(&ring->header->min_ticks, ring->min_ticks << XP_CALL_CPU_BITS, __ATOMIC_RELEASE);
 }
 
-/* The record has the low bits of the TSC: completes them to the value that is closest to now. */
+/* A record has only the low bits of the TSC: completes them to the value closest to now. */
 static inline uint64_t whole_tsc(uint64_t time, uint64_t now_tsc)
 {
 	const uint64_t range = 1ull << TIME_BITS;
@@ -70,7 +70,7 @@ static inline struct xp_call call_of(uint64_t time, uint64_t word, uint64_t now_
 				 .in_memory = true };
 }
 
-/* Takes the record if it is committed, and clears its word. */
+/* Reads a record and clears its word, if the record is committed. */
 static bool take_record(struct xp_call_ring *ring, uint64_t position, uint64_t now_tsc, struct xp_call *call)
 {
 	struct xp_call_record *record = &ring->records[position & ring->mask];
@@ -86,7 +86,7 @@ static bool take_record(struct xp_call_ring *ring, uint64_t position, uint64_t n
 	return true;
 }
 
-/* Keeps the records in the order of time. There is room for one more. */
+/* Inserts a record by time. The caller checks that there is space for it. */
 static void put_pending(struct xp_call_ring *ring, const struct xp_call *call, uint64_t number)
 {
 	unsigned int i = ring->pending_count++;
@@ -96,7 +96,7 @@ static void put_pending(struct xp_call_ring *ring, const struct xp_call *call, u
 	ring->pending[i] = (struct xp_pending_call){ *call, number };
 }
 
-/* Takes the records of holes that were committed since. */
+/* Reads the records of holes that have been committed since. */
 static void fill_holes(struct xp_call_ring *ring, uint64_t now_tsc)
 {
 	unsigned int kept = 0;
@@ -112,7 +112,7 @@ static void fill_holes(struct xp_call_ring *ring, uint64_t now_tsc)
 	ring->hole_count = kept;
 }
 
-/* The writer needs the room: what a handler left by longjmp is not committed any more. */
+/* The thread needs the space: a hole this old is never committed, because a handler left by longjmp. */
 static void give_up_holes(struct xp_call_ring *ring)
 {
 	while (ring->hole_count && ring->next - ring->holes[0] > ring->mask / 2) {
@@ -121,7 +121,7 @@ static void give_up_holes(struct xp_call_ring *ring)
 	}
 }
 
-/* The first committed record from the next one on, before `count`; count: there is none. */
+/* Returns the index of the first committed record, from the next one to `count`; `count`: there is none. */
 static uint64_t find_committed(const struct xp_call_ring *ring, uint64_t count)
 {
 	uint64_t i = 0;
@@ -132,8 +132,8 @@ static uint64_t find_committed(const struct xp_call_ring *ring, uint64_t count)
 }
 
 /*
- * How many records are reserved and not committed, before a committed one. UINT64_MAX: there is none, or there are too
- * many.
+ * Returns how many reserved, uncommitted records precede the first committed one. UINT64_MAX: there is no committed
+ * record, or too many precede it.
  */
 static uint64_t count_holes(const struct xp_call_ring *ring)
 {
@@ -144,19 +144,19 @@ static uint64_t count_holes(const struct xp_call_ring *ring)
 
 	if (count == limit)
 		return UINT64_MAX;
-	/* Records that were committed in the meantime, before that one was, are no holes. */
+	/* An earlier record may have been committed meanwhile: it is not a hole. */
 	while ((again = find_committed(ring, count)) < count)
 		count = again;
 	return count;
 }
 
-/* Which records are not to be taken because the writer may take them back. */
+/* Records that must not be read yet, because the thread may discard them. */
 struct young {
-	uint64_t begin; /* entries, with nothing behind them but entries */
-	uint64_t tsc;	/* of them, those that are not older */
+	uint64_t begin; /* index of the first of the last records that are all entries */
+	uint64_t tsc;	/* of these, entries from this TSC on are young */
 };
 
-/* From the last record backwards: exits are not taken back, nor is what comes before them. */
+/* Goes back from the last record to the last exit: an exit, and the records before it, cannot be discarded. */
 static struct young find_young(const struct xp_call_ring *ring, const struct xp_call_range *range)
 {
 	struct young young = { .begin = UINT64_MAX, .tsc = range->now_tsc - XP_MIN(ring->min_ticks, range->now_tsc) };
@@ -183,7 +183,7 @@ static bool is_young(const struct xp_call_ring *ring, const struct young *young,
 	return position >= young->begin && whole_tsc(xp_call_record_time(record), now_tsc) >= young->tsc;
 }
 
-/* Whether there is time until the interrupted record is committed, which is the next one. */
+/* Returns whether to wait longer for the next record, which is interrupted and not committed. */
 static bool waits_at_gap(struct xp_call_ring *ring, const struct xp_call_range *range)
 {
 	if (range->all || range->end != UINT64_MAX)
@@ -195,10 +195,7 @@ static bool waits_at_gap(struct xp_call_ring *ring, const struct xp_call_range *
 	return range->now_tsc - ring->gap_tsc < GAP_TICKS && xp_call_ring_reserved(ring) < ring->mask / 2;
 }
 
-/*
- * The next record in the order of the ring. Goes on behind records that are reserved and not committed, if there is a
- * committed one.
- */
+/* Reads the next record in the order of the ring. Skips uncommitted records if a committed one follows. */
 static bool next_record(struct xp_call_ring *ring, const struct xp_call_range *range, const struct young *young,
 			struct xp_call *call)
 {
@@ -209,7 +206,7 @@ static bool next_record(struct xp_call_ring *ring, const struct xp_call_range *r
 		return false;
 	if (!take_record(ring, ring->next, now_tsc, call)) {
 		holes = count_holes(ring);
-		/* A hole that has a record behind it, which is taken, is not taken back any more. */
+		/* After this, the uncommitted record cannot be discarded: a later record is read first. */
 		if (holes == UINT64_MAX || (holes && waits_at_gap(ring, range)) ||
 		    is_young(ring, young, ring->next + holes, now_tsc) ||
 		    !take_record(ring, ring->next + holes, now_tsc, call))
@@ -221,7 +218,7 @@ static bool next_record(struct xp_call_ring *ring, const struct xp_call_range *r
 	return true;
 }
 
-/* Whether a handler that interrupted this record wrote the next one. */
+/* Returns whether a signal handler that interrupted this record wrote the next one. */
 static bool is_before_older(const struct xp_call_ring *ring, const struct xp_call *call, uint64_t now_tsc)
 {
 	const struct xp_call_record *record = &ring->records[ring->next & ring->mask];
@@ -229,7 +226,10 @@ static bool is_before_older(const struct xp_call_ring *ring, const struct xp_cal
 	return xp_call_record_word(record) && whole_tsc(xp_call_record_time(record), now_tsc) < call->tsc;
 }
 
-/* Whether the next record is not older than that, and no handler that interrupted it wrote the one behind it. */
+/*
+ * Returns whether the next record is from this TSC or later, and was not interrupted by a handler that wrote the record
+ * after it.
+ */
 static bool is_too_young(const struct xp_call_ring *ring, uint64_t until_tsc, uint64_t now_tsc)
 {
 	const struct xp_call_record *record = &ring->records[ring->next & ring->mask];
@@ -242,8 +242,8 @@ static bool is_too_young(const struct xp_call_ring *ring, uint64_t until_tsc, ui
 }
 
 /*
- * Returns the pending records of the range, up to last_tsc, oldest first. Some may lie behind the range's end: those
- * that were taken from behind a hole, or were committed while the reader looked.
+ * Returns pending records of the range up to last_tsc, oldest first. Omits records after the end of the range: they
+ * were read from after a hole, or committed while the reader was at it.
  */
 static size_t return_pending(struct xp_call_ring *ring, const struct xp_call_range *range, uint64_t last_tsc,
 			     struct xp_call *calls, size_t room)
@@ -269,7 +269,7 @@ void xp_call_ring_advance(struct xp_call_ring *ring, uint64_t next)
 	publish(ring);
 }
 
-/* The usual case: committed records, none of which is followed by an older one. */
+/* The usual case: committed records that are already sorted by time. */
 static size_t take_ordered(struct xp_call_ring *ring, const struct xp_call_range *range, struct xp_call *calls,
 			   size_t room)
 {
@@ -353,7 +353,7 @@ uint64_t xp_call_ring_left(const struct xp_call_ring *ring)
 
 void xp_call_ring_end(struct xp_call_ring *ring)
 {
-	/* Reserved last, and never committed: the process was killed there, or it lies. */
+	/* Reserved but never committed: the process was killed there, or reports a false count. */
 	ring->lost += ring->hole_count + XP_MIN(xp_call_ring_reserved(ring), ring->mask + 1);
 	ring->hole_count = 0;
 }

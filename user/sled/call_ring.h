@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The reader of a call ring: the memory in which the stub (stub_memory.c) records the calls of one thread. The process
- * can write everything there at any time, so each field is read once, nothing is trusted, and each call does bounded
- * work.
+ * can write anything there at any time, so the reader reads each field once, trusts nothing, and does bounded work.
  *
- * The writer reserves a record, stores its time, and commits it by its word. The reader takes a committed record,
- * clears its word and then raises the limit up to which the writer may reserve. It ignores the writer's count, and uses
- * its own position and the words.
+ * The writer is the thread: it reserves a record, stores its time, and commits it by its word. The reader reads a
+ * committed record, clears its word and then raises the limit up to which the writer may reserve. It ignores the
+ * writer's count and uses its own position and the words.
  *
  * A signal handler that interrupts the stub between the reserve and the commit records its own calls after the
  * interrupted record, which is a hole until the handler returns. An interrupted record may be older or newer than the
- * records after it, so records are sorted by time. The reader waits at a hole: otherwise it could read the entry of the
+ * records after it, so the reader sorts records by time. It waits at a hole: otherwise it could read the entry of the
  * handler before an older record, and the exit after it. If it cannot wait any longer, it continues after the hole and
- * returns to it later. If the handler leaves by longjmp, the hole stays; the reader skips it when it needs the space,
- * and counts it as lost.
+ * returns to the hole later. If the handler leaves by longjmp, the hole stays; the reader skips it when the writer
+ * needs the space, and counts it as lost.
  *
- * With --min-duration, the exit of a short call discards its entry, if the entry is the last record. The stub and the
- * reader exchange the word of an entry, so only one of them gets it. The reader can take an entry at any time, but does
- * not take a young entry that is the last record: the exit would follow, and both would have to be filtered later.
+ * With --min-duration, the exit of a short call discards its entry, if the entry is the last record. Both the stub and
+ * the reader clear the word of an entry atomically, so only one of them gets it. The reader leaves a recent entry alone
+ * if it is the last record: its exit would follow, and xprof would have to filter both later.
  */
 #ifndef XPROF_SLED_CALL_RING_H
 #define XPROF_SLED_CALL_RING_H
@@ -30,17 +29,17 @@
 #include "event/call.h"
 
 /*
- * Records that the writer may reserve beyond the limit: one for each signal handler that interrupts it between its look
- * at the limit and its reserve.
+ * Records that the writer may reserve beyond the limit: one for each signal handler that interrupts it between the test
+ * of the limit and the reserve.
  */
 #define XP_CALL_RING_MARGIN 256u
-/* Limit on the holes of a ring, and on the records that wait for older ones: the depth of nested signal handlers. */
+/* Limit on the holes of a ring, and on the records that wait for older records: the depth of nested signal handlers. */
 #define XP_CALL_RING_HOLES 64u
 
-/* A call that waits for older calls, or for an older record of BPF. */
+/* A call that waits for older calls, or for an older BPF record. */
 struct xp_pending_call {
-	struct xp_call call; /* its word is what the process has written */
-	uint64_t number;     /* in the ring */
+	struct xp_call call; /* its word is untrusted */
+	uint64_t number;     /* number of its record in the ring */
 };
 
 struct xp_call_ring {
@@ -48,16 +47,16 @@ struct xp_call_ring {
 	struct xp_call_record *records; /* shared */
 	uint64_t mask;			/* number of records - 1 */
 	uint64_t next;			/* the next record to take */
-	uint64_t lost;			/* holes that were given up */
-	uint64_t min_ticks;		/* shorter calls are taken back; 0: none are */
-	uint64_t taken_back;		/* the part of the writer's count that was returned or refused */
-	uint64_t taken_back_tsc;	/* it can have taken those back by then */
+	uint64_t lost;			/* number of holes that were given up */
+	uint64_t min_ticks;		/* shorter calls are discarded; 0: none */
+	uint64_t taken_back;		/* part of the writer's count that was returned or refused */
+	uint64_t taken_back_tsc;	/* time up to which calls can be in taken_back */
 
-	uint64_t gap; /* the hole where the reader waits, plus one; 0: there is none */
+	uint64_t gap; /* the hole at which the reader waits, plus one; 0: none */
 	uint64_t gap_tsc;
 	uint64_t holes[XP_CALL_RING_HOLES];
 	unsigned int hole_count;
-	struct xp_pending_call pending[XP_CALL_RING_HOLES]; /* taken, not returned yet; the youngest first */
+	struct xp_pending_call pending[XP_CALL_RING_HOLES]; /* read, not returned yet; the youngest first */
 	unsigned int pending_count;
 };
 
@@ -67,25 +66,25 @@ struct xp_call_ring {
  */
 void xp_call_ring_begin(struct xp_call_ring *ring, struct xp_call_header *header, struct xp_call_record *records,
 			uint64_t count);
-/* Counts the records from this number on, not from 0. Before a thread uses the ring. */
+/* Counts records from this number instead of 0. Call it before a thread uses the ring. */
 void xp_call_ring_number_from(struct xp_call_ring *ring, uint64_t first);
 /* Lets the writer discard calls that are shorter. Call it before a thread uses the ring. */
 void xp_call_ring_drop_short(struct xp_call_ring *ring, uint64_t min_ticks);
 
-/* Which records to take: those that are older than a TSC and whose number in the ring is less than `end`. */
+/* Which records to read: older than a TSC, and with a number in the ring less than `end`. */
 struct xp_call_range {
-	uint64_t until_tsc; /* UINT64_MAX: of any time */
-	uint64_t end;	    /* UINT64_MAX: of any number */
-	uint64_t now_tsc;   /* a TSC that was read before, for the upper bits of the records' times */
+	uint64_t until_tsc; /* UINT64_MAX: all times */
+	uint64_t end;	    /* UINT64_MAX: all numbers */
+	uint64_t now_tsc;   /* a recent TSC, to complete the upper bits of the records' times */
 	bool all;	    /* also read entries that the writer may still discard, and records after a hole */
-	/* The calls that were taken back: those up to this count, of which the low 32 bits are known, or all. */
+	/* Discarded calls up to this count, of which the low 32 bits are known; or all. */
 	bool has_taken_back;
 	uint32_t taken_back;
 };
 
 /*
- * Where the return address of a record's function is on the stack, as in struct xp_call. sp: of the record. An exit
- * jumps to the stub; the other sleds have pushed a return address.
+ * Returns where the return address of a record's function is on the stack, as in struct xp_call. sp: of the record. An
+ * exit jumps to the stub; the other sleds push a return address.
  */
 static inline uint32_t xp_call_record_slot(uint32_t sp, uint32_t kind)
 {
@@ -93,33 +92,34 @@ static inline uint32_t xp_call_record_slot(uint32_t sp, uint32_t kind)
 }
 
 /*
- * Takes up to `room` records, oldest first. Returns their number; less than `room`: there are no more records now.
- * Returns the space to the writer.
+ * Reads up to `room` records, oldest first, and releases their space. Returns their number; if it is less than `room`,
+ * there are no more records now.
  */
 size_t xp_call_ring_take(struct xp_call_ring *ring, const struct xp_call_range *range, struct xp_call *calls,
 			 size_t room);
 /*
- * The usual case of xp_call_ring_take(), for the caller's loop: committed records, none of which is followed by an
- * older one. The caller examines each record, takes the ones it wants, and returns their space to the writer at the
- * end.
+ * The usual case of xp_call_ring_take(), for the caller's loop: committed records that are sorted by time. The caller
+ * checks each record, reads the ones it wants, and releases their space at the end.
  */
 struct xp_call_cursor {
 	struct xp_call_record *records;
 	uint64_t mask;
 	uint64_t next;
-	uint64_t end;	    /* the number of a record in the ring */
-	uint64_t ahead_end; /* where to stop asking for lines: the writer is not farther */
-	uint64_t time;	    /* of the next one, with the CPU in the low bits, as it was written */
-	uint64_t word;	    /* 0: it is not committed */
+	uint64_t end;	    /* number of a record in the ring */
+	uint64_t ahead_end; /* no prefetch from here on: the writer is not farther */
+	uint64_t time;	    /* time of the next record, with the CPU in the low bits, as the writer stored it */
+	uint64_t word;	    /* 0: the record is not committed */
 };
 
 /*
- * The writer's CPU has the lines of the ring, and the reader writes to them, too: it prefetches a line this many
- * records ahead, if the writer is farther ahead. Without that, it waits for each line twice.
+ * The reader prefetches this many records ahead, if the writer is farther ahead. The writer's CPU has the cache lines
+ * of the ring, and the reader writes to them, too: without prefetching, it waits for each line twice.
  */
 #define XP_CALL_RING_AHEAD 64u
 
-/* The word and the stack pointer of a record, which are one store of the writer; 0: it is not committed. */
+/*
+ * Returns the word and the stack pointer of a record, which the writer stores together; 0: the record is not committed.
+ */
 static inline uint64_t xp_call_record_word(const struct xp_call_record *record)
 {
 	uint64_t word;
@@ -134,7 +134,7 @@ static inline uint64_t xp_call_record_time(const struct xp_call_record *record)
 	return __atomic_load_n(&record->time, __ATOMIC_RELAXED);
 }
 
-/* How many records were reserved and not taken. None if the process lies. */
+/* Returns how many records were reserved and not read; 0 if the process reports a false count. */
 static inline uint64_t xp_call_ring_reserved(const struct xp_call_ring *ring)
 {
 	uint64_t reserved = __atomic_load_n(&ring->header->head, __ATOMIC_ACQUIRE) - ring->next;
@@ -143,8 +143,9 @@ static inline uint64_t xp_call_ring_reserved(const struct xp_call_ring *ring)
 }
 
 /*
- * The number up to which there may be records. The writer has reserved them, so that old records behind that are not
- * taken again. Once around at most: a process may write records as fast as they are taken, and any count.
+ * Returns the number up to which there may be records. Never goes beyond the records that the writer has reserved,
+ * which would read old records again, nor once around the ring: a process may write records as fast as they are read,
+ * and any count.
  */
 static inline uint64_t xp_call_ring_end_of(const struct xp_call_ring *ring, const struct xp_call_range *range)
 {
@@ -154,7 +155,7 @@ static inline uint64_t xp_call_ring_end_of(const struct xp_call_ring *ring, cons
 	return range->end < end ? range->end : end;
 }
 
-/* Begins to read up to `room` records, up to range->end. The caller checks range->until_tsc. */
+/* Starts to read up to `room` records, up to range->end. The caller checks range->until_tsc. */
 static inline struct xp_call_cursor xp_call_cursor_begin(const struct xp_call_ring *ring,
 							 const struct xp_call_range *range, size_t room)
 {
@@ -172,10 +173,10 @@ static inline struct xp_call_cursor xp_call_cursor_begin(const struct xp_call_ri
 	};
 }
 
-/* Returns the space of the records before `next` to the writer. */
+/* Releases the space of the records before `next` to the writer. */
 void xp_call_ring_advance(struct xp_call_ring *ring, uint64_t next);
 
-/* The record after the next one, read once. */
+/* The record after the next one, read only once. */
 struct xp_call_behind {
 	uint64_t time;
 	uint64_t word;
@@ -190,15 +191,15 @@ xp_call_cursor_behind(const struct xp_call_cursor *cursor)
 }
 
 /*
- * Returns whether the record is not older than the next one. For records of two CPUs at the same time, the result may
- * be false.
+ * Returns whether the record after the next one is not older. May return false for two records of the same time from
+ * two CPUs.
  */
 static inline bool xp_call_cursor_is_ordered(const struct xp_call_cursor *cursor, struct xp_call_behind behind)
 {
 	return !behind.word || behind.time >= cursor->time;
 }
 
-/* Takes the record, which is committed and ordered. */
+/* Reads the record, which is committed and sorted. */
 static inline __attribute__((always_inline)) void xp_call_cursor_take(struct xp_call_cursor *cursor,
 								      struct xp_call_behind behind)
 {
@@ -213,15 +214,15 @@ static inline __attribute__((always_inline)) void xp_call_cursor_take(struct xp_
 }
 
 /*
- * Whether the records must be put in order: some are missing between others, or wait for older ones; or whether the
- * writer may take them back. The loop above is not for them.
+ * Returns whether the records need the slow path: some are missing or wait for older ones, or the writer may discard
+ * them. The loop above cannot read them.
  */
 static inline bool xp_call_ring_is_disordered(const struct xp_call_ring *ring)
 {
 	return ring->hole_count || ring->pending_count || ring->min_ticks;
 }
 
-/* Whether there is nothing to take. */
+/* Returns whether there are no records to read. */
 static inline bool xp_call_ring_is_empty(const struct xp_call_ring *ring)
 {
 	return !xp_call_ring_is_disordered(ring) &&
@@ -235,15 +236,12 @@ uint32_t xp_call_ring_told_taken_back(const struct xp_call_ring *ring);
  * even if the writer reports more.
  */
 uint64_t xp_call_ring_taken_back(struct xp_call_ring *ring, const struct xp_call_range *range);
-/* The number of a record of which the low 32 bits are known: the one that is closest to the next one to take. */
+/* Completes the number of a record from its low 32 bits: the number closest to the next record to read. */
 uint64_t xp_call_ring_number(const struct xp_call_ring *ring, uint32_t low);
 
-/*
- * Returns the number of records that the thread reserved, as it reports, but that were not returned: at most the
- * capacity.
- */
+/* Returns how many records the thread claims to have reserved and that were not returned: at most the capacity. */
 uint64_t xp_call_ring_left(const struct xp_call_ring *ring);
-/* No thread writes any more: gives up the holes. */
+/* Call this when no thread writes any more: gives up the holes. */
 void xp_call_ring_end(struct xp_call_ring *ring);
 
 #endif

@@ -16,10 +16,13 @@
 #include "target/memory.h"
 #include "target/target.h"
 
-/* The most that the rings of all processes have: of memory, and of the machine's. */
+/* Limits of the rings of all processes: bytes, and share of the machine's memory. */
 #define ALL_RINGS_BYTES (1ull << 30)
 #define ALL_RINGS_SHARE 8
-/* Memory of the cgroup that xprof leaves free for its other data: chunks, stacks and buffers of a busy recording. */
+/*
+ * Memory of the cgroup that the rings leave free for xprof's other data: chunks, stacks and buffers of a busy
+ * recording.
+ */
 #define OTHER_BYTES (32ull << 20)
 /* The rings use at most a quarter of the free memory of the cgroup, because the targets may be in the same cgroup. */
 #define OTHER_FACTOR 3
@@ -28,8 +31,8 @@
 #define ROOM_NS 10000000
 
 /*
- * The rings of all processes together, which the kernel charges to xprof: the OOM killer would end it and leave sleds
- * patched. Patching and reading may be in different threads.
+ * Size of the rings of all processes. The kernel charges it to xprof: if it were too much, the OOM killer would end
+ * xprof, and sleds would stay patched. One thread patches while another may read.
  */
 static size_t bytes_of_all;
 
@@ -121,8 +124,8 @@ static uint64_t *table_memory(const struct xp_call_rings *rings, size_t number)
 }
 
 /*
- * Takes pages of the memory. fallocate() would wait for the lock of the file, which the process can hold for ever: by a
- * write to the file from memory that it serves itself. A fault needs no such lock.
+ * Allocates pages of the memory. fallocate() would wait for the lock of the file, which the process can hold forever:
+ * by a write to the file from memory for which it handles the page faults. A page fault of xprof needs no such lock.
  */
 static int take_pages(uint8_t *start, size_t bytes)
 {
@@ -132,8 +135,8 @@ static int take_pages(uint8_t *start, size_t bytes)
 }
 
 /*
- * Children of a recording that was killed still know their tables, whose entries would let them write into rings that
- * now belong to others. Reading the file allocates no pages.
+ * Clears the tables of earlier children. Children of a killed recording still have the addresses of their tables, and
+ * would write into rings that now belong to others. Reading the file allocates no pages.
  */
 static void clear_other_tables(const struct xp_call_rings *rings, int fd)
 {
@@ -149,7 +152,7 @@ static void clear_other_tables(const struct xp_call_rings *rings, int fd)
 	}
 }
 
-/* The process may take the pages away at any time: nothing is read or written there before they are guarded. */
+/* The process may remove pages at any time: guard the memory before it is accessed. */
 static int begin_guarded(struct xp_call_rings *rings, int fd)
 {
 	int err;
@@ -160,7 +163,7 @@ static int begin_guarded(struct xp_call_rings *rings, int fd)
 	err = xp_shared_pages_guard(&rings->pages);
 	if (!err)
 		err = take_pages((uint8_t *)table_memory(rings, 0), XP_CALL_TABLE_BYTES);
-	/* One that stands in the stub since an earlier recording goes on with the ring that it finds. */
+	/* A thread that has been in the stub since an earlier recording continues with the ring that it finds. */
 	if (!err)
 		memset(table_memory(rings, 0), 0, XP_CALL_TABLE_BYTES);
 	if (!err)
@@ -256,7 +259,7 @@ static size_t index_of(const struct xp_call_rings *rings, const struct xp_thread
 	return (size_t)(ring - rings->list);
 }
 
-/* Address of a ring's header in the process. */
+/* Returns the address of a ring's header in the process. */
 static uint64_t header_address(const struct xp_call_rings *rings, size_t index)
 {
 	return rings->address + (uint64_t)(ring_memory(rings, index) - rings->memory);
@@ -306,7 +309,10 @@ int xp_call_rings_table(const struct xp_call_rings *rings, pid_t pid)
 	return -ENOENT;
 }
 
-/* A free entry for this fs base in the table of the process; NULL if other threads have both, or it has no table. */
+/*
+ * Finds a free entry for this fs base in the table of the process. NULL: other threads use both possible entries, or
+ * the process has no table.
+ */
 static uint64_t *find_entry(const struct xp_call_rings *rings, pid_t pid, uint64_t fs_base)
 {
 	uint32_t place = XP_CALL_ENTRY_OF(fs_base);
@@ -404,7 +410,7 @@ static void bind_ring(struct xp_call_rings *rings, pid_t pid, pid_t tid, uint64_
 	rings->tids[index] = tid;
 	rings->fs_bases[index] = fs_base;
 	rings->pids[index] = pid;
-	/* Before the thread records there. */
+	/* Tell BPF before the thread records there. */
 	tell_programs(rings, index);
 	set_key(rings, index);
 }
@@ -419,7 +425,7 @@ void xp_call_rings_begin(struct xp_call_rings *rings, pid_t pid, pid_t tid, uint
 	if (!ring) {
 		bind_ring(rings, pid, tid, fs_base, tsc);
 	} else if (rings->tids[index]) {
-		/* Its records from now on may be of both. */
+		/* From now on, records may be from both threads. */
 		ring->shared = true;
 		clear_key(ring);
 	} else if (!ring->shared) {
@@ -493,7 +499,7 @@ void xp_call_rings_leave(struct xp_call_rings *rings, pid_t pid, bool is_used)
 		rings->tables[xp_call_rings_table(rings, pid)] = is_used ? -1 : 0;
 }
 
-/* A free table, which is empty. The first one is that of the process that has mapped the memory. */
+/* Finds a free table and clears it. The first table is that of the process that has mapped the memory. */
 static int take_table(struct xp_call_rings *rings, pid_t pid)
 {
 	size_t number = 1;
@@ -513,8 +519,8 @@ static int take_table(struct xp_call_rings *rings, pid_t pid)
 }
 
 /*
- * Writes the address of a table into a stub, if the program has inherited it and has no table: it may be another
- * program by now, with other memory there.
+ * Writes the address of a table into a stub, if the program has inherited the stub and has no table: it may be another
+ * program by now, with other memory at that address.
  */
 static int write_table(const struct xp_program_memory *program, uint64_t stub, size_t number)
 {
@@ -528,19 +534,19 @@ static int write_table(const struct xp_program_memory *program, uint64_t stub, s
 		return (int)n;
 	xp_stub_make(page);
 	memcpy(&table, now + XP_STUB_TABLE, sizeof(table));
-	/* The code has probes. */
+	/* The code in memory has probes. */
 	if ((size_t)n != sizeof(now) || memcmp(now, page, XP_STUB_TEXT) != 0 || now[XP_STUB_FLAG] || table)
 		return -ESRCH;
 	return xp_program_memory_write(memory, program, stub + XP_STUB_TABLE, &address, sizeof(address));
 }
 
-/* Writes it into all stubs. One that the child has not is no error: it was mapped after the fork. */
+/* Writes the address into all stubs. Ignores stubs that were mapped after the fork, which the child lacks. */
 static int write_tables(const struct xp_call_rings *rings, pid_t pid, uint64_t start_time, size_t number)
 {
 	struct xp_program_memory program;
 	int err = xp_program_memory_open(&program, pid, pid, true), written = -ESRCH;
 
-	/* A later child with the same pid has the same memory. The child lives still, so the file is the child's. */
+	/* A later child with the same PID has the same memory. The first child still lives, so the file is its. */
 	if (!err && xp_target_start_time(pid) != start_time) {
 		xp_program_memory_close(&program);
 		return -ESRCH;
@@ -560,7 +566,7 @@ int xp_call_rings_adopt(struct xp_call_rings *rings, pid_t pid, uint64_t start_t
 
 	if (number < 0)
 		return number;
-	/* The thread records as soon as the address is there. */
+	/* The thread records as soon as the address is written. */
 	xp_call_rings_begin(rings, pid, pid, fs_base, tsc);
 	err = write_tables(rings, pid, start_time, (size_t)number);
 	if (err)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The call rings of a process and of its children: a memfd that the process maps after its stubs, and that xprof maps,
- * too. It holds the rings, and a table for each process (stub.h). An entry of a table has the fs base of a thread and
- * the number of its ring.
+ * too. It contains the rings, and a table for each process (stub.h). An entry of a table has the fs base of a thread
+ * and the number of its ring.
  *
  * A ring is given to each thread that exists when the sleds are patched, and to each new thread that BPF reports
  * (XP_EVENT_THREAD), except threads that must not execute rdtsc. A thread may run before that report arrives, or reuse
@@ -10,15 +10,15 @@
  * that BPF reads when threads start and exit, or by time where BPF cannot read them. A thread without a ring falls back
  * to the uprobe of the stub, which reports it.
  *
- * A child of fork() inherits the mapping, if children are recorded, but not the address of a table: that is in memory
- * that fork() wipes. xprof takes a free table and a ring for its first thread, and writes the address of the table into
- * the child, which goes on meanwhile. Until then, the child falls back to the uprobe. Rings and table of a process that
- * has ended are for other children. A process can write into the rings of its parent and of its other relatives: it can
- * forge their calls, and nothing else.
+ * If children are recorded, a child of fork() inherits the mapping, but not the address of a table, which is in memory
+ * that fork() wipes. xprof chooses a free table, and a ring for the child's first thread, and writes the address of the
+ * table into the child while it runs. Until then, the child falls back to the uprobe. Rings and table of an exited
+ * process are used for other children. A process can write into the rings of its parent and its other relatives: it can
+ * forge their calls, and do no other harm.
  *
  * Two threads with one fs base (clone() without CLONE_SETTLS) could write to one ring at the same time, so their key is
- * removed permanently. A vfork() child has its parent's fs base, but the parent waits: records of that time are the
- * child's.
+ * removed permanently. A vfork() child has its parent's fs base, but the parent waits: records of that time belong to
+ * the child.
  *
  * The memory outlives the process, so the last record before SIGKILL is not lost.
  */
@@ -46,7 +46,7 @@
 /* The ring of one thread. Pages are allocated when a thread gets its ring. */
 struct xp_thread_ring {
 	struct xp_call_ring ring;
-	uint64_t *entry;      /* in the table of the process; shared */
+	uint64_t *entry;      /* entry in the table of the process; in shared memory */
 	bool told;	      /* BPF has the address of the header */
 	uint64_t next_before; /* used by the caller: ring.next at an earlier time */
 	uint64_t first;	      /* number of its first record */
@@ -54,9 +54,9 @@ struct xp_thread_ring {
 	pid_t left_tid;	      /* set by the caller: a thread that has exited, and whose calls may remain; 0: none */
 	uint64_t free_tsc;    /* when the key was removed, to reuse the ring; 0: it has its key */
 	bool shared;	      /* several threads have this fs base, so the key was removed */
-	pid_t borrower;	      /* the vfork() child that runs instead of the thread; 0: none */
-	uint64_t gone_tsc;    /* when the borrower was found to have exited; 0: it was not */
-	/* When the thread was found to have exited while events were lost: ignore later records. 0: it was not. */
+	pid_t borrower;	      /* the vfork() child that uses the ring instead of the thread; 0: none */
+	uint64_t gone_tsc;    /* when the vfork() child was found to have exited; 0: it has not */
+	/* When the thread was found to have exited while events were lost: ignore later records. 0: it has not. */
 	uint64_t ended_tsc;
 	/* Number of discarded short calls at seen_tsc, the low 32 bits. */
 	uint32_t seen_taken_back;
@@ -93,7 +93,7 @@ struct xp_call_rings {
 	int fd;
 	uint64_t address;   /* address of the memory in the process */
 	bool bound;	    /* set by the caller: existing threads have their rings */
-	bool refused;	    /* there was no ring for a thread; it is reported again when one is free */
+	bool refused;	    /* a thread got no ring, and must be reported again when one is free */
 	bool given_up;	    /* set by the caller: no more threads get rings */
 	bool no_children;   /* set by the caller: no more children get tables */
 	uint64_t min_ticks; /* set by the caller before the first thread: the stub discards shorter calls; 0: none */
@@ -111,8 +111,8 @@ struct xp_call_rings *xp_call_rings_share(struct xp_call_rings *rings);
 void xp_call_rings_free(struct xp_call_rings *rings);
 
 /*
- * Allocates the pages of rings for more threads, before the process is stopped, because this takes long. Getting fewer
- * rings is not an error.
+ * Allocates pages for the rings of more threads, before the process is stopped, because this takes long. Fewer rings
+ * are not an error.
  */
 void xp_call_rings_prepare(struct xp_call_rings *rings, size_t threads);
 /* Returns whether the process has removed pages that xprof cannot replace: do not read the memory any more. */
@@ -122,52 +122,53 @@ static inline bool xp_call_rings_torn(const struct xp_call_rings *rings)
 }
 
 /*
- * Gives a ring to a thread that started, or was found, at that TSC, unless there are too many threads or no memory.
- * Ignores events from before the ring's present thread got it.
+ * Gives a ring to a thread that started, or was found, at this TSC, unless there are too many threads or there is no
+ * memory. Ignores events from before the ring's current thread got it.
  */
 void xp_call_rings_begin(struct xp_call_rings *rings, pid_t pid, pid_t tid, uint64_t fs_base, uint64_t tsc);
-/* Records that a vfork() child runs instead of the ring's thread. */
+/* Records that a vfork() child uses the ring instead of the ring's thread. */
 void xp_call_rings_lend(struct xp_thread_ring *ring, pid_t borrower);
 /* Call this when the thread has exited, after reading its records. */
 void xp_call_rings_end(struct xp_call_rings *rings, pid_t pid, pid_t tid);
-/* Returns the ring of a thread, or of an fs base, of the process; NULL if there is none. */
+/* Returns the ring of a thread, or of an fs base, of the process; NULL: none. */
 struct xp_thread_ring *xp_call_rings_of(struct xp_call_rings *rings, pid_t pid, pid_t tid);
 struct xp_thread_ring *xp_call_rings_at(struct xp_call_rings *rings, pid_t pid, uint64_t fs_base);
 
 /*
- * Returns the next ring of the process after this one (NULL: the first one), whether its thread has exited or not; NULL
- * if there is none.
+ * Returns the next ring of the process after this one (NULL: the first one), including rings of exited threads. NULL:
+ * there is none.
  */
 struct xp_thread_ring *xp_call_rings_next(struct xp_call_rings *rings, pid_t pid, struct xp_thread_ring *ring);
-/* The thread of a ring; 0: it has exited. */
+/* Returns the thread of a ring; 0: it has exited. */
 static inline pid_t xp_call_rings_owner(const struct xp_call_rings *rings, const struct xp_thread_ring *ring)
 {
 	return rings->tids[ring - rings->list];
 }
 
 /*
- * Prepares the rings of the process's exited threads for other threads. done_tsc: all earlier events and records have
- * been read, so that each thread that used an old key until then is known. Calls before() for each ring that is freed.
+ * Prepares the rings of the process's exited threads for other threads. Call it when all events and records from before
+ * done_tsc have been read, so that all threads that used an old key are known. Calls before() for each ring that is
+ * freed.
  */
 void xp_call_rings_recycle(struct xp_call_rings *rings, pid_t pid, uint64_t done_tsc,
 			   void (*before)(void *arg, struct xp_thread_ring *ring), void *arg);
 /* Clears all keys of the process. Its threads stop recording in memory, except for calls that are already in the stub.
  */
 void xp_call_rings_stop(struct xp_call_rings *rings, pid_t pid);
-/* Removes the rings of the process from BPF: no more events of their threads are handled. */
+/* Removes the rings of the process from BPF, which then ignores further events of their threads. */
 void xp_call_rings_forget(struct xp_call_rings *rings, pid_t pid);
-/* The number of the table of a process; -ENOENT: it has none. */
+/* Returns the number of a process's table; -ENOENT: it has none. */
 int xp_call_rings_table(const struct xp_call_rings *rings, pid_t pid);
 /*
- * Gives a table and a first ring to a child of fork(), which shares the rings; its first thread has this fs base. pid
- * and start_time (target.h) are the child's. Returns 0 or -errno: -EOPNOTSUPP if it has not inherited them, -ENOSPC if
- * there is no table or no memory, -ESRCH if it has ended or runs another program, or the errors of
+ * Gives a table and a ring for its first thread to a child of fork(), which shares the rings. fs_base: of that thread.
+ * pid and start_time (target.h): of the child. Returns 0 or -errno: -EOPNOTSUPP if it has not inherited the rings,
+ * -ENOSPC if there is no table or no memory, -ESRCH if it has exited or runs another program, or the errors of
  * xp_program_memory_write().
  */
 int xp_call_rings_adopt(struct xp_call_rings *rings, pid_t pid, uint64_t start_time, uint64_t fs_base, uint64_t tsc);
 /*
- * As xp_call_rings_forget(), and frees the rings and the table for other processes, since the process has ended.
- * is_used: a task may still know the table, which therefore stays empty.
+ * Call this when the process has exited: like xp_call_rings_forget(), and frees the rings and the table for other
+ * processes. is_used: a task may still know the table, which therefore stays empty.
  */
 void xp_call_rings_leave(struct xp_call_rings *rings, pid_t pid, bool is_used);
 

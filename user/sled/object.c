@@ -24,12 +24,12 @@
 #include "xprof/event.h"
 
 /*
- * The names of this many functions are demangled and matched against each --functions pattern between two interrupt
- * checks. Each name takes some microseconds.
+ * Number of functions whose names are demangled and matched with each --functions pattern between two interrupt checks.
+ * Each name takes some microseconds.
  */
 #define FUNCTIONS_PER_LOOK 4096
 
-/* Both in one allocation: the glob of the object, and the pattern without it. */
+/* Allocates both together: the glob of the object, and the pattern without it. */
 static int split_pattern(struct xp_objects *objects, size_t index, const char *text)
 {
 	bool excludes = *text == '!';
@@ -149,7 +149,7 @@ uint64_t xp_object_page_bytes(const struct xp_object *object)
 	return pages * page_bytes;
 }
 
-/* Of which glob the function is; 0: of none. */
+/* Returns which watched glob the function matches; 0: none. */
 static uint8_t watched_by(const struct xp_objects *objects, const char *name)
 {
 	char *demangled = name && objects->watched_count ? xp_demangle(name) : NULL;
@@ -162,7 +162,7 @@ static uint8_t watched_by(const struct xp_objects *objects, const char *name)
 	return found;
 }
 
-/* The function has a selected sled. */
+/* Watches the function, which has a selected sled. */
 static int watch(const struct xp_objects *objects, struct xp_object *object, uint32_t id)
 {
 	uint8_t watched = watched_by(objects, object->table->functions[id - 1].name);
@@ -177,7 +177,7 @@ static int watch(const struct xp_objects *objects, struct xp_object *object, uin
 	return 0;
 }
 
-/* Whether all sleds of the function to which this one, its first, belongs can be patched. */
+/* Returns whether all sleds of the function can be patched. The sled is its first. */
 static bool is_patchable(const struct xp_sled_table *table, size_t first)
 {
 	for (size_t i = first; i < table->sled_count && table->sleds[i].function_id == table->sleds[first].function_id;
@@ -250,7 +250,7 @@ static void object_free(struct xp_object *object)
 	free(object);
 }
 
-/* What is wanted of an object without sleds. */
+/* What to record in an object without sleds. */
 struct wanting {
 	const struct xp_objects *objects;
 	const struct xp_object *object;
@@ -263,7 +263,7 @@ static bool is_wanted(const void *arg, const char *const *names, size_t count)
 	return xp_function_wanted(wanting->objects, wanting->object, names, count);
 }
 
-/* Whether a pattern may select functions without sleds in the object. */
+/* Returns whether functions without sleds in the object may be selected. */
 static bool may_plan(const struct xp_objects *objects, const struct xp_object *object)
 {
 	for (size_t i = 0; i < objects->pattern_count && objects->plans; i++)
@@ -272,7 +272,7 @@ static bool may_plan(const struct xp_objects *objects, const struct xp_object *o
 	return false;
 }
 
-/* The table of an object without sleds. */
+/* Makes the table of an object without sleds. */
 static int plan_table(const struct xp_objects *objects, struct xp_object *object, int fd)
 {
 	const struct wanting wanting = { objects, object };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The instrumented objects of a recording: executables and shared objects with XRay sleds. Each file is one object,
- * however many processes map it. An object gets a range of function numbers of the recording (event.h) when it is
- * first seen, and keeps it to the end.
+ * The instrumented objects (binaries) of a recording: executables and shared libraries with XRay sleds, or with
+ * functions that can be patched. Each file is one object, even if several processes map it. An object gets a range of
+ * function IDs of the recording (event.h) when it is first seen, and keeps it to the end.
  */
 #ifndef XPROF_SLED_OBJECT_H
 #define XPROF_SLED_OBJECT_H
@@ -17,10 +17,10 @@
 
 enum xp_call_mode {
 	XP_SLEDS_PROBED,  /* a uprobe on each sled */
-	XP_SLEDS_PATCHED, /* sleds lead to a stub, see patch.h */
+	XP_SLEDS_PATCHED, /* sleds call a stub, see patch.h */
 };
 
-/* The ways of recording a call, each of which has a cost of its own. */
+/* The ways of recording a call. Each has its own cost. */
 enum xp_call_way {
 	XP_CALLS_PROBED, /* by uprobes on the sleds */
 	XP_CALLS_STUB,	 /* by the uprobe on the stub, in patch mode */
@@ -30,15 +30,16 @@ enum xp_call_way {
 };
 
 /*
- * How the patched sleds of a function are, see struct xp_function_budget. Any other value n: its calls are only
- * counted, by counter n - 1 of the stub (stub.h).
+ * State of the patched sleds of a function, see struct xp_function_budget. Any other value n: calls are only counted,
+ * by counter n - 1 of the stub (stub.h).
  */
 #define XP_EXCLUDED_NOT 0
 #define XP_EXCLUDED_OUT 255
 
 /* The state of a function in a budget (budget/throttle.h). */
 struct xp_function_budget {
-	uint64_t out_tsc;	      /* since when no process has its sleds (atomic; UINT64_MAX: some have) */
+	uint64_t
+	    out_tsc; /* when the sleds were restored in all processes (atomic; UINT64_MAX: some processes have them) */
 	uint32_t calls[XP_CALL_WAYS]; /* entries recorded since the last reading */
 	uint32_t memory_ns;	      /* cost of a call that is recorded in memory */
 	uint8_t excluded;	      /* how its patched sleds are, or are about to be (atomic) */
@@ -50,16 +51,16 @@ struct xp_object {
 	ino_t inode;
 	struct timespec changed;
 	off_t size;
-	char *path; /* as the first process saw it */
-	/* Keeps the inode alive, and is the file that uprobes are attached to; -1 if there is no table. */
+	char *path; /* path in the first process that mapped it */
+	/* Keeps the inode alive, and is the file for uprobes; -1 if there is no table. */
 	int fd;
 	/*
-	 * If fd is a copy of a file that must not be probed, since reading that file may block in the kernel
-	 * (chosen_file.h): the kind of the file's file system. Otherwise NULL.
+	 * If fd is a copy, because the file's file system may block in the kernel and so must not be probed
+	 * (chosen_file.h): name of the file system's type. Otherwise NULL.
 	 */
 	const char *original;
 	struct xp_sled_table *table; /* NULL: not instrumented, or malformed */
-	/* How to patch its functions, which have no sleds: the table has their sites. NULL: they have sleds. */
+	/* How to patch functions without sleds: the table lists their sites. NULL: functions have sleds. */
 	struct xp_plan_table *plan;
 	/* The last numbers of sites left out that xp_follow_warn_refused() told, of functions without sleds. */
 	struct {
@@ -75,20 +76,20 @@ struct xp_object {
 	uint32_t unpatchable;		   /* functions left out by xp_objects.only_patchable */
 	bool conditional_probed;	   /* its conditional tail exits, in all processes; set by the caller */
 	struct xp_function_budget *budget; /* by function id; owned by the budget, NULL without one */
-	/* By function id, for its calls to be watched: 1 plus the index in xp_objects.watched, or 0; NULL: none is. */
+	/* By function ID: 1 plus the index in xp_objects.watched, or 0. NULL: no function is watched. */
 	uint8_t *watched;
 };
 
 struct xp_objects {
 	struct xp_object *first; /* newest first */
 	uint32_t fn_end;	 /* fn_base of the next object */
-	const char **patterns;	 /* --functions, without their objects, borrowed; see xp_objects_select() */
-	char **pattern_objects;	 /* the globs of their objects; NULL: the executable, and objects with sleds */
+	const char **patterns;	 /* --functions, without objects, borrowed; see xp_objects_select() */
+	char **pattern_objects;	 /* globs of their objects; NULL: the executable, and objects with sleds */
 	size_t pattern_count;
-	bool plans;	     /* functions without sleds are recorded in executables and in objects that patterns name */
-	bool only_patchable; /* leave out functions with a sled that cannot be patched */
-	struct xp_pattern_uses *pattern_uses; /* NULL: not noted; freed with the objects, as is the other */
-	/* Globs of functions to watch, borrowed; the first that matches counts. At most 255. */
+	bool plans;	     /* record functions without sleds, in executables and in objects that patterns name */
+	bool only_patchable; /* omit functions with a sled that cannot be patched */
+	struct xp_pattern_uses *pattern_uses; /* NULL: not counted; freed with the objects, as is pattern_objects */
+	/* Globs of functions to watch, borrowed; the first that matches is used. At most 255. */
 	const char *const *watched;
 	size_t watched_count;
 	struct xp_pattern_uses *watched_uses;
@@ -102,9 +103,9 @@ struct xp_object_file {
 };
 
 /*
- * The object behind a file. Files without sleds are remembered too (table NULL). *refused: why it has no table, when
- * that is first found, with a sentence (why.h): the error of xp_sled_table_open(); -EINVAL: a broken map. Returns 0 or
- * -errno: -ENOMEM, -ENOSPC if there are more than 2^28 functions, -ECANCELED (interrupt.h), or the error of fstat().
+ * Finds or adds the object of a file. Files without sleds are remembered, too (table NULL). *refused: why a new file
+ * has no table, with a message (why.h): the error of xp_sled_table_open(); -EINVAL: a broken map. Returns 0 or -errno:
+ * -ENOMEM, -ENOSPC if there are more than 2^28 functions, -ECANCELED (interrupt.h), or the error of fstat().
  */
 int xp_objects_add(struct xp_objects *objects, struct xp_object **object, const struct xp_object_file *file,
 		   int *refused);
@@ -113,26 +114,26 @@ static inline bool xp_object_has(const struct xp_object *object, uint32_t fn)
 	return fn > object->fn_base && fn - object->fn_base <= object->table->function_count;
 }
 
-/* The index in `selected` of the first sled at or after this file offset. */
+/* Returns the index in `selected` of the first sled at or after this file offset. */
 size_t xp_object_selected_from(const struct xp_object *object, uint64_t file_offset);
 
-/* The bytes of the pages that have selected sleds: they become private memory of a process. */
+/* Returns the size of the pages with selected sleds, which become private memory of a process. */
 uint64_t xp_object_page_bytes(const struct xp_object *object);
 
-/* The object with this function number; NULL if there is none. */
+/* Returns the object with this function ID; NULL: none. */
 struct xp_object *xp_objects_find(const struct xp_objects *objects, uint32_t fn);
 void xp_objects_free(struct xp_objects *objects);
 
 struct xp_pattern_uses;
 /*
- * Sets the patterns, [!][OBJECT:]GLOB: OBJECT is a glob of the name of a file, or of its path. The texts are borrowed.
+ * Sets the patterns, [!][OBJECT:]GLOB: OBJECT is a glob for the name or the path of a file. Borrows the strings.
  * Returns 0 or -ENOMEM.
  */
 int xp_objects_select(struct xp_objects *objects, const char *const *texts, size_t count);
 /*
- * Whether a function of the object is selected by patterns (elf/function_patterns.h). The last pattern that matches one
- * of its names decides; a leading '!' excludes. If the first pattern excludes, functions with sleds that match no
- * pattern are selected; others are not.
+ * Returns whether patterns select a function of the object (elf/function_patterns.h). The last pattern that matches one
+ * of its names decides; a leading '!' excludes. If no pattern matches, functions with sleds are selected if the first
+ * pattern excludes.
  */
 bool xp_function_wanted(const struct xp_objects *objects, const struct xp_object *object, const char *const *names,
 			size_t count);

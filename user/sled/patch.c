@@ -20,7 +20,7 @@
 #include "target/memory.h"
 #include "target/memory_window.h"
 
-/* A vfork() child ends soon. */
+/* A vfork() child exits or executes a program soon. */
 #define CHECK_TRIES 5
 #define CHECK_PAUSE_US 20000
 
@@ -58,7 +58,7 @@ static int remember(struct xp_patch_work *work)
 	return XP_ARRAY_ADD(patch->list, patch->count, patch->room, (struct patched){ work->pid, work->object, 0 });
 }
 
-/* An exec from this TSC on has removed the patches. An earlier exec happened before they were made. */
+/* Records when the object was patched: a later exec event means that the patches are gone, an earlier one does not. */
 static void note_patched(const struct xp_patch_work *work, uint64_t tsc)
 {
 	struct patched *patched = find_patched(work);
@@ -82,7 +82,7 @@ static uint32_t function_of(const struct xp_patch_work *work, const struct xp_te
 	return work->object->table->sleds[text_patch->sled].function_id;
 }
 
-/* The sleds from `first` on that one stop writes. A function is not split, unless it has too many sleds. */
+/* Selects the sleds from `first` on that are written in one stop. Splits a function only if it has too many sleds. */
 static struct xp_text_patches next_piece(const struct xp_patch_work *work, const struct xp_text_patches *text_patches,
 					 size_t first)
 {
@@ -98,8 +98,7 @@ static struct xp_text_patches next_piece(const struct xp_patch_work *work, const
 }
 
 /*
- * Stops the process for a short time only. Between the stops it runs, and xprof may give up on an interrupt, unless
- * put_back.
+ * Writes in several short stops. The process runs in between, and an interrupt of xprof ends the work, unless put_back.
  */
 static int write_stopped(struct xp_patch_work *work, int (*what)(void *arg, struct xp_remote *remote), bool put_back)
 {
@@ -126,7 +125,7 @@ static int write_stopped(struct xp_patch_work *work, int (*what)(void *arg, stru
 	return err;
 }
 
-/* Functions without sleds are compared with the file: first restores what an xprof that was killed has left. */
+/* Functions without sleds are compared with the file, so this first restores what a killed xprof has left. */
 static int restore_left(struct xp_patch_work *work)
 {
 	const struct xp_patch *patch = work->patch;
@@ -140,7 +139,7 @@ static int restore_left(struct xp_patch_work *work)
 	return xp_unpatch_process(work->pid, true, &unpatched);
 }
 
-/* Restores what was written before this error. Keeps the sentence about the error. */
+/* Restores what was written before this error. Keeps the error's message. */
 static void undo(struct xp_patch_work *work, int err)
 {
 	char *why = xp_why_has(err) ? strdup(xp_why(err)) : NULL;
@@ -184,7 +183,7 @@ static int patch_sleds(struct xp_patch_work *work)
 	return err;
 }
 
-/* Whether the process runs another program since, and the work failed for that reason. */
+/* Returns whether the work failed because the process has executed another program. */
 static bool is_gone(const struct xp_patch_work *work)
 {
 	struct xp_patch_work now = { .patch = work->patch, .object = work->object, .pid = work->pid };
@@ -195,8 +194,8 @@ static bool is_gone(const struct xp_patch_work *work)
 }
 
 /*
- * *lock is for xp_sled_unlock(). Refuses if another recording keeps the lock, unlike a probe: a patch that a probe
- * lands on crashes the process, and two probes do no harm.
+ * Locks the sleds; *lock is for xp_sled_unlock(). Unlike for probes, a lock of another recording is an error: a probe
+ * on a patched sled crashes the process, while two probes do no harm.
  */
 static int lock_to_patch(struct xp_patch_work *work, int *lock)
 {
@@ -281,7 +280,7 @@ bool xp_patch_has(struct xp_patch *patch, const struct xp_object *object, pid_t 
 	struct xp_patch_work work = { .patch = patch, .object = object, .pid = pid, .low = UINT64_MAX };
 	struct xp_memory_window *memory = NULL;
 	uint8_t now[XP_SLED_BYTES_MAX];
-	bool has = true; /* unreadable, or without sleds: assume that it is */
+	bool has = true; /* unreadable, or without sleds: assume that it is patched */
 
 	if (object->plan || xp_patch_add_sites(&work, mapping, NULL, 0) || !work.text_patches[0].count ||
 	    xp_memory_window_open(&memory, pid))
@@ -322,7 +321,7 @@ int xp_patch_functions(struct xp_patch *patch, const struct xp_patch_place *plac
 	work.stub = place->inherits ? xp_patch_inherited_stub(&work) : xp_patch_choose_stub(&work);
 	if (err || !work.stub || !xp_patch_count_sites(&work))
 		goto out;
-	/* A child has the probes of its parent. */
+	/* A forked child has the probes of its parent. */
 	err = place->inherits ? 0 : xp_patch_attach(&work);
 	if (!err)
 		err = xp_patch_encode_all(&work);
@@ -354,7 +353,7 @@ int xp_patch_counts(struct xp_patch *patch, pid_t pid, uint64_t counts[XP_STUB_C
 {
 	int err = 0;
 
-	/* The stub that a child has inherited is its parent's. */
+	/* An inherited stub belongs to the parent. */
 	for (size_t i = 0; i < patch->stub_count; i++)
 		if (patch->stubs[i].pid == pid && patch->stubs[i].place.alive)
 			err = add_counts(patch, &patch->stubs[i], pid, counts) ?: err;

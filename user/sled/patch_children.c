@@ -10,7 +10,7 @@
 #include "sled/unpatch.h"
 #include "target/memory_window.h"
 
-/* Groups from here on are of stubs; the budget counts its own up from 1. */
+/* Groups from here on are those of stubs; the budget numbers its own groups from 1. */
 #define GROUP_FIRST 0x80000000u
 
 static struct xp_patch_stub *find_file(struct xp_patch_stub *stubs, size_t count, const struct xp_stub_id *id)
@@ -42,8 +42,8 @@ struct xp_patch_stub *xp_patch_inherited_stub(const struct xp_patch_work *work)
 }
 
 /*
- * Whether the sled leads to a stub that was made for a parent of this process, and that records children; or did, and a
- * budget has taken its function out.
+ * Returns whether the sled calls a stub that was made for a parent of this process and that records children; or did so
+ * before a budget throttled its function.
  */
 static bool leads_to_parent(const struct xp_patch_work *work, const struct xp_text_patch *text_patch,
 			    const uint8_t *now)
@@ -127,7 +127,7 @@ static int attach_child_slot(const struct xp_patch_work *work, enum xp_stub_slot
 	return xp_attach_uprobes(options->attach, &uprobes);
 }
 
-/* A child inherits no other probe, if it has no dynamic linker. */
+/* A child without a dynamic linker inherits no other probe. */
 static int attach_anchor(const struct xp_patch_work *work)
 {
 	const struct xp_patch_options *options = &work->patch->options;

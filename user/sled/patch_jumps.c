@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Patches the functions of an object without sleds (plan_table.h): makes their trampolines for this process, has the
- * process map them, and writes the jumps that lead there.
+ * Patches functions of an object without sleds (plan_table.h): makes their trampolines for this process, makes the
+ * process map them, and writes the jumps to them.
  *
  * A thread may be stopped in the middle of instructions that a jump would replace, or may return there from a signal
- * handler. Such a function is left as it is, and tried again in later stops. A function is patched completely, but for
- * what another tool changes at the same moment; each jump is whole without the others, except a short jump, which is
- * written after its spring.
+ * handler. xprof leaves such a function unchanged and tries again in later stops. A function is patched completely,
+ * except bytes that another tool changes at the same moment. Each jump works without the others, except a short jump,
+ * which is written after its spring.
  */
 #include <errno.h>
 #include <signal.h>
@@ -36,7 +36,7 @@
 #define ROUNDS 4
 #define ROUND_PAUSE_US 2000
 #define PAGE_BYTES 4096u
-#define PIECE_BYTES 16u /* at most, that a memory window reads */
+#define PIECE_BYTES 16u /* maximum size of one read through a memory window */
 
 enum state { STATE_OPEN, STATE_PATCHED, STATE_REFUSED };
 
@@ -46,7 +46,7 @@ struct jumping {
 	struct xp_made_patches made;
 	uint8_t *states; /* enum state of each function of the request */
 	struct xp_trampolines trampolines;
-	/* The functions that one stop writes. */
+	/* The functions that are written in one stop. */
 	size_t first;
 	size_t end;
 };
@@ -66,8 +66,8 @@ static bool has_shadow_stack(pid_t pid)
 }
 
 /*
- * A handler may compare the address of the instruction that has faulted with those that it knows, as that of a JVM
- * does. Such an instruction must not move.
+ * Returns whether the process handles faults. Its handler may compare the address of the faulting instruction with
+ * known addresses, as a JVM's does. So such an instruction must not move.
  */
 static bool handles_faults(pid_t pid)
 {
@@ -92,7 +92,7 @@ static int check(const struct jumping *jumping)
 	return 0;
 }
 
-/* Whether these bytes of the process are as in the file. */
+/* Returns whether these bytes of the process are as in the file. */
 static bool is_as_in_file(const struct jumping *jumping, struct xp_memory_window *memory, uint64_t address,
 			  size_t bytes)
 {
@@ -110,7 +110,7 @@ static bool is_as_in_file(const struct jumping *jumping, struct xp_memory_window
 	return true;
 }
 
-/* Refuses functions that somebody has modified: their trampolines have the instructions of the file. */
+/* Refuses functions that another tool has changed: trampolines contain the instructions of the file. */
 static int compare_with_file(struct jumping *jumping)
 {
 	const struct xp_call_plan *plan = &jumping->request.planned->plan;
@@ -141,7 +141,7 @@ static int compare_with_file(struct jumping *jumping)
 	return err;
 }
 
-/* A place for the trampolines, from which the stub and the whole text are in reach. */
+/* Finds space for the trampolines within reach of the stub and the whole text. */
 static int find_room(struct jumping *jumping)
 {
 	struct xp_patch_work *work = jumping->work;
@@ -171,7 +171,7 @@ static bool may_fault(const struct xp_call_plan *plan, const struct xp_call_plan
 	return false;
 }
 
-/* Sets states, if it is not NULL. */
+/* Counts sites that may fault. Sets states, if not NULL. */
 static size_t find_faulting(const struct xp_plan_table *table, size_t count, pid_t pid, uint8_t *states)
 {
 	const struct xp_call_plan *plan = &table->planned.plan;
@@ -206,7 +206,7 @@ size_t xp_patch_count_faulting(const struct xp_object *object, pid_t pid)
 
 /* ---- the list of jumps ---- */
 
-/* Only the first jump of a window with two is a spring. */
+/* If a window has two jumps, only the first is a spring. */
 static uint8_t place_of(const struct xp_made_patches *made, size_t jump, size_t end)
 {
 	if (made->jumps[jump].count == XP_SPRING_BYTES)
@@ -238,7 +238,7 @@ static int list_jumps(struct jumping *jumping)
 			memcpy(jump->bytes, made->jumps[k].bytes, sizeof(jump->bytes));
 		}
 	qsort(trampolines->jumps, trampolines->count, sizeof(*trampolines->jumps), by_address);
-	/* A plan is untrusted. Each jump has 5 bytes or is a short one, which has 2. */
+	/* A plan is untrusted: checks that each jump has 5 bytes, or 2 for a short one. */
 	for (size_t i = 1; i < trampolines->count; i++)
 		if (trampolines->jumps[i].address - trampolines->jumps[i - 1].address <
 		    (trampolines->jumps[i - 1].kind == XP_JUMP_SHORT ? XP_SPRING_BYTES : XP_WINDOW_BYTES))
@@ -247,8 +247,8 @@ static int list_jumps(struct jumping *jumping)
 }
 
 /*
- * A jump across pages would be written in two parts. If the task that writes were killed in between, a thread could
- * execute one of them.
+ * Returns whether a jump crosses a page: it would be written in two parts. If the writing task were killed in between,
+ * a thread could execute half of it.
  */
 static bool crosses_page(const struct jumping *jumping, size_t function)
 {
@@ -285,7 +285,7 @@ static int check_stopped(const struct jumping *jumping, struct xp_remote *remote
 	return err;
 }
 
-/* What is left of earlier recordings counts, too: what cannot be read again cannot be restored. */
+/* Counts jumps of earlier recordings, too: a process with more jumps than xprof can read could not be restored. */
 static int check_limits(struct jumping *jumping)
 {
 	struct xp_trampolines_list list;
@@ -307,13 +307,13 @@ static int map_stopped(void *arg, struct xp_remote *remote)
 
 	if (!err)
 		err = xp_trampolines_map(&jumping->trampolines, remote, &code);
-	/* By words: most jumps would be written in two parts. */
+	/* Refuses writes by words: most jumps would need two. */
 	if (!err && xp_remote_pokes(remote))
 		err = xp_why_set(-EOPNOTSUPP, XP_REMOTE_NO_WRITES);
 	return err;
 }
 
-/* Whether the process has mapped what it was to map: its descriptors are untrusted. */
+/* Returns whether the process has mapped the right file: its descriptors are untrusted. */
 static int verify_map(const struct jumping *jumping)
 {
 	const struct xp_trampolines *wanted = &jumping->trampolines;
@@ -330,7 +330,7 @@ static int verify_map(const struct jumping *jumping)
 
 /* ---- what trampolines stand for ---- */
 
-/* The trampolines of a file: where each starts, and the address of its window, both in the order of the file. */
+/* The code in a file of trampolines: start of each trampoline and address of its window, both sorted by offset. */
 struct xp_moved_code {
 	ino_t inode;
 	size_t count;
@@ -383,7 +383,7 @@ uint64_t xp_patch_original(const struct xp_patch *patch, uint64_t inode, uint64_
 
 /* ---- writing ---- */
 
-/* Whether a thread may continue between two bytes of a jump, or anywhere in a spring. */
+/* Returns whether a thread may continue between two bytes of a jump, or anywhere in a spring. */
 static bool is_in_use(const struct jumping *jumping, size_t function, const struct xp_code_pointers *pointers)
 {
 	const struct xp_made_patches *made = &jumping->made;
@@ -427,7 +427,7 @@ static bool is_original(const void *arg, const struct xp_text_patch *text_patch,
 	return !memcmp(now, text_patch->jump.from, xp_text_patch_bytes(text_patch));
 }
 
-/* Writes the jumps of one kind. Functions of which one was not written are no longer chosen. */
+/* Writes the jumps of one kind. Deselects functions with a jump that was not written. */
 static int write_place(struct jumping *jumping, struct xp_remote *remote, bool *chosen, uint8_t place)
 {
 	struct xp_text_patches list = *text_of(jumping);
@@ -483,7 +483,7 @@ static int write_stopped(void *arg, struct xp_remote *remote)
 	return err;
 }
 
-/* Writes all functions that are still open, some in each stop. */
+/* Writes all functions that are still open, some of them in each stop. */
 static int write_round(struct jumping *jumping)
 {
 	const uint32_t *first_jump = jumping->made.first_jump;
@@ -513,7 +513,7 @@ static size_t count_open(const struct jumping *jumping)
 	return open;
 }
 
-/* How many sites are patched. */
+/* Returns how many sites are patched. */
 static size_t count_sites(const struct jumping *jumping)
 {
 	const struct xp_call_plan *plan = &jumping->request.planned->plan;

@@ -13,7 +13,7 @@
 #include "sled/patch_work.h"
 #include "target/memory_window.h"
 
-/* Scanned in some milliseconds, between two interrupt checks. */
+/* Number of sleds between two interrupt checks, scanned in a few ms. */
 #define MAPPINGS_PER_LOOK 256
 #define SLEDS_PER_LOOK 65536
 
@@ -32,7 +32,7 @@ static int compare_ids(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* ids NULL: all functions. */
+/* Returns whether the ID is wanted. ids NULL: all functions. */
 static bool wants(const uint32_t *ids, size_t count, uint32_t id)
 {
 	return !ids || bsearch(&id, ids, count, sizeof(*ids), compare_ids);
@@ -43,7 +43,7 @@ static int add_mapping(struct xp_patch_work *work, const struct xp_mapping *mapp
 	return XP_ARRAY_ADD(work->text_patches, work->count, work->room, xp_text_patches_in(mapping, work->object->fd));
 }
 
-/* The sleds of these functions that lie in the mapping, without bytes yet. */
+/* Adds the sleds of these functions in the mapping, without bytes yet. */
 int xp_patch_add_sites(struct xp_patch_work *work, const struct xp_mapping *mapping, const uint32_t *ids,
 		       size_t id_count)
 {
@@ -90,7 +90,7 @@ int xp_patch_find_sites(struct xp_patch_work *work, const uint32_t *ids, size_t 
 					      : xp_patch_add_sites(work, &mappings.list[i], ids, id_count);
 	}
 	xp_mappings_free(&mappings);
-	/* Sites of functions without sleds are instructions. */
+	/* Functions without sleds: sites are ordinary instructions, so there is nothing to check here. */
 	for (size_t i = 0; i < work->count && !err && !work->object->plan; i++)
 		if (xp_text_patches_sort(&work->text_patches[i]))
 			err = xp_why_set(-EOPNOTSUPP, "sleds overlap");
@@ -113,7 +113,7 @@ static bool is_in_stub(const struct xp_patch_work *work, uint64_t slot)
 	for (size_t i = 0; i < patch->stub_count; i++)
 		if (patch->stubs[i].pid == work->pid && xp_stub_is_slot(slot - patch->stubs[i].place.address))
 			return true;
-	/* A dry run locks no stub. */
+	/* A dry run does not lock the stub. */
 	return xp_stub_map_has(&work->stubs, slot);
 }
 
@@ -134,22 +134,22 @@ bool xp_patch_is_ours(const struct xp_patch_work *work, const struct xp_text_pat
 	return leads_to_stub(work, text_patch, now);
 }
 
-/* Unpatched, or patched by an xprof that was killed. */
+/* Accepts an unpatched sled, or one that a killed xprof has patched. */
 static bool may_be_patched(const void *arg, const struct xp_text_patch *text_patch, const uint8_t *now)
 {
 	return xp_sled_intact((enum xp_sled_kind)text_patch->kind, now) || leads_to_stub(arg, text_patch, now);
 }
 
 /*
- * The patching of a program or object that was loaded meanwhile belongs to xp_patch_object(): a single patched function
- * would make the whole object look patched.
+ * Accepts only patched sleds. xp_patch_object() patches programs and objects that were loaded meanwhile: a single
+ * patched function would make the whole object look patched.
  */
 static bool was_patched(const void *arg, const struct xp_text_patch *text_patch, const uint8_t *now)
 {
 	return xp_patch_is_ours(arg, text_patch, now);
 }
 
-/* Any sled with other bytes refuses the object: XRay's runtime is at work there, or another tool has probes on it. */
+/* A sled with other bytes refuses the object: XRay's runtime or another tool's probes have changed it. */
 int xp_patch_check_bytes(struct xp_patch_work *work)
 {
 	struct xp_memory_window *memory;
@@ -194,10 +194,7 @@ static size_t encode(const struct xp_patch_work *work, struct xp_text_patch *tex
 		return xp_patch_encode_count(sled, excluded - 1, text_patch->address, stub, text_patch->bytes);
 	size = xp_patch_encode(sled, object->fn_base + sled->function_id, text_patch->address,
 			       stub + xp_patch_entry(work, kind), text_patch->bytes);
-	/*
-	 * A sled that was patched and restored keeps the rest of its patch, by which a later patch recognizes it as
-	 * ours.
-	 */
+	/* A restored sled keeps the rest of its patch, by which a later patch recognizes the sled as ours. */
 	if (excluded != XP_EXCLUDED_NOT)
 		xp_patch_head(kind, text_patch->bytes);
 	return size;
@@ -229,9 +226,8 @@ static int write_where(struct xp_patch_work *work, struct xp_remote *remote,
 }
 
 /*
- * Does not write if a process shares the memory but is not stopped: that process may be in the middle of a sled. At
- * fixed addresses, the sleds of another program that the process executed meanwhile look the same: only the stub tells
- * the two apart.
+ * Does not write if a running process shares the memory: it may be in the middle of a sled. If the process has executed
+ * another program, the sleds of that program may be at the same addresses: only the stub distinguishes the two.
  */
 static int write_leading_to_stub(struct xp_patch_work *work, struct xp_remote *remote,
 				 bool (*fits)(const void *arg, const struct xp_text_patch *text_patch,
@@ -264,7 +260,7 @@ int xp_patch_write_back(void *work, struct xp_remote *remote)
 	return write_where(work, remote, leads_to_stub);
 }
 
-/* The first bytes of unpatched sleds, instead of patches. */
+/* Encodes the first bytes of unpatched sleds instead of patches. */
 void xp_patch_encode_heads(struct xp_patch_work *work)
 {
 	for (size_t i = 0; i < work->count; i++)

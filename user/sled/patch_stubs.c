@@ -24,15 +24,15 @@
 #include "target/stopped.h"
 #include "target/target.h"
 
-#define STUB_MAPPINGS 5 /* code, flag, counters, call rings, the kernel's for uprobes */
-/* The stubs of a process, whose call rings are unmapped. */
+#define STUB_MAPPINGS 5 /* code, flag, counters, call rings, and the kernel's mapping for uprobes */
+/* The stubs of a process whose call rings are to be unmapped. */
 struct unmapping_work {
 	pid_t pid;
 	struct xp_stub_map stubs;
-	struct xp_trampolines_list trampolines; /* to which no jump leads */
+	struct xp_trampolines_list trampolines; /* trampolines without a jump to them */
 };
 
-/* A process that has so many gets no further stub because call rings do not fit behind one of them. */
+/* A process with this many stubs gets no further stub just because call rings do not fit after one of them. */
 #define STUBS_ENOUGH 4
 #define REACH_BYTES ((1ull << 31) - (1ull << 16))
 
@@ -59,7 +59,7 @@ int xp_patch_read_counters(struct xp_patch *patch, const struct xp_patch_stub *s
 	return err;
 }
 
-/* Counters of all processes of a family in one place: a child may end before anybody reads its own. */
+/* Returns whether all processes of a family share counters: a child may exit before xprof reads its own. */
 static bool shares_counters(const struct xp_patch *patch)
 {
 	return patch->options.budget && patch->options.children;
@@ -96,15 +96,15 @@ struct xp_call_rings *xp_patch_rings(const struct xp_patch *patch, pid_t pid)
 }
 
 /*
- * Whether the stub drops short calls. With a budget, all calls of a function count; with arguments, the entries are not
- * in the rings. Then they are dropped when they are read.
+ * Returns whether the stub discards short calls. Not with a budget, which counts all calls of a function; nor with
+ * arguments, because the entries are not in the rings. Then xprof discards short calls when it reads them.
  */
 static bool takes_back(const struct xp_patch *patch)
 {
 	return patch->options.min_ticks && !patch->options.budget && !patch->options.args;
 }
 
-/* The call rings behind a stub: those that the process has behind another one, or the first. NULL: none. */
+/* Returns the call rings for a stub: those after another stub of the process, or new ones. NULL: none. */
 static struct xp_call_rings *open_rings(struct xp_patch_work *work, struct xp_stub_place *place)
 {
 	const struct xp_call_rings *others = find_rings(work->patch, work->pid);
@@ -132,7 +132,10 @@ static struct xp_call_rings *open_rings(struct xp_patch_work *work, struct xp_st
 	return rings;
 }
 
-/* Those of its parent, behind the stub that a child has inherited. NULL: it has no table there. */
+/*
+ * Returns the rings of the parent, which are after the stub that a child has inherited. NULL: the child has no table
+ * there.
+ */
 static struct xp_call_rings *inherited_rings(const struct xp_patch_work *work, const struct xp_stub_place *place)
 {
 	const struct xp_patch_stub *first = place->alive ? NULL : xp_patch_first_stub(work->patch, &place->id);
@@ -157,7 +160,7 @@ static struct xp_call_rings *get_rings(struct xp_patch_work *work, struct xp_stu
 	return rings;
 }
 
-/* Locks the stub's file and keeps it open. Takes over the files of the place, also on error. */
+/* Locks the stub's file and keeps it open. Takes over the files of the place, also after an error. */
 static int own_stub(struct xp_patch_work *work, struct xp_stub_place *place)
 {
 	struct xp_patch *patch = work->patch;
@@ -262,7 +265,7 @@ static int attach_slot(const struct xp_patch_work *work, enum xp_stub_slot slot)
 	uint64_t offset = xp_stub_probe(slot);
 	int program_fd = options->programs->fds.stub[slot];
 
-	/* Parent and child share the probe, which is set for children. */
+	/* Parent and child share the probe, which is attached for children. */
 	if (options->children && is_event(slot))
 		return 0;
 	if (xp_patch_in_memory(work, slot)) {
@@ -282,7 +285,7 @@ void xp_patch_prepare_rings(struct xp_patch_work *work)
 		xp_call_rings_prepare(rings, xp_target_threads(work->pid));
 }
 
-/* The caller traces all threads of the process. */
+/* Gives call rings to threads. The caller traces all threads of the process. */
 void xp_patch_bind_threads(struct xp_patch_work *work)
 {
 	struct xp_call_rings *rings = work->stub->rings;
@@ -300,8 +303,8 @@ void xp_patch_bind_threads(struct xp_patch_work *work)
 }
 
 /*
- * No thread executes the bytes behind the first two of an unpatched sled. In an event's sled, however, those bytes are
- * executed once it is patched, and if this task dies they may not be as before.
+ * Finds bytes for scratch code. No thread executes the bytes after the first two of an unpatched sled. Not so in a
+ * patched event sled: if the writing task is killed, its bytes may not be restored.
  */
 static const struct xp_text_patch *find_scratch(const struct xp_text_patches *text_patches)
 {
@@ -329,7 +332,7 @@ static struct xp_stub_request request_of(struct xp_patch_work *work)
 					     rings ? (size_t)XP_MAX(xp_call_rings_table(rings, work->pid), 0) : 0 };
 }
 
-/* Call rings behind the stub that an earlier recording left. */
+/* Maps call rings after the stub of an earlier recording. */
 static int map_rings(void *arg, struct xp_remote *remote)
 {
 	struct xp_patch_work *work = arg;
@@ -338,7 +341,10 @@ static int map_rings(void *arg, struct xp_remote *remote)
 	return xp_stub_map_rings(&work->stub->place, remote, &request);
 }
 
-/* Behind the code of its segment, the last page of a file's text is mapped, but never executed. */
+/*
+ * Returns scratch space after the end of the code: the last page of a segment is mapped, but the bytes after the code
+ * are never executed.
+ */
 static uint64_t scratch_behind_code(const struct xp_patch_work *work)
 {
 	const struct xp_elf_segment *code = &work->object->plan->planned.code;
@@ -350,7 +356,7 @@ static uint64_t scratch_behind_code(const struct xp_patch_work *work)
 		   : 0;
 }
 
-/* Text that no thread executes. Returns 0 or -errno. */
+/* Finds text that no thread executes. Returns 0 or -errno. */
 static int get_scratch(struct xp_patch_work *work, struct xp_remote *remote, uint64_t *scratch)
 {
 	const struct xp_text_patch *text_patch = NULL;
@@ -392,7 +398,7 @@ int xp_patch_stopped(struct xp_patch_work *work, int (*what)(void *arg, struct x
 	return err;
 }
 
-/* Not tried again in this recording. */
+/* Stores the reason. Mapping rings is not tried again in this recording. */
 static void note_no_rings(struct xp_patch_work *work, const char *why)
 {
 	for (size_t i = 0; i < work->patch->stub_count; i++)
@@ -416,10 +422,10 @@ int xp_patch_get_stub(struct xp_patch_work *work)
 		work->stub->rings = get_rings(work, &work->stub->place);
 		goto out;
 	}
-	/* The process has mapped something else behind the stub. */
+	/* The process has mapped other memory after the stub. */
 	if (err == -EEXIST && (!work->stub || work->stubs.count < STUBS_ENOUGH))
 		err = xp_patch_stopped(work, make_stub, work);
-	/* A stub without call rings is better than none. */
+	/* Without call rings, the stub still records through the kernel. */
 	if (err && work->stub && err != -ESRCH && err != -ENOMEM && err != -ECANCELED) {
 		note_no_rings(work, work->no_rings[0] ? work->no_rings : xp_why(err));
 		xp_why_clear();
@@ -469,7 +475,7 @@ void xp_patch_clear_process(pid_t pid)
 	xp_stub_map_free(&unmapping.stubs);
 }
 
-/* Uprobes on the slots that these sleds need. See xp_patch_attach() for the others. */
+/* Attaches uprobes to the slots that these sleds need. xp_patch_attach() attaches the others. */
 static int attach_slots(struct xp_patch_work *work)
 {
 	const struct xp_patch_options *options = &work->patch->options;
@@ -496,7 +502,7 @@ static int attach_slots(struct xp_patch_work *work)
 	return err;
 }
 
-/* Attaches uprobes to the sites that cannot be patched, conditional ones or others, and once to each offset. */
+/* Attaches uprobes to the sites that cannot be patched (conditional or others), once per offset. */
 static int attach_probed(struct xp_patch_work *work, bool conditional)
 {
 	const struct xp_patch_options *options = &work->patch->options;

@@ -19,11 +19,11 @@ struct xp_patch_stub {
 	struct xp_stub_place place;		/* the file is locked */
 	unsigned int probed;			/* 1u << enum xp_stub_slot */
 	uint32_t counted[XP_STUB_COUNTERS_MAX]; /* the counters when they were last read */
-	bool unread;				/* could not be read yet; the values may be of an earlier recording */
-	struct xp_call_rings *rings;		/* shared by the stubs of a process; NULL: it records by the uprobe */
-	bool had_rings;			  /* of another process that has its stub, to whose slots its sleds lead, too */
-	uint32_t group;			  /* of its uprobes for children (attach.h); 0: there are none */
-	char no_rings[XP_NO_RINGS_BYTES]; /* why there are no rings; "": there are, or none were requested */
+	bool unread;				/* could not be read yet; the values may be from an earlier recording */
+	struct xp_call_rings *rings; /* shared by the stubs of a process; NULL: calls are recorded through the uprobe */
+	bool had_rings;		     /* another process with its stub had rings, so sleds may call these slots, too */
+	uint32_t group;		     /* group of its uprobes for children (attach.h); 0: none */
+	char no_rings[XP_NO_RINGS_BYTES]; /* why there are no rings; "": there are, or they were not requested */
 };
 
 /* An object that is patched in a process. */
@@ -63,7 +63,7 @@ struct xp_patch_work {
 	pid_t pid;
 	bool held;
 	bool once;     /* see stopped.h */
-	bool inherits; /* its sleds lead to a stub of its parent */
+	bool inherits; /* its sleds call a stub of its parent */
 
 	struct xp_stub_map stubs;	      /* stubs that the process had before */
 	struct xp_text_patches *text_patches; /* one for each mapping */
@@ -73,10 +73,10 @@ struct xp_patch_work {
 	uint64_t high;
 	struct xp_patch_stub *stub; /* the stub that the sleds will call */
 	struct xp_stub_place made;
-	char no_rings[XP_NO_RINGS_BYTES]; /* why it has no call rings */
-	size_t probed; /* sites that cannot be patched: conditional sleds, exits of functions without sleds */
+	char no_rings[XP_NO_RINGS_BYTES]; /* why the stub has no call rings */
+	size_t probed; /* number of sites that need probes: conditional sleds, exits of functions without sleds */
 	size_t written;
-	size_t faulting; /* sites of functions without sleds that stay as they are: see struct xp_sled_result */
+	size_t faulting; /* number of sites of functions that stay unpatched, see struct xp_sled_result */
 };
 
 void xp_patch_work_free(struct xp_patch_work *work);
@@ -89,23 +89,23 @@ int xp_patch_find_sites(struct xp_patch_work *work, const uint32_t *ids, size_t 
 int xp_patch_add_sites(struct xp_patch_work *work, const struct xp_mapping *mapping, const uint32_t *ids,
 		       size_t id_count);
 size_t xp_patch_count_sites(const struct xp_patch_work *work);
-/* Whether the bytes of a sled lead to a stub of the process, or did before the sled was restored. */
+/* Returns whether the bytes of a sled call a stub of the process, or did so before the sled was restored. */
 bool xp_patch_is_ours(const struct xp_patch_work *work, const struct xp_text_patch *text_patch, const uint8_t *now);
-/* Refuses the object if any sled has bytes other than those of an unpatched sled or of a patch that leads to a stub. */
+/* Refuses the object if a sled has other bytes than an unpatched sled or a patch that calls a stub. */
 int xp_patch_check_bytes(struct xp_patch_work *work);
-/* The bytes to write: a patch, according to object->budget, or the first bytes of an unpatched sled. */
+/* Encodes the bytes to write: a patch as object->budget requires, or the first bytes of an unpatched sled. */
 int xp_patch_encode_all(struct xp_patch_work *work);
 void xp_patch_encode_heads(struct xp_patch_work *work);
-/* These write the bytes, for xp_patch_stopped(). */
+/* These functions write the bytes, for xp_patch_stopped(). */
 int xp_patch_write(void *work, struct xp_remote *remote);
 int xp_patch_write_ours(void *work, struct xp_remote *remote); /* only sleds that were patched before */
 int xp_patch_write_back(void *work, struct xp_remote *remote);
 
 /* patch_jumps.c */
 
-/* Patches the functions of an object that has no sleds. Sets work->written to the number of their sites. */
+/* Patches functions of an object without sleds. Sets work->written to the number of patched sites. */
 int xp_patch_write_jumps(struct xp_patch_work *work);
-/* Whether it would leave out this function because the process handles faults, and how many sites in all. */
+/* Returns whether this function stays unpatched because the process handles faults; and the number of such sites. */
 bool xp_patch_leaves_out(const struct xp_object *object, pid_t pid, uint32_t function_id);
 size_t xp_patch_count_faulting(const struct xp_object *object, pid_t pid);
 
@@ -116,43 +116,43 @@ size_t xp_patch_count_faulting(const struct xp_object *object, pid_t pid);
  * recorded. Such a process needs no patching.
  */
 bool xp_patch_inherited(struct xp_patch *patch, const struct xp_patch_place *place, struct xp_sled_result *result);
-/* The stub that was made for this file, whose uprobes for children serve all that have it; NULL: there is none. */
+/* Returns the first stub made from this file, whose uprobes for children serve all users of the file; NULL: none. */
 struct xp_patch_stub *xp_patch_first_stub(const struct xp_patch *patch, const struct xp_stub_id *id);
 /* Returns the files of all stubs, also of forgotten processes. The caller frees them. NULL: out of memory. */
 struct xp_stub_id *xp_patch_stub_ids(const struct xp_patch *patch, size_t *count);
-/* The stub of a parent that the sites of a child lead to, after xp_stub_map_read(); NULL: there is none. */
+/* Call after xp_stub_map_read(): returns the parent's stub that the sites of a child call; NULL: none. */
 struct xp_patch_stub *xp_patch_inherited_stub(const struct xp_patch_work *work);
-/* The uprobes for children on these slots (1u << enum xp_stub_slot). */
+/* Attaches uprobes for children to these slots (1u << enum xp_stub_slot). */
 int xp_patch_attach_children(const struct xp_patch_work *work, unsigned int slots);
-/* Closes a stub of a forgotten process, or keeps it for children. */
+/* Closes a stub of a forgotten process, or keeps it for the children. */
 void xp_patch_leave_stub(struct xp_patch *patch, struct xp_patch_stub *stub);
 
 /* patch_stubs.c */
 
 /* Takes over the stubs that earlier recordings left. Returns -EBUSY if another xprof has them. */
 int xp_patch_own_stubs(struct xp_patch_work *work);
-/* Whether the stub is within reach of all sites. */
+/* Returns whether all sites reach the stub. */
 bool xp_patch_reaches(const struct xp_patch_work *work, uint64_t address);
-/* The stub within reach of all sites; NULL if there is none. */
+/* Returns a stub that all sites reach; NULL: none. */
 struct xp_patch_stub *xp_patch_choose_stub(const struct xp_patch_work *work);
-/* The counters in a process, summed over all shards. Returns 0 or -errno, for example -ESRCH; then they are 0. */
+/* Reads the counters of a process, summed over all shards. Returns 0 or -errno, such as -ESRCH; then they are 0. */
 int xp_patch_read_counters(struct xp_patch *patch, const struct xp_patch_stub *stub, pid_t pid,
 			   uint32_t counters[XP_STUB_COUNTERS_MAX]);
-/* Sets work->stub: that stub, or a new one. */
+/* Sets work->stub to an existing or a new stub. */
 int xp_patch_get_stub(struct xp_patch_work *work);
-/* Takes the pages of the call rings that xp_patch_bind_threads() gives to threads. */
+/* Allocates the pages of the call rings that xp_patch_bind_threads() gives to threads. */
 void xp_patch_prepare_rings(struct xp_patch_work *work);
 /* Gives the threads of the stopped process their call rings. */
 void xp_patch_bind_threads(struct xp_patch_work *work);
-/* Whether the calls of this slot are recorded in memory. */
+/* Returns whether this slot records calls in memory. */
 bool xp_patch_in_memory(const struct xp_patch_work *work, enum xp_stub_slot slot);
-/* Whether the slot is one of events after which no earlier call is taken back. */
+/* Returns whether the slot is for events, before which no call may be discarded. */
 bool xp_patch_final_event(const struct xp_patch_work *work, enum xp_stub_slot slot);
-/* Offset in the stub of the slot for a sled of this kind. */
+/* Returns the offset in the stub of the slot for a sled of this kind. */
 uint32_t xp_patch_entry(const struct xp_patch_work *work, enum xp_sled_kind kind);
 /* Attaches uprobes to the slots that the sites need, and to the sites that cannot be patched. */
 int xp_patch_attach(struct xp_patch_work *work);
-/* Calls `what` while the process is stopped, and adds up the time that it was stopped. */
+/* Calls `what` while the process is stopped, and adds to the time of stops. */
 int xp_patch_stopped(struct xp_patch_work *work, int (*what)(void *arg, struct xp_remote *remote), void *arg);
 
 #endif

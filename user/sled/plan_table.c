@@ -14,13 +14,13 @@
 /* See FUNCTIONS_PER_LOOK in object.c. */
 #define FUNCTIONS_PER_LOOK 4096
 
-/* Runtimes call it when code changes, and xprof, gdb and others have probes on it. */
+/* Returns whether tools probe the function: runtimes call it when code changes, for xprof, gdb and others. */
 static bool is_probed(const char *name)
 {
 	return !strcmp(name, "__jit_debug_register_code");
 }
 
-/* Only functions of Go programs have a probe at their entry. */
+/* Returns whether a function can be recorded. Only those of Go programs may have a probe at their entry. */
 static bool can_record(const struct xp_planned *planned, const struct xp_call_plan_function *function, const char *name)
 {
 	const struct xp_call_plan_site *sites = planned->plan.sites + function->first_site;

@@ -50,8 +50,8 @@ int xp_memfd_reopen(int place)
 }
 
 /*
- * The file behind a descriptor that the process claims to have just created; -EPERM if it is another file. O_PATH does
- * not open the file: no device notices, and nothing is written unless the file passes all checks.
+ * Opens the file of a descriptor that the process claims to have just created; -EPERM if it is another file. O_PATH has
+ * no effect on devices, and xprof writes only if the file passes all checks.
  */
 static int open_new(pid_t tid, int remote_fd)
 {
@@ -63,7 +63,7 @@ static int open_new(pid_t tid, int remote_fd)
 	fd =
 	    !xp_thread_status(&status, tid, tid) && is_new_memfd(place, status.fsuid) ? xp_memfd_reopen(place) : -EPERM;
 	close(place);
-	/* Files that the kernel created on the same device for shared memory cannot be sealed. */
+	/* Other shared memory files on the same device cannot be sealed. */
 	if (fd >= 0 && fcntl(fd, F_GET_SEALS) != 0) {
 		close(fd);
 		return -EPERM;

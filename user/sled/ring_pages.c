@@ -14,10 +14,10 @@
 
 #define PATIENCE_MS 200
 
-/* Those that hang, of all processes. */
+/* The hanging children for all processes. */
 static struct pending {
 	pid_t pid;
-	uid_t uid; /* of the process */
+	uid_t uid; /* user of the process */
 } pending[XP_RING_PAGES_PENDING];
 static size_t pending_count;
 
@@ -33,7 +33,7 @@ size_t xp_ring_pages_pending(void)
 	return pending_count;
 }
 
-/* Whether a child may work for this user. */
+/* Returns whether to start a child for this user. */
 static bool has_room(uid_t uid)
 {
 	size_t count = xp_ring_pages_pending();

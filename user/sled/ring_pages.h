@@ -15,7 +15,7 @@
 /* Maximum number of hanging children. */
 #define XP_RING_PAGES_PENDING 16u
 
-/* Frees the pages of the file. If no child can be started, they stay until the process ends. */
+/* Frees the pages of the file. If no child can be started, the pages stay until the process exits. */
 void xp_ring_pages_give_back(int fd);
 /* Returns the number of hanging children. */
 size_t xp_ring_pages_pending(void);

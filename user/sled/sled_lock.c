@@ -13,11 +13,11 @@
 
 #define DIRECTORY "/run/xprof"
 #define LOCK_FILE "sleds.lock"
-/* More than it takes to patch all sleds of a large program, or to set thousands of single probes. */
+/* Longer than it takes to patch all sleds of a large program, or to attach thousands of single probes. */
 #define PATIENCE_NS 10000000000ull
 #define PAUSE_NS 20000000
 
-/* The directory, if only root can reach what is in it. */
+/* Opens the directory, if only root can access its content. */
 static int open_directory(void)
 {
 	struct stat st;
@@ -49,7 +49,10 @@ static int open_lock_file(void)
 	return err == -EMFILE || err == -ENFILE ? err : -ENOLCK;
 }
 
-/* One byte of the file for each object: files with the same inode number on two file systems share it, at no harm. */
+/*
+ * Locks one byte of the file for each object. Files with the same inode number on two file systems share a byte, which
+ * does no harm.
+ */
 static int set_lock(int file, const struct xp_object *object, short type)
 {
 	struct flock lock = {
@@ -84,7 +87,7 @@ void xp_sled_unlock(const struct xp_object *object, int lock)
 {
 	if (lock < 0)
 		return;
-	/* Children that were forked meanwhile have the open file too. */
+	/* Unlock explicitly: children that were forked meanwhile have the open file, too. */
 	set_lock(lock, object, F_UNLCK);
 	close(lock);
 }

@@ -18,7 +18,7 @@
 #include "target/target.h"
 
 #define BREAKPOINT 0xcc
-/* Scanned in less than 0.1 s, between two interrupt checks. */
+/* Number of sleds between two interrupt checks, scanned in less than 0.1 s. */
 #define SLEDS_PER_LOOK 65536
 #define MAPPINGS_PER_LOOK 256
 /* Retries if a process executes programs faster than their sleds can be checked. */
@@ -36,14 +36,14 @@ enum verdict {
 };
 
 /*
- * A leading breakpoint is another profiler's uprobe on the sled, which can coexist with ours: uprobes at one address
- * share one breakpoint. (A debugger's breakpoint looks the same, and the kernel keeps it as it is.)
+ * A breakpoint in the first byte is another profiler's uprobe, which does no harm: uprobes at one address share one
+ * breakpoint. (A debugger's breakpoint looks the same, and the kernel does not change it.)
  */
 static enum verdict judge_sled(struct xp_memory_window *memory, const struct xp_sled *sled, uint64_t address)
 {
 	static const uint8_t first[XP_SLED_KINDS] = { 0xeb, 0xc3, 0xeb, 0xeb, 0xeb, 0xeb };
 	uint8_t bytes[XP_SLED_BYTES_MAX] = { 0 };
-	/* Event sleds are longer. The others are 11 bytes, and a mapping may end behind them. */
+	/* Event sleds are longer. Other sleds have 11 bytes, and a mapping may end after them. */
 	size_t size = sled->kind == XP_SLED_TYPED_EVENT ? 22 : sled->kind == XP_SLED_CUSTOM_EVENT ? 17 : 11;
 
 	if (!xp_memory_window_read(memory, bytes, address, size))
@@ -53,7 +53,7 @@ static enum verdict judge_sled(struct xp_memory_window *memory, const struct xp_
 	return xp_sled_intact(sled->kind, bytes) ? VERDICT_INTACT : VERDICT_PATCHED;
 }
 
-/* A function without sleds: the probe's instruction must begin as in the file. A breakpoint: as above. */
+/* Checks a function without sleds: the probed instruction must be as in the file. A breakpoint: as above. */
 static enum verdict judge_site(const struct xp_object *object, struct xp_memory_window *memory,
 			       const struct xp_sled *sled, uint64_t address)
 {
@@ -73,7 +73,7 @@ bool xp_sleds_mapped(const struct xp_object *object, pid_t pid, const struct xp_
 
 	if (mapping->inode != object->inode)
 		return false;
-	/* Device numbers in /proc/PID/maps differ from fstat's on overlayfs and btrfs: ask the file itself. */
+	/* Device numbers in /proc/PID/maps differ from fstat() on overlayfs and btrfs: use fstat() on the open file. */
 	fd = xp_mapping_open(pid, mapping);
 	if (fd < 0)
 		return false;
@@ -89,7 +89,7 @@ static bool is_chosen(const struct xp_sled_choice *choice, const struct xp_sled 
 	return !choice->unpatched || !xp_patch_possible(sled);
 }
 
-/* Raises the verdicts to the worst that a mapping of the object shows. */
+/* Raises the verdicts to the worst verdict in any mapping of the object. */
 static int judge_mapping(const struct xp_sled_choice *choice, struct xp_memory_window *memory,
 			 const struct xp_mapping *mapping, uint8_t *verdicts)
 {
@@ -115,7 +115,7 @@ static int judge_mapping(const struct xp_sled_choice *choice, struct xp_memory_w
 	return 0;
 }
 
-/* Returns -ESRCH also if the process executed another program meanwhile: the verdicts are then void. */
+/* Returns -ESRCH also if the process executed another program meanwhile: ignore the verdicts then. */
 static int judge_image(const struct xp_sled_choice *choice, pid_t pid, uint8_t *verdicts)
 {
 	struct xp_mappings mappings;
@@ -143,9 +143,8 @@ static int judge_image(const struct xp_sled_choice *choice, pid_t pid, uint8_t *
 }
 
 /*
- * Raises the verdicts of the chosen selected sleds to the worst that the memory of process pid shows, and sets
- * *patched_pid to pid if it is 0 and sleds are patched there. Returns -ESRCH if the process ended, or executes one
- * program after another.
+ * Raises the verdicts of the selected sleds to the worst verdict in the memory of process pid. Sets *patched_pid to pid
+ * if it was 0 and sleds are patched there. Returns -ESRCH if the process has exited or keeps executing programs.
  */
 static int judge_process(const struct xp_sled_choice *choice, pid_t pid, uint8_t *verdicts, pid_t *patched_pid)
 {
@@ -176,7 +175,7 @@ static int judge_all_processes(const struct xp_sled_choice *choice, uint8_t *ver
 		return -errno;
 	while (!err && (pid = xp_target_next(list))) {
 		err = judge_process(choice, pid, verdicts, patched_pid);
-		/* It has ended, or is ending and refuses access. */
+		/* It has exited, or is exiting and refuses access. */
 		if (err == -ESRCH || err == -EACCES || err == -EPERM || err == -E2BIG)
 			err = 0;
 	}
@@ -193,7 +192,10 @@ static int judge_all(const struct xp_sled_choice *choice, uint8_t *verdicts, pid
 
 /* ---- attaching ---- */
 
-/* Goes on without the lock where another recording keeps it: most probes do no harm, and the check says which would. */
+/*
+ * Locks the sleds, but continues if another recording holds the lock: most probes do no harm, and the check finds the
+ * others.
+ */
 static int lock_to_probe(const struct xp_attach *attach, const struct xp_object *object)
 {
 	int lock = attach ? xp_sled_lock(object) : -ENOLCK;
@@ -206,7 +208,7 @@ static int lock_to_probe(const struct xp_attach *attach, const struct xp_object 
 struct work {
 	struct xp_attach *attach;
 	const struct xp_sled_choice *choice;
-	uint8_t *verdicts;	  /* on the object's selected sleds */
+	uint8_t *verdicts;	  /* of the object's selected sleds */
 	struct xp_uprobe *probes; /* as many */
 	pid_t patched_pid;	  /* see struct xp_sled_result */
 	int lock;
@@ -236,7 +238,7 @@ static void end(struct work *work)
 	free(work->probes);
 }
 
-/* Whether the i-th of the selected sleds is chosen and intact. */
+/* Returns whether the i-th selected sled is chosen and intact. */
 static bool may_attach(const struct work *work, size_t i)
 {
 	const struct xp_object *object = work->choice->object;
@@ -245,16 +247,15 @@ static bool may_attach(const struct work *work, size_t i)
 	       is_chosen(work->choice, &object->table->sleds[object->selected[i]]);
 }
 
-/* The programs that serve sleds: one per kind, and one for conditional tail exits. */
+/* The BPF programs for sleds: one per kind, and one for conditional tail exits. */
 enum group {
 	GROUP_CONDITIONAL = XP_SLED_KINDS,
 	GROUPS,
 };
 
 /*
- * Entries come last, so that they are detached first. A call is then never recorded without its exit. And the cheap
- * entry probes do not flood the rings while the expensive exit probes, which slow the target down, are not yet or no
- * longer attached.
+ * Entries are attached last and detached first. So each recorded call has its exit. And the cheap entry probes cannot
+ * flood the rings before or after the time in which the expensive exit probes slow the target down.
  */
 static const enum group attach_order[GROUPS] = {
 	(enum group)XP_SLED_EXIT,	  (enum group)XP_SLED_TAIL_EXIT,   GROUP_CONDITIONAL,
@@ -319,8 +320,8 @@ static uint64_t find_anchor(const struct work *work)
 }
 
 /*
- * Attaches the anchor of a process that has none yet (a probe in its dynamic linker would be one), to bytes that are
- * never executed, or only once. Without an anchor, attaching continues.
+ * Attaches the anchor of a process without one (a probe in its dynamic linker would be an anchor), to bytes that are
+ * executed never or only once. Errors do not end attaching.
  */
 static void anchor(const struct work *work, int program_fd)
 {
@@ -333,7 +334,7 @@ static void anchor(const struct work *work, int program_fd)
 		xp_debug("%s: no anchor at the offset %#" PRIx64 ": %s", object->path, offset, strerror(-err));
 }
 
-/* Attaches the first count probes. */
+/* Attaches the first `count` probes. */
 static int attach_probes(const struct work *work, int program_fd, size_t count)
 {
 	const struct xp_uprobe_set uprobes = {
@@ -366,7 +367,7 @@ static int attach_group(const struct work *work, const struct xp_programs *progr
 	if (!count || !work->attach)
 		return 0;
 	if (xp_plan_table_is_go(object->plan))
-		kind = XP_EVENT_GO_ENTRY; /* one program for all probes: the cookie has the kind */
+		kind = XP_EVENT_GO_ENTRY; /* one BPF program for all probes: the cookie has the kind */
 	err = attach_probes(work, xp_programs_sled_fd(programs, kind, conditional), count);
 	if (err)
 		*attached -= count;

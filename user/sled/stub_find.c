@@ -47,7 +47,7 @@ bool xp_stub_same_file(int fd, int other)
 	return !fstat(fd, &a) && !fstat(other, &b) && a.st_ino == b.st_ino && a.st_dev == b.st_dev;
 }
 
-/* If there is a copy (chosen_file.h), the mapping is of another file that only has such a name. */
+/* Opens the mapped stub. If xprof has a copy (chosen_file.h), it is another file with such a name. */
 static int open_stub(pid_t pid, const struct xp_mapping *mapping)
 {
 	int fd = xp_mapping_open(pid, mapping);
@@ -59,7 +59,7 @@ static int open_stub(pid_t pid, const struct xp_mapping *mapping)
 	return -ESTALE;
 }
 
-/* Whether the mappings have this file (NULL: any) there for the process and others to write. */
+/* Returns whether the process has mapped this file (NULL: any) there as shared and writable. */
 static bool maps_to_write(const char *mappings, uint64_t start, uint64_t end, const struct stat *st)
 {
 	unsigned int dev_major, dev_minor;
@@ -95,7 +95,7 @@ int xp_stub_open_rings(pid_t pid, const char *text, uint64_t stub)
 	return fd;
 }
 
-/* Opens the file again, or, if an earlier stub is the same file, shares its open file. */
+/* Opens the file. If an earlier stub is the same file, shares its descriptor. */
 static int open_once(const struct xp_stub_map *map, struct xp_stub_place *place, pid_t pid,
 		     const struct xp_mapping *mapping)
 {
@@ -201,7 +201,7 @@ bool xp_stub_map_has(const struct xp_stub_map *map, uint64_t address)
 
 bool xp_stub_map_is_there(struct xp_remote *remote, uint64_t address, bool alive)
 {
-	/* The part of the page before the code; the code has probes. */
+	/* The bytes of the page before the code; the code has probes. */
 	uint8_t page[XP_STUB_BYTES], now[XP_STUB_TEXT], flag = 0;
 
 	xp_stub_make(page);

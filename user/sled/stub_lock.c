@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Whether another xprof records a process. Every process that can open the file of a stub can lock it, so a lock counts
- * only if a process that may be an xprof holds it: not the target, and with the capabilities that patching takes.
+ * Finds out whether another xprof records a process. Every process that can open the file of a stub can lock it, so a
+ * lock counts only if it is held by a process that may be an xprof: not the target, and with the capabilities that
+ * patching requires.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -19,7 +20,7 @@
 
 #define TRIES 3
 
-/* A process in a user namespace of its own has all capabilities there. */
+/* A process in its own user namespace has all capabilities there. */
 static bool in_our_namespace(pid_t pid)
 {
 	struct stat ours, theirs;
@@ -58,7 +59,7 @@ static bool has_open(pid_t pid, const struct xp_stub_id *id)
 	return found;
 }
 
-/* A task of an xprof that was killed may outlive it for 15 s (stopped.h), with the lock. */
+/* A task of a killed xprof may live for another 15 s (stopped.h), with the lock. */
 static bool has_heir(const struct xp_stub_id *id, pid_t target)
 {
 	DIR *list = xp_target_list(0);
@@ -77,7 +78,7 @@ int xp_stub_check_lock(const struct xp_stub_place *place, pid_t pid, pid_t *hold
 	pid_t taker = 0;
 	int err = -EBUSY;
 
-	/* It may be unlocked in between. */
+	/* The lock may be released in between. */
 	for (int tries = 0; tries < TRIES && !taker && err == -EBUSY; tries++) {
 		err = xp_file_lock_within(place->fd, 0, holder);
 		taker = err == -EBUSY ? xp_file_lock_taker(place->fd) : 0;

@@ -31,14 +31,11 @@ static int fill(int fd)
 	err = xp_pwrite_all(fd, page, sizeof(page), 0);
 	if (!err && fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		err = -errno;
-	/* Another process may have written to it before it was sealed. */
+	/* Another process may have written to the memfd before it was sealed. */
 	return err || xp_stub_verify(fd) ? err : -EPERM;
 }
 
-/*
- * Maps the page of the flag, which the process itself cannot write, and the counters. *end: end of the part mapped so
- * far.
- */
+/* Maps the page of the flag, which the process cannot write, and the counters. *end: end of the part mapped so far. */
 static int map_data(struct xp_remote *remote, uint64_t address, bool share_counters, size_t *end)
 {
 	const uint64_t flag[6] = { address + XP_STUB_FLAG,
@@ -86,7 +83,7 @@ static int map_all(struct xp_remote *remote, uint64_t address, int remote_fd, bo
 	return err;
 }
 
-/* A new file for call rings, mapped at that address. */
+/* Creates a file for call rings and maps it at that address. */
 static int map_new_rings(struct xp_stub_place *place, struct xp_remote *remote, uint64_t name, uint64_t address)
 {
 	int remote_fd, err = 0;
@@ -104,7 +101,7 @@ static int map_new_rings(struct xp_stub_place *place, struct xp_remote *remote, 
 	return xp_remote_close(remote, remote_fd) ?: err;
 }
 
-/* The call rings that the process has mapped elsewhere: mremap() from size 0 maps the same pages once more. */
+/* Maps the call rings of another stub again: mremap() from size 0 maps the same pages. */
 static int map_same_rings(struct xp_remote *remote, uint64_t from, uint64_t address)
 {
 	const uint64_t args[6] = { from, 0, XP_CALL_RINGS_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, address };
@@ -113,7 +110,7 @@ static int map_same_rings(struct xp_remote *remote, uint64_t from, uint64_t addr
 	return mapped < 0 ? (int)mapped : (uint64_t)mapped == address ? 0 : -EPROTO;
 }
 
-/* The call rings behind a new stub. A child of fork() that is not recorded must not write to them. */
+/* Maps call rings after a new stub. A child of fork() that is not recorded must not write to them. */
 static int map_rings(struct xp_stub_place *place, struct xp_remote *remote, uint64_t name,
 		     const struct xp_stub_request *request)
 {
@@ -148,8 +145,8 @@ static uint64_t locked_kib(pid_t pid)
 }
 
 /*
- * Whether the process locks all that it will map (mlockall(MCL_FUTURE)): its own limit and its control group would pay
- * for the call rings. A page that is mapped at that address for a moment shows it.
+ * Returns whether the process locks all future mappings (mlockall(MCL_FUTURE)): its own limit and its cgroup would be
+ * charged for the call rings. Tests it with a page that is mapped at that address for a moment.
  */
 static bool locks_all(struct xp_remote *remote, pid_t pid, uint64_t address)
 {
@@ -164,7 +161,7 @@ static bool locks_all(struct xp_remote *remote, pid_t pid, uint64_t address)
 	return locks;
 }
 
-/* Maps call rings behind the stub, or says why not. */
+/* Maps call rings after the stub, or stores why not. */
 static int add_rings(struct xp_stub_place *place, struct xp_remote *remote, uint64_t name,
 		     const struct xp_stub_request *request)
 {
@@ -184,7 +181,7 @@ static int add_rings(struct xp_stub_place *place, struct xp_remote *remote, uint
 	return err;
 }
 
-/* name: the address of XP_STUB_NAME in the process. */
+/* name: address of XP_STUB_NAME in the process. */
 static int make_there(struct xp_stub_place *place, struct xp_remote *remote, uint64_t name,
 		      const struct xp_stub_request *request)
 {
@@ -205,7 +202,7 @@ static int make_there(struct xp_stub_place *place, struct xp_remote *remote, uin
 	err = add_rings(place, remote, name, request);
 	if (err == -ETIMEDOUT || err == -ECANCELED || err == -ESRCH || err == -EPROTO)
 		return err;
-	/* The stub is there all the same. */
+	/* The stub works without call rings. */
 	if (err && request->rings_only)
 		xp_remote_call(remote, SYS_munmap, (uint64_t[6]){ place->address, XP_STUB_ROOM });
 	return err && request->rings_only ? -EOPNOTSUPP : 0;
@@ -225,7 +222,7 @@ static int find_room(uint64_t *address, const struct xp_stub_request *request, u
 	return xp_why_set(-ENOSPC, "no room for the stub within 2 GiB of its text");
 }
 
-/* Whether this file is mapped there: the descriptor may have referred to another file when it was mapped. */
+/* Returns whether this file is mapped there: its descriptor may have referred to another file when it was mapped. */
 static bool is_mapped(const struct xp_stub_place *place, pid_t pid)
 {
 	struct xp_mappings mappings;
@@ -254,8 +251,8 @@ static int open_rings(const struct xp_stub_place *place, pid_t pid)
 }
 
 /*
- * Keeps the call rings only if the process has mapped that file after the stub: its descriptor may have referred to
- * another file. If the process has mapped the rings of another stub once more, opens these.
+ * Keeps the call rings only if the process has mapped this file after the stub: the descriptor may have referred to
+ * another file. If the process has mapped the rings of another stub again, opens those.
  */
 static void verify_rings(struct xp_stub_place *place, pid_t pid)
 {
@@ -291,7 +288,7 @@ static int explain(int err)
 	}
 }
 
-/* Writes the instructions that access call rings: those of the stub, or nops. */
+/* Writes the instructions that access call rings: the stub's instructions, or nops. */
 static int write_accesses(struct xp_remote *remote, uint64_t stub, bool nops)
 {
 	uint8_t page[XP_STUB_BYTES];
@@ -308,7 +305,7 @@ static int write_accesses(struct xp_remote *remote, uint64_t stub, bool nops)
 	return err;
 }
 
-/* Returns true, and says why, if a limit of the process leaves no room for call rings. */
+/* Returns true, and stores the reason, if a limit of the process leaves no memory for call rings. */
 static bool lacks_room(const struct xp_stub_request *request)
 {
 	int err = xp_target_check_room_for_rings(request->pid, XP_CALL_RINGS_BYTES);
@@ -327,7 +324,7 @@ int xp_stub_map_rings(struct xp_stub_place *place, struct xp_remote *remote, con
 	place->rings = -1;
 	if (!xp_stub_map_is_there(remote, place->address, place->alive))
 		return -ESRCH;
-	/* It may be behind the check of its ring, which it would find without one. */
+	/* A thread may be after the check of its ring, and would continue without a ring. */
 	if (xp_remote_is_in(remote, place->address + XP_STUB_MEMORY, place->address + XP_STUB_BYTES)) {
 		snprintf(request->no_rings, XP_NO_RINGS_BYTES, "a thread was in the stub at each try");
 		return -EAGAIN;
@@ -347,7 +344,7 @@ int xp_stub_map_rings(struct xp_stub_place *place, struct xp_remote *remote, con
 }
 
 /*
- * Returns whether the stopped process still has this stub, and these call rings after it. It may have executed another
+ * Returns whether the stopped process still has this stub and these call rings after it. It may have executed another
  * program, or mapped other memory where an earlier try has unmapped the rings.
  */
 static bool has_rings(const struct xp_stub_place *place, struct xp_remote *remote, pid_t pid)

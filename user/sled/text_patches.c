@@ -11,7 +11,7 @@
 #include "base/util.h"
 
 #define PAGE_BYTES 4096u
-/* One read and one write. A sled may begin at the last byte. */
+/* Size of one read and one write. A sled may begin at the last byte. */
 #define STRETCH_BYTES (15 * PAGE_BYTES)
 #define WINDOW_BYTES (STRETCH_BYTES + XP_SLED_BYTES_MAX)
 
@@ -76,7 +76,7 @@ void xp_text_patches_free(struct xp_text_patches *text_patches)
 	text_patches->count = text_patches->room = 0;
 }
 
-/* Adjacent text patches in one stretch of text, with no page between them that has no text patch. */
+/* Text patches that are written together, with at most a page without patches between them. */
 struct stretch {
 	struct xp_text_patch *text_patches;
 	size_t count;
@@ -84,7 +84,7 @@ struct stretch {
 	size_t bytes; /* up to the end of the last sled */
 };
 
-/* Texts of a stretch: the process's, the same with the text patches, the file's, and the process's without sleds. */
+/* Texts of a stretch: of the process; of the process with the patches; of the file; of the process without sleds. */
 struct texts {
 	uint8_t now[WINDOW_BYTES];
 	uint8_t then[WINDOW_BYTES];
@@ -111,7 +111,7 @@ static struct stretch next_stretch(struct xp_text_patches *text_patches, size_t 
 }
 
 /*
- * Reads the file's text, and blanks the sleds in it and in the process's text. Any remaining difference means that
+ * Reads the file's text, and clears the sleds in it and in the process's text. Any remaining difference means that
  * another tool has changed the text. A file that cannot be read differs everywhere.
  */
 static void bare_texts(const struct xp_text_patches *text_patches, const struct stretch *stretch, struct texts *texts)
@@ -133,8 +133,8 @@ static void bare_texts(const struct xp_text_patches *text_patches, const struct 
 }
 
 /*
- * Writes the text patches [first, end) of a stretch with one write, or in halves, until the bytes that another tool
- * changed are left out.
+ * Writes the text patches [first, end) of a stretch with one write, or in halves, until only bytes that another tool
+ * has changed are omitted.
  */
 static int write_part(const struct stretch *stretch, size_t first, size_t end, const struct texts *texts,
 		      struct xp_remote *remote)

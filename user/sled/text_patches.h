@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many small changes to the text of a stopped process. A write per change takes some 20 microseconds, during
- * which the process is stopped. So a stretch of text that matches its file except for the sleds is written with one
- * write. A difference means that another tool has changed the text (a probe, a breakpoint), perhaps just now: those
- * bytes are not written.
+ * Makes many small changes to the text of a stopped process. A write per change takes 20 us, during which the process
+ * is stopped. So if a stretch of text matches its file except for the sleds, xprof writes it at once. A difference
+ * means that another tool has changed the text (a probe, a breakpoint), perhaps just now: xprof does not write those
+ * bytes.
  */
 #ifndef XPROF_SLED_TEXT_PATCHES_H
 #define XPROF_SLED_TEXT_PATCHES_H
@@ -16,10 +16,10 @@
 #include "target/remote.h"
 #include "target/target.h"
 
-/* Jumps to trampolines, in the order in which they are written; they are restored in the opposite order. */
+/* Jumps to trampolines, in the order of writing; they are restored in reverse order. */
 enum xp_jump_place {
 	XP_JUMP_WINDOW = XP_SLED_KINDS, /* 5 bytes */
-	XP_JUMP_SPRING,			/* 5 bytes, to which only a short jump leads */
+	XP_JUMP_SPRING,			/* 5 bytes that only a short jump leads to */
 	XP_JUMP_SHORT,			/* 2 bytes */
 	XP_TEXT_PATCH_KINDS,
 };
@@ -28,7 +28,7 @@ enum xp_jump_place {
 
 struct xp_text_patch {
 	uint64_t address;
-	uint32_t sled; /* index in the table of its object; of a jump: its function */
+	uint32_t sled; /* index in the table of its object; for a jump: its function */
 	uint8_t kind;  /* enum xp_sled_kind or enum xp_jump_place */
 	uint8_t size;  /* bytes to write; 0: nothing */
 	union {
@@ -40,7 +40,7 @@ struct xp_text_patch {
 	};
 };
 
-/* The bytes that it may change. */
+/* Returns how many bytes it may change. */
 size_t xp_text_patch_bytes(const struct xp_text_patch *text_patch);
 
 /* The changes in one mapping of a file. */
@@ -59,15 +59,15 @@ struct xp_text_patches xp_text_patches_in(const struct xp_mapping *mapping, int 
 /* Returns 0 or -ENOMEM. */
 int xp_text_patches_add(struct xp_text_patches *text_patches, const struct xp_text_patch *text_patch);
 /*
- * Call it before writing. Keeps one of equal jumps: a short jump is in the lists of all trampolines of its function,
- * also of those that an earlier recording has left. Returns -EINVAL if others overlap.
+ * Sorts by address; call it before writing. Keeps one of equal jumps: a short jump is in the lists of all trampolines
+ * of its function, also of those of earlier recordings. Returns -EINVAL if other patches overlap.
  */
 int xp_text_patches_sort(struct xp_text_patches *text_patches);
 void xp_text_patches_free(struct xp_text_patches *text_patches);
 
 /*
- * Writes the changes for which `fits` accepts the bytes present at the moment of writing (xp_text_patch_bytes()).
- * Skips the others, and sets their size to 0. Adds the number of changes written to *written. Returns 0 or the error of
+ * Writes each change if `fits` accepts the bytes that are there at that moment (xp_text_patch_bytes()). Skips the other
+ * changes, and sets their size to 0. Adds the number of written changes to *written. Returns 0 or the error of
  * xp_remote_write(), after which some changes may be written.
  */
 int xp_text_patches_write(struct xp_text_patches *text_patches, struct xp_remote *remote,

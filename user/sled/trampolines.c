@@ -27,8 +27,8 @@
 #define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 /*
- * The sections behind the mapped part: .eh_frame, with the mapped bytes in its entry, and the list of jumps. CFA =
- * rsp + 8, and the return address is at CFA - 8: see stub.c.
+ * The sections after the mapped part: .eh_frame, which covers the mapped bytes, and the list of jumps. CFA = rsp + 8,
+ * and the return address is at CFA - 8: see stub.c.
  */
 #define EH_FRAME_BYTES 56
 /* clang-format off */
@@ -67,7 +67,7 @@ static bool read_at(int fd, void *to, size_t bytes, uint64_t offset)
 	return pread(fd, to, bytes, (off_t)offset) == (ssize_t)bytes;
 }
 
-/* Counts the pages of the jumps. Returns false if they are not sorted. */
+/* Counts the pages with jumps. Returns false if the jumps are not sorted. */
 static bool count_pages(struct xp_trampolines *trampolines)
 {
 	trampolines->pages = 0;
@@ -162,7 +162,7 @@ void xp_trampolines_free(struct xp_trampolines_list *list)
 
 /* ---- mapping them ---- */
 
-/* The header and the jumps, for the caller to free. */
+/* Makes the section with the header and the jumps. The caller frees it. */
 static uint8_t *list_section(const struct xp_trampolines *trampolines, uint64_t mapped_bytes, size_t *bytes)
 {
 	struct header header = { .mapped_bytes = mapped_bytes, .jump_count = trampolines->count };
@@ -325,7 +325,7 @@ static bool read_jump(struct xp_memory_window *memory, uint64_t address, uint8_t
 {
 	uint64_t page = address / PAGE_BYTES * PAGE_BYTES;
 
-	/* No other mapping is read than that of the jump. */
+	/* Reads only the mapping that contains the jump. */
 	if (address + XP_JUMP_BYTES > page + PAGE_BYTES)
 		xp_memory_window_set(memory, address, address + XP_JUMP_BYTES);
 	else
@@ -334,8 +334,8 @@ static bool read_jump(struct xp_memory_window *memory, uint64_t address, uint8_t
 }
 
 /*
- * Whether a jump still leads there. Its first byte may be another tool's breakpoint, so the others decide. What cannot
- * be read is no code any more.
+ * Returns whether any jump to the trampolines exists. Ignores the first byte of a jump, which may be another tool's
+ * breakpoint. Unreadable memory contains no jump.
  */
 static bool has_jumps(const struct xp_trampolines *trampolines, struct xp_memory_window *memory)
 {
@@ -393,7 +393,7 @@ static bool is_used(const struct xp_code_pointers *pointers, uint64_t start, uin
 	return xp_code_pointers_are_in(pointers, start - 1, end);
 }
 
-/* The process may have executed another program since. */
+/* Returns whether the trampolines are still mapped: the process may have executed another program. */
 static bool is_mapped(const struct xp_trampolines *one, const struct xp_mappings *mappings)
 {
 	for (size_t i = 0; i < mappings->count; i++)
@@ -403,7 +403,7 @@ static bool is_mapped(const struct xp_trampolines *one, const struct xp_mappings
 	return false;
 }
 
-/* The stubs that the process still has. A thread in a stub returns to a trampoline. Returns 0 or -EAGAIN. */
+/* Checks the stubs that the process still has: a thread in a stub will return to a trampoline. Returns 0 or -EAGAIN. */
 static int check_stubs(const struct xp_stub_map *stubs, struct xp_remote *remote,
 		       const struct xp_code_pointers *pointers, uint64_t *scratch)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Trampolines in the memory of a process, for functions without sleds. Each recording of an object has a file of its
- * own: a sealed memfd with the code, which the process maps, and behind it a list of the jumps that lead there, by
- * which anyone can restore them. The list has no original bytes: those are in the object's file.
+ * Trampolines in the memory of a process, for functions without sleds. Each recording of an object makes a sealed memfd
+ * with the code, which the process maps. After the code, the file lists the jumps to it, so that any xprof can restore
+ * them. The original bytes are in the object's file.
  *
  * The file is an ELF file, so that samples in trampolines are unwound. Its only unwind rule is that of a function's
- * first and last instruction, where trampolines record a call. It is wrong for the other instructions that have moved.
+ * first and last instruction, where trampolines record a call. The rule is wrong for other moved instructions.
  *
  * The process may forge such a file. That misleads only the process itself: its own code becomes as in the file.
  */
@@ -25,7 +25,7 @@ struct xp_stub_map;
 /* Offset of the code in the file. */
 #define XP_TRAMPOLINES_CODE 128
 
-/* A jump, as the file has it. */
+/* A jump in the file's list. */
 struct xp_trampoline_jump {
 	uint64_t address;
 	uint8_t kind; /* enum xp_jump_place */
@@ -34,14 +34,14 @@ struct xp_trampoline_jump {
 };
 _Static_assert(sizeof(struct xp_trampoline_jump) == 16, "xp_trampoline_jump");
 
-/* What one file has. */
+/* The content of one file. */
 struct xp_trampolines {
-	uint64_t start; /* where the process has mapped it */
+	uint64_t start; /* where the process has mapped the file */
 	uint64_t end;
 	ino_t inode;
-	struct xp_trampoline_jump *jumps; /* by address, no two at the same one */
+	struct xp_trampoline_jump *jumps; /* sorted by address, at most one per address */
 	size_t count;
-	size_t pages; /* on which they are */
+	size_t pages; /* number of pages with jumps */
 };
 
 struct xp_trampolines_list {
@@ -50,24 +50,24 @@ struct xp_trampolines_list {
 };
 
 /*
- * A process with more is refused: it has forged them, and each takes time. libLLVM's 118 000 functions have half of
- * these jumps.
+ * A process with more files is refused: it has forged them, and each takes time to read. The 118 000 functions of
+ * libLLVM have half of these jumps.
  */
 #define XP_TRAMPOLINES_MAX 64		     /* mappings */
-#define XP_TRAMPOLINES_JUMPS_MAX (1u << 20)  /* in all of them */
-#define XP_TRAMPOLINES_PAGES_MAX (64u << 10) /* on which these are */
+#define XP_TRAMPOLINES_JUMPS_MAX (1u << 20)  /* in all files together */
+#define XP_TRAMPOLINES_PAGES_MAX (64u << 10) /* with these jumps */
 
-/* Whether the process may have further trampolines with these jumps, sorted by address. */
+/* Returns whether the process may get further trampolines with these jumps, sorted by address. */
 bool xp_trampolines_may_add(const struct xp_trampolines_list *list, const struct xp_trampolines *more);
 
 /*
- * Finds the trampolines of a process. Returns 0, -ESRCH, -ENOMEM, or -EKEYREJECTED for more than the limits. The caller
- * frees the list on success and on error.
+ * Finds the trampolines of a process. Returns 0, -ESRCH, -ENOMEM, or -EKEYREJECTED beyond the limits. The caller frees
+ * the list, also after an error.
  */
 int xp_trampolines_read(struct xp_trampolines_list *list, pid_t pid);
 void xp_trampolines_free(struct xp_trampolines_list *list);
 
-/* The bytes from the start of the mapping to its end, for this many bytes of code. */
+/* Returns the size of the mapping for this many bytes of code. */
 uint64_t xp_trampolines_room(uint64_t code_bytes);
 
 /*
@@ -82,17 +82,17 @@ struct xp_trampolines_code {
 int xp_trampolines_map(struct xp_trampolines *trampolines, struct xp_remote *remote,
 		       const struct xp_trampolines_code *code);
 
-/* Whether the lists have jumps at these addresses. */
+/* Returns whether the lists have jumps at these addresses. */
 bool xp_trampolines_have_jumps(const struct xp_trampolines_list *list, uint64_t start, uint64_t end);
 
 /*
- * Adds the jumps in a mapping of the process that are as in the file of trampolines, for them to be restored: to
- * lists[0] short jumps, then springs, then windows. lists[] have the mapping and its file. Returns 0 or -ENOMEM.
+ * Adds the jumps in a mapping of the process that match the file of trampolines, to restore them: short jumps to
+ * lists[0], then springs, then windows. lists[] have the mapping and its file. Returns 0 or -ENOMEM.
  */
 int xp_trampolines_find_jumps(const struct xp_trampolines *trampolines, pid_t pid,
 			      struct xp_text_patches lists[XP_JUMP_PLACES]);
 
-/* Finds the trampolines to which no jump of the process leads. As xp_trampolines_read(). */
+/* Finds the trampolines that no jump of the process leads to. Returns as xp_trampolines_read(). */
 int xp_trampolines_read_idle(struct xp_trampolines_list *list, pid_t pid);
 /*
  * Unmaps trampolines of a stopped process, unless a thread is in them or may return there. Returns 0, also if the

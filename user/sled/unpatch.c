@@ -26,7 +26,7 @@
 #include "target/stopped.h"
 #include "target/target.h"
 
-/* Searches for children that patched children have forked meanwhile. The last of them are harmless. */
+/* Maximum number of searches for children that patched children have forked meanwhile. Any that remain do no harm. */
 #define PASSES_MAX 16
 
 struct search {
@@ -37,10 +37,12 @@ struct search {
 	struct xp_text_patches *text_patches; /* one for each mapping with patched sleds */
 	size_t count, room;
 	size_t written;
-	bool tails; /* searches for sleds that are restored but for the bytes behind the head */
+	bool tails; /* search for sleds whose first instruction is restored, but not the bytes after it */
 };
 
-/* Whether these are the bytes of a sled or a jump that leads to a stub, or with `tails` of a sled that has led there.
+/*
+ * Returns whether these are the bytes of a sled or a jump that calls a stub; with `tails`: of a sled that did so
+ * before.
  */
 static bool is_patched(const void *arg, const struct xp_text_patch *text_patch, const uint8_t *now)
 {
@@ -54,7 +56,7 @@ static bool is_patched(const void *arg, const struct xp_text_patch *text_patch, 
 	       xp_stub_map_has(&search->stubs, slot);
 }
 
-/* What is to be written. Returns false if the file has no unpatched sled there. */
+/* Chooses the bytes to write. Returns false if the file has no unpatched sled there. */
 static bool choose_bytes(const struct search *search, struct xp_text_patch *text_patch, int fd, uint64_t file_offset)
 {
 	const enum xp_sled_kind kind = (enum xp_sled_kind)text_patch->kind;
@@ -90,7 +92,7 @@ static int look_at_sleds(struct search *search, struct xp_text_patches *text_pat
 	return err;
 }
 
-/* The patched sleds of one mapping. Files without sleds, and unreadable files, have none. */
+/* Finds the patched sleds of one mapping. Files without sleds, and unreadable files, have none. */
 static int look_at(struct search *search, pid_t pid, const struct xp_mapping *mapping)
 {
 	struct xp_sled_table *table;
@@ -121,7 +123,7 @@ static int look_at(struct search *search, pid_t pid, const struct xp_mapping *ma
 	return err;
 }
 
-/* Takes over the lists that are not empty. */
+/* Moves lists that are not empty to the search. */
 static int keep_jumps(struct search *search, struct xp_text_patches lists[XP_JUMP_PLACES])
 {
 	int err = XP_ARRAY_RESERVE(search->text_patches, search->room, search->count + XP_JUMP_PLACES);
@@ -178,7 +180,7 @@ static int find_patched(struct search *search, pid_t pid)
 	return err;
 }
 
-/* Leaves out the sleds where a thread may go on behind the head. */
+/* Omits sleds in which a thread may continue after the first instruction. */
 static int spare_threads(struct xp_text_patches *text_patches, struct xp_remote *remote)
 {
 	struct xp_code_pointers pointers = { .start = text_patches->start, .end = text_patches->end };
@@ -194,7 +196,10 @@ static int spare_threads(struct xp_text_patches *text_patches, struct xp_remote 
 	return err;
 }
 
-/* A thread that is between a short jump and its spring would find the original bytes there, which are of other code. */
+/*
+ * Returns an error if a thread is between a short jump and its spring: with the spring restored, it would execute other
+ * code.
+ */
 static int check_springs(const struct xp_text_patches *text_patches, struct xp_remote *remote)
 {
 	struct xp_code_pointers pointers = { .start = text_patches->start,
@@ -213,7 +218,7 @@ static int check_springs(const struct xp_text_patches *text_patches, struct xp_r
 static int write_all(void *arg, struct xp_remote *remote)
 {
 	struct search *search = arg;
-	/* A process that shares the memory is not stopped. */
+	/* A running process that shares the memory may be in a sled. */
 	int err = search->tails ? xp_patch_check_sharing(search->pid) : 0;
 
 	search->written = 0;
@@ -228,8 +233,8 @@ static int write_all(void *arg, struct xp_remote *remote)
 }
 
 /*
- * Restores in one stop, or in several if there are many sleds. Between the stops the process runs with the sleds that
- * are still patched.
+ * Restores in one stop, or in several if there are many sleds. The process runs between stops, with the remaining sleds
+ * patched.
  */
 static int put_back(struct search *search, struct xp_stopped *stopped, struct xp_unpatched *unpatched)
 {
@@ -261,7 +266,7 @@ static int put_back(struct search *search, struct xp_stopped *stopped, struct xp
 	return err;
 }
 
-/* No stub may belong to another xprof. */
+/* Returns an error if a stub belongs to another xprof. */
 static int check_owner(const struct xp_stub_map *stubs, pid_t pid)
 {
 	for (size_t i = 0; i < stubs->count; i++) {
@@ -385,7 +390,7 @@ static bool is_in(const pid_t *pids, size_t count, pid_t pid)
 	return false;
 }
 
-/* Children that have been dealt with. */
+/* Children that have been restored. */
 struct done {
 	pid_t *pids;
 	size_t count, room;
@@ -402,7 +407,7 @@ static void restore_child(pid_t pid)
 			pid, xp_why(err), pid);
 }
 
-/* Returns how many children it has found, or -ENOMEM. */
+/* Returns the number of children found, or -ENOMEM. */
 static int restore_children(const struct xp_stub_id *stubs, size_t count, struct done *done)
 {
 	DIR *list = xp_target_list(0);
@@ -438,7 +443,8 @@ pid_t *xp_unpatch_children(const struct xp_stub_id *stubs, size_t count, const p
 		all.count = done_count;
 		found = 1;
 	}
-	/* A child that was forked before its parent was restored may have come when its place in /proc had been read.
+	/*
+	 * A child that was forked before its parent was restored may appear in /proc after its position there was read.
 	 */
 	for (int pass = 0; pass < PASSES_MAX && found > 0; pass++)
 		found = restore_children(stubs, count, &all);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Restores patched sleds, using only the process itself: the stubs that it has mapped, the sled tables of its files,
- * and the bytes of its sleds. So the same code serves the end of a recording, a crash of xprof, and a child that was
- * forked meanwhile.
+ * Restores patched sleds, using only data of the process itself: the stubs that it has mapped, the sled tables of its
+ * files, and the bytes of its sleds. So the same code works at the end of a recording, after a crash of xprof, and for
+ * a child that was forked meanwhile.
  */
 #ifndef XPROF_SLED_UNPATCH_H
 #define XPROF_SLED_UNPATCH_H
@@ -25,31 +25,31 @@ struct xp_unpatched {
 };
 
 /*
- * Restores the sleds of process pid. ours: also if an xprof is recording the process, because the caller is that xprof.
- * Returns 0, also if there was nothing to do, or -errno with a sentence (why.h): -ESRCH if it has ended, -EBUSY if
+ * Restores the sleds of process pid. ours: continue if an xprof is recording the process, because the caller is that
+ * xprof. Returns 0, also if no sled was patched, or -errno with a message (why.h): -ESRCH if it has exited, -EBUSY if
  * another xprof is recording it or it cannot be stopped, -EKEYREJECTED if it has forged stubs (stub_map.h), -EPERM,
  * -ENOMEM.
  */
 int xp_unpatch_process(pid_t pid, bool ours, struct xp_unpatched *unpatched);
 
 /*
- * Restores the bytes behind the heads of sleds that are restored, so that the code is as in the file. Not in the stop
- * that restores the heads: threads go on behind them for some instructions. Nor where a thread may still go on behind
- * the head, because a signal handler has interrupted it there.
+ * Restores the bytes after the first instruction of restored sleds, so that the code is as in the file. Call it some
+ * time after the sleds were restored, because threads execute the rest of a sled for some instructions. Omits sleds
+ * that a signal handler has interrupted, because a thread may still return there.
  */
 void xp_unpatch_tails(pid_t pid);
 
 /*
- * Which xprof has patched process pid. Returns -EBUSY if it is at work there (*holder, 0: not known), 0 if it has
- * ended, -ENOENT if there never was one, -ESRCH, -ENOMEM or an error of flock(2).
+ * Returns whether an xprof has patched process pid: -EBUSY if it is still recording (*holder, 0: unknown), 0 if it has
+ * exited, -ENOENT if no xprof has patched it; -ESRCH, -ENOMEM or an error of flock(2).
  */
 int xp_unpatch_owner(pid_t pid, pid_t *holder);
 
-/* Whether the process has mapped one of these stubs. */
+/* Returns whether the process has mapped one of these stubs. */
 bool xp_unpatch_has_stub(pid_t pid, const struct xp_stub_id *stubs, size_t count);
 
 /*
- * Restores the sleds of all processes that have one of these stubs mapped, except those in `done`: children that were
+ * Restores the sleds of all processes that have mapped one of these stubs, except those in `done`: children that were
  * forked while their parent was patched. Returns these children, and their number in *child_count; NULL: there are
  * none, or there is no memory. The caller frees them.
  */
