@@ -6,7 +6,7 @@
 
 #include "base/util.h"
 
-#define MEANWHILE_SHARE 0.25 /* of a wait, that the waker's own wait took, to be worth telling */
+#define MEANWHILE_SHARE 0.25 /* share of a wait that the waker's own wait must have to be printed */
 
 /* How long two times overlap. */
 static uint64_t overlap(struct xp_time_range a, struct xp_time_range b)

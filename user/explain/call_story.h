@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where the time of one call went: on a CPU, waiting for one, and blocked, with the stacks of its samples and waits. */
+/* The time of one call: on a CPU, waiting for a CPU, and blocked, with the stacks of its samples and waits. */
 #ifndef XPROF_EXPLAIN_CALL_STORY_H
 #define XPROF_EXPLAIN_CALL_STORY_H
 
@@ -12,7 +12,7 @@
 #define XP_STORY_WAITS_MAX 32
 #define XP_STORY_STACKS_MAX 16
 
-/* Waits with the same functions in their stack, the same state and waker. */
+/* Waits with the same functions in their stack, the same state and the same waker. */
 struct xp_story_wait {
 	const struct xp_model_wait *longest;
 	uint64_t longest_ns;
@@ -27,12 +27,12 @@ struct xp_story_stack {
 
 /* The activity of the waker of a wait, during the wait. */
 struct xp_story_waker {
-	uint32_t thread;		  /* of the model; XP_MODEL_NONE: it was not recorded */
-	const struct xp_model_wait *wait; /* its longest one; NULL: none */
-	uint64_t wait_ns;		  /* as far as the other one lasted */
+	uint32_t thread;		  /* index in the model; XP_MODEL_NONE: not recorded */
+	const struct xp_model_wait *wait; /* longest wait of the waker; NULL: none */
+	uint64_t wait_ns;		  /* the part of that wait during the wait of the story */
 	uint64_t samples;		  /* of the waker during the wait */
 	uint32_t stack;			  /* the most frequent stack of these samples */
-	uint32_t neighbour; /* the thread that had the CPU while the waker was runnable; XP_MODEL_NONE: unknown */
+	uint32_t neighbour; /* the thread that used the CPU while the waker was runnable; XP_MODEL_NONE: unknown */
 };
 
 enum xp_story_cause {
@@ -44,24 +44,23 @@ enum xp_story_cause {
 
 struct xp_story {
 	struct xp_time_range range;
-	uint32_t thread; /* of the model; XP_MODEL_NONE: it has neither samples nor waits */
-	/* If the recording has waits. Their sum is the length of the story. */
+	uint32_t thread; /* index in the model; XP_MODEL_NONE: it has neither samples nor waits */
+	/* If the recording has waits. They add up to the length of the story. */
 	uint64_t on_cpu_ns, runnable_ns, blocked_ns;
 	uint64_t samples;
 	struct xp_story_wait waits[XP_STORY_WAITS_MAX]; /* the longest first */
 	size_t wait_count;
 	struct xp_story_stack stacks[XP_STORY_STACKS_MAX]; /* the most frequent first */
 	size_t stack_count;
-	/* While it was runnable: the thread that had the CPU longest, and the CPU on which it ran after the longest
-	 * time. */
+	/* While the call was runnable: the thread that used the CPU longest, and the CPU of the longest such time. */
 	uint32_t neighbour; /* XP_MODEL_NONE: unknown */
 	uint64_t neighbour_ns;
 	uint32_t starved_cpu;
-	uint64_t starved_ns;	   /* that longest time; 0: none */
+	uint64_t starved_ns;	   /* the longest time without a CPU; 0: none */
 	enum xp_story_cause cause; /* what took most of the time */
 };
 
-/* Whether it had the CPU for at least a quarter of the runnable time: one with less is not the reason. */
+/* Returns whether the competing thread used the CPU for a quarter of the runnable time: less is not a reason. */
 static inline bool xp_story_has_neighbour(const struct xp_story *story)
 {
 	return story->neighbour != XP_MODEL_NONE && story->neighbour_ns * 4 >= story->runnable_ns;
@@ -70,12 +69,9 @@ static inline bool xp_story_has_neighbour(const struct xp_story *story)
 void xp_story_make(struct xp_story *story, const struct xp_thread_times *times, uint32_t thread,
 		   struct xp_time_range range);
 
-#define XP_STORY_WAKERS_MAX 4 /* wakers of a chain: each waited for the next one */
+#define XP_STORY_WAKERS_MAX 4 /* maximum number of wakers in a chain: each waited for the next */
 
-/*
- * Returns whether it did anything worth telling: a wait of at least a quarter of that time, or else samples, without
- * `wait`.
- */
+/* Returns whether the waker had a wait of at least a quarter of that time, or otherwise samples (without `wait`). */
 bool xp_story_look_at_waker(struct xp_story_waker *waker, const struct xp_thread_times *times,
 			    const struct xp_model_wait *wait);
 

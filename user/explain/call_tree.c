@@ -23,7 +23,7 @@ struct xp_node_time {
 	uint64_t ns;
 };
 
-/* A call while its parts are added. */
+/* A call whose parts are being added. */
 struct adding {
 	struct xp_call_tree *tree;
 	struct xp_thread_times *times;
@@ -41,7 +41,7 @@ struct path {
 
 /* ---- nodes ---- */
 
-/* Finds a child or adds it; without space, the parent. Returns 0 or -ENOMEM. */
+/* Finds or adds a child; beyond the limit, returns the parent. Returns 0 or -ENOMEM. */
 static int find_child(struct xp_call_tree *tree, struct xp_model *model, uint32_t *node, const char *text,
 		      bool is_state)
 {
@@ -65,7 +65,7 @@ static int find_child(struct xp_call_tree *tree, struct xp_model *model, uint32_
 	return 0;
 }
 
-/* Adds the time of a call in a node, and in those above it. */
+/* Adds the time of a call to a node and its parents. */
 static int add_ns(const struct adding *adding, uint32_t index, uint64_t ns)
 {
 	struct xp_call_tree *tree = adding->tree;
@@ -88,7 +88,7 @@ static int add_ns(const struct adding *adding, uint32_t index, uint64_t ns)
 	return 0;
 }
 
-/* Adds time in a state, where it was. */
+/* Adds time in a state to the node in which the call was. */
 static int add_state(const struct adding *adding, const struct path *path, const char *state, uint64_t ns)
 {
 	struct xp_model *model = &adding->times->model;
@@ -107,8 +107,9 @@ static int add_state(const struct adding *adding, const struct path *path, const
 /* ---- parts of a call ---- */
 
 /*
- * Sets the path from the call to the innermost function of a stack. A function that the call ended with a jump to has
- * the caller of the call below it. An incomplete stack is in what the call called for most of its time.
+ * Sets the path from the call to the innermost function of a stack. If a function ended with a jump to another
+ * function, the other function has the same caller. An incomplete stack belongs to the callee that took most of the
+ * call.
  */
 static void find_path(struct path *path, const struct adding *adding, uint32_t stack)
 {
@@ -166,7 +167,7 @@ static int add_waits(const struct adding *adding)
 	return err ?: add_state(adding, &path, "[further waits]", left_ns);
 }
 
-/* The time of a callee without its waits, as far as these are known. */
+/* Returns the time of a callee without its known waits. */
 static uint64_t running_ns(const struct adding *adding, const char *callee, uint64_t ns)
 {
 	const struct xp_story *story = adding->story;
@@ -182,7 +183,7 @@ static uint64_t running_ns(const struct adding *adding, const char *callee, uint
 	return ns;
 }
 
-/* Divides the time on a CPU of a callee among the samples in it. */
+/* Divides the time on a CPU of a callee among the samples in the callee. */
 static int add_running(const struct adding *adding, const char *callee, uint64_t ns)
 {
 	const struct xp_story *story = adding->story;
@@ -207,7 +208,7 @@ static int add_running(const struct adding *adding, const char *callee, uint64_t
 	return err ?: add_state(adding, &path, "[on a CPU]", left_ns);
 }
 
-/* A story without waits has no time on a CPU: the callees have all of the time. */
+/* Without waits, a story has no time on a CPU: the whole time belongs to the callees. */
 static int add_callees(const struct adding *adding, bool has_waits)
 {
 	const struct xp_slow_call *call = adding->call;
@@ -250,7 +251,7 @@ int xp_call_tree_add(struct xp_call_tree *tree, struct xp_thread_times *times, c
 
 /* ---- differences ---- */
 
-/* How many calls of each kind take longer in a node than the mean of all. */
+/* Counts the calls of each set that take longer in a node than the mean of all calls. */
 static void count_longer(const struct xp_call_tree *tree, uint64_t (*longer)[2])
 {
 	uint64_t calls = tree->calls[0] + tree->calls[1];

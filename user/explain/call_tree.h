@@ -25,14 +25,14 @@
 #include "explain/slow_calls.h"
 
 #define XP_CALL_TREE_LEVEL 0.01
-#define XP_CALL_NODES_MAX 20000 /* further time counts for the node above */
+#define XP_CALL_NODES_MAX 20000 /* beyond this limit, time counts for the parent node */
 
 struct xp_call_node {
 	uint32_t parent; /* a lower index */
 	const char *text;
-	bool is_state;	 /* not a function: on a CPU, runnable, or blocked */
-	uint64_t ns[2];	 /* sums: of typical calls, and of slow ones */
-	double p;	 /* of the difference, if both kinds of calls have the same times */
+	bool is_state;	 /* a state instead of a function: on a CPU, runnable, or blocked */
+	uint64_t ns[2];	 /* sums: of typical calls, and of slow calls */
+	double p;	 /* probability of such a difference if both kinds of calls have the same times */
 	bool is_certain; /* beyond the noise */
 	/* private */
 	uint64_t last_call, last_time;
@@ -40,9 +40,9 @@ struct xp_call_node {
 
 /* Empty if zeroed. */
 struct xp_call_tree {
-	struct xp_call_node *nodes; /* the first one is the root: all calls */
+	struct xp_call_node *nodes; /* nodes[0] is the root: all calls */
 	size_t count;
-	uint64_t calls[2]; /* typical ones, and slow ones */
+	uint64_t calls[2]; /* typical calls, and slow calls */
 	/* private */
 	size_t room;
 	struct xp_u64_map by_key;
@@ -51,8 +51,7 @@ struct xp_call_tree {
 	uint64_t all_calls;
 };
 
-/* Adds a call with its story. Texts are those of times->model. Returns 0 or -ENOMEM. The caller frees it in any case.
- */
+/* Adds a call with its story. Texts are those of times->model. Returns 0 or -ENOMEM. The caller frees the tree. */
 int xp_call_tree_add(struct xp_call_tree *tree, struct xp_thread_times *times, const struct xp_slow_calls *calls,
 		     const struct xp_slow_call *call, const struct xp_story *story, bool is_slow);
 /* Tests the differences. Returns 0 or -ENOMEM. */

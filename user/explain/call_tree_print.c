@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The tree of slow calls against typical calls, for people. */
+/* Prints the tree of slow calls against typical calls. */
 #include "explain/explain.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 #include "base/util.h"
 #include "report/print_text.h"
 
-#define WORTH_SHARE 0.01 /* of the difference of all calls */
+#define WORTH_SHARE 0.01 /* minimum share of the difference of all calls */
 #define DEPTH_MAX 40
 #define TIME_BYTES 32
 
@@ -41,7 +41,7 @@ static void print_node(const struct printing *printing, uint32_t index, int dept
 		    (int)xp_text_fit(node->text, (size_t)XP_MAX(printing->columns - 37 - depth, 20)), node->text);
 }
 
-/* The children of a node that are worth it, the largest difference first. */
+/* Prints children of a node with at least this share, the largest difference first. */
 static void print_below(const struct printing *printing, uint32_t parent, int depth)
 {
 	const struct xp_call_tree *tree = printing->tree;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Causes as sentences, the same in the terminal, in JSON and on the page. */
+/* Formats causes as sentences, the same in the terminal, in JSON and on the page. */
 #include "explain/explain.h"
 
 #include <inttypes.h>
@@ -98,7 +98,7 @@ double xp_explanation_share(const struct xp_explanation *explanation, const stru
 	return all_ns ? (double)cause->extra_ns / (double)all_ns : 0;
 }
 
-/* The calls of a cause: "20 of 60 slow handle_request (77 % of the extra time) wait for ..." */
+/* Formats the cause of calls: "20 of 60 slow handle_request (77 % of the extra time) wait for ..." */
 static void add_calls(char to[XP_CAUSE_TEXT_BYTES], const struct xp_explanation *explanation,
 		      const struct xp_cause *cause)
 {
@@ -110,7 +110,7 @@ static void add_calls(char to[XP_CAUSE_TEXT_BYTES], const struct xp_explanation 
 	    xp_cause_text(text, cause));
 }
 
-/* The threads of a cause: "threads worker wait for ... (9 times, 1.2 s in all)" */
+/* Formats the cause of threads: "threads worker wait for ... (9 times, 1.2 s in all)" */
 static void add_threads(char to[XP_CAUSE_TEXT_BYTES], const struct xp_cause *cause)
 {
 	const char *one = cause->kind == XP_CAUSE_CPU ? "sample" : "time";

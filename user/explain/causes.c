@@ -12,9 +12,9 @@
 #include "base/util.h"
 #include "model/read_waits.h"
 
-#define PAGE "a page"	 /* that page faults wait for */
-#define FUTEX "a futex"	 /* a lock, a condition variable or something else: the stack has no name that tells */
-#define SAMPLED_SHARE 20 /* of the time of all samples: functions with less explain nothing */
+#define PAGE "a page"	 /* object of waits for page faults */
+#define FUTEX "a futex"	 /* a lock, a condition variable or another futex: no name in the stack shows which */
+#define SAMPLED_SHARE 20 /* omit functions with less than 1/20 of the time of all samples */
 
 const char *xp_cause_kind_name(enum xp_cause_kind kind)
 {
@@ -75,7 +75,7 @@ const char *xp_cause_place(const struct xp_causes *causes, const struct xp_model
 		for (uint32_t i = 0; i < location->frame_count; i++) {
 			const char *name = shown_at(model, location, i);
 
-			/* Each text has one address. */
+			/* Each text has only one address. */
 			if (xp_u64_map_find(&causes->recorded, (uintptr_t)name)) {
 				*primitive = called ? plain_name(called) : NULL;
 				return name;
@@ -91,7 +91,7 @@ bool xp_cause_is_named(const char *name)
 	return name && *name && !strstr(name, "+0x");
 }
 
-/* Outside of system calls, only page faults wait for a disk. */
+/* Returns whether a wait for a disk is a page fault: it is if there is no system call. */
 static bool is_page_fault(const struct xp_model_wait *wait)
 {
 	return wait->state == XP_WAIT_DISK && wait->syscall < 0;
@@ -102,7 +102,7 @@ static bool is_in_futex(const struct xp_model_wait *wait)
 	return wait->state == XP_WAIT_LOCK || wait->state == XP_WAIT_FUTEX;
 }
 
-/* What a wait is for if the name of the library's function does not tell. */
+/* Returns what a wait is for, if the name of the library's function does not show it. */
 static const char *what_for(const struct xp_model_wait *wait, const char *primitive)
 {
 	if (is_page_fault(wait))
@@ -112,7 +112,7 @@ static const char *what_for(const struct xp_model_wait *wait, const char *primit
 	return primitive;
 }
 
-/* "starves in compute (busy/9 runs)" */
+/* Formats "starves in compute (busy/9 runs)". */
 static void put_starves(char to[XP_CAUSE_TEXT_BYTES], const struct xp_model *model, const char *place,
 			uint32_t neighbour)
 {
@@ -123,7 +123,7 @@ static void put_starves(char to[XP_CAUSE_TEXT_BYTES], const struct xp_model *mod
 			 model->threads[neighbour].name, model->threads[neighbour].tid);
 }
 
-/* "sleeps in refresh_cache", "waits for fsync in write_journal", "runs in compute". */
+/* Formats "sleeps in refresh_cache", "waits for fsync in write_journal", "runs in compute". */
 static void put_does(char to[XP_CAUSE_TEXT_BYTES], const struct xp_causes *causes, const struct xp_model *model,
 		     const struct xp_story_waker *waker)
 {
@@ -162,7 +162,7 @@ struct adding {
 	char does[XP_CAUSE_TEXT_BYTES];
 };
 
-/* The thread that a wait ended with, or the one that it waited for in turn. */
+/* Finds the thread that ended the wait, or the last thread of the chain of wakers. */
 static void find_other(struct adding *adding, const struct xp_model_wait *wait)
 {
 	const struct xp_model *model = &adding->times->model;
@@ -191,8 +191,8 @@ static const char *main_callee(const struct adding *adding, const struct xp_slow
 }
 
 /*
- * Without a function of the program in its stack, which is then only the leaf (waits of 10 ms and more are recorded
- * though their stack was not copied), the wait was in what the call called. call: NULL: not in a call.
+ * Sets the place of a wait. If the stack has no function of the program (only its leaf is known: waits of 10 ms and
+ * more are recorded even if their stack was not copied), uses the callee of the call. call NULL: not in a call.
  */
 static void blame_wait(struct adding *adding, const struct xp_slow_call *call, const struct xp_model_wait *wait)
 {
@@ -205,14 +205,14 @@ static void blame_wait(struct adding *adding, const struct xp_slow_call *call, c
 	if (!cause->place && call) {
 		cause->place = main_callee(adding, call);
 		if (cause->place && wait->state == XP_WAIT_LOCK)
-			cause->primitive = NULL; /* a part of it, such as lll_lock_wait */
+			cause->primitive = NULL; /* a part of the lock, such as lll_lock_wait */
 	}
 	if (!cause->place) {
 		cause->place = cause->primitive;
 		cause->primitive = NULL;
 	}
 	cause->primitive = what_for(wait, cause->primitive);
-	/* Without a call, there are several waits of one stack, perhaps for several locks. */
+	/* Without a call, there may be several waits with one stack, for different locks. */
 	cause->lock = call ? xp_waits_variable(&adding->times->model, wait) : NULL;
 	if (cause->kind != XP_CAUSE_DISK)
 		find_other(adding, wait);
@@ -240,7 +240,7 @@ static void find_cause(struct adding *adding, const struct xp_slow_call *call, c
 {
 	switch (story->cause) {
 	case XP_STORY_BLOCKED:
-		/* The longest wait may be the one that it had no CPU in. */
+		/* The longest wait may be one for a CPU. */
 		for (size_t i = 0; i < story->wait_count; i++)
 			if (story->waits[i].blocked_ns) {
 				blame_wait(adding, call, story->waits[i].longest);
@@ -262,7 +262,7 @@ static void find_cause(struct adding *adding, const struct xp_slow_call *call, c
 
 static int keep_texts(struct adding *adding)
 {
-	/* The first ones identify a cause. A lock is the same lock by whatever function of the library it is taken. */
+	/* The first texts identify a cause. A lock is the same even if different library functions acquire it. */
 	const char **const texts[] = { &adding->cause.place, &adding->cause.other,     &adding->cause.waiter,
 				       &adding->cause.lock,  &adding->cause.primitive, &adding->cause.does };
 	size_t identifying = adding->cause.kind == XP_CAUSE_LOCK ? 4 : 5;
@@ -315,7 +315,7 @@ int xp_causes_init(struct xp_causes *causes, struct xp_thread_times *times, cons
 	return 0;
 }
 
-/* NULL: out of memory. */
+/* Returns NULL if out of memory. */
 static struct xp_cause *find(struct xp_causes *causes, struct adding *adding)
 {
 	uint32_t *index;

@@ -30,7 +30,7 @@ const char *xp_common_kind_name(enum xp_common_kind kind)
 	return names[kind];
 }
 
-/* Where a call waited: "a < b < c", from the innermost function up to the one before `function`. Returns to. */
+/* Formats where a call waited: "a < b < c", from the innermost function up to the callee of `function`. Returns to. */
 static const char *place_text(char to[XP_PLACE_BYTES], const struct xp_model *model, uint32_t stack,
 			      const char *function)
 {
@@ -50,7 +50,7 @@ const char *xp_story_thread(char to[XP_THREAD_TEXT_BYTES], const struct xp_model
 	return xp_model_label(to, XP_THREAD_TEXT_BYTES, model->threads[thread].name, model->threads[thread].tid);
 }
 
-/* A call while its parts are added. */
+/* A call whose parts are being added. */
 struct adding {
 	struct xp_commons *commons;
 	struct xp_model *model;

@@ -9,21 +9,21 @@
 #include "explain/call_story.h"
 #include "explain/slow_calls.h"
 
-#define XP_COMMON_MAX 12 /* that are worth telling */
+#define XP_COMMON_MAX 12 /* maximum number of reported parts */
 
 enum xp_common_kind {
-	XP_COMMON_CALLEE, /* in what it called */
-	XP_COMMON_SELF,	  /* in itself; only if there are callees */
+	XP_COMMON_CALLEE, /* time in a callee */
+	XP_COMMON_SELF,	  /* time in the function itself; only if there are callees */
 	XP_COMMON_ON_CPU,
 	XP_COMMON_RUNNABLE,
-	XP_COMMON_BLOCKED,   /* in one state, at one place */
+	XP_COMMON_BLOCKED,   /* time in one state, at one place */
 	XP_COMMON_WAKER,     /* blocked until this thread woke it */
-	XP_COMMON_NEIGHBOUR, /* runnable, while this thread had the CPU */
-	XP_COMMON_THREADS,   /* threads of this name worked for it, after it woke them */
-	XP_COMMON_CPU,	     /* it began on this CPU; has no time */
+	XP_COMMON_NEIGHBOUR, /* runnable, while this thread used the CPU */
+	XP_COMMON_THREADS,   /* threads of this name worked for the call, after it woke them */
+	XP_COMMON_CPU,	     /* the call began on this CPU; no time */
 	XP_COMMON_KINDS,
 };
-/* As in JSON. */
+/* Returns the name in JSON. */
 const char *xp_common_kind_name(enum xp_common_kind kind);
 
 struct xp_common {
@@ -46,15 +46,15 @@ struct xp_commons {
 };
 
 /*
- * Adds a call with its story; is_slow: which of both it is. functions: those of struct xp_slow_calls. Texts are those
- * of times->model. Returns 0 or -ENOMEM. Zeroed at first; the caller frees it in every case.
+ * Adds a call with its story. is_slow: slow or typical. functions: those of struct xp_slow_calls. Texts are those of
+ * times->model. Returns 0 or -ENOMEM. *commons is zeroed before the first call; the caller frees it in any case.
  */
 int xp_commons_add(struct xp_commons *commons, struct xp_thread_times *times, const struct xp_call_function *functions,
 		   const struct xp_slow_call *call, const struct xp_story *story, int is_slow);
-/* Adds the work of another thread for the call that was added last. Returns 0 or -ENOMEM. */
+/* Adds the work of another thread for the last added call. Returns 0 or -ENOMEM. */
 int xp_commons_add_thread(struct xp_commons *commons, struct xp_thread_times *times, uint32_t thread,
 			  struct xp_time_range worked, int is_slow);
-/* Leaves what is worth telling. */
+/* Removes parts that are not worth reporting. */
 void xp_commons_finish(struct xp_commons *commons);
 void xp_commons_free(struct xp_commons *commons);
 
@@ -65,7 +65,7 @@ static inline double xp_common_mean_ns(const struct xp_commons *commons, const s
 
 #define XP_PLACE_BYTES 512
 #define XP_THREAD_TEXT_BYTES 64
-/* "name (tid)" of a thread of the model. Returns to. */
+/* Formats "name (tid)" of a thread of the model. Returns to. */
 const char *xp_story_thread(char to[XP_THREAD_TEXT_BYTES], const struct xp_model *model, uint32_t thread);
 
 #endif

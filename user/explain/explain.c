@@ -12,12 +12,12 @@
 #include "elf/function_patterns.h"
 #include "model/part_list.h"
 
-/* Those of the call: it may have waited before it began, and after. */
+/* Makes the story of only the call: the thread may have waited before and after it. */
 void xp_explanation_story(struct xp_story *story, const struct xp_explanation *explanation,
 			  const struct xp_slow_call *call)
 {
 	const struct xp_thread_times *times = &explanation->times;
-	/* Without the manifest, calls and samples have no time in common. */
+	/* Without the manifest, times of calls and samples cannot be compared. */
 	bool has_start = xp_facts_summary(explanation->facts)->start_tsc;
 	uint32_t thread = has_start ? xp_thread_times_find(times, call->pid, call->tid) : XP_MODEL_NONE;
 
@@ -96,7 +96,7 @@ static int compare_calls(struct xp_explanation *explanation)
 	return err;
 }
 
-/* Reads what other threads called for the calls that are shown. */
+/* Reads what other threads called for the printed calls. */
 static int read_calls_of_spans(struct xp_explanation *explanation, const struct xp_model_source *source)
 {
 	struct xp_request_span **spans;
@@ -117,7 +117,7 @@ static int read_calls_of_spans(struct xp_explanation *explanation, const struct 
 	return err;
 }
 
-/* The slowest calls; or one of each cause. */
+/* Selects the calls to print: the slowest calls, or one for each cause. */
 static int show_calls(struct xp_explanation *explanation, const struct xp_model_source *source)
 {
 	const struct xp_call_heap *slow = &explanation->calls.slow;
@@ -159,7 +159,7 @@ static int by_longest(const void *a, const void *b)
 	return xp_compare(xp_wait_row_longest_ns(b), xp_wait_row_longest_ns(a));
 }
 
-/* Those that take longer than --above, and have a function in their stack that the selection asks for. */
+/* Sums up the waits longer than --above, with a selected function in their stack. */
 static int sum_up_waits(struct xp_explanation *explanation, const uint8_t *marks)
 {
 	const struct xp_model *model = &explanation->times.model;
@@ -185,7 +185,7 @@ static int sum_up_waits(struct xp_explanation *explanation, const uint8_t *marks
 	return err;
 }
 
-/* A sample has no length that --above could compare. */
+/* A sample has no duration to compare with --above. */
 static int sum_up_samples(struct xp_explanation *explanation, const uint8_t *marks)
 {
 	const struct xp_model *model = &explanation->times.model;
@@ -198,7 +198,7 @@ static int sum_up_samples(struct xp_explanation *explanation, const uint8_t *mar
 	return err;
 }
 
-/* Divides the waits into those for locks and those that other wake-ups end. */
+/* Divides the waits into waits for locks and other waits. */
 static int find_locks(struct xp_explanation *explanation)
 {
 	const struct xp_model *model = &explanation->times.model;
@@ -352,7 +352,7 @@ const char *xp_explained_thread_name(char to[XP_EXPLAINED_NAME_BYTES], const str
 	const struct xp_recorded *recorded = &explanation->recorded;
 	const char *name = "";
 
-	/* Its last name; the log has the one of its first call. */
+	/* The last name of the thread: the log has the name at its first call. */
 	if (shown->story.thread != XP_MODEL_NONE)
 		name = explanation->times.model.threads[shown->story.thread].name;
 	if (!*name && call->process < recorded->process_count)

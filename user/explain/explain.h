@@ -22,7 +22,7 @@
 #include "model/read_waits.h"
 #include "report/wait_table.h"
 
-/* Version of the JSON: increases when a member changes its meaning or is removed. */
+/* Version of the JSON: incremented when a member is removed or changes its meaning. */
 #define XP_EXPLAIN_VERSION 1
 #define XP_EXPLAIN_SLOWEST 5
 #define XP_EXPLAIN_TRIGGERED_MAX 16
@@ -36,15 +36,15 @@ struct xp_explain_options {
 	const char *const *functions;
 	size_t function_count;
 	bool are_requests; /* calls of these functions are requests */
-	size_t slowest;	   /* calls that are shown; 0: one of each cause, and XP_EXPLAIN_SLOWEST waits */
+	size_t slowest;	   /* number of calls to print; 0: one of each cause, and XP_EXPLAIN_SLOWEST waits */
 	uint64_t above_ns;
-	double tail;	/* share of calls that are slow, the slowest ones; 0: see slow_calls.h */
-	double against; /* with tail: share of calls that are typical, the fastest ones */
+	double tail;	/* share of calls that count as slow, the slowest ones; 0: see slow_calls.h */
+	double against; /* with tail: share of calls that count as typical, the fastest ones */
 	bool full_names;
 	const char *instr_map; /* as in struct xp_model_source */
 };
 
-/* A slow call that is shown. */
+/* A slow call that is printed. */
 struct xp_explained_call {
 	const struct xp_slow_call *call;
 	struct xp_story story;
@@ -61,18 +61,18 @@ struct xp_explanation {
 	const char *triggered[XP_EXPLAIN_TRIGGERED_MAX]; /* functions of calls that triggers found; see select */
 	struct xp_slow_calls calls;
 	struct xp_thread_times times;
-	size_t slowest; /* how many are shown at most */
+	size_t slowest; /* maximum number of printed calls */
 	struct xp_explained_call *shown;
 	size_t shown_count;
 	struct xp_commons commons;
 	struct xp_call_tree tree; /* of the same calls */
 	struct xp_causes causes;
-	uint64_t slow_ns, background_ns; /* extra time of all slow calls with a cause, of requests and of others */
+	uint64_t slow_ns, background_ns; /* extra time of slow calls with a cause */
 	struct xp_wakeups wakeups;
-	bool follows;		    /* the calls are requests: work of other threads belongs to them */
-	struct xp_wait_table locks; /* contended locks by address, or by code location if the address is unknown */
-	struct xp_wait_table waits; /* if there are no calls; that with the longest wait first */
-	bool broken;		    /* a part of the recording is malformed; that is printed */
+	bool follows;		    /* the calls are requests: includes the work of other threads for them */
+	struct xp_wait_table locks; /* contended locks, by address; by code location if the address is unknown */
+	struct xp_wait_table waits; /* if there are no calls; the row with the longest wait first */
+	bool broken;		    /* a part of the recording is malformed, which was printed */
 };
 
 /*
@@ -85,27 +85,27 @@ int xp_explain(struct xp_explanation *explanation, struct xp_part_list *parts,
 	       const struct xp_explain_options *options);
 void xp_explanation_free(struct xp_explanation *explanation);
 
-/* The story of a slow call: what its thread waited for, and where it ran. */
+/* Makes the story of a slow call: what its thread waited for, and where it ran. */
 void xp_explanation_story(struct xp_story *story, const struct xp_explanation *explanation,
 			  const struct xp_slow_call *call);
-/* The work of other threads for a call with this story; none if calls are not requests. */
+/* Finds the work of other threads for a call with this story; none if calls are not requests. */
 void xp_explanation_spans(struct xp_request_spans *spans, const struct xp_explanation *explanation,
 			  const struct xp_story *story);
 
-/* The part of the extra time of all requests, or of all background work, that a cause of calls has. */
+/* Returns the share of a cause in the extra time of all requests, or of all background work. */
 double xp_explanation_share(const struct xp_explanation *explanation, const struct xp_cause *cause);
-/* The cause of a slow call; NULL: unknown. */
+/* Returns the cause of a slow call; NULL: unknown. */
 const struct xp_cause *xp_explanation_cause(const struct xp_explanation *explanation, const struct xp_slow_call *call);
-/* "lock: 20 of 60 slow handle_request (77 % of the extra time) wait for ..." Returns to. */
+/* Formats "lock: 20 of 60 slow handle_request (77 % of the extra time) wait for ..." Returns to. */
 const char *xp_cause_sentence(char to[XP_CAUSE_TEXT_BYTES], const struct xp_explanation *explanation,
 			      const struct xp_cause *cause);
-/* Which functions were found to handle requests, or to do background work, and why. Returns to; "": none. */
+/* Formats which functions were found to handle requests or do background work, and why. Returns to; "": none. */
 const char *xp_requests_sentence(char to[XP_CAUSE_TEXT_BYTES], const struct xp_explanation *explanation,
 				 bool is_background);
 
-/* A contended lock, for tables: the thread that released it most often, and where it was waited for. */
+/* A contended lock, for tables: the thread that released it most often, and where threads waited. */
 struct xp_lock_text {
-	char name[XP_CAUSE_NAME_BYTES + 1]; /* of its variable, or its address; "": unknown */
+	char name[XP_CAUSE_NAME_BYTES + 1]; /* name of its variable, or its address; "": unknown */
 	char holder[XP_WAKER_BYTES + 24];
 	const char *place;
 };
@@ -113,14 +113,14 @@ void xp_lock_text(struct xp_lock_text *text, const struct xp_explanation *explan
 
 void xp_call_tree_print(FILE *out, const struct xp_call_tree *tree, int columns);
 
-/* The thread's name, clean; "": unknown. Returns to. */
+/* Formats the thread's name, clean; "": unknown. Returns to. */
 #define XP_EXPLAINED_NAME_BYTES 64
 const char *xp_explained_thread_name(char to[XP_EXPLAINED_NAME_BYTES], const struct xp_explanation *explanation,
 				     const struct xp_explained_call *shown);
 
-/* For people: at most `columns` wide, as far as names allow. Errors show in ferror(out). */
+/* Prints lines of at most `columns`, if names allow that. Check ferror(out) for errors. */
 void xp_explanation_print(FILE *out, const struct xp_explanation *explanation, int columns);
-/* As xprof-formats(5) describes it. Returns 0 or -ENOMEM; errors of writing show in ferror(out). */
+/* Writes JSON as in xprof-formats(5). Returns 0 or -ENOMEM; check ferror(out) for errors of writing. */
 int xp_explanation_write_json(FILE *out, const struct xp_explanation *explanation);
 
 #endif

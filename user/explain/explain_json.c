@@ -11,7 +11,7 @@
 #define FRAMES_MAX 256
 #define LOCKS_MAX 100
 
-/* A value that is NULL makes the object fail, and with it what it is in: out of memory. */
+/* NULL means out of memory: then the object and its parents become NULL, too. */
 
 static json_t *number(uint64_t value)
 {
@@ -50,7 +50,7 @@ static json_t *thread_value(const struct xp_model *model, uint32_t thread)
 
 static json_t *waker_value(const struct xp_explanation *explanation, const struct xp_model_wait *wait, int depth);
 
-/* depth: of the chain of wakers. */
+/* depth: position in the chain of wakers. */
 static json_t *meanwhile_value(const struct xp_explanation *explanation, const struct xp_model_wait *wait, int depth)
 {
 	const struct xp_model *model = &explanation->times.model;
@@ -243,7 +243,7 @@ static json_t *requests_value(const struct xp_slow_calls *calls)
 	return list;
 }
 
-/* What a cause of calls has, or one of waits or samples. */
+/* Adds the members of a cause of calls, of waits or of samples. */
 static json_t *cause_value(const struct xp_explanation *explanation, const struct xp_cause *cause)
 {
 	const struct xp_call_function *function;
@@ -322,7 +322,7 @@ static json_t *lock_value(const struct xp_model_wait *wait)
 	return wait->lock ? json_sprintf("0x%llx", (unsigned long long)wait->lock) : json_null();
 }
 
-/* The thread that ended most of the time. */
+/* The thread that ended most of the waiting time. */
 static json_t *holder_value(const struct xp_wait_row *row)
 {
 	const struct xp_model_wait *wait = row->waker;

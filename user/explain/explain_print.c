@@ -17,7 +17,7 @@
 #define SPANS_SHOWN 4
 #define STACKS_SHOWN 3
 #define LOCKS_SHOWN 5
-#define COMMON_COLUMNS 33 /* before the text of a part */
+#define COMMON_COLUMNS 33 /* before the description of a part */
 
 struct page {
 	FILE *out;
@@ -35,12 +35,12 @@ static const char *time_text(char to[TIME_BYTES], double ns)
 	return to;
 }
 
-/* A list that goes on in the next line when this one is full. */
+/* A list that is wrapped at the end of a line. */
 struct wrapped {
 	const struct page *page;
 	int indent;
 	int column;
-	const char *separator; /* "": nothing was put */
+	const char *separator; /* "": the list is empty */
 };
 
 static void put_piece(struct wrapped *list, const char *separator, const char *format, ...)
@@ -64,7 +64,7 @@ static void put_piece(struct wrapped *list, const char *separator, const char *f
 	} else {
 		int separator_columns = (int)strlen(list->separator);
 
-		/* Room for the next separator, too, without the blank at its end. */
+		/* Leaves space for the next separator, without the blank at its end. */
 		if (list->column + separator_columns + length + 2 > list->page->columns) {
 			xp_put_line(list->page->out, "%.*s", XP_MAX(separator_columns - 1, 0), list->separator);
 			xp_put(list->page->out, "%*s", list->indent + 2, "");
@@ -85,7 +85,7 @@ static void end_list(struct wrapped *list)
 		xp_put_line(list->page->out, "%s", "");
 }
 
-/* Up to this function, whose callers are known; NULL: all. */
+/* Prints the stack up to this function, whose callers are known; NULL: all functions. */
 static void print_stack(const struct page *page, int indent, uint32_t stack, const char *function)
 {
 	const struct xp_model *model = &page->explanation->times.model;
@@ -124,8 +124,8 @@ static const char *waker_text(char to[WAKER_BYTES], const struct xp_model_wait *
 }
 
 /*
- * What the thread that ended the wait did meanwhile: a lock is held where its holder waits. It may itself have waited
- * for another one, and so on.
+ * Prints what the thread that ended the wait did during the wait: its own wait is why it held a lock. It may itself
+ * have waited for another thread, and so on.
  */
 static void print_meanwhile(const struct page *page, const struct xp_model_wait *wait)
 {
@@ -164,7 +164,7 @@ static void print_waits(const struct page *page, const struct xp_story *story, c
 	for (; shown < XP_MIN(story->wait_count, (size_t)WAITS_SHOWN); shown++) {
 		const struct xp_story_wait *wait = &story->waits[shown];
 
-		/* What takes less than a hundredth explains nothing. */
+		/* A part of less than a hundredth explains nothing. */
 		if ((wait->blocked_ns + wait->runnable_ns) * 100 < ns)
 			break;
 		snprintf(count, sizeof(count), " in %" PRIu64 " waits", wait->count);
@@ -177,7 +177,7 @@ static void print_waits(const struct page *page, const struct xp_story *story, c
 	}
 }
 
-/* It is told if it explains something. */
+/* Prints the competing thread, if it explains the wait. */
 static void print_neighbour(const struct page *page, const struct xp_story *story)
 {
 	char name[XP_THREAD_TEXT_BYTES], time[TIME_BYTES], had[TIME_BYTES];
@@ -186,7 +186,7 @@ static void print_neighbour(const struct page *page, const struct xp_story *stor
 	if (runnable * 20 < story->range.end_ns - story->range.begin_ns)
 		return;
 	time_text(time, (double)runnable);
-	/* One that had little of it is not the reason. */
+	/* A competing thread that used only a little of the CPU is not the reason. */
 	if (story->neighbour == XP_MODEL_NONE || story->neighbour_ns * 10 < runnable)
 		xp_put_line(page->out,
 			    "   %s without a CPU; no recorded thread had CPU %" PRIu32 " for a tenth of that", time,
@@ -209,7 +209,7 @@ static void print_split(const struct page *page, int indent, const struct xp_sto
 			    time_text(blocked, (double)story->blocked_ns));
 }
 
-/* Puts functions that a thread called, with their time, in parts of a line. */
+/* Puts functions that a thread called, with their time, into parts of a line. */
 static void put_callees(struct wrapped *list, const struct xp_call_callee *callees, size_t count)
 {
 	const struct xp_call_function *functions = list->page->explanation->calls.functions;
@@ -303,7 +303,7 @@ static void print_spans(const struct page *page, const struct xp_request_spans *
 		xp_put_line(page->out, "   and %zu more times in threads that were woken", spans->count - SPANS_SHOWN);
 }
 
-/* The answer in a line: what took most of the call, and who it was. */
+/* Puts a summary in a line: what took most of the call, and which thread caused it. */
 static void put_cause(struct wrapped *line, const struct xp_explanation *explanation, const struct xp_story *story)
 {
 	const struct xp_model_wait *wait = story->wait_count ? story->waits[0].longest : NULL;
@@ -394,7 +394,7 @@ static void print_sentence(const struct page *page, int indent, const char *sent
 	end_list(&line);
 }
 
-/* Which functions were taken for those of requests, and why. */
+/* Prints which functions are assumed to handle requests, and why. */
 static void print_requests(const struct page *page)
 {
 	char sentence[XP_CAUSE_TEXT_BYTES];
@@ -419,7 +419,7 @@ static void print_causes(const struct page *page)
 		xp_put_line(page->out, "  and %zu more", explanation->causes.count - shown);
 }
 
-/* Where threads waited for locks, and who held them. */
+/* Prints where threads waited for locks, and which threads held the locks. */
 static void print_locks(const struct page *page)
 {
 	const struct xp_wait_table *locks = &page->explanation->locks;
@@ -461,7 +461,7 @@ static const char *common_text(const struct xp_common *common)
 	return texts[common->kind];
 }
 
-/* Prints a few words and then a string that may contain several function names. */
+/* Prints words and then a string that may contain several function names. */
 static void put_text(struct wrapped *list, const char *words, const char *text)
 {
 	const char *end;
@@ -522,7 +522,7 @@ static void print_wait_group(const struct page *page, size_t number, const struc
 	print_neighbour(page, &story);
 }
 
-/* Which of the waits are known. */
+/* Prints how many of the waits are recorded. */
 static void print_wait_counts(const struct page *page)
 {
 	const struct xp_explanation *explanation = page->explanation;
@@ -542,7 +542,7 @@ static void print_wait_counts(const struct page *page)
 		xp_put_line(page->out, "not all waits were written: the others count as time on a CPU");
 }
 
-/* How many user stacks of samples are incomplete, and why. */
+/* Prints how many user stacks of samples are incomplete, and why. */
 static void print_stack_ends(const struct page *page)
 {
 	struct wrapped list = { .page = page };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Which functions handle requests, and which do background work: slow_calls.h says how they are told apart. */
+/* Finds the functions that handle requests, and those that do background work: slow_calls.h describes how. */
 #include "base/util.h"
 #include "explain/slow_calls.h"
 
-#define EXTRA_SHARE 20 /* functions with less than this part of the greatest extra time explain nothing */
-#define CALLS_SHARE 10 /* functions with this part of the most calls handle requests, too */
+#define EXTRA_SHARE 20 /* omit functions with less than 1/20 of the greatest extra time */
+#define CALLS_SHARE 10 /* functions with 1/10 of the most calls handle requests, too */
 
 static uint64_t excess(const struct xp_durations *durations)
 {
@@ -17,8 +17,8 @@ static bool is_outermost(const struct xp_call_function *function)
 }
 
 /*
- * By which calls exceed the median, at least: by the quantiles of the slower half, or by the sum, which has a tail
- * beyond the last of these.
+ * Estimates how much calls exceed the median: from quantiles of the slower half, or from the sum, which includes the
+ * tail beyond the last quantile.
  */
 static double all_extra_ns(const struct xp_call_function *function)
 {
@@ -30,7 +30,7 @@ static double all_extra_ns(const struct xp_call_function *function)
 	return XP_MAX(XP_MAX(by_sum, by_quantiles * count / 50), (double)excess(&function->durations));
 }
 
-/* A caller's slowest call exceeds its median by more than what it called: the outermost such function is chosen. */
+/* If no function is outermost: chooses the function whose slowest call exceeds its median most. */
 static void choose_slowest(struct xp_slow_calls *calls)
 {
 	struct xp_call_function *best = NULL;
@@ -49,7 +49,7 @@ static void choose_slowest(struct xp_slow_calls *calls)
 		best->is_wanted = true;
 }
 
-/* The outermost function with the most extra time that is not chosen yet; NULL: none. */
+/* Returns the outermost function with the most extra time that is not chosen yet; NULL: none. */
 static struct xp_call_function *next_outermost(const struct xp_slow_calls *calls)
 {
 	struct xp_call_function *best = NULL;

@@ -11,7 +11,7 @@
 #include "model/stack_shapes.h"
 
 #define FRAMES_COMPARED 8
-#define OTHER_WAITS_MAX 256 /* in the work of one span, which ends at the last of these */
+#define OTHER_WAITS_MAX 256 /* waits in the work of one span; the span ends at the last of these */
 
 /* ---- wake-ups ---- */
 
@@ -50,11 +50,11 @@ struct finding {
 	struct xp_request_spans *spans;
 	const struct xp_wakeups *wakeups;
 	const struct xp_thread_times *times;
-	uint32_t thread; /* of the request */
+	uint32_t thread; /* thread of the request */
 	uint64_t end_ns;
 };
 
-/* Returns whether two stacks have the same functions, as far as both are known: often only the innermost ones are. */
+/* Returns whether two stacks have the same functions, as far as known: often only the innermost are. */
 static bool are_alike(const struct xp_model *model, const struct xp_model_wait *a, const struct xp_model_wait *b)
 {
 	const char *names[2][FRAMES_COMPARED];
@@ -62,11 +62,11 @@ static bool are_alike(const struct xp_model *model, const struct xp_model_wait *
 			      xp_stack_frames(model, b->stack, names[1], FRAMES_COMPARED));
 
 	count = XP_MIN(count, (size_t)FRAMES_COMPARED);
-	/* Each text has one address. */
+	/* Each text has only one address. */
 	return !memcmp(names[0], names[1], count * sizeof(names[0][0]));
 }
 
-/* Returns when the thread waits again as in a wait that has ended; at most end_ns. */
+/* Returns when the thread waits again, as in a wait that has ended; at most end_ns. */
 static uint64_t waits_again(const struct finding *finding, const struct xp_model_wait *wait)
 {
 	const struct xp_model *model = &finding->times->model;
@@ -78,7 +78,7 @@ static uint64_t waits_again(const struct finding *finding, const struct xp_model
 	return finding->end_ns;
 }
 
-/* Within the work of a thread, something else may wake it. */
+/* Returns whether the thread is already working for the request: another wake-up does not start new work. */
 static bool is_at_work(const struct xp_request_spans *spans, uint32_t thread, uint64_t ns)
 {
 	for (size_t i = 0; i < spans->count; i++)
@@ -88,7 +88,7 @@ static bool is_at_work(const struct xp_request_spans *spans, uint32_t thread, ui
 	return false;
 }
 
-/* Adds the work of the threads that a thread wakes in a time. */
+/* Adds the work of the threads that a thread wakes in this time. */
 static void add_woken(struct finding *finding, uint32_t thread, struct xp_time_range range)
 {
 	const struct xp_model *model = &finding->times->model;
@@ -133,8 +133,8 @@ void xp_request_spans_find(struct xp_request_spans *spans, const struct xp_wakeu
 struct reading {
 	const struct xp_thread_times *times;
 	const struct xp_slow_calls *calls;
-	struct xp_request_span **spans; /* in the order of thread and begin */
-	uint64_t *reach_ns;		/* the latest end of these spans of the thread up to each one */
+	struct xp_request_span **spans; /* sorted by thread and begin */
+	uint64_t *reach_ns;		/* the latest end of the thread's spans up to each one */
 	size_t count;
 	struct xp_log_visitor visitor;
 };
@@ -180,7 +180,7 @@ static void note_call(struct xp_request_span *span, uint32_t function, struct xp
 	callee->ns += ns;
 }
 
-/* A call that begins in a span belongs to it, unless its caller does. */
+/* A call that begins in a span belongs to the span, unless its caller does. */
 static int leave(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
 {
 	struct reading *reading = arg;
@@ -193,7 +193,7 @@ static int leave(void *arg, struct xp_walked_thread *thread, const struct xp_fdr
 					? reading->spans[i]->thread < thread->number
 					: reading->spans[i]->range.begin_ns <= range.begin_ns);
 
-	/* The file may have changed since the first pass. */
+	/* The file may have changed since it was read for the first time. */
 	if (call->function >= reading->calls->function_count)
 		return 0;
 	for (size_t n = 0; next-- && n < XP_REQUEST_SPANS_MAX; n++) {

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The work of other threads for a request.
+ * The work of other threads for a request. A request is a call of one thread. If that thread wakes another thread
+ * during the call, the other thread works for the request from then on, and so do threads that the other thread wakes
+ * meanwhile. The work ends when the thread waits again with the same functions in its stack as before the wake-up, or
+ * when the call returns.
  *
- * A request is a call of one thread. If that thread wakes another thread during the call, the other thread works for
- * the request from the wake-up on, and so do the threads that the other thread wakes meanwhile. The work ends where the
- * thread waits again as before the wake-up (with the same functions in its stack), or when the call returns.
- *
- * A thread that releases a lock does not give work to the next holder: the caller of xp_wakeups_add() leaves out such
- * wake-ups. A thread that takes work from a queue without a wait has no wake-up, so its work is not found.
+ * A thread that releases a lock does not give work to the next holder: the caller of xp_wakeups_add() omits such
+ * wake-ups. If a thread finds work in a queue without waiting, there is no wake-up, so its work is not found.
  */
 #ifndef XPROF_EXPLAIN_REQUEST_SPANS_H
 #define XPROF_EXPLAIN_REQUEST_SPANS_H
@@ -18,13 +17,13 @@
 #include "explain/slow_calls.h"
 #include "model/thread_times.h"
 
-#define XP_REQUEST_SPANS_MAX 64 /* of one request: further ones are not found */
+#define XP_REQUEST_SPANS_MAX 64 /* maximum per request */
 #define XP_SPAN_CALLEES_MAX 8
 
-/* The wake-ups of threads by threads. Empty if zeroed. */
+/* Which threads woke which threads. Empty if zeroed. */
 struct xp_wakeups {
 	uint32_t
-	    *waits; /* indexes of the waits that they end, in the order of waker and time after xp_wakeups_sort() */
+	    *waits; /* indexes of the waits that the wake-ups ended; sorted by waker and time after xp_wakeups_sort() */
 	size_t count;
 };
 
@@ -38,7 +37,7 @@ void xp_wakeups_sort(struct xp_wakeups *wakeups, const struct xp_thread_times *t
 struct xp_request_span {
 	uint32_t thread, waker; /* of the model */
 	struct xp_time_range range;
-	/* The outermost calls that begin in it, after xp_request_spans_read_calls(). */
+	/* Outermost calls that begin in this span, after xp_request_spans_read_calls(). */
 	struct xp_call_callee callees[XP_SPAN_CALLEES_MAX];
 	size_t callee_count;
 };
@@ -53,8 +52,7 @@ void xp_request_spans_find(struct xp_request_spans *spans, const struct xp_wakeu
 			   const struct xp_thread_times *times, uint32_t thread, struct xp_time_range range);
 
 /*
- * Reads the calls in these spans from the logs: functions are those of xp_slow_calls_read(). Returns 0, -ENOMEM or
- * -EAGAIN.
+ * Reads the calls in these spans from the logs. functions: as for xp_slow_calls_read(). Returns 0, -ENOMEM or -EAGAIN.
  */
 int xp_request_spans_read_calls(struct xp_request_span **spans, size_t count, const struct xp_thread_times *times,
 				struct xp_slow_calls *calls, const struct xp_model_source *source);

@@ -9,19 +9,19 @@
 #include "base/util.h"
 #include "model/log_walk.h"
 
-#define OPEN_MAX 8	/* calls of a thread within each other that may be kept */
-#define SLOW_SHARE 100	/* a slow call takes at least twice the median, and this part of the slowest one */
-#define USUAL_SHARE 900 /* in thousandths of the calls of a function, the shortest ones */
-#define NS_MAX 9e18	/* a clock of 1 Hz: more does not fit */
+#define OPEN_MAX 8	/* nested calls of a thread that may be kept */
+#define SLOW_SHARE 100	/* a slow call takes at least twice the median, and 1/100 of the slowest call */
+#define USUAL_SHARE 900 /* thousandths of a function's calls, the shortest, that are typical */
+#define NS_MAX 9e18	/* limit for clocks down to 1 Hz */
 #define SEED 0x9e3779b97f4a7c15u
 
-/* A call that may be kept, while it is open. */
+/* An open call that may be kept. */
 struct open_call {
 	size_t depth;
 	struct xp_slow_call call;
 };
 
-/* What a thread has of them. */
+/* The open calls of a thread. */
 struct own {
 	struct open_call *open[OPEN_MAX];
 	size_t count;
@@ -49,7 +49,7 @@ struct reading {
 
 /* ---- functions ---- */
 
-/* Makes calls->functions have an element for each function of the logs so far. */
+/* Extends calls->functions to all functions found in logs so far. */
 static int reserve_functions(struct xp_slow_calls *calls)
 {
 	size_t count = calls->logged.count;
@@ -94,7 +94,7 @@ static uint64_t took_ns(const struct reading *reading, uint64_t begin_tsc, uint6
 	return XP_MIN((uint64_t)XP_MIN(ns + 0.5, NS_MAX), xp_log_walk_ns(&reading->visitor, 0, end_tsc));
 }
 
-/* Within a request, a jump to a library and the next call of the request would look the same. */
+/* Within a request, a jump to a library and the request's next call could not be distinguished. */
 static bool follows_tail(void *arg, const struct xp_walked_thread *thread)
 {
 	const struct xp_walked_call *caller = thread->depth > 1 ? &thread->calls[thread->depth - 2] : NULL;
@@ -179,7 +179,7 @@ static void set_limits(struct xp_call_function *function, const struct xp_slow_c
 	uint64_t high = xp_durations_percentile(durations, usual), above_ns = options->above_ns;
 	uint64_t tail = xp_durations_percentile(durations, 1000 - thousandths(options->tail));
 
-	/* Half the calls may take exactly that long, and a percentile may be a little too low or too high. */
+	/* Half of the calls may take exactly that long, and a percentile may be slightly wrong. */
 	function->usual_ns = high + margin(high);
 	function->slow_ns = XP_MAX(2 * function->median_ns, durations->max / SLOW_SHARE);
 	if (options->tail > 0)
@@ -307,7 +307,7 @@ static int note_argument(void *arg, struct xp_walked_thread *thread, uint64_t va
 	return 0;
 }
 
-/* A call that a kept one has made has ended. */
+/* Handles the end of a call that was made directly by a call to keep. */
 static void note_callee(struct xp_slow_call *call, uint32_t function, uint64_t ns)
 {
 	struct xp_call_callee *callee = &call->further;
@@ -348,7 +348,7 @@ static void sift_up(struct xp_slow_call *heap, size_t i)
 	}
 }
 
-/* While calls are read, the fastest of the slowest ones comes first. */
+/* While calls are read, the heap has the fastest of the kept calls first. */
 static void keep_slow(struct xp_call_heap *heap, const struct xp_slow_call *call)
 {
 	if (heap->count < heap->max) {
@@ -360,7 +360,7 @@ static void keep_slow(struct xp_call_heap *heap, const struct xp_slow_call *call
 	}
 }
 
-/* xorshift64*: the same calls are chosen each time. */
+/* xorshift64*, with a fixed seed: each run chooses the same calls. */
 static uint64_t next_random(struct reading *reading)
 {
 	reading->random ^= reading->random >> 12;
@@ -369,7 +369,7 @@ static uint64_t next_random(struct reading *reading)
 	return reading->random * 0x2545f4914f6cdd1du;
 }
 
-/* Algorithm R: each of them has the same chance to be among those that are kept. */
+/* Algorithm R: each typical call has the same probability to be kept. */
 static void keep_usual(struct reading *reading, const struct xp_slow_call *call)
 {
 	struct xp_slow_calls *calls = reading->calls;
@@ -524,7 +524,7 @@ static int read_calls(struct reading *reading)
 	keep_requests(reading);
 	sort(&calls->slow);
 	sort(&calls->background);
-	/* What is not slow is only wanted to make up their number. */
+	/* Removes calls that are not slow and exceed the requested number. */
 	while (calls->slow.count > reading->options->slowest &&
 	       !xp_slow_call_is_slow(calls, &calls->slow.list[calls->slow.count - 1]))
 		calls->slow.count--;

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The slow calls in the FDR logs of a recording, and typical calls of the same functions for comparison. The logs are
- * read twice: for the durations of all functions, then for the calls that are kept, with their arguments, callees and
- * callers. If a call ends with a jump to another function, it lasts until that function returns.
+ * read twice: for the durations of all functions, then for the calls to keep, with their arguments, callees and
+ * callers. A call that ends with a jump to another function lasts until that function returns.
  *
- * If no functions are selected, those that handle requests are found. A function is outermost if it has at least 16
+ * If no functions are selected, this finds those that handle requests. A function is outermost if it has at least 16
  * calls, and at least half of them have no caller with 16 calls. The extra time of a function is the time by which its
- * calls exceed the median. Of the outermost functions with at least a twentieth of all extra time, the one with the
- * most calls handles requests, and so does each with at least a tenth as many calls; the others are background work. If
- * no function is outermost, the one whose slowest call exceeds its median most is used.
+ * calls exceed the median. Among the outermost functions with at least a twentieth of all extra time, the function with
+ * the most calls handles requests, and so does each function with at least a tenth as many calls; the others do
+ * background work. If no function is outermost, the function whose slowest call exceeds its median most is used.
  *
  * Requests between two USDT probes are calls, too, without callers; explain.c finds their callees.
  *
  * With a tail, the slowest calls of each function are slow, and the fastest ones are typical.
  *
  * Memory: that of log_walk.h and durations.h, and 1 KB for each call that is kept and for each open call that may be
- * kept, at most 8 of a thread.
+ * kept, at most 8 per thread.
  */
 #ifndef XPROF_EXPLAIN_SLOW_CALLS_H
 #define XPROF_EXPLAIN_SLOW_CALLS_H
@@ -31,28 +31,28 @@
 #define XP_SLOW_CALLS_MAX 1000 /* that are kept */
 #define XP_OFTEN_CALLED 16     /* calls: a function with fewer has no typical ones */
 #define XP_SLOW_BACKGROUND_MAX 200
-#define XP_SLOW_FUNCTIONS_MAX 4 /* of requests that are found, and of background work */
+#define XP_SLOW_FUNCTIONS_MAX 4 /* maximum number of functions found for requests, and for background work */
 #define XP_USUAL_CALLS_MAX 500
 #define XP_CALL_ARGS_MAX 6
 #define XP_CALL_CALLERS_MAX 16
 #define XP_CALL_CALLEES_MAX 24
 
-/* A function of all logs. */
+/* A function in any of the logs. */
 struct xp_call_function {
 	const char *name;
 	bool is_wanted;
 	bool is_background;
 	struct xp_durations durations; /* in ns */
 	double ns;		       /* their sum */
-	uint64_t outermost;	       /* calls without a caller that is called often */
+	uint64_t outermost;	       /* number of calls without a caller that is called often */
 	uint64_t median_ns;
-	uint64_t usual_ns; /* longer calls are not usual */
-	uint64_t slow_ns;  /* the duration from which a call is slow */
-	uint64_t slow;	   /* how many are, kept or not */
-	uint64_t extra_ns; /* by which these exceed the median */
+	uint64_t usual_ns; /* longer calls are not typical */
+	uint64_t slow_ns;  /* calls of at least this duration are slow */
+	uint64_t slow;	   /* number of slow calls, kept or not */
+	uint64_t extra_ns; /* time by which these exceed the median */
 };
 
-/* The time of the calls of one function in a call that calls it directly. */
+/* A callee: the time of all its calls directly within one call. */
 struct xp_call_callee {
 	uint32_t function;
 	uint64_t calls;
@@ -60,8 +60,8 @@ struct xp_call_callee {
 };
 
 struct xp_slow_call {
-	uint32_t function; /* all are indexes of struct xp_call_function */
-	uint32_t process;  /* of the recording */
+	uint32_t function; /* function, and functions below: indexes of struct xp_call_function */
+	uint32_t process;  /* index of the process in the recording */
 	uint64_t pid, tid;
 	uint64_t begin_ns, end_ns; /* since the start of the recording */
 	uint16_t cpu;		   /* at the entry */
@@ -72,7 +72,7 @@ struct xp_slow_call {
 	struct xp_call_callee callees[XP_CALL_CALLEES_MAX]; /* the longest time first */
 	size_t callee_count;
 	struct xp_call_callee further; /* all others */
-	uint64_t cause;		       /* of a slow call: the key of its cause, once xp_causes_add() has been called */
+	uint64_t cause;		       /* for a slow call: the key of its cause, set by xp_causes_add() */
 };
 
 static inline uint64_t xp_slow_call_ns(const struct xp_slow_call *call)
@@ -90,7 +90,7 @@ struct xp_slow_calls_options {
 	const struct xp_model *model;
 };
 
-/* The slowest calls; the slowest first once all are read. */
+/* The slowest calls, sorted with the slowest first after all are read. */
 struct xp_call_heap {
 	struct xp_slow_call *list;
 	size_t count, max;
@@ -99,21 +99,21 @@ struct xp_call_heap {
 struct xp_slow_calls {
 	struct xp_call_function *functions;
 	size_t function_count;
-	bool is_selected;	 /* source->select selects a function of the logs */
+	bool is_selected;	 /* source->select selects functions of the logs */
 	bool is_found;		 /* it does not, and functions of requests were found */
-	struct xp_durations all; /* of the selected functions except background work, in ns */
+	struct xp_durations all; /* durations in ns of all calls of the selected functions, except background work */
 	struct xp_call_heap slow, background;
-	/* A random sample of the shortest 90 % of each function's calls, or of its fastest calls with --against. */
+	/* A random sample of the shortest 90 % of each function's calls, or with --against of its fastest calls. */
 	struct xp_slow_call *usual;
 	size_t usual_count;
-	uint64_t above; /* how many calls took longer than above_ns, kept or not */
+	uint64_t above; /* number of calls longer than above_ns, kept or not */
 	/* private */
-	struct xp_log_functions logged; /* the same functions, at the same indexes */
+	struct xp_log_functions logged; /* the same functions with the same indexes */
 	struct xp_durations_memory memory;
 	size_t function_room;
 };
 
-/* The function that a call called for at least half of its time, after the call has been read; NULL: none. */
+/* Returns the function that a call called for at least half of its time, after the call has been read; NULL: none. */
 static inline const struct xp_call_function *xp_slow_call_main_callee(const struct xp_slow_calls *calls,
 								      const struct xp_slow_call *call)
 {
@@ -125,19 +125,19 @@ static inline const struct xp_call_function *xp_slow_call_main_callee(const stru
 	return most && most->ns * 2 >= xp_slow_call_ns(call) ? &calls->functions[most->function] : NULL;
 }
 
-/* Whether a call is slow; of a function that has no such call, the slowest one is. */
+/* Returns whether a call is slow. If a function has no slow call, its slowest call counts as slow. */
 static inline bool xp_slow_call_is_slow(const struct xp_slow_calls *calls, const struct xp_slow_call *call)
 {
 	return xp_slow_call_ns(call) >= calls->functions[call->function].slow_ns;
 }
 
 /*
- * source->select chooses the functions; if it selects none, they are found. The caller calls xp_slow_calls_free(), also
- * after an error. Returns 0 or -errno: -ENOMEM, -EAGAIN.
+ * source->select chooses the functions; without it, they are found. The caller calls xp_slow_calls_free(), also after
+ * an error. Returns 0 or -errno: -ENOMEM, -EAGAIN.
  */
 int xp_slow_calls_read(struct xp_slow_calls *calls, const struct xp_model_source *source,
 		       const struct xp_slow_calls_options *options, bool *broken);
-/* Sets is_wanted and is_background of the functions, whose durations and medians are known. */
+/* Sets is_wanted and is_background of the functions. Their durations and medians are already set. */
 void xp_slow_calls_choose(struct xp_slow_calls *calls);
 void xp_slow_calls_free(struct xp_slow_calls *calls);
 
