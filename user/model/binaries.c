@@ -10,7 +10,7 @@
 #include "format/manifest_reader.h"
 
 #define DELETED " (deleted)"
-/* More than the files of a recording (address_space.h). */
+/* Larger than any file of a recording (address_space.h). */
 #define BINARIES_MAX (1u << 18)
 
 size_t xp_recorded_hex(const char *text, uint8_t *bytes, size_t room)
@@ -33,7 +33,7 @@ static uint64_t names_key(const void *all, uint32_t index)
 	return xp_hash_text(basename(((const struct xp_recorded_binary *)all)[index].names));
 }
 
-/* The path of a file in sym/, as the manifest names it. *path: NULL: it names none. Returns 0 or -ENOMEM. */
+/* Sets the path of a file in sym/ that the manifest names. *path NULL: it names none. Returns 0 or -ENOMEM. */
 static int take_names(const struct xp_recorded_binaries *binaries, const json_t *names, char **path)
 {
 	const char *name = json_string_value(names);
@@ -72,7 +72,7 @@ static int add_binary(struct xp_recorded_binaries *binaries, const json_t *json)
 		   : 0;
 }
 
-/* The files with the names of code that is in no file. */
+/* Reads the files with names of code that is in no file. */
 static int add_symbols(struct xp_recorded_binaries *binaries, const json_t *symbols)
 {
 	const json_t *list = json_object_get(symbols, "kernel");
@@ -127,7 +127,7 @@ void xp_recorded_binaries_free(struct xp_recorded_binaries *binaries)
 	free(binaries);
 }
 
-/* A mapping with a build ID has no inode. */
+/* A mapping that is recorded by its build ID has no inode. */
 static bool is_same(const struct xp_recorded_binary *binary, const struct xp_mapped_binary *mapped)
 {
 	if (binary->build_id_bytes && mapped->build_id_bytes)

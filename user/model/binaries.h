@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The binaries of a recording, as its manifest lists them, and the files with their names: in the recording itself, in
- * sym/, or at the path of the binary. The file at the path may have changed since, so it is used only if it has the
- * recorded build ID.
+ * The binaries of a recording, as its manifest lists them, and the files with their names: in sym/ of the recording, or
+ * at the path of the binary. The file at the path may have changed since, so it is used only if it has the recorded
+ * build ID.
  */
 #ifndef XPROF_MODEL_BINARIES_H
 #define XPROF_MODEL_BINARIES_H
@@ -17,7 +17,7 @@
 #include "base/hash.h"
 
 struct xp_recorded_binary {
-	char *path;  /* as the process saw it */
+	char *path;  /* path in the recorded process */
 	char *names; /* path of the file in sym/; NULL: it could not be stored */
 	uint8_t build_id[64];
 	size_t build_id_bytes; /* 0: none */
@@ -28,18 +28,18 @@ struct xp_recorded_binary {
 };
 
 struct xp_recorded_binaries {
-	char *directory; /* of the recording */
+	char *directory; /* directory of the recording */
 	struct xp_recorded_binary *all;
 	size_t count;
-	/* Paths of the files in sym/ with the names of the kernel's code, by window, and of the vDSO. NULL: none. */
+	/* Paths of the files in sym/ with names of kernel code, by window, and of the vDSO. NULL: none. */
 	char *kernel[XP_KERNEL_WINDOWS];
 	char *vdso;
-	bool is_listed; /* the manifest has the list; otherwise the recording is of an older version, or interrupted */
+	bool is_listed; /* the manifest has the list; false for recordings of older versions, and interrupted ones */
 	/* private */
 	struct xp_hash by_path, by_names;
 };
 
-/* manifest: NULL: none. Returns 0 or -ENOMEM; the caller calls xp_recorded_binaries_free() in any case. */
+/* manifest NULL: none. Returns 0 or -ENOMEM; the caller calls xp_recorded_binaries_free() in any case. */
 int xp_recorded_binaries_read(struct xp_recorded_binaries **binaries, const char *directory, const json_t *manifest);
 void xp_recorded_binaries_free(struct xp_recorded_binaries *binaries);
 
@@ -51,7 +51,7 @@ struct xp_mapped_binary {
 	uint64_t inode;	       /* 0: unknown */
 };
 
-/* Returns the entry of the list, or NULL. */
+/* Returns the binary's entry in the list, or NULL. */
 const struct xp_recorded_binary *xp_recorded_binaries_find(const struct xp_recorded_binaries *binaries,
 							   const struct xp_mapped_binary *mapped);
 /*

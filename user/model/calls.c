@@ -16,9 +16,9 @@ struct reading {
 	struct xp_model *model;
 	const struct xp_model_source *source;
 	struct xp_log_visitor visitor;
-	uint64_t cycle_hz; /* of the first log: that of all times in the model until the end */
+	uint64_t cycle_hz; /* frequency of the first log, used for all times in the model until the end */
 	struct xp_log_functions functions;
-	uint32_t *locations; /* of the functions; XP_MODEL_NONE: not known yet */
+	uint32_t *locations; /* locations of the functions; XP_MODEL_NONE: not known yet */
 	size_t location_count, location_room;
 };
 
@@ -39,7 +39,7 @@ static int find_object(struct reading *reading, const struct xp_log_function *fu
 	return new.name &&new.path ? xp_model_object(model, &new, object) : -ENOMEM;
 }
 
-/* A function without a name is fn_<id>, which name_function() makes of the location's `jit`. */
+/* Finds the location of a function. Without a name, it is fn_<id>, which name_function() makes from `jit`. */
 static int find_location(struct reading *reading, const struct xp_log_function *function, uint32_t *location)
 {
 	struct xp_model *model = reading->model;
@@ -114,7 +114,7 @@ static int add_thread(void *arg, struct xp_walked_thread *thread)
 
 /* ---- calls ---- */
 
-/* A call's mark is its stack, its sum the cycles of the calls in it. */
+/* For each open call, `mark` is its stack, and `sum` the cycles of its callees. */
 
 static uint64_t in_window(const struct reading *reading, uint64_t tsc)
 {
@@ -129,8 +129,8 @@ static bool is_counted(const struct reading *reading, const struct xp_walked_cal
 }
 
 /*
- * end: when it ended, or a caller. With slots, the time in a call without its callees is taken to be spread evenly over
- * the call.
+ * Counts a call. end: when the call, or one of its callers, ended. With slots, assumes that the call's own time is
+ * spread evenly over the call.
  */
 static int count_call(struct reading *reading, const struct xp_walked_thread *thread, uint64_t cycles, uint64_t end)
 {
@@ -160,7 +160,9 @@ static uint64_t cycles_until(const struct reading *reading, const struct xp_walk
 	return end - XP_MIN(begin, end);
 }
 
-/* Its time belongs to nobody, that of its own calls is known. If it goes on in the next part, it has its time so far.
+/*
+ * Handles a call without an exit: its own time is unknown, that of its callees is known. If it continues in the next
+ * part, its time up to then counts.
  */
 static int abandon(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
 {
@@ -199,7 +201,7 @@ static int leave(void *arg, struct xp_walked_thread *thread, const struct xp_fdr
 
 	if (thread->depth > 1)
 		call[-1].sum += XP_MAX(cycles, call->sum);
-	/* All of a call that began in an earlier part. */
+	/* The whole duration of a call that began in an earlier part. */
 	all = call->tsc < reading->visitor.part_tsc ? record->tsc - XP_MIN(record->tsc, call->tsc) : cycles;
 	if (model->keep_durations && is_counted(reading, call))
 		err = xp_model_call(model, model->stacks[call->mark].location, all);
@@ -223,8 +225,8 @@ static int begin(void *arg, struct xp_file_view *view, struct xp_violation *viol
 }
 
 /*
- * From cycles to ns. What is rounded off counts for the next sample of the stack, so that the time of a stack is the
- * same however many samples it has.
+ * Converts cycles to ns. Adds the rounding error to the next sample of the stack, so the time of a stack does not
+ * depend on its number of samples.
  */
 static int scale(struct xp_model *model, uint64_t hz)
 {

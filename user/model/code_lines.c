@@ -9,7 +9,7 @@
 #include "base/util.h"
 
 struct xp_code_line_table {
-	struct xp_code_line *all; /* by address, then by order */
+	struct xp_code_line *all; /* sorted by address, then by order */
 	size_t count;
 };
 

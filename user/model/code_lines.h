@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lines of JIT functions by address. A debug record can have any number of lines in any order, and a recording can
- * have many samples in one function. So each record is read once, at the first lookup, into a sorted table.
+ * Finds the lines of JIT functions by address. A debug record can have any number of lines in any order, and a
+ * recording can have many samples in one function. So the first lookup reads each record once into a sorted table.
  */
 #ifndef XPROF_MODEL_CODE_LINES_H
 #define XPROF_MODEL_CODE_LINES_H
@@ -11,7 +11,7 @@
 
 struct xp_code_line {
 	uint64_t address;
-	uint32_t order; /* in the record */
+	uint32_t order; /* position in the record */
 	uint32_t line;
 	const char *file; /* in the record */
 };
@@ -21,7 +21,7 @@ struct xp_code_lines {
 	/* private */
 	struct xp_code_line_table *tables;
 	size_t count, room;
-	struct xp_u64_map by_record; /* by its address: the table's index */
+	struct xp_u64_map by_record; /* table index by the address of the record */
 };
 
 /*

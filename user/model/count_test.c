@@ -4,9 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define EXACT_MAX 1e7 /* samples: of more, the normal law differs in no digit that matters */
+#define EXACT_MAX 1e7 /* with more samples, use the normal distribution: its error is negligible */
 
-/* The first of two counts, given their sum: between min and max. */
+/* The distribution of the first of two counts with a given sum: between min and max. */
 struct law {
 	double min, max;
 	double (*log_of)(const struct law *law, double first);
@@ -17,7 +17,7 @@ struct law {
 	double totals[2]; /* hypergeometric */
 };
 
-/* lgamma() keeps the sign in a global. */
+/* lgamma() stores the sign in a global variable. */
 static double log_factorial(double n)
 {
 	int sign;
@@ -52,8 +52,8 @@ static double hypergeometric_ratio(const struct law *law, double first)
 }
 
 /*
- * The probability of first and all beyond it, away from the mean: the terms fall faster and faster, so that some
- * multiple of the standard deviation of them matters.
+ * Returns the probability of `first` and all values beyond it, away from the mean. The terms decrease ever faster, so
+ * only those within a multiple of the standard deviation matter.
  */
 static double tail(const struct law *law, double first, int step)
 {
@@ -126,7 +126,7 @@ double xp_count_test_level(struct xp_count_test *tests, size_t count, double lev
 
 	if (count)
 		qsort(tests, count, sizeof(*tests), compare_least);
-	/* The least divisor with no more tests than that which can reach the level that it gives. */
+	/* Finds the smallest divisor d such that at most d tests can reach the level that d gives. */
 	do {
 		divisor++;
 		while (able && !(tests[able - 1].least <= level / (double)divisor))

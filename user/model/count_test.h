@@ -23,15 +23,15 @@
 
 struct xp_count_test {
 	double p;
-	double least; /* the smallest p that this number of samples can have */
+	double least; /* smallest p that is possible with this number of samples */
 };
 
-/* exposures: the time of each recording over the time between its samples; above 0. */
+/* exposures: for each recording, its length divided by the time between samples; above 0. */
 struct xp_count_test xp_count_test_rates(const uint64_t counts[2], const double exposures[2]);
-/* totals: at least the counts. */
+/* totals: all samples of each recording, at least the counts. */
 struct xp_count_test xp_count_test_shares(const uint64_t counts[2], const uint64_t totals[2]);
 
-/* The p below which one of all tests is significant. tested: how many can be, or NULL. Sorts the tests. */
+/* Returns the p below which one of all tests is significant. tested: how many can be, or NULL. Sorts the tests. */
 double xp_count_test_level(struct xp_count_test *tests, size_t count, double level, size_t *tested);
 
 #endif

@@ -46,7 +46,7 @@ static void choose_depth(const struct cutting *cutting)
 		    cutting->depths[i] <= depth ? (uint32_t)i : cutting->kept[cutting->model->stacks[i].callers];
 }
 
-/* If only the innermost location exceeds the limit, there is nothing between it and the kept part. */
+/* If only the innermost location exceeds the limit, nothing is omitted between it and the kept part. */
 static bool is_cut(const struct cutting *cutting, uint32_t stack)
 {
 	return stack && cutting->depths[cutting->model->stacks[stack].callers] > cutting->cut->depth;
@@ -64,7 +64,7 @@ static int cut_stack(struct cutting *cutting, struct xp_model_sample *sample)
 	return err;
 }
 
-/* Joins equal calls in a row, which have no time, even if the model does not add up samples. */
+/* Joins equal calls in a row that have no time, even if the model does not add up samples. */
 static bool join(struct xp_model *model, const struct xp_model_sample *sample)
 {
 	struct xp_model_sample *last = model->sample_count ? &model->samples[model->sample_count - 1] : NULL;
@@ -89,7 +89,7 @@ static int add_sample(struct cutting *cutting, struct xp_model_sample sample)
 	return 0;
 }
 
-/* Adds up the samples of stacks that have become equal. */
+/* Adds up samples whose stacks have become equal. */
 static int cut_samples(struct cutting *cutting)
 {
 	struct xp_model *model = cutting->model;
@@ -122,7 +122,7 @@ int xp_model_cut_depth(struct xp_model *model, struct xp_model_cut *cut)
 	int err = cutting.depths && cutting.kept ? 0 : -ENOMEM;
 
 	*cut = (struct xp_model_cut){ 0 };
-	/* The cut stacks may exceed the limit of a full model: otherwise some of its samples would be missing. */
+	/* The cut stacks may exceed the limit of a full model; do not drop samples for that. */
 	model->stack_max = XP_MODEL_STACKS_MAX;
 	if (!err) {
 		count_depths(&cutting);

@@ -10,15 +10,15 @@
 #include "model/model.h"
 
 #define XP_MODEL_DEPTH_MAX 1024 /* functions of a written stack above "[deeper]" */
-#define XP_MODEL_DEPTH_MIN 128	/* cuts no stack of samples: the kernel's stacks have at most 127 frames */
+#define XP_MODEL_DEPTH_MIN 128	/* cuts no stack of samples: kernel stacks have at most 127 frames */
 #define XP_MODEL_WRITTEN_MAX                                                                                           \
 	(UINT64_C(64) << 20) /* frames of all samples: beyond, their depth is halved, down to the least */
 
 #define XP_MODEL_DEEPER "[deeper]"
 
 struct xp_model_cut {
-	uint32_t depth;	  /* that stacks keep */
-	uint64_t samples; /* or calls, whose stacks are deeper than that */
+	uint32_t depth;	  /* number of functions that stacks keep */
+	uint64_t samples; /* number of samples or calls with deeper stacks */
 };
 
 /* Call it last, after names are found and functions selected. Returns 0 or -ENOMEM. */

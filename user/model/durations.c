@@ -7,7 +7,7 @@
 
 #include "base/util.h"
 
-#define BITS 6 /* log2 of the buckets of a power of two */
+#define BITS 6 /* log2 of the number of buckets per power of two */
 _Static_assert(1u << BITS == XP_DURATIONS_BUCKETS, "buckets are chosen by bits");
 
 /*
@@ -19,7 +19,7 @@ _Static_assert(1u << BITS == XP_DURATIONS_BUCKETS, "buckets are chosen by bits")
 #define TABLE_BYTES (PAGES * sizeof(uint64_t *))
 #define VALUES_FIRST 4
 
-/* NULL: no room, or out of memory, which *err tells apart. */
+/* Returns NULL if there is no space, or out of memory: then sets *err. */
 static void *take(struct xp_durations_memory *memory, size_t bytes, int *err)
 {
 	void *taken = NULL;
@@ -57,7 +57,7 @@ static void free_values(struct xp_durations *durations, struct xp_durations_memo
 	durations->room = 0;
 }
 
-/* Percentiles of only a part of the durations would be wrong without a sign of it. */
+/* Discards all durations: percentiles of only some of them would be wrong, and nothing would show it. */
 static int lose(struct xp_durations *durations, struct xp_durations_memory *memory, int err)
 {
 	free_pages(durations, memory);
@@ -97,7 +97,7 @@ static int count(struct xp_durations *durations, struct xp_durations_memory *mem
 	return err;
 }
 
-/* From durations to buckets. `kept` of them are there. */
+/* Changes from exact durations to buckets. Adds the `kept` durations to them. */
 static int make_pages(struct xp_durations *durations, struct xp_durations_memory *memory, uint64_t kept)
 {
 	int err = 0;
@@ -133,7 +133,7 @@ static int keep_value(struct xp_durations *durations, struct xp_durations_memory
 	return 0;
 }
 
-/* Before it is counted. */
+/* Makes space for a duration before it is counted. */
 static int place(struct xp_durations *durations, struct xp_durations_memory *memory, uint64_t duration)
 {
 	unsigned int page = page_of(duration);
@@ -239,7 +239,7 @@ static uint64_t value_at(const struct xp_durations *durations, uint64_t rank)
 	return sorted[rank];
 }
 
-/* No percentile is above the slowest one, whose bucket may reach beyond it. */
+/* Returns the middle of a bucket, at most the longest duration: the last bucket may extend beyond it. */
 static uint64_t bucket_at(const struct xp_durations *durations, uint64_t rank)
 {
 	for (unsigned int page = 0; page < PAGES; page++) {

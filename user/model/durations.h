@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The durations of many calls in bounded memory: percentiles, and the slowest one.
+ * Durations of many calls in bounded memory: percentiles, and the longest duration.
  *
- * The first XP_DURATIONS_EXACT durations are kept as they are, and their percentiles are exact. More of them are
- * counted in buckets: each power of two has XP_DURATIONS_BUCKETS of the same width, and a percentile is the middle of
- * its bucket. That is the layout of an HDR histogram. It is at most XP_DURATIONS_ERROR away from the exact one, and
- * exact below 2 * XP_DURATIONS_BUCKETS. The number of durations and the slowest one are always exact. Two of these can
- * be merged in any order without a further error.
+ * The first XP_DURATIONS_EXACT durations are stored exactly, and so are their percentiles. More durations are counted
+ * in buckets: each power of two has XP_DURATIONS_BUCKETS of the same width, and a percentile is the middle of its
+ * bucket, as in an HDR histogram. Its relative error is at most XP_DURATIONS_ERROR; below 2 * XP_DURATIONS_BUCKETS it
+ * is exact. The number of durations and the longest one are always exact. Merging two structs, in any order, adds no
+ * error.
  *
- * Memory: up to 256 bytes while exact, then 512 bytes for each power of two that occurs, and 512 for their table: some
- * 4 KB for a function whose calls take between 1 us and 100 us. All durations with the same struct xp_durations_memory
- * share its limit; durations beyond the limit are not in the percentiles. The caller chooses the unit: cycles, or ns.
+ * Memory: up to 256 bytes while exact, then 512 bytes for each power of two that occurs, and 512 for their table: 4 KB
+ * for a function whose calls take between 1 us and 100 us. All durations with the same struct xp_durations_memory share
+ * its limit; beyond the limit, percentiles are unknown. The caller chooses the unit: cycles, or ns.
  */
 #ifndef XPROF_MODEL_DURATIONS_H
 #define XPROF_MODEL_DURATIONS_H
@@ -25,7 +25,7 @@
 
 #define XP_DURATIONS_BYTES_MAX ((size_t)64 << 20)
 
-/* The memory limit of all durations of a report. Zeroed except for max at first. */
+/* The memory limit of all durations of a report. Initially zeroed except for max. */
 struct xp_durations_memory {
 	size_t max;
 	size_t used;
@@ -35,19 +35,19 @@ struct xp_durations_memory {
 struct xp_durations {
 	uint64_t count;
 	uint64_t max;
-	uint64_t max_at;    /* when that call began, as the caller gave it; of equal ones the first one */
+	uint64_t max_at;    /* start of the longest call, as the caller gave it; of equal calls the first one */
 	uint32_t max_where; /* thread of the longest duration, or another number that the caller chooses */
 	bool lost;	    /* there was no space: percentiles are unknown */
 	/* private */
 	uint8_t room;	  /* of values */
-	uint64_t *values; /* the durations themselves, while there are few of them */
+	uint64_t *values; /* the durations, while they are exact */
 	uint64_t **pages; /* later: the buckets of each power of two; NULL: all 0 */
 };
 
-/* Adds a duration. Returns 0 or -ENOMEM; a lack of space is no error. */
+/* Adds a duration. Returns 0 or -ENOMEM; exceeding the limit is not an error. */
 int xp_durations_add(struct xp_durations *durations, struct xp_durations_memory *memory, uint64_t duration, uint64_t at,
 		     uint32_t where);
-/* Adds all durations of `other`, which does not change. Returns 0 or -ENOMEM. */
+/* Adds all durations of `other`, which stays unchanged. Returns 0 or -ENOMEM. */
 int xp_durations_merge(struct xp_durations *durations, struct xp_durations_memory *memory,
 		       const struct xp_durations *other);
 /* Like xp_durations_merge(), and empties `other`. Takes over the memory of `other` if `durations` is empty. */
@@ -55,12 +55,12 @@ int xp_durations_take(struct xp_durations *durations, struct xp_durations_memory
 /* Releases the memory and makes it empty. */
 void xp_durations_free(struct xp_durations *durations, struct xp_durations_memory *memory);
 
-/* Whether percentiles are exact, not only within XP_DURATIONS_ERROR. */
+/* Returns whether percentiles are exact, not only within XP_DURATIONS_ERROR. */
 bool xp_durations_is_exact(const struct xp_durations *durations);
 
 /*
- * The duration that this share of all durations is below, in thousandths: 500 is the median. Of n durations it is the
- * one at floor(n * share) in their order from 0, as in `llvm-xray account`. 0 if there are none, or `lost` is set.
+ * Returns the percentile in thousandths: 500 is the median. Of n sorted durations, it is the one at index floor(n *
+ * share), as in `llvm-xray account`. 0 if there are none, or `lost` is set.
  */
 uint64_t xp_durations_percentile(const struct xp_durations *durations, unsigned int thousandths);
 

@@ -21,7 +21,7 @@ struct image {
 	uint64_t pid;
 	uint64_t image;
 	const char *comm, *cgroup; /* NULL: unknown */
-	uint64_t since_tsc;	   /* of its first sample or wait; 0: none */
+	uint64_t since_tsc;	   /* time of its first sample or wait; 0: none */
 };
 
 struct xp_facts {
@@ -29,8 +29,8 @@ struct xp_facts {
 	struct xp_facts_summary summary;
 	struct image *images;
 	size_t image_count, image_room;
-	struct xp_u64_map by_image; /* by pid and number: index of what may be the image */
-	struct xp_u64_map threads;  /* by index of the image and tid: the thread's entry */
+	struct xp_u64_map by_image; /* by PID and number: index of an image, to be compared */
+	struct xp_u64_map threads;  /* by index of the image and TID: entry of the thread */
 };
 
 static uint64_t image_key(uint64_t pid, uint64_t image)
@@ -84,7 +84,7 @@ static int index_image(struct xp_facts *facts, const json_t *entry)
 
 	if (!image)
 		return -ENOMEM;
-	/* Those of profiles come first. The name of a process may be the one of its next program. */
+	/* The name from a profile has priority. The name of a process may be that of its next program. */
 	image->comm = image->comm ? image->comm : comm;
 	image->cgroup = cgroup ? cgroup : image->cgroup;
 	image->since_tsc = xp_manifest_number(entry, "since_tsc") ?: image->since_tsc;

@@ -5,7 +5,7 @@
 
 #include "base/array.h"
 
-/* A semicolon separates frames. */
+/* Semicolons separate frames, so a name must not contain one. */
 static void put_name(FILE *out, const char *name)
 {
 	for (; *name; name++)

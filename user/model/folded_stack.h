@@ -20,7 +20,7 @@ struct xp_folded {
 	size_t path_room;
 };
 
-/* Writes the stack of a node, without what follows it. Returns 0 or -ENOMEM. */
+/* Writes the stack of a node, without its value. Returns 0 or -ENOMEM. */
 int xp_folded_put(struct xp_folded *folded, uint32_t node);
 void xp_folded_free(struct xp_folded *folded);
 

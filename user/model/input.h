@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Opens what the command line names, and makes models of it: a recording's directory, or one of its files. */
+/* Opens a directory or file of a recording that the command line names, and makes models of it. */
 #ifndef XPROF_MODEL_INPUT_H
 #define XPROF_MODEL_INPUT_H
 
@@ -20,7 +20,7 @@ struct xp_model_input {
 	bool broken;		      /* a part of it cannot be read, which was reported */
 };
 
-/* *input: zeroed. Returns as xp_recorded_add(). Close it also after an error. */
+/* *input: zeroed. Returns like xp_recorded_add(). Close it also after an error. */
 int xp_model_input_open(struct xp_model_input *input, const char *path);
 /* The same for a recording of several parts, which becomes one. Sets the times of *select. */
 int xp_model_input_open_parts(struct xp_model_input *input, struct xp_part_list *parts, struct xp_select *select);
@@ -35,19 +35,19 @@ struct xp_model_source xp_model_input_source(const struct xp_model_input *input)
 enum xp_model_keep {
 	XP_MODEL_KEEP_SUMS,  /* and lines */
 	XP_MODEL_KEEP_TIMES, /* and lines */
-	XP_MODEL_KEEP_SLOTS, /* and lines: sums in each of XP_MODEL_SLOTS parts of the recording, if its length is known
-			      */
+	XP_MODEL_KEEP_SLOTS, /* also lines, and sums in each of XP_MODEL_SLOTS parts of the recording, if its length is
+				known */
 	XP_MODEL_KEEP_FUNCTIONS, /* no lines */
 	XP_MODEL_KEEP_DURATIONS, /* no lines */
 };
 
 /*
- * Makes a model of samples, calls or waits, named and of a bounded depth. Warns of what is left out. The caller frees
- * the model, also after an error. Returns as xp_model_read_samples().
+ * Makes a model of samples, calls or waits, with names and a bounded depth. Warns about omitted data. The caller frees
+ * the model, also after an error. Returns like xp_model_read_samples().
  */
 int xp_model_input_read(struct xp_model *model, struct xp_model_input *input, const struct xp_model_source *source,
 			enum xp_model_kind kind, enum xp_model_keep keep);
-/* Bounds the depth of a model whose samples were made of its waits, and warns likewise. Returns 0 or -ENOMEM. */
+/* Bounds the depth of a model whose waits have become samples, and warns about omitted data. Returns 0 or -ENOMEM. */
 int xp_model_input_bound(struct xp_model *model);
 
 #endif

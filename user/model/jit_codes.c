@@ -20,7 +20,7 @@ struct xp_jit_code {
 	const uint8_t *lines; /* its debug record; NULL: none */
 };
 
-/* A dump while it is read. */
+/* A dump that is being read. */
 struct reading {
 	struct xp_jit_codes *codes;
 	struct xp_perf_track *track;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The functions in the jitdumps of a recording: where they were, from when on, their names and lines. */
+/* The functions in the jitdumps of a recording: addresses, times, names and lines. */
 #ifndef XPROF_MODEL_JIT_CODES_H
 #define XPROF_MODEL_JIT_CODES_H
 
@@ -23,14 +23,14 @@ struct xp_jit_codes {
 
 /*
  * Reads all jit-NUMBER.dump of a directory and adds their functions to the tracks of their processes. conversion: of
- * the TSC times, as in the perf.data; NULL: dumps with such times are ignored. *broken: one is malformed; that is
- * reported and what precedes it counts. Returns 0 or -ENOMEM.
+ * TSC times, from the perf.data; NULL: ignores dumps with such times. *broken: a dump is malformed; this reports it and
+ * uses the records before the error. Returns 0 or -ENOMEM.
  */
 int xp_jit_codes_read(struct xp_jit_codes *codes, const char *directory, struct xp_perf_tracks *tracks,
 		      const struct xp_perfdata_conversion *conversion, bool *broken);
 void xp_jit_codes_free(struct xp_jit_codes *codes);
 
-/* For struct xp_model_jit_names: arg is the struct xp_jit_codes, location->jit a span's index. */
+/* For struct xp_model_jit_names: arg is the struct xp_jit_codes, location->jit the index of a span. */
 int xp_jit_codes_name(void *arg, struct xp_model *model, const struct xp_model_location *location,
 		      struct xp_source_frame *frame);
 

@@ -7,7 +7,7 @@
 
 #define PIECE_BYTES 256
 
-/* Line separators end a line in older JavaScript. */
+/* In older JavaScript, these separators end a line. */
 static size_t separator_bytes(const char *at)
 {
 	return memcmp(at, "\xe2\x80", 2) == 0 && (at[2] == '\xa8' || at[2] == '\xa9') ? 3 : 0;

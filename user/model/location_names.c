@@ -9,7 +9,7 @@
 #include "base/array.h"
 #include "base/util.h"
 
-/* Requests the name of a location. *place: XP_MODEL_NONE if it gets none. */
+/* Requests the name of a location. *place: XP_MODEL_NONE if it has none. */
 static int want_name(struct xp_model *model, size_t index, uint32_t *place)
 {
 	const struct xp_model_location *location = &model->locations[index];
@@ -23,7 +23,7 @@ static int want_name(struct xp_model *model, size_t index, uint32_t *place)
 	return err == -E2BIG ? 0 : err;
 }
 
-/* Like the name that `xprof report` gives to code without a symbol. */
+/* Returns the name of code without a symbol, as in `xprof report`. */
 static const char *place_name(struct xp_model *model, const struct xp_model_location *location)
 {
 	const char *object = model->objects[location->object].name, *path = model->objects[location->object].path;
@@ -80,7 +80,7 @@ static int name_location(struct xp_model *model, size_t index, uint32_t place, c
 			frames = known->frames;
 			count = known->frame_count;
 		}
-		/* Sleds are those of whole functions. A call of another function may be inlined where one begins. */
+		/* Sleds are those of whole functions: ignore calls that are inlined at the start of a function. */
 		if (model->kind == XP_MODEL_CALLS) {
 			frames += count - 1;
 			count = 1;

@@ -55,7 +55,7 @@ static bool is_side_elf(const char *path)
 	return xp_file_ends_with(path, SIDE_ELF_SUFFIX);
 }
 
-/* A link may be named otherwise. */
+/* Compares inodes: a link may have another name. */
 static int find_given(struct xp_log_functions *functions, uint32_t *file, bool *is_side,
 		      const struct xp_elf_functions **list)
 {
@@ -164,7 +164,7 @@ static int begin_log(struct xp_log_functions *functions, size_t index)
 
 /* ---- functions ---- */
 
-/* Sets the place of a function in a file. A function beyond the symbolizer's limit has none. */
+/* Sets the place of a function in the symbolizer. Functions beyond the symbolizer's limit have no place. */
 static int set_place(const struct xp_log_functions *functions, uint32_t file, uint64_t vaddr,
 		     struct xp_log_function *function)
 {
@@ -288,7 +288,7 @@ int xp_log_functions_find(struct xp_log_functions *functions, size_t process, ui
 
 /* ---- names ---- */
 
-/* Inlined functions have no sleds: the outermost frame at a sled is its function. */
+/* The function of a sled is the outermost frame: inlined functions have no sleds. */
 static int name_function(struct xp_log_functions *functions, struct xp_log_function *function)
 {
 	const struct xp_place *place =

@@ -12,23 +12,23 @@
 #include "base/u64_map.h"
 #include "base/util.h"
 
-#define LEFT_MAX 4096		/* most calls that one exit can find without exits */
+#define LEFT_MAX 4096		/* maximum number of calls without exits that one exit can end */
 #define TAILS_PER_S 100000	/* a jump and the entry that follows it are at most 10 us apart */
-#define TAILS_MAX 256		/* most calls that jump to one another; more are in no program's log */
-#define OPEN_FIRST (256u << 10) /* with this room, that of threads without open calls is taken back */
+#define TAILS_MAX 256		/* maximum number of calls that jump to one another; no program's log has more */
+#define OPEN_FIRST (256u << 10) /* with this capacity in use, capacity of threads without open calls is released */
 
 struct walk {
 	struct xp_log_visitor *visitor;
-	struct xp_u64_map by_id; /* of threads, by PID and TID */
+	struct xp_u64_map by_id; /* thread by PID and TID */
 	struct xp_walked_thread *threads;
 	size_t count, room;
-	size_t open;	     /* capacity of all threads */
+	size_t open;	     /* capacity of the open calls of all threads */
 	size_t open_max;     /* for now */
-	bool took_back;	     /* and that gained little */
-	uint64_t last_key;   /* of the thread of the record before, */
+	bool took_back;	     /* the last release gained little */
+	uint64_t last_key;   /* thread of the previous record, */
 	uint32_t last_index; /* and its index plus one; 0: none */
 	size_t entered;	     /* index plus one of the thread whose arguments may follow; 0: none */
-	uint32_t function;   /* of the current record; XP_MODEL_NONE: none */
+	uint32_t function;   /* function of the current record; XP_MODEL_NONE: none */
 };
 
 /* ---- records ---- */
@@ -40,7 +40,7 @@ struct cursor {
 	uint64_t release; /* offset at which the next window of the file is released */
 };
 
-/* The caller calls end_reading(), also after an error. Returns 0, or -EBADMSG with *violation set. */
+/* Starts to read a log. Call end_reading() also after an error. Returns 0, or -EBADMSG with *violation set. */
 static int begin_reading(struct cursor *cursor, struct xp_file_view *view, struct xp_violation *violation)
 {
 	cursor->view = view;
@@ -49,7 +49,7 @@ static int begin_reading(struct cursor *cursor, struct xp_file_view *view, struc
 	return xp_fdr_reader_init(&cursor->reader, view->bytes, view->size, violation);
 }
 
-/* Returns what xp_fdr_reader_next() returns. */
+/* Returns the result of xp_fdr_reader_next(). */
 static int read_next(struct cursor *cursor, struct xp_fdr_record *record, struct xp_violation *violation)
 {
 	int more = xp_fdr_reader_next(&cursor->reader, record, violation);
@@ -84,7 +84,7 @@ int xp_log_find_functions(struct xp_log_functions *functions, size_t process, st
 	return err == -E2BIG ? 0 : err;
 }
 
-/* The first call or return of a log; UINT64_MAX: none. */
+/* Returns the time of the first call or return of a log; UINT64_MAX: none. */
 static uint64_t first_tsc(struct xp_file_view *view)
 {
 	struct xp_violation violation;
@@ -120,7 +120,7 @@ static int add_thread(struct walk *walk, uint64_t key, const struct xp_fdr_recor
 	return err;
 }
 
-/* *thread: NULL if there are too many. */
+/* *thread: NULL beyond the limit. */
 static int find_thread(struct walk *walk, const struct xp_fdr_record *record, struct xp_walked_thread **thread)
 {
 	uint64_t key = (uint64_t)(uint32_t)record->pid << 32 | (uint32_t)record->tid;
@@ -142,7 +142,7 @@ static int find_thread(struct walk *walk, const struct xp_fdr_record *record, st
 	return 0;
 }
 
-/* Takes the room of threads without open calls, of which many may have ended. Returns whether there is enough then. */
+/* Releases capacity of threads without open calls. Returns whether there is enough capacity then. */
 static bool take_back(struct walk *walk, size_t more)
 {
 	size_t before = walk->open;
@@ -206,7 +206,7 @@ static int abandon(struct walk *walk, struct xp_walked_thread *thread, const str
 	return count_refused(walk, err);
 }
 
-/* And the calls that have jumped to it. */
+/* Also ends the calls that have jumped to it. */
 static int end_innermost(struct walk *walk, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
 {
 	struct xp_log_visitor *visitor = walk->visitor;
@@ -219,7 +219,7 @@ static int end_innermost(struct walk *walk, struct xp_walked_thread *thread, con
 	return err;
 }
 
-/* A recursion is taken for a new call: a caller that calls the function once more has the same records. */
+/* Returns whether a call jumps to the next entry. A recursion is assumed to be a new call: both look the same. */
 static bool jumps_to(const struct walk *walk, const struct xp_walked_thread *thread, const struct xp_fdr_record *record)
 {
 	if ((record->kind != XP_FDR_ENTER && record->kind != XP_FDR_ENTER_ARGS) ||
@@ -231,7 +231,7 @@ static bool jumps_to(const struct walk *walk, const struct xp_walked_thread *thr
 	return true;
 }
 
-/* The record after a tail exit; NULL: the log ends. */
+/* Handles the record after a tail exit; NULL: the log ends. */
 static int end_tail(struct walk *walk, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
 {
 	const struct xp_fdr_record end = { .kind = XP_FDR_TAIL_EXIT, .tsc = thread->tail_tsc };
@@ -341,7 +341,7 @@ bool xp_log_same_clock(uint64_t hz, uint64_t other_hz)
 	return difference <= hz / XP_LOG_CLOCK_ERROR;
 }
 
-/* What the manifest says about the recording of this log. */
+/* Returns what the manifest contains about the recording of this log. */
 static struct xp_facts_summary summary_of(const struct xp_log_visitor *visitor)
 {
 	const struct xp_recorded *recorded = visitor->source ? visitor->source->recorded : NULL;
@@ -351,7 +351,7 @@ static struct xp_facts_summary summary_of(const struct xp_log_visitor *visitor)
 	return facts ? *xp_facts_summary(facts) : (struct xp_facts_summary){ 0 };
 }
 
-/* The manifest has the last estimate of the frequency, a log the one of its beginning. */
+/* The manifest has the last estimate of the frequency, a log the first. */
 static uint64_t best_hz(const struct xp_log_visitor *visitor, uint64_t log_hz)
 {
 	uint64_t hz = summary_of(visitor).tsc_hz;
@@ -409,7 +409,7 @@ int xp_log_walk_view(struct xp_log_visitor *visitor, struct xp_file_view *view, 
 	return err;
 }
 
-/* Where no manifest tells when the recording began, the selected times count from the first record of all logs. */
+/* If no manifest has the start of the recording, selected times count from the first record of all logs. */
 static uint64_t start_of(const struct xp_model_source *source)
 {
 	uint64_t start_tsc = xp_facts_summary(source->facts)->start_tsc, first = UINT64_MAX;
@@ -420,7 +420,7 @@ static uint64_t start_of(const struct xp_model_source *source)
 	for (size_t i = 0; i < source->recorded->process_count; i++) {
 		const char *path = source->recorded->processes[i].log;
 
-		/* Reading it shows what is wrong with it. */
+		/* Skip unreadable logs here: reading them later reports the error. */
 		if (!path || xp_file_view_open(&view, AT_FDCWD, path))
 			continue;
 		first = XP_MIN(first, first_tsc(&view));

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reads the calls in FDR logs: matches entries with exits as in `llvm-xray account`. If an outer call ends, the calls
- * inside it have no exit. An exit without an entry belongs to a call that began before the log.
- *
- * Memory: a window of the log, 88 bytes for each thread and 24 for each open call, up to the limits below. Calls beyond
- * the limits are dropped, counted and reported.
+ * Reads the calls in FDR logs: matches entries with exits, as `llvm-xray account` does. If an outer call ends, the
+ * calls inside it have no exit. An exit without an entry belongs to a call that began before the log. Memory: a window
+ * of the log, 88 bytes for each thread and 24 for each open call, up to the limits below. Calls beyond the limits are
+ * dropped, counted and reported.
  */
 #ifndef XPROF_MODEL_LOG_WALK_H
 #define XPROF_MODEL_LOG_WALK_H
@@ -17,55 +16,57 @@
 #include "format/fdr_reader.h"
 #include "model/log_functions.h"
 
-#define XP_LOG_WALK_OPEN_MAX (2u << 20)	     /* open calls of all threads of a log: 48 MiB */
-#define XP_LOG_WALK_THREADS_MAX (512u << 10) /* with their table: 44 MiB */
+#define XP_LOG_WALK_OPEN_MAX (2u << 20)	     /* limit of the open calls of all threads of a log: 48 MiB */
+#define XP_LOG_WALK_THREADS_MAX (512u << 10) /* limit of threads, with their table: 44 MiB */
 
-/* Finds the functions of a process's log, up to the first malformed record. Returns 0 or -ENOMEM. */
+/* Finds the functions in the log of a process, up to the first malformed record. Returns 0 or -ENOMEM. */
 int xp_log_find_functions(struct xp_log_functions *functions, size_t process, struct xp_file_view *view);
 
 struct xp_walked_call {
 	uint32_t function : 31; /* index in visitor->functions */
 	uint32_t is_tail : 1;	/* it jumped to the call inside it, and ends with that call */
-	uint32_t mark;		/* for the visitor; 0 at first */
+	uint32_t mark;		/* for the visitor; initially 0 */
 	uint64_t tsc;
-	uint64_t sum; /* for the visitor; 0 at first */
+	uint64_t sum; /* for the visitor; initially 0 */
 };
 
 struct xp_walked_thread {
 	uint32_t pid, tid;
-	bool is_left_out;  /* set by the visitor: its records are skipped */
-	bool has_records;  /* before the current one */
+	bool is_left_out;  /* set by the visitor: skip the records of the thread */
+	bool has_records;  /* the thread has records before the current one */
 	uint64_t tail_tsc; /* when the innermost call ended with a jump; 0: it did not, or tails are not followed */
-	uint32_t number;   /* for the visitor; 0 at first */
-	void *own;	   /* for the visitor, which defines free_own(); NULL at first */
+	uint32_t number;   /* for the visitor; initially 0 */
+	void *own;	   /* for the visitor, which defines free_own(); initially NULL */
 	/* The open calls, the innermost last. */
 	struct xp_walked_call *calls;
 	size_t depth, room;
 };
 
 /*
- * The functions that are called for each log. Each may be NULL. An error ends the walk, except -E2BIG: the visitor has
- * no space for the thread or the call, which is then dropped.
+ * Functions that are called for each log. Each may be NULL. An error ends the walk, except -E2BIG: the visitor has no
+ * space for the thread or the call, which is then dropped.
  */
 struct xp_log_visitor {
 	/*
 	 * Returns whether the innermost call, which ends with a jump to another function, continues until that function
-	 * returns. NULL: no call does. The other function has sleds if its entry is the thread's next record, within
-	 * 10 us. Otherwise that entry may be another call of the caller.
+	 * returns. NULL: no call continues. The other function has sleds if its entry is the thread's next record,
+	 * within 10 us. Otherwise that entry may be another call of the caller.
 	 */
 	bool (*follows_tail)(void *arg, const struct xp_walked_thread *thread);
-	/* Before the first record. -EBADMSG with *violation set: this is not a log. Then end() is called, too. */
+	/*
+	 * Called before the first record. -EBADMSG with *violation set: this is not a log. Then end() is called, too.
+	 */
 	int (*begin)(void *arg, struct xp_file_view *view, struct xp_violation *violation);
 	/*
-	 * Each call, each return and, if event() is defined, each event, before the other functions. function: its
-	 * index; XP_MODEL_NONE: there is no space for the function, or it is an event.
+	 * Called before the other functions for each call, each return and, if event() is defined, each event.
+	 * function: index; XP_MODEL_NONE: there is no space for the function, or the record is an event.
 	 */
 	int (*record)(void *arg, const struct xp_fdr_record *record, uint32_t function);
-	/* The first record of a thread. */
+	/* Called at the first record of a thread. */
 	int (*add_thread)(void *arg, struct xp_walked_thread *thread);
-	/* The entry and the exit of the thread's innermost call. */
+	/* Called at the entry and at the exit of the thread's innermost call. */
 	int (*enter)(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record);
-	/* An argument of the last entry. */
+	/* Called for an argument of the last entry. */
 	int (*argument)(void *arg, struct xp_walked_thread *thread, uint64_t value);
 	int (*leave)(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record);
 	/* The innermost call has no exit. record: the exit of one of its callers; NULL: the end of the log. */
@@ -73,20 +74,20 @@ struct xp_log_visitor {
 	int (*event)(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record);
 	void (*end)(void *arg);
 	void (*free_own)(void *own);
-	/* Returns whether the log of this process of the recording is read. NULL: all logs are read. */
+	/* Returns whether to read the log of this process of the recording. NULL: all logs are read. */
 	bool (*wants)(void *arg, size_t process);
 	void *arg;
 	struct xp_log_functions *functions; /* NULL: indexes are the log's IDs */
 	bool counts_all;		    /* record() also counts calls that are dropped */
 
-	/* The log: set before begin(). */
-	size_t process; /* of the recording */
+	/* The current log, set before begin(): */
+	size_t process; /* index of the process in the recording */
 	uint64_t hz;
 	uint64_t from_tsc, to_tsc; /* the selected times */
-	uint64_t last_tsc;	   /* the latest record so far */
+	uint64_t last_tsc;	   /* time of the latest record so far */
 	/*
-	 * The start and the end of a part of a recording; 0: not a part. Calls may have begun before the start. Calls
-	 * without an exit continue after the end, and count in the next part.
+	 * Start and end of a part of a recording; 0: not a part. Calls may have begun before the start. Calls without
+	 * an exit continue after the end, and count in the next part.
 	 */
 	uint64_t part_tsc, goes_on_tsc;
 	/* All logs. */
@@ -98,8 +99,8 @@ struct xp_log_visitor {
 };
 
 /*
- * Returns whether logs with these frequencies can be of one clock. The first estimate of a frequency takes 20 ms, with
- * errors of at most 1 us at both ends where the machine is busy: 100 ppm.
+ * Returns whether logs with these frequencies may have the same clock. The first estimate of a frequency takes 20 ms,
+ * with an error of up to 1 us at both ends on a busy machine: 100 ppm.
  */
 #define XP_LOG_CLOCK_ERROR 10000
 bool xp_log_same_clock(uint64_t hz, uint64_t other_hz);
@@ -113,8 +114,8 @@ int xp_log_walk(struct xp_log_visitor *visitor, const struct xp_model_source *so
 /* The same for all directories of source->recorded, one after the other: visitor->source is that of the part. */
 int xp_log_walk_parts(struct xp_log_visitor *visitor, const struct xp_model_source *source, bool *broken);
 /*
- * Whether a call that began then is selected. A call that an earlier part began counts where this part begins: so each
- * call counts in one of several times that follow each other.
+ * Returns whether a call that began then is selected. A call that began in an earlier part counts from the start of
+ * this part: so of several adjacent time spans, each call counts in only one.
  */
 static inline bool xp_log_walk_selects(const struct xp_log_visitor *visitor, uint64_t begin_tsc)
 {

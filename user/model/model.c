@@ -88,7 +88,7 @@ int xp_model_function(struct xp_model *model, const struct xp_model_function *fu
 
 	if (err || model->functions[*index].shown)
 		return err;
-	/* Only mangled names have anything to shorten. */
+	/* Only mangled names can be shortened. */
 	if (!model->full_names && function->name != function->symbol) {
 		xp_short_name(shown, sizeof(shown), function->name);
 		model->functions[*index].shown = xp_model_text(model, shown);
@@ -139,7 +139,7 @@ int xp_model_sample_over(struct xp_model *model, const struct xp_model_sample *s
 
 	part.values[0] = 0;
 	for (uint64_t at = begin_ns; !err && model->slot_ns && at / model->slot_ns < end_ns / model->slot_ns;) {
-		/* A file may claim waits of centuries. */
+		/* A file may contain waits of centuries. */
 		if (model->slot_parts++ == SLOT_PARTS_MAX) {
 			model->slot_ns = 0;
 			break;

@@ -43,11 +43,11 @@
 #define XP_MODEL_WAITS_MAX (4u << 20)
 #define XP_MODEL_HITS_MAX (1u << 20)
 #define XP_MODEL_THREADS_MAX (4u << 20)
-#define XP_MODEL_SLOTTED_MAX (2u << 20) /* with more samples or waits than this, slot_ns becomes 0 */
+#define XP_MODEL_SLOTTED_MAX (2u << 20) /* with more samples or waits, slot_ns becomes 0 */
 
 enum xp_model_kind { XP_MODEL_SAMPLES, XP_MODEL_CALLS, XP_MODEL_WAITS };
 
-/* "samples", "calls" or "waits". */
+/* Returns "samples", "calls" or "waits". */
 const char *xp_model_kind_name(enum xp_model_kind kind);
 
 enum xp_code_kind {
@@ -61,7 +61,7 @@ enum xp_code_kind {
 	XP_CODE_KINDS,
 };
 
-/* A program image: what one process ran from exec to exec. */
+/* A program image: what one process ran from one exec to the next. */
 struct xp_model_process {
 	uint64_t pid;	/* 0: unknown, or all kernel threads together */
 	uint32_t image; /* 1, increased by each exec in the recording */
@@ -77,16 +77,16 @@ struct xp_model_thread {
 	const char *name; /* clean: its last comm; "": unknown */
 };
 
-/* A file or another thing that code is in. */
+/* A file, or other place, that contains code. */
 struct xp_model_object {
-	const char *path; /* clean: where it was in the recorded process, or a name such as "[kernel]" */
+	const char *path; /* clean: path in the recorded process, or a name such as "[kernel]" */
 	uint32_t file;	  /* number in the symbolizer; XP_MODEL_NONE: none */
 	enum xp_code_kind kind;
 	/* not identity */
 	const char *name; /* clean, for display: as in the tables of `xprof report`, such as "libc.so.6" or "kernel" */
 	uint8_t build_id[64];
 	size_t build_id_bytes;			 /* 0: unknown */
-	const struct xp_recorded_binary *binary; /* NULL: not in the list of a recording */
+	const struct xp_recorded_binary *binary; /* NULL: not in the recording's list */
 };
 
 #define XP_MODEL_NONE UINT32_MAX
@@ -94,33 +94,33 @@ struct xp_model_object {
 
 struct xp_model_function {
 	const char *name;   /* clean: demangled; object+0xaddress for code without a name */
-	const char *symbol; /* clean: as in the file (mangled); the name if there is no other */
+	const char *symbol; /* clean: name in the file (mangled); same as name if there is no other */
 	const char *file;   /* clean: source file; NULL: unknown */
 	uint32_t object;
 	/* not identity */
 	const char *shown; /* clean: the name, shortened by xp_short_name() unless full_names is set */
 	enum xp_code_kind kind;
-	bool has_name; /* name is not made of the address */
+	bool has_name; /* false: the name is an address */
 };
 
-/* A function at a location, or one that is inlined there. */
+/* A function at a location, or a function inlined there. */
 struct xp_model_frame {
 	uint32_t function;
 	uint32_t line; /* 0: unknown */
 };
 
-/* An instruction. All but a sampled one are within the call instruction. */
+/* An instruction: the sampled one, or any byte of a call instruction. */
 struct xp_model_location {
-	uint64_t address; /* as linked; of JIT functions and unknown code: in memory */
+	uint64_t address; /* address as linked; of JIT functions and unknown code: in memory */
 	uint32_t object;
 	uint32_t jit; /* number of its JIT function in the source; XP_MODEL_NONE: not JIT */
 	/* not identity */
-	/* Its frames are frames[first_frame...], the innermost first; the last one is not inlined. Set by naming. */
+	/* Set by naming: its frames are frames[first_frame...], the innermost first; the last one is not inlined. */
 	uint32_t first_frame;
 	uint32_t frame_count; /* at least 1 after naming */
 };
 
-/* The stack of a location and its callers. Its callers' index is lower. */
+/* The stack of a location and its callers. The callers have a lower index. */
 struct xp_model_stack {
 	uint32_t callers; /* 0: none */
 	uint32_t location;
@@ -137,8 +137,8 @@ struct xp_model_sample {
 };
 
 /*
- * A wait (format/wait_record.h): blocked at first, then runnable. Unless keep_times is set, waits of a thread with the
- * same stack, CPU, state and waker are one element, if they begin in one slot and end in one.
+ * A wait (format/wait_record.h): first blocked, then runnable. Unless keep_times is set, waits with the same thread,
+ * stack, CPU, state, waker and slots are one element.
  */
 struct xp_model_wait {
 	uint32_t thread;
@@ -154,9 +154,9 @@ struct xp_model_wait {
 	uint32_t variable;	/* location of the data at that address; XP_MODEL_NONE: unknown */
 	int32_t syscall;
 	uint32_t chance;
-	/* Of the longest one, since the start of the recording. */
+	/* Of the longest wait, since the start of the recording. */
 	uint64_t begin_ns, end_ns, runnable_ns;
-	/* Of all. The last three are those of all waits that these represent. */
+	/* Of all waits. The last three members are scaled by the weights. */
 	uint64_t recorded;
 	double count;
 	uint64_t total_ns, total_runnable_ns;
@@ -195,16 +195,16 @@ struct xp_model {
 	bool keep_waits;     /* always if kind is XP_MODEL_WAITS, which has no samples until xp_waits_as_samples() */
 	bool keep_hits;	     /* of USDT probes */
 	bool keep_durations; /* of calls */
-	bool name_locks;     /* by the variables at their addresses */
-	bool only_jit_names; /* other code gets no names, and no binary is opened for them */
-	bool full_names;     /* names are shown as they are, not shortened by xp_short_name() */
+	bool name_locks;     /* name locks by the variables at their addresses */
+	bool only_jit_names; /* other code gets no names, and no binary is opened */
+	bool full_names;     /* show full names, not shortened by xp_short_name() */
 	bool has_threads;    /* the source distinguishes threads */
 	bool has_cpus;	     /* and CPUs */
 	uint64_t period_ns;  /* of samples; 0: unknown */
 	uint64_t start_ns;   /* of the recording: CLOCK_REALTIME; 0: unknown */
 	uint64_t length_ns;  /* of the recording; 0: unknown */
 	const char *comment; /* the version and the command that recorded; NULL: unknown */
-	uint64_t dropped;    /* samples or calls beyond a limit */
+	uint64_t dropped;    /* number of samples or calls beyond a limit */
 	uint64_t dropped_waits;
 	uint64_t dropped_hits;
 	size_t stack_max; /* at most XP_MODEL_STACKS_MAX; set before stacks are added */
@@ -238,10 +238,10 @@ struct xp_model {
 	struct xp_durations_memory durations_memory;
 	uint64_t cycle_hz; /* 0: unknown */
 
-	struct xp_symbolizer *symbolizer; /* owns all texts */
+	struct xp_symbolizer *symbolizer; /* owns all strings */
 
 	/* private */
-	uint64_t totals[2];  /* of the samples that were added */
+	uint64_t totals[2];  /* sums of the added samples */
 	uint64_t slot_parts; /* number of slots over which values were spread */
 	size_t wait_room, hit_room, process_room, thread_room, object_room, location_room, stack_room, function_room,
 	    frame_room, sample_room, call_time_room;
@@ -255,38 +255,35 @@ struct xp_model {
 int xp_model_init(struct xp_model *model, enum xp_model_kind kind, enum xp_name_detail detail);
 void xp_model_free(struct xp_model *model);
 
-/* The only copy of this text, cleaned, which lives as long as the model. NULL: out of memory. */
+/* Returns the only copy of this string, cleaned; valid as long as the model. NULL: out of memory. */
 const char *xp_model_text(struct xp_model *model, const char *text);
 
-/* Sets the cgroup of a process that is to be added; path NULL: unknown. Returns 0 or -ENOMEM. */
+/* Sets the cgroup of a process before the process is added; path NULL: unknown. Returns 0 or -ENOMEM. */
 int xp_model_cgroup(struct xp_model *model, const char *path, struct xp_model_process *process);
 
 /*
- * These functions find an element or add it. Two elements are the same if the members above the comment "not identity"
- * in their struct are equal. All texts must come from xp_model_text().
+ * These functions find or add an element. Two elements are the same if the members above the comment "not identity" in
+ * their struct are equal. All strings must come from xp_model_text().
  */
 int xp_model_process(struct xp_model *model, const struct xp_model_process *process, uint32_t *index);
 int xp_model_thread(struct xp_model *model, const struct xp_model_thread *thread, uint32_t *index);
 int xp_model_object(struct xp_model *model, const struct xp_model_object *object, uint32_t *index);
-/* Like xp_model_object(), for code in no file; the texts may be any. */
+/* Like xp_model_object(), for code that is in no file. Accepts any strings. */
 int xp_model_object_named(struct xp_model *model, const char *name, const char *path, enum xp_code_kind kind,
 			  uint32_t *index);
 int xp_model_location(struct xp_model *model, uint32_t object, uint64_t address, uint32_t jit, uint32_t *index);
 int xp_model_stack(struct xp_model *model, uint32_t callers, uint32_t location, uint32_t *index);
-/* Makes `shown` of a new function. */
+/* Finds or adds a function, and sets its `shown`. */
 int xp_model_function(struct xp_model *model, const struct xp_model_function *function, uint32_t *index);
 
-/* Adds a sample, or its values to a known one. */
+/* Adds a sample, or adds its values to an equal one. */
 int xp_model_sample(struct xp_model *model, const struct xp_model_sample *sample);
 
-/*
- * The same for what happened from begin_ns on, and counts at end_ns: values[1] is spread evenly over the slots in
- * between.
- */
+/* Adds a sample of the time from begin_ns on. Counts at its end; spreads values[1] over the slots in between. */
 int xp_model_sample_over(struct xp_model *model, const struct xp_model_sample *sample, uint64_t begin_ns,
 			 uint64_t end_ns);
 
-/* Adds a wait. If the model has the same wait, adds to its sums. */
+/* Adds a wait, or adds its sums to an equal one. */
 int xp_model_wait(struct xp_model *model, const struct xp_model_wait *wait);
 /* Adds a hit. If the model has the same hit, adds to its count. */
 int xp_model_hit(struct xp_model *model, const struct xp_model_hit *hit);
@@ -295,7 +292,7 @@ int xp_model_call(struct xp_model *model, uint32_t location, uint64_t cycles);
 
 /* The locations of a stack, the innermost first: for (s = stack; s; s = model->stacks[s].callers) */
 
-/* Returns all samples, and removes them from the model. The caller adds them again, and frees the array. */
+/* Removes all samples from the model and returns them. The caller adds them again, and frees the array. */
 struct xp_model_sample *xp_model_take_samples(struct xp_model *model, size_t *count);
 
 /* The sums over all samples. */

@@ -10,7 +10,7 @@
 
 #define DAY_S 86400ull
 
-/* A day at the start of the text, which *text then follows. */
+/* Parses a day at the start of *text, and moves *text to the end of it. */
 static bool take_day(const char **text, uint64_t now_s, uint64_t *day_s)
 {
 	uint64_t today_s = now_s - now_s % DAY_S;
@@ -33,7 +33,7 @@ static bool take_day(const char **text, uint64_t now_s, uint64_t *day_s)
 	return true;
 }
 
-/* HH:MM, HH:MM:SS or HH:MM:SS.FRACTION, and Z or not. */
+/* Parses HH:MM, HH:MM:SS or HH:MM:SS.FRACTION, with or without Z. */
 static bool parse_clock(const char *text, uint64_t *ns)
 {
 	struct tm tm = { 0 };

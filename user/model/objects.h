@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The names that tables give to files. */
+/* The names of files in tables. */
 #ifndef XPROF_MODEL_OBJECTS_H
 #define XPROF_MODEL_OBJECTS_H
 
@@ -9,12 +9,12 @@
 const char *xp_object_base_name(const char *path);
 
 /*
- * The name of a file in tables: that of the real file, since profiles may contain links for the sake of their readers;
- * of a file in sym/, that of the code. NULL: out of memory.
+ * Returns the name of a file for tables: the name of the real file, because profiles may contain links for other tools;
+ * for a file in sym/, the name of its code. NULL: out of memory.
  */
 const char *xp_object_display_name(struct xp_symbolizer *symbolizer, uint32_t file);
 
-/* Whether the file is in a directory sym/, like those that a recording makes. */
+/* Returns whether the file is in a directory sym/, like the files of a recording. */
 bool xp_report_is_sym_file(const char *path);
 
 #endif

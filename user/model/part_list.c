@@ -15,9 +15,9 @@
 #include "model/recorded.h"
 #include "model/select.h"
 
-#define NEVER_NS (1ull << 60) /* since the start of a recording: 36 years */
+#define NEVER_NS (1ull << 60) /* later than any time since the start of a recording: 36 years */
 
-/* The times after the @ of a name. */
+/* Parses the times after the @ of a name. */
 static int parse_times(const char *text, uint64_t now_s, struct xp_part_times *between)
 {
 	const char *dots = strstr(text, "..");
@@ -49,7 +49,7 @@ static int is_part(const struct dirent *entry)
 	return xp_file_is_part(entry->d_name, &start_s);
 }
 
-/* The parts that begin before the end of the times, and end, with the begin of the next one, after their start. */
+/* Adds the parts that overlap the times. A part ends when the next one begins. */
 static int add_parts(struct xp_part_list *list, const char *directory, bool *has_parts)
 {
 	struct dirent **parts = NULL;
@@ -72,7 +72,7 @@ static int add_parts(struct xp_part_list *list, const char *directory, bool *has
 	return err;
 }
 
-/* Those of --from and --to, and of the name. at: what follows its @; NULL: there is none. */
+/* Combines the times of --from and --to with those of the name. at: text after its @; NULL: none. */
 static int set_times(struct xp_part_list *list, const char *name, const char *at, const struct xp_moment times[2],
 		     uint64_t now_s)
 {
@@ -126,17 +126,17 @@ void xp_part_list_select(struct xp_part_list *list, const struct xp_facts *facts
 		list->start_ns = start_ns;
 	from_ns = times->since_ns + XP_MIN(list->start_ns, UINT64_MAX - times->since_ns);
 	to_ns = times->until_ns + XP_MIN(list->start_ns, UINT64_MAX - times->until_ns);
-	/* Without a manifest, nothing is known to have happened at a time of day. */
+	/* Without a manifest, no time of day of the recording is known. */
 	if (!start_ns && (times->from_ns || times->to_ns != UINT64_MAX))
 		from_ns = NEVER_NS;
 	from_ns = XP_MAX(from_ns, times->from_ns);
 	to_ns = XP_MIN(to_ns, times->to_ns);
-	/* A part that is selected as a whole needs no times. */
+	/* A part that is selected completely needs no times. */
 	if (from_ns > start_ns)
 		select->from_ns = from_ns - start_ns;
 	if (to_ns < end_ns || (!end_ns && to_ns != UINT64_MAX))
 		select->to_ns = XP_MAX(to_ns, start_ns + 1) - start_ns;
-	/* Not even the calls that an earlier part began, which count at the start. */
+	/* Omits even calls that began in an earlier part, which count at the start. */
 	if (to_ns <= start_ns)
 		select->from_ns = select->to_ns;
 }

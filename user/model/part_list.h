@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A recording as a command line names it, as the list of its parts (record --rotate):
- *
- *	DIR		a recording, or all parts in DIR
- *	DIR@FROM	the parts in DIR from a time on; a day is all of it
- *	DIR@FROM..TO	the parts, and of them what is between two times
+ * The parts of a recording (record --rotate) that a command line names: DIR: a recording, or all parts in DIR.
+ * DIR@FROM: the parts in DIR from a time on, or of a whole day. DIR@FROM..TO: the parts between two times, limited to
+ * these times.
  */
 #ifndef XPROF_MODEL_PART_LIST_H
 #define XPROF_MODEL_PART_LIST_H
@@ -24,20 +22,17 @@ struct xp_part_list {
 	size_t count;
 	struct xp_part_times times;
 	/* private */
-	uint64_t start_ns; /* of the first part */
+	uint64_t start_ns; /* start of the first part */
 	size_t room;
 };
 
 /*
- * times: of --from and --to. now_s: since 1970. *list: zeroed; the caller frees it, also after an error. Returns 0,
- * -ENOMEM, or -EINVAL after a message: the time is none, or there is no part of that time.
+ * times: --from and --to. now_s: since 1970. *list: zeroed; the caller frees it, also after an error. Returns 0,
+ * -ENOMEM, or -EINVAL after a message: a time is invalid, or no part is from that time.
  */
 int xp_part_list_make(struct xp_part_list *list, const char *name, const struct xp_moment times[2], uint64_t now_s);
 void xp_part_list_free(struct xp_part_list *list);
-/*
- * Sets the times of a part that are selected. Call it for the parts in their order. facts: of the part; NULL: its times
- * are not known.
- */
+/* Sets the selected times of a part. Call it for the parts in order. facts: NULL: the part's times are unknown. */
 void xp_part_list_select(struct xp_part_list *list, const struct xp_facts *facts, struct xp_select *select);
 
 /*

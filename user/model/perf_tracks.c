@@ -9,7 +9,7 @@
 #include "base/util.h"
 
 #define TEXTS_BYTES_MAX (64u << 20)
-#define ANCESTORS_MAX 16 /* whose mappings a process may have inherited */
+#define ANCESTORS_MAX 16 /* maximum number of ancestors whose mappings a process may have inherited */
 
 static const char *keep(struct xp_perf_tracks *tracks, const char *text)
 {
@@ -81,7 +81,7 @@ static int add_mapping(struct xp_perf_tracks *tracks, const struct xp_perfdata_r
 
 typedef const struct xp_span *find_span(const struct xp_spans *spans, uint64_t address, uint64_t at_ns);
 
-/* Also one inherited from the process that forked this one. */
+/* Also finds a mapping that the process inherited from its parent. */
 static const struct xp_perf_mapping *find_mapping(const struct xp_perf_tracks *tracks,
 						  const struct xp_perf_track *track, uint64_t address, uint64_t at_ns,
 						  find_span *find)
@@ -92,7 +92,7 @@ static const struct xp_perf_mapping *find_mapping(const struct xp_perf_tracks *t
 
 		if (span)
 			return &tracks->mappings[span->index];
-		/* Only what no exec has removed since the fork is inherited. */
+		/* Inherits only mappings that no exec has removed since the fork. */
 		if (!track->parent || (generation && track->mappings.clear[generation - 1] > track->fork_ns))
 			return NULL;
 		at_ns = XP_MIN(at_ns, track->fork_ns);
@@ -143,7 +143,7 @@ static int compare_names(const void *a, const void *b)
 	return xp_compare(x->thread, y->thread) ?: xp_compare(x->from_ns, y->from_ns);
 }
 
-/* The number of names that sort before this thread and time. */
+/* Returns the number of names that sort before this thread and time. */
 static size_t names_before(const struct xp_perf_tracks *tracks, uint64_t thread, uint64_t at_ns)
 {
 	const struct xp_perf_name *names = tracks->names;
@@ -169,7 +169,7 @@ const char *xp_perf_tracks_name(const struct xp_perf_tracks *tracks, const struc
 		size_t generation = xp_spans_generation(&track->mappings, at_ns);
 		const char *name = own_name(tracks, track, tid, generation);
 
-		/* A process begins with the name of the one that forked it. */
+		/* A new process has the name of its parent. */
 		if (name || tid != track->pid || !track->parent || generation)
 			return name;
 		at_ns = XP_MIN(at_ns, track->fork_ns);
@@ -181,7 +181,7 @@ const char *xp_perf_tracks_name(const struct xp_perf_tracks *tracks, const struc
 
 /* ---- processes ---- */
 
-/* The fork of a process, not of a thread. The PID may have been that of another process before. */
+/* Adds the fork of a process, not of a thread. Another process may have had the same PID before. */
 static int add_fork(struct xp_perf_tracks *tracks, const struct xp_perfdata_record *record)
 {
 	struct xp_perf_track *parent, *track;
@@ -194,7 +194,7 @@ static int add_fork(struct xp_perf_tracks *tracks, const struct xp_perfdata_reco
 		return 0;
 	if (track->parent && xp_spans_clear(&track->mappings, record->task.time_ns))
 		return -ENOMEM;
-	/* the first one may have moved the array */
+	/* adding the first track may have moved the array */
 	track->parent = *xp_u64_map_find(&tracks->by_pid, (uint32_t)record->task.ppid) + 1;
 	track->fork_ns = record->task.time_ns;
 	return 0;

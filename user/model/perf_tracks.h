@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Processes and threads over the time of a perf.data file: names, mappings, forks and execs. Records may be out of
- * order, and a sample may precede a record with the same time. So a first pass over the file fills the tracks, and a
- * second pass looks up in them.
+ * Processes and threads in a perf.data file, over time: names, mappings, forks and execs. Records may be out of order,
+ * and a sample may precede a record with the same time. So a first pass over the file fills the tracks, and a second
+ * pass uses them.
  */
 #ifndef XPROF_MODEL_PERF_TRACKS_H
 #define XPROF_MODEL_PERF_TRACKS_H
@@ -16,13 +16,13 @@
 #include "format/perfdata_record.h"
 #include "model/spans.h"
 
-/* Further processes and mappings are ignored: their code has no names. */
+/* Limits: code of further processes and mappings has no names. */
 #define XP_PERF_TRACKS_MAX (1u << 20)
 #define XP_PERF_MAPPINGS_MAX (4u << 20)
 
-/* A mapped file, or another thing with a name. All members are its identity (base/set.h). */
+/* A mapped file, or other named code. All members are its identity (base/set.h). */
 struct xp_perf_dso {
-	const char *path; /* as in the file: may contain anything */
+	const char *path; /* as in the file: may contain any characters */
 	uint64_t inode;
 	uint32_t build_id_bytes;
 	uint8_t build_id[20];
@@ -39,14 +39,14 @@ struct xp_perf_track {
 	uint32_t parent; /* index plus one; 0: unknown */
 	uint64_t fork_ns;
 	struct xp_spans mappings; /* index: in `mappings` */
-	struct xp_spans jit;	  /* index: of the JIT function, defined by the caller */
+	struct xp_spans jit;	  /* index of the JIT function, defined by the caller */
 };
 
-/* From this time on a thread has this name. */
+/* The name of a thread from this time on. */
 struct xp_perf_name {
 	uint64_t thread; /* key */
 	uint64_t from_ns;
-	const char *name; /* may contain anything */
+	const char *name; /* may contain any characters */
 };
 
 /* Empty if zeroed. */
@@ -68,7 +68,7 @@ struct xp_perf_tracks {
 
 /* Adds a record; ignores records that are not about processes. Returns 0 or -ENOMEM. */
 int xp_perf_tracks_add(struct xp_perf_tracks *tracks, const struct xp_perfdata_record *record);
-/* The track of a process, which is added if it is missing. NULL: out of memory, or too many. */
+/* Returns the track of a process; adds it if it is missing. NULL: out of memory, or beyond the limit. */
 struct xp_perf_track *xp_perf_tracks_get(struct xp_perf_tracks *tracks, int32_t pid);
 /* Call this after the last record, before the functions below. Returns 0 or -ENOMEM. */
 int xp_perf_tracks_sort(struct xp_perf_tracks *tracks);
@@ -76,17 +76,17 @@ void xp_perf_tracks_free(struct xp_perf_tracks *tracks);
 
 /* NULL: unknown. */
 const struct xp_perf_track *xp_perf_tracks_find(const struct xp_perf_tracks *tracks, int32_t pid);
-/* The mapping at an address, also one inherited from the process that forked this one. NULL: none. */
+/* Returns the mapping at an address, including mappings inherited from the parent. NULL: none. */
 const struct xp_perf_mapping *xp_perf_tracks_mapping(const struct xp_perf_tracks *tracks,
 						     const struct xp_perf_track *track, uint64_t address,
 						     uint64_t at_ns);
-/* The mapping of code below an address: data of a file follows its code. NULL: none. */
+/* Returns the closest mapping of code below an address: the data of a file follows its code. NULL: none. */
 const struct xp_perf_mapping *xp_perf_tracks_code_below(const struct xp_perf_tracks *tracks,
 							const struct xp_perf_track *track, uint64_t address,
 							uint64_t at_ns);
 /*
- * The last name that a thread had before the next exec of its process. NULL: unknown. The same for all times of one
- * generation (xp_spans_generation() of the mappings).
+ * Returns the last name that a thread had before the next exec of its process. NULL: unknown. The result is the same
+ * for all times of one generation (xp_spans_generation() of the mappings).
  */
 const char *xp_perf_tracks_name(const struct xp_perf_tracks *tracks, const struct xp_perf_track *track, int32_t tid,
 				uint64_t at_ns);

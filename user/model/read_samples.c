@@ -47,7 +47,7 @@ void xp_model_describe(struct xp_model *model, const struct xp_model_source *sou
 	free(comment);
 }
 
-/* Reads what precedes the samples. Without perf.data nothing is done. */
+/* Reads everything before the samples. Does nothing without perf.data. */
 static int look_at_perf(struct reading *reading)
 {
 	const char *directory = reading->source->directory;
@@ -72,7 +72,7 @@ static int look_at_perf(struct reading *reading)
 	return 0;
 }
 
-/* Those of profiles. */
+/* Reads the samples of profiles. */
 static int read_profiles(struct reading *reading)
 {
 	const char *what = reading->model->kind == XP_MODEL_WAITS ? "waits of threads" : "threads and times of samples";
@@ -100,7 +100,7 @@ static int read_samples(struct reading *reading)
 		err = read_profiles(reading);
 	}
 	err = err ?: xp_model_name(model, &jit);
-	/* What reads the file that is made of these places will name them. */
+	/* With only_jit_names, the reader of the exported file finds locks itself. */
 	return err || model->only_jit_names ? err : xp_waits_find_locks(model) ?: xp_model_join_recorder(model);
 }
 
@@ -122,7 +122,7 @@ int xp_model_read_samples(struct xp_model *model, const struct xp_model_source *
 	return err ? err : xp_select_stacks(source->select, model);
 }
 
-/* The manifest lists each program that was sampled, and all kernel threads as process 0. */
+/* The manifest lists each sampled program, and all kernel threads together as process 0. */
 int xp_model_join_kernel_threads(struct xp_model *model, const struct xp_facts *facts)
 {
 	const char *name = xp_facts_comm(facts, 0, 1);

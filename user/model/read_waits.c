@@ -33,7 +33,7 @@ static uint32_t known_state(const struct xp_wait_record *wait)
 	return XP_WAIT_OTHER;
 }
 
-/* Of the time that a wait stands for, the part in which the thread was runnable. */
+/* Returns the runnable part of the time that a wait represents. */
 static uint64_t total_runnable_ns(const struct xp_wait_record *wait)
 {
 	uint64_t ns = xp_wait_record_ns(wait);
@@ -92,7 +92,7 @@ static enum futex futex_of_function(const char *name)
 		{ "lll_lock", FUTEX_LOCK },	 { "mutex::", FUTEX_LOCK },
 		{ "Mutex::", FUTEX_LOCK },	 { "RwLock::", FUTEX_LOCK },
 	};
-	const char *end = strchrnul(name, '('), *part; /* locks among its arguments are not what it waits for */
+	const char *end = strchrnul(name, '('), *part; /* ignore locks among the arguments */
 
 	for (size_t i = 0; i < XP_ARRAY_SIZE(known); i++) {
 		part = strstr(name, known[i].part);
@@ -102,7 +102,7 @@ static enum futex futex_of_function(const char *name)
 	return FUTEX_UNKNOWN;
 }
 
-/* The innermost function that is known tells: a condition variable takes its lock again when its wait has ended. */
+/* Uses the innermost known function: a condition variable locks its mutex again after its wait. */
 static void find_futexes(const struct xp_model *model, uint8_t *of_stacks)
 {
 	for (size_t s = 1; s < model->stack_count; s++) {
@@ -162,8 +162,8 @@ const char *xp_waits_variable(const struct xp_model *model, const struct xp_mode
 /* ---- as samples ---- */
 
 /*
- * The number of waits is rounded down, and the rest counts for the next ones, so that a sum of all is rounded to the
- * nearest number: a weight is no whole number.
+ * Adds the samples of a wait. A weight is not a whole number: this rounds the number of waits down and adds the rest to
+ * the next wait, so that the sum of all waits is correct.
  */
 static int add_samples(struct xp_model *model, const struct xp_model_wait *wait, double *owed)
 {
@@ -205,7 +205,7 @@ int xp_waits_as_samples(struct xp_model *model)
 
 /* ---- wakers ---- */
 
-/* Threads of one name are one waker. NULL: unknown, or none. */
+/* Formats the frame of a waker; threads with the same name are one waker. NULL: unknown, or none. */
 static const char *waker_frame(char to[XP_WAKER_BYTES], const struct xp_model_wait *wait)
 {
 	if (wait->state == XP_WAIT_PREEMPTED || wait->flags & XP_WAIT_LAST)

@@ -20,26 +20,26 @@
 #include "format/perfdata_reader.h"
 #include "model/facts.h"
 
-/* Limit for information from all manifests. A process may have many logs, and each keeps a copy of it. */
+/* Limit of the data from all manifests. A process may have many logs, and each has a copy of its data. */
 #define BYTES_MAX (256u << 20)
-#define COMM_BYTES_MAX 64 /* the kernel's names have 15 */
+#define COMM_BYTES_MAX 64 /* kernel names have at most 15 bytes */
 #define TIME_BYTES_MAX 64
 
-/* A directory while its files are added. */
+/* A directory whose files are being added. */
 struct place {
 	const char *path;
 	json_t *manifest; /* NULL: none */
-	/* The manifest's entries by file name, so that many files do not take quadratic time. */
+	/* The manifest's entries by file name, so that many files do not need quadratic time. */
 	json_t *profiles; /* {file: entry of samples.profiles} */
 	json_t *logs;	  /* {file: entry of processes} */
-	json_t *flights;  /* {file: its number among the flights of its process, from 1} */
-	bool cut_off;	  /* it contains a spool */
+	json_t *flights;  /* {file: index among the flights of its process, from 1} */
+	bool cut_off;	  /* the directory contains a spool */
 	const struct xp_recorded_binaries *binaries;
 };
 
 /* ---- the manifest ---- */
 
-/* The first value with a name keeps it. */
+/* If a name occurs twice, the first value stays. */
 static void add_named(json_t *index, const json_t *object, const char *key, json_t *value)
 {
 	const char *name = xp_manifest_string(object, key);
@@ -54,7 +54,7 @@ static void index_flights(struct place *place, json_t *process)
 
 	for (size_t i = 0; i < json_array_size(list); i++) {
 		const json_t *flight = json_array_get(list, i);
-		uint64_t named = xp_manifest_number(flight, "number"); /* of one that was recovered */
+		uint64_t named = xp_manifest_number(flight, "number"); /* number of a recovered log */
 		json_t *number = json_integer(named ? (json_int_t)named : (json_int_t)i + 1);
 
 		add_named(place->logs, flight, "log", process);
@@ -63,7 +63,7 @@ static void index_flights(struct place *place, json_t *process)
 	}
 }
 
-/* Entries that do not fit in memory are left out, and their files are shown without them. */
+/* If there is no memory for an entry, its file is shown without it. */
 static void index_manifest(struct place *place)
 {
 	const json_t *profiles = json_object_get(json_object_get(place->manifest, "samples"), "profiles");
@@ -88,7 +88,7 @@ static void forget_manifest(struct place *place)
 	json_decref(place->manifest);
 }
 
-/* Returns false if nothing more is kept. */
+/* Returns false if the limit is reached. */
 static bool take_bytes(struct xp_recorded *recorded, size_t bytes)
 {
 	bool fits = !recorded->is_full && bytes <= BYTES_MAX - recorded->bytes;
@@ -184,7 +184,7 @@ static __attribute__((format(printf, 1, 2))) char *clean_text(const char *format
 	return clean;
 }
 
-/* Describes how many user stacks are incomplete and why. */
+/* Describes how many user stacks are incomplete, and why. */
 static int describe_stacks(struct xp_recorded_process *process, const json_t *json)
 {
 	uint64_t ends[XP_UNWIND_ENDS];
@@ -245,7 +245,7 @@ static int add_heading(struct xp_recorded *recorded, const struct place *place)
 	if (XP_ARRAY_RESERVE(recorded->headings, recorded->heading_room, recorded->heading_count + 1))
 		return -ENOMEM;
 	snprintf(duration, sizeof(duration), "%.1f s", duration_s);
-	if (attached_after_s > 0) /* all times count from the start, before sleds are attached */
+	if (attached_after_s > 0) /* all times count from the start, which is before sleds are attached */
 		snprintf(duration, sizeof(duration), "%.1f s (from %.1f s to %.1f s)", duration_s, attached_after_s,
 			 attached_after_s + duration_s);
 	describe_losses(events_lost, sizeof(events_lost), xp_manifest_number(json_object_get(totals, "lost"), "total"),
@@ -293,8 +293,9 @@ static int enter(struct xp_u64_map *map, uint64_t key, size_t index)
 }
 
 /*
- * The newest process that this file may belong to. The profile and the log of a process have the same stem, unless the
- * process changed its name in between; then the manifest tells. A flight recorder may leave several logs.
+ * Returns the newest process that this file may belong to. The profile and the log of a process have the same stem,
+ * unless the process changed its name in between; then the manifest has both names. A flight recorder may write several
+ * logs.
  */
 static struct xp_recorded_process *find_same(const struct xp_recorded *recorded, const char *directory,
 					     const char *stem, const json_t *json, bool is_profile)
@@ -330,7 +331,7 @@ static struct xp_recorded_process *find_process(struct xp_recorded *recorded, co
 	return process->name && process->directory && process->stem ? process : NULL;
 }
 
-/* Indexes the process, so that its other file finds it. */
+/* Indexes the process, to find it for its other file. */
 static int enter_process(struct xp_recorded *recorded, const struct xp_recorded_process *process)
 {
 	size_t index = (size_t)(process - recorded->processes);
@@ -407,7 +408,7 @@ static int add_directory(struct xp_recorded *recorded, struct place *place, int 
 	if (count < 0)
 		return -errno;
 	for (int i = 0; i < count; i++) {
-		/* The us of a profile of waits are no samples of CPU time. */
+		/* A profile of waits contains us of waiting instead of samples of CPU time. */
 		bool is_left_out = err == -ENOMEM || xp_file_ends_with(entries[i]->d_name, XP_WAIT_PROFILE_SUFFIX);
 		bool is_perf = !strcmp(entries[i]->d_name, XP_PERF_DATA_NAME);
 		int its_err = is_left_out || is_perf ? -ENOENT : add_entry(recorded, place, dir_fd, entries[i]->d_name);
@@ -423,7 +424,7 @@ static int add_directory(struct xp_recorded *recorded, struct place *place, int 
 		xp_warn("%s: incomplete: the recording was interrupted, or still runs; `xprof recover` writes the "
 			"missing files",
 			place->path);
-	/* A complete recording of nothing has no files: a part in which its target slept, for one. */
+	/* A complete recording may have no files: for example a part in which the target slept. */
 	added |= place->manifest && !place->cut_off;
 	if (!err && place->manifest && added)
 		err = add_heading(recorded, place);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The files of a finished recording: its profiles and logs, grouped by process, with the information from
- * manifest.json. Works without a manifest, and for files made by other programs.
+ * manifest.json. Works without a manifest, and for files of other programs.
  */
 #ifndef XPROF_MODEL_RECORDED_H
 #define XPROF_MODEL_RECORDED_H
@@ -25,31 +25,31 @@ struct xp_recorded_object {
 	const struct xp_recorded_binary *binary; /* NULL: unknown */
 };
 
-/* A function that the budget took out of the recording for a while. */
+/* A function that the budget throttled. */
 struct xp_recorded_taken_out {
-	uint32_t id; /* in the log */
+	uint32_t id; /* ID in the log */
 	double out_s;
-	double counted_s; /* part of out_s in which its calls were counted */
+	double counted_s; /* part of out_s in which calls were counted */
 	uint64_t calls;
 };
 
 struct xp_recorded_process {
-	char *name;	 /* clean: "COMM (PID)" or, without a manifest, the files' name without suffix */
+	char *name;	 /* clean: "COMM (PID)" or, without a manifest, the file name without suffix */
 	char *directory; /* directory of its files */
-	char *stem;	 /* of the file names; if there is a log, of its name */
+	char *stem;	 /* stem of the file names; if there is a log, of the log's name */
 	uint64_t pid;	 /* from the manifest; 0: unknown, or the kernel */
-	uint64_t image;	 /* program of the process: 1, increased by each exec */
+	uint64_t image;	 /* image of the process: 1, increased by each exec */
 	char *profile;	 /* path of the gperftools profile; NULL: none */
 	char *log;	 /* path of the FDR log; NULL: none */
-	/* Number of this log among those of the flight recorder, from 1; 0: not from a flight recorder. */
+	/* Number of this log among the logs of the flight recorder, from 1; 0: not from a flight recorder. */
 	unsigned int flight;
 	const struct xp_recorded_binaries *binaries; /* of the recording */
-	char *stacks; /* a sentence about user stacks without their outer frames; NULL: all are complete */
+	char *stacks; /* a sentence about user stacks that lack outer frames; NULL: all are complete */
 	struct xp_recorded_object *objects;
 	size_t object_count;
 	struct xp_recorded_taken_out *taken_out;
 	size_t taken_out_count;
-	double duration_s; /* of the recording; 0: unknown */
+	double duration_s; /* duration of the recording; 0: unknown */
 };
 
 /* A directory, and the facts from its manifest. */
@@ -65,14 +65,14 @@ struct xp_recorded {
 	size_t process_count;
 	char **headings; /* clean: one line per directory with a manifest */
 	size_t heading_count;
-	bool has_perf_data; /* in a directory */
+	bool has_perf_data; /* a directory has one */
 	struct xp_recorded_directory *directories;
 	size_t directory_count;
 	/* Private. */
 	size_t directory_room;
 	size_t process_room, heading_room;
-	struct xp_u64_map by_stem, by_pid; /* the newest process of each */
-	size_t bytes;			   /* size of the data that is kept from the manifests */
+	struct xp_u64_map by_stem, by_pid; /* the newest process of each stem and PID */
+	size_t bytes;			   /* size of the stored data from the manifests */
 	bool is_full;
 };
 
@@ -81,7 +81,7 @@ struct xp_recorded {
  * it with xp_recorded_free(). Returns 0, -ENOENT if there is nothing to add (already reported), or -ENOMEM.
  */
 int xp_recorded_add(struct xp_recorded *recorded, const char *path);
-/* The binaries of the recording in this directory. NULL: it has not been added. */
+/* Returns the binaries of the recording in this directory. NULL: the directory has not been added. */
 const struct xp_recorded_binaries *xp_recorded_binaries_of(const struct xp_recorded *recorded, const char *directory);
 /* Returns the facts from the manifest of this directory, or NULL if the directory has not been added. */
 const struct xp_facts *xp_recorded_facts(const struct xp_recorded *recorded, const char *directory);

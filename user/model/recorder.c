@@ -9,7 +9,7 @@
 #include "base/util.h"
 #include "model/location_names.h"
 
-#define BPF_PREFIX "bpf_prog_" /* then 16 digits of its tag, and '_' */
+#define BPF_PREFIX "bpf_prog_" /* followed by 16 digits of its tag, and '_' */
 #define BPF_TAG 16
 
 static bool is_one_of(const char *name, const char *const *names, size_t count)
@@ -62,7 +62,7 @@ static bool is_own_program(const char *name)
 	return is_one_of(name + strlen(BPF_PREFIX) + BPF_TAG + 1, names, XP_ARRAY_SIZE(names));
 }
 
-/* The outermost functions that a trap of a uprobe enters the kernel with, and those of the newer system calls. */
+/* Returns whether this is an outermost function of the trap of a uprobe, or of the newer system calls for uprobes. */
 static bool is_trap(const char *name)
 {
 	static const char *const names[] = {
@@ -86,7 +86,7 @@ static bool is_recorder(const struct xp_model *model, const struct xp_model_loca
 	return object->kind == XP_CODE_KERNEL && (is_trap(function->name) || is_own_program(function->name));
 }
 
-/* Finds the stack that replaces each stack; the callers of a stack precede it. *any: a stack is replaced by another. */
+/* Sets the replacement of each stack; a stack's callers precede it. *any: at least one stack is replaced. */
 static int find_stacks(struct xp_model *model, uint32_t *stacks, size_t count, bool *any)
 {
 	uint32_t recorder = XP_MODEL_NONE;
@@ -107,12 +107,12 @@ static int find_stacks(struct xp_model *model, uint32_t *stacks, size_t count, b
 		if (recorder == XP_MODEL_NONE)
 			err = xp_model_location_named(model, XP_RECORDER_NAME, XP_CODE_RECORDER, &recorder);
 		err = err ?: xp_model_stack(model, callers, recorder, &stacks[s]);
-		err = err == -E2BIG ? 0 : err; /* the stack remains */
+		err = err == -E2BIG ? 0 : err; /* the stack stays */
 	}
 	return err;
 }
 
-/* Adds up the samples of stacks that have become equal. */
+/* Adds up samples whose stacks have become equal. */
 static int move_samples(struct xp_model *model, const uint32_t *stacks)
 {
 	size_t count;
@@ -138,7 +138,7 @@ int xp_model_join_recorder(struct xp_model *model)
 
 	if (!stacks)
 		return -ENOMEM;
-	/* The replacements may exceed the limit of a full model: there is at most one for each stack. */
+	/* The replacements may exceed the limit of a full model: at most one per stack. */
 	model->stack_max = XP_MODEL_STACKS_MAX;
 	err = find_stacks(model, stacks, count, &any);
 	if (!err && any)

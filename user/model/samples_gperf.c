@@ -20,7 +20,7 @@
 /* Further lines of a profile are ignored. */
 #define MAPPED_MAX (1u << 20)
 
-/* A line of a profile: a mapped file. */
+/* A mapped file, from a line of a profile. */
 struct mapped {
 	uint32_t file;	  /* number in the symbolizer */
 	const char *name; /* clean, for display */
@@ -28,7 +28,7 @@ struct mapped {
 	uint64_t offset;  /* file offset of the mapped bytes */
 };
 
-/* A profile while its samples are added. */
+/* A profile whose samples are being added. */
 struct adding {
 	struct xp_model *model;
 	const struct xp_recorded_process *process;
@@ -42,10 +42,7 @@ struct adding {
 
 /* ---- the list of mapped files ---- */
 
-/*
- * Files made by xprof are in sym/ next to the profile. The directory may have been renamed since, and another one may
- * have its old name.
- */
+/* xprof's files are in sym/ next to the profile. An old directory name may belong to another recording now. */
 static bool moved_path(char *to, const char *directory, const char *path)
 {
 	char beside[PATH_MAX];
@@ -56,7 +53,7 @@ static bool moved_path(char *to, const char *directory, const char *path)
 	return realpath(beside, to) != NULL;
 }
 
-/* The manifest's entry of the file, with its build ID. */
+/* Returns the manifest's entry of the file, with its build ID. */
 static const struct xp_recorded_object *recorded_object(const struct xp_recorded_process *process, const char *path)
 {
 	for (size_t i = 0; i < process->object_count; i++)
@@ -128,7 +125,7 @@ static int read_lines(struct adding *adding, struct xp_gperf_reader *reader, str
 	return err ? err : more;
 }
 
-/* The list follows the records. *broken: it is malformed; that is reported and what precedes it counts. */
+/* Reads the list of mapped files after the records. *broken: it is malformed after the lines that were used. */
 static int read_mapped(struct adding *adding, const struct xp_file_view *view, bool *broken)
 {
 	struct xp_violation violation;
@@ -147,7 +144,7 @@ static int read_mapped(struct adding *adding, const struct xp_file_view *view, b
 	return 0;
 }
 
-/* Code without a file has these names in sym/, and no binary has. */
+/* sym/ contains these names only for code without a file, and no binary has them. */
 static enum xp_code_kind kind_of(const struct mapped *mapped, bool is_sym)
 {
 	const char *name = mapped->name;
@@ -204,8 +201,8 @@ static int find_location(struct adding *adding, uint64_t address, uint32_t *loca
 }
 
 /*
- * The address of a frame's code. All but the sampled PC are return addresses. xprof writes a second PC that equals the
- * sampled one as one less (format/gperf.h).
+ * Returns the address of a frame's code. All PCs except the sampled one are return addresses. If the second PC would
+ * equal the sampled PC, xprof has stored it minus 1 (format/gperf.h).
  */
 static uint64_t code_address(const struct xp_gperf_sample *sample, uint64_t i)
 {
@@ -262,7 +259,7 @@ static int add_process(struct adding *adding, const struct xp_model_source *sour
 	struct xp_model_process process = {
 		.pid = from->pid,
 		.image = (uint32_t)XP_MIN(from->image, (uint64_t)UINT32_MAX),
-		/* Profiles of other makers have no manifest: the file's name tells them apart. */
+		/* Profiles of other programs have no manifest: they are distinguished by file name. */
 		.name = xp_model_text(model, comm ? comm : from->name),
 	};
 	struct xp_model_thread thread = { .name = process.name };

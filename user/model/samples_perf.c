@@ -17,23 +17,23 @@
 #define FOUR_GIB (1ull << 32)
 #define FRAMES_MAX 8192 /* a record has a 16-bit size */
 /*
- * Compressed, a byte may stand for thousands of different stacks, but not in a recording: a file may have one stack for
- * each 8 bytes of its records, and one that expands has fewer than these. A report uses up to 600 bytes a stack, whose
- * function may have a row in the table of all and one in the table of its thread.
+ * Limit of the stacks. In a compressed file, a byte may expand to thousands of different stacks. A real recording has
+ * at most one stack per 8 bytes of its records, and a file that expands has fewer. A report uses up to 600 bytes per
+ * stack, because its function may have a row in the table of all threads and one in the table of its thread.
  */
 #define STACKS_ALWAYS (64u << 10)
 #define STACKS_PER_BYTE 4
 
-/* How the addresses of a mapping are found in a file. */
+/* How to find addresses of a mapping in a file. */
 struct xp_perf_code {
 	bool known;
-	uint32_t object; /* of the model */
-	uint64_t bias;	 /* from an address in memory to the address as linked */
+	uint32_t object; /* index in the model */
+	uint64_t bias;	 /* difference between the address in memory and the address as linked */
 };
 
 /* An address of a call chain. */
 struct frame {
-	uint64_t address; /* in the call instruction, unless it is the sampled one */
+	uint64_t address; /* address in the call instruction, except for the sampled address */
 	bool is_kernel;
 };
 
@@ -43,10 +43,10 @@ struct adding {
 	struct xp_model *model;
 	const struct xp_model_source *source;
 	const struct xp_recorded_binaries *binaries; /* NULL: unknown */
-	uint64_t start_ns;			     /* of the recording, on the file's clock */
+	uint64_t start_ns;			     /* start of the recording on the file's clock */
 	struct frame frames[FRAMES_MAX];
 	size_t frame_count;
-	/* The last sample's. */
+	/* IDs of the last sample: */
 	int32_t pid, tid;
 	size_t generation;
 	uint64_t image_end_ns;
@@ -62,7 +62,7 @@ static bool is_wait(const struct xp_perfdata_record *record, struct xp_wait_reco
 	return record->sample.raw && xp_wait_record_read(wait, record->sample.raw, record->sample.raw_bytes);
 }
 
-/* xprof's only event of this type; foreign ones have no samples of CPU time either. */
+/* xprof writes only one event of this type. In other files, such events are not CPU samples either. */
 static bool is_usdt(const struct xp_perfdata_reader *reader)
 {
 	const struct perf_event_attr *attr = &reader->events.current.attr;
@@ -132,8 +132,8 @@ void xp_perf_samples_free(struct xp_perf_samples *samples)
 /* ---- code ---- */
 
 /*
- * The object of a file with this binary in the recording's list. NULL: only its build ID tells that the file is still
- * where it was recorded.
+ * Finds the object of a file that is this binary in the recording's list. NULL: only its build ID can show that the
+ * file at the path is the recorded one.
  */
 static int file_object(struct xp_model *model, const struct xp_perf_dso *dso, const struct xp_recorded_binary *binary,
 		       uint32_t *object, uint32_t *file)
@@ -163,7 +163,7 @@ static const struct xp_recorded_binary *find_binary(const struct adding *adding,
 	return adding->binaries ? xp_recorded_binaries_find(adding->binaries, &mapped) : NULL;
 }
 
-/* The object of code in no file, whose names are in sym/ at this path. NULL: nowhere. */
+/* Finds the object of code in no file, whose names are in sym/ at this path. NULL: there are no names. */
 static int symbols_object(struct xp_model *model, const char *symbols, const struct xp_model_object *without,
 			  uint32_t *object)
 {
@@ -204,10 +204,10 @@ static int find_code(struct adding *adding, const struct xp_perf_mapping *mappin
 		return find_vdso(adding, mapping, code);
 	if (!xp_path_is_of_file(dso->path))
 		return xp_model_object_named(model, "anon", "[anon]", XP_CODE_UNKNOWN, &code->object);
-	/* Without a copy in the recording. */
+	/* The recording has no copy of the stub. */
 	if (!binary && strcmp(dso->path, XP_STUB_PATH) == 0)
 		return xp_model_object_named(model, "xprof", "[xprof]", XP_CODE_UNKNOWN, &code->object);
-	/* The file itself is not opened: its file system may not answer. */
+	/* Do not open the file itself: its file system may not respond. */
 	if (model->only_jit_names && (!binary || !binary->names))
 		return xp_model_object_named(model, xp_object_base_name(dso->path), dso->path, XP_CODE_USER,
 					     &code->object);
@@ -245,7 +245,7 @@ static int user_location(struct adding *adding, const struct xp_perf_track *trac
 	return err ? err : xp_model_location(model, code->object, address + code->bias, XP_MODEL_NONE, location);
 }
 
-/* Data is mapped at the same distance from its place in the file as the code of the file. */
+/* Data has the same distance between address and file offset as the file's code. */
 static int data_location(struct adding *adding, const struct xp_perf_track *track, uint64_t address, uint64_t at_ns,
 			 uint32_t *location)
 {
@@ -290,7 +290,7 @@ static int kernel_location(struct adding *adding, uint64_t address, uint32_t *lo
 
 /* ---- samples ---- */
 
-/* All but the first address, and the first one of the user below the kernel's, are return addresses. */
+/* All addresses are return addresses, except the first one, and the first user address after kernel addresses. */
 static void take_frames(struct adding *adding, const struct xp_perfdata_record *record)
 {
 	bool is_kernel = record->sample.ip >> 63, is_return = false;
@@ -311,7 +311,7 @@ static void take_frames(struct adding *adding, const struct xp_perfdata_record *
 		adding->frames[adding->frame_count++] = (struct frame){ record->sample.ip, is_kernel };
 }
 
-/* When an image was sampled first. Returns false if the manifest has no such image. */
+/* Sets when an image was first sampled. Returns false if the manifest has no such image. */
 static bool image_since(const struct adding *adding, uint64_t pid, uint32_t image, uint64_t *since_ns)
 {
 	uint64_t tsc;
@@ -323,12 +323,12 @@ static bool image_since(const struct adding *adding, uint64_t pid, uint32_t imag
 }
 
 /*
- * The image that a process ran at a time: the last one that was sampled before. They are numbered from 1 on. 0: the
- * manifest does not tell. *end_ns: of its time.
+ * Returns the image of a process at a time: the last image that was sampled before, from 1. 0: the manifest does not
+ * contain it. *end_ns: end of its time.
  */
 static uint32_t image_at(const struct adding *adding, uint64_t pid, uint64_t at_ns, uint64_t *end_ns)
 {
-	uint32_t low = 0, high = 1; /* low has begun, or is 0; high has not, or is none */
+	uint32_t low = 0, high = 1; /* low is 0 or has begun; high is 0 or has not begun */
 	uint64_t since_ns;
 
 	*end_ns = UINT64_MAX;
@@ -379,7 +379,7 @@ static int add_thread(struct adding *adding, const struct xp_perf_track *track, 
 	return err ? err : xp_model_thread(model, &thread, &adding->thread);
 }
 
-/* Most samples are of the thread of the one before. */
+/* Most samples belong to the same thread as the previous one. */
 static int find_thread(struct adding *adding, const struct xp_perf_track *track,
 		       const struct xp_perfdata_record *record)
 {

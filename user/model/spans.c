@@ -7,7 +7,7 @@
 #include "base/array.h"
 #include "base/util.h"
 
-#define BELOW_MAX 1024 /* ranges of other times that are passed by */
+#define BELOW_MAX 1024 /* maximum number of ranges of other times to skip */
 
 int xp_spans_add(struct xp_spans *spans, const struct xp_span *span)
 {
@@ -51,7 +51,7 @@ size_t xp_spans_generation(const struct xp_spans *spans, uint64_t at_ns)
 	return XP_FIND_FIRST(spans->clear_count, i, spans->clear[i] <= at_ns);
 }
 
-/* The number of ranges that start at or below the address. */
+/* Returns the number of ranges that start at or below the address. */
 static size_t count_below(const struct xp_spans *spans, uint64_t address)
 {
 	return XP_FIND_FIRST(spans->count, i, spans->all[i].start <= address);

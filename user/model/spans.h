@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Address ranges that came into use at different times: the mappings of a process, or its JIT functions. At any time,
- * the newest range that contains an address is in use. perf does not record the end of a mapping, so neither does this.
- *
- * First all ranges are added in any order, then xp_spans_sort() is called once, then they are searched.
+ * the newest range that contains an address is in use. perf does not record when a mapping ends, so the end is unknown
+ * here, too. Add all ranges in any order, call xp_spans_sort() once, then search.
  */
 #ifndef XPROF_MODEL_SPANS_H
 #define XPROF_MODEL_SPANS_H
@@ -24,21 +23,22 @@ struct xp_spans {
 	size_t count;
 	size_t room;
 	uint64_t *reach; /* reach[i]: the highest end of all[0..i] */
-	uint64_t *clear; /* when all older ranges went out of use, ascending */
+	uint64_t *clear; /* times at which all older ranges ended, ascending */
 	size_t clear_count;
 	size_t clear_room;
 };
 
 /* Ignores empty ranges. Returns 0 or -ENOMEM. */
 int xp_spans_add(struct xp_spans *spans, const struct xp_span *span);
-/* The process executes another program: all ranges from before are gone. Returns 0 or -ENOMEM. */
+/* Ends all ranges: the process executes another program. Returns 0 or -ENOMEM. */
 int xp_spans_clear(struct xp_spans *spans, uint64_t at_ns);
 /* Returns 0 or -ENOMEM. */
 int xp_spans_sort(struct xp_spans *spans);
-/* How often the spans had been cleared at this time. */
+/* Returns how many times the spans had been cleared before this time. */
 size_t xp_spans_generation(const struct xp_spans *spans, uint64_t at_ns);
 /*
- * The range in use that starts at an address, or else next below it. NULL: none, or there are many others in between.
+ * Returns the range in use that starts at an address, or closest below it. NULL: none, or more than BELOW_MAX ranges of
+ * other times are in between.
  */
 const struct xp_span *xp_spans_below(const struct xp_spans *spans, uint64_t address, uint64_t at_ns);
 /* NULL: none. */

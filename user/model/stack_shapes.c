@@ -6,7 +6,7 @@
 
 #include "base/hash.h"
 
-/* The shape of a stack is made of that of its callers, whose index is lower. Each name has one address. */
+/* The shape of a stack includes the shape of its callers, which have a lower index. Each name has only one address. */
 int xp_stack_shapes(const struct xp_model *model, uint64_t **shapes)
 {
 	uint64_t *kernel = calloc(model->stack_count, sizeof(*kernel));

@@ -6,14 +6,12 @@
 #include "model/model.h"
 
 /*
- * Sets a number for each stack, which is the same for stacks with the same functions at different addresses. The caller
- * frees shapes, also after an error. Returns 0 or -ENOMEM.
+ * Sets a number for each stack. Stacks with the same functions have the same number, even at different addresses. The
+ * caller frees shapes, also after an error. Returns 0 or -ENOMEM.
  */
 int xp_stack_shapes(const struct xp_model *model, uint64_t **shapes);
 
-/* The shown names of the functions of a stack, the innermost first. Returns how many there are; at most max are in
- * names[].
- */
+/* Lists the shown names of a stack's functions, the innermost first, at most max. Returns the number of functions. */
 size_t xp_stack_frames(const struct xp_model *model, uint32_t stack, const char **names, size_t max);
 
 #endif

@@ -12,16 +12,16 @@
 #include "base/util.h"
 #include "model/read_samples.h"
 
-#define IMAGES_MAX 1000 /* that are tried for a process of another name */
+#define IMAGES_MAX 1000 /* maximum number of images to try for a process with another name */
 
-/* The indexes in the sum, by those in the part. */
+/* Maps indexes in the part to indexes in the sum. */
 struct adding {
 	struct xp_model *sum;
 	const struct xp_model *part;
 	uint32_t *threads, *objects, *functions, *stacks;
 };
 
-/* Sets *text to the copy of a text that may be NULL. Returns whether there was memory. */
+/* Sets *text to a copy of a text that may be NULL. Returns false if out of memory. */
 static bool copy_text(struct xp_model *sum, const char **text)
 {
 	const char *copy = *text ? xp_model_text(sum, *text) : NULL;
@@ -31,7 +31,7 @@ static bool copy_text(struct xp_model *sum, const char **text)
 	return is_copied;
 }
 
-/* Images are numbered anew in each part, and PIDs are used again: another program is another image. */
+/* Image numbers start again in each part, and PIDs are reused: another program is another image. */
 static int add_process(struct xp_model *sum, struct xp_model_process *process, uint32_t *index)
 {
 	int err = xp_model_process(sum, process, index);
@@ -79,7 +79,7 @@ static int add_function(struct adding *adding, size_t index)
 	return xp_model_function(adding->sum, &function, &adding->functions[index]);
 }
 
-/* The numbers of JIT functions are those of one part: the function itself replaces them. */
+/* The indexes of JIT functions are valid only in one part: use the function itself. */
 static int add_location(struct adding *adding, const struct xp_model_location *from, uint32_t *index)
 {
 	const struct xp_model_frame *frames = &adding->part->frames[from->first_frame];
@@ -173,13 +173,13 @@ static int add_all(struct adding *adding)
 
 	err = err ?: add_each(adding, add_object, 0, part->object_count);
 	err = err ?: add_each(adding, add_function, 0, part->function_count);
-	err = err ?: add_each(adding, add_stack, 1, part->stack_count); /* the first one is empty */
+	err = err ?: add_each(adding, add_stack, 1, part->stack_count); /* stacks[0] is the empty stack */
 	err = err ?: add_each(adding, add_sample, 0, part->sample_count);
 	err = err ?: add_each(adding, add_wait, 0, part->wait_count);
 	return err ?: add_each(adding, add_hit, 0, part->hit_count);
 }
 
-/* What is known of the whole. The parts follow each other. */
+/* Adds the facts about the whole recording. Parts follow each other in time. */
 static int add_facts(struct xp_model *sum, const struct xp_model *part)
 {
 	const char *comment = part->comment;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The sum of several models: one model of several parts of a recording (part_list.h). */
+/* Adds up several models: one model for several parts of a recording (part_list.h). */
 #ifndef XPROF_MODEL_SUM_H
 #define XPROF_MODEL_SUM_H
 

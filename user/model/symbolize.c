@@ -13,24 +13,24 @@
 #include "base/util.h"
 
 /*
- * The most memory of a reader, for large files. Files are mapped in full: the lines of a 1.2 GB library, most of it
- * debug information, take 2.0 GB; 1.7 GB if that information is compressed to 0.5 GB.
+ * Memory limit of a process that reads a large file. Files are mapped completely: the lines of a 1.2 GB library that is
+ * mostly debug information need 2.0 GB; 1.7 GB if that information is compressed to 0.5 GB.
  */
 #define READER_BYTES ((rlim_t)6 << 30)
 #define READER_SECONDS 90
-/* Examining a file takes milliseconds, unless the file is made to take long. */
+/* Examining a file takes milliseconds, unless the file is hostile. */
 #define LOOK_BYTES ((rlim_t)2 << 30)
 #define LOOK_NS (10 * XP_NS_PER_S)
 
 struct file {
 	char *path;
-	char *original; /* the recorded binary whose names these are; NULL: the file itself */
+	char *original; /* the recorded binary to which these names belong; NULL: the file itself */
 	struct xp_elf_facts facts;
-	bool readable;		  /* an ELF file, and the one that was recorded */
-	bool is_other;		  /* for those who want another build ID; they get no names from it */
-	bool is_late;		  /* not all its names were ready in time */
+	bool readable;		  /* it is an ELF file, and the recorded one */
+	bool is_other;		  /* for callers that want another build ID; they get no names from this file */
+	bool is_late;		  /* some names were not ready in time */
 	struct xp_u64_map places; /* by address */
-	uint64_t *wanted;	  /* addresses still to be named */
+	uint64_t *wanted;	  /* addresses to be named */
 	size_t wanted_count;
 	size_t wanted_room;
 	enum xp_names_lack lack;
@@ -48,7 +48,7 @@ struct xp_symbolizer {
 	size_t place_count;
 	size_t place_room;
 	struct xp_text_pool texts;
-	bool is_told[XP_NAMES_LACKS]; /* has warned of files with this lack; 0: of late ones */
+	bool is_told[XP_NAMES_LACKS]; /* has warned about files with this lack; 0: about late names */
 };
 
 /* ---- texts ---- */
@@ -145,7 +145,7 @@ static bool is_wanted(const struct file *file, const struct xp_symbolizer_file *
 	       memcmp(file->facts.build_id, wanted->build_id, wanted->build_id_bytes) == 0;
 }
 
-/* Gets facts about the file that do not need libdw. */
+/* Reads facts about the file that do not need libdw. */
 static int look_at(struct xp_symbolizer *symbolizer, struct file *file)
 {
 	const struct xp_confined_limits limits = limits_of(symbolizer, LOOK_NS, LOOK_BYTES);
@@ -227,7 +227,7 @@ static int add_other(struct xp_symbolizer *symbolizer, const struct file *file, 
 	return add_file(symbolizer, other, number);
 }
 
-/* The file at a path, whatever it is now. */
+/* Returns the file that is now at a path. */
 static int file_at(struct xp_symbolizer *symbolizer, const char *path, uint32_t *number)
 {
 	struct file *file;
@@ -243,7 +243,7 @@ static int file_at(struct xp_symbolizer *symbolizer, const char *path, uint32_t 
 	return err;
 }
 
-/* Two recordings may want different builds of the same file. */
+/* Two recordings may need different builds of the same file. */
 int xp_symbolizer_file(struct xp_symbolizer *symbolizer, const struct xp_symbolizer_file *wanted, uint32_t *number)
 {
 	int err = file_at(symbolizer, wanted->path, number);
@@ -254,7 +254,7 @@ int xp_symbolizer_file(struct xp_symbolizer *symbolizer, const struct xp_symboli
 	return add_other(symbolizer, file, wanted->build_id_bytes, number);
 }
 
-/* Whether the file at the path of a binary is that binary, and has more than the recording. */
+/* Returns whether the file at the path of a binary is that binary, and has more names than the recording. */
 static bool has_more(struct xp_symbolizer *symbolizer, const struct xp_recorded_binary *binary,
 		     const struct xp_symbolizer_file *wanted)
 {
@@ -411,7 +411,7 @@ static int add_names(void *arg, uint64_t vaddr, const struct xp_source_frame *fr
 	return 0;
 }
 
-/* Addresses without an answer stay wanted. */
+/* Asks the reader. Addresses without an answer stay wanted. */
 static int ask_reader(struct xp_symbolizer *symbolizer, struct file *file, enum xp_name_detail detail)
 {
 	const struct xp_confined_limits limits = limits_of(symbolizer, READER_SECONDS * XP_NS_PER_S, READER_BYTES);
@@ -426,7 +426,7 @@ static int ask_reader(struct xp_symbolizer *symbolizer, struct file *file, enum 
 	file->is_late |= !limits.ns;
 	if (!limits.ns)
 		return 0;
-	/* What the reader knows of a function is used for all its addresses. */
+	/* Facts about a function that the reader has found are used for all its addresses. */
 	qsort(file->wanted, file->wanted_count, sizeof(*file->wanted), xp_compare_u64);
 	err = xp_elf_ask_names(file->path, &addresses, &limits, &named);
 	file->wanted_count -= naming.done;
@@ -438,7 +438,7 @@ static int ask_reader(struct xp_symbolizer *symbolizer, struct file *file, enum 
 	return err == -ENOMEM || err == -EAGAIN ? err : 0;
 }
 
-/* Warns about all files with this lack, once. format: for the name of the first file, and the number of others. */
+/* Warns about all files with this lack, once. format: with the name of the first file, and the number of others. */
 static void tell_lack(struct xp_symbolizer *symbolizer, enum xp_names_lack lack, const char *format)
 {
 	const struct file *first = NULL;
@@ -473,10 +473,7 @@ static void tell_lacks(struct xp_symbolizer *symbolizer)
 		  "-gsplit-dwarf=single, use elfutils 0.191 or later");
 }
 
-/*
- * Asks for all files once before a second try, so that one that keeps its reader busy twice does not use the time of
- * the others.
- */
+/* Asks for all files once before any second try: a file that stops its reader must not use up the time of others. */
 int xp_symbolizer_run(struct xp_symbolizer *symbolizer)
 {
 	struct xp_progress_line line;

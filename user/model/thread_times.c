@@ -41,7 +41,7 @@ static int by_cpu_and_time(const void *a, const void *b, void *arg)
 	return xp_compare(left->cpu, right->cpu) ?: xp_compare(left->time_ns, right->time_ns);
 }
 
-/* What a file says may overlap. A thread waits once at a time: then what one call waited for is looked at once. */
+/* Waits in a file may overlap, but a thread waits once at a time. Separated waits also bound the work per call. */
 static void separate_waits(struct xp_thread_times *times)
 {
 	struct xp_model_wait *waits = times->model.waits;
@@ -54,7 +54,7 @@ static void separate_waits(struct xp_thread_times *times)
 	}
 }
 
-/* A CPU runs one thread at a time. */
+/* A CPU runs only one thread at a time. */
 static void separate_runs(struct xp_thread_times *times)
 {
 	size_t count = 0;
@@ -99,7 +99,7 @@ static int find_threads(struct xp_thread_times *times)
 		const struct xp_model_thread *thread = &model->threads[i];
 		uint64_t pid = model->processes[thread->process].pid;
 
-		/* A thread that ran several programs is the last of these. */
+		/* If a thread ran several programs, the last one counts. */
 		uint32_t *exact = xp_u64_map_add(&times->by_tid, pid << 32 | thread->tid, 0);
 
 		if (!exact)
@@ -138,7 +138,7 @@ static int sort(struct xp_thread_times *times)
 int xp_thread_times_read(struct xp_thread_times *times, const struct xp_model_source *source, bool full_names,
 			 bool keep_hits, bool *broken)
 {
-	/* The functions that are selected are those of calls. */
+	/* The selected functions apply to calls, not to samples. */
 	const struct xp_select everything = { 0 };
 	struct xp_model_source all = *source;
 	int err;
@@ -171,7 +171,7 @@ uint32_t xp_thread_times_find(const struct xp_thread_times *times, uint64_t pid,
 	return thread ? *thread - 1 : XP_MODEL_NONE;
 }
 
-/* In an order of threads or CPUs, and of times within each. */
+/* Compares by thread or CPU, then by time. */
 static bool is_before(uint32_t a, uint64_t a_ns, uint32_t b, uint64_t b_ns)
 {
 	return a != b ? a < b : a_ns < b_ns;

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The activity of threads over time: the samples and the waits of a perf.data by thread and by CPU, in order of time.
- *
- * Between two waits, a thread runs on the CPU on which the first wait ended. So the waits show which thread had a CPU
- * while another thread waited for it. If the waits were sampled (wait_record.h), only samples show that.
- *
- * Memory: 24 bytes a wait and 4 a sample, in addition to the model.
+ * The activity of threads over time: the samples and the waits of a perf.data by thread and by CPU, sorted by time.
+ * Between two waits, a thread runs on the CPU on which the first wait ended. So the waits show which thread used a CPU
+ * while another thread waited for it. If waits were only sampled (wait_record.h), only samples show that. Memory: 24
+ * bytes per wait and 4 per sample, in addition to the model.
  */
 #ifndef XPROF_MODEL_THREAD_TIMES_H
 #define XPROF_MODEL_THREAD_TIMES_H
@@ -16,7 +14,7 @@
 
 #include "model/read_samples.h"
 
-/* A thread ran on a CPU. */
+/* The time of a thread on a CPU. */
 struct xp_timed_run {
 	uint32_t thread;
 	uint32_t cpu;
@@ -24,19 +22,16 @@ struct xp_timed_run {
 };
 
 struct xp_thread_times {
-	/* Its samples are in the order of thread and time, its waits in the order of thread and end. */
+	/* Samples are sorted by thread and time, waits by thread and end. */
 	struct xp_model model;
-	/*
-	 * By stack: the same number if the functions are the same, whatever the addresses in them. Functions of the
-	 * kernel count where there are no others.
-	 */
+	/* By stack: equal functions have equal numbers. Kernel functions count only if there are no others. */
 	uint64_t *shapes;
-	bool is_partial; /* some waits were left out: those that are here represent them, too */
+	bool is_partial; /* waits were sampled: the recorded ones represent others */
 	/* private */
-	struct xp_u64_map by_tid;  /* by PID and TID: the thread plus one */
-	struct xp_timed_run *runs; /* in the order of CPU and begin */
+	struct xp_u64_map by_tid;  /* by PID and TID: index of the thread plus one */
+	struct xp_timed_run *runs; /* sorted by CPU and begin */
 	size_t run_count;
-	uint32_t *by_cpu; /* samples in the order of CPU and time */
+	uint32_t *by_cpu; /* samples sorted by CPU and time */
 };
 
 /*
@@ -47,23 +42,21 @@ int xp_thread_times_read(struct xp_thread_times *times, const struct xp_model_so
 			 bool keep_hits, bool *broken);
 void xp_thread_times_free(struct xp_thread_times *times);
 
-/*
- * Returns the index of the thread in the model; XP_MODEL_NONE: it has neither samples nor waits. pid 0: of any process.
- */
+/* Returns the index of the thread in the model; XP_MODEL_NONE: it has neither samples nor waits. pid 0: any process. */
 uint32_t xp_thread_times_find(const struct xp_thread_times *times, uint64_t pid, uint64_t tid);
 
 struct xp_time_range {
 	uint64_t begin_ns, end_ns;
 };
 
-/* The waits of a thread that overlap a time; NULL and 0: none. */
+/* Returns the waits of a thread that overlap a time; NULL and 0: none. */
 const struct xp_model_wait *xp_thread_times_waits(const struct xp_thread_times *times, uint32_t thread,
 						  struct xp_time_range range, size_t *count);
-/* Its samples of that time. */
+/* Returns the thread's samples in that time. */
 const struct xp_model_sample *xp_thread_times_samples(const struct xp_thread_times *times, uint32_t thread,
 						      struct xp_time_range range, size_t *count);
 
-#define XP_NEIGHBOURS_MAX 32 /* that are told apart */
+#define XP_NEIGHBOURS_MAX 32 /* maximum number of distinguished threads */
 
 /* Zeroed: none. */
 struct xp_neighbours {
@@ -72,7 +65,7 @@ struct xp_neighbours {
 	size_t count;
 };
 
-/* Adds the other threads that had the CPU in that time. */
+/* Adds the other threads that used the CPU in that time. */
 void xp_thread_times_neighbours(const struct xp_thread_times *times, struct xp_neighbours *neighbours, uint32_t thread,
 				uint32_t cpu, struct xp_time_range range);
 

@@ -12,14 +12,14 @@
 #include "base/util.h"
 #include "model/log_walk.h"
 
-#define EVENT_BYTES_MAX 1024 /* of an event's data that are shown */
+#define EVENT_BYTES_MAX 1024 /* maximum number of printed bytes of an event's data */
 
-/* IDs of names. That of a function is its index plus one. */
+/* IDs of names. The ID of a function is its index plus one. */
 #define CUSTOM_EVENT_ID (1ull << 32 | 1u << 30)
 #define TYPED_EVENT_ID (1ull << 32 | 1u << 31)			     /* and the type */
-enum { DATA_ID = XP_PERFETTO_ARGUMENTS_MAX + 1, BYTES_ID, EXIT_ID }; /* below: the number of the argument */
+enum { DATA_ID = XP_PERFETTO_ARGUMENTS_MAX + 1, BYTES_ID, EXIT_ID }; /* lower IDs: the number of the argument */
 
-/* The mark of a call has those of its function and its callers (select.h) in the low byte, and these: */
+/* The mark of a call has the marks of its function and its callers (select.h) in the low byte, and: */
 enum {
 	IS_SHOWN = 1 << 8, /* it is in the timeline if it is selected */
 	IS_OPEN = 1 << 9,  /* its slice has begun */
@@ -38,11 +38,11 @@ struct reading {
 	/* An entry whose arguments may follow. */
 	struct xp_perfetto_event entry;
 	bool has_entry;
-	uint32_t entry_sequence; /* of its thread */
+	uint32_t entry_sequence; /* sequence of its thread */
 	uint32_t entry_function;
 };
 
-/* From the start of the recording on, like samples: the rate of the clock is not exact. */
+/* Converts from the start of the recording, as for samples, because the frequency of the clock is not exact. */
 static uint64_t time_of(const struct reading *reading, uint64_t tsc)
 {
 	const struct xp_log_visitor *visitor = &reading->visitor;
@@ -94,7 +94,7 @@ static int add_thread(void *arg, struct xp_walked_thread *thread)
 
 /* ---- calls ---- */
 
-/* Writes the entry whose arguments are complete. */
+/* Writes the entry, whose arguments are complete now. */
 static int write_entry(struct reading *reading)
 {
 	if (!reading->has_entry)
@@ -113,7 +113,7 @@ static int end_entry(void *arg, const struct xp_fdr_record *record, uint32_t fun
 	return write_entry(arg);
 }
 
-/* Begins the slices of all calls that are open. The last one waits for its arguments. */
+/* Begins the slices of all open calls. The last one waits for its arguments. */
 static int show_calls(struct reading *reading, const struct xp_walked_thread *thread)
 {
 	size_t shown = thread->depth;
@@ -198,7 +198,7 @@ static int leave(void *arg, struct xp_walked_thread *thread, const struct xp_fdr
 	return err ?: end_call(reading, thread, record->tsc, true);
 }
 
-/* What is open at the end of the log stays open if the process does not end there. */
+/* Calls that are open at the end of the log stay open if the process does not end there. */
 static int abandon(void *arg, struct xp_walked_thread *thread, const struct xp_fdr_record *record)
 {
 	struct reading *reading = arg;
@@ -218,7 +218,7 @@ static int abandon(void *arg, struct xp_walked_thread *thread, const struct xp_f
 
 /* ---- events ---- */
 
-/* Writes data as text, or in hexadecimal if they are not. */
+/* Formats data as text, or in hexadecimal if it is not text. */
 static void show_data(char *to, size_t to_size, const uint8_t *data, size_t bytes)
 {
 	char text[EVENT_BYTES_MAX + 1];
@@ -232,7 +232,7 @@ static void show_data(char *to, size_t to_size, const uint8_t *data, size_t byte
 		snprintf(to + 2 * i, to_size - 2 * i, "%02x", data[i]);
 }
 
-/* Whether a log says with this event what its thread is called. */
+/* Returns whether this event contains the name of a thread. */
 static bool is_name(const struct reading *reading, const struct xp_walked_thread *thread,
 		    const struct xp_fdr_record *record)
 {
@@ -306,7 +306,7 @@ static void end(void *arg)
 	xp_perfetto_end_sequences(((struct reading *)arg)->perfetto);
 }
 
-/* Names are written with the first call of a function, so all functions are named before. */
+/* The timeline contains names before calls, so all functions are named first. */
 static int find_functions(struct reading *reading, bool *broken)
 {
 	const struct xp_recorded *recorded = reading->source->recorded;
@@ -316,7 +316,7 @@ static int find_functions(struct reading *reading, bool *broken)
 		const char *path = recorded->processes[i].log;
 		struct xp_file_view view;
 
-		/* One that cannot be read is reported when its calls are. */
+		/* An unreadable log is reported when its calls are read. */
 		if (!path || xp_file_view_open(&view, AT_FDCWD, path))
 			continue;
 		err = xp_log_find_functions(&reading->functions, i, &view);

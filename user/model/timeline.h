@@ -14,7 +14,7 @@
 #include "format/perfetto.h"
 #include "model/read_samples.h"
 
-/* As xp_log_walk(). *written: calls and events. Returns 0, -ENOMEM, -EAGAIN, or an error of writing. */
+/* Like xp_log_walk(). *written: number of calls and events. Returns 0, -ENOMEM, -EAGAIN, or an error of writing. */
 int xp_timeline_write_calls(struct xp_perfetto *perfetto, const struct xp_model_source *source, uint64_t *written,
 			    bool *broken);
 

@@ -18,17 +18,17 @@
 #define FRAMES_SHOWN 16
 #define PLACE_BYTES 2048
 
-/* Ids of names: that of a state is its letter. */
+/* IDs of names; the ID of a state is its letter. */
 #define STATE_IDS 256
 enum { WAKES_ID = STATE_IDS, WHERE_ID, WOKEN_ID, WEIGHT_ID };
 
 /* ---- items: what is on the track of a thread ---- */
 
-/* The beginning of a wait, or the moment at which the thread ended another one's. */
+/* The start of a wait, or the time at which the thread ended another thread's wait. */
 struct item {
 	uint64_t time_ns;
 	uint32_t thread;
-	uint32_t wait; /* its index, with IS_WAKING or without */
+	uint32_t wait; /* index of the wait, with IS_WAKING or without */
 };
 #define IS_WAKING (1u << 31)
 _Static_assert(XP_MODEL_WAITS_MAX <= IS_WAKING, "indexes have room for the bit");
@@ -39,10 +39,10 @@ struct writing {
 	uint64_t start_ns;
 	struct item *items;
 	size_t item_count;
-	struct xp_u64_map by_tid; /* the thread plus one */
+	struct xp_u64_map by_tid; /* by PID and TID: index of the thread plus one */
 	uint32_t sequence;
-	const struct xp_model_wait *open; /* the wait that has an open slice; NULL: none */
-	bool is_blocked;		  /* that slice ends where something wakes the thread */
+	const struct xp_model_wait *open; /* the wait with an open slice; NULL: none */
+	bool is_blocked;		  /* that slice ends when the thread is woken */
 };
 
 static int compare_items(const void *a, const void *b)
@@ -59,7 +59,7 @@ static uint32_t waker_of(const struct writing *writing, const struct xp_model_wa
 	return thread ? *thread - 1 : XP_MODEL_NONE;
 }
 
-/* An arrow needs an event at both ends. */
+/* A flow arrow needs an event at both ends. */
 static bool has_flow(const struct writing *writing, const struct xp_model_wait *wait)
 {
 	return wait->state != XP_WAIT_PREEMPTED && wait->runnable_ns && waker_of(writing, wait) != XP_MODEL_NONE;
@@ -74,7 +74,7 @@ static int make_items(struct writing *writing)
 
 		if (!thread)
 			return -ENOMEM;
-		*thread = (uint32_t)i + 1; /* the last one with this id */
+		*thread = (uint32_t)i + 1; /* the last thread with this ID */
 	}
 	writing->items = calloc(2 * model->wait_count + 1, sizeof(*writing->items));
 	if (!writing->items)
@@ -83,7 +83,7 @@ static int make_items(struct writing *writing)
 		const struct xp_model_wait *wait = &model->waits[i];
 		const struct xp_model_thread *thread = &model->threads[wait->thread];
 
-		/* There is no track without an id. */
+		/* A thread without an ID has no track. */
 		if (!thread->tid && !model->processes[thread->process].pid)
 			continue;
 		writing->items[writing->item_count++] = (struct item){ wait->begin_ns, wait->thread, (uint32_t)i };
@@ -105,7 +105,7 @@ static void add_argument(struct xp_perfetto_event *event, uint64_t id, const cha
 	event->arguments[event->argument_count++] = (struct xp_perfetto_argument){ .name = { id, name }, .text = text };
 }
 
-/* "pthread_mutex_lock < lookup < serve" */
+/* Formats "pthread_mutex_lock < lookup < serve". */
 static void put_place(char to[PLACE_BYTES], const struct xp_model *model, uint32_t stack)
 {
 	const char *names[FRAMES_SHOWN];
@@ -150,7 +150,7 @@ static int put_end(struct writing *writing, uint64_t at_ns)
 	return xp_perfetto_event(writing->perfetto, writing->sequence, &event);
 }
 
-/* What happens on the open slice up to a time. */
+/* Writes what happens to the open slice up to a time. */
 static int go_on(struct writing *writing, uint64_t until_ns)
 {
 	const struct xp_model_wait *wait = writing->open;
@@ -189,7 +189,7 @@ static int put_waking(struct writing *writing, const struct xp_model_wait *wait)
 static int put_item(struct writing *writing, const struct item *item)
 {
 	const struct xp_model_wait *wait = &writing->model->waits[item->wait & ~IS_WAKING];
-	/* Records that contradict each other: the next wait ends the one before. */
+	/* If records contradict each other, the next wait ends the previous one. */
 	int err = go_on(writing, item->time_ns) ?: item->wait & IS_WAKING ? 0 : go_on(writing, UINT64_MAX);
 
 	if (err)
@@ -209,7 +209,7 @@ static int begin_thread(struct writing *writing, uint32_t index)
 	return xp_perfetto_sequence_beside(writing->perfetto, pid ? pid : tid, tid, TRACK_NAME, &writing->sequence);
 }
 
-/* What precedes a time is cut off. */
+/* Cuts off the waits before a time. */
 static void cut_waits(struct xp_model *model, uint64_t from_ns)
 {
 	for (size_t i = 0; i < model->wait_count; i++) {

@@ -41,7 +41,7 @@ static int add_node(struct xp_model_tree *tree, const struct xp_model_node *node
 	return add_node_up_to(tree, XP_MODEL_NODES_MAX, node, index);
 }
 
-/* Finds the node of the samples that need too many nodes. This node may exceed the limit. */
+/* Finds or adds the node for samples beyond the limit of nodes. This node may exceed the limit. */
 static int find_others(struct xp_model_tree *tree, struct xp_model *model, uint32_t *node)
 {
 	const struct xp_model_node new = {
@@ -64,8 +64,8 @@ static void warn_of_others(const struct xp_model_tree *tree, const struct xp_mod
 }
 
 /*
- * Finds the first function with the same shown name in the same object: overloads have one shown name, and a JIT
- * function with code of other source files is a function for each of them.
+ * Finds the first function with the same shown name in the same object. Overloads have the same shown name; JIT code of
+ * several source files has a function for each file.
  */
 static int find_same(struct xp_model_tree *tree, const struct xp_model *model)
 {
@@ -77,7 +77,7 @@ static int find_same(struct xp_model_tree *tree, const struct xp_model *model)
 		return -ENOMEM;
 	for (uint32_t i = 0; !err && i < model->function_count; i++) {
 		const struct xp_model_function *function = &model->functions[i];
-		/* Each text has one address. */
+		/* Each text has only one address. */
 		uint32_t *same = xp_u64_map_add(&first, (uintptr_t)function->shown << 14 ^ function->object, i);
 
 		if (!same)
@@ -107,7 +107,7 @@ static int add_location(struct xp_model_tree *tree, const struct xp_model *model
 	return err;
 }
 
-/* Finds the node of a stack below that of a group. */
+/* Finds the node of a stack below the node of a group. */
 static int find_stack(struct xp_model_tree *tree, const struct xp_model *model, uint32_t group, uint32_t stack,
 		      uint32_t *node)
 {
@@ -246,7 +246,7 @@ int xp_model_tree_make(struct xp_model_tree *tree, struct xp_model *model, enum 
 	return err;
 }
 
-/* Which functions match. */
+/* Finds the functions that match. */
 static bool *find_matching(const struct xp_model *model, const char *glob)
 {
 	bool *matching = calloc(XP_MAX(model->function_count, (size_t)1), sizeof(*matching));
@@ -256,11 +256,11 @@ static bool *find_matching(const struct xp_model *model, const char *glob)
 	return matching;
 }
 
-/* A stack while its functions are added. */
+/* A stack whose functions are being added. */
 struct chain {
 	uint32_t node;
-	bool is_found; /* a matching function */
-	bool is_call;  /* and it is the innermost one of the stack */
+	bool is_found; /* a function matches */
+	bool is_call;  /* and it is the innermost function of the stack */
 };
 
 /* Adds the functions from the innermost matching one outwards. */
@@ -306,7 +306,7 @@ static int count_callers(struct xp_model_tree *tree, struct xp_model *model, enu
 	struct chain chain = { 0 };
 	int err;
 
-	/* A group without one would be an empty branch. */
+	/* Skip groups without a matching function. */
 	if (!has_matching(model, matching, sample->stack))
 		return 0;
 	err = find_group(tree, model, by, sample, &chain.node);
