@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Children of xprof: processes for jobs that may hang, that read untrusted data with a library that trusts it, or that
- * need other privileges.
- *
- * Each child keeps only the descriptors that it is given, unless it goes on with its parent's work, handles no signal,
- * ignores those of the terminal, leaves no core file, and dies with the thread that started it. The options add limits.
- * Programs that the user names (launch.h, pager.h) are started in another way, and so are tasks that share xprof's
- * memory (shield.h).
+ * Child processes of xprof: for jobs that may hang, that read untrusted data with a library that trusts its input, or
+ * that need other privileges. Each child keeps only the descriptors that it is given (except with keeps_fds), handles
+ * no signal, ignores signals of the terminal, leaves no core file, and dies with the thread that started it. The
+ * options add limits. xprof does not start programs that the user names (launch.h, pager.h), or tasks that share its
+ * memory (shield.h), in this way.
  */
 #ifndef XPROF_BASE_CHILD_H
 #define XPROF_BASE_CHILD_H
@@ -44,7 +42,7 @@ struct xp_child_options {
 	 * namespace that does not map nobody. Other users cannot trace the child.
 	 */
 	bool drops_privileges;
-	bool keeps_fds;	    /* all descriptors, 0 to 2 as well; for a child that goes on with what its parent did */
+	bool keeps_fds;	    /* keep all descriptors, including 0 to 2: for a child that continues its parent's work */
 	bool is_oom_victim; /* the OOM killer's first choice */
 	bool outlives_parent;
 	struct xp_child_limits limits;

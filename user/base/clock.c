@@ -110,9 +110,9 @@ static int read_clock(clockid_t id, uint64_t *ns)
 }
 
 /*
- * Reads the TSC before and after the other clock, up to `tries` times, and keeps the pair with the smallest error: an
- * interrupt or a preemption widens some of them. Stops at an error of enough_tsc. Returns 0, -ERANGE, or an error of
- * clock_gettime(2).
+ * Reads the TSC before and after the other clock, up to `tries` times, and keeps the pair with the smallest error,
+ * because an interrupt or a preemption makes a pair inaccurate. Stops at an error of enough_tsc. Returns 0, -ERANGE, or
+ * an error of clock_gettime(2).
  */
 static int take_narrow_pair(clockid_t id, int tries, uint64_t enough_tsc, struct xp_clock_pair *pair)
 {

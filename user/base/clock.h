@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The clock of a recording. It is the TSC, because call rings and FDR logs contain TSC values. BPF programs read
- * CLOCK_MONOTONIC; this module converts that to TSC. It also knows the frequency of the TSC and the wall time.
+ * CLOCK_MONOTONIC; this module converts that to TSC. It also has the frequency of the TSC and the wall time.
  *
- * A pair of both clocks is read before each pass over the rings, and converts the times of recent events. With passes 1
- * to 100 ms apart on two busy CPUs of a virtual machine, 99 of 100 times were within 170 ns, and no events changed
- * their order.
+ * xprof reads a pair of both clocks before each pass over the rings, and converts the times of recent events with it.
+ * With passes 1 to 100 ms apart on two busy CPUs of a virtual machine, 99 of 100 times were within 170 ns, and no
+ * events changed their order.
  *
  * Not thread-safe: xp_clock_update() and xp_clock_mark() must not run concurrently with another call on the same clock.
  */
@@ -30,7 +30,7 @@ struct xp_clock {
 	uint64_t hz;		    /* TSC ticks per second, never 0; most accurate after the last xp_clock_update() */
 	uint64_t mono_hz;	    /* TSC ticks per second of CLOCK_MONOTONIC, which NTP slews */
 	struct xp_clock_pair mono;  /* CLOCK_MONOTONIC, the newest pair */
-	struct xp_clock_pair paced; /* the one from which mono_hz is measured next */
+	struct xp_clock_pair paced; /* the pair from which mono_hz is measured next */
 	struct xp_clock_pair real;  /* CLOCK_REALTIME at the start, or at the last xp_clock_new_wall() */
 	struct xp_clock_pair raw;   /* CLOCK_MONOTONIC_RAW at the start */
 	uint64_t error_ns;	    /* worst error so far of a converted time */
@@ -81,11 +81,11 @@ static inline uint64_t xp_clock_now_tsc(void)
 }
 
 /*
- * Takes the wall time anew: from now on, times count from here. In days, the error of hz adds up, and the wall clock is
- * set. Returns 0 or -errno, which leaves the clock unchanged.
+ * Reads the wall time again, for times from now on: over days, the error of hz adds up, and the wall clock may be set.
+ * Returns 0, or -errno and leaves the clock unchanged.
  */
 int xp_clock_new_wall(struct xp_clock *clock);
-/* CLOCK_REALTIME at that TSC, ns since 1970. Steps of the wall clock since it was taken have no effect. */
+/* Returns CLOCK_REALTIME at that TSC, in ns since 1970. Ignores steps since the last xp_clock_new_wall(). */
 uint64_t xp_clock_wall_ns(const struct xp_clock *clock, uint64_t tsc);
 /* Converts TSC ticks to ns. */
 uint64_t xp_clock_ns(const struct xp_clock *clock, uint64_t tsc_delta);
@@ -96,11 +96,11 @@ void xp_clock_cpu_flags(bool *constant_tsc, bool *nonstop_tsc);
 
 /* ---- arithmetic, public for tests ---- */
 
-/* Ticks per second, from ticks in ns. Returns 0 if ns is 0 or the result does not fit. */
+/* Returns ticks per second, for a number of ticks in ns. Returns 0 if ns is 0 or the result does not fit. */
 uint64_t xp_clock_frequency(uint64_t ticks, uint64_t ns);
 /*
- * Ticks per second, from time_mult and time_shift of the perf mmap page (ns = ticks * mult >> shift). Returns 0 if they
- * are invalid.
+ * Returns ticks per second, from time_mult and time_shift of the perf mmap page (ns = ticks * mult >> shift). Returns 0
+ * if they are invalid.
  */
 uint64_t xp_clock_frequency_perf(uint32_t time_mult, uint16_t time_shift);
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Addresses and paths of code that no file contains. The recorder and the readers of a recording must use the same
- * ones.
- */
+/* Addresses and paths of code that no file contains. Recording and reading must use the same values. */
 #ifndef XPROF_BASE_CODE_PLACES_H
 #define XPROF_BASE_CODE_PLACES_H
 

@@ -19,7 +19,7 @@
  * holder may be NULL.
  */
 int xp_file_lock(int fd, pid_t *holder);
-/* Like xp_file_lock(), with another timeout. */
+/* Like xp_file_lock(), with this timeout. */
 int xp_file_lock_within(int fd, uint64_t patience_ns, pid_t *holder);
 /*
  * Returns the PID in /proc/locks of the process that locked the file, even if it has ended. 0: not locked, or unknown.

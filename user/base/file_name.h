@@ -10,7 +10,7 @@
 
 #define XP_MANIFEST_NAME "manifest.json"
 #define XP_PERF_DATA_NAME "perf.data"
-/* Version of the layout of the manifest. It increases when a member changes its meaning or is removed. */
+/* Version of the layout of the manifest. Increase it when a member changes its meaning or is removed. */
 #define XP_MANIFEST_VERSION 1
 /* Returns whether the name or path ends with the suffix and is longer than it. */
 bool xp_file_ends_with(const char *name, const char *suffix);
@@ -32,8 +32,8 @@ bool xp_file_is_spool(const char *name);
 bool xp_file_is_export(const char *name);
 
 /*
- * The directory of a part of a recording (record --rotate): 20261127T231500Z, its start in UTC, and -001 and so on after
- * it if another part began in the same second. The names sort by time.
+ * The directory of a part of a recording (record --rotate): 20261127T231500Z, its start in UTC, and -001 and so on
+ * after it if another part began in the same second. The names sort by time.
  */
 #define XP_FILE_PART_FORMAT "%Y%m%dT%H%M%SZ"
 #define XP_FILE_PART_BYTES 32

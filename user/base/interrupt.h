@@ -36,10 +36,7 @@ void xp_interrupt_abort_by_next(void);
  */
 void xp_interrupt_tell_next(void);
 
-/*
- * In a child process that fork(2) made: the signals and the deadline of its parent are not its own, and none of its own
- * makes xp_interrupted() return true.
- */
+/* Call this in a child of fork(2): it ignores its parent's signals and deadline, and xp_interrupted() returns false. */
 void xp_interrupt_leave(void);
 
 /* Sets the time (CLOCK_MONOTONIC, ns) at which the recording ends as if interrupted; 0: never. */

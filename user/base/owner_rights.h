@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 /*
- * Root takes the rights of the directory's owner, and drops its supplementary groups permanently. Does nothing for
+ * Gives root the rights of the directory's owner, and drops root's supplementary groups permanently. Does nothing for
  * other users. Returns 0 or -errno; -ENOTUNIQ if root owns the directory but others may write to it. Call
  * xp_owner_rights_return() even after an error. Calls can be nested: the rights of the outermost call apply.
  */

@@ -11,7 +11,7 @@
 
 #include "base/hash.h"
 
-/* An array, its number of elements, its capacity, and its hash table, which all belong to the caller. */
+/* An array, its number of elements, its capacity, and its hash table. The caller owns all of them. */
 struct xp_set {
 	struct xp_hash *hash;
 	void *array; /* address of the pointer to the first element */

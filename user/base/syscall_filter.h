@@ -14,7 +14,7 @@ enum xp_syscall_rule_kind {
 	XP_SYSCALL_ALLOW_IF_EQUAL, /* if it is `value` */
 };
 
-/* The conditions consider the lower 32 bits of an argument. If a condition is false, the next rules count. */
+/* Conditions use only the lower 32 bits of an argument. If a condition is false, the next rules apply. */
 struct xp_syscall_rule {
 	unsigned int number;
 	enum xp_syscall_rule_kind kind;
@@ -26,15 +26,15 @@ struct xp_syscall_rule {
 #define XP_SYSCALLS_MAX 128
 
 struct xp_syscall_list {
-	const struct xp_syscall_rule *rules; /* they come first */
+	const struct xp_syscall_rule *rules; /* rules for arguments, checked before the list */
 	size_t rule_count;
 	const unsigned int *allowed; /* numbers */
 	size_t allowed_count;
 };
 
 /*
- * From now on, a system call that is not listed fails with EPERM, also one with a number of the x32 ABI; one of another
- * ABI kills the process. Requires no_new_privs. Returns 0 or -errno.
+ * From now on, system calls that are not listed fail with EPERM, also with the numbers of the x32 ABI; system calls of
+ * other ABIs kill the process. Requires no_new_privs. Returns 0 or -errno.
  */
 int xp_syscall_filter(const struct xp_syscall_list *list);
 

@@ -54,9 +54,9 @@ static void fill_attr(uint8_t *to, const struct xp_perfdata_options *options)
 }
 
 /*
- * Fills in an event with raw data: that of waits, or of USDT probes. That of waits has the name that perf record
- * --off-cpu uses, but not the type BPF_OUTPUT: since Linux 6.15, perf expects its own sample format in a BPF_OUTPUT
- * event with that name, and would reject the file. Side-band records belong to the first event.
+ * Fills in an event with raw data: waits, or USDT probes. The event of waits has the name that perf record --off-cpu
+ * uses, but not the type BPF_OUTPUT: since Linux 6.15, perf expects its own sample format in a BPF_OUTPUT event of that
+ * name, and would reject the file. Side-band records belong to the first event.
  */
 static void fill_raw_attr(uint8_t *to, uint64_t config)
 {

@@ -20,7 +20,7 @@ struct xp_perfdata_head_event {
 struct xp_perfdata_head {
 	struct xp_perfdata_header header;
 	struct xp_perfdata_head_event events[XP_PERFDATA_EVENTS_MAX];
-	uint64_t ids[XP_PERFDATA_EVENTS_MAX]; /* room for them, wherever they begin */
+	uint64_t ids[XP_PERFDATA_EVENTS_MAX]; /* space for the IDs, at the end of the head that is written */
 };
 
 /* Number of events. */

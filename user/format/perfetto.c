@@ -170,7 +170,7 @@ int xp_perfetto_thread(struct xp_perfetto *perfetto, const struct xp_perfetto_th
 /* The IDs of tracks of no thread: PIDs have 22 bits. */
 #define OWN_TRACKS (UINT64_C(1) << 62)
 
-/* Returns the ID of the additional track of a thread. The IDs of the other tracks are lower. */
+/* Returns the ID of the additional track of a thread. The IDs of other tracks are lower. */
 static uint64_t track_beside(uint32_t pid, uint32_t tid)
 {
 	return track_of(pid, tid) | UINT64_C(1) << 63;

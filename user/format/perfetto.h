@@ -104,7 +104,9 @@ int xp_perfetto_sequence(struct xp_perfetto *perfetto, uint32_t pid, uint32_t ti
  */
 int xp_perfetto_sequence_beside(struct xp_perfetto *perfetto, uint32_t pid, uint32_t tid, const char *name,
 				uint32_t *sequence);
-/* Starts a sequence for a track of no thread, with a number from 1 on. parent: such a track that it is below; 0: none.
+/*
+ * Starts a sequence for a track, numbered from 1, that belongs to no thread. parent: number of the track above; 0:
+ * none.
  */
 int xp_perfetto_sequence_below(struct xp_perfetto *perfetto, uint64_t track, uint64_t parent, const char *name,
 			       uint32_t *sequence);

@@ -26,12 +26,12 @@
 #define XP_WAIT_RECORD_OLD_BYTES 60
 #define XP_WAIT_CHANCE_ONE 65536u
 
-/* State of a thread when it left its CPU: the letters of ps(1) and perf sched, L, and F, which no file has. */
+/* State of a thread when it left its CPU: letters of ps(1) and perf sched; and L, and F, which files do not contain. */
 enum xp_wait_state {
 	XP_WAIT_PREEMPTED = 'R', /* runnable */
 	XP_WAIT_SLEEP = 'S',	 /* interruptible: timers, pipes, sockets, ... */
 	XP_WAIT_LOCK = 'L',	 /* interruptible, in futex(2) or futex_waitv(2): mutexes, condition variables, joins */
-	XP_WAIT_FUTEX = 'F',	 /* the same, after reading: L is only for what is known to be a lock (read_waits.h) */
+	XP_WAIT_FUTEX = 'F',	 /* set after reading: a futex that is not known to be a lock (read_waits.h) */
 	XP_WAIT_DISK = 'D',	 /* uninterruptible: disks, page faults from files, locks in the kernel */
 	XP_WAIT_STOPPED = 'T',	 /* stopped by a signal */
 	XP_WAIT_TRACED = 't',	 /* stopped by a debugger */

@@ -484,7 +484,7 @@ static void table_free(struct xp_report_table *table, struct xp_durations_memory
 	xp_wait_table_free(&table->waits);
 }
 
-/* Removes processes that did nothing in the selected time, which are the last ones, and what is known only of all. */
+/* Removes the last processes, which have no samples or waits in the selected time, and facts about all times. */
 static void keep_selected(struct xp_report_tables *tables)
 {
 	for (size_t i = 0; i < tables->count; i++)

@@ -114,7 +114,7 @@ static bool is_another(const struct xp_file *file, const struct xp_elf_copied *c
 		memcmp(file->build_id, copied->build_id, copied->build_id_bytes));
 }
 
-/* Links to the copy of another part. Returns false if there is no such copy, or the user may not read the file. */
+/* Links to the copy of another part. Returns false if there is none, or the user must not read the file. */
 static bool take_shared(struct xp_sym_binaries *binaries, struct xp_sym_binary *stored, const char *label, int from,
 			const struct xp_file *file)
 {
