@@ -3,7 +3,7 @@
 
 #include "base/util.h"
 
-#define LOAN_SHARE 4 /* of what is not lent */
+#define LOAN_SHARE 4 /* share of the pool that a loan gets */
 #define LENT_AGAIN_SHARE 100
 
 void xp_call_accounts_keep(struct xp_call_accounts *accounts, unsigned int cpus, uint64_t tick_ns)

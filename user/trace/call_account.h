@@ -37,7 +37,7 @@ void xp_call_accounts_pass(struct xp_call_accounts *accounts, uint64_t ns);
 
 /* Opens the account of a new process, with a loan. */
 void xp_call_account_open(struct xp_call_accounts *accounts, struct xp_call_account *account);
-/* Allows an overdraft of a tick from the start: for processes that the user named, or that ran before the recording. */
+/* Allows an overdraft of a tick from the start: for processes that the user named, or that existed before. */
 void xp_call_account_trust(const struct xp_call_accounts *accounts, struct xp_call_account *account);
 /* Credits the account with CPU time that the process used. */
 void xp_call_account_earn(struct xp_call_accounts *accounts, struct xp_call_account *account, uint64_t ran_ns);

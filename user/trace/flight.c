@@ -57,7 +57,7 @@ static struct xp_flight_frame *frame_at(const struct xp_flight *flight, uint64_t
 	return (struct xp_flight_frame *)(flight->data + (pos & (flight->size - 1)));
 }
 
-/* The position after the frame, or the gap, at pos. */
+/* Returns the position after the frame or gap at pos. */
 static uint64_t behind(const struct xp_flight *flight, uint64_t pos)
 {
 	uint64_t left = left_in_lap(flight, pos);
@@ -73,16 +73,14 @@ static void make_room(struct xp_flight *flight, uint64_t need)
 		flight->head = behind(flight, flight->head);
 }
 
-/* Adds a frame with room for its bytes; NULL if it can never fit. */
+/* Adds a frame with space for its bytes; NULL if the frame can never fit. */
 static struct xp_flight_frame *add_frame(struct xp_flight *flight, const struct xp_thread *thread,
 					 enum xp_flight_kind kind, uint64_t bytes)
 {
 	uint64_t need = bytes <= flight->size ? room_of(bytes) : UINT64_MAX, left;
 	struct xp_flight_frame *frame;
 
-	/*
-	 * At most half of the memory, so that the gap that a frame may leave at the end does not evict everything else.
-	 */
+	/* A frame uses at most half of the memory, so the gap that it may leave at the end is at most half, too. */
 	if (need > flight->size / 2)
 		return NULL;
 	left = left_in_lap(flight, flight->tail);

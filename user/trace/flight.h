@@ -23,19 +23,15 @@
 
 struct xp_flight;
 
-/* bytes: a power of two. The memory is touched only as it fills. Returns 0 or -ENOMEM. */
+/* bytes: a power of two. Pages are allocated as the memory fills. Returns 0 or -ENOMEM. */
 int xp_flight_new(struct xp_flight **flight, uint64_t bytes);
 void xp_flight_free(struct xp_flight *flight);
 
 /*
- * Stores the thread's chunk, and evicts the oldest ones for it. Returns 0, or -ENOSPC if the chunk takes more than half
- * of the memory.
+ * Stores the thread's chunk, and evicts old chunks. Returns 0, or -ENOSPC for a chunk of more than half of the memory.
  */
 int xp_flight_add_chunk(struct xp_flight *flight, const struct xp_thread *thread);
-/*
- * Stores the calls that the thread is in, at its end or when the log is made. Skips a stack that is too deep for the
- * memory.
- */
+/* Stores the thread's open calls, at its exit or when a log is made. Skips a stack that is too deep for the memory. */
 void xp_flight_add_stack(struct xp_flight *flight, const struct xp_thread *thread);
 
 /* Records of one thread in a log. */
@@ -50,16 +46,16 @@ struct xp_flight_result {
 	uint64_t file_bytes; /* including holes */
 	uint64_t first_tsc;  /* TSC of the oldest record */
 	uint64_t records;    /* in the log */
-	uint64_t entries;    /* entries added ahead of the chunks, for calls that began before */
-	uint64_t exits;	     /* synthesized, for calls that were left without one */
+	uint64_t entries;    /* entries added before the chunks, for calls that began earlier */
+	uint64_t exits;	     /* synthesized, for calls without an exit */
 	struct xp_flight_share *shares;
 	size_t share_count;
 };
 
 /*
- * Writes info->final_name into the directory; the file appears only when it is complete. The caller frees
- * result->shares, also after an error, when they give the lost records. If there was nothing to write, result->records
- * is 0 and final_name is not created.
+ * Writes info->final_name into the directory; the file appears only when complete. The caller frees result->shares,
+ * which contain the lost records after an error. If there was nothing to write, result->records is 0 and there is no
+ * file.
  */
 int xp_flight_write_log(struct xp_flight *flight, int dir_fd, const struct xp_log_info *info, xp_log_maker make,
 			struct xp_flight_result *result);
@@ -67,7 +63,7 @@ int xp_flight_write_log(struct xp_flight *flight, int dir_fd, const struct xp_lo
 /* The frames that flight.c stores, in order of arrival. Private to flight*.c. */
 enum xp_flight_kind {
 	XP_FLIGHT_CHUNK,
-	XP_FLIGHT_STACK, /* uint32_t function ids, outermost first */
+	XP_FLIGHT_STACK, /* uint32_t function IDs, outermost first */
 	XP_FLIGHT_SKIP,	 /* unused up to the end of the memory */
 };
 
@@ -81,9 +77,7 @@ struct xp_flight_frame {
 	char name[16];
 };
 
-/*
- * Returns the next frame, from the oldest on, or NULL at the end. *pos is 0 at first. The bytes of a frame follow it.
- */
+/* Returns the next frame, oldest first, or NULL at the end. *pos is 0 at first. The bytes of a frame follow it. */
 struct xp_flight_frame *xp_flight_next(const struct xp_flight *flight, uint64_t *pos);
 
 #endif

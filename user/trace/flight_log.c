@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Makes a log from a flight recorder's memory. Like all logs, it is made of a spool (export/logs.h), which gets the
- * chunks of the memory, those of each thread behind leading ones with the entries of calls that began earlier.
+ * Makes a log from a flight recorder's memory. Like all logs, it is made from a spool (export/logs.h): the chunks in
+ * memory, and for each thread leading chunks before them, with the entries of calls that began earlier.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,19 +18,19 @@
 /* Size of the leading chunks, which hold the entries of calls that began earlier. */
 #define LEAD_BYTES (16u << 10)
 
-/* A thread, by its serial: a tid may be reused. */
+/* A thread, identified by its serial: a TID may be reused. */
 struct member {
 	int32_t tid;
-	uint16_t cpu; /* of its first chunk, as is first_tsc */
+	uint16_t cpu; /* CPU of its first chunk; first_tsc likewise */
 	uint64_t first_tsc;
-	uint32_t *left; /* earlier calls that were left since, innermost first */
+	uint32_t *left; /* earlier calls that have returned since, innermost first */
 	size_t left_count;
 	size_t left_room;
-	uint64_t open;	       /* calls that began since and are open */
-	const uint32_t *stack; /* at its end, outermost first */
+	uint64_t open;	       /* number of open calls that began since */
+	const uint32_t *stack; /* its open calls at the end, outermost first */
 	size_t stack_depth;
-	size_t entries; /* calls that began earlier */
-	size_t placed;	/* entries of them that the leading chunks hold so far */
+	size_t entries; /* number of calls that began earlier */
+	size_t placed;	/* number of their entries in leading chunks so far */
 };
 
 struct assembly {
@@ -111,13 +111,13 @@ static void note_stack(struct assembly *assembly, const struct xp_flight_frame *
 {
 	struct member *member = find_member(assembly, frame);
 
-	if (!member) /* none of its chunks is left */
+	if (!member) /* all of its chunks were evicted */
 		return;
 	member->stack = (const uint32_t *)(frame + 1);
 	member->stack_depth = frame->bytes / sizeof(uint32_t);
 }
 
-/* Calls that began before the first chunk. The ones still open come first, since they enclose the others. */
+/* Returns how many calls from before the first chunk are still open. They come first: they enclose the others. */
 static size_t still_open(const struct member *member)
 {
 	return member->stack_depth - XP_MIN(member->stack_depth, member->open);
@@ -207,7 +207,7 @@ static int make_log(struct assembly *assembly, int dir_fd, const struct xp_log_i
 	xp_spool_free(assembly->spool);
 	if (!err)
 		err = make(dir_fd, name, &made);
-	/* On a full disk, a part of a flight is none: the counts are of all of it. */
+	/* A log that was cut off on a full disk does not count: the counts are those of the whole log. */
 	if (!err && made.dropped_bytes)
 		err = unlinkat(dir_fd, info->final_name, 0) ? -errno : -ENOSPC;
 	if (err) {

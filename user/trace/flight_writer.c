@@ -15,7 +15,7 @@ void xp_flight_writer_init(struct xp_flight_writer *writer, int dir_fd, xp_log_m
 	writer->waiting_end = &writer->waiting;
 }
 
-/* Call it with the lock held. Releases the lock while it writes. */
+/* Writes the jobs. Call it with the lock held; it releases the lock while it writes. */
 static void work(struct xp_flight_writer *writer)
 {
 	struct xp_flight_job *job;
@@ -41,7 +41,7 @@ static void *thread_main(void *arg)
 {
 	struct xp_flight_writer *writer = arg;
 
-	/* This thread must not run at the reader's priority. On Linux, this changes the calling thread only. */
+	/* This thread must not have the reader's priority. On Linux, this changes only the calling thread. */
 	if (setpriority(PRIO_PROCESS, 0, 0))
 		xp_debug("the writer of logs keeps the reader's priority");
 	pthread_mutex_lock(&writer->lock);
@@ -80,7 +80,7 @@ void xp_flight_writer_add(struct xp_flight_writer *writer, struct xp_flight_job 
 	if (!writer->running) {
 		writer->running = true;
 		if (start(writer))
-			work(writer); /* no thread: write it here */
+			work(writer); /* there is no thread: write it here */
 	}
 	pthread_mutex_unlock(&writer->lock);
 }

@@ -11,7 +11,7 @@
 
 #include "trace/flight.h"
 
-/* One log. The caller keeps what info points to, except final_name, until the job is collected. */
+/* One log. The caller keeps everything that info points to, except final_name, until the job is collected. */
 struct xp_flight_job {
 	struct xp_flight_job *next;
 	struct xp_flight *flight; /* freed when the log is written */
@@ -33,12 +33,9 @@ struct xp_flight_writer {
 };
 
 void xp_flight_writer_init(struct xp_flight_writer *writer, int dir_fd, xp_log_maker make_log);
-/* Takes the job, which is malloc'ed, until xp_flight_writer_collect() returns it. */
+/* Takes ownership of the job, which is malloc'ed, until xp_flight_writer_collect() returns it. */
 void xp_flight_writer_add(struct xp_flight_writer *writer, struct xp_flight_job *job);
-/*
- * Returns a finished job, or NULL if there is none; with `wait`, only if none is in progress either. The caller frees
- * the job and result.shares.
- */
+/* Returns a finished job, or NULL. wait: waits for a job in progress. The caller frees the job and result.shares. */
 struct xp_flight_job *xp_flight_writer_collect(struct xp_flight_writer *writer, bool wait);
 
 #endif

@@ -17,7 +17,7 @@ static bool has_typed_sleds(const struct xp_sled_table *table)
 	return false;
 }
 
-/* Adds the functions of an object, whose ids in the log follow those that are there. */
+/* Adds the watched functions of an object, whose IDs in the log follow the existing ones. */
 static int add_watched(struct xp_functions *functions, const struct xp_object *object)
 {
 	size_t count = object->table->function_count;

@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #define GOROUTINES_MANY 1024u
-#define HAND_STEPS 16 /* at a time */
+#define HAND_STEPS 16 /* maximum number of steps per call */
 
 /* Returns a goroutine without open calls; NULL: none was found. */
 static struct xp_thread *find_idle(struct xp_goroutines *goroutines)

@@ -16,7 +16,7 @@
 #include "trace/thread_stacks.h"
 
 #define LOG_AT_ONCE_BYTES (1u << 20)
-/* Time for the mappings of a process, to find the stacks of its threads: that much, and that share of its time. */
+/* Limit of the time for reading a process's mappings, to find its stacks: this much, plus this share of its time. */
 #define MAPS_NS 20000000
 #define MAPS_SHARE 100
 
@@ -51,7 +51,7 @@ static void process_free(struct xp_process *process)
 	free(process);
 }
 
-/* Those that have ended. A later process with the pid of one is another one. */
+/* Removes exited processes: a later process with the PID of one is another process. */
 static void forget_ended(struct xp_processes *processes)
 {
 	struct xp_process **link = &processes->first, *process;
@@ -92,7 +92,7 @@ int xp_processes_begin_part(struct xp_processes *processes, int dir_fd, uint64_t
 		process->fallen = (struct xp_fallen_calls){ 0 };
 		xp_thread_sums_begin_part(&process->sums);
 	}
-	/* Before the first chunk of a log. */
+	/* Call it before the first chunk of a log. */
 	for (size_t i = 0; i < processes->threads.count; i++)
 		note_open_calls(processes->threads.entries[i].pointer);
 	for (size_t i = 0; i < processes->threads.count; i++)
@@ -142,13 +142,13 @@ int xp_process_rename(struct xp_process *process, const struct xp_target_info *i
 	return 0;
 }
 
-/* The same process, ended or not, rather than another one with a reused pid. */
+/* Returns whether this is the same process, exited or not, instead of another one with a reused PID. */
 static bool is_same(const struct xp_process *process, const struct xp_process *before)
 {
 	return !process->start_time || before->start_time == process->start_time;
 }
 
-/* Copies to an image what it takes over from the previous image of the same pid. */
+/* Copies what an image inherits from the previous image of the same PID. */
 static void inherit(struct xp_process *process, struct xp_process *before)
 {
 	process->image = before->image + 1;
@@ -160,7 +160,7 @@ static void inherit(struct xp_process *process, struct xp_process *before)
 	before->cpu.used_ns = 0;
 }
 
-/* Replaces the previous image of the same pid, and ends that image. */
+/* Adds the newest image of a PID, and ends the previous one. */
 static int add_newest(struct xp_processes *processes, struct xp_process *process)
 {
 	struct xp_process *before = xp_u64_map_get(&processes->newest, (uint32_t)process->pid);
@@ -176,7 +176,7 @@ static int add_newest(struct xp_processes *processes, struct xp_process *process
 		xp_call_account_open(&processes->accounts, &process->account);
 		return 0;
 	}
-	/* After its last calls. */
+	/* After the last calls of the previous image. */
 	process->account = before->account;
 	before->account = (struct xp_call_account){ 0 };
 	return 0;
@@ -260,7 +260,7 @@ static pid_t next_stack_tid(const struct xp_processes *processes)
 	return (pid_t)(XP_STACK_TID + processes->next_stack % (INT32_MAX - XP_STACK_TID));
 }
 
-/* Adds a further stack, or a goroutine. Frees it if that fails. */
+/* Adds a further stack, or a goroutine. Frees it after an error. */
 static int add_stack(struct xp_process *process, struct xp_thread *stack, const char *name)
 {
 	struct xp_processes *processes = process->all;
@@ -364,7 +364,7 @@ static int end_threads(struct xp_process *process)
 	for (size_t i = processes->threads.count; i--;) {
 		struct xp_thread *thread;
 
-		if (i >= processes->threads.count) /* stacks have ended with their threads */
+		if (i >= processes->threads.count) /* further stacks have ended with their threads */
 			continue;
 		thread = processes->threads.entries[i].pointer;
 		if (thread->process == process)
@@ -404,8 +404,8 @@ int xp_process_end(struct xp_process *process)
 	if (process->all->flight_bytes)
 		return err ? err : xp_process_end_flight(process);
 	/*
-	 * A file and a buffer for each of thousands of short-lived children would be too many. A long log waits for the
-	 * end of the recording: nobody reads the rings while it is laid out.
+	 * Makes the log now if it is small: thousands of short-lived children would need too many files and buffers. A
+	 * long log must wait for the end of the recording, because nothing reads the rings while it is laid out.
 	 */
 	if (!err && process->log.spool && xp_spool_bytes(process->log.spool) <= LOG_AT_ONCE_BYTES)
 		return xp_process_finish(process);
@@ -434,12 +434,12 @@ int xp_processes_thread(struct xp_processes *processes, pid_t pid, pid_t tid, st
 	process = xp_processes_find(processes, pid);
 	if (!process)
 		return -ENOENT;
-	if (*thread) /* it belongs to a process whose end was not seen */
+	if (*thread) /* it belongs to a process whose exit event was lost */
 		xp_processes_end_thread(processes, tid);
 	return add_thread(processes, process, tid, thread);
 }
 
-/* Counts a call that came through the kernel by what it cost the target. */
+/* Counts a call through the kernel, by its cost for the target. */
 static inline void count_hit(struct xp_process *process, const struct xp_range *range, const struct xp_call *call)
 {
 	struct xp_hits *hits = &process->all->hits;
@@ -459,7 +459,7 @@ static inline void count_hit(struct xp_process *process, const struct xp_range *
 		hits->emulated++;
 }
 
-/* Takes a call. Its address goes nowhere, so that a caller has it in registers, which takes 1.6 ns less. */
+/* Handles a call. No function stores its address, so a caller keeps it in registers, which saves 1.6 ns. */
 static inline __attribute__((always_inline)) int take(struct xp_thread *thread, struct xp_call call)
 {
 	struct xp_process *process = thread->process;
@@ -469,7 +469,7 @@ static inline __attribute__((always_inline)) int take(struct xp_thread *thread, 
 	uint32_t id;
 
 	range = xp_functions_find(&process->functions, xp_call_fn(&call), &id);
-	/* A process may write any kind into its ring. */
+	/* The process can write any kind into its ring. */
 	if (!range || (!call.event && xp_call_kind(&call) > XP_EVENT_TAIL_EXIT))
 		return 1;
 	budget = range->budget ? &range->budget[id] : NULL;
@@ -485,7 +485,7 @@ static inline __attribute__((always_inline)) int take(struct xp_thread *thread, 
 	    call.tsc > process->all->stop_tsc || (budget && xp_function_is_out(budget, call.tsc)))
 		return xp_thread_filter(thread, XP_FILTER_OUTSIDE);
 	kind = xp_call_kind(&call);
-	/* Every exit of a function without sleds looks like a tail exit (plan_table.h). */
+	/* In functions without sleds, each exit looks like a tail exit (plan_table.h). */
 	if (range->object->plan && kind == XP_EVENT_TAIL_EXIT)
 		kind = XP_EVENT_EXIT;
 	call.word = xp_event_word(id + range->fdr_base, kind);
@@ -497,7 +497,7 @@ int xp_thread_take(struct xp_thread *thread, const struct xp_call *call)
 	return take(thread, *call);
 }
 
-/* Returns 1 if the event is of no goroutine, but of a thread. */
+/* Returns 1 if the event belongs to a thread instead of a goroutine. */
 static int record_goroutine(struct xp_processes *processes, const struct xp_arrival *arrival)
 {
 	const struct xp_event_go *event = (const struct xp_event_go *)arrival->event;
@@ -518,7 +518,7 @@ static int record_goroutine(struct xp_processes *processes, const struct xp_arri
 
 int xp_processes_record(struct xp_processes *processes, const struct xp_arrival *arrival)
 {
-	/* Consecutive events of a CPU mostly belong to one thread. */
+	/* Consecutive events of a CPU usually belong to the same thread. */
 	struct xp_thread **recent = &processes->recent[arrival->cpu % XP_ARRAY_SIZE(processes->recent)];
 	struct xp_call call = xp_call_of(arrival);
 	const struct xp_event *event = arrival->event;

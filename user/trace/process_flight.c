@@ -49,7 +49,7 @@ static void forget_slow(struct xp_process *process)
 	process->flights.slow = NULL;
 }
 
-/* Passes the memory to the writer; later records go to new memory. */
+/* Passes the memory to the writer; later records use new memory. */
 static int write_flight(struct xp_process *process, enum xp_flight_cause cause)
 {
 	struct errand *errand;
@@ -79,7 +79,7 @@ static int write_flight(struct xp_process *process, enum xp_flight_cause cause)
 	return 0;
 }
 
-/* The innermost calls among the thread's first frames. */
+/* Returns the innermost of the thread's first open calls. */
 static struct xp_flight_thread innermost(const struct xp_thread *thread, uint32_t frames)
 {
 	struct xp_flight_thread note = { .tid = thread->tid };
@@ -111,7 +111,7 @@ void xp_process_end_flight_thread(struct xp_process *process, const struct xp_th
 		note_calls(process, thread);
 }
 
-/* Closes the threads' chunks and stores their stacks: the memory is then complete. */
+/* Closes the threads' chunks and stores their stacks, which makes the memory complete. */
 static int gather(struct xp_process *process)
 {
 	const struct xp_processes *processes = process->all;
@@ -206,7 +206,7 @@ int xp_processes_write_triggered(struct xp_processes *processes)
 			continue;
 		err = gather(process) ?: err;
 		err = write_flight(process, XP_FLIGHT_TRIGGER) ?: err;
-		/* There is no memory for it: the next slow call asks again. */
+		/* There is no memory: the next slow call tries again. */
 		forget_slow(process);
 	}
 	return err;
@@ -249,7 +249,7 @@ int xp_process_finish_flight(struct xp_process *process)
 	return process->log.error;
 }
 
-/* Records counted as overwritten are now in a log, or lost. */
+/* Records that were counted as overwritten are in a log now, or lost. */
 static uint64_t settle_counts(struct xp_counts *counts, uint64_t records, bool stored)
 {
 	counts->overwritten -= records;

@@ -18,7 +18,7 @@
 struct xp_log_info xp_process_log_info(const struct xp_process *process)
 {
 	struct xp_processes *processes = process->all;
-	/* llvm-xray wants no earlier record. */
+	/* llvm-xray does not accept earlier records. */
 	uint64_t start_tsc = process->log.open_tsc ?: processes->start_tsc;
 
 	if (!processes->cycle_hz)
@@ -53,7 +53,7 @@ static int open_spool(struct xp_process *process)
 	return err;
 }
 
-/* Tells whose functions have which IDs in the log, in case that no manifest will. */
+/* Stores which functions have which IDs in the log, in case there will be no manifest. */
 static void note_objects(struct xp_process *process)
 {
 	const struct xp_functions *functions = &process->functions;
@@ -97,7 +97,7 @@ int xp_process_spool_chunk(struct xp_process *process, struct xp_thread *thread)
 	return process->log.error;
 }
 
-/* The symbols of all function IDs of the log, for the caller to free. NULL: out of memory. */
+/* Returns the symbols of all function IDs of the log; the caller frees the array. NULL: out of memory. */
 static const char **list_names(const struct xp_functions *functions)
 {
 	const char **names = calloc(functions->count, sizeof(*names));
@@ -111,7 +111,7 @@ static const char **list_names(const struct xp_functions *functions)
 	return names;
 }
 
-/* Writes the names of all function IDs of the log, as the side ELF. lines: NULL if they are not known. */
+/* Writes the names of all function IDs of the log as the side ELF. lines: NULL: unknown. */
 static int write_instr_map(struct xp_process *process, const struct xp_source_line *lines)
 {
 	const char **names = list_names(&process->functions);
@@ -145,17 +145,16 @@ int xp_process_add_lines(struct xp_process *process, const struct xp_source_line
 {
 	if (unlinkat(process->all->dir_fd, process->log.side_name, 0))
 		return -errno;
-	/* Where the lines do not fit on the disk, the names did. */
+	/* If the disk has no space for the lines, writes only the names. */
 	return write_instr_map(process, lines) ? write_instr_map(process, NULL) : 0;
 }
 
-/* llvm-xray can read the program's own map if that is the only one and has no typed events. */
+/* Returns whether llvm-xray needs a side ELF. It does not if there is only the program's map, without typed events. */
 static bool needs_instr_map(const struct xp_process *process)
 {
-	return process->functions.count &&
-	       (process->functions.range_count > 1 || process->functions.has_typed || !process->functions.main_object ||
-		process->functions.main_object->plan ||
-		process->functions.ranges[0].object != process->functions.main_object);
+	return process->functions.count && (process->functions.range_count > 1 || process->functions.has_typed ||
+					    !process->functions.main_object || process->functions.main_object->plan ||
+					    process->functions.ranges[0].object != process->functions.main_object);
 }
 
 int xp_process_name_functions(struct xp_process *process)
@@ -163,7 +162,7 @@ int xp_process_name_functions(struct xp_process *process)
 	return needs_instr_map(process) && !process->log.side_name[0] ? write_instr_map(process, NULL) : 0;
 }
 
-/* Records that the spool accepted and then lost (a full disk) do not count as written. */
+/* Records that the spool accepted and lost later (full disk) do not count as written. */
 static void reconcile(struct xp_process *process, const struct xp_spool_result *result)
 {
 	uint64_t in_log = result->stats.functions + result->stats.events;
@@ -187,7 +186,7 @@ int xp_process_finish_log(struct xp_process *process)
 	if (!log->spool_name[0] || log->name[0])
 		return log->error;
 	if (log->spool)
-		xp_spool_flush(log->spool); /* an error leaves a shorter spool: see reconcile() */
+		xp_spool_flush(log->spool); /* after an error, the spool is shorter: see reconcile() */
 	xp_spool_free(log->spool);
 	log->spool = NULL;
 	err = process->all->make_log(process->all->dir_fd, log->spool_name, &result);

@@ -12,37 +12,33 @@
 #include "trace/ring_calls.h"
 
 /*
- * The times of BPF's records are exact to about a microsecond, on a busy machine. A new thread with the fs base of one
- * that has ended makes its first call later than that: it takes a clone() first. So does the parent of a vfork(), which
- * must wake up first.
+ * BPF times are exact to about 1 us on a busy machine. A new thread with the fs base of an exited thread makes its
+ * first call later than that, after a clone(); so does the parent of a vfork(), which must wake up first.
  */
-#define END_MARGIN_NS 3000 /* where BPF does not tell the number: kernels that free the memory first (before 6.16) */
-/* A record of BPF that is still to come may really be older than its time says. */
+#define END_MARGIN_NS 3000 /* if BPF has no record number: kernels that free the memory first (before 6.16) */
+/* A BPF record that arrives later may be this much older than its time. */
 #define TIME_MARGIN_NS 20000
-/*
- * How long the calls of one process are read before it is the turn of the others: at full speed, those of a hundred
- * full rings.
- */
+/* Time limit for the calls of one process before those of others are read: a hundred full rings at full speed. */
 #define TURN_NS 10000000
 /*
- * A call takes some 10 ns. A process that takes pages away all the time (shared_pages.h) makes xprof wait for each of
- * them: it is given up if its calls took that long each for that long.
+ * Reading a call takes 10 ns. A process that keeps removing pages (shared_pages.h) makes xprof wait for each page. It
+ * is given up if its calls took this long each, and this long in total.
  */
 #define SLOW_CALL_NS 2000
 #define SLOW_NS 300000000
 /*
- * The frame of a call is at the top, or near it. A process that makes up calls that match none is given up if so many
- * frames were looked at for each of its calls, and so many in all.
+ * The frame of a call is at the top of the shadow stack, or near it. A process with forged calls that match no frame is
+ * given up if this many frames were searched for each call, and this many in total.
  */
 #define SOUGHT_FRAMES_A_CALL 512
 #define SOUGHT_FRAMES (16ull * XP_RING_WORK)
 /*
- * How long in a second xprof gives rings to threads of one process that say that they have none, some thousand times.
- * Its threads can say so at each call, of fs bases that they make up. Those that come later enter the kernel meanwhile.
+ * Time per second for ring requests of one process, enough for some thousand. Its threads can request a ring at each
+ * call, with forged fs bases. Later requests enter the kernel meanwhile.
  */
 #define TOLD_US 50000
 
-/* Counts what was reserved and never committed, for a thread or for a process. */
+/* Counts records that were reserved and never committed, for a thread or for a process. */
 static void count_lost(struct xp_counts *counts, struct xp_thread_ring *ring)
 {
 	counts->seen += ring->ring.lost;
@@ -50,21 +46,21 @@ static void count_lost(struct xp_counts *counts, struct xp_thread_ring *ring)
 	ring->ring.lost = 0;
 }
 
-/* The process says that it has recorded them. No thread has the ring's key any more. */
+/* Counts records that the process claims to have made. The ring has no key any more. */
 static void count_left(struct xp_process *process, struct xp_thread_ring *ring)
 {
 	ring->ring.lost += xp_call_ring_left(&ring->ring);
 	count_lost(&process->sums.counts, ring);
 }
 
-/* Its calls are recorded through the kernel from now on. What it says that it has recorded in memory is lost. */
+/* Records the process through the kernel from now on. Its remaining records in memory are lost. */
 static void give_up(struct xp_process *process, const char *why)
 {
 	struct xp_call_rings *rings = process->rings;
 
 	xp_warn("process %d (%s): its calls are no longer recorded in memory: %s", process->pid, process->comm, why);
 	rings->given_up |= rings->tables[0] == process->pid;
-	rings->no_children = true; /* each could cost as much */
+	rings->no_children = true; /* each child could cost as much */
 	xp_call_rings_stop(rings, process->pid);
 	for (struct xp_thread_ring *ring = NULL; (ring = xp_call_rings_next(rings, process->pid, ring));) {
 		count_left(process, ring);
@@ -88,7 +84,7 @@ static bool is_sought(const struct xp_ring_reading *reading)
 	return reading->frames > SOUGHT_FRAMES && reading->frames > reading->calls * SOUGHT_FRAMES_A_CALL;
 }
 
-/* Gives up a process that keeps xprof from reading its rings. */
+/* Gives up a process that delays xprof's reading of its rings. */
 static void judge(struct xp_process *process)
 {
 	const struct xp_clock *clock = process->all->clock;
@@ -114,12 +110,12 @@ static struct xp_call_range until(uint64_t tsc)
 	    struct xp_call_range){ .until_tsc = tsc, .end = UINT64_MAX, .now_tsc = xp_clock_now_tsc(), .all = true };
 }
 
-/* An event, as what splits the records of a ring into those before it and those after it. */
+/* An event that divides the records of a ring into earlier and later ones. */
 struct split {
-	xp_event_position position; /* 0: BPF does not know the ring, so only the time tells */
-	uint32_t taken_back;	    /* with a position: calls that had been taken back, as in struct xp_event_thread */
+	xp_event_position position; /* 0: BPF does not know the ring, so only the time counts */
+	uint32_t taken_back;	    /* with a position: number of discarded calls, as in struct xp_event_thread */
 	uint64_t tsc;
-	bool is_child; /* a child of vfork() began or ended */
+	bool is_child; /* the event is the start or exit of a vfork() child */
 };
 
 static uint64_t end_margin(const struct xp_process *process)
@@ -128,9 +124,9 @@ static uint64_t end_margin(const struct xp_process *process)
 }
 
 /*
- * The records before an event: by number where BPF knows it, which is exact, and which no lost tick of the counter
- * changes (base/clock.h). They are not taken back any more (`final` in struct xp_call_header). But the parent of a
- * child of vfork() may take a call back since, and then a younger record has the number of an older one: the time
+ * Returns the range of records before an event: by number if BPF knows it, which is exact even if the TSC is not
+ * (base/clock.h). Those records are not discarded any more (`final` in struct xp_call_header). But the parent of a
+ * vfork() child may have discarded a call since; then a later record has the number of an earlier one, so the time
  * counts, too.
  */
 static struct xp_call_range before(const struct xp_thread_ring *ring, const struct split *split)
@@ -147,10 +143,7 @@ static struct xp_call_range before(const struct xp_thread_ring *ring, const stru
 	return range;
 }
 
-/*
- * Whether all that is before this record of BPF was taken: a thread that finds its ring full makes thousands of such
- * records in a row.
- */
+/* Returns whether all records before this BPF record have been read: a full ring causes thousands in a row. */
 static bool is_taken_until(const struct xp_call_ring *ring, xp_event_position position)
 {
 	return position && !xp_call_ring_is_disordered(ring) &&
@@ -166,16 +159,16 @@ int xp_thread_take_before(struct xp_thread *thread, struct xp_call call)
 
 	if (!ring || is_taken_until(&ring->ring, call.position))
 		return 0;
-	/* The calls of a process that makes too much work come later, as if they had come with this record. */
+	/* If the process has used up its turn, read its calls later, as if they came with this record. */
 	if (xp_ring_turn_is_over(process))
 		return 0;
 	/*
-	 * Without a position: BPF has not known the ring yet, so that the ring's records are younger, or could not read
-	 * it. BPF's time is late by this much at most.
+	 * Without a position, BPF did not know the ring yet, so the ring's records are later; or BPF could not read the
+	 * ring. BPF times are late by at most this much.
 	 */
 	range = before(ring, &(struct split){ .position = call.position,
 					      .tsc = call.tsc - XP_MIN(call.tsc, end_margin(process)) });
-	/* What was taken back is counted elsewhere: the next thread may have taken back since. */
+	/* Count discarded calls elsewhere: the next thread may have discarded some since. */
 	range.has_taken_back = true;
 	range.taken_back = (uint32_t)ring->ring.taken_back;
 	err = xp_ring_calls_take(process, ring, thread->tid, &range);
@@ -184,9 +177,9 @@ int xp_thread_take_before(struct xp_thread *thread, struct xp_call call)
 }
 
 /*
- * Records of births and ends were lost. A thread that has ended may have left its ring to another one, so what is there
- * from now on is not taken for it (see end_suspects()). All records of BPF before until_tsc were lost or are there, so
- * that what was taken before that is its own.
+ * Events of thread starts and exits were lost. An exited thread may have left its ring to another thread, so this does
+ * not assign later records to the exited thread (see end_suspects()). All BPF records before until_tsc have arrived or
+ * were lost, so records that were read before are its own.
  */
 static void suspect(struct xp_process *process)
 {
@@ -205,7 +198,7 @@ static void suspect(struct xp_process *process)
 	}
 }
 
-/* The records of their ends were lost, if all records of BPF from before that have been handled. */
+/* Ends threads whose exit events were lost, after all earlier BPF records have been handled. */
 static int end_suspects(struct xp_process *process, uint64_t done_tsc)
 {
 	struct xp_call_rings *rings = process->rings;
@@ -223,8 +216,8 @@ static int end_suspects(struct xp_process *process, uint64_t done_tsc)
 }
 
 /*
- * What was taken back by now may be the next thread's. What was taken back when this was last called is not, if all
- * records of BPF from before that have been handled.
+ * Counts the discarded calls of the ring's thread. Calls that were discarded since the last check may be those of the
+ * next thread. Earlier ones are not, once all BPF records from before that check have been handled.
  */
 static void count_taken_back_until(struct xp_thread_ring *ring, uint64_t done_tsc, struct xp_call_range *range)
 {
@@ -276,7 +269,7 @@ static int take_turn(struct xp_process *process, uint64_t until_tsc, bool *all, 
 	return err;
 }
 
-/* What the turn was too short for, where there is no other: it is lost. */
+/* Counts calls as lost that the last turn had no time for. */
 static void drop_calls(struct xp_thread_ring *ring, const struct xp_call_range *range)
 {
 	struct xp_call call;
@@ -285,10 +278,7 @@ static void drop_calls(struct xp_thread_ring *ring, const struct xp_call_range *
 		ring->ring.lost++;
 }
 
-/*
- * What is left in a ring that no thread has any more: of a thread whose birth was not told, reserved by one that was
- * killed, or written by a process that goes on for ever.
- */
+/* Counts records of a ring without a thread: the thread's start event was lost, it was killed, or it is hostile. */
 static void count_unowned(void *arg, struct xp_thread_ring *ring)
 {
 	const struct xp_call_range all = until(UINT64_MAX);
@@ -300,7 +290,7 @@ static void count_unowned(void *arg, struct xp_thread_ring *ring)
 	count_lost(&process->sums.counts, ring);
 }
 
-/* Borrowers that are gone though all records of BPF from before that have been handled: that of their end was lost. */
+/* Ends vfork() children that have exited, if their exit events were lost: all earlier BPF records have been handled. */
 static void end_borrowing(const struct xp_process *process, uint64_t done_tsc)
 {
 	for (struct xp_thread_ring *ring = NULL; (ring = xp_call_rings_next(process->rings, process->pid, ring));) {
@@ -339,7 +329,7 @@ int xp_processes_take_calls(struct xp_processes *processes, uint64_t done_tsc)
 	return all ? (int)XP_MIN(most, 100u) : 100;
 }
 
-/* The thread's part of the ring ends. Not that of a thread that had this tid before. */
+/* Reads the thread's last calls from the ring. Ignores a thread that had the same TID before. */
 static int end_calls(struct xp_process *process, pid_t tid, struct split end)
 {
 	struct xp_thread_ring *ring = xp_call_rings_of(process->rings, process->pid, tid);
@@ -360,8 +350,8 @@ static int end_calls(struct xp_process *process, pid_t tid, struct split end)
 }
 
 /*
- * Takes what comes before a task that began with the fs base of this ring: calls of the thread that has the ring, or of
- * the last one that had it. That one has some left if BPF could not tell their number when it ended.
+ * Reads the records from before the start of a task with this ring's fs base: those of the ring's current thread, or of
+ * its last one, if BPF could not read their number when that thread exited.
  */
 static int take_before_task(struct xp_process *process, struct xp_thread_ring *ring, struct split birth)
 {
@@ -394,7 +384,7 @@ static int begin_task(struct xp_process *process, const struct xp_event_thread *
 			process->pid, process->comm);
 		process->attaching.has_no_tsc = true;
 	}
-	/* The thread has set up its TLS, or has changed it. */
+	/* The thread has set up or changed its TLS. */
 	ring = xp_call_rings_of(process->rings, pid, tid);
 	if (ring && tsc < ring->since_tsc)
 		return 0;
@@ -404,7 +394,7 @@ static int begin_task(struct xp_process *process, const struct xp_event_thread *
 	owner = ring ? xp_call_rings_owner(process->rings, ring) : 0;
 	if (ring)
 		err = take_before_task(process, ring, birth) ?: err;
-	/* The end of the one that had it was lost: it would have come first. */
+	/* The exit event of the previous owner was lost: it would have arrived first. */
 	if (!borrows && owner && owner != tid && !xp_target_thread_lives(pid, owner))
 		err = end_calls(process, owner, lost_end) ?: err;
 	if (!borrows)
@@ -414,7 +404,7 @@ static int begin_task(struct xp_process *process, const struct xp_event_thread *
 	return err;
 }
 
-/* A child of fork() shares the rings of its parent, if there is a table for it. */
+/* A forked child shares the rings of its parent, if there is a free table. */
 static void share_rings(struct xp_process *child, const struct xp_event_thread *event, uint64_t tsc)
 {
 	struct xp_process *parent = xp_processes_find(child->all, child->attaching.parent);
@@ -424,7 +414,7 @@ static void share_rings(struct xp_process *child, const struct xp_event_thread *
 		return;
 	err = xp_call_rings_adopt(parent->rings, child->pid, child->start_time, event->fs_base, tsc);
 	if (err) {
-		parent->rings->no_children |= err == -ETIMEDOUT; /* the next one would make xprof wait, too */
+		parent->rings->no_children |= err == -ETIMEDOUT; /* the next child would make xprof wait, too */
 		xp_debug("process %d, a child, gets no call rings: %s", child->pid, strerror(-err));
 		return;
 	}
@@ -454,7 +444,7 @@ int xp_processes_begin_task(struct xp_processes *processes, const struct xp_arri
 		return 0;
 	}
 	err = begin_task(process, event, arrival->tsc);
-	/* Rounded up: what is told takes some time in any case. */
+	/* Round up: each report takes some time. */
 	told_us = process->reading.told_us + xp_clock_ns(processes->clock, xp_clock_now_tsc() - begin_tsc) / 1000 + 1;
 	process->reading.told_us = (uint32_t)XP_MIN(told_us, UINT32_MAX);
 	return err;
@@ -480,7 +470,7 @@ int xp_processes_end_task(struct xp_processes *processes, const struct xp_arriva
 		err = xp_ring_calls_take(process, ring, xp_call_rings_owner(process->rings, ring), &range) ?: err;
 		ring->borrower = 0;
 	}
-	/* One with TLS of its own has a ring of its own. */
+	/* A vfork() child that has set up its own TLS has its own ring: end that ring, too. */
 	return end_calls(process, (pid_t)event->head.tid, (struct split){ .tsc = arrival->tsc }) ?: err;
 }
 

@@ -10,14 +10,14 @@
 #include "trace/process.h"
 
 /*
- * Takes the calls that a thread, whose process has rings, recorded before this one, which came through the kernel.
- * Returns 0 or the errors of xp_thread_put().
+ * Reads the calls that a thread recorded in memory before this call, which came through the kernel. The process has
+ * rings. Returns 0 or the errors of xp_thread_put().
  */
 int xp_thread_take_before(struct xp_thread *thread, struct xp_call call);
 /*
- * Takes the calls of all threads of all live processes, after all records of BPF before done_tsc. Returns how many were
- * taken from the fullest ring since the last time, in percent of what a ring holds when its thread finds it full, at
- * least 1 if there were any; or -errno. It is what a process really recorded, not what it says about its rings.
+ * Reads the call rings of all live processes, after all BPF records before done_tsc. Returns the fill level of the
+ * fullest ring in percent (100: its thread finds it full; at least 1 if any call was read), or -errno. Counts the calls
+ * that were read, not those that a process claims.
  */
 int xp_processes_take_calls(struct xp_processes *processes, uint64_t done_tsc);
 
@@ -30,9 +30,9 @@ int xp_processes_end_task(struct xp_processes *processes, const struct xp_arriva
  * it: prints a message, once per process.
  */
 void xp_process_explain_end(struct xp_process *process, const struct xp_event_task *event);
-/* A thread has ended (struct xp_event_task): takes its last calls. Its ring is for the next thread. */
+/* Reads the last calls of an exited thread (struct xp_event_task). Its ring becomes free. */
 int xp_processes_end_calls(struct xp_processes *processes, const struct xp_arrival *arrival);
-/* The process ends, or is no longer recorded: takes all that is left, and drops the rings. */
+/* Call this when the process exits or is no longer recorded. Reads the remaining calls and releases the rings. */
 int xp_process_end_calls(struct xp_process *process);
 
 #endif

@@ -4,11 +4,11 @@
 #include "base/util.h"
 #include "trace/thread_run.h"
 
-#define CALLS_PER_RUN 1024 /* then the writer gets the room back */
-#define CALLS_PER_TAKE 16  /* those behind a call that is not plain mostly are */
+#define CALLS_PER_RUN 1024 /* after this many, the writer gets the space back */
+#define CALLS_PER_TAKE 16  /* calls after a call that is not plain usually are plain */
 #define CALLS_PER_TAKE_MAX 256
 
-/* The functions of one object, of which plain calls are taken. */
+/* The functions of one object whose plain calls are read. */
 struct plain_functions {
 	uint32_t first; /* their numbers */
 	uint32_t count;
@@ -36,14 +36,14 @@ static bool find_plain_functions(const struct xp_process *process, uint32_t fn, 
 	return true;
 }
 
-/* Times of records, with the CPU: all plain calls of a run have the upper bits of now, and one CPU. */
+/* Times of records, with the CPU: all plain calls of a run have the upper bits of now, and the same CPU. */
 struct plain_times {
 	uint64_t tsc_high;
-	uint64_t last; /* of the last call of the thread */
+	uint64_t last; /* time of the thread's last call */
 	uint64_t end;
 };
 
-/* Returns false if no call is plain: the upper bits have changed. */
+/* Returns false if no call is plain, because the upper bits have changed. */
 static bool find_plain_times(const struct xp_thread *thread, const struct xp_call_range *range,
 			     struct plain_times *times)
 {
@@ -61,9 +61,9 @@ static bool find_plain_times(const struct xp_thread *thread, const struct xp_cal
 }
 
 /*
- * Takes plain calls, up to the first that is not. The process may write anything into the ring at any time: each
- * record's fields were read once, into the cursor. Returns their number. looked_at: functions may have a budget, or be
- * watched; a constant, so that the loop is without these tests if they do not.
+ * Reads plain calls, up to the first other call. The process may write anything into the ring at any time: each field
+ * was read once, into the cursor. Returns their number. looked_at: functions may have a budget, or be watched; a
+ * constant, so that the loop has no tests for that if they do not.
  */
 static inline __attribute__((always_inline)) size_t take_run(struct xp_thread *thread, struct xp_call_ring *ring,
 							     const struct xp_call_range *range, bool looked_at)
@@ -84,11 +84,11 @@ static inline __attribute__((always_inline)) size_t take_run(struct xp_thread *t
 		uint32_t word = (uint32_t)cursor.word, kind = word >> XP_FN_BITS, fn = word & XP_FN_MAX;
 		struct xp_function_budget *budget = NULL;
 
-		/* One test that it is not older, nor too young for the record, and of the same CPU. */
+		/* One test for three conditions: not older, within 32 bits of the previous record, and the same CPU. */
 		if (since_last & ~((uint64_t)UINT32_MAX << XP_CALL_CPU_BITS) || cursor.time >= times.end ||
 		    kind > XP_EVENT_TAIL_EXIT || !xp_call_cursor_is_ordered(&cursor, behind))
 			break;
-		/* Later ones are not older. */
+		/* Later records are not older. */
 		if (fn - functions.first >= functions.count &&
 		    (!find_plain_functions(thread->process, fn, &functions) ||
 		     (times.tsc_high | cursor.time >> XP_CALL_CPU_BITS) < functions.begin_tsc ||
@@ -152,17 +152,17 @@ static int record(struct xp_thread *thread, struct xp_call *calls, size_t count)
 	return err;
 }
 
-/* What xp_ring_calls_take() takes. */
+/* What xp_ring_calls_take() reads. */
 struct taking {
 	struct xp_process *process;
 	struct xp_thread_ring *ring;
 	pid_t tid;
 	const struct xp_call_range *range;
 	struct xp_thread *thread; /* NULL: not known yet */
-	int err;		  /* the last one */
+	int err;		  /* the last error */
 };
 
-/* Takes whatever comes, up to `room` calls. Returns their number. */
+/* Reads calls of any kind, up to `room`. Returns their number. */
 static size_t take_any(struct taking *taking, size_t room)
 {
 	struct xp_process *process = taking->process;

@@ -11,24 +11,24 @@
 #include "trace/process.h"
 
 /*
- * The work for one process in a turn, in frames that xprof searches: about 10 ms. Frames are searched for calls that
- * are not at the top of the stack, which well-behaved processes have few of. A limit on time alone would lose calls of
+ * The work for one process in a turn, in frames that xprof searches: about 10 ms. xprof searches frames for calls that
+ * are not at the top of the stack, which are rare in well-behaved processes. A limit on time alone would lose calls of
  * well-behaved processes when xprof has to wait for a CPU.
  */
 #define XP_RING_WORK (16u << 20)
 
-/* Whether the process has had its turn. */
+/* Returns whether the process has used up its turn. */
 bool xp_ring_turn_is_over(const struct xp_process *process);
 
 /*
- * Takes calls of that thread, as many as the ring holds at most: the thread may go on for ever. Stops when the turn of
- * the process is over. A borrower's calls are those of another process, and are filtered, as are those of functions
- * that the process lacks. Returns 0 or the errors of xp_processes_thread() and xp_thread_take().
+ * Reads calls of the thread, at most as many as the ring holds, because the thread may continue to write. Stops when
+ * the process has used up its turn. Filters calls of a vfork() child, which belong to another process, and calls of
+ * functions that the process lacks. Returns 0 or the errors of xp_processes_thread() and xp_thread_take().
  */
 int xp_ring_calls_take(struct xp_process *process, struct xp_thread_ring *ring, pid_t tid,
 		       const struct xp_call_range *range);
 
-/* Counts the short calls that the stub has dropped: the entry and the exit of each. */
+/* Counts the short calls that the stub has discarded: entry and exit of each. */
 void xp_ring_count_taken_back(struct xp_counts *counts, struct xp_thread_ring *ring, const struct xp_call_range *range);
 
 #endif

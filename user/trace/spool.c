@@ -102,7 +102,7 @@ fail:
 	return err;
 }
 
-/* Size of the complete frames among the first `bytes` of the buffer. */
+/* Returns the size of the complete frames in the first `bytes` of the buffer. */
 static size_t whole_frames(const struct xp_spool *spool, size_t bytes)
 {
 	size_t pos = 0;
@@ -119,7 +119,7 @@ static size_t whole_frames(const struct xp_spool *spool, size_t bytes)
 	}
 }
 
-/* A write failed midway: keeps the complete frames that it wrote. */
+/* Keeps the complete frames of a write that failed midway. */
 static void cut_off(struct xp_spool *spool)
 {
 	struct stat st;
@@ -208,7 +208,7 @@ void xp_spool_drop(struct xp_spool *spool)
 
 void xp_spool_free(struct xp_spool *spool)
 {
-	/* A child that was just started may have the descriptor for a moment longer. */
+	/* A child that was just started may hold the descriptor a moment longer. */
 	if (spool && spool->fd >= 0)
 		flock(spool->fd, LOCK_UN);
 	xp_spool_leave(spool);

@@ -22,8 +22,8 @@
 struct xp_spool;
 
 /*
- * Creates a file of mode 0600 in the directory dir_fd, of which the spool keeps a duplicate. Returns 0 or -errno:
- * -EEXIST if the file exists, -EINVAL if info does not fit an FDR log or final_name is not a plain file name.
+ * Creates a file of mode 0600 in the directory dir_fd, and keeps a duplicate of dir_fd. Returns 0 or -errno: -EEXIST if
+ * the file exists, -EINVAL if info does not fit an FDR log or final_name is not a plain file name.
  */
 int xp_spool_create(struct xp_spool **spool, int dir_fd, const char *name, const struct xp_log_info *info);
 
@@ -40,12 +40,12 @@ int xp_spool_append(struct xp_spool *spool, int32_t tid, const char *name, const
 int xp_spool_note(struct xp_spool *spool, const struct xp_spool_object *note, size_t bytes);
 /* Writes the buffer (up to 256 KiB), so that a crash does not lose it. */
 int xp_spool_flush(struct xp_spool *spool);
-/* The size of the stored data, in bytes; the log is about as long. */
+/* Returns the size of the stored data in bytes; the log has about the same size. */
 uint64_t xp_spool_bytes(const struct xp_spool *spool);
 
-/* Closes the spool, without what was not flushed. NULL is allowed. */
+/* Closes the spool without flushing it. NULL is allowed. */
 void xp_spool_free(struct xp_spool *spool);
-/* Like xp_spool_free(), for one that a child process goes on with, which fork(2) made: it keeps the lock. */
+/* Like xp_spool_free(), if a child process of fork(2) continues the spool: the child keeps the lock. */
 void xp_spool_leave(struct xp_spool *spool);
 /* Like xp_spool_free(), and removes the file. */
 void xp_spool_drop(struct xp_spool *spool);

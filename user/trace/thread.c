@@ -118,7 +118,7 @@ int xp_thread_flush(struct xp_thread *thread)
 	return err == XP_CHUNK_KEPT ? 0 : err;
 }
 
-/* Makes sure that there is a chunk. */
+/* Starts a chunk if there is none. */
 static int chunk_ready(struct xp_thread *thread, uint16_t cpu, uint64_t tsc)
 {
 	bool is_large = !thread->shared_frames || (thread->had_no_room && !thread->goroutine);
@@ -136,9 +136,7 @@ static int chunk_ready(struct xp_thread *thread, uint16_t cpu, uint64_t tsc)
 	return 0;
 }
 
-/*
- * Puts a record with `encode`, into a new chunk if this one is full. A macro, since each kind has different arguments.
- */
+/* Puts a record with `encode`, into a new chunk if this one is full. A macro: each kind has other arguments. */
 #define PUT(thread, cpu, tsc, encode)                                                                                  \
 	({                                                                                                             \
 		int err_ = chunk_ready(thread, cpu, tsc);                                                              \
@@ -155,7 +153,7 @@ static int chunk_ready(struct xp_thread *thread, uint16_t cpu, uint64_t tsc)
 		err_;                                                                                                  \
 	})
 
-/* Accounts for a record that was seen and was written, or not. */
+/* Counts a record, and whether it was written. */
 static int account(struct xp_thread *thread, int err)
 {
 	if (err) {
@@ -186,7 +184,7 @@ static bool is_watched(const struct xp_thread *thread, uint32_t fn_id)
 	return watched && watched->by_id && watched->by_id[fn_id];
 }
 
-/* Forgets those that were left: another call has their frame, or one below it has ended. */
+/* Removes watched calls that were abandoned: another call has their frame, or an outer call has ended. */
 static void leave_watched(struct xp_thread *thread, uint32_t frames)
 {
 	while (thread->watched_count && thread->watched[thread->watched_count - 1].frame >= frames)
@@ -200,7 +198,7 @@ static int begin_watched(struct xp_thread *thread, uint64_t tsc)
 			    (struct xp_watched_call){ tsc, thread->depth });
 }
 
-/* The call of that frame has ended. One that began before the recording, or was forgotten, is not known. */
+/* Ends the watched call of that frame. Calls that began before the recording, or were forgotten, are unknown. */
 static void end_watched(struct xp_thread *thread, uint32_t fn_id, uint32_t frame, uint64_t tsc)
 {
 	const struct xp_watched_call *call;
@@ -216,7 +214,7 @@ static void end_watched(struct xp_thread *thread, uint32_t fn_id, uint32_t frame
 				     &(struct xp_ended_call){ fn_id, frame, call->tsc, tsc });
 }
 
-/* The call at the top has ended. It is open up to its exit, also at the end of a chunk that has no room for that. */
+/* Ends the call at the top. It stays open until its exit is written, even if the chunk has no space for the exit. */
 static int put_exit(struct xp_thread *thread, uint16_t cpu, uint64_t tsc, uint32_t fn_id,
 		    enum xp_fdr_function_kind kind)
 {
@@ -243,7 +241,7 @@ static int synthesize_exits(struct xp_thread *thread, uint32_t depth, uint16_t c
 	return 0;
 }
 
-/* Ends the calls at the top whose exits will not be seen. */
+/* Ends the calls at the top that will have no exit. */
 static int end_forgotten(struct xp_thread *thread, uint16_t cpu, uint64_t tsc)
 {
 	uint32_t depth = thread->depth;
@@ -275,7 +273,7 @@ int xp_thread_forget(struct xp_thread *thread, uint32_t fn_id)
 	return xp_thread_forget_if(thread, is_function, &fn_id);
 }
 
-/* Room of a further stack at first, and limit on that of all. */
+/* First capacity of a further stack, and limit of all of them. */
 #define STACK_FRAMES 16
 #define STACK_FRAMES_MAX (2 * XP_FRAMES_MAX)
 
@@ -300,8 +298,7 @@ static int grow(struct xp_thread *thread)
 	return 0;
 }
 
-/* Whether no more calls may be open: the further stacks of a thread, or the goroutines of a process, share one limit.
- */
+/* Returns whether the limit of open calls is reached. A thread's further stacks, or all goroutines, share it. */
 static bool is_too_deep(const struct xp_thread *thread)
 {
 	return thread->depth == XP_FRAMES_MAX || (thread->depth == thread->room && thread->shared_frames &&
@@ -309,14 +306,14 @@ static bool is_too_deep(const struct xp_thread *thread)
 }
 
 /*
- * How many frames a search looks at: so many, or those that earlier records have saved. A throw out of a deep recursion
- * finds its catcher, as it comes after as many entries. Records that match no frame, which a process can make up, do
- * not cost a look at all frames each.
+ * How many frames a search may visit: a minimum, plus those that earlier records have not used. So a throw in a deep
+ * recursion finds its catcher, after as many entries. But records that match no frame, which a process can forge, do
+ * not each cost a search of all frames.
  */
 #define SEARCH_FRAMES_MIN 1024u
-#define SEARCH_FRAMES_SAVED 64u /* by each record */
+#define SEARCH_FRAMES_SAVED 64u /* added by each record */
 
-/* Begins a search from the top down. Returns the last frame to look at. */
+/* Begins a search from the top down. Returns the last frame to visit. */
 static uint32_t search_begin(struct xp_thread *thread)
 {
 	struct xp_frame_search *search = &thread->search;
@@ -327,7 +324,7 @@ static uint32_t search_begin(struct xp_thread *thread)
 	return thread->depth - XP_MIN(thread->depth, XP_MAX(search->saved, SEARCH_FRAMES_MIN));
 }
 
-/* Ends it: i is the last frame that it looked at. */
+/* Ends a search. i: the last visited frame. */
 static void search_end(struct xp_thread *thread, uint32_t i)
 {
 	struct xp_frame_search *search = &thread->search;
@@ -337,7 +334,7 @@ static void search_end(struct xp_thread *thread, uint32_t i)
 	search->saved -= XP_MIN(search->saved, count);
 }
 
-/* The frame that occupies this slot; depth if there is none. */
+/* Returns the frame with this slot; depth if there is none. */
 static uint32_t frame_at(struct xp_thread *thread, uint32_t slot)
 {
 	const uint32_t last = search_begin(thread);
@@ -350,16 +347,16 @@ static uint32_t frame_at(struct xp_thread *thread, uint32_t slot)
 	return found;
 }
 
-/* Slots farther apart belong to different stacks. */
+/* Returns whether two slots are so far apart that they must be on different stacks. */
 static bool far_apart(uint32_t a, uint32_t b)
 {
 	return a - b + XP_STACK_SLOTS > 2 * XP_STACK_SLOTS;
 }
 
 /*
- * The frame that a call at this slot replaces, so that this frame and those above it were left; depth if there is none.
- * The frames above must also have been left. A frame higher on the same stack is a caller of the new call. A frame on
- * another stack may have been interrupted by the new call, if that is the first on its stack (a signal handler).
+ * Returns the frame that a call at this slot replaces; it and the frames above it were abandoned. depth: none. The
+ * frames above must be abandoned, too: a frame higher on the same stack is a caller of the new call, and a frame on
+ * another stack may have been interrupted by the new call, if that is the first call on its stack (a signal handler).
  */
 static uint32_t frame_replaced(struct xp_thread *thread, uint32_t slot)
 {
@@ -383,8 +380,8 @@ static uint32_t frame_replaced(struct xp_thread *thread, uint32_t slot)
 }
 
 /*
- * The same for a goroutine, which is on one stack: all frames that are not above the slot were left by a panic, by
- * runtime.Goexit(), or by an earlier goroutine with the same struct g.
+ * Like frame_replaced(), for a goroutine, which has one stack: all frames not above the slot were abandoned by a panic,
+ * by runtime.Goexit(), or by an earlier goroutine with the same struct g.
  */
 static uint32_t frame_replaced_by_goroutine(const struct xp_thread *thread, uint32_t slot)
 {
@@ -413,7 +410,7 @@ static int enter(struct xp_thread *thread, const struct xp_call *call)
 	uint32_t depth = thread->depth;
 	int err = 0;
 
-	/* A deeper call is at a lower address; anything else means a left frame or another stack. */
+	/* A nested call is at a lower address; anything else means an abandoned frame or another stack. */
 	if (thread->goroutine)
 		depth = frame_replaced_by_goroutine(thread, call->slot);
 	else if (depth && (int32_t)(call->slot - thread->frames[depth - 1].slot) >= 0)
@@ -465,7 +462,7 @@ int xp_thread_begin_part(struct xp_thread *thread)
 	return err;
 }
 
-/* The frame that this exit ends; depth if there is none. */
+/* Returns the frame that this exit ends; depth if there is none. */
 static uint32_t frame_of_exit(struct xp_thread *thread, const struct xp_call *call)
 {
 	uint32_t fn_id = xp_call_fn(call);
@@ -480,13 +477,13 @@ static uint32_t frame_of_exit(struct xp_thread *thread, const struct xp_call *ca
 	i = frame_at(thread, call->slot);
 	if (i < thread->depth && thread->frames[i].fn_id == fn_id)
 		return i;
-	/* Calling conventions in which a tail call moves the return address (tailcc, swifttailcc). */
+	/* In some calling conventions (tailcc, swifttailcc), a tail call moves the return address. */
 	if (xp_call_kind(call) == XP_EVENT_TAIL_EXIT && top->fn_id == fn_id)
 		return thread->depth - 1;
 	return thread->depth;
 }
 
-/* Takes back the entry of a call that was too short, if nothing was written since. */
+/* Discards the entry of a call that was too short, if nothing was written since. */
 static bool take_back(struct xp_thread *thread, uint32_t frame, uint64_t tsc)
 {
 	const struct xp_open_call_mark *mark = &thread->marks[frame];
@@ -576,7 +573,7 @@ int xp_thread_put_any(struct xp_thread *thread, struct xp_call call)
 		xp_stacks_choose(thread, &call);
 	if (thread->now == thread)
 		return put_on_stack(thread, call);
-	/* The caller has counted it for the thread. */
+	/* The caller has counted the record for the thread. */
 	thread->counts.in_memory -= call.in_memory;
 	thread->now->counts.in_memory += call.in_memory;
 	frames = thread->now->search.frames;

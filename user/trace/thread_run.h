@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The hot path of a thread's calls: a run of plain calls, which need nothing but their records, with the thread's state
- * in registers. The loops over calls of BPF and of call rings include it. All other calls go to xp_thread_put_any().
+ * The hot path of a thread's calls: a run of plain calls, which only need a record, with the thread's state in
+ * registers. Both the loop over BPF events and the loop over call rings use it. All other calls use
+ * xp_thread_put_any().
  */
 #ifndef XPROF_TRACE_THREAD_RUN_H
 #define XPROF_TRACE_THREAD_RUN_H
@@ -19,31 +20,31 @@ static inline enum xp_fdr_function_kind xp_call_fdr_kind(const struct xp_call *c
 	return (enum xp_fdr_function_kind)xp_call_kind(call);
 }
 
-/* Slot of the outermost call of a thread or stack that has had one: the open one, or the last one. */
+/* Returns the slot of the outermost call of a thread or stack: of the open one, or of the last one. */
 static inline uint32_t xp_stack_base(const struct xp_thread *stack)
 {
 	return stack->frames[0].slot;
 }
 
 /*
- * Whether a call at this slot may be the outermost one of a thread without open calls: anywhere on its stack. If it has
- * several stacks, the call may be on another one.
+ * Returns whether a call at this slot may be the outermost call of a thread without open calls: it may be anywhere on
+ * the stack, but if the thread has several stacks, also on another one.
  */
 static inline bool xp_stack_may_begin(const struct xp_thread *thread, uint32_t slot)
 {
 	return !thread->depth && slot - xp_stack_base(thread) + XP_STACK_SLOTS <= 2 * XP_STACK_SLOTS;
 }
 
-/* The part of a thread's state that plain calls change. All zero: there are none now. */
+/* The part of a thread's state that plain calls change. All zero: no plain calls are possible now. */
 struct xp_thread_run {
-	uint8_t *to; /* in the chunk */
+	uint8_t *to; /* next byte in the chunk */
 	uint8_t *end;
 	struct xp_open_call *top; /* after the innermost open call */
 	struct xp_open_call *bottom;
 	struct xp_open_call *roof;
-	uint32_t reach;		/* slots between an outermost call and the last one before it, at most */
-	uint64_t last_tsc;	/* the base of the next record, too */
-	const uint8_t *watched; /* by function id; NULL: none is */
+	uint32_t reach;		/* maximum number of slots between an outermost call and the last outermost call */
+	uint64_t last_tsc;	/* also the base of the next record */
+	const uint8_t *watched; /* by function ID; NULL: none */
 };
 
 /* Begins a run of calls on one CPU. Nothing else may change the thread before xp_thread_run_end(). */
@@ -51,7 +52,7 @@ static inline struct xp_thread_run xp_thread_run_begin(const struct xp_thread *t
 {
 	const struct xp_fdr_enc *enc = &thread->enc;
 
-	/* No call is plain. After a record that was left out, the times differ. */
+	/* No call is plain. After a filtered record, the times differ. */
 	if (!enc->buf || !thread->frames || cpu != enc->cpu || thread->marks || thread->too_deep ||
 	    enc->base_tsc != thread->last_tsc)
 		return (struct xp_thread_run){ 0 };
@@ -84,9 +85,9 @@ static inline void xp_thread_run_end(struct xp_thread *thread, const struct xp_t
 }
 
 /*
- * Puts a call that needs nothing but its record: it is a little deeper than all open calls, or the exit of the
- * innermost one, and nobody watches it. ticks: since the last call, at most UINT32_MAX. word, slot and tsc: as in
- * struct xp_call. The caller sets run->last_tsc. Returns false, and changes nothing, if this is another call.
+ * Puts a plain call: slightly deeper than all open calls, or the exit of the innermost call, and not watched. ticks:
+ * since the last call, at most UINT32_MAX. word, slot and tsc: as in struct xp_call. The caller sets run->last_tsc.
+ * Returns false, and changes nothing, for any other call.
  */
 static inline __attribute__((always_inline)) bool xp_thread_run_put(struct xp_thread_run *run, uint64_t ticks,
 								    uint32_t word, uint32_t slot, uint64_t tsc)
@@ -105,7 +106,7 @@ static inline __attribute__((always_inline)) bool xp_thread_run_put(struct xp_th
 	} else {
 		if (top == run->bottom || top[-1].fn_id != fn_id || top[-1].slot != slot)
 			return false;
-		/* Calls below it whose exits will not be seen end with it. */
+		/* Callers that will have no exit end with it. */
 		if (top - 1 != run->bottom && top[-2].fn_id & XP_FRAME_FORGOTTEN)
 			return false;
 		run->top = top - 1;
@@ -116,15 +117,15 @@ static inline __attribute__((always_inline)) bool xp_thread_run_put(struct xp_th
 }
 
 /*
- * Takes a call of this thread, whose word has the function's ID in the log. Returns 0, the sink's error or -ENOMEM. The
- * call is accounted for in every case.
+ * Handles a call of this thread; its word has the function's ID in the log. Returns 0, the sink's error or -ENOMEM. The
+ * call is counted in any case.
  */
 static inline __attribute__((always_inline)) int xp_thread_put(struct xp_thread *thread, const struct xp_call *call)
 {
 	struct xp_thread_run run;
 	uint64_t ticks;
 
-	/* xp_thread_run_begin() would see marks too, 2 ns later. */
+	/* xp_thread_run_begin() checks marks, too, but 2 ns later. */
 	if (thread->now != thread || thread->marks || call->event)
 		return xp_thread_put_any(thread, *call);
 	run = xp_thread_run_begin(thread, call->cpu);

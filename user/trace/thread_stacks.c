@@ -11,12 +11,12 @@
 #include "base/util.h"
 #include "trace/thread_run.h"
 
-/* From this number on, stacks without open calls are used again. */
+/* Above this number, stacks without open calls are reused. */
 #define STACKS_MANY 64
-#define HAND_STEPS 16 /* at a time */
-/* Memory that is moved for a place costs as much as frames that are looked at. */
+#define HAND_STEPS 16 /* maximum number of steps per call */
+/* Cost of moving a place, in visited frames. */
 #define PLACES_PER_FRAME 64
-/* A thread's stack is not larger, unless it is the main thread's: the usual limit of its size (ulimit -s). */
+/* A thread's stack is not larger, except that of the main thread: the usual size limit (ulimit -s). */
 #define STACK_BYTES_MAX (8ull << 20)
 #define GUARD_BYTES_MAX (64ull << 10)
 
@@ -40,14 +40,14 @@ int xp_stack_range_find(char *maps_text, uint32_t slot, struct xp_stack_range *r
 				*range = (struct xp_stack_range){ first, slot - first + 1, true };
 			return 0;
 		}
-		/* Memory that malloc() has reserved for a thread is larger. */
+		/* malloc() reserves larger memory per thread. */
 		if (!strncmp(access, "---", 3) && end - start <= GUARD_BYTES_MAX)
 			guard_end = end;
 	}
 	return -ENOENT;
 }
 
-/* The first place whose base is not below the slot. */
+/* Returns the first place with a base at or above the slot. */
 static size_t find_place(const struct xp_stacks *stacks, uint32_t slot)
 {
 	size_t low = 0, high = stacks->count;
@@ -91,7 +91,7 @@ static void remove_place(struct xp_thread *thread, const struct xp_thread *stack
 	stacks->count--;
 }
 
-/* There is room for it. */
+/* The caller has made space for it. */
 static void add_place(struct xp_thread *thread, struct xp_thread *stack, uint32_t base)
 {
 	struct xp_stacks *stacks = &thread->stacks;
@@ -102,7 +102,7 @@ static void add_place(struct xp_thread *thread, struct xp_thread *stack, uint32_
 	stacks->count++;
 }
 
-/* The stack begins anew at this slot: its outermost call will be there. */
+/* Starts the stack again at this slot: its outermost call will be there. */
 static void rebase(struct xp_thread *thread, struct xp_thread *stack, uint32_t base)
 {
 	struct xp_stacks *stacks = &thread->stacks;
@@ -120,7 +120,7 @@ static void rebase(struct xp_thread *thread, struct xp_thread *stack, uint32_t b
 	stack->frames[0].slot = base;
 }
 
-/* Whether another stack has its outermost call in the mapping: it is not that of one stack then. */
+/* Returns whether another stack has its outermost call in the mapping, which then contains several stacks. */
 static bool is_shared(const struct xp_thread *thread, const struct xp_thread *stack)
 {
 	const struct xp_stack_range *range = &stack->range;
@@ -133,13 +133,13 @@ static bool is_shared(const struct xp_thread *thread, const struct xp_thread *st
 	return false;
 }
 
-/* Whether a slot that is not near the open calls of a stack is on that stack. */
+/* Returns whether a slot that is not near the open calls of a stack is on this stack. */
 static bool is_in_range(struct xp_thread *thread, struct xp_thread *stack, uint32_t slot)
 {
 	const struct xp_thread_options *options = thread->options;
 	uint32_t top = stack->frames[stack->depth - 1].slot;
 
-	/* A thread without open calls may go on on another stack. */
+	/* A thread without open calls may continue on another stack. */
 	if (top - stack->range.first >= stack->range.count && options->stack_range(options->arg, top, &stack->range))
 		stack->range = stack == thread && !thread->stacks.count
 				   ? (struct xp_stack_range){ top - XP_STACK_SLOTS, XP_STACK_SLOTS + 1, true }
@@ -159,7 +159,7 @@ static bool has_entry(struct xp_thread *thread, struct xp_thread *stack, uint32_
 	return is_in_range(thread, stack, slot);
 }
 
-/* The first stack with open calls whose outermost one is not below the slot. */
+/* Returns the first stack with open calls whose outermost call is at or above the slot. */
 static struct xp_thread *find_open(const struct xp_stacks *stacks, uint32_t slot)
 {
 	size_t first = find_place(stacks, slot);
@@ -170,7 +170,7 @@ static struct xp_thread *find_open(const struct xp_stacks *stacks, uint32_t slot
 	return NULL;
 }
 
-/* The stack that a call begins on; NULL: none that is known. */
+/* Returns the stack on which a call begins; NULL: unknown. */
 static struct xp_thread *find_entered(struct xp_thread *thread, uint32_t slot)
 {
 	const struct xp_stacks *stacks = &thread->stacks;
@@ -188,7 +188,7 @@ static struct xp_thread *find_entered(struct xp_thread *thread, uint32_t slot)
 	return xp_stack_may_begin(thread, slot) ? thread : NULL;
 }
 
-/* The stack that a call returns from; NULL: none that is known. */
+/* Returns the stack from which a call returns; NULL: unknown. */
 static struct xp_thread *find_left(struct xp_thread *thread, uint32_t slot)
 {
 	struct xp_thread *stack = find_open(&thread->stacks, slot);
@@ -196,7 +196,7 @@ static struct xp_thread *find_left(struct xp_thread *thread, uint32_t slot)
 	return stack && slot - stack->frames[stack->depth - 1].slot <= XP_STACK_SLOTS ? stack : NULL;
 }
 
-/* A further stack without open calls; NULL: none was found. */
+/* Returns a further stack without open calls; NULL: none was found. */
 static struct xp_thread *find_unused(struct xp_thread *thread)
 {
 	struct xp_stacks *stacks = &thread->stacks;
@@ -253,7 +253,7 @@ void xp_stacks_choose(struct xp_thread *thread, const struct xp_call *call)
 		rebase(thread, stack, call->slot);
 	if (stack == now)
 		return;
-	/* A large chunk is for the stack that runs. */
+	/* Only the running stack has a large chunk. */
 	if (now != thread && now->enc.cap > XP_STACK_CHUNK_BYTES)
 		xp_thread_flush(now);
 	thread->now = stack;

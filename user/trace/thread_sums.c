@@ -9,7 +9,7 @@
 
 void xp_thread_sums_add(struct xp_thread_sums *sums, const struct xp_thread *thread)
 {
-	/* Threads have room besides their stacks. */
+	/* There is extra space for threads, in addition to stacks. */
 	size_t most = thread->first == thread ? XP_THREAD_SUMMARIES_MAX : XP_THREAD_SUMMARIES_MAX / 2;
 	struct xp_thread_summary summary = {
 		.tid = thread->tid,
@@ -33,7 +33,7 @@ void xp_thread_sums_add(struct xp_thread_sums *sums, const struct xp_thread *thr
 
 void xp_thread_sums_synthesized(struct xp_thread_sums *sums, uint32_t fn_id, uint32_t function_count)
 {
-	/* Objects may still be added: sized by the current count, and grown as needed. */
+	/* Objects may still be added: the array has the current number of functions, and grows if necessary. */
 	if (fn_id >= sums->synthesized_room) {
 		uint32_t room = function_count + 1;
 		uint32_t *counts = realloc(sums->synthesized, room * sizeof(*counts));
