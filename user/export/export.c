@@ -20,12 +20,12 @@
 #include "model/part_list.h"
 
 static const struct {
-	const char *suffix; /* of the file's name beside the recording */
+	const char *suffix; /* suffix of the file next to the recording */
 	enum xp_model_group by;
 	int (*write)(FILE *out, struct xp_model *model, const struct xp_export_options *options);
-	const char *reader; /* the command that reads it: before the file, and after it */
+	const char *reader; /* command that reads the file: text before and after the file name */
 	const char *after;
-	bool is_page; /* of samples and calls together */
+	bool is_page; /* contains samples and calls together */
 } formats[XP_EXPORT_FORMATS] = {
 	[XP_EXPORT_PPROF] = { "pb.gz", XP_MODEL_BY_THREAD, xp_export_pprof, "go tool pprof -top", "", false },
 	[XP_EXPORT_FOLDED] = { "folded", XP_MODEL_BY_PROCESS, xp_export_folded, "flamegraph.pl", " > flame.svg",
@@ -90,7 +90,7 @@ static int write_one(struct writing *writing, const char *directory)
 	return err;
 }
 
-/* Writes those of the formats that were asked for. */
+/* Writes the requested formats. */
 static int write_all(const struct xp_export_page *page, unsigned int of, const struct xp_export_options *options,
 		     const char *directory)
 {
@@ -110,7 +110,7 @@ static int write_all(const struct xp_export_page *page, unsigned int of, const s
 
 /* ---- input ---- */
 
-/* What is exported, and where it is. */
+/* State of an export: what, and from where. */
 struct exporting {
 	const struct xp_export_options *options;
 	struct xp_part_list *parts;
@@ -150,14 +150,14 @@ static int say_nothing(const struct exporting *exporting, bool is_page)
 	return -ENODATA;
 }
 
-/* Whether a timeline has samples: without perf.data, they have no times. */
+/* Returns whether a timeline has samples: without perf.data, samples have no times. */
 static bool has_times(const struct exporting *exporting, const struct xp_model_source *source)
 {
 	return exporting->options->kind != XP_MODEL_CALLS && source->directory &&
 	       exporting->input.recorded.has_perf_data;
 }
 
-/* Samples and waits with times. Waits alone are those of a model without its samples. */
+/* Reads samples and waits with times. A model of waits only has no samples. */
 static int read_timeline(struct exporting *exporting, const struct xp_model_source *source, struct xp_model *model)
 {
 	int err = xp_model_input_read(model, &exporting->input, source, XP_MODEL_SAMPLES, XP_MODEL_KEEP_TIMES);
@@ -238,7 +238,7 @@ static int export_timeline(struct exporting *exporting, const struct xp_model_so
 
 static int export_model(struct exporting *exporting, const struct xp_model_source *source)
 {
-	/* Folded stacks have no lines. */
+	/* Folded stacks contain no lines. */
 	enum xp_model_keep keep =
 	    exporting->options->formats & 1u << XP_EXPORT_PPROF ? XP_MODEL_KEEP_SUMS : XP_MODEL_KEEP_FUNCTIONS;
 	struct xp_model model;
@@ -266,7 +266,7 @@ static int write_page(struct exporting *exporting, struct xp_export_page *page, 
 	return err;
 }
 
-/* Samples, calls and waits, as far as there are any. */
+/* Reads samples, calls and waits, if the recording has them. */
 static int export_page(struct exporting *exporting, const struct xp_model_source *source)
 {
 	static const enum xp_model_kind kinds[] = { XP_MODEL_SAMPLES, XP_MODEL_CALLS, XP_MODEL_WAITS };
@@ -277,10 +277,10 @@ static int export_page(struct exporting *exporting, const struct xp_model_source
 
 	memset(models, 0, sizeof(models));
 	for (size_t i = 0; !err && i < XP_ARRAY_SIZE(kinds); i++) {
-		/* Those of a model of samples are in it. */
+		/* A model of samples contains their waits. */
 		if (asked == XP_MODEL_SAMPLES ? kinds[i] == XP_MODEL_WAITS : kinds[i] != asked)
 			continue;
-		/* Calls alone can be selected by threads where there are no samples. */
+		/* Without samples, only calls can be selected by thread. */
 		if (!page.is_sum && kinds[i] == XP_MODEL_SAMPLES &&
 		    !xp_facts_summary(exporting->input.facts)->samples && xp_select_needs_threads(source->select))
 			continue;
@@ -298,7 +298,7 @@ static int export_page(struct exporting *exporting, const struct xp_model_source
 	return err;
 }
 
-/* A timeline has a model of its own: with times, samples are not added up. */
+/* A timeline has its own model with times, in which equal samples are separate. */
 static int export_all(struct exporting *exporting)
 {
 	struct xp_model_source source = xp_model_input_source(&exporting->input);
@@ -316,7 +316,7 @@ static int export_all(struct exporting *exporting)
 	return err;
 }
 
-/* The parts are in the directory of the files that are made of all of them. */
+/* Files of several parts are written to the directory that contains the parts. */
 static void set_directory(struct exporting *exporting)
 {
 	const char *directory = exporting->input.directory, *slash = strrchr(directory, '/');

@@ -21,10 +21,10 @@ struct writing {
 	struct xp_perfetto *perfetto;
 	struct xp_model *model;
 	uint64_t start_ns;	   /* of the TSC */
-	uint32_t *order;	   /* of the samples: by time */
+	uint32_t *order;	   /* samples, sorted by time */
 	struct xp_u64_map sources; /* by the address of the text: its id */
-	bool *has_stack;	   /* of each stack: it is in the trace */
-	uint64_t *frames;	   /* of a stack */
+	bool *has_stack;	   /* by stack: it has been written */
+	uint64_t *frames;	   /* frames of a stack */
 	size_t frame_room;
 };
 
@@ -145,7 +145,7 @@ static int compare_times(const void *a, const void *b, void *arg)
 	return xp_compare(samples[i].time_ns, samples[j].time_ns) ?: xp_compare(i, j);
 }
 
-/* Frames are collected from the innermost one on and turned round. */
+/* Collects frames from the innermost one, then reverses them. */
 static int put_stack(struct writing *writing, uint32_t stack)
 {
 	const struct xp_model *model = writing->model;
@@ -222,7 +222,7 @@ static const char *text_of(struct xp_model *model, const char *text)
 	return text ? xp_model_text(model, text) : NULL;
 }
 
-/* Profiles, which are read without a perf.data, have samples without times. */
+/* Profiles are read if there is no perf.data; their samples have no times. */
 static int put_all(struct writing *writing, const struct xp_export_options *options)
 {
 	size_t waits = writing->model->wait_count, hits = writing->model->hit_count;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * pprof's own profiles (format/pprof.h). Each location has its functions and lines, so pprof looks for no binary.
- * Labels have the names of perf_data_converter. They are texts: a number 0, such as that of a CPU, would vanish. A
+ * pprof's own profiles (format/pprof.h). Each location has its functions and lines, so pprof reads no binaries. Labels
+ * have the names of perf_data_converter. Labels are strings: a number 0, such as a CPU number, would be omitted. A
  * profile contains only the code of its own samples.
  */
 #include "export/export.h"
@@ -26,13 +26,13 @@ struct writing {
 	enum xp_model_group by;
 	uint64_t *locations; /* of a sample */
 	size_t location_room;
-	/* The id of each object, function and location in the profile; 0: no sample has it. */
+	/* ID of each object, function and location in the profile; 0: not in any sample. */
 	uint32_t *objects, *functions, *code;
 };
 
 /* ---- the code that the samples use ---- */
 
-#define USED UINT32_MAX /* before it has an id */
+#define USED UINT32_MAX /* used, but without an ID yet */
 
 static int mark_used(struct writing *writing)
 {
@@ -59,7 +59,7 @@ static int mark_used(struct writing *writing)
 
 /* ---- objects: the program first ---- */
 
-/* Whether this is the program of a process, whose name is the beginning of the file's. */
+/* Returns whether this is the program of a process: its file name begins with the name of the process. */
 static bool is_program(const struct xp_model *model, const struct xp_model_object *object, uint32_t process)
 {
 	const char *name = model->processes[process].name;
@@ -68,7 +68,7 @@ static bool is_program(const struct xp_model *model, const struct xp_model_objec
 	       strncmp(xp_object_base_name(object->path), name, strlen(name)) == 0;
 }
 
-/* The object with most samples of those that are programs, or of all. */
+/* Returns the program with most samples, or the object with most samples if there is no program. */
 static uint32_t main_object(const struct writing *writing)
 {
 	const struct xp_model *model = writing->model;
@@ -95,7 +95,7 @@ static uint32_t main_object(const struct writing *writing)
 	return best;
 }
 
-/* What is true of all locations of an object. */
+/* Describes the properties that all locations of an object share. */
 static void describe_locations(const struct writing *writing, struct xp_pprof_mapping *all)
 {
 	const struct xp_model *model = writing->model;
@@ -183,7 +183,7 @@ static int put_location(struct writing *writing, const struct xp_model_location 
 		.line_count = from->frame_count,
 	};
 
-	/* The addresses in sym/ are those of files that nobody has. */
+	/* Addresses in sym/ belong to files that only the recording has. */
 	if (model->objects[from->object].path[0] == '/')
 		location.address = from->address;
 	for (uint32_t i = 0; i < from->frame_count; i++) {

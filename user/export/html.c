@@ -19,7 +19,7 @@
 #define SLOT_ENTRIES_MAX 60000 /* of 6 to 12 bytes */
 #define STATES_MAX 8	       /* that read_waits.h tells apart */
 
-/* The letters of the states that waits have. Returns their number. */
+/* Finds the letters of the states of waits. Returns their number. */
 static size_t find_states(const struct xp_model *model, uint32_t states[STATES_MAX])
 {
 	size_t count = 0, s;
@@ -124,7 +124,7 @@ static int put_view(FILE *out, struct xp_model *model, enum xp_model_group by, b
 	size_t count = 1;
 	int err;
 
-	/* A call has no CPU. */
+	/* The CPU of a call is unknown. */
 	if (model->kind == XP_MODEL_CALLS && by == XP_MODEL_BY_CPU)
 		by = XP_MODEL_BY_THREAD;
 	err = make_tree(&shown[0], model, by);
@@ -146,7 +146,7 @@ static int put_view(FILE *out, struct xp_model *model, enum xp_model_group by, b
 	return err;
 }
 
-/* Afterwards the model is one of waits, which have their wakers as innermost frames. */
+/* Makes the model one of waits, with wakers as innermost frames. */
 static int put_waits(FILE *out, struct xp_model *model, enum xp_model_group by, bool follows)
 {
 	int err = xp_waits_add_wakers(model) ?: xp_waits_as_samples(model) ?: xp_model_input_bound(model);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Calls one by one, for the timeline of the page. */
+/* Writes single calls for the timeline of the page. */
 #include "export/html_why.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "model/tree.h"
 
 struct slice {
-	uint32_t thread; /* of the model */
+	uint32_t thread; /* index in the model */
 	uint32_t function;
 	uint64_t begin_ns, ns;
 };
@@ -22,8 +22,8 @@ struct slicing {
 	const struct xp_explanation *why;
 	struct slice *list; /* at most twice XP_HTML_SLICES_MAX */
 	size_t count, room;
-	uint64_t all;	   /* calls of these threads that ended */
-	uint64_t least_ns; /* shorter calls are among those that are left out */
+	uint64_t all;	   /* number of completed calls of these threads */
+	uint64_t least_ns; /* shorter calls are omitted */
 	uint64_t start_tsc;
 	struct xp_log_visitor visitor;
 };
@@ -33,7 +33,7 @@ static int by_length(const void *a, const void *b)
 	return xp_compare(((const struct slice *)b)->ns, ((const struct slice *)a)->ns);
 }
 
-/* A caller precedes what it calls. */
+/* Callers precede their callees. */
 static int by_thread_and_begin(const void *a, const void *b)
 {
 	const struct slice *x = a, *y = b;
@@ -41,7 +41,7 @@ static int by_thread_and_begin(const void *a, const void *b)
 	return xp_compare(x->thread, y->thread) ?: xp_compare(x->begin_ns, y->begin_ns) ?: xp_compare(y->ns, x->ns);
 }
 
-/* Leaves the longest ones, and some of those that are as long as the shortest of them. */
+/* Keeps the longest calls; some calls of the shortest kept length may be omitted. */
 static void leave_longest(struct slicing *slicing)
 {
 	if (slicing->count <= XP_HTML_SLICES_MAX)
@@ -51,7 +51,7 @@ static void leave_longest(struct slicing *slicing)
 	slicing->least_ns = slicing->list[slicing->count - 1].ns + 1;
 }
 
-/* Threads without samples and waits have no lane. */
+/* Threads without samples and waits have no lane in the timeline. */
 static int add_thread(void *arg, struct xp_walked_thread *thread)
 {
 	const struct slicing *slicing = arg;
@@ -97,7 +97,7 @@ static void put_thread_names(FILE *out, const struct slicing *slicing)
 	putc(']', out);
 }
 
-/* Numbers the functions from 1 on as they occur. */
+/* Numbers the functions from 1 in the order of their first call. */
 static void put_function_names(FILE *out, const struct slicing *slicing, uint32_t *numbers)
 {
 	uint32_t count = 0;

@@ -24,7 +24,7 @@ static int compare(const void *a, const void *b)
 						   ?: xp_compare(left->state, right->state);
 }
 
-/* Sorts them, and adds up those of one slot, node and state. Returns their number. */
+/* Sorts the entries, and adds up entries with the same slot, node and state. Returns their number. */
 static size_t add_up(struct entry *entries, size_t count)
 {
 	size_t kept = 0;

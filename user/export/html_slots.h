@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * When the samples, calls or waits of a page were: their values in each part of the recording ("slot"), for as many
- * slots as a page of some megabytes has room for.
+ * The values of a page over time: the samples, calls or waits in each time slot of the recording. The number of slots
+ * is limited so that a page has at most a few megabytes.
  */
 #ifndef XPROF_EXPORT_HTML_SLOTS_H
 #define XPROF_EXPORT_HTML_SLOTS_H
@@ -10,7 +10,7 @@
 
 #include "model/model.h"
 
-/* The index of a state; that of the last one if it is another. */
+/* Returns the index of a state; an unknown state has the index of the last state. */
 uint32_t xp_html_state_index(uint32_t state, const uint32_t *states, size_t count);
 
 /*

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The tree of slow calls against typical calls as a view of the page, which shows it like a comparison. */
+/* Writes the tree of slow calls against typical calls as a view of the page, like a comparison. */
 #include "export/html_why.h"
 
 #include <errno.h>
@@ -9,19 +9,19 @@
 #include "base/u64_map.h"
 #include "model/json_data.h"
 
-#define KIND_FUNCTION 0 /* of page_data.js: user code */
+#define KIND_FUNCTION 0 /* as in page_data.js: user code */
 #define KIND_STATE 3	/* no object */
 
 struct tail {
 	FILE *out;
 	const struct xp_call_tree *tree;
-	uint32_t *names;     /* the number of the name of each node */
-	uint32_t *first;     /* of each name: a node that has it */
+	uint32_t *names;     /* index of the name of each node */
+	uint32_t *first;     /* for each name: a node with this name */
 	uint32_t count;	     /* of names */
-	uint64_t (*self)[2]; /* of each node */
+	uint64_t (*self)[2]; /* values of each node */
 };
 
-/* A text has one address. A function with the text of a state has the same name. */
+/* Each text has one address. A function with the same text as a state has the same name. */
 static int number_names(struct tail *tail)
 {
 	struct xp_u64_map known = { 0 };

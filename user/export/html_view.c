@@ -42,7 +42,7 @@ static void put_name(const struct xp_html_view *view, const struct xp_model_func
 
 static void put_kind(const struct xp_html_view *view, const struct xp_model_function *function)
 {
-	/* In page_data.js, two kinds of frames precede these. */
+	/* page_data.js has two other kinds of frames before these. */
 	fprintf(view->out, "%d", (int)function->kind + (function->kind >= XP_CODE_RECORDER ? 2 : 0));
 }
 
@@ -93,7 +93,7 @@ static int put_sources(const struct xp_html_view *view)
 	return err;
 }
 
-/* How much of the values each location has, as itself or as a caller. The caller frees the weights. */
+/* Computes which share of the values each location has, as itself or as a caller. The caller frees the weights. */
 static uint64_t *weigh_locations(const struct xp_model *model)
 {
 	uint64_t *weights = calloc(XP_MAX(model->location_count, (size_t)1), sizeof(*weights));

@@ -57,7 +57,7 @@ static void put_thread(FILE *out, const struct xp_thread_times *times, uint32_t 
 								   model->threads[thread].tid));
 }
 
-/* The thread that ended the longest wait of a call, and when. */
+/* Writes the thread that ended the longest wait of a call, and when. */
 static void put_waker(FILE *out, const struct xp_explanation *why, const struct xp_story *story)
 {
 	const struct xp_model_wait *wait =
@@ -70,7 +70,7 @@ static void put_waker(FILE *out, const struct xp_explanation *why, const struct 
 	fprintf(out, ",%" PRIu64, waker == XP_MODEL_NONE ? 0 : xp_model_wait_blocked_until(wait));
 }
 
-/* When other threads worked for a call. */
+/* Writes when other threads worked for a call. */
 static void put_spans(FILE *out, const struct xp_explanation *why, const struct xp_story *story)
 {
 	struct xp_request_spans spans;
@@ -89,7 +89,7 @@ static void put_spans(FILE *out, const struct xp_explanation *why, const struct 
 	putc(']', out);
 }
 
-/* Slow calls whose cause is shown. One without samples and waits has no lane in the timeline. */
+/* Writes slow calls with a printed cause. Threads without samples and waits have no lane in the timeline. */
 static void put_calls(FILE *out, const struct xp_explanation *why, const struct xp_call_heap *heap, bool *follows)
 {
 	struct xp_story story;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Writes the explanation of a recording into its page: the sentences of the terminal, locks, and when slow calls were.
- */
+/* Writes the explanation of a recording into its page: the sentences of the terminal, locks, and slow calls. */
 #ifndef XPROF_EXPORT_HTML_WHY_H
 #define XPROF_EXPORT_HTML_WHY_H
 
@@ -19,10 +18,10 @@ void xp_html_put_why(FILE *out, const struct xp_explanation *why);
  *
  * Writes nothing if there are none. Returns 0, -ENOMEM or -EAGAIN.
  */
-#define XP_HTML_SLICES_MAX 40000 /* of 8 to 12 bytes */
+#define XP_HTML_SLICES_MAX 40000 /* of 8 to 12 bytes each */
 int xp_html_put_slices(FILE *out, struct xp_explanation *why, const struct xp_model_source *source);
 
-/* Writes a view: the tree of typical calls and slow ones, both of which there are. Returns 0 or -ENOMEM. */
+/* Writes a view: the tree of typical calls and slow calls. Both must exist. Returns 0 or -ENOMEM. */
 int xp_html_put_tail(FILE *out, const struct xp_call_tree *tree);
 
 #endif

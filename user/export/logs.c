@@ -20,17 +20,17 @@
 #define WINDOW_BYTES (1u << 20)
 #define BUFFERS_PER_THREAD_MAX 16
 
-/* The part of the spool that is in memory. */
+/* The part of the spool in memory. */
 struct window {
 	int fd;
 	uint64_t end; /* limit for reading */
 	uint64_t start;
 	size_t bytes;
-	uint64_t punched; /* the spool has no blocks from its header to here */
+	uint64_t punched; /* the blocks of the spool from its header to here have been freed */
 	uint8_t *data;
 };
 
-/* Moves the window to pos and fills it. Keeps what it holds already: the spool may no longer have those bytes. */
+/* Moves the window to pos and fills it. Keeps bytes that it already has: the spool may no longer contain them. */
 static int window_move(struct window *window, uint64_t pos)
 {
 	size_t keep = 0;
@@ -75,17 +75,17 @@ static int window_get(struct window *window, uint64_t pos, size_t bytes, uint8_t
 	return 0;
 }
 
-/* All threads with the same tid: the log has at most 16 buffers for it. */
+/* All threads with the same TID: the log has at most 16 buffers for a TID. */
 struct log_thread {
 	int32_t tid;
-	char name[16];	    /* the last one */
-	uint64_t first_tsc; /* of the first chunk */
+	char name[16];	    /* the last name */
+	uint64_t first_tsc; /* TSC of the first chunk */
 	uint64_t chunks;
 	uint64_t chunk_bytes;
 	uint32_t chunk_bytes_max;
 };
 
-/* What the layout of a log must know before it can place the first chunk. So the spool is read twice. */
+/* Sums that the layout of a log needs before it places the first chunk. So the spool is read twice. */
 struct sums {
 	struct log_thread *threads; /* in the order of their first chunks */
 	size_t thread_count;
@@ -129,18 +129,18 @@ static void sums_clear(struct sums *sums)
 	*sums = (struct sums){ 0 };
 }
 
-/* Reads the frames of a spool one after the other. */
+/* Reads the frames of a spool in order. */
 struct reader {
 	struct window window;
 	uint64_t pos;
-	bool is_second; /* the log is being written: the frames up to the end of the window were whole */
+	bool is_second; /* second pass: the frames up to the end of the window are known to be complete */
 	struct xp_fdr_chunk_stats stats;
-	struct xp_spool_frame frame;	    /* the last one */
+	struct xp_spool_frame frame;	    /* the last frame */
 	const struct xp_spool_taker *taker; /* NULL: notes are skipped */
-	struct xp_progress_line line;	    /* while the log is written */
+	struct xp_progress_line line;	    /* shown while the log is written */
 };
 
-/* Gets the chunk of the frame that ends at pos. Returns 1 if it is whole, and the one that the frame announces. */
+/* Gets the chunk of the frame that ends at pos. Returns 1 if it is complete and matches the frame. */
 static int read_chunk(struct reader *reader, uint64_t pos, uint8_t **data)
 {
 	const struct xp_spool_frame *frame = &reader->frame;
@@ -151,9 +151,9 @@ static int read_chunk(struct reader *reader, uint64_t pos, uint8_t **data)
 	err = window_get(&reader->window, pos, frame->chunk_bytes, data, &got);
 	if (err || got < frame->chunk_bytes)
 		return err;
-	if (reader->is_second) /* the layout checks what it places */
+	if (reader->is_second) /* the layout checks the chunks that it places */
 		return 1;
-	/* Typed events that the frame does not announce would end up in a log of version 1. */
+	/* A typed event that the frame does not announce would be in a log of version 1. */
 	if (!xp_fdr_chunk_scan(*data, got, &reader->stats) && xp_fdr_chunk_tsc(*data) == frame->first_tsc &&
 	    (reader->stats.typed == before.typed || frame->flags & XP_SPOOL_FRAME_TYPED))
 		return 1;
@@ -161,7 +161,7 @@ static int read_chunk(struct reader *reader, uint64_t pos, uint8_t **data)
 	return 0;
 }
 
-/* Returns 1, or 0 if the note is not whole. */
+/* Returns 1, or 0 if the note is incomplete. */
 static int read_note(struct reader *reader, uint64_t pos)
 {
 	const struct xp_spool_frame *frame = &reader->frame;
@@ -197,7 +197,7 @@ static int read_frame(struct reader *reader, uint8_t **data)
 	return read_chunk(reader, reader->pos + sizeof(*frame), data);
 }
 
-/* The next chunk, in reader->frame and *data. Returns 1, 0 at the end, or -errno. */
+/* Gets the next chunk in reader->frame and *data. Returns 1, 0 at the end, or -errno. */
 static int next_chunk(struct reader *reader, uint8_t **data)
 {
 	const struct xp_spool_frame *frame = &reader->frame;
@@ -229,7 +229,7 @@ static int add_up(struct reader *reader, struct sums *sums)
 	return more;
 }
 
-/* How much larger than the spool the log may get: two partial blocks for each buffer, and the first. */
+/* Returns how much larger than the spool the log may be: two partial blocks for each buffer, and the first block. */
 static uint64_t slack_bytes(const struct sums *sums, uint64_t block_bytes)
 {
 	uint64_t blocks = 4 + sums->thread_count / 16;
@@ -248,7 +248,7 @@ static int make_room(struct reader *reader, struct sums *sums)
 	int err;
 
 	if (fstatvfs(window->fd, &fs))
-		return 0; /* the writes will report it */
+		return 0; /* writing will report the error */
 	free_bytes = (uint64_t)(geteuid() ? fs.f_bavail : fs.f_bfree) * fs.f_frsize;
 	slack = slack_bytes(sums, XP_MAX(fs.f_frsize, 4096ul));
 	if (free_bytes >= slack)
@@ -262,7 +262,7 @@ static int make_room(struct reader *reader, struct sums *sums)
 	return err;
 }
 
-/* The layout found no space: frees the spool's blocks up to the end of the window. */
+/* Called if the layout found no space: frees the spool's blocks up to the end of the window. */
 static int give_blocks(void *arg)
 {
 	struct reader *reader = arg;
@@ -286,7 +286,7 @@ static bool is_terminated(const char *text, size_t size)
 	return memchr(text, 0, size);
 }
 
-/* info borrows from the header. */
+/* *info borrows strings from the header. */
 static int read_header(int fd, const char *name, struct xp_spool_header *header, struct xp_log_info *info)
 {
 	ssize_t n = pread(fd, header, sizeof(*header), 0);
@@ -316,7 +316,7 @@ static int read_header(int fd, const char *name, struct xp_spool_header *header,
 		   : -EBADMSG;
 }
 
-/* A spool that becomes a log. */
+/* The conversion of a spool to a log. */
 struct run {
 	struct reader reader;
 	struct sums sums;
@@ -361,7 +361,7 @@ static int begin_layout(struct run *run, int fd, struct xp_fdr_layout **layout)
 	return err;
 }
 
-/* Placing may modify a chunk. */
+/* Places a chunk, which this may modify. */
 static int place(struct run *run, struct xp_fdr_layout *layout)
 {
 	struct reader *reader = &run->reader;
@@ -386,8 +386,7 @@ static int write_log(void *arg, int fd)
 	struct xp_fdr_layout *layout = NULL;
 	struct stat st;
 	/*
-	 * Resets the window, which still holds the data summed up last. From here on, give_blocks() may free what it
-	 * holds.
+	 * Resets the window, which contains the end of the first pass. From here on, give_blocks() may free its bytes.
 	 */
 	int err = window_move(&reader->window, XP_SPOOL_HEADER_BYTES);
 
@@ -438,7 +437,7 @@ static int lay_out(int dir_fd, const char *name, int fd, const struct xp_spool_t
 	run.reader.window.end = st.st_size;
 	run.reader.window.data = malloc(WINDOW_BYTES);
 	err = run.reader.window.data ? add_up(&run.reader, &run.sums) : -ENOMEM;
-	run.reader.taker = NULL; /* the other passes have the same notes */
+	run.reader.taker = NULL; /* the first pass has passed on the notes */
 	if (!err)
 		err = make_room(&run.reader, &run.sums);
 	if (!err && !run.info.names_only)

@@ -47,7 +47,7 @@ void xp_export_file_end_by_signals(void)
 			sigaction(numbers[i], &action, NULL);
 }
 
-/* Writes all to fd, which stays open. */
+/* Writes the data to fd, which stays open. */
 static int write_to(void *arg, int fd)
 {
 	const struct writing *writing = arg;
@@ -67,7 +67,7 @@ static int write_to(void *arg, int fd)
 	errno = 0;
 	err = writing->write(writing->arg, out);
 	if (!err && ferror(out)) {
-		/* Calls since then may have set errno: what keeps writes from working shows once more. */
+		/* Earlier calls may have set errno; a lasting error occurs again in the flush. */
 		clearerr(out);
 		errno = 0;
 		err = fputc(0, out) == EOF || fflush(out) ? -errno : -EIO;
@@ -79,7 +79,7 @@ static int write_to(void *arg, int fd)
 	return err;
 }
 
-/* The file appears under its name once it is whole. */
+/* The file appears under its name when it is complete. */
 static int make(int dir_fd, const char *name, struct writing *writing)
 {
 	int err;

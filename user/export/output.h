@@ -5,24 +5,24 @@
 
 #include <stdio.h>
 
-/* Writes all of a file. Returns 0 or -errno; errors may also show in ferror(out). */
+/* Writes a whole file. Returns 0 or -errno; ferror(out) may show further errors. */
 typedef int xp_export_write(void *arg, FILE *out);
 
 /*
- * Writes a file that the user named; "-": standard output. It appears under its name once it is whole. A device or a
- * pipe is written as it is. Returns 0 or -errno, for xp_export_file_reason().
+ * Writes a file with a name from the user; "-": standard output. A regular file appears under its name when complete; a
+ * device or a pipe is written directly. Returns 0 or -errno, for xp_export_file_reason().
  */
 int xp_export_file_given(const char *path, xp_export_write *write, void *arg);
 
 /*
- * Makes a file in the directory of a recording. The owner of the directory can put anything under the name, so an
- * existing file is replaced, never opened, with the rights of the owner. Returns as xp_export_file_given().
+ * Writes a file in the directory of a recording, with the rights of the directory's owner. The owner may have put any
+ * file under this name, so an existing file is replaced, never opened. Returns like xp_export_file_given().
  */
 int xp_export_file_made(const char *directory, const char *name, xp_export_write *write, void *arg);
 
 /*
- * Call this once, before an export or a comparison is made. SIGINT, SIGTERM and SIGHUP, unless they are ignored, then
- * print a message, remove the incomplete file, and end xprof as they would have done.
+ * Call this once, before an export or a comparison. SIGINT, SIGTERM and SIGHUP (unless ignored) then print a message,
+ * remove the incomplete file, and end xprof with the signal.
  */
 void xp_export_file_end_by_signals(void);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Slow requests in a Perfetto trace: each has a track with the call, and a track below it for each thread that worked
- * for it. Arrows lead from wake-ups to this work.
+ * for it. Arrows connect wake-ups to this work.
  */
 #include "export/perfetto_requests.h"
 
@@ -12,17 +12,17 @@
 #include "base/util.h"
 #include "report/print_text.h"
 
-#define GROUP_TRACK 1 /* of all requests */
-/* Arrows are numbered from here on: those of waits have lower numbers. */
+#define GROUP_TRACK 1 /* the track above all requests */
+/* First ID of these arrows: the IDs of waits' arrows are lower. */
 #define FIRST_FLOW (UINT64_C(1) << 40)
-/* IDs of names. Those of requests and threads are their indexes plus the last one. */
+/* IDs of names. IDs of requests and threads are their indexes plus the last of these IDs. */
 enum { WAKES_ID = 1, CAUSE_ID, THREAD_ID, OF_FUNCTIONS_ID, OF_THREADS_ID = 1 << 30 };
 
-/* Something on the track of a thread, or of the call. */
+/* An event on the track of a thread, or of the call. */
 struct item {
 	uint64_t ns;
 	enum xp_perfetto_event_type type;
-	size_t span; /* that begins, ends, or is woken; spans.count: the call */
+	size_t span; /* the span that begins, ends, or is woken; spans.count: the call */
 };
 
 struct writing {
@@ -30,7 +30,7 @@ struct writing {
 	const struct xp_explanation *why;
 	uint64_t start_ns;
 	uint64_t next_track, next_flow;
-	/* Of the request. */
+	/* The call of the request: */
 	const struct xp_slow_call *call;
 	struct xp_story story;
 	struct xp_request_spans spans;
@@ -38,7 +38,7 @@ struct writing {
 	size_t item_count;
 };
 
-/* At one time, what ends precedes what begins. */
+/* At the same time, ends precede starts. */
 static int by_time(const void *a, const void *b)
 {
 	static const int order[] = { [XP_PERFETTO_END] = 0, [XP_PERFETTO_BEGIN] = 1, [XP_PERFETTO_INSTANT] = 2 };
@@ -52,7 +52,7 @@ static void add_item(struct writing *writing, uint64_t ns, enum xp_perfetto_even
 	writing->items[writing->item_count++] = (struct item){ ns, type, span };
 }
 
-/* What a thread did for the request: it worked, and woke others. */
+/* Finds what a thread did for the request: its work, and its wake-ups of others. */
 static void find_items(struct writing *writing, uint32_t thread)
 {
 	const struct xp_request_spans *spans = &writing->spans;
@@ -126,7 +126,7 @@ static int put_thread(struct writing *writing, uint32_t thread, uint64_t parent,
 	return err;
 }
 
-/* Whether an earlier span is of the same thread. */
+/* Returns whether an earlier span belongs to the same thread. */
 static bool is_known(const struct xp_request_spans *spans, size_t index)
 {
 	size_t i = 0;

@@ -8,7 +8,7 @@
 
 #define XP_PERFETTO_REQUESTS_MAX 100
 
-/* start_ns: of the recording, on the trace's clock. Returns 0 or -errno as xp_perfetto_event(). */
+/* start_ns: start of the recording, on the trace's clock. Returns 0 or -errno like xp_perfetto_event(). */
 int xp_perfetto_put_requests(struct xp_perfetto *perfetto, const struct xp_explanation *why, uint64_t start_ns);
 
 #endif

@@ -28,7 +28,7 @@ struct making {
 	const char *directory;
 	struct xp_model model;
 	struct xp_symbol_ranges ranges;
-	uint32_t *samples; /* indexes, by process and stack */
+	uint32_t *samples; /* indexes, sorted by process and stack */
 	bool is_waits;
 	uint64_t period_us;
 };
@@ -39,7 +39,7 @@ struct profile {
 	size_t first, end; /* of making->samples */
 	struct xp_gperf_object *objects;
 	size_t object_count;
-	uint64_t *counts; /* of the stacks, whose indexes follow */
+	uint64_t *counts; /* counts of the stacks; their indexes are in the next member */
 	uint32_t *stacks;
 	size_t stack_count;
 	uint64_t chain[XP_GPERF_CHAIN_MAX];
@@ -82,8 +82,8 @@ static int sort_samples(struct making *making)
 }
 
 /*
- * The samples of each stack. Waits count in whole us; the rest of a stack goes to the next one, so that the sum is
- * right.
+ * Sums up the samples of each stack. Waits count in whole us; the remainder is added to the next stack, so that the
+ * total is correct.
  */
 static int sum_up(struct profile *profile)
 {
@@ -114,7 +114,7 @@ static int sum_up(struct profile *profile)
 	return 0;
 }
 
-/* The model has the address of each call; readers expect the address behind it. */
+/* The model has addresses in call instructions; readers expect return addresses. */
 static void get_record(void *arg, size_t index, struct xp_gperf_record *record)
 {
 	struct profile *profile = arg;
@@ -132,7 +132,7 @@ static void get_record(void *arg, size_t index, struct xp_gperf_record *record)
 
 /* ---- a profile ---- */
 
-/* The files of the profile's stacks, in the order of their ranges. */
+/* Finds the files of the profile's stacks, sorted by their ranges. */
 static int find_objects(struct profile *profile)
 {
 	const struct xp_model *model = &profile->making->model;
@@ -163,7 +163,7 @@ static int write_profile(void *arg, FILE *out)
 			      profile->object_count);
 }
 
-/* name: of the process. */
+/* name: name of the process. */
 static int make_profile(struct making *making, const struct xp_model_process *process, size_t first, size_t end)
 {
 	struct profile *profile = calloc(1, sizeof(*profile));
@@ -190,7 +190,7 @@ static int make_profile(struct making *making, const struct xp_model_process *pr
 	return err;
 }
 
-/* A program that was to be sampled has a profile, even if no sample hit it. */
+/* A program that was to be sampled gets a profile even without samples. */
 static int make_empty_profiles(struct making *making)
 {
 	const struct xp_facts *facts = making->input->facts;
@@ -223,7 +223,7 @@ static int make_profiles(struct making *making)
 
 /* ---- a model ---- */
 
-/* Where a stack left the kernel, or hit user code. */
+/* Returns the object at which a stack left the kernel, or hit user code. */
 static const struct xp_model_object *user_object(const struct xp_model *model, uint32_t stack)
 {
 	for (; stack; stack = model->stacks[stack].callers) {
@@ -317,8 +317,8 @@ static int make_all(const char *directory, int dir_fd)
 }
 
 /*
- * Root also reads with the rights of the directory's owner: a profile of another user's recording, behind a link, would
- * be the owner's.
+ * Root reads with the rights of the directory's owner: the directory may contain a link to another user's recording,
+ * and the owner will get the profile.
  */
 int xp_export_profiles(const char *directory)
 {

@@ -29,10 +29,9 @@ static const struct xp_confined_limits limits = {
 	.address_bytes = (rlim_t)8 << 30,
 };
 
-/* The answer: struct head; sites; windows; for each function, struct told and its names, each
- * with the number of its bytes. */
+/* The answer: struct head; sites; windows; for each function, struct told and its names, each with its size. */
 struct head {
-	int32_t err; /* then only the reason follows */
+	int32_t err; /* an error: then only its message follows */
 	char why[REASON_BYTES];
 	uint64_t count;
 	uint64_t site_count;
@@ -50,7 +49,7 @@ struct told {
 	uint32_t name_count;
 };
 
-/* The names of all functions, from one pool each. */
+/* The names of all functions. Each kind of name has a pool. */
 struct all_names {
 	struct xp_function *shown;
 	struct xp_symbol_alias *aliases; /* by function */
@@ -72,7 +71,7 @@ static bool is_other_name(const struct all_names *names, size_t alias, size_t fu
 	       strcmp(names->aliases[alias].name, names->shown[function].name) != 0;
 }
 
-/* *alias: the first one of the function, and afterwards of the next. */
+/* *alias: index of the function's first name; afterwards of the next function's. */
 static bool tell_function(FILE *out, const struct xp_call_plan_function *plan, const struct all_names *names,
 			  size_t function, size_t *alias)
 {
@@ -98,7 +97,7 @@ static int by_function(const void *a, const void *b)
 	return xp_compare(left->function, right->function) ?: strcmp(left->name, right->name);
 }
 
-/* Names the functions of a Go program with the table of its runtime: the symbols may be stripped. */
+/* Names the functions of a Go program from the table of its runtime, because the symbols may be stripped. */
 static struct all_names name_go_functions(struct xp_elf_file *file, struct all_names names, size_t count)
 {
 	struct xp_go_functions go;
@@ -114,7 +113,7 @@ static struct all_names name_go_functions(struct xp_elf_file *file, struct all_n
 	return names;
 }
 
-/* A file without names is planned all the same. The process ends before the names could be freed. */
+/* Plans a file even if names are missing. Does not free the names: the process exits soon. */
 static struct all_names name_functions(struct xp_elf_file *file, const struct xp_call_plan *plan)
 {
 	struct all_names names = { .shown = calloc(XP_MAX(plan->function_count, (size_t)1), sizeof(*names.shown)) };
@@ -175,7 +174,7 @@ static int read_plan(int fd, FILE *out, const void *arg)
 
 /* ---- the caller ---- */
 
-/* The part [first, first + count) of an array. */
+/* Returns whether [first, first + count) is part of the array. */
 static bool is_part(uint64_t first, uint64_t count, uint64_t all)
 {
 	return !count || (first < all && count <= all - first);

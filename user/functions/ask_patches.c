@@ -11,7 +11,7 @@
 #include "base/util.h"
 #include "base/why.h"
 
-/* At least as many as a trampoline has for a site, and for a byte of its window (a jcc of 2 bytes becomes 6). */
+/* Maximum bytes of a trampoline for a site, and for a byte of its window (a jcc of 2 bytes becomes 6). */
 #define SITE_BYTES 64
 #define BYTES_PER_BYTE 5
 #define END_BYTES 32
@@ -23,7 +23,7 @@ static const struct xp_confined_limits limits = {
 	.address_bytes = (rlim_t)4 << 30,
 };
 
-/* The answer for each function. Then come its jumps and its code; none, if it cannot be patched. */
+/* The answer for each function, followed by its jumps and its code; none if it cannot be patched. */
 struct head {
 	uint32_t jump_count;
 	uint32_t bytes;
@@ -46,7 +46,7 @@ uint64_t xp_patches_bytes_max(const struct xp_patches_request *request)
 
 /* ---- the reader ---- */
 
-/* Adds a window's trampoline and jumps to the function's. */
+/* Adds the trampoline and the jumps of a window. */
 static bool add_window(struct xp_made_patches *made, const struct xp_patched_function *patched, uint32_t window,
 		       uint64_t at)
 {
@@ -65,7 +65,7 @@ static bool add_window(struct xp_made_patches *made, const struct xp_patched_fun
 	return true;
 }
 
-/* Returns the number of bytes; all or nothing. */
+/* Writes all of a function or nothing. Returns the number of bytes. */
 static size_t tell_function(FILE *out, struct xp_made_patches *made, const struct xp_patched_function *patched,
 			    uint64_t at)
 {

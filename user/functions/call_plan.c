@@ -10,7 +10,7 @@
 #include "functions/go_plan.h"
 #include "functions/windows.h"
 
-/* Of a whole file, so that the time is bounded. libLLVM 19 (45 MB of code) uses a hundredth. */
+/* Limit for a whole file, to bound the time. libLLVM 19 (45 MB of code) uses a hundredth of it. */
 #define TABLE_ENTRIES_MAX (1ull << 26)
 #define ROWS_MAX (1ull << 28)
 
@@ -22,13 +22,13 @@ struct planning {
 	uint64_t row_budget;
 };
 
-/* A function at work. */
+/* A function that is being planned. */
 struct work {
 	struct planning *planning;
 	struct xp_jump_targets targets;
 	struct xp_call_plan_function function;
 	uint32_t root;
-	bool has_unreached; /* code that nothing reaches */
+	bool has_unreached; /* the function has code that nothing reaches */
 };
 
 /* ---- sites ---- */
@@ -86,8 +86,8 @@ static int add_exits(struct work *work, uint32_t part)
 }
 
 /*
- * Looks for code that nothing reaches, such as data, and the targets of a switch whose table is not understood. Landing
- * pads of exceptions are not reached, either, but have no exits of their own as a rule.
+ * Checks for code that nothing reaches, such as data, and targets of a switch whose table is not recognized. Landing
+ * pads of exceptions are not reached either, but usually have no exits of their own.
  */
 static void check_reach(struct work *work, uint32_t part)
 {
@@ -163,8 +163,8 @@ static enum xp_call_plan_reason refusal(const struct planning *planning, uint32_
 }
 
 /*
- * A uprobe on a return or a jump. The kernel accepts no prefix of a segment or lock (arch/x86/kernel/uprobes.c), such
- * as notrack; of the others, compilers use none here but rep, bnd and REX.
+ * Prepares a uprobe on a return or a jump. The kernel accepts no segment or lock prefixes (arch/x86/kernel/uprobes.c),
+ * such as notrack; of the others, compilers use only rep, bnd and REX here.
  */
 static void prepare_probe(const struct work *work, struct xp_call_plan_site *site)
 {
@@ -193,7 +193,7 @@ static void count_sites(struct work *work)
 	function->way = sites[0].window == XP_NO_WINDOW ? XP_CALL_PLAN_PROBES : XP_CALL_PLAN_PATCHED;
 }
 
-/* Padding has no effect. */
+/* Ignores padding. */
 static void find_faults(struct work *work)
 {
 	const struct xp_code_map *map = &work->planning->map;

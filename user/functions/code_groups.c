@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "functions/code_groups.h"
 
-#define ROUNDS 4 /* a fragment's fragment, and so on: how deep */
+#define ROUNDS 4 /* maximum depth of a fragment of a fragment */
 
 struct grouping {
 	const struct xp_code_map *map;
@@ -20,8 +20,8 @@ static bool has_frame_at_start(const struct xp_code_map *map, const struct xp_cf
 
 	xp_cfi_fdes_start(&map->fdes, fde, &program);
 	xp_cfi_program_next(&program);
-	return program.code.bad || !program.now.has_cfa || program.now.cfa.at || program.now.cfa_reg != XP_CFI_REG_RSP ||
-	       program.now.cfa_offset != 8;
+	return program.code.bad || !program.now.has_cfa || program.now.cfa.at ||
+	       program.now.cfa_reg != XP_CFI_REG_RSP || program.now.cfa_offset != 8;
 }
 
 static enum xp_part_kind kind_of(const struct xp_code_map *map, const struct xp_cfi_fde *fde)
@@ -49,7 +49,7 @@ static void set_root(struct grouping *grouping, uint32_t fragment, uint32_t root
 	grouping->parts[root].is_shared = true;
 }
 
-/* A function that jumps into the middle of another one: which of them is a fragment? */
+/* Joins two functions if one jumps into the middle of the other, and decides which is the fragment. */
 static void join(struct grouping *grouping, uint32_t from, uint32_t to)
 {
 	const struct xp_cfi_fde *fdes = grouping->map->fdes.all;
@@ -156,7 +156,7 @@ void xp_code_groups_find(const struct xp_code_map *map, struct xp_code_part *par
 		find_loop(&grouping, (uint32_t)i);
 		if (root == XP_NO_PART || root == i)
 			continue;
-		/* A fragment of what has become a fragment itself. */
+		/* The function of this fragment has become a fragment itself. */
 		if (parts[root].kind != XP_PART_FUNCTION) {
 			parts[i].root = XP_NO_PART;
 			continue;

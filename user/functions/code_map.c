@@ -11,7 +11,7 @@
 
 #define COLD ".cold"
 #define NAME_BYTES_MAX 4096
-#define WORDS_MAX 512 /* of data that are read at a time */
+#define WORDS_MAX 512 /* number of words of data to read at a time */
 
 /* ---- the bytes ---- */
 
@@ -85,7 +85,7 @@ static int read_fdes(struct xp_code_map *map)
 	if (err)
 		return err;
 	xp_cfi_fdes_sort(fdes);
-	/* Of two that overlap, neither is to be trusted; the second one is left out, the first one does not decode. */
+	/* If two entries overlap, neither is trusted: omits the second, and marks the first as not decodable. */
 	for (size_t i = 0; i < fdes->count; i++)
 		if (xp_elf_file_segment(map->file, fdes->all[i].vaddr, fdes->all[i].bytes) &&
 		    (!kept || fdes->all[kept - 1].vaddr + fdes->all[kept - 1].bytes <= fdes->all[i].vaddr))
@@ -145,7 +145,7 @@ static void add_relocations(struct xp_code_map *map)
 			if (!xp_elf_file_read(map->file, &relocation, header.sh_offset + at, sizeof(relocation)))
 				break;
 			xp_code_map_mark(map, (uint64_t)relocation.r_addend, XP_MARK_TARGET | XP_MARK_POINTED);
-			/* The dynamic linker may still have to write it: no window is there. */
+			/* The dynamic linker may write these bytes: no window may contain them. */
 			for (uint64_t i = 0; i < RELOCATED_BYTES; i++)
 				xp_code_map_mark(map, relocation.r_offset + i, XP_MARK_TAKEN);
 		}
@@ -193,7 +193,7 @@ static void add_symbols(struct xp_code_map *map, uint32_t type)
 	free(names);
 }
 
-/* Whether data have addresses without relocations of their own. */
+/* Returns whether data contains addresses without their own relocations. */
 static bool has_plain_addresses(struct xp_elf_file *file)
 {
 	GElf_Shdr header;

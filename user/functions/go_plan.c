@@ -7,18 +7,18 @@
 #include "base/array.h"
 
 #define R14 14
-/* The check of the stack is at the start: at most 8 instructions in Go 1.19. */
+/* The check of the stack is in the first instructions: at most 8 in Go 1.19. */
 #define CHECK_INSTRUCTIONS_MAX 12
 
-/* A function at work. */
+/* A function that is being planned. */
 struct work {
 	const struct xp_code_map *map;
 	struct xp_call_plan *plan;
 	struct xp_call_plan_function function;
 	uint64_t end;
-	uint64_t entry;		/* the probe of the entry */
+	uint64_t entry;		/* address of the entry's probe */
 	bool has_check;		/* the probe is on the jump to runtime.morestack */
-	uint64_t morestack;	/* where this jump goes */
+	uint64_t morestack;	/* target of this jump */
 	uint8_t jump_condition; /* the low nibble of its opcode */
 };
 
@@ -32,14 +32,14 @@ static bool is_inside(const struct work *work, uint64_t vaddr)
 	return vaddr >= work->function.vaddr && vaddr < work->end;
 }
 
-/* Whether it is cmp 0x10(%r14), or 0x18(%r14): g.stackguard0 and g.stackguard1. */
+/* Returns whether the code is cmp 0x10(%r14) or 0x18(%r14): g.stackguard0 and g.stackguard1. */
 static bool is_check(const uint8_t *code, size_t bytes)
 {
 	return bytes == 4 && (code[0] & 0xfb) == 0x49 && code[1] == 0x3b && (code[2] & 0xc7) == 0x46 &&
 	       (code[3] == 0x10 || code[3] == 0x18);
 }
 
-/* The low nibble of the opcode of a jcc. */
+/* Returns the low nibble of the opcode of a jcc. */
 static uint8_t condition_at(const struct work *work, uint64_t vaddr)
 {
 	const uint8_t *end = bytes_at(work, xp_code_map_next(work->map, vaddr));
@@ -69,7 +69,7 @@ static void find_check(struct work *work)
 	}
 }
 
-/* The kernel accepts no other prefixes, and may replace a nop of several bytes. */
+/* Returns whether the kernel accepts a probe: only these prefixes, and no long nop, which it may replace. */
 static bool can_probe(const struct work *work, uint64_t vaddr)
 {
 	const enum xp_code_kind kind = xp_code_map_kind(work->map, vaddr);
@@ -92,12 +92,12 @@ static int add_site(struct work *work, uint64_t vaddr, enum xp_site_kind kind)
 		.kind = (uint8_t)kind,
 		.can_probe = can_probe(work, vaddr),
 		.has_condition = is_entry ? work->has_check : kind == XP_SITE_CONDITIONAL_TAIL,
-		/* An entry counts if the jump is not taken: conditions that differ in bit 0 are opposites. */
+		/* The entry counts if the jump is not taken: opposite conditions differ in bit 0. */
 		.condition = is_entry ? work->jump_condition ^ 1 : condition_at(work, vaddr),
 	    });
 }
 
-/* Whether a jump goes to the start of the function, or to the check of the stack, without a call of morestack. */
+/* Returns whether a jump goes to the start of the function, or to the check of the stack, without calling morestack. */
 static bool is_loop(const struct work *work, uint64_t at, const struct xp_code *code)
 {
 	if (code->kind == XP_CODE_CALL || !code->has_target || code->target < work->function.vaddr ||
@@ -115,7 +115,7 @@ static int add_exits(struct work *work)
 		xp_code_map_decode(work->map, at, &code);
 		if (is_loop(work, at, &code))
 			work->function.reason = XP_CALL_PLAN_LOOP;
-		/* In a function without a check: a wrapper of ABI0, which loads r14. */
+		/* A function without a check may be a wrapper for ABI0, which loads r14. */
 		if (!work->has_check &&
 		    xp_code_writes(bytes_at(work, at), code.bytes, R14, &(struct xp_code_place){ 0 }))
 			work->function.reason = XP_CALL_PLAN_ASSEMBLY;

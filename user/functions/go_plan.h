@@ -20,7 +20,7 @@
 #include "functions/call_plan.h"
 #include "functions/code_map.h"
 
-/* Plans all functions of the map, which is of a Go program. Returns 0 or -ENOMEM. */
+/* Plans all functions of a Go program's map. Returns 0 or -ENOMEM. */
 int xp_go_plan_make(struct xp_call_plan *plan, const struct xp_code_map *map);
 
 #endif

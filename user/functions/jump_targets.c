@@ -4,7 +4,7 @@
 #include <elf.h>
 #include <string.h>
 
-#define WALK_BACK 24 /* instructions from a jump to the one that loads its register */
+#define WALK_BACK 24 /* maximum number of instructions from a jump back to the instruction that loads its register */
 
 /* ---- unwind rows ---- */
 
@@ -56,7 +56,7 @@ static bool is_own_instruction(const struct xp_jump_targets *targets, uint64_t v
 	return part != SIZE_MAX && targets->parts[part].root == targets->root && targets->map->is_decodable[part];
 }
 
-/* clang lets cases that cannot happen go to the end of the function, where nothing is. */
+/* Returns whether the target is the end of the function, where clang lets impossible cases jump. */
 static bool is_own_end(const struct xp_jump_targets *targets, uint64_t vaddr)
 {
 	size_t part = xp_code_map_find(targets->map, vaddr - 1);
@@ -65,7 +65,7 @@ static bool is_own_end(const struct xp_jump_targets *targets, uint64_t vaddr)
 	       vaddr == targets->map->fdes.all[part].vaddr + targets->map->fdes.all[part].bytes;
 }
 
-/* The offset in the file of an address in any segment. Returns false if there is none. */
+/* Finds the file offset of an address in any segment. Returns false if there is none. */
 static bool file_offset(const struct xp_code_map *map, uint64_t vaddr, uint64_t *offset)
 {
 	size_t count;
@@ -129,7 +129,7 @@ static void read_tables(struct xp_jump_targets *targets)
 			read_tables_of(targets, &targets->map->fdes.all[part]);
 }
 
-/* Whether data or an instruction has the address of code in the middle of the function. */
+/* Returns whether data or an instruction contains a code address in the middle of the function. */
 static bool has_labels(struct xp_jump_targets *targets)
 {
 	const struct xp_code_map *map = targets->map;
@@ -146,7 +146,7 @@ static bool has_labels(struct xp_jump_targets *targets)
 	return targets->has_label;
 }
 
-/* Whether a table of addresses begins with one of the function's own. Its entries are marked already. */
+/* Returns whether a table of addresses begins with an address in this function. Its entries are marked already. */
 static bool is_own_table(const struct xp_jump_targets *targets, uint64_t table)
 {
 	uint64_t offset, first;
@@ -164,7 +164,7 @@ enum source {
 	SOURCE_SUM,	/* a register to which something was added */
 };
 
-/* *table: the address of the array; 0: a register has it. */
+/* *table: address of the array; 0: it is in a register. */
 static enum source source_in_memory(const struct xp_code_place *place, uint64_t *table)
 {
 	if (place->index == XP_CODE_NO_REG)

@@ -7,7 +7,7 @@
 
 #define SITES_MAX 32 /* of a window, which has at most 64 bytes */
 
-/* The sites of a window in the order of its instructions. Returns SITES_MAX + 1 if there are more. */
+/* Lists the sites of a window in the order of its instructions. Returns SITES_MAX + 1 if there are more. */
 static size_t sites_of(const struct xp_patched_function *patched, uint32_t window,
 		       struct xp_trampoline_site sites[SITES_MAX])
 {

@@ -10,7 +10,7 @@
 #define HOST_BYTES (2 * XP_WINDOW_BYTES)
 #define RECENT_WINDOWS 8 /* windows of a function that a site may share */
 
-/* Code that a window may take: [start, end) is whole instructions. */
+/* Code that a window may use: [start, end) consists of whole instructions. */
 struct span {
 	uint64_t start;
 	uint64_t end;
@@ -33,13 +33,13 @@ static void take(struct xp_code_map *map, uint64_t start, uint64_t end)
 
 /* ---- padding ---- */
 
-/* Whether only padding is left up to the next entry or the end of the segment. gcc and clang pad with nops or int3. */
+/* Returns whether only padding (nops or int3) follows up to the next entry or the end of the segment. */
 static bool is_padding(const struct xp_code *code)
 {
 	return code->kind == XP_CODE_NOP || (code->kind == XP_CODE_STOP && code->bytes == 1);
 }
 
-/* The end of the code up to which padding may reach: the end of its entry, or, behind that, the start of the next. */
+/* Returns the limit of padding: the end of the code's entry or, after that, the start of the next entry. */
 static uint64_t padding_limit(const struct xp_code_map *map, uint32_t part, uint64_t vaddr)
 {
 	const struct xp_cfi_fde *fde = &map->fdes.all[part];
@@ -52,8 +52,8 @@ static uint64_t padding_limit(const struct xp_code_map *map, uint32_t part, uint
 }
 
 /*
- * The end of the padding at vaddr, which nothing runs into and which is no target. Behind an entry, all bytes up to the
- * next one must be padding: otherwise there may be code without an entry.
+ * Returns the end of the padding at vaddr, which nothing runs into and which is no target. After an entry, all bytes up
+ * to the next entry must be padding: otherwise there may be code without an entry.
  */
 static uint64_t padding_end(const struct xp_code_map *map, uint32_t part, uint64_t vaddr)
 {
@@ -75,7 +75,7 @@ static uint64_t padding_end(const struct xp_code_map *map, uint32_t part, uint64
 
 /* ---- spans ---- */
 
-/* Whether this instruction may be in a window before another one. */
+/* Returns whether this instruction may precede another one in a window. */
 static bool may_precede(enum xp_code_kind kind)
 {
 	return kind == XP_CODE_PLAIN || kind == XP_CODE_NOP || kind == XP_CODE_BRANCH;
@@ -92,7 +92,7 @@ static bool may_be_target(const struct xp_windows *windows, uint32_t part, uint6
 	       xp_jump_targets_may_be(windows->targets, part, vaddr);
 }
 
-/* Adds padding behind code that does not continue, until the span has this many bytes. */
+/* Adds padding after code that does not continue, until the span has this many bytes. */
 static void grow_over_padding(const struct xp_windows *windows, uint32_t part, struct span *span, uint64_t bytes)
 {
 	const struct xp_code_map *map = windows->map;
@@ -120,7 +120,7 @@ static void grow_backwards(const struct xp_windows *windows, uint32_t part, stru
 	}
 }
 
-/* Adds the instructions that follow, up to one that ends the window. */
+/* Adds the following instructions, up to one that ends the window. */
 static void grow_forwards(const struct xp_windows *windows, uint32_t part, struct span *span, uint64_t bytes)
 {
 	const struct xp_code_map *map = windows->map;
@@ -145,8 +145,7 @@ static void grow_forwards(const struct xp_windows *windows, uint32_t part, struc
 
 /* ---- windows ---- */
 
-/* Whether something jumps behind the first byte: also into the middle of an instruction, such as behind a lock prefix.
- */
+/* Returns whether a jump leads behind the first byte, perhaps into an instruction (after a lock prefix). */
 static bool has_target_inside(const struct xp_code_map *map, uint64_t start, uint64_t end)
 {
 	for (uint64_t at = start + 1; at < end; at++)
@@ -178,7 +177,7 @@ static int add(struct xp_windows *windows, const struct span *span, uint64_t spr
 	return 0;
 }
 
-/* Padding that nothing runs into: it follows code of this part that does not continue. Returns 0 if there is none. */
+/* Returns padding for a spring, after code of this part that does not continue. Returns 0 if there is none. */
 static uint64_t spring_behind(const struct xp_windows *windows, uint32_t part, uint64_t vaddr)
 {
 	const struct xp_code_map *map = windows->map;
@@ -189,7 +188,7 @@ static uint64_t spring_behind(const struct xp_windows *windows, uint32_t part, u
 	if (!ends_flow(kind))
 		return 0;
 	at = xp_code_map_next(map, vaddr);
-	/* Behind what a window has taken. */
+	/* Skip bytes of other windows. */
 	while (xp_code_map_is(map, at, XP_MARK_TAKEN) && at - vaddr < XP_WINDOW_BYTES_MAX) {
 		if (xp_code_map_is(map, at, XP_MARK_TARGET))
 			return 0;
@@ -202,7 +201,7 @@ static uint64_t spring_behind(const struct xp_windows *windows, uint32_t part, u
 	return 0;
 }
 
-/* Whether a short jump at `from` reaches. */
+/* Returns whether a short jump at `from` reaches the spring. */
 static bool is_near(uint64_t from, uint64_t spring)
 {
 	int64_t distance = (int64_t)(spring - (from + XP_SPRING_BYTES));
@@ -211,8 +210,8 @@ static bool is_near(uint64_t from, uint64_t spring)
 }
 
 /*
- * Straight code that moves only to make room: the jump takes its first 5 bytes, a spring the next ones. Returns false
- * if there is not enough of it.
+ * Finds straight code that moves only to make space: the jump replaces its first 5 bytes, and a spring the next ones.
+ * Returns false if there is too little.
  */
 static bool find_host(const struct xp_windows *windows, uint32_t part, uint64_t vaddr, struct span *host)
 {
@@ -231,7 +230,7 @@ static bool find_host(const struct xp_windows *windows, uint32_t part, uint64_t 
 	return host->end - host->start >= HOST_BYTES;
 }
 
-/* Finds or makes room for a spring near `from`, the start of a window. *spring is 0 if there is none. */
+/* Finds or makes space for a spring near `from`, the start of a window. *spring is 0 if there is none. */
 static int find_spring(struct xp_windows *windows, uint32_t part, const struct span *from, uint64_t *spring)
 {
 	const struct xp_code_map *map = windows->map;
@@ -280,7 +279,7 @@ static int add_span(struct xp_windows *windows, uint32_t part, const struct span
 	return !err && spring ? add(windows, span, spring, window) : err;
 }
 
-/* The window that has this byte, of the last few; XP_NO_WINDOW: none. */
+/* Returns the window that contains this byte, among the last few; XP_NO_WINDOW: none. */
 static uint32_t window_at(const struct xp_windows *windows, uint64_t vaddr)
 {
 	const struct xp_call_plan *plan = windows->plan;
@@ -310,7 +309,7 @@ int xp_windows_exit(struct xp_windows *windows, uint32_t part, uint64_t vaddr, u
 	return add_span(windows, part, &span, window);
 }
 
-/* Makes the window that follows the entry's span a part of it. Returns false if this is not possible. */
+/* Joins the window that follows the entry's span with it. Returns false if this is not possible. */
 static bool take_over(struct xp_windows *windows, uint32_t part, const struct span *span, uint32_t index)
 {
 	struct xp_call_plan_window *window = &windows->plan->windows[index];

@@ -11,14 +11,13 @@ struct xp_windows {
 	struct xp_code_map *map;
 	const struct xp_jump_targets *targets;
 	struct xp_call_plan *plan;
-	size_t first;	  /* of the function's windows in the plan */
+	size_t first;	  /* index of the function's first window in the plan */
 	bool has_springs; /* windows of 2 bytes are allowed */
 };
 
 /*
- * Finds a window for an exit in this part, which may be the window of another exit. All exits ask without springs
- * first: padding is better spent on the return that it follows. Returns 0 or -ENOMEM. *window is XP_NO_WINDOW if there
- * is none.
+ * Finds a window for an exit in this part, perhaps the window of another exit. Call it for all exits without springs
+ * first: padding is more useful for the return before it. Returns 0 or -ENOMEM. *window: XP_NO_WINDOW if there is none.
  */
 int xp_windows_exit(struct xp_windows *windows, uint32_t part, uint64_t vaddr, uint32_t *window);
 /* Like xp_windows_exit(), for the entry, after all exits have windows. It may share the window of an exit. */

@@ -72,22 +72,22 @@ uint64_t xp_sampler_period_ns(const struct xp_sampler *sampler, uint64_t tsc_hz)
  * within a period.
  */
 uint64_t xp_sampler_periods(const struct xp_sampler *sampler);
-/* A new part of the recording begins: the events count on, so the number is not known any more. */
+/* Begins a new part of the recording: the events continue to count, so the number of periods is unknown from now on. */
 void xp_sampler_begin_part(struct xp_sampler *sampler);
-/* The limit (the kernel's, or that of cpu-clock) to which the requested frequency was lowered; 0 if it was not. */
+/* Returns the limit (of the kernel, or of cpu-clock) to which the requested frequency was lowered; 0 if it was not. */
 uint64_t xp_sampler_clamped_hz(const struct xp_sampler *sampler);
 
-/* The values last read from an event; zeroed: none yet. */
+/* The last values of an event; zeroed: none yet. */
 struct xp_perf_event_look {
 	uint64_t enabled_ns;
 	uint64_t lost; /* records lost for lack of space, with PERF_FORMAT_LOST (Linux 6.0) */
 };
 
 /*
- * Whether the event of a CPU is still enabled. Once its CPU goes offline, an event is never enabled again, even when
- * the CPU returns (perf_event_exit_cpu(), kernel/events/core.c). No other sign of this is reliable: the machine may
- * have been suspended in between. fd: an enabled event with read_format PERF_FORMAT_TOTAL_TIME_ENABLED, with or without
- * PERF_FORMAT_LOST.
+ * Returns whether the event of a CPU is still enabled. When a CPU goes offline, its events are disabled permanently,
+ * even when the CPU returns (perf_event_exit_cpu(), kernel/events/core.c). Other signs are not reliable: the machine
+ * may have been suspended in between. fd: an enabled event with read_format PERF_FORMAT_TOTAL_TIME_ENABLED, with or
+ * without PERF_FORMAT_LOST.
  */
 bool xp_perf_event_lives(int fd, struct xp_perf_event_look *look);
 

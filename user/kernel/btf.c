@@ -81,7 +81,7 @@ static int copy_inner(struct btf *result, const struct btf *kernel, const struct
 	return inner;
 }
 
-/* Returns the number of the copy in the result, or -errno. The programs do not use what a pointer points to. */
+/* Returns the number of the copy in the result, or -errno. Does not copy what pointers point to. */
 static int copy_type(struct btf *result, const struct btf *kernel, uint32_t number, unsigned int depth)
 {
 	int copy, resolved = btf__resolve_type(kernel, number);

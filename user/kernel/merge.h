@@ -32,7 +32,7 @@ typedef int (*xp_merge_sink)(void *arg, const struct xp_arrival *arrival);
 int xp_merge_new(struct xp_merge **merge, struct xp_rings *rings, const struct xp_clock *clock);
 void xp_merge_free(struct xp_merge *merge);
 
-/* How full the fullest ring is, in percent. */
+/* Returns the fill level of the fullest ring in percent. */
 unsigned int xp_merge_fill(struct xp_merge *merge);
 
 /*

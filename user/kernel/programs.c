@@ -28,7 +28,7 @@
 #define ENDING_TASKS_MIN 1024u
 #define ENDING_TASKS_PER_CPU 256u
 
-/* Some texts of libbpf, such as the verifier's log, have several lines. */
+/* Some messages of libbpf, such as the verifier's log, have several lines. */
 static int print_libbpf(enum libbpf_print_level level, const char *format, va_list args)
 {
 	char *text, *rest, *line;
@@ -48,7 +48,7 @@ static bool is_uprobe(const struct bpf_program *program)
 	return !strcmp(bpf_program__section_name(program), "uprobe");
 }
 
-/* A program that is not loaded need not be verified, and its maps take no room. */
+/* Returns whether a BPF program is needed. Others are not loaded: no verification, no space for maps. */
 static bool is_wanted(const struct xprof_bpf *skeleton, const struct bpf_program *program,
 		      const struct xp_programs_options *options)
 {
@@ -100,7 +100,7 @@ static int configure(struct xprof_bpf *skeleton, const struct xp_programs_option
 	if (!err && options->births)
 		err = bpf_map__set_max_entries(skeleton->maps.ending_tasks,
 					       XP_MAX(ENDING_TASKS_MIN, ENDING_TASKS_PER_CPU * cpus));
-	/* Their buckets take 2 MB. Without call rings they stay empty. */
+	/* The hash buckets of these maps use 2 MB. Without call rings, the maps stay small. */
 	if (!err && !options->threads)
 		err = bpf_map__set_max_entries(skeleton->maps.told_threads, 1)
 			  ?: bpf_map__set_max_entries(skeleton->maps.call_headers, 1);
@@ -124,8 +124,8 @@ static uint64_t own_flags(struct xprof_bpf *skeleton)
 }
 
 /*
- * Which flag PR_SET_TSC sets differs between kernels, and no BTF tells it: sets it for this thread, which meanwhile
- * executes nothing but system calls.
+ * Finds the flag that PR_SET_TSC sets, which differs between kernels and is not in BTF: sets it for this thread, which
+ * executes only system calls meanwhile.
  */
 static void find_no_tsc_flag(struct xprof_bpf *skeleton)
 {
@@ -137,7 +137,7 @@ static void find_no_tsc_flag(struct xprof_bpf *skeleton)
 		return;
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, &before);
-	/* Again and again: other flags come and go. */
+	/* Repeat it: other flags change, too. */
 	for (int i = 0; i < 4; i++) {
 		uint64_t without = own_flags(skeleton);
 
@@ -149,7 +149,7 @@ static void find_no_tsc_flag(struct xprof_bpf *skeleton)
 	skeleton->bss->no_tsc_flag = flag && !(flag & (flag - 1)) ? flag : 0;
 }
 
-/* Of processes that fork() makes, too. If one of them is killed, another one gets it. NULL: out of memory. */
+/* Makes a lock that child processes share, and that survives its holder. NULL: out of memory. */
 static pthread_mutex_t *new_shared_lock(void)
 {
 	pthread_mutex_t *lock = mmap(NULL, sizeof(*lock), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -255,7 +255,7 @@ static int attach_threads(struct xprof_bpf *skeleton)
 			  ?: attach(skeleton->progs.task_leave_by_exec, &skeleton->links.task_leave_by_exec)
 			  ?: attach(skeleton->progs.task_leave_by_exit, &skeleton->links.task_leave_by_exit);
 
-	/* Older kernels do without: the parent's first calls after vfork() may be taken for the child's. */
+	/* Older kernels lack this tracepoint: the parent's first calls after vfork() may be assigned to the child. */
 	if (!err && attach(skeleton->progs.task_prepare_exec, &skeleton->links.task_prepare_exec))
 		xp_debug("no tracepoint sched_prepare_exec: %s", strerror(errno));
 	return err;
@@ -286,7 +286,7 @@ int xp_programs_add_target(struct xp_programs *programs, pid_t pid)
 {
 	uint32_t key = pid, execs = 0;
 
-	/* On a rescan it is already a target: its count continues. */
+	/* In a rescan, the process is already a target: its count continues. */
 	if (bpf_map_update_elem(bpf_map__fd(programs->skeleton->maps.targets), &key, &execs, BPF_NOEXIST))
 		return errno == EEXIST ? 0 : -errno;
 	return 0;

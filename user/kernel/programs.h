@@ -81,10 +81,7 @@ void xp_programs_sample_cpus(struct xp_programs *programs, bool cpus);
  */
 uint32_t xp_programs_execs(const struct xp_programs *programs, pid_t pid);
 
-/*
- * Sends SIGSTOP, for its tracer, to this target whenever its first thread changes the list of loaded objects. 0: to no
- * target.
- */
+/* Stops this target with SIGSTOP whenever its first thread changes the list of loaded objects. 0: no target. */
 void xp_programs_stop_at_link_map(struct xp_programs *programs, pid_t pid);
 
 /* Returns the program for a sled; conditional: for a conditional tail exit. */

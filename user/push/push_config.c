@@ -19,7 +19,7 @@
 
 static const struct {
 	const char *name;
-	const char *path; /* after the path of the given URL */
+	const char *path; /* appended to the path of the given URL */
 } engines[XP_PUSH_ENGINES] = {
 	[XP_PUSH_PYROSCOPE] = { "pyroscope", "/push.v1.PusherService/Push" },
 	[XP_PUSH_PARCA] = { "parca", "/api/profiles/writeraw" },
@@ -40,7 +40,7 @@ static int refuse_url(const char *to, const char *why)
 		       to, why);
 }
 
-/* A host name, an address, or an address of IPv6 in brackets; and a port. Returns the rest, or NULL. */
+/* Skips a host name, an address, or an IPv6 address in brackets; and a port. Returns the rest, or NULL. */
 static const char *skip_host(const char *at)
 {
 	size_t length = *at == '[' ? strspn(at + 1, "0123456789abcdefABCDEF:.") + 1
@@ -109,7 +109,7 @@ static int set_engine(struct xp_push_config *config, const char *to)
 
 /* ---- files ---- */
 
-/* Returns the text of a regular file, which the caller frees, and its status. NULL: errno says why. */
+/* Reads a regular file. Returns its text, which the caller frees, and its status. NULL: errno has the reason. */
 static char *read_file(const char *path, size_t bytes_max, struct stat *st)
 {
 	int fd = xp_file_open_regular(AT_FDCWD, path);
@@ -142,7 +142,7 @@ static void erase(char *text)
 		explicit_bzero(text, strlen(text));
 }
 
-/* "bearer TOKEN" or "USER:PASSWORD". */
+/* Makes the header from "bearer TOKEN" or "USER:PASSWORD". */
 static int make_header(struct xp_push_config *config, const char *path, const char *line)
 {
 	bool is_bearer = !strncasecmp(line, "bearer ", 7);
@@ -165,7 +165,7 @@ static int make_header(struct xp_push_config *config, const char *path, const ch
 	return -ENOMEM;
 }
 
-/* The secret, or "tenant NAME". */
+/* Parses a line: the secret, or "tenant NAME". */
 static int take_line(struct xp_push_config *config, const char *path, const char *line)
 {
 	for (const char *at = line; *at; at++)

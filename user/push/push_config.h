@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What --push, --push-auth and --label request, checked. */
+/* The checked values of --push, --push-auth and --label. */
 #ifndef XPROF_PUSH_PUSH_CONFIG_H
 #define XPROF_PUSH_PUSH_CONFIG_H
 
@@ -27,15 +27,15 @@ struct xp_push_label {
 /* Deadlines and pauses. Tests shorten them. */
 struct xp_push_times {
 	uint32_t connect_ms;
-	uint32_t request_ms; /* of a whole request, with the name look-up and the connection */
-	uint32_t pause_ms;   /* after the first failure; doubled after each further one */
+	uint32_t request_ms; /* for a whole request, including the name lookup and the connection */
+	uint32_t pause_ms;   /* after the first failure; doubled after each further failure */
 	uint32_t pause_max_ms;
 	uint32_t end_ms; /* for the queue, after the last recording */
 };
 
 struct xp_push_config {
 	enum xp_push_engine engine;
-	char *base;	     /* the URL that was given: for messages */
+	char *base;	     /* the URL from the command line, for messages */
 	char *url;	     /* of requests */
 	char *authorization; /* the HTTP header with the secret; NULL: none */
 	char *tenant;	     /* the HTTP header with the tenant; NULL: none */

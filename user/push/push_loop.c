@@ -77,9 +77,9 @@ static void note_counts(const char *directory, const struct xp_push_config *conf
 /* ---- the loop ---- */
 
 #define PACK_SECONDS 600
-#define TICK_MS 100	     /* while the end is waited for */
-#define IDLE_MS 60000	     /* the queue's age is checked */
-#define SENDER_EXTRA_MS 5000 /* after the request's deadline */
+#define TICK_MS 100	     /* while waiting for the end */
+#define IDLE_MS 60000	     /* interval for checking the age of the queue */
+#define SENDER_EXTRA_MS 5000 /* added to the deadline of the request */
 #define REAP_MS 1000
 #define SAID_MAX 8
 #define SAID_NS (3600 * XP_NS_PER_S)
@@ -89,7 +89,7 @@ struct loop {
 	const struct xp_push_times *times;
 	int channel;
 	bool is_ending;	 /* there are no more recordings */
-	bool has_failed; /* a request, since then */
+	bool has_failed; /* since the end began, a request has failed */
 	uint64_t end_ns;
 	struct xp_push_queue queue;
 	struct xp_child packer;
@@ -97,10 +97,10 @@ struct loop {
 	struct xp_child sender;
 	bool is_sending;
 	char sent[XP_PUSH_FILE_BYTES]; /* the file that is being sent */
-	size_t at;		       /* of the queue: the next one, or this one */
-	uint64_t deadline_ns;	       /* of the answer */
-	uint64_t next_ns;	       /* no request before */
-	unsigned int failures;	       /* in a row */
+	size_t at;		       /* index in the queue of the next file, or of the file that is being sent */
+	uint64_t deadline_ns;	       /* deadline of the answer */
+	uint64_t next_ns;	       /* earliest time of the next request */
+	unsigned int failures;	       /* number of failures in a row */
 	int said[SAID_MAX];	       /* statuses that were reported since said_ns */
 	uint64_t said_ns;
 	size_t said_count;
@@ -154,7 +154,7 @@ static void say(struct loop *loop, const struct xp_push_reply *reply)
 		xp_warn("cannot push to %s at %s: %s", xp_push_engine_name(config->engine), config->base, reply->why);
 }
 
-/* Between half of the time and all of it, so that the machines of a fleet do not return at the same time. */
+/* Returns a random time between half and all of ns, so that the machines of a fleet do not retry simultaneously. */
 static uint64_t jitter(uint64_t ns)
 {
 	uint32_t random = 0;
@@ -214,7 +214,7 @@ static void receive_reply(struct loop *loop)
 	handle_reply(loop, &reply);
 }
 
-/* A sender that hangs, such as in the resolver. */
+/* Kills a sender that hangs, for example in the resolver. */
 static void check_deadline(struct loop *loop, uint64_t now_ns)
 {
 	const struct xp_push_reply late = { .why = "timeout" };
@@ -390,7 +390,7 @@ int xp_push_loop(int channel, const struct xp_push_loop_options *options)
 	struct xp_push_curl curl;
 	int err;
 
-	signal(SIGPIPE, SIG_IGN); /* whoever reads the messages may be gone */
+	signal(SIGPIPE, SIG_IGN); /* the reader of the messages may have exited */
 	err = xp_push_curl_load(&curl) ?: xp_push_queue_open(&loop.queue, options->queue, options->config->engine);
 
 	if (xp_fd_message_send(channel, &err, sizeof(err), -1) < 0 || err)

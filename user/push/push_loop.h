@@ -19,13 +19,13 @@
 
 #include "push/push_config.h"
 
-/* In memory that the processes share. */
+/* Counts in memory that the processes share. */
 struct xp_push_counts {
 	uint64_t pushed;
-	uint64_t queued;   /* that still wait */
-	uint64_t dropped;  /* from the queue */
-	uint64_t unstored; /* not added to the queue; dropped, too */
-	bool stop;	   /* a request to end now */
+	uint64_t queued;   /* still in the queue */
+	uint64_t dropped;  /* dropped from the queue */
+	uint64_t unstored; /* could not be added to the queue, and were dropped */
+	bool stop;	   /* request to end now */
 };
 
 struct xp_push_loop_options {

@@ -130,7 +130,7 @@ static int write_body(void *arg, int fd)
 /* ---- recordings ---- */
 
 struct service {
-	const char *name; /* the model's: there is one copy of each text */
+	const char *name; /* from the model, which has one copy of each text */
 	uint64_t weight;
 	bool is_other;
 };
@@ -145,8 +145,8 @@ struct packing {
 	struct xp_model *model;
 	struct service *services; /* by name */
 	size_t service_count;
-	const char **names;		 /* of each process: its service */
-	struct xp_model_sample *samples; /* by service and stack */
+	const char **names;		 /* service of each process */
+	struct xp_model_sample *samples; /* sorted by service and stack */
 	size_t sample_count;
 };
 
@@ -201,7 +201,7 @@ static const char *name_of(const struct packing *packing, const struct xp_model_
 	return packing->names[packing->model->threads[sample->thread].process];
 }
 
-/* The services with the least time get the same name. */
+/* Gives the services with the least time a common name. */
 static int bound_services(struct packing *packing)
 {
 	const char *other = xp_model_text(packing->model, XP_PUSH_OTHER);
@@ -286,7 +286,7 @@ static int write_profile(struct packing *packing, const struct xp_model_sample *
 	return err;
 }
 
-/* A profile that cannot be made or stored is dropped: the disk may be full. */
+/* A profile that cannot be made or stored, for example because the disk is full, is dropped. */
 static void put_profiles(struct packing *packing)
 {
 	for (size_t first = 0, end; first < packing->sample_count; first = end) {
@@ -323,7 +323,7 @@ static int pack_model(struct packing *packing, struct xp_model *model)
 
 /* ---- a recording ---- */
 
-/* Waits are in the model of the samples. */
+/* Waits are in the model of samples. */
 static int pack_kind(struct packing *packing, struct xp_model_input *input, enum xp_model_kind kind)
 {
 	const struct xp_select all = { 0 };

@@ -144,7 +144,7 @@ static int oldest_first(const void *a, const void *b)
 	return strcmp(((const struct xp_push_file *)a)->name, ((const struct xp_push_file *)b)->name);
 }
 
-/* Removes a file. One that cannot be removed no longer counts. */
+/* Removes a file. A file that cannot be removed is no longer counted. */
 static void drop(const struct xp_push_queue *queue, const char *name, uint64_t *dropped)
 {
 	unlinkat(queue->fd, name, 0);
@@ -174,7 +174,7 @@ static int note(struct xp_push_queue *queue, const char *name, uint64_t now_ns, 
 	return 0;
 }
 
-/* Drops the oldest files until the others are within the limits. */
+/* Drops the oldest files until the rest are within the limits. */
 static void bound(struct xp_push_queue *queue, uint64_t *dropped)
 {
 	uint64_t bytes = 0;

@@ -20,7 +20,7 @@
 #define XP_PUSH_QUEUE_COUNT_MAX 10000
 #define XP_PUSH_QUEUE_AGE_MAX_NS (24 * 3600 * 1000000000ull)
 
-#define XP_PUSH_FILE_BYTES 64 /* of a name */
+#define XP_PUSH_FILE_BYTES 64 /* size of a name */
 
 struct xp_push_file {
 	char name[XP_PUSH_FILE_BYTES];
@@ -37,9 +37,9 @@ struct xp_push_queue {
 };
 
 /*
- * Opens the directory, which is created if it does not exist, and locks it. Removes incomplete files. The caller calls
- * xp_push_queue_close(), also after an error. Returns 0 or -errno: -EBUSY if another process has it, -EPERM if it is
- * another user's.
+ * Opens the directory, or creates it, and locks it. Removes incomplete files. The caller calls xp_push_queue_close(),
+ * also after an error. Returns 0 or -errno: -EBUSY if another process has locked it, -EPERM if it belongs to another
+ * user.
  */
 int xp_push_queue_open(struct xp_push_queue *queue, const char *path, enum xp_push_engine engine);
 /* Also removes the directory if it is empty. */
@@ -50,8 +50,8 @@ int xp_push_queue_put(int dir_fd, enum xp_push_engine engine, unsigned int numbe
 		      void *arg);
 
 /*
- * Reads the names of the files for this engine, and removes files beyond the limits; those for another engine only by
- * age. *dropped grows by their number. Returns 0 or -errno.
+ * Reads the names of the files for this engine, and removes files beyond the limits; removes files for another engine
+ * only by age. *dropped grows by the number of removed files. Returns 0 or -errno.
  */
 int xp_push_queue_scan(struct xp_push_queue *queue, uint64_t *dropped);
 /* Opens a file. Returns a descriptor or -errno. */

@@ -46,7 +46,7 @@ static int rewind_body(void *arg, curl_off_t offset, int origin)
 	return lseek(exchange->fd, offset, origin) < 0 ? CURL_SEEKFUNC_FAIL : CURL_SEEKFUNC_OK;
 }
 
-/* The status is enough. A server that sends more than an engine does is not one. */
+/* Ignores the answer, because the status is sufficient. A server that sends more than this is not an engine. */
 static size_t ignore_answer(char *data, size_t size, size_t count, void *arg)
 {
 	struct exchange *exchange = arg;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sends requests to an engine, in a child without privileges: libcurl parses what the network sends. The child has no
- * descriptors but a socket. The bodies arrive as descriptors, open for reading. Landlock limits the files that it can
- * open to those of the name resolution and of OpenSSL's configuration, and seccomp its system calls.
- *
- * The child verifies the certificate of the server, follows no redirects, reads at most 64 KiB of an answer, and uses
- * the proxy of the environment (https_proxy, http_proxy, no_proxy).
+ * Sends requests to an engine, in a child without privileges, because libcurl parses data from the network. The child
+ * has only a socket. The bodies arrive as descriptors, open for reading. Landlock lets it open only files for name
+ * resolution and OpenSSL's configuration, and seccomp limits its system calls. The child verifies the certificate of
+ * the server, follows no redirects, reads at most 64 KiB of an answer, and uses the proxy of the environment
+ * (https_proxy, http_proxy, no_proxy).
  */
 #ifndef XPROF_PUSH_PUSH_SENDER_H
 #define XPROF_PUSH_PUSH_SENDER_H
@@ -18,9 +17,9 @@
 
 #define XP_PUSH_WHY_BYTES 160
 
-/* The answer to a request. Untrusted. */
+/* The untrusted answer to a request. */
 struct xp_push_reply {
-	int32_t status;		/* of HTTP; 0: there is no answer, and `why` has the reason */
+	int32_t status;		/* HTTP status; 0: no answer, and `why` has the reason */
 	uint32_t retry_after_s; /* 0: unknown */
 	bool is_json;
 	char why[XP_PUSH_WHY_BYTES];
@@ -28,7 +27,7 @@ struct xp_push_reply {
 
 /* Starts the child. The caller ends it with xp_child_kill(). Returns 0 or -errno. */
 int xp_push_sender_start(struct xp_child *sender, const struct xp_push_config *config);
-/* Sends a body; fd stays the caller's. Returns 0 or -errno. The child answers when it can: poll sender->fd. */
+/* Sends a body; the caller keeps fd. Returns 0 or -errno. The child answers later: poll sender->fd. */
 int xp_push_sender_send(const struct xp_child *sender, int fd);
 /* Receives the answer. Returns 0, or -errno if the child has ended or misbehaves. */
 int xp_push_sender_receive(const struct xp_child *sender, struct xp_push_reply *reply);

@@ -19,14 +19,14 @@
 #include "target/target.h"
 
 /*
- * How long a process may make its reader wait: halved for each process that is skipped, so that others get their turn.
- * All that can be skipped at a time take 8 s together.
+ * How long a process may make its reader wait. Halved for each process that is skipped, for the benefit of others: all
+ * processes that can be skipped at a time together cause waits of 8 s.
  */
 #define PATIENCE_MS 1000
 #define PATIENCE_MIN_MS 100
 #define PATIENCE_SHIFT_MAX 4
-#define SLICES 20      /* of this time, at whose ends the child is seen to wait for the process */
-#define SLICES_MAX 100 /* including those at whose ends something waits for a CPU */
+#define SLICES 20      /* parts of this time; after each, check whether the child waits for the process */
+#define SLICES_MAX 100 /* including parts after which a thread waits for a CPU */
 #define END_MS 100
 #define MAPS_ROOM (64u << 10) /* initial size; doubles */
 #define STUCK_MAX 64	      /* processes; while all of them are skipped, others are skipped too */
@@ -43,7 +43,7 @@ enum wait_kind {
 struct stuck {
 	pid_t pid;
 	enum wait_kind kind;
-	unsigned int times; /* includes previous users of this slot: keeps the total of waits low */
+	unsigned int times; /* includes earlier users of this slot, to keep the total of waits low */
 	uint64_t retry_ns;
 };
 
@@ -51,10 +51,10 @@ struct xp_target_memory {
 	struct xp_child child;
 	pid_t left;	/* a child that survived SIGKILL for too long; 0: none */
 	uint8_t *piece; /* shared with the child */
-	uint64_t held;	/* serial of the program whose memory the child has open; 0: none */
+	uint64_t held;	/* serial of the program whose memory the child has opened; 0: none */
 };
 
-/* Shared by all readers: waiting once for a process is enough. */
+/* Shared by all readers, so that only one of them waits for a process. */
 static struct {
 	pthread_mutex_t lock;
 	struct stuck list[STUCK_MAX];
@@ -78,7 +78,7 @@ static void stop_child(struct xp_target_memory *memory)
 	if (!memory->child.pid)
 		return;
 	if (!xp_child_kill(&memory->child, END_MS)) {
-		/* It may write to the piece whenever it wakes up. So it keeps the piece. */
+		/* The child may still write to the shared piece when it wakes up, so leave the piece to it. */
 		memory->left = memory->child.pid;
 		munmap(memory->piece, XP_MEMORY_PIECE_BYTES);
 		memory->piece = NULL;
@@ -108,7 +108,7 @@ void xp_target_memory_forked(struct xp_target_memory *memory)
 
 int xp_target_memory_start(struct xp_target_memory *memory)
 {
-	/* It must outlive xprof, which may be killed while one of its tasks is at work: see the header. */
+	/* The child must outlive xprof, which may be killed while one of its tasks is working: see the header. */
 	static const struct xp_child_options options = { .name = "xprof-memory",
 							 .channel = XP_CHILD_SOCKET,
 							 .outlives_parent = true };
@@ -141,7 +141,7 @@ static struct stuck *find_stuck(pid_t pid, enum wait_kind kind)
 	return NULL;
 }
 
-/* The slot that became due first, or NULL if none is due. */
+/* Returns the slot that became due first, or NULL if none is due. */
 static struct stuck *find_due(void)
 {
 	struct stuck *due = &stuck_ones.list[0];
@@ -189,7 +189,7 @@ static int patience_ms(void)
 	return XP_MAX(PATIENCE_MS >> XP_MIN(skipped, PATIENCE_SHIFT_MAX), PATIENCE_MIN_MS);
 }
 
-/* Returns true if it is the first time. */
+/* Records that a process made its reader wait. Returns true if it is the first time. */
 static bool note_stuck(pid_t pid, enum wait_kind kind)
 {
 	struct stuck *stuck;
@@ -200,7 +200,7 @@ static bool note_stuck(pid_t pid, enum wait_kind kind)
 	first = !stuck;
 	if (!stuck)
 		stuck = stuck_ones.count < STUCK_MAX ? &stuck_ones.list[stuck_ones.count++] : find_due();
-	/* Another thread may have taken the last slot. */
+	/* Another thread may have used the last slot. */
 	if (stuck) {
 		stuck->pid = pid;
 		stuck->kind = kind;
@@ -211,7 +211,7 @@ static bool note_stuck(pid_t pid, enum wait_kind kind)
 	return first;
 }
 
-/* The child is waiting or has died. */
+/* Gives up the child, which is waiting or has died. */
 static int give_up(struct xp_target_memory *memory, pid_t pid, enum wait_kind kind)
 {
 	stop_child(memory);
@@ -229,8 +229,8 @@ static int give_up(struct xp_target_memory *memory, pid_t pid, enum wait_kind ki
 }
 
 /*
- * Whether the child waits for a CPU, or a thread of the process that may hold the lock for which the child waits. The
- * threads count only until a process is skipped: many hostile ones would make the reader wait.
+ * Returns whether the child waits for a CPU, or a thread of the process does that may hold the lock that the child
+ * waits for. Ignores those threads once processes are skipped: many hostile ones would make the reader wait.
  */
 static bool is_machine_slow(const struct xp_target_memory *memory, pid_t pid, int patience)
 {
@@ -238,7 +238,7 @@ static bool is_machine_slow(const struct xp_target_memory *memory, pid_t pid, in
 	       (patience == PATIENCE_MS && xp_target_has_thread(pid, 'R'));
 }
 
-/* Returns false if the child has not answered, and was not seen to wait for a CPU, for most of the time. */
+/* Returns false if the child has not answered in time, and for most of that time was not waiting for a CPU. */
 static bool has_answered(const struct xp_target_memory *memory, pid_t pid)
 {
 	struct pollfd answer = { memory->child.fd, POLLIN, 0 };
@@ -253,8 +253,8 @@ static bool has_answered(const struct xp_target_memory *memory, pid_t pid)
 }
 
 /*
- * Returns the child's answer, and its descriptor or -1 in *answer_fd. fd is sent with the request. After -ETIMEDOUT
- * there is no child.
+ * Sends a request with the descriptor fd. Returns the child's answer, and its descriptor or -1 in *answer_fd. After
+ * -ETIMEDOUT there is no child.
  */
 static ssize_t exchange_fds(struct xp_target_memory *memory, const struct xp_memory_request *request, int fd,
 			    int *answer_fd)

@@ -28,7 +28,7 @@ int xp_target_memory_new(struct xp_target_memory **memory);
 void xp_target_memory_free(struct xp_target_memory *memory);
 /* The memory of the calling thread, freed when the thread ends. Returns NULL if out of memory. */
 struct xp_target_memory *xp_target_memory_own(void);
-/* In a process that fork(2) made: leaves the child to the parent, which it serves. The next read starts another one. */
+/* Call this in a child of fork(2): leaves the memory child to the parent. The next read starts another child. */
 void xp_target_memory_forked(struct xp_target_memory *memory);
 /* Starts the child now, so that later accesses take less time. Returns 0 or -errno of creating a process. */
 int xp_target_memory_start(struct xp_target_memory *memory);

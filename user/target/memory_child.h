@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The child of memory.h that touches another process: its requests, and its loop. Only memory.c uses it. */
+/* The child process of memory.h that accesses another process: its requests, and its loop. Only memory.c uses it. */
 #ifndef XPROF_TARGET_MEMORY_CHILD_H
 #define XPROF_TARGET_MEMORY_CHILD_H
 

@@ -26,7 +26,7 @@
 #define BYTES_MAX_RESTORING (2ull << 30) /* takes about a second */
 #define POINTERS_MAX (8u << 20)
 
-/* Of struct sigcontext_64: the word with cs, gs, fs and ss of 64-bit code, and where sp is (sources: sigframe.h). */
+/* Offsets in struct sigcontext_64: the word with cs, gs, fs and ss of 64-bit code, and sp (sources: sigframe.h). */
 #define SIGFRAME_SEGMENTS 0x002b000000000033ull
 #define SIGFRAME_SP_WORDS 3 /* before the segments */
 
@@ -37,10 +37,10 @@
 struct area {
 	uint64_t start;
 	uint64_t end;
-	uint64_t read_from;   /* it has been read from here to its end */
+	uint64_t read_from;   /* already read from here to its end */
 	bool may_have_stacks; /* private and writable */
 	bool is_main_stack;
-	bool is_thread_stack; /* and of no coroutines: nothing continues below read_from */
+	bool is_thread_stack; /* and it is not a stack of coroutines: nothing continues below read_from */
 };
 
 struct search {
@@ -82,7 +82,7 @@ static int read_areas(struct search *search)
 
 	if (err)
 		return err;
-	/* Not by sscanf(), which measures the rest of the text for each line. */
+	/* Not sscanf(), which measures the rest of the text for each line. */
 	for (const char *line = text; !err && *line; line = *line_end ? line_end + 1 : line_end) {
 		struct area area;
 
@@ -175,11 +175,11 @@ static int scan_thread(struct search *search, pid_t tid)
 	area = find_area(search, registers.rsp);
 	if (!area)
 		return -EFAULT;
-	/* libc puts what fs points to on top of a thread's stack. */
+	/* libc puts the thread's TLS, which fs points to, at the top of its stack. */
 	area->is_thread_stack |=
 	    area->is_main_stack || (registers.fs_base > registers.rsp && registers.fs_base < area->end);
 	err = add_pointer(search->pointers, registers.rip) ?: scan_stack(search, registers.rsp);
-	/* Handlers on an alternate stack, and what they have interrupted. */
+	/* Handles signal handlers on an alternate stack, and the code that they interrupted. */
 	while (!err && search->stack_count)
 		err = scan_stack(search, search->stacks[--search->stack_count]);
 	return err;
@@ -188,8 +188,8 @@ static int scan_thread(struct search *search, pid_t tid)
 /* ---- other memory ---- */
 
 /*
- * Whether the process may preempt coroutines by the signal of a timer. Code that was interrupted continues on a stack
- * that no thread has: that of the coroutine, where a signal frame has its registers, or a copy of them.
+ * Returns whether the process may preempt coroutines with a timer signal. Interrupted code then continues on a stack
+ * that no thread uses: that of the coroutine, where a signal frame or a copy of it contains its registers.
  */
 static bool preempts_coroutines(pid_t pid)
 {
@@ -207,7 +207,7 @@ static bool has_data(uint64_t page)
 	return page & PAGEMAP_HAS_DATA && !(page & PAGEMAP_GUARD);
 }
 
-/* Reads the pages that exist: others would be allocated. */
+/* Reads only existing pages: reading others would allocate them. */
 static int scan_pages(struct search *search, int pagemap_fd, uint64_t start, uint64_t end)
 {
 	static uint64_t pages[PAGES_PER_READ];

@@ -19,18 +19,18 @@
 #include "target/remote.h"
 
 struct xp_code_pointers {
-	uint64_t start; /* only pointers in [start, end) */
+	uint64_t start; /* only pointers in [start, end) count */
 	uint64_t end;
 	bool is_restoring;  /* an interruption does not end the search */
-	uint64_t bytes_max; /* to be read; 0: 128 MiB, which take some 50 ms, or 2 GiB to restore */
+	uint64_t bytes_max; /* maximum to read; 0: 128 MiB, which take 50 ms, or 2 GiB when restoring */
 	uint64_t *list;	    /* ascending; the caller frees it */
 	size_t count;
 	size_t room;
 };
 
 /*
- * Finds the code pointers. Returns 0 or -errno, after which some may be missing: -E2BIG if there are more than
- * bytes_max to be read, -EFAULT if a thread has no stack, -ECANCELED (interrupt.h), or an error of reading.
+ * Finds the code pointers. Returns 0 or -errno, after which some may be missing: -E2BIG if more than bytes_max would
+ * have to be read, -EFAULT if a thread has no stack, -ECANCELED (interrupt.h), or an error of reading.
  */
 int xp_code_pointers_find(struct xp_code_pointers *pointers, struct xp_remote *remote);
 /* Returns whether a pointer is greater than start and less than end. */

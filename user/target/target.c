@@ -77,7 +77,7 @@ uint64_t xp_target_start_time_ago(pid_t pid, uint64_t ago_ns)
 
 	clock_gettime(CLOCK_BOOTTIME, &now);
 	now.tv_sec -= (time_t)(ago_ns / XP_NS_PER_S);
-	/* The start is rounded down, and times are exact to less than a tick. */
+	/* The start time is rounded down, and times are exact to less than a tick. */
 	return (start_time - 1) * tick_ns <=
 		       (uint64_t)now.tv_sec * XP_NS_PER_S + (uint64_t)now.tv_nsec - ago_ns % XP_NS_PER_S
 		   ? start_time

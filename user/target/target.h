@@ -41,12 +41,12 @@ DIR *xp_target_list(pid_t pid);
  */
 pid_t xp_target_next(DIR *list);
 
-/* The process (thread group) of a thread, or 0 if it is unknown. */
+/* Returns the process (thread group) of a thread, or 0 if it is unknown. */
 pid_t xp_target_process(pid_t tid);
 
 /* Returns the start time, or 0 after any error and if the process does not exist or is a zombie. */
 uint64_t xp_target_start_time(pid_t pid);
-/* Like that, for the process that had this pid so long ago; 0 also if another one has the pid since. */
+/* Like xp_target_start_time(), for the process that had this PID ago_ns before now; 0 if another process has it now. */
 uint64_t xp_target_start_time_ago(pid_t pid, uint64_t ago_ns);
 
 /* Returns the CPU time of all threads of the process in ns; 0 if it has ended. */
