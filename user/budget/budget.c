@@ -162,7 +162,7 @@ static void sort(struct xp_budget *budget, size_t count, double (*cost)(const st
 	qsort_r(budget->order, count, sizeof(*budget->order), compare, &(struct sorting){ budget, cost });
 }
 
-/* Of the functions that together used most of the tracing time, returns the cost of the cheapest. */
+/* Returns the cost of the cheapest of the functions that together used most of the tracing time. */
 static double dearest_ns(struct xp_budget *budget, double tracing_ns)
 {
 	double sum = 0, least = 0;

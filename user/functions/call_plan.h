@@ -5,14 +5,11 @@
  * A function has sites: its entry, and its exits: returns, and jumps to other functions. A jump of 5 bytes at a site
  * replaces the instructions of a window. The trampoline records the call, executes the instructions of the window and
  * jumps back. Only a thread that was stopped there may be in the middle of a window:
- * - A window has no jump target
- * except its first byte, and only its last instruction may be a call, so return addresses are after the window.
- * - An
- * exit's window grows forwards over padding, if only padding follows; then backwards over earlier instructions.
- * - If
- * 5 bytes do not fit, a window may have 2: a short jump to 5 bytes of padding nearby, the spring.
- * - A site without a
- * window needs a probe.
+ * - A window has no jump target except its first byte. Only its last instruction may be a call, so return addresses
+ *   are after the window.
+ * - An exit's window grows forwards over padding, if only padding follows; then backwards over earlier instructions.
+ * - If 5 bytes do not fit, a window may have 2: a short jump to 5 bytes of padding nearby, the spring.
+ * - A site without a window needs a probe.
  *
  * Adjacent windows of a function become one. Entry and exits of a function of 3 bytes are one window, too.
  */

@@ -2,8 +2,8 @@
 /*
  * Pushes the profiles of finished recordings to Pyroscope or Parca (record --push).
  *
- *	recording --> pprof of each service (push_pack.h) --> queue on disk (push_queue.h) --> sender (push_sender.h)
- *--> engine
+ * recording --> pprof of each service (push_pack.h) --> queue on disk (push_queue.h) --> sender (push_sender.h) -->
+ * engine
  *
  * A separate process does all this with the rights of the user (push_loop.h), so neither the engine nor the network
  * can delay or end a recording. It also sends profiles that an earlier run left in the queue.
