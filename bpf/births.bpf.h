@@ -15,12 +15,12 @@
  * hit.
  */
 extern const volatile bool watches_births;
-/* The threads and children that followed processes have created. */
+/* Number of threads and children that followed processes have created. */
 extern __u32 births;
 
 /*
- * Followed tasks that are exiting -> their start time, which distinguishes them from a later task with the same ID.
- * They are no longer in `targets`, but still have to free their memory (before Linux 6.16, they have freed it).
+ * Followed tasks that are exiting, and their start time, which distinguishes them from a later task with the same ID.
+ * They are no longer in `targets`, but still have to free their memory (since Linux 6.16; before, they have freed it).
  */
 extern struct ending_tasks {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);

@@ -35,7 +35,7 @@ extern struct counters {
 	__type(value, struct xp_bpf_counters);
 } counters SEC(".maps");
 
-/* Followed processes: thread group id -> programs executed since it is followed. The loader sets max_entries. */
+/* Followed processes: thread group ID -> number of programs executed since. The loader sets max_entries. */
 extern struct targets {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -66,7 +66,7 @@ static __always_inline void count_lost(enum xp_event_kind kind)
 	COUNT(lost[kind & (XP_EVENT_KINDS_ROOM - 1)]);
 }
 
-/* This CPU's ring. */
+/* Returns this CPU's ring. */
 static __always_inline void *ring_here(void)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
@@ -94,12 +94,12 @@ static __always_inline void fill(struct xp_event *event, __u64 time, __u64 pid_t
 	event->sp = sp >> 3;
 }
 
-/* Maximum overhead of a record in the ring: the kernel's header, and padding of the last word. */
+/* Maximum overhead of a record in the ring: the kernel's header, and the padding of the last word. */
 #define RING_EXTRA_BYTES 15
 
 /*
- * The reader polls, since a wakeup costs microseconds. But large stack dumps, and switches of threads, fill a ring
- * while it sleeps. So the record that makes the ring a quarter full wakes it, and no other record does.
+ * Returns whether a record must wake xprof, which polls, because a wakeup costs microseconds. But large stack dumps and
+ * context switches fill a ring while xprof sleeps. So only the record that makes the ring a quarter full wakes it.
  */
 static __always_inline __u64 xp_wakeup(__u64 used, __u64 bytes, __u64 room)
 {
@@ -107,7 +107,7 @@ static __always_inline __u64 xp_wakeup(__u64 used, __u64 bytes, __u64 room)
 	return used < room / 4 && used + bytes >= room / 4 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
 }
 
-/* Records that the running thread did this, and wakes the loader. For what is rare. */
+/* Sends an event of the running thread and wakes the loader. For rare events. */
 static __always_inline int record_rare(enum xp_event_kind kind)
 {
 	struct xp_event *event = reserve(sizeof(*event), kind);

@@ -14,7 +14,7 @@
 		barrier_var(value);                                                                                    \
 		return value
 
-/* Not inlined: the limit of the stack (common.bpf.h) is per function. */
+/* Not inlined: the stack limit (common.bpf.h) is per function. */
 static __noinline __u64 register_value(struct pt_regs *ctx, __u32 number)
 {
 	__u64 value;

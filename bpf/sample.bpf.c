@@ -22,7 +22,7 @@ struct {
 struct stack_sizes stack_sizes SEC(".maps");
 
 const volatile __u32 sample_stacks; /* enum xp_sample_stacks */
-/* Set by the loader: the events of the CPUs sample the followed processes, and not those of their threads. */
+/* Set by the loader: sample the followed processes with the events of the CPUs instead of those of their threads. */
 __u32 sample_cpus = 0;
 
 static __always_inline struct sample *sample_here(void)
@@ -98,7 +98,7 @@ static __always_inline void copy_stack(struct sample *s, struct task_struct *tas
 			break;
 }
 
-/* With sampled CPUs there are two events that hit a followed thread, and one of them is to record. */
+/* With sampled CPUs, two events hit a followed thread. Returns whether this event must record it. */
 static __always_inline bool is_to_record(void *ctx, struct task_struct *task, __u64 pid_tgid)
 {
 	bool is_of_cpu;
@@ -115,7 +115,7 @@ static __always_inline bool is_to_record(void *ctx, struct task_struct *task, __
 SEC("perf_event")
 int sample(struct pt_regs *ctx)
 {
-	/* At the top: clang would merge later loads into a modified context pointer. */
+	/* First in the function: clang would merge later loads into a modified context pointer. */
 	struct registers user = { ctx->ip, ctx->sp, ctx->bp, REGISTERS(ctx) };
 	__u64 time = bpf_ktime_get_ns();
 	__u64 pid_tgid = bpf_get_current_pid_tgid();

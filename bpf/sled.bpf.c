@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
  * Programs on uprobes at XRay sleds, one per kind of sled, or at the stub that patched sleds call: stamp, reserve,
- * fill, submit. The uprobe's cookie describes the sled (xprof/event.h), or the patched sled leaves a description
- * (user/arch/x86_64/stub.h). The last program is on uprobes of Go functions. The reader polls, so a record never wakes
- * it.
+ * fill, submit. The uprobe's cookie describes the sled (xprof/event.h), or the patched sled passes a description
+ * (user/arch/x86_64/stub.h). The last program is on uprobes of Go functions. xprof polls the rings, so a record never
+ * wakes it.
  */
 #include "common.bpf.h"
 #include "registers.bpf.h"
@@ -24,8 +24,8 @@ static __always_inline bool wanted(__u32 pid)
 }
 
 /*
- * The position in the running thread's call ring; 0 if it has none. Like other lookups here, not inlined: the limit of
- * the stack (common.bpf.h) is per function.
+ * Returns the position in the running thread's call ring; 0 if the thread has none. Not inlined, like other lookups
+ * here: the stack limit (common.bpf.h) is per function.
  */
 static __noinline xp_event_position ring_position(__u64 pid_tgid, __u64 fs_base)
 {
@@ -41,7 +41,7 @@ static __always_inline xp_event_position position_here(void)
 	return ring_position(bpf_get_current_pid_tgid(), fs_base_of((struct task_struct *)bpf_get_current_task()));
 }
 
-/* flags: of bpf_ringbuf_submit(). */
+/* flags: for bpf_ringbuf_submit(). */
 static __always_inline int record_positioned(__u64 pid_tgid, __u64 sp, __u32 word, xp_event_position position,
 					     enum xp_fell_through fell_through, __u64 flags)
 {
@@ -58,7 +58,7 @@ static __always_inline int record_positioned(__u64 pid_tgid, __u64 sp, __u32 wor
 	return 0;
 }
 
-/* sp: the slot of the function's return address. */
+/* sp: slot of the function's return address. */
 static __always_inline int record_call(__u64 sp, __u32 fn, enum xp_event_kind kind)
 {
 	__u64 time = bpf_ktime_get_ns();
@@ -102,7 +102,7 @@ int sled_tail_exit(struct pt_regs *ctx)
 #define FLAGS_SF (1 << 7)
 #define FLAGS_OF (1 << 11)
 
-/* Whether a jump with this condition code (Intel SDM, volume 2, appendix B.1.4) is taken. */
+/* Returns whether a jump with this condition code (Intel SDM, volume 2, appendix B.1.4) is taken. */
 static __always_inline bool condition_holds(__u32 condition, __u64 flags)
 {
 	/* Of pairs of conditions: the flags of which one is set in the first of the pair. */
@@ -116,8 +116,8 @@ static __always_inline bool condition_holds(__u32 condition, __u64 flags)
 }
 
 /*
- * clang before 19 also puts a tail exit sled before a conditional jump. The sled runs whether or not the jump is taken;
- * the function has been left only if it is.
+ * clang before 19 also puts a tail exit sled before a conditional jump. The sled runs in any case, but only a taken
+ * jump leaves the function.
  */
 SEC("uprobe")
 int sled_tail_exit_conditional(struct pt_regs *ctx)
@@ -130,10 +130,10 @@ int sled_tail_exit_conditional(struct pt_regs *ctx)
 	return 0;
 }
 
-/* An exit jumps to the stub. All other sleds have pushed the return address of their call. */
+/* An exit jumps to the stub. All other sleds push the return address of their call. */
 #define RETURN_BYTES 8
 
-/* pushed: the bytes that the sled has pushed. */
+/* pushed: number of bytes that the sled has pushed. */
 static __always_inline int record_args(struct pt_regs *ctx, __u32 pushed, __u32 fn)
 {
 	__u64 time = bpf_ktime_get_ns();
@@ -164,7 +164,7 @@ int sled_entry_args(struct pt_regs *ctx)
 	return record_args(ctx, 0, bpf_get_attach_cookie(ctx));
 }
 
-/* Operand i of a custom or typed event, from the register that the cookie names. */
+/* Returns operand i of a custom or typed event, from the register that the cookie names. */
 static __always_inline __u64 operand(struct pt_regs *ctx, __u64 cookie, __u32 i, __u32 pushed)
 {
 	__u32 number = XP_COOKIE_OPERAND(cookie, i);
@@ -172,7 +172,7 @@ static __always_inline __u64 operand(struct pt_regs *ctx, __u64 cookie, __u32 i,
 	return register_value(ctx, number) + (number == REGISTER_SP ? pushed : 0);
 }
 
-/* The room for an event's payload in the ring, which reserves only sizes that the verifier knows. */
+/* Returns the space for an event's payload in the ring: the verifier must know each size. */
 static __always_inline __u32 room_of(__u32 size)
 {
 	return size <= 64 ? 64 : size <= 512 ? 512 : XP_EVENT_PAYLOAD_MAX;
@@ -225,9 +225,9 @@ int sled_typed_event(struct pt_regs *ctx)
 }
 
 /*
- * Programs at the stub that patched sleds call (user/arch/x86_64/stub.h). The sled passes the function, and any code of
- * the target may call the stub: nothing here trusts that value. A thread that was inside a counting sled while the sled
- * was rewritten to record still leaves the old kind of word.
+ * Programs at the stub that patched sleds call (user/arch/x86_64/stub.h). The sled passes the function, but any code of
+ * the target may call the stub, so that value is untrusted. A thread that was inside a counting sled while the sled was
+ * rewritten to record still passes the old kind of word.
  */
 
 SEC("uprobe")
@@ -246,7 +246,7 @@ int stub_call(struct pt_regs *ctx)
 	return 0;
 }
 
-/* The fs base of a thread, with the round of telling. */
+/* Returns the fs base of a thread, combined with the round of reports. */
 static __always_inline __u64 told_value(__u64 fs_base)
 {
 	return fs_base | told_round << TOLD_ROUND_SHIFT;
@@ -260,7 +260,10 @@ static __noinline bool record_told(__u64 pid_tgid, __u64 fs_base)
 	return record_thread(pid_tgid, task, fs_base, CLONE_VM | CLONE_THREAD | XP_TASK_TOLD, 0, XP_EVENT_THREAD);
 }
 
-/* A thread that has no call ring: told once for each fs base that it has for longer. Returns whether it is told. */
+/*
+ * Reports a thread without a call ring to the loader: once per fs base, at most once per millisecond. Returns true if
+ * this fs base has been reported.
+ */
 static __always_inline bool tell_thread(__u64 pid_tgid, __u64 fs_base)
 {
 	__u32 tid = pid_tgid;
@@ -277,17 +280,17 @@ static __always_inline bool tell_thread(__u64 pid_tgid, __u64 fs_base)
 	return !bpf_map_update_elem(&told_threads, &tid, &now_told, BPF_ANY);
 }
 
-/* The position of a thread that fell through without a ring, and is told. */
+/* Reports a thread that fell back to the uprobe without a ring, and returns its position. */
 static __noinline xp_event_position position_without_ring(__u64 pid_tgid, __u64 fs_base)
 {
 	__u64 *known = &ringless[(__u32)pid_tgid % RINGLESS_THREADS];
-	/* Read before the headers are: what the loader adds meanwhile makes another word. */
+	/* Read this before the headers: if the loader adds headers meanwhile, the word differs. */
 	__u64 word = told_value(fs_base) * RINGLESS_MIX + (pid_tgid << 32 | (__u32)call_headers_round);
 	xp_event_position position;
 
 	if (*known == word)
 		return 0;
-	/* Without a key now, it may have had that of an earlier thread for its first calls. */
+	/* The thread has no key now, but may have used the key of an earlier thread for its first calls. */
 	position = ring_position(pid_tgid, fs_base);
 	if (tell_thread(pid_tgid, fs_base) && !find_call_header(pid_tgid >> 32, fs_base))
 		*known = word;
@@ -313,11 +316,11 @@ int stub_memory_call(struct pt_regs *ctx)
 		return 0;
 	if (kind != XP_EVENT_EXIT)
 		sp += RETURN_BYTES;
-	/* A full ring wakes the reader if that has taken everything else. */
+	/* A full ring wakes xprof if xprof has read all earlier records. */
 	if (count)
 		return record_positioned(pid_tgid, sp, word, count + 1, XP_FELL_FULL, 0);
 	position = position_without_ring(pid_tgid, fs_base);
-	/* A thread that gets no ring would wake the reader at each call. */
+	/* Do not wake xprof: a thread that never gets a ring would wake it at each call. */
 	return record_positioned(pid_tgid, sp, word, position, XP_FELL_NO_RING, BPF_RB_NO_WAKEUP);
 }
 
@@ -332,14 +335,14 @@ int stub_args(struct pt_regs *ctx)
 	return record_args(ctx, RETURN_BYTES, word);
 }
 
-/* The words that an event's sled has pushed, and the return address of its call, which it pushed last. */
+/* The words that an event's sled has pushed, after the return address of its call. */
 struct event_words {
 	__u64 returns_to;
 	__u64 operands; /* register numbers, four bits each */
 	__u64 fn;
 };
 
-/* Returns what the cookie of the event's sled would be, or UNREADABLE. */
+/* Returns the cookie that the event's sled would have, or UNREADABLE. */
 #define UNREADABLE (~0ull)
 static __noinline __u64 pushed_cookie(__u64 sp)
 {

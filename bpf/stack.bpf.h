@@ -26,13 +26,13 @@ extern struct stack_sizes {
 	__type(value, struct xp_stack_size);
 } stack_sizes SEC(".maps");
 
-/* Number of frames that bpf_get_stack() returned. */
+/* Returns the number of frames from the result of bpf_get_stack(). */
 static __always_inline __u32 frames_of(long bytes)
 {
 	return bytes > 0 ? (__u32)bytes / sizeof(__u64) : 0;
 }
 
-/* How much of the thread's stack to copy. Above the start of the stack are arguments and environment. */
+/* Returns how much of the thread's stack to copy. Arguments and environment are above the start of the stack. */
 static __always_inline __u32 bytes_to_copy(struct task_struct *task, __u32 tid, __u64 sp, __u32 *flags)
 {
 	struct xp_stack_size *known = bpf_map_lookup_elem(&stack_sizes, &tid);
@@ -115,8 +115,8 @@ struct registers {
 };
 
 /*
- * Whether the thread has user code to return to. Kernel threads have none; nor has a thread in execve() once the old
- * program is gone, until the kernel has loaded the new one and notes where its code ends (load_elf_binary(),
+ * Returns whether the thread has user code to return to. Kernel threads have none; nor has a thread in execve() from
+ * the end of the old program until the kernel has loaded the new one and stored the end of its code (load_elf_binary(),
  * fs/binfmt_elf.c): its registers are those of the old program.
  */
 static __always_inline bool has_user_code(struct task_struct *task)
@@ -150,8 +150,8 @@ static __always_inline __u32 registers_under_kernel(struct task_struct *task, st
 #define XOL_SLOT_BYTES 128
 
 /*
- * A thread at a uprobe runs the probed instruction from a copy, in a slot of the area [uprobes]. Returns the address
- * of the instruction itself, for which the other registers hold, too.
+ * If a thread at a uprobe executes the probed instruction from a copy, in a slot of the area [uprobes], returns the
+ * address of the instruction itself. The other registers are the same.
  */
 static __always_inline __u64 probed_ip(struct task_struct *task, __u64 ip)
 {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Program on the scheduler's switches from one thread to another, for the PERF_RECORD_SWITCH of perf.data. It runs with
- * interrupts off. One record says who leaves the CPU and who takes it; a thread that is not recorded has tid 0 there.
- * The last quarter of a ring is left to what says more: births and ends of threads, samples without stacks, waits.
+ * Program on the scheduler's context switches, for the PERF_RECORD_SWITCH of perf.data. It runs with interrupts off.
+ * One record contains the thread that leaves the CPU and the thread that gets it; a thread that is not recorded has TID
+ * 0. The last quarter of a ring is reserved for more important records: starts and exits of threads, samples without
+ * stacks, waits.
  */
 #include "common.bpf.h"
 
 #define TASK_DEAD 0x80 /* include/linux/sched.h */
 
-/* Set by the loader: the threads whose switches are recorded. By default those of the targets. */
+/* Set by the loader: record the context switches of all threads. By default, those of the targets. */
 const volatile bool switches_of_all = false;
 const volatile __u32 switches_of_tid = 0; /* 0: no thread in particular */
 
@@ -27,7 +28,7 @@ static __always_inline __u64 recorded_id(struct task_struct *task)
 	return is_recorded(pid_tgid) ? pid_tgid : 0;
 }
 
-/* How prev leaves the CPU: a preempted thread may be in any state. */
+/* Returns how prev leaves the CPU: a preempted thread may be in any state. */
 static __always_inline __u32 leaves_as(struct task_struct *prev, bool preempt)
 {
 	__u32 state = BPF_CORE_READ(prev, __state);

@@ -14,7 +14,7 @@ const volatile bool follow_children = false;
 const volatile __u64 exec_inode = 0;
 /*
  * Set by the loader while it traces a command that is starting: this process stops, for its tracer, after each change
- * of its list of loaded objects. Only its first thread has that tracer: in another thread, the signal would stop the
+ * of its list of loaded objects. The tracer traces only its first thread: in another thread, the signal would stop the
  * process permanently.
  */
 __u32 stop_at_link_map = 0;
@@ -55,8 +55,8 @@ static __always_inline void record_task(struct task_struct *task, __u32 tid, __u
 }
 
 /*
- * Raw tracepoints, because those with typed arguments (tp_btf) cost several times what everything else costs: in the
- * loader, to find their types, and in the verifier, to check each access by name.
+ * Raw tracepoints, because tracepoints with typed arguments (tp_btf) cost several times as much as everything else: in
+ * the loader, which must find their types, and in the verifier, which checks each access by name.
  */
 SEC("raw_tp/sched_process_exec")
 int BPF_PROG(task_exec, struct task_struct *task, pid_t old_pid, struct linux_binprm *binprm)
@@ -69,10 +69,10 @@ int BPF_PROG(task_exec, struct task_struct *task, pid_t old_pid, struct linux_bi
 	execs = bpf_map_lookup_elem(&targets, &pid);
 	if (!execs)
 		return 0;
-	/* Another thread replaces the first one, and its tracer has lost it. */
+	/* Another thread replaces the first thread, which its tracer has lost. */
 	if (pid == stop_at_link_map && (__u32)old_pid != pid)
 		stop_at_link_map = 0;
-	/* Counted even if there is no room for the record. The process has one thread at this point. */
+	/* Counted even if there is no space for the record. The process has only one thread at this point. */
 	++*execs;
 	record_task(task, old_pid, 0, *execs, XP_EVENT_EXEC);
 	return 0;
@@ -91,12 +91,12 @@ int BPF_PROG(task_fork, struct task_struct *parent, struct task_struct *child)
 		return 0;
 	if (follow_children || ppid == pid)
 		__sync_fetch_and_add(&births, 1);
-	/* Before the child's first instruction, so none of its events is missed. */
+	/* This runs before the child's first instruction, so none of its events is missed. */
 	if (ppid == pid || !follow_children)
 		return 0;
 	follow(pid, BPF_ANY);
 	record_task(child, BPF_CORE_READ(child, pid), ppid, 0, XP_EVENT_FORK);
-	/* Its first thread, unless the child runs in the memory of its parent. */
+	/* Reports its first thread, unless the child runs in the memory of its parent. */
 	if (has_call_rings && BPF_CORE_READ(parent, mm) != BPF_CORE_READ(child, mm))
 		record_thread((__u64)pid << 32 | BPF_CORE_READ(child, pid), child, fs_base_of(child), 0, 0,
 			      XP_EVENT_THREAD);
@@ -122,17 +122,17 @@ int BPF_PROG(task_exit, struct task_struct *task)
 }
 
 /*
- * Tasks that share the memory of a followed process, in which its calls are recorded (user/sled/call_rings.h): threads,
- * and the children of vfork(), which have the fs base of their parent.
+ * Tasks that share the memory of a followed process with call rings (user/sled/call_rings.h): threads, and vfork()
+ * children, which have the fs base of their parent.
  */
 
-/* The thread that waits for a child of vfork(). */
+/* The thread that waits for a vfork() child. */
 struct lender {
 	__u64 pid;
 	__u64 fs_base;
 };
 
-/* Children of vfork() that have neither executed a program nor ended. */
+/* vfork() children that have neither executed a program nor exited. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
@@ -168,7 +168,7 @@ static __always_inline void leave_memory(__u32 tid)
 	bpf_map_delete_elem(&borrowers, &tid);
 }
 
-/* Before the parent of a vfork() goes on. Linux 6.10, commit 5c5fad46e48c. */
+/* Runs before the parent of a vfork() continues. Linux 6.10, commit 5c5fad46e48c. */
 SEC("raw_tp/sched_prepare_exec")
 int BPF_PROG(task_prepare_exec, struct task_struct *task)
 {
@@ -194,7 +194,7 @@ int BPF_PROG(task_leave_by_exit, struct task_struct *task)
 
 __u64 own_flags = 0;
 
-/* The loader runs it to find no_tsc_flag: the flags of its own thread. */
+/* The loader runs this to find no_tsc_flag: returns the flags of its own thread. */
 SEC("syscall")
 int read_own_flags(void *ctx)
 {
@@ -209,7 +209,7 @@ __u32 tracee_count = 0;
 
 static const struct list_head *next_tracee;
 
-/* Lists one. Returns whether there may be more. A function of its own, which the verifier checks once. */
+/* Lists one thread. Returns whether there may be more. A separate function: the verifier checks it only once. */
 __noinline int list_tracee(__u32 number)
 {
 	struct task_struct *tracer = (struct task_struct *)bpf_get_current_task();
@@ -226,7 +226,7 @@ __noinline int list_tracee(__u32 number)
 	return 1;
 }
 
-/* The loader runs it in a task that has stopped a process: nothing else tells which threads may execute rdtsc. */
+/* The loader runs this in a task that has stopped a process: only this shows which threads may execute rdtsc. */
 SEC("syscall")
 int list_tracees(void *ctx)
 {

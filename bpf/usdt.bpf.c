@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * Program on USDT probes: reads the arguments of the place, whose index is the cookie of the uprobe, into a record. A
- * record never wakes the reader.
+ * Program on USDT probes: reads the arguments of a place into a record; the uprobe's cookie is the index of the place.
+ * A record never wakes xprof.
  */
 #include "common.bpf.h"
 #include "registers.bpf.h"
@@ -28,7 +28,7 @@ static __noinline __u64 register_or_zero(struct pt_regs *ctx, __u32 number)
 	return value;
 }
 
-/* Returns whether the operand has been read into *to. */
+/* Reads an operand into *to. Returns false after an error. */
 static __noinline bool read_operand(struct pt_regs *ctx, const struct xp_usdt_operand *operand, __u64 *to)
 {
 	__u64 value = operand->value, bytes = operand->bytes & 15, unused;

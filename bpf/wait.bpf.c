@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * The programs of record --off-cpu: what threads wait for, and how long. They are an object of their own, which is
- * loaded only for --off-cpu. They use types of the whole kernel (tp_btf), so that reading a task costs only a load, and
- * store the data of a thread in its task. They run with the run queue's lock held, so they allocate nothing: threads
- * get their data when they are created, or when the loader scans them. Other threads have no data and no further cost.
+ * The programs of record --off-cpu, which measure what threads wait for, and how long. They are a separate BPF object,
+ * which is loaded only for --off-cpu. They use types of the whole kernel (tp_btf), so that reading a task costs only a
+ * load, and store the data of a thread in its task. They run with the run queue's lock held, so they allocate nothing:
+ * threads get their data when they are created, or when the loader scans them. Other threads have no data and no
+ * further cost.
  */
 #include "wait.bpf.h"
 
@@ -229,7 +230,7 @@ static __always_inline void end_wait(struct task_struct *task, struct thread *th
 
 	thread->began = 0;
 	thread->woken = 0;
-	/* The thread ran meanwhile without a report, so this is another wait, which is missed. */
+	/* The thread ran meanwhile without a report: this is another wait, and was missed. */
 	if (!note_switches(task, thread, 0)) {
 		thread->missed++;
 		return;
@@ -304,7 +305,7 @@ int BPF_PROG(wait_waking, struct task_struct *task)
 	struct task_struct *waker;
 	__u32 level;
 
-	/* A thread that was preempted on its way to sleep is runnable anyway. */
+	/* A preempted thread is runnable, even if it was about to sleep. */
 	if (!thread || (thread->began && !thread->state))
 		return 0;
 	thread->woken = has_scheduler_clock() ? 1 : bpf_ktime_get_ns();
@@ -425,14 +426,14 @@ static __always_inline void send_sum(struct task_struct *task, struct thread *th
 static __always_inline void end_sums(struct task_struct *task, struct thread *thread, __u64 now, __u32 flags)
 {
 	note_switches(task, thread, 0);
-	/* It runs: the end of that wait was not reported. */
+	/* The thread runs: the end of that wait was not reported. */
 	thread->missed += thread->began != 0;
 	thread->began = 0;
 	correct_sums(task, thread, now);
 	send_sum(task, thread, now, flags);
 }
 
-/* An exec: the name is still that of the program that ends, and perf's side-band reports the next one after this. */
+/* At an exec, the thread has the name of the old program. perf's side-band reports the next name later. */
 SEC("tp_btf/task_rename")
 int BPF_PROG(wait_rename, struct task_struct *task)
 {
@@ -489,8 +490,8 @@ static long note_mapping(struct task_struct *task, struct vm_area_struct *vma, v
 }
 
 /*
- * Tells the loader where a thread waits. stack_bytes is what it is to read of the stack. Returns false if the thread is
- * to be told again, by the next read of the iterator.
+ * Sends where a thread waits to the loader. stack_bytes: how much of the stack the loader must read. Returns false if
+ * there is no space: the next read of the iterator sends it again.
  */
 static __always_inline bool tell_first(struct seq_file *seq, struct task_struct *task, __u64 now)
 {
@@ -515,7 +516,7 @@ static __always_inline bool tell_first(struct seq_file *seq, struct task_struct 
 	return bpf_seq_write(seq, &s->head, sizeof(s->head)) != -EOVERFLOW;
 }
 
-/* Threads that were there before. */
+/* Handles threads that existed before. */
 SEC("iter/task")
 int scan_waits(struct bpf_iter__task *ctx)
 {
@@ -551,8 +552,8 @@ int scan_waits(struct bpf_iter__task *ctx)
 }
 
 /*
- * When the other programs are detached: the waits that are open, and the sums. Prints a byte for each thread, so that a
- * read of a few bytes ends while the rings still have room.
+ * Runs when the other programs are detached: ends open waits, and sends the sums. Prints a byte for each thread, so
+ * that a read of a few bytes ends while the rings still have space.
  */
 SEC("iter/task")
 int finish_waits(struct bpf_iter__task *ctx)
@@ -571,7 +572,7 @@ int finish_waits(struct bpf_iter__task *ctx)
 	if (thread->began) {
 		thread->flags |= XP_WAIT_IS_LAST;
 		thread->open_ns = queued_ns(task, thread, clock);
-		if (has_scheduler_clock()) /* nobody may have reported the wake-up */
+		if (has_scheduler_clock()) /* the wake-up may not have been reported */
 			thread->woken = thread->open_ns;
 		end_wait(task, thread, clock, stopped, room_of_iterator);
 	}

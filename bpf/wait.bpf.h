@@ -110,7 +110,7 @@ const volatile __u64 long_ns = 0; /* waits of this length are always recorded */
 __u32 slow = 0;
 /* Set by the loader: the end of the recording, at which open waits end. 0: not yet. */
 __u64 stopped = 0;
-/* bpf_ktime_get_ns() - clock_of(), when both were last read. */
+/* bpf_ktime_get_ns() minus clock_of(), at the last time when both were read. */
 __u64 clock_offset = 0;
 
 /*
@@ -118,7 +118,7 @@ __u64 clock_offset = 0;
  * are per-CPU variables; BTF has their offsets, while kernels without CONFIG_KALLSYMS_ALL have no symbols of them.
  */
 const volatile __s64 count_from_queue = 0;
-/* Whether the kernel has bpf_rdonly_cast() (Linux 6.2, commit a35b9af4ec2c): it saves a helper, 35 ns of a wake-up. */
+/* Whether the kernel has bpf_rdonly_cast() (Linux 6.2, commit a35b9af4ec2c): it saves 35 ns of a wake-up. */
 const volatile bool has_cast = false;
 extern void *bpf_rdonly_cast(const void *from, __u32 type) __ksym __weak;
 /* Any structure of the kernel that begins with an int. */
@@ -163,7 +163,7 @@ static __always_inline struct room *room_at(__u32 index)
 	return bpf_map_lookup_elem(&wait_rooms, &index);
 }
 
-/* Not atomic: nothing interrupts these programs, and the iterator that counts runs after they are detached. */
+/* Not atomic: nothing interrupts these programs, and the iterator counts only after they are detached. */
 static __always_inline struct xp_wait_counters *counters_here(void)
 {
 	__u32 zero = 0;
@@ -185,7 +185,7 @@ static __always_inline __u32 next_chance(struct thread *thread, __u64 now)
 		chance = CHANCE_MIN;
 	if (chance > XP_WAIT_CHOSEN)
 		chance = XP_WAIT_CHOSEN;
-	/* A wait costs its expected price, sampled or not: so probabilities, and weights, vary less. */
+	/* A wait costs its expected price even if it is not sampled, so that probabilities, and weights, vary less. */
 	thread->paid += (__u64)chance << (PRICE_SHIFT - CHANCE_SHIFT + (slow & 31));
 	return chance;
 }
@@ -236,7 +236,7 @@ static __always_inline bool read_run_delay(struct task_struct *current, __u64 *r
 	return true;
 }
 
-/* Whether the scheduler records when it queued a thread, and its clock. The loader's relocations decide. */
+/* Returns whether the scheduler records when it queued a thread, and its clock. The loader's relocations decide. */
 static __always_inline bool has_scheduler_clock(void)
 {
 	struct task_struct___group *task = NULL;
@@ -301,7 +301,7 @@ static __always_inline __u64 duration_of(struct task_struct *current, struct thr
 	if (thread->is_new && has_scheduler_clock())
 		ns = delay_of(current, thread, clock);
 	thread->is_new = false;
-	return ns > 1ull << 63 ? 0 : ns; /* the CPUs' clocks are not in step */
+	return ns > 1ull << 63 ? 0 : ns; /* the clocks of the CPUs differ */
 }
 
 /* Returns the runnable part of a wait of ns that ends at this time. */

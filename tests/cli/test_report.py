@@ -532,7 +532,7 @@ def test_nothing_to_report(xprof, tmp_path, make, message):
 
 
 def test_part_without_events(xprof, tmp_path):
-    """Of a program that slept for the whole part, for one: it is complete, and the others are shown."""
+    """A part without events, such as that of a program that slept, is complete. The other parts are shown."""
     first, second = (tmp_path / f"20261128T10000{n}Z-00{n}" for n in (1, 2))
     for part in (first, second):
         part.mkdir()

@@ -299,8 +299,8 @@ def test_tail(explained):
 def test_contended_locks(explained):
     """
     A lock is identified by its address in all threads, and named by the variable there. Its holder is the thread that
-    ended the largest part of its waits. A stack that tells nothing of a lock is of one if others wait for one at its
-    address.
+    ended the largest part of its waits. A wait whose stack names no lock is for a
+    lock if other waits at its address are.
     """
     lines = [*threads()]
     for at, ms, address, leaf, place, waker, name in (
@@ -522,7 +522,7 @@ def handed_over(took):
 
 
 def test_requests(explained):
-    """The work of a thread that a request woke belongs to it, and so does that of the thread that this one woke; not that after the next wait."""
+    """The work of a thread that a request woke belongs to the request, as does work of a thread that it wakes."""
     found, text = explained(*handed_over([100 * US] * 40 + [8 * MS]), "--request=fn_2", "--slowest=1")
     (call,) = found["slow_calls"]
     start = call["start_ns"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""jitdumps written by us give perf names and lines; what JIT runtimes write is read rightly."""
+"""perf gets names and lines from jitdumps of xprof; xprof reads jitdumps of JIT runtimes correctly."""
 import os
 import pathlib
 import re

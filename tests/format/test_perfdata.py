@@ -76,7 +76,7 @@ def user(tsc, pid, tid, cpu, chain):
 
 @pytest.fixture
 def write(tmp_path, xprof):
-    """write([[field, ...], ...]) -> the path. Without the kernel's mapping perf warns, whatever else there is."""
+    """Returns write([[field, ...], ...]), which returns a path. perf always warns if the kernel's mapping is missing."""
 
     def write_one(lines, late_ns=10**9, level=1, *more):
         path, source = tmp_path / "perf.data", tmp_path / "in"
@@ -156,7 +156,7 @@ def test_annotate(perf, write, build):
 
 
 def test_processes(perf, write, build):
-    """A name before and behind an exec; a child that has its parent's mappings, one whose own ones are told."""
+    """A process has a name before and after an exec. A child has its parent's mappings, or mappings of its own."""
     image = Image(build())
     chain = image.chain("hot", "main")
     path = write([
@@ -213,7 +213,7 @@ def test_module(perf, write, tmp_path):
 
 
 def test_build_id(perf, write, build, tmp_path):
-    """A binary that was replaced lends nobody its names; perf's cache has those of the one that ran."""
+    """perf takes no names from a binary that was replaced. Its cache has the names of the binary that ran."""
     ran = Image(build())
     place = tmp_path / "program"
     lines = [["comm", TSC, PROG, PROG, "prog"], ran.map(TSC, PROG, path=place),
@@ -236,7 +236,7 @@ def test_no_build_id(perf, write, build):
 
 
 def test_order(perf, write, build):
-    """Records that come late, over many rounds: perf sorts them and complains of none."""
+    """Records are late, over many rounds: perf sorts them without a warning."""
     image = Image(build())
     lines = [["comm", 0, PROG, PROG, "prog"], image.map(0, PROG)]
     for i in range(300):
@@ -249,7 +249,7 @@ def test_order(perf, write, build):
 
 
 def test_cut_off(perf, write, build):
-    """As after a crash: what had gone out by then."""
+    """After a crash, perf reads the records that were written before."""
     image = Image(build())
     samples = usual(image)[3:]
     path = write([*usual(image), ["sync"], *samples, ["sync"], *samples, ["cut"]])
@@ -333,7 +333,7 @@ def test_jitdump(perf, write, build, tmp_path, arch):
 
 
 def test_jitdump_of_a_long_recording(perf, write, build, tmp_path):
-    """The mark stands behind all samples, most of which perf could hand on by then."""
+    """The mark of the jitdump follows all samples. perf has processed most of them by then."""
     image, address = Image(build()), 0x7F0000001000
     dump = Jitdump(tmp_path / f"jit-{PROG}.dump", PROG, TSC, 1)
     dump.load(TSC, address, "first")

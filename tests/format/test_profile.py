@@ -70,7 +70,7 @@ class Recording:
         return len(self.maps) - 1
 
     def map_elf(self, elf, base, path, behind="-", inode=None):
-        """Maps a file. behind: the file itself while the process lives; path: its name in the process."""
+        """Maps a file. behind: the file while the process lives; path: its name in the process."""
         if inode is None:
             inode = os.stat(behind if behind != "-" else path).st_ino
         start = (0 if elf.is_fixed else base) + elf.vaddr - elf.vaddr % PAGE

@@ -99,7 +99,7 @@ static size_t found(uint64_t *state, double before, double after, bool *is_first
 	return significant;
 }
 
-/* Of 1000 programs without a change, at most about ten show one. */
+/* Among 1000 programs without a change, at most about ten show one. */
 TEST(test_no_change)
 {
 	uint64_t seed = 88172645463325252u;

@@ -78,12 +78,12 @@ TEST(malformed_tables)
 		{ 8, 3, 8 },						      /* more functions than the table has */
 		{ 8, UINT64_MAX / 8, 8 },				      /* the same */
 		{ 32, UINT64_MAX, 8 },					      /* names before the table */
-		{ 32, GO_TABLE_BYTES, 8 },				      /* names behind the table */
+		{ 32, GO_TABLE_BYTES, 8 },				      /* names after the table */
 		{ 64, UINT64_MAX - 7, 8 },				      /* functions before the table */
-		{ GO_TABLE_FUNCTIONS + 4, UINT32_MAX, 4 },		      /* details behind the table */
+		{ GO_TABLE_FUNCTIONS + 4, UINT32_MAX, 4 },		      /* details after the table */
 		{ GO_TABLE_FUNCTIONS + 8, 0, 4 },			      /* a function of no bytes */
 		{ GO_TABLE_FUNCTIONS + 16, 0x10, 4 },			      /* the functions do not ascend */
-		{ GO_TABLE_FUNCTIONS + GO_TABLE_DETAILS + 4, UINT32_MAX, 4 }, /* a name behind the table */
+		{ GO_TABLE_FUNCTIONS + GO_TABLE_DETAILS + 4, UINT32_MAX, 4 }, /* a name after the table */
 	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Goroutines: each has a shadow stack of its own, whatever thread it runs on. */
+/* Goroutines: each has its own shadow stack, on any thread. */
 #include "trace/goroutines.h"
 
 #include <string.h>

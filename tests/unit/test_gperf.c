@@ -135,7 +135,7 @@ TEST(test_shared_caller)
 	assert_slots(1, 2, 0x555555555010, 0x555555555020, 1, 2, 0x555555555011, 0x555555555020, 1, 1, 0x555555555012);
 }
 
-/* Of 64 records, Go tolerates two others; with three it deletes nothing. */
+/* Among 64 records, Go tolerates two others; with three it deletes nothing. */
 static void count_varied(size_t others, size_t expected)
 {
 	struct xp_gperf_record records[64];

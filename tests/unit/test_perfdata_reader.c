@@ -635,7 +635,7 @@ TEST(test_expansion_is_bounded)
 	assert_int_equal(count, (1 << 20) + file.size / 2);
 	xp_perfdata_reader_end(&reader);
 
-	/* Of a file of 3 MB, whose first records had nearly all the bytes. */
+	/* A file of 3 MB, whose first records have nearly all the bytes. */
 	assert_int_equal(xp_perfdata_reader_init(&reader, bytes, file.size, &violation), 0);
 	assert_int_equal(xp_perfdata_reader_next(&reader, &record, &violation), 1);
 	reader.size = 3000000;

@@ -329,7 +329,7 @@ TEST(test_delays_of_slow_calls)
 	slow = process->flights.slow;
 	assert_int_equal(slow->begin_tsc, 1200);
 	assert_int_equal(slow->delay_ticks, 0);
-	/* Of many delays, the newest count. */
+	/* If there are many delays, only the newest count. */
 	for (uint64_t i = 0; i < 2 * XP_DELAYS_MAX; i++)
 		wait_for_cpu(&processes, 7, 2010 + 10 * i, 5);
 	end_slow(thread, 2000, 2000 + 20 * XP_DELAYS_MAX);

@@ -141,7 +141,7 @@ TEST_WITH(test_lost_exec, setup, teardown)
 	assert_memory_equal(world->samples.processes.images[0]->comm, "test_samples_re", 16);
 }
 
-/* Events were lost, but none of this process; and no events were lost. */
+/* Events of other processes were lost; then, no events were lost. */
 TEST_WITH(test_same_program, setup, teardown)
 {
 	struct world *world = *state;

@@ -146,7 +146,7 @@ TEST(test_others_get_none)
 	end_family();
 }
 
-/* Whose fork is told late, when another child has its pid: that one has the same memory. */
+/* The fork event of a child is late: another child has the PID by now, and the same memory. */
 TEST(test_pid_of_another)
 {
 	uint64_t start_time;

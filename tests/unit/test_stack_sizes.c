@@ -106,7 +106,7 @@ TEST_WITH(test_most_counts, setup, teardown)
 	assert_int_equal(learn(sizes, 1, partial(1000), 32), 4 * KIB);
 }
 
-/* Too small: grows at once, and needs twice as many samples before it shrinks again. */
+/* The size was too small: it grows immediately, and needs twice as many samples before it shrinks again. */
 TEST_WITH(test_truncated, setup, teardown)
 {
 	struct xp_stack_sizes *sizes = *state;

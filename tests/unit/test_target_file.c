@@ -239,7 +239,7 @@ static void as_nobody(void *arg)
 		_exit(1);
 }
 
-/* The target is no longer root: of root's files, xprof opens only those that the target could read itself. */
+/* The target is no longer root: xprof opens a file of root only if the target could read it, too. */
 static void open_for_nobody(void *arg, pid_t pid)
 {
 	struct fixture *f = arg;
@@ -430,7 +430,7 @@ static void read_trap(void *arg, pid_t pid)
 	assert_int_equal(xp_target_memory_new(&memory), 0);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(xp_target_memory_read(memory, pid, (uintptr_t)trap->page, &byte, 1), -ETIMEDOUT);
-	/* The other process's data is no longer read, but that of others is. */
+	/* xprof no longer reads data of the other process, but reads data of further ones. */
 	assert_int_equal(xp_target_memory_read(memory, pid, (uintptr_t)trap, &byte, 1), -ETIMEDOUT);
 	assert_int_equal(xp_target_memory_read(memory, getpid(), (uintptr_t)trap, &byte, 1), 0);
 	xp_target_memory_free(memory);

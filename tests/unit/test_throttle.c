@@ -393,8 +393,8 @@ TEST_WITH(test_calls_before_the_first_mark, set_up, tear_down)
 }
 
 /*
- * If a record in progress ends a pass early, its calls come with a later pass, and may include calls of functions that
- * were throttled meanwhile.
+ * If a record in progress ends a pass early, a later pass reads its calls, perhaps also calls of functions that were
+ * throttled meanwhile.
  */
 TEST_WITH(test_pass_that_is_cut_short, set_up, tear_down)
 {

@@ -493,7 +493,7 @@ TEST(test_trampoline)
 	struct world *world = new_world(true);
 
 	assert_int_equal(xp_address_space_map(&world->space, &trampoline), 0);
-	/* In the trampoline, with its three words and the return address behind the nop. */
+	/* In the trampoline, with its three words and the return address after the nop. */
 	world->thread.ip = behind_call;
 	put(world, SP, 0x47);
 	put(world, SP + 24, CODE + AT_RSP + 5);
@@ -741,7 +741,7 @@ TEST(test_jit_rules)
 
 	CHECK(world, XP_UNWIND_COMPLETE, JIT + 4, JIT + 0xff, JIT + 0x20, CODE + AT_END + 1);
 	assert_int_equal(world->result.used_bytes, 48);
-	/* The last walk does not say how this one goes. */
+	/* The result of the last walk does not affect this one. */
 	jit.cfa = 3;
 	CHECK(world, XP_UNWIND_COMPLETE, JIT + 4, CODE + AT_END + 3);
 	jit.cfa = 2;
