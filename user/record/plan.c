@@ -40,7 +40,7 @@ static int check_sleds(struct xp_plan *plan, const struct xp_options *options, c
 
 /*
  * With --exec, programs are probed, because then the next process is recorded from its first instruction. They are
- * patched only if --sled-mode requests it or there is a budget.
+ * patched only if --call-mode requests it or there is a budget.
  */
 static bool may_patch(const struct xp_options *options)
 {
