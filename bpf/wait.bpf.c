@@ -462,11 +462,10 @@ int BPF_PROG(wait_exit, struct task_struct *task)
 }
 
 /*
- * ---- what the loader runs ----
- *
- * The user stacks of other threads are not read here. bpf_copy_from_user_task() waits for ever, even with SIGKILL, for
- * the server of a file (FUSE) that a thread has mapped where its stack pointer is, and meanwhile nobody can detach a
- * sleepable program or a uprobe. The loader's child reads them (sample/first_stacks.h), and not those in files.
+ * The iterators that the loader runs do not read the user stacks of other threads. bpf_copy_from_user_task() may wait
+ * forever, even with SIGKILL, for the server of a file (FUSE) that a thread has mapped where its stack pointer is, and
+ * meanwhile no sleepable program or uprobe can be detached. The loader's child reads the stacks
+ * (sample/first_stacks.h), except those in files.
  */
 
 struct seq_file;

@@ -147,8 +147,8 @@ static bool take_address(struct parser *parser, struct xp_usdt_operand *operand)
 }
 
 /*
- * An address in memory. Without a register, that of a symbol is as linked, too: then both are relative to the probe,
- * wherever the file is mapped.
+ * Parses an address in memory. Without a register, the address of a symbol is as linked: both are then relative to the
+ * probe, at any address of the mapping.
  */
 static bool take_memory(struct parser *parser, struct xp_usdt_operand *operand)
 {

@@ -29,7 +29,7 @@ enum xp_cause_kind {
 /* Returns the name in JSON: "lock", "disk", ... */
 const char *xp_cause_kind_name(enum xp_cause_kind kind);
 
-/* Texts are clean; "": unknown. Calls with equal texts have one cause, whatever the other thread does. */
+/* Texts are clean; "": unknown. Calls with equal texts have one cause, even if `does` differs. */
 struct xp_cause {
 	enum xp_cause_kind kind;
 	uint32_t function;     /* function of the slow calls; 0: the cause of waits or samples without calls */

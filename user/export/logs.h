@@ -23,10 +23,10 @@ struct xp_spool_taker {
 
 /*
  * Lays out the complete frames of the spool `name` in dir_fd under a temporary name, then gives the log its final name
- * and, if run by root, the directory's owner, and removes the spool. On failure the spool remains. Of a spool of names
- * (format/spool_format.h) no log is made, and file_bytes is 0. Returns 0 or -errno: -EBUSY if its recording is running,
+ * and, if run by root, the directory's owner, and removes the spool. On failure the spool remains. For a spool of names
+ * (format/spool_format.h), makes no log, and file_bytes is 0. Returns 0 or -errno: -EBUSY if its recording is running,
  * -EBADMSG if it is not a spool, -ENODATA if a crash came before anything was stored (the empty file is then removed).
- * patience_ns: how long to wait for its lock, see file_lock.h. taker: for the notes; NULL: nobody takes them.
+ * patience_ns: how long to wait for the spool's lock, see file_lock.h. taker: receives the notes; NULL: ignores them.
  */
 int xp_fdr_make(int dir_fd, const char *name, uint64_t patience_ns, const struct xp_spool_taker *taker,
 		struct xp_spool_result *result);

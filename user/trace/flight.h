@@ -3,10 +3,10 @@
  * The flight recorder of one process: its newest FDR chunks in bounded memory, instead of a spool. New chunks evict the
  * oldest ones. On demand, xp_flight_write_log() makes a log of them.
  *
- * A log must not begin in the middle of a stack: readers reject an exit without an entry. So the log gets entries,
- * ahead of each thread's first chunk and with its time, for the calls that began before it. Calls that have returned
- * since are known by their exits; those that are still open are known by the thread's stack, which
- * xp_flight_add_stack() stores.
+ * A log must not begin in the middle of a stack: readers reject an exit without an entry. So the log gets entries for
+ * the calls that began earlier, before each thread's first chunk and with the time of that chunk. Their exits show
+ * which of these calls have returned since; the thread's stack, which xp_flight_add_stack() stores, shows the open
+ * ones.
  *
  * Functions return 0 or -errno. Nothing here prints.
  */

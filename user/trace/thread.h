@@ -41,7 +41,7 @@ struct xp_counts {
 	uint64_t unstored;    /* could not be written to disk: lost */
 	uint64_t overwritten; /* --flight: evicted by newer ones, or still in memory */
 	uint64_t synthesized; /* exits in the log without a record */
-	uint64_t carried;     /* entries likewise: of calls that began before this part of a recording */
+	uint64_t carried;     /* the same for entries: of calls that began before this part of a recording */
 	uint64_t in_memory;   /* number of seen records that came from call rings, see sled/call_ring.h */
 };
 void xp_counts_add(struct xp_counts *sum, const struct xp_counts *counts);

@@ -40,7 +40,7 @@
 #define XP_STUB_COUNTERS_MAX 128
 #define XP_STUB_SHARDS 64
 #define XP_STUB_COUNTERS_BYTES (4 * XP_STUB_SHARDS * XP_STUB_COUNTERS_MAX)
-#define XP_STUB_ROOM (XP_STUB_COUNTERS + XP_STUB_COUNTERS_BYTES) /* size of all pages, but for call rings */
+#define XP_STUB_ROOM (XP_STUB_COUNTERS + XP_STUB_COUNTERS_BYTES) /* size of all pages except call rings */
 
 /* What the sled passes to the BPF program, in addition to the registers of the function: */
 enum xp_stub_slot {
