@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# `sudo make demo` and `sudo make test` do all the set-up; see README.md. `make V=1` shows the commands.
+# `sudo make demo` and `sudo make test` install all packages and build; see README.md. `make V=1` shows the commands.
 
 VERSION := 0.1.0
 
@@ -15,7 +15,7 @@ endif
 PYTHON ?= /usr/bin/python3
 INSTALL ?= install
 
-# The first of $(1) that runs: names and places differ (clang-19, /usr/sbin outside PATH, Ubuntu's bpftool per kernel).
+# Returns the first program of $(1) that runs: names and paths differ (clang-19, /usr/sbin outside PATH, Ubuntu's bpftool per kernel).
 first_that_runs = $(shell for tool in $(1); do "$$tool" $(2) >/dev/null 2>&1 && echo "$$tool" && break; done)
 ifndef CLANG
 CLANG := $(or $(call first_that_runs,clang clang-19 clang-18 clang-17 clang-16 clang-15 clang-14,--version),clang)
@@ -33,9 +33,9 @@ XP_LDLIBS := -lbpf -ldw -lelf -lZydis -lz -lzstd -ljansson -lprotobuf-c -liberty
 BPF_CFLAGS := -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Wno-unused-parameter -Iinclude -Ivmlinux -Ibpf -D__TARGET_ARCH_x86
 FUZZ_CFLAGS = $(XP_CFLAGS) -O1 -gline-tables-only -Wno-missing-prototypes -fno-omit-frame-pointer
 FUZZ_CHECKS := address,undefined -fno-sanitize-recover=undefined
-# It links a target in half the time.
+# lld needs half the time to link a target.
 FUZZ_LINKER = $(if $(call first_that_runs,ld.lld,--version),-fuse-ld=lld)
-# Sleds without XRay's runtime: xprof needs none. older clangs spell the flag in another way.
+# Links sleds without XRay's runtime, which xprof does not need. Older clangs have another spelling.
 NO_RUNTIME = $(shell $(CLANG) -fno-xray-link-deps -E -x c /dev/null >/dev/null 2>&1 && echo -fno-xray-link-deps \
 	     || echo -fnoxray-link-deps)
 EXAMPLE_FLAGS = -O2 -g -fxray-instrument -fxray-instruction-threshold=1 $(NO_RUNTIME) -pthread
@@ -49,19 +49,19 @@ say = @printf '  %-8s %s\n' $(1) $(patsubst $(O)/%,%,$(2));
 MAKEFLAGS += --no-print-directory
 endif
 
-# The maps go first: libbpf's linker loses the places of maps that are used before they are defined. The programs on waits
-# are an object of their own, since what they use of the kernel's types costs each load.
+# The maps are first: libbpf's linker loses the offsets of maps that are used before they are defined. The programs for
+# waits are a separate object, because the kernel types that they use would make each load slower.
 BPF_OBJS := $(patsubst bpf/%.c,$(O)/bpf/%.o,bpf/maps.bpf.c \
 	    $(filter-out bpf/maps.bpf.c bpf/wait.bpf.c,$(wildcard bpf/*.bpf.c)))
 USER_SRCS := $(filter-out user/man/%,$(wildcard user/*.c user/*/*.c user/arch/*/*.c))
 USER_OBJS := $(USER_SRCS:%.c=$(O)/%.o)
-# Packs the messages of protobuf formats.
+# The generated code of protobuf messages.
 PROTO_OBJS := $(patsubst user/format/%.proto,$(O)/proto/%.pb-c.o,$(wildcard user/format/*.proto))
 UNIT_BINS := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(wildcard tests/unit/*.c))
-# The strict rules for what the tests make, and the program that applies them.
+# The strict checks of files that tests make, and the program that runs them.
 CHECK_OBJS := $(patsubst %.c,$(O)/%.o,$(filter-out tests/check/main.c,$(wildcard tests/check/*.c)))
 FORMAT_BINS := $(patsubst tests/format/%.c,$(O)/tests/format/%,$(wildcard tests/format/*.c))
-# Without what no fuzz target links: with the checks it takes long to compile.
+# Omits files that no fuzz target links, because compiling them with sanitizers takes long.
 NOT_FUZZED := main.c cmd_% record/% budget/% push/% sled/patch% sled/stub_% target/remote%
 FUZZ_OBJS := $(patsubst %.c,$(O)/fuzz/%.o,$(filter-out $(NOT_FUZZED:%=user/%),$(USER_SRCS))) $(CHECK_OBJS:$(O)/%=$(O)/fuzz/%)
 FUZZ_BINS := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
@@ -79,7 +79,7 @@ all: xprof $(DOCS)
 $(sort $(dir $(BPF_OBJS) $(USER_OBJS) $(PROTO_OBJS) $(UNIT_BINS) $(FORMAT_BINS) $(CHECK_OBJS) $(FUZZ_OBJS) $(FUZZ_BINS) $(EXAMPLES) $(DOCS))):
 	$(Q)mkdir -p $@
 
-# A file that changes when the version or the flags do, so that objects made with others are made anew.
+# This file changes with the version and the flags, so that all objects are rebuilt then.
 flags := $(CC) $(XP_CFLAGS) | $(CLANG) $(BPF_CFLAGS) | $(FUZZ_CHECKS)
 ifneq ($(file <$(O)/flags),$(flags))
 $(shell mkdir -p $(O))
@@ -115,8 +115,8 @@ $(O)/proto/%.pb-c.o: $(O)/proto/%.pb-c.c $(O)/flags
 	$(call say,CC,$@)
 	$(Q)$(CC) $(XP_CFLAGS) -MMD -MP -c $< -o $@
 
-# The page of `export --format html`: style and script in it, and their checksums for its policy, as numbers for C.
-# The page lets nothing else run.
+# The page of `export --format html` with its style and script, as numbers for C. Its policy contains their checksums,
+# and allows no other script.
 
 PAGE_SCRIPTS := $(addprefix user/export/page_,text.js data.js why.js time.js hide.js draw.js table.js menu.js input.js) user/export/page.js
 
@@ -134,7 +134,7 @@ $(O)/user/%.o: user/%.c $(O)/flags
 	$(call say,CC,$@)
 	$(Q)$(CC) $(XP_CFLAGS) -MMD -MP -c $< -o $@
 
-# The headers made here must exist before the first compilation; -MMD keeps it right from then on.
+# Generated headers must exist before the first compilation; later, -MMD finds the dependencies.
 $(USER_OBJS) $(FUZZ_OBJS): | $(O)/xprof.skel.h $(O)/wait.skel.h $(O)/export/page.inc $(PROTO_OBJS:.o=.h)
 $(foreach object,$(USER_OBJS) $(FUZZ_OBJS),$(eval $(object): | $(dir $(object))))
 
@@ -146,7 +146,7 @@ xprof $(O)/xprof: $(O)/user/main.o $(O)/libxprof.a
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(XP_LDLIBS)
 
-# With AddressSanitizer, beside the other one: tests/live/test_sanitized.py runs it where it is there.
+# xprof with AddressSanitizer; tests/live/test_sanitized.py runs it if it was built.
 .PHONY: asan
 asan:
 	$(Q)$(MAKE) O=$(O)/asan CFLAGS="-O1 -g -fsanitize=address -fno-omit-frame-pointer" $(O)/asan/xprof
@@ -211,11 +211,11 @@ TIME ?= 3600
 fuzz-long: fuzz
 	$(Q)O=$(O) $(PYTHON) -B tests/fuzz/long $(TIME); status=$$?; $(hand_over) exit $$status
 
-# What root has built under sudo is handed to the user behind it, whose next `make` must be able to replace it.
+# Gives files that root has built to the user who ran sudo, so that the next `make` of this user can replace them.
 hand_over = $(if $(SUDO_UID),chown -R "$(SUDO_UID):$(SUDO_GID)" $(O) xprof;)
 
-# Tools that a package brings are looked for when make starts, so the work is left to a second one. TESTS: arguments
-# of pytest, such as TESTS="tests/cli -k help". WORKERS: of pytest-xdist, where it is here; WORKERS=0: none.
+# make searches for tools when it starts, so a second make runs after packages are installed. TESTS: arguments of
+# pytest, such as TESTS="tests/cli -k help". WORKERS: number of workers, if pytest-xdist is installed; 0: none.
 .PHONY: test build-tests run-tests
 TESTS ?= tests
 test:
@@ -223,16 +223,16 @@ test:
 	$(Q)$(MAKE) $(all_cpus) build-tests
 	$(Q)$(MAKE) run-tests
 
-# Unless -j says otherwise.
+# The default; -j has priority.
 all_cpus = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 pytest = O=$(O) CLANG=$(CLANG) $(PYTHON) -B -m pytest
-# Two for a CPU: a test waits for the kernel, which attaches and detaches probes, for two thirds of its time.
+# Two workers per CPU: for two thirds of its time, a test waits for the kernel to attach and detach probes.
 WORKERS ?= $(shell $(PYTHON) -c 'import os, xdist; print(2 * len(os.sched_getaffinity(0)))' 2>/dev/null || echo 0)
 workers = $(patsubst %,-n % --dist loadgroup,$(filter-out 0,$(WORKERS)))
 
 build-tests: all unit fuzz $(EXAMPLES) $(O)/pycache/tests
 
-# Once for all workers: each needs 3 s for it.
+# Once for all workers: it takes 3 s.
 $(O)/pycache/tests: $(wildcard tests/*.py tests/*/*.py)
 	$(call say,PYTHON,$@)
 	$(Q)mkdir -p $(@D) && { $(pytest) --collect-only -q tests > $@ || true; }
@@ -240,8 +240,8 @@ $(O)/pycache/tests: $(wildcard tests/*.py tests/*/*.py)
 run-tests: build-tests
 	$(Q)$(pytest) $(workers) $(TESTS); status=$$?; $(hand_over) exit $$status
 
-# On other kernels, in virtual machines: 8 minutes on two CPUs. MACHINES: some of those in tests/kernels/machines, such as
-# MACHINES="6.18.15 newest".
+# Tests on other kernels, in virtual machines: 8 minutes on two CPUs. MACHINES: names from tests/kernels/machines, such
+# as MACHINES="6.18.15 newest".
 .PHONY: test-kernels run-test-kernels
 MACHINES ?= $(shell sed '/^#/d; s/ .*//' tests/kernels/machines)
 kernel_versions = $(sort $(foreach machine,$(MACHINES),$(firstword $(subst :, ,$(machine)))))
@@ -254,8 +254,8 @@ run-test-kernels: all $(O)/tests/check/xprof-check
 	$(Q)mkdir -p $(O)/kernels && tests/kernels/fetch $(O)/kernels $(kernel_versions) > $(O)/kernels/releases
 	$(Q)KERNELS=$(O)/kernels MACHINES="$(MACHINES)" $(pytest) tests/kernels; status=$$?; $(hand_over) exit $$status
 
-# In roots of other Debians, on this kernel; some 20 minutes at first. Debian sid has the newest compilers, perf and
-# llvm-xray. IN_DEBIAN12, IN_DEBIAN13, IN_SID: what is made there.
+# Tests in roots of other Debian releases, on this kernel; the first run takes 20 minutes. Debian sid has the newest
+# compilers, perf and llvm-xray. IN_DEBIAN12, IN_DEBIAN13, IN_SID: targets to make there.
 .PHONY: test-debian12 test-debian13 test-sid
 IN_DEBIAN12 ?= test-deb
 IN_DEBIAN13 ?= demo test-deb test
@@ -267,7 +267,7 @@ test-debian12 test-debian13 test-sid:
 	$(Q)DEPS=$(DEPS) ./packages.sh debootstrap
 	$(Q)tests/debian/run $(in_root); status=$$?; $(hand_over) exit $$status
 
-# It prints 40 lines at most, so the build is silent.
+# The demo prints at most 40 lines, so the build is silent.
 .PHONY: demo run-demo
 demo:
 	$(Q)DEPS=$(DEPS) ./packages.sh build
@@ -277,7 +277,7 @@ demo:
 run-demo: all $(EXAMPLES)
 	$(Q)O=$(O) examples/demo; status=$$?; $(hand_over) exit $$status
 
-# The pictures of README.md, made anew: see docs/pictures.
+# Makes the pictures of README.md: see docs/pictures.
 .PHONY: pictures run-pictures
 pictures:
 	$(Q)DEPS=$(DEPS) ./packages.sh build pictures
@@ -300,7 +300,7 @@ $(O)/bench/target: tests/bench/target.c | $(O)/bench/
 	$(call say,BENCH,$@)
 	$(Q)$(CLANG) $(BENCH_FLAGS) -o $@ $<
 
-# With XRay's runtime; and for uftrace, which patches prologues of its own.
+# Built with XRay's runtime; and for uftrace, which patches its own prologues.
 $(O)/bench/target-runtime: tests/bench/target.c | $(O)/bench/
 	$(call say,BENCH,$@)
 	$(Q)$(CLANG) $(filter-out $(NO_RUNTIME),$(BENCH_FLAGS)) -o $@ $<
@@ -341,7 +341,7 @@ $(O)/bench/graded: tests/bench/graded.c | $(O)/bench/
 	$(call say,BENCH,$@)
 	$(Q)$(CLANG) $(BENCH_FLAGS) -o $@ $<
 
-# A program of 100 MB in seconds: one object as many times, each with its entry under another name.
+# Makes a program of 100 MB in seconds: links one object many times, each time with another name for its entry.
 LARGE_PARTS := $(shell seq 72)
 $(O)/bench/large-part.o: tests/bench/large_part.cc | $(O)/bench/
 	$(call say,BENCH,$@)
@@ -382,7 +382,7 @@ bindir := $(PREFIX)/bin
 mandir := $(PREFIX)/share/man
 bashdir := $(PREFIX)/share/bash-completion/completions
 zshdir := $(PREFIX)/share/zsh/site-functions
-# The page xprof.1 goes to man1/xprof.1.
+# Installs the page xprof.1 as man1/xprof.1.
 page_paths := $(foreach page,$(notdir $(PAGES)),man$(patsubst .%,%,$(suffix $(page)))/$(page))
 
 .PHONY: install uninstall
@@ -400,7 +400,7 @@ uninstall:
 
 # Packages
 
-# dpkg-buildpackage wants the package's files in debian/ of a tree of the source.
+# dpkg-buildpackage requires the package's files in debian/ of a source tree.
 deb_tree := $(O)/deb/xprof-$(VERSION)
 
 .PHONY: deb test-deb
@@ -412,7 +412,7 @@ deb:
 	$(Q)cd $(deb_tree) && env -u MAKEFLAGS -u MAKELEVEL dpkg-buildpackage --build=binary --unsigned-changes --no-pre-clean
 	$(Q)$(hand_over) ls $(O)/deb/*.deb
 
-# Installs and removes the package: for a root of its own, such as tests/debian/run makes.
+# Installs and removes the package; run it in a separate root, such as that of tests/debian/run.
 test-deb: deb
 	$(Q)DEPS=$(DEPS) ./packages.sh package-test
 	$(Q)tests/debian/package $(O)/deb

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# The packages that xprof needs, and their installation by apt where they are missing.
+# Lists the packages that xprof needs, and installs missing ones with apt.
 #
-# Usage: packages.sh PURPOSE...     (DEPS=0: install nothing, only say what is missing)
+# Usage: packages.sh PURPOSE...     (DEPS=0: install nothing, only print the missing packages)
 set -u
 
-# purpose, then names of which one suffices: Debian 12 and 13 and Ubuntu 24.04 differ. The first that apt knows is
-# installed. "optional" at the end: do without where no name is known.
+# Purpose, then alternative names, because Debian 12 and 13 and Ubuntu 24.04 differ. The first name that apt knows is
+# installed. "optional" at the end: not required if apt knows none.
 list='
 build	gcc
 build	make
@@ -91,7 +91,7 @@ known()
 	[[ -n $(apt-cache --quiet=0 policy "$1" 2>/dev/null | grep -v '(none)' | grep Candidate:) ]]
 }
 
-# Prints the alternatives of each line that none of the installed packages meets.
+# Prints the alternatives of each line without an installed package.
 missing()
 {
 	local purpose names name found
@@ -105,7 +105,7 @@ missing()
 	done <<<"$list"
 }
 
-# Prints the first known name of each line; complains of lines of which none is known.
+# Prints the first known name of each line; prints an error for lines without a known name.
 choose()
 {
 	local names name
@@ -130,7 +130,7 @@ if [[ ${DEPS:-1} == 0 ]]; then
 	sed 's/^/  /; s/ optional$/  (optional)/' <<<"$absent" >&2
 	exit 0
 fi
-# Only a machine that has never fetched them has no package lists.
+# A machine that has never fetched package lists has none.
 if [[ $(id -u) == 0 ]] && ! known gcc; then
 	apt-get update -qq || exit 1
 fi

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-What --max-overhead leaves a busy program, and how near the forecast comes: 4 threads at full speed with functions of all
-degrees of heat (graded.c), whose budget is kept by patched sleds and by sleds that record in memory, in turns.
-What the calls cost the threads shows in the CPU time that these spend in them, with and without a recording. That of the
-loader, which neither is part of, is in a row of its own: where all CPUs are busy it is lost, too. So is what else makes
-the threads slower; it shows in the work that a second of CPU time does, if neighbours do not hide it.
+Measures how much CPU time --max-overhead leaves to a busy program, and how exact the forecast is. The program has 4
+threads at full speed with functions of all degrees of heat (graded.c). The budget is kept with patched sleds, and with
+sleds that record in memory, in turns.
+
+The cost of calls for the threads is the difference of their CPU time with and without a recording. The CPU time of
+xprof is in a separate row: if all CPUs are busy, it is lost to the threads, too. Anything else that slows the threads
+down shows in the work per second of CPU time, unless other virtual machines hide it.
 """
 import contextlib
 import json
@@ -44,7 +46,7 @@ class Load:
         self.counters = counters
 
     def state(self):
-        """Rounds, CPU time in calls if the program tells it, CPU time in all."""
+        """Returns rounds, CPU time in calls if the program reports it, and total CPU time."""
         rounds, calls_ns = struct.unpack_from("=QQ", self.counters.read_bytes())
         return rounds, calls_ns / 1e9, cpu_s(self.process.pid)
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-What it takes to read a large recording: 10 million calls and 100 000 samples of a program of 100 MB, most of it debug
-information. `report` and each export beside `llvm-xray account` of the same log; names of some 10 000 addresses beside
-`perf script` of the same perf.data. CPU time, user and system, of all processes of a command, its confined readers too:
-the medians of commands in turns. Memory is that of the largest process of a command.
+Measures the cost of reading a large recording: 10 million calls and 100 000 samples of a program of 100 MB, most of it
+debug information. Compares `report` and each export with `llvm-xray account` of the same log, and the naming of 10 000
+addresses with `perf script` of the same perf.data.
+
+CPU time is user and system time of all processes of a command, including confined readers: the median of alternating
+runs. Memory is that of the largest process of a command.
 """
 import contextlib
 import os
@@ -56,7 +58,7 @@ def middle_s(used):
 
 
 def ratio(used, to):
-    """Of rounds: the figures of one were taken within seconds."""
+    """Returns the median of the rounds' ratios. The figures of a round are measured within seconds."""
     return statistics.median(a.cpu_s / b.cpu_s for a, b in zip(used, to))
 
 

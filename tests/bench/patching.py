@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What an entry and an exit cost by patched sleds, beside probes on the sleds and other tracers of the same function."""
+"""
+Measures the cost of an entry and an exit with patched sleds, with probes on the sleds, and with other tracers of the
+same function.
+"""
 import contextlib
 import pathlib
 import re
@@ -82,7 +85,7 @@ def empty(target):
 
 
 def bench_stops(table, quick):
-    """How long a target with many sleds stands still."""
+    """Measures how long a target with many sleds is stopped."""
     stopped, longest, sleds = [], [], 0
     for _ in range(1 if quick else 3):
         with tracers.target("many") as target, patch(target) as recording:
@@ -97,7 +100,7 @@ def bench_stops(table, quick):
 
 
 def others():
-    """Tracers of both ends of the function that a running process can be given to."""
+    """The tracers that can trace both ends of a function of a running process."""
     found = []
     if shutil.which("perf"):
         found.append(tracers.perf_both)

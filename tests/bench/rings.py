@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Calls that patched sleds record in memory: their cost to the target and to the loader, beside other ways in one run."""
+"""
+Measures the cost of calls that patched sleds record in memory, for the target and for xprof, and compares it with other
+modes in one run.
+"""
 import contextlib
 import pathlib
 import shutil
@@ -15,7 +18,7 @@ RING_CALLS = 8192
 
 
 def median_ratio(ns, way, to):
-    """Of rounds, not of medians: the figures of a round were taken within a second or two."""
+    """Returns the median of the rounds' ratios. The figures of a round are measured within a second or two."""
     return statistics.median(a / b for a, b in zip(ns[way], ns[to]))
 
 
@@ -61,7 +64,10 @@ def find_threads(target):
 
 
 def bench_fallback(table, quick, spread):
-    """A thread that has no ring, and one whose ring is full since xprof stands still; each beside itself with patch."""
+    """
+    Measures a thread without a ring, and a thread whose ring is full because xprof is stopped; compares both with mode
+    patch.
+    """
     calls = 3000
     ns = {"no ring": [], "full ring": [], "patch, no ring": [], "patch, full ring": []}
     with tracers.target("target") as target:
@@ -175,7 +181,7 @@ def bench_attach(table, quick):
 
 
 def rings_bytes(pid):
-    """What a target's call rings take: pages of a file that are shared, and charged to xprof."""
+    """Measures the memory of a target's call rings: pages of a file that are shared, and charged to xprof."""
     taken, inside = 0, False
     for line in pathlib.Path(f"/proc/{pid}/smaps").read_text().splitlines():
         if "-" in line.split(" ", 1)[0]:

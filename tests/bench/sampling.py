@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-What sampling costs, beside `perf record -a -g`, on CPUs that are all busy. Both follow frame pointers; snapshots of
-stacks have their own rows.
+Measures the cost of sampling, compared with `perf record -a -g`, on CPUs that are all busy. Both follow frame pointers;
+copies of stacks have their own rows.
 
-CPU time of a sample has two parts. One is the tool's own, user and system, from its start to its last file, divided by
-the samples. The other is paid by who is interrupted, and no clock of the tool's shows it: see busy.c. It is the median of
-the interruptions that there are more of than in a round without sampling, and the mean of both kinds of threads. A part
-of it is the timer's interrupt alone, which no tool can save; an event that nobody looks at (tick.c) shows how much.
+The CPU time of a sample has two parts. One is the tool's own, user and system, from its start to its last file, divided
+by the samples. The interrupted thread pays the other part, which no clock of the tool shows: see busy.c. It is the
+median of the interruptions that are more frequent than in a round without sampling, and the mean of both kinds of
+threads. A part of it is the timer's interrupt itself, which no tool can avoid; an event that nothing reads (tick.c)
+shows how much.
 """
 import contextlib
 import os
@@ -72,7 +73,7 @@ def busy():
 
 
 def interruption_us(sampled, plain):
-    """The median length of those that sampling has added; mean of the kinds of threads."""
+    """Returns the median length of the interruptions that sampling has added: the mean of the kinds of threads."""
     medians = []
     for more, less in zip(sampled, plain):
         added = [max(a - b, 0) for a, b in zip(more, less)]
@@ -86,7 +87,7 @@ def interruption_us(sampled, plain):
 
 
 class Cost:
-    """Of one recording."""
+    """The figures of one recording."""
 
     def __init__(self):
         self.samples = 0
@@ -104,7 +105,7 @@ class Cost:
 
 
 def on_disk(directory):
-    """Bytes that the files of the directory take; holes take none, and the rest of a block not either."""
+    """Returns the disk space of the files in a directory, without holes and without the rest of a block."""
     states = [x.stat() for x in directory.glob("*") if x.is_file()]
     return sum(min(x.st_size, x.st_blocks * 512) for x in states)
 
@@ -138,7 +139,7 @@ def perf_samples(data):
 
 
 def unwind_cpu_s(data):
-    """What it takes to make call chains of the snapshots in a perf.data."""
+    """Measures the cost of making call chains from the stack copies in a perf.data."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     project.run(["perf", "script", "--no-inline", "-F", "ip", "-i", data], timeout=600)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -217,7 +218,10 @@ def measure_cost(table, load, hz, rounds, seconds):
 
 
 def measure_stacks(table, load, hz, rounds, seconds):
-    """Of code without frame pointers too: xprof's default beside the way of perf that sees as much, but unwinds later."""
+    """
+    Measures code without frame pointers: xprof's default, and the method of perf that shows the same stacks but unwinds
+    later.
+    """
     ours, theirs = [], []
     for _ in range(rounds):
         ours.append(record(load, xprof, hz, seconds, "auto"))
@@ -250,7 +254,7 @@ def measure_bytes(table, seconds):
 
 
 def disk_bytes(directory):
-    """Of a directory and all below it; files with several names count once."""
+    """Returns the size of a directory and everything in it. Files with several names count once."""
     states = {x.lstat().st_ino: x.lstat() for x in directory.rglob("*")}
     return sum(x.st_blocks * 512 for x in states.values())
 
@@ -316,7 +320,7 @@ def first_sample_ms():
 
 
 def measure_start(table, rounds):
-    """A CPU that idles takes samples too, so the machine is left as it is; a period is 10 ms of the time."""
+    """An idle CPU has samples, too, so the machine is left as it is; a period is 10 ms of time."""
     old = STATS.read_text()
     with contextlib.ExitStack() as stack:
         stack.callback(STATS.write_text, old)

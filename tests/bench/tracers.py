@@ -99,7 +99,7 @@ class Target:
             return memory.read(1) in (BREAKPOINT, PATCH)
 
     def address(self, offset):
-        """Where its code of this file offset is."""
+        """Returns the address of the code at this file offset."""
         for line in pathlib.Path(f"/proc/{self.pid}/maps").read_text().splitlines():
             fields = line.split()
             start, end = (int(x, 16) for x in fields[0].split("-"))
@@ -155,12 +155,12 @@ class Recording:
         self.peak_rss_bytes = 0
 
     def cpu_now_s(self):
-        """CPU time that its main thread has taken so far: the loader's."""
+        """Returns the CPU time of its main thread so far."""
         return int(pathlib.Path(f"/proc/{self.process.pid}/schedstat").read_text().split()[0]) / 1e9
 
     @contextlib.contextmanager
     def standing_still(self):
-        """xprof takes no record while the block runs."""
+        """Stops xprof while the block runs."""
         self.process.send_signal(signal.SIGSTOP)
         try:
             yield
@@ -168,7 +168,7 @@ class Recording:
             self.process.send_signal(signal.SIGCONT)
 
     def wait(self, process):
-        """Waits for the process, which comes to its end now."""
+        """Waits for the process, which is about to exit."""
         while True:
             # Not ru_maxrss: over exec, the kernel keeps the peak of the process that it was forked from, which is ours.
             self.peak_rss_bytes = max(self.peak_rss_bytes, peak_rss_bytes(process.pid))
@@ -207,7 +207,7 @@ def xprof(traced, mode="probe", *options):
 
 
 def change_events(command):
-    """Adds to tracefs's uprobe events or takes away; opened to write, the file would lose them all."""
+    """Adds a uprobe event to tracefs or removes one. Opened for writing, the file would lose all events."""
     fd = os.open(TRACEFS / "uprobe_events", os.O_WRONLY | os.O_APPEND)
     try:
         os.write(fd, command.encode())

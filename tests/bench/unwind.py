@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """
-What whole user stacks cost, beside `perf record --call-graph dwarf` and `fp`, of a program without frame pointers that
-keeps all CPUs busy.
+Measures the cost of complete user stacks, compared with `perf record --call-graph dwarf` and `fp`, for a program
+without frame pointers that keeps all CPUs busy.
 
-A sample's CPU time has two parts, as in sampling.py. One is the tool's own, user and system, from its start to its last
-file; of xprof also that of the making of unwind tables. The other is paid by who is interrupted: there perf and the BPF
-program take the stack. The timer's interrupt, which no tool can save, is measured by itself and taken off. What perf
-needs afterwards, to unwind, is not counted. What all of it takes from the program shows in its throughput, in rounds
-that alternate with such without a tool. The first 32 MB of perf.data are not compressed, unless asked for: -z.
+The CPU time of a sample has two parts, as in sampling.py. One is the tool's own, user and system, from its start to its
+last file, for xprof including the making of unwind tables. The interrupted thread pays the other: there, perf and the
+BPF program copy the stack. The timer's interrupt, which no tool can avoid, is measured separately and subtracted. The
+time that perf needs later to unwind does not count. The throughput of the program, in rounds with and without a tool,
+shows the total cost.
+
+The first 32 MB of perf.data are not compressed, except with -z.
 """
 import contextlib
 import os
@@ -68,7 +70,7 @@ class Cost:
 
 
 def bpf_seconds(pid):
-    """What the sampling program of a process has taken."""
+    """Returns the CPU time of the sampling program of a process."""
     for entry in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir():
         with contextlib.suppress(OSError):
             fields = dict(line.split(":", 1) for line in entry.read_text().splitlines() if ":" in line)
@@ -132,7 +134,7 @@ def plain(load, seconds):
 
 
 def timer_us(load, hz, seconds, before):
-    """The interruption by an event that nobody looks at."""
+    """Returns the interruption by an event that nothing reads."""
     with tracers.running([DIR / "tick", hz]):
         after = plain(load, seconds)
     return sampling.interruption_us(after.rates, before.rates)

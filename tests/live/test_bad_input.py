@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What cannot be recorded, or not to its end: the message, the remedy, the exit code, and a target that goes on."""
+"""
+Checks recordings that are impossible or end early: the message, the remedy, the exit code, and that the target
+continues.
+"""
 import ctypes
 import os
 import pathlib

@@ -496,7 +496,7 @@ def test_conditional_tail_exits_are_left_out(record, program, waiting, clang, op
 
 @pytest.mark.parametrize("what, options", [("load", []), ("exec", ["--follow"]), ("fork", ["--follow"])])
 def test_restless_target(xprof, record, churn, what, options):
-    """Objects and processes come and go while functions are throttled."""
+    """Objects are loaded and unloaded, and processes start and exit, while functions are throttled."""
     target = churn(what)
     session = record("--no-samples", "--max-overhead=1%", *options, "-p", target.pid).wait_attached()
     time.sleep(1.2)  # the budget is checked ten times per second

@@ -69,7 +69,7 @@ def test_dry_run_without_sleds(xprof, start):
 
 def test_needs_uprobe_multi(xprof, busy):
     """
-    Without uprobe_multi there is no forecast: probes of perf events would take longer to set than the measurement.
+    Without uprobe_multi, there is no forecast: attaching probes as perf events would take longer than the measurement.
     """
     done = xprof("record", "--dry-run", "--uprobes=single", "-p", busy(pause_us=1000).pid)
     assert done.returncode == 0, done.stderr

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Functions without sleds, patched from outside: exact counts, a target that goes on, and code that is restored."""
+"""
+Checks functions without sleds, which are patched from outside: exact counts, a target that continues, and restored
+code.
+"""
 import os
 import pathlib
 import random
@@ -82,7 +85,9 @@ FLAGS = (["-O2"], ["-O0"], ["-O2", "-fno-pie", "-no-pie"], ["-O3", "-fcf-protect
 
 @recording.in_turn("compiler, flags, mode, threads", COMPILERS, FLAGS, ["memory", "patch"], [4, 1])
 def test_counts(record, functions, compiler, flags, mode, threads):
-    """As many calls as the program has counted, in each function, with threads, signals on other stacks, and longjmp."""
+    """
+    Each function has as many calls as the program has counted, with threads, signals on other stacks, and longjmp.
+    """
     process = functions(compiler, *flags)
     session = record("-p", process.pid, "--functions", "*", "--call-mode", mode, "--no-samples").wait_attached()
     own = work(process, threads, 10)
@@ -490,7 +495,7 @@ def test_refused(record, functions):
 
 
 def test_two_recordings(record, functions):
-    """Two recordings of one process take turns."""
+    """Two recordings of one process alternate."""
     process = functions()
     first = record("-p", process.pid, "--functions", "*", "--no-samples").wait_attached()
     second = record("-p", process.pid, "--functions", "*", "--no-samples").finish()

@@ -76,7 +76,10 @@ def test_counts(goroutines, record):
 @pytest.mark.uprobes
 @pytest.mark.time_limit(300)
 def test_process(goroutines, record, start):
-    """Probes of the runtime, too, come and go while the program grows stacks, panics and is preempted."""
+    """
+    Probes, also those of the runtime, are attached and detached while the program grows stacks, panics and is
+    preempted.
+    """
     process = start([goroutines, "0"], stdin=subprocess.PIPE)
     for _ in range(3):
         recorded = record("--no-samples", "--functions", "main.*", "--functions", "runtime.*stack", "-p", process.pid, "-d", "0.3").finish().ok()

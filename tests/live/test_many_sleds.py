@@ -78,7 +78,7 @@ def test_signal_stops_attaching(sleds, record, number):
 
 @alone
 def test_signal_stops_attaching_a_command(program, record, tmp_path):
-    """No survey goes before: it is the links of the recording that are given up. Its command never ran."""
+    """^C ends the attaching of many probes. The command never runs."""
     path = build(program, SOME)
     session = record(*PROBE, "--", path, tmp_path / "progress")
     wait_attaching(session)
@@ -89,7 +89,7 @@ def test_signal_stops_attaching_a_command(program, record, tmp_path):
     assert done.status == 1, done.messages
     assert "stopped while attaching: nothing was recorded" in done.messages
     assert not (tmp_path / "progress").exists()
-    # xprof's own child, which reads memory, ends when it hears of xprof's end.
+    # xprof's child that reads memory exits after xprof.
     assert children
     recording.wait_until(lambda: not any(os.path.exists(f"/proc/{child}") for child in children), "a child is left")
 

@@ -93,7 +93,7 @@ def assert_clean(output):
 
 
 def run(xprof, *args, status=0):
-    """The lines of both outputs."""
+    """Returns the lines of both outputs."""
     done = subprocess.run([xprof.path, *map(str, args)], capture_output=True, timeout=60, stdin=subprocess.DEVNULL)
     assert done.returncode == status, done.stderr
     return assert_clean(done.stdout), assert_clean(done.stderr)
@@ -160,7 +160,7 @@ def test_recording(xprof, running, hostile, tmp_path):
 
 
 def test_process(xprof, running, hostile, tmp_path):
-    """What tells of a process and its files."""
+    """Commands about a process and its files print clean names."""
     shown = "-p$(touch pwned)`touch pwned`'\";touch pwned;?]0;x??[2J??xprof: error: forged?    sh pwned ?????"
 
     lines, errors = run(xprof, "list", running.pid)

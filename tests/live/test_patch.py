@@ -92,7 +92,7 @@ def test_rounds(record, busy, options):
 
 
 def test_rounds_of_a_restless_target(record, program, start):
-    """Attaches and detaches repeatedly while the target's threads come and go, get signals, and have children."""
+    """Attaches and detaches repeatedly while the target's threads start and exit, get signals, and have children."""
     path = program("live/programs/restless.c", "-O2", project.no_runtime())
     for _ in range(2):
         process = start([path])

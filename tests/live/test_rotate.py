@@ -43,7 +43,7 @@ def folded_sum(xprof, path, *options):
 
 
 def test_samples_and_waits(xprof, record, shares):
-    """The kernel's sums of the waits of threads, which come when these end, are the waits of all parts."""
+    """The kernel's sums of the waits of threads, which are recorded when threads exit, equal the waits of all parts."""
     session = record("--no-sleds", "--off-cpu", "--buffer=16M", "-F", "999", "--rotate=250ms", "--", shares, "1", "2")
     recorded = session.finish()
     assert recorded.status == 0, recorded.messages
@@ -199,7 +199,7 @@ def test_calls_count_once(xprof, record, program, mode):
 
 
 def resources(pid):
-    """Of xprof: KiB of private memory, descriptors, mappings, and what is attached."""
+    """Returns xprof's private memory in KiB, descriptors, mappings, and attached programs."""
     status = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
     links = [os.readlink(fd) for fd in pathlib.Path(f"/proc/{pid}/fd").iterdir() if fd.is_symlink()]
     attached = sum("bpf_link" in link or "bpf-link" in link or "perf_event" in link for link in links)
@@ -209,7 +209,7 @@ def resources(pid):
 
 @pytest.mark.time_limit(60 + 2 * int(os.environ.get("XPROF_ROTATIONS", "0")))
 def test_nothing_grows(record, program, start):
-    """While processes come and go. XPROF_ROTATIONS=2000 makes that many parts."""
+    """Parts are recorded while processes start and exit. XPROF_ROTATIONS=2000 makes that many parts."""
     rotations = int(os.environ.get("XPROF_ROTATIONS", "12"))
     path = program("live/programs/nested.c", "-O1", "-pthread")
     loop = f"while :; do {path} 0.02 >/dev/null; done"

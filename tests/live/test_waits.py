@@ -107,7 +107,7 @@ def is_from_to(value, low, high, rel):
 
 
 def test_disk(on_machine, xprof):
-    """Page faults of pages on disk: the wait takes the time that the thread measured, and has no waker."""
+    """Page faults wait for pages on disk: the wait has the duration that the thread measured, and no waker."""
     (truth,) = [truth for truth in on_machine.truths if truth.name == "faulting"]
     waits = [w for w in on_machine.waits[truth.tid] if w.state == "disk"]
     if len(waits) < 20:
