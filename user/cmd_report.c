@@ -50,7 +50,7 @@ static int print_report(struct xp_report_tables *tables, const struct xp_recorde
 /* What the operands are. */
 struct reading {
 	struct xp_recorded recorded;
-	struct xp_select *times; /* of each directory */
+	struct xp_select *times; /* selected times of each directory */
 	size_t times_count, times_room;
 	bool has_times; /* there are parts of a recording, or one is selected in part */
 	size_t paths, directories;

@@ -9,7 +9,7 @@
 struct xp_interval {
 	uint64_t start;
 	uint64_t end;	/* exclusive */
-	uint32_t rank;	/* of intervals with the same start, the highest rank is found first */
+	uint32_t rank;	/* among intervals with the same start, the highest rank is found first */
 	uint32_t index; /* defined by the caller */
 };
 

@@ -75,7 +75,7 @@ struct xp_diff_side {
 };
 
 struct xp_diff {
-	enum xp_model_kind kind; /* what is compared */
+	enum xp_model_kind kind; /* kind of the compared data */
 	enum xp_diff_basis basis;
 	bool by_total; /* the compared value is total instead of self */
 	struct xp_diff_side sides[2];

@@ -21,7 +21,7 @@ struct xp_elf_section {
 	uint64_t flags;
 	uint64_t addr;
 	uint64_t size;
-	uint64_t align; /* of the file offset, a power of two */
+	uint64_t align; /* alignment of the file offset, a power of two */
 	uint32_t link;
 	uint32_t info;
 	uint64_t entry_bytes;

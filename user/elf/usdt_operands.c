@@ -14,7 +14,7 @@ struct parser {
 	const char *at;
 	xp_usdt_find_symbol *find;
 	void *arg;
-	uint64_t vaddr; /* of the probe */
+	uint64_t vaddr; /* address of the probe */
 };
 
 /* Takes the character if it is the next one. */

@@ -30,7 +30,7 @@ struct xp_story_waker {
 	uint32_t thread;		  /* index in the model; XP_MODEL_NONE: not recorded */
 	const struct xp_model_wait *wait; /* longest wait of the waker; NULL: none */
 	uint64_t wait_ns;		  /* the part of that wait during the wait of the story */
-	uint64_t samples;		  /* of the waker during the wait */
+	uint64_t samples;		  /* samples of the waker during the wait */
 	uint32_t stack;			  /* the most frequent stack of these samples */
 	uint32_t neighbour; /* the thread that used the CPU while the waker was runnable; XP_MODEL_NONE: unknown */
 };
@@ -57,7 +57,7 @@ struct xp_story {
 	uint64_t neighbour_ns;
 	uint32_t starved_cpu;
 	uint64_t starved_ns;	   /* the longest time without a CPU; 0: none */
-	enum xp_story_cause cause; /* what took most of the time */
+	enum xp_story_cause cause; /* the cause of most of the time */
 };
 
 /* Returns whether the competing thread used the CPU for a quarter of the runnable time: less is not a reason. */

@@ -14,7 +14,7 @@
 #include "model/stack_shapes.h"
 #include "model/tree.h"
 
-#define FRAMES_MAX 32 /* of a stack, below the call */
+#define FRAMES_MAX 32 /* maximum number of frames of a stack, below the call */
 #define STATE_BYTES (XP_THREAD_TEXT_BYTES + 64)
 
 struct xp_node_time {

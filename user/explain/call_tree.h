@@ -46,7 +46,7 @@ struct xp_call_tree {
 	/* private */
 	size_t room;
 	struct xp_u64_map by_key;
-	struct xp_node_time *times; /* of each call in each node */
+	struct xp_node_time *times; /* time of each call in each node */
 	size_t time_count, time_room;
 	uint64_t all_calls;
 };

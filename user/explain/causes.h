@@ -40,7 +40,7 @@ struct xp_cause {
 	const char *other;     /* name of the thread that holds the lock, wakes the caller, or uses the CPU */
 	const char *does;      /* activity of that thread during the slowest call: "sleeps in refresh_cache" */
 	uint32_t other_tid;    /* 0: several threads */
-	uint32_t cpu;	       /* of XP_CAUSE_NO_CPU; XP_MODEL_CPU_UNKNOWN: several CPUs */
+	uint32_t cpu;	       /* the CPU of XP_CAUSE_NO_CPU; XP_MODEL_CPU_UNKNOWN: several CPUs */
 	uint64_t calls;	       /* number of calls, waits or samples */
 	uint64_t extra_ns;     /* time above the median of the function; or time of all waits or samples */
 	const struct xp_slow_call *example; /* the slowest of these calls; NULL: a cause of waits or samples */

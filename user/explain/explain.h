@@ -65,7 +65,7 @@ struct xp_explanation {
 	struct xp_explained_call *shown;
 	size_t shown_count;
 	struct xp_commons commons;
-	struct xp_call_tree tree; /* of the same calls */
+	struct xp_call_tree tree; /* tree of the same calls */
 	struct xp_causes causes;
 	uint64_t slow_ns, background_ns; /* extra time of slow calls with a cause */
 	struct xp_wakeups wakeups;

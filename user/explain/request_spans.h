@@ -35,7 +35,7 @@ void xp_wakeups_sort(struct xp_wakeups *wakeups, const struct xp_thread_times *t
 
 /* The work of one thread after one wake-up. */
 struct xp_request_span {
-	uint32_t thread, waker; /* of the model */
+	uint32_t thread, waker; /* indexes in the model */
 	struct xp_time_range range;
 	/* Outermost calls that begin in this span, after xp_request_spans_read_calls(). */
 	struct xp_call_callee callees[XP_SPAN_CALLEES_MAX];

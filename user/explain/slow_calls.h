@@ -100,7 +100,7 @@ struct xp_slow_calls {
 	struct xp_call_function *functions;
 	size_t function_count;
 	bool is_selected;	 /* source->select selects functions of the logs */
-	bool is_found;		 /* it does not, and functions of requests were found */
+	bool is_found;		 /* no function is selected, and functions of requests were found */
 	struct xp_durations all; /* durations in ns of all calls of the selected functions, except background work */
 	struct xp_call_heap slow, background;
 	/* A random sample of the shortest 90 % of each function's calls, or with --against of its fastest calls. */

@@ -67,10 +67,10 @@ int xp_export_perfetto(FILE *out, struct xp_model *model, const struct xp_export
 
 /* The content of an HTML page. */
 struct xp_export_page {
-	struct xp_model *models[2]; /* of samples or waits, and of calls; the waits in a model of samples are last */
+	struct xp_model *models[2]; /* of samples or waits, and of calls; waits of a model of samples come last */
 	size_t model_count;
-	const struct xp_facts *facts; /* of the recording, or of its first part */
-	bool is_sum;		      /* of several parts: the counts in `facts` are those of one part */
+	const struct xp_facts *facts; /* facts of the recording, or of its first part */
+	bool is_sum;		      /* sum of several parts: the counts in `facts` are those of one part */
 	struct xp_explanation *why; /* NULL: there is nothing to explain, or only a part of the recording is selected */
 };
 int xp_export_html(FILE *out, const struct xp_export_page *page, const struct xp_export_options *options);

@@ -20,7 +20,7 @@ struct writing {
 	FILE *out;
 	struct xp_perfetto *perfetto;
 	struct xp_model *model;
-	uint64_t start_ns;	   /* of the TSC */
+	uint64_t start_ns;	   /* time of the start on the trace's clock */
 	uint32_t *order;	   /* samples, sorted by time */
 	struct xp_u64_map sources; /* by the address of the text: its id */
 	bool *has_stack;	   /* by stack: it has been written */

@@ -24,7 +24,7 @@ struct writing {
 	const struct xp_model_sample *samples;
 	size_t sample_count;
 	enum xp_model_group by;
-	uint64_t *locations; /* of a sample */
+	uint64_t *locations; /* location IDs of a sample */
 	size_t location_room;
 	/* ID of each object, function and location in the profile; 0: not in any sample. */
 	uint32_t *objects, *functions, *code;

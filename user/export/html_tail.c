@@ -17,7 +17,7 @@ struct tail {
 	const struct xp_call_tree *tree;
 	uint32_t *names;     /* index of the name of each node */
 	uint32_t *first;     /* for each name: a node with this name */
-	uint32_t count;	     /* of names */
+	uint32_t count;	     /* number of names */
 	uint64_t (*self)[2]; /* values of each node */
 };
 

@@ -18,7 +18,7 @@ void xp_html_put_why(FILE *out, const struct xp_explanation *why);
  *
  * Writes nothing if there are none. Returns 0, -ENOMEM or -EAGAIN.
  */
-#define XP_HTML_SLICES_MAX 40000 /* of 8 to 12 bytes each */
+#define XP_HTML_SLICES_MAX 40000 /* with 8 to 12 bytes each */
 int xp_html_put_slices(FILE *out, struct xp_explanation *why, const struct xp_model_source *source);
 
 /* Writes a view: the tree of typical calls and slow calls. Both must exist. Returns 0 or -ENOMEM. */

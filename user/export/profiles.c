@@ -36,7 +36,7 @@ struct making {
 /* One profile. */
 struct profile {
 	struct making *making;
-	size_t first, end; /* of making->samples */
+	size_t first, end; /* range in making->samples */
 	struct xp_gperf_object *objects;
 	size_t object_count;
 	uint64_t *counts; /* counts of the stacks; their indexes are in the next member */

@@ -12,13 +12,13 @@
 
 /* Empty if zeroed. */
 struct xp_symbol_ranges {
-	uint64_t *pcs;			 /* of each location of the model */
-	struct xp_gperf_object *objects; /* of each object of the model; they do not overlap */
-	uint32_t *order;		 /* of the objects with locations, by start */
-	size_t count;			 /* of these */
+	uint64_t *pcs;			 /* PC of each location of the model */
+	struct xp_gperf_object *objects; /* one for each object of the model; they do not overlap */
+	uint32_t *order;		 /* indexes of the objects with locations, sorted by start */
+	size_t count;			 /* number of objects with locations */
 	/* private */
 	struct xp_sym_dir dir;
-	char **paths; /* of each object */
+	char **paths; /* path of each object */
 	size_t path_count;
 };
 

@@ -40,7 +40,7 @@ struct xp_fdr_record {
 		uint64_t argument;
 		uint64_t extents;
 		struct {
-			uint16_t type; /* of a typed event */
+			uint16_t type; /* type of a typed event */
 			uint32_t bytes;
 			const uint8_t *data; /* points into the file's bytes */
 		} event;

@@ -154,7 +154,7 @@ struct xp_perfdata_birth {
 	pid_t tid;
 	pid_t ppid;
 	uint64_t tsc; /* may be long before the time of the record */
-	bool maps;    /* it also inherits the mappings of its parent */
+	bool maps;    /* the process also inherits the mappings of its parent */
 };
 
 int xp_perfdata_fork(struct xp_perfdata *perfdata, uint64_t tsc, const struct xp_perfdata_birth *birth);

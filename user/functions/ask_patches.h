@@ -24,7 +24,7 @@ struct xp_made_patches {
 	uint8_t *code; /* the trampolines */
 	size_t bytes;
 	size_t room;
-	struct xp_code_patch *jumps; /* of a window: the jump in its spring first */
+	struct xp_code_patch *jumps; /* jumps of a window: the jump in its spring first */
 	size_t jump_count;
 	size_t jump_room;
 	uint32_t *first_jump;

@@ -23,7 +23,7 @@ struct xp_code_part {
 	uint8_t kind;	/* enum xp_part_kind */
 	bool is_shared; /* its code is also part of another function */
 	bool is_loop;	/* a function whose own code jumps to its first instruction */
-	bool leaves;	/* it jumps to code that no entry covers */
+	bool leaves;	/* jumps to code that no entry covers */
 	uint32_t root;	/* function of a fragment; XP_NO_PART: unknown. Of a function: itself */
 	uint32_t next;	/* the next part of the function; XP_NO_PART: none */
 };

@@ -44,7 +44,7 @@ struct xp_code_map {
 	bool *is_decodable;	 /* for each of fdes.all: it was decoded completely */
 	struct xp_cfi_fdes fdes; /* sorted by address; none overlap */
 	bool is_go;
-	struct xp_go_functions go; /* of a Go program */
+	struct xp_go_functions go; /* the functions of a Go program */
 };
 
 /*

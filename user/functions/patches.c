@@ -5,7 +5,7 @@
 
 #include "base/array.h"
 
-#define SITES_MAX 32 /* of a window, which has at most 64 bytes */
+#define SITES_MAX 32 /* maximum number of sites in a window, which has at most 64 bytes */
 
 /* Lists the sites of a window in the order of its instructions. Returns SITES_MAX + 1 if there are more. */
 static size_t sites_of(const struct xp_patched_function *patched, uint32_t window,

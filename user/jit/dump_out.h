@@ -30,7 +30,7 @@
 struct xp_jit_dump_out;
 
 struct xp_jit_dump_out_options {
-	int dir_fd; /* of the recording; owned by the caller */
+	int dir_fd; /* directory of the recording; owned by the caller */
 	pid_t pid;  /* as in perf.data */
 	unsigned int
 	    image; /* 0 for the first image with this pid, 1 for the next (after exec, or when the pid is reused) */

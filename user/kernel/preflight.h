@@ -22,10 +22,10 @@ enum xp_check_state {
 
 struct xp_check_result {
 	const char *name;
-	const char *need;   /* what requires it */
+	const char *need;   /* feature that requires it */
 	const char *remedy; /* a sentence; NULL if there is nothing to do or no remedy */
 	enum xp_check_state state;
-	char detail[160]; /* what the check found */
+	char detail[160]; /* result of the check */
 };
 
 #define XP_CHECKS_MAX 24

@@ -12,7 +12,7 @@
 struct xp_privilege {
 	unsigned int capability;
 	const char *name; /* "CAP_BPF" */
-	const char *use;  /* what it enables */
+	const char *use;  /* feature that it enables */
 	bool required;	  /* true: without this capability, nothing can be recorded */
 };
 

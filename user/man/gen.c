@@ -15,7 +15,7 @@
 
 #include "options.h"
 
-static const struct xp_option *end; /* of xp_option_table */
+static const struct xp_option *end; /* end of xp_option_table */
 
 /* Escapes text for roff: hyphens, backslashes, a leading dot or quote. */
 static void put_roff(const char *text)

@@ -39,7 +39,7 @@ struct xp_durations {
 	uint32_t max_where; /* thread of the longest duration, or another number that the caller chooses */
 	bool lost;	    /* there was no space: percentiles are unknown */
 	/* private */
-	uint8_t room;	  /* of values */
+	uint8_t room;	  /* capacity of values */
 	uint64_t *values; /* the durations, while they are exact */
 	uint64_t **pages; /* later: the buckets of each power of two; NULL: all 0 */
 };

@@ -21,7 +21,7 @@ struct xp_facts_summary {
 	uint64_t start_tsc;
 	uint64_t goes_on_tsc; /* when the next part of the recording began; 0: none */
 	uint64_t tsc_hz;
-	uint64_t period_ns; /* of samples */
+	uint64_t period_ns; /* period of samples */
 	uint64_t samples;   /* written to profiles */
 	uint64_t lost;	    /* samples and events */
 	uint64_t cpus;	    /* CPUs that were sampled; 0: only processes were sampled */

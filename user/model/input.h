@@ -33,8 +33,8 @@ struct xp_model_source xp_model_input_source(const struct xp_model_input *input)
 
 /* The details that a model keeps in addition to sums. Lines take the most time to find. */
 enum xp_model_keep {
-	XP_MODEL_KEEP_SUMS,  /* and lines */
-	XP_MODEL_KEEP_TIMES, /* and lines */
+	XP_MODEL_KEEP_SUMS,  /* sums, and lines */
+	XP_MODEL_KEEP_TIMES, /* times, and lines */
 	XP_MODEL_KEEP_SLOTS, /* also lines, and sums in each of XP_MODEL_SLOTS parts of the recording, if its length is
 				known */
 	XP_MODEL_KEEP_FUNCTIONS, /* no lines */

@@ -24,7 +24,7 @@ struct xp_log_function {
 	/* Set by xp_log_functions_name(). */
 	const char *name;  /* clean: demangled; fn_<id>: unknown */
 	const char *shown; /* clean: the same, shortened by xp_short_name() unless source->full_names is set */
-	uint8_t marks;	   /* of xp_select_marks() */
+	uint8_t marks;	   /* result of xp_select_marks() */
 };
 
 struct xp_log_functions {

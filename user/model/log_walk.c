@@ -26,7 +26,7 @@ struct walk {
 	size_t open_max;     /* for now */
 	bool took_back;	     /* the last release gained little */
 	uint64_t last_key;   /* thread of the previous record, */
-	uint32_t last_index; /* and its index plus one; 0: none */
+	uint32_t last_index; /* index of that thread plus one; 0: none */
 	size_t entered;	     /* index plus one of the thread whose arguments may follow; 0: none */
 	uint32_t function;   /* function of the current record; XP_MODEL_NONE: none */
 };

@@ -24,7 +24,7 @@ int xp_log_find_functions(struct xp_log_functions *functions, size_t process, st
 
 struct xp_walked_call {
 	uint32_t function : 31; /* index in visitor->functions */
-	uint32_t is_tail : 1;	/* it jumped to the call inside it, and ends with that call */
+	uint32_t is_tail : 1;	/* the call jumped to the call inside it, and ends with that call */
 	uint32_t mark;		/* for the visitor; initially 0 */
 	uint64_t tsc;
 	uint64_t sum; /* for the visitor; initially 0 */

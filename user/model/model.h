@@ -130,7 +130,7 @@ struct xp_model_sample {
 	uint32_t stack; /* 0: unknown */
 	uint32_t thread;
 	uint32_t cpu;	  /* XP_MODEL_CPU_UNKNOWN */
-	uint32_t state;	  /* of waits: enum xp_wait_state; otherwise 0 */
+	uint32_t state;	  /* for waits: enum xp_wait_state; otherwise 0 */
 	uint64_t time_ns; /* since the start of the recording; a multiple of slot_ns; 0 unless keep_times or slot_ns */
 	/* not identity */
 	uint64_t values[2];
@@ -199,10 +199,10 @@ struct xp_model {
 	bool only_jit_names; /* other code gets no names, and no binary is opened */
 	bool full_names;     /* show full names, not shortened by xp_short_name() */
 	bool has_threads;    /* the source distinguishes threads */
-	bool has_cpus;	     /* and CPUs */
-	uint64_t period_ns;  /* of samples; 0: unknown */
-	uint64_t start_ns;   /* of the recording: CLOCK_REALTIME; 0: unknown */
-	uint64_t length_ns;  /* of the recording; 0: unknown */
+	bool has_cpus;	     /* the source distinguishes CPUs */
+	uint64_t period_ns;  /* period of samples; 0: unknown */
+	uint64_t start_ns;   /* start of the recording, CLOCK_REALTIME; 0: unknown */
+	uint64_t length_ns;  /* length of the recording; 0: unknown */
 	const char *comment; /* the version and the command that recorded; NULL: unknown */
 	uint64_t dropped;    /* number of samples or calls beyond a limit */
 	uint64_t dropped_waits;

@@ -19,7 +19,7 @@ struct reading {
 	struct xp_model *model;
 	const struct xp_model_source *source;
 	struct xp_perf_samples perf;
-	struct xp_file_view view; /* of perf.data */
+	struct xp_file_view view; /* the bytes of perf.data */
 	bool has_perf;
 	bool *broken;
 };

@@ -43,7 +43,7 @@ struct xp_recorded_process {
 	char *log;	 /* path of the FDR log; NULL: none */
 	/* Number of this log among the logs of the flight recorder, from 1; 0: not from a flight recorder. */
 	unsigned int flight;
-	const struct xp_recorded_binaries *binaries; /* of the recording */
+	const struct xp_recorded_binaries *binaries; /* binaries of the recording */
 	char *stacks; /* a sentence about user stacks that lack outer frames; NULL: all are complete */
 	struct xp_recorded_object *objects;
 	size_t object_count;

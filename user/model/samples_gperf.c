@@ -37,7 +37,7 @@ struct adding {
 	struct xp_u64_map locations; /* by address */
 	struct mapped *mapped;
 	size_t mapped_count, mapped_room;
-	struct xp_interval_map intervals; /* of the mapped files */
+	struct xp_interval_map intervals; /* address ranges of the mapped files */
 };
 
 /* ---- the list of mapped files ---- */

@@ -26,7 +26,7 @@ struct file {
 	char *path;
 	char *original; /* the recorded binary to which these names belong; NULL: the file itself */
 	struct xp_elf_facts facts;
-	bool readable;		  /* it is an ELF file, and the recorded one */
+	bool readable;		  /* an ELF file, and the recorded one */
 	bool is_other;		  /* for callers that want another build ID; they get no names from this file */
 	bool is_late;		  /* some names were not ready in time */
 	struct xp_u64_map places; /* by address */

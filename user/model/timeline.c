@@ -21,7 +21,7 @@ enum { DATA_ID = XP_PERFETTO_ARGUMENTS_MAX + 1, BYTES_ID, EXIT_ID }; /* lower ID
 
 /* The mark of a call has the marks of its function and its callers (select.h) in the low byte, and: */
 enum {
-	IS_SHOWN = 1 << 8, /* it is in the timeline if it is selected */
+	IS_SHOWN = 1 << 8, /* shown in the timeline, if selected */
 	IS_OPEN = 1 << 9,  /* its slice has begun */
 };
 

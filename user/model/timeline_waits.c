@@ -42,7 +42,7 @@ struct writing {
 	struct xp_u64_map by_tid; /* by PID and TID: index of the thread plus one */
 	uint32_t sequence;
 	const struct xp_model_wait *open; /* the wait with an open slice; NULL: none */
-	bool is_blocked;		  /* that slice ends when the thread is woken */
+	bool is_blocked;		  /* the slice ends when the thread is woken */
 };
 
 static int compare_items(const void *a, const void *b)

@@ -260,7 +260,7 @@ static bool *find_matching(const struct xp_model *model, const char *glob)
 struct chain {
 	uint32_t node;
 	bool is_found; /* a function matches */
-	bool is_call;  /* and it is the innermost function of the stack */
+	bool is_call;  /* the matching function is the innermost one */
 };
 
 /* Adds the functions from the innermost matching one outwards. */

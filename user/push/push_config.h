@@ -36,7 +36,7 @@ struct xp_push_times {
 struct xp_push_config {
 	enum xp_push_engine engine;
 	char *base;	     /* the URL from the command line, for messages */
-	char *url;	     /* of requests */
+	char *url;	     /* URL of requests */
 	char *authorization; /* the HTTP header with the secret; NULL: none */
 	char *tenant;	     /* the HTTP header with the tenant; NULL: none */
 	struct xp_push_label labels[XP_PUSH_LABELS_MAX];

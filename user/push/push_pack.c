@@ -140,7 +140,7 @@ struct packing {
 	int queue_fd;
 	uint64_t *unstored;
 	int unstored_why;
-	unsigned int number; /* of profiles */
+	unsigned int number; /* number of profiles so far */
 	char host[XP_PUSH_VALUE_BYTES_MAX + 1];
 	struct xp_model *model;
 	struct service *services; /* by name */

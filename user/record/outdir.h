@@ -19,7 +19,7 @@
 struct xp_outdir {
 	int fd;			  /* descriptor of the directory, for openat(); -1: none */
 	char path[PATH_MAX];	  /* as given by the user, for messages */
-	int parent_fd;		  /* of the parent directory */
+	int parent_fd;		  /* descriptor of the parent directory */
 	char name[NAME_MAX + 1];  /* the name in the parent directory */
 	char older[NAME_MAX + 1]; /* the new name of an older recording; "": there was none */
 	uint64_t max_bytes;	  /* limit of the files' disk space; 0: none */

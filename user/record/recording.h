@@ -91,7 +91,7 @@ int xp_finish_command(struct xp_recording *recording, int code);
 /* summary.c */
 
 struct xp_totals {
-	struct xp_counts counts; /* of all processes; filtered does not include other_process */
+	struct xp_counts counts; /* sums of all processes; filtered does not include other_process */
 	uint64_t seen;		 /* events seen by the BPF programs: counts.seen + other_process + lost_ring */
 	uint64_t filtered;	 /* for all reasons */
 	uint64_t lost_ring;	 /* no space in a ring buffer, or a BPF program skipped by the kernel */

@@ -18,7 +18,7 @@
 #include "record/manifest.h"
 #include "record/manifest_json.h"
 
-#define OBJECTS_MAX 65536 /* of a log */
+#define OBJECTS_MAX 65536 /* maximum number of objects in a log */
 #define IMAGES_MAX 4096
 #define FLIGHTS_MAX 65536 /* further ones are not named: anybody may have made the directory's files */
 #define FLIGHT ".flight"

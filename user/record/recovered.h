@@ -22,7 +22,7 @@ struct xp_recovered {
 	struct xp_recovered_log **logs;
 	size_t count;
 	size_t room;
-	uint64_t object_bytes; /* of all logs together */
+	uint64_t object_bytes; /* size of the objects of all logs together */
 };
 
 /* Adds a log whose members are empty. Returns NULL if out of memory. */

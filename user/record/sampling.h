@@ -25,8 +25,8 @@ struct xp_sampling {
 	const struct xp_plan *plan;
 	const struct xp_clock *clock;
 	struct xp_programs *programs;
-	const struct xp_processes *targets; /* whose threads are sampled */
-	int dir_fd;			    /* of the recording's directory */
+	const struct xp_processes *targets; /* processes whose threads are sampled */
+	int dir_fd;			    /* descriptor of the recording's directory */
 	int shared_fd;			    /* directory that the parts share; -1: none */
 	const struct xp_usdt_probes_on *usdt;
 	/* Called with the address of a function that a JIT compiler calls after each change of its code. */
@@ -44,7 +44,7 @@ struct xp_sampling {
 	uint64_t cpus_tsc;	  /* start of sampling the CPUs */
 	uint32_t births;	  /* last value of xp_programs_births() */
 	uint64_t slices;	  /* last number of time slices of the targets, see target/target.h */
-	uint64_t slices_tsc;	  /* and when */
+	uint64_t slices_tsc;	  /* time at which slices were read */
 	uint64_t quiet_tsc;	  /* if no reason appears until then, CPUs are no longer sampled */
 	uint64_t next_repair_tsc; /* next repair of what the side-band lost */
 };

@@ -64,7 +64,7 @@ struct xp_report_table {
 	uint64_t pid;	  /* PID of a process or thread; 0: unknown, or the table is for another group */
 	uint64_t image;
 	uint64_t tid;	    /* TID of a thread */
-	const char *stacks; /* of a process, as in struct xp_recorded_process */
+	const char *stacks; /* for a process, as in struct xp_recorded_process */
 	bool has_samples;
 	bool is_of_waits; /* the table is of a .wait.prof file: its samples are us of waits */
 	bool has_calls;

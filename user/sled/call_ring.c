@@ -153,7 +153,7 @@ static uint64_t count_holes(const struct xp_call_ring *ring)
 /* Records that must not be read yet, because the thread may discard them. */
 struct young {
 	uint64_t begin; /* index of the first of the last records that are all entries */
-	uint64_t tsc;	/* of these, entries from this TSC on are young */
+	uint64_t tsc;	/* entries from this TSC on are young */
 };
 
 /* Goes back from the last record to the last exit: an exit, and the records before it, cannot be discarded. */

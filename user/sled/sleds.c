@@ -208,7 +208,7 @@ static int lock_to_probe(const struct xp_attach *attach, const struct xp_object 
 struct work {
 	struct xp_attach *attach;
 	const struct xp_sled_choice *choice;
-	uint8_t *verdicts;	  /* of the object's selected sleds */
+	uint8_t *verdicts;	  /* a verdict for each selected sled of the object */
 	struct xp_uprobe *probes; /* as many */
 	pid_t patched_pid;	  /* see struct xp_sled_result */
 	int lock;

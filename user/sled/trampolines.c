@@ -38,7 +38,7 @@ static const uint8_t eh_frame[EH_FRAME_BYTES] = {
 	0x10, 0, 0, 0, 0x1c, 0, 0, 0, /* the entry: its start and size follow */
 };
 /* clang-format on */
-#define FDE_START 32 /* of the start */
+#define FDE_START 32 /* offset of the start */
 
 struct header {
 	char magic[16];

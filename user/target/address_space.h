@@ -29,7 +29,7 @@ struct xp_file {
 	enum xp_file_kind kind;
 	uint64_t dev;
 	uint64_t inode;
-	uint64_t generation; /* of the inode, if the side-band reports it; otherwise 0 */
+	uint64_t generation; /* generation of the inode, if the side-band reports it; otherwise 0 */
 	uint8_t build_id[20];
 	uint8_t build_id_bytes; /* 0: unknown */
 	char *path; /* as the process sees it; for files that are not on disk, a name such as "[vdso]" or "//anon" */

@@ -40,7 +40,7 @@ struct area {
 	uint64_t read_from;   /* already read from here to its end */
 	bool may_have_stacks; /* private and writable */
 	bool is_main_stack;
-	bool is_thread_stack; /* and it is not a stack of coroutines: nothing continues below read_from */
+	bool is_thread_stack; /* a thread's stack without coroutines: nothing continues below read_from */
 };
 
 struct search {

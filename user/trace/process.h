@@ -99,7 +99,7 @@ struct xp_process {
 	uint64_t begin_tsc;
 
 	bool live;     /* this image still runs */
-	bool vanished; /* it exited, and no event reported how */
+	bool vanished; /* the process exited, and no event reported how */
 	int signal;    /* signal that killed it; 0: none */
 
 	struct xp_functions functions;
@@ -164,7 +164,7 @@ struct xp_processes {
 	uint64_t ended_cpu_ns;	     /* CPU time of exited processes since the budget's last reading */
 	struct xp_call_accounts accounts;
 
-	struct xp_hits hits; /* so far */
+	struct xp_hits hits; /* hits so far */
 
 	struct xp_thread *recent[256]; /* by CPU: thread of the last record */
 };

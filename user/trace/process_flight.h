@@ -35,7 +35,7 @@ struct xp_flight_thread {
 #define XP_FLIGHT_THREADS_MAX 4
 struct xp_flight_threads {
 	struct xp_flight_thread first[XP_FLIGHT_THREADS_MAX];
-	size_t count; /* of all */
+	size_t count; /* number of all such threads */
 };
 
 /*

@@ -148,10 +148,10 @@ struct xp_thread_options {
 /* A thread, a further stack of a thread, or a goroutine. */
 struct xp_thread {
 	const struct xp_thread_options *options; /* borrowed */
-	pid_t tid;				 /* of a further stack or goroutine: XP_STACK_TID or higher */
+	pid_t tid;				 /* TID; for a further stack or goroutine: XP_STACK_TID or higher */
 	struct xp_thread *first;		 /* the thread of this stack; of a thread: itself */
-	struct xp_thread *now;			 /* of a thread: stack of its last record */
-	struct xp_stacks stacks;		 /* of a thread: its further stacks */
+	struct xp_thread *now;			 /* for a thread: stack of its last record */
+	struct xp_stacks stacks;		 /* for a thread: its further stacks */
 	uint64_t goroutine;			 /* the goroutine (goroutines.h); 0: not a goroutine */
 	uint32_t *shared_frames;     /* capacity for frames of all further stacks, or goroutines; NULL: a thread */
 	struct xp_stack_range range; /* mapping of its calls, at the last lookup */

@@ -18,7 +18,7 @@ struct xp_thread_summary {
 /* Zeroed: no threads. */
 struct xp_thread_sums {
 	uint32_t thread_count;
-	uint32_t stack_count; /* of further stacks */
+	uint32_t stack_count; /* number of further stacks */
 	uint32_t synthesized_room;
 	struct xp_counts counts;
 	uint64_t clamped;

@@ -34,7 +34,7 @@ struct xp_cfi_store {
 	struct xp_cfi_piece *buckets[XP_CFI_STORE_BUCKETS];
 	struct xp_cfi_piece *oldest;
 	struct xp_cfi_piece *newest;
-	size_t bytes; /* of all finished pieces */
+	size_t bytes; /* size of all finished pieces */
 	uint64_t full_until_ns;
 };
 

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define XP_CODE_BYTES_MAX 15 /* of an instruction */
+#define XP_CODE_BYTES_MAX 15 /* maximum length of an instruction */
 
 enum xp_code_kind {
 	XP_CODE_NONE,
@@ -34,12 +34,12 @@ struct xp_code {
 	uint8_t kind; /* enum xp_code_kind */
 	uint8_t bytes;
 	uint8_t rip_at; /* offset of the displacement of a RIP-relative operand; 0: none */
-	bool is_lea;	/* of a RIP-relative operand */
+	bool is_lea;	/* lea of a RIP-relative operand */
 	bool has_target;
 	bool may_fault;	   /* raises SIGSEGV, SIGBUS, SIGFPE or SIGILL with some operands; not for the stack and
 			    * RIP-relative    memory */
-	uint64_t target;   /* of a direct jump or call */
-	uint64_t address;  /* of the RIP-relative operand */
+	uint64_t target;   /* target of a direct jump or call */
+	uint64_t address;  /* address of the RIP-relative operand */
 	uint64_t constant; /* an immediate operand that is no target; 0: none */
 };
 

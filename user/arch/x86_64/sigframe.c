@@ -14,7 +14,7 @@
 #define NO_MODE 4 /* an invalid alternate stack mode: the kernel then keeps the thread's alternate stack */
 
 struct context {
-	uint64_t return_address; /* of the handler, popped by its ret */
+	uint64_t return_address; /* return address of the handler, popped by its ret */
 	uint64_t flags;
 	uint64_t link;
 	uint64_t stack_pointer;

@@ -32,7 +32,7 @@ struct xp_sled {
 	uint8_t always;	      /* the map's "always instrument" */
 	bool intact;	      /* the file has an unpatched sled of this kind here, including an event's set-up code */
 	bool conditional;     /* tail exit: a conditional jump follows (clang before 19), see condition */
-	bool is_probed;	      /* of a function without sleds: a window does not fit (call_plan.h) */
+	bool is_probed;	      /* site of a function without sleds where no window fits (call_plan.h) */
 	uint8_t condition;    /* its condition code, low nibble of the opcode */
 	uint8_t operands[3];  /* events: the registers, in x86 numbering, of (ptr, size) or (type, ptr, size) */
 };

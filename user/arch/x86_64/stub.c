@@ -156,7 +156,7 @@ static const uint8_t fde[] = {
 	8, /* from + 0x35 on CFA = rsp + 8 */
 };
 _Static_assert(XP_STUB_COUNT - XP_STUB_TEXT == 0x100, "as in the row");
-#define FDE_START 8 /* of the addresses */
+#define FDE_START 8 /* offset of the addresses */
 #define FDE_RANGE 12
 #define COUNT_END (XP_STUB_COUNT + 0x35)
 _Static_assert(sizeof(cie) + sizeof(fde) + XP_STUB_MEMORY_CFI_BYTES + 8 <= EH_FRAME_BYTES, "room for them");

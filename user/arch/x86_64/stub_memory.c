@@ -299,14 +299,14 @@ __asm__(".pushsection .rodata\n"
 extern const uint8_t xp_stub_memory_code[XP_STUB_TEXT + XP_STUB_TEXT_BYTES - XP_STUB_MEMORY];
 /* Offsets in a slot, from the assembler. "other": start of a path on which all registers are pushed. */
 extern const struct places {
-	uint8_t pops; /* of the path that records the call */
+	uint8_t pops; /* offset of the pops on the path that records the call */
 	uint8_t other;
 	uint8_t other_pops;
 	uint8_t probe;
 	uint8_t child_probe;
 } xp_stub_memory_places[MEMORY_SLOTS];
 extern const struct take_back_places {
-	uint16_t pops; /* of the path that discards a call */
+	uint16_t pops; /* offset of the pops on the path that discards a call */
 	uint16_t other;
 	uint16_t record_pops; /* the pops that follow in the recording slot */
 	uint16_t neighbor;    /* another one */

@@ -36,7 +36,7 @@ struct xp_trampoline_site {
 struct xp_trampoline {
 	const uint8_t *code; /* the bytes of the window, before any patch */
 	size_t bytes;
-	uint64_t address;			/* of the window in the process */
+	uint64_t address;			/* address of the window in the process */
 	uint64_t slots[2];			/* addresses of the slots that entries and exits call */
 	const struct xp_trampoline_site *sites; /* in the order of their offsets; an entry before other sites */
 	size_t site_count;
