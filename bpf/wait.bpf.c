@@ -132,8 +132,8 @@ static __always_inline void send_begin(void *ctx, struct task_struct *task, stru
 }
 
 /*
- * Compares the kernel's count of switches (nvcsw, nivcsw) with the reported ones. On some virtual machines, it includes
- * switches for which neither these programs nor perf's sched_switch events ran. Returns whether none is missing.
+ * Compares the kernel's count of switches (nvcsw, nivcsw) with the reported ones. On some virtual machines, the kernel
+ * counts switches for which neither these programs nor perf's sched_switch events ran. Returns whether none is missing.
  */
 static __always_inline bool note_switches(struct task_struct *task, struct thread *thread, __u64 more)
 {

@@ -21,7 +21,7 @@
 /* Number of sleds between two interrupt checks, scanned in less than 0.1 s. */
 #define SLEDS_PER_LOOK 65536
 #define MAPPINGS_PER_LOOK 256
-/* Retries if a process executes programs faster than their sleds can be checked. */
+/* Number of retries if a process executes programs faster than their sleds can be checked. */
 #define IMAGE_TRIES 5
 
 const char *xp_call_mode_name(const struct xp_sled_result *sleds)
