@@ -18,7 +18,7 @@ __attribute__((noinline)) static unsigned long fib(unsigned int n)
 __attribute__((noinline)) static void rest(void)
 {
 	usleep(20000);
-	rests++; /* something after the call, or the compiler jumps to usleep and this function has no exit */
+	rests++; /* code after the call, or the compiler jumps to usleep and this function has no exit */
 }
 
 __attribute__((noinline)) static void work(unsigned int n)

@@ -6,8 +6,8 @@
  *	  |
  *	  +-->  hidden (page_hide.js)  -->  scope (page_data.js)  -->  graph (page_draw.js) or table (page_table.js)
  *
- * Every control calls go(): it changes the state, puts it into the address, and shows it. Totals of what is shown are
- * in data attributes of the body, for programs.
+ * Every control calls go(), which changes the state, puts it into the address, and shows it. Totals of the shown values
+ * are in data attributes of the body, for programs.
  */
 "use strict";
 
@@ -16,14 +16,14 @@ const START = {
 	view: 0, mode: "flame", reversed: false, scope: "split", threads: "merged", find: "", path: [], sort: "self", width: "b",
 	function: -1, drop: [], merge: [], collapsed: false, idle: true, wakers: false, range: [], window: [],
 };
-/* Names in the address of what is from one time to another. */
+/* Names of the time ranges in the address. */
 const TIMES = { range: ["from", "to"], window: ["left", "right"] };
-/* What numbers nodes or functions of one view. */
+/* Members that contain numbers of nodes or functions of one view. */
 const OF_VIEW = ["scope", "threads", "function", "drop", "merge"];
 const SORTS = ["self", "total", "calls", "waits", "mean", "change", "totalChange", "selfA", "totalA"];
-const MANY = 12; /* processes that one looks through without a filter */
+const MANY = 12; /* number of processes that need no filter */
 const MODES = ["flame", "icicle", "table", "function", "time", "why"];
-/* Those that show a graph of frames. */
+/* Modes that show a graph of frames. */
 const isGraph = () => !["table", "time", "why"].includes(state.mode);
 
 const recording = JSON.parse($("data").textContent);
@@ -37,17 +37,17 @@ const graph = new Graph($("canvas"), $("graph"), $("tall"));
 const callers = new Graph($("callers-canvas"), $("callers"), $("callers-tall"));
 const brushed = (range) => go({ range });
 const strips = new Strip($("strip-canvas"), $("strip"), null, 0, brushed);
-/* With half of its length at both sides. */
+/* The frame is in the middle, with half of its length on both sides. */
 const why = new Why($("why"), recording.why, ({ from, to }) =>
 	go({ range: [from, to], ...hasLanes && { mode: "time", window: [Math.max(from - (to - from) / 2, recorded[0]), Math.min(to + (to - from) / 2, recorded[1])] } }));
 const slices = recording.slices ? new Slices(recording.slices) : null;
 const lanes = new Lanes($("lanes-canvas"), $("lanes"), $("lanes-tall"), NAMES, brushed);
 const tip = new Tip($("tip")), menu = new Menu($("menu"));
 const table = new Table($("rows"), $("more"), (change) => go(change));
-/* Without threads there are no lanes. */
+/* Without threads, there are no lanes. */
 const hasLanes = views.some((view) => view.slots && !view.isCalls && view.by === "thread");
 const threadLanes = hasLanes ? lanesOf(views) : null;
-/* From its first to its last moment. */
+/* From the first to the last moment of the call. */
 const recorded = [recording.fromNs || 0, (recording.fromNs || 0) + Math.max(recording.lengthNs || 0, 1)];
 let state = { ...START }, scope = null, root = null, rootKey = "", steps = 0;
 
@@ -67,7 +67,7 @@ function fragmentOf(it) {
 	return `#${words}`;
 }
 
-/* The fragment may be anything. */
+/* The fragment may contain any text. */
 function stateOf(fragment) {
 	const words = new URLSearchParams(fragment.replace(/^#/, "")), it = { ...START };
 	it.view = Math.max(views.findIndex((view) => view.kind === words.get("view")), 0);
@@ -121,7 +121,7 @@ function go(change, isStep = true) {
 	show();
 }
 
-/* ---- what is shown ---- */
+/* ---- showing the state ---- */
 
 function scopeOf(view) {
 	const of = (node, split, name) => Object.assign(new Scope(view, node, split), { label: name });
@@ -210,7 +210,7 @@ function show() {
 	});
 }
 
-/* Frames that are known stay: zooming and searching make no others. */
+/* Keeps existing frames: zooming and searching make no new ones. */
 function showGraph() {
 	const isFunction = state.mode === "function", { view } = scope;
 	const key = [state.view, view.shownKey, state.scope, state.threads, isFunction ? state.function : state.reversed].join();
@@ -386,7 +386,7 @@ function short(name) {
 	return shown.length > 40 ? `${shown.slice(0, 39)}\u2026` : shown;
 }
 
-/* ---- once ---- */
+/* ---- at the start ---- */
 
 function showSides() {
 	const [a, b] = recording.sides.map((side) => visible(side.path));

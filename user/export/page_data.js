@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The recording of the page: decodes what export_html.c writes, and answers what the pictures ask.
+ * The recording of the page: decodes the data that html.c writes, and computes values for the graphs.
  *
  * A view (samples, calls or waits) is one tree of numbered nodes; a parent's number is lower than its children's. Node 0 is the
- * root, and below it are nodes of processes, and of threads below these ("groups"). All is in typed arrays:
+ * root. Below it are nodes of processes, and below these nodes of threads ("groups"). All values are in typed arrays:
  * 500 000 nodes are decoded in a fraction of a second.
  *
- * What is drawn are frames: nodes that a scope merges, made only as far as they are visible.
+ * The graphs show frames: nodes that a scope merges. Only visible frames are made.
  */
 "use strict";
 
@@ -20,7 +20,7 @@ function bytesOf(base64) {
 	return bytes;
 }
 
-/* Numbers in groups of 7 bits, the lowest first; the highest bit says that more follow. */
+/* Numbers in groups of 7 bits, the lowest first; the highest bit means that more groups follow. */
 class Numbers {
 	constructor(bytes) {
 		this.bytes = bytes;
@@ -44,7 +44,7 @@ class Numbers {
 	}
 }
 
-/* A code tells what a node is: 2 * function + (1 if inlined); -1 - group. The root has none. */
+/* The code of a node: 2 * function + (1 if inlined); for a group, -1 - group. The root has none. */
 class View {
 	constructor(raw) {
 		const numbers = new Numbers(bytesOf(raw.tree)), count = raw.nodes;
@@ -60,7 +60,7 @@ class View {
 		this.self = [new Float64Array(count), new Float64Array(count)];
 		this.total = [new Float64Array(count), new Float64Array(count)];
 		this.decode(numbers);
-		/* Of a comparison, the values are A's and B's, in its unit. */
+		/* In a comparison, the values are those of A and B, in the unit of the comparison. */
 		this.isDiff = raw.scales !== undefined;
 		this.sides ??= ["A", "B"];
 		this.hasWakers = raw.kinds.includes(WAKER);
@@ -75,18 +75,18 @@ class View {
 		this.slots = raw.slots === undefined ? null : new Slots(raw);
 		this.setWeight(this.isTimed || this.isDiff ? 1 : 0);
 	}
-	/* What widths stand for: samples or ns; A or B. */
+	/* The value that widths represent: samples or ns; of A or B. */
 	setWeight(which) {
 		this.weight = which;
 		this.whole = this.total[which][0];
 	}
-	/* Whether samples of A and B differ by more than chance lets 3 of 1000 differ. Calls and waits are no samples. */
+	/* Returns whether samples of A and B differ by more than chance (3 of 1000). Calls and waits are not samples. */
 	isBeyondNoise(values, frame) {
 		if (this.certain)
 			return !frame?.nodes || frame.nodes.some((node) => this.certain[node]);
 		if (this.isTimed)
 			return values[0] !== values[1];
-		/* Of samples that are all of one total, what is not here is elsewhere. */
+		/* If all values belong to one total, values that are not here are elsewhere. */
 		const variance = (side) => values[side] * this.scales[side] *
 			(this.per === "second" ? 1 : 1 - values[side] / this.total[side][0]);
 		return Math.abs(values[1] - values[0]) > 3 * Math.sqrt(Math.max(variance(0), 0) + Math.max(variance(1), 0)) + 1e-9;
@@ -103,7 +103,7 @@ class View {
 			this.self[1][i] = this.self[0][i] * this.period + numbers.nextSigned();
 		}
 	}
-	/* Of waits: the time in each state. */
+	/* For waits: the time in each state. */
 	decodeStates(numbers) {
 		this.stateSelf = this.states.map(() => new Float64Array(this.count));
 		for (let i = 0; i < this.count; i++)
@@ -112,7 +112,7 @@ class View {
 					of[i] = numbers.next();
 		this.stateTotal = this.stateSelf.map((of) => new Float64Array(of.length));
 	}
-	/* Totals, and the lists of children. A node without a parent is not there. */
+	/* Computes totals and the lists of children. A node without a parent is omitted. */
 	addUp() {
 		const { parent, first, next } = this;
 		const totals = [...this.total, ...(this.stateTotal || [])], selves = [...this.self, ...(this.stateSelf || [])];
@@ -146,7 +146,7 @@ class View {
 	objectOf(code) {
 		return code < 0 ? "" : this.objects[this.in[code >> 1]];
 	}
-	/* Of the instruction with the most samples. */
+	/* The source line of the instruction with the most samples. */
 	lineOf(code) {
 		const line = this.lines?.[code >> 1];
 		return code >= 0 && line ? `${this.fileOf(code)}:${line}` : "";
@@ -157,7 +157,7 @@ class View {
 }
 
 /*
- * The part of a view that is shown. Groups less than `split` levels below the root are frames of their own, others are
+ * The shown part of a view. Groups less than `split` levels below the root have their own frames, other groups are
  * merged.
  */
 class Scope {
@@ -167,7 +167,7 @@ class Scope {
 		this.split = split;
 		this.whole = view.total[view.weight][root];
 	}
-	/* Whether the node is one that has no frame. */
+	/* Returns whether the node has no frame. */
 	isMerged(node) {
 		if (!this.view.isGroup(node))
 			return false;
@@ -176,7 +176,7 @@ class Scope {
 			level++;
 		return level > this.split;
 	}
-	/* Calls enter and leave for all nodes below the root, leave after those below it. */
+	/* Calls enter() and leave() for all nodes below the root; leave() after the nodes below. */
 	walk(enter, leave) {
 		const { first, next, parent } = this.view;
 		let node = this.root;
@@ -198,7 +198,7 @@ class Scope {
 			}
 		}
 	}
-	/* One row a function. A stack counts once in a total, however often the function is in it. */
+	/* Returns a row for each function. A stack counts once in a total, even if the function occurs several times. */
 	functions() {
 		const { view } = this, rows = new Map(), open = new Map();
 		this.walk((node) => {
@@ -217,14 +217,14 @@ class Scope {
 			}
 			for (let state = 0; !depth && state < row.states.length; state++)
 				row.states[state] += view.stateTotal[state][node];
-			row.spent += view.total[1][node]; /* of each call, also those within another */
+			row.spent += view.total[1][node]; /* of each call, including nested calls of the same function */
 		}, (node) => {
 			if (node !== this.root && view.code[node] >= 0)
 				open.set(view.code[node] >> 1, open.get(view.code[node] >> 1) - 1);
 		});
 		return [...rows.values()];
 	}
-	/* The sum over stacks with a frame that matches, each once. */
+	/* Returns the sum over stacks with a matching frame; each stack counts once. */
 	matched(isMatch) {
 		const { view } = this, sum = [0, 0];
 		let depth = 0;
@@ -240,7 +240,7 @@ class Scope {
 		});
 		return sum;
 	}
-	/* What each kind of code has used itself. */
+	/* Returns the own values of each kind of code. */
 	kinds() {
 		const { view } = this, sums = KINDS.map(() => 0);
 		this.walk((node) => {
@@ -252,7 +252,7 @@ class Scope {
 }
 
 /*
- * A frame stands for nodes. In a reversed graph, each node is an ancestor of a leaf, whose values count.
+ * A frame represents nodes. In a reversed graph, each node is an ancestor of a leaf, and the values of the leaf count.
  */
 class Frame {
 	constructor(scope, up, code) {
@@ -280,7 +280,7 @@ class Frame {
 			root.add(scope.root);
 		return root;
 	}
-	/* All calls of a function, with what it calls below it, or with its callers. A call within another is a part of that. */
+	/* Collects all calls of a function, with its callees below, or with its callers. A nested call is part of the outer one. */
 	static ofFunction(scope, key, isReversed) {
 		const root = new Frame(scope, null, 2 * key), { view } = scope;
 		let depth = 0;
@@ -301,14 +301,14 @@ class Frame {
 	get isNamed() {
 		return this.up !== null || this.isFunction;
 	}
-	/* Whether it is the frame, or above it. */
+	/* Returns whether it is the frame, or an outer frame. */
 	isOver(frame) {
 		for (let at = frame; at; at = at.up)
 			if (at === this)
 				return true;
 		return false;
 	}
-	/* Of a leaf, its own values count; of a call of the function, all of it. */
+	/* For a leaf, its own values count; for a call of the function, its total. */
 	get ofLeaves() {
 		return this.root.isFunction;
 	}
@@ -322,7 +322,7 @@ class Frame {
 			this.self[which] += leaf === undefined ? view.self[which][node] : 0;
 		}
 	}
-	/* Of waits: the time in each state. */
+	/* For waits: the time in each state. */
 	get states() {
 		const { view } = this.scope, of = this.leaves && !this.ofLeaves ? view.stateSelf : view.stateTotal;
 		this.knownStates ??= of.map((ns) => (this.leaves || this.nodes).reduce((sum, node) => sum + ns[node], 0));
@@ -374,7 +374,7 @@ class Frame {
 					this.self[which] += (this.ofLeaves ? view.total : view.self)[which][this.leaves[i]];
 		});
 	}
-	/* Codes from below the root to here. */
+	/* Returns the codes from below the root to this frame. */
 	get path() {
 		const codes = [];
 		for (let at = this; at.up; at = at.up)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Draws a graph of frames on a canvas. Only frames that are wide enough to see are laid out, and only rows on the screen
- * are drawn, so that neither the number of stacks nor their depth matters.
+ * are drawn, so drawing time depends neither on the number of stacks nor on their depth.
  */
 "use strict";
 
@@ -9,7 +9,7 @@ const ROW = 20;
 const NARROW = 0.7; /* px: narrower frames are drawn together */
 const DEEP = 1000; /* rows above the frame that is zoomed to */
 const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif';
-/* Hue, saturation, lightness in light and dark, of each kind in KINDS. */
+/* For each kind in KINDS: hue, saturation, and lightness in the light and the dark theme. */
 const COLOURS = {
 	user: [32, 78, 73, 34],
 	kernel: [211, 62, 76, 36],
@@ -22,7 +22,7 @@ const COLOURS = {
 	rare: [40, 3, 88, 28],
 };
 
-/* The same of each state of waits. */
+/* The same for each state of waits. */
 const STATE_COLOURS = {
 	sleeping: [208, 48, 78, 36],
 	lock: [3, 62, 77, 37],
@@ -43,7 +43,7 @@ function colourOf(kind, name) {
 	return shaded(COLOURS[KINDS[kind]], kind === 5 ? "" : name);
 }
 
-/* The state that took most time. */
+/* Returns the state with the most time. */
 function colourOfStates(view, states, name) {
 	return shaded(STATE_COLOURS[view.states[states.indexOf(Math.max(...states))]] || STATE_COLOURS.other, name);
 }
@@ -52,12 +52,12 @@ function shaded([hue, saturation, light, dark], name) {
 	let hash = 0;
 	for (let i = 0; i < Math.min(name.length, 64); i++)
 		hash = (hash * 31 + name.charCodeAt(i)) | 0;
-	/* Neighbours differ a little. */
+	/* Adjacent frames differ slightly. */
 	const shade = !name ? 0 : (hash >>> 3) % 7 - 3;
 	return `hsl(${hue + shade * 1.6} ${saturation}% ${(isDark() ? dark : light) + shade}%)`;
 }
 
-/* Red grew, blue shrank: the more, the stronger; without a colour if it may be noise. */
+/* Red frames grew, blue ones shrank; stronger colours mean larger changes. No colour: the change may be noise. */
 function colourOfChange(view, values, frame) {
 	const [before, after] = values, grey = isDark() ? "hsl(215 6% 30%)" : "hsl(40 10% 88%)";
 	if (!view.isBeyondNoise(values, frame))
@@ -73,7 +73,7 @@ function colourOfFrame(frame, name) {
 		return colourOfStates(view, frame.states, name);
 	if (!view.isDiff)
 		return colourOf(frame.isNamed ? view.kindOf(frame.code) : 5, name);
-	/* The change of the function itself, as flamegraph.pl colours it; of slow calls, with its callees. Reversed, all that is drawn is of one. */
+	/* The change of the function itself, as in flamegraph.pl; for slow calls, with its callees; reversed: of all values. */
 	return colourOfChange(view, frame.leaves || view.certain ? frame.total : frame.self, frame);
 }
 
@@ -88,12 +88,12 @@ class Graph {
 		this.chosen = null;
 		this.widths = new Map();
 		this.forms = new Map(); /* shorter forms of names */
-		this.whole = false; /* all rows, to print */
-		this.from = 0; /* the part of the zoomed frame that has all the width: from 0 to 1 */
+		this.whole = false; /* draw all rows, for printing */
+		this.from = 0; /* the part of the zoomed frame that fills the width: from 0 to 1 */
 		this.to = 1;
 		this.pending = 0;
 	}
-	/* zoomed: the frame that takes all the width. */
+	/* zoomed: the frame that fills the width. */
 	show(zoomed, isUp) {
 		const isMoved = zoomed !== this.zoomed || isUp !== this.isUp;
 		Object.assign(this, { zoomed, isUp, pointed: null });
@@ -104,7 +104,7 @@ class Graph {
 			this.scrollToZoomed();
 		this.draw();
 	}
-	/* With two of its callers. */
+	/* Also shows two of its callers. */
 	scrollToZoomed() {
 		const base = Math.max(this.zoomed.depth - 2, 0), { area } = this;
 		if (this.isUp)
@@ -147,7 +147,7 @@ class Graph {
 			}
 		}
 	}
-	/* Frames are in the order of their widths: from here on all are narrow. */
+	/* Frames are sorted by width: all following ones are narrow. */
 	placeRest(frame, from, x, scale) {
 		const rest = frame.kids.slice(from);
 		const width = rest.reduce((sum, kid) => sum + kid.width, 0) * scale;
@@ -155,7 +155,7 @@ class Graph {
 			(this.rows[frame.depth + 1] ??= []).push({ frame: null, x, width,
 				text: `${count(rest.length, "narrow frame")}` });
 	}
-	/* Widens what is at the pointer; factor: below 1 narrows it. */
+	/* Widens the graph at the pointer; factor below 1: narrows it. */
 	widen(event, factor) {
 		const place = this.canvas.getBoundingClientRect(), length = Math.min((this.to - this.from) / factor, 1);
 		const x = (event.clientX - place.left) / place.width;
@@ -163,7 +163,7 @@ class Graph {
 			return;
 		this.move(this.from + x * (this.to - this.from - length), length);
 	}
-	/* By a part of the width. */
+	/* Moves by a part of the width. */
 	pan(by) {
 		const length = this.to - this.from;
 		this.move(this.from + by * length, length);
@@ -213,7 +213,7 @@ class Graph {
 		context.fillStyle = matches ? (isDark() ? "#a3256b" : "#f28fc0") :
 			frame ? colourOfFrame(frame, name) :
 			isDark() ? "#3a3f47" : "#e3e3e0";
-		/* A gap between neighbours, where there is space for one. */
+		/* A gap between adjacent frames, if there is space. */
 		context.fillRect(left, y, Math.max(width - (width > 3 ? 1 : 0), 0.5), ROW - 1);
 		if (frame && (frame === this.pointed || frame === this.chosen)) {
 			context.globalAlpha = 1;
@@ -268,12 +268,12 @@ class Graph {
 		const row = Math.floor((this.isUp ? this.tall.offsetHeight - y : y) / ROW);
 		return (this.rows[row] || []).find((box) => x >= box.x && x < box.x + box.width);
 	}
-	/* Of a frame, in the window. */
+	/* The rectangle of a frame in the window. */
 	placeOf(frame) {
 		const place = this.canvas.getBoundingClientRect(), box = (this.rows[frame.depth] || []).find((one) => one.frame === frame);
 		return [place.left + Math.max(box?.x || 0, 0) + 8, place.top + this.yOf(frame.depth) - this.area.scrollTop + ROW];
 	}
-	/* The frame beside another one, in a direction of the screen. */
+	/* Returns the next frame in a direction of the screen. */
 	neighbour(frame, key) {
 		const outward = this.isUp ? "ArrowUp" : "ArrowDown", inward = this.isUp ? "ArrowDown" : "ArrowUp";
 		const row = (this.rows[frame.depth] || []).filter((box) => box.frame).sort((a, b) => a.x - b.x);

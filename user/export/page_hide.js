@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Views with some of their nodes left out. A node keeps its number: what is shown of one view has a place in the other.
+ * Views without some of their nodes. A node keeps its number, so a shown frame is also in the full view.
  *
- *	drop	functions whose stacks are left out
- *	merge	functions without frames: their callers have their values
+ *	drop	functions whose stacks are omitted
+ *	merge	functions without frames: their callers get their values
  *	isCollapsed	a function that calls itself is one frame
- *	idle	nodes of threads that are left out
- *	wakers	whether what ended a wait has a frame
- *	range	times from and to: the rest is left out; empty: nothing is
+ *	idle	nodes of omitted threads
+ *	wakers	whether the waker of a wait has a frame
+ *	range	times from and to: the rest is omitted; empty: all times
  */
 "use strict";
 
-const IDLE = 0.99; /* of the recording */
+const IDLE = 0.99; /* share of the recording */
 
-/* How long the thread did nothing. A thread that waits for a lock may wait for work, or be starved: it is shown. */
+/* Returns how long the thread did nothing. A thread that waits for a lock may wait for work, or starve: it is shown. */
 function idleNs(view, node) {
 	return view.states.reduce((sum, state, i) => sum + (state === "sleeping" || state === "idle" ? view.stateTotal[i][node] : 0), 0);
 }
 
-/* The nodes of threads that are idle: those groups that have no groups below them. */
+/* Returns the nodes of idle threads: groups without groups below them. */
 function idleThreads(view, lengthNs) {
 	const found = new Set();
 	if (!view.states || !lengthNs || view.by !== "thread" && view.by !== "process")
@@ -40,7 +40,7 @@ class Hiding {
 		const code = view.code[node];
 		return code >= 0 && (this.merge.has(code >> 1) || !this.wakers && view.kinds[code >> 1] === WAKER || this.isCollapsed && up > 0 && view.code[up] === code);
 	}
-	/* The view without them. */
+	/* Returns the view without hidden nodes. */
 	of(view) {
 		if (this.isNothing(view))
 			return view;

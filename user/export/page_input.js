@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What is done with keys, pointer and menu: each changes the state of page.js, by go(). */
+/* Keys, pointer and menu: each changes the state of page.js with go(). */
 "use strict";
 
-/* Beside a function, another one takes its place. */
+/* Moves from a function to an adjacent function. */
 function zoomTo(frame) {
 	if (state.mode === "function") {
 		if (frame.up && frame.code >= 0)
@@ -46,7 +46,7 @@ const KEYS = {
 	d: () => $("theme").click(),
 	m: () => isGraph() && openMenu(graph.chosen || graph.zoomed, ...graph.placeOf(graph.chosen || graph.zoomed)),
 	Escape: back,
-	/* Not to another page. */
+	/* Do not leave the page. */
 	Backspace: () => history.state?.steps > 0 && history.back(),
 };
 
@@ -183,13 +183,13 @@ function listenToPointer(of) {
 	});
 }
 
-/* ---- what can be done with a frame ---- */
+/* ---- actions on a frame ---- */
 
 function copy(text) {
 	navigator.clipboard.writeText(text).catch((error) => $("numbers").textContent = `cannot copy: ${error.message}`);
 }
 
-/* Its callers, and it. */
+/* The frame and its callers. */
 function stackOf(frame) {
 	const names = [];
 	for (let at = frame; at?.isNamed; at = at.up)
@@ -226,7 +226,7 @@ function follow() {
 	}
 }
 
-/* On paper: light, and all rows. */
+/* On paper: light theme, and all rows. */
 function print(isOn) {
 	print.theme ??= document.documentElement.dataset.theme;
 	setTheme(isOn ? "light" : print.theme);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What appears at the pointer: the numbers of a frame, and a menu of what can be done with it. */
+/* Shows the numbers of a frame and a menu of actions at the pointer. */
 "use strict";
 
 const AWAY = 14; /* px from the pointer */
 
-/* Puts it beside a place of the window, and within the window. */
+/* Puts an element next to a place in the window, within the window. */
 function placeAt(element, x, y, away) {
 	const { offsetWidth: width, offsetHeight: height } = element, { innerWidth, innerHeight } = window;
 	element.style.left = `${Math.max(x + away + width > innerWidth ? x - away - width : x + away, 0)}px`;
@@ -35,7 +35,7 @@ class Menu {
 		document.addEventListener("pointerdown", (event) => element.contains(event.target) || this.close());
 		window.addEventListener("blur", () => this.close());
 	}
-	/* choices: of text and what it does. */
+	/* choices: text and action of each. */
 	open(choices, x, y) {
 		const { element } = this;
 		this.before = document.activeElement;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The table of functions. It is made row by row, a piece at a time: there may be 100 000 of them. */
+/* The table of functions. Makes the rows in pieces, because there may be 100 000 of them. */
 "use strict";
 
 const ROWS = 300;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Text of the page. Names come from recorded programs: they are shown by textContent and fillText only, and characters
- * that cannot be seen, or that turn the direction of the text, are spelled out.
+ * Text of the page. Names come from recorded programs, so only textContent and fillText show them. Characters that are
+ * invisible, or that change the direction of the text, are replaced by their code.
  */
 "use strict";
 
@@ -12,7 +12,7 @@ function visible(text) {
 	return text.replace(UNSEEN, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
 }
 
-/* A long name takes time to draw; both its ends tell it. */
+/* A long name takes time to draw; its start and end are enough. */
 function label(text) {
 	const shown = visible(text.length > 2 * SHOWN_MAX ?
 		`${text.slice(0, SHOWN_MAX)}\u2026${text.slice(-SHOWN_MAX)}` : text);
@@ -38,7 +38,7 @@ function time(ns) {
 	return `${ns < 10 && ns % 1 ? ns.toFixed(1) : Math.round(ns)} ns`;
 }
 
-/* A value of a comparison: a time of a call, or ms in each second, or percent. */
+/* Formats a value of a comparison: a time of a call, ms per second, or percent. */
 function amountOf(value, unit) {
 	if (unit === "ns")
 		return time(value);
@@ -53,7 +53,7 @@ function changeOf([before, after], unit) {
 	return before || after ? `${sign}${amountOf(Math.abs(after - before), unit)} (${ratio})` : "";
 }
 
-/* Replaces what is between the outermost brackets by an ellipsis, but not in "operator()", "operator<" or "(anonymous namespace)". */
+/* Replaces the text in the outermost brackets with an ellipsis, except in "operator()", "operator<" or "(anonymous namespace)". */
 function withoutInner(text, open, close) {
 	let shown = "", depth = 0;
 	for (let i = 0; i < text.length; i++) {
@@ -68,7 +68,7 @@ function withoutInner(text, open, close) {
 	return depth ? text : shown;
 }
 
-/* Shorter forms of a name of C++ or Rust, the longest first: names of one class differ at their ends. */
+/* Shorter forms of a C++ or Rust name, the longest first: names of one class differ at their ends. */
 function shorterNames(name) {
 	const withoutParameters = withoutInner(name, "(", ")"), plain = withoutInner(withoutParameters, "<", ">");
 	const forms = [name, withoutParameters, plain];
@@ -77,7 +77,7 @@ function shorterNames(name) {
 	return forms;
 }
 
-/* A function that says whether a name matches; null: what to search for is not there, or no regular expression. */
+/* Returns a function that tests whether a name matches; null: the search is empty, or not a regular expression. */
 function matcher(text) {
 	if (!text)
 		return null;

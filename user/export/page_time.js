@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * When it was: values of a view in each part of the recording ("slot"), a strip of them above the picture, and a
- * timeline with a lane for each thread. A part of the time that is brushed over restricts all that is shown to it.
+ * Values over time: the values of a view in each part of the recording ("slot"), a strip of them above the graph, and a
+ * timeline with a lane for each thread. A selected time range restricts all shown values.
  */
 "use strict";
 
@@ -11,7 +11,7 @@ const SLICE = 13; /* px of a call in a lane */
 const SLICE_ROWS = 8;
 const WINDOW_NS = 100; /* the shortest time that fills the width */
 const RUNNING = "running";
-/* From the bottom of a lane up. A thread that sleeps has an empty lane. */
+/* The states, from the bottom of a lane upwards. A thread that sleeps has an empty lane. */
 const LANE_STATES = [RUNNING, "runnable", "lock", "futex", "disk", "stopped", "traced", "other"];
 
 /* What put_slots() in html.c writes. */
@@ -30,14 +30,14 @@ class Slots {
 			this.values[1][i] = this.values[0][i] * raw.period + numbers.nextSigned();
 		}
 	}
-	/* Their number. */
+	/* The number of slots. */
 	get end() {
 		return (this.slot[this.count - 1] ?? 0) + 1;
 	}
 	timeOf(slot) {
 		return this.from + slot * this.ns;
 	}
-	/* What each node has itself from one time to another, and in each state. */
+	/* Returns the own values of each node between two times, and by state. */
 	within([from, to], view) {
 		const lists = (count) => Array.from({ length: count }, () => new Float64Array(view.count));
 		const self = lists(2), stateSelf = lists(view.states?.length || 0);
@@ -54,7 +54,7 @@ class Slots {
 	}
 }
 
-/* The longest calls of each thread, as html_slices.c writes them. A call within another one is a row deeper. */
+/* The longest calls of each thread, as html_slices.c writes them. A nested call is one row deeper. */
 class Slices {
 	constructor(raw) {
 		const numbers = new Numbers(bytesOf(raw.data));
@@ -77,7 +77,7 @@ class Slices {
 	}
 }
 
-/* A part of the time, in an address: seconds. */
+/* Formats a time range for an address: seconds. */
 function rangeOf(words, names) {
 	const [from, to] = names.map((key) => /^[0-9]{1,7}(\.[0-9]{1,9})?$/.test(words.get(key)) ? 1e9 * Number(words.get(key)) : NaN);
 	return from < to ? [from, to] : [];
@@ -87,7 +87,7 @@ function seconds(ns) {
 	return `${Number((ns / 1e9).toFixed(9))}`;
 }
 
-/* The values of a view in each slot, told apart by colour. */
+/* The values of a view in each slot, by colour. */
 function strip(view, root) {
 	const { slots } = view, inside = new Uint8Array(view.count), colours = new Map(), known = new Map();
 	inside[root] = 1;
@@ -108,7 +108,7 @@ function strip(view, root) {
 	return colours;
 }
 
-/* The lane of a thread, whichever view tells of it; a process has none. */
+/* Returns the lane of a thread, which all views share; a process has none. */
 function laneOf(lanes, view, node) {
 	const up = view.parent[node];
 	if (!view.isGroup(up))
@@ -146,7 +146,7 @@ function colourOfLane(state) {
 	return shaded(state === RUNNING ? COLOURS.kernel : STATE_COLOURS[state], "");
 }
 
-/* A canvas with time from left to right, on which a range can be brushed. */
+/* A canvas with time from left to right, on which the user can select a range. */
 class TimeGraph {
 	constructor(canvas, area, tall, left, brushed) {
 		Object.assign(this, { canvas, area, tall, left, range: [], from: 0, to: 1, pending: 0 });
@@ -224,7 +224,7 @@ function niceStep(ns) {
 	return power * [1, 2, 5, 10].find((factor) => factor * power >= ns);
 }
 
-/* All of a view, above its picture. */
+/* The values of a whole view, above its graph. */
 class Strip extends TimeGraph {
 	show(view, root, [from, to], range) {
 		const key = [view.kind, view.weight, root, isDark()].join();
@@ -256,7 +256,7 @@ class Strip extends TimeGraph {
 
 /* A lane for each thread. */
 class Lanes extends TimeGraph {
-	/* window: the part of the time that fills the width; empty: all, without calls. */
+	/* window: the time that fills the width; empty: all, without calls. */
 	show(lanes, all, window, range, slow, slices) {
 		Object.assign(this, { lanes, all, range, slow, at: new Map(), tops: [] });
 		[this.from, this.to] = window.length ? window : all;
@@ -271,25 +271,25 @@ class Lanes extends TimeGraph {
 		this.tall.style.height = `${top + 20}px`;
 		this.draw();
 	}
-	/* The window that is this many times narrower, around a time; moved by a part of its width. */
+	/* Returns a window that is this many times narrower, around a time; moved by a part of its width. */
 	windowAt(ns, factor, by) {
 		const [first, last] = this.all, length = Math.min(Math.max((this.to - this.from) / factor, WINDOW_NS), last - first);
 		const from = ns - (ns - this.from) * length / (this.to - this.from) + by * length, begin = Math.min(Math.max(from, first), last - length);
 		return length < last - first ? [Math.round(begin), Math.round(begin + length)] : [];
 	}
-	/* The first lane that ends below a place. */
+	/* Returns the first lane that ends below a place. */
 	indexAt(y) {
 		const index = this.tops.findIndex((top) => top > y);
 		return index < 0 ? this.lanes.all.length : index - 1;
 	}
-	/* The lane at the pointer, and the call there. */
+	/* Returns the lane at the pointer, and the call there. */
 	laneAt(event) {
 		const y = event.clientY - this.canvas.getBoundingClientRect().top + this.area.scrollTop, index = this.indexAt(y), lane = this.lanes.all[index];
 		const depth = Math.floor((y - this.tops[index] - LANE) / SLICE), at = this.timeAt(event);
 		const call = lane && depth >= 0 && this.slices?.threads.get(lane.name)?.find((one) => one.depth === depth && one.begin <= at && one.end > at);
 		return { lane, call: call ? `${label(this.slices.names[call.name])}, ${time(call.end - call.begin)}` : null };
 	}
-	/* What a lane says of a time. */
+	/* Describes a lane at a time. */
 	textAt(lane, at) {
 		const { from, ns, slotCount } = this.lanes, slot = Math.min(Math.max(Math.floor((at - from) / ns), 0), slotCount - 1);
 		const parts = [...lane.states].map(([state, of]) => [state, of[slot]]).filter(([, its]) => its > 0).sort((a, b) => b[1] - a[1]);
@@ -319,7 +319,7 @@ class Lanes extends TimeGraph {
 			this.drawSlow(call, top);
 		context.restore();
 	}
-	/* Those that would be within the last pixel of their row are not seen. */
+	/* Skips calls within the last pixel of their row, which would not be visible. */
 	drawCalls(calls, y) {
 		const { context, left } = this, drawn = new Float64Array(SLICE_ROWS), right = left + this.width;
 		for (const { begin, end, depth, name } of calls) {
@@ -337,7 +337,7 @@ class Lanes extends TimeGraph {
 			}
 		}
 	}
-	/* A slow call with the wake-up that ended its longest wait, and the threads that it woke to work for it. */
+	/* Draws a slow call, with the wake-up that ended its longest wait, and the threads that worked for it. */
 	drawSlow({ thread, waker, from, to, woken, spans }, top) {
 		this.context.fillStyle = this.context.strokeStyle = isDark() ? "#ff7fbd" : "#c2185b";
 		this.drawBar(thread, from, to, top);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Why calls were slow, in the sentences of `xprof explain`: causes, contended locks, and when the slow calls were
+ * Shows why calls were slow, with the sentences of `xprof explain`: causes, contended locks, and the times of slow calls
  * (html_why.c).
  */
 "use strict";
@@ -36,7 +36,7 @@ class Why {
 		if (raw.locks.length)
 			this.addLocks();
 	}
-	/* Of the calls that are slow, the slowest comes first. A part of the time has some of them. */
+	/* The slowest of the calls with a cause is first. A selected time contains some of them. */
 	addCause(list, text, calls, range) {
 		const item = this.add("li", ""), shown = calls.filter((one) => one.isIn(range)), slowest = shown[0];
 		const button = this.add("button", label(text), item);
