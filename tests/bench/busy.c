@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What is sampled: busy THREADS runs so many threads of each of two kinds, 16 calls deep with frame pointers. One kind
- * stays in user space, the other makes system calls all the time. Each watches its clock. A round that took longer than
- * rounds do was interrupted, so what a sample costs shows where it is paid, and neither steal nor other load counts.
+ * The program to sample: busy THREADS runs this many threads of each of two kinds, 16 calls deep with frame pointers.
+ * One kind stays in user space, the other makes system calls all the time. Each reads the clock: a round that took
+ * longer than usual was interrupted. So this shows the cost of a sample for the interrupted thread, without steal time
+ * and other load.
  *
- * Each line of standard input is answered with one of numbers, all since the start: the threads' CPU time in ns, and
- * for each kind the number of interruptions of n to n + 1 quarters of a microsecond, for n from 0 to BINS - 1.
+ * Answers each line of standard input with a line of numbers, all since the start: the threads' CPU time in ns, and for
+ * each kind the number of interruptions of n to n + 1 quarters of a microsecond, for n from 0 to BINS - 1.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -17,10 +18,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DEPTH 13 /* and three of thread start, in libc and here */
+#define DEPTH 13 /* plus three calls of the thread start, in libc and here */
 #define BINS 400
 #define BIN_NS 250
-#define ROUND_NS_MAX 1000 /* what no round takes by itself */
+#define ROUND_NS_MAX 1000 /* longer than any round without interruption */
 #define NS_PER_S 1000000000ull
 
 enum kind {

@@ -15,7 +15,7 @@
 
 #define FUNCTIONS (sizeof(functions) / sizeof(functions[0]))
 #define COUNT_MAX 10000
-/* Of each call: some 90 ns, as functions of a server take. */
+/* Work of each call: 90 ns, as in functions of a server. */
 #define WORK 60
 
 static volatile int work;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A program without frame pointers, to be built so: deep THREADS works in so many threads, each 30 calls deep above
- * libc's qsort, without a pause. Where it is deepest it watches the TSC: what took longer than it does by itself was
- * interrupted, as in busy.c.
+ * Compile this program without frame pointers. deep THREADS works in this many threads, each 30 calls deep above libc's
+ * qsort, without a pause. The innermost function reads the TSC: a step that took longer than usual was interrupted, as
+ * in busy.c.
  *
- * Each line of standard input is answered with one of numbers, all since the start: the rounds done, the threads' CPU
- * time in ns, and the number of interruptions of n to n + 1 quarters of a microsecond, for n from 0 to BINS - 1.
+ * Answers each line of standard input with a line of numbers, all since the start: the rounds, the threads' CPU time in
+ * ns, and the number of interruptions of n to n + 1 quarters of a microsecond, for n from 0 to BINS - 1.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -20,7 +20,7 @@
 #define THREADS_MAX 256
 #define BINS 400
 #define BIN_NS 250
-#define COMPARE_NS_MAX 1000 /* what no comparison takes by itself */
+#define COMPARE_NS_MAX 1000 /* longer than any comparison without interruption */
 #define NS_PER_S 1000000000ull
 
 static _Atomic unsigned long rounds;
@@ -37,7 +37,7 @@ static uint64_t now_ns(clockid_t clock)
 	return now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
-/* From the TSC itself: a call of clock_gettime() would add stacks of its own. */
+/* Uses only the TSC: a call of clock_gettime() would add other stacks. */
 static double measure_ns_per_tick(void)
 {
 	uint64_t begin_ns = now_ns(CLOCK_MONOTONIC), begin = __rdtsc(), took_ns;
@@ -59,7 +59,7 @@ static int compare(const void *a, const void *b)
 	return *(const int *)a - *(const int *)b;
 }
 
-/* The parameter that nobody can foresee keeps it from being one loop. */
+/* The unpredictable parameter prevents the compiler from making one loop of the calls. */
 __attribute__((noinline)) static int descend(int depth, volatile int *seed)
 {
 	int numbers[NUMBERS];

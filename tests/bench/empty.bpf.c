@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
-/* What any program on a uprobe costs at least. */
+/* The minimum cost of any BPF program on a uprobe. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * empty OBJECT PID FILE OFFSET...: puts the empty program on these offsets of FILE in the process, the way xprof
- * attaches its own, says so on standard output, and detaches at the end of standard input.
- * empty OBJECT: the same for a program whose section says where it goes.
+ * empty OBJECT PID FILE OFFSET...: attaches the empty program to these offsets of FILE in the process, as xprof does,
+ * reports that on standard output, and detaches at the end of standard input. empty OBJECT: the same for a program
+ * whose section name says where to attach it.
  */
 #include <bpf/libbpf.h>
 #include <errno.h>

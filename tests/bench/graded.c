@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * graded THREADS CALLS FILE: threads at full speed until the program is killed, each with FUNCTIONS functions that are
- * called from CALLS times a round (some 2 ms of work) down to once in hundreds of rounds, each four fifths as often as
- * the one before. In the file are the rounds done, and the CPU time in ns that all threads spent in these calls,
- * numbers of 64 bits: what calls cost shows there, whatever neighbours make of the speed of the work.
+ * graded THREADS CALLS FILE: threads at full speed until the program is killed. Each has FUNCTIONS functions that are
+ * called from CALLS times per round (2 ms of work) down to once in hundreds of rounds, each four fifths as often as the
+ * previous one. FILE contains the number of rounds, and the CPU time in ns that all threads spent in these calls, as
+ * 64-bit numbers. So it shows the cost of calls, even if other virtual machines change the speed of the work.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -18,7 +18,7 @@
 
 #define WORK_TURNS 2000000
 
-/* No two are alike, lest the linker make them one. */
+/* All functions differ, so that the linker does not merge them. */
 #define FUNCTION(number)                                                                                               \
 	TRACED static void function_##number(void)                                                                     \
 	{                                                                                                              \

@@ -66,7 +66,7 @@ static void call_in_threads(unsigned int count, uint64_t times)
 		pthread_join(threads[i], NULL);
 }
 
-/* Threads that wait, and what the last of them is to do. */
+/* Waiting threads, and the work of the last one. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static uint64_t last_calls, last_ns;

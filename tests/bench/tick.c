@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* tick HZ: what any sampling costs at least, a sampling event on each CPU that nobody looks at. Ends with its input. */
+/*
+ * tick HZ: the minimum cost of sampling: a sampling event on each CPU that nothing reads. Exits at the end of its
+ * input.
+ */
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>

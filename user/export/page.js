@@ -37,7 +37,7 @@ const graph = new Graph($("canvas"), $("graph"), $("tall"));
 const callers = new Graph($("callers-canvas"), $("callers"), $("callers-tall"));
 const brushed = (range) => go({ range });
 const strips = new Strip($("strip-canvas"), $("strip"), null, 0, brushed);
-/* The frame is in the middle, with half of its length on both sides. */
+/* Shows the time range of a call, with half of its length on both sides. */
 const why = new Why($("why"), recording.why, ({ from, to }) =>
 	go({ range: [from, to], ...hasLanes && { mode: "time", window: [Math.max(from - (to - from) / 2, recorded[0]), Math.min(to + (to - from) / 2, recorded[1])] } }));
 const slices = recording.slices ? new Slices(recording.slices) : null;

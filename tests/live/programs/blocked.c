@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * blocked PROGRESS: threads that wait in system calls of many kinds, for ever or for SLEEP_S, each started once. Waiting
- * must go on whatever is done to the process: one that returns says so in PROGRESS, with its error. Another thread calls
- * a traced function without end. SIGUSR1 ends it; then "slept" tells whether those with a time took that time.
+ * blocked PROGRESS: threads that wait in many kinds of system calls, forever or for SLEEP_S. Each call is made once. No
+ * call may return because of a recording: a call that returns is reported in PROGRESS, with its error. Another thread
+ * calls a traced function in a loop. SIGUSR1 ends the loop; then the program reports in "slept" whether calls with a
+ * timeout took that long.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -79,7 +80,7 @@ UNTRACED static int listener(void)
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
 
-	/* Bound without a name: the kernel chooses one. */
+	/* Bound without a name: the kernel chooses a name. */
 	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address.sun_family)) || listen(fd, 1))
 		return -1;
 	return fd;
@@ -180,7 +181,7 @@ UNTRACED static long wait_child(void)
 	pid = fork();
 	if (!pid) {
 		close(ends[1]);
-		/* Until its parent is no more. */
+		/* Runs until its parent has exited. */
 		if (read(ends[0], &byte, 1) <= 0)
 			_exit(0);
 	}
@@ -269,7 +270,7 @@ UNTRACED int main(int argc, char **argv)
 
 	if (argc < 2)
 		return 2;
-	/* So that the semaphore goes with the process. */
+	/* The kernel removes the semaphore with the process. */
 	if (unshare(CLONE_NEWIPC))
 		return 2;
 	progress_fd = open(argv[1], O_WRONLY | O_CREAT | O_APPEND, 0644);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * brief children|threads COUNT: one after the other, each works for 0.6 ms or more. Prints the CPU time that the kernel
- * charged to all of them, and what of that were pauses.
+ * brief children|threads COUNT: starts children or threads one after the other. Each works for at least 0.6 ms. Prints
+ * the CPU time that the kernel charged to all of them, and how much of it were pauses.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define WORK_S 0.0006
-/* What is longer is a pause that a hypervisor made: charged, but sampled once. */
+/* A longer time contains a pause of a hypervisor, which is charged but sampled only once. */
 #define LOOK_MAX_S 0.005
 
 static double *paused; /* shared with the children */

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Works until it is killed: nested calls in some threads, of which most are always in the middle. Argument: threads. */
+/*
+ * Works until it is killed: nested calls in several threads. Most of the time, threads are inside calls. Argument:
+ * threads.
+ */
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -22,7 +22,7 @@ TRACED static long deep(int n)
 	return n ? deep(n - 1) + room[n % 64] : 0;
 }
 
-/* Each calls the other last: jumps, not calls, when optimized. */
+/* The last action of each is to call the other: with optimization, a jump. */
 TRACED static int is_odd(unsigned int n);
 TRACED static int is_even(unsigned int n)
 {
@@ -44,7 +44,7 @@ TRACED static void before_leaf(int n)
 	sink -= n;
 	leaf(n);
 }
-/* Several returns and a tail call, so several exits of one entry. */
+/* Several returns and a tail call: several exits of one entry. */
 TRACED static int forks(int n)
 {
 	if (n % 3 == 0)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * chain MS CALLS [how PROGRAM ARG...]: waits until its sleds are recorded, MS at most, calls work() CALLS times, then
- * runs another program in a way of its own: exec (this process becomes it), thread (the same, from a thread), fork,
- * spawn (vfork and exec). It ends with the child's status. fork without PROGRAM: the child calls in_child() as often.
+ * chain MS CALLS [how PROGRAM ARG...]: waits until its sleds are recorded, at most MS, calls work() CALLS times, then
+ * runs PROGRAM. how: exec (in this process), thread (the same, from a thread), fork, or spawn (vfork and exec). Exits
+ * with the child's status. fork without PROGRAM: the child calls in_child() CALLS times.
  */
 #include <pthread.h>
 #include <spawn.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * churn WHAT PROGRESS [LIBRARY]: a process that is never the same for long. WHAT: exec (executes itself), fork
- * (children that work and end), threads (that come and go), load (dlopen and dlclose of LIBRARY). PROGRESS is a file to
- * which a byte is added for each generation that went well; anything that went wrong ends the program with status 3.
+ * churn WHAT PROGRESS [LIBRARY]: a process that keeps changing. WHAT: exec (executes itself), fork (children that work
+ * and exit), threads (that start and exit), load (dlopen and dlclose of LIBRARY). Adds a byte to the file PROGRESS for
+ * each correct generation. After an error, exits with status 3.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #define UNTRACED __attribute__((xray_never_instrument, noinline))
 #define TRACED __attribute__((noinline))
 
-/* Not to be computed once for all generations. */
+/* The compiler must not compute this once for all generations. */
 TRACED unsigned long churn_tree(unsigned long n)
 {
 	__asm__ volatile("");

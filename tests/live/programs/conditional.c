@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Tail calls behind a condition. clang before 19 puts the exit sled before the conditional jump, which runs whether or
- * not the function is left; so the program counts for itself. Arguments: wait or run, and how many rounds (1).
+ * Tail calls after a condition. clang before 19 puts the exit sled before the conditional jump, where it runs even if
+ * the function is not left; so the program counts its calls itself. Arguments: wait or run, and the number of rounds
+ * (1).
  */
 #include <stdlib.h>
 
@@ -14,7 +15,7 @@ TRACED static void target(void)
 	COUNT(target);
 }
 
-/* Nothing but the test and the call, so that the call may become a conditional jump. */
+/* Contains only the test and the call, so that the call may become a conditional jump. */
 #define CONDITIONAL(name, condition)                                                                                   \
 	TRACED static void name(long a, long b)                                                                        \
 	{                                                                                                              \

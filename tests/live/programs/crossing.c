@@ -51,7 +51,7 @@ static void (*const typed[])(const char *, size_t) = { typed_0, typed_1, typed_2
 
 UNTRACED static void *work(void *arg)
 {
-	/* With 600: a size for each kind of record (room_of() in bpf/sled.bpf.c). */
+	/* With 600, there is a size for each kind of record (room_of() in bpf/sled.bpf.c). */
 	static const size_t sizes[] = { 16, 100 };
 	long t = (long)arg;
 	char payload[604];

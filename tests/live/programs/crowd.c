@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * crowd HOW FILE: 13 000 functions, of which each process calls 3 000 in turns at full speed, and 1 000 others now and
- * then, some 10 million calls a second. HOW is `run`: one process, or `fork`: two at a time, each of which lives for
- * 0.2 s. Both end with SIGTERM. In the file: the rounds that all have done, and their CPU time in ns, as 64-bit numbers.
+ * crowd HOW FILE: 13 000 functions. Each process calls 3 000 of them in turn at full speed, and 1 000 others
+ * occasionally, 10 million calls per second. HOW is `run`: one process; or `fork`: two at a time, which live for 0.2 s.
+ * Both end with SIGTERM. FILE contains the rounds of all processes, and their CPU time in ns, as 64-bit numbers.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -16,7 +16,7 @@
 
 #define UNTRACED __attribute__((xray_never_instrument, noinline))
 
-/* Names are digits put together: crowd10000 to crowd22999. */
+/* Names are made of digits: crowd10000 to crowd22999. */
 /* clang-format off */
 #define TEN(m, n) m(n##0) m(n##1) m(n##2) m(n##3) m(n##4) m(n##5) m(n##6) m(n##7) m(n##8) m(n##9)
 #define HUNDRED(m, n) \
@@ -45,7 +45,7 @@ static int (*const functions[])(int) = { ALL(NAME) };
 #define HOT 3000
 #define ROUNDS_PER_OTHER 16
 #define OTHERS 1000
-#define TURNS 60 /* of own work between two calls: some 60 ns */
+#define TURNS 60 /* steps of work between two calls: 60 ns */
 
 static uint64_t *counters;
 static volatile sig_atomic_t ended;

@@ -18,8 +18,8 @@ static char *payload_of(size_t size)
 }
 
 /*
- * The event takes its operands in rdi, rsi (and rdx): here they arrive there in every order, and clang moves them, so
- * that it may overwrite one with another.
+ * The event's operands are in rdi, rsi (and rdx). Here, they are in these registers in every order, and clang moves
+ * them, which may overwrite one with another.
  */
 TRACED static void custom_in_place(const char *payload, size_t size)
 {
@@ -67,7 +67,7 @@ static void unmapped(void)
 
 	munmap(page + 4096, 4096);
 	custom_in_place(page + 4096, 32);
-	custom_in_place(page + 4080, 32); /* the second half only */
+	custom_in_place(page + 4080, 32); /* only the second half is readable */
 	custom_in_place(NULL, 700);
 	custom_in_place((const char *)-1, 5000);
 	custom_in_place(page, (size_t)-1);

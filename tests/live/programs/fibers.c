@@ -31,7 +31,7 @@ static __thread struct fiber *all, *current;
 static __thread ucontext_t main_context;
 static __thread void *main_sp;
 
-/* Saves the registers that a call keeps, and goes on with another stack. */
+/* Saves the registers that a call preserves, and continues on another stack. */
 void switch_stack(void **from, void *to);
 __asm__(".text\n"
 	"switch_stack:\n"
@@ -144,7 +144,7 @@ UNTRACED static void *run(void *unused)
 	for (int i = 0; i < fibers; i++)
 		create(&all[i], stack_of(i));
 	running = fibers;
-	/* In ever another order. */
+	/* The order differs in each round. */
 	for (unsigned int n = 0; running; n = n * 1103515245 + 12345)
 		for (int i = 0; i < fibers; i++)
 			if (!all[(i + n) % fibers].done)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * flees TIMES PROGRESS: calls traced functions for ever, and executes itself when a stub of xprof appears in its
- * memory: TIMES times, at once, that is before sleds lead to it. PROGRESS is a file to which a byte is added for each
- * round; a wrong result ends the program with status 3.
+ * flees TIMES PROGRESS: calls traced functions in a loop. When a stub of xprof appears in its memory, executes itself
+ * immediately, before sleds call the stub; TIMES times. Adds a byte to the file PROGRESS for each round; a wrong result
+ * ends the program with status 3.
  */
 #include <stdlib.h>
 

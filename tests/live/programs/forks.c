@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * forks [wait] CHILDREN CALLS LIBRARY: calls work() CALLS times, then forks CHILDREN, one after the other. Each calls it
- * as often, as do a thread and a child of each. A last child outlives the program by more than a second, loads LIBRARY
- * and, when that has patched sleds, calls its loaded_entry(), and work(), CALLS times.
+ * forks [wait] CHILDREN CALLS LIBRARY: calls work() CALLS times, then forks CHILDREN, one after the other. Each child
+ * calls work() as often, as do a thread and a child of each child. A last child outlives the program by more than a
+ * second, loads LIBRARY and, when the library's sleds are patched, calls its loaded_entry(), and work(), CALLS times.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -72,7 +72,7 @@ UNTRACED static void outlive(const char *path)
 		_exit(3);
 	for (int ms = 0; ms < PATCHED_MS && *(const volatile unsigned char *)entry != 0x41; ms++)
 		usleep(1000);
-	/* Then all of them are. */
+	/* By then, all sleds are patched. */
 	usleep(200000);
 	for (int i = 0; i < calls; i++)
 		entry(i % 3);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Functions without sleds that count their own calls. For each line "THREADS LOOPS" on stdin or in a file, the threads
- * run, with signals if there are several; then the sum of their results and the counts are printed. LOOPS 0: until the
- * next line.
+ * Functions without sleds that count their own calls. For each line "THREADS LOOPS" on stdin or in a file, runs the
+ * threads, with signals if there are several, and prints the sum of their results and the counts. LOOPS 0: runs until
+ * the next line.
  */
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #define _GNU_SOURCE
-/* Threads that end, one after the other, with 1, 2, ... calls; then more calls of the first thread, and SIGKILL. */
+/*
+ * Threads exit, one after the other, after 1, 2, ... calls. Then the first thread makes more calls, and SIGKILL
+ * follows.
+ */
 #include <pthread.h>
 #include <unistd.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * holder FILE: works until it is killed. With SIGUSR1 one thread reads a page of FILE, which it has mapped, and another
- * one wants to map something. Where the file system answers the page's first read with an error and the second one
- * never (served.c, SIGUSR2), the kernel holds the lock of the mappings from then on.
+ * holder FILE: works until it is killed. At SIGUSR1, one thread reads a page of FILE, which it has mapped, and another
+ * one maps memory. If the file system answers the first read of the page with an error and never answers the second one
+ * (served.c, SIGUSR2), the kernel holds the lock of the mappings from then on.
  */
 #include <fcntl.h>
 #include <pthread.h>

@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define FDS_MAX 10 /* of those that are free, the lowest is taken */
+#define FDS_MAX 10 /* the process uses the lowest free descriptors */
 
 static volatile sig_atomic_t ended;
 
@@ -74,7 +74,7 @@ NO_SLED static void swap(int bait)
 		}
 }
 
-/* In place of a syscall instruction, behind the first two bytes of a sled. */
+/* Replaces a syscall instruction, after the first two bytes of a sled. */
 NO_SLED static void loop(pid_t target)
 {
 	static const uint8_t code[] = { 0x0f, 0x05 }, endless[] = { 0xeb, 0xfe };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Many calls fast: an entry sled and a tail exit sled, which the kernel need not single-step. Arguments: threads, calls
- * of each. Prints the number of calls.
+ * Makes many calls fast: an entry sled and a tail exit sled, which the kernel does not single-step. Arguments: threads,
+ * calls of each. Prints the number of calls.
  */
 #include <pthread.h>
 #include <stdlib.h>

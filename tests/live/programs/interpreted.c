@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For LLVM's lli, which compiles it in memory: runs for so many seconds of CPU time, all in hot_loop(). */
+/* For LLVM's lli, which compiles it in memory: runs for this many seconds of CPU time, all in hot_loop(). */
 #include <stdlib.h>
 #include <time.h>
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * For LLVM's lli, which compiles it in memory: runs for so many seconds of CPU time in a chain of functions that use
- * rbp for other things than for their frames, and that libc's qsort() interrupts.
+ * For LLVM's lli, which compiles it in memory: runs for this many seconds of CPU time in a chain of functions that do
+ * not use rbp as frame pointer, with libc's qsort() in between.
  */
 #include <stdlib.h>
 #include <time.h>
 
 volatile unsigned int sum;
 
-/* Keeps more values alive during the loop than there are other registers. */
+/* Keeps more values in use during the loop than there are other registers. */
 __attribute__((noinline)) unsigned int leaf(unsigned int n)
 {
 	unsigned int a = sum, b = a + 1, c = a + 2, d = a + 3, e = a + 4, f = a + 5, g = a + 6, h = a + 7, i = a + 8;

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A JIT compiler of one function, which counts down: it runs it for so many seconds of CPU time from an anonymous page,
- * and tells of it in the way that its first argument names, honest or not. In one of these ways, late, it compiles another
- * function when it gets a SIGUSR1: the seconds begin then.
- *
- * Usage: jit WAY SECONDS
+ * A JIT compiler of one function, which counts down. Runs the function for this many seconds of CPU time from an
+ * anonymous page, and describes it in the way that the first argument names, correctly or not. With `late`, compiles
+ * another function at SIGUSR1, and counts the seconds from then on. Usage: jit WAY SECONDS
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -101,7 +99,7 @@ static void work_until_told(uint8_t *at)
 		work(at, 0.01);
 }
 
-/* The map is there, with other content than it should have, or is no file. */
+/* The map exists, but with wrong content, or is not a regular file. */
 static void hostile_map(const char *way)
 {
 	char other[80];
@@ -121,7 +119,7 @@ static void hostile_map(const char *way)
 		fail("truncate");
 }
 
-/* A list in memory that is never there: whoever reads it waits for a page that this process does not bring. */
+/* A list in memory whose page faults the process never handles: a reader waits forever. */
 static void trap(void)
 {
 	uint8_t *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -134,7 +132,7 @@ static void trap(void)
 	__jit_debug_descriptor.first_entry = (struct jit_code_entry *)memory;
 }
 
-/* Lists without an end, which change while they are read, and entries that lead nowhere. */
+/* Lists without an end, which change while they are read, and entries with invalid pointers. */
 static struct jit_code_entry entries[1000];
 
 static void *shuffle(void *arg)
@@ -157,8 +155,8 @@ static void *shuffle(void *arg)
 }
 
 /*
- * Honest, but brief: each function, all in one place, lives for a tenth of a second, and what describes it no longer.
- * The list says so in the way of GDB's manual.
+ * Correct, but short-lived: each function, all at one address, lives for a tenth of a second, and so does its
+ * description. The list is as in GDB's manual.
  */
 static void change_list(uint32_t action, struct jit_code_entry *entry)
 {
@@ -198,7 +196,7 @@ static int run(const char *way, double seconds)
 		tell(page, "count_down");
 		work(page, seconds);
 	} else if (!strcmp(way, "late")) {
-		/* Compiled when the recording runs already. */
+		/* Compiled while the recording runs. */
 		open_map(path);
 		work_until_told(page);
 		memcpy(page + 2048, code, sizeof(code));

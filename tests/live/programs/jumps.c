@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* longjmp: once, in a loop, out of a signal handler; a handler on a stack of its own; coroutines. */
+/* longjmp: once, in a loop, and out of a signal handler; a handler on its own stack; coroutines. */
 #include <alloca.h>
 #include <setjmp.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ TRACED static void jumper(int n, int depth)
 	sink += room[0];
 }
 
-/* Stands where the frames are that the jump left, at ever other places. */
+/* Its frame is where the abandoned frames were, at a different place in each call. */
 TRACED static void sized(int n)
 {
 	volatile char *room = alloca((size_t)(16 + 8 * n));
@@ -56,7 +56,7 @@ TRACED static void left(jmp_buf to)
 	longjmp(to, 1);
 }
 
-/* A jump leaves a frame at the bottom; then leaf() stands at the next place. */
+/* A jump abandons a frame at the bottom; then leaf() is called at the next place. */
 TRACED static void nested(void)
 {
 	static jmp_buf inner;
@@ -70,7 +70,7 @@ TRACED static void nested(void)
 	leaf(2);
 }
 
-/* Calls nested() beside a frame that a jump left, whose place leaf() then takes while nested() still runs. */
+/* Calls nested() next to an abandoned frame. leaf() then uses the place of that frame while nested() still runs. */
 TRACED static void beside(void)
 {
 	for (volatile int room = 16; room < 512; room += 16) {
@@ -84,7 +84,7 @@ TRACED static void beside(void)
 	}
 }
 
-/* Handlers on a stack of their own that jump out of it, and then interrupt a call that goes on. */
+/* Handlers on their own stack jump out of it; then handlers interrupt a call that continues. */
 TRACED static void interrupted(int n)
 {
 	if (!sigsetjmp(back_from_signal, 1))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A library to preload: the kernel lacks what $LACKS says. writes: to code through /proc/PID/mem. pokes: by ptrace.
- * multi: uprobe_multi. btf. confidence: it is locked down (confidentiality). Any other word: the verifier refuses the
- * BPF program of that name.
+ * A library to preload. The kernel then lacks the feature that $LACKS names. writes: to code through /proc/PID/mem.
+ * pokes: with ptrace. multi: uprobe_multi. btf. confidence: lockdown in mode confidentiality. Any other word: the
+ * verifier refuses the BPF program of that name.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

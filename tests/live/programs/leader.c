@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The first thread ends, another one works on and ends the process. */
+/* The first thread exits; another one continues and ends the process. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * leaves wait: a thread stays in hot() until its exit is restored, and then ends, while another thread calls
- * hot() so often that a budget takes it out.
+ * leaves wait: a thread stays in hot() until its exit is restored, and then exits, while another thread calls hot() so
+ * often that a budget throttles it.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -10,7 +10,7 @@
 #include "go.h"
 
 #define ENTRY_SLED_BYTES 11
-#define RET 0xc3 /* hot() must not have this byte anywhere else */
+#define RET 0xc3 /* hot() must have this byte only once */
 
 static const volatile uint8_t *exit_sled;
 static volatile uint8_t restored;

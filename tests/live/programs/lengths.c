@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Calls that are either much shorter than a millisecond or much longer. */
+/* Calls that are much shorter or much longer than a millisecond. */
 #include <unistd.h>
 
 #include "go.h"
@@ -20,7 +20,7 @@ TRACED static void long_leaf(void)
 	sink--;
 }
 
-/* Short itself, once its short calls are gone. */
+/* Short itself when its short callees are discarded. */
 TRACED static void quick(void)
 {
 	COUNT(quick);
@@ -29,7 +29,7 @@ TRACED static void quick(void)
 	sink--;
 }
 
-/* Long itself, with short calls that go. */
+/* Long itself, with short callees that are discarded. */
 TRACED static void slow(void)
 {
 	COUNT(slow);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Threads at full speed, whose work can be measured from outside. Arguments: wait or run, threads, rounds of each (0: to
- * be killed), calls of hot() in a round, and a file. A round is some 2 ms of work of its own, one call of cold(), two of
- * warm() and those of hot(). In the file: rounds done, calls of hot(), warm() and cold(), and the rounds of each thread,
- * as 64-bit numbers.
- * With SIGUSR2, rounds have no calls of hot() from then on; with another, they have them again. With SIGHUP, a process
- * that shares the memory, and is no thread, calls hot() as well; with another, it ends. With SIGTERM, all threads end after
- * their round.
+ * Threads at full speed, whose work can be measured from outside. Arguments: wait or run, threads, rounds of each (0:
+ * until killed), calls of hot() per round, and a file. A round is 2 ms of work, one call of cold(), two of warm() and
+ * the calls of hot(). The file contains the rounds, the calls of hot(), warm() and cold(), and the rounds of each
+ * thread, as 64-bit numbers.
+ *
+ * At SIGUSR2, rounds have no calls of hot() from then on; at the next SIGUSR2, they have them again. At SIGHUP, a
+ * process that shares the memory, and is not a thread, calls hot(), too; at the next SIGHUP, it exits. At SIGTERM, all
+ * threads exit after their round.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

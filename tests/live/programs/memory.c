@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #define _GNU_SOURCE
-/* What makes it hard to know whose calls are in whose memory: WAY COUNT, see main(). Prints how often it called. */
+/*
+ * Cases in which it is hard to find out which thread's calls are in which ring: WAY COUNT, see main(). Prints the
+ * number of calls.
+ */
 #include <linux/io_uring.h>
 #include <pthread.h>
 #include <sched.h>
@@ -62,7 +65,7 @@ TRACED static void outer(long count)
 	calls_of_outer++;
 }
 
-/* All at full speed: rings are full again and again. */
+/* All threads at full speed: rings become full repeatedly. */
 UNTRACED static void fast(long count)
 {
 	pthread_t threads[THREADS];
@@ -73,7 +76,7 @@ UNTRACED static void fast(long count)
 		pthread_join(threads[i], NULL);
 }
 
-/* One after the other, so that they have the same fs base, and some at a time. */
+/* Threads one after the other, which have the same fs base, and several at a time. */
 UNTRACED static void threads(long count)
 {
 	for (long i = 0; i < count; i++) {
@@ -139,7 +142,7 @@ UNTRACED static int without_tls(void *done)
 	return 0;
 }
 
-/* A thread that has the fs base of the one that made it, and runs at the same time. */
+/* A thread with the fs base of its creator, which runs at the same time. */
 UNTRACED static void shared(long count)
 {
 	const int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
@@ -156,7 +159,7 @@ UNTRACED static void shared(long count)
 	}
 }
 
-/* The kernel creates two threads of its own in the process, for reads of an empty pipe. */
+/* The kernel creates two threads in the process, for reads of an empty pipe. */
 UNTRACED static void begin_to_read(void)
 {
 	struct io_uring_params params = { 0 };
@@ -185,7 +188,7 @@ UNTRACED static void begin_to_read(void)
 		exit(77);
 }
 
-/* Some before it waits, which exist when they are attached, and some after it. */
+/* Some threads before it waits, which exist when xprof attaches, and some after it. */
 UNTRACED static void kernel_threads(long count)
 {
 	begin_to_read();
@@ -194,7 +197,7 @@ UNTRACED static void kernel_threads(long count)
 	work_often((void *)count);
 }
 
-/* Where the memory with the rings is; 0: there is none. */
+/* Returns the address of the memory with the rings; 0: none. */
 UNTRACED static char *find_rings(size_t *bytes)
 {
 	FILE *maps = fopen("/proc/self/maps", "r");
@@ -222,7 +225,7 @@ UNTRACED static void *take_pages_away(void *until)
 	return NULL;
 }
 
-/* Calls, while two threads give the pages of the rings back all the time. */
+/* Makes calls while two threads keep freeing the pages of the rings. */
 UNTRACED static void steal(long count)
 {
 	pthread_t thieves[2];
@@ -239,7 +242,7 @@ UNTRACED static void steal(long count)
 		pthread_join(thieves[i], NULL);
 }
 
-/* Calls, and writes the memory over when it is told to go on, and calls when it is told again. */
+/* Makes calls, overwrites the memory at a signal, and makes calls at the next signal. */
 UNTRACED static void scribble(long count)
 {
 	unsigned long value = 88172645463325252;
@@ -260,7 +263,7 @@ UNTRACED static void scribble(long count)
 	work_often((void *)count);
 }
 
-/* What looks like a header, a record or a key, at places that may have one. */
+/* Writes forged headers, records and keys to their usual places. */
 __attribute__((target("fsgsbase"))) UNTRACED static void *forge(void *unused)
 {
 	const size_t block = 4096 + 16 * 16384, used = 64 * block, tables = (256 + 8) * block;
@@ -286,8 +289,10 @@ __attribute__((target("fsgsbase"))) UNTRACED static void *forge(void *unused)
 	return unused;
 }
 
-/* Calls without privileges, and overwrites its rings meanwhile, as do its children. Does not end before the rings are
- * unmapped. */
+/*
+ * Makes calls without privileges and overwrites its rings meanwhile, as do its children. Exits only after the rings are
+ * unmapped.
+ */
 UNTRACED static void forge_all(long count)
 {
 	pthread_t forger;
@@ -302,7 +307,7 @@ UNTRACED static void forge_all(long count)
 		work_often((void *)count);
 }
 
-/* Each call has another fs base. Nothing here uses TLS meanwhile. Waits when done. */
+/* Each call has another fs base. Uses no TLS meanwhile. Waits at the end. */
 __attribute__((target("fsgsbase"))) UNTRACED static void flood(long count)
 {
 	const unsigned long fs_base = __builtin_ia32_rdfsbase64();
@@ -317,7 +322,7 @@ __attribute__((target("fsgsbase"))) UNTRACED static void flood(long count)
 	wait_for_go(go_argc, go_argv);
 }
 
-/* The stub's rdtsc kills it then. */
+/* Then the stub's rdtsc kills the thread. */
 UNTRACED static void forbid_tsc(long count)
 {
 	work_often((void *)count);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Calls within long calls, for SECONDS, in two threads: of each function how many, and how long those of outer() took. */
+/*
+ * Calls within long calls, for SECONDS, in two threads. Prints the number of calls of each function, and the time of
+ * those of outer().
+ */
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>

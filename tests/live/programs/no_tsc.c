@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #define _GNU_SOURCE
-/* Two threads that call and may not read the TSC: rdtsc would kill them. Prints how often they called. */
+/* Two threads that make calls and must not read the TSC: rdtsc would kill them. Prints the number of calls. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/prctl.h>

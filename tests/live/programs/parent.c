@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* At SIGUSR1 it forks a child, whose number it prints; both call a traced function until the next SIGUSR1. */
+/* At SIGUSR1, forks a child and prints its PID; both call a traced function until the next SIGUSR1. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

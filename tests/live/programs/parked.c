@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Threads that a signal interrupts in the stub, and that return there after the recording: at SIGUSR1. Until then they
- * wait in the handler. Prints "ready", and at the end how many threads were interrupted so, and how many computed well.
- * Usage: parked THREADS
+ * At SIGUSR1, a signal interrupts threads in the stub; they wait in the handler and return to the stub after the
+ * recording. Prints "ready", and at the end how many threads were interrupted in the stub, and how many had correct
+ * results. Usage: parked THREADS
  */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A preloaded library that patches all functions of one object of its process before main(), by the plans of xprof, with
- * a slot that only counts. So plans and trampolines are tested on real programs, without anything that records.
- *
- * PATCH_SELF: the object, the end of its path. PATCH_SELF_OUT: where the counts are appended when the process ends.
+ * A preloaded library that patches all functions of one object of its process before main(), with xprof's plans and a
+ * slot that only counts. This tests plans and trampolines in real programs, without a recording. PATCH_SELF: the end of
+ * the object's path. PATCH_SELF_OUT: file to which the counts are appended when the process exits.
  */
 #include <fcntl.h>
 #include <link.h>
@@ -19,7 +18,7 @@
 #define ROOM (64ul << 20)
 #define COUNTERS_MAX (1u << 20)
 
-/* By r10d: twice the function's number, 1 more at exits. */
+/* Indexed by r10d: twice the function ID, plus 1 at exits. */
 uint64_t patch_self_counts[COUNTERS_MAX] __attribute__((visibility("hidden")));
 void patch_self_slot(void) __attribute__((visibility("hidden")));
 
@@ -43,7 +42,7 @@ static pid_t owner;
 struct object {
 	const char *name;
 	uint64_t base;
-	uint64_t start; /* of its code */
+	uint64_t start; /* start of its code */
 	uint64_t end;
 	char path[4096];
 };
@@ -75,7 +74,7 @@ static int find_object(struct dl_phdr_info *info, size_t size, void *arg)
 	return 1;
 }
 
-/* Memory within the reach of a jump. */
+/* Returns memory within reach of a jump. */
 static void *map_near(uint64_t address)
 {
 	for (uint64_t distance = 64ul << 20; distance < 1800ul << 20; distance += 16ul << 20) {
@@ -101,7 +100,7 @@ static void patch(const struct xp_call_plan_function *function, uint32_t number)
 	patched.function = function;
 	for (size_t kind = 0; kind < 4; kind++)
 		patched.words[kind] = 2 * number + (kind != XP_SITE_ENTRY);
-	/* All or nothing. */
+	/* Patches all or nothing. */
 	for (int writes = 0; writes < 2; writes++) {
 		used = start;
 		for (uint32_t i = function->first_window; i < function->first_window + function->window_count; i++) {
@@ -152,7 +151,7 @@ __attribute__((constructor)) static void start(void)
 		.code_vaddr = object.start,
 		.bias = object.base,
 	};
-	/* The slot is in reach, too. */
+	/* The slot must be within reach, too. */
 	memcpy(room, (uint8_t[]){ 0xff, 0x25, 0, 0, 0, 0 }, 6);
 	memcpy(room + 6, &(uint64_t){ (uintptr_t)patch_self_slot }, sizeof(uint64_t));
 	patched.slots[0] = patched.slots[1] = (uintptr_t)room;
@@ -179,7 +178,9 @@ __attribute__((destructor)) static void end(void)
 
 		entries += entered;
 		exits += left;
-		/* Each exit of it is recorded, so it has more entries only if it has not returned yet, or never will. */
+		/*
+		 * Each exit is recorded, so there are more entries only if a call has not returned yet, or never will.
+		 */
 		if (entered != left && !function->probe_count)
 			fprintf(out, "open 0x%lx %lu %lu\n", (unsigned long)function->vaddr, (unsigned long)entered,
 				(unsigned long)left);

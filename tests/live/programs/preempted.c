@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Coroutines that a timer's signal preempts, at any instruction of a function or its sled: the handler switches to the
- * next one. What a coroutine goes on with is on its own stack meanwhile. Prints "ready"; SIGUSR1 ends it, and it
- * prints "well" if each coroutine computed what it should.
+ * Coroutines that a timer signal preempts, at any instruction of a function or its sled: the handler switches to the
+ * next coroutine. Meanwhile, the registers of a coroutine are on its own stack. Prints "ready"; at SIGUSR1 exits, and
+ * prints "well" if all coroutines have correct results.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -33,7 +33,7 @@ TRACED static uint64_t next(uint64_t value)
 
 UNTRACED static void work(void)
 {
-	if (!begun) { /* no switch comes before the first coroutine runs */
+	if (!begun) { /* no switch before the first coroutine runs */
 		begun = true;
 		setitimer(ITIMER_REAL, &often, NULL);
 	}
@@ -69,7 +69,7 @@ UNTRACED int main(void)
 
 	for (int i = 0; i < COROUTINES; i++) {
 		getcontext(&contexts[i]);
-		/* A page between stacks, which would otherwise be one mapping. */
+		/* A page between stacks, which the kernel would otherwise join into one mapping. */
 		contexts[i].uc_stack.ss_sp =
 		    (char *)mmap(NULL, STACK_BYTES + PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) + PAGE;
 		if (mprotect(contexts[i].uc_stack.ss_sp, STACK_BYTES, PROT_READ | PROT_WRITE))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Processes of some 10 ms of CPU time each, one after the other: each forks the next one, and ends. Arguments: wait or
- * run, and how many beside the first, which does nothing else. The others call warm() once, and hot() again and again;
- * the last one prints the calls of all.
+ * Processes of 10 ms of CPU time each, one after the other: each forks the next one, and exits. Arguments: wait or run,
+ * and the number of processes after the first, which does nothing else. The others call warm() once, and hot()
+ * repeatedly; the last one prints the calls of all.
  */
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -17,7 +17,7 @@ TRACED static void own(void)
 	COUNT(own);
 }
 
-/* Whether the sled with which a function begins was patched from outside: this is its first byte then. */
+/* Returns whether the first sled of a function was patched from outside: it then starts with this byte. */
 UNTRACED static int is_patched(const void *function)
 {
 	return *(const volatile unsigned char *)function == 0x41;

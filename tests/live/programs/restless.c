@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * restless wait [CALLS]: threads at full speed, threads that come and go, a timer's signals whose handler calls traced
- * functions wherever they hit, children by vfork() and posix_spawn(). It counts its calls. CALLS: of each of the threads
- * at full speed.
+ * restless wait [CALLS]: threads at full speed, threads that start and exit, a timer signal whose handler calls traced
+ * functions anywhere, and children of vfork() and posix_spawn(). Counts its calls. CALLS: calls of each thread at full
+ * speed.
  */
 #include <pthread.h>
 #include <spawn.h>
@@ -46,7 +46,7 @@ TRACED static void in_handler(int number)
 	leaf(number);
 }
 
-/* In a child that has its parent's memory, and another process's number: not to be recorded. */
+/* In a child with its parent's memory and another PID: must not be recorded. */
 TRACED static void in_child(void)
 {
 	__asm__ volatile("");

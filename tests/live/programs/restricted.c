@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A program under a seccomp filter that kills it at the first system call that it does not make itself. */
+/* A program under a seccomp filter that kills it at the first system call that is not its own. */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Rounds that can be told apart by the calls in them: round_of(i) calls one() or zero() for each bit of i, lowest first.
- * Arguments: wait, rounds, and what follows them: crash (in last(), by SIGSEGV), again (as many rounds at each SIGUSR1) or
- * exit. main() and all_rounds() are open all the while.
+ * Rounds that their calls identify: round_of(i) calls one() or zero() for each bit of i, lowest first. Arguments: wait,
+ * rounds, and the end: crash (in last(), by SIGSEGV), again (as many rounds at each SIGUSR1) or exit. main() and
+ * all_rounds() stay open.
  */
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@ UNTRACED void not_traced(void)
 	__asm__ volatile("");
 }
 
-/* Tail calls: their exit sleds need no single step. */
+/* Tail calls, because their exit sleds need no single step. */
 TRACED static void one(void)
 {
 	__asm__ volatile("");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A file system of one file, served by this process until SIGUSR1, and then not any more: served DIRECTORY FILE. The
- * file "program" in the directory has the bytes of FILE. What it is asked behind SIGUSR1 waits until this process ends.
- * Behind SIGUSR2 the first read fails, and those that follow wait.
+ * A file system with one file, which this process serves until SIGUSR1: served DIRECTORY FILE. The file "program" in
+ * the directory has the content of FILE. Requests after SIGUSR1 wait until this process exits. After SIGUSR2, the first
+ * read fails, and later ones wait.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -55,7 +55,7 @@ static struct fuse_attr attributes(uint64_t node)
 	};
 }
 
-/* Nothing is kept: the kernel asks for attributes each time. */
+/* The kernel must not cache anything: it requests attributes each time. */
 static void answer(int fuse, const struct fuse_in_header *in, const char *body)
 {
 	static char piece[1 << 20];

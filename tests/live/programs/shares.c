@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Work of known shares: three quarters of the time below work_a(), one quarter below work_b(), in `threads` threads,
- * for about `seconds` each. Prints its process id, the CPU time that the kernel accounted, what of that were pauses, and
- * how long the first thread ran.
- * shares SECONDS [THREADS [wait]]: with wait, starts when it gets a line on its input.
+ * for about `seconds` each. Prints its process id, the CPU time that the kernel accounted, what of that were pauses,
+ * and how long the first thread ran. shares SECONDS [THREADS [wait]]: with wait, starts when it gets a line on its
+ * input.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 #define NOINLINE __attribute__((noinline))
 
-/* A round of work takes 0.3 to 0.9 ms, on a slow machine several times that. */
+/* A round of work takes 0.3 to 0.9 ms, on a slow machine several times as long. */
 #define ROUND_MAX_S 0.005
 #define THREADS_MAX 64
 
@@ -22,8 +22,8 @@ static volatile unsigned long sink;
 static double seconds;
 
 /*
- * A chain of multiplications takes the same time each turn. Adding to memory does not: on some CPUs it is fast until an
- * interrupt, and slow from there to the end of the loop, so that sampling would lengthen what it hits.
+ * A chain of multiplications takes the same time in each iteration. Adding to memory does not: on some CPUs it is fast
+ * until an interrupt, and slow from then to the end of the loop, so sampling would lengthen the sampled code.
  */
 NOINLINE static void spin(long count)
 {
@@ -55,17 +55,20 @@ static double cpu_time(clockid_t clock)
 }
 
 /*
- * When a hypervisor takes the CPU away and does not tell, the kernel charges the thread with the pause, but a sampler
- * sees it once. So what a round takes too long is counted as a pause.
+ * If a hypervisor takes the CPU away without reporting it, the kernel charges the pause to the thread, but a sampler
+ * takes only one sample. So the excess time of a round counts as a pause.
  */
 NOINLINE static void *worker(void *arg)
 {
 	double *paused = arg, before, now = cpu_time(CLOCK_THREAD_CPUTIME_ID);
-	double begin = now; /* after the start of the program, which takes milliseconds on some machines */
+	double begin = now; /* not the start of the program, which takes milliseconds on some machines */
 	unsigned int random = 1;
 
 	while (now - begin - *paused < seconds) {
-		/* Rounds of one length may beat with the samples: these hit the same parts of many rounds. */
+		/*
+		 * Rounds of the same length could be in step with the samples, which would then hit the same parts of
+		 * many rounds.
+		 */
 		long part = 50000 + (random >> 16) % 1000 * 100;
 
 		random = random * 1664525u + 1013904223u;

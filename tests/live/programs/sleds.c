@@ -48,7 +48,7 @@ int main(int argc, char **argv)
 	for (uint64_t calls = 1; fd >= 0; calls++) {
 		first();
 		usleep(1000);
-		/* As victim.c does: how often, and how often it was wrong. */
+		/* As in victim.c: number of rounds, and of wrong results. */
 		if (pwrite(fd, line, (size_t)snprintf(line, sizeof(line), "%20lu 0\n", calls), 0) < 0)
 			break;
 	}

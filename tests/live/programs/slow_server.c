@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A server whose slow requests have three known causes, and which counts them. Two workers handle requests, most in some
- * microseconds:
+ * A server whose slow requests have three known causes, and which counts them. Two workers handle requests, most in
+ * some microseconds:
  *  - refresher holds the lock of the cache while it sleeps;
  *  - some requests end in write_journal(), to which handle_request() jumps, and which waits for storage to answer;
  *  - some requests compute with the lowest priority on the CPU that busy keeps meanwhile.

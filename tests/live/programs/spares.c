@@ -55,7 +55,7 @@ UNTRACED static void limit(int resource, const char *name, unsigned long bytes)
 		exit(2);
 }
 
-/* Mappings that the kernel does not join. */
+/* Creates mappings that the kernel does not join. */
 UNTRACED static int take(size_t count, size_t bytes)
 {
 	for (size_t i = 0; i < count; i++)
@@ -79,7 +79,7 @@ UNTRACED static size_t mappings_left(void)
 	return left;
 }
 
-/* Where the call rings of an earlier recording were. */
+/* Maps pages where the call rings of an earlier recording were. */
 UNTRACED static int take_holes(void)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A thread that waits with its stack pointer in a mapping of a file that it has never read: stack_in_file FILE. Whoever
- * reads its stack waits for the file system.
+ * stack_in_file FILE: a thread waits with its stack pointer in a mapping of a file that it has never read. A reader of
+ * its stack waits for the file system.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ int main(int argc, char **argv)
 		return 1;
 	puts("ready");
 	fflush(stdout);
-	/* A loop: a signal that has no handler must not make it use the stack. */
+	/* A loop: a signal without a handler must not use the stack. */
 	__asm__ volatile("mov %0, %%rsp\n"
 			 "1: mov %1, %%eax\n"
 			 "syscall\n"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Takes the TSC around and inside of each call of timed(), on each CPU in turn and from one to another, and prints
- * "stamp BEFORE BEGIN END AFTER", where BEGIN and END are inside; also the time of slept() by the system's clock.
+ * Reads the TSC around and inside each call of timed(), on each CPU in turn and across CPUs, and prints "stamp BEFORE
+ * BEGIN END AFTER", where BEGIN and END are inside. Also prints the duration of slept() by the system's clock.
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -32,7 +32,7 @@ UNTRACED static void move_to(int cpu)
 
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
-	sched_setaffinity(0, sizeof(set), &set); /* a CPU that is not there: it stays */
+	sched_setaffinity(0, sizeof(set), &set); /* if this CPU does not exist, the thread stays on its CPU */
 }
 
 TRACED static void timed(struct stamp *stamp, uint64_t ticks, int cpu)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * storm [wait] CHILDREN CALLS: forks CHILDREN, four at a time. Each calls work() CALLS times, and then some create a
- * thread or a child that does so, too, change their user before, kill themselves, or execute another program. Prints the
- * calls of all.
+ * storm [wait] CHILDREN CALLS: forks CHILDREN, four at a time. Each calls work() CALLS times; then some of them create
+ * a thread or a child that does the same, change their user first, kill themselves, or execute another program. Prints
+ * the calls of all.
  */
 #include <pthread.h>
 #include <signal.h>

@@ -18,7 +18,7 @@ static pthread_mutex_t cache = PTHREAD_MUTEX_INITIALIZER, queue = PTHREAD_MUTEX_
 static int refresh_asked, refresh_begun, storage_asked[2], storage_answers[2], busy_asked, is_busy, is_over;
 static unsigned int requests, next_request;
 
-/* Of a thread that waits more than 477 times a second, not all stacks are recorded. */
+/* Not all stacks are recorded for a thread that waits more than 477 times per second. */
 UNTRACED static void wait_for(const int *flag)
 {
 	while (!__atomic_load_n(flag, __ATOMIC_ACQUIRE))

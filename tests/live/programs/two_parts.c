@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Spends known CPU time in hot() and in rest(), in turn: two_parts HOT_MS REST_MS SECONDS, of CPU time in all. */
+/*
+ * Spends known CPU time in hot() and in rest(), in turn: two_parts HOT_MS REST_MS SECONDS, where SECONDS is the total
+ * CPU time.
+ */
 #include <stdlib.h>
 #include <time.h>
 
 /* Some tenths of it are usual. */
 #define ROUND_MAX_MS 5
 
-/* The CPU time without what a round took too long: a pause that no sampler sees, as shares.c has it. */
+/* Returns the CPU time without the excess time of rounds: pauses that no sampler sees, as in shares.c. */
 static double cpu_ms(void)
 {
 	static double last, paused;
@@ -45,7 +48,7 @@ int main(int argc, char **argv)
 
 	(void)argc;
 	while (due < end_ms) {
-		/* What one turn takes too long, the next one makes up for. */
+		/* If one turn takes too long, the next one is shorter. */
 		due += hot_ms;
 		hot(due);
 		due += rest_ms;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * unloads LIBRARY LIBRARY: loads both, writes "ready", and unloads that which lies lower as soon as a second stub of
- * xprof appears in its memory: the first is for the program itself, which is to be linked at fixed addresses. Of the
- * other one it calls loaded_entry() for ever, and writes "unloaded" at first, and "called" when it has done so 300 times
- * since SIGUSR1.
+ * unloads LIBRARY LIBRARY: loads both, writes "ready", and unloads the library at the lower address when a second stub
+ * of xprof appears in its memory. (The first stub is for the program itself, which must be linked at fixed addresses.)
+ * Then calls loaded_entry() of the other library in a loop, and writes "unloaded" at first, and "called" after 300
+ * calls since SIGUSR1.
  */
 #include <dlfcn.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Passes USDT probes after a SIGUSR1, and then waits until their tracer has disabled them. Their notes are those of
- * <sys/sdt.h>. Prints "ready"; then the semaphore; then, within 20 s, the semaphore in the end.
+ * Executes USDT probes after a SIGUSR1, and then waits until their tracer has disabled them. The notes are as from
+ * <sys/sdt.h>. Prints "ready"; then the semaphore; then, within 20 s, the semaphore at the end.
  */
 #include <signal.h>
 #include <stdio.h>

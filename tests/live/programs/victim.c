@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * victim THREADS PAUSE_US PROGRESS: works until it is killed and notices when it is harmed: what its functions return
- * is compared with what the same functions without sleds returned before. PROGRESS is the file to tell of it: "rounds
- * wrong", over and over in the same place. With -DPATCH and XRay's runtime, SIGUSR1 makes the runtime patch the sleds
- * and SIGUSR2 restore them; with the word "patched" behind PROGRESS it patches them at once.
+ * victim THREADS PAUSE_US PROGRESS: works until it is killed and checks its results against those of the same functions
+ * without sleds. Writes "rounds wrong" to the file PROGRESS, always at the same place. With -DPATCH and XRay's runtime,
+ * SIGUSR1 makes the runtime patch the sleds and SIGUSR2 restore them; with the word "patched" after PROGRESS, the
+ * runtime patches them immediately.
  */
 #include <fcntl.h>
 #include <pthread.h>

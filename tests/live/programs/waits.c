@@ -30,7 +30,7 @@
 
 #define HERE __attribute__((noinline))
 
-/* On a busy machine each thread goes on until it has waited so often for each second, for longer than that. */
+/* On a busy machine, each thread continues until it has waited this often for each second. */
 #define ROUNDS_A_SECOND 40
 #define ROUND_NS 2000000
 #define INVERSIONS 8
@@ -45,7 +45,7 @@ static double rounds_min;
 
 /* A measured thread. */
 static struct account {
-	const char *name; /* NULL: it has nothing to tell */
+	const char *name; /* NULL: it prints nothing */
 	pid_t tid;
 	uint64_t waited_ns;
 	uint64_t switches;
@@ -165,7 +165,7 @@ static void end(struct account *account, const char *name, uint64_t waited_ns)
 	account->name = name;
 }
 
-/* Waits for the ends of all threads at once, and prints what they have measured. */
+/* Waits until all threads have exited, and prints their measurements. */
 static void print_accounts(const pthread_t *threads, int count)
 {
 	uint64_t dead_ns[6] = { 0 }, begin_ns = now_ns(CLOCK_MONOTONIC);
@@ -188,7 +188,7 @@ static void print_accounts(const pthread_t *threads, int count)
 	}
 }
 
-/* Waits again and again, and does `after` in between. */
+/* Waits repeatedly, and calls `after` in between. */
 static void repeat(const char *name, struct account *account, void (*wait)(void), void (*after)(void))
 {
 	uint64_t waited_ns = 0;
@@ -222,7 +222,7 @@ static void *sleeper(void *arg)
 
 static void *taker(void *arg)
 {
-	doze(1000); /* the holder comes first */
+	doze(1000); /* the holder locks first */
 	repeat("taker", arg, wait_for_lock, give_lock);
 	return arg;
 }
@@ -290,7 +290,7 @@ static void pin(void)
 	pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
 }
 
-/* What the thread has not run is waited. */
+/* All time in which the thread does not run is a wait. */
 static void *starved(void *arg)
 {
 	uint64_t begun_ns = now_ns(CLOCK_MONOTONIC), ran_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -346,7 +346,7 @@ static const volatile char *map_file(const char *path)
 	return map == MAP_FAILED || madvise(map, (size_t)FAULTS * STRIDE, MADV_RANDOM) ? NULL : map;
 }
 
-/* How long a thread is in a function without a CPU: all between start() and stop() is in there. */
+/* How long a thread is in a function without a CPU: the whole time between start() and stop(). */
 struct stopwatch {
 	uint64_t off_ns;
 	uint64_t wall_ns;
@@ -435,7 +435,7 @@ static void *urgent(void *arg)
 static HERE void work_with_lock(struct stopwatch *watch)
 {
 	start(watch);
-	sem_post(&is_locked); /* from then on, it is kept from its CPU */
+	sem_post(&is_locked); /* from then on, it gets no CPU */
 	burn(4000000);
 	stop(watch);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Two threads that do nothing but wake each other, until the input ends. */
+/* Two threads that only wake each other, until the input ends. */
 #include <pthread.h>
 #include <poll.h>
 #include <unistd.h>

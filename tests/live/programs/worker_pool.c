@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Hands requests to a pool of workers and waits for the answers. Every 100th request takes longer. Prints how many
- * us each request was in the worker, then "done", and waits. Arguments: wait, requests.
+ * Passes requests to a pool of workers and waits for the answers. Every 100th request takes longer. Prints how many us
+ * each request was in the worker, then "done", and waits. Arguments: wait, requests.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -18,7 +18,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t asked = PTHREAD_COND_INITIALIZER, answered = PTHREAD_COND_INITIALIZER;
-static long wanted_us, took_us; /* of the request; 0: none */
+static long wanted_us, took_us; /* durations of the request; 0: none */
 static int idle;		/* workers that wait for a request */
 
 UNTRACED static int64_t now_us(void)
@@ -29,7 +29,7 @@ UNTRACED static int64_t now_us(void)
 	return now.tv_sec * 1000000ll + now.tv_nsec / 1000;
 }
 
-/* Half of the work is on a CPU. */
+/* Half of the time is on a CPU. */
 TRACED long work_on(long us)
 {
 	int64_t start = now_us();
@@ -78,13 +78,13 @@ TRACED long handle_request(long us)
 	return took;
 }
 
-/* A worker that does not sleep takes a request without a wake-up. */
+/* A worker that is not asleep gets a request without a wake-up. */
 UNTRACED static void wait_for_workers(void)
 {
 	pthread_mutex_lock(&lock);
 	while (idle < WORKERS) {
 		pthread_mutex_unlock(&lock);
-		usleep(2000); /* more waits a second would be sampled */
+		usleep(2000); /* with more waits per second, only some would be recorded */
 		pthread_mutex_lock(&lock);
 	}
 	pthread_mutex_unlock(&lock);
