@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A server that forks a child for each connection, with 20 000 functions, of which each child calls many before it is
+ * A server with 20 000 functions that forks a child for each connection. Each child calls many of them before it is
  * ready. For each line "COUNT CALLS" on standard input: COUNT connections, one after the other, with CALLS calls each.
- * Answers with the median CPU time of a child in ns, and with the median time until one is ready.
+ * Answers with the median CPU time of a child in ns, and the median time until a child is ready.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * large CALLS CPU_MS: a program of 100 MB. It waits for a line, then makes that many calls of an instrumented function
- * while its code runs for CPU_MS of CPU time, evenly. The end of the input ends it.
+ * evenly while its code runs for CPU_MS of CPU time. It exits at the end of the input.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Two threads on one CPU that wake each other through two pipes. Each line of standard input is "rounds COUNT WORK": so
- * many round trips, two switches each, with WORK steps of a loop in between; it is answered with the CPU time of both
- * threads in ns. The scheduler charges what runs in a switch to one of the two.
+ * Two threads on one CPU that wake each other through two pipes. Each line of standard input is "rounds COUNT WORK":
+ * COUNT round trips of two context switches, with WORK steps of a loop in between. The answer is the CPU time of both
+ * threads in ns. The scheduler charges code that runs in a context switch to one of the two.
  */
 #include <inttypes.h>
 #include <pthread.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The program under measurement. It does what its standard input says, one command a line, and answers each with a
- * number; the end of the input ends it, so that it never outlives who measures:
+ * The program under measurement. It executes commands from standard input, one per line, and answers each with a
+ * number. It exits at the end of the input, so it never outlives the benchmark:
  *
  *   calls N      N calls of the one instrumented function; the thread's CPU time for all, ns
- *   threads T N  the same in T threads at once, N calls in each; the process's CPU time, ns
+ *   threads T N  the same in T threads at the same time, N calls in each; the process's CPU time, ns
  *   crowd T      T more threads, which wait: the last of them makes the calls of 'last'; T
  *   last N       N calls in that thread; its CPU time, ns
  *   rate R MS    R calls a second, in bursts of a millisecond's worth, for MS milliseconds; the calls made

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Writes a perf.data of cpu-clock samples of 1 ms, from a description on standard input with tabs between the fields.
- * Addresses are hexadecimal, all other numbers decimal. What perf's features say is made up here.
+ * Addresses are hexadecimal, all other numbers decimal. The contents of perf's features are invented.
  *
  *   perfdata_gen OUT LATE_NS HZ TSC NS LEVEL[@BYTES] [waits [usdt]]
  *
@@ -20,8 +20,8 @@
  *   usdt TSC PID TID CPU TEXT                                    with `usdt`
  *   jit TSC PATH
  *   buildid BUILD_ID PATH                                        of the kernel, for the features
- *   sync                                                         writes what has come so far
- *   cut                                                          ends without the rest, as a crash would
+ *   sync                                                         writes all records so far
+ *   cut                                                          ends without the features, like a crash
  */
 #include <errno.h>
 #include <fcntl.h>

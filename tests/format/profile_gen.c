@@ -3,8 +3,8 @@
  * Samples in, a recording and its profile out: profile_gen DIR PERIOD_NS, with a description on standard input, tabs
  * between its fields, numbers hexadecimal:
  *
- * map START END OFFSET KIND INODE FILE PATH	a mapping, numbered from 0; KIND: enum xp_file_kind's number; FILE: what
- *						is behind it, opened as through /proc/PID/map_files; - for nothing
+ * map START END OFFSET KIND INODE FILE PATH	a mapping, numbered from 0; KIND: enum xp_file_kind's number; FILE: the
+ *						mapped file, opened as through /proc/PID/map_files; - for none
  * sample COUNT FRAME...			frames, the leaf first: MAPPING:ADDRESS, or ADDRESS of none; COUNT is
  *decimal
  *

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Eight busy threads on fewer CPUs, so the kernel preempts them in BPF programs: crossing ROUNDS. Each thread has a
- * function, custom events and typed events of its own. Each round N of thread T is one call own_T(T, N, N+T, N-T, N*T,
+ * Eight busy threads on fewer CPUs, so the kernel preempts them in BPF programs: crossing ROUNDS. Each thread has its
+ * own function, custom events and typed events. Each round N of thread T is one call own_T(T, N, N+T, N-T, N*T,
  * ~N), one custom event and one typed event of type 0x1000+T, both with the payload "T:N" and spaces up to a size that
  * depends on the round. Prints the calls of each function.
  */

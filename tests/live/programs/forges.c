@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A target without privileges that forges what xprof leaves in a process: copies of the stub, which it has from a file.
- * It notices when it is harmed: it ends with 0 at SIGTERM, with 1 when a result was wrong. Usage, as root, whose rights
- * it gives up: forges FILE COUNT [locked|jumps].
+ * A target without privileges that forges data of xprof in a process: copies of the stub, from a file. It checks its
+ * results: exits with 0 at SIGTERM, with 1 if a result was wrong. Usage, as root, whose rights it drops:
+ * forges FILE COUNT [locked|jumps].
  *
- * It maps one copy of the stub COUNT times, each time with sparse call rings behind it. With "locked", the copy is
- * locked, too, by a process that has ended and left its descriptor to another one. With "jumps", it has mapped files as
- * xprof makes them for functions without sleds, with two million jumps, each in another page.
+ * It maps one copy of the stub COUNT times, each time with sparse call rings after it. With "locked", the copy is also
+ * locked, by a process that has exited and passed its descriptor to another process. With "jumps", it maps files like
+ * those that xprof makes for functions without sleds, with two million jumps, each in another page.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A target that does its worst while it is recorded, and that notices when it is harmed: it ends with 0 at SIGTERM,
- * with 1 when a result was wrong. Usage: hostile MODE [FILE], after which it prints its process number.
+ * A target that attacks xprof during the recording and checks its own results: exits with 0 at SIGTERM, with 1 if a
+ * result was wrong. Usage: hostile MODE [FILE]. It prints its PID.
  *
- * swap FILE: a helper that shares its files puts an O_PATH descriptor of FILE wherever a memfd of xprof's appears.
- * loop: a helper exchanges the code of the calls that it is made to execute by an endless loop.
- * calm: nothing of that.
+ * swap FILE: a helper that shares its files replaces each memfd of xprof with an O_PATH descriptor of FILE.
+ * loop: a helper replaces the code of the calls that xprof makes it execute with an endless loop.
+ * calm: no attack.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Work of known shares: three quarters of the time below work_a(), one quarter below work_b(), in `threads` threads,
- * for about `seconds` each. Prints its process id, the CPU time that the kernel accounted, what of that were pauses,
- * and how long the first thread ran. shares SECONDS [THREADS [wait]]: with wait, starts when it gets a line on its
- * input.
+ * for about `seconds` each. Prints its PID, the CPU time that the kernel charged, the part of it in pauses, and how
+ * long the first thread ran. shares SECONDS [THREADS [wait]]: with wait, starts when it gets a line on its input.
  */
 #include <pthread.h>
 #include <stdio.h>

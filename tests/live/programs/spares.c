@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A target that is near a limit of its memory, and takes at SIGUSR1 what is left of it. Prints "taken" if it got all,
- * and ends. Usage: spares LIMIT, as root, whose rights it gives up:
+ * A target that is near a limit of its memory, and uses the rest of it at SIGUSR1. Prints "taken" if it got all of it,
+ * and exits. Usage, as root, whose rights it drops: spares LIMIT.
  *
- * address: RLIMIT_AS leaves it 96 MiB, of which it takes 88.
- * locked: it locks what it maps, and RLIMIT_MEMLOCK leaves it 1 MiB, of which it takes 1 MiB - 8 KiB.
- * holes: no limit; it takes a page behind each stub that it has, and goes on.
- * mappings: vm.max_map_count leaves it 500 mappings, of which it takes 490.
+ * address: RLIMIT_AS leaves 96 MiB, of which it uses 88.
+ * locked: it locks its mappings, and RLIMIT_MEMLOCK leaves 1 MiB, of which it uses 1 MiB - 8 KiB.
+ * holes: no limit; it maps a page after each of its stubs, and continues.
+ * mappings: vm.max_map_count leaves 500 mappings, of which it uses 490.
  */
 #define _GNU_SOURCE
 #include <signal.h>

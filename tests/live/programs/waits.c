@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Threads that wait in known ways: waits SECONDS. Each does nothing but one kind of wait, in a function of its own, and
- * measures it by the clock. When all have ended, there is a line for each of them,
+ * Threads that wait in known ways: waits SECONDS. Each makes only one kind of wait, in its own function, and measures
+ * it by the clock. When all have exited, the program prints a line for each thread:
  *
  *   NAME TID WAITED_NS SWITCHES RUN_DELAY_NS LIFE_NS BIRTH_NS DEATH_NS
  *
- * the time in those functions, the kernel's account of the thread (/proc/thread-self/status and schedstat), and what no
- * thread can tell of itself: between its creation and its first look at the clock, which is in LIFE_NS, and between its
- * last look and its end, which is not, it may have waited for a CPU, up to so long.
- * "hanging" never ends: it waits for a lock that its holder does not give back, when the process ends.
+ * WAITED_NS is the time in its function. SWITCHES and RUN_DELAY_NS are the kernel's account of the thread
+ * (/proc/thread-self/status and schedstat). A thread cannot measure how long it waits for a CPU between its creation
+ * and its first reading of the clock (included in LIFE_NS), and between its last reading and its exit (not included):
+ * BIRTH_NS and DEATH_NS are upper limits of these times. "hanging" never ends: it waits for a lock that its holder
+ * still holds when the process exits.
  *
- * waits SECONDS FILE: others instead. "faulting" waits for pages of that file, which it makes. "urgent" waits for a
- * lock whose holder, "modest", does not get its CPU, since "hog" has it: priorities are inverted. If there are no
- * real-time priorities, these do nothing, and print nothing.
+ * waits SECONDS FILE: other threads. "faulting" waits for pages of that file, which it makes. "urgent" waits for a lock
+ * whose holder, "modest", gets no CPU, because "hog" uses it: priorities are inverted. If there are no real-time
+ * priorities, these threads do nothing, and print nothing.
  */
 #include <fcntl.h>
 #include <pthread.h>
