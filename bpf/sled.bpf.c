@@ -105,13 +105,35 @@ int sled_tail_exit(struct pt_regs *ctx)
 /* Returns whether a jump with this condition code (Intel SDM, volume 2, appendix B.1.4) is taken. */
 static __always_inline bool condition_holds(__u32 condition, __u64 flags)
 {
-	/* Of pairs of conditions: the flags of which one is set in the first of the pair. */
-	static const __u16 any_of[] = { FLAGS_OF, FLAGS_CF, FLAGS_ZF, FLAGS_CF | FLAGS_ZF,
-					FLAGS_SF, FLAGS_PF, 0,	      FLAGS_ZF };
-	const __u32 pair = condition >> 1 & 7;
-	bool sign_differs = pair >= 6 && !(flags & FLAGS_SF) != !(flags & FLAGS_OF);
-	bool holds = sign_differs || flags & any_of[pair];
+	bool sign_differs = !(flags & FLAGS_SF) != !(flags & FLAGS_OF);
+	bool holds;
 
+	switch (condition >> 1) {
+	case 0:
+		holds = flags & FLAGS_OF;
+		break;
+	case 1:
+		holds = flags & FLAGS_CF;
+		break;
+	case 2:
+		holds = flags & FLAGS_ZF;
+		break;
+	case 3:
+		holds = flags & (FLAGS_CF | FLAGS_ZF);
+		break;
+	case 4:
+		holds = flags & FLAGS_SF;
+		break;
+	case 5:
+		holds = flags & FLAGS_PF;
+		break;
+	case 6:
+		holds = sign_differs;
+		break;
+	default:
+		holds = sign_differs || flags & FLAGS_ZF;
+		break;
+	}
 	return holds != (condition & 1);
 }
 
