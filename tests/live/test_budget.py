@@ -348,7 +348,7 @@ def test_programs_of_children(record, program, tmp_path):
 
 @pytest.mark.parametrize("mode", ["auto", "memory"])
 def test_all_processes_of_a_program(record, load, mode):
-    target = load(threads=1, hot_calls=2000)
+    target = load(threads=1, hot_calls=60000)
     options = ["--no-samples", f"--call-mode={mode}", "--max-overhead=10%"]
     session = record(*options, "--exec", target.path).wait_attached()
     recording.wait_until(lambda: COUNTED in entry_kinds(target) or len(entry_kinds(target)) > 1, "hot() is not taken out")

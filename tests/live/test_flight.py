@@ -189,7 +189,9 @@ def test_memory_is_bounded(program, record, waiting, mode, calls):
     assert recorded.status == 0 and totals["seen"] == 2 * threads * calls
     # The process may end before the last request.
     assert max(written, 1) <= len(flights(recorded)) <= asked
-    assert totals["overwritten"] + totals["lost"]["total"] > 0.8 * totals["seen"]
+    # A log has at most 1 MiB of records, of 8 bytes or more.
+    assert totals["written"] <= len(flights(recorded)) * (1 << 20) / 8
+    assert totals["overwritten"] + totals["lost"]["total"] > 0.5 * totals["seen"]
     # The buffer that fills, the buffer that is written, and the memory of the writer.
     assert peak_kib - before_kib < 6 * 1024, f"{before_kib} KiB before, {peak_kib} KiB then"
 

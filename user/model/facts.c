@@ -186,6 +186,18 @@ const struct xp_facts_summary *xp_facts_summary(const struct xp_facts *facts)
 	return &facts->summary;
 }
 
+uint64_t xp_facts_ns_between(const struct xp_facts *part, const struct xp_facts *next)
+{
+	const struct xp_facts_summary *first = xp_facts_summary(part), *second = xp_facts_summary(next);
+	uint64_t length_ns = first->from_ns + first->length_ns;
+
+	if (first->goes_on_tsc && first->goes_on_tsc == second->start_tsc && first->goes_on_tsc > first->start_tsc)
+		length_ns = xp_scale(first->goes_on_tsc - first->start_tsc, XP_NS_PER_S, first->tsc_hz);
+	else if (second->started_ns > first->started_ns)
+		length_ns = XP_MAX(length_ns, second->started_ns - first->started_ns);
+	return length_ns;
+}
+
 static uint64_t ns_of(const json_t *object, const char *key)
 {
 	double seconds = json_number_value(json_object_get(object, key));

@@ -58,6 +58,11 @@ int xp_facts_new(struct xp_facts **facts, json_t *manifest);
 void xp_facts_free(struct xp_facts *facts);
 
 const struct xp_facts_summary *xp_facts_summary(const struct xp_facts *facts);
+/*
+ * Returns the time from the start of a part of a recording to the start of the next: by the TSC if there is no gap;
+ * otherwise, for example after a reboot, by the time of day. Parts do not overlap, whatever the time of day is.
+ */
+uint64_t xp_facts_ns_between(const struct xp_facts *part, const struct xp_facts *next);
 /* Returns false if the recording has no waits. */
 bool xp_facts_waits(const struct xp_facts *facts, struct xp_facts_waits *waits);
 /* Returns the account at this index, from 0. Returns false after the last one. */

@@ -488,25 +488,10 @@ uint64_t xp_recorded_offset_ns(const struct xp_recorded *recorded, const char *d
 	return found ? found->offset_ns : 0;
 }
 
-/*
- * By the TSC if one part follows the other without a gap; otherwise, after a reboot for example, by the time of day.
- * Parts do not overlap, whatever the time of day says.
- */
-static uint64_t offset_after(const struct xp_recorded_directory *before, const struct xp_facts *facts)
-{
-	const struct xp_facts_summary *first = xp_facts_summary(before->facts), *second = xp_facts_summary(facts);
-	uint64_t length_ns = first->from_ns + first->length_ns;
-
-	if (first->goes_on_tsc && first->goes_on_tsc == second->start_tsc && first->goes_on_tsc > first->start_tsc)
-		length_ns = xp_scale(first->goes_on_tsc - first->start_tsc, XP_NS_PER_S, first->tsc_hz);
-	else if (second->started_ns > first->started_ns)
-		length_ns = XP_MAX(length_ns, second->started_ns - first->started_ns);
-	return before->offset_ns + XP_MIN(length_ns, UINT64_MAX - before->offset_ns);
-}
-
 static int read_manifest(struct xp_recorded *recorded, struct place *place)
 {
 	struct xp_recorded_directory *new;
+	uint64_t offset_ns = 0;
 	int err = xp_manifest_read(&place->manifest, place->path);
 
 	if (err)
@@ -521,7 +506,11 @@ static int read_manifest(struct xp_recorded *recorded, struct place *place)
 	err = xp_facts_new(&new->facts, place->manifest);
 	if (err)
 		return err;
-	new->offset_ns = recorded->directory_count ? offset_after(new - 1, new->facts) : 0;
+	if (recorded->directory_count) {
+		offset_ns = new[-1].offset_ns;
+		offset_ns += XP_MIN(xp_facts_ns_between(new[-1].facts, new->facts), UINT64_MAX - offset_ns);
+	}
+	new->offset_ns = offset_ns;
 	recorded->directory_count++;
 	err = xp_recorded_binaries_read(&new->binaries, place->path, place->manifest);
 	place->binaries = new->binaries;

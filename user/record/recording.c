@@ -55,6 +55,16 @@ static int try_out(struct xp_recording *recording, int signal_fd)
 	return XP_EXIT_OK;
 }
 
+/* Calls from before, while other processes were being attached, are not part of the recording. */
+static void begin_calls(struct xp_recording *recording)
+{
+	/* A command is recorded from its first instruction on. */
+	if (recording->options->child_argv)
+		return;
+	recording->targets.processes.begin_tsc = xp_clock_now_tsc();
+	xp_bpf_side_begin(&recording->bpf);
+}
+
 /* Records from the first probe to the last file. Sets *stored if there is something to keep in the output directory. */
 static int record_all(struct xp_recording *recording, int signal_fd, bool *stored)
 {
@@ -63,6 +73,7 @@ static int record_all(struct xp_recording *recording, int signal_fd, bool *store
 
 	if (err)
 		return xp_failure_report(err, "cannot attach");
+	begin_calls(recording);
 	xp_forecast_expect(&recording->targets);
 	if (recording->options->dry_run)
 		return try_out(recording, signal_fd);

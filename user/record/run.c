@@ -232,12 +232,9 @@ static int loop_open(struct loop *loop, struct xp_recording *recording, int sign
 	uint64_t duration_ns = options->dry_run ? 2 * XP_COST_LOOK_MAX_NS : options->duration_ns;
 	uint64_t begin = xp_clock_now_tsc();
 
-	recording->targets.run_tsc = options->all ? recording->sampling.cpus_tsc : begin;
-	/* A command runs from its first instruction on, when everything else is attached. */
-	if (!options->child_argv) {
-		recording->targets.processes.begin_tsc = recording->targets.run_tsc;
-		xp_bpf_side_begin(&recording->bpf);
-	}
+	recording->targets.run_tsc = recording->targets.processes.begin_tsc ?: begin;
+	if (options->all)
+		recording->targets.run_tsc = recording->sampling.cpus_tsc;
 	*loop = (struct loop){
 		.recording = recording,
 		.epoll_fd = open_epoll(&recording->bpf, signal_fd),
