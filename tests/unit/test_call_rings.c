@@ -155,6 +155,7 @@ static int percent_of(uint64_t records)
 
 	begin(NULL);
 	test.processes.dir_fd = -1;
+	xp_call_rings_prepare(test.rings, 1);
 	bind();
 	write_records(records, records);
 	percent = xp_processes_take_calls(&test.processes, xp_clock_now_tsc() + (1 << 20));
@@ -317,12 +318,39 @@ TEST(test_large_rings)
 	end(state);
 }
 
+/* A thread that starts during the recording gets a part of its ring at first, and more when it has used half of that.
+ */
+TEST(test_rings_grow)
+{
+	struct xp_call_ring *ring;
+
+	begin(state);
+	test.processes.dir_fd = -1;
+	bind();
+	ring = &xp_call_rings_of(test.rings, PID, TID)->ring;
+	for (uint64_t ready = XP_CALL_RING_RECORDS, used = 0; ready <= ring->mask; ready *= 2) {
+		assert_int_equal(ring->ready, ready);
+		assert_int_equal(ring->header->limit, ready - XP_CALL_RING_MARGIN);
+		for (; used < ready / 2; used++) {
+			ring->records[used].time = xp_clock_now_tsc() << XP_CALL_CPU_BITS;
+			ring->records[used].word = xp_event_word(1, XP_EVENT_ENTRY);
+		}
+		ring->header->head = used;
+		for (int i = 0; i < 1000 && ring->ready == ready; i++)
+			assert_true(xp_processes_take_calls(&test.processes, xp_clock_now_tsc() + (1 << 20)) >= 0);
+	}
+	assert_int_equal(ring->ready, XP_CALL_LARGE_RECORDS);
+	assert_int_equal(ring->header->limit, ring->next + XP_CALL_LARGE_RECORDS - XP_CALL_RING_MARGIN);
+	end(state);
+}
+
 /* The next thread with a ring finds nothing that an earlier one left there. */
 TEST(test_ring_is_used_again)
 {
 	struct xp_call_ring *ring;
 
 	begin(state);
+	xp_call_rings_prepare(test.rings, 1);
 	bind();
 	write_records(70000, 70000);
 	xp_call_rings_leave(test.rings, PID, true);
@@ -412,6 +440,7 @@ static struct xp_call_ring *begin_made_up(void **state)
 	struct xp_thread *thread;
 
 	begin_functions(state);
+	xp_call_rings_prepare(test.rings, 1);
 	bind();
 	assert_int_equal(xp_processes_thread(&test.processes, PID, TID, &thread), 0);
 	for (uint32_t i = 0; i < DEPTH; i++)

@@ -15,9 +15,11 @@
 
 static void publish(struct xp_call_ring *ring)
 {
-	uint64_t first = ring->hole_count ? ring->holes[0] : ring->next;
+	uint64_t end = (ring->hole_count ? ring->holes[0] : ring->next) + ring->mask + 1;
 
-	__atomic_store_n(&ring->header->limit, first + ring->mask + 1 - XP_CALL_RING_MARGIN, __ATOMIC_RELEASE);
+	if (ring->ready <= ring->mask)
+		end = ring->first + ring->ready;
+	__atomic_store_n(&ring->header->limit, end - XP_CALL_RING_MARGIN, __ATOMIC_RELEASE);
 }
 
 void xp_call_ring_begin(struct xp_call_ring *ring, struct xp_call_header *header, struct xp_call_record *records,
@@ -27,6 +29,7 @@ void xp_call_ring_begin(struct xp_call_ring *ring, struct xp_call_header *header
 	ring->header = header;
 	ring->records = records;
 	ring->mask = count - 1;
+	ring->ready = count;
 	__atomic_store_n(&header->mask, (uint32_t)ring->mask, __ATOMIC_RELAXED);
 	__atomic_store_n(&header->min_ticks, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&header->taken_back, 0, __ATOMIC_RELAXED);
@@ -37,9 +40,15 @@ void xp_call_ring_begin(struct xp_call_ring *ring, struct xp_call_header *header
 
 void xp_call_ring_number_from(struct xp_call_ring *ring, uint64_t first)
 {
-	ring->next = first;
+	ring->first = ring->next = first;
 	__atomic_store_n(&ring->header->final, first, __ATOMIC_RELAXED);
 	__atomic_store_n(&ring->header->head, first, __ATOMIC_RELAXED);
+	publish(ring);
+}
+
+void xp_call_ring_set_ready(struct xp_call_ring *ring, uint64_t ready)
+{
+	ring->ready = ready;
 	publish(ring);
 }
 

@@ -46,6 +46,8 @@ struct xp_call_ring {
 	struct xp_call_header *header;	/* shared */
 	struct xp_call_record *records; /* shared */
 	uint64_t mask;			/* number of records - 1 */
+	uint64_t first;			/* number of the first record */
+	uint64_t ready;			/* number of records, from the first on, that have pages; mask + 1: all */
 	uint64_t next;			/* the next record to take */
 	uint64_t lost;			/* number of holes that were given up */
 	uint64_t min_ticks;		/* shorter calls are discarded; 0: none */
@@ -68,6 +70,8 @@ void xp_call_ring_begin(struct xp_call_ring *ring, struct xp_call_header *header
 			uint64_t count);
 /* Counts records from this number instead of 0. Call it before a thread uses the ring. */
 void xp_call_ring_number_from(struct xp_call_ring *ring, uint64_t first);
+/* Lets the writer use only this number of records, from the first on, until more have pages. */
+void xp_call_ring_set_ready(struct xp_call_ring *ring, uint64_t ready);
 /* Lets the writer discard calls that are shorter. Call it before a thread uses the ring. */
 void xp_call_ring_drop_short(struct xp_call_ring *ring, uint64_t min_ticks);
 

@@ -339,39 +339,63 @@ static size_t take_records(const struct xp_call_rings *rings)
 											      : 0;
 }
 
-/* The pages are charged to xprof, not to the process. What an xprof that was killed left there goes. */
-static int prepare_next(struct xp_call_rings *rings)
+/* The pages are charged to xprof, not to the process. What an xprof that was killed left there is removed. */
+static int clear_pages(uint8_t *start, size_t bytes)
 {
-	const size_t records = take_records(rings), bytes = ring_bytes(records);
+	int err = take_pages(start, bytes);
+
+	if (!err)
+		memset(start, 0, bytes);
+	return err;
+}
+
+/* ready: how many records get pages now, if the ring has so many. */
+static int prepare_next(struct xp_call_rings *rings, size_t ready)
+{
+	const size_t index = rings->clean, records = take_records(rings);
 	int err;
 
 	if (!records)
 		return -ENOSPC;
-	err = take_pages(ring_memory(rings, rings->clean), bytes);
+	ready = XP_MIN(ready, records);
+	err = clear_pages(ring_memory(rings, index), ring_bytes(ready));
 	if (err) {
-		give_up_bytes(bytes);
+		give_up_bytes(ring_bytes(records));
 		return err;
 	}
-	memset(ring_memory(rings, rings->clean), 0, bytes);
-	rings->records[rings->clean++] = records;
-	rings->clean_bytes += bytes;
+	rings->records[index] = records;
+	rings->ready[index] = ready;
+	rings->clean_bytes += ring_bytes(records);
+	rings->clean++;
 	return 0;
 }
 
 void xp_call_rings_prepare(struct xp_call_rings *rings, size_t threads)
 {
-	while (rings->clean - rings->count < threads && !prepare_next(rings))
+	while (rings->clean - rings->count < threads && !prepare_next(rings, XP_CALL_LARGE_RECORDS))
 		;
+}
+
+void xp_call_rings_grow(struct xp_call_rings *rings, struct xp_thread_ring *ring)
+{
+	const size_t index = (size_t)(ring - rings->list), ready = rings->ready[index];
+	const size_t more = XP_MIN(ready, rings->records[index] - ready);
+
+	if (!more || ring->ring.next - ring->ring.first < ready / 2 ||
+	    clear_pages(ring_memory(rings, index) + ring_bytes(ready), ring_bytes(more) - ring_bytes(0)))
+		return;
+	rings->ready[index] += more;
+	xp_call_ring_set_ready(&ring->ring, rings->ready[index]);
 }
 
 /* Removes what an earlier thread left. */
 static void clear_ring(struct xp_call_rings *rings, size_t index)
 {
-	const struct xp_thread_ring *ring = &rings->list[index];
-	const uint64_t records = rings->records[index], read = ring->ring.next - ring->first;
-	const uint64_t used = XP_MIN(read, records) + XP_MIN(xp_call_ring_reserved(&ring->ring), records);
+	const struct xp_call_ring *ring = &rings->list[index].ring;
+	const uint64_t ready = rings->ready[index], read = XP_MIN(ring->next - ring->first, ready);
+	const uint64_t used = read + XP_MIN(xp_call_ring_reserved(ring), ready) + XP_CALL_RING_MARGIN;
 
-	memset(ring_memory(rings, index), 0, ring_bytes(XP_MIN(used + XP_CALL_RING_MARGIN, records)));
+	memset(ring_memory(rings, index), 0, ring_bytes(XP_MIN(used, ready)));
 }
 
 /* A ring that no thread has. */
@@ -382,7 +406,7 @@ static struct xp_thread_ring *find_ring(struct xp_call_rings *rings)
 			clear_ring(rings, i);
 			return &rings->list[i];
 		}
-	if (rings->count == rings->clean && prepare_next(rings))
+	if (rings->count == rings->clean && prepare_next(rings, XP_CALL_RING_RECORDS))
 		return NULL;
 	return &rings->list[rings->count++];
 }
@@ -401,10 +425,11 @@ static void bind_ring(struct xp_call_rings *rings, pid_t pid, pid_t tid, uint64_
 	}
 	index = index_of(rings, ring);
 	memory = ring_memory(rings, index);
-	*ring = (struct xp_thread_ring){ .since_tsc = tsc, .entry = entry, .first = rings->first_number };
+	*ring = (struct xp_thread_ring){ .since_tsc = tsc, .entry = entry };
 	xp_call_ring_begin(&ring->ring, (struct xp_call_header *)(void *)memory,
 			   (struct xp_call_record *)(void *)(memory + XP_CALL_HEADER_BYTES), rings->records[index]);
 	xp_call_ring_number_from(&ring->ring, rings->first_number);
+	xp_call_ring_set_ready(&ring->ring, rings->ready[index]);
 	if (rings->min_ticks)
 		xp_call_ring_drop_short(&ring->ring, rings->min_ticks);
 	rings->tids[index] = tid;

@@ -43,13 +43,15 @@
 #define XP_CALL_LARGE_RINGS 8
 #define XP_CALL_RINGS_MAX (XP_CALL_BLOCKS - XP_CALL_LARGE_RINGS * (XP_CALL_LARGE_BLOCKS - 1)) /* with ring 0 */
 
-/* The ring of one thread. Pages are allocated when a thread gets its ring. */
+/*
+ * The ring of one thread. A large ring of a thread that starts during the recording gets 256 KiB of its pages at first,
+ * and more when it has used half of those it has: allocating all takes a millisecond.
+ */
 struct xp_thread_ring {
 	struct xp_call_ring ring;
 	uint64_t *entry;      /* entry in the table of the process; in shared memory */
 	bool told;	      /* BPF has the address of the header */
 	uint64_t next_before; /* used by the caller: ring.next at an earlier time */
-	uint64_t first;	      /* number of its first record */
 	uint64_t since_tsc;   /* when the thread got the ring: earlier events do not change it */
 	pid_t left_tid;	      /* set by the caller: a thread that has exited, and whose calls may remain; 0: none */
 	uint64_t free_tsc;    /* when the key was removed, to reuse the ring; 0: it has its key */
@@ -71,7 +73,8 @@ struct xp_call_rings {
 	pid_t tids[XP_CALL_RINGS_MAX];
 	uint64_t fs_bases[XP_CALL_RINGS_MAX];
 	pid_t pids[XP_CALL_RINGS_MAX];	   /* the process that a ring belongs to, if it is not free */
-	size_t records[XP_CALL_RINGS_MAX]; /* of each ring that has its pages */
+	size_t records[XP_CALL_RINGS_MAX]; /* of each ring */
+	size_t ready[XP_CALL_RINGS_MAX];   /* those of them that have pages */
 	struct xp_thread_ring list[XP_CALL_RINGS_MAX];
 	size_t count;			  /* with ring 0, which is nobody's */
 	pid_t tables[XP_CALL_TABLES_MAX]; /* the process that has each table; 0: it is free; -1: it stays empty */
@@ -88,8 +91,8 @@ struct xp_call_rings {
 	uint64_t first_number;
 	uint8_t *memory;
 	struct xp_shared_pages pages; /* guards the memory: see xp_call_rings_torn() */
-	size_t clean;		      /* number of rings, from ring 0 on, that have their pages; unused ones are zero */
-	size_t clean_bytes;	      /* of their pages */
+	size_t clean;		      /* number of rings, from ring 0 on, that have pages; unused ones are zero */
+	size_t clean_bytes;	      /* of these rings */
 	int fd;
 	uint64_t address;   /* address of the memory in the process */
 	bool bound;	    /* set by the caller: existing threads have their rings */
@@ -115,6 +118,8 @@ void xp_call_rings_free(struct xp_call_rings *rings);
  * are not an error.
  */
 void xp_call_rings_prepare(struct xp_call_rings *rings, size_t threads);
+/* Allocates more pages of a ring that needs them. Call it after records of the ring were taken. */
+void xp_call_rings_grow(struct xp_call_rings *rings, struct xp_thread_ring *ring);
 /* Returns whether the process has removed pages that xprof cannot replace: do not read the memory any more. */
 static inline bool xp_call_rings_torn(const struct xp_call_rings *rings)
 {

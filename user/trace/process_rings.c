@@ -235,7 +235,7 @@ static uint64_t filled_percent(const struct xp_thread_ring *ring)
 {
 	const uint64_t taken = ring->ring.next - ring->next_before;
 
-	return XP_MAX(taken * 100 / (ring->ring.mask + 1 - XP_CALL_RING_MARGIN), (uint64_t)(taken > 0));
+	return XP_MAX(taken * 100 / (ring->ring.ready - XP_CALL_RING_MARGIN), (uint64_t)(taken > 0));
 }
 
 /*
@@ -263,6 +263,7 @@ static int take_turn(struct xp_process *process, uint64_t until_tsc, bool *all, 
 			err = xp_ring_calls_take(process, ring, rings->tids[i], &range) ?: err;
 		*most = XP_MAX(*most, filled_percent(ring));
 		ring->next_before = ring->ring.next;
+		xp_call_rings_grow(rings, ring);
 	}
 	*all = !left && !xp_ring_turn_is_over(process);
 	process->reading.until_tsc = 0;
