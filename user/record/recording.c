@@ -59,7 +59,7 @@ static int try_out(struct xp_recording *recording, int signal_fd)
 static void begin_calls(struct xp_recording *recording)
 {
 	/* A command is recorded from its first instruction on. */
-	if (recording->options->child_argv)
+	if (recording->options->child_argv || !recording->targets.probes.attach)
 		return;
 	recording->targets.processes.begin_tsc = xp_clock_now_tsc();
 	xp_bpf_side_begin(&recording->bpf);
