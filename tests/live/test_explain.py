@@ -191,7 +191,8 @@ def marked(program):
 def test_requests_between_probes(xprof, record, waiting, marked, sleds, tmp_path):
     """USDT probes mark 200 requests, 10 of which sleep: with and without calls, matched by thread and by an argument."""
     process = waiting(marked)
-    session = record("--off-cpu", "--usdt=shop:*", *sleds, "-p", process.pid).wait_attached()
+    # A wait that is shorter than a period may be represented by others.
+    session = record("--off-cpu", "-F", 999, "--usdt=shop:*", *sleds, "-p", process.pid).wait_attached()
     process.send_signal(signal.SIGUSR1)
     assert process.stdout.readline() == "done\n"
     recorded = session.stop()
