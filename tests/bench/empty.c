@@ -77,7 +77,11 @@ int main(int argc, char **argv)
 	err = file < 0 ? -errno : program < 0 ? program : xp_attach_new(&attach, true);
 	if (!err)
 		err = xp_attach_uprobes(attach,
-					&(struct xp_uprobe_set){ program, file, atoi(argv[2]), 0, probes, count });
+					&(struct xp_uprobe_set){ .program_fd = program,
+								 .file_fd = file,
+								 .pid = atoi(argv[2]),
+								 .list = probes,
+								 .count = count });
 	if (err) {
 		fprintf(stderr, "empty: %s\n", strerror(-err));
 	} else {

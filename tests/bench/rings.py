@@ -14,7 +14,7 @@ from patching import memory, patch, probe
 MIB = 1 << 20
 PLAIN = ("--no-samples",)
 CROWD = 500  # so many that the rings run out, though some threads get none for lack of a slot
-RING_CALLS = 8192
+RING_CALLS = 65536  # of a large ring
 
 
 def median_ratio(ns, way, to):
@@ -193,7 +193,7 @@ def rings_bytes(pid):
 
 def bench_memory(table, quick):
     del quick
-    for threads, limit_mib in ((0, 1), (CROWD, 66)):
+    for threads, limit_mib in ((0, 2.25), (CROWD, 66)):
         with tracers.target("target") as target:
             if threads:
                 target.ask(f"crowd {threads}")
