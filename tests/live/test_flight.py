@@ -12,6 +12,7 @@ import pytest
 
 import project
 import recording
+import targets
 from recording import ENTER, EXIT, TAIL
 
 pytestmark = pytest.mark.uprobes
@@ -387,7 +388,8 @@ def test_slow_call_before_the_end(record, start, slow_calls):
     cpu = {min(os.sched_getaffinity(0))}
     os.sched_setaffinity(process.pid, cpu)
     os.sched_setscheduler(process.pid, os.SCHED_IDLE, os.sched_param(0))
-    start(["sh", "-c", "while :; do :; done"], preexec_fn=lambda: os.sched_setaffinity(0, cpu))
+    busy = start(["sh", "-c", "while :; do :; done"], preexec_fn=lambda: os.sched_setaffinity(0, cpu))
+    targets.wait_for_cpu_time(busy.pid)
     process.send_signal(signal.SIGUSR1)
     assert process.stdout.readline() == "ready\n"
     delayed_s = delay_s(process.pid)
