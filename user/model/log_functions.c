@@ -23,7 +23,7 @@ struct xp_log_ids {
 	uint32_t file;
 	const char *object;			  /* clean */
 	const struct xp_elf_functions *functions; /* NULL: not those that were recorded */
-	uint32_t selection;			  /* as in struct xp_recorded_object */
+	const char *selection; /* name of the set of functions without sleds, in all logs; NULL: they have sleds */
 };
 
 /* ---- the sleds of files ---- */
@@ -106,6 +106,7 @@ static int add_recorded(struct xp_log_functions *functions, const struct xp_reco
 						 XP_FILE_RECORDED };
 	struct xp_log_ids *range = &functions->ranges[functions->range_count];
 	struct xp_symbolizer *symbolizer = functions->symbolizer;
+	char room[PATH_MAX];
 	int err = recorded->binary ? xp_symbolizer_binary(symbolizer, recorded->binary, &range->file)
 				   : xp_symbolizer_file(symbolizer, &file, &range->file);
 
@@ -116,10 +117,13 @@ static int add_recorded(struct xp_log_functions *functions, const struct xp_reco
 		range->functions = NULL;
 	range->first = recorded->first_id;
 	range->count = recorded->functions;
-	range->selection = recorded->selection;
 	range->object = xp_object_display_name(symbolizer, range->file);
+	if (range->object && recorded->selection) {
+		snprintf(room, sizeof(room), "%" PRIx32 " %s", recorded->selection, range->object);
+		range->selection = xp_symbolizer_text(symbolizer, room);
+	}
 	functions->range_count++;
-	return range->object ? 0 : -ENOMEM;
+	return range->object && (range->selection || !recorded->selection) ? 0 : -ENOMEM;
 }
 
 static int compare_ranges(const void *a, const void *b)
@@ -212,19 +216,12 @@ static int key_of(struct xp_log_functions *functions, const struct xp_log_ids *r
 		  const struct xp_log_function *function, uint64_t *key)
 {
 	bool selected = range && range->selection;
-	const char *name = function->object;
+	const char *name = selected ? range->selection : function->object;
 	const uint32_t *object;
-	char room[PATH_MAX];
 
 	*key = 1ull << 63 | function->place;
 	if (function->place != XP_MODEL_NONE && !selected)
 		return 0;
-	if (selected) {
-		snprintf(room, sizeof(room), "%s %" PRIx32, function->object, range->selection);
-		name = xp_symbolizer_text(functions->symbolizer, room);
-		if (!name)
-			return -ENOMEM;
-	}
 	object = xp_u64_map_add(&functions->objects, (uintptr_t)name, (uint32_t)functions->objects.count);
 	if (object)
 		*key = (uint64_t)*object << 32 | (selected ? function->id - range->first : function->id);

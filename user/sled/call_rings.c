@@ -378,7 +378,7 @@ void xp_call_rings_prepare(struct xp_call_rings *rings, size_t threads)
 
 void xp_call_rings_grow(struct xp_call_rings *rings, struct xp_thread_ring *ring)
 {
-	const size_t index = (size_t)(ring - rings->list), ready = rings->ready[index];
+	const size_t index = index_of(rings, ring), ready = rings->ready[index];
 	const size_t more = XP_MIN(ready, rings->records[index] - ready);
 
 	if (!more || ring->ring.next - ring->ring.first < ready / 2 ||
